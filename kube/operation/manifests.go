@@ -1,14 +1,23 @@
 package operation
 
 import (
+	"fmt"
 	"iter"
+	"slices"
 
 	rel1 "helm.sh/helm/v4/pkg/release/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 
+	"lockstep/engine/event"
 	"lockstep/engine/plan"
+	"lockstep/kube/charts"
+	"lockstep/kube/connect"
 	"lockstep/kube/documents"
 	"lockstep/kube/mask"
+	"lockstep/kube/preflight"
+	"lockstep/kube/rights"
 )
 
 // Manifests returns the objects of the plan as YAML: those of the manifest and hooks of the
@@ -106,4 +115,97 @@ func texts(rel *rel1.Release) []string {
 		docs = append(docs, h.Manifest)
 	}
 	return docs
+}
+
+// Rights adds to roles the rights to install, upgrade, roll back, test and uninstall the
+// release, both with the objects of the plan and those of the deployed revision.
+func (op *Operation) Rights(to *rights.Roles) error {
+	mapper, err := op.client.Getter.ToRESTMapper()
+	if err != nil {
+		return err
+	}
+	docs, err := op.documents()
+	if err != nil {
+		return fmt.Errorf("release %s: %w", op.prepared.Common.Release, err)
+	}
+	t, c := op.prepared.Target, op.prepared.Common
+	r := rights.Release{
+		Name: c.Release, Namespace: c.Namespace, Driver: connect.StorageDriver(), ClientSide: t.ClientSide, Replace: t.Replace,
+		Resource: resourceOf(mapper, docs),
+	}
+	for _, phase := range []event.PhaseKind{event.PhaseCRDs, event.PhaseHooks, event.PhaseApply} {
+		for n, res := range charts.Resources(docs[phase], c.Namespace, scopeOf(mapper, docs)) {
+			o := rights.Object{Object: res.Object, Fields: docs[phase][n].Object.Object, Phase: phase}
+			if docs[phase][n].Object.GetName() == "" {
+				o.Name = ""
+			}
+			r.Objects = append(r.Objects, o)
+		}
+	}
+	to.Add(r, t.NewNamespace)
+	return nil
+}
+
+// documents returns the objects of the target and of the old revision, by their phase.
+func (op *Operation) documents() (map[event.PhaseKind][]charts.Document, error) {
+	docs := map[event.PhaseKind][]charts.Document{}
+	t := op.prepared.Target
+	for _, rel := range []*rel1.Release{t.Release, op.prepared.Old.Release} {
+		if rel == nil {
+			continue
+		}
+		found, _, err := charts.ParseBy(op.prepared.Common.Reader(), rel.Manifest, t.Root())
+		if err != nil {
+			return nil, err
+		}
+		docs[event.PhaseApply] = append(docs[event.PhaseApply], found...)
+		for _, h := range rel.Hooks {
+			found, _, err := charts.ParseBy(op.prepared.Common.Reader(), h.Manifest, t.Root())
+			if err != nil {
+				return nil, err
+			}
+			docs[event.PhaseHooks] = append(docs[event.PhaseHooks], found...)
+		}
+	}
+	if op.prepared.Info.Name == "install" && t.CRDs.Chart == nil { // --skip-crds
+		return docs, nil
+	}
+	crds, err := charts.CRDs(t.Release.Chart)
+	docs[event.PhaseCRDs] = crds
+	return docs, err
+}
+
+// scopeOf reports which kinds are namespaced, by the cluster and by CRDs in the documents.
+func scopeOf(mapper meta.RESTMapper, docs map[event.PhaseKind][]charts.Document) charts.Scope {
+	offline := charts.OfflineScope(slices.Concat(docs[event.PhaseCRDs], docs[event.PhaseHooks], docs[event.PhaseApply])...)
+	return func(kind schema.GroupVersionKind) bool {
+		if m, err := mapper.RESTMapping(kind.GroupKind()); err == nil {
+			return m.Scope.Name() == meta.RESTScopeNameNamespace
+		}
+		return offline(kind)
+	}
+}
+
+// resourceOf returns the resources of kinds: by the cluster, by CRDs in the documents, or
+// by the usual plural.
+func resourceOf(mapper meta.RESTMapper, docs map[event.PhaseKind][]charts.Document) func(schema.GroupKind) schema.GroupResource {
+	defined := map[schema.GroupKind]schema.GroupResource{}
+	for _, list := range docs {
+		for _, d := range list {
+			group, _, _ := unstructured.NestedString(d.Object.Object, "spec", "group")
+			kind, _, _ := unstructured.NestedString(d.Object.Object, "spec", "names", "kind")
+			plural, _, _ := unstructured.NestedString(d.Object.Object, "spec", "names", "plural")
+			defined[schema.GroupKind{Group: group, Kind: kind}] = schema.GroupResource{Group: group, Resource: plural}
+		}
+	}
+	return func(kind schema.GroupKind) schema.GroupResource {
+		if r, ok := preflight.ResourceOf(mapper, kind); ok {
+			return r
+		}
+		if r := defined[kind]; r.Resource != "" {
+			return r
+		}
+		plural, _ := meta.UnsafeGuessKindToResource(kind.WithVersion(""))
+		return plural.GroupResource()
+	}
 }

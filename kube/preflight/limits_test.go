@@ -168,28 +168,8 @@ func TestIdleBudgets(t *testing.T) {
 	}
 }
 
-// TestRules writes rights down as somebody would give them.
-func TestRules(t *testing.T) {
-	res := func(ns, verb, resource, why string) right {
-		r := right{verb: verb, why: why, namespace: ns}
-		r.resource.Resource = resource
-		return r
-	}
-	for want, lack := range map[string]rights{
-		"in namespace ns: secrets [get], secrets [list] (to look), services [create patch]": {
-			res("ns", "patch", "services", ""): nil, res("ns", "list", "secrets", "to look"): nil, res("ns", "create", "services", ""): nil, res("ns", "get", "secrets", ""): nil,
-		},
-		"in the whole cluster: namespaces [create]; in namespace ns: secrets [get]; in namespace other: secrets [get]": {
-			res("", "create", "namespaces", ""): nil, res("ns", "get", "secrets", ""): nil, res("other", "get", "secrets", ""): nil,
-		},
-		"in namespace ns: secrets a, b [get], services a, b, c and 2 others [patch]": {
-			res("ns", "get", "secrets", ""): {"b", "a"}, res("ns", "patch", "services", ""): {"e", "d", "c", "b", "a"},
-		},
-	} {
-		if got := lack.String(); got != want {
-			t.Errorf("%q, want %q", got, want)
-		}
-	}
+// TestListed lists keys.
+func TestListed(t *testing.T) {
 	if !slices.Equal([]string{listed([]string{"a"}), listed([]string{"a", "b"})}, []string{"key a", "keys a, b"}) {
 		t.Error("keys")
 	}

@@ -20,6 +20,7 @@ const (
 	offline    = "TestNoSecretIsToldOfCharts"
 	prints     = "it prints what it is asked for, as Helm does"
 	noValues   = "it reads nothing that has values"
+	namesOnly  = "it prints kinds and names of objects, and rules of roles"
 	relays     = "it tells the events of a run, which its feed has masked"
 )
 
@@ -34,7 +35,7 @@ var asked = map[string]string{
 	"template": prints, "get all": prints, "get hooks": prints, "get manifest": prints, "get notes": prints, "get values": prints,
 	"attach": relays, "ctl": relays,
 	"runs rm": noValues, "get": noValues, "sandbox": noValues, "version": noValues, "annotations": noValues, "inferred": noValues, "reports": noValues,
-	"events": noValues, "events schema": noValues, "rules": noValues,
+	"events": noValues, "events schema": noValues, "rules": noValues, "rbac": namesOnly,
 }
 
 // TestEveryCommandIsAskedForSecrets fails for a command that nobody has thought of.

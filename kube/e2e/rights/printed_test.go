@@ -1,0 +1,397 @@
+package rights
+
+import (
+	"bytes"
+	"fmt"
+	"maps"
+	"net/http"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	authv1 "k8s.io/api/authorization/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/client-go/dynamic"
+	"k8s.io/client-go/tools/clientcmd"
+	"sigs.k8s.io/yaml"
+
+	"lockstep/engine/event"
+	"lockstep/kube"
+	"lockstep/kube/charts"
+	"lockstep/kube/e2e/rig"
+	"lockstep/kube/throwaway/auditlog"
+)
+
+// printed are the objects that lockstep rbac prints for a chart.
+func printed(r *rig.Rig, chart string, change func(*kube.Upgrade)) (objects []*unstructured.Unstructured) {
+	r.T.Helper()
+	op, err := r.Upgrade(chart, func(u *kube.Upgrade) {
+		if change != nil {
+			change(u)
+		}
+		u.PlanOnly, u.SkipPreflight, u.Install = true, true, true
+	})
+	if err != nil {
+		r.T.Fatal(err)
+	}
+	var text bytes.Buffer
+	if err := kube.WriteRoles(&text, kube.Roles{Account: "lockstep", Namespace: r.Namespace, Name: "t"}, op); err != nil {
+		r.T.Fatal(err)
+	}
+	for _, doc := range strings.Split(text.String(), "\n---\n")[1:] {
+		u := &unstructured.Unstructured{}
+		if err := yaml.Unmarshal([]byte(doc), &u.Object); err != nil {
+			r.T.Fatalf("%v\n%s", err, doc)
+		}
+		objects = append(objects, u)
+	}
+	return objects
+}
+
+// resources are those of the kinds that are printed.
+var resources = map[string]schema.GroupVersionResource{
+	"Namespace": {Version: "v1", Resource: "namespaces"}, "ServiceAccount": {Version: "v1", Resource: "serviceaccounts"},
+	"Role": rbacv1.SchemeGroupVersion.WithResource("roles"), "RoleBinding": rbacv1.SchemeGroupVersion.WithResource("rolebindings"),
+	"ClusterRole": rbacv1.SchemeGroupVersion.WithResource("clusterroles"), "ClusterRoleBinding": rbacv1.SchemeGroupVersion.WithResource("clusterrolebindings"),
+}
+
+// apply applies printed objects as the administrator.
+func apply(t *testing.T, objects []*unstructured.Unstructured) {
+	t.Helper()
+	config, err := clientcmd.BuildConfigFromFlags("", rig.Sandbox.Kubeconfig)
+	if err != nil {
+		t.Fatal(err)
+	}
+	client, err := dynamic.NewForConfig(config)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, u := range objects {
+		if _, err := client.Resource(resources[u.GetKind()]).Namespace(u.GetNamespace()).Apply(t.Context(), u.GetName(), u, metav1.ApplyOptions{FieldManager: "test", Force: true}); err != nil {
+			t.Fatalf("%s: %v", u.GetName(), err)
+		}
+	}
+}
+
+// permission is what one entry of a rule grants: one verb on one resource, of one name or
+// of all where that is "".
+type permission struct{ namespace, group, resource, name, verb string }
+
+func (p permission) String() string {
+	return fmt.Sprintf("%s %s.%s %q in %q", p.verb, p.resource, p.group, p.name, p.namespace)
+}
+
+// permissions are all entries of roles.
+func permissions(t *testing.T, roles []*unstructured.Unstructured) map[permission]bool {
+	t.Helper()
+	all := map[permission]bool{}
+	for _, u := range roles {
+		var role rbacv1.ClusterRole
+		if err := runtime.DefaultUnstructuredConverter.FromUnstructured(u.Object, &role); err != nil {
+			t.Fatal(err)
+		}
+		for _, rule := range role.Rules {
+			names := rule.ResourceNames
+			if len(names) == 0 {
+				names = []string{""}
+			}
+			for _, name := range names {
+				for _, resource := range rule.Resources {
+					for _, verb := range rule.Verbs {
+						p := permission{u.GetNamespace(), rule.APIGroups[0], resource, name, verb}
+						if all[p] {
+							t.Errorf("granted twice: %s", p)
+						}
+						all[p] = true
+					}
+				}
+			}
+		}
+	}
+	return all
+}
+
+// uses are the permissions that allow a request.
+func uses(e auditlog.Event) (all []permission) {
+	need := func(verb, name string) {
+		resource := e.Object.Resource
+		if e.Object.Subresource != "" {
+			resource += "/" + e.Object.Subresource
+		}
+		for _, namespace := range []string{e.Object.Namespace, ""} {
+			all = append(all, permission{namespace, e.Object.APIGroup, resource, name, verb}, permission{namespace, e.Object.APIGroup, resource, "", verb})
+		}
+	}
+	switch {
+	case e.Verb == "create": // the path of a POST has no name
+		need("create", "")
+	case e.Verb == "patch" && e.Code == 201: // an apply of an object that did not exist
+		need("create", e.Object.Name)
+		fallthrough
+	default:
+		need(e.Verb, e.Object.Name)
+	}
+	return all
+}
+
+// part are the needed objects of some kinds, or the optional ones.
+func part(objects []*unstructured.Unstructured, optional bool, kinds ...string) (out []*unstructured.Unstructured) {
+	for _, u := range objects {
+		if strings.HasSuffix(u.GetName(), ":optional") == optional && slices.Contains(kinds, u.GetKind()) {
+			out = append(out, u)
+		}
+	}
+	return out
+}
+
+// withoutOptional are the objects that lockstep needs.
+func withoutOptional(objects []*unstructured.Unstructured) []*unstructured.Unstructured {
+	return part(objects, false, slices.Collect(maps.Keys(resources))...)
+}
+
+// requests are those that the account sends while do runs.
+func requests(r *rig.Rig, do func()) auditlog.Log {
+	r.T.Helper()
+	before, err := rig.Sandbox.Log()
+	if err != nil {
+		r.T.Fatal(err)
+	}
+	do()
+	log, err := rig.Sandbox.Log()
+	if err != nil {
+		r.T.Fatal(err)
+	}
+	return log[len(before):].Where(func(e auditlog.Event) bool {
+		return e.Username == "system:serviceaccount:"+r.Namespace+":lockstep" && e.Object.Resource != "" && !strings.HasPrefix(e.Object.Resource, "selfsubject")
+	})
+}
+
+// ownRoles is a chart with crds/, roles, objects of cluster scope, a namespace, and an object
+// that the API server names.
+func ownRoles(r *rig.Rig, class, web string) *charts.Chart {
+	const rbac = "rbac.authorization.k8s.io/v1/"
+	role := func(kind, name string) string {
+		return "roleRef: {apiGroup: rbac.authorization.k8s.io, kind: " + kind + ", name: " + name + "}\nsubjects: [{kind: ServiceAccount, name: app, namespace: " + r.Namespace + "}]"
+	}
+	wide, away := r.Namespace+"-app", r.Namespace+"-extra"
+	kinds := rig.LateKinds(r.Namespace + ".example")
+	docs := []string{
+		rig.Object("v1/ServiceAccount/app", nil),
+		rig.Job("hook", map[string]string{"helm.sh/hook": "pre-install,pre-upgrade,pre-rollback,pre-delete,test"}, "10ms"),
+		rig.Object(rbac+"Role/app", nil, "rules: [{apiGroups: [''], resources: [endpoints], verbs: [get]}]"),
+		rig.Object(rbac+"RoleBinding/app", nil, role("Role", "app")),
+		rig.Object(rbac+"RoleBinding/view", nil, role("ClusterRole", "view")),
+		rig.Object(rbac+"ClusterRole/"+wide, nil, "rules: [{apiGroups: [''], resources: [nodes], verbs: [list]}, {nonResourceURLs: [/metrics], verbs: [get]}]"),
+		rig.Object(rbac+"ClusterRoleBinding/"+wide, nil, role("ClusterRole", wide)),
+		rig.Object(rbac+"ClusterRole/"+wide+"-all", nil, "aggregationRule: {clusterRoleSelectors: [{matchLabels: {none: such}}]}"),
+		rig.Generated(rig.ConfigMap("gen-", nil)), kinds[0].Object(map[string]string{}),
+		kinds[1].CRD(rig.Group("kind")), kinds[1].Object(rig.Group("data", "kind")),
+		rig.Object("v1/PersistentVolumeClaim/data", rig.Group("claim"), "spec: {"+class+"accessModes: [ReadWriteOnce], resources: {requests: {storage: 1Gi}}}"), rig.ConfigMap("last", rig.Group("last", "claim")),
+		web, rig.Object("v1/Service/web", nil, "spec: {selector: {app: web}, ports: [{port: 80}]}"),
+	}
+	if rig.Long { // a namespace takes the controllers seconds to remove
+		docs = append(docs, rig.Object("v1/Namespace/"+away, rig.Group("away")),
+			strings.Replace(rig.ConfigMap("inside", rig.Group("inside", "away")), "name: inside\n", "name: inside\n  namespace: "+away+"\n", 1))
+	}
+	return rig.MakeChart(r.T, rig.Files{"crds/kind.yaml": kinds[0].CRD(nil), "templates/all.yaml": strings.Join(docs, "\n---\n")})
+}
+
+// granted are the rights of a role of the chart, and the right to bind one: the API server
+// asks for them when the chart's role or binding is created, not as a request.
+func granted(p permission) bool {
+	return p.verb == "bind" || p.verb == "escalate" || slices.Contains([]string{"endpoints", "nodes"}, p.resource)
+}
+
+// onFailure is read to explain a failure.
+var onFailure = []string{"list pods", "list events", "list replicasets", "get storageclasses", "list persistentvolumes", "get persistentvolumeclaims"}
+
+// mayBeRefused are requests that a complete role does not allow, because no role of the
+// release can or should: they only make a message more precise.
+func mayBeRefused(r *rig.Rig, e auditlog.Event) bool {
+	switch o := e.Object; {
+	case o.Resource == "events" && o.Namespace == "default": // of objects of cluster scope
+		return true
+	case o.Resource == "nodes": // that a pod cannot be scheduled to
+		return true
+	case o.Namespace == r.Namespace+"-extra": // its roles went with the namespace
+		return true
+	}
+	return false
+}
+
+// TestPrintedRights installs, upgrades, rolls back, tests and uninstalls charts as a
+// ServiceAccount with what lockstep rbac prints, without the optional roles and with them.
+// Each entry of each rule is used by a request, and with all roles nothing is refused.
+func TestPrintedRights(t *testing.T) {
+	t.Parallel()
+	for _, tt := range []struct {
+		chart          string
+		optional, long bool
+	}{{"own", false, false}, {"own", true, false}, {"hooks", false, true}, {"hooks", true, true}, {"shop", false, true}, {"shop", true, true}} {
+		t.Run(fmt.Sprintf("%s optional %v", tt.chart, tt.optional), func(t *testing.T) {
+			if tt.long && !rig.Long {
+				t.Skip("make chaos")
+			}
+			t.Parallel()
+			p := printedTest{r: rig.New(t), chart: tt.chart}
+			if tt.chart == "own" {
+				web := rig.Deployment("web", rig.Group("web", "kind"), "0s")
+				c := ownRoles(p.r, "", web)
+				p.change, p.changeUp, p.chart = rig.Use(c, nil), rig.UseUp(c, nil), "plain"
+				broken := ownRoles(p.r, "storageClassName: none-such, ", strings.Replace(web, "sandbox/ready-delay: 0s", `sandbox/ready-delay: 1h, sandbox/run-duration: 10ms, sandbox/exit-code: "3"`, 1))
+				p.fails = rig.Use(broken, func(i *kube.Install) { i.ReadinessTimeout, i.RollbackOnFailure = 2*time.Second, true })
+			}
+			objects := printed(p.r, p.chart, p.changeUp)
+			given := objects
+			if !tt.optional {
+				given = withoutOptional(objects)
+			}
+			apply(t, given)
+			p.account = p.r.Acting(p.r.Account("lockstep"))
+			p.assertUsed(objects, tt.optional, func() {
+				if p.lifetime(); p.fails == nil || !tt.optional {
+					return
+				}
+				apply(t, objects) // a namespace is gone, with its roles
+				op, err := p.account.Install(p.chart, p.fails)
+				if err != nil {
+					t.Fatal(err)
+				}
+				if out := p.account.Run(op, nil); !strings.Contains(out.State.Message, "exited with code 3") || !strings.Contains(out.State.Message, "none-such") {
+					t.Errorf("the failure is not explained: %s", out.State.Message)
+				}
+			})
+		})
+	}
+}
+
+// printedTest is a chart that an account with the printed roles deploys.
+type printedTest struct {
+	r, account *rig.Rig
+	chart      string
+	change     func(*kube.Install)
+	changeUp   func(*kube.Upgrade)
+	fails      func(*kube.Install) // nil if the chart is never made to fail
+}
+
+// lifetime runs all operations on a release.
+func (p printedTest) lifetime() {
+	r := p.account
+	r.MustRun(r.Install(p.chart, func(i *kube.Install) {
+		if p.change != nil {
+			p.change(i)
+		}
+		i.Lease.Duration = time.Second // so that it is renewed
+	}))
+	r.MustRun(r.Upgrade(p.chart, p.changeUp))
+	r.MustRun(r.Rollback(1))
+	r.MustRun(r.Client.PrepareTest(r.T.Context(), kube.ReleaseTest{Common: r.Common()}))
+	r.MustRun(r.Uninstall())
+}
+
+// assertUsed checks that do uses each entry of the needed roles, or of the optional ones,
+// and that with these nothing is refused.
+func (p printedTest) assertUsed(objects []*unstructured.Unstructured, optional bool, do func()) {
+	t := p.r.T
+	t.Helper()
+	used := map[permission]bool{}
+	for _, e := range requests(p.r, do) {
+		for _, granting := range uses(e) {
+			used[granting] = true
+		}
+		if optional && e.Code == http.StatusForbidden && !mayBeRefused(p.r, e) {
+			t.Errorf("refused: %s %s", e.Verb, e.RequestURI)
+		}
+	}
+	for of := range permissions(t, part(objects, optional, "Role", "ClusterRole")) {
+		if !used[of] && !granted(of) && (p.fails != nil || !slices.Contains(onFailure, of.verb+" "+of.resource)) {
+			t.Errorf("never used: %s", of)
+		}
+	}
+}
+
+// without are roles that lack an entry.
+func without(t *testing.T, roles []*unstructured.Unstructured, verb, resource string) (out []*unstructured.Unstructured) {
+	t.Helper()
+	found := false
+	for _, u := range roles {
+		u = u.DeepCopy()
+		rules, _, _ := unstructured.NestedSlice(u.Object, "rules")
+		for _, r := range rules {
+			rule := r.(map[string]any)
+			if rule["resources"] != nil && slices.Contains(rule["resources"].([]any), any(resource)) {
+				before := rule["verbs"].([]any)
+				after := slices.DeleteFunc(slices.Clone(before), func(v any) bool { return v == verb })
+				rule["verbs"], found = after, found || len(after) < len(before)
+			}
+		}
+		rules = slices.DeleteFunc(rules, func(r any) bool { return len(r.(map[string]any)["verbs"].([]any)) == 0 })
+		if err := unstructured.SetNestedSlice(u.Object, rules, "rules"); err != nil {
+			t.Fatal(err)
+		}
+		out = append(out, u)
+	}
+	if !found {
+		t.Fatalf("nothing grants %s %s", verb, resource)
+	}
+	return out
+}
+
+// TestPrintedRightsAreNeeded takes single entries away: the run fails, before it has written
+// anything where that can be known, or it says what it does without.
+func TestPrintedRightsAreNeeded(t *testing.T) {
+	t.Parallel()
+	r := rig.New(t)
+	const rbac = "rbac.authorization.k8s.io/v1/"
+	role := func(kind, name string) string {
+		return "roleRef: {apiGroup: rbac.authorization.k8s.io, kind: " + kind + ", name: " + name + "}\nsubjects: [{kind: ServiceAccount, name: default}]"
+	}
+	c := rig.One(t, rig.Object("v1/Service/web", nil, "spec: {ports: [{port: 80}]}"), rig.Object(rbac+"Role/app", nil, "rules: [{apiGroups: [''], resources: [endpoints], verbs: [get]}]"),
+		rig.Object(rbac+"RoleBinding/view", nil, role("ClusterRole", "view")), rig.Object(rbac+"RoleBinding/app", nil, role("Role", "app")))
+	objects := printed(r, "plain", rig.UseUp(c, nil))
+	needed := withoutOptional(objects)
+	apply(t, needed)
+	few := r.Acting(r.Account("lockstep"))
+	for _, tt := range []struct{ verb, resource, want string }{
+		{"patch", "services", "lacks permissions: in namespace " + r.Namespace + ": services [patch]"},
+		{"update", "secrets", "secrets [update]"},
+		{"get", "endpoints", "attempting to grant RBAC permissions not currently held"},
+		{"bind", "clusterroles", "attempting to grant RBAC permissions not currently held"},
+	} {
+		apply(t, without(t, part(needed, false, "Role"), tt.verb, tt.resource))
+		awaitAccess(r, tt.verb, tt.resource, false)
+		op, err := few.Install("plain", rig.Use(c, nil))
+		if err == nil {
+			err = few.Run(op, nil).Err
+		}
+		if err == nil || !strings.Contains(err.Error(), tt.want) {
+			t.Errorf("without %s %s: %v", tt.verb, tt.resource, err)
+		}
+		apply(t, part(needed, false, "Role"))
+		awaitAccess(r, tt.verb, tt.resource, true)
+	}
+	apply(t, without(t, part(needed, false, "Role"), "create", "leases"))
+	awaitAccess(r, "create", "leases", false)
+	out := few.MustRun(few.Install("plain", rig.Use(c, nil)))
+	unwatched := slices.ContainsFunc(out.State.Warnings, func(e event.Event) bool { return strings.Contains(e.Message, "no permission to watch services") })
+	if !out.Says("R51", "leases") || !unwatched {
+		t.Errorf("it does not say that it has no lock and no watches: %v", out.State.Warnings)
+	}
+}
+
+// awaitAccess waits until the API server's authorizer knows of a change of the roles.
+func awaitAccess(r *rig.Rig, verb, resource string, want bool) {
+	r.T.Helper()
+	asked := &authv1.ResourceAttributes{Namespace: r.Namespace, Verb: verb, Resource: resource, Name: map[string]string{"services": "web", "clusterroles": "view"}[resource],
+		Group: map[string]string{"clusterroles": rbacv1.GroupName, "leases": "coordination.k8s.io"}[resource]}
+	r.Eventually(fmt.Sprintf("the account may %s %s: %v", verb, resource, want), func() bool {
+		review, err := r.Cluster.AuthorizationV1().SubjectAccessReviews().Create(r.T.Context(),
+			&authv1.SubjectAccessReview{Spec: authv1.SubjectAccessReviewSpec{User: "system:serviceaccount:" + r.Namespace + ":lockstep", ResourceAttributes: asked}}, metav1.CreateOptions{})
+		return err == nil && review.Status.Allowed == want
+	})
+}

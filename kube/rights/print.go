@@ -1,0 +1,130 @@
+package rights
+
+import (
+	"fmt"
+	"io"
+	"maps"
+	"slices"
+	"strconv"
+	"strings"
+
+	"sigs.k8s.io/yaml"
+)
+
+// Roles are the objects that give a ServiceAccount the rights on some releases.
+type Roles struct {
+	// Account is a ServiceAccount in a namespace.
+	Account, Namespace string
+	// Name tells the roles from those of other releases with the same account.
+	Name string
+
+	rights     Set
+	grants     []Grant
+	namespaces map[string]*Release // to create, each with the release that has it as an object
+}
+
+// Add adds the rights on a release, whose namespace may have to be created.
+func (r *Roles) Add(release Release, newNamespace bool) {
+	if r.rights == nil {
+		r.rights, r.namespaces = Set{}, map[string]*Release{}
+	}
+	for right, names := range release.Rights() {
+		r.rights.Add(right, names...)
+	}
+	r.grants = append(r.grants, release.Grants()...)
+	if newNamespace && r.namespaces[release.Namespace] == nil {
+		r.namespaces[release.Namespace] = nil
+	}
+	for _, o := range release.Objects {
+		if release.has(o) {
+			r.namespaces[o.Name] = &release
+		}
+	}
+}
+
+const head = `# The rights of ServiceAccount %[1]s in namespace %[2]s to install, upgrade, roll back,
+# test and uninstall %[3]s, and no others. Apply this as an administrator.
+# The account also needs discovery and to ask for its own rights, which Kubernetes
+# lets every account do (system:discovery, system:basic-user).
+# You can leave out the roles named *:optional: each rule says what lockstep then does without.
+`
+
+// Write prints the objects as YAML.
+func (r Roles) Write(w io.Writer) error {
+	var out strings.Builder
+	fmt.Fprintf(&out, head, r.Account, r.Namespace, r.Name)
+	for _, ns := range slices.Sorted(maps.Keys(r.namespaces)) {
+		fmt.Fprintf(&out, "---\napiVersion: v1\nkind: Namespace\nmetadata:\n  name: %s\n", scalar(ns))
+		if by := r.namespaces[ns]; by != nil { // else its install would refuse it
+			fmt.Fprintf(&out, "  labels:\n    app.kubernetes.io/managed-by: Helm\n  annotations:\n    meta.helm.sh/release-name: %s\n    meta.helm.sh/release-namespace: %s\n", scalar(by.Name), scalar(by.Namespace))
+		}
+	}
+	fmt.Fprintf(&out, "---\napiVersion: v1\nkind: ServiceAccount\nmetadata:\n  name: %s\n  namespace: %s\n", scalar(r.Account), scalar(r.Namespace))
+	needed, optional := rulesOf(r.rights, r.grants)
+	r.writeRoles(&out, "", needed)
+	r.writeRoles(&out, ":optional", optional)
+	_, err := io.WriteString(w, out.String())
+	return err
+}
+
+// writeRoles writes a role with its binding for each namespace.
+func (r Roles) writeRoles(out *strings.Builder, suffix string, rules map[string][]rule) {
+	for _, ns := range slices.Sorted(maps.Keys(rules)) {
+		kind, name, place := "Role", r.Account+":"+r.Name+suffix, "\n  namespace: "+scalar(ns)
+		if ns == "" { // all releases share the names of cluster scope
+			kind, name, place = "ClusterRole", r.Account+":"+r.Namespace+":"+r.Name+suffix, ""
+		}
+		fmt.Fprintf(out, "---\napiVersion: rbac.authorization.k8s.io/v1\nkind: %s\nmetadata:\n  name: %s%s\nrules:\n", kind, scalar(name), place)
+		comment := ""
+		for _, rule := range rules[ns] {
+			if rule.comment != comment {
+				comment = rule.comment
+				fmt.Fprintf(out, "# %s\n", comment)
+			}
+			rule.write(out)
+		}
+		fmt.Fprintf(out, bindingText, kind, scalar(name), place, scalar(r.Account), scalar(r.Namespace))
+	}
+}
+
+const bindingText = `---
+apiVersion: rbac.authorization.k8s.io/v1
+kind: %[1]sBinding
+metadata:
+  name: %[2]s%[3]s
+roleRef:
+  apiGroup: rbac.authorization.k8s.io
+  kind: %[1]s
+  name: %[2]s
+subjects:
+- kind: ServiceAccount
+  name: %[4]s
+  namespace: %[5]s
+`
+
+// write writes the fields of a rule, lists on one line as in Kubernetes' own examples.
+func (r rule) write(out *strings.Builder) {
+	before := "- "
+	for _, field := range []struct {
+		name string
+		list []string
+	}{
+		{"apiGroups", r.APIGroups}, {"resources", r.Resources}, {"resourceNames", r.ResourceNames}, {"nonResourceURLs", r.NonResourceURLs}, {"verbs", r.Verbs},
+	} {
+		if len(field.list) == 0 {
+			continue
+		}
+		var quoted []string
+		for _, s := range field.list {
+			quoted = append(quoted, strconv.Quote(s))
+		}
+		fmt.Fprintf(out, "%s%s: [%s]\n", before, field.name, strings.Join(quoted, ", "))
+		before = "  "
+	}
+}
+
+// scalar quotes a name that YAML would not read as a string.
+func scalar(name string) string {
+	text, _ := yaml.Marshal(name) // of a string there is no error
+	return strings.TrimSpace(string(text))
+}

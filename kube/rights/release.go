@@ -1,0 +1,205 @@
+package rights
+
+import (
+	"slices"
+	"strings"
+
+	rbacv1 "k8s.io/api/rbac/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	"lockstep/engine/event"
+	"lockstep/engine/plan"
+	"lockstep/engine/refs"
+	"lockstep/kube/connect"
+)
+
+// Release is what the rights to install, upgrade, roll back, test and uninstall a release
+// derive from.
+type Release struct {
+	Name, Namespace, Driver string
+	ClientSide, Replace     bool
+	Objects                 []Object
+	// Resource is the resource of a kind.
+	Resource func(schema.GroupKind) schema.GroupResource
+}
+
+// Object is an object of a release. Its name is "" if the API server makes it.
+type Object struct {
+	plan.Object
+	Fields map[string]any
+	Phase  event.PhaseKind // PhaseCRDs, PhaseHooks or PhaseApply
+}
+
+// Grant is a rule that a role of the release grants in a namespace, "" for cluster scope.
+// RBAC lets only those create the role who have the same rights.
+type Grant struct {
+	Namespace, Role string
+	Rule            rbacv1.PolicyRule
+}
+
+// Rights returns the rights of all operations on the release, with the optional ones.
+func (r Release) Rights() Set {
+	all := Set{}
+	for _, name := range []string{"install", "upgrade", "uninstall"} {
+		for right, names := range r.operation(name).Rights() {
+			all.Add(right, names...)
+		}
+	}
+	for _, o := range r.Objects {
+		r.watches(all, o)
+		r.bindings(all, o)
+		r.lookups(all, o)
+	}
+	r.reads(all)
+	return all
+}
+
+// operation returns an operation on all objects. The revisions are unknown.
+func (r Release) operation(name string) Operation {
+	presence := map[plan.Object]Presence{}
+	phases := map[event.PhaseKind]*plan.Group{}
+	for _, o := range r.Objects {
+		kind := o.Phase
+		switch {
+		case o.Name == "":
+			presence[o.Object] = Unnamed
+		case name == "install" && !r.has(o):
+			presence[o.Object] = Absent
+		default:
+			presence[o.Object] = Present
+		}
+		if name == "uninstall" {
+			if kind != event.PhaseApply {
+				continue
+			}
+			kind = event.PhaseRemove
+		}
+		if phases[kind] == nil {
+			phases[kind] = &plan.Group{}
+		}
+		phases[kind].Objects = append(phases[kind].Objects, o.Object)
+	}
+	op := Operation{
+		Name: name, Release: r.Name, Namespace: r.Namespace, Driver: r.Driver, RollbackOnFailure: true,
+		ClientSide: r.ClientSide, Replace: r.Replace, Presence: presence,
+		Resource: func(kind schema.GroupKind) (schema.GroupResource, bool) { return r.Resource(kind), true },
+	}
+	for kind, group := range phases {
+		op.Phases = append(op.Phases, event.Phase{Kind: kind, Groups: []*plan.Group{group}})
+	}
+	return op
+}
+
+// has reports whether an object is a namespace of the release's own objects. Their rights
+// need the namespace, so that it is created with these.
+func (r Release) has(o Object) bool {
+	return o.Group == "" && o.Kind == "Namespace" && slices.ContainsFunc(r.Objects, func(in Object) bool { return in.Namespace == o.Name })
+}
+
+// watches adds list and watch. A hook is watched by its name.
+func (r Release) watches(to Set, o Object) {
+	for _, verb := range []string{"list", "watch"} {
+		right := Right{Verb: verb, Resource: r.Resource(schema.GroupKind{Group: o.Group, Kind: o.Kind}), Namespace: o.Namespace, Use: Watches}
+		if o.Phase == event.PhaseHooks && o.Name != "" {
+			right.Use = HookWatches
+			to.Add(right, o.Name)
+			continue
+		}
+		to.Add(right)
+	}
+}
+
+// bindings adds the right to bind a role that is not the release's own, and to write a
+// ClusterRole that is put together of others.
+func (r Release) bindings(to Set, o Object) {
+	if o.Group != rbacv1.GroupName {
+		return
+	}
+	if o.Kind == "ClusterRole" && o.Fields["aggregationRule"] != nil {
+		names := []string{o.Name}
+		if r.ClientSide { // the path of a POST has no name
+			names = nil
+		}
+		to.Add(Right{Verb: "escalate", Resource: r.Resource(schema.GroupKind{Group: o.Group, Kind: o.Kind}), Use: Bindings}, names...)
+	}
+	for _, ref := range refs.Of(o.Object, o.Fields) {
+		if ref.Use != refs.Role || slices.ContainsFunc(r.Objects, func(own Object) bool { return own.Object == ref.To }) {
+			continue
+		}
+		to.Add(Right{Verb: "bind", Resource: r.Resource(schema.GroupKind{Group: o.Group, Kind: ref.To.Kind}), Namespace: o.Namespace, Use: Bindings}, ref.To.Name)
+	}
+}
+
+// Grants returns the rules of the release's roles.
+func (r Release) Grants() (grants []Grant) {
+	for _, o := range r.Objects {
+		if o.Group != rbacv1.GroupName {
+			continue
+		}
+		var role rbacv1.ClusterRole // a Role has the same rules
+		if (o.Kind != "Role" && o.Kind != "ClusterRole") || runtime.DefaultUnstructuredConverter.FromUnstructured(o.Fields, &role) != nil {
+			continue
+		}
+		for _, rule := range role.Rules {
+			grants = append(grants, Grant{o.Namespace, o.String(), rule})
+		}
+	}
+	return grants
+}
+
+// looked are the references that are looked up before the first write.
+var looked = []refs.Use{refs.Environment, refs.Volume, refs.Claim, refs.Account, refs.Priority, refs.Runtime, refs.Pull, refs.Class, refs.Backend, refs.TLS, refs.Target, refs.Role}
+
+// lookups adds get for the objects of others that an object refers to.
+func (r Release) lookups(to Set, o Object) {
+	for _, ref := range refs.Of(o.Object, o.Fields) {
+		own := slices.ContainsFunc(r.Objects, func(own Object) bool { return own.Object == ref.To })
+		if own || ref.Optional || !slices.Contains(looked, ref.Use) || ref.To.Kind == "ServiceAccount" && ref.To.Name == "default" {
+			continue
+		}
+		to.Add(Right{Verb: "get", Resource: r.Resource(schema.GroupKind{Group: ref.To.Group, Kind: ref.To.Kind}), Namespace: ref.To.Namespace, Use: Checks}, ref.To.Name)
+	}
+}
+
+// reads adds what the checks and the diagnosis read beside the release's own objects.
+func (r Release) reads(to Set) {
+	read := func(use Use, namespace, group, resource string, verbs ...string) {
+		for _, verb := range verbs {
+			to.Add(Right{Verb: verb, Resource: schema.GroupResource{Group: group, Resource: resource}, Namespace: namespace, Use: use})
+		}
+	}
+	const admission = "admissionregistration.k8s.io"
+	read(Checks, "", admission, "mutatingwebhookconfigurations", "list")
+	read(Checks, "", admission, "validatingwebhookconfigurations", "list")
+	namespaces := map[string]bool{r.Namespace: true}
+	for _, o := range r.Objects {
+		if o.Namespace != "" {
+			namespaces[o.Namespace] = true
+		}
+		if _, runs := refs.PodsOf(o.Object, o.Fields); runs {
+			read(Details, o.Namespace, "", "pods", "list", "watch")
+			read(Details, o.Namespace, "", "pods/log", "get")
+			read(Details, o.Namespace, "", "events", "list", "watch")
+		}
+		if connect.Aggregated(o.Group) {
+			version, _ := o.Fields["apiVersion"].(string)
+			_, version, _ = strings.Cut(version, "/")
+			to.Add(Right{Verb: "get", Resource: schema.GroupResource{Group: "apiregistration.k8s.io", Resource: "apiservices"}, Use: Checks}, version+"."+o.Group)
+		}
+		switch spec, _ := o.Fields["spec"].(map[string]any); {
+		case o.Kind == "Deployment":
+			read(Details, o.Namespace, "apps", "replicasets", "list")
+		case o.Kind == "PersistentVolumeClaim", o.Kind == "StatefulSet" && spec["volumeClaimTemplates"] != nil:
+			read(Checks, "", "storage.k8s.io", "storageclasses", "list")
+			read(Details, o.Namespace, "", "persistentvolumeclaims", "get")
+			read(Details, "", "storage.k8s.io", "storageclasses", "get")
+			read(Details, "", "", "persistentvolumes", "list")
+		}
+	}
+	for ns := range namespaces {
+		to.Add(Right{Verb: "get", Resource: schema.GroupResource{Resource: "namespaces"}, Namespace: ns, Use: Checks}, ns)
+		read(Checks, ns, "", "limitranges", "list")
+		read(Checks, ns, "", "resourcequotas", "list")
+	}
+}
