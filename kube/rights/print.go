@@ -8,6 +8,7 @@ import (
 	"strconv"
 	"strings"
 
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"sigs.k8s.io/yaml"
 )
 
@@ -17,6 +18,8 @@ type Roles struct {
 	Account, Namespace string
 	// Name tells the roles from those of other releases with the same account.
 	Name string
+	// InCluster adds the rights of a run in the cluster (--in-cluster).
+	InCluster bool
 
 	rights     Set
 	grants     []Grant
@@ -30,6 +33,11 @@ func (r *Roles) Add(release Release, newNamespace bool) {
 	}
 	for right, names := range release.Rights() {
 		r.rights.Add(right, names...)
+	}
+	if r.InCluster { // the name of its Lease ends in random letters
+		for _, verb := range []string{"get", "watch", "patch"} {
+			r.rights.Add(Right{Verb: verb, Resource: schema.GroupResource{Group: "coordination.k8s.io", Resource: "leases"}, Namespace: release.Namespace, Use: Orders})
+		}
 	}
 	r.grants = append(r.grants, release.Grants()...)
 	if newNamespace && r.namespaces[release.Namespace] == nil {

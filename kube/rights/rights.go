@@ -40,6 +40,7 @@ const (
 	Watches
 	Checks
 	Details
+	Orders
 )
 
 // Optional reports whether an operation can do without the right.

@@ -24,6 +24,7 @@ var comments = map[Use]string{
 	HookWatches: "Hooks are watched by name. Without it lockstep reads them every few seconds.",
 	Watches:     "Watches have no names. Without them lockstep reads each object every few seconds.",
 	Checks:      "Checks before the first write. Without these, lockstep skips the checks.",
+	Orders:      "Commands of attach and ctl to a run in the cluster, by a Lease of its Job. Without these nobody can control it.",
 	Details:     "Why something is not ready, and logs. Without these, lockstep says what it cannot read.",
 }
 

@@ -3,6 +3,7 @@ package deploy
 import (
 	"context"
 	"fmt"
+	"strconv"
 
 	"github.com/spf13/cobra"
 	helmcli "helm.sh/helm/v4/pkg/cli"
@@ -123,9 +124,73 @@ func (a *app) planOnScreen(cmd *cobra.Command, j job) error {
 	})
 }
 
-// planStack shows what "up" would do to each release of a helmfile. Its error tells whether
-// there are changes.
-func (a *app) planStack(cmd *cobra.Command, flags *stackFlags) error {
+const rbacLong = `Print a ServiceAccount with the roles and bindings that exactly this release needs, as YAML for kubectl apply. With
+them, lockstep can install, upgrade, roll back, test and uninstall the release. Nothing is written.
+
+Objects are granted by name. Server-side apply makes that possible even for create; with --server-side=false, create
+has no names. Release records have none either: with HELM_DRIVER=secret the account can read all Secrets of the
+release's namespace, as with Helm. There is one Role per namespace, and a ClusterRole for cluster-scoped kinds.
+
+If the chart has Roles, the account also gets the rights that they grant, and "bind" for the roles of others that the
+chart's bindings name, because the API server lets nobody grant more than they have. The roles named *:optional only
+help to watch, check and explain; each rule says what lockstep does without it.
+
+Run it again after a change of the chart or its values. A release that exists keeps the rights on the objects that
+are deployed. Without a chart, it reads a helmfile, and one account gets the rights for all its releases.`
+
+// newRBAC makes the rbac command, which plans an upgrade --install.
+func (a *app) newRBAC() *cobra.Command {
+	var flags installFlags
+	cmd := &cobra.Command{
+		Use: "rbac NAME CHART", GroupID: "release", Short: "print the ServiceAccount and roles that a release needs", Long: rbacLong,
+		Example: `lockstep rbac shop ./shop -n shop | kubectl apply -f -
+lockstep rbac shop ./shop -n shop --service-account deployer -f prod.yaml
+lockstep rbac shop ./shop -n shop --in-cluster   # for install --in-cluster
+lockstep rbac shop ./shop --sandbox              # without a cluster
+lockstep rbac -f helmfile.yaml`,
+		Args:              command.Args(2, 2),
+		ValidArgsFunction: a.CompleteRelease(command.CompleteChart(1, 1)),
+		RunE:              func(cmd *cobra.Command, args []string) error { return a.rbac(cmd, &flags, args[0], args[1]) },
+	}
+	flags.run.add(cmd)
+	flags.run.addSandbox(cmd)
+	flags.deploy.add(cmd)
+	f := cmd.Flags()
+	f.BoolVar(&flags.serverSide, "server-side", true, "use server-side apply")
+	flags.run.cluster.account = "lockstep"
+	f.Lookup("service-account").Usage, f.Lookup("service-account").DefValue = "name of the ServiceAccount", "lockstep"
+	f.Lookup("in-cluster").Usage = "also print what a run with --in-cluster needs"
+	a.addStack(cmd, func(cmd *cobra.Command, stack *stackFlags) error {
+		stack.run.sandbox, stack.run.cluster.account = flags.run.sandbox, flags.run.cluster.account
+		return a.rbacStack(cmd, stack)
+	})
+	hideRunFlags(cmd)
+	for _, name := range []string{"output", "skip-preflight", "create-namespace", "on-hangup", "description", "labels", "render-subchart-notes", "image", "keep-for"} {
+		f.Lookup(name).Hidden = true
+	}
+	return cmd
+}
+
+func (a *app) rbac(cmd *cobra.Command, flags *installFlags, name, ref string) error {
+	r, err := flags.run.parse(cmd)
+	if err != nil {
+		return err
+	}
+	r.common.SkipPreflight = true // it is another account that has to pass the checks
+	prepare := func(ctx context.Context, c *kube.Client, common kube.Common, what kube.Rendering) (*kube.Operation, error) {
+		return c.PrepareUpgrade(ctx, kube.Upgrade{
+			Common: common, Rendering: what, Install: true, CreateNamespace: true, ServerSide: strconv.FormatBool(flags.serverSide),
+		})
+	}
+	return a.deploy(cmd, &flags.deploy, r, name, ref, "none", prepare, execute{job: func(cmd *cobra.Command, j job) error {
+		return a.preview(cmd, j, func(_ context.Context, op *kube.Operation) error {
+			return a.writeRoles(cmd, flags.run.cluster, op.Info().Namespace, op.Info().Release, op)
+		})
+	}})
+}
+
+// rbacStack prints the roles of all releases of a helmfile, for each context.
+func (a *app) rbacStack(cmd *cobra.Command, flags *stackFlags) error {
 	r, err := flags.run.parse(cmd)
 	if err != nil {
 		return err
@@ -134,66 +199,41 @@ func (a *app) planStack(cmd *cobra.Command, flags *stackFlags) error {
 	if err != nil {
 		return err
 	}
-	r.common.PlanOnly = true
+	r.common.PlanOnly, r.common.SkipPreflight = true, true
 	return a.inSandbox(cmd, job{running: r}, func(s *helmcli.EnvSettings) error {
 		stack, _, err := a.prepareStack(cmd, flags, file, r, s, false)
 		if err != nil {
 			return err
 		}
 		defer stack.Close()
-		found, err := command.Cancelable(cmd.Context(), func(ctx context.Context) (report.StackPlan, error) { return changesOf(ctx, stack) })
-		if err != nil {
-			return err
+		var contexts []string
+		ops := map[string][]*kube.Operation{}
+		for _, rel := range stack.Releases() {
+			if rel.Operation == nil {
+				continue
+			}
+			at := rel.Operation.Info().Context
+			if ops[at] == nil {
+				contexts = append(contexts, at)
+			}
+			ops[at] = append(ops[at], rel.Operation)
 		}
-		if err := a.Display(cmd, r.mode.Report()).Show(found); err != nil {
-			return err
-		}
-		switch refused, changed := found.Count(); {
-		case refused > 0:
-			return fmt.Errorf("%s would be refused", report.Count(refused, "change"))
-		case changed > 0:
-			return command.Exit(command.ExitChanges, nil)
+		for _, at := range contexts {
+			if len(contexts) > 1 {
+				fmt.Fprintf(cmd.OutOrStdout(), "---\n# For the cluster of context %s.\n", at)
+			}
+			if err := a.writeRoles(cmd, flags.run.cluster, s.Namespace(), stack.Info().Release, ops[at]...); err != nil {
+				return err
+			}
 		}
 		return nil
 	})
 }
 
-// changesOf compares the releases of a stack with the cluster.
-func changesOf(ctx context.Context, stack *kube.Stack) (out report.StackPlan, err error) {
-	out.Stack = stack.Info().Release
-	for _, rel := range stack.Releases() {
-		one := report.ReleasePlan{Release: rel.ID, Needs: rel.Needs, Unchanged: rel.Unchanged || rel.Operation == nil}
-		if op := rel.Operation; !one.Unchanged {
-			changes, err := op.Changes(ctx)
-			if err != nil {
-				return out, fmt.Errorf("release %s: %w", rel.ID, err)
-			}
-			one.Plan = &report.Plan{Operation: op.Info(), Changes: reportChanges(changes), Warnings: op.Warnings(), Errors: op.Refused(), Phases: op.Phases()}
-		}
-		out.Releases = append(out.Releases, one)
+// writeRoles prints the roles for releases, and what their plans warn about.
+func (a *app) writeRoles(cmd *cobra.Command, c clusterFlags, namespace, name string, ops ...*kube.Operation) error {
+	for _, op := range ops {
+		a.Display(cmd, report.ModeText).Warnings(op.Warnings())
 	}
-	return out, nil
-}
-
-// addStack makes a command of a release take a helmfile without arguments: that of -f, or
-// of the working directory.
-func (a *app) addStack(cmd *cobra.Command, do func(*cobra.Command, *stackFlags) error) {
-	flags := stackFlags{run: runFlags{waitFlags: waitFlags{timeout: defaultTimeout, waitAll: true}}}
-	flags.run.output = command.TextOrJSON()
-	flags.AddChoice(cmd)
-	run := cmd.RunE
-	cmd.Args = command.OrHelmfile(cmd.Args)
-	cmd.RunE = func(cmd *cobra.Command, args []string) error {
-		if len(args) > 0 {
-			return run(cmd, args)
-		}
-		var err error
-		if flags.File, err = command.HelmfileArgument(cmd); err != nil {
-			return err
-		}
-		if flags.run.output.Value, err = cmd.Flags().GetString("output"); err != nil {
-			return err
-		}
-		return do(cmd, &flags)
-	}
+	return kube.WriteRoles(cmd.OutOrStdout(), kube.Roles{Account: c.account, Namespace: namespace, Name: name, InCluster: c.on}, ops...)
 }

@@ -209,9 +209,9 @@ func changesOf(ctx context.Context, stack *kube.Stack) (out report.StackPlan, er
 	return out, nil
 }
 
-// addStackPlan makes plan without arguments show a helmfile: that of -f, or of the working
-// directory.
-func (a *app) addStackPlan(cmd *cobra.Command) {
+// addStack makes a command of a release take a helmfile without arguments: that of -f, or
+// of the working directory.
+func (a *app) addStack(cmd *cobra.Command, do func(*cobra.Command, *stackFlags) error) {
 	flags := stackFlags{run: runFlags{waitFlags: waitFlags{timeout: defaultTimeout, waitAll: true}}}
 	flags.run.output = command.TextOrJSON()
 	flags.AddChoice(cmd)
@@ -229,6 +229,6 @@ func (a *app) addStackPlan(cmd *cobra.Command) {
 		if flags.run.output.Value, err = cmd.Flags().GetString("output"); err != nil {
 			return err
 		}
-		return a.planStack(cmd, &flags)
+		return do(cmd, &flags)
 	}
 }
