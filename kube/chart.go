@@ -60,7 +60,7 @@ func LoadChartPath(path string) (*Chart, error) { return charts.LoadPath(path) }
 
 // CopyBrokenChart copies the directory of a chart that cannot be loaded to a directory
 // below dir, in a form that Helm's linter can read, and returns its path.
-func CopyBrokenChart(path, dir string) (string, error) { return charts.CopyUnloaded(path, dir) }
+func CopyBrokenChart(path, dir string) (string, error) { return charts.CopyBroken(path, dir) }
 
 // FetchDependencies downloads the dependencies of the chart in dir, as Chart.lock lists
 // them. The options say how to verify signatures.
@@ -74,7 +74,9 @@ func MergeValues(o values.Options, settings *cli.EnvSettings) (map[string]any, e
 }
 
 // ApplyValueChanges adds the differences between before and after to given.
-func ApplyValueChanges(given, before, after map[string]any) { charts.Give(given, before, after) }
+func ApplyValueChanges(given, before, after map[string]any) {
+	charts.ApplyChanges(given, before, after)
+}
 
 // YAML formats values or an object.
 func YAML(fields map[string]any) (string, error) { return charts.YAML(fields) }

@@ -13,8 +13,8 @@ import (
 	"lockstep/engine/plan"
 )
 
-// lookAlikes are parts of an object that hold what looks like an annotation that
-// orders things, and is none.
+// lookAlikes are parts of an object with text that looks like an ordering annotation but is
+// not one.
 var lookAlikes = []string{
 	"data:\n  doc: |\n    metadata:\n      annotations:\n        helm.sh/depends-on/resource-groups: [a]\n        helm.sh/weight: 1\n",
 	"data:\n  doc: |+\n    ---\n    helm.sh/dependson/layer: x\n\n\n",
@@ -27,8 +27,8 @@ var lookAlikes = []string{
 	"spec:\n  items:\n  - metadata:\n      annotations:\n        helm.sh/dependson/chart: [a]\n",
 }
 
-// ownAnnotations are pairs of annotations, as they are written, and as they are
-// to be after Respell and after normalise.
+// ownAnnotations are annotations as written, after Respell and after normalise; "" means
+// unchanged.
 var ownAnnotations = [][3]string{
 	{`helm.sh/depends-on/resource-groups: '["a"]'`, `helm.sh/depends-on-resource-groups: '["a"]'`, ``},
 	{`helm.sh/depends-on/subcharts:   [a, 'b, ]', "c]"] # why`, `helm.sh/depends-on-subcharts:   [a, 'b, ]', "c]"] # why`, `helm.sh/depends-on/subcharts:   '["a","b, ]","c]"]' # why`},
@@ -42,8 +42,8 @@ var ownAnnotations = [][3]string{
 	{`helm.sh/resource-group:`, ``, `helm.sh/resource-group: ''`},
 }
 
-// randomDocument returns the text of an object and what Respell and normalise are
-// to make of it.
+// randomDocument returns the text of an object, and the expected results of Respell and
+// normalise.
 func randomDocument(r *rand.Rand) (text, respelled, normalised string) {
 	var parts [3]strings.Builder
 	put := func(texts ...string) {
@@ -80,10 +80,10 @@ func randomDocument(r *rand.Rand) (text, respelled, normalised string) {
 	return parts[0].String(), parts[1].String(), parts[2].String()
 }
 
-// R1, R3: only keys and values of an object's own annotations change, in a
-// manifest that is stored, printed or given to Helm; all else comes back byte for
-// byte, and a second time nothing changes.
-func TestLookAlikesOfAnnotationsComeBackByteForByte(t *testing.T) {
+// TestOtherTextIsUnchanged: only keys and values of an object's own annotations change in a
+// manifest that is stored, printed or passed to Helm (R1, R3). All other bytes stay the same,
+// and a second call changes nothing.
+func TestOtherTextIsUnchanged(t *testing.T) {
 	for seed := range uint64(300) {
 		r := rand.New(rand.NewPCG(seed, 0))
 		var text, respelled, normalised strings.Builder
@@ -103,9 +103,9 @@ func TestLookAlikesOfAnnotationsComeBackByteForByte(t *testing.T) {
 	}
 }
 
-// R3: what a document uses in two places, by anchor and alias, is changed in the
-// one place that orders things.
-func TestRespellOfSharedAnnotations(t *testing.T) {
+// TestRespellSharedAnnotations: an anchored value used in two places changes only among the
+// annotations of the object (R3).
+func TestRespellSharedAnnotations(t *testing.T) {
 	const alike = "helm.sh/dependson/layer"
 	for _, s := range []string{
 		"spec:\n  annotations: &a {helm.sh/dependson/layer: x, big: 12345678901234567}\nmetadata:\n  annotations: *a\n",
@@ -128,12 +128,12 @@ func TestRespellOfSharedAnnotations(t *testing.T) {
 			t.Errorf("a number changed:\n%s", got)
 		}
 		if !reflect.DeepEqual(is["spec"], was["spec"]) {
-			t.Errorf("what is no annotation of the object changed:\n%s", got)
+			t.Errorf("text outside the object's annotations changed:\n%s", got)
 		}
 	}
 }
 
-func TestHintsOccurInEveryKey(t *testing.T) {
+func TestEveryKeyHasAHint(t *testing.T) {
 	hinted := func(key string, hints []string) bool {
 		return slices.ContainsFunc(hints, func(h string) bool { return strings.HasPrefix(key, h) })
 	}

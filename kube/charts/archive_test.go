@@ -10,15 +10,15 @@ import (
 	"testing"
 )
 
-// entry is a member of an archive: a file, unless it is of another type.
+// entry is a member of an archive, by default a file.
 type entry struct {
 	name, data, link string
 	kind             byte
-	size             int64 // as the header says, where it lies
+	size             int64 // a wrong size for the header, 0 for the real one
 }
 
-// crafted returns an archive of entries as nobody's tool would pack them.
-func crafted(t *testing.T, entries ...entry) []byte {
+// craftedArchive returns an archive of entries, which may be malformed.
+func craftedArchive(t *testing.T, entries ...entry) []byte {
 	t.Helper()
 	var b bytes.Buffer
 	z := gzip.NewWriter(&b)
@@ -32,15 +32,15 @@ func crafted(t *testing.T, entries ...entry) []byte {
 			t.Fatal(err)
 		}
 	}
-	_ = w.Flush() // an archive that was cut off cannot be closed
+	_ = w.Flush() // Close would fail for a truncated archive
 	if err := z.Close(); err != nil {
 		t.Fatal(err)
 	}
 	return b.Bytes()
 }
 
-// TestHostileArchives: what leads out of the chart is refused, alone and within the
-// chart of somebody else, and what is no file is read as an empty one.
+// TestHostileArchives: paths that lead out of the chart are refused, in a chart and in a
+// subchart. Links and devices are read as empty files.
 func TestHostileArchives(t *testing.T) {
 	chart := entry{name: "shop/Chart.yaml", data: chartYAML("shop")}
 	zeros := strings.Repeat("\x00", 1<<20)
@@ -54,19 +54,19 @@ func TestHostileArchives(t *testing.T) {
 	}{
 		"parent directory":     {[]entry{chart, {name: "shop/../../etc/evil", data: "x"}}, "chart illegally references parent directory"},
 		"parent, hidden":       {[]entry{chart, {name: "shop/templates/../../../evil", data: "x"}}, "chart illegally references parent directory"},
-		"parent, of Windows":   {[]entry{chart, {name: `shop\..\..\evil`, data: "x"}}, "chart illegally references parent directory"},
+		"Windows parent":       {[]entry{chart, {name: `shop\..\..\evil`, data: "x"}}, "chart illegally references parent directory"},
 		"absolute":             {[]entry{chart, {name: "shop//etc/evil", data: "x"}}, "chart illegally contains absolute paths"},
 		"drive":                {[]entry{chart, {name: "shop/c:/evil", data: "x"}}, "chart contains illegally named files"},
 		"no directory":         {[]entry{{name: "Chart.yaml", data: chart.data}}, "illegally contains content outside the base directory"},
 		"Chart.yaml is a link": {[]entry{{name: "shop/Chart.yaml", kind: tar.TypeSymlink, link: "/etc/passwd"}}, "chart.metadata"},
 		"too large":            {append([]entry{chart}, large...), "decompressed chart is larger than the maximum size"},
-		"says it is large":     {[]entry{chart, {name: "shop/zeros", size: 1 << 40}}, "decompressed chart is larger than the maximum size"},
-		"cut off":              {[]entry{chart, {name: "shop/zeros", data: "x", size: 1000}}, "unexpected EOF"},
-		"nothing in it":        {nil, "no files in chart archive"},
+		"claims a large file":  {[]entry{chart, {name: "shop/zeros", size: 1 << 40}}, "decompressed chart is larger than the maximum size"},
+		"truncated":            {[]entry{chart, {name: "shop/zeros", data: "x", size: 1000}}, "unexpected EOF"},
+		"empty":                {nil, "no files in chart archive"},
 		"a subchart is a link": {[]entry{chart, {name: "shop/charts/sub", kind: tar.TypeSymlink, link: "/etc"}}, "error unpacking subchart sub in shop: Chart.yaml file is missing"},
 		"links and devices":    {[]entry{chart, {name: "shop/templates/l.yaml", kind: tar.TypeSymlink, link: "/etc/passwd"}, {name: "shop/templates/h.yaml", kind: tar.TypeLink, link: "shop/Chart.yaml"}, {name: "shop/templates/d.yaml", kind: tar.TypeChar}, {name: "shop/templates/p.yaml", kind: tar.TypeFifo}}, ""},
 	} {
-		packed := crafted(t, tt.entries...)
+		packed := craftedArchive(t, tt.entries...)
 		dir := t.TempDir()
 		inner := filepath.Join(dir, "shop.tgz")
 		if err := os.WriteFile(inner, packed, 0o644); err != nil {
@@ -92,7 +92,7 @@ func TestHostileArchives(t *testing.T) {
 	}
 }
 
-// TestArchivesOfEmptyFilesAreBounded: half a million of them pack into a few KiB.
+// TestArchivesOfEmptyFilesAreBounded: half a million empty files pack into a few KiB.
 func TestArchivesOfEmptyFilesAreBounded(t *testing.T) {
 	var b bytes.Buffer
 	z, err := gzip.NewWriterLevel(&b, gzip.BestSpeed)

@@ -8,7 +8,8 @@ import (
 	"helm.sh/helm/v4/pkg/chart/loader/archive"
 )
 
-// TestArchivesInArchivesAreBounded: each of many small archives unpacks to much.
+// TestArchivesInArchivesAreBounded limits the total size of many small archives that each
+// unpack to much more.
 func TestArchivesInArchivesAreBounded(t *testing.T) {
 	files := []*archive.BufferedFile{{Name: "Chart.yaml", Data: []byte(chartYAML("shop"))}}
 	for n := range 4 {

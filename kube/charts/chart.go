@@ -1,19 +1,17 @@
-// Package charts is everything between a chart's name and what plan.Build
-// needs: it finds and loads charts, reads the ordering that Helm's own loader
-// drops, renders templates, and cuts a rendered manifest into objects that know
-// the chart they came from. It never writes to a cluster.
+// Package charts turns the name of a chart into the input of plan.Build: it finds and loads
+// charts, reads the ordering that Helm's loader drops, renders templates, and splits the
+// manifest into objects, each with the path of its chart. It never writes to a cluster.
 //
-// Two things that Helm refuses are put into a form that it takes, before it
-// sees them (R1): lists in the annotations of Chart.yaml, when the chart is
-// loaded, and lists in the annotations of rendered objects, by wrapping the
-// templates for the time of a render (see WrapTemplates).
+// Helm refuses lists in annotations. The package converts them to strings (R1): in Chart.yaml
+// when the chart is loaded, and in rendered objects by wrapping the templates during a
+// render (see WrapTemplates).
 //
-// The usual ways through the package:
+// The usual call sequences:
 //
 //	Load ─▶ Chart ─▶ Render ─▶ Rendered (tree, resources, warnings)   offline: dag, template, lint
 //	          │
 //	          ├─▶ Tree                       the chart tree of R4, R11, R12
-//	          └─▶ Helm + WrapTemplates ─▶ an action of Helm's ─▶ Parse ─▶ Resources
+//	          └─▶ Helm + WrapTemplates ─▶ a Helm action ─▶ Parse ─▶ Resources
 package charts
 
 import (
@@ -34,23 +32,21 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
-// Ref says where a chart comes from, in the ways Helm knows: a directory, a
-// packaged chart, repo/name, an absolute URL, an oci:// reference, or a name
-// with RepoURL set.
+// Ref is a reference to a chart, as in Helm: a directory, a packaged chart, repo/name, an
+// absolute URL, an oci:// reference, or a name with RepoURL set.
 type Ref struct {
 	Chart string
 	action.ChartPathOptions
 }
 
-// Chart is a loaded chart with all that is below it. It does not change.
+// Chart is a loaded chart with its subcharts. It is immutable.
 type Chart struct {
-	// path is where it was found, for messages.
-	path string
+	path string // for messages
 	src  *source
 }
 
-// Load finds the chart that ref names, downloading it if it is not local,
-// and loads it. The registry client is needed for oci:// only.
+// Load finds and loads a chart, and downloads it if it is not local. The registry client is
+// needed for oci:// only.
 func Load(ref Ref, settings *cli.EnvSettings, registry *registry.Client) (*Chart, error) {
 	path, err := locate(ref, settings, registry)
 	if err != nil {
@@ -59,8 +55,7 @@ func Load(ref Ref, settings *cli.EnvSettings, registry *registry.Client) (*Chart
 	return LoadPath(path)
 }
 
-// noSuchChart explains an error about the repository when the chart may well have been
-// meant as a path.
+// noSuchChart replaces an error about a repository if the user may have meant a path.
 func noSuchChart(chart string, err error) error {
 	repo, _, _ := strings.Cut(chart, "/")
 	switch err.Error() {
@@ -72,8 +67,8 @@ func noSuchChart(chart string, err error) error {
 	return err
 }
 
-// locate returns the local path of a chart. The registry client can only be
-// given to Helm's options through an action that embeds them.
+// locate returns the local path of a chart. It needs an action because Helm has no other way
+// to set the registry client of ChartPathOptions.
 func locate(ref Ref, settings *cli.EnvSettings, registry *registry.Client) (string, error) {
 	install := action.NewInstall(&action.Configuration{})
 	install.ChartPathOptions = ref.ChartPathOptions
@@ -101,16 +96,15 @@ func fromFiles(path string, files []*archive.BufferedFile) (*Chart, error) {
 // Name returns the chart's name, the first element of every chart path in it.
 func (c *Chart) Name() string { return c.src.meta.Name }
 
-// Path is where the chart was found: a directory, or an archive, which may be one
-// that was downloaded.
+// Path returns the directory or archive that the chart was loaded from, for example a
+// downloaded archive.
 func (c *Chart) Path() string { return c.path }
 
-// Metadata is what Chart.yaml says. It must not be changed.
+// Metadata returns the contents of Chart.yaml. The caller must not change it.
 func (c *Chart) Metadata() *chart.Metadata { return c.src.meta }
 
-// Helm returns the chart for Helm's actions, normalised (R1, R34a). It is a
-// new one each time, since actions change the chart that they are given:
-// subcharts are renamed to their aliases, and disabled ones are dropped.
+// Helm returns a new copy of the chart for Helm's actions, normalised (R1, R34a). Actions
+// change the chart: they rename subcharts to their aliases and drop disabled ones.
 func (c *Chart) Helm() (*chart.Chart, error) {
 	h, err := c.src.helm()
 	if err != nil {
@@ -119,8 +113,8 @@ func (c *Chart) Helm() (*chart.Chart, error) {
 	return h, nil
 }
 
-// Check tells why the chart cannot be installed, if so: it is a library, or
-// lacks a chart in charts/ that Chart.yaml depends on.
+// Check returns an error if the chart cannot be installed: because it is a library, or because
+// charts/ lacks a dependency of Chart.yaml.
 func (c *Chart) Check() error {
 	if t := c.src.meta.Type; t == "library" {
 		return fmt.Errorf("chart %s: library charts cannot be installed", c.path)
@@ -131,19 +125,19 @@ func (c *Chart) Check() error {
 	return nil
 }
 
-// Missing returns the names of dependencies that are not in charts/, those
-// that are disabled too, as Helm counts.
+// Missing returns the names of dependencies that are not in charts/. As in Helm, that
+// includes disabled ones.
 func (c *Chart) Missing() []string {
 	var missing []string
 	for _, d := range c.src.meta.Dependencies {
-		if c.src.named(d.Name) == nil && !slices.Contains(missing, d.Name) {
+		if c.src.byName(d.Name) == nil && !slices.Contains(missing, d.Name) {
 			missing = append(missing, d.Name)
 		}
 	}
 	return missing
 }
 
-// Values merges the values that a user gave with -f and --set, as Helm does.
+// Values merges the values of -f and --set, as Helm does.
 func Values(o values.Options, settings *cli.EnvSettings) (map[string]any, error) {
 	v, err := o.MergeValues(getter.All(settings))
 	if err != nil {
@@ -152,12 +146,11 @@ func Values(o values.Options, settings *cli.EnvSettings) (map[string]any, error)
 	return v, nil
 }
 
-// notNumber is how Go says that.
+// notNumber matches Go's error for a string that is not a number.
 var notNumber = regexp.MustCompile(`strconv\.\w+: parsing ("[^"]*"): invalid syntax`)
 
-// CopyValues returns a deep copy of values, each value of the type that it has:
-// an integer stays one, a string keeps its bytes, null stays null. Helm's actions
-// change the values that they are given. A nil map becomes an empty one.
+// CopyValues returns a deep copy of values, for Helm's actions, which change their values.
+// Types, bytes of strings and nulls stay the same. A nil map becomes an empty one.
 func CopyValues(values map[string]any) map[string]any {
 	out := make(map[string]any, len(values))
 	for k, v := range values {
@@ -186,7 +179,7 @@ func copyValue(v any) any {
 	return v
 }
 
-// YAML is what values or an object are in a file.
+// YAML encodes values or an object as YAML.
 func YAML(fields map[string]any) (string, error) {
 	text, err := yaml.Marshal(fields)
 	if err != nil {
@@ -195,51 +188,49 @@ func YAML(fields map[string]any) (string, error) {
 	return string(text), nil
 }
 
-// Give adds to given values what has been changed in all values, from what they were
-// to what they are: what is another one is given, what was taken away is given as
-// null, which takes a chart's own value away.
-func Give(given, was, is map[string]any) {
-	for k, v := range is {
-		old, there := was[k]
+// ApplyChanges sets the differences between two merged sets of values in overrides. A deleted
+// value becomes null, which removes the default of the chart.
+func ApplyChanges(overrides, before, after map[string]any) {
+	for k, v := range after {
+		old, there := before[k]
 		if there && reflect.DeepEqual(old, v) {
 			continue
 		}
 		wasMap, isMap := old.(map[string]any)
 		now, nowMap := v.(map[string]any)
 		if !isMap || !nowMap {
-			given[k] = copyValue(v)
+			overrides[k] = copyValue(v)
 			continue
 		}
-		inner, ok := given[k].(map[string]any)
+		inner, ok := overrides[k].(map[string]any)
 		if !ok {
 			inner = map[string]any{}
-			given[k] = inner
+			overrides[k] = inner
 		}
-		Give(inner, wasMap, now)
+		ApplyChanges(inner, wasMap, now)
 	}
-	for k, v := range was {
-		if _, there := is[k]; !there && v != nil {
-			given[k] = nil
+	for k, v := range before {
+		if _, there := after[k]; !there && v != nil {
+			overrides[k] = nil
 		}
 	}
 }
 
-// FromHelm returns the chart that a chart of Helm's was made of, whether Helm's
-// loader or this package has loaded it, also after an action has renamed its
-// subcharts. Of subcharts that an action has dropped it may know nothing. A
-// chart that was never in files gives an error.
+// FromHelm loads the chart of a Helm chart from its raw files. It also works after an action
+// has renamed subcharts; subcharts that an action has dropped may be missing. It returns an
+// error for a chart without raw files.
 func FromHelm(h *chart.Chart) (*Chart, error) { return fromFiles(h.Name(), rawFiles(h)) }
 
-// rawFiles returns the files of a chart and of those below it. Helm's loader keeps
-// them all with the chart at the top, this package each with its own.
+// rawFiles returns the files of a chart and its subcharts. Helm's loader stores all of them
+// with the root chart, this package stores them with each chart.
 func rawFiles(h *chart.Chart) []*archive.BufferedFile {
 	var files []*archive.BufferedFile
-	whole := false
+	complete := false
 	for _, f := range h.Raw {
 		files = append(files, &archive.BufferedFile{Name: f.Name, ModTime: f.ModTime, Data: f.Data})
-		whole = whole || strings.HasPrefix(f.Name, "charts/")
+		complete = complete || strings.HasPrefix(f.Name, "charts/")
 	}
-	if whole {
+	if complete {
 		return files
 	}
 	for _, d := range h.Dependencies() {

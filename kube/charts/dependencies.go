@@ -24,18 +24,17 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
-// FetchDependencies fetches what Chart.yaml of the chart in dir depends on into
-// its charts/, and writes Chart.lock, as "helm dependency update" does. Helm's
-// own cannot read lists in YAML (R1) and, packing a chart from file://, loses
-// depends-on (R4). Nothing is written unless all of it could be fetched. The
-// options are about the verification of signatures and TLS; user names and
-// passwords are those of the configured repositories.
+// FetchDependencies downloads the dependencies in Chart.yaml of the chart in dir into its
+// charts/ and writes Chart.lock, like "helm dependency update". Helm's own command cannot
+// read YAML lists (R1) and loses depends-on when it packs a chart from file:// (R4). If any
+// download fails, FetchDependencies writes nothing. It uses the options for the verification
+// of signatures and TLS, and the credentials of the configured repositories.
 func FetchDependencies(dir string, o action.ChartPathOptions, settings *cli.EnvSettings, client *registry.Client) error {
 	c, err := LoadPath(dir)
 	if err != nil {
 		return err
 	}
-	temp, err := os.MkdirTemp(dir, ".charts-") // where a rename into charts/ is possible
+	temp, err := os.MkdirTemp(dir, ".charts-") // in dir, so that files can be renamed into charts/
 	if err != nil {
 		return fmt.Errorf("chart %s: fetch dependencies: %w", dir, err)
 	}
@@ -49,7 +48,7 @@ func FetchDependencies(dir string, o action.ChartPathOptions, settings *cli.EnvS
 		}
 		lock.Dependencies = append(lock.Dependencies, &chart.Dependency{Name: d.Name, Repository: d.Repository, Version: version})
 	}
-	if err := f.place(); err != nil {
+	if err := f.moveToCharts(); err != nil {
 		return fmt.Errorf("chart %s: fetch dependencies: %w", dir, err)
 	}
 	return writeLock(dir, c.Metadata(), lock)
@@ -67,7 +66,7 @@ type fetcher struct {
 // fetch fetches one dependency and returns its version.
 func (f *fetcher) fetch(d *chart.Dependency, s *source) (string, error) {
 	switch {
-	case d.Repository == "": // it has to lie in charts/
+	case d.Repository == "": // it must be in charts/ already
 		sub := s.find(d)
 		if sub == nil {
 			return "", fmt.Errorf("it has no repository, and charts/ has no version %q of it", d.Version)
@@ -91,8 +90,8 @@ func (f *fetcher) fetch(d *chart.Dependency, s *source) (string, error) {
 	return f.pack(d, path)
 }
 
-// ref says where a repository has a dependency. Repositories that are known by
-// name, as "@name", or by their URL come with their credentials.
+// ref returns the reference to a dependency, with the credentials of its repository if that
+// is configured. A repository is a URL, "@name" or "alias:name".
 func (f *fetcher) ref(d *chart.Dependency) (Ref, error) {
 	o := f.options
 	o.Version = d.Version
@@ -128,7 +127,8 @@ func entries(f *repo.File) []*repo.Entry {
 	return f.Repositories
 }
 
-// pack puts the chart at path, a directory or an archive, into temp as it is.
+// pack writes the archive of the chart at path, a directory or an archive, into temp. It
+// returns the version of the chart.
 func (f *fetcher) pack(d *chart.Dependency, path string) (string, error) {
 	files, err := readPath(path)
 	if err != nil {
@@ -146,7 +146,7 @@ func (f *fetcher) pack(d *chart.Dependency, path string) (string, error) {
 	}
 	var data []byte
 	if info, err := os.Stat(path); err == nil && !info.IsDir() {
-		data, err = os.ReadFile(path) // with its digest as it was
+		data, err = os.ReadFile(path) // repacking would change the digest
 		if err != nil {
 			return "", err
 		}
@@ -158,7 +158,7 @@ func (f *fetcher) pack(d *chart.Dependency, path string) (string, error) {
 	return s.meta.Version, os.WriteFile(filepath.Join(f.temp, name), data, 0o644)
 }
 
-// tarball packs files below a directory of the given name.
+// tarball returns a .tgz archive of files in a directory of the given name.
 func tarball(name string, files []*archive.BufferedFile) ([]byte, error) {
 	var buf bytes.Buffer
 	z := gzip.NewWriter(&buf)
@@ -176,9 +176,9 @@ func tarball(name string, files []*archive.BufferedFile) ([]byte, error) {
 	return buf.Bytes(), err
 }
 
-// place moves what was fetched into charts/, instead of the archives that hold
-// the same charts.
-func (f *fetcher) place() error {
+// moveToCharts moves the fetched archives into charts/ and deletes older archives of the
+// same charts.
+func (f *fetcher) moveToCharts() error {
 	to := filepath.Join(f.dir, "charts")
 	if err := os.MkdirAll(to, 0o755); err != nil {
 		return err
@@ -211,8 +211,8 @@ func (f *fetcher) place() error {
 	return nil
 }
 
-// writeLock writes Chart.lock, unless it says the same already. The digest is
-// the one by which Helm tells whether it fits Chart.yaml.
+// writeLock writes Chart.lock, with the digest by which Helm checks that it matches
+// Chart.yaml. It does nothing if the existing file has the same digest.
 func writeLock(dir string, meta *chart.Metadata, lock *chart.Lock) error {
 	data, err := json.Marshal([2][]*chart.Dependency{meta.Dependencies, lock.Dependencies})
 	if err != nil {

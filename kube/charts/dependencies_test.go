@@ -58,9 +58,8 @@ func listed(t *testing.T, dir string) (names []string) {
 	return names
 }
 
-// TestFetchDependencies fetches from a repository and from a directory whose
-// chart Helm's own loader refuses (R1) and of which Helm's packing loses what
-// waits for what (R4).
+// TestFetchDependencies fetches from a repository and from a directory. Helm's loader refuses
+// the chart in the directory (R1), and Helm's packer drops its depends-on (R4).
 func TestFetchDependencies(t *testing.T) {
 	top := t.TempDir()
 	writeTo(t, filepath.Join(top, "local"), tree{
@@ -102,13 +101,13 @@ func TestFetchDependencies(t *testing.T) {
 		t.Errorf("the order of the local chart is lost: %+v", r.Subcharts)
 	}
 	if local, err := LoadPath(filepath.Join(dir, "charts/local-1.0.0.tgz")); err != nil || slices.ContainsFunc(local.src.files, func(f *archive.BufferedFile) bool { return f.Name == "notes.txt" }) {
-		t.Errorf("the archive has what .helmignore leaves out: %v", err)
+		t.Errorf("the archive has a file listed in .helmignore: %v", err)
 	}
 }
 
-// TestFetchedAsByHelm fetches for a chart that Helm can read: the same files,
-// and a lock that Helm takes for its own.
-func TestFetchedAsByHelm(t *testing.T) {
+// TestFetchMatchesHelm fetches the dependencies of a chart that Helm can read, and compares
+// all files, including the lock, with Helm's.
+func TestFetchMatchesHelm(t *testing.T) {
 	settings := remoteSettings(t)
 	url := repository(t)
 	dirs := []string{filepath.Join(t.TempDir(), "plain"), filepath.Join(t.TempDir(), "plain")}
@@ -142,8 +141,8 @@ func TestFetchedAsByHelm(t *testing.T) {
 	}
 }
 
-// TestFetchWritesAllOrNothing names what cannot be fetched, and leaves the
-// chart as it was.
+// TestFetchWritesAllOrNothing: an error names the dependency and the chart, and no file
+// changes.
 func TestFetchWritesAllOrNothing(t *testing.T) {
 	url := repository(t)
 	tests := map[string]struct{ dependency, want string }{

@@ -38,9 +38,8 @@ func readPath(path string) ([]*archive.BufferedFile, error) {
 	return readArchive(f)
 }
 
-// readDir reads a chart directory as Helm's loader does: without what the
-// .helmignore at its top names, following symbolic links, and up to the size
-// that Helm allows.
+// readDir reads a chart directory like Helm's loader: it skips files listed in .helmignore,
+// follows symbolic links and has Helm's size limit.
 func readDir(dir string) ([]*archive.BufferedFile, error) {
 	top, err := filepath.Abs(dir)
 	if err != nil {
@@ -77,8 +76,8 @@ type walker struct {
 	files  []*archive.BufferedFile
 }
 
-// visit reads path, which is in the directories parents, given as what they
-// resolve to, so that a link to one of them is found out.
+// visit reads path. parents are its parent directories with symbolic links resolved, so that
+// visit can detect a link to one of them.
 func (w *walker) visit(path string, parents []string) error {
 	name, err := filepath.Rel(w.top, path)
 	if err != nil {
@@ -128,17 +127,16 @@ func (w *walker) visitDir(path string, parents []string) error {
 	return nil
 }
 
-// maxArchive is how much an archive may unpack to, in bytes, headers included.
-// Helm's limit counts only what is in the files: of millions of empty ones, which
-// pack into a few MiB, it would keep all in memory.
+// maxArchive limits the unpacked size of an archive, in bytes, including headers. Helm's limit
+// counts only file contents: it would read millions of empty files, which pack into a few
+// MiB, into memory.
 const maxArchive = 2 * archiveLimit
 
-// readArchive reads the files of a packed chart. Nothing is written anywhere: a
-// link or a device in it is an empty file, as in Helm, and names that lead out of
-// the chart are refused.
+// readArchive reads the files of a packed chart into memory. As in Helm, a link or a device is
+// an empty file, and a path that leads out of the chart is an error.
 func readArchive(r io.ReadSeeker) ([]*archive.BufferedFile, error) {
 	if size := unpackedSize(r); size > maxArchive {
-		return nil, fmt.Errorf("the archive unpacks to more than %s", quantity(maxArchive))
+		return nil, fmt.Errorf("the archive unpacks to more than %s", formatBytes(maxArchive))
 	}
 	if _, err := r.Seek(0, io.SeekStart); err != nil {
 		return nil, err
@@ -146,25 +144,24 @@ func readArchive(r io.ReadSeeker) ([]*archive.BufferedFile, error) {
 	return archive.LoadArchiveFiles(r)
 }
 
-// unpackedSize is how much an archive unpacks to, as far as it can be read, and no
-// more than is needed to know that it is too much.
+// unpackedSize returns the unpacked size of an archive in bytes, up to the first read error
+// and at most maxArchive+1.
 func unpackedSize(r io.Reader) int64 {
 	z, err := gzip.NewReader(r)
 	if err != nil {
 		return 0
 	}
 	defer z.Close()
-	n, _ := io.Copy(io.Discard, io.LimitReader(z, maxArchive+1)) // what is wrong is found again when it is read
+	n, _ := io.Copy(io.Discard, io.LimitReader(z, maxArchive+1)) // LoadArchiveFiles reports the error
 	return n
 }
 
-// Folder says where the files of a chart in the tree lie.
+// Folder is the location of a chart's files.
 type Folder struct {
-	// Dir is its directory below that of the chart at the top, with slashes; empty
-	// for that one itself.
+	// Dir is relative to the directory of the root chart, with slashes; "" for the root.
 	Dir string
-	// Archive is the file that it came packed in, or that it is in, named like
-	// Dir; empty for one that did not.
+	// Archive is the outermost archive that contains the chart, relative like Dir; "" if
+	// the chart is not in an archive.
 	Archive string
 }
 
@@ -177,8 +174,8 @@ func (f Folder) below(sub *source) Folder {
 	return to
 }
 
-// Folders says where the files of each chart lie, by chart path. Two uses of one
-// chart, by aliases, have one folder.
+// Folders returns the folder of each chart by chart path. Two aliases of one chart have the
+// same folder.
 func (c *Chart) Folders(values map[string]any) (map[string]Folder, error) {
 	_, b, err := c.walk(values)
 	if err != nil {
@@ -187,8 +184,8 @@ func (c *Chart) Folders(values map[string]any) (map[string]Folder, error) {
 	return b.folders, nil
 }
 
-// LoadWith loads the chart in a directory as if some of its files, named by their
-// path below it with slashes, had other contents.
+// LoadWith loads the chart in a directory, with other contents for some of its files. The
+// keys of contents are relative paths with slashes.
 func LoadWith(dir string, contents map[string][]byte) (*Chart, error) {
 	files, err := readDir(dir)
 	if err != nil {
@@ -202,9 +199,8 @@ func LoadWith(dir string, contents map[string][]byte) (*Chart, error) {
 	return fromFiles(dir, files)
 }
 
-// Save writes the chart, normalised (R1, R34a), into dir, which is made where
-// it is not there. Helm's own lint and dependency commands, which load charts
-// from disk, can work on that copy. Charts that came packed are unpacked.
+// Save writes the chart, normalised (R1, R34a) and with archives unpacked, into dir, for
+// Helm's lint and dependency commands, which load charts from disk. It creates dir if needed.
 func (c *Chart) Save(dir string) error {
 	if err := c.src.save(dir); err != nil {
 		return fmt.Errorf("chart %s: save: %w", c.path, err)
@@ -230,10 +226,10 @@ func (s *source) save(dir string) error {
 	return nil
 }
 
-// CopyUnloaded returns Save for a chart that cannot be loaded: it copies the directory
-// at path below dir, with each Chart.yaml normalised, and returns the copy's path.
-// What is no readable directory stays where it is, for Helm to say what is wrong.
-func CopyUnloaded(path, dir string) (string, error) {
+// CopyBroken is like Save for a chart that cannot be loaded: it copies the directory at path
+// into dir, with each Chart.yaml normalised, and returns the path of the copy. If path is
+// not a readable directory, CopyBroken returns path, and Helm will report the error.
+func CopyBroken(path, dir string) (string, error) {
 	abs, err := filepath.Abs(path)
 	if err != nil {
 		return "", err
@@ -254,6 +250,6 @@ func CopyUnloaded(path, dir string) (string, error) {
 			return err
 		}
 		var f facts
-		return os.WriteFile(file, f.take(data), 0o644)
+		return os.WriteFile(file, f.extract(data), 0o644)
 	})
 }

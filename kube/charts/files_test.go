@@ -42,7 +42,7 @@ func TestReadDir(t *testing.T) {
 	}
 	files, _ := readPath(dir)
 	if i := slices.Index(want, "Chart.yaml"); string(files[i].Data) != "x" {
-		t.Errorf("byte order mark stays: %q", files[i].Data)
+		t.Errorf("the byte order mark was not removed: %q", files[i].Data)
 	}
 	if err := os.Symlink(dir, filepath.Join(dir, "z", "loop")); err != nil {
 		t.Fatal(err)
@@ -52,9 +52,8 @@ func TestReadDir(t *testing.T) {
 	}
 }
 
-// TestChartIsTheSameFromEverySource: a chart is the same as a directory, packed, and through its
-// reference.
-func TestChartIsTheSameFromEverySource(t *testing.T) {
+// TestDirectoryAndArchiveLoadTheSame loads one chart as a directory and as an archive.
+func TestDirectoryAndArchiveLoadTheSame(t *testing.T) {
 	files := plus(tree{"Chart.yaml": chartYAML("shop", "annotations:\n  helm.sh/depends-on/subcharts: [db]\n")},
 		in("charts/db", tree{"Chart.yaml": chartYAML("db")}))
 	archive := filepath.Join(write(t, tree{"shop.tgz": packed(t, "shop", files)}), "shop.tgz")
@@ -106,7 +105,7 @@ func TestLoadErrors(t *testing.T) {
 	}
 }
 
-// TestSavedChartLoadsInHelm: the copy loads in Helm, and is the same chart.
+// TestSavedChartLoadsInHelm saves a chart that Helm cannot load in a form that it can.
 func TestSavedChartLoadsInHelm(t *testing.T) {
 	c := load(t, tree{
 		"Chart.yaml":       strings.Replace(chartYAML("shop", "annotations:\n  helm.sh/depends-on/subcharts: [db]\ndependencies:\n", dep("db", "depends-on: []")), "v2", "v3", 1),

@@ -10,8 +10,8 @@ import (
 	chartutil "helm.sh/helm/v4/pkg/chart/v2/util"
 )
 
-// TestFromHelm makes of a chart of Helm's, before and after an action has
-// changed it, the same tree as of the chart's files.
+// TestFromHelm builds the same tree from a Helm chart, before and after an action has changed
+// it, as from the chart's files.
 func TestFromHelm(t *testing.T) {
 	for _, name := range []string{"shop", "three-levels", "alias-twice", "packed-subchart", "disabled-dep", "hip9999-layers"} {
 		path := filepath.Join("../../testdata/charts", name)
@@ -43,11 +43,11 @@ func TestFromHelm(t *testing.T) {
 			t.Fatal(err)
 		}
 		same("our loader, processed", ours)
-		if helms, err := loader.Load(path); err == nil { // it takes no lists in annotations of Chart.yaml
+		if helms, err := loader.Load(path); err == nil { // Helm refuses lists in annotations of Chart.yaml
 			same("Helm's loader", helms)
 		}
 	}
 	if _, err := FromHelm(&chart.Chart{Metadata: &chart.Metadata{Name: "a"}}); err == nil {
-		t.Error("a chart without files is taken")
+		t.Error("a chart without files gave no error")
 	}
 }

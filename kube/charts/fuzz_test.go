@@ -10,9 +10,8 @@ import (
 	release "helm.sh/helm/v4/pkg/release/v1"
 )
 
-// FuzzChartYAML: a Chart.yaml is loaded, with what it says of its order, or refused;
-// what Helm gets says the same of it when it is read again, and there is a plan or
-// an error.
+// FuzzChartYAML: a Chart.yaml is loaded with its ordering or refused. The normalised file has
+// no apiVersion v3 and no depends-on left, and planning returns a plan or an error.
 func FuzzChartYAML(f *testing.F) {
 	for _, s := range []string{
 		"annotations:\n  helm.sh/depends-on/subcharts: [db, \"api\"]\ndependencies:\n- {name: db, version: 1.0.0}\n- name: api\n  alias: front\n  depends-on: '[\"db\"]'\n",
@@ -28,7 +27,7 @@ func FuzzChartYAML(f *testing.F) {
 	}
 	f.Fuzz(func(t *testing.T, data []byte) {
 		var first, second facts
-		again := second.take(first.take(data))
+		again := second.extract(first.extract(data))
 		if strings.Contains(string(again), "v3") && second.v3 {
 			t.Errorf("apiVersion v3 is still there: %q", again)
 		}
@@ -50,14 +49,13 @@ func FuzzChartYAML(f *testing.F) {
 			return
 		}
 		if _, err := plan.Build(root, nil); err == nil && len(root.Faults) > 0 {
-			t.Errorf("%v are no error", root.Faults)
+			t.Errorf("no error for %v", root.Faults)
 		}
 	})
 }
 
-// FuzzManifest: a manifest is cut into objects or refused, whatever hooks and
-// annotations are in it, and so it is once it was normalised and respelled for the
-// record, which has no more to say a second time.
+// FuzzManifest: a manifest is parsed into objects or refused, and normalising and respelling
+// it for the record does not change the result. Respelling twice changes nothing.
 func FuzzManifest(f *testing.F) {
 	for _, s := range []string{
 		"---\n# Source: shop/templates/a.yaml\napiVersion: v1\nkind: ConfigMap\nmetadata:\n  name: a\n  annotations:\n    helm.sh/depends-on/resource-groups: '[\"a\"]'\n    helm.sh/weight: null\n",

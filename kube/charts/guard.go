@@ -15,23 +15,19 @@ import (
 	"time"
 )
 
-// Limits are what the templates of a chart may take. Where a field is 0 it is
-// that of defaultLimits.
+// Limits limit the rendering of a chart. A field that is 0 has the value of defaultLimits.
 type Limits struct {
-	// Memory is how much the process may grow while a template renders, in
-	// bytes, and Time how long all of them may take.
-	Memory uint64
-	Time   time.Duration
+	Memory uint64        // growth of the process while a template renders, in bytes
+	Time   time.Duration // for all templates together
 }
 
-// defaultLimits are far above what charts need, and below what a machine dies of:
-// on a small one, a quarter of the memory that is left is the limit.
+// defaultLimits are far above the needs of charts. On a small machine the memory limit is a
+// quarter of the available memory.
 var defaultLimits = Limits{Memory: 2 << 30, Time: 5 * time.Minute}
 
-// limitError says that a chart takes more than it may.
+// limitError is the error for a chart that exceeds a limit.
 type limitError struct {
-	// Template is the one that was being rendered, if that is known.
-	Template string
+	Template string // being rendered, "" if unknown
 	Reason   string
 }
 
@@ -44,45 +40,43 @@ func (e *limitError) Error() string {
 
 // Guard keeps one rendering within limits.
 //
-// Why a guard in the process, and none around its own process: Helm renders
-// in the middle of its actions, with a connection to the cluster, so a trial in a
-// child would double the time of every chart and prove nothing about the second
-// rendering. Go cannot end a goroutine, and text/template looks at nothing while
-// it executes. So the guard watches: functions that make something as large as
-// their arguments say refuse what is too large (see sized), and all else is
-// watched from beside. What goes beyond a limit is given up: Run returns an error
-// that names the template, before anything was written, and what was given up ends
-// with the process, or at the next function of ours that it calls.
+// It works inside the process: Helm renders in the middle of its actions, with a connection
+// to the cluster, so rendering in a child process first would take twice the time and would
+// not limit the second rendering. Go cannot stop a goroutine, and text/template ignores
+// contexts. So functions whose result is as large as an argument refuse large arguments (see
+// limitedFuncs), and Run polls time and memory. When a limit is exceeded, Run returns an
+// error that names the template, before anything was written. The abandoned goroutine ends
+// at its next call of one of our functions, or with the process.
 //
-// The memory, the stacks and their limit are the process's. So one rendering at a time
-// has the turn: the outermost template takes it and gives it back at its end, or at
-// the end of Run where it has failed. What is given up keeps it until it ends.
+// Memory, stacks and their limit belong to the whole process, so only one rendering at a time
+// runs: the outermost template acquires renderSlot and releases it when it ends, or Run does
+// if the template fails. An abandoned rendering keeps the slot until its goroutine ends.
 type Guard struct {
 	limits Limits
 
-	mu      sync.Mutex
-	ctx     context.Context // of Run, nil before
-	all     bool            // Run has the turn from its beginning to its end
-	running []string        // templates, each included by the one before
-	outputs Outputs         // of the templates that ended
-	gone    error           // why the rendering was given up
+	mu       sync.Mutex
+	ctx      context.Context // of Run, nil before
+	all      bool            // the slot is held from the start of Run to its end
+	running  []string        // templates, each included by the one before
+	outputs  Outputs         // of the templates that ended
+	abortErr error           // why the rendering was abandoned
 
-	turn     bool // it has the turn, since began
-	began    time.Time
-	maxStack int           // of the process, before the turn
-	base     usage         // of the process, without what is this rendering's
-	own      usage         // of this rendering, in the turns before
-	took     time.Duration // by the turns before
+	held     bool // this rendering has held renderSlot since started
+	started  time.Time
+	maxStack int           // of the process, before the slot was acquired
+	base     usage         // of the process, without this rendering
+	own      usage         // of this rendering, while it held the slot before
+	took     time.Duration // while it held the slot before
 }
 
-// turns is where a rendering takes its turn.
-var turns = make(chan struct{}, 1)
+// renderSlot is a semaphore for one rendering.
+var renderSlot = make(chan struct{}, 1)
 
 // NewGuard returns the guard of one rendering.
 func NewGuard(l Limits) *Guard {
 	if l.Memory == 0 {
 		l.Memory = defaultLimits.Memory
-		if left := available(); left > 0 { // what is given up continues for a moment
+		if left := availableMemory(); left > 0 { // an abandoned rendering continues for a moment
 			l.Memory = min(l.Memory, left/4)
 		}
 	}
@@ -92,29 +86,29 @@ func NewGuard(l Limits) *Guard {
 	return &Guard{limits: l}
 }
 
-// Funcs returns the functions that the templates need that WrapTemplates has wrapped,
-// for action.Configuration.CustomTemplateFuncs.
+// Funcs returns the functions for action.Configuration.CustomTemplateFuncs that templates need
+// after WrapTemplates.
 func (g *Guard) Funcs() template.FuncMap {
-	funcs := g.sized()
+	funcs := g.limitedFuncs()
 	funcs[enterer] = g.enter
 	funcs[leaver] = func(output string) string { return g.leave()(output) }
 	funcs[normaliser] = func(output string) string { return g.leave()(normalise(output)) }
 	return funcs
 }
 
-// enter notes which template is being rendered.
+// enter records the start of a template.
 func (g *Guard) enter(name string) (string, error) {
-	if err := g.takeTurn(); err != nil {
+	if err := g.acquire(); err != nil {
 		return "", err
 	}
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	g.running = append(g.running, name)
-	return "", g.gone
+	return "", g.abortErr
 }
 
-// leave notes that a template has ended. What it returns records the output of the
-// template, unless another one includes it.
+// leave records the end of a template. The returned function records the output of the
+// template, unless another template includes it, and returns the output.
 func (g *Guard) leave() (record func(output string) string) {
 	g.mu.Lock()
 	defer g.mu.Unlock()
@@ -129,7 +123,7 @@ func (g *Guard) leave() (record func(output string) string) {
 	}
 	g.running = nil
 	if !g.all {
-		g.endTurn()
+		g.release()
 	}
 	return func(output string) string {
 		g.mu.Lock()
@@ -139,85 +133,83 @@ func (g *Guard) leave() (record func(output string) string) {
 	}
 }
 
-// takeTurn waits until no other rendering has the turn. A guard whose rendering is not
-// run by it takes none.
-func (g *Guard) takeTurn() error {
+// acquire acquires renderSlot, unless this rendering holds it or does not run in Run.
+func (g *Guard) acquire() error {
 	g.mu.Lock()
-	ctx, err := g.ctx, g.gone
-	has := g.turn || ctx == nil
+	ctx, err := g.ctx, g.abortErr
+	held := g.held || ctx == nil
 	g.mu.Unlock()
-	if err != nil || has {
+	if err != nil || held {
 		return err
 	}
-	if err := waitForTurn(ctx, g.limits.Time); err != nil {
+	if err := waitForSlot(ctx, g.limits.Time); err != nil {
 		g.mu.Lock()
 		defer g.mu.Unlock()
-		g.gone = err
+		g.abortErr = err
 		return err
 	}
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	// Recursion without end is to be found out by its size as well, and not by the
-	// death of the process.
+	// Endless recursion must exceed our limit before it exceeds Go's, which kills the process.
 	g.maxStack = debug.SetMaxStack(math.MaxInt32)
-	g.turn, g.began, g.base = true, time.Now(), used().less(g.own)
+	g.held, g.started, g.base = true, time.Now(), memoryUsage().minus(g.own)
 	return nil
 }
 
-// waitForTurn waits for the turn, for so long at the most: what was given up and does
-// not end keeps it.
-func waitForTurn(ctx context.Context, most time.Duration) error {
+// waitForSlot acquires renderSlot. It returns an error after timeout, because an abandoned
+// rendering may hold the slot forever.
+func waitForSlot(ctx context.Context, timeout time.Duration) error {
 	select {
-	case turns <- struct{}{}:
+	case renderSlot <- struct{}{}:
 		return nil
 	default:
 	}
-	over := time.NewTimer(most)
-	defer over.Stop()
+	timer := time.NewTimer(timeout)
+	defer timer.Stop()
 	select {
-	case turns <- struct{}{}:
+	case renderSlot <- struct{}{}:
 		return nil
 	case <-ctx.Done():
 		return context.Cause(ctx)
-	case <-over.C:
-		return &limitError{Reason: fmt.Sprintf("did not start within %s: another chart is still being rendered, or was abandoned and is still running", most)}
+	case <-timer.C:
+		return &limitError{Reason: fmt.Sprintf("did not start within %s: another chart is still being rendered, or was abandoned and is still running", timeout)}
 	}
 }
 
-// endTurn gives the turn to the next one. It needs g.mu.
-func (g *Guard) endTurn() {
-	if !g.turn {
+// release releases renderSlot if this rendering holds it. It needs g.mu.
+func (g *Guard) release() {
+	if !g.held {
 		return
 	}
-	g.turn, g.took, g.own = false, g.took+time.Since(g.began), used().less(g.base)
+	g.held, g.took, g.own = false, g.took+time.Since(g.started), memoryUsage().minus(g.base)
 	debug.SetMaxStack(g.maxStack)
-	<-turns
+	<-renderSlot
 }
 
-// over returns why the rendering was given up, nil where it was not.
-func (g *Guard) over() error {
+// aborted returns why the rendering was abandoned, nil if it was not.
+func (g *Guard) aborted() error {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	return g.gone
+	return g.abortErr
 }
 
-// giveUp gives the rendering up, and returns why. It needs g.mu.
-func (g *Guard) giveUp(reason string) error {
+// abort marks the rendering as abandoned and returns the error. It needs g.mu.
+func (g *Guard) abort(reason string) error {
 	err := &limitError{Reason: reason}
 	if n := len(g.running); n > 0 {
 		err.Template = g.running[n-1]
 	}
-	g.gone = err
+	g.abortErr = err
 	return err
 }
 
-// watchEvery is how often the guard looks: what allocates as fast as it can makes
-// a few 100 MiB in between.
-const watchEvery = 20 * time.Millisecond
+// pollInterval is the time between two checks of the limits. A template can allocate a few
+// 100 MiB in that time.
+const pollInterval = 20 * time.Millisecond
 
-// Run calls do, which renders and may do other things afterwards, and returns its
-// error, or as soon as a template goes beyond a limit, or ctx ends while one is
-// being rendered, a *limitError or the cause of ctx.
+// Run calls do, which renders and may do other things afterwards, and returns its error. If a
+// template exceeds a limit, or ctx ends while one is being rendered, Run returns without
+// waiting for do, with a *limitError or the cause of ctx.
 func (g *Guard) Run(ctx context.Context, do func() error) error {
 	g.mu.Lock()
 	g.ctx = ctx
@@ -226,91 +218,89 @@ func (g *Guard) Run(ctx context.Context, do func() error) error {
 	go func() {
 		err := do()
 		g.mu.Lock()
-		g.endTurn() // where a template has failed
+		g.release() // a failed template has not
 		g.mu.Unlock()
 		done <- err
 	}()
-	ticks := time.NewTicker(watchEvery)
+	ticks := time.NewTicker(pollInterval)
 	defer ticks.Stop()
 	for {
 		select {
 		case err := <-done:
 			if err != nil {
-				err = cmp.Or(g.over(), err)
+				err = cmp.Or(g.aborted(), err)
 			}
 			return err
 		case <-ticks.C:
 		}
-		if err := g.look(ctx); err != nil {
+		if err := g.checkLimits(ctx); err != nil {
 			return err
 		}
 	}
 }
 
-// RunAll returns Run for what does nothing but render, in templates that may not be
-// wrapped.
+// RunAll is like Run, but applies the limits to all of do, not only to wrapped templates.
 func (g *Guard) RunAll(ctx context.Context, do func() error) error {
 	g.all = true
 	return g.Run(ctx, func() error {
-		if err := g.takeTurn(); err != nil {
+		if err := g.acquire(); err != nil {
 			return err
 		}
 		return do()
 	})
 }
 
-// look returns why the rendering is given up, nil if it is not.
-func (g *Guard) look(ctx context.Context) error {
+// checkLimits abandons the rendering if it exceeds a limit or ctx has ended, and returns why.
+func (g *Guard) checkLimits(ctx context.Context) error {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	if !g.turn {
+	if !g.held {
 		return nil
 	}
-	grown := used().less(g.base)
+	growth := memoryUsage().minus(g.base)
 	switch {
-	case grown.heap > g.limits.Memory:
-		return g.giveUp(fmt.Sprintf("needs more than %s of memory; raise LOCKSTEP_RENDER_MEMORY to allow it", quantity(float64(g.limits.Memory))))
-	case grown.stack > maxStack:
-		return g.giveUp("calls itself endlessly")
-	case g.took+time.Since(g.began) > g.limits.Time:
-		return g.giveUp(fmt.Sprintf("did not finish within %s", g.limits.Time))
+	case growth.heap > g.limits.Memory:
+		return g.abort(fmt.Sprintf("needs more than %s of memory; raise LOCKSTEP_RENDER_MEMORY to allow it", formatBytes(float64(g.limits.Memory))))
+	case growth.stack > maxStack:
+		return g.abort("calls itself endlessly")
+	case g.took+time.Since(g.started) > g.limits.Time:
+		return g.abort(fmt.Sprintf("did not finish within %s", g.limits.Time))
 	case ctx.Err() != nil:
-		_ = g.giveUp("was interrupted")
+		_ = g.abort("was interrupted")
 		return context.Cause(ctx)
 	}
 	return nil
 }
 
-// maxStack is how large the stacks of the process may grow: no chart nests deep
-// enough for a tenth of it.
+// maxStack limits the growth of the process's stacks, in bytes. No chart needs a tenth of it.
 const maxStack = 256 << 20
 
-// usage is what objects and stacks take.
+// usage is the memory of objects and stacks, in bytes.
 type usage struct{ heap, stack uint64 }
 
-// less is how much more it is than another one.
-func (u usage) less(v usage) usage {
+// minus returns the difference of each field, 0 if it would be negative.
+func (u usage) minus(v usage) usage {
 	return usage{u.heap - min(u.heap, v.heap), u.stack - min(u.stack, v.stack)}
 }
 
-// used is what the objects and the stacks of the process take.
-func used() usage {
+// memoryUsage returns the memory of the objects and the stacks of the process.
+func memoryUsage() usage {
 	samples := []metrics.Sample{{Name: "/memory/classes/heap/objects:bytes"}, {Name: "/memory/classes/heap/stacks:bytes"}}
 	metrics.Read(samples)
 	return usage{samples[0].Value.Uint64(), samples[1].Value.Uint64()}
 }
 
-// quantity writes an amount of memory: 256 MiB, 2 GiB.
-func quantity(bytes float64) string {
+// formatBytes formats an amount of memory, such as 256 MiB or 2 GiB.
+func formatBytes(bytes float64) string {
 	if bytes < 1<<30 {
 		return fmt.Sprintf("%.4g MiB", bytes/(1<<20))
 	}
 	return fmt.Sprintf("%.4g GiB", bytes/(1<<30))
 }
 
-// available is how much memory the machine, the control group and the limits of the
-// process have left; 0 if that is not known.
-func available() uint64 {
+// availableMemory returns the memory that the machine, the control group and the limits of
+// the process have left, in bytes; 0 if unknown.
+func availableMemory() uint64 {
 	left := uint64(math.MaxUint64)
 	if kib, ok := numberIn("/proc/meminfo", "MemAvailable:"); ok {
 		left = kib << 10
@@ -329,7 +319,7 @@ func available() uint64 {
 	return left
 }
 
-// numberIn returns the number that comes behind a word in a file.
+// numberIn returns the number that follows a word in a file.
 func numberIn(file, word string) (n uint64, ok bool) {
 	text, err := os.ReadFile(file)
 	if err != nil {
@@ -340,5 +330,5 @@ func numberIn(file, word string) (n uint64, ok bool) {
 	return n, found && err == nil
 }
 
-// IsLimit reports whether an error is that a chart goes beyond a limit.
+// IsLimit reports whether an error is about a chart that exceeds a limit.
 func IsLimit(err error) bool { return errors.As(err, new(*limitError)) }

@@ -21,9 +21,9 @@ func renderOf(t *testing.T, ctx context.Context, template string, l Limits) erro
 	return err
 }
 
-// TestTemplatesThatMakeTooMuchAreRefused: what is as large as an argument says is
-// refused before it is made, as the machine might not survive it.
-func TestTemplatesThatMakeTooMuchAreRefused(t *testing.T) {
+// TestLargeResultsAreRefused: functions whose result is as large as an argument refuse large
+// arguments before they allocate memory.
+func TestLargeResultsAreRefused(t *testing.T) {
 	for call, want := range map[string]string{
 		"untilStep 0 1000000000000 1":    "untilStep would produce",
 		"untilStep 0 -1000000000000 -1":  "untilStep would produce",
@@ -49,11 +49,11 @@ func TestTemplatesThatMakeTooMuchAreRefused(t *testing.T) {
 	}
 }
 
-// endless never ends, but calls a function of ours now and then, so that it ends
-// once it was given up.
+// endless runs for a very long time, but calls a function of ours in between, so that it ends
+// once it was abandoned.
 const endless = `{{ range until 1000000 }}{{ range until 1000000 }}{{ $x := repeat 1 "x" }}{{ end }}{{ end }}`
 
-func TestATemplateThatTakesTooLongIsGivenUp(t *testing.T) {
+func TestTimeAndMemoryLimits(t *testing.T) {
 	limit := &limitError{}
 	err := renderOf(t, t.Context(), endless, Limits{Time: 50 * time.Millisecond})
 	if !errors.As(err, &limit) || limit.Template != "shop/templates/x.yaml" || !strings.Contains(err.Error(), "did not finish within 50ms") {
@@ -66,7 +66,7 @@ func TestATemplateThatTakesTooLongIsGivenUp(t *testing.T) {
 }
 
 func TestRenderingEndsWithItsContext(t *testing.T) {
-	cause := errors.New("somebody has lost patience")
+	cause := errors.New("interrupted by a test")
 	ctx, cancel := context.WithCancelCause(t.Context())
 	time.AfterFunc(50*time.Millisecond, func() { cancel(cause) })
 	if err := renderOf(t, ctx, endless, Limits{}); !errors.Is(err, cause) {
@@ -74,11 +74,10 @@ func TestRenderingEndsWithItsContext(t *testing.T) {
 	}
 }
 
-// TestOnlyTemplatesAreWatched: what an action does besides rendering is not up to
-// the guard.
-func TestOnlyTemplatesAreWatched(t *testing.T) {
-	turns <- struct{}{} // what a test before has given up may have it still
-	<-turns
+// TestOnlyTemplatesAreLimited: the limits do not apply to what an action does after rendering.
+func TestOnlyTemplatesAreLimited(t *testing.T) {
+	renderSlot <- struct{}{} // a rendering that an earlier test abandoned may hold it
+	<-renderSlot
 	synctest.Test(t, func(t *testing.T) {
 		g := NewGuard(Limits{Memory: 1, Time: time.Nanosecond})
 		ctx, cancel := context.WithCancel(t.Context())
@@ -98,7 +97,7 @@ func TestOnlyTemplatesAreWatched(t *testing.T) {
 	})
 }
 
-// hog renders something that makes memory and keeps it until it is told to end.
+// hog allocates memory, closes made, and keeps the memory until end is closed.
 func hog(bytes int, made chan<- struct{}, end <-chan struct{}) error {
 	kept := make([]byte, bytes)
 	for i := 0; i < len(kept); i += 4096 {
@@ -110,9 +109,9 @@ func hog(bytes int, made chan<- struct{}, end <-chan struct{}) error {
 	return nil
 }
 
-// TestOnlyWhoTakesTheMemoryIsBlamed renders two charts at once, one of which takes more
-// than the other one may: each may take its own.
-func TestOnlyWhoTakesTheMemoryIsBlamed(t *testing.T) {
+// TestMemoryIsCountedPerRendering renders two charts at once. One needs more memory than the
+// limit of the other, and both succeed.
+func TestMemoryIsCountedPerRendering(t *testing.T) {
 	small, large := NewGuard(Limits{Memory: 32 << 20}), NewGuard(Limits{Memory: 1 << 30})
 	made, end := make(chan struct{}), make(chan struct{})
 	var both sync.WaitGroup
@@ -126,10 +125,10 @@ func TestOnlyWhoTakesTheMemoryIsBlamed(t *testing.T) {
 			}
 		})
 		select {
-		case <-made: // so that both are looked at while it is there
-		case <-time.After(5 * watchEvery):
+		case <-made: // so that both guards check their limits while it is allocated
+		case <-time.After(5 * pollInterval):
 		}
-		<-time.After(3 * watchEvery)
+		<-time.After(3 * pollInterval)
 		small.leave()
 		<-made
 		return nil
@@ -140,13 +139,13 @@ func TestOnlyWhoTakesTheMemoryIsBlamed(t *testing.T) {
 	}
 }
 
-// TestTheLimitOfStacksIsPutBack overlaps two renderings, of which the first ends first:
-// the process has the limit that it had.
-func TestTheLimitOfStacksIsPutBack(t *testing.T) {
-	// What an earlier test has abandoned puts back its own limit when it ends.
-	turns <- struct{}{}
+// TestStackLimitIsRestored overlaps two renderings and checks that the process has its old
+// stack limit afterwards.
+func TestStackLimitIsRestored(t *testing.T) {
+	// A rendering that an earlier test abandoned restores its own limit when it ends.
+	renderSlot <- struct{}{}
 	before := debug.SetMaxStack(500 << 20)
-	<-turns
+	<-renderSlot
 	defer debug.SetMaxStack(before)
 	first, second := NewGuard(Limits{}), NewGuard(Limits{})
 	begun, end := make(chan struct{}), make(chan struct{})
@@ -166,13 +165,12 @@ func TestTheLimitOfStacksIsPutBack(t *testing.T) {
 	close(end)
 	both.Wait()
 	if after := debug.SetMaxStack(500 << 20); after != 500<<20 {
-		t.Errorf("stacks may grow to %d bytes, they could to %d before", after, 500<<20)
+		t.Errorf("stack limit %d bytes, was %d", after, 500<<20)
 	}
 }
 
-// TestATemplateThatFailsEndsItsTurn: whatever becomes of a rendering, the next one has
-// its turn.
-func TestATemplateThatFailsEndsItsTurn(t *testing.T) {
+// TestSlotIsReleased: after any kind of failure the next rendering can start.
+func TestSlotIsReleased(t *testing.T) {
 	for _, template := range []string{`{{ fail "no" }}`, `{{ include "nothing" . }}`, `{{ repeat 1000000000000 "x" }}`, "a: b", endless} {
 		_ = renderOf(t, t.Context(), template, Limits{Time: 200 * time.Millisecond})
 		g := NewGuard(Limits{})

@@ -117,8 +117,8 @@ func render(t *testing.T, files tree, values map[string]any) *Rendered {
 	return r
 }
 
-// outline prints a chart tree, one line for each dependency: the path, or "-"
-// where it is disabled, the name, the alias, and what it waits for.
+// outline prints a chart tree, one line for each dependency: the path, or "-" if it is
+// disabled, the name, the alias, and its own dependencies.
 func outline(c *plan.Chart) string {
 	var b strings.Builder
 	b.WriteString(c.Path + " " + strings.Join(c.DependsOn, ",") + "\n")

@@ -27,10 +27,10 @@ func HooksOf(hooks []*release.Hook, event release.HookEvent) []*release.Hook {
 	return out
 }
 
-// HookGroup returns the unit that a hook is for one event (R40), after those that
-// were made of the event's hooks before it.
+// HookGroup returns the unit of a hook for one event (R40). before are the units of the
+// event's earlier hooks; the new one waits for the last of them.
 //
-// Rule R5: a hook follows the hook before it, whatever its annotations ask for.
+// Rule R5: a hook follows the hook before it; its ordering annotations are ignored.
 func HookGroup(rel *release.Release, h *release.Hook, event release.HookEvent, before []*plan.Group) *plan.Group {
 	name := h.Kind + "/" + h.Name
 	g := &plan.Group{ID: string(event) + ":" + name, Name: name, Chart: rel.Chart.Name(), Layer: len(before), After: []string{}}
@@ -41,7 +41,7 @@ func HookGroup(rel *release.Release, h *release.Hook, event release.HookEvent, b
 		g.After = append(g.After, before[len(before)-1].ID)
 	}
 	docs, _, err := Parse(h.Manifest, g.Chart)
-	if err != nil { // Helm will say so when it builds the hook
+	if err != nil { // Helm reports it when it builds the hook
 		return g
 	}
 	for _, r := range Resources(docs, rel.Namespace, OfflineScope()) {
@@ -51,9 +51,9 @@ func HookGroup(rel *release.Release, h *release.Hook, event release.HookEvent, b
 	return g
 }
 
-// HookTexts returns the ConfigMaps and Secrets of a release that are hooks: pods read
-// them as they do others (R62).
-func HookTexts(rel *release.Release) []infer.Object {
+// HookData returns the ConfigMaps and Secrets of a release that are hooks. Pods can refer to
+// them (R62).
+func HookData(rel *release.Release) []infer.Object {
 	var out []infer.Object
 	for _, h := range rel.Hooks {
 		if h.Kind != "ConfigMap" && h.Kind != "Secret" {
@@ -61,7 +61,7 @@ func HookTexts(rel *release.Release) []infer.Object {
 		}
 		docs, _, err := Parse(h.Manifest, rel.Chart.Name())
 		if err != nil {
-			continue // Helm will say so when it builds the hook
+			continue // Helm reports it when it builds the hook
 		}
 		for i, r := range Resources(docs, rel.Namespace, OfflineScope()) {
 			out = append(out, infer.Object{Resource: r, Fields: docs[i].Object.Object, Hook: true})
@@ -70,32 +70,32 @@ func HookTexts(rel *release.Release) []infer.Object {
 	return out
 }
 
-// HookTurn is a hook that runs around the turn of its subchart.
+// HookTurn is a hook that runs before or after the groups of its subchart.
 type HookTurn struct {
 	plan.Turn
 	Hook *release.Hook
 }
 
-// HookTurns finds the hooks of two events, those before and after the release's
-// objects, that run around the turn of the subchart that they come from
-// (lockstep/hook-scope). resources are those of the release. What the
-// annotation cannot do for a hook is a warning: that one runs as Helm has it.
+// HookTurns returns the hooks of two events that run before or after the groups of their own
+// subchart (lockstep/hook-scope). before and after are the events around the release's
+// objects, resources. If the annotation cannot apply to a hook, HookTurns returns a warning,
+// and the hook runs as in Helm.
 func HookTurns(rel *release.Release, root string, resources []plan.Resource, before, after release.HookEvent) (turns []HookTurn, warnings []plan.Warning) {
 	for _, e := range []release.HookEvent{before, after} {
 		for _, h := range HooksOf(rel.Hooks, e) {
-			chart, said := hookScope(h, root)
+			chart, scope := hookScope(h, root)
 			warn := func(format string, args ...any) {
 				text := fmt.Sprintf("%s: hook %s/%s: ", chart, h.Kind, h.Name) + fmt.Sprintf(format, args...)
 				warnings = append(warnings, plan.Warning{Rule: "R29", Chart: chart, Message: text})
 			}
 			ofChart := func(r plan.Resource) bool { return plan.Within(r.Chart, chart) }
 			switch {
-			case said == "":
-			case said != plan.HookScopeSubchart:
-				warn("%s: unknown value %q; use %s", plan.AnnotationHookScope, said, plan.HookScopeSubchart)
+			case scope == "":
+			case scope != plan.HookScopeSubchart:
+				warn("%s: unknown value %q; use %s", plan.AnnotationHookScope, scope, plan.HookScopeSubchart)
 			case chart == root || !slices.ContainsFunc(resources, ofChart):
-				// The root chart's turn is the whole operation; a subchart
-				// without objects has none.
+				// Hooks of the root chart already run around all groups, and a
+				// subchart without objects has no groups.
 			case slices.Contains(h.Events, before) && slices.Contains(h.Events, after):
 				warn("it runs before and after, so %s does not apply to it", plan.AnnotationHookScope)
 			default:
@@ -108,15 +108,15 @@ func HookTurns(rel *release.Release, root string, resources []plan.Resource, bef
 	return turns, warnings
 }
 
-// hookScope returns the chart path of a hook and what it says of its scope, "" for
-// one that says nothing or not in all of its objects.
+// hookScope returns the chart path of a hook and the value of its scope annotation, "" if not
+// all of its objects have one.
 func hookScope(h *release.Hook, root string) (chart, scope string) {
 	if !strings.Contains(h.Manifest, plan.AnnotationHookScope) {
 		return "", ""
 	}
 	docs, _, err := Parse("# Source: "+h.Path+"\n"+h.Manifest, root)
 	if err != nil || len(docs) == 0 {
-		return "", "" // Helm will say so
+		return "", "" // Helm reports it
 	}
 	for _, d := range docs {
 		chart, scope = d.Chart, annotations(d.Object)[plan.AnnotationHookScope]

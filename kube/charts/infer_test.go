@@ -1,16 +1,16 @@
 package charts
 
 import (
+	"maps"
 	"slices"
 	"testing"
 
 	"lockstep/engine/plan"
 )
 
-// unknowable are those of shop's own edges that nothing in its manifests tells: that
-// the broker makes topics (nothing in the release may write their status), and what
-// the gateway opens for.
-var unknowable = []string{
+// notImplied are the edges of shop that its manifests do not imply: that the broker creates
+// topics (nothing in the release may write their status), and the backends of the gateway.
+var notImplied = []string{
 	"shop/queue:topics after shop/queue:broker",
 	"shop:gateway after shop/web:(unsequenced)",
 	"shop:gateway after shop/worker:(unsequenced)",
@@ -18,21 +18,21 @@ var unknowable = []string{
 	"shop:ingress after shop/worker:(unsequenced)",
 }
 
-// TestPlainShop infers for shop without annotations the order that shop has with
-// them (R60), but for what nobody could know.
+// TestPlainShop infers the order of shop from a copy without annotations (R60), except for the
+// edges that nothing implies.
 func TestPlainShop(t *testing.T) {
-	written, _ := rendered(t, "shop").Plan()
+	declared, _ := rendered(t, "shop").Plan()
 	ordered, order := rendered(t, "plain-shop").Ordered()
 	inferred, err := ordered.Plan()
 	if err != nil || len(inferred.Warnings)+len(order.Warnings()) > 0 {
 		t.Fatal(err, inferred.Warnings, order.Warnings())
 	}
-	comes := places(inferred)
+	positions := positionsIn(inferred)
 	var missing []string
-	for _, g := range written.Groups {
+	for _, g := range declared.Groups {
 		for _, id := range g.After {
-			kept := !slices.ContainsFunc(written.Group(id).Objects, func(before plan.Object) bool {
-				return !slices.ContainsFunc(g.Objects, func(o plan.Object) bool { return comes.after(o, before) })
+			kept := !slices.ContainsFunc(declared.Group(id).Objects, func(before plan.Object) bool {
+				return !slices.ContainsFunc(g.Objects, func(o plan.Object) bool { return positions.after(o, before) })
 			})
 			if !kept {
 				missing = append(missing, g.ID+" after "+id)
@@ -40,11 +40,11 @@ func TestPlainShop(t *testing.T) {
 		}
 	}
 	slices.Sort(missing)
-	if !slices.Equal(missing, unknowable) {
-		t.Errorf("missing %q, want %q", missing, unknowable)
+	if !slices.Equal(missing, notImplied) {
+		t.Errorf("missing %q, want %q", missing, notImplied)
 	}
 	for _, e := range order.Edges {
-		if !comes.after(e.From, e.To) {
+		if !positions.after(e.From, e.To) {
 			t.Errorf("the plan does not keep %s", e)
 		}
 	}
@@ -53,17 +53,17 @@ func TestPlainShop(t *testing.T) {
 // TestNotInferred checks which declared gates of shop have no inferred edge (R60).
 func TestNotInferred(t *testing.T) {
 	shop := rendered(t, "shop")
-	written, err := shop.Plan()
+	declared, err := shop.Plan()
 	if err != nil {
 		t.Fatal(err)
 	}
 	_, order := shop.Ordered()
-	var untold []string
-	for _, pair := range order.NotInferred(written) {
-		untold = append(untold, pair[0]+" after "+pair[1])
+	var missing []string
+	for _, pair := range order.NotInferred(declared) {
+		missing = append(missing, pair[0]+" after "+pair[1])
 	}
-	if want := unknowable[:3]; !slices.Equal(untold, want) {
-		t.Errorf("untold %q, want %q", untold, want)
+	if want := notImplied[:3]; !slices.Equal(missing, want) {
+		t.Errorf("missing %q, want %q", missing, want)
 	}
 }
 
@@ -80,32 +80,30 @@ func rendered(t *testing.T, name string) *Rendered {
 	return r
 }
 
-// place is where an object comes in a plan.
-type place struct {
+// position is the position of an object in a plan.
+type position struct {
 	group string
 	wave  int
 }
 
-// order tells what comes after what.
-type order struct {
-	at     map[plan.Object]place
-	behind map[string]map[string]bool
+// positions are the positions of all objects in a plan.
+type positions struct {
+	at   map[plan.Object]position
+	deps map[string]map[string]bool // of each group, direct and indirect ones
 }
 
-func places(p *plan.Plan) order {
-	o := order{map[plan.Object]place{}, map[string]map[string]bool{}}
-	for _, g := range p.Groups { // in plan order: gates come first
-		o.behind[g.ID] = map[string]bool{}
+func positionsIn(p *plan.Plan) positions {
+	o := positions{map[plan.Object]position{}, map[string]map[string]bool{}}
+	for _, g := range p.Groups { // in plan order: dependencies come first
+		o.deps[g.ID] = map[string]bool{}
 		for _, id := range g.After {
-			o.behind[g.ID][id] = true
-			for far := range o.behind[id] {
-				o.behind[g.ID][far] = true
-			}
+			o.deps[g.ID][id] = true
+			maps.Copy(o.deps[g.ID], o.deps[id])
 		}
 		i := 0
 		for wave, w := range g.Waves {
 			for range w.Count {
-				o.at[g.Objects[i]] = place{g.ID, wave}
+				o.at[g.Objects[i]] = position{g.ID, wave}
 				i++
 			}
 		}
@@ -113,10 +111,10 @@ func places(p *plan.Plan) order {
 	return o
 }
 
-func (o order) after(a, b plan.Object) bool {
+func (o positions) after(a, b plan.Object) bool {
 	x, y := o.at[a], o.at[b]
 	if x.group == y.group {
 		return x.wave > y.wave
 	}
-	return o.behind[x.group][y.group]
+	return o.deps[x.group][y.group]
 }

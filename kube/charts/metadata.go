@@ -10,42 +10,42 @@ import (
 	"lockstep/engine/plan"
 )
 
-// facts is what a Chart.yaml says and Helm's loader drops or refuses.
+// facts are the fields of a Chart.yaml that Helm's loader drops or refuses.
 type facts struct {
 	// dependsOn is helm.sh/depends-on/subcharts.
 	dependsOn []string
 	// siblings is depends-on of each dependency, by alias, else name (R4).
 	siblings map[string][]string
-	// faults are lists that are none (R2).
+	// faults are about malformed lists (R2).
 	faults []plan.Fault
-	// restrung are the annotations whose values were made strings, as they were.
-	restrung []restrung
+	// quoted are the annotations whose values became strings, with their old values.
+	quoted []quotedAnnotation
 	// v3 is set for apiVersion v3 (R34a).
 	v3 bool
 }
 
-type restrung struct {
-	Key   string
+type quotedAnnotation struct {
+	key   string
 	value *kyaml.Node
 }
 
-// take reads the facts in data, a Chart.yaml or requirements.yaml, and returns
-// it in a form that Helm loads: lists in annotations as JSON in a string (R1),
-// no depends-on, apiVersion v2 for v3. Data that is no YAML mapping comes back
-// as it is; Helm's loader tells what is wrong with it.
-func (f *facts) take(data []byte) []byte {
+// extract reads the facts in data, a Chart.yaml or requirements.yaml, and returns the data in
+// a form that Helm can load: with annotation lists as JSON strings (R1), without depends-on,
+// and with apiVersion v2 instead of v3. Data that is not a YAML mapping is returned
+// unchanged; Helm's loader reports the error.
+func (f *facts) extract(data []byte) []byte {
 	doc := parse(string(data))
 	if doc == nil || len(doc.Content) == 0 {
 		return data
 	}
 	root := doc.Content[0]
-	changed := f.takeVersion(root)
-	if f.takeAnnotations(child(root, "annotations")) {
+	changed := f.extractVersion(root)
+	if f.extractAnnotations(child(root, "annotations")) {
 		changed = true
 	}
 	if deps := child(root, "dependencies"); deps != nil && deps.Kind == kyaml.SequenceNode {
 		for _, d := range deps.Content {
-			if f.takeDependency(resolve(d)) {
+			if f.extractDependency(resolve(d)) {
 				changed = true
 			}
 		}
@@ -60,13 +60,15 @@ func (f *facts) take(data []byte) []byte {
 	return []byte(out)
 }
 
-// fault notes a list of names that is none: the order would be lost in silence.
+// fault records a malformed list of names. Ignoring it would silently drop the order.
 func (f *facts) fault(what string, value *kyaml.Node) {
 	f.faults = append(f.faults, plan.Fault{Rule: "R2", Message: fmt.Sprintf("%s in Chart.yaml is %s: must be a list of names", what, inline(value))})
 }
 
+// extractVersion replaces apiVersion v3. It reports whether root changed.
+//
 // Rule R34a: apiVersion v3 is loaded as v2.
-func (f *facts) takeVersion(root *kyaml.Node) bool {
+func (f *facts) extractVersion(root *kyaml.Node) bool {
 	v := child(root, "apiVersion")
 	if v == nil || v.Value != "v3" {
 		return false
@@ -76,7 +78,9 @@ func (f *facts) takeVersion(root *kyaml.Node) bool {
 	return true
 }
 
-func (f *facts) takeAnnotations(m *kyaml.Node) bool {
+// extractAnnotations reads the ordering annotations and converts lists to strings. It reports
+// whether m changed.
+func (f *facts) extractAnnotations(m *kyaml.Node) bool {
 	if m == nil || m.Kind != kyaml.MappingNode {
 		return false
 	}
@@ -92,8 +96,8 @@ func (f *facts) takeAnnotations(m *kyaml.Node) bool {
 			f.fault("annotation "+key, value)
 		}
 		if text, ok := asString(value); ok {
-			was := *resolve(value)
-			f.restrung = append(f.restrung, restrung{key, &was})
+			old := *resolve(value)
+			f.quoted = append(f.quoted, quotedAnnotation{key, &old})
 			setString(value, text)
 			changed = true
 		}
@@ -101,10 +105,11 @@ func (f *facts) takeAnnotations(m *kyaml.Node) bool {
 	return changed
 }
 
-// takeDependency moves depends-on of one entry of dependencies into the facts.
+// extractDependency moves depends-on of one entry of dependencies into the facts. It reports
+// whether m changed.
 //
-// Rule R4: depends-on is read here, since Helm's loader drops it.
-func (f *facts) takeDependency(m *kyaml.Node) bool {
+// Rule R4: depends-on is read here because Helm's loader drops it.
+func (f *facts) extractDependency(m *kyaml.Node) bool {
 	if m.Kind != kyaml.MappingNode {
 		return false
 	}
@@ -132,17 +137,16 @@ func (f *facts) takeDependency(m *kyaml.Node) bool {
 	return false
 }
 
-// Spelling is a sequencing annotation that means something here and keeps a
-// chart from being installed with Helm, which takes nothing but strings and
-// sends every key to the API server as it is.
+// Spelling is a sequencing annotation that lockstep accepts and Helm does not: Helm accepts
+// only strings, and sends every key to the API server unchanged.
 type Spelling struct {
-	// Rule is the number of the rule that makes it fine here.
+	// Rule is the rule by which lockstep accepts it.
 	Rule string
-	// Key and Value are how it is written, Where on what for the first time;
-	// Others counts the places after that.
+	// Key and Value are as written. Where is the first object or file that has it, and
+	// Others is the number of further ones.
 	Key, Value, Where string
 	Others            int
-	// Both is the line that works in both programs.
+	// Both is a line that works with Helm and lockstep.
 	Both string
 }
 
@@ -159,10 +163,10 @@ func (s Spelling) String() string {
 		where, s.Key, s.Value, why, s.Both)
 }
 
-// spellings collects the spellings of one chart, each key once for each reason.
+// spellings collects the spellings of one chart, each key at most once per rule.
 type spellings struct{ list []Spelling }
 
-// text looks through the output of a template, before it is normalised.
+// text collects from the output of a template, before it is normalised.
 func (s *spellings) text(text string) {
 	for _, doc := range separator.Split(text, -1) {
 		if !hinted(doc, orderingHints) {
@@ -191,28 +195,29 @@ func (s *spellings) object(o *kyaml.Node) {
 	}
 }
 
-// chart looks at what the Chart.yaml files said before they were normalised. A
-// Chart.yaml goes to no API server, so its keys may have two slashes.
+// chart collects from the Chart.yaml files as they were before normalisation. Their keys may
+// have two slashes, since they are not sent to an API server.
 func (s *spellings) chart(src *source, path string) {
-	for _, r := range src.facts.restrung {
-		s.annotation("Chart.yaml of "+path, r.Key, r.value, false)
+	for _, r := range src.facts.quoted {
+		s.annotation("Chart.yaml of "+path, r.key, r.value, false)
 	}
 	for _, sub := range src.subs {
 		s.chart(sub, path+"/"+sub.meta.Name)
 	}
 }
 
-// annotation notes an annotation that Helm cannot install.
+// annotation adds an annotation if Helm would refuse it. slashes is set for a key that the API
+// server rejects.
 func (s *spellings) annotation(where, key string, value *kyaml.Node, slashes bool) {
-	restrung, list := asString(value)
+	quoted, list := asString(value)
 	if !list {
-		restrung = text(value)
+		quoted = text(value)
 	}
 	rule := "R3"
 	if !slashes {
 		rule = "R1"
 	}
-	if strings.TrimSpace(restrung) == "" || !list && !slashes {
+	if strings.TrimSpace(quoted) == "" || !list && !slashes {
 		return
 	}
 	for i := range s.list {
@@ -223,6 +228,6 @@ func (s *spellings) annotation(where, key string, value *kyaml.Node, slashes boo
 	}
 	s.list = append(s.list, Spelling{
 		Rule: rule, Key: key, Value: inline(value), Where: where,
-		Both: plan.StoredKey(key) + ": '" + strings.ReplaceAll(restrung, "'", "''") + "'",
+		Both: plan.StoredKey(key) + ": '" + strings.ReplaceAll(quoted, "'", "''") + "'",
 	})
 }

@@ -32,23 +32,23 @@ func resolve(n *kyaml.Node) *kyaml.Node {
 	return n
 }
 
-// maxExpanded is how many nodes a document may have with its aliases replaced by
-// what they stand for: about where YAML parsers speak of excessive aliasing.
+// maxExpanded limits the number of nodes in a document with all aliases expanded. It is about
+// the limit at which YAML parsers report excessive aliasing.
 const maxExpanded = 4_000_000
 
-// finite reports whether the aliases of a document can be followed: none is part of
-// what it stands for, and together they do not stand for more than maxExpanded.
+// finite reports whether the aliases of a document can be expanded: there are no cycles, and
+// the result has at most maxExpanded nodes.
 func finite(root *kyaml.Node) bool {
-	sizes := map[*kyaml.Node]int{} // of what has an anchor, 0 while it is counted
+	sizes := map[*kyaml.Node]int{} // of nodes with an anchor, 0 while being counted
 	var size func(n *kyaml.Node) int
 	size = func(n *kyaml.Node) int {
 		if n.Kind == kyaml.AliasNode {
 			n = n.Alias
 		}
-		if known, begun := sizes[n]; begun && known == 0 {
-			return maxExpanded + 1 // it is part of itself
-		} else if begun {
-			return known
+		if size, seen := sizes[n]; seen && size == 0 {
+			return maxExpanded + 1 // a cycle
+		} else if seen {
+			return size
 		}
 		if n.Anchor != "" {
 			sizes[n] = 0
@@ -67,7 +67,7 @@ func finite(root *kyaml.Node) bool {
 	return size(root) <= maxExpanded
 }
 
-// text returns the text of a scalar, and nothing for anything else.
+// text returns the text of a scalar, "" for other nodes.
 func text(n *kyaml.Node) string {
 	if n == nil || n.Kind != kyaml.ScalarNode {
 		return ""
@@ -79,7 +79,7 @@ func text(n *kyaml.Node) string {
 func inline(n *kyaml.Node) string {
 	n = resolve(n)
 	if n.Kind == kyaml.ScalarNode {
-		return "'" + n.Value + "'" // with its own quotes as they are written
+		return "'" + n.Value + "'" // quotes in it are not escaped
 	}
 	s, err := toJSON(n)
 	if err != nil {
@@ -88,8 +88,8 @@ func inline(n *kyaml.Node) string {
 	return s
 }
 
-// names reads a list of names in one of the forms of R1: a YAML list, or a
-// JSON array in a string. Nothing at all and white space are an empty list.
+// names reads a list of names in one of the forms of R1: a YAML list, or a JSON array in a
+// string. Null and white space are an empty list.
 func names(n *kyaml.Node) (list []string, ok bool) {
 	n = resolve(n)
 	switch {
@@ -113,11 +113,10 @@ func names(n *kyaml.Node) (list []string, ok bool) {
 	return nil, false
 }
 
-// asString returns the string that stands for the value of an annotation, and
-// whether it is not one already. Lists and mappings become JSON, in which the
-// scalars of a list are strings; numbers and the like keep their spelling;
-// nothing becomes the empty string. What is a string is up to Helm's parser,
-// which takes "yes" and "012" for something else.
+// asString converts the value of an annotation to a string. ok is false if the value is a
+// string already. Lists and mappings become JSON, with the scalars of a list as strings;
+// other scalars keep their text; null becomes "". Helm's parser decides what is a string:
+// to it, yes and 012 are not.
 func asString(n *kyaml.Node) (s string, ok bool) {
 	n = resolve(n)
 	if n.Kind != kyaml.ScalarNode {
@@ -170,7 +169,7 @@ func convert(n *kyaml.Node) (string, error) {
 	return string(b), err
 }
 
-// marshal prints a string as JSON that people can read: "<" stays "<".
+// marshal encodes a string as JSON without escaping <, > and &.
 func marshal(s string) (string, error) {
 	var b bytes.Buffer
 	e := json.NewEncoder(&b)
@@ -179,7 +178,7 @@ func marshal(s string) (string, error) {
 	return strings.TrimSuffix(b.String(), "\n"), err
 }
 
-// equal reports whether two nodes mean the same, comments and style aside.
+// equal reports whether two nodes are equal, ignoring comments and style.
 func equal(a, b *kyaml.Node) bool {
 	if a == nil || b == nil {
 		return a == b
@@ -195,7 +194,7 @@ func equal(a, b *kyaml.Node) bool {
 	return true
 }
 
-// setString makes n a quoted string.
+// setString replaces n by a quoted string.
 func setString(n *kyaml.Node, s string) {
 	*n = kyaml.Node{
 		Kind: kyaml.ScalarNode, Tag: kyaml.NodeTagString, Style: kyaml.SingleQuotedStyle, Value: s,
@@ -203,14 +202,13 @@ func setString(n *kyaml.Node, s string) {
 	}
 }
 
-// What keys of annotations begin with that order things, and of those among them
-// that have two slashes.
+// Prefixes of the ordering annotations, and of those with two slashes.
 var (
 	orderingHints = []string{"helm.sh/resource-group", "helm.sh/dep", "helm.sh/layer", "helm.sh/weight", "helm.sh/install-before", "helm.sh/readiness-"}
 	twoSlashHints = []string{"helm.sh/dep"}
 )
 
-// sequencing holds the annotations that are made strings, in both spellings
+// sequencing are the annotations whose values are converted to strings, in both spellings
 // (R1, R3, R19).
 var sequencing = bothSpellings(
 	plan.AnnotationGroup, plan.AnnotationGroupDependsOn, plan.AnnotationSubchartDependsOn,

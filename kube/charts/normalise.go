@@ -14,18 +14,18 @@ import (
 	"lockstep/engine/plan"
 )
 
-// separator parts the documents of a template's output as Helm does, which
-// also takes a separator that a document is glued to.
+// separator matches the separators of documents like Helm, which also accepts a document that
+// starts on the line of its separator.
 var separator = regexp.MustCompile(`(?m)^---[ \t]*`)
 
-// documentEnd matches the end of a document where no separator follows.
+// documentEnd matches the end of a document without a separator.
 var documentEnd = regexp.MustCompile(`(?m)^(\.\.\.|%)`)
 
-// normalise makes the sequencing annotations of the objects in s strings, in every
-// document and in the items of lists (R19). All else stays as it is, to the byte.
-// What is no YAML stays as it is too: Helm tells what is wrong with it.
+// normalise converts the sequencing annotations of all objects in s to strings, in every
+// document and in the items of lists (R19). It changes no other byte, and no document that is
+// not valid YAML: Helm reports the error.
 //
-// Rule R1: a YAML list in an annotation becomes the JSON in a string that Helm takes.
+// Rule R1: a YAML list in an annotation becomes a JSON string, which Helm accepts.
 func normalise(s string) string {
 	return editAnnotations(s, orderingHints, func(key, value *kyaml.Node) (edit, bool) {
 		if !sequencing[key.Value] {
@@ -36,8 +36,8 @@ func normalise(s string) string {
 	})
 }
 
-// Respell writes the annotation keys with two slashes under their stored spelling
-// with one, which an API server takes (R3). All else stays as it is, to the byte.
+// Respell replaces annotation keys with two slashes by their stored spelling with one, which
+// API servers accept (R3). It changes no other byte.
 func Respell(manifest string) string {
 	return editAnnotations(manifest, twoSlashHints, func(key, value *kyaml.Node) (edit, bool) {
 		stored := plan.StoredKey(key.Value)
@@ -45,25 +45,22 @@ func Respell(manifest string) string {
 	})
 }
 
-// edit is a change of one annotation, as wanted by a chooser.
+// edit is the change of one annotation.
 type edit struct {
 	key, value *kyaml.Node
-	// name is the key that the annotation is to have.
-	name string
-	// text is the string that its value is to become, where quote is set.
-	text  string
-	quote bool
+	name       string // the new key
+	text       string // the new value, if quote is set
+	quote      bool
 }
 
-// chooser says whether and how an annotation is to be changed.
+// chooser returns the edit of an annotation, false to leave it unchanged.
 type chooser func(key, value *kyaml.Node) (edit, bool)
 
-// editAnnotations changes annotations of the objects in s: keys of their own
-// metadata.annotations, found by structure. What merely looks like one, in a
-// string, a block scalar or a pod template, is not touched.
+// editAnnotations edits the annotations of the objects in s: the keys of metadata.annotations.
+// Similar text in strings, block scalars or pod templates does not change.
 //
-// Documents in which no hint occurs are not looked into: most have none, and to
-// parse each would take longer than all else of a rendering.
+// It does not parse documents without a hint. Most have none, and parsing them would take
+// longer than the rest of the rendering.
 func editAnnotations(s string, hints []string, choose chooser) string {
 	if !hinted(s, hints) {
 		return s
@@ -96,7 +93,7 @@ func editDocument(doc string, hints []string, choose chooser) string {
 		return doc
 	}
 	if !f.shared {
-		if out, ok := exchange(doc, root, edits); ok {
+		if out, ok := editText(doc, root, edits); ok {
 			for _, e := range edits {
 				e.key.Value = e.name
 				if e.quote {
@@ -108,7 +105,7 @@ func editDocument(doc string, hints []string, choose chooser) string {
 			}
 		}
 	}
-	out, err := rewrite(doc, f.edits)
+	out, err := reencode(doc, f.edits)
 	if err != nil {
 		return doc
 	}
@@ -120,8 +117,8 @@ func hinted(doc string, hints []string) bool {
 	return slices.ContainsFunc(hints, func(h string) bool { return strings.Contains(doc, h) })
 }
 
-// parse returns the document node of the first document in doc, or nil, also where
-// it cannot be followed to an end: Helm's parser refuses that.
+// parse returns the document node of the first document in doc, nil if it is invalid or not
+// finite; Helm's parser refuses it.
 func parse(doc string) *kyaml.Node {
 	var root kyaml.Node
 	if err := kyaml.Unmarshal([]byte(doc), &root); err != nil || root.Kind != kyaml.DocumentNode || !finite(&root) {
@@ -133,9 +130,9 @@ func parse(doc string) *kyaml.Node {
 // finder finds the annotations to change in an object.
 type finder struct {
 	choose chooser
-	edits  [][]edit // of each object, those in lists after the list
-	// shared is set where an edit is in what the document uses elsewhere as
-	// well, by anchor and alias: to change its text would change both.
+	edits  [][]edit // of each object; items follow their list
+	// shared is set if an edit is in an anchored node: changing its text would also change
+	// the places of its aliases.
 	shared bool
 }
 
@@ -175,23 +172,23 @@ func (f *finder) annotations(m *kyaml.Node, shared bool) {
 	}
 }
 
-// anchored reports whether a node can be used, or is used, in two places.
+// anchored reports whether a node has an anchor or is an alias.
 func anchored(n *kyaml.Node) bool { return n.Anchor != "" || n.Kind == kyaml.AliasNode }
 
-// rewrite makes the edits in the values of a document, whose text is made again:
-// aliases are gone from it, and so are comments.
-func rewrite(doc string, edits [][]edit) (string, error) {
+// reencode makes the edits in the decoded document and encodes it again. Aliases are expanded
+// and comments are lost.
+func reencode(doc string, edits [][]edit) (string, error) {
 	data, err := yaml.YAMLToJSON([]byte(doc))
 	if err != nil {
 		return "", err
 	}
 	d := json.NewDecoder(bytes.NewReader(data))
-	d.UseNumber() // big integers stay what they are
+	d.UseNumber() // keep large integers exact
 	var object map[string]any
 	if err := d.Decode(&object); err != nil {
 		return "", err
 	}
-	rewriteObject(object, &edits)
+	editObject(object, &edits)
 	if data, err = json.Marshal(object); err != nil {
 		return "", err
 	}
@@ -199,7 +196,8 @@ func rewrite(doc string, edits [][]edit) (string, error) {
 	return string(out), err
 }
 
-func rewriteObject(object map[string]any, edits *[][]edit) {
+// editObject makes the first of edits in object, and the following ones in its items.
+func editObject(object map[string]any, edits *[][]edit) {
 	metadata, _ := object["metadata"].(map[string]any)
 	annotations, _ := metadata["annotations"].(map[string]any)
 	own := (*edits)[0]
@@ -219,15 +217,14 @@ func rewriteObject(object map[string]any, edits *[][]edit) {
 	items, _ := object["items"].([]any)
 	for _, item := range items {
 		if item, ok := item.(map[string]any); ok {
-			rewriteObject(item, edits)
+			editObject(item, edits)
 		}
 	}
 }
 
-// exchange writes the edits into the text of a document. It reports whether it
-// could; the result has still to be compared with what is wanted, since it
-// goes by lines and knows little of YAML.
-func exchange(doc string, root *kyaml.Node, edits []edit) (string, bool) {
+// editText makes the edits in the text of a document. ok is false if it cannot. The caller
+// must compare the parsed result, since editText works on lines and handles little of YAML.
+func editText(doc string, root *kyaml.Node, edits []edit) (string, bool) {
 	lines := lineStarts(doc)
 	next := nextNodes(root)
 	var b strings.Builder
@@ -279,7 +276,7 @@ func lineStarts(doc string) []int {
 	return starts
 }
 
-// nextNodes maps each node to the one that follows it and all it contains.
+// nextNodes maps each node to the node that follows it and its descendants.
 func nextNodes(root *kyaml.Node) map[*kyaml.Node]*kyaml.Node {
 	next := map[*kyaml.Node]*kyaml.Node{}
 	var walk func(n, after *kyaml.Node)
@@ -313,7 +310,7 @@ func keyPlace(doc string, lines []int, key *kyaml.Node) (name, value int, ok boo
 	return 0, 0, false
 }
 
-// offset returns where in doc a node begins.
+// offset returns the offset of a node in doc.
 func offset(doc string, lines []int, n *kyaml.Node) int {
 	at := lines[n.Line-1]
 	for i := 1; i < n.Column; i++ {
@@ -323,8 +320,7 @@ func offset(doc string, lines []int, n *kyaml.Node) int {
 	return at
 }
 
-// inlinePlace returns the offsets of a plain scalar and of a list in brackets,
-// whose ends the text itself tells.
+// inlinePlace returns the offsets of a plain scalar or of a list in brackets.
 func inlinePlace(doc string, lines []int, n *kyaml.Node) (from, to int, ok bool) {
 	if n.Line < 1 || n.Line > len(lines) || n.Tag != "" && strings.HasPrefix(doc[offset(doc, lines, n):], "!") {
 		return 0, 0, false
@@ -340,8 +336,8 @@ func inlinePlace(doc string, lines []int, n *kyaml.Node) (from, to int, ok bool)
 	return 0, 0, false
 }
 
-// closingBracket returns the offset after the bracket that closes the one at
-// from, or 0 where quotes or comments make that hard to tell.
+// closingBracket returns the offset after the bracket that closes the one at from, 0 if a
+// comment comes first or there is none.
 func closingBracket(doc string, from int) int {
 	depth := 0
 	quote := byte(0)
@@ -368,8 +364,7 @@ func closingBracket(doc string, from int) int {
 	return 0
 }
 
-// trimTail takes blank lines and lines of comment from the end of a value, and
-// its last line end.
+// trimTail removes trailing blank lines, comment lines and the last line end of a value.
 func trimTail(s string) string {
 	for {
 		s = strings.TrimRight(s, " \t\r\n")

@@ -53,9 +53,9 @@ func TestNormalise(t *testing.T) {
 	}
 }
 
-// TestNormaliseWritesTheDocumentAnew has texts in which a value cannot be exchanged: the
-// whole document is written anew.
-func TestNormaliseWritesTheDocumentAnew(t *testing.T) {
+// TestNormaliseReencodes has texts in which a value cannot be replaced in place, so that the
+// whole document is encoded again.
+func TestNormaliseReencodes(t *testing.T) {
 	tests := []struct{ name, in string }{
 		{"JSON", `{"kind": "X", "metadata": {"annotations": {"helm.sh/depends-on/resource-groups": ["a", "b"]}}}`},
 		{"flow mapping", "kind: X\nmetadata:\n  annotations: {helm.sh/depends-on/resource-groups: [a, b], x: y}\n"},
@@ -92,8 +92,8 @@ func TestNormaliseLists(t *testing.T) {
 	}
 }
 
-// TestNormaliseLeavesOtherTextAlone has texts that come back as they are.
-func TestNormaliseLeavesOtherTextAlone(t *testing.T) {
+// TestNormaliseKeepsOtherText has texts that do not change.
+func TestNormaliseKeepsOtherText(t *testing.T) {
 	for _, s := range []string{
 		"",
 		"# helm.sh/ only\n",

@@ -12,9 +12,9 @@ import (
 	"lockstep/engine/plan"
 )
 
-// TestPlansMatchTheHandWrittenOnes holds the plan of each chart in testdata/charts against the one
-// that was written by hand in testdata/dags.
-func TestPlansMatchTheHandWrittenOnes(t *testing.T) {
+// TestPlansMatchHandWritten compares the plan of each chart in testdata/charts with the
+// hand-written one in testdata/dags.
+func TestPlansMatchHandWritten(t *testing.T) {
 	paths, err := filepath.Glob("../../testdata/charts/*")
 	if err != nil || len(paths) == 0 {
 		t.Fatal("no charts", err)
@@ -57,8 +57,8 @@ func TestPlansMatchTheHandWrittenOnes(t *testing.T) {
 	}
 }
 
-// readOracle reads lines of "GROUP-ID objects gates", or "warning rule text",
-// with tabs between and commas in the lists.
+// readOracle reads tab-separated lines of "GROUP-ID objects gates" or "warning rule text",
+// with commas in the lists.
 func readOracle(t *testing.T, name string) (groups map[string][2]string, warnings [][2]string) {
 	t.Helper()
 	data, err := os.ReadFile("../../testdata/dags/" + name + ".txt")
@@ -114,8 +114,8 @@ func compare(want map[string][2]string, groups []*plan.Group) (problems []string
 	return problems
 }
 
-// TestBadChartsAreRefused holds the errors of the charts in testdata/bad against what they
-// have to say.
+// TestBadChartsAreRefused compares the error of each chart in testdata/bad with the texts in
+// its .want file.
 func TestBadChartsAreRefused(t *testing.T) {
 	wants, err := filepath.Glob("../../testdata/bad/*.want")
 	if err != nil || len(wants) == 0 {

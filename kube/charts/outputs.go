@@ -12,26 +12,25 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
-// Outputs are what the templates of a chart rendered to, in the order in which Helm
-// executes them. Helm's actions render; a Replay hands them what was planned instead.
+// Outputs are the outputs of a chart's templates, in the order in which Helm executes them. A
+// Replay makes another action render the same.
 type Outputs []templateOutput
 
-// templateOutput is that of one template. Charts under two aliases share the name.
+// templateOutput is the output of one template. Two aliases of one chart share the name.
 type templateOutput struct{ name, text string }
 
-// Outputs returns what has been rendered so far.
+// Outputs returns the outputs so far.
 func (g *Guard) Outputs() Outputs { return g.outputs }
 
-// Replay makes an action render what was rendered before: its templates are not executed
-// again, so that what they look up, or make at random, is what was planned. It serves
-// one action.
+// Replay makes an action return earlier outputs instead of executing the templates again, so
+// that lookups and random values are those of the plan. It works for one action.
 type Replay struct{ left Outputs }
 
-// NewReplay returns a replay of some outputs.
-func NewReplay(of Outputs) *Replay { return &Replay{of} }
+// NewReplay returns a replay of outputs.
+func NewReplay(outputs Outputs) *Replay { return &Replay{outputs} }
 
-// Funcs are for action.Configuration.CustomTemplateFuncs, for charts that ReplayTemplates
-// has wrapped.
+// Funcs returns the functions for action.Configuration.CustomTemplateFuncs that templates need
+// after ReplayTemplates.
 func (r *Replay) Funcs() template.FuncMap {
 	return template.FuncMap{replayer: func(name string) (string, error) {
 		if len(r.left) == 0 || r.left[0].name != name {
@@ -43,47 +42,46 @@ func (r *Replay) Funcs() template.FuncMap {
 	}}
 }
 
-// AsksCluster reports whether templates of a chart may depend on what the cluster serves,
-// be it in text that values bring.
+// AsksCluster reports whether the templates of a chart, or templates in values, may use
+// lookup or the capabilities of the cluster.
 func AsksCluster(c *chart.Chart, values map[string]any) bool {
-	given, err := yaml.Marshal(values)
-	return err != nil || asks(given) || slices.ContainsFunc(c.Raw, func(f *common.File) bool { return asks(f.Data) }) ||
+	text, err := yaml.Marshal(values)
+	return err != nil || asksCluster(text) || slices.ContainsFunc(c.Raw, func(f *common.File) bool { return asksCluster(f.Data) }) ||
 		slices.ContainsFunc(c.Dependencies(), func(sub *chart.Chart) bool { return AsksCluster(sub, nil) })
 }
 
-func asks(text []byte) bool {
+func asksCluster(text []byte) bool {
 	return bytes.Contains(text, []byte("Capabilities")) || bytes.Contains(text, []byte("lookup"))
 }
 
-// postRenders are what a post-renderer made, by what it was given.
-type postRenders struct {
-	inner postrenderer.PostRenderer
-	made  map[string]string
+// cachedPostRenderer caches the outputs of a post-renderer by input.
+type cachedPostRenderer struct {
+	inner   postrenderer.PostRenderer
+	outputs map[string]string
 }
 
-// PostRenderOnce returns a post-renderer that asks the inner one once for each input, or
-// nil if there is none.
+// PostRenderOnce returns a post-renderer that calls inner once per input, nil if inner is nil.
 func PostRenderOnce(inner postrenderer.PostRenderer) postrenderer.PostRenderer {
-	if _, once := inner.(*postRenders); once || inner == nil {
+	if _, cached := inner.(*cachedPostRenderer); cached || inner == nil {
 		return inner
 	}
-	return &postRenders{inner, map[string]string{}}
+	return &cachedPostRenderer{inner, map[string]string{}}
 }
 
-// Run returns what the inner post-renderer makes of manifests, or has made of them before.
-func (p *postRenders) Run(manifests *bytes.Buffer) (*bytes.Buffer, error) {
-	given := manifests.String()
-	if made, ok := p.made[given]; ok {
-		return bytes.NewBufferString(made), nil
+// Run returns the output of the inner post-renderer, from the cache if possible.
+func (p *cachedPostRenderer) Run(manifests *bytes.Buffer) (*bytes.Buffer, error) {
+	input := manifests.String()
+	if output, ok := p.outputs[input]; ok {
+		return bytes.NewBufferString(output), nil
 	}
 	out, err := p.inner.Run(manifests)
 	if err == nil {
-		p.made[given] = out.String()
+		p.outputs[input] = out.String()
 	}
 	return out, err
 }
 
-// ReplayTemplates is WrapTemplates for an action that gets a Replay's functions.
+// ReplayTemplates is like WrapTemplates, for an action with the functions of a Replay.
 func ReplayTemplates(c *chart.Chart) {
 	w := wrapper{of: func(name, _ string) []byte { return fmt.Appendf(nil, "{{%s %q}}", replayer, name) }}
 	w.chart(c, c.Name(), 0)

@@ -23,31 +23,30 @@ type Document struct {
 	Object *unstructured.Unstructured
 	// Raw is the text, without the comment.
 	Raw string
-	// again is how many objects of the same generateName come before this one.
-	again int
+	// index counts the objects with the same generateName, from 0.
+	index int
 }
 
-// Parse cuts the manifest of a release of the chart root into objects, in the
-// order in which they come. Lists are taken apart; an object that comes twice
-// is there twice. Objects whose origin is lost, to a post-renderer for
-// instance, are counted as the root chart's, with a warning (R6).
+// Parse returns the objects of a manifest in its order, with the items of lists instead of
+// the lists. Duplicates are kept. root is the name of the root chart. Objects without a
+// usable Source comment, for example because a post-renderer dropped it, belong to the
+// root chart, with a warning.
 //
-// Rule R6: a resource is of the chart that its Source comment names, else of the root.
+// Rule R6: a resource belongs to the chart in its Source comment, else to the root chart.
 func Parse(manifest, root string) ([]Document, []plan.Warning, error) {
 	return ParseBy(nil, manifest, root)
 }
 
-// ParseBy returns Parse by a reader that may know the documents.
+// ParseBy is like Parse, with a reader that caches documents.
 func ParseBy(r *documents.Reader, manifest, root string) ([]Document, []plan.Warning, error) {
 	docs, _, warnings, err := parseManifest(r, manifest, root, false)
 	return docs, warnings, err
 }
 
-// errNoKind is the error about a document that has no kind or no apiVersion.
 var errNoKind = errors.New("document has no apiVersion or kind")
 
-// parseManifest returns Parse, which also returns the documents that hold no object:
-// nothing but comments, and where kindless is set what has no kind.
+// parseManifest is like ParseBy, but also returns the documents without an object: those with
+// comments only and, if kindless is set, those without kind, which are an error otherwise.
 func parseManifest(r *documents.Reader, manifest, root string, kindless bool) (docs, others []Document, _ []plan.Warning, _ error) {
 	var lost []string
 	texts := documents.Split(manifest)
@@ -80,23 +79,23 @@ func parseManifest(r *documents.Reader, manifest, root string, kindless bool) (d
 	return docs, others, lostWarning(lost, root), nil
 }
 
-// countGenerated tells objects of one generateName apart: each is one of its
-// own, and no copy of the first.
+// countGenerated sets the index of objects with a generateName. Two of them are two objects,
+// not duplicates.
 func countGenerated(docs []Document) {
-	type maker struct{ group, kind, prefix string }
-	seen := map[maker]int{}
+	type key struct{ group, kind, prefix string }
+	seen := map[key]int{}
 	for i, d := range docs {
 		if d.Object.GetName() == "" {
 			gvk := d.Object.GroupVersionKind()
-			m := maker{gvk.Group, gvk.Kind, d.Object.GetGenerateName()}
-			docs[i].again = seen[m]
-			seen[m]++
+			k := key{gvk.Group, gvk.Kind, d.Object.GetGenerateName()}
+			docs[i].index = seen[k]
+			seen[k]++
 		}
 	}
 }
 
-// CRDs returns the objects in crds/ of the chart and the charts below it, in
-// the order in which Helm creates them.
+// CRDs returns the objects in crds/ of a chart and its subcharts, in the order in which Helm
+// creates them.
 func CRDs(c *chart.Chart) ([]Document, error) {
 	var docs []Document
 	for _, crd := range c.CRDObjects() {
@@ -115,8 +114,8 @@ func CRDs(c *chart.Chart) ([]Document, error) {
 	return docs, nil
 }
 
-// chartPath returns the chart path of a template of the chart root:
-// shop/charts/db/templates/x.yaml is of shop/db.
+// chartPath returns the chart path of a template: shop/db for the template
+// shop/charts/db/templates/x.yaml of the root chart shop.
 func chartPath(source, root string) (string, bool) {
 	parts := strings.Split(source, "/")
 	if parts[0] != root {
@@ -129,8 +128,8 @@ func chartPath(source, root string) (string, bool) {
 	return chart, len(parts) > 1 && parts[0] == "templates"
 }
 
-// parseValue returns the objects in the value of d.Raw: none if there is nothing
-// but comment, several where it is a list.
+// parseValue returns the objects in v, the decoded d.Raw: none for comments only, several for
+// a list.
 func parseValue(d Document, v documents.Value) ([]Document, error) {
 	if v.Err != nil {
 		return nil, fmt.Errorf("%s: %w", d.Source, v.Err)
@@ -145,7 +144,7 @@ func parseValue(d Document, v documents.Value) ([]Document, error) {
 	return parseObject(d, object)
 }
 
-// parseObject returns the objects in the one that is the value of d.Raw.
+// parseObject returns the objects in object, the decoded d.Raw.
 func parseObject(d Document, object map[string]any) ([]Document, error) {
 	if len(object) == 0 {
 		return nil, nil
@@ -160,8 +159,8 @@ func parseObject(d Document, object map[string]any) ([]Document, error) {
 	return parseItems(d)
 }
 
-// parseItems takes a list apart. In a list of one kind the items may leave out
-// what they are.
+// parseItems returns the items of a list. The items of a typed list, such as ConfigMapList,
+// may omit kind and apiVersion.
 func parseItems(d Document) ([]Document, error) {
 	itemKind := strings.TrimSuffix(d.Object.GetKind(), "List")
 	items, _ := d.Object.Object["items"].([]any)
@@ -175,7 +174,7 @@ func parseItems(d Document) ([]Document, error) {
 			object["kind"], object["apiVersion"] = itemKind, d.Object.GetAPIVersion()
 		}
 		raw := ""
-		if inner := (&unstructured.Unstructured{Object: object}); !inner.IsList() { // nobody needs the text of a list
+		if inner := (&unstructured.Unstructured{Object: object}); !inner.IsList() { // the text of a list is not used
 			text, err := yaml.Marshal(object)
 			if err != nil {
 				return nil, fmt.Errorf("%s: item %d: %w", d.Source, i, err)
@@ -191,8 +190,7 @@ func parseItems(d Document) ([]Document, error) {
 	return docs, nil
 }
 
-// lostWarning returns the one warning of R6 about all objects whose chart is not
-// known.
+// lostWarning returns one warning about all objects whose chart is unknown (R6), nil for none.
 func lostWarning(lost []string, root string) []plan.Warning {
 	if len(lost) == 0 {
 		return nil

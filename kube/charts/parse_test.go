@@ -113,13 +113,13 @@ metadata: {name: c}
 		}
 	}
 	if d := got[0].Defines; d != (plan.GroupKind{Group: "x.io", Kind: "Gauge"}) {
-		t.Errorf("R17: the definition brings %v", d)
+		t.Errorf("R17: the definition defines %v", d)
 	}
 	if a := got[1].Annotations; a["helm.sh/resource-group"] != "a" || a["number"] != "5" {
 		t.Errorf("annotations %v", a)
 	}
 	if OfflineScope()(schema.GroupVersionKind{Group: "x.io", Version: "v1", Kind: "Gauge"}) == false {
-		t.Error("a kind that nothing defines is not taken to lie in a namespace")
+		t.Error("an unknown kind is not namespaced")
 	}
 }
 
@@ -129,8 +129,8 @@ func (f postRenderer) Run(in *bytes.Buffer) (*bytes.Buffer, error) {
 	return bytes.NewBufferString(f(in.String())), nil
 }
 
-// TestPostRenderer: R6, with a post-renderer that keeps Helm's note of where
-// an object comes from, and one that drops it.
+// TestPostRenderer has a post-renderer that keeps Helm's Source comments, and one that drops
+// them (R6).
 func TestPostRenderer(t *testing.T) {
 	c := load(t, plus(
 		tree{"Chart.yaml": chartYAML("shop"), "templates/a.yaml": configMap("a", listOfDB)},

@@ -27,18 +27,16 @@ type PrintOptions struct {
 	IncludeCRDs, NoHooks, SkipTests bool
 	// ShowOnly holds patterns of templates, "templates/x.yaml".
 	ShowOnly []string
-	// OutputDir is where each template gets its own file, instead of one
-	// output: what is in one keeps its order.
+	// OutputDir is the directory for one file per template, "" to print to the writer.
 	OutputDir string
 }
 
-// Print writes what was rendered in the order in which it is deployed (R35):
-// crds/, the groups of the plan with a line before and after each, and hooks;
-// those that run around a subchart are among the groups. An unsequenced batch
-// and hooks have no such lines, and what holds no object comes behind the groups.
-// kubectl can read the output. Without a plan the order is Helm's.
+// Print writes the rendered documents: crds/, the groups of the plan with a comment line
+// before and after each, documents without an object, and hooks. Hooks that run around a
+// subchart are among the groups. Unsequenced objects and hooks have no comment lines.
+// kubectl can read the output. If plan is nil, the order is Helm's.
 //
-// Rule R35: in the order of deployment, with a line around each group.
+// Rule R35: in the order of deployment, with lines around each group.
 func (r *Rendered) Print(w io.Writer, plan *plan.Plan, o PrintOptions) error {
 	p := &printer{only: o.ShowOnly, seen: map[string]bool{}}
 	if o.OutputDir != "" {
@@ -78,14 +76,14 @@ func (r *Rendered) Print(w io.Writer, plan *plan.Plan, o PrintOptions) error {
 	}
 	out := p.out.Bytes()
 	if !p.hookLast && bytes.HasSuffix(out, []byte("\n\n")) {
-		out = out[:len(out)-1] // the line that Helm puts between the documents of a manifest
+		out = out[:len(out)-1] // Helm's blank line between documents
 	}
 	_, err := w.Write(out)
 	return err
 }
 
-// groups prints the groups of a plan, the hooks that run among them, and what
-// holds no object.
+// groups prints the groups of a plan, the hooks that run among them, and the documents without
+// an object.
 func (p *printer) groups(r *Rendered, plan *plan.Plan, hook func(*release.Hook)) {
 	docs := r.byObject()
 	for _, g := range plan.Groups {
@@ -102,16 +100,16 @@ func (p *printer) groups(r *Rendered, plan *plan.Plan, hook func(*release.Hook))
 	}
 }
 
-// claim is an object of a chart, the same one that a plan's group lists.
-type claim struct {
+// chartObject is an object of a chart, as in the groups of a plan.
+type chartObject struct {
 	chart  string
 	object plan.Object
 }
 
-func (r *Rendered) byObject() map[claim][]Document {
-	docs := map[claim][]Document{}
+func (r *Rendered) byObject() map[chartObject][]Document {
+	docs := map[chartObject][]Document{}
 	for i, res := range r.Resources {
-		key := claim{res.Chart, res.Object}
+		key := chartObject{res.Chart, res.Object}
 		docs[key] = append(docs[key], r.Docs[i])
 	}
 	return docs
@@ -122,18 +120,17 @@ type printer struct {
 	only []string
 	// seen holds the patterns of only that a template matched.
 	seen map[string]bool
-	// hookLast is set where the last document is a hook.
+	// hookLast is set if the last document is a hook.
 	hookLast bool
-	// files is what each template makes, where that is wanted.
+	// files holds the output by template, nil to write all to out.
 	files map[string]*bytes.Buffer
 }
 
-// group prints the documents of a group; an object that is there twice is
-// printed at its first place.
-func (p *printer) group(g *plan.Group, docs map[claim][]Document) {
+// group prints the documents of a group, duplicates right after the first one.
+func (p *printer) group(g *plan.Group, docs map[chartObject][]Document) {
 	before := p.out.Len()
 	for _, o := range g.Objects {
-		key := claim{g.Chart, o}
+		key := chartObject{g.Chart, o}
 		for _, d := range docs[key] {
 			p.document(d.Source, d.Raw)
 		}
@@ -150,7 +147,7 @@ func (p *printer) group(g *plan.Group, docs map[claim][]Document) {
 }
 
 func (p *printer) document(source, raw string) {
-	if !p.wanted(source) {
+	if !p.selected(source) {
 		return
 	}
 	out := &p.out
@@ -167,8 +164,8 @@ func (p *printer) document(source, raw string) {
 	}
 }
 
-// save writes the files below dir, and as Helm does tells of each. Their names
-// are in the chart's hands, so none may lead out of dir.
+// save writes the files into dir and prints a line for each, like Helm. The chart controls the
+// names of the files, so save uses an os.Root to keep them in dir.
 func (p *printer) save(w io.Writer, dir string) error {
 	if err := os.MkdirAll(dir, 0o755); err != nil {
 		return err
@@ -192,19 +189,21 @@ func (p *printer) save(w io.Writer, dir string) error {
 	return nil
 }
 
-func (p *printer) wanted(source string) bool {
+// selected reports whether --show-only selects a template.
+func (p *printer) selected(source string) bool {
 	_, name, _ := strings.Cut(source, "/")
-	wanted := len(p.only) == 0
+	selected := len(p.only) == 0
 	for _, pattern := range p.only {
 		if ok, _ := filepath.Match(filepath.ToSlash(pattern), name); ok {
 			p.seen[pattern] = true
-			wanted = true
+			selected = true
 		}
 	}
-	return wanted
+	return selected
 }
 
-// Mask hides the values of what was rendered, but for the names of objects and groups.
+// Mask returns a mask for the secret values of the release, which keeps the names of objects
+// and groups visible.
 func (r *Rendered) Mask() *mask.Mask {
 	m := &mask.Mask{}
 	m.Release(r.Release)
@@ -214,14 +213,14 @@ func (r *Rendered) Mask() *mask.Mask {
 	return m
 }
 
-// HideValues hides the secret values of a chart in an error: templates and schemas
-// quote them, before there is a Secret that has them.
+// HideValues masks the secret values of a chart in an error. Errors of templates and schemas
+// quote values before any Secret is rendered.
 func HideValues(c *Chart, values map[string]any, err error) error {
 	return MaskOfValues(c, values).Error(err)
 }
 
-// MaskOfValues hides what is secret among the values of a chart: what is called like a
-// credential, and what its templates put into Secrets.
+// MaskOfValues returns a mask for the secret values of a chart: those named like credentials
+// and those that its templates write into Secrets.
 func MaskOfValues(c *Chart, values map[string]any) *mask.Mask {
 	m := &mask.Mask{}
 	m.Values(values)
@@ -238,8 +237,8 @@ var (
 	valueName  = regexp.MustCompile(`\.Values((?:\.\w+)+)`)
 )
 
-// valuesOfSecrets returns the values that the templates of a chart and its subcharts name
-// where they write the data of Secrets. The values of scopes go over those of the chart.
+// valuesOfSecrets returns the values that the templates of a chart and its subcharts use in the
+// data of Secrets. It looks them up in scopes and in the chart's own values.
 func valuesOfSecrets(c *helmchart.Chart, scopes []map[string]any) (found []any) {
 	scopes = append(slices.Clone(scopes), c.Values)
 	for _, t := range c.Templates {
@@ -277,8 +276,8 @@ func valuesOfSecrets(c *helmchart.Chart, scopes []map[string]any) (found []any) 
 	return found
 }
 
-// HideSecrets hides the values of Secrets in what Print writes, those that are
-// hooks included. The release is a copy then.
+// HideSecrets masks the values of Secrets, including hooks, in the output of Print. It
+// replaces r.Release by a copy.
 func (r *Rendered) HideSecrets() {
 	for i, d := range r.Docs {
 		if d.Object.GetKind() == "Secret" {

@@ -29,8 +29,8 @@ var printChart = tree{
 	"charts/db/templates/x.yaml": configMap("sub", "helm.sh/resource-group: only"),
 }
 
-// TestPrint (R35): as in Helm's own output a line follows each object of the
-// manifest, so that what keeps its line ends is what Helm deploys.
+// TestPrint (R35): like Helm, Print adds a line end after each object, so that block scalars
+// that keep line ends are as Helm deploys them.
 func TestPrint(t *testing.T) {
 	const (
 		crd  = "---\n# Source: shop/crds/c.yaml\napiVersion: apiextensions.k8s.io/v1\nkind: CustomResourceDefinition\nmetadata: {name: c}\n"
@@ -76,12 +76,12 @@ func TestPrint(t *testing.T) {
 		})
 	}
 	if got, err := printed(t, printChart, PrintOptions{ShowOnly: []string{"templates/none.yaml"}}); err == nil || got != "" {
-		t.Errorf("a template that is not there: %q, %v", got, err)
+		t.Errorf("a missing template: %q, %v", got, err)
 	}
 }
 
-// R35: what Helm prints is printed, documents that hold nothing but comments too,
-// and the output ends with one line end.
+// TestPrintKeepsCommentsAndEndsWithOneLine (R35): documents with comments only are printed,
+// as by Helm, and the output ends with one line end.
 func TestPrintKeepsCommentsAndEndsWithOneLine(t *testing.T) {
 	r := render(t, tree{"Chart.yaml": chartYAML("shop"), "templates/a.yaml": configMap("a"), "templates/b.yaml": "# nothing: here\n"}, nil)
 	p, err := r.Plan()

@@ -59,7 +59,7 @@ func TestLoadFromARepository(t *testing.T) {
 		t.Fatalf("URL: %v, %v", c, err)
 	}
 	if _, err := Load(Ref{Chart: "not-there", ChartPathOptions: action.ChartPathOptions{RepoURL: url}}, remoteSettings(t), nil); err == nil || !strings.Contains(err.Error(), "not-there") {
-		t.Errorf("a chart that is not there: %v", err)
+		t.Errorf("a missing chart: %v", err)
 	}
 }
 
@@ -86,7 +86,7 @@ func TestLoadFromARegistry(t *testing.T) {
 	}
 }
 
-// registryOf returns the part of an OCI registry that a pull needs, with one chart.
+// registryOf returns a minimal OCI registry with one chart, enough for a pull.
 func registryOf(t *testing.T, archive, version string) http.Handler {
 	t.Helper()
 	data, err := os.ReadFile(archive)

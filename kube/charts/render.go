@@ -14,13 +14,12 @@ import (
 	"lockstep/engine/plan"
 )
 
-// RenderOptions are those of "helm template".
+// RenderOptions are the options of "helm template".
 type RenderOptions struct {
 	Release, Namespace string
 	// IsUpgrade sets .Release.IsUpgrade instead of .Release.IsInstall.
 	IsUpgrade bool
-	// KubeVersion and APIVersions replace and add to what Helm takes a
-	// cluster to have.
+	// KubeVersion replaces Helm's default, APIVersions are added to it.
 	KubeVersion string
 	APIVersions []string
 
@@ -29,40 +28,38 @@ type RenderOptions struct {
 	PostRenderer         postrenderer.PostRenderer
 	PostRenderStrategy   action.PostRenderStrategy
 
-	// Limits are what the templates may take.
+	// Limits limit the rendering.
 	Limits Limits
 
-	// Kindless lets documents without kind be among the Others of Rendered,
-	// which are refused otherwise: no cluster takes them.
+	// Kindless adds documents without kind to Rendered.Others; otherwise they are an error.
 	Kindless bool
-	// Spellings asks for those of Rendered.
+	// Spellings fills in Rendered.Spellings.
 	Spellings bool
-	// found is where they go.
-	found *spellings
+	spellings *spellings
 }
 
 // Rendered is a chart rendered without a cluster.
 type Rendered struct {
-	// Release is what Helm would install, with hooks, manifest and notes.
+	// Release is the release that Helm would install, with hooks, manifest and notes.
 	Release *release.Release
 	// Docs are the objects of the manifest, CRDs those of crds/.
 	Docs, CRDs []Document
-	// Others are the documents of the manifest that hold no object.
+	// Others are the documents of the manifest without an object.
 	Others []Document
-	// Resources are those of Docs, in the same order.
+	// Resources are the planner's view of Docs, in the same order.
 	Resources []plan.Resource
 	Tree      *plan.Chart
 	// Turns are the hooks that run around their subchart.
 	Turns []HookTurn
 	// Warnings are about the chart (see Tree) and the manifest (see Parse).
 	Warnings []plan.Warning
-	// Spellings are what keeps the chart from being installed with Helm, where
-	// they were asked for.
+	// Spellings are the annotations that Helm would refuse, if RenderOptions.Spellings is
+	// set.
 	Spellings []Spelling
 }
 
-// Render renders a chart offline. Errors are Helm's, about dependencies,
-// values that the schema refuses, and templates.
+// Render renders a chart without a cluster. It returns Helm's errors about dependencies,
+// schemas and templates, with secret values masked.
 func Render(ctx context.Context, c *Chart, values map[string]any, o RenderOptions) (*Rendered, error) {
 	if err := c.Check(); err != nil {
 		return nil, err
@@ -72,26 +69,26 @@ func Render(ctx context.Context, c *Chart, values map[string]any, o RenderOption
 		return nil, err
 	}
 	if o.Spellings {
-		o.found = &spellings{}
-		o.found.chart(c.src, c.Name())
+		o.spellings = &spellings{}
+		o.spellings.chart(c.src, c.Name())
 	}
 	rel, err := c.dryRun(ctx, values, o)
 	if err != nil {
 		return nil, HideValues(c, values, fmt.Errorf("chart %s: %w", c.path, err))
 	}
-	r, err := parsed(ctx, rel, tree, o)
+	r, err := fromReleaseLimited(ctx, rel, tree, o)
 	if err != nil {
 		return nil, fmt.Errorf("chart %s: %w", c.path, err)
 	}
 	r.Warnings = append(warnings, r.Warnings...)
-	if o.found != nil {
-		r.Spellings = o.found.list
+	if o.spellings != nil {
+		r.Spellings = o.spellings.list
 	}
 	return r, nil
 }
 
-// FromRelease reads what Helm has rendered for an installation, or an upgrade,
-// of the chart whose tree is given.
+// FromRelease parses a release that Helm has rendered for an install or an upgrade. tree is
+// the tree of its chart.
 func FromRelease(rel *release.Release, tree *plan.Chart, upgrade bool) (*Rendered, error) {
 	return fromRelease(rel, tree, RenderOptions{IsUpgrade: upgrade})
 }
@@ -110,9 +107,9 @@ func fromRelease(rel *release.Release, tree *plan.Chart, o RenderOptions) (*Rend
 	return r, nil
 }
 
-// parsed returns fromRelease within the limits: objects take many times the memory of
-// their text.
-func parsed(ctx context.Context, rel *release.Release, tree *plan.Chart, o RenderOptions) (*Rendered, error) {
+// fromReleaseLimited is fromRelease within the limits: decoded objects need many times the
+// memory of their text.
+func fromReleaseLimited(ctx context.Context, rel *release.Release, tree *plan.Chart, o RenderOptions) (*Rendered, error) {
 	result := make(chan *Rendered, 1)
 	err := NewGuard(o.Limits).RunAll(ctx, func() error {
 		r, err := fromRelease(rel, tree, o)
@@ -125,32 +122,32 @@ func parsed(ctx context.Context, rel *release.Release, tree *plan.Chart, o Rende
 	return <-result, nil
 }
 
-// dryRun has Helm render the chart. Where a template fails it is done once
-// more with the templates as they are, for the place that Helm names then.
+// dryRun renders the chart with Helm. If a template fails, dryRun renders again with
+// unwrapped templates, because then Helm's error has the right position.
 func (c *Chart) dryRun(ctx context.Context, values map[string]any, o RenderOptions) (*release.Release, error) {
 	h, err := c.Helm()
 	if err != nil {
 		return nil, err
 	}
 	WrapTemplates(h)
-	rel, err := guarded(ctx, h, values, o)
+	rel, err := installLimited(ctx, h, values, o)
 	if err == nil {
 		UnwrapTemplates(rel.Chart)
 		return rel, nil
 	}
-	if !ofWrapper(err) {
+	if !isWrapperError(err) {
 		return nil, err
 	}
 	if h, e := c.Helm(); e == nil {
-		if _, e = guarded(ctx, h, values, o); e != nil {
+		if _, e = installLimited(ctx, h, values, o); e != nil {
 			return nil, e
 		}
 	}
 	return nil, CleanError(err)
 }
 
-// guarded returns install within the limits.
-func guarded(ctx context.Context, h *chart.Chart, values map[string]any, o RenderOptions) (*release.Release, error) {
+// installLimited is install within the limits.
+func installLimited(ctx context.Context, h *chart.Chart, values map[string]any, o RenderOptions) (*release.Release, error) {
 	g := NewGuard(o.Limits)
 	var rel *release.Release
 	result := make(chan *release.Release, 1)
@@ -165,20 +162,19 @@ func guarded(ctx context.Context, h *chart.Chart, values map[string]any, o Rende
 	return rel, err
 }
 
-// install runs Helm's install without a cluster, on a configuration of its
-// own, since Helm changes it.
+// install runs Helm's install as a client-side dry run.
 func install(ctx context.Context, g *Guard, h *chart.Chart, values map[string]any, o RenderOptions) (*release.Release, error) {
 	cfg := action.NewConfiguration()
 	cfg.CustomTemplateFuncs = g.Funcs()
-	if o.found != nil {
+	if o.spellings != nil {
 		cfg.CustomTemplateFuncs[normaliser] = func(output string) string {
-			o.found.text(output)
+			o.spellings.text(output)
 			return g.leave()(normalise(output))
 		}
 	}
 	i := action.NewInstall(cfg)
 	i.DryRunStrategy = action.DryRunClient
-	i.Replace = true // no look for the name in the store
+	i.Replace = true // do not check if the name is in use
 	i.ReleaseName, i.Namespace = o.Release, o.Namespace
 	i.IsUpgrade = o.IsUpgrade
 	i.APIVersions = common.VersionSet(o.APIVersions)
@@ -206,8 +202,8 @@ func install(ctx context.Context, g *Guard, h *chart.Chart, values map[string]an
 	return rel, nil
 }
 
-// Plan orders what was rendered. Its warnings are those about the order alone.
-// The error is a *plan.PlanError.
+// Plan returns the plan of the rendered objects. Its warnings are about the order only. The
+// error is a *plan.PlanError.
 func (r *Rendered) Plan() (*plan.Plan, error) {
 	p, err := plan.Build(r.Tree, r.Resources)
 	if err != nil {
@@ -221,7 +217,7 @@ func (r *Rendered) Plan() (*plan.Plan, error) {
 	return p, nil
 }
 
-// parse fills in what follows from the release.
+// parse sets the fields that follow from the release.
 func (r *Rendered) parse(namespace string, kindless bool) error {
 	docs, others, warnings, err := parseManifest(nil, r.Release.Manifest, r.Tree.Path, kindless)
 	if err != nil {
@@ -237,14 +233,14 @@ func (r *Rendered) parse(namespace string, kindless bool) error {
 	return nil
 }
 
-// Ordered returns the chart as if its author had written down the order that its
-// objects imply, and that order. What is written stands.
+// Ordered returns the inferred order, and a copy of r with it as annotations. Declared
+// annotations have precedence.
 func (r *Rendered) Ordered() (*Rendered, *infer.Order) {
 	objects := make([]infer.Object, len(r.Docs))
 	for i, d := range r.Docs {
 		objects[i] = infer.Object{Resource: r.Resources[i], Fields: d.Object.Object}
 	}
-	order := infer.From(r.Release.Name, r.Tree, append(objects, HookTexts(r.Release)...))
+	order := infer.From(r.Release.Name, r.Tree, append(objects, HookData(r.Release)...))
 	ordered := *r
 	ordered.Tree, ordered.Resources = order.Annotate(r.Tree, r.Resources)
 	return &ordered, order

@@ -10,17 +10,17 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 )
 
-// Scope reports whether objects of a kind lie in a namespace.
+// Scope reports whether a kind is namespaced.
 type Scope func(schema.GroupVersionKind) (namespaced bool)
 
-// Resources returns what the planner sees of the documents, in their order.
-// Objects that lie in a namespace and name none are in that of the release.
+// Resources returns the planner's view of the documents, in their order. Namespaced objects
+// without a namespace get the one of the release.
 func Resources(docs []Document, namespace string, namespaced Scope) []plan.Resource {
 	resources := make([]plan.Resource, len(docs))
 	for i, d := range docs {
 		resources[i] = plan.Resource{
 			Object: d.Name(namespace, namespaced), Chart: d.Chart, Source: d.Source,
-			Annotations: annotations(d.Object), Defines: defines(d.Object), Balanced: balanced(d.Object),
+			Annotations: annotations(d.Object), Defines: defines(d.Object), Balanced: isLoadBalancer(d.Object),
 		}
 		if _, _, err := status.ParseRule(resources[i].Annotations); err != nil {
 			resources[i].Faults = []plan.Fault{{Rule: "R24", Message: err.Error()}}
@@ -29,16 +29,15 @@ func Resources(docs []Document, namespace string, namespaced Scope) []plan.Resou
 	return resources
 }
 
-// Name returns the name of the document's object, as in Resources. An object
-// that has none yet goes by its generateName, with "#2" where that is the
-// second one of it.
+// Name returns the identity of the document's object, as in Resources. An object without a
+// name has its generateName instead, followed by "#2" for the second object with it.
 func (d Document) Name(namespace string, namespaced Scope) plan.Object {
 	gvk := d.Object.GroupVersionKind()
 	o := plan.Object{Group: gvk.Group, Kind: gvk.Kind, Name: d.Object.GetName()}
 	if o.Name == "" {
 		o.Name = d.Object.GetGenerateName()
-		if d.again > 0 {
-			o.Name += fmt.Sprintf("#%d", d.again+1)
+		if d.index > 0 {
+			o.Name += fmt.Sprintf("#%d", d.index+1)
 		}
 	}
 	if namespaced(gvk) {
@@ -50,8 +49,8 @@ func (d Document) Name(namespace string, namespaced Scope) plan.Object {
 	return o
 }
 
-// annotations returns the annotations of an object. Unlike the object's own
-// method it does not give up all of them for one that is no string.
+// annotations returns the annotations of an object, with other values than strings formatted.
+// The object's own method returns none if one value is not a string.
 func annotations(u *unstructured.Unstructured) map[string]string {
 	m, _, _ := unstructured.NestedMap(u.Object, "metadata", "annotations")
 	if len(m) == 0 {
@@ -71,13 +70,13 @@ func annotations(u *unstructured.Unstructured) map[string]string {
 	return out
 }
 
-// balanced reports whether an object is a Service of type LoadBalancer.
-func balanced(u *unstructured.Unstructured) bool {
+// isLoadBalancer reports whether an object is a Service of type LoadBalancer.
+func isLoadBalancer(u *unstructured.Unstructured) bool {
 	kind, _, _ := unstructured.NestedString(u.Object, "spec", "type")
 	return u.GroupVersionKind().GroupKind() == schema.GroupKind{Kind: "Service"} && kind == "LoadBalancer"
 }
 
-// defines returns the kind that a CustomResourceDefinition brings (R17).
+// defines returns the kind that a CustomResourceDefinition defines (R17).
 func defines(u *unstructured.Unstructured) plan.GroupKind {
 	if !isCRD(u) {
 		return plan.GroupKind{}
@@ -92,9 +91,8 @@ func isCRD(u *unstructured.Unstructured) bool {
 	return gvk.Group == "apiextensions.k8s.io" && gvk.Kind == "CustomResourceDefinition"
 }
 
-// OfflineScope tells the scope of kinds without a cluster: that of Kubernetes'
-// own kinds and of those that the documents define. Other kinds are taken to
-// lie in a namespace.
+// OfflineScope returns a Scope that needs no cluster. It knows the kinds of Kubernetes and
+// those that the documents define, and assumes that others are namespaced.
 func OfflineScope(docs ...Document) Scope {
 	defined := map[plan.GroupKind]bool{}
 	for _, d := range docs {
@@ -111,7 +109,7 @@ func OfflineScope(docs ...Document) Scope {
 	}
 }
 
-// clusterScoped holds Kubernetes' own kinds that lie in no namespace.
+// clusterScoped holds the cluster-scoped kinds of Kubernetes.
 var clusterScoped = kinds(map[string][]string{
 	"":                             {"Namespace", "Node", "PersistentVolume", "ComponentStatus"},
 	"admissionregistration.k8s.io": {"MutatingWebhookConfiguration", "ValidatingWebhookConfiguration", "MutatingAdmissionPolicy", "MutatingAdmissionPolicyBinding", "ValidatingAdmissionPolicy", "ValidatingAdmissionPolicyBinding"},

@@ -10,13 +10,12 @@ import (
 	"github.com/Masterminds/sprig/v3"
 )
 
-// maxResult is how much one call of a template function may make, in bytes. A
-// single piece of memory of many GiB ends a Go program, or the machine, before
-// anybody can look.
+// maxResult limits the result of one call of a template function, in bytes. An allocation of
+// many GiB could kill the process before Guard.Run checks the limits.
 const maxResult = 256 << 20
 
-// sizes says of sprig's functions whose result is as large as an argument says how
-// large that is, in bytes.
+// sizes returns the size of the result in bytes, for the functions of sprig whose result is as
+// large as an argument.
 var sizes = map[string]func(args []reflect.Value) float64{
 	"randAlphaNum": runes, "randAlpha": runes, "randAscii": runes, "randNumeric": runes,
 	"randBytes": number,
@@ -35,8 +34,8 @@ func indented(args []reflect.Value) float64 {
 	return number(args) * float64(1+strings.Count(args[1].String(), "\n"))
 }
 
-// sized returns these functions, which refuse what is too large.
-func (g *Guard) sized() template.FuncMap {
+// limitedFuncs returns the functions of sizes with a limit on the size of their results.
+func (g *Guard) limitedFuncs() template.FuncMap {
 	funcs, of := template.FuncMap{}, sprig.TxtFuncMap()
 	for name, size := range sizes {
 		f := reflect.ValueOf(of[name])
@@ -48,7 +47,7 @@ func (g *Guard) sized() template.FuncMap {
 		failed := reflect.TypeFor[error]()
 		with := reflect.FuncOf(in, []reflect.Type{t.Out(0), failed}, t.IsVariadic())
 		funcs[name] = reflect.MakeFunc(with, func(args []reflect.Value) []reflect.Value {
-			if err := g.allow(name, size(args)); err != nil {
+			if err := g.checkCall(name, size(args)); err != nil {
 				return []reflect.Value{reflect.Zero(t.Out(0)), reflect.ValueOf(err)}
 			}
 			call := f.Call
@@ -61,18 +60,18 @@ func (g *Guard) sized() template.FuncMap {
 	return funcs
 }
 
-// allow refuses a call once the rendering was given up, or where it would make too much.
-func (g *Guard) allow(name string, bytes float64) error {
-	if err := g.over(); err != nil {
+// checkCall returns an error if the rendering was abandoned or the result would be too large.
+func (g *Guard) checkCall(name string, bytes float64) error {
+	if err := g.aborted(); err != nil {
 		return err
 	}
 	if bytes > maxResult {
-		return fmt.Errorf("%s would produce %s, and the limit is %s", name, quantity(bytes), quantity(maxResult))
+		return fmt.Errorf("%s would produce %s, and the limit is %s", name, formatBytes(bytes), formatBytes(maxResult))
 	}
 	return nil
 }
 
-// steps is how many numbers untilStep makes.
+// steps returns the length of untilStep's result.
 func steps(start, stop, step float64) float64 {
 	if n := (stop - start) / step; step != 0 && n > 0 {
 		return n
@@ -80,7 +79,7 @@ func steps(start, stop, step float64) float64 {
 	return 0
 }
 
-// seqSteps is how many numbers seq makes at most.
+// seqSteps returns the maximum length of seq's result.
 func seqSteps(params []int) float64 {
 	switch len(params) {
 	case 1:

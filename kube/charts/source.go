@@ -17,49 +17,46 @@ import (
 	"lockstep/engine/plan"
 )
 
-// source is one chart as it was read, before Helm has renamed or dropped
-// anything. Charts below it are sources of their own, so that Helm's loader
-// gets each chart alone and in an order that is always the same.
+// source is one chart as it was read, before Helm renames or drops anything. Each subchart is
+// a source too, so that Helm loads every chart separately and in a fixed order.
 type source struct {
-	// name is that of its directory in charts/, or of its archive without the
-	// ending; empty for the chart at the top.
+	// name is the name of its directory in charts/, or of its archive without .tgz; "" for
+	// the root chart.
 	name string
-	// packed is set where it came as an archive.
+	// packed is set if it was an archive.
 	packed bool
-	// files are the chart's own, Chart.yaml normalised; written is the latter
-	// as it was, by name.
-	files   []*archive.BufferedFile
-	written map[string][]byte
-	// meta is what Helm made of Chart.yaml: dependencies by their own names.
+	// files are the chart's own, with Chart.yaml and requirements.yaml normalised.
+	// originals holds those two as they were, by name.
+	files     []*archive.BufferedFile
+	originals map[string][]byte
+	// meta is Chart.yaml as loaded by Helm, with dependencies under their own names.
 	meta *chart.Metadata
-	// facts is what Helm's loader drops.
+	// facts are the fields that Helm's loader drops.
 	facts facts
 	// subs are the charts in charts/, in the order of their file names.
 	subs []*source
 }
 
-// maxUnpacked is how much the archives in a chart may unpack to, in bytes, with
-// those that are in them: each alone is held to Helm's limit, but a small chart
-// may have thousands, or an archive that holds itself.
+// maxUnpacked limits the total unpacked size of the archives in a chart, including nested
+// ones, in bytes. Helm limits each archive, but a small chart may have thousands.
 const maxUnpacked = 5 * archiveLimit
 
-const archiveLimit = 100 << 20 // archive.MaxDecompressedChartSize, unless that was changed
+const archiveLimit = 100 << 20 // the default of archive.MaxDecompressedChartSize
 
-// newSource makes a source of the files of a chart, whose names are relative
-// to the chart.
+// newSource returns the source of a chart. The names of files are relative to the chart.
 func newSource(files []*archive.BufferedFile) (*source, error) {
 	left := int64(maxUnpacked)
 	return unpack(files, &left)
 }
 
-// unpack returns newSource with what is left of maxUnpacked.
+// unpack is like newSource, with the rest of maxUnpacked, from which it subtracts.
 func unpack(files []*archive.BufferedFile, left *int64) (*source, error) {
 	own, below := split(files)
-	s := &source{written: map[string][]byte{}}
+	s := &source{originals: map[string][]byte{}}
 	for _, f := range own {
 		if f.Name == "Chart.yaml" || f.Name == "requirements.yaml" {
-			s.written[f.Name] = f.Data
-			f = &archive.BufferedFile{Name: f.Name, ModTime: f.ModTime, Data: s.facts.take(f.Data)}
+			s.originals[f.Name] = f.Data
+			f = &archive.BufferedFile{Name: f.Name, ModTime: f.ModTime, Data: s.facts.extract(f.Data)}
 		}
 		s.files = append(s.files, f)
 	}
@@ -82,10 +79,9 @@ func unpack(files []*archive.BufferedFile, left *int64) (*source, error) {
 	return s, nil
 }
 
-// split parts a chart's own files from those of the charts in charts/, which
-// are keyed by the name of their directory or archive. As in Helm, names that
-// start with a dot or an underscore do not count, and signatures are the
-// chart's own.
+// split separates a chart's own files from the files in charts/, which it returns by the name
+// of their directory or archive. As in Helm, it skips names that start with a dot or an
+// underscore, and counts signatures as the chart's own.
 func split(files []*archive.BufferedFile) (own []*archive.BufferedFile, below map[string][]*archive.BufferedFile) {
 	below = map[string][]*archive.BufferedFile{}
 	for _, f := range files {
@@ -103,8 +99,8 @@ func split(files []*archive.BufferedFile) (own []*archive.BufferedFile, below ma
 	return own, below
 }
 
-// newSubSource makes a source of what is in charts/name: one file without a
-// name where that is an archive, otherwise the files of a directory.
+// newSubSource returns the source of charts/name. For an archive, files is one file without a
+// name.
 func newSubSource(name string, files []*archive.BufferedFile, left *int64) (*source, error) {
 	if path.Ext(name) == ".tgz" {
 		if files[0].Name != "" {
@@ -118,7 +114,7 @@ func newSubSource(name string, files []*archive.BufferedFile, left *int64) (*sou
 			*left -= int64(len(f.Data))
 		}
 		if *left < 0 {
-			return nil, fmt.Errorf("the archives in charts/ unpack to more than %s", quantity(maxUnpacked))
+			return nil, fmt.Errorf("the archives in charts/ unpack to more than %s", formatBytes(maxUnpacked))
 		}
 		return unpack(inner, left)
 	}
@@ -126,15 +122,15 @@ func newSubSource(name string, files []*archive.BufferedFile, left *int64) (*sou
 	return unpack(files, left)
 }
 
-// helm builds a new chart of Helm's, with all that is below it. Its raw files
-// are as they were read, for FromHelm.
+// helm returns a new Helm chart with its subcharts. Its raw files are the original ones, for
+// FromHelm.
 func (s *source) helm() (*chart.Chart, error) {
 	c, err := loader.LoadFiles(s.files)
 	if err != nil {
 		return nil, err
 	}
 	for _, f := range c.Raw {
-		if data := s.written[f.Name]; data != nil {
+		if data := s.originals[f.Name]; data != nil {
 			f.Data = data
 		}
 	}
@@ -148,9 +144,9 @@ func (s *source) helm() (*chart.Chart, error) {
 	return c, nil
 }
 
-// find returns the source that a dependency of Chart.yaml means, chosen as
-// Helm chooses: the first of that name in the range of versions. Without an
-// alias Helm deploys a chart of any version. It returns nil if there is none.
+// find returns the source of a dependency of Chart.yaml, nil if there is none. Like Helm, it
+// returns the first one with that name and a matching version, or for a dependency without
+// an alias one with any version.
 func (s *source) find(d *chart.Dependency) *source {
 	for _, sub := range s.subs {
 		if sub.meta.Name == d.Name && chartutil.IsCompatibleRange(d.Version, sub.meta.Version) {
@@ -158,13 +154,13 @@ func (s *source) find(d *chart.Dependency) *source {
 		}
 	}
 	if d.Alias == "" {
-		return s.named(d.Name)
+		return s.byName(d.Name)
 	}
 	return nil
 }
 
-// named returns the first source of that name, or nil.
-func (s *source) named(name string) *source {
+// byName returns the first subchart with that name, or nil.
+func (s *source) byName(name string) *source {
 	for _, sub := range s.subs {
 		if sub.meta.Name == name {
 			return sub
@@ -173,22 +169,20 @@ func (s *source) named(name string) *source {
 	return nil
 }
 
-// declares reports whether some dependency of Chart.yaml means sub.
+// declares reports whether sub is the source of a dependency of Chart.yaml.
 func (s *source) declares(sub *source) bool {
 	return slices.ContainsFunc(s.meta.Dependencies, func(d *chart.Dependency) bool { return s.find(d) == sub })
 }
 
 func join(names []string) string { return strings.Join(names, ", ") }
 
-// Tree returns the chart tree with the ordering of every Chart.yaml in it (R4,
-// R11), for the values that a user gave. Names and aliases are those of
-// Chart.yaml (R12); paths use the alias if there is one, as the paths of
-// rendered templates do. Which dependencies are disabled is what Helm decides
-// from conditions and tags.
+// Tree returns the chart tree for a user's values, with the ordering of every Chart.yaml (R4,
+// R11). Names and aliases are those of Chart.yaml (R12). Paths use the alias if there is one,
+// like the paths of rendered templates. Helm decides from conditions and tags which
+// dependencies are disabled.
 //
-// The warnings are about apiVersion v3 (R34a) and dependencies that Helm leaves
-// out (R12). Malformed lists are faults of the tree, which plan.Build refuses
-// (R2).
+// The warnings are about apiVersion v3 (R34a) and dependencies that Helm skips (R12).
+// Malformed lists become faults of the tree, which plan.Build refuses (R2).
 func (c *Chart) Tree(values map[string]any) (*plan.Chart, []plan.Warning, error) {
 	tree, b, err := c.walk(values)
 	if err != nil {
@@ -197,7 +191,7 @@ func (c *Chart) Tree(values map[string]any) (*plan.Chart, []plan.Warning, error)
 	return tree, b.warnings, nil
 }
 
-// walk makes the tree and finds out what it is made of.
+// walk returns the tree, and the builder with its warnings and folders.
 func (c *Chart) walk(values map[string]any) (*plan.Chart, *treeBuilder, error) {
 	h, err := c.Helm()
 	if err != nil {
@@ -210,7 +204,7 @@ func (c *Chart) walk(values map[string]any) (*plan.Chart, *treeBuilder, error) {
 	return b.chart(c.src, h, h.Name(), Folder{}), b, nil
 }
 
-// treeBuilder walks sources and, next to them, what Helm made of them.
+// treeBuilder walks sources together with the Helm charts built from them.
 type treeBuilder struct {
 	warnings []plan.Warning
 	folders  map[string]Folder // by chart path
@@ -222,7 +216,7 @@ func (b *treeBuilder) warn(rule, path, format string, args ...any) {
 	})
 }
 
-// chart returns the node of s, which Helm kept as h.
+// chart returns the node of s. h is the same chart after Helm has processed dependencies.
 func (b *treeBuilder) chart(s *source, h *chart.Chart, path string, at Folder) *plan.Chart {
 	b.folders[path] = at
 	node := &plan.Chart{Path: path, DependsOn: s.facts.dependsOn, Faults: s.facts.faults}
@@ -230,25 +224,25 @@ func (b *treeBuilder) chart(s *source, h *chart.Chart, path string, at Folder) *
 		b.warn("R34a", path, "apiVersion v3 is loaded as v2")
 	}
 	for _, d := range s.meta.Dependencies {
-		b.declared(node, s, h, d, at)
+		b.addDeclared(node, s, h, d, at)
 	}
 	for _, sub := range s.subs {
 		if !s.declares(sub) {
-			b.undeclared(node, sub, h, at)
+			b.addUndeclared(node, sub, h, at)
 		}
 	}
 	return node
 }
 
-// declared adds a dependency of Chart.yaml.
-func (b *treeBuilder) declared(node *plan.Chart, s *source, h *chart.Chart, d *chart.Dependency, at Folder) {
+// addDeclared adds a dependency of Chart.yaml.
+func (b *treeBuilder) addDeclared(node *plan.Chart, s *source, h *chart.Chart, d *chart.Dependency, at Folder) {
 	name := d.Name
 	if d.Alias != "" {
 		name = d.Alias
 	}
 	sub := s.find(d)
-	if there := s.named(d.Name); sub == nil && there != nil {
-		b.warn("R12", node.Path, "dependency %s wants %s %s, but charts/ has %s; helm skips it", name, d.Name, d.Version, there.meta.Version)
+	if other := s.byName(d.Name); sub == nil && other != nil {
+		b.warn("R12", node.Path, "dependency %s requires %s %s, but charts/ has %s; helm skips it", name, d.Name, d.Version, other.meta.Version)
 		return
 	}
 	entry := plan.Subchart{Name: d.Name, Alias: d.Alias, DependsOn: s.facts.siblings[name]}
@@ -258,9 +252,9 @@ func (b *treeBuilder) declared(node *plan.Chart, s *source, h *chart.Chart, d *c
 	node.Subcharts = append(node.Subcharts, entry)
 }
 
-// undeclared adds a chart that merely is in charts/. A second one of the
-// same name is not added: its templates are those of the first to Helm.
-func (b *treeBuilder) undeclared(node *plan.Chart, sub *source, h *chart.Chart, at Folder) {
+// addUndeclared adds a chart in charts/ that is not a dependency of Chart.yaml. It skips a
+// second one with the same name, for which Helm renders the templates of the first.
+func (b *treeBuilder) addUndeclared(node *plan.Chart, sub *source, h *chart.Chart, at Folder) {
 	name := sub.meta.Name
 	path := node.Path + "/" + name
 	for _, other := range node.Subcharts {
@@ -273,8 +267,8 @@ func (b *treeBuilder) undeclared(node *plan.Chart, sub *source, h *chart.Chart, 
 	}
 }
 
-// enabled returns the chart that Helm kept for the dependency of that
-// effective name, or nil.
+// enabled returns the subchart for a dependency with that effective name, nil if it is
+// disabled.
 func enabled(h *chart.Chart, name string) *chart.Chart {
 	for _, d := range h.Metadata.Dependencies {
 		if d.Name == name {
@@ -284,7 +278,7 @@ func enabled(h *chart.Chart, name string) *chart.Chart {
 	return nil
 }
 
-// dependency returns the chart below h of that effective name, or nil.
+// dependency returns the subchart of h with that effective name, or nil.
 func dependency(h *chart.Chart, name string) *chart.Chart {
 	for _, d := range h.Dependencies() {
 		if d.Name() == name {

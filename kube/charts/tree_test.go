@@ -162,8 +162,8 @@ func TestTree(t *testing.T) {
 	}
 }
 
-// TestTreePaths holds the paths of the tree against those that Helm writes
-// into the manifest (R6, R12).
+// TestTreePaths compares the paths of the tree with those that Helm writes into the manifest
+// (R6, R12).
 func TestTreePaths(t *testing.T) {
 	leaf := tree{"Chart.yaml": chartYAML("leaf"), "templates/x.yaml": configMap(`{{ .Values.global.x }}-{{ .Template.BasePath | replace "/" "-" }}`)}
 	mid := plus(tree{

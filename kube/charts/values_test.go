@@ -10,8 +10,8 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
-// What Helm's ways of giving values make: YAML and JSON numbers are floats, those
-// of --set integers, and --set-file takes any bytes.
+// randomValue returns a value as Helm's flags can produce it: YAML and JSON numbers are
+// floats, --set has integers, and --set-file any bytes.
 func randomValue(r *rand.Rand, depth int) any {
 	n := 9
 	if depth == 0 {
@@ -52,23 +52,23 @@ func randomValues(r *rand.Rand, depth int) map[string]any {
 	return m
 }
 
-// blank sets all that is in values to something else, in place.
-func blank(v any) {
+// overwrite replaces all values in v, in place.
+func overwrite(v any) {
 	switch v := v.(type) {
 	case map[string]any:
 		for k := range v {
-			blank(v[k])
+			overwrite(v[k])
 			v[k] = "changed"
 		}
 	case []any:
 		for i := range v {
-			blank(v[i])
+			overwrite(v[i])
 			v[i] = "changed"
 		}
 	}
 }
 
-// R2a: a copy of values is equal to the last type and byte, and shares nothing.
+// TestCopyValues: a copy of values is equal in every type and byte, and shares no memory (R2a).
 func TestCopyValues(t *testing.T) {
 	for seed := range uint64(2000) {
 		values := randomValues(rand.New(rand.NewPCG(seed, 0)), 3)
@@ -77,18 +77,18 @@ func TestCopyValues(t *testing.T) {
 		if !reflect.DeepEqual(copied, again) {
 			t.Fatalf("seed %d: the copy of %#v is %#v", seed, again, copied)
 		}
-		blank(copied)
+		overwrite(copied)
 		if !reflect.DeepEqual(values, again) {
-			t.Fatalf("seed %d: a change of the copy changed the values", seed)
+			t.Fatalf("seed %d: changing the copy changed the values", seed)
 		}
 	}
 	if CopyValues(nil) == nil {
-		t.Error("a nil map stays one; Helm writes into it")
+		t.Error("the copy of a nil map is nil, but Helm writes into it")
 	}
 }
 
-// TestGive gives what has been changed in all values, and nothing else.
-func TestGive(t *testing.T) {
+// TestApplyChanges sets exactly the changed values.
+func TestApplyChanges(t *testing.T) {
 	read := func(text string) map[string]any {
 		var out map[string]any
 		if err := yaml.Unmarshal([]byte(text), &out); err != nil {
@@ -97,19 +97,19 @@ func TestGive(t *testing.T) {
 		return CopyValues(out)
 	}
 	const all = "{a: 1, b: {c: 2, d: [1, 2]}, e: x, f: {g: 1}, n: null}"
-	for name, c := range map[string]struct{ given, is, want string }{
-		"nothing":              {"{e: x}", all, "{e: x}"},
-		"a value":              {"{e: x}", "{a: 5, b: {c: 2, d: [1, 2]}, e: x, f: {g: 1}, n: null}", "{a: 5, e: x}"},
-		"within":               {"{}", "{a: 1, b: {c: 2, d: [1]}, e: x, f: {g: 1}, n: null}", "{b: {d: [1]}}"},
-		"beside what is given": {"{b: {c: 2}}", "{a: 1, b: {c: 2, d: [1]}, e: x, f: {g: 1}, n: null}", "{b: {c: 2, d: [1]}}"},
-		"taken away":           {"{e: x}", "{a: 1, b: {c: 2, d: [1, 2]}, f: {}, n: null}", "{e: null, f: {g: null}}"},
-		"new":                  {"{}", "{a: 1, b: {c: 2, d: [1, 2]}, e: x, f: {g: 1}, n: null, z: {y: 1}}", "{z: {y: 1}}"},
-		"another kind":         {"{}", "{a: {x: 1}, b: 3, e: x, f: {g: 1}, n: null}", "{a: {x: 1}, b: 3}"},
+	for name, c := range map[string]struct{ overrides, after, want string }{
+		"nothing":            {"{e: x}", all, "{e: x}"},
+		"a value":            {"{e: x}", "{a: 5, b: {c: 2, d: [1, 2]}, e: x, f: {g: 1}, n: null}", "{a: 5, e: x}"},
+		"a nested value":     {"{}", "{a: 1, b: {c: 2, d: [1]}, e: x, f: {g: 1}, n: null}", "{b: {d: [1]}}"},
+		"beside an override": {"{b: {c: 2}}", "{a: 1, b: {c: 2, d: [1]}, e: x, f: {g: 1}, n: null}", "{b: {c: 2, d: [1]}}"},
+		"deleted":            {"{e: x}", "{a: 1, b: {c: 2, d: [1, 2]}, f: {}, n: null}", "{e: null, f: {g: null}}"},
+		"new":                {"{}", "{a: 1, b: {c: 2, d: [1, 2]}, e: x, f: {g: 1}, n: null, z: {y: 1}}", "{z: {y: 1}}"},
+		"another kind":       {"{}", "{a: {x: 1}, b: 3, e: x, f: {g: 1}, n: null}", "{a: {x: 1}, b: 3}"},
 	} {
-		given := read(c.given)
-		Give(given, read(all), read(c.is))
-		if want := read(c.want); !reflect.DeepEqual(given, want) {
-			t.Errorf("%s: %v, want %v", name, given, want)
+		overrides := read(c.overrides)
+		ApplyChanges(overrides, read(all), read(c.after))
+		if want := read(c.want); !reflect.DeepEqual(overrides, want) {
+			t.Errorf("%s: %v, want %v", name, overrides, want)
 		}
 	}
 }

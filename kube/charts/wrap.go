@@ -12,57 +12,54 @@ import (
 	chart "helm.sh/helm/v4/pkg/chart/v2"
 )
 
-// hiddenMark starts the full name of a template that WrapTemplates has put
-// aside. It sorts behind every chart name: among templates of one depth Helm
-// parses those first, so that their definitions give way to a partial's, as
-// those of a manifest do.
+// hiddenMark starts the full name of a template that WrapTemplates has renamed. It sorts
+// after every chart name: Helm parses templates of one depth in reverse order, so that
+// definitions in partials override those in renamed manifests, as they did before.
 const hiddenMark = "~lockstep-"
 
-// wrapperColumn is where the action of a wrapper begins. The column tells its
-// place in error messages from places in the chart.
+// wrapperColumn is the column of the action in a wrapper. It distinguishes positions in
+// wrappers from positions in the chart in error messages.
 const wrapperColumn = 997
 
-// The names of the functions that wrappers call: first enterer, with the name of
-// the template; then normaliser with what a manifest is, or leaver with notes.
+// The names of the functions that wrappers call: first enterer with the name of the template,
+// then normaliser with the rendered manifest, or leaver with rendered notes.
 const (
 	enterer    = "lockstepEnter"
 	normaliser = "lockstepNormalise"
 	leaver     = "lockstepLeave"
-	replayer   = "lockstepReplay" // instead of all of them, with the name of the template
+	replayer   = "lockstepReplay" // the only call in a replay, with the name of the template
 )
 
-// TemplateFuncs returns the functions that wrapped templates call, for
-// action.Configuration.CustomTemplateFuncs; a Guard has them as well.
+// TemplateFuncs returns the functions that wrapped templates call, without limits, for
+// action.Configuration.CustomTemplateFuncs.
 func TemplateFuncs() template.FuncMap { return NewGuard(Limits{}).Funcs() }
 
-// WrapTemplates makes every manifest that c and the charts below it render go
-// through the normalisation of R1, before Helm parses it. It puts each template
-// aside as a partial, and under the template's name a line that includes the
-// partial; so .Template.Name, definitions in the file, and checksums of
-// included files stay what they were. All templates are wrapped, whatever
-// their text: annotations come from values and helpers as well.
+// WrapTemplates changes the templates of c and its subcharts so that every rendered manifest
+// is normalised (R1) before Helm parses it. It renames each template to a partial, and adds
+// a template with the old name that includes the partial, so that .Template.Name,
+// definitions in the file, and checksums of included files do not change. It wraps all
+// templates, because annotations can also come from values and helpers.
 //
-// The action that renders c needs TemplateFuncs; UnwrapTemplates has to be
-// called before the chart is stored, CleanError with the errors of the action.
+// The action that renders c needs TemplateFuncs. The caller must call UnwrapTemplates before
+// the chart is stored, and CleanError on the action's errors.
 func WrapTemplates(c *chart.Chart) {
 	w := wrapper{of: wrapperOf}
 	w.chart(c, c.Name(), 0)
 }
 
-// wrapper counts the charts that it wraps. of is the text that takes the place of a
-// template, whose own is under a hidden name.
+// wrapper wraps templates.
 type wrapper struct {
-	charts int
-	of     func(name, hidden string) []byte
+	charts int // the number of charts wrapped so far
+	// of returns the text of the template name, which includes the partial hidden.
+	of func(name, hidden string) []byte
 }
 
-// chart wraps the templates of c, whose full path in its own names is full.
+// chart wraps the templates of c. full is its path, with the original names of charts.
 //
-// The partial gets one name for all that Helm makes of c: with two aliases
-// there are two charts of other paths, which share the templates. Helm joins
-// a template's name to the chart's path, so a name that climbs out of the path
-// does not depend on it. The depth stays the same, since at greater depth a
-// definition gives way to one of the same name above.
+// The name of a partial must not depend on the path of c: with two aliases, Helm makes two
+// charts with different paths that share templates. Helm joins the name of a template to
+// the path of its chart, so the name starts with enough "../" to leave the path. The depth
+// must stay the same, because definitions in parent charts override those in subcharts.
 func (w *wrapper) chart(c *chart.Chart, full string, depth int) {
 	mark := fmt.Sprintf("%s%d.", hiddenMark, w.charts)
 	climb := strings.Repeat("../", 2*depth+1)
@@ -85,20 +82,20 @@ func (w *wrapper) chart(c *chart.Chart, full string, depth int) {
 	}
 }
 
-// wrappable reports whether a template renders manifests, or notes. The templates
-// of a library chart do not, and as partials they would count when they should not.
+// wrappable reports whether a template renders manifests or notes. The templates of a library
+// chart do not; as partials, their definitions would wrongly be used.
 func wrappable(c *chart.Chart, name string) bool {
 	return !strings.HasPrefix(path.Base(name), "_") && c.Metadata.Type != "library"
 }
 
-// shortened returns the name of a template with so much of its end as fits before
-// wrapperColumn, however it is quoted.
+// shortened returns the name of a template, or the end of it if the quoted name would not fit
+// before wrapperColumn.
 func shortened(name string) string {
-	const most = 200
+	const maxLen = 200
 	if quoted := strconv.Quote(name); len(quoted) < wrapperColumn-len(enterer)-len(`{{ }}{{`) {
 		return name
 	}
-	return "…" + strings.ToValidUTF8(name[len(name)-min(len(name), most):], "")
+	return "…" + strings.ToValidUTF8(name[len(name)-min(len(name), maxLen):], "")
 }
 
 func wrapperOf(name, hidden string) []byte {
@@ -111,8 +108,8 @@ func wrapperOf(name, hidden string) []byte {
 	return fmt.Appendf(nil, "%s{{%sinclude %q . | %s }}", enter, indent, hidden, last)
 }
 
-// UnwrapTemplates undoes WrapTemplates, in c and the charts that are below it
-// now. It does nothing to a chart that is not wrapped.
+// UnwrapTemplates undoes WrapTemplates in c and its present subcharts. It does nothing to a
+// chart that is not wrapped.
 func UnwrapTemplates(c *chart.Chart) {
 	var templates []*common.File
 	for i := 0; i < len(c.Templates); i++ {
@@ -130,28 +127,26 @@ func UnwrapTemplates(c *chart.Chart) {
 }
 
 var (
-	// wrapperCall matches what an error says about the wrapper between the
-	// template's name and the place in the hidden partial.
+	// wrapperCall matches the text about the wrapper in an error, between the name of the
+	// template and the position in the partial.
 	wrapperCall = regexp.MustCompile(fmt.Sprintf(
 		`:1:%d:?\s+executing "([^"]*)" at <include "(%s[^"]*)" \.>:\s+error calling include:\s+(?:template: )?`, wrapperColumn, hiddenMark))
 	wrapperPlace = regexp.MustCompile(fmt.Sprintf(`:1:%d\b`, wrapperColumn))
 	hiddenName   = regexp.MustCompile(hiddenMark + `\d+\.([^\s"()]*/)_`)
 )
 
-// CleanError returns err with the names of the user's own templates in place
-// of those that WrapTemplates made. For a call of fail or required in a
-// wrapped template Helm names the place of the wrapper; then the place is left
-// out.
+// CleanError returns err with the original names of templates. For calls of fail or required
+// Helm reports the position in the wrapper; CleanError removes it.
 func CleanError(err error) error {
-	if !ofWrapper(err) {
+	if !isWrapperError(err) {
 		return err
 	}
 	return &cleanError{clean(err.Error()), err}
 }
 
-// ofWrapper reports whether err is about the execution or the syntax of a
-// wrapped template.
-func ofWrapper(err error) bool {
+// isWrapperError reports whether err is about the execution or the syntax of a wrapped
+// template.
+func isWrapperError(err error) bool {
 	if err == nil {
 		return false
 	}

@@ -30,8 +30,8 @@ func manifestOf(t *testing.T, files tree, wrap bool) (string, error) {
 	return rel.Manifest, nil
 }
 
-// TestWrapKeepsManifest renders charts that Helm takes as they are, which must
-// come out the same to the byte.
+// TestWrapKeepsManifest renders charts that Helm accepts, with and without wrapping, to the
+// same bytes.
 func TestWrapKeepsManifest(t *testing.T) {
 	db := tree{"Chart.yaml": chartYAML("db"), "templates/x.yaml": configMap(`{{ .Template.Name | replace "/" "-" }}`, "helm.sh/resource-group: a")}
 	tests := []struct {
@@ -86,8 +86,8 @@ func TestWrapKeepsManifest(t *testing.T) {
 	}
 }
 
-// TestWrapTakesLists has lists in annotations, wherever they come from (R1).
-func TestWrapTakesLists(t *testing.T) {
+// TestWrapConvertsLists has lists in annotations from all kinds of sources (R1).
+func TestWrapConvertsLists(t *testing.T) {
 	tests := []struct {
 		name  string
 		files tree
@@ -120,7 +120,7 @@ func TestWrapTakesLists(t *testing.T) {
 	}
 }
 
-// TestWrapChecksum: the checksum of a file is that of what is deployed.
+// TestWrapChecksum: the checksum of an included file is that of the deployed text.
 func TestWrapChecksum(t *testing.T) {
 	r := render(t, tree{
 		"Chart.yaml":       chartYAML("shop"),
@@ -133,7 +133,7 @@ func TestWrapChecksum(t *testing.T) {
 	}
 }
 
-// TestUnwrap looks at what is stored: the chart as it was.
+// TestUnwrap: the stored chart has its original templates.
 func TestUnwrap(t *testing.T) {
 	files := plus(tree{
 		"Chart.yaml":          chartYAML("shop", "dependencies:\n", dep("db", "alias: one"), dep("db", "alias: two")),
@@ -173,7 +173,7 @@ func sameTemplates(t *testing.T, got, want *chart.Chart) {
 	}
 }
 
-// TestCleanError holds the errors of wrapped templates against Helm's own.
+// TestCleanError compares the errors of wrapped templates with Helm's own.
 func TestCleanError(t *testing.T) {
 	helpers := "{{ define \"h\" }}\n{{ .Values.x.y.z }}{{ end }}"
 	tests := []struct{ name, template, want string }{

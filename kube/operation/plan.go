@@ -135,7 +135,7 @@ func (r *Rendering) implied(c preflight.Common, tree *plan.Chart, rel *rel1.Rele
 	if r.Order != OrderInferred {
 		return nil, tree, nil, nil
 	}
-	objects := charts.HookTexts(rel)
+	objects := charts.HookData(rel)
 	for _, i := range list {
 		f := b.Fact(i)
 		if u, ok := i.Object.(*unstructured.Unstructured); ok && f != nil {
