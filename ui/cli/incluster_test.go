@@ -1,10 +1,14 @@
 package cli
 
 import (
+	"bufio"
 	"context"
+	"encoding/json"
+	"net"
 	"os"
 	"path/filepath"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -14,6 +18,8 @@ import (
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/tools/clientcmd"
 
+	"lockstep/engine/event"
+	"lockstep/kube/incluster"
 	"lockstep/kube/throwaway/testcluster"
 )
 
@@ -128,6 +134,100 @@ func TestRunInTheCluster(t *testing.T) {
 		}
 		time.Sleep(100 * time.Millisecond) // ctx ends it
 	}
+}
+
+// TestScreenLosesItsConnection reads the events of a run in the cluster through connections
+// that are cut again and again: none is missing, and none comes twice.
+func TestScreenLosesItsConnection(t *testing.T) {
+	t.Parallel()
+	const ns = "cut-off"
+	inNamespace(t, ns, nil)
+	cuts := 10
+	if os.Getenv("CHAOS") == "long" {
+		cuts = 50
+	}
+	m := onOneMachine(t)
+	_, ends := m.starts("install", "s", filepath.Join(data, "charts", "fanout"), "-n", ns, "--in-cluster", "--service-account", "runner", "--no-tui", "--step")
+	m.runsUntil("ctl s status -n "+ns, "paused")
+
+	config, err := clientcmd.BuildConfigFromFlags("", testcluster.Get(t).Kubeconfig)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var wires cuttable
+	config.Dial, config.QPS = wires.dial, -1
+	client, err := kubernetes.NewForConfig(config)
+	if err != nil {
+		t.Fatal(err)
+	}
+	runs, err := incluster.List(t.Context(), client, ns)
+	if err != nil || len(runs) != 1 {
+		t.Fatalf("runs %v, %v", runs, err)
+	}
+	conn := runs[0].Open(t.Context(), nil)
+	defer conn.Close()
+	lines := bufio.NewScanner(conn)
+	last := uint64(0)
+	for cut := 0; lines.Scan(); {
+		if len(lines.Bytes()) == 0 { // all that there is was read
+			for ; cut < cuts; cut++ {
+				wires.cutAll(t)
+			}
+			m.runs(0, "ctl", "s", "continue", "-n", ns)
+			continue
+		}
+		var e event.Event
+		if err := json.Unmarshal(lines.Bytes(), &e); err != nil || e.Seq != last+1 {
+			t.Fatalf("after %d comes %.80s (%v)", last, lines.Text(), err)
+		}
+		if last = e.Seq; e.Exit != nil && *e.Exit != 0 {
+			t.Errorf("exit %d", *e.Exit)
+		}
+	}
+	if err := lines.Err(); err != nil || last < 20 {
+		t.Errorf("%d events, %v", last, err)
+	}
+	if code := ends(); code != 0 {
+		t.Errorf("the run ends with %d", code)
+	}
+}
+
+// cuttable are connections that can be cut.
+type cuttable struct {
+	mu    sync.Mutex
+	conns []net.Conn
+	made  int
+}
+
+func (c *cuttable) dial(ctx context.Context, network, address string) (net.Conn, error) {
+	conn, err := (&net.Dialer{}).DialContext(ctx, network, address)
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	if err == nil {
+		c.conns = append(c.conns, conn)
+		c.made++
+	}
+	return conn, err
+}
+
+// cutAll cuts all connections, and waits until there is a new one.
+func (c *cuttable) cutAll(t *testing.T) {
+	c.mu.Lock()
+	made := c.made
+	for _, conn := range c.conns {
+		_ = conn.Close()
+	}
+	c.conns = nil
+	c.mu.Unlock()
+	for end := time.Now().Add(time.Minute); time.Now().Before(end); time.Sleep(5 * time.Millisecond) {
+		c.mu.Lock()
+		again := c.made > made
+		c.mu.Unlock()
+		if again {
+			return
+		}
+	}
+	t.Fatal("nobody connects again")
 }
 
 // TestRunInTheClusterThatNeverStarts asks for what cannot run: it says why, and nothing
