@@ -74,7 +74,7 @@ type packed struct {
 func (a *app) inCluster(cmd *cobra.Command, flags *runFlags, r running, p packed) error {
 	c := flags.cluster
 	if c.account == "" && !r.sandbox {
-		return fmt.Errorf("--in-cluster needs --service-account NAME, whose rights the run has; this prints what it needs: lockstep rbac %s", strings.Join(append([]string{p.release}, p.args[min(1, len(p.args)):]...), " "))
+		return fmt.Errorf("--in-cluster needs --service-account NAME; create one with the rights of this release: lockstep rbac %s -n %s --in-cluster | kubectl apply -f -", strings.Join(cmd.Flags().Args(), " "), a.Settings.Namespace())
 	}
 	if driver := os.Getenv("HELM_DRIVER"); driver == "sql" || driver == "memory" {
 		return fmt.Errorf("--in-cluster needs release records in Secrets or ConfigMaps, not in HELM_DRIVER=%s", driver)
@@ -177,7 +177,7 @@ func (a *app) runTask(cmd *cobra.Command, client *kube.Client, r running, task k
 	if err != nil {
 		return err
 	}
-	d.Note(fmt.Sprintf("Job %s/%s runs it; lockstep attach %s shows it from anywhere", job.Namespace, job.Name, job.Release))
+	d.Note(fmt.Sprintf("Job %s/%s runs it; from any machine: lockstep attach %s -n %[1]s", job.Namespace, job.Name, job.Release))
 	run, err := a.firstEvent(cmd.Context(), client, job, d)
 	if err != nil {
 		if cmd.Context().Err() != nil { // it has not started: nothing stays
