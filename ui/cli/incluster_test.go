@@ -17,15 +17,17 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/tools/clientcmd"
+	"sigs.k8s.io/yaml"
 
 	"lockstep/engine/event"
 	"lockstep/kube/incluster"
 	"lockstep/kube/throwaway/testcluster"
+	"lockstep/ui/cli/help"
 )
 
 // inNamespace makes a namespace with the account "runner", which may do anything there, and
-// binds users to Roles of the given rules.
-func inNamespace(t *testing.T, name string, users map[string][]rbacv1.PolicyRule) kubernetes.Interface {
+// the users viewer and operator with the Roles of the help page.
+func inNamespace(t *testing.T, name string) kubernetes.Interface {
 	t.Helper()
 	config, err := clientcmd.BuildConfigFromFlags("", testcluster.Get(t).Kubeconfig)
 	if err != nil {
@@ -48,14 +50,38 @@ func inNamespace(t *testing.T, name string, users map[string][]rbacv1.PolicyRule
 		ObjectMeta: meta("runner"), RoleRef: rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: "cluster-admin"},
 		Subjects: []rbacv1.Subject{{Kind: rbacv1.ServiceAccountKind, Name: "runner", Namespace: name}},
 	}, metav1.CreateOptions{}))
-	for user, rules := range users {
-		must(client.RbacV1().Roles(name).Create(ctx, &rbacv1.Role{ObjectMeta: meta(user), Rules: rules}, metav1.CreateOptions{}))
+	for _, role := range documentedRoles(t) {
+		user := strings.TrimPrefix(role.Name, "lockstep-")
+		must(client.RbacV1().Roles(name).Create(ctx, &role, metav1.CreateOptions{}))
 		must(client.RbacV1().RoleBindings(name).Create(ctx, &rbacv1.RoleBinding{
-			ObjectMeta: meta(user), RoleRef: rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "Role", Name: user},
+			ObjectMeta: meta(user), RoleRef: rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "Role", Name: role.Name},
 			Subjects: []rbacv1.Subject{{APIGroup: rbacv1.GroupName, Kind: rbacv1.UserKind, Name: user}},
 		}, metav1.CreateOptions{}))
 	}
 	return client
+}
+
+// documentedRoles are the Roles that "lockstep help in-cluster" prints.
+func documentedRoles(t *testing.T) (roles []rbacv1.Role) {
+	t.Helper()
+	for _, p := range help.Pages() {
+		if p.Name != "in-cluster" {
+			continue
+		}
+		_, text, _ := strings.Cut(p.Text, "these two roles:\n\n")
+		text, _, _ = strings.Cut(text, "\n\n")
+		for _, doc := range strings.Split(text, "    ---\n") {
+			var role rbacv1.Role
+			if err := yaml.UnmarshalStrict([]byte(doc), &role); err != nil {
+				t.Fatal(err)
+			}
+			roles = append(roles, role)
+		}
+	}
+	if len(roles) != 2 {
+		t.Fatalf("the page has %d roles", len(roles))
+	}
+	return roles
 }
 
 // TestRunInTheCluster starts a run as a Job and closes the terminal. Somebody else steers it
@@ -63,13 +89,8 @@ func inNamespace(t *testing.T, name string, users map[string][]rbacv1.PolicyRule
 // look, and not steer. In the end nothing but the release stays.
 func TestRunInTheCluster(t *testing.T) {
 	t.Parallel()
-	look := []rbacv1.PolicyRule{
-		{APIGroups: []string{"batch"}, Resources: []string{"jobs"}, Verbs: []string{"get", "list"}},
-		{APIGroups: []string{""}, Resources: []string{"pods", "pods/log"}, Verbs: []string{"get", "list"}},
-	}
-	steer := append([]rbacv1.PolicyRule{{APIGroups: []string{"coordination.k8s.io"}, Resources: []string{"leases"}, Verbs: []string{"get", "update"}}}, look...)
 	const ns = "in-cluster"
-	client := inNamespace(t, ns, map[string][]rbacv1.PolicyRule{"viewer": look, "operator": steer})
+	client := inNamespace(t, ns)
 	here, elsewhere := onOneMachine(t), onOneMachine(t)
 
 	started, closed := here.starts("install", "s", filepath.Join(data, "charts", "fanout"), "-n", ns, "--in-cluster", "--service-account", "runner", "--no-tui", "--step")
@@ -83,6 +104,11 @@ func TestRunInTheCluster(t *testing.T) {
 	}
 	if s := elsewhere.runs(0, as("operator", "ctl s step -o json")...); !strings.Contains(s, `"by":"operator"`) {
 		t.Errorf("the answer to a step does not say who asked: %s", s)
+	}
+	for command, user := range map[string]string{"get values s": "operator", "get manifest s": "viewer"} { // the page's threats
+		if s := elsewhere.runs(2, as(user, command)...); !strings.Contains(s, "secrets") {
+			t.Errorf("%s of a %s: %s", command, user, s)
+		}
 	}
 	started.await(t, "ready")
 	for _, line := range []string{"left-1 ready", "right-1 ready"} {
@@ -141,7 +167,7 @@ func TestRunInTheCluster(t *testing.T) {
 func TestScreenLosesItsConnection(t *testing.T) {
 	t.Parallel()
 	const ns = "cut-off"
-	inNamespace(t, ns, nil)
+	inNamespace(t, ns)
 	cuts := 10
 	if os.Getenv("CHAOS") == "long" {
 		cuts = 50
@@ -235,7 +261,7 @@ func (c *cuttable) cutAll(t *testing.T) {
 func TestRunInTheClusterThatNeverStarts(t *testing.T) {
 	t.Parallel()
 	const ns = "never-started"
-	client := inNamespace(t, ns, nil)
+	client := inNamespace(t, ns)
 	m := onOneMachine(t)
 	chart := filepath.Join(data, "charts", "fanout")
 	for _, test := range []struct {
