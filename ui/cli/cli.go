@@ -34,7 +34,7 @@ import (
 func Main() int {
 	tuneGC()
 	if err := unpacked(); err != nil {
-		fmt.Fprintln(os.Stderr, err)
+		tell(report.NewNotices(command.StreamOf(os.Stderr, os.Stderr, "auto")), err)
 		return command.ExitNothing
 	}
 	in := command.NewSignals(context.Background())

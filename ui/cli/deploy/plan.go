@@ -220,7 +220,7 @@ func (a *app) rbacStack(cmd *cobra.Command, flags *stackFlags) error {
 		}
 		for _, at := range contexts {
 			if len(contexts) > 1 {
-				fmt.Fprintf(cmd.OutOrStdout(), "---\n# For the cluster of context %s.\n", at)
+				a.Display(cmd, report.ModeText).Print(fmt.Sprintf("---\n# For the cluster of context %s.\n", at))
 			}
 			if err := a.writeRoles(cmd, flags.run.cluster, s.Namespace(), stack.Info().Release, ops[at]...); err != nil {
 				return err
