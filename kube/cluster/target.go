@@ -62,10 +62,10 @@ var _ run.Cluster = (*Target)(nil)
 
 // Hook is a hook in the plan.
 type Hook interface {
-	// Clear removes what an earlier run of the hook left, before it is applied.
+	// Clear deletes the object of a previous run of the hook, before it is applied.
 	Clear(ctx context.Context, i *resource.Info) error
-	// Saw is told of each status of the hook's object.
-	Saw(event.Status)
+	// SetStatus records the status of the hook's object, each time it changes.
+	SetStatus(event.Status)
 }
 
 // unplaced is an object that can be watched only once it is known where it is:

@@ -72,7 +72,7 @@ func (j *expiringJob) applied(i *resource.Info) {
 // how it ended.
 func (t *Target) report(ctx context.Context, ob run.Observation, to func(run.Observation)) {
 	if h := t.hooks[ob.Object]; h != nil {
-		h.Saw(ob.Status)
+		h.SetStatus(ob.Status)
 	}
 	j := t.expiring[ob.Object]
 	if j == nil || t.send == nil {

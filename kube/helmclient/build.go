@@ -11,7 +11,8 @@ import (
 	"lockstep/kube/manifest"
 )
 
-// Build makes the Infos of a manifest. Those of a hook are tied to its unit.
+// Build returns the Infos of a manifest, without the hooks in the plan, and assigns the Infos
+// of other hooks to their unit.
 func (c *Client) Build(r io.Reader, validate bool) (helmkube.ResourceList, error) {
 	raw, err := io.ReadAll(r)
 	if err != nil {
@@ -27,12 +28,12 @@ func (c *Client) Build(r io.Reader, validate bool) (helmkube.ResourceList, error
 	}
 	if unit := c.hooks.queue.match(text, validate); unit != nil {
 		c.hooks.queue.claim(unit, c.builder(), list)
-		if validate { // it is about to be created
+		if validate { // Helm is about to create it
 			c.builder().LookAhead(c.cfg.Context, list, nil)
 		}
 		return list, nil
 	}
-	if !isRelease(raw) && (c.cfg.Embedded || isHook(raw)) { // what Helm writes besides: the namespace, crds/
+	if !isRelease(raw) && (c.cfg.Embedded || isHook(raw)) { // Helm writes these itself: the namespace, crds/
 		c.builder().Forget(list)
 		return list, nil
 	}
@@ -64,21 +65,20 @@ func (c *Client) Build(r io.Reader, validate bool) (helmkube.ResourceList, error
 	return list, nil
 }
 
-// forgetSnapshot makes what is built from now on see the cluster as it is then.
+// forgetSnapshot makes later Builds read the cluster again.
 func (c *Client) forgetSnapshot() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.snapshot = &manifest.Snapshot{}
 }
 
-// BuildTable returns Helm's own.
+// BuildTable calls Helm's client.
 func (c *Client) BuildTable(r io.Reader, validate bool) (helmkube.ResourceList, error) {
 	return c.cfg.Inner.BuildTable(r, validate)
 }
 
-// isRelease reports whether a manifest is that of a release: only those name
-// the templates that their objects come from. They may not where a
-// post-renderer has taken the comments away, as Helm 3 lets it (R6).
+// isRelease reports whether a manifest is that of a release: only those have Source comments,
+// unless a post-renderer has dropped them (R6).
 func isRelease(manifest []byte) bool { return bytes.Contains(manifest, []byte("# Source: ")) }
 
 func isHook(manifest []byte) bool { return bytes.Contains(manifest, []byte(rel1.HookAnnotation)) }

@@ -1,7 +1,7 @@
-// Package helmclient connects Helm's actions to the engine. Client decorates Helm's
-// Kubernetes client: Build notes which template each object comes from; Create, Update
-// and Delete hand the release's objects to the engine, which sends them group by group;
-// hooks become units of their own. Other writes pass through.
+// Package helmclient connects Helm's actions to the engine. Client wraps Helm's Kubernetes
+// client: Build records the template of each object; Create, Update and Delete pass the
+// release's objects to the engine, which sends them group by group. Each hook becomes a unit.
+// Other writes go to Helm's client unchanged.
 package helmclient
 
 import (
@@ -27,23 +27,23 @@ import (
 
 // Config configures a Client.
 type Config struct {
-	// Context ends requests and waits: it is the engine's Requests.
+	// Context is the engine's Requests. It ends requests and waits.
 	Context context.Context
 	Inner   *helmkube.Client
 	Session cluster.Session
 	Engine  *run.Engine
 	Options Options
 
-	// Tree is the chart tree that the target is ordered by, Old the revision
-	// that objects are removed of.
+	// Tree is the chart tree that orders the target. Old is the revision whose objects are
+	// removed.
 	Tree *plan.Chart
 	Old  Revision
-	// Apply and Remove are what was planned, empty where that is done once it is known
-	// what there is.
+	// Apply and Remove are the plan. If they are empty, the Client plans when Helm passes
+	// the objects.
 	Apply, Remove Planned
 	// Leftovers are removed in addition to Remove.
 	Leftovers Leftovers
-	// Later are APIs not served yet: their objects are not read.
+	// Later are APIs that are not served yet. Their objects are not read.
 	Later []schema.GroupVersion
 	// Announced are the phases already published.
 	Announced []event.Phase
@@ -56,36 +56,36 @@ type Config struct {
 	Embedded bool
 }
 
-// announce publishes a phase unless it was announced.
+// announce publishes a phase unless it is in Announced.
 func (cfg Config) announce(p event.Phase) {
-	if !slices.ContainsFunc(cfg.Announced, func(told event.Phase) bool { return reflect.DeepEqual(told, p) }) {
+	if !slices.ContainsFunc(cfg.Announced, func(known event.Phase) bool { return reflect.DeepEqual(known, p) }) {
 		cfg.Engine.Announce(p)
 	}
 }
 
-// Options are what the decorator needs to know of an operation.
+// Options are the options of an operation that a Client needs.
 type Options struct {
-	// Prefix is "" or event.RollbackPrefix: it goes before the names of phases.
+	// Prefix is the prefix of phase names: "" or event.RollbackPrefix.
 	Prefix string
 	Wait   helmkube.WaitStrategy
-	// SkipLeaves leaves the groups that nothing waits for unchecked (R21).
+	// SkipLeaves does not check the readiness of groups that nothing waits for (R21).
 	SkipLeaves bool
-	// Readiness is how long an object may take to become ready, Removal to go; 0
-	// for no limit but the operation's.
+	// Readiness and Removal limit the time for an object to become ready and to be gone;
+	// with 0 only the operation's timeout applies.
 	Readiness, Removal time.Duration
-	Force              bool // take fields over from their owners
+	Force              bool // take over fields from other managers
 }
 
-// Client decorates Helm's Kubernetes client. It serves one action.
+// Client wraps Helm's Kubernetes client. It works for one action.
 type Client struct {
 	cfg   Config
 	hooks *Hooks
 
 	mu        sync.Mutex
 	built     helmkube.ResourceList // by the last Build of the release's manifest
-	snapshot  *manifest.Snapshot    // of what was built since something was last written
-	applies   bool                  // the revision is brought by server-side apply
-	removeErr error                 // why a removal failed: Helm tells only that it did
+	snapshot  *manifest.Snapshot    // read by Builds since the last write
+	applies   bool                  // the revision uses server-side apply
+	removeErr error                 // why a removal failed, which Helm does not return
 }
 
 var (
@@ -93,16 +93,16 @@ var (
 	_ helmkube.InterfaceWaitOptions = (*Client)(nil)
 )
 
-// New returns a decorator of the configuration's inner client.
+// New returns a Client that wraps cfg.Inner.
 func New(cfg Config) *Client {
 	return &Client{cfg: cfg, hooks: &Hooks{cfg: cfg}, snapshot: &manifest.Snapshot{}}
 }
 
-// Hooks executes the hooks of the action.
+// Hooks returns the runner of the action's hooks.
 func (c *Client) Hooks() *Hooks { return c.hooks }
 
-// ExpectHooks learns the hooks of a revision that is about to be stored or
-// deleted, just before Helm executes them, and how its objects are brought.
+// ExpectHooks sets the revision whose hooks Helm executes next. The caller must call it just
+// before the revision is stored or deleted.
 func (c *Client) ExpectHooks(rel *rel1.Release) error {
 	c.mu.Lock()
 	c.applies = rel.ApplyMethod == string(rel1.ApplyMethodServerSideApply)
@@ -116,7 +116,7 @@ func (c *Client) ordering() Ordering {
 	return Ordering{Prefix: c.cfg.Options.Prefix, Root: c.builder().Scope().Root}
 }
 
-// Create installs: the release's objects in order, anything else as it is.
+// Create installs the release's objects in order. It passes other objects to Helm's client.
 func (c *Client) Create(list helmkube.ResourceList, opts ...helmkube.ClientCreateOption) (*helmkube.Result, error) {
 	if len(list) == 0 {
 		return &helmkube.Result{}, nil
@@ -129,7 +129,7 @@ func (c *Client) Create(list helmkube.ResourceList, opts ...helmkube.ClientCreat
 	if !c.builder().Ours(list) {
 		return c.cfg.Inner.Create(list, opts...)
 	}
-	if c.cfg.Options.Force { // for a retry; Helm expects no conflict where nothing was
+	if c.cfg.Options.Force { // for a retry: Helm does not force when it creates
 		opts = append(slices.Clone(opts), helmkube.ClientCreateOptionServerSideApply(true, true))
 	}
 	err := c.apply(list, func(i *resource.Info) error {
@@ -142,9 +142,9 @@ func (c *Client) Create(list helmkube.ResourceList, opts ...helmkube.ClientCreat
 	return &helmkube.Result{Created: list}, err
 }
 
-// Update upgrades: objects of the target in order, then what the target no
-// longer has in reverse of the old order (R30). The result is never nil, since
-// Helm reads it after an error.
+// Update applies the objects of the target in order, then deletes those that the target lacks
+// in reverse of the old order (R30). The result is never nil, because Helm reads it after an
+// error too.
 func (c *Client) Update(original, target helmkube.ResourceList, opts ...helmkube.ClientUpdateOption) (*helmkube.Result, error) {
 	c.forgetSnapshot()
 	manifest.Unlook(original, target)
@@ -157,10 +157,10 @@ func (c *Client) Update(original, target helmkube.ResourceList, opts ...helmkube
 	c.mu.Unlock()
 	res := &helmkube.Result{}
 	var mu sync.Mutex
-	was := manifest.NewIndex(original)
+	originals := manifest.NewIndex(original)
 	err := c.apply(target, func(i *resource.Info) error {
 		var before helmkube.ResourceList
-		if x := was.Get(i); x != nil {
+		if x := originals.Get(i); x != nil {
 			before = helmkube.ResourceList{x}
 		}
 		if applies {
@@ -174,7 +174,7 @@ func (c *Client) Update(original, target helmkube.ResourceList, opts ...helmkube
 		}
 		return err
 	})
-	if err != nil { // --cleanup-on-fail takes away what was created
+	if err != nil { // --cleanup-on-fail deletes the created objects
 		res.Created = append(res.Created, target.Filter(func(i *resource.Info) bool {
 			f := c.builder().Fact(i)
 			return f != nil && f.Generated && i.Name != ""
@@ -185,7 +185,7 @@ func (c *Client) Update(original, target helmkube.ResourceList, opts ...helmkube
 		return res, err
 	}
 	gone := manifest.Without(original, target)
-	// Helm puts among the original what the target takes over.
+	// Helm adds to original the objects that the target takes over.
 	taken := map[string]bool{}
 	for _, i := range target {
 		taken[i.Source] = true
@@ -198,9 +198,9 @@ func (c *Client) Update(original, target helmkube.ResourceList, opts ...helmkube
 	return res, err
 }
 
-// Delete uninstalls: the release's objects in reverse order (R31), a hook's
-// object as part of its unit, anything else as it is. What an upgrade that
-// failed asks to delete (--cleanup-on-fail) goes in reverse of its own order.
+// Delete deletes the release's objects in reverse order (R31) and a hook's object as part of
+// its unit. It passes other objects to Helm's client. The new objects of a failed upgrade
+// (--cleanup-on-fail) are deleted in reverse of the upgrade's own order.
 func (c *Client) Delete(list helmkube.ResourceList, policy metav1.DeletionPropagation) (*helmkube.Result, []error) {
 	if len(list) == 0 {
 		return &helmkube.Result{}, nil
@@ -217,7 +217,7 @@ func (c *Client) Delete(list helmkube.ResourceList, policy metav1.DeletionPropag
 	switch {
 	case !c.cfg.Uninstalling && len(c.last()) > 0:
 		remove, old = c.removeOld, Revision{c.cfg.Tree, c.builder().Resources(c.last())}
-	case c.cfg.Uninstalling && c.cfg.Options.Prefix == "": // those that Helm has left out are part of the plan
+	case c.cfg.Uninstalling && c.cfg.Options.Prefix == "": // the plan also has the absent objects, which Helm skips
 		list = append(list, manifest.Without(c.absent(c.last()), list)...)
 	}
 	if err := remove(old, list, cluster.Removal{Policy: policy}); err != nil {
@@ -229,7 +229,7 @@ func (c *Client) Delete(list helmkube.ResourceList, policy metav1.DeletionPropag
 	return &helmkube.Result{Deleted: list}, nil
 }
 
-// RemoveErr returns why the last removal failed; Helm reports only that it did.
+// RemoveErr returns the error of the last failed removal, which Helm does not return.
 func (c *Client) RemoveErr() error {
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -269,18 +269,18 @@ func (c *Client) apply(list helmkube.ResourceList, send func(*resource.Info) err
 	if err := c.cfg.Engine.Run(stage); err != nil {
 		return err
 	}
-	c.hooks.queue.mainDone()
+	c.hooks.queue.finishMain()
 	return c.hooks.endScoped(c.cfg.Context, c.cfg.Session)
 }
 
-// planApply is what was planned for the list. Where nothing was, or crds/ of the chart have
-// changed what it renders, the plan is made now, and told.
+// planApply returns the plan for a list. It plans now, and announces the phase, if there is
+// no plan yet or crds/ changed what the chart renders.
 func (c *Client) planApply(list helmkube.ResourceList) (Planned, error) {
-	resources := c.builder().Resources(list)
-	if turns := c.hooks.queue.turns(); c.cfg.Apply.of(resources, turns) {
+	resources, turns := c.builder().Resources(list), c.hooks.queue.turns()
+	if c.cfg.Apply.matches(resources, turns) {
 		return c.cfg.Apply, nil
 	}
-	planned, warnings, err := c.ordering().Apply(c.cfg.Tree, resources, c.hooks.queue.turns())
+	planned, warnings, err := c.ordering().Apply(c.cfg.Tree, resources, turns)
 	if err != nil {
 		return Planned{}, err
 	}
@@ -303,13 +303,13 @@ func (c *Client) remove(old Revision, list helmkube.ResourceList, how cluster.Re
 	return c.removeLeftovers(c.cfg.Leftovers.Older)
 }
 
-// removeOld runs the phase that takes away a list of what the old revision has.
+// removeOld runs the phase that deletes a list of objects of the old revision.
 func (c *Client) removeOld(old Revision, list helmkube.ResourceList, how cluster.Removal) error {
 	if len(list) == 0 {
 		return nil
 	}
 	planned := c.cfg.Remove
-	if resources := c.builder().Resources(list); !planned.of(resources, nil) {
+	if resources := c.builder().Resources(list); !planned.matches(resources, nil) {
 		var warnings []plan.Warning
 		planned, warnings = c.ordering().Remove(old, resources)
 		for _, w := range warnings {
@@ -320,24 +320,24 @@ func (c *Client) removeOld(old Revision, list helmkube.ResourceList, how cluster
 	if err := c.removeStage(planned, list, how); err != nil {
 		return err
 	}
-	c.hooks.queue.mainDone()
+	c.hooks.queue.finishMain()
 	return nil
 }
 
-// nothingToDelete goes through the removal of what is gone already: Helm leaves
-// out what is not there, and of nothing it asks no deletion.
+// nothingToDelete runs the removal itself if no object of an uninstall exists, because then
+// Helm never calls Delete.
 func (c *Client) nothingToDelete(list helmkube.ResourceList) error {
 	switch {
 	case len(c.absent(list)) < len(list):
 		return nil
-	case len(list) == 0, c.cfg.Options.Prefix != "": // a rollback plans what is there
-		c.hooks.queue.mainDone()
+	case len(list) == 0, c.cfg.Options.Prefix != "": // a rollback plans existing objects only
+		c.hooks.queue.finishMain()
 		list = nil
 	}
 	return c.remove(c.cfg.Old, list, cluster.Removal{Policy: metav1.DeletePropagationBackground})
 }
 
-// absent returns the objects of a list that were not there when it was built.
+// absent returns the objects of a list that did not exist when it was built.
 func (c *Client) absent(list helmkube.ResourceList) helmkube.ResourceList {
 	return list.Filter(func(i *resource.Info) bool {
 		f := c.builder().Fact(i)
@@ -345,13 +345,15 @@ func (c *Client) absent(list helmkube.ResourceList) helmkube.ResourceList {
 	})
 }
 
-// last is what the last Build of the release's manifest built.
+// last returns the objects of the last Build of the release's manifest.
 func (c *Client) last() helmkube.ResourceList {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return slices.Clone(c.built)
 }
 
+// awaits reports whether to wait until a group is ready. gate is set if others wait for it.
+//
 // Rule R21: every group must become ready, unless nothing waits for it and SkipLeaves
 // is set, or another strategy (R27) checks less.
 func (c *Client) awaits(gate bool) bool {
@@ -364,10 +366,10 @@ func (c *Client) awaits(gate bool) bool {
 	return false
 }
 
-// Get returns Helm's own.
+// Get calls Helm's client.
 func (c *Client) Get(list helmkube.ResourceList, related bool) (map[string][]runtime.Object, error) {
 	return c.cfg.Inner.Get(list, related)
 }
 
-// IsReachable returns Helm's own.
+// IsReachable calls Helm's client.
 func (c *Client) IsReachable() error { return c.cfg.Inner.IsReachable() }

@@ -16,8 +16,8 @@ import (
 	"lockstep/kube/manifest"
 )
 
-// DryRun decorates Helm's client for an action that writes nothing: it makes the
-// objects as Client does, and keeps what was made last.
+// DryRun wraps Helm's client for an action that writes nothing. It builds objects like Client,
+// keeps the last ones, and refuses writes.
 type DryRun struct {
 	ctx      context.Context
 	inner    *helmkube.Client
@@ -36,31 +36,30 @@ var (
 	_ helmkube.InterfaceWaitOptions = (*DryRun)(nil)
 )
 
-// errDryRun is the answer to whatever would write: no dry run of Helm's does.
+// errDryRun refuses writes, which a dry run of Helm never sends.
 var errDryRun = errors.New("a dry run writes nothing")
 
-// NewDryRun returns a decorator whose requests end with ctx. served waits until the
-// APIs of a list are served; it says which were waited for, and which the list itself
-// brings.
+// NewDryRun returns a DryRun whose requests end with ctx. served waits until the APIs of a
+// list are served. It returns those it waited for and those that the list itself provides.
 func NewDryRun(ctx context.Context, inner *helmkube.Client, b *manifest.Builder, served func(helmkube.ResourceList) (waited, later []schema.GroupVersion, err error)) *DryRun {
 	return &DryRun{ctx: ctx, inner: inner, builder: b, served: served}
 }
 
-// Built is what the last manifest holds, and the warnings about all of them.
+// Built returns the objects of the last manifest, and the warnings about all manifests.
 func (d *DryRun) Built() (helmkube.ResourceList, []plan.Warning) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	return d.built, d.warnings
 }
 
-// Later returns the APIs that are down, and that what was built last brings.
+// Later returns the unavailable APIs that the last manifest itself provides.
 func (d *DryRun) Later() []schema.GroupVersion {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	return d.later
 }
 
-// Build makes the Infos of a manifest.
+// Build returns the Infos of a manifest.
 func (d *DryRun) Build(r io.Reader, _ bool) (helmkube.ResourceList, error) {
 	raw, err := io.ReadAll(r)
 	if err != nil {
@@ -88,35 +87,35 @@ func (d *DryRun) Build(r io.Reader, _ bool) (helmkube.ResourceList, error) {
 	return list, nil
 }
 
-// Create refuses.
+// Create returns an error.
 func (d *DryRun) Create(helmkube.ResourceList, ...helmkube.ClientCreateOption) (*helmkube.Result, error) {
 	return nil, errDryRun
 }
 
-// Update refuses.
+// Update returns an error.
 func (d *DryRun) Update(_, _ helmkube.ResourceList, _ ...helmkube.ClientUpdateOption) (*helmkube.Result, error) {
 	return &helmkube.Result{}, errDryRun
 }
 
-// Delete refuses.
+// Delete returns an error.
 func (d *DryRun) Delete(helmkube.ResourceList, metav1.DeletionPropagation) (*helmkube.Result, []error) {
 	return nil, []error{errDryRun}
 }
 
-// Get returns Helm's own.
+// Get calls Helm's client.
 func (d *DryRun) Get(list helmkube.ResourceList, related bool) (map[string][]runtime.Object, error) {
 	return d.inner.Get(list, related)
 }
 
-// IsReachable returns Helm's own.
+// IsReachable calls Helm's client.
 func (d *DryRun) IsReachable() error { return d.inner.IsReachable() }
 
-// GetWaiter returns Helm's own.
+// GetWaiter calls Helm's client.
 func (d *DryRun) GetWaiter(ws helmkube.WaitStrategy) (helmkube.Waiter, error) {
 	return d.GetWaiterWithOptions(ws)
 }
 
-// GetWaiterWithOptions returns Helm's own, which does not know the strategy ordered.
+// GetWaiterWithOptions returns Helm's waiter, for the strategy ordered that of watcher.
 func (d *DryRun) GetWaiterWithOptions(ws helmkube.WaitStrategy, opts ...helmkube.WaitOption) (helmkube.Waiter, error) {
 	if ws == WaitOrdered {
 		ws = helmkube.StatusWatcherStrategy
@@ -124,17 +123,17 @@ func (d *DryRun) GetWaiterWithOptions(ws helmkube.WaitStrategy, opts ...helmkube
 	return d.inner.GetWaiterWithOptions(ws, opts...)
 }
 
-// GetPodList returns Helm's own.
+// GetPodList calls Helm's client.
 func (d *DryRun) GetPodList(namespace string, opts metav1.ListOptions) (*corev1.PodList, error) {
 	return d.inner.GetPodList(namespace, opts)
 }
 
-// OutputContainerLogsForPodList returns Helm's own.
+// OutputContainerLogsForPodList calls Helm's client.
 func (d *DryRun) OutputContainerLogsForPodList(pods *corev1.PodList, namespace string, to func(namespace, pod, container string) io.Writer) error {
 	return d.inner.OutputContainerLogsForPodList(pods, namespace, to)
 }
 
-// BuildTable returns Helm's own.
+// BuildTable calls Helm's client.
 func (d *DryRun) BuildTable(r io.Reader, validate bool) (helmkube.ResourceList, error) {
 	return d.inner.BuildTable(r, validate)
 }

@@ -13,21 +13,21 @@ import (
 	"lockstep/engine/event"
 )
 
-// Helm prints the logs of hooks (helm.sh/hook-output-log-policy) when all of an
-// event have run, last first, or when one has failed. It asks for the pods of a
-// hook, then for their logs: that is where the hook is known from.
+// Helm prints the logs of hooks (helm.sh/hook-output-log-policy) after all hooks of an event,
+// in reverse order, or when one has failed. It lists the pods of a hook, then requests their
+// logs. The list request tells which hook the logs belong to.
 
-// GetPodList returns Helm's own. Whose pods they are is remembered.
+// GetPodList calls Helm's client, and records which hook the pods belong to.
 func (c *Client) GetPodList(namespace string, opts metav1.ListOptions) (*corev1.PodList, error) {
 	pods, err := c.cfg.Inner.GetPodList(namespace, opts)
 	if err == nil {
-		c.hooks.queue.printing(printed(opts), pods)
+		c.hooks.queue.recordPods(hookOfPods(opts), pods)
 	}
 	return pods, err
 }
 
-// printed returns the hook whose pods Helm asks for, "Job/name" or "Pod/name".
-func printed(opts metav1.ListOptions) string {
+// hookOfPods returns the hook whose pods Helm lists, "Job/name" or "Pod/name".
+func hookOfPods(opts metav1.ListOptions) string {
 	if set, err := labels.ConvertSelectorToLabelsMap(opts.LabelSelector); err == nil && set["job-name"] != "" {
 		return "Job/" + set["job-name"]
 	}
@@ -39,8 +39,8 @@ func printed(opts metav1.ListOptions) string {
 	return ""
 }
 
-// printing ties pods to the hook that has made them: the latest of its name.
-func (q *hookQueue) printing(hook string, pods *corev1.PodList) {
+// recordPods records the hook that created pods: the latest one with the name.
+func (q *hookQueue) recordPods(hook string, pods *corev1.PodList) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	for _, u := range slices.Backward(q.units) {
@@ -57,15 +57,15 @@ func (q *hookQueue) printing(hook string, pods *corev1.PodList) {
 // podKey names a pod.
 type podKey struct{ namespace, name string }
 
-// ofPod returns the unit that has made a pod, or nil.
+// ofPod returns the hook that created a pod, or nil.
 func (q *hookQueue) ofPod(namespace, name string) *hookUnit {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	return q.pods[podKey{namespace, name}]
 }
 
-// OutputContainerLogsForPodList returns Helm's own. A last line without an end is
-// told as well.
+// OutputContainerLogsForPodList calls Helm's client, and flushes a last line without a line
+// end.
 func (c *Client) OutputContainerLogsForPodList(pods *corev1.PodList, namespace string, to func(namespace, pod, container string) io.Writer) error {
 	var lines []*lineWriter
 	err := c.cfg.Inner.OutputContainerLogsForPodList(pods, namespace, func(namespace, pod, container string) io.Writer {
@@ -81,8 +81,8 @@ func (c *Client) OutputContainerLogsForPodList(pods *corev1.PodList, namespace s
 	return err
 }
 
-// Output returns the writer for what Helm prints of hooks' logs: the lines become
-// events about the hook's own object, which name the pod.
+// Output returns the writer for a hook's logs. Each line becomes an event about the object of
+// the hook, with the pod and container as message.
 func (h *Hooks) Output(namespace, pod, container string) io.Writer {
 	ev := event.Event{Kind: event.KindLog, Message: "Pod/" + pod + " " + container}
 	if u := h.queue.ofPod(namespace, pod); u != nil {
@@ -98,10 +98,10 @@ func (h *Hooks) Output(namespace, pod, container string) io.Writer {
 	}}
 }
 
-// longestLine is where a line is cut that does not end.
+// longestLine limits the length of a line, in bytes. Longer ones are split.
 const longestLine = 64 << 10
 
-// lineWriter cuts what is written into lines.
+// lineWriter emits complete lines.
 type lineWriter struct {
 	emit func([]string)
 	rest string
@@ -124,7 +124,7 @@ func (w *lineWriter) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// end emits a last line that has no end.
+// end emits a last line without a line end.
 func (w *lineWriter) end() {
 	if w.rest != "" {
 		w.emit([]string{w.rest})

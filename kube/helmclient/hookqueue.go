@@ -16,8 +16,7 @@ import (
 	"lockstep/kube/manifest"
 )
 
-// HookEvents are the events of the hooks that an operation executes: those
-// before its main work and those after it. The zero value is for none.
+// HookEvents are the events of an operation's hooks before and after its objects, "" for none.
 type HookEvents struct{ Before, After release.HookEvent }
 
 func (h HookEvents) list() []release.HookEvent {
@@ -30,8 +29,8 @@ func (h HookEvents) list() []release.HookEvent {
 	return out
 }
 
-// HookPhases returns the phases of a release's hooks before and after the main
-// work. Those in the plan (lockstep/hook-scope) are not among them.
+// HookPhases returns the phases of a release's hooks before and after its objects, without the
+// hooks in the plan (lockstep/hook-scope).
 func HookPhases(rel *release.Release, prefix string, events HookEvents, turns []charts.HookTurn) (before, after []event.Phase) {
 	inPlan := func(text string) bool {
 		return slices.ContainsFunc(turns, func(t charts.HookTurn) bool { return t.Hook.Manifest == text })
@@ -47,8 +46,7 @@ func HookPhases(rel *release.Release, prefix string, events HookEvents, turns []
 	return before, after
 }
 
-// hookUnits returns the hooks that Helm will execute, in its order, with their
-// phases.
+// hookUnits returns the hooks that Helm will execute, in Helm's order, and their phases.
 func hookUnits(rel *release.Release, prefix string, events HookEvents, inPlan func(manifest string) bool) (units []*hookUnit, phases []event.Phase) {
 	for _, e := range events.list() {
 		phase := event.Phase{Name: prefix + string(e), Kind: event.PhaseHooks}
@@ -67,10 +65,9 @@ func hookUnits(rel *release.Release, prefix string, events HookEvents, inPlan fu
 	return units, phases
 }
 
-// hookUnit is one hook of one event: a unit of the run (R40). Helm executes it
-// in steps (delete what is left of the last time, create, wait, delete by
-// policy); the decorator ties these steps together. Helm takes them one after
-// the other; what they leave is guarded by the queue's lock.
+// hookUnit is one hook of one event: a unit of the run (R40). Helm executes it in separate
+// calls: delete the previous object, create, wait, delete by policy. The queue's lock guards
+// the fields.
 type hookUnit struct {
 	event release.HookEvent
 	hook  *release.Hook
@@ -78,33 +75,33 @@ type hookUnit struct {
 	group *plan.Group
 
 	admitted bool
-	list     helmkube.ResourceList // what was created
+	list     helmkube.ResourceList // the created objects
 	run      *run.StageRun
-	err      error // how that ended
+	err      error // of run
 	done     bool
 }
 
-// cutShort reports whether an abort has ended the hook before it was over.
-func (u *hookUnit) cutShort() bool {
+// interrupted reports whether an abort ended the hook before it finished.
+func (u *hookUnit) interrupted() bool {
 	var stage *run.StageError
 	return u.err == nil || errors.Is(u.err, run.ErrAborted) && !(errors.As(u.err, &stage) && len(stage.Failures) > 0)
 }
 
-// ended returns the status of a hook's objects after it has run.
-func (u *hookUnit) ended() event.Status {
+// finalStatus returns the status of a hook's objects after it has run.
+func (u *hookUnit) finalStatus() event.Status {
 	if u.done {
 		return event.Ready
 	}
 	return event.Failed
 }
 
-// created replaces in the list of a hook, which is built again for each step,
-// what has no name by the name that the hook's run has given it.
-func created(list, made helmkube.ResourceList) helmkube.ResourceList {
+// withNames returns the objects of a hook's list, which Helm builds again for each step, with
+// generated names filled in from created. It drops objects whose name is unknown.
+func withNames(list, created helmkube.ResourceList) helmkube.ResourceList {
 	var out helmkube.ResourceList
 	for n, i := range list {
-		if i.Name == "" && len(made) == len(list) {
-			i.Name = made[n].Name
+		if i.Name == "" && len(created) == len(list) {
+			i.Name = created[n].Name
 		}
 		if i.Name != "" {
 			out = append(out, i)
@@ -113,40 +110,38 @@ func created(list, made helmkube.ResourceList) helmkube.ResourceList {
 	return out
 }
 
-// hookQueue knows which hook Helm executes next, since Helm's client is told
-// nothing but a manifest.
+// hookQueue tracks which hook Helm executes next. Helm passes only the manifest to its client.
 type hookQueue struct {
-	mu      sync.Mutex
-	events  HookEvents
-	units   []*hookUnit
-	claimed map[string]*hookUnit // by the Source of their Infos
-	pods    map[podKey]*hookUnit // those whose logs are printed
-	next    int
-	main    bool // the main work is done, or there is none
-	scoped  []*scopedHook
+	mu       sync.Mutex
+	events   HookEvents
+	units    []*hookUnit
+	claimed  map[string]*hookUnit // by the Source of their Infos
+	pods     map[podKey]*hookUnit // those whose logs are printed
+	next     int
+	mainDone bool // the release's objects are done, or there are none
+	scoped   []*scopedHook
 }
 
-// learn takes the hooks of a release that Helm is about to execute, and
-// returns their phases.
-func (q *hookQueue) learn(rel *release.Release, prefix string, events HookEvents, scoped []*scopedHook) []event.Phase {
+// reset sets the hooks of a release that Helm is about to execute, and returns their phases.
+func (q *hookQueue) reset(rel *release.Release, prefix string, events HookEvents, scoped []*scopedHook) []event.Phase {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	q.events, q.next, q.scoped, q.claimed = events, 0, scoped, map[string]*hookUnit{}
 	q.pods = map[podKey]*hookUnit{}
-	q.main = strings.TrimSpace(rel.Manifest) == ""
+	q.mainDone = strings.TrimSpace(rel.Manifest) == ""
 	units, phases := hookUnits(rel, prefix, events, q.hasScoped)
 	q.units = units
 	return phases
 }
 
-// match finds the unit that a manifest belongs to: the next one, or where it is
-// not built to be created (validate), one that has run and is to be deleted.
+// match returns the unit that a manifest belongs to: the next one or, unless validate is set
+// because Helm will create it, one that has run and that Helm will delete.
 func (q *hookQueue) match(manifest string, validate bool) *hookUnit {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	if q.next < len(q.units) {
 		u := q.units[q.next]
-		if u.hook.Manifest == manifest && (u.event == q.events.Before || q.main) {
+		if u.hook.Manifest == manifest && (u.event == q.events.Before || q.mainDone) {
 			return u
 		}
 	}
@@ -161,7 +156,7 @@ func (q *hookQueue) match(manifest string, validate bool) *hookUnit {
 	return nil
 }
 
-// claim ties objects to a unit.
+// claim assigns objects to a unit.
 func (q *hookQueue) claim(u *hookUnit, b *manifest.Builder, list helmkube.ResourceList) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -172,7 +167,7 @@ func (q *hookQueue) claim(u *hookUnit, b *manifest.Builder, list helmkube.Resour
 	}
 }
 
-// of returns the unit that a list belongs to, or nil.
+// of returns the unit of a list, or nil.
 func (q *hookQueue) of(list helmkube.ResourceList) *hookUnit {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -184,22 +179,22 @@ func (q *hookQueue) of(list helmkube.ResourceList) *hookUnit {
 	return nil
 }
 
-// started notes what the unit has created.
+// started records the objects that a unit creates.
 func (q *hookQueue) started(u *hookUnit, list helmkube.ResourceList, stage *run.StageRun) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	u.list, u.run = list, stage
 }
 
-// failed notes how the unit has ended.
+// failed records the error of a unit.
 func (q *hookQueue) failed(u *hookUnit, err error) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	u.err = err
 }
 
-// passed moves on to the next hook.
-func (q *hookQueue) passed(u *hookUnit) {
+// succeeded advances to the next hook.
+func (q *hookQueue) succeeded(u *hookUnit) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	u.done = true
@@ -208,13 +203,14 @@ func (q *hookQueue) passed(u *hookUnit) {
 	}
 }
 
-func (q *hookQueue) mainDone() {
+// finishMain records that the release's objects are done. Hooks after them are next.
+func (q *hookQueue) finishMain() {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	q.main = true
+	q.mainDone = true
 }
 
-// running returns the hook that was begun and has not ended, if any.
+// running returns the hook that has started and not finished, or nil.
 func (q *hookQueue) running() *hookUnit {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -224,7 +220,7 @@ func (q *hookQueue) running() *hookUnit {
 	return nil
 }
 
-// isScoped reports whether a manifest is that of a hook in the plan.
+// isScoped reports whether a manifest belongs to a hook in the plan.
 func (q *hookQueue) isScoped(manifest string) bool {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -242,7 +238,7 @@ func (q *hookQueue) scopedHooks() []*scopedHook {
 	return slices.Clone(q.scoped)
 }
 
-// turns returns those of the hooks in the plan.
+// turns returns the turns of the hooks in the plan.
 func (q *hookQueue) turns() []plan.Turn {
 	var out []plan.Turn
 	for _, s := range q.scopedHooks() {
@@ -251,9 +247,9 @@ func (q *hookQueue) turns() []plan.Turn {
 	return out
 }
 
-// unended returns the hooks in the plan whose policies have not been followed,
-// once each. Their manifests stay known.
-func (q *hookQueue) unended() []*scopedHook {
+// takeScoped returns the hooks in the plan whose delete policies were not applied yet. It
+// returns each hook once.
+func (q *hookQueue) takeScoped() []*scopedHook {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	var out []*scopedHook

@@ -15,22 +15,21 @@ import (
 	"lockstep/kube/cluster"
 )
 
-// Hooks executes the hooks of one action as units of the run. Helm decides
-// which one is next, and what happens to it.
+// Hooks runs the hooks of one action as units of the run. Helm decides which hook is next and
+// when to delete it.
 type Hooks struct {
 	cfg   Config
 	queue hookQueue
 }
 
-// expect learns the hooks of a revision that is about to be stored or deleted,
-// just before Helm executes them. Hooks in the plan need the objects of the
-// release.
+// expect sets the revision whose hooks Helm executes next, and announces their phases. built
+// are the objects of the release, for the hooks in the plan.
 func (h *Hooks) expect(rel *release.Release, built helmkube.ResourceList) error {
 	scoped, err := h.scope(rel, built)
 	if err != nil {
 		return err
 	}
-	for _, phase := range h.queue.learn(rel, h.cfg.Options.Prefix, h.cfg.Hooks, scoped) {
+	for _, phase := range h.queue.reset(rel, h.cfg.Options.Prefix, h.cfg.Hooks, scoped) {
 		h.cfg.announce(phase)
 	}
 	return nil
@@ -48,8 +47,7 @@ func (h *Hooks) admit(u *hookUnit) error {
 	return nil
 }
 
-// create starts the hook's stage and returns once the API server has its
-// object.
+// create starts the hook's stage and returns once the API server has stored its object.
 func (h *Hooks) create(u *hookUnit, list helmkube.ResourceList, opts []helmkube.ClientCreateOption) (*helmkube.Result, error) {
 	if err := h.admit(u); err != nil {
 		return nil, err
@@ -76,7 +74,7 @@ func (h *Hooks) create(u *hookUnit, list helmkube.ResourceList, opts []helmkube.
 	return &helmkube.Result{Created: list}, nil
 }
 
-// wait waits until the hook is over.
+// wait waits until the hook has finished.
 func (h *Hooks) wait(u *hookUnit) error {
 	if u.run == nil {
 		return fmt.Errorf("hook %s was never created", u.group.ID)
@@ -85,12 +83,12 @@ func (h *Hooks) wait(u *hookUnit) error {
 		h.queue.failed(u, err)
 		return err
 	}
-	h.queue.passed(u)
+	h.queue.succeeded(u)
 	return nil
 }
 
-// delete deletes a hook's object: what an earlier run left, before the
-// hook starts, or its own by its delete policy.
+// delete deletes a hook's object: before the hook starts, that of a previous run; afterwards
+// its own, by its delete policy.
 func (h *Hooks) delete(u *hookUnit, list helmkube.ResourceList, policy metav1.DeletionPropagation) (*helmkube.Result, []error) {
 	if u.run == nil {
 		if err := h.admit(u); err != nil {
@@ -98,7 +96,7 @@ func (h *Hooks) delete(u *hookUnit, list helmkube.ResourceList, policy metav1.De
 		}
 	}
 	res := &helmkube.Result{}
-	for _, i := range created(list, u.list) {
+	for _, i := range withNames(list, u.list) {
 		found, err := cluster.Delete(i, policy)
 		if err != nil {
 			return res, []error{fmt.Errorf("delete hook %s: %w", u.group.ID, err)}
@@ -111,29 +109,28 @@ func (h *Hooks) delete(u *hookUnit, list helmkube.ResourceList, policy metav1.De
 			obj := h.cfg.Session.Builder.Fact(i).Resource.Object
 			obj.Name = i.Name
 			h.cfg.Engine.Publish(event.Event{Kind: event.KindObject, Phase: u.phase, Group: u.group.ID, Object: &obj,
-				Status: u.ended(), Change: event.Deleted, Message: "deleted by helm.sh/hook-delete-policy"})
+				Status: u.finalStatus(), Change: event.Deleted, Message: "deleted by helm.sh/hook-delete-policy"})
 		}
 	}
 	return res, nil
 }
 
-// Sweep deletes the object of a hook that an abort has cut short: left alone it
-// would run on. One that has failed stays for those who look for the reason,
-// unless its delete policy says otherwise, which Helm sees to. It works on the
-// given session, since the client's own requests may have been stopped.
+// Sweep deletes the object of a hook that an abort interrupted, which would continue to run
+// otherwise. A failed hook stays for inspection unless Helm deletes it by its policy. Sweep
+// uses the given session because the client's own requests may have been stopped.
 func (h *Hooks) Sweep(ctx context.Context, s cluster.Session) error {
 	if err := h.endScoped(ctx, s); err != nil {
 		return err
 	}
 	u := h.queue.running()
-	if u == nil || !u.cutShort() || u.hook.Kind != "Job" && u.hook.Kind != "Pod" {
+	if u == nil || !u.interrupted() || u.hook.Kind != "Job" && u.hook.Kind != "Pod" {
 		return nil
 	}
 	list, _, err := s.Builder.Build(u.hook.Manifest)
 	if err != nil {
 		return err
 	}
-	for _, i := range created(list, u.list) {
+	for _, i := range withNames(list, u.list) {
 		if err := s.DeleteAndWait(ctx, i); err != nil {
 			return fmt.Errorf("delete the aborted hook %s: %w", u.group.ID, err)
 		}

@@ -16,29 +16,27 @@ import (
 	"lockstep/kube/manifest"
 )
 
-// Hooks with lockstep/hook-scope: subchart run around the turn of the subchart
-// that they come from, not around the whole operation. They become groups of
-// the plan, one hook each. To Helm, which executes them at its own time all the
-// same, their manifests are empty; the release keeps them as they are. Helm's
-// output-log policies do not apply to them: the log of one that fails is shown
-// as that of any group.
+// Hooks with lockstep/hook-scope: subchart run around the groups of their subchart, not around
+// the whole operation. Each becomes a group of the plan. Helm still executes them at its
+// usual time, but Build returns no objects for them. The stored release does not change.
+// Helm's output-log policies do not apply to them; the log of a failed one is shown like
+// that of any group.
 
-// scopedHook is a hook that runs around the turn of its subchart.
+// scopedHook is a hook that runs around the groups of its subchart.
 type scopedHook struct {
 	charts.HookTurn
 	session cluster.Session
 	list    helmkube.ResourceList
 
 	mu     sync.Mutex
-	sent   bool         // it was created, or a request may have come through
-	status event.Status // what was last seen of it
-	ended  bool         // its policies have been followed
+	sent   bool         // the hook was created, or may have been
+	status event.Status // the last one seen
+	ended  bool         // its delete policies were applied
 }
 
 var _ cluster.Hook = (*scopedHook)(nil)
 
-// scope finds the hooks that run around their subchart. Only what is
-// sequenced has turns.
+// scope returns the hooks that run around their subchart, none for a release without a tree.
 func (h *Hooks) scope(rel *release.Release, built helmkube.ResourceList) ([]*scopedHook, error) {
 	if h.cfg.Tree == nil || h.cfg.Hooks.Before == "" {
 		return nil, nil
@@ -58,7 +56,7 @@ func (h *Hooks) scope(rel *release.Release, built helmkube.ResourceList) ([]*sco
 	return scoped, nil
 }
 
-// BuildHook makes the objects of a hook in the plan.
+// BuildHook returns the objects of a hook in the plan.
 func BuildHook(b *manifest.Builder, t charts.HookTurn) (helmkube.ResourceList, error) {
 	list, _, err := b.Build("# Source: " + t.Hook.Path + "\n" + t.Hook.Manifest)
 	if err != nil {
@@ -71,8 +69,8 @@ func BuildHook(b *manifest.Builder, t charts.HookTurn) (helmkube.ResourceList, e
 	return list, nil
 }
 
-// Clear removes what an earlier run of the hook left, as Helm does by its
-// default policy.
+// Clear deletes the object of a previous run of the hook, unless the hook's delete policies
+// say otherwise, like Helm.
 func (s *scopedHook) Clear(ctx context.Context, i *resource.Info) error {
 	s.mu.Lock()
 	s.sent, s.status = true, ""
@@ -82,22 +80,22 @@ func (s *scopedHook) Clear(ctx context.Context, i *resource.Info) error {
 		return nil
 	}
 	if err := s.session.DeleteAndWait(ctx, i); err != nil {
-		return fmt.Errorf("remove the remains of hook %s: %w", s.Group.ID, err)
+		return fmt.Errorf("delete the previous object of hook %s: %w", s.Group.ID, err)
 	}
 	s.session.Builder.Fact(i).SetAbsent()
 	return nil
 }
 
-// Saw remembers what was last seen of the hook.
-func (s *scopedHook) Saw(status event.Status) {
+// SetStatus records the status of the hook.
+func (s *scopedHook) SetStatus(status event.Status) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.status = status
 }
 
-// goes reports whether the hook's objects are to be deleted now that the run of
-// groups has ended: by its policies, or since a Job or Pod was cut short.
-func (s *scopedHook) goes() bool {
+// deletable reports whether to delete the hook's objects after all groups: because of its
+// policies, or because a Job or Pod was interrupted.
+func (s *scopedHook) deletable() bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	switch {
@@ -111,18 +109,17 @@ func (s *scopedHook) goes() bool {
 	return s.Hook.Kind == "Job" || s.Hook.Kind == "Pod"
 }
 
-// endScoped deletes hooks in the plan by their policies once they are over, and
-// Jobs and Pods that were cut short.
+// endScoped deletes hooks in the plan by their policies, and interrupted Jobs and Pods.
 func (h *Hooks) endScoped(ctx context.Context, s cluster.Session) error {
-	for _, x := range h.queue.unended() {
-		if !x.goes() {
+	for _, x := range h.queue.takeScoped() {
+		if !x.deletable() {
 			continue
 		}
 		list, err := BuildHook(s.Builder, x.HookTurn)
 		if err != nil {
 			return err
 		}
-		for _, i := range created(list, x.list) {
+		for _, i := range withNames(list, x.list) {
 			if err := s.DeleteAndWait(ctx, i); err != nil {
 				return fmt.Errorf("delete hook %s: %w", x.Group.ID, err)
 			}

@@ -13,12 +13,12 @@ import (
 	"lockstep/kube/cluster"
 )
 
-// Leftovers are what an operation removes besides the objects of the old
-// revision: Newer revisions' before these, Older ones' after them.
+// Leftovers are objects of other revisions to remove: Newer before the objects of the old
+// revision, Older after them.
 type Leftovers struct{ Newer, Older []Leftover }
 
-// Leftover are objects that a revision has brought, and which neither the target
-// nor the old revision has.
+// Leftover holds objects that a revision created and that neither the target nor the old
+// revision has.
 type Leftover struct {
 	Manifest string
 	Planned  Planned
@@ -35,15 +35,15 @@ func (l Leftovers) Planned() (newer, older []Planned) {
 	return newer, older
 }
 
-// RemoveOf plans the phase that takes away what a certain revision has left.
-func (o Ordering) RemoveOf(version int, r Revision, goes []plan.Resource) (Planned, []plan.Warning) {
-	p, warnings := o.Remove(r, goes)
+// RemoveOf plans the phase that removes leftovers of revision version.
+func (o Ordering) RemoveOf(version int, r Revision, doomed []plan.Resource) (Planned, []plan.Warning) {
+	p, warnings := o.Remove(r, doomed)
 	p.Phase.Name = fmt.Sprintf("%s%s-%d", o.Prefix, PhaseRemove, version)
 	return p, warnings
 }
 
-// removeLeftovers takes away what other revisions have left, as planned. Helm
-// knows nothing of them, so who owns an object is looked up before it goes.
+// removeLeftovers removes leftovers as planned. It checks the owner of each object first,
+// because Helm does not know them.
 func (c *Client) removeLeftovers(left []Leftover) error {
 	for _, l := range left {
 		list, _, err := c.builder().Build(l.Manifest)
@@ -66,8 +66,8 @@ func (c *Client) removeLeftovers(left []Leftover) error {
 	return nil
 }
 
-// removeStage runs a phase that takes a list away. Only an uninstallation fails where
-// something does not go (R30).
+// removeStage runs a phase that removes a list. Only an uninstall fails if an object is not
+// gone in time (R30).
 func (c *Client) removeStage(planned Planned, list helmkube.ResourceList, how cluster.Removal) error {
 	stage := run.Stage{
 		Phase:     planned.Phase,

@@ -11,34 +11,32 @@ import (
 	"lockstep/engine/plan"
 )
 
-// WaitOrdered is the wait strategy of HIP-0025: in order, by the DAG (R27).
+// WaitOrdered is the wait strategy of HIP-0025: in the order of the DAG (R27).
 const WaitOrdered helmkube.WaitStrategy = "ordered"
 
-// The names of the phases that bring a release's objects and take them away.
+// The names of the phases that apply and remove a release's objects.
 const (
 	PhaseApply  = "apply"
 	PhaseRemove = "remove"
 )
 
-// Ordering is how the objects of a release are put in order.
+// Ordering plans phases for the objects of a release.
 type Ordering struct {
-	// Prefix is "" or event.RollbackPrefix: it goes before the names of phases.
+	// Prefix is the prefix of phase names: "" or event.RollbackPrefix.
 	Prefix string
-	// Root is the chart path of what has no chart of its own.
+	// Root is the chart path of objects without a chart.
 	Root string
 }
 
-// Revision is what an upgrade, a rollback or an uninstallation takes objects
-// away from: its chart tree, nil where it was not sequenced, and all that it
-// holds. Some of that stays, but counts for the order of what goes: a group
-// whose gate stays is still a group (R8).
+// Revision is the revision that an upgrade, a rollback or an uninstall removes objects of:
+// its chart tree, nil if it was not sequenced, and all of its objects. Objects that stay
+// also affect the order of the removed ones (R8).
 type Revision struct {
 	Tree      *plan.Chart
 	Resources []plan.Resource
 }
 
-// Planned is a phase with the resources that it was planned from. It is not
-// changed once it is made.
+// Planned is a phase with the resources that it was planned from. It is immutable.
 type Planned struct {
 	Phase     event.Phase
 	Resources []plan.Resource
@@ -48,9 +46,9 @@ type Planned struct {
 // Empty reports whether there is nothing to do.
 func (p Planned) Empty() bool { return len(p.Resources) == 0 }
 
-// of reports whether the phase was planned from these resources, in any order: Helm sorts
-// what it uninstalls. The turns are those of the hooks.
-func (p Planned) of(resources []plan.Resource, turns []plan.Turn) bool {
+// matches reports whether the phase was planned from these resources, in any order (Helm sorts
+// them for an uninstall), and hooks.
+func (p Planned) matches(resources []plan.Resource, turns []plan.Turn) bool {
 	planned := map[plan.Object]plan.Resource{}
 	for _, r := range p.Resources {
 		planned[r.Object] = r
@@ -61,7 +59,7 @@ func (p Planned) of(resources []plan.Resource, turns []plan.Turn) bool {
 	return !slices.ContainsFunc(resources, func(r plan.Resource) bool { return !reflect.DeepEqual(planned[r.Object], r) })
 }
 
-// Phases returns those of a number of plans, without the empty ones.
+// Phases returns the phases of plans, without empty ones.
 func Phases(all ...Planned) []event.Phase {
 	var out []event.Phase
 	for _, p := range all {
@@ -72,8 +70,8 @@ func Phases(all ...Planned) []event.Phase {
 	return out
 }
 
-// Apply plans the phase that brings resources to the cluster: by the DAG, or
-// if there is no tree all at once (R27). The warnings are about the plan.
+// Apply plans the phase that applies resources: in the order of the DAG or, if tree is nil,
+// all at once (R27). The warnings are about the plan.
 func (o Ordering) Apply(tree *plan.Chart, resources []plan.Resource, turns []plan.Turn) (Planned, []plan.Warning, error) {
 	p, err := o.plan(tree, resources)
 	if err != nil {
@@ -83,18 +81,18 @@ func (o Ordering) Apply(tree *plan.Chart, resources []plan.Resource, turns []pla
 	return Planned{phase, resources, turns}, p.Warnings, nil
 }
 
-// Remove plans the phase that takes resources of an old revision away, in
-// reverse of the order that brought them (R30, R31). Where that order cannot be
-// rebuilt, all goes at once, with a warning.
-func (o Ordering) Remove(old Revision, goes []plan.Resource) (Planned, []plan.Warning) {
+// Remove plans the phase that removes resources of an old revision, in reverse of the order
+// that applied them (R30, R31). If that order cannot be rebuilt, it plans to remove all at
+// once, with a warning.
+func (o Ordering) Remove(old Revision, doomed []plan.Resource) (Planned, []plan.Warning) {
 	known := map[plan.Object]bool{}
 	for _, r := range old.Resources {
 		known[r.Object] = true
 	}
-	all, leaves := slices.Clone(old.Resources), map[plan.Object]bool{}
-	for _, r := range goes {
-		leaves[r.Object] = true
-		if !known[r.Object] { // whatever else is known of it, it has to go
+	all, removed := slices.Clone(old.Resources), map[plan.Object]bool{}
+	for _, r := range doomed {
+		removed[r.Object] = true
+		if !known[r.Object] {
 			all = append(all, r)
 		}
 	}
@@ -104,8 +102,8 @@ func (o Ordering) Remove(old Revision, goes []plan.Resource) (Planned, []plan.Wa
 		warnings = []plan.Warning{{Rule: "R28", Message: fmt.Sprintf("the previous order cannot be rebuilt, so everything is removed at once: %v", err)}}
 		p = plan.Flat(all, o.Root)
 	}
-	groups := plan.Subset(p.Groups, func(x plan.Object) bool { return leaves[x] })
-	return Planned{event.Phase{Name: o.Prefix + PhaseRemove, Kind: event.PhaseRemove, Groups: plan.Reverse(groups)}, goes, nil}, warnings
+	groups := plan.Subset(p.Groups, func(x plan.Object) bool { return removed[x] })
+	return Planned{event.Phase{Name: o.Prefix + PhaseRemove, Kind: event.PhaseRemove, Groups: plan.Reverse(groups)}, doomed, nil}, warnings
 }
 
 func (o Ordering) plan(tree *plan.Chart, resources []plan.Resource) (*plan.Plan, error) {

@@ -1,6 +1,7 @@
 package helmclient
 
 import (
+	"cmp"
 	"fmt"
 
 	helmkube "helm.sh/helm/v4/pkg/kube"
@@ -10,31 +11,27 @@ import (
 	"lockstep/kube/manifest"
 )
 
-// Removable leaves out of the list of an uninstallation what stays in the
-// cluster, with a warning for each: what helm.sh/resource-policy keeps, and what
-// is not the release's any more, which Helm passes over in silence.
+// Removable returns the objects of a list that an uninstall deletes, and a warning for each
+// other one: those with helm.sh/resource-policy: keep, and those that another release owns
+// now, which Helm skips silently.
 func Removable(b *manifest.Builder, list helmkube.ResourceList) (helmkube.ResourceList, []plan.Warning) {
 	var warnings []plan.Warning
-	stays := func(o plan.Object, format string, args ...any) {
+	keep := func(o plan.Object, format string, args ...any) {
 		warnings = append(warnings, plan.Warning{Rule: "R31", Object: &o, Message: fmt.Sprintf("%s is kept: ", o) + fmt.Sprintf(format, args...)})
 	}
-	goes := list.Filter(func(i *resource.Info) bool {
+	doomed := list.Filter(func(i *resource.Info) bool {
 		f := b.Fact(i)
 		switch {
 		case f == nil:
 			return true
 		case manifest.Kept(i):
-			stays(f.Resource.Object, "helm.sh/resource-policy: keep")
+			keep(f.Resource.Object, "helm.sh/resource-policy: keep")
 		case f.Before().Version != "" && f.Owner != b.Scope().Owner():
-			now := f.Owner
-			if now == "" {
-				now = "no release"
-			}
-			stays(f.Resource.Object, "its annotations now name %s as its owner", now)
+			keep(f.Resource.Object, "its annotations now name %s as its owner", cmp.Or(f.Owner, "no release"))
 		default:
 			return true
 		}
 		return false
 	})
-	return goes, warnings
+	return doomed, warnings
 }

@@ -12,14 +12,12 @@ func (c *Client) GetWaiter(ws helmkube.WaitStrategy) (helmkube.Waiter, error) {
 	return c.GetWaiterWithOptions(ws)
 }
 
-// GetWaiterWithOptions returns a waiter that knows what the engine has waited
-// for already.
+// GetWaiterWithOptions returns a waiter that skips objects that the engine has waited for.
 func (c *Client) GetWaiterWithOptions(ws helmkube.WaitStrategy, opts ...helmkube.WaitOption) (helmkube.Waiter, error) {
 	return &waiter{c: c, strategy: ws, opts: opts}, nil
 }
 
-// waiter waits for what the engine has not waited for: hooks, and whatever
-// passed through.
+// waiter waits for hooks and for objects that were passed to Helm's client.
 type waiter struct {
 	c        *Client
 	strategy helmkube.WaitStrategy
@@ -28,7 +26,7 @@ type waiter struct {
 
 var _ helmkube.Waiter = (*waiter)(nil)
 
-// inner returns Helm's own waiter, ended by an abort.
+// inner returns Helm's waiter with the client's context.
 func (w *waiter) inner() (helmkube.Waiter, error) {
 	ws := w.strategy
 	if ws == WaitOrdered {
@@ -37,13 +35,13 @@ func (w *waiter) inner() (helmkube.Waiter, error) {
 	return w.c.cfg.Inner.GetWaiterWithOptions(ws, append(w.opts, helmkube.WithWaitContext(w.c.cfg.Context))...)
 }
 
-// Wait waits for a list that passed through; the engine has waited for ours,
-// but for --wait=legacy.
+// Wait waits for a list. It returns at once for objects of the release, which the engine has
+// waited for, except with --wait=legacy.
 func (w *waiter) Wait(list helmkube.ResourceList, timeout time.Duration) error {
 	return w.wait(list, timeout, helmkube.Waiter.Wait)
 }
 
-// WaitWithJobs is as Wait: the engine knows that Jobs have to complete.
+// WaitWithJobs is like Wait, and also waits until Jobs are complete, as the engine does.
 func (w *waiter) WaitWithJobs(list helmkube.ResourceList, timeout time.Duration) error {
 	return w.wait(list, timeout, helmkube.Waiter.WaitWithJobs)
 }
@@ -59,7 +57,8 @@ func (w *waiter) wait(list helmkube.ResourceList, timeout time.Duration, f func(
 	return f(inner, list, timeout)
 }
 
-// WaitForDelete waits until a list is gone; the engine has waited for ours.
+// WaitForDelete waits until a list is gone. It returns at once for objects of the release,
+// which the engine has waited for.
 func (w *waiter) WaitForDelete(list helmkube.ResourceList, timeout time.Duration) error {
 	if len(list) == 0 {
 		return nil
@@ -71,7 +70,7 @@ func (w *waiter) WaitForDelete(list helmkube.ResourceList, timeout time.Duration
 			ctx, cancel = context.WithTimeout(ctx, timeout)
 			defer cancel()
 		}
-		return w.c.cfg.Session.AwaitGone(ctx, created(list, unit.list))
+		return w.c.cfg.Session.AwaitGone(ctx, withNames(list, unit.list))
 	}
 	if w.c.builder().Ours(list) {
 		return nil

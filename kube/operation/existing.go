@@ -41,7 +41,7 @@ func findRelease(s *preflight.Session) (f *existing, there bool, err error) {
 		if !m.Ours && m.Revision != revs.Last.Version {
 			continue // Helm ignores it too
 		}
-		if s.Common.Own.Makes(m.Revision) {
+		if s.Common.Own.Created(m.Revision) {
 			f.marks = append(f.marks, m)
 			continue
 		}

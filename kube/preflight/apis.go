@@ -19,10 +19,9 @@ import (
 // apiServices is the resource that registers aggregated APIs.
 var apiServices = schema.GroupVersionResource{Group: "apiregistration.k8s.io", Version: "v1", Resource: "apiservices"}
 
-// Served waits until the aggregated APIs of the objects in a list are served, for at most
-// the readiness timeout. It returns the APIs it waited for, whose kinds may have been
-// unknown, and those that are down and that the list itself provides: they are served
-// later.
+// Served waits until the aggregated APIs of the objects in a list are available, for at most
+// the readiness timeout. It returns the APIs that it waited for, whose kinds may have been
+// unknown, and the unavailable ones that the list itself provides, for which it does not wait.
 func (s *Session) Served(list helmkube.ResourceList) (waited, later []schema.GroupVersion, err error) {
 	ctx, cancel := context.WithTimeoutCause(s.Context, s.Common.ReadinessTimeout, fmt.Errorf("waited %s (--readiness-timeout)", s.Common.ReadinessTimeout))
 	defer cancel()
@@ -44,9 +43,9 @@ func (s *Session) Served(list helmkube.ResourceList) (waited, later []schema.Gro
 
 // awaitAPI waits until an API that is down is served.
 func (s *Session) awaitAPI(ctx context.Context, gv schema.GroupVersion, why string) error {
-	for warned := ""; why != ""; why = s.down(ctx, gv) {
-		if why != warned {
-			warned = why
+	for reported := ""; why != ""; why = s.down(ctx, gv) {
+		if why != reported {
+			reported = why
 			s.Common.Begin(why + "; waiting")
 		}
 		select {
@@ -63,7 +62,7 @@ func apiServiceOf(gv schema.GroupVersion) plan.Object {
 	return plan.Object{Group: apiServices.Group, Kind: "APIService", Name: gv.Version + "." + gv.Group}
 }
 
-// down returns why an API is not served, "" if it is served or if that is unknown.
+// down returns why an API is not available, "" if it is available or that is unknown.
 func (s *Session) down(ctx context.Context, gv schema.GroupVersion) string {
 	o := apiServiceOf(gv)
 	u, err := s.Client.Dynamic.Resource(apiServices).Get(ctx, o.Name, metav1.GetOptions{})

@@ -21,8 +21,8 @@ type budget struct {
 	selector labels.Selector
 }
 
-// idleBudgets returns the PodDisruptionBudgets that select no pods of the plan. There are none
-// if the plan has objects that may create other pods.
+// idleBudgets returns the PodDisruptionBudgets that select no pods of the plan. It returns none
+// if the plan has custom resources, which may create other pods.
 func (t *target) idleBudgets() (idle []budget) {
 	if slices.ContainsFunc(t.objects, func(o *incomingObject) bool { return custom(o.Object) && !slices.Contains(passive, o.Object.Group) }) {
 		return nil
@@ -33,7 +33,7 @@ func (t *target) idleBudgets() (idle []budget) {
 			continue
 		}
 		selector, err := metav1.LabelSelectorAsSelector(b.Spec.Selector)
-		if err != nil || selector.Empty() { // all that is there, whatever that is
+		if err != nil || selector.Empty() { // an empty selector selects all pods of the namespace
 			continue
 		}
 		matched := slices.ContainsFunc(t.objects, func(w *incomingObject) bool {
@@ -47,14 +47,14 @@ func (t *target) idleBudgets() (idle []budget) {
 	return idle
 }
 
-// checkBudgets finds PodDisruptionBudgets that select no pods in the plan or the cluster.
+// checkBudgets warns about PodDisruptionBudgets that select no pods in the plan or the cluster.
 func (s *clusterView) checkBudgets(t *target) (warnings []plan.Warning) {
 	pods := map[string][]labels.Set{}
 	for _, b := range t.idleBudgets() {
 		ns := b.from.Namespace
-		if _, asked := pods[ns]; !asked && ns != s.empty {
+		if _, listed := pods[ns]; !listed && ns != s.empty {
 			l, err := s.Client.Metadata.Resource(podResource).Namespace(ns).List(s.Context, metav1.ListOptions{})
-			if !s.seen(err, "pods", ns) {
+			if !s.ok(err, "pods", ns) {
 				continue
 			}
 			pods[ns] = nil

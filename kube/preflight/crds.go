@@ -23,11 +23,11 @@ const (
 	PhaseCRDs      = "crds"
 )
 
-// CRDs says how an operation treats crds/ of a chart. The zero value ignores them.
+// CRDs configures how an operation applies crds/ of a chart. The zero value ignores them.
 type CRDs struct {
-	Chart   *charts.Chart // nil: nothing
-	Upgrade bool          // also change those that are in the cluster
-	Force   bool          // take fields over from their owners
+	Chart   *charts.Chart // nil to ignore crds/
+	Upgrade bool          // also apply CRDs that exist
+	Force   bool          // take over fields from other managers
 }
 
 // docs returns the objects in crds/ that the operation applies.
@@ -86,8 +86,8 @@ func (u CRDs) Build(b *manifest.Builder) (helmkube.ResourceList, error) {
 
 var crdResource = schema.GroupVersionResource{Group: "apiextensions.k8s.io", Version: "v1", Resource: "customresourcedefinitions"}
 
-// CheckCRDs refuses an upgrade of crds/ that would remove a version in which objects may be
-// stored: the API server could no longer read them.
+// CheckCRDs returns an error for an upgrade of crds/ that would remove a version in which
+// objects may be stored, because the API server could no longer read them.
 func (s *Session) CheckCRDs(u CRDs) error {
 	if !u.Upgrade {
 		return nil

@@ -8,9 +8,9 @@ import (
 	"lockstep/kube/helmclient"
 )
 
-// examine checks that the cluster has what the target's objects need. What may still
-// appear is a warning, what cannot refuses the operation. It sends at most one list
-// request per kind.
+// examine checks that the dependencies of the target's objects exist. A missing one is a
+// warning if it may still be created, else a conflict. It sends at most one list request
+// per kind.
 func (s *Session) examine(p *Prepared, incoming Incoming) error {
 	mapper, err := s.Client.Getter.ToRESTMapper()
 	if err != nil {
@@ -43,7 +43,7 @@ func (s *Session) examine(p *Prepared, incoming Incoming) error {
 	for _, f := range each(checks, func(check func() findings) []findings { return []findings{check()} }) {
 		p.Warnings, p.Refused = append(p.Warnings, f.warnings...), append(p.Refused, f.refused...)
 	}
-	if s.Context.Err() != nil { // what was asked for has not been answered
+	if s.Context.Err() != nil { // requests may have failed because of it
 		return fmt.Errorf("check the cluster: %w", context.Cause(s.Context))
 	}
 	if p.Common.PlanOnly {

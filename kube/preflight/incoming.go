@@ -1,6 +1,7 @@
 package preflight
 
 import (
+	"maps"
 	"slices"
 
 	helmkube "helm.sh/helm/v4/pkg/kube"
@@ -16,8 +17,8 @@ import (
 	"lockstep/kube/manifest"
 )
 
-// Incoming are the objects an operation will apply, as built for planning. The zero
-// value stands for an operation that only runs hooks.
+// Incoming are the objects that an operation will apply, as built for planning. The zero
+// value is for an operation that only runs hooks.
 type Incoming struct {
 	Builder *manifest.Builder
 	List    helmkube.ResourceList
@@ -30,8 +31,7 @@ type incomingObject struct {
 	fields map[string]any
 	at     unit
 	hook   bool
-	// new is set if the object is not in the cluster, as far as known.
-	new bool
+	new    bool // not in the cluster, as far as known
 }
 
 // unit is a position in the plan.
@@ -40,16 +40,15 @@ type unit struct {
 	group *plan.Group
 }
 
-// target holds all objects of an operation, in plan order, and their order. has also
-// contains what other releases provide.
+// target holds the objects of an operation in plan order.
 type target struct {
 	objects []*incomingObject
-	has     map[plan.Object]*incomingObject
-	before  map[string]map[string]bool // for a group the ids of those that it waits for
+	has     map[plan.Object]*incomingObject // including objects that other releases provide
+	before  map[string]map[string]bool      // ids of the groups that a group waits for, by its id
 }
 
-// targetOf collects the objects of an operation: crds/, its namespace, its hooks and
-// its objects, without those in no phase, such as hooks of other events.
+// targetOf returns the objects of an operation: crds/, its namespace, its hooks and its
+// objects, except for objects in no phase, such as hooks of other events.
 func targetOf(p *Prepared, incoming Incoming) (*target, error) {
 	t := &target{has: p.Common.Provided.incoming(), before: map[string]map[string]bool{}}
 	at := t.units(p.Phases)
@@ -93,7 +92,7 @@ func (t *target) addDocs(docs []charts.Document, namespace string, hook bool, ad
 	}
 }
 
-// units returns the first positions of objects; it also fills in what each group waits for.
+// units returns the first position of each object, and fills in t.before.
 func (t *target) units(phases []event.Phase) map[plan.Object]unit {
 	at := map[plan.Object]unit{}
 	for n, p := range phases {
@@ -110,14 +109,14 @@ func (t *target) units(phases []event.Phase) map[plan.Object]unit {
 			}
 		}
 		for _, g := range p.Groups {
-			t.waits(g.ID, after)
+			t.dependencies(g.ID, after)
 		}
 	}
 	return at
 }
 
-// waits finds all groups that a group waits for, directly or not.
-func (t *target) waits(id string, after map[string][]string) map[string]bool {
+// dependencies returns the ids of the groups that a group waits for, directly or indirectly.
+func (t *target) dependencies(id string, after map[string][]string) map[string]bool {
 	if known := t.before[id]; known != nil {
 		return known
 	}
@@ -125,50 +124,48 @@ func (t *target) waits(id string, after map[string][]string) map[string]bool {
 	t.before[id] = all
 	for _, a := range after[id] {
 		all[a] = true
-		for b := range t.waits(a, after) {
-			all[b] = true
-		}
+		maps.Copy(all, t.dependencies(a, after))
 	}
 	return all
 }
 
-// earlier reports whether b waits for a.
+// earlier reports whether b waits for a, directly or indirectly.
 func (t *target) earlier(a, b unit) bool {
 	return a.phase < b.phase || a.phase == b.phase && t.before[b.group.ID][a.group.ID]
 }
 
-// passive are the API groups whose objects create nothing that others refer to.
+// passive are the API groups of custom resources that create no objects.
 var passive = []string{"monitoring.coreos.com", "networking.istio.io", "security.istio.io", "traefik.io", "projectcontour.io"}
 
-// mayBring reports whether the plan probably creates an object it does not contain: a
-// custom resource that mentions or has its name (a Certificate, an ExternalSecret, a
-// database), a command, script or annotation that mentions it, or a role that may create
-// its kind.
-func (t *target) mayBring(what plan.Object) bool {
-	return slices.ContainsFunc(t.objects, func(o *incomingObject) bool { return o.mayBring(what) })
+// mayCreate reports whether an object that is not in the plan may be created by one that is:
+// by a custom resource that has or mentions its name (a Certificate, an ExternalSecret, a
+// database), by a command, script or annotation that mentions it, or through a role that
+// may create its kind.
+func (t *target) mayCreate(missing plan.Object) bool {
+	return slices.ContainsFunc(t.objects, func(o *incomingObject) bool { return o.mayCreate(missing) })
 }
 
-func (o *incomingObject) mayBring(what plan.Object) bool {
-	name := what.Name
+func (o *incomingObject) mayCreate(missing plan.Object) bool {
+	name := missing.Name
 	metadata, _ := o.fields["metadata"].(map[string]any)
 	if refs.Mentions(metadata["annotations"], name) {
 		return true
 	}
 	switch pods, ok := refs.PodsOf(o.Object, o.fields); {
 	case ok:
-		return commanded(pods, name)
+		return mentions(pods, name)
 	case o.Object.Group == "" && (o.Kind == "ConfigMap" || o.Kind == "Secret"):
 		return refs.Mentions(o.fields["data"], name) || refs.Mentions(o.fields["stringData"], name)
 	case custom(o.Object) && !slices.Contains(passive, o.Object.Group):
 		return o.Name == name || len(name) > len(o.Name) && name[:len(o.Name)] == o.Name && (name[len(o.Name)] == '-' || name[len(o.Name)] == '.') ||
 			refs.Mentions(o.fields["spec"], name)
 	}
-	return o.Kind == "Role" && o.Namespace == what.Namespace && o.lets(what) || o.Kind == "ClusterRole" && o.lets(what)
+	return o.Kind == "Role" && o.Namespace == missing.Namespace && o.grantsCreate(missing) || o.Kind == "ClusterRole" && o.grantsCreate(missing)
 }
 
-// lets reports whether a role grants the right to create a kind.
-func (o *incomingObject) lets(what plan.Object) bool {
-	plural, _ := meta.UnsafeGuessKindToResource(schema.GroupVersionKind{Group: what.Group, Kind: what.Kind})
+// grantsCreate reports whether a role grants the right to create objects of a kind.
+func (o *incomingObject) grantsCreate(kind plan.Object) bool {
+	plural, _ := meta.UnsafeGuessKindToResource(schema.GroupVersionKind{Group: kind.Group, Kind: kind.Kind})
 	rules, _ := o.fields["rules"].([]any)
 	return slices.ContainsFunc(rules, func(r any) bool {
 		rule, _ := r.(map[string]any)
@@ -176,13 +173,13 @@ func (o *incomingObject) lets(what plan.Object) bool {
 			list, _ := rule[field].([]any)
 			return slices.Contains(list, any(word)) || slices.Contains(list, any("*"))
 		}
-		return has("apiGroups", what.Group) && has("resources", plural.Resource) && has("verbs", "create")
+		return has("apiGroups", kind.Group) && has("resources", plural.Resource) && has("verbs", "create")
 	})
 }
 
-// commanded reports whether commands, arguments or environment of containers mention a
-// name.
-func commanded(pods refs.Pods, name string) bool {
+// mentions reports whether commands, arguments or environment of containers, or annotations
+// of pods mention a name.
+func mentions(pods refs.Pods, name string) bool {
 	for _, kind := range []string{"initContainers", "containers"} {
 		list, _ := pods.Spec[kind].([]any)
 		for _, c := range list {
@@ -201,7 +198,7 @@ func commanded(pods refs.Pods, name string) bool {
 	return refs.Mentions(pods.Meta["annotations"], name)
 }
 
-// labels returns those of the object.
+// labels returns the labels of the object.
 func (o *incomingObject) labels() labels.Set {
 	return (&unstructured.Unstructured{Object: o.fields}).GetLabels()
 }

@@ -13,10 +13,9 @@ import (
 	"lockstep/kube/manifest"
 )
 
-// CheckKinds finds kinds that the cluster does not have. Kinds that a CRD of the
-// chart defines are looked up again when their group starts (R29). A kind that an
-// earlier group may define is a warning; one that nothing can define refuses the
-// operation. Kinds of provided CRDs count as if crds/ defined them.
+// CheckKinds checks kinds that the cluster does not have. A kind that a CRD of the chart or
+// a provided CRD defines is fine; it is looked up again when its group starts (R29). A kind
+// that an earlier group may define is a warning, one that nothing can define a conflict.
 func CheckKinds(b *manifest.Builder, list helmkube.ResourceList, t Target, phases []event.Phase, provided *Provided) (warnings, refused []plan.Warning, err error) {
 	var s *kindSources
 	for _, i := range list {
@@ -32,7 +31,7 @@ func CheckKinds(b *manifest.Builder, list helmkube.ResourceList, t Target, phase
 		}
 		unknown := fmt.Sprintf("%s: %s: the cluster has no kind %s (%s)", f.Resource.Chart, f.Resource.Object, f.Resource.Object.Kind, i.Mapping.GroupVersionKind.GroupVersion())
 		w := plan.Warning{Rule: "R29", Chart: f.Resource.Chart, Object: &f.Resource.Object}
-		chance, removed := s.bring(f.Resource.Object), manifest.Removed(i.Mapping.GroupVersionKind)
+		chance, removed := s.chanceOf(f.Resource.Object), manifest.Removed(i.Mapping.GroupVersionKind)
 		switch {
 		case chance == surely:
 		case removed != "":
@@ -52,7 +51,7 @@ func CheckKinds(b *manifest.Builder, list helmkube.ResourceList, t Target, phase
 	return warnings, refused, nil
 }
 
-// chance says whether a kind will exist.
+// chance is the likelihood that a kind will exist.
 type chance int
 
 const (
@@ -78,7 +77,7 @@ func (s *kindSource) add(r plan.Resource) {
 	if r.Defines != (plan.GroupKind{}) {
 		s.define(r.Defines)
 	}
-	s.perhaps = s.perhaps || mayBringKinds(r.Object)
+	s.perhaps = s.perhaps || mayAddKinds(r.Object)
 }
 
 func (s *kindSource) define(kind plan.GroupKind) {
@@ -91,10 +90,10 @@ func (s *kindSource) define(kind plan.GroupKind) {
 // workloads are the kinds that run pods.
 var workloads = []string{"Pod", "Job", "CronJob", "Deployment", "StatefulSet", "DaemonSet", "ReplicaSet", "ReplicationController"}
 
-// mayBringKinds reports whether an object may lead to kinds its manifest does not define: a
-// workload, which may be an operator; an aggregated API; a custom resource, to which an
-// operator in the cluster may respond by installing more.
-func mayBringKinds(o plan.Object) bool {
+// mayAddKinds reports whether an object may lead to kinds that its manifest does not define:
+// a workload, which may be an operator; an aggregated API; or a custom resource, for which an
+// operator in the cluster may install more kinds.
+func mayAddKinds(o plan.Object) bool {
 	return custom(o) || slices.Contains(workloads, o.Kind) || o.Kind == "APIService"
 }
 
@@ -153,9 +152,9 @@ func hookResources(b *manifest.Builder, t Target) ([]plan.Resource, error) {
 	return charts.Resources(docs, b.Scope().Namespace, charts.OfflineScope(docs...)), nil
 }
 
-// bring reports whether the kind of an object will exist. A CRD in the same group, or in
-// one that runs in parallel, counts: its API is waited for.
-func (s *kindSources) bring(o plan.Object) chance {
+// chanceOf returns whether the kind of an object will exist. A CRD in the same group, or in
+// one that runs in parallel, counts: the run waits for its API.
+func (s *kindSources) chanceOf(o plan.Object) chance {
 	kind := plan.GroupKind{Group: o.Group, Kind: o.Kind}
 	at := slices.IndexFunc(s.groups, func(g *plan.Group) bool { return slices.Contains(g.Objects, o) })
 	if s.first.defines[kind] || at < 0 {
@@ -167,19 +166,19 @@ func (s *kindSources) bring(o plan.Object) chance {
 			return surely
 		}
 	}
-	if s.something(group) {
+	if s.unknownBefore(group) {
 		return perhaps
 	}
 	return never
 }
 
-// something reports whether objects before a group may define kinds that no manifest shows.
-func (s *kindSources) something(group *plan.Group) bool {
+// unknownBefore reports whether objects before a group may add kinds that no manifest defines.
+func (s *kindSources) unknownBefore(group *plan.Group) bool {
 	before := s.before(group)
 	return s.first.perhaps || slices.ContainsFunc(s.groups, func(g *plan.Group) bool { return before[g.ID] && s.of[g.ID].perhaps })
 }
 
-// before returns the ids of the groups that a group waits for, directly or not.
+// before returns the ids of the groups that a group waits for, directly or indirectly.
 func (s *kindSources) before(g *plan.Group) map[string]bool {
 	out := map[string]bool{}
 	var visit func(id string)

@@ -19,7 +19,7 @@ func fromYAML[T any](t *testing.T, text string) (out T) {
 	return out
 }
 
-// expect compares the messages of warnings with what they have to say, one for each.
+// expect checks that each warning contains the text at the same index of want.
 func expect(t *testing.T, found []plan.Warning, want ...string) {
 	t.Helper()
 	ok := len(found) == len(want)
@@ -35,7 +35,7 @@ func workload(kind, spec string) string {
 	return "{apiVersion: apps/v1, kind: " + kind + ", metadata: {name: web}, spec: {replicas: 3, template: {metadata: {labels: {app: web}}, spec: {" + spec + "}}}}\n---\n"
 }
 
-// TestQuotasWithScopes counts only those pods against a quota that are in its scope.
+// TestQuotasWithScopes: a quota counts only the pods in its scopes.
 func TestQuotasWithScopes(t *testing.T) {
 	const (
 		plain   = `containers: [{name: a}]`
@@ -49,19 +49,19 @@ func TestQuotasWithScopes(t *testing.T) {
 		ranges      string
 		want        []string
 	}{
-		"none":                          {"", asking, "", []string{over}},
-		"terminating":                   {"scopes: [Terminating]", bounded, "", []string{over}},
-		"terminating, others":           {"scopes: [Terminating]", asking, "", nil},
-		"not terminating":               {"scopes: [NotTerminating]", asking, "", []string{over}},
-		"best effort":                   {"scopes: [BestEffort]", plain, "", []string{over}},
-		"best effort, others":           {"scopes: [BestEffort]", asking, "", nil},
-		"best effort, by default not":   {"scopes: [BestEffort]", plain, "limits: [{type: Container, defaultRequest: {cpu: 1}}]", nil},
-		"not best effort":               {"scopes: [NotBestEffort]", asking, "", []string{over}},
-		"both":                          {"scopes: [NotBestEffort, Terminating]", asking, "", nil},
-		"a class":                       {"scopeSelector: {matchExpressions: [{scopeName: PriorityClass, operator: In, values: [high]}]}", high, "", []string{over}},
-		"another class":                 {"scopeSelector: {matchExpressions: [{scopeName: PriorityClass, operator: In, values: [low]}]}", high, "", nil},
-		"not a class":                   {"scopeSelector: {matchExpressions: [{scopeName: PriorityClass, operator: NotIn, values: [low]}]}", high, "", []string{over}},
-		"the cluster's class, which is": {"scopeSelector: {matchExpressions: [{scopeName: PriorityClass, operator: DoesNotExist}]}", asking, "", nil}, // not known
+		"none":                         {"", asking, "", []string{over}},
+		"terminating":                  {"scopes: [Terminating]", bounded, "", []string{over}},
+		"terminating, others":          {"scopes: [Terminating]", asking, "", nil},
+		"not terminating":              {"scopes: [NotTerminating]", asking, "", []string{over}},
+		"best effort":                  {"scopes: [BestEffort]", plain, "", []string{over}},
+		"best effort, others":          {"scopes: [BestEffort]", asking, "", nil},
+		"best effort, by default not":  {"scopes: [BestEffort]", plain, "limits: [{type: Container, defaultRequest: {cpu: 1}}]", nil},
+		"not best effort":              {"scopes: [NotBestEffort]", asking, "", []string{over}},
+		"both":                         {"scopes: [NotBestEffort, Terminating]", asking, "", nil},
+		"a class":                      {"scopeSelector: {matchExpressions: [{scopeName: PriorityClass, operator: In, values: [high]}]}", high, "", []string{over}},
+		"another class":                {"scopeSelector: {matchExpressions: [{scopeName: PriorityClass, operator: In, values: [low]}]}", high, "", nil},
+		"not a class":                  {"scopeSelector: {matchExpressions: [{scopeName: PriorityClass, operator: NotIn, values: [low]}]}", high, "", []string{over}},
+		"the cluster's class, unknown": {"scopeSelector: {matchExpressions: [{scopeName: PriorityClass, operator: DoesNotExist}]}", asking, "", nil},
 	}
 	for name, tt := range tests {
 		t.Run(name, func(t *testing.T) {
@@ -69,7 +69,7 @@ func TestQuotasWithScopes(t *testing.T) {
 			q.Spec = fromYAML[corev1.ResourceQuotaSpec](t, "{"+tt.scope+"}")
 			ranges := []corev1.LimitRange{{Spec: fromYAML[corev1.LimitRangeSpec](t, "{"+tt.ranges+"}")}}
 			objects := targetOfText(t, workload("Deployment", tt.pods)).objects
-			expect(t, overQuota(q, asked(q, objects, ranges)), tt.want...)
+			expect(t, overQuota(q, quotaNeeds(q, objects, ranges)), tt.want...)
 		})
 	}
 	q := fromYAML[corev1.ResourceQuota](t, "{metadata: {name: q, namespace: ns}, spec: {hard: {requests.cpu: 1}, scopes: [Terminating]}}")
@@ -77,8 +77,8 @@ func TestQuotasWithScopes(t *testing.T) {
 	expect(t, withoutRequests(q, targetOfText(t, workload("Deployment", "activeDeadlineSeconds: 9, "+plain)).objects, nil), "does not set values required by ResourceQuota/q in namespace ns: requests.cpu of container a")
 }
 
-// TestLimitRanges finds what a LimitRange forbids of containers, of pods as a whole,
-// and of claims, those of StatefulSets too.
+// TestLimitRanges checks the limits of containers, pods, and claims, including those of
+// StatefulSets.
 func TestLimitRanges(t *testing.T) {
 	const two = `containers: [{name: a, resources: {requests: {cpu: 1}, limits: {cpu: 2}}}, {name: b, resources: {requests: {cpu: 1}, limits: {cpu: 2}}}]`
 	set := "{apiVersion: apps/v1, kind: StatefulSet, metadata: {name: db}, spec: {template: {spec: {containers: []}}, volumeClaimTemplates: [{spec: {resources: {requests: {storage: 5Gi}}}}]}}"
@@ -89,7 +89,7 @@ func TestLimitRanges(t *testing.T) {
 		"pods, too much":          {"{type: Pod, max: {cpu: 3}}", workload("Deployment", two), []string{"Deployment/web: LimitRange/l in namespace ns: the pod's cpu limit is 4, and the maximum is 3"}},
 		"pods, enough":            {"{type: Pod, max: {cpu: 4}}", workload("Deployment", two), nil},
 		"pods, too little":        {"{type: Pod, min: {cpu: 3}}", workload("Deployment", two), []string{"the pod's cpu request is 2, and the minimum is 3"}},
-		"pods, not said":          {"{type: Pod, max: {memory: 1Gi}}", workload("Deployment", two), []string{"the pod's memory limit is not set, and the maximum is 1Gi"}},
+		"pods, not set":           {"{type: Pod, max: {memory: 1Gi}}", workload("Deployment", two), []string{"the pod's memory limit is not set, and the maximum is 1Gi"}},
 		"pods, ratio":             {"{type: Pod, maxLimitRequestRatio: {cpu: 1500m}}", workload("Deployment", two), []string{"its cpu limit is 4 and its request 2, and the limit may be at most 1500m times the request"}},
 		"containers, ratio":       {"{type: Container, maxLimitRequestRatio: {cpu: 1}}", workload("Deployment", strings.Replace(two, "cpu: 2", "cpu: 1", 1)), []string{"container b: its cpu limit is 2 and its request 1"}},
 		"containers, ratio kept":  {"{type: Container, maxLimitRequestRatio: {cpu: 2}}", workload("Deployment", two), nil},
@@ -109,8 +109,8 @@ func TestLimitRanges(t *testing.T) {
 	}
 }
 
-// TestMissingKeys finds entries that ConfigMaps and Secrets do not have, which are in
-// the plan or in the cluster.
+// TestMissingKeys checks for missing keys in ConfigMaps and Secrets of the plan and of the
+// cluster.
 func TestMissingKeys(t *testing.T) {
 	const pods = `containers: [{name: a, env: [{name: A, valueFrom: {configMapKeyRef: {name: c, key: color}}}]}]`
 	const config = "{apiVersion: v1, kind: ConfigMap, metadata: {name: c}, data: {shape: round}}"
@@ -121,26 +121,26 @@ func TestMissingKeys(t *testing.T) {
 		live    map[plan.Object][]string
 		want    []string
 	}{
-		"in the chart":            {workload("Deployment", pods) + config, nil, []string{missing}},
-		"there":                   {workload("Deployment", pods) + strings.Replace(config, "shape", "color", 1), nil, nil},
-		"in the cluster":          {workload("Deployment", pods), map[plan.Object][]string{inCluster: {"shape"}}, []string{missing}},
-		"there, in the cluster":   {workload("Deployment", pods), map[plan.Object][]string{inCluster: {"color"}}, nil},
-		"nowhere":                 {workload("Deployment", pods), nil, nil}, // which is told of elsewhere
-		"optional":                {workload("Deployment", strings.Replace(pods, "key:", "optional: true, key:", 1)) + config, nil, nil},
-		"a volume":                {workload("Deployment", `containers: [], volumes: [{configMap: {name: c, items: [{key: a, path: a}, {key: shape, path: b}, {key: d, path: d}]}}]`) + config, nil, []string{"needs keys a, d of ConfigMap/c (spec.template.spec.volumes[0].configMap.name)"}},
-		"a Secret's text":         {workload("Deployment", strings.Replace(pods, "configMapKeyRef", "secretKeyRef", 1)) + "{apiVersion: v1, kind: Secret, metadata: {name: c}, stringData: {color: red}}", nil, nil},
-		"somebody may write it":   {workload("Deployment", pods) + config + "\n---\n{apiVersion: batch/v1, kind: Job, metadata: {name: x}, spec: {template: {spec: {containers: [{name: a, args: [patch, configmap/c]}]}}}}", nil, nil},
-		"nobody runs for a while": {strings.Replace(workload("Deployment", pods), "replicas: 3", "replicas: 0", 1) + config, nil, nil},
+		"in the chart":          {workload("Deployment", pods) + config, nil, []string{missing}},
+		"there":                 {workload("Deployment", pods) + strings.Replace(config, "shape", "color", 1), nil, nil},
+		"in the cluster":        {workload("Deployment", pods), map[plan.Object][]string{inCluster: {"shape"}}, []string{missing}},
+		"there, in the cluster": {workload("Deployment", pods), map[plan.Object][]string{inCluster: {"color"}}, nil},
+		"nowhere":               {workload("Deployment", pods), nil, nil}, // checkReferences reports it
+		"optional":              {workload("Deployment", strings.Replace(pods, "key:", "optional: true, key:", 1)) + config, nil, nil},
+		"a volume":              {workload("Deployment", `containers: [], volumes: [{configMap: {name: c, items: [{key: a, path: a}, {key: shape, path: b}, {key: d, path: d}]}}]`) + config, nil, []string{"needs keys a, d of ConfigMap/c (spec.template.spec.volumes[0].configMap.name)"}},
+		"a Secret's text":       {workload("Deployment", strings.Replace(pods, "configMapKeyRef", "secretKeyRef", 1)) + "{apiVersion: v1, kind: Secret, metadata: {name: c}, stringData: {color: red}}", nil, nil},
+		"somebody may write it": {workload("Deployment", pods) + config + "\n---\n{apiVersion: batch/v1, kind: Job, metadata: {name: x}, spec: {template: {spec: {containers: [{name: a, args: [patch, configmap/c]}]}}}}", nil, nil},
+		"no replicas":           {strings.Replace(workload("Deployment", pods), "replicas: 3", "replicas: 0", 1) + config, nil, nil},
 	}
 	for name, tt := range tests {
 		t.Run(name, func(t *testing.T) {
 			target := targetOfText(t, tt.objects)
-			expect(t, target.tellKeys(target.wantedKeys(), tt.live), tt.want...)
+			expect(t, target.keyWarnings(target.requiredKeys(), tt.live), tt.want...)
 		})
 	}
 }
 
-// TestIdleBudgets finds PodDisruptionBudgets that are for no pods of the plan.
+// TestIdleBudgets checks for PodDisruptionBudgets that select no pods of the plan.
 func TestIdleBudgets(t *testing.T) {
 	pdb := func(selector string) string {
 		return "{apiVersion: policy/v1, kind: PodDisruptionBudget, metadata: {name: b}, spec: {selector: " + selector + "}}\n---\n"

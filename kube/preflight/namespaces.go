@@ -17,8 +17,8 @@ import (
 	"lockstep/kube/lease"
 )
 
-// namespaces returns those of the objects in the plan, as they are in the cluster: nil if
-// missing. Those that cannot be read are omitted.
+// namespaces reads the namespaces of the objects in the plan, nil for a missing one. It omits
+// those that cannot be read.
 func (s *clusterView) namespaces(t *target) map[string]*corev1.Namespace {
 	names := map[string]bool{s.Common.Namespace: true}
 	for _, o := range t.objects {
@@ -42,8 +42,7 @@ func (s *clusterView) namespaces(t *target) map[string]*corev1.Namespace {
 	return out
 }
 
-// checkNamespaces finds namespaces that are missing and that nothing creates, and those
-// that are terminating.
+// checkNamespaces checks for terminating namespaces, and missing ones that nothing creates.
 func checkNamespaces(t *target, namespaces map[string]*corev1.Namespace, own string) (warnings, refused []plan.Warning) {
 	for _, name := range slices.Sorted(maps.Keys(namespaces)) {
 		ns := namespaces[name]
@@ -72,7 +71,7 @@ func checkNamespaces(t *target, namespaces map[string]*corev1.Namespace, own str
 			w.Message = fmt.Sprintf("%s is in namespace %s, which is created after it (%s)", o, name, incoming.at.group.ID)
 			warnings = append(warnings, w)
 		case incoming != nil:
-		case t.something(o):
+		case t.unknownBefore(o):
 			w.Message = fmt.Sprintf("%s is in namespace %s, which neither the chart nor the cluster has, so an earlier group must create it", o, name)
 			warnings = append(warnings, w)
 		default:
@@ -87,15 +86,15 @@ func since(ns *corev1.Namespace) string {
 	return ns.DeletionTimestamp.UTC().Format("2006-01-02 15:04:05 UTC")
 }
 
-// something reports whether objects before this one may create objects that no manifest
-// shows.
-func (t *target) something(o *incomingObject) bool {
-	return slices.ContainsFunc(t.objects, func(b *incomingObject) bool { return mayBringKinds(b.Object) && t.earlier(b.at, o.at) })
+// unknownBefore reports whether objects before o may create objects that are in no manifest.
+func (t *target) unknownBefore(o *incomingObject) bool {
+	return slices.ContainsFunc(t.objects, func(b *incomingObject) bool { return mayAddKinds(b.Object) && t.earlier(b.at, o.at) })
 }
 
-// CheckNamespace reports whether the namespace must be created. A missing one that will not
-// be created is an error; one that cannot be read is not. A terminating one that will be
-// created again is waited for until the session ends.
+// CheckNamespace reports whether the namespace must be created. It returns an error if the
+// namespace is missing and create is not set. It waits until a terminating namespace is gone
+// if create is set, at most until the session ends. A namespace that the user may not read
+// is assumed to exist.
 func (s *Session) CheckNamespace(create bool) (missing bool, err error) {
 	name, waited := s.Common.Namespace, ""
 	for {
@@ -111,7 +110,7 @@ func (s *Session) CheckNamespace(create bool) (missing bool, err error) {
 			return false, fmt.Errorf("read namespace %s: %w", name, err)
 		case err == nil && ns.DeletionTimestamp != nil && create && !s.Common.PlanOnly:
 		default:
-			if waited != "" && s.Lease.Kind != lease.Unavailable { // what was there of it is gone
+			if waited != "" && s.Lease.Kind != lease.Unavailable { // an old Lease was deleted with the namespace
 				s.Lease = lease.State{}
 			}
 			return apierrors.IsNotFound(err), nil
@@ -127,8 +126,8 @@ func (s *Session) CheckNamespace(create bool) (missing bool, err error) {
 	}
 }
 
-// lingering returns why a terminating namespace still exists, as far as known: its
-// remaining objects, and the finalizers that keep them.
+// lingering returns why a terminating namespace still exists: its remaining objects and
+// their finalizers, "" if unknown.
 func lingering(ns *corev1.Namespace) string {
 	var why []string
 	for _, c := range ns.Status.Conditions {

@@ -9,8 +9,9 @@ import (
 	"lockstep/kube/manifest"
 )
 
-// CheckOwners finds the objects an operation may not own: those of another release, and new
-// ones that already exist without an owner, as Helm does, which names only the first.
+// CheckOwners returns a conflict for each object that another release owns, and for each
+// object that already exists without an owner and is not in before. Helm reports only the
+// first.
 func CheckOwners(b *manifest.Builder, list, before helmkube.ResourceList) (refused []plan.Warning) {
 	had := map[plan.Object]bool{}
 	for _, r := range b.Resources(before) {
@@ -44,7 +45,7 @@ func placeOf(o plan.Object) string {
 	return "namespace " + o.Namespace
 }
 
-// OwnerWarnings name the objects a rollback takes from another release.
+// OwnerWarnings returns a warning for each object that a rollback takes from another release.
 func OwnerWarnings(b *manifest.Builder, list helmkube.ResourceList) (warnings []plan.Warning) {
 	for _, i := range list {
 		if f := b.Fact(i); f != nil && b.Scope().Taken(f.Owner) {

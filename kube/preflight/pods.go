@@ -33,8 +33,8 @@ func podsOf(o *incomingObject) (meta metav1.ObjectMeta, spec corev1.PodSpec, ok 
 	return meta, spec, convert.FromUnstructured(pods.Meta, &meta) == nil
 }
 
-// replicas is how many pods an object creates at once: 0 for a DaemonSet, which depends on
-// the nodes, and for a CronJob, which creates them later.
+// replicas returns the number of pods that an object creates at once: 0 for a DaemonSet, which
+// depends on the nodes, and for a CronJob, which creates them later.
 func replicas(o *incomingObject) int64 {
 	spec, _ := o.fields["spec"].(map[string]any)
 	number := func(field string) int64 {
@@ -55,21 +55,18 @@ func replicas(o *incomingObject) int64 {
 }
 
 // each calls do for all items in parallel and returns the results in their order.
-func each[T, R any](things []T, do func(T) []R) (all []R) {
-	found := make([][]R, len(things))
+func each[T, R any](items []T, do func(T) []R) []R {
+	found := make([][]R, len(items))
 	var wg sync.WaitGroup
-	for i, x := range things {
+	for i, x := range items {
 		wg.Go(func() { found[i] = do(x) })
 	}
 	wg.Wait()
-	for _, f := range found {
-		all = append(all, f...)
-	}
-	return all
+	return slices.Concat(found...)
 }
 
-// withDefaults sets missing requests to the limits, and the rest to the defaults of
-// LimitRanges.
+// withDefaults sets missing requests to the limits, and other missing values to the defaults
+// of LimitRanges.
 func withDefaults(spec *corev1.PodSpec, ranges []corev1.LimitRange) {
 	for _, list := range [][]corev1.Container{spec.InitContainers, spec.Containers} {
 		for i := range list {
@@ -102,10 +99,9 @@ func fill(list, from corev1.ResourceList) {
 	}
 }
 
-// outOfRange finds what LimitRanges of the namespace forbid in the pods or claims of an
-// object.
+// outOfRange returns warnings about pods or claims of an object that violate a LimitRange.
 func outOfRange(o *incomingObject, ranges []corev1.LimitRange) (found []plan.Warning) {
-	tell := func(l corev1.LimitRange, format string, args ...any) {
+	warn := func(l corev1.LimitRange, format string, args ...any) {
 		found = append(found, plan.Warning{Object: &o.Object, Message: fmt.Sprintf("%s: LimitRange/%s in namespace %s: ", o, l.Name, o.Namespace) + fmt.Sprintf(format, args...)})
 	}
 	_, spec, pods := podsOf(o)
@@ -117,20 +113,20 @@ func outOfRange(o *incomingObject, ranges []corev1.LimitRange) (found []plan.War
 			case item.Type == corev1.LimitTypeContainer && pods:
 				for _, c := range slices.Concat(spec.InitContainers, spec.Containers) {
 					outside(item, c.Resources.Requests, c.Resources.Limits, "its %s limit is %s", "its %s request is %s",
-						func(format string, args ...any) { tell(l, "container "+c.Name+": "+format, args...) })
+						func(format string, args ...any) { warn(l, "container "+c.Name+": "+format, args...) })
 				}
 			case item.Type == corev1.LimitTypePod && pods:
 				pod, all := &corev1.Pod{Spec: spec}, resources.PodResourcesOptions{}
 				outside(item, resources.PodRequests(pod, all), resources.PodLimits(pod, all), "the pod's %s limit is %s",
-					"the pod's %s request is %s", func(format string, args ...any) { tell(l, format, args...) })
+					"the pod's %s request is %s", func(format string, args ...any) { warn(l, format, args...) })
 			case item.Type == corev1.LimitTypePersistentVolumeClaim:
 				for _, claim := range claims {
-					asks := claim.Spec.Resources.Requests[corev1.ResourceStorage]
-					if most, ok := item.Max[corev1.ResourceStorage]; ok && over(asks, most) {
-						tell(l, "it requests %s of storage, and the maximum is %s", text(asks), text(most))
+					request := claim.Spec.Resources.Requests[corev1.ResourceStorage]
+					if limit, ok := item.Max[corev1.ResourceStorage]; ok && over(request, limit) {
+						warn(l, "it requests %s of storage, and the maximum is %s", text(request), text(limit))
 					}
-					if least, ok := item.Min[corev1.ResourceStorage]; ok && over(least, asks) {
-						tell(l, "it requests %s of storage, and the minimum is %s", text(asks), text(least))
+					if limit, ok := item.Min[corev1.ResourceStorage]; ok && over(limit, request) {
+						warn(l, "it requests %s of storage, and the minimum is %s", text(request), text(limit))
 					}
 				}
 			}
@@ -139,23 +135,23 @@ func outOfRange(o *incomingObject, ranges []corev1.LimitRange) (found []plan.War
 	return found
 }
 
-// outside finds limits that are too large, requests that are too small, and limits that are
-// too many times the request.
-func outside(item corev1.LimitRangeItem, requests, limits corev1.ResourceList, limitIs, requestIs string, tell func(string, ...any)) {
+// outside warns about limits above the maximum, requests below the minimum, and a too large
+// ratio of limit to request.
+func outside(item corev1.LimitRangeItem, requests, limits corev1.ResourceList, limitIs, requestIs string, warn func(string, ...any)) {
 	for _, name := range slices.Sorted(maps.Keys(item.Max)) {
 		if has, ok := limits[name]; !ok || over(has, item.Max[name]) {
-			tell(limitIs+", and the maximum is %s: no pods can be created", name, orNone(has, ok), text(item.Max[name]))
+			warn(limitIs+", and the maximum is %s: no pods can be created", name, orNone(has, ok), text(item.Max[name]))
 		}
 	}
 	for _, name := range slices.Sorted(maps.Keys(item.Min)) {
 		if has, ok := requests[name]; !ok || over(item.Min[name], has) {
-			tell(requestIs+", and the minimum is %s: no pods can be created", name, orNone(has, ok), text(item.Min[name]))
+			warn(requestIs+", and the minimum is %s: no pods can be created", name, orNone(has, ok), text(item.Min[name]))
 		}
 	}
 	for _, name := range slices.Sorted(maps.Keys(item.MaxLimitRequestRatio)) {
 		most, request, limit := item.MaxLimitRequestRatio[name], requests[name], limits[name]
 		if request.IsZero() || limit.IsZero() || limit.AsApproximateFloat64()/request.AsApproximateFloat64() > most.AsApproximateFloat64() {
-			tell("its %s limit is %s and its request %s, and the limit may be at most %s times the request: no pods can be created",
+			warn("its %s limit is %s and its request %s, and the limit may be at most %s times the request: no pods can be created",
 				name, orNone(limit, !limit.IsZero()), orNone(request, !request.IsZero()), text(most))
 		}
 	}
@@ -184,15 +180,15 @@ func over(a, b resource.Quantity) bool { return a.Cmp(b) > 0 }
 
 func text(q resource.Quantity) string { return q.String() }
 
-func orNone(q resource.Quantity, there bool) string {
-	if !there {
+func orNone(q resource.Quantity, set bool) string {
+	if !set {
 		return "not set"
 	}
 	return text(q)
 }
 
-// checkPodSecurity finds pods that the level of their namespace forbids. Exemptions and
-// mutating webhooks may still admit them, so these are warnings.
+// checkPodSecurity warns about pods that violate the level of their namespace. It does not
+// refuse, because exemptions and mutating webhooks may still admit them.
 func checkPodSecurity(t *target, namespaces map[string]*corev1.Namespace) (warnings []plan.Warning) {
 	evaluator, err := policy.NewEvaluator(policy.DefaultChecks(), nil)
 	if err != nil {

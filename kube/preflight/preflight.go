@@ -1,6 +1,6 @@
-// Package preflight makes the checks that are possible before anything is written. A
-// Session reads and checks; a Prepared is the checked plan of one operation, described
-// by Common and a Target. Packages operation, preview and view use it.
+// Package preflight makes all checks before the first write. A Session reads the cluster and
+// checks; a Prepared is the checked plan of one operation, with its options (Common) and the
+// revision that it applies (Target). Packages operation, preview and view use it.
 package preflight
 
 import (
@@ -37,8 +37,8 @@ type Common struct {
 	// Wait is a wait strategy as in R27, "ordered" where empty.
 	Wait        string
 	WaitForJobs bool
-	// SkipLeaves leaves the groups that nothing waits for unchecked, which is the
-	// letter of HIP-0025 (R21).
+	// SkipLeaves does not check the readiness of groups that nothing waits for, exactly as
+	// HIP-0025 says (R21).
 	SkipLeaves bool
 
 	Step              bool     // start paused
@@ -46,13 +46,13 @@ type Common struct {
 	HoldOnFailure     bool
 	RollbackOnFailure bool
 	NoHooks           bool
-	PlanOnly          bool // never run: the lock is not checked, and conflicts are reported instead of an error
-	// SkipPreflight skips the checks that send requests of their own: rights,
-	// references, quotas and the like.
+	PlanOnly          bool // never run: do not check the lock, and return conflicts in Refused instead of an error
+	// SkipPreflight skips the checks that send extra requests: rights, references, quotas
+	// and so on.
 	SkipPreflight bool
 
-	// Watches may be shared by operations; nil for the operation's own. Their creator
-	// closes them once all these operations are over.
+	// Watches are shared with other operations; nil for the operation's own. Their creator
+	// closes them after all these operations.
 	Watches *cluster.Watches
 
 	// Lease configures the lock of the release (R51).
@@ -61,36 +61,36 @@ type Common struct {
 	// Provided are the objects of releases that are deployed before this one; nil for none.
 	Provided *Provided
 
-	// Own is what the run has done so far, if this is an edit of it (R46), else nil.
+	// Own is the progress of the run that this is an edit of (R46), nil for other operations.
 	Own *Own
 
-	// Doing, if set, is called with each slow step of the preparation.
-	Doing func(what string)
+	// Doing, if set, is called with a description of each slow step of the preparation.
+	Doing func(step string)
 
-	// Heartbeat is the time without news after which the run reports what it waits for;
-	// 0 for never.
+	// Heartbeat is the time without events after which the run reports the objects that it
+	// waits for, 0 for never.
 	Heartbeat time.Duration
 
 	// reader caches parsed manifests, also across edits.
 	reader *documents.Reader
 }
 
-// Own is what a run has done to its release so far.
+// Own is the progress of a run that is being edited.
 type Own struct {
-	Leased   bool // it holds the release's Lease
-	Revision int  // that it created, failed once the run continues; 0 for none
+	Leased   bool // the run holds the release's Lease
+	Revision int  // created by the run and marked failed once it continues; 0 for none
 }
 
-// Makes reports whether a revision is the run's own.
-func (o *Own) Makes(revision int) bool { return o != nil && o.Revision == revision }
+// Created reports whether the run created a revision.
+func (o *Own) Created(revision int) bool { return o != nil && o.Revision == revision }
 
 const (
 	defaultTimeout   = 5 * time.Minute
 	defaultReadiness = time.Minute
 )
 
-// Complete returns the options with defaults filled in, the namespace being that
-// of the connection, and checks what can be checked without a cluster.
+// Complete returns the options with defaults filled in; namespace is that of the connection.
+// It makes the checks that need no cluster.
 func (c Common) Complete(namespace string) (Common, error) {
 	if c.reader == nil {
 		c.reader = &documents.Reader{}
@@ -112,24 +112,24 @@ func (c Common) Complete(namespace string) (Common, error) {
 		return c, err
 	}
 	if ws == helmkube.HookOnlyStrategy && c.RollbackOnFailure {
-		c.Wait = string(helmkube.StatusWatcherStrategy) // as Helm: else no failure would be seen to roll back from
+		c.Wait = string(helmkube.StatusWatcherStrategy) // as Helm does: otherwise no failure would be detected
 	}
 	return c, nil
 }
 
-// Begin reports a slow step.
-func (c Common) Begin(what string) {
+// Begin reports a slow step to Doing.
+func (c Common) Begin(step string) {
 	if c.Doing != nil {
-		c.Doing(what)
+		c.Doing(step)
 	}
 }
 
-// Within bounds what comes before the operation by its timeout (R25).
+// Within returns a context that limits the preparation by the operation's timeout (R25).
 func (c Common) Within(ctx context.Context) (context.Context, context.CancelFunc) {
 	return context.WithTimeoutCause(ctx, c.Timeout, fmt.Errorf("timed out after %s (--timeout)", c.Timeout))
 }
 
-// Strategy returns the wait strategy. The options have been completed.
+// Strategy returns the wait strategy. The options must be complete.
 func (c Common) Strategy() helmkube.WaitStrategy {
 	ws, err := WaitStrategy(c.Wait)
 	if err != nil {
@@ -138,17 +138,17 @@ func (c Common) Strategy() helmkube.WaitStrategy {
 	return ws
 }
 
-// Reader reads the manifests that the operation comes across.
+// Reader returns the operation's reader of manifests, which caches them.
 func (c Common) Reader() *documents.Reader { return c.reader }
 
-// Scope is what manifests of the release are built for.
+// Scope returns the scope for building manifests of the release.
 func (c Common) Scope(root string) manifest.Scope {
 	return manifest.Scope{Release: c.Release, Namespace: c.Namespace, Root: root}
 }
 
-// WaitStrategy reads the value of --wait.
+// WaitStrategy returns the wait strategy for a value of --wait.
 //
-// Rule R27: --wait says what is waited for.
+// Rule R27: --wait selects the objects that the run waits for.
 func WaitStrategy(s string) (helmkube.WaitStrategy, error) {
 	switch s {
 	case "", "ordered":
@@ -208,8 +208,8 @@ type Records struct{ Updated, Deleted []int }
 
 // Target is the revision that an operation applies or, in an uninstall, removes.
 type Target struct {
-	// Release is the revision as it would be stored, or is. Outputs are what its
-	// templates rendered to, which Helm's action is handed when it runs.
+	// Release is the revision as it is or would be stored. Outputs are the outputs of its
+	// templates, which are replayed when Helm's action runs.
 	Release *rel1.Release
 	Outputs charts.Outputs
 	// Tree orders its objects, nil if they are unsequenced. Record is stored with a new
@@ -219,13 +219,13 @@ type Target struct {
 	CRDs   CRDs
 	// NewNamespace is set if the namespace must be created.
 	NewNamespace bool
-	// Force takes fields over from their owners.
+	// Force takes over fields from other managers.
 	Force bool
 	// ClientSide applies on the client; Replace then replaces existing objects.
 	ClientSide, Replace bool
 }
 
-// Root returns the chart path of the target's root chart.
+// Root returns the name of the target's root chart.
 func (t Target) Root() string {
 	if t.Release == nil || t.Release.Chart == nil || t.Release.Chart.Metadata == nil {
 		return ""
@@ -239,7 +239,7 @@ type Old struct {
 	helmclient.Revision
 }
 
-// Manifest returns that of the old revision, empty if there is none.
+// Manifest returns the manifest of the old revision, "" if there is none.
 func (o Old) Manifest() string {
 	if o.Release == nil {
 		return ""
@@ -247,23 +247,23 @@ func (o Old) Manifest() string {
 	return o.Release.Manifest
 }
 
-// Session is used by the checks and the attempts of one operation. Its requests end with
-// its context.
+// Session is a connection for the checks or an attempt of one operation. Its context cancels
+// its requests.
 type Session struct {
 	Context context.Context
 	Client  *connect.Client
 	Helm    *connect.Helm
 	Common  Common
-	Lease   lease.State // of an operation that will be carried out
-	// Secrets hides the values of what was rendered and read, in errors.
+	Lease   lease.State // not set if PlanOnly
+	// Secrets masks the secret values of rendered and read releases in errors.
 	Secrets *mask.Mask
 }
 
-// CheckPatience is how long internal errors of the API server (500) are retried before
-// anything is written.
+// CheckPatience is how long requests are retried after internal errors of the API server (500)
+// during the checks.
 const CheckPatience = 15 * time.Second
 
-// Open connects to a cluster that answers.
+// Open opens a session and checks that the API server answers.
 func Open(ctx context.Context, c *connect.Client, common Common) (*Session, error) {
 	ctx = connect.WithPatience(ctx, CheckPatience)
 	s, err := NewSession(ctx, c, common, &connect.Writes{}, release.NewLedger(common.Namespace, common.Release, nil))
@@ -276,8 +276,8 @@ func Open(ctx context.Context, c *connect.Client, common Common) (*Session, erro
 	return s, nil
 }
 
-// OpenAlone returns Open for an operation that may run: it refuses a release that another run
-// has locked (R51).
+// OpenAlone is like Open, but returns a *lease.HeldError if another run has locked the release
+// (R51), unless the operation is only planned.
 func OpenAlone(ctx context.Context, c *connect.Client, common Common) (*Session, error) {
 	if !common.PlanOnly && connect.StorageDriver() == "memory" {
 		return nil, fmt.Errorf("release %s: HELM_DRIVER=memory forgets the release when this operation ends, so it could never be upgraded or uninstalled; unset HELM_DRIVER, or set it to secret, configmap or sql", common.Release)
@@ -296,8 +296,8 @@ func OpenAlone(ctx context.Context, c *connect.Client, common Common) (*Session,
 	return s, nil
 }
 
-// NewSession binds a connection to a context and sends no request. Writes are counted in
-// writes; the ledger keeps the records of the release.
+// NewSession returns a session whose requests end with ctx. It sends no request. The session
+// counts its writes in writes, and tracks the release records in the ledger.
 func NewSession(ctx context.Context, c *connect.Client, common Common, writes *connect.Writes, ledger *release.Ledger) (*Session, error) {
 	bound, err := c.Bind(connect.WithPatience(ctx, common.ReadinessTimeout), writes)
 	if err != nil {
@@ -314,18 +314,18 @@ func NewSession(ctx context.Context, c *connect.Client, common Common, writes *c
 // Releases returns Helm's storage of releases.
 func (s *Session) Releases() *storage.Storage { return s.Helm.Config.Releases }
 
-// Builder builds the objects of a chart's manifests.
+// Builder returns a builder of manifests of the chart root.
 func (s *Session) Builder(root string) *manifest.Builder {
 	return manifest.NewBuilder(s.Client, s.Helm, s.Common.reader, s.Common.Scope(root))
 }
 
-// Info names an operation on a revision.
+// Info returns the description of an operation on a revision.
 func (s *Session) Info(name string, rel *rel1.Release) event.Operation {
 	info := event.Operation{
 		Name: name, Release: s.Common.Release, Namespace: s.Common.Namespace, Context: s.Client.ContextName(),
 		Timeout: s.Common.Timeout, ReadinessTimeout: s.Common.ReadinessTimeout,
 	}
-	if s.Common.Wait != "" && s.Common.Wait != "ordered" { // only --timeout counts then, as in Helm
+	if s.Common.Wait != "" && s.Common.Wait != "ordered" { // only --timeout applies, as in Helm
 		info.ReadinessTimeout = 0
 	}
 	if rel != nil && rel.Chart != nil && rel.Chart.Metadata != nil {
@@ -336,8 +336,8 @@ func (s *Session) Info(name string, rel *rel1.Release) event.Operation {
 }
 
 // Check makes the last checks: breakpoints, rights, and the target's objects against the
-// cluster. The result includes their warnings. All conflicts are in one error, a *Refusal.
-// incoming is nil if nothing is applied.
+// cluster. It returns a copy of planned with their warnings, or a *Refusal with all
+// conflicts. incoming is nil if nothing is applied.
 func (s *Session) Check(planned *Prepared, incoming *Incoming) (*Prepared, error) {
 	s.Common.Begin("checking the plan against the cluster")
 	checked := *planned
@@ -372,20 +372,20 @@ func (s *Session) Check(planned *Prepared, incoming *Incoming) (*Prepared, error
 	return p, nil
 }
 
-// Refuse returns the error of an operation whose user may not read the release, together with
-// all other missing rights, as far as the plan is known.
-func (s *Session) Refuse(p *Prepared, incoming *Incoming, unread error) error {
+// Refuse returns a *Refusal for an operation whose user may not read the release, with all
+// missing rights for the known part of the plan. It returns readErr if none are known.
+func (s *Session) Refuse(p *Prepared, incoming *Incoming, readErr error) error {
 	p.Common.PlanOnly = false // without the release there is no plan to show
 	if err := s.checkRights(p, incoming); err != nil {
 		return err
 	}
 	if len(p.Refused) == 0 {
-		return unread
+		return readErr
 	}
 	return &Refusal{p.Info.Name, p.Refused, p.Warnings}
 }
 
-// findBreakpoints returns the ids of the groups that --break-on names (R42).
+// findBreakpoints returns the ids of the groups that match --break-on (R42).
 func findBreakpoints(texts []string, phases []event.Phase) (ids []string, err error) {
 	var groups []*plan.Group
 	for _, p := range phases {

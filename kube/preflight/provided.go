@@ -7,8 +7,8 @@ import (
 	"lockstep/kube/charts"
 )
 
-// Provided are objects that other releases bring before an operation starts (S3). Its
-// checks count them as present. Its zero value has none, and nil is one, too.
+// Provided are objects that other releases create before an operation starts (S3). The checks
+// treat them as existing. nil and the zero value are empty.
 type Provided struct {
 	objects map[plan.Object]map[string]any
 	kinds   kindSource
@@ -44,10 +44,10 @@ func (p *Provided) Has(o plan.Object) bool {
 	return ok
 }
 
-// Kinds reports whether new kinds are provided, by CRDs or perhaps by operators.
+// Kinds reports whether CRDs or operators may add kinds.
 func (p *Provided) Kinds() bool { return p != nil && (len(p.kinds.defines) > 0 || p.kinds.perhaps) }
 
-// incoming returns the provided objects, in no group and before all others.
+// incoming returns the provided objects, at a position before all groups.
 func (p *Provided) incoming() map[plan.Object]*incomingObject {
 	all := map[plan.Object]*incomingObject{}
 	if p != nil {
@@ -68,7 +68,7 @@ func (s *kindSources) addProvided(p *Provided) {
 	s.first.perhaps = s.first.perhaps || p.kinds.perhaps
 }
 
-// Provides returns the objects that an operation brings.
+// Provides returns the objects that an operation creates.
 func (p *Prepared) Provides() (*Provided, error) {
 	out := &Provided{}
 	if p.Target.NewNamespace {

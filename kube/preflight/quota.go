@@ -16,8 +16,8 @@ import (
 	"lockstep/kube/connect"
 )
 
-// checkQuotas finds requests that exceed the free quota of their namespaces or their
-// LimitRanges. Existing objects already count as used.
+// checkQuotas warns about requests that exceed the free quota or the LimitRanges of their
+// namespaces. record is set if the release record is a Secret and counts too.
 func (s *clusterView) checkQuotas(t *target, record bool) (warnings []plan.Warning) {
 	in := map[string][]*incomingObject{}
 	for _, o := range t.objects {
@@ -28,7 +28,7 @@ func (s *clusterView) checkQuotas(t *target, record bool) (warnings []plan.Warni
 	return each(slices.Sorted(maps.Keys(in)), func(namespace string) []plan.Warning {
 		var ranges []corev1.LimitRange
 		l, err := s.Client.Clientset.CoreV1().LimitRanges(namespace).List(s.Context, metav1.ListOptions{})
-		if s.seen(err, "limitranges", namespace) {
+		if s.ok(err, "limitranges", namespace) {
 			ranges = l.Items
 		}
 		var found []plan.Warning
@@ -37,25 +37,25 @@ func (s *clusterView) checkQuotas(t *target, record bool) (warnings []plan.Warni
 		}
 		quotas, err := s.Client.Clientset.CoreV1().ResourceQuotas(namespace).List(s.Context, metav1.ListOptions{})
 		if err != nil || l == nil {
-			s.seen(err, "resourcequotas", namespace)
+			s.ok(err, "resourcequotas", namespace)
 			return found
 		}
 		for _, q := range quotas.Items {
-			wants := asked(q, in[namespace], ranges)
+			needed := quotaNeeds(q, in[namespace], ranges)
 			if record && namespace == s.Common.Namespace && !scoped(q) {
-				add(wants, corev1.ResourceSecrets, resource.MustParse("1"))
-				add(wants, "count/secrets", resource.MustParse("1"))
+				add(needed, corev1.ResourceSecrets, resource.MustParse("1"))
+				add(needed, "count/secrets", resource.MustParse("1"))
 			}
-			found = append(found, overQuota(q, wants)...)
+			found = append(found, overQuota(q, needed)...)
 			found = append(found, withoutRequests(q, in[namespace], ranges)...)
 		}
 		return found
 	})
 }
 
-// asked is how much of a quota new objects need: existing ones already count as used. A
-// quota with scopes counts only pods.
-func asked(quota corev1.ResourceQuota, objects []*incomingObject, ranges []corev1.LimitRange) corev1.ResourceList {
+// quotaNeeds returns the resources of a quota that new objects need; existing ones already
+// count as used. A quota with scopes counts only pods.
+func quotaNeeds(quota corev1.ResourceQuota, objects []*incomingObject, ranges []corev1.LimitRange) corev1.ResourceList {
 	wants := corev1.ResourceList{}
 	for _, o := range objects {
 		if !o.new {
@@ -63,14 +63,14 @@ func asked(quota corev1.ResourceQuota, objects []*incomingObject, ranges []corev
 		}
 		n := replicas(o)
 		if !scoped(quota) {
-			count(wants, o)
+			addObject(wants, o)
 			for _, c := range claimsOf(o) {
-				makes := int64(1)
+				created := int64(1)
 				if o.Kind == "StatefulSet" {
-					makes = n
+					created = n
 					add(wants, corev1.ResourcePersistentVolumeClaims, *resource.NewQuantity(n, resource.DecimalSI))
 				}
-				claims(wants, c, makes)
+				addClaims(wants, c, created)
 			}
 		}
 		_, spec, ok := podsOf(o)
@@ -105,8 +105,8 @@ func add(list corev1.ResourceList, name corev1.ResourceName, q resource.Quantity
 	list[name] = sum
 }
 
-// count counts an object of a kind.
-func count(wants corev1.ResourceList, o *incomingObject) {
+// addObject adds 1 to the resources that count objects of a kind.
+func addObject(wants corev1.ResourceList, o *incomingObject) {
 	plural, _ := meta.UnsafeGuessKindToResource(o.gvk)
 	one := *resource.NewQuantity(1, resource.DecimalSI)
 	add(wants, corev1.ResourceName("count/"+plural.GroupResource().String()), one)
@@ -119,8 +119,8 @@ func count(wants corev1.ResourceList, o *incomingObject) {
 	}
 }
 
-// claims counts the storage of n claims.
-func claims(wants corev1.ResourceList, claim corev1.PersistentVolumeClaim, n int64) {
+// addClaims adds the storage of n claims.
+func addClaims(wants corev1.ResourceList, claim corev1.PersistentVolumeClaim, n int64) {
 	q := claim.Spec.Resources.Requests[corev1.ResourceStorage]
 	q.Mul(n)
 	add(wants, corev1.ResourceRequestsStorage, q)
@@ -130,7 +130,7 @@ func claims(wants corev1.ResourceList, claim corev1.PersistentVolumeClaim, n int
 	}
 }
 
-// overQuota finds resources of which a quota has too little left.
+// overQuota warns about resources of which a quota has too little left.
 func overQuota(q corev1.ResourceQuota, wants corev1.ResourceList) (found []plan.Warning) {
 	for _, name := range slices.Sorted(maps.Keys(q.Status.Hard)) {
 		hard, used, want := q.Status.Hard[name], q.Status.Used[name], wants[name]
@@ -150,7 +150,7 @@ func overQuota(q corev1.ResourceQuota, wants corev1.ResourceList) (found []plan.
 // computed are the resources that containers must set if a quota counts them.
 var computed = []corev1.ResourceName{corev1.ResourceCPU, corev1.ResourceMemory, corev1.ResourceRequestsCPU, corev1.ResourceRequestsMemory, corev1.ResourceLimitsCPU, corev1.ResourceLimitsMemory}
 
-// withoutRequests finds pods without requests or limits that a quota requires.
+// withoutRequests warns about pods without requests or limits that a quota requires.
 func withoutRequests(q corev1.ResourceQuota, objects []*incomingObject, ranges []corev1.LimitRange) (found []plan.Warning) {
 	for _, o := range objects {
 		_, spec, ok := podsOf(o)
@@ -171,7 +171,7 @@ func withoutRequests(q corev1.ResourceQuota, objects []*incomingObject, ranges [
 				if rest, limit := strings.CutPrefix(string(name), "limits."); limit {
 					list, base = c.Resources.Limits, rest
 				}
-				if _, said := list[corev1.ResourceName(base)]; !said {
+				if _, set := list[corev1.ResourceName(base)]; !set {
 					lacks = append(lacks, fmt.Sprintf("%s of container %s", name, c.Name))
 				}
 			}
@@ -184,14 +184,14 @@ func withoutRequests(q corev1.ResourceQuota, objects []*incomingObject, ranges [
 	return found
 }
 
-// keepsSecrets reports whether releases are recorded in Secrets.
+// keepsSecrets reports whether release records are Secrets.
 func keepsSecrets() bool {
 	d := connect.StorageDriver()
 	return d == "" || strings.HasPrefix(d, "secret")
 }
 
-// counts reports whether a quota counts pods of a spec with its defaults. One with scopes
-// counts only pods in all of them; known is set if all scopes are known.
+// counts reports whether a quota counts pods of a spec that has its defaults. A quota with
+// scopes counts only pods in all of them. known is false if a scope cannot be evaluated.
 func counts(q corev1.ResourceQuota, spec corev1.PodSpec) (yes, known bool) {
 	scopes := []corev1.ScopedResourceSelectorRequirement{}
 	for _, s := range q.Spec.Scopes {
@@ -226,7 +226,7 @@ func inScope(s corev1.ScopedResourceSelectorRequirement, spec corev1.PodSpec) (i
 	case corev1.ResourceQuotaScopeNotBestEffort:
 		return !bestEffort(spec), true
 	case corev1.ResourceQuotaScopePriorityClass:
-		class := spec.PriorityClassName // the cluster's own, if it is empty, nobody knows
+		class := spec.PriorityClassName // if empty, the cluster's default, which is unknown
 		switch s.Operator {
 		case corev1.ScopeSelectorOpIn:
 			return slices.Contains(s.Values, class), class != ""

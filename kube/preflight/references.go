@@ -14,8 +14,8 @@ import (
 	"lockstep/engine/refs"
 )
 
-// without is the consequence of a missing reference, by its use. Other uses do no harm.
-var without = map[refs.Use]string{
+// consequences of missing references by use. Other uses are harmless.
+var consequences = map[refs.Use]string{
 	refs.Environment: "pods cannot start without it",
 	refs.Volume:      "pods cannot start without it",
 	refs.Claim:       "pods stay pending without it",
@@ -30,8 +30,8 @@ var without = map[refs.Use]string{
 	refs.Role:        "it grants no rights until then",
 }
 
-// stops are the uses that keep pods from starting.
-var stops = []refs.Use{refs.Environment, refs.Volume, refs.Claim, refs.Account, refs.Priority, refs.Runtime}
+// blocking are the uses that keep pods from starting.
+var blocking = []refs.Use{refs.Environment, refs.Volume, refs.Claim, refs.Account, refs.Priority, refs.Runtime}
 
 // need is a reference from an object of the plan.
 type need struct {
@@ -39,48 +39,48 @@ type need struct {
 	refs.Ref
 }
 
-// place is a kind in a namespace.
-type place struct {
+// kindIn is a kind in a namespace.
+type kindIn struct {
 	kind      plan.GroupKind
 	namespace string
 }
 
-func placed(o plan.Object) place {
-	return place{plan.GroupKind{Group: o.Group, Kind: o.Kind}, o.Namespace}
+func kindInOf(o plan.Object) kindIn {
+	return kindIn{plan.GroupKind{Group: o.Group, Kind: o.Kind}, o.Namespace}
 }
 
-// checkReferences finds objects that the plan refers to and that are in neither the plan
-// nor the cluster, or come too late. Somebody else may still create them.
+// checkReferences warns about objects that the plan refers to and that are in neither the plan
+// nor the cluster, or are created too late.
 func (s *clusterView) checkReferences(t *target, waits waiting) (warnings []plan.Warning) {
 	missing, late := t.needs(waits)
-	asked := map[place]map[string]bool{}
+	names := map[kindIn]map[string]bool{}
 	for _, n := range slices.Concat(missing, late) {
-		if asked[placed(n.To)] == nil {
-			asked[placed(n.To)] = map[string]bool{}
+		if names[kindInOf(n.To)] == nil {
+			names[kindInOf(n.To)] = map[string]bool{}
 		}
-		asked[placed(n.To)][n.To.Name] = true
+		names[kindInOf(n.To)][n.To.Name] = true
 	}
-	return t.tell(missing, late, s.absent(asked))
+	return t.referenceWarnings(missing, late, s.absent(names))
 }
 
-// waiting says what the run waits for before the next group: the groups, and their Jobs.
+// waiting is set for what the run waits for before the next group: ready groups, complete Jobs.
 type waiting struct{ groups, jobs bool }
 
-// needs returns the references to look up: to objects the plan does not have, or creates later
-// than they are needed.
+// needs returns the references to look up in the cluster: to objects that are missing in the
+// plan, and to objects that the plan creates too late.
 func (t *target) needs(waits waiting) (missing, late []need) {
 	for _, o := range t.objects {
 		pods, has := refs.PodsOf(o.Object, o.fields)
 		idle := has && pods.None
 		for _, r := range refs.Of(o.Object, o.fields) {
 			n := need{o, r}
-			if r.Optional || idle || without[r.Use] == "" || always(r.To) {
+			if r.Optional || idle || consequences[r.Use] == "" || builtIn(r.To) {
 				continue
 			}
 			switch to := t.has[r.To]; {
-			case to == nil && !t.mayBring(r.To) && !issued(n):
+			case to == nil && !t.mayCreate(r.To) && !issued(n):
 				missing = append(missing, n)
-			case to != nil && slices.Contains(stops, r.Use) && has && t.earlier(o.at, to.at) && holdsUp(n, waits):
+			case to != nil && slices.Contains(blocking, r.Use) && has && t.earlier(o.at, to.at) && holdsUp(n, waits):
 				late = append(late, n)
 			}
 		}
@@ -88,15 +88,15 @@ func (t *target) needs(waits waiting) (missing, late []need) {
 	return missing, late
 }
 
-// tell reports the needs whose objects are missing.
-func (t *target) tell(missing, late []need, absent map[plan.Object]bool) (warnings []plan.Warning) {
+// referenceWarnings returns warnings about the needs whose objects are absent.
+func (t *target) referenceWarnings(missing, late []need, absent map[plan.Object]bool) (warnings []plan.Warning) {
 	for _, found := range group(missing, absent) {
 		n := found[0]
-		warnings = append(warnings, n.warn("%s %s (%s), which neither the chart nor %s has: %s", who(found, "needs", "need"), n.To, n.Path, has(n.To), without[n.Use]))
+		warnings = append(warnings, n.warn("%s %s (%s), which neither the chart nor %s has: %s", subject(found), n.To, n.Path, has(n.To), consequences[n.Use]))
 	}
 	for _, found := range group(late, absent) {
 		n := found[0]
-		warnings = append(warnings, n.warn("%s %s (%s), which is created after it (%s): %s", who(found, "needs", "need"), n.To, n.Path, t.has[n.To].at.group.ID, without[n.Use]))
+		warnings = append(warnings, n.warn("%s %s (%s), which is created after it (%s): %s", subject(found), n.To, n.Path, t.has[n.To].at.group.ID, consequences[n.Use]))
 	}
 	return warnings
 }
@@ -106,20 +106,20 @@ func (n need) warn(format string, args ...any) plan.Warning {
 	return plan.Warning{Object: &o, Message: fmt.Sprintf(format, args...)}
 }
 
-// who returns the objects of needs of one thing: "Deployment/web needs" or
+// subject returns the subject and verb of a warning: "Deployment/web needs" or
 // "Deployment/web and 2 more need".
-func who(needs []need, one, more string) string {
+func subject(needs []need) string {
 	from := map[plan.Object]bool{}
 	for _, n := range needs {
 		from[n.from.Object] = true
 	}
 	if len(from) == 1 {
-		return needs[0].from.String() + " " + one
+		return needs[0].from.String() + " needs"
 	}
-	return fmt.Sprintf("%s and %d more %s", needs[0].from, len(from)-1, more)
+	return fmt.Sprintf("%s and %d more need", needs[0].from, len(from)-1)
 }
 
-// has names the place that would contain an object.
+// has returns the namespace that would contain an object, or "the cluster".
 func has(o plan.Object) string {
 	if o.Namespace == "" {
 		return "the cluster"
@@ -127,7 +127,7 @@ func has(o plan.Object) string {
 	return "namespace " + o.Namespace
 }
 
-// group groups the needs by missing object, in the order of these objects.
+// group groups the needs of absent objects by object, sorted by the first referring object.
 func group(needs []need, absent map[plan.Object]bool) [][]need {
 	by := map[plan.Object][]need{}
 	for _, n := range needs {
@@ -142,19 +142,19 @@ func group(needs []need, absent map[plan.Object]bool) [][]need {
 	return out
 }
 
-// absent looks up objects, one request each for few names of a kind or one list, and
-// returns those that are certainly missing.
-func (s *clusterView) absent(asked map[place]map[string]bool) map[plan.Object]bool {
+// absent looks up names by kind and namespace, and returns the objects that certainly do not
+// exist.
+func (s *clusterView) absent(wanted map[kindIn]map[string]bool) map[plan.Object]bool {
 	var mu sync.Mutex
 	var wg sync.WaitGroup
 	out := map[plan.Object]bool{}
-	for p, names := range asked {
+	for p, names := range wanted {
 		wg.Go(func() {
-			there, known := s.which(p.kind, p.namespace, slices.Sorted(maps.Keys(names)))
+			exists, known := s.existing(p.kind, p.namespace, slices.Sorted(maps.Keys(names)))
 			mu.Lock()
 			defer mu.Unlock()
 			for n := range names {
-				if known && !there[n] {
+				if known && !exists[n] {
 					out[plan.Object{Group: p.kind.Group, Kind: p.kind.Kind, Namespace: p.namespace, Name: n}] = true
 				}
 			}
@@ -164,8 +164,8 @@ func (s *clusterView) absent(asked map[place]map[string]bool) map[plan.Object]bo
 	return out
 }
 
-// always reports whether Kubernetes itself creates the object, sooner or later.
-func always(o plan.Object) bool {
+// builtIn reports whether Kubernetes itself creates the object.
+func builtIn(o plan.Object) bool {
 	switch o.Kind {
 	case "ServiceAccount":
 		return o.Name == "default"
@@ -177,7 +177,7 @@ func always(o plan.Object) bool {
 	return false
 }
 
-// issued reports whether an annotation of an Ingress names an issuer of its certificate.
+// issued reports whether an annotation of an Ingress requests a certificate.
 func issued(n need) bool {
 	if n.Use != refs.TLS {
 		return false
@@ -192,7 +192,7 @@ func issued(n need) bool {
 	return false
 }
 
-// holdsUp reports whether later groups wait until the pods of an object run.
+// holdsUp reports whether later groups wait for the pods of an object.
 func holdsUp(n need, waits waiting) bool {
 	switch n.from.Kind {
 	case "Job":
@@ -205,16 +205,16 @@ func holdsUp(n need, waits waiting) bool {
 	return !n.from.hook && waits.groups
 }
 
-// wantedKeys returns the references to entries of ConfigMaps and Secrets without which pods do
-// not start, except entries that somebody else may write.
-func (t *target) wantedKeys() (out []need) {
+// requiredKeys returns the references to keys of ConfigMaps and Secrets that pods need to
+// start, except to objects that others may create.
+func (t *target) requiredKeys() (out []need) {
 	for _, o := range t.objects {
 		pods, has := refs.PodsOf(o.Object, o.fields)
 		if !has || pods.None {
 			continue
 		}
 		for _, r := range refs.Of(o.Object, o.fields) {
-			if len(r.Keys) > 0 && !r.Optional && !t.mayBring(r.To) {
+			if len(r.Keys) > 0 && !r.Optional && !t.mayCreate(r.To) {
 				out = append(out, need{o, r})
 			}
 		}
@@ -222,10 +222,10 @@ func (t *target) wantedKeys() (out []need) {
 	return out
 }
 
-// checkKeys finds entries that are missing in existing or planned ConfigMaps and Secrets
-// and without which pods do not start. Missing objects are left to checkReferences.
+// checkKeys warns about missing keys in existing or planned ConfigMaps and Secrets that pods
+// need to start. checkReferences warns about missing objects.
 func (s *clusterView) checkKeys(t *target) (warnings []plan.Warning) {
-	needs := t.wantedKeys()
+	needs := t.requiredKeys()
 	var inCluster []plan.Object
 	for _, n := range needs {
 		if t.has[n.To] == nil && n.To.Namespace != s.empty && !slices.Contains(inCluster, n.To) {
@@ -233,17 +233,17 @@ func (s *clusterView) checkKeys(t *target) (warnings []plan.Warning) {
 		}
 	}
 	live := map[plan.Object][]string{}
-	for _, o := range inCluster[:min(len(inCluster), mostRead)] {
+	for _, o := range inCluster[:min(len(inCluster), maxKeyReads)] {
 		if keys, known := s.keysOf(o); known {
 			live[o] = keys
 		}
 	}
-	return t.tellKeys(needs, live)
+	return t.keyWarnings(needs, live)
 }
 
-// mostRead is how many ConfigMaps and Secrets are read for their entries: one by one,
-// because a list would transfer all their data.
-const mostRead = 20
+// maxKeyReads limits the number of ConfigMaps and Secrets that are read for their keys. They
+// are read one by one, because a list would transfer all their data.
+const maxKeyReads = 20
 
 // keysOf returns the keys of a ConfigMap or Secret in the cluster, if it exists.
 func (s *clusterView) keysOf(o plan.Object) (keys []string, known bool) {
@@ -251,7 +251,7 @@ func (s *clusterView) keysOf(o plan.Object) (keys []string, known bool) {
 	if o.Kind == "Secret" {
 		secret, err := core.Secrets(o.Namespace).Get(s.Context, o.Name, metav1.GetOptions{})
 		if err != nil {
-			return nil, false // that is told with the others that are not there, or not to be seen
+			return nil, false // checkReferences reports it
 		}
 		for k := range secret.Data {
 			keys = append(keys, k)
@@ -271,8 +271,9 @@ func (s *clusterView) keysOf(o plan.Object) (keys []string, known bool) {
 	return keys, true
 }
 
-// tellKeys reports the missing entries. A live object may have entries from others.
-func (t *target) tellKeys(needs []need, live map[plan.Object][]string) (warnings []plan.Warning) {
+// keyWarnings returns warnings about missing keys. Only the manifest of a new object counts;
+// a live one may have more keys.
+func (t *target) keyWarnings(needs []need, live map[plan.Object][]string) (warnings []plan.Warning) {
 	for _, n := range needs {
 		keys, known := live[n.To]
 		if to := t.has[n.To]; to != nil && to.new {
@@ -282,7 +283,7 @@ func (t *target) tellKeys(needs []need, live map[plan.Object][]string) (warnings
 		if !known || len(missing) == 0 {
 			continue
 		}
-		warnings = append(warnings, n.warn("%s needs %s of %s (%s), which is missing there: %s", n.from, listed(missing), n.To, n.Path, without[n.Use]))
+		warnings = append(warnings, n.warn("%s needs %s of %s (%s), which is missing there: %s", n.from, listed(missing), n.To, n.Path, consequences[n.Use]))
 	}
 	return warnings
 }

@@ -10,8 +10,8 @@ import (
 	"lockstep/kube/charts"
 )
 
-// targetOfText returns a target of the objects of a text, in groups; those annotated
-// as hooks run before. The cluster has none of them.
+// targetOfText returns a target with the objects of a text, in groups, and hooks before them.
+// All objects are new.
 func targetOfText(t *testing.T, text string) *target {
 	t.Helper()
 	docs, _, err := charts.Parse(strings.ReplaceAll("---\n"+text, "---\n", "---\n# Source: c/templates/x.yaml\n"), "c")
@@ -54,8 +54,8 @@ spec: {template: {spec: {containers: [{name: a, envFrom: [{secretRef: {name: wan
 ---
 `
 
-// TestMissingReferences finds what nobody brings, once for each thing, and keeps
-// silent where somebody in the plan is likely to bring it.
+// TestMissingReferences: there is one warning per missing object, and none if something in the
+// plan is likely to create it.
 func TestMissingReferences(t *testing.T) {
 	tests := map[string]struct{ objects, want string }{
 		"a Secret":                {mounts, "Deployment/web needs Secret/wanted (spec.template.spec.containers[0].envFrom[0].secretRef.name), which neither the chart nor namespace ns has: pods cannot start without it"},
@@ -77,7 +77,7 @@ func TestMissingReferences(t *testing.T) {
 		"a label does not":        {mounts + "{apiVersion: v1, kind: Service, metadata: {name: x, labels: {app: wanted}}}", "Secret/wanted"},
 		"who may create Secrets":  {mounts + "{apiVersion: rbac.authorization.k8s.io/v1, kind: Role, metadata: {name: x}, rules: [{apiGroups: [''], resources: [secrets], verbs: [get, create]}]}", ""},
 		"who may read Secrets":    {mounts + "{apiVersion: rbac.authorization.k8s.io/v1, kind: Role, metadata: {name: x}, rules: [{apiGroups: [''], resources: [secrets], verbs: [get]}]}", "Secret/wanted"},
-		"what Kubernetes makes":   {"{apiVersion: v1, kind: Pod, metadata: {name: x}, spec: {serviceAccountName: default, priorityClassName: system-node-critical, volumes: [{configMap: {name: kube-root-ca.crt}}]}}", ""},
+		"built in":                {"{apiVersion: v1, kind: Pod, metadata: {name: x}, spec: {serviceAccountName: default, priorityClassName: system-node-critical, volumes: [{configMap: {name: kube-root-ca.crt}}]}}", ""},
 		"classes":                 {"{apiVersion: v1, kind: Pod, metadata: {name: x}, spec: {priorityClassName: high}}", "Pod/x needs PriorityClass/high (spec.priorityClassName), which neither the chart nor the cluster has: no pods can be created without it"},
 		"certificate":             {"{apiVersion: networking.k8s.io/v1, kind: Ingress, metadata: {name: x}, spec: {tls: [{secretName: wanted}]}}", "Ingress/x needs Secret/wanted (spec.tls[0].secretName)"},
 		"certificate to be made":  {"{apiVersion: networking.k8s.io/v1, kind: Ingress, metadata: {name: x, annotations: {cert-manager.io/cluster-issuer: le}}, spec: {tls: [{secretName: wanted}]}}", ""},
@@ -93,11 +93,11 @@ func TestMissingReferences(t *testing.T) {
 			for _, n := range slices.Concat(missing, late) {
 				absent[n.To] = true
 			}
-			found := target.tell(missing, late, absent)
+			found := target.referenceWarnings(missing, late, absent)
 			if tt.want == "" && len(found) > 0 || tt.want != "" && (len(found) != 1 || !strings.Contains(found[0].Message, tt.want)) {
 				t.Errorf("found %v, want %q", found, tt.want)
 			}
-			if found = target.tell(missing, late, nil); len(found) > 0 {
+			if found = target.referenceWarnings(missing, late, nil); len(found) > 0 {
 				t.Errorf("where the cluster has everything: %v", found)
 			}
 		})

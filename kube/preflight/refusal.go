@@ -8,14 +8,14 @@ import (
 	"lockstep/engine/plan"
 )
 
-// Refusal is the error with all reasons why an operation cannot run. Nothing was written.
+// Refusal is an error with all conflicts that prevent an operation. Nothing was written.
 type Refusal struct {
 	Operation string
 	// Because has at least one entry; Warnings are the other findings.
 	Because, Warnings []plan.Warning
 }
 
-// Hidden returns the refusal with secret values hidden.
+// Hidden returns a copy with secret values masked by hide.
 func (r *Refusal) Hidden(hide func(string) string) error {
 	hidden := *r
 	hidden.Because, hidden.Warnings = slices.Clone(r.Because), slices.Clone(r.Warnings)
@@ -27,7 +27,7 @@ func (r *Refusal) Hidden(hide func(string) string) error {
 	return &hidden
 }
 
-// Error has a line for each reason.
+// Error returns one line per conflict.
 func (r *Refusal) Error() string {
 	lines := []string{fmt.Sprintf("%s: %d conflicts, nothing was written:", r.Operation, len(r.Because))}
 	for _, w := range r.Because {

@@ -13,8 +13,8 @@ import (
 	"lockstep/kube/rights"
 )
 
-// rightsFor returns the rights an operation needs for its plan. Kinds the cluster does not have
-// yet are skipped. incoming may be nil.
+// rightsFor returns the rights that an operation needs for its plan, without kinds that the
+// cluster does not have yet. incoming may be nil.
 func (s *Session) rightsFor(p *Prepared, incoming *Incoming) (rights.Set, error) {
 	mapper, err := s.Client.Getter.ToRESTMapper()
 	if err != nil {
@@ -25,7 +25,7 @@ func (s *Session) rightsFor(p *Prepared, incoming *Incoming) (rights.Set, error)
 		RollbackOnFailure: p.Common.RollbackOnFailure, ClientSide: p.Target.ClientSide, Replace: p.Target.Replace,
 		Unlocked: p.Lease.Kind == lease.Unavailable, Phases: p.Phases, Updated: p.Records.Updated, Deleted: p.Records.Deleted,
 		Back:     max(p.Info.ToRevision, p.Info.PreviousRevision),
-		Presence: incoming.there(), Resource: func(kind schema.GroupKind) (schema.GroupResource, bool) { return ResourceOf(mapper, kind) },
+		Presence: incoming.presences(), Resource: func(kind schema.GroupKind) (schema.GroupResource, bool) { return ResourceOf(mapper, kind) },
 	}.Rights(), nil
 }
 
@@ -38,8 +38,8 @@ func ResourceOf(mapper meta.RESTMapper, kind schema.GroupKind) (schema.GroupReso
 	return m.Resource.GroupResource(), true
 }
 
-// there reports which incoming objects exist in the cluster.
-func (b *Incoming) there() map[plan.Object]rights.Presence {
+// presences returns the presence of each incoming object.
+func (b *Incoming) presences() map[plan.Object]rights.Presence {
 	out := map[plan.Object]rights.Presence{}
 	if b == nil {
 		return out
@@ -59,16 +59,15 @@ func (b *Incoming) there() map[plan.Object]rights.Presence {
 	return out
 }
 
-// checkRights checks that the user may carry out the plan. It comes last, because asking is
-// itself a request to the API server. Rights the cluster does not report on count as
-// granted.
+// checkRights checks that the user has the rights for the plan. Missing ones are added to
+// p.Refused or, if the operation is only planned, to p.Warnings.
 func (s *Session) checkRights(p *Prepared, incoming *Incoming) error {
 	all, err := s.rightsFor(p, incoming)
 	if err != nil {
 		return err
 	}
 	missing, optional := rights.Set{}, rights.Set{}
-	for r, names := range lacking(s.Context, s.Client, all) {
+	for r, names := range missingRights(s.Context, s.Client, all) {
 		if r.Optional() {
 			optional[r] = names
 		} else {
@@ -85,7 +84,7 @@ func (s *Session) checkRights(p *Prepared, incoming *Incoming) error {
 		return nil
 	}
 	lack := plan.Warning{Message: fmt.Sprintf("%s lacks permissions: %s", user(s.Context, s.Client), missing)}
-	if p.Common.PlanOnly { // somebody else may carry it out
+	if p.Common.PlanOnly { // another user may run it
 		p.Warnings = append(p.Warnings, lack)
 	} else {
 		p.Refused = append(p.Refused, lack)

@@ -13,16 +13,16 @@ import (
 	"lockstep/engine/plan"
 )
 
-// wish is a claim in the plan.
-type wish struct {
+// storageClaim is a claim in the plan.
+type storageClaim struct {
 	from  *incomingObject
-	class string // empty for that of the cluster
+	class string // "" for the cluster's default
 	path  string
 }
 
-// wishes returns the claims that will be created, except those that name a volume or ask for no
-// class.
-func (t *target) wishes() (out []wish) {
+// storageClaims returns the claims that will be created, except those with a volume name or
+// with an explicitly empty class.
+func (t *target) storageClaims() (out []storageClaim) {
 	add := func(o *incomingObject, claim any, path string) {
 		m, _ := claim.(map[string]any)
 		spec, _ := m["spec"].(map[string]any)
@@ -33,7 +33,7 @@ func (t *target) wishes() (out []wish) {
 		if spec == nil || spec["volumeName"] != nil || named && class == "" {
 			return
 		}
-		out = append(out, wish{o, class, path})
+		out = append(out, storageClaim{o, class, path})
 	}
 	for _, o := range t.objects {
 		switch {
@@ -50,15 +50,15 @@ func (t *target) wishes() (out []wish) {
 	return out
 }
 
-// checkStorage finds claims whose StorageClass is in neither the plan nor the cluster, with
-// no volume of that class, and claims of the default class if there is none.
+// checkStorage warns about claims whose StorageClass is in neither the plan nor the cluster
+// and has no volumes, and about claims of the default class if there is none.
 func (s *clusterView) checkStorage(t *target) (warnings []plan.Warning) {
-	wishes := t.wishes()
-	if len(wishes) == 0 {
+	claims := t.storageClaims()
+	if len(claims) == 0 {
 		return nil
 	}
 	l, err := s.Client.Clientset.StorageV1().StorageClasses().List(s.Context, metav1.ListOptions{})
-	if !s.seen(err, "storageclasses.storage.k8s.io", "") {
+	if !s.ok(err, "storageclasses.storage.k8s.io", "") {
 		return nil
 	}
 	known := map[string]bool{}
@@ -73,14 +73,14 @@ func (s *clusterView) checkStorage(t *target) (warnings []plan.Warning) {
 			known[""] = known[""] || isDefault(annotations)
 		}
 	}
-	wishes = slices.DeleteFunc(wishes, func(w wish) bool {
-		return known[w.class] || w.class != "" && t.mayBring(plan.Object{Group: storagev1.GroupName, Kind: "StorageClass", Name: w.class})
+	claims = slices.DeleteFunc(claims, func(w storageClaim) bool {
+		return known[w.class] || w.class != "" && t.mayCreate(plan.Object{Group: storagev1.GroupName, Kind: "StorageClass", Name: w.class})
 	})
-	if len(wishes) == 0 || !s.volumeClasses(t, known) {
+	if len(claims) == 0 || !s.volumeClasses(t, known) {
 		return nil
 	}
 	warned := map[string]bool{}
-	for _, w := range wishes {
+	for _, w := range claims {
 		if known[w.class] || warned[w.class+"/"+w.from.String()] {
 			continue
 		}
@@ -98,11 +98,11 @@ func isDefault(annotations map[string]string) bool {
 	return annotations["storageclass.kubernetes.io/is-default-class"] == "true" || annotations["storageclass.beta.kubernetes.io/is-default-class"] == "true"
 }
 
-// volumeClasses adds the classes of existing and planned volumes: a volume created by hand
-// needs no StorageClass. It reports whether they could be read.
+// volumeClasses adds the classes of available and planned volumes, which need no StorageClass
+// object. It reports whether the volumes could be read.
 func (s *clusterView) volumeClasses(t *target, known map[string]bool) bool {
 	l, err := s.Client.Clientset.CoreV1().PersistentVolumes().List(s.Context, metav1.ListOptions{})
-	if !s.seen(err, "persistentvolumes", "") {
+	if !s.ok(err, "persistentvolumes", "") {
 		return false
 	}
 	for _, v := range l.Items {

@@ -11,7 +11,7 @@ import (
 	"lockstep/kube/manifest"
 )
 
-// checkVersions finds objects in deprecated API versions.
+// checkVersions warns about objects in deprecated API versions.
 func (s *clusterView) checkVersions(t *target) (warnings []plan.Warning) {
 	var kinds []schema.GroupVersionKind
 	of := map[schema.GroupVersionKind][]*incomingObject{}
@@ -28,22 +28,22 @@ func (s *clusterView) checkVersions(t *target) (warnings []plan.Warning) {
 		return nil
 	}
 	version, err := s.Client.Clientset.Discovery().ServerVersion()
-	if !s.seen(err, "the version of the API server", "") {
+	if !s.ok(err, "the version of the API server", "") {
 		return nil
 	}
 	major, minor := number(version.Major), number(version.Minor)
 	for _, gvk := range kinds {
 		l, _ := manifest.LifecycleOf(gvk)
 		reached := func(a, b int) bool { return major > a || major == a && minor >= b }
-		if !reached(l.DeprecatedMajor, l.DeprecatedMinor) || l.RemovedMajor > 0 && reached(l.RemovedMajor, l.RemovedMinor) { // which is an error
+		if !reached(l.DeprecatedMajor, l.DeprecatedMinor) || l.RemovedMajor > 0 && reached(l.RemovedMajor, l.RemovedMinor) { // CheckKinds refuses removed ones
 			continue
 		}
-		first, which := of[gvk][0], "is"
+		first, verb := of[gvk][0], "is"
 		name := first.String()
 		if more := len(of[gvk]) - 1; more > 0 {
-			name, which = fmt.Sprintf("%s and %d more", name, more), "are"
+			name, verb = fmt.Sprintf("%s and %d more", name, more), "are"
 		}
-		text := fmt.Sprintf("%s %s version %s, deprecated since Kubernetes %d.%d", name, which, gvk.GroupVersion(), l.DeprecatedMajor, l.DeprecatedMinor)
+		text := fmt.Sprintf("%s %s version %s, deprecated since Kubernetes %d.%d", name, verb, gvk.GroupVersion(), l.DeprecatedMajor, l.DeprecatedMinor)
 		if l.RemovedMajor > 0 {
 			text += fmt.Sprintf(" and removed in %d.%d", l.RemovedMajor, l.RemovedMinor)
 		}
@@ -52,7 +52,7 @@ func (s *clusterView) checkVersions(t *target) (warnings []plan.Warning) {
 	return warnings
 }
 
-// number reads a part of a version, "33+" for instance.
+// number parses a part of a version, such as "33+". It returns 0 for invalid text.
 func number(s string) int {
 	n, err := strconv.Atoi(strings.TrimRight(s, "+"))
 	if err != nil {

@@ -16,21 +16,20 @@ import (
 	"lockstep/engine/plan"
 )
 
-// clusterView reads the cluster for the checks. Kinds the user may not read are skipped
-// and named in one line.
+// clusterView reads the cluster for the checks. It skips kinds that the user may not read, and
+// collects them for one warning.
 type clusterView struct {
 	*Session
 	mapper meta.RESTMapper
-	// empty is the namespace if it does not exist yet.
-	empty string
+	empty  string // a namespace that does not exist yet
 
-	mu     sync.Mutex
-	unseen []string
+	mu         sync.Mutex
+	unreadable []string
 }
 
-// seen reports whether a request was answered, and records what could not be read, in a
-// namespace or "".
-func (s *clusterView) seen(err error, what, namespace string) bool {
+// ok reports whether a read request succeeded. If not, it records what could not be read, in
+// a namespace or "".
+func (s *clusterView) ok(err error, what, namespace string) bool {
 	if err == nil {
 		return true
 	}
@@ -39,77 +38,75 @@ func (s *clusterView) seen(err error, what, namespace string) bool {
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.Context.Err() == nil && !slices.Contains(s.unseen, what) {
-		s.unseen = append(s.unseen, what)
+	if s.Context.Err() == nil && !slices.Contains(s.unreadable, what) {
+		s.unreadable = append(s.unreadable, what)
 	}
 	return false
 }
 
-// unchecked names what could not be read, if anything.
+// unchecked returns a warning about all failed reads, nil if there were none.
 func (s *clusterView) unchecked() (warnings []plan.Warning) {
-	if len(s.unseen) == 0 {
+	if len(s.unreadable) == 0 {
 		return nil
 	}
-	slices.Sort(s.unseen)
-	return []plan.Warning{{Message: "not checked, because this user may not read it or it does not answer: " + strings.Join(s.unseen, ", ")}}
+	slices.Sort(s.unreadable)
+	return []plan.Warning{{Message: "not checked, because this user may not read it or it does not answer: " + strings.Join(s.unreadable, ", ")}}
 }
 
-// worthListing is the number of names from which one list is sent instead of a get for
-// each.
+// worthListing is the number of names from which one list request replaces a get for each.
 const worthListing = 4
 
-// which returns the names of a kind that exist in a namespace or in cluster scope; known is
-// false if the cluster does not say.
-func (s *clusterView) which(kind plan.GroupKind, namespace string, names []string) (there map[string]bool, known bool) {
-	there = map[string]bool{}
+// existing returns which names of a kind exist in a namespace or in cluster scope. known is
+// false if the request fails or the kind is unknown.
+func (s *clusterView) existing(kind plan.GroupKind, namespace string, names []string) (exists map[string]bool, known bool) {
 	if namespace != "" && namespace == s.empty {
-		return there, true
+		return nil, true
 	}
 	mapping, err := s.mapper.RESTMapping(schema.GroupKind{Group: kind.Group, Kind: kind.Kind})
 	if err != nil {
-		return nil, false // a kind that is still to come, or its own fault
+		return nil, false // the kind may be defined later; CheckKinds reports it
 	}
 	client, err := s.Client.Metadata.Resource(mapping.Resource).Namespace(namespace), error(nil)
 	if len(names) >= worthListing {
-		there, err = s.list(client)
+		exists, err = s.list(client)
 	}
-	if len(names) < worthListing || apierrors.IsForbidden(err) { // those of these names may be allowed
-		there, err = s.get(client, names)
+	if len(names) < worthListing || apierrors.IsForbidden(err) { // a Role may grant get by name
+		exists, err = s.get(client, names)
 	}
-	return there, s.seen(err, mapping.Resource.GroupResource().String(), namespace)
+	return exists, s.ok(err, mapping.Resource.GroupResource().String(), namespace)
 }
 
-// list returns the existing objects.
-func (s *clusterView) list(client metadata.ResourceInterface) (there map[string]bool, err error) {
-	there = map[string]bool{}
+// list returns the names of all objects.
+func (s *clusterView) list(client metadata.ResourceInterface) (exists map[string]bool, err error) {
+	exists = map[string]bool{}
 	for opts := (metav1.ListOptions{Limit: 1000}); ; {
 		l, err := client.List(s.Context, opts)
 		if err != nil {
 			return nil, err
 		}
 		for _, o := range l.Items {
-			there[o.Name] = true
+			exists[o.Name] = true
 		}
 		if opts.Continue = l.Continue; opts.Continue == "" {
-			return there, nil
+			return exists, nil
 		}
 	}
 }
 
-// get returns the named objects that exist. It stops at the first that may not be read.
-func (s *clusterView) get(client metadata.ResourceInterface, names []string) (there map[string]bool, err error) {
-	there = map[string]bool{}
+// get returns which of the names exist. It stops at the first one that cannot be read.
+func (s *clusterView) get(client metadata.ResourceInterface, names []string) (exists map[string]bool, err error) {
+	exists = map[string]bool{}
 	for _, n := range names {
 		_, err := client.Get(s.Context, n, metav1.GetOptions{})
 		if err != nil && !apierrors.IsNotFound(err) {
 			return nil, err
 		}
-		there[n] = err == nil
+		exists[n] = err == nil
 	}
-	return there, nil
+	return exists, nil
 }
 
-// namespace returns a namespace of the cluster, nil if there is none.
+// namespace reads a namespace, nil if it does not exist. known is false if that failed.
 func (s *clusterView) namespace(name string) (ns *corev1.Namespace, known bool) {
 	if name == s.empty {
 		return nil, true
@@ -118,7 +115,7 @@ func (s *clusterView) namespace(name string) (ns *corev1.Namespace, known bool) 
 	if apierrors.IsNotFound(err) {
 		return nil, true
 	}
-	if !s.seen(err, fmt.Sprintf("namespace %s", name), "") {
+	if !s.ok(err, fmt.Sprintf("namespace %s", name), "") {
 		return nil, false
 	}
 	return ns, true

@@ -19,7 +19,7 @@ import (
 	"lockstep/engine/plan"
 )
 
-// webhook is a webhook of the cluster that fails closed.
+// webhook is an admission webhook with failurePolicy Fail.
 type webhook struct {
 	name              string
 	rules             []admissionv1.RuleWithOperations
@@ -27,8 +27,8 @@ type webhook struct {
 	service           types.NamespacedName
 }
 
-// checkWebhooks finds webhooks without endpoints: objects they must admit are refused until
-// they answer.
+// checkWebhooks warns about webhooks without endpoints: the API server refuses the objects that
+// they must admit.
 func (s *clusterView) checkWebhooks(t *target, namespaces map[string]*corev1.Namespace) (warnings []plan.Warning) {
 	type call struct {
 		webhook
@@ -37,7 +37,7 @@ func (s *clusterView) checkWebhooks(t *target, namespaces map[string]*corev1.Nam
 	calls := map[types.NamespacedName]call{}
 	for _, w := range s.webhooks() {
 		for _, o := range t.objects {
-			if _, asked := calls[w.service]; asked && len(calls[w.service].about) > 0 && calls[w.service].name != w.name || !s.intercepts(w, o, t, namespaces) {
+			if _, found := calls[w.service]; found && len(calls[w.service].about) > 0 && calls[w.service].name != w.name || !s.intercepts(w, o, t, namespaces) {
 				continue
 			}
 			c := calls[w.service]
@@ -53,16 +53,16 @@ func (s *clusterView) checkWebhooks(t *target, namespaces map[string]*corev1.Nam
 		if !s.dead(service) {
 			return nil
 		}
-		which := c.about[0].String()
+		subject := c.about[0].String()
 		if more := len(c.about) - 1; more > 0 {
-			which = fmt.Sprintf("%s and %d more", which, more)
+			subject = fmt.Sprintf("%s and %d more", subject, more)
 		}
 		return []plan.Warning{{Object: &c.about[0].Object, Message: fmt.Sprintf("webhook %s must admit %s, but Service/%s in namespace %s has no endpoints: the API server will refuse these objects",
-			c.name, which, service.Name, service.Namespace)}}
+			c.name, subject, service.Name, service.Namespace)}}
 	})
 }
 
-// webhooks returns the relevant ones: with failurePolicy Fail, behind a Service, and without
+// webhooks returns the webhooks with failurePolicy Fail and a Service, except those with
 // conditions, which only the API server can evaluate.
 func (s *clusterView) webhooks() (out []webhook) {
 	add := func(w webhook, policy *admissionv1.FailurePolicyType, service *admissionv1.ServiceReference, conditions []admissionv1.MatchCondition) {
@@ -73,7 +73,7 @@ func (s *clusterView) webhooks() (out []webhook) {
 	}
 	api := s.Client.Clientset.AdmissionregistrationV1()
 	mutating, err := api.MutatingWebhookConfigurations().List(s.Context, metav1.ListOptions{})
-	if s.seen(err, "mutatingwebhookconfigurations.admissionregistration.k8s.io", "") {
+	if s.ok(err, "mutatingwebhookconfigurations.admissionregistration.k8s.io", "") {
 		for _, c := range mutating.Items {
 			for _, w := range c.Webhooks {
 				add(webhook{name: w.Name, rules: w.Rules, namespace: w.NamespaceSelector, object: w.ObjectSelector}, w.FailurePolicy, w.ClientConfig.Service, w.MatchConditions)
@@ -81,7 +81,7 @@ func (s *clusterView) webhooks() (out []webhook) {
 		}
 	}
 	validating, err := api.ValidatingWebhookConfigurations().List(s.Context, metav1.ListOptions{})
-	if s.seen(err, "validatingwebhookconfigurations.admissionregistration.k8s.io", "") {
+	if s.ok(err, "validatingwebhookconfigurations.admissionregistration.k8s.io", "") {
 		for _, c := range validating.Items {
 			for _, w := range c.Webhooks {
 				add(webhook{name: w.Name, rules: w.Rules, namespace: w.NamespaceSelector, object: w.ObjectSelector}, w.FailurePolicy, w.ClientConfig.Service, w.MatchConditions)
@@ -91,29 +91,28 @@ func (s *clusterView) webhooks() (out []webhook) {
 	return out
 }
 
-// intercepts reports whether a webhook is called when an object is created, as far as
-// known.
+// intercepts reports whether the API server calls a webhook when it creates an object.
 func (s *clusterView) intercepts(w webhook, o *incomingObject, t *target, namespaces map[string]*corev1.Namespace) bool {
 	mapping, err := s.mapper.RESTMapping(schema.GroupKind{Group: o.gvk.Group, Kind: o.gvk.Kind}, o.gvk.Version)
-	if err != nil || !o.new || o.gvk.Group == admissionv1.GroupName { // webhooks are never asked about themselves
+	if err != nil || !o.new || o.gvk.Group == admissionv1.GroupName { // webhooks are not called for webhook configurations
 		return false
 	}
-	asked := slices.ContainsFunc(w.rules, func(r admissionv1.RuleWithOperations) bool {
+	matched := slices.ContainsFunc(w.rules, func(r admissionv1.RuleWithOperations) bool {
 		return slices.ContainsFunc(r.Operations, func(op admissionv1.OperationType) bool {
 			return op == admissionv1.Create || op == admissionv1.OperationAll
 		}) &&
 			anyOf(r.APIGroups, o.gvk.Group) && anyOf(r.APIVersions, o.gvk.Version) && (anyOf(r.Resources, mapping.Resource.Resource) || slices.Contains(r.Resources, "*/*")) &&
 			(r.Scope == nil || *r.Scope == admissionv1.AllScopes || (*r.Scope == admissionv1.NamespacedScope) == (mapping.Scope.Name() == meta.RESTScopeNameNamespace))
 	})
-	if !asked {
+	if !matched {
 		return false
 	}
 	own := o.labels()
 	return selects(w.object, own) && s.inSelected(w, o, own, t, namespaces)
 }
 
-// inSelected reports whether an object is in a namespace the webhook selects; cluster-
-// scoped objects other than namespaces always are.
+// inSelected reports whether the webhook selects the namespace of an object. It returns true
+// for cluster-scoped objects other than namespaces.
 func (s *clusterView) inSelected(w webhook, o *incomingObject, own labels.Set, t *target, namespaces map[string]*corev1.Namespace) bool {
 	switch {
 	case o.Kind == "Namespace" && o.Object.Group == "":
@@ -126,15 +125,15 @@ func (s *clusterView) inSelected(w webhook, o *incomingObject, own labels.Set, t
 	if _, known := namespaces[o.Namespace]; !known {
 		return false
 	}
-	all := labels.Set{"kubernetes.io/metadata.name": o.Namespace, "name": o.Namespace} // what --create-namespace gives it
+	all := labels.Set{"kubernetes.io/metadata.name": o.Namespace, "name": o.Namespace} // set by --create-namespace
 	if namespaces[o.Namespace] != nil {
 		delete(all, "name")
 	}
 	return selects(w.namespace, labels.Merge(all, t.labelsOf(o.Namespace, namespaces)))
 }
 
-func anyOf(list []string, what string) bool {
-	return slices.Contains(list, "*") || slices.Contains(list, what)
+func anyOf(list []string, value string) bool {
+	return slices.Contains(list, "*") || slices.Contains(list, value)
 }
 
 func selects(selector *metav1.LabelSelector, set labels.Set) bool {
@@ -148,7 +147,7 @@ func selects(selector *metav1.LabelSelector, set labels.Set) bool {
 // dead reports whether a Service certainly has no endpoints.
 func (s *clusterView) dead(service types.NamespacedName) bool {
 	l, err := s.Client.Clientset.DiscoveryV1().EndpointSlices(service.Namespace).List(s.Context, metav1.ListOptions{LabelSelector: discoveryv1.LabelServiceName + "=" + service.Name})
-	if !s.seen(err, "endpointslices.discovery.k8s.io", service.Namespace) {
+	if !s.ok(err, "endpointslices.discovery.k8s.io", service.Namespace) {
 		return false
 	}
 	for _, slice := range l.Items {
@@ -162,5 +161,5 @@ func (s *clusterView) dead(service types.NamespacedName) bool {
 	if apierrors.IsNotFound(err) {
 		return true
 	}
-	return s.seen(err, "services", service.Namespace) && svc.Spec.Type != corev1.ServiceTypeExternalName
+	return s.ok(err, "services", service.Namespace) && svc.Spec.Type != corev1.ServiceTypeExternalName
 }

@@ -14,14 +14,14 @@ import (
 	"lockstep/kube/rights"
 )
 
-// lacking returns the missing rights, with object names if other objects are granted. The
-// rules the API server lists may be incomplete, so rights they do not grant are asked for.
-// They are the rules of a namespace: a RoleBinding there grants nothing outside it.
-func lacking(ctx context.Context, c *connect.Client, all rights.Set) rights.Set {
+// missingRights returns the rights that the user lacks, with object names if other objects
+// are granted. The rules that the API server lists may be incomplete, so missingRights
+// also requests a review of each right that they do not grant.
+func missingRights(ctx context.Context, c *connect.Client, all rights.Set) rights.Set {
 	rules := map[string][]authv1.ResourceRule{}
 	missing := rights.Set{}
 	for r, names := range all {
-		if _, asked := rules[r.Namespace]; !asked {
+		if _, listed := rules[r.Namespace]; !listed {
 			rules[r.Namespace] = rulesIn(ctx, c, r.Namespace)
 		}
 		if left, granted := ungranted(rules[r.Namespace], r, names); !granted && !allowed(ctx, c, r, "") {
@@ -48,8 +48,8 @@ func rulesIn(ctx context.Context, c *connect.Client, namespace string) []authv1.
 	return review.Status.ResourceRules
 }
 
-// ungranted returns the names for which no rule grants a right. granted is set if there is
-// nothing left to ask.
+// ungranted returns the names for which no rule grants a right. granted is set if the rules
+// grant it for all names.
 func ungranted(rules []authv1.ResourceRule, r rights.Right, names []string) (left []string, granted bool) {
 	has := func(list []string, s string) bool { return slices.Contains(list, "*") || slices.Contains(list, s) }
 	named := map[string]bool{}
@@ -72,13 +72,14 @@ func ungranted(rules []authv1.ResourceRule, r rights.Right, names []string) (lef
 	return left, len(names) > 0 && len(left) == 0
 }
 
-// forbidden returns the names of objects the user has no right to, asked in parallel.
+// forbidden returns the names of objects that the user has no right to. It sends up to 16
+// requests at once.
 func forbidden(ctx context.Context, c *connect.Client, r rights.Right, names []string) (out []string) {
-	const atOnce = 16
+	const workers = 16
 	var mu sync.Mutex
 	var wg sync.WaitGroup
 	next := make(chan string)
-	for range min(atOnce, len(names)) {
+	for range min(workers, len(names)) {
 		wg.Go(func() {
 			for name := range next {
 				if !allowed(ctx, c, r, name) {
@@ -97,8 +98,8 @@ func forbidden(ctx context.Context, c *connect.Client, r rights.Right, names []s
 	return out
 }
 
-// allowed asks for a right to the named object, or to all of its kind for "". Without an
-// answer it is true: the operation itself will find out.
+// allowed reports whether the user has a right to the named object, or for "" to all objects
+// of the kind. It returns true if the request fails: the operation itself will find out.
 func allowed(ctx context.Context, c *connect.Client, r rights.Right, name string) bool {
 	review, err := c.Clientset.AuthorizationV1().SelfSubjectAccessReviews().Create(ctx, &authv1.SelfSubjectAccessReview{
 		Spec: authv1.SelfSubjectAccessReviewSpec{ResourceAttributes: &authv1.ResourceAttributes{
@@ -108,11 +109,11 @@ func allowed(ctx context.Context, c *connect.Client, r rights.Right, name string
 	return err != nil || review.Status.Allowed
 }
 
-// user names the user, as far as the cluster reports it.
+// user returns the name of the user, or else of the context, for messages.
 func user(ctx context.Context, c *connect.Client) string {
-	who, err := c.Clientset.AuthenticationV1().SelfSubjectReviews().Create(ctx, &authnv1.SelfSubjectReview{}, metav1.CreateOptions{})
-	if err != nil || who.Status.UserInfo.Username == "" {
+	review, err := c.Clientset.AuthenticationV1().SelfSubjectReviews().Create(ctx, &authnv1.SelfSubjectReview{}, metav1.CreateOptions{})
+	if err != nil || review.Status.UserInfo.Username == "" {
 		return fmt.Sprintf("the user of context %q", c.ContextName())
 	}
-	return fmt.Sprintf("user %s (context %q)", who.Status.UserInfo.Username, c.ContextName())
+	return fmt.Sprintf("user %s (context %q)", review.Status.UserInfo.Username, c.ContextName())
 }
