@@ -86,14 +86,18 @@ func documentedRoles(t *testing.T) (roles []rbacv1.Role) {
 
 // TestRunInTheCluster starts a run as a Job and closes the terminal. Somebody else steers it
 // from another machine; its pod is killed, and the next one resumes it (R50); a viewer may
-// look, and not steer. In the end nothing but the release stays.
+// look, and not steer. In the end nothing but the release stays. The run has the rights that
+// lockstep rbac prints.
 func TestRunInTheCluster(t *testing.T) {
 	t.Parallel()
 	const ns = "in-cluster"
 	client := inNamespace(t, ns)
 	here, elsewhere := onOneMachine(t), onOneMachine(t)
 
-	started, closed := here.starts("install", "s", filepath.Join(data, "charts", "fanout"), "-n", ns, "--in-cluster", "--service-account", "runner", "--no-tui", "--step")
+	fanout := filepath.Join(data, "charts", "fanout")
+	rights := here.runs(0, "rbac", "s", fanout, "-n", ns, "--in-cluster", "--service-account", "exact")
+	testcluster.Get(t).Apply(t, testcluster.Parse(t, rights[strings.Index(rights, "apiVersion:"):])...)
+	started, closed := here.starts("install", "s", fanout, "-n", ns, "--in-cluster", "--service-account", "exact", "--no-tui", "--step")
 	started.await(t, "install s: chart")
 	as := func(user, command string) []string {
 		return append(strings.Fields(command), "-n", ns, "--kube-as-user", user)

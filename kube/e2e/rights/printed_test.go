@@ -3,7 +3,6 @@ package rights
 import (
 	"bytes"
 	"fmt"
-	"maps"
 	"net/http"
 	"slices"
 	"strings"
@@ -15,20 +14,17 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
-	"k8s.io/apimachinery/pkg/runtime/schema"
-	"k8s.io/client-go/dynamic"
-	"k8s.io/client-go/tools/clientcmd"
-	"sigs.k8s.io/yaml"
 
 	"lockstep/engine/event"
 	"lockstep/kube"
 	"lockstep/kube/charts"
 	"lockstep/kube/e2e/rig"
 	"lockstep/kube/throwaway/auditlog"
+	"lockstep/kube/throwaway/testcluster"
 )
 
 // printed are the objects that lockstep rbac prints for a chart.
-func printed(r *rig.Rig, chart string, change func(*kube.Upgrade)) (objects []*unstructured.Unstructured) {
+func printed(r *rig.Rig, chart string, change func(*kube.Upgrade)) []*unstructured.Unstructured {
 	r.T.Helper()
 	op, err := r.Upgrade(chart, func(u *kube.Upgrade) {
 		if change != nil {
@@ -43,39 +39,7 @@ func printed(r *rig.Rig, chart string, change func(*kube.Upgrade)) (objects []*u
 	if err := kube.WriteRoles(&text, kube.Roles{Account: "lockstep", Namespace: r.Namespace, Name: "t"}, op); err != nil {
 		r.T.Fatal(err)
 	}
-	for _, doc := range strings.Split(text.String(), "\n---\n")[1:] {
-		u := &unstructured.Unstructured{}
-		if err := yaml.Unmarshal([]byte(doc), &u.Object); err != nil {
-			r.T.Fatalf("%v\n%s", err, doc)
-		}
-		objects = append(objects, u)
-	}
-	return objects
-}
-
-// resources are those of the kinds that are printed.
-var resources = map[string]schema.GroupVersionResource{
-	"Namespace": {Version: "v1", Resource: "namespaces"}, "ServiceAccount": {Version: "v1", Resource: "serviceaccounts"},
-	"Role": rbacv1.SchemeGroupVersion.WithResource("roles"), "RoleBinding": rbacv1.SchemeGroupVersion.WithResource("rolebindings"),
-	"ClusterRole": rbacv1.SchemeGroupVersion.WithResource("clusterroles"), "ClusterRoleBinding": rbacv1.SchemeGroupVersion.WithResource("clusterrolebindings"),
-}
-
-// apply applies printed objects as the administrator.
-func apply(t *testing.T, objects []*unstructured.Unstructured) {
-	t.Helper()
-	config, err := clientcmd.BuildConfigFromFlags("", rig.Sandbox.Kubeconfig)
-	if err != nil {
-		t.Fatal(err)
-	}
-	client, err := dynamic.NewForConfig(config)
-	if err != nil {
-		t.Fatal(err)
-	}
-	for _, u := range objects {
-		if _, err := client.Resource(resources[u.GetKind()]).Namespace(u.GetNamespace()).Apply(t.Context(), u.GetName(), u, metav1.ApplyOptions{FieldManager: "test", Force: true}); err != nil {
-			t.Fatalf("%s: %v", u.GetName(), err)
-		}
-	}
+	return testcluster.Parse(r.T, text.String())
 }
 
 // permission is what one entry of a rule grants: one verb on one resource, of one name or
@@ -151,7 +115,7 @@ func part(objects []*unstructured.Unstructured, optional bool, kinds ...string) 
 
 // withoutOptional are the objects that lockstep needs.
 func withoutOptional(objects []*unstructured.Unstructured) []*unstructured.Unstructured {
-	return part(objects, false, slices.Collect(maps.Keys(resources))...)
+	return slices.DeleteFunc(slices.Clone(objects), func(u *unstructured.Unstructured) bool { return strings.HasSuffix(u.GetName(), ":optional") })
 }
 
 // requests are those that the account sends while do runs.
@@ -251,13 +215,13 @@ func TestPrintedRights(t *testing.T) {
 			if !tt.optional {
 				given = withoutOptional(objects)
 			}
-			apply(t, given)
+			rig.Sandbox.Apply(t, given...)
 			p.account = p.r.Acting(p.r.Account("lockstep"))
 			p.assertUsed(objects, tt.optional, func() {
 				if p.lifetime(); p.fails == nil || !tt.optional {
 					return
 				}
-				apply(t, objects) // a namespace is gone, with its roles
+				rig.Sandbox.Apply(t, objects...) // a namespace is gone, with its roles
 				op, err := p.account.Install(p.chart, p.fails)
 				if err != nil {
 					t.Fatal(err)
@@ -355,7 +319,7 @@ func TestPrintedRightsAreNeeded(t *testing.T) {
 		rig.Object(rbac+"RoleBinding/view", nil, role("ClusterRole", "view")), rig.Object(rbac+"RoleBinding/app", nil, role("Role", "app")))
 	objects := printed(r, "plain", rig.UseUp(c, nil))
 	needed := withoutOptional(objects)
-	apply(t, needed)
+	rig.Sandbox.Apply(t, needed...)
 	few := r.Acting(r.Account("lockstep"))
 	for _, tt := range []struct{ verb, resource, want string }{
 		{"patch", "services", "lacks permissions: in namespace " + r.Namespace + ": services [patch]"},
@@ -363,7 +327,7 @@ func TestPrintedRightsAreNeeded(t *testing.T) {
 		{"get", "endpoints", "attempting to grant RBAC permissions not currently held"},
 		{"bind", "clusterroles", "attempting to grant RBAC permissions not currently held"},
 	} {
-		apply(t, without(t, part(needed, false, "Role"), tt.verb, tt.resource))
+		rig.Sandbox.Apply(t, without(t, part(needed, false, "Role"), tt.verb, tt.resource)...)
 		awaitAccess(r, tt.verb, tt.resource, false)
 		op, err := few.Install("plain", rig.Use(c, nil))
 		if err == nil {
@@ -372,10 +336,10 @@ func TestPrintedRightsAreNeeded(t *testing.T) {
 		if err == nil || !strings.Contains(err.Error(), tt.want) {
 			t.Errorf("without %s %s: %v", tt.verb, tt.resource, err)
 		}
-		apply(t, part(needed, false, "Role"))
+		rig.Sandbox.Apply(t, part(needed, false, "Role")...)
 		awaitAccess(r, tt.verb, tt.resource, true)
 	}
-	apply(t, without(t, part(needed, false, "Role"), "create", "leases"))
+	rig.Sandbox.Apply(t, without(t, part(needed, false, "Role"), "create", "leases")...)
 	awaitAccess(r, "create", "leases", false)
 	out := few.MustRun(few.Install("plain", rig.Use(c, nil)))
 	unwatched := slices.ContainsFunc(out.State.Warnings, func(e event.Event) bool { return strings.Contains(e.Message, "no permission to watch services") })

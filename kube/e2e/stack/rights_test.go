@@ -1,0 +1,51 @@
+package stack
+
+import (
+	"bytes"
+	"net/http"
+	"testing"
+
+	"lockstep/kube"
+	"lockstep/kube/e2e/rig"
+	"lockstep/kube/throwaway/auditlog"
+	"lockstep/kube/throwaway/testcluster"
+)
+
+// TestRightsOfAStack deploys and removes a stack as a ServiceAccount with what lockstep rbac
+// prints for it. Only watches of all namespaces are refused, which it tries first.
+func TestRightsOfAStack(t *testing.T) {
+	t.Parallel()
+	b := newBench(t)
+	releases := []release{{Name: "b", Dir: chart(t, "b"), Needs: []string{"a"}}, {Name: "a", Dir: chart(t, "a")}}
+	planned, err := b.prepare(false, func(o *kube.StackOptions) { o.Common.PlanOnly, o.Common.SkipPreflight = true, true }, releases...)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var ops []*kube.Operation
+	for _, rel := range planned.Releases() {
+		ops = append(ops, rel.Operation)
+	}
+	planned.Close()
+	var text bytes.Buffer
+	if err := kube.WriteRoles(&text, kube.Roles{Account: "lockstep", Namespace: b.Namespace, Name: "stack"}, ops...); err != nil {
+		t.Fatal(err)
+	}
+	rig.Sandbox.Apply(t, testcluster.Parse(t, text.String())...)
+	account := b.Account("lockstep")
+	as := func(o *kube.StackOptions) { o.Connect = func(string) (*kube.Client, error) { return account, nil } }
+	for _, down := range []bool{false, false, true} {
+		s, err := b.prepare(down, as, releases...)
+		if state, _ := b.run(s, err, nil); state.Exit != 0 {
+			t.Fatalf("down %v: exit %d: %s", down, state.Exit, state.Reason())
+		}
+	}
+	log, err := rig.Sandbox.Log()
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, e := range log.Where(func(e auditlog.Event) bool { return e.Username == "system:serviceaccount:"+b.Namespace+":lockstep" }) {
+		if e.Code == http.StatusForbidden && e.Object.Namespace != "" {
+			t.Errorf("refused: %s %s", e.Verb, e.RequestURI)
+		}
+	}
+}

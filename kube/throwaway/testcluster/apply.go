@@ -1,0 +1,47 @@
+package testcluster
+
+import (
+	"strings"
+	"testing"
+
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/client-go/dynamic"
+	"k8s.io/client-go/tools/clientcmd"
+	"sigs.k8s.io/yaml"
+)
+
+// Parse returns the objects of a manifest.
+func Parse(t testing.TB, manifest string) (objects []*unstructured.Unstructured) {
+	t.Helper()
+	for doc := range strings.SplitSeq(manifest, "\n---\n") {
+		u := &unstructured.Unstructured{}
+		if err := yaml.Unmarshal([]byte(doc), &u.Object); err != nil {
+			t.Fatalf("%v\n%s", err, doc)
+		}
+		if len(u.Object) > 0 { // not just comments
+			objects = append(objects, u)
+		}
+	}
+	return objects
+}
+
+// Apply applies objects of kinds with regular plurals as the administrator.
+func (c *Cluster) Apply(t testing.TB, objects ...*unstructured.Unstructured) {
+	t.Helper()
+	config, err := clientcmd.BuildConfigFromFlags("", c.Kubeconfig)
+	if err != nil {
+		t.Fatal(err)
+	}
+	client, err := dynamic.NewForConfig(config)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, u := range objects {
+		plural, _ := meta.UnsafeGuessKindToResource(u.GroupVersionKind())
+		if _, err := client.Resource(plural).Namespace(u.GetNamespace()).Apply(t.Context(), u.GetName(), u, metav1.ApplyOptions{FieldManager: "test", Force: true}); err != nil {
+			t.Fatalf("%s %s: %v", u.GetKind(), u.GetName(), err)
+		}
+	}
+}
