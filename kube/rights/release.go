@@ -4,7 +4,9 @@ import (
 	"slices"
 	"strings"
 
+	release "helm.sh/helm/v4/pkg/release/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
@@ -70,10 +72,13 @@ func (r Release) operation(name string) Operation {
 			presence[o.Object] = Present
 		}
 		if name == "uninstall" {
-			if kind != event.PhaseApply {
+			hook, _, _ := unstructured.NestedString(o.Fields, "metadata", "annotations", release.HookAnnotation)
+			switch {
+			case kind == event.PhaseApply:
+				kind = event.PhaseRemove
+			case kind != event.PhaseHooks || !strings.Contains(hook, "-delete"):
 				continue
 			}
-			kind = event.PhaseRemove
 		}
 		if phases[kind] == nil {
 			phases[kind] = &plan.Group{}

@@ -113,7 +113,7 @@ func (op Operation) Rights() Set {
 					seen[as] = needs
 				}
 				for _, r := range needs {
-					if as.there == Unnamed || r.Verb == "create" && op.ClientSide { // the path of a POST has no name
+					if as.there == Unnamed || r.Verb == "create" && op.clientSide(phase.Kind) { // the path of a POST has no name
 						all.Add(r)
 						continue
 					}
@@ -171,6 +171,12 @@ func (op Operation) lease(to Set) {
 // whyUndone is the reason for delete rights on objects that are only created.
 const whyUndone = "to roll back"
 
+// clientSide reports whether objects of a phase are applied on the client. Those that Helm's
+// actions do not send, and the hooks of an uninstall, never are.
+func (op Operation) clientSide(k event.PhaseKind) bool {
+	return op.ClientSide && k != event.PhaseNamespace && k != event.PhaseCRDs && op.Name != "uninstall"
+}
+
 // verbs returns the verbs a phase needs on an object, with the reason if it is not obvious. A
 // hook is deleted before it is created, or afterwards, by its policy; a CRD is not.
 //
@@ -182,9 +188,9 @@ func (op Operation) verbs(k event.PhaseKind, o plan.Object, there Presence) map[
 		switch {
 		case there == Unnamed:
 			return map[string]string{"create": ""}
-		case !op.ClientSide && there == Present:
+		case !op.clientSide(k) && there == Present:
 			return map[string]string{"patch": ""}
-		case !op.ClientSide:
+		case !op.clientSide(k):
 			return map[string]string{"create": "", "patch": ""}
 		case there == Absent:
 			return map[string]string{"create": ""}
