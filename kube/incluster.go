@@ -10,6 +10,7 @@ import (
 	rbacv1 "k8s.io/api/rbac/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
 
 	"lockstep/engine/plan"
 	"lockstep/kube/incluster"
@@ -54,6 +55,29 @@ func (c *Client) TrustAccount(ctx context.Context, namespace string) (string, er
 		return "", fmt.Errorf("create ClusterRoleBinding %s: %w", binding.Name, err)
 	}
 	return name, nil
+}
+
+// WriteTask writes the objects of a task as YAML, for somebody else to create.
+func WriteTask(w io.Writer, t Task) error {
+	objects, err := t.Manifests()
+	if err != nil {
+		return err
+	}
+	for _, o := range objects {
+		fields, err := runtime.DefaultUnstructuredConverter.ToUnstructured(o)
+		if err != nil {
+			return fmt.Errorf("write the manifests of release %s: %w", t.Release, err)
+		}
+		delete(fields, "status")
+		text, err := YAML(fields)
+		if err != nil {
+			return fmt.Errorf("write the manifests of release %s: %w", t.Release, err)
+		}
+		if _, err := io.WriteString(w, "---\n"+text); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // ClusterRuns returns the runs in the cluster, of one namespace or of all (""), the newest

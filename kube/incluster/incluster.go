@@ -16,6 +16,8 @@ package incluster
 import (
 	"cmp"
 	"context"
+	"crypto/sha256"
+	"encoding/hex"
 	"fmt"
 	"maps"
 	"slices"
@@ -191,6 +193,29 @@ func Start(ctx context.Context, kube kubernetes.Interface, t Task) (*Run, error)
 	return &run, nil
 }
 
+// Manifests are the objects of a task for somebody else to create, all at once: without owner
+// references, and without the time limit for creating them. The name of the Job, whose pod
+// cannot be changed, follows from the contents.
+func (t Task) Manifests() (objects []any, err error) {
+	sum := sha256.New()
+	parts, err := pack(t.Args, t.Files)
+	if err != nil {
+		return nil, err
+	}
+	for _, part := range parts {
+		sum.Write(part)
+	}
+	job, secrets, orders, err := t.Objects(namePrefix(t.Release) + hex.EncodeToString(sum.Sum(nil))[:8])
+	if err != nil {
+		return nil, err
+	}
+	job.Spec.ActiveDeadlineSeconds, job.Spec.TTLSecondsAfterFinished = nil, nil // a deleted Job would be created again
+	for _, s := range secrets {
+		objects = append(objects, s)
+	}
+	return append(objects, orders, job), nil
+}
+
 // complete creates what belongs to a Job, and takes away the limit for doing so.
 func complete(ctx context.Context, kube kubernetes.Interface, job *batchv1.Job, secrets []*corev1.Secret, orders *coordinationv1.Lease) error {
 	owner := []metav1.OwnerReference{*metav1.NewControllerRef(job, batchv1.SchemeGroupVersion.WithKind("Job"))}
@@ -213,7 +238,11 @@ func complete(ctx context.Context, kube kubernetes.Interface, job *batchv1.Job, 
 
 // jobName is a new name for the Job of a release.
 func jobName(release string) string {
-	return "lockstep-" + strings.TrimRight(release[:min(len(release), 40)], "-.") + "-" + utilrand.String(5)
+	return namePrefix(release) + utilrand.String(5)
+}
+
+func namePrefix(release string) string {
+	return "lockstep-" + strings.TrimRight(release[:min(len(release), 40)], "-.") + "-"
 }
 
 // List returns the runs of a namespace, "" for all, the newest first.

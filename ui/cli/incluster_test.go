@@ -12,6 +12,8 @@ import (
 	"testing"
 	"time"
 
+	batchv1 "k8s.io/api/batch/v1"
+	coordinationv1 "k8s.io/api/coordination/v1"
 	corev1 "k8s.io/api/core/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -163,6 +165,55 @@ func TestRunInTheCluster(t *testing.T) {
 			return
 		}
 		time.Sleep(100 * time.Millisecond) // ctx ends it
+	}
+}
+
+// TestManifests applies what the command prints, as somebody who deploys from Git, and
+// attaches to the run. The same input is printed the same.
+func TestManifests(t *testing.T) {
+	t.Parallel()
+	const ns = "from-git"
+	client := inNamespace(t, ns)
+	m := onOneMachine(t)
+	args := []string{"manifests", "s", filepath.Join(data, "charts", "fanout"), "-n", ns, "--service-account", "runner", "--set", "a=b", "--labels", "x=y,b=c", "--description", "from Git"}
+	text := m.runs(0, args...)
+	if again := m.runs(0, args...); again != text {
+		t.Errorf("printed differently the second time:\n%s", again)
+	}
+	for _, doc := range strings.Split(text, "---\n")[1:] {
+		var kind metav1.TypeMeta
+		var err error
+		var secret corev1.Secret
+		var lease coordinationv1.Lease
+		var job batchv1.Job
+		if err := yaml.Unmarshal([]byte(doc), &kind); err != nil {
+			t.Fatal(err)
+		}
+		switch kind.Kind {
+		case "Secret":
+			if err = yaml.UnmarshalStrict([]byte(doc), &secret); err == nil {
+				_, err = client.CoreV1().Secrets(ns).Create(t.Context(), &secret, metav1.CreateOptions{})
+			}
+		case "Lease":
+			if err = yaml.UnmarshalStrict([]byte(doc), &lease); err == nil {
+				_, err = client.CoordinationV1().Leases(ns).Create(t.Context(), &lease, metav1.CreateOptions{})
+			}
+		case "Job":
+			if err = yaml.UnmarshalStrict([]byte(doc), &job); err == nil {
+				_, err = client.BatchV1().Jobs(ns).Create(t.Context(), &job, metav1.CreateOptions{})
+			}
+		default:
+			t.Errorf("a %s is printed, too", kind.Kind)
+		}
+		if err != nil {
+			t.Fatalf("%s: %v", kind.Kind, err)
+		}
+	}
+	if s := m.runs(0, "attach", "s", "-n", ns, "--no-tui"); !strings.Contains(s, "install s done") {
+		t.Errorf("attach says\n%s", s)
+	}
+	if s := m.runs(0, "history", "s", "-n", ns); !strings.Contains(s, "from Git") {
+		t.Errorf("history says\n%s", s)
 	}
 }
 

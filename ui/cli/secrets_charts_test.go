@@ -32,7 +32,7 @@ var asked = map[string]string{
 	"plan install": inCanaries, "plan upgrade": inCanaries, "get metadata": inCanaries, "runs diff": inCanaries,
 	"up": inCanaries, "down": inCanaries,
 	"lint": offline, "dag": offline, "suggest": offline,
-	"template": prints, "get all": prints, "get hooks": prints, "get manifest": prints, "get notes": prints, "get values": prints,
+	"template": prints, "get all": prints, "get hooks": prints, "get manifest": prints, "get notes": prints, "get values": prints, "manifests": prints,
 	"attach": relays, "ctl": relays,
 	"runs rm": noValues, "get": noValues, "sandbox": noValues, "version": noValues, "annotations": noValues, "inferred": noValues, "reports": noValues,
 	"events": noValues, "events schema": noValues, "rules": noValues, "rbac": namesOnly,

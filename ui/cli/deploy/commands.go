@@ -16,6 +16,6 @@ func Commands(shared *command.App) []*cobra.Command {
 	a := &app{shared}
 	run := execute{job: a.operate, writes: true}
 	return []*cobra.Command{
-		a.newInstall(run), a.newUpgrade(run), a.newRollback(run), a.newUninstall(run), a.newTest(run), a.newPlan(), a.newRBAC(), a.newRecover(), a.newUp(), a.newDown(),
+		a.newInstall(run), a.newUpgrade(run), a.newRollback(run), a.newUninstall(run), a.newTest(run), a.newPlan(), a.newRBAC(), a.newRecover(), a.newManifests(), a.newUp(), a.newDown(),
 	}
 }

@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"maps"
 	"os"
 	"slices"
 	"strings"
@@ -51,9 +52,9 @@ var resolvedHere = []string{
 // suits reports why a command cannot run in the cluster.
 func (c *clusterFlags) suits(cmd *cobra.Command, do execute) error {
 	switch {
-	case !c.on:
+	case !c.on && !do.manifests:
 		return nil
-	case !do.writes || dry(cmd):
+	case !do.writes && !do.manifests || dry(cmd):
 		return errors.New("--in-cluster needs a run; this command only shows what would happen")
 	case cmd.Flags().Changed("post-renderer"):
 		return errors.New("--post-renderer does not work with --in-cluster: its plugin is on this machine")
@@ -68,6 +69,7 @@ type packed struct {
 	files           map[string][]byte
 	labels          map[string]string
 	createNamespace bool
+	print           bool // instead of creating it
 }
 
 // inCluster runs a command as a Job, and shows it here like an attached run.
@@ -79,6 +81,9 @@ func (a *app) inCluster(cmd *cobra.Command, flags *runFlags, r running, p packed
 	if driver := os.Getenv("HELM_DRIVER"); driver == "sql" || driver == "memory" {
 		return fmt.Errorf("--in-cluster needs release records in Secrets or ConfigMaps, not in HELM_DRIVER=%s", driver)
 	}
+	if p.print {
+		return kube.WriteTask(cmd.OutOrStdout(), p.task(a, cmd, c, a.Settings, r))
+	}
 	return a.inSandbox(cmd, job{running: r}, func(s *helmcli.EnvSettings) error {
 		client, err := kube.Connect(s, slog.Default(), nil)
 		if err != nil {
@@ -89,10 +94,8 @@ func (a *app) inCluster(cmd *cobra.Command, flags *runFlags, r running, p packed
 				return err
 			}
 		}
-		task := kube.Task{
-			Namespace: s.Namespace(), Release: p.release, Command: cmd.Name(), Args: p.command(cmd, s, r), Files: p.files,
-			Env: passedOn(), Image: cmp.Or(c.image, a.Image), ServiceAccount: c.account, KeepFor: c.keepFor, By: client.User(cmd.Context()),
-		}
+		task := p.task(a, cmd, c, s, r)
+		task.By = client.User(cmd.Context())
 		if r.sandbox && c.account == "" {
 			if task.ServiceAccount, err = client.TrustAccount(cmd.Context(), s.Namespace()); err != nil {
 				return err
@@ -104,7 +107,7 @@ func (a *app) inCluster(cmd *cobra.Command, flags *runFlags, r running, p packed
 
 // deployInCluster packs the chart and the values of install and upgrade, and runs the command
 // in the cluster.
-func (a *app) deployInCluster(cmd *cobra.Command, flags *runFlags, d *deployFlags, r running, name, ref string) error {
+func (a *app) deployInCluster(cmd *cobra.Command, flags *runFlags, d *deployFlags, r running, name, ref string, do execute) error {
 	steps := &progress{say: a.Display(cmd, r.mode.Report())}
 	d.chart.Progress = steps.doing
 	what, err := d.rendering(cmd.Context(), a, ref, a.Settings)
@@ -116,7 +119,7 @@ func (a *app) deployInCluster(cmd *cobra.Command, flags *runFlags, d *deployFlag
 	if err != nil {
 		return err
 	}
-	p := packed{release: name, args: []string{name, chartInCluster}, files: map[string][]byte{chartInCluster: archive}, labels: d.labels, createNamespace: d.createNamespace}
+	p := packed{release: name, args: []string{name, chartInCluster}, files: map[string][]byte{chartInCluster: archive}, labels: d.labels, createNamespace: d.createNamespace, print: do.manifests}
 	if len(what.Values) > 0 {
 		values, err := kube.YAML(what.Values)
 		if err != nil {
@@ -134,6 +137,14 @@ const (
 	valuesInCluster = "values.yaml"
 )
 
+// task is the run in the cluster.
+func (p *packed) task(a *app, cmd *cobra.Command, c clusterFlags, s *helmcli.EnvSettings, r running) kube.Task {
+	return kube.Task{
+		Namespace: s.Namespace(), Release: p.release, Command: p.name(cmd), Args: p.command(cmd, s, r), Files: p.files,
+		Env: passedOn(), Image: cmp.Or(c.image, a.Image), ServiceAccount: c.account, KeepFor: c.keepFor,
+	}
+}
+
 // passedOn are the environment variables that a run in the cluster gets.
 func passedOn() map[string]string {
 	env := map[string]string{}
@@ -145,9 +156,37 @@ func passedOn() map[string]string {
 	return env
 }
 
+// name is the command that runs in the cluster.
+func (p *packed) name(cmd *cobra.Command) string {
+	if p.print {
+		return "upgrade"
+	}
+	return cmd.Name()
+}
+
+const manifestsLong = `Print the Job, Secrets and Lease that "upgrade --install --in-cluster" would create, as YAML: to be committed to Git and
+applied by Argo CD or Flux, or by kubectl. The Secrets hold the chart and all values, readable for whoever reads the
+output. The name of the Job changes with the chart, the values and the flags, so that a changed deployment is a new Job.
+
+The namespace and the ServiceAccount must exist; lockstep rbac prints the account with its rights. Nothing is written,
+and no cluster is needed.`
+
+// newManifests makes the manifests command, which has the flags of upgrade.
+func (a *app) newManifests() *cobra.Command {
+	cmd := a.newUpgrade(execute{manifests: true})
+	cmd.Use, cmd.GroupID, cmd.Short, cmd.Long = "manifests NAME CHART", "release", "print the Job that would deploy a release in the cluster", manifestsLong
+	cmd.Example = `lockstep manifests shop ./shop -n shop --service-account lockstep > job.yaml
+lockstep manifests shop ./shop -n shop --service-account lockstep -f prod.yaml | kubectl apply -f -`
+	_ = cmd.Flags().Set("install", "true") // defined by newUpgrade
+	for _, name := range []string{"install", "in-cluster", "output", "no-tui", "report", "dry-run", "on-hangup", "hide-secret", "show-secrets"} {
+		cmd.Flags().Lookup(name).Hidden = true
+	}
+	return cmd
+}
+
 // command is the command line in the cluster.
 func (p *packed) command(cmd *cobra.Command, s *helmcli.EnvSettings, r running) []string {
-	args := append([]string{cmd.Name()}, p.args...)
+	args := append([]string{p.name(cmd)}, p.args...)
 	args = append(args, "--namespace="+s.Namespace(), "--output=json")
 	cmd.Flags().Visit(func(f *pflag.Flag) {
 		if slices.Contains(resolvedHere, f.Name) {
@@ -161,8 +200,8 @@ func (p *packed) command(cmd *cobra.Command, s *helmcli.EnvSettings, r running) 
 		}
 		args = append(args, "--"+f.Name+"="+f.Value.String())
 	})
-	for key, value := range p.labels {
-		args = append(args, "--labels="+key+"="+value)
+	for _, key := range slices.Sorted(maps.Keys(p.labels)) {
+		args = append(args, "--labels="+key+"="+p.labels[key])
 	}
 	if r.common.HoldOnFailure {
 		args = append(args, "--hold-on-failure")

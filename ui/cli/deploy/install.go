@@ -246,7 +246,7 @@ func (a *app) install(cmd *cobra.Command, flags *installFlags, args []string, do
 		return flags.dryRun(cmd, a, r.mode, name, ref)
 	}
 	if flags.run.cluster.on {
-		return a.deployInCluster(cmd, &flags.run, &flags.deploy, r, name, ref)
+		return a.deployInCluster(cmd, &flags.run, &flags.deploy, r, name, ref, do)
 	}
 	prepare := func(ctx context.Context, c *kube.Client, common kube.Common, what kube.Rendering) (*kube.Operation, error) {
 		return c.PrepareInstall(ctx, kube.Install{

@@ -42,6 +42,8 @@ type job struct {
 type execute struct {
 	job    func(cmd *cobra.Command, j job) error
 	writes bool
+	// manifests prints what a run in the cluster would create.
+	manifests bool
 }
 
 // Operate runs a job, with --sandbox on a throwaway cluster and again on a new one each

@@ -81,8 +81,8 @@ func (a *app) upgrade(cmd *cobra.Command, flags *upgradeFlags, name, ref string,
 	if err != nil {
 		return err
 	}
-	if flags.run.cluster.on {
-		return a.deployInCluster(cmd, &flags.run, &flags.deploy, r, name, ref)
+	if flags.run.cluster.on || do.manifests {
+		return a.deployInCluster(cmd, &flags.run, &flags.deploy, r, name, ref, do)
 	}
 	prepare := func(ctx context.Context, c *kube.Client, common kube.Common, what kube.Rendering) (*kube.Operation, error) {
 		return c.PrepareUpgrade(ctx, kube.Upgrade{
