@@ -165,8 +165,8 @@ func (p *packed) name(cmd *cobra.Command) string {
 }
 
 const manifestsLong = `Print the Job, Secrets and Lease that "upgrade --install --in-cluster" would create, as YAML: to be committed to Git and
-applied by Argo CD or Flux, or by kubectl. The Secrets hold the chart and all values, readable for whoever reads the
-output. The name of the Job changes with the chart, the values and the flags, so that a changed deployment is a new Job.
+applied by Argo CD or Flux, or by kubectl. The Secrets hold the chart and all values: anyone who reads the
+output can read them. The name of the Job changes with the chart, the values and the flags, so that a changed deployment is a new Job.
 
 The namespace and the ServiceAccount must exist; lockstep rbac prints the account with its rights. Nothing is written,
 and no cluster is needed.`
