@@ -29,7 +29,7 @@ func (c *Client) Build(r io.Reader, validate bool) (helmkube.ResourceList, error
 	if unit := c.hooks.queue.match(text, validate); unit != nil {
 		c.hooks.queue.claim(unit, c.builder(), list)
 		if validate { // Helm is about to create it
-			c.builder().LookAhead(c.cfg.Context, list, nil)
+			c.builder().Prefetch(c.cfg.Context, list, nil)
 		}
 		return list, nil
 	}
@@ -47,9 +47,9 @@ func (c *Client) Build(r io.Reader, validate bool) (helmkube.ResourceList, error
 	snapshot := c.snapshot
 	c.mu.Unlock()
 	c.builder().Hide(list, c.cfg.Later)
-	c.builder().LookAhead(c.cfg.Context, list, snapshot)
+	c.builder().Prefetch(c.cfg.Context, list, snapshot)
 	if len(c.cfg.Later) > 0 {
-		c.builder().SupposeAbsent(list)
+		c.builder().AssumeAbsent(list)
 	}
 	if c.cfg.Uninstalling {
 		var more []plan.Warning

@@ -122,7 +122,7 @@ func (c *Client) Create(list helmkube.ResourceList, opts ...helmkube.ClientCreat
 		return &helmkube.Result{}, nil
 	}
 	c.forgetSnapshot()
-	manifest.Unlook(list)
+	manifest.DropPrefetched(list)
 	if unit := c.hooks.queue.of(list); unit != nil {
 		return c.hooks.create(unit, list, opts)
 	}
@@ -147,7 +147,7 @@ func (c *Client) Create(list helmkube.ResourceList, opts ...helmkube.ClientCreat
 // error too.
 func (c *Client) Update(original, target helmkube.ResourceList, opts ...helmkube.ClientUpdateOption) (*helmkube.Result, error) {
 	c.forgetSnapshot()
-	manifest.Unlook(original, target)
+	manifest.DropPrefetched(original, target)
 	original, warnings := c.builder().Expand(c.cfg.Context, original)
 	for _, w := range warnings {
 		c.cfg.Session.Warn(w)
@@ -206,7 +206,7 @@ func (c *Client) Delete(list helmkube.ResourceList, policy metav1.DeletionPropag
 		return &helmkube.Result{}, nil
 	}
 	c.forgetSnapshot()
-	manifest.Unlook(list)
+	manifest.DropPrefetched(list)
 	if unit := c.hooks.queue.of(list); unit != nil {
 		return c.hooks.delete(unit, list, policy)
 	}

@@ -71,7 +71,7 @@ func (d *DryRun) Build(r io.Reader, _ bool) (helmkube.ResourceList, error) {
 	}
 	waited, later, err := d.served(list)
 	if err == nil && len(waited) > 0 { // their kinds were unknown
-		if list, warnings, err = d.builder.Anew(string(raw)); err == nil {
+		if list, warnings, err = d.builder.RebuildTarget(string(raw)); err == nil {
 			_, later, err = d.served(list)
 		}
 	}
@@ -79,8 +79,8 @@ func (d *DryRun) Build(r io.Reader, _ bool) (helmkube.ResourceList, error) {
 		return nil, err
 	}
 	d.builder.Hide(list, later)
-	d.builder.LookAhead(d.ctx, list, &d.snapshot)
-	d.builder.SupposeAbsent(list)
+	d.builder.Prefetch(d.ctx, list, &d.snapshot)
+	d.builder.AssumeAbsent(list)
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	d.built, d.warnings, d.later = list, append(d.warnings, warnings...), later

@@ -1,6 +1,6 @@
-// Package manifest makes the objects of a manifest's text: it owns each
-// resource.Info, what is known of it beyond that, its API, which may be found
-// only once its group starts, and the names that the API server makes up.
+// Package manifest builds the objects of a manifest. A Builder returns resource.Infos and keeps
+// a Fact for each: its place in the plan, its state in the cluster before the operation, and
+// whether its kind or name is still unknown.
 package manifest
 
 import (
@@ -25,35 +25,34 @@ import (
 
 const factPrefix = "lockstep#"
 
-// Builder turns manifests into resource.Infos. It is in for Helm's Build:
-// with kinds resolved late (R29), one REST client per group and version, and
-// kind List flattened. It may be used by several goroutines.
+// Builder builds resource.Infos from manifests. Unlike Helm's Build it accepts kinds that are
+// defined later (R29), shares one REST client per group and version, and flattens lists. It
+// may be used by several goroutines.
 type Builder struct {
 	client *connect.Client
 	helm   *connect.Helm
 	reader *documents.Reader
 	scope  Scope
-	known  *knowledge
+	shared *sharedState
 }
 
-// knowledge is what builders of one operation share.
-type knowledge struct {
+// sharedState is shared by the builders of one operation.
+type sharedState struct {
 	mu      sync.Mutex
 	facts   map[string]*Fact
-	keys    int // that facts have been given
+	keys    int // the number of keys used so far
 	clients map[schema.GroupVersion]resource.RESTClient
 }
 
-// Scope says what manifests are built for.
+// Scope is the release that manifests are built for.
 type Scope struct {
-	// Release owns the objects, in the namespace of that name where they name
-	// none of their own. Release is empty if that is not known.
+	// Release owns the objects, "" if unknown. Namespace is for objects without one.
 	Release, Namespace string
-	// Root is the chart path of what has lost its source (R6).
+	// Root is the chart path of objects without a Source comment (R6).
 	Root string
 }
 
-// Owner returns the release as OwnerOf names it, empty if it is not known.
+// Owner returns the release in the form of OwnerOf, "" if it is unknown.
 func (s Scope) Owner() string {
 	if s.Release == "" {
 		return ""
@@ -61,35 +60,35 @@ func (s Scope) Owner() string {
 	return Owner(s.Release, s.Namespace)
 }
 
-// NewBuilder returns a builder that finds kinds with the client, and reads manifests
-// by a reader, nil for one that remembers nothing.
+// NewBuilder returns a builder that looks up kinds with the client and parses manifests with
+// r, which may be nil.
 func NewBuilder(client *connect.Client, helm *connect.Helm, r *documents.Reader, scope Scope) *Builder {
 	return &Builder{client: client, helm: helm, reader: r, scope: scope,
-		known: &knowledge{facts: map[string]*Fact{}, clients: map[schema.GroupVersion]resource.RESTClient{}}}
+		shared: &sharedState{facts: map[string]*Fact{}, clients: map[schema.GroupVersion]resource.RESTClient{}}}
 }
 
-// For returns the builder for another scope. Both know the objects of both.
+// For returns a builder for another scope that shares all facts with b.
 func (b *Builder) For(scope Scope) *Builder {
-	return &Builder{client: b.client, helm: b.helm, reader: b.reader, scope: scope, known: b.known}
+	return &Builder{client: b.client, helm: b.helm, reader: b.reader, scope: scope, shared: b.shared}
 }
 
-// Scope says what the builder's manifests are built for.
+// Scope returns the scope of the builder.
 func (b *Builder) Scope() Scope { return b.scope }
 
-// Build makes the Infos of a manifest, in its order. The error names all objects
-// of kinds that the cluster does not have.
+// Build returns the Infos of a manifest, in its order. The error names all objects of kinds
+// that the cluster does not have.
 func (b *Builder) Build(manifest string) (helmkube.ResourceList, []plan.Warning, error) {
 	return b.build(manifest, false)
 }
 
-// BuildTarget returns Build for checks, which tell of kinds that the cluster does not
-// have together with all else: they count as late (R29).
+// BuildTarget is like Build, but marks kinds that the cluster does not have as late (R29)
+// instead of returning an error, because the checks report them later.
 func (b *Builder) BuildTarget(manifest string) (helmkube.ResourceList, []plan.Warning, error) {
 	return b.build(manifest, true)
 }
 
-// Anew returns BuildTarget once the cluster has got kinds that it did not know.
-func (b *Builder) Anew(manifest string) (helmkube.ResourceList, []plan.Warning, error) {
+// RebuildTarget is like BuildTarget, but first drops the cached kinds of the cluster.
+func (b *Builder) RebuildTarget(manifest string) (helmkube.ResourceList, []plan.Warning, error) {
 	mapper, err := b.client.Getter.ToRESTMapper()
 	if err != nil {
 		return nil, nil, err
@@ -107,7 +106,7 @@ func (b *Builder) build(manifest string, lenient bool) (helmkube.ResourceList, [
 	if err != nil {
 		return nil, nil, err
 	}
-	brought := broughtKinds(docs)
+	defined := definedKinds(docs)
 	list := make(helmkube.ResourceList, 0, len(docs))
 	maps := map[schema.GroupVersionKind]*meta.RESTMapping{}
 	var unknown []error
@@ -115,7 +114,7 @@ func (b *Builder) build(manifest string, lenient bool) (helmkube.ResourceList, [
 		gvk := d.Object.GroupVersionKind()
 		mapping, late := maps[gvk], false
 		if mapping == nil {
-			mapping, late, err = mapKind(mapper, gvk, brought)
+			mapping, late, err = mapKind(mapper, gvk, defined)
 			if meta.IsNoMatchError(err) && lenient {
 				mapping, late, err = guessed(gvk), true, nil
 			}
@@ -142,15 +141,14 @@ func (b *Builder) build(manifest string, lenient bool) (helmkube.ResourceList, [
 	return list, warnings, errors.Join(unknown...)
 }
 
-// rootOf returns the chart that a manifest is of: the one that its templates are
-// named after, which a revision of another chart has other than the present
-// one, or where all have lost their names (R6) the given one.
-func rootOf(manifest, otherwise string) string {
+// rootOf returns the name of a manifest's root chart, from its first Source comment, because
+// an old revision may be of another chart. It returns fallback if there is no comment (R6).
+func rootOf(manifest, fallback string) string {
 	_, rest, found := strings.Cut(manifest, "# Source: ")
 	if root, _, ok := strings.Cut(rest, "/"); found && ok && !strings.ContainsAny(root, " \n") {
 		return root
 	}
-	return otherwise
+	return fallback
 }
 
 func (b *Builder) info(d charts.Document, mapping *meta.RESTMapping, late bool) (*resource.Info, error) {
@@ -159,7 +157,7 @@ func (b *Builder) info(d charts.Document, mapping *meta.RESTMapping, late bool) 
 		return nil, fmt.Errorf("%s: %s has no metadata.name", d.Source, u.GetKind())
 	}
 	for _, field := range []string{"labels", "annotations"} {
-		// Rule R2a: what has no value is taken, as Helm takes it; a number is not.
+		// Rule R2a: null is accepted, as by Helm, but numbers and booleans are not.
 		if _, _, err := unstructured.NestedNullCoercingStringMap(u.Object, "metadata", field); err != nil {
 			return nil, fmt.Errorf("%s: %s/%s: metadata.%s must contain strings; quote numbers and booleans: %w", d.Source, u.GetKind(), u.GetName(), field, err)
 		}
@@ -171,27 +169,27 @@ func (b *Builder) info(d charts.Document, mapping *meta.RESTMapping, late bool) 
 	setNamespace(u, mapping, b.scope.Namespace)
 	scope := func(schema.GroupVersionKind) bool { return mapping.Scope.Name() == meta.RESTScopeNameNamespace }
 	res := charts.Resources([]charts.Document{d}, b.scope.Namespace, scope)[0]
-	rule, _, _ := status.ParseRule(res.Annotations) // the plan has the warnings and the errors
+	rule, _, _ := status.ParseRule(res.Annotations) // plan.Build reports warnings and errors
 	strip(u)
 	generate := u.GetName() == ""
 	f := &Fact{Resource: res, Rule: rule, Late: late, Generated: generate}
 	f.before.Known = late || generate
-	key := b.remember(f)
+	key := b.addFact(f)
 	return &resource.Info{Client: client, Mapping: mapping, Namespace: u.GetNamespace(), Name: u.GetName(), Source: key, Object: u}, nil
 }
 
-// remember keeps a fact and returns the key that leads to it.
-func (b *Builder) remember(f *Fact) string {
-	b.known.mu.Lock()
-	defer b.known.mu.Unlock()
-	b.known.keys++ // never used twice: facts are also forgotten
-	key := fmt.Sprintf("%s%d", factPrefix, b.known.keys)
-	b.known.facts[key] = f
+// addFact stores a fact and returns its key.
+func (b *Builder) addFact(f *Fact) string {
+	b.shared.mu.Lock()
+	defer b.shared.mu.Unlock()
+	b.shared.keys++ // not len(facts), because facts are also deleted
+	key := fmt.Sprintf("%s%d", factPrefix, b.shared.keys)
+	b.shared.facts[key] = f
 	return key
 }
 
-// setNamespace gives a namespaced object without one that of the release, and
-// takes it away from an object of cluster scope.
+// setNamespace sets the namespace of a namespaced object without one, and removes it from a
+// cluster-scoped object.
 func setNamespace(u *unstructured.Unstructured, mapping *meta.RESTMapping, namespace string) {
 	switch {
 	case mapping.Scope.Name() != meta.RESTScopeNameNamespace:
@@ -204,37 +202,37 @@ func setNamespace(u *unstructured.Unstructured, mapping *meta.RESTMapping, names
 // RESTClient returns the client for the API of a mapping.
 func (b *Builder) RESTClient(mapping *meta.RESTMapping) (resource.RESTClient, error) {
 	gv := mapping.GroupVersionKind.GroupVersion()
-	b.known.mu.Lock()
-	defer b.known.mu.Unlock()
-	if c := b.known.clients[gv]; c != nil {
+	b.shared.mu.Lock()
+	defer b.shared.mu.Unlock()
+	if c := b.shared.clients[gv]; c != nil {
 		return c, nil
 	}
 	c, err := b.helm.Factory.UnstructuredClientForMapping(mapping)
 	if err != nil {
 		return nil, fmt.Errorf("connect to %s: %w", gv, err)
 	}
-	b.known.clients[gv] = c
+	b.shared.clients[gv] = c
 	return c, nil
 }
 
-// Fact returns what is known of an Info, or nil for one that is not ours.
+// Fact returns the fact about an Info, nil if the builder did not build it or forgot it.
 func (b *Builder) Fact(info *resource.Info) *Fact {
-	b.known.mu.Lock()
-	defer b.known.mu.Unlock()
-	return b.known.facts[info.Source]
+	b.shared.mu.Lock()
+	defer b.shared.mu.Unlock()
+	return b.shared.facts[info.Source]
 }
 
-// Forget leaves the objects of a list to somebody else.
+// Forget deletes the facts about a list, so that its objects are not treated as the release's.
 func (b *Builder) Forget(list helmkube.ResourceList) {
-	b.known.mu.Lock()
-	defer b.known.mu.Unlock()
+	b.shared.mu.Lock()
+	defer b.shared.mu.Unlock()
 	for _, i := range list {
-		delete(b.known.facts, i.Source)
+		delete(b.shared.facts, i.Source)
 	}
 }
 
-// Ours reports whether the list holds objects of the release: neither hooks
-// nor what Helm writes besides.
+// Ours reports whether the list has objects of the release, which are neither hooks nor
+// written by Helm itself.
 func (b *Builder) Ours(list helmkube.ResourceList) bool {
 	return slices.ContainsFunc(list, func(i *resource.Info) bool {
 		f := b.Fact(i)

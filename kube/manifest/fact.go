@@ -19,59 +19,58 @@ import (
 	"lockstep/kube/status"
 )
 
-// Fact is what is known of an object beyond its resource.Info. Info.Source
-// holds its key, which survives the copies that Helm makes of an Info.
+// Fact is additional data about the object of a resource.Info. Info.Source is its key, because
+// Helm copies Infos.
 //
-// A Fact is used by one goroutine at a time: by the one that builds and looks
-// ahead, then by the one request for its object that is running.
+// A Fact is used by one goroutine at a time: first by the one that builds and reads ahead,
+// then by the one that sends the object.
 type Fact struct {
-	// Resource is the object with the annotations it was rendered with; some
-	// of them cannot be sent to a cluster (R3).
+	// Resource is the object with its rendered annotations; some of them cannot be sent
+	// to a cluster (R3).
 	Resource plan.Resource
 	Rule     status.Rule
-	// Late means that the cluster did not know the kind at Build (R29).
+	// Late is set if the cluster did not know the kind at Build (R29).
 	Late bool
-	// Generated means that the object has no name but a generateName, which is
-	// its name in Resource.
+	// Generated is set if the object has a generateName instead of a name. It is the name
+	// in Resource.
 	Generated bool
-	// Hook means that Helm executes the object as a hook.
+	// Hook is set if Helm executes the object as a hook.
 	Hook bool
-	// Unlabelled objects lack the label that Helm gives to release objects.
+	// Unlabelled is set if the object lacks the label that Helm adds to release objects.
 	Unlabelled bool
-	// Owner is the release that the object belonged to before the operation, as
-	// Owner names it, as far as that was looked up.
+	// Owner is the release that owned the object before the operation, in the form of
+	// OwnerOf; "" if none, or not read.
 	Owner string
 
 	before Before
-	seen   *knownClient // what its next apply may take for what is there, see Recall
-	hidden bool         // it cannot be looked at: the user may not, or nobody serves its API yet
-	// sent is the object as it was sent the first time: the answer takes its
-	// place in the Info, and cannot be sent again (R44).
+	seen   *knownClient // answers the next apply, see Recall
+	hidden bool         // cannot be read: the user may not, or its API is not served yet
+	// sent is the object as it was first sent, for retries (R44): the response replaces it
+	// in the Info and cannot be sent.
 	sent   *unstructured.Unstructured
 	sentAt time.Time
 }
 
-// Before is what was there of an object before the operation.
+// Before is the state of an object before the operation.
 type Before struct {
-	// Known means that it was looked up, Version which resourceVersion it had,
-	// empty where it was not there.
-	Known   bool
-	Version string
+	Known   bool   // it was read
+	Version string // its resourceVersion, "" if it did not exist
 
-	helms []metav1.ManagedFieldsEntry // who has applied what of it, as far as that is Helm
-	at    time.Time                   // when all this was known to be so
+	helms []metav1.ManagedFieldsEntry // Helm's entries
+	at    time.Time                   // of the read
 }
 
-// Absent reports whether the object is known not to have been there.
+// Absent reports whether the object certainly did not exist.
 func (b Before) Absent() bool { return b.Known && b.Version == "" }
 
-// Before is what was there of the object before the operation.
+// Before returns the state of the object before the operation.
 func (f *Fact) Before() Before { return f.before }
 
-// SetAbsent notes that the object has been found missing, or was taken away.
+// SetAbsent records that the object does not exist.
 func (f *Fact) SetAbsent() { f.before = Before{Known: true} }
 
-// KeepSent keeps the object as it is about to be sent, or puts it back.
+// KeepSent stores the object before it is sent for the first time, and restores it before a
+// retry.
 func (f *Fact) KeepSent(i *resource.Info) {
 	f.sentAt = time.Now()
 	switch u, ok := i.Object.(*unstructured.Unstructured); {
@@ -82,25 +81,24 @@ func (f *Fact) KeepSent(i *resource.Info) {
 	}
 }
 
-// Changed says what an apply did, as far as the object's version before it is
-// known, and notes the version it has now.
+// Changed returns the effect of an apply, judging by the object's version before and after,
+// and records the new version.
 func (f *Fact) Changed(i *resource.Info) event.Change {
 	before := f.before
 	f.before = Before{Known: true, Version: i.ResourceVersion}
 	switch {
 	case before.Absent():
 		return event.Created
-	case before.Version == i.ResourceVersion, before.appliedStill(i, f.sentAt):
+	case before.Version == i.ResourceVersion, before.unchangedByHelm(i, f.sentAt):
 		return event.Unchanged
 	}
 	return event.Configured
 }
 
-// appliedStill reports whether an answer with another version is of an object that only
-// others, such as a controller, have changed since it was looked at: an apply that changes
-// a field sets the time of Helm's entry, in seconds, to one after that look, and one that
-// changes who owns a field changes the entry's fields.
-func (b Before) appliedStill(i *resource.Info, sentAt time.Time) bool {
+// unchangedByHelm reports whether only others, such as a controller, have changed the version
+// of an object since it was read. An apply that changes a field updates the time of Helm's
+// managed fields, in seconds, and one that changes the owner of a field updates their fields.
+func (b Before) unchangedByHelm(i *resource.Info, sentAt time.Time) bool {
 	u, ok := i.Object.(*unstructured.Unstructured)
 	if !ok || len(b.helms) == 0 || sentAt.Sub(b.at) < time.Second {
 		return false
@@ -110,8 +108,7 @@ func (b Before) appliedStill(i *resource.Info, sentAt time.Time) bool {
 	})
 }
 
-// entriesOfHelm returns the managers of an object that are Helm: nothing where it has applied
-// nothing of it.
+// entriesOfHelm returns Helm's managed fields entries, nil if Helm has not applied the object.
 func entriesOfHelm(o metav1.Object) (all []metav1.ManagedFieldsEntry) {
 	applied := false
 	for _, m := range o.GetManagedFields() {
@@ -133,7 +130,7 @@ func fieldsOf(m metav1.ManagedFieldsEntry) (fields map[string]any) {
 	return fields
 }
 
-// Version returns a resourceVersion as a number, 0 if it is none.
+// Version parses a resourceVersion as a number, 0 if it is not one.
 func Version(s string) uint64 {
 	n, err := strconv.ParseUint(s, 10, 64)
 	if err != nil {
@@ -142,8 +139,7 @@ func Version(s string) uint64 {
 	return n
 }
 
-// Infer has the objects of a list judged by what was inferred for them, too: a tree
-// says that of a revision.
+// Infer updates the readiness rules of a list with the inferred annotations of a tree.
 func (b *Builder) Infer(tree *plan.Chart, list helmkube.ResourceList) error {
 	if tree == nil || len(tree.Inferred) == 0 {
 		return nil

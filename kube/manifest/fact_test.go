@@ -11,8 +11,8 @@ import (
 	"lockstep/engine/event"
 )
 
-// TestChanged: an answer with another version than was seen is about an unchanged object
-// only where Helm's entry is older than the apply.
+// TestChanged: an object with a new version counts as unchanged only if Helm's managed fields
+// are the same.
 func TestChanged(t *testing.T) {
 	first := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
 	applied := func(manager, operation string, at time.Time) metav1.ManagedFieldsEntry {
@@ -29,18 +29,18 @@ func TestChanged(t *testing.T) {
 		after   time.Duration
 		want    event.Change
 	}{
-		"same version":                 {was, "7", 0, event.Unchanged},
-		"controller":                   {[]metav1.ManagedFieldsEntry{was[0], applied("kube", "Update", first.Add(time.Minute))}, "8", time.Second, event.Unchanged},
-		"in the same second, perhaps":  {was, "8", 999 * time.Millisecond, event.Configured},
-		"fields in another order":      {[]metav1.ManagedFieldsEntry{owning(was[0], `{"f:data":{"f:a":{},"f:b":{}}}`)}, "8", time.Second, event.Unchanged},
-		"owned by Helm now, too":       {[]metav1.ManagedFieldsEntry{owning(was[0], `{"f:data":{"f:a":{},"f:b":{},"f:c":{}}}`)}, "8", time.Minute, event.Configured},
-		"applied":                      {[]metav1.ManagedFieldsEntry{applied("helm", "Apply", first.Add(time.Second)), was[1]}, "8", time.Minute, event.Configured},
-		"changed by an admission":      {append(was[:2:2], applied("helm", "Update", first.Add(time.Second))), "8", time.Minute, event.Configured},
-		"not brought by an apply":      {[]metav1.ManagedFieldsEntry{applied("helm", "Update", first)}, "8", time.Minute, event.Configured},
-		"a status that Helm has given": {append(was[:2:2], metav1.ManagedFieldsEntry{Manager: "helm", Operation: "Update", Subresource: "status"}), "8", time.Minute, event.Unchanged},
+		"same version":                {was, "7", 0, event.Unchanged},
+		"controller":                  {[]metav1.ManagedFieldsEntry{was[0], applied("kube", "Update", first.Add(time.Minute))}, "8", time.Second, event.Unchanged},
+		"in the same second, perhaps": {was, "8", 999 * time.Millisecond, event.Configured},
+		"fields in another order":     {[]metav1.ManagedFieldsEntry{owning(was[0], `{"f:data":{"f:a":{},"f:b":{}}}`)}, "8", time.Second, event.Unchanged},
+		"owned by Helm now, too":      {[]metav1.ManagedFieldsEntry{owning(was[0], `{"f:data":{"f:a":{},"f:b":{},"f:c":{}}}`)}, "8", time.Minute, event.Configured},
+		"applied":                     {[]metav1.ManagedFieldsEntry{applied("helm", "Apply", first.Add(time.Second)), was[1]}, "8", time.Minute, event.Configured},
+		"changed by an admission":     {append(was[:2:2], applied("helm", "Update", first.Add(time.Second))), "8", time.Minute, event.Configured},
+		"not applied":                 {[]metav1.ManagedFieldsEntry{applied("helm", "Update", first)}, "8", time.Minute, event.Configured},
+		"a status set by Helm":        {append(was[:2:2], metav1.ManagedFieldsEntry{Manager: "helm", Operation: "Update", Subresource: "status"}), "8", time.Minute, event.Unchanged},
 	} {
 		found := &metav1.PartialObjectMetadata{ObjectMeta: metav1.ObjectMeta{Name: "a", ResourceVersion: "7", ManagedFields: was}}
-		if name == "not brought by an apply" {
+		if name == "not applied" {
 			found.ManagedFields = tt.answer
 		}
 		i, f := infoOf("Gauge", "v1", "a"), &Fact{}

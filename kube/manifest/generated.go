@@ -18,16 +18,14 @@ import (
 	"lockstep/kube/connect"
 )
 
-// Objects with metadata.generateName. Server-side apply needs a name, so these
-// are created by POST, and each install, upgrade and rollback makes one again,
-// as `kubectl create` does. Those that the release has made before are removed
-// with what is gone from the chart, or when it is uninstalled: they are found
-// by the release's own marks and by their generateName, since no record knows
-// their names. Where a chart has one generateName several times, what was made
-// counts as made of the one whose annotations it has, so that it goes with that
-// one's group.
+// Objects with metadata.generateName cannot be applied, because server-side apply needs a
+// name. They are created by POST, again in each install, upgrade and rollback, as by `kubectl
+// create`. Earlier ones are removed together with objects that left the chart, and by an
+// uninstall. They are found by Helm's labels and their generateName, because no record has
+// their names. If a chart has several objects with one generateName, a created object belongs
+// to the one with the same annotations, and is removed with that one's group.
 
-// CreateNamed creates an object whose name the API server makes up.
+// CreateNamed creates an object with a generateName.
 func CreateNamed(i *resource.Info) error {
 	helper := resource.NewHelper(i.Client, i.Mapping).WithFieldManager(connect.FieldManager).WithFieldValidation("Strict")
 	obj, err := helper.Create(i.Namespace, true, i.Object)
@@ -37,9 +35,8 @@ func CreateNamed(i *resource.Info) error {
 	return i.Refresh(obj, true)
 }
 
-// Expand puts in the place of each object with a generateName those of them
-// that the release has made and that are still there. A warning tells of what
-// could not be looked for.
+// Expand replaces each object with a generateName by the existing objects that the release
+// has created from it. It warns if they cannot be listed.
 func (b *Builder) Expand(ctx context.Context, list helmkube.ResourceList) (out helmkube.ResourceList, warnings []plan.Warning) {
 	listed := map[types.UID]bool{}
 	for n, i := range list {
@@ -48,13 +45,13 @@ func (b *Builder) Expand(ctx context.Context, list helmkube.ResourceList) (out h
 			out = append(out, i)
 			continue
 		}
-		made, err := b.made(ctx, i)
+		created, err := b.createdFrom(ctx, i)
 		if err != nil {
 			warnings = append(warnings, plan.Warning{Rule: "R31", Object: &f.Resource.Object, Message: fmt.Sprintf(
 				"objects created from %s (metadata.generateName) cannot be listed, so they are kept: %v", f.Resource.Object, err)})
 		}
-		last := !slices.ContainsFunc(list[n+1:], func(x *resource.Info) bool { return x.Name == "" && makes(x) == makes(i) })
-		for _, m := range made {
+		last := !slices.ContainsFunc(list[n+1:], func(x *resource.Info) bool { return x.Name == "" && generatorOf(x) == generatorOf(i) })
+		for _, m := range created {
 			if !listed[m.UID] && (last || annotatedBy(i, m)) {
 				listed[m.UID] = true
 				out = append(out, b.named(i, f, m))
@@ -64,14 +61,14 @@ func (b *Builder) Expand(ctx context.Context, list helmkube.ResourceList) (out h
 	return out, warnings
 }
 
-// maker is what objects that are made of one generateName have in common.
-type maker struct {
+// generator identifies the objects that are created from one generateName.
+type generator struct {
 	kind              schema.GroupKind
 	namespace, prefix string
 }
 
-func makes(i *resource.Info) maker {
-	m := maker{kind: i.Mapping.GroupVersionKind.GroupKind(), namespace: i.Namespace}
+func generatorOf(i *resource.Info) generator {
+	m := generator{kind: i.Mapping.GroupVersionKind.GroupKind(), namespace: i.Namespace}
 	if u, ok := i.Object.(*unstructured.Unstructured); ok {
 		m.prefix = u.GetGenerateName()
 	}
@@ -92,15 +89,15 @@ func annotatedBy(i *resource.Info, m *metav1.PartialObjectMetadata) bool {
 	return true
 }
 
-// made looks for what the release has made of an object with a generateName.
-func (b *Builder) made(ctx context.Context, i *resource.Info) ([]*metav1.PartialObjectMetadata, error) {
+// createdFrom lists the objects that the release has created from a generateName.
+func (b *Builder) createdFrom(ctx context.Context, i *resource.Info) ([]*metav1.PartialObjectMetadata, error) {
 	var out []*metav1.PartialObjectMetadata
-	prefix := makes(i).prefix
+	prefix := generatorOf(i).prefix
 	opts := metav1.ListOptions{LabelSelector: ManagedByKey + "=Helm", Limit: 1000}
 	for {
 		l, err := b.client.Metadata.Resource(i.Mapping.Resource).Namespace(i.Namespace).List(ctx, opts)
 		if apierrors.IsNotFound(err) {
-			return out, nil // the kind is gone, and so are they
+			return out, nil // the kind was removed with all its objects
 		}
 		if err != nil {
 			return out, err
@@ -117,11 +114,12 @@ func (b *Builder) made(ctx context.Context, i *resource.Info) ([]*metav1.Partial
 	}
 }
 
-// named returns the Info of one object that was made of an Info with a generateName.
+// named returns the Info of the object m, which was created from i, an Info with a
+// generateName.
 func (b *Builder) named(i *resource.Info, f *Fact, m *metav1.PartialObjectMetadata) *resource.Info {
 	copied := &Fact{Resource: f.Resource, Rule: f.Rule, Owner: OwnerOf(m), before: Before{Known: true, Version: m.ResourceVersion}}
 	copied.Resource.Object.Name = m.Name
-	key := b.remember(copied)
+	key := b.addFact(copied)
 	u := &unstructured.Unstructured{}
 	u.SetGroupVersionKind(i.Mapping.GroupVersionKind)
 	u.SetNamespace(m.Namespace)

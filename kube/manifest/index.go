@@ -6,8 +6,8 @@ import (
 	"k8s.io/cli-runtime/pkg/resource"
 )
 
-// Index finds the Infos of a list as Helm's ResourceList does, by group, kind,
-// namespace and name, and without going through all of it for each.
+// Index finds Infos like Helm's ResourceList, by group, kind, namespace and name, but in
+// constant time.
 type Index map[identity]*resource.Info
 
 type identity struct {
@@ -19,7 +19,7 @@ func identityOf(i *resource.Info) identity {
 	return identity{i.Mapping.GroupVersionKind.GroupKind(), i.Namespace, i.Name}
 }
 
-// NewIndex indexes a list, of Infos that are the same the first.
+// NewIndex indexes a list. Of Infos with the same identity it keeps the first.
 func NewIndex(list helmkube.ResourceList) Index {
 	x := make(Index, len(list))
 	for _, i := range list {
@@ -33,7 +33,7 @@ func NewIndex(list helmkube.ResourceList) Index {
 // Get returns the Info of the same object, nil if there is none.
 func (x Index) Get(i *resource.Info) *resource.Info { return x[identityOf(i)] }
 
-// Without returns the part of a list that another list does not have.
+// Without returns the Infos of a list that are not in others.
 func Without(list, others helmkube.ResourceList) helmkube.ResourceList {
 	x := NewIndex(others)
 	return list.Filter(func(i *resource.Info) bool { return x.Get(i) == nil })

@@ -6,12 +6,11 @@ import (
 	"lockstep/engine/plan"
 )
 
-// strip removes the ordering annotations whose keys the API server refuses, and
-// the same ones in the spelling of a stored manifest: a rollback, which starts
-// from that, then sends what the installation sent. All others stay as they are:
-// those without a value, and foreign ones, about which the API server has its say.
+// strip removes the ordering annotations with two slashes in their keys, and the same ones in
+// the stored spelling: a rollback, which uses the stored manifest, then sends the same object
+// as the install. It does not change other annotations.
 //
-// Rule R3: two slashes in a key never reach the cluster.
+// Rule R3: keys with two slashes are never sent to the cluster.
 func strip(u *unstructured.Unstructured) {
 	metadata, _ := u.Object["metadata"].(map[string]any)
 	annotations, _ := metadata["annotations"].(map[string]any)

@@ -12,8 +12,8 @@ import (
 	"lockstep/kube/charts"
 )
 
-// Resolve looks a kind up that the cluster did not know at Build: its plural and
-// its scope may be other ones than was guessed (R29).
+// Resolve looks up a kind that the cluster did not know at Build, because its plural and its
+// scope were guessed (R29).
 func (b *Builder) Resolve(i *resource.Info) error {
 	mapper, err := b.client.Getter.ToRESTMapper()
 	if err != nil {
@@ -36,10 +36,10 @@ func (b *Builder) Resolve(i *resource.Info) error {
 	return nil
 }
 
-// mapKind finds the API of a kind. One that the cluster does not know yet is
-// taken from a CRD of the same manifest, or else guessed; late then says that
-// it has to be looked up again when its group starts (R17, R29).
-func mapKind(mapper meta.RESTMapper, gvk schema.GroupVersionKind, brought map[schema.GroupVersionKind]*meta.RESTMapping) (mapping *meta.RESTMapping, late bool, err error) {
+// mapKind finds the API of a kind. If the cluster does not know the kind, mapKind uses a CRD
+// of the same manifest, or else guesses. Then late is set, and the kind must be resolved
+// when its group starts (R17, R29).
+func mapKind(mapper meta.RESTMapper, gvk schema.GroupVersionKind, defined map[schema.GroupVersionKind]*meta.RESTMapping) (mapping *meta.RESTMapping, late bool, err error) {
 	if gvk.Kind == "" || gvk.Version == "" {
 		return nil, false, fmt.Errorf("kind and apiVersion must be set")
 	}
@@ -49,16 +49,16 @@ func mapKind(mapper meta.RESTMapper, gvk schema.GroupVersionKind, brought map[sc
 		return mapping, false, nil
 	case !meta.IsNoMatchError(err):
 		return nil, false, err
-	case brought[gvk] != nil:
-		return brought[gvk], true, nil
+	case defined[gvk] != nil:
+		return defined[gvk], true, nil
 	}
 	if !strings.Contains(gvk.Group, ".") {
-		return nil, false, err // no CRD can bring a built-in kind
+		return nil, false, err // a CRD cannot define a built-in kind
 	}
 	return guessed(gvk), true, nil
 }
 
-// guessed returns the API that a kind would most likely have.
+// guessed returns the most likely API of a kind.
 func guessed(gvk schema.GroupVersionKind) *meta.RESTMapping {
 	plural, _ := meta.UnsafeGuessKindToResource(gvk)
 	scope := meta.RESTScopeNamespace
@@ -68,8 +68,8 @@ func guessed(gvk schema.GroupVersionKind) *meta.RESTMapping {
 	return &meta.RESTMapping{Resource: plural, GroupVersionKind: gvk, Scope: scope}
 }
 
-// broughtKinds returns the kinds that CRDs among the documents bring.
-func broughtKinds(docs []charts.Document) map[schema.GroupVersionKind]*meta.RESTMapping {
+// definedKinds returns the kinds that CRDs among the documents define.
+func definedKinds(docs []charts.Document) map[schema.GroupVersionKind]*meta.RESTMapping {
 	out := map[schema.GroupVersionKind]*meta.RESTMapping{}
 	for _, d := range docs {
 		u := d.Object

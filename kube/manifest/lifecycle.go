@@ -7,21 +7,21 @@ import (
 	"k8s.io/client-go/kubernetes/scheme"
 )
 
-// Lifecycle is what is known of the end of a version of one of Kubernetes' own
-// kinds. Versions of Kubernetes are 0 if there is none.
+// Lifecycle has the Kubernetes versions in which a built-in kind was deprecated and removed,
+// 0 for never.
 type Lifecycle struct {
 	DeprecatedMajor, DeprecatedMinor int
 	RemovedMajor, RemovedMinor       int
 	Replacement                      schema.GroupVersionKind
 }
 
-// elsewhere are the kinds whose types are not among the client's.
-var elsewhere = map[schema.GroupKind]string{
+// replacements are the new versions of kinds that are not in client-go's scheme.
+var replacements = map[schema.GroupKind]string{
 	{Group: "apiextensions.k8s.io", Kind: "CustomResourceDefinition"}: "v1",
 	{Group: "apiregistration.k8s.io", Kind: "APIService"}:             "v1",
 }
 
-// LifecycleOf reads what Kubernetes' own types say of themselves.
+// LifecycleOf returns the lifecycle of a kind from client-go's types.
 func LifecycleOf(gvk schema.GroupVersionKind) (l Lifecycle, known bool) {
 	o, err := scheme.Scheme.New(gvk)
 	if err != nil {
@@ -41,7 +41,7 @@ func LifecycleOf(gvk schema.GroupVersionKind) (l Lifecycle, known bool) {
 	return l, true
 }
 
-// Use is what to use instead of it, "; use X" or nothing.
+// Use returns a hint with the replacement, "; use X", or "".
 func (l Lifecycle) Use() string {
 	if l.Replacement.Kind == "" {
 		return ""
@@ -49,10 +49,9 @@ func (l Lifecycle) Use() string {
 	return fmt.Sprintf("; use %s %s", l.Replacement.GroupVersion(), l.Replacement.Kind)
 }
 
-// Removed is what is to be said of a kind that the cluster does not have: that
-// Kubernetes had it once, and has it no more. It is empty for others.
+// Removed returns a hint for a kind that Kubernetes has removed, "" for other kinds.
 func Removed(gvk schema.GroupVersionKind) string {
-	if use := elsewhere[gvk.GroupKind()]; use != "" && gvk.Version == "v1beta1" {
+	if use := replacements[gvk.GroupKind()]; use != "" && gvk.Version == "v1beta1" {
 		return fmt.Sprintf(": removed in Kubernetes 1.22; use %s/%s %s", gvk.Group, use, gvk.Kind)
 	}
 	l, _ := LifecycleOf(gvk)

@@ -6,8 +6,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 )
 
-// TestLifecycle reads from Kubernetes' types when a version was deprecated, when
-// it was removed, and what takes its place.
+// TestLifecycle reads deprecation, removal and replacement of versions from client-go's types.
 func TestLifecycle(t *testing.T) {
 	tests := map[schema.GroupVersionKind]struct {
 		known      bool

@@ -9,20 +9,18 @@ import (
 	"k8s.io/cli-runtime/pkg/resource"
 )
 
-// Which release an object belongs to is said by a label and two annotations. Helm looks at
-// them before it takes an object into a release or deletes it in an uninstall,
-// but not before an upgrade changes or removes what was the release's: an
-// object that another release has taken over since would be lost to that one.
+// A label and two annotations name the release that owns an object. Helm checks them before it
+// adopts an object and before an uninstall deletes it, but not before an upgrade changes or
+// removes it, so an upgrade of Helm's may take an object away from its new owner.
 
-// The marks that Helm gives to what belongs to a release.
+// The labels and annotations that Helm adds to a release's objects.
 const (
 	ManagedByKey      = "app.kubernetes.io/managed-by"
 	ownerNameKey      = "meta.helm.sh/release-name"
 	ownerNamespaceKey = "meta.helm.sh/release-namespace"
 )
 
-// OwnerOf returns the release that an object says it belongs to, as Owner names it,
-// or "".
+// OwnerOf returns the release that owns an object, in the form of Owner, or "".
 func OwnerOf(m metav1.Object) string {
 	a := m.GetAnnotations()
 	if a[ownerNameKey] == "" || m.GetLabels()[ManagedByKey] != "Helm" {
@@ -31,16 +29,18 @@ func OwnerOf(m metav1.Object) string {
 	return Owner(a[ownerNameKey], a[ownerNamespaceKey])
 }
 
-// Owner names a release: "release shop in namespace dev".
+// Owner returns the name of a release for messages: "release shop in namespace dev".
 func Owner(release, namespace string) string {
 	return fmt.Sprintf("release %s in namespace %s", release, namespace)
 }
 
-// Taken reports whether an object is another release's, as far as it is known
-// which release is worked on: a program with Helm's own actions may not tell.
-func (s Scope) Taken(by string) bool { return s.Owner() != "" && by != "" && by != s.Owner() }
+// Taken reports whether owner is another release. It returns false if the scope's release is
+// unknown, as in other programs with Helm's actions.
+func (s Scope) Taken(owner string) bool {
+	return s.Owner() != "" && owner != "" && owner != s.Owner()
+}
 
-// Mark gives an object the marks that Helm gives to what belongs to a release.
+// Mark adds Helm's labels and annotations to an object of the release.
 func (s Scope) Mark(i *resource.Info) {
 	u, ok := i.Object.(*unstructured.Unstructured)
 	if !ok {
@@ -59,8 +59,7 @@ func (s Scope) Mark(i *resource.Info) {
 	u.SetAnnotations(annotations)
 }
 
-// Kept reports whether an uninstallation leaves an object in the cluster by
-// helm.sh/resource-policy.
+// Kept reports whether helm.sh/resource-policy keeps an object in the cluster.
 func Kept(i *resource.Info) bool {
 	u, ok := i.Object.(*unstructured.Unstructured)
 	return ok && u.GetAnnotations()[helmkube.ResourcePolicyAnno] == helmkube.KeepPolicy

@@ -120,7 +120,7 @@ func (op *Operation) progress() *preflight.Own {
 	op.mu.Lock()
 	defer op.mu.Unlock()
 	if op.attempt != nil {
-		own.Revision = op.attempt.driver.Written().Made
+		own.Revision = op.attempt.driver.Written().Created
 	}
 	return own
 }
@@ -273,7 +273,7 @@ func (as *attempts) prepareNext(a *attempt, with *Edited, failed error) (*Operat
 	next.Mask()
 	op.mu.Lock()
 	op.now, op.attempt, op.outlooks = next, nil, outlooks{}
-	op.made = op.made || a != nil && a.driver.Written().Made > 0
+	op.made = op.made || a != nil && a.driver.Written().Created > 0
 	op.mu.Unlock()
 	if !reflect.DeepEqual(next.prepared.Phases, with.planned.prepared.Phases) {
 		as.engine.Announce(next.phasesWithUsual()...)

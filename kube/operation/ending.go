@@ -80,7 +80,7 @@ func (op *Operation) conclude(as *attempts, a *attempt, err error) (ended bool, 
 func (op *Operation) hasMade(a *attempt) bool {
 	op.mu.Lock()
 	defer op.mu.Unlock()
-	return op.made || a.driver.Written().Made > 0
+	return op.made || a.driver.Written().Created > 0
 }
 
 // wrote reports whether the operation wrote anything, or may have.
@@ -110,7 +110,7 @@ func (as *attempts) rollBack(end run.End, cause error, notes []string) (ended bo
 		end.Release = left.status
 		notes = append(notes, text(sweepErr))
 		if left.err != nil {
-			notes = append(notes, left.text(info.Name, back.driver.Written().Made > 0), text(left.err))
+			notes = append(notes, left.text(info.Name, back.driver.Written().Created > 0), text(left.err))
 		}
 	}
 	notes = append(notes, leftBehind(as.op.feed.Events()))
@@ -268,7 +268,7 @@ func (a *attempt) finalize(cause error) (left finalState, sweepErr error) {
 		return finalState{err: err}, nil
 	}
 	sweepErr = a.client.Hooks().Sweep(ctx, session)
-	err = release.Insist(ctx, func() (err error) {
+	err = release.Retry(ctx, func() (err error) {
 		left.status, err = release.Finalize(releases, a.op.prepared.Common.Release, a.driver.Written(), cause)
 		return err
 	})
@@ -294,7 +294,7 @@ func (a *attempt) confirmRecord(operation string) (status string, err error) {
 	if err != nil {
 		return "", err
 	}
-	err = release.Insist(ctx, func() (err error) {
+	err = release.Retry(ctx, func() (err error) {
 		status, err = release.Complete(releases, a.op.prepared.Common.Release, operation, w)
 		return err
 	})

@@ -37,7 +37,7 @@ func findRelease(s *preflight.Session) (f *existing, there bool, err error) {
 		return nil, false, err
 	}
 	f = &existing{Revisions: revs, stored: revs.Last, dead: s.Lease.Kind == lease.Dead}
-	for _, m := range revs.Cut() {
+	for _, m := range revs.Interrupted() {
 		if !m.Ours && m.Revision != revs.Last.Version {
 			continue // Helm ignores it too
 		}
@@ -60,7 +60,7 @@ func (f *existing) applyMarks(s *preflight.Session) (err error) {
 		return nil
 	}
 	s.Helm.Config.Releases = release.Marked(s.Releases(), f.marks)
-	f.Revisions, err = release.There(release.Read(s.Releases(), s.Common.Release))
+	f.Revisions, err = release.MustExist(release.Read(s.Releases(), s.Common.Release))
 	return err
 }
 
@@ -161,5 +161,5 @@ func (a *attempt) mark(planned *rel1.Release) (*rel1.Release, error) {
 			return nil, err
 		}
 	}
-	return release.There(release.Last(a.helm.Config.Releases, a.op.prepared.Common.Release))
+	return release.MustExist(release.Last(a.helm.Config.Releases, a.op.prepared.Common.Release))
 }

@@ -95,7 +95,7 @@ func orphans(known map[plan.Object]bool, resources []plan.Resource) map[plan.Obj
 // present returns the objects of a list that exist and belong to the release, with
 // unreadable also those that the user may not read.
 func (l leftoverSearch) present(list helmkube.ResourceList, unreadable bool) helmkube.ResourceList {
-	l.builder.LookAhead(l.session.Context, list, nil)
+	l.builder.Prefetch(l.session.Context, list, nil)
 	return list.Filter(func(i *resource.Info) bool {
 		f := l.builder.Fact(i)
 		if !f.Before().Known {

@@ -91,7 +91,7 @@ func (op *Operation) checkRecords(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	return op.ledger.Look(s.Releases())
+	return op.ledger.Check(s.Releases())
 }
 
 // guard returns an error for a write after another run has taken the release.

@@ -58,8 +58,8 @@ func (a *attempt) applyCRDs(u preflight.CRDs) error {
 	if err != nil {
 		return err
 	}
-	a.session.Builder.LookAhead(a.engine.Requests(), list, nil)
-	manifest.Unlook(list)
+	a.session.Builder.Prefetch(a.engine.Requests(), list, nil)
+	manifest.DropPrefetched(list)
 	var created atomic.Bool
 	err = a.runPrelude(phases[0], list, func(i *resource.Info) error {
 		switch {

@@ -57,7 +57,7 @@ func Recover(ctx context.Context, c *connect.Client, common Common) (*Recovery, 
 	case !there:
 		return nil, &release.NotFound{Name: common.Release, Namespace: common.Namespace}
 	}
-	r := &Recovery{Release: common.Release, Namespace: common.Namespace, Marked: revs.Cut()}
+	r := &Recovery{Release: common.Release, Namespace: common.Namespace, Marked: revs.Interrupted()}
 	if s.Lease.Kind == lease.Dead {
 		r.Dead = &s.Lease.Holder
 	}
@@ -65,7 +65,7 @@ func Recover(ctx context.Context, c *connect.Client, common Common) (*Recovery, 
 		if err := r.write(s, revs); err != nil {
 			return nil, fmt.Errorf("recover %s: %w", common.Release, err)
 		}
-		if revs, err = release.There(release.Read(s.Releases(), common.Release)); err != nil {
+		if revs, err = release.MustExist(release.Read(s.Releases(), common.Release)); err != nil {
 			return nil, fmt.Errorf("recover %s: %w", common.Release, err)
 		}
 	}
@@ -94,7 +94,7 @@ func interruptedOperation(revs *release.Revisions) string {
 // write writes the marks, unless the release changed meanwhile.
 func (r *Recovery) write(s *preflight.Session, planned *release.Revisions) error {
 	return withLease(s, func() error {
-		last, err := release.There(release.Last(s.Releases(), r.Release))
+		last, err := release.MustExist(release.Last(s.Releases(), r.Release))
 		if err != nil {
 			return err
 		}

@@ -38,7 +38,7 @@ func PrepareTest(ctx context.Context, c *connect.Client, t ReleaseTest) (*Operat
 }
 
 func (t *ReleaseTest) prepare(s *preflight.Session, c *connect.Client) (*Operation, error) {
-	rel, err := release.There(release.Last(s.Releases(), t.Release))
+	rel, err := release.MustExist(release.Last(s.Releases(), t.Release))
 	if err != nil {
 		return nil, cannotRead(s, "test", err)
 	}

@@ -40,7 +40,7 @@ func PrepareRollback(ctx context.Context, c *connect.Client, back Rollback) (*Op
 }
 
 func (back *Rollback) prepare(s *preflight.Session, c *connect.Client) (*Operation, error) {
-	revs, err := release.There(findRelease(s))
+	revs, err := release.MustExist(findRelease(s))
 	if err != nil {
 		return nil, cannotRead(s, "rollback", err)
 	}
@@ -82,7 +82,7 @@ func (back *Rollback) plan(s *preflight.Session, revs *existing, target *rel1.Re
 		return nil, nil, err
 	}
 	b.Hide(list, later)
-	b.LookAhead(s.Context, list, nil)
+	b.Prefetch(s.Context, list, nil)
 	warnings = append(warnings, preflight.OwnerWarnings(b, list)...)
 	info := s.Info("rollback", target)
 	info.Revision, info.ToRevision = revs.Last.Version+1, target.Version
@@ -136,7 +136,7 @@ func (back *Rollback) asRollback(as *attempts) (task, error) {
 	if err != nil {
 		return task{}, err
 	}
-	revs, err := release.There(release.Read(s.Releases(), back.Release))
+	revs, err := release.MustExist(release.Read(s.Releases(), back.Release))
 	if err != nil {
 		return task{}, cannotRead(s, "rollback", err)
 	}

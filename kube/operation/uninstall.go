@@ -49,7 +49,7 @@ func (u *Uninstall) prepare(s *preflight.Session, c *connect.Client, removal tim
 		}
 		return nil, nil
 	}
-	if _, err = release.There(revs, there, err); err != nil {
+	if _, err = release.MustExist(revs, there, err); err != nil {
 		return nil, cannotRead(s, "uninstall", err)
 	}
 	if revs.Last.Info.Status == rcommon.StatusUninstalled && u.KeepHistory {
@@ -84,7 +84,7 @@ func (u *Uninstall) plan(s *preflight.Session, revs *existing) (*preflight.Prepa
 	if _, _, err := s.Served(list); err != nil {
 		return nil, err
 	}
-	b.LookAhead(s.Context, list, nil)
+	b.Prefetch(s.Context, list, nil)
 	doomed, more := helmclient.Removable(b, list)
 	warnings = append(warnings, more...)
 	p.Old = old
@@ -110,7 +110,7 @@ func (u *Uninstall) asRollback(as *attempts) (task, error) {
 	if err != nil {
 		return task{}, err
 	}
-	revs, err := release.There(release.Read(s.Releases(), u.Release))
+	revs, err := release.MustExist(release.Read(s.Releases(), u.Release))
 	if err != nil {
 		return task{}, fmt.Errorf("read release %s: %w", u.Release, err)
 	}

@@ -11,30 +11,28 @@ import (
 	"helm.sh/helm/v4/pkg/storage/driver"
 )
 
-// Checked returns a driver of Helm's that returns an error instead of a damaged
-// record, from which Helm would read what is not there, and whose errors Helm never
-// takes for the answer that there is no record.
+// Checked wraps a Helm driver. It returns an error for a damaged record, on which Helm would
+// panic, and changes errors that Helm would take for "there is no record".
 func Checked(d driver.Driver) driver.Driver { return &checked{d} }
 
 type checked struct{ driver.Driver }
 
-// unreadError is why it is not known which records there are. Helm takes every error
-// with "not found" in its text for the answer that there are none, and a refusal may
-// say that of a role.
-type unreadError struct{ error }
+// readError is a failed read. Helm takes every error with "not found" in its text for the
+// answer that there are no records, but a forbidden error may say that of a role.
+type readError struct{ error }
 
-func (e *unreadError) Error() string {
+func (e *readError) Error() string {
 	return strings.ReplaceAll(e.error.Error(), "not found", "missing")
 }
 
-func (e *unreadError) Unwrap() error { return e.error }
+func (e *readError) Unwrap() error { return e.error }
 
-// unread marks an error that leaves it open which records there are.
-func unread(err error) error {
+// asReadError wraps all errors but driver.ErrReleaseNotFound.
+func asReadError(err error) error {
 	if err == nil || errors.Is(err, driver.ErrReleaseNotFound) {
 		return err
 	}
-	return &unreadError{err}
+	return &readError{err}
 }
 
 // Get reads one revision.
@@ -44,20 +42,20 @@ func (d *checked) Get(key string) (release.Releaser, error) {
 		err = damaged(r, key)
 	}
 	if err != nil {
-		return nil, unread(err)
+		return nil, asReadError(err)
 	}
 	return r, nil
 }
 
-// List reads the revisions that a filter lets through. Those that are damaged are
-// left out, as are those that Helm cannot decode.
+// List reads the revisions that pass a filter. It skips damaged ones, as Helm skips those that
+// it cannot decode.
 func (d *checked) List(filter func(release.Releaser) bool) ([]release.Releaser, error) {
 	list, err := d.Driver.List(func(r release.Releaser) bool { return damaged(r, "") == nil && filter(r) })
-	return list, unread(err)
+	return list, asReadError(err)
 }
 
-// Query reads the revisions that have the labels. What is not known of one of them
-// could be anything that the release has brought, so that one is enough for an error.
+// Query reads the revisions with the labels. It returns an error if one of them is damaged,
+// because that one may have created any object.
 func (d *checked) Query(labels map[string]string) ([]release.Releaser, error) {
 	list, err := d.Driver.Query(labels)
 	for _, r := range list {
@@ -66,30 +64,30 @@ func (d *checked) Query(labels map[string]string) ([]release.Releaser, error) {
 		}
 	}
 	if err != nil {
-		return nil, unread(err)
+		return nil, asReadError(err)
 	}
 	return list, nil
 }
 
-// damaged returns an error that says what is missing in a record. Its key is
-// empty where the labels are those of the stored object.
+// damaged returns an error if a required field is missing in a record. If key is "", the name
+// of the record comes from the labels.
 func damaged(r release.Releaser, key string) error {
 	rel, ok := r.(*rel1.Release)
 	if !ok {
 		return nil
 	}
-	what := missing(rel)
-	if what == "" {
+	defect := defectOf(rel)
+	if defect == "" {
 		return nil
 	}
 	if key == "" {
 		key = fmt.Sprintf("sh.helm.release.v1.%s.v%s", rel.Labels["name"], rel.Labels["version"])
 	}
-	return fmt.Errorf("the release record %s is damaged, it has %s: restore it, or delete it if that revision is not needed", key, what)
+	return fmt.Errorf("the release record %s is damaged, it has %s: restore it, or delete it if that revision is not needed", key, defect)
 }
 
-// missing is what a release lacks that every release has, empty for nothing.
-func missing(rel *rel1.Release) string {
+// defectOf returns the first missing field that every release has, "" for none.
+func defectOf(rel *rel1.Release) string {
 	switch {
 	case rel.Info == nil:
 		return "no info"

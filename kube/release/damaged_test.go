@@ -16,7 +16,7 @@ import (
 	"lockstep/engine/plan"
 )
 
-// stored is a driver with one record, as it is decoded.
+// stored is a driver with one decoded record.
 type stored struct {
 	driver.Driver
 	rel *rel1.Release
@@ -33,9 +33,8 @@ func (s stored) List(filter func(release.Releaser) bool) ([]release.Releaser, er
 	return nil, nil
 }
 
-// TestDamagedRecordsAreToldOf: what every release has is not there, and nothing may
-// take it for granted.
-func TestDamagedRecordsAreToldOf(t *testing.T) {
+// TestDamagedRecords: reading a record without a required field is an error.
+func TestDamagedRecords(t *testing.T) {
 	for record, want := range map[string]string{
 		`null`:                           "no info",
 		`{}`:                             "no info",
@@ -69,8 +68,8 @@ func TestDamagedRecordsAreToldOf(t *testing.T) {
 	}
 }
 
-// TestRecordsOfManySubchartsAreBounded: in a record that fits into a Secret there
-// is room for millions of charts.
+// TestRecordsOfManySubchartsAreBounded: a compressed record that fits into a Secret may have
+// millions of charts.
 func TestRecordsOfManySubchartsAreBounded(t *testing.T) {
 	rel := &rel1.Release{Chart: &chart.Chart{}}
 	put := func(n int) {

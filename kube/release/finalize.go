@@ -13,18 +13,17 @@ import (
 	"lockstep/engine/event"
 )
 
+// Finalize marks the revision that an operation created or was uninstalling as failed, if
+// Helm left it pending or uninstalling. It returns the status in the record afterwards,
+// event.NoRelease if there is none. It does not change revisions of other runs.
+//
+// If the request that creates the revision may still arrive, Finalize creates the failed
+// revision itself, so that the request fails.
+//
 // Rule R34: whatever ends an operation, its revision ends in a final state.
-//
-// Finalize marks the revision that an operation has made, or was about to
-// uninstall, as failed where Helm left it in between. It returns what the record
-// says then, event.NoRelease if there is none. Revisions of others are left
-// alone: somebody may be at work on them.
-//
-// Where the request that was to make the revision may still be on its way, the
-// failed revision is made here, so that the request finds its place taken.
 func Finalize(s *storage.Storage, name string, w Written, cause error) (string, error) {
 	description := fmt.Sprintf("Release %q failed: %v", name, cause)
-	rel, found, err := Get(s, name, w.Made)
+	rel, found, err := Get(s, name, w.Created)
 	switch {
 	case err != nil:
 		return "", err
@@ -35,7 +34,7 @@ func Finalize(s *storage.Storage, name string, w Written, cause error) (string, 
 		return rcommon.StatusFailed.String(), s.Create(w.Unanswered)
 	}
 	status := rel.Info.Status
-	ours := w.Made == rel.Version && status.IsPending() || w.Uninstalling && status == rcommon.StatusUninstalling
+	ours := w.Created == rel.Version && status.IsPending() || w.Uninstalling && status == rcommon.StatusUninstalling
 	if !ours {
 		return status.String(), nil
 	}
@@ -43,18 +42,17 @@ func Finalize(s *storage.Storage, name string, w Written, cause error) (string, 
 	return rel.Info.Status.String(), s.Update(rel)
 }
 
-// Unsure reports whether a change of the record may not have been stored although
-// Helm has told of no error.
+// Unsure reports whether a change of the records may be missing although Helm returned no
+// error.
 func (w Written) Unsure() bool {
-	return w.Made > 0 && w.Err != nil || w.Uninstalling && w.Status != event.NoRelease && w.Status != rcommon.StatusUninstalled.String() || len(w.Others) > 0
+	return w.Created > 0 && w.Err != nil || w.Uninstalling && w.Status != event.NoRelease && w.Status != rcommon.StatusUninstalled.String() || len(w.Others) > 0
 }
 
-// Complete makes sure that the record of an operation that succeeded says so,
-// and returns what it says: that Helm could not write it is no error to Helm, but
-// the release would stay pending or uninstalling (R34), or have two revisions
-// that are deployed (R32a).
+// Complete makes sure that the record of a successful operation has its final status, and
+// returns that. Helm ignores errors of these writes, so the release could stay pending or
+// uninstalling (R34), or have two deployed revisions (R32a).
 func Complete(s *storage.Storage, name, operation string, w Written) (string, error) {
-	rel, found, err := Get(s, name, w.Made)
+	rel, found, err := Get(s, name, w.Created)
 	switch {
 	case err != nil:
 		return "", err
@@ -64,7 +62,7 @@ func Complete(s *storage.Storage, name, operation string, w Written) (string, er
 		return "", driver.ErrReleaseNotFound
 	}
 	switch status := rel.Info.Status; {
-	case status.IsPending() && w.Made == rel.Version:
+	case status.IsPending() && w.Created == rel.Version:
 		rel.SetStatus(rcommon.StatusDeployed, strings.ToUpper(operation[:1])+operation[1:]+" complete")
 		err = s.Update(rel)
 	case status == rcommon.StatusUninstalling && w.Uninstalling:
@@ -82,22 +80,21 @@ func Complete(s *storage.Storage, name, operation string, w Written) (string, er
 	return rel.Info.Status.String(), nil
 }
 
-// supersede marks a revision that another one has taken the place of.
+// supersede marks a deployed revision superseded.
 func supersede(s *storage.Storage, name string, version int) error {
 	rel, found, err := Get(s, name, version)
-	if err != nil || !found || rel.Info.Status != rcommon.StatusDeployed { // one that is not found was pruned
+	if err != nil || !found || rel.Info.Status != rcommon.StatusDeployed { // a missing one was pruned
 		return err
 	}
 	rel.Info.Status = rcommon.StatusSuperseded
 	return s.Update(rel)
 }
 
-// Insist does something until it comes to an end without an error, with one that
-// does not pass (R53), or ctx ends.
-func Insist(ctx context.Context, do func() error) error {
+// Retry calls do until it succeeds, returns a permanent error (R53), or ctx ends.
+func Retry(ctx context.Context, do func() error) error {
 	for {
 		err := do()
-		if err == nil || final(err) {
+		if err == nil || permanent(err) {
 			return err
 		}
 		select {

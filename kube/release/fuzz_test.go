@@ -14,8 +14,8 @@ import (
 	"lockstep/engine/plan"
 )
 
-// FuzzRecord: what a record says, whoever has written it, is one that a plan can be
-// made by, or none, and is the same once it was stored again.
+// FuzzRecord: any record can be read and planned by, or is ignored, and is unchanged after it
+// is stored and read again.
 func FuzzRecord(f *testing.F) {
 	for _, s := range []string{
 		`{"version":1,"sequenced":true,"tree":{"Path":"shop","DependsOn":["db"],"Subcharts":[{"Name":"db","Chart":{"Path":"shop/db"}}]}}`,
@@ -54,8 +54,8 @@ func FuzzRecord(f *testing.F) {
 			t.Fatal(err)
 		}
 		if again := ReadRecord(rel); !reflect.DeepEqual(again, r) {
-			was, _ := json.Marshal(r)
-			t.Errorf("%s became %+v", was, again)
+			text, _ := json.Marshal(r)
+			t.Errorf("%s became %+v", text, again)
 		}
 	})
 }

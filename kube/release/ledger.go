@@ -14,14 +14,14 @@ import (
 	"lockstep/kube/lease"
 )
 
-// Ledger knows the records of a release as one run has last read or written them.
-// Every write of a record goes through it, and names the resourceVersion that is
-// known, so that a change by somebody else makes it fail. Once it is sealed, the
-// run has begun: a newer revision, or another status of a known one, is somebody
-// else's work, and nothing is written any more (R51a).
+// Ledger tracks the records of a release as one run last read or wrote them. All writes of
+// records go through it with the known resourceVersion, so that they fail if somebody else
+// has changed the record. Sealing it marks the start of the run: from then on a newer
+// revision, or a changed status of a known one, means that somebody else has taken the
+// release, and the ledger refuses all writes (R51a).
 type Ledger struct {
 	namespace, release string
-	taken              func(error)
+	onLost             func(error)
 
 	mu      sync.Mutex
 	entries map[int]*entry // by revision
@@ -29,16 +29,16 @@ type Ledger struct {
 	lost    error // a *lease.LostError
 }
 
-// entry is a record as it is known.
+// entry is the known state of a record.
 type entry struct {
-	uid     types.UID
-	version string           // its resourceVersion; both are "" where the storage has none
-	status  rcommon.Status   // "" for one that may not have been stored
-	sent    []rcommon.Status // without an answer so far
-	going   bool             // its deletion was sent
+	uid      types.UID
+	version  string           // resourceVersion; uid and version are "" in storages without versions
+	status   rcommon.Status   // "" if the record may not have been stored
+	sent     []rcommon.Status // not yet answered
+	deleting bool             // a delete request was sent
 }
 
-// snapshot is what the storage says of a record.
+// snapshot is the state of a record in the storage.
 type snapshot struct {
 	revision int
 	status   rcommon.Status
@@ -46,41 +46,40 @@ type snapshot struct {
 	version  string
 }
 
-// NewLedger returns the ledger of a run. taken is told once that somebody else has
-// changed a record, nil for nobody.
-func NewLedger(namespace, release string, taken func(error)) *Ledger {
-	return &Ledger{namespace: namespace, release: release, taken: taken, entries: map[int]*entry{}}
+// NewLedger returns the ledger of a run. It calls onLost, which may be nil, once when it
+// detects that somebody else has changed a record.
+func NewLedger(namespace, release string, onLost func(error)) *Ledger {
+	return &Ledger{namespace: namespace, release: release, onLost: onLost, entries: map[int]*entry{}}
 }
 
-// Seal notes that the run has begun, on the records as they were read. Its first
-// write does so, too.
+// Seal marks the start of the run, which is based on the records read so far. The first write
+// also does.
 func (l *Ledger) Seal() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.sealed = true
 }
 
-// Look reads all records. The error is a *lease.LostError where somebody else has
-// changed them.
-func (l *Ledger) Look(s *storage.Storage) error {
-	history, err := s.History(l.release) // which notes them
+// Check reads all records. It returns a *lease.LostError if somebody else has changed them.
+func (l *Ledger) Check(s *storage.Storage) error {
+	history, err := s.History(l.release) // the ledger's driver observes the records
 	if err != nil && !errors.Is(err, driver.ErrReleaseNotFound) {
 		return fmt.Errorf("read release %s: %w", l.release, err)
 	}
-	there := map[int]bool{}
+	exists := map[int]bool{}
 	for _, r := range history {
 		rel, err := AsV1(r)
 		if err != nil {
 			return err
 		}
-		there[rel.Version] = true
+		exists[rel.Version] = true
 	}
-	return l.missing(there)
+	return l.checkLatest(exists)
 }
 
-// missing returns an error where the latest revision that is known is gone, and the
-// run is not about to delete it, or its namespace took it along.
-func (l *Ledger) missing(there map[int]bool) error {
+// checkLatest returns an error if the latest known revision no longer exists, although the run
+// did not delete it.
+func (l *Ledger) checkLatest(exists map[int]bool) error {
 	l.mu.Lock()
 	latest := 0
 	for revision, e := range l.entries {
@@ -89,17 +88,17 @@ func (l *Ledger) missing(there map[int]bool) error {
 		}
 	}
 	e, lost := l.entries[latest], l.lost
-	gone := e != nil && !there[latest] && !e.going && e.status != rcommon.StatusUninstalling
+	gone := e != nil && !exists[latest] && !e.deleting && e.status != rcommon.StatusUninstalling
 	l.mu.Unlock()
 	if lost == nil && gone {
-		return l.take("the release was uninstalled by somebody else")
+		return l.lose("the release was uninstalled by somebody else")
 	}
 	return lost
 }
 
-// take notes that somebody else has the release, and returns the error of all that
-// would be written from now on.
-func (l *Ledger) take(why string) error {
+// lose records that somebody else has taken the release, and returns the error of all further
+// writes.
+func (l *Ledger) lose(why string) error {
 	l.mu.Lock()
 	first := l.lost == nil
 	if first {
@@ -107,24 +106,24 @@ func (l *Ledger) take(why string) error {
 	}
 	err := l.lost
 	l.mu.Unlock()
-	if first && l.taken != nil {
-		l.taken(err)
+	if first && l.onLost != nil {
+		l.onLost(err)
 	}
 	return err
 }
 
-// note takes in a record that was read. The error means that somebody else has
-// changed it.
-func (l *Ledger) note(s snapshot) error {
-	if why := l.differs(s); why != "" {
-		return l.take(why)
+// observe updates the ledger with a record that was read. It returns an error if somebody
+// else has changed the record.
+func (l *Ledger) observe(s snapshot) error {
+	if why := l.update(s); why != "" {
+		return l.lose(why)
 	}
 	return nil
 }
 
-// differs says how a record that was read is other than it should be, "" where it
-// is not, and takes it in then.
-func (l *Ledger) differs(s snapshot) string {
+// update updates the entry of a record that was read. If somebody else has changed the record,
+// it returns how, and keeps the entry.
+func (l *Ledger) update(s snapshot) string {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	e := l.entries[s.revision]
@@ -137,21 +136,21 @@ func (l *Ledger) differs(s snapshot) string {
 	case l.sealed && e.uid != "" && s.uid != e.uid:
 		return fmt.Sprintf("revision %d was deleted and recreated, and is now %s", s.revision, s.status)
 	case l.sealed && s.status != e.status && !slices.Contains(e.sent, s.status):
-		return fmt.Sprintf("revision %d is now %s, and was %s", s.revision, s.status, e.said())
+		return fmt.Sprintf("revision %d is now %s, and was %s", s.revision, s.status, e.expected())
 	}
 	e.uid, e.version, e.status = s.uid, s.version, s.status
 	return ""
 }
 
-// said is what a record should say.
-func (e *entry) said() rcommon.Status {
+// expected returns the status that the record should have.
+func (e *entry) expected() rcommon.Status {
 	if e.status == "" && len(e.sent) > 0 {
 		return e.sent[0]
 	}
 	return e.status
 }
 
-// latest returns the latest revision that is known. It needs l.mu.
+// latest returns the latest known revision. It needs l.mu.
 func (l *Ledger) latest() (latest int) {
 	for revision := range l.entries {
 		latest = max(latest, revision)
@@ -159,11 +158,10 @@ func (l *Ledger) latest() (latest int) {
 	return latest
 }
 
-// errDeployed refuses to mark a revision failed that is deployed: whatever ends a
-// run, that is what the release is.
+// errDeployed refuses to mark a deployed revision failed.
 var errDeployed = errors.New("it is deployed, and a deployed revision cannot be marked failed")
 
-// knows reports whether a record was read, or written with an answer.
+// knows reports whether a record was read or its write was confirmed.
 func (l *Ledger) knows(revision int) bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -171,9 +169,9 @@ func (l *Ledger) knows(revision int) bool {
 	return e != nil && e.status != ""
 }
 
-// begin asks whether a status may be written, over which record, and notes that it
-// will be.
-func (l *Ledger) begin(revision int, status rcommon.Status) (over entry, err error) {
+// beginWrite records that a status is about to be written, and returns the known state of the
+// record. It returns an error if the status must not be written.
+func (l *Ledger) beginWrite(revision int, status rcommon.Status) (known entry, err error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.sealed = true; l.lost != nil {
@@ -191,18 +189,18 @@ func (l *Ledger) begin(revision int, status rcommon.Status) (over entry, err err
 	return *e, nil
 }
 
-// end notes what happened to a status that was sent. What was not answered may
-// be stored all the same.
-func (l *Ledger) end(sent, made snapshot, err error) {
+// endWrite records the result of a write. A write without an answer may still have been
+// stored, so its status stays in sent.
+func (l *Ledger) endWrite(sent, stored snapshot, err error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	e := l.entries[sent.revision]
 	switch {
 	case e == nil:
 	case err == nil:
-		*e = entry{uid: made.uid, version: made.version, status: sent.status}
+		*e = entry{uid: stored.uid, version: stored.version, status: sent.status}
 	case answered(err) || errors.Is(err, driver.ErrReleaseExists):
-		at := slices.Index(e.sent, sent.status) // one of those may have been sent before
+		at := slices.Index(e.sent, sent.status) // an earlier one may have the same status
 		e.sent = slices.Delete(e.sent, at, at+1)
 		if e.status == "" && len(e.sent) == 0 {
 			delete(l.entries, sent.revision)
@@ -210,29 +208,30 @@ func (l *Ledger) end(sent, made snapshot, err error) {
 	}
 }
 
-// deletes asks whether a record may be deleted, and notes that it will be.
-func (l *Ledger) deletes(revision int) (over entry, err error) {
+// beginDelete records that a record is about to be deleted, and returns its known state. It
+// returns an error if the release is lost.
+func (l *Ledger) beginDelete(revision int) (known entry, err error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if l.sealed = true; l.lost != nil {
 		return entry{}, l.lost
 	}
 	if e := l.entries[revision]; e != nil {
-		e.going = true
+		e.deleting = true
 		return *e, nil
 	}
 	return entry{}, nil
 }
 
-// deleted notes that a record is gone.
-func (l *Ledger) deleted(revision int) {
+// endDelete records that a record was deleted.
+func (l *Ledger) endDelete(revision int) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	delete(l.entries, revision)
 }
 
-// final reports whether an error of a write stays, however often it is repeated.
-func final(err error) bool {
+// permanent reports whether repeating a failed write is useless.
+func permanent(err error) bool {
 	var lost *lease.LostError
 	return answered(err) || errors.As(err, &lost) || errors.Is(err, errDeployed)
 }

@@ -26,14 +26,13 @@ import (
 	"lockstep/kube/lease"
 )
 
-// secretStore keeps Secrets as an API server does.
+// secretStore stores Secrets like an API server.
 type secretStore struct {
-	typedcorev1.SecretInterface // what is not needed
+	typedcorev1.SecretInterface // nil, for unused methods
 
 	all     map[string]*corev1.Secret
 	version int
-	// fault is what becomes of the next write.
-	fault fault
+	fault   fault // of the next write
 }
 
 type fault int
@@ -41,7 +40,7 @@ type fault int
 const (
 	none    fault = iota
 	refused       // a 500: nothing was written
-	unheard       // it was written, and the answer lost
+	unheard       // written, but the answer is lost
 )
 
 var (
@@ -72,7 +71,7 @@ func (s *secretStore) List(_ context.Context, opts metav1.ListOptions) (*corev1.
 	return list, nil
 }
 
-// write carries a write out, as far as the fault lets it.
+// write calls do with the current fault.
 func (s *secretStore) write(do func() (*corev1.Secret, error)) (*corev1.Secret, error) {
 	f := s.fault
 	s.fault = none
@@ -108,25 +107,25 @@ func (s *secretStore) Create(_ context.Context, o *corev1.Secret, _ metav1.Creat
 
 func (s *secretStore) Update(_ context.Context, o *corev1.Secret, _ metav1.UpdateOptions) (*corev1.Secret, error) {
 	return s.write(func() (*corev1.Secret, error) {
-		there := s.all[o.Name]
+		stored := s.all[o.Name]
 		switch {
-		case there == nil:
+		case stored == nil:
 			return nil, apierrors.NewNotFound(secretKind, o.Name)
-		case o.ResourceVersion != "" && o.ResourceVersion != there.ResourceVersion, o.UID != "" && o.UID != there.UID:
+		case o.ResourceVersion != "" && o.ResourceVersion != stored.ResourceVersion, o.UID != "" && o.UID != stored.UID:
 			return nil, apierrors.NewConflict(secretKind, o.Name, errors.New("changed"))
 		}
-		o.UID = there.UID
+		o.UID = stored.UID
 		return s.put(o)
 	})
 }
 
 func (s *secretStore) Delete(_ context.Context, name string, opts metav1.DeleteOptions) error {
 	_, err := s.write(func() (*corev1.Secret, error) {
-		there, p := s.all[name], opts.Preconditions
+		stored, p := s.all[name], opts.Preconditions
 		switch {
-		case there == nil:
+		case stored == nil:
 			return nil, apierrors.NewNotFound(secretKind, name)
-		case p != nil && (*p.ResourceVersion != there.ResourceVersion || *p.UID != there.UID):
+		case p != nil && (*p.ResourceVersion != stored.ResourceVersion || *p.UID != stored.UID):
 			return nil, apierrors.NewConflict(secretKind, name, errors.New("changed"))
 		}
 		delete(s.all, name)
@@ -142,7 +141,7 @@ func record(n int, status rcommon.Status) *rel1.Release {
 
 func keyOf(n int) string { return fmt.Sprintf("sh.helm.release.v1.r.v%d", n) }
 
-// statuses returns those of the records, by name.
+// statuses returns the status and UID of each record by name.
 func (s *secretStore) statuses() map[string]string {
 	out := map[string]string{}
 	for name, o := range s.all {
@@ -151,12 +150,12 @@ func (s *secretStore) statuses() map[string]string {
 	return out
 }
 
-// TestRecordsOfSomebodyElseStay has a run and somebody else write the records of a release in any order,
-// with answers that are lost and requests that fail. The run never overwrites what the other one has
-// written, never marks a deployed revision failed, and is stopped only where the other one has changed
-// something (R51a, R34).
-func TestRecordsOfSomebodyElseStay(t *testing.T) {
-	lost, unhindered := 0, 0
+// TestForeignRecordsStay has a run and somebody else write the records of a release in random
+// order, with lost answers and failing requests. The run must never overwrite foreign writes
+// or mark a deployed revision failed, and must stop only if somebody else changed a record
+// (R51a, R34).
+func TestForeignRecordsStay(t *testing.T) {
+	stopped, completed := 0, 0
 	for seed := range uint64(80) {
 		w := newRecordsWorld(rand.New(rand.NewPCG(seed, 7)))
 		for range 30 {
@@ -166,13 +165,13 @@ func TestRecordsOfSomebodyElseStay(t *testing.T) {
 			t.Fatalf("seed %d:\n%s\n%s", seed, strings.Join(w.story, "\n"), strings.Join(w.wrong, "\n"))
 		}
 		if w.stopped {
-			lost++
+			stopped++
 		} else {
-			unhindered++
+			completed++
 		}
 	}
-	if lost == 0 || unhindered == 0 {
-		t.Errorf("%d runs were stopped, %d were not", lost, unhindered)
+	if stopped == 0 || completed == 0 {
+		t.Errorf("%d runs were stopped, %d were not", stopped, completed)
 	}
 }
 
@@ -181,9 +180,9 @@ type recordsWorld struct {
 	store       *secretStore
 	ours, other driver.Driver
 	made        int               // the run's revision
-	foreign     map[string]string // what the other one has written last, by name
-	alone       bool              // there is nobody else
-	changed     bool              // the other one has changed something
+	foreign     map[string]string // the last foreign writes, by name
+	alone       bool              // no foreign writes
+	changed     bool              // somebody else has changed a record
 	stopped     bool
 	story       []string
 	wrong       []string
@@ -204,7 +203,7 @@ func (w *recordsWorld) say(format string, args ...any) {
 	w.story = append(w.story, fmt.Sprintf(format, args...))
 }
 
-// The statuses that each of the two writes: where they agree, nothing is overwritten.
+// The statuses that each of the two writes. They differ, so that overwriting is visible.
 var (
 	ourStatuses   = []rcommon.Status{rcommon.StatusDeployed, rcommon.StatusFailed, rcommon.StatusSuperseded, rcommon.StatusUninstalling, rcommon.StatusPendingRollback}
 	otherStatuses = []rcommon.Status{rcommon.StatusUninstalled, rcommon.StatusPendingInstall, rcommon.StatusUnknown}
@@ -223,11 +222,11 @@ func (w *recordsWorld) step() {
 		return
 	}
 	if found := (*lease.LostError)(nil); errors.As(err, &found) && !changed {
-		w.wrong = append(w.wrong, "stopped though nobody has changed anything: "+err.Error())
+		w.wrong = append(w.wrong, "stopped although nobody else changed a record: "+err.Error())
 	}
 }
 
-// write writes a record of the run, as Helm does.
+// write makes a random request of the run, like Helm.
 func (w *recordsWorld) write() (err error) {
 	n, status := 1+w.IntN(w.made), ourStatuses[w.IntN(len(ourStatuses))]
 	switch w.IntN(5) {
@@ -249,7 +248,7 @@ func (w *recordsWorld) write() (err error) {
 	return err
 }
 
-// somebody does something to a record, which changes the release or not.
+// somebody makes a random change to a record.
 func (w *recordsWorld) somebody() {
 	n := 1 + w.IntN(w.made+1)
 	o := w.store.all[keyOf(n)]
@@ -277,7 +276,7 @@ func (w *recordsWorld) somebody() {
 	w.foreign[keyOf(n)] = w.store.statuses()[keyOf(n)]
 }
 
-// check says what the run's last step should not have done.
+// check returns the errors of the run's last step.
 func (w *recordsWorld) check(before map[string]string) (wrong []string) {
 	after := w.store.statuses()
 	for name, was := range before {
@@ -286,18 +285,18 @@ func (w *recordsWorld) check(before map[string]string) (wrong []string) {
 			continue
 		}
 		if w.foreign[name] == was {
-			wrong = append(wrong, fmt.Sprintf("%s: %q of somebody else became %q", name, was, is))
+			wrong = append(wrong, fmt.Sprintf("%s: the foreign write %q became %q", name, was, is))
 		}
 		if strings.HasPrefix(was, "deployed ") && strings.HasPrefix(is, "failed ") {
-			wrong = append(wrong, fmt.Sprintf("%s was deployed, and is marked failed", name))
+			wrong = append(wrong, fmt.Sprintf("%s was deployed and is marked failed", name))
 		}
 	}
 	return wrong
 }
 
-// versionless is a storage without versions, such as an SQL database: it hands out copies, and overwrites.
+// versionless is a storage without resource versions, such as an SQL database.
 type versionless struct {
-	driver.Driver // what is not needed
+	driver.Driver // nil, for unused methods
 
 	all map[string]rcommon.Status
 }
@@ -323,7 +322,8 @@ func (v versionless) Update(key string, r release.Releaser) error {
 	return nil
 }
 
-// TestStorageWithoutVersions reads a record before it is written, where the storage knows no versions (R51a).
+// TestStorageWithoutVersions: in a storage without versions, a record is read before each
+// write (R51a).
 func TestStorageWithoutVersions(t *testing.T) {
 	v := versionless{all: map[string]rcommon.Status{}}
 	d := NewLedger("ns", "r", nil).Driver(v, nil, "ns")
@@ -338,6 +338,6 @@ func TestStorageWithoutVersions(t *testing.T) {
 	}
 	v.all[keyOf(1)] = rcommon.StatusUninstalling // by somebody else
 	if err := d.Update(keyOf(1), record(1, rcommon.StatusSuperseded)); !errors.As(err, new(*lease.LostError)) || v.all[keyOf(1)] != rcommon.StatusUninstalling {
-		t.Errorf("what somebody else has changed: %v, it is %s", err, v.all[keyOf(1)])
+		t.Errorf("a foreign status: %v, it is %s", err, v.all[keyOf(1)])
 	}
 }

@@ -1,6 +1,6 @@
-// Package release keeps Helm's release records: the decorator of Helm's storage
-// (R28), what a revision keeps to be undone in order, the timings of its run,
-// and the final state of a revision (R34).
+// Package release reads and writes Helm's release records: Driver wraps Helm's storage, Record
+// is the order that is stored with a revision (R28), Ledger detects foreign writes (R51a),
+// and Finalize brings a revision to a final state (R34).
 package release
 
 import (
@@ -18,18 +18,18 @@ import (
 	"lockstep/engine/plan"
 )
 
-// Record is the order of a revision, for undoing it later: which chart waits for which.
-// Groups are in the annotations of the manifest. It is stored among the chart's files,
-// which belong to one revision; Helm's upgrade would copy labels.
+// Record is the order of a revision's charts, for a later rollback or uninstall. Groups are in
+// the annotations of the manifest. It is stored among the chart's files, because they belong
+// to one revision; an upgrade of Helm's copies labels.
 //
-// Rule R28: the only addition to a release is a file that looks like a chart's.
+// Rule R28: the only addition to a release is a file among the chart's files.
 type Record struct {
 	Version   int         `json:"version"`
 	Sequenced bool        `json:"sequenced"`
 	Tree      *plan.Chart `json:"tree"`
-	// Revision is the revision that a run has made of it which held the Lease of
-	// the release: a rollback of Helm's takes the file over to another one.
-	// Uninstalling means that such a run has begun to uninstall it.
+	// Revision is set by a run that creates the revision while it holds the Lease. It may
+	// differ from the release's, because a rollback of Helm's copies the file.
+	// Uninstalling is set by a run that uninstalls it while it holds the Lease.
 	Revision     int  `json:"revision,omitempty"`
 	Uninstalling bool `json:"uninstalling,omitempty"`
 }
@@ -58,13 +58,12 @@ func writeFile(rel *rel1.Release, name string, content any) error {
 	return nil
 }
 
-// dropFile copies the list of files, which others may hold.
+// dropFile removes a file. It copies the list of files, which may be shared.
 func dropFile(rel *rel1.Release, name string) {
 	rel.Chart.Files = slices.DeleteFunc(slices.Clone(rel.Chart.Files), func(f *common.File) bool { return f != nil && f.Name == name })
 }
 
-// ReadRecord returns the record of a release, nil if it has none that lockstep
-// understands.
+// ReadRecord returns the record of a release, nil if it has none or an unknown version.
 func ReadRecord(rel *rel1.Release) *Record {
 	var r Record
 	if !readFile(rel, recordFile, &r) || r.Version != recordVersion {
@@ -96,9 +95,8 @@ func NewRecord(sequenced bool, tree *plan.Chart) *Record {
 	return &Record{Version: recordVersion, Sequenced: sequenced, Tree: tree}
 }
 
-// begun reports whether a run that held the Lease has brought the revision to
-// the state that it is in.
-func begun(rel *rel1.Release) bool {
+// signed reports whether a run that held the Lease set the present status of the revision.
+func signed(rel *rel1.Release) bool {
 	r := ReadRecord(rel)
 	if r == nil {
 		return false
@@ -109,15 +107,15 @@ func begun(rel *rel1.Release) bool {
 	return r.Revision == rel.Version
 }
 
-// sign notes in the record of a revision that a run which holds the Lease has
-// made it, or has begun to uninstall it.
-func sign(rel *rel1.Release, made bool) error {
+// sign notes in the record of a revision that a run which holds the Lease has created it, or
+// is uninstalling it.
+func sign(rel *rel1.Release, created bool) error {
 	r := ReadRecord(rel)
 	if r == nil {
 		r = NewRecord(false, nil)
 	}
 	was := *r
-	if r.Uninstalling = rel.Info.Status == rcommon.StatusUninstalling; made {
+	if r.Uninstalling = rel.Info.Status == rcommon.StatusUninstalling; created {
 		r.Revision = rel.Version
 	}
 	if *r == was {

@@ -16,13 +16,12 @@ import (
 
 // Revisions are the revisions of a release.
 type Revisions struct {
-	All     []*rel1.Release // that are kept, oldest first
+	All     []*rel1.Release // in the storage, oldest first
 	Last    *rel1.Release   // the latest
-	Current *rel1.Release   // what is deployed, or else the latest
+	Current *rel1.Release   // the deployed one, or else the latest
 }
 
-// Read reads the revisions of a release. found is false if the cluster answered that
-// there are none; after an error that is unknown.
+// Read reads the revisions of a release. found is false, with a nil error, if there are none.
 func Read(s *storage.Storage, name string) (r *Revisions, found bool, err error) {
 	history, err := s.History(name)
 	if found, err := foundBy(err); !found {
@@ -48,7 +47,7 @@ func Read(s *storage.Storage, name string) (r *Revisions, found bool, err error)
 	return r, true, nil
 }
 
-// foundBy tells the answer that there is nothing from an error that leaves it open.
+// foundBy turns driver.ErrReleaseNotFound into found == false and returns other errors.
 func foundBy(err error) (found bool, _ error) {
 	if errors.Is(err, driver.ErrReleaseNotFound) {
 		return false, nil
@@ -56,8 +55,8 @@ func foundBy(err error) (found bool, _ error) {
 	return err == nil, err
 }
 
-// There turns the answer that there is nothing into an error.
-func There[T any](v T, found bool, err error) (T, error) {
+// MustExist returns driver.ErrReleaseNotFound if found is false.
+func MustExist[T any](v T, found bool, err error) (T, error) {
 	if err == nil && !found {
 		err = driver.ErrReleaseNotFound
 	}
@@ -119,28 +118,27 @@ func (r *Revisions) deployed() *rel1.Release {
 	return nil
 }
 
-// Good returns the revision to roll back to when the operation fails, 0 for none: the
-// deployed one, or the previous one if the last run was killed between its last two
-// record writes.
+// Good returns the revision to roll back to when an operation fails, 0 for none: the deployed
+// one, or the last superseded one if there is none.
 func (r *Revisions) Good() int { return r.GoodBefore(r.Last.Version + 1) }
 
-// GoodBefore returns the latest deployed revision before another one, 0 for none. Revisions
-// before an uninstall do not count.
+// GoodBefore returns the latest revision before version that was ever deployed, 0 for none.
+// Revisions before an uninstall do not count.
 func (r *Revisions) GoodBefore(version int) int {
 	for _, rel := range slices.Backward(r.All) {
 		switch {
 		case !rel.Info.Deleted.IsZero() && rel.Info.Status != rcommon.StatusDeployed:
 			return 0
-		case rel.Version < version && served(rel):
+		case rel.Version < version && wasDeployed(rel):
 			return rel.Version
 		}
 	}
 	return 0
 }
 
-// served reports whether a revision was ever deployed. Helm also marks a failed revision
+// wasDeployed reports whether a revision was ever deployed. Helm also marks a failed revision
 // as superseded if its rollback fails; its description still says failed.
-func served(rel *rel1.Release) bool {
+func wasDeployed(rel *rel1.Release) bool {
 	switch rel.Info.Status {
 	case rcommon.StatusDeployed:
 		return true

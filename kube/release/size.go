@@ -15,23 +15,23 @@ import (
 	"lockstep/kube/connect"
 )
 
-// A release is stored as one Secret or ConfigMap, and an API server takes no
-// more than 1 MiB of data in one. Helm finds out once the namespace and crds/
-// are in the cluster; here it is known before anything is written (R28).
+// A release is stored in one Secret or ConfigMap, whose data an API server limits to 1 MiB.
+// Helm detects a larger release after it has created the namespace and crds/; Fit does
+// before the first write (R28).
 
 const (
 	maxStored = 1 << 20
-	// storedSlack is left for what a release gets while it is deployed: its
-	// status with the reason of a failure, and when hooks ran.
+	// storedSlack is reserved for data that is added during the operation: the reason of
+	// a failure, and the times of hooks.
 	storedSlack = 4 << 10
-	// surelyFits is the size of a release, as JSON, from which on it is worth
-	// compressing to see whether it fits: base64 makes 4 bytes of 3.
+	// surelyFits is the size of a release as JSON that fits without compression: base64
+	// encodes 3 bytes as 4.
 	surelyFits = (maxStored - storedSlack) / 4 * 3
 )
 
-// Fit returns the record that a release has room for: the whole one, or with a
-// warning one without the chart tree, or nil for none. The error says that Helm could
-// not store the release either.
+// Fit returns the record that a release has room for: the full one or, with a warning, one
+// without the chart tree, or nil. It returns an error if the release is too large even
+// without a record.
 func Fit(rel *rel1.Release, full *Record) (*Record, []plan.Warning, error) {
 	if d := connect.StorageDriver(); d != "" && !strings.HasPrefix(d, "secret") && !strings.HasPrefix(d, "configmap") {
 		return full, nil, nil
@@ -40,37 +40,37 @@ func Fit(rel *rel1.Release, full *Record) (*Record, []plan.Warning, error) {
 	if err != nil || size <= maxStored-storedSlack {
 		return full, nil, err
 	}
-	warn := func(what, undone string) []plan.Warning {
+	warn := func(omitted, used string) []plan.Warning {
 		return []plan.Warning{{Rule: "R28", Chart: full.Tree.Path, Message: fmt.Sprintf(
-			"the release is close to the API server's limit of 1 MiB, so %s is not recorded; rollback and uninstall will use %s (the record would need %s)", what, undone, mebibytes(size))}}
+			"the release is close to the API server's limit of 1 MiB, so %s is not recorded; rollback and uninstall will use %s (the record would need %s)", omitted, used, mebibytes(size))}}
 	}
-	// What waits for what inside a chart is in the manifest's own annotations.
+	// The order of groups inside a chart is in the annotations of the manifest.
 	short := &Record{Version: full.Version, Sequenced: full.Sequenced, Tree: &plan.Chart{Path: full.Tree.Path}}
-	least, err := storedSize(rel, short)
+	shortSize, err := storedSize(rel, short)
 	if err != nil {
 		return nil, nil, err
 	}
-	if least <= maxStored-storedSlack {
+	if shortSize <= maxStored-storedSlack {
 		if len(full.Tree.Inferred) > 0 {
 			return short, warn("the inferred order", "the order its annotations declare"), nil
 		}
 		return short, warn("the order of its subcharts", "only the order of its groups"), nil
 	}
-	bare, err := storedSize(rel, nil)
+	bareSize, err := storedSize(rel, nil)
 	if err != nil {
 		return nil, nil, err
 	}
-	if bare > maxStored {
+	if bareSize > maxStored {
 		return nil, nil, fmt.Errorf("release %s: its record needs %s, and the API server's limit is 1 MiB: exclude files from the chart (.helmignore), split it into several releases, or store releases elsewhere (HELM_DRIVER=sql)",
-			rel.Name, mebibytes(bare))
+			rel.Name, mebibytes(bareSize))
 	}
 	return nil, warn("its order", "no order"), nil
 }
 
 func mebibytes(n int) string { return fmt.Sprintf("%.2f MiB", float64(n)/(1<<20)) }
 
-// storedSize is how many bytes a release takes in its Secret with a record, or as
-// Helm stores it where that is nil. Where it surely fits the answer may be too high.
+// storedSize returns the size of a release in its Secret in bytes, with a record unless r is
+// nil. If it surely fits, the result is an upper bound.
 func storedSize(rel *rel1.Release, r *Record) (int, error) {
 	copied, chart := *rel, *rel.Chart
 	copied.Chart = &chart
@@ -103,7 +103,7 @@ func encodedSize(data []byte) (int, error) {
 	return base64.StdEncoding.EncodedLen(int(n)), err
 }
 
-// counter counts what is written to it.
+// counter is a writer that counts bytes.
 type counter int
 
 var _ io.Writer = (*counter)(nil)

@@ -11,9 +11,8 @@ import (
 	"lockstep/engine/plan"
 )
 
-// TestTheTreeIsLeftOutWhereItIsTooMuch fits a record whose chart tree is itself
-// larger than what an API server stores: the release works without it (R28).
-func TestTheTreeIsLeftOutWhereItIsTooMuch(t *testing.T) {
+// TestFitOmitsALargeTree fits a record whose chart tree is larger than the limit (R28).
+func TestFitOmitsALargeTree(t *testing.T) {
 	noise := func(n int) string {
 		b := make([]byte, n/2)
 		_, _ = rand.Read(b)

@@ -17,68 +17,64 @@ import (
 	"lockstep/kube/connect"
 )
 
-// Driver is the decorator of Helm's release storage: the last look at a release
-// before it is stored.
+// Driver wraps Helm's release storage. It adds the record and timings to a release before it
+// is stored, and tracks whether writes succeeded.
 type Driver struct {
 	inner driver.Driver
 	opts  DriverOptions
 	log   *writeLog
 }
 
-// writeLog is what has been stored so far, also by another driver of the same
-// operation.
+// writeLog is the log of writes, shared by the drivers of one operation.
 type writeLog struct {
 	mu sync.Mutex
 	Written
-	unread error // why it is not known which revisions there are, from the last look
+	readErr error // of the last List or Query; the existing revisions are unknown
 }
 
-// DriverOptions are what a Driver adds. Each may be nil.
+// DriverOptions configure a Driver. Each field may be nil.
 type DriverOptions struct {
-	// BeforeCreate is told of each revision before it is stored for the first
-	// time. It returns what the revision keeps, nil for what it has already: a
-	// rollback's comes back with the chart.
+	// BeforeCreate is called before a new revision is stored. It returns the record to
+	// add, nil to keep the one in the chart: a rollback's chart has it already.
 	BeforeCreate func(*rel1.Release) (*Record, error)
-	// BeforeUninstall is told of a revision that Helm is about to delete.
+	// BeforeUninstall is called before a revision is marked uninstalling.
 	BeforeUninstall func(*rel1.Release)
-	// Held reports whether the run holds the Lease of the release: then what it
-	// leaves half done is known to be its own.
+	// Held reports whether the run holds the Lease of the release. If so, the Driver signs
+	// the revisions that it writes.
 	Held func() bool
-	// Timings are kept with a revision that was made here, once that is over.
+	// Timings returns the timings to store with the created revision at its end.
 	Timings func() []Timing
-	// Mask hides secret values in descriptions, nil for none: why a release
-	// failed is told by every look at its history.
+	// Mask masks secret values in descriptions, which every history shows.
 	Mask func(string) string
 }
 
-// Written is what happened to the changes of a release's record.
+// Written is the outcome of an operation's writes to the release records.
 type Written struct {
-	Made         int    // the revision that was made, 0 for none so far
-	Uninstalling bool   // the release was marked so
+	Created      int    // the created revision, 0 for none so far
+	Uninstalling bool   // the release was marked uninstalling
 	Any          bool   // anything was stored
-	Status       string // what the record says now, of the revision that counts
-	Err          error  // why the last change of it was not stored
+	Status       string // the stored status of the created or uninstalled revision
+	Err          error  // why the last change of that revision was not stored
 	// Others are the other revisions whose last change was not stored.
 	Others []int
-	// Unanswered is the revision that was made, as it was sent, where nobody
-	// knows whether it has been stored, or still will be.
+	// Unanswered is the created revision as it was sent, if its request got no answer and
+	// may still arrive.
 	Unanswered *rel1.Release
 }
 
 var _ driver.Driver = (*Driver)(nil)
 
-// NewDriver decorates a driver of Helm's.
+// NewDriver wraps a Helm driver.
 func NewDriver(inner driver.Driver, opts DriverOptions) *Driver {
 	return &Driver{inner: inner, opts: opts, log: &writeLog{}}
 }
 
-// Over returns the same driver over another connection. What either writes,
-// both know.
+// Over returns the same driver for another connection. Both share their log of writes.
 func (d *Driver) Over(inner driver.Driver) *Driver {
 	return &Driver{inner: inner, opts: d.opts, log: d.log}
 }
 
-// Written is what has been stored so far.
+// Written returns the outcome of the writes so far.
 func (d *Driver) Written() Written {
 	d.log.mu.Lock()
 	defer d.log.mu.Unlock()
@@ -87,13 +83,13 @@ func (d *Driver) Written() Written {
 	return w
 }
 
-// note takes note of what happened to a change of a revision.
-func (d *Driver) note(rel *rel1.Release, err error) {
+// logWrite logs the result of a change of a revision.
+func (d *Driver) logWrite(rel *rel1.Release, err error) {
 	d.log.mu.Lock()
 	defer d.log.mu.Unlock()
 	w := &d.log.Written
 	w.Any = w.Any || err == nil
-	if w.Made > 0 && rel.Version != w.Made {
+	if w.Created > 0 && rel.Version != w.Created {
 		w.Others = slices.DeleteFunc(w.Others, func(v int) bool { return v == rel.Version })
 		if err != nil {
 			w.Others = append(w.Others, rel.Version)
@@ -112,34 +108,34 @@ func (d *Driver) Name() string { return d.inner.Name() }
 // Get reads one revision.
 func (d *Driver) Get(key string) (release.Releaser, error) { return d.inner.Get(key) }
 
-// List reads the revisions that a filter lets through.
+// List reads the revisions that pass a filter.
 func (d *Driver) List(filter func(release.Releaser) bool) ([]release.Releaser, error) {
 	list, err := d.inner.List(filter)
-	return list, d.looked(err)
+	return list, d.logRead(err)
 }
 
-// Query reads the revisions that have the labels.
+// Query reads the revisions with the labels.
 func (d *Driver) Query(labels map[string]string) ([]release.Releaser, error) {
 	list, err := d.inner.Query(labels)
-	return list, d.looked(err)
+	return list, d.logRead(err)
 }
 
-// looked takes note of whether it is known which revisions there are. Helm's
-// installation takes every error for the answer that there are none.
-func (d *Driver) looked(err error) error {
+// logRead logs the error of a read and returns it. Helm's install takes every error for the
+// answer that there are no revisions, so Create checks the log.
+func (d *Driver) logRead(err error) error {
 	d.log.mu.Lock()
 	defer d.log.mu.Unlock()
-	if _, d.log.unread = foundBy(err); d.log.unread != nil {
-		d.log.unread = fmt.Errorf("no revision created, because the existing ones are unknown: %w", err)
+	if _, d.log.readErr = foundBy(err); d.log.readErr != nil {
+		d.log.readErr = fmt.Errorf("no revision created, because the existing ones are unknown: %w", err)
 	}
 	return err
 }
 
-// known returns an error if it is not known which revisions there are.
-func (d *Driver) known() error {
+// readErr returns an error if the existing revisions could not be read.
+func (d *Driver) readErr() error {
 	d.log.mu.Lock()
 	defer d.log.mu.Unlock()
-	return d.log.unread
+	return d.log.readErr
 }
 
 func (d *Driver) held() bool { return d.opts.Held != nil && d.opts.Held() }
@@ -150,7 +146,7 @@ func (d *Driver) Create(key string, r release.Releaser) error {
 	if err != nil {
 		return err
 	}
-	if err := d.known(); err != nil {
+	if err := d.readErr(); err != nil {
 		return err
 	}
 	charts.UnwrapTemplates(rel.Chart)
@@ -170,38 +166,38 @@ func (d *Driver) Create(key string, r release.Releaser) error {
 			return err
 		}
 	}
-	dropFile(rel, timingsFile) // of the revision that a rollback goes back to
+	dropFile(rel, timingsFile) // a rollback's chart has those of the old revision
 	create := func() (bool, error) {
 		return d.confirm(key, rel, d.store(rel, func() error { return d.inner.Create(key, rel) }))
 	}
-	doubt, err := create()
-	if tooLarge(err) { // by what is ours in it, perhaps
+	unsure, err := create()
+	if tooLarge(err) { // it may fit without the record
 		dropFile(rel, recordFile)
-		doubt, err = create()
+		unsure, err = create()
 	}
 	if errors.Is(err, driver.ErrReleaseExists) {
 		err = fmt.Errorf("revision %d was created meanwhile, by helm or a run without a Lease: %w", rel.Version, err)
 	}
-	if err == nil || doubt {
-		d.made(rel, doubt)
+	if err == nil || unsure {
+		d.logCreated(rel, unsure)
 	}
-	d.note(rel, err)
+	d.logWrite(rel, err)
 	return err
 }
 
-// made takes note of a new revision.
-func (d *Driver) made(rel *rel1.Release, doubt bool) {
+// logCreated logs a new revision. unsure is set if it may not have been stored yet.
+func (d *Driver) logCreated(rel *rel1.Release, unsure bool) {
 	d.log.mu.Lock()
 	defer d.log.mu.Unlock()
-	d.log.Made, d.log.Any, d.log.Unanswered = rel.Version, true, nil
-	if doubt {
+	d.log.Created, d.log.Any, d.log.Unanswered = rel.Version, true, nil
+	if unsure {
 		sent, info := *rel, *rel.Info
 		sent.Info = &info
 		d.log.Unanswered = &sent
 	}
 }
 
-// Update stores a revision that is there.
+// Update stores an existing revision.
 func (d *Driver) Update(key string, r release.Releaser) error {
 	rel, err := AsV1(r)
 	if err != nil {
@@ -218,10 +214,10 @@ func (d *Driver) Update(key string, r release.Releaser) error {
 	}
 	update := func() error {
 		_, err := d.confirm(key, rel, d.store(rel, func() error { return d.inner.Update(key, rel) }))
-		d.note(rel, err)
+		d.logWrite(rel, err)
 		return err
 	}
-	if d.opts.Timings != nil && rel.Version == d.Written().Made && !rel.Info.Status.IsPending() {
+	if d.opts.Timings != nil && rel.Version == d.Written().Created && !rel.Info.Status.IsPending() {
 		if err := writeFile(rel, timingsFile, timings{rel.Version, d.opts.Timings()}); err != nil {
 			return err
 		}
@@ -235,7 +231,7 @@ func (d *Driver) Update(key string, r release.Releaser) error {
 		if !tooLarge(err) {
 			break
 		}
-		shrink() // it may be what is too much: a final status matters more (R34)
+		shrink() // the final status is more important (R34)
 		err = update()
 	}
 	return err
@@ -246,45 +242,43 @@ func tooLarge(err error) bool {
 	return apierrors.IsInvalid(err) || apierrors.IsRequestEntityTooLargeError(err)
 }
 
-// shortened returns a description of a release that is as long as most are.
+// shortened returns at most 80 characters of a description.
 func shortened(description string) string {
-	const most = 80
-	if runes := []rune(description); len(runes) > most {
-		return string(runes[:most]) + "…"
+	const maxLen = 80
+	if runes := []rune(description); len(runes) > maxLen {
+		return string(runes[:maxLen]) + "…"
 	}
 	return description
 }
 
-// confirm reads a revision again where it is in doubt whether it was stored: the
-// API server has not answered, or with its own error, which something
-// between it and us may have made up (R32a). The error is nil where it was. It
-// stays in doubt where it cannot be read either, and where the request may still
-// be on its way.
-func (d *Driver) confirm(key string, rel *rel1.Release, err error) (doubt bool, _ error) {
-	if err == nil || errors.Is(err, driver.ErrReleaseExists) || final(err) {
+// confirm reads a revision again if err leaves open whether it was stored: because there was
+// no answer, or a server error, which may come from a proxy (R32a). It returns a nil error if
+// the revision was stored. unsure is set if it cannot be read either, or the request may
+// still arrive.
+func (d *Driver) confirm(key string, rel *rel1.Release, err error) (unsure bool, _ error) {
+	if err == nil || errors.Is(err, driver.ErrReleaseExists) || permanent(err) {
 		return false, err
 	}
 	stored, readErr := d.inner.Get(key)
 	if readErr != nil {
 		var status apierrors.APIStatus
-		unread := !errors.Is(readErr, driver.ErrReleaseNotFound) && errors.As(err, &status)
-		return unread || connect.MayHaveArrived(err), err
+		unreadable := !errors.Is(readErr, driver.ErrReleaseNotFound) && errors.As(err, &status)
+		return unreadable || connect.MayHaveArrived(err), err
 	}
-	if there, ok := stored.(*rel1.Release); ok && there.Info.Status == rel.Info.Status && there.Info.Description == rel.Info.Description &&
-		there.Info.LastDeployed.Equal(rel.Info.LastDeployed) {
+	if found, ok := stored.(*rel1.Release); ok && found.Info.Status == rel.Info.Status && found.Info.Description == rel.Info.Description &&
+		found.Info.LastDeployed.Equal(rel.Info.LastDeployed) {
 		return false, nil
 	}
 	return false, err
 }
 
-// answered reports whether an error is the API server's answer to a request that
-// it has refused.
+// answered reports whether an error is a client error (4xx) from the API server.
 func answered(err error) bool {
 	var status apierrors.APIStatus
 	return errors.As(err, &status) && status.Status().Code >= 400 && status.Status().Code < 500
 }
 
-// Delete takes a revision away.
+// Delete deletes a revision.
 func (d *Driver) Delete(key string) (release.Releaser, error) {
 	rel, err := d.inner.Delete(key)
 	if err == nil {
@@ -295,10 +289,9 @@ func (d *Driver) Delete(key string) (release.Releaser, error) {
 	return rel, err
 }
 
-// store writes with the annotation keys that an API server accepts (R3), and
-// leaves the release in memory as it was: Helm continues with it, and its hooks
-// are known by their text. What it says of itself is stored, and stays, without
-// secret values.
+// store calls write while the release has annotation keys that an API server accepts (R3), and
+// restores them afterwards: Helm continues with the release, and hooks are identified by
+// their text. It also masks secret values in the description.
 func (d *Driver) store(rel *rel1.Release, write func() error) error {
 	if d.opts.Mask != nil {
 		rel.Info.Description = d.opts.Mask(rel.Info.Description)
@@ -318,7 +311,7 @@ func (d *Driver) store(rel *rel1.Release, write func() error) error {
 	return err
 }
 
-// AsV1 returns the one type that a release has in Helm 4.
+// AsV1 returns a release as the only type that Helm 4 has.
 func AsV1(r release.Releaser) (*rel1.Release, error) {
 	rel, ok := r.(*rel1.Release)
 	if !ok {

@@ -10,19 +10,19 @@ import (
 	"lockstep/engine/event"
 )
 
-// Timing is how a group fared in the run that made a revision.
+// Timing is the status and duration of a group in the run that created a revision.
 type Timing struct {
 	Phase   string        `json:"phase"`
 	Group   string        `json:"group"`
 	Status  event.Status  `json:"status"`
 	Started time.Time     `json:"started"`
-	Took    time.Duration `json:"took"` // ns, from its first request until it was over
-	// Unchanged means that there was nothing to do: the cluster had all of it.
+	Took    time.Duration `json:"took"` // ns, from its first request to its final status
+	// Unchanged is set if all objects were up to date.
 	Unchanged bool `json:"unchanged,omitempty"`
 }
 
-// timings are kept with a revision once its run is over. They name it, since
-// Helm's rollback takes the files of a chart over to a new one.
+// timings are stored with a revision at the end of its run. Revision is included because a
+// rollback of Helm's copies the file.
 type timings struct {
 	Revision int      `json:"revision"`
 	Groups   []Timing `json:"groups"`
@@ -30,7 +30,7 @@ type timings struct {
 
 const timingsFile = ".lockstep/run.json.gz"
 
-// TimingsOf returns those of a revision, nil where it has none.
+// TimingsOf returns the timings of a revision, nil if it has none.
 func TimingsOf(rel *rel1.Release) []Timing {
 	var t timings
 	if !readFile(rel, timingsFile, &t) || t.Revision != rel.Version {
@@ -39,9 +39,8 @@ func TimingsOf(rel *rel1.Release) []Timing {
 	return t.Groups
 }
 
-// TimingsIn reads from the events of a run how its groups fared: those of the
-// operation itself, or those of its rollback, whose phases have the prefix
-// "rollback/".
+// TimingsIn returns the timings of the groups in a run's events: those of the operation or, if
+// rollback is set, of its rollback, whose phases have the prefix "rollback/".
 func TimingsIn(events []event.Event, rollback bool) []Timing {
 	var s event.State
 	for _, e := range events {
@@ -55,7 +54,7 @@ func TimingsIn(events []event.Event, rollback bool) []Timing {
 		}
 		for _, g := range p.Groups {
 			if g.Started.IsZero() {
-				continue // the run never came to it
+				continue // never started
 			}
 			end := g.Ended
 			if end.IsZero() {
@@ -67,14 +66,13 @@ func TimingsIn(events []event.Event, rollback bool) []Timing {
 	return out
 }
 
-// Usual is how long each unit took in the latest revision that came to be deployed
-// and in which the unit had something to do. The timings that Helm's records keep
-// are taken for that rather than the records of runs: they are the release's, so
-// that whoever deploys it next has them, from whatever machine.
+// Usual returns the duration of each unit in the latest deployed revision that changed it. It
+// uses the release records instead of the records of runs, because they are in the cluster,
+// available to all users and machines.
 func (r *Revisions) Usual() map[event.Unit]time.Duration {
 	usual := map[event.Unit]time.Duration{}
 	for _, rel := range slices.Backward(r.All) {
-		if !served(rel) {
+		if !wasDeployed(rel) {
 			continue
 		}
 		for _, t := range TimingsOf(rel) {

@@ -11,9 +11,9 @@ import (
 	"lockstep/engine/event"
 )
 
-// TestUsualIsWhatWasBroughtLast looks at revisions that came to be deployed, and
-// passes over groups that had nothing to do in them.
-func TestUsualIsWhatWasBroughtLast(t *testing.T) {
+// TestUsual: the usual duration is that of the latest deployed revision in which the group
+// changed.
+func TestUsual(t *testing.T) {
 	of := func(group string, seconds int, status event.Status) Timing {
 		return Timing{Phase: "apply", Group: group, Status: status, Took: time.Duration(seconds) * time.Second}
 	}

@@ -12,27 +12,27 @@ import (
 	"helm.sh/helm/v4/pkg/storage/driver"
 )
 
-// unreadable is a storage whose records cannot be read for some reason.
+// unreadable is a storage whose reads fail with err, unless it is nil.
 type unreadable struct {
 	driver.Driver
-	why error
+	err error
 }
 
 func (u *unreadable) Get(key string) (release.Releaser, error) {
-	if u.why != nil {
-		return nil, u.why
+	if u.err != nil {
+		return nil, u.err
 	}
 	return u.Driver.Get(key)
 }
 
 func (u *unreadable) Query(labels map[string]string) ([]release.Releaser, error) {
-	if u.why != nil {
-		return nil, u.why
+	if u.err != nil {
+		return nil, u.err
 	}
 	return u.Driver.Query(labels)
 }
 
-// revision returns one that Helm could have made.
+// revision returns a deployed revision.
 func revision(version int) *rel1.Release {
 	return &rel1.Release{
 		Name: "t", Namespace: "default", Version: version, Info: &rel1.Info{Status: rcommon.StatusDeployed},
@@ -40,9 +40,9 @@ func revision(version int) *rel1.Release {
 	}
 }
 
-// TestUnreadIsNotAbsent never takes an error of a read for the answer that there is no
-// record, whatever its text, nor makes a revision after one.
-func TestUnreadIsNotAbsent(t *testing.T) {
+// TestUnreadableIsNotAbsent: a failed read never counts as "there is no record", whatever its
+// text, and no revision is created after one.
+func TestUnreadableIsNotAbsent(t *testing.T) {
 	inner := &unreadable{Driver: driver.NewMemory()}
 	s := storage.Init(NewDriver(Checked(inner), DriverOptions{}))
 	if _, found, err := Read(s, "t"); found || err != nil {
@@ -51,8 +51,8 @@ func TestUnreadIsNotAbsent(t *testing.T) {
 	if err := s.Create(revision(1)); err != nil {
 		t.Fatal(err)
 	}
-	inner.why = errors.New(`secrets is forbidden: RBAC: role.rbac.authorization.k8s.io "few" not found`)
-	if _, err := s.Deployed("t"); err == nil || errors.Is(err, driver.ErrNoDeployedReleases) || !errors.Is(err, inner.why) {
+	inner.err = errors.New(`secrets is forbidden: RBAC: role.rbac.authorization.k8s.io "few" not found`)
+	if _, err := s.Deployed("t"); err == nil || errors.Is(err, driver.ErrNoDeployedReleases) || !errors.Is(err, inner.err) {
 		t.Errorf("deployed: %v", err)
 	}
 	if _, found, err := Read(s, "t"); found || err == nil {
@@ -61,13 +61,13 @@ func TestUnreadIsNotAbsent(t *testing.T) {
 	if _, found, err := Get(s, "t", 1); found || err == nil {
 		t.Errorf("get: %v, %v", found, err)
 	}
-	if _, err := Finalize(s, "t", Written{Made: 1}, errors.New("cut")); err == nil {
+	if _, err := Finalize(s, "t", Written{Created: 1}, errors.New("cut")); err == nil {
 		t.Error("finalized")
 	}
-	if err := s.Create(revision(2)); !errors.Is(err, inner.why) {
+	if err := s.Create(revision(2)); !errors.Is(err, inner.err) {
 		t.Errorf("a revision is made: %v", err)
 	}
-	inner.why = nil
+	inner.err = nil
 	if _, found, err := Read(s, "t"); !found || err != nil {
 		t.Errorf("read again: %v, %v", found, err)
 	}

@@ -17,14 +17,14 @@ import (
 	typedcorev1 "k8s.io/client-go/kubernetes/typed/core/v1"
 )
 
-// Helm's drivers overwrite a record whatever it has become meanwhile. Here they get
-// a client that names the resourceVersion which the ledger knows.
+// Helm's drivers overwrite a record even if it has changed. Driver gives them a client that
+// sends the resourceVersion from the ledger.
 
-// Driver returns Helm's driver with the ledger between it and the storage.
+// Driver returns d with the ledger between it and the storage.
 //
-// A Secret or ConfigMap is written only as it is known. An SQL database has no
-// versions: there the record is read before each write, and what is changed between
-// the two is overwritten. Memory is this process's alone.
+// A Secret or ConfigMap is written only if it has the known resourceVersion. An SQL database
+// has no versions: the record is read before each write, and a change between the two is
+// overwritten. Memory belongs to this process.
 func (l *Ledger) Driver(d driver.Driver, c kubernetes.Interface, namespace string) driver.Driver {
 	switch d.(type) {
 	case *driver.Secrets:
@@ -37,7 +37,7 @@ func (l *Ledger) Driver(d driver.Driver, c kubernetes.Interface, namespace strin
 	return unversioned{d, l}
 }
 
-// client is what records of one kind are read and written with.
+// client is a typed client for Secrets or ConfigMaps.
 type client[T metav1.Object] interface {
 	Get(context.Context, string, metav1.GetOptions) (T, error)
 	Create(context.Context, T, metav1.CreateOptions) (T, error)
@@ -45,24 +45,24 @@ type client[T metav1.Object] interface {
 	Delete(context.Context, string, metav1.DeleteOptions) error
 }
 
-// record reads what an object says of the record that it stores. It is none of
-// another release.
+// record returns the state of the record in an object. ok is false for an object that is not a
+// record of the release.
 func (l *Ledger) record(o metav1.Object) (s snapshot, ok bool) {
 	labels := o.GetLabels()
 	revision, err := strconv.Atoi(labels["version"])
 	return snapshot{revision, rcommon.Status(labels["status"]), o.GetUID(), o.GetResourceVersion()}, err == nil && labels["name"] == l.release
 }
 
-func (l *Ledger) noteObject(o metav1.Object) error {
+func (l *Ledger) observeObject(o metav1.Object) error {
 	if s, ok := l.record(o); ok {
-		return l.note(s)
+		return l.observe(s)
 	}
 	return nil
 }
 
-// noteAll takes in all records of a list, the latest first: that tells most of who
-// has come in between.
-func noteAll[P interface {
+// observeAll observes all records of a list, the latest first, which gives the best message
+// about foreign changes.
+func observeAll[P interface {
 	*T
 	metav1.Object
 }, T any](l *Ledger, items []T) {
@@ -74,14 +74,14 @@ func noteAll[P interface {
 	}
 	slices.SortFunc(all, func(a, b snapshot) int { return b.revision - a.revision })
 	for _, s := range all {
-		_ = l.note(s) // what is written next fails
+		_ = l.observe(s) // the next write fails
 	}
 }
 
 func get[T metav1.Object](ctx context.Context, l *Ledger, c client[T], name string, opts metav1.GetOptions) (T, error) {
 	o, err := c.Get(ctx, name, opts)
 	if err == nil {
-		_ = l.noteObject(o) // what is written next fails
+		_ = l.observeObject(o) // the next write fails
 	}
 	return o, err
 }
@@ -91,26 +91,26 @@ func create[T metav1.Object](ctx context.Context, l *Ledger, c client[T], o T, o
 	if !ok {
 		return c.Create(ctx, o, opts)
 	}
-	if _, err := l.begin(s.revision, s.status); err != nil {
+	if _, err := l.beginWrite(s.revision, s.status); err != nil {
 		var none T
 		return none, err
 	}
-	made, err := c.Create(ctx, o, opts)
-	l.ended(s, made, err)
-	return made, err
+	created, err := c.Create(ctx, o, opts)
+	l.endObjectWrite(s, created, err)
+	return created, err
 }
 
-// ended notes what happened to a record that was sent.
-func (l *Ledger) ended(sent snapshot, made metav1.Object, err error) {
-	var is snapshot
+// endObjectWrite records the result of a write. answer is the object in the response.
+func (l *Ledger) endObjectWrite(sent snapshot, answer metav1.Object, err error) {
+	var stored snapshot
 	if err == nil {
-		is, _ = l.record(made)
+		stored, _ = l.record(answer)
 	}
-	l.end(sent, is, err)
+	l.endWrite(sent, stored, err)
 }
 
-// update writes a record as it is known. Where it has another resourceVersion now,
-// its status tells whether that is somebody else's work.
+// update writes a record with the known resourceVersion. On a conflict it reads the record
+// again and retries, unless its status shows that somebody else has changed it.
 func update[T metav1.Object](ctx context.Context, l *Ledger, c client[T], o T, opts metav1.UpdateOptions) (none T, _ error) {
 	s, ok := l.record(o)
 	if !ok {
@@ -118,16 +118,16 @@ func update[T metav1.Object](ctx context.Context, l *Ledger, c client[T], o T, o
 	}
 	for known := l.knows(s.revision); ; known = true {
 		if known {
-			over, err := l.begin(s.revision, s.status)
+			e, err := l.beginWrite(s.revision, s.status)
 			if err != nil {
 				return none, err
 			}
-			o.SetUID(over.uid)
-			o.SetResourceVersion(over.version)
-			made, err := c.Update(ctx, o, opts)
-			l.ended(s, made, err)
+			o.SetUID(e.uid)
+			o.SetResourceVersion(e.version)
+			updated, err := c.Update(ctx, o, opts)
+			l.endObjectWrite(s, updated, err)
 			if !apierrors.IsConflict(err) {
-				return made, err
+				return updated, err
 			}
 		}
 		if err := readAgain(ctx, l, c, o.GetName()); err != nil {
@@ -136,22 +136,22 @@ func update[T metav1.Object](ctx context.Context, l *Ledger, c client[T], o T, o
 	}
 }
 
-// remove deletes a record as it is known: Helm reads it before.
+// remove deletes a record with the known UID and resourceVersion.
 func remove[T metav1.Object](ctx context.Context, l *Ledger, c client[T], name string, opts metav1.DeleteOptions) error {
 	revision, ok := l.revisionOf(name)
 	if !ok {
 		return c.Delete(ctx, name, opts)
 	}
 	for {
-		over, err := l.deletes(revision)
+		e, err := l.beginDelete(revision)
 		if err != nil {
 			return err
 		}
-		if over.uid != "" {
-			opts.Preconditions = &metav1.Preconditions{UID: &over.uid, ResourceVersion: &over.version}
+		if e.uid != "" {
+			opts.Preconditions = &metav1.Preconditions{UID: &e.uid, ResourceVersion: &e.version}
 		}
 		if err = c.Delete(ctx, name, opts); err == nil {
-			l.deleted(revision)
+			l.endDelete(revision)
 		}
 		if !apierrors.IsConflict(err) {
 			return err
@@ -162,24 +162,24 @@ func remove[T metav1.Object](ctx context.Context, l *Ledger, c client[T], name s
 	}
 }
 
-// readAgain takes in what a record has become. The error also says that it is somebody
-// else's now.
+// readAgain reads and observes a record. It also returns an error if somebody else has changed
+// the record.
 func readAgain[T metav1.Object](ctx context.Context, l *Ledger, c client[T], name string) error {
 	o, err := c.Get(ctx, name, metav1.GetOptions{})
 	if err != nil {
 		return err
 	}
-	return l.noteObject(o)
+	return l.observeObject(o)
 }
 
-// revisionOf reads the name of a record of the release.
+// revisionOf returns the revision in the name of a record of the release.
 func (l *Ledger) revisionOf(name string) (revision int, ok bool) {
 	number, ok := strings.CutPrefix(name, "sh.helm.release.v1."+l.release+".v")
 	revision, err := strconv.Atoi(number)
 	return revision, ok && err == nil
 }
 
-// secrets and configMaps are clients as Helm's drivers use them.
+// secrets and configMaps are clients for Helm's drivers.
 type secrets struct {
 	typedcorev1.SecretInterface
 	ledger *Ledger
@@ -192,7 +192,7 @@ func (s secrets) Get(ctx context.Context, name string, opts metav1.GetOptions) (
 func (s secrets) List(ctx context.Context, opts metav1.ListOptions) (*corev1.SecretList, error) {
 	list, err := s.SecretInterface.List(ctx, opts)
 	if err == nil {
-		noteAll[*corev1.Secret](s.ledger, list.Items)
+		observeAll[*corev1.Secret](s.ledger, list.Items)
 	}
 	return list, err
 }
@@ -221,7 +221,7 @@ func (c configMaps) Get(ctx context.Context, name string, opts metav1.GetOptions
 func (c configMaps) List(ctx context.Context, opts metav1.ListOptions) (*corev1.ConfigMapList, error) {
 	list, err := c.ConfigMapInterface.List(ctx, opts)
 	if err == nil {
-		noteAll[*corev1.ConfigMap](c.ledger, list.Items)
+		observeAll[*corev1.ConfigMap](c.ledger, list.Items)
 	}
 	return list, err
 }
@@ -238,16 +238,16 @@ func (c configMaps) Delete(ctx context.Context, name string, opts metav1.DeleteO
 	return remove(ctx, c.ledger, c.ConfigMapInterface, name, opts)
 }
 
-// unversioned is a driver of a storage that knows no versions.
+// unversioned is a driver for a storage without resource versions.
 type unversioned struct {
 	driver.Driver
 	ledger *Ledger
 }
 
-func (u unversioned) note(list ...release.Releaser) (err error) {
+func (u unversioned) observe(list ...release.Releaser) (err error) {
 	for _, r := range list {
 		if rel, ok := r.(*rel1.Release); ok && rel.Name == u.ledger.release && rel.Info != nil && err == nil {
-			err = u.ledger.note(snapshot{revision: rel.Version, status: rel.Info.Status})
+			err = u.ledger.observe(snapshot{revision: rel.Version, status: rel.Info.Status})
 		}
 	}
 	return err
@@ -256,7 +256,7 @@ func (u unversioned) note(list ...release.Releaser) (err error) {
 func (u unversioned) Get(key string) (release.Releaser, error) {
 	r, err := u.Driver.Get(key)
 	if err == nil {
-		_ = u.note(r)
+		_ = u.observe(r)
 	}
 	return r, err
 }
@@ -264,7 +264,7 @@ func (u unversioned) Get(key string) (release.Releaser, error) {
 func (u unversioned) Query(labels map[string]string) ([]release.Releaser, error) {
 	list, err := u.Driver.Query(labels)
 	if err == nil {
-		_ = u.note(list...)
+		_ = u.observe(list...)
 	}
 	return list, err
 }
@@ -274,11 +274,11 @@ func (u unversioned) Create(key string, r release.Releaser) error {
 }
 
 func (u unversioned) Update(key string, r release.Releaser) error {
-	there, err := u.Driver.Get(key)
+	stored, err := u.Driver.Get(key)
 	if err != nil {
 		return err
 	}
-	if err := u.note(there); err != nil {
+	if err := u.observe(stored); err != nil {
 		return err
 	}
 	return u.write(r, func() error { return u.Driver.Update(key, r) })
@@ -290,29 +290,29 @@ func (u unversioned) write(r release.Releaser, do func() error) error {
 		return err
 	}
 	sent := snapshot{revision: rel.Version, status: rel.Info.Status}
-	if _, err := u.ledger.begin(sent.revision, sent.status); err != nil {
+	if _, err := u.ledger.beginWrite(sent.revision, sent.status); err != nil {
 		return err
 	}
 	err = do()
-	u.ledger.end(sent, snapshot{}, err)
+	u.ledger.endWrite(sent, snapshot{}, err)
 	return err
 }
 
 func (u unversioned) Delete(key string) (release.Releaser, error) {
-	there, err := u.Get(key)
+	stored, err := u.Get(key)
 	if err != nil {
 		return nil, err
 	}
-	rel, err := AsV1(there)
+	rel, err := AsV1(stored)
 	if err != nil {
 		return nil, err
 	}
-	if _, err := u.ledger.deletes(rel.Version); err != nil {
+	if _, err := u.ledger.beginDelete(rel.Version); err != nil {
 		return nil, err
 	}
 	r, err := u.Driver.Delete(key)
 	if err == nil {
-		u.ledger.deleted(rel.Version)
+		u.ledger.endDelete(rel.Version)
 	}
 	return r, err
 }

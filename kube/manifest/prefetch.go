@@ -23,59 +23,58 @@ import (
 	"lockstep/kube/connect"
 )
 
-// worthListing is the number of objects of one kind and namespace from which
-// on one list costs less than a GET for each.
+// worthListing is the number of objects of one kind and namespace from which one list is
+// cheaper than a GET for each.
 const worthListing = 4
 
-// atOnce is how many objects are asked for at the same time.
-const atOnce = 32
+// maxGets is the number of parallel GETs.
+const maxGets = 32
 
-// Snapshot is what lists have told of the objects of kinds and namespaces. Helm has a
-// manifest built to see whether it is valid, then what is there, then what is to be,
-// and only then does something: one list tells all three how it is. Its zero value is
-// ready to use; nil keeps nothing.
+// Snapshot caches list responses by kind and namespace. Helm builds manifests up to three
+// times before it writes; all of them use one list. The zero value is ready to use; nil
+// caches nothing.
 type Snapshot struct {
-	mu     sync.Mutex
-	places map[place]map[string]*metav1.PartialObjectMetadata
+	mu    sync.Mutex
+	lists map[listKey]map[string]*metav1.PartialObjectMetadata
 }
 
-// place is where objects are looked for.
-type place struct {
+// listKey is a kind in a namespace.
+type listKey struct {
 	gvr       schema.GroupVersionResource
 	namespace string
 }
 
-func (s *Snapshot) of(p place) map[string]*metav1.PartialObjectMetadata {
+func (s *Snapshot) get(p listKey) map[string]*metav1.PartialObjectMetadata {
 	if s == nil {
 		return nil
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return s.places[p]
+	return s.lists[p]
 }
 
-func (s *Snapshot) keep(p place, found map[string]*metav1.PartialObjectMetadata) {
+func (s *Snapshot) put(p listKey, found map[string]*metav1.PartialObjectMetadata) {
 	if s == nil {
 		return
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.places == nil {
-		s.places = map[place]map[string]*metav1.PartialObjectMetadata{}
+	if s.lists == nil {
+		s.lists = map[listKey]map[string]*metav1.PartialObjectMetadata{}
 	}
-	s.places[p] = found
+	s.lists[p] = found
 }
 
-// LookAhead asks once per kind and namespace for the metadata of all objects
-// (of a few objects, or where listing is forbidden, for each, side by side) and answers from it the GETs that
-// Helm sends one after the other to see who owns an object. Where that is
-// forbidden, the GETs go to the server as ever. What has been listed in the snapshot is
-// not listed again. There are no objects of a kind that the cluster does not know yet, and
-// a GET would be about a resource that is only guessed: the user may have no right to it.
+// Prefetch reads the metadata of a list's objects: with one list per kind and namespace, or
+// with parallel GETs for few objects or if listing is forbidden. The Infos then answer the
+// GETs that Helm sends one by one to check owners. If reading is forbidden, they still go to
+// the server. Lists in the snapshot are not read again. Objects of kinds that the cluster
+// does not know yet are answered as absent: a GET would use a guessed resource, for which the
+// user may have no rights.
 //
-// Unlook undoes it: from then on GETs see the cluster.
-func (b *Builder) LookAhead(ctx context.Context, list helmkube.ResourceList, snapshot *Snapshot) {
-	infos := map[place]helmkube.ResourceList{}
+// DropPrefetched undoes it: from then on GETs go to the server.
+func (b *Builder) Prefetch(ctx context.Context, list helmkube.ResourceList, snapshot *Snapshot) {
+	infos := map[listKey]helmkube.ResourceList{}
 	for _, i := range list {
 		f := b.Fact(i)
 		if f == nil || f.Generated || f.hidden {
@@ -86,16 +85,16 @@ func (b *Builder) LookAhead(ctx context.Context, list helmkube.ResourceList, sna
 			f.before = Before{}
 			continue
 		}
-		p := place{i.Mapping.Resource, i.Namespace}
+		p := listKey{i.Mapping.Resource, i.Namespace}
 		infos[p] = append(infos[p], i)
 	}
 	var wg sync.WaitGroup
-	free := make(chan struct{}, atOnce)
-	get := func(p place, list helmkube.ResourceList) {
+	slots := make(chan struct{}, maxGets)
+	get := func(p listKey, list helmkube.ResourceList) {
 		for _, i := range list {
 			wg.Go(func() {
-				free <- struct{}{}
-				defer func() { <-free }()
+				slots <- struct{}{}
+				defer func() { <-slots }()
 				found, err := b.client.Metadata.Resource(p.gvr).Namespace(p.namespace).Get(ctx, i.Name, metav1.GetOptions{})
 				if b.Fact(i).hidden = apierrors.IsForbidden(err); err == nil || apierrors.IsNotFound(err) {
 					answer(i, found, b.Fact(i))
@@ -109,7 +108,7 @@ func (b *Builder) LookAhead(ctx context.Context, list helmkube.ResourceList, sna
 			continue
 		}
 		wg.Go(func() {
-			found, err := snapshot.of(p), error(nil)
+			found, err := snapshot.get(p), error(nil)
 			if found == nil {
 				found, err = b.listMetadata(ctx, p)
 			}
@@ -120,7 +119,7 @@ func (b *Builder) LookAhead(ctx context.Context, list helmkube.ResourceList, sna
 			case err != nil:
 				return
 			}
-			snapshot.keep(p, found)
+			snapshot.put(p, found)
 			for _, i := range list {
 				answer(i, found[i.Name], b.Fact(i))
 			}
@@ -129,7 +128,7 @@ func (b *Builder) LookAhead(ctx context.Context, list helmkube.ResourceList, sna
 	wg.Wait()
 }
 
-// Hide notes that objects of APIs cannot be looked at, since nobody serves them yet.
+// Hide marks the objects of APIs that are not served yet, so that they are not read.
 func (b *Builder) Hide(list helmkube.ResourceList, apis []schema.GroupVersion) {
 	for _, i := range list {
 		if f := b.Fact(i); f != nil && slices.Contains(apis, i.Mapping.GroupVersionKind.GroupVersion()) {
@@ -138,9 +137,9 @@ func (b *Builder) Hide(list helmkube.ResourceList, apis []schema.GroupVersion) {
 	}
 }
 
-// SupposeAbsent answers the GETs of objects that cannot be looked at as if they were
-// not there, for who only plans: rights that are missing are told later, all at once.
-func (b *Builder) SupposeAbsent(list helmkube.ResourceList) {
+// AssumeAbsent makes the Infos of unreadable objects answer GETs with not found, for planning.
+// The checks report all missing rights later.
+func (b *Builder) AssumeAbsent(list helmkube.ResourceList) {
 	for _, i := range list {
 		if f := b.Fact(i); f != nil && f.hidden {
 			answer(i, nil, f)
@@ -150,7 +149,7 @@ func (b *Builder) SupposeAbsent(list helmkube.ResourceList) {
 }
 
 // listMetadata returns the metadata of all objects of a kind in a namespace.
-func (b *Builder) listMetadata(ctx context.Context, p place) (map[string]*metav1.PartialObjectMetadata, error) {
+func (b *Builder) listMetadata(ctx context.Context, p listKey) (map[string]*metav1.PartialObjectMetadata, error) {
 	out := map[string]*metav1.PartialObjectMetadata{}
 	opts := metav1.ListOptions{Limit: 1000}
 	for {
@@ -167,7 +166,7 @@ func (b *Builder) listMetadata(ctx context.Context, p place) (map[string]*metav1
 	}
 }
 
-// answer makes an Info's GET answer with the metadata found, nil for not found.
+// answer makes an Info answer GETs with the metadata found, or with not found for nil.
 func answer(i *resource.Info, found *metav1.PartialObjectMetadata, f *Fact) {
 	if found != nil && found.Name == "" {
 		found = nil
@@ -185,18 +184,18 @@ func answer(i *resource.Info, found *metav1.PartialObjectMetadata, f *Fact) {
 	}
 }
 
-// updatedByHelm reports whether some fields of an object are Helm's by another way
-// than server-side apply: it moves them, for which it has to see the whole object.
+// updatedByHelm reports whether Helm manages fields of an object by an update instead of
+// server-side apply. Helm then migrates them and needs the whole object.
 func updatedByHelm(o metav1.Object) bool {
 	return slices.ContainsFunc(o.GetManagedFields(), func(m metav1.ManagedFieldsEntry) bool {
 		return m.Manager == connect.FieldManager && m.Operation == metav1.ManagedFieldsOperationUpdate
 	})
 }
 
-// Recall answers the GETs of an object's Infos as LookAhead did, once, for who is
-// about to apply it: Helm asks whether it is there, and how it has come there, and
-// does nothing else with the answer. Where it was not there, or has changed hands,
-// the GETs go to the server. The caller calls done before it uses the Infos again.
+// Recall makes an object's Infos answer GETs from the prefetched metadata again, for one
+// apply, because Helm only checks whether the object exists and how it was applied. If it did
+// not exist or was updated without server-side apply, GETs go to the server. The caller must
+// call done before it uses the Infos again.
 func (f *Fact) Recall(infos ...*resource.Info) (done func()) {
 	seen := f.seen
 	if f.seen = nil; seen == nil {
@@ -207,11 +206,11 @@ func (f *Fact) Recall(infos ...*resource.Info) (done func()) {
 		k.RESTClient = i.Client
 		i.Client = &k
 	}
-	return func() { Unlook(infos) }
+	return func() { DropPrefetched(infos) }
 }
 
-// Unlook gives the Infos of the lists their clients back.
-func Unlook(lists ...helmkube.ResourceList) {
+// DropPrefetched makes the Infos of the lists send GETs to the server again.
+func DropPrefetched(lists ...helmkube.ResourceList) {
 	for _, l := range lists {
 		for _, i := range l {
 			if k, ok := i.Client.(*knownClient); ok {
@@ -229,16 +228,15 @@ type knownClient struct {
 	found   *metav1.PartialObjectMetadata // nil for not found
 }
 
-// Get returns a request that never leaves the process. What it answers is handed to
-// the caller as it is: nothing is encoded, to be decoded again for each of a thousand
-// objects that Helm asks for two or three times.
+// Get returns a request that is answered in the process. The answer is not encoded and
+// decoded, because Helm requests each of maybe a thousand objects two or three times.
 func (k *knownClient) Get() *rest.Request {
 	return rest.NewRequestWithClient(&url.URL{Scheme: "https", Host: "known.invalid"}, "/",
 		rest.ClientContentConfig{ContentType: runtime.ContentTypeJSON, GroupVersion: k.mapping.GroupVersionKind.GroupVersion(), Negotiator: knownAnswer{k}},
 		&http.Client{Transport: k})
 }
 
-// RoundTrip answers that there is something to decode.
+// RoundTrip returns a response with an empty body, which knownAnswer decodes.
 func (k *knownClient) RoundTrip(r *http.Request) (*http.Response, error) {
 	code := http.StatusOK
 	if k.found == nil {
@@ -248,7 +246,7 @@ func (k *knownClient) RoundTrip(r *http.Request) (*http.Response, error) {
 		Body: io.NopCloser(strings.NewReader("{}"))}, nil
 }
 
-// knownAnswer stands where the decoder of an answer is looked for, and is it.
+// knownAnswer is the negotiator and the decoder of a knownClient's responses.
 type knownAnswer struct{ of *knownClient }
 
 func (a knownAnswer) Encoder(string, map[string]string) (runtime.Encoder, error) {
@@ -261,11 +259,10 @@ func (a knownAnswer) StreamDecoder(string, map[string]string) (runtime.Decoder, 
 	return nil, nil, nil, errOnlyGet
 }
 
-var errOnlyGet = errors.New("what is known of an object answers a GET alone")
+var errOnlyGet = errors.New("prefetched metadata can only answer GET requests")
 
-// Decode returns what is known, as the API server would have said it, but for what is
-// no metadata: neither who looks for an owner nor who looks for owners of fields, as
-// Helm does, wants that.
+// Decode returns the metadata as the API server would. Helm needs nothing else to check the
+// owners of objects and fields.
 func (a knownAnswer) Decode([]byte, *schema.GroupVersionKind, runtime.Object) (runtime.Object, *schema.GroupVersionKind, error) {
 	if a.of.found == nil {
 		missing := apierrors.NewNotFound(a.of.mapping.Resource.GroupResource(), a.of.name).Status()

@@ -11,16 +11,14 @@ import (
 	"helm.sh/helm/v4/pkg/storage/driver"
 )
 
-// What a run leaves that is killed: a revision that is pending or uninstalling,
-// or two that are deployed, since the last two writes of an operation are those
-// of two revisions.
+// A killed run leaves a revision that is pending or uninstalling, or two deployed revisions,
+// since the last two writes of an operation change two records.
 
 // Mark is a change that brings a revision to a final state.
 type Mark struct {
 	Revision int
 	From, To rcommon.Status
-	// Ours means that a run of this program, which held the release's Lease, has
-	// left the revision so.
+	// Ours is set if a lockstep run that held the release's Lease left the revision so.
 	Ours bool
 }
 
@@ -31,17 +29,17 @@ func (m Mark) String() string {
 	return fmt.Sprintf("revision %d was left %s", m.Revision, m.From)
 }
 
-// Cut returns the marks that the revisions need: that of one which was cut off, and
-// those of such as are deployed although a later one is.
-func (r *Revisions) Cut() (marks []Mark) {
+// Interrupted returns the marks for interrupted revisions, and for deployed ones that are
+// older than another deployed one.
+func (r *Revisions) Interrupted() (marks []Mark) {
 	for _, rel := range r.All {
 		st := rel.Info.Status
-		m := Mark{Revision: rel.Version, From: st, To: rcommon.StatusFailed, Ours: begun(rel)}
+		m := Mark{Revision: rel.Version, From: st, To: rcommon.StatusFailed, Ours: signed(rel)}
 		switch deployed := r.deployed(); {
 		case st.IsPending(), st == rcommon.StatusUninstalling:
 		case st == rcommon.StatusDeployed && rel != deployed:
-			m.To, m.Ours = rcommon.StatusSuperseded, true // whoever it was, it is over
-		case st == rcommon.StatusSuperseded && rel == r.Last && !rel.Info.Deleted.IsZero(): // what was uninstalled was about to be replaced
+			m.To, m.Ours = rcommon.StatusSuperseded, true // a later revision is deployed, so its run is over
+		case st == rcommon.StatusSuperseded && rel == r.Last && !rel.Info.Deleted.IsZero(): // install --replace was killed before it created the next one
 			m.Ours = true
 		default:
 			continue
@@ -51,7 +49,7 @@ func (r *Revisions) Cut() (marks []Mark) {
 	return marks
 }
 
-// apply changes a revision as marked, where it is as it was found.
+// apply marks a revision. It returns false if the status is no longer m.From.
 func (m Mark) apply(rel *rel1.Release) bool {
 	if rel.Version != m.Revision || rel.Info.Status != m.From {
 		return false
@@ -62,9 +60,9 @@ func (m Mark) apply(rel *rel1.Release) bool {
 	return true
 }
 
-// Write writes a mark. One that is there already is left alone.
+// Write writes a mark to the revision's record, unless the record has it already.
 func (m Mark) Write(s *storage.Storage, name string) error {
-	rel, err := There(Get(s, name, m.Revision))
+	rel, err := MustExist(Get(s, name, m.Revision))
 	if err != nil {
 		return fmt.Errorf("mark revision %d %s: %w", m.Revision, m.To, err)
 	}
@@ -80,8 +78,8 @@ func (m Mark) Write(s *storage.Storage, name string) error {
 	return nil
 }
 
-// Marked returns a storage to read from in which the marks are set already: what is
-// planned from it can be carried out once they are written.
+// Marked returns a storage whose revisions look as if the marks were written. It is for
+// planning; the marks must be written before the plan runs.
 func Marked(s *storage.Storage, marks []Mark) *storage.Storage {
 	if len(marks) == 0 {
 		return s
@@ -109,7 +107,7 @@ func (d *marked) Get(key string) (release.Releaser, error) {
 	return r, err
 }
 
-// List reads the revisions that a filter lets through.
+// List reads the revisions that pass a filter.
 func (d *marked) List(filter func(release.Releaser) bool) ([]release.Releaser, error) {
 	return d.Driver.List(func(r release.Releaser) bool {
 		d.set(r)
@@ -117,7 +115,7 @@ func (d *marked) List(filter func(release.Releaser) bool) ([]release.Releaser, e
 	})
 }
 
-// Query reads the revisions that have the labels, of which one is their status.
+// Query reads the revisions with the labels. The label status is compared after marking.
 func (d *marked) Query(labels map[string]string) ([]release.Releaser, error) {
 	list, err := d.Driver.Query(labels)
 	want := labels["status"]

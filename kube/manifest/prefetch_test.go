@@ -11,7 +11,7 @@ import (
 	"k8s.io/cli-runtime/pkg/resource"
 )
 
-// infoOf returns the Info of a ConfigMap or of something else.
+// infoOf returns the Info of an object in the API group x.io.
 func infoOf(kind, version, name string) *resource.Info {
 	gvk := schema.GroupVersionKind{Group: "x.io", Version: version, Kind: kind}
 	return &resource.Info{Namespace: "n", Name: name, Mapping: &meta.RESTMapping{
@@ -19,7 +19,7 @@ func infoOf(kind, version, name string) *resource.Info {
 	}}
 }
 
-// TestKnownAnswers: a GET of Helm's is answered by what is known, without a request.
+// TestKnownAnswers: a GET is answered from prefetched metadata, without a request.
 func TestKnownAnswers(t *testing.T) {
 	found := &metav1.PartialObjectMetadata{ObjectMeta: metav1.ObjectMeta{
 		Name: "a", Namespace: "n", ResourceVersion: "7", Labels: map[string]string{"app.kubernetes.io/managed-by": "Helm"},
@@ -37,14 +37,14 @@ func TestKnownAnswers(t *testing.T) {
 			t.Errorf("%+v, %v", object, err)
 		}
 		if gvk := object.GetObjectKind().GroupVersionKind(); gvk != i.Mapping.GroupVersionKind {
-			t.Errorf("it is a %s", gvk)
+			t.Errorf("kind %s", gvk)
 		}
-		m.SetLabels(nil) // what is known stays as it is
+		m.SetLabels(nil) // must not change the metadata
 	}
 	if b := f.Before(); !b.Known || b.Version != "7" || f.seen == nil {
 		t.Errorf("%+v", f)
 	}
-	Unlook(helmkube.ResourceList{i})
+	DropPrefetched(helmkube.ResourceList{i})
 	if i.Client != nil {
 		t.Errorf("its client is still %T", i.Client)
 	}
@@ -57,8 +57,8 @@ func TestKnownAnswers(t *testing.T) {
 	}
 }
 
-// TestIndexIsHelms holds an index against Helm's own way to compare lists.
-func TestIndexIsHelms(t *testing.T) {
+// TestIndexMatchesHelm compares an index with Helm's methods of lists.
+func TestIndexMatchesHelm(t *testing.T) {
 	list := helmkube.ResourceList{infoOf("A", "v1", "a"), infoOf("A", "v2", "b"), infoOf("B", "v1", "a"), infoOf("A", "v2", "a"), infoOf("A", "v1", "")}
 	others := helmkube.ResourceList{infoOf("A", "v3", "a"), infoOf("C", "v1", "a"), infoOf("A", "v1", "")}
 	x := NewIndex(list)
