@@ -317,7 +317,7 @@ func without(t *testing.T, roles []*unstructured.Unstructured, verb, resource st
 	return out
 }
 
-// TestPrintedRightsAreNeeded takes single entries away: the run fails, before it has written
+// TestPrintedRightsAreNeeded takes each entry away: the run fails, before it has written
 // anything where that can be known, or it says what it does without.
 func TestPrintedRightsAreNeeded(t *testing.T) {
 	t.Parallel()
@@ -332,39 +332,60 @@ func TestPrintedRightsAreNeeded(t *testing.T) {
 	needed := withoutOptional(objects)
 	rig.Sandbox.Apply(t, needed...)
 	few := r.Acting(r.Account("lockstep"))
-	for _, tt := range []struct{ verb, resource, want string }{
-		{"patch", "services", "lacks permissions: in namespace " + r.Namespace + ": services [patch]"},
-		{"update", "secrets", "secrets [update]"},
-		{"get", "endpoints", "attempting to grant RBAC permissions not currently held"},
-		{"bind", "clusterroles", "attempting to grant RBAC permissions not currently held"},
-	} {
-		rig.Sandbox.Apply(t, without(t, part(needed, false, "Role"), tt.verb, tt.resource)...)
-		awaitAccess(r, tt.verb, tt.resource, false)
-		op, err := few.Install("plain", rig.Use(c, nil))
-		if err == nil {
-			err = few.Run(op, nil).Err
-		}
-		if err == nil || !strings.Contains(err.Error(), tt.want) {
-			t.Errorf("without %s %s: %v", tt.verb, tt.resource, err)
-		}
+	// take runs do without a verb on a resource.
+	take := func(of permission, do func()) {
+		rig.Sandbox.Apply(t, without(t, part(needed, false, "Role"), of.verb, of.resource)...)
+		awaitAccess(r, of, false)
+		do()
 		rig.Sandbox.Apply(t, part(needed, false, "Role")...)
-		awaitAccess(r, tt.verb, tt.resource, true)
+		awaitAccess(r, of, true)
 	}
-	rig.Sandbox.Apply(t, without(t, part(needed, false, "Role"), "create", "leases")...)
-	awaitAccess(r, "create", "leases", false)
-	out := few.MustRun(few.Install("plain", rig.Use(c, nil)))
-	unwatched := slices.ContainsFunc(out.State.Warnings, func(e event.Event) bool { return strings.Contains(e.Message, "no permission to watch services") })
-	if !out.Says("R51", "leases") || !unwatched {
-		t.Errorf("it does not say that it has no lock and no watches: %v", out.State.Warnings)
+	for of := range permissions(t, part(needed, false, "Role")) {
+		if granted(of) || of.verb+of.resource == "getsecrets" {
+			continue // below
+		}
+		take(of, func() {
+			op, err := few.Install("plain", rig.Use(c, func(i *kube.Install) { i.RollbackOnFailure = true }))
+			said := fmt.Sprint(err)
+			if err == nil {
+				said = fmt.Sprint(op.Warnings())
+			}
+			if (err == nil) != (of.resource == "leases") || !strings.Contains(said, of.resource) || !strings.Contains(said, of.verb) {
+				t.Errorf("without %s: %s", of, said)
+			}
+		})
 	}
+	for _, of := range []permission{{r.Namespace, "", "endpoints", "", "get"}, {r.Namespace, rbacv1.GroupName, "clusterroles", "view", "bind"}} {
+		take(of, func() {
+			op, err := few.Install("plain", rig.Use(c, nil))
+			if err == nil {
+				err = few.Run(op, nil).Err
+			}
+			if err == nil || !strings.Contains(err.Error(), "attempting to grant RBAC permissions not currently held") {
+				t.Errorf("without %s: %v", of, err)
+			}
+		})
+	}
+	take(permission{r.Namespace, "coordination.k8s.io", "leases", "", "create"}, func() {
+		out := few.MustRun(few.Install("plain", rig.Use(c, nil)))
+		unwatched := slices.ContainsFunc(out.State.Warnings, func(e event.Event) bool { return strings.Contains(e.Message, "no permission to watch services") })
+		if !out.Says("R51", "leases") || !unwatched {
+			t.Errorf("it does not say that it has no lock and no watches: %v", out.State.Warnings)
+		}
+	})
+	few.MustRun(few.Upgrade("plain", rig.UseUp(c, nil)))
+	take(permission{r.Namespace, "", "secrets", "", "get"}, func() {
+		if _, err := few.Rollback(1); err == nil || !strings.Contains(err.Error(), "secrets") {
+			t.Errorf("a rollback without a look at its revision: %v", err)
+		}
+	})
 }
 
 // awaitAccess waits until the API server's authorizer knows of a change of the roles.
-func awaitAccess(r *rig.Rig, verb, resource string, want bool) {
+func awaitAccess(r *rig.Rig, of permission, want bool) {
 	r.T.Helper()
-	asked := &authv1.ResourceAttributes{Namespace: r.Namespace, Verb: verb, Resource: resource, Name: map[string]string{"services": "web", "clusterroles": "view"}[resource],
-		Group: map[string]string{"clusterroles": rbacv1.GroupName, "leases": "coordination.k8s.io"}[resource]}
-	r.Eventually(fmt.Sprintf("the account may %s %s: %v", verb, resource, want), func() bool {
+	asked := &authv1.ResourceAttributes{Namespace: of.namespace, Verb: of.verb, Group: of.group, Resource: of.resource, Name: of.name}
+	r.Eventually(fmt.Sprintf("the account may %s: %v", of, want), func() bool {
 		review, err := r.Cluster.AuthorizationV1().SubjectAccessReviews().Create(r.T.Context(),
 			&authv1.SubjectAccessReview{Spec: authv1.SubjectAccessReviewSpec{User: "system:serviceaccount:" + r.Namespace + ":lockstep", ResourceAttributes: asked}}, metav1.CreateOptions{})
 		return err == nil && review.Status.Allowed == want
