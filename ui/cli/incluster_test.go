@@ -105,6 +105,9 @@ func TestRunInTheCluster(t *testing.T) {
 		return append(strings.Fields(command), "-n", ns, "--kube-as-user", user)
 	}
 	elsewhere.runsUntil(strings.Join(as("viewer", "ctl s status"), " "), "paused")
+	if s := elsewhere.runs(0, as("viewer", "runs --in-cluster -o json")...); !strings.Contains(s, `"release": "s"`) || !strings.Contains(s, `"startedBy": "sandbox-admin"`) || !strings.Contains(s, `"state": "running"`) {
+		t.Errorf("the runs in the cluster are %s", s)
+	}
 	if s := elsewhere.runs(1, as("viewer", "ctl s step")...); !strings.Contains(s, "step refused") || !strings.Contains(s, "viewer") {
 		t.Errorf("a viewer who steers is told %q", s)
 	}

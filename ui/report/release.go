@@ -297,3 +297,32 @@ func commandAnswer(e event.Event) string {
 	}
 	return withReason(text+" "+string(e.Status), e.Message)
 }
+
+// ClusterRun is a run in the cluster.
+type ClusterRun struct {
+	Release   string    `json:"release"`
+	Namespace string    `json:"namespace"`
+	Operation string    `json:"operation"`
+	StartedBy string    `json:"startedBy,omitempty"`
+	Started   time.Time `json:"started"`
+	State     string    `json:"state"` // waiting, suspended, running, succeeded or failed
+	Job       string    `json:"job"`
+}
+
+// ClusterRuns is a list of runs in the cluster.
+type ClusterRuns []ClusterRun
+
+func (runs ClusterRuns) text(to Stream) string {
+	if len(runs) == 0 {
+		return "no runs in the cluster\n"
+	}
+	rows := [][]string{{"RELEASE", "NAMESPACE", "OPERATION", "STATE", "SINCE", "STARTED BY", "JOB"}}
+	for _, r := range runs {
+		rows = append(rows, []string{clean(r.Release), clean(r.Namespace), clean(r.Operation), r.State, r.Started.Local().Format(time.DateTime), clean(r.StartedBy), clean(r.Job)})
+	}
+	lines := tableIn(rows, to.Width, 0, 6)
+	for n, l := range lines {
+		lines[n] = strings.TrimPrefix(l, "  ")
+	}
+	return strings.Join(lines, "\n") + "\n"
+}

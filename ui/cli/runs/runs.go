@@ -3,6 +3,7 @@ package runs
 import (
 	"errors"
 	"fmt"
+	"log/slog"
 	"path/filepath"
 	"slices"
 	"strconv"
@@ -12,12 +13,15 @@ import (
 	"github.com/spf13/cobra"
 
 	"lockstep/engine/event"
+	"lockstep/kube"
 	"lockstep/ui/cli/command"
 	"lockstep/ui/report"
 )
 
 const runsLong = `List the recorded runs of this user on this machine, newest first. lockstep keeps the last 50 records, readable only by
 their user, in lockstep/runs under $XDG_STATE_HOME (or ~/.local/state).
+
+--in-cluster and -A list runs in the cluster instead, as long as their Jobs are kept: "lockstep help in-cluster".
 
 "killed" marks a run whose process was killed; "lockstep recover" shows what it left in the cluster.
 
@@ -43,18 +47,23 @@ active runs are kept. Releases are not affected.`
 
 func (a *app) newRuns() *cobra.Command {
 	output := command.TextOrJSON()
+	var inCluster, everywhere bool
 	cmd := &cobra.Command{
 		Use:     "runs",
 		GroupID: "more",
 		Short:   "list, show, compare and remove records of runs",
 		Long:    runsLong,
 		Example: `lockstep runs
+lockstep runs -A          # runs in the cluster
 lockstep runs show
 lockstep runs diff 20261120-1204 20261121-0911
 lockstep runs rm --older-than 30d`,
 		Args:              command.Args(0, 0),
 		ValidArgsFunction: cobra.NoFileCompletions,
 		RunE: func(cmd *cobra.Command, _ []string) error {
+			if inCluster || everywhere {
+				return a.clusterRuns(cmd, everywhere, report.Mode(output.Value))
+			}
 			_, runs, err := recordedRuns()
 			if err != nil {
 				return err
@@ -63,8 +72,31 @@ lockstep runs rm --older-than 30d`,
 		},
 	}
 	command.AddChoice(cmd, &output, "output", "o", "format")
+	cmd.Flags().BoolVar(&inCluster, "in-cluster", false, "list the runs in the cluster, in the namespace of -n")
+	cmd.Flags().BoolVarP(&everywhere, "all-namespaces", "A", false, "list the runs in the cluster, in all namespaces")
 	cmd.AddCommand(a.newRunsShow(), a.newRunsDiff(), a.newRunsRm())
 	return cmd
+}
+
+// clusterRuns lists the runs in the cluster.
+func (a *app) clusterRuns(cmd *cobra.Command, everywhere bool, mode report.Mode) error {
+	client, err := kube.Connect(a.Settings, slog.Default(), nil)
+	if err != nil {
+		return err
+	}
+	namespace := a.Settings.Namespace()
+	if everywhere {
+		namespace = ""
+	}
+	found, err := client.ClusterRuns(cmd.Context(), namespace)
+	if err != nil {
+		return err
+	}
+	list := report.ClusterRuns{}
+	for _, r := range found {
+		list = append(list, report.ClusterRun{Release: r.Release, Namespace: r.Namespace, Operation: r.Command, StartedBy: r.By, Started: r.Started, State: r.State, Job: r.Name})
+	}
+	return a.Display(cmd, mode).Show(list)
 }
 
 func (a *app) newRunsShow() *cobra.Command {
