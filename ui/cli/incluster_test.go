@@ -105,7 +105,8 @@ func TestRunInTheCluster(t *testing.T) {
 		return append(strings.Fields(command), "-n", ns, "--kube-as-user", user)
 	}
 	elsewhere.runsUntil(strings.Join(as("viewer", "ctl s status"), " "), "paused")
-	if s := elsewhere.runs(0, as("viewer", "runs --in-cluster -o json")...); !strings.Contains(s, `"release": "s"`) || !strings.Contains(s, `"startedBy": "sandbox-admin"`) || !strings.Contains(s, `"state": "running"`) {
+	elsewhere.runsUntil(strings.Join(as("viewer", "runs --in-cluster -o json"), " "), `"state": "running"`)
+	if s := elsewhere.runs(0, as("viewer", "runs --in-cluster -o json")...); !strings.Contains(s, `"release": "s"`) || !strings.Contains(s, `"startedBy": "sandbox-admin"`) {
 		t.Errorf("the runs in the cluster are %s", s)
 	}
 	if s := elsewhere.runs(1, as("viewer", "ctl s step")...); !strings.Contains(s, "step refused") || !strings.Contains(s, "viewer") {
