@@ -5,16 +5,16 @@ import (
 	"lockstep/kube/charts"
 )
 
-// align gives objects whose names are random, or have the time in them, the names that they
-// have in the first rendering: by kind, chart and template, if only one there and one here
-// has no partner.
+// align renames objects whose names contain random text or the time, so that they have the
+// same names as in the first rendering. It matches them by kind, chart and template if each
+// rendering has exactly one such object there.
 func align(first, r *charts.Rendered) {
 	type place struct {
 		kind  plan.GroupKind
 		chart string
 		file  string
 	}
-	strangers := func(of, others *charts.Rendered) map[place][]int {
+	unmatched := func(of, others *charts.Rendered) map[place][]int {
 		known := map[plan.Object]bool{}
 		for _, res := range others.Resources {
 			known[res.Object] = true
@@ -28,8 +28,8 @@ func align(first, r *charts.Rendered) {
 		}
 		return out
 	}
-	missing := strangers(first, r)
-	for at, here := range strangers(r, first) {
+	missing := unmatched(first, r)
+	for at, here := range unmatched(r, first) {
 		if len(here) == 1 && len(missing[at]) == 1 {
 			name := first.Resources[missing[at][0]].Object.Name
 			r.Resources[here[0]].Object.Name = name

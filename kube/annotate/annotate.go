@@ -1,14 +1,13 @@
 // Package annotate writes the order of a chart into its files: groups into the
-// metadata.annotations of templates, and what subcharts wait for into Chart.yaml.
+// metadata.annotations of templates, and dependencies of subcharts into Chart.yaml.
 //
-// It only ever inserts lines: taken out again, they leave the bytes that were
-// there. Where a template has room for annotations is guessed from its text, and
-// then found out: each place gets a mark, the chart is rendered in memory, and the
-// objects that carry the mark are the ones that the place is for. What is written
-// in the end is rendered once more, and has to give the plan that was wanted.
+// It only inserts lines and changes no other byte. It first guesses from the text of a
+// template where annotations can go. Then it adds a mark at each of these places and renders
+// the chart in memory: the objects with a mark belong to its place. The final files are
+// rendered again and must have the wanted plan.
 //
 //	Prepare ─▶ Result ─▶ Write     all files, or none
-//	              └────▶ Left      what has to be put in by hand, and where
+//	              └────▶ Left      lines to add by hand, and where
 package annotate
 
 import (
@@ -22,66 +21,65 @@ import (
 	"lockstep/kube/charts"
 )
 
-// Source is the chart that is written into.
+// Source is the chart to annotate.
 type Source struct {
-	// Dir is the directory of the chart, or the archive that it is.
+	// Dir is the directory or the archive of the chart.
 	Dir     string
 	Values  map[string]any
 	Options charts.RenderOptions
-	// Rendered is the chart as it stands, rendered with these.
+	// Rendered is the present chart, rendered with Values and Options.
 	Rendered *charts.Rendered
 	Spelling Spelling
 	// Partial writes a part of the order if not all of it can be written.
 	Partial bool
 }
 
-// Order is what the files are to say: the tree and the resources of the source,
-// with what waits for what added to the former's lists and to the latter's
-// annotations. Nothing is taken away.
+// Order is the order to write: the tree and the resources of the source, with dependencies
+// added to the lists of the tree and to the annotations of the resources.
 type Order struct {
 	Tree      *plan.Chart
 	Resources []plan.Resource
 }
 
-// Result is what has been found out, before anything is written.
+// Result is the result of Prepare. No file was written yet.
 type Result struct {
-	// Files are those that change, by name.
+	// Files are the files to change, by name.
 	Files []File
-	// Left is what has to be put in by hand.
+	// Left are the lines to add by hand.
 	Left []Left
-	// Restarts are the workloads that are rolled out once more because of it: their pods
-	// have a checksum of a template that lines go into.
+	// Restarts are the workloads that will be rolled out because their pods have the
+	// checksum of a changed template.
 	Restarts []plan.Object
 }
 
-// Left is something that cannot be put in safely.
+// Left are lines that cannot be inserted safely.
 type Left struct {
-	// Chart is the chart path; Objects are those that it is about, none where that
-	// is Chart.yaml.
+	// Chart is the chart path. Objects are the objects to annotate, none for Chart.yaml.
 	Chart   string        `json:"chart"`
 	Objects []plan.Object `json:"objects,omitempty"`
-	// File is the one that it belongs into, as far as that is known, below the
-	// chart's directory; Line is where, from 1, or 0.
+	// File is relative to the chart's directory, "" if unknown. Line counts from 1, and
+	// is 0 if unknown.
 	File string `json:"file,omitempty"`
 	Line int    `json:"line,omitempty"`
-	// Why tells why it was left, Lines are what to put there.
+	// Why is the reason. Lines are the lines to add.
 	Why   string   `json:"why"`
 	Lines []string `json:"lines"`
 }
 
-// Prepare finds out what to insert where. The new files are rendered in memory, with the
-// source's values and with their switches turned, and have to give the plan of the order. If
-// something cannot be written, nothing is, or with Source.Partial the largest part that
-// waits for nothing that is not written. The error says that the files cannot be read, or
-// that the chart would deploy something else.
+// Prepare determines the lines to insert. It renders the new files in memory, with the
+// source's values and with each boolean value flipped, and checks that they have the plan of
+// the order. If a line cannot be inserted, there are no files to change or, with
+// Source.Partial, only those for the largest part of the order that does not depend on
+// missing lines. It returns an error if the files cannot be read, or if the new chart would
+// deploy other objects.
 //
 // Rule R69: lines are inserted, checked in memory, and written all or none.
 func Prepare(ctx context.Context, src Source, order Order) (*Result, error) {
 	now := Order{src.Rendered.Tree, src.Rendered.Resources}
-	not, noCharts := unwritten{}, false
+	omitted, noCharts := unwritten{}, false
 	var left []Left
 	for {
-		part := not.without(order, now, noCharts)
+		part := omitted.without(order, now, noCharts)
 		w, err := newWriter(ctx, src)
 		if err != nil {
 			return nil, err
@@ -91,24 +89,24 @@ func Prepare(ctx context.Context, src Source, order Order) (*Result, error) {
 			return nil, err
 		}
 		if len(more) == 0 {
-			return w.result(not.explain(left, order)), nil
+			return w.result(omitted.explain(left, order)), nil
 		}
 		left = append(left, more...)
 		if !src.Partial {
 			return &Result{Left: left}, nil
 		}
-		known := len(not)
-		not.add(more, order, now.Tree)
-		stuck := len(not) == known && noCharts
+		known := len(omitted)
+		omitted.add(more, order, now.Tree)
+		stuck := len(omitted) == known && noCharts
 		noCharts = noCharts || slices.ContainsFunc(more, func(l Left) bool { return l.Objects == nil })
-		if stuck || len(not) == known && !noCharts {
+		if stuck || len(omitted) == known && !noCharts {
 			return &Result{Left: left}, nil
 		}
 	}
 }
 
-// write collects the lines of an order, and returns what cannot be written or would not
-// hold with other values.
+// write collects the lines of an order. It returns those that cannot be inserted, or that
+// would be wrong with other values.
 func (w *writer) write(order Order) ([]Left, error) {
 	wanted, err := plan.Build(order.Tree, order.Resources)
 	if err != nil {
@@ -128,15 +126,14 @@ func (w *writer) write(order Order) ([]Left, error) {
 	return left, nil
 }
 
-// writer collects what goes into which file.
+// writer collects insertions by file.
 type writer struct {
-	ctx     context.Context
-	src     Source
-	folders map[string]charts.Folder
-	files   map[string]*file
-	left    []Left
-	// volatile are the fields that are other ones each time.
-	volatile map[string]bool
+	ctx      context.Context
+	src      Source
+	folders  map[string]charts.Folder
+	files    map[string]*file
+	left     []Left
+	volatile map[string]bool // fields that differ in each rendering
 	restarts []plan.Object
 }
 
@@ -173,7 +170,7 @@ func (w *writer) renderWith(insert map[string][]insertion, values map[string]any
 	return r, err
 }
 
-// in says where a file of a chart lies, and whether it can be written.
+// in returns the path of a chart's file, and why it cannot be written, "" if it can.
 func (w *writer) in(chart, name string) (file string, why string) {
 	folder, ok := w.folders[chart]
 	switch {
@@ -185,16 +182,16 @@ func (w *writer) in(chart, name string) (file string, why string) {
 	return path.Join(folder.Dir, name), ""
 }
 
-// want is what one object lacks.
+// want holds the missing lines of one object.
 type want struct {
 	doc    charts.Document
 	object plan.Object
 	file   string
-	needs  []string // the groups that it is to wait for
+	needs  []string // the groups to wait for
 	lines  []string
 }
 
-// objects puts in what objects lack.
+// objects inserts the missing annotations of objects.
 func (w *writer) objects(resources []plan.Resource) error {
 	wants, err := w.wants(resources)
 	if err != nil {
@@ -217,8 +214,8 @@ func (w *writer) objects(resources []plan.Resource) error {
 	return nil
 }
 
-// wants compares what objects say with what they are to say. All objects are in
-// it, by the order of the manifest; most lack something.
+// wants compares the present annotations of all objects with those in resources, in the order
+// of the manifest.
 func (w *writer) wants(resources []plan.Resource) ([]*want, error) {
 	to := make(map[plan.Object]*plan.Resource, len(resources))
 	for i := range resources {
@@ -257,10 +254,10 @@ func (w *writer) wants(resources []plan.Resource) ([]*want, error) {
 	return wants, nil
 }
 
-// sourcePrefix is what the names of a chart's templates begin with.
+// sourcePrefix returns the prefix of the names of a chart's templates.
 func sourcePrefix(chart string) string { return strings.ReplaceAll(chart, "/", "/charts/") + "/" }
 
-// put writes the lines of a place, where all objects that it makes want the same.
+// put inserts the lines of a place if all objects that it creates need the same lines.
 func (w *writer) put(p *foundPlace, wants []*want, present map[groupKey]*presence) {
 	var lines []string
 	agreed, any := true, false
@@ -288,8 +285,8 @@ func (w *writer) put(p *foundPlace, wants []*want, present map[groupKey]*presenc
 	}
 }
 
-// conditioned returns lines in which what is not always rendered is named under its
-// condition.
+// conditioned returns the lines with conditions around the names of groups that are not always
+// rendered.
 func conditioned(lines []string, wants []*want, p *foundPlace, present map[groupKey]*presence, spelling Spelling) []string {
 	i := slices.IndexFunc(wants, func(a *want) bool { return slices.Contains(p.objects, a.object) })
 	out := slices.Clone(lines)
@@ -305,8 +302,8 @@ func conditioned(lines []string, wants []*want, p *foundPlace, present map[group
 	return out
 }
 
-// leave notes what is left to somebody, together with what is to be put in the
-// same way.
+// leave adds the lines of an object to w.left, together with other objects that need the same
+// lines at the same position.
 func (w *writer) leave(a *want, line int, why string) {
 	l := Left{Chart: a.doc.Chart, File: a.file, Line: line, Why: why, Lines: a.lines}
 	for i, other := range w.left {

@@ -13,14 +13,13 @@ import (
 
 const testCharts = "../../testdata/charts"
 
-// orderingLine is a line that orders things, in a template or in Chart.yaml.
+// orderingLine matches an ordering annotation or depends-on, in a template or in Chart.yaml.
 var orderingLine = regexp.MustCompile(`(?m)^( *)(helm\.sh/(resource-group|dep|layer|weight|install-before|readiness-)|depends-on:)[^\n]*(\n +- [^\n:]*)*\n`)
 
-// TestChartsComeBack takes all that orders things out of the charts of testdata and
-// lets it be written again (R69): the plan is the old one, unless something is left,
-// and the lines that went in are all that has changed.
-func TestChartsComeBack(t *testing.T) {
-	// What is left, and why: everything else has to be written.
+// TestOrderIsRestored removes the order from the charts of testdata and writes it again (R69).
+// The plan must be the old one, unless some lines are left, and no other line may change.
+func TestOrderIsRestored(t *testing.T) {
+	// The expected reason for lines that are left, by chart.
 	left := map[string]string{
 		"chain20":         "of several groups",
 		"deployments10":   "of several groups",
@@ -90,7 +89,7 @@ func render(t *testing.T, dir string) *charts.Rendered {
 	return r
 }
 
-// stripped copies a chart without the lines that order things.
+// stripped copies a chart without its ordering.
 func stripped(t *testing.T, from, to string) {
 	t.Helper()
 	if err := os.CopyFS(to, os.DirFS(from)); err != nil {
@@ -124,13 +123,13 @@ func contents(t *testing.T, dir string) map[string][]byte {
 	return out
 }
 
-// onlyInserted checks that taking as many lines as were told out of the new files
-// leaves the old ones.
+// onlyInserted checks that the new files differ from the old ones only by the reported number
+// of inserted lines.
 func onlyInserted(t *testing.T, before, after map[string][]byte, res *Result) {
 	t.Helper()
-	told := map[string]int{}
+	reported := map[string]int{}
 	for _, f := range res.Files {
-		told[f.path] = f.Lines
+		reported[f.path] = f.Lines
 	}
 	for name, data := range after {
 		old, fresh := bytes.SplitAfter(before[name], []byte("\n")), bytes.SplitAfter(data, []byte("\n"))
@@ -142,8 +141,8 @@ func onlyInserted(t *testing.T, before, after map[string][]byte, res *Result) {
 				extra++
 			}
 		}
-		if at != len(old) || extra != told[name] {
-			t.Errorf("%s: %d of %d old lines are left, and %d are new, not %d\n%s", name, at, len(old), extra, told[name], data)
+		if at != len(old) || extra != reported[name] {
+			t.Errorf("%s: %d of %d old lines are left, and %d are new, not %d\n%s", name, at, len(old), extra, reported[name], data)
 		}
 	}
 	if len(after) != len(before) {

@@ -9,7 +9,7 @@ import (
 	"lockstep/engine/plan"
 )
 
-// charts puts in what the Chart.yaml files of a tree lack.
+// charts inserts the missing dependencies into the Chart.yaml files of a tree.
 func (w *writer) charts(now, wanted *plan.Chart) {
 	if now == nil || wanted == nil {
 		return
@@ -29,14 +29,14 @@ func (w *writer) charts(now, wanted *plan.Chart) {
 	}
 }
 
-// lacks reports whether a list has not all that it is to have.
+// lacks reports whether some wanted names are missing in a list.
 func lacks(now, wanted []string) bool {
 	return slices.ContainsFunc(wanted, func(name string) bool { return !slices.Contains(now, name) })
 }
 
-// own puts in what a chart's own resources wait for.
-func (w *writer) own(c *plan.Chart, waits []string) {
-	value := jsonList(waits)
+// own inserts the subcharts that a chart's own resources wait for.
+func (w *writer) own(c *plan.Chart, dependsOn []string) {
+	value := jsonList(dependsOn)
 	left := Left{Chart: c.Path, Lines: []string{"annotations:", "  " + plan.AnnotationSubchartDependsOn + ": " + scalar(value)}}
 	f, root := w.chartFile(&left, "Chart.yaml")
 	if f == nil {
@@ -65,13 +65,13 @@ func (w *writer) own(c *plan.Chart, waits []string) {
 	}
 }
 
-// sibling puts in what a subchart waits for.
-func (w *writer) sibling(chart string, s plan.Subchart, waits []string) {
+// sibling inserts the subcharts that a subchart waits for.
+func (w *writer) sibling(chart string, s plan.Subchart, dependsOn []string) {
 	name := s.Name
 	if s.Alias != "" {
 		name = s.Alias
 	}
-	line := "depends-on: " + jsonList(waits) // which is YAML
+	line := "depends-on: " + jsonList(dependsOn) // JSON is YAML
 	left := Left{Chart: chart, Lines: []string{"- name: " + name, "  " + line}}
 	for _, in := range []string{"Chart.yaml", "requirements.yaml"} {
 		trial := left
@@ -99,8 +99,8 @@ func (w *writer) sibling(chart string, s plan.Subchart, waits []string) {
 	w.leaveChart(left, name+" is not listed in dependencies, it is only in charts/")
 }
 
-// chartFile reads a file that describes a chart, for something that is left where
-// that cannot be written. It returns nil then, and where there is none.
+// chartFile reads Chart.yaml or requirements.yaml. It returns nil if the file does not exist or
+// cannot be changed; for Chart.yaml it also adds left to w.left.
 func (w *writer) chartFile(left *Left, name string) (*file, *kyaml.Node) {
 	var why string
 	if left.File, why = w.in(left.Chart, name); why == "" {
@@ -131,7 +131,7 @@ func (w *writer) leaveChart(left Left, why string) {
 	w.left = append(w.left, left)
 }
 
-// after inserts a line behind a line of the file, from 1.
+// after inserts a line after a line of the file, counted from 1.
 func (f *file) after(line int, text string) {
 	at := 0
 	for range line {
@@ -146,8 +146,7 @@ func (f *file) after(line int, text string) {
 	f.insert = append(f.insert, insertion{at, whole(f.raw, at, text+eol, eol)})
 }
 
-// entry returns the key and the value of an entry of a mapping, nil where there is
-// none.
+// entry returns the key and the value of an entry of a mapping, nil if there is none.
 func entry(m *kyaml.Node, key string) (k, v *kyaml.Node) {
 	for i := 0; i+1 < len(m.Content); i += 2 {
 		if m.Content[i].Value == key {
@@ -162,7 +161,7 @@ func has(m *kyaml.Node, key string) bool {
 	return k != nil
 }
 
-// dependency returns the first entry of dependencies that goes by a name.
+// dependency returns the first entry of dependencies with an alias, or else name.
 func dependency(root *kyaml.Node, name string) *kyaml.Node {
 	_, list := entry(root, "dependencies")
 	if list == nil || list.Kind != kyaml.SequenceNode {
@@ -172,21 +171,20 @@ func dependency(root *kyaml.Node, name string) *kyaml.Node {
 		if m.Kind != kyaml.MappingNode {
 			continue
 		}
-		called, n := "", (*kyaml.Node)(nil)
+		effective, n := "", (*kyaml.Node)(nil)
 		for _, key := range []string{"name", "alias"} {
 			if _, n = entry(m, key); n != nil && n.Value != "" {
-				called = n.Value
+				effective = n.Value
 			}
 		}
-		if called == name {
+		if effective == name {
 			return m
 		}
 	}
 	return nil
 }
 
-// lastLine returns the last line of a mapping on which a key with all of its value
-// stands, 0 for none.
+// lastLine returns the last line of a mapping that has a complete key and value, 0 for none.
 func lastLine(m *kyaml.Node) int {
 	last := 0
 	for i := 0; i+1 < len(m.Content); i += 2 {
@@ -203,8 +201,7 @@ func lastLine(m *kyaml.Node) int {
 	return last
 }
 
-// documentEnds reports whether a text ends with a mark behind which nothing may
-// come.
+// documentEnds reports whether a text has an explicit document end.
 func documentEnds(raw string) bool {
 	for l := range strings.Lines(raw) {
 		if strings.HasPrefix(l, "...") {

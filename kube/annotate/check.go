@@ -28,8 +28,8 @@ func (w *writer) insertions() map[string][]insertion {
 	return insert
 }
 
-// check renders the chart with all insertions. It has to be what it was, and its plan the
-// one that is wanted.
+// check renders the chart with all insertions. It returns an error if the objects change, or
+// if the plan is not the wanted one.
 func (w *writer) check(wanted *plan.Plan) error {
 	r, err := w.render(w.insertions())
 	if err != nil {
@@ -46,7 +46,7 @@ func (w *writer) check(wanted *plan.Plan) error {
 	return equal(got, wanted)
 }
 
-// restarted returns the workloads whose pods have a checksum of something that lines go into.
+// restarted returns the workloads whose pods have a checksum that changes.
 func restarted(before, after *charts.Rendered) (found []plan.Object) {
 	sums := func(r *charts.Rendered) map[plan.Object]map[string]string {
 		out := map[plan.Object]map[string]string{}
@@ -68,7 +68,7 @@ func restarted(before, after *charts.Rendered) (found []plan.Object) {
 	return found
 }
 
-// equal tells, as an error, where one plan is not the other.
+// equal returns an error that names the first difference between two plans.
 func equal(got, wanted *plan.Plan) error {
 	for _, g := range wanted.Groups {
 		is := got.Group(g.ID)
@@ -87,12 +87,11 @@ func equal(got, wanted *plan.Plan) error {
 	return nil
 }
 
-// digest is what a checksum of another template looks like: that changes with the
-// template.
+// digest matches a checksum, which changes with the template that it is of.
 var digest = regexp.MustCompile(`^[0-9a-f]{32,128}$`)
 
-// isTime reports whether a text is the time of rendering, as it is or as a Secret has it:
-// two renderings within a second have the same.
+// isTime reports whether a text is a time, plain or in base64. Two renderings within a second
+// have the same time, so it is not found among the volatile fields.
 func isTime(text string) bool {
 	for _, layout := range []string{time.RFC3339, "2006-01-02 15:04:05", time.RFC1123Z} {
 		if _, err := time.Parse(layout, text); err == nil {
@@ -103,8 +102,8 @@ func isTime(text string) bool {
 	return err == nil && len(plain) > 0 && string(plain) != text && isTime(string(plain))
 }
 
-// differences returns the fields in which two renderings of a chart differ, apart from
-// annotations that order things, and checksums.
+// differences returns the fields in which two renderings of a chart differ, ignoring ordering
+// annotations, checksums and times.
 func differences(a, b *charts.Rendered) map[string]bool {
 	out := map[string]bool{}
 	one, two := objects(a), objects(b)
@@ -137,8 +136,8 @@ func differences(a, b *charts.Rendered) map[string]bool {
 	return out
 }
 
-// objects returns those of a rendering by name, with the annotations that order things
-// taken out. Those of one name are told apart by their number.
+// objects returns the objects of a rendering by name, without ordering annotations. Objects
+// with the same name are numbered.
 func objects(r *charts.Rendered) map[string]*unstructured.Unstructured {
 	out := map[string]*unstructured.Unstructured{}
 	for i, d := range r.Docs {

@@ -10,13 +10,12 @@ import (
 	"lockstep/engine/plan"
 )
 
-// unwritten are the groups that are not written, and why. It only grows.
+// unwritten holds the groups that are not written, with the reason.
 //
 // Rule R69a: all or nothing, or a closed part.
 type unwritten map[groupKey]string
 
-// add adds the groups of what is left to somebody, and those of charts whose wait for
-// others cannot be written.
+// add adds the groups of left, and those of charts whose dependencies cannot be written.
 func (u unwritten) add(left []Left, order Order, now *plan.Chart) {
 	group := groupsOf(order.Resources)
 	for _, l := range left {
@@ -29,7 +28,7 @@ func (u unwritten) add(left []Left, order Order, now *plan.Chart) {
 			for _, path := range waiting(now, order.Tree) {
 				for _, key := range group {
 					if key.chart == path || strings.HasPrefix(key.chart, path+"/") {
-						u[key] = cmp.Or(u[key], "what chart "+path+" waits for is not written")
+						u[key] = cmp.Or(u[key], "the dependencies of chart "+path+" are not written")
 					}
 				}
 			}
@@ -38,8 +37,8 @@ func (u unwritten) add(left []Left, order Order, now *plan.Chart) {
 	u.close(order.Resources)
 }
 
-// close adds what waits for a group that is not written: that comes last, with all that
-// has no group.
+// close adds the groups that wait for an unwritten group: its objects run last, with all
+// objects without a group.
 func (u unwritten) close(resources []plan.Resource) {
 	for grown := true; grown; {
 		grown = false
@@ -58,32 +57,32 @@ func (u unwritten) close(resources []plan.Resource) {
 	}
 }
 
-// without returns the order without the groups that are not written: their objects say what they
-// say now. If Chart.yaml files are not written either, they are as they are now.
+// without returns the order without the unwritten groups, whose objects keep their present
+// annotations. With noCharts it also keeps the present tree.
 func (u unwritten) without(order Order, now Order, noCharts bool) Order {
 	if noCharts {
 		order.Tree = now.Tree
 	}
-	said := map[plan.Object]map[string]string{}
+	present := map[plan.Object]map[string]string{}
 	for _, r := range now.Resources {
-		said[r.Object] = r.Annotations
+		present[r.Object] = r.Annotations
 	}
 	order.Resources = slices.Clone(order.Resources)
 	for i, r := range order.Resources {
 		if u[groupKey{r.Chart, groupOf(r.Annotations)}] != "" {
-			order.Resources[i].Annotations = said[r.Object]
+			order.Resources[i].Annotations = present[r.Object]
 		}
 	}
 	return order
 }
 
-// explain adds to what is left the groups that are not written because of it.
+// explain adds the unwritten groups that are not in left yet, with their reasons.
 func (u unwritten) explain(left []Left, order Order) []Left {
-	told := map[groupKey]bool{}
+	explained := map[groupKey]bool{}
 	group := groupsOf(order.Resources)
 	for _, l := range left {
 		for _, o := range l.Objects {
-			told[group[o]] = true
+			explained[group[o]] = true
 		}
 	}
 	objects := map[groupKey][]plan.Object{}
@@ -92,7 +91,7 @@ func (u unwritten) explain(left []Left, order Order) []Left {
 		objects[key] = append(objects[key], r.Object)
 	}
 	for _, key := range slices.SortedFunc(maps.Keys(u), func(a, b groupKey) int { return strings.Compare(a.chart+":"+a.name, b.chart+":"+b.name) }) {
-		if !told[key] {
+		if !explained[key] {
 			left = append(left, Left{Chart: key.chart, Objects: objects[key], Why: u[key], Lines: []string{}})
 		}
 	}
@@ -109,7 +108,7 @@ func groupsOf(resources []plan.Resource) map[plan.Object]groupKey {
 	return out
 }
 
-// waiting returns the paths of charts that are to wait for more than they do now.
+// waiting returns the paths of charts with missing dependencies.
 func waiting(now, wanted *plan.Chart) (paths []string) {
 	if now == nil || wanted == nil {
 		return nil

@@ -9,8 +9,8 @@ import (
 	"lockstep/engine/plan"
 )
 
-// TestNamesThatChange writes into objects whose names are others each time; of two of one
-// kind in one template nobody knows which is which.
+// TestNamesThatChange annotates objects with random names. Two of one kind in one template
+// cannot be told apart.
 func TestNamesThatChange(t *testing.T) {
 	const job = "apiVersion: v1\nkind: ConfigMap\nmetadata:\n  name: once-{{ randAlphaNum 8 | lower }}\n"
 	for template, whole := range map[string]bool{job: true, job + "---\n" + job: false} {
@@ -30,8 +30,9 @@ func TestNamesThatChange(t *testing.T) {
 	}
 }
 
-// TestAllOrNothing (R69a): if one object cannot be written, or a group would lose its place
-// with another value, nothing is written; or with Partial what waits for nothing of that.
+// TestAllOrNothing (R69a): if one object cannot be annotated, or a group would lose its order
+// with another value, nothing is written. With Partial, all groups that do not depend on it
+// are written.
 func TestAllOrNothing(t *testing.T) {
 	object := func(name string) string { return "apiVersion: v1\nkind: ConfigMap\nmetadata:\n  name: " + name + "\n" }
 	byHand := func(name string) string {

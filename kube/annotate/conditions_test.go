@@ -8,8 +8,8 @@ import (
 	"lockstep/kube/charts"
 )
 
-// TestConditions names what is not always rendered under its condition: whatever is
-// switched off, nothing that is left loses its place (R8).
+// TestConditions has groups that are not always rendered. With any of them disabled, the other
+// groups keep their order (R8).
 func TestConditions(t *testing.T) {
 	configMap := func(name string) string {
 		return "apiVersion: v1\nkind: ConfigMap\nmetadata:\n  name: " + name + "\n"

@@ -12,22 +12,22 @@ import (
 	"strings"
 )
 
-// file is one that lines may go into.
+// file is a file that lines may be inserted into.
 type file struct {
 	raw    string
 	path   string
-	text   *text // nil where it cannot be read as a template
+	text   *text // nil if it cannot be parsed as a template
 	places []*place
 	insert []insertion
 }
 
-// insertion is text that goes in before the byte at an offset.
+// insertion is text to insert at a byte offset.
 type insertion struct {
 	at   int
 	text string
 }
 
-// read reads a file. A reason is returned for one that cannot be written.
+// read reads a file into w.files. why is the reason if the file cannot be changed.
 func (w *writer) read(name string) (why string, err error) {
 	if w.files[name] != nil {
 		return "", nil
@@ -60,7 +60,7 @@ func (w *writer) read(name string) (why string, err error) {
 	return "", nil
 }
 
-// insertions returns those that put lines of annotations into a place.
+// insertions returns the insertions of annotation lines at a place.
 func (p *place) insertions(t *text, lines []string) []insertion {
 	var out []insertion
 	for _, h := range p.holes {
@@ -75,7 +75,7 @@ func (p *place) insertions(t *text, lines []string) []insertion {
 	return out
 }
 
-// whole makes lines of an insertion that comes behind a last line without an end.
+// whole moves the line end of an insertion to its start if the text before it has none.
 func whole(raw string, at int, lines, eol string) string {
 	if at == len(raw) && raw != "" && !strings.HasSuffix(raw, "\n") {
 		return eol + strings.TrimSuffix(lines, eol)
@@ -83,7 +83,7 @@ func whole(raw string, at int, lines, eol string) string {
 	return lines
 }
 
-// with returns the file with insertions.
+// with returns the contents of the file with insertions.
 func (f *file) with(insert []insertion) []byte {
 	insert = slices.Clone(insert)
 	slices.SortStableFunc(insert, func(a, b insertion) int { return a.at - b.at })
@@ -98,7 +98,7 @@ func (f *file) with(insert []insertion) []byte {
 	return []byte(b.String())
 }
 
-// added is how many lines go in.
+// added returns the number of lines to insert.
 func (f *file) added() int {
 	n := 0
 	for _, i := range f.insert {
@@ -109,8 +109,8 @@ func (f *file) added() int {
 
 // File is a file of the chart that changes.
 type File struct {
-	// Name is its path below the chart's directory, with slashes; Lines is how many
-	// lines go in.
+	// Name is its path relative to the chart's directory, with slashes. Lines is the
+	// number of inserted lines.
 	Name  string `json:"name"`
 	Lines int    `json:"lines"`
 
@@ -118,14 +118,13 @@ type File struct {
 	old, new []byte
 }
 
-// Write writes all files, or none: each is first written beside the old one, with
-// its mode, and then all take the old ones' places. It is refused where a file has
-// changed since it was read.
+// Write writes all files, or none: it first writes temporary files with the same modes, then
+// renames them. It returns an error if a file has changed since it was read.
 func (r *Result) Write() (err error) {
-	var beside []string
+	var temps []string
 	defer func() {
-		for _, name := range beside {
-			_ = os.Remove(name) // those that have not taken their places
+		for _, name := range temps {
+			_ = os.Remove(name) // if it was not renamed
 		}
 	}()
 	for _, f := range r.Files {
@@ -133,10 +132,10 @@ func (r *Result) Write() (err error) {
 		if err != nil {
 			return fmt.Errorf("write %s: %w; nothing was written", f.path, err)
 		}
-		beside = append(beside, name)
+		temps = append(temps, name)
 	}
 	for i, f := range r.Files {
-		if err := os.Rename(beside[i], f.path); err != nil {
+		if err := os.Rename(temps[i], f.path); err != nil {
 			err = fmt.Errorf("write %s: %w", f.path, err)
 			return errors.Join(err, r.undo(r.Files[:i]))
 		}
@@ -144,7 +143,7 @@ func (r *Result) Write() (err error) {
 	return nil
 }
 
-// stage writes the new content of a file beside it.
+// stage writes the new contents to a temporary file and returns its name.
 func (f File) stage() (string, error) {
 	info, err := os.Stat(f.path)
 	if err != nil {
@@ -157,11 +156,11 @@ func (f File) stage() (string, error) {
 	if string(now) != string(f.old) {
 		return "", errors.New("it changed after it was read; run the command again")
 	}
-	return besides(f.path, f.new, info.Mode().Perm())
+	return writeTemp(f.path, f.new, info.Mode().Perm())
 }
 
-// besides writes a file beside the one of the given path, and returns its name.
-func besides(name string, data []byte, mode fs.FileMode) (string, error) {
+// writeTemp writes a temporary file into the directory of the file name, and returns its name.
+func writeTemp(name string, data []byte, mode fs.FileMode) (string, error) {
 	temp, err := os.CreateTemp(filepath.Dir(name), ".lockstep-")
 	if err != nil {
 		return "", err
@@ -175,14 +174,14 @@ func besides(name string, data []byte, mode fs.FileMode) (string, error) {
 	return temp.Name(), nil
 }
 
-// undo gives files their old content back.
+// undo restores the old contents of files.
 func (r *Result) undo(files []File) error {
 	var all error
 	for _, f := range files {
 		info, err := os.Stat(f.path)
 		if err == nil {
 			var name string
-			if name, err = besides(f.path, f.old, info.Mode().Perm()); err == nil {
+			if name, err = writeTemp(f.path, f.old, info.Mode().Perm()); err == nil {
 				err = os.Rename(name, f.path)
 			}
 		}
@@ -193,7 +192,7 @@ func (r *Result) undo(files []File) error {
 	return all
 }
 
-// scalar writes a string as YAML on one line.
+// scalar formats a string as YAML on one line.
 func scalar(s string) string {
 	plain := s != "" && strings.IndexFunc(s, func(r rune) bool {
 		return !(r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || r >= '0' && r <= '9' || r == '-' || r == '_' || r == '.')

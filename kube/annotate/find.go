@@ -12,21 +12,21 @@ import (
 	"lockstep/kube/charts"
 )
 
-// errRenamed is about an object with a random name, or one with the time in it.
+// errRenamed is the error for an object whose name contains random text or the time.
 var errRenamed = errors.New("its name changes with each rendering; give it one that stays the same")
 
-// mark is the annotation by which it is found out which objects a place is for.
+// mark is the annotation that identifies the objects of a place in a trial rendering.
 const mark = "lockstep/place"
 
-// foundPlace is a place with the objects that it makes.
+// foundPlace is a place with the objects that it creates.
 type foundPlace struct {
 	file    string
 	place   *place
 	objects []plan.Object
 }
 
-// find finds out which place makes which objects: each gets a mark of its own, and
-// the chart is rendered with all of them.
+// find returns the usable places with their objects. It renders the chart with a different
+// mark at each place.
 func (w *writer) find(wants []*want) ([]*foundPlace, error) {
 	files := map[string]bool{}
 	for _, a := range wants {
@@ -42,12 +42,12 @@ func (w *writer) find(wants []*want) ([]*foundPlace, error) {
 			}
 		}
 	}
-	return w.sound(all)
+	return w.usable(all)
 }
 
-// sound returns the places at which annotations leave the chart what it was; each is tried
-// alone if need be, since a text that looks like metadata may be part of something else.
-func (w *writer) sound(places []*foundPlace) ([]*foundPlace, error) {
+// usable returns the places at which annotations do not change the chart otherwise. It bisects
+// the places if they do: text that looks like metadata may be part of a string.
+func (w *writer) usable(places []*foundPlace) ([]*foundPlace, error) {
 	if len(places) == 0 {
 		return nil, nil
 	}
@@ -65,16 +65,16 @@ func (w *writer) sound(places []*foundPlace) ([]*foundPlace, error) {
 		return nil, nil
 	}
 	half := len(places) / 2
-	first, err := w.sound(places[:half])
+	first, err := w.usable(places[:half])
 	if err != nil {
 		return nil, err
 	}
-	second, err := w.sound(places[half:])
+	second, err := w.usable(places[half:])
 	return slices.Concat(first, second), err
 }
 
-// marked finds the objects of places. The error says that the chart is not what it
-// was with the marks in it.
+// marked sets the objects of places. It returns an error if the marks change the chart
+// otherwise.
 func (w *writer) marked(places []*foundPlace) error {
 	marks := map[string][]insertion{}
 	for i, p := range places {
@@ -98,7 +98,7 @@ func (w *writer) marked(places []*foundPlace) error {
 	return nil
 }
 
-// refusal tells why an object has no place, and on which line it would be.
+// refusal returns why an object has no usable place, and the line of that place, 0 if unknown.
 func (w *writer) refusal(a *want) (why string, line int) {
 	f := w.files[a.file]
 	if f.text == nil {
@@ -119,8 +119,8 @@ func (w *writer) refusal(a *want) (why string, line int) {
 	return fits[0].refused, 0
 }
 
-// same reports, as an error, what makes a rendering another one than that of the
-// source, marks and sequencing annotations aside.
+// same returns an error that names the first difference between a rendering and the source,
+// ignoring marks and ordering annotations.
 func (w *writer) same(r *charts.Rendered) error {
 	if w.volatile == nil {
 		again, err := w.render(nil)

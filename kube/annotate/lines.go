@@ -10,16 +10,16 @@ import (
 	"lockstep/engine/plan"
 )
 
-// Spelling is how the keys are written to which HIP-0025 gives two slashes (R3).
-// Lists are JSON in a string in each (R1).
+// Spelling is the spelling of keys that have two slashes in HIP-0025 (R3). Lists are JSON
+// strings in both spellings (R1).
 type Spelling string
 
 const (
-	SpellingHelm Spelling = "helm" // one slash: Helm 4.3 installs the chart, too
+	SpellingHelm Spelling = "helm" // one slash, which Helm 4.3 can install
 	SpellingHIP  Spelling = "hip"  // two slashes, as in HIP-0025
 )
 
-// key returns an annotation key, given in either spelling, in this one.
+// key converts an annotation key to this spelling.
 func (s Spelling) key(key string) string {
 	if s == SpellingHIP {
 		for _, k := range ordering {
@@ -32,8 +32,8 @@ func (s Spelling) key(key string) string {
 	return plan.StoredKey(key)
 }
 
-// annotationLines returns the lines to insert so that the annotations are those wanted.
-// If that would change an existing one, its key is returned, too.
+// annotationLines returns the lines to insert for the wanted annotations. changed is the key
+// of an existing annotation with another value, "" for none.
 func annotationLines(now, wanted map[string]string, spelling Spelling) (lines []string, changed string) {
 	for _, key := range ordering {
 		value, ok := wanted[key]
@@ -86,7 +86,7 @@ func same(a, b string) bool {
 	return errOne == nil && errTwo == nil && slices.Equal(one, two)
 }
 
-// spaced returns a value as people write it: a list with a space behind each comma.
+// spaced formats a list with a space after each comma, and returns other values unchanged.
 func spaced(value string) string {
 	if list, err := plan.ParseList(value); err == nil {
 		return jsonList(list)
@@ -109,12 +109,12 @@ func jsonList(names []string) string {
 	return "[" + strings.Join(items, ", ") + "]"
 }
 
-// A group that is waited for has to be named under the condition under which it is
-// rendered: where it is not, what waits for it would lose its own place (R8).
+// A dependency must be rendered under the same condition as its group: a group that waits for
+// a missing group is no longer ordered (R8).
 
-// condition is what has to hold for a branch of a template to be rendered, as an
-// argument of an action anywhere in a template; empty for always. It is unsure
-// where that cannot be said by what all templates know.
+// condition returns the condition under which a branch of a template is rendered, "" for
+// always, as an argument that works in every template. unsure is set if it cannot be
+// expressed, because it uses variables or a changed dot.
 func (t *text) condition(at *branch) (when string, unsure bool) {
 	var all []string
 	for ; at.chain != nil; at = at.above {
@@ -144,7 +144,7 @@ func (t *text) condition(at *branch) (when string, unsure bool) {
 	return "(and " + strings.Join(all, " ") + ")", false
 }
 
-// shifted reports whether the dot is another one than at the top in a branch.
+// shifted reports whether the dot in a branch is not the root.
 func (t *text) shifted(at *branch) bool { return at.in("with", "range") }
 
 var (
@@ -152,21 +152,21 @@ var (
 	rootDot   = regexp.MustCompile(`(^|[\s(])\.($|[\s)])`)
 )
 
-// rooted returns a pipeline that means the same wherever the dot is another one.
+// rooted replaces the dot by $ in a pipeline.
 func rooted(pipeline string) string {
 	return rootDot.ReplaceAllString(rootField.ReplaceAllString(pipeline, "${1}$$.${2}"), "${1}$$${2}")
 }
 
-// groupName is a group of a chart.
+// groupKey is a group of a chart.
 type groupKey struct{ chart, name string }
 
-// presence is when a group is rendered: always, or when one of the conditions holds.
+// presence is the condition under which a group is rendered: always, or if one of when holds.
 type presence struct {
 	always bool
 	when   []string
 }
 
-// presences finds out when groups are rendered. What is not known counts as always.
+// presences returns the presence of each group, always if it is unknown.
 func (w *writer) presences(resources []plan.Resource, found []*foundPlace) map[groupKey]*presence {
 	places := map[plan.Object]*place{}
 	for _, f := range found {
@@ -195,7 +195,7 @@ func (w *writer) presences(resources []plan.Resource, found []*foundPlace) map[g
 	return out
 }
 
-// groupOf returns the group or layer that annotations name.
+// groupOf returns the group or layer in annotations.
 func groupOf(annotations map[string]string) string {
 	for _, key := range []string{plan.AnnotationGroup, plan.AnnotationLayer} {
 		if name, _ := plan.Annotation(annotations, key); strings.TrimSpace(name) != "" {
@@ -205,8 +205,8 @@ func groupOf(annotations map[string]string) string {
 	return ""
 }
 
-// needs writes the list of what a place waits for, where some of it is not always
-// rendered.
+// needs returns the dependencies of a place as a template. conditional is false if all of
+// them are always rendered.
 func needs(chart string, names []string, at *place, present map[groupKey]*presence) (value string, conditional bool) {
 	var fixed, items, conditions []string
 	for _, name := range names {
@@ -243,7 +243,7 @@ func needs(chart string, names []string, at *place, present map[groupKey]*presen
 	return b.String() + "]'", true
 }
 
-// plainly takes the parentheses off a condition that stands alone.
+// plainly removes the outer parentheses of a condition.
 func plainly(condition string) string {
 	return strings.TrimSuffix(strings.TrimPrefix(condition, "("), ")")
 }

@@ -6,29 +6,28 @@ import (
 	"strings"
 )
 
-// place is where the annotations of what one stretch of a template makes can be
-// written: of one object, or where that is in a range, of several.
+// place is a position for annotations in a template: of one object or, in a range, of several.
 type place struct {
 	line  int    // of "metadata:", from 1
-	kind  string // what stands beside it, where that is plain
+	kind  string // of the object, "" if it is not plain text
 	holes []hole
-	// when is the condition under which it is rendered, empty for always, and
-	// unsure set where it cannot be told.
+	// when is the condition under which the place is rendered, "" for always; unsure is
+	// set if it is unknown.
 	when   string
 	unsure bool
-	// refused tells why nothing can be written there, if so.
+	// refused is why the place cannot be used, "" if it can.
 	refused string
 }
 
-// hole is one of the points of a place at which lines go in. A place has several
-// where its annotations stand in several branches.
+// hole is an insertion point of a place. A place has several if its annotations are in several
+// branches.
 type hole struct {
-	at     int    // the offset of the line that they go before
+	at     int    // offset of the line to insert before
 	indent int    // of the annotations
-	head   string // lines that go before them, with line ends
+	head   string // lines to insert before them, with line ends
 }
 
-// The reasons for which a place is refused.
+// The reasons why a place cannot be used.
 const (
 	byHelper = "its annotations come from a helper or a value"
 	unplain  = "its annotations are not in block style"
@@ -36,7 +35,7 @@ const (
 
 var nindent = regexp.MustCompile(`\|\s*nindent\s+(\d+)\s*-?\}\}$`)
 
-// places finds the places of a template, in the order of its lines.
+// places returns the places of a template, in the order of its lines.
 func (t *text) places() []*place {
 	var found []*place
 	for i := range t.lines {
@@ -60,8 +59,8 @@ func (t *text) places() []*place {
 	return found
 }
 
-// kind finds the kind that stands beside a "metadata:". That of a pod template
-// has none.
+// kind returns the kind next to the "metadata:" in line i. ok is false if there is none, as in
+// a pod template.
 func (t *text) kind(i, column int) (kind string, ok bool) {
 	for _, step := range []int{-1, 1} {
 		for j := i; j >= 0 && j < len(t.lines); j += step {
@@ -85,7 +84,7 @@ func (t *text) kind(i, column int) (kind string, ok bool) {
 	return "", false
 }
 
-// open finds the holes of the place whose "metadata:" stands in line i.
+// open sets the holes of the place whose "metadata:" is in line i.
 func (t *text) open(p *place, i, column int) {
 	b := t.block(i, column)
 	if b.column < 0 {
@@ -104,11 +103,11 @@ func (t *text) open(p *place, i, column int) {
 	t.branches(p, at, b, b.annotations)
 }
 
-// block is what stands below a "metadata:".
+// block is the block of lines below a "metadata:".
 type block struct {
-	column      int   // of its keys, -1 where it has none that are written plainly
-	end         int   // the line behind it
-	name        int   // the line of the name, -1 where it is not in the same branch
+	column      int   // of its keys, -1 if there are no plain ones
+	end         int   // the line after it
+	name        int   // the line of the name, -1 if it is in another branch
 	annotations []int // the lines of "annotations:"
 }
 
@@ -138,8 +137,7 @@ func (t *text) block(i, column int) block {
 	return b
 }
 
-// closed reports whether a line ends by itself: no action of it goes on below, or
-// takes the line end away.
+// closed reports whether no action of a line continues on the next line or trims the line end.
 func (t *text) closed(l *line) bool {
 	if len(l.actions) == 0 {
 		return true
@@ -148,21 +146,21 @@ func (t *text) closed(l *line) bool {
 	return last.end < l.end || last.end == l.end && !strings.HasSuffix(t.raw[:last.end], "-}}")
 }
 
-// add makes room for annotations where there are none: behind the name.
+// add adds a hole for a new annotations block, after the name.
 func (t *text) add(p *place, i int, b block) {
 	after := i
 	if b.name >= 0 {
 		after = b.name
 	}
-	p.holes = []hole{{at: t.behind(after), indent: b.column + 2, head: strings.Repeat(" ", b.column) + "annotations:" + t.eol(i)}}
+	p.holes = []hole{{at: t.nextLine(after), indent: b.column + 2, head: strings.Repeat(" ", b.column) + "annotations:" + t.eol(i)}}
 }
 
-// fill makes room below an "annotations:". What it holds may be made by an action
-// only where that makes something: guarded by a condition, or beside other lines.
+// fill adds a hole below an existing "annotations:". An action may produce its contents only if
+// they are never empty: guarded by a condition, or next to other lines.
 func (t *text) fill(p *place, i int, b block, guarded bool) {
 	l := &t.lines[i]
 	_, value, _, _ := l.key()
-	h := hole{at: t.behind(i), indent: b.column + 2}
+	h := hole{at: t.nextLine(i), indent: b.column + 2}
 	if value != "" || !t.closed(l) {
 		p.refused = unplain
 		return
@@ -212,9 +210,8 @@ func (t *text) fill(p *place, i int, b block, guarded bool) {
 	p.holes = append(p.holes, h)
 }
 
-// branches makes room where the annotations in some lines are there under a condition
-// only: in each branch of it, also in conditions inside of it, and where it has no else, in
-// one of its own.
+// branches adds holes for annotations under a condition: in each branch, in nested conditions,
+// and in a new else if there is none.
 func (t *text) branches(p *place, at *branch, b block, annotations []int) {
 	var chain *chain
 	inside := map[*branch][]int{}
@@ -259,7 +256,7 @@ func (t *text) branches(p *place, at *branch, b block, annotations []int) {
 	})
 }
 
-// lineOf returns the line that an action begins on.
+// lineOf returns the line in which an action starts.
 func (t *text) lineOf(a *action) int {
 	for i := range t.lines {
 		if a.start <= t.lines[i].end {
@@ -269,15 +266,15 @@ func (t *text) lineOf(a *action) int {
 	return len(t.lines) - 1
 }
 
-// behind returns the offset of the line after a line.
-func (t *text) behind(i int) int {
+// nextLine returns the offset of the line after line i.
+func (t *text) nextLine(i int) int {
 	if i+1 < len(t.lines) {
 		return t.lines[i+1].start
 	}
 	return len(t.raw)
 }
 
-// eol returns the line end that a line has, or the ones before it.
+// eol returns the line end of line i, or of the lines before it.
 func (t *text) eol(i int) string {
 	if end := t.lines[i].end; strings.HasPrefix(t.raw[end:], "\r") || strings.Contains(t.raw[:end], "\r\n") {
 		return "\r\n"

@@ -10,8 +10,8 @@ import (
 	"lockstep/kube/charts"
 )
 
-// TestPlaces writes the group of an object into templates of all makes. The wanted
-// text is whole; where there is none, the place is refused for the reason given.
+// TestPlaces writes the group of an object into templates of many forms. want is the complete
+// text; if it is "", the place is refused for the reason left.
 func TestPlaces(t *testing.T) {
 	const head = "apiVersion: v1\nkind: ConfigMap\nmetadata:\n  name: web\n"
 	group := func(indent string) string { return indent + "helm.sh/resource-group: web\n" }
@@ -97,7 +97,7 @@ func TestPlaces(t *testing.T) {
 	}
 }
 
-// grouped puts all objects whose names begin with that of a group into it.
+// grouped returns an order in which all objects whose names start with group are in it.
 func grouped(r *charts.Rendered, group string) Order {
 	o := Order{Tree: r.Tree}
 	for _, res := range r.Resources {

@@ -11,9 +11,8 @@ import (
 	"lockstep/kube/charts"
 )
 
-// TestStarter writes into the chart that "helm create" makes, with a database
-// beside it: its annotations stand under conditions, whole or on one line. What is
-// switched on and off later loses no place (R8, R69).
+// TestStarter annotates the chart of "helm create" with a database added, whose annotations
+// are under conditions. The order is right with any combination of enabled objects (R8, R69).
 func TestStarter(t *testing.T) {
 	dir, err := chartutil.Create("web", t.TempDir())
 	if err != nil {

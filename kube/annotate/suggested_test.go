@@ -7,9 +7,9 @@ import (
 	"testing"
 )
 
-// TestSuggestedOrderIsWritten writes what is suggested for the charts of testdata,
-// as they are and without what orders them: then the plan is the one that was
-// suggested, and nothing more is suggested (R69).
+// TestSuggestedOrderIsWritten writes the suggested order of the charts of testdata, with and
+// without their own ordering. The new plan is the suggested one, and nothing more is
+// suggested (R69).
 func TestSuggestedOrderIsWritten(t *testing.T) {
 	dirs, err := os.ReadDir(testCharts)
 	if err != nil {
@@ -59,7 +59,7 @@ func TestSuggestedOrderIsWritten(t *testing.T) {
 				}
 				again, _ := after.Ordered()
 				if res, err := Prepare(t.Context(), source(dir, after), Order{again.Tree, again.Resources}); err != nil || len(res.Files)+len(res.Left) > 0 {
-					t.Errorf("once more: %v, %+v", err, res)
+					t.Errorf("second time: %v, %+v", err, res)
 				}
 			})
 		}

@@ -2,29 +2,28 @@ package annotate
 
 import "strings"
 
-// action is what stands between {{ and }} in a template.
+// action is an action of a template, from {{ to }}.
 type action struct {
-	start, end int    // offsets of the first brace, and after the last
-	word       string // its first word, if that is one that begins or ends a branch
+	start, end int    // offsets of the first brace and after the last
+	word       string // if, with, range, define, block, else, else if, end, or ""
 }
 
-// branch is a part of a template that is rendered or not, or several times: the
-// body of an if, a with, a range, or what follows an else. The one at the top has
-// no chain.
+// branch is a conditional or repeated part of a template: the body of an if, with, range or
+// else. The top branch has no chain.
 type branch struct {
 	above *branch
 	chain *chain
 }
 
-// chain is what stands from an if, a with, a range or a define to its end.
+// chain is an if, with, range, define or block with all its branches.
 type chain struct {
 	word      string
 	open, end *action
 	branches  []*branch
-	whole     bool // it ends with an else without a condition
+	whole     bool // has an else without a condition
 }
 
-// in reports whether a branch lies in one of the given words, itself included.
+// in reports whether a branch, or one around it, belongs to one of the given words.
 func (b *branch) in(words ...string) bool {
 	for ; b.chain != nil; b = b.above {
 		for _, w := range words {
@@ -36,7 +35,7 @@ func (b *branch) in(words ...string) bool {
 	return false
 }
 
-// below returns the branch right below another one that a branch lies in, nil for none.
+// below returns the child of top that contains b, nil if there is none.
 func (b *branch) below(top *branch) *branch {
 	for ; b.chain != nil; b = b.above {
 		if b.above == top {
@@ -49,20 +48,21 @@ func (b *branch) below(top *branch) *branch {
 // line is one line of a template.
 type line struct {
 	start, end int // offsets; end is before the line end
-	// bare is the text without actions and, at the end, white space.
+	// bare is the text without actions and trailing white space.
 	bare    string
-	actions []*action // those that begin on it
-	at      *branch   // where its first character that is no white space is
-	inside  bool      // it begins inside of an action
+	actions []*action // that start on the line
+	at      *branch   // of its first character that is not white space
+	inside  bool      // the line starts inside an action
 }
 
-// text is a template cut into lines.
+// text is a template split into lines.
 type text struct {
 	raw   string
 	lines []line
 }
 
-// parse cuts a template into lines and branches. It reports whether it could.
+// parse splits a template into lines and branches. It returns false if the actions are not
+// well-formed.
 func parse(raw string) (*text, bool) {
 	actions, ok := scan(raw)
 	if !ok {
@@ -76,7 +76,7 @@ func parse(raw string) (*text, bool) {
 	return &text{raw, cut(raw, top, actions, behind)}, true
 }
 
-// scan finds the actions of a template. An action that does not end is none.
+// scan returns the actions of a template. ok is false if one does not end.
 func scan(raw string) (actions []*action, ok bool) {
 	for at := 0; ; {
 		i := strings.Index(raw[at:], "{{")
@@ -120,8 +120,7 @@ func actionEnd(raw string, from int) int {
 	return -1
 }
 
-// keyword returns the word that an action begins with where that begins, goes on
-// with or ends a branch.
+// keyword returns the first word of an action if it starts or ends a branch, else "".
 func keyword(inner string) string {
 	inner = strings.TrimLeft(strings.TrimPrefix(inner, "-"), " \t\r\n")
 	end := strings.IndexFunc(inner, func(r rune) bool { return r < 'a' || r > 'z' })
@@ -140,9 +139,8 @@ func keyword(inner string) string {
 	return ""
 }
 
-// nest finds the branch behind each action. It reports whether branches begin and
-// end as they should.
-func nest(top *branch, actions []*action) (behind []*branch, ok bool) {
+// nest returns the branch after each action. ok is false if branches are not balanced.
+func nest(top *branch, actions []*action) (after []*branch, ok bool) {
 	now := top
 	for _, a := range actions {
 		switch a.word {
@@ -161,9 +159,9 @@ func nest(top *branch, actions []*action) (behind []*branch, ok bool) {
 			now.chain.end = a
 			now = now.above
 		}
-		behind = append(behind, now)
+		after = append(after, now)
 	}
-	return behind, now.chain == nil
+	return after, now.chain == nil
 }
 
 func (c *chain) branch(above *branch) *branch {
@@ -172,7 +170,7 @@ func (c *chain) branch(above *branch) *branch {
 	return b
 }
 
-// cut makes the lines of a template.
+// cut splits a template into lines. behind are the branches after each action.
 func cut(raw string, top *branch, actions []*action, behind []*branch) []line {
 	var lines []line
 	next, inside, now := 0, 0, top // inside is the end of the last action
@@ -211,7 +209,7 @@ func cut(raw string, top *branch, actions []*action, behind []*branch) []line {
 	return lines
 }
 
-// text adds a piece of text that is in no action, in the given branch.
+// text adds text outside actions, which is in the given branch.
 func (l *line) text(bare *strings.Builder, piece string, in *branch) {
 	bare.WriteString(piece)
 	if l.at == nil && strings.TrimSpace(piece) != "" {
@@ -219,15 +217,14 @@ func (l *line) text(bare *strings.Builder, piece string, in *branch) {
 	}
 }
 
-// blank reports whether a line holds nothing but actions and comment.
+// blank reports whether a line has only actions and comments.
 func (l *line) blank() bool {
 	rest := strings.TrimLeft(l.bare, " \t")
 	return l.inside || rest == "" || strings.HasPrefix(rest, "#")
 }
 
-// key returns the key that a line begins with and the column where that stands,
-// behind the dash of an item of a list where there is one. What follows the colon
-// is value.
+// key returns the key at the start of a line, after the dash of a list item, its column, and
+// the value after the colon.
 func (l *line) key() (key, value string, column int, ok bool) {
 	if l.blank() || len(l.actions) > 0 && l.actions[0].start <= l.start+l.indent() {
 		return "", "", 0, false
@@ -248,10 +245,10 @@ func (l *line) key() (key, value string, column int, ok bool) {
 	return key, value, column, true
 }
 
-// indent returns the column of the first character of a line that is no white space.
+// indent returns the number of leading spaces of a line.
 func (l *line) indent() int { return len(l.bare) - len(strings.TrimLeft(l.bare, " ")) }
 
-// only reports whether a line holds one action and nothing else.
+// only reports whether a line consists of one action.
 func (l *line) only() bool {
 	return !l.inside && len(l.actions) == 1 && strings.TrimSpace(l.bare) == "" && l.actions[0].end <= l.end
 }

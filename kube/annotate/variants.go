@@ -15,12 +15,12 @@ import (
 	"lockstep/kube/charts"
 )
 
-// mostVariants is how many values are tried.
-const mostVariants = 24
+// maxVariants limits the number of flipped values.
+const maxVariants = 24
 
-// variants renders the chart with each of its switches turned, as it is and as it would be
-// written, and returns what is ordered less than before then (R69a): groups that are
-// rendered and not ordered, or that no longer wait for others that are rendered, too.
+// variants renders the new chart with each boolean value flipped, and returns the groups that
+// lose their order then (R69a): groups that are rendered but not ordered, or that no longer
+// wait for other rendered groups.
 func (w *writer) variants(wanted *plan.Plan) ([]Left, error) {
 	flips, err := w.flips()
 	if err != nil {
@@ -44,7 +44,7 @@ func (w *writer) variants(wanted *plan.Plan) ([]Left, error) {
 	}
 	same := func(a, b Left) bool { return a.Chart == b.Chart && slices.Equal(a.Objects, b.Objects) }
 	var left []Left
-	for _, l := range slices.Concat(found...) { // a group once, with the first switch that it depends on
+	for _, l := range slices.Concat(found...) { // each group once, with the first value
 		if !slices.ContainsFunc(left, func(other Left) bool { return same(l, other) }) {
 			left = append(left, l)
 		}
@@ -52,7 +52,7 @@ func (w *writer) variants(wanted *plan.Plan) ([]Left, error) {
 	return left, nil
 }
 
-// variant returns variants for one switch.
+// variant is variants for one flipped value.
 func (w *writer) variant(f flip, insert map[string][]insertion, wanted *plan.Plan) (left []Left, err error) {
 	problem := func(g *plan.Group, why string, args ...any) {
 		left = append(left, Left{Chart: g.Chart, Objects: g.Objects, Why: "with --set " + f.setting + " " + fmt.Sprintf(why, args...), Lines: []string{}})
@@ -77,7 +77,7 @@ func (w *writer) variant(f flip, insert map[string][]insertion, wanted *plan.Pla
 		}
 		is := got.Group(g.ID)
 		switch {
-		case is == nil && alone(g, there, wanted): // R8: by itself, a group is none
+		case is == nil && isolated(g, there, wanted): // R8: an isolated group is not a group
 			continue
 		case is == nil:
 			problem(g, "it would come last, with the resources that have no group")
@@ -93,13 +93,13 @@ func (w *writer) variant(f flip, insert map[string][]insertion, wanted *plan.Pla
 	return left, nil
 }
 
-// alone reports whether a group waits for no group that is rendered, and none for it.
-func alone(g *plan.Group, there map[string]bool, wanted *plan.Plan) bool {
+// isolated reports whether a group has no rendered dependencies or dependents.
+func isolated(g *plan.Group, there map[string]bool, wanted *plan.Plan) bool {
 	return !slices.ContainsFunc(g.After, func(id string) bool { return there[id] }) &&
 		!slices.ContainsFunc(wanted.Groups, func(h *plan.Group) bool { return there[h.ID] && slices.Contains(h.After, g.ID) })
 }
 
-// rendered returns the groups of a plan of which something is rendered.
+// rendered returns the ids of the groups with rendered objects.
 func rendered(r *charts.Rendered, p *plan.Plan) map[string]bool {
 	objects := map[plan.Object]bool{}
 	for _, res := range r.Resources {
@@ -112,14 +112,13 @@ func rendered(r *charts.Rendered, p *plan.Plan) map[string]bool {
 	return out
 }
 
-// flip is the values of the chart with one switch turned.
+// flip is the values of the chart with one boolean flipped.
 type flip struct {
-	setting string // as --set takes it
+	setting string // for --set
 	values  map[string]any
 }
 
-// flips returns variants of the values: each turns one boolean, first those that say whether
-// something is there.
+// flips returns the values with one boolean flipped each, in the order of rank.
 func (w *writer) flips() ([]flip, error) {
 	c, err := charts.LoadPath(w.src.Dir)
 	if err != nil {
@@ -136,15 +135,14 @@ func (w *writer) flips() ([]flip, error) {
 	paths := switches(all, nil)
 	slices.SortStableFunc(paths, func(a, b []string) int { return cmp.Compare(rank(a), rank(b)) })
 	var out []flip
-	for _, path := range paths[:min(len(paths), mostVariants)] {
-		values, is := turned(charts.CopyValues(w.src.Values), all, path)
+	for _, path := range paths[:min(len(paths), maxVariants)] {
+		values, is := flipped(charts.CopyValues(w.src.Values), all, path)
 		out = append(out, flip{fmt.Sprintf("%s=%v", strings.Join(path, "."), is), values})
 	}
 	return out, nil
 }
 
-// rank puts the switches that say whether something is there before others, and shallow
-// ones before deep ones.
+// rank sorts values named enabled, create or install before others, and shallow ones first.
 func rank(path []string) int {
 	switch path[len(path)-1] {
 	case "enabled", "create", "install":
@@ -162,7 +160,7 @@ func switches(values map[string]any, above []string) (paths [][]string) {
 			paths = append(paths, path)
 		case map[string]any:
 			if key == "global" && len(above) > 0 {
-				continue // the parent's, handed down
+				continue // copied from the parent
 			}
 			paths = append(paths, switches(v, path)...)
 		}
@@ -170,9 +168,10 @@ func switches(values map[string]any, above []string) (paths [][]string) {
 	return paths
 }
 
-// turned returns given values with the boolean at a path turned, and what it is then.
-func turned(given, all map[string]any, path []string) (values map[string]any, is bool) {
-	at := given
+// flipped flips the boolean at a path in values, in place, and returns its new value. all are
+// the values with defaults.
+func flipped(values, all map[string]any, path []string) (_ map[string]any, is bool) {
+	at := values
 	for _, key := range path[:len(path)-1] {
 		all, _ = all[key].(map[string]any)
 		next, ok := at[key].(map[string]any)
@@ -185,5 +184,5 @@ func turned(given, all map[string]any, path []string) (values map[string]any, is
 	last := path[len(path)-1]
 	was, _ := all[last].(bool)
 	at[last] = !was
-	return given, !was
+	return values, !was
 }

@@ -11,7 +11,7 @@ import (
 	"lockstep/engine/plan"
 )
 
-// TestChartYAML writes what subcharts wait for (R4, R11) into files of all makes.
+// TestChartYAML writes dependencies of subcharts (R4, R11) into files of many forms.
 func TestChartYAML(t *testing.T) {
 	const head = "apiVersion: v2\nname: c\nversion: 1.0.0\n"
 	const deps = "dependencies:\n  # the database\n  - name: db\n    version: 1.0.0\n    alias: store\n  - version: 1.0.0\n    name: db\n    alias: web # it\n    tags: [a]\n  # behind\n"
@@ -70,7 +70,7 @@ func TestChartYAML(t *testing.T) {
 	}
 }
 
-// TestWrite keeps the modes of files, and writes all or none.
+// TestWrite: Write keeps the modes of files and writes all files or none.
 func TestWrite(t *testing.T) {
 	const text = "apiVersion: v1\nkind: ConfigMap\nmetadata:\n  name: web\n"
 	prepared := func(t *testing.T) (string, *Result) {
@@ -106,7 +106,7 @@ func TestWrite(t *testing.T) {
 			t.Errorf("left behind: %v, %v", left, err)
 		}
 	})
-	t.Run("none, where one has changed", func(t *testing.T) {
+	t.Run("none if one has changed", func(t *testing.T) {
 		dir, res := prepared(t)
 		put(t, dir, "templates/b.yaml", text+"# more\n")
 		before := contents(t, dir)
@@ -119,7 +119,7 @@ func TestWrite(t *testing.T) {
 			}
 		}
 	})
-	t.Run("undone, where one cannot take its place", func(t *testing.T) {
+	t.Run("undone if one cannot be renamed", func(t *testing.T) {
 		dir, res := prepared(t)
 		res.Files[1].path = filepath.Join(dir, "templates")
 		old, err := os.ReadFile(filepath.Join(dir, "templates/a.yaml"))
@@ -135,8 +135,7 @@ func TestWrite(t *testing.T) {
 	})
 }
 
-// TestLinks leaves files alone that are links: what they lead to may be used
-// elsewhere.
+// TestLinks: symbolic links are not written, because other charts may use their targets.
 func TestLinks(t *testing.T) {
 	dir, other := t.TempDir(), t.TempDir()
 	put(t, dir, "Chart.yaml", "apiVersion: v2\nname: c\nversion: 1.0.0\n")
@@ -155,8 +154,8 @@ func TestLinks(t *testing.T) {
 	}
 }
 
-// TestChecksums tells that a pod template with the checksum of a file that is
-// written is no reason to refuse it.
+// TestChecksums: a file is written even if its checksum is in a pod template, which is
+// reported as a restart.
 func TestChecksums(t *testing.T) {
 	dir := t.TempDir()
 	put(t, dir, "Chart.yaml", "apiVersion: v2\nname: c\nversion: 1.0.0\n")
@@ -174,8 +173,7 @@ func TestChecksums(t *testing.T) {
 	}
 }
 
-// TestPartlyAnnotated adds what is missing, and leaves what would have to be
-// changed.
+// TestPartlyAnnotated adds missing annotations, and does not change existing ones.
 func TestPartlyAnnotated(t *testing.T) {
 	dir := t.TempDir()
 	put(t, dir, "Chart.yaml", "apiVersion: v2\nname: c\nversion: 1.0.0\n")
@@ -205,8 +203,8 @@ func TestPartlyAnnotated(t *testing.T) {
 	}
 }
 
-// TestSpelling writes keys with one slash or two (R3), also of what is rendered under
-// a condition; the plan is the same.
+// TestSpelling writes keys with one slash or two (R3), also for a group under a condition. The
+// plan is the same.
 func TestSpelling(t *testing.T) {
 	for spelling, want := range map[Spelling]string{
 		"":           "helm.sh/depends-on-resource-groups: '[{{ if .Values.extra }}\"db\"{{ end }}]'",

@@ -14,8 +14,8 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
-// helms returns the documents of a manifest as Helm's own function has them.
-func helms(manifest string) []string {
+// splitByHelm returns the documents of a manifest as Helm splits it.
+func splitByHelm(manifest string) []string {
 	parts := releaseutil.SplitManifests(manifest)
 	keys := slices.Collect(maps.Keys(parts))
 	sort.Sort(releaseutil.BySplitManifestsOrder(keys))
@@ -31,7 +31,7 @@ var manifests = []string{
 	"----\n-----\n------\n--- ---\n", "\r\n---\r\na: 1\r\n--- # x\r\n", "a\n--\n---", "x---\n\n\n---\n\x85\n---\u2028x", "---\n\xff\n---\n",
 }
 
-// textsOf returns the files of the test charts that match.
+// textsOf returns the contents of the test charts' files that match a pattern.
 func textsOf(t *testing.T, pattern string) (texts []string) {
 	t.Helper()
 	paths, err := filepath.Glob("../../testdata/charts/" + pattern)
@@ -48,11 +48,11 @@ func textsOf(t *testing.T, pattern string) (texts []string) {
 	return texts
 }
 
-// TestSplitIsHelms holds Split against Helm's own function.
-func TestSplitIsHelms(t *testing.T) {
+// TestSplitMatchesHelm compares Split with Helm's own function.
+func TestSplitMatchesHelm(t *testing.T) {
 	texts := append(slices.Clone(manifests), textsOf(t, "*/templates/*.yaml")...)
 	for _, text := range texts {
-		if got, want := Split(text), helms(text); !slices.Equal(got, want) {
+		if got, want := Split(text), splitByHelm(text); !slices.Equal(got, want) {
 			t.Errorf("%q: %q, want %q", text, got, want)
 		}
 	}
@@ -63,17 +63,17 @@ func FuzzSplit(f *testing.F) {
 		f.Add(m)
 	}
 	f.Fuzz(func(t *testing.T, text string) {
-		if got, want := Split(text), helms(text); !slices.Equal(got, want) {
+		if got, want := Split(text), splitByHelm(text); !slices.Equal(got, want) {
 			t.Errorf("%q, want %q", got, want)
 		}
 	})
 }
 
-// TestAReaderHandsOutWhatIsTheCallers: nobody sees what another has changed, and what
-// is known is the same as what is read, in its order, by one or by many.
-func TestAReaderHandsOutWhatIsTheCallers(t *testing.T) {
+// TestReaderReturnsCopies: callers may change their values, and cached values are the same as
+// parsed ones, in order, also when read in parallel.
+func TestReaderReturnsCopies(t *testing.T) {
 	var docs []string
-	for range 200 { // enough for many to read them
+	for range 200 { // enough to be read in parallel
 		docs = append(docs, "a: {b: 1}", "# nothing", "a: b: c", "[9007199254740993, 1.5, null]")
 	}
 	r := &Reader{}
@@ -101,9 +101,9 @@ func TestAReaderHandsOutWhatIsTheCallers(t *testing.T) {
 	}
 }
 
-// TestWriteIsThatOfEverybodyElse holds Write against sigs.k8s.io/yaml: with the objects
-// of all charts, and with what is written in a way of its own.
-func TestWriteIsThatOfEverybodyElse(t *testing.T) {
+// TestWriteMatchesSigsYAML compares Write with sigs.k8s.io/yaml, for the objects of all charts
+// and for special values.
+func TestWriteMatchesSigsYAML(t *testing.T) {
 	texts := []string{
 		"[9007199254740993, -1, 1.5, 1e3, 1e100, 0.1, -0.5e-9, true, null, '', 'yes', 'null', '1', '1.5', '0x10', '0o7', '2026-01-01', '12:30', '~', '<a&b>', '- x', ' a ', 'a: b', '# c', '{', '*x', '!y', '@', '%', '`']",
 		"a: |\n  one\n\n  two\nb: |-\n  one\n  two\nc: \"a\\tb\\u00e4\\u2028\\U0001F600\\e\"\n'd e': {'': [], x: {}, 1: [[1], [{y: z}]]}\n" + "long: " + strings.Repeat("words and words ", 40),
@@ -112,7 +112,7 @@ func TestWriteIsThatOfEverybodyElse(t *testing.T) {
 	for _, text := range texts {
 		value, err := (*Reader)(nil).Object(text)
 		if err != nil {
-			continue // a chart that is to be refused
+			continue // an invalid chart
 		}
 		want, err := yaml.Marshal(value)
 		if err != nil {

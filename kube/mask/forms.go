@@ -56,15 +56,15 @@ var escapes = []func(string) string{
 	},
 }
 
-// inBase64 returns the digits of a value inside a longer text that is encoded: for each of the
-// three possible offsets, those that do not depend on its neighbours.
+// inBase64 returns the digits of a value inside a longer encoded text, for each of the three
+// possible offsets, without digits that depend on adjacent text.
 func inBase64(v string) (all []string) {
 	for before := range 3 {
 		padded := strings.Repeat("x", before) + v
-		whole := len(padded) * 8 / 6 // digits that do not depend on the text after it
+		end := len(padded) * 8 / 6 // later digits depend on the text after it
 		from := (before*8 + 5) / 6
 		for _, e := range []*base64.Encoding{base64.RawStdEncoding, base64.RawURLEncoding} {
-			all = append(all, e.EncodeToString([]byte(padded))[from:whole])
+			all = append(all, e.EncodeToString([]byte(padded))[from:end])
 		}
 	}
 	return all
@@ -150,7 +150,7 @@ func (m *Mask) Argument(flag, value string) string {
 	return shown
 }
 
-// Path returns Argument for a file path, or key=path.
+// Path is like Argument for a file path, or key=path.
 func (m *Mask) Path(value string) string {
 	if m.Text(value) != value || strings.ContainsFunc(value, unicode.IsControl) {
 		return Ellipsis
@@ -158,7 +158,7 @@ func (m *Mask) Path(value string) string {
 	return value
 }
 
-// secret reports whether a value is secret, by its key or by itself.
+// secret reports whether a value is secret because of its key or its text.
 func (m *Mask) secret(key, value string) bool {
 	switch value {
 	case "", "true", "false", "null":

@@ -34,9 +34,9 @@ import (
 const Hidden = "(hidden)"
 
 const (
-	// minLength is the minLength value that is hidden in text, minWordLength the minLength
-	// one of lower-case letters only: Secrets also contain values such as true, 8080 and
-	// example, which appear everywhere.
+	// minLength is the length of the shortest value that is hidden in text, minWordLength
+	// that of the shortest value of lower-case letters only. Secrets also contain values
+	// such as true, 8080 and example, which appear everywhere.
 	minLength     = 6
 	minWordLength = 8
 	// maxLines is the longest value, in lines, whose lines are also hidden one by one.
@@ -213,7 +213,7 @@ func within(value string) (out []string) {
 // address matches the credentials in a URL.
 var address = regexp.MustCompile(`(://[^\s/:@"']*:)([^\s/@"']+)@`)
 
-// passwords returns those of the URLs in a text, as written and decoded.
+// passwords returns the passwords of the URLs in a text, as written and decoded.
 func passwords(text string) (out []string) {
 	if !strings.Contains(text, "@") {
 		return nil
@@ -227,11 +227,11 @@ func passwords(text string) (out []string) {
 	return out
 }
 
-// quoted are the parts of error messages that quote a value or a piece of one: by the API
-// server, by parsers of values, and by Helm when it merges values.
+// quoted are patterns of error messages of the API server, of parsers and of Helm that quote
+// (parts of) values.
 var quoted = []struct {
-	pattern *regexp.Regexp
-	instead string
+	pattern     *regexp.Regexp
+	replacement string
 }{
 	{regexp.MustCompile(`(got )&value\.valueUnstructured\{Value:.*`), "${1}another type; quote a number or boolean meant as text"},
 	{regexp.MustCompile(`(?s)(error found in #\d+ byte of )\.\.\.\|.*`), "${1}it"},
@@ -249,7 +249,7 @@ func (m *Mask) Text(s string) string {
 		return s
 	}
 	for _, q := range quoted {
-		s = q.pattern.ReplaceAllString(s, q.instead)
+		s = q.pattern.ReplaceAllString(s, q.replacement)
 	}
 	replacer, values := m.replacer()
 	s = replacer.Replace(s)

@@ -29,7 +29,7 @@ func parse(t *testing.T, text string) map[string]any {
 	return o
 }
 
-// TestSecretsAreHiddenInEveryForm: raw, encoded, quoted, in pieces of a file.
+// TestSecretsAreHiddenInEveryForm hides values that are raw, encoded, quoted, or in a file.
 func TestSecretsAreHiddenInEveryForm(t *testing.T) {
 	encoded := base64.StdEncoding.EncodeToString([]byte(canary))
 	for name, manifest := range map[string]string{
@@ -62,7 +62,7 @@ func TestSecretsAreHiddenInEveryForm(t *testing.T) {
 	}
 }
 
-// TestWordsStayReadable: what is short, or a name, is a word of other messages.
+// TestWordsStayReadable: short values and names are not hidden, since other messages use them.
 func TestWordsStayReadable(t *testing.T) {
 	var m Mask
 	m.Manifest("apiVersion: v1\nkind: Secret\nstringData: {a: 'true', port: '8080', db: postgres, host: example, what: password, none: null}\ntype: Opaque")
@@ -76,8 +76,8 @@ func TestWordsStayReadable(t *testing.T) {
 	}
 }
 
-// TestTheAPIServersQuotesAreCut: it quotes parts of what it was sent.
-func TestTheAPIServersQuotesAreCut(t *testing.T) {
+// TestAPIServerQuotesAreRemoved: the API server quotes parts of requests in errors.
+func TestAPIServerQuotesAreRemoved(t *testing.T) {
 	var m Mask
 	for in, want := range map[string]string{
 		`illegal base64 data at input byte 4, error found in #10 byte of ...|":"s3cr3tval"}},"ki|..., bigger context ...|{"data":{"a":"s3cr3tval"|...`: "illegal base64 data at input byte 4, error found in #10 byte of it",
@@ -100,7 +100,7 @@ func TestEventsKeepTheirNames(t *testing.T) {
 		t.Errorf("%+v", out)
 	}
 	if in.Lines[0] != "s3cr3tval" {
-		t.Error("the event that was given is changed")
+		t.Error("the original event was changed")
 	}
 }
 
@@ -112,11 +112,11 @@ func TestErrorsStayWhatTheyAre(t *testing.T) {
 		t.Error(err)
 	}
 	if m.Error(nil) != nil || m.Error(fs.ErrExist) != fs.ErrExist {
-		t.Error("what has nothing to hide is changed")
+		t.Error("an error without secrets was changed")
 	}
 }
 
-// TestObjectHidesByPlace: what differs is to be seen, and no value.
+// TestObjectHidesByPlace: the result shows which values differ, but no value.
 func TestObjectHidesByPlace(t *testing.T) {
 	for _, c := range []struct{ name, before, after, wantBefore, wantAfter string }{
 		{"Secret", "{apiVersion: v1, kind: Secret, type: x, data: {a: MQ==, b: Mg==, gone: Mw==}, immutable: true}",
@@ -149,23 +149,22 @@ func TestObjectHidesByPlace(t *testing.T) {
 	Object(map[string]any{"kind": "Pod"}, nil)
 }
 
-// TestReasonsAreMasked hides secrets in why groups wait, in a copy: the plan is
-// others' as well.
+// TestReasonsAreMasked hides secrets in the reasons why groups wait, in a copy of the plan.
 func TestReasonsAreMasked(t *testing.T) {
 	var m Mask
 	m.Manifest("apiVersion: v1\nkind: Secret\nstringData: {host: hunter22}")
 	g := &plan.Group{ID: "shop:web", Why: map[string]string{"shop:db": "web waits for db: it names hunter22"}}
 	e := m.Event(event.Event{Phases: []event.Phase{{Groups: []*plan.Group{g}}}})
 	if got := e.Phases[0].Groups[0].Why["shop:db"]; got != "web waits for db: it names (hidden)" {
-		t.Errorf("told %q", got)
+		t.Errorf("reason %q", got)
 	}
 	if !strings.Contains(g.Why["shop:db"], "hunter22") {
 		t.Error("the plan itself was changed")
 	}
 }
 
-// TestSecretsAreHiddenWithinOtherTexts has a value in what is made of it and of
-// others: encoded with what is before and behind it, escaped twice, cleaned, cut.
+// TestSecretsAreHiddenWithinOtherTexts has a value inside longer texts: encoded together with
+// adjacent text, escaped twice, cleaned, truncated.
 func TestSecretsAreHiddenWithinOtherTexts(t *testing.T) {
 	const value, wide = "S3cret/vAlue+<1>\"x", "two  words\tand\x1b[31m  more"
 	long := strings.Repeat("0123456789abcdefghij", 100)
@@ -202,7 +201,7 @@ func TestSecretsAreHiddenWithinOtherTexts(t *testing.T) {
 	}
 }
 
-// TestPasswordsOfAddressesAreHidden: wherever the address comes from.
+// TestPasswordsOfAddressesAreHidden hides passwords in URLs from any source.
 func TestPasswordsOfAddressesAreHidden(t *testing.T) {
 	var m Mask
 	for in, want := range map[string]string{
