@@ -27,8 +27,8 @@ import (
 // slowdown is how much longer than on a quiet machine something may take.
 const slowdown = 4
 
-// bench is a namespace, a front, and a folder with the chart, for commands that
-// run one after another.
+// bench is a namespace, a front and a directory with the chart, for commands that run one
+// after another.
 type bench struct {
 	t       *testing.T
 	dir     string
@@ -40,7 +40,7 @@ type bench struct {
 
 var benches atomic.Int32
 
-// newBench makes a bench; close ends it. With h2 requests share connections.
+// newBench returns a bench; close deletes it. With h2 requests share connections.
 func newBench(t *testing.T, h2, withCRD bool) *bench {
 	t.Helper()
 	b := &bench{t: t, dir: t.TempDir(), ns: fmt.Sprintf("chaos-%d", benches.Add(1))}
@@ -77,7 +77,7 @@ func (b *bench) close() {
 	b.dropCRD()
 }
 
-// dropCRD deletes the chart's CRD, which an uninstallation leaves.
+// dropCRD deletes the chart's CRD, which an uninstall keeps.
 func (b *bench) dropCRD() {
 	if b.group == "" {
 		return
@@ -91,7 +91,7 @@ func (b *bench) dropCRD() {
 func (b *bench) chart() string      { return filepath.Join(b.dir, "chart") }
 func (b *bench) kubeconfig() string { return filepath.Join(b.dir, "kubeconfig") }
 
-// operation is a command and what comes before it.
+// operation is a command and the operations before it.
 type operation struct {
 	name  string
 	args  []string    // CHART is the chart's folder
@@ -110,8 +110,7 @@ var operations = chain(
 	operation{name: "uninstall", args: []string{"uninstall", "r"}, undoes: true},
 )
 
-// chain lets each operation start from what those before it make; the first
-// makes nothing.
+// chain sets the operations before each operation. The first one has none.
 func chain(all ...operation) []operation {
 	for i := 2; i < len(all); i++ {
 		all[i].after = append(all[i-1].after[:i-2:i-2], all[i-1])
@@ -119,7 +118,7 @@ func chain(all ...operation) []operation {
 	return all
 }
 
-// single returns an operation after no more than an installation and an upgrade.
+// single returns an operation after at most an install and an upgrade.
 func single(name string) operation {
 	for _, o := range operations {
 		if o.name == name {
@@ -130,10 +129,10 @@ func single(name string) operation {
 	panic("no operation " + name)
 }
 
-// bad tells that it is to fail.
+// bad reports whether the operation must fail.
 func (o operation) bad() bool { return strings.HasPrefix(o.name, "bad-") }
 
-// process is a command that runs.
+// process is a running command.
 type process struct {
 	cmd  *exec.Cmd
 	text lockedBuffer // stdout and stderr
@@ -215,7 +214,7 @@ func (p *process) run() error {
 	return nil
 }
 
-// env has a home of the bench's own.
+// env returns an environment with a home directory for the bench.
 func (b *bench) env(kubeconfig string) []string {
 	env := []string{"HOME=" + b.dir, "KUBECONFIG=" + kubeconfig, "XDG_STATE_HOME=" + filepath.Join(b.dir, "state"), "TERM=xterm-256color"}
 	for _, name := range []string{"PATH", "TMPDIR", "USER", "LOCKSTEP_SANDBOX_BIN"} {
@@ -226,12 +225,12 @@ func (b *bench) env(kubeconfig string) []string {
 	return env
 }
 
-// kill ends a process as a crash does, with all that it has started.
+// kill kills a process and its children, like a crash.
 func (p *process) kill() { _ = syscall.Kill(-p.cmd.Process.Pid, syscall.SIGKILL) }
 
 var errHangs = errors.New("it does not end")
 
-// wait waits for the end, and after a limit brings it about.
+// wait waits until a process exits, and kills it after a limit.
 func (p *process) wait(limit time.Duration) error {
 	select {
 	case <-p.over:
@@ -249,7 +248,7 @@ func (p *process) wait(limit time.Duration) error {
 	}
 }
 
-// says returns the end of what a process printed.
+// says returns the end of a process's output.
 func (p *process) says() string {
 	text := strings.TrimSpace(p.text.String())
 	text, _, _ = strings.Cut(text, "SIGQUIT: quit")
@@ -260,7 +259,7 @@ func (p *process) says() string {
 	return "    | " + strings.Join(lines, "\n    | ")
 }
 
-// anywhere returns the key of a request, the same in each namespace.
+// anywhere returns the key of a request without the namespace.
 func (b *bench) anywhere(key string) string {
 	return strings.ReplaceAll(key+"/", "/"+b.ns+"/", "/NAMESPACE/")
 }
@@ -272,8 +271,8 @@ func (b *bench) look() picture {
 	return p
 }
 
-// becomes waits until the namespace is as wanted; what is deleted in the
-// background takes a moment. It returns how it differs then.
+// becomes waits until the namespace is as wanted, because deletions need a moment. It returns
+// the remaining differences.
 func (b *bench) becomes(want picture, history bool) (what []string) {
 	within(context.Background(), 2*slowdown*time.Second, func() bool {
 		what = b.look().differs(want, history)
@@ -282,7 +281,7 @@ func (b *bench) becomes(want picture, history bool) (what []string) {
 	return what
 }
 
-// undisturbed makes an operation happen without trouble.
+// undisturbed runs an operation without faults.
 func (b *bench) undisturbed(o operation) (*process, *tracker, error) {
 	p, tr := b.start(o, nil)
 	if err := p.wait(2 * time.Minute); err != nil {
@@ -294,7 +293,7 @@ func (b *bench) undisturbed(o operation) (*process, *tracker, error) {
 	return p, tr, nil
 }
 
-// reach makes what an operation starts from.
+// reach runs the operations before o.
 func (b *bench) reach(o operation) error {
 	for _, before := range o.after {
 		if _, _, err := b.undisturbed(before); err != nil {
@@ -304,7 +303,7 @@ func (b *bench) reach(o operation) error {
 	return nil
 }
 
-// standard is how an operation ends when nothing disturbs it.
+// standard is the result of an undisturbed operation.
 type standard struct {
 	exit            int
 	target          picture
@@ -319,8 +318,8 @@ var (
 	standards   = map[string]*standard{}
 )
 
-// standardOf measures an operation, and on the way those before it, once. With a
-// CRD in the chart it makes other requests.
+// standardOf measures an operation, and those before it, once. With a CRD in the chart it
+// sends other requests.
 func standardOf(t *testing.T, o operation, withCRD bool) (*standard, error) {
 	standardsMu.Lock()
 	defer standardsMu.Unlock()
@@ -342,7 +341,7 @@ func standardOf(t *testing.T, o operation, withCRD bool) (*standard, error) {
 	return last, nil
 }
 
-// measure is what has come of an undisturbed operation.
+// measure returns the result of an undisturbed operation.
 func (b *bench) measure(p *process, tr *tracker) *standard {
 	s := &standard{exit: p.exit, keys: map[string]int{}}
 	// What is deleted in the background goes on its own time.

@@ -87,8 +87,7 @@ spec:
   versions: [{name: v1, served: true, storage: true, schema: {openAPIV3Schema: {type: object, x-kubernetes-preserve-unknown-fields: true}}}]
 `
 
-// writeChart writes the chart to a folder, with a CRD of a group where that is
-// not "".
+// writeChart writes the chart to a directory, with a CRD of a group unless that is "".
 func writeChart(dir, group string) error {
 	files := map[string]string{
 		"Chart.yaml":             "apiVersion: v2\nname: chaos\nversion: 0.1.0\n",

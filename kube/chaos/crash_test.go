@@ -9,9 +9,9 @@ import (
 	"time"
 )
 
-// crashes kills an operation at each of its writes: before the write reaches the
-// API server, and after it was made, before the answer comes. The same command
-// again must do what the first was to do, whatever that has left (R50, R52).
+// crashes kills an operation at each of its writes: before the API server gets the request,
+// and after it, before the response arrives. Running the same command again must complete the
+// operation, whatever was written before (R50, R52).
 func crashes(t *testing.T) []trials {
 	var all []trials
 	for i, name := range []string{"install", "upgrade", "rollback", "uninstall"} {
@@ -79,8 +79,8 @@ func crash(t *testing.T, o operation, std *standard, n int, after bool) (what st
 	return what, b.judgeAgain(std, left, again)
 }
 
-// judgeAgain says what is wrong after the same command was given again. Where
-// the first one had done it all, the second may refuse.
+// judgeAgain returns what is wrong after the same command ran again. If the first run was
+// complete, the second one may refuse.
 func (b *bench) judgeAgain(std *standard, left picture, again *process) error {
 	var wrong []string
 	if complete := len((picture{objects: left.objects}).differs(picture{objects: std.target.objects}, false)) == 0; again.exit != 0 {

@@ -16,7 +16,7 @@ import (
 
 var swallow = meddle.Swallow
 
-// fault is something transient that happens to requests.
+// fault is a transient fault of requests.
 type fault struct {
 	kind  string
 	phase string
@@ -111,7 +111,7 @@ func gateway(code int) deed {
 	}
 }
 
-// faultsOf makes the faults of a seed: one, or two at once.
+// faultsOf returns the faults of a seed: one, or two at once.
 func faultsOf(rng *rand.Rand, std *standard) []*fault {
 	faults := []*fault{oneFault(rng, std)}
 	if rng.IntN(3) == 0 {
@@ -156,7 +156,7 @@ func pickKey[V any](rng *rand.Rand, m map[string]V) string {
 	return keys[rng.IntN(len(keys))]
 }
 
-// weather makes faults happen to the requests of one command.
+// weather applies faults to the requests of one command.
 type weather struct {
 	bench  *bench
 	faults []*fault
@@ -192,8 +192,8 @@ func (w *weather) on(q request) deed {
 	return nil
 }
 
-// deed is what the fault does to a request. What comes after the answer of a
-// watch comes while it goes on.
+// deed returns the effect of the fault on a request. For a watch, it may start after the
+// response headers.
 func (f *fault) deed(q request) deed {
 	if d, ok := ofWatches[f.kind]; ok {
 		if !q.watch {
@@ -210,12 +210,12 @@ func (f *fault) deed(q request) deed {
 	return simple[f.kind]
 }
 
-// struck reports whether any of the faults has come about.
+// struck reports whether any fault has occurred.
 func (w *weather) struck() bool {
 	return slices.ContainsFunc(w.faults, func(f *fault) bool { return f.hit })
 }
 
-// begin begins an outage.
+// begin starts an outage.
 func (w *weather) begin(f *fault) {
 	if time.Now().Before(w.back) {
 		return
@@ -250,8 +250,8 @@ func (w *weather) outage(kind string, back time.Time) deed {
 	return simple["reset before"]
 }
 
-// faults disturbs operations by what is transient. Each must end as it does
-// undisturbed (R53).
+// faults disturbs operations with transient faults. Each must end as it does undisturbed
+// (R53).
 func faults(t *testing.T) []trials {
 	if _, err := standardOf(t, operations[len(operations)-1], false); err != nil { // and of all before it
 		t.Fatal(err)
@@ -270,8 +270,8 @@ func faults(t *testing.T) []trials {
 	return all
 }
 
-// faultChain makes the trials of a chain: each goes on from what the one before
-// has left, or, where that was not survived, from a namespace of its own.
+// faultChain runs the trials of a chain. Each continues in the namespace of the previous one
+// or, if that failed, in a new one.
 func faultChain(t *testing.T, seeds []int, tell func(int, string, error)) {
 	chain := seeds[0] / len(operations)
 	withCRD, h2 := chain%5 == 0, chain%3 != 0
@@ -306,7 +306,7 @@ func faultChain(t *testing.T, seeds []int, tell func(int, string, error)) {
 	}
 }
 
-// disturb runs an operation in bad weather and judges how it ends.
+// disturb runs an operation with faults and judges the result.
 func (b *bench) disturb(o operation, std *standard, rng *rand.Rand) (what string, err error) {
 	weather := &weather{bench: b, faults: faultsOf(rng, std)}
 	p, tr := b.start(o, weather.on)
@@ -341,10 +341,9 @@ func (b *bench) disturb(o operation, std *standard, rng *rand.Rand) (what string
 	return what, nil
 }
 
-// tooMany says what is wrong with the number of requests: more than half as many
-// again as undisturbed, or the same one over and over once the API server is
-// back. A short operation is given a few more, since a fault costs the same in
-// any.
+// tooMany returns what is wrong with the number of requests: more than 1.5 times as many as
+// undisturbed, or endless repetition after the API server is back. A short operation may have
+// a few more, since a fault costs the same in any.
 func (b *bench) tooMany(requests []request, std *standard, back time.Time) (wrong []string) {
 	if n := len(requests); n > std.total*3/2+10 {
 		wrong = append(wrong, fmt.Sprintf("%d requests, undisturbed %d", n, std.total))

@@ -76,14 +76,14 @@ func prepare(dir string) (err error) {
 	return err
 }
 
-// trials is what a worker does in one go: one trial, or several that follow each
-// other. Trouble is told for each seed, nil where the trial was survived.
+// trials are the trials that a worker runs in sequence. tell is called for each seed, with nil
+// for success.
 type trials struct {
 	seeds []int
 	run   func(t *testing.T, tell func(seed int, what string, trouble error))
 }
 
-// TestChaos makes all trials of all rows.
+// TestChaos runs all trials of all rows.
 func TestChaos(t *testing.T) {
 	rows := []struct {
 		name string
@@ -133,8 +133,7 @@ func runRow(t *testing.T, name string, all []trials) {
 	wg.Wait()
 }
 
-// work makes trials and tells of them. What the harness itself stumbles on counts
-// as not survived.
+// work runs trials and reports them. An error of the harness counts as a failure.
 func work(t *testing.T, row string, x trials) {
 	tell := func(seed int, what string, trouble error) {
 		if only >= 0 && seed != only {
@@ -153,7 +152,7 @@ func work(t *testing.T, row string, x trials) {
 	x.run(t, tell)
 }
 
-// scores counts what was tried and what was survived.
+// scores counts trials and successes.
 type scores struct {
 	mu    sync.Mutex
 	rows  map[string]*score
@@ -210,7 +209,7 @@ func (s *scores) print() {
 	fmt.Printf("in %s\n", time.Since(s.begun).Round(time.Second))
 }
 
-// pick returns what fits the size of the run.
+// pick returns the value for the size of the run.
 func pick[T any](short, whole T) T {
 	if long || only >= 0 {
 		return whole
@@ -218,7 +217,7 @@ func pick[T any](short, whole T) T {
 	return short
 }
 
-// within polls until ok, for some time.
+// within polls until ok returns true, for a limited time.
 func within(ctx context.Context, d time.Duration, ok func() bool) bool {
 	for deadline := time.Now().Add(d); ; {
 		if ok() {

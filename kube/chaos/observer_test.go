@@ -20,7 +20,7 @@ import (
 	"k8s.io/client-go/tools/clientcmd"
 )
 
-// observer looks at the cluster without a front in between.
+// observer reads the cluster without a front in between.
 type observer struct{ dynamic.Interface }
 
 func newObserver(kubeconfig string) (*observer, error) {
@@ -44,7 +44,7 @@ var (
 	}
 )
 
-// picture is all that matters of a namespace, such that two can be compared.
+// picture is the comparable state of a namespace.
 type picture struct {
 	objects map[string]string // by kind and name, without what the API server adds
 	history []string          // the revisions: "1 superseded"
@@ -81,7 +81,7 @@ func (o *observer) look(ctx context.Context, namespace string) (picture, error) 
 	return p, nil
 }
 
-// essence returns an object without what differs between two that are the same.
+// essence returns an object without fields that differ between equal objects.
 func essence(item unstructured.Unstructured, namespace string) string {
 	annotations := item.GetAnnotations()
 	maps.DeleteFunc(annotations, func(key, _ string) bool { return strings.HasPrefix(key, "helm.sh/") }) // Helm and lockstep apply different ones
@@ -99,7 +99,7 @@ func essence(item unstructured.Unstructured, namespace string) string {
 	return strings.ReplaceAll(string(text), namespace, "NAMESPACE")
 }
 
-// revision tells of a release record, whose label and content should agree.
+// revision describes a release record, whose label and content should agree.
 func revision(item unstructured.Unstructured) string {
 	label := item.GetLabels()["status"]
 	text, _, _ := unstructured.NestedString(item.Object, "data", "release")
@@ -119,7 +119,7 @@ type releaseRecord struct {
 	Manifest string
 }
 
-// record reads what Helm's storage has written, in a Secret's base64.
+// record decodes a release record of Helm's storage from a Secret's base64.
 func record(text string) (rel releaseRecord, err error) {
 	for range 2 {
 		raw, err := base64.StdEncoding.DecodeString(text)
@@ -139,7 +139,7 @@ func record(text string) (rel releaseRecord, err error) {
 	return rel, json.Unmarshal(raw, &rel)
 }
 
-// differs says what is not as in another picture.
+// differs returns the differences to another picture.
 func (p picture) differs(want picture, history bool) (what []string) {
 	var missing, other, left []string
 	for _, name := range slices.Sorted(maps.Keys(want.objects)) {
@@ -171,7 +171,7 @@ func (p picture) differs(want picture, history bool) (what []string) {
 	return what
 }
 
-// apart is where two texts differ.
+// apart returns the first difference between two texts.
 func apart(got, want string) string {
 	at := 0
 	for at < min(len(got), len(want)) && got[at] == want[at] {
@@ -181,7 +181,7 @@ func apart(got, want string) string {
 	return fmt.Sprintf("(…%.30s…, want …%.30s…)", got[from:], want[from:])
 }
 
-// count is how many revisions have a status.
+// count returns the number of revisions with a status.
 func (p picture) count(status string) (n int) {
 	for _, h := range p.history {
 		if _, s, _ := strings.Cut(h, " "); s == status {
@@ -191,8 +191,7 @@ func (p picture) count(status string) (n int) {
 	return n
 }
 
-// unfinished returns the revisions that say that something is under way, or
-// contradict themselves.
+// unfinished returns the revisions that are pending or whose label and content differ.
 func (p picture) unfinished() (out []string) {
 	for _, h := range p.history {
 		_, s, _ := strings.Cut(h, " ")

@@ -9,8 +9,8 @@ import (
 	"time"
 )
 
-// outputs takes away what lockstep writes to on its own machine: the operation
-// goes on without, and ends as it would have.
+// outputs removes the files and directories that lockstep writes to on its own machine. The
+// operation continues without them and ends as usual.
 func outputs(t *testing.T) []trials {
 	kinds := []struct {
 		name string

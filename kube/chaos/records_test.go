@@ -9,9 +9,9 @@ import (
 	"time"
 )
 
-// records lets each write of the release record fail: its answer is lost, it is
-// refused once, it is refused for three seconds. What is told and what the
-// release says must be what would have been (R32a, R53).
+// records makes each write of the release record fail: its response is lost, it is refused
+// once, or it is refused for three seconds. The output and the release must be as usual (R32a,
+// R53).
 func records(t *testing.T) []trials {
 	kinds := []string{"answer lost", "refused once", "refused for 3s", "answer lost, in a gateway"}
 	var all []trials
@@ -73,9 +73,9 @@ func (b *bench) judge(p *process, std *standard, hangs error) error {
 	return nil
 }
 
-// stalls lets requests be answered never, or so slowly that it comes to that.
-// With a timeout of some seconds, the operation ends in time and leaves the
-// release in a final state, or gets over it (R25, R34, R53).
+// stalls leaves requests without a response, or answers very slowly. With a timeout of some
+// seconds, the operation ends in time with the release in a final state, or succeeds (R25,
+// R34, R53).
 func stalls(t *testing.T) []trials {
 	var all []trials
 	for i, name := range []string{"install", "upgrade", "rollback", "uninstall"} {
@@ -136,8 +136,8 @@ func stall(t *testing.T, o operation, std *standard, phase string, nth int, kind
 	return nil
 }
 
-// final says what is wrong where an operation may have failed: what its exit
-// code says has come about, and nothing is unfinished.
+// final returns what is wrong after an operation that may have failed: the cluster must be as
+// its exit code says, and no revision unfinished.
 func (b *bench) final(p *process, before picture, std *standard) (wrong []string) {
 	switch p.exit {
 	case 0:
@@ -162,7 +162,7 @@ func (b *bench) final(p *process, before picture, std *standard) (wrong []string
 	return wrong
 }
 
-// trickle answers with a byte every half second. A watch trickles by itself.
+// trickle answers with a byte every half second.
 func trickle(w http.ResponseWriter, r *http.Request, onward http.Handler) {
 	slow := slowWriter{w, r}
 	onward.ServeHTTP(slow, r)

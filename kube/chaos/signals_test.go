@@ -10,10 +10,10 @@ import (
 	"time"
 )
 
-// signals sends signals, once and twice, in each phase of an operation. SIGINT
-// and SIGTERM end it, with exit code 3, and leave the release in a final state;
-// a rollback on failure goes on at the first of them (R43). At SIGHUP an operation
-// goes on to its end; before there is one, while checking, that is a signal as any.
+// signals sends signals, once and twice, in each phase of an operation. SIGINT and SIGTERM end
+// it with exit code 3 and a release in a final state; a rollback on failure continues after
+// the first one (R43). SIGHUP does not end an operation that has started; during the checks it
+// is like the other signals.
 func signals(t *testing.T) []trials {
 	var all []trials
 	for i, name := range []string{"install", "upgrade", "rollback", "uninstall", "bad-upgrade"} {

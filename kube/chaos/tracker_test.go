@@ -24,7 +24,7 @@ const (
 	phaseRollback = "rollback" // all requests of a rollback on failure
 )
 
-// request is one that the front got.
+// request is a request that the front received.
 type request struct {
 	at    time.Time
 	key   string // method and path
@@ -39,7 +39,7 @@ type request struct {
 // deed is what is done with a request. Onward answers it.
 type deed func(w http.ResponseWriter, r *http.Request, onward http.Handler)
 
-// tracker follows the requests of one command.
+// tracker tracks the requests of one command.
 type tracker struct {
 	// undoes tells that the operation itself rolls back or uninstalls, so that a
 	// record that says so is no rollback on failure.
@@ -83,7 +83,7 @@ func (t *tracker) meddle(w http.ResponseWriter, r *http.Request, onward http.Han
 	do(w, r, onward)
 }
 
-// cutWatches breaks all watches that are open.
+// cutWatches closes all open watches.
 func (t *tracker) cutWatches() {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -151,21 +151,20 @@ func isWrite(r *http.Request) bool {
 	return !r.URL.Query().Has("dryRun") && !strings.HasPrefix(r.URL.Path, "/apis/auth")
 }
 
-// isRecord reports whether a request is about a release record; a new one is
-// posted to where all Secrets are, and the charts have none.
+// isRecord reports whether a request is about a release record. The charts have no Secrets, so
+// every new Secret is one.
 func isRecord(r *http.Request) bool {
 	return strings.Contains(r.URL.Path, "/secrets/sh.helm.release.v1.") || r.Method == http.MethodPost && strings.HasSuffix(r.URL.Path, "/secrets")
 }
 
-// undoing reports whether a record says, in its label, that a rollback or an
-// uninstallation is under way.
+// undoing reports whether the label of a record has the status of a rollback or an uninstall.
 func undoing(r *http.Request) bool {
 	body, err := io.ReadAll(r.Body)
 	r.Body = io.NopCloser(bytes.NewReader(body))
 	return err == nil && (bytes.Contains(body, []byte("uninstalling")) || bytes.Contains(body, []byte("pending-rollback")))
 }
 
-// made returns the requests so far, and how many there were of each phase.
+// made returns the requests so far, and their number by phase.
 func (t *tracker) made() ([]request, map[string]int) {
 	t.mu.Lock()
 	defer t.mu.Unlock()

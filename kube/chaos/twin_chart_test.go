@@ -14,7 +14,7 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
-// twinChart is a chart as a value: its objects, as they are rendered.
+// twinChart is a chart as a value: its rendered objects.
 type twinChart struct {
 	objects []map[string]any
 	kinds   []twinKind
@@ -22,23 +22,22 @@ type twinChart struct {
 	bad     bool // its last object is refused by the API server
 }
 
-// maker makes charts out of random choices from few values, so that the versions of a
-// chart have much in common.
+// maker creates random charts from few values, so that versions have much in common.
 type maker struct{ *rand.Rand }
 
-// odds reports true n times of 100.
+// odds returns true in n percent of calls.
 func (m maker) odds(n int) bool { return m.IntN(100) < n }
 
 func one[T any](m maker, of ...T) T { return of[m.IntN(len(of))] }
 
-// some picks from a list, in any order.
+// some returns a random selection of a list, in random order.
 func some[T any](m maker, of ...T) []T {
 	of = slices.Clone(of)
 	m.Shuffle(len(of), func(i, j int) { of[i], of[j] = of[j], of[i] })
 	return of[:m.IntN(len(of)+1)]
 }
 
-// atLeast returns some, but at least n.
+// atLeast is like some, but returns at least n elements.
 func atLeast[T any](m maker, n int, of ...T) []T {
 	for {
 		if out := some(m, of...); len(out) >= n {
@@ -47,7 +46,7 @@ func atLeast[T any](m maker, n int, of ...T) []T {
 	}
 }
 
-// twinKind is a kind of object: fill makes one.
+// twinKind is a kind of object; fill creates one.
 type twinKind struct {
 	kind, version string
 	fill          func(m maker, name string) map[string]any
@@ -111,7 +110,7 @@ func (c *twinChart) add(m maker, forGood bool) {
 	c.objects = append(c.objects, o)
 }
 
-// changed returns an object as the next version has it: often as it was.
+// changed returns an object in the next version, often unchanged.
 func (m maker) changed(o map[string]any, groups bool) map[string]any {
 	o = runtime.DeepCopyJSON(o)
 	switch metadata := o["metadata"].(map[string]any); m.IntN(8) {
@@ -135,8 +134,8 @@ func (m maker) changed(o map[string]any, groups bool) map[string]any {
 	return o
 }
 
-// stays reports whether an object never leaves the chart: what has finalizers would stay in
-// the cluster, being deleted, for ever.
+// stays reports whether an object never leaves the chart: with finalizers it could never be
+// deleted.
 func stays(o map[string]any) bool { return o["metadata"].(map[string]any)["finalizers"] != nil }
 
 func nameOf(o map[string]any) string { return o["metadata"].(map[string]any)["name"].(string) }
@@ -330,7 +329,8 @@ func (m maker) cronJob(string) map[string]any {
 		"jobTemplate": map[string]any{"spec": map[string]any{"template": map[string]any{"spec": m.pod("Never")}}}}}
 }
 
-// spoiled has an object more, which comes last for Helm and for lockstep and is refused.
+// spoiled returns the chart with an additional, invalid object, which is last for Helm and for
+// lockstep.
 func (c twinChart) spoiled() twinChart {
 	c.bad = true
 	bad := map[string]any{"apiVersion": "networking.k8s.io/v1", "kind": "Ingress", "metadata": map[string]any{"name": "bad"}, "spec": map[string]any{}}

@@ -55,7 +55,7 @@ func (m maker) edit(all map[string]unstructured.Unstructured) (edit, bool) {
 	return m.rewrite(o, id, gvr), true
 }
 
-// patched returns a patch by somebody.
+// patched returns a patch by another user.
 func patched(verb, id string, gvr schema.GroupVersionResource, name string, kind types.PatchType, patch string, opts metav1.PatchOptions, subresources ...string) edit {
 	return edit{fmt.Sprintf("%s %s %s (%s)", verb, id, patch, opts.FieldManager), func(ctx context.Context, ns string) error {
 		_, err := admin.Resource(gvr).Namespace(ns).Patch(ctx, name, kind, []byte(patch), opts, subresources...)
@@ -63,7 +63,7 @@ func patched(verb, id string, gvr schema.GroupVersionResource, name string, kind
 	}}
 }
 
-// otherApply returns a server-side apply of a field or two by another manager.
+// otherApply returns a server-side apply of one or two fields by another manager.
 func (m maker) otherApply(o unstructured.Unstructured, id string, gvr schema.GroupVersionResource) edit {
 	part := map[string]any{"apiVersion": o.GetAPIVersion(), "kind": o.GetKind(), "metadata": map[string]any{
 		"name": o.GetName(), "labels": map[string]any{one(m, "team", "owner"): one(m, "1", "theirs")}}}
@@ -90,7 +90,7 @@ func hasContainer(o unstructured.Unstructured, name string) bool {
 	return slices.ContainsFunc(all, func(c any) bool { return c.(map[string]any)["name"] == name })
 }
 
-// rewrite returns a kubectl edit: the whole object is read, changed and written.
+// rewrite returns a change like kubectl edit: the object is read, changed and written.
 func (m maker) rewrite(o unstructured.Unstructured, id string, gvr schema.GroupVersionResource) edit {
 	what, change := "turns lists round", turnLists
 	if o.GetKind() == "ConfigMap" && m.odds(70) {
@@ -115,7 +115,7 @@ func (m maker) rewrite(o unstructured.Unstructured, id string, gvr schema.GroupV
 	}}
 }
 
-// turnLists turns lists whose elements have owners of their own round.
+// turnLists reverses lists whose elements have separate owners.
 func turnLists(o map[string]any) {
 	at := func(v map[string]any, path ...string) {
 		if l, ok, _ := unstructured.NestedFieldNoCopy(v, path...); ok {
@@ -137,7 +137,7 @@ func turnLists(o map[string]any) {
 	}
 }
 
-// outcomeOf is how an edit ends, such that two can be compared.
+// outcomeOf returns the comparable result of an edit.
 func outcomeOf(err error) string {
 	if err == nil {
 		return "done"

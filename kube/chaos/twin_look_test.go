@@ -27,7 +27,7 @@ var twinResources = map[string]schema.GroupVersionResource{
 	"CronJob":        {Group: "batch", Version: "v1", Resource: "cronjobs"},
 }
 
-// scene is what a namespace has of the charts' kinds, and the records of its release.
+// scene is the objects of the charts' kinds in a namespace, and the records of its release.
 type scene struct {
 	objects map[string]unstructured.Unstructured // by kind and name
 	records []releaseRecord                      // from the first revision on
@@ -64,7 +64,7 @@ func lookAt(ctx context.Context, namespace string, kinds map[string]bool) (scene
 	return s, nil
 }
 
-// settled reports whether the controllers have nothing to do.
+// settled reports whether the controllers have nothing left to do.
 func (s scene) settled() bool {
 	for _, o := range s.objects {
 		if o.GetKind() != "Deployment" && o.GetKind() != "StatefulSet" {
@@ -82,8 +82,8 @@ func (s scene) settled() bool {
 // waitsFor is an annotation that Helm sends, and lockstep does not (R3).
 const waitsFor = "helm.sh/depends-on-resource-groups"
 
-// likeness returns an object without its identity and without what controllers add: what is
-// left is what was applied, and who owns which fields of it.
+// likeness returns an object without its identity and without fields of controllers: the
+// applied fields and their owners.
 func likeness(o unstructured.Unstructured) map[string]any {
 	out := map[string]any{}
 	for key, v := range o.DeepCopy().Object {
@@ -114,7 +114,7 @@ func likeness(o unstructured.Unstructured) map[string]any {
 	return plain(out, o.GetNamespace())
 }
 
-// plain returns a value as JSON has it, the same in each namespace.
+// plain returns a value as decoded JSON, with the same namespace for both.
 func plain(v any, namespace string) (out map[string]any) {
 	text, err := json.Marshal(v)
 	if err == nil {

@@ -9,7 +9,7 @@ import (
 	"time"
 )
 
-// forecast is what a plan says of each object, as `change` of an event says it.
+// forecast is the planned change of each object, in the words of event.Change.
 type forecast map[string]string
 
 // plan asks what a step of lockstep's would do.

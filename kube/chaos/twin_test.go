@@ -18,13 +18,11 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// twins lets lockstep and Helm live the same life, each in a namespace of its own: random
-// versions of a chart, some of which fail, upgrades and rollbacks, and edits by others in
-// between. After each step the objects, the owners of their fields and the release records
-// are the same, but for what R32a wants: lockstep removes what revisions that failed have
-// brought. And what `plan` says before a step is what the step then does.
-//
-// No admission policy and no webhook may stand in this cluster.
+// twins runs the same random sequence of operations with lockstep and with Helm, each in its
+// own namespace: versions of a chart, some of which fail, upgrades, rollbacks, and edits by
+// others. After each step the objects, the owners of their fields and the release records must
+// be equal, except that lockstep removes objects of failed revisions (R32a). And the plan of a
+// step must match its changes. The cluster must have no admission policies or webhooks.
 func twins(t *testing.T) []trials {
 	helm, err := exec.Command("go", "tool", "-n", "helm").Output()
 	if err != nil {
@@ -106,7 +104,7 @@ func (l *life) live() error {
 	return l.end()
 }
 
-// choose picks an operation, and for a rollback the revision.
+// choose picks an operation and, for a rollback, the revision.
 func (l *life) choose() (verb string, to int) {
 	s := l.look(l.ours)
 	var good []int
@@ -121,7 +119,7 @@ func (l *life) choose() (verb string, to int) {
 	return "upgrade", 0
 }
 
-// step has both programs do the same.
+// step runs the same operation with both programs.
 func (l *life) step(verb string, to int) error {
 	before := l.look(l.ours)
 	args, chart, undo := l.command(verb, to, before)
@@ -179,16 +177,16 @@ func (l *life) command(verb string, to int, before scene) (args []string, chart 
 	return args, chart, undo
 }
 
-// refusesTheLast reports whether a step has failed for the object that was to be refused.
+// refusesTheLast reports whether a step failed because of the invalid object.
 func refusesTheLast(p *process) bool {
 	text := p.err.String()
 	return strings.Contains(text, "Ingress/bad: ") || strings.Contains(text, `Ingress.networking.k8s.io "bad" is invalid`)
 }
 
-// complaint is what a run that prints events also prints.
+// complaint returns the error output of a run that prints events.
 func complaint(p *process) string { return "    | " + strings.TrimSpace(p.err.String()) }
 
-// revisionAfter returns the one that the next operation makes.
+// revisionAfter returns the revision that the next operation creates.
 func revisionAfter(before scene) int {
 	if n := len(before.records); n > 0 {
 		return before.records[n-1].Version + 1
@@ -241,7 +239,7 @@ func (l *life) meddle() error {
 	return nil
 }
 
-// compare says how the namespaces differ. What is deleted takes a moment to go.
+// compare returns the differences between the namespaces, after deletions are complete.
 func (l *life) compare(over bool) (wrong []string) {
 	within(context.Background(), settling, func() bool {
 		ours, helms := l.look(l.ours), l.look(l.helms)
@@ -282,7 +280,7 @@ func (l *life) unlikeObjects(ours, helms scene, over bool) (wrong []string) {
 	return wrong
 }
 
-// broughtBeforeFailure reports whether a revision that failed, or one before it, has an object.
+// broughtBeforeFailure reports whether a failed revision, or one before it, has an object.
 func broughtBeforeFailure(records []releaseRecord, id string) bool {
 	brought := false
 	for _, r := range records {

@@ -15,7 +15,7 @@ import (
 	"lockstep/kube/throwaway/meddle"
 )
 
-// contender is one of two that want the same release at once.
+// contender is one of two operations on the same release.
 type contender struct {
 	program string // "lockstep" or "helm"
 	args    []string
@@ -40,8 +40,9 @@ var pairs = []struct {
 	{"helm install, upgrade --install", false, contender{"helm", []string{"install", "r", "CHART", "--set", "v=one"}, "install"}, contender{"lockstep", []string{"upgrade", "--install", "r", "CHART", "--set", "v=two"}, "upgrade"}},
 }
 
-// two runs two operations on one release at once: one works at a time, the other
-// says who does (R51), and what is there afterwards is one target entirely.
+// two runs two operations on one release at once. One runs at a time, the other one reports
+// the run that holds the release (R51), and afterwards the cluster has exactly the objects of
+// one target.
 func two(t *testing.T) []trials {
 	helm, err := exec.Command("go", "tool", "-n", "helm").Output()
 	if err != nil {
@@ -187,7 +188,7 @@ func (c *contest) names(p *process) bool {
 	return late || strings.Contains(text, host) && strings.Contains(text, "since")
 }
 
-// overlap reports whether the writes of two commands were made at a time.
+// overlap reports whether the writes of two commands overlap in time.
 func overlap(a, b *tracker) bool {
 	span := func(t *tracker) (from, to time.Time) {
 		requests, _ := t.made()

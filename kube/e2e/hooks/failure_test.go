@@ -12,8 +12,9 @@ import (
 	"lockstep/kube/e2e/rig"
 )
 
-// TestFailingImage fails, names the object and its status, and leaves the
-// release failed, or with --rollback-on-failure gone (R26, R33, R34).
+// TestFailingImage: a Deployment whose image cannot be pulled fails the run, which names the
+// object and its status. The release is failed or, with --rollback-on-failure, gone (R26, R33,
+// R34).
 func TestFailingImage(t *testing.T) {
 	t.Parallel()
 	for _, rollback := range []bool{false, true} {
@@ -49,7 +50,7 @@ func TestFailingImage(t *testing.T) {
 	}
 }
 
-// TestFailingHook fails the release and names the hook.
+// TestFailingHook: a failed hook fails the release, and the error names the hook.
 func TestFailingHook(t *testing.T) {
 	t.Parallel()
 	for _, event := range []string{"pre-install", "post-install"} {

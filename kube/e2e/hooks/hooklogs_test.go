@@ -12,8 +12,7 @@ import (
 	"lockstep/kube/e2e/rig"
 )
 
-// loud returns a hook whose Job prints a line, which Helm shows by its output-log
-// policy.
+// loud returns a hook whose Job prints a line, with an output-log policy.
 func loud(name, when, weight string, more map[string]string) string {
 	annotations := map[string]string{"helm.sh/hook": when, "helm.sh/hook-weight": weight, "helm.sh/hook-output-log-policy": "hook-succeeded,hook-failed"}
 	for k, v := range more {
@@ -23,9 +22,8 @@ func loud(name, when, weight string, more map[string]string) string {
 		`{sandbox/run-duration: 100ms, sandbox/log: "this is `+name+`"}`, 1)
 }
 
-// assertLogs compares what is told of the logs of hooks, group by group: with
-// the hook that printed it, under the hook's own object, which the picture of
-// the run has.
+// assertLogs compares the log events of hooks by group with want. Each event must have the
+// object of its hook.
 func assertLogs(out rig.Outcome, t *testing.T, want map[string]string) {
 	t.Helper()
 	for id, line := range want {
@@ -49,9 +47,9 @@ func assertLogs(out rig.Outcome, t *testing.T, want map[string]string) {
 	}
 }
 
-// TestLogsOfHooks tells the log of each hook with that hook: of several that
-// have succeeded, which Helm shows once all have, last first; of one that is
-// deleted by its policy; of one that has failed; of one Job in two events (R29).
+// TestLogsOfHooks: log events have the right hook, if several succeed (Helm prints them in
+// reverse order), if one is deleted by its policy, if one fails, and for one Job in two events
+// (R29).
 func TestLogsOfHooks(t *testing.T) {
 	t.Parallel()
 	swept := map[string]string{"helm.sh/hook-delete-policy": "before-hook-creation,hook-succeeded,hook-failed"}
@@ -72,7 +70,7 @@ func TestLogsOfHooks(t *testing.T) {
 	})
 }
 
-// TestLastLineOfAHooksLog shows a last line that has no end.
+// TestLastLineOfAHooksLog: a last line without a line end is shown too.
 func TestLastLineOfAHooksLog(t *testing.T) {
 	t.Parallel()
 	r := rig.New(t)

@@ -14,9 +14,8 @@ import (
 	"lockstep/kube/e2e/rig"
 )
 
-// sweptChart has a hook, Job/work, before the turn of subchart db, which comes
-// after subchart base. It fails where its exit code is not 0; the group after
-// it takes forever.
+// sweptChart has a hook, Job/work, before the groups of subchart db, which waits for subchart
+// base. The hook fails if exit is not 0. The group after it never finishes.
 func sweptChart(policy, duration, exit string) rig.Files {
 	hook := rig.Job("work", map[string]string{"helm.sh/hook": "pre-install,pre-upgrade", plan.AnnotationHookScope: plan.HookScopeSubchart, "helm.sh/hook-delete-policy": policy}, duration, "  backoffLimit: 0")
 	return rig.Files{
@@ -30,10 +29,9 @@ func sweptChart(policy, duration, exit string) rig.Files {
 	}
 }
 
-// TestScopedHookIsSwept ends a run before, in and after a hook in the plan: one
-// that is cut short is deleted, since it would run on; one that has run goes or
-// stays by its delete policy; one whose turn has not come is left alone, also
-// where an earlier revision has left it (R29, R43).
+// TestScopedHookIsSwept aborts a run before, during and after a hook in the plan. An
+// interrupted hook is deleted; a finished one is kept or deleted by its policy; one that has
+// not started is not touched, even if an earlier revision left its object (R29, R43).
 func TestScopedHookIsSwept(t *testing.T) {
 	const created, succeeded, failed = "before-hook-creation", "hook-succeeded", "hook-failed"
 	ends := map[string]struct {
@@ -74,7 +72,8 @@ func TestScopedHookIsSwept(t *testing.T) {
 	}
 }
 
-// abortAt aborts a run as soon as a Job of a group runs, or the group does.
+// abortAt returns an event handler that aborts a run as soon as a Job of a group runs, or the
+// group does.
 func abortAt(r *rig.Rig, op *kube.Operation, group string) func(event.Event) {
 	once := false
 	return func(e event.Event) {
@@ -87,8 +86,8 @@ func abortAt(r *rig.Rig, op *kube.Operation, group string) func(event.Event) {
 	}
 }
 
-// TestScopedHookOfAnEarlierRevision is left alone by a run that ends before its
-// turn.
+// TestScopedHookOfAnEarlierRevision: a run that ends before a hook starts does not touch the
+// hook's object of an earlier revision.
 func TestScopedHookOfAnEarlierRevision(t *testing.T) {
 	t.Parallel()
 	r := rig.New(t)
@@ -110,9 +109,9 @@ func TestScopedHookOfAnEarlierRevision(t *testing.T) {
 	}
 }
 
-// scopedChart has subchart app after db after base; db has hooks of its own
-// around its turn, and the root chart has one around everything. change changes
-// the annotations of db's hook after its turn.
+// scopedChart has subchart app, which waits for db, which waits for base. db has hooks around
+// its groups, and the root chart has one around everything. change changes the annotations of
+// db's post hook.
 func scopedChart(change func(map[string]string)) rig.Files {
 	hook := func(event, weight string) map[string]string {
 		return map[string]string{"helm.sh/hook": event, plan.AnnotationHookScope: plan.HookScopeSubchart, "helm.sh/hook-weight": weight}
@@ -138,8 +137,8 @@ func scopedChart(change func(map[string]string)) rig.Files {
 	}
 }
 
-// TestHooksAroundASubchart runs hooks with lockstep/hook-scope around the turn
-// of their subchart.
+// TestHooksAroundASubchart runs hooks with lockstep/hook-scope around the groups of their
+// subchart.
 func TestHooksAroundASubchart(t *testing.T) {
 	t.Parallel()
 	r := rig.New(t)
@@ -181,8 +180,8 @@ func TestHooksAroundASubchart(t *testing.T) {
 	r.MustRun(r.Uninstall())
 }
 
-// TestHookAroundASubchartFails ends the operation before what waits for the
-// subchart.
+// TestHookAroundASubchartFails: a failed hook ends the operation before the groups that wait
+// for the subchart.
 func TestHookAroundASubchartFails(t *testing.T) {
 	t.Parallel()
 	r := rig.New(t)
@@ -193,7 +192,7 @@ func TestHookAroundASubchartFails(t *testing.T) {
 	r.MustFail(op, err, "Job/second", "never started", "edge/app:(unsequenced)")
 }
 
-// TestScopeOfAHook warns of what cannot be: the hook then runs as Helm has it.
+// TestScopeOfAHook: an invalid scope is a warning, and the hook runs as in Helm.
 func TestScopeOfAHook(t *testing.T) {
 	t.Parallel()
 	r := rig.New(t)

@@ -16,9 +16,8 @@ import (
 	"lockstep/kube/e2e/rig"
 )
 
-// TestJobThatRemovesItself has a Job gone as soon as it is complete: that is
-// success, for a layer and for --wait-for-jobs, and the next group comes only
-// after it (R22).
+// TestJobThatRemovesItself: a Job that is deleted as soon as it is complete counts as
+// complete, for a layer and with --wait-for-jobs, and the next group starts after it (R22).
 func TestJobThatRemovesItself(t *testing.T) {
 	tests := map[string]struct {
 		job, after map[string]string
@@ -44,8 +43,8 @@ func TestJobThatRemovesItself(t *testing.T) {
 	}
 }
 
-// TestJobGoneUnseen has a Job with a TTL gone without anybody having seen it
-// complete, as after a watch that was lost for a while.
+// TestJobGoneUnseen: a Job with a TTL is gone before anybody has seen it complete, as after an
+// interrupted watch.
 func TestJobGoneUnseen(t *testing.T) {
 	t.Parallel()
 	r := rig.New(t)
@@ -70,22 +69,21 @@ func TestJobGoneUnseen(t *testing.T) {
 	}
 }
 
-// unwatched returns the rights to do anything but to watch Jobs.
+// unwatched returns all rights except watching Jobs.
 func unwatched() []rbacv1.PolicyRule {
 	return []rbacv1.PolicyRule{rig.Rule("", "configmaps,secrets", "*"), rig.Rule("batch", "jobs", "get", "list", "create", "patch", "delete")}
 }
 
-// passingJob returns a Job that removes itself as soon as it has finished.
+// passingJob returns a Job with a TTL of 0.
 func passingJob(duration, exit string) string {
 	text := rig.Job("work", rig.Group("a"), duration, "  ttlSecondsAfterFinished: 0", "  backoffLimit: 0")
 	return strings.Replace(text, "sandbox/run-duration: "+duration, "sandbox/run-duration: "+duration+`, sandbox/exit-code: "`+exit+`"`, 1)
 }
 
-// TestFailedJobThatRemovesItself fails the run although the Job is gone: where
-// its end was seen; where the API server was away from before it failed until
-// it was gone, since watches go on where they were cut; and where the Job may
-// not be watched and is asked for too seldom, since the cluster's Events tell.
-// One that has completed counts as complete in all of them (R22).
+// TestFailedJobThatRemovesItself: a failed Job fails the run although it is gone: if its end
+// was seen; if the API server was unreachable meanwhile, because watches resume; and if Jobs
+// cannot be watched, because of the cluster's Events. A complete Job counts as complete in all
+// these cases (R22).
 func TestFailedJobThatRemovesItself(t *testing.T) {
 	t.Parallel()
 	ways := map[string]func(*rig.Rig, func() (*kube.Operation, error)) rig.Outcome{
@@ -142,8 +140,8 @@ func jobGone(r *rig.Rig) bool {
 	return apierrors.IsNotFound(err)
 }
 
-// TestJobWhoseEndNobodyKnows counts as complete, with a warning: nobody has
-// seen it finish, and no Event tells.
+// TestJobWhoseEndNobodyKnows: a Job counts as complete, with a warning, if neither a watch nor
+// an Event shows its end.
 func TestJobWhoseEndNobodyKnows(t *testing.T) {
 	t.Parallel()
 	r := rig.New(t)

@@ -11,9 +11,8 @@ import (
 	"lockstep/kube/e2e/rig"
 )
 
-// marks returns the labels and annotations of what the chart empty-metadata
-// brings, as the cluster has them, without those that a revision or this program
-// gives.
+// marks returns the labels and annotations of the objects of chart empty-metadata in the
+// cluster, without those that Helm and lockstep add.
 func marks(r *rig.Rig) map[string]map[string]string {
 	r.T.Helper()
 	list, err := r.Cluster.CoreV1().ConfigMaps(r.Namespace).List(r.T.Context(), metav1.ListOptions{})
@@ -35,9 +34,9 @@ func marks(r *rig.Rig) map[string]map[string]string {
 	return out
 }
 
-// R2a: a chart with empty labels: and annotations: and with nulls in them, in
-// templates, a hook and crds/, comes up as with Helm, in every operation, and so
-// does a release of it that Helm has installed.
+// TestEmptyMetadataIsTakenAsHelmTakesIt: a chart with empty labels and annotations and with
+// nulls in them, in templates, a hook and crds/, is deployed as by Helm in every operation,
+// and so is a release that Helm has installed (R2a).
 func TestEmptyMetadataIsTakenAsHelmTakesIt(t *testing.T) {
 	t.Parallel()
 	const chart = "empty-metadata"

@@ -8,8 +8,8 @@ import (
 	"lockstep/kube/e2e/rig"
 )
 
-// TestMemoryDriverIsRefused: a record that is gone with the process would leave objects
-// that nobody can upgrade or uninstall (R28).
+// TestMemoryDriverIsRefused: HELM_DRIVER=memory is refused, because the record would be gone
+// with the process (R28).
 func TestMemoryDriverIsRefused(t *testing.T) {
 	r := rig.New(t)
 	t.Setenv("HELM_DRIVER", "memory")

@@ -13,8 +13,8 @@ import (
 	"lockstep/kube/e2e/rig"
 )
 
-// TestListInATemplate takes the items of a List apart: each has its own group,
-// and its own helm.sh/resource-policy.
+// TestListInATemplate: the items of a List have their own groups and their own
+// helm.sh/resource-policy.
 func TestListInATemplate(t *testing.T) {
 	t.Parallel()
 	r := rig.New(t)
@@ -33,8 +33,8 @@ func TestListInATemplate(t *testing.T) {
 	}
 }
 
-// TestOtherNamespaces has a template name a namespace that is not the
-// release's: install, upgrade (with a move to a third), uninstall.
+// TestOtherNamespaces: a template has another namespace than the release: install, upgrade
+// (which moves it to a third one), uninstall.
 func TestOtherNamespaces(t *testing.T) {
 	t.Parallel()
 	r := rig.New(t)
@@ -71,8 +71,8 @@ func TestOtherNamespaces(t *testing.T) {
 	}
 }
 
-// TestKeep leaves an object with helm.sh/resource-policy: keep when it is gone
-// from the chart and when the release is uninstalled, and says so (R30).
+// TestKeep: an object with helm.sh/resource-policy: keep stays in the cluster, with a warning,
+// when it is removed from the chart and when the release is uninstalled (R30).
 func TestKeep(t *testing.T) {
 	t.Parallel()
 	keep := map[string]string{"helm.sh/resource-policy": "keep"}

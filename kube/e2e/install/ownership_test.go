@@ -10,9 +10,8 @@ import (
 	"lockstep/kube/e2e/rig"
 )
 
-// TestTakenOver has another release take an object over: an upgrade refuses to
-// take it back unless asked to, a removal and an uninstallation leave it, and
-// all say so.
+// TestTakenOver: another release takes over an object. An upgrade takes it back only with
+// --take-ownership; a removal and an uninstall keep it, with a warning.
 func TestTakenOver(t *testing.T) {
 	t.Parallel()
 	r := rig.New(t)

@@ -16,9 +16,9 @@ import (
 	"lockstep/kube/release"
 )
 
-// TestRunsWhatWasPlanned installs and upgrades a chart whose templates are random, look
-// things up, and are in part made by a post-renderer that answers differently each time:
-// what the plan has is what is applied, stored and noted (R31).
+// TestRunsWhatWasPlanned installs and upgrades a chart with random values, lookups and a
+// post-renderer that returns something else each time. The planned objects are applied and
+// stored (R31).
 func TestRunsWhatWasPlanned(t *testing.T) {
 	t.Parallel()
 	r := rig.New(t)
@@ -75,7 +75,7 @@ metadata: {name: {{ if $seen }}later{{ else }}first{{ end }}}`,
 	}
 }
 
-// counting is a post-renderer that makes something else each time.
+// counting is a post-renderer that returns something else each time.
 type counting struct{ runs int }
 
 func (c *counting) Run(manifests *bytes.Buffer) (*bytes.Buffer, error) {
@@ -83,8 +83,9 @@ func (c *counting) Run(manifests *bytes.Buffer) (*bytes.Buffer, error) {
 	return bytes.NewBufferString(fmt.Sprintf("%s\n# run %d\n", manifests, c.runs)), nil
 }
 
-// TestPlansWhatCRDsBring installs a chart whose templates ask for an API that its own crds/
-// bring: as with Helm they see it, and the groups that it adds are told before they run (R29).
+// TestPlansWhatCRDsBring installs a chart whose templates check for an API that its own crds/
+// define. As with Helm they see it, and the additional groups are announced before they run
+// (R29).
 func TestPlansWhatCRDsBring(t *testing.T) {
 	t.Parallel()
 	r := rig.New(t)

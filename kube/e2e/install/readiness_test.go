@@ -19,8 +19,8 @@ import (
 	"lockstep/kube/helmclient"
 )
 
-// TestCustomResourceWithoutStatus is ready once the API server has it (R22),
-// and its CRD may be in the same group (R17).
+// TestCustomResourceWithoutStatus: a custom resource is ready once it is stored (R22), and its
+// CRD may be in the same group (R17).
 func TestCustomResourceWithoutStatus(t *testing.T) {
 	t.Parallel()
 	r := rig.New(t)
@@ -36,8 +36,8 @@ func TestCustomResourceWithoutStatus(t *testing.T) {
 	r.MustRun(r.Uninstall())
 }
 
-// TestStaleStatus upgrades workloads whose status still says ready: the next
-// group is written only after the status that belongs to the new rollout (R22).
+// TestStaleStatus upgrades workloads whose old status says ready. The next group starts only
+// after the status of the new rollout (R22).
 func TestStaleStatus(t *testing.T) {
 	t.Parallel()
 	r := rig.New(t)
@@ -66,8 +66,7 @@ func TestStaleStatus(t *testing.T) {
 	}
 }
 
-// thing returns a chart of a custom resource, its CRD, and a group that waits for
-// it.
+// thing returns a chart with a custom resource, its CRD, and a group that waits for it.
 func thing(t *testing.T, api, size string, readiness map[string]string) *charts.Chart {
 	annotations := rig.Group("a")
 	maps.Copy(annotations, readiness)
@@ -79,13 +78,10 @@ func thing(t *testing.T, api, size string, readiness map[string]string) *charts.
 	})
 }
 
-// TestOldStatusOfACustomResource upgrades a custom resource whose status says
-// ready from before. Where the status has an observedGeneration, that status
-// does not count, and the next group is written only after one that does. Where
-// it has none, nothing in the resource tells how old it is: its conditions, or
-// the expressions of R23, decide at once. A controller that has nothing to
-// change would never write it again, so that to wait for a newer one could be
-// to wait for ever (R22).
+// TestOldStatusOfACustomResource upgrades a custom resource whose old status says ready. With
+// an observedGeneration, the old status does not count. Without one, nothing shows the age of
+// a status, so its conditions, or the expressions of R23, count at once: a controller that has
+// nothing to change would never write it again (R22).
 func TestOldStatusOfACustomResource(t *testing.T) {
 	t.Parallel()
 	custom := map[string]string{plan.AnnotationReadinessSuccess: `["{.phase} == \"Done\""]`, plan.AnnotationReadinessFailure: `["{.phase} == \"Lost\""]`}
@@ -130,7 +126,7 @@ func TestOldStatusOfACustomResource(t *testing.T) {
 	}
 }
 
-// patchStatus writes the status of a Thing as its controller would.
+// patchStatus writes the status of a Thing like its controller.
 func patchStatus(r *rig.Rig, api, name, patch string) {
 	r.T.Helper()
 	things := schema.GroupVersionResource{Group: api, Version: "v1", Resource: "things"}

@@ -14,8 +14,8 @@ import (
 	"lockstep/kube/e2e/rig"
 )
 
-// TestBadChartsWriteNothing prepares every chart of testdata/bad: a clear
-// error, and no write in the audit log.
+// TestBadChartsWriteNothing prepares every chart of testdata/bad: there is an error, and no
+// write in the audit log.
 func TestBadChartsWriteNothing(t *testing.T) {
 	t.Parallel()
 	wants, err := filepath.Glob("../../../testdata/bad/*.want")
@@ -55,7 +55,7 @@ func TestBadChartsWriteNothing(t *testing.T) {
 	}
 }
 
-// TestBadInputWritesNothing has the errors that are not a chart's.
+// TestBadInputWritesNothing has errors that are not in the chart.
 func TestBadInputWritesNothing(t *testing.T) {
 	t.Parallel()
 	tests := []struct {

@@ -23,8 +23,8 @@ import (
 	"lockstep/kube/e2e/rig"
 )
 
-// TestManyObjects installs 2,000 objects, and weighs what the record of the plan adds to
-// the release's Secret (R28).
+// TestManyObjects installs 2,000 objects and measures the size that the record adds to the
+// release's Secret (R28).
 func TestManyObjects(t *testing.T) {
 	t.Parallel()
 	r := rig.New(t)
@@ -54,7 +54,7 @@ func TestManyObjects(t *testing.T) {
 	}
 }
 
-// storedSize is how many bytes Helm's storage makes of a release.
+// storedSize returns the size of a release in Helm's storage in bytes.
 func storedSize(t *testing.T, rel *rel1.Release) int {
 	t.Helper()
 	data, err := json.Marshal(rel)
@@ -72,7 +72,7 @@ func storedSize(t *testing.T, rel *rel1.Release) int {
 	return base64.StdEncoding.EncodedLen(packed.Len())
 }
 
-// TestReleaseTooLarge is refused before anything is written.
+// TestReleaseTooLarge: a release that is too large is refused before the first write.
 func TestReleaseTooLarge(t *testing.T) {
 	t.Parallel()
 	r := rig.New(t)
@@ -90,8 +90,8 @@ func TestReleaseTooLarge(t *testing.T) {
 	}
 }
 
-// border finds by halving, from a guess, a size that fits and one that does not, at most
-// so many apart: how well something packs is not known.
+// border searches, by bisection from a guess, for a size that fits and one that does not, at
+// most apart bytes apart. How well data compresses is not known.
 func border(guess, apart int, fit func(int) bool) (fits, not int) {
 	fits, not = guess, guess
 	for step := 8 * apart; ; step *= 4 {
@@ -117,8 +117,8 @@ func border(guess, apart int, fit func(int) bool) (fits, not int) {
 	return fits, not
 }
 
-// TestReleaseThatJustFits deploys the largest release that is not refused, without a
-// record of its order, and what is refused Helm cannot store either (R28).
+// TestReleaseThatJustFits deploys the largest release that is not refused, without a record.
+// Helm cannot store the ones that are refused either (R28).
 func TestReleaseThatJustFits(t *testing.T) {
 	t.Parallel()
 	noise := make([]byte, 1<<20)
@@ -142,8 +142,8 @@ func TestReleaseThatJustFits(t *testing.T) {
 	}
 }
 
-// TestTimingsTooLarge deploys a release that has room for its record, but not
-// for its timings: it does without them (R28).
+// TestTimingsTooLarge deploys a release that has room for its record but not for its timings,
+// which are omitted (R28).
 func TestTimingsTooLarge(t *testing.T) {
 	t.Parallel()
 	r := rig.New(t)

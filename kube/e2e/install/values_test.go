@@ -13,9 +13,9 @@ import (
 	"lockstep/kube/e2e/rig"
 )
 
-// What templates see, types included, is what they see with Helm's command, for
-// every way of giving values, in an installation and in upgrades that keep them:
-// values go through no format on their way (R2a: what Helm takes is taken).
+// TestTemplatesSeeTheValuesThatTheySeeWithHelm: templates see the same values and types as
+// with Helm's command, for all flags of values, in installs and in upgrades that reuse values
+// (R2a).
 func TestTemplatesSeeTheValuesThatTheySeeWithHelm(t *testing.T) {
 	t.Parallel()
 	const chart = "typed-values"

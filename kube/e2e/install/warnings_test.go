@@ -8,7 +8,8 @@ import (
 	"lockstep/kube/e2e/rig"
 )
 
-// TestWarnings are deployed all the same, and told of (R2, R8, R9, R12, R24).
+// TestWarnings: charts with warnings are deployed, and the warnings are published (R2, R8, R9,
+// R12, R24).
 func TestWarnings(t *testing.T) {
 	t.Parallel()
 	tests := []struct {
@@ -37,7 +38,7 @@ func TestWarnings(t *testing.T) {
 	}
 }
 
-// TestTheAPIServersWarningsAreTold: once each.
+// TestTheAPIServersWarningsAreTold: each warning of the API server is published once.
 func TestTheAPIServersWarningsAreTold(t *testing.T) {
 	t.Parallel()
 	r := rig.New(t)

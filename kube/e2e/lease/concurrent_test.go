@@ -15,9 +15,8 @@ import (
 	"lockstep/kube/e2e/rig"
 )
 
-// TestTwoAtOnce runs an operation in the middle of another one on the same
-// release, for which it was prepared before that had begun: it writes nothing,
-// and above all rolls nothing back (R33, R34).
+// TestTwoAtOnce runs an operation during another one on the same release, for which it was
+// prepared before the other one started. It writes nothing and rolls nothing back (R33, R34).
 func TestTwoAtOnce(t *testing.T) {
 	t.Parallel()
 	chart := rig.One(t, rig.Deployment("slow", rig.Group("a"), "1500ms"), rig.ConfigMap("after", rig.Group("b", "a")))
@@ -74,8 +73,8 @@ func TestTwoAtOnce(t *testing.T) {
 	}
 }
 
-// TestUninstalledMeanwhile tells that the release of an upgrade is gone, and
-// claims nothing of it.
+// TestUninstalledMeanwhile: an upgrade reports that its release was uninstalled, and nothing
+// else about it.
 func TestUninstalledMeanwhile(t *testing.T) {
 	t.Parallel()
 	r := rig.New(t)

@@ -19,9 +19,9 @@ import (
 	"lockstep/kube/throwaway/meddle"
 )
 
-// TestSecondRunWhileTheLeaseIsGone deletes the Lease of a run by hand and lets a second run come and go before
-// the first looks. Whether the first finds out when it makes its Lease anew or when it writes its record, it
-// writes nothing over what the second has left (R51a).
+// TestSecondRunWhileTheLeaseIsGone deletes the Lease of a run, and a second run starts and
+// finishes meanwhile. The first run detects it when it recreates its Lease or writes its
+// record, and does not overwrite the second run's records (R51a).
 func TestSecondRunWhileTheLeaseIsGone(t *testing.T) {
 	t.Parallel()
 	tests := map[string]struct {
@@ -58,8 +58,8 @@ func TestSecondRunWhileTheLeaseIsGone(t *testing.T) {
 	}
 }
 
-// TestRightsOnLeasesAreTakenAway takes the rights on Leases from the user of a run: it goes on, with one
-// warning, by what the records of the release say (R51).
+// TestRightsOnLeasesAreTakenAway removes a user's rights on Leases during a run, which
+// continues with one warning, relying on the release records (R51).
 func TestRightsOnLeasesAreTakenAway(t *testing.T) {
 	t.Parallel()
 	r := rig.New(t)
@@ -88,8 +88,8 @@ func TestRightsOnLeasesAreTakenAway(t *testing.T) {
 	}
 }
 
-// TestInstallWhereTheLeaseWasLeft installs again what is deployed, where the first installation could not give
-// its Lease back: the name is in use, and nothing is marked, undone or uninstalled (R51a).
+// TestInstallWhereTheLeaseWasLeft installs a deployed release again after the first install
+// could not delete its Lease: the name is in use, and no record or object changes (R51a).
 func TestInstallWhereTheLeaseWasLeft(t *testing.T) {
 	t.Parallel()
 	r := rig.New(t)
@@ -116,8 +116,9 @@ func TestInstallWhereTheLeaseWasLeft(t *testing.T) {
 	}
 }
 
-// TestSupersededThatIsNotWritten refuses the write which marks the deployed revision superseded while an
-// upgrade is rolled back: Helm only logs that. Never are two revisions deployed (R32a).
+// TestSupersededThatIsNotWritten makes the write fail that marks the deployed revision
+// superseded during a rollback. Helm only logs that. There are never two deployed revisions
+// (R32a).
 func TestSupersededThatIsNotWritten(t *testing.T) {
 	t.Parallel()
 	r := rig.New(t)

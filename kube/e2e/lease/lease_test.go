@@ -28,12 +28,12 @@ import (
 	"lockstep/kube/throwaway/meddle"
 )
 
-// slow returns a chart whose first group takes a while.
+// slow returns a chart whose first group needs some time.
 func slow(t *testing.T, ready string) func(*kube.Install) {
 	return rig.Use(rig.One(t, rig.Deployment("slow", rig.Group("a"), ready), rig.ConfigMap("after", rig.Group("b", "a"))), nil)
 }
 
-// leases returns those of the namespace.
+// leases returns the names of the Leases in the namespace.
 func leases(r *rig.Rig) (names []string) {
 	r.T.Helper()
 	list, err := r.Cluster.CoordinationV1().Leases(r.Namespace).List(r.T.Context(), metav1.ListOptions{})
@@ -46,8 +46,7 @@ func leases(r *rig.Rig) (names []string) {
 	return names
 }
 
-// in runs an operation, and does something once, in the middle of it: as soon as
-// an object was sent.
+// in runs an operation and calls do once, as soon as an object was sent.
 func in(r *rig.Rig, op *kube.Operation, err error, object string, do func()) rig.Outcome {
 	r.T.Helper()
 	if err != nil {
@@ -61,9 +60,8 @@ func in(r *rig.Rig, op *kube.Operation, err error, object string, do func()) rig
 	})
 }
 
-// TestOneRunAtATime refuses each operation while another one is at work on the
-// release, and tells who is, from where, and since when (R51). Nothing remains
-// afterwards.
+// TestOneRunAtATime: during a run, all operations on its release are refused, with the user,
+// host and start time of the run (R51). No Lease remains afterwards.
 func TestOneRunAtATime(t *testing.T) {
 	t.Parallel()
 	r := rig.New(t)
@@ -114,9 +112,8 @@ func TestOneRunAtATime(t *testing.T) {
 	}
 }
 
-// TestBothAtTheSameTime begins two runs in the same moment, both of which have
-// found the release free: one of them works, the other one writes nothing and
-// says why (R51).
+// TestBothAtTheSameTime starts two runs at the same moment, both prepared while the release
+// was free. One runs; the other one writes nothing and reports why (R51).
 func TestBothAtTheSameTime(t *testing.T) {
 	t.Parallel()
 	tests := map[string]func(r *rig.Rig) (*kube.Operation, error){
@@ -161,8 +158,8 @@ func TestBothAtTheSameTime(t *testing.T) {
 	}
 }
 
-// TestWhoComesInBetween changes the release after an operation was planned, and
-// before it begins: it writes nothing and undoes nothing (R51).
+// TestWhoComesInBetween changes the release between planning and start of an operation, which
+// writes nothing and rolls nothing back (R51).
 func TestWhoComesInBetween(t *testing.T) {
 	t.Parallel()
 	tests := map[string]func(*rig.Rig) (*kube.Operation, error){
@@ -194,8 +191,8 @@ func TestWhoComesInBetween(t *testing.T) {
 	}
 }
 
-// elsewhere returns a run of another machine that holds the release, for two seconds
-// if it does not renew that. What it returns renews it.
+// elsewhere creates the Lease of a run on another machine, which expires after two seconds.
+// The returned function renews it.
 func elsewhere(r *rig.Rig) (renew func()) {
 	r.T.Helper()
 	now := metav1.NewMicroTime(time.Now().Add(-time.Hour)) // its clock is wrong
@@ -215,9 +212,8 @@ func elsewhere(r *rig.Rig) (renew func()) {
 	}
 }
 
-// TestRunOfAnotherMachine waits whether a run of which nothing else is known
-// renews its Lease: then it lives, whatever its clock says, and else its Lease is
-// taken over (R51).
+// TestRunOfAnotherMachine: a run waits to see if an unknown run renews its Lease. If so, that
+// run is alive, whatever its clock says; if not, the Lease is taken over (R51).
 func TestRunOfAnotherMachine(t *testing.T) {
 	t.Parallel()
 	for _, alive := range []bool{true, false} {
@@ -251,7 +247,7 @@ func TestRunOfAnotherMachine(t *testing.T) {
 	}
 }
 
-// take gives the Lease of a run to another one.
+// take transfers the Lease of a run to another one.
 func take(r *rig.Rig) {
 	r.T.Helper()
 	patch := []byte(`{"spec":{"holderIdentity":"ada@elsewhere"}}`)
@@ -260,8 +256,8 @@ func take(r *rig.Rig) {
 	}
 }
 
-// mustStop checks the end of a run whose Lease was taken: it has left the release
-// as it was in that moment, and the Lease to whoever has it.
+// mustStop checks the end of a run whose Lease was taken: it has left the release as it was,
+// and the Lease to its new holder.
 func mustStop(r *rig.Rig, out rig.Outcome, history ...string) {
 	r.T.Helper()
 	if out.State.Exit != 1 || out.State.Status != event.Aborted || !strings.Contains(out.State.Message, "taken over: ada@elsewhere") {
@@ -273,8 +269,8 @@ func mustStop(r *rig.Rig, out rig.Outcome, history ...string) {
 	}
 }
 
-// TestLostLease has another run take the Lease over in the middle of an operation:
-// it stops, writes nothing more, and says so (R51).
+// TestLostLease: another run takes over the Lease during an operation, which stops, writes
+// nothing more, and reports it (R51).
 func TestLostLease(t *testing.T) {
 	t.Parallel()
 	r := rig.New(t)
@@ -287,7 +283,7 @@ func TestLostLease(t *testing.T) {
 	}
 }
 
-// TestLostLeaseInARollback is the same while the operation is rolled back (R51).
+// TestLostLeaseInARollback is like TestLostLease, during a rollback (R51).
 func TestLostLeaseInARollback(t *testing.T) {
 	t.Parallel()
 	r := rig.New(t)
@@ -308,9 +304,8 @@ func TestLostLeaseInARollback(t *testing.T) {
 	mustStop(r, out, "1 deployed", "2 failed", "3 pending-rollback")
 }
 
-// TestWritesWaitForTheLease has another run take over a Lease that cannot be
-// renewed for a while: what the run would write meanwhile waits, and is never
-// written (R51).
+// TestWritesWaitForTheLease: another run takes over a Lease that cannot be renewed for a
+// while. The writes of the first run wait meanwhile and are never sent (R51).
 func TestWritesWaitForTheLease(t *testing.T) {
 	t.Parallel()
 	r := rig.New(t)
@@ -340,8 +335,7 @@ func TestWritesWaitForTheLease(t *testing.T) {
 	}
 }
 
-// TestWithoutLeases does without where the user has no rights on Leases, with one
-// warning (R51).
+// TestWithoutLeases: without rights on Leases an operation runs with one warning (R51).
 func TestWithoutLeases(t *testing.T) {
 	t.Parallel()
 	tests := map[string][]string{"none": {"list"}, "read": {"get"}, "write": {"get", "create", "update"}}
@@ -365,7 +359,7 @@ func TestWithoutLeases(t *testing.T) {
 	}
 }
 
-// TestLeaseCosts counts the requests that a short run sends for its Lease (R51).
+// TestLeaseCosts counts the requests of a short run for its Lease (R51).
 func TestLeaseCosts(t *testing.T) {
 	t.Parallel()
 	r := rig.New(t)
@@ -388,8 +382,8 @@ func TestLeaseCosts(t *testing.T) {
 	}
 }
 
-// TestBesideHelm runs both programs on one release at once: one works, the other
-// one touches nothing and says so (R51).
+// TestBesideHelm runs lockstep and Helm on one release at once: one runs, the other one
+// changes nothing and reports why (R51).
 func TestBesideHelm(t *testing.T) {
 	t.Parallel()
 	dir := rig.MakeDir(t, rig.Files{"templates/all.yaml": rig.Deployment("slow", nil, "{{ .Values.delay }}") + "\n---\n" + rig.ConfigMap("helms", nil)})
@@ -448,8 +442,8 @@ func TestBesideHelm(t *testing.T) {
 	})
 }
 
-// TestHelmComesBetween has Helm create a revision after a run has checked for one and before
-// its own first write: the run has written nothing, and says so by its exit code (R51, R51a).
+// TestHelmComesBetween has Helm create a revision after a run has checked the release and
+// before the run's first write. The run writes nothing and exits accordingly (R51, R51a).
 func TestHelmComesBetween(t *testing.T) {
 	t.Parallel()
 	r := rig.New(t)

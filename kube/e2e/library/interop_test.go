@@ -14,9 +14,8 @@ import (
 	"lockstep/kube/e2e/rig"
 )
 
-// TestBackAndForthWithHelm hands a release from one program to the other and
-// back (R28): install with one, upgrade with the other, roll back with the
-// first, uninstall with the second.
+// TestBackAndForthWithHelm switches between the two programs on one release (R28): install
+// with one, upgrade with the other, roll back with the first, uninstall with the second.
 func TestBackAndForthWithHelm(t *testing.T) {
 	t.Parallel()
 	const chart = "stored-keys"
@@ -63,8 +62,8 @@ func TestBackAndForthWithHelm(t *testing.T) {
 	})
 }
 
-// TestHelmReadsOurReleases has Helm roll back to a revision whose chart has
-// annotation keys that the API server refuses (R3), list, and uninstall.
+// TestHelmReadsOurReleases has Helm roll back to a revision whose chart has annotation keys
+// that the API server refuses (R3), list it, and uninstall it.
 func TestHelmReadsOurReleases(t *testing.T) {
 	t.Parallel()
 	r := rig.New(t)
@@ -85,8 +84,8 @@ func TestHelmReadsOurReleases(t *testing.T) {
 	}
 }
 
-// TestHelmsOwnCharts installs and uninstalls every chart of Helm's own tests
-// with both programs: same outcome, same objects.
+// TestHelmsOwnCharts installs and uninstalls every chart of Helm's own tests with both
+// programs: same outcome, same objects.
 func TestHelmsOwnCharts(t *testing.T) {
 	t.Parallel()
 	module, err := exec.CommandContext(t.Context(), "go", "list", "-m", "-f", "{{.Dir}}", "helm.sh/helm/v4").Output()

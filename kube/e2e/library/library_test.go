@@ -20,7 +20,7 @@ import (
 	"lockstep/kube/helmclient"
 )
 
-// orderedHelm returns a configuration of Helm's own SDK, made ordered.
+// orderedHelm returns a configuration of Helm's SDK with NewOrdered.
 func orderedHelm(r *rig.Rig, ctx context.Context, opts kube.OrderedOptions) *action.Configuration {
 	r.T.Helper()
 	cfg := r.Helm()
@@ -49,7 +49,7 @@ func helmLoads(t *testing.T, name string) *chart.Chart {
 	return c
 }
 
-// weLoad loads a chart with our loader, for Helm's actions.
+// weLoad loads a chart with lockstep's loader, for Helm's actions.
 func weLoad(t *testing.T, name string) *chart.Chart {
 	t.Helper()
 	c := rig.MustHelm(t, rig.LoadChart(t, name))
@@ -57,8 +57,8 @@ func weLoad(t *testing.T, name string) *chart.Chart {
 	return c
 }
 
-// TestHelmsActionsInOrder runs Helm's own actions with an ordered
-// configuration, and proves the order from the audit log.
+// TestHelmsActionsInOrder runs Helm's own actions with an ordered configuration and checks the
+// order in the audit log.
 func TestHelmsActionsInOrder(t *testing.T) {
 	for name, load := range map[string]func(*testing.T, string) *chart.Chart{"shop": weLoad, "hip9999-layers": helmLoads} {
 		t.Run(name, func(t *testing.T) {
@@ -121,8 +121,8 @@ func TestHelmsActionsInOrder(t *testing.T) {
 	}
 }
 
-// assertInOrder proves from the audit log that no group was written before its
-// gates were ready.
+// assertInOrder checks in the audit log that no group was written before its dependencies were
+// ready.
 func assertInOrder(r *rig.Rig, chart string) {
 	r.T.Helper()
 	timeline, groups := r.Timeline("lockstep"), rig.Oracle(r.T, chart, r.Namespace)
@@ -136,7 +136,7 @@ func assertInOrder(r *rig.Rig, chart string) {
 	}
 }
 
-// assertReversed proves that groups ran in reverse of a chart's plan.
+// assertReversed checks that groups ran in reverse of a chart's plan.
 func assertReversed(r *rig.Rig, chart string, ran []string) {
 	r.T.Helper()
 	groups := rig.Oracle(r.T, chart, r.Namespace)
@@ -152,8 +152,8 @@ func assertReversed(r *rig.Rig, chart string, ran []string) {
 	}
 }
 
-// TestHelmsActionFails has a resource that does not become ready fail Helm's
-// action, with the group in the error.
+// TestHelmsActionFails: a resource that does not become ready fails Helm's action, and the
+// error names the group.
 func TestHelmsActionFails(t *testing.T) {
 	t.Parallel()
 	r := rig.New(t)
@@ -167,7 +167,7 @@ func TestHelmsActionFails(t *testing.T) {
 	}
 }
 
-// TestHelmsActionIsAborted ends an action by the context of NewOrdered.
+// TestHelmsActionIsAborted: cancelling the context of NewOrdered ends an action.
 func TestHelmsActionIsAborted(t *testing.T) {
 	t.Parallel()
 	r := rig.New(t)
@@ -190,7 +190,7 @@ func TestHelmsActionIsAborted(t *testing.T) {
 	}
 }
 
-// TestNewOrderedNeedsInit tells what is missing.
+// TestNewOrderedNeedsInit: NewOrdered returns an error that names the missing call.
 func TestNewOrderedNeedsInit(t *testing.T) {
 	if _, err := kube.NewOrdered(t.Context(), action.NewConfiguration(), kube.OrderedOptions{}); err == nil || !strings.Contains(err.Error(), "call Init") {
 		t.Errorf("error %v", err)

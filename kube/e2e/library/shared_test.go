@@ -12,7 +12,7 @@ import (
 	"lockstep/kube/throwaway/auditlog"
 )
 
-// together carries out operations at the same time, which must all succeed.
+// together runs operations at the same time, which must all succeed.
 func together(t *testing.T, many int, prepare func(n int) (*rig.Rig, *kube.Operation, error)) {
 	t.Helper()
 	var all sync.WaitGroup
@@ -36,9 +36,9 @@ func together(t *testing.T, many int, prepare func(n int) (*rig.Rig, *kube.Opera
 	all.Wait()
 }
 
-// assertFewWatches compares how many watches lockstep has begun of the kinds that the
-// test's charts have, in a namespace or with "" of all: one of each, or two where the
-// API server has ended one meanwhile.
+// assertFewWatches checks the number of watches on the kinds of the test's charts, in a
+// namespace or, for "", in all: one per kind, or two if the API server has ended one
+// meanwhile.
 func assertFewWatches(t *testing.T, namespace string) {
 	t.Helper()
 	n := watches(t, namespace)
@@ -49,8 +49,8 @@ func assertFewWatches(t *testing.T, namespace string) {
 	}
 }
 
-// watches counts the watches that lockstep has had open at the same time, by resource,
-// of a namespace or with "" of all. One that ends is followed by the next.
+// watches counts the watches that lockstep has had open at the same time, by resource, in a
+// namespace or, for "", in all.
 func watches(t *testing.T, namespace string) map[string]int {
 	t.Helper()
 	log, err := rig.Sandbox.Log()
@@ -80,9 +80,8 @@ func watches(t *testing.T, namespace string) map[string]int {
 	return most
 }
 
-// TestReleasesShareWatches: however many releases one program has at work, in however
-// many namespaces, there is one watch of a kind; and each release is in order, all the
-// same, when it comes and when it goes.
+// TestReleasesShareWatches: one program has one watch per kind for any number of releases and
+// namespaces, and each release is deployed and removed in order.
 func TestReleasesShareWatches(t *testing.T) {
 	t.Parallel()
 	const many = 10
@@ -141,8 +140,8 @@ func TestReleasesShareWatches(t *testing.T) {
 	assertFewWatches(t, "")
 }
 
-// TestReleasesOfOneNamespaceShareWatches: also without the right to watch more than
-// that, and one that fails tells of no other.
+// TestReleasesOfOneNamespaceShareWatches: releases of one namespace share watches even without
+// rights in other namespaces, and a failed release reports nothing about others.
 func TestReleasesOfOneNamespaceShareWatches(t *testing.T) {
 	t.Parallel()
 	r := rig.New(t)

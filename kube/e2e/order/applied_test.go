@@ -18,7 +18,7 @@ import (
 )
 
 // inOrder returns a chart of four Deployments and four ConfigMaps whose lists have the given
-// names, in their order.
+// names in order.
 func inOrder(t *testing.T, names [2]string, more ...string) *charts.Chart {
 	var docs []string
 	for i := range 4 {
@@ -31,7 +31,7 @@ func inOrder(t *testing.T, names [2]string, more ...string) *charts.Chart {
 	return rig.One(t, append(docs, more...)...)
 }
 
-// orders returns the lists of the first of the objects of inOrder.
+// orders returns the lists of the first objects of inOrder.
 func orders(r *rig.Rig) string {
 	r.T.Helper()
 	d, err := r.Cluster.AppsV1().Deployments(r.Namespace).Get(r.T.Context(), "d0", metav1.GetOptions{})
@@ -55,8 +55,8 @@ func orders(r *rig.Rig) string {
 	return strings.Join(out, ", ")
 }
 
-// TestOrderOfLists: the order of lists whose elements have owners of their own is the
-// chart's after each operation, whatever has changed it.
+// TestOrderOfLists: lists whose elements have separate owners are in the order of the chart
+// after each operation, whoever has changed it.
 func TestOrderOfLists(t *testing.T) {
 	t.Parallel()
 	const (
@@ -124,8 +124,8 @@ func TestOrderOfLists(t *testing.T) {
 	}
 }
 
-// TestPolicyOfTheChart: a policy that a group brings changes unchanged objects of later
-// groups, too.
+// TestPolicyOfTheChart: an admission policy in a group also changes unchanged objects of later
+// groups.
 func TestPolicyOfTheChart(t *testing.T) {
 	t.Parallel()
 	r := rig.New(t)
@@ -170,8 +170,8 @@ func TestPolicyOfTheChart(t *testing.T) {
 	}
 }
 
-// TestUnchangedIsWhatTheAnswerSays: every object is sent, and one whose apply has changed
-// nothing counts as unchanged, though somebody has changed it since it was looked at.
+// TestUnchangedIsWhatTheAnswerSays: every object is sent, and one that the apply has not
+// changed counts as unchanged, even if somebody has changed it since it was read.
 func TestUnchangedIsWhatTheAnswerSays(t *testing.T) {
 	t.Parallel()
 	r := rig.New(t)

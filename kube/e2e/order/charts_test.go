@@ -10,9 +10,9 @@ import (
 	"lockstep/kube/e2e/rig"
 )
 
-// TestOrderOfEveryChart installs every chart and proves the order from the API
-// server's audit log: no write of a group before the last status update that
-// made its gates ready (R7, R10, R11, R14, R18, R19, R21 to R23).
+// TestOrderOfEveryChart installs every chart and checks the order in the audit log: no write
+// of a group precedes the status update that made its dependencies ready (R7, R10, R11, R14,
+// R18, R19, R21 to R23).
 func TestOrderOfEveryChart(t *testing.T) {
 	t.Parallel()
 	independent := map[string][2]string{"fanout": independentGroups(t, "fanout"), "shop": {"shop/db:database", "shop/queue:broker"}}
@@ -48,8 +48,8 @@ func TestOrderOfEveryChart(t *testing.T) {
 	}
 }
 
-// assertOverlap proves R14 from the audit log: groups without a path between them
-// are under way at the same time.
+// assertOverlap checks in the audit log that groups without a path between them run at the
+// same time (R14).
 func assertOverlap(r *rig.Rig, chart string, pair [2]string) {
 	t := r.T
 	t.Helper()
@@ -64,8 +64,8 @@ func assertOverlap(r *rig.Rig, chart string, pair [2]string) {
 	}
 }
 
-// assertUpgradeAndRollbackInOrder proves the order of the writes of an upgrade and a
-// rollback (R30, R32): no group is written before its gates were written.
+// assertUpgradeAndRollbackInOrder checks the order of writes of an upgrade and a rollback: no
+// group is written before its dependencies (R30, R32).
 func assertUpgradeAndRollbackInOrder(r *rig.Rig, chart string) {
 	t := r.T
 	t.Helper()
@@ -87,8 +87,8 @@ func assertUpgradeAndRollbackInOrder(r *rig.Rig, chart string) {
 	}
 }
 
-// assertUninstalledInReverse proves that a group is deleted only after all that waited
-// for it (R31), and that nothing is left.
+// assertUninstalledInReverse checks that a group is deleted only after all groups that depend
+// on it, and that no object is left (R31).
 func assertUninstalledInReverse(r *rig.Rig, chart string) {
 	t := r.T
 	t.Helper()
@@ -115,8 +115,8 @@ func assertUninstalledInReverse(r *rig.Rig, chart string) {
 	}
 }
 
-// independentGroups finds two groups of the oracle that do not wait for each
-// other, directly or not.
+// independentGroups returns two groups of the oracle that do not wait for each other, directly
+// or indirectly.
 func independentGroups(t *testing.T, chart string) [2]string {
 	groups := rig.Oracle(t, chart, "default")
 	var reaches func(from, to string) bool

@@ -8,7 +8,7 @@ import (
 	"lockstep/kube/e2e/rig"
 )
 
-// TestTwoFamilies are allowed in two charts of a release (R20).
+// TestTwoFamilies: two charts of a release may use different families of annotations (R20).
 func TestTwoFamilies(t *testing.T) {
 	t.Parallel()
 	r := rig.New(t)

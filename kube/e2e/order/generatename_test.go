@@ -15,9 +15,8 @@ import (
 	"lockstep/kube/helmclient"
 )
 
-// TestGenerateName creates objects without a name by POST (Helm 4.3.1 cannot),
-// tells their names, makes them anew with each revision, and removes those that
-// went before.
+// TestGenerateName creates objects with a generateName by POST (Helm 4.3.1 cannot), reports
+// their names, creates new ones with each revision, and removes the old ones.
 func TestGenerateName(t *testing.T) {
 	t.Parallel()
 	r := rig.New(t)
@@ -69,7 +68,7 @@ func TestGenerateName(t *testing.T) {
 	}
 }
 
-// TestGeneratedNameOfAHook runs a hook without a name, and deletes what it made.
+// TestGeneratedNameOfAHook runs a hook with a generateName and deletes its object.
 func TestGeneratedNameOfAHook(t *testing.T) {
 	t.Parallel()
 	r := rig.New(t)
@@ -87,7 +86,7 @@ func TestGeneratedNameOfAHook(t *testing.T) {
 	})
 }
 
-// TestRetryOfAGeneratedName deletes what the failed attempt made (R44).
+// TestRetryOfAGeneratedName deletes the object of the failed attempt (R44).
 func TestRetryOfAGeneratedName(t *testing.T) {
 	t.Parallel()
 	r := rig.New(t)
@@ -115,9 +114,9 @@ func TestRetryOfAGeneratedName(t *testing.T) {
 	}
 }
 
-// TestOneGenerateNameTwice has one generateName twice in a group, and once more
-// in another: all are created and waited for, each revision makes all anew and
-// removes those before, and all are removed in the order of their groups.
+// TestOneGenerateNameTwice has one generateName twice in a group and once in another: all
+// objects are created and waited for, each revision replaces all of them, and all are removed
+// in the order of their groups.
 func TestOneGenerateNameTwice(t *testing.T) {
 	t.Parallel()
 	r := rig.New(t)

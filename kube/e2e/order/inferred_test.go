@@ -24,10 +24,9 @@ import (
 	"lockstep/kube/release"
 )
 
-// TestInferredOrder installs charts that say nothing of their order and behave as
-// many do, declared and inferred (R68). Declared, something goes wrong on the way,
-// and comes right by itself; inferred, nothing does: no request is refused, no pod
-// starts again, and no resource comes before its operator.
+// TestInferredOrder installs typical charts without annotations, with the declared and with
+// the inferred order (R68). With the declared one, there are temporary errors; with the
+// inferred one no request is refused, no pod restarts, and no resource precedes its operator.
 func TestInferredOrder(t *testing.T) {
 	for name, kind := range map[string]acted{
 		// The pods of web end as long as those of db are not ready.
@@ -81,7 +80,7 @@ func TestInferredOrder(t *testing.T) {
 	}
 }
 
-// acted is a chart, and what the test acts of it.
+// acted is a chart with the behaviour that the test simulates.
 type acted struct {
 	docs []string
 	// harm is what goes wrong, as a resource and the beginning of a name, as long as
@@ -108,8 +107,8 @@ func (a acted) chart(t *testing.T, namespace string) *charts.Chart {
 	return rig.One(t, names.Replace(strings.Join(a.docs, "\n---\n")))
 }
 
-// world acts what the sandbox has not got: programs that run in pods. The API
-// server asks it about what is created in the test's namespace.
+// world simulates programs that run in pods, which the sandbox does not run. The API server
+// asks it about objects created in the test's namespace.
 type world struct {
 	r     *rig.Rig
 	acted acted
@@ -121,7 +120,7 @@ type world struct {
 	wrong chan struct{} // closed by the first
 }
 
-// act makes the API server ask.
+// act configures the API server to ask the world.
 func act(r *rig.Rig, a acted, slow bool) *world {
 	r.T.Helper()
 	w := &world{r: r, acted: a, slow: slow, wrong: make(chan struct{})}
@@ -153,7 +152,7 @@ func authority(c *x509.Certificate) []byte {
 	return pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: c.Raw})
 }
 
-// review answers the API server.
+// review answers an admission request.
 func (w *world) review(rw http.ResponseWriter, req *http.Request) {
 	var asked admission.AdmissionReview
 	if err := json.NewDecoder(req.Body).Decode(&asked); err != nil {
@@ -212,7 +211,7 @@ func isReady(r *rig.Rig, name string) bool {
 	return err == nil && d.Status.AvailableReplicas > 0
 }
 
-// restarts counts how often containers of the namespace have started again.
+// restarts counts restarts of containers in the namespace.
 func restarts(r *rig.Rig) (n int) {
 	r.T.Helper()
 	pods, err := r.Cluster.CoreV1().Pods(r.Namespace).List(r.T.Context(), metav1.ListOptions{})
@@ -227,7 +226,7 @@ func restarts(r *rig.Rig) (n int) {
 	return n
 }
 
-// refused counts our writes that the API server has refused.
+// refused counts lockstep's writes that the API server has refused.
 func refused(r *rig.Rig) (n int) {
 	r.T.Helper()
 	log, err := rig.Sandbox.Log()
@@ -243,15 +242,15 @@ func refused(r *rig.Rig) (n int) {
 	return n
 }
 
-// called returns a chart of an app that calls a database, which says nothing of it.
+// called returns a chart of an app that calls a database, without annotations.
 func called(t *testing.T, more string) *charts.Chart {
 	t.Helper()
 	return rig.One(t, service("db"), rig.Deployment("db", nil, "100ms"),
 		strings.Replace(rig.Deployment("web", nil, "0s"), "image: example/app:1.0", "image: example/app:1.0, env: [{name: DATABASE_HOST, value: db}, {name: MORE, value: '"+more+"'}]", 1))
 }
 
-// TestInferredOrderIsRecorded undoes an inferred order later, without being told
-// (R28, R68): the record has it, and nothing else of the release or the cluster.
+// TestInferredOrderIsRecorded: later operations use the recorded inferred order without
+// --order (R28, R68). Nothing else in the release or the cluster has it.
 func TestInferredOrderIsRecorded(t *testing.T) {
 	t.Parallel()
 	r := rig.New(t)
@@ -307,7 +306,8 @@ func TestInferredOrderIsRecorded(t *testing.T) {
 	r.MustRun(op, nil)
 }
 
-// TestInferredFailureNamesItsEdge says of what never started why it waits (R26, R68).
+// TestInferredFailureNamesItsEdge: a group that never started has the reason why it waits
+// (R26, R68).
 func TestInferredFailureNamesItsEdge(t *testing.T) {
 	t.Parallel()
 	r := rig.New(t)
@@ -323,7 +323,8 @@ func TestInferredFailureNamesItsEdge(t *testing.T) {
 	}
 }
 
-// TestInferredNeedsOrder refuses the one that a strategy would lose (R27, R68).
+// TestInferredNeedsOrder: --order=inferred is refused with a strategy that ignores order (R27,
+// R68).
 func TestInferredNeedsOrder(t *testing.T) {
 	t.Parallel()
 	r := rig.New(t)

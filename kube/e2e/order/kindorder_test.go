@@ -12,10 +12,9 @@ import (
 	"lockstep/kube/throwaway/auditlog"
 )
 
-// TestUnsequencedTreeInHelmsOrder installs a tree of charts without any
-// sequencing, whose Pods, in subcharts, need what the parent and each other
-// have: the audit log has all objects in Helm's order of kinds, kind by kind
-// over the whole tree (R15a).
+// TestUnsequencedTreeInHelmsOrder installs a tree of charts without annotations, whose Pods
+// need objects of other charts. All objects are written in Helm's order of kinds, over the
+// whole tree (R15a).
 func TestUnsequencedTreeInHelmsOrder(t *testing.T) {
 	t.Parallel()
 	pod := func(name, account string) string {

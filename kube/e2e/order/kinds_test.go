@@ -10,11 +10,10 @@ import (
 	"lockstep/kube/e2e/rig"
 )
 
-// TestKindThatNothingBrings refuses, before anything is written, an object of a
-// kind that the cluster does not know and that nothing before its group can
-// bring, and takes it where something can: a CRD of the chart that is not after
-// it, a workload in a hook or an earlier group, or an object that an operator
-// may act on (R29).
+// TestKindThatNothingBrings: an object of an unknown kind is refused before the first write if
+// nothing before its group can define the kind. It is accepted if something can: a CRD of the
+// chart that is not after it, a workload in a hook or an earlier group, or an object for which
+// an operator may define kinds (R29).
 func TestKindThatNothingBrings(t *testing.T) {
 	t.Parallel()
 	r := rig.New(t)

@@ -16,7 +16,7 @@ import (
 	"lockstep/kube/e2e/rig"
 )
 
-// bring installs the CRD as an operator would.
+// bring installs the CRD like an operator.
 func bring(r *rig.Rig, k rig.LateKind) {
 	crd := &unstructured.Unstructured{}
 	if err := yaml.Unmarshal([]byte(k.CRD(nil)), crd); err != nil {
@@ -27,7 +27,7 @@ func bring(r *rig.Rig, k rig.LateKind) {
 	}
 }
 
-// lateGone reports whether the object of the kind is not in the cluster.
+// lateGone reports whether the object of the kind does not exist.
 func lateGone(r *rig.Rig, k rig.LateKind) bool {
 	client := r.Client.Dynamic.Resource(schema.GroupVersionResource{Group: k.API, Version: "v1", Resource: k.Plural})
 	var err error
@@ -39,10 +39,9 @@ func lateGone(r *rig.Rig, k rig.LateKind) bool {
 	return apierrors.IsNotFound(err)
 }
 
-// TestLateKinds waits for an object whose kind the cluster learns only on the
-// way, from a hook, an operator or an earlier group: it is watched where it
-// really is, the next group comes after it, and an uninstallation takes it away
-// (R22, R29).
+// TestLateKinds has an object whose kind is defined during the run by a hook, an operator or
+// an earlier group. The run waits for it with its real resource, the next group starts after
+// it, and an uninstall removes it (R22, R29).
 func TestLateKinds(t *testing.T) {
 	t.Parallel()
 	for i, brought := range []string{"hook", "operator", "group"} {
@@ -103,7 +102,7 @@ func lateReady(r *rig.Rig, k rig.LateKind) (at time.Time) {
 	return at
 }
 
-// statuses returns those that the objects of a name went through.
+// statuses returns the statuses of the objects with a name prefix, in order.
 func statuses(out rig.Outcome, name string) (all []event.Status) {
 	for _, e := range out.Events {
 		if e.Kind == event.KindObject && e.Object.Name == name {
@@ -113,8 +112,7 @@ func statuses(out rig.Outcome, name string) (all []event.Status) {
 	return all
 }
 
-// TestViewOfALateKind sees an object whose kind the cluster learns only while a
-// view of its release is open (R29).
+// TestViewOfALateKind: an open view shows an object whose kind is defined later (R29).
 func TestViewOfALateKind(t *testing.T) {
 	t.Parallel()
 	r := rig.New(t)

@@ -9,9 +9,9 @@ import (
 	"lockstep/kube/e2e/rig"
 )
 
-// TestEveryGroupIsWaitedFor brings a last group that never becomes ready. By default
-// that fails an installation, an upgrade and a rollback; where only the groups that
-// others wait for are checked, the outcome says what was not (R21).
+// TestEveryGroupIsWaitedFor has a last group that never becomes ready. By default that fails
+// an install, an upgrade and a rollback. If only groups that others wait for are checked, the
+// outcome names the unchecked groups (R21).
 func TestEveryGroupIsWaitedFor(t *testing.T) {
 	t.Parallel()
 	good := []string{rig.ConfigMap("first", rig.Group("first")), rig.Deployment("last", rig.Group("last", "first"), "0s")}

@@ -15,8 +15,8 @@ import (
 	"lockstep/kube/helmclient"
 )
 
-// stripper is a post-renderer that loses all comments, and where bare also the
-// annotation by which Helm finds out afterwards which file an object is from.
+// stripper is a post-renderer that drops all comments and, if bare, also the annotation by
+// which Helm restores the source of an object.
 type stripper struct{ bare bool }
 
 func (s stripper) Run(in *bytes.Buffer) (*bytes.Buffer, error) {
@@ -27,8 +27,8 @@ func (s stripper) Run(in *bytes.Buffer) (*bytes.Buffer, error) {
 	return bytes.NewBuffer(text), nil
 }
 
-// TestPostRendererThatLosesTheSource counts everything as the root chart's,
-// with a warning (R6); one that keeps Helm's annotation loses nothing.
+// TestPostRendererThatLosesTheSource: objects without a source belong to the root chart, with
+// a warning (R6). A post-renderer that keeps Helm's annotation loses nothing.
 func TestPostRendererThatLosesTheSource(t *testing.T) {
 	for _, bare := range []bool{false, true} {
 		t.Run(fmt.Sprint(bare), func(t *testing.T) {
@@ -53,9 +53,8 @@ func TestPostRendererThatLosesTheSource(t *testing.T) {
 	}
 }
 
-// TestManifestWithoutSources takes a release whose stored manifest has no
-// comments at all, as Helm 3 leaves it with a post-renderer: what is gone from
-// the chart is removed, and an uninstallation waits and tells.
+// TestManifestWithoutSources has a stored manifest without comments, as from Helm 3 with a
+// post-renderer. Objects that left the chart are removed, and an uninstall waits and reports.
 func TestManifestWithoutSources(t *testing.T) {
 	t.Parallel()
 	r := rig.New(t)

@@ -14,10 +14,9 @@ import (
 	"lockstep/kube/e2e/rig"
 )
 
-// TestWaitChangesNoOrder gives each wait strategy to a rollback and an
-// uninstallation of revisions that were deployed in order: what is done, and in
-// which order, is what their records say, and what they say is the same
-// afterwards. --wait only decides what is waited for (R30a).
+// TestWaitChangesNoOrder runs a rollback and an uninstall of ordered revisions with each wait
+// strategy. The order and the records are the same; --wait only decides what the run waits for
+// (R30a).
 func TestWaitChangesNoOrder(t *testing.T) {
 	t.Parallel()
 	for _, wait := range []string{"watcher", "hookOnly", "legacy"} {
@@ -64,8 +63,8 @@ func TestWaitChangesNoOrder(t *testing.T) {
 	}
 }
 
-// TestWaitIsOnlyAboutWaiting rolls back to a revision whose first group cannot
-// become ready any more: hookOnly does not wait for it, watcher does (R27, R30a).
+// TestWaitIsOnlyAboutWaiting rolls back to a revision whose first group cannot become ready
+// any more: hookOnly does not wait for it, watcher does (R27, R30a).
 func TestWaitIsOnlyAboutWaiting(t *testing.T) {
 	t.Parallel()
 	for wait, exit := range map[string]int{"hookOnly": 0, "watcher": 1} {
@@ -90,7 +89,7 @@ func TestWaitIsOnlyAboutWaiting(t *testing.T) {
 	}
 }
 
-// units returns the groups of the phases of a kind that ran.
+// units returns the ids of the groups that ran, in phases of a kind.
 func units(out rig.Outcome, kind event.PhaseKind) (ids []string) {
 	for _, p := range out.State.Phases {
 		for _, g := range p.Groups {

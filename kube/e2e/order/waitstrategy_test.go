@@ -14,8 +14,8 @@ import (
 	"lockstep/kube/e2e/rig"
 )
 
-// TestWaitStrategies deploys by every strategy of R27: watcher waits for all of
-// it, with --wait-for-jobs for the end of Jobs too, hookOnly for nothing.
+// TestWaitStrategies deploys with every strategy of R27: watcher waits for all objects, with
+// --wait-for-jobs also for complete Jobs, and hookOnly for none.
 func TestWaitStrategies(t *testing.T) {
 	tests := []struct {
 		wait  string
@@ -53,7 +53,7 @@ func TestWaitStrategies(t *testing.T) {
 	}
 }
 
-// assertOver looks whether the Deployment is there in full, and the Job complete.
+// assertOver checks that the Deployment is available and, if job is set, the Job complete.
 func assertOver(r *rig.Rig, job bool) {
 	r.T.Helper()
 	d, err := r.Cluster.AppsV1().Deployments(r.Namespace).Get(r.T.Context(), "slow", metav1.GetOptions{})
@@ -65,9 +65,8 @@ func assertOver(r *rig.Rig, job bool) {
 	}
 }
 
-// TestHookOnlyWithRollback waits for what is deployed although --wait=hookOnly
-// would not: otherwise no failure would be seen to roll back from. Helm does
-// the same (R27, R33).
+// TestHookOnlyWithRollback: with --rollback-on-failure the run waits in spite of
+// --wait=hookOnly, as in Helm, because otherwise no failure would be detected (R27, R33).
 func TestHookOnlyWithRollback(t *testing.T) {
 	t.Parallel()
 	broken := strings.ReplaceAll(rig.Deployment("broken", rig.Group("a"), "0s"), "example/app:1.0", "example/no-such-image:1")

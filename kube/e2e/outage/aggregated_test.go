@@ -15,9 +15,8 @@ import (
 	"lockstep/kube/e2e/rig"
 )
 
-// TestAggregatedAPIDown installs and uninstalls while an API that somebody else
-// serves beside the cluster's own does not answer. It runs alone: Helm itself
-// refuses to work on such a cluster.
+// TestAggregatedAPIDown installs and uninstalls while an aggregated API does not answer. It
+// does not run in parallel, because Helm refuses to work on such a cluster.
 func TestAggregatedAPIDown(t *testing.T) {
 	r := rig.New(t)
 	api := r.Namespace + ".example"

@@ -16,10 +16,10 @@ import (
 	"lockstep/kube/e2e/rig"
 )
 
-// TestAnAPIApartGoesAway has the API of one kind go away in the middle of a run, whose
-// requests are then answered with 503: the clocks of all others go on, what waits for it
-// says which API is down and why, and the API server is not blamed. It runs alone, as
-// TestAggregatedAPIDown does.
+// TestAnAPIApartGoesAway: the API of one kind becomes unavailable (503) during a run. The
+// timeouts of other objects continue, the waiting group reports which API is unavailable and
+// why, and the API server is not reported as unreachable. It does not run in parallel, like
+// TestAggregatedAPIDown.
 func TestAnAPIApartGoesAway(t *testing.T) {
 	r := rig.New(t)
 	api := r.Namespace + ".example"

@@ -11,7 +11,7 @@ import (
 	"lockstep/kube/e2e/rig"
 )
 
-// wholeAnswers has a proxy send an answer on once all of it has come.
+// wholeAnswers makes a proxy buffer complete responses.
 func wholeAnswers(resp *http.Response) error {
 	all, err := io.ReadAll(resp.Body)
 	if err != nil {
@@ -21,7 +21,7 @@ func wholeAnswers(resp *http.Response) error {
 	return nil
 }
 
-// inChunks has a proxy send an answer on in chunks of a size.
+// inChunks makes a proxy send responses in chunks of a size.
 func inChunks(size int) func(*http.Response) error {
 	return func(resp *http.Response) error {
 		resp.Body = &chunks{ReadCloser: resp.Body, size: size}
@@ -46,8 +46,8 @@ func (c *chunks) Read(p []byte) (int, error) {
 	return c.have.Read(p)
 }
 
-// TestBufferingProxy: behind a proxy that holds answers back, no watch tells of
-// anything before it ends. A run learns of what happens all the same, and in time.
+// TestBufferingProxy: behind a proxy that buffers responses, watches deliver nothing before
+// they end. A run still detects changes in time.
 func TestBufferingProxy(t *testing.T) {
 	t.Parallel()
 	for name, amend := range map[string]func(*http.Response) error{"whole": wholeAnswers, "chunks": inChunks(16 << 10)} {

@@ -18,9 +18,9 @@ import (
 	"lockstep/kube/e2e/rig"
 )
 
-// TestLostAPI loses the API server in the middle of an operation. Some seconds are
-// waited out (R53). Where they last longer than its timeout the run ends, and the
-// release is left failed, not pending (R34).
+// TestLostAPI: the API server is unreachable during an operation. Short outages are waited out
+// (R53). After an outage that is longer than the timeout, the release is failed, not pending
+// (R34).
 func TestLostAPI(t *testing.T) {
 	type lostAPI struct {
 		operation string
@@ -84,8 +84,8 @@ func TestLostAPI(t *testing.T) {
 	}
 }
 
-// TestShortOutage loses the API server while something is waited for, until
-// that has come about: the wait ends well, and nothing fails.
+// TestShortOutage: the API server is unreachable until the awaited object is ready. The wait
+// succeeds.
 func TestShortOutage(t *testing.T) {
 	t.Parallel()
 	chart := rig.One(t, rig.Deployment("store", rig.Group("a"), "2s"), rig.ConfigMap("after", rig.Group("b", "a")))
@@ -127,9 +127,9 @@ func TestShortOutage(t *testing.T) {
 	})
 }
 
-// TestLongOutage loses the API server for longer than the release record is
-// tried to be written: the end names what was being done, does not claim that
-// the release is marked failed, and says how to go on; that then works (R34, R52).
+// TestLongOutage: the API server is unreachable for longer than the final write of the release
+// record is retried. The error names the current step, does not say that the release is marked
+// failed, and says how to continue, which works (R34, R52).
 func TestLongOutage(t *testing.T) {
 	t.Parallel()
 	many := func(v string) *charts.Chart {

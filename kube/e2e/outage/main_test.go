@@ -7,8 +7,8 @@ import (
 	"lockstep/kube/throwaway/testcluster"
 )
 
-// TestMain starts a cluster of this package's own: some tests have APIs that are down,
-// which every client and controller of the cluster comes to feel.
+// TestMain starts a separate cluster for this package, because unavailable APIs affect all
+// clients and controllers of a cluster.
 func TestMain(m *testing.M) {
 	testcluster.Alone()
 	rig.Main(m)

@@ -16,8 +16,7 @@ import (
 	"lockstep/kube/e2e/rig"
 )
 
-// lingers deletes the test's namespace, in which something with a finalizer keeps it
-// until free is called.
+// lingers deletes the test's namespace, which a finalizer keeps until free is called.
 func lingers(r *rig.Rig) (free func()) {
 	r.T.Helper()
 	maps := r.Cluster.CoreV1().ConfigMaps(r.Namespace)
@@ -35,8 +34,8 @@ func lingers(r *rig.Rig) (free func()) {
 	}
 }
 
-// TestNamespaceThatGoes refuses to install into a namespace that is being deleted,
-// and says what keeps it; with --create-namespace it waits until it is gone.
+// TestNamespaceThatGoes: an install into a terminating namespace is refused, with the reason
+// why the namespace still exists. With --create-namespace the install waits until it is gone.
 func TestNamespaceThatGoes(t *testing.T) {
 	t.Parallel()
 	r := rig.New(t)
@@ -62,8 +61,8 @@ func TestNamespaceThatGoes(t *testing.T) {
 	r.AssertDeployed("t")
 }
 
-// TestNamespaceGoesMeanwhile: what is waited for is gone with its namespace, which is
-// said at once; and in the end nothing is said to go on.
+// TestNamespaceGoesMeanwhile: an awaited object is gone with its namespace. The run reports
+// that at once, and the closing event reports nothing as continuing.
 func TestNamespaceGoesMeanwhile(t *testing.T) {
 	t.Parallel()
 	r := rig.New(t)

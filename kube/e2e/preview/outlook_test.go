@@ -16,8 +16,8 @@ import (
 	"lockstep/kube/throwaway/meddle"
 )
 
-// ahead asks what an operation does to the objects of a phase, by their names, and
-// how they are sent.
+// ahead returns the changes of an operation to the objects of a phase, and the objects as
+// sent, by name.
 func ahead(r *rig.Rig, op *kube.Operation, phase event.Phase) (changes map[string]kube.Change, sent map[string]string) {
 	r.T.Helper()
 	changes, sent = map[string]kube.Change{}, map[string]string{}
@@ -39,7 +39,7 @@ func ahead(r *rig.Rig, op *kube.Operation, phase event.Phase) (changes map[strin
 	return changes, sent
 }
 
-// fields are what changes of an object, as lines.
+// fields returns the changed fields of an object, as lines.
 func fields(c kube.Change) string {
 	var lines []string
 	for _, f := range c.Fields {
@@ -48,8 +48,7 @@ func fields(c kube.Change) string {
 	return strings.Join(lines, "|")
 }
 
-// asked counts our requests about an object since a time, and fails for one that
-// would write.
+// asked counts the requests about an object since a time, and fails the test for a write.
 func asked(r *rig.Rig, since time.Time, resource, name string) (n int) {
 	r.T.Helper()
 	log, err := rig.Sandbox.Log()
@@ -69,10 +68,10 @@ func asked(r *rig.Rig, since time.Time, resource, name string) (n int) {
 
 const secretValue = "c4n4ry-0ld-v4lue"
 
-// TestDiffAtABreakpoint stops an upgrade before its first group and asks what it
-// will do to each object (R42): exactly what changes is told, nothing is written,
-// two requests an object are enough, and no value of a Secret is seen. The rollback
-// that follows is looked ahead to in the same way.
+// TestDiffAtABreakpoint stops an upgrade before its first group and previews the change of
+// each object (R42): the changes are exact, nothing is written, at most two requests per
+// object are sent, and no secret value is shown. Objects of the rollback that follows are
+// previewed in the same way.
 func TestDiffAtABreakpoint(t *testing.T) {
 	t.Parallel()
 	r := rig.New(t)
@@ -156,8 +155,8 @@ func TestDiffAtABreakpoint(t *testing.T) {
 	}
 }
 
-// TestOutlookOfAReader looks ahead as a user who may only read: manifests are
-// compared, and it is said so.
+// TestOutlookOfAReader previews as a user with read rights only: manifests are compared, with
+// a note.
 func TestOutlookOfAReader(t *testing.T) {
 	t.Parallel()
 	r := rig.New(t)
@@ -179,9 +178,9 @@ func TestOutlookOfAReader(t *testing.T) {
 	}
 }
 
-// TestOutlookWhereAWebhookCannotBeAsked looks ahead at objects that a webhook with side
-// effects is asked about, which the API server does not do in a dry run: none of them is
-// said to be refused, and it is told what they are compared with.
+// TestOutlookWhereAWebhookCannotBeAsked previews objects with a webhook that has side effects,
+// which the API server does not call in a dry run. No object is reported as refused, and a
+// note says what is compared.
 func TestOutlookWhereAWebhookCannotBeAsked(t *testing.T) {
 	t.Parallel()
 	r := rig.New(t)

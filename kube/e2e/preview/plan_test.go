@@ -17,8 +17,7 @@ import (
 
 const secretText = "type: Opaque\nstringData:\n  same: topsecret-same\n  other: "
 
-// TestPlanOfEveryOperation says what each operation would do, in order, and
-// writes nothing.
+// TestPlanOfEveryOperation plans each operation, in order. Nothing is written.
 func TestPlanOfEveryOperation(t *testing.T) {
 	t.Parallel()
 	r := rig.New(t)
@@ -88,8 +87,8 @@ func TestPlanOfEveryOperation(t *testing.T) {
 	}
 }
 
-// TestPlanOfWhatIsRefused tells of changes that the API server would refuse,
-// and what of the cluster is not the chart's.
+// TestPlanOfWhatIsRefused: a plan has the changes that the API server would refuse, and
+// objects in the cluster that the release does not own.
 func TestPlanOfWhatIsRefused(t *testing.T) {
 	t.Parallel()
 	r := rig.New(t)
@@ -113,9 +112,8 @@ func TestPlanOfWhatIsRefused(t *testing.T) {
 	}
 }
 
-// TestPlanOfWhatCannotBeCreated finds objects that the API server would not
-// take, and those that lie in a namespace which nothing brings, but not those that
-// only need what comes before them.
+// TestPlanOfWhatCannotBeCreated: a plan reports objects that the API server would refuse, and
+// objects in a namespace that nothing creates, but not objects that only need earlier ones.
 func TestPlanOfWhatCannotBeCreated(t *testing.T) {
 	t.Parallel()
 	r := rig.New(t)
@@ -145,8 +143,8 @@ func TestPlanOfWhatCannotBeCreated(t *testing.T) {
 	}
 }
 
-// TestTemplateForKubectl applies what template prints as kubectl would, as a dry
-// run: the API server takes every object (R3, R35).
+// TestTemplateForKubectl applies the output of template with a dry run, like kubectl: the API
+// server accepts every object (R3, R35).
 func TestTemplateForKubectl(t *testing.T) {
 	t.Parallel()
 	r := rig.New(t)

@@ -14,9 +14,9 @@ import (
 	"lockstep/kube/e2e/rig"
 )
 
-// TestPlanGoesOnAfterAnError has the dry run of one object fail, since a webhook
-// does not answer, and another one not be looked at: that stands on their
-// lines, and what happens to the others is told.
+// TestPlanGoesOnAfterAnError: the dry run of one object fails because a webhook does not
+// answer, and another object cannot be read. Both lines have the error, and the other objects
+// have their changes.
 func TestPlanGoesOnAfterAnError(t *testing.T) {
 	t.Parallel()
 	r := rig.New(t)

@@ -9,9 +9,8 @@ import (
 	"lockstep/kube/e2e/rig"
 )
 
-// TestWhatWasPlannedIsWhatRuns counts the plans of an operation: what the checks
-// have planned is announced once, and nothing is planned again while it runs,
-// hooks and removals included (R29 to R32).
+// TestWhatWasPlannedIsWhatRuns counts the plans of an operation: each phase is announced once
+// and never planned again during the run, including hooks and removals (R29 to R32).
 func TestWhatWasPlannedIsWhatRuns(t *testing.T) {
 	t.Parallel()
 	r := rig.New(t)

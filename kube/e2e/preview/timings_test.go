@@ -13,8 +13,8 @@ import (
 	"lockstep/kube/e2e/rig"
 )
 
-// TestTimings are kept with each revision: of the operation that made it, of a
-// failed one, too, and of a rollback; never those of another revision.
+// TestTimings: each revision has the timings of the operation that created it, also of a
+// failed one and of a rollback, and never those of another revision.
 func TestTimings(t *testing.T) {
 	t.Parallel()
 	r := rig.New(t)

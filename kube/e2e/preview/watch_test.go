@@ -13,7 +13,7 @@ import (
 	"lockstep/kube/e2e/rig"
 )
 
-// TestViewFollowsARelease watches a release through what happens to it.
+// TestViewFollowsARelease watches a release through several operations.
 func TestViewFollowsARelease(t *testing.T) {
 	t.Parallel()
 	r := rig.New(t)
@@ -60,8 +60,7 @@ func TestViewFollowsARelease(t *testing.T) {
 	v.Await("its end", func(s *event.State) bool { return s.Status == event.Succeeded })
 }
 
-// TestViewOfARunningInstall shows what is there of a release that is not
-// deployed yet.
+// TestViewOfARunningInstall shows existing objects of a release that is not deployed yet.
 func TestViewOfARunningInstall(t *testing.T) {
 	t.Parallel()
 	r := rig.New(t)
@@ -100,8 +99,7 @@ func TestViewOfARunningInstall(t *testing.T) {
 	}
 }
 
-// TestViewOfOtherReleases looks at an earlier revision, at a release of Helm's,
-// and at none.
+// TestViewOfOtherReleases shows an earlier revision, a release of Helm's, and a missing one.
 func TestViewOfOtherReleases(t *testing.T) {
 	t.Parallel()
 	r := rig.New(t)
@@ -124,7 +122,7 @@ func TestViewOfOtherReleases(t *testing.T) {
 	}
 }
 
-// TestViewSaysWhy tells why an object of a release is not ready.
+// TestViewSaysWhy: a view shows why an object is not ready.
 func TestViewSaysWhy(t *testing.T) {
 	t.Parallel()
 	r := rig.New(t)

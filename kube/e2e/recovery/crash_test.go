@@ -23,8 +23,8 @@ import (
 	"lockstep/kube/lease"
 )
 
-// errand is an operation that a process of its own carries out, so that it can
-// be killed. It is handed over in the environment.
+// errand is an operation for a child process, so that it can be killed. It is passed in the
+// environment.
 type errand struct {
 	Server, Kubeconfig, Namespace string
 	Locks                         string
@@ -34,7 +34,7 @@ type errand struct {
 
 const errandVar = "LOCKSTEP_TEST_ERRAND"
 
-// runErrand is what the process does: it is this test's binary.
+// runErrand runs an errand in the child process, which is this test's binary.
 func runErrand(text string) int {
 	var e errand
 	if err := json.Unmarshal([]byte(text), &e); err != nil {
@@ -60,7 +60,7 @@ func runErrand(text string) int {
 	return 0
 }
 
-// prepare prepares the operation; the same one again is one with the same values.
+// prepare prepares the operation. The same errand always has the same values.
 func (e errand) prepare(c *kube.Client) (*kube.Operation, error) {
 	ctx, common := context.Background(), kube.Common{Release: "t", Namespace: e.Namespace, Lease: lease.Options{LockDir: e.Locks}}
 	var chart *charts.Chart
@@ -83,9 +83,8 @@ func (e errand) prepare(c *kube.Client) (*kube.Operation, error) {
 	return c.PrepareUninstall(ctx, kube.Uninstall{Common: common})
 }
 
-// kill runs an errand in a process of its own, and kills that when the API server
-// has carried out its n-th write, before it learns of that. It reports whether it
-// came to it.
+// kill runs an errand in a child process and kills the process after the API server's n-th
+// write, before the process gets the answer. It reports whether there was such a write.
 func kill(r *rig.Rig, e errand, n int64) bool {
 	r.T.Helper()
 	var writes atomic.Int64
@@ -139,8 +138,7 @@ func kill(r *rig.Rig, e errand, n int64) bool {
 	return killing.Load()
 }
 
-// released reports whether nobody holds the release, nor has left its Lease: a run
-// that was killed just then was over.
+// released reports whether the release has no Lease: the run was complete when it was killed.
 func released(r *rig.Rig) bool {
 	r.T.Helper()
 	_, err := r.Cluster.CoordinationV1().Leases(r.Namespace).Get(r.T.Context(), lease.Name("t"), metav1.GetOptions{})
@@ -150,9 +148,9 @@ func released(r *rig.Rig) bool {
 	return err != nil
 }
 
-// TestKilledAfterAWrite kills operations after one of their writes. Then the same
-// command is enough: one revision is deployed, the cluster has what that brings
-// and nothing else, and what is not the release's is untouched (R32a, R50, R52).
+// TestKilledAfterAWrite kills operations after one of their writes. Then the same command is
+// enough: one revision is deployed, the cluster has exactly its objects, and objects of others
+// are unchanged (R32a, R50, R52).
 func TestKilledAfterAWrite(t *testing.T) {
 	hook := func(when string) string {
 		return rig.ConfigMap("hook", map[string]string{"helm.sh/hook": when, "helm.sh/hook-delete-policy": "before-hook-creation,hook-succeeded"})

@@ -10,8 +10,8 @@ import (
 	"lockstep/kube/e2e/rig"
 )
 
-// TestWhatIsSaidOfTheRelease compares what the end of a failed operation says
-// of the release with what Helm's record says (R34).
+// TestWhatIsSaidOfTheRelease compares the release's status in the closing event of a failed
+// operation with the one in Helm's record (R34).
 func TestWhatIsSaidOfTheRelease(t *testing.T) {
 	t.Parallel()
 	fails := func(event string) string {

@@ -17,9 +17,9 @@ import (
 	"lockstep/kube/e2e/rig"
 )
 
-// TestRecordThatArrivesLate stops an upgrade while its new revision is on its way
-// to the API server, which gets it only once it was looked for in vain: what comes
-// late finds its place taken, and no revision stays pending (R34).
+// TestRecordThatArrivesLate stops an upgrade while the request for its new revision is delayed
+// until after the record was searched in vain. The late request fails because its name is
+// taken, and no revision stays pending (R34).
 func TestRecordThatArrivesLate(t *testing.T) {
 	t.Parallel()
 	r := rig.New(t)

@@ -13,9 +13,9 @@ import (
 	"lockstep/kube/e2e/rig"
 )
 
-// TestOrphansOfAnInterruptedRun: what an upgrade has brought that failed, and which an
-// upgrade of Helm's does not know of, goes with the next operation of ours, as far as it
-// is still the release's (R32a).
+// TestOrphansOfAnInterruptedRun: objects of a failed upgrade, which a later upgrade of Helm's
+// does not know, are removed by the next lockstep operation if the release still owns them
+// (R32a).
 func TestOrphansOfAnInterruptedRun(t *testing.T) {
 	good := rig.One(t, rig.ConfigMap("a", nil))
 	tests := map[string]func(*rig.Rig) (*kube.Operation, error){
@@ -40,7 +40,7 @@ func TestOrphansOfAnInterruptedRun(t *testing.T) {
 	}
 }
 
-// helmUpgrade upgrades with Helm's own SDK.
+// helmUpgrade upgrades with Helm's SDK.
 func helmUpgrade(r *rig.Rig, c *charts.Chart) *rel1.Release {
 	r.T.Helper()
 	up := action.NewUpgrade(r.Helm())

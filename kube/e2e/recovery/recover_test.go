@@ -15,9 +15,8 @@ import (
 	"lockstep/kube/lease"
 )
 
-// TestRecover kills an upgrade half way: recover marks its revision failed, shows
-// which objects are as in which revision, and changes nothing else, nor anything
-// at all the second time (R52).
+// TestRecover kills an upgrade: recover marks its revision failed and shows which objects
+// match which revision. It changes nothing else, and nothing at all the second time (R52).
 func TestRecover(t *testing.T) {
 	t.Parallel()
 	r := rig.New(t)
@@ -59,8 +58,8 @@ func TestRecover(t *testing.T) {
 	}
 }
 
-// TestLeftPendingByHelm has a revision that Helm has left pending, or is still at
-// work on: all refuse, until recover is told (R52).
+// TestLeftPendingByHelm has a revision that Helm left pending, or is still creating: all
+// operations refuse until recover has run (R52).
 func TestLeftPendingByHelm(t *testing.T) {
 	t.Parallel()
 	r := rig.New(t)
@@ -87,7 +86,7 @@ func TestLeftPendingByHelm(t *testing.T) {
 	r.AssertHistory("1 superseded", "2 failed", "3 deployed")
 }
 
-// TestRecoverWhileAnotherRunWorks refuses (R52).
+// TestRecoverWhileAnotherRunWorks: recover refuses while another run is active (R52).
 func TestRecoverWhileAnotherRunWorks(t *testing.T) {
 	t.Parallel()
 	r := rig.New(t)

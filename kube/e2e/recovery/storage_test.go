@@ -15,8 +15,8 @@ import (
 	"lockstep/kube/e2e/rig"
 )
 
-// TestNameThatCannotBeLookedUp takes a release name for free only where the
-// cluster says so: without the right to list Secrets nobody knows (R51).
+// TestNameThatCannotBeLookedUp: a release name counts as free only if the cluster says so.
+// Without the right to list Secrets an install is refused (R51).
 func TestNameThatCannotBeLookedUp(t *testing.T) {
 	t.Parallel()
 	r := rig.New(t)
@@ -37,10 +37,9 @@ func TestNameThatCannotBeLookedUp(t *testing.T) {
 	r.AssertHistory("2 superseded", "3 deployed")
 }
 
-// TestRecordThatCannotBeWritten makes each write of an operation to the
-// release's record fail once, as if it had not come through and as if only the
-// answer was lost: it is written all the same, and never are two revisions
-// deployed (R32a, R34, R53).
+// TestRecordThatCannotBeWritten makes each write to the release's record fail once, before it
+// is stored or only its answer. It is stored in the end, and there are never two deployed
+// revisions (R32a, R34, R53).
 func TestRecordThatCannotBeWritten(t *testing.T) {
 	t.Parallel()
 	for i, operation := range []string{"install", "upgrade", "rollback", "uninstall", "uninstall --keep-history"} {
@@ -67,8 +66,8 @@ func TestRecordThatCannotBeWritten(t *testing.T) {
 	}
 }
 
-// failWrite runs an operation whose n-th write to a release Secret fails, and
-// reports whether there was one. The release is gone afterwards.
+// failWrite runs an operation whose n-th write to a release Secret fails, and reports whether
+// there was one. The release is uninstalled afterwards.
 func failWrite(r *rig.Rig, operation string, n int32, lost bool) bool {
 	t := r.T
 	t.Helper()

@@ -14,8 +14,8 @@ import (
 	"lockstep/kube/e2e/rig"
 )
 
-// TestEveryRequestFailsOnce has each request of each operation fail the first time,
-// in one way: it ends as if none had, and nothing is made twice (R53).
+// TestEveryRequestFailsOnce makes each request of each operation fail the first time. The
+// operation ends as if none had, and nothing is created twice (R53).
 func TestEveryRequestFailsOnce(t *testing.T) {
 	t.Parallel()
 	kinds := map[string]func(first func(*http.Request) bool) rig.Middle{
@@ -90,7 +90,7 @@ func TestEveryRequestFailsOnce(t *testing.T) {
 	}
 }
 
-// answers returns a middle that answers itself what comes first.
+// answers returns a middle that answers the first matching requests itself.
 func answers(how func(http.ResponseWriter)) func(first func(*http.Request) bool) rig.Middle {
 	return func(first func(*http.Request) bool) rig.Middle {
 		return rig.Middle{Meddle: func(w http.ResponseWriter, req *http.Request) bool {
@@ -103,9 +103,9 @@ func answers(how func(http.ResponseWriter)) func(first func(*http.Request) bool)
 	}
 }
 
-// TestErrorThatStays answers the requests for one object with an error for longer
-// than its readiness timeout: the object's events tell why it is not applied yet,
-// and the end is that answer (R53).
+// TestErrorThatStays answers the requests for one object with an error for longer than its
+// readiness timeout. The object's events have the reason, and the run fails with that answer
+// (R53).
 func TestErrorThatStays(t *testing.T) {
 	t.Parallel()
 	r := rig.New(t)

@@ -12,7 +12,7 @@ import (
 	"lockstep/kube"
 )
 
-// Account is a connection of a ServiceAccount of the rig's namespace, with a token of its own.
+// Account returns a connection of a ServiceAccount of the rig's namespace, with its own token.
 func (r *Rig) Account(name string) *kube.Client {
 	r.T.Helper()
 	token, err := r.Cluster.CoreV1().ServiceAccounts(r.Namespace).CreateToken(r.T.Context(), name, &authnv1.TokenRequest{}, metav1.CreateOptions{})

@@ -21,15 +21,15 @@ func Unpullable(name string, annotations map[string]string) string {
 	return strings.Replace(Deployment(name, annotations, "0s"), "example/app:1.0", "example/no-such-image:1", 1)
 }
 
-// fails returns a Job that fails at once, and something that waits for it.
+// fails returns a Job that fails at once, and an object that waits for it.
 func fails() string {
 	text := Job("fails", map[string]string{"helm.sh/layer": "fails"}, "10ms", "  backoffLimit: 0")
 	return strings.Replace(text, "{sandbox/run-duration: 10ms}", `{sandbox/run-duration: 10ms, sandbox/exit-code: "1"}`, 1) +
 		"\n---\n" + ConfigMap("never", map[string]string{"helm.sh/layer": "never", "helm.sh/dependson/layer": "fails"})
 }
 
-// Failing returns a chart that comes as far as bringing ConfigMaps, and then fails: the
-// second waits for the first one.
+// Failing returns a chart that creates ConfigMaps and then fails. The second one waits for the
+// first.
 func Failing(t *testing.T, first, second string) *charts.Chart {
 	return MakeChart(t, Files{
 		"Chart.yaml":                 "apiVersion: v2\nname: edge\nversion: 1.0.0\nannotations: {helm.sh/depends-on/subcharts: '[\"sub\"]'}\ndependencies: [{name: sub, version: 1.0.0}]\n",
@@ -60,11 +60,10 @@ func MustHelm(t *testing.T, c *charts.Chart) *chart.Chart {
 	return h
 }
 
-// Generated returns an object whose name the API server makes up.
+// Generated returns an object with its name as a generateName.
 func Generated(doc string) string { return strings.Replace(doc, "  name: ", "  generateName: ", 1) }
 
-// Files are the files of a chart that a test makes up. Where Chart.yaml is not
-// among them, the chart is called edge.
+// Files are the files of a chart in a test. Without Chart.yaml, the chart is named edge.
 type Files map[string]string
 
 // MakeChart loads a chart of the given files.
@@ -77,7 +76,7 @@ func MakeChart(t *testing.T, fs Files) *charts.Chart {
 	return c
 }
 
-// MakeDir writes the files of a chart to a folder.
+// MakeDir writes the files of a chart to a directory.
 func MakeDir(t *testing.T, fs Files) string {
 	t.Helper()
 	dir := t.TempDir()
@@ -110,7 +109,7 @@ func One(t *testing.T, docs ...string) *charts.Chart {
 	return MakeChart(t, Files{"templates/all.yaml": strings.Join(docs, "\n---\n")})
 }
 
-// Group returns the annotations of a resource-group and what it waits for.
+// Group returns the annotations of a resource-group and its dependencies.
 func Group(name string, after ...string) map[string]string {
 	m := map[string]string{plan.AnnotationGroup: name}
 	if len(after) > 0 {
@@ -143,22 +142,22 @@ func ConfigMap(name string, annotations map[string]string, data ...string) strin
 	return Object("v1/ConfigMap/"+name, annotations, text)
 }
 
-// Deployment returns a Deployment whose pods are ready after a time. more goes into
-// its spec.
+// Deployment returns a Deployment whose pods are ready after a delay. more is added to its
+// spec.
 func Deployment(name string, annotations map[string]string, readyDelay string, more ...string) string {
 	return Object("apps/v1/Deployment/"+name, annotations, "spec:\n  selector: {matchLabels: {app: "+name+"}}", strings.Join(more, "\n"),
 		"  template:", "    metadata:", "      labels: {app: "+name+"}", "      annotations: {sandbox/ready-delay: "+readyDelay+"}",
 		"    spec: {containers: [{name: main, image: example/app:1.0}]}")
 }
 
-// Job returns a Job that takes a time.
+// Job returns a Job that runs for a duration.
 func Job(name string, annotations map[string]string, duration string, more ...string) string {
 	return Object("batch/v1/Job/"+name, annotations, "spec:", strings.Join(more, "\n"),
 		"  template:", "    metadata:", "      annotations: {sandbox/run-duration: "+duration+"}",
 		"    spec: {restartPolicy: Never, containers: [{name: main, image: example/app:1.0}]}")
 }
 
-// Use installs or upgrades to a chart of the test's own.
+// Use returns a change of an install to the given chart.
 func Use(c *charts.Chart, change func(*kube.Install)) func(*kube.Install) {
 	return func(i *kube.Install) {
 		i.Chart, i.Values = c, nil
@@ -180,7 +179,7 @@ func UseUp(c *charts.Chart, change func(*kube.Upgrade)) func(*kube.Upgrade) {
 // notInstallable are the charts that are made to fail.
 var notInstallable = []string{"fail-hook", "fail-image", "fail-readiness"}
 
-// Installable names the charts of testdata that install.
+// Installable returns the charts of testdata that can be installed.
 func Installable(t *testing.T) []string {
 	t.Helper()
 	dirs, err := filepath.Glob(filepath.Join(ChartsDir, "*"))
@@ -196,7 +195,7 @@ func Installable(t *testing.T) []string {
 	return names
 }
 
-// ShopLike returns a chart of several kinds, of which some wait for others.
+// ShopLike returns a chart of several kinds with dependencies between groups.
 func ShopLike(t *testing.T, more ...string) func(*kube.Install) {
 	return Use(One(t, append([]string{
 		ConfigMap("settings", Group("base")), Object("v1/Secret/key", Group("base"), "stringData: {k: v}"),

@@ -18,7 +18,7 @@ var helmBinary = sync.OnceValues(func() (string, error) {
 	return strings.TrimSpace(string(out)), err
 })
 
-// RunHelm runs the real helm in the test's namespace.
+// RunHelm runs the helm binary in the test's namespace.
 func (r *Rig) RunHelm(args ...string) (string, error) {
 	r.T.Helper()
 	helm, err := helmBinary()
@@ -43,8 +43,8 @@ func (r *Rig) MustHelm(args ...string) string {
 	return out
 }
 
-// Objects lists what the namespace holds of kinds that charts have, but for
-// what the cluster itself puts there.
+// Objects lists the objects of common kinds in the namespace, without those that the cluster
+// creates.
 func (r *Rig) Objects() []string {
 	r.T.Helper()
 	kinds := []schema.GroupVersionResource{

@@ -7,7 +7,7 @@ import (
 	"lockstep/engine/plan"
 )
 
-// LateKind is a kind whose plural or scope nobody can guess.
+// LateKind is a kind with an irregular plural or scope.
 type LateKind struct {
 	Kind, Plural, Scope string
 	API                 string // group, the test's own

@@ -9,15 +9,15 @@ import (
 	"lockstep/kube/throwaway/meddle"
 )
 
-// Middle stands between a client and the API server. Where meddle answers a
-// request itself it returns true; amend may change the API server's answer.
+// Middle is a proxy between a client and the API server. meddle returns true if it has
+// answered a request itself; amend may change the API server's answer.
 type Middle struct {
 	Meddle func(http.ResponseWriter, *http.Request) bool
 	Amend  func(*http.Response) error
 }
 
-// Through returns a connection by way of a middle, for the given user, the cluster's
-// administrator where that is "".
+// Through returns a connection through a middle, for the given user, or for "" the cluster's
+// administrator.
 func (r *Rig) Through(m Middle, user string) *kube.Client {
 	r.T.Helper()
 	o := meddle.Options{Kubeconfig: Sandbox.Kubeconfig, Amend: m.Amend}
@@ -43,7 +43,7 @@ func (r *Rig) Through(m Middle, user string) *kube.Client {
 	return c
 }
 
-// Broken answers as an API server that has an internal error.
+// Broken answers like an API server with an internal error.
 func Broken(w http.ResponseWriter) bool {
 	meddle.Refuse(w, http.StatusInternalServerError, "InternalError", "made to fail")
 	return true

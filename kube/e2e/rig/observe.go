@@ -20,8 +20,8 @@ import (
 	"lockstep/kube/throwaway/auditlog"
 )
 
-// Changes plans an operation and returns what it would do, "group object
-// action" each, with the diffs by object.
+// Changes plans an operation and returns its changes as "group object action", and the diffs
+// by object.
 func (r *Rig) Changes(op *kube.Operation, err error) (lines []string, diffs map[string]kube.Change) {
 	r.T.Helper()
 	if err != nil {
@@ -39,8 +39,7 @@ func (r *Rig) Changes(op *kube.Operation, err error) (lines []string, diffs map[
 	return lines, diffs
 }
 
-// Writes counts what lockstep has written in the test's namespace; questions
-// about rights write nothing.
+// Writes returns lockstep's writes in the test's namespace, without reviews of rights.
 func (r *Rig) Writes() []string {
 	r.T.Helper()
 	var out []string
@@ -52,8 +51,8 @@ func (r *Rig) Writes() []string {
 	return out
 }
 
-// WritesOf lists our writes since a time, also those of cluster scope to what
-// has the test's name.
+// WritesOf returns lockstep's writes since a time, including those to cluster-scoped objects
+// with the test's name.
 func (r *Rig) WritesOf(since time.Time) (out []string) {
 	r.T.Helper()
 	for _, e := range r.Audit() {
@@ -80,7 +79,7 @@ func (r *Rig) Data(name string) map[string]string {
 	return c.Data
 }
 
-// watched reports whether we have a watch on a resource in the namespace.
+// watched reports whether lockstep has a watch on a resource in the namespace.
 func (r *Rig) watched(resource string) bool {
 	r.T.Helper()
 	log, err := Sandbox.Log()
@@ -92,7 +91,7 @@ func (r *Rig) watched(resource string) bool {
 	})
 }
 
-// Posts returns the times at which we created objects of a resource, in order.
+// Posts returns the times at which lockstep created objects of a resource, in order.
 func (r *Rig) Posts(resource string) (at []time.Time) {
 	r.T.Helper()
 	for _, e := range r.Audit() {
@@ -104,7 +103,7 @@ func (r *Rig) Posts(resource string) (at []time.Time) {
 	return at
 }
 
-// ConfigMaps returns the names of the ConfigMaps in a namespace, but the cluster's.
+// ConfigMaps returns the names of the ConfigMaps in a namespace, without the cluster's own.
 func (r *Rig) ConfigMaps(namespace string) []string {
 	r.T.Helper()
 	list, err := r.Cluster.CoreV1().ConfigMaps(namespace).List(r.T.Context(), metav1.ListOptions{})
@@ -120,7 +119,7 @@ func (r *Rig) ConfigMaps(namespace string) []string {
 	return names
 }
 
-// patch changes an object as somebody else would.
+// PatchConfigMap patches a ConfigMap as another user.
 func (r *Rig) PatchConfigMap(name, patch string) {
 	r.T.Helper()
 	if _, err := r.Cluster.CoreV1().ConfigMaps(r.Namespace).Patch(r.T.Context(), name, types.MergePatchType, []byte(patch), metav1.PatchOptions{FieldManager: "somebody"}); err != nil {
@@ -128,7 +127,7 @@ func (r *Rig) PatchConfigMap(name, patch string) {
 	}
 }
 
-// Eventually waits until something is so.
+// Eventually waits until a condition holds.
 func (r *Rig) Eventually(what string, so func() bool) {
 	r.T.Helper()
 	for end := time.Now().Add(time.Minute); !so(); time.Sleep(50 * time.Millisecond) {
@@ -139,8 +138,7 @@ func (r *Rig) Eventually(what string, so func() bool) {
 	}
 }
 
-// Status is what Helm itself says of the test's release, "" where there is
-// none.
+// Status returns the status of the test's release in Helm's storage, "" if it does not exist.
 func (r *Rig) Status() rcommon.Status {
 	r.T.Helper()
 	last, err := r.Helm().Releases.Last("t")
@@ -157,8 +155,7 @@ func (r *Rig) Status() rcommon.Status {
 	return rel.Info.Status
 }
 
-// Left lists the Deployments, ConfigMaps and Jobs that carry Helm's label in
-// the namespace.
+// Left returns the Deployments, ConfigMaps and Jobs with Helm's label in the namespace.
 func (r *Rig) Left() []string {
 	r.T.Helper()
 	var out []string
@@ -187,7 +184,7 @@ func (r *Rig) Left() []string {
 	return out
 }
 
-// Jobs returns the names of the Jobs in the namespace that are there to stay.
+// Jobs returns the names of the Jobs in the namespace that are not being deleted.
 func (r *Rig) Jobs() (names []string) {
 	r.T.Helper()
 	list, err := r.Cluster.BatchV1().Jobs(r.Namespace).List(r.T.Context(), metav1.ListOptions{})
@@ -200,7 +197,7 @@ func (r *Rig) Jobs() (names []string) {
 	return names
 }
 
-// History returns "revision status" of each revision, in order, by Helm's own SDK.
+// History returns "revision status" of each revision, in order, from Helm's SDK.
 func (r *Rig) History() []string {
 	r.T.Helper()
 	revisions := r.Revisions()
@@ -210,7 +207,7 @@ func (r *Rig) History() []string {
 	return revisions
 }
 
-// Revisions returns the history, empty where there is no release.
+// Revisions returns the history, empty if the release does not exist.
 func (r *Rig) Revisions() []string {
 	r.T.Helper()
 	list, err := r.Helm().Releases.History("t")
@@ -233,7 +230,7 @@ func (r *Rig) Revisions() []string {
 	return out
 }
 
-// Labelled lists what of a release is left, hooks not counted.
+// Labelled returns the remaining objects of a release, without hooks.
 func (r *Rig) Labelled() []string {
 	var out []string
 	for _, o := range r.Left() {
@@ -244,8 +241,7 @@ func (r *Rig) Labelled() []string {
 	return out
 }
 
-// AssertDeployed shows through Helm's own SDK that a release is an ordinary
-// one, deployed (R28).
+// AssertDeployed checks with Helm's SDK that a release is an ordinary, deployed one (R28).
 func (r *Rig) AssertDeployed(name string) {
 	r.T.Helper()
 	cfg := r.Helm()
@@ -281,8 +277,7 @@ func (r *Rig) AssertDeployed(name string) {
 	}
 }
 
-// Written lists what was written in a test's namespace since a time; dry runs
-// do not count.
+// Written returns the writes in the test's namespace since a time, without dry runs.
 func (r *Rig) Written(since time.Time) (out []string) {
 	r.T.Helper()
 	for _, e := range r.Audit() {
@@ -293,7 +288,7 @@ func (r *Rig) Written(since time.Time) (out []string) {
 	return out
 }
 
-// Timings returns those of a revision, 0 for the last, by phase and group.
+// Timings returns the timings of a revision (0 for the latest) by phase and group.
 func (r *Rig) Timings(revision int) map[string]kube.Timing {
 	r.T.Helper()
 	v, err := r.Client.PrepareView(r.T.Context(), "t", r.Namespace, revision)

@@ -12,8 +12,8 @@ import (
 	"lockstep/kube/helmclient"
 )
 
-// EveryOperation installs a chart of several kinds that wait for each other, upgrades
-// it, rolls it back and uninstalls it. check looks at what each left.
+// EveryOperation installs, upgrades, rolls back and uninstalls a chart of several kinds. It
+// calls check with each outcome.
 func (r *Rig) EveryOperation(clientSide bool, check func(Outcome)) {
 	r.T.Helper()
 	last := func(data string) string { return ConfigMap("last", Group("last", "seed"), data) }
@@ -38,9 +38,9 @@ func (r *Rig) EveryOperation(clientSide bool, check func(Outcome)) {
 	}
 }
 
-// CutWhile runs an operation over a wire that is cut as soon as an object of a
-// resource has been seen in a state, and is watched, until meanwhile has come
-// about. It returns when the wire was whole again.
+// CutWhile runs an operation through a proxy that is cut once an object of a resource has a
+// status and is watched, until meanwhile returns. CutWhile returns the time of the
+// reconnection.
 func (r *Rig) CutWhile(prepare func() (*kube.Operation, error), resource, object, message string, meanwhile func()) (out Outcome, back time.Time) {
 	r.T.Helper()
 	p, direct := NewProxy(r.T), r.Client
@@ -62,7 +62,7 @@ func (r *Rig) CutWhile(prepare func() (*kube.Operation, error), resource, object
 	return out, back
 }
 
-// Prepare prepares an operation of a name.
+// Prepare prepares an operation by name.
 func (r *Rig) Prepare(operation string, change func(*kube.Install)) (*kube.Operation, error) {
 	switch operation {
 	case "upgrade":
@@ -77,8 +77,8 @@ func (r *Rig) Prepare(operation string, change func(*kube.Install)) (*kube.Opera
 	return r.Install("plain", change)
 }
 
-// MustFail runs a prepared operation that must fail with exit code 1, say all
-// of want, and leave the release failed.
+// MustFail runs a prepared operation that must fail with exit code 1 and all texts of want,
+// and leave the release failed.
 func (r *Rig) MustFail(op *kube.Operation, err error, want ...string) Outcome {
 	r.T.Helper()
 	if err != nil {
@@ -99,14 +99,14 @@ func (r *Rig) MustFail(op *kube.Operation, err error, want ...string) Outcome {
 	return out
 }
 
-// Says reports whether a warning of a rule says all parts.
+// Says reports whether a warning of a rule contains all parts.
 func (out Outcome) Says(rule string, parts ...string) bool {
 	return slices.ContainsFunc(out.State.Warnings, func(e event.Event) bool {
 		return e.Rule == rule && !slices.ContainsFunc(parts, func(p string) bool { return !strings.Contains(e.Message, p) })
 	})
 }
 
-// At returns when a group of the apply phase got into a status, zero for never.
+// At returns when a group of the apply phase got a status, zero for never.
 func (out Outcome) At(group string, s event.Status) (at time.Time) {
 	for _, e := range out.Events {
 		if e.Kind == event.KindGroup && e.Phase == helmclient.PhaseApply && e.Group == group && e.Status == s {
@@ -116,7 +116,7 @@ func (out Outcome) At(group string, s event.Status) (at time.Time) {
 	return at
 }
 
-// Ended lists the groups of the phases in the order in which they ended.
+// Ended returns the groups in the order in which they ended.
 func (out Outcome) Ended() (ids []string) {
 	for _, e := range out.Events {
 		if e.Kind == event.KindGroup && e.Status.Over() && !slices.Contains(ids, e.Group) {

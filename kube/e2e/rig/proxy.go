@@ -11,7 +11,7 @@ import (
 	"lockstep/kube"
 )
 
-// proxy is a wire to the API server that can be cut, or go dead without a word.
+// proxy is a connection to the API server that can be cut or become silent.
 type proxy struct {
 	listener net.Listener
 	server   string

@@ -36,8 +36,7 @@ import (
 // Sandbox is the cluster of the tests; each test has a namespace of its own in it.
 var Sandbox *testcluster.Cluster
 
-// Main runs the tests of a package, which find the cluster in Sandbox. With -short it
-// skips them all.
+// Main runs the tests of a package with the cluster in Sandbox. With -short it skips them.
 func Main(m *testing.M) {
 	flag.Parse()
 	if testing.Short() {
@@ -60,7 +59,7 @@ var Long = os.Getenv("CHAOS") == "long"
 // ChartsDir holds the charts of testdata, as a package of tests sees it.
 const ChartsDir = "../../../testdata/charts"
 
-// Rig is a namespace and a way to deploy to it.
+// Rig is the namespace of a test with a client.
 type Rig struct {
 	T         *testing.T
 	Namespace string
@@ -69,8 +68,8 @@ type Rig struct {
 	Cluster kubernetes.Interface
 }
 
-// New makes a namespace for a test. It stays until the end of the cluster,
-// since removing one takes the controllers many seconds.
+// New creates a namespace for a test. It is never deleted, because that takes the controllers
+// many seconds.
 func New(t *testing.T) *Rig {
 	t.Helper()
 	name := strings.ToLower(strings.NewReplacer("/", "-", "_", "-", "#", "-", ",", "", "(", "", ")", "", ":", "", " ", "-", ".", "-").Replace(t.Name()))
@@ -87,8 +86,8 @@ func Named(t *testing.T, name string) *Rig {
 	return r
 }
 
-// Needs skips a test of a kind that the cluster's Kubernetes does not serve yet; since is
-// the first version that does.
+// Needs skips a test if the cluster's Kubernetes does not serve a kind; since is the first
+// version that does.
 func (r *Rig) Needs(groupVersion, kind, since string) {
 	r.T.Helper()
 	list, err := r.Cluster.Discovery().ServerResourcesForGroupVersion(groupVersion)
@@ -135,8 +134,8 @@ func LoadChart(t *testing.T, name string) *charts.Chart {
 	return c
 }
 
-// Values are what every test of a chart sets: names of kinds of its own, since
-// kinds are shared by the namespaces of the cluster, and short delays.
+// Values returns the values of a chart for tests: unique names of kinds, since all namespaces
+// of the cluster share kinds, and short delays.
 func (r *Rig) Values(chart string) map[string]any {
 	switch chart {
 	case "shop", "plain-shop":
@@ -149,7 +148,7 @@ func (r *Rig) Values(chart string) map[string]any {
 	return nil
 }
 
-// Install prepares an installation as release t.
+// Install prepares an install of release t.
 func (r *Rig) Install(chart string, change func(*kube.Install)) (*kube.Operation, error) {
 	in := kube.Install{Rendering: kube.Rendering{Chart: LoadChart(r.T, chart), Values: r.Values(chart)}, Common: r.Common()}
 	if change != nil {
@@ -158,22 +157,21 @@ func (r *Rig) Install(chart string, change func(*kube.Install)) (*kube.Operation
 	return r.Client.PrepareInstall(context.Background(), in)
 }
 
-// Common returns the options of an operation on release t. Runs of other processes on
-// this machine are known by their locks.
+// Common returns the options of an operation on release t.
 func (r *Rig) Common() kube.Common {
 	return kube.Common{Release: "t", Namespace: r.Namespace, Lease: kube.LeaseOptions{LockDir: LockDir()}}
 }
 
 func LockDir() string { return filepath.Join(filepath.Dir(Sandbox.Kubeconfig), "locks") }
 
-// Outcome is what an operation left.
+// Outcome is the result of an operation.
 type Outcome struct {
 	Err    error
 	State  event.State
 	Events []event.Event
 }
 
-// Run runs an operation to its end. on is told of every event, while it runs.
+// Run runs an operation. It calls on for every event.
 func (r *Rig) Run(op *kube.Operation, on func(event.Event)) Outcome {
 	var out Outcome
 	var wg sync.WaitGroup
@@ -211,7 +209,7 @@ func (r *Rig) Deploy(chart string, change func(*kube.Install)) Outcome {
 	return out
 }
 
-// Helm returns a configuration of Helm's own SDK, without anything of ours.
+// Helm returns a configuration of Helm's SDK without lockstep.
 func (r *Rig) Helm() *action.Configuration {
 	r.T.Helper()
 	s := cli.New()
@@ -224,8 +222,7 @@ func (r *Rig) Helm() *action.Configuration {
 	return cfg
 }
 
-// Audit reads what was written in the test's namespace, and to objects of
-// cluster scope.
+// Audit returns the audit log of the test's namespace and of cluster-scoped objects.
 func (r *Rig) Audit() auditlog.Log {
 	r.T.Helper()
 	log, err := Sandbox.Log()
@@ -238,8 +235,8 @@ func (r *Rig) Audit() auditlog.Log {
 	})
 }
 
-// oracle reads the hand-written plan of a chart: for each group its objects
-// and the groups it waits for.
+// oracleGroup is a group of the hand-written plan of a chart: its objects and its
+// dependencies.
 type oracleGroup struct {
 	Objects []string // "Kind/name"
 	Gates   []string
@@ -273,7 +270,7 @@ func Oracle(t *testing.T, chart, namespace string) map[string]oracleGroup {
 	return groups
 }
 
-// With returns values with some changed.
+// With returns a copy of values with some changed.
 func With(base map[string]any, more map[string]any) map[string]any {
 	out := maps.Clone(base)
 	if out == nil {

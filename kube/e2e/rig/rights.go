@@ -11,7 +11,7 @@ import (
 	"lockstep/kube"
 )
 
-// As returns a connection of a user who has only the given rights in the namespace.
+// As returns a connection of a user with the given rights in the namespace only.
 func (r *Rig) As(user string, rules ...rbacv1.PolicyRule) *kube.Client {
 	r.T.Helper()
 	if _, err := r.Cluster.RbacV1().Roles(r.Namespace).Create(r.T.Context(), &rbacv1.Role{ObjectMeta: metav1.ObjectMeta{Name: user}, Rules: rules}, metav1.CreateOptions{}); err != nil {
@@ -20,8 +20,8 @@ func (r *Rig) As(user string, rules ...rbacv1.PolicyRule) *kube.Client {
 	return r.Bound(user, "Role", user, rules)
 }
 
-// Bound returns a connection of a user who has only the rights of a Role or ClusterRole, of
-// which rules are some, in the namespace.
+// Bound returns a connection of a user with only the rights of a Role or ClusterRole in the
+// namespace. rules are some of these rights.
 func (r *Rig) Bound(user, kind, role string, rules []rbacv1.PolicyRule) *kube.Client {
 	r.T.Helper()
 	rbac := r.Cluster.RbacV1()
@@ -42,8 +42,8 @@ func (r *Rig) Bound(user, kind, role string, rules []rbacv1.PolicyRule) *kube.Cl
 	return c
 }
 
-// AwaitRights waits until the API server's authorizer, which lags behind, knows the
-// rights that a user was given.
+// AwaitRights waits until the API server's authorizer, which has a delay, knows the rights of
+// a user.
 func (r *Rig) AwaitRights(user string, rules []rbacv1.PolicyRule) {
 	r.T.Helper()
 	if len(rules) == 0 {
@@ -66,7 +66,7 @@ func Rule(group, resources string, verbs ...string) rbacv1.PolicyRule {
 	return rbacv1.PolicyRule{APIGroups: []string{group}, Resources: strings.Split(resources, ","), Verbs: verbs}
 }
 
-// Acting returns the rig in the hands of another user.
+// Acting returns a copy of the rig with the connection of another user.
 func (r *Rig) Acting(c *kube.Client) *Rig {
 	return &Rig{T: r.T, Namespace: r.Namespace, Client: c, Cluster: r.Cluster}
 }

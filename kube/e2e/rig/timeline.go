@@ -12,7 +12,7 @@ import (
 	"lockstep/kube/throwaway/auditlog"
 )
 
-// TimelineOf counts our writes to an object.
+// TimelineOf returns the number of lockstep's writes to an object.
 func (r *Rig) TimelineOf(resource, name string) int {
 	n := 0
 	for _, w := range r.Writes() {
@@ -23,7 +23,7 @@ func (r *Rig) TimelineOf(resource, name string) int {
 	return n
 }
 
-// LastStatus returns when an object's status was written last.
+// LastStatus returns the time of the last write of an object's status.
 func (tl *timeline) LastStatus(t *testing.T, object string) (at time.Time) {
 	t.Helper()
 	for _, e := range tl.Of(t, object) {
@@ -34,8 +34,8 @@ func (tl *timeline) LastStatus(t *testing.T, object string) (at time.Time) {
 	return at
 }
 
-// AssertWritesFollowGates compares the first write of every group with the
-// last write of each of its gates.
+// AssertWritesFollowGates checks that the first write of every group is after the last write
+// of each of its dependencies.
 func (tl *timeline) AssertWritesFollowGates(t *testing.T, what string, groups map[string]oracleGroup) {
 	t.Helper()
 	compared := 0
@@ -57,7 +57,7 @@ func (tl *timeline) AssertWritesFollowGates(t *testing.T, what string, groups ma
 	}
 }
 
-// Since leaves out what came before.
+// Since returns the timeline from a time on.
 func (tl *timeline) Since(at time.Time) *timeline {
 	out := *tl
 	i := slices.IndexFunc(tl.Events, func(e auditlog.Event) bool { return e.Received.After(at) })
@@ -68,9 +68,8 @@ func (tl *timeline) Since(at time.Time) *timeline {
 	return &out
 }
 
-// firstWriteIfAny and lastWriteIfAny are about our own writes only; objects
-// that were not written, since they did not change their name or version, are
-// left out.
+// firstWriteIfAny returns the first of lockstep's writes to the objects. Like lastWriteIfAny
+// it ignores unchanged objects.
 func (tl *timeline) firstWriteIfAny(t *testing.T, objects []string) (at time.Time, which string) {
 	t.Helper()
 	for _, o := range objects {
@@ -95,7 +94,7 @@ func (tl *timeline) LastWriteIfAny(t *testing.T, objects []string) (at time.Time
 	return at, which
 }
 
-// Deleted returns when the last of the objects was asked to be deleted by us.
+// Deleted returns the time of lockstep's last delete request for the objects.
 func (tl *timeline) Deleted(t *testing.T, objects []string) (at time.Time, which string) {
 	t.Helper()
 	for _, o := range objects {
@@ -122,7 +121,7 @@ func (tl *timeline) FirstDelete(t *testing.T, objects []string) (at time.Time, w
 
 func Clock(t time.Time) string { return t.Format("04:05.000000") }
 
-// timeline is what the audit log says of the objects of a namespace.
+// timeline is the audit log of the objects of a namespace.
 type timeline struct {
 	Events auditlog.Log
 	agent  string
@@ -153,7 +152,7 @@ func (r *Rig) Timeline(agent string) *timeline {
 	return tl
 }
 
-// Dump logs what changed in the namespace, in order.
+// Dump logs the changes in the namespace, in order.
 func (tl *timeline) Dump(t *testing.T) {
 	for _, e := range tl.Events {
 		if e.Object.Namespace != "" && e.Object.Resource != "events" {
@@ -179,7 +178,7 @@ func (tl *timeline) Of(t *testing.T, object string) []auditlog.Event {
 	return out
 }
 
-// FirstWrite returns when the first write of any of the objects arrived.
+// FirstWrite returns the time of the first write to any of the objects.
 func (tl *timeline) FirstWrite(t *testing.T, objects []string) (at time.Time, which string) {
 	t.Helper()
 	for _, o := range objects {
@@ -203,9 +202,8 @@ func (tl *timeline) FirstWrite(t *testing.T, objects []string) (at time.Time, wh
 // notAwaited are objects whose status nobody waits for (R22).
 var notAwaited = []string{"Deployment/paused"}
 
-// Ready returns when the last of the objects had become ready: when the status came
-// in that can have made it so, or the answer to its own write where nobody
-// writes its status.
+// Ready returns when the last of the objects became ready: the time of the status update that
+// made it ready, or of its own write if nobody writes its status.
 func (tl *timeline) Ready(t *testing.T, objects []string) (at time.Time, which string) {
 	t.Helper()
 	for _, o := range objects {
@@ -234,10 +232,9 @@ func (tl *timeline) Ready(t *testing.T, objects []string) (at time.Time, which s
 	return at, which
 }
 
-// decisive picks, among the times at which an object's status was written, the
-// one that made it ready. Workloads are ready with the first status after the
-// last status of their pods, and may write another one later; a Job that
-// nobody wants complete is ready with its first status (R22).
+// decisive returns the time at which an object became ready, from the times of its status
+// updates. A workload is ready with its first status after the last one of its pods; a Job
+// that need not be complete is ready with its first status (R22).
 func (tl *timeline) decisive(o string, status []time.Time) time.Time {
 	kind, name, _ := strings.Cut(o, "/")
 	switch kind {

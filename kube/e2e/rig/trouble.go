@@ -15,7 +15,7 @@ import (
 	"lockstep/kube/charts"
 )
 
-// Trouble is an object that does not come up, in a group of its own.
+// Trouble is an object that does not become ready, in a separate group.
 type Trouble struct {
 	Doc      string
 	Object   string // as plan.Object prints it
@@ -23,8 +23,8 @@ type Trouble struct {
 	Evidence string // part of a line
 }
 
-// InTrouble returns a chart of objects that begin together, each in a group of its
-// own, and of one that waits for all.
+// InTrouble returns a chart of objects in parallel groups, and one group that waits for all of
+// them.
 func InTrouble(t *testing.T, all []Trouble) *charts.Chart {
 	var groups, docs []string
 	for i, x := range all {
@@ -49,8 +49,8 @@ func InTrouble(t *testing.T, all []Trouble) *charts.Chart {
 	return One(t, append(docs, Object("v1/Service/end", Group("end", groups...), "spec: {ports: [{port: 80}]}"))...)
 }
 
-// Causes checks what is told of each: the sentence, the object and the evidence, of
-// the object, of its diagnosis and of its group.
+// Causes checks the cause, object and evidence of each trouble, in the events of the object,
+// in its diagnosis and in its group.
 func (out Outcome) Causes(t *testing.T, all []Trouble) {
 	t.Helper()
 	for i, x := range all {
@@ -92,7 +92,7 @@ func (out Outcome) Causes(t *testing.T, all []Trouble) {
 	}
 }
 
-// Create makes an object as somebody else would.
+// Create creates objects as another user.
 func (r *Rig) Create(docs ...string) {
 	r.T.Helper()
 	mapper, err := r.Client.Getter.ToRESTMapper()

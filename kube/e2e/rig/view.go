@@ -21,7 +21,7 @@ type viewer struct {
 	state event.State
 }
 
-// Look starts a view of release t, by a connection of its own.
+// Look opens a view of release t with a separate connection.
 func (r *Rig) Look(revision int) *viewer {
 	r.T.Helper()
 	view, err := Connected(r.T, r.Namespace).PrepareView(r.T.Context(), "t", r.Namespace, revision)
@@ -48,7 +48,7 @@ func (r *Rig) Look(revision int) *viewer {
 	return v
 }
 
-// Await waits until the state is as it should be.
+// Await waits until the state fulfils a condition.
 func (v *viewer) Await(what string, so func(*event.State) bool) {
 	v.t.Helper()
 	for deadline := time.Now().Add(30 * time.Second); time.Now().Before(deadline); time.Sleep(20 * time.Millisecond) {
@@ -69,7 +69,7 @@ func (v *viewer) Await(what string, so func(*event.State) bool) {
 	v.t.Fatalf("never seen: %s", what)
 }
 
-// All reports whether all groups, and there are some, are in a status.
+// All reports whether there are groups and all of them have a status.
 func All(s *event.State, status event.Status) bool {
 	for _, p := range s.Phases {
 		for _, g := range p.Groups {

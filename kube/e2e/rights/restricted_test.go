@@ -17,7 +17,7 @@ import (
 	"lockstep/kube/throwaway/meddle"
 )
 
-// ofNamespace returns rights on the kinds of that chart.
+// ofNamespace returns rights to the kinds of that chart.
 func ofNamespace(verbs ...string) []rbacv1.PolicyRule {
 	return []rbacv1.PolicyRule{
 		rig.Rule("", "configmaps,secrets,services,persistentvolumeclaims", verbs...), rig.Rule("apps", "deployments", verbs...),
@@ -25,8 +25,8 @@ func ofNamespace(verbs ...string) []rbacv1.PolicyRule {
 	}
 }
 
-// TestFewRightsAreEnough installs, upgrades and uninstalls as users who have
-// rights in the release's namespace alone, and some of those not.
+// TestFewRightsAreEnough installs, upgrades and uninstalls as users with few rights in the
+// release's namespace only.
 func TestFewRightsAreEnough(t *testing.T) {
 	t.Parallel()
 	all := []string{"get", "list", "watch", "create", "patch", "update", "delete"}
@@ -57,8 +57,8 @@ func TestFewRightsAreEnough(t *testing.T) {
 	}
 }
 
-// TestAdminOfOneNamespace does everything as somebody who has the ClusterRole admin in
-// the release's namespace, and may read nothing outside of it.
+// TestAdminOfOneNamespace runs everything as a user with the ClusterRole admin in the
+// release's namespace and no other rights.
 func TestAdminOfOneNamespace(t *testing.T) {
 	t.Parallel()
 	r := rig.New(t)
@@ -70,9 +70,9 @@ func TestAdminOfOneNamespace(t *testing.T) {
 	})
 }
 
-// TestGetAndPatchAreEnoughForWhatIsThere upgrades as somebody who may create nothing
-// but the release record, where all objects are there, as Helm does; and who may not
-// even ask which rights there are.
+// TestGetAndPatchAreEnoughForWhatIsThere upgrades existing objects as a user who may create
+// nothing but the release record, as with Helm, and as one who may not create access reviews
+// either.
 func TestGetAndPatchAreEnoughForWhatIsThere(t *testing.T) {
 	t.Parallel()
 	r := rig.New(t)
@@ -95,8 +95,8 @@ func TestGetAndPatchAreEnoughForWhatIsThere(t *testing.T) {
 	asked.MustRun(asked.Upgrade("plain", rig.UseUp(settings("color: blue"), nil)))
 }
 
-// TestWhatMayNotBeSeenIsNotMissed finds nothing missing where the user may not see
-// whether it is there.
+// TestWhatMayNotBeSeenIsNotMissed: objects that the user may not read are not reported as
+// missing.
 func TestWhatMayNotBeSeenIsNotMissed(t *testing.T) {
 	t.Parallel()
 	r := rig.New(t)
@@ -119,8 +119,8 @@ func TestWhatMayNotBeSeenIsNotMissed(t *testing.T) {
 	}
 }
 
-// TestWhatMayNotBeReadIsTold diagnoses for a user who may read neither pods nor
-// events nor classes: the cause says what it does not know, and why.
+// TestWhatMayNotBeReadIsTold diagnoses for a user who may read neither pods nor events nor
+// classes. The cause says what is unknown and why.
 func TestWhatMayNotBeReadIsTold(t *testing.T) {
 	t.Parallel()
 	r := rig.New(t)

@@ -13,7 +13,7 @@ import (
 	"lockstep/kube/e2e/rig"
 )
 
-// everywhere gives a user rights in all namespaces.
+// everywhere grants a user rights in all namespaces.
 func everywhere(r *rig.Rig, user string, rules ...rbacv1.PolicyRule) {
 	r.T.Helper()
 	name := metav1.ObjectMeta{Name: r.Namespace}
@@ -29,8 +29,8 @@ func everywhere(r *rig.Rig, user string, rules ...rbacv1.PolicyRule) {
 	r.AwaitRights(user, rules)
 }
 
-// TestMissingRights refuses what the user may not do, names what is missing,
-// and writes nothing.
+// TestMissingRights: an operation without the necessary rights is refused with all missing
+// rights, and writes nothing.
 func TestMissingRights(t *testing.T) {
 	t.Parallel()
 	tests := map[string]struct {
@@ -96,8 +96,8 @@ func TestMissingRights(t *testing.T) {
 	}
 }
 
-// TestPlanOfAReader plans for a user who may only read: what cannot be tried is
-// compared with the manifest that is deployed.
+// TestPlanOfAReader plans for a user with read rights only: objects that cannot be tried are
+// compared with the deployed manifest.
 func TestPlanOfAReader(t *testing.T) {
 	t.Parallel()
 	r := rig.New(t)

@@ -16,15 +16,15 @@ import (
 	"lockstep/kube/e2e/rig"
 )
 
-// named returns a rule for the objects of some names alone.
+// named returns a rule for objects with the given names only.
 func named(group, resource string, names []string, verbs ...string) rbacv1.PolicyRule {
 	r := rig.Rule(group, resource, verbs...)
 	r.ResourceNames = names
 	return r
 }
 
-// byName returns rights to the objects of a chart by their names, and to the records of the
-// release as Helm has to have them: a list and a POST have no names.
+// byName returns rights to the objects of a chart by name, and to the release records as Helm
+// needs them: list and POST requests have no names.
 func byName(lease bool) []rbacv1.PolicyRule {
 	verbs := []string{"get", "create", "patch", "delete"}
 	rules := []rbacv1.PolicyRule{
@@ -40,8 +40,8 @@ func byName(lease bool) []rbacv1.PolicyRule {
 	return rules
 }
 
-// colours returns a chart of five ConfigMaps, more than are asked for one by one, a
-// Service and a Deployment that waits for them.
+// colours returns a chart of five ConfigMaps, enough for a list request, a Service, and a
+// Deployment that waits for them.
 func colours(t *testing.T, colour string, more ...string) *charts.Chart {
 	docs := []string{rig.Deployment("web", rig.Group("web", "settings"), "100ms"), rig.Object("v1/Service/web", rig.Group("web"), "spec: {selector: {app: web}, ports: [{port: 80}]}")}
 	for _, name := range append([]string{"a", "b", "c", "d"}, more...) {
@@ -51,8 +51,8 @@ func colours(t *testing.T, colour string, more ...string) *charts.Chart {
 	return rig.One(t, docs...)
 }
 
-// TestRightsByNameAreEnoughForHelm shows what Helm itself needs: what is asked of a
-// user of ours must be no more.
+// TestRightsByNameAreEnoughForHelm shows the rights that Helm needs. lockstep must not need
+// more.
 func TestRightsByNameAreEnoughForHelm(t *testing.T) {
 	t.Parallel()
 	r := rig.New(t)
@@ -96,8 +96,8 @@ func TestRightsByNameAreEnoughForHelm(t *testing.T) {
 	}
 }
 
-// TestRightsByName carries out all four operations as a user whose Role names the
-// objects, with and without rights on the Lease.
+// TestRightsByName runs all four operations as a user whose Role names the objects, with and
+// without rights on the Lease.
 func TestRightsByName(t *testing.T) {
 	t.Parallel()
 	for name, lease := range map[string]bool{"lease": true, "no lease": false} {
@@ -125,8 +125,8 @@ func TestRightsByName(t *testing.T) {
 	}
 }
 
-// TestRightsMissingByName names the objects that the user has no rights to, where he
-// has some to others of the kind, and writes nothing.
+// TestRightsMissingByName: a refusal names the objects that the user has no rights to, if the
+// user has rights to others of the kind. Nothing is written.
 func TestRightsMissingByName(t *testing.T) {
 	t.Parallel()
 	r := rig.New(t)
@@ -144,8 +144,8 @@ func TestRightsMissingByName(t *testing.T) {
 	}
 }
 
-// TestReferencesAreSeenByName finds what is missing of objects that the user may get by
-// their names, though not list.
+// TestReferencesAreSeenByName: references to objects that the user may get by name, but not
+// list, are checked.
 func TestReferencesAreSeenByName(t *testing.T) {
 	t.Parallel()
 	r := rig.New(t)

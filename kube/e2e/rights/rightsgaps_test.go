@@ -15,9 +15,9 @@ import (
 	"lockstep/kube/e2e/rig"
 )
 
-// TestRoleGivesNothingOnClusterScope refuses an object of cluster scope where a
-// Role in the release's namespace names its kind: what a RoleBinding grants is
-// good inside of its namespace only.
+// TestRoleGivesNothingOnClusterScope: a cluster-scoped object is refused although a Role in
+// the release's namespace names its kind, because a RoleBinding grants nothing outside its
+// namespace.
 func TestRoleGivesNothingOnClusterScope(t *testing.T) {
 	t.Parallel()
 	r := rig.New(t)
@@ -30,8 +30,8 @@ func TestRoleGivesNothingOnClusterScope(t *testing.T) {
 	}
 }
 
-// TestGapsInRightsAreAllTold names what is missing in one namespace although
-// the API server cannot say anything of another.
+// TestGapsInRightsAreAllTold: missing rights in one namespace are reported although the API
+// server cannot evaluate those in another.
 func TestGapsInRightsAreAllTold(t *testing.T) {
 	t.Parallel()
 	for name, muteOther := range map[string]bool{"first": false, "second": true} { // of two namespaces

@@ -8,7 +8,7 @@ import (
 	"lockstep/kube/e2e/rig"
 )
 
-// TestShell types into a shell of a real cluster, and needs a right for it.
+// TestShell runs a command in a shell on a real cluster, which needs a right.
 func TestShell(t *testing.T) {
 	t.Parallel()
 	r := rig.New(t)

@@ -32,9 +32,9 @@ var operations = map[string]func(*rig.Rig) (*kube.Operation, error){
 	},
 }
 
-// TestRecordsThatMayNotBeRead refuses every operation of a user who may do all but
-// read the release's records, whether there is a release or not: what may not be read
-// is never absent.
+// TestRecordsThatMayNotBeRead: every operation of a user who may not read the release's
+// records is refused, whether the release exists or not. Unreadable records never count as
+// absent.
 func TestRecordsThatMayNotBeRead(t *testing.T) {
 	t.Parallel()
 	r := rig.New(t)
@@ -61,9 +61,9 @@ func TestRecordsThatMayNotBeRead(t *testing.T) {
 	}
 }
 
-// TestRecordsRefusedForAMoment prepares operations while one request for the records
-// is refused, as it is right after a RoleBinding was made: no second look is taken
-// for the answer to the first.
+// TestRecordsRefusedForAMoment prepares operations while one request for the records is
+// forbidden, as right after a RoleBinding was created. The next answer does not replace the
+// failed one.
 func TestRecordsRefusedForAMoment(t *testing.T) {
 	t.Parallel()
 	r := rig.New(t)

@@ -28,8 +28,8 @@ func TestMain(m *testing.M) {
 	rig.Main(m)
 }
 
-// release is a release of a test: its chart is a folder or, without one, a ConfigMap and what
-// else it has.
+// release is a release of a test. Its chart is a directory or, if that is "", a ConfigMap and
+// more objects.
 type release struct {
 	Name, Dir, Context string
 	Needs              []string
@@ -37,7 +37,7 @@ type release struct {
 	Values             map[string]any
 }
 
-// of returns the releases as a helmfile says them, all in one namespace.
+// of returns a helmfile with the releases, all in one namespace.
 func of(namespace string, releases ...release) *kube.Helmfile {
 	f := &kube.Helmfile{Path: "test"}
 	for n, r := range releases {
@@ -83,7 +83,7 @@ func (b bench) prepare(down bool, change func(*kube.StackOptions), releases ...r
 	return kube.PrepareStack(b.T.Context(), o)
 }
 
-// run runs a prepared stack to its end. on is told of every event.
+// run runs a prepared stack to its end. It calls on for every event.
 func (b bench) run(s *kube.Stack, err error, on func(event.Event)) (*event.State, []event.Event) {
 	b.T.Helper()
 	if err != nil {
@@ -116,8 +116,8 @@ func (b bench) run(s *kube.Stack, err error, on func(event.Event)) (*event.State
 	return &state, all
 }
 
-// missed returns the releases of a stack that are not as it planned: deployed with the planned
-// revision, or gone. Those of other contexts are left out.
+// missed returns the releases of a stack that are not as planned: deployed with the planned
+// revision, or gone. It ignores other contexts.
 func (b bench) missed(s *kube.Stack) (ids []string) {
 	b.T.Helper()
 	records, err := b.Cluster.CoreV1().Secrets(b.Namespace).List(context.Background(), metav1.ListOptions{LabelSelector: "owner=helm"})
@@ -192,8 +192,8 @@ func (b bench) history(names ...string) (out []string) {
 	return out
 }
 
-// firstWrites returns the releases in the order of the first write to an object of each, from the
-// audit log since a time.
+// firstWrites returns the releases in the order of the first write to their objects since a
+// time, from the audit log.
 func (b bench) firstWrites(since time.Time, verbs ...string) (order []string) {
 	for _, e := range b.Audit() {
 		if e.Received.After(since) && e.Object.Namespace == b.Namespace && e.Object.Resource == "configmaps" && e.Object.Name != "kube-root-ca.crt" && slices.Contains(verbs, e.Verb) && !slices.Contains(order, e.Object.Name) {
@@ -203,7 +203,7 @@ func (b bench) firstWrites(since time.Time, verbs ...string) (order []string) {
 	return order
 }
 
-// errand is a stack that a process of its own runs, so that it can be killed.
+// errand is a stack for a child process, so that it can be killed.
 type errand struct {
 	Kubeconfig, Namespace, Locks string
 	Down                         bool

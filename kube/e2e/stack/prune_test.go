@@ -8,9 +8,8 @@ import (
 	"lockstep/kube"
 )
 
-// TestPrune takes releases out of the file: those that carry the stack's label are removed,
-// the newest first (S9), but for what the file only does not choose, and what has another
-// name.
+// TestPrune removes releases from the file: those with the stack's label are uninstalled, the
+// newest first (S9), except releases that are only deselected or have other names.
 func TestPrune(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)

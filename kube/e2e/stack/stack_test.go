@@ -19,8 +19,8 @@ import (
 	"lockstep/kube/throwaway"
 )
 
-// TestOrder deploys releases in the order of their needs (S2), passes those that nothing
-// changes (S4), and uninstalls in reverse (S9). The audit log says so.
+// TestOrder deploys releases in the order of their needs (S2), skips unchanged ones (S4), and
+// uninstalls in reverse (S9), according to the audit log.
 func TestOrder(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)
@@ -74,8 +74,8 @@ func TestOrder(t *testing.T) {
 	}
 }
 
-// TestRollback lets each release fail in turn, at an upgrade and at the first install: what
-// the run has changed goes back, in reverse (S5).
+// TestRollback makes each release fail in turn, at an upgrade and at the first install: the
+// changes of the run are rolled back, in reverse (S5).
 func TestRollback(t *testing.T) {
 	t.Parallel()
 	names := []string{"a", "b", "c"}
@@ -178,7 +178,7 @@ func TestKilled(t *testing.T) {
 	}
 }
 
-// kill runs an errand in a process of its own and kills it at an event.
+// kill runs an errand in a child process and kills the process at an event.
 func (b bench) kill(e errand, at func(event.Event) bool) {
 	b.T.Helper()
 	text, err := json.Marshal(e)
@@ -209,8 +209,8 @@ func (b bench) kill(e errand, at func(event.Event) bool) {
 	}
 }
 
-// TestProvided plans what needs the kinds and the namespace of an earlier release (S3), and
-// plans a chart again whose templates ask for them.
+// TestProvided plans releases that need the kinds and the namespace of an earlier one (S3),
+// and plans a chart again whose templates check for them.
 func TestProvided(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)
@@ -233,7 +233,7 @@ func TestProvided(t *testing.T) {
 	}
 }
 
-// TestSteered pauses, steps and breaks over all releases (S6).
+// TestSteered pauses, steps and stops at breakpoints across all releases (S6).
 func TestSteered(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)
@@ -273,7 +273,8 @@ func TestSteered(t *testing.T) {
 	}
 }
 
-// TestAborted ends the running release, starts no other, and with a rollback takes all back.
+// TestAborted aborts the running release and starts no other one. With a rollback, all are
+// rolled back.
 func TestAborted(t *testing.T) {
 	t.Parallel()
 	for _, name := range []event.CommandName{event.Abort, event.Rollback} {

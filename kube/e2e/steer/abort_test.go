@@ -14,7 +14,7 @@ import (
 	"lockstep/kube/helmclient"
 )
 
-// TestAbortInTheMiddle ends shop while its database comes up (R43, R34).
+// TestAbortInTheMiddle aborts shop while its database starts (R43, R34).
 func TestAbortInTheMiddle(t *testing.T) {
 	t.Parallel()
 	for _, command := range []event.CommandName{event.Abort, event.Rollback} {
@@ -55,8 +55,7 @@ func TestAbortInTheMiddle(t *testing.T) {
 	}
 }
 
-// TestAbortedHookDoesNotRunOn deletes the Job of a hook that an abort has cut
-// short.
+// TestAbortedHookDoesNotRunOn: an abort deletes the Job of an interrupted hook.
 func TestAbortedHookDoesNotRunOn(t *testing.T) {
 	t.Parallel()
 	r := rig.New(t)
@@ -82,7 +81,8 @@ func TestAbortedHookDoesNotRunOn(t *testing.T) {
 	}
 }
 
-// TestAbortBeforeTheFirstWrite leaves nothing, not even a record.
+// TestAbortBeforeTheFirstWrite: an abort before the first write leaves no object and no
+// record.
 func TestAbortBeforeTheFirstWrite(t *testing.T) {
 	t.Parallel()
 	r := rig.New(t)

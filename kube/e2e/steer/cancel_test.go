@@ -13,8 +13,7 @@ import (
 	"lockstep/kube/e2e/rig"
 )
 
-// holder is a middle that lets some requests through and keeps the next one,
-// and all after it, without an answer.
+// holder is a middle that passes some requests and leaves all later ones without an answer.
 type holder struct {
 	after int32  // how many come through
 	path  string // what is held has it in its path
@@ -24,8 +23,7 @@ type holder struct {
 	end   chan struct{}
 }
 
-// hold returns a holder of the requests that have something in their path, and a
-// connection by way of it.
+// hold returns a holder of the requests with path in their path, and a connection through it.
 func hold(r *rig.Rig, path string, after int32) (*holder, *kube.Client) {
 	h := &holder{after: after, path: path, held: make(chan struct{}), end: make(chan struct{})}
 	c := r.Through(rig.Middle{Meddle: h.meddle}, "")
@@ -49,8 +47,8 @@ func (h *holder) meddle(_ http.ResponseWriter, req *http.Request) bool {
 // fails is not to hang.
 const patience = 20 * time.Second
 
-// TestCancelEndsPreparation has the API server fall silent at each request of
-// each preparation, and ends the context: the call returns, and says so (R53).
+// TestCancelEndsPreparation: the API server stops answering at each request of each
+// preparation. Cancelling the context ends the call with an error (R53).
 func TestCancelEndsPreparation(t *testing.T) {
 	t.Parallel()
 	chart := func(t *testing.T) func(*kube.Install) {
@@ -129,8 +127,8 @@ func TestCancelEndsPreparation(t *testing.T) {
 	}
 }
 
-// TestCancelEndsAView has the API server fall silent while a release is
-// watched, and ends the context (R53).
+// TestCancelEndsAView: the API server stops answering during a view. Cancelling the context
+// ends the view (R53).
 func TestCancelEndsAView(t *testing.T) {
 	t.Parallel()
 	r := rig.New(t)

@@ -17,8 +17,8 @@ import (
 	"lockstep/kube/helmclient"
 )
 
-// editable returns a chart whose image the values name: base, then web, then last. It
-// brings a ConfigMap more where the values say so.
+// editable returns a chart whose image is a value: base, then web, then last. Another value
+// adds a ConfigMap.
 func editable(t *testing.T) *charts.Chart {
 	t.Helper()
 	return rig.One(t, rig.ConfigMap("a", rig.Group("base")), `{{ if .Values.extra }}`+rig.ConfigMap("extra", rig.Group("base"))+`{{ end }}`,
@@ -33,8 +33,8 @@ const (
 	soonOver = 8 * time.Second
 )
 
-// edits answers each time that a run is held, or paused, with the next of some
-// edits; it is what an operation's events are told to.
+// edits returns an event handler that sends the next command each time the run is held or
+// paused.
 func edits(r *rig.Rig, op *kube.Operation, edits ...func() event.Command) func(event.Event) {
 	return func(e event.Event) {
 		if e.Kind != event.KindRun || e.Status != event.Held && e.Status != event.Paused {
@@ -50,7 +50,7 @@ func edits(r *rig.Rig, op *kube.Operation, edits ...func() event.Command) func(e
 	}
 }
 
-// edited plans an edit that must come to something; check looks at it.
+// edited prepares an edit that must succeed; check examines it.
 func edited(r *rig.Rig, op *kube.Operation, values map[string]any, check func(*kube.Edited)) func() event.Command {
 	return func() event.Command {
 		e, err := op.Edit(r.T.Context(), values, nil)
@@ -65,7 +65,7 @@ func edited(r *rig.Rig, op *kube.Operation, values map[string]any, check func(*k
 	}
 }
 
-// awaitRefusal waits until a command is refused for a reason.
+// awaitRefusal waits until a command is refused with a reason.
 func awaitRefusal(t *testing.T, op *kube.Operation, why string) {
 	t.Helper()
 	for end := time.Now().Add(20 * time.Second); time.Now().Before(end); time.Sleep(10 * time.Millisecond) {
@@ -78,7 +78,7 @@ func awaitRefusal(t *testing.T, op *kube.Operation, why string) {
 	t.Errorf("nothing was refused because: %s", why)
 }
 
-// assertValues compares what helm get values says.
+// assertValues compares the output of helm get values.
 func assertValues(r *rig.Rig, want string) {
 	r.T.Helper()
 	got, err := action.NewGetValues(r.Helm()).Run("t")
@@ -96,10 +96,9 @@ func version(r *rig.Rig, configMap string) string {
 	return c.ResourceVersion
 }
 
-// TestEditAHeldInstallation edits values twice, the first time as wrongly as
-// before: each time another revision takes the place of the held one, what was
-// ready is passed, and the record says what was really applied. Values that do not
-// render leave everything as it was (R46, R50).
+// TestEditAHeldInstallation edits values twice, the first time wrongly. Each time another
+// revision replaces the held one, ready groups are skipped, and the record has the applied
+// values. Values that do not render change nothing (R46, R50).
 func TestEditAHeldInstallation(t *testing.T) {
 	t.Parallel()
 	r := rig.New(t)
@@ -160,8 +159,7 @@ func TestEditAHeldInstallation(t *testing.T) {
 	}
 }
 
-// TestEditAnUpgrade also takes away what only the replaced revision has brought
-// (R46, R32a).
+// TestEditAnUpgrade also removes objects that only the replaced revision had (R46, R32a).
 func TestEditAnUpgrade(t *testing.T) {
 	t.Parallel()
 	r := rig.New(t)
@@ -188,8 +186,8 @@ func TestEditAnUpgrade(t *testing.T) {
 	}
 }
 
-// TestRollBackAfterAnEdit goes back to what was deployed before, not to the
-// revision that was edited (R33, R46).
+// TestRollBackAfterAnEdit rolls back to the revision that was deployed before, not to the
+// edited one (R33, R46).
 func TestRollBackAfterAnEdit(t *testing.T) {
 	rollback := func() event.Command { return event.Command{Name: event.Rollback} }
 	t.Run("upgrade", func(t *testing.T) {
@@ -228,8 +226,8 @@ func TestRollBackAfterAnEdit(t *testing.T) {
 	})
 }
 
-// TestEditBeforeTheFirstWrite replaces a revision that was never made, and stays
-// paused until it is told to go on (R46, R41).
+// TestEditBeforeTheFirstWrite replaces a revision that was never created, and stays paused
+// until it is resumed (R46, R41).
 func TestEditBeforeTheFirstWrite(t *testing.T) {
 	t.Parallel()
 	r := rig.New(t)

@@ -18,7 +18,7 @@ import (
 	"lockstep/kube/helmclient"
 )
 
-// patchDeployment changes a Deployment as somebody with kubectl would.
+// patchDeployment patches a Deployment as another user.
 func patchDeployment(r *rig.Rig, name, patch string) {
 	r.T.Helper()
 	if _, err := r.Cluster.AppsV1().Deployments(r.Namespace).Patch(context.Background(), name, types.StrategicMergePatchType, []byte(patch), metav1.PatchOptions{FieldManager: "kubectl-set"}); err != nil {
@@ -26,19 +26,19 @@ func patchDeployment(r *rig.Rig, name, patch string) {
 	}
 }
 
-// mend gives a Deployment one pod, with an image that can be pulled.
-func mend(r *rig.Rig, name string) {
+// fixDeployment fixes a Deployment: one pod, with an image that can be pulled.
+func fixDeployment(r *rig.Rig, name string) {
 	r.T.Helper()
 	patchDeployment(r, name, `{"spec":{"replicas":1,"template":{"spec":{"containers":[{"name":"main","image":"example/app:1.0"}]}}}}`)
 }
 
-// failingJob returns a Job that fails as soon as it runs.
+// failingJob returns a Job that fails at once.
 func failingJob(name string, annotations map[string]string) string {
 	return strings.Replace(rig.Job(name, annotations, "100ms", "  backoffLimit: 0"), "{sandbox/", `{sandbox/exit-code: "1", sandbox/`, 1)
 }
 
-// TestAcceptAfterAMendByHand takes over what somebody has mended in the cluster
-// while the run is held, without any write of our own (R44).
+// TestAcceptAfterAMendByHand accepts an object that somebody has fixed in the cluster while
+// the run is held, without a write by lockstep (R44).
 func TestAcceptAfterAMendByHand(t *testing.T) {
 	t.Parallel()
 	r := rig.New(t)
@@ -52,7 +52,7 @@ func TestAcceptAfterAMendByHand(t *testing.T) {
 		case e.Kind != event.KindRun || e.Status != event.Held:
 		case mended.IsZero():
 			mended = time.Now()
-			mend(r, "broken")
+			fixDeployment(r, "broken")
 			op.Command(event.Command{Name: event.Accept})
 		default:
 			t.Errorf("held again: %s", e.Message)
@@ -75,8 +75,8 @@ func TestAcceptAfterAMendByHand(t *testing.T) {
 	r.AssertDeployed("t")
 }
 
-// TestGiveUpFinishesTheRest leaves what failed as it is: what waits for it is
-// skipped, and the rest is finished (R44, R26).
+// TestGiveUpFinishesTheRest: a failed group is left failed, groups that wait for it are
+// skipped, and the others finish (R44, R26).
 func TestGiveUpFinishesTheRest(t *testing.T) {
 	t.Parallel()
 	r := rig.New(t)
@@ -89,7 +89,7 @@ func TestGiveUpFinishesTheRest(t *testing.T) {
 	out := r.Run(op, func(e event.Event) {
 		if e.Kind == event.KindRun && e.Status == event.Held {
 			op.Command(event.Command{Name: event.GiveUp})
-			mend(r, "slow")
+			fixDeployment(r, "slow")
 		}
 	})
 	if out.State.Status != event.Failed || out.State.Exit != 1 {
@@ -108,8 +108,8 @@ func TestGiveUpFinishesTheRest(t *testing.T) {
 	}
 }
 
-// TestTwoFailuresAreBothRetried starts what waited for the first of two groups
-// that failed, although the second one failed while the run was held (R44).
+// TestTwoFailuresAreBothRetried: after a retry, groups start that waited for the first of two
+// failed groups, although the second one failed while the run was held (R44).
 func TestTwoFailuresAreBothRetried(t *testing.T) {
 	t.Parallel()
 	r := rig.New(t)
@@ -141,7 +141,7 @@ func TestTwoFailuresAreBothRetried(t *testing.T) {
 			patchDeployment(r, "b", `{"spec":{"replicas":2}}`)
 		case 2:
 			for _, name := range []string{"b", "a"} {
-				mend(r, name)
+				fixDeployment(r, name)
 				r.Eventually(name+" is available", func() bool {
 					d, err := r.Cluster.AppsV1().Deployments(r.Namespace).Get(t.Context(), name, metav1.GetOptions{})
 					return err == nil && d.Status.ObservedGeneration == d.Generation && d.Status.ReadyReplicas == 1 && d.Status.UnavailableReplicas == 0
@@ -168,8 +168,8 @@ func TestTwoFailuresAreBothRetried(t *testing.T) {
 	r.AssertDeployed("t")
 }
 
-// TestResumeDoesNotEndAHold refuses to go on while a failure is held, says what
-// there is instead, and starts nothing (R44, R45).
+// TestResumeDoesNotEndAHold: resume is refused while a failure is held, with a hint to the
+// valid commands, and starts nothing (R44, R45).
 func TestResumeDoesNotEndAHold(t *testing.T) {
 	t.Parallel()
 	r := rig.New(t)
@@ -183,7 +183,7 @@ func TestResumeDoesNotEndAHold(t *testing.T) {
 		switch {
 		case e.Kind == event.KindRun:
 			if held = e.Status == event.Held; held && !could {
-				mend(r, "slow")
+				fixDeployment(r, "slow")
 			}
 		case e.Kind == event.KindGroup && e.Group == "edge:slow" && e.Status == event.Ready:
 			could = true // needs-slow could start now
@@ -209,8 +209,8 @@ func TestResumeDoesNotEndAHold(t *testing.T) {
 	}
 }
 
-// TestHeldRollback holds a rollback on failure that fails itself, and goes on
-// with it once that has been mended (R33, R44).
+// TestHeldRollback holds a rollback on failure that fails itself, and continues after a fix
+// (R33, R44).
 func TestHeldRollback(t *testing.T) {
 	t.Parallel()
 	r := rig.New(t)
@@ -256,8 +256,8 @@ func TestHeldRollback(t *testing.T) {
 	}
 }
 
-// TestBreakpointOnARemoval stops before a removal although a group of the same
-// id has been applied before, and there only (R42).
+// TestBreakpointOnARemoval stops before a removal, but not before the apply group with the
+// same id (R42).
 func TestBreakpointOnARemoval(t *testing.T) {
 	t.Parallel()
 	r := rig.New(t)

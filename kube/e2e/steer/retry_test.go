@@ -13,9 +13,9 @@ import (
 	"lockstep/kube/e2e/rig"
 )
 
-// TestRetryAfterAChangeByHand mends the object that failed with another field
-// manager while the run is held: the retry takes it as it is, with a warning, or
-// with --force-conflicts as the chart has it (R44).
+// TestRetryAfterAChangeByHand fixes the failed object with another field manager while the run
+// is held. The retry accepts the change, with a warning, or with --force-conflicts applies the
+// chart's fields (R44).
 func TestRetryAfterAChangeByHand(t *testing.T) {
 	t.Parallel()
 	for _, force := range []bool{false, true} {
@@ -37,7 +37,7 @@ func TestRetryAfterAChangeByHand(t *testing.T) {
 					op.Command(event.Command{Name: event.Abort})
 					return
 				}
-				mend(r, "broken")
+				fixDeployment(r, "broken")
 				op.Command(event.Command{Name: event.Retry})
 			})
 			if force {
@@ -54,7 +54,7 @@ func TestRetryAfterAChangeByHand(t *testing.T) {
 	}
 }
 
-// TestRetryAfterHold fixes the cluster while the run is held (R44).
+// TestRetryAfterHold fixes the cluster while the run is held, then retries (R44).
 func TestRetryAfterHold(t *testing.T) {
 	t.Parallel()
 	r := rig.New(t)

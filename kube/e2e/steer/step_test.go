@@ -8,8 +8,8 @@ import (
 	"lockstep/kube/e2e/rig"
 )
 
-// TestStepStopsBeforeTheFirstWrite starts paused and steps once: exactly one
-// unit runs (R41); the abort then finds nothing but what that unit wrote.
+// TestStepStopsBeforeTheFirstWrite starts paused and steps once: exactly one unit runs (R41).
+// The abort afterwards finds only the objects of that unit.
 func TestStepStopsBeforeTheFirstWrite(t *testing.T) {
 	t.Parallel()
 	r := rig.New(t)

@@ -24,7 +24,7 @@ const (
 	claimSpec = "spec: {accessModes: [ReadWriteOnce], resources: {requests: {storage: 1Gi}}}"
 )
 
-// mount starts a pod that mounts a claim, and frees the claim at the end of the test.
+// mount starts a pod that mounts a claim, and deletes it at the end of the test.
 func mount(r *rig.Rig, claim string) {
 	r.T.Helper()
 	nodes, err := r.Cluster.CoreV1().Nodes().List(r.T.Context(), metav1.ListOptions{})
@@ -41,16 +41,16 @@ func mount(r *rig.Rig, claim string) {
 	}
 }
 
-// goes reports whether a ConfigMap is there and being deleted.
+// goes reports whether a ConfigMap is being deleted.
 func goes(r *rig.Rig, name string) bool {
 	r.T.Helper()
 	c, err := r.Cluster.CoreV1().ConfigMaps(r.Namespace).Get(r.T.Context(), name, metav1.GetOptions{})
 	return err == nil && c.DeletionTimestamp != nil
 }
 
-// TestRemovalThatCannotEnd drops a claim that a pod mounts, and an object that somebody
-// holds by a finalizer: an upgrade and a rollback delete all there is to delete, are
-// deployed, and name what is still being deleted, what for, and who uses it (R30).
+// TestRemovalThatCannotEnd removes a claim that a pod mounts and an object with a finalizer
+// from the chart. An upgrade and a rollback succeed, and report the objects that are still
+// being deleted, why, and the pods that use them (R30).
 func TestRemovalThatCannotEnd(t *testing.T) {
 	t.Parallel()
 	less := rig.One(t, rig.ConfigMap("stays", nil))
@@ -102,8 +102,8 @@ func TestRemovalThatCannotEnd(t *testing.T) {
 	}
 }
 
-// TestNothingToWarnOf deletes a claim that nobody uses: its finalizer goes by itself, so
-// there is nothing to tell.
+// TestNothingToWarnOf removes a claim that nobody uses. Its finalizer disappears, so there is
+// no warning.
 func TestNothingToWarnOf(t *testing.T) {
 	t.Parallel()
 	r := rig.New(t)
@@ -114,8 +114,8 @@ func TestNothingToWarnOf(t *testing.T) {
 	}
 }
 
-// TestUninstallNamesWhoUsesIt: an uninstallation waits for what it deletes, and where
-// that does not go it names the finalizer and who uses it (R31).
+// TestUninstallNamesWhoUsesIt: an uninstall waits for deletions, and reports the finalizer of
+// an object that is not gone, and its users (R31).
 func TestUninstallNamesWhoUsesIt(t *testing.T) {
 	t.Parallel()
 	r := rig.New(t)
@@ -136,8 +136,8 @@ func TestUninstallNamesWhoUsesIt(t *testing.T) {
 	}
 }
 
-// TestSameNameAgain brings an object back that is still being deleted: it is applied
-// once the old one is gone, and the group that waits for it starts after that (R30).
+// TestSameNameAgain adds an object again that is still being deleted. It is applied once the
+// old one is gone, and the group that waits for it starts after that (R30).
 func TestSameNameAgain(t *testing.T) {
 	for _, serverSide := range []string{"true", "false"} {
 		t.Run("server-side "+serverSide, func(t *testing.T) {
@@ -177,7 +177,7 @@ func TestSameNameAgain(t *testing.T) {
 	}
 }
 
-// TestSameNameNeverFree fails where the old object does not go, and says what keeps it.
+// TestSameNameNeverFree fails if the old object is never gone, with the reason.
 func TestSameNameNeverFree(t *testing.T) {
 	t.Parallel()
 	r := rig.New(t)

@@ -16,8 +16,8 @@ import (
 	"lockstep/kube/e2e/rig"
 )
 
-// TestGoneBeforeItsDeletion has an object deleted by somebody else: before its
-// group's turn, and while it is waited for (R31).
+// TestGoneBeforeItsDeletion: somebody else deletes an object before its group starts, or while
+// the run waits for it (R31).
 func TestGoneBeforeItsDeletion(t *testing.T) {
 	t.Parallel()
 	r := rig.New(t)
@@ -48,8 +48,8 @@ func TestGoneBeforeItsDeletion(t *testing.T) {
 	}
 }
 
-// TestFinalizerThatNeverEnds names the object and the finalizer, and leaves the
-// release failed, not uninstalling (R34).
+// TestFinalizerThatNeverEnds: the error names the object and the finalizer, and the release is
+// failed, not uninstalled (R34).
 func TestFinalizerThatNeverEnds(t *testing.T) {
 	t.Parallel()
 	r := rig.New(t)
@@ -74,8 +74,8 @@ func TestFinalizerThatNeverEnds(t *testing.T) {
 	}
 }
 
-// TestUninstallOfWhatIsGone goes through all groups, with hooks around them,
-// where objects are gone already (R31).
+// TestUninstallOfWhatIsGone uninstalls a release whose objects are gone already: all groups
+// and hooks run (R31).
 func TestUninstallOfWhatIsGone(t *testing.T) {
 	t.Parallel()
 	for _, gone := range [][]string{{"a"}, {"b"}, {"a", "b"}} {
@@ -108,8 +108,8 @@ func TestUninstallOfWhatIsGone(t *testing.T) {
 	}
 }
 
-// TestUninstallOfHistory forgets a release whose objects were removed before,
-// and runs nothing.
+// TestUninstallOfHistory deletes the history of a release that was uninstalled before, and
+// runs nothing.
 func TestUninstallOfHistory(t *testing.T) {
 	t.Parallel()
 	r := rig.New(t)
@@ -124,8 +124,7 @@ func TestUninstallOfHistory(t *testing.T) {
 	}
 }
 
-// TestUninstallWithoutWaiting asks for the deletion of everything and waits for
-// none of it (R27).
+// TestUninstallWithoutWaiting requests all deletions and waits for none (R27).
 func TestUninstallWithoutWaiting(t *testing.T) {
 	t.Parallel()
 	r := rig.New(t)

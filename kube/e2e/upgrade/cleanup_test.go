@@ -12,8 +12,7 @@ import (
 	"lockstep/kube/e2e/rig"
 )
 
-// TestCleanupOnFail deletes what a failed upgrade has created, and nothing that
-// was there before it.
+// TestCleanupOnFail deletes the new objects of a failed upgrade and no others.
 func TestCleanupOnFail(t *testing.T) {
 	t.Parallel()
 	for _, cleanup := range []bool{true, false} {
@@ -40,8 +39,8 @@ func TestCleanupOnFail(t *testing.T) {
 	}
 }
 
-// TestCleanupAfterTheTimeout is not done, since nothing is started any more, and
-// the end names what is left behind.
+// TestCleanupAfterTheTimeout: after a timeout there is no cleanup, because nothing new is
+// started, and the closing event names the remaining objects.
 func TestCleanupAfterTheTimeout(t *testing.T) {
 	t.Parallel()
 	r := rig.New(t)
@@ -55,8 +54,8 @@ func TestCleanupAfterTheTimeout(t *testing.T) {
 	}
 }
 
-// TestCleanupInTurn deletes what a failed upgrade has created in reverse order
-// of the new plan, each group only after all that waited for it is gone (R31).
+// TestCleanupInTurn deletes the new objects of a failed upgrade in reverse order of the new
+// plan, each group after all groups that depend on it are gone (R31).
 func TestCleanupInTurn(t *testing.T) {
 	t.Parallel()
 	r := rig.New(t)

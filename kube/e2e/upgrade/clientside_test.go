@@ -9,8 +9,8 @@ import (
 	"lockstep/kube/e2e/rig"
 )
 
-// TestClientSideApply: what was installed with --server-side=false is never applied by
-// the server, whatever the operation.
+// TestClientSideApply: a release that was installed with --server-side=false is never applied
+// on the server, in any operation.
 func TestClientSideApply(t *testing.T) {
 	t.Parallel()
 	r := rig.New(t)

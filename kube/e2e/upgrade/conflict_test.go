@@ -11,8 +11,8 @@ import (
 	"lockstep/kube/e2e/rig"
 )
 
-// TestReplicasOfAnotherManager leaves alone the replicas that an autoscaler
-// sets; where the chart sets them too, it says who owns them and how to go on.
+// TestReplicasOfAnotherManager: replicas set by an autoscaler do not change. If the chart sets
+// them too, the error names their manager and what to do.
 func TestReplicasOfAnotherManager(t *testing.T) {
 	t.Parallel()
 	r := rig.New(t)
@@ -41,8 +41,8 @@ func TestReplicasOfAnotherManager(t *testing.T) {
 	}
 }
 
-// TestFieldConflict is told with the owner and the field, also by an install
-// that takes an object over; --force-conflicts goes on in both.
+// TestFieldConflict: the error of a conflict names the manager and the field, also for an
+// install that takes over an object. --force-conflicts resolves both.
 func TestFieldConflict(t *testing.T) {
 	t.Parallel()
 	r := rig.New(t)
@@ -66,7 +66,7 @@ func TestFieldConflict(t *testing.T) {
 	}
 }
 
-// TestImmutableField names the object and the field, and says what can be done.
+// TestImmutableField: the error names the object and the field, and what to do.
 func TestImmutableField(t *testing.T) {
 	service := func(ip string) string {
 		return rig.Object("v1/Service/front", nil, "spec: {clusterIP: "+ip+", ports: [{port: 80}]}")

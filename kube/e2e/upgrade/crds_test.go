@@ -16,8 +16,8 @@ import (
 	"lockstep/kube/preflight"
 )
 
-// crdChart has a CRD with the given versions in crds/, the last one stored, and
-// a custom resource of the last one where that is wanted.
+// crdChart has a CRD with the given versions in crds/, of which the last is stored, and if
+// resource is set a custom resource.
 func crdChart(t *testing.T, group string, resource bool, versions ...string) *kube.Upgrade {
 	t.Helper()
 	text := "apiVersion: apiextensions.k8s.io/v1\nkind: CustomResourceDefinition\nmetadata: {name: gears." + group + "}\nspec:\n  group: " + group +
@@ -33,7 +33,7 @@ func crdChart(t *testing.T, group string, resource bool, versions ...string) *ku
 	return &kube.Upgrade{Rendering: kube.Rendering{Chart: rig.MakeChart(t, fs)}}
 }
 
-// versions returns those of the test's CRD in the cluster.
+// versions returns the versions of the test's CRD in the cluster.
 func versions(r *rig.Rig, group string) (out []string) {
 	r.T.Helper()
 	crd, err := r.Client.Dynamic.Resource(rig.CrdResource).Get(r.T.Context(), "gears."+group, metav1.GetOptions{})
@@ -47,8 +47,8 @@ func versions(r *rig.Rig, group string) (out []string) {
 	return out
 }
 
-// TestUpgradeCRDs upgrades crds/ only when asked to, before everything else,
-// and never so that stored objects could not be read any more.
+// TestUpgradeCRDs: crds/ are upgraded only on request, before everything else, and never if
+// stored objects would become unreadable.
 func TestUpgradeCRDs(t *testing.T) {
 	t.Parallel()
 	r := rig.New(t)

@@ -8,9 +8,9 @@ import (
 	"lockstep/kube/e2e/rig"
 )
 
-// TestForceReplace replaces objects (PUT) in place of patching them, in order:
-// what somebody else has added is gone, and a group is written only after its
-// gates are ready again (R22, R30).
+// TestForceReplace replaces objects (PUT) instead of patching them, in order: changes of
+// others are lost, and a group is written only after its dependencies are ready again (R22,
+// R30).
 func TestForceReplace(t *testing.T) {
 	t.Parallel()
 	r := rig.New(t)
@@ -35,8 +35,8 @@ func TestForceReplace(t *testing.T) {
 	}
 }
 
-// assertReplaced proves from the audit log that store, conf and after were
-// written by PUT since a time, after once store was ready.
+// assertReplaced checks in the audit log that store, conf and after were written by PUT since
+// a time, after store was ready.
 func assertReplaced(r *rig.Rig, since time.Time, what string) {
 	r.T.Helper()
 	tl := r.Timeline("lockstep").Since(since)

@@ -11,10 +11,9 @@ import (
 	"lockstep/kube/e2e/rig"
 )
 
-// TestWhatFailedRevisionsLeave fails twice, each time with objects of its own:
-// they go with the next operation, whatever that is, as the plan says before, in
-// reverse of the order in which they came, and only as far as they are the
-// release's (R32a).
+// TestWhatFailedRevisionsLeave fails twice, each time with additional objects. The next
+// operation of any kind removes them, as planned, in reverse order of their creation, if the
+// release still owns them (R32a).
 func TestWhatFailedRevisionsLeave(t *testing.T) {
 	good := rig.One(t, rig.ConfigMap("a", nil), rig.ConfigMap("before", nil))
 	tests := map[string]struct {

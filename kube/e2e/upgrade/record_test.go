@@ -11,10 +11,9 @@ import (
 	"lockstep/kube/e2e/rig"
 )
 
-// TestSubchartsThroughUpgradeAndRollback has the plan of an installation come
-// back with each revision, from the release alone in a rollback: with an
-// aliased subchart used twice, three levels of subcharts, a disabled one as a
-// dependency (R4, R12, R28).
+// TestSubchartsThroughUpgradeAndRollback: each revision has the plan of the install, a
+// rollback from the release alone, with two aliases of a subchart, three levels of subcharts,
+// and a dependency on a disabled one (R4, R12, R28).
 func TestSubchartsThroughUpgradeAndRollback(t *testing.T) {
 	for _, chart := range []string{"alias-twice", "three-levels", "disabled-dep"} {
 		t.Run(chart, func(t *testing.T) {
@@ -40,8 +39,8 @@ func TestSubchartsThroughUpgradeAndRollback(t *testing.T) {
 	}
 }
 
-// chained returns a chart whose subchart app waits for its subchart db, which only
-// the record of the plan tells later (R28). db is ready after a while.
+// chained returns a chart whose subchart app waits for its subchart db, which later only the
+// record shows (R28). db is ready after a delay.
 func chained(version, image string) rig.Files {
 	sub := func(name string) string { return "apiVersion: v2\nname: " + name + "\nversion: 1.0.0\n" }
 	return rig.Files{
@@ -54,8 +53,7 @@ func chained(version, image string) rig.Files {
 	}
 }
 
-// assertChained proves from the audit log that app was written after db was
-// ready, since a time.
+// assertChained checks in the audit log that app was written after db was ready, since a time.
 func assertChained(r *rig.Rig, what string, since time.Time) {
 	r.T.Helper()
 	tl := r.Timeline("lockstep").Since(since)
@@ -66,8 +64,8 @@ func assertChained(r *rig.Rig, what string, since time.Time) {
 	}
 }
 
-// TestHistoryMax keeps so many revisions, each with the record by which it is
-// rolled back to and uninstalled in order (R28, R31, R32).
+// TestHistoryMax keeps the given number of revisions, each with a record for an ordered
+// rollback and uninstall (R28, R31, R32).
 func TestHistoryMax(t *testing.T) {
 	t.Parallel()
 	r := rig.New(t)

@@ -11,9 +11,8 @@ import (
 	"lockstep/kube/e2e/rig"
 )
 
-// TestRemovalsKeepTheirGroups removes objects whose gates stay in the cluster:
-// the order of what goes is still that of the whole old plan (R30, R31, R32),
-// and no group of it is taken for one without its gate (R8).
+// TestRemovalsKeepTheirGroups removes objects whose dependencies stay in the cluster, in the
+// order of the whole old plan (R30, R31, R32), without a warning about a missing group (R8).
 func TestRemovalsKeepTheirGroups(t *testing.T) {
 	t.Parallel()
 	whole := rig.One(t, rig.ConfigMap("a", rig.Group("a")), rig.ConfigMap("z", rig.Group("z", "a")), rig.ConfigMap("c", rig.Group("c", "z")), rig.ConfigMap("b", rig.Group("b", "c")))
@@ -58,7 +57,7 @@ func TestRemovalsKeepTheirGroups(t *testing.T) {
 	}
 }
 
-// TestOnePlanOfARemoval plans what an upgrade removes as it will be run.
+// TestOnePlanOfARemoval: an upgrade removes objects as planned.
 func TestOnePlanOfARemoval(t *testing.T) {
 	t.Parallel()
 	r := rig.New(t)
@@ -70,9 +69,9 @@ func TestOnePlanOfARemoval(t *testing.T) {
 	}
 }
 
-// TestRemovalsOfWhatAFailedUpgradeHasLeft: what the target takes over of a failed
-// upgrade, whose groups may be of another family, does not keep the old order
-// from being rebuilt (R20, R30).
+// TestRemovalsOfWhatAFailedUpgradeHasLeft: objects of a failed upgrade that the target takes
+// over, perhaps with another family of annotations, do not prevent rebuilding the old order
+// (R20, R30).
 func TestRemovalsOfWhatAFailedUpgradeHasLeft(t *testing.T) {
 	t.Parallel()
 	r := rig.New(t)

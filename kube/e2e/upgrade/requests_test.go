@@ -16,8 +16,8 @@ import (
 	"lockstep/kube/throwaway/auditlog"
 )
 
-// verbs counts what lockstep has sent about ConfigMaps of the test's namespace since
-// a time, by verb.
+// verbs counts lockstep's requests about ConfigMaps of the test's namespace since a time, by
+// verb.
 func verbs(r *rig.Rig, since time.Time) map[string]int {
 	r.T.Helper()
 	log, err := rig.Sandbox.Log()
@@ -33,8 +33,8 @@ func verbs(r *rig.Rig, since time.Time) map[string]int {
 	return n
 }
 
-// TestRequestsAnObject: an upgrade and a rollback learn from lists what is there,
-// and send each object once.
+// TestRequestsAnObject: an upgrade and a rollback read existing objects with lists and send
+// each object once.
 func TestRequestsAnObject(t *testing.T) {
 	t.Parallel()
 	r := rig.New(t)
@@ -64,9 +64,9 @@ func TestRequestsAnObject(t *testing.T) {
 	}
 }
 
-// TestUnchangedObjects: an upgrade sends every object, and says what the API server's
-// answers say: what has changed nothing is unchanged, what somebody has done is undone as
-// Helm would.
+// TestUnchangedObjects: an upgrade sends every object and reports the effect from the API
+// server's answers: an apply without effect is unchanged, and changes of others are reverted
+// as by Helm.
 func TestUnchangedObjects(t *testing.T) {
 	t.Parallel()
 	r := rig.New(t)
@@ -128,8 +128,8 @@ func TestUnchangedObjects(t *testing.T) {
 	again("somebody has deleted an object", 1, map[string]event.Change{"c3": event.Created}, false)
 }
 
-// TestPlanAsksOfEach: a plan reads what is there by lists, and asks of each object once what
-// an apply would change.
+// TestPlanAsksOfEach: a plan reads existing objects with lists, and sends one dry-run request
+// per object.
 func TestPlanAsksOfEach(t *testing.T) {
 	t.Parallel()
 	r := rig.New(t)
@@ -149,9 +149,8 @@ func TestPlanAsksOfEach(t *testing.T) {
 	}
 }
 
-// TestFieldsOfClientSideApply: what was brought from the client's side is still moved
-// to server-side apply, by Helm's own means: nothing that the old revision had and the
-// new one has not is left.
+// TestFieldsOfClientSideApply: Helm migrates objects from client-side to server-side apply. No
+// field that only the old revision had remains.
 func TestFieldsOfClientSideApply(t *testing.T) {
 	t.Parallel()
 	r := rig.New(t)

@@ -13,10 +13,9 @@ import (
 	"lockstep/kube/e2e/rig"
 )
 
-// TestResumedInstallation runs the command of an installation again that failed,
-// once what it lacked is there: what is applied is passed as unchanged, the Job
-// that failed is tried again, and the chart, which refuses to be upgraded, sees an
-// installation (R50).
+// TestResumedInstallation repeats a failed install after its missing dependency was created:
+// applied objects are unchanged, the failed Job is retried, and the chart, which refuses
+// upgrades, sees an install (R50).
 func TestResumedInstallation(t *testing.T) {
 	layer := func(name, after string) map[string]string {
 		m := map[string]string{"helm.sh/layer": name}

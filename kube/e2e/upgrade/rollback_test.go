@@ -16,8 +16,8 @@ import (
 	"lockstep/kube/e2e/rig"
 )
 
-// TestRollbackToUnsequenced goes back all at once to a revision that was not
-// sequenced: by its wait strategy, or since Helm made it (R32).
+// TestRollbackToUnsequenced rolls back, all at once, to a revision that was not sequenced:
+// because of its wait strategy, or because Helm created it (R32).
 func TestRollbackToUnsequenced(t *testing.T) {
 	docs := []string{rig.ConfigMap("a", rig.Group("one")), rig.ConfigMap("b", rig.Group("two", "one"))}
 	first := map[string]func(*rig.Rig){
@@ -59,8 +59,8 @@ func TestRollbackToUnsequenced(t *testing.T) {
 	}
 }
 
-// TestFailedUpgradeRollsBack goes back to the last good revision, in order, and
-// names it (R33).
+// TestFailedUpgradeRollsBack rolls back to the last good revision, in order, and reports it
+// (R33).
 func TestFailedUpgradeRollsBack(t *testing.T) {
 	t.Parallel()
 	for _, rollback := range []bool{false, true} {
@@ -96,9 +96,9 @@ func TestFailedUpgradeRollsBack(t *testing.T) {
 	}
 }
 
-// TestRollbackSendsTheSame rolls back to a revision that is the same as the
-// current one: nothing changes, though a stored manifest spells annotations
-// with one slash that an installation leaves out (R3).
+// TestRollbackSendsTheSame rolls back to a revision that equals the current one: nothing
+// changes, although the stored manifest has annotations with one slash that an install removes
+// (R3).
 func TestRollbackSendsTheSame(t *testing.T) {
 	t.Parallel()
 	for _, chart := range []string{"hip0025-groups-complete", "hip9999-layers", "edge"} {

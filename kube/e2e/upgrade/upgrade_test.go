@@ -13,8 +13,8 @@ import (
 	"lockstep/kube/e2e/rig"
 )
 
-// TestGroupsChange renames groups, moves an object between groups and removes a
-// group: the new plan's order holds, nothing is deleted and made again.
+// TestGroupsChange renames groups, moves an object between groups and removes a group: the
+// order is that of the new plan, and nothing is deleted and created again.
 func TestGroupsChange(t *testing.T) {
 	t.Parallel()
 	r := rig.New(t)
@@ -52,8 +52,8 @@ func TestGroupsChange(t *testing.T) {
 	}
 }
 
-// TestUpgradeRemovesInReverse upgrades to a chart that lacks groups: what is
-// gone from it is deleted after the new plan, in reverse of the old one (R30).
+// TestUpgradeRemovesInReverse upgrades to a chart with fewer groups: removed objects are
+// deleted after the new plan, in reverse of the old one (R30).
 func TestUpgradeRemovesInReverse(t *testing.T) {
 	t.Parallel()
 	r := rig.New(t)
@@ -83,7 +83,7 @@ func TestUpgradeRemovesInReverse(t *testing.T) {
 	}
 }
 
-// TestUpgradeOfAFailedFirstInstall takes over what is there.
+// TestUpgradeOfAFailedFirstInstall takes over the objects of the failed install.
 func TestUpgradeOfAFailedFirstInstall(t *testing.T) {
 	t.Parallel()
 	r := rig.New(t)
@@ -99,7 +99,7 @@ func TestUpgradeOfAFailedFirstInstall(t *testing.T) {
 	}
 }
 
-// TestUpgradeInstalls installs where there is nothing to upgrade.
+// TestUpgradeInstalls installs if there is no release.
 func TestUpgradeInstalls(t *testing.T) {
 	t.Parallel()
 	r := rig.New(t)
@@ -111,8 +111,8 @@ func TestUpgradeInstalls(t *testing.T) {
 	r.AssertDeployed("t")
 }
 
-// TestReplace takes the name of what was uninstalled with its history kept, by
-// install --replace and by upgrade --install, as the next revision.
+// TestReplace reuses the name of a release that was uninstalled with --keep-history, with
+// install --replace and upgrade --install, as the next revision.
 func TestReplace(t *testing.T) {
 	t.Parallel()
 	r := rig.New(t)
