@@ -66,6 +66,9 @@ func PrepareStack(ctx context.Context, o StackOptions) (*Stack, error) {
 	})
 }
 
+// StackName is the name of a helmfile's runs.
+func StackName(file *Helmfile) string { return stack.Name(file) }
+
 // OrderHelmfile is the order of a helmfile's releases as groups. No cluster is needed.
 func OrderHelmfile(file *Helmfile) ([]*plan.Group, error) { return stack.Order(file) }
 

@@ -3,9 +3,11 @@ package helmfile
 import (
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"os"
 	"path/filepath"
+	"reflect"
 	"slices"
 	"strings"
 	"testing"
@@ -244,4 +246,65 @@ func FuzzRead(f *testing.F) {
 			}
 		}
 	})
+}
+
+// TestPacked reads what Packed writes: the releases are the same but for where their charts and
+// values are.
+func TestPacked(t *testing.T) {
+	dir := t.TempDir()
+	source := `
+releases:
+- {name: a, namespace: data, chart: ./a, values: [{x: 1}], labels: {tier: back}, syncReleaseLabels: true, timeout: 90, historyMax: 3}
+- {name: b, namespace: web, chart: ./b, needs: [data/a], createNamespace: false, atomic: true, cleanupOnFail: true, waitForJobs: true, disableHooks: true, skipSchemaValidation: true}
+- {name: c, chart: ./b, version: 1.x, disableOpenAPIValidation: true, reuseValues: true, takeOwnership: true, skipCRDs: true, enableDNS: true, description: "it's c"}
+- {name: gone, namespace: web, chart: ./b, installed: false, needs: [web/b]}
+`
+	read := func(text string) *File {
+		t.Helper()
+		path := filepath.Join(dir, "helmfile.yaml")
+		if err := os.WriteFile(path, []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		f, err := Read(t.Context(), Options{Path: path})
+		if err != nil {
+			t.Fatal(err)
+		}
+		return f
+	}
+	f := read(source)
+	for _, r := range f.Releases {
+		file := filepath.Join(dir, r.ValuesFile())
+		if err := errors.Join(os.MkdirAll(filepath.Dir(file), 0o700), os.WriteFile(file, nil, 0o600)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	text, err := f.Packed()
+	if err != nil {
+		t.Fatal(err)
+	}
+	packed := read(string(text))
+	if len(packed.Releases) != len(f.Releases) {
+		t.Fatalf("%d releases", len(packed.Releases))
+	}
+	for n, got := range packed.Releases {
+		want := f.Releases[n]
+		if got.Chart != filepath.Join(dir, want.ChartFile()) {
+			t.Errorf("%s: chart %s", want.ID(), got.Chart)
+		}
+		for _, r := range []*Release{&got, &want} {
+			r.Chart, r.Version, r.Values, r.At, r.file, r.line, r.SkipDeps = "", "", nil, "", "", 0, false
+			if len(r.Needs) == 0 {
+				r.Needs = nil
+			}
+			if len(r.Labels) == 0 {
+				r.Labels = nil
+			}
+		}
+		if !reflect.DeepEqual(got, want) {
+			t.Errorf("%s is read again as\n%+v, want\n%+v", want.ID(), got, want)
+		}
+	}
+	if _, err := (&File{Releases: []Release{{Name: "a", Context: "far"}}}).Packed(); err == nil || !strings.Contains(err.Error(), "kubeContext") {
+		t.Errorf("another cluster: %v", err)
+	}
 }

@@ -26,7 +26,7 @@ import (
 // all releases. The Watches that it makes end with ctx.
 func Prepare(ctx context.Context, opts Options) (*Stack, error) {
 	s := &Stack{opts: opts, by: map[string]*member{}}
-	s.info = event.Operation{Name: "up", Release: name(opts.File.Path), Chart: opts.File.Path}
+	s.info = event.Operation{Name: "up", Release: Name(opts.File), Chart: opts.File.Path}
 	if opts.Down {
 		s.info.Name = "down"
 	}
@@ -66,8 +66,9 @@ func Order(file *helmfile.File) ([]*plan.Group, error) {
 	return order, nil
 }
 
-// name is a short name of a helmfile: its directory's if the file has the usual name.
-func name(path string) string {
+// Name is a short name of a helmfile: its directory's if the file has the usual name.
+func Name(file *helmfile.File) string {
+	path := file.Path
 	if path == "-" {
 		return "stack"
 	}

@@ -4,6 +4,8 @@ import (
 	"bufio"
 	"context"
 	"encoding/json"
+	"errors"
+	"fmt"
 	"net"
 	"os"
 	"path/filepath"
@@ -218,6 +220,43 @@ func TestManifests(t *testing.T) {
 	}
 	if s := m.runs(0, "history", "s", "-n", ns); !strings.Contains(s, "from Git") {
 		t.Errorf("history says\n%s", s)
+	}
+}
+
+// TestStackInTheCluster deploys and removes a helmfile as Jobs, each of which another machine
+// sees as a run of the helmfile.
+func TestStackInTheCluster(t *testing.T) {
+	t.Parallel()
+	const ns = "stack-in-cluster"
+	inNamespace(t, ns)
+	m, elsewhere := onOneMachine(t), onOneMachine(t)
+	charts, err := filepath.Abs(filepath.Join(data, "charts"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	dir := filepath.Join(t.TempDir(), "pair")
+	text := fmt.Sprintf(`releases:
+- {name: two, namespace: %[1]s, chart: %[2]s/fanout, needs: [%[1]s/one]}
+- {name: one, namespace: %[1]s, chart: %[2]s/plain, values: [{a: b}]}
+`, ns, charts)
+	if err := errors.Join(os.Mkdir(dir, 0o700), os.WriteFile(filepath.Join(dir, "helmfile.yaml"), []byte(text), 0o600)); err != nil {
+		t.Fatal(err)
+	}
+	in := []string{"-f", dir, "-n", ns, "--in-cluster", "--service-account", "runner", "--no-tui"}
+	if s := m.runs(0, append([]string{"up"}, in...)...); !strings.Contains(s, "2 installed") {
+		t.Errorf("up says\n%s", s)
+	}
+	if s := m.runs(0, "get", "values", "one", "-n", ns); !strings.Contains(s, "a: b") {
+		t.Errorf("values %s", s)
+	}
+	if s := elsewhere.runs(0, "attach", "pair", "-n", ns, "--no-tui"); !strings.Contains(s, "up pair done") {
+		t.Errorf("attach says\n%s", s)
+	}
+	if s := m.runs(0, append([]string{"down"}, in...)...); !strings.Contains(s, "down pair done") {
+		t.Errorf("down says\n%s", s)
+	}
+	if s := m.runs(0, "list", "-q", "-n", ns); strings.TrimSpace(s) != "" {
+		t.Errorf("left are %s", s)
 	}
 }
 

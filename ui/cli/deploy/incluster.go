@@ -46,7 +46,7 @@ var resolvedHere = []string{
 	"version", "devel", "repo", "username", "password", "ca-file", "cert-file", "key-file", "insecure-skip-tls-verify", "plain-http",
 	"pass-credentials", "verify", "keyring", "dependency-update", "generate-name", "name-template", "labels", "hold-on-failure",
 	"namespace", "kubeconfig", "kube-context", "kube-token", "kube-as-user", "kube-as-group", "kube-apiserver", "kube-ca-file",
-	"kube-tls-server-name", "kube-insecure-skip-tls-verify", "registry-config", "repository-config", "repository-cache", "color",
+	"file", "environment", "selector", "state-values-file", "state-values-set", "skip-deps", "kube-tls-server-name", "kube-insecure-skip-tls-verify", "registry-config", "repository-config", "repository-cache", "color",
 }
 
 // suits reports why a command cannot run in the cluster.
@@ -70,13 +70,14 @@ type packed struct {
 	labels          map[string]string
 	createNamespace bool
 	print           bool // instead of creating it
+	stack           bool // of a helmfile
 }
 
 // inCluster runs a command as a Job, and shows it here like an attached run.
 func (a *app) inCluster(cmd *cobra.Command, flags *runFlags, r running, p packed) error {
 	c := flags.cluster
 	if c.account == "" && !r.sandbox {
-		return fmt.Errorf("--in-cluster needs --service-account NAME; create one with the rights of this release: lockstep rbac %s -n %s --in-cluster | kubectl apply -f -", strings.Join(cmd.Flags().Args(), " "), a.Settings.Namespace())
+		return fmt.Errorf("--in-cluster needs --service-account NAME; create one with the rights of this release: lockstep rbac %s -n %s --in-cluster | kubectl apply -f -", cmp.Or(strings.Join(cmd.Flags().Args(), " "), "-f HELMFILE"), a.Settings.Namespace())
 	}
 	if driver := os.Getenv("HELM_DRIVER"); driver == "sql" || driver == "memory" {
 		return fmt.Errorf("--in-cluster needs release records in Secrets or ConfigMaps, not in HELM_DRIVER=%s", driver)
@@ -129,6 +130,52 @@ func (a *app) deployInCluster(cmd *cobra.Command, flags *runFlags, d *deployFlag
 		p.args = append(p.args, "--values="+valuesInCluster)
 	}
 	return a.inCluster(cmd, flags, r, p)
+}
+
+// stackInCluster packs a helmfile with its charts and values, and runs up or down in the
+// cluster.
+func (a *app) stackInCluster(cmd *cobra.Command, flags *stackFlags, file *kube.Helmfile, r running, down bool) error {
+	if flags.prune && len(file.Others) > 0 {
+		return errors.New("--prune does not work with --in-cluster if -l or a condition excludes releases")
+	}
+	name := kube.StackName(file)
+	p := packed{release: name, args: []string{"--file=" + name + "/helmfile.yaml"}, files: map[string][]byte{}, stack: true}
+	text, err := file.Packed()
+	if err != nil {
+		return err
+	}
+	p.files[name+"/helmfile.yaml"] = text
+	loader, err := command.NewStackLoader(a.App, file, a.Settings, flags.set, flags.skipDeps)
+	if err != nil {
+		return err
+	}
+	steps := &progress{say: a.Display(cmd, r.mode.Report())}
+	defer steps.end()
+	for _, rel := range file.Releases {
+		if !rel.Installed {
+			continue
+		}
+		if down {
+			p.files[name+"/"+rel.ValuesFile()] = nil // named, and not used
+			continue
+		}
+		steps.doing("packing release " + rel.ID())
+		what, err := loader.Load(cmd.Context(), rel)
+		if err != nil {
+			return fmt.Errorf("%s: release %s: %w", rel.At, rel.ID(), err)
+		}
+		archive, err := what.Chart.Archive()
+		if err != nil {
+			return err
+		}
+		values, err := kube.YAML(what.Values)
+		if err != nil {
+			return err
+		}
+		p.files[name+"/"+rel.ChartFile()], p.files[name+"/"+rel.ValuesFile()] = archive, []byte(values)
+	}
+	steps.end()
+	return a.inCluster(cmd, &flags.run, r, p)
 }
 
 // Files of a run in the cluster.
@@ -187,7 +234,10 @@ lockstep manifests shop ./shop -n shop --service-account lockstep -f prod.yaml |
 // command is the command line in the cluster.
 func (p *packed) command(cmd *cobra.Command, s *helmcli.EnvSettings, r running) []string {
 	args := append([]string{p.name(cmd)}, p.args...)
-	args = append(args, "--namespace="+s.Namespace(), "--output=json")
+	if !p.stack { // its file has the namespaces
+		args = append(args, "--namespace="+s.Namespace())
+	}
+	args = append(args, "--output=json")
 	cmd.Flags().Visit(func(f *pflag.Flag) {
 		if slices.Contains(resolvedHere, f.Name) {
 			return

@@ -1,6 +1,7 @@
 package deploy
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -92,7 +93,7 @@ lockstep down -f helmfile.yaml -l tier=frontend`,
 }
 
 func (a *app) withStackReports(cmd *cobra.Command, flags *stackFlags, down bool) error {
-	return a.withReports(cmd, &flags.run, execute{writes: true}, []string{cmd.Name()}, func() error { return a.runStack(cmd, flags, down) })
+	return a.withReports(cmd, &flags.run, execute{writes: true}, []string{cmp.Or(flags.File, "helmfile.yaml")}, func() error { return a.runStack(cmd, flags, down) })
 }
 
 // runStack runs a helmfile, with --sandbox on a throwaway cluster.
@@ -105,11 +106,11 @@ func (a *app) runStack(cmd *cobra.Command, flags *stackFlags, down bool) error {
 	if err != nil {
 		return err
 	}
-	if flags.run.cluster.on {
-		return errors.New("--in-cluster does not work with a helmfile: deploy its releases one by one")
-	}
 	if flags.prune && flags.name == "" {
 		return errors.New("--prune requires --stack NAME, the name that earlier runs had")
+	}
+	if flags.run.cluster.on {
+		return a.stackInCluster(cmd, flags, file, r, down)
 	}
 	return a.inSandbox(cmd, job{running: r}, func(s *helmcli.EnvSettings) error {
 		r.common.Lease = a.leaseOptions(cmd, job{running: r})

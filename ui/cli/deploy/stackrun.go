@@ -36,6 +36,11 @@ func (a *app) showStack(cmd *cobra.Command, flags *stackFlags, r running, stack 
 		}
 	}
 	defer unserve(server)
+	for _, client := range all { // in the cluster there is one
+		if in := client.Orders(cmd.Context()); in != nil {
+			go remote.ServeOrders(cmd.Context(), in, cmd.OutOrStdout(), stack.Command, nil, nil)
+		}
+	}
 	alone := &unattended{op: stack, timeout: r.common.Timeout, rollback: r.interrupt, joined: func() int { return joined(server) }}
 	signals := command.OnSignal{Rollback: r.interrupt, Hangup: r.hangup, Outcome: "running releases will be marked failed", Unattended: alone.start}
 	var say report.Notices
