@@ -124,20 +124,81 @@ var banned = map[string]string{
 	"what is still to come":  "pending groups",
 	"what somebody":          "say who does what",
 	"the letter of the":      "exactly as the … says",
+	"told of":                "reported",
+	"taken away from":        "removed from",
+	"are begun":              "are started",
+	"has brought":            "has created; created",
+	"have brought":           "created",
+	"comes about":            "happens",
+	"come about":             "happen",
+	"nobody knows":           "unknown",
+	"somebody else's work":   "by another run",
+	"of all makes":           "of many forms",
+	"such as are":            "those that are",
+	"at the most":            "at most",
+	"cut short":              "interrupted",
+	"how manieth":            "the n-th",
+	"has come of":            "the result of",
+	"takes the place":        "replaces",
+	"took its place":         "replaced it",
+	"left alone":             "not changed",
+	"what was planned":       "the plan",
+	"what was sent":          "the request",
+	"what is known":          "the facts; name it",
+	"what is gone":           "removed objects",
+	"what goes":              "removed objects",
+	"what comes":             "name it",
+	"what stays":             "kept objects",
+	"it is said":             "lockstep reports",
+	"is made again":          "is created again",
+	"has the turn":           "runs; holds the slot",
 }
 
-// wordsIn matches any banned phrase.
-var wordsIn = func() *regexp.Regexp {
+// bannedInComments are checked in the comments of all Go files, tests included.
+var bannedInComments = map[string]string{
+	"taken away":           "removed; deleted",
+	"was begun":            "was started",
+	"are begun":            "are started",
+	"is brought":           "is created; is applied",
+	"brings to the":        "creates in the",
+	"is gone on":           "continues",
+	"comes about":          "happens",
+	"come about":           "happen",
+	"keeps silent":         "prints nothing",
+	"nobody knows":         "unknown",
+	"somebody else's work": "by another run",
+	"of all makes":         "of many forms",
+	"such as are":          "those that are",
+	"goes by itself":       "is deleted automatically",
+	"has come of":          "the result of",
+	"comes of it":          "the result",
+	"took its place":       "replaced it",
+	"to be mended":         "to be fixed",
+	"what was planned":     "the plan",
+	"what has failed":      "the failed groups",
+	"what is gone":         "removed objects",
+	"as it was found":      "unchanged",
+	"is not up to":         "does not decide",
+	"from beside":          "by polling",
+	"has the turn":         "runs; holds the slot",
+	"is made again":        "is created again",
+	"it is said":           "lockstep reports",
+}
+
+var wordsIn, wordsInComments = matcher(banned), matcher(bannedInComments)
+
+// matcher returns an expression that matches any of the phrases.
+func matcher(phrases map[string]string) *regexp.Regexp {
 	var parts []string
-	for phrase := range banned {
+	for phrase := range phrases {
 		parts = append(parts, strings.ReplaceAll(regexp.QuoteMeta(phrase), " ", `\s+`))
 	}
 	slices.SortFunc(parts, func(a, b string) int { return len(b) - len(a) }) // the longest match wins
 	return regexp.MustCompile(`(?i)\b(` + strings.Join(parts, "|") + `)\b`)
-}()
+}
 
 // TestWords keeps the texts that people read free of phrases that sound translated:
-// all string literals, the Markdown files, and the golden screens and outputs.
+// all string literals and comments, the Markdown files, and the golden screens and outputs.
 func TestWords(t *testing.T) {
 	check := func(path string, line int, text string) {
 		for _, at := range wordsIn.FindAllStringIndex(text, -1) {
@@ -153,14 +214,14 @@ func TestWords(t *testing.T) {
 			return filepath.SkipDir
 		case d.IsDir():
 			return nil
-		case strings.Contains(path, "testdata/charts/"), strings.HasSuffix(path, "_test.go"):
+		case strings.Contains(path, "testdata/charts/"):
 			return nil
 		case strings.HasSuffix(path, ".md"):
 			text, err := os.ReadFile(path)
 			check(path, 1, string(text))
 			return err
 		case strings.HasSuffix(path, ".go"):
-			return checkLiterals(path, check)
+			return checkGo(t, path, check)
 		}
 		return nil
 	})
@@ -169,12 +230,22 @@ func TestWords(t *testing.T) {
 	}
 }
 
-// checkLiterals passes the string literals of a file to check, without import paths and struct tags.
-func checkLiterals(path string, check func(path string, line int, text string)) error {
+// checkGo checks the comments of a file, and passes its string literals to check, without
+// import paths, struct tags and the literals of tests.
+func checkGo(t *testing.T, path string, check func(path string, line int, text string)) error {
 	files := token.NewFileSet()
-	file, err := parser.ParseFile(files, path, nil, parser.SkipObjectResolution)
+	file, err := parser.ParseFile(files, path, nil, parser.SkipObjectResolution|parser.ParseComments)
 	if err != nil {
 		return err
+	}
+	for _, c := range file.Comments {
+		if phrase := wordsInComments.FindString(c.Text()); phrase != "" {
+			phrase = strings.ToLower(strings.Join(strings.Fields(phrase), " "))
+			t.Errorf("%s: %q: say %q", files.Position(c.Pos()), phrase, bannedInComments[phrase])
+		}
+	}
+	if strings.HasSuffix(path, "_test.go") {
+		return nil
 	}
 	ast.Inspect(file, func(n ast.Node) bool {
 		switch n := n.(type) {

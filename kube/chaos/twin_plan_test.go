@@ -13,7 +13,7 @@ import (
 type forecast map[string]string
 
 // plan asks what a step of lockstep's would do.
-func (l *life) plan(args []string) (forecast, error) {
+func (l *twinRelease) plan(args []string) (forecast, error) {
 	p := l.bench.command(lockstep, sandbox.Kubeconfig, append(append([]string{"plan"}, args...), "-n", l.ours, "-o", "json")...)
 	l.bench.check(p.run())
 	if err := p.wait(time.Minute * slowdown); err != nil {

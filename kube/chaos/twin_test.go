@@ -35,16 +35,16 @@ func twins(t *testing.T) []trials {
 	var all []trials
 	for seed := range seeds {
 		all = append(all, trials{[]int{seed}, func(t *testing.T, tell func(int, string, error)) {
-			l := newLife(t, strings.TrimSpace(string(helm)), seed)
-			err := l.live()
+			l := newTwinRelease(t, strings.TrimSpace(string(helm)), seed)
+			err := l.compareAll()
 			tell(seed, strings.Join(l.story, "\n"), err)
 		}})
 	}
 	return all
 }
 
-// life is what happens to a release in two namespaces.
-type life struct {
+// twinRelease is one release in two namespaces, by lockstep and by Helm.
+type twinRelease struct {
 	maker
 	bench *bench // for the processes
 	helm  string
@@ -61,8 +61,8 @@ type life struct {
 // settling is how long what is deleted may take to go, and controllers to have done their work.
 const settling = 40 * time.Second
 
-func newLife(t *testing.T, helm string, seed int) *life {
-	l := &life{maker: maker{rand.New(rand.NewPCG(uint64(seed), 20))}, helm: helm, bad: map[int]bool{}}
+func newTwinRelease(t *testing.T, helm string, seed int) *twinRelease {
+	l := &twinRelease{maker: maker{rand.New(rand.NewPCG(uint64(seed), 20))}, helm: helm, bad: map[int]bool{}}
 	l.versions = []twinChart{l.maker.chart()}
 	for _, namespace := range []*string{&l.ours, &l.helms} {
 		*namespace = fmt.Sprintf("twin-%d", benches.Add(1))
@@ -73,7 +73,7 @@ func newLife(t *testing.T, helm string, seed int) *life {
 }
 
 // look looks at a namespace.
-func (l *life) look(namespace string) scene {
+func (l *twinRelease) look(namespace string) scene {
 	kinds := map[string]bool{}
 	for _, k := range l.versions[0].kinds {
 		kinds[k.kind] = true
@@ -83,12 +83,12 @@ func (l *life) look(namespace string) scene {
 	return s
 }
 
-func (l *life) tell(format string, args ...any) {
+func (l *twinRelease) tell(format string, args ...any) {
 	l.story = append(l.story, fmt.Sprintf("    "+format, args...))
 }
 
-// live goes through a life. The error is the first difference.
-func (l *life) live() error {
+// compareAll runs all steps and returns the first difference.
+func (l *twinRelease) compareAll() error {
 	if err := l.step("upgrade", 0); err != nil {
 		return err
 	}
@@ -105,7 +105,7 @@ func (l *life) live() error {
 }
 
 // choose picks an operation and, for a rollback, the revision.
-func (l *life) choose() (verb string, to int) {
+func (l *twinRelease) choose() (verb string, to int) {
 	s := l.look(l.ours)
 	var good []int
 	for _, r := range s.records {
@@ -120,7 +120,7 @@ func (l *life) choose() (verb string, to int) {
 }
 
 // step runs the same operation with both programs.
-func (l *life) step(verb string, to int) error {
+func (l *twinRelease) step(verb string, to int) error {
 	before := l.look(l.ours)
 	args, chart, undo := l.command(verb, to, before)
 	planned, err := l.plan(args)
@@ -154,7 +154,7 @@ func (l *life) step(verb string, to int) error {
 }
 
 // command picks the arguments of a step, and whether a failure is to be undone.
-func (l *life) command(verb string, to int, before scene) (args []string, chart twinChart, undo bool) {
+func (l *twinRelease) command(verb string, to int, before scene) (args []string, chart twinChart, undo bool) {
 	args = []string{verb, "r"}
 	if verb == "rollback" {
 		args = append(args, fmt.Sprint(to))
@@ -195,7 +195,7 @@ func revisionAfter(before scene) int {
 }
 
 // chart returns the next version of the chart, an earlier one, or one that is refused.
-func (l *life) chart() twinChart {
+func (l *twinRelease) chart() twinChart {
 	if n := len(l.versions); len(l.story) > 0 && (n < 3 || l.odds(30)) {
 		l.versions = append(l.versions, l.next(l.versions[n-1]))
 	}
@@ -209,12 +209,12 @@ func (l *life) chart() twinChart {
 	return c
 }
 
-func (l *life) run(program, namespace string, args ...string) *process {
+func (l *twinRelease) run(program, namespace string, args ...string) *process {
 	return l.bench.exec(program, sandbox.Kubeconfig, append(args, "-n", namespace)...)
 }
 
 // meddle has others change some objects, the same in both namespaces.
-func (l *life) meddle() error {
+func (l *twinRelease) meddle() error {
 	if l.apart {
 		return nil
 	}
@@ -240,7 +240,7 @@ func (l *life) meddle() error {
 }
 
 // compare returns the differences between the namespaces, after deletions are complete.
-func (l *life) compare(over bool) (wrong []string) {
+func (l *twinRelease) compare(over bool) (wrong []string) {
 	within(context.Background(), settling, func() bool {
 		ours, helms := l.look(l.ours), l.look(l.helms)
 		wrong = unlikeRecords(ours.records, helms.records)
@@ -255,7 +255,7 @@ func (l *life) compare(over bool) (wrong []string) {
 // unlikeObjects says which objects differ. R32a: what a revision that failed, or one before
 // it, has brought and the target does not have is gone with lockstep. Helm compares with the
 // last revision alone, so it stays there; it is removed there, too.
-func (l *life) unlikeObjects(ours, helms scene, over bool) (wrong []string) {
+func (l *twinRelease) unlikeObjects(ours, helms scene, over bool) (wrong []string) {
 	for _, id := range slices.Sorted(maps.Keys(helms.objects)) {
 		if o, ok := ours.objects[id]; ok {
 			wrong = append(wrong, unlike(id, likeness(o), likeness(helms.objects[id]))...)
@@ -322,7 +322,7 @@ func unlikeRecords(ours, helms []releaseRecord) (wrong []string) {
 }
 
 // end uninstalls both.
-func (l *life) end() error {
+func (l *twinRelease) end() error {
 	for _, namespace := range []string{l.ours, l.helms} {
 		s := l.look(namespace)
 		for _, o := range s.objects {

@@ -117,7 +117,7 @@ func (c *call) do(ctx context.Context) (*http.Response, error) {
 			c.began = sent
 		}
 		v := judge(c.target, resp, err, c.t.link)
-		if ctx.Err() != nil { // it ends whatever has come of it
+		if ctx.Err() != nil { // ctx ends the call, whatever the response
 			v = verdict{}
 		}
 		closed := pass.end(v.outcome, sent, v.reason)

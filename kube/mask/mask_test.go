@@ -104,7 +104,7 @@ func TestEventsKeepTheirNames(t *testing.T) {
 	}
 }
 
-func TestErrorsStayWhatTheyAre(t *testing.T) {
+func TestErrorsKeepTheirIdentity(t *testing.T) {
 	var m Mask
 	m.Values(map[string]any{"db": map[string]any{"password": "s3cr3tval", "host": "example"}})
 	err := m.Error(fmt.Errorf("s3cr3tval of example: %w", fs.ErrNotExist))

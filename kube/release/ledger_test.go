@@ -157,7 +157,7 @@ func (s *secretStore) statuses() map[string]string {
 func TestForeignRecordsStay(t *testing.T) {
 	stopped, completed := 0, 0
 	for seed := range uint64(80) {
-		w := newRecordsWorld(rand.New(rand.NewPCG(seed, 7)))
+		w := newRecordsTest(rand.New(rand.NewPCG(seed, 7)))
 		for range 30 {
 			w.step()
 		}
@@ -175,7 +175,7 @@ func TestForeignRecordsStay(t *testing.T) {
 	}
 }
 
-type recordsWorld struct {
+type recordsTest struct {
 	*rand.Rand
 	store       *secretStore
 	ours, other driver.Driver
@@ -188,8 +188,8 @@ type recordsWorld struct {
 	wrong       []string
 }
 
-func newRecordsWorld(r *rand.Rand) *recordsWorld {
-	w := &recordsWorld{Rand: r, store: newSecretStore(), made: 2, foreign: map[string]string{}, alone: r.IntN(2) == 0}
+func newRecordsTest(r *rand.Rand) *recordsTest {
+	w := &recordsTest{Rand: r, store: newSecretStore(), made: 2, foreign: map[string]string{}, alone: r.IntN(2) == 0}
 	ledger := NewLedger("ns", "r", func(error) { w.stopped = true })
 	w.ours, w.other = driver.NewSecrets(secrets{w.store, ledger}), driver.NewSecrets(w.store)
 	_ = w.other.Create(keyOf(1), record(1, rcommon.StatusDeployed))
@@ -199,7 +199,7 @@ func newRecordsWorld(r *rand.Rand) *recordsWorld {
 	return w
 }
 
-func (w *recordsWorld) say(format string, args ...any) {
+func (w *recordsTest) say(format string, args ...any) {
 	w.story = append(w.story, fmt.Sprintf(format, args...))
 }
 
@@ -209,7 +209,7 @@ var (
 	otherStatuses = []rcommon.Status{rcommon.StatusUninstalled, rcommon.StatusPendingInstall, rcommon.StatusUnknown}
 )
 
-func (w *recordsWorld) step() {
+func (w *recordsTest) step() {
 	if w.IntN(4) == 0 {
 		w.somebody()
 		return
@@ -227,7 +227,7 @@ func (w *recordsWorld) step() {
 }
 
 // write makes a random request of the run, like Helm.
-func (w *recordsWorld) write() (err error) {
+func (w *recordsTest) write() (err error) {
 	n, status := 1+w.IntN(w.made), ourStatuses[w.IntN(len(ourStatuses))]
 	switch w.IntN(5) {
 	case 0:
@@ -249,7 +249,7 @@ func (w *recordsWorld) write() (err error) {
 }
 
 // somebody makes a random change to a record.
-func (w *recordsWorld) somebody() {
+func (w *recordsTest) somebody() {
 	n := 1 + w.IntN(w.made+1)
 	o := w.store.all[keyOf(n)]
 	switch do := w.IntN(4); {
@@ -277,7 +277,7 @@ func (w *recordsWorld) somebody() {
 }
 
 // check returns the errors of the run's last step.
-func (w *recordsWorld) check(before map[string]string) (wrong []string) {
+func (w *recordsTest) check(before map[string]string) (wrong []string) {
 	after := w.store.statuses()
 	for name, was := range before {
 		is := after[name]

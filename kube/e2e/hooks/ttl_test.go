@@ -140,9 +140,9 @@ func jobGone(r *rig.Rig) bool {
 	return apierrors.IsNotFound(err)
 }
 
-// TestJobWhoseEndNobodyKnows: a Job counts as complete, with a warning, if neither a watch nor
+// TestJobWithUnknownEnd: a Job counts as complete, with a warning, if neither a watch nor
 // an Event shows its end.
-func TestJobWhoseEndNobodyKnows(t *testing.T) {
+func TestJobWithUnknownEnd(t *testing.T) {
 	t.Parallel()
 	r := rig.New(t)
 	r.Client = r.As("blind", unwatched()...)

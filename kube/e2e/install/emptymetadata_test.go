@@ -34,10 +34,10 @@ func marks(r *rig.Rig) map[string]map[string]string {
 	return out
 }
 
-// TestEmptyMetadataIsTakenAsHelmTakesIt: a chart with empty labels and annotations and with
+// TestEmptyMetadataMatchesHelm: a chart with empty labels and annotations and with
 // nulls in them, in templates, a hook and crds/, is deployed as by Helm in every operation,
 // and so is a release that Helm has installed (R2a).
-func TestEmptyMetadataIsTakenAsHelmTakesIt(t *testing.T) {
+func TestEmptyMetadataMatchesHelm(t *testing.T) {
 	t.Parallel()
 	const chart = "empty-metadata"
 	path := filepath.Join(rig.ChartsDir, chart)

@@ -16,10 +16,10 @@ import (
 	"lockstep/kube/release"
 )
 
-// TestRunsWhatWasPlanned installs and upgrades a chart with random values, lookups and a
+// TestRunMatchesPlan installs and upgrades a chart with random values, lookups and a
 // post-renderer that returns something else each time. The planned objects are applied and
 // stored (R31).
-func TestRunsWhatWasPlanned(t *testing.T) {
+func TestRunMatchesPlan(t *testing.T) {
 	t.Parallel()
 	r := rig.New(t)
 	chart := rig.MakeChart(t, rig.Files{
@@ -83,10 +83,10 @@ func (c *counting) Run(manifests *bytes.Buffer) (*bytes.Buffer, error) {
 	return bytes.NewBufferString(fmt.Sprintf("%s\n# run %d\n", manifests, c.runs)), nil
 }
 
-// TestPlansWhatCRDsBring installs a chart whose templates check for an API that its own crds/
+// TestPlanAfterCRDs installs a chart whose templates check for an API that its own crds/
 // define. As with Helm they see it, and the additional groups are announced before they run
 // (R29).
-func TestPlansWhatCRDsBring(t *testing.T) {
+func TestPlanAfterCRDs(t *testing.T) {
 	t.Parallel()
 	r := rig.New(t)
 	gear := rig.LateKind{Kind: "Gear", Plural: "gears", Scope: "Namespaced", API: "planned.example"}

@@ -13,10 +13,10 @@ import (
 	"lockstep/kube/e2e/rig"
 )
 
-// TestTemplatesSeeTheValuesThatTheySeeWithHelm: templates see the same values and types as
+// TestTemplateValuesMatchHelm: templates see the same values and types as
 // with Helm's command, for all flags of values, in installs and in upgrades that reuse values
 // (R2a).
-func TestTemplatesSeeTheValuesThatTheySeeWithHelm(t *testing.T) {
+func TestTemplateValuesMatchHelm(t *testing.T) {
 	t.Parallel()
 	const chart = "typed-values"
 	path := filepath.Join(rig.ChartsDir, chart)

@@ -38,8 +38,8 @@ func TestWarnings(t *testing.T) {
 	}
 }
 
-// TestTheAPIServersWarningsAreTold: each warning of the API server is published once.
-func TestTheAPIServersWarningsAreTold(t *testing.T) {
+// TestAPIServerWarnings: each warning of the API server is published once.
+func TestAPIServerWarnings(t *testing.T) {
 	t.Parallel()
 	r := rig.New(t)
 	c := rig.One(t, rig.Object("v1/Service/old", nil, "spec: {externalName: ignored.example, ports: [{port: 80}]}"))

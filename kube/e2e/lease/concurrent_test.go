@@ -15,9 +15,9 @@ import (
 	"lockstep/kube/e2e/rig"
 )
 
-// TestTwoAtOnce runs an operation during another one on the same release, for which it was
+// TestStalePlan runs an operation during another one on the same release, for which it was
 // prepared before the other one started. It writes nothing and rolls nothing back (R33, R34).
-func TestTwoAtOnce(t *testing.T) {
+func TestStalePlan(t *testing.T) {
 	t.Parallel()
 	chart := rig.One(t, rig.Deployment("slow", rig.Group("a"), "1500ms"), rig.ConfigMap("after", rig.Group("b", "a")))
 	for _, operation := range []string{"install", "upgrade", "rollback"} {

@@ -58,9 +58,9 @@ func TestSecondRunWhileTheLeaseIsGone(t *testing.T) {
 	}
 }
 
-// TestRightsOnLeasesAreTakenAway removes a user's rights on Leases during a run, which
+// TestLeaseRightsRevoked removes a user's rights on Leases during a run, which
 // continues with one warning, relying on the release records (R51).
-func TestRightsOnLeasesAreTakenAway(t *testing.T) {
+func TestLeaseRightsRevoked(t *testing.T) {
 	t.Parallel()
 	r := rig.New(t)
 	others := rig.Rule("", "configmaps,secrets", "*")
@@ -116,10 +116,10 @@ func TestInstallWhereTheLeaseWasLeft(t *testing.T) {
 	}
 }
 
-// TestSupersededThatIsNotWritten makes the write fail that marks the deployed revision
+// TestSupersededWriteFails makes the write fail that marks the deployed revision
 // superseded during a rollback. Helm only logs that. There are never two deployed revisions
 // (R32a).
-func TestSupersededThatIsNotWritten(t *testing.T) {
+func TestSupersededWriteFails(t *testing.T) {
 	t.Parallel()
 	r := rig.New(t)
 	r.Deploy("plain", rig.Use(rig.One(t, rig.ConfigMap("a", nil, "v: one")), nil))

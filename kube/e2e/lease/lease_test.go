@@ -158,9 +158,9 @@ func TestBothAtTheSameTime(t *testing.T) {
 	}
 }
 
-// TestWhoComesInBetween changes the release between planning and start of an operation, which
+// TestReleaseChangedAfterPlanning changes the release between planning and start of an operation, which
 // writes nothing and rolls nothing back (R51).
-func TestWhoComesInBetween(t *testing.T) {
+func TestReleaseChangedAfterPlanning(t *testing.T) {
 	t.Parallel()
 	tests := map[string]func(*rig.Rig) (*kube.Operation, error){
 		"upgrade":   func(r *rig.Rig) (*kube.Operation, error) { return r.Upgrade("plain", nil) },
@@ -442,9 +442,9 @@ func TestBesideHelm(t *testing.T) {
 	})
 }
 
-// TestHelmComesBetween has Helm create a revision after a run has checked the release and
+// TestHelmWritesFirst has Helm create a revision after a run has checked the release and
 // before the run's first write. The run writes nothing and exits accordingly (R51, R51a).
-func TestHelmComesBetween(t *testing.T) {
+func TestHelmWritesFirst(t *testing.T) {
 	t.Parallel()
 	r := rig.New(t)
 	dir := rig.MakeDir(t, rig.Files{"templates/all.yaml": rig.ConfigMap("helms", nil)})

@@ -170,9 +170,9 @@ func TestPolicyOfTheChart(t *testing.T) {
 	}
 }
 
-// TestUnchangedIsWhatTheAnswerSays: every object is sent, and one that the apply has not
+// TestUnchangedByResponse: every object is sent, and one that the apply has not
 // changed counts as unchanged, even if somebody has changed it since it was read.
-func TestUnchangedIsWhatTheAnswerSays(t *testing.T) {
+func TestUnchangedByResponse(t *testing.T) {
 	t.Parallel()
 	r := rig.New(t)
 	chart := rig.One(t, rig.ConfigMap("c", rig.Group("a")), rig.Object("v1/Service/s", rig.Group("b", "a"), "spec: {type: ClusterIP, ports: [{port: 80}]}"),

@@ -10,11 +10,11 @@ import (
 	"lockstep/kube/e2e/rig"
 )
 
-// TestKindThatNothingBrings: an object of an unknown kind is refused before the first write if
+// TestUndefinedKind: an object of an unknown kind is refused before the first write if
 // nothing before its group can define the kind. It is accepted if something can: a CRD of the
 // chart that is not after it, a workload in a hook or an earlier group, or an object for which
 // an operator may define kinds (R29).
-func TestKindThatNothingBrings(t *testing.T) {
+func TestUndefinedKind(t *testing.T) {
 	t.Parallel()
 	r := rig.New(t)
 	gears := rig.LateKind{Kind: "Gear", Plural: "gears", Scope: "Namespaced", API: r.Namespace + ".example"}

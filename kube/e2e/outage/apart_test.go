@@ -16,11 +16,11 @@ import (
 	"lockstep/kube/e2e/rig"
 )
 
-// TestAnAPIApartGoesAway: the API of one kind becomes unavailable (503) during a run. The
+// TestAggregatedAPIFailsMidway: the API of one kind becomes unavailable (503) during a run. The
 // timeouts of other objects continue, the waiting group reports which API is unavailable and
 // why, and the API server is not reported as unreachable. It does not run in parallel, like
 // TestAggregatedAPIDown.
-func TestAnAPIApartGoesAway(t *testing.T) {
+func TestAggregatedAPIFailsMidway(t *testing.T) {
 	r := rig.New(t)
 	api := r.Namespace + ".example"
 	r.Create(rig.Object("apiextensions.k8s.io/v1/CustomResourceDefinition/things."+api, nil,

@@ -34,9 +34,9 @@ func lingers(r *rig.Rig) (free func()) {
 	}
 }
 
-// TestNamespaceThatGoes: an install into a terminating namespace is refused, with the reason
+// TestTerminatingNamespace: an install into a terminating namespace is refused, with the reason
 // why the namespace still exists. With --create-namespace the install waits until it is gone.
-func TestNamespaceThatGoes(t *testing.T) {
+func TestTerminatingNamespace(t *testing.T) {
 	t.Parallel()
 	r := rig.New(t)
 	free := lingers(r)
@@ -61,9 +61,9 @@ func TestNamespaceThatGoes(t *testing.T) {
 	r.AssertDeployed("t")
 }
 
-// TestNamespaceGoesMeanwhile: an awaited object is gone with its namespace. The run reports
+// TestNamespaceDeletedDuringRun: an awaited object is gone with its namespace. The run reports
 // that at once, and the closing event reports nothing as continuing.
-func TestNamespaceGoesMeanwhile(t *testing.T) {
+func TestNamespaceDeletedDuringRun(t *testing.T) {
 	t.Parallel()
 	r := rig.New(t)
 	op, err := r.Install("plain", rig.Use(rig.One(t, rig.ConfigMap("base", rig.Group("base")), rig.Deployment("slow", rig.Group("slow", "base"), "1h"),

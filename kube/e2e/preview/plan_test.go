@@ -87,9 +87,9 @@ func TestPlanOfEveryOperation(t *testing.T) {
 	}
 }
 
-// TestPlanOfWhatIsRefused: a plan has the changes that the API server would refuse, and
+// TestPlanShowsRefusedChanges: a plan has the changes that the API server would refuse, and
 // objects in the cluster that the release does not own.
-func TestPlanOfWhatIsRefused(t *testing.T) {
+func TestPlanShowsRefusedChanges(t *testing.T) {
 	t.Parallel()
 	r := rig.New(t)
 	before := rig.One(t, rig.ConfigMap("a", nil, "color: red"), rig.Job("fixed", nil, "0s"))
@@ -112,9 +112,9 @@ func TestPlanOfWhatIsRefused(t *testing.T) {
 	}
 }
 
-// TestPlanOfWhatCannotBeCreated: a plan reports objects that the API server would refuse, and
+// TestPlanShowsInvalidObjects: a plan reports objects that the API server would refuse, and
 // objects in a namespace that nothing creates, but not objects that only need earlier ones.
-func TestPlanOfWhatCannotBeCreated(t *testing.T) {
+func TestPlanShowsInvalidObjects(t *testing.T) {
 	t.Parallel()
 	r := rig.New(t)
 	needy := rig.Object("v1/Pod/needy", nil, "spec: {serviceAccountName: later, containers: [{name: main, image: example/app:1.0}]}")

@@ -14,10 +14,10 @@ import (
 	"lockstep/kube/e2e/rig"
 )
 
-// TestPlanGoesOnAfterAnError: the dry run of one object fails because a webhook does not
+// TestPlanContinuesAfterAnError: the dry run of one object fails because a webhook does not
 // answer, and another object cannot be read. Both lines have the error, and the other objects
 // have their changes.
-func TestPlanGoesOnAfterAnError(t *testing.T) {
+func TestPlanContinuesAfterAnError(t *testing.T) {
 	t.Parallel()
 	r := rig.New(t)
 	docs := func(v string) []string {

@@ -9,9 +9,9 @@ import (
 	"lockstep/kube/e2e/rig"
 )
 
-// TestWhatWasPlannedIsWhatRuns counts the plans of an operation: each phase is announced once
+// TestPlannedOnce counts the plans of an operation: each phase is announced once
 // and never planned again during the run, including hooks and removals (R29 to R32).
-func TestWhatWasPlannedIsWhatRuns(t *testing.T) {
+func TestPlannedOnce(t *testing.T) {
 	t.Parallel()
 	r := rig.New(t)
 	hook := rig.Job("before", map[string]string{"helm.sh/hook": "pre-install,pre-upgrade,pre-rollback,pre-delete"}, "100ms")

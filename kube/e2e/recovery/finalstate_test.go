@@ -10,9 +10,9 @@ import (
 	"lockstep/kube/e2e/rig"
 )
 
-// TestWhatIsSaidOfTheRelease compares the release's status in the closing event of a failed
+// TestReportedReleaseStatus compares the release's status in the closing event of a failed
 // operation with the one in Helm's record (R34).
-func TestWhatIsSaidOfTheRelease(t *testing.T) {
+func TestReportedReleaseStatus(t *testing.T) {
 	t.Parallel()
 	fails := func(event string) string {
 		text := rig.Job("hook", map[string]string{"helm.sh/hook": event}, "100ms", "  backoffLimit: 0")

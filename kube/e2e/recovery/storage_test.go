@@ -15,9 +15,9 @@ import (
 	"lockstep/kube/e2e/rig"
 )
 
-// TestNameThatCannotBeLookedUp: a release name counts as free only if the cluster says so.
+// TestUnreadableReleaseName: a release name counts as free only if the cluster says so.
 // Without the right to list Secrets an install is refused (R51).
-func TestNameThatCannotBeLookedUp(t *testing.T) {
+func TestUnreadableReleaseName(t *testing.T) {
 	t.Parallel()
 	r := rig.New(t)
 	chart := rig.One(t, rig.ConfigMap("a", nil))
@@ -37,10 +37,10 @@ func TestNameThatCannotBeLookedUp(t *testing.T) {
 	r.AssertHistory("2 superseded", "3 deployed")
 }
 
-// TestRecordThatCannotBeWritten makes each write to the release's record fail once, before it
+// TestRecordWriteFails makes each write to the release's record fail once, before it
 // is stored or only its answer. It is stored in the end, and there are never two deployed
 // revisions (R32a, R34, R53).
-func TestRecordThatCannotBeWritten(t *testing.T) {
+func TestRecordWriteFails(t *testing.T) {
 	t.Parallel()
 	for i, operation := range []string{"install", "upgrade", "rollback", "uninstall", "uninstall --keep-history"} {
 		for _, lost := range []bool{false, true} {

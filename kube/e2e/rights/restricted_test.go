@@ -70,10 +70,10 @@ func TestAdminOfOneNamespace(t *testing.T) {
 	})
 }
 
-// TestGetAndPatchAreEnoughForWhatIsThere upgrades existing objects as a user who may create
+// TestGetAndPatchSufficeForExistingObjects upgrades existing objects as a user who may create
 // nothing but the release record, as with Helm, and as one who may not create access reviews
 // either.
-func TestGetAndPatchAreEnoughForWhatIsThere(t *testing.T) {
+func TestGetAndPatchSufficeForExistingObjects(t *testing.T) {
 	t.Parallel()
 	r := rig.New(t)
 	settings := func(data string) *charts.Chart {
@@ -95,9 +95,9 @@ func TestGetAndPatchAreEnoughForWhatIsThere(t *testing.T) {
 	asked.MustRun(asked.Upgrade("plain", rig.UseUp(settings("color: blue"), nil)))
 }
 
-// TestWhatMayNotBeSeenIsNotMissed: objects that the user may not read are not reported as
+// TestUnreadableIsNotMissing: objects that the user may not read are not reported as
 // missing.
-func TestWhatMayNotBeSeenIsNotMissed(t *testing.T) {
+func TestUnreadableIsNotMissing(t *testing.T) {
 	t.Parallel()
 	r := rig.New(t)
 	rules := append(ofNamespace("*"), rig.Rule("networking.k8s.io", "ingresses", "*"))
@@ -119,9 +119,9 @@ func TestWhatMayNotBeSeenIsNotMissed(t *testing.T) {
 	}
 }
 
-// TestWhatMayNotBeReadIsTold diagnoses for a user who may read neither pods nor events nor
+// TestDiagnosisWithoutRights diagnoses for a user who may read neither pods nor events nor
 // classes. The cause says what is unknown and why.
-func TestWhatMayNotBeReadIsTold(t *testing.T) {
+func TestDiagnosisWithoutRights(t *testing.T) {
 	t.Parallel()
 	r := rig.New(t)
 	few := r.Acting(r.As("few", ofNamespace("*")...))

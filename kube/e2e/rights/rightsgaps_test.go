@@ -30,9 +30,9 @@ func TestRoleGivesNothingOnClusterScope(t *testing.T) {
 	}
 }
 
-// TestGapsInRightsAreAllTold: missing rights in one namespace are reported although the API
+// TestAllMissingRightsAreReported: missing rights in one namespace are reported although the API
 // server cannot evaluate those in another.
-func TestGapsInRightsAreAllTold(t *testing.T) {
+func TestAllMissingRightsAreReported(t *testing.T) {
 	t.Parallel()
 	for name, muteOther := range map[string]bool{"first": false, "second": true} { // of two namespaces
 		t.Run(name, func(t *testing.T) {

@@ -55,8 +55,8 @@ func TestAbortInTheMiddle(t *testing.T) {
 	}
 }
 
-// TestAbortedHookDoesNotRunOn: an abort deletes the Job of an interrupted hook.
-func TestAbortedHookDoesNotRunOn(t *testing.T) {
+// TestAbortDeletesTheHook: an abort deletes the Job of an interrupted hook.
+func TestAbortDeletesTheHook(t *testing.T) {
 	t.Parallel()
 	r := rig.New(t)
 	op, err := r.Install("hooks", func(i *kube.Install) { i.Values = map[string]any{"runDuration": "30s", "sleepyTime": "30"} })

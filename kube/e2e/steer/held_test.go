@@ -37,21 +37,21 @@ func failingJob(name string, annotations map[string]string) string {
 	return strings.Replace(rig.Job(name, annotations, "100ms", "  backoffLimit: 0"), "{sandbox/", `{sandbox/exit-code: "1", sandbox/`, 1)
 }
 
-// TestAcceptAfterAMendByHand accepts an object that somebody has fixed in the cluster while
+// TestAcceptAfterAManualFix accepts an object that somebody has fixed in the cluster while
 // the run is held, without a write by lockstep (R44).
-func TestAcceptAfterAMendByHand(t *testing.T) {
+func TestAcceptAfterAManualFix(t *testing.T) {
 	t.Parallel()
 	r := rig.New(t)
 	op, err := r.Install("fail-image", func(i *kube.Install) { i.HoldOnFailure, i.ReadinessTimeout = true, 8*time.Second })
 	if err != nil {
 		t.Fatal(err)
 	}
-	var mended time.Time
+	var fixed time.Time
 	out := r.Run(op, func(e event.Event) {
 		switch {
 		case e.Kind != event.KindRun || e.Status != event.Held:
-		case mended.IsZero():
-			mended = time.Now()
+		case fixed.IsZero():
+			fixed = time.Now()
 			fixDeployment(r, "broken")
 			op.Command(event.Command{Name: event.Accept})
 		default:
@@ -59,13 +59,13 @@ func TestAcceptAfterAMendByHand(t *testing.T) {
 			op.Command(event.Command{Name: event.Abort})
 		}
 	})
-	if mended.IsZero() || out.Err != nil || out.State.Exit != 0 {
-		t.Fatalf("mended at %s, exit %d: %v", mended, out.State.Exit, out.Err)
+	if fixed.IsZero() || out.Err != nil || out.State.Exit != 0 {
+		t.Fatalf("fixed at %s, exit %d: %v", fixed, out.State.Exit, out.Err)
 	}
 	if g := out.State.Find(helmclient.PhaseApply, "fail-image:broken"); g.Status != event.Ready {
 		t.Errorf("the accepted group is %s", g.Status)
 	}
-	writes := r.WritesOf(mended)
+	writes := r.WritesOf(fixed)
 	if slices.ContainsFunc(writes, func(w string) bool { return strings.HasSuffix(w, "/broken") }) {
 		t.Errorf("what was accepted was written again: %v", writes)
 	}
@@ -75,9 +75,9 @@ func TestAcceptAfterAMendByHand(t *testing.T) {
 	r.AssertDeployed("t")
 }
 
-// TestGiveUpFinishesTheRest: a failed group is left failed, groups that wait for it are
+// TestSkipFailedFinishesTheRest: a failed group is left failed, groups that wait for it are
 // skipped, and the others finish (R44, R26).
-func TestGiveUpFinishesTheRest(t *testing.T) {
+func TestSkipFailedFinishesTheRest(t *testing.T) {
 	t.Parallel()
 	r := rig.New(t)
 	op, err := r.Install("plain", rig.Use(rig.One(t, failingJob("bad", rig.Group("bad")), rig.ConfigMap("needs-bad", rig.Group("needs-bad", "bad")),

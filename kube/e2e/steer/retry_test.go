@@ -13,10 +13,10 @@ import (
 	"lockstep/kube/e2e/rig"
 )
 
-// TestRetryAfterAChangeByHand fixes the failed object with another field manager while the run
+// TestRetryAfterAManualFix fixes the failed object with another field manager while the run
 // is held. The retry accepts the change, with a warning, or with --force-conflicts applies the
 // chart's fields (R44).
-func TestRetryAfterAChangeByHand(t *testing.T) {
+func TestRetryAfterAManualFix(t *testing.T) {
 	t.Parallel()
 	for _, force := range []bool{false, true} {
 		t.Run(fmt.Sprint(force), func(t *testing.T) {

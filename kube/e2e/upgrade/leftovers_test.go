@@ -11,10 +11,10 @@ import (
 	"lockstep/kube/e2e/rig"
 )
 
-// TestWhatFailedRevisionsLeave fails twice, each time with additional objects. The next
+// TestLeftoversOfFailedRevisions fails twice, each time with additional objects. The next
 // operation of any kind removes them, as planned, in reverse order of their creation, if the
 // release still owns them (R32a).
-func TestWhatFailedRevisionsLeave(t *testing.T) {
+func TestLeftoversOfFailedRevisions(t *testing.T) {
 	good := rig.One(t, rig.ConfigMap("a", nil), rig.ConfigMap("before", nil))
 	tests := map[string]struct {
 		do    func(*rig.Rig) (*kube.Operation, error)

@@ -69,10 +69,10 @@ func TestOnePlanOfARemoval(t *testing.T) {
 	}
 }
 
-// TestRemovalsOfWhatAFailedUpgradeHasLeft: objects of a failed upgrade that the target takes
+// TestRemovalsAfterAFailedUpgrade: objects of a failed upgrade that the target takes
 // over, perhaps with another family of annotations, do not prevent rebuilding the old order
 // (R20, R30).
-func TestRemovalsOfWhatAFailedUpgradeHasLeft(t *testing.T) {
+func TestRemovalsAfterAFailedUpgrade(t *testing.T) {
 	t.Parallel()
 	r := rig.New(t)
 	r.Deploy("plain", rig.Use(rig.One(t, rig.ConfigMap("one", rig.Group("one")), rig.ConfigMap("two", rig.Group("two", "one")), rig.ConfigMap("three", rig.Group("three", "two"))), nil))
