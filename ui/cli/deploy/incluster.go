@@ -10,6 +10,7 @@ import (
 	"os"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -267,7 +268,7 @@ func (a *app) runTask(cmd *cobra.Command, client *kube.Client, r running, task k
 		return err
 	}
 	d.Note(fmt.Sprintf("Job %s/%s runs it; from any machine: lockstep attach %s -n %[1]s", job.Namespace, job.Name, job.Release))
-	run, err := a.firstEvent(cmd.Context(), client, job, d)
+	run, err := a.firstEvent(cmd.Context(), client, job, d, r.mode == command.ModeScreen)
 	if err != nil {
 		if cmd.Context().Err() != nil { // it has not started: nothing stays
 			gone, cancel := context.WithTimeout(context.WithoutCancel(cmd.Context()), 10*time.Second)
@@ -297,11 +298,16 @@ func (a *app) runTask(cmd *cobra.Command, client *kube.Client, r running, task k
 // lasting is how long a cause lasts before it is worth a line.
 const lasting = 2 * time.Second
 
-// firstEvent connects to a run that has started, and says meanwhile why it has not.
-func (a *app) firstEvent(ctx context.Context, client *kube.Client, job *kube.ClusterRun, say report.Notices) (*remote.Run, error) {
+// firstEvent connects to a run that has started, and says meanwhile why it has not; without a
+// screen also later, while one pod takes the place of another.
+func (a *app) firstEvent(ctx context.Context, client *kube.Client, job *kube.ClusterRun, say report.Notices, screen bool) (*remote.Run, error) {
+	var opened atomic.Bool
 	var why, reported string
 	var since time.Time
-	return remote.Connect(job.Open(ctx, func(pod *corev1.Pod) { // never at the same time
+	run, err := remote.Connect(job.Open(ctx, func(pod *corev1.Pod) { // never at the same time
+		if opened.Load() {
+			return
+		}
 		now := client.WhyJobWaits(ctx, job)
 		if pod != nil {
 			now = client.WhyPodWaits(ctx, pod)
@@ -314,4 +320,6 @@ func (a *app) firstEvent(ctx context.Context, client *kube.Client, job *kube.Clu
 			say.Note("waiting for the Job's pod: " + why)
 		}
 	}))
+	opened.Store(screen)
+	return run, err
 }
