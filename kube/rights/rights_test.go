@@ -16,7 +16,7 @@ import (
 
 var update = flag.Bool("update", false, "update golden files")
 
-// TestRules writes rights down as somebody would give them.
+// TestRules formats rights as rules.
 func TestRules(t *testing.T) {
 	res := func(ns, verb, resource, why string) Right {
 		r := Right{Verb: verb, Why: why, Namespace: ns}
