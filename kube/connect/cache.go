@@ -8,9 +8,8 @@ import (
 	"sync"
 )
 
-// cache answers questions that were asked before. Operations that are planned together
-// ask the same of the cluster: its version, its kinds, quotas, webhooks, their rights. Its
-// zero value keeps nothing.
+// cache stores responses to reads. Operations that are planned together send the same ones:
+// version, kinds, quotas, webhooks, permissions. Its zero value stores nothing.
 type cache struct {
 	mu      sync.Mutex
 	mode    cacheMode
@@ -22,18 +21,18 @@ type cacheMode int
 
 const (
 	cacheNothing cacheMode = iota
-	// cacheKinds keeps the version and the kinds that are served, until one is added.
+	// cacheKinds stores the version and the kinds that are served, until one is added.
 	cacheKinds
-	// cacheAll keeps all that is read, while nothing is written.
+	// cacheAll stores all reads.
 	cacheAll
 )
 
 const (
-	maxKept    = 4 << 20  // bytes of one answer
-	maxKeptAll = 64 << 20 // bytes of all answers
+	maxKept    = 4 << 20  // bytes of one response
+	maxKeptAll = 64 << 20 // bytes of all responses
 )
 
-// kept is an answer. It may be read once done is closed; response is nil if it was not kept.
+// kept is a stored response. It may be read once done is closed; response is nil if it was not stored.
 type kept struct {
 	done     chan struct{}
 	kind     bool // of the version or a kind
@@ -41,15 +40,15 @@ type kept struct {
 	body     []byte
 }
 
-// CacheAll makes the connection, and all that are bound to it, ask everything once. It
-// is for planning: while it lasts nothing is written.
+// CacheAll makes the connection, and all made from it by Bind, send each read once. It is for
+// planning, which writes nothing.
 func (c *Client) CacheAll() { c.link.cache.set(cacheAll) }
 
-// CacheKinds forgets all that was read but the kinds that the cluster serves. Those
-// are forgotten, too, when a request changes them or does not find one.
+// CacheKinds drops all responses except the kinds that the cluster serves. Those are dropped
+// when a request changes them, and read again when one is not found.
 func (c *Client) CacheKinds() { c.link.cache.set(cacheKinds) }
 
-// CacheNothing makes the connection ask everything again.
+// CacheNothing turns the cache off.
 func (c *Client) CacheNothing() { c.link.cache.set(cacheNothing) }
 
 func (a *cache) set(mode cacheMode) {
@@ -67,7 +66,7 @@ func (a *cache) set(mode cacheMode) {
 	a.answers = answers
 }
 
-// do answers a call from the cache, or by ask, whose answer it keeps.
+// do responds to a call from the cache, or calls ask and stores its response.
 func (a *cache) do(ctx context.Context, c *call, ask func(context.Context) (*http.Response, error)) (*http.Response, error) {
 	k, first := a.find(c)
 	if k == nil {
@@ -94,8 +93,7 @@ func (a *cache) do(ctx context.Context, c *call, ask func(context.Context) (*htt
 	return &resp, nil
 }
 
-// find finds the answer to a call, nil if it is not one to keep. The first who asks has to
-// fill it in.
+// find returns the entry for a call, nil if it is not cached. The first caller fills it in.
 func (a *cache) find(c *call) (k *kept, first bool) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
@@ -120,7 +118,7 @@ func (a *cache) find(c *call) (k *kept, first bool) {
 	return k, true
 }
 
-// fill keeps an answer that another question would get, too. Its body has been read.
+// fill stores a response, whose body is in memory. Errors of the server are not stored.
 func (a *cache) fill(k *kept, resp *http.Response) {
 	if resp.StatusCode >= http.StatusMultipleChoices && resp.StatusCode != http.StatusNotFound && resp.StatusCode != http.StatusForbidden {
 		return

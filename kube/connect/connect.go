@@ -1,6 +1,6 @@
-// Package connect is the connection to a cluster: what a kubeconfig says, the
-// clients that are made of it, and the one transport that all requests of an
-// operation go through, Helm's own included.
+// Package connect is the connection to a cluster: the clients that a kubeconfig describes, and
+// the one transport that sends all requests of an operation, including Helm's. The central
+// types are Client, Getter and Link.
 package connect
 
 import (
@@ -30,10 +30,9 @@ import (
 	"lockstep/kube/diagnose"
 )
 
-// Client is a connection to a cluster. It is complete when it is made, and may
-// be used by any number of goroutines.
+// Client is a connection to a cluster. It may be used by several goroutines.
 type Client struct {
-	// Getter is what Helm's factory asks for clients, discovery and mappings.
+	// Getter gives Helm's factory its clients, discovery and mappings.
 	Getter    *Getter
 	Dynamic   dynamic.Interface
 	Clientset kubernetes.Interface
@@ -46,15 +45,15 @@ type Client struct {
 	registry  *registry.Client
 }
 
-// FieldManager is the name under which fields are owned in server-side apply:
-// Helm's, so that releases can go back and forth between the two programs.
+// FieldManager owns the fields in server-side apply. It is Helm's name, so that a release can be
+// managed by either program.
 const FieldManager = "helm"
 
-// nameFieldManager tells Helm, which would take the name of the program.
+// nameFieldManager sets Helm's field manager, which would be the name of the program.
 var nameFieldManager = sync.OnceFunc(func() { helmkube.ManagedFieldsManager = FieldManager })
 
-// New prepares the connection that the settings describe. It sends no request
-// yet. The logger and the registry client may be nil.
+// New returns the connection that the settings describe. It sends no request. The logger and
+// the registry client may be nil.
 func New(settings *cli.EnvSettings, log *slog.Logger, reg *registry.Client) (*Client, error) {
 	nameFieldManager()
 	flags, ok := settings.RESTClientGetter().(*genericclioptions.ConfigFlags)
@@ -64,8 +63,8 @@ func New(settings *cli.EnvSettings, log *slog.Logger, reg *registry.Client) (*Cl
 	return From(flags, settings, log, reg)
 }
 
-// From is New with a getter of somebody else's, whose kubeconfig counts; Helm's
-// field manager stays what it is.
+// From is New for a caller's own getter, whose kubeconfig is used. It does not change Helm's
+// field manager.
 func From(flags genericclioptions.RESTClientGetter, settings *cli.EnvSettings, log *slog.Logger, reg *registry.Client) (*Client, error) {
 	if log == nil {
 		log = slog.New(slog.DiscardHandler)
@@ -75,9 +74,9 @@ func From(flags genericclioptions.RESTClientGetter, settings *cli.EnvSettings, l
 	return c, c.dial()
 }
 
-// Bind returns the same connection with clients of its own, all of whose
-// requests end when ctx does: Helm's client takes no context. Discovery is
-// asked again. What is written is noted in writes.
+// Bind returns the same connection with new clients, whose requests end with ctx, because
+// Helm's client takes no context. They have their own discovery cache. Writes are recorded in
+// writes.
 func (c *Client) Bind(ctx context.Context, writes *Writes) (*Client, error) {
 	bound := &Client{Getter: newGetter(ctx, c.Getter.flags, c.link, writes), link: c.link, settings: c.settings, log: c.log, registry: c.registry}
 	return bound, bound.dial()
@@ -102,15 +101,14 @@ func (c *Client) dial() error {
 	return nil
 }
 
-// Link is what is known of whether the API server answers. All that is bound
-// shares it.
+// Link holds whether the API server responds. All connections made by Bind share it.
 func (c *Client) Link() *Link { return c.link }
 
-// Namespace is the namespace that the settings name.
+// Namespace returns the namespace of the settings.
 func (c *Client) Namespace() string { return c.settings.Namespace() }
 
-// KubectlFlags are kubectl's flags that lead to the cluster. What kubectl reads from the
-// environment by itself is left out.
+// KubectlFlags returns the flags with which kubectl connects to the same cluster, without those
+// that kubectl reads from the environment.
 func (c *Client) KubectlFlags() []string {
 	flags := []string{}
 	if file := c.settings.KubeConfig; file != "" && file != os.Getenv("KUBECONFIG") {
@@ -126,7 +124,7 @@ func (c *Client) KubectlFlags() []string {
 	return flags
 }
 
-// ContextName is the name of the kubeconfig's context in use, or its server.
+// ContextName returns the name of the kubeconfig's context, or its server.
 func (c *Client) ContextName() string {
 	if c.settings.KubeContext != "" {
 		return c.settings.KubeContext
@@ -142,8 +140,7 @@ func (c *Client) ContextName() string {
 	return config.Host
 }
 
-// Reachable asks the API server for its version. The error says what to look at
-// where it does not answer.
+// Reachable asks the API server for its version. The error says what to check.
 func (c *Client) Reachable(ctx context.Context) error {
 	err := c.Clientset.Discovery().RESTClient().Get().AbsPath("/version").Do(ctx).Error()
 	switch {
@@ -160,7 +157,7 @@ func (c *Client) Reachable(ctx context.Context) error {
 	return fmt.Errorf("cannot reach the cluster of context %[2]q: %[1]w; check that it is running and that this is the right context", err, c.ContextName())
 }
 
-// missing says what is wrong with a kubeconfig that names no cluster.
+// missing explains why a kubeconfig names no cluster.
 func (c *Client) missing() string {
 	files := c.Getter.ToRawKubeConfigLoader().ConfigAccess().GetLoadingPrecedence()
 	if name := c.Getter.ToRawKubeConfigLoader().ConfigAccess().GetExplicitFile(); name != "" {
@@ -176,43 +173,42 @@ func (c *Client) missing() string {
 	return fmt.Sprintf("the kubeconfig selects no cluster (%s has no current-context)", strings.Join(there, ", "))
 }
 
-// noContext reports whether the kubeconfig names no cluster, since it is missing
-// for instance: the address is then a guess of client-go's.
+// noContext reports whether the kubeconfig names no cluster, for example because it does not
+// exist. client-go then uses a default address.
 func (c *Client) noContext() bool {
 	raw, err := c.Getter.ToRawKubeConfigLoader().RawConfig()
 	return err == nil && raw.CurrentContext == "" && c.settings.KubeContext == "" && c.settings.KubeAPIServer == ""
 }
 
-// Leases are those of a namespace.
+// Leases returns the client for Leases of a namespace.
 func (c *Client) Leases(namespace string) coordinationv1.LeaseInterface {
 	return c.Clientset.CoordinationV1().Leases(namespace)
 }
 
-// Log is where what matters little is told.
+// Log returns the logger for debug messages.
 func (c *Client) Log() *slog.Logger { return c.log }
 
-// Diagnoser reads from the cluster why objects are not ready.
+// Diagnoser returns the diagnoser, which finds out why objects are not ready.
 func (c *Client) Diagnoser() *diagnose.Diagnoser {
 	return c.diagnoser
 }
 
-// Diagnose says why an object is not ready.
+// Diagnose finds out why an object is not ready.
 func (c *Client) Diagnose(ctx context.Context, o plan.Object) run.Finding {
 	return c.Diagnoser().Object(ctx, o).Finding
 }
 
-// StorageDriver is the kind of Helm's release storage, as in HELM_DRIVER.
+// StorageDriver returns Helm's release storage driver, HELM_DRIVER.
 func StorageDriver() string { return os.Getenv("HELM_DRIVER") }
 
-// Helm is Helm's own configuration of actions for one namespace, undecorated,
-// with the parts that decorators are made of.
+// Helm is Helm's own action configuration for a namespace, with the parts that packages wrap.
 type Helm struct {
 	Config  *action.Configuration
 	Client  *helmkube.Client
 	Factory cmdutil.Factory
 }
 
-// Helm makes a configuration of Helm's actions for a namespace.
+// Helm returns Helm's action configuration for a namespace.
 func (c *Client) Helm(namespace string) (*Helm, error) {
 	cfg := action.NewConfiguration(action.ConfigurationSetLogger(c.log.Handler()))
 	if err := cfg.Init(c.Getter, namespace, StorageDriver()); err != nil {

@@ -18,17 +18,17 @@ import (
 	clienttransport "k8s.io/client-go/transport"
 )
 
-// Getter is what Helm's factory asks for a client. Other than Helm's own it
-// keeps discovery in memory and not on disk, where the answers of another
-// cluster at the same address may lie; has no client-side rate limit, since the
-// API server's priority and fairness governs; and sends all requests through our
-// transport, which ends them with a context and repeats what may pass (R53).
+// Getter gives Helm's factory its clients. Unlike Helm's own getter it caches discovery in
+// memory and not on disk, where responses of another cluster at the same address may be
+// stored. It has no client-side rate limit, because the API server has priority and fairness.
+// It sends all requests through transport, which cancels them with a context and retries
+// temporary failures (R53).
 type Getter struct {
 	flags genericclioptions.RESTClientGetter
 	load  func() (*loaded, error)
 }
 
-// loaded is what follows from the kubeconfig, made at its first use.
+// loaded holds what is made from the kubeconfig at its first use.
 type loaded struct {
 	config    *rest.Config
 	discovery discovery.CachedDiscoveryInterface
@@ -56,26 +56,26 @@ func newGetter(ctx context.Context, flags genericclioptions.RESTClientGetter, li
 	})}
 }
 
-// kindsOfMapper is discovery for a mapper: when that does not find a kind, the answer has to
-// come from the cluster.
+// kindsOfMapper is discovery for a mapper: after a kind was not found, the response must come
+// from the cluster.
 type kindsOfMapper struct {
 	discovery.CachedDiscoveryInterface
 	t *transport
 }
 
-// Invalidate makes the next question go to the cluster.
+// Invalidate bypasses the cache from now on.
 func (k kindsOfMapper) Invalidate() {
 	k.t.asksAgain.Store(true)
 	k.CachedDiscoveryInterface.Invalidate()
 }
 
-// patientDiscovery is instead of client-go's 32 s for questions about kinds: the
-// transport's context ends them.
+// patientDiscovery replaces client-go's timeout of 32 s for discovery: the transport's context
+// ends it.
 const patientDiscovery = time.Hour
 
-// carried returns a configuration whose requests go through t, and from there as
-// a kubeconfig says. That t is outside of all that client-go does with a request
-// lets a repetition ask for credentials again.
+// carried returns a configuration whose requests go through t, and from there as the
+// kubeconfig says. t wraps all of client-go's round trippers, so that a retry can ask for new
+// credentials.
 func carried(config *rest.Config, t *transport) (*rest.Config, error) {
 	config.UserAgent = "lockstep"
 	config.WrapTransport = withoutHelmsRetry(config.WrapTransport)
@@ -104,8 +104,8 @@ func carried(config *rest.Config, t *transport) (*rest.Config, error) {
 	return out, nil
 }
 
-// withoutHelmsRetry leaves out what Helm wraps a transport in: it repeats a
-// request with a body that has been read already.
+// withoutHelmsRetry removes Helm's own retries, which send a request again whose body has
+// already been read.
 func withoutHelmsRetry(wrap clienttransport.WrapperFunc) clienttransport.WrapperFunc {
 	if wrap == nil {
 		return nil

@@ -5,12 +5,12 @@ import (
 	"time"
 )
 
-// Guard sets what is asked before a request that writes is sent, each time: it
-// waits until the request may go. With a context that has ended it only says
-// whether it may. An error keeps the request from being sent.
+// Guard sets a function that is called before each write: it waits until the request may be
+// sent. With a context that has ended it returns at once. After an error the request is not
+// sent.
 func (w *Writes) Guard(ask func(context.Context) error) { w.guard.Store(&ask) }
 
-// admit waits until what writes may be sent.
+// admit waits until a write may be sent.
 func (w *Writes) admit(ctx context.Context) error {
 	if ask := w.guard.Load(); ask != nil {
 		return (*ask)(ctx)
@@ -18,16 +18,15 @@ func (w *Writes) admit(ctx context.Context) error {
 	return nil
 }
 
-// ended is a context that has.
+// ended is a context that has ended.
 var ended = func() context.Context {
 	ctx, cancel := context.WithCancel(context.Background())
 	cancel()
 	return ctx
 }()
 
-// enter waits until the request may be sent. What guards writes may wait for a
-// request of its own, so that no gate is held meanwhile; and it is asked again
-// where it has become long since.
+// enter waits until the request may be sent. No gate is held during the guard, which may send
+// a request itself. After the gate the guard is asked again, because time has passed.
 func (c *call) enter(ctx context.Context) (*pass, error) {
 	if !c.writes {
 		return c.t.link.enter(ctx, c.target.gate(), c.tries == 0)

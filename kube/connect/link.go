@@ -9,56 +9,53 @@ import (
 	"time"
 )
 
-// Link is what all connections to one API server know together: whether it
-// answers. While it does not, one request at a time tries, the others wait for
-// it; afterwards they are let go little by little. So an outage costs few
-// requests, and its end no burst.
+// Link holds what all connections to an API server share: whether it responds. During an
+// outage one request at a time probes it and the others wait; afterwards they are released
+// gradually. So an outage costs few requests and does not end in a burst.
 //
-// There is one gate for the wire and one for each group of the API ("apps/v1"). A
-// group that somebody else may serve has none: that it is away says nothing of the
-// API server, and its requests are errors of their own.
+// There is a gate for the wire and one for each group of the API ("apps/v1"). Aggregated APIs
+// have none: their failure says nothing about the API server.
 type Link struct {
 	cache cache
 
 	mu        sync.Mutex
-	met       bool           // somebody has taken a connection, ever
-	answered  bool           // anything, ever
-	failures  map[string]int // in succession, by gate
+	met       bool           // a connection was accepted, ever
+	answered  bool           // a response came, ever
+	failures  map[string]int // consecutive, by gate
 	gates     map[string]*gate
 	listeners map[int]Listener
 	next      int
 }
 
-// Listener is told when the API server is lost and when it is back. It must
-// neither block nor call the Link.
+// Listener is called when the API server stops responding and when it is back. Its functions
+// must neither block nor call the Link.
 type Listener struct {
 	Away func(since time.Time, reason string)
 	Back func()
-	// Of limits what Trying and Warned are told of to the requests of those whose
-	// writes it notes; nil for all.
+	// Of limits Trying and Warned to the requests of a connection with these Writes; nil for
+	// all.
 	Of *Writes
-	// Trying is told of a request that is answered with an error and will be
-	// repeated, and for how long it has been.
+	// Trying is called before a retry after an error response, with the time of the first
+	// one.
 	Trying func(t Target, since time.Time, answer string)
-	// Warned is told what the API server warns of in its answer to a request that
-	// writes: a version that will be gone, what PodSecurity would refuse.
+	// Warned is called with each warning in the response to a write, such as a deprecated
+	// version or a violation of PodSecurity.
 	Warned func(t Target, warning string)
 }
 
 const (
 	wire = "" // the gate of all requests
 
-	// lostAfter is how many requests have to fail in succession until what may
-	// have been an accident counts as an outage.
+	// lostAfter is the number of consecutive failures that count as an outage.
 	lostAfter = 3
 
 	firstPause = 100 * time.Millisecond
 	lastPause  = 5 * time.Second
-	// probePause is the longest time between two tries while all others wait.
+	// probePause is the longest time between two probes.
 	probePause = 2 * time.Second
 
-	// letGo is how long it takes for each that has waited until it is let go,
-	// longestLetGo for all.
+	// letGo is the time per waiting request in which they are released, longestLetGo the
+	// maximum for all.
 	letGo        = 10 * time.Millisecond
 	longestLetGo = 2 * time.Second
 )
@@ -67,17 +64,17 @@ func newLink() *Link {
 	return &Link{failures: map[string]int{}, gates: map[string]*gate{}, listeners: map[int]Listener{}}
 }
 
-// gate is closed: what it is for is away.
+// gate is a closed gate.
 type gate struct {
 	since   time.Time
 	reason  string
 	tries   int // since
 	probing bool
-	queue   []chan bool // who waits; true makes a prober, false lets go
-	last    int         // how many were let go when it opened
+	queue   []chan bool // waiting requests; true makes one the prober, false releases it
+	last    int         // number of requests released when it opened
 }
 
-// Listen tells a listener of what comes, and of an outage under way.
+// Listen adds a listener, and reports a current outage to it.
 func (l *Link) Listen(to Listener) (stop func()) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -94,7 +91,7 @@ func (l *Link) Listen(to Listener) (stop func()) {
 	}
 }
 
-// oldest is the gate that has been closed for longest, nil if none is.
+// oldest returns the gate that was closed first, or nil.
 func (l *Link) oldest() *gate {
 	var oldest *gate
 	for _, g := range l.gates {
@@ -105,28 +102,28 @@ func (l *Link) oldest() *gate {
 	return oldest
 }
 
-// isAway reports whether the API server does not answer.
+// isAway reports whether the API server does not respond.
 func (l *Link) isAway() bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return len(l.gates) > 0
 }
 
-// found reports whether anybody has ever taken a connection at the address.
+// found reports whether a connection was ever accepted at the address.
 func (l *Link) found() bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return l.met || l.answered
 }
 
-// known reports whether the API server has ever answered.
+// known reports whether the API server ever responded.
 func (l *Link) known() bool {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return l.answered
 }
 
-// trying tells of a request that will be repeated.
+// trying calls the listeners before a retry.
 func (l *Link) trying(of *Writes, t Target, since time.Time, answer string) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -137,7 +134,7 @@ func (l *Link) trying(of *Writes, t Target, since time.Time, answer string) {
 	}
 }
 
-// warned tells of what the API server warns of.
+// warned calls the listeners with a warning of the API server.
 func (l *Link) warned(of *Writes, t Target, warning string) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -148,18 +145,18 @@ func (l *Link) warned(of *Writes, t Target, warning string) {
 	}
 }
 
-// pass is the leave of one request to be sent once. Somebody has to end it.
+// pass lets one request be sent once. The caller must end it.
 type pass struct {
 	link   *Link
 	group  string
-	probes []*gate // those that it is the prober of
+	probes []*gate // whose prober it is
 }
 
-// enter waits until a request of a group may be sent; first means that it has not
-// been yet. The error is ctx's.
+// enter waits until a request of a group may be sent; first is true for the first try. The
+// error is ctx's.
 func (l *Link) enter(ctx context.Context, group string, first bool) (*pass, error) {
 	p := &pass{link: l, group: group}
-	keys := []string{group, wire} // the wire last: who probes it waits for nothing else
+	keys := []string{group, wire} // the wire last: its prober waits for nothing else
 	if group == wire {
 		keys = keys[1:]
 	}
@@ -176,7 +173,7 @@ func (l *Link) enter(ctx context.Context, group string, first bool) (*pass, erro
 	return p, nil
 }
 
-// wait waits at one gate, and returns it where the request is its prober now.
+// wait waits at one gate. It returns the gate if the request is now its prober.
 func (l *Link) wait(ctx context.Context, key string, first bool) (*gate, error) {
 	g, turn := l.stand(key)
 	if g == nil {
@@ -186,7 +183,7 @@ func (l *Link) wait(ctx context.Context, key string, first bool) (*gate, error) 
 	select {
 	case probes = <-turn:
 		pause := l.pause(g, probes)
-		if first { // who has less time tries once all the same: nobody else may ask any more
+		if first { // a request with little time is tried once anyway
 			pause = inTime(ctx, pause)
 		}
 		err = sleep(ctx, pause)
@@ -202,7 +199,7 @@ func (l *Link) wait(ctx context.Context, key string, first bool) (*gate, error) 
 	return nil, err
 }
 
-// stand joins the queue of a gate, where that is closed.
+// stand joins the queue of a closed gate.
 func (l *Link) stand(key string) (*gate, chan bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -220,7 +217,7 @@ func (l *Link) stand(key string) (*gate, chan bool) {
 	return g, turn
 }
 
-// pause is how long to wait still after the turn has come.
+// pause returns how long to wait after the turn has come.
 func (l *Link) pause(g *gate, probes bool) time.Duration {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -238,7 +235,7 @@ func inTime(ctx context.Context, pause time.Duration) time.Duration {
 	return pause
 }
 
-// leave leaves a gate without having tried.
+// leave leaves a gate without a try.
 func (l *Link) leave(g *gate, turn chan bool, probes bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -261,19 +258,19 @@ func (g *gate) pass() {
 	}
 }
 
-// outcome is what a try tells about whether there is an API server.
+// outcome is what a try says about the API server.
 type outcome int
 
 const (
-	nothing outcome = iota // it was given up for other reasons
-	there                  // it has answered
-	busy                   // it, or something before it, has answered that the group is not served now
-	lost                   // the connection broke, or nothing came
-	refused                // there was nobody to connect to
+	nothing outcome = iota // the try ended for other reasons
+	there                  // the API server responded
+	busy                   // it, or a proxy before it, does not serve the group now
+	lost                   // the connection broke, or no response came
+	refused                // the connection was refused
 )
 
-// end takes in what became of the request, which was sent at since. It reports
-// whether a gate is closed to it now.
+// end records the outcome of the request, which was sent at since. It reports whether one of
+// its gates is closed now.
 func (p *pass) end(o outcome, since time.Time, reason string) (closed bool) {
 	l := p.link
 	l.mu.Lock()
@@ -319,7 +316,7 @@ func (p *pass) end(o outcome, since time.Time, reason string) (closed bool) {
 	return l.gates[p.group] != nil || l.gates[wire] != nil
 }
 
-// open opens a gate, if it is closed.
+// open opens a closed gate.
 func (l *Link) open(key string) {
 	delete(l.failures, key)
 	g := l.gates[key]

@@ -16,17 +16,17 @@ import (
 	utilrand "k8s.io/apimachinery/pkg/util/rand"
 )
 
-// What is sent again may have come through before. An apply says the same twice,
-// and so does a patch; the others are looked into here, so that nobody above
-// takes the traces of the first try for somebody else's.
+// A retried request may already have been carried out. That is harmless for an apply or a
+// patch, which are idempotent. For the others, this file finds out, so that callers do not
+// mistake the result of the first try for the work of another run.
 
-// creates reports whether the request makes an object.
+// creates reports whether the request creates an object.
 func (c *call) creates() bool {
 	return c.request.Method == http.MethodPost && c.writes && c.target.Resource != "" && c.target.Name == ""
 }
 
-// nameCreated makes up the name of an object with metadata.generateName, as the
-// API server would: one whose name only the answer tells could be created twice.
+// nameCreated names an object that has metadata.generateName, as the API server would. If only
+// the response had the name, a retry could create the object twice.
 func (c *call) nameCreated() {
 	if !c.creates() {
 		return
@@ -46,8 +46,8 @@ func (c *call) nameCreated() {
 	}
 }
 
-// settle makes the final answer out of the last one: what an earlier try has done
-// is done.
+// settle turns the last response into the final one: a write that an earlier try carried out
+// has succeeded.
 func (c *call) settle(ctx context.Context, resp *http.Response, err error) (*http.Response, error) {
 	if err != nil || !c.doubt {
 		if err != nil && !notSent(err) {
@@ -66,8 +66,8 @@ func (c *call) settle(ctx context.Context, resp *http.Response, err error) (*htt
 	return resp, nil
 }
 
-// compare reads the object, and takes that for the answer where it is what an
-// earlier try has written.
+// compare reads the object. If an earlier try wrote it, the object is the response, else the
+// refusal.
 func (c *call) compare(ctx context.Context, refused *http.Response, ours func(there *unstructured.Unstructured, age func(time.Time) time.Duration) bool) *http.Response {
 	sent := object(c.body)
 	if sent == nil {
@@ -109,12 +109,11 @@ func (c *call) compare(ctx context.Context, refused *http.Response, ours func(th
 	return resp
 }
 
-// clockSlack is by how much the times in the answers may be off: they are in
-// seconds.
+// clockSlack is the tolerance for times in responses, which have a resolution of a second.
 const clockSlack = 2 * time.Second
 
-// made reports whether an object is the one that an earlier try has made: it has
-// what was sent, of what the API server does not rewrite, and is no older.
+// made reports whether an earlier try created an object: the object has the sent values in all
+// fields that the API server does not rewrite, and is no older than the first try.
 func (c *call) made(there *unstructured.Unstructured, age func(time.Time) time.Duration) bool {
 	sent := object(c.body)
 	for _, part := range []string{"data", "type", "immutable"} {
@@ -126,7 +125,7 @@ func (c *call) made(there *unstructured.Unstructured, age func(time.Time) time.D
 		there.GetDeletionTimestamp() == nil && age(there.GetCreationTimestamp().Time) <= time.Since(c.began)+clockSlack
 }
 
-// put reports whether an object is as an earlier try has left it.
+// put reports whether an object is as an earlier try wrote it.
 func (c *call) put(there *unstructured.Unstructured, _ func(time.Time) time.Duration) bool {
 	sent := object(c.body)
 	for _, u := range []*unstructured.Unstructured{sent, there} {
@@ -145,7 +144,7 @@ func nonNil(m map[string]string) map[string]any {
 	return out
 }
 
-// contains reports whether what is there has all that was sent.
+// contains reports whether a live value has everything that was sent.
 func contains(there, sent any) bool {
 	switch sent := sent.(type) {
 	case nil:
@@ -176,7 +175,7 @@ func contains(there, sent any) bool {
 	return reflect.DeepEqual(there, sent)
 }
 
-// object is the object in a body, nil if there is none.
+// object returns the object in a body, or nil.
 func object(body []byte) *unstructured.Unstructured {
 	u := &unstructured.Unstructured{}
 	if json.Unmarshal(body, &u.Object) != nil || u.Object == nil {
@@ -188,7 +187,7 @@ func object(body []byte) *unstructured.Unstructured {
 	return u
 }
 
-// reasonOf is the reason that the API server gives for a refusal.
+// reasonOf returns the reason in a refusal by the API server.
 func reasonOf(resp *http.Response) metav1.StatusReason {
 	body, again := peek(resp)
 	resp.Body = again
@@ -199,13 +198,13 @@ func reasonOf(resp *http.Response) metav1.StatusReason {
 	return status.Reason
 }
 
-// peek reads an answer, and returns one that can be read again.
+// peek reads the body of a response, and returns one that can be read again.
 func peek(resp *http.Response) (body []byte, again io.ReadCloser) {
 	body, _ = io.ReadAll(resp.Body)
 	return body, io.NopCloser(bytes.NewReader(body))
 }
 
-// answer is an answer in the place of another.
+// answer returns resp with another code and body.
 func answer(resp *http.Response, code int, body []byte) *http.Response {
 	out := *resp
 	out.StatusCode, out.Status = code, fmt.Sprintf("%d %s", code, http.StatusText(code))

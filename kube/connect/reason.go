@@ -16,10 +16,10 @@ import (
 	"k8s.io/apimachinery/pkg/util/json"
 )
 
-// longestAsked limits what a server can ask for with Retry-After.
+// longestAsked is the maximum for Retry-After.
 const longestAsked = 30 * time.Second
 
-// retryAfter is how long a server asks to be left alone.
+// retryAfter returns the pause that a server asks for.
 func retryAfter(resp *http.Response) time.Duration {
 	seconds, err := strconv.Atoi(resp.Header.Get("Retry-After"))
 	if err != nil || seconds <= 0 {
@@ -29,8 +29,8 @@ func retryAfter(resp *http.Response) time.Duration {
 	return d + backoff(0, d/5+1)
 }
 
-// messageOf is what an answer of the API server says, ": failed calling webhook
-// …" for instance, "" for somebody else's. The answer can still be read.
+// messageOf returns the message of a Status, such as ": failed calling webhook …", or "". The
+// body of the response can still be read.
 func messageOf(resp *http.Response) string {
 	body, again := peek(resp)
 	resp.Body = again
@@ -41,14 +41,13 @@ func messageOf(resp *http.Response) string {
 	return ": " + status.Message
 }
 
-// mistyped reports whether an object has fields of other types than its kind's: an
-// answer to server-side apply that is a 500 though no later try can fare better.
+// mistyped reports whether an object has fields of the wrong type. Server-side apply responds
+// with 500 although a retry cannot succeed.
 func mistyped(message string) bool {
 	return strings.Contains(message, "failed to create typed patch object")
 }
 
-// untrusted reports whether there is somebody else than the cluster, or nobody
-// to be trusted, at its address.
+// untrusted reports whether the server at the address is not trusted, or not the cluster.
 func untrusted(err error) bool {
 	var (
 		verification *tls.CertificateVerificationError
@@ -61,16 +60,16 @@ func untrusted(err error) bool {
 		errors.As(err, &record) || strings.Contains(err.Error(), "server gave HTTP response to HTTPS client")
 }
 
-// noCredentials reports whether a plugin of the kubeconfig has failed.
+// noCredentials reports whether a credential plugin of the kubeconfig failed.
 func noCredentials(err error) bool { return strings.Contains(err.Error(), "getting credentials: ") }
 
-// resolved reports whether the server's name is not what was missing.
+// resolved reports whether the failure is not one of DNS.
 func resolved(err error) bool {
 	var dns *net.DNSError
 	return !errors.As(err, &dns)
 }
 
-// shortReason is the least that says why there was no answer.
+// shortReason explains in a few words why there was no response.
 func shortReason(err error) string {
 	var dns *net.DNSError
 	switch {

@@ -12,24 +12,23 @@ import (
 	"lockstep/engine/run"
 )
 
-// limits are how long a request is repeated; 0 is until its context ends.
+// limits are how long a request is retried; 0 means until its context ends.
 type limits struct {
-	first  time.Duration // while this API server has never answered: its address may be wrong
-	away   time.Duration // while it does not answer
-	errors time.Duration // while its answer is its own error (500)
-	full   time.Duration // while it has too much to do (429)
+	first  time.Duration // if this API server never responded: the address may be wrong
+	away   time.Duration // while it does not respond
+	errors time.Duration // while it responds with an internal error (500)
+	full   time.Duration // while it is overloaded (429)
 }
 
-// firstContact is how long an API server is tried that has never answered.
+// firstContact is how long to try an API server that never responded.
 const firstContact = 10 * time.Second
 
 type limitsKey struct{}
 
-// WithPatience returns a context for Bind with which a request that the API
-// server answers with its own error (500), or that it has too much to do (429),
-// is repeated for so long. Of errors the shortest that has been said counts: the next
-// answer will be the same. Who has too much to do asks to be called again: there it is
-// the longest.
+// WithPatience returns a context for Bind that limits how long a request is retried after an
+// internal error (500) or an overload (429) of the API server. If it is called several times,
+// the shortest limit counts for internal errors, which tend to stay, and the longest for
+// overloads, which pass.
 func WithPatience(ctx context.Context, d time.Duration) context.Context {
 	l, said := ctx.Value(limitsKey{}).(limits)
 	switch {
@@ -43,8 +42,8 @@ func WithPatience(ctx context.Context, d time.Duration) context.Context {
 	return context.WithValue(ctx, limitsKey{}, limits{first: firstContact, errors: l.errors, full: l.full})
 }
 
-// limitsOf are those of requests that are bound to a context. What is bound to
-// none, a status that somebody asks for, is not worth waiting for long.
+// limitsOf returns the limits of a context. Requests whose context never ends, such as those
+// of "status", are not retried for long.
 func limitsOf(ctx context.Context) limits {
 	if l, ok := ctx.Value(limitsKey{}).(limits); ok {
 		return l
@@ -60,17 +59,17 @@ type call struct {
 	t       *transport
 	request *http.Request
 	body    []byte
-	target  Target // as the path says
-	about   Target // with the name of what is being created
+	target  Target // of the path
+	about   Target // with the name of a new object
 	writes  bool
-	streams bool // the answer has no end: a watch, a log that is followed
+	streams bool // the response is a watch or a followed log
 
 	began     time.Time
 	tries     int
-	erring    time.Time // since when it is answered with errors of the server's own, or that it has too much to do
+	erring    time.Time // start of the internal errors or overload
 	refreshed bool      // its credentials
-	// doubt means that an earlier try may have come through although it failed,
-	// reached that one may have come to an API server.
+	// doubt means that a failed try may have been carried out, reached that one may have
+	// reached an API server.
 	doubt, reached bool
 }
 
@@ -94,10 +93,10 @@ func newCall(t *transport, r *http.Request) (*call, error) {
 	return c, nil
 }
 
-// Rule R53: what may pass is tried again, until a timeout
+// Rule R53: temporary failures are retried, until a timeout
 //
-// do sends the request until its answer is final. A stream is not begun again:
-// whoever reads it knows from where.
+// do sends the request until its response is final. It does not restart a stream, because
+// only its reader knows where to continue.
 func (c *call) do(ctx context.Context) (*http.Response, error) {
 	waits, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
@@ -147,7 +146,7 @@ func (c *call) do(ctx context.Context) (*http.Response, error) {
 		}
 		c.tries++
 		pause := v.asked
-		if !closed { // else the gate sees to it
+		if !closed { // a closed gate has its own pause
 			pause = max(pause, backoff(c.tries-1, lastPause))
 		}
 		if ended := sleep(waits, pause); ended != nil {
@@ -156,7 +155,7 @@ func (c *call) do(ctx context.Context) (*http.Response, error) {
 	}
 }
 
-// again is the request as it is sent: the first time, and each further one.
+// again returns a copy of the request to send.
 func (c *call) again(ctx context.Context) *http.Request {
 	r := c.request.Clone(ctx)
 	if c.body != nil {
@@ -167,11 +166,11 @@ func (c *call) again(ctx context.Context) *http.Request {
 	return r
 }
 
-// enough reports whether the request has been repeated for long enough.
+// enough reports whether the limit for retries is reached.
 func (c *call) enough(v verdict) bool {
 	l, now := c.t.limits, time.Now()
 	over := func(since time.Time, limit time.Duration) bool { return limit > 0 && now.Sub(since) >= limit }
-	erring := v.erring && !(v.apart && c.t.link.isAway()) // else it is not that API alone
+	erring := v.erring && !(v.apart && c.t.link.isAway()) // else the whole API server is away
 	switch {
 	case !erring:
 		c.erring = time.Time{}
@@ -186,11 +185,11 @@ func (c *call) enough(v verdict) bool {
 		erring && over(c.erring, most) || c.target.aggregated() && c.tries+1 >= aggregatedTries
 }
 
-// giveUp ends the call with what came of its last try.
+// giveUp ends the call with the result of its last try.
 func (c *call) giveUp(resp *http.Response, err, ended error) (*http.Response, error) {
 	switch {
 	case resp != nil && err == nil:
-		resp.Header.Del("Retry-After") // client-go would go on
+		resp.Header.Del("Retry-After") // client-go would retry
 		return resp, nil
 	case err == nil:
 		return nil, fmt.Errorf("%w: %w", errEnded, ended)
@@ -198,8 +197,8 @@ func (c *call) giveUp(resp *http.Response, err, ended error) (*http.Response, er
 	return nil, &unanswered{last: err, ended: ended}
 }
 
-// unanswered is why there is no answer. client-go is not to see the last error
-// itself: it would continue trying.
+// unanswered means that there is no response. It hides the last error from client-go, which
+// would retry.
 type unanswered struct{ last, ended error }
 
 func (u *unanswered) Error() string {
@@ -211,19 +210,19 @@ func (u *unanswered) Error() string {
 
 func (u *unanswered) Unwrap() error { return u.ended }
 
-// verdict is what a try tells.
+// verdict is the meaning of a try's result.
 type verdict struct {
 	outcome outcome
-	again   bool          // it may be repeated
-	erring  bool          // the answer is an error of the API server's own, or that it has too much to do
-	full    bool          // it is the latter
-	apart   bool          // the answer is that of an API which somebody else may serve
-	asked   time.Duration // how long the server wants to be left alone
+	again   bool          // a retry may succeed
+	erring  bool          // an internal error or an overload
+	full    bool          // an overload
+	apart   bool          // of an aggregated API
+	asked   time.Duration // Retry-After
 	reason  string
 }
 
-// judge tells what may pass from what is final. That an API is down which somebody else serves is an error of
-// that API: the API server has answered.
+// judge decides whether a failure is temporary. If an aggregated API is down, that is an error
+// of this API only, because the API server has responded.
 func judge(of Target, resp *http.Response, err error, link *Link) verdict {
 	if err != nil {
 		return judgeError(err, link)

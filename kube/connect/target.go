@@ -2,7 +2,7 @@ package connect
 
 import "strings"
 
-// Target is what a request is about.
+// Target is the object or resource of a request.
 type Target struct {
 	Group, Version, Resource, Namespace, Name, Subresource string
 }
@@ -36,13 +36,13 @@ func targetOf(server, path string) Target {
 	return t
 }
 
-// isReview reports whether a request to create such an object only asks a question: the API server
-// answers it and stores nothing.
+// isReview reports whether creating such an object is only a query, which the API server does
+// not store.
 func (t Target) isReview() bool {
 	return t.Group == "authentication.k8s.io" || t.Group == "authorization.k8s.io"
 }
 
-// gate is what the request can be kept from by whoever serves its group alone.
+// gate returns the gate of the request's group.
 func (t Target) gate() string {
 	if t.Resource == "" {
 		return wire
@@ -50,19 +50,17 @@ func (t Target) gate() string {
 	return t.Group + "/" + t.Version
 }
 
-// apiService is what says who serves the request's group.
+// apiService returns the name of the APIService of the request's group.
 func (t Target) apiService() string { return "APIService/" + t.Version + "." + t.Group }
 
-// aggregatedTries is how often somebody else's API is asked for its kinds: many
-// a cluster has one that has not answered for months.
+// aggregatedTries limits discovery of an aggregated API: many clusters have one that has not
+// responded for months.
 const aggregatedTries = 3
 
-// aggregated reports whether an API is asked for its kinds that may be served by
-// somebody else than the API server.
+// aggregated reports whether the request is discovery of a possibly aggregated API.
 func (t Target) aggregated() bool { return t.Resource == "" && Aggregated(t.Group) }
 
-// Aggregated reports whether a group of the API may be served by somebody else than
-// the API server.
+// Aggregated reports whether an API group may be served by another server than the API server.
 func Aggregated(group string) bool {
 	return strings.Contains(group, ".") && (!strings.HasSuffix(group, ".k8s.io") || strings.HasSuffix(group, "metrics.k8s.io"))
 }

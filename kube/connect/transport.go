@@ -15,9 +15,8 @@ import (
 	utilnet "k8s.io/apimachinery/pkg/util/net"
 )
 
-// Writes knows whether anything was written: what the API server has refused
-// was not, what it did not answer may have been. Its zero value is ready to
-// use.
+// Writes records whether anything was written. A refused request wrote nothing; one without a
+// response may have. Its zero value is ready to use.
 type Writes struct {
 	any   atomic.Bool
 	guard atomic.Pointer[func(context.Context) error]
@@ -26,10 +25,9 @@ type Writes struct {
 // Any reports whether anything was written, or may have been.
 func (w *Writes) Any() bool { return w.any.Load() }
 
-// transport carries all requests: it ends them when its context ends, repeats
-// what may pass (retry.go), and notes what was written. It is outside of
-// client-go's own round trippers, so that a repetition asks for credentials
-// again.
+// transport sends all requests: it cancels them when its context ends, retries temporary
+// failures (retry.go), and records writes. It wraps client-go's own round trippers, so that a
+// retry asks for credentials again.
 type transport struct {
 	ctx    context.Context
 	writes *Writes
@@ -42,31 +40,30 @@ type transport struct {
 
 	mu   sync.Mutex
 	next http.RoundTripper
-	made int // how often next has been made again
-	// renew makes another one that reads its credentials again; nil where they
-	// cannot change.
+	made int // how often next was replaced
+	// renew makes another next that reads the credentials again; nil if they cannot change.
 	renew func() (http.RoundTripper, error)
 }
 
-// errEnded is why a request was not made: what it belongs to has ended before.
+// errEnded means that a request was not sent because its context had ended.
 var errEnded = errors.New("not sent")
 
-// arrivedError is why there is no answer to a write that may have come to an API
-// server, and be carried out at any time from now on.
+// arrivedError means that there is no response to a write that may have reached an API server,
+// which may still carry it out.
 type arrivedError struct{ error }
 
 func (e *arrivedError) Unwrap() error { return e.error }
 
-// MayHaveArrived reports whether a write that has failed may have come to an API
-// server all the same. It may be carried out even after a look that has not found
-// it: a request on its way does not end when nobody waits for it any more.
+// MayHaveArrived reports whether a failed write may have reached an API server. The server may
+// carry it out even after a read that did not find its result: cancelling a request does not
+// stop one that is already on its way.
 func MayHaveArrived(err error) bool {
 	var arrived *arrivedError
 	return errors.As(err, &arrived)
 }
 
-// RoundTrip sends a request, and again where that may help. The answer has been
-// read, but for one that has no end.
+// RoundTrip sends a request and retries it if that may help. The body of the response is in
+// memory, except for streams.
 func (t *transport) RoundTrip(r *http.Request) (*http.Response, error) {
 	ctx, cancel := context.WithCancelCause(r.Context())
 	stop := context.AfterFunc(t.ctx, func() { cancel(context.Cause(t.ctx)) })
@@ -107,8 +104,8 @@ func (t *transport) WrappedRoundTripper() http.RoundTripper {
 	return next
 }
 
-// refresh sees to it that the next try reads its credentials again. It reports
-// whether there is a point in that.
+// refresh makes the next try read the credentials again. It reports whether a retry may have
+// other ones.
 func (t *transport) refresh(used int) bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -116,7 +113,7 @@ func (t *transport) refresh(used int) bool {
 		return false
 	}
 	if t.made != used {
-		return true // another request has seen to it
+		return true // another request refreshed them
 	}
 	next, err := t.renew()
 	if err != nil {
@@ -127,14 +124,14 @@ func (t *transport) refresh(used int) bool {
 	return true
 }
 
-// below is what a try goes through, and how often that had been made again.
+// below returns the round tripper for a try, and how often it was replaced before.
 func (t *transport) below() (http.RoundTripper, int) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	return t.next, t.made
 }
 
-// writes reports whether a request about t changes anything in the cluster.
+// writes reports whether a request for t can change the cluster.
 func writes(r *http.Request, t Target) bool {
 	switch r.Method {
 	case http.MethodGet, http.MethodHead, http.MethodOptions:
@@ -143,18 +140,18 @@ func writes(r *http.Request, t Target) bool {
 	return !r.URL.Query().Has("dryRun") && !t.isReview()
 }
 
-// notSent reports whether a request has surely not come to an API server.
+// notSent reports whether a request certainly did not reach an API server.
 func notSent(err error) bool {
 	var op *net.OpError
 	return errors.As(err, &op) && op.Op == "dial" || errors.Is(err, errEnded) || noCredentials(err)
 }
 
 const (
-	// firstLimit is how long a first try waits for its answer; each further one
-	// waits twice as long, since a webhook may be slow.
+	// firstLimit is how long the first try waits for its response; each retry waits twice
+	// as long, because a webhook may be slow.
 	firstLimit = 15 * time.Second
 	lastLimit  = 2 * time.Minute
-	// slowest is how long an answer may take for each chunk.
+	// slowest is the time limit for each chunk of a response.
 	slowest = time.Second
 	chunk   = 32 << 10
 )
@@ -162,9 +159,9 @@ const (
 // errSlow ends a try that takes too long.
 var errSlow = errors.New("timed out")
 
-// try sends a request once, and says when. The answer has been read, unless it is a
-// stream. Where a plugin is asked for credentials first, the time for the answer begins
-// when it has given them: somebody may have to log in.
+// try sends a request once, and returns when it did. The body of the response is in memory,
+// unless it is a stream. If a plugin provides credentials, the time limit starts after that,
+// because the user may have to log in.
 func try(ctx context.Context, next http.RoundTripper, r *http.Request, limit time.Duration, streams, plugin bool) (sent time.Time, resp *http.Response, err error) {
 	ctx, cancel := context.WithCancelCause(ctx)
 	sent = time.Now()
@@ -200,8 +197,8 @@ func try(ctx context.Context, next http.RoundTripper, r *http.Request, limit tim
 
 type underWayKey struct{}
 
-// underWay is below whatever asks a plugin for credentials: a request that comes here
-// has them.
+// underWay is below the round tripper that asks a plugin for credentials: a request that gets
+// here has them.
 type underWay struct{ next http.RoundTripper }
 
 func (u underWay) RoundTrip(r *http.Request) (*http.Response, error) {
@@ -214,7 +211,7 @@ func (u underWay) RoundTrip(r *http.Request) (*http.Response, error) {
 // WrappedRoundTripper lets client-go find the transport below.
 func (u underWay) WrappedRoundTripper() http.RoundTripper { return u.next }
 
-// readAll reads an answer to its end, and tells of each chunk that has come.
+// readAll reads a response to its end. It calls came after each chunk.
 func readAll(resp *http.Response, came func()) error {
 	defer resp.Body.Close()
 	var all bytes.Buffer
@@ -231,7 +228,7 @@ func readAll(resp *http.Response, came func()) error {
 	}
 }
 
-// boundBody lets go of the context once the answer has been read.
+// boundBody calls done when the stream is closed.
 type boundBody struct {
 	io.ReadCloser
 	done func()
