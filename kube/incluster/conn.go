@@ -6,6 +6,7 @@ import (
 	"cmp"
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"slices"
@@ -28,8 +29,8 @@ type Conn struct {
 	lines *io.PipeReader
 }
 
-// Open connects to the run. onWait, which may be nil, is called with the pod while none has
-// started; nil if there is none yet.
+// Open connects to the run. onWait, which may be nil, is called again and again while no pod
+// writes lines: with the newest pod, or nil if there is none.
 func (r Run) Open(ctx context.Context, onWait func(*corev1.Pod)) *Conn {
 	ctx, end := context.WithCancel(ctx)
 	lines, w := io.Pipe()
@@ -65,6 +66,7 @@ type follower struct {
 	onWait func(*corev1.Pod)
 
 	pod     string // whose lines are written
+	over    bool   // it has ended, and all its lines are written
 	offset  uint64 // of its numbers
 	last    uint64 // number written
 	present bool   // an empty line was written after all that there was
@@ -85,19 +87,18 @@ func (f *follower) follow(ctx context.Context) error {
 			return context.Cause(ctx)
 		case apierrors.IsForbidden(err):
 			return err
-		case err == nil && pod != nil && pod.Status.Phase != corev1.PodPending:
-			if err := f.read(ctx, pod); err != nil {
+		case err == nil:
+			read, err := f.read(ctx, pod)
+			if err != nil {
 				return err
 			}
 			if f.ended {
 				return io.EOF
 			}
-			if over, err := f.over(ctx, pod); over {
-				return err
+			if !read {
+				f.onWait(pod)
 			}
-		case err == nil:
-			f.onWait(pod)
-			if over, err := f.over(ctx, pod); over {
+			if over, err := f.runOver(ctx, pod); over {
 				return err
 			}
 		}
@@ -105,7 +106,7 @@ func (f *follower) follow(ctx context.Context) error {
 	}
 }
 
-// latest is the newest pod of the run that has started, else one that has not.
+// latest is the newest pod of the run, nil if it has none.
 func (f *follower) latest(ctx context.Context) (*corev1.Pod, error) {
 	pods, err := f.run.kube.CoreV1().Pods(f.run.Namespace).List(ctx, metav1.ListOptions{LabelSelector: "batch.kubernetes.io/job-name=" + f.run.Name})
 	if err != nil || len(pods.Items) == 0 {
@@ -117,8 +118,8 @@ func (f *follower) latest(ctx context.Context) (*corev1.Pod, error) {
 	return &newest, nil
 }
 
-// over reports whether the run can have no further line, and why that is an error.
-func (f *follower) over(ctx context.Context, pod *corev1.Pod) (bool, error) {
+// runOver reports whether the run can have no further line, and why that is an error.
+func (f *follower) runOver(ctx context.Context, pod *corev1.Pod) (bool, error) {
 	job, err := f.run.kube.BatchV1().Jobs(f.run.Namespace).Get(ctx, f.run.Name, metav1.GetOptions{})
 	if apierrors.IsNotFound(err) {
 		return true, fmt.Errorf("the Job %s/%s is gone", f.run.Namespace, f.run.Name)
@@ -142,12 +143,15 @@ func (f *follower) over(ctx context.Context, pod *corev1.Pod) (bool, error) {
 	return true, fmt.Errorf("the run of Job %s/%s has ended%s", f.run.Namespace, f.run.Name, text)
 }
 
-// read writes the lines of a pod that were not written yet, until its log ends. The error is
-// that of the reader of the lines.
-func (f *follower) read(ctx context.Context, pod *corev1.Pod) error {
+// read writes the lines of a pod that were not written yet, until its log ends. It reports
+// whether there could be any. The error is that of the reader of the lines.
+func (f *follower) read(ctx context.Context, pod *corev1.Pod) (bool, error) {
+	if pod == nil || pod.Status.Phase == corev1.PodPending || f.over && f.pod == pod.Name {
+		return false, nil
+	}
 	log, err := f.run.kube.CoreV1().Pods(pod.Namespace).GetLogs(pod.Name, &corev1.PodLogOptions{Container: Container, Follow: true}).Stream(ctx)
 	if err != nil {
-		return nil // it is tried again
+		return false, nil // it is tried again
 	}
 	defer log.Close()
 	if f.pod != pod.Name {
@@ -159,11 +163,12 @@ func (f *follower) read(ctx context.Context, pod *corev1.Pod) error {
 	for {
 		line, err := lines.ReadBytes('\n')
 		if err != nil {
-			return nil
+			f.over = errors.Is(err, io.EOF) && pod.Status.Phase != corev1.PodRunning
+			return true, nil
 		}
 		if line, ok := f.renumber(line); ok {
 			if _, err := f.out.Write(line); err != nil || f.ended {
-				return err
+				return true, err
 			}
 		}
 		stop()

@@ -7,10 +7,12 @@ import (
 	"io"
 	"maps"
 	"math/rand/v2"
+	"net/http"
 	"os"
 	"path/filepath"
 	"slices"
 	"strings"
+	"sync/atomic"
 	"testing"
 
 	coordinationv1 "k8s.io/api/coordination/v1"
@@ -100,8 +102,28 @@ func TestFollowedLines(t *testing.T) {
 	}
 }
 
-// TestOrdersComeOnceAndInOrder sends orders from several senders at once: each comes once, and
-// those of one sender in their order.
+// twice repeats every third write, as a client does whose response was lost.
+type twice struct {
+	next   http.RoundTripper
+	writes atomic.Int64
+}
+
+func (t *twice) RoundTrip(r *http.Request) (*http.Response, error) {
+	if r.GetBody == nil || t.writes.Add(1)%3 != 0 {
+		return t.next.RoundTrip(r)
+	}
+	if lost, err := t.next.RoundTrip(r); err != nil {
+		return lost, err
+	} else if err := lost.Body.Close(); err != nil {
+		return nil, err
+	}
+	again := r.Clone(r.Context())
+	again.Body, _ = r.GetBody()
+	return t.next.RoundTrip(again)
+}
+
+// TestOrdersComeOnceAndInOrder sends orders from several senders at once, through a network
+// that loses responses: each comes once, and those of one sender in their order.
 func TestOrdersComeOnceAndInOrder(t *testing.T) {
 	const senders, each = 4, 6
 	config, err := clientcmd.BuildConfigFromFlags("", testcluster.Get(t).Kubeconfig)
@@ -109,6 +131,7 @@ func TestOrdersComeOnceAndInOrder(t *testing.T) {
 		t.Fatal(err)
 	}
 	config.QPS = -1
+	config.Wrap(func(next http.RoundTripper) http.RoundTripper { return &twice{next: next} })
 	client, err := kubernetes.NewForConfig(config)
 	if err != nil {
 		t.Fatal(err)

@@ -19,6 +19,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/tools/clientcmd"
 	"sigs.k8s.io/yaml"
@@ -171,6 +172,89 @@ func TestRunInTheCluster(t *testing.T) {
 			return
 		}
 		time.Sleep(100 * time.Millisecond) // ctx ends it
+	}
+}
+
+// TestOperatorsInTheCluster closes the terminal of an upgrade in the cluster. Two operators
+// send commands at once from elsewhere: each is answered once, with who asked. Its Job is
+// suspended and resumed, which an attached terminal is told; then an operator sets a
+// breakpoint, edits values and rolls back, and the run is replayed from its log.
+func TestOperatorsInTheCluster(t *testing.T) {
+	t.Parallel()
+	const ns = "operators"
+	client := inNamespace(t, ns)
+	if _, err := client.RbacV1().RoleBindings(ns).Create(t.Context(), &rbacv1.RoleBinding{
+		ObjectMeta: metav1.ObjectMeta{Name: "second"}, RoleRef: rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "Role", Name: "lockstep-operator"},
+		Subjects: []rbacv1.Subject{{APIGroup: rbacv1.GroupName, Kind: rbacv1.UserKind, Name: "second"}},
+	}, metav1.CreateOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	here, elsewhere := onOneMachine(t), onOneMachine(t)
+	slow := filepath.Join(data, "charts", "slow")
+	here.runs(0, "install", "t", slow, "-n", ns, "--set", "readyDelay=100ms", "--no-tui")
+	here.starts("upgrade", "t", slow, "-n", ns, "--set", "readyDelay=200ms", "--in-cluster", "--service-account", "runner", "--no-tui", "--step")
+	ctl := func(user, command string) []string {
+		return append([]string{"ctl", "t"}, append(strings.Fields(command), "-n", ns, "--kube-as-user", user)...)
+	}
+	status := strings.Join(ctl("viewer", "status"), " ")
+	elsewhere.runsUntil(status, "paused")
+	if err := here.last.Process.Kill(); err != nil {
+		t.Fatal(err)
+	}
+
+	const each = 4
+	var sent sync.WaitGroup
+	for _, user := range []string{"operator", "second"} {
+		m := onOneMachine(t)
+		sent.Go(func() {
+			for range each {
+				m.runs(0, ctl(user, "break after")...)
+			}
+		})
+	}
+	sent.Wait()
+
+	watched, watchEnds := elsewhere.starts("attach", "t", "-n", ns, "--no-tui", "-o", "json", "--kube-as-user", "viewer")
+	watched.await(t, `"by":"second"`)
+	jobs, err := client.BatchV1().Jobs(ns).List(t.Context(), metav1.ListOptions{})
+	if err != nil || len(jobs.Items) != 1 {
+		t.Fatalf("Jobs %v, %v", jobs, err)
+	}
+	job := jobs.Items[0].Name
+	for _, suspended := range []bool{true, false} {
+		if _, err := client.BatchV1().Jobs(ns).Patch(t.Context(), job, types.MergePatchType, fmt.Appendf(nil, `{"spec":{"suspend":%t}}`, suspended), metav1.PatchOptions{}); err != nil {
+			t.Fatal(err)
+		}
+		if suspended {
+			watched.await(t, "waiting for the Job's pod: ")
+			watched.await(t, "suspended")
+		}
+	}
+	elsewhere.runsUntil(status, "before the first group")
+	elsewhere.runs(0, ctl("operator", "break after")...)
+	elsewhere.runs(0, ctl("operator", "continue")...)
+	elsewhere.runsUntil(status, "breakpoint")
+	elsewhere.runs(0, ctl("second", "edit --set readyDelay=300ms")...)
+	elsewhere.runsUntil(status, "of revision 3")
+	elsewhere.runs(0, ctl("operator", "rollback")...)
+	if code := watchEnds(); code != 3 {
+		t.Errorf("a run that is rolled back ends with %d:\n%s", code, watched)
+	}
+	by := map[string]int{}
+	for _, line := range strings.Split(watched.String(), "\n") {
+		var e event.Event
+		if json.Unmarshal([]byte(line), &e) == nil && e.Kind == event.KindCommand && e.Command == event.Break {
+			by[e.By]++
+		}
+	}
+	if by["operator"] != each+1 || by["second"] != each {
+		t.Errorf("%d and %d breakpoints were sent, the run obeyed %v", each+1, each, by)
+	}
+	if s := here.runs(0, "get", "values", "t", "-n", ns); !strings.Contains(s, "readyDelay: 100ms") {
+		t.Errorf("after the rollback the values are\n%s", s)
+	}
+	if s := elsewhere.runs(0, "replay", job, "--no-tui", "-n", ns, "--kube-as-user", "viewer"); !strings.Contains(s, "rollback") || !strings.Contains(s, "slow ready") {
+		t.Errorf("the replay from the cluster:\n%s", s)
 	}
 }
 

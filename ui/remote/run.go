@@ -224,6 +224,13 @@ func (r *Run) refuse(c event.Command, reason string) {
 	r.feed.Relay(e)
 }
 
+// Warn adds a warning about the run to the feed.
+func (r *Run) Warn(message string) {
+	r.relaying.Lock()
+	defer r.relaying.Unlock()
+	r.feed.Relay(event.Event{Seq: r.last, Time: time.Now().UTC(), Kind: event.KindWarning, Message: message})
+}
+
 // Ask sends a command and waits for the event that answers it. The error is ErrLost, that
 // of ctx, why the command could not be sent, or that the run is over.
 func (r *Run) Ask(ctx context.Context, c event.Command) (event.Event, error) {

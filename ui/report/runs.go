@@ -151,12 +151,21 @@ func FindRun(dir, name string) (string, error) {
 	}
 	switch len(found) {
 	case 0:
-		return "", fmt.Errorf("no file or record named %s (records are in %s; \"lockstep runs\" lists them)", name, dir)
+		return "", &unknownRun{name, dir}
 	case 1:
 		return filepath.Join(dir, found[0]+runSuffix), nil
 	}
 	return "", fmt.Errorf("%s matches several records: %s", name, abbreviate(found))
 }
+
+// unknownRun is the error about a name that no record has.
+type unknownRun struct{ name, dir string }
+
+func (u *unknownRun) Error() string {
+	return fmt.Sprintf("no file or record named %s (records are in %s; \"lockstep runs\" lists them)", u.name, u.dir)
+}
+
+func (u *unknownRun) Is(err error) bool { return err == fs.ErrNotExist }
 
 // RunName is the name of the record in a file.
 func RunName(path string) string { return strings.TrimSuffix(filepath.Base(path), runSuffix) }
@@ -196,22 +205,32 @@ func ReadRecord(dir, name string) (*Record, error) {
 		return nil, err
 	}
 	defer f.Close()
+	name = path
+	if filepath.Dir(path) == dir {
+		name = RunName(path)
+	}
+	events, damage := event.Read(f)
+	r, err := NewRecord(name, events)
+	switch {
+	case err != nil && damage != nil:
+		return nil, fmt.Errorf("%s: %w", path, damage)
+	case err != nil:
+		return nil, fmt.Errorf("%s: %w", path, err)
+	}
+	r.Damage = damage
+	return r, nil
+}
+
+// NewRecord makes a record of the events of a run. The error means that there are none.
+func NewRecord(name string, events []event.Event) (*Record, error) {
 	r := &Record{State: &event.State{}}
-	r.Events, r.Damage = event.Read(f)
-	r.Events, r.manifests = splitManifests(r.Events)
-	if len(r.Events) == 0 {
-		if r.Damage == nil {
-			r.Damage = errors.New("no events")
-		}
-		return nil, fmt.Errorf("%s: %w", path, r.Damage)
+	if r.Events, r.manifests = splitManifests(events); len(r.Events) == 0 {
+		return nil, errors.New("no events")
 	}
 	for _, e := range r.Events {
 		r.State.Apply(e)
 	}
-	if filepath.Dir(path) == dir {
-		path = RunName(path)
-	}
-	r.Run = newRun(path, r.Events[0], r.Events[len(r.Events)-1])
+	r.Run = newRun(name, r.Events[0], r.Events[len(r.Events)-1])
 	return r, nil
 }
 

@@ -10,18 +10,15 @@ import (
 	"os"
 	"slices"
 	"strings"
-	"sync/atomic"
 	"time"
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 	helmcli "helm.sh/helm/v4/pkg/cli"
-	corev1 "k8s.io/api/core/v1"
 
 	"lockstep/kube"
 	"lockstep/ui/cli/command"
 	"lockstep/ui/cli/runs"
-	"lockstep/ui/remote"
 	"lockstep/ui/report"
 )
 
@@ -268,7 +265,7 @@ func (a *app) runTask(cmd *cobra.Command, client *kube.Client, r running, task k
 		return err
 	}
 	d.Note(fmt.Sprintf("Job %s/%s runs it; from any machine: lockstep attach %s -n %[1]s", job.Namespace, job.Name, job.Release))
-	run, err := a.firstEvent(cmd.Context(), client, job, d, r.mode == command.ModeScreen)
+	run, err := runs.Open(cmd.Context(), client, job, d.Note)
 	if err != nil {
 		if cmd.Context().Err() != nil { // it has not started: nothing stays
 			gone, cancel := context.WithTimeout(context.WithoutCancel(cmd.Context()), 10*time.Second)
@@ -293,33 +290,4 @@ func (a *app) runTask(cmd *cobra.Command, client *kube.Client, r running, task k
 		command.WarnIf(d, r.outcomes.End(report.NewOutcome(state, nil)))
 	}
 	return err
-}
-
-// lasting is how long a cause lasts before it is worth a line.
-const lasting = 2 * time.Second
-
-// firstEvent connects to a run that has started, and says meanwhile why it has not; without a
-// screen also later, while one pod takes the place of another.
-func (a *app) firstEvent(ctx context.Context, client *kube.Client, job *kube.ClusterRun, say report.Notices, screen bool) (*remote.Run, error) {
-	var opened atomic.Bool
-	var why, reported string
-	var since time.Time
-	run, err := remote.Connect(job.Open(ctx, func(pod *corev1.Pod) { // never at the same time
-		if opened.Load() {
-			return
-		}
-		now := client.WhyJobWaits(ctx, job)
-		if pod != nil {
-			now = client.WhyPodWaits(ctx, pod)
-		}
-		if now != why {
-			why, since = now, time.Now()
-		}
-		if why != reported && why != "" && why != "ready" && time.Since(since) >= lasting && ctx.Err() == nil {
-			reported = why
-			say.Note("waiting for the Job's pod: " + why)
-		}
-	}))
-	opened.Store(screen)
-	return run, err
 }

@@ -1,9 +1,7 @@
 package runs
 
 import (
-	"errors"
 	"fmt"
-	"log/slog"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -11,7 +9,6 @@ import (
 	"github.com/spf13/cobra"
 
 	"lockstep/engine/event"
-	"lockstep/kube"
 	"lockstep/ui/remote"
 	"lockstep/ui/report"
 )
@@ -71,38 +68,6 @@ func (a *app) joinRun(cmd *cobra.Command, name string) (*remote.Run, error) {
 		r.Close()
 	}
 	return nil, fmt.Errorf("several live runs; name one, with -n and --kube-context if needed: %s", strings.Join(names, "; "))
-}
-
-// joinClusterRun attaches to the run of a release in the cluster, or to the only live one of
-// the namespace if name is empty. One that has ended is shown as long as its Job is kept.
-func (a *app) joinClusterRun(cmd *cobra.Command, name string) (*remote.Run, error) {
-	none := errors.New("no live run on this machine")
-	if name != "" {
-		none = fmt.Errorf("no live run of %s on this machine", name)
-	}
-	client, err := kube.Connect(a.Settings, slog.Default(), nil)
-	if err != nil {
-		return nil, fmt.Errorf("%w; the cluster was not asked: %w", none, err)
-	}
-	found, err := client.ClusterRuns(cmd.Context(), a.Settings.Namespace())
-	if err != nil {
-		return nil, fmt.Errorf("%w; the cluster was not asked: %w", none, err)
-	}
-	found = slices.DeleteFunc(found, func(r kube.ClusterRun) bool { return name != "" && r.Release != name || name == "" && r.Over() })
-	switch live := slices.IndexFunc(found, func(r kube.ClusterRun) bool { return !r.Over() }); {
-	case len(found) == 0:
-		return nil, fmt.Errorf("%w, and none in namespace %s of the cluster", none, a.Settings.Namespace())
-	case name == "" && len(found) > 1:
-		return nil, fmt.Errorf("several live runs in namespace %s; name the release", a.Settings.Namespace())
-	case live >= 0:
-		found = found[live:]
-	}
-	run, err := remote.Connect(found[0].Open(cmd.Context(), nil))
-	if err != nil {
-		return nil, fmt.Errorf("attach to Job %s/%s: %w", found[0].Namespace, found[0].Name, err)
-	}
-	run.By = client.User(cmd.Context())
-	return run, nil
 }
 
 // completeLive completes the release of a live run.

@@ -17,7 +17,8 @@ const replayLong = `Replay a recorded run on the screen, forward and backward. W
 run as it did the first time. Without RUN, the last run is replayed.
 
 Every operation keeps a record; "lockstep runs" lists them. Incomplete records are replayed as far as they go. RUN is
-the name of a record as in the run's summary, a unique prefix of it, or a file, such as saved -o json output.`
+the name of a record as in the run's summary, a unique prefix of it, or a file, such as saved -o json output. For a run
+in the cluster it is the name of the Job or the release; -n selects the namespace.`
 
 func (a *app) newReplay() *cobra.Command {
 	flags := replayFlags{output: command.TextOrJSON()}
@@ -64,7 +65,7 @@ type replayFlags struct {
 }
 
 func (a *app) replay(cmd *cobra.Command, args []string, flags *replayFlags) error {
-	r, err := recordOf(first(args))
+	r, err := a.recordOf(cmd.Context(), first(args))
 	if err != nil {
 		return err
 	}

@@ -1,9 +1,10 @@
 package runs
 
 import (
+	"context"
 	"errors"
 	"fmt"
-	"log/slog"
+	"io/fs"
 	"path/filepath"
 	"slices"
 	"strconv"
@@ -13,7 +14,6 @@ import (
 	"github.com/spf13/cobra"
 
 	"lockstep/engine/event"
-	"lockstep/kube"
 	"lockstep/ui/cli/command"
 	"lockstep/ui/report"
 )
@@ -26,7 +26,7 @@ their user, in lockstep/runs under $XDG_STATE_HOME (or ~/.local/state).
 "killed" marks a run whose process was killed; "lockstep recover" shows what it left in the cluster.
 
 RUN is the name of a record, a unique prefix of it, or a file, such as a copy of a record or saved -o json
-output.`
+output. For a run in the cluster it is the name of the Job or the release; -n selects the namespace.`
 
 const runsShowLong = `Show how a recorded run ended, why, and what took the time. Without RUN, the last run is shown.
 
@@ -78,27 +78,6 @@ lockstep runs rm --older-than 30d`,
 	return cmd
 }
 
-// clusterRuns lists the runs in the cluster.
-func (a *app) clusterRuns(cmd *cobra.Command, everywhere bool, mode report.Mode) error {
-	client, err := kube.Connect(a.Settings, slog.Default(), nil)
-	if err != nil {
-		return err
-	}
-	namespace := a.Settings.Namespace()
-	if everywhere {
-		namespace = ""
-	}
-	found, err := client.ClusterRuns(cmd.Context(), namespace)
-	if err != nil {
-		return err
-	}
-	list := report.ClusterRuns{}
-	for _, r := range found {
-		list = append(list, report.ClusterRun{Release: r.Release, Namespace: r.Namespace, Operation: r.Command, StartedBy: r.By, Started: r.Started, State: r.State, Job: r.Name})
-	}
-	return a.Display(cmd, mode).Show(list)
-}
-
 func (a *app) newRunsShow() *cobra.Command {
 	output := command.TextOrJSON()
 	cmd := &cobra.Command{
@@ -110,7 +89,7 @@ lockstep runs show 20261120-120411-shop -o json | jq .criticalPath`,
 		Args:              command.Args(0, 1),
 		ValidArgsFunction: completeRecords(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			r, err := recordOf(first(args))
+			r, err := a.recordOf(cmd.Context(), first(args))
 			if err != nil {
 				return err
 			}
@@ -131,11 +110,11 @@ func (a *app) newRunsDiff() *cobra.Command {
 		Args:              command.Args(2, 2),
 		ValidArgsFunction: completeRecords(2),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			before, err := recordOf(args[0])
+			before, err := a.recordOf(cmd.Context(), args[0])
 			if err != nil {
 				return err
 			}
-			after, err := recordOf(args[1])
+			after, err := a.recordOf(cmd.Context(), args[1])
 			if err != nil {
 				return err
 			}
@@ -217,8 +196,9 @@ func recordedRuns() (dir string, runs report.RunList, err error) {
 	return dir, runs, err
 }
 
-// recordOf reads the named record, or the last one if name is empty.
-func recordOf(name string) (*report.Record, error) {
+// recordOf reads the named record, or the last one if name is empty. A run in the cluster is
+// named by its Job or its release.
+func (a *app) recordOf(ctx context.Context, name string) (*report.Record, error) {
 	dir, err := report.RunDir()
 	if err != nil {
 		return nil, err
@@ -229,6 +209,9 @@ func recordOf(name string) (*report.Record, error) {
 			return nil, fmt.Errorf("no records in %s yet", dir)
 		}
 		name = runs[0].Name
+	}
+	if _, err := report.FindRun(dir, name); errors.Is(err, fs.ErrNotExist) {
+		return a.clusterRecord(ctx, name, err)
 	}
 	return report.ReadRecord(dir, name)
 }
