@@ -7,7 +7,7 @@ import (
 	"lockstep/engine/plan"
 )
 
-// After is a copy of a state that has ended, for Observe. The state itself stays as it
+// After returns a copy of a state that has ended, for Observe. The state itself stays as it
 // ended (R34b). In the copy Message is what became of the release since, "" at first, and
 // Operation.Revision the revision that was observed first.
 func (s *State) After() *State {
@@ -64,7 +64,7 @@ func (s *State) Observe(e Event) {
 	}
 }
 
-// appliedIn is the group in which the object of an event was applied last, or nil.
+// appliedIn returns the group in which the object of an event was applied last, or nil.
 func (s *State) appliedIn(e Event) *GroupState {
 	for _, p := range slices.Backward(s.Phases) {
 		g := s.Find(p.Name, e.Group)
@@ -78,7 +78,7 @@ func (s *State) appliedIn(e Event) *GroupState {
 	return nil
 }
 
-// Worse is an object that was ready when the operation ended, and is not any more. Only
+// Worse returns an object that was ready when the operation ended, and is not any more. Only
 // a copy made by After has any.
 func (g *GroupState) Worse(o *ObjectState) bool {
 	return (g.Status == Ready || g.Status == Applied && o.Degraded) && !o.Done()

@@ -215,7 +215,7 @@ type Operation struct {
 // releases, whose own events have a Scope.
 func (o Operation) Stack() bool { return o.Name == "up" || o.Name == "down" }
 
-// Undo is the operation that rolls this one back, "uninstall" or "rollback", or
+// Undo returns the operation that rolls this one back, "uninstall" or "rollback", or
 // "" if there is nothing to go back to: no good revision, or no way.
 func (o Operation) Undo() string {
 	switch {
@@ -279,10 +279,10 @@ const (
 // is a separate unit in each of its phases.
 type Unit struct{ Phase, Group string }
 
-// Unit is the unit that the event is about.
+// Unit returns the unit that the event is about.
 func (e Event) Unit() Unit { return Unit{e.Phase, e.Group} }
 
-// Unit is the unit that the command is about.
+// Unit returns the unit that the command is about.
 func (c Command) Unit() Unit { return Unit{c.Phase, c.Group} }
 
 // EditID is the number of an edit within a run, from 1.
@@ -322,7 +322,7 @@ type Command struct {
 	Edit EditID `json:"-"`
 }
 
-// OfWarning is the event that tells of a warning.
+// OfWarning returns the event that tells of a warning.
 func OfWarning(w plan.Warning) Event {
 	return Event{Kind: KindWarning, Rule: w.Rule, Object: w.Object, Message: w.Message}
 }

@@ -16,7 +16,7 @@ type PhaseState struct {
 	Usual map[string]time.Duration
 }
 
-// Unit is the unit that the group is.
+// Unit returns the unit that the group is.
 func (g *GroupState) Unit() Unit { return Unit{g.Phase, g.ID} }
 
 // GroupState is a group and how far it is.
@@ -122,7 +122,7 @@ func (s *State) applyGroup(e Event) {
 	if g == nil {
 		return
 	}
-	s.mending.leaves(g, e)
+	s.fixTracker.beforeChange(g, e)
 	if e.Status == Running && (g.Started.IsZero() || g.Status.Over()) {
 		g.Started, g.Ended = e.Time, time.Time{}
 	}
@@ -133,7 +133,7 @@ func (s *State) applyGroup(e Event) {
 	g.Root, g.Cause, g.Evidence = e.Object, e.Cause, e.Evidence
 	s.object(e).renew(e)
 	if e.Status == Failed {
-		s.mending.failed(g, e.Time)
+		s.fixTracker.failed(g, e.Time)
 	}
 }
 

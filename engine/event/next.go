@@ -2,7 +2,7 @@ package event
 
 import "slices"
 
-// Next is the unit that a step without a name starts: the first in plan order of the current
+// Next returns the unit that a step without a name starts: the first in plan order of the current
 // phase whose gates are open (R41). It is nil if there is none, and while a failure or an
 // abort lets nothing start.
 func (s *State) Next() *GroupState {
@@ -22,7 +22,7 @@ func (s *State) Next() *GroupState {
 	return next
 }
 
-// present is the current phase: the last one that started, or the next if that is over.
+// present returns the current phase: the last one that started, or the next if that is over.
 func (s *State) present() *PhaseState {
 	begun := 0
 	for n, p := range s.Phases {

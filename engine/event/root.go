@@ -24,7 +24,7 @@ type Root struct {
 	Limit string
 }
 
-// Roots are the current root failures, in order: for each failed group the object that made
+// Roots returns the current root failures, in order: for each failed group the object that made
 // it fail, then other objects in trouble. Skipped and aborted groups are consequences.
 func (s *State) Roots() []Root {
 	var failed []*GroupState
@@ -63,7 +63,7 @@ func (o *ObjectState) InTrouble() bool {
 	return o.Status == Failed || !o.Done() && o.Cause != ""
 }
 
-// blamed is the object that a group has failed for, nil if it is none.
+// blamed returns the object that a group has failed for, nil if it is none.
 func (g *GroupState) blamed() *ObjectState {
 	if g.Root != nil {
 		return g.index[*g.Root]
@@ -107,7 +107,7 @@ func (g *GroupState) root(o *ObjectState) Root {
 // limit matches the flag whose time was over, as the message of a group names it.
 var limit = regexp.MustCompile(`.*after \S+ \((--readiness-timeout|--timeout)\)`)
 
-// String is the one sentence that tells of the failure:
+// String returns the one sentence that tells of the failure:
 // "Deployment/api: container api exited with code 3; gave up after 12s (--readiness-timeout)".
 func (r Root) String() string {
 	text := r.Cause
@@ -130,7 +130,7 @@ func roundTo(d time.Duration) time.Duration {
 	return time.Second
 }
 
-// Reason is why an operation has not succeeded and what happened to the release,
+// Reason returns why an operation has not succeeded and what happened to the release,
 // in one sentence: of the first of its roots, where something has failed, and
 // otherwise what the record says.
 func (s *State) Reason() string {

@@ -51,7 +51,7 @@ type State struct {
 	Notes       []string
 	// Scopes are the states of a stack's releases that have started, by Event.Scope.
 	Scopes map[string]*State
-	mending
+	fixTracker
 
 	idle   stopwatch // runs while the operation is paused or held
 	frozen stopwatch // runs while no readiness timeout does: also in an outage
@@ -108,13 +108,13 @@ func (s *State) Apply(e Event) {
 		s.setClocks(e.Time)
 	case KindCommand:
 		s.Answer = e
-		s.mending.command(e)
+		s.fixTracker.command(e)
 	case KindNotes:
 		s.Notes = e.Lines
 	}
 }
 
-// scope is the state of a release of a stack.
+// scope returns the state of a release of a stack.
 func (s *State) scope(name string) *State {
 	if s.Scopes == nil {
 		s.Scopes = map[string]*State{}
@@ -125,7 +125,7 @@ func (s *State) scope(name string) *State {
 	return s.Scopes[name]
 }
 
-// unscoped is the event as that of an operation of its own.
+// unscoped returns the event as that of an operation of its own.
 func (e Event) unscoped() Event {
 	e.Scope = ""
 	return e
@@ -133,7 +133,7 @@ func (e Event) unscoped() Event {
 
 func (s *State) applyOperation(e Event) {
 	if s.Status != "" && e.Status == Running && !s.Operation.Watches() { // an edited revision begins (R46)
-		s.mending.replace(s.groups)
+		s.fixTracker.replace(s.groups)
 		s.Phases, s.groups, s.Breakpoints, s.Waiting = nil, nil, nil, Event{}
 	}
 	if s.Status == "" { // of a stack's release, only the plan has come before
@@ -149,7 +149,7 @@ func (s *State) applyOperation(e Event) {
 		s.setRun(e.Time, Running, "")
 	default:
 		if e.Status == Succeeded {
-			s.mending.succeed(e.Time)
+			s.fixTracker.succeed(e.Time)
 		}
 		s.Ended, s.Away, s.AwayMessage = e.Time, time.Time{}, ""
 		s.setRun(e.Time, Running, "")
@@ -159,11 +159,11 @@ func (s *State) applyOperation(e Event) {
 	}
 }
 
-// Ending is the status by which the outcome is shown: Applied where an operation has
+// Ending returns the status by which the outcome is shown: Applied where an operation has
 // succeeded and nobody has seen all of its groups ready (R21), else Status.
 func (s *State) Ending() Status { return Ending(s.Status, s.Unchecked) }
 
-// Ending is the status by which an outcome is shown, see State.
+// Ending returns the status by which an outcome is shown, see State.
 func Ending(status Status, unchecked int) Status {
 	if status == Succeeded && unchecked > 0 {
 		return Applied
@@ -212,7 +212,7 @@ func (s *State) Breaks(u Unit) bool {
 // breakpoints had phases name the group alone.
 func (s *State) Stops(u Unit) bool { return s.Breakpoints[u] || s.Breakpoints[Unit{Group: u.Group}] }
 
-// Active is how long the operation has run at the given time, without the
+// Active returns how long the operation has run at the given time, without the
 // time it was paused or held (R25).
 func (s *State) Active(now time.Time) time.Duration {
 	if s.Started.IsZero() {
@@ -224,7 +224,7 @@ func (s *State) Active(now time.Time) time.Duration {
 	return max(now.Sub(s.Started)-s.idle.read(now), 0)
 }
 
-// TimeLeft is how long an object of the chart may still be in progress before
+// TimeLeft returns how long an object of the chart may still be in progress before
 // --readiness-timeout fails it (R25). ok is false if nothing limits it.
 func (s *State) TimeLeft(g *GroupState, o *ObjectState, now time.Time) (left time.Duration, ok bool) {
 	limit := s.Operation.ReadinessTimeout
@@ -258,7 +258,7 @@ func (w stopwatch) read(now time.Time) time.Duration {
 	return w.total + now.Sub(w.since)
 }
 
-// Groups are those of all phases, in the order of the plan.
+// Groups returns those of all phases, in the order of the plan.
 func (s *State) Groups() (all []*plan.Group) {
 	for _, p := range s.Phases {
 		for _, g := range p.Groups {

@@ -33,7 +33,7 @@ const (
 	slowShare = 4
 )
 
-// Of is the forecast of a run at a time. There is none without a history of the remaining
+// Of returns the forecast of a run at a time. There is none without a history of the remaining
 // groups, nor for a run that is paused, held, aborted, rolling back or over.
 func Of(s *event.State, now time.Time) (f Forecast, ok bool) {
 	for _, p := range phases(s) {
@@ -60,7 +60,7 @@ func Of(s *event.State, now time.Time) (f Forecast, ok bool) {
 	return f, true
 }
 
-// phases are the phases of the forecast, nil unless the run is running.
+// phases returns the phases of the forecast, nil unless the run is running.
 func phases(s *event.State) []*event.PhaseState {
 	if s.Status != event.Running || s.Run != event.Running {
 		return nil
@@ -68,7 +68,7 @@ func phases(s *event.State) []*event.PhaseState {
 	return slices.DeleteFunc(slices.Clone(s.Phases), func(p *event.PhaseState) bool { return strings.HasPrefix(p.Name, event.RollbackPrefix) })
 }
 
-// Late are the slow groups at a time, as in a Forecast. No other group becomes slow before
+// Late returns the slow groups at a time, as in a Forecast. No other group becomes slow before
 // again, unless phases are announced; zero means unknown.
 func Late(s *event.State, now time.Time) (slow []Slow, again time.Time) {
 	running := phases(s)

@@ -14,7 +14,7 @@ import (
 // Lengths returns the duration of a group.
 type Lengths func(*event.GroupState) time.Duration
 
-// Took are the actual Lengths: from a group's start to its end.
+// Took returns the actual Lengths: from a group's start to its end.
 func Took(g *event.GroupState) time.Duration {
 	if g.Started.IsZero() || g.Ended.Before(g.Started) {
 		return 0
@@ -22,7 +22,7 @@ func Took(g *event.GroupState) time.Duration {
 	return g.Ended.Sub(g.Started)
 }
 
-// Length is the duration of an operation with given Lengths, if each group starts when its
+// Length returns the duration of an operation with given Lengths, if each group starts when its
 // gates open (R14), and each phase when the previous one ends. A rollback does not count.
 func Length(s *event.State, took Lengths) time.Duration {
 	var end time.Duration
@@ -34,7 +34,7 @@ func Length(s *event.State, took Lengths) time.Duration {
 	return end
 }
 
-// ends are the end times of a phase's groups by id, and the last of them, if the phase
+// ends returns the end times of a phase's groups by id, and the last of them, if the phase
 // starts at begin.
 func ends(s *event.State, p *event.PhaseState, begin time.Duration, took Lengths) (ends map[string]time.Duration, last time.Duration) {
 	ends = make(map[string]time.Duration, len(p.Groups))
@@ -60,7 +60,7 @@ func ends(s *event.State, p *event.PhaseState, begin time.Duration, took Lengths
 	return ends, last
 }
 
-// Waits are how long each unit only waited for the cluster: the longest time from the API
+// Waits returns how long each unit only waited for the cluster: the longest time from the API
 // server's answer for one of its objects until that was ready or gone. The rest of its time
 // went into requests, which an unlimited machine and API server would save. Objects that are
 // not checked (R21) do not count. With several waves (R17) this is the longest wait, not the
@@ -77,7 +77,7 @@ func Waits(s *event.State) map[event.Unit]time.Duration {
 	return waits
 }
 
-// waited is how long a group waited for one of its objects.
+// waited returns how long a group waited for one of its objects.
 func waited(g *event.GroupState, o *event.ObjectState) time.Duration {
 	end := o.Since
 	switch over := o.Done() || o.Status == event.Failed; {
@@ -91,7 +91,7 @@ func waited(g *event.GroupState, o *event.ObjectState) time.Duration {
 	return end.Sub(o.Answered)
 }
 
-// Costliest is the gate that delayed the operation most, and the time saved if it had been
+// Costliest returns the gate that delayed the operation most, and the time saved if it had been
 // instant. It is nil if no gate delayed it.
 func Costliest(s *event.State) (gate *event.GroupState, saved time.Duration) {
 	all := Length(s, Took)
@@ -124,7 +124,7 @@ func Costliest(s *event.State) (gate *event.GroupState, saved time.Duration) {
 	return gate, saved
 }
 
-// critical are the groups of a critical path of a phase: each starts when the one before it
+// critical returns the groups of a critical path of a phase: each starts when the one before it
 // ends.
 func critical(s *event.State, p *event.PhaseState) map[*event.GroupState]bool {
 	ends, end := ends(s, p, 0, Took)

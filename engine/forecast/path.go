@@ -15,7 +15,7 @@ type Step struct {
 	Start, Took, Waited time.Duration
 }
 
-// Path is the critical path, in the order of the run. Its last step is the group that ended
+// Path returns the critical path, in the order of the run. Its last step is the group that ended
 // last; before each step is the one of its gates that ended last, or, without gates, the
 // last group of another phase. A rollback does not count.
 func Path(s *event.State) []Step {
@@ -93,7 +93,7 @@ func Bars(path []Step, room int) []Bar {
 	return bars
 }
 
-// Slowest are the slowest groups of an operation that have a usual duration, slowest first.
+// Slowest returns the slowest groups of an operation that have a usual duration, slowest first.
 // A rollback does not count.
 func Slowest(s *event.State, most int) []Slow {
 	var all []Slow

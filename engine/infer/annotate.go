@@ -89,7 +89,7 @@ func (o *Order) Annotate(tree *plan.Chart, resources []plan.Resource) (*plan.Cha
 	return o.tree(tree), annotated
 }
 
-// tree is a copy of the chart tree with the additions to Chart.yaml.
+// tree returns a copy of the chart tree with the additions to Chart.yaml.
 func (o *Order) tree(tree *plan.Chart) *plan.Chart {
 	if tree == nil {
 		return nil
@@ -110,7 +110,7 @@ func (o *Order) tree(tree *plan.Chart) *plan.Chart {
 	return &c
 }
 
-// union is the names of both lists, in order.
+// union returns the names of both lists, in order.
 func union(a, b []string) []string {
 	all := slices.Clone(a)
 	for _, name := range b {
@@ -121,7 +121,7 @@ func union(a, b []string) []string {
 	return all
 }
 
-// subchartName is the name of a subchart in its parent.
+// subchartName returns the name of a subchart in its parent.
 func subchartName(s plan.Subchart) string {
 	if s.Alias != "" {
 		return s.Alias
@@ -183,7 +183,7 @@ func (o *Order) Warnings() []plan.Warning {
 	return warnings
 }
 
-// circle is the cycle with its first element repeated at the end.
+// circle returns the cycle with its first element repeated at the end.
 func (d Dropped) circle() string {
 	if len(d.Cycle) == 0 {
 		return ""

@@ -190,7 +190,7 @@ func (a *arranger) claim(owner, n *node, owned []*node) {
 	}
 }
 
-// written is the group that an object's annotations declare.
+// written returns the group that an object's annotations declare.
 //
 // Rule R67: a declared order stands, the inferred one is added to it.
 func written(n *node) (name string, after []string, layer bool) {

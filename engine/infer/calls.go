@@ -46,13 +46,13 @@ func (r *reader) calls() {
 	}
 }
 
-// containers are the containers of a workload, in the order of their start.
+// containers returns the containers of a workload, in the order of their start.
 func (n *node) containers() []refs.Field {
 	spec := refs.Field{Value: n.pods.Spec, Path: n.pods.Path}
 	return slices.Concat(spec.At("initContainers").Each(), spec.At("containers").Each())
 }
 
-// text is a ConfigMap or Secret to read, which may be a hook.
+// text returns a ConfigMap or Secret to read, which may be a hook.
 func (r *reader) text(name plan.Object) *node {
 	if n := r.by[name]; n != nil {
 		return n
@@ -117,7 +117,7 @@ type variable struct {
 	by         []plan.Object
 }
 
-// variables are the environment variables of a container, expanded.
+// variables returns the environment variables of a container, expanded.
 func (r *reader) variables(n *node, c refs.Field) map[string]variable {
 	vars := map[string]variable{}
 	for _, e := range c.At("envFrom").Each() {
@@ -242,7 +242,7 @@ func (r *reader) reads(n, to *node) bool {
 	return slices.ContainsFunc(n.refs, func(ref refs.Ref) bool { return ref.To == to.name() })
 }
 
-// saidIn are the Services that the entries of a ConfigMap or Secret name.
+// saidIn returns the Services that the entries of a ConfigMap or Secret name.
 func (r *reader) saidIn(n *node) []said {
 	if known, ok := r.texts[n]; ok {
 		return known
@@ -258,7 +258,7 @@ func (r *reader) saidIn(n *node) []said {
 	return found
 }
 
-// entries are the keys of a ConfigMap or Secret, without duplicates.
+// entries returns the keys of a ConfigMap or Secret, without duplicates.
 func entries(n *node) []string {
 	keys := map[string]bool{}
 	for _, field := range []string{"data", "stringData"} {
@@ -272,7 +272,7 @@ func entries(n *node) []string {
 	return sorted(keys)
 }
 
-// entry is the text of an entry of a ConfigMap or Secret, and its path.
+// entry returns the text of an entry of a ConfigMap or Secret, and its path.
 func entry(n *node, key string) (text, path string) {
 	if s := n.root.At("stringData", key); s.There() {
 		return s.Text(), s.Path

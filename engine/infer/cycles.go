@@ -133,7 +133,7 @@ func components(n int, arcs []arc) []int {
 	return component
 }
 
-// waits is the adjacency list of the arcs.
+// waits returns the adjacency list of the arcs.
 func waits(n int, arcs []arc) [][]int {
 	count := make([]int, n)
 	for _, a := range arcs {

@@ -79,7 +79,7 @@ func (r *reader) credentials() {
 	}
 }
 
-// environment are the Secrets in a workload's environment.
+// environment returns the Secrets in a workload's environment.
 func (r *reader) environment(n *node) []*node {
 	var found []*node
 	if !n.works {
@@ -93,7 +93,7 @@ func (r *reader) environment(n *node) []*node {
 	return found
 }
 
-// readyServices are a workload's Services that publish ready addresses only. Behind other Services
+// readyServices returns a workload's Services that publish ready addresses only. Behind other Services
 // a Job may be needed to make the workload ready.
 func (r *reader) readyServices(n *node) []*node {
 	var found []*node

@@ -72,7 +72,7 @@ func (r *reader) between(n *node) bool {
 	return len(containers) == 1 && proxies.MatchString(imageOf(containers[0]))
 }
 
-// imageOf is the last part of an image's name.
+// imageOf returns the last part of an image's name.
 func imageOf(c refs.Field) string {
 	image := c.At("image").Text()
 	image = image[strings.LastIndexByte(image, '/')+1:]
@@ -111,7 +111,7 @@ func hasPort(s *node, ok func(string) bool) bool {
 // databaseURL matches the URL of a database up to its host.
 var databaseURL = regexp.MustCompile(`(?i)\b(?:postgres(?:ql)?|mysql|mariadb|mongodb|clickhouse|sqlserver|jdbc:[a-z]+|cockroachdb|cassandra)(?:\+\w+)?://(?:[^@/\s"']*@)?([a-z0-9][-a-z0-9.]*\.[-a-z0-9.]+|[a-z0-9][-a-z0-9]*:\d+)|@tcp\(([-a-z0-9.]+)|tcp://(?:[^@/\s"']*@)?([-a-z0-9.]+):9000\b`)
 
-// databases are the databases that a workload is configured with, and the fields: Services
+// databases returns the databases that a workload is configured with, and the fields: Services
 // of the release, external hosts, and entries of Secrets outside the release.
 func (r *reader) databases(n *node) map[use]string {
 	found := map[use]string{}

@@ -54,7 +54,7 @@ func (a *arranger) nameUnits(path string) {
 	}
 }
 
-// distinct is a name that no other unit has.
+// distinct returns a name that no other unit has.
 func distinct(u *unit, name string, given map[string]bool) string {
 	candidates := []string{name}
 	switch u.sort {
@@ -89,7 +89,7 @@ func distinct(u *unit, name string, given map[string]bool) string {
 	}
 }
 
-// shortNames are the names of workloads without their common parts.
+// shortNames returns the names of workloads without their common parts.
 func (a *arranger) shortNames(units []*unit, own string) map[*unit]string {
 	rest := map[*unit][]string{}
 	var with []*unit
@@ -129,7 +129,7 @@ func (a *arranger) shortNames(units []*unit, own string) map[*unit]string {
 	return out
 }
 
-// label is a label of the unit's workload.
+// label returns a label of the unit's workload.
 func (u *unit) label(key string) string {
 	for _, n := range u.members {
 		if s, ok := n.labels[key].(string); ok && n.works {
@@ -157,7 +157,7 @@ func (a *arranger) strip(n *node, own string) (words []string, known bool) {
 	return words, known
 }
 
-// kindsName is a name from the kinds of a unit's objects.
+// kindsName returns a name from the kinds of a unit's objects.
 func kindsName(u *unit) string {
 	names := map[string]bool{}
 	name, group := "", ""
@@ -177,7 +177,7 @@ func kindsName(u *unit) string {
 	return "resources"
 }
 
-// plural is the plural of a kind.
+// plural returns the plural of a kind.
 func plural(kind string) string {
 	name := strings.ToLower(kind)
 	switch {

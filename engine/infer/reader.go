@@ -128,7 +128,7 @@ func (r *reader) add(from, to *node, s Strength, why Reason) {
 	}
 }
 
-// edges are the edges found so far, sorted by their objects.
+// edges returns the edges found so far, sorted by their objects.
 func (r *reader) edges() []Edge {
 	edges := make([]Edge, 0, len(r.found))
 	for _, key := range slices.SortedFunc(maps.Keys(r.found), func(a, b arc) int { return cmp.Or(a.from-b.from, a.to-b.to) }) {
@@ -140,7 +140,7 @@ func (r *reader) edges() []Edge {
 // label is a label of pods in a namespace.
 type label struct{ namespace, key, value string }
 
-// pods are the workloads of a namespace whose pods match a selector with at least one label.
+// pods returns the workloads of a namespace whose pods match a selector with at least one label.
 func (r *reader) pods(namespace string, selector map[string]any) []*node {
 	var fewest []*node
 	for i, key := range sorted(selector) {
@@ -158,7 +158,7 @@ func (r *reader) pods(namespace string, selector map[string]any) []*node {
 	return found
 }
 
-// matched are the workloads that a LabelSelector matches; an empty one, which matches all
+// matched returns the workloads that a LabelSelector matches; an empty one, which matches all
 // pods, is ignored.
 func (r *reader) matched(namespace string, selector refs.Field) []*node {
 	labels, _ := selector.At("matchLabels").Value.(map[string]any)
@@ -198,7 +198,7 @@ func matches(selector refs.Field, labels map[string]any) bool {
 	return true
 }
 
-// behind are the long-running workloads with pods behind a Service. It follows an
+// behind returns the long-running workloads with pods behind a Service. It follows an
 // ExternalName to another Service.
 func (r *reader) behind(s *node) []*node {
 	if known, ok := r.servers[s]; ok {
@@ -279,7 +279,7 @@ func (r *reader) hard() {
 	r.accounts()
 }
 
-// definers are the CustomResourceDefinitions by kind.
+// definers returns the CustomResourceDefinitions by kind.
 func (r *reader) definers() map[plan.GroupKind]*node {
 	definer := map[plan.GroupKind]*node{}
 	for _, n := range r.nodes {
@@ -302,7 +302,7 @@ func (r *reader) accounts() {
 	}
 }
 
-// accountOf is the account that pods run as, and its field.
+// accountOf returns the account that pods run as, and its field.
 func accountOf(n *node) (account plan.Object, path string) {
 	for _, ref := range n.refs {
 		if ref.Use == refs.Account {
@@ -340,7 +340,7 @@ func (r *reader) targets() {
 
 const monitoring = "monitoring.coreos.com"
 
-// namespacesOf are the namespaces that a monitor selects, by default its own.
+// namespacesOf returns the namespaces that a monitor selects, by default its own.
 func namespacesOf(n *node) []string {
 	var names []string
 	for _, name := range n.root.At("spec", "namespaceSelector", "matchNames").Each() {

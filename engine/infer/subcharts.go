@@ -38,7 +38,7 @@ func familyOf(n *node) family {
 	return byGroup
 }
 
-// chart is the addition to the Chart.yaml of a chart.
+// chart returns the addition to the Chart.yaml of a chart.
 func (a *arranger) chart(path string) *Chart {
 	c := a.yaml[path]
 	if c == nil {
@@ -48,7 +48,7 @@ func (a *arranger) chart(path string) *Chart {
 	return c
 }
 
-// child is the direct subchart of parent that contains the chart at path.
+// child returns the direct subchart of parent that contains the chart at path.
 func child(parent, path string) (string, bool) {
 	rest, ok := strings.CutPrefix(path, parent+"/")
 	if !ok {
@@ -58,7 +58,7 @@ func child(parent, path string) (string, bool) {
 	return parent + "/" + name, true
 }
 
-// common is the nearest chart that contains both charts.
+// common returns the nearest chart that contains both charts.
 func common(x, y string) string {
 	for x != y && !strings.HasPrefix(y, x+"/") {
 		i := strings.LastIndexByte(x, '/')
@@ -151,7 +151,7 @@ func (g *subchartGraph) name(at int) string {
 	return g.children[at-len(g.units)]
 }
 
-// child is the number of a subchart.
+// child returns the number of a subchart.
 func (g *subchartGraph) child(path string) (int, bool) {
 	i, ok := slices.BinarySearch(g.children, path)
 	return len(g.units) + i, ok
@@ -203,7 +203,7 @@ func (g *subchartGraph) add(e *Edge) {
 	g.arc(from, to, e)
 }
 
-// end is the unit or subchart of an object.
+// end returns the unit or subchart of an object.
 func (g *subchartGraph) end(n *node) int {
 	if n.Chart == g.c.Path {
 		if u := g.a.unit[n.at]; u != nil {
@@ -271,7 +271,7 @@ func (g *subchartGraph) own() {
 	}
 }
 
-// subcharts are the subcharts that a unit waits for, directly or indirectly.
+// subcharts returns the subcharts that a unit waits for, directly or indirectly.
 func subcharts(u *unit, known map[*unit]map[string]bool) map[string]bool {
 	reached := known[u]
 	if reached == nil {
@@ -299,7 +299,7 @@ func (a *arranger) sortEdges() {
 	}
 }
 
-// order is the result.
+// order returns the result.
 func (a *arranger) order() *Order {
 	o := &Order{Edges: a.edges, Dropped: a.dropped, Groups: []Group{}, Charts: []Chart{}, jobs: map[plan.Object]bool{}}
 	for _, path := range a.paths {

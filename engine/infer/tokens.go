@@ -99,7 +99,7 @@ func (r *reader) resolve(name, namespace string) target {
 	return target{}
 }
 
-// service is the Service of a DNS name; rest follows the first part.
+// service returns the Service of a DNS name; rest follows the first part.
 func (r *reader) service(name, rest, namespace string) *node {
 	for _, s := range r.services[name] {
 		in, rest, _ := strings.Cut(rest, ".")
@@ -119,7 +119,7 @@ type context struct {
 	service  *node
 }
 
-// doubt is how doubtful it is that the word is a call of a Service; below zero, it is not.
+// doubt returns how doubtful it is that the word is a call of a Service; below zero, it is not.
 func (c context) doubt(r *reader, dotted bool) int {
 	line, at := c.line()
 	if lead := strings.TrimSpace(line[:at]); strings.HasPrefix(lead, "#") && !c.env {
@@ -191,7 +191,7 @@ func (c context) labels() bool {
 	return false
 }
 
-// line is the line of the word, and its place in it.
+// line returns the line of the word, and its place in it.
 func (c context) line() (line string, at int) {
 	start := strings.LastIndexByte(c.text[:c.from], '\n') + 1
 	end := len(c.text)
@@ -262,7 +262,7 @@ func (c context) has(number string) bool {
 	return len(ports) == 0 || c.service.root.At("spec", "clusterIP").Text() == "None"
 }
 
-// keyOf is the key of a word in a line.
+// keyOf returns the key of a word in a line.
 func (c context) keyOf(lead string) string {
 	if tag := xmlTag.FindStringSubmatch(lead); tag != nil {
 		return tag[1]
@@ -301,7 +301,7 @@ func (c context) values(lead string) bool {
 	return strings.Trim(lead, listed) == ""
 }
 
-// keyAbove is the key of the list whose item starts at a place, in YAML or JSON.
+// keyAbove returns the key of the list whose item starts at a place, in YAML or JSON.
 func (c context) keyAbove(at int) string {
 	above := strings.Split(c.text[max(0, at-1000):at], "\n")
 	for n := len(above) - 1; n >= 0; n-- {

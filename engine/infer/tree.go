@@ -87,7 +87,7 @@ func (o *Order) Explain(groups []*plan.Group) {
 	}
 }
 
-// apart are the two subcharts of the nearest common parent that contain two charts; if one
+// apart returns the two subcharts of the nearest common parent that contain two charts; if one
 // contains the other, that one and its subchart.
 func apart(from, to string) struct{ from, to string } {
 	parent := common(from, to)
@@ -135,7 +135,7 @@ func (o *Order) NotInferred(p *plan.Plan) [][2]string {
 	return untold
 }
 
-// part is the unit that waits if a group waits for one of another chart: the group, or its
+// part returns the unit that waits if a group waits for one of another chart: the group, or its
 // subchart.
 func part(g *plan.Group, other string) string {
 	parent := common(g.Chart, other)
@@ -145,7 +145,7 @@ func part(g *plan.Group, other string) string {
 	return g.ID
 }
 
-// reach is the transitive closure of next.
+// reach returns the transitive closure of next.
 func reach[T comparable](from []T, next func(T) []T) map[T]bool {
 	reached := map[T]bool{}
 	for queue := slices.Clone(from); len(queue) > 0; queue = queue[1:] {

@@ -84,7 +84,7 @@ func (a *arranger) putPlain(n *node) {
 	}
 }
 
-// claimed is the unit of a shared claim: that of its first user, since it may be bound only
+// claimed returns the unit of a shared claim: that of its first user, since it may be bound only
 // once a pod uses it.
 func (a *arranger) claimed(claim *node) *unit {
 	if n := a.user[claim.at]; n != nil {

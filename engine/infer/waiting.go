@@ -142,7 +142,7 @@ func (w *waiter) probes() {
 // given matches the options of such programs whose value is not a host.
 var given = regexp.MustCompile(`(?:^|\s)(?:-[UdupnclaXD]|--(?:user|username|dbname|database|db|password|name|authenticationDatabase))[ =]?["']?$`)
 
-// asked are the Services among the words of a command, except values of other options.
+// asked returns the Services among the words of a command, except values of other options.
 func (w *waiter) asked(command string) []mention {
 	namespace := w.n.name().Namespace
 	dockerize := strings.Contains(command, "dockerize")

@@ -58,7 +58,7 @@ func (r *reader) webhooks() {
 	}
 }
 
-// server is the Service of a webhook.
+// server returns the Service of a webhook.
 func (r *reader) server(at refs.Field) *node {
 	return r.by[plan.Object{Kind: "Service", Namespace: at.At("namespace").Text(), Name: at.At("name").Text()}]
 }
@@ -106,7 +106,7 @@ func (r *reader) writesWebhooks(n *node) bool {
 	})
 }
 
-// needed are the objects and everything that they wait for so far.
+// needed returns the objects and everything that they wait for so far.
 func (r *reader) needed(objects []*node) map[*node]bool {
 	next := map[*node][]*node{}
 	for key := range r.found {
@@ -144,7 +144,7 @@ func (r *reader) appliesTo(w refs.Field, o *node) bool {
 
 func everything(resource string) bool { return resource == "*" || resource == "*/*" }
 
-// resource is the API's resource name of an object's kind.
+// resource returns the API's resource name of an object's kind.
 func (r *reader) resource(o *node) string {
 	if d := r.definer[o.kind()]; d != nil {
 		return d.root.At("spec", "names", "plural").Text()
@@ -156,7 +156,7 @@ func (r *reader) resource(o *node) string {
 	return plural(o.name().Kind)
 }
 
-// namespaceLabels are the known labels of a namespace.
+// namespaceLabels returns the known labels of a namespace.
 func (r *reader) namespaceLabels(name string) map[string]any {
 	labels := map[string]any{"kubernetes.io/metadata.name": name}
 	if n := r.by[plan.Object{Kind: "Namespace", Name: name}]; n != nil {

@@ -40,7 +40,7 @@ func Flat(resources []Resource, chart string) *Plan {
 	return &Plan{Groups: groups, Warnings: p.sortedWarnings()}
 }
 
-// unordered are resources of which only the order inside a group is read.
+// unordered returns resources of which only the order inside a group is read.
 func unordered(resources []Resource) []*member {
 	members := make([]*member, len(resources))
 	for i := range resources {
@@ -111,7 +111,7 @@ func newPlanner(root *Chart, resources []Resource) *planner {
 	return p
 }
 
-// paths are those of the charts that resources come from, sorted.
+// paths returns those of the charts that resources come from, sorted.
 func paths(resources []Resource) []string {
 	seen := map[string]bool{}
 	last := ""
@@ -123,7 +123,7 @@ func paths(resources []Resource) []string {
 	return slices.Sorted(maps.Keys(seen))
 }
 
-// compareResources is a total order: what compares equal is equal.
+// compareResources returns a total order: what compares equal is equal.
 func compareResources(a, b *Resource) int {
 	if c := a.Object.compare(&b.Object); c != 0 {
 		return c

@@ -35,7 +35,7 @@ type entry struct {
 	missed bool
 }
 
-// name is what the subchart is called within its parent.
+// name returns what the subchart is called within its parent.
 func (e *entry) name() string {
 	if e.Alias != "" {
 		return e.Alias

@@ -20,7 +20,7 @@ type Error struct {
 
 func (e *Error) Error() string { return fmt.Sprintf("%s: %s (%s)", e.Chart, e.Message, e.Rule) }
 
-// Hidden is the error without what hide hides.
+// Hidden returns the error without what hide hides.
 func (e *Error) Hidden(hide func(string) string) error { return e.hidden(hide) }
 
 func (e *Error) hidden(hide func(string) string) *Error {
@@ -51,7 +51,7 @@ func (es Errors) Unwrap() []error {
 	return list
 }
 
-// Hidden are the errors without what hide hides.
+// Hidden returns the errors without what hide hides.
 func (es Errors) Hidden(hide func(string) string) error {
 	all := make(Errors, len(es))
 	for i, e := range es {

@@ -195,7 +195,7 @@ func Layers(groups []*Group) map[string]int {
 	return byID
 }
 
-// layers are the longest ways to each group, which mean nothing where there are cycles.
+// layers returns the longest ways to each group, which mean nothing where there are cycles.
 func (d *dag) layers() (layer []int, acyclic bool) {
 	order, acyclic := Ordered(d.after)
 	layer = make([]int, len(d.after))

@@ -14,13 +14,13 @@ type Object struct {
 	Name      string `json:"name"`
 }
 
-// String is the short name people know from kubectl: "Deployment/api".
+// String returns the short name people know from kubectl: "Deployment/api".
 func (o Object) String() string { return o.Kind + "/" + o.Name }
 
 // Compare orders objects by kind, name, namespace and API group.
 func (o Object) Compare(p Object) int { return o.compare(&p) }
 
-// compare is Compare without copies: most of planning is sorting.
+// compare returns Compare without copies: most of planning is sorting.
 func (o *Object) compare(p *Object) int {
 	if c := strings.Compare(o.Kind, p.Kind); c != 0 {
 		return c

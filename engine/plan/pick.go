@@ -70,7 +70,7 @@ func endsWith(id, text string, part bool) bool {
 	return false
 }
 
-// nearest is the id of which the whole, or the part that the screen shows, is most like a
+// nearest returns the id of which the whole, or the part that the screen shows, is most like a
 // text, "" if none is.
 func nearest(text string, ids []string) string {
 	best, least := "", 1+max(len(text)/3, 1)
@@ -84,7 +84,7 @@ func nearest(text string, ids []string) string {
 	return best
 }
 
-// edits is how many characters have to be inserted, deleted or replaced between two texts.
+// edits returns how many characters have to be inserted, deleted or replaced between two texts.
 func edits(a, b string) int {
 	row := make([]int, len(b)+1)
 	for j := range row {
@@ -122,7 +122,7 @@ func listed(ids []string) string {
 	return strings.Join(ids, ", ")
 }
 
-// idsOf are the ids of the groups that fit, each once: a group may run in several
+// idsOf returns the ids of the groups that fit, each once: a group may run in several
 // phases.
 func idsOf(groups []*Group, fits func(*Group) bool) (ids []string) {
 	seen := map[string]bool{}
@@ -141,13 +141,13 @@ const (
 	tilde            = "~"
 )
 
-// ShortID is an id as the screen has it, without what is the same for all groups of
+// ShortID returns an id as the screen has it, without what is the same for all groups of
 // a chart: "shop/db:schema" is "db:schema", "shop:ingress" stays.
 func ShortID(id string) string {
 	return strings.Replace(withoutRoot(id), Unsequenced, ShortUnsequenced, 1)
 }
 
-// ShellID is an id as a shell takes it without quotes: "shop/db:(unsequenced)" is
+// ShellID returns an id as a shell takes it without quotes: "shop/db:(unsequenced)" is
 // "shop/db:~". Pick reads it.
 func ShellID(id string) string {
 	if chart, ok := strings.CutSuffix(id, ":"+Unsequenced); ok {

@@ -28,7 +28,7 @@ var podsIn = map[plan.GroupKind][]string{
 	{Group: "extensions", Kind: "DaemonSet"}:  {"spec", "template"},
 }
 
-// PodsOf are the pods of an object, if its kind has any.
+// PodsOf returns the pods of an object, if its kind has any.
 func PodsOf(name plan.Object, object map[string]any) (Pods, bool) {
 	keys, ok := podsIn[plan.GroupKind{Group: name.Group, Kind: name.Kind}]
 	if !ok {

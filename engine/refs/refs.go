@@ -137,7 +137,7 @@ func (v Field) Each() []Field {
 	return out
 }
 
-// Text is the value if it is a string, else "".
+// Text returns the value if it is a string, else "".
 func (v Field) Text() string {
 	s, _ := v.Value.(string)
 	return s

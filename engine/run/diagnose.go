@@ -35,7 +35,7 @@ type scheduled struct {
 	round  int
 }
 
-// nextDiagnosis is the time of the next diagnosis, zero for never.
+// nextDiagnosis returns the time of the next diagnosis, zero for never.
 func (m *machine) nextDiagnosis() time.Time {
 	if m.opts.Diagnose == nil || m.stage == nil || m.stage.busy.background >= maxDiagnoses || m.steering.abort != nil {
 		return time.Time{}
@@ -55,7 +55,7 @@ func (s *stage) diagnoseLater(g *group, o *object) {
 	s.scheduleDiagnosis(g, o, at)
 }
 
-// firstDiagnosis is how long after its apply an object is diagnosed without a sign. Pods
+// firstDiagnosis returns how long after its apply an object is diagnosed without a sign. Pods
 // give signs, and may need a while to start; a claim, an Ingress or a custom resource can
 // be stuck silently from the start.
 func firstDiagnosis(o plan.Object) time.Duration {

@@ -68,7 +68,7 @@ type Explained interface {
 	Finding() Finding
 }
 
-// Status is that of a KindDiagnosis event.
+// Status returns that of a KindDiagnosis event.
 func (f Finding) Status() event.Status {
 	if f.Fails {
 		return event.Degraded

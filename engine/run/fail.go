@@ -93,7 +93,7 @@ func (f *failure) text(found Finding) string {
 // failing reports whether a group failed, so that nothing more starts.
 func (s *stage) failing() bool { return len(s.failures) > 0 }
 
-// heldFailure is the failure the run is held on: the last one that was not given up; nil if
+// heldFailure returns the failure the run is held on: the last one that was not given up; nil if
 // the run is not held.
 //
 // Rule R44: a failure is held until it is accepted, retried or given up

@@ -269,7 +269,7 @@ func (m *machine) finish(end End) error {
 	return nil
 }
 
-// notWaitedFor is the outcome of an operation that did not check all of its groups (R21).
+// notWaitedFor returns the outcome of an operation that did not check all of its groups (R21).
 func notWaitedFor(groups int) string {
 	if groups == 1 {
 		return "1 group applied, not waited for"
@@ -277,7 +277,7 @@ func notWaitedFor(groups int) string {
 	return fmt.Sprintf("%d groups applied, not waited for", groups)
 }
 
-// because is the reason why units did not start: the first failure, if there is one.
+// because returns the reason why units did not start: the first failure, if there is one.
 func (m *machine) because(otherwise string) string {
 	if m.root != nil && m.steering.abort == nil {
 		return m.root.Group + " failed"

@@ -8,7 +8,7 @@ import (
 	"lockstep/engine/plan"
 )
 
-// named is the object with its name in the cluster.
+// named returns the object with its name in the cluster.
 func (o *object) named() plan.Object {
 	obj := o.Object
 	if o.name != "" {
@@ -274,7 +274,7 @@ func (s *stage) markLeafReady(g *group) {
 	}
 }
 
-// change is "unchanged" if no apply of the group changed anything (R50).
+// change returns "unchanged" if no apply of the group changed anything (R50).
 func (g *group) change() string {
 	for _, o := range g.objects {
 		if !o.unchanged {
@@ -287,7 +287,7 @@ func (g *group) change() string {
 	return string(event.Unchanged)
 }
 
-// goal is the final status of a group whose objects are done.
+// goal returns the final status of a group whose objects are done.
 func (s *stage) goal() event.Status {
 	if s.removes() {
 		return event.Gone

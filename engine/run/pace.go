@@ -18,7 +18,7 @@ type spent struct {
 	requests int
 }
 
-// Next is the first time, not before at, at which another diagnosis may start.
+// Next returns the first time, not before at, at which another diagnosis may start.
 func (p *Pace) Next(at time.Time) time.Time {
 	if n := len(p.spent); n > 0 {
 		if next := p.spent[n-1].at.Add(gap(max(p.count, 1))); next.After(at) {
@@ -28,7 +28,7 @@ func (p *Pace) Next(at time.Time) time.Time {
 	return p.affordable(at)
 }
 
-// Later is the time of the next diagnosis without a sign of trouble.
+// Later returns the time of the next diagnosis without a sign of trouble.
 func (p *Pace) Later(now time.Time) time.Time { return now.Add(max(quietInterval, gap(p.count))) }
 
 // Begin records the start of a diagnosis.
@@ -50,7 +50,7 @@ func (p *Pace) reset() { p.count = 0 }
 
 func gap(count int) time.Duration { return min(minGap<<min(count-1, 10), maxGap) }
 
-// affordable is the first time, not before at, at which another diagnosis stays within
+// affordable returns the first time, not before at, at which another diagnosis stays within
 // maxRequests if it costs as much as the last one.
 func (p *Pace) affordable(at time.Time) time.Time {
 	sum := 0

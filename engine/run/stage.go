@@ -235,7 +235,7 @@ func (s *stage) add(def *plan.Group) {
 	s.groups, s.by[def.ID] = append(s.groups, g), g
 }
 
-// running is the number of groups that are running.
+// running returns the number of groups that are running.
 func (s *stage) running() (n int) {
 	for _, g := range s.groups {
 		if g.status == event.Running {

@@ -57,7 +57,7 @@ func (s *stage) opened(g *group) {
 	}
 }
 
-// startable are the units that could start now if the run were not paused and Options.Groups
+// startable returns the units that could start now if the run were not paused and Options.Groups
 // no limit, in plan order.
 func (m *machine) startable() (open []*unit) {
 	if len(m.gates) > 0 {
@@ -74,7 +74,7 @@ func (m *machine) startable() (open []*unit) {
 	return open
 }
 
-// free is how many more groups may run.
+// free returns how many more groups may run.
 func (m *machine) free() int {
 	if m.opts.Groups <= 0 || m.stage == nil {
 		return math.MaxInt

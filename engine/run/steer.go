@@ -71,7 +71,7 @@ func (m *machine) execute(c event.Command) string {
 	return fmt.Sprintf("unknown command %q", c.Name)
 }
 
-// runStatus is the status of the run, and the reason.
+// runStatus returns the status of the run, and the reason.
 func (m *machine) runStatus() (event.Status, string) {
 	s := &m.steering
 	if m.replacing() {

@@ -51,7 +51,7 @@ func (m *machine) wake() time.Time {
 	return next
 }
 
-// sooner is the earlier of two times, either of which may be zero for never.
+// sooner returns the earlier of two times, either of which may be zero for never.
 func sooner(a, b time.Time) time.Time {
 	if a.IsZero() || !b.IsZero() && b.Before(a) {
 		return b
@@ -59,7 +59,7 @@ func sooner(a, b time.Time) time.Time {
 	return a
 }
 
-// limit is the timeout of the operation. A lenient removal that it interrupts gets
+// limit returns the timeout of the operation. A lenient removal that it interrupts gets
 // windDownTime more, in which it only waits for responses.
 func (m *machine) limit() time.Duration {
 	limit := m.opts.Operation.Timeout
@@ -171,7 +171,7 @@ func (m *machine) tick() {
 	}
 }
 
-// state is an object's last status with its message.
+// state returns an object's last status with its message.
 func (o *object) state() string {
 	if o.message == "" {
 		return string(o.status)

@@ -48,7 +48,7 @@ func Line(s string) string {
 	return clean(s, func(rune) bool { return false })
 }
 
-// Block is Line for text of several lines: line ends and tabs stay.
+// Block returns Line for text of several lines: line ends and tabs stay.
 func Block(s string) string {
 	if isSafe(s) {
 		return s

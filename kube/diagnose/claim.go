@@ -88,7 +88,7 @@ func (d *Diagnoser) unbound(ctx context.Context, c *corev1.PersistentVolumeClaim
 	return d.notProvisioned(ctx, c, class)
 }
 
-// withoutClass is for a claim that names no class and should get the default one.
+// withoutClass returns for a claim that names no class and should get the default one.
 func (d *Diagnoser) withoutClass(ctx context.Context) lead {
 	const none = "has no volume: it names no StorageClass"
 	list, err := d.kube.StorageV1().StorageClasses().List(ctx, metav1.ListOptions{})
@@ -122,7 +122,7 @@ func (d *Diagnoser) notProvisioned(ctx context.Context, c *corev1.PersistentVolu
 	return l
 }
 
-// claimRequest is what a claim asks for, "10Gi, ReadWriteMany".
+// claimRequest returns what a claim asks for, "10Gi, ReadWriteMany".
 func claimRequest(c *corev1.PersistentVolumeClaim) string {
 	size := c.Spec.Resources.Requests[corev1.ResourceStorage]
 	parts := []string{size.String()}
@@ -132,7 +132,7 @@ func claimRequest(c *corev1.PersistentVolumeClaim) string {
 	return strings.Join(parts, ", ")
 }
 
-// latest is the newest of some events that has one of the reasons.
+// latest returns the newest of some events that has one of the reasons.
 func latest(events []Event, reasons ...string) *Event {
 	for i := len(events) - 1; i >= 0; i-- {
 		for _, r := range reasons {

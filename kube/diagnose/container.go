@@ -50,7 +50,7 @@ func (c Container) exitText() string {
 	return fmt.Sprintf("exited with code %d", c.Exit)
 }
 
-// said is the container's termination message if it says more than the exit code.
+// said returns the container's termination message if it says more than the exit code.
 func (c Container) said() string {
 	switch c.EndReason {
 	case "", "Error", "Completed", "OOMKilled":
@@ -59,7 +59,7 @@ func (c Container) said() string {
 	return colon(c.EndReason, c.EndMessage)
 }
 
-// runtimeError is a runtime's error about a program from where it names that, which comes
+// runtimeError returns a runtime's error about a program from where it names that, which comes
 // after what each of its layers has to say.
 func runtimeError(message string) string {
 	if at := strings.Index(message, "exec: "); at >= 0 {

@@ -38,7 +38,7 @@ func (m *crashMemory) rememberUID(o plan.Object, uid types.UID) {
 	m.uids[o] = uid
 }
 
-// uid is the UID of an object that was read before, or empty.
+// uid returns the UID of an object that was read before, or empty.
 func (m *crashMemory) uid(o plan.Object) types.UID {
 	m.mu.Lock()
 	defer m.mu.Unlock()

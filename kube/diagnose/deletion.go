@@ -128,7 +128,7 @@ func (d *Diagnoser) finalizer(ctx context.Context, u *unstructured.Unstructured,
 	return "its controller has not removed it"
 }
 
-// podsUsing are the pods that use a claim; stays is true if one of them is not being deleted.
+// podsUsing returns the pods that use a claim; stays is true if one of them is not being deleted.
 func (d *Diagnoser) podsUsing(ctx context.Context, namespace, claim string) (names []string, stays bool) {
 	list, err := d.kube.CoreV1().Pods(namespace).List(ctx, metav1.ListOptions{Limit: 500})
 	if err != nil {
@@ -148,7 +148,7 @@ func (d *Diagnoser) podsUsing(ctx context.Context, namespace, claim string) (nam
 	return names, stays
 }
 
-// claimsOf are the names of the claims that a pod uses.
+// claimsOf returns the names of the claims that a pod uses.
 func claimsOf(p *corev1.Pod) (names []string) {
 	for _, v := range p.Spec.Volumes {
 		switch {

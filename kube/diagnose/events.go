@@ -81,7 +81,7 @@ func (d *Diagnoser) Events(ctx context.Context, o plan.Object) ([]Event, error) 
 	return aggregate(events), nil
 }
 
-// refsOf are what an object owns, as far as its events are read.
+// refsOf returns what an object owns, as far as its events are read.
 func (d *Diagnoser) refsOf(ctx context.Context, live *unstructured.Unstructured) []ref {
 	refs, pods, err := d.podsOf(ctx, live)
 	if err != nil || live.GetKind() == "Pod" || live.GetKind() == "Service" {

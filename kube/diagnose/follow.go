@@ -117,7 +117,7 @@ func (q *inquiry) replicaCause() lead {
 	return lead{}
 }
 
-// jobFailure is the cause of a Job that failed through none of its pods.
+// jobFailure returns the cause of a Job that failed through none of its pods.
 func (q *inquiry) jobFailure() lead {
 	if q.live.GetKind() != "Job" {
 		return lead{}
@@ -157,7 +157,7 @@ func (q *inquiry) custom() lead {
 	return l
 }
 
-// shownText is the part of a condition that a message about it has.
+// shownText returns the part of a condition that a message about it has.
 func shownText(c *condition) string {
 	if c.message != "" {
 		return c.message

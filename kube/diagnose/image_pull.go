@@ -46,7 +46,7 @@ func (q *inquiry) imagePullCause(p Pod) string {
 	return text
 }
 
-// lastError is the innermost error of a chain, "not found", or "" if the message only
+// lastError returns the innermost error of a chain, "not found", or "" if the message only
 // says that the kubelet will pull again.
 func lastError(message string) string {
 	last := strings.TrimSpace(message[strings.LastIndex(message, ": ")+1:])

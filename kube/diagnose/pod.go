@@ -92,7 +92,7 @@ func (p Pod) Count() (ready, of, restarts int) {
 	return ready, of, restarts
 }
 
-// container is the one of a name.
+// container returns the one of a name.
 func (p Pod) container(name string) Container {
 	for _, c := range p.Containers {
 		if c.Name == name {
@@ -133,7 +133,7 @@ func podOf(p *corev1.Pod) Pod {
 	return pod
 }
 
-// statusWords are what a pod's status says of its trouble: its container's state, and
+// statusWords returns what a pod's status says of its trouble: its container's state, and
 // the conditions that are not met for a reason of their own.
 func statusWords(pod *corev1.Pod, p Pod) (words []string) {
 	if p.severity <= starting {
@@ -258,7 +258,7 @@ func (p *Pod) notReady(pod *corev1.Pod) {
 	}
 }
 
-// colon is "first: second", or whichever of the two is not empty.
+// colon returns "first: second", or whichever of the two is not empty.
 func colon(first, second string) string {
 	if first == "" || second == "" {
 		return status.CleanText(first + second)

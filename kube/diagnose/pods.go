@@ -104,7 +104,7 @@ func (d *Diagnoser) podsOfDeployment(ctx context.Context, u *unstructured.Unstru
 	return []ref{owner}, append(current, old...), nil
 }
 
-// revision is the number that the Deployment controller gives a ReplicaSet.
+// revision returns the number that the Deployment controller gives a ReplicaSet.
 func revision(s *appsv1.ReplicaSet) int {
 	n := 0
 	_, _ = fmt.Sscan(s.Annotations["deployment.kubernetes.io/revision"], &n)

@@ -68,7 +68,7 @@ func (r *refusal) Error() string        { return r.text }
 func (r *refusal) Unwrap() error        { return r.error }
 func (r *refusal) Finding() run.Finding { return r.found }
 
-// Refused is Explain for an error about an object, with what can be looked up:
+// Refused returns Explain for an error about an object, with what can be looked up:
 // whose webhook has refused or does not answer, why a namespace takes nothing more.
 func (d *Diagnoser) Refused(ctx context.Context, o plan.Object, err error) error {
 	if no := (*meta.NoKindMatchError)(nil); errors.As(err, &no) {
@@ -162,7 +162,7 @@ func (d *Diagnoser) limits(ctx context.Context, namespace, words string) lead {
 // reads it knows the name, or a pod of which nobody does.
 var refusalPrefix = regexp.MustCompile(`^(\(combined from similar events\): )?(Error creating: )?(\S+ "[^"]*" is (forbidden|invalid): )?`)
 
-// withoutName is a refusal without the object's name.
+// withoutName returns a refusal without the object's name.
 func withoutName(words string) string { return refusalPrefix.ReplaceAllString(words, "") }
 
 // rawValue are values in the API server's words about a field of another type;

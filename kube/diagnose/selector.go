@@ -129,7 +129,7 @@ func similar(a, b string) bool {
 	return strings.Contains(a, b) || strings.Contains(b, a) || max(len(a), len(b)) > 3 && distance(a, b) <= 2
 }
 
-// distance is how many letters have to be put in, left out or replaced.
+// distance returns how many letters have to be put in, left out or replaced.
 func distance(a, b string) int {
 	row := make([]int, len(b)+1)
 	for j := range row {

@@ -130,7 +130,7 @@ func (d *Diagnoser) ingressControllerCause(ctx context.Context, in *networkingv1
 	return lead{cause: alone + ", nor any other Ingress of its class"}
 }
 
-// classOf is the class that an Ingress names, in the newer or the older way.
+// classOf returns the class that an Ingress names, in the newer or the older way.
 func classOf(in *networkingv1.Ingress) string {
 	if in.Spec.IngressClassName != nil {
 		return *in.Spec.IngressClassName

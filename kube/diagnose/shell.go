@@ -59,7 +59,7 @@ func (d *Diagnoser) Shell(ctx context.Context, o plan.Object, pod, container str
 	return &Shell{Pod: p.Name, Container: c, executor: with}, nil
 }
 
-// running is the first pod with a running container, and that container.
+// running returns the first pod with a running container, and that container.
 func running(pods []Pod, pod, container string) (Pod, string) {
 	for _, p := range pods {
 		if pod != "" && p.Name != pod {

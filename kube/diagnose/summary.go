@@ -62,7 +62,7 @@ func (q *inquiry) hasCustomReadiness() bool {
 	return q.rule().Custom() && q.live.GetDeletionTimestamp() == nil
 }
 
-// evidence are the lines that the cause is drawn from: the log, what the cluster
+// evidence returns the lines that the cause is drawn from: the log, what the cluster
 // warns of, the conditions.
 func (q *inquiry) evidence() []string {
 	var lines []string
@@ -100,7 +100,7 @@ func (q *inquiry) evidence() []string {
 // mostTail is how many log lines are evidence beside the telling one.
 const mostTail = 5
 
-// logTail are the newest log lines that others do not say, in the order in which the
+// logTail returns the newest log lines that others do not say, in the order in which the
 // container wrote them, and no more than there is room for.
 func (q *inquiry) logTail(others []string) (tail []string) {
 	room := min(mostTail, event.MostEvidence-len(others))
@@ -116,7 +116,7 @@ func (q *inquiry) logTail(others []string) (tail []string) {
 // code is a message that is one, such as "Error: ImagePullBackOff".
 var code = regexp.MustCompile(`^Error: \w+$`)
 
-// statusWithoutEvent are the words of the first pod's status that no event says.
+// statusWithoutEvent returns the words of the first pod's status that no event says.
 func (q *inquiry) statusWithoutEvent() (words []string) {
 	if len(q.Pods) == 0 {
 		return nil
@@ -134,7 +134,7 @@ func (q *inquiry) statusWithoutEvent() (words []string) {
 	return words
 }
 
-// rule is the readiness rule of the object's own annotations, which do not count on a
+// rule returns the readiness rule of the object's own annotations, which do not count on a
 // hook (R5).
 func (q *inquiry) rule() status.Rule {
 	if q.live.GetAnnotations()[rel1.HookAnnotation] != "" {
@@ -198,7 +198,7 @@ func (q *inquiry) crash(p Pod) string {
 	return text
 }
 
-// repeated is " (2 restarts)", or for a Job, which replaces its pods, " (2 pods failed)".
+// repeated returns " (2 restarts)", or for a Job, which replaces its pods, " (2 pods failed)".
 func (q *inquiry) repeated(c Container) string {
 	failed, _, _ := unstructured.NestedInt64(q.live.Object, "status", "failed")
 	switch {
@@ -245,7 +245,7 @@ func (q *inquiry) about(p Pod, reason string) *Event {
 	return nil
 }
 
-// startupWarning is the newest warning about a pod that is not only that a time is over,
+// startupWarning returns the newest warning about a pod that is not only that a time is over,
 // or that one.
 func (q *inquiry) startupWarning(p Pod) *Event {
 	for _, e := range slices.Backward(q.Events) {
@@ -260,7 +260,7 @@ func isOf(o plan.Object, p Pod) bool { return o.Kind == "Pod" && o.Name == p.Nam
 
 var errorWord = regexp.MustCompile(`(?i)\b(fatal|panic|error|exception|failed|denied|cannot|refused)\b`)
 
-// decisiveLine is the log line that most likely says why a program ended: the last one
+// decisiveLine returns the log line that most likely says why a program ended: the last one
 // that looks like an error, or else the last one.
 func decisiveLine(lines []string) string {
 	for i := len(lines) - 1; i >= 0; i-- {
@@ -282,7 +282,7 @@ func plainError(text string) string {
 // condition is one of an object's, as its controller has written it.
 type condition struct{ kind, status, reason, message, since string }
 
-// String is "Available is False: Reason: message".
+// String returns "Available is False: Reason: message".
 func (c condition) String() string {
 	parts := slices.DeleteFunc([]string{c.kind + " is " + c.status, c.reason, c.message}, func(s string) bool { return s == "" })
 	return status.CleanText(strings.Join(parts, ": "))
@@ -308,7 +308,7 @@ var negativeConditions = regexp.MustCompile(`(Stalled|Suspended|Degraded|Fail(ed
 // isNegative reports whether the condition says by being true that something is wrong.
 func (c condition) isNegative() bool { return negativeConditions.MatchString(c.kind) }
 
-// unhealthy are the conditions that do not have the value that they have on a healthy
+// unhealthy returns the conditions that do not have the value that they have on a healthy
 // object. Only these are evidence.
 func unhealthy(u *unstructured.Unstructured) []condition {
 	all := conditionsOf(u)
@@ -332,7 +332,7 @@ func conditions(u *unstructured.Unstructured) (lines []string) {
 	return lines
 }
 
-// worstCondition is the unhealthy condition that says the most, nil if there is none: one
+// worstCondition returns the unhealthy condition that says the most, nil if there is none: one
 // that an expression asks about, then one that complains, then one that is False. Of
 // two alike the newer one counts.
 func worstCondition(u *unstructured.Unstructured, expressions string) *condition {

@@ -47,7 +47,7 @@ func (d *Diagnoser) webhook(ctx context.Context, words string) lead {
 	return lead{}
 }
 
-// hookName is a webhook with its configuration, if that is known.
+// hookName returns a webhook with its configuration, if that is known.
 func hookName(name, config string) string {
 	if config == "" {
 		return "webhook " + name

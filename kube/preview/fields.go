@@ -111,7 +111,7 @@ func (c *comparison) lists(in string, x, y []any) {
 // names are the fields that may name the elements of a list, in the order of preference.
 var names = []string{"name", "mountPath", "containerPort", "port", "key", "ip", "host", "type"}
 
-// nameField is the first of names whose value is unique in each list, "" if there is none.
+// nameField returns the first of names whose value is unique in each list, "" if there is none.
 func nameField(lists ...[]any) string {
 	for _, name := range names {
 		if !slices.ContainsFunc(lists, func(l []any) bool { return !isUnique(l, name) }) {
@@ -135,7 +135,7 @@ func isUnique(list []any, name string) bool {
 	return true
 }
 
-// child is the path of a key.
+// child returns the path of a key.
 func child(in, key string) string {
 	switch {
 	case strings.ContainsAny(key, "./"):
@@ -154,7 +154,7 @@ func text(v any) string {
 	return string(out)
 }
 
-// signed is a value as YAML with a sign in front of each line.
+// signed returns a value as YAML with a sign in front of each line.
 func signed(sign string, v any) []string {
 	var out []string
 	for line := range strings.Lines(text(v)) {

@@ -43,7 +43,7 @@ func NewOutlook(c *connect.Client, p *preflight.Prepared) *Outlook {
 	return &Outlook{client: c, prepared: p}
 }
 
-// outlook is made once, for the first question; others wait for it. If that fails, the
+// outlook returns made once, for the first question; others wait for it. If that fails, the
 // next question tries again.
 func (v *Outlook) outlook(ctx context.Context) (*outlook, error) {
 	v.mu.Lock()
@@ -195,7 +195,7 @@ type NothingSent string
 
 func (e NothingSent) Error() string { return string(e) }
 
-// Sent is an object as the operation sends it: YAML with secret values hidden. The error
+// Sent returns an object as the operation sends it: YAML with secret values hidden. The error
 // may be a NothingSent.
 func (v *Outlook) Sent(ctx context.Context, u event.Unit, kind event.PhaseKind, obj plan.Object) (string, error) {
 	o, err := v.outlook(ctx)

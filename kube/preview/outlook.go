@@ -97,7 +97,7 @@ func (o *outlook) isHook(group string, kind event.PhaseKind) bool {
 	return kind == event.PhaseHooks || o.hooks[group]
 }
 
-// planned is an object as it is sent in a phase. change is false if an existing one stays
+// planned returns an object as it is sent in a phase. change is false if an existing one stays
 // as it is.
 func (o *outlook) planned(obj plan.Object, kind event.PhaseKind) (i *resource.Info, change bool, err error) {
 	i, change = o.target[obj], true
@@ -181,7 +181,7 @@ func (o *outlook) try(ctx context.Context, i *resource.Info) (*unstructured.Unst
 	})
 }
 
-// info is enough to read an object by name.
+// info returns enough to read an object by name.
 func (o *outlook) info(obj plan.Object) (*resource.Info, error) {
 	mapping, err := o.mapper.RESTMapping(schema.GroupKind{Group: obj.Group, Kind: obj.Kind})
 	if err != nil {

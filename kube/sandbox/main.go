@@ -220,7 +220,7 @@ func (in *interrupts) onExit(f func()) {
 	in.cleanup = f
 }
 
-// exitCode is 128 plus the signal that ended the sandbox, 0 if there was none.
+// exitCode returns 128 plus the signal that ended the sandbox, 0 if there was none.
 func (in *interrupts) exitCode() int {
 	in.mu.Lock()
 	defer in.mu.Unlock()

@@ -270,7 +270,7 @@ func (s *sandbox) run(ctx context.Context, name string, f func() error) {
 	})
 }
 
-// config is for the parts of the sandbox that may do anything.
+// config returns for the parts of the sandbox that may do anything.
 func (s *sandbox) config(p *pki.PKI) (*rest.Config, error) {
 	file := s.path("kubelet.kubeconfig")
 	if err := p.WriteKubeconfig(file, s.server, pki.Kubelet); err != nil {

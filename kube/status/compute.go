@@ -174,7 +174,7 @@ func hook(u *unstructured.Unstructured, now time.Time) Result {
 	return result(event.Ready, "")
 }
 
-// hookPod is ready when the Pod has succeeded.
+// hookPod returns ready when the Pod has succeeded.
 func hookPod(u *unstructured.Unstructured, now time.Time) Result {
 	switch kstatus.GetStringField(u.Object, ".status.phase", "") {
 	case "Succeeded":
@@ -268,7 +268,7 @@ func objectOf(u *unstructured.Unstructured) plan.Object {
 	}
 }
 
-// kindOf is "Pod" or "apps/Deployment".
+// kindOf returns "Pod" or "apps/Deployment".
 func kindOf(u *unstructured.Unstructured) string {
 	if g := u.GroupVersionKind().Group; g != "" {
 		return g + "/" + u.GetKind()

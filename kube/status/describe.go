@@ -182,7 +182,7 @@ func describeJob(u *unstructured.Unstructured, now time.Time) string {
 	}
 }
 
-// jobAge is how long ago the Job started, never negative.
+// jobAge returns how long ago the Job started, never negative.
 func jobAge(u *unstructured.Unstructured, now time.Time) (time.Duration, bool) {
 	start, err := time.Parse(time.RFC3339, kstatus.GetStringField(u.Object, ".status.startTime", ""))
 	if err != nil {
@@ -203,7 +203,7 @@ func duration(d time.Duration) string {
 	return fmt.Sprintf("%d min %d s", m, s)
 }
 
-// joinText is "what: why", or whichever of the two is not empty.
+// joinText returns "what: why", or whichever of the two is not empty.
 func joinText(what, why string) string {
 	switch {
 	case why == "":
@@ -234,7 +234,7 @@ func conditionOf(u *unstructured.Unstructured, kind string) (condition, bool) {
 	return condition{}, false
 }
 
-// describePod is a Pod's phase and the first container that holds it up.
+// describePod returns a Pod's phase and the first container that holds it up.
 func describePod(u *unstructured.Unstructured) string {
 	phase := strings.ToLower(kstatus.GetStringField(u.Object, ".status.phase", "not picked up by a node yet"))
 	why := ""

@@ -111,7 +111,7 @@ func (e Expression) Seen(status map[string]any) string {
 	return CleanText(e.field() + " is " + strings.Join(seen, ", "))
 }
 
-// field is the end of the path, from the last thing on that is more than a name.
+// field returns the end of the path, from the last thing on that is more than a name.
 func (e Expression) field() string {
 	path, _, _ := splitPath(e.text) // it has been parsed
 	path = path[strings.LastIndexAny(path, "]$@*")+1:]

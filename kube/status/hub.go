@@ -138,7 +138,7 @@ func (h *Hub) watch(w *Watcher, ctx context.Context, targets []Target, report re
 	}
 }
 
-// subscribe is watch, but for telling what limits it.
+// subscribe returns watch, but for telling what limits it.
 func (h *Hub) subscribe(w *Watcher, ctx context.Context, targets []Target, report reporter) (limits []string) {
 	h.mu.Lock()
 	defer h.mu.Unlock()

@@ -185,7 +185,7 @@ func (r metadataReader) object(m *metav1.PartialObjectMetadata) *unstructured.Un
 	return whole(m, r.gvk)
 }
 
-// whole is an object that a watch tells of, which may have been read as metadata of a
+// whole returns an object that a watch tells of, which may have been read as metadata of a
 // kind: with what trim keeps of that.
 func whole(o runtime.Object, gvk schema.GroupVersionKind) *unstructured.Unstructured {
 	switch o := o.(type) {

@@ -65,7 +65,7 @@ func newSource(s *stream) *source {
 	return &source{stream: s, wake: make(chan struct{}, 1), span: span}
 }
 
-// client is for objects of a namespace, "" for those of all.
+// client returns for objects of a namespace, "" for those of all.
 func (s *source) client(namespace string) reader {
 	gvr := s.stream.key.gvr
 	if kind := s.kind(); !kind.Empty() && s.stream.hub.options.Metadata != nil {
@@ -82,7 +82,7 @@ func (s *source) client(namespace string) reader {
 	return client.Namespace(namespace)
 }
 
-// kind is what the objects are, if that is one of the plain kinds.
+// kind returns what the objects are, if that is one of the plain kinds.
 func (s *source) kind() schema.GroupVersionKind {
 	gvr := s.stream.key.gvr
 	if kind, ok := plain[gvr.GroupResource()]; ok {

@@ -92,7 +92,7 @@ func newStream(h *Hub, key streamKey, cancel context.CancelFunc) *stream {
 	return s
 }
 
-// id is what an object is known by: its name, and its namespace where the stream is
+// id returns what an object is known by: its name, and its namespace where the stream is
 // of several.
 func (s *stream) id(namespace, name string) types.NamespacedName {
 	if !s.key.wide {
@@ -178,7 +178,7 @@ func (s *stream) leave(sub *subscription) int {
 	return len(s.subs)
 }
 
-// subscriptions are those that have joined and not left.
+// subscriptions returns those that have joined and not left.
 func (s *stream) subscriptions() []*subscription {
 	s.mu.Lock()
 	defer s.mu.Unlock()

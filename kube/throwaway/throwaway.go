@@ -143,10 +143,10 @@ func (c *Cluster) ready(line []byte) error {
 	return nil
 }
 
-// PID is that of the process that is the cluster.
+// PID returns that of the process that is the cluster.
 func (c *Cluster) PID() int { return c.cmd.Process.Pid }
 
-// Done is closed when the cluster has ended: after Close, or by a failure that Close then reports.
+// Done returns closed when the cluster has ended: after Close, or by a failure that Close then reports.
 func (c *Cluster) Done() <-chan struct{} { return c.done }
 
 // Close ends the cluster and waits until its process and its folder are gone. It may be called more than once
@@ -233,7 +233,7 @@ func Command(args []string) (path string, argv []string, err error) {
 	return path, append(argv, args...), nil
 }
 
-// lockstepBin is the program that the cluster runs as containers of the lockstep image: this one if it is
+// lockstepBin returns the program that the cluster runs as containers of the lockstep image: this one if it is
 // lockstep, in a test the one in bin/ of this module. "" leaves it to the sandbox.
 func lockstepBin() string {
 	self, err := os.Executable()

@@ -102,10 +102,10 @@ func (v *View) Mask() *mask.Mask { return &v.mask }
 // Sequenced reports whether the revision was deployed in order.
 func (v *View) Sequenced() bool { return release.TreeOf(v.current().rel) != nil }
 
-// Timings are those of the groups in the run that deployed the revision, nil if unknown.
+// Timings returns those of the groups in the run that deployed the revision, nil if unknown.
 func (v *View) Timings() []release.Timing { return release.TimingsOf(v.current().rel) }
 
-// current is the revision that is shown.
+// current returns the revision that is shown.
 func (v *View) current() *revision {
 	v.mu.Lock()
 	defer v.mu.Unlock()
@@ -364,7 +364,7 @@ func (v *View) explain(of target, found run.Finding) {
 	}
 }
 
-// absent is the status of an object that is missing, given the status of the release.
+// absent returns the status of an object that is missing, given the status of the release.
 func absent(release rcommon.Status) (event.Status, string) {
 	switch {
 	case release.IsPending():

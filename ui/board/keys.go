@@ -27,7 +27,7 @@ const (
 	partInspector = "in the inspector"
 )
 
-// boardKeys is the board's table of keys, in the order of the footer, which always has
+// boardKeys returns the board's table of keys, in the order of the footer, which always has
 // room for the last one.
 func (m *model) boardKeys() []keys.Binding {
 	look := func(t inspector.Tab) func() tea.Cmd { return func() tea.Cmd { return m.insp.Look(t) } }
@@ -131,7 +131,7 @@ func (m *model) tabKey(t inspector.Tab, all string) keys.Binding {
 	return b
 }
 
-// inspectorKeys are the keys that mean something else in the inspector.
+// inspectorKeys returns the keys that mean something else in the inspector.
 func (m *model) inspectorKeys() []keys.Binding {
 	i := m.insp
 	scroll := func(by int) func() tea.Cmd { return keys.Run(func() { i.Scroll(by) }) }
@@ -167,7 +167,7 @@ func (m *model) inspectorKeys() []keys.Binding {
 // Key is a key of the screen, for documents.
 type Key = keys.Key
 
-// Keys is the table of all keys, as the help of the screen shows it.
+// Keys returns the table of all keys, as the help of the screen shows it.
 func Keys() []Key {
 	record := replay.NewPlayer([]event.Event{{}}, 0)
 	return newModel(context.Background(), Options{Command: func(event.Command) {}}.recorded(record)).allKeys()
@@ -238,7 +238,7 @@ func (m *model) showsObject() bool {
 
 func (m *model) canInspect() bool { return m.Group() != nil && !m.insp.Shown }
 
-// backHint is the word for esc on the board of a stack's release, nil on others.
+// backHint returns the word for esc on the board of a stack's release, nil on others.
 func (m *model) backHint() func() string {
 	if m.back == nil {
 		return nil
@@ -246,7 +246,7 @@ func (m *model) backHint() func() string {
 	return keys.Always("all releases")
 }
 
-// inspectHint is the word for enter.
+// inspectHint returns the word for enter.
 func (m *model) inspectHint() string {
 	switch {
 	case !m.canInspect():

@@ -44,7 +44,7 @@ func (m *model) obey(name string) tea.Cmd {
 	return b.Obey(m.Explain)
 }
 
-// table is the board's table of keys, after those of a replay and of the open
+// table returns the board's table of keys, after those of a replay and of the open
 // inspector. The first binding of a key wins.
 func (m *model) table() (table []keys.Binding) {
 	for _, r := range m.replays {
@@ -116,7 +116,7 @@ func (m *model) clearFilter() {
 	m.board.Show()
 }
 
-// activeQuery is the filter and its number of matches, "" without one.
+// activeQuery returns the filter and its number of matches, "" without one.
 func (m *model) activeQuery() string {
 	if m.Filter.On() {
 		return m.Filter.Query + "  " + m.Matches()
@@ -170,12 +170,12 @@ func (m *model) wheel(msg tea.MouseWheelMsg) tea.Cmd {
 	return nil
 }
 
-// hints are the footer's keys: those that work now.
+// hints returns the footer's keys: those that work now.
 func (m *model) hints() []keys.Hint {
 	return m.hintsOf(func(b keys.Binding) bool { return !b.OnFailure || !m.Held() })
 }
 
-// ways are the keys that resolve a held failure; the state line shows them.
+// ways returns the keys that resolve a held failure; the state line shows them.
 func (m *model) ways() []keys.Hint {
 	if !m.Held() {
 		return nil

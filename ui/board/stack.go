@@ -49,7 +49,7 @@ func newStack(ctx context.Context, o Options) *stack {
 	return s
 }
 
-// release is the board of a release.
+// release returns the board of a release.
 func (s *stack) release(scope string) *model {
 	m := s.of[scope]
 	if m == nil {

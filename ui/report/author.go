@@ -12,7 +12,7 @@ import (
 	"lockstep/theme"
 )
 
-// SeverityInfo is the severity of a finding that needs no fix; plan has the others.
+// SeverityInfo is the severity of a finding that needs no fix; package plan has the others.
 const SeverityInfo = "info"
 
 // Lint is the result of lint.
@@ -78,22 +78,23 @@ func (f Finding) String() string {
 	return text + Warning{Rule: f.Rule, Message: f.Message}.text()
 }
 
-// Written is the result of "suggest --write".
-type Written struct {
-	Chart string        `json:"chart"`
-	Files []WrittenFile `json:"files"`
-	Left  []ManualEdit  `json:"left"`
-	// Restarts are the workloads whose pods restart once because a checksum changes.
+// ChartEdits is the result of "suggest --write".
+type ChartEdits struct {
+	Chart string       `json:"chart"`
+	Files []EditedFile `json:"files"`
+	Left  []ManualEdit `json:"left"`
+	// Restarts are the workloads that restart once because a checksum in their pods changes.
 	Restarts []plan.Object `json:"restarts,omitempty"`
 }
 
-// WrittenFile is a file below the chart's directory, and the number of added lines.
-type WrittenFile struct {
+// EditedFile is a file below the chart's directory, and the number of added lines.
+type EditedFile struct {
 	Name  string `json:"name"`
 	Lines int    `json:"lines"`
 }
 
-// ManualEdit is lines to add by hand: for Objects, or, if there are none, to Chart.yaml.
+// ManualEdit is lines to add by hand: to the templates of Objects, or, without Objects, to
+// Chart.yaml.
 type ManualEdit struct {
 	Chart   string        `json:"chart"`
 	Objects []plan.Object `json:"objects,omitempty"`
@@ -103,7 +104,7 @@ type ManualEdit struct {
 	Lines   []string      `json:"lines"`
 }
 
-func (w Written) text(to Stream) string {
+func (w ChartEdits) text(to Stream) string {
 	var b strings.Builder
 	total := 0
 	var rows [][]string
@@ -156,7 +157,7 @@ type Suggested struct {
 }
 
 // Suggestion writes the plan of an inferred order as Dag does, with the reasons: text has
-// those between groups, json all edges.
+// those between groups, json has all edges.
 func Suggestion(w io.Writer, title string, s Suggested, format string, style Style) error {
 	switch format {
 	case "json":
@@ -185,15 +186,15 @@ func suggestionJSON(w io.Writer, s Suggested) error {
 	out := struct {
 		dagOutput
 		Edges []suggestedEdge `json:"edges"`
-	}{dagOf(s.Plan), []suggestedEdge{}}
+	}{newDagOutput(s.Plan), []suggestedEdge{}}
 	for _, e := range s.Order.Edges {
 		out.Edges = append(out.Edges, suggestedEdge{e.From, e.To, e.Strength, e.Reason.Text, e.Reason.In, e.Reason.Path, e.Reason.Value})
 	}
 	return encode(w, out)
 }
 
-// reasonsText says why one group waits for another: the surest call or habit on one line,
-// and how many references there are. With All it lists everything.
+// reasonsText explains why groups wait for others: the most certain call or habit on one
+// line, and the number of references. With All it lists all reasons.
 func reasonsText(s Suggested, style Style) string {
 	p, o := s.Plan, s.Order
 	var b strings.Builder

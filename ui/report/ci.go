@@ -12,12 +12,12 @@ import (
 	"lockstep/engine/event"
 )
 
-// CI is the system that runs lockstep and reads its output, "" if none is known.
+// CI is the CI system that runs lockstep and reads its output, or "".
 type CI string
 
 const (
-	// GitHub executes lines that start with "::" (workflow commands): annotations, and
-	// others that text of a chart must not contain.
+	// GitHub executes lines that start with "::" (workflow commands). lockstep writes
+	// annotations; text of a chart must not contain commands.
 	GitHub CI = "github"
 	// GitLab folds sections of the log.
 	GitLab CI = "gitlab"
@@ -34,8 +34,8 @@ func CIFromEnv(getenv func(string) string) CI {
 	return ""
 }
 
-// Outcomes report an operation to other programs: files of --report, GitHub annotations
-// and job summary.
+// Outcomes writes the outcome of an operation for other programs: the files of --report,
+// GitHub annotations and the job summary.
 type Outcomes struct {
 	files  files
 	github *annotations // nil elsewhere
@@ -69,8 +69,7 @@ func NewOutcomes(o OutcomesOptions) (*Outcomes, error) {
 // Over reports whether End was called.
 func (o *Outcomes) Over() bool { return o.over }
 
-// End writes the outcome everywhere. The error is about the files that could not be
-// written.
+// End writes the outcome. The error names the files that could not be written.
 func (o *Outcomes) End(outcome *Outcome) error {
 	o.over = true
 	err := o.files.write(outcome)
@@ -80,7 +79,7 @@ func (o *Outcomes) End(outcome *Outcome) error {
 	return err
 }
 
-// maxAnnotations is how many annotations of a kind GitHub shows for a step.
+// maxAnnotations is the number of annotations of a kind that GitHub shows for a step.
 const maxAnnotations = 10
 
 // annotations writes GitHub annotations and the job summary.
@@ -97,11 +96,11 @@ func (a *annotations) write(o *Outcome) error {
 	switch {
 	case o.Status == event.Succeeded:
 	case len(o.Failures) == 0:
-		a.annotate("error", a.fileOf(""), o.title()+" "+o.verb(), o.Message)
+		a.annotate("error", a.chartFile(""), o.title()+" "+o.verb(), o.Message)
 	default:
 		for _, f := range o.Failures[:min(len(o.Failures), maxAnnotations)] {
-			lines := append([]string{f.Text}, newLines(f.Evidence, []string{f.Text})...)
-			a.annotate("error", a.fileOf(o.chartOf(f)), o.title()+" "+o.verb()+" at "+f.place, lines...)
+			lines := append([]string{f.Text}, unknownLines(f.Evidence, []string{f.Text})...)
+			a.annotate("error", a.chartFile(o.failedChart(f)), o.title()+" "+o.verb()+" at "+f.place, lines...)
 		}
 	}
 	if a.summary == "" {
@@ -118,15 +117,15 @@ func (a *annotations) write(o *Outcome) error {
 	return nil
 }
 
-func (a *annotations) fileOf(chart string) string {
+func (a *annotations) chartFile(chart string) string {
 	if a.file == nil {
 		return ""
 	}
 	return a.file(chart)
 }
 
-// chartOf is the path of the chart of a failure.
-func (o *Outcome) chartOf(f Failure) string {
+// failedChart returns the chart path of a failure.
+func (o *Outcome) failedChart(f Failure) string {
 	for _, g := range o.Groups {
 		if g.Phase == f.Phase && g.ID == f.Group {
 			return g.state.Chart
@@ -135,8 +134,8 @@ func (o *Outcome) chartOf(f Failure) string {
 	return ""
 }
 
-// annotate writes a workflow command. Its text is escaped, so that it cannot contain
-// another one.
+// annotate writes a workflow command. It escapes the text, so that it cannot contain
+// another command.
 func (a *annotations) annotate(level, file, title string, lines ...string) {
 	where := "title=" + escapeProperty(title)
 	if file != "" {
@@ -153,12 +152,11 @@ func escapeProperty(s string) string {
 	return strings.NewReplacer(":", "%3A", ",", "%2C").Replace(escapeData(clean(s)))
 }
 
-// workflowCommand matches what GitHub would take for a command.
+// workflowCommand matches text that GitHub would run as a command.
 var workflowCommand = regexp.MustCompile(`(?m)^\s*::|##\[`)
 
-// withoutCommands returns a writer of text that breaks up workflow commands: the text of
-// a chart must not add annotations or mask words in the log. Each Write must be whole
-// lines.
+// withoutCommands returns a writer that breaks up workflow commands, so that the text of a
+// chart cannot add annotations or mask words in the log. Each Write must be whole lines.
 func (s Stream) withoutCommands() io.Writer {
 	if s.CI != GitHub {
 		return s.Writer

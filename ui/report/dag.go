@@ -15,13 +15,13 @@ import (
 // DagFormats are the formats of Dag.
 var DagFormats = []string{"text", "json", "dot", "mermaid"}
 
-// Dag writes a plan in one of DagFormats. json has every edge; the others omit edges that
-// others imply.
+// Dag writes a plan in one of DagFormats. json has every edge; the other formats omit
+// edges that follow from others.
 //
 // Rule R36: the plan as a drawing, JSON, dot or Mermaid.
 func Dag(w io.Writer, title string, p *plan.Plan, format string, style Style) error {
 	if format == "json" {
-		return encode(escaped(w), dagOf(p))
+		return encode(escaped(w), newDagOutput(p))
 	}
 	w = styled(w, style)
 	switch format {
@@ -46,8 +46,8 @@ type dagOutput struct {
 	Warnings []plan.Warning `json:"warnings"`
 }
 
-// dagOf never returns null lists.
-func dagOf(p *plan.Plan) dagOutput {
+// newDagOutput converts a plan; its lists are never null.
+func newDagOutput(p *plan.Plan) dagOutput {
 	out := dagOutput{[]plan.Group{}, []plan.Warning{}}
 	for _, g := range p.Groups {
 		c := *g
@@ -62,8 +62,7 @@ func dagOf(p *plan.Plan) dagOutput {
 // dagWidth is the width of the drawing, unless names are longer.
 const dagWidth = 80
 
-// dagText draws the layers from top to bottom. A line connects the groups of a layer,
-// which can run at the same time.
+// dagText draws the layers from top to bottom. A line connects the groups of a layer.
 func dagText(title string, p *plan.Plan, style Style) string {
 	layer, after := plan.Layers(p.Groups), plan.Reduce(p.Groups)
 	groups := inLayers(p.Groups, layer)
@@ -74,7 +73,7 @@ func dagText(title string, p *plan.Plan, style Style) string {
 	}
 	var b strings.Builder
 	size := Count(objects, "object") + " in " + Count(len(groups), "group")
-	if objects == 0 { // of a stack
+	if objects == 0 { // a stack
 		size = Count(len(groups), "release")
 	}
 	fmt.Fprintf(&b, "%s: %s, %s\n", clean(title), size, Count(depth, "layer"))
@@ -144,7 +143,7 @@ func wrap(head string, items []string) []string {
 	return append(lines, strings.TrimRight(line, " "))
 }
 
-// byChart splits the groups by chart. Charts are in the order of their first group.
+// byChart groups the groups by chart. Charts are in the order of their first group.
 func byChart(groups []*plan.Group) (charts []string, byPath map[string][]*plan.Group) {
 	byPath = map[string][]*plan.Group{}
 	for _, g := range groups {
@@ -217,7 +216,7 @@ func escapeMermaid(s string) string {
 	return strings.NewReplacer("#", "#35;", "%", "#37;", "&", "&amp;", `"`, "&quot;", "<", "&lt;", ">", "&gt;", "\n", "<br/>").Replace(s)
 }
 
-// inLayers sorts groups by layer. The order within a layer stays.
+// inLayers returns the groups sorted by layer, stable within a layer.
 func inLayers(groups []*plan.Group, layer map[string]int) []*plan.Group {
 	out := slices.Clone(groups)
 	slices.SortStableFunc(out, func(a, b *plan.Group) int { return cmp.Compare(layer[a.ID], layer[b.ID]) })

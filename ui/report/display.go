@@ -21,16 +21,15 @@ const (
 	ModeYAML Mode = "yaml" // only for output of Helm; else as JSON
 )
 
-// View is the result of a command. People get its text; programs get it, or its form if
-// it has one, as JSON.
+// View is the result of a command, shown as text or as JSON.
 type View interface {
 	text(Stream) string
 }
 
-// formed is a View whose JSON form is another value; nil for none.
-type formed interface{ form() any }
+// jsonView is a View with another JSON form; jsonForm returns nil if it has no JSON.
+type jsonView interface{ jsonForm() any }
 
-// compact is a JSON form that is written on one line.
+// compact is a JSON form that fits on one line.
 type compact struct{ value any }
 
 // Display shows the results of commands as text or JSON.
@@ -58,7 +57,7 @@ func (d Display) forPeople() bool { return d.mode == ModeText }
 // Show shows a result.
 func (d Display) Show(v View) error {
 	if d.forPeople() {
-		switch p := v.(type) { // they are part of its JSON
+		switch p := v.(type) { // the JSON includes the warnings
 		case Plan:
 			d.Warnings(p.Warnings)
 		case StackPlan:
@@ -67,8 +66,8 @@ func (d Display) Show(v View) error {
 		return write(d.lines, v.text(d.out))
 	}
 	var form any = v
-	if f, ok := v.(formed); ok {
-		form = f.form()
+	if j, ok := v.(jsonView); ok {
+		form = j.jsonForm()
 	}
 	switch f := form.(type) {
 	case nil:
@@ -89,8 +88,7 @@ func (d Display) Lines(lines ...string) error {
 	return nil
 }
 
-// Print writes text that is not part of the result: to stdout if people read it, else to
-// stderr.
+// Print writes text that is not part of the result: to stdout in text mode, else to stderr.
 func (d Display) Print(text string) {
 	if d.forPeople() {
 		fmt.Fprint(d.lines, text)
@@ -120,8 +118,8 @@ func (d Display) Watch() Consumer {
 	return &changes{out: d.lines, notices: d.notices, style: d.out.Style}
 }
 
-// Once returns the consumer for a release that is shown once: people get a Release at the
-// end instead of events.
+// Once returns the consumer for a release that is shown once: in text mode it discards the
+// events, and the caller shows a Release at the end.
 func (d Display) Once() Consumer {
 	if !d.forPeople() {
 		return jsonLines{d.out}
@@ -146,13 +144,13 @@ func (d Display) Data() io.Writer {
 	return d.out.Writer
 }
 
-// Notices are messages to people on stderr, in every mode.
+// Notices writes messages to stderr, in every mode.
 type Notices interface {
 	Note(text string)
 	Warn(text string)
 	Warnings([]plan.Warning)
-	// Start announces something that takes a while. The function that it returns
-	// finishes the line with its result.
+	// Start announces a slow step. The function that it returns finishes the line with
+	// its result.
 	Start(text string) (end func(text string))
 	// Error writes the last line of a command that failed.
 	Error(error)
@@ -178,7 +176,7 @@ func (n notices) Warnings(warnings []plan.Warning) {
 	}
 }
 
-// withRule is a message with its rule, if it has one.
+// withRule returns a message with its rule, if it has one.
 func withRule(w plan.Warning) string { return Warning{Rule: w.Rule, Message: w.Message}.text() }
 
 func (n notices) Start(text string) func(string) {
@@ -205,7 +203,7 @@ type discard struct{}
 
 func (discard) Consume(event.Event) {}
 
-// Page writes a help page. It ignores write errors: the reader may quit the pager.
+// Page writes a help page. It ignores write errors: the user may have quit the pager.
 func Page(w io.Writer, text string) { _ = write(Safe(w), text) }
 
 // jsonLines writes one event per line (events.md), with unsafe characters escaped. It
@@ -214,7 +212,7 @@ type jsonLines struct{ w io.Writer }
 
 func (j jsonLines) Consume(e event.Event) { _ = writeEvent(j.w, e) }
 
-// writeEvent uses a single Write, so that lines of several writers to one file do not mix.
+// writeEvent uses a single Write, so that lines of concurrent writers do not mix.
 func writeEvent(w io.Writer, e event.Event) error {
 	line, err := json.Marshal(e)
 	if err != nil {
@@ -227,14 +225,14 @@ func writeEvent(w io.Writer, e event.Event) error {
 // Version are the versions of lockstep and its main dependencies.
 type Version struct {
 	Version  string `json:"version"`
-	Commit   string `json:"commit,omitempty"`   // "" if the build did not know it
+	Commit   string `json:"commit,omitempty"`   // "" if unknown
 	Modified bool   `json:"modified,omitempty"` // built with uncommitted changes
 	Helm     string `json:"helm"`
 	Client   string `json:"kubernetesClient"`
 	Go       string `json:"go"`
 }
 
-func (v Version) form() any { return compact{v} }
+func (v Version) jsonForm() any { return compact{v} }
 
 func (v Version) text(Stream) string {
 	return fmt.Sprintf("lockstep %s (%sHelm %s, Kubernetes client %s, %s)\n", v.Version, v.commit(), v.Helm, v.Client, v.Go)

@@ -105,7 +105,7 @@ func outputs(mode Mode, to Stream) map[string]func() {
 		"release":  func() { _ = d.Show(Release{state, []Timing{poisoned(Timing{})}}) },
 		"plan":     func() { _ = d.Show(poisoned(Plan{})) },
 		"lint":     func() { _ = d.Show(poisoned(Lint{})) },
-		"written":  func() { _ = d.Show(poisoned(Written{})) },
+		"written":  func() { _ = d.Show(poisoned(ChartEdits{})) },
 		"version":  func() { _ = d.Show(poisoned(Version{})) },
 		"warnings": func() { d.Warnings([]plan.Warning{poisoned(plan.Warning{})}) },
 		"notices":  func() { d.Note(hostile); d.Warn(hostile); d.Start(hostile)(hostile); d.Error(errors.New(hostile)) },

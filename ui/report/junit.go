@@ -11,7 +11,7 @@ import (
 	"lockstep/engine/plan"
 )
 
-// The elements of JUnit XML, as Jenkins, GitLab and GitHub actions read it.
+// The elements of JUnit XML that Jenkins, GitLab and GitHub Actions read.
 type (
 	junitSuites struct {
 		XMLName xml.Name     `xml:"testsuites"`
@@ -57,7 +57,7 @@ type (
 	}
 )
 
-// junit is the outcome as JUnit XML: a suite per group, a case per object. Root failures
+// junit returns the outcome as JUnit XML: a suite per group, a case per object. Root failures
 // are failures; objects that an abort interrupted are errors; objects that were not
 // started, or not ready when their group failed, are skipped. If the operation failed
 // but no group did, it gets its own suite.
@@ -76,7 +76,7 @@ func (o *Outcome) junit() []byte {
 	}
 	text, err := xml.MarshalIndent(all, "", "  ")
 	if err != nil {
-		panic(err) // these types can be encoded
+		panic(err) // cannot happen with these types
 	}
 	return []byte(xml.Header + string(text) + "\n")
 }
@@ -95,7 +95,7 @@ func (s *junitSuite) count() {
 	}
 }
 
-// junitOperation is the suite of an operation that failed although no group did.
+// junitOperation returns the suite of an operation that failed although no group did.
 func (o *Outcome) junitOperation() junitSuite {
 	message := clean(o.Message)
 	return junitSuite{Name: clean(o.title()), Time: junitTime(o.Seconds), Stamp: junitStamp(o.Started), Cases: []junitCase{{
@@ -106,7 +106,7 @@ func (o *Outcome) junitOperation() junitSuite {
 
 func (o *Outcome) junitGroup(g GroupOutcome) junitSuite {
 	s := junitSuite{Name: clean(g.name), Time: junitTime(g.Seconds), Stamp: junitStamp(g.Started), Properties: []junitProperty{{"phase", clean(g.Phase)}}}
-	for _, m := range o.Mended {
+	for _, m := range o.Fixed {
 		if m.Phase == g.Phase && m.Group == g.ID {
 			s.Properties = append(s.Properties, junitProperty{"fixed by " + m.How, clean(m.Text)})
 		}
@@ -114,7 +114,7 @@ func (o *Outcome) junitGroup(g GroupOutcome) junitSuite {
 	failures := 0
 	for _, obj := range g.Objects {
 		c := junitCase{Class: clean(g.name), Name: clean(obj.Object.String()), Time: junitTime(obj.Seconds)}
-		f := o.failureOf(g, &obj.Object)
+		f := o.findFailure(g, &obj.Object)
 		switch {
 		case f != nil:
 			c.Failure = junitFailure(f)
@@ -132,14 +132,14 @@ func (o *Outcome) junitGroup(g GroupOutcome) junitSuite {
 		}
 		s.Cases = append(s.Cases, c)
 	}
-	if f := o.failureOf(g, nil); f != nil && failures == 0 {
+	if f := o.findFailure(g, nil); f != nil && failures == 0 {
 		s.Cases = append(s.Cases, junitCase{Class: clean(g.name), Name: clean(g.name), Time: s.Time, Failure: junitFailure(f)})
 	}
 	return s
 }
 
-// failureOf is the failure of an object, or of the group if obj is nil; nil if none.
-func (o *Outcome) failureOf(g GroupOutcome, obj *plan.Object) *Failure {
+// findFailure returns the failure of an object, or of the group if obj is nil, or nil.
+func (o *Outcome) findFailure(g GroupOutcome, obj *plan.Object) *Failure {
 	i := slices.IndexFunc(o.Failures, func(f Failure) bool {
 		return f.Phase == g.Phase && f.Group == g.ID && (obj == nil && f.Object == nil || obj != nil && f.Object != nil && *f.Object == *obj)
 	})
@@ -167,7 +167,7 @@ func withCause(how string, obj ObjectOutcome) string {
 	return withReason(how, withReason(string(obj.Status), obj.Message))
 }
 
-// skipReason is why a group, or an object in it, was not started.
+// skipReason returns why a group, or an object in it, was not started.
 func skipReason(g GroupOutcome) string {
 	if g.Status == event.Skipped && g.Message != "" {
 		return g.Message

@@ -10,25 +10,24 @@ import (
 )
 
 const (
-	// maxGraphGroups is the most groups in the graph: larger ones are unreadable, and
-	// renderers of Mermaid refuse them.
+	// maxGraphGroups is the maximum size of the graph: larger ones are unreadable, and
+	// Mermaid renderers refuse them.
 	maxGraphGroups = 80
-	// maxQuoted is how many lines about a failure are quoted.
+	// maxQuoted is the number of lines that are quoted for a failure.
 	maxQuoted = 20
+	// manyGroups is the number of groups above which the table only counts those that are OK.
+	manyGroups = 40
 )
 
-// manyGroups is the number of groups above which the table only counts the good ones.
-const manyGroups = 40
-
-// markdown is the outcome as GitHub and GitLab Markdown: failures first, then a table of
+// markdown returns the outcome as GitHub and GitLab Markdown: failures first, then a table of
 // the groups, then a graph coloured by outcome.
 func (o *Outcome) markdown() []byte {
 	var b strings.Builder
 	outcome := ""
-	if len(o.Failures) > 0 || o.Unchecked > 0 { // else it is in the message
+	if len(o.Failures) > 0 || o.Unchecked > 0 { // else the message has it
 		outcome = prefixed(": ", o.Outcome)
 	}
-	fmt.Fprintf(&b, "### %s %s %s after %s%s\n\n", signOf(o.ending()), markdown(o.title()), markdown(o.verb()), seconds(o.Seconds), markdown(outcome))
+	fmt.Fprintf(&b, "### %s %s %s after %s%s\n\n", statusSign(o.ending()), markdown(o.title()), markdown(o.verb()), seconds(o.Seconds), markdown(outcome))
 	where := target(o.Operation)
 	if o.Release != "" {
 		where = append(where, "release "+o.Release)
@@ -57,10 +56,10 @@ func (o *Outcome) markdownFailures(b *strings.Builder) {
 	for _, f := range o.Failures {
 		fmt.Fprintf(b, "- **%s** (in %s)\n", markdown(f.Text), markdown(f.place))
 	}
-	for _, m := range o.Mended {
+	for _, m := range o.Fixed {
 		fmt.Fprintf(b, "- fixed by %s: %s (in %s)\n", m.How, markdown(m.Text), markdown(m.place))
 	}
-	if len(o.Failures)+len(o.Mended) > 0 {
+	if len(o.Failures)+len(o.Fixed) > 0 {
 		b.WriteString("\n")
 	}
 	var known []string
@@ -68,7 +67,7 @@ func (o *Outcome) markdownFailures(b *strings.Builder) {
 		known = append(known, f.Cause)
 	}
 	for _, f := range o.Failures {
-		lines := newLines(f.Evidence, known)
+		lines := unknownLines(f.Evidence, known)
 		known = append(known, lines...)
 		if len(f.Evidence) == 0 {
 			lines = f.Details
@@ -83,7 +82,7 @@ func (o *Outcome) markdownFailures(b *strings.Builder) {
 	}
 }
 
-// subject is the object or the group that failed.
+// subject returns the object or the group that failed.
 func (f *Failure) subject() string {
 	if f.Object == nil {
 		return f.place
@@ -110,7 +109,7 @@ func (o *Outcome) markdownTable(b *strings.Builder) {
 		names := skipped[g.Message]
 		if g.Status == event.Skipped && len(names) > maxNamed {
 			if names[0] == g.name {
-				fmt.Fprintf(b, "| %s | %s %s | | | %s |\n", markdown(abbreviate(names)), signOf(g.Status), wordOf(g.Status), markdown(o.comment(g)))
+				fmt.Fprintf(b, "| %s | %s %s | | | %s |\n", markdown(abbreviate(names)), statusSign(g.Status), statusWord(g.Status), markdown(o.comment(g)))
 			}
 			continue
 		}
@@ -118,16 +117,16 @@ func (o *Outcome) markdownTable(b *strings.Builder) {
 		if !g.Started.IsZero() {
 			took = seconds(g.Seconds)
 		}
-		fmt.Fprintf(b, "| %s | %s %s | %d/%d | %s | %s |\n", markdown(g.name), signOf(g.Status), markdown(wordOf(g.Status)),
+		fmt.Fprintf(b, "| %s | %s %s | %d/%d | %s | %s |\n", markdown(g.name), statusSign(g.Status), markdown(statusWord(g.Status)),
 			g.state.Reached(), len(g.Objects), took, markdown(o.comment(g)))
 	}
 	if done > 0 {
-		fmt.Fprintf(b, "| %s | %s done | | | |\n", Count(done, "group"), signOf(event.Ready))
+		fmt.Fprintf(b, "| %s | %s done | | | |\n", Count(done, "group"), statusSign(event.Ready))
 	}
 	b.WriteString("\n")
 }
 
-// comment is the failures or the problem of a group.
+// comment returns the failures of a group, or else its problem.
 func (o *Outcome) comment(g GroupOutcome) string {
 	var texts []string
 	for _, f := range o.Failures {
@@ -148,7 +147,7 @@ func (o *Outcome) markdownGraph(b *strings.Builder) {
 	}
 	b.WriteString("```mermaid\nflowchart LR\n")
 	for i, g := range o.Groups {
-		fmt.Fprintf(b, "  g%d[\"%s\"]:::%s\n", i, escapeMermaid(clean(g.name)), colourOf(g.Status))
+		fmt.Fprintf(b, "  g%d[\"%s\"]:::%s\n", i, escapeMermaid(clean(g.name)), statusColour(g.Status))
 	}
 	for _, phase := range o.phases() {
 		groups := make([]*plan.Group, 0, len(phase))
@@ -174,7 +173,7 @@ func (o *Outcome) markdownGraph(b *strings.Builder) {
 ` + "```\n\n")
 }
 
-// phases are the indices of the groups of each phase.
+// phases returns the indices of the groups of each phase.
 func (o *Outcome) phases() [][]int {
 	var out [][]int
 	for i, g := range o.Groups {
@@ -197,7 +196,7 @@ func (o *Outcome) markdownWarnings(b *strings.Builder) {
 	b.WriteString("\n</details>\n\n")
 }
 
-// text is the warning on one line, with object and rule.
+// text returns the warning on one line, with object and rule.
 func (w Warning) text() string {
 	text := w.Message
 	if w.Object != nil && !strings.Contains(text, w.Object.Name) {
@@ -209,9 +208,9 @@ func (w Warning) text() string {
 	return text
 }
 
-// signOf, wordOf and colourOf show a status without a theme.
-func signOf(s event.Status) string {
-	switch colourOf(s) {
+// statusSign, statusWord and statusColour show a status without a theme.
+func statusSign(s event.Status) string {
+	switch statusColour(s) {
 	case "good":
 		return "✅"
 	case "bad":
@@ -224,7 +223,7 @@ func signOf(s event.Status) string {
 	return "⊘"
 }
 
-func wordOf(s event.Status) string {
+func statusWord(s event.Status) string {
 	switch s {
 	case event.Skipped, event.Waiting:
 		return "never started"
@@ -232,7 +231,7 @@ func wordOf(s event.Status) string {
 	return string(s)
 }
 
-func colourOf(s event.Status) string {
+func statusColour(s event.Status) string {
 	switch s {
 	case event.Ready, event.Gone, event.Succeeded:
 		return "good"
@@ -274,7 +273,7 @@ func quoteMarkdown(b *strings.Builder, lines []string) {
 	b.WriteString(fence + "text\n" + text + "\n" + fence + "\n\n")
 }
 
-// fold replaces the middle of a list that is longer than limit by a count.
+// fold replaces the middle of a list that is longer than limit with a count.
 func fold(names []string, limit int) []string {
 	over := len(names) - limit
 	if over <= 0 {

@@ -37,14 +37,14 @@ type Outcome struct {
 	Evidence []string     `json:"evidence,omitempty"`
 
 	Failures     []Failure      `json:"failures"`
-	Mended       []Mended       `json:"mended"`
+	Fixed        []FixedFailure `json:"mended"`
 	Groups       []GroupOutcome `json:"groups"`
 	CriticalPath []string       `json:"criticalPath"`
 	Warnings     []Warning      `json:"warnings"`
 	Next         []string       `json:"next"`
 }
 
-// Result is how an operation ended.
+// Result is the status, exit code and outcome of an operation.
 type Result struct {
 	Operation event.Operation `json:"operation"`
 	Status    event.Status    `json:"status"`
@@ -55,7 +55,7 @@ type Result struct {
 	Unchecked int             `json:"unchecked,omitempty"`
 }
 
-// Times are when an operation ran, and how long, pauses included.
+// Times are the start, end and duration of an operation; the duration includes pauses.
 type Times struct {
 	Started time.Time `json:"started,omitzero"`
 	Ended   time.Time `json:"ended,omitzero"`
@@ -78,8 +78,8 @@ type Failure struct {
 	place string // see failurePlace
 }
 
-// Mended is a failure that was mended, see event.Mended.
-type Mended struct {
+// FixedFailure is a failure that was fixed, see event.FixedFailure.
+type FixedFailure struct {
 	Failure
 	How    string    `json:"how"`
 	By     string    `json:"by,omitempty"`
@@ -120,8 +120,8 @@ type Warning struct {
 	Message string       `json:"message"`
 }
 
-// NewOutcome returns the outcome of an operation by its state. next are commands that
-// its reader may want to type.
+// NewOutcome returns the outcome of an operation from its state. next are commands that
+// the reader may want to type.
 func NewOutcome(s *event.State, next []string) *Outcome {
 	end := s.Ended
 	if end.IsZero() {
@@ -132,12 +132,12 @@ func NewOutcome(s *event.State, next []string) *Outcome {
 		Version:  outcomeVersion,
 		Result:   Result{s.Operation, s.Status, s.Exit, s.Release, s.Message, s.Outcome, s.Unchecked},
 		Times:    Times{s.Started, end, total.Seconds(), max(total-s.Active(end), 0).Seconds()},
-		Failures: []Failure{}, Mended: []Mended{}, Groups: []GroupOutcome{}, CriticalPath: []string{}, Warnings: []Warning{}, Next: append([]string{}, next...),
+		Failures: []Failure{}, Fixed: []FixedFailure{}, Groups: []GroupOutcome{}, CriticalPath: []string{}, Warnings: []Warning{}, Next: append([]string{}, next...),
 	}
 	for _, r := range s.Roots() {
 		o.Failures = append(o.Failures, failure(s, r))
 	}
-	o.Mended = append(o.Mended, mendedOf(s)...)
+	o.Fixed = append(o.Fixed, fixedFailures(s)...)
 	if len(o.Failures) > 0 {
 		first := o.Failures[0]
 		o.Object, o.Cause, o.Evidence = first.Object, first.Cause, first.Evidence
@@ -158,9 +158,9 @@ func NewOutcome(s *event.State, next []string) *Outcome {
 	return o
 }
 
-// NotStarted returns the outcome of an operation that ended before it started: because
-// of err, or, if err is nil, because there was nothing to do. reasons are the findings in
-// the plan behind err, if any.
+// NotStarted returns the outcome of an operation that did not start: because of err, or,
+// if err is nil, because there was nothing to do. reasons are the findings in the plan
+// that caused err, if any.
 func NotStarted(op event.Operation, at time.Time, exit int, err error, reasons []plan.Warning) *Outcome {
 	s := &event.State{Operation: op, Status: event.Failed, Exit: exit, Started: at, Ended: at}
 	if err == nil {
@@ -197,7 +197,7 @@ func setCause(s *event.State, err error, reasons []plan.Warning) {
 
 func oneLine(s string) string { return strings.Join(strings.Fields(s), " ") }
 
-// NotStartedEvent is the only event of an operation that ended before it started.
+// NotStartedEvent returns the only event of an operation that did not start.
 func NotStartedEvent(o *Outcome) event.Event {
 	return event.Event{Seq: 1, Time: o.Ended, Kind: event.KindOperation, Status: o.Status, Operation: &o.Operation, Message: oneLine(o.Message), Exit: &o.Exit,
 		Outcome: "nothing was written", Object: o.Object, Cause: o.Cause, Evidence: o.Evidence}
@@ -206,9 +206,9 @@ func NotStartedEvent(o *Outcome) event.Event {
 // exitAborted is the exit code of an operation that was aborted.
 const exitAborted = 3
 
-func mendedOf(s *event.State) (out []Mended) {
-	for _, m := range s.Mended {
-		out = append(out, Mended{failure(s, m.Root), string(m.How), m.By, m.Failed, m.Ready})
+func fixedFailures(s *event.State) (out []FixedFailure) {
+	for _, m := range s.Fixed {
+		out = append(out, FixedFailure{failure(s, m.Root), string(m.How), m.By, m.Failed, m.Ready})
 	}
 	return out
 }
@@ -227,7 +227,7 @@ func groupOutcome(s *event.State, g *event.GroupState) GroupOutcome {
 		Phase: g.Phase, ID: g.ID, Status: g.Status, Message: g.Message, Started: g.Started,
 		Objects: []ObjectOutcome{}, state: g, name: unitName(s, g),
 	}
-	if strings.HasPrefix(g.Phase, event.RollbackPrefix) {
+	if isRollback(g.Phase) {
 		out.name += " (rollback)"
 	}
 	if !g.Started.IsZero() {
@@ -258,7 +258,7 @@ func objectOutcome(s *event.State, g *event.GroupState, o *event.ObjectState) Ob
 	return out
 }
 
-// json is the outcome as JSON, safe to show.
+// json returns the outcome as JSON, safe to show.
 func (o *Outcome) json() []byte {
 	var b bytes.Buffer
 	_ = encode(escaped(&b), o) // neither the buffer nor the types can fail
@@ -268,7 +268,7 @@ func (o *Outcome) json() []byte {
 // title names the operation: "install shop".
 func (o *Outcome) title() string { return o.Operation.Name + " " + o.Operation.Release }
 
-// verb is how the operation ended: done, applied, failed, aborted.
+// verb returns the word for how the operation ended: done, applied, failed, aborted.
 func (o *Outcome) verb() string {
 	if o.ending() == event.Succeeded {
 		return "done"
@@ -286,8 +286,7 @@ type files []reportFile
 
 type reportFile struct {
 	format, name string
-	// special is set for a file that is not a regular one (a pipe): it is written to
-	// directly.
+	// special means that the file is not a regular one (a pipe), so it is not replaced.
 	special bool
 }
 
@@ -301,7 +300,7 @@ func newFiles(args []string) (files, error) {
 		}
 		file := reportFile{format: format, name: name}
 		if err := file.probe(); err != nil {
-			if path, is := errors.AsType[*fs.PathError](err); is { // of a temporary file
+			if path, ok := errors.AsType[*fs.PathError](err); ok { // names a temporary file
 				err = path.Err
 			}
 			return nil, fmt.Errorf("--report %s: cannot write the file: %w", a, err)
@@ -316,16 +315,16 @@ func newFiles(args []string) (files, error) {
 
 // write replaces each file atomically.
 func (f files) write(o *Outcome) error {
-	var all error
+	var failed error
 	for _, file := range f {
 		if err := file.write(formats[file.format](o)); err != nil {
-			all = errors.Join(all, fmt.Errorf("cannot write the %s report: %w", file.format, err))
+			failed = errors.Join(failed, fmt.Errorf("cannot write the %s report: %w", file.format, err))
 		}
 	}
-	return all
+	return failed
 }
 
-// probe checks that the file can be written. It leaves nothing behind.
+// probe checks that the file can be written. It leaves no file behind.
 func (r *reportFile) probe() error {
 	if target, err := filepath.EvalSymlinks(r.name); err == nil {
 		r.name = target // keep the link
@@ -348,7 +347,7 @@ func (r *reportFile) probe() error {
 }
 
 // tempFile creates a file in the same directory. Unlike os.CreateTemp it applies the
-// user's umask, because others often read reports.
+// user's umask, because other users often read reports.
 func (r *reportFile) tempFile() (*os.File, error) {
 	dir, base := filepath.Split(r.name)
 	for n := 0; ; n++ {

@@ -12,14 +12,14 @@ import (
 	"lockstep/theme"
 )
 
-// Plan is what an operation would do.
+// Plan is the changes that an operation would make.
 type Plan struct {
 	Operation event.Operation `json:"operation"`
 	Changes   []Change        `json:"changes"`
 	Warnings  []plan.Warning  `json:"warnings"`
 	// Errors are all reasons why the operation would be refused.
 	Errors []plan.Warning `json:"errors"`
-	// Phases tell which groups are removals.
+	// Phases are only used to tell removals from other groups.
 	Phases []event.Phase `json:"-"`
 }
 
@@ -44,7 +44,7 @@ var actions = map[string]struct {
 	"hook": {">", "hook", theme.Accent}, "refuse": {"!", "refused", theme.Bad},
 }
 
-func (p Plan) form() any {
+func (p Plan) jsonForm() any {
 	p.Changes = append([]Change{}, p.Changes...) // lists are never null
 	p.Warnings = append([]plan.Warning{}, p.Warnings...)
 	p.Errors = append([]plan.Warning{}, p.Errors...)
@@ -79,7 +79,7 @@ func (p Plan) text(to Stream) string {
 	return b.String()
 }
 
-// unitName is the id of a change's group, with " removal" as in the summary if the operation
+// unitName returns the id of a change's group, with " removal" as in the summary if the operation
 // both applies and removes a group with that id.
 func (p Plan) unitName(c Change) string {
 	removal, other := false, false
@@ -117,7 +117,7 @@ func diffRole(line string) theme.Role {
 	return theme.Text
 }
 
-// count counts the changes by action.
+// count counts the changes by action and summarizes them.
 func count(changes []Change) (n map[string]int, text string) {
 	n = map[string]int{}
 	for _, c := range changes {
@@ -138,13 +138,13 @@ func (p Plan) summary() string {
 	return s
 }
 
-// DryRun is what an install or an upgrade would deploy.
+// DryRun is the release that an install or an upgrade would deploy.
 type DryRun struct {
 	// Release is the release as Helm prints it as JSON.
 	Release any
 	// Print writes its manifest in the order of deployment.
 	Print    func(io.Writer) error
-	Phases   []event.Phase // of which only removals are shown
+	Phases   []event.Phase // only removals are shown
 	Notes    string
 	Warnings []plan.Warning
 	// Hide hides secret values in text.
@@ -185,17 +185,17 @@ func (d Display) DryRun(r DryRun) error {
 	return nil
 }
 
-// Edit is how an edited revision differs from the one that it replaces (R46).
+// Edit compares an edited revision with the one that it replaces (R46).
 type Edit struct {
 	Operation     event.Operation
 	Before, After []event.Phase
 	Changes       []Change
 	Warnings      []plan.Warning
-	// Empty means that it applies the same objects in the same order.
+	// Empty means that both apply the same objects in the same order.
 	Empty bool
 }
 
-// Lines are the counts, the warnings and the changes to the plan. After its indentation a
+// Lines returns the counts, the warnings and the changes to the plan. After its indent, a
 // line starts with + (new), - (removed) or ~ (changed).
 func (e Edit) Lines() []string {
 	var lines []string
@@ -219,7 +219,7 @@ func (e Edit) Lines() []string {
 	return lines
 }
 
-// plan are the changes to the groups that are applied, and to their order.
+// plan returns the changes to the applied groups and their order.
 func (e Edit) plan() (lines []string) {
 	before, after := appliedGroups(e.Before), appliedGroups(e.After)
 	for _, g := range after {
@@ -239,8 +239,8 @@ func (e Edit) plan() (lines []string) {
 	return lines
 }
 
-// appliedGroups are the groups of all phases, without removals and the namespace, which
-// exists by then.
+// appliedGroups returns the groups of all phases except removals and the namespace, which
+// already exists.
 func appliedGroups(phases []event.Phase) (groups []*plan.Group) {
 	for _, p := range phases {
 		if p.Kind != event.PhaseRemove && p.Kind != event.PhaseNamespace {

@@ -16,22 +16,22 @@ type Recovery struct {
 	Namespace string `json:"namespace"`
 	Revision  int    `json:"revision"`
 	Status    string `json:"status"`
-	// Marked are the revisions that got a final status just now.
-	Marked []Marked `json:"marked"`
-	// Groups are those of the latest revision, Left the objects of other revisions
-	// that still exist. Both are empty if nothing failed.
+	// Marked are the revisions that just got a final status.
+	Marked []MarkedRevision `json:"marked"`
+	// Groups are the groups of the latest revision, Left the remaining objects of other
+	// revisions. Both are empty if nothing failed.
 	Groups []RecoveredGroup  `json:"groups"`
 	Left   []RecoveredObject `json:"left"`
 	// Next are commands to continue with.
 	Next []string `json:"next"`
 }
 
-// Marked is a revision whose status was changed from a pending to a final one.
-type Marked struct {
+// MarkedRevision is a revision whose status was changed from a pending to a final one.
+type MarkedRevision struct {
 	Revision int    `json:"revision"`
 	From     string `json:"from"`
 	To       string `json:"to"`
-	By       string `json:"by,omitempty"` // the dead run
+	By       string `json:"by,omitempty"` // the run that was killed
 }
 
 // RecoveredGroup is a group and the state of its objects.
@@ -110,10 +110,10 @@ func (r Recovery) text(to Stream) string {
 	return b.String()
 }
 
-// prefixed puts before in front of text, unless text is empty.
-func prefixed(before, text string) string {
+// prefixed returns prefix + text, or "" if text is empty.
+func prefixed(prefix, text string) string {
 	if text == "" {
 		return ""
 	}
-	return before + text
+	return prefix + text
 }

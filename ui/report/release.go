@@ -33,12 +33,12 @@ type Group struct {
 	Status  event.Status `json:"status"`
 	Message string       `json:"message,omitempty"`
 	Objects []LiveObject `json:"objects"`
-	// Ran is the group's result in the run that deployed the revision, if known.
-	Ran *Ran `json:"ran,omitempty"`
+	// LastRun is the group's result in the run that deployed the revision, if known.
+	LastRun *GroupRun `json:"ran,omitempty"`
 }
 
-// Ran is the result of a group in a run.
-type Ran struct {
+// GroupRun is the result of a group in a run.
+type GroupRun struct {
 	Status  event.Status `json:"status"`
 	Started time.Time    `json:"started"`
 	Seconds float64      `json:"seconds"`
@@ -51,7 +51,7 @@ type LiveObject struct {
 	Message string       `json:"message,omitempty"`
 }
 
-// Groups are the groups of a state, with the timings of the run that deployed them.
+// Groups returns the groups of a state, with the timings of the run that deployed them.
 func Groups(s *event.State, timings []Timing) []Group {
 	groups := []Group{}
 	for _, p := range s.Phases {
@@ -59,7 +59,7 @@ func Groups(s *event.State, timings []Timing) []Group {
 			l := Group{ID: g.ID, Chart: g.Chart, Name: g.Name, Layer: g.Layer, After: g.After, Status: g.Status, Message: g.Message, Objects: []LiveObject{}}
 			for _, t := range timings {
 				if t.Phase == p.Name && t.Group == g.ID {
-					l.Ran = &Ran{t.Status, t.Started, t.Took.Seconds()}
+					l.LastRun = &GroupRun{t.Status, t.Started, t.Took.Seconds()}
 				}
 			}
 			for _, o := range g.Objects {
@@ -71,8 +71,8 @@ func Groups(s *event.State, timings []Timing) []Group {
 	return groups
 }
 
-// Status writes the status of a release as Helm printed it, followed by its groups: as
-// text, as a field of Helm's JSON object, or below Helm's YAML document.
+// Status writes Helm's status of a release followed by its groups: as text, as a field of
+// Helm's JSON object, or below Helm's YAML document.
 func (d Display) Status(helmOutput []byte, groups []Group) error {
 	if d.forPeople() {
 		if _, err := d.Text().Write(helmOutput); err != nil || groups == nil {
@@ -100,14 +100,14 @@ func (d Display) Status(helmOutput []byte, groups []Group) error {
 	return err
 }
 
-// Release is the live state of a release. It has no JSON form: programs have read the
-// events.
+// Release is the live state of a release. It has no JSON form: the events have the same
+// content.
 type Release struct {
 	State   *event.State
 	Timings []Timing
 }
 
-func (r Release) form() any { return nil }
+func (r Release) jsonForm() any { return nil }
 
 func (r Release) text(to Stream) string {
 	return viewTitle(r.State) + "\n" + formatGroups(Groups(r.State, r.Timings), to.Style)
@@ -118,7 +118,7 @@ func viewTitle(s *event.State) string {
 	return clean(fmt.Sprintf("%s: chart %s, namespace %s, revision %d, %s", op.Release, op.Chart, op.Namespace, op.Revision, s.Message))
 }
 
-// formatGroups lists groups and their objects. Objects that are ready get no message.
+// formatGroups lists groups and their objects, without messages of ready objects.
 func formatGroups(groups []Group, style Style) string {
 	longest := 0
 	after := map[string][]string{}
@@ -130,7 +130,7 @@ func formatGroups(groups []Group, style Style) string {
 	}
 	var b strings.Builder
 	for _, g := range groups {
-		fmt.Fprintf(&b, "%s %d/%d%s", style.render(theme.Strong, g.ID), g.ready(), len(g.Objects), g.Ran)
+		fmt.Fprintf(&b, "%s %d/%d%s", style.render(theme.Strong, g.ID), g.ready(), len(g.Objects), g.LastRun)
 		if ids := direct(g.After, after); len(ids) > 0 {
 			b.WriteString(style.render(theme.Quiet, "  after "+strings.Join(ids, ", ")))
 		}
@@ -157,36 +157,37 @@ func (g *Group) ready() int {
 	return n
 }
 
-// String is empty if r is nil.
-func (r *Ran) String() string {
+// String returns "" if r is nil.
+func (r *GroupRun) String() string {
 	if r == nil {
 		return ""
 	}
 	switch r.Status {
 	case event.Ready:
 		return "  took " + seconds(r.Seconds)
-	case event.Applied: // not waited for (R21)
+	case event.Applied: // not checked (R21)
 		return "  applied in " + seconds(r.Seconds)
 	}
 	return "  " + string(r.Status) + " after " + seconds(r.Seconds)
 }
 
-// direct drops the ids that another of them implies, given what each group waits for.
+// direct drops the ids that another of them implies; after has the dependencies of each
+// group.
 func direct(ids []string, after map[string][]string) []string {
 	return slices.DeleteFunc(slices.Clone(ids), func(id string) bool {
 		return slices.ContainsFunc(ids, func(other string) bool { return slices.Contains(after[other], id) })
 	})
 }
 
-// changes writes a release that is watched: all groups once every object was read, then
-// a line for each change.
+// changes writes a watched release: all groups once every object was read, then a line
+// for each change.
 type changes struct {
 	notices
 	out     io.Writer
 	style   Style
 	state   event.State
-	written bool                    // all groups
-	last    map[string]event.Status // written for each group
+	written bool                    // whether all groups were written
+	last    map[string]event.Status // last written status of each group
 }
 
 // Consume takes the next event of a view.
@@ -216,8 +217,8 @@ func (c *changes) line(e event.Event, words ...string) {
 	fmt.Fprintln(c.out, at, strings.Join(words, " "))
 }
 
-// writeAll derives the status of the groups from their objects: the event about the last
-// group may not have arrived.
+// writeAll derives the status of the groups from their objects, because the event about
+// the last group may not have arrived.
 func (c *changes) writeAll() {
 	c.written, c.last = true, map[string]event.Status{}
 	groups := Groups(&c.state, nil)
@@ -257,7 +258,7 @@ type RunStatus struct {
 	over      bool
 }
 
-// NewRunStatus returns the current state of the run that s is the state of.
+// NewRunStatus summarizes the state of a run.
 func NewRunStatus(s *event.State) RunStatus {
 	n := s.Count()
 	out := RunStatus{Operation: s.Operation, Status: s.Status, Run: s.Run, Message: s.RunMessage, Seq: s.Seq, Ready: n.Done, Total: n.Total, Groups: Groups(s, nil)}
@@ -283,14 +284,14 @@ func (r RunStatus) text(to Stream) string {
 	return clean(head) + "\n\n" + formatGroups(r.Groups, to.Style)
 }
 
-// Answer is the answer to a command.
+// Answer is the reply to a command.
 type Answer event.Event
 
-func (a Answer) form() any { return compact{event.Event(a)} }
+func (a Answer) jsonForm() any { return compact{event.Event(a)} }
 
-func (a Answer) text(Stream) string { return clean(commandAnswer(event.Event(a))) + "\n" }
+func (a Answer) text(Stream) string { return clean(commandReply(event.Event(a))) + "\n" }
 
-func commandAnswer(e event.Event) string {
+func commandReply(e event.Event) string {
 	text := string(e.Command)
 	if e.Group != "" {
 		text += " " + e.Group

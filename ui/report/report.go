@@ -1,8 +1,7 @@
-// Package report shows operations without a screen: as text for people who read a log
-// (Display.Operation, Summary), as events for programs, as a record that can be read again
-// (RunLog, ReadRecord), as report files (Outcome). Results of other commands are
-// values (View) that a Display shows as text or JSON. It knows only events and the
-// values that it is given; it imports neither kube nor the screen.
+// Package report shows operations without a screen: as a text log (Display.Operation,
+// Summary), as NDJSON events, as records of runs (RunLog, Record) and as report files
+// (Outcome). A Display also shows the results of other commands (View) as text or JSON.
+// The package imports neither kube nor the screen.
 package report
 
 import (
@@ -24,7 +23,7 @@ func Follow(feed *event.Feed, consumers ...Consumer) *event.State {
 	return Watch(context.Background(), feed, consumers...)
 }
 
-// Watch is Follow, but also ends with ctx.
+// Watch is like Follow, but also returns when ctx is done.
 func Watch(ctx context.Context, feed *event.Feed, consumers ...Consumer) *event.State {
 	state := &event.State{}
 	reader := feed.Reader()

@@ -21,8 +21,8 @@ const (
 	runSuffix = ".ndjson"
 )
 
-// RunLog writes the record of a run to a file, which ReadRecord reads. It never disturbs
-// the operation: if the file cannot be written, it warns once and stops.
+// RunLog writes the record of a run to a file, which ReadRecord reads. It never fails the
+// operation: if the file cannot be written, it warns once and stops.
 type RunLog struct {
 	dir       string
 	warn      func(string)
@@ -30,17 +30,17 @@ type RunLog struct {
 	name      string
 	closed    bool
 	manifests func(edits int) iter.Seq2[plan.Object, string] // see KeepManifests; nil for none
-	revisions int                                            // that have started
-	room      int                                            // for manifests, in bytes
+	revisions int                                            // number that have started
+	room      int                                            // bytes left for manifests
 }
 
-// NewRunLog returns a RunLog that creates its file in dir with the first event. warn is
-// called at most once. Close it.
+// NewRunLog returns a RunLog that creates its file in dir at the first event. It calls
+// warn at most once. The caller must close it.
 func NewRunLog(dir string, warn func(string)) *RunLog {
 	return &RunLog{dir: dir, warn: warn, room: maxManifests}
 }
 
-// RunDir is the directory of the records: lockstep/runs below $XDG_STATE_HOME or
+// RunDir returns the directory of the records: lockstep/runs below $XDG_STATE_HOME or
 // ~/.local/state.
 func RunDir() (string, error) {
 	state := os.Getenv("XDG_STATE_HOME")
@@ -54,7 +54,7 @@ func RunDir() (string, error) {
 	return filepath.Join(state, "lockstep", "runs"), nil
 }
 
-// Name is the name of the record, without the suffix; "" if there is none.
+// Name returns the name of the record without its suffix, or "" if there is none.
 func (r *RunLog) Name() string { return r.name }
 
 // Consume writes an event.
@@ -118,8 +118,8 @@ func (r *RunLog) create(e event.Event) error {
 	return nil
 }
 
-// MakePrivate creates a directory that only the user may access. It also corrects the
-// mode of an existing one.
+// MakePrivate creates a directory that only the user may access, and corrects the mode of
+// an existing one.
 func MakePrivate(dir string) error {
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return err
@@ -131,7 +131,7 @@ func MakePrivate(dir string) error {
 	return os.Chmod(dir, 0o700)
 }
 
-// prune removes the oldest records: their names start with the time.
+// prune removes the oldest records. Names sort by age because they start with the time.
 func prune(dir string, keep int) {
 	names := Runs(dir)
 	for _, old := range names[min(keep, len(names)):] {
@@ -156,18 +156,18 @@ func Runs(dir string) []string {
 	return names
 }
 
-// Manifests in a record let a replay show the objects that were applied. They are events
-// of a kind of their own: behind the first event, and behind each one that starts an
-// edited revision, one event per object. -o json does not have them. They are bounded
-// because many records are kept.
+// Manifests in a record let a replay show the applied objects. They are events of kind
+// manifest, one per object, after the first event and after each event that starts an
+// edited revision. -o json does not have them. Their size is limited because many records
+// are kept.
 const (
 	maxManifest  = 64 << 10 // bytes of one object
 	maxManifests = 2 << 20  // bytes of all objects
 )
 
-// KeepManifests makes the record include the manifests of objects: those of the first
-// revision and, after that many edits (R46), of the edited one. It is called when the
-// event that starts the revision was written. Call KeepManifests before the first event.
+// KeepManifests adds the manifests of each revision to the record. The record calls
+// manifests when a revision has started, with the number of edits (R46) before it. Call
+// KeepManifests before the first event.
 func (r *RunLog) KeepManifests(manifests func(edits int) iter.Seq2[plan.Object, string]) {
 	r.manifests = manifests
 }
@@ -194,7 +194,7 @@ func (r *RunLog) keepManifests(now time.Time) error {
 	return nil
 }
 
-// firstLines are the first whole lines that fit in room bytes.
+// firstLines returns the first whole lines that fit in room bytes.
 func firstLines(lines []string, room int) []string {
 	for n, l := range lines {
 		if room -= len(l) + 1; room < 0 {
@@ -204,7 +204,7 @@ func firstLines(lines []string, room int) []string {
 	return lines
 }
 
-// manifests are those of one revision. They apply from event number from on.
+// manifests are the manifests of one revision, which starts at event number from.
 type manifests struct {
 	from int
 	text map[plan.Object]string
@@ -226,8 +226,8 @@ func splitManifests(events []event.Event) (others []event.Event, found []manifes
 	return others, found
 }
 
-// Manifest is the manifest of an object in the revision that ran after the first at
-// events, "" if the record does not have it.
+// Manifest returns the manifest of an object in the revision that was running after the
+// first at events, or "" if the record does not have it.
 func (r *Record) Manifest(o plan.Object, at int) string {
 	planned := o
 	for _, e := range r.Events {
@@ -248,8 +248,8 @@ func (r *Record) Manifest(o plan.Object, at int) string {
 	return ""
 }
 
-// Diagnosis is all that was found out about an object in the first at events: the lines
-// of its diagnoses, each once, the latest last.
+// Diagnosis returns the lines of an object's diagnoses in the first at events, without
+// duplicates, the latest last.
 func (r *Record) Diagnosis(o plan.Object, at int) []string {
 	var lines []string
 	for _, e := range r.Events[:at] {

@@ -20,9 +20,9 @@ import (
 
 // Outcomes of a run in addition to the statuses of an operation.
 const (
-	// Killed is the outcome of a run whose record has no end and that nobody runs.
+	// Killed means that the record has no end and the run's process is gone.
 	Killed = "cut-off"
-	// StillRunning is the outcome of a run that is not over.
+	// StillRunning means that the run has not ended.
 	StillRunning = string(event.Running)
 )
 
@@ -35,7 +35,7 @@ type Run struct {
 	RunResult
 }
 
-// RunTarget is what a run was about.
+// RunTarget is the operation of a run, and the release that it changed.
 type RunTarget struct {
 	Operation string `json:"operation"`
 	Release   string `json:"release"`
@@ -45,25 +45,26 @@ type RunTarget struct {
 	Revision  int    `json:"revision,omitempty"`
 }
 
-// RunResult is how a run ended.
+// RunResult is the outcome of a run.
 type RunResult struct {
 	// Outcome is succeeded, failed, aborted, running or cut-off.
 	Outcome string `json:"outcome"`
-	// Unchecked is how many groups were applied and not waited for (R21).
+	// Unchecked is the number of groups that were applied, not checked, and not ready at
+	// the end (R21).
 	Unchecked int `json:"unchecked,omitempty"`
 	// Exit is the exit code; nil if the record has no end.
 	Exit    *int    `json:"exit,omitempty"`
 	Seconds float64 `json:"seconds"`
 	Message string  `json:"message,omitempty"`
-	// Object made the run fail; Cause says why.
+	// Object is the object that made the run fail, Cause the reason.
 	Object *plan.Object `json:"object,omitempty"`
 	Cause  string       `json:"cause,omitempty"`
 }
 
-// ending is the outcome as it is shown, see event.Ending.
+// ending returns the outcome as it is shown, see event.Ending.
 func (r Run) ending() string { return string(event.Ending(event.Status(r.Outcome), r.Unchecked)) }
 
-// newRun summarizes a run by its first and last event.
+// newRun summarizes a run from its first and last event.
 func newRun(name string, first, last event.Event) Run {
 	r := Run{Name: name, Started: first.Time, RunResult: RunResult{Outcome: Killed, Seconds: max(last.Time.Sub(first.Time), 0).Seconds()}}
 	if op := first.Operation; op != nil {
@@ -78,7 +79,7 @@ func newRun(name string, first, last event.Event) Run {
 // RunList is a list of recorded runs.
 type RunList []Run
 
-// RecordedRuns are the runs whose records are in dir, newest first. It reads only the
+// RecordedRuns returns the runs whose records are in dir, newest first. It reads only the
 // start and the end of each file and ignores files without a first event.
 func RecordedRuns(dir string) RunList {
 	runs := RunList{}
@@ -91,7 +92,7 @@ func RecordedRuns(dir string) RunList {
 	return runs
 }
 
-// tailSize is how many bytes at the end of a record are searched for its last event.
+// tailSize is the number of bytes at the end of a record in which its last event is found.
 const tailSize = 256 << 10
 
 // readSummary reads the first and the last event of a record.
@@ -167,7 +168,7 @@ func (u *unknownRun) Error() string {
 
 func (u *unknownRun) Is(err error) bool { return err == fs.ErrNotExist }
 
-// RunName is the name of the record in a file.
+// RunName returns the name of the record in a file.
 func RunName(path string) string { return strings.TrimSuffix(filepath.Base(path), runSuffix) }
 
 // RemoveRun removes a record from dir.
@@ -179,11 +180,11 @@ type Record struct {
 	Events    []event.Event
 	State     *event.State // after all events
 	manifests []manifests
-	// Damage is why the file could not be read to its end, if it could not.
+	// Damage is the error that ended reading early, or nil.
 	Damage error
 }
 
-// Incomplete says why the record does not cover the whole run, "" if it does.
+// Incomplete returns why the record does not cover the whole run, or "".
 func (r *Record) Incomplete() string {
 	switch {
 	case r.Damage != nil:
@@ -242,7 +243,7 @@ func (runs RunList) text(to Stream) string {
 	for _, r := range runs {
 		rows = append(rows, []string{clean(r.Name), r.startTime(), clean(r.Operation), clean(r.Release), clean(r.Namespace), to.Style.outcome(r.ending()), r.took()})
 	}
-	lines := tableIn(rows, to.Width, 3, 1) // the name has the time, too
+	lines := tableIn(rows, to.Width, 3, 1) // the name also has the release and the time
 	for n, l := range lines {
 		lines[n] = strings.TrimPrefix(l, "  ")
 		if n > 0 {
@@ -252,12 +253,12 @@ func (runs RunList) text(to Stream) string {
 	return strings.Join(lines, "\n") + "\n"
 }
 
-// startTime is the start of the run in local time.
+// startTime returns the start of the run in local time.
 func (r *Run) startTime() string { return r.Started.Local().Format(time.DateTime) }
 
-func (r *Run) took() string { return Seconds(time.Duration(r.Seconds * float64(time.Second))) }
+func (r *Run) took() string { return seconds(r.Seconds) }
 
-// outcome is the glyph and the word of a run's outcome, without colour.
+// outcome returns the glyph and the word of a run's outcome, without colour.
 func (s Style) outcome(outcome string) string {
 	m := s.Theme.Mark(outcome)
 	return m.Glyph + " " + m.Word

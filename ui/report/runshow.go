@@ -17,23 +17,23 @@ import (
 // runDetails are shown by "runs show".
 type runDetails struct {
 	Run
-	// Incomplete says why the record does not cover the whole run.
+	// Incomplete is why the record does not cover the whole run, or "".
 	Incomplete string `json:"cut,omitempty"`
-	// Path is the critical path, in the order in which it ran.
+	// Path is the critical path, in run order.
 	Path []pathStep `json:"criticalPath"`
-	// BestTime is how long the run would have taken, in seconds, if requests took no
-	// time: see forecast.Waits.
+	// BestTime is the duration of the run in seconds if requests took no time, see
+	// forecast.Waits.
 	BestTime float64 `json:"unlimitedSeconds"`
 	// Bottleneck is the gate that delayed the run most, nil if none did.
 	Bottleneck *bottleneck `json:"costliestGate,omitempty"`
 	// Failures are the root failures.
 	Failures []runFailure `json:"failures,omitempty"`
-	// Mended are the failures that were mended (R44a).
-	Mended []Mended `json:"mended,omitempty"`
+	// Fixed are the failures that were fixed (R44a).
+	Fixed []FixedFailure `json:"mended,omitempty"`
 }
 
-// pathStep is a group on the critical path. Start counts from the start of the run;
-// Waited is the part of Seconds that the cluster took.
+// pathStep is a group on the critical path. Start counts from the start of the run; Waited
+// is the part of Seconds that lockstep waited for the cluster.
 type pathStep struct {
 	Phase   string  `json:"phase"`
 	Group   string  `json:"group"`
@@ -42,8 +42,8 @@ type pathStep struct {
 	Waited  float64 `json:"waited"`
 }
 
-// bottleneck is a group that others wait for, and how much shorter the run would have
-// been if it were ready instantly.
+// bottleneck is a group that others wait for, and the time that the run would have saved
+// if the group were ready instantly.
 type bottleneck struct {
 	Phase string  `json:"phase"`
 	Group string  `json:"group"`
@@ -64,8 +64,8 @@ type runFailure struct {
 func (r *Record) details() runDetails {
 	s := r.State
 	waits := forecast.Waits(s)
-	d := runDetails{Run: r.Run, Incomplete: r.Incomplete(), Path: []pathStep{}, Failures: failuresOf(s)}
-	d.Mended = mendedOf(s)
+	d := runDetails{Run: r.Run, Incomplete: r.Incomplete(), Path: []pathStep{}, Failures: rootFailures(s)}
+	d.Fixed = fixedFailures(s)
 	for _, p := range forecast.Path(s) {
 		d.Path = append(d.Path, pathStep{p.Group.Phase, p.Group.ID, p.Start.Seconds(), p.Took.Seconds(), p.Waited.Seconds()})
 	}
@@ -76,7 +76,7 @@ func (r *Record) details() runDetails {
 	return d
 }
 
-func failuresOf(s *event.State) []runFailure {
+func rootFailures(s *event.State) []runFailure {
 	var out []runFailure
 	for _, r := range s.Roots() {
 		f := runFailure{Phase: r.Group.Phase, Group: r.Group.ID, Message: r.Group.Message, Cause: r.Cause, Evidence: r.Evidence}
@@ -88,7 +88,7 @@ func failuresOf(s *event.State) []runFailure {
 	return out
 }
 
-func (r *Record) form() any { return r.details() }
+func (r *Record) jsonForm() any { return r.details() }
 
 func (r *Record) text(to Stream) string {
 	var b strings.Builder
@@ -96,7 +96,7 @@ func (r *Record) text(to Stream) string {
 	line := func(text string) { b.WriteString("  " + clean(text) + "\n") }
 	b.WriteString(style.glyph(event.Status(r.ending())) + " " + r.headline(style) + "\n")
 	reason := r.Message
-	if len(d.Failures) > 0 { // they give the reason
+	if len(d.Failures) > 0 { // they have the reason
 		reason = r.State.Outcome
 	}
 	if reason != "" {
@@ -105,7 +105,7 @@ func (r *Record) text(to Stream) string {
 	if d.Incomplete != "" {
 		line(d.Incomplete)
 	}
-	for _, m := range r.State.Mended {
+	for _, m := range r.State.Fixed {
 		line("fixed at " + m.Ready.Local().Format("15:04:05") + ": " + m.String())
 	}
 	line(fmt.Sprintf("%s, lockstep replay %s", r.startTime(), r.Name))
@@ -123,7 +123,7 @@ func (r *Record) text(to Stream) string {
 	return b.String()
 }
 
-// headline says what the run did and how it ended.
+// headline describes the run and how it ended.
 func (r *Record) headline(style Style) string {
 	if r.Outcome == Killed {
 		return clean(fmt.Sprintf("%s %s killed after %s (namespace %s)", r.Operation, r.Release, r.took(), r.Namespace))
@@ -156,7 +156,7 @@ type groupDiff struct {
 	name   string
 }
 
-// How a group changed from one run to the other.
+// Changes of a group from one run to the other.
 const (
 	slower    = "slower"
 	faster    = "faster"
@@ -165,16 +165,16 @@ const (
 	goneGroup = "gone"
 )
 
-// DiffRuns compares the groups of two runs, slower ones first, then faster, new, gone
-// and similar ones.
+// DiffRuns compares the groups of two runs. The slower groups come first, then faster,
+// new, gone and similar ones.
 func DiffRuns(a, b *Record) runsDiff {
 	d := runsDiff{A: a.Run, B: b.Run, Groups: []groupDiff{}}
-	was, is := ranGroups(a.State), ranGroups(b.State)
-	for unit, g := range is {
-		d.Groups = append(d.Groups, diffGroup(b.State, was[unit], g))
+	before, after := startedGroups(a.State), startedGroups(b.State)
+	for unit, g := range after {
+		d.Groups = append(d.Groups, diffGroup(b.State, before[unit], g))
 	}
-	for unit, g := range was {
-		if is[unit] == nil {
+	for unit, g := range before {
+		if after[unit] == nil {
 			d.Groups = append(d.Groups, diffGroup(a.State, g, nil))
 		}
 	}
@@ -186,8 +186,8 @@ func DiffRuns(a, b *Record) runsDiff {
 	return d
 }
 
-// ranGroups are the groups that started.
-func ranGroups(s *event.State) map[event.Unit]*event.GroupState {
+// startedGroups returns the groups that started.
+func startedGroups(s *event.State) map[event.Unit]*event.GroupState {
 	out := map[event.Unit]*event.GroupState{}
 	for _, p := range s.Phases {
 		for _, g := range p.Groups {
@@ -199,26 +199,23 @@ func ranGroups(s *event.State) map[event.Unit]*event.GroupState {
 	return out
 }
 
-func diffGroup(s *event.State, was, is *event.GroupState) groupDiff {
-	of := is
-	if of == nil {
-		of = was
+func diffGroup(s *event.State, before, after *event.GroupState) groupDiff {
+	g := cmp.Or(after, before)
+	d := groupDiff{Phase: g.Phase, Group: g.ID, name: unitName(s, g)}
+	if before != nil {
+		took := forecast.Took(before).Seconds()
+		d.A, d.Was = &took, before.Status
 	}
-	d := groupDiff{Phase: of.Phase, Group: of.ID, name: unitName(s, of)}
-	if was != nil {
-		took := forecast.Took(was).Seconds()
-		d.A, d.Was = &took, was.Status
-	}
-	if is != nil {
-		took := forecast.Took(is).Seconds()
-		d.B, d.Is = &took, is.Status
+	if after != nil {
+		took := forecast.Took(after).Seconds()
+		d.B, d.Is = &took, after.Status
 	}
 	switch {
-	case was == nil:
+	case before == nil:
 		d.Change = newGroup
-	case is == nil:
+	case after == nil:
 		d.Change = goneGroup
-	case !forecast.Differ(forecast.Took(was), forecast.Took(is)):
+	case !forecast.Differ(forecast.Took(before), forecast.Took(after)):
 		d.Change = similar
 	case d.delta() > 0:
 		d.Change = slower
@@ -228,7 +225,7 @@ func diffGroup(s *event.State, was, is *event.GroupState) groupDiff {
 	return d
 }
 
-// delta is how much longer a group took than before.
+// delta returns how much longer a group took than before.
 func (d *groupDiff) delta() float64 {
 	switch {
 	case d.A == nil && d.B == nil:
@@ -291,7 +288,7 @@ func (d *groupDiff) times(style Style) string {
 	return fmt.Sprintf("%s %s %s (%s)", seconds(*d.A), arrow, seconds(*d.B), withSign(d.delta()))
 }
 
-// statuses are how the group ended in both runs, "" if it is the same.
+// statuses returns the group's final statuses in both runs, or "" if they are equal.
 func (d *groupDiff) statuses(style Style) string {
 	if d.Was == d.Is || d.Was == "" || d.Is == "" {
 		return ""
@@ -299,20 +296,19 @@ func (d *groupDiff) statuses(style Style) string {
 	return style.word(d.Is) + ", was " + style.word(d.Was)
 }
 
-// Columns for the bars of a whole run: if the width of the terminal is unknown, at
-// least, and at most.
+// Columns for the bars of a whole run.
 const (
-	defaultBar = 40
+	defaultBar = 40 // if the width of the terminal is unknown
 	minBar     = 12
 	maxBar     = 80
 )
 
-// maxPath is how many groups of a path are shown. Those in the middle of a longer path
-// are only counted.
+// maxPath is the number of groups of a path that are shown. The middle of a longer path is
+// only counted.
 const maxPath = 16
 
 // bars draws a line for each step of a path: name, time, and a bar from its start to its
-// end, in two parts: sending requests, and waiting for the cluster.
+// end. The bar has two parts: sending requests, and waiting for the cluster.
 func bars(s *event.State, path []forecast.Step, style Style, columns int) []string {
 	room := defaultBar
 	if columns > 0 {
@@ -342,6 +338,3 @@ func folded(lines []string, style Style) []string {
 	dots := "  " + style.Theme.Lines.Ellipsis + " " + Count(over, "group")
 	return append(append(lines[:maxPath/2:maxPath/2], dots), lines[len(lines)-maxPath/2:]...)
 }
-
-// isRollback reports whether a phase is part of a rollback of the operation.
-func isRollback(p *event.PhaseState) bool { return strings.HasPrefix(p.Name, event.RollbackPrefix) }

@@ -13,36 +13,36 @@ import (
 	"lockstep/theme"
 )
 
-// A stack's groups are releases (S1): its log says deployed instead of ready, and each
-// release has a log of its own below its name.
+// The groups of a stack are releases (S1): its log says deployed instead of ready, and
+// each release has its own log, with its name in front of each line.
 
 // release writes an event of a release of a stack, with its name.
 func (t *textLog) release(e event.Event) {
-	own := t.scopes[e.Scope]
-	if own == nil {
-		own = newTextLog(t.out, t.warnings, t.opts)
-		own.opts.Steer = ""
-		own.scope, own.began = e.Scope, t.state.Started
+	log := t.scopes[e.Scope]
+	if log == nil {
+		log = newTextLog(t.out, t.warnings, t.opts)
+		log.opts.Steer = ""
+		log.scope, log.stackStarted = e.Scope, t.state.Started
 		if t.scopes == nil {
 			t.scopes = map[string]*textLog{}
 		}
-		t.scopes[e.Scope] = own
+		t.scopes[e.Scope] = log
 	}
 	if t.blankLine && e.Kind != event.KindPlan {
 		fmt.Fprintln(t.out)
 		t.blankLine = false
 	}
 	e.Scope = ""
-	own.Consume(e)
+	log.Consume(e)
 }
 
-// releaseOperation writes how the operation on a release begins, and what its outcome is
-// if it failed: why is in the stack's own line.
+// releaseOperation writes the start of the operation on a release, and its outcome if it
+// failed. The stack's own line has the reason.
 func (t *textLog) releaseOperation(e event.Event) {
 	switch e.Status {
 	case event.Running:
 		op := t.state.Operation
-		op.Release, op.Namespace, op.Context = "", "", "" // they are in the scope
+		op.Release, op.Namespace, op.Context = "", "", "" // the scope has them
 		t.line(e, e.Status, strings.Replace(headline(op), " : ", ": ", 1))
 	case event.RollingBack:
 		t.line(e, e.Status, withReason("rolling back", e.Message))
@@ -52,14 +52,14 @@ func (t *textLog) releaseOperation(e event.Event) {
 	}
 }
 
-// releaseStatus writes how far a release of the stack is.
+// releaseStatus writes a line for a release's new status.
 func (t *textLog) releaseStatus(e event.Event, g *event.GroupState, took time.Duration) {
 	switch e.Status {
 	case event.Held:
 		t.line(e, e.Status, withReason(g.ID+" held", e.Message))
 	case event.Ready, event.Gone:
-		what, detail := releaseOutcome(g)
-		t.line(e, e.Status, g.ID+" "+what+" ("+detail+Seconds(took)+")")
+		verb, detail := releaseOutcome(g)
+		t.line(e, e.Status, g.ID+" "+verb+" ("+detail+Seconds(took)+")")
 	case event.Failed:
 		t.line(e, e.Status, withReason(g.ID+" failed after "+Seconds(took), g.Cause))
 	case event.Aborted:
@@ -69,14 +69,15 @@ func (t *textLog) releaseStatus(e event.Event, g *event.GroupState, took time.Du
 	}
 }
 
-// releaseOutcome is what became of a release that is over, and details that end in a comma.
-func releaseOutcome(g *event.GroupState) (what, detail string) {
+// releaseOutcome returns the word for what was done to a release, and details that end in
+// a comma.
+func releaseOutcome(g *event.GroupState) (verb, detail string) {
 	change, message := event.Change(""), ""
 	for _, o := range g.Objects {
 		change, message = o.Change, o.Message
 	}
 	switch {
-	case isUndo(g.Phase):
+	case isRollback(g.Phase):
 		return "rolled back", message + ", "
 	case change == event.Created:
 		return "installed", ""
@@ -90,7 +91,8 @@ func releaseOutcome(g *event.GroupState) (what, detail string) {
 	return cmp.Or(string(change), string(g.Status)), ""
 }
 
-func isUndo(phase string) bool { return strings.HasPrefix(phase, event.RollbackPrefix) }
+// isRollback reports whether a phase rolls back the operation.
+func isRollback(phase string) bool { return strings.HasPrefix(phase, event.RollbackPrefix) }
 
 // releases writes the plan of a stack: its releases in layers, with their groups.
 func (t *textLog) releases(phases []event.Phase) {
@@ -108,8 +110,8 @@ func (t *textLog) releases(phases []event.Phase) {
 			}
 			count++
 			size := "unchanged"
-			if own := t.state.Scopes[g.ID]; own != nil {
-				groups, objects := own.Groups(), 0
+			if release := t.state.Scopes[g.ID]; release != nil {
+				groups, objects := release.Groups(), 0
 				for _, g := range groups {
 					objects += len(g.Objects)
 				}
@@ -133,11 +135,10 @@ func (t *textLog) releases(phases []event.Phase) {
 	t.blankLine = true
 }
 
-// writeReleases writes the totals of a stack, then a line for each release that is not as
-// planned.
+// writeReleases writes the totals of a stack, then a line for each release that is not OK.
 func writeReleases(w io.Writer, s *event.State, o Options) {
 	undone := func(id string) bool {
-		return slices.ContainsFunc(s.Phases, func(p *event.PhaseState) bool { return isUndo(p.Name) && s.Find(p.Name, id) != nil })
+		return slices.ContainsFunc(s.Phases, func(p *event.PhaseState) bool { return isRollback(p.Name) && s.Find(p.Name, id) != nil })
 	}
 	outcomes := map[string]int{}
 	var order []string
@@ -150,18 +151,18 @@ func writeReleases(w io.Writer, s *event.State, o Options) {
 				shown = append(shown, g.Status)
 				continue
 			}
-			if !isUndo(p.Name) && undone(g.ID) {
+			if !isRollback(p.Name) && undone(g.ID) {
 				continue
 			}
-			what, _ := releaseOutcome(g)
-			if outcomes[what]++; !slices.Contains(order, what) {
-				order = append(order, what)
+			verb, _ := releaseOutcome(g)
+			if outcomes[verb]++; !slices.Contains(order, verb) {
+				order = append(order, verb)
 			}
 		}
 	}
 	var parts []string
-	for _, what := range order {
-		parts = append(parts, fmt.Sprintf("%d %s", outcomes[what], what))
+	for _, verb := range order {
+		parts = append(parts, fmt.Sprintf("%d %s", outcomes[verb], verb))
 	}
 	if len(parts) > 0 {
 		fmt.Fprintln(w, " ", o.glyph(event.Ready), "releases:", strings.Join(parts, ", "))
@@ -171,15 +172,15 @@ func writeReleases(w io.Writer, s *event.State, o Options) {
 	}
 }
 
-// StackPlan is what an operation on a stack would do.
+// StackPlan is the plan of an operation on a stack.
 type StackPlan struct {
 	Stack    string        `json:"stack"`
 	Releases []ReleasePlan `json:"releases"`
 }
 
-// ReleasePlan is what would be done to a release of a stack.
+// ReleasePlan is the plan for one release of a stack.
 type ReleasePlan struct {
-	// Release is [context/]namespace/name, Needs are those that it waits for.
+	// Release is [context/]namespace/name, Needs are the releases that it waits for.
 	Release string   `json:"release"`
 	Needs   []string `json:"needs"`
 	// Unchanged releases have no Plan.
@@ -204,7 +205,7 @@ func (p StackPlan) Count() (refused, changed int) {
 	return refused, changed
 }
 
-// warnings are those of all releases.
+// warnings returns the warnings of all releases.
 func (p StackPlan) warnings() (all []plan.Warning) {
 	for _, r := range p.Releases {
 		if r.Plan != nil {
@@ -217,12 +218,12 @@ func (p StackPlan) warnings() (all []plan.Warning) {
 	return all
 }
 
-func (p StackPlan) form() any {
+func (p StackPlan) jsonForm() any {
 	out := StackPlan{Stack: p.Stack, Releases: []ReleasePlan{}}
 	for _, r := range p.Releases {
 		r.Needs = append([]string{}, r.Needs...)
 		if r.Plan != nil {
-			plan := r.Plan.form().(Plan) // its own form
+			plan := r.Plan.jsonForm().(Plan)
 			r.Plan = &plan
 		}
 		out.Releases = append(out.Releases, r)
@@ -251,11 +252,11 @@ func needs(r ReleasePlan) string {
 	return clean(prefixed(", after ", strings.Join(r.Needs, ", ")))
 }
 
-// StackStatus is how the releases of a stack are now.
+// StackStatus is the current status of a stack's releases.
 type StackStatus []ReleaseStatus
 
-// ReleaseStatus is how a release of a stack is: its record, and how many of its groups are
-// ready. Problem is the first that is not.
+// ReleaseStatus is the current status of a release of a stack: its record, and how many of
+// its groups are ready. Problem describes the first group that is not.
 type ReleaseStatus struct {
 	Release  string `json:"release"`
 	Status   string `json:"status"`
@@ -278,17 +279,17 @@ func (s StackStatus) text(Stream) string {
 	return strings.Join(table(rows), "\n") + "\n"
 }
 
-// Needs are the needs of a stack's releases that its file does not say.
+// Needs are the needs of a stack's releases that its file does not declare.
 type Needs []Need
 
-// Need says that a release waits for another one, and why.
+// Need is a release that needs another one, and the reason.
 type Need struct {
 	Release string `json:"release"`
 	Needs   string `json:"needs"`
 	Why     string `json:"why"`
 }
 
-func (n Needs) form() any { return append([]Need{}, n...) } // never null
+func (n Needs) jsonForm() any { return append([]Need{}, n...) } // never null
 
 func (n Needs) text(Stream) string {
 	if len(n) == 0 {

@@ -15,7 +15,7 @@ import (
 	"lockstep/theme"
 )
 
-// Style says what the output may contain.
+// Style is the theme of the output, and whether it may have colours.
 type Style struct {
 	Theme theme.Theme
 	// Codes allows control sequences for colour and the like. Without them
@@ -23,7 +23,7 @@ type Style struct {
 	Codes bool
 }
 
-// glyph is the symbol of a status, or a dot for "".
+// glyph returns the symbol of a status, or a dot for "".
 func (s Style) glyph(st event.Status) string {
 	if st == "" {
 		return s.render(theme.Quiet, s.Theme.Lines.Dot)
@@ -32,7 +32,7 @@ func (s Style) glyph(st event.Status) string {
 	return s.render(m.Role, m.Glyph)
 }
 
-// mark is the glyph and the word of a status.
+// mark returns the glyph and the word of a status.
 func (s Style) mark(st event.Status) string {
 	m := s.Theme.Mark(string(st))
 	return s.render(m.Role, m.Glyph+" "+m.Word)
@@ -48,7 +48,7 @@ func (s Style) render(r theme.Role, words string) string {
 	return s.Theme.Render(r, clean(words))
 }
 
-// bar is the line in front of quoted text.
+// bar returns the line in front of quoted text.
 func (s Style) bar() string {
 	return s.render(theme.Faint, s.Theme.Lines.Light[theme.ArmUp|theme.ArmDown])
 }
@@ -69,9 +69,8 @@ type Stream struct {
 	CI CI
 }
 
-// sanitizer is the last step of all output. Text is already cleaned where a line is
-// composed; the sanitizer makes sure that no control sequences but lockstep's own get
-// out.
+// sanitizer is the last step of all output. Lines are cleaned when they are composed; the
+// sanitizer ensures that only lockstep's own control sequences are written.
 type sanitizer struct {
 	w    io.Writer
 	safe func(string) string
@@ -80,10 +79,10 @@ type sanitizer struct {
 	rest string // an incomplete UTF-8 character
 }
 
-// Safe returns a writer that removes control sequences, for text of others (logs).
+// Safe returns a writer that removes control sequences, for text such as logs.
 func Safe(w io.Writer) io.Writer { return newSanitizer(w, text.Block) }
 
-// styled returns a writer that lets only the control sequences of a style through.
+// styled returns a writer that removes all control sequences except those of a style.
 func styled(w io.Writer, style Style) io.Writer {
 	own := style.sequences()
 	if own == nil {
@@ -117,7 +116,7 @@ func (b *sanitizer) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// partial is the length of the incomplete character at the end of s.
+// partial returns the length of the incomplete character at the end of s.
 func partial(s string) int {
 	for n := 1; n < utf8.UTFMax && n <= len(s); n++ {
 		if b := s[len(s)-n]; utf8.RuneStart(b) {

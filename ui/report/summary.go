@@ -16,8 +16,8 @@ import (
 const (
 	// maxDiagnosis is how many lines of a diagnosis are repeated.
 	maxDiagnosis = 20
-	// maxFailures is how many failures the summary ends with, maxEvidence how many
-	// lines of evidence they share: with the next: lines that makes 15 lines at most.
+	// maxFailures limits the failures at the end of the summary, maxEvidence their lines
+	// of evidence: with the next: lines that makes at most 15 lines.
 	maxFailures = 5
 	maxEvidence = 6
 	// maxSlow is how many of the slowest groups are shown.
@@ -31,7 +31,7 @@ func Summary(w io.Writer, s *event.State, o Options) {
 	wrapped := wrapper{w, o.Width, o.Theme.Lines.Light[theme.ArmUp|theme.ArmDown]}
 	writeGroups(wrapped, s, o)
 	writeTimes(wrapped, s, o)
-	writeNotes(w, s) // charts lay them out
+	writeNotes(w, s) // not wrapped: the chart lays them out
 	if o.Record != nil {
 		if name := o.Record(); name != "" {
 			fmt.Fprintln(w, "  record: lockstep replay", name)
@@ -49,7 +49,7 @@ func Summary(w io.Writer, s *event.State, o Options) {
 	writeFailures(wrapped, s, o.Style, maxFailures, maxEvidence)
 }
 
-// writeVerdict writes how an operation ended, and why unless the failures say so.
+// writeVerdict writes how an operation ended, and why unless the failures explain it.
 func writeVerdict(w io.Writer, s *event.State, style Style) {
 	reason := s.Reason()
 	switch {
@@ -58,14 +58,13 @@ func writeVerdict(w io.Writer, s *event.State, style Style) {
 	case len(s.Roots()) > 0 && (s.Outcome != "" || s.Status == event.Failed):
 		reason = s.Outcome
 	}
-	for _, m := range s.Mended {
+	for _, m := range s.Fixed {
 		fmt.Fprintln(w, "  fixed:", clean(m.String()))
 	}
 	fmt.Fprintln(w, style.glyph(s.Ending()), withReason(verdict(s, style), clean(reason)))
 }
 
-// writeTimes writes the critical path, and compares the slowest groups with their last
-// run.
+// writeTimes writes the critical path and compares the slowest groups with their last run.
 func writeTimes(w io.Writer, s *event.State, o Options) {
 	if path := forecast.Path(s); len(path) > 1 && s.Status != event.Aborted {
 		fmt.Fprintln(w, "  critical path")
@@ -101,8 +100,8 @@ func writeNotes(w io.Writer, s *event.State) {
 	fmt.Fprintln(w)
 }
 
-// writeFailures writes a line for each root failure, at most limit, then up to evidence
-// lines of evidence for all of them.
+// writeFailures writes a line for each root failure, at most limit, then at most evidence
+// lines of evidence in all.
 func writeFailures(w io.Writer, s *event.State, style Style, limit, evidence int) {
 	roots := s.Roots()
 	more := max(len(roots)-limit, 0)
@@ -116,7 +115,7 @@ func writeFailures(w io.Writer, s *event.State, style Style, limit, evidence int
 		fmt.Fprintln(w, style.glyph(event.Failed), "and", more, "more, see above")
 	}
 	for n, r := range roots {
-		lines := newLines(r.Evidence, known)
+		lines := unknownLines(r.Evidence, known)
 		lines = shortened(lines, r, max(evidence/(len(roots)-n), 1))
 		evidence -= len(lines)
 		known = append(known, lines...)
@@ -126,7 +125,7 @@ func writeFailures(w io.Writer, s *event.State, style Style, limit, evidence int
 	}
 }
 
-// shortened limits lines of evidence. A container's oldest log lines are dropped first.
+// shortened limits lines of evidence. It drops a container's oldest log lines first.
 func shortened(lines []string, r event.Root, limit int) []string {
 	isLog := func(l string) bool { return r.Object != nil && slices.Contains(r.Object.Diagnosis, "  "+l) }
 	excess := len(lines) - limit
@@ -143,7 +142,7 @@ func shortened(lines []string, r event.Root, limit int) []string {
 // failurePlace names the failed group, and the rollback if it is part of one.
 func failurePlace(s *event.State, r event.Root) string {
 	name := unitName(s, r.Group)
-	if strings.HasPrefix(r.Group.Phase, event.RollbackPrefix) {
+	if isRollback(r.Group.Phase) {
 		name += ", rolling back"
 	}
 	return name
@@ -161,13 +160,13 @@ func nameObject(r event.Root, lines []string, others bool) []string {
 	return out
 }
 
-// verdict says how an operation ended, and when.
+// verdict describes how an operation ended, and when.
 func verdict(s *event.State, style Style) string {
 	op := s.Operation
 	how := style.word(s.Status) + " after "
 	if s.Status == event.Succeeded {
-		how = style.word(s.Ending()) + s.AfterMended()
-		if len(s.Mended) > 0 {
+		how = style.word(s.Ending()) + s.FixedNote()
+		if len(s.Fixed) > 0 {
 			how += ","
 		}
 		how += " in "
@@ -195,7 +194,7 @@ func verdict(s *event.State, style Style) string {
 }
 
 // writeGroups writes the totals, then a line for each group that is not OK, with its
-// diagnosis. Many groups that were skipped for one reason share a line.
+// diagnosis. Many groups that were skipped for the same reason share a line.
 func writeGroups(w io.Writer, s *event.State, o Options) {
 	if s.Operation.Stack() {
 		writeReleases(w, s, o)
@@ -209,7 +208,7 @@ func writeGroups(w io.Writer, s *event.State, o Options) {
 		for _, g := range p.Groups {
 			switch {
 			case groupOK(g):
-				if !isRollback(p) {
+				if !isRollback(p.Name) {
 					done++
 				}
 			case g.Status == event.Skipped && len(skipped[g.Message]) > maxNamed:
@@ -251,8 +250,8 @@ func writeChanges(w io.Writer, s *event.State, done int, o Options) {
 	}
 }
 
-// skippedByReason are the reasons for which groups were skipped, in order, and the names
-// of those groups.
+// skippedByReason returns the reasons why groups were skipped, in order, and the names of
+// those groups.
 func skippedByReason(s *event.State) (reasons []string, names map[string][]string) {
 	names = map[string][]string{}
 	for _, p := range s.Phases {
@@ -273,13 +272,13 @@ func groupOK(g *event.GroupState) bool {
 	switch g.Status {
 	case event.Ready, event.Gone:
 		return problem(g) == ""
-	case event.Applied: // not waited for (R21), so it need not be ready
+	case event.Applied: // not checked (R21), so it need not be ready
 		return g.Done == len(g.Objects)
 	}
 	return false
 }
 
-// groupRow is a row of the table: status, group, objects, time, problem.
+// groupRow returns a row of the table: status, group, objects, time, problem.
 func groupRow(s *event.State, g *event.GroupState, style Style) []string {
 	took := ""
 	if !g.Started.IsZero() && !g.Ended.IsZero() {
@@ -288,8 +287,8 @@ func groupRow(s *event.State, g *event.GroupState, style Style) []string {
 	return []string{style.word(g.Status), unitName(s, g), fmt.Sprintf("%d/%d", g.Reached(), len(g.Objects)), took, problem(g)}
 }
 
-// problem says in one line what is wrong with a group, "" if nothing. The cause of a
-// failure is not part of it.
+// problem describes a group's problem in one line, without the cause of a failure; "" if
+// it has no problem.
 func problem(g *event.GroupState) string {
 	var objects []string
 	for _, o := range g.Objects {
@@ -329,7 +328,7 @@ func problem(g *event.GroupState) string {
 	return abbreviate(objects)
 }
 
-// writeDiagnosis writes the diagnoses of a group's objects, except for lines that are
+// writeDiagnosis writes the diagnoses of a group's objects, without lines that are
 // evidence of its failure.
 func writeDiagnosis(w io.Writer, g *event.GroupState, o Options) {
 	if g.Status == event.Ready || g.Status == event.Gone {
@@ -343,24 +342,20 @@ func writeDiagnosis(w io.Writer, g *event.GroupState, o Options) {
 		if g.Status == event.Failed && obj.InTrouble() {
 			lines = newDiagnosis(lines, append([]string{obj.Cause}, obj.Evidence...))
 		}
-		if cut := len(lines) - maxDiagnosis; cut > 0 {
-			lines = lines[cut:]
-		}
-		for _, l := range lines {
+		for _, l := range lines[max(len(lines)-maxDiagnosis, 0):] {
 			fmt.Fprintln(w, "     ", o.bar(), clean(l))
 		}
 	}
 }
 
-// diagnosisFrame matches what surrounds the message of a line of a diagnosis: its
-// subject, its time, its count.
+// diagnosisFrame matches the subject, time and count around the message of a diagnosis line.
 var diagnosisFrame = regexp.MustCompile(`^(condition |pod \S+: |\d\d:\d\d:\d\d \S+ )|( \(×\d+\))$`)
 
-// newDiagnosis are the lines of a diagnosis that do not repeat known ones. The log of a
-// container is kept or dropped as a whole.
+// newDiagnosis returns the lines of a diagnosis that do not repeat known ones. It keeps or
+// drops the log of a container as a whole.
 func newDiagnosis(diagnosis, known []string) []string {
 	repeated := func(l string) bool {
-		return len(newLines([]string{diagnosisFrame.ReplaceAllString(l, "")}, known)) == 0
+		return len(unknownLines([]string{diagnosisFrame.ReplaceAllString(l, "")}, known)) == 0
 	}
 	var out []string
 	for n := 0; n < len(diagnosis); {

@@ -25,23 +25,22 @@ type Options struct {
 }
 
 // textLog writes an operation as a log: the plan, a line per event, the summary. Warnings
-// go to a writer of their own. Write errors are ignored.
+// go to a separate writer. Write errors are ignored.
 type textLog struct {
 	out, warnings io.Writer
 	opts          Options
 	state         event.State
 	reported      map[objectKey]failureReport
-	skipped       skipped             // not yet written
+	skipped       skippedGroups       // not yet written
 	planned       map[string]bool     // phases that have been written
 	slow          map[event.Unit]bool // groups that were reported as slow
-	nextSlow      time.Time           // no other group can be slow before
+	nextSlow      time.Time           // no other group becomes slow before this time
 	lastLog       logKey
-	blankLine     bool // before the next line
-	// scope names the release of a stack, in front of its lines; scopes are the logs of the
-	// releases.
-	scope  string
-	began  time.Time // of the stack
-	scopes map[string]*textLog
+	blankLine     bool // to write before the next line
+
+	scope        string              // the release of a stack, printed in front of each line
+	stackStarted time.Time           // if scope is set
+	scopes       map[string]*textLog // the logs of a stack's releases
 }
 
 // failureReport is what was written about a failed object.
@@ -61,7 +60,7 @@ type logKey struct {
 	container string
 }
 
-// newTextLog returns a Text that writes to out and warnings.
+// newTextLog returns a textLog that writes to out and warnings.
 func newTextLog(out, warnings io.Writer, opts Options) *textLog {
 	return &textLog{
 		out: styled(out, opts.Style), warnings: styled(warnings, opts.Style), opts: opts,
@@ -76,9 +75,9 @@ func (t *textLog) Consume(e event.Event) {
 		t.release(e)
 		return
 	}
-	var was event.Status
+	var before event.Status
 	if g := t.state.Find(e.Phase, e.Group); g != nil {
-		was = g.Status
+		before = g.Status
 	}
 	t.state.Apply(e)
 	if e.Kind != event.KindLog {
@@ -104,14 +103,14 @@ func (t *textLog) Consume(e event.Event) {
 	case event.KindRun:
 		t.run(e)
 	case event.KindGroup:
-		t.group(e, was)
+		t.group(e, before)
 	case event.KindObject:
 		t.object(e)
 	case event.KindCommand:
 		if e.Answers == event.Internal {
 			return
 		}
-		t.line(e, e.Status, commandAnswer(e))
+		t.line(e, e.Status, commandReply(e))
 	case event.KindBreakpoint:
 		t.line(e, e.Status, "breakpoint "+string(e.Status)+" on "+e.Group)
 	case event.KindWarning:
@@ -133,20 +132,15 @@ func (t *textLog) line(e event.Event, st event.Status, text string) {
 		fmt.Fprintln(t.out)
 		t.blankLine = false
 	}
-	began := t.state.Started
+	start, text := t.state.Started, clean(text)
 	if t.scope != "" {
-		began = t.began
+		start, text = t.stackStarted, t.opts.render(theme.Accent, clean(t.scope))+"  "+text
 	}
-	at := fmt.Sprintf("%7s", Seconds(e.Time.Sub(began)))
-	if t.scope != "" {
-		text = t.opts.render(theme.Accent, clean(t.scope)) + "  " + clean(text)
-	} else {
-		text = clean(text)
-	}
-	fmt.Fprintln(t.out, t.opts.render(theme.Quiet, at), t.opts.glyph(st), text)
+	elapsed := fmt.Sprintf("%7s", Seconds(e.Time.Sub(start)))
+	fmt.Fprintln(t.out, t.opts.render(theme.Quiet, elapsed), t.opts.glyph(st), text)
 }
 
-// quote writes lines below the line that they belong to.
+// quote writes details below a line.
 func (t *textLog) quote(lines []string) {
 	for _, l := range lines {
 		fmt.Fprintln(t.out, strings.Repeat(" ", 9), t.opts.bar(), clean(l))
@@ -189,7 +183,7 @@ func (t *textLog) operation(e event.Event) {
 	}
 }
 
-// target says what an operation deploys, and where to.
+// target describes what an operation deploys, and where.
 func target(op event.Operation) []string {
 	var parts []string
 	for _, p := range [][2]string{{"chart", op.Chart}, {"namespace", op.Namespace}, {"context", op.Context}} {
@@ -203,7 +197,7 @@ func target(op event.Operation) []string {
 	return parts
 }
 
-// headline is the first line of an operation.
+// headline returns the first line of an operation.
 func headline(op event.Operation) string {
 	parts := target(op)
 	if op.ToRevision > 0 {

@@ -14,7 +14,7 @@ import (
 	"lockstep/engine/plan"
 )
 
-// group writes a line for a group's change of state. before is its previous status.
+// group writes a line for a group's new status. before is its previous one.
 func (t *textLog) group(e event.Event, before event.Status) {
 	g := t.state.Find(e.Phase, e.Group)
 	if g == nil {
@@ -63,13 +63,13 @@ func (t *textLog) ended(g *event.GroupState, before event.Status, took time.Dura
 	return text + Seconds(took) + ")"
 }
 
-// failed writes that a group failed, because of which objects, and why.
+// failed writes that a group failed, with the failed objects and causes.
 func (t *textLog) failed(e event.Event, g *event.GroupState, took time.Duration, done string) {
 	text := unitName(&t.state, g) + " failed"
 	if !g.Started.IsZero() {
 		text += " after " + Seconds(took)
 	}
-	roots := t.rootsOf(g)
+	roots := t.groupRoots(g)
 	t.line(e, e.Status, withReason(text+" ("+done+")", roots[0].String()))
 	for _, r := range roots {
 		if r.Object == nil {
@@ -89,8 +89,8 @@ func (t *textLog) failed(e event.Event, g *event.GroupState, took time.Duration,
 	t.failures(e, g)
 }
 
-// rootsOf are the causes of a group's failure: at least one.
-func (t *textLog) rootsOf(g *event.GroupState) []event.Root {
+// groupRoots returns the causes of a group's failure, at least one.
+func (t *textLog) groupRoots(g *event.GroupState) []event.Root {
 	roots := slices.DeleteFunc(t.state.Roots(), func(r event.Root) bool { return r.Group != g })
 	if len(roots) == 0 {
 		return []event.Root{{Group: g, Cause: g.Message}}
@@ -98,18 +98,18 @@ func (t *textLog) rootsOf(g *event.GroupState) []event.Root {
 	return roots
 }
 
-// evidence writes the lines of evidence that were not written yet. They name the object
+// evidence writes the lines of evidence that are not written yet. They name the object
 // if others failed too.
 func (t *textLog) evidence(key objectKey, r event.Root, others bool) {
 	report := t.reported[key]
-	news := newLines(r.Evidence, append(report.evidence, report.cause))
-	t.quote(nameObject(r, news, others))
-	report.evidence = append(report.evidence, news...)
+	lines := unknownLines(r.Evidence, append(report.evidence, report.cause))
+	t.quote(nameObject(r, lines, others))
+	report.evidence = append(report.evidence, lines...)
 	t.reported[key] = report
 }
 
-// newLines are the lines that repeat neither known ones nor each other.
-func newLines(lines, known []string) []string {
+// unknownLines returns the lines without those that repeat known ones or each other.
+func unknownLines(lines, known []string) []string {
 	var out []string
 	for _, l := range lines {
 		words := normalize(l)
@@ -133,8 +133,7 @@ func contains(text, line string) bool {
 	return false
 }
 
-// podName matches what tells pods of one object apart: "in pod NAME" of events, and the
-// generated name in the refusal of a pod.
+// podName matches pod names in events ("in pod NAME") and in refusals.
 var podName = regexp.MustCompile(`in pod \S+|pods "[^"]+"`)
 
 // normalize makes lines about different pods of an object equal.
@@ -142,7 +141,7 @@ func normalize(line string) string {
 	return strings.TrimSpace(podName.ReplaceAllString(clean(line), "pod"))
 }
 
-// diagnosis writes why an object is not ready, unless its group's line has said so.
+// diagnosis writes why an object is not ready, unless its group's line has the cause.
 func (t *textLog) diagnosis(e event.Event) {
 	g := t.state.Find(e.Phase, e.Group)
 	if g == nil || e.Object == nil || t.state.Operation.Stack() {
@@ -163,7 +162,7 @@ func (t *textLog) diagnosis(e event.Event) {
 	}
 }
 
-// waiting is the text of a heartbeat, after the cause if it is known.
+// waiting returns the text of a heartbeat, preceded by the cause if it is known.
 func (t *textLog) waiting(e event.Event) string {
 	g := t.state.Find(e.Phase, e.Group)
 	if g == nil || e.Object == nil {
@@ -175,24 +174,24 @@ func (t *textLog) waiting(e event.Event) string {
 	}
 	status := strings.TrimSuffix(e.Message, ": "+e.Cause)
 	if o.Message != "" {
-		status = strings.Replace(status, o.Message, strings.Join(newLines(strings.Split(o.Message, " · "), []string{o.Cause}), " · "), 1)
+		status = strings.Replace(status, o.Message, strings.Join(unknownLines(strings.Split(o.Message, " · "), []string{o.Cause}), " · "), 1)
 	}
 	return o.Cause + " (" + status + ")"
 }
 
-// skipped collects groups that were skipped for the same reason, to write them as one
-// line.
-type skipped struct {
+// skippedGroups collects groups that were skipped for the same reason, to write one line
+// for all of them.
+type skippedGroups struct {
 	first event.Event
 	names []string
 }
 
 // accepts reports whether an event skips another group for the same reason.
-func (s *skipped) accepts(e event.Event) bool {
+func (s *skippedGroups) accepts(e event.Event) bool {
 	return e.Kind == event.KindGroup && e.Status == event.Skipped && (len(s.names) == 0 || e.Message == s.first.Message)
 }
 
-func (s *skipped) add(e event.Event, name string) {
+func (s *skippedGroups) add(e event.Event, name string) {
 	if len(s.names) == 0 {
 		s.first = e
 	}
@@ -204,11 +203,11 @@ func (t *textLog) flushSkipped() {
 	if len(s.names) == 0 {
 		return
 	}
-	t.skipped = skipped{}
+	t.skipped = skippedGroups{}
 	t.line(s.first, event.Skipped, abbreviate(s.names)+" "+cmp.Or(s.first.Message, t.opts.word(event.Skipped)))
 }
 
-// unlessKnown is s, or "" if it is known.
+// unlessKnown returns s, or "" if it equals known.
 func unlessKnown(s, known string) string {
 	if s == known {
 		return ""
@@ -216,8 +215,8 @@ func unlessKnown(s, known string) string {
 	return s
 }
 
-// object writes a line for an object that failed, unless its group has one for it, or
-// that is ready after it failed.
+// object writes a line for an object that failed, unless its group already reported it,
+// or that became ready after it failed.
 func (t *textLog) object(e event.Event) {
 	g := t.state.Find(e.Phase, e.Group)
 	if g == nil || e.Object == nil || t.state.Operation.Stack() {
@@ -233,7 +232,7 @@ func (t *textLog) object(e event.Event) {
 	}
 }
 
-// failures writes a line for each failed object of a group that has none yet.
+// failures writes a line for each failed object of a group that was not reported yet.
 func (t *textLog) failures(e event.Event, g *event.GroupState) {
 	for _, o := range g.Objects {
 		key := objectKey{e.Phase, g.ID, o.Object}
@@ -252,8 +251,8 @@ func (t *textLog) wasReported(key objectKey) bool {
 	return ok
 }
 
-// plan writes the phases that were not written yet, as a table: layer, group, number of
-// objects, what it waits for.
+// plan writes the phases that are not written yet, as a table: layer, group, number of
+// objects, dependencies.
 func (t *textLog) plan(phases []event.Phase) {
 	if t.state.Operation.Stack() {
 		t.releases(phases)
@@ -301,10 +300,10 @@ func phaseRows(p event.Phase) [][]string {
 	return rows
 }
 
-// slow is the mark of a group that takes longer than usual; it is not a status.
+// slow is the theme's mark for a group that takes longer than usual; it is not a status.
 const slow = "slow"
 
-// remaining is the forecast of the run, if earlier runs allow one.
+// remaining returns the forecast of the run, or "" if there is none.
 func (t *textLog) remaining(now time.Time) string {
 	if f, ok := forecast.Of(&t.state, now); ok {
 		return "; " + f.String()
@@ -312,8 +311,8 @@ func (t *textLog) remaining(now time.Time) string {
 	return ""
 }
 
-// reportSlow reports, once for each group, that it takes longer than usual. Only
-// heartbeats and changes of groups trigger it.
+// reportSlow reports each group that takes longer than usual, once. Only heartbeats and
+// events of groups trigger it.
 func (t *textLog) reportSlow(e event.Event) {
 	if e.Kind == event.KindPlan {
 		t.nextSlow = time.Time{}

@@ -72,7 +72,7 @@ func changeWord(c event.Change) string {
 	return string(c)
 }
 
-// progress is the number of objects that are done: "1 of 2 ready".
+// progress returns the number of objects that are done: "1 of 2 ready".
 func progress(g *event.GroupState, removing bool) string {
 	done := "ready"
 	if removing {
@@ -103,7 +103,7 @@ func objectIn(o *plan.Object, group string) string {
 	return o.String() + " in " + group
 }
 
-// unitName is the id of a group, with " removal" if the operation both applies and
+// unitName returns the id of a group, with " removal" if the operation both applies and
 // removes a group with that id.
 func unitName(s *event.State, g *event.GroupState) string {
 	removal, other := false, false
@@ -143,8 +143,8 @@ func table(rows [][]string) []string {
 	return lines
 }
 
-// tableIn is table without the optional columns, as far as they do not fit a terminal
-// (0: no limit). The last one is dropped first.
+// tableIn is like table, but drops optional columns until the rest fits a terminal (0: no
+// limit). The last one is dropped first.
 func tableIn(rows [][]string, columns int, optional ...int) []string {
 	lines := table(rows)
 	last := len(optional) - 1
@@ -158,7 +158,7 @@ func tableIn(rows [][]string, columns int, optional ...int) []string {
 	return tableIn(narrow, columns, optional[:last]...)
 }
 
-// width counts characters: names in Kubernetes are ASCII.
+// width returns the number of characters; names in Kubernetes are ASCII.
 func width(s string) int { return len([]rune(s)) }
 
 // maxPageWidth is the longest line that is easy to read.
@@ -180,7 +180,7 @@ func Markdown(w io.Writer, markdown string, style Style, width int) error {
 		return func(s string) string { return style.render(role, strings.Trim(s, mark)) }
 	}
 	var b, paragraph strings.Builder
-	end := func() {
+	flush := func() {
 		indent := ""
 		if strings.HasPrefix(paragraph.String(), "- ") {
 			indent = "  "
@@ -192,19 +192,19 @@ func Markdown(w io.Writer, markdown string, style Style, width int) error {
 	for line := range strings.Lines(markdown) {
 		switch {
 		case strings.HasPrefix(line, "#"):
-			end()
+			flush()
 			b.WriteString(style.render(theme.Strong, strings.Trim(line, "# \n")) + "\n")
 		case line == "\n", strings.HasPrefix(line, "|"), strings.HasPrefix(line, "  ") && paragraph.Len() == 0:
-			end()
+			flush()
 			b.WriteString(line)
 		case strings.HasPrefix(line, "- "):
-			end()
+			flush()
 			paragraph.WriteString(line)
 		default:
 			paragraph.WriteString(line)
 		}
 	}
-	end()
+	flush()
 	return write(w, b.String())
 }
 

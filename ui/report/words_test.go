@@ -18,7 +18,7 @@ func TestNothingIsSaidTwice(t *testing.T) {
 		{lines: []string{"Failed: rpc error: not found", "Unhealthy: probe failed: 503"}, others: []string{"image i cannot be pulled: not found"},
 			want: []string{"Failed: rpc error: not found", "Unhealthy: probe failed: 503"}},
 	} {
-		if got := newLines(c.lines, c.others); !slices.Equal(got, c.want) {
+		if got := unknownLines(c.lines, c.others); !slices.Equal(got, c.want) {
 			t.Errorf("of %q is left %q, want %q", c.lines, got, c.want)
 		}
 	}

@@ -87,7 +87,7 @@ func (c *Command) Wait(failed <-chan error) (int, error) {
 	}
 }
 
-// ExitCode is that of an ended process, 128 + the signal if one ended it.
+// ExitCode returns that of an ended process, 128 + the signal if one ended it.
 func ExitCode(s *os.ProcessState) int {
 	if ws, ok := s.Sys().(syscall.WaitStatus); ok && ws.Signaled() {
 		return 128 + int(ws.Signal())

@@ -179,7 +179,7 @@ func (c *containerRun) kubeconfig() (string, error) {
 	return file, clientcmd.WriteToFile(*config, file)
 }
 
-// serviceAccount is the name of the pod's.
+// serviceAccount returns the name of the pod's.
 func (c *containerRun) serviceAccount() string {
 	return cmp.Or(c.pod.Spec.ServiceAccountName, "default")
 }

@@ -94,7 +94,7 @@ func (Embedded) RunScheduler(ctx context.Context, kubeconfig string) error {
 	return schedapp.Run(ctx, cc, sched)
 }
 
-// embeddedVersion is the Kubernetes version of this binary, "v1.37.1". It comes from the module, since the
+// embeddedVersion returns the Kubernetes version of this binary, "v1.37.1". It comes from the module, since the
 // source itself carries a placeholder that kubectl and Helm cannot parse.
 func embeddedVersion() string {
 	if bi, ok := debug.ReadBuildInfo(); ok {
@@ -129,7 +129,7 @@ type Processes struct {
 	LogFile string // what they print is appended to it
 }
 
-// StartAPIServer is that of Embedded.
+// StartAPIServer returns that of Embedded.
 func (p Processes) StartAPIServer(ctx context.Context, c APIServerConfig) (<-chan error, error) {
 	args, err := apiServerArgs(c)
 	if err != nil {
@@ -145,14 +145,14 @@ func (p Processes) StartAPIServer(ctx context.Context, c APIServerConfig) (<-cha
 	return done, nil
 }
 
-// RunControllerManager is that of Embedded.
+// RunControllerManager returns that of Embedded.
 func (p Processes) RunControllerManager(ctx context.Context, kubeconfig string, k *pki.PKI) error {
 	// Older versions look at a HorizontalPodAutoscaler only after that period, 15 s if not given.
 	args := append(controllerManagerArgs(kubeconfig, k, leftOutAlways), "--horizontal-pod-autoscaler-sync-period=1s")
 	return p.run(ctx, "kube-controller-manager", args)
 }
 
-// RunScheduler is that of Embedded.
+// RunScheduler returns that of Embedded.
 func (p Processes) RunScheduler(ctx context.Context, kubeconfig string) error {
 	return p.run(ctx, "kube-scheduler", schedulerArgs(kubeconfig))
 }

@@ -54,7 +54,7 @@ func (k *Kubelet) exec(w http.ResponseWriter, r *http.Request) {
 	_ = json.NewEncoder(streams[corev1.StreamTypeError]).Encode(metav1.Status{Status: metav1.StatusSuccess})
 }
 
-// asked is how many streams a client opens: one for the outcome, and one for each of
+// asked returns how many streams a client opens: one for the outcome, and one for each of
 // these; a terminal's output is one stream.
 func asked(r *http.Request) int {
 	n := 1

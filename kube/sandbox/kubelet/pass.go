@@ -281,7 +281,7 @@ func (p *pass) sayStarted(c corev1.Container, attempt int) {
 	p.say(event{c.Name, false, "Started", "Container started"})
 }
 
-// initFails is a pod whose script is about an init container: that runs for a while and fails, or is done. It
+// initFails returns a pod whose script is about an init container: that runs for a while and fails, or is done. It
 // reports whether the pod is not past it.
 func (p *pass) initFails() bool {
 	at := slices.IndexFunc(p.pod.Spec.InitContainers, func(c corev1.Container) bool { return c.Name == p.script.container && !isSidecar(c) })

@@ -69,7 +69,7 @@ func (k *Kubelet) missing(ctx context.Context, p *pass) (what, container string)
 	return r.what, container
 }
 
-// asRoot is what a kubelet says of a container that is to run as root and not to.
+// asRoot returns what a kubelet says of a container that is to run as root and not to.
 func (p *pass) asRoot() (what, container string) {
 	for _, c := range p.allContainers() {
 		user, not := (*int64)(nil), (*bool)(nil)
@@ -167,7 +167,7 @@ func isTrue(b *bool) bool { return b != nil && *b }
 
 func misnamed(c corev1.Container) bool { return badName(c) != "" }
 
-// badName is what a kubelet says of an image whose name is none, else "".
+// badName returns what a kubelet says of an image whose name is none, else "".
 func badName(c corev1.Container) string {
 	if _, err := reference.ParseNormalizedNamed(c.Image); err != nil {
 		return fmt.Sprintf("Failed to apply default image tag %q: couldn't parse image name %q: %v", c.Image, c.Image, err)

@@ -66,7 +66,7 @@ func parseScript(pod *corev1.Pod) (script, []string) {
 	return s, v.Problems()
 }
 
-// words are what a failure says.
+// words returns what a failure says.
 func (s script) words(usual string) string { return cmp.Or(s.message, usual) }
 
 // acts tells whether the script is about a container; the others just run.

@@ -11,7 +11,7 @@ import (
 
 const hostIP = "127.0.0.1"
 
-// creating is the state of a container that nothing is wrong with.
+// creating returns the state of a container that nothing is wrong with.
 func creating(corev1.Container) corev1.ContainerStateWaiting {
 	return corev1.ContainerStateWaiting{Reason: "ContainerCreating"}
 }
@@ -134,7 +134,7 @@ func (p *pass) attempt(old corev1.ContainerStatus) (n int, due bool) {
 	return n, true
 }
 
-// tries is how often it has been tried before.
+// tries returns how often it has been tried before.
 func (p *pass) tries(policy corev1.RestartPolicy, attempt int) int {
 	if policy == corev1.RestartPolicyNever {
 		return p.failed
@@ -142,7 +142,7 @@ func (p *pass) tries(policy corev1.RestartPolicy, attempt int) int {
 	return attempt
 }
 
-// restartDelay is the back-off before the restart that follows an attempt.
+// restartDelay returns the back-off before the restart that follows an attempt.
 func restartDelay(attempt int) time.Duration {
 	return min(time.Second<<min(attempt, 30), maxRestart)
 }
@@ -226,7 +226,7 @@ func (p *pass) running(attempt int, last corev1.ContainerState, ready bool) {
 	p.condition(corev1.PodReady, ready, "ContainersNotReady", p.unreadyMessage())
 }
 
-// runs is the status of a container that runs. attempt, last and ready are those of what the script is about.
+// runs returns the status of a container that runs. attempt, last and ready are those of what the script is about.
 func (p *pass) runs(c corev1.Container, attempt int, last corev1.ContainerState, ready bool) corev1.ContainerStatus {
 	if !p.script.acts(c.Name) || isSidecar(c) && p.script.container == "" {
 		attempt, last, ready = 0, corev1.ContainerState{}, true
@@ -257,7 +257,7 @@ func (p *pass) closedGate() string {
 	return ""
 }
 
-// initStatus is the status of an init container once the others run: a sidecar runs, the rest is done.
+// initStatus returns the status of an init container once the others run: a sidecar runs, the rest is done.
 func (p *pass) initStatus(c corev1.Container, begin time.Time) corev1.ContainerStatus {
 	side := isSidecar(c)
 	old, ok := containerStatus(p.pod, c.Name)
@@ -309,7 +309,7 @@ func (p *pass) end(attempt, code int) {
 	p.finish(code)
 }
 
-// terminated is how a container ends with a code, if it is what the script is about.
+// terminated returns how a container ends with a code, if it is what the script is about.
 func (p *pass) terminated(c *corev1.ContainerStatus, code int) *corev1.ContainerStateTerminated {
 	if !p.script.acts(c.Name) {
 		code = 0

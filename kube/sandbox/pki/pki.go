@@ -95,7 +95,7 @@ func Open(dir string) (*PKI, error) {
 	return p, nil
 }
 
-// Dir is the folder of the PKI.
+// Dir returns the folder of the PKI.
 func (p *PKI) Dir() string { return p.dir }
 
 // Path returns where a file of the PKI is.

@@ -29,7 +29,7 @@ type member struct {
 	held  *os.File // the write end of the sandbox's stdin, which ends with its last holder
 }
 
-// folder is that of a go test, or of a package that is alone, by its process id.
+// folder returns that of a go test, or of a package that is alone, by its process id.
 func folder(run int) string {
 	return filepath.Join(os.TempDir(), fmt.Sprintf("lockstep-test-%d-%d", os.Getuid(), run))
 }
@@ -236,7 +236,7 @@ func (m *member) runs() bool {
 	return err == nil
 }
 
-// output is what the sandbox has printed, to be appended to an error.
+// output returns what the sandbox has printed, to be appended to an error.
 func (m *member) output() string {
 	text, _ := os.ReadFile(m.path("stderr"))
 	if text = bytes.TrimSpace(text); len(text) == 0 {

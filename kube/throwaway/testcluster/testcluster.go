@@ -22,7 +22,7 @@ type Cluster struct {
 	leave func() error
 }
 
-// Log is what the audit log holds of the time since this package has had the cluster.
+// Log returns what the audit log holds of the time since this package has had the cluster.
 func (c *Cluster) Log() (auditlog.Log, error) { return c.tail.Read() }
 
 // Alone has this package start its own cluster, because its tests disturb others. It
@@ -64,7 +64,7 @@ func Get(t testing.TB) *Cluster {
 	return c
 }
 
-// Start is Get for callers that are not in a test.
+// Start returns Get for callers that are not in a test.
 func Start() (*Cluster, error) {
 	mu.Lock()
 	defer mu.Unlock()

@@ -44,7 +44,7 @@ func (b *List) Update(msg tea.Msg) tea.Cmd {
 	return nil
 }
 
-// Keys are the keys of the list.
+// Keys returns the keys of the list.
 func (b *List) Keys() []keys.Binding {
 	move := func(by int) func() tea.Cmd { return keys.Run(func() { b.move(by) }) }
 	order := func(name event.CommandName) func() tea.Cmd {
@@ -67,7 +67,7 @@ func (b *List) Keys() []keys.Binding {
 	}
 }
 
-// groups are the groups with a breakpoint ahead of them, in plan order.
+// groups returns the groups with a breakpoint ahead of them, in plan order.
 func (b *List) groups() (nodes []*graph.Node) {
 	for _, n := range b.Graph.Nodes {
 		if b.State.Breaks(n.Unit()) && !n.Status.Over() && n.Status != event.Running {
@@ -77,7 +77,7 @@ func (b *List) groups() (nodes []*graph.Node) {
 	return nodes
 }
 
-// selected is the selected group, nil if the list is empty.
+// selected returns the selected group, nil if the list is empty.
 func (b *List) selected() *graph.Node {
 	nodes := b.groups()
 	if len(nodes) == 0 {
@@ -146,7 +146,7 @@ func (b *List) Draw() {
 	b.Canvas.Box(title, w, lines, theme.Accent)
 }
 
-// nameOf is a group's id, with its phase unless that is the apply phase.
+// nameOf returns a group's id, with its phase unless that is the apply phase.
 func nameOf(n *graph.Node) string {
 	if n.Phase == "apply" {
 		return canvas.Clean(n.ID)

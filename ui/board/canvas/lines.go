@@ -21,7 +21,7 @@ type Line []Piece
 
 func Plain(role theme.Role, text string) Line { return Line{{role, text}} }
 
-// Text is the line without its roles.
+// Text returns the line without its roles.
 func (l Line) Text() string {
 	if len(l) == 1 {
 		return l[0].Text
@@ -158,7 +158,7 @@ func FitMiddle(s string, w int, ellipsis string) string {
 	return ansi.TruncateWc(s, w-1-Width(end), "") + ellipsis + end
 }
 
-// Tail is the end of a text in a width.
+// Tail returns the end of a text in a width.
 func Tail(s string, w int) string {
 	for cut := max(Width(s)-w, 0); ; cut++ { // half a wide character cannot be cut off
 		if end := ansi.TruncateLeftWc(s, cut, ""); Width(end) <= w {

@@ -27,7 +27,7 @@ func Fit(s string, width int, ellipsis string) string {
 	return ansi.TruncateWc(s, width, ellipsis)
 }
 
-// Width is the number of cells that text takes.
+// Width returns the number of cells that text takes.
 func Width(s string) int {
 	for i := range len(s) {
 		if s[i] >= 0x80 {
@@ -54,7 +54,7 @@ func Wrap(s string, width int) []string {
 	return strings.Split(strings.ReplaceAll(lines, hyphen, "-"), "\n")
 }
 
-// WrapAfter is Wrap where the first line has another width than the others.
+// WrapAfter returns Wrap where the first line has another width than the others.
 func WrapAfter(s string, first, width int) []string {
 	if first <= 0 {
 		return append([]string{""}, Wrap(s, width)...)

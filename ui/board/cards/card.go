@@ -63,7 +63,7 @@ func (l *Layout) drawCard(c *Card) {
 	}
 }
 
-// frameRole is the role of a card's border: only running and failing groups stand out.
+// frameRole returns the role of a card's border: only running and failing groups stand out.
 func frameRole(n *graph.Node) theme.Role {
 	if n.Degraded > 0 {
 		return theme.Stopped
@@ -121,7 +121,7 @@ func (l *Layout) drawCount(n *graph.Node, end, y int) int {
 	return l.Canvas.PutRight(end, y, role, " "+n.Count()+" ")
 }
 
-// nameWidth is how wide drawName draws, with its glyphs.
+// nameWidth returns how wide drawName draws, with its glyphs.
 func (l *Layout) nameWidth(n *graph.Node) int {
 	w := canvas.Width(n.Name) + 4
 	if cut := l.cutName(n); cut != "" {
@@ -303,7 +303,7 @@ func (l *Layout) wordOnLine(n *graph.Node, o *event.ObjectState) bool {
 	return true
 }
 
-// cutName is the prefix that the column's title shows once for all its groups.
+// cutName returns the prefix that the column's title shows once for all its groups.
 func (l *Layout) cutName(n *graph.Node) string {
 	if l.Narrow() {
 		return ""
@@ -339,7 +339,7 @@ func (l *Layout) drawReason(n *graph.Node, r row, x, y, w int) {
 	l.Canvas.Put(x, y, theme.Quiet, text)
 }
 
-// reasonText is a reason without the status that the glyph above shows.
+// reasonText returns a reason without the status that the glyph above shows.
 func (l *Layout) reasonText(c *Card, r row) string {
 	if l.Tight && picture.CutShort(c.Node.Status) {
 		return strings.TrimPrefix(r.text, "not ready: ")

@@ -26,7 +26,7 @@ func (l *Layout) AddCell(n *graph.Node, at canvas.Rect, spare int) int {
 	return len(c.rows)
 }
 
-// CellWidth is the preferred width of a cell.
+// CellWidth returns the preferred width of a cell.
 func (l *Layout) CellWidth(n *graph.Node) int { return canvas.Width(n.Name) + 12 }
 
 // DrawCells draws groups as cells.

@@ -41,7 +41,7 @@ type Card struct {
 	flat bool
 }
 
-// Anchor is the row where the card's edges start and end.
+// Anchor returns the row where the card's edges start and end.
 func (c *Card) Anchor() int {
 	if c.flat {
 		return c.Rect.Y
@@ -49,7 +49,7 @@ func (c *Card) Anchor() int {
 	return c.Rect.Y + 1
 }
 
-// Spots are the card's selectable lines, from top to bottom: the group and its objects.
+// Spots returns the card's selectable lines, from top to bottom: the group and its objects.
 func (c *Card) Spots() []screen.Spot {
 	spots := []screen.Spot{{Unit: c.Node.Unit()}}
 	for _, r := range c.rows {
@@ -60,7 +60,7 @@ func (c *Card) Spots() []screen.Spot {
 	return spots
 }
 
-// At is the group or object that a line of the card shows.
+// At returns the group or object that a line of the card shows.
 func (c *Card) At(line int) screen.Spot {
 	at := screen.Spot{Unit: c.Node.Unit()}
 	if line--; line >= 0 && line < len(c.rows) && c.rows[line].o != nil {
@@ -69,7 +69,7 @@ func (c *Card) At(line int) screen.Spot {
 	return at
 }
 
-// LineOf is the first line below the card's border that shows an object.
+// LineOf returns the first line below the card's border that shows an object.
 func (c *Card) LineOf(at screen.Spot) (line int, ok bool) {
 	for line, r := range c.rows {
 		if r.o != nil && r.o.Object == at.Object {

@@ -48,7 +48,7 @@ func (l *Layout) foldList() {
 	}
 }
 
-// minListRows is a lower bound of the list's rows that is cheap to compute.
+// minListRows returns a lower bound of the list's rows that is cheap to compute.
 func (l *Layout) minListRows(nodes []*graph.Node, d density) int {
 	rows := len(nodes)
 	for _, n := range nodes {
@@ -113,7 +113,7 @@ func (l *Layout) DrawList() {
 	l.drawFolds()
 }
 
-// listNames is the width of the column of names.
+// listNames returns the width of the column of names.
 func (l *Layout) listNames() int {
 	w := 12
 	for _, n := range l.Graph.Nodes {
@@ -122,7 +122,7 @@ func (l *Layout) listNames() int {
 	return min(w, l.W/2-6)
 }
 
-// listName is a group's name, with its phase unless that is the apply phase.
+// listName returns a group's name, with its phase unless that is the apply phase.
 func (l *Layout) listName(n *graph.Node) string {
 	title, phase := graph.PhaseTitle(n.Phase), l.Graph.Cols[n.Col].Phase
 	switch {
@@ -170,7 +170,7 @@ func (l *Layout) drawListHead(c *Card, name int) {
 	l.Canvas.Line(x, y, l.W-2-x, l.listStatus(n, mark))
 }
 
-// listStatus is the end of a group's line: its status, or the groups it waits for.
+// listStatus returns the end of a group's line: its status, or the groups it waits for.
 func (l *Layout) listStatus(n *graph.Node, mark theme.Mark) canvas.Line {
 	if n.Status == event.Waiting {
 		text := ""

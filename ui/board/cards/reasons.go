@@ -42,7 +42,7 @@ func (l *Layout) WrapReasons(bottom int) {
 	}
 }
 
-// ReasonWidth is the width of the reasons on a card.
+// ReasonWidth returns the width of the reasons on a card.
 func (l *Layout) ReasonWidth(c *Card) int {
 	switch {
 	case l.Narrow():

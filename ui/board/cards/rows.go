@@ -43,7 +43,7 @@ func (d density) flat(n *graph.Node) bool {
 	return false
 }
 
-// rows is the maximum number of lines between a card's borders.
+// rows returns the maximum number of lines between a card's borders.
 func (d density) rows(screen int) int {
 	switch d {
 	case listed:
@@ -73,7 +73,7 @@ const (
 	moreRow           // the number of omitted objects, or a plain text
 )
 
-// cardRows are the lines of a group's card: its dependencies and its objects.
+// cardRows returns the lines of a group's card: its dependencies and its objects.
 func (l *Layout) cardRows(n *graph.Node, d density, screen int) []row {
 	limit := d.rows(screen)
 	if n.Status != event.Waiting || len(n.Ins) == 0 {

@@ -91,7 +91,7 @@ func (l *Layout) unfold(from, top, spare int) {
 // minCardRows is the minimum height of a card with edges.
 const minCardRows = 3
 
-// ListedRows is the minimum number of rows of groups with all their objects.
+// ListedRows returns the minimum number of rows of groups with all their objects.
 func (l *Layout) ListedRows(nodes []*graph.Node) int {
 	rows := 0
 	for _, n := range nodes {

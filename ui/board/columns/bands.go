@@ -61,14 +61,14 @@ func (b *Board) runs(cols []int, limit int) (out [][]int) {
 	return out
 }
 
-// widthsOf is the widths of columns next to each other.
+// widthsOf returns the widths of columns next to each other.
 func (b *Board) widthsOf(cols []int, limit int) Widths {
 	ws := Widths{cols: cols, Card: make([]int, len(b.Graph.Cols)), gutter: make([]int, len(b.Graph.Cols)), tight: limit < graph.MinCard}
 	ws.set(&b.Graph, limit)
 	return ws
 }
 
-// heights is the heights of bands, titles included: what each needs, up to its share.
+// heights returns the heights of bands, titles included: what each needs, up to its share.
 func (b *Board) heights(runs [][]int) []int {
 	out := make([]int, len(runs))
 	left := b.Area.H

@@ -73,7 +73,7 @@ func (b *Board) drawGraph() {
 	b.DrawCards()
 }
 
-// lanes is how many rows the edges that skip columns take.
+// lanes returns how many rows the edges that skip columns take.
 func (b *Board) lanes() int {
 	if b.Area.H+b.Given < 12 {
 		return min(b.Graph.Lanes, 1)
@@ -128,7 +128,7 @@ func (b *Board) fill() {
 	}
 }
 
-// Extent is the rows of the selected group or object on the board, the end excluded.
+// Extent returns the rows of the selected group or object on the board, the end excluded.
 func (b *Board) Extent(n *graph.Node) (from, to int) {
 	base := b.Area.Y - b.Top
 	for i := range b.Cards {
@@ -146,7 +146,7 @@ func (b *Board) Extent(n *graph.Node) (from, to int) {
 	return b.Top, b.Top
 }
 
-// SteadyRows is how many rows the board takes with all groups and objects, so that the
+// SteadyRows returns how many rows the board takes with all groups and objects, so that the
 // pane does not move with the run or the selection. Only long reasons can move it.
 func (b *Board) SteadyRows() int {
 	if b.Detail != screen.AsFits || b.Whole {
@@ -162,7 +162,7 @@ func (b *Board) SteadyRows() int {
 	return rows
 }
 
-// columnRows is how many rows a column takes with all its groups and objects.
+// columnRows returns how many rows a column takes with all its groups and objects.
 func (b *Board) columnRows(i int) int {
 	rows := b.lanes()
 	for _, n := range b.shownIn(i) {

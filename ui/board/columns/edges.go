@@ -86,7 +86,7 @@ func (b *Board) drawEdges() {
 	b.drawArrows(place, chosen)
 }
 
-// laneRow is the screen row of a node's lane. If not all lanes fit, the last one is used
+// laneRow returns the screen row of a node's lane. If not all lanes fit, the last one is used
 // for the selected group's edges and the others have none.
 func (b *Board) laneRow(n *graph.Node, bold bool) (y int, ok bool) {
 	lane := n.Lane
@@ -96,7 +96,7 @@ func (b *Board) laneRow(n *graph.Node, bold bool) (y int, ok bool) {
 	return b.Area.Y - b.Top + lane, lane >= 0 && lane < b.lanes()
 }
 
-// Gutter is the part between a column in view and the next.
+// Gutter returns the part between a column in view and the next.
 func (b *Board) Gutter(k int) (x0, x1 int) {
 	p := b.Columns[k]
 	x0 = p.X + p.W
@@ -178,7 +178,7 @@ func (ws *wires) bend(x, from, to int, n, target *graph.Node, bold bool) {
 	}
 }
 
-// nextColumn is the column right of the k-th in view, or -1.
+// nextColumn returns the column right of the k-th in view, or -1.
 func (b *Board) nextColumn(k int) int {
 	if k+1 < len(b.Columns) {
 		return b.Columns[k+1].Index
@@ -199,7 +199,7 @@ func (b *Board) passThrough(ws *wires, k int) {
 	}
 }
 
-// shownReach is the last column on the board that waits for a node.
+// shownReach returns the last column on the board that waits for a node.
 func (b *Board) shownReach(n *graph.Node) int {
 	end := n.Col
 	for _, d := range n.Outs {

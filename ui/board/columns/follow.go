@@ -51,7 +51,7 @@ func (b *Board) columnBefore(col int) int {
 	return before
 }
 
-// action is the group to follow: one with a held failure, else one at a breakpoint, else
+// action returns the group to follow: one with a held failure, else one at a breakpoint, else
 // the first running one, else the next one to step. The selected group wins a tie.
 func (b *Board) action() *graph.Node {
 	ending := b.Over() || b.State.Run == event.Aborting
@@ -91,7 +91,7 @@ func (b *Board) action() *graph.Node {
 	return best
 }
 
-// initialGroup is the group to select where action finds none, for instance in a finished
+// initialGroup returns the group to select where action finds none, for instance in a finished
 // run: the first failed one, else the last column's after a success, else the first.
 func (b *Board) initialGroup() *graph.Node {
 	nodes := b.Visible()

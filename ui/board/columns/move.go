@@ -19,7 +19,7 @@ func (b *Board) Select(n *graph.Node) {
 	b.Show()
 }
 
-// stops are the selectable lines of a column or of the list, from top to bottom,
+// stops returns the selectable lines of a column or of the list, from top to bottom,
 // including folded groups.
 func (b *Board) stops(col int) []screen.Spot {
 	placed := map[*graph.Node]*cards.Card{}
@@ -132,7 +132,7 @@ func (b *Board) Page(by int) {
 	}
 }
 
-// Problems are the failed groups and objects, and those that the run waits for, each in
+// Problems returns the failed groups and objects, and those that the run waits for, each in
 // plan order.
 func (b *Board) Problems() (failed, blocking []screen.Spot) {
 	for _, n := range b.Visible() {

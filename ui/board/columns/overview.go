@@ -57,7 +57,7 @@ func (b *Board) wholeAsCards(cols []int) bool {
 	return tallest+b.lanes() < b.Area.H && b.fits(cols[0], cols[len(cols)-1])
 }
 
-// named is the grid with the widest cells that have names.
+// named returns the grid with the widest cells that have names.
 func (b *Board) named(cols []int) (grid, bool) {
 	widest := minCellWidth
 	for _, n := range b.Visible() {

@@ -100,7 +100,7 @@ func (b *Board) placeStrip() Strip {
 	return s
 }
 
-// outRight is how many columns are out of view at the right.
+// outRight returns how many columns are out of view at the right.
 func (b *Board) outRight(cols []int) int {
 	n := 0
 	for _, i := range cols {
@@ -146,7 +146,7 @@ type StripCell struct {
 	In   bool // view
 }
 
-// StripCells are the cells of the strip, with room for the brackets around those in view.
+// StripCells returns the cells of the strip, with room for the brackets around those in view.
 func (b *Board) StripCells() []StripCell {
 	s := &b.Strip
 	from, to := b.Columns[0].Index, b.Columns[len(b.Columns)-1].Index
@@ -165,7 +165,7 @@ func (b *Board) StripCells() []StripCell {
 	return cells
 }
 
-// columnsMark is the mark of the most urgent group in some columns.
+// columnsMark returns the mark of the most urgent group in some columns.
 func (b *Board) columnsMark(cols []int) theme.Mark {
 	n := b.mostUrgent(cols)
 	switch {
@@ -177,7 +177,7 @@ func (b *Board) columnsMark(cols []int) theme.Mark {
 	return b.Theme.Mark(string(n.Status))
 }
 
-// mostUrgent is the first of the most urgent groups in some columns.
+// mostUrgent returns the first of the most urgent groups in some columns.
 func (b *Board) mostUrgent(cols []int) *graph.Node {
 	var best *graph.Node
 	for _, i := range cols {

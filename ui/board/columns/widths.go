@@ -16,7 +16,7 @@ type Widths struct {
 	tight  bool // no padding in cards and gutters
 }
 
-// end is the x after the last column.
+// end returns the x after the last column.
 func (ws *Widths) end() int {
 	x := 1
 	for k, i := range ws.cols {
@@ -80,7 +80,7 @@ func (b *Board) Widths() Widths {
 	return ws
 }
 
-// columns are the columns with visible groups.
+// columns returns the columns with visible groups.
 func (b *Board) columns() []int {
 	var out []int
 	for i, c := range b.Graph.Cols {
@@ -114,7 +114,7 @@ func (b *Board) across(ws Widths, first int) []cards.Column {
 	return out
 }
 
-// prefixIn is the common prefix of a column's group names if a name and its count do not
+// prefixIn returns the common prefix of a column's group names if a name and its count do not
 // fit a width.
 func (b *Board) prefixIn(i, w int) string {
 	c := b.Graph.Cols[i]

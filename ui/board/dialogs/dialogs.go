@@ -51,7 +51,7 @@ func (d *Dialog) Open() tea.Cmd {
 	return nil
 }
 
-// Part is the heading of its keys.
+// Part returns the heading of its keys.
 func (d *Dialog) Part() string {
 	if d.givesUp {
 		return partGiveUp
@@ -59,7 +59,7 @@ func (d *Dialog) Part() string {
 	return partAbort
 }
 
-// Keys are the answers.
+// Keys returns the answers.
 func (d *Dialog) Keys() []keys.Binding {
 	var table []keys.Binding
 	for _, c := range d.choices() {

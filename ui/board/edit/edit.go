@@ -102,7 +102,7 @@ func New(ctx context.Context, s *screen.Screen, editor Editor, atQuit func(func(
 // Part is the heading of its keys.
 const Part = "in the edit review"
 
-// Keys are the keys of the page.
+// Keys returns the keys of the page.
 func (e *Edit) Keys() []keys.Binding {
 	return []keys.Binding{
 		{Keys: []string{"enter"}, Label: "enter", Disabled: e.whyNotApply, Do: e.apply, About: "apply the edited revision"},
@@ -119,7 +119,7 @@ func (e *Edit) Keys() []keys.Binding {
 
 func (e *Edit) close() { e.Modes.Close(e) }
 
-// Draft is the user's text that the run has not accepted yet.
+// Draft returns the user's text that the run has not accepted yet.
 func (e *Edit) Draft() (values string, ok bool) {
 	if e.draft == nil {
 		return "", false
@@ -143,7 +143,7 @@ func (e *Edit) WhyNot() string {
 	return ""
 }
 
-// ChartHint is the footer's word for E, "" unless the chart changed.
+// ChartHint returns the footer's word for E, "" unless the chart changed.
 func (e *Edit) ChartHint() string {
 	if e.changed && e.May() {
 		return "chart changed, render again"
@@ -336,7 +336,7 @@ func (e *Edit) Draw() {
 	e.DrawText(strings.Join(title, dot), w, e.lines(w-4), border)
 }
 
-// lines are the text of the review in a width.
+// lines returns the text of the review in a width.
 func (e *Edit) lines(w int) (lines []canvas.Line) {
 	d := e.draft
 	texts := d.made.Lines
@@ -372,7 +372,7 @@ func (e *Edit) lines(w int) (lines []canvas.Line) {
 // roles are the roles of lines, by their first character.
 var roles = map[string]theme.Role{"+": theme.Good, "-": theme.Bad, "~": theme.Busy, "!": theme.Stopped}
 
-// role is the role of a line of the plan's changes.
+// role returns the role of a line of the plan's changes.
 func role(line string) theme.Role {
 	line = strings.TrimLeft(line, " ")
 	return roles[line[:min(1, len(line))]]

@@ -28,7 +28,7 @@ func (e *valuesEditor) SetStderr(io.Writer) {}
 // lineFlags are the editors' flags for the first line. Not every vi supports +N.
 var lineFlags = map[string]string{"vi": "-c", "vim": "-c", "nvim": "-c", "nano": "+", "emacs": "+"}
 
-// atLine are the arguments that make an editor start below the comments at the top.
+// atLine returns the arguments that make an editor start below the comments at the top.
 func atLine(editor, text string) []string {
 	first := 1
 	for line := range strings.Lines(text) {

@@ -149,12 +149,12 @@ func untangle(nodes []*Node) {
 	slices.SortStableFunc(nodes, func(a, b *Node) int { return cmp.Compare(middle(a), middle(b)) })
 }
 
-// PhaseTitle is the name of a phase as a column's title.
+// PhaseTitle returns the name of a phase as a column's title.
 func PhaseTitle(name string) string {
 	return strings.TrimPrefix(name, event.RollbackPrefix)
 }
 
-// shortName is a group's name without the parts that all groups of the phase share.
+// shortName returns a group's name without the parts that all groups of the phase share.
 func shortName(phase *event.PhaseState, g *plan.Group) string {
 	switch phase.Kind {
 	case event.PhaseApply, event.PhaseRemove:
@@ -169,7 +169,7 @@ func shortName(phase *event.PhaseState, g *plan.Group) string {
 	return g.ID
 }
 
-// naturalWidth is the preferred width of a column's cards. It depends on names only, so
+// naturalWidth returns the preferred width of a column's cards. It depends on names only, so
 // that nothing moves during the run.
 func naturalWidth(c *Column) int {
 	w := narrowCard
@@ -189,7 +189,7 @@ func naturalWidth(c *Column) int {
 	return min(w, MaxCard)
 }
 
-// commonNames is the common prefix of a column's group names.
+// commonNames returns the common prefix of a column's group names.
 func commonNames(c *Column) string {
 	names := make([]string, len(c.Nodes))
 	for i, n := range c.Nodes {
@@ -210,7 +210,7 @@ func (n *Node) Single() bool {
 // Count says how many of its objects are done.
 func (n *Node) Count() string { return fmt.Sprintf("%d/%d", n.Reached(), len(n.Objects)) }
 
-// Followers are all groups that wait for one, directly or indirectly.
+// Followers returns all groups that wait for one, directly or indirectly.
 func (p *Graph) Followers(n *Node) []*Node {
 	seen := map[*Node]bool{}
 	var walk func(*Node)

@@ -33,7 +33,7 @@ func (p *Graph) route() {
 	}
 }
 
-// reach is the last column that waits for the node.
+// reach returns the last column that waits for the node.
 func (n *Node) reach() int {
 	end := n.Col
 	for _, d := range n.Outs {
@@ -75,7 +75,7 @@ func (p *Graph) netsOf(col int) []*Node {
 	return nets
 }
 
-// Track is the place of a node's edges in the gutter right of a column, from 0.
+// Track returns the place of a node's edges in the gutter right of a column, from 0.
 func (c *Column) Track(n *Node) int {
 	i := slices.Index(c.Nets, n)
 	if i < 0 {
@@ -154,5 +154,5 @@ func (s stretch) crossings(right stretch) int {
 	return n
 }
 
-// TightGutter is the width of a gutter without padding.
+// TightGutter returns the width of a gutter without padding.
 func TightGutter(c *Column) int { return c.tracks() + 1 }

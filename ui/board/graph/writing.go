@@ -40,7 +40,7 @@ func writingsOf(objects []*event.ObjectState, release string) []Writing {
 	return all
 }
 
-// Writing is the way to name the objects of a node in a width.
+// Writing returns the way to name the objects of a node in a width.
 func (n *Node) Writing(w int) Writing {
 	if n.writings == nil { // lazily: most nodes of a large plan are not visible
 		n.writings = writingsOf(n.Objects, n.release)
@@ -82,7 +82,7 @@ func (wr Writing) object(o plan.Object, ellipsis string) string {
 	return canvas.Clean(kind) + "/" + name
 }
 
-// Shared is the prefix that the card must show once because its objects omit it; "" for
+// Shared returns the prefix that the card must show once because its objects omit it; "" for
 // the release's name.
 func (p *Graph) Shared(wr Writing) string {
 	if wr.Cut == canvas.Clean(p.release)+"-" {
@@ -91,7 +91,7 @@ func (p *Graph) Shared(wr Writing) string {
 	return wr.Cut
 }
 
-// CommonPrefix is the common prefix of several names, up to a separator; shorter than
+// CommonPrefix returns the common prefix of several names, up to a separator; shorter than
 // each of them.
 func CommonPrefix(names []string, separators string) string {
 	if len(names) < 2 {

@@ -148,13 +148,13 @@ func (h *Header) drawState() {
 	cv.Put(x, 1, theme.Quiet, h.others(end-x))
 }
 
-// stateFrom is the x where the text of the state line starts.
+// stateFrom returns the x where the text of the state line starts.
 func (h *Header) stateFrom() int {
 	mark, _ := h.stateMark()
 	return 1 + canvas.Width(mark.Glyph+" "+mark.Word) + 2
 }
 
-// stateRoom is the width of the state line's text: counts and bar keep their place.
+// stateRoom returns the width of the state line's text: counts and bar keep their place.
 func (h *Header) stateRoom() int {
 	room := h.W - 1 - h.stateFrom()
 	if w := h.progressWidth(); w > 0 {
@@ -163,7 +163,7 @@ func (h *Header) stateRoom() int {
 	return max(room, 0)
 }
 
-// stateMark is the state as glyph and word, and the text after it.
+// stateMark returns the state as glyph and word, and the text after it.
 func (h *Header) stateMark() (theme.Mark, string) {
 	s := &h.State
 	mark := h.Theme.Mark(string(s.Run))
@@ -235,7 +235,7 @@ func (h *Header) awayText() string {
 	return fmt.Sprintf("API server unreachable for %s", h.Now().Sub(h.State.Away).Round(time.Second))
 }
 
-// liveMark is the state of a watched release: its record's status as the word, its
+// liveMark returns the state of a watched release: its record's status as the word, its
 // objects' state as glyph and colour. A pending release is never shown as ready.
 func (h *Header) liveMark() theme.Mark {
 	is := event.Running
@@ -255,12 +255,12 @@ func (h *Header) liveMark() theme.Mark {
 	return mark
 }
 
-// endMark is the state once the operation is over.
+// endMark returns the state once the operation is over.
 func (h *Header) endMark() (theme.Mark, string) {
 	s := &h.State
 	mark := h.Theme.Mark(string(s.Ending()))
 	leave := h.leave()
-	mark.Word += s.AfterMended()
+	mark.Word += s.FixedNote()
 	if h.Later != nil {
 		mark.Word += " " + s.Ended.Local().Format("15:04:05")
 	}

@@ -43,7 +43,7 @@ func (h *Header) heldLines() []string {
 	return lines
 }
 
-// cause is the cause of a group's failure, with the object unless the group is named
+// cause returns the cause of a group's failure, with the object unless the group is named
 // after it.
 func (h *Header) cause(n *graph.Node, r event.Root) string {
 	if r.Object == nil {
@@ -93,7 +93,7 @@ func (h *Header) drawFailureKeys(ways []keys.Hint, y int) {
 	}
 }
 
-// Lines is the state's text about failures in at most room lines; nil if it fits one line
+// Lines returns the state's text about failures in at most room lines; nil if it fits one line
 // or there is room for one only.
 func (h *Header) Lines(room int) []string {
 	if h.State.Run != event.Held && !h.Over() {

@@ -65,10 +65,10 @@ func (h *Header) removes() bool {
 	return removes
 }
 
-// barWidth is the length of the progress bar; it depends on the screen's size only.
+// barWidth returns the length of the progress bar; it depends on the screen's size only.
 func (h *Header) barWidth() int { return max(h.W/8, 6) }
 
-// progressWidth is the width of bar and counts, 0 without counts.
+// progressWidth returns the width of bar and counts, 0 without counts.
 func (h *Header) progressWidth() int {
 	counts := h.counts()
 	if counts == "" {
@@ -104,7 +104,7 @@ func (h *Header) drawProgress(end, y int) {
 	}
 }
 
-// barRole is the colour of the progress bar: that of the state.
+// barRole returns the colour of the progress bar: that of the state.
 func (h *Header) barRole() theme.Role {
 	switch {
 	case h.State.Status == event.Failed || h.State.Run == event.Held:

@@ -22,7 +22,7 @@ func New(s *screen.Screen, table func() []keys.Key) *Help { return &Help{Screen:
 // keyRoom and nameRoom are the widths of the first two columns: keys and names of commands.
 const keyRoom, nameRoom = 12, 20
 
-// Keys is the key table as lines.
+// Keys returns the key table as lines.
 func (h *Help) Keys(width int) []canvas.Line {
 	var out []canvas.Line
 	part := ""
@@ -63,7 +63,7 @@ func (h *Help) legend() []canvas.Line {
 	return out
 }
 
-// Warnings are the warnings as lines.
+// Warnings returns the warnings as lines.
 func (h *Help) Warnings(width int) []canvas.Line {
 	if len(h.State.Warnings) == 0 {
 		return []canvas.Line{canvas.Plain(theme.Quiet, "No warnings")}

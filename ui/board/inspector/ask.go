@@ -277,7 +277,7 @@ func cleanLines(lines []string) []string {
 	return out
 }
 
-// logError is the text of an error, "" for a cancelled context.
+// logError returns the text of an error, "" for a cancelled context.
 func logError(err error) string {
 	if err == nil || errors.Is(err, context.Canceled) {
 		return ""

@@ -87,7 +87,7 @@ func (a answer) passing() bool {
 // maxCompared is how many objects of a selected group are compared.
 const maxCompared = 200
 
-// items are the objects of the diff, with their current moments.
+// items returns the objects of the diff, with their current moments.
 func (s Subject) items() (items []Item, moments []moment) {
 	n := s.Node
 	if n == nil {
@@ -110,7 +110,7 @@ func (s Subject) items() (items []Item, moments []moment) {
 	return items, moments
 }
 
-// ItemOf is the item of an object of the subject's group.
+// ItemOf returns the item of an object of the subject's group.
 func (s Subject) ItemOf(o *event.ObjectState) Item {
 	return Item{s.Node.Unit(), s.Graph.Cols[s.Node.Col].Phase.Kind, o.Object}
 }

@@ -12,7 +12,7 @@ import (
 // noWrap is a width that prevents wrapping.
 const noWrap = 1 << 16
 
-// KubectlLine is the kubectl command for the selection and the open tab.
+// KubectlLine returns the kubectl command for the selection and the open tab.
 func (r *Region) KubectlLine() string {
 	o := r.Subject()
 	shown := r.Inspector
@@ -22,7 +22,7 @@ func (r *Region) KubectlLine() string {
 	return canvas.Clean(r.Selected().Kubectl(shown, o.Object, r.cluster()))
 }
 
-// cluster are the kubectl flags that select the run's cluster.
+// cluster returns the kubectl flags that select the run's cluster.
 func (r *Region) cluster() []string {
 	if op := r.State.Operation; r.Kubectl == nil && op.Context != "" {
 		return []string{"--context", op.Context}

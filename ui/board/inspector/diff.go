@@ -14,7 +14,7 @@ import (
 // maxDiffLines limits the lines of one object in the diff of a group; unlimited does not.
 const maxDiffLines, unlimited = 40, 1 << 20
 
-// Lines is the diff of the selected object, or of all objects of the group.
+// Lines returns the diff of the selected object, or of all objects of the group.
 func (c *Changes) Lines(s Subject, width int) []canvas.Line {
 	if c.ask == nil {
 		return []canvas.Line{canvas.Plain(theme.Quiet, notConnected)}
@@ -54,7 +54,7 @@ func (c *Changes) Lines(s Subject, width int) []canvas.Line {
 	return out
 }
 
-// common is the text that is the same for all of several objects, or "".
+// common returns the text that is the same for all of several objects, or "".
 func (c *Changes) common(items []Item, moments []moment, said func(answer) string) (text string) {
 	if len(items) < 2 {
 		return ""
@@ -103,14 +103,14 @@ func (c *Changes) head(s Subject, items []Item, moments []moment) canvas.Line {
 	return canvas.Line{{Role: theme.Strong, Text: canvas.Count(len(s.Node.Objects), "object")}, {Role: theme.Text, Text: ": " + strings.Join(parts, ", ")}}
 }
 
-// ChangeLines is a change as the diff shows it; names is the width of the name column.
+// ChangeLines returns a change as the diff shows it; names is the width of the name column.
 func ChangeLines(o plan.Object, c Change, names, width int, ellipsis string) []canvas.Line {
 	var a answer
 	a.take(c, nil)
 	return changeLines(&event.ObjectState{Object: o}, a, true, names, unlimited, width, ellipsis)
 }
 
-// changeLines is one line for an object's change, and below it the fields.
+// changeLines returns one line for an object's change, and below it the fields.
 func changeLines(o *event.ObjectState, a answer, known bool, names, room, width int, ellipsis string) []canvas.Line {
 	name := canvas.FitMiddle(graph.ShortObject(o.Object), names, ellipsis)
 	head := canvas.Line{{Role: theme.Text, Text: "  " + canvas.Pad(name, names) + "  "}}
@@ -149,7 +149,7 @@ var happens = map[Action]struct {
 	Hook: {theme.Accent, "runs"}, Refuse: {theme.Bad, "would be refused"}, Later: {theme.Stopped, "cannot be compared yet"},
 }
 
-// says is the text of a change. For an object that this run has applied, it is what the
+// says returns the text of a change. For an object that this run has applied, it is what the
 // run did, and what another apply would do.
 func says(o *event.ObjectState, c Change) (theme.Role, string) {
 	is, known := happens[c.Action]
@@ -177,7 +177,7 @@ func says(o *event.ObjectState, c Change) (theme.Role, string) {
 // signs are the roles of a field's lines by their first character.
 var signs = map[string]theme.Role{"-": theme.Bad, "+": theme.Good, " ": theme.Quiet, "@": theme.Quiet}
 
-// fieldLines are the fields of a change, grouped by parent.
+// fieldLines returns the fields of a change, grouped by parent.
 func fieldLines(fields []Field, width int) []canvas.Line {
 	const indent = "    "
 	var out []canvas.Line

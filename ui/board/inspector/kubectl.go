@@ -7,7 +7,7 @@ import (
 	"lockstep/engine/plan"
 )
 
-// Kubectl is the kubectl command that shows what the open tab shows, or describes the
+// Kubectl returns the kubectl command that shows what the open tab shows, or describes the
 // subject if i is nil. o is the object of the tabs; cluster selects the cluster.
 func (s Subject) Kubectl(i *Inspector, o plan.Object, cluster []string) string {
 	words := append([]string{"kubectl"}, cluster...)
@@ -21,7 +21,7 @@ func (s Subject) Kubectl(i *Inspector, o plan.Object, cluster []string) string {
 	return strings.Join(words, " ")
 }
 
-// asks are the command's words after the cluster and the namespace.
+// asks returns the command's words after the cluster and the namespace.
 func (s Subject) asks(i *Inspector, o plan.Object) []string {
 	tab := TabWhy
 	if i != nil {
@@ -55,7 +55,7 @@ func (s Subject) asks(i *Inspector, o plan.Object) []string {
 // hasLogs are the kinds that kubectl logs accepts.
 var hasLogs = map[string]bool{"Pod": true, "Deployment": true, "ReplicaSet": true, "StatefulSet": true, "DaemonSet": true, "Job": true, "Service": true, "ReplicationController": true}
 
-// asks are the words of kubectl logs for the visible logs.
+// asks returns the words of kubectl logs for the visible logs.
 func (b *logBook) asks(o plan.Object) []string {
 	words := []string{"logs", "-f"}
 	switch {
@@ -72,7 +72,7 @@ func (b *logBook) asks(o plan.Object) []string {
 	return append(words, "--all-containers")
 }
 
-// resource is an object as an argument of kubectl.
+// resource returns an object as an argument of kubectl.
 func resource(o plan.Object) string {
 	kind := strings.ToLower(o.Kind)
 	if o.Group != "" {

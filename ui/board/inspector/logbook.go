@@ -54,7 +54,7 @@ func (b *logBook) add(lines []LogLine) {
 	}
 }
 
-// pods are the pods with a log, containers the containers of the visible pods.
+// pods returns the pods with a log, containers the containers of the visible pods.
 func (b *logBook) pods() []string { return b.names(Source{}, func(s Source) string { return s.Pod }) }
 
 func (b *logBook) containers() []string {
@@ -167,7 +167,7 @@ func (b *logBook) head(dot string) string {
 	return strings.Replace(b.heading(only, dot), " "+dot+" ", fmt.Sprintf(" %s all %d containers %s ", dot, len(containers), dot), 1)
 }
 
-// text is the visible lines. Of several sources, each has a heading before its first line
+// text returns the visible lines. Of several sources, each has a heading before its first line
 // and a tag on every line.
 func (b *logBook) text(i *Inspector, width int, l theme.Lines) []canvas.Line {
 	var out []canvas.Line

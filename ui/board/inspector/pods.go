@@ -23,7 +23,7 @@ type Pod struct {
 // reasonRoom is the minimum width of the last column; with less it moves below the line.
 const reasonRoom = 24
 
-// podColumns are the columns before the last, without empty ones.
+// podColumns returns the columns before the last, without empty ones.
 func (s Subject) podColumns(pods []Pod) (heads []string, cells [][]string) {
 	age := func(p Pod) string {
 		if p.Created.IsZero() {
@@ -53,7 +53,7 @@ func (s Subject) podColumns(pods []Pod) (heads []string, cells [][]string) {
 	return heads, cells
 }
 
-// podTable is a table of pods: its head and its lines. It cuts names to save room; a
+// podTable returns a table of pods: its head and its lines. It cuts names to save room; a
 // reason that does not fit goes below its line.
 func (s Subject) podTable(pods []Pod, width int) (head canvas.Line, out []canvas.Line) {
 	const gap = 2

@@ -49,7 +49,7 @@ func (r *Region) Close() tea.Cmd {
 	return nil
 }
 
-// FirstTab is the tab that opens first: the diff of a waiting group, else why.
+// FirstTab returns the tab that opens first: the diff of a waiting group, else why.
 func (r *Region) FirstTab() Tab {
 	if r.LooksAhead() {
 		return TabDiff
@@ -107,12 +107,12 @@ func (r *Region) reopen(t Tab) tea.Cmd {
 	return r.Open(t, about, ok)
 }
 
-// Selected is the selection.
+// Selected returns the selection.
 func (r *Region) Selected() Subject {
 	return Subject{Picture: &r.Picture, Node: r.Group(), Object: r.Object()}
 }
 
-// Item is the subject with its place in the plan.
+// Item returns the subject with its place in the plan.
 func (r *Region) Item() (Item, bool) {
 	o := r.Subject()
 	if o == nil {
@@ -121,7 +121,7 @@ func (r *Region) Item() (Item, bool) {
 	return r.Selected().ItemOf(o), true
 }
 
-// Subject is the object of the tabs: the selected one, or the most urgent of the selected
+// Subject returns the object of the tabs: the selected one, or the most urgent of the selected
 // group; nil for none.
 func (r *Region) Subject() *event.ObjectState {
 	if o := r.Object(); o != nil {
@@ -182,7 +182,7 @@ func (r *Region) Click(x, y int) tea.Cmd {
 	return nil
 }
 
-// Title is the full name of the selection.
+// Title returns the full name of the selection.
 func (r *Region) Title() string {
 	n := r.Group()
 	if n == nil {

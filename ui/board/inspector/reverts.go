@@ -96,7 +96,7 @@ func lost(fields []Field) string {
 	return fmt.Sprintf("%s and %d more", gone[0], len(gone)-1)
 }
 
-// RetryHint is the footer's word for R, with the change in the cluster that a retry would
+// RetryHint returns the footer's word for R, with the change in the cluster that a retry would
 // revert, as far as it fits.
 func (r *Region) RetryHint() string {
 	switch {

@@ -53,7 +53,7 @@ func (i *Inspector) NextMatch(by int, lines []canvas.Line, room int) bool {
 	return true
 }
 
-// matches are the indexes of the matching lines.
+// matches returns the indexes of the matching lines.
 func (i *Inspector) matches(lines []canvas.Line) (at []int) {
 	for n, l := range lines {
 		for _, p := range l {
@@ -66,7 +66,7 @@ func (i *Inspector) matches(lines []canvas.Line) (at []int) {
 	return at
 }
 
-// Found are the ranges of a line's cells that match.
+// Found returns the ranges of a line's cells that match.
 func (i *Inspector) Found(l canvas.Line) (cells [][2]int) {
 	x := 0
 	for _, p := range l {
@@ -85,7 +85,7 @@ func (i *Inspector) Found(l canvas.Line) (cells [][2]int) {
 	return cells
 }
 
-// fold is strings.Index ignoring case, -1 for an empty text; it finds letters only whose
+// fold returns strings.Index ignoring case, -1 for an empty text; it finds letters only whose
 // cases have the same length in bytes. It runs for every line of a log in every frame, so
 // it does not allocate.
 func fold(text, lower string) int {
@@ -105,7 +105,7 @@ func fold(text, lower string) int {
 	return -1
 }
 
-// At is the line of the current match, -1 for none.
+// At returns the line of the current match, -1 for none.
 func (i *Inspector) At() int {
 	if i.search.query == "" {
 		return -1
@@ -135,7 +135,7 @@ func (r *Region) ToMatch(by int) tea.Cmd {
 	return nil
 }
 
-// matched is the number of the current match and of all matches.
+// matched returns the number of the current match and of all matches.
 func (r *Region) matched(lines []canvas.Line) string {
 	if !r.Searches() {
 		return ""
@@ -152,7 +152,7 @@ func (r *Region) matched(lines []canvas.Line) string {
 	return fmt.Sprintf("%d of %d", at, len(all))
 }
 
-// tabLines are the lines of the open tab, and how many of them fit.
+// tabLines returns the lines of the open tab, and how many of them fit.
 func (r *Region) tabLines() (lines []canvas.Line, room int) {
 	body, head := r.tabBody()
 	return r.Lines(r.Selected(), body.W), max(body.H-len(head), 1)

@@ -5,7 +5,7 @@ import (
 	"lockstep/ui/board/canvas"
 )
 
-// tabPlaces are the places of the tabs' names.
+// tabPlaces returns the places of the tabs' names.
 func (r *Region) tabPlaces() []canvas.Rect {
 	p := r.Area
 	total := 0
@@ -87,7 +87,7 @@ func (r *Region) Draw() {
 	r.Canvas.ScrollBar(r.W-1, body, pg.Top, len(lines))
 }
 
-// tabBody is the area of the open tab's text, and its lines that do not scroll.
+// tabBody returns the area of the open tab's text, and its lines that do not scroll.
 func (r *Region) tabBody() (body canvas.Rect, head []canvas.Line) {
 	p := r.Area
 	body = canvas.Rect{X: 2, Y: p.Y + 1, W: p.W - 4, H: p.H - 1}

@@ -13,7 +13,7 @@ import (
 	"lockstep/ui/board/picture"
 )
 
-// Lines is the text of the open tab.
+// Lines returns the text of the open tab.
 func (i *Inspector) Lines(s Subject, width int) []canvas.Line {
 	n := s.Node
 	if n == nil {
@@ -32,7 +32,7 @@ func (i *Inspector) Lines(s Subject, width int) []canvas.Line {
 	return i.queryTab(s, width)
 }
 
-// Head are the lines of the open tab that do not scroll.
+// Head returns the lines of the open tab that do not scroll.
 func (i *Inspector) Head(s Subject, width int) (out []canvas.Line) {
 	if !i.Tab.asks() || s.Node == nil {
 		return nil
@@ -49,7 +49,7 @@ func (i *Inspector) Head(s Subject, width int) (out []canvas.Line) {
 	return out
 }
 
-// queryTab is the answer of the cluster, after a hook's recorded log.
+// queryTab returns the answer of the cluster, after a hook's recorded log.
 func (i *Inspector) queryTab(s Subject, width int) []canvas.Line {
 	var out []canvas.Line
 	if o := s.Object; i.Tab == TabLogs && o != nil && !i.LogsFiltered() {
@@ -95,7 +95,7 @@ func Applied(o *event.ObjectState) bool { return o.Status != event.Waiting }
 // maxListed is how many objects of a group the inspector lists.
 const maxListed = 1000
 
-// whyTab is Why without a limit; for a group, all its objects follow, the most urgent
+// whyTab returns Why without a limit; for a group, all its objects follow, the most urgent
 // first.
 func (s Subject) whyTab(n *graph.Node, width int) []canvas.Line {
 	const all = 1 << 20
@@ -105,7 +105,7 @@ func (s Subject) whyTab(n *graph.Node, width int) []canvas.Line {
 	return append(canvas.WrapLines(s.Why(n, nil, all, width), width), s.Objects(n, worstOf(n))...)
 }
 
-// Described is the object that Why describes, or nil.
+// Described returns the object that Why describes, or nil.
 func (s Subject) Described() *event.ObjectState {
 	if s.Object != nil {
 		return s.Object
@@ -113,7 +113,7 @@ func (s Subject) Described() *event.ObjectState {
 	return worstOf(s.Node)
 }
 
-// worstOf is the object that Why describes with its group, or nil.
+// worstOf returns the object that Why describes with its group, or nil.
 func worstOf(n *graph.Node) *event.ObjectState {
 	if n.Status == event.Waiting {
 		return nil

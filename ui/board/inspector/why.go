@@ -42,7 +42,7 @@ func (s Subject) Why(n *graph.Node, o *event.ObjectState, room, w int) []canvas.
 	return append(head, tail...)
 }
 
-// objectWhy is an object's status and its reason in a line.
+// objectWhy returns an object's status and its reason in a line.
 func (s Subject) objectWhy(n *graph.Node, o *event.ObjectState) canvas.Line {
 	mark := s.ObjectMark(n, o)
 	l := canvas.Line{{Role: mark.Role, Text: mark.Glyph + " " + mark.Word}}
@@ -68,7 +68,7 @@ func (s Subject) objectWhy(n *graph.Node, o *event.ObjectState) canvas.Line {
 	return l
 }
 
-// whyNot is the cause why an object is not ready; it takes precedence over its message.
+// whyNot returns the cause why an object is not ready; it takes precedence over its message.
 func (s Subject) whyNot(o *event.ObjectState) string {
 	if o.Done() {
 		return ""
@@ -76,7 +76,7 @@ func (s Subject) whyNot(o *event.ObjectState) string {
 	return o.Cause
 }
 
-// groupWhy is a group's status and its reason in a line.
+// groupWhy returns a group's status and its reason in a line.
 func (s Subject) groupWhy(n *graph.Node) canvas.Line {
 	mark := s.GroupMark(n)
 	l := canvas.Line{{Role: mark.Role, Text: mark.Glyph + " " + mark.Word}}
@@ -97,7 +97,7 @@ func (s Subject) groupWhy(n *graph.Node) canvas.Line {
 	return l
 }
 
-// diagnosis is the last lines of an object's diagnosis and log.
+// diagnosis returns the last lines of an object's diagnosis and log.
 func diagnosis(o *event.ObjectState, room int) []canvas.Line {
 	var lines []canvas.Line
 	if o.Message != "" && o.Cause != "" && !strings.Contains(o.Cause, o.Message) && room > 1 {

@@ -144,7 +144,7 @@ func codes(nodes []*graph.Node) map[event.Unit]string {
 
 const alphabet = "abcdefghijklmnopqrstuvwxyz"
 
-// letters are the letters of a name, its last part first, where names differ most.
+// letters returns the letters of a name, its last part first, where names differ most.
 func letters(name string) string {
 	name = strings.TrimSuffix(strings.ToLower(name), ":(unseq.)")
 	if at := strings.LastIndexAny(name, "/:-_."); at >= 0 {

@@ -57,7 +57,7 @@ func Unless(ok func() bool, why string) func() string {
 	}
 }
 
-// Find is the first active binding of a key in a table.
+// Find returns the first active binding of a key in a table.
 func Find(table []Binding, name string) (Binding, bool) {
 	for _, b := range table {
 		if slices.Contains(b.Keys, name) && b.Active() {
@@ -105,7 +105,7 @@ type Hint struct {
 
 func (h Hint) Width() int { return canvas.Width(h.Key) + 1 + canvas.Width(h.Word) }
 
-// Cells is the width of hints with a gap between them.
+// Cells returns the width of hints with a gap between them.
 func Cells(hints []Hint, gap int) int {
 	w := -gap
 	for _, h := range hints {

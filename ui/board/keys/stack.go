@@ -34,7 +34,7 @@ type Cursor interface{ Cursor() *tea.Cursor }
 // Stack holds the open modes, the last one on top.
 type Stack []Mode
 
-// Top is the mode that gets the keys, nil if the board does.
+// Top returns the mode that gets the keys, nil if the board does.
 func (s Stack) Top() Mode {
 	if len(s) == 0 {
 		return nil

@@ -66,14 +66,14 @@ func (l *Line) Line() (*textinput.Model, string) {
 	return &l.input, l.use.Found() + hints
 }
 
-// Cursor is the place of the text cursor.
+// Cursor returns the place of the text cursor.
 func (l *Line) Cursor() *tea.Cursor {
 	c := tea.NewCursor(min(1+canvas.Width(l.use.Prompt)+l.input.Position(), l.W-1), l.H-1)
 	c.Blink = false
 	return c
 }
 
-// Keys are the keys that do not go to the text.
+// Keys returns the keys that do not go to the text.
 func (l *Line) Keys() []keys.Binding {
 	table := append(slices.Clone(l.use.Other),
 		keys.Binding{Keys: []string{"esc"}, Do: keys.Run(l.Clear)},
@@ -93,7 +93,7 @@ func (l *Line) keep() {
 	}
 }
 
-// Typed is the text, Reset empties it.
+// Typed returns the text, Reset empties it.
 func (l *Line) Typed() string { return l.input.Value() }
 func (l *Line) Reset()        { l.input.SetValue("") }
 

@@ -41,7 +41,7 @@ func (p *Palette) Open() tea.Cmd {
 
 func (p *Palette) close() { p.Modes.Close(p) }
 
-// Keys are the keys of the list. All others go to the filter.
+// Keys returns the keys of the list. All others go to the filter.
 func (p *Palette) Keys() []keys.Binding {
 	move := func(by int) func() tea.Cmd {
 		return keys.Run(func() { p.at = min(max(p.at+by, 0), max(len(p.Commands())-1, 0)) })
@@ -66,10 +66,10 @@ func (p *Palette) Update(msg tea.Msg) (cmd tea.Cmd) {
 	return cmd
 }
 
-// Cursor is the place of the text cursor.
+// Cursor returns the place of the text cursor.
 func (p *Palette) Cursor() *tea.Cursor { return p.cursor }
 
-// Commands are the commands that contain all typed words, the enabled ones first.
+// Commands returns the commands that contain all typed words, the enabled ones first.
 func (p *Palette) Commands() (out []keys.Binding) {
 	table := p.table()
 	words := strings.Fields(strings.ToLower(p.input.Value()))
@@ -152,7 +152,7 @@ func (p *Palette) Draw() {
 	p.cursor.Blink = false
 }
 
-// row is a command: name, explanation as far as it fits, key.
+// row returns a command: name, explanation as far as it fits, key.
 func (p *Palette) row(cursor string, b keys.Binding, key, name theme.Role, width int) canvas.Line {
 	const names = 24
 	rest := max(width-2-names-canvas.Width(b.Label), 1)

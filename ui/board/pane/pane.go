@@ -30,7 +30,7 @@ func (p *Pane) reports() bool {
 	return p.HasReport() && p.Follow && !p.insp.Shown && p.State.Status == event.Succeeded
 }
 
-// Rows is the minimum height of the pane between two rows of the screen.
+// Rows returns the minimum height of the pane between two rows of the screen.
 func (p *Pane) Rows(top, bottom int) int {
 	if p.insp.Shown {
 		if p.H < 26 {
@@ -106,7 +106,7 @@ func (p *Pane) lines(about inspector.Subject, room, w int) []canvas.Line {
 	return lines
 }
 
-// MissingRows is how many more lines the pane needs to explain why the selection is not ready.
+// MissingRows returns how many more lines the pane needs to explain why the selection is not ready.
 func (p *Pane) MissingRows() int {
 	if p.reports() {
 		return p.over(p.report.Lines(p.insp.Area.W - 3))
@@ -118,7 +118,7 @@ func (p *Pane) MissingRows() int {
 	return max(p.over(p.insp.Selected().Why(n, p.Object(), 0, p.insp.Area.W-3)), p.MissingDiffRows())
 }
 
-// MissingDiffRows is how many more lines the pane needs for the whole diff of the selection.
+// MissingDiffRows returns how many more lines the pane needs for the whole diff of the selection.
 func (p *Pane) MissingDiffRows() int {
 	if p.Group() == nil || !p.insp.ShowsDiff() {
 		return 0
@@ -127,7 +127,7 @@ func (p *Pane) MissingDiffRows() int {
 	return p.over(slices.Concat(about.Why(about.Node, about.Object, 0, w), []canvas.Line{nil}, p.insp.Changes.Lines(about, w)))
 }
 
-// MissingFailureRows is how many more lines the pane needs for the whole diagnosis of a failure.
+// MissingFailureRows returns how many more lines the pane needs for the whole diagnosis of a failure.
 func (p *Pane) MissingFailureRows() int {
 	n := p.Group()
 	if n == nil || p.insp.Shown || n.Status != event.Failed {
@@ -136,5 +136,5 @@ func (p *Pane) MissingFailureRows() int {
 	return p.over(p.insp.Selected().Why(n, p.Object(), p.H, p.insp.Area.W-3))
 }
 
-// over is how many lines do not fit.
+// over returns how many lines do not fit.
 func (p *Pane) over(lines []canvas.Line) int { return max(len(lines)-(p.insp.Area.H-1), 0) }

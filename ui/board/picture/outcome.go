@@ -36,7 +36,7 @@ func (p *Picture) Undone() {
 	}
 }
 
-// ObjectOutcome is a rollback's effect on an object, "" if there is none: untouched,
+// ObjectOutcome returns a rollback's effect on an object, "" if there is none: untouched,
 // unchanged, failed, or nothing to undo.
 func (p *Picture) ObjectOutcome(n *graph.Node, o *event.ObjectState) string {
 	u := p.undo[o.Object]
@@ -59,7 +59,7 @@ func (p *Picture) ObjectOutcome(n *graph.Node, o *event.ObjectState) string {
 	return ""
 }
 
-// groupOutcome is a rollback's effect on a group that had started.
+// groupOutcome returns a rollback's effect on a group that had started.
 func (p *Picture) groupOutcome(n *graph.Node) string {
 	if p.Back(n) || n.Started.IsZero() {
 		return ""
@@ -94,7 +94,7 @@ func (p *Picture) untouched(o *event.ObjectState) bool {
 	return u != nil && (u.Change == event.Unchanged || u.Status == event.Gone)
 }
 
-// GroupMark is the mark of a group's status. A failed group shows its failure after a
+// GroupMark returns the mark of a group's status. A failed group shows its failure after a
 // rollback too.
 func (p *Picture) GroupMark(n *graph.Node) theme.Mark {
 	mark := p.Theme.Mark(string(n.Status))

@@ -192,7 +192,7 @@ func (p *Picture) Reason(n *graph.Node, o *event.ObjectState) string {
 	return ""
 }
 
-// SinceOf is how long an object has been in progress.
+// SinceOf returns how long an object has been in progress.
 func (p *Picture) SinceOf(o *event.ObjectState) time.Duration {
 	from := o.Applied
 	if o.Status == event.Deleting {
@@ -204,7 +204,7 @@ func (p *Picture) SinceOf(o *event.ObjectState) time.Duration {
 	return p.clockNow().Sub(from)
 }
 
-// DegradedFor is how long a degraded object has been in progress, or no longer ready.
+// DegradedFor returns how long a degraded object has been in progress, or no longer ready.
 func (p *Picture) DegradedFor(n *graph.Node, o *event.ObjectState) time.Duration {
 	if n.Worse(o) {
 		return p.Now().Sub(o.Since)
@@ -222,7 +222,7 @@ func (p *Picture) FailsIn(n *graph.Node, o *event.ObjectState) string {
 	return "fails in " + canvas.Span(left, false)
 }
 
-// clockNow is the current time, or the operation's end.
+// clockNow returns the current time, or the operation's end.
 func (p *Picture) clockNow() time.Time {
 	if p.Over() {
 		return p.State.Now
@@ -230,7 +230,7 @@ func (p *Picture) clockNow() time.Time {
 	return p.Now()
 }
 
-// Spent is how long a group has taken so far, if known.
+// Spent returns how long a group has taken so far, if known.
 func (p *Picture) Spent(n *graph.Node) (d time.Duration, over, ok bool) {
 	switch {
 	case n.Started.IsZero(), p.State.Operation.Watches(), n.Degraded > 0 && n.Status.Over():
@@ -241,7 +241,7 @@ func (p *Picture) Spent(n *graph.Node) (d time.Duration, over, ok bool) {
 	return p.clockNow().Sub(n.Started), false, true
 }
 
-// ObjectMark is the mark of an object: its outcome after a rollback, else StatusMark.
+// ObjectMark returns the mark of an object: its outcome after a rollback, else StatusMark.
 func (p *Picture) ObjectMark(n *graph.Node, o *event.ObjectState) theme.Mark {
 	if outcome := p.ObjectOutcome(n, o); outcome != "" {
 		return p.Theme.Mark(outcome)
@@ -249,7 +249,7 @@ func (p *Picture) ObjectMark(n *graph.Node, o *event.ObjectState) theme.Mark {
 	return p.StatusMark(n, o)
 }
 
-// StatusMark is the mark of an object's status. An applied object is in progress until its
+// StatusMark returns the mark of an object's status. An applied object is in progress until its
 // group is over; an object in progress is not ready once its group failed.
 func (p *Picture) StatusMark(n *graph.Node, o *event.ObjectState) theme.Mark {
 	switch {
@@ -290,7 +290,7 @@ func (p *Picture) Ready(n *graph.Node) bool {
 	return true
 }
 
-// Worst is the most urgent object of a group: failed, degraded, or longest in progress.
+// Worst returns the most urgent object of a group: failed, degraded, or longest in progress.
 func Worst(n *graph.Node) *event.ObjectState {
 	var best *event.ObjectState
 	for _, o := range n.Objects {

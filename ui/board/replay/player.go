@@ -44,7 +44,7 @@ func (p *Player) Events() []event.Event { return p.events }
 func (p *Player) Speed() float64        { return p.speed }
 func (p *Player) Moving() bool          { return p.moving }
 
-// At is the number of events played. It is safe for concurrent use.
+// At returns the number of events played. It is safe for concurrent use.
 func (p *Player) At() int { return int(p.at.Load()) }
 
 // Stop pauses after so many events.
@@ -53,14 +53,14 @@ func (p *Player) Stop(at int) {
 	p.seek(at)
 }
 
-// Passed is how long the run had taken at the current position.
+// Passed returns how long the run had taken at the current position.
 func (p *Player) Passed() time.Duration { return p.events[p.At()-1].Time.Sub(p.Start()) }
 
 func (p *Player) Start() time.Time { return p.events[0].Time }
 func (p *Player) end() time.Time   { return p.events[len(p.events)-1].Time }
 func (p *Player) atEnd() bool      { return p.At() == len(p.events) }
 
-// Now is the current time of the record.
+// Now returns the current time of the record.
 func (p *Player) Now() time.Time {
 	if !p.moving {
 		return p.time
@@ -96,7 +96,7 @@ func (p *Player) accelerate(by float64) {
 	p.speed = min(max(p.speed*by, Slowest), Fastest)
 }
 
-// due is the number of events up to the current time.
+// due returns the number of events up to the current time.
 func (p *Player) due() int {
 	now, n := p.Now(), p.At()
 	for n < len(p.events) && !p.events[n].Time.After(now) {
@@ -105,7 +105,7 @@ func (p *Player) due() int {
 	return n
 }
 
-// wait is the real time until the next event.
+// wait returns the real time until the next event.
 func (p *Player) wait() time.Duration {
 	if p.atEnd() {
 		return 0
@@ -116,7 +116,7 @@ func (p *Player) wait() time.Duration {
 // passes moves the position without changing the clock.
 func (p *Player) passes(n int) { p.at.Store(int64(n)) }
 
-// next is the position of the next interesting event after from, or before it if by is -1;
+// next returns the position of the next interesting event after from, or before it if by is -1;
 // 0 if there is none.
 func (p *Player) next(from, by int, interesting func(event.Event) bool) int {
 	for n := from + by; n >= 1 && n <= len(p.events); n += by {
@@ -127,7 +127,7 @@ func (p *Player) next(from, by int, interesting func(event.Event) bool) int {
 	return 0
 }
 
-// byTime is the position at a part of the record's time, from 0 to 1.
+// byTime returns the position at a part of the record's time, from 0 to 1.
 func (p *Player) byTime(part float64) int {
 	t := p.Start().Add(time.Duration(part * float64(p.end().Sub(p.Start()))))
 	n := 1
@@ -137,7 +137,7 @@ func (p *Player) byTime(part float64) int {
 	return n
 }
 
-// Part is the part of the record's time up to t, from 0 to 1.
+// Part returns the part of the record's time up to t, from 0 to 1.
 func (p *Player) Part(t time.Time) float64 {
 	total := p.end().Sub(p.Start())
 	if total <= 0 {

@@ -36,10 +36,10 @@ func New(ctx context.Context, s *screen.Screen, p *Player, settle func() tea.Cmd
 // Begin shows the state at the current position and plays on.
 func (r *Replay) Begin() tea.Cmd { return tea.Batch(r.goFrom(0, r.At()), r.playNext()) }
 
-// Rows is how many lines of the screen the time line takes.
+// Rows returns how many lines of the screen the time line takes.
 func (r *Replay) Rows() int { return 1 }
 
-// Keys are the keys of a replay; they take precedence over the board's and the inspector's.
+// Keys returns the keys of a replay; they take precedence over the board's and the inspector's.
 func (r *Replay) Keys() []keys.Binding {
 	by := func(n int) func() tea.Cmd { return func() tea.Cmd { return r.TurnTo(r.At() + n) } }
 	group := func(by int) func() tea.Cmd { return func() tea.Cmd { return r.turnToGroup(by) } }

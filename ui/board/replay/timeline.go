@@ -64,7 +64,7 @@ func (r *Replay) drawLine(area canvas.Rect) {
 	}
 }
 
-// moves is the glyph for playing or paused.
+// moves returns the glyph for playing or paused.
 func (r *Replay) moves() string {
 	if r.moving {
 		return r.Theme.Lines.Arrow
@@ -72,7 +72,7 @@ func (r *Replay) moves() string {
 	return r.Theme.Mark(string(event.Paused)).Glyph
 }
 
-// times is the multiplication sign.
+// times returns the multiplication sign.
 func (r *Replay) times(sign string) string {
 	if r.Theme.ASCII {
 		return "x"

@@ -20,7 +20,7 @@ type Report struct {
 	Next func(*event.State) []string
 }
 
-// Lines is the report in a width.
+// Lines returns the report in a width.
 func (r *Report) Lines(width int) []canvas.Line {
 	s := &r.State
 	mark, done := r.Theme.Mark(string(s.Ending())), s.Changes(false).String()
@@ -50,7 +50,7 @@ func (r *Report) Lines(width int) []canvas.Line {
 	return out
 }
 
-// idle is the time that the operation was paused or held, in parentheses.
+// idle returns the time that the operation was paused or held, in parentheses.
 func (r *Report) idle() string {
 	idle := r.State.Ended.Sub(r.State.Started) - r.State.Active(r.State.Ended)
 	if idle <= 0 {
@@ -115,7 +115,7 @@ func (r *Report) slowestLines(width int) []canvas.Line {
 	return out
 }
 
-// unitName is the board's name of a group; it marks a removal if another group has the
+// unitName returns the board's name of a group; it marks a removal if another group has the
 // same name.
 func (r *Report) unitName(g *event.GroupState) string {
 	n := r.Graph.ByKey[g.Unit()]
@@ -130,7 +130,7 @@ func (r *Report) unitName(g *event.GroupState) string {
 	return n.Name
 }
 
-// textLines is lines below a heading, nil without lines.
+// textLines returns lines below a heading, nil without lines.
 func textLines(heading string, lines []string, width int) []canvas.Line {
 	if len(lines) == 0 {
 		return nil

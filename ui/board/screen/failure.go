@@ -5,7 +5,7 @@ import (
 	"lockstep/ui/board/graph"
 )
 
-// Failing are the failed groups of the current phases, the selected one first.
+// Failing returns the failed groups of the current phases, the selected one first.
 func (s *Screen) Failing() []*graph.Node {
 	var out []*graph.Node
 	for _, n := range s.Graph.Nodes {
@@ -20,7 +20,7 @@ func (s *Screen) Failing() []*graph.Node {
 	return out
 }
 
-// RootOf is the root cause of a group's failure.
+// RootOf returns the root cause of a group's failure.
 func (s *Screen) RootOf(n *graph.Node) event.Root {
 	for _, r := range s.State.Roots() {
 		if r.Group == n.GroupState {
@@ -30,7 +30,7 @@ func (s *Screen) RootOf(n *graph.Node) event.Root {
 	return event.Root{Group: n.GroupState, Cause: n.Message}
 }
 
-// AboutFailed is a command about the selected group if that failed, else about all failed
+// AboutFailed returns a command about the selected group if that failed, else about all failed
 // groups.
 func (s *Screen) AboutFailed(name event.CommandName) event.Command {
 	c := event.Command{Name: name}

@@ -69,7 +69,7 @@ func (s *Screen) Refilter() {
 	}
 }
 
-// matching are the matching objects of a group.
+// matching returns the matching objects of a group.
 func (s *Screen) matching(n *graph.Node) []*event.ObjectState {
 	f := &s.Filter
 	names := f.names[n.Unit()]
@@ -118,7 +118,7 @@ func (s *Screen) Shown(n *graph.Node) bool {
 // Whole reports whether all objects of a group are on the board.
 func (f *Filter) Whole(n *graph.Node) bool { return f.groups == nil || f.whole[n.Unit()] }
 
-// ShownObjects are the objects of a group that are on the board.
+// ShownObjects returns the objects of a group that are on the board.
 func (s *Screen) ShownObjects(n *graph.Node) []*event.ObjectState {
 	if s.Filter.Whole(n) {
 		return n.Objects
@@ -126,7 +126,7 @@ func (s *Screen) ShownObjects(n *graph.Node) []*event.ObjectState {
 	return s.Filter.objects[n.Unit()]
 }
 
-// Visible are the groups on the board, in plan order.
+// Visible returns the groups on the board, in plan order.
 func (s *Screen) Visible() []*graph.Node {
 	var out []*graph.Node
 	for _, n := range s.Graph.Nodes {

@@ -23,7 +23,7 @@ func (o outlook) Slow(u event.Unit) bool {
 	return slow
 }
 
-// Expected is the current forecast, empty if there is none.
+// Expected returns the current forecast, empty if there is none.
 func (s *Screen) Expected() outlook {
 	now := s.Now()
 	if !forecast.Known(&s.State) {

@@ -54,7 +54,7 @@ func (s *Steer) send(c event.Command) tea.Cmd {
 	return s.Send(c)
 }
 
-// PauseHint is the word for p.
+// PauseHint returns the word for p.
 func (s *Steer) PauseHint() string {
 	switch {
 	case !s.Steerable():
@@ -78,7 +78,7 @@ func (s *Steer) MayRunTo() bool {
 	return s.Paused() && n != nil && n.Status == event.Waiting && !s.Ready(n)
 }
 
-// BreakHint is the word for b.
+// BreakHint returns the word for b.
 func (s *Steer) BreakHint() string {
 	n := s.Group()
 	switch {

@@ -123,9 +123,9 @@ func (a *app) writeOrder(cmd *cobra.Command, r *command.Rendered, ordered *kube.
 	if err := found.Write(); err != nil {
 		return err
 	}
-	written := report.Written{Chart: r.Chart.Path(), Files: []report.WrittenFile{}, Left: []report.ManualEdit{}, Restarts: found.Restarts}
+	written := report.ChartEdits{Chart: r.Chart.Path(), Files: []report.EditedFile{}, Left: []report.ManualEdit{}, Restarts: found.Restarts}
 	for _, f := range found.Files {
-		written.Files = append(written.Files, report.WrittenFile{Name: f.Name, Lines: f.Lines})
+		written.Files = append(written.Files, report.EditedFile{Name: f.Name, Lines: f.Lines})
 	}
 	for _, l := range found.Left {
 		written.Left = append(written.Left, report.ManualEdit(l))

@@ -61,14 +61,14 @@ func (a *app) recover(cmd *cobra.Command, name string, m command.Mode) error {
 	d := a.Display(cmd, m.Report())
 	r := report.Recovery{
 		Release: found.Release, Namespace: found.Namespace, Revision: found.Revision, Status: string(found.Status),
-		Marked: []report.Marked{}, Groups: []report.RecoveredGroup{}, Left: []report.RecoveredObject{}, Next: afterRecovery(proposer{app: a, cmd: cmd}, found),
+		Marked: []report.MarkedRevision{}, Groups: []report.RecoveredGroup{}, Left: []report.RecoveredObject{}, Next: afterRecovery(proposer{app: a, cmd: cmd}, found),
 	}
 	for _, mark := range found.Marked {
 		by := ""
 		if found.Dead != nil {
 			by = found.Dead.String()
 		}
-		r.Marked = append(r.Marked, report.Marked{Revision: mark.Revision, From: string(mark.From), To: string(mark.To), By: by})
+		r.Marked = append(r.Marked, report.MarkedRevision{Revision: mark.Revision, From: string(mark.From), To: string(mark.To), By: by})
 	}
 	if found.Interrupted == "" {
 		return d.Show(r)

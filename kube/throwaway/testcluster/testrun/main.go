@@ -118,7 +118,7 @@ func (r *results) add(l line) {
 	}
 }
 
-// of is the test that a line is about.
+// of returns the test that a line is about.
 func (r *results) of(l line) *test {
 	tests := r.running[l.Package]
 	if i := slices.IndexFunc(tests, func(t *test) bool { return t.name == l.Test }); i >= 0 {

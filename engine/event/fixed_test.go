@@ -121,7 +121,7 @@ func TestMendedFailuresLeaveATrace(t *testing.T) {
 		r := newRun("a", "b")
 		tt.run(r)
 		var got []string
-		for _, m := range r.Mended {
+		for _, m := range r.Fixed {
 			got = append(got, m.String())
 			if m.Failed.IsZero() || m.Ready.Before(m.Failed) {
 				t.Errorf("%s: failed at %s, ready at %s", name, m.Failed, m.Ready)

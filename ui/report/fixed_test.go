@@ -6,17 +6,18 @@ import (
 	"testing"
 )
 
-// TestRunsShowWhatWasMended: what failed, how it was mended and when (R44a).
-func TestRunsShowWhatWasMended(t *testing.T) {
+// TestRunsShowFixedFailures checks that "runs show" has fixed failures, how and when they
+// were fixed (R44a).
+func TestRunsShowFixedFailures(t *testing.T) {
 	state := Replay(scenarios["held"](t))
 	r := &Record{Run: Run{Name: "held"}, State: state}
 	text := r.text(Stream{})
-	details, err := json.Marshal(r.form())
+	details, err := json.Marshal(r.jsonForm())
 	if err != nil {
 		t.Fatal(err)
 	}
-	if len(state.Mended) != 2 {
-		t.Fatalf("the run has %d mended failures", len(state.Mended))
+	if len(state.Fixed) != 2 {
+		t.Fatalf("got %d fixed failures, want 2", len(state.Fixed))
 	}
 	for _, want := range []string{"fixed at ", "shop/db:schema: ConfigMap/ddl: admission webhook denied the request; fixed by retry"} {
 		if !strings.Contains(text, want) {

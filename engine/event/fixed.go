@@ -7,9 +7,9 @@ import (
 	"time"
 )
 
-// Mended is a failure that was mended: its group became ready after all, because the
+// FixedFailure is a failure that was mended: its group became ready after all, because the
 // failure was accepted or retried, or the run was edited (R44a).
-type Mended struct {
+type FixedFailure struct {
 	Root // as it was then
 	Unit // the group
 	// Failed and Ready are when the group failed and when it was ready after all.
@@ -22,7 +22,7 @@ type Mended struct {
 }
 
 // String says what failed, why, and how it was mended.
-func (m Mended) String() string {
+func (m FixedFailure) String() string {
 	text := fmt.Sprintf("%s: %s; fixed by %s", m.Unit.Group, m.Root, m.How)
 	if m.By != "" {
 		text += " from " + m.By
@@ -30,22 +30,22 @@ func (m Mended) String() string {
 	return text
 }
 
-// mending follows failures until they are mended.
-type mending struct {
-	open   map[Unit]*Mended
-	Mended []Mended // in the order in which they were
+// fixTracker follows failures until they are mended.
+type fixTracker struct {
+	open  map[Unit]*FixedFailure
+	Fixed []FixedFailure // in the order in which they were
 }
 
 // failed notes the failure of a group.
-func (m *mending) failed(g *GroupState, at time.Time) {
+func (m *fixTracker) failed(g *GroupState, at time.Time) {
 	if m.open == nil {
-		m.open = map[Unit]*Mended{}
+		m.open = map[Unit]*FixedFailure{}
 	}
-	m.open[g.Unit()] = &Mended{Root: g.roots()[0], Unit: g.Unit(), Failed: at}
+	m.open[g.Unit()] = &FixedFailure{Root: g.roots()[0], Unit: g.Unit(), Failed: at}
 }
 
-// leaves notes that a group is about to have another status.
-func (m *mending) leaves(g *GroupState, e Event) {
+// beforeChange notes that a group is about to have another status.
+func (m *fixTracker) beforeChange(g *GroupState, e Event) {
 	f := m.open[g.Unit()]
 	if f == nil || e.Status == Failed {
 		return
@@ -58,19 +58,19 @@ func (m *mending) leaves(g *GroupState, e Event) {
 	}
 }
 
-func (m *mending) close(f *Mended, at time.Time) {
+func (m *fixTracker) close(f *FixedFailure, at time.Time) {
 	f.Ready = at
-	m.Mended = append(m.Mended, *f)
+	m.Fixed = append(m.Fixed, *f)
 	delete(m.open, f.Unit)
 }
 
 // command notes who had failures mended, and how. The groups are running by then, or
 // even ready.
-func (m *mending) command(e Event) {
+func (m *fixTracker) command(e Event) {
 	if e.Status != Accepted || e.Command != Accept && e.Command != Retry && e.Command != Edit {
 		return
 	}
-	note := func(f *Mended) {
+	note := func(f *FixedFailure) {
 		if f.How == "" && (e.Group == "" || f.Unit.Group == e.Group) && (f.left || e.Command == Edit) {
 			f.How, f.By = e.Command, e.By
 		}
@@ -78,13 +78,13 @@ func (m *mending) command(e Event) {
 	for _, f := range m.open {
 		note(f)
 	}
-	for i := range m.Mended {
-		note(&m.Mended[i])
+	for i := range m.Fixed {
+		note(&m.Fixed[i])
 	}
 }
 
 // replace notes that an edited revision begins instead of the one with these groups.
-func (m *mending) replace(groups map[Unit]*GroupState) {
+func (m *fixTracker) replace(groups map[Unit]*GroupState) {
 	for u, f := range m.open {
 		if g := groups[u]; g != nil && g.Status == Failed {
 			f.Root = g.roots()[0]
@@ -94,14 +94,14 @@ func (m *mending) replace(groups map[Unit]*GroupState) {
 }
 
 // succeed mends what an edited revision no longer has.
-func (m *mending) succeed(at time.Time) {
-	var left []*Mended
+func (m *fixTracker) succeed(at time.Time) {
+	var left []*FixedFailure
 	for _, f := range m.open {
 		if f.How == Edit {
 			left = append(left, f)
 		}
 	}
-	slices.SortFunc(left, func(a, b *Mended) int {
+	slices.SortFunc(left, func(a, b *FixedFailure) int {
 		return cmp.Or(a.Failed.Compare(b.Failed), cmp.Compare(a.Unit.Group, b.Unit.Group))
 	})
 	for _, f := range left {
@@ -109,10 +109,10 @@ func (m *mending) succeed(at time.Time) {
 	}
 }
 
-// AfterMended is what follows the word for the outcome: ", after 1 fixed failure",
+// FixedNote returns what follows the word for the outcome: ", after 1 fixed failure",
 // or "".
-func (m *mending) AfterMended() string {
-	switch n := len(m.Mended); n {
+func (m *fixTracker) FixedNote() string {
+	switch n := len(m.Fixed); n {
 	case 0:
 		return ""
 	case 1:
