@@ -5,17 +5,16 @@ import (
 	"strings"
 )
 
-// Changes counts what the requests of an operation have done to objects, and the
-// hooks that it has run.
+// Changes counts the changes of an operation to objects, and its hooks.
 type Changes struct{ Created, Configured, Unchanged, Deleted, Kept, Hooks int }
 
-// Changes counts those of the revision under way or, with back, of its rollback. An
-// object that was sent several times counts for what all of that has come to: what
-// was created and is as it was at a retry has been created.
-func (s *State) Changes(back bool) Changes {
+// Changes counts the changes of the current revision or, with rollback, of its rollback. An
+// object with several requests counts once, with their net effect: created and then
+// unchanged at a retry counts as created.
+func (s *State) Changes(rollback bool) Changes {
 	var c Changes
 	for _, p := range s.Phases {
-		if strings.HasPrefix(p.Name, RollbackPrefix) != back {
+		if strings.HasPrefix(p.Name, RollbackPrefix) != rollback {
 			continue
 		}
 		for _, g := range p.Groups {
@@ -26,7 +25,7 @@ func (s *State) Changes(back bool) Changes {
 				continue
 			}
 			for _, o := range g.Objects {
-				c.add(o.overall)
+				c.add(o.netChange)
 			}
 		}
 	}
@@ -48,7 +47,7 @@ func (c *Changes) add(change Change) {
 	}
 }
 
-// String says what is not 0: "3 created, 1 changed, 2 hooks".
+// String lists the counts that are not 0: "3 created, 1 changed, 2 hooks".
 func (c Changes) String() string {
 	var parts []string
 	for _, p := range []struct {
@@ -66,14 +65,14 @@ func (c Changes) String() string {
 	return text
 }
 
-// took takes over what a request has done, and reports whether it is the first answer.
-func (o *ObjectState) took(e Event) (first bool) {
+// applyChange stores the change of a request, and reports whether it is the first answer.
+func (o *ObjectState) applyChange(e Event) (first bool) {
 	if e.Change == "" {
 		return false
 	}
 	o.Change = e.Change
-	if o.overall == "" || o.overall == Unchanged {
-		o.overall = e.Change
+	if o.netChange == "" || o.netChange == Unchanged {
+		o.netChange = e.Change
 	}
 	if first = o.Answered.IsZero(); first {
 		o.Answered = e.Time

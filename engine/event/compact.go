@@ -6,21 +6,20 @@ import (
 	"lockstep/engine/plan"
 )
 
-// subject is what an event is about, so that a later event about the same makes
-// it good.
+// subject is what an event is about. A later event with the same subject supersedes it.
 type subject struct {
 	kind    Kind
 	unit    Unit
 	object  plan.Object
-	began   bool   // a group that is running: it says when that began
-	message string // of a warning: each is one of its own
+	started bool   // the event has the start time of a group
+	message string // of a warning: different warnings do not supersede each other
 }
 
-func subjectOf(e Event) subject {
+func newSubject(e Event) subject {
 	s := subject{kind: e.Kind}
 	switch e.Kind {
 	case KindGroup:
-		s.unit, s.began = e.Unit(), e.Status == Running
+		s.unit, s.started = e.Unit(), e.Status == Running
 	case KindObject, KindDiagnosis:
 		s.unit = e.Unit()
 		if e.Object != nil {
@@ -42,11 +41,11 @@ func compact(events []Event) []Event {
 	var phases []Phase
 	announced := -1
 	for n, e := range events {
-		about := subjectOf(e)
+		about := newSubject(e)
 		last[about] = n
 		switch {
 		case e.Kind != KindObject:
-		case e.Status == Ready, e.Status == Gone, e.Status == Applying: // as State has it
+		case e.Status == Ready, e.Status == Gone, e.Status == Applying: // State drops the diagnosis, too
 			about.kind = KindDiagnosis
 			delete(last, about)
 		}
@@ -66,7 +65,7 @@ func compact(events []Event) []Event {
 		}
 	}
 	var out []Event
-	if len(events) > 0 && !isLast(last, subjectOf(events[0]), 0) {
+	if len(events) > 0 && !isLast(last, newSubject(events[0]), 0) {
 		out = append(out, events[0])
 	}
 	if n, ok := last[subject{kind: KindOperation}]; ok {
@@ -84,7 +83,7 @@ func compact(events []Event) []Event {
 		}
 	}
 	for n, e := range events {
-		if s := subjectOf(e); e.Kind != KindOperation && e.Kind != KindPlan && isLast(last, s, n) && known[s.unit] {
+		if s := newSubject(e); e.Kind != KindOperation && e.Kind != KindPlan && isLast(last, s, n) && known[s.unit] {
 			out = append(out, e)
 		}
 	}

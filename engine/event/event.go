@@ -1,6 +1,6 @@
-// Package event defines what happens in an operation: Event, Command (answered by an event),
+// Package event defines the events of an operation: Event, Command (answered with an event),
 // Feed, which delivers events to readers, and State, the only reducer of events. The engine
-// publishes; the screen, reports and remote clients only read. Any of them may import it.
+// publishes; the screen, reports and remote clients only read. Any package may import it.
 package event
 
 import (
@@ -9,7 +9,7 @@ import (
 	"lockstep/engine/plan"
 )
 
-// Kind says what an Event is about.
+// Kind is the subject of an Event.
 type Kind string
 
 // The kinds of events, with their fields besides seq, time and kind.
@@ -62,8 +62,8 @@ const (
 	KindManifest Kind = "manifest"
 )
 
-// Status is the state of the operation, of a group or of an object. One
-// vocabulary serves all three, so that a word means the same everywhere.
+// Status is the state of the operation, a group or an object. All of them use the same
+// words with the same meaning.
 type Status string
 
 const (
@@ -97,7 +97,7 @@ const (
 	Cleared  Status = "cleared"  // breakpoint
 )
 
-// Over reports whether nothing more happens to a group in this status.
+// Over reports whether a group in this status has ended.
 func (s Status) Over() bool {
 	switch s {
 	case Applied, Ready, Failed, Skipped, Gone, Aborted:
@@ -114,12 +114,12 @@ const (
 	Configured Change = "configured"
 	Unchanged  Change = "unchanged"
 	Deleted    Change = "deleted"
-	Absent     Change = "absent" // there was nothing to delete
+	Absent     Change = "absent" // to be deleted, but did not exist
 	Kept       Change = "kept"   // helm.sh/resource-policy: keep, or another release's
 )
 
-// Event is the one record of what happens: the item of the Feed, the line of
-// `-o json`, the line of a run log. Fields are only ever added.
+// Event is an item of the Feed, and a line of `-o json` and of a run's record. Fields are
+// only added.
 type Event struct {
 	// Seq counts events of an operation from 1, without gaps.
 	Seq uint64 `json:"seq"`
@@ -136,61 +136,59 @@ type Event struct {
 	Object  *plan.Object `json:"object,omitempty"`
 	Status  Status       `json:"status,omitempty"`
 	Message string       `json:"message,omitempty"`
-	// Cause says in one sentence, without the object's name, why Object is not
-	// ready: `container api exited with code 3 (3 restarts): FATAL: no relation`.
+	// Cause is one sentence, without the object's name, why Object is not ready:
+	// `container api exited with code 3 (3 restarts): FATAL: no relation`.
 	Cause string `json:"cause,omitempty"`
-	// Evidence are the lines that Cause is drawn from, the one that says the most
-	// first, MostEvidence at the most.
+	// Evidence are the lines behind Cause, the most informative first, at most
+	// MaxEvidence.
 	Evidence []string `json:"evidence,omitempty"`
 	// Change is set once the API server has answered.
 	Change Change `json:"change,omitempty"`
 	// Planned is Object's name in the plan, if that is only a prefix
 	// (metadata.generateName).
 	Planned string `json:"planned,omitempty"`
-	// Since is when an unreachable API server answered last.
+	// Since is when an unreachable API server last answered.
 	Since time.Time `json:"since,omitzero"`
 	// Command is the name of the command that an event answers.
 	Command CommandName `json:"command,omitempty"`
-	// By is where that command came from: "another terminal", or "" for the terminal of
-	// the run.
+	// By is the origin of that command: "another terminal", or "" for the terminal of the
+	// run.
 	By string `json:"by,omitempty"`
 	// Answers is the ID of that command, if it had one.
 	Answers string `json:"answers,omitempty"`
-	// Rule is the number of the rule a warning falls under.
+	// Rule is the number of the rule behind a warning.
 	Rule string `json:"rule,omitempty"`
-	// Lines holds text of several lines, without line ends.
+	// Lines is text of several lines, without line ends.
 	Lines []string `json:"lines,omitempty"`
 	// Operation describes the operation.
 	Operation *Operation `json:"operation,omitempty"`
-	// Phases lists what will run.
+	// Phases are the phases to run.
 	Phases []Phase `json:"phases,omitempty"`
 	// Exit is the exit code, on the last event.
 	Exit *int `json:"exit,omitempty"`
-	// Outcome is what happened to the release, in words and without why, on the
-	// last event of an operation that has not succeeded, or not checked all of its
-	// groups: "the release is marked failed", "1 group applied, not waited for".
+	// Outcome describes the outcome for the release, without the reason, on the last event
+	// of an operation that did not succeed, or left some groups unchecked: "the release is
+	// marked failed", "1 group applied, not checked".
 	Outcome string `json:"outcome,omitempty"`
-	// Unchecked is, on the last event of an operation that succeeded, how many
-	// groups were applied and had not become ready, since nothing waits for them and
-	// --wait-all=false, or another --wait, does not either (R21).
+	// Unchecked is, on the last event of an operation that succeeded, the number of groups
+	// that were applied, not checked (R21), and not ready at the end.
 	Unchecked int `json:"unchecked,omitempty"`
-	// Release is what Helm's record says of the release in the end, on the last
-	// event: deployed, failed, uninstalled … or none if there is no release,
-	// or empty where that could not be found out.
+	// Release is the release's final status in Helm's record, on the last event: deployed,
+	// failed, uninstalled …, NoRelease, or empty if it is unknown.
 	Release string `json:"release,omitempty"`
 }
 
-// MostEvidence is how many lines Event.Evidence has at the most.
-const MostEvidence = 8
+// MaxEvidence is the maximum number of lines in Event.Evidence.
+const MaxEvidence = 8
 
-// NoRelease is Event.Release if there is none.
+// NoRelease is Event.Release if the release does not exist.
 const NoRelease = "none"
 
-// RollbackPrefix begins the names of the phases of a rollback that is part of
-// another operation.
+// RollbackPrefix starts the names of the phases of a rollback that is part of another
+// operation.
 const RollbackPrefix = "rollback/"
 
-// Operation is what the program has been asked to do.
+// Operation describes an operation: the command, the release, the chart, the timeouts.
 type Operation struct {
 	// Name is install, upgrade, rollback, uninstall, test or watch; for a stack up or
 	// down. Release is then the stack's file.
@@ -202,8 +200,8 @@ type Operation struct {
 	Revision  int    `json:"revision,omitempty"`
 	// ToRevision is the revision that a rollback goes back to.
 	ToRevision int `json:"toRevision,omitempty"`
-	// PreviousRevision is the revision that a rollback would go back to, 0
-	// where rolling back means to uninstall.
+	// PreviousRevision is the revision that a rollback would go back to, or 0 if a rollback
+	// would uninstall the release.
 	PreviousRevision int `json:"previousRevision,omitempty"`
 	// Timeout is for the whole operation, ReadinessTimeout for one resource or 0,
 	// both in nanoseconds (R25).
@@ -211,12 +209,12 @@ type Operation struct {
 	ReadinessTimeout time.Duration `json:"readinessTimeout,omitempty"`
 }
 
-// Stack reports whether the operation is one on a stack of releases (S1): its groups are
+// Stack reports whether the operation is about a stack of releases (S1): its groups are
 // releases, whose own events have a Scope.
 func (o Operation) Stack() bool { return o.Name == "up" || o.Name == "down" }
 
-// Undo returns the operation that rolls this one back, "uninstall" or "rollback", or
-// "" if there is nothing to go back to: no good revision, or no way.
+// Undo returns the operation that rolls this one back, "uninstall" or "rollback", or "" if
+// it cannot be rolled back.
 func (o Operation) Undo() string {
 	switch {
 	case o.Name == "install":
@@ -227,11 +225,11 @@ func (o Operation) Undo() string {
 	return ""
 }
 
-// Watches reports whether a release is looked at and nothing is done to it: the
-// status of things is what counts, and when an event came means nothing.
-func (o Operation) Watches() bool { return o.Name == "watch" }
+// IsWatch reports whether the operation only watches a release. The times of its events
+// then mean nothing.
+func (o Operation) IsWatch() bool { return o.Name == "watch" }
 
-// PhaseKind says how the groups of a phase run.
+// PhaseKind is the kind of a phase.
 type PhaseKind string
 
 const (
@@ -242,17 +240,16 @@ const (
 	PhaseRemove    PhaseKind = "remove"    // groups being removed, in reverse
 )
 
-// Phase is a part of an operation. Phases run one after the other; the groups
-// of a phase run as their After says.
+// Phase is a part of an operation. Phases run one after the other; the groups of a phase
+// run in the order that their After fields define.
 type Phase struct {
-	// Name is unique within the operation: "crds", "pre-install", "apply",
-	// "remove", and, while rolling back, "rollback/remove" and the like.
+	// Name is unique within the operation: "crds", "pre-install", "apply", "remove", and
+	// during a rollback "rollback/remove" and so on.
 	Name   string        `json:"name"`
 	Kind   PhaseKind     `json:"kind"`
 	Groups []*plan.Group `json:"groups"`
-	// Usual is how long each group took, by its id, when it was last brought by a
-	// revision that came to be deployed, in nanoseconds. Groups of which that is
-	// not known are missing.
+	// Usual is how long each group took, by id, in the last deployed revision that had it,
+	// in nanoseconds. It lacks groups without such a revision.
 	Usual map[string]time.Duration `json:"usual,omitempty"`
 }
 
@@ -275,8 +272,8 @@ const (
 	Stop     CommandName = "stop"     // abort, and cancel the requests in flight
 )
 
-// Unit identifies the namespace, crds/, a hook, a group, or the removal of one (R40). A group
-// is a separate unit in each of its phases.
+// Unit identifies the namespace, crds/, a hook, a group, or the removal of a group (R40). A
+// group is a separate unit in each of its phases.
 type Unit struct{ Phase, Group string }
 
 // Unit returns the unit that the event is about.
@@ -288,8 +285,8 @@ func (c Command) Unit() Unit { return Unit{c.Phase, c.Group} }
 // EditID is the number of an edit within a run, from 1.
 type EditID int
 
-// Internal is the ID of commands that a run gives to its own parts; nobody waits for the
-// answers.
+// Internal is the ID of commands that a run sends to its own parts; their answers are not
+// shown.
 const Internal = "internal"
 
 // Command is a command to a run. The engine executes it and answers with an event. During a
@@ -299,30 +296,27 @@ type Command struct {
 	Name CommandName `json:"command"`
 	// Scope is the release of a stack that the command is about, as in Event.
 	Scope string `json:"scope,omitempty"`
-	// Phase and Group name the unit. Accept, Retry and GiveUp without a group are about
-	// all failed groups; a group without a phase means the first unit with that id that
-	// the command fits.
+	// Phase and Group name the unit. Accept, Retry and GiveUp without a group apply to all
+	// failed groups; a group without a phase means the first matching unit with that id.
 	Phase string `json:"phase,omitempty"`
 	Group string `json:"group,omitempty"`
-	// Reason is shown with the state it leads to, "interrupted" for instance.
+	// Reason is shown with the resulting state, for instance "interrupted".
 	Reason string `json:"reason,omitempty"`
-	// Told means that the sender knows about the running rollback, so that one command
+	// KnowsRollback means that the sender knows about the running rollback, so that one command
 	// stops it.
-	Told bool `json:"told,omitempty"`
+	KnowsRollback bool `json:"told,omitempty"`
 	// By is copied to Event.By.
 	By string `json:"-"`
 	// ID is copied to Event.Answers.
 	ID string `json:"id,omitempty"`
-	// Values are those that an Edit from another process lays over the ones of the
-	// run, as YAML.
+	// Values is YAML that an Edit from another process merges into the values of the run.
 	Values string `json:"values,omitempty"`
-	// Edit names the edit that was prepared for the run in its own process, 0 where
-	// none was. Whoever carries the operation out knows which one it is, and finds
-	// the number in the run's Verdict.
+	// Edit is the edit that the run's own process has prepared, or 0. The run's Verdict
+	// returns it to the operation.
 	Edit EditID `json:"-"`
 }
 
-// OfWarning returns the event that tells of a warning.
-func OfWarning(w plan.Warning) Event {
+// WarningEvent returns the event for a warning.
+func WarningEvent(w plan.Warning) Event {
 	return Event{Kind: KindWarning, Rule: w.Rule, Object: w.Object, Message: w.Message}
 }

@@ -12,28 +12,27 @@ import (
 // misses no event after its first. The zero value is ready to use and keeps all events for
 // later readers.
 type Feed struct {
-	// Bounded makes the feed drop superseded events, for a record without an end: a late
-	// reader gets events that produce the same State (see compact), with gaps in seq. An
-	// existing reader still gets every event. Set it before the first event.
+	// Bounded makes the feed drop superseded events, for an operation without an end: a
+	// late reader gets events that produce the same State (see compact), with gaps in seq.
+	// An existing reader still gets every event. Set it before the first event.
 	Bounded bool
 	// Mask, if set, masks each event before it is recorded. Set it before the first event.
 	Mask func(Event) Event
-	// Seen, if set, is called with each event before any reader gets it. It must not use
+	// OnEvent, if set, is called with each event before any reader gets it. It must not use
 	// the feed. Set it before the first event.
-	Seen func(Event)
+	OnEvent func(Event)
 
 	mu     sync.Mutex
-	first  *page // where a new reader begins
+	first  *page // where a new reader starts
 	last   *page
 	count  int // events from first on
-	limit  int // of count, where Bounded: then it is compacted
+	limit  int // count at which a Bounded feed is compacted
 	seq    uint64
 	closed bool
 	more   chan struct{} // closed when there are more events, or closed is set
 }
 
-// page is a part of the record. A page that no reader is on or before any more is
-// garbage.
+// page is a part of the record. Once all readers have passed it, it is garbage.
 type page struct {
 	events []Event
 	next   *page // set once, when the page is full
@@ -41,7 +40,7 @@ type page struct {
 
 const (
 	pageSize = 256
-	// keepAtLeast is how many events a bounded feed keeps before it compacts.
+	// keepAtLeast is the number of events that a bounded feed keeps before it compacts.
 	keepAtLeast = 4 * pageSize
 )
 
@@ -53,7 +52,7 @@ func (f *Feed) Publish(e Event) {
 	f.publish(e)
 }
 
-// Relay appends an event of another feed, which has numbered and stamped it.
+// Relay appends an event of another feed, which already numbered and stamped it.
 func (f *Feed) Relay(e Event) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -61,7 +60,7 @@ func (f *Feed) Relay(e Event) {
 	f.append(e)
 }
 
-// End publishes the last event and closes the feed: nothing comes in between.
+// End publishes the last event and closes the feed atomically.
 func (f *Feed) End(e Event) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -69,8 +68,8 @@ func (f *Feed) End(e Event) {
 	f.closed = true
 }
 
-// Close ends the record; readers get what is left and then the end. It may be
-// called more than once.
+// Close ends the record; readers get the remaining events, then the end. It may be called
+// more than once.
 func (f *Feed) Close() {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -93,12 +92,12 @@ func (f *Feed) append(e Event) {
 	if f.Mask != nil {
 		e = f.Mask(e)
 	}
-	if f.Seen != nil {
-		f.Seen(e)
+	if f.OnEvent != nil {
+		f.OnEvent(e)
 	}
-	f.begin()
+	f.addFirstPage()
 	if len(f.last.events) == pageSize {
-		f.turn(nil)
+		f.addPage(nil)
 	}
 	f.last.events = append(f.last.events, e)
 	if f.count++; f.Bounded && f.count > max(f.limit, keepAtLeast) {
@@ -107,17 +106,16 @@ func (f *Feed) append(e Event) {
 	f.wake()
 }
 
-// begin makes the first page. It needs f.mu.
-func (f *Feed) begin() {
+// addFirstPage needs f.mu.
+func (f *Feed) addFirstPage() {
 	if f.first == nil {
 		f.first = &page{}
 		f.last = f.first
 	}
 }
 
-// turn begins a new page, which readers of the last one come to; where first is
-// given, new readers begin there. It needs f.mu.
-func (f *Feed) turn(first *page) {
+// addPage appends a new page. If first is not nil, new readers start there. It needs f.mu.
+func (f *Feed) addPage(first *page) {
 	next := &page{events: make([]Event, 0, pageSize)}
 	f.last.next, f.last = next, next
 	if first != nil {
@@ -125,10 +123,10 @@ func (f *Feed) turn(first *page) {
 	}
 }
 
-// compact makes new readers begin with what is left of the record. It needs f.mu.
+// compact makes new readers start with a compacted record. It needs f.mu.
 func (f *Feed) compact() {
 	kept := compact(f.all())
-	f.turn(&page{events: kept})
+	f.addPage(&page{events: kept})
 	f.count, f.limit = len(kept), 2*len(kept)
 }
 
@@ -149,19 +147,19 @@ func (f *Feed) wake() {
 	}
 }
 
-// Events returns a copy of the events so far, or of what a bounded feed has kept.
+// Events returns a copy of the events so far. A bounded feed returns those it kept.
 func (f *Feed) Events() []Event {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	return slices.Clone(f.all())
 }
 
-// Reader returns a reader that starts at the first event, or at the first that a
-// bounded feed has kept. It needs no closing.
+// Reader returns a reader that starts at the first event, or at the first event that a
+// bounded feed kept. It need not be closed.
 func (f *Feed) Reader() *Reader {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	f.begin()
+	f.addFirstPage()
 	return &Reader{feed: f, page: f.first}
 }
 
@@ -172,9 +170,8 @@ type Reader struct {
 	read int // events of page
 }
 
-// Next returns the events since the last call, at least one. It waits for one
-// if there is none, and returns false at the end of the feed or of ctx. The
-// slice must not be changed.
+// Next returns the events since the last call, at least one. It blocks until there is one,
+// and returns false when the feed is closed or ctx is done. The slice must not be changed.
 func (r *Reader) Next(ctx context.Context) ([]Event, bool) {
 	for {
 		batch, more := r.poll()
@@ -192,7 +189,7 @@ func (r *Reader) Next(ctx context.Context) ([]Event, bool) {
 	}
 }
 
-// poll returns what is there now, or else a channel to wait on, nil at the end.
+// poll returns the available events, or else a channel to wait on, which is nil at the end.
 func (r *Reader) poll() ([]Event, <-chan struct{}) {
 	f := r.feed
 	f.mu.Lock()

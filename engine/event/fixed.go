@@ -7,21 +7,21 @@ import (
 	"time"
 )
 
-// FixedFailure is a failure that was mended: its group became ready after all, because the
-// failure was accepted or retried, or the run was edited (R44a).
+// FixedFailure is a failure whose group became ready after all, because the group was
+// re-checked or retried, or the run was edited (R44a).
 type FixedFailure struct {
-	Root // as it was then
-	Unit // the group
-	// Failed and Ready are when the group failed and when it was ready after all.
+	Root // when the group failed
+	Unit // of the group
+	// Failed and Ready are when the group failed, and when it became ready.
 	Failed, Ready time.Time
 	// How is Accept, Retry or Edit. By is Event.By of that command.
 	How CommandName
 	By  string
 
-	left bool // the group is not failed any more
+	restarted bool // the group is not failed any more
 }
 
-// String says what failed, why, and how it was mended.
+// String names the group, the failure, its cause and how it was fixed.
 func (m FixedFailure) String() string {
 	text := fmt.Sprintf("%s: %s; fixed by %s", m.Unit.Group, m.Root, m.How)
 	if m.By != "" {
@@ -30,13 +30,13 @@ func (m FixedFailure) String() string {
 	return text
 }
 
-// fixTracker follows failures until they are mended.
+// fixTracker follows failures until they are fixed.
 type fixTracker struct {
 	open  map[Unit]*FixedFailure
-	Fixed []FixedFailure // in the order in which they were
+	Fixed []FixedFailure // in the order of Ready
 }
 
-// failed notes the failure of a group.
+// failed records the failure of a group.
 func (m *fixTracker) failed(g *GroupState, at time.Time) {
 	if m.open == nil {
 		m.open = map[Unit]*FixedFailure{}
@@ -44,14 +44,14 @@ func (m *fixTracker) failed(g *GroupState, at time.Time) {
 	m.open[g.Unit()] = &FixedFailure{Root: g.roots()[0], Unit: g.Unit(), Failed: at}
 }
 
-// beforeChange notes that a group is about to have another status.
+// beforeChange is called before a group gets the status of an event.
 func (m *fixTracker) beforeChange(g *GroupState, e Event) {
 	f := m.open[g.Unit()]
 	if f == nil || e.Status == Failed {
 		return
 	}
 	if g.Status == Failed {
-		f.Root, f.left = g.roots()[0], true // more may be known by now
+		f.Root, f.restarted = g.roots()[0], true // later diagnoses may have refined it
 	}
 	if e.Status == Ready || e.Status == Applied || e.Status == Gone {
 		m.close(f, e.Time)
@@ -64,14 +64,14 @@ func (m *fixTracker) close(f *FixedFailure, at time.Time) {
 	delete(m.open, f.Unit)
 }
 
-// command notes who had failures mended, and how. The groups are running by then, or
+// command records how failures are fixed, and by whom. The groups are already running, or
 // even ready.
 func (m *fixTracker) command(e Event) {
 	if e.Status != Accepted || e.Command != Accept && e.Command != Retry && e.Command != Edit {
 		return
 	}
 	note := func(f *FixedFailure) {
-		if f.How == "" && (e.Group == "" || f.Unit.Group == e.Group) && (f.left || e.Command == Edit) {
+		if f.How == "" && (e.Group == "" || f.Unit.Group == e.Group) && (f.restarted || e.Command == Edit) {
 			f.How, f.By = e.Command, e.By
 		}
 	}
@@ -83,7 +83,7 @@ func (m *fixTracker) command(e Event) {
 	}
 }
 
-// replace notes that an edited revision begins instead of the one with these groups.
+// replace records that an edited revision replaces the one with these groups.
 func (m *fixTracker) replace(groups map[Unit]*GroupState) {
 	for u, f := range m.open {
 		if g := groups[u]; g != nil && g.Status == Failed {
@@ -93,24 +93,23 @@ func (m *fixTracker) replace(groups map[Unit]*GroupState) {
 	}
 }
 
-// succeed mends what an edited revision no longer has.
+// succeed marks failures as fixed whose groups an edited revision no longer has.
 func (m *fixTracker) succeed(at time.Time) {
-	var left []*FixedFailure
+	var removed []*FixedFailure
 	for _, f := range m.open {
 		if f.How == Edit {
-			left = append(left, f)
+			removed = append(removed, f)
 		}
 	}
-	slices.SortFunc(left, func(a, b *FixedFailure) int {
+	slices.SortFunc(removed, func(a, b *FixedFailure) int {
 		return cmp.Or(a.Failed.Compare(b.Failed), cmp.Compare(a.Unit.Group, b.Unit.Group))
 	})
-	for _, f := range left {
+	for _, f := range removed {
 		m.close(f, at)
 	}
 }
 
-// FixedNote returns what follows the word for the outcome: ", after 1 fixed failure",
-// or "".
+// FixedNote returns the text after the outcome, ", after 1 fixed failure", or "".
 func (m *fixTracker) FixedNote() string {
 	switch n := len(m.Fixed); n {
 	case 0:

@@ -186,7 +186,7 @@ func TestAfterTheEnd(t *testing.T) {
 		r.group(id, Ready)
 	}
 	r.apply(1, Event{Kind: KindOperation, Status: Succeeded, Message: "done"})
-	now := r.After()
+	now := r.Snapshot()
 	if now.Message != "" || now.Find("apply", "a").Objects[0].Status != Ready {
 		t.Errorf("the copy begins with %q, %+v", now.Message, now.Find("apply", "a").Objects[0])
 	}
@@ -197,17 +197,17 @@ func TestAfterTheEnd(t *testing.T) {
 	observe(Event{Kind: KindDiagnosis, Phase: "other", Group: "a", Object: &o, Status: Degraded, Cause: "crashes"})
 	observe(Event{Kind: KindGroup, Phase: "apply", Group: "a", Status: Failed})
 	a := now.Find("apply", "a")
-	if !a.Worse(a.Objects[0]) || a.Objects[0].Cause != "crashes" || a.Status != Ready || now.Message != "" {
+	if !a.Regressed(a.Objects[0]) || a.Objects[0].Cause != "crashes" || a.Status != Ready || now.Message != "" {
 		t.Errorf("what got worse is %+v of %s, %q", a.Objects[0], a.Status, now.Message)
 	}
-	if b := now.Find("apply", "b"); b.Worse(b.Objects[0]) {
+	if b := now.Find("apply", "b"); b.Regressed(b.Objects[0]) {
 		t.Error("what nobody said anything of got worse, too")
 	}
 	if g := r.Find("apply", "a"); g.Objects[0].Status != Ready || g.Done != 1 || len(r.Roots()) > 0 || r.Message != "done" {
 		t.Errorf("the operation has come to something else: %+v", g.Objects[0])
 	}
 	observe(Event{Kind: KindObject, Group: "a", Object: &o, Status: Ready})
-	if a.Worse(a.Objects[0]) {
+	if a.Regressed(a.Objects[0]) {
 		t.Error("what is ready again is not")
 	}
 	observe(Event{Kind: KindOperation, Status: Running, Message: "deployed", Operation: &Operation{Name: "watch", Revision: 4}})

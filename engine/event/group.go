@@ -12,20 +12,20 @@ type PhaseState struct {
 	Name   string
 	Kind   PhaseKind
 	Groups []*GroupState
-	// Usual is how long groups usually take, as Phase has it.
+	// Usual is how long groups usually take, see Phase.
 	Usual map[string]time.Duration
 }
 
-// Unit returns the unit that the group is.
+// Unit returns the group as a unit.
 func (g *GroupState) Unit() Unit { return Unit{g.Phase, g.ID} }
 
-// GroupState is a group and how far it is.
+// GroupState is a group with its progress.
 type GroupState struct {
 	*plan.Group
 	Phase   string
 	Status  Status
 	Message string
-	// Root is the object that made the group fail, Cause and Evidence are why.
+	// Root is the object that made the group fail, Cause and Evidence the reason.
 	Root           *plan.Object
 	Cause          string
 	Evidence       []string
@@ -36,35 +36,34 @@ type GroupState struct {
 	index map[plan.Object]*ObjectState
 }
 
-// ObjectState is an object and how far it is.
+// ObjectState is an object with its progress.
 type ObjectState struct {
 	Object  plan.Object
 	Status  Status
 	Message string
 	Change  Change
-	// Applied is when its first request was sent, Answered when the API server has
-	// answered that, Since when Status began.
+	// Applied is when the first request was sent, Answered when the API server answered
+	// it, Since when Status last changed.
 	Applied, Answered, Since time.Time
-	// Cause and Evidence say why it is not ready, as Event has them, once that is
-	// known; Diagnosis is all that was found when it was looked up last.
+	// Cause and Evidence are why it is not ready, if known; Diagnosis is the result of the
+	// last diagnosis.
 	Cause     string
 	Evidence  []string
 	Diagnosis []string
-	// Degraded says that waiting alone will not make it ready.
+	// Degraded means that waiting alone will not make it ready.
 	Degraded bool
-	// Log holds a hook's output.
+	// Log is a hook's output.
 	Log []string
-	// overall is what all requests have come to; see State.Changes.
-	overall Change
+	// netChange is the effect of all requests together, see State.Changes.
+	netChange Change
 	// frozen is State.frozen at the time of Answered.
 	frozen time.Duration
 }
 
-// Done reports whether nothing is left to do for the object.
+// Done reports whether the object is ready or gone.
 func (o *ObjectState) Done() bool { return o.Status == Ready || o.Status == Gone }
 
-// addPhase adds a phase, or replaces the one of its name where that has not
-// begun; of one that has, only groups that are new are added.
+// addPhase adds a phase, or replaces the groups of the existing one that have not started.
 func (s *State) addPhase(p Phase) {
 	i := slices.IndexFunc(s.Phases, func(q *PhaseState) bool { return q.Name == p.Name })
 	if i < 0 {
@@ -105,8 +104,8 @@ func (g *GroupState) add(o plan.Object) *ObjectState {
 	return os
 }
 
-// Reached counts the objects that are as far as the group's status says: all of
-// a group that is applied and not waited for (R21), else those that are done.
+// Reached counts the objects that reached the group's goal: all objects of a group that is
+// applied and not checked (R21), else those that are done.
 func (g *GroupState) Reached() int {
 	if g.Status == Applied {
 		return len(g.Objects)
@@ -131,7 +130,7 @@ func (s *State) applyGroup(e Event) {
 	}
 	g.Status, g.Message = e.Status, e.Message
 	g.Root, g.Cause, g.Evidence = e.Object, e.Cause, e.Evidence
-	s.object(e).renew(e)
+	s.object(e).refineCause(e)
 	if e.Status == Failed {
 		s.fixTracker.failed(g, e.Time)
 	}
@@ -146,7 +145,7 @@ func (s *State) applyObject(e Event) {
 	if o == nil && e.Planned != "" {
 		o = g.rename(e)
 	}
-	if o == nil { // an object that the plan did not foresee
+	if o == nil { // not in the plan
 		o = g.add(*e.Object)
 	}
 	if o.Done() {
@@ -156,7 +155,7 @@ func (s *State) applyObject(e Event) {
 		o.Since = e.Time
 	}
 	switch e.Status {
-	case Applying: // again, after a retry: what was found out is about the last attempt
+	case Applying: // after a retry, the last diagnosis is obsolete
 		if o.Status != Applying {
 			o.Applied, o.Answered = e.Time, time.Time{}
 			o.forget()
@@ -167,7 +166,7 @@ func (s *State) applyObject(e Event) {
 		o.explain(e)
 	}
 	o.Status, o.Message = e.Status, e.Message
-	if o.took(e) {
+	if o.applyChange(e) {
 		o.frozen = s.frozen.read(e.Time)
 	}
 	if o.Applied.IsZero() {
@@ -178,13 +177,13 @@ func (s *State) applyObject(e Event) {
 	}
 }
 
-// forget drops what was found out about an object.
+// forget drops the diagnosis of an object.
 func (o *ObjectState) forget() {
 	o.Cause, o.Evidence, o.Diagnosis, o.Degraded = "", nil, nil, false
 }
 
-// explain takes over a cause, where the event has one. Records from before there
-// was the field have it as the message of a diagnosis.
+// explain stores the cause of an event, if it has one. Old records have the cause as the
+// message of a diagnosis.
 func (o *ObjectState) explain(e Event) {
 	cause := e.Cause
 	if cause == "" && e.Kind == KindDiagnosis && o.Cause == "" {
@@ -195,17 +194,16 @@ func (o *ObjectState) explain(e Event) {
 	}
 }
 
-// renew takes over what an event that is not about the object alone knows of its
-// cause by now: how often it was tried, more evidence. What a group fails of is what
-// is known best, whatever was known before.
-func (o *ObjectState) renew(e Event) {
+// refineCause updates the cause from an event about the group or the run: newer counts, more
+// evidence. The cause of a group's failure replaces any earlier cause.
+func (o *ObjectState) refineCause(e Event) {
 	if o != nil && !o.Done() && len(e.Evidence) > 0 && (SameCause(o.Cause, e.Cause) || e.Kind == KindGroup && o.Cause != "") {
 		o.Cause, o.Evidence = e.Cause, e.Evidence
 	}
 }
 
-// rename gives an object of the plan the name that the API server has made for
-// it. Under the one it had in the plan it is found as ever.
+// rename gives an object of the plan the name that the API server generated. It can still
+// be found by its name in the plan.
 func (g *GroupState) rename(e Event) *ObjectState {
 	planned := *e.Object
 	planned.Name = e.Planned

@@ -2,11 +2,11 @@ package event
 
 import "slices"
 
-// Next returns the unit that a step without a name starts: the first in plan order of the current
-// phase whose gates are open (R41). It is nil if there is none, and while a failure or an
-// abort lets nothing start.
+// Next returns the unit that a step without a name starts: the first of the current phase,
+// in plan order, whose gates are open (R41). It returns nil if there is none, or while a
+// failure or an abort blocks new starts.
 func (s *State) Next() *GroupState {
-	p := s.present()
+	p := s.currentPhase()
 	if p == nil || !s.Ended.IsZero() || s.Run == Held || s.Run == Replacing || s.Run == Aborting {
 		return nil
 	}
@@ -15,22 +15,22 @@ func (s *State) Next() *GroupState {
 		switch {
 		case g.Status == Failed:
 			return nil
-		case next == nil && (g.Status == Waiting || g.Status == Held) && s.open(p, g):
+		case next == nil && (g.Status == Waiting || g.Status == Held) && s.gatesOpen(p, g):
 			next = g
 		}
 	}
 	return next
 }
 
-// present returns the current phase: the last one that started, or the next if that is over.
-func (s *State) present() *PhaseState {
-	begun := 0
+// currentPhase returns the last phase that started, or the next one if that is over.
+func (s *State) currentPhase() *PhaseState {
+	current := 0
 	for n, p := range s.Phases {
 		if slices.ContainsFunc(p.Groups, func(g *GroupState) bool { return g.Status != Waiting }) {
-			begun = n
+			current = n
 		}
 	}
-	for _, p := range s.Phases[min(begun, len(s.Phases)):] {
+	for _, p := range s.Phases[min(current, len(s.Phases)):] {
 		if slices.ContainsFunc(p.Groups, func(g *GroupState) bool { return !g.Status.Over() }) {
 			return p
 		}
@@ -38,8 +38,8 @@ func (s *State) present() *PhaseState {
 	return nil
 }
 
-// open reports whether all that a group waits for is there.
-func (s *State) open(p *PhaseState, g *GroupState) bool {
+// gatesOpen reports whether everything that a group waits for is ready.
+func (s *State) gatesOpen(p *PhaseState, g *GroupState) bool {
 	return !slices.ContainsFunc(g.After, func(id string) bool {
 		gate := s.Find(p.Name, id)
 		return gate != nil && gate.Status != Ready && gate.Status != Applied && gate.Status != Gone

@@ -9,8 +9,8 @@ import (
 	"slices"
 )
 
-// Read reads recorded events, one as JSON per line. Where a line is no
-// event it returns those before it with an error that names the line.
+// Read reads recorded events, one JSON object per line. If a line is not an event, it
+// returns the events before it and an error that names the line.
 func Read(r io.Reader) ([]Event, error) {
 	var events []Event
 	lines := bufio.NewReader(r)

@@ -11,21 +11,20 @@ import (
 // Root is a root failure: not caused by another one.
 type Root struct {
 	Group *GroupState
-	// Object is nil where no object of the group is to blame.
+	// Object is nil if the failure is not about an object.
 	Object *ObjectState
-	// Cause says why in one sentence, without the object's name, and Evidence are
-	// the lines that it is drawn from, as Event has them.
+	// Cause and Evidence are the reason, see Event.
 	Cause    string
 	Evidence []string
-	// Waited is how long the object was waited for in vain, 0 where it failed
-	// before anybody gave it up.
+	// Waited is how long the run waited for the object before the group failed, or 0 if
+	// the object itself failed.
 	Waited time.Duration
-	// Limit is the flag that set that, where the object is what it was waited for.
+	// Limit is the flag whose timeout failed the object, or "".
 	Limit string
 }
 
-// Roots returns the current root failures, in order: for each failed group the object that made
-// it fail, then other objects in trouble. Skipped and aborted groups are consequences.
+// Roots returns the current root failures in order: for each failed group the object that
+// made it fail, then other objects in trouble. Skipped and aborted groups are consequences.
 func (s *State) Roots() []Root {
 	var failed []*GroupState
 	for _, p := range s.Phases {
@@ -44,31 +43,30 @@ func (s *State) Roots() []Root {
 }
 
 func (g *GroupState) roots() []Root {
-	blamed := g.blamed()
-	if blamed == nil {
+	failed := g.failedObject()
+	if failed == nil {
 		return []Root{{Group: g, Cause: g.Message}}
 	}
-	roots := []Root{g.root(blamed)}
+	roots := []Root{g.root(failed)}
 	for _, o := range g.Objects {
-		if o != blamed && o.InTrouble() {
+		if o != failed && o.InTrouble() {
 			roots = append(roots, g.root(o))
 		}
 	}
 	return roots
 }
 
-// InTrouble reports whether an object has failed, or is not ready and it is known
-// why.
+// InTrouble reports whether an object has failed, or is not ready for a known cause.
 func (o *ObjectState) InTrouble() bool {
 	return o.Status == Failed || !o.Done() && o.Cause != ""
 }
 
-// blamed returns the object that a group has failed for, nil if it is none.
-func (g *GroupState) blamed() *ObjectState {
+// failedObject returns the object that made a group fail, or nil.
+func (g *GroupState) failedObject() *ObjectState {
 	if g.Root != nil {
 		return g.index[*g.Root]
 	}
-	for _, o := range g.Objects { // records from before groups named it
+	for _, o := range g.Objects { // old records name it only in the message
 		if strings.HasPrefix(g.Message, o.Object.String()+":") {
 			return o
 		}
@@ -83,31 +81,31 @@ func (g *GroupState) blamed() *ObjectState {
 
 func (g *GroupState) root(o *ObjectState) Root {
 	r := Root{Group: g, Object: o, Cause: o.Cause, Evidence: o.Evidence}
-	if g.Root != nil && *g.Root == o.Object && r.Cause == o.Message && g.Cause != "" { // it knows more
+	if g.Root != nil && *g.Root == o.Object && r.Cause == o.Message && g.Cause != "" { // the group's cause is more specific
 		r.Cause, r.Evidence = g.Cause, g.Evidence
 	}
-	if len(r.Evidence) == 0 { // records from before there was the field
-		r.Evidence = o.Diagnosis[:min(len(o.Diagnosis), MostEvidence)]
+	if len(r.Evidence) == 0 { // an old record
+		r.Evidence = o.Diagnosis[:min(len(o.Diagnosis), MaxEvidence)]
 	}
-	why, told := strings.CutPrefix(g.Message, o.Object.String()+": ")
+	why, blamesObject := strings.CutPrefix(g.Message, o.Object.String()+": ")
 	switch {
-	case r.Cause == "" && told:
-		r.Cause = why // it says how long it was waited for
+	case r.Cause == "" && blamesObject:
+		r.Cause = why // it contains the timeout
 	case r.Cause == "":
 		r.Cause = o.Message
 	case o.Status != Failed && !o.Applied.IsZero():
 		r.Waited = g.Ended.Sub(o.Applied)
-		if found := limit.FindStringSubmatch(why); told && found != nil {
-			r.Limit = found[1]
+		if flag := timeoutFlag.FindStringSubmatch(why); blamesObject && flag != nil {
+			r.Limit = flag[1]
 		}
 	}
 	return r
 }
 
-// limit matches the flag whose time was over, as the message of a group names it.
-var limit = regexp.MustCompile(`.*after \S+ \((--readiness-timeout|--timeout)\)`)
+// timeoutFlag matches the flag of the timeout in the message of a group.
+var timeoutFlag = regexp.MustCompile(`.*after \S+ \((--readiness-timeout|--timeout)\)`)
 
-// String returns the one sentence that tells of the failure:
+// String describes the failure in one sentence:
 // "Deployment/api: container api exited with code 3; gave up after 12s (--readiness-timeout)".
 func (r Root) String() string {
 	text := r.Cause
@@ -130,9 +128,8 @@ func roundTo(d time.Duration) time.Duration {
 	return time.Second
 }
 
-// Reason returns why an operation has not succeeded and what happened to the release,
-// in one sentence: of the first of its roots, where something has failed, and
-// otherwise what the record says.
+// Reason returns in one sentence why an operation did not succeed and the outcome for the
+// release. It describes the first root failure, or, without one, returns Message.
 func (s *State) Reason() string {
 	roots := s.Roots()
 	if len(roots) == 0 || s.Status != Failed {
@@ -151,8 +148,7 @@ func (s *State) Reason() string {
 	return text
 }
 
-// SameCause reports whether two causes differ in nothing but numbers: how often
-// something was tried is no news.
+// SameCause reports whether two causes differ only in numbers, such as a count of restarts.
 func SameCause(a, b string) bool {
 	return counts.ReplaceAllString(a, "") == counts.ReplaceAllString(b, "")
 }

@@ -12,24 +12,21 @@ import (
 // use.
 type State struct {
 	Operation Operation
-	// Status is that of the operation: Running, RollingBack, Succeeded,
-	// Failed or Aborted; empty before the first event.
+	// Status is the operation's: Running, RollingBack, Succeeded, Failed or Aborted; empty
+	// before the first event.
 	Status  Status
 	Message string
-	// Root is the object that made the operation fail, Cause and Evidence are why,
-	// once it has ended.
+	// Root is the object that made the operation fail, Cause and Evidence the reason. They
+	// are set when the operation has ended.
 	Root     *plan.Object
 	Cause    string
 	Evidence []string
 	Exit     int
-	// Outcome is what happened to the release, in words; Unchecked is as Event has
-	// it.
+	// Outcome, Unchecked and Release are the fields of the last Event.
 	Outcome   string
 	Unchecked int
-	// Release is what the record of the release says in the end, as Event has
-	// it.
-	Release string
-	// Run is that of the run: Running, Paused, Held, Replacing or Aborting.
+	Release   string
+	// Run is the status of the run: Running, Paused, Held, Replacing or Aborting.
 	Run        Status
 	RunMessage string
 
@@ -40,28 +37,28 @@ type State struct {
 	Seq uint64
 
 	Phases      []*PhaseState
-	Breakpoints map[Unit]bool // those that there are, and whether they stop (R42)
+	Breakpoints map[Unit]bool // true if enabled (R42)
 	Warnings    []Event
 	// Waiting is the last heartbeat, Answer the last answer to a command.
 	Waiting, Answer Event
-	// Away is since when the API server has not answered, zero while it does,
-	// and AwayMessage what was told of that (R53).
+	// Away is since when the API server has been unreachable, zero while it is reachable.
+	// AwayMessage describes the outage (R53).
 	Away        time.Time
 	AwayMessage string
 	Notes       []string
-	// Scopes are the states of a stack's releases that have started, by Event.Scope.
+	// Scopes are the states of a stack's started releases, by Event.Scope.
 	Scopes map[string]*State
 	fixTracker
 
 	idle   stopwatch // runs while the operation is paused or held
-	frozen stopwatch // runs while no readiness timeout does: also in an outage
+	frozen stopwatch // runs while readiness timeouts are paused: also in an outage
 	groups map[Unit]*GroupState
 }
 
-// Apply draws one event into the picture.
+// Apply updates the state with an event.
 func (s *State) Apply(e Event) {
 	if e.Kind == KindManifest {
-		return // it tells nothing that happens
+		return
 	}
 	if s.Started.IsZero() {
 		s.Started = e.Time
@@ -99,7 +96,7 @@ func (s *State) Apply(e Event) {
 		s.Warnings = append(s.Warnings, e)
 	case KindWaiting:
 		s.Waiting = e
-		s.object(e).renew(e)
+		s.object(e).refineCause(e)
 	case KindServer:
 		s.Away, s.AwayMessage = e.Since, ""
 		if e.Status == Away {
@@ -125,18 +122,18 @@ func (s *State) scope(name string) *State {
 	return s.Scopes[name]
 }
 
-// unscoped returns the event as that of an operation of its own.
+// unscoped returns the event without its scope, for the state of the release.
 func (e Event) unscoped() Event {
 	e.Scope = ""
 	return e
 }
 
 func (s *State) applyOperation(e Event) {
-	if s.Status != "" && e.Status == Running && !s.Operation.Watches() { // an edited revision begins (R46)
+	if s.Status != "" && e.Status == Running && !s.Operation.IsWatch() { // an edited revision starts (R46)
 		s.fixTracker.replace(s.groups)
 		s.Phases, s.groups, s.Breakpoints, s.Waiting = nil, nil, nil, Event{}
 	}
-	if s.Status == "" { // of a stack's release, only the plan has come before
+	if s.Status == "" { // only the plan of a stack's release comes earlier
 		s.Started = e.Time
 	}
 	s.Status, s.Message = e.Status, e.Message
@@ -159,11 +156,11 @@ func (s *State) applyOperation(e Event) {
 	}
 }
 
-// Ending returns the status by which the outcome is shown: Applied where an operation has
-// succeeded and nobody has seen all of its groups ready (R21), else Status.
+// Ending returns the status to show for the outcome: Applied if the operation succeeded but
+// some groups are unchecked (R21), else Status.
 func (s *State) Ending() Status { return Ending(s.Status, s.Unchecked) }
 
-// Ending returns the status by which an outcome is shown, see State.
+// Ending returns the status to show for an outcome, see State.Ending.
 func Ending(status Status, unchecked int) Status {
 	if status == Succeeded && unchecked > 0 {
 		return Applied
@@ -171,7 +168,7 @@ func Ending(status Status, unchecked int) Status {
 	return status
 }
 
-// applyRun also forgets a refusal: it was about the state that has ended.
+// applyRun also forgets a refused command: it was about the previous state.
 func (s *State) applyRun(e Event) {
 	s.setRun(e.Time, e.Status, e.Message)
 	if s.Answer.Status == Refused {
@@ -185,9 +182,9 @@ func (s *State) setRun(at time.Time, run Status, message string) {
 }
 
 func (s *State) setClocks(at time.Time) {
-	stands := s.Run == Paused || s.Run == Held
-	s.idle.run(stands, at)
-	s.frozen.run(stands || !s.Away.IsZero(), at)
+	paused := s.Run == Paused || s.Run == Held
+	s.idle.run(paused, at)
+	s.frozen.run(paused || !s.Away.IsZero(), at)
 }
 
 func (s *State) applyBreakpoint(e Event) {
@@ -201,19 +198,21 @@ func (s *State) applyBreakpoint(e Event) {
 	}
 }
 
-// Breaks reports whether there is a breakpoint on a unit, be it disabled.
-func (s *State) Breaks(u Unit) bool {
+// HasBreakpoint reports whether a unit has a breakpoint, enabled or not.
+func (s *State) HasBreakpoint(u Unit) bool {
 	_, ok := s.Breakpoints[u]
 	_, old := s.Breakpoints[Unit{Group: u.Group}]
 	return ok || old
 }
 
-// Stops reports whether a breakpoint stops before a unit. Records from before
-// breakpoints had phases name the group alone.
-func (s *State) Stops(u Unit) bool { return s.Breakpoints[u] || s.Breakpoints[Unit{Group: u.Group}] }
+// PausesBefore reports whether a unit has an enabled breakpoint. Old records name only the
+// group of a breakpoint.
+func (s *State) PausesBefore(u Unit) bool {
+	return s.Breakpoints[u] || s.Breakpoints[Unit{Group: u.Group}]
+}
 
-// Active returns how long the operation has run at the given time, without the
-// time it was paused or held (R25).
+// Active returns how long the operation has run, without the time that it was paused or
+// held (R25).
 func (s *State) Active(now time.Time) time.Duration {
 	if s.Started.IsZero() {
 		return 0
@@ -235,7 +234,7 @@ func (s *State) TimeLeft(g *GroupState, o *ObjectState, now time.Time) (left tim
 	return max(limit-(now.Sub(o.Answered)-(s.frozen.read(now)-o.frozen)), 0), true
 }
 
-// stopwatch adds up the times between its starts and stops.
+// stopwatch measures the total time between starts and stops.
 type stopwatch struct {
 	total time.Duration // before since
 	since time.Time     // zero while it is stopped
@@ -258,7 +257,7 @@ func (w stopwatch) read(now time.Time) time.Duration {
 	return w.total + now.Sub(w.since)
 }
 
-// Groups returns those of all phases, in the order of the plan.
+// Groups returns the groups of all phases, in plan order.
 func (s *State) Groups() (all []*plan.Group) {
 	for _, p := range s.Phases {
 		for _, g := range p.Groups {
@@ -271,10 +270,10 @@ func (s *State) Groups() (all []*plan.Group) {
 // Find returns the group of a phase, or nil.
 func (s *State) Find(phase, id string) *GroupState { return s.groups[Unit{phase, id}] }
 
-// Counts says how many objects of all phases there are and in what state.
+// Counts is the number of objects in all phases, in total and by state.
 type Counts struct{ Total, Done, Active, Failed, Waiting int }
 
-// Count adds up the objects of all phases.
+// Count counts the objects of all phases.
 func (s *State) Count() Counts {
 	var c Counts
 	for _, p := range s.Phases {

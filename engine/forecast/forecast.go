@@ -33,9 +33,9 @@ const (
 	slowShare = 4
 )
 
-// Of returns the forecast of a run at a time. There is none without a history of the remaining
-// groups, nor for a run that is paused, held, aborted, rolling back or over.
-func Of(s *event.State, now time.Time) (f Forecast, ok bool) {
+// Estimate returns the forecast of a run at a time. ok is false without a history of the
+// remaining groups, or if the run is paused, held, aborted, rolling back or over.
+func Estimate(s *event.State, now time.Time) (f Forecast, ok bool) {
 	for _, p := range phases(s) {
 		ok = ok || slices.ContainsFunc(p.Groups, func(g *event.GroupState) bool {
 			_, known := p.Usual[g.ID]
@@ -45,8 +45,8 @@ func Of(s *event.State, now time.Time) (f Forecast, ok bool) {
 	if !ok {
 		return Forecast{}, false
 	}
-	f.Slow, _ = Late(s, now)
-	usual := usualOf(s)
+	f.Slow, _ = SlowGroups(s, now)
+	usual := usualLengths(s)
 	f.Usual = Length(s, usual)
 	f.Left = Length(s, func(g *event.GroupState) time.Duration {
 		switch {
@@ -68,14 +68,14 @@ func phases(s *event.State) []*event.PhaseState {
 	return slices.DeleteFunc(slices.Clone(s.Phases), func(p *event.PhaseState) bool { return strings.HasPrefix(p.Name, event.RollbackPrefix) })
 }
 
-// Late returns the slow groups at a time, as in a Forecast. No other group becomes slow before
-// again, unless phases are announced; zero means unknown.
-func Late(s *event.State, now time.Time) (slow []Slow, again time.Time) {
+// SlowGroups returns the slow groups at a time, as in a Forecast. No other group becomes slow before
+// next, unless new phases are announced; zero means unknown.
+func SlowGroups(s *event.State, now time.Time) (slow []Slow, next time.Time) {
 	running := phases(s)
 	if running == nil {
 		return nil, time.Time{}
 	}
-	again = now.Add(slowBy) // later starts cannot be slow before
+	next = now.Add(slowBy) // groups that start later cannot be slow earlier
 	for _, p := range running {
 		for _, g := range p.Groups {
 			usual, known := p.Usual[g.ID]
@@ -85,13 +85,13 @@ func Late(s *event.State, now time.Time) (slow []Slow, again time.Time) {
 			limit := usual + max(slowBy, usual/slowShare)
 			if took := now.Sub(g.Started); took > limit {
 				slow = append(slow, Slow{g, took, usual})
-			} else if due := g.Started.Add(limit); due.Before(again) {
-				again = due
+			} else if due := g.Started.Add(limit); due.Before(next) {
+				next = due
 			}
 		}
 	}
 	slices.SortStableFunc(slow, func(a, b Slow) int { return cmp.Compare(b.Took-b.Usual, a.Took-a.Usual) })
-	return slow, again
+	return slow, next
 }
 
 // Known reports whether there is any history to forecast from.
@@ -99,7 +99,7 @@ func Known(s *event.State) bool {
 	return slices.ContainsFunc(s.Phases, func(p *event.PhaseState) bool { return len(p.Usual) > 0 })
 }
 
-func usualOf(s *event.State) Lengths {
+func usualLengths(s *event.State) Lengths {
 	phases := map[string]*event.PhaseState{}
 	for _, p := range s.Phases {
 		phases[p.Name] = p
@@ -110,14 +110,14 @@ func usualOf(s *event.State) Lengths {
 // String formats the forecast: "usually 41s, 12s left".
 func (f Forecast) String() string {
 	if left := f.Left.Round(time.Second); left > 0 {
-		return fmt.Sprintf("usually %s, %s left", whole(f.Usual), left)
+		return fmt.Sprintf("usually %s, %s left", wholeSeconds(f.Usual), left)
 	}
-	return fmt.Sprintf("usually %s, already longer", whole(f.Usual))
+	return fmt.Sprintf("usually %s, already longer", wholeSeconds(f.Usual))
 }
 
-// String says how slow a group is: "slower than usual: 25s, usually 8s".
+// String compares the durations: "slower than usual: 25s, usually 8s".
 func (s Slow) String() string {
-	return fmt.Sprintf("slower than usual: %s, usually %s", whole(s.Took), whole(s.Usual))
+	return fmt.Sprintf("slower than usual: %s, usually %s", wholeSeconds(s.Took), wholeSeconds(s.Usual))
 }
 
 // Differs reports whether a group took much longer or shorter than usual: by half a second
@@ -126,14 +126,14 @@ func (s Slow) Differs() bool { return Differ(s.Took, s.Usual) }
 
 // Differ reports whether two durations of a group differ by more than noise.
 func Differ(a, b time.Duration) bool {
-	return (a - b).Abs() >= max(leastDelta, min(a, b)/leastShare)
+	return (a - b).Abs() >= max(minDelta, min(a, b)/minShare)
 }
 
-// The least difference that is not noise.
+// The smallest difference that is not noise.
 const (
-	leastDelta = time.Second / 2
-	leastShare = 10
+	minDelta = time.Second / 2
+	minShare = 10
 )
 
-// whole rounds to seconds, at least one.
-func whole(d time.Duration) time.Duration { return max(d.Round(time.Second), time.Second) }
+// wholeSeconds rounds to seconds, at least one.
+func wholeSeconds(d time.Duration) time.Duration { return max(d.Round(time.Second), time.Second) }

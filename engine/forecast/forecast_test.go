@@ -47,7 +47,7 @@ func TestForecast(t *testing.T) {
 		"paused":                        {append(both, event.Event{Kind: event.KindRun, Status: event.Paused}), 5, "", ""},
 		"nothing left that has history": {append(append(done, ran("apply", "c", 11, 11.5, 16)...), ran("apply", "d", 11, 11.5, 13)...), 16, "", ""},
 	} {
-		f, ok := Of(stateOf(append(known(), c.events...)), at(c.now))
+		f, ok := Estimate(stateOf(append(known(), c.events...)), at(c.now))
 		got, slow := "", ""
 		if ok {
 			got = f.String()
@@ -62,7 +62,7 @@ func TestForecast(t *testing.T) {
 			t.Errorf("%s: %q, %q, want %q, %q", name, got, slow, c.want, c.slow)
 		}
 	}
-	if _, ok := Of(stateOf(record()[:4]), at(1)); ok || Known(stateOf(record())) {
+	if _, ok := Estimate(stateOf(record()[:4]), at(1)); ok || Known(stateOf(record())) {
 		t.Error("a forecast out of nothing")
 	}
 }
@@ -71,7 +71,7 @@ func TestForecast(t *testing.T) {
 // has made something else of it, keeps what is known of its groups.
 func TestHistorySurvivesANewPlan(t *testing.T) {
 	s := stateOf(append(known(), event.Event{Kind: event.KindPlan, Phases: diamond()[1:]}))
-	if f, ok := Of(s, at(0)); !ok || f.Usual != seconds(16) {
+	if f, ok := Estimate(s, at(0)); !ok || f.Usual != seconds(16) {
 		t.Errorf("%+v, %v", f, ok)
 	}
 }
@@ -79,7 +79,7 @@ func TestHistorySurvivesANewPlan(t *testing.T) {
 // TestTheSlowestComesFirst: by how much it is over.
 func TestTheSlowestComesFirst(t *testing.T) {
 	s := stateOf(append(known(), append(ran("apply", "a", 0, 1, 2)[:3], ran("apply", "b", 0, 1, 2)[:3]...)...))
-	f, _ := Of(s, at(30))
+	f, _ := Estimate(s, at(30))
 	if len(f.Slow) != 2 || f.Slow[0].Group.ID != "b" || f.Left != seconds(6) {
 		t.Errorf("%+v", f)
 	}
@@ -124,18 +124,18 @@ func TestNobodyIsLateBeforeAgain(t *testing.T) {
 		events[1].Phases = []event.Phase{p}
 		slices.SortStableFunc(events, func(a, b event.Event) int { return a.Time.Compare(b.Time) })
 		var s event.State
-		var again time.Time
+		var next time.Time
 		heard := map[string]bool{}
 		for _, e := range events {
 			s.Apply(e)
-			if e.Time.After(again) {
+			if e.Time.After(next) {
 				var late []Slow
-				late, again = Late(&s, e.Time)
+				late, next = SlowGroups(&s, e.Time)
 				for _, l := range late {
 					heard[l.Group.ID] = true
 				}
 			}
-			late, _ := Late(&s, e.Time)
+			late, _ := SlowGroups(&s, e.Time)
 			for _, l := range late {
 				if !heard[l.Group.ID] {
 					t.Fatalf("seed %d: nobody has heard that %s is late at %s", seed, l.Group.ID, e.Time.Sub(start))

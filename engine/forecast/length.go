@@ -22,24 +22,25 @@ func Took(g *event.GroupState) time.Duration {
 	return g.Ended.Sub(g.Started)
 }
 
-// Length returns the duration of an operation with given Lengths, if each group starts when its
-// gates open (R14), and each phase when the previous one ends. A rollback does not count.
+// Length returns the duration of an operation if each group takes its Length and starts when
+// its gates open (R14), and each phase starts when the previous one ends. A rollback does not
+// count.
 func Length(s *event.State, took Lengths) time.Duration {
 	var end time.Duration
 	for _, p := range s.Phases {
 		if !strings.HasPrefix(p.Name, event.RollbackPrefix) {
-			_, end = ends(s, p, end, took)
+			_, end = endTimes(s, p, end, took)
 		}
 	}
 	return end
 }
 
-// ends returns the end times of a phase's groups by id, and the last of them, if the phase
-// starts at begin.
-func ends(s *event.State, p *event.PhaseState, begin time.Duration, took Lengths) (ends map[string]time.Duration, last time.Duration) {
+// endTimes returns the end times of a phase's groups by id, and the last of them, if the
+// phase starts at begin.
+func endTimes(s *event.State, p *event.PhaseState, begin time.Duration, took Lengths) (ends map[string]time.Duration, last time.Duration) {
 	ends = make(map[string]time.Duration, len(p.Groups))
-	var endOf func(g *event.GroupState) time.Duration
-	endOf = func(g *event.GroupState) time.Duration {
+	var endTime func(g *event.GroupState) time.Duration
+	endTime = func(g *event.GroupState) time.Duration {
 		if end, known := ends[g.ID]; known {
 			return end
 		}
@@ -47,7 +48,7 @@ func ends(s *event.State, p *event.PhaseState, begin time.Duration, took Lengths
 		start := begin
 		for _, id := range g.After {
 			if gate := s.Find(p.Name, id); gate != nil {
-				start = max(start, endOf(gate))
+				start = max(start, endTime(gate))
 			}
 		}
 		ends[g.ID] = start + took(g)
@@ -55,16 +56,15 @@ func ends(s *event.State, p *event.PhaseState, begin time.Duration, took Lengths
 	}
 	last = begin
 	for _, g := range p.Groups {
-		last = max(last, endOf(g))
+		last = max(last, endTime(g))
 	}
 	return ends, last
 }
 
-// Waits returns how long each unit only waited for the cluster: the longest time from the API
-// server's answer for one of its objects until that was ready or gone. The rest of its time
-// went into requests, which an unlimited machine and API server would save. Objects that are
-// not checked (R21) do not count. With several waves (R17) this is the longest wait, not the
-// sum, so it is a lower bound.
+// Waits returns how long each unit waited for the cluster: the longest time from the API
+// server's answer for one of its objects until that object was ready or gone. The rest of its
+// time went into requests. Objects that are not checked (R21) do not count. With several
+// waves (R17) this is the longest wait, not the sum, so it is a lower bound.
 func Waits(s *event.State) map[event.Unit]time.Duration {
 	waits := map[event.Unit]time.Duration{}
 	for _, p := range s.Phases {
@@ -77,7 +77,7 @@ func Waits(s *event.State) map[event.Unit]time.Duration {
 	return waits
 }
 
-// waited returns how long a group waited for one of its objects.
+// waited returns how long a group waited for an object.
 func waited(g *event.GroupState, o *event.ObjectState) time.Duration {
 	end := o.Since
 	switch over := o.Done() || o.Status == event.Failed; {
@@ -91,9 +91,9 @@ func waited(g *event.GroupState, o *event.ObjectState) time.Duration {
 	return end.Sub(o.Answered)
 }
 
-// Costliest returns the gate that delayed the operation most, and the time saved if it had been
-// instant. It is nil if no gate delayed it.
-func Costliest(s *event.State) (gate *event.GroupState, saved time.Duration) {
+// Bottleneck returns the gate that delayed the operation most, and the time that it would
+// have saved if it were instant. It is nil if no gate delayed the operation.
+func Bottleneck(s *event.State) (gate *event.GroupState, saved time.Duration) {
 	all := Length(s, Took)
 	for _, p := range s.Phases {
 		if strings.HasPrefix(p.Name, event.RollbackPrefix) {
@@ -124,10 +124,10 @@ func Costliest(s *event.State) (gate *event.GroupState, saved time.Duration) {
 	return gate, saved
 }
 
-// critical returns the groups of a critical path of a phase: each starts when the one before it
-// ends.
+// critical returns the groups of a critical path of a phase: each starts when the previous
+// one ends.
 func critical(s *event.State, p *event.PhaseState) map[*event.GroupState]bool {
-	ends, end := ends(s, p, 0, Took)
+	ends, end := endTimes(s, p, 0, Took)
 	path := map[*event.GroupState]bool{}
 	var last *event.GroupState
 	if i := slices.IndexFunc(p.Groups, func(g *event.GroupState) bool { return ends[g.ID] == end }); i >= 0 {

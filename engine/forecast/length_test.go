@@ -81,11 +81,11 @@ func TestLengthFollowsTheGates(t *testing.T) { // R14
 func TestTheCostliestGateIsNotTheLongestGroup(t *testing.T) {
 	// Without a, b is what c waits for: 3 s are saved of its 10. The hook has
 	// nobody that waits for it, c and d neither.
-	if gate, saved := Costliest(stateOf(record())); gate == nil || gate.ID != "a" || saved != seconds(3) {
+	if gate, saved := Bottleneck(stateOf(record())); gate == nil || gate.ID != "a" || saved != seconds(3) {
 		t.Errorf("%v saves %s, want a and 3s", gate, saved)
 	}
 	alone := []event.Event{{Time: at(0), Kind: event.KindPlan, Phases: []event.Phase{{Name: "apply", Groups: []*plan.Group{group("a")}}}}}
-	if gate, _ := Costliest(stateOf(append(alone, ran("apply", "a", 0, 1, 2)...))); gate != nil {
+	if gate, _ := Bottleneck(stateOf(append(alone, ran("apply", "a", 0, 1, 2)...))); gate != nil {
 		t.Errorf("nothing waits for %s", gate.ID)
 	}
 }
@@ -156,7 +156,7 @@ func TestTheCostliestGateIsOnTheCriticalPath(t *testing.T) {
 				want, most = g.ID, less
 			}
 		}
-		gate, saved := Costliest(s)
+		gate, saved := Bottleneck(s)
 		if got := gate; got == nil && want != "" || got != nil && got.ID != want || saved != most {
 			t.Fatalf("seed %d: %v saves %s, want %s and %s", seed, got, saved, want, most)
 		}
@@ -170,7 +170,7 @@ func BenchmarkCostliest(b *testing.B) {
 			s := recorded(rand.New(rand.NewPCG(1, 1)), n/10)
 			b.ReportAllocs()
 			for b.Loop() {
-				Costliest(s)
+				Bottleneck(s)
 			}
 		})
 	}

@@ -15,16 +15,16 @@ type Step struct {
 	Start, Took, Waited time.Duration
 }
 
-// Path returns the critical path, in the order of the run. Its last step is the group that ended
-// last; before each step is the one of its gates that ended last, or, without gates, the
-// last group of another phase. A rollback does not count.
+// Path returns the critical path in run order. Its last step is the group that ended last.
+// Each step is preceded by the gate that ended last, or, without gates, by the last group of
+// another phase. A rollback does not count.
 func Path(s *event.State) []Step {
 	waits := Waits(s)
 	var path []Step
 	var last *event.GroupState
 	for _, p := range s.Phases {
 		if !strings.HasPrefix(p.Name, event.RollbackPrefix) {
-			last = later(last, p.Groups, s.Now)
+			last = latest(last, p.Groups, s.Now)
 		}
 	}
 	seen := map[*event.GroupState]bool{} // instant groups could form a cycle
@@ -42,7 +42,7 @@ func before(s *event.State, g *event.GroupState) *event.GroupState {
 	var last *event.GroupState
 	for _, id := range g.After {
 		if b := s.Find(g.Phase, id); b != nil {
-			last = later(last, []*event.GroupState{b}, g.Started)
+			last = latest(last, []*event.GroupState{b}, g.Started)
 		}
 	}
 	if last != nil {
@@ -50,14 +50,14 @@ func before(s *event.State, g *event.GroupState) *event.GroupState {
 	}
 	for _, p := range s.Phases {
 		if p.Name != g.Phase {
-			last = later(last, p.Groups, g.Started)
+			last = latest(last, p.Groups, g.Started)
 		}
 	}
 	return last
 }
 
-// later returns the one of last and groups that ended last, not after limit.
-func later(last *event.GroupState, groups []*event.GroupState, limit time.Time) *event.GroupState {
+// latest returns the group of last and groups that ended last, but not after limit.
+func latest(last *event.GroupState, groups []*event.GroupState, limit time.Time) *event.GroupState {
 	for _, g := range groups {
 		if g.Started.IsZero() || g.Ended.IsZero() || g.Ended.After(limit) {
 			continue
@@ -73,8 +73,8 @@ func later(last *event.GroupState, groups []*event.GroupState, limit time.Time) 
 // waiting for the cluster.
 type Bar struct{ From, Sent, Waited int }
 
-// Bars scales a path to room cells, at least one for each step. The time between two steps
-// takes none: it is negligible or a pause.
+// Bars scales a path to room cells, at least one for each step. It omits the time between
+// steps, which is negligible or a pause.
 func Bars(path []Step, room int) []Bar {
 	total := time.Millisecond
 	for _, p := range path {
@@ -93,9 +93,9 @@ func Bars(path []Step, room int) []Bar {
 	return bars
 }
 
-// Slowest returns the slowest groups of an operation that have a usual duration, slowest first.
-// A rollback does not count.
-func Slowest(s *event.State, most int) []Slow {
+// Slowest returns the slowest groups of an operation, slowest first. It ignores groups
+// without a usual duration and those of a rollback.
+func Slowest(s *event.State, limit int) []Slow {
 	var all []Slow
 	for _, p := range s.Phases {
 		if strings.HasPrefix(p.Name, event.RollbackPrefix) {
@@ -108,5 +108,5 @@ func Slowest(s *event.State, most int) []Slow {
 		}
 	}
 	slices.SortStableFunc(all, func(a, b Slow) int { return int(b.Took - a.Took) })
-	return all[:min(len(all), most)]
+	return all[:min(len(all), limit)]
 }

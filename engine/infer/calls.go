@@ -274,7 +274,7 @@ func entries(n *node) []string {
 
 // entry returns the text of an entry of a ConfigMap or Secret, and its path.
 func entry(n *node, key string) (text, path string) {
-	if s := n.root.At("stringData", key); s.There() {
+	if s := n.root.At("stringData", key); s.Exists() {
 		return s.Text(), s.Path
 	}
 	d := n.root.At("data", key)

@@ -98,7 +98,7 @@ func (r *reader) environment(n *node) []*node {
 func (r *reader) readyServices(n *node) []*node {
 	var found []*node
 	for _, s := range r.inNamespace[n.name().Namespace] {
-		if slices.Contains(r.behind(s), n) && !s.root.At("spec", "publishNotReadyAddresses").Yes() {
+		if slices.Contains(r.behind(s), n) && !s.root.At("spec", "publishNotReadyAddresses").True() {
 			found = append(found, s)
 		}
 	}

@@ -159,8 +159,8 @@ func checkNamed(t *testing.T, seed uint64, o *Order, all []Object) {
 		edges[[2]plan.Object{e.From, e.To}] = true
 	}
 	for _, x := range all {
-		pods, works := refs.PodsOf(x.Object, x.Fields)
-		for _, ref := range refs.Of(x.Object, x.Fields) {
+		pods, works := refs.FindPods(x.Object, x.Fields)
+		for _, ref := range refs.Find(x.Object, x.Fields) {
 			if there[ref.To] && ref.To != x.Object && !ref.Optional && !(works && pods.None) && !edges[[2]plan.Object{x.Object, ref.To}] {
 				t.Fatalf("seed %d: %s does not wait for %s (%s)", seed, x.Object, ref.To, ref.Path)
 			}

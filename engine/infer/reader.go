@@ -75,9 +75,9 @@ func newReader(objects []Object) *reader {
 		if r.by[o.Object] != nil {
 			continue // a duplicate
 		}
-		n := &node{Object: o, at: len(r.nodes), of: plan.GroupKind{Group: o.Object.Group, Kind: o.Object.Kind}, root: refs.Field{Value: o.Fields}, refs: refs.Of(o.Object, o.Fields)}
+		n := &node{Object: o, at: len(r.nodes), of: plan.GroupKind{Group: o.Object.Group, Kind: o.Object.Kind}, root: refs.Field{Value: o.Fields}, refs: refs.Find(o.Object, o.Fields)}
 		n.labels, _ = n.root.At("metadata", "labels").Value.(map[string]any)
-		if n.pods, n.works = refs.PodsOf(o.Object, o.Fields); n.works {
+		if n.pods, n.works = refs.FindPods(o.Object, o.Fields); n.works {
 			n.podLabels, _ = n.pods.Meta["labels"].(map[string]any)
 			n.works = o.Object.Kind != "PodTemplate"
 		}
@@ -232,7 +232,7 @@ func (r *reader) answers(n, s *node, servers []*node, strength Strength, why Rea
 	if slices.Contains(servers, n) {
 		return
 	}
-	if s.root.At("spec", "publishNotReadyAddresses").Yes() {
+	if s.root.At("spec", "publishNotReadyAddresses").True() {
 		if n.kind() == job {
 			return // it may make the others ready
 		}

@@ -6,7 +6,7 @@ import (
 	"lockstep/engine/plan"
 )
 
-// byKind reads the references of an object besides those of its pods.
+// byKind are the functions that read references of an object outside its pods.
 var byKind = map[plan.GroupKind]func(*finder, Field){
 	account:                              (*finder).serviceAccount,
 	claim:                                (*finder).claim,
@@ -56,7 +56,7 @@ func (f *finder) ingress(o Field) {
 	}
 }
 
-// backend is the Service of an Ingress backend; versions before v1 use another field.
+// backend adds the Service of an Ingress backend; versions before v1 use another field.
 func (f *finder) backend(b Field) {
 	f.name(Backend, service, b.At("service", "name"))
 	f.name(Backend, service, b.At("serviceName"))
@@ -96,7 +96,7 @@ func (f *finder) webhooks(o Field) {
 	}
 }
 
-// server is a Service reference with a namespace.
+// server adds the Service that handles a webhook or an API.
 func (f *finder) server(s Field) {
 	f.add(Server, plan.Object{Kind: service.Kind, Namespace: s.At("namespace").Text(), Name: s.At("name").Text()}, s.At("name").Path)
 }

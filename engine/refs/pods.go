@@ -4,16 +4,16 @@ import "lockstep/engine/plan"
 
 // Pods are the pods that an object is or creates.
 type Pods struct {
-	// Meta is the metadata of the pods, which may be nil, Spec their spec, and
-	// Path the field that it is in.
+	// Meta is the metadata of the pods, which may be nil, Spec their spec, and Path the
+	// field that contains the spec.
 	Meta, Spec map[string]any
 	Path       string
 	// None means that the object creates no pods: it has 0 replicas or is suspended.
 	None bool
 }
 
-// podsIn is the path of the pod template by kind.
-var podsIn = map[plan.GroupKind][]string{
+// podTemplatePaths are the fields of pod templates, by kind.
+var podTemplatePaths = map[plan.GroupKind][]string{
 	{Kind: "Pod"}:                             {},
 	{Kind: "PodTemplate"}:                     {"template"},
 	{Kind: "ReplicationController"}:           {"spec", "template"},
@@ -28,9 +28,9 @@ var podsIn = map[plan.GroupKind][]string{
 	{Group: "extensions", Kind: "DaemonSet"}:  {"spec", "template"},
 }
 
-// PodsOf returns the pods of an object, if its kind has any.
-func PodsOf(name plan.Object, object map[string]any) (Pods, bool) {
-	keys, ok := podsIn[plan.GroupKind{Group: name.Group, Kind: name.Kind}]
+// FindPods returns the pods of an object, if its kind has any.
+func FindPods(name plan.Object, object map[string]any) (Pods, bool) {
+	keys, ok := podTemplatePaths[plan.GroupKind{Group: name.Group, Kind: name.Kind}]
 	if !ok {
 		return Pods{}, false
 	}
@@ -42,7 +42,7 @@ func PodsOf(name plan.Object, object map[string]any) (Pods, bool) {
 		return Pods{}, false
 	}
 	own := Field{object, ""}.At("spec")
-	p.None = zero(own.At("replicas").Value) || zero(own.At("parallelism").Value) || own.At("suspend").Yes()
+	p.None = zero(own.At("replicas").Value) || zero(own.At("parallelism").Value) || own.At("suspend").True()
 	return p, true
 }
 
@@ -79,7 +79,7 @@ func (f *finder) pod(spec Field, replaced map[string]bool) {
 	}
 }
 
-// account is the ServiceAccount, also by its deprecated field.
+// account adds the ServiceAccount, also from the deprecated field.
 func (f *finder) account(spec Field) {
 	at := spec.At("serviceAccountName")
 	if at.Text() == "" {
@@ -103,7 +103,7 @@ func (f *finder) container(c Field) {
 // optional.
 func (f *finder) entries(use Use, kind plan.GroupKind, source Field, name string) {
 	r := f.name(use, kind, source.At(name))
-	r.Optional = source.At("optional").Yes()
+	r.Optional = source.At("optional").True()
 	if key := source.At("key").Text(); key != "" {
 		r.Keys = append(r.Keys, key)
 	}
@@ -114,8 +114,8 @@ func (f *finder) entries(use Use, kind plan.GroupKind, source Field, name string
 	}
 }
 
-// opened are the kinds of volumes with credentials in a Secret, and the field that names it.
-var opened = [][]string{
+// credentialVolumes are the volume fields that name a Secret with credentials.
+var credentialVolumes = [][]string{
 	{"azureFile", "secretName"}, {"csi", "nodePublishSecretRef", "name"}, {"cephfs", "secretRef", "name"}, {"cinder", "secretRef", "name"},
 	{"flexVolume", "secretRef", "name"}, {"iscsi", "secretRef", "name"}, {"rbd", "secretRef", "name"}, {"scaleIO", "secretRef", "name"}, {"storageos", "secretRef", "name"},
 }
@@ -127,7 +127,7 @@ func (f *finder) volume(v Field) {
 		f.entries(Volume, configMap, s.At("configMap"), "name")
 		f.entries(Volume, secret, s.At("secret"), "name")
 	}
-	for _, keys := range opened {
+	for _, keys := range credentialVolumes {
 		f.name(Volume, secret, v.At(keys...))
 	}
 	f.name(Claim, claim, v.At("persistentVolumeClaim", "claimName"))
@@ -137,7 +137,7 @@ func (f *finder) volume(v Field) {
 // claim reads a PersistentVolumeClaim, or a template of one.
 func (f *finder) claim(c Field) {
 	class := c.At("spec", "storageClassName")
-	if !class.There() {
+	if !class.Exists() {
 		class = c.At("metadata", "annotations", claimClassBeta)
 	}
 	f.name(Storage, storageClass, class)

@@ -48,15 +48,15 @@ type Ref struct {
 	Keys []string
 }
 
-// Of returns the references of an object, in the order of its fields. It ignores fields of a
+// Find returns the references of an object, in the order of its fields. It ignores fields of a
 // wrong type.
-func Of(name plan.Object, object map[string]any) []Ref {
+func Find(name plan.Object, object map[string]any) []Ref {
 	f := &finder{in: name}
 	root := Field{object, ""}
 	if name.Namespace != "" {
 		f.add(Namespace, plan.Object{Kind: "Namespace", Name: name.Namespace}, "metadata.namespace")
 	}
-	if pods, ok := PodsOf(name, object); ok {
+	if pods, ok := FindPods(name, object); ok {
 		replaced := map[string]bool{}
 		for _, c := range root.At("spec", "volumeClaimTemplates").Each() {
 			replaced[c.At("metadata", "name").Text()] = true
@@ -86,7 +86,7 @@ func (f *finder) add(use Use, to plan.Object, path string) *Ref {
 // name adds a reference by name, in the object's namespace unless the kind is cluster-wide.
 func (f *finder) name(use Use, kind plan.GroupKind, at Field) *Ref {
 	to := plan.Object{Group: kind.Group, Kind: kind.Kind, Name: at.Text()}
-	if !ofCluster[kind] {
+	if !clusterScoped[kind] {
 		to.Namespace = f.in.Namespace
 	}
 	return f.add(use, to, at.Path)
@@ -103,7 +103,7 @@ var (
 	runtimeClass   = plan.GroupKind{Group: "node.k8s.io", Kind: "RuntimeClass"}
 	storageClass   = plan.GroupKind{Group: "storage.k8s.io", Kind: "StorageClass"}
 	ingressClass   = plan.GroupKind{Group: "networking.k8s.io", Kind: "IngressClass"}
-	ofCluster      = map[plan.GroupKind]bool{volume: true, priorityClass: true, runtimeClass: true, storageClass: true, ingressClass: true}
+	clusterScoped  = map[plan.GroupKind]bool{volume: true, priorityClass: true, runtimeClass: true, storageClass: true, ingressClass: true}
 	claimClassBeta = "volume.beta.kubernetes.io/storage-class"
 )
 
@@ -143,9 +143,11 @@ func (v Field) Text() string {
 	return s
 }
 
-func (v Field) There() bool { return v.Value != nil }
+// Exists reports whether the field is set.
+func (v Field) Exists() bool { return v.Value != nil }
 
-func (v Field) Yes() bool {
+// True reports whether the value is true.
+func (v Field) True() bool {
 	b, _ := v.Value.(bool)
 	return b
 }

@@ -81,7 +81,7 @@ func TestWhatObjectsName(t *testing.T) {
 				t.Fatal(err)
 			}
 			var got []string
-			for _, r := range Of(object, fields) {
+			for _, r := range Find(object, fields) {
 				if r.Use != Namespace {
 					got = append(got, say(r))
 				}
@@ -95,7 +95,7 @@ func TestWhatObjectsName(t *testing.T) {
 
 func say(r Ref) string {
 	kind := r.To.Kind
-	if r.To.Group != "" && !ofCluster[plan.GroupKind{Group: r.To.Group, Kind: kind}] {
+	if r.To.Group != "" && !clusterScoped[plan.GroupKind{Group: r.To.Group, Kind: kind}] {
 		kind += "." + r.To.Group
 	}
 	s := fmt.Sprintf("%s %s/%s", r.Use, kind, r.To.Name)
@@ -115,10 +115,10 @@ func say(r Ref) string {
 // TestNamespaceOfAnObject is a reference like others; what is of cluster scope
 // has none.
 func TestNamespaceOfAnObject(t *testing.T) {
-	if got := Of(plan.Object{Kind: "ConfigMap", Namespace: "ns", Name: "x"}, nil); len(got) != 1 || say(got[0]) != "namespace Namespace/ns: metadata.namespace" {
+	if got := Find(plan.Object{Kind: "ConfigMap", Namespace: "ns", Name: "x"}, nil); len(got) != 1 || say(got[0]) != "namespace Namespace/ns: metadata.namespace" {
 		t.Errorf("%+v", got)
 	}
-	if got := Of(plan.Object{Kind: "PersistentVolume", Name: "x"}, nil); len(got) != 0 {
+	if got := Find(plan.Object{Kind: "PersistentVolume", Name: "x"}, nil); len(got) != 0 {
 		t.Errorf("%+v", got)
 	}
 }
@@ -137,7 +137,7 @@ func TestObjectsWithoutPods(t *testing.T) {
 	}
 	for name, tt := range tests {
 		tt.spec["template"] = map[string]any{"spec": map[string]any{}}
-		if p, ok := PodsOf(plan.Object{Group: "apps", Kind: "Deployment"}, map[string]any{"spec": tt.spec}); !ok || p.None != tt.none {
+		if p, ok := FindPods(plan.Object{Group: "apps", Kind: "Deployment"}, map[string]any{"spec": tt.spec}); !ok || p.None != tt.none {
 			t.Errorf("%s: %v, %+v", name, ok, p)
 		}
 	}

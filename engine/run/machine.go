@@ -251,7 +251,7 @@ func (m *machine) finish(end End) error {
 	if end.Status == event.Succeeded {
 		m.skipUnits("not started: nothing to do", "nothing to do")
 		if unchecked = m.units.unchecked(); unchecked > 0 {
-			end.Outcome = notWaitedFor(unchecked)
+			end.Outcome = uncheckedOutcome(unchecked)
 			end.Message = end.Outcome
 		}
 	} else {
@@ -269,12 +269,12 @@ func (m *machine) finish(end End) error {
 	return nil
 }
 
-// notWaitedFor returns the outcome of an operation that did not check all of its groups (R21).
-func notWaitedFor(groups int) string {
+// uncheckedOutcome returns the outcome of an operation that left groups unchecked (R21).
+func uncheckedOutcome(groups int) string {
 	if groups == 1 {
-		return "1 group applied, not waited for"
+		return "1 group applied, not checked"
 	}
-	return fmt.Sprintf("%d groups applied, not waited for", groups)
+	return fmt.Sprintf("%d groups applied, not checked", groups)
 }
 
 // because returns the reason why units did not start: the first failure, if there is one.

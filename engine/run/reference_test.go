@@ -363,9 +363,9 @@ func (r *reference) edited(ok bool) {
 func (r *reference) interrupt(c event.Command, ok bool) {
 	s := &r.steer
 	switch {
-	case s.rolling && c.Told && s.abort == "" && !ok:
+	case s.rolling && c.KnowsRollback && s.abort == "" && !ok:
 		r.fail("R43: %s is refused to somebody who has been told", c.Name)
-	case s.rolling && !s.warned && !c.Told:
+	case s.rolling && !s.warned && !c.KnowsRollback:
 		if s.warned = true; ok {
 			r.fail("R43: the first interrupt of a rollback is obeyed")
 		}

@@ -211,7 +211,7 @@ func randomCommand(r *rand.Rand, s scenario) commandSpec {
 	case event.Edit:
 		c.Edit = 1
 	case event.Abort, event.Rollback, event.Stop:
-		c.Told = r.IntN(2) == 0
+		c.KnowsRollback = r.IntN(2) == 0
 	case event.Break, event.RunTo, event.Disable, event.Accept, event.Retry, event.GiveUp, event.Step:
 		if c.Name == event.Break || c.Name == event.RunTo || c.Name == event.Disable || r.IntN(2) == 0 {
 			p := s.Phases[r.IntN(len(s.Phases))]

@@ -337,7 +337,7 @@ func (x *simulation) compare() {
 		x.r.fail("R53: the outage is %+v, in the picture %s", m.outage, state.Away)
 	}
 	for _, u := range m.units.all {
-		if g := state.Find(u.Phase, u.Group); g == nil || g.Status != u.status || state.Stops(u.Unit) != (u.breakpoint != noBreakpoint && u.breakpoint != breakpointDisabled) {
+		if g := state.Find(u.Phase, u.Group); g == nil || g.Status != u.status || state.PausesBefore(u.Unit) != (u.breakpoint != noBreakpoint && u.breakpoint != breakpointDisabled) {
 			x.r.fail("%v is %s (breakpoint %d), in the picture %+v", u.Unit, u.status, u.breakpoint, g)
 		}
 	}

@@ -278,7 +278,7 @@ func (m *machine) abort(c event.Command) string {
 	switch {
 	case a != nil && a.Name == event.Stop:
 		return "the run is already being stopped"
-	case m.rollback.begun && !m.rollback.warned && !c.Told:
+	case m.rollback.begun && !m.rollback.warned && !c.KnowsRollback:
 		m.rollback.warned = true
 		return "a rollback is running; repeat to stop it and leave everything as is"
 	case m.rollback.begun:

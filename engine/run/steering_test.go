@@ -265,7 +265,7 @@ func TestWarnedUserStopsARollbackAtOnce(t *testing.T) {
 		if err := b.e.BeginRollback(event.Operation{Name: "uninstall"}, "it failed"); err != nil {
 			t.Error(err)
 		}
-		b.e.Command(event.Command{Name: event.Abort, Told: true, ID: "7"})
+		b.e.Command(event.Command{Name: event.Abort, KnowsRollback: true, ID: "7"})
 		b.e.Finish(End{Status: event.Aborted, Exit: 3})
 		for _, e := range b.feed.Events() {
 			if e.Kind == event.KindCommand && (e.Status != event.Accepted || e.Answers != "7") {

@@ -1,7 +1,7 @@
 // Package text makes untrusted text safe to show: names, messages and logs from charts and
 // clusters must not control the terminal, change the direction of writing, or be invisible.
-// Any package may import it. Safe alone decides what is safe; the screen cleans the text
-// of its cells, and the writers of package report clean all other output again.
+// Any package may import it. Only Safe decides which characters are safe; the screen cleans
+// the text of its cells, and the writers of package report clean all other output.
 package text
 
 import (
@@ -48,7 +48,7 @@ func Line(s string) string {
 	return clean(s, func(rune) bool { return false })
 }
 
-// Block returns Line for text of several lines: line ends and tabs stay.
+// Block is like Line, but keeps line ends and tabs.
 func Block(s string) string {
 	if isSafe(s) {
 		return s

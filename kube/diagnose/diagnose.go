@@ -243,8 +243,8 @@ func (q *inquiry) reportGaps() {
 	if q.Symptom {
 		q.Cause = status.CleanText(q.Cause + " (details unavailable: " + strings.Join(gaps, "; ") + ")")
 	}
-	room := max(event.MostEvidence-len(gaps), 1)
-	q.Evidence = append(q.Evidence[:min(room, len(q.Evidence))], gaps[:min(len(gaps), event.MostEvidence-1)]...)
+	room := max(event.MaxEvidence-len(gaps), 1)
+	q.Evidence = append(q.Evidence[:min(room, len(q.Evidence))], gaps[:min(len(gaps), event.MaxEvidence-1)]...)
 }
 
 // ErrAbsent is returned for an object that is not in the cluster.

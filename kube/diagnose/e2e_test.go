@@ -272,7 +272,7 @@ func TestClusterContainers(t *testing.T) {
 			q.t = t
 			r := q.until(o, tt.words...)
 			t.Log(r.Cause)
-			if r.Symptom || tt.evidence != "" && !strings.Contains(strings.Join(r.Evidence, "\n"), tt.evidence) || len(r.Evidence) > event.MostEvidence {
+			if r.Symptom || tt.evidence != "" && !strings.Contains(strings.Join(r.Evidence, "\n"), tt.evidence) || len(r.Evidence) > event.MaxEvidence {
 				t.Errorf("%t %q", r.Symptom, r.Evidence)
 			}
 		})

@@ -67,7 +67,7 @@ func (q *inquiry) hasCustomReadiness() bool {
 func (q *inquiry) evidence() []string {
 	var lines []string
 	add := func(l string) {
-		if l != "" && len(lines) < event.MostEvidence && !slices.Contains(lines, l) {
+		if l != "" && len(lines) < event.MaxEvidence && !slices.Contains(lines, l) {
 			lines = append(lines, l)
 		}
 	}
@@ -103,7 +103,7 @@ const mostTail = 5
 // logTail returns the newest log lines that others do not say, in the order in which the
 // container wrote them, and no more than there is room for.
 func (q *inquiry) logTail(others []string) (tail []string) {
-	room := min(mostTail, event.MostEvidence-len(others))
+	room := min(mostTail, event.MaxEvidence-len(others))
 	for _, l := range slices.Backward(q.Logs) {
 		if len(tail) < room && l != "" && !slices.Contains(others, l) && !slices.Contains(tail, l) {
 			tail = append(tail, l)

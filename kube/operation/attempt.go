@@ -136,7 +136,7 @@ func warnOnce(publish func(event.Event), known []plan.Warning) func(plan.Warning
 		defer mu.Unlock()
 		if !published[w.Message] {
 			published[w.Message] = true
-			publish(event.OfWarning(w))
+			publish(event.WarningEvent(w))
 		}
 	}
 }

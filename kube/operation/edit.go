@@ -280,7 +280,7 @@ func (as *attempts) prepareNext(a *attempt, with *Edited, failed error) (*Operat
 	}
 	for _, w := range next.prepared.Warnings {
 		if !known[w.Message] {
-			as.engine.Publish(event.OfWarning(w))
+			as.engine.Publish(event.WarningEvent(w))
 		}
 	}
 	return next, nil

@@ -62,13 +62,13 @@ func (op *Operation) acquire(eng *run.Engine) error {
 	opts.OnWait = func(message string) { eng.Publish(event.Event{Kind: event.KindWarning, Rule: "R51", Message: message}) }
 	mine := lease.Run{
 		Namespace: p.Common.Namespace, Release: p.Common.Release, Operation: p.Info.Name, CheckRecords: op.checkRecords,
-		OnForbidden: func(s lease.State) { eng.Publish(event.OfWarning(s.Warning())) },
+		OnForbidden: func(s lease.State) { eng.Publish(event.WarningEvent(s.Warning())) },
 	}
 	l, found, err := lease.Acquire(run.Winding(eng.Requests()), client.Leases(p.Common.Namespace), mine, p.Lease, opts)
 	if l == nil {
 		end()
 		if err == nil {
-			eng.Publish(event.OfWarning(found.Warning()))
+			eng.Publish(event.WarningEvent(found.Warning()))
 		}
 		return err
 	}

@@ -211,7 +211,7 @@ func (op *Operation) run() error {
 	defer cancel()
 	eng.Announce(op.phasesWithUsual()...)
 	for _, w := range op.prepared.Warnings {
-		eng.Publish(event.OfWarning(w))
+		eng.Publish(event.WarningEvent(w))
 	}
 	defer op.unlock()
 	as, err := op.attempts(ctx, eng)
@@ -283,7 +283,7 @@ func (op *Operation) start() *run.Engine {
 
 // attempts opens the watches that the operation and its rollback share. They end with ctx.
 func (op *Operation) attempts(ctx context.Context, eng *run.Engine) (*attempts, error) {
-	notice := func(w plan.Warning) { eng.Publish(event.OfWarning(w)) }
+	notice := func(w plan.Warning) { eng.Publish(event.WarningEvent(w)) }
 	runWatcher, stopWatching, err := op.prepared.Common.Watches.Open(ctx, op.client, notice)
 	if err != nil {
 		return nil, err

@@ -22,7 +22,7 @@ func (a *attempt) warnOfTerminating() {
 		if !still {
 			continue
 		}
-		a.engine.Publish(event.OfWarning(plan.Warning{Rule: "R30", Object: &o, Message: fmt.Sprintf(
+		a.engine.Publish(event.WarningEvent(plan.Warning{Rule: "R30", Object: &o, Message: fmt.Sprintf(
 			"%s is still being deleted; not waiting for it: %s", o, why)}))
 	}
 }

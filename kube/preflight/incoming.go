@@ -151,7 +151,7 @@ func (o *incomingObject) mayCreate(missing plan.Object) bool {
 	if refs.Mentions(metadata["annotations"], name) {
 		return true
 	}
-	switch pods, ok := refs.PodsOf(o.Object, o.fields); {
+	switch pods, ok := refs.FindPods(o.Object, o.fields); {
 	case ok:
 		return mentions(pods, name)
 	case o.Object.Group == "" && (o.Kind == "ConfigMap" || o.Kind == "Secret"):

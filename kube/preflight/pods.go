@@ -22,7 +22,7 @@ import (
 // podsOf returns the pod template of an object, and whether it creates pods. Templates that
 // the API server would refuse anyway are skipped.
 func podsOf(o *incomingObject) (meta metav1.ObjectMeta, spec corev1.PodSpec, ok bool) {
-	pods, has := refs.PodsOf(o.Object, o.fields)
+	pods, has := refs.FindPods(o.Object, o.fields)
 	if !has || pods.None {
 		return meta, spec, false
 	}

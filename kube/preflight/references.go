@@ -70,9 +70,9 @@ type waiting struct{ groups, jobs bool }
 // plan, and to objects that the plan creates too late.
 func (t *target) needs(waits waiting) (missing, late []need) {
 	for _, o := range t.objects {
-		pods, has := refs.PodsOf(o.Object, o.fields)
+		pods, has := refs.FindPods(o.Object, o.fields)
 		idle := has && pods.None
-		for _, r := range refs.Of(o.Object, o.fields) {
+		for _, r := range refs.Find(o.Object, o.fields) {
 			n := need{o, r}
 			if r.Optional || idle || consequences[r.Use] == "" || builtIn(r.To) {
 				continue
@@ -209,11 +209,11 @@ func holdsUp(n need, waits waiting) bool {
 // start, except to objects that others may create.
 func (t *target) requiredKeys() (out []need) {
 	for _, o := range t.objects {
-		pods, has := refs.PodsOf(o.Object, o.fields)
+		pods, has := refs.FindPods(o.Object, o.fields)
 		if !has || pods.None {
 			continue
 		}
-		for _, r := range refs.Of(o.Object, o.fields) {
+		for _, r := range refs.Find(o.Object, o.fields) {
 			if len(r.Keys) > 0 && !r.Optional && !t.mayCreate(r.To) {
 				out = append(out, need{o, r})
 			}

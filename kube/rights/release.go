@@ -128,7 +128,7 @@ func (r Release) bindings(to Set, o Object) {
 		}
 		to.Add(Right{Verb: "escalate", Resource: r.Resource(schema.GroupKind{Group: o.Group, Kind: o.Kind}), Use: Bindings}, names...)
 	}
-	for _, ref := range refs.Of(o.Object, o.Fields) {
+	for _, ref := range refs.Find(o.Object, o.Fields) {
 		if ref.Use != refs.Role || slices.ContainsFunc(r.Objects, func(own Object) bool { return own.Object == ref.To }) {
 			continue
 		}
@@ -158,7 +158,7 @@ var looked = []refs.Use{refs.Environment, refs.Volume, refs.Claim, refs.Account,
 
 // lookups adds get for the objects of others that an object refers to.
 func (r Release) lookups(to Set, o Object) {
-	for _, ref := range refs.Of(o.Object, o.Fields) {
+	for _, ref := range refs.Find(o.Object, o.Fields) {
 		own := slices.ContainsFunc(r.Objects, func(own Object) bool { return own.Object == ref.To })
 		if own || ref.Optional || !slices.Contains(looked, ref.Use) || ref.To.Kind == "ServiceAccount" && ref.To.Name == "default" {
 			continue
@@ -182,7 +182,7 @@ func (r Release) reads(to Set) {
 		if o.Namespace != "" {
 			namespaces[o.Namespace] = true
 		}
-		if _, runs := refs.PodsOf(o.Object, o.Fields); runs {
+		if _, runs := refs.FindPods(o.Object, o.Fields); runs {
 			read(Details, o.Namespace, "", "pods", "list", "watch")
 			read(Details, o.Namespace, "", "pods/log", "get")
 			read(Details, o.Namespace, "", "events", "list", "watch")

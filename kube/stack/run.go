@@ -42,7 +42,7 @@ func (s *Stack) Run() error {
 
 // start starts the engine and carries out the commands that came before.
 func (s *Stack) start() *run.Engine {
-	s.feed.Seen = func(e event.Event) {
+	s.feed.OnEvent = func(e event.Event) {
 		if e.Scope == "" {
 			s.mu.Lock()
 			defer s.mu.Unlock()

@@ -220,7 +220,7 @@ func (v *View) drop(before *revision) {
 func (v *View) follow(ctx context.Context, s *preflight.Session) (*rel1.Release, error) {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
-	notice := func(w plan.Warning) { v.feed.Publish(event.OfWarning(w)) }
+	notice := func(w plan.Warning) { v.feed.Publish(event.WarningEvent(w)) }
 	var none *cluster.Watches
 	runWatcher, stopWatching, err := none.Open(ctx, s.Client, notice)
 	if err != nil {
@@ -276,7 +276,7 @@ func (v *View) announce() {
 	}
 	v.feed.Publish(event.Event{Kind: event.KindOperation, Status: event.Running, Operation: &info, Message: r.rel.Info.Status.String()})
 	for _, w := range r.warnings {
-		v.feed.Publish(event.OfWarning(w))
+		v.feed.Publish(event.WarningEvent(w))
 	}
 	v.feed.Publish(event.Event{Kind: event.KindPlan, Phases: r.phases})
 }

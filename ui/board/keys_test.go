@@ -326,7 +326,7 @@ func TestTheDialogTellsOfTheRollback(t *testing.T) {
 	for _, keys := range [][]string{{"a", "K"}, {"ctrl+c", "ctrl+c"}} {
 		s := with("sandbox-rollback", 160, "")(t)
 		s.press(keys...)
-		if len(s.sent) != 1 || !s.sent[0].Told {
+		if len(s.sent) != 1 || !s.sent[0].KnowsRollback {
 			t.Errorf("%q sends %+v", keys, s.sent)
 		}
 	}
@@ -336,7 +336,7 @@ func TestTheDialogTellsOfTheRollback(t *testing.T) {
 	}
 	s.feed(recorded(t, "sandbox-rollback", 160)[60:]...)
 	s.press("K")
-	if len(s.sent) != 1 || s.sent[0].Told {
+	if len(s.sent) != 1 || s.sent[0].KnowsRollback {
 		t.Errorf("K sends %+v to a rollback that has begun under the dialog", s.sent)
 	}
 }

@@ -54,7 +54,7 @@ func (m *model) laterOpened(msg laterMsg) tea.Cmd {
 		m.NotLive = "no longer watched: " + canvas.Clean(msg.err.Error())
 		return nil
 	}
-	m.Later = m.State.After()
+	m.Later = m.State.Snapshot()
 	m.Graph = graph.New(m.Later)
 	m.later.events = feed{ctx: m.ctx, source: msg.source}
 	return tea.Batch(m.settle(), m.look())

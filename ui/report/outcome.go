@@ -189,7 +189,7 @@ func setCause(s *event.State, err error, reasons []plan.Warning) {
 	}
 	if more := len(reasons) - 1; more > 0 {
 		s.Cause += fmt.Sprintf("; and %d more", more)
-		for _, w := range reasons[:min(len(reasons), event.MostEvidence)] {
+		for _, w := range reasons[:min(len(reasons), event.MaxEvidence)] {
 			s.Evidence = append(s.Evidence, oneLine(withRule(w)))
 		}
 	}

@@ -189,7 +189,7 @@ func (r *Record) Incomplete() string {
 	switch {
 	case r.Damage != nil:
 		return "the record is incomplete: " + r.Damage.Error()
-	case r.Outcome == Killed && !r.State.Operation.Watches():
+	case r.Outcome == Killed && !r.State.Operation.IsWatch():
 		return "the record is incomplete: the run was killed or is still running"
 	}
 	return ""

@@ -70,7 +70,7 @@ func (r *Record) details() runDetails {
 		d.Path = append(d.Path, pathStep{p.Group.Phase, p.Group.ID, p.Start.Seconds(), p.Took.Seconds(), p.Waited.Seconds()})
 	}
 	d.BestTime = forecast.Length(s, func(g *event.GroupState) time.Duration { return waits[g.Unit()] }).Seconds()
-	if g, saved := forecast.Costliest(s); g != nil {
+	if g, saved := forecast.Bottleneck(s); g != nil {
 		d.Bottleneck = &bottleneck{g.Phase, g.ID, saved.Seconds(), unitName(s, g)}
 	}
 	return d
@@ -111,7 +111,7 @@ func (r *Record) text(to Stream) string {
 	line(fmt.Sprintf("%s, lockstep replay %s", r.startTime(), r.Name))
 	if len(d.Failures) > 0 {
 		b.WriteString("\n")
-		writeFailures(&b, r.State, style, len(d.Failures), len(d.Failures)*event.MostEvidence)
+		writeFailures(&b, r.State, style, len(d.Failures), len(d.Failures)*event.MaxEvidence)
 	}
 	if path := forecast.Path(r.State); len(path) > 0 {
 		b.WriteString("\n" + style.render(theme.Strong, "critical path") + "\n" + strings.Join(bars(r.State, path, style, to.Width), "\n") + "\n")

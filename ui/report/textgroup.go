@@ -305,7 +305,7 @@ const slow = "slow"
 
 // remaining returns the forecast of the run, or "" if there is none.
 func (t *textLog) remaining(now time.Time) string {
-	if f, ok := forecast.Of(&t.state, now); ok {
+	if f, ok := forecast.Estimate(&t.state, now); ok {
 		return "; " + f.String()
 	}
 	return ""
@@ -320,7 +320,7 @@ func (t *textLog) reportSlow(e event.Event) {
 	if e.Kind != event.KindWaiting && e.Kind != event.KindGroup || !e.Time.After(t.nextSlow) || !forecast.Known(&t.state) {
 		return
 	}
-	late, next := forecast.Late(&t.state, e.Time)
+	late, next := forecast.SlowGroups(&t.state, e.Time)
 	t.nextSlow = next
 	for _, s := range late {
 		if u := s.Group.Unit(); !t.slow[u] {

@@ -70,7 +70,7 @@ func (b *List) Keys() []keys.Binding {
 // groups returns the groups with a breakpoint ahead of them, in plan order.
 func (b *List) groups() (nodes []*graph.Node) {
 	for _, n := range b.Graph.Nodes {
-		if b.State.Breaks(n.Unit()) && !n.Status.Over() && n.Status != event.Running {
+		if b.State.HasBreakpoint(n.Unit()) && !n.Status.Over() && n.Status != event.Running {
 			nodes = append(nodes, n)
 		}
 	}
@@ -133,7 +133,7 @@ func (b *List) Draw() {
 		if first+i == at {
 			cursor, role = b.Theme.Lines.Cursor, theme.Strong
 		}
-		if !b.State.Stops(n.Unit()) {
+		if !b.State.PausesBefore(n.Unit()) {
 			glyph, word = " ", "disabled"
 		}
 		name := canvas.FitMiddle(nameOf(n), w-18, b.Theme.Lines.Ellipsis)

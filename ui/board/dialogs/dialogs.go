@@ -96,7 +96,7 @@ func (d *Dialog) choose(c choice) tea.Cmd {
 	if c.order.Name == "" {
 		return nil
 	}
-	c.order.Told = d.asked // the dialog's text said that it stops the rollback (R43)
+	c.order.KnowsRollback = d.asked // the dialog's text said that it stops the rollback (R43)
 	d.QuitAtEnd = c.order.Name == event.Stop
 	return d.Send(c.order)
 }

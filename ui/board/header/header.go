@@ -63,7 +63,7 @@ func (h *Header) drawOperation() {
 	if op.Timeout > 0 {
 		timing += " of " + canvas.Clock(op.Timeout)
 	}
-	if h.State.Started.IsZero() || h.PlanOnly() || op.Watches() {
+	if h.State.Started.IsZero() || h.PlanOnly() || op.IsWatch() {
 		timing = ""
 	}
 	end := cv.PutRight(h.W-1, 0, theme.Text, timing) - 2
@@ -207,7 +207,7 @@ func (h *Header) stateMark() (theme.Mark, string) {
 		mark = h.Theme.Mark(string(event.RollingBack))
 		return mark, h.Join(h.others(h.W), h.Graph.Shorten(s.Message))
 	}
-	if s.Operation.Watches() {
+	if s.Operation.IsWatch() {
 		return h.liveMark(), ""
 	}
 	mark = h.Theme.Mark(string(event.Running))

@@ -111,7 +111,7 @@ func (h *Header) barRole() theme.Role {
 		return theme.Bad
 	case h.State.Run == event.Paused, h.State.Status == event.Aborted, h.RollingBack():
 		return theme.Stopped
-	case h.State.Operation.Watches() && !h.Over():
+	case h.State.Operation.IsWatch() && !h.Over():
 		return h.liveMark().Role
 	}
 	return theme.Good

@@ -187,7 +187,7 @@ func (s Subject) nodeLines(nodes []*graph.Node, none string, why func(*graph.Nod
 // timingsTab lists when the group and its objects started, from the start of the
 // operation, and how long they took.
 func (s Subject) timingsTab(n *graph.Node, w int) []canvas.Line {
-	if op := s.State.Operation; op.Watches() {
+	if op := s.State.Operation; op.IsWatch() {
 		return []canvas.Line{canvas.Plain(theme.Quiet, "nothing is running; lockstep status "+op.Release+" shows how long each group took")}
 	}
 	at := func(t time.Time) string {

@@ -50,7 +50,7 @@ func (s Subject) objectWhy(n *graph.Node, o *event.ObjectState) canvas.Line {
 		l = append(l, canvas.Piece{Role: theme.Quiet, Text: ", was " + s.StatusMark(n, o).Word})
 	}
 	switch {
-	case n.Worse(o):
+	case n.Regressed(o):
 		l = append(l, canvas.Piece{Role: theme.Text, Text: " for " + canvas.Span(s.DegradedFor(n, o), false)})
 	case picture.Urgency(o) == 1 && !n.Status.Over():
 		l = append(l, canvas.Piece{Role: theme.Text, Text: " for " + canvas.Span(s.SinceOf(o), false)})

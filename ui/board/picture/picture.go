@@ -90,7 +90,7 @@ func (p *Picture) Count() {
 // Degraded reports whether an object has a problem that waiting does not solve, or is no
 // longer ready.
 func Degraded(n *graph.Node, o *event.ObjectState) bool {
-	return n.Worse(o) || n.Status == event.Running && o.Degraded && !o.Done() && o.Status != event.Failed
+	return n.Regressed(o) || n.Status == event.Running && o.Degraded && !o.Done() && o.Status != event.Failed
 }
 
 func (t *tally) add(g *graph.Node) {
@@ -206,7 +206,7 @@ func (p *Picture) SinceOf(o *event.ObjectState) time.Duration {
 
 // DegradedFor returns how long a degraded object has been in progress, or no longer ready.
 func (p *Picture) DegradedFor(n *graph.Node, o *event.ObjectState) time.Duration {
-	if n.Worse(o) {
+	if n.Regressed(o) {
 		return p.Now().Sub(o.Since)
 	}
 	return p.SinceOf(o)
@@ -233,7 +233,7 @@ func (p *Picture) clockNow() time.Time {
 // Spent returns how long a group has taken so far, if known.
 func (p *Picture) Spent(n *graph.Node) (d time.Duration, over, ok bool) {
 	switch {
-	case n.Started.IsZero(), p.State.Operation.Watches(), n.Degraded > 0 && n.Status.Over():
+	case n.Started.IsZero(), p.State.Operation.IsWatch(), n.Degraded > 0 && n.Status.Over():
 		return 0, false, false
 	case !n.Ended.IsZero():
 		return n.Ended.Sub(n.Started), true, true

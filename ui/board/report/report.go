@@ -35,7 +35,7 @@ func (r *Report) Lines(width int) []canvas.Line {
 	for _, root := range s.Roots() {
 		out = append(out, canvas.WrapLines([]canvas.Line{{{Role: theme.Bad, Text: r.Theme.Mark(string(event.Failed)).Glyph + " "}, {Role: theme.Text, Text: r.Graph.Shorten(root.String())}}}, width)...)
 	}
-	for _, m := range s.Mended {
+	for _, m := range s.Fixed {
 		out = append(out, canvas.WrapLines([]canvas.Line{{{Role: theme.Stopped, Text: "fixed: "}, {Role: theme.Text, Text: r.Graph.Shorten(m.String())}}}, width)...)
 	}
 	if s.Outcome != "" {

@@ -40,7 +40,7 @@ func (s *Screen) Expected() outlook {
 
 func (s *Screen) lookOut(now time.Time) outlook {
 	out := outlook{at: now, seq: s.State.Seq, slow: map[event.Unit]forecast.Slow{}}
-	f, ok := forecast.Of(&s.State, now)
+	f, ok := forecast.Estimate(&s.State, now)
 	if !ok {
 		return out
 	}

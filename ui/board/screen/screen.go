@@ -107,7 +107,7 @@ func (s *Screen) IsSelected(n *graph.Node) bool { return n.Unit() == s.Sel.Unit 
 
 // HasBreakpoint reports whether a group has an enabled breakpoint and is not over.
 func (s *Screen) HasBreakpoint(n *graph.Node) bool {
-	return s.State.Stops(n.Unit()) && !n.Status.Over()
+	return s.State.PausesBefore(n.Unit()) && !n.Status.Over()
 }
 
 // Held and Paused report whether the run is, and accepts commands.
@@ -119,7 +119,7 @@ func (s *Screen) PlanOnly() bool { return s.State.Status == "" && s.Over() && le
 
 // HasReport reports whether an operation ended.
 func (s *Screen) HasReport() bool {
-	return s.Over() && !s.State.Ended.IsZero() && !s.State.Operation.Watches()
+	return s.Over() && !s.State.Ended.IsZero() && !s.State.Operation.IsWatch()
 }
 
 // Stepped reports whether a step was taken since the run paused.

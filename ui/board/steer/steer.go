@@ -84,7 +84,7 @@ func (s *Steer) BreakHint() string {
 	switch {
 	case n == nil || !s.Steerable() || s.State.Run == event.Aborting:
 		return ""
-	case s.State.Breaks(n.Unit()) && !n.Status.Over() && n.Status != event.Running:
+	case s.State.HasBreakpoint(n.Unit()) && !n.Status.Over() && n.Status != event.Running:
 		return "clear breakpoint"
 	case n.Status == event.Waiting:
 		return "breakpoint"
@@ -129,5 +129,5 @@ func (s *Steer) Update(msg tea.Msg) tea.Cmd {
 		return tea.Quit
 	}
 	s.QuitAtEnd = true
-	return s.Send(event.Command{Name: event.Stop, Reason: "restarted", Told: true})
+	return s.Send(event.Command{Name: event.Stop, Reason: "restarted", KnowsRollback: true})
 }

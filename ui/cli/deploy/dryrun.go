@@ -76,7 +76,7 @@ func (a *app) dryRunLines() execute {
 			feed.Publish(event.Event{Kind: event.KindOperation, Status: event.Running, Operation: &info, Message: "dry run: nothing is written"})
 			feed.Publish(event.Event{Kind: event.KindPlan, Phases: op.Phases()})
 			for _, w := range op.Warnings() {
-				feed.Publish(event.OfWarning(w))
+				feed.Publish(event.WarningEvent(w))
 			}
 			report.Replay(feed.Events(), a.Display(cmd, j.mode.Report()).Operation(report.Options{}))
 			return nil

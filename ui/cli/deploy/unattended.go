@@ -61,7 +61,7 @@ func (d *unattended) reset() {
 func (d *unattended) giveUp() {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	c := event.Command{Name: event.Abort, Told: true, Reason: fmt.Sprintf("the terminal closed, and nobody attached for %s", d.timeout)}
+	c := event.Command{Name: event.Abort, KnowsRollback: true, Reason: fmt.Sprintf("the terminal closed, and nobody attached for %s", d.timeout)}
 	switch {
 	case d.joined() > 0:
 		d.reset()

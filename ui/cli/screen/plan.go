@@ -20,7 +20,7 @@ import (
 func planEvents(phases []event.Phase, warnings []plan.Warning) []event.Event {
 	events := []event.Event{{Kind: event.KindPlan, Phases: phases}}
 	for _, w := range warnings {
-		events = append(events, event.OfWarning(w))
+		events = append(events, event.WarningEvent(w))
 	}
 	now := time.Now()
 	for i := range events {

@@ -35,10 +35,10 @@ type Order struct {
 
 // Command steers a run; event.Command documents the fields.
 type Command struct {
-	Name   event.CommandName `json:"command,omitempty"`
-	Reason string            `json:"reason,omitempty"`
-	Told   bool              `json:"told,omitempty"`
-	Values string            `json:"values,omitempty"`
+	Name          event.CommandName `json:"command,omitempty"`
+	Reason        string            `json:"reason,omitempty"`
+	KnowsRollback bool              `json:"told,omitempty"`
+	Values        string            `json:"values,omitempty"`
 	// Edit is the answer to a question about an edit.
 	Edit event.EditID `json:"edit,omitempty"`
 }
@@ -108,12 +108,12 @@ type Field struct {
 
 // OfCommand is the order for a command.
 func OfCommand(c event.Command) Order {
-	return Order{Version: Version, Command: Command{c.Name, c.Reason, c.Told, c.Values, c.Edit}, ID: c.ID, By: c.By, Phase: c.Phase, Group: c.Group}
+	return Order{Version: Version, Command: Command{c.Name, c.Reason, c.KnowsRollback, c.Values, c.Edit}, ID: c.ID, By: c.By, Phase: c.Phase, Group: c.Group}
 }
 
 // Event returns the command for the engine.
 func (o Order) Event() event.Command {
-	return event.Command{Name: o.Name, Phase: o.Phase, Group: o.Group, Reason: o.Reason, Told: o.Told, ID: o.ID, Values: o.Values, Edit: o.Edit}
+	return event.Command{Name: o.Name, Phase: o.Phase, Group: o.Group, Reason: o.Reason, KnowsRollback: o.KnowsRollback, ID: o.ID, Values: o.Values, Edit: o.Edit}
 }
 
 // Encode returns the line of an order, or a TooLongError.

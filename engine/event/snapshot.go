@@ -7,10 +7,10 @@ import (
 	"lockstep/engine/plan"
 )
 
-// After returns a copy of a state that has ended, for Observe. The state itself stays as it
-// ended (R34b). In the copy Message is what became of the release since, "" at first, and
-// Operation.Revision the revision that was observed first.
-func (s *State) After() *State {
+// Snapshot returns a copy of a state that has ended, for Observe. The state itself does not
+// change any more (R34b). In the copy, Message is the later change to the release, "" at
+// first, and Operation.Revision the first observed revision.
+func (s *State) Snapshot() *State {
 	now := *s
 	now.Message, now.groups, now.Phases = "", map[Unit]*GroupState{}, nil
 	now.Operation.Revision = 0
@@ -42,8 +42,8 @@ func (g *GroupState) copy() *GroupState {
 	return &now
 }
 
-// Observe applies an event of a view of the release to a copy made by After: how its
-// objects are now, and whether there is another revision.
+// Observe applies an event of a view of the release to a copy made by Snapshot: the current
+// status of its objects, and a new revision.
 func (s *State) Observe(e Event) {
 	switch e.Kind {
 	case KindOperation:
@@ -64,7 +64,7 @@ func (s *State) Observe(e Event) {
 	}
 }
 
-// appliedIn returns the group in which the object of an event was applied last, or nil.
+// appliedIn returns the group that last applied the object of an event, or nil.
 func (s *State) appliedIn(e Event) *GroupState {
 	for _, p := range slices.Backward(s.Phases) {
 		g := s.Find(p.Name, e.Group)
@@ -78,8 +78,8 @@ func (s *State) appliedIn(e Event) *GroupState {
 	return nil
 }
 
-// Worse returns an object that was ready when the operation ended, and is not any more. Only
-// a copy made by After has any.
-func (g *GroupState) Worse(o *ObjectState) bool {
+// Regressed reports whether an object was ready when the operation ended, and is not any
+// more. It is always false except in a copy made by Snapshot.
+func (g *GroupState) Regressed(o *ObjectState) bool {
 	return (g.Status == Ready || g.Status == Applied && o.Degraded) && !o.Done()
 }
