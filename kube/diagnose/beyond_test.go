@@ -81,7 +81,7 @@ func TestWhatHasRefused(t *testing.T) {
 	failing := func(name, address, why string) error {
 		return answer(http.StatusInternalServerError, metav1.StatusReasonInternalError, `Internal error occurred: failed calling webhook "`+name+`": failed to call webhook: Post "`+address+`": `+why)
 	}
-	const going = "namespace ns is being deleted: waiting for finalizers x/y: its controller has not removed it"
+	const deleting = "namespace ns is being deleted: waiting for finalizers x/y: its controller has not removed it"
 	for _, tt := range []struct {
 		name  string
 		err   error
@@ -93,13 +93,13 @@ func TestWhatHasRefused(t *testing.T) {
 		{"a webhook's pods are not ready", failing("check.example.com", "https://s.ns.svc:443/v?timeout=10s", `no endpoints available for service "s"`),
 			`webhook check.example.com of ValidatingWebhookConfiguration policy does not answer: no endpoints available for service "s"; Service ns/s: 0 of 1 pods are ready; container c exited with code 7 (2 restarts): fake logs`},
 		{"a webhook has no Service", failing("check.example.com", "https://none.ns.svc:443/", `service "none" not found`),
-			`webhook check.example.com of ValidatingWebhookConfiguration policy does not answer: service "none" not found; Service ns/none: not in the cluster, and ` + going},
+			`webhook check.example.com of ValidatingWebhookConfiguration policy does not answer: service "none" not found; Service ns/none: not in the cluster, and ` + deleting},
 		{"a webhook elsewhere", failing("check.example.com", "https://127.0.0.1:1/", "dial tcp 127.0.0.1:1: connect: connection refused"),
 			"webhook check.example.com of ValidatingWebhookConfiguration policy does not answer: dial tcp 127.0.0.1:1: connect: connection refused (https://127.0.0.1:1/)"},
 		{"a webhook's certificate", failing("inject.example.com", "https://127.0.0.1:1/", "tls: failed to verify certificate: x509: certificate signed by unknown authority"),
 			"webhook inject.example.com of MutatingWebhookConfiguration sidecars does not answer: tls: failed to verify certificate: x509: certificate signed by unknown authority; its caBundle does not match its certificate (https://127.0.0.1:1/)"},
 		{"a conversion", answer(http.StatusInternalServerError, "", `conversion webhook for conv.example.com/v2, Kind=Db failed: Post "https://conv.ns.svc:443/?timeout=30s": service "conv" not found`),
-			`the webhook that converts Db to conv.example.com/v2 does not answer: service "conv" not found; Service ns/conv: not in the cluster, and ` + going},
+			`the webhook that converts Db to conv.example.com/v2 does not answer: service "conv" not found; Service ns/conv: not in the cluster, and ` + deleting},
 		{"a LimitRange", forbidden("pods", "p", "maximum cpu usage per Container is 1, but limit is 2"), "refused by LimitRange small: maximum cpu usage per Container is 1, but limit is 2"},
 		{"a namespace that goes", forbidden("configmaps", "c", "unable to create new content in namespace ns because it is being terminated"),
 			"namespace ns is being deleted and accepts no new objects: being deleted: waiting for finalizers x/y: its controller has not removed it"},
@@ -134,7 +134,7 @@ func TestClaims(t *testing.T) {
 	ofClass := claim("storageClassName: fast")
 	for _, tt := range []struct{ name, text, want string }{
 		{"no such class", ofClass, "no volume: StorageClass fast does not exist, and no volume of that class fits 1Gi, ReadWriteMany"},
-		{"no class", claim(`storageClassName: ""`), `no volume: it asks for no StorageClass (storageClassName: ""), and no existing volume fits 1Gi, ReadWriteMany`},
+		{"no class", claim(`storageClassName: ""`), `no volume: it requests no StorageClass (storageClassName: ""), and no existing volume fits 1Gi, ReadWriteMany`},
 		{"no default class", claim(""), "no volume: it names no StorageClass, and there is no default"},
 		{"waits for a pod", ofClass + class("provisioner: x, volumeBindingMode: WaitForFirstConsumer"),
 			"no volume: StorageClass fast provisions one only once a pod that uses it is scheduled (WaitForFirstConsumer); put the claim into that pod's group"},
@@ -142,7 +142,7 @@ func TestClaims(t *testing.T) {
 		{"provisioner does not run", ofClass + class("provisioner: csi.example.com"), "no volume: provisioner csi.example.com of StorageClass fast has not created one, and no CSIDriver with that name is installed"},
 		{"provisioning failed", ofClass + class("provisioner: csi.example.com") + incident("e", "c", "PersistentVolumeClaim", "ProvisioningFailed", "disk quota exceeded"), "no volume: disk quota exceeded"},
 		{"volume does not fit", claim("volumeName: tiny") + incident("e", "c", "PersistentVolumeClaim", "VolumeMismatch", "requested PV is too small"), "no volume: requested PV is too small"},
-		{"no such volume", claim("volumeName: none"), "no volume: volume none, which it names, does not exist"},
+		{"no such volume", claim("volumeName: none"), "no volume: volume none does not exist"},
 		{"lost", strings.Replace(claim("volumeName: old"), "Pending", "Lost", 1), "lost its volume old, which was deleted"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
@@ -184,7 +184,7 @@ func TestIngressesAndServices(t *testing.T) {
 		{"no backend", of, ingress + class, "its backend Service s does not exist", ""},
 		{"no port", of, ingress + class + strings.Replace(service, "port: 80", "port: 8080", 1), "its backend Service s has no port 80, but 8080 web", ""},
 		{"no pods", of, ingress + class + service, "its backend Service s: selector app=api matches no pods", ""},
-		{"no controller", of, ingress + class + service + "\n---\n" + pod("p", "x", readyPod), "no address: no ingress controller serves it, nor any other Ingress of its class", ""},
+		{"no controller", of, ingress + class + service + "\n---\n" + pod("p", "x", readyPod), "no address: no ingress controller serves it or any other Ingress of its class", ""},
 		{"labels that are others'", named("", "Service", "s"), strings.TrimPrefix(service, "\n---\n") + "\n---\n" + strings.Replace(pod("p", "x", readyPod), "app: api", "app: apis", 1),
 			"selector app=api matches no pods; pod p has app=apis", ""},
 		{"labels of a workload", named("", "Service", "s"), strings.TrimPrefix(service, "\n---\n") + "\n---\n" + strings.Replace(deployment, "template: {}", "template: {metadata: {labels: {app.kubernetes.io/name: api}}}", 1) + strings.Replace(pod("p", "x", readyPod), "app: api", "app: other", 1),
@@ -195,7 +195,7 @@ func TestIngressesAndServices(t *testing.T) {
 		{"another load balancer", named("", "Service", "s"), strings.TrimPrefix(strings.Replace(service, "spec: {", "spec: {type: LoadBalancer, ", 1), "\n---\n") + "\n---\n" + pod("p", "x", readyPod) +
 			"\n---\n{apiVersion: v1, kind: Service, metadata: {name: t, namespace: other}, spec: {type: LoadBalancer}, status: {loadBalancer: {ingress: [{ip: 1.2.3.4}]}}}", "no address: no load balancer has assigned one yet; Service other/t has one", ""},
 		{"no load balancer of a class", named("", "Service", "s"), strings.TrimPrefix(strings.Replace(service, "spec: {", "spec: {type: LoadBalancer, loadBalancerClass: x/y, ", 1), "\n---\n") + "\n---\n" + pod("p", "x", readyPod) +
-			"\n---\n{apiVersion: v1, kind: Service, metadata: {name: t, namespace: other}, spec: {type: LoadBalancer}, status: {loadBalancer: {ingress: [{ip: 1.2.3.4}]}}}", "no address: no load balancer of class x/y has assigned one, nor to any other Service in the cluster", ""},
+			"\n---\n{apiVersion: v1, kind: Service, metadata: {name: t, namespace: other}, spec: {type: LoadBalancer}, status: {loadBalancer: {ingress: [{ip: 1.2.3.4}]}}}", "no address: no load balancer of class x/y has assigned one to any Service in the cluster", ""},
 		{"another Ingress", of, ingress + class + service + "\n---\n" + pod("p", "x", readyPod) + "\n---\n{apiVersion: networking.k8s.io/v1, kind: Ingress, metadata: {name: j, namespace: other}, spec: {ingressClassName: nginx}, status: {loadBalancer: {ingress: [{ip: 1.2.3.4}]}}}",
 			"no address: no ingress controller serves it yet; Ingress other/j of the same class has an address", ""},
 		{"no load balancer", named("", "Service", "s"), strings.TrimPrefix(strings.Replace(service, "spec: {", "spec: {type: LoadBalancer, ", 1), "\n---\n"),
@@ -293,7 +293,7 @@ func TestLogLinesAreToldInTheirOrder(t *testing.T) {
 		}
 		q.Logs = append(q.Logs, "FATAL: no route to db", "bye")
 		got := q.evidence()
-		want := append([]string{"FATAL: no route to db"}, append(q.Logs[:n:n], "bye")[max(n+1-mostTail, 0):]...)
+		want := append([]string{"FATAL: no route to db"}, append(q.Logs[:n:n], "bye")[max(n+1-maxTail, 0):]...)
 		if !slices.Equal(got, want) {
 			t.Errorf("of %q: %q, want %q", q.Logs, got, want)
 		}

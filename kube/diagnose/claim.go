@@ -11,12 +11,12 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// maxClaims is how many claims of a pod are checked.
+// maxClaims is the maximum number of a pod's claims that are checked.
 const maxClaims = 3
 
-// claimsOfPod follows a pod that cannot be placed to the claim that it waits for. The
-// scheduler says nothing while it waits for a volume that is to be made for the pod.
-func (d *Diagnoser) claimsOfPod(ctx context.Context, p Pod) lead {
+// checkClaims checks the claims of a pod that is not scheduled. The scheduler reports nothing
+// while it waits for a volume to be provisioned.
+func (d *Diagnoser) checkClaims(ctx context.Context, p Pod) lead {
 	claimed := p.severity == unschedulable && strings.Contains(strings.ToLower(strings.ReplaceAll(p.Why, " ", "")), "persistentvolume")
 	if !claimed && (p.severity != starting || p.Node != "" || p.Phase != "pending") {
 		return lead{}
@@ -31,8 +31,8 @@ func (d *Diagnoser) claimsOfPod(ctx context.Context, p Pod) lead {
 	return lead{}
 }
 
-// claim says why a claim has no volume: what its class, the volume that it names
-// and its own events tell, in this order. The events come late, every 15 s.
+// claim finds out why a claim has no volume: from its class, the volume that it names, and
+// its events, in this order. The events come late, every 15 s.
 func (d *Diagnoser) claim(ctx context.Context, namespace, name string) lead {
 	c, err := d.kube.CoreV1().PersistentVolumeClaims(namespace).Get(ctx, name, metav1.GetOptions{})
 	switch {
@@ -45,10 +45,10 @@ func (d *Diagnoser) claim(ctx context.Context, namespace, name string) lead {
 	case c.Status.Phase == corev1.ClaimLost:
 		return lead{cause: fmt.Sprintf("lost its volume %s, which was deleted", c.Spec.VolumeName)}
 	}
-	said, err := d.events(ctx, ref{kind: "PersistentVolumeClaim", namespace: namespace, name: name, uid: c.UID})
-	l := d.unbound(ctx, c, said)
-	for i := len(said) - 1; i >= 0; i-- {
-		l.evidence = append(l.evidence, "claim "+name+": "+said[i].Reason+": "+said[i].Message)
+	events, err := d.events(ctx, ref{kind: "PersistentVolumeClaim", namespace: namespace, name: name, uid: c.UID})
+	l := d.unbound(ctx, c, events)
+	for i := len(events) - 1; i >= 0; i-- {
+		l.evidence = append(l.evidence, "claim "+name+": "+events[i].Reason+": "+events[i].Message)
 	}
 	if err != nil {
 		l.gaps = append(l.gaps, unreadable("events", err))
@@ -61,14 +61,14 @@ func (d *Diagnoser) claim(ctx context.Context, namespace, name string) lead {
 	return l
 }
 
-func (d *Diagnoser) unbound(ctx context.Context, c *corev1.PersistentVolumeClaim, said []Event) lead {
-	if e := latest(said, "VolumeMismatch", "ProvisioningFailed"); e != nil && !strings.Contains(e.Message, "not found") {
+func (d *Diagnoser) unbound(ctx context.Context, c *corev1.PersistentVolumeClaim, events []Event) lead {
+	if e := latest(events, "VolumeMismatch", "ProvisioningFailed"); e != nil && !strings.Contains(e.Message, "not found") {
 		return lead{cause: "has no volume: " + e.Message}
 	}
 	if c.Spec.VolumeName != "" {
 		_, err := d.kube.CoreV1().PersistentVolumes().Get(ctx, c.Spec.VolumeName, metav1.GetOptions{})
 		if apierrors.IsNotFound(err) {
-			return lead{cause: fmt.Sprintf("has no volume: volume %s, which it names, does not exist", c.Spec.VolumeName)}
+			return lead{cause: fmt.Sprintf("has no volume: volume %s does not exist", c.Spec.VolumeName)}
 		}
 		return lead{cause: fmt.Sprintf("is not bound to volume %s yet", c.Spec.VolumeName), symptom: true}
 	}
@@ -76,7 +76,7 @@ func (d *Diagnoser) unbound(ctx context.Context, c *corev1.PersistentVolumeClaim
 		return d.withoutClass(ctx)
 	}
 	if *c.Spec.StorageClassName == "" {
-		return lead{cause: fmt.Sprintf("has no volume: it asks for no StorageClass (storageClassName: \"\"), and no existing volume fits %s", claimRequest(c))}
+		return lead{cause: fmt.Sprintf("has no volume: it requests no StorageClass (storageClassName: \"\"), and no existing volume fits %s", claimRequest(c))}
 	}
 	class, err := d.kube.StorageV1().StorageClasses().Get(ctx, *c.Spec.StorageClassName, metav1.GetOptions{})
 	switch {
@@ -88,7 +88,7 @@ func (d *Diagnoser) unbound(ctx context.Context, c *corev1.PersistentVolumeClaim
 	return d.notProvisioned(ctx, c, class)
 }
 
-// withoutClass returns for a claim that names no class and should get the default one.
+// withoutClass is the lead for a claim without a class, which should get the default one.
 func (d *Diagnoser) withoutClass(ctx context.Context) lead {
 	const none = "has no volume: it names no StorageClass"
 	list, err := d.kube.StorageV1().StorageClasses().List(ctx, metav1.ListOptions{})
@@ -103,7 +103,7 @@ func (d *Diagnoser) withoutClass(ctx context.Context) lead {
 	return lead{cause: none + ", and there is no default"}
 }
 
-// notProvisioned says why an existing class has not provided a volume.
+// notProvisioned finds out why an existing class has not provided a volume.
 func (d *Diagnoser) notProvisioned(ctx context.Context, c *corev1.PersistentVolumeClaim, class *storagev1.StorageClass) lead {
 	late := class.VolumeBindingMode != nil && *class.VolumeBindingMode == storagev1.VolumeBindingWaitForFirstConsumer
 	switch {
@@ -122,7 +122,7 @@ func (d *Diagnoser) notProvisioned(ctx context.Context, c *corev1.PersistentVolu
 	return l
 }
 
-// claimRequest returns what a claim asks for, "10Gi, ReadWriteMany".
+// claimRequest returns the size and access modes that a claim requests, "10Gi, ReadWriteMany".
 func claimRequest(c *corev1.PersistentVolumeClaim) string {
 	size := c.Spec.Resources.Requests[corev1.ResourceStorage]
 	parts := []string{size.String()}
@@ -132,7 +132,7 @@ func claimRequest(c *corev1.PersistentVolumeClaim) string {
 	return strings.Join(parts, ", ")
 }
 
-// latest returns the newest of some events that has one of the reasons.
+// latest returns the newest event with one of the reasons, or nil.
 func latest(events []Event, reasons ...string) *Event {
 	for i := len(events) - 1; i >= 0; i-- {
 		for _, r := range reasons {

@@ -7,7 +7,7 @@ import (
 	"strings"
 )
 
-// title names a container with its part in the pod.
+// title names a container with its role in the pod.
 func (c Container) title() string {
 	switch {
 	case c.Sidecar:
@@ -18,7 +18,7 @@ func (c Container) title() string {
 	return "container " + c.Name
 }
 
-// problem returns what is wrong with a container, if anything.
+// problem returns the problem of a container, or healthy and "".
 func (c Container) problem() (severity, string) {
 	switch {
 	case c.Ended && !c.Ready && (c.EndReason == "StartError" || c.EndReason == "ContainerCannotRun"):
@@ -37,7 +37,7 @@ func (c Container) problem() (severity, string) {
 	return healthy, ""
 }
 
-// exitText says how the container last exited.
+// exitText describes how the container last exited.
 func (c Container) exitText() string {
 	switch {
 	case !c.Ended:
@@ -50,8 +50,9 @@ func (c Container) exitText() string {
 	return fmt.Sprintf("exited with code %d", c.Exit)
 }
 
-// said returns the container's termination message if it says more than the exit code.
-func (c Container) said() string {
+// terminationMessage returns the container's termination message, and its reason if that
+// says more than the exit code.
+func (c Container) terminationMessage() string {
 	switch c.EndReason {
 	case "", "Error", "Completed", "OOMKilled":
 		return c.EndMessage
@@ -59,8 +60,7 @@ func (c Container) said() string {
 	return colon(c.EndReason, c.EndMessage)
 }
 
-// runtimeError returns a runtime's error about a program from where it names that, which comes
-// after what each of its layers has to say.
+// runtimeError removes the prefixes of the runtime's layers from an error about a program.
 func runtimeError(message string) string {
 	if at := strings.Index(message, "exec: "); at >= 0 {
 		return message[at:]
@@ -75,7 +75,7 @@ var (
 	probing   = regexp.MustCompile(`^(Liveness|Startup) probe failed: (.*)$`)
 )
 
-// startupCause puts in words what keeps a pod from being made.
+// startupCause describes why a pod cannot start, from an event.
 func startupCause(e *Event) string {
 	if m := mounting.FindStringSubmatch(e.Message); m != nil {
 		return fmt.Sprintf("volume %s cannot be mounted: %s", m[1], m[2])

@@ -8,12 +8,12 @@ import (
 	"lockstep/engine/plan"
 )
 
-// crashMemory keeps how a container of an object failed, and its log: a Job that gives
-// up removes its pods, and a restarted container has no log yet. Its zero value is ready
-// to use.
+// crashMemory remembers how a container of an object failed, and its log: a Job that gives
+// up removes its pods, and a restarted container has no log yet. The zero value is ready to
+// use.
 type crashMemory struct {
 	mu      sync.Mutex
-	crashes map[types.UID]crash // by the object's
+	crashes map[types.UID]crash // by the object's UID
 	uids    map[plan.Object]types.UID
 }
 
@@ -22,23 +22,23 @@ type crash struct {
 	logs []string
 }
 
-// mostCrashes limits the crashes that are remembered, mostSeen the UIDs.
+// Limits of a crashMemory.
 const (
-	mostCrashes = 1000
-	mostSeen    = 20000
+	maxCrashes = 1000
+	maxUIDs    = 20000
 )
 
-// rememberUID keeps the UID of an object for when it is gone.
+// rememberUID stores the UID of an object, for the time after its deletion.
 func (m *crashMemory) rememberUID(o plan.Object, uid types.UID) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
-	if m.uids == nil || len(m.uids) >= mostSeen {
+	if m.uids == nil || len(m.uids) >= maxUIDs {
 		m.uids = map[plan.Object]types.UID{}
 	}
 	m.uids[o] = uid
 }
 
-// uid returns the UID of an object that was read before, or empty.
+// uid returns the UID of an object that was read before, or "".
 func (m *crashMemory) uid(o plan.Object) types.UID {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -57,7 +57,7 @@ func (m *crashMemory) keep(q *inquiry) {
 	if old, ok := m.crashes[uid]; ok && len(q.Logs) == 0 && old.pod.culprit == q.Pods[0].culprit {
 		q.Logs = old.logs
 	}
-	if m.crashes == nil || len(m.crashes) >= mostCrashes {
+	if m.crashes == nil || len(m.crashes) >= maxCrashes {
 		m.crashes = map[types.UID]crash{}
 	}
 	m.crashes[uid] = crash{q.Pods[0], q.Logs}

@@ -19,8 +19,8 @@ import (
 	"lockstep/kube/status"
 )
 
-// deletionGrace is how long the deletion of a failed Job may take before it, not the
-// failure, is reported.
+// deletionGrace is how long the deletion of a failed object may take before the deletion is
+// reported instead of the failure.
 const deletionGrace = 15 * time.Second
 
 // ignoreDeletionIfFailed drops a recent deletion from a failed object, so that the
@@ -30,14 +30,14 @@ func (q *inquiry) ignoreDeletionIfFailed() {
 	if since == nil || time.Since(since.Time) > deletionGrace {
 		return
 	}
-	stays := &inquiry{object: q.object, live: q.live.DeepCopy()}
-	stays.live.SetDeletionTimestamp(nil)
-	if stays.verdict().Status == event.Failed {
-		q.live = stays.live
+	kept := &inquiry{object: q.object, live: q.live.DeepCopy()}
+	kept.live.SetDeletionTimestamp(nil)
+	if kept.verdict().Status == event.Failed {
+		q.live = kept.live
 	}
 }
 
-// deletion says why an object that is being deleted still exists.
+// deletion finds out why an object that is being deleted still exists.
 func (d *Diagnoser) deletion(ctx context.Context, u *unstructured.Unstructured) lead {
 	v := status.Compute(u, status.Rule{}, time.Now())
 	l := lead{cause: beingDeleted + ": " + v.Message}
@@ -61,9 +61,9 @@ func (d *Diagnoser) deletion(ctx context.Context, u *unstructured.Unstructured) 
 	return l
 }
 
-// Terminating says what keeps an object that is being deleted: its finalizers, and who
-// uses it. It returns false if the object is gone or not being deleted.
-func (d *Diagnoser) Terminating(ctx context.Context, o plan.Object) (why string, is bool) {
+// Terminating returns why an object that is being deleted still exists: its finalizers, and
+// the objects that use it. It returns false if the object is gone or not being deleted.
+func (d *Diagnoser) Terminating(ctx context.Context, o plan.Object) (why string, terminating bool) {
 	ctx, cancel := context.WithTimeout(ctx, readTimeout)
 	defer cancel()
 	u, err := d.get(ctx, o)
@@ -80,8 +80,8 @@ func (d *Diagnoser) Terminating(ctx context.Context, o plan.Object) (why string,
 	return strings.Join(parts, "; "), true
 }
 
-// absent reports a missing object, and a missing or terminating namespace. Otherwise it
-// is a symptom: an earlier failure of the object explains more.
+// absent reports a missing object, with a missing or terminating namespace as the cause.
+// Otherwise it is only a symptom: an earlier failure of the object explains more.
 func (d *Diagnoser) absent(ctx context.Context, o plan.Object) run.Finding {
 	found := run.Finding{Cause: "not in the cluster", Symptom: true, Requests: 2}
 	if o.Namespace == "" {
@@ -99,13 +99,13 @@ func (d *Diagnoser) absent(ctx context.Context, o plan.Object) run.Finding {
 	return found
 }
 
-// claimProtection is the finalizer that stays until no pod uses the claim.
+// claimProtection is the finalizer of a claim that pods use.
 const claimProtection = "kubernetes.io/pvc-protection"
 
 // beingDeleted starts the cause of an object that is being deleted.
 const beingDeleted = "being deleted"
 
-// finalizer says what a well-known finalizer waits for.
+// finalizer describes what a finalizer waits for.
 func (d *Diagnoser) finalizer(ctx context.Context, u *unstructured.Unstructured, name string) string {
 	switch name {
 	case claimProtection:
@@ -128,28 +128,29 @@ func (d *Diagnoser) finalizer(ctx context.Context, u *unstructured.Unstructured,
 	return "its controller has not removed it"
 }
 
-// podsUsing returns the pods that use a claim; stays is true if one of them is not being deleted.
-func (d *Diagnoser) podsUsing(ctx context.Context, namespace, claim string) (names []string, stays bool) {
+// podsUsing returns the pods that use a claim; kept is true if one of them is not being
+// deleted.
+func (d *Diagnoser) podsUsing(ctx context.Context, namespace, claim string) (names []string, kept bool) {
 	list, err := d.kube.CoreV1().Pods(namespace).List(ctx, metav1.ListOptions{Limit: 500})
 	if err != nil {
 		return nil, false
 	}
 	for i := range list.Items {
-		for _, c := range claimsOf(&list.Items[i]) {
+		for _, c := range claimNames(&list.Items[i]) {
 			if c != claim {
 				continue
 			}
-			stays = stays || list.Items[i].DeletionTimestamp == nil
+			kept = kept || list.Items[i].DeletionTimestamp == nil
 			if len(names) < maxClaims {
 				names = append(names, list.Items[i].Name)
 			}
 		}
 	}
-	return names, stays
+	return names, kept
 }
 
-// claimsOf returns the names of the claims that a pod uses.
-func claimsOf(p *corev1.Pod) (names []string) {
+// claimNames returns the names of the claims that a pod uses.
+func claimNames(p *corev1.Pod) (names []string) {
 	for _, v := range p.Spec.Volumes {
 		switch {
 		case v.PersistentVolumeClaim != nil:
@@ -161,23 +162,23 @@ func claimsOf(p *corev1.Pod) (names []string) {
 	return names
 }
 
-// left is how a namespace names a resource of which something is left.
-var left = regexp.MustCompile(`(\S+)\. has \d+ resource instances|(\S+) has \d+ resource instances`)
+// remainingResource matches a resource in the status of a terminating namespace.
+var remainingResource = regexp.MustCompile(`(\S+)\. has \d+ resource instances|(\S+) has \d+ resource instances`)
 
-// remaining lists the objects whose finalizers keep a namespace.
+// remaining lists the objects whose finalizers block the deletion of a namespace.
 func (d *Diagnoser) remaining(ctx context.Context, ns *unstructured.Unstructured) (lines []string) {
-	for _, c := range conditionsOf(ns) {
+	for _, c := range listConditions(ns) {
 		if c.kind != "NamespaceContentRemaining" || c.status != "True" {
 			continue
 		}
-		for _, m := range left.FindAllStringSubmatch(c.message, 2) {
+		for _, m := range remainingResource.FindAllStringSubmatch(c.message, 2) {
 			lines = append(lines, d.heldByFinalizers(ctx, ns.GetName(), schema.ParseGroupResource(strings.TrimSuffix(m[1]+m[2], ".")))...)
 		}
 	}
 	return lines
 }
 
-// heldByFinalizers lists the objects of a resource that finalizers keep.
+// heldByFinalizers lists the objects of a resource that have finalizers.
 func (d *Diagnoser) heldByFinalizers(ctx context.Context, namespace string, r schema.GroupResource) (lines []string) {
 	mapper, err := d.clients.ToRESTMapper()
 	if err != nil {

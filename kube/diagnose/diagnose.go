@@ -1,11 +1,12 @@
 // Package diagnose finds out why an object in the cluster is not ready: from its
-// conditions, its events, its pods and the last lines of their logs. It also
-// reads what the screen's inspector shows about an object.
+// conditions, events, pods and the last lines of their logs. It also reads the data of the
+// screen's inspector. Its central types are Diagnoser, Report and Pod; package kube and the
+// packages below it may import it.
 //
-// Nothing here changes the cluster. What cannot be read, because of a missing
-// right for instance, becomes a line of the report instead of an error. Text
-// from the cluster is cleaned (status.CleanText), except for the logs that the
-// inspector follows, and the values of Secrets are never shown.
+// It never changes the cluster. Data that cannot be read, for instance because of a missing
+// right, becomes a line of the report instead of an error. Text from the cluster is cleaned
+// (status.CleanText), except for the logs that the inspector follows. Values of Secrets are
+// never shown.
 package diagnose
 
 import (
@@ -34,27 +35,25 @@ import (
 	"lockstep/kube/status"
 )
 
-// readTimeout limits the time for a report, and for each thing that the inspector
-// reads, so that a slow cluster does not hold up the caller.
+// readTimeout limits the time for a report and for each request of the inspector.
 const readTimeout = 10 * time.Second
 
-// How much of each a report shows.
+// Limits of a report.
 const (
 	maxPods   = 5
 	maxEvents = 8
 	maxLogs   = 10
-	// eventPods is how many pods' events are read.
-	eventPods = 2
+	eventPods = 2 // pods whose events are read
 )
 
-// Clients tells how the cluster serves kinds, and how to open streams to it.
+// Clients maps kinds to resources and configures streams to the cluster.
 type Clients interface {
 	ToRESTMapper() (meta.RESTMapper, error)
 	StreamConfig() (*rest.Config, error)
 }
 
-// Diagnoser explains why objects are not ready. It remembers how containers failed,
-// for when their pods are gone, and is safe for concurrent use.
+// Diagnoser explains why objects are not ready. It remembers how containers failed, in case
+// their pods are removed. It is safe for concurrent use.
 type Diagnoser struct {
 	memory  crashMemory
 	kube    kubernetes.Interface
@@ -67,27 +66,27 @@ func New(kube kubernetes.Interface, dyn dynamic.Interface, clients Clients) *Dia
 	return &Diagnoser{kube: kube, dyn: dyn, clients: clients}
 }
 
-// Report says why an object is not ready.
+// Report explains why an object is not ready.
 type Report struct {
-	// Finding has the cause; its Lines are conditions, pods, events, log lines,
-	// and what could not be read.
+	// Finding has the cause; its Lines are conditions, pods, events, log lines and failed
+	// reads.
 	run.Finding
-	// Pods are the object's, the one with the worst problem first.
+	// Pods are the object's pods, the one with the worst problem first.
 	Pods []Pod
-	// Events are the object's and those of its pods, the newest last.
+	// Events are the events of the object and its pods, the newest last.
 	Events []Event
 	// Logs are the last lines of the container with the worst problem.
 	Logs []string
 
-	serves bool // of a Service, that it has pods that are ready, or others see to that
+	serves bool // a Service has ready pods, or its endpoints come from elsewhere
 }
 
-// inquiry is a report in the making.
+// inquiry is a Report while it is being made.
 type inquiry struct {
 	Report
 	object plan.Object
 	live   *unstructured.Unstructured
-	failed []string // what could not be read
+	failed []string // failed reads
 	lead   lead
 }
 
@@ -105,7 +104,7 @@ func (d *Diagnoser) Object(ctx context.Context, o plan.Object) Report {
 	}
 	q := &inquiry{object: o, live: live}
 	q.ignoreDeletionIfFailed()
-	owners, pods, err := d.podsOf(ctx, live)
+	owners, pods, err := d.findPods(ctx, live)
 	q.note("pods", err)
 	q.Pods = pods
 	d.memory.restoreCrash(q)
@@ -114,7 +113,7 @@ func (d *Diagnoser) Object(ctx context.Context, o plan.Object) Report {
 	q.lead = d.follow(ctx, q)
 	q.failed = append(q.failed, q.lead.gaps...)
 	cause := q.summary()
-	if strings.Contains(cause, "because it is being terminated") { // whichever of its objects cannot be created there
+	if strings.Contains(cause, "because it is being terminated") { // the namespace
 		l := d.admission(ctx, live.GetNamespace(), cause)
 		cause, q.lead.evidence = cmp.Or(l.cause, cause), append(l.evidence, q.lead.evidence...)
 		q.Symptom = q.Symptom && l.cause == ""
@@ -141,7 +140,7 @@ func (q *inquiry) cost(owners int) int {
 }
 
 func (d *Diagnoser) readEvents(ctx context.Context, q *inquiry, owners []ref) {
-	refs := append([]ref{refOf(q.live)}, owners...)
+	refs := append([]ref{newRef(q.live)}, owners...)
 	for i, p := range q.Pods {
 		if i < eventPods && p.severity > healthy && q.live.GetKind() != "Pod" {
 			refs = append(refs, ref{kind: "Pod", namespace: p.Namespace, name: p.Name, uid: p.uid})
@@ -165,7 +164,7 @@ func (d *Diagnoser) readLogs(ctx context.Context, q *inquiry) {
 	d.memory.keep(q)
 }
 
-// lines puts the details of a report in words.
+// lines formats the details of a report.
 func (q *inquiry) lines() []string {
 	var lines []string
 	for _, c := range conditions(q.live) {
@@ -190,8 +189,7 @@ func (q *inquiry) lines() []string {
 	return append(lines, q.failed...)
 }
 
-// get reads the live object. If its kind is not known, the list of kinds may be
-// out of date, so it is fetched again.
+// get reads the live object. If its kind is unknown, it fetches the list of kinds again.
 func (d *Diagnoser) get(ctx context.Context, o plan.Object) (*unstructured.Unstructured, error) {
 	mapper, err := d.clients.ToRESTMapper()
 	if err != nil {
@@ -217,14 +215,14 @@ func (d *Diagnoser) get(ctx context.Context, o plan.Object) (*unstructured.Unstr
 	return live, err
 }
 
-// note records that something could not be read.
+// note records a failed read.
 func (q *inquiry) note(what string, err error) {
 	if err != nil {
 		q.failed = append(q.failed, unreadable(what, err))
 	}
 }
 
-// unreadable says that something could not be read and, if so, which right is missing.
+// unreadable describes a failed read, with the missing right if that is the reason.
 func unreadable(what string, err error) string {
 	text := err.Error()
 	if m := rbacDenied.FindStringSubmatch(text); m != nil && m[3] != "" && LacksRight(err) {
@@ -233,8 +231,8 @@ func unreadable(what string, err error) string {
 	return status.CleanText(what + " cannot be read: " + text)
 }
 
-// reportGaps adds what could not be read to the evidence and, if the cause is only a
-// symptom, to the cause.
+// reportGaps adds the failed reads to the evidence and, if the cause is only a symptom, to
+// the cause.
 func (q *inquiry) reportGaps() {
 	gaps := slices.Compact(slices.Clone(q.failed))
 	if len(gaps) == 0 {
@@ -250,8 +248,8 @@ func (q *inquiry) reportGaps() {
 // ErrAbsent is returned for an object that is not in the cluster.
 var ErrAbsent = errors.New("not in the cluster")
 
-// Manifest returns the live object as YAML, without managed fields, and with
-// secret values hidden.
+// Manifest returns the live object as YAML, without managed fields and with secret values
+// hidden.
 func (d *Diagnoser) Manifest(ctx context.Context, o plan.Object) (string, error) {
 	ctx, cancel := context.WithTimeout(ctx, readTimeout)
 	defer cancel()

@@ -159,8 +159,8 @@ func TestCauseOfDeployment(t *testing.T) {
 	}
 }
 
-// going is an object of the name migrate that waits for what it owns to go, since then.
-func going(object string, since time.Time) string {
+// deleting is an object of the name migrate that waits for what it owns to go, since then.
+func deleting(object string, since time.Time) string {
 	return strings.Replace(object, "name: migrate,", fmt.Sprintf("name: migrate, deletionTimestamp: %q, finalizers: [foregroundDeletion],", since.UTC().Format(time.RFC3339)), 1)
 }
 
@@ -188,8 +188,8 @@ status: {failed: 3, conditions: [{type: Failed, status: "True", reason: BackoffL
 		{"unknown kind", named("example.org", "Widget", "w"), service, `it cannot be read: no matches for kind "Widget" in group "example.org"`},
 		{"job", named("batch", "Job", "migrate"), job + "\n---\n" + pod("migrate-1", "j", failed) + "\n---\n" + pod("migrate-2", "j", failed),
 			"container c exited with code 2 (3 pods failed): fake logs"},
-		{"job whose TTL is over", named("batch", "Job", "migrate"), going(job, time.Now()), "failed: BackoffLimitExceeded: too many"},
-		{"job that stays for long", named("batch", "Job", "migrate"), going(job, time.Now().Add(-time.Minute)), "being deleted: waiting for finalizers foregroundDeletion: the objects it owns are deleted first"},
+		{"job whose TTL is over", named("batch", "Job", "migrate"), deleting(job, time.Now()), "failed: BackoffLimitExceeded: too many"},
+		{"job that stays for long", named("batch", "Job", "migrate"), deleting(job, time.Now().Add(-time.Minute)), "being deleted: waiting for finalizers foregroundDeletion: the objects it owns are deleted first"},
 		{"job without pods", named("batch", "Job", "migrate"), job, "failed: BackoffLimitExceeded: too many"},
 		{"pod", named("", "Pod", "p"), pod("p", "x", crashed7), "container c exited with code 7 (2 restarts): fake logs"},
 		{"service without pods", named("", "Service", "s"), service, "selector app=api matches no pods"},

@@ -21,20 +21,19 @@ import (
 	"lockstep/kube/status"
 )
 
-// Event is a Kubernetes event about an object. Several that say the same are
-// merged into one.
+// Event is a Kubernetes event about an object. Equal events are merged.
 type Event struct {
-	// Time is when it happened last.
+	// Time is when it last happened.
 	Time time.Time
 	// Warning is true for warnings, false for normal events.
 	Warning bool
-	// Object is the object that it is about, "Pod/api-5d8".
+	// Object is the involved object, "Pod/api-5d8".
 	Object, Reason, Message string
 	// Count is how often it happened.
 	Count int
 }
 
-// String returns one line with the time of day.
+// String formats the event as one line with the time of day.
 func (e Event) String() string {
 	text := fmt.Sprintf("%s %s %s: %s", e.Time.Local().Format(time.TimeOnly), e.Object, e.Reason, e.Message)
 	if e.Count > 1 {
@@ -43,20 +42,19 @@ func (e Event) String() string {
 	return text
 }
 
-// ref names an object that events are about.
+// ref identifies the involved object of events.
 type ref struct {
 	kind, namespace, name string
 	uid                   types.UID
 }
 
-func refOf(u *unstructured.Unstructured) ref {
+func newRef(u *unstructured.Unstructured) ref {
 	return ref{kind: u.GetKind(), namespace: u.GetNamespace(), name: u.GetName(), uid: u.GetUID()}
 }
 
-// Events lists the events about an object, its owner in between, and the pods of it
-// that have the most trouble, the newest last. Those of an earlier object of the same
-// name are left out, by UID. The error is ErrAbsent for a missing object whose UID was
-// never read.
+// Events lists the events of an object, the direct owner of its pods, and its least healthy
+// pods, the newest last. It omits events of an earlier object with the same name. It returns
+// ErrAbsent for a missing object whose UID was never read.
 func (d *Diagnoser) Events(ctx context.Context, o plan.Object) ([]Event, error) {
 	ctx, cancel := context.WithTimeout(ctx, readTimeout)
 	defer cancel()
@@ -65,7 +63,7 @@ func (d *Diagnoser) Events(ctx context.Context, o plan.Object) ([]Event, error) 
 	switch {
 	case err == nil:
 		refs[0].uid = live.GetUID()
-		refs = append(refs, d.refsOf(ctx, live)...)
+		refs = append(refs, d.relatedRefs(ctx, live)...)
 	case refs[0].uid != "":
 	case apierrors.IsNotFound(err) || meta.IsNoMatchError(err):
 		return nil, fmt.Errorf("list events of %s: %w", o, ErrAbsent)
@@ -81,11 +79,11 @@ func (d *Diagnoser) Events(ctx context.Context, o plan.Object) ([]Event, error) 
 	return aggregate(events), nil
 }
 
-// refsOf returns what an object owns, as far as its events are read.
-func (d *Diagnoser) refsOf(ctx context.Context, live *unstructured.Unstructured) []ref {
-	refs, pods, err := d.podsOf(ctx, live)
+// relatedRefs returns the objects below a workload whose events are shown with its own.
+func (d *Diagnoser) relatedRefs(ctx context.Context, live *unstructured.Unstructured) []ref {
+	refs, pods, err := d.findPods(ctx, live)
 	if err != nil || live.GetKind() == "Pod" || live.GetKind() == "Service" {
-		return nil // the object's own events are shown anyway
+		return nil
 	}
 	for _, p := range pods[:min(len(pods), eventPods)] {
 		refs = append(refs, ref{kind: "Pod", namespace: p.Namespace, name: p.Name, uid: p.uid})
@@ -93,7 +91,7 @@ func (d *Diagnoser) refsOf(ctx context.Context, live *unstructured.Unstructured)
 	return refs
 }
 
-// events lists those about one object, by its UID if that is known.
+// events lists the events about one object, by its UID if that is known.
 func (d *Diagnoser) events(ctx context.Context, r ref) ([]Event, error) {
 	set := fields.Set{"involvedObject.kind": r.kind, "involvedObject.name": r.name}
 	if r.uid != "" {
@@ -104,22 +102,22 @@ func (d *Diagnoser) events(ctx context.Context, r ref) ([]Event, error) {
 	})
 }
 
-// listEvents lists the events of a namespace that a field selector and a filter take;
-// events about cluster-scoped objects are in the default one.
-func (d *Diagnoser) listEvents(ctx context.Context, namespace, selector string, takes func(*corev1.Event) bool) (events []Event, err error) {
+// listEvents lists the events of a namespace that match a field selector and a filter.
+// Events about cluster-scoped objects are in the default namespace.
+func (d *Diagnoser) listEvents(ctx context.Context, namespace, selector string, matches func(*corev1.Event) bool) (events []Event, err error) {
 	list, err := d.kube.CoreV1().Events(cmp.Or(namespace, metav1.NamespaceDefault)).List(ctx, metav1.ListOptions{FieldSelector: selector})
 	if err != nil {
 		return nil, err
 	}
 	for i := range list.Items {
-		if e := &list.Items[i]; takes(e) {
-			events = append(events, eventOf(e))
+		if e := &list.Items[i]; matches(e) {
+			events = append(events, newEvent(e))
 		}
 	}
 	return events, nil
 }
 
-func eventOf(e *corev1.Event) Event {
+func newEvent(e *corev1.Event) Event {
 	seen := Event{
 		Time:    e.LastTimestamp.Time,
 		Warning: e.Type == corev1.EventTypeWarning,
@@ -143,11 +141,11 @@ func eventOf(e *corev1.Event) Event {
 	return seen
 }
 
-// made is how a controller names a pod that it could not make: each time another.
-var made = regexp.MustCompile(`pods "[^"]+"`)
+// failedPodName matches the generated name of a pod that a controller could not create.
+var failedPodName = regexp.MustCompile(`pods "[^"]+"`)
 
-// warnings lists the warnings about some objects with one request. Those about an
-// earlier object of the same name do not count.
+// warnings lists the warnings about some objects with one request. It omits warnings about
+// an earlier object with the same name.
 func (d *Diagnoser) warnings(ctx context.Context, namespace string, refs []ref) ([]Event, error) {
 	events, err := d.listEvents(ctx, namespace, "type="+corev1.EventTypeWarning, func(e *corev1.Event) bool {
 		o := e.InvolvedObject
@@ -158,21 +156,21 @@ func (d *Diagnoser) warnings(ctx context.Context, namespace string, refs []ref) 
 	return aggregate(events), err
 }
 
-// selfRepairing reports whether an event of this reason is the API server's own, about a
-// record of an address or port that it corrects at once. It explains no failure.
+// selfRepairing reports whether events with a reason are about an address or port that the
+// API server corrects at once. They explain no failure.
 func selfRepairing(reason string) bool {
 	return reason == "ClusterIPNotAllocated" || reason == "PortNotAllocated"
 }
 
 // aggregate merges equal events, also those of different pods, and sorts them.
 func aggregate(events []Event) []Event {
-	type saying struct{ object, reason, message string }
-	at := map[saying]int{}
+	type content struct{ object, reason, message string }
+	at := map[content]int{}
 	var merged []Event
 	for _, e := range events {
-		key := saying{e.Object, e.Reason, made.ReplaceAllString(plainError(e.Message), `pods "…"`)}
-		if kind, pod, _ := strings.Cut(e.Object, "/"); kind == "Pod" { // of one workload: which one does not matter
-			key = saying{kind, e.Reason, strings.ReplaceAll(e.Message, pod, "…")}
+		key := content{e.Object, e.Reason, failedPodName.ReplaceAllString(plainError(e.Message), `pods "…"`)}
+		if kind, pod, _ := strings.Cut(e.Object, "/"); kind == "Pod" { // pods of one workload are merged
+			key = content{kind, e.Reason, strings.ReplaceAll(e.Message, pod, "…")}
 		}
 		i, known := at[key]
 		if !known {

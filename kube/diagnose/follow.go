@@ -13,17 +13,17 @@ import (
 	"lockstep/kube/status"
 )
 
-// lead is what was found in an object that this one needs: a pod's claim, an Ingress's
-// Service. It is empty if nothing is wrong there.
+// lead is a problem of an object that this one needs: a pod's claim, an Ingress's Service.
+// It is empty if there is no such problem.
 type lead struct {
 	cause    string
 	evidence []string
 	symptom  bool     // as in run.Finding
 	fails    bool     // as in run.Finding
-	gaps     []string // what could not be read
+	gaps     []string // failed reads
 }
 
-// follow checks what an object needs apart from its own pods.
+// follow checks the objects that an object needs, apart from its own pods.
 func (d *Diagnoser) follow(ctx context.Context, q *inquiry) lead {
 	if q.live.GetDeletionTimestamp() != nil {
 		return d.deletion(ctx, q.live)
@@ -54,12 +54,12 @@ func (d *Diagnoser) follow(ctx context.Context, q *inquiry) lead {
 	return q.custom()
 }
 
-// followPods checks the claims and the node of the first pod or, if no pods can be
-// created, what refuses them.
+// followPods checks the claims and the node of the first pod or, if no pods can be created,
+// why they are refused.
 func (d *Diagnoser) followPods(ctx context.Context, q *inquiry) lead {
 	if len(q.Pods) > 0 {
-		for _, look := range []func(context.Context, Pod) lead{d.claimsOfPod, d.nodeOfPod} {
-			if l := look(ctx, q.Pods[0]); l.cause != "" {
+		for _, check := range []func(context.Context, Pod) lead{d.checkClaims, d.checkNode} {
+			if l := check(ctx, q.Pods[0]); l.cause != "" {
 				return l
 			}
 		}
@@ -67,12 +67,12 @@ func (d *Diagnoser) followPods(ctx context.Context, q *inquiry) lead {
 			return lead{}
 		}
 	}
-	for _, look := range []func() lead{q.jobFailure, q.replicaCause} {
-		if l := look(); l.cause != "" {
+	for _, check := range []func() lead{q.jobFailure, q.replicaCause} {
+		if l := check(); l.cause != "" {
 			return l
 		}
 	}
-	e := q.last("FailedCreate")
+	e := q.newestEvent("FailedCreate")
 	switch failed := q.verdict().Status == event.Failed; {
 	case e != nil && q.missesPods():
 	case (failed || q.rule().Custom()) && (len(q.Pods) == 0 || q.Pods[0].severity == healthy):
@@ -89,8 +89,8 @@ func (d *Diagnoser) followPods(ctx context.Context, q *inquiry) lead {
 	return l
 }
 
-// replicaCause says why a workload with healthy pods is not ready: it has no replicas,
-// no node matches, or minReadySeconds is not over.
+// replicaCause finds out why a workload with healthy pods is not ready: it has no replicas,
+// no node matches, or minReadySeconds has not passed.
 func (q *inquiry) replicaCause() lead {
 	number := func(path ...string) int64 { n, _, _ := unstructured.NestedInt64(q.live.Object, path...); return n }
 	desired, found, _ := unstructured.NestedInt64(q.live.Object, "status", "desiredNumberScheduled")
@@ -117,12 +117,12 @@ func (q *inquiry) replicaCause() lead {
 	return lead{}
 }
 
-// jobFailure returns the cause of a Job that failed through none of its pods.
+// jobFailure returns the cause of a failed Job from its conditions.
 func (q *inquiry) jobFailure() lead {
 	if q.live.GetKind() != "Job" {
 		return lead{}
 	}
-	for _, c := range conditionsOf(q.live) {
+	for _, c := range listConditions(q.live) {
 		if (c.kind == "Failed" || c.kind == "FailureTarget") && c.status == "True" {
 			return lead{cause: "failed: " + colon(c.reason, c.message), evidence: []string{c.String()}}
 		}
@@ -130,23 +130,23 @@ func (q *inquiry) jobFailure() lead {
 	return lead{}
 }
 
-// custom draws the cause from the conditions that decide the status: the controller's
-// or those in the expressions of R23.
+// custom returns the cause from the conditions that decide the status: the controller's or
+// those in the expressions of R23.
 func (q *inquiry) custom() lead {
 	v, expressions := q.verdict(), q.live.GetAnnotations()[status.SuccessAnnotation]+q.live.GetAnnotations()[status.FailureAnnotation]
 	if v.Status == event.Ready {
 		return lead{}
 	}
 	c, l := worstCondition(q.live, expressions), lead{cause: v.Message}
-	switch e := q.last(); {
+	switch e := q.newestEvent(); {
 	case c != nil && !strings.Contains(v.Message, shownText(c)):
 		l.cause += "; " + c.String()
 	case c == nil && e != nil:
 		l.cause += "; " + e.Reason + ": " + e.Message
 	default:
-		said, _, _ := unstructured.NestedString(q.live.Object, "status", "message")
-		if c == nil && said != "" && !strings.Contains(v.Message, said) {
-			l.cause += "; " + said
+		message, _, _ := unstructured.NestedString(q.live.Object, "status", "message")
+		if c == nil && message != "" && !strings.Contains(v.Message, message) {
+			l.cause += "; " + message
 		} else if c == nil {
 			l.symptom = v.Status != event.Failed
 		}
@@ -157,7 +157,7 @@ func (q *inquiry) custom() lead {
 	return l
 }
 
-// shownText returns the part of a condition that a message about it has.
+// shownText returns the part of a condition that messages about it contain.
 func shownText(c *condition) string {
 	if c.message != "" {
 		return c.message

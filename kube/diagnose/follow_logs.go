@@ -19,23 +19,23 @@ import (
 	"lockstep/kube/status"
 )
 
-// LogLine is a line of a container's log, or with Note one about it.
+// LogLine is a line of a container's log, or a note about the log.
 type LogLine struct {
 	Pod, Container string
-	// Try is which instance of the container has written it, from 1.
+	// Try is the number of the container's instance, from 1.
 	Try int
-	// Time is when it was written, of one about the log where it belongs.
+	// Time is when the line was written; for a note, its place in the log.
 	Time time.Time
 	// Text is raw.
 	Text string
-	// Note means that Text is not from the log but about it, empty where that begins.
+	// Note means that Text is about the log. An empty note marks the start of a log.
 	Note bool
 }
 
 const (
-	// followedPods is how many of an object's pods are followed, those with the most
-	// trouble.
-	followedPods = 20
+	// maxFollowed is the maximum number of an object's pods that are followed; the least
+	// healthy come first.
+	maxFollowed = 20
 	// pollInterval is the time between checks for new pods and restarts.
 	pollInterval = 2 * time.Second
 )
@@ -43,12 +43,12 @@ const (
 // ErrNoPods is returned for a kind that never has pods.
 var ErrNoPods = errors.New("no pods")
 
-// FollowLogs calls say, concurrently, with the log lines of all containers of an
-// object's pods until ctx ends: the last 500 lines of each and of its previous instance,
-// then new ones, also from new pods and restarted containers. It waits for an object
-// that does not exist yet.
-func (d *Diagnoser) FollowLogs(ctx context.Context, o plan.Object, say func(LogLine)) error {
-	f := &follower{d: d, say: say, seen: map[container]*followed{}, wake: make(chan struct{}, 1)}
+// FollowLogs calls emit, concurrently, with the log lines of all containers of an object's
+// pods until ctx is done: the last 500 lines of each container and of its previous instance,
+// then new lines, also from new pods and restarted containers. It waits for an object that
+// does not exist yet.
+func (d *Diagnoser) FollowLogs(ctx context.Context, o plan.Object, emit func(LogLine)) error {
+	f := &follower{d: d, emit: emit, logs: map[container]*logState{}, wake: make(chan struct{}, 1)}
 	defer f.streams.Wait()
 	for first := true; ; first = false {
 		pods, err := d.Pods(ctx, o)
@@ -61,18 +61,18 @@ func (d *Diagnoser) FollowLogs(ctx context.Context, o plan.Object, say func(LogL
 			f.noteOnce("not in the cluster yet; waiting for it")
 		case err != nil && first:
 			return err
-		case err != nil: // it may pass
+		case err != nil: // may be temporary
 		case len(pods) == 0:
 			f.noteOnce("no pods yet; waiting for them")
 		default:
-			f.look(ctx, pods)
+			f.update(ctx, pods)
 		}
 		select {
 		case <-ctx.Done():
 			return ctx.Err()
 		case <-time.After(pollInterval):
 		case <-f.wake:
-			if !pause(ctx, pollInterval/8) { // the pod's status says so a little later
+			if !pause(ctx, pollInterval/8) { // the pod's status is updated a little later
 				return ctx.Err()
 			}
 		}
@@ -90,12 +90,12 @@ func pause(ctx context.Context, d time.Duration) bool {
 
 // follower follows the logs of an object.
 type follower struct {
-	d       *Diagnoser
-	say     func(LogLine)
-	seen    map[container]*followed
-	told    string // what was said of the object itself
-	streams sync.WaitGroup
-	wake    chan struct{} // holds a token where a log has ended
+	d        *Diagnoser
+	emit     func(LogLine)
+	logs     map[container]*logState
+	lastNote string // about the object itself
+	streams  sync.WaitGroup
+	wake     chan struct{} // has a token when a log has ended
 }
 
 // container is a container of a pod.
@@ -104,70 +104,70 @@ type container struct {
 	name string
 }
 
-// followed is what is known of a container's log.
-type followed struct {
+// logState is the progress of reading a container's log.
+type logState struct {
 	mu     sync.Mutex
 	try    int // the last instance whose log was read, 0 for none
 	open   bool
 	opened time.Time
 	last   time.Time // of the last line
-	ended  int       // the last instance whose end was told
-	why    string    // why there is no log yet, as it was told
+	ended  int       // the last instance whose end was reported
+	why    string    // the last reported reason why there is no log yet
 }
 
 // noteOnce reports a change of the object itself once.
 func (f *follower) noteOnce(text string) {
-	if f.told != text {
-		f.told = text
-		f.say(LogLine{Text: text, Note: true})
+	if f.lastNote != text {
+		f.lastNote = text
+		f.emit(LogLine{Text: text, Note: true})
 	}
 }
 
-// look follows what can be followed of some pods.
-func (f *follower) look(ctx context.Context, pods []Pod) {
-	if over := len(pods) - followedPods; over > 0 {
-		f.noteOnce(fmt.Sprintf("following the %d least healthy pods, not the other %d", followedPods, over))
-		pods = pods[:followedPods]
+// update starts to follow the logs of new pods and containers.
+func (f *follower) update(ctx context.Context, pods []Pod) {
+	if over := len(pods) - maxFollowed; over > 0 {
+		f.noteOnce(fmt.Sprintf("following the %d least healthy pods, not the other %d", maxFollowed, over))
+		pods = pods[:maxFollowed]
 	}
 	pods = slices.SortedStableFunc(slices.Values(pods), func(a, b Pod) int { return a.Created.Compare(b.Created) })
 	for _, p := range pods {
 		for _, c := range p.Containers {
 			key := container{p.uid, c.Name}
-			if f.seen[key] == nil {
-				f.seen[key] = &followed{}
-				f.say(LogLine{Pod: p.Name, Container: c.Name, Try: 1 + c.Restarts, Note: true})
-				f.before(ctx, p, c)
+			if f.logs[key] == nil {
+				f.logs[key] = &logState{}
+				f.emit(LogLine{Pod: p.Name, Container: c.Name, Try: 1 + c.Restarts, Note: true})
+				f.readPrevious(ctx, p, c)
 			}
-			f.container(ctx, f.seen[key], p, c)
+			f.container(ctx, f.logs[key], p, c)
 		}
 	}
 }
 
-// before hands over the log of the instance before the present one.
-func (f *follower) before(ctx context.Context, p Pod, c Container) {
+// readPrevious emits the log of a container's previous instance.
+func (f *follower) readPrevious(ctx context.Context, p Pod, c Container) {
 	if c.Restarts == 0 {
 		return
 	}
-	was := &followed{try: c.Restarts}
+	previous := &logState{try: c.Restarts}
 	f.streams.Go(func() {
 		lines := int64(shownLines)
-		_ = f.read(ctx, p, c.Name, was.try, was, &corev1.PodLogOptions{Previous: true, TailLines: &lines}) // it may be gone
-		if c.State == "running" {                                                                          // else the present one has ended last
-			was.end(was.try, c, f.noteFunc(p, c))
+		_ = f.read(ctx, p, c.Name, previous.try, previous, &corev1.PodLogOptions{Previous: true, TailLines: &lines}) // may be gone
+		if c.State == "running" {                                                                                    // else c describes the end of the current instance
+			previous.end(previous.try, c, f.noteFunc(p, c))
 		}
 	})
 }
 
-// noteFunc tells about a container's log.
+// noteFunc returns a function that emits notes about a container's log.
 func (f *follower) noteFunc(p Pod, c Container) func(try int, at time.Time, text string) {
 	return func(try int, at time.Time, text string) {
-		f.say(LogLine{Pod: p.Name, Container: c.Name, Try: try, Time: at, Text: text, Note: true})
+		f.emit(LogLine{Pod: p.Name, Container: c.Name, Try: try, Time: at, Text: text, Note: true})
 	}
 }
 
-// container follows a container where it has a log that is not followed, and tells of
-// its end.
-func (f *follower) container(ctx context.Context, s *followed, p Pod, c Container) {
+// container follows the log of a container unless it already does, and reports the
+// container's end.
+func (f *follower) container(ctx context.Context, s *logState, p Pod, c Container) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	note := f.noteFunc(p, c)
@@ -215,8 +215,8 @@ func (f *follower) container(ctx context.Context, s *followed, p Pod, c Containe
 	})
 }
 
-// end tells once how an instance has ended whose log was read.
-func (s *followed) end(try int, c Container, note func(int, time.Time, string)) {
+// end reports, once, how an instance ended whose log was read.
+func (s *logState) end(try int, c Container, note func(int, time.Time, string)) {
 	if s.try != try || s.ended >= try || !c.Ended {
 		return
 	}
@@ -228,9 +228,8 @@ func (s *followed) end(try int, c Container, note func(int, time.Time, string)) 
 	note(try, s.last, text)
 }
 
-// read hands a log over, line by line, as far as it is newer than what s, which may be
-// nil, has handed over before.
-func (f *follower) read(ctx context.Context, p Pod, name string, try int, s *followed, opts *corev1.PodLogOptions) error {
+// read emits the lines of a log that are newer than those emitted before. s may be nil.
+func (f *follower) read(ctx context.Context, p Pod, name string, try int, s *logState, opts *corev1.PodLogOptions) error {
 	opts.Container, opts.Timestamps = name, true
 	r, err := f.d.kube.CoreV1().Pods(p.Namespace).GetLogs(p.Name, opts).Stream(ctx)
 	if err != nil {
@@ -246,13 +245,13 @@ func (f *follower) read(ctx context.Context, p Pod, name string, try int, s *fol
 			continue
 		}
 		s.advance(at)
-		f.say(LogLine{Pod: p.Name, Container: name, Try: try, Time: at, Text: text})
+		f.emit(LogLine{Pod: p.Name, Container: name, Try: try, Time: at, Text: text})
 	}
 	return scan.Err()
 }
 
-// advance records the time of a line and returns that of the newest.
-func (s *followed) advance(at time.Time) time.Time {
+// advance records the time of a line and returns the time of the newest one.
+func (s *logState) advance(at time.Time) time.Time {
 	if s == nil {
 		return time.Time{}
 	}
@@ -274,11 +273,11 @@ func splitTimestamp(line string) (time.Time, string) {
 	return at, text
 }
 
-// shownLines is how many past lines of a container FollowLogs starts with.
+// shownLines is the number of past lines of a container that FollowLogs starts with.
 const shownLines = 500
 
-// tail reads the last n lines of a container. If it has been restarted and runs,
-// they are those of the previous run, which is the one that failed.
+// tail reads the last n lines of a container. If the container was restarted and is
+// running, it reads the log of the previous instance, which is the one that failed.
 func (d *Diagnoser) tail(ctx context.Context, p Pod, container string, n int) ([]string, error) {
 	previous := false
 	for _, c := range p.Containers {

@@ -10,7 +10,7 @@ import (
 // unreadPullSecrets names the pull secrets that the kubelet could not retrieve.
 var unreadPullSecrets = regexp.MustCompile(`^Unable to retrieve some image pull secrets \(([^)]+)\)`)
 
-// imagePullFailed reports whether the container waits because of its image.
+// imagePullFailed reports whether the container is waiting because of its image.
 func (c Container) imagePullFailed() bool {
 	if c.State != "waiting" {
 		return false
@@ -22,7 +22,7 @@ func (c Container) imagePullFailed() bool {
 	return false
 }
 
-// imagePullCause says why the image cannot be pulled, as far as the container's status shows.
+// imagePullCause describes why the image cannot be pulled, as the container's status has it.
 func (c Container) imagePullCause() string {
 	why := lastError(c.Message)
 	if c.Reason == "InvalidImageName" {
@@ -31,14 +31,14 @@ func (c Container) imagePullCause() string {
 	return strings.TrimSuffix(fmt.Sprintf("%s cannot start: image %s cannot be pulled: %s", c.title(), c.Image, why), ": ")
 }
 
-// imagePullCause adds what only the pod's events show: the registry's error once the
-// kubelet backs off, and a missing pull secret.
+// imagePullCause adds details from the pod's events: the registry's error once the kubelet
+// backs off, and a missing pull secret.
 func (q *inquiry) imagePullCause(p Pod) string {
 	text := p.Why
-	if e := q.about(p, "Failed"); e != nil && strings.HasSuffix(text, "cannot be pulled") {
+	if e := q.eventAbout(p, "Failed"); e != nil && strings.HasSuffix(text, "cannot be pulled") {
 		text += ": " + lastError(e.Message)
 	}
-	if e := q.about(p, "FailedToRetrieveImagePullSecret"); e != nil {
+	if e := q.eventAbout(p, "FailedToRetrieveImagePullSecret"); e != nil {
 		if m := unreadPullSecrets.FindStringSubmatch(e.Message); m != nil {
 			text += "; pull secret " + m[1] + " could not be read"
 		}

@@ -15,38 +15,37 @@ import (
 	"lockstep/kube/status"
 )
 
-// Pod is what the inspector shows of a pod.
+// Pod is a pod as the inspector shows it.
 type Pod struct {
 	Namespace, Name string
-	// Phase is Kubernetes' own in lower case, or "terminating".
+	// Phase is the Kubernetes phase in lower case, or "terminating".
 	Phase   string
 	Node    string
 	Created time.Time
-	// Why says in one line why the pod is not ready; it is empty if it is ready.
+	// Why is the reason in one line why the pod is not ready, or "".
 	Why        string
 	Containers []Container // init containers first
 
-	uid      types.UID
-	severity severity
-	culprit  string // the container that Why is about, or else the first one
-	claims   []string
-	// words are those of its status that Why is drawn from, as they are.
-	words []string
+	uid         types.UID
+	severity    severity
+	culprit     string // the container that Why is about, or else the first one
+	claims      []string
+	statusLines []string // see statusLines
 }
 
 // Container is a container of a pod.
 type Container struct {
 	Name, Image string
-	// Init is true for init containers, Sidecar for those of them that continue.
+	// Init is true for init containers, Sidecar for those that keep running.
 	Init, Sidecar, Ready bool
-	// Limit is how much memory it may have, "" for no limit.
+	// Limit is the memory limit, or "".
 	Limit string
 	// State is waiting, running or terminated.
 	State string
 	// Reason and Message explain State.
 	Reason, Message string
 	// Ended means that the container has ended at least once; Exit, EndReason and
-	// EndMessage, which it may have written itself, say how it did so last.
+	// EndMessage (its termination message) describe its last end.
 	Ended                 bool
 	Exit                  int
 	EndReason, EndMessage string
@@ -62,10 +61,10 @@ const (
 	unready                       // running, but not ready
 	unschedulable                 // cannot be scheduled
 	cannotStart                   // cannot start
-	crashed                       // has failed
+	crashed                       // failed
 )
 
-// String returns one line.
+// String describes the pod in one line.
 func (p Pod) String() string {
 	switch {
 	case p.Why != "":
@@ -76,23 +75,23 @@ func (p Pod) String() string {
 	return "pod " + p.Name + ": " + p.Phase
 }
 
-// Count counts the containers that are ready, those that are to be, and restarts.
-// Init containers that end do not count for the first two.
-func (p Pod) Count() (ready, of, restarts int) {
+// Count counts the ready containers, all containers, and restarts. The first two exclude
+// init containers except sidecars.
+func (p Pod) Count() (ready, total, restarts int) {
 	for _, c := range p.Containers {
 		restarts += c.Restarts
 		if c.Init && !c.Sidecar {
 			continue
 		}
-		of++
+		total++
 		if c.Ready {
 			ready++
 		}
 	}
-	return ready, of, restarts
+	return ready, total, restarts
 }
 
-// container returns the one of a name.
+// container returns the container with a name.
 func (p Pod) container(name string) Container {
 	for _, c := range p.Containers {
 		if c.Name == name {
@@ -105,9 +104,9 @@ func (p Pod) container(name string) Container {
 // logsMayHelp reports whether the pod's logs may explain the problem.
 func (p Pod) logsMayHelp() bool { return p.severity == crashed || p.severity == unready }
 
-func podOf(p *corev1.Pod) Pod {
+func newPod(p *corev1.Pod) Pod {
 	pod := Pod{Namespace: p.Namespace, Name: p.Name, Node: p.Spec.NodeName, Created: p.CreationTimestamp.Time,
-		Phase: strings.ToLower(string(p.Status.Phase)), uid: p.UID, claims: claimsOf(p)}
+		Phase: strings.ToLower(string(p.Status.Phase)), uid: p.UID, claims: claimNames(p)}
 	if len(p.Spec.Containers) > 0 {
 		pod.culprit = p.Spec.Containers[0].Name
 	}
@@ -115,7 +114,7 @@ func podOf(p *corev1.Pod) Pod {
 	for _, c := range slices.Concat(p.Spec.InitContainers, p.Spec.Containers) {
 		specs[c.Name] = c
 	}
-	all := p.Spec.Resources // those of the pod hold for all of its containers together
+	all := p.Spec.Resources // limits that all containers of the pod share
 	for name, c := range specs {
 		if _, own := c.Resources.Limits[corev1.ResourceMemory]; !own && all != nil {
 			c.Resources.Limits = all.Limits
@@ -123,41 +122,41 @@ func podOf(p *corev1.Pod) Pod {
 		}
 	}
 	for _, s := range p.Status.InitContainerStatuses {
-		pod.Containers = append(pod.Containers, containerOf(s, specs[s.Name], true))
+		pod.Containers = append(pod.Containers, newContainer(s, specs[s.Name], true))
 	}
 	for _, s := range p.Status.ContainerStatuses {
-		pod.Containers = append(pod.Containers, containerOf(s, specs[s.Name], false))
+		pod.Containers = append(pod.Containers, newContainer(s, specs[s.Name], false))
 	}
-	pod.judge(p)
-	pod.words = statusWords(p, pod)
+	pod.assess(p)
+	pod.statusLines = statusLines(p, pod)
 	return pod
 }
 
-// statusWords returns what a pod's status says of its trouble: its container's state, and
-// the conditions that are not met for a reason of their own.
-func statusWords(pod *corev1.Pod, p Pod) (words []string) {
+// statusLines describes the problem of a pod as its status has it: the state of its
+// container, and false conditions that do not follow from that.
+func statusLines(pod *corev1.Pod, p Pod) (lines []string) {
 	if p.severity <= starting {
 		return nil
 	}
 	if pod.Status.Reason != "" {
-		words = append(words, "the pod failed: "+colon(pod.Status.Reason, pod.Status.Message))
+		lines = append(lines, "the pod failed: "+colon(pod.Status.Reason, pod.Status.Message))
 	}
 	c := p.container(p.culprit)
 	switch {
 	case c.State == "waiting" && c.Message != "":
-		words = append(words, c.title()+" is waiting: "+colon(c.Reason, c.Message))
+		lines = append(lines, c.title()+" is waiting: "+colon(c.Reason, c.Message))
 	case c.Ended && c.Exit != 0:
-		words = append(words, fmt.Sprintf("%s exited: %s, code %d", c.title(), cmp.Or(c.EndReason, "no reason given"), c.Exit))
+		lines = append(lines, fmt.Sprintf("%s exited: %s, code %d", c.title(), cmp.Or(c.EndReason, "no reason given"), c.Exit))
 	}
 	for _, t := range []corev1.PodConditionType{corev1.PodScheduled, corev1.PodReady} {
 		if why := whyFalse(pod, t); why != "" && !strings.HasPrefix(why, "containers with ") {
-			words = append(words, fmt.Sprintf("%s is False: %s", t, why))
+			lines = append(lines, fmt.Sprintf("%s is False: %s", t, why))
 		}
 	}
-	return words
+	return lines
 }
 
-func containerOf(s corev1.ContainerStatus, spec corev1.Container, init bool) Container {
+func newContainer(s corev1.ContainerStatus, spec corev1.Container, init bool) Container {
 	c := Container{Name: s.Name, Image: spec.Image, Init: init, Ready: s.Ready, Restarts: int(s.RestartCount)}
 	c.Sidecar = init && spec.RestartPolicy != nil && *spec.RestartPolicy == corev1.ContainerRestartPolicyAlways
 	if limit, ok := spec.Resources.Limits[corev1.ResourceMemory]; ok {
@@ -180,23 +179,23 @@ func containerOf(s corev1.ContainerStatus, spec corev1.Container, init bool) Con
 	return c
 }
 
-// judge finds what keeps the pod from being ready.
-func (p *Pod) judge(pod *corev1.Pod) {
-	going := pod.DeletionTimestamp != nil
-	if pod.Status.Phase == corev1.PodSucceeded || isTrue(pod, corev1.PodReady) && !going {
+// assess finds the problem that keeps the pod from being ready.
+func (p *Pod) assess(pod *corev1.Pod) {
+	deleting := pod.DeletionTimestamp != nil
+	if pod.Status.Phase == corev1.PodSucceeded || isTrue(pod, corev1.PodReady) && !deleting {
 		return
 	}
-	if why := terminationCause(pod); why != "" && !going {
+	if why := terminationCause(pod); why != "" && !deleting {
 		p.severity, p.Why = crashed, why
 		return
 	}
 	for _, c := range p.Containers {
-		if t, why := c.problem(); t > p.severity && (!going || p.failedBefore(pod, c)) {
+		if t, why := c.problem(); t > p.severity && (!deleting || p.failedBefore(pod, c)) {
 			p.severity, p.Why, p.culprit = t, why, c.Name
 		}
 	}
 	switch {
-	case going && p.severity < crashed:
+	case deleting && p.severity < crashed:
 		p.Phase, p.severity, p.Why = "terminating", starting, "is terminating"
 	case p.severity >= cannotStart:
 	case pod.Status.Phase == corev1.PodFailed:
@@ -214,14 +213,14 @@ func (p *Pod) judge(pod *corev1.Pod) {
 	}
 }
 
-// failedBefore reports whether a container of a Job's pod that is being deleted had
-// failed by itself: the Job removes what is left when it gives up.
+// failedBefore reports whether a container of a Job's pod failed before the pod was deleted:
+// a Job that gives up removes its pods.
 func (p *Pod) failedBefore(pod *corev1.Pod, c Container) bool {
 	owner := metav1.GetControllerOfNoCopy(pod)
 	return owner != nil && owner.Kind == "Job" && c.Ended && c.Exit != 143 && (c.Exit != 137 || c.EndReason == "OOMKilled")
 }
 
-// terminationCause says why a pod was ended from outside, "" where it was not.
+// terminationCause returns why a pod was evicted or terminated from outside, or "".
 func terminationCause(pod *corev1.Pod) string {
 	if pod.Status.Phase != corev1.PodFailed {
 		return ""
@@ -242,13 +241,13 @@ func terminationCause(pod *corev1.Pod) string {
 
 const notReadyText = "is running but not ready"
 
-// notReady is a pod that runs: a container is not ready, or a gate of the pod is
-// not met.
+// notReady finds the problem of a running pod: a container is not ready, or a readiness gate
+// is false.
 func (p *Pod) notReady(pod *corev1.Pod) {
 	p.severity = unready
 	for _, c := range p.Containers {
 		if c.State == "running" && !c.Ready && (!c.Init || c.Sidecar) {
-			p.Why, p.culprit = c.title()+" is running but not ready", c.Name
+			p.Why, p.culprit = c.title()+" "+notReadyText, c.Name
 			return
 		}
 	}
@@ -258,7 +257,7 @@ func (p *Pod) notReady(pod *corev1.Pod) {
 	}
 }
 
-// colon returns "first: second", or whichever of the two is not empty.
+// colon returns "first: second", or the one that is not empty.
 func colon(first, second string) string {
 	if first == "" || second == "" {
 		return status.CleanText(first + second)
@@ -275,7 +274,7 @@ func isTrue(p *corev1.Pod, t corev1.PodConditionType) bool {
 	return false
 }
 
-// whyFalse returns the reason why a condition is false, "" if it is not.
+// whyFalse returns the reason why a condition is False, or "".
 func whyFalse(p *corev1.Pod, t corev1.PodConditionType) string {
 	for _, c := range p.Status.Conditions {
 		if c.Type == t && c.Status == corev1.ConditionFalse {
@@ -285,10 +284,10 @@ func whyFalse(p *corev1.Pod, t corev1.PodConditionType) string {
 	return ""
 }
 
-// nodeOfPod follows a pod to its node, where nothing about the pod itself is wrong:
-// nobody has taken it up there, or it is not ready though its containers are. Who may
-// not look at nodes learns nothing from them.
-func (d *Diagnoser) nodeOfPod(ctx context.Context, p Pod) lead {
+// checkNode checks the node of a pod without a problem of its own: the kubelet has not
+// started it, or it is not ready although its containers are. Without the right to read
+// nodes it finds nothing.
+func (d *Diagnoser) checkNode(ctx context.Context, p Pod) lead {
 	idle := p.severity == starting && p.Phase == "pending" && len(p.Containers) == 0
 	if p.Node == "" || !idle && !p.unreadyOnlyAsPod() {
 		return lead{}
@@ -306,7 +305,7 @@ func (d *Diagnoser) nodeOfPod(ctx context.Context, p Pod) lead {
 	return lead{}
 }
 
-// unreadyOnlyAsPod reports whether a pod is not ready though its containers are.
+// unreadyOnlyAsPod reports whether a pod is not ready although its containers are.
 func (p Pod) unreadyOnlyAsPod() bool {
 	for _, c := range p.Containers {
 		if !c.Ready && (!c.Init || c.Sidecar) {

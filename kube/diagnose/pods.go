@@ -17,8 +17,8 @@ import (
 	"lockstep/engine/plan"
 )
 
-// Pods lists the pods of a workload or behind a Service, or a Pod itself, the one
-// with the worst problem first. Of other kinds the error is ErrNoPods.
+// Pods lists the pods of a workload or behind a Service, or a Pod itself, the one with the
+// worst problem first. For other kinds it returns ErrNoPods.
 func (d *Diagnoser) Pods(ctx context.Context, o plan.Object) ([]Pod, error) {
 	ctx, cancel := context.WithTimeout(ctx, readTimeout)
 	defer cancel()
@@ -29,27 +29,27 @@ func (d *Diagnoser) Pods(ctx context.Context, o plan.Object) ([]Pod, error) {
 	if !podKinds[live.GroupVersionKind().GroupKind().String()] {
 		return nil, fmt.Errorf("list pods of %s: %w", o, ErrNoPods)
 	}
-	_, pods, err := d.podsOf(ctx, live)
+	_, pods, err := d.findPods(ctx, live)
 	if err != nil {
 		return nil, fmt.Errorf("list pods of %s: %w", o, err)
 	}
 	return pods, nil
 }
 
-// podKinds are the kinds whose pods podsOf finds.
+// podKinds are the kinds whose pods findPods finds.
 var podKinds = map[string]bool{
 	"Pod": true, "Deployment.apps": true, "ReplicaSet.apps": true, "StatefulSet.apps": true, "DaemonSet.apps": true, "Job.batch": true,
 	"ReplicationController": true, "CronJob.batch": true, "Service": true,
 }
 
-// podsOf finds the pods of an object, and the owner in between: the newest
-// ReplicaSet of a Deployment, the newest Job of a CronJob.
-func (d *Diagnoser) podsOf(ctx context.Context, u *unstructured.Unstructured) ([]ref, []Pod, error) {
+// findPods returns the pods of an object, and their direct owner if that is another object:
+// the newest ReplicaSet of a Deployment, the newest Job of a CronJob.
+func (d *Diagnoser) findPods(ctx context.Context, u *unstructured.Unstructured) ([]ref, []Pod, error) {
 	switch u.GroupVersionKind().GroupKind().String() {
 	case "Pod":
 		p := &corev1.Pod{}
 		err := runtime.DefaultUnstructuredConverter.FromUnstructured(u.Object, p)
-		return nil, []Pod{podOf(p)}, err
+		return nil, []Pod{newPod(p)}, err
 	case "Deployment.apps":
 		return d.podsOfDeployment(ctx, u)
 	case "ReplicaSet.apps", "StatefulSet.apps", "DaemonSet.apps", "Job.batch", "ReplicationController":
@@ -64,11 +64,10 @@ func (d *Diagnoser) podsOf(ctx context.Context, u *unstructured.Unstructured) ([
 	return nil, nil, nil
 }
 
-// podsOfDeployment puts the pods of the newest ReplicaSet first, since those are
-// the ones that are waited for. Without the right to list ReplicaSets it lists
-// all pods that the Deployment selects.
+// podsOfDeployment puts the pods of the newest ReplicaSet first, because the run waits for
+// those. Without the right to list ReplicaSets it lists all pods that the Deployment selects.
 func (d *Diagnoser) podsOfDeployment(ctx context.Context, u *unstructured.Unstructured) ([]ref, []Pod, error) {
-	selector, err := selectorOf(u)
+	selector, err := podSelector(u)
 	if err != nil || selector == nil {
 		return nil, nil, err
 	}
@@ -92,9 +91,9 @@ func (d *Diagnoser) podsOfDeployment(ctx context.Context, u *unstructured.Unstru
 			switch {
 			case !isOwned(&pods[i], s.UID):
 			case s.UID == newest.UID:
-				current = append(current, podOf(&pods[i]))
+				current = append(current, newPod(&pods[i]))
 			default:
-				old = append(old, podOf(&pods[i]))
+				old = append(old, newPod(&pods[i]))
 			}
 		}
 	}
@@ -104,7 +103,7 @@ func (d *Diagnoser) podsOfDeployment(ctx context.Context, u *unstructured.Unstru
 	return []ref{owner}, append(current, old...), nil
 }
 
-// revision returns the number that the Deployment controller gives a ReplicaSet.
+// revision returns the revision of a ReplicaSet in its Deployment.
 func revision(s *appsv1.ReplicaSet) int {
 	n := 0
 	_, _ = fmt.Sscan(s.Annotations["deployment.kubernetes.io/revision"], &n)
@@ -128,18 +127,18 @@ func (d *Diagnoser) podsOfCronJob(ctx context.Context, u *unstructured.Unstructu
 	}
 	owner := ref{kind: "Job", namespace: newest.Namespace, name: newest.Name, uid: newest.UID}
 	pods, err := d.selected(ctx, u, labels.SelectorFromSet(labels.Set{"batch.kubernetes.io/job-name": newest.Name}))
-	return []ref{owner}, troubled(pods, newest.UID), err
+	return []ref{owner}, podsControlledBy(pods, newest.UID), err
 }
 
-// owned lists the pods that an object selects and, if uid is not empty, that are
-// controlled by the object with this UID.
+// owned lists the pods that an object selects and, if uid is not empty, that the object with
+// this UID controls.
 func (d *Diagnoser) owned(ctx context.Context, u *unstructured.Unstructured, uid types.UID) ([]Pod, error) {
-	selector, err := selectorOf(u)
+	selector, err := podSelector(u)
 	if err != nil || selector == nil {
 		return nil, err
 	}
 	pods, err := d.selected(ctx, u, selector)
-	return troubled(pods, uid), err
+	return podsControlledBy(pods, uid), err
 }
 
 func (d *Diagnoser) selected(ctx context.Context, u *unstructured.Unstructured, selector labels.Selector) ([]corev1.Pod, error) {
@@ -150,11 +149,11 @@ func (d *Diagnoser) selected(ctx context.Context, u *unstructured.Unstructured, 
 	return list.Items, nil
 }
 
-// selectorOf returns the selector of a workload or a Service, nil if it has none.
-func selectorOf(u *unstructured.Unstructured) (labels.Selector, error) {
+// podSelector returns the selector of a workload, Service or PodDisruptionBudget, or nil.
+func podSelector(u *unstructured.Unstructured) (labels.Selector, error) {
 	m, found, err := unstructured.NestedMap(u.Object, "spec", "selector")
-	everything := u.GetKind() == "PodDisruptionBudget" && len(m) == 0 // to others it is nothing
-	if err != nil || !found || len(m) == 0 && !everything {
+	selectsAll := u.GetKind() == "PodDisruptionBudget" && len(m) == 0 // other kinds select nothing
+	if err != nil || !found || len(m) == 0 && !selectsAll {
 		return nil, err
 	}
 	if k := u.GetKind(); k == "Service" || k == "ReplicationController" {
@@ -168,11 +167,11 @@ func selectorOf(u *unstructured.Unstructured) (labels.Selector, error) {
 	return metav1.LabelSelectorAsSelector(s)
 }
 
-func troubled(list []corev1.Pod, uid types.UID) []Pod {
+func podsControlledBy(list []corev1.Pod, uid types.UID) []Pod {
 	var pods []Pod
 	for i := range list {
 		if uid == "" || isOwned(&list[i], uid) {
-			pods = append(pods, podOf(&list[i]))
+			pods = append(pods, newPod(&list[i]))
 		}
 	}
 	sortPods(pods)
@@ -184,7 +183,7 @@ func isOwned(o metav1.Object, uid types.UID) bool {
 	return c != nil && c.UID == uid
 }
 
-// sortPods puts the worst problem first, and of equal ones the newest pod.
+// sortPods puts the worst problem first, then the newest pod.
 func sortPods(pods []Pod) {
 	slices.SortStableFunc(pods, func(a, b Pod) int {
 		return cmp.Or(cmp.Compare(b.severity, a.severity), b.Created.Compare(a.Created), cmp.Compare(a.Name, b.Name))

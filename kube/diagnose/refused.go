@@ -19,9 +19,9 @@ import (
 	"lockstep/kube/status"
 )
 
-// rbacDenied is how the API server says that an authorizer has refused. Admission
-// (a quota, a LimitRange, a policy, PodSecurity, a webhook) also answers 403, in
-// other words.
+// rbacDenied matches the API server's message if the authorizer denied a request. Admission
+// (a quota, a LimitRange, a policy, PodSecurity, a webhook) also answers 403, with other
+// messages.
 var rbacDenied = regexp.MustCompile(`User "([^"]*)" cannot (\S+) (?:resource "([^"]*)"|path )`)
 
 // LacksRight reports whether a request was refused because the user has no right to make it.
@@ -29,8 +29,8 @@ func LacksRight(err error) bool {
 	return apierrors.IsForbidden(err) && rbacDenied.MatchString(err.Error())
 }
 
-// Explain adds to an error of the API server what a user can do about it. What it
-// returns tells the cause to whoever asks (run.Explained).
+// Explain adds advice for the user to an error of the API server. The result implements
+// run.Explained.
 func Explain(err error) error {
 	var answer apierrors.APIStatus
 	if err == nil || !errors.As(err, &answer) {
@@ -48,16 +48,16 @@ func Explain(err error) error {
 	case len(fields) > 0:
 		short := strings.Join(fields, ", ") + "; delete the object and try again, or rename it in the chart"
 		return text(short, short)
-	case rawValue.MatchString(err.Error()):
-		words = rawValue.ReplaceAllString(words, "has the wrong type; quote a number or boolean meant as text")
-		return text(rawValue.ReplaceAllString(err.Error(), "has the wrong type; quote a number or boolean meant as text"), words)
+	case rawValueText.MatchString(err.Error()):
+		words = rawValueText.ReplaceAllString(words, "has the wrong type; quote a number or boolean meant as text")
+		return text(rawValueText.ReplaceAllString(err.Error(), "has the wrong type; quote a number or boolean meant as text"), words)
 	case LacksRight(err):
 		return advise("this user lacks permission")
 	}
 	return text(err.Error(), words)
 }
 
-// refusal is an API server's answer in our words, with its cause.
+// refusal is an error of the API server with advice and a cause.
 type refusal struct {
 	error
 	text  string
@@ -68,8 +68,8 @@ func (r *refusal) Error() string        { return r.text }
 func (r *refusal) Unwrap() error        { return r.error }
 func (r *refusal) Finding() run.Finding { return r.found }
 
-// Refused returns Explain for an error about an object, with what can be looked up:
-// whose webhook has refused or does not answer, why a namespace takes nothing more.
+// Refused is like Explain, but also reads related objects: the webhook that refused an object
+// or does not answer, the namespace that accepts no new objects.
 func (d *Diagnoser) Refused(ctx context.Context, o plan.Object, err error) error {
 	if no := (*meta.NoKindMatchError)(nil); errors.As(err, &no) {
 		found := d.otherVersions(ctx, no)
@@ -99,7 +99,7 @@ func (d *Diagnoser) Refused(ctx context.Context, o plan.Object, err error) error
 // customKinds is the resource of CustomResourceDefinitions.
 var customKinds = schema.GroupVersionResource{Group: "apiextensions.k8s.io", Version: "v1", Resource: "customresourcedefinitions"}
 
-// otherVersions names the versions in which the cluster serves a kind.
+// otherVersions finds the versions of a kind that the cluster serves.
 func (d *Diagnoser) otherVersions(ctx context.Context, no *meta.NoKindMatchError) run.Finding {
 	words := status.CleanText(no.Error())
 	found := run.Finding{Cause: words, Evidence: []string{words}, Lines: []string{words}}
@@ -127,8 +127,8 @@ func (d *Diagnoser) otherVersions(ctx context.Context, no *meta.NoKindMatchError
 	return found
 }
 
-// admission follows what the API server says of an object that it did not take
-// to what has refused it. The lead is empty where the words say it all.
+// admission finds the webhook, namespace or LimitRange that refused an object, from the API
+// server's message. The lead is empty if the message is enough.
 func (d *Diagnoser) admission(ctx context.Context, namespace, words string) lead {
 	switch {
 	case strings.Contains(words, "webhook "):
@@ -142,10 +142,10 @@ func (d *Diagnoser) admission(ctx context.Context, namespace, words string) lead
 	return lead{}
 }
 
-// limitRangeError is how a LimitRange refuses, without its name.
+// limitRangeError matches the message of a LimitRange, which lacks its name.
 var limitRangeError = regexp.MustCompile(`(maximum|minimum) \S+ (usage per|limit to request ratio)|(maximum|minimum) \S+ (usage|ratio) per`)
 
-// limits names the LimitRanges of a namespace, one of which has refused.
+// limits names the LimitRanges of a namespace, one of which refused an object.
 func (d *Diagnoser) limits(ctx context.Context, namespace, words string) lead {
 	list, err := d.kube.CoreV1().LimitRanges(namespace).List(ctx, metav1.ListOptions{})
 	if err != nil || len(list.Items) == 0 {
@@ -158,26 +158,25 @@ func (d *Diagnoser) limits(ctx context.Context, namespace, words string) lead {
 	return lead{cause: "refused by " + strings.Join(names, " or ") + ": " + withoutName(words)}
 }
 
-// refusalPrefix is what the API server begins a refusal with: the object, of which whoever
-// reads it knows the name, or a pod of which nobody does.
+// refusalPrefix matches the start of a refusal, which names the object, or a pod with a
+// generated name.
 var refusalPrefix = regexp.MustCompile(`^(\(combined from similar events\): )?(Error creating: )?(\S+ "[^"]*" is (forbidden|invalid): )?`)
 
-// withoutName returns a refusal without the object's name.
+// withoutName removes the object's name from a refusal.
 func withoutName(words string) string { return refusalPrefix.ReplaceAllString(words, "") }
 
-// rawValue are values in the API server's words about a field of another type;
-// they may be those of a Secret.
-var rawValue = regexp.MustCompile(`got &value\.valueUnstructured\{Value:.*?\}`)
+// rawValueText matches the value in the API server's message about a field with the wrong
+// type. It may be secret.
+var rawValueText = regexp.MustCompile(`got &value\.valueUnstructured\{Value:.*?\}`)
 
-// IsFieldConflict reports whether server-side apply was refused since somebody
-// else owns fields.
+// IsFieldConflict reports whether server-side apply failed because another manager owns
+// fields.
 func IsFieldConflict(err error) bool {
 	return apierrors.IsConflict(err) && apierrors.HasStatusCause(err, metav1.CauseTypeFieldManagerConflict)
 }
 
-// immutable lists the fields of an object that was refused since they can be
-// set only when it is created, each with the reason. API servers say that it is
-// so in words alone, and with the whole value, which may be a page long.
+// immutable lists the immutable fields that an update tried to change, each with the reason.
+// Only the text of the message tells; it also contains the value, which may be a page long.
 func immutable(err error) (fields []string) {
 	var status apierrors.APIStatus
 	if !apierrors.IsInvalid(err) || !errors.As(err, &status) || status.Status().Details == nil {

@@ -8,12 +8,12 @@ import (
 var (
 	noNodes    = regexp.MustCompile(`^0/(\d+) nodes are available: `)
 	nodeReason = regexp.MustCompile(`^(\d+) (node\(s\) |Insufficient )?(.*)$`)
-	// preemption follows the reasons and adds none. Kubernetes 1.35 mentions claims before it.
-	// A message about claims may end in "not found" instead.
+	// preemption matches the uninformative end of a message. Kubernetes 1.35 mentions claims
+	// before it; a message about claims may end in "not found" instead.
 	preemption = regexp.MustCompile(`(?: (?:no new claims to deallocate|still not schedulable),)? preemption: .*|\. not found$`)
 )
 
-// schedulingCause puts the scheduler's message in words: "2 of 2 nodes lack CPU" for
+// schedulingCause rewrites the scheduler's message: "2 of 2 nodes lack CPU" for
 // "0/2 nodes are available: 2 Insufficient cpu. preemption: …".
 func schedulingCause(message string) string {
 	m := noNodes.FindStringSubmatch(message)
@@ -22,7 +22,7 @@ func schedulingCause(message string) string {
 	}
 	total, reasons := m[1], strings.TrimRight(preemption.ReplaceAllString(message[len(m[0]):], ""), ". ")
 	var parts []string
-	lackedByAll := -1 // the part that says what every node lacks
+	lackedByAll := -1 // index of the part with the resources that every node lacks
 	for reason := range strings.SplitSeq(reasons, ", ") {
 		r := nodeReason.FindStringSubmatch(reason)
 		if r == nil {

@@ -17,31 +17,31 @@ import (
 	"lockstep/engine/plan"
 )
 
-// maxCompared is how many objects of a kind in a namespace are compared with a selector.
+// maxCompared limits the objects of a kind that are compared with a selector.
 const maxCompared = 100
 
-// labelled is a pod, or the pods that a workload makes, with the labels.
-type labelled struct {
+// podLabels is a pod, or the pod template of a workload, with its labels.
+type podLabels struct {
 	plan.Object
 	labels map[string]string
 }
 
-func (l labelled) String() string {
+func (l podLabels) String() string {
 	if l.Kind == "Pod" {
 		return "pod " + l.Name + " has"
 	}
 	return "the pods of " + l.Object.String() + " have"
 }
 
-// mismatch says of a selector that matches no pod why none is there: the workload
-// whose pods it would match has none, or the labels of others come near.
+// mismatch finds out why a selector matches no pods: the matching workload has none, or
+// other pods have similar labels.
 func (d *Diagnoser) mismatch(ctx context.Context, namespace string, selector metav1.LabelSelector) lead {
 	l := lead{cause: fmt.Sprintf("selector %s matches no pods", metav1.FormatLabelSelector(&selector))}
 	matches, err := metav1.LabelSelectorAsSelector(&selector)
 	if err != nil {
 		return l
 	}
-	all, gaps := d.labelled(ctx, namespace)
+	all, gaps := d.listPodLabels(ctx, namespace)
 	l.gaps = gaps
 	best, nearest := 0, ""
 	for _, o := range all {
@@ -57,11 +57,11 @@ func (d *Diagnoser) mismatch(ctx context.Context, namespace string, selector met
 	return l
 }
 
-// labelled lists what has labels of pods in a namespace: workloads, then pods.
-func (d *Diagnoser) labelled(ctx context.Context, namespace string) (all []labelled, gaps []string) {
+// listPodLabels lists the pod labels in a namespace: of workloads, then of pods.
+func (d *Diagnoser) listPodLabels(ctx context.Context, namespace string) (all []podLabels, gaps []string) {
 	some := metav1.ListOptions{Limit: maxCompared}
 	add := func(group, kind, name string, labels map[string]string) {
-		all = append(all, labelled{plan.Object{Group: group, Kind: kind, Namespace: namespace, Name: name}, labels})
+		all = append(all, podLabels{plan.Object{Group: group, Kind: kind, Namespace: namespace, Name: name}, labels})
 	}
 	note := func(what string, err error) {
 		if err != nil {
@@ -96,18 +96,18 @@ func (d *Diagnoser) labelled(ctx context.Context, namespace string) (all []label
 	return all, gaps
 }
 
-// nearestLabels compares labels with a selector that does not match them: score is 0 where
-// none of them was meant, and has are those for its keys, or with its values.
+// nearestLabels compares labels with a selector that does not match them. has are the labels
+// with a key or value of the selector, score is higher the more similar they are.
 func nearestLabels(selector, labels map[string]string) (has []string, score int) {
 	for _, k := range slices.Sorted(maps.Keys(selector)) {
 		want := selector[k]
-		v, there := labels[k]
+		v, ok := labels[k]
 		switch {
-		case there && v == want:
+		case ok && v == want:
 			score += 2
-		case there && similar(v, want):
+		case ok && similar(v, want):
 			score++
-		case !there:
+		case !ok:
 			i := slices.IndexFunc(slices.Sorted(maps.Keys(labels)), func(other string) bool { return labels[other] == want })
 			if i < 0 {
 				continue
@@ -120,8 +120,8 @@ func nearestLabels(selector, labels map[string]string) (has []string, score int)
 	return has, score
 }
 
-// similar reports whether one value is a part of the other, or differs from it by a
-// letter or two.
+// similar reports whether one value is part of the other, or they differ by one or two
+// letters.
 func similar(a, b string) bool {
 	if a == "" || b == "" {
 		return false
@@ -129,7 +129,7 @@ func similar(a, b string) bool {
 	return strings.Contains(a, b) || strings.Contains(b, a) || max(len(a), len(b)) > 3 && distance(a, b) <= 2
 }
 
-// distance returns how many letters have to be put in, left out or replaced.
+// distance returns the edit distance of two strings.
 func distance(a, b string) int {
 	row := make([]int, len(b)+1)
 	for j := range row {
@@ -150,8 +150,8 @@ func distance(a, b string) int {
 	return row[len(b)]
 }
 
-// budget says why a PodDisruptionBudget allows no disruption: it is for no pods, its
-// pods are in trouble, or it asks for all of them.
+// budget finds out why a PodDisruptionBudget allows no disruption: it matches no pods, its
+// pods are not healthy, or it requires all of them.
 func (d *Diagnoser) budget(ctx context.Context, q *inquiry) lead {
 	b := &policyv1.PodDisruptionBudget{}
 	if err := runtime.DefaultUnstructuredConverter.FromUnstructured(q.live.Object, b); err != nil || q.verdict().Status == event.Ready {

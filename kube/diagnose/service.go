@@ -19,7 +19,7 @@ import (
 	"lockstep/engine/plan"
 )
 
-// service says why a Service has no address or no endpoints.
+// service finds out why a Service has no address or no endpoints.
 func (d *Diagnoser) service(ctx context.Context, q *inquiry) lead {
 	selector, _, _ := unstructured.NestedStringMap(q.live.Object, "spec", "selector")
 	ready := 0
@@ -32,7 +32,7 @@ func (d *Diagnoser) service(ctx context.Context, q *inquiry) lead {
 	q.serves = ready > 0 || len(selector) == 0
 	addresses, _, _ := unstructured.NestedSlice(q.live.Object, "status", "loadBalancer", "ingress")
 	unaddressed := kind == "LoadBalancer" && len(addresses) == 0
-	if e := q.last(); unaddressed && e != nil {
+	if e := q.newestEvent(); unaddressed && e != nil {
 		return lead{cause: "no address: " + e.Reason + ": " + e.Message}
 	}
 	l := lead{cause: cmp.Or(q.verdict().Message, fmt.Sprintf("%d of %d pods are ready", ready, len(q.Pods))), symptom: true}
@@ -55,8 +55,7 @@ func (d *Diagnoser) service(ctx context.Context, q *inquiry) lead {
 	return l
 }
 
-// endpoints says of a Service without a selector whether somebody has given it
-// endpoints.
+// endpoints checks whether a Service without a selector has endpoints.
 func (d *Diagnoser) endpoints(ctx context.Context, q *inquiry) lead {
 	if kind, _, _ := unstructured.NestedString(q.live.Object, "spec", "type"); kind == string(corev1.ServiceTypeExternalName) {
 		return lead{cause: cmp.Or(q.verdict().Message, "it is only an alias for an external host"), symptom: true}
@@ -70,31 +69,31 @@ func (d *Diagnoser) endpoints(ctx context.Context, q *inquiry) lead {
 	return lead{cause: "it has no selector, and no EndpointSlice lists endpoints for it"}
 }
 
-// loadBalancerCause says of a Service that lacks nothing but an address whether others of its
-// class have one.
+// loadBalancerCause is the lead for a Service that lacks only an address: do other Services
+// of its class have one?
 func (d *Diagnoser) loadBalancerCause(ctx context.Context, q *inquiry) lead {
-	s, of := &corev1.Service{}, ""
-	_ = runtime.DefaultUnstructuredConverter.FromUnstructured(q.live.Object, s) // what cannot be read is left out
+	s, class := &corev1.Service{}, ""
+	_ = runtime.DefaultUnstructuredConverter.FromUnstructured(q.live.Object, s) // ignore invalid fields
 	if s.Spec.LoadBalancerClass != nil {
-		of = " of class " + *s.Spec.LoadBalancerClass
+		class = " of class " + *s.Spec.LoadBalancerClass
 	}
 	list, err := d.kube.CoreV1().Services("").List(ctx, metav1.ListOptions{Limit: maxClusterWide})
 	if err != nil {
-		return lead{cause: "no address: no load balancer" + of + " has assigned one", gaps: []string{unreadable("Services of other namespaces", err)}}
+		return lead{cause: "no address: no load balancer" + class + " has assigned one", gaps: []string{unreadable("Services of other namespaces", err)}}
 	}
 	for _, o := range list.Items {
 		if o.Spec.Type == corev1.ServiceTypeLoadBalancer && len(o.Status.LoadBalancer.Ingress) > 0 && reflect.DeepEqual(o.Spec.LoadBalancerClass, s.Spec.LoadBalancerClass) {
-			return lead{cause: fmt.Sprintf("no address: no load balancer%s has assigned one yet; Service %s/%s has one", of, o.Namespace, o.Name)}
+			return lead{cause: fmt.Sprintf("no address: no load balancer%s has assigned one yet; Service %s/%s has one", class, o.Namespace, o.Name)}
 		}
 	}
-	return lead{cause: fmt.Sprintf("no address: no load balancer%s has assigned one, nor to any other Service in the cluster", of)}
+	return lead{cause: fmt.Sprintf("no address: no load balancer%s has assigned one to any Service in the cluster", class)}
 }
 
-// maxClusterWide limits the objects of a kind that are read from all namespaces.
+// maxClusterWide limits the number of objects of a kind that are read from all namespaces.
 const maxClusterWide = 500
 
-// ingress says why an Ingress leads nowhere: its class, a Service that it names,
-// the pods behind that, or that no controller has taken it up.
+// ingress finds out why an Ingress has no address: from its class, its Services and their
+// pods, its events, or other Ingresses of its class.
 func (d *Diagnoser) ingress(ctx context.Context, q *inquiry) lead {
 	in := &networkingv1.Ingress{}
 	if err := runtime.DefaultUnstructuredConverter.FromUnstructured(q.live.Object, in); err != nil {
@@ -103,63 +102,63 @@ func (d *Diagnoser) ingress(ctx context.Context, q *inquiry) lead {
 	if len(in.Status.LoadBalancer.Ingress) > 0 {
 		return q.custom()
 	}
-	for _, look := range []func(context.Context, *networkingv1.Ingress) lead{d.ingressClass, d.backends} {
-		if l := look(ctx, in); l.cause != "" {
+	for _, check := range []func(context.Context, *networkingv1.Ingress) lead{d.ingressClass, d.backends} {
+		if l := check(ctx, in); l.cause != "" {
 			return l
 		}
 	}
-	if e := q.last(); e != nil {
+	if e := q.newestEvent(); e != nil {
 		return lead{cause: e.Reason + ": " + e.Message}
 	}
 	return d.ingressControllerCause(ctx, in)
 }
 
-// ingressControllerCause says of an Ingress that lacks nothing but an address whether others of its
-// class have one.
+// ingressControllerCause is the lead for an Ingress that lacks only an address: do other
+// Ingresses of its class have one?
 func (d *Diagnoser) ingressControllerCause(ctx context.Context, in *networkingv1.Ingress) lead {
-	const alone = "no address: no ingress controller serves it"
+	const unserved = "no address: no ingress controller serves it"
 	list, err := d.kube.NetworkingV1().Ingresses("").List(ctx, metav1.ListOptions{Limit: maxClusterWide})
 	if err != nil {
-		return lead{cause: alone, gaps: []string{unreadable("Ingresses of other namespaces", err)}}
+		return lead{cause: unserved, gaps: []string{unreadable("Ingresses of other namespaces", err)}}
 	}
 	for _, o := range list.Items {
-		if len(o.Status.LoadBalancer.Ingress) > 0 && classOf(&o) == classOf(in) {
-			return lead{cause: fmt.Sprintf("%s yet; Ingress %s/%s of the same class has an address", alone, o.Namespace, o.Name)}
+		if len(o.Status.LoadBalancer.Ingress) > 0 && className(&o) == className(in) {
+			return lead{cause: fmt.Sprintf("%s yet; Ingress %s/%s of the same class has an address", unserved, o.Namespace, o.Name)}
 		}
 	}
-	return lead{cause: alone + ", nor any other Ingress of its class"}
+	return lead{cause: unserved + " or any other Ingress of its class"}
 }
 
-// classOf returns the class that an Ingress names, in the newer or the older way.
-func classOf(in *networkingv1.Ingress) string {
+// className returns the class of an Ingress, from its field or its annotation.
+func className(in *networkingv1.Ingress) string {
 	if in.Spec.IngressClassName != nil {
 		return *in.Spec.IngressClassName
 	}
-	return in.Annotations[olderClass]
+	return in.Annotations[classAnnotation]
 }
 
-// olderClass is how an Ingress named its class before there were objects for it.
-const olderClass = "kubernetes.io/ingress.class"
+// classAnnotation names the class of an Ingress; it is older than the field.
+const classAnnotation = "kubernetes.io/ingress.class"
 
 func (d *Diagnoser) ingressClass(ctx context.Context, in *networkingv1.Ingress) lead {
 	name := in.Spec.IngressClassName
-	if name == nil && in.Annotations[olderClass] != "" { // the older way, which needs no object
+	if name == nil && in.Annotations[classAnnotation] != "" { // needs no IngressClass
 		return lead{}
 	}
 	list, err := d.kube.NetworkingV1().IngressClasses().List(ctx, metav1.ListOptions{})
 	if err != nil {
 		return lead{}
 	}
-	var there []string
+	var classes []string
 	for _, c := range list.Items {
 		if name != nil && c.Name == *name || name == nil && c.Annotations[networkingv1.AnnotationIsDefaultIngressClass] == "true" {
 			return lead{}
 		}
-		there = append(there, c.Name)
+		classes = append(classes, c.Name)
 	}
 	l := lead{evidence: []string{"the cluster has no IngressClass"}}
-	if len(there) > 0 {
-		l.evidence[0] = "available IngressClasses: " + strings.Join(there, ", ")
+	if len(classes) > 0 {
+		l.evidence[0] = "available IngressClasses: " + strings.Join(classes, ", ")
 	}
 	if l.cause = "it names no IngressClass, and there is no default"; name != nil {
 		l.cause = "no IngressClass " + *name
@@ -167,7 +166,7 @@ func (d *Diagnoser) ingressClass(ctx context.Context, in *networkingv1.Ingress) 
 	return l
 }
 
-// backends looks at the Services that an Ingress names.
+// backends checks the Services of an Ingress.
 func (d *Diagnoser) backends(ctx context.Context, in *networkingv1.Ingress) lead {
 	var all []*networkingv1.IngressServiceBackend
 	if b := in.Spec.DefaultBackend; b != nil && b.Service != nil {

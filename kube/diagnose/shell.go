@@ -22,18 +22,18 @@ import (
 	"lockstep/engine/plan"
 )
 
-// ErrNotRunning is the error of Shell if no container could run one.
+// ErrNotRunning is returned by Diagnoser.Shell if no container is running.
 var ErrNotRunning = errors.New("none of its containers is running")
 
-// Shell is a shell to be run in a container.
+// Shell is a shell in a container.
 type Shell struct {
 	Pod, Container string
 	executor       remotecommand.Executor
 }
 
-// Shell prepares a shell in a running container of an object's pods. An empty name stands
-// for any: the pod with the worst problem first, and the container that has it. The error
-// says if there is none, or if exec is not permitted; nothing is started yet.
+// Shell prepares a shell in a running container of an object's pods, without starting it. An
+// empty name means any: the pod with the worst problem, and the container that has it. It
+// fails if no container is running or exec is not permitted.
 func (d *Diagnoser) Shell(ctx context.Context, o plan.Object, pod, container string) (*Shell, error) {
 	pods, err := d.Pods(ctx, o)
 	if err != nil {
@@ -52,11 +52,11 @@ func (d *Diagnoser) Shell(ctx context.Context, o plan.Object, pod, container str
 	}
 	request := d.kube.CoreV1().RESTClient().Post().Namespace(p.Namespace).Resource("pods").Name(p.Name).SubResource("exec").
 		VersionedParams(&corev1.PodExecOptions{Container: c, Command: []string{"sh", "-c", "command -v bash >/dev/null && exec bash || exec sh"}, Stdin: true, Stdout: true, TTY: true}, scheme.ParameterCodec)
-	with, err := newExecutor(config, request)
+	executor, err := newExecutor(config, request)
 	if err != nil {
 		return nil, fmt.Errorf("open a shell in pod %s: %w", p.Name, err)
 	}
-	return &Shell{Pod: p.Name, Container: c, executor: with}, nil
+	return &Shell{Pod: p.Name, Container: c, executor: executor}, nil
 }
 
 // running returns the first pod with a running container, and that container.
@@ -80,7 +80,7 @@ func running(pods []Pod, pod, container string) (Pod, string) {
 	return Pod{}, ""
 }
 
-// mayExec asks whether the user may run commands in a pod.
+// mayExec checks whether the user may run commands in a pod.
 func (d *Diagnoser) mayExec(ctx context.Context, p Pod) error {
 	ctx, cancel := context.WithTimeout(ctx, readTimeout)
 	defer cancel()
@@ -96,7 +96,7 @@ func (d *Diagnoser) mayExec(ctx context.Context, p Pod) error {
 	return nil
 }
 
-// newExecutor speaks WebSocket, and SPDY with what is too old for that, as kubectl does.
+// newExecutor uses WebSocket, and SPDY with old servers, as kubectl does.
 func newExecutor(config *rest.Config, request *rest.Request) (remotecommand.Executor, error) {
 	spdy, err := remotecommand.NewSPDYExecutor(config, "POST", request.URL())
 	if err != nil {
@@ -111,9 +111,9 @@ func newExecutor(config *rest.Config, request *rest.Request) (remotecommand.Exec
 	})
 }
 
-// Run runs the shell on a terminal until it ends, or ctx does. The terminal is raw
-// meanwhile and restored afterwards; signals are left to the process. Input that nobody
-// has read when the shell ends is left to others.
+// Run runs the shell on a terminal until it ends or ctx is done. The terminal is raw during
+// that time and restored afterwards. Run does not handle signals, and leaves unread input to
+// later readers.
 func (s *Shell) Run(ctx context.Context, in io.Reader, out io.Writer) error {
 	stdin, err := cancelreader.NewReader(in)
 	if err != nil {
@@ -132,7 +132,7 @@ func (s *Shell) Run(ctx context.Context, in io.Reader, out io.Writer) error {
 	return tty.Safe(func() error {
 		err := s.executor.StreamWithContext(ctx, remotecommand.StreamOptions{Stdin: stdin, Stdout: out, Tty: true, TerminalSizeQueue: size})
 		if ended := new(exec.CodeExitError); errors.As(err, ended) && ended.Code != 126 && ended.Code != 127 {
-			return nil // with the code of its last command
+			return nil // the exit code of the shell's last command
 		}
 		if err != nil {
 			return fmt.Errorf("shell in pod %s, container %s: %w", s.Pod, s.Container, err)
@@ -141,7 +141,7 @@ func (s *Shell) Run(ctx context.Context, in io.Reader, out io.Writer) error {
 	})
 }
 
-// sizes are the terminal's, in the type that executors take.
+// sizes adapts the queue of terminal sizes to the type of executors.
 type sizes struct{ term.TerminalSizeQueue }
 
 func (s sizes) Next() *remotecommand.TerminalSize {

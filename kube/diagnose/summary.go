@@ -16,8 +16,8 @@ import (
 	"lockstep/kube/status"
 )
 
-// summary picks the most useful line: what is wrong with a pod, that none can be
-// created, what the object's status says, and last its newest event.
+// summary returns the most useful cause: from a followed object, a pod, a failure to create
+// pods, the newest event, or the object's status.
 func (q *inquiry) summary() string {
 	q.Fails = q.lead.fails || len(q.Pods) > 0 && q.Pods[0].severity >= cannotStart
 	if q.lead.cause != "" {
@@ -27,23 +27,23 @@ func (q *inquiry) summary() string {
 	if len(q.Pods) > 0 && q.Pods[0].severity > starting {
 		return q.pod(q.Pods[0])
 	}
-	if e := q.last("FailedCreate"); e != nil && q.missesPods() {
+	if e := q.newestEvent("FailedCreate"); e != nil && q.missesPods() {
 		q.Fails = true
 		return "no pods can be created: " + plainError(e.Message)
 	}
 	if len(q.Pods) > 0 && q.Pods[0].severity == starting {
-		q.Symptom = q.about(q.Pods[0], "") == nil
+		q.Symptom = q.eventAbout(q.Pods[0], "") == nil
 		return q.pod(q.Pods[0])
 	}
-	if e := q.last(); e != nil {
+	if e := q.newestEvent(); e != nil {
 		return e.Reason + ": " + e.Message
 	}
 	q.Symptom = true
 	return cmp.Or(q.verdict().Message, "no known problem")
 }
 
-// withReadinessVerdict adds to a cause the chart's own expression (R23) that decided the
-// failure or, if the cause is only a symptom, those that do not hold.
+// withReadinessVerdict adds the chart's own expression (R23) that decided the failure to a
+// cause, or, if the cause is only a symptom, the expressions that are false.
 func (q *inquiry) withReadinessVerdict(cause string) string {
 	v := q.verdict()
 	switch {
@@ -57,13 +57,13 @@ func (q *inquiry) withReadinessVerdict(cause string) string {
 	return cause
 }
 
-// hasCustomReadiness reports whether expressions decide that the object is ready.
+// hasCustomReadiness reports whether the chart's expressions decide that the object is ready.
 func (q *inquiry) hasCustomReadiness() bool {
 	return q.rule().Custom() && q.live.GetDeletionTimestamp() == nil
 }
 
-// evidence returns the lines that the cause is drawn from: the log, what the cluster
-// warns of, the conditions.
+// evidence returns the lines behind the cause: from followed objects, the log, warnings and
+// conditions.
 func (q *inquiry) evidence() []string {
 	var lines []string
 	add := func(l string) {
@@ -75,7 +75,7 @@ func (q *inquiry) evidence() []string {
 		add(status.CleanText(l))
 	}
 	add(decisiveLine(q.Logs))
-	for _, bare := range []bool{false, true} { // those that say no more than a code come last
+	for _, bare := range []bool{false, true} { // messages that are only a code come last
 		for _, e := range slices.Backward(q.Events) {
 			if e.Warning && code.MatchString(e.Message) == bare {
 				add(e.Reason + ": " + e.Message)
@@ -97,13 +97,13 @@ func (q *inquiry) evidence() []string {
 	return lines
 }
 
-// mostTail is how many log lines are evidence beside the telling one.
-const mostTail = 5
+// maxTail is the maximum number of log lines in the evidence besides the decisive one.
+const maxTail = 5
 
-// logTail returns the newest log lines that others do not say, in the order in which the
-// container wrote them, and no more than there is room for.
+// logTail returns the newest log lines that are not in others, oldest first, as far as there
+// is room in the evidence.
 func (q *inquiry) logTail(others []string) (tail []string) {
-	room := min(mostTail, event.MaxEvidence-len(others))
+	room := min(maxTail, event.MaxEvidence-len(others))
 	for _, l := range slices.Backward(q.Logs) {
 		if len(tail) < room && l != "" && !slices.Contains(others, l) && !slices.Contains(tail, l) {
 			tail = append(tail, l)
@@ -113,29 +113,28 @@ func (q *inquiry) logTail(others []string) (tail []string) {
 	return tail
 }
 
-// code is a message that is one, such as "Error: ImagePullBackOff".
+// code matches a message that is only a code, such as "Error: ImagePullBackOff".
 var code = regexp.MustCompile(`^Error: \w+$`)
 
-// statusWithoutEvent returns the words of the first pod's status that no event says.
-func (q *inquiry) statusWithoutEvent() (words []string) {
+// statusWithoutEvent returns the lines of the first pod's status that no event repeats.
+func (q *inquiry) statusWithoutEvent() (lines []string) {
 	if len(q.Pods) == 0 {
 		return nil
 	}
-	for _, w := range q.Pods[0].words {
-		_, what, _ := strings.Cut(w, ": ")
-		_, message, _ := strings.Cut(what, ": ")
-		said := func(e Event) bool {
-			return e.Warning && (strings.Contains(e.Message, what) || message != "" && strings.Contains(e.Message, message))
+	for _, l := range q.Pods[0].statusLines {
+		_, detail, _ := strings.Cut(l, ": ")
+		_, message, _ := strings.Cut(detail, ": ")
+		repeats := func(e Event) bool {
+			return e.Warning && (strings.Contains(e.Message, detail) || message != "" && strings.Contains(e.Message, message))
 		}
-		if !slices.ContainsFunc(q.Events, said) {
-			words = append(words, w)
+		if !slices.ContainsFunc(q.Events, repeats) {
+			lines = append(lines, l)
 		}
 	}
-	return words
+	return lines
 }
 
-// rule returns the readiness rule of the object's own annotations, which do not count on a
-// hook (R5).
+// rule returns the readiness rule from the object's annotations, which hooks ignore (R5).
 func (q *inquiry) rule() status.Rule {
 	if q.live.GetAnnotations()[rel1.HookAnnotation] != "" {
 		return status.Rule{Hook: true}
@@ -152,8 +151,8 @@ func (q *inquiry) verdict() status.Result {
 	return status.Compute(q.live, q.rule(), time.Now())
 }
 
-// pod says what is wrong with a pod: by its container and the last line of that one's
-// log, or by an event. Which of an object's pods it is does not matter.
+// pod describes the problem of a pod: from its container and the container's log, or from an
+// event. It does not name the pod.
 func (q *inquiry) pod(p Pod) string {
 	text := p.Why
 	switch p.severity {
@@ -164,7 +163,7 @@ func (q *inquiry) pod(p Pod) string {
 			return q.imagePullCause(p)
 		}
 	case unready:
-		if e := q.about(p, "Unhealthy"); e != nil {
+		if e := q.eventAbout(p, "Unhealthy"); e != nil {
 			text += ": " + e.Message
 		} else if line := decisiveLine(q.Logs); line != "" && errorWord.MatchString(line) {
 			text += ": " + line
@@ -172,27 +171,27 @@ func (q *inquiry) pod(p Pod) string {
 	case starting:
 		if e := q.startupWarning(p); e != nil {
 			text = startupCause(e)
-		} else if !isOf(q.object, p) {
+		} else if !isPod(q.object, p) {
 			text = p.String()
 		}
 	}
 	return text
 }
 
-// crash says how the container of a pod ends, how often it has, and what it says.
+// crash describes how a pod's container ends, how often, and its last words.
 func (q *inquiry) crash(p Pod) string {
 	c := p.container(p.culprit)
 	times := q.repeated(c)
-	if e := q.about(p, "Unhealthy"); e != nil && c.EndReason != "OOMKilled" && (c.Exit == 137 || c.Exit == 143) {
+	if e := q.eventAbout(p, "Unhealthy"); e != nil && c.EndReason != "OOMKilled" && (c.Exit == 137 || c.Exit == 143) {
 		if m := probing.FindStringSubmatch(e.Message); m != nil {
 			return fmt.Sprintf("%s was killed because its %s probe failed%s: %s", c.title(), strings.ToLower(m[1]), times, m[2])
 		}
 	}
-	if !strings.HasPrefix(p.Why, c.title()) { // the pod was ended, not the container
+	if !strings.HasPrefix(p.Why, c.title()) { // the whole pod was terminated
 		return p.Why
 	}
 	text := p.Why + times
-	if line := cmp.Or(decisiveLine(q.Logs), c.said()); line != "" && c.EndReason != "OOMKilled" {
+	if line := cmp.Or(decisiveLine(q.Logs), c.terminationMessage()); line != "" && c.EndReason != "OOMKilled" {
 		text += ": " + line
 	}
 	return text
@@ -218,9 +217,9 @@ func (q *inquiry) missesPods() bool {
 	return len(q.Pods) == 0 || found && int64(len(q.Pods)) < want
 }
 
-// last returns the newest warning or, if a reason is given, the newest event
-// with it.
-func (q *inquiry) last(reason ...string) *Event {
+// newestEvent returns the newest warning or, if a reason is given, the newest event with
+// that reason.
+func (q *inquiry) newestEvent(reason ...string) *Event {
 	for i := len(q.Events) - 1; i >= 0; i-- {
 		e := &q.Events[i]
 		if len(reason) == 0 && e.Warning || len(reason) > 0 && e.Reason == reason[0] {
@@ -230,9 +229,9 @@ func (q *inquiry) last(reason ...string) *Event {
 	return nil
 }
 
-// about returns the newest warning about a pod, with the given reason if there
-// is one. That it could not be scheduled does not count once it is on a node.
-func (q *inquiry) about(p Pod, reason string) *Event {
+// eventAbout returns the newest warning about a pod, with the given reason unless that is
+// "". It ignores failures to schedule once the pod has a node.
+func (q *inquiry) eventAbout(p Pod, reason string) *Event {
 	for i := len(q.Events) - 1; i >= 0; i-- {
 		e := &q.Events[i]
 		if !e.Warning || e.Object != "Pod/"+p.Name || e.Reason == "FailedScheduling" && p.Node != "" {
@@ -245,23 +244,22 @@ func (q *inquiry) about(p Pod, reason string) *Event {
 	return nil
 }
 
-// startupWarning returns the newest warning about a pod that is not only that a time is over,
-// or that one.
+// startupWarning returns the newest warning about a pod, preferably not a timeout.
 func (q *inquiry) startupWarning(p Pod) *Event {
 	for _, e := range slices.Backward(q.Events) {
 		if e.Warning && e.Object == "Pod/"+p.Name && !(e.Reason == "FailedScheduling" && p.Node != "") && !strings.Contains(e.Message, "timed out waiting for the condition") {
 			return &e
 		}
 	}
-	return q.about(p, "")
+	return q.eventAbout(p, "")
 }
 
-func isOf(o plan.Object, p Pod) bool { return o.Kind == "Pod" && o.Name == p.Name }
+func isPod(o plan.Object, p Pod) bool { return o.Kind == "Pod" && o.Name == p.Name }
 
 var errorWord = regexp.MustCompile(`(?i)\b(fatal|panic|error|exception|failed|denied|cannot|refused)\b`)
 
-// decisiveLine returns the log line that most likely says why a program ended: the last one
-// that looks like an error, or else the last one.
+// decisiveLine returns the log line that most likely explains why a program ended: the last
+// one that looks like an error, or else the last one.
 func decisiveLine(lines []string) string {
 	for i := len(lines) - 1; i >= 0; i-- {
 		if errorWord.MatchString(lines[i]) {
@@ -279,7 +277,7 @@ func plainError(text string) string {
 	return strings.TrimPrefix(strings.TrimPrefix(text, "(combined from similar events): "), "Error creating: ")
 }
 
-// condition is one of an object's, as its controller has written it.
+// condition is a condition in an object's status.
 type condition struct{ kind, status, reason, message, since string }
 
 // String returns "Available is False: Reason: message".
@@ -288,7 +286,7 @@ func (c condition) String() string {
 	return status.CleanText(strings.Join(parts, ": "))
 }
 
-func conditionsOf(u *unstructured.Unstructured) []condition {
+func listConditions(u *unstructured.Unstructured) []condition {
 	list, _, _ := unstructured.NestedSlice(u.Object, "status", "conditions")
 	var all []condition
 	for _, item := range list {
@@ -301,23 +299,22 @@ func conditionsOf(u *unstructured.Unstructured) []condition {
 	return all
 }
 
-// negativeConditions are the conditions that a healthy object has as False, or not at all.
+// negativeConditions matches conditions that are False or missing on a healthy object.
 var negativeConditions = regexp.MustCompile(`(Stalled|Suspended|Degraded|Fail(ed|ure|ing)?|Error|Conflict\w*|Invalid|Blocked|Pressure|Terminating|Remaining|` +
 	`FailureTarget|DisruptionTarget|Unavailable|Unschedulable|Pending|Resizing|Denied|Expired|NonStructuralSchema)$`)
 
-// isNegative reports whether the condition says by being true that something is wrong.
+// isNegative reports whether the condition is a problem if it is True.
 func (c condition) isNegative() bool { return negativeConditions.MatchString(c.kind) }
 
-// unhealthy returns the conditions that do not have the value that they have on a healthy
-// object. Only these are evidence.
+// unhealthy returns the conditions whose value differs from that of a healthy object.
 func unhealthy(u *unstructured.Unstructured) []condition {
-	all := conditionsOf(u)
+	all := listConditions(u)
 	operator := slices.ContainsFunc(all, func(c condition) bool { return c.kind == "Degraded" })
 	return slices.DeleteFunc(all, func(c condition) bool {
 		switch {
 		case c.isNegative(), c.kind == "Reconciling", c.kind == "Progressing" && operator: // operators are done when it is False
 			return c.status != "True"
-		case c.kind == "ScalingLimited": // either is normal
+		case c.kind == "ScalingLimited": // both values are normal
 			return true
 		}
 		return c.status == "True"
@@ -332,9 +329,8 @@ func conditions(u *unstructured.Unstructured) (lines []string) {
 	return lines
 }
 
-// worstCondition returns the unhealthy condition that says the most, nil if there is none: one
-// that an expression asks about, then one that complains, then one that is False. Of
-// two alike the newer one counts.
+// worstCondition returns the most informative unhealthy condition, or nil: first one that an
+// expression uses, then a negative one, then one that is False. The newest wins a tie.
 func worstCondition(u *unstructured.Unstructured, expressions string) *condition {
 	weight := func(c condition) int {
 		w := 1 // in progress

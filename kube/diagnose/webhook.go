@@ -15,8 +15,8 @@ import (
 	"lockstep/engine/plan"
 )
 
-// What the API server says of admission webhooks: one that refuses, one that does
-// not answer as it should, and one that was to convert between versions.
+// Messages of the API server about webhooks that refuse an object, do not answer, or cannot
+// convert between versions.
 var (
 	hookRefuses  = regexp.MustCompile(`admission webhook "([^"]+)" denied the request(?:: | without explanation)?(.*)`)
 	hookFails    = regexp.MustCompile(`failed calling webhook "([^"]+)": (?:failed to call webhook: )?(?:Post "([^"]*)": )?(.*)`)
@@ -24,8 +24,8 @@ var (
 	hookService  = regexp.MustCompile(`^https://([^./]+)\.([^./]+)\.svc(?:[:/]|$)`)
 )
 
-// webhook follows a webhook that has kept an object out to its configuration and,
-// where it does not answer, to its Service and the pods behind that.
+// webhook finds the configuration of a webhook that refused an object and, if the webhook
+// does not answer, checks its Service.
 func (d *Diagnoser) webhook(ctx context.Context, words string) lead {
 	if m := hookRefuses.FindStringSubmatch(words); m != nil {
 		config, gap := d.hookConfig(ctx, m[1])
@@ -47,7 +47,7 @@ func (d *Diagnoser) webhook(ctx context.Context, words string) lead {
 	return lead{}
 }
 
-// hookName returns a webhook with its configuration, if that is known.
+// hookName names a webhook, with its configuration if that is known.
 func hookName(name, config string) string {
 	if config == "" {
 		return "webhook " + name
@@ -55,8 +55,7 @@ func hookName(name, config string) string {
 	return fmt.Sprintf("webhook %s of %s", name, config)
 }
 
-// certificateHint says what it means that the API server does not trust a certificate, which
-// is the most usual fault of a new webhook.
+// certificateHint explains an untrusted certificate, the most common fault of a new webhook.
 func certificateHint(why string) string {
 	if strings.Contains(why, "signed by unknown authority") {
 		return why + "; its caBundle does not match its certificate"
@@ -64,8 +63,7 @@ func certificateHint(why string) string {
 	return why
 }
 
-// withServiceAt adds to what a webhook does not do why its Service does not, where the
-// address is one's.
+// withServiceAt adds the cause of the Service at an address, or else the address.
 func (d *Diagnoser) withServiceAt(ctx context.Context, address, cause string) lead {
 	m := hookService.FindStringSubmatch(address)
 	if m == nil {
@@ -77,7 +75,7 @@ func (d *Diagnoser) withServiceAt(ctx context.Context, address, cause string) le
 	return d.withServiceCause(ctx, m[2], m[1], cause)
 }
 
-// withServiceCause adds why a Service does not serve, unless it seems to.
+// withServiceCause adds the cause why a Service has no ready pods, unless it has.
 func (d *Diagnoser) withServiceCause(ctx context.Context, namespace, name, cause string) lead {
 	l := lead{cause: cause}
 	r := d.Object(ctx, plan.Object{Kind: "Service", Namespace: namespace, Name: name})
@@ -89,8 +87,8 @@ func (d *Diagnoser) withServiceCause(ctx context.Context, namespace, name, cause
 	return l
 }
 
-// hookConfig names the configuration that a webhook is part of, "" where that is
-// not known; gap says what could not be read.
+// hookConfig names the configuration of a webhook, or "" if it is unknown; gap is a failed
+// read.
 func (d *Diagnoser) hookConfig(ctx context.Context, name string) (config string, gap []string) {
 	api := d.kube.AdmissionregistrationV1()
 	validating, err := api.ValidatingWebhookConfigurations().List(ctx, metav1.ListOptions{})
@@ -114,15 +112,13 @@ func (d *Diagnoser) hookConfig(ctx context.Context, name string) (config string,
 	return "", nil
 }
 
-// apiServices is where APIs that somebody serves beside the API server's own are
-// registered.
+// apiServices is the resource that registers aggregated APIs.
 var apiServices = schema.GroupVersionResource{Group: "apiregistration.k8s.io", Version: "v1", Resource: "apiservices"}
 
-// apiService says why an API is not available: its condition, then the Service
-// that is to serve it.
+// apiService finds out why an API is not available: from its condition and its Service.
 func (d *Diagnoser) apiService(ctx context.Context, u *unstructured.Unstructured) lead {
 	l := lead{cause: "not checked yet", symptom: true}
-	for _, c := range conditionsOf(u) {
+	for _, c := range listConditions(u) {
 		switch {
 		case c.kind != "Available":
 		case c.status == "True":
@@ -146,11 +142,11 @@ func (d *Diagnoser) apiService(ctx context.Context, u *unstructured.Unstructured
 	return l
 }
 
-// metricsGroup is the API of metrics that an autoscaler could not ask.
+// metricsGroup matches the metrics API that an autoscaler could not reach.
 var metricsGroup = regexp.MustCompile(`(?:custom\.|external\.)?metrics\.k8s\.io`)
 
-// autoscaler says why an autoscaler does not scale, and where it gets no metrics,
-// what became of their API.
+// autoscaler finds out why an autoscaler does not scale and, if it gets no metrics, checks
+// the metrics API.
 func (d *Diagnoser) autoscaler(ctx context.Context, q *inquiry) lead {
 	l := q.custom()
 	c := worstCondition(q.live, "")
@@ -167,8 +163,8 @@ func (d *Diagnoser) autoscaler(ctx context.Context, q *inquiry) lead {
 	return l
 }
 
-// servedBy adds to a lead why the APIServices of a group do not answer, as far as they
-// say. It reports whether there may be any.
+// servedBy adds to a lead why the APIServices of a group do not answer. It reports whether
+// there are any, or may be.
 func (d *Diagnoser) servedBy(ctx context.Context, group string, l *lead) (served bool) {
 	apis, err := d.dyn.Resource(apiServices).List(ctx, metav1.ListOptions{})
 	if err != nil {
@@ -177,7 +173,7 @@ func (d *Diagnoser) servedBy(ctx context.Context, group string, l *lead) (served
 	}
 	for i := range apis.Items {
 		api := &apis.Items[i]
-		if of, _, _ := unstructured.NestedString(api.Object, "spec", "group"); of != group {
+		if g, _, _ := unstructured.NestedString(api.Object, "spec", "group"); g != group {
 			continue
 		}
 		served = true
