@@ -39,7 +39,7 @@ func TestTemplatesThatNeverEnd(t *testing.T) {
 				commands = append(commands, []string{"lint", dir}, []string{"dag", dir})
 			}
 			for _, args := range commands {
-				out, code, mib := spawned(t, []string{command.RenderMemory + "=256Mi"}, args...)
+				out, code, mib := spawned(t, []string{command.RenderMemoryEnv + "=256Mi"}, args...)
 				if code != command.ExitNothing || !strings.Contains(out, which) || strings.Contains(out, "goroutine ") {
 					t.Errorf("%v: exit code %d: %s", args, code, tailOf(out, 2000))
 				}

@@ -1,6 +1,6 @@
-// Package cli is the command line. It assembles the commands, which are in packages
-// below by family: deploy, releases, author, runs and sandbox. What they share is in
-// command, what needs the board in screen. Package report prints.
+// Package cli is the command line. It assembles the commands, which are in the packages deploy,
+// releases, author, runs and sandbox below it. Code that they share is in command and screen;
+// package report prints. Only main imports it; its entry point is Main.
 package cli
 
 import (
@@ -33,38 +33,38 @@ import (
 // returns its exit code.
 func Main() int {
 	tuneGC()
-	if err := unpacked(); err != nil {
-		tell(report.NewNotices(command.StreamOf(os.Stderr, os.Stderr, "auto")), err)
+	if err := unpackTask(); err != nil {
+		printError(report.NewNotices(command.NewStream(os.Stderr, os.Stderr, "auto")), err)
 		return command.ExitNothing
 	}
-	in := command.NewSignals(context.Background())
-	root := newRoot(in)
+	signals := command.NewSignals(context.Background())
+	root := newRoot(signals)
 	var failed error
-	catch(root, &failed)
-	say := report.NewNotices(command.StreamOf(os.Stderr, os.Stderr, "auto"))
+	captureErrors(root, &failed)
+	notices := report.NewNotices(command.NewStream(os.Stderr, os.Stderr, "auto"))
 	if len(os.Args) > 1 && strings.HasPrefix(os.Args[1], cobra.ShellCompRequestCmd) {
-		root.SetOut(report.Safe(os.Stdout)) // the names of releases and groups
+		root.SetOut(report.Safe(os.Stdout)) // completions have names from the cluster and from charts
 	}
 	restoreTerminal := command.SaveTerminal()
-	in.Quit = func(why error) {
+	signals.Quit = func(why error) {
 		restoreTerminal()
-		tell(say, why)
+		printError(notices, why)
 		os.Exit(command.ExitAborted)
 	}
-	stop := in.Watch()
+	stop := signals.Watch()
 	defer stop()
-	err := fang.Execute(in.Context, root, fang.WithVersion(version()), fang.WithErrorHandler(
-		func(_ io.Writer, _ fang.Styles, err error) { tell(say, err) }))
+	err := fang.Execute(signals.Context, root, fang.WithVersion(version()), fang.WithErrorHandler(
+		func(_ io.Writer, _ fang.Styles, err error) { printError(notices, err) }))
 	if failed != nil {
-		err = in.Reason(failed)
-		tell(say, err)
+		err = signals.Cause(failed)
+		printError(notices, err)
 	}
 	return command.ExitCode(err)
 }
 
-// unpacked makes the arguments those of the packed task, if this is the process of one
-// (package incluster). SIGTERM then ends it at once: the next pod resumes the run.
-func unpacked() error {
+// unpackTask replaces the arguments with those of the packed task if this process runs in a task's
+// pod (package incluster). SIGTERM then ends the process at once: the next pod resumes the run.
+func unpackTask() error {
 	if len(os.Args) != 4 || os.Args[1] != kube.RunPacked {
 		return nil
 	}
@@ -85,9 +85,9 @@ func unpacked() error {
 	return nil
 }
 
-// catch keeps errors of commands from fang, which queries the terminal's colours before
-// it prints an error, even right after a screen has closed.
-func catch(cmd *cobra.Command, failed *error) {
+// captureErrors stores the errors of commands in failed instead of passing them to fang. Before
+// fang prints an error, it queries the terminal's colours, even right after a screen has closed.
+func captureErrors(cmd *cobra.Command, failed *error) {
 	if run := cmd.RunE; run != nil {
 		cmd.RunE = func(c *cobra.Command, args []string) error {
 			*failed = run(c, args)
@@ -95,14 +95,14 @@ func catch(cmd *cobra.Command, failed *error) {
 		}
 	}
 	for _, sub := range cmd.Commands() {
-		catch(sub, failed)
+		captureErrors(sub, failed)
 	}
 }
 
-// plainer is what Go's parsers say of the value of a flag, and what to say instead.
-var plainer = []struct {
-	is   *regexp.Regexp
-	says string
+// flagErrors replaces the errors of Go's parsers for values of flags.
+var flagErrors = []struct {
+	pattern *regexp.Regexp
+	text    string
 }{
 	{regexp.MustCompile(`time: missing unit in duration ("[^"]*")`), "no unit in $1; for example 30s or 5m"},
 	{regexp.MustCompile(`time: invalid duration "[^"]*"`), "must be a duration, for example 30s or 5m"},
@@ -111,29 +111,29 @@ var plainer = []struct {
 	{regexp.MustCompile(`strconv\.ParseFloat: .*`), "must be a number"},
 }
 
-// tell prints why a command failed, as its last line.
-func tell(say report.Notices, err error) {
-	what := new(kube.Mask).Error(command.ErrorToShow(err)) // hides what looks like a credential
-	if what == nil {
+// printError prints the error of a command, as the last line of its output.
+func printError(notices report.Notices, err error) {
+	shown := new(kube.Mask).Error(command.ErrorToShow(err)) // hides credentials
+	if shown == nil {
 		return
 	}
-	if usage(what) {
-		text, similar, ok := strings.Cut(what.Error(), "\n\nDid you mean this?\n")
+	if isUsageError(shown) {
+		text, similar, ok := strings.Cut(shown.Error(), "\n\nDid you mean this?\n")
 		if ok {
-			what = fmt.Errorf("%s; did you mean %s?", text, strings.Join(strings.Fields(similar), " or "))
+			shown = fmt.Errorf("%s; did you mean %s?", text, strings.Join(strings.Fields(similar), " or "))
 		} else {
-			for _, p := range plainer {
-				text = p.is.ReplaceAllString(text, p.says)
+			for _, p := range flagErrors {
+				text = p.pattern.ReplaceAllString(text, p.text)
 			}
-			what = fmt.Errorf("%s; try --help", strings.Join(strings.Fields(text), " "))
+			shown = fmt.Errorf("%s; try --help", strings.Join(strings.Fields(text), " "))
 		}
 	}
-	say.Error(what)
+	notices.Error(shown)
 }
 
-// usage reports whether an error is about the command line; cobra has no type for it.
-func usage(err error) bool {
-	if _, is := errors.AsType[command.UsageError](err); is {
+// isUsageError reports whether an error is about the arguments. Cobra has no type for these errors.
+func isUsageError(err error) bool {
+	if _, ok := errors.AsType[command.UsageError](err); ok {
 		return true
 	}
 	for _, p := range []string{"unknown command", "unknown flag", "unknown shorthand flag", "flag needs an argument", "invalid argument", "bad flag syntax"} {
@@ -150,8 +150,8 @@ step through a deployment.
 
 Exit codes: 0 success, 1 the operation failed, 2 nothing was written, 3 aborted; plan: 0 no changes, 4 changes.`
 
-func newRoot(in *command.Signals) *cobra.Command {
-	a := &app{command.NewApp(in)}
+func newRoot(signals *command.Signals) *cobra.Command {
+	a := &app{command.NewApp(signals)}
 	a.Image = DefaultImage()
 	root := &cobra.Command{
 		Use:   "lockstep",
@@ -179,28 +179,28 @@ lockstep dag ./shop                      # show the order`,
 	for _, p := range help.Pages() {
 		root.AddCommand(a.newPage(p.Name, p.Title, p.Text))
 	}
-	helpTakesWords(root, events, rules)
+	helpTakesArgs(root, events, rules)
 	shortenHelp(root)
 	return root
 }
 
-// rare are Helm's global flags that help does not list.
-var rare = []string{"kube-token", "kube-as-user", "kube-as-group", "kube-apiserver", "kube-ca-file", "kube-tls-server-name",
+// unlistedFlags are global flags of Helm that help does not list.
+var unlistedFlags = []string{"kube-token", "kube-as-user", "kube-as-group", "kube-apiserver", "kube-ca-file", "kube-tls-server-name",
 	"kube-insecure-skip-tls-verify", "burst-limit", "qps", "content-cache", "repository-cache", "colour"}
 
 func (a *app) addGlobalFlags(f *pflag.FlagSet) {
 	a.Settings.AddFlags(f)
-	for _, name := range rare {
+	for _, name := range unlistedFlags {
 		if flag := f.Lookup(name); flag != nil {
 			flag.Hidden = true
 		}
 	}
 }
 
-// app gives this package's commands what all commands share.
+// app adds this package's commands to the shared App.
 type app struct{ *command.App }
 
-// newPage is a page of help that is no command.
+// newPage returns a page of help, which is not a command.
 func (a *app) newPage(name, title, text string) *cobra.Command {
 	page := &cobra.Command{Use: name, Short: title, GroupID: "pages"}
 	page.SetHelpFunc(func(c *cobra.Command, _ []string) { _ = a.printPage(c, text) }) // stdout may be closed

@@ -18,21 +18,21 @@ var commonFlags = map[string]bool{
 	"tui": true, "values": true, "write": true,
 }
 
-// lineBreak is one within a paragraph: fang wraps at the width of the terminal.
+// lineBreak matches a line break within a paragraph. fang wraps text at the terminal's width.
 var lineBreak = regexp.MustCompile(`(\S)\n(\S)`)
 
 const (
-	fewFlags      = 6 // flags of its own that a command may have for --help to list all of them
-	shortExamples = 3 // examples that --help shows
+	fewFlags      = 6 // --help lists all flags of a command with at most this many local flags
+	shortExamples = 3 // number of examples that --help shows
 )
 
-// shortenHelp makes --help of every command fit 24 lines: the first paragraph of its
-// description, its examples and its common flags. "lockstep help COMMAND", man pages and
-// completion have everything.
+// shortenHelp makes the --help of every command fit in 24 lines: the first paragraph of its
+// description, some examples and the common flags. "lockstep help COMMAND", man pages and
+// completion show everything.
 func shortenHelp(root *cobra.Command) {
-	whole := false
+	full := false
 	if help, _, err := root.Find([]string{"help"}); err == nil {
-		help.PersistentPreRun = func(*cobra.Command, []string) { whole = true }
+		help.PersistentPreRun = func(*cobra.Command, []string) { full = true }
 		show := help.RunE
 		help.RunE = func(c *cobra.Command, args []string) error {
 			if found, rest, err := root.Find(args); err != nil || len(args) > 0 && (found == root || len(rest) == len(args)) {
@@ -47,7 +47,7 @@ func shortenHelp(root *cobra.Command) {
 		for _, sub := range cmd.Commands() {
 			if sub.GroupID != "pages" {
 				sub.SetHelpFunc(func(c *cobra.Command, args []string) {
-					if whole {
+					if full {
 						root.HelpFunc()(c, args)
 						return
 					}
@@ -60,7 +60,7 @@ func shortenHelp(root *cobra.Command) {
 	shorten(root)
 }
 
-// shortHelp prints a command's help without its details.
+// shortHelp prints the short help of a command.
 func shortHelp(c *cobra.Command, print func()) {
 	long, examples, own := c.Long, c.Example, 0
 	c.Long, _, _ = strings.Cut(long, "\n\n")

@@ -68,7 +68,7 @@ func TestNoCommandLetsHostileTextOut(t *testing.T) {
 			t.Fatal(err)
 		}
 		var said strings.Builder
-		tell(report.NewNotices(report.Stream{Writer: &said}), err)
+		printError(report.NewNotices(report.Stream{Writer: &said}), err)
 		if found := unsafeIn(said.String(), none); found != "" || !strings.HasPrefix(said.String(), "error: ") {
 			t.Errorf("%v: %s", args, found)
 		}

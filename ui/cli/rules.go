@@ -13,7 +13,7 @@ import (
 	"lockstep/ui/report"
 )
 
-// newRules is the page of the rules that messages cite: all of them, or the given ones.
+// newRules returns the page with the rules that messages cite: all, or those in the arguments.
 func (a *app) newRules() *cobra.Command {
 	return &cobra.Command{
 		Use:     "rules [R12 …]",
@@ -48,12 +48,12 @@ func (a *app) newRules() *cobra.Command {
 func (a *app) printPage(cmd *cobra.Command, markdown string) error {
 	width := 0
 	if command.IsTerminal(os.Stdout) {
-		width, _, _ = term.GetSize(int(os.Stdout.Fd())) // 0: as for a file
+		width, _, _ = term.GetSize(int(os.Stdout.Fd())) // on an error 0, which does not wrap lines
 	}
-	return report.Markdown(cmd.OutOrStdout(), markdown, command.StyleOf(os.Stdout, a.Settings.ColorMode), width)
+	return report.Markdown(cmd.OutOrStdout(), markdown, command.NewStyle(os.Stdout, a.Settings.ColorMode), width)
 }
 
-// newEvents is the page of help about events, or their schema.
+// newEvents returns the page about events and their schema.
 func (a *app) newEvents() *cobra.Command {
 	return &cobra.Command{
 		Use:     "events [schema]",
@@ -80,13 +80,12 @@ func (a *app) newEvents() *cobra.Command {
 	}
 }
 
-// helpTakesWords passes the arguments of "help rules R12" on to the page, which cobra
-// would drop.
-func helpTakesWords(root *cobra.Command, pages ...*cobra.Command) {
+// helpTakesArgs passes the arguments of "help rules R12" to the page. Cobra would drop them.
+func helpTakesArgs(root *cobra.Command, pages ...*cobra.Command) {
 	root.InitDefaultHelpCmd()
 	help, _, err := root.Find([]string{"help"})
 	if err != nil {
-		panic(err) // the line above has just added it
+		panic(err) // InitDefaultHelpCmd has added it
 	}
 	find := func(args []string) *cobra.Command {
 		for _, p := range pages {

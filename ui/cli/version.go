@@ -14,11 +14,11 @@ import (
 // buildVersion is set by the linker: -X lockstep/ui/cli.buildVersion=v1.2.3.
 var buildVersion string
 
-// imageRepository is the repository of the images that make image builds. It names no registry, since the
-// project publishes none yet: use --image, or load the image on the nodes under this name.
+// imageRepository is the repository of the images that "make image" builds. It names no registry,
+// because no images are published yet: use --image, or load the image onto the nodes by this name.
 const imageRepository = "lockstep"
 
-// DefaultImage is this version's image. A tag has no plus sign.
+// DefaultImage returns the image of this version. Tags cannot contain a plus sign.
 func DefaultImage() string {
 	v := version()
 	if v == develVersion {
@@ -27,9 +27,9 @@ func DefaultImage() string {
 	return imageRepository + ":" + strings.ReplaceAll(v, "+", "_")
 }
 
-const develVersion = "(devel)" // Go's, where it knows no commit
+const develVersion = "(devel)" // Go's version of a build without a commit
 
-// version is the linker's version, or the one Go derives from the commit.
+// version returns buildVersion, or the version that Go derives from the commit.
 func version() string {
 	if buildVersion != "" {
 		return buildVersion
@@ -40,8 +40,8 @@ func version() string {
 	return develVersion
 }
 
-// allVersions are the versions of the program and its main modules.
-func allVersions() report.Version {
+// moduleVersions returns the versions of the program, Go, Helm and client-go.
+func moduleVersions() report.Version {
 	v := report.Version{Version: version(), Go: runtime.Version()}
 	info, ok := debug.ReadBuildInfo()
 	if !ok {
@@ -77,7 +77,7 @@ func (a *app) newVersion() *cobra.Command {
 		Args:              command.Args(0, 0),
 		ValidArgsFunction: cobra.NoFileCompletions,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			v, d := allVersions(), a.Display(cmd, report.Mode(format.Value))
+			v, d := moduleVersions(), a.Display(cmd, report.Mode(format.Value))
 			if short && format.Value == "text" {
 				return d.Lines(v.Version)
 			}

@@ -1,5 +1,5 @@
-// Package author holds the commands that need a chart and no cluster: dag, suggest,
-// template and lint.
+// Package author implements the commands for chart authors, which need no cluster: dag, suggest,
+// template and lint. Only ui/cli imports it.
 package author
 
 import (
@@ -8,10 +8,10 @@ import (
 	"lockstep/ui/cli/command"
 )
 
-// app gives this package's commands what all commands share.
+// app adds this package's commands to the shared App.
 type app struct{ *command.App }
 
-// Commands are the commands of this package.
+// Commands returns the commands of this package.
 func Commands(shared *command.App) []*cobra.Command {
 	a := &app{shared}
 	return []*cobra.Command{a.newDag(), a.newSuggest(), a.newTemplate(), a.newLint()}

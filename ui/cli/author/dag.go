@@ -22,8 +22,8 @@ to the subchart. Resources without a group are CHART:(unsequenced); in a shell, 
 
 Text, dot and mermaid omit edges that follow from other edges; json has all of them.
 
-If templates use the release name, give NAME before CHART. Without CHART, show the releases of a helmfile: the one of
--f, or of the current directory.`
+If templates use the release name, pass NAME before CHART. Without CHART, dag shows the releases of a helmfile: the one
+given with -f, or the one in the current directory.`
 
 func (a *app) newDag() *cobra.Command {
 	var flags command.RenderFlags
@@ -44,7 +44,7 @@ lockstep dag -f helmfile.yaml`,
 		ValidArgsFunction: command.CompleteChart(0, 1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if len(args) == 0 {
-				return a.dagOfStack(cmd, &stack, format.Value)
+				return a.stackDag(cmd, &stack, format.Value)
 			}
 			r, err := flags.Render(a.App, cmd, args)
 			if err != nil {
@@ -58,7 +58,7 @@ lockstep dag -f helmfile.yaml`,
 		},
 	}
 	flags.Add(cmd.Flags())
-	stack.AddChoice(cmd)
+	stack.AddSelection(cmd)
 	command.AddOrder(cmd, &flags.Order)
 	command.AddChoice(cmd, &format, "output", "o", "format")
 	cmd.Flags().BoolVar(&tui, "tui", false, "open the screen")
@@ -66,8 +66,8 @@ lockstep dag -f helmfile.yaml`,
 	return cmd
 }
 
-// dagOfStack shows the releases of a helmfile and what each waits for.
-func (a *app) dagOfStack(cmd *cobra.Command, flags *command.HelmfileFlags, format string) (err error) {
+// stackDag prints the releases of a helmfile and the releases that each waits for.
+func (a *app) stackDag(cmd *cobra.Command, flags *command.HelmfileFlags, format string) (err error) {
 	if flags.File, err = command.HelmfileArgument(cmd); err != nil {
 		return err
 	}

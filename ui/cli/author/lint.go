@@ -79,11 +79,11 @@ lockstep lint ./shop --strict -o json`,
 	return cmd
 }
 
-// withSubcharts adds the subcharts of the charts.
+// withSubcharts adds the subcharts of the charts to paths.
 func withSubcharts(paths []string) []string {
 	all := append([]string{}, paths...)
 	for _, p := range paths {
-		// Linting the chart itself reports what cannot be read.
+		// Linting the chart itself reports unreadable files.
 		_ = filepath.WalkDir(filepath.Join(p, "charts"), func(path string, d os.DirEntry, err error) error {
 			switch {
 			case err != nil:
@@ -98,7 +98,7 @@ func withSubcharts(paths []string) []string {
 	return all
 }
 
-// linted collects the findings about one argument.
+// linted collects the findings about one chart.
 type linted struct {
 	report.LintedChart
 	hide func(string) string // hides secret values
@@ -109,7 +109,7 @@ func exists(path string) bool {
 	return err == nil
 }
 
-// lint checks one chart. The error is about the flags.
+// lint checks one chart. Problems of the chart are findings; other problems are errors.
 func (l *lintFlags) lint(ctx context.Context, a *app, path string) (linted, error) {
 	out := linted{report.LintedChart{Chart: path, Findings: []report.Finding{}}, new(kube.Mask).Text}
 	vals, err := kube.MergeValues(l.Values, a.Settings)
@@ -118,7 +118,7 @@ func (l *lintFlags) lint(ctx context.Context, a *app, path string) (linted, erro
 	}
 	c, err := kube.LoadChartPath(path)
 	if errors.Is(err, fs.ErrNotExist) && !exists(path) {
-		out.add(report.Finding{Severity: plan.SeverityError, Message: "no such file or folder"})
+		out.add(report.Finding{Severity: plan.SeverityError, Message: "no such file or directory"})
 		return out, nil
 	}
 	if err != nil {
@@ -133,7 +133,7 @@ func (l *lintFlags) lint(ctx context.Context, a *app, path string) (linted, erro
 	ordered := linted{hide: out.hide}
 	if c.Metadata().Type != "library" {
 		if err := l.order(ctx, &ordered, a, c, vals); kube.IsRenderLimit(err) || ctx.Err() != nil {
-			return out, err // rendering it again would take as much
+			return out, err // Helm's lint would render it again and hit the same limit
 		}
 	}
 	out.hide = ordered.hide
@@ -155,8 +155,8 @@ func (l *linted) add(f report.Finding) {
 	l.Findings = append(l.Findings, f)
 }
 
-// helm adds the findings of Helm's lint, which loads charts from disk: save must put a copy
-// that Helm can read (R1) into dir, and return its path.
+// helm adds the findings of Helm's lint, which loads charts from disk. save writes a copy that
+// Helm can read (R1) to dir and returns its path.
 func (l *lintFlags) helm(ctx context.Context, out *linted, a *app, vals map[string]any, save func(dir string) (string, error)) error {
 	temp, err := os.MkdirTemp("", "lockstep-lint-")
 	if err != nil {
@@ -183,25 +183,25 @@ func (l *lintFlags) helm(ctx context.Context, out *linted, a *app, vals map[stri
 		return fmt.Errorf("chart %s: %w", out.Chart, err)
 	}
 	result := <-done
-	own := func(s string) string { return strings.ReplaceAll(s, dir, out.Chart) }
+	relabel := func(s string) string { return strings.ReplaceAll(s, dir, out.Chart) }
 	severities := map[int]string{support.ErrorSev: plan.SeverityError, support.WarningSev: plan.SeverityWarning}
 	for _, m := range result.Messages {
 		severity := severities[m.Severity]
 		if severity == "" {
 			severity = report.SeverityInfo
 		}
-		out.add(report.Finding{Severity: severity, Path: own(m.Path), Message: own(m.Err.Error())})
+		out.add(report.Finding{Severity: severity, Path: relabel(m.Path), Message: relabel(m.Err.Error())})
 	}
 	if len(result.Messages) == 0 {
 		for _, err := range result.Errors {
-			out.add(report.Finding{Severity: plan.SeverityError, Message: own(err.Error())})
+			out.add(report.Finding{Severity: plan.SeverityError, Message: relabel(err.Error())})
 		}
 	}
 	return nil
 }
 
-// order adds the findings about the chart's order (R37). The error, which is also a
-// finding, is why the chart cannot be rendered.
+// order adds the findings about the chart's order (R37). It returns an error, which is also a
+// finding, if the chart cannot be rendered.
 func (l *lintFlags) order(ctx context.Context, out *linted, a *app, c *kube.Chart, vals map[string]any) error {
 	opts, err := l.Options(a.Settings, command.DefaultRelease)
 	if err != nil {
@@ -218,12 +218,12 @@ func (l *lintFlags) order(ctx context.Context, out *linted, a *app, c *kube.Char
 	out.hide = func(s string) string { return values(secrets.Text(s)) }
 	a.Logs.Hide(out.hide)
 	for _, w := range r.Warnings {
-		out.add(report.Finding{Severity: severityOf(w.Rule), Rule: w.Rule, Chart: w.Chart, Object: w.Object, Message: w.Message})
+		out.add(report.Finding{Severity: severity(w.Rule), Rule: w.Rule, Chart: w.Chart, Object: w.Object, Message: w.Message})
 	}
 	for _, f := range plan.Lint(r.Tree, r.Resources) {
 		out.add(report.Finding{Severity: f.Severity, Rule: f.Rule, Chart: f.Chart, Object: f.Object, Message: f.Message})
 	}
-	if p, err := r.Plan(); err == nil { // else the findings already have the reason
+	if p, err := r.Plan(); err == nil { // otherwise plan.Lint has found the reason
 		_, implied := r.Ordered()
 		for _, f := range implied.Against(p) {
 			out.add(report.Finding{Severity: f.Severity, Rule: f.Rule, Chart: f.Chart, Object: f.Object, Message: f.Message})
@@ -235,8 +235,8 @@ func (l *lintFlags) order(ctx context.Context, out *linted, a *app, c *kube.Char
 	return nil
 }
 
-// severityOf is the severity of a warning of the chart loader (R37).
-func severityOf(rule string) string {
+// severity returns the severity of a chart loader's warning (R37).
+func severity(rule string) string {
 	switch rule {
 	case "R2", "R8":
 		return plan.SeverityError

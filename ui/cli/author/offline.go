@@ -9,11 +9,11 @@ import (
 	"lockstep/ui/cli/command"
 )
 
-// offlineChart answers the screen's questions about a chart without a cluster: every object is
-// rendered and would be created.
+// offlineChart is the screen's inspector for a chart without a cluster: every object would be
+// created.
 type offlineChart struct{ chart *command.Rendered }
 
-const errOffline = board.Nothing("no cluster: this view is drawn from the chart only")
+const errOffline = board.Nothing("no cluster: this view shows only the chart")
 
 func (offlineChart) Events(context.Context, plan.Object) ([]string, error)        { return nil, errOffline }
 func (offlineChart) Pods(context.Context, plan.Object) ([]board.Pod, error)       { return nil, errOffline }
@@ -23,7 +23,7 @@ func (offlineChart) Change(context.Context, board.Item) (board.Change, error) {
 	return board.Change{Action: "create", Message: "no cluster to compare with"}, nil
 }
 
-// Sent is the rendered object with secret values hidden.
+// Sent returns the rendered object with secret values hidden.
 func (d offlineChart) Sent(_ context.Context, it board.Item) (string, error) {
 	for n, r := range d.chart.Resources {
 		if r.Object != it.Object {

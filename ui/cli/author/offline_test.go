@@ -14,10 +14,9 @@ import (
 	"lockstep/ui/cli/command"
 )
 
-// TestDrawingOfAChart looks into a chart without a cluster: all of it would be
-// created, what is rendered is shown without the values of Secrets, and what only a
-// cluster knows is not.
-func TestDrawingOfAChart(t *testing.T) {
+// TestOfflineChart: all objects would be created, manifests are shown without secret values,
+// and live objects are unavailable.
+func TestOfflineChart(t *testing.T) {
 	const canary = "canary-of-the-secret"
 	dir := t.TempDir()
 	if err := os.Mkdir(filepath.Join(dir, "templates"), 0o755); err != nil {
@@ -47,10 +46,10 @@ func TestDrawingOfAChart(t *testing.T) {
 			t.Errorf("%s: %+v, %v", name, change, err)
 		}
 		if text, err := look.Sent(ctx, it); err != nil || !strings.Contains(text, want) || strings.Contains(text, canary) {
-			t.Errorf("%s is sent as %q, %v", name, text, err)
+			t.Errorf("%s: got %q, %v, want %q without the secret", name, text, err, want)
 		}
 		if _, err := look.Live(ctx, it.Object); !errors.Is(err, errOffline) {
-			t.Errorf("%s is in no cluster: %v", name, err)
+			t.Errorf("%s: live object: got %v, want %v", name, err, errOffline)
 		}
 	}
 }

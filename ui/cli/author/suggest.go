@@ -15,21 +15,21 @@ import (
 	"lockstep/ui/report"
 )
 
-const suggestLong = `Show the order that a chart implies: which objects reference or call others, and so have to wait for them. This needs
-no cluster and deploys nothing. References are only counted unless you pass --why=all. --write adds the order to the
-chart's files.
+const suggestLong = `Show the order that a chart implies: which objects reference or call others, and therefore must wait for them. This needs
+no cluster and deploys nothing. Without --why=all, references are only counted. --write adds the order to the chart's
+files.
 
-Groups from annotations are kept, and inferred edges are added to them. "lockstep help inferred" explains how lockstep
-finds edges.
+Existing groups are kept, and inferred edges are added to them. "lockstep help inferred" explains how lockstep finds
+edges.
 
 --write adds annotations that Helm also accepts to templates and Chart.yaml, and changes nothing else. Groups
 that are rendered conditionally are named under the same condition. It writes all or nothing: it first renders the chart
 with the new lines in memory, with your values and with each boolean value flipped, and checks that the order is always
 the suggested one. If not, it exits with code 2 and lists each place that it cannot edit, why, and the lines to add by
 hand. It cannot edit annotations that come from a helper, a place in a template that renders objects of several groups,
-packed charts, and symbolic links. With --partial it then leaves out those groups, and all groups that wait for them.
+packed charts, or symbolic links. With --partial it then skips those groups, and all groups that wait for them.
 
-If templates use the release name, give NAME before CHART.`
+If templates use the release name, pass NAME before CHART.`
 
 func (a *app) newSuggest() *cobra.Command {
 	flags := command.RenderFlags{Flat: true}
@@ -57,7 +57,7 @@ lockstep suggest -f helmfile.yaml      # needs between releases`,
 			if err != nil {
 				return err
 			}
-			written, err := r.Plan()
+			declared, err := r.Plan()
 			if err != nil {
 				return err
 			}
@@ -88,11 +88,11 @@ lockstep suggest -f helmfile.yaml      # needs between releases`,
 				return screen.ShowPlan(a.App, cmd, board.Options{Title: "suggest " + r.Tree.Path, Inspector: offlineChart{suggested}},
 					[]event.Phase{{Name: "apply", Kind: event.PhaseApply, Groups: suggested.Planned.Groups}}, suggested.Planned.Warnings)
 			}
-			return report.Suggestion(cmd.OutOrStdout(), r.Tree.Path, report.Suggested{Plan: suggested.Planned, Order: order, NotInferred: order.NotInferred(written), All: why.Value == "all"}, format.Value, a.Style(os.Stdout))
+			return report.Suggestion(cmd.OutOrStdout(), r.Tree.Path, report.Suggested{Plan: suggested.Planned, Order: order, NotInferred: order.NotInferred(declared), All: why.Value == "all"}, format.Value, a.Style(os.Stdout))
 		},
 	}
 	flags.Add(cmd.Flags())
-	stack.AddChoice(cmd)
+	stack.AddSelection(cmd)
 	command.AddChoice(cmd, &format, "output", "o", "format")
 	cmd.Flags().BoolVar(&tui, "tui", false, "open the screen")
 	cmd.Flags().BoolVar(&write, "write", false, "write the order to the chart's files")
@@ -104,8 +104,7 @@ lockstep suggest -f helmfile.yaml      # needs between releases`,
 	return cmd
 }
 
-// writeOrder writes an order to the files of a rendered chart (R69a), and lists what cannot
-// be written.
+// writeOrder writes an order to the files of a chart (R69a), and lists the edits to make by hand.
 func (a *app) writeOrder(cmd *cobra.Command, r *command.Rendered, ordered *kube.Rendered, format string, spelling kube.AnnotationSpelling, partial bool) error {
 	mode := report.ModeText
 	switch format {

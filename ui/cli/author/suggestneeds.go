@@ -14,7 +14,7 @@ import (
 	"lockstep/ui/report"
 )
 
-// suggestNeeds shows which needs the releases of a helmfile imply, and adds them to the file.
+// suggestNeeds prints the needs that the releases of a helmfile imply. With write it adds them to the file.
 func (a *app) suggestNeeds(cmd *cobra.Command, flags *command.HelmfileFlags, format string, write bool) (err error) {
 	if format != "text" && format != "json" {
 		return fmt.Errorf("needs are printed as text or json, not -o %s", format)
@@ -35,7 +35,7 @@ func (a *app) suggestNeeds(cmd *cobra.Command, flags *command.HelmfileFlags, for
 		mode = report.ModeJSON
 	}
 	d := a.Display(cmd, mode)
-	if err := d.Show(report.Needs(reported(needs))); err != nil || !write || len(needs) == 0 {
+	if err := d.Show(report.Needs(reportNeeds(needs))); err != nil || !write || len(needs) == 0 {
 		return err
 	}
 	missing := map[string][]string{}
@@ -50,14 +50,14 @@ func (a *app) suggestNeeds(cmd *cobra.Command, flags *command.HelmfileFlags, for
 	return nil
 }
 
-func reported(needs []kube.StackNeed) (out []report.Need) {
+func reportNeeds(needs []kube.StackNeed) (out []report.Need) {
 	for _, n := range needs {
 		out = append(out, report.Need(n))
 	}
 	return out
 }
 
-// impliedNeeds renders all releases without a cluster.
+// impliedNeeds renders all releases, without a cluster, and returns the needs that they imply.
 func (a *app) impliedNeeds(ctx context.Context, file *kube.Helmfile) ([]kube.StackNeed, error) {
 	loader, err := command.NewStackLoader(a.App, file, a.Settings, nil, false)
 	if err != nil {

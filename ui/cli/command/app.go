@@ -1,5 +1,6 @@
-// Package command holds what commands share: App, the flags of charts and renderings,
-// exit codes, signals, logs and streams. Only ui/cli and its other packages import it.
+// Package command has the code that all commands share: flags for charts and values, exit
+// codes, signals, logs and streams. Its central types are App, Signals and RenderFlags. Only
+// ui/cli and its packages import it.
 package command
 
 import (
@@ -15,7 +16,7 @@ import (
 	"lockstep/ui/report"
 )
 
-// UsageError is an error of the command line.
+// UsageError is an error in the arguments of a command.
 type UsageError string
 
 func (e UsageError) Error() string { return string(e) }
@@ -40,38 +41,38 @@ func Args(from, to int) cobra.PositionalArgs {
 	}
 }
 
-// App is what all commands share.
+// App is the state that all commands share.
 type App struct {
 	Settings *helmcli.EnvSettings
 	Helm     *action.Configuration // ready after ConnectHelm
 	Signals  *Signals
 	Logs     Logs
-	Image    string // of this version
+	Image    string // container image of this version
 }
 
-// Display is how a command prints.
+// Display returns the Display that a command prints to.
 func (a *App) Display(cmd *cobra.Command, mode report.Mode) report.Display {
-	return report.New(mode, StreamOf(cmd.OutOrStdout(), os.Stdout, a.Settings.ColorMode), StreamOf(cmd.ErrOrStderr(), os.Stderr, a.Settings.ColorMode))
+	return report.New(mode, NewStream(cmd.OutOrStdout(), os.Stdout, a.Settings.ColorMode), NewStream(cmd.ErrOrStderr(), os.Stderr, a.Settings.ColorMode))
 }
 
-// Style is how text looks on f.
-func (a *App) Style(f *os.File) report.Style { return StyleOf(f, a.Settings.ColorMode) }
+// Style returns the style of text on f.
+func (a *App) Style(f *os.File) report.Style { return NewStyle(f, a.Settings.ColorMode) }
 
-// SummaryOptions are the options of a summary that is printed after the screen closes.
+// SummaryOptions sets in o the style and width of a summary printed after the screen closes.
 func (a *App) SummaryOptions(o report.Options) report.Options {
-	to := StreamOf(os.Stdout, os.Stdout, a.Settings.ColorMode)
-	o.Style, o.Width = to.Style, to.Width
+	stdout := NewStream(os.Stdout, os.Stdout, a.Settings.ColorMode)
+	o.Style, o.Width = stdout.Style, stdout.Width
 	return o
 }
 
-// NewApp returns an App with Helm's settings from the environment.
-func NewApp(in *Signals) *App {
-	return &App{Settings: helmcli.New(), Helm: action.NewConfiguration(), Signals: in}
+// NewApp returns an App with Helm's settings read from the environment.
+func NewApp(signals *Signals) *App {
+	return &App{Settings: helmcli.New(), Helm: action.NewConfiguration(), Signals: signals}
 }
 
-// WarnIf prints an error that does not fail the command.
-func WarnIf(say report.Notices, err error) {
+// WarnIf prints a non-nil error as a warning.
+func WarnIf(notices report.Notices, err error) {
 	if err != nil {
-		say.Warn(err.Error())
+		notices.Warn(err.Error())
 	}
 }

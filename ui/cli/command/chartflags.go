@@ -31,17 +31,17 @@ func AddValueFlags(f *pflag.FlagSet, v *values.Options) {
 	f.StringArrayVar(&v.LiteralValues, "set-literal", nil, "set a literal STRING value: key=val (repeatable)")
 }
 
-// ChartFlags locate a chart.
+// ChartFlags are Helm's flags for finding a chart.
 type ChartFlags struct {
 	action.ChartPathOptions
 	devel bool
-	// fetch downloads dependencies that are missing in charts/.
+	// fetch is --dependency-update.
 	fetch bool
-	// Progress is called before each slow step; may be nil.
-	Progress func(what string)
+	// Progress, which may be nil, is called before each slow step.
+	Progress func(step string)
 }
 
-// Add adds Helm's flags for finding a chart.
+// Add adds the flags to f.
 func (c *ChartFlags) Add(f *pflag.FlagSet) {
 	f.StringVar(&c.Version, "version", "", "version of the chart, or a range such as ^2.0.0 (default latest)")
 	f.BoolVar(&c.devel, "devel", false, "also use development versions, like --version '>0.0.0-0'")
@@ -66,9 +66,9 @@ func defaultKeyring() string {
 	return filepath.Join(homedir.HomeDir(), ".gnupg", "pubring.gpg")
 }
 
-// Load finds and loads the chart.
+// Load finds and loads a chart. Credentials are hidden in its errors.
 func (c *ChartFlags) Load(ctx context.Context, chart string, settings *helmcli.EnvSettings) (*kube.Chart, error) {
-	loaded, err := Cancelable(ctx, func(context.Context) (*kube.Chart, error) { return c.fetched(chart, settings) })
+	loaded, err := Cancelable(ctx, func(context.Context) (*kube.Chart, error) { return c.load(chart, settings) })
 	if err == nil {
 		return loaded, nil
 	}
@@ -78,32 +78,30 @@ func (c *ChartFlags) Load(ctx context.Context, chart string, settings *helmcli.E
 	return nil, m.Error(err)
 }
 
-// begin reports a slow step.
-func (c *ChartFlags) begin(what string) {
+func (c *ChartFlags) reportStep(step string) {
 	if c.Progress != nil {
-		c.Progress(what)
+		c.Progress(step)
 	}
 }
 
-// fetched is Load without cancellation.
-func (c *ChartFlags) fetched(chart string, settings *helmcli.EnvSettings) (*kube.Chart, error) {
-	from := c.ChartPathOptions
-	if from.Version == "" && c.devel {
-		from.Version = ">0.0.0-0"
+func (c *ChartFlags) load(chart string, settings *helmcli.EnvSettings) (*kube.Chart, error) {
+	opts := c.ChartPathOptions
+	if opts.Version == "" && c.devel {
+		opts.Version = ">0.0.0-0"
 	}
 	client, err := c.Registry(settings)
 	if err != nil {
 		return nil, err
 	}
-	c.begin("loading chart " + chart)
-	loaded, err := kube.LoadChart(kube.ChartRef{Chart: chart, ChartPathOptions: from}, settings, client)
+	c.reportStep("loading chart " + chart)
+	loaded, err := kube.LoadChart(kube.ChartRef{Chart: chart, ChartPathOptions: opts}, settings, client)
 	if err != nil || !c.fetch || len(loaded.Missing()) == 0 {
 		return loaded, err
 	}
 	if info, err := os.Stat(chart); err != nil || !info.IsDir() {
 		return nil, fmt.Errorf("chart %s: --dependency-update writes to charts/, so the chart must be a directory", chart)
 	}
-	c.begin("downloading dependencies of chart " + chart)
+	c.reportStep("downloading dependencies of chart " + chart)
 	if err := kube.FetchDependencies(chart, action.ChartPathOptions{Verify: c.Verify, Keyring: c.Keyring}, settings, client); err != nil {
 		return nil, err
 	}
@@ -155,7 +153,7 @@ func (c *ChartFlags) tls() (*tls.Config, error) {
 	return config, nil
 }
 
-// NameFlags name a release.
+// NameFlags are Helm's flags for generating the name of a release.
 type NameFlags struct {
 	Generate bool
 	template string
@@ -166,7 +164,7 @@ func (n *NameFlags) Add(f *pflag.FlagSet) {
 	f.StringVar(&n.template, "name-template", "", "template for the name")
 }
 
-// NameAndChart reads the arguments [NAME] CHART as Helm does.
+// NameAndChart parses the arguments [NAME] CHART as Helm does.
 func (n *NameFlags) NameAndChart(args []string) (name, chart string, err error) {
 	if len(args) == 1 && !n.Generate && n.template == "" {
 		return "", "", UsageError("install needs NAME and CHART (got 1 argument), or --generate-name")
@@ -176,9 +174,8 @@ func (n *NameFlags) NameAndChart(args []string) (name, chart string, err error) 
 	return i.NameAndChart(args)
 }
 
-// CompleteChart completes a chart's path if it is one of the arguments first to last,
-// counted from 0.
-func CompleteChart(first, last int) func(*cobra.Command, []string, string) ([]string, cobra.ShellCompDirective) {
+// CompleteChart completes the arguments with the indexes first to last as paths of charts.
+func CompleteChart(first, last int) Completion {
 	return func(_ *cobra.Command, args []string, _ string) ([]string, cobra.ShellCompDirective) {
 		if len(args) < first || len(args) > last {
 			return nil, cobra.ShellCompDirectiveNoFileComp

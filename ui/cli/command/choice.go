@@ -10,15 +10,15 @@ import (
 	"lockstep/kube"
 )
 
-// Choice is the value of a flag that is one of some words.
+// Choice is the value of a flag that accepts only certain words.
 type Choice struct {
 	Value   string
 	Allowed []string
-	// Unlisted are accepted but not advertised.
+	// Unlisted words are accepted but not documented.
 	Unlisted []string
 }
 
-// TextOrJSON is the -o flag of most commands.
+// TextOrJSON returns the value of -o of most commands.
 func TextOrJSON() Choice { return Choice{Allowed: []string{"text", "json"}} }
 
 func (c *Choice) String() string { return c.Value }
@@ -32,13 +32,13 @@ func (c *Choice) Set(s string) error {
 	return nil
 }
 
-// AddChoice adds a flag with the first of the allowed words as its default.
-func AddChoice(cmd *cobra.Command, c *Choice, name, short, about string) {
+// AddChoice adds a flag. Its default is c.Value, or else the first allowed word.
+func AddChoice(cmd *cobra.Command, c *Choice, name, short, usage string) {
 	if c.Value == "" {
 		c.Value = c.Allowed[0]
 	}
-	cmd.Flags().VarP(c, name, short, about+": "+strings.Join(c.Allowed, ", "))
-	// Fails only if the flag is not defined, which every run would show.
+	cmd.Flags().VarP(c, name, short, usage+": "+strings.Join(c.Allowed, ", "))
+	// Fails only if the flag is not defined.
 	_ = cmd.RegisterFlagCompletionFunc(name, func(*cobra.Command, []string, string) ([]string, cobra.ShellCompDirective) {
 		return c.Allowed, cobra.ShellCompDirectiveNoFileComp
 	})
@@ -50,18 +50,19 @@ func AddOrder(cmd *cobra.Command, c *Choice) {
 	AddChoice(cmd, c, "order", "", "order to follow; inferred adds what objects reference and call")
 }
 
-// CompleteWords completes the value of a flag with words.
+// CompleteWords completes a flag with words.
 func CompleteWords(cmd *cobra.Command, flag string, words []string) {
-	// Fails only if the flag is not defined, which every run would show.
+	// Fails only if the flag is not defined.
 	_ = cmd.RegisterFlagCompletionFunc(flag, cobra.FixedCompletions(words, cobra.ShellCompDirectiveNoFileComp))
 }
 
-// WaitChoice is the value of --wait (R27).
+// WaitChoice returns the value of --wait (R27).
 func WaitChoice() Choice {
 	return Choice{Allowed: []string{"ordered", "watcher", "hookOnly", "legacy"}, Unlisted: []string{"true", "false", "none"}}
 }
 
-func AddWait(cmd *cobra.Command, wait *Choice, about string) {
-	AddChoice(cmd, wait, "wait", "", about)
+// AddWait adds --wait, which may be used without a value.
+func AddWait(cmd *cobra.Command, wait *Choice, usage string) {
+	AddChoice(cmd, wait, "wait", "", usage)
 	cmd.Flags().Lookup("wait").NoOptDefVal = "watcher"
 }

@@ -11,9 +11,9 @@ import (
 	"lockstep/kube"
 )
 
-// GivenFlags calls visit for each flag set on the command line with the words that set it
-// again, without secret values.
-func GivenFlags(cmd *cobra.Command, visit func(name string, words []string), m *kube.Mask) {
+// VisitSetFlags calls visit for each flag set on the command line, with words that would set it
+// again. Secret values in them are hidden.
+func VisitSetFlags(cmd *cobra.Command, visit func(name string, words []string), m *kube.Mask) {
 	cmd.Flags().Visit(func(f *pflag.Flag) {
 		name := "--" + f.Name
 		if f.Shorthand != "" && f.NoOptDefVal == "" {
@@ -24,7 +24,7 @@ func GivenFlags(cmd *cobra.Command, visit func(name string, words []string), m *
 			show = m.Path
 		}
 		var words []string
-		for _, value := range valuesOf(f, show) {
+		for _, value := range flagValues(f, show) {
 			switch {
 			case f.NoOptDefVal == "":
 				words = append(words, name, value)
@@ -38,19 +38,19 @@ func GivenFlags(cmd *cobra.Command, visit func(name string, words []string), m *
 	})
 }
 
-// valuesOf are the values that reproduce a flag, one for each time it was given. show hides
-// secrets in each element.
-func valuesOf(f *pflag.Flag, show func(string) string) []string {
+// flagValues returns the values that reproduce a flag, one for each time that it was set. show
+// hides the secrets in an element.
+func flagValues(f *pflag.Flag, show func(string) string) []string {
 	elements, ok := f.Value.(pflag.SliceValue)
 	switch f.Value.Type() {
 	case "bool":
 		return []string{f.Value.String()}
 	case "stringToString":
-		return pairs(f, show)
+		return pairValues(f, show)
 	case "stringSlice":
 		var values []string
 		for _, e := range elements.GetSlice() {
-			values = append(values, Quoted(show(e)))
+			values = append(values, QuoteCSV(show(e)))
 		}
 		return values
 	}
@@ -64,8 +64,8 @@ func valuesOf(f *pflag.Flag, show func(string) string) []string {
 	return values
 }
 
-// pairs are the values of a flag of the type stringToString, sorted.
-func pairs(f *pflag.Flag, show func(string) string) []string {
+// pairValues returns the values of a flag of the type stringToString, sorted.
+func pairValues(f *pflag.Flag, show func(string) string) []string {
 	text := strings.TrimSuffix(strings.TrimPrefix(f.Value.String(), "["), "]")
 	all, err := csv.NewReader(strings.NewReader(text)).Read()
 	if err != nil {
@@ -74,32 +74,32 @@ func pairs(f *pflag.Flag, show func(string) string) []string {
 	slices.Sort(all)
 	for i, pair := range all {
 		if pair = show(pair); strings.Count(pair, "=") != 1 { // pflag reads these as CSV
-			pair = Quoted(pair)
+			pair = QuoteCSV(pair)
 		}
 		all[i] = pair
 	}
 	return all
 }
 
-// Quoted is a value as CSV because pflag splits it at commas.
-func Quoted(value string) string {
+// QuoteCSV quotes a value for flags that pflag splits at commas.
+func QuoteCSV(value string) string {
 	var b strings.Builder
 	w := csv.NewWriter(&b)
-	_ = w.Write([]string{value}) // to memory
+	_ = w.Write([]string{value}) // writes to memory do not fail
 	w.Flush()
 	return strings.TrimSuffix(b.String(), "\n")
 }
 
-// ShellWords quotes words for a shell and joins them.
-func ShellWords(words []string) string {
-	shown := make([]string, len(words))
+// ShellJoin quotes words for a shell and joins them with spaces.
+func ShellJoin(words []string) string {
+	quoted := make([]string, len(words))
 	for i, w := range words {
-		shown[i] = w
-		if w == "" || strings.ContainsFunc(w, func(r rune) bool { return !strings.ContainsRune(safe, r) }) {
-			shown[i] = "'" + strings.ReplaceAll(w, "'", `'\''`) + "'"
+		quoted[i] = w
+		if w == "" || strings.ContainsFunc(w, func(r rune) bool { return !strings.ContainsRune(shellSafe, r) }) {
+			quoted[i] = "'" + strings.ReplaceAll(w, "'", `'\''`) + "'"
 		}
 	}
-	return strings.Join(shown, " ")
+	return strings.Join(quoted, " ")
 }
 
-const safe = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-_./:@%+=,^"
+const shellSafe = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789-_./:@%+=,^"

@@ -13,11 +13,11 @@ import (
 	"lockstep/ui/report"
 )
 
-// Completion completes an argument.
+// Completion completes an argument of a command.
 type Completion = func(*cobra.Command, []string, string) ([]string, cobra.ShellCompDirective)
 
-// CompleteRelease completes the name of a release as the first argument, and
-// leaves the others to next, which may be nil.
+// CompleteRelease completes the first argument with the names of releases, and the others
+// with next, which may be nil.
 func (a *App) CompleteRelease(next Completion) Completion {
 	return func(cmd *cobra.Command, args []string, s string) ([]string, cobra.ShellCompDirective) {
 		switch {
@@ -30,7 +30,7 @@ func (a *App) CompleteRelease(next Completion) Completion {
 	}
 }
 
-// CompleteReleases completes the names of releases that are not among args.
+// CompleteReleases completes with the names of releases that are not in args.
 func (a *App) CompleteReleases(_ *cobra.Command, args []string, _ string) ([]string, cobra.ShellCompDirective) {
 	if err := a.ConnectHelm(a.Settings.Namespace()); err != nil {
 		return nil, cobra.ShellCompDirectiveError
@@ -51,8 +51,8 @@ func (a *App) CompleteReleases(_ *cobra.Command, args []string, _ string) ([]str
 	return names, cobra.ShellCompDirectiveNoFileComp
 }
 
-// CompleteRevisions completes a revision of the release that is the one
-// argument, the newest first.
+// CompleteRevisions completes the second argument with the revisions of the release in the
+// first, newest first.
 func (a *App) CompleteRevisions(_ *cobra.Command, args []string, _ string) ([]string, cobra.ShellCompDirective) {
 	if len(args) != 1 {
 		return nil, cobra.ShellCompDirectiveNoFileComp
@@ -71,7 +71,7 @@ func (a *App) CompleteRevisions(_ *cobra.Command, args []string, _ string) ([]st
 	return revisions, cobra.ShellCompDirectiveNoFileComp | cobra.ShellCompDirectiveKeepOrder
 }
 
-// CompleteGroups completes a group, each once, by the id that needs no quotes.
+// CompleteGroups returns the ID of each group, in the spelling that needs no quotes in a shell.
 func CompleteGroups(groups []*plan.Group) []string {
 	var words []string
 	seen := map[string]bool{}

@@ -16,16 +16,14 @@ const (
 	ExitChanges = 4 // plan: there are changes
 )
 
-// exitError ends the program with a code. Any other error means ExitNothing because
-// commands check everything before they write.
+// exitError ends the program with a code. Any other error means ExitNothing, because commands
+// check everything before they write.
 type exitError struct {
 	code int
-	// err is nil if nothing went wrong, or if the screen's summary has shown it.
-	err error
+	err  error // nil if there is nothing to print
 }
 
-// Exit is an error that ends the program with code. err is nil if there is nothing to
-// print.
+// Exit returns an error that ends the program with code. err is printed unless it is nil.
 func Exit(code int, err error) error { return &exitError{code, err} }
 
 func (e *exitError) Error() string {
@@ -37,7 +35,7 @@ func (e *exitError) Error() string {
 
 func (e *exitError) Unwrap() error { return e.err }
 
-// ExitCode is the exit code that an error of a command means.
+// ExitCode returns the exit code for an error of a command.
 func ExitCode(err error) int {
 	var e *exitError
 	switch {
@@ -49,7 +47,7 @@ func ExitCode(err error) int {
 	return ExitNothing
 }
 
-// ErrorToShow is the error to print, or nil.
+// ErrorToShow returns the error to print, or nil.
 func ErrorToShow(err error) error {
 	var e *exitError
 	if errors.As(err, &e) {
@@ -58,9 +56,9 @@ func ErrorToShow(err error) error {
 	return err
 }
 
-// Ending is the error of a command whose operation is over. After a screen, the
-// summary has already shown why it failed.
-func Ending(s *event.State, err error, m Mode) error {
+// OperationError returns the error of a command whose operation has ended. In ModeScreen it
+// has no text, because the summary has shown the reason.
+func OperationError(s *event.State, err error, m Mode) error {
 	if s.Status == event.Succeeded {
 		return nil
 	}

@@ -2,5 +2,5 @@
 
 package command
 
-// DropTerminal does nothing: terminals do not hang up here.
+// DropTerminal does nothing: there is no SIGHUP on this system.
 func DropTerminal() {}

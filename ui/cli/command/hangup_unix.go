@@ -8,8 +8,8 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// terminals are the standard streams that were terminals at the start; a closed
-// terminal can no longer be recognised.
+// terminals are the standard streams that were terminals when the program started. A closed
+// terminal is no longer recognised as one.
 var terminals = func() (out []int) {
 	for _, f := range []*os.File{os.Stdin, os.Stdout, os.Stderr} {
 		if IsTerminal(f) {
@@ -19,15 +19,15 @@ var terminals = func() (out []int) {
 	return out
 }()
 
-// DropTerminal replaces a closed terminal by /dev/null because its device may soon belong
-// to somebody else.
+// DropTerminal replaces a closed terminal with /dev/null, because another session may reuse its
+// device.
 func DropTerminal() {
 	null, err := os.OpenFile(os.DevNull, os.O_RDWR, 0)
 	if err != nil {
-		return // then every write fails
+		return // every write to the closed terminal fails
 	}
 	defer null.Close()
 	for _, fd := range terminals {
-		_ = unix.Dup2(int(null.Fd()), fd) // a write to the closed terminal fails too
+		_ = unix.Dup2(int(null.Fd()), fd) // on an error, writes to the closed terminal fail
 	}
 }

@@ -17,17 +17,17 @@ import (
 	"lockstep/kube"
 )
 
-// ConnectHelm connects Helm's actions with a namespace, or with all if it is empty.
+// ConnectHelm connects Helm's actions to a namespace, or to all if it is empty.
 func (a *App) ConnectHelm(namespace string) error {
 	a.Helm.SetLogger(slog.Default().Handler())
-	if err := a.Helm.Init(readOnce(a.Settings.RESTClientGetter()), namespace, kube.StorageDriver()); err != nil {
+	if err := a.Helm.Init(newOnceGetter(a.Settings.RESTClientGetter()), namespace, kube.StorageDriver()); err != nil {
 		return fmt.Errorf("prepare Helm: %w", err)
 	}
 	return nil
 }
 
-// onceGetter reads the kubeconfig and runs discovery once. Helm's own does both for each
-// object it shows, 5 s for 1,000.
+// onceGetter reads the kubeconfig and runs discovery once. Helm's getter does both for each
+// object that it prints, which takes 5 s for 1,000 objects.
 type onceGetter struct {
 	genericclioptions.RESTClientGetter
 	config    func() (*rest.Config, error)
@@ -35,7 +35,7 @@ type onceGetter struct {
 	mapper    func() (meta.RESTMapper, error)
 }
 
-func readOnce(g genericclioptions.RESTClientGetter) onceGetter {
+func newOnceGetter(g genericclioptions.RESTClientGetter) onceGetter {
 	return onceGetter{g, sync.OnceValues(g.ToRESTConfig), sync.OnceValues(g.ToDiscoveryClient), sync.OnceValues(g.ToRESTMapper)}
 }
 
@@ -56,7 +56,7 @@ func (g onceGetter) ToDiscoveryClient() (discovery.CachedDiscoveryInterface, err
 // ToRESTMapper returns the shared mapper.
 func (g onceGetter) ToRESTMapper() (meta.RESTMapper, error) { return g.mapper() }
 
-// V1Releases converts releases to v1, the only format so far.
+// V1Releases converts releases to v1, currently the only format.
 func V1Releases(found []release.Releaser) ([]*rel1.Release, error) {
 	var all []*rel1.Release
 	for _, x := range found {
@@ -69,7 +69,7 @@ func V1Releases(found []release.Releaser) ([]*rel1.Release, error) {
 	return all, nil
 }
 
-// History are the revisions of a release, the oldest first.
+// History returns the revisions of a release, oldest first.
 func (a *App) History(name string) ([]*rel1.Release, error) {
 	found, err := action.NewHistory(a.Helm).Run(name)
 	if err != nil {

@@ -9,7 +9,7 @@ import (
 	"lockstep/kube"
 )
 
-// HelmfileFlags choose a helmfile and releases of it, named as helmfile's flags.
+// HelmfileFlags select a helmfile and releases in it. They have the names of helmfile's flags.
 type HelmfileFlags struct {
 	File                 string
 	environment          string
@@ -17,15 +17,15 @@ type HelmfileFlags struct {
 	stateFiles, stateSet []string
 }
 
-// Add adds -f and the flags of AddChoice.
+// Add adds -f and the flags of AddSelection.
 func (h *HelmfileFlags) Add(cmd *cobra.Command) {
 	cmd.Flags().StringVarP(&h.File, "file", "f", "", "helmfile, directory, or - for standard input")
-	h.AddChoice(cmd)
+	h.AddSelection(cmd)
 }
 
-// AddChoice adds the flags that choose releases and values. Shorthands that the command has
-// already keep their meaning.
-func (h *HelmfileFlags) AddChoice(cmd *cobra.Command) {
+// AddSelection adds the flags that select releases and values. It skips shorthands that the
+// command already uses.
+func (h *HelmfileFlags) AddSelection(cmd *cobra.Command) {
 	f := cmd.Flags()
 	short := func(s string) string {
 		if f.ShorthandLookup(s) != nil {
@@ -39,8 +39,8 @@ func (h *HelmfileFlags) AddChoice(cmd *cobra.Command) {
 	f.StringArrayVar(&h.stateSet, "state-values-set", nil, "values of the environment: key=value,… (repeatable)")
 }
 
-// Read reads the helmfile, by default that of the working directory. -n and --kube-context
-// count for all of its releases.
+// Read reads the helmfile, by default the one in the working directory. -n and --kube-context
+// apply to all its releases.
 func (h *HelmfileFlags) Read(a *App, cmd *cobra.Command) (*kube.Helmfile, error) {
 	o := kube.HelmfileOptions{
 		Path: h.File, Stdin: cmd.InOrStdin(), Environment: h.environment, Selectors: h.selectors,
@@ -55,26 +55,26 @@ func (h *HelmfileFlags) Read(a *App, cmd *cobra.Command) (*kube.Helmfile, error)
 	return Cancelable(cmd.Context(), func(ctx context.Context) (*kube.Helmfile, error) { return kube.ReadHelmfile(ctx, o) })
 }
 
-// HelmfileArgument is the helmfile of a command for which -f means values where there is a
-// chart.
+// HelmfileArgument returns the helmfile given with -f, which means --values if the command has
+// a chart argument. It is "" if there is no -f.
 func HelmfileArgument(cmd *cobra.Command) (string, error) {
 	files, err := cmd.Flags().GetStringSlice("values")
 	switch {
 	case err != nil:
 		return "", err
 	case len(files) > 1:
-		return "", fmt.Errorf("-f names several files, but a helmfile is one: name a release and a chart, or one helmfile")
+		return "", fmt.Errorf("-f names %d files, but there can be only one helmfile; for values files, pass a release and a chart", len(files))
 	case len(files) == 0:
 		return "", nil
 	}
 	return files[0], nil
 }
 
-// OrHelmfile are arguments that may be missing if -f or the working directory has a helmfile.
+// OrHelmfile accepts no arguments if there is a helmfile in -f or in the working directory.
 func OrHelmfile(otherwise cobra.PositionalArgs) cobra.PositionalArgs {
 	return func(cmd *cobra.Command, args []string) error {
-		given := cmd.Flags().Changed
-		if len(args) == 0 && (given("file") || given("values") || kube.HasHelmfile(".")) {
+		changed := cmd.Flags().Changed
+		if len(args) == 0 && (changed("file") || changed("values") || kube.HasHelmfile(".")) {
 			return nil
 		}
 		return otherwise(cmd, args)

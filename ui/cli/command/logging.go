@@ -14,13 +14,13 @@ import (
 	"lockstep/ui/report"
 )
 
-// Logs is where the logs of libraries go: nowhere, or with --debug to stderr.
+// Logs receives the logs of all libraries. It drops them, or with --debug writes them to stderr.
 type Logs struct {
 	debug bool
 
 	mu   sync.Mutex
 	out  io.Writer
-	mask func(string) string // hides secret values; nil before the first is known
+	mask func(string) string // hides secret values
 }
 
 // Configure redirects the logs of all libraries.
@@ -31,12 +31,12 @@ func (l *Logs) Configure(debug bool) {
 		handler = slog.NewTextHandler(l, &slog.HandlerOptions{Level: slog.LevelDebug})
 	}
 	logger := slog.New(handler)
-	slog.SetDefault(logger) // package log writes to it as well
+	slog.SetDefault(logger) // also redirects package log
 	log.SetFlags(0)
 	klog.SetSlogLogger(logger)
 }
 
-// Write writes an entry to the current target.
+// Write writes an entry to the current output.
 func (l *Logs) Write(p []byte) (int, error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -46,25 +46,25 @@ func (l *Logs) Write(p []byte) (int, error) {
 	if l.mask == nil {
 		l.mask = new(kube.Mask).Text
 	}
-	if _, err := l.out.Write([]byte(l.mask(string(p)))); err != nil { // an entry in one write
+	if _, err := l.out.Write([]byte(l.mask(string(p)))); err != nil {
 		return 0, err
 	}
 	return len(p), nil
 }
 
-// Hide hides secret values from now on.
+// Hide sets the function that hides secret values in later entries.
 func (l *Logs) Hide(mask func(string) string) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	l.mask = mask
 }
 
-// debugLog holds the logs of the last screen, in the parent of the records' directory.
+// debugLog is the file with the logs of the last screen, in the parent directory of the records.
 const debugLog = "debug.log"
 
-// ToFile sends the logs to a file while a screen has the terminal; if the file cannot be
-// created, they are dropped. restore sends them to stderr again and prints the file.
-func (l *Logs) ToFile(say report.Notices) (restore func()) {
+// ToFile redirects the logs to a file while the screen uses the terminal. If the file cannot be
+// created, they are dropped. restore redirects them to stderr again and prints the file's name.
+func (l *Logs) ToFile(notices report.Notices) (restore func()) {
 	if !l.debug {
 		return func() {}
 	}
@@ -77,11 +77,11 @@ func (l *Logs) ToFile(say report.Notices) (restore func()) {
 	return func() {
 		l.redirect(nil)
 		if err != nil {
-			say.Warn("cannot write the screen's debug log: " + err.Error())
+			notices.Warn("cannot write the screen's debug log: " + err.Error())
 			return
 		}
-		_ = file.Close() // logs are not worth an error
-		say.Note("debug log: " + file.Name())
+		_ = file.Close() // a debug log may be incomplete
+		notices.Note("debug log: " + file.Name())
 	}
 }
 

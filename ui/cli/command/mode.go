@@ -6,7 +6,7 @@ import (
 	"lockstep/ui/report"
 )
 
-// Mode is how an operation is shown.
+// Mode is the way in which an operation is shown.
 type Mode string
 
 const (
@@ -15,7 +15,7 @@ const (
 	modeJSON   Mode = "json"
 )
 
-// Report is the mode of output without a screen.
+// Report returns the mode of output without a screen.
 func (m Mode) Report() report.Mode {
 	if m == modeJSON {
 		return report.ModeJSON
@@ -23,8 +23,8 @@ func (m Mode) Report() report.Mode {
 	return report.ModeText
 }
 
-// ModeFor chooses how to show something from -o, --no-tui, the terminal and the
-// environment. ACCESSIBLE means a screen reader, so lines are printed.
+// ModeFor returns the mode for the values of -o and --no-tui, the terminal and the environment.
+// ACCESSIBLE disables the screen because screen readers cannot use it.
 func ModeFor(output string, noTUI bool) Mode {
 	switch {
 	case output == "json":

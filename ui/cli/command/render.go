@@ -19,21 +19,21 @@ import (
 	"lockstep/ui/report"
 )
 
-// PostFlags name a post-renderer.
+// PostFlags are the flags of a post-renderer.
 type PostFlags struct {
 	name string
 	args []string
 }
 
-// PostRenderer is a post-renderer as the flags would name it.
-func PostRenderer(name string, args []string) PostFlags { return PostFlags{name, args} }
+// NewPostFlags returns PostFlags that are set without a command line.
+func NewPostFlags(name string, args []string) PostFlags { return PostFlags{name, args} }
 
 func (p *PostFlags) Add(f *pflag.FlagSet) {
 	f.StringVar(&p.name, "post-renderer", "", "name of a Helm post-renderer plugin")
 	f.StringArrayVar(&p.args, "post-renderer-args", nil, "argument for the post-renderer (repeatable)")
 }
 
-// Renderer returns the post-renderer, nil if there is none.
+// Renderer returns the post-renderer, or nil if none is set.
 func (p *PostFlags) Renderer(settings *helmcli.EnvSettings) (postrenderer.PostRenderer, error) {
 	if p.name == "" {
 		return nil, nil
@@ -62,7 +62,7 @@ type RenderFlags struct {
 	SkipSchema  bool
 	EnableDNS   bool
 
-	// Kindless keeps documents without kind, flat makes no plan.
+	// Kindless keeps documents without a kind. Flat renders without a plan.
 	Kindless, Flat bool
 }
 
@@ -86,7 +86,7 @@ type Rendered struct {
 	*kube.Rendered
 	Planned     *plan.Plan
 	AllWarnings []plan.Warning
-	// chart, values and options are what it was rendered from.
+	// Chart, GivenValues and Options are the inputs of the rendering.
 	Chart       *kube.Chart
 	GivenValues map[string]any
 	Options     kube.RenderOptions
@@ -101,15 +101,15 @@ func (r *Rendered) Hide(secrets *kube.Mask) {
 	}
 }
 
-// HideValues keeps secret values of a chart out of the logs.
+// HideValues hides the secret values of a chart in the logs.
 func (a *App) HideValues(c *kube.Chart, values map[string]any) {
 	if a.Logs.debug {
 		a.Logs.Hide(kube.MaskOfValues(c, values).Text)
 	}
 }
 
-// Render renders the chart that [NAME] CHART names and plans it. Warnings go to
-// the command's stderr.
+// Render renders and plans the chart given by the arguments [NAME] CHART, and prints the
+// warnings.
 func (r *RenderFlags) Render(a *App, cmd *cobra.Command, args []string) (*Rendered, error) {
 	name, ref := DefaultRelease, args[0]
 	if len(args) > 1 || r.name.Generate || r.name.template != "" {
@@ -126,6 +126,7 @@ func (r *RenderFlags) Render(a *App, cmd *cobra.Command, args []string) (*Render
 	return out, nil
 }
 
+// RenderAs renders and plans a chart for a release name.
 func (r *RenderFlags) RenderAs(ctx context.Context, a *App, name, ref string) (*Rendered, error) {
 	c, err := r.Chart.Load(ctx, ref, a.Settings)
 	if err != nil {
@@ -140,13 +141,13 @@ func (r *RenderFlags) RenderAs(ctx context.Context, a *App, name, ref string) (*
 	if err != nil {
 		return nil, err
 	}
-	made, err := kube.RenderChart(ctx, c, vals, opts)
+	rendered, err := kube.RenderChart(ctx, c, vals, opts)
 	if err != nil {
 		return nil, err
 	}
-	secrets := made.Mask()
+	secrets := rendered.Mask()
 	a.Logs.Hide(secrets.Text)
-	out, err := r.ordered(made)
+	out, err := r.plan(rendered)
 	if err != nil {
 		return nil, secrets.Error(err)
 	}
@@ -155,20 +156,20 @@ func (r *RenderFlags) RenderAs(ctx context.Context, a *App, name, ref string) (*
 	return out, nil
 }
 
-// ordered plans a rendered chart by --order.
-func (r *RenderFlags) ordered(made *kube.Rendered) (*Rendered, error) {
+// plan plans a rendered chart in the order given by --order.
+func (r *RenderFlags) plan(rendered *kube.Rendered) (*Rendered, error) {
 	switch {
 	case r.Flat:
-		warnings, err := plan.Check(made.Tree, made.Resources)
-		return &Rendered{Rendered: made, AllWarnings: append(made.Warnings, warnings...)}, err
+		warnings, err := plan.Check(rendered.Tree, rendered.Resources)
+		return &Rendered{Rendered: rendered, AllWarnings: append(rendered.Warnings, warnings...)}, err
 	case r.Order.Value == kube.OrderInferred:
-		return inferred(made)
+		return planInferred(rendered)
 	}
-	return PlanRendered(made)
+	return PlanRendered(rendered)
 }
 
-// inferred plans a rendered chart by the order its objects imply (R68).
-func inferred(r *kube.Rendered) (*Rendered, error) {
+// planInferred plans a rendered chart in the order that its objects imply (R68).
+func planInferred(r *kube.Rendered) (*Rendered, error) {
 	ordered, order := r.Ordered()
 	if err := order.Check(); err != nil {
 		return nil, err
@@ -183,6 +184,7 @@ func inferred(r *kube.Rendered) (*Rendered, error) {
 	return out, nil
 }
 
+// Options returns the options for rendering a release.
 func (r *RenderFlags) Options(settings *helmcli.EnvSettings, release string) (kube.RenderOptions, error) {
 	post, err := r.Post.Renderer(settings)
 	if err != nil {
@@ -196,24 +198,24 @@ func (r *RenderFlags) Options(settings *helmcli.EnvSettings, release string) (ku
 	}, err
 }
 
-// RenderMemory is the environment variable that limits the memory of templates, as a
+// RenderMemoryEnv is the environment variable that limits the memory of templates, as a
 // Kubernetes quantity such as 4Gi.
-const RenderMemory = "LOCKSTEP_RENDER_MEMORY"
+const RenderMemoryEnv = "LOCKSTEP_RENDER_MEMORY"
 
-// RenderLimits are the limits of a rendering.
+// RenderLimits returns the limits from the environment.
 func RenderLimits() (kube.RenderLimits, error) {
-	given := os.Getenv(RenderMemory)
-	if given == "" {
+	value := os.Getenv(RenderMemoryEnv)
+	if value == "" {
 		return kube.RenderLimits{}, nil
 	}
-	q, err := resource.ParseQuantity(given)
+	q, err := resource.ParseQuantity(value)
 	if err != nil || q.Sign() <= 0 {
-		return kube.RenderLimits{}, fmt.Errorf("%s=%s is not an amount of memory such as 4Gi", RenderMemory, given)
+		return kube.RenderLimits{}, fmt.Errorf("%s=%s is not an amount of memory such as 4Gi", RenderMemoryEnv, value)
 	}
 	return kube.RenderLimits{Memory: uint64(q.Value())}, nil
 }
 
-// PlanRendered plans a rendered chart; the plan has all of its warnings.
+// PlanRendered plans a rendered chart. The plan also gets the warnings of the rendering.
 func PlanRendered(r *kube.Rendered) (*Rendered, error) {
 	plan, err := r.Plan()
 	if err != nil {

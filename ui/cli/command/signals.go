@@ -14,53 +14,51 @@ import (
 	"lockstep/ui/report"
 )
 
-// ErrInterrupted is why a command ends after a signal before anything was
-// written.
+// ErrInterrupted is the error of a command that a signal ended before anything was written.
 var ErrInterrupted = errors.New("interrupted; nothing was written")
 
-// lastChance is how long a command may take to end after the second signal.
-const lastChance = 2 * time.Second
+// quitDelay is the time between the second signal and Quit.
+const quitDelay = 2 * time.Second
 
-// Signals turns signals into commands for as long as the program runs. Without an
-// operation the first signal cancels Context, and a second one quits the program. During
-// an operation the first SIGINT or SIGTERM aborts it and the next one stops it; SIGHUP
-// does what OnSignal says. After it, a signal closes the screen.
+// Signals handles the signals of the process. While an operation is bound, the first SIGINT or
+// SIGTERM aborts it, the next one stops it, and SIGHUP does what its SignalPolicy says.
+// Otherwise the first signal cancels Context, and the second one quits the program.
 type Signals struct {
-	// Context ends with the first signal while there is no operation.
+	// Context is cancelled by the first signal while no operation is bound.
 	Context context.Context
 	cancel  context.CancelCauseFunc
-	// Quit ends the program if nothing else does.
+	// Quit ends the program if it does not end after Context is cancelled.
 	Quit func(error)
 
-	mu      sync.Mutex
-	target                   // the operation, since the last Steer
-	began   bool             // an operation has started, now or before
-	came    bool             // a signal that ends the command has come
-	last    os.Signal        // that signal
-	gone    bool             // the terminal has closed
-	cleanup map[*func()]bool // runs before Quit
+	mu       sync.Mutex
+	target                    // set by Bind
+	started  bool             // Bind was called
+	signaled bool             // a signal that ends the command has arrived
+	last     os.Signal        // that signal
+	closed   bool             // the terminal has closed
+	cleanup  map[*func()]bool // called before Quit
 }
 
-// target is the operation that signals control.
+// target is the bound operation.
 type target struct {
-	op     Operation // nil after its end
-	policy OnSignal
-	say    report.Notices      // nil if the screen shows what a signal does
-	sent   int                 // commands sent since the operation, or its rollback, started
-	asked  []event.CommandName // without an answer yet
+	op      Operation // nil after Unbind
+	policy  SignalPolicy
+	notices report.Notices
+	sent    int                 // commands sent since the operation, or its rollback, started
+	pending []event.CommandName // commands without a reply
 }
 
-// OnSignal is what the first signal means.
-type OnSignal struct {
-	Rollback bool
+// SignalPolicy says what the first signal does to an operation.
+type SignalPolicy struct {
+	Rollback bool // roll back after SIGINT or SIGTERM
 	Hangup   HangupAction
-	// Outcome is what an abort without rollback does to the release.
+	// Outcome says what an abort without rollback does to the release.
 	Outcome string
-	// Unattended is called when the terminal has closed and the operation continues.
+	// Unattended is called when the terminal closes and the operation continues.
 	Unattended func()
 }
 
-// HangupAction is what a closed terminal does to its operation.
+// HangupAction is what happens to an operation whose terminal closes.
 type HangupAction string
 
 const (
@@ -69,14 +67,14 @@ const (
 	HangupRollback HangupAction = "rollback"
 )
 
-// NewSignals returns Signals whose Context ends with parent; call Watch to start them.
+// NewSignals returns Signals whose Context derives from parent. Call Watch to handle signals.
 func NewSignals(parent context.Context) *Signals {
 	i := &Signals{Quit: func(error) {}, cleanup: map[*func()]bool{}}
 	i.Context, i.cancel = context.WithCancelCause(parent)
 	return i
 }
 
-// Watch handles signals until stop is called. SIGHUP stays ignored under nohup.
+// Watch handles signals until stop is called. It leaves SIGHUP ignored under nohup.
 func (i *Signals) Watch() (stop func()) {
 	signals := make(chan os.Signal, 4)
 	signal.Notify(signals, os.Interrupt, syscall.SIGTERM)
@@ -95,44 +93,44 @@ func (i *Signals) Watch() (stop func()) {
 	}
 }
 
-// Steer makes signals commands to an operation until Finished. It returns
-// ErrInterrupted if a signal has already come.
-func (i *Signals) Steer(op Operation, o OnSignal, say report.Notices) error {
+// Bind turns signals into commands to an operation until Unbind. It returns ErrInterrupted if
+// a signal has already arrived. notices is nil if the screen shows what a signal does.
+func (i *Signals) Bind(op Operation, policy SignalPolicy, notices report.Notices) error {
 	i.mu.Lock()
 	defer i.mu.Unlock()
-	if i.came {
+	if i.signaled {
 		return ErrInterrupted
 	}
-	i.target, i.began = target{op: op, policy: o, say: say}, true
-	if i.gone {
-		o.Unattended()
+	i.target, i.started = target{op: op, policy: policy, notices: notices}, true
+	if i.closed {
+		policy.Unattended()
 	}
 	return nil
 }
 
-// Finished ends Steer: the operation is over, and a signal now ends the rest of the command,
-// such as the screen. So does an earlier signal because nobody may be there to press a key.
-func (i *Signals) Finished() {
+// Unbind is called when the operation has ended. A later signal cancels Context, for example to
+// close the screen; so does an earlier one, because the user may have left.
+func (i *Signals) Unbind() {
 	i.mu.Lock()
 	defer i.mu.Unlock()
 	if i.op == nil {
 		return
 	}
 	i.op = nil
-	if !i.came {
+	if !i.signaled {
 		return
 	}
 	i.cancel(ErrInterrupted)
-	if len(i.asked) > 0 && i.say != nil {
-		i.say.Note(i.last.String() + ": too late, the operation has ended")
+	if len(i.pending) > 0 && i.notices != nil {
+		i.notices.Note(i.last.String() + ": too late, the operation has ended")
 	}
 }
 
-// Reason returns why a command ends: the signal if one came before anything was written,
+// Cause returns ErrInterrupted if a signal ended the command before anything was written, or
 // else err.
-func (i *Signals) Reason(err error) error {
-	var ended *exitError
-	if err != nil && !errors.As(err, &ended) && i.Interrupted() {
+func (i *Signals) Cause(err error) error {
+	var exit *exitError
+	if err != nil && !errors.As(err, &exit) && i.Interrupted() {
 		return Exit(ExitAborted, ErrInterrupted)
 	}
 	return err
@@ -142,43 +140,43 @@ func (i *Signals) Reason(err error) error {
 func (i *Signals) Interrupted() bool {
 	i.mu.Lock()
 	defer i.mu.Unlock()
-	return i.came
+	return i.signaled
 }
 
 func (i *Signals) Handle(s os.Signal) {
 	i.mu.Lock()
 	defer i.mu.Unlock()
 	switch {
-	case s == syscall.SIGHUP && i.gone: // terminals send several
+	case s == syscall.SIGHUP && i.closed: // terminals send several
 	case i.op == nil:
-		i.end(s)
+		i.cancelCommand(s)
 	case s == syscall.SIGHUP:
-		i.hungUp()
+		i.handleHangup()
 	default:
-		i.came, i.last = true, s
-		i.give(i.policy.Rollback)
+		i.signaled, i.last = true, s
+		i.sendAbort(i.policy.Rollback)
 	}
 }
 
-// end ends a command without a running operation.
-func (i *Signals) end(s os.Signal) {
-	again := i.came && s != syscall.SIGHUP
-	i.came, i.last = true, s
+// cancelCommand ends a command without a bound operation.
+func (i *Signals) cancelCommand(s os.Signal) {
+	again := i.signaled && s != syscall.SIGHUP
+	i.signaled, i.last = true, s
 	i.cancel(ErrInterrupted)
 	if !again {
 		return
 	}
-	why := ErrInterrupted
-	if i.began {
-		why = errors.New("interrupted")
+	err := ErrInterrupted
+	if i.started {
+		err = errors.New("interrupted")
 	}
-	time.AfterFunc(lastChance, func() {
+	time.AfterFunc(quitDelay, func() {
 		i.cleanUp()
-		i.Quit(why)
+		i.Quit(err)
 	})
 }
 
-// AtQuit registers a function to call before Quit, until undo.
+// AtQuit registers a function to call before Quit. undo removes it.
 func (i *Signals) AtQuit(do func()) (undo func()) {
 	i.mu.Lock()
 	defer i.mu.Unlock()
@@ -199,8 +197,8 @@ func (i *Signals) cleanUp() {
 	}
 }
 
-// give tells the operation to abort, and the second time to stop.
-func (i *Signals) give(rollback bool) {
+// sendAbort sends the operation Abort or Rollback, and the second time Stop.
+func (i *Signals) sendAbort(rollback bool) {
 	i.sent++
 	command := event.Abort
 	switch {
@@ -209,41 +207,41 @@ func (i *Signals) give(rollback bool) {
 	case rollback:
 		command = event.Rollback
 	}
-	i.asked = append(i.asked, command)
+	i.pending = append(i.pending, command)
 	i.op.Command(event.Command{Name: command, Reason: i.last.String()})
 }
 
-// Hangup handles a closed terminal, however it was noticed.
+// Hangup handles a closed terminal that was noticed without a SIGHUP.
 func (i *Signals) Hangup() {
 	i.mu.Lock()
 	defer i.mu.Unlock()
 	if i.op != nil {
-		i.hungUp()
+		i.handleHangup()
 	}
 }
 
-// hungUp handles a closed terminal once.
-func (i *Signals) hungUp() {
-	if i.gone {
+// handleHangup handles the first report of a closed terminal.
+func (i *Signals) handleHangup() {
+	if i.closed {
 		return
 	}
-	i.gone = true
-	if i.say != nil {
+	i.closed = true
+	if i.notices != nil {
 		DropTerminal()
 	}
 	if i.policy.Hangup == HangupContinue {
 		i.policy.Unattended()
 		return
 	}
-	i.came, i.last = true, syscall.SIGHUP
-	i.give(i.policy.Hangup == HangupRollback)
+	i.signaled, i.last = true, syscall.SIGHUP
+	i.sendAbort(i.policy.Hangup == HangupRollback)
 }
 
-// Consume prints the operation's answer to a signal. When a rollback starts, the next
+// Consume prints the reply of the operation to a signal. After a rollback starts, the next
 // signal counts as the first (R43).
 func (i *Signals) Consume(e event.Event) {
 	if e.Scope != "" {
-		return // the stack's own answer counts
+		return // the reply of the stack itself is printed
 	}
 	i.mu.Lock()
 	defer i.mu.Unlock()
@@ -251,19 +249,19 @@ func (i *Signals) Consume(e event.Event) {
 	case e.Kind == event.KindOperation && e.Status == event.RollingBack:
 		i.sent = 0
 	case e.Kind == event.KindCommand:
-		at := slices.Index(i.asked, e.Command)
+		at := slices.Index(i.pending, e.Command)
 		if at < 0 || e.Answers != "" {
 			return
 		}
-		i.asked = slices.Delete(i.asked, at, at+1)
-		if i.say != nil {
-			i.say.Note(i.last.String() + ": " + i.answer(e))
+		i.pending = slices.Delete(i.pending, at, at+1)
+		if i.notices != nil {
+			i.notices.Note(i.last.String() + ": " + i.replyText(e))
 		}
 	}
 }
 
-// answer is an operation's answer to a command as text.
-func (i *Signals) answer(e event.Event) string {
+// replyText describes an operation's reply to a command.
+func (i *Signals) replyText(e event.Event) string {
 	const again = "; repeat to stop at once"
 	switch {
 	case e.Message != "":
@@ -276,8 +274,8 @@ func (i *Signals) answer(e event.Event) string {
 	return "no more groups start; " + i.policy.Outcome + again
 }
 
-// Cancelable returns the result of do, or the cause of ctx as soon as ctx ends. It is for
-// reads that cannot be cancelled, such as Helm's; do may keep running.
+// Cancelable returns the result of do, or the cause of ctx as soon as ctx ends. It is for calls
+// that ignore ctx, such as Helm's reads: do may keep running.
 func Cancelable[T any](ctx context.Context, do func(context.Context) (T, error)) (T, error) {
 	type result struct {
 		value T
@@ -297,8 +295,8 @@ func Cancelable[T any](ctx context.Context, do func(context.Context) (T, error))
 	}
 }
 
-// Operation is something that is about to be done to a release: everything has
-// been checked, nothing has been written. *kube.Operation is one.
+// Operation is a prepared operation: everything is checked, nothing is written.
+// *kube.Operation and *kube.Stack implement it.
 type Operation interface {
 	Feed() *event.Feed
 	Command(event.Command)

@@ -13,46 +13,45 @@ import (
 	"lockstep/ui/report"
 )
 
-// obedient is an operation that keeps the commands it is given.
-type obedient struct {
+// fakeOperation records the commands sent to it.
+type fakeOperation struct {
 	Operation
 	sent []event.CommandName
 }
 
-func (o *obedient) Command(c event.Command) { o.sent = append(o.sent, c.Name) }
+func (o *fakeOperation) Command(c event.Command) { o.sent = append(o.sent, c.Name) }
 
-func steered(t *testing.T, o OnSignal) (*Signals, *obedient, func() string) {
+func bind(t *testing.T, o SignalPolicy) (*Signals, *fakeOperation, func() string) {
 	t.Helper()
-	in, op := NewSignals(t.Context()), &obedient{}
-	var said strings.Builder
-	if err := in.Steer(op, o, report.NewNotices(report.Stream{Writer: &said})); err != nil {
+	in, op := NewSignals(t.Context()), &fakeOperation{}
+	var output strings.Builder
+	if err := in.Bind(op, o, report.NewNotices(report.Stream{Writer: &output})); err != nil {
 		t.Fatal(err)
 	}
-	return in, op, said.String
+	return in, op, output.String
 }
 
-// TestSignalsTellWhatTheOperationMadeOfThem proves that a signal is announced
-// with what the operation has answered, and not before.
-func TestSignalsTellWhatTheOperationMadeOfThem(t *testing.T) {
-	in, op, said := steered(t, OnSignal{Outcome: "the release will be marked failed"})
+// TestSignalRepliesArePrinted: the reply of the operation to a signal is printed, and nothing
+// before it.
+func TestSignalRepliesArePrinted(t *testing.T) {
+	in, op, output := bind(t, SignalPolicy{Outcome: "the release will be marked failed"})
 	in.Handle(os.Interrupt)
-	if said() != "" {
-		t.Errorf("it says %q before there is an answer", said())
+	if output() != "" {
+		t.Errorf("printed %q before the reply", output())
 	}
 	in.Consume(event.Event{Kind: event.KindCommand, Command: event.Abort, Status: event.Accepted})
 	in.Handle(os.Interrupt)
 	in.Consume(event.Event{Kind: event.KindCommand, Command: event.Stop, Status: event.Accepted})
 	want := "interrupt: no more groups start; the release will be marked failed; repeat to stop at once\n" +
 		"interrupt: stopping now; requests in flight are cancelled\n"
-	if said() != want || !slices.Equal(op.sent, []event.CommandName{event.Abort, event.Stop}) {
-		t.Errorf("%v is sent, and it says %q", op.sent, said())
+	if output() != want || !slices.Equal(op.sent, []event.CommandName{event.Abort, event.Stop}) {
+		t.Errorf("sent %v, printed %q", op.sent, output())
 	}
 }
 
-// TestInterruptsDuringARollback proves that the first signal after a rollback
-// has begun stops nothing at once (R43): what it means the operation says.
-func TestInterruptsDuringARollback(t *testing.T) {
-	in, op, said := steered(t, OnSignal{Rollback: true})
+// TestSignalsDuringRollback: the first signal during a rollback does not stop it (R43).
+func TestSignalsDuringRollback(t *testing.T) {
+	in, op, output := bind(t, SignalPolicy{Rollback: true})
 	in.Handle(os.Interrupt)
 	in.Consume(event.Event{Kind: event.KindCommand, Command: event.Rollback, Status: event.Accepted})
 	in.Consume(event.Event{Kind: event.KindOperation, Status: event.RollingBack})
@@ -62,47 +61,45 @@ func TestInterruptsDuringARollback(t *testing.T) {
 	if op.sent[1] == event.Stop || op.sent[2] != event.Stop {
 		t.Errorf("sent %v", op.sent)
 	}
-	if !strings.HasSuffix(said(), "interrupt: a rollback is running; repeat to stop it\n") {
-		t.Errorf("it says %q", said())
+	if !strings.HasSuffix(output(), "interrupt: a rollback is running; repeat to stop it\n") {
+		t.Errorf("printed %q", output())
 	}
 }
 
-// TestHangup proves that a terminal that goes away ends nothing, unless that is
-// asked for (R43), and that signals are told apart from it.
+// TestHangup: a closed terminal aborts the operation only if the policy says so (R43).
 func TestHangup(t *testing.T) {
 	for hangup, want := range map[HangupAction][]event.CommandName{
 		HangupContinue: {event.Abort}, HangupKeep: {event.Abort, event.Stop}, HangupRollback: {event.Rollback, event.Stop},
 	} {
-		alone := 0
-		in, op, _ := steered(t, OnSignal{Hangup: hangup, Unattended: func() { alone++ }})
-		in.say = nil
+		unattended := 0
+		in, op, _ := bind(t, SignalPolicy{Hangup: hangup, Unattended: func() { unattended++ }})
+		in.notices = nil
 		in.Handle(syscall.SIGHUP)
 		in.Handle(syscall.SIGHUP) // terminals send several
 		if in.Interrupted() == (hangup == HangupContinue) {
 			t.Errorf("%s: interrupted: %t", hangup, in.Interrupted())
 		}
 		in.Handle(syscall.SIGTERM)
-		if !slices.Equal(op.sent, want) || (alone == 1) != (hangup == HangupContinue) {
-			t.Errorf("%s: %v is sent, and it was told to be alone %d times", hangup, op.sent, alone)
+		if !slices.Equal(op.sent, want) || (unattended == 1) != (hangup == HangupContinue) {
+			t.Errorf("%s: sent %v, called Unattended %d times", hangup, op.sent, unattended)
 		}
 	}
 }
 
-// TestQuitCleansUp: the second signal ends a program that does not end by itself, after
-// it has removed what must not stay.
+// TestQuitCleansUp: the second signal quits, after calling the functions of AtQuit.
 func TestQuitCleansUp(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		i := NewSignals(t.Context())
-		var did []string
-		note := func(what string) func() { return func() { did = append(did, what) } }
-		i.Quit = func(error) { note("quit")() }
-		i.AtQuit(note("undone"))()
-		i.AtQuit(note("removed"))
+		var calls []string
+		record := func(what string) func() { return func() { calls = append(calls, what) } }
+		i.Quit = func(error) { record("quit")() }
+		i.AtQuit(record("undone"))()
+		i.AtQuit(record("removed"))
 		i.Handle(syscall.SIGINT)
 		i.Handle(syscall.SIGTERM)
-		time.Sleep(lastChance + time.Second)
-		if want := []string{"removed", "quit"}; !slices.Equal(did, want) {
-			t.Errorf("%q, want %q", did, want)
+		time.Sleep(quitDelay + time.Second)
+		if want := []string{"removed", "quit"}; !slices.Equal(calls, want) {
+			t.Errorf("%q, want %q", calls, want)
 		}
 	})
 }

@@ -14,7 +14,7 @@ import (
 	"lockstep/kube"
 )
 
-// StackLoader loads the charts of a helmfile, each once.
+// StackLoader loads the charts of a helmfile. It loads each chart once.
 type StackLoader struct {
 	app      *App
 	file     *kube.Helmfile
@@ -29,8 +29,8 @@ type StackLoader struct {
 	charts map[string]func() (*kube.Chart, error)
 }
 
-// NewStackLoader loads the charts of a helmfile. set are values for all releases, as --set;
-// skipDeps leaves missing dependencies of local charts missing.
+// NewStackLoader returns a StackLoader. set are arguments of --set for all releases. skipDeps
+// does not download the missing dependencies of local charts.
 func NewStackLoader(a *App, file *kube.Helmfile, s *helmcli.EnvSettings, set []string, skipDeps bool) (*StackLoader, error) {
 	limits, err := RenderLimits()
 	if err != nil {
@@ -54,7 +54,7 @@ func (l *StackLoader) Load(ctx context.Context, rel kube.HelmfileRelease) (kube.
 		return kube.Rendering{}, err
 	}
 	l.app.HideValues(chart, values)
-	post := PostRenderer(rel.PostRenderer, rel.PostRenderArgs)
+	post := NewPostFlags(rel.PostRenderer, rel.PostRenderArgs)
 	renderer, err := post.Renderer(l.settings)
 	if err != nil {
 		return kube.Rendering{}, fmt.Errorf("postRenderer: Helm 4 runs post-renderers as plugins: %w", err)
@@ -69,21 +69,21 @@ func (l *StackLoader) Load(ctx context.Context, rel kube.HelmfileRelease) (kube.
 	}, nil
 }
 
-// chart loads a chart once for all releases that have it.
+// chart loads the chart of a release, once for all releases that use it.
 func (l *StackLoader) chart(ctx context.Context, rel kube.HelmfileRelease) (*kube.Chart, error) {
 	key := strings.Join([]string{rel.Chart, rel.Version, fmt.Sprint(rel.Devel, rel.Verify)}, "\n")
 	l.mu.Lock()
 	load := l.charts[key]
 	if load == nil {
-		load = sync.OnceValues(func() (*kube.Chart, error) { return l.find(ctx, rel) })
+		load = sync.OnceValues(func() (*kube.Chart, error) { return l.load(ctx, rel) })
 		l.charts[key] = load
 	}
 	l.mu.Unlock()
 	return load()
 }
 
-// find finds and loads a chart, with the dependencies of a directory.
-func (l *StackLoader) find(ctx context.Context, rel kube.HelmfileRelease) (*kube.Chart, error) {
+// load loads the chart of a release. It downloads missing dependencies of a chart directory.
+func (l *StackLoader) load(ctx context.Context, rel kube.HelmfileRelease) (*kube.Chart, error) {
 	flags := ChartFlags{ChartPathOptions: action.ChartPathOptions{Version: rel.Version, Verify: rel.Verify}}
 	if rel.Devel && rel.Version == "" {
 		flags.Version = ">0.0.0-0"
@@ -102,7 +102,7 @@ func (l *StackLoader) find(ctx context.Context, rel kube.HelmfileRelease) (*kube
 	return kube.LoadChartPath(ref)
 }
 
-// locate replaces the name of a repository of the helmfile by its URL.
+// locate replaces the name of a repository in the helmfile with its URL.
 func (l *StackLoader) locate(chart string, flags *ChartFlags) string {
 	name, path, found := strings.Cut(chart, "/")
 	if !found || strings.Contains(chart, "://") {

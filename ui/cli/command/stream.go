@@ -10,9 +10,9 @@ import (
 	"lockstep/ui/report"
 )
 
-// StyleOf is how text looks on a stream: with colour on terminals, unless
-// mode ("never", "always", "auto"), NO_COLOR or TERM=dumb say otherwise.
-func StyleOf(f *os.File, mode string) report.Style {
+// NewStyle returns the style of text on f. It has colours on terminals, unless mode ("never",
+// "always" or "auto"), NO_COLOR or TERM=dumb says otherwise.
+func NewStyle(f *os.File, mode string) report.Style {
 	o, err := theme.FromEnv(os.Getenv)
 	if err != nil {
 		o = theme.Options{Depth: o.Depth, ASCII: o.ASCII, Still: o.Still} // the screen warns about it
@@ -29,16 +29,16 @@ func StyleOf(f *os.File, mode string) report.Style {
 	return report.Style{Theme: theme.New(o), Codes: codes}
 }
 
-// StreamOf is w, which leads to f.
-func StreamOf(w io.Writer, f *os.File, mode string) report.Stream {
+// NewStream returns a stream that writes to w and has the style and width of f.
+func NewStream(w io.Writer, f *os.File, mode string) report.Stream {
 	width, _, err := term.GetSize(int(f.Fd()))
 	if err != nil { // not a terminal
 		width = 0
 	}
-	return report.Stream{Writer: w, Style: StyleOf(f, mode), Terminal: IsTerminal(f), Width: width, CI: report.CIFromEnv(os.Getenv)}
+	return report.Stream{Writer: w, Style: NewStyle(f, mode), Terminal: IsTerminal(f), Width: width, CI: report.CIFromEnv(os.Getenv)}
 }
 
-// SaveTerminal returns a function that restores the terminal's current state.
+// SaveTerminal returns a function that restores the current state of the terminal.
 func SaveTerminal() (restore func()) {
 	fd := int(os.Stdin.Fd())
 	state, err := term.GetState(fd)
@@ -48,4 +48,5 @@ func SaveTerminal() (restore func()) {
 	return func() { _ = term.Restore(fd, state) }
 }
 
+// IsTerminal reports whether f is a terminal.
 func IsTerminal(f *os.File) bool { return term.IsTerminal(int(f.Fd())) }

@@ -7,8 +7,8 @@ import (
 	"os"
 )
 
-// SaveValues writes edited values of a release to a new file in the current directory that
-// only the user can read. It overwrites none: there may be a -2 and so on.
+// SaveValues writes edited values of a release to a new file in the current directory, which
+// only the user can read. It adds a number to the name if the file exists.
 func SaveValues(release, text string) (path string, err error) {
 	name := "values-" + release + "-edited"
 	path = name + ".yaml"

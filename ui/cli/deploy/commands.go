@@ -1,5 +1,6 @@
-// Package deploy holds the commands that change a release, and plan. Flags are parsed
-// into a job; execute runs it, on the screen or as lines, or previews it.
+// Package deploy implements the commands that change releases, and plan. A command parses its
+// flags into a job; an executor runs the job, on the screen or as lines, or previews it. Only
+// ui/cli imports it.
 package deploy
 
 import (
@@ -8,13 +9,13 @@ import (
 	"lockstep/ui/cli/command"
 )
 
-// app gives this package's commands what all commands share.
+// app adds this package's commands to the shared App.
 type app struct{ *command.App }
 
-// Commands are the commands of this package.
+// Commands returns the commands of this package.
 func Commands(shared *command.App) []*cobra.Command {
 	a := &app{shared}
-	run := execute{job: a.operate, writes: true}
+	run := executor{run: a.operate, writes: true}
 	return []*cobra.Command{
 		a.newInstall(run), a.newUpgrade(run), a.newRollback(run), a.newUninstall(run), a.newTest(run), a.newPlan(), a.newRBAC(), a.newRecover(), a.newManifests(), a.newUp(), a.newDown(),
 	}

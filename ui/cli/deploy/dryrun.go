@@ -23,23 +23,23 @@ func addDryRun(cmd *cobra.Command, value *string) {
 	command.CompleteWords(cmd, "dry-run", []string{"none", "client", "server"})
 }
 
-// dryRunMode reads --dry-run as Helm does: none, client or server.
+// dryRunMode parses --dry-run as Helm does: none, client or server.
 func dryRunMode(value string) (string, error) {
 	switch value {
 	case "none", "client", "server":
 		return value, nil
 	}
-	yes, err := strconv.ParseBool(value)
+	dryRun, err := strconv.ParseBool(value)
 	if err != nil {
 		return "", fmt.Errorf("--dry-run=%s: use none, client or server", value)
 	}
-	if yes {
+	if dryRun {
 		return "client", nil
 	}
 	return "none", nil
 }
 
-// dryRun prints an install without a cluster.
+// dryRun prints the result of an install without a cluster.
 func (flags *installFlags) dryRun(cmd *cobra.Command, a *app, m command.Mode, name, ref string) error {
 	d := &flags.deploy
 	r := command.RenderFlags{Chart: d.chart, Values: d.values, Post: d.post, Order: d.order, SkipSchema: d.skipSchema, EnableDNS: d.enableDNS}
@@ -50,13 +50,13 @@ func (flags *installFlags) dryRun(cmd *cobra.Command, a *app, m command.Mode, na
 	return a.showDryRun(cmd, m, out, out.Secrets, d, flags.run.noHooks, nil)
 }
 
-// dryRunServer prints an install or an upgrade that the cluster has checked.
+// dryRunServer prints the result of an install or upgrade that the API server has checked.
 func (a *app) dryRunServer(cmd *cobra.Command, j job, chart *kube.Chart, d *deployFlags) error {
 	return a.preview(cmd, j, func(_ context.Context, op *kube.Operation) error {
 		if refused := op.Refused(); len(refused) > 0 {
 			return &kube.Refusal{Operation: op.Info().Name, Because: refused}
 		}
-		out, err := previewed(op, chart)
+		out, err := renderPreview(op, chart)
 		if err != nil {
 			return err
 		}
@@ -64,9 +64,9 @@ func (a *app) dryRunServer(cmd *cobra.Command, j job, chart *kube.Chart, d *depl
 	})
 }
 
-// dryRunLines prints the start of a job's run and its plan.
-func (a *app) dryRunLines() execute {
-	return execute{job: func(cmd *cobra.Command, j job) error {
+// dryRunLines returns an executor that prints the plan of a job as lines.
+func (a *app) dryRunLines() executor {
+	return executor{run: func(cmd *cobra.Command, j job) error {
 		return a.preview(cmd, j, func(_ context.Context, op *kube.Operation) error {
 			feed := event.Feed{Mask: op.Mask().Event}
 			info := op.Info()
@@ -84,8 +84,8 @@ func (a *app) dryRunLines() execute {
 	}}
 }
 
-// previewed is what an operation would deploy.
-func previewed(op *kube.Operation, chart *kube.Chart) (*command.Rendered, error) {
+// renderPreview returns the release that an operation would deploy.
+func renderPreview(op *kube.Operation, chart *kube.Chart) (*command.Rendered, error) {
 	rel := op.Preview()
 	tree, warnings, err := chart.Tree(rel.Config)
 	if err != nil {
@@ -99,8 +99,8 @@ func previewed(op *kube.Operation, chart *kube.Chart) (*command.Rendered, error)
 	return command.PlanRendered(r)
 }
 
-// showDryRun prints what would be deployed, in order, and what an upgrade would remove.
-// As JSON it is Helm's release with an ordered manifest. Secret values are hidden by default.
+// showDryRun prints the objects that would be deployed, in order, and those that an upgrade
+// would remove. As JSON it prints Helm's release with an ordered manifest.
 func (a *app) showDryRun(cmd *cobra.Command, m command.Mode, r *command.Rendered, secrets *kube.Mask, d *deployFlags, noHooks bool, phases []event.Phase) error {
 	if d.showSecrets {
 		secrets = nil

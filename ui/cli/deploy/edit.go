@@ -22,17 +22,17 @@ import (
 
 // editor edits a running operation from its own screen (R46).
 type editor struct {
-	op     *kube.Operation
-	folder *chartFolder // of its chart; nil where that has none
-	saved  *savedValues
+	op    *kube.Operation
+	dir   *chartDir // nil if the chart is not a directory
+	saved *savedValues
 }
 
 // Headers of the file that the user edits.
 const (
-	valuesHead = `# Values given for release %s; chart defaults are not shown.
+	valuesHeader = `# Values given for release %s; chart defaults are not shown.
 # Saved changes become the next revision after you confirm.
 `
-	allValuesHead = `# All values of release %s, including chart defaults.
+	allValuesHeader = `# All values of release %s, including chart defaults.
 # Saved changes become the next revision after you confirm.
 `
 )
@@ -45,20 +45,20 @@ func (e editor) Values(all bool) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	return valuesText(e.op.Info().Release, values, all)
+	return valuesFile(e.op.Info().Release, values, all)
 }
 
-// valuesText is the file that the user edits.
-func valuesText(release string, values map[string]any, all bool) (text string, err error) {
-	head := valuesHead
+// valuesFile returns the text of the file that the user edits.
+func valuesFile(release string, values map[string]any, all bool) (text string, err error) {
+	header := valuesHeader
 	if all {
-		head = allValuesHead
+		header = allValuesHeader
 	}
-	text = "\n" // editors continue a comment on the line below it
+	text = "\n" // without values, an empty line below the comments
 	if len(values) > 0 {
 		text, err = kube.YAML(values)
 	}
-	return fmt.Sprintf(head, release) + text, err
+	return fmt.Sprintf(header, release) + text, err
 }
 
 func (e editor) Edit(ctx context.Context, text string, all bool) (board.Edited, error) {
@@ -66,26 +66,27 @@ func (e editor) Edit(ctx context.Context, text string, all bool) (board.Edited, 
 	if err != nil {
 		return board.Edited{}, err
 	}
-	return e.edited(ctx, values, nil)
+	return e.prepare(ctx, values, nil)
 }
 
-// read returns the values to set after an edit.
+// read parses an edited file and returns the user's values in it.
 func (e editor) read(text string, all bool) (map[string]any, error) {
 	var values map[string]any
 	if err := yaml.Unmarshal([]byte(text), &values); err != nil {
 		return nil, fmt.Errorf("read the edited values: %w", err)
 	}
 	if all {
-		return e.given(values)
+		return e.userValues(values)
 	}
 	return values, nil
 }
 
-// Given are edited values as the user wrote them, or of all values those to set.
+// Given returns the user's values of an edited file, as YAML. It keeps the user's formatting
+// unless the file has all values.
 func (e editor) Given(text string, all bool) (string, error) {
 	values, err := e.read(text, all)
 	if err != nil || !all {
-		return strings.TrimPrefix(text, fmt.Sprintf(valuesHead, e.op.Info().Release)), err
+		return strings.TrimPrefix(text, fmt.Sprintf(valuesHeader, e.op.Info().Release)), err
 	}
 	return kube.YAML(values)
 }
@@ -100,159 +101,159 @@ func (e editor) Save(text string, all bool) (path string, err error) {
 		path, err = command.SaveValues(e.op.Info().Release, text)
 	}
 	if err == nil {
-		err = e.saved.keep(path, values, func() (map[string]any, error) { return e.op.Values(false) })
+		err = e.saved.record(path, values, func() (map[string]any, error) { return e.op.Values(false) })
 	}
 	return path, err
 }
 
-// savedValues is the file that edited values of a run were saved to last.
+// savedValues is the last file to which edited values of a run were saved.
 type savedValues struct {
-	mu   sync.Mutex
-	path string
-	now  func() (map[string]any, error) // the values of the run
-	// was and are are the values of the run at that time, and those in the file.
-	was, are string
+	mu      sync.Mutex
+	path    string
+	current func() (map[string]any, error) // returns the values of the run
+	// before and saved are the values of the run at that time, and those in the file.
+	before, saved string
 }
 
-// keep notes that values were saved.
-func (s *savedValues) keep(path string, values map[string]any, now func() (map[string]any, error)) error {
-	was, err := now()
+// record records that values were saved to path.
+func (s *savedValues) record(path string, values map[string]any, current func() (map[string]any, error)) error {
+	before, err := current()
 	if err != nil {
 		return err
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.path, s.now = path, now
-	if s.was, err = kube.YAML(was); err == nil {
-		s.are, err = kube.YAML(values)
+	s.path, s.current = path, current
+	if s.before, err = kube.YAML(before); err == nil {
+		s.saved, err = kube.YAML(values)
 	}
 	return err
 }
 
-// file is the file to run the operation again with. It is "" if there is none, or if other
-// edited values were applied since.
+// file returns the values file with which to run the operation again. It is "" if there is
+// none, or if other edited values were applied since.
 func (s *savedValues) file() string {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if s.path == "" {
 		return ""
 	}
-	values, err := s.now()
+	values, err := s.current()
 	if err != nil {
 		return ""
 	}
-	if now, err := kube.YAML(values); err != nil || now != s.was && now != s.are {
+	if current, err := kube.YAML(values); err != nil || current != s.before && current != s.saved {
 		return ""
 	}
 	return s.path
 }
 
-// given are the values to set after an edit of all values, chart defaults included.
-func (e editor) given(edited map[string]any) (map[string]any, error) {
-	text, err := e.Values(true) // as the user got them: numbers are read alike
+// userValues returns the user's values after an edit of all values, including chart defaults.
+func (e editor) userValues(edited map[string]any) (map[string]any, error) {
+	text, err := e.Values(true) // parsed like the edited file, so that numbers compare equal
 	if err != nil {
 		return nil, err
 	}
-	var was map[string]any
-	if err := yaml.Unmarshal([]byte(text), &was); err != nil {
+	var before map[string]any
+	if err := yaml.Unmarshal([]byte(text), &before); err != nil {
 		return nil, fmt.Errorf("read all values: %w", err)
 	}
 	given, err := e.op.Values(false)
 	if err == nil {
-		kube.ApplyValueChanges(given, was, edited)
+		kube.ApplyValueChanges(given, before, edited)
 	}
 	return given, err
 }
 
 func (e editor) Again(ctx context.Context) (board.Edited, error) {
-	if e.folder == nil {
+	if e.dir == nil {
 		return board.Edited{}, errors.New("the chart is not a directory, so it cannot be reloaded")
 	}
 	values, err := e.op.Values(false)
 	if err != nil {
 		return board.Edited{}, err
 	}
-	c, err := e.folder.again(ctx)
+	c, err := e.dir.reload(ctx)
 	if err != nil {
 		return board.Edited{}, err
 	}
-	return e.edited(ctx, values, c)
+	return e.prepare(ctx, values, c)
 }
 
-func (e editor) ChartChanged() bool { return e.folder != nil && e.folder.changed() }
+func (e editor) ChartChanged() bool { return e.dir != nil && e.dir.changed() }
 
-func (e editor) edited(ctx context.Context, values map[string]any, c *kube.Chart) (board.Edited, error) {
-	made, err := e.op.Edit(ctx, values, c)
+func (e editor) prepare(ctx context.Context, values map[string]any, c *kube.Chart) (board.Edited, error) {
+	revision, err := e.op.Edit(ctx, values, c)
 	if err != nil {
 		return board.Edited{}, err
 	}
-	changes, err := made.Changes()
+	changes, err := revision.Changes()
 	if err != nil {
 		return board.Edited{}, err
 	}
-	empty, err := made.Empty()
+	empty, err := revision.Empty()
 	if err != nil {
 		return board.Edited{}, err
 	}
-	what := report.Edit{Operation: made.Info(), Before: made.Before(), After: made.Phases(), Changes: reportChanges(changes), Warnings: made.Warnings(), Empty: empty}
-	out := board.Edited{Lines: what.Lines(), Empty: empty, Order: made.Command()}
+	summary := report.Edit{Operation: revision.Info(), Before: revision.Before(), After: revision.Phases(), Changes: reportChanges(changes), Warnings: revision.Warnings(), Empty: empty}
+	out := board.Edited{Lines: summary.Lines(), Empty: empty, Order: revision.Command()}
 	for _, c := range changes {
-		out.Changes = append(out.Changes, board.Altered{Group: c.Group, Object: c.Object, Change: screen.ChangeOf(c)})
+		out.Changes = append(out.Changes, board.Altered{Group: c.Group, Object: c.Object, Change: screen.BoardChange(c)})
 	}
 	return out, nil
 }
 
-// chartFolder is the directory of a chart that is being deployed and may change
-// meanwhile (R46).
-type chartFolder struct {
+// chartDir is the directory of a chart that may change while the chart is deployed (R46).
+type chartDir struct {
 	path string
 	load func(context.Context) (*kube.Chart, error)
 
-	mu  sync.Mutex
-	was folderState // at the last load
+	mu     sync.Mutex
+	loaded dirState // at the last load
 }
 
-// folderState identifies the content of a directory without reading its files.
-type folderState struct {
+// dirState identifies the content of a directory without reading its files.
+type dirState struct {
 	newest      time.Time
 	files, size int64
 }
 
-// folderOf is the directory that a chart is loaded from, nil if it is none. Changes
-// count from this call on.
-func folderOf(ref string, load func(context.Context) (*kube.Chart, error)) *chartFolder {
+// newChartDir returns the directory of a chart, or nil if the chart is not a directory. Changes
+// are detected from now on.
+func newChartDir(ref string, load func(context.Context) (*kube.Chart, error)) *chartDir {
 	if info, err := os.Stat(ref); err != nil || !info.IsDir() {
 		return nil
 	}
-	return &chartFolder{path: ref, load: load, was: stateOf(ref)}
+	return &chartDir{path: ref, load: load, loaded: readDirState(ref)}
 }
 
-// again reloads the chart.
-func (f *chartFolder) again(ctx context.Context) (*kube.Chart, error) {
-	f.loads()
+// reload loads the chart again.
+func (f *chartDir) reload(ctx context.Context) (*kube.Chart, error) {
+	f.markLoaded()
 	return f.load(ctx)
 }
 
-// loads records the state before a load, so that changes during it count.
-func (f *chartFolder) loads() {
+// markLoaded records the state of the directory. Call it before a load, so that changes during
+// the load are detected.
+func (f *chartDir) markLoaded() {
 	if f == nil {
 		return
 	}
-	now := stateOf(f.path)
+	now := readDirState(f.path)
 	f.mu.Lock()
-	f.was = now
+	f.loaded = now
 	f.mu.Unlock()
 }
 
-// changed reports whether the directory has changed since the last load.
-func (f *chartFolder) changed() bool {
+// changed reports whether the directory has changed since markLoaded.
+func (f *chartDir) changed() bool {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	return stateOf(f.path) != f.was
+	return readDirState(f.path) != f.loaded
 }
 
-// stateOf looks at all files of a folder; what cannot be looked at does not count.
-func stateOf(path string) (s folderState) {
+// readDirState reads the state of a directory. It ignores unreadable files.
+func readDirState(path string) (s dirState) {
 	_ = filepath.WalkDir(path, func(_ string, d fs.DirEntry, err error) error {
 		if err != nil {
 			return nil

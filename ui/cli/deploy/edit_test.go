@@ -9,27 +9,27 @@ import (
 	"lockstep/ui/cli/command"
 )
 
-// TestValuesText: without values there is an empty line below the comments to write in.
-func TestValuesText(t *testing.T) { // R46
+// TestValuesFile: without values, an empty line follows the comments.
+func TestValuesFile(t *testing.T) { // R46
 	for _, all := range []bool{false, true} {
-		none, err := valuesText("shop", nil, all)
+		none, err := valuesFile("shop", nil, all)
 		head, empty := strings.CutSuffix(none, "\n\n")
 		if err != nil || !empty {
 			t.Errorf("without values: %q, %v", none, err)
 		}
 		for line := range strings.Lines(head) {
 			if !strings.HasPrefix(line, "#") {
-				t.Errorf("%q is no comment", line)
+				t.Errorf("%q is not a comment", line)
 			}
 		}
-		if some, err := valuesText("shop", map[string]any{"a": 1}, all); err != nil || some != head+"\na: 1\n" {
+		if some, err := valuesFile("shop", map[string]any{"a": 1}, all); err != nil || some != head+"\na: 1\n" {
 			t.Errorf("with a value: %q, %v", some, err)
 		}
 	}
 }
 
-// TestSavedValues writes private files and none twice, and names the last one for as long
-// as the run has its values, or those from before.
+// TestSavedValues: files are private and never overwritten, and the last one is suggested
+// until the run gets other values.
 func TestSavedValues(t *testing.T) { // R46
 	t.Chdir(t.TempDir())
 	if err := os.WriteFile("values-s-edited.yaml", []byte("mine"), 0o644); err != nil {
@@ -50,14 +50,14 @@ func TestSavedValues(t *testing.T) { // R46
 	now := func() (map[string]any, error) { return run, nil }
 	s := &savedValues{}
 	if s.file() != "" {
-		t.Error("there is a file before any was saved")
+		t.Error("got a file before one was saved")
 	}
-	if err := s.keep("f", map[string]any{"a": 2}, now); err != nil {
+	if err := s.record("f", map[string]any{"a": 2}, now); err != nil {
 		t.Fatal(err)
 	}
 	for a, want := range map[int]string{1: "f", 2: "f", 3: ""} {
 		if run["a"] = a; s.file() != want {
-			t.Errorf("with a: %d it is %q", a, s.file())
+			t.Errorf("with a: %d got %q, want %q", a, s.file(), want)
 		}
 	}
 }

@@ -22,23 +22,23 @@ import (
 	"lockstep/ui/report"
 )
 
-// clusterFlags are the flags of a run in the cluster.
+// clusterFlags are the flags for a run in the cluster.
 type clusterFlags struct {
-	on             bool
+	enabled        bool
 	image, account string
 	keepFor        time.Duration
 }
 
 func (c *clusterFlags) add(f *pflag.FlagSet) {
-	f.BoolVar(&c.on, "in-cluster", false, "run as a Job in the release's namespace; this terminal only watches and controls it")
+	f.BoolVar(&c.enabled, "in-cluster", false, "run as a Job in the release's namespace; this terminal only watches and controls it")
 	f.StringVar(&c.account, "service-account", "", "ServiceAccount of the Job, with --in-cluster")
 	f.StringVar(&c.image, "image", "", "image of the Job, with --in-cluster (default: that of this version)")
 	f.DurationVar(&c.keepFor, "keep-for", time.Hour, "how long the Job stays after its end, with --in-cluster")
 }
 
-// resolvedHere are flags that a run in the cluster does not get: what they say is in its
-// files, belongs to this terminal, or leads to the cluster from outside.
-var resolvedHere = []string{
+// localFlags are not passed to a run in the cluster: they are resolved into its files, concern
+// this terminal, or connect to the cluster from outside.
+var localFlags = []string{
 	"in-cluster", "service-account", "image", "keep-for", "sandbox", "output", "no-tui", "report", "on-hangup", "create-namespace",
 	"values", "set", "set-string", "set-json", "set-file", "set-literal",
 	"version", "devel", "repo", "username", "password", "ca-file", "cert-file", "key-file", "insecure-skip-tls-verify", "plain-http",
@@ -47,12 +47,12 @@ var resolvedHere = []string{
 	"file", "environment", "selector", "state-values-file", "state-values-set", "skip-deps", "kube-tls-server-name", "kube-insecure-skip-tls-verify", "registry-config", "repository-config", "repository-cache", "color",
 }
 
-// suits reports why a command cannot run in the cluster.
-func (c *clusterFlags) suits(cmd *cobra.Command, do execute) error {
+// check returns an error if a command cannot run in the cluster.
+func (c *clusterFlags) check(cmd *cobra.Command, do executor) error {
 	switch {
-	case !c.on && !do.manifests:
+	case !c.enabled && !do.manifests:
 		return nil
-	case !do.writes && !do.manifests || dry(cmd):
+	case !do.writes && !do.manifests || isDryRun(cmd):
 		return errors.New("--in-cluster needs a run; this command only shows what would happen")
 	case cmd.Flags().Changed("post-renderer"):
 		return errors.New("--post-renderer does not work with --in-cluster: its plugin is on this machine")
@@ -60,19 +60,19 @@ func (c *clusterFlags) suits(cmd *cobra.Command, do execute) error {
 	return nil
 }
 
-// packed is what a command resolves here for its run in the cluster.
-type packed struct {
+// packedRun is a command line with the files that it needs in the cluster.
+type packedRun struct {
 	release         string
-	args            []string // positional
+	args            []string // positional arguments
 	files           map[string][]byte
 	labels          map[string]string
 	createNamespace bool
-	print           bool // instead of creating it
-	stack           bool // of a helmfile
+	printOnly       bool // print the objects instead of creating them
+	stack           bool // a helmfile
 }
 
-// inCluster runs a command as a Job, and shows it here like an attached run.
-func (a *app) inCluster(cmd *cobra.Command, flags *runFlags, r running, p packed) error {
+// inCluster runs a command as a Job and attaches to it.
+func (a *app) inCluster(cmd *cobra.Command, flags *runFlags, r runOptions, p packedRun) error {
 	c := flags.cluster
 	if c.account == "" && !r.sandbox {
 		return fmt.Errorf("--in-cluster needs --service-account NAME; create one with the rights of this release: lockstep rbac %s -n %s --in-cluster | kubectl apply -f -", cmp.Or(strings.Join(cmd.Flags().Args(), " "), "-f HELMFILE"), a.Settings.Namespace())
@@ -80,10 +80,10 @@ func (a *app) inCluster(cmd *cobra.Command, flags *runFlags, r running, p packed
 	if driver := os.Getenv("HELM_DRIVER"); driver == "sql" || driver == "memory" {
 		return fmt.Errorf("--in-cluster needs release records in Secrets or ConfigMaps, not in HELM_DRIVER=%s", driver)
 	}
-	if p.print {
+	if p.printOnly {
 		return kube.WriteTask(cmd.OutOrStdout(), p.task(a, cmd, c, a.Settings, r))
 	}
-	return a.inSandbox(cmd, job{running: r}, func(s *helmcli.EnvSettings) error {
+	return a.inSandbox(cmd, job{runOptions: r}, func(s *helmcli.EnvSettings) error {
 		client, err := kube.Connect(s, slog.Default(), nil)
 		if err != nil {
 			return err
@@ -104,23 +104,22 @@ func (a *app) inCluster(cmd *cobra.Command, flags *runFlags, r running, p packed
 	})
 }
 
-// deployInCluster packs the chart and the values of install and upgrade, and runs the command
-// in the cluster.
-func (a *app) deployInCluster(cmd *cobra.Command, flags *runFlags, d *deployFlags, r running, name, ref string, do execute) error {
-	steps := &progress{say: a.Display(cmd, r.mode.Report())}
-	d.chart.Progress = steps.doing
-	what, err := d.rendering(cmd.Context(), a, ref, a.Settings)
+// deployInCluster packs the chart and values of an install or upgrade and runs it in the cluster.
+func (a *app) deployInCluster(cmd *cobra.Command, flags *runFlags, d *deployFlags, r runOptions, name, ref string, do executor) error {
+	steps := &progress{notices: a.Display(cmd, r.mode.Report())}
+	d.chart.Progress = steps.start
+	rendering, err := d.load(cmd.Context(), a, ref, a.Settings)
 	steps.end()
 	if err != nil {
 		return err
 	}
-	archive, err := what.Chart.Archive()
+	archive, err := rendering.Chart.Archive()
 	if err != nil {
 		return err
 	}
-	p := packed{release: name, args: []string{name, chartInCluster}, files: map[string][]byte{chartInCluster: archive}, labels: d.labels, createNamespace: d.createNamespace, print: do.manifests}
-	if len(what.Values) > 0 {
-		values, err := kube.YAML(what.Values)
+	p := packedRun{release: name, args: []string{name, chartInCluster}, files: map[string][]byte{chartInCluster: archive}, labels: d.labels, createNamespace: d.createNamespace, printOnly: do.manifests}
+	if len(rendering.Values) > 0 {
+		values, err := kube.YAML(rendering.Values)
 		if err != nil {
 			return err
 		}
@@ -130,14 +129,13 @@ func (a *app) deployInCluster(cmd *cobra.Command, flags *runFlags, d *deployFlag
 	return a.inCluster(cmd, flags, r, p)
 }
 
-// stackInCluster packs a helmfile with its charts and values, and runs up or down in the
-// cluster.
-func (a *app) stackInCluster(cmd *cobra.Command, flags *stackFlags, file *kube.Helmfile, r running, down bool) error {
+// stackInCluster packs a helmfile with its charts and values and runs up or down in the cluster.
+func (a *app) stackInCluster(cmd *cobra.Command, flags *stackFlags, file *kube.Helmfile, r runOptions, down bool) error {
 	if flags.prune && len(file.Others) > 0 {
 		return errors.New("--prune does not work with --in-cluster if -l or a condition excludes releases")
 	}
 	name := kube.StackName(file)
-	p := packed{release: name, args: []string{"--file=" + name + "/helmfile.yaml"}, files: map[string][]byte{}, stack: true}
+	p := packedRun{release: name, args: []string{"--file=" + name + "/helmfile.yaml"}, files: map[string][]byte{}, stack: true}
 	text, err := file.Packed()
 	if err != nil {
 		return err
@@ -147,26 +145,26 @@ func (a *app) stackInCluster(cmd *cobra.Command, flags *stackFlags, file *kube.H
 	if err != nil {
 		return err
 	}
-	steps := &progress{say: a.Display(cmd, r.mode.Report())}
+	steps := &progress{notices: a.Display(cmd, r.mode.Report())}
 	defer steps.end()
 	for _, rel := range file.Releases {
 		if !rel.Installed {
 			continue
 		}
 		if down {
-			p.files[name+"/"+rel.ValuesFile()] = nil // named, and not used
+			p.files[name+"/"+rel.ValuesFile()] = nil // the helmfile names it, but down does not read it
 			continue
 		}
-		steps.doing("packing release " + rel.ID())
-		what, err := loader.Load(cmd.Context(), rel)
+		steps.start("packing release " + rel.ID())
+		rendering, err := loader.Load(cmd.Context(), rel)
 		if err != nil {
 			return fmt.Errorf("%s: release %s: %w", rel.At, rel.ID(), err)
 		}
-		archive, err := what.Chart.Archive()
+		archive, err := rendering.Chart.Archive()
 		if err != nil {
 			return err
 		}
-		values, err := kube.YAML(what.Values)
+		values, err := kube.YAML(rendering.Values)
 		if err != nil {
 			return err
 		}
@@ -182,16 +180,16 @@ const (
 	valuesInCluster = "values.yaml"
 )
 
-// task is the run in the cluster.
-func (p *packed) task(a *app, cmd *cobra.Command, c clusterFlags, s *helmcli.EnvSettings, r running) kube.Task {
+// task returns the task to start in the cluster.
+func (p *packedRun) task(a *app, cmd *cobra.Command, c clusterFlags, s *helmcli.EnvSettings, r runOptions) kube.Task {
 	return kube.Task{
-		Namespace: s.Namespace(), Release: p.release, Command: p.name(cmd), Args: p.command(cmd, s, r), Files: p.files,
-		Env: passedOn(), Image: cmp.Or(c.image, a.Image), ServiceAccount: c.account, KeepFor: c.keepFor,
+		Namespace: s.Namespace(), Release: p.release, Command: p.commandName(cmd), Args: p.commandLine(cmd, s, r), Files: p.files,
+		Env: passedEnv(), Image: cmp.Or(c.image, a.Image), ServiceAccount: c.account, KeepFor: c.keepFor,
 	}
 }
 
-// passedOn are the environment variables that a run in the cluster gets.
-func passedOn() map[string]string {
+// passedEnv returns the environment variables to pass to a run in the cluster.
+func passedEnv() map[string]string {
 	env := map[string]string{}
 	for _, name := range []string{"HELM_DRIVER", "HELM_MAX_HISTORY", "LOCKSTEP_RENDER_MEMORY"} {
 		if value, ok := os.LookupEnv(name); ok {
@@ -201,24 +199,24 @@ func passedOn() map[string]string {
 	return env
 }
 
-// name is the command that runs in the cluster.
-func (p *packed) name(cmd *cobra.Command) string {
-	if p.print {
+// commandName returns the name of the command to run in the cluster.
+func (p *packedRun) commandName(cmd *cobra.Command) string {
+	if p.printOnly {
 		return "upgrade"
 	}
 	return cmd.Name()
 }
 
-const manifestsLong = `Print the Job, Secrets and Lease that "upgrade --install --in-cluster" would create, as YAML: to be committed to Git and
-applied by Argo CD or Flux, or by kubectl. The Secrets hold the chart and all values: anyone who reads the
-output can read them. The name of the Job changes with the chart, the values and the flags, so that a changed deployment is a new Job.
+const manifestsLong = `Print the Job, Secrets and Lease that "upgrade --install --in-cluster" would create, as YAML. Commit them to Git for Argo
+CD or Flux, or apply them with kubectl. The Secrets contain the chart and all values: anyone who can read the output can
+read them. The name of the Job depends on the chart, the values and the flags, so a changed deployment is a new Job.
 
-The namespace and the ServiceAccount must exist; lockstep rbac prints the account with its rights. Nothing is written,
+The namespace and the ServiceAccount must exist; "lockstep rbac" prints the account with its rights. Nothing is written,
 and no cluster is needed.`
 
-// newManifests makes the manifests command, which has the flags of upgrade.
+// newManifests returns the manifests command, which has the flags of upgrade.
 func (a *app) newManifests() *cobra.Command {
-	cmd := a.newUpgrade(execute{manifests: true})
+	cmd := a.newUpgrade(executor{manifests: true})
 	cmd.Use, cmd.GroupID, cmd.Short, cmd.Long = "manifests NAME CHART", "release", "print the Job that would deploy a release in the cluster", manifestsLong
 	cmd.Example = `lockstep manifests shop ./shop -n shop --service-account lockstep > job.yaml
 lockstep manifests shop ./shop -n shop --service-account lockstep -f prod.yaml | kubectl apply -f -`
@@ -229,15 +227,15 @@ lockstep manifests shop ./shop -n shop --service-account lockstep -f prod.yaml |
 	return cmd
 }
 
-// command is the command line in the cluster.
-func (p *packed) command(cmd *cobra.Command, s *helmcli.EnvSettings, r running) []string {
-	args := append([]string{p.name(cmd)}, p.args...)
-	if !p.stack { // its file has the namespaces
+// commandLine returns the command line to run in the cluster.
+func (p *packedRun) commandLine(cmd *cobra.Command, s *helmcli.EnvSettings, r runOptions) []string {
+	args := append([]string{p.commandName(cmd)}, p.args...)
+	if !p.stack { // a helmfile has the namespaces of its releases
 		args = append(args, "--namespace="+s.Namespace())
 	}
 	args = append(args, "--output=json")
 	cmd.Flags().Visit(func(f *pflag.Flag) {
-		if slices.Contains(resolvedHere, f.Name) {
+		if slices.Contains(localFlags, f.Name) {
 			return
 		}
 		if list, ok := f.Value.(pflag.SliceValue); ok {
@@ -257,20 +255,20 @@ func (p *packed) command(cmd *cobra.Command, s *helmcli.EnvSettings, r running) 
 	return args
 }
 
-// runTask starts a task and shows it until it ends or the user quits.
-func (a *app) runTask(cmd *cobra.Command, client *kube.Client, r running, task kube.Task) error {
+// runTask starts a task and attaches to it until it ends or the user quits.
+func (a *app) runTask(cmd *cobra.Command, client *kube.Client, r runOptions, task kube.Task) error {
 	d := a.Display(cmd, r.mode.Report())
 	job, err := client.StartTask(cmd.Context(), task)
 	if err != nil {
 		return err
 	}
-	d.Note(fmt.Sprintf("Job %s/%s runs it; from any machine: lockstep attach %s -n %[1]s", job.Namespace, job.Name, job.Release))
-	run, err := runs.Open(cmd.Context(), client, job, d.Note)
+	d.Note(fmt.Sprintf("running in Job %s/%s; attach from any machine: lockstep attach %s -n %[1]s", job.Namespace, job.Name, job.Release))
+	run, err := runs.ConnectJob(cmd.Context(), client, job, d.Note)
 	if err != nil {
-		if cmd.Context().Err() != nil { // it has not started: nothing stays
-			gone, cancel := context.WithTimeout(context.WithoutCancel(cmd.Context()), 10*time.Second)
+		if cmd.Context().Err() != nil { // interrupted before the run started
+			cleanupCtx, cancel := context.WithTimeout(context.WithoutCancel(cmd.Context()), 10*time.Second)
 			defer cancel()
-			err = errors.Join(command.ErrInterrupted, job.Delete(gone))
+			err = errors.Join(command.ErrInterrupted, job.Delete(cleanupCtx))
 		}
 		return err
 	}

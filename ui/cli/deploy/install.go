@@ -12,8 +12,7 @@ import (
 	"lockstep/ui/cli/command"
 )
 
-// completeGroups completes --break-on with the groups of the chart that the
-// arguments name.
+// completeGroups completes --break-on with the groups of the chart in the arguments.
 func (a *app) completeGroups(cmd *cobra.Command, chart func(args []string) string, d *deployFlags) {
 	complete := func(cmd *cobra.Command, args []string, _ string) ([]string, cobra.ShellCompDirective) {
 		if len(args) == 0 {
@@ -38,14 +37,14 @@ prints a line per event, or with -o json a JSON object per event ("lockstep help
 lockstep checks everything it can before the first write; until then Ctrl-C simply quits. After that, the first Ctrl-C
 aborts: requests in flight finish and the release is marked failed, or uninstalled with --rollback-on-failure or
 --on-interrupt=rollback. A second Ctrl-C stops at once. During a rollback the first Ctrl-C only warns and the second
-stops it. If the terminal closes, --on-hangup decides whether the install continues or aborts. A run that is
-paused, or held after a failure, then waits up to --timeout for somebody to attach.
+stops it. If the terminal closes, --on-hangup decides whether the install continues or aborts. If it continues and is
+paused, or held after a failure, it waits up to --timeout for someone to attach.
 
 After a failure or a kill, run the same command again: it resumes where the last run stopped.
 
 CHART is anything Helm accepts: a directory, a packaged chart, repo/name, a URL, oci://…, or a name with --repo.`
 
-// deployFlags are the flags that install and upgrade share.
+// deployFlags are the flags shared by install and upgrade.
 type deployFlags struct {
 	chart                 command.ChartFlags
 	values                values.Options
@@ -63,7 +62,7 @@ type applyFlags struct {
 	forceConflicts, forceReplace, skipValidation bool
 }
 
-// printFlags decide what is printed of the result.
+// printFlags decide which parts of the result are printed.
 type printFlags struct {
 	dryRun                                       string
 	hideSecret, showSecrets, subNotes, hideNotes bool
@@ -103,8 +102,8 @@ func (d *deployFlags) add(cmd *cobra.Command) {
 	cmd.MarkFlagsMutuallyExclusive("hide-secret", "show-secrets")
 }
 
-// rendering loads chart and values.
-func (d *deployFlags) rendering(ctx context.Context, a *app, ref string, settings *helmcli.EnvSettings) (kube.Rendering, error) {
+// load loads the chart and the values.
+func (d *deployFlags) load(ctx context.Context, a *app, ref string, settings *helmcli.EnvSettings) (kube.Rendering, error) {
 	c, err := d.chart.Load(ctx, ref, settings)
 	if err != nil {
 		return kube.Rendering{}, err
@@ -131,52 +130,52 @@ func (d *deployFlags) rendering(ctx context.Context, a *app, ref string, setting
 	}, nil
 }
 
-// prepare prepares the deployment of a loaded chart.
+// prepare prepares an install or upgrade of a loaded chart.
 type prepare = func(context.Context, *kube.Client, kube.Common, kube.Rendering) (*kube.Operation, error)
 
-// deploy loads the chart and runs do with it, or a dry run on the server.
-func (a *app) deploy(cmd *cobra.Command, d *deployFlags, r running, name, ref, dry string, prepare prepare, do execute) error {
-	again := d.chart // without progress: the screen shows it
-	folder := folderOf(ref, func(ctx context.Context) (*kube.Chart, error) { return again.Load(ctx, ref, a.Settings) })
-	steps := &progress{say: a.Display(cmd, r.mode.Report())}
-	d.chart.Progress = steps.doing
-	what, err := d.rendering(cmd.Context(), a, ref, a.Settings)
+// deploy loads the chart and passes the job to do, or to a dry run on the server.
+func (a *app) deploy(cmd *cobra.Command, d *deployFlags, r runOptions, name, ref, dry string, prepare prepare, do executor) error {
+	quietChart := d.chart // no progress messages while the screen is open
+	dir := newChartDir(ref, func(ctx context.Context) (*kube.Chart, error) { return quietChart.Load(ctx, ref, a.Settings) })
+	steps := &progress{notices: a.Display(cmd, r.mode.Report())}
+	d.chart.Progress = steps.start
+	rendering, err := d.load(cmd.Context(), a, ref, a.Settings)
 	steps.end()
 	if err != nil {
 		return err
 	}
-	what.Limits.Time = r.common.Timeout
+	rendering.Limits.Time = r.common.Timeout
 	reg, err := d.chart.Registry(a.Settings)
 	if err != nil {
 		return err
 	}
 	saved := &savedValues{}
 	j := job{
-		running: r, release: name, registry: reg, folder: folder, saved: saved,
+		runOptions: r, release: name, registry: reg, dir: dir, saved: saved,
 		next: func(s *event.State, m *kube.Mask) []string {
-			return proposer{a, cmd, m}.afterDeploy(s, ref, saved.file(), r.sandbox)
+			return suggester{a, cmd, m}.afterDeploy(s, ref, saved.file(), r.sandbox)
 		},
 		prepare: func(ctx context.Context, c *kube.Client, common kube.Common) (*kube.Operation, error) {
-			return prepare(ctx, c, common, what)
+			return prepare(ctx, c, common, rendering)
 		},
 	}
 	if r.sandbox {
 		j.reload = func(ctx context.Context, values map[string]any) error {
-			quiet := *d // the screen is open
+			quiet := *d // no progress messages while the screen is open
 			quiet.chart.Progress = nil
-			folder.loads()
-			fresh, err := quiet.rendering(ctx, a, ref, a.Settings)
+			dir.markLoaded()
+			reloaded, err := quiet.load(ctx, a, ref, a.Settings)
 			if err == nil {
-				fresh.Limits, fresh.Values = what.Limits, values
-				what = fresh
+				reloaded.Limits, reloaded.Values = rendering.Limits, values
+				rendering = reloaded
 			}
 			return err
 		}
 	}
 	if dry != "none" {
-		return a.dryRunServer(cmd, j, what.Chart, d)
+		return a.dryRunServer(cmd, j, rendering.Chart, d)
 	}
-	return do.job(cmd, j)
+	return do.run(cmd, j)
 }
 
 // installFlags are the flags of install.
@@ -188,7 +187,7 @@ type installFlags struct {
 	replace    bool
 }
 
-func (a *app) newInstall(do execute) *cobra.Command {
+func (a *app) newInstall(do executor) *cobra.Command {
 	var flags installFlags
 	cmd := &cobra.Command{
 		Use:     "install NAME CHART",
@@ -202,11 +201,11 @@ lockstep install shop ./shop --step                     # one group at a time
 lockstep install shop oci://example.com/charts/shop --version 1.2.3 -f prod.yaml`,
 		Args: command.Args(1, 2),
 		ValidArgsFunction: func(cmd *cobra.Command, args []string, s string) ([]string, cobra.ShellCompDirective) {
-			at := 1
+			chartArg := 1
 			if flags.name.Generate {
-				at = 0
+				chartArg = 0
 			}
-			return command.CompleteChart(at, at)(cmd, args, s)
+			return command.CompleteChart(chartArg, chartArg)(cmd, args, s)
 		},
 		RunE: func(cmd *cobra.Command, args []string) error {
 			return a.withReports(cmd, &flags.run, do, args, func() error { return a.install(cmd, &flags, args, do) })
@@ -229,7 +228,7 @@ lockstep install shop oci://example.com/charts/shop --version 1.2.3 -f prod.yaml
 	return cmd
 }
 
-func (a *app) install(cmd *cobra.Command, flags *installFlags, args []string, do execute) error {
+func (a *app) install(cmd *cobra.Command, flags *installFlags, args []string, do executor) error {
 	r, err := flags.run.parse(cmd)
 	if err != nil {
 		return err
@@ -245,12 +244,12 @@ func (a *app) install(cmd *cobra.Command, flags *installFlags, args []string, do
 	if dry == "client" {
 		return flags.dryRun(cmd, a, r.mode, name, ref)
 	}
-	if flags.run.cluster.on {
+	if flags.run.cluster.enabled {
 		return a.deployInCluster(cmd, &flags.run, &flags.deploy, r, name, ref, do)
 	}
-	prepare := func(ctx context.Context, c *kube.Client, common kube.Common, what kube.Rendering) (*kube.Operation, error) {
+	prepare := func(ctx context.Context, c *kube.Client, common kube.Common, rendering kube.Rendering) (*kube.Operation, error) {
 		return c.PrepareInstall(ctx, kube.Install{
-			Common: common, Rendering: what,
+			Common: common, Rendering: rendering,
 			CreateNamespace: flags.deploy.createNamespace || r.sandbox,
 			ClientSide:      !flags.serverSide, Replace: flags.replace,
 		})

@@ -17,9 +17,9 @@ import (
 	"lockstep/ui/cli/command"
 )
 
-// ended is the picture of an operation that failed in one group, rolled back
-// by another where back is its status, and left a release so.
-func ended(name string, previous int, group, back event.Status, release string) *event.State {
+// endedState returns the state of an operation whose group ended with the status group. Unless
+// back is "", a rollback followed, whose group ended with that status.
+func endedState(name string, previous int, group, back event.Status, release string) *event.State {
 	g := []*plan.Group{{ID: "c:g", Name: "g"}}
 	events := []event.Event{
 		{Kind: event.KindOperation, Status: event.Running, Operation: &event.Operation{Name: name, Release: "s", Namespace: "n", PreviousRevision: previous, ToRevision: 2}},
@@ -50,14 +50,14 @@ func ended(name string, previous int, group, back event.Status, release string) 
 	return &s
 }
 
-// parsed is the command that the program makes of a command line, and its arguments.
-func parsed(t testing.TB, argv ...string) (proposer, []string, error) {
+// parse parses a command line. It returns a suggester for the command, and the arguments.
+func parse(t testing.TB, argv ...string) (suggester, []string, error) {
 	a := command.NewApp(command.NewSignals(t.Context()))
 	root := &cobra.Command{Use: "lockstep", SilenceErrors: true, SilenceUsage: true}
 	a.Settings.AddFlags(root.PersistentFlags())
 	root.AddCommand(Commands(a)...)
 	root.AddGroup(&cobra.Group{ID: "deploy"}, &cobra.Group{ID: "release"})
-	p, args := proposer{app: &app{a}}, []string(nil)
+	p, args := suggester{app: &app{a}}, []string(nil)
 	for _, c := range root.Commands() {
 		c.RunE = func(cmd *cobra.Command, rest []string) error {
 			p.cmd, args = cmd, rest
@@ -69,16 +69,16 @@ func parsed(t testing.TB, argv ...string) (proposer, []string, error) {
 	return p, args, root.Execute()
 }
 
-func mustParse(t testing.TB, argv ...string) proposer {
+func mustParse(t testing.TB, argv ...string) suggester {
 	t.Helper()
-	p, _, err := parsed(t, argv...)
+	p, _, err := parse(t, argv...)
 	if err != nil || p.cmd == nil {
 		t.Fatalf("%q: %v", argv, err)
 	}
 	return p
 }
 
-func TestWhatToTypeNext(t *testing.T) {
+func TestNextCommands(t *testing.T) {
 	const (
 		where   = " -n n --kube-context 'my cluster'"
 		fix     = "   # after fixing it"
@@ -93,9 +93,9 @@ func TestWhatToTypeNext(t *testing.T) {
 		status  = "lockstep status s" + where
 	)
 	shown := strings.ReplaceAll
-	tested := ended("test", 0, event.Failed, "", "deployed")
+	tested := endedState("test", 0, event.Failed, "", "deployed")
 	tested.Phases[0].Groups[0].Name = "test:Job/smoke"
-	given := func(argv ...string) proposer {
+	given := func(argv ...string) suggester {
 		return mustParse(t, append(argv, "--kube-context", "my cluster", "--namespace", "n")...)
 	}
 	deploy := func(s *event.State) []string {
@@ -106,28 +106,28 @@ func TestWhatToTypeNext(t *testing.T) {
 		got  []string
 		want []string
 	}{
-		{"a failed install", deploy(ended("install", 0, event.Failed, "", "failed")), []string{restart, away}},
-		{"an install that wrote nothing", deploy(ended("install", 0, event.Skipped, "", "")), nil},
-		{"an install that made no release", deploy(ended("install", 0, event.Failed, "", "none")), []string{restart}},
-		{"an install that may be pending", deploy(ended("install", 0, event.Failed, "", "")), []string{restart, look}},
-		{"an install that was rolled back", deploy(ended("install", 0, event.Failed, event.Gone, "none")), []string{restart}},
-		{"an install whose rollback failed", deploy(ended("install", 0, event.Failed, event.Failed, "failed")), []string{restart, away}},
-		{"an install in a sandbox", given("install", "s", "./c").afterDeploy(ended("install", 0, event.Failed, "", "failed"), "./c", "", true), nil},
-		{"an install under a generated name", given("install", "./c", "-g").afterDeploy(ended("install", 0, event.Failed, "", "none"), "./c", "", false),
+		{"a failed install", deploy(endedState("install", 0, event.Failed, "", "failed")), []string{restart, away}},
+		{"an install that wrote nothing", deploy(endedState("install", 0, event.Skipped, "", "")), nil},
+		{"an install without a release record", deploy(endedState("install", 0, event.Failed, "", "none")), []string{restart}},
+		{"an install that may be pending", deploy(endedState("install", 0, event.Failed, "", "")), []string{restart, look}},
+		{"an install that was rolled back", deploy(endedState("install", 0, event.Failed, event.Gone, "none")), []string{restart}},
+		{"an install whose rollback failed", deploy(endedState("install", 0, event.Failed, event.Failed, "failed")), []string{restart, away}},
+		{"an install in a sandbox", given("install", "s", "./c").afterDeploy(endedState("install", 0, event.Failed, "", "failed"), "./c", "", true), nil},
+		{"an install under a generated name", given("install", "./c", "-g").afterDeploy(endedState("install", 0, event.Failed, "", "none"), "./c", "", false),
 			[]string{"lockstep install s ./c" + where + fix}},
-		{"an upgrade that was rolled back", deploy(ended("upgrade", 3, event.Failed, event.Ready, "deployed")), []string{again}},
-		{"a failed upgrade", deploy(ended("upgrade", 3, event.Failed, "", "failed")), []string{again, back}},
-		{"a failed upgrade of what may serve", deploy(ended("upgrade", 0, event.Failed, "", "failed")), []string{again}},
-		{"an upgrade that may be pending", deploy(ended("upgrade", 3, event.Failed, "", "")), []string{again, look}},
-		{"a failed upgrade as another user", given("upgrade", "s", "./c", "-i", "--kube-as-user", "bob", "--kube-token", "secret").afterDeploy(ended("upgrade", 3, event.Failed, "", "failed"), "./c", "", false),
+		{"an upgrade that was rolled back", deploy(endedState("upgrade", 3, event.Failed, event.Ready, "deployed")), []string{again}},
+		{"a failed upgrade", deploy(endedState("upgrade", 3, event.Failed, "", "failed")), []string{again, back}},
+		{"a failed upgrade without an earlier good revision", deploy(endedState("upgrade", 0, event.Failed, "", "failed")), []string{again}},
+		{"an upgrade that may be pending", deploy(endedState("upgrade", 3, event.Failed, "", "")), []string{again, look}},
+		{"a failed upgrade as another user", given("upgrade", "s", "./c", "-i", "--kube-as-user", "bob", "--kube-token", "secret").afterDeploy(endedState("upgrade", 3, event.Failed, "", "failed"), "./c", "", false),
 			[]string{"lockstep upgrade s ./c" + where + " --kube-as-user bob --kube-token '…' --install" + fix + "; fill in …",
 				shown(back, "'my cluster'", "'my cluster' --kube-as-user bob --kube-token '…'") + "; fill in …"}},
-		{"a failed rollback", given("rollback", "s", "--cleanup-on-fail").afterRollback(ended("rollback", 0, event.Failed, "", "failed")),
+		{"a failed rollback", given("rollback", "s", "--cleanup-on-fail").afterRollback(endedState("rollback", 0, event.Failed, "", "failed")),
 			[]string{"lockstep rollback s 2" + where + " --cleanup-on-fail" + fix, history}},
-		{"a failed uninstallation", given("uninstall", "s").afterUninstall(ended("uninstall", 0, event.Failed, "", "failed"), nil), []string{goAway + fix, status}},
-		{"the first of several", given("del", "s", "t", "--timeout", "1m").afterUninstall(ended("uninstall", 0, event.Failed, "", "failed"), []string{"t"}),
+		{"a failed uninstallation", given("uninstall", "s").afterUninstall(endedState("uninstall", 0, event.Failed, "", "failed"), nil), []string{goAway + fix, status}},
+		{"the first of several", given("del", "s", "t", "--timeout", "1m").afterUninstall(endedState("uninstall", 0, event.Failed, "", "failed"), []string{"t"}),
 			[]string{"lockstep uninstall s t" + where + " --timeout 1m0s" + fix, status}},
-		{"an uninstallation that failed at its end", given("uninstall", "s").afterUninstall(ended("uninstall", 0, event.Failed, "", "none"), nil), nil},
+		{"an uninstallation that failed at its end", given("uninstall", "s").afterUninstall(endedState("uninstall", 0, event.Failed, "", "none"), nil), nil},
 		{"tests of which one failed", given("test", "s", "--logs", "--filter", "name=x").afterTest(tested),
 			[]string{"lockstep test s --filter name=smoke" + where + " --logs" + fix}},
 	} {
@@ -137,34 +137,31 @@ func TestWhatToTypeNext(t *testing.T) {
 	}
 }
 
-// TestTheCommandGivenIsProposed: without its flags an installation that has failed for
-// them would succeed.
-func TestTheCommandGivenIsProposed(t *testing.T) {
+// TestRerunKeepsFlags: the suggested command has the flags of the failed one.
+func TestRerunKeepsFlags(t *testing.T) {
 	p := mustParse(t, "install", "s", "./c", "-n", "n", "--wait-all=false", "--readiness-timeout", "8s", "--set", "a=b")
 	want := "lockstep install s ./c -n n --readiness-timeout 8s --set a=b --wait-all=false   # after fixing it"
-	if got := p.afterDeploy(ended("install", 0, event.Failed, "", "none"), "./c", "", false); !slices.Equal(got, []string{want}) {
+	if got := p.afterDeploy(endedState("install", 0, event.Failed, "", "none"), "./c", "", false); !slices.Equal(got, []string{want}) {
 		t.Errorf("%q, want %q", got, want)
 	}
 }
 
-// TestSavedValuesAreProposed in place of those that the command was given, which they
-// contain.
-func TestSavedValuesAreProposed(t *testing.T) { // R46
+// TestRerunUsesSavedValues: the file with saved values replaces all flags for values.
+func TestRerunUsesSavedValues(t *testing.T) { // R46
 	p := mustParse(t, "upgrade", "s", "./c", "-n", "n", "-f", "a.yaml", "--set", "a=b", "--set-string", "c=d", "--reuse-values", "--wait-all=false")
 	want := "lockstep upgrade s ./c -f values-s-edited.yaml -n n --wait-all=false   # after fixing it"
-	if got := p.afterDeploy(ended("upgrade", 0, event.Failed, "", "failed"), "./c", "values-s-edited.yaml", false); !slices.Equal(got, []string{want}) {
+	if got := p.afterDeploy(endedState("upgrade", 0, event.Failed, "", "failed"), "./c", "values-s-edited.yaml", false); !slices.Equal(got, []string{want}) {
 		t.Errorf("%q, want %q", got, want)
 	}
 }
 
-// TestEveryFlagIsProposedAsItWasGiven gives random flags to the commands, and the line
-// that is proposed to a shell and to the program again: all flags have the values that
-// they had, but for secret ones, which nobody sees.
-func TestEveryFlagIsProposedAsItWasGiven(t *testing.T) {
+// TestRerunRoundTrip parses commands with random flags, passes the suggested lines through a
+// shell, and parses them again: all flags have the same values, and secret ones are hidden.
+func TestRerunRoundTrip(t *testing.T) {
 	const secret = "hunter22"
 	var m mask.Mask
 	m.AddObject(map[string]any{"kind": "Secret", "apiVersion": "v1", "stringData": map[string]any{"a": secret}})
-	var givens []proposer
+	var givens []suggester
 	var script strings.Builder
 	script.WriteString("lockstep() { for a in \"$@\"; do printf '%s\\0' \"$a\"; done; printf '\\1\\0'; }\n")
 	commands := [][]string{{"install", "s", "./it's"}, {"upgrade", "s", "oci://c/$x"}, {"rollback", "s", "2"}, {"uninstall", "s", "t"}, {"test", "s"}}
@@ -177,20 +174,20 @@ func TestEveryFlagIsProposedAsItWasGiven(t *testing.T) {
 		n := seed % len(commands)
 		words := commands[n]
 		argv := slices.Concat(words, randomFlags(random, plain[n], secret))
-		p, args, err := parsed(t, argv...)
+		p, args, err := parse(t, argv...)
 		if err != nil { // flags that exclude one another
 			continue
 		}
 		p.mask = &m
 		givens = append(givens, p)
-		line := p.again(ended(words[0], 0, event.Failed, "", "failed"), args)
+		line := p.rerun(endedState(words[0], 0, event.Failed, "", "failed"), args)
 		if strings.Contains(line, secret) {
 			t.Fatalf("%q: a secret is shown: %s", argv, line)
 		}
 		script.WriteString(line + "\n")
 	}
 	if len(givens) < 30 {
-		t.Fatalf("only %d command lines can be given", len(givens))
+		t.Fatalf("only %d of the command lines were valid", len(givens))
 	}
 	shell := exec.CommandContext(t.Context(), "sh")
 	shell.Stdin = strings.NewReader(script.String())
@@ -204,7 +201,7 @@ func TestEveryFlagIsProposedAsItWasGiven(t *testing.T) {
 	}
 	for n, line := range lines {
 		argv := strings.Split(strings.TrimSuffix(line, "\x00"), "\x00")
-		got, _, err := parsed(t, argv...)
+		got, _, err := parse(t, argv...)
 		if err != nil {
 			t.Fatalf("%q: %v", argv, err)
 		}
@@ -212,7 +209,7 @@ func TestEveryFlagIsProposedAsItWasGiven(t *testing.T) {
 	}
 }
 
-// randomFlags are some of a command's flags, with values that a shell may misread.
+// randomFlags returns some flags of a command with values that need quotes in a shell.
 func randomFlags(random *rand.Rand, cmd *cobra.Command, secret string) (argv []string) {
 	pieces := []string{"a", "b c", "it's", `"q"`, "$HOME", "`x`", "x,y", "k=v", "-x", "é", "*", "!", "#", `\\,`, "{1,2}", "[0]", "~", "a.b", secret}
 	word := func() string {
@@ -240,7 +237,7 @@ func randomFlags(random *rand.Rand, cmd *cobra.Command, secret string) (argv []s
 			case f.Value.Type() == "int" || f.Value.Type() == "float32":
 				value = fmt.Sprint(random.IntN(100))
 			case f.Value.Type() == "stringSlice":
-				value = command.Quoted(value) + ",z"
+				value = command.QuoteCSV(value) + ",z"
 			case f.Value.Type() == "stringToString":
 				value = fmt.Sprintf("k%d=%s", random.IntN(9), strings.NewReplacer(`"`, "", "=", "", ",", "").Replace(value))
 			}
@@ -250,8 +247,8 @@ func randomFlags(random *rand.Rand, cmd *cobra.Command, secret string) (argv []s
 	return argv
 }
 
-// sameFlags checks that two command lines set the same flags to the same values, but
-// for secret ones.
+// sameFlags checks that two command lines set the same flags to the same values, except for
+// secret ones, which must be hidden.
 func sameFlags(t *testing.T, given, proposed *cobra.Command, secret string) {
 	t.Helper()
 	value := func(cmd *cobra.Command, f *pflag.Flag) string {

@@ -19,41 +19,41 @@ import (
 	"lockstep/ui/report"
 )
 
-// job is an operation as a command asks for it.
+// job is an operation to prepare and run, as the flags of a command specify it.
 type job struct {
-	running
+	runOptions
 	release  string
 	registry *registry.Client // may be nil
-	// prepare checks and plans. The operation is nil if there is nothing to do.
+	// prepare plans and checks. The operation is nil if there is nothing to do.
 	prepare func(context.Context, *kube.Client, kube.Common) (*kube.Operation, error)
-	folder  *chartFolder // of the chart; nil if it is not a directory
-	saved   *savedValues // of its edits; nil where nothing can be edited
-	// reload loads the chart again for a restart with these values on a new throwaway
+	dir     *chartDir    // nil if the chart is not a directory
+	saved   *savedValues // nil if the operation cannot be edited
+	// reload loads the chart again, for a restart with these values on a new throwaway
 	// cluster; nil without --sandbox.
 	reload func(context.Context, map[string]any) error
-	// next proposes commands after the end.
+	// next suggests commands to run after the operation.
 	next func(*event.State, *kube.Mask) []string
-	// outcome is what an abort without rollback does to the release; empty means "the
-	// release will be marked failed".
+	// outcome says what an abort without rollback does to the release; "" means that the
+	// release will be marked failed.
 	outcome string
 }
 
-// execute is what a command does with its job: run it, or show what it would do.
-type execute struct {
-	job    func(cmd *cobra.Command, j job) error
+// executor runs a job, or shows what it would do.
+type executor struct {
+	run    func(cmd *cobra.Command, j job) error
 	writes bool
-	// manifests prints what a run in the cluster would create.
+	// manifests prints the objects of a run in the cluster.
 	manifests bool
 }
 
-// Operate runs a job, with --sandbox on a throwaway cluster and again on a new one each
-// time the user restarts it.
+// operate runs a job. With --sandbox it uses a throwaway cluster, and a new one each time the
+// user restarts the run.
 func (a *app) operate(cmd *cobra.Command, j job) error {
 	for {
 		restart := false
 		err := a.inSandbox(cmd, j, func(s *helmcli.EnvSettings) error {
 			j.common.Lease = a.leaseOptions(cmd, j)
-			client, op, err := a.prepared(cmd, j, s, false)
+			client, op, err := a.prepareOperation(cmd, j, s, false)
 			if err != nil || op == nil {
 				return err
 			}
@@ -66,8 +66,8 @@ func (a *app) operate(cmd *cobra.Command, j job) error {
 	}
 }
 
-// leaseOptions are the options of the Lease that makes a run the only one on its release
-// (R51). A lock file next to the records identifies killed runs of this machine.
+// leaseOptions returns the options of the Lease that locks a release (R51). Lock files next to
+// the records show which runs of this machine were killed.
 func (a *app) leaseOptions(cmd *cobra.Command, j job) kube.LeaseOptions {
 	opts := kube.LeaseOptions{OnWait: a.Display(cmd, j.mode.Report()).Note}
 	if runs, err := report.RunDir(); err == nil {
@@ -76,10 +76,10 @@ func (a *app) leaseOptions(cmd *cobra.Command, j job) kube.LeaseOptions {
 	return opts
 }
 
-// preview prepares a job without running it, and calls do with its operation.
+// preview prepares a job and calls do with the operation. It does not run the operation.
 func (a *app) preview(cmd *cobra.Command, j job, do func(context.Context, *kube.Operation) error) error {
 	return a.inSandbox(cmd, j, func(s *helmcli.EnvSettings) error {
-		_, op, err := a.prepared(cmd, j, s, true)
+		_, op, err := a.prepareOperation(cmd, j, s, true)
 		if err != nil || op == nil {
 			return err
 		}
@@ -88,18 +88,18 @@ func (a *app) preview(cmd *cobra.Command, j job, do func(context.Context, *kube.
 	})
 }
 
-// prepared checks and plans. The operation is nil if there is nothing to do.
-func (a *app) prepared(cmd *cobra.Command, j job, settings *helmcli.EnvSettings, planOnly bool) (*kube.Client, *kube.Operation, error) {
+// prepareOperation connects and prepares a job. The operation is nil if there is nothing to do.
+func (a *app) prepareOperation(cmd *cobra.Command, j job, settings *helmcli.EnvSettings, planOnly bool) (*kube.Client, *kube.Operation, error) {
 	client, err := kube.Connect(settings, slog.Default(), j.registry)
 	if err != nil {
 		return nil, nil, err
 	}
-	say := a.Display(cmd, j.mode.Report())
-	defer reportUnreachable(client, say)()
-	steps := &progress{say: say}
+	notices := a.Display(cmd, j.mode.Report())
+	defer reportUnreachable(client, notices)()
+	steps := &progress{notices: notices}
 	defer steps.end()
 	common := j.common
-	common.Doing = steps.doing
+	common.Doing = steps.start
 	common.Release, common.Namespace, common.PlanOnly = j.release, settings.Namespace(), planOnly
 	op, err := command.Cancelable(cmd.Context(), func(ctx context.Context) (*kube.Operation, error) { return j.prepare(ctx, client, common) })
 	if refusal := (*kube.Refusal)(nil); errors.As(err, &refusal) {
@@ -108,14 +108,14 @@ func (a *app) prepared(cmd *cobra.Command, j job, settings *helmcli.EnvSettings,
 	return client, op, err
 }
 
-// inSandbox calls do with the settings of the job's cluster. With --sandbox that is a
-// throwaway cluster, deleted afterwards.
+// inSandbox calls do with the settings of the cluster to use. With --sandbox that is a throwaway
+// cluster, which is deleted afterwards.
 func (a *app) inSandbox(cmd *cobra.Command, j job, do func(*helmcli.EnvSettings) error) error {
 	if !j.sandbox {
 		return do(a.Settings)
 	}
-	say := a.Display(cmd, j.mode.Report())
-	start, ready := time.Now(), say.Start("starting a throwaway cluster")
+	notices := a.Display(cmd, j.mode.Report())
+	start, ready := time.Now(), notices.Start("starting a throwaway cluster")
 	cluster, err := throwaway.Start(cmd.Context(), throwaway.Options{})
 	if err != nil {
 		ready("")
@@ -123,14 +123,14 @@ func (a *app) inSandbox(cmd *cobra.Command, j job, do func(*helmcli.EnvSettings)
 	}
 	defer func() {
 		if closing := cluster.Close(); closing != nil {
-			say.Warn(closing.Error())
+			notices.Warn(closing.Error())
 		}
 	}()
 	ready(fmt.Sprintf("ready after %.1fs", time.Since(start).Seconds()))
 	return do(settingsFor(a.Settings, cluster.Kubeconfig))
 }
 
-// settingsFor are the given settings for the cluster of another kubeconfig.
+// settingsFor returns a copy of the settings that connects to the cluster of another kubeconfig.
 func settingsFor(s *helmcli.EnvSettings, kubeconfig string) *helmcli.EnvSettings {
 	out := helmcli.New()
 	out.SetNamespace(s.Namespace())

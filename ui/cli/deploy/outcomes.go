@@ -18,28 +18,28 @@ import (
 	"lockstep/ui/report"
 )
 
-// withReports runs an operation and writes its reports, even if it never starts. If
-// they cannot be written, the operation does not start.
-func (a *app) withReports(cmd *cobra.Command, flags *runFlags, do execute, names []string, run func() error) error {
+// withReports calls run and writes the reports of its operation, even if the operation never
+// starts. If a report file cannot be created, it does not call run.
+func (a *app) withReports(cmd *cobra.Command, flags *runFlags, do executor, names []string, run func() error) error {
 	switch {
 	case len(flags.reports) == 0:
-	case !do.writes, dry(cmd):
+	case !do.writes, isDryRun(cmd):
 		return errors.New("--report needs a run; this command only shows what would happen")
 	case cmd.Name() == "uninstall" && len(names) > 1:
 		return errors.New("--report covers one release; uninstall them one at a time")
 	}
-	if err := flags.cluster.suits(cmd, do); err != nil {
+	if err := flags.cluster.check(cmd, do); err != nil {
 		return err
 	}
 	if !do.writes {
 		return run()
 	}
-	if !dry(cmd) {
-		// A write to a closed pipe must not end an operation.
+	if !isDryRun(cmd) {
+		// Writing to a closed pipe must not kill the operation.
 		signal.Ignore(syscall.SIGPIPE)
 	}
 	out, err := report.NewOutcomes(report.OutcomesOptions{
-		Files: flags.reports, Errs: command.StreamOf(cmd.ErrOrStderr(), os.Stderr, a.Settings.ColorMode),
+		Files: flags.reports, Errs: command.NewStream(cmd.ErrOrStderr(), os.Stderr, a.Settings.ColorMode),
 		Summary: os.Getenv("GITHUB_STEP_SUMMARY"), File: func(chart string) string { return chartFile(names, chart) },
 	})
 	if err != nil {
@@ -48,9 +48,9 @@ func (a *app) withReports(cmd *cobra.Command, flags *runFlags, do execute, names
 	flags.outcomes = out
 	err = run()
 	if !out.Over() {
-		op, why := event.Operation{Name: cmd.Name(), Release: names[0], Namespace: a.Settings.Namespace()}, new(kube.Mask).Error(a.Signals.Reason(err))
-		outcome := report.NotStarted(op, time.Now().UTC(), command.ExitCode(why), why, reasons(why))
-		if why != nil && flags.output.Value == "json" && !dry(cmd) && (cmd.Name() != "uninstall" || len(names) == 1) {
+		op, cause := event.Operation{Name: cmd.Name(), Release: names[0], Namespace: a.Settings.Namespace()}, new(kube.Mask).Error(a.Signals.Cause(err))
+		outcome := report.NotStarted(op, time.Now().UTC(), command.ExitCode(cause), cause, problems(cause))
+		if cause != nil && flags.output.Value == "json" && !isDryRun(cmd) && (cmd.Name() != "uninstall" || len(names) == 1) {
 			a.Display(cmd, report.ModeJSON).Operation(report.Options{}).Consume(report.NotStartedEvent(outcome))
 		}
 		command.WarnIf(a.Display(cmd, report.ModeText), out.End(outcome))
@@ -58,9 +58,9 @@ func (a *app) withReports(cmd *cobra.Command, flags *runFlags, do execute, names
 	return err
 }
 
-// reasons are the problems that an error found in a plan or in its cluster, nil for
-// other errors.
-func reasons(err error) (because []plan.Warning) {
+// problems returns the problems that an error lists, or nil if it is not about a plan or a
+// check of the cluster.
+func problems(err error) (found []plan.Warning) {
 	var refusal *kube.Refusal
 	var faults plan.Errors
 	var fault *plan.Error
@@ -72,20 +72,19 @@ func reasons(err error) (because []plan.Warning) {
 		faults = plan.Errors{fault}
 	}
 	for _, f := range faults {
-		because = append(because, plan.Warning{Rule: f.Rule, Chart: f.Chart, Object: f.Object, Message: f.Message})
+		found = append(found, plan.Warning{Rule: f.Rule, Chart: f.Chart, Object: f.Object, Message: f.Message})
 	}
-	return because
+	return found
 }
 
-// dry reports whether a command writes nothing.
-func dry(cmd *cobra.Command) bool {
+// isDryRun reports whether --dry-run is set.
+func isDryRun(cmd *cobra.Command) bool {
 	f := cmd.Flags().Lookup("dry-run")
 	return f != nil && f.Changed && f.Value.String() != "none" && f.Value.String() != "false"
 }
 
-// chartFile is the path, relative to GITHUB_WORKSPACE, of the Chart.yaml of a chart in
-// the plan, or of its nearest parent that has one. It is empty unless the chart is
-// deployed from a directory.
+// chartFile returns the path of a chart's Chart.yaml, or of its nearest parent that has one,
+// relative to GITHUB_WORKSPACE. It is "" unless the chart is deployed from a directory.
 func chartFile(args []string, chart string) string {
 	dir := args[len(args)-1]
 	if len(args) < 2 || !exists(filepath.Join(dir, "Chart.yaml")) {

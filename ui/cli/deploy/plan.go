@@ -34,10 +34,9 @@ With --tui, plan opens the screen, which compares an object when you select it.
 Exit codes: 0 no changes, 2 an error or a change that the API server would refuse, 4 changes. Hooks do not count as
 changes because they run with every operation.`
 
-// newPlan makes the plan command. Its subcommands are the operations with their flags;
-// they show what the operation would do instead of running it.
+// newPlan returns the plan command. Its subcommands are the operations with the same flags.
 func (a *app) newPlan() *cobra.Command {
-	show := execute{job: a.plan}
+	show := executor{run: a.plan}
 	cmd := a.newUpgrade(show)
 	a.addStack(cmd, a.planStack)
 	cmd.Use, cmd.GroupID, cmd.Short, cmd.Long = "plan NAME CHART", "release", "show what an operation would do", planLong
@@ -69,7 +68,7 @@ func hideRunFlags(cmd *cobra.Command) {
 	}
 }
 
-// plan shows what a job would do. Its error tells whether there are changes.
+// plan prints the changes of a job. The exit code says whether there are any.
 func (a *app) plan(cmd *cobra.Command, j job) error {
 	if tui, err := cmd.Flags().GetBool("tui"); err == nil && tui {
 		return a.planOnScreen(cmd, j)
@@ -104,18 +103,18 @@ func (a *app) plan(cmd *cobra.Command, j job) error {
 	})
 }
 
-// reportChanges are changes as package report shows them.
-func reportChanges(changes []kube.Change) (told []report.Change) {
+// reportChanges converts changes for package report.
+func reportChanges(changes []kube.Change) (out []report.Change) {
 	for _, c := range changes {
-		told = append(told, report.Change{Phase: c.Phase, Group: c.Group, Object: c.Object, Action: string(c.Action), Diff: c.Diff, Message: c.Message})
+		out = append(out, report.Change{Phase: c.Phase, Group: c.Group, Object: c.Object, Action: string(c.Action), Diff: c.Diff, Message: c.Message})
 	}
-	return told
+	return out
 }
 
-// planOnScreen shows on the screen what a job would do, with the diff of the selected object.
+// planOnScreen shows the plan of a job on the screen, with the diff of the selected object.
 func (a *app) planOnScreen(cmd *cobra.Command, j job) error {
 	return a.inSandbox(cmd, j, func(s *helmcli.EnvSettings) error {
-		client, op, err := a.prepared(cmd, j, s, true)
+		client, op, err := a.prepareOperation(cmd, j, s, true)
 		if err != nil || op == nil {
 			return err
 		}
@@ -127,18 +126,18 @@ func (a *app) planOnScreen(cmd *cobra.Command, j job) error {
 const rbacLong = `Print a ServiceAccount with the roles and bindings that exactly this release needs, as YAML for kubectl apply. With
 them, lockstep can install, upgrade, roll back, test and uninstall the release. Nothing is written.
 
-Objects are granted by name. Server-side apply makes that possible even for create; with --server-side=false, create
-has no names. Release records have none either: with HELM_DRIVER=secret the account can read all Secrets of the
-release's namespace, as with Helm. There is one Role per namespace, and a ClusterRole for cluster-scoped kinds.
+Rights on objects are limited to their names. With server-side apply that includes create; with --server-side=false,
+create applies to all names. So do rights on release records: with HELM_DRIVER=secret the account can read all Secrets
+of the release's namespace, as with Helm. There is one Role per namespace, and a ClusterRole for cluster-scoped kinds.
 
-If the chart has Roles, the account also gets the rights that they grant, and "bind" for the roles of others that the
-chart's bindings name, because the API server lets nobody grant more than they have. The roles named *:optional only
-help to watch, check and explain; each rule says what lockstep does without it.
+If the chart contains Roles, the account also gets the rights that they grant, and "bind" for existing roles in the
+chart's bindings, because the API server lets nobody grant rights that they lack. The roles named *:optional only help
+to watch, check and explain; a comment on each rule says what lockstep does without it.
 
-Run it again after a change of the chart or its values. A release that exists keeps the rights on the objects that
-are deployed. Without a chart, it reads a helmfile, and one account gets the rights for all its releases.`
+Run rbac again after you change the chart or its values. If the release exists, the account keeps the rights on its
+deployed objects. Without a chart, rbac reads a helmfile and gives one account the rights for all its releases.`
 
-// newRBAC makes the rbac command, which plans an upgrade --install.
+// newRBAC returns the rbac command, which plans an upgrade --install.
 func (a *app) newRBAC() *cobra.Command {
 	var flags installFlags
 	cmd := &cobra.Command{
@@ -176,20 +175,20 @@ func (a *app) rbac(cmd *cobra.Command, flags *installFlags, name, ref string) er
 	if err != nil {
 		return err
 	}
-	r.common.SkipPreflight = true // it is another account that has to pass the checks
-	prepare := func(ctx context.Context, c *kube.Client, common kube.Common, what kube.Rendering) (*kube.Operation, error) {
+	r.common.SkipPreflight = true // the new account must pass the checks, not this user
+	prepare := func(ctx context.Context, c *kube.Client, common kube.Common, rendering kube.Rendering) (*kube.Operation, error) {
 		return c.PrepareUpgrade(ctx, kube.Upgrade{
-			Common: common, Rendering: what, Install: true, CreateNamespace: true, ServerSide: strconv.FormatBool(flags.serverSide),
+			Common: common, Rendering: rendering, Install: true, CreateNamespace: true, ServerSide: strconv.FormatBool(flags.serverSide),
 		})
 	}
-	return a.deploy(cmd, &flags.deploy, r, name, ref, "none", prepare, execute{job: func(cmd *cobra.Command, j job) error {
+	return a.deploy(cmd, &flags.deploy, r, name, ref, "none", prepare, executor{run: func(cmd *cobra.Command, j job) error {
 		return a.preview(cmd, j, func(_ context.Context, op *kube.Operation) error {
 			return a.writeRoles(cmd, flags.run.cluster, op.Info().Namespace, op.Info().Release, op)
 		})
 	}})
 }
 
-// rbacStack prints the roles of all releases of a helmfile, for each context.
+// rbacStack prints the roles for all releases of a helmfile, by context.
 func (a *app) rbacStack(cmd *cobra.Command, flags *stackFlags) error {
 	r, err := flags.run.parse(cmd)
 	if err != nil {
@@ -200,7 +199,7 @@ func (a *app) rbacStack(cmd *cobra.Command, flags *stackFlags) error {
 		return err
 	}
 	r.common.PlanOnly, r.common.SkipPreflight = true, true
-	return a.inSandbox(cmd, job{running: r}, func(s *helmcli.EnvSettings) error {
+	return a.inSandbox(cmd, job{runOptions: r}, func(s *helmcli.EnvSettings) error {
 		stack, _, err := a.prepareStack(cmd, flags, file, r, s, false)
 		if err != nil {
 			return err
@@ -212,17 +211,17 @@ func (a *app) rbacStack(cmd *cobra.Command, flags *stackFlags) error {
 			if rel.Operation == nil {
 				continue
 			}
-			at := rel.Operation.Info().Context
-			if ops[at] == nil {
-				contexts = append(contexts, at)
+			context := rel.Operation.Info().Context
+			if ops[context] == nil {
+				contexts = append(contexts, context)
 			}
-			ops[at] = append(ops[at], rel.Operation)
+			ops[context] = append(ops[context], rel.Operation)
 		}
-		for _, at := range contexts {
+		for _, context := range contexts {
 			if len(contexts) > 1 {
-				a.Display(cmd, report.ModeText).Print(fmt.Sprintf("---\n# For the cluster of context %s.\n", at))
+				a.Display(cmd, report.ModeText).Print(fmt.Sprintf("---\n# For the cluster of context %s.\n", context))
 			}
-			if err := a.writeRoles(cmd, flags.run.cluster, s.Namespace(), stack.Info().Release, ops[at]...); err != nil {
+			if err := a.writeRoles(cmd, flags.run.cluster, s.Namespace(), stack.Info().Release, ops[context]...); err != nil {
 				return err
 			}
 		}
@@ -230,10 +229,10 @@ func (a *app) rbacStack(cmd *cobra.Command, flags *stackFlags) error {
 	})
 }
 
-// writeRoles prints the roles for releases, and what their plans warn about.
+// writeRoles prints the roles for releases, and the warnings of their plans.
 func (a *app) writeRoles(cmd *cobra.Command, c clusterFlags, namespace, name string, ops ...*kube.Operation) error {
 	for _, op := range ops {
 		a.Display(cmd, report.ModeText).Warnings(op.Warnings())
 	}
-	return kube.WriteRoles(cmd.OutOrStdout(), kube.Roles{Account: c.account, Namespace: namespace, Name: name, InCluster: c.on}, ops...)
+	return kube.WriteRoles(cmd.OutOrStdout(), kube.Roles{Account: c.account, Namespace: namespace, Name: name, InCluster: c.enabled}, ops...)
 }

@@ -9,73 +9,72 @@ import (
 	"lockstep/ui/report"
 )
 
-// unreachableDelay is how long the API server may be unreachable before a message.
+// unreachableDelay is how long the API server must be unreachable before a message is printed.
 const unreachableDelay = 1500 * time.Millisecond
 
-// reportUnreachable prints a message if the API server is unreachable before an
-// operation starts; after that, events report it.
-func reportUnreachable(client *kube.Client, say report.Notices) (stop func()) {
+// reportUnreachable prints a message if the API server is unreachable, until stop is called.
+// Once an operation runs, its events report that.
+func reportUnreachable(client *kube.Client, notices report.Notices) (stop func()) {
 	timer := time.AfterFunc(time.Hour, func() {})
 	timer.Stop()
-	forget := client.Link().Listen(kube.Listener{
+	unlisten := client.Link().Listen(kube.Listener{
 		Away: func(since time.Time, reason string) {
 			timer.Stop()
 			timer = time.AfterFunc(unreachableDelay, func() {
-				say.Note(fmt.Sprintf("the API server has been unreachable for %s (%s); waiting", time.Since(since).Round(time.Second), reason))
+				notices.Note(fmt.Sprintf("the API server has been unreachable for %s (%s); waiting", time.Since(since).Round(time.Second), reason))
 			})
 		},
 		Back: func() { timer.Stop() },
 	})
 	return func() {
-		forget()
+		unlisten()
 		timer.Stop()
 	}
 }
 
-// progressDelay is how long a step may take before it is named.
-const progressDelay = 500 * time.Millisecond
+// stepDelay is how long a step must take before it is printed.
+const stepDelay = 500 * time.Millisecond
 
-// progress names slow steps before an operation starts, such as fetching a chart,
-// rendering and checks: one line each on stderr. They are no events because events
-// belong to an operation.
+// progress prints slow steps before an operation starts, such as loading a chart. They are not
+// events, because events belong to an operation.
 type progress struct {
-	say report.Notices
+	notices report.Notices
 
 	mu    sync.Mutex
 	timer *time.Timer
 	ended bool
 }
 
-// doing is called when a step starts; the previous one is then over.
-func (p *progress) doing(what string) {
+// start ends the current step and starts another.
+func (p *progress) start(step string) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.stop()
+	p.stopTimer()
 	if p.ended {
 		return
 	}
 	var timer *time.Timer
-	timer = time.AfterFunc(progressDelay, func() {
+	timer = time.AfterFunc(stepDelay, func() {
 		p.mu.Lock()
 		defer p.mu.Unlock()
-		if p.timer == timer { // else it has just ended
-			p.say.Note(what + " …")
+		if p.timer == timer { // else the step has just ended
+			p.notices.Note(step + " …")
 		}
 	})
 	p.timer = timer
 }
 
-// end is called when the operation starts. Later steps, for example after an
-// interrupt, are not named.
+// end ends the current step. Later steps, for example of a load that was interrupted, are not
+// printed.
 func (p *progress) end() {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	p.stop()
+	p.stopTimer()
 	p.ended = true
 }
 
-// stop needs p.mu.
-func (p *progress) stop() {
+// stopTimer requires p.mu.
+func (p *progress) stopTimer() {
 	if p.timer != nil {
 		p.timer.Stop()
 		p.timer = nil

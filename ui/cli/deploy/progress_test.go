@@ -9,20 +9,20 @@ import (
 	"lockstep/ui/report"
 )
 
-// TestWhatTakesLongIsNamed: once each, and nothing after the end.
-func TestWhatTakesLongIsNamed(t *testing.T) {
+// TestProgress: slow steps are printed once each, and none after the end.
+func TestProgress(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		var errs bytes.Buffer
-		p := &progress{say: report.NewNotices(report.Stream{Writer: &errs})}
+		p := &progress{notices: report.NewNotices(report.Stream{Writer: &errs})}
 		for _, step := range []struct {
 			what string
 			took time.Duration
 		}{{"fetching", 2 * time.Second}, {"loading", 400 * time.Millisecond}, {"rendering", 600 * time.Millisecond}, {"checking", 100 * time.Millisecond}} {
-			p.doing(step.what)
+			p.start(step.what)
 			time.Sleep(step.took)
 		}
 		p.end()
-		p.doing("what goes on after an interrupt")
+		p.start("loading after an interrupt")
 		time.Sleep(time.Minute)
 		if errs.String() != "fetching …\nrendering …\n" {
 			t.Errorf("%q", errs.String())

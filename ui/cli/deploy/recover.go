@@ -21,7 +21,7 @@ import (
 const recoverLong = `Mark a release failed that a killed run left pending or uninstalling, and show its objects: which match the latest
 revision or an earlier one, which are missing or left over, and which are ready. Nothing else changes.
 
-After a killed run of lockstep you do not need this: the next command does the same and continues. After a killed run
+After a killed run of lockstep you do not need recover: the next command does the same and continues. After a killed run
 of helm you do: other commands refuse a release that helm left pending, because helm may still be running. Make sure
 that it is not, then run recover. If a run of lockstep is still active, recover names it and exits with code 2.
 
@@ -53,7 +53,7 @@ func (a *app) recover(cmd *cobra.Command, name string, m command.Mode) error {
 	if err != nil {
 		return err
 	}
-	common := kube.Common{Release: name, Namespace: a.Settings.Namespace(), Lease: a.leaseOptions(cmd, job{running: running{mode: m}})}
+	common := kube.Common{Release: name, Namespace: a.Settings.Namespace(), Lease: a.leaseOptions(cmd, job{runOptions: runOptions{mode: m}})}
 	found, err := command.Cancelable(cmd.Context(), func(ctx context.Context) (*kube.Recovery, error) { return client.Recover(ctx, common) })
 	if err != nil {
 		return err
@@ -61,7 +61,7 @@ func (a *app) recover(cmd *cobra.Command, name string, m command.Mode) error {
 	d := a.Display(cmd, m.Report())
 	r := report.Recovery{
 		Release: found.Release, Namespace: found.Namespace, Revision: found.Revision, Status: string(found.Status),
-		Marked: []report.MarkedRevision{}, Groups: []report.RecoveredGroup{}, Left: []report.RecoveredObject{}, Next: afterRecovery(proposer{app: a, cmd: cmd}, found),
+		Marked: []report.MarkedRevision{}, Groups: []report.RecoveredGroup{}, Left: []report.RecoveredObject{}, Next: afterRecovery(suggester{app: a, cmd: cmd}, found),
 	}
 	for _, mark := range found.Marked {
 		by := ""
@@ -79,19 +79,19 @@ func (a *app) recover(cmd *cobra.Command, name string, m command.Mode) error {
 	if err != nil {
 		return err
 	}
-	state, err := releases.LookOnce(cmd.Context(), view)
+	state, err := releases.ReadOnce(cmd.Context(), view)
 	if state == nil {
 		return errors.Join(err, d.Show(r))
 	}
 	command.WarnIf(d, err)
-	r.Groups, r.Left = recovered(found, report.Groups(state, nil))
+	r.Groups, r.Left = joinRecovery(found, report.Groups(state, nil))
 	return d.Show(r)
 }
 
-// recovered joins the live state of a release's objects with the revision each matches.
-func recovered(found *kube.Recovery, live []report.Group) (groups []report.RecoveredGroup, left []report.RecoveredObject) {
+// joinRecovery adds to the live objects of a release the revision that each matches.
+func joinRecovery(found *kube.Recovery, live []report.Group) (groups []report.RecoveredGroup, left []report.RecoveredObject) {
 	groups, left = []report.RecoveredGroup{}, []report.RecoveredObject{}
-	is := map[plan.Object]report.RecoveredObject{}
+	byObject := map[plan.Object]report.RecoveredObject{}
 	for _, c := range found.Changes {
 		o := report.RecoveredObject{Object: c.Object, Is: "changed"}
 		switch c.Action {
@@ -109,13 +109,13 @@ func recovered(found *kube.Recovery, live []report.Group) (groups []report.Recov
 				o.Is, o.Revision = "earlier", n
 			}
 		}
-		is[c.Object] = o
+		byObject[c.Object] = o
 	}
 	for _, g := range live {
 		out := report.RecoveredGroup{ID: g.ID, After: g.After, Status: g.Status}
 		for _, o := range g.Objects {
-			x, known := is[o.Object]
-			if !known { // the API server generated its name
+			x, known := byObject[o.Object]
+			if !known { // its name is generated
 				x = report.RecoveredObject{Object: o.Object, Is: "applied", Revision: found.Revision}
 			}
 			x.Status, x.Message = o.Status, o.Message
@@ -129,22 +129,22 @@ func recovered(found *kube.Recovery, live []report.Group) (groups []report.Recov
 	return groups, left
 }
 
-// afterRecovery proposes commands after a recovery: the interrupted one again, and a
-// rollback if a revision was deployed before.
-func afterRecovery(p proposer, r *kube.Recovery) []string {
+// afterRecovery suggests commands after a recovery: the interrupted one, or a rollback to the
+// last good revision.
+func afterRecovery(p suggester, r *kube.Recovery) []string {
 	s := &event.State{Operation: event.Operation{Release: r.Release, Namespace: r.Namespace}}
-	back := func(to int) string { return p.other(s, "", "rollback", r.Release, fmt.Sprint(to)) }
+	rollback := func(to int) string { return p.related(s, "", "rollback", r.Release, fmt.Sprint(to)) }
 	next := []string{}
 	switch r.Interrupted {
 	case "install", "upgrade":
-		next = append(next, p.other(s, "with the same chart, values and flags", r.Interrupted, r.Release, "CHART"))
+		next = append(next, p.related(s, "with the same chart, values and flags", r.Interrupted, r.Release, "CHART"))
 	case "rollback":
-		return append(next, back(r.To))
+		return append(next, rollback(r.To))
 	case "uninstall":
-		return append(next, p.other(s, "", r.Interrupted, r.Release))
+		return append(next, p.related(s, "", r.Interrupted, r.Release))
 	}
 	if r.Good > 0 && r.Interrupted == "upgrade" {
-		next = append(next, back(r.Good))
+		next = append(next, rollback(r.Good))
 	}
 	return next
 }

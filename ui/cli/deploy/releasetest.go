@@ -25,7 +25,7 @@ type testFlags struct {
 	filter []string
 }
 
-func (a *app) newTest(do execute) *cobra.Command {
+func (a *app) newTest(do executor) *cobra.Command {
 	var flags testFlags
 	cmd := &cobra.Command{
 		Use:     "test NAME",
@@ -50,13 +50,13 @@ lockstep test shop -n shop --filter name=shop-smoke`,
 
 var notName = regexp.MustCompile(`^!\s?name=`)
 
-// chosenTests reads --filter as Helm does.
-func chosenTests(filter []string) (include, exclude []string, err error) {
+// parseFilter parses --filter as Helm does.
+func parseFilter(filter []string) (include, exclude []string, err error) {
 	for _, f := range filter {
 		if name, ok := strings.CutPrefix(f, "name="); ok {
 			include = append(include, name)
-		} else if at := notName.FindString(f); at != "" {
-			exclude = append(exclude, f[len(at):])
+		} else if prefix := notName.FindString(f); prefix != "" {
+			exclude = append(exclude, f[len(prefix):])
 		} else {
 			return nil, nil, fmt.Errorf("--filter %s: use name=NAME or '!name=NAME'", f)
 		}
@@ -64,25 +64,25 @@ func chosenTests(filter []string) (include, exclude []string, err error) {
 	return include, exclude, nil
 }
 
-func (a *app) test(cmd *cobra.Command, flags *testFlags, name string, do execute) error {
+func (a *app) test(cmd *cobra.Command, flags *testFlags, name string, do executor) error {
 	r, err := flags.run.parse(cmd)
 	if err != nil {
 		return err
 	}
-	include, exclude, err := chosenTests(flags.filter)
+	include, exclude, err := parseFilter(flags.filter)
 	if err != nil {
 		return err
 	}
-	if flags.run.cluster.on {
-		return a.inCluster(cmd, &flags.run, r, packed{release: name, args: []string{name}})
+	if flags.run.cluster.enabled {
+		return a.inCluster(cmd, &flags.run, r, packedRun{release: name, args: []string{name}})
 	}
-	var logs bytes.Buffer // printed after the screen or the lines
+	var logs bytes.Buffer // printed after everything else
 	d := a.Display(cmd, r.mode.Report())
 	if flags.dryRun {
 		do = a.dryRunLines()
 	}
-	failed := do.job(cmd, job{running: r, release: name, outcome: "the release does not change",
-		next: func(s *event.State, m *kube.Mask) []string { return proposer{a, cmd, m}.afterTest(s) },
+	runErr := do.run(cmd, job{runOptions: r, release: name, outcome: "the release does not change",
+		next: func(s *event.State, m *kube.Mask) []string { return suggester{a, cmd, m}.afterTest(s) },
 		prepare: func(ctx context.Context, c *kube.Client, common kube.Common) (*kube.Operation, error) {
 			test := kube.ReleaseTest{Common: common, Include: include, Exclude: exclude}
 			if flags.logs {
@@ -97,5 +97,5 @@ func (a *app) test(cmd *cobra.Command, flags *testFlags, name string, do execute
 	if logs.Len() > 0 {
 		d.Print("\n" + logs.String())
 	}
-	return failed
+	return runErr
 }

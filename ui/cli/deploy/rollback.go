@@ -32,7 +32,7 @@ type rollbackFlags struct {
 	description  string
 }
 
-func (a *app) newRollback(do execute) *cobra.Command {
+func (a *app) newRollback(do executor) *cobra.Command {
 	var flags rollbackFlags
 	cmd := &cobra.Command{
 		Use:     "rollback NAME [REVISION]",
@@ -65,7 +65,7 @@ lockstep rollback shop 3 -n shop --dry-run`,
 	return cmd
 }
 
-func (a *app) rollback(cmd *cobra.Command, flags *rollbackFlags, args []string, do execute) error {
+func (a *app) rollback(cmd *cobra.Command, flags *rollbackFlags, args []string, do executor) error {
 	r, err := flags.run.parse(cmd)
 	if err != nil {
 		return err
@@ -86,11 +86,11 @@ func (a *app) rollback(cmd *cobra.Command, flags *rollbackFlags, args []string, 
 	if dry != "none" {
 		do = a.dryRunLines()
 	}
-	if flags.run.cluster.on {
-		return a.inCluster(cmd, &flags.run, r, packed{release: args[0], args: args})
+	if flags.run.cluster.enabled {
+		return a.inCluster(cmd, &flags.run, r, packedRun{release: args[0], args: args})
 	}
-	return do.job(cmd, job{running: r, release: args[0],
-		next: func(s *event.State, m *kube.Mask) []string { return proposer{a, cmd, m}.afterRollback(s) },
+	return do.run(cmd, job{runOptions: r, release: args[0],
+		next: func(s *event.State, m *kube.Mask) []string { return suggester{a, cmd, m}.afterRollback(s) },
 		prepare: func(ctx context.Context, c *kube.Client, common kube.Common) (*kube.Operation, error) {
 			return c.PrepareRollback(ctx, kube.Rollback{
 				Common: common, Revision: revision, ServerSide: flags.serverSide.Value,

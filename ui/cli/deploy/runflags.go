@@ -13,7 +13,7 @@ import (
 	"lockstep/ui/report"
 )
 
-// runFlags are the flags of every operation on a release.
+// runFlags are the flags that all operations share.
 type runFlags struct {
 	waitFlags
 	pauseFlags
@@ -26,7 +26,7 @@ type runFlags struct {
 	outcomes                        *report.Outcomes // set by withReports
 }
 
-// waitFlags decide what to wait for, and how long.
+// waitFlags decide what a run waits for, and for how long.
 type waitFlags struct {
 	timeout, readiness   time.Duration
 	wait                 command.Choice
@@ -39,7 +39,7 @@ type pauseFlags struct {
 	breakOn    []string
 }
 
-// abortFlags decide what a failure, a signal or a closed terminal does.
+// abortFlags decide what happens on a failure, a signal or a closed terminal.
 type abortFlags struct {
 	rollback          bool
 	interrupt, hangup command.Choice
@@ -51,7 +51,7 @@ const (
 	heartbeat        = 10 * time.Second
 )
 
-// add adds the flags that every operation has.
+// add adds the flags of every operation.
 func (r *runFlags) add(cmd *cobra.Command) {
 	f := cmd.Flags()
 	f.DurationVar(&r.timeout, "timeout", defaultTimeout, "time limit of the whole operation")
@@ -68,7 +68,7 @@ func (r *runFlags) add(cmd *cobra.Command) {
 	command.AddChoice(cmd, &r.hangup, "on-hangup", "", "if the terminal closes, continue or abort the run")
 }
 
-// addWait adds the flags of operations on the objects of a release.
+// addWait adds --wait and --no-hooks.
 func (r *runFlags) addWait(cmd *cobra.Command) {
 	f := cmd.Flags()
 	r.wait = command.WaitChoice()
@@ -76,7 +76,7 @@ func (r *runFlags) addWait(cmd *cobra.Command) {
 	f.BoolVar(&r.noHooks, "no-hooks", false, "skip hooks")
 }
 
-// addReadiness adds the flags of operations that apply objects.
+// addReadiness adds the flags for the readiness of applied objects.
 func (r *runFlags) addReadiness(cmd *cobra.Command) {
 	f := cmd.Flags()
 	f.DurationVar(&r.readiness, "readiness-timeout", defaultReadiness, "time for each resource to become ready; at most --timeout")
@@ -100,58 +100,53 @@ func (r *runFlags) addRollbackFlag(cmd *cobra.Command, undo string) {
 	hangup.Usage += ", " + string(command.HangupRollback)
 }
 
-// running is how an operation is to be run, as its flags say.
-type running struct {
-	mode    command.Mode
-	sandbox bool
-	// interrupt means that the first signal rolls back.
-	interrupt bool
-	hangup    command.HangupAction
-	// steering is the flag by which a run without a screen may wait for
-	// somebody to steer it, or empty.
-	steering string
-	// outcomes are told how it has ended.
-	outcomes *report.Outcomes
-	// common lacks what the flags of operations do not say: the release, its
-	// namespace, and whether anything is to be written.
-	common kube.Common
+// runOptions are the parsed flags of an operation.
+type runOptions struct {
+	mode             command.Mode
+	sandbox          bool
+	rollbackOnSignal bool // the first signal rolls back
+	hangup           command.HangupAction
+	// controlFlag is a flag that may make a run without a screen wait for commands from another
+	// terminal, or "".
+	controlFlag string
+	outcomes    *report.Outcomes // receives the outcome, for reports
+	common      kube.Common      // without the release, its namespace and PlanOnly
 }
 
-// parse reads the flags, or says what is wrong with them. It is called before
-// anything else (R25).
-func (r *runFlags) parse(cmd *cobra.Command) (running, error) {
-	given := cmd.Flags().Changed
+// parse validates the flags (R25). Call it before anything else.
+func (r *runFlags) parse(cmd *cobra.Command) (runOptions, error) {
+	changed := cmd.Flags().Changed
 	readiness := r.readiness
 	switch {
 	case r.timeout <= 0:
-		return running{}, errors.New("--timeout must be more than 0")
-	case !given("readiness-timeout"):
-		readiness = 0 // the default, or the timeout if that is less
+		return runOptions{}, errors.New("--timeout must be more than 0")
+	case !changed("readiness-timeout"):
+		readiness = 0 // means the default, or the timeout if that is shorter
 	case r.readiness <= 0:
-		return running{}, errors.New("--readiness-timeout must be more than 0")
+		return runOptions{}, errors.New("--readiness-timeout must be more than 0")
 	case r.readiness > r.timeout:
-		return running{}, fmt.Errorf("--readiness-timeout %s exceeds --timeout %s: lower the first or raise the second (R25)", r.readiness, r.timeout)
+		return runOptions{}, fmt.Errorf("--readiness-timeout %s exceeds --timeout %s: lower the first or raise the second (R25)", r.readiness, r.timeout)
 	}
 	m := command.ModeFor(r.output.Value, r.noTUI)
-	failures := func(text string) bool { return text == "failure" }
-	hold := r.hold && (m == command.ModeScreen || given("hold-on-failure")) || slices.ContainsFunc(r.breakOn, failures)
-	steering := ""
+	isFailure := func(text string) bool { return text == "failure" }
+	hold := r.hold && (m == command.ModeScreen || changed("hold-on-failure")) || slices.ContainsFunc(r.breakOn, isFailure)
+	controlFlag := ""
 	switch {
 	case m == command.ModeScreen:
 	case r.step:
-		steering = "--step"
+		controlFlag = "--step"
 	case len(r.breakOn) > 0:
-		steering = "--break-on"
+		controlFlag = "--break-on"
 	case hold:
-		steering = "--hold-on-failure"
+		controlFlag = "--hold-on-failure"
 	}
-	interrupt := r.rollback
-	if given("on-interrupt") {
-		interrupt = r.interrupt.Value == "rollback"
+	rollbackOnSignal := r.rollback
+	if changed("on-interrupt") {
+		rollbackOnSignal = r.interrupt.Value == "rollback"
 	}
-	return running{mode: m, sandbox: r.sandbox, interrupt: interrupt, hangup: command.HangupAction(r.hangup.Value), steering: steering, outcomes: r.outcomes, common: kube.Common{
+	return runOptions{mode: m, sandbox: r.sandbox, rollbackOnSignal: rollbackOnSignal, hangup: command.HangupAction(r.hangup.Value), controlFlag: controlFlag, outcomes: r.outcomes, common: kube.Common{
 		Timeout: r.timeout, ReadinessTimeout: readiness, Wait: r.wait.Value, SkipLeaves: !r.waitAll, WaitForJobs: r.waitForJobs,
-		Step: r.step, BreakOn: slices.DeleteFunc(slices.Clone(r.breakOn), failures), HoldOnFailure: hold,
+		Step: r.step, BreakOn: slices.DeleteFunc(slices.Clone(r.breakOn), isFailure), HoldOnFailure: hold,
 		RollbackOnFailure: r.rollback, NoHooks: r.noHooks, Heartbeat: heartbeat, SkipPreflight: r.skipPreflight,
 	}}, nil
 }

@@ -22,8 +22,8 @@ import (
 	"lockstep/ui/report"
 )
 
-// show runs an operation and shows it, on the screen or as lines, until it is over. It
-// reports whether the user asked to restart it.
+// show runs an operation on the screen or as lines until it ends. It reports whether the user
+// restarted it.
 func (a *app) show(cmd *cobra.Command, client *kube.Client, op *kube.Operation, j job) (restart bool, err error) {
 	var restarted atomic.Bool
 	d := a.Display(cmd, j.mode.Report())
@@ -34,36 +34,37 @@ func (a *app) show(cmd *cobra.Command, client *kube.Client, op *kube.Operation, 
 	defer record.Close()
 	next := func(s *event.State) []string { return j.next(s, op.Mask()) }
 	opts := report.Options{Next: next, Record: record.Name}
-	var editing board.Editor
-	var editedElsewhere remote.Editor
+	var boardEditor board.Editor
+	var remoteEditor remote.Editor
 	if op.Editable() == nil {
-		ed := editor{op, j.folder, j.saved}
-		editing, editedElsewhere = ed, ed
+		ed := editor{op, j.dir, j.saved}
+		boardEditor, remoteEditor = ed, ed
 	}
-	served, err := serve(op, j, editedElsewhere)
+	changes := screen.Changes(op)
+	server, err := serve(op, changes, remoteEditor, j.controlFlag)
 	if err != nil {
 		return false, err
 	}
-	defer unserve(served)
+	defer closeServer(server)
 	if in := client.Orders(cmd.Context()); in != nil {
-		go remote.ServeOrders(cmd.Context(), in, cmd.OutOrStdout(), op.Command, screen.Changes(op), editedElsewhere)
+		go remote.ServeOrders(cmd.Context(), in, cmd.OutOrStdout(), op.Command, changes, remoteEditor)
 	}
-	if served != nil {
+	if server != nil {
 		opts.Steer = runs.CtlCommand(op.Info())
 	}
-	alone := &unattended{op: op, timeout: j.common.Timeout, rollback: j.interrupt, joined: func() int { return joined(served) }}
-	signals := command.OnSignal{Rollback: j.interrupt, Hangup: j.hangup, Outcome: cmp.Or(j.outcome, "the release will be marked failed"), Unattended: alone.start}
-	var say report.Notices
+	guard := &unattended{op: op, timeout: j.common.Timeout, rollback: j.rollbackOnSignal, attached: func() int { return attachedClients(server) }}
+	signals := command.SignalPolicy{Rollback: j.rollbackOnSignal, Hangup: j.hangup, Outcome: cmp.Or(j.outcome, "the release will be marked failed"), Unattended: guard.start}
+	var notices report.Notices
 	if j.mode != command.ModeScreen {
-		say = d
+		notices = d
 	}
-	if err := a.Signals.Steer(op, signals, say); err != nil {
+	if err := a.Signals.Bind(op, signals, notices); err != nil {
 		return false, err
 	}
-	defer a.Signals.Finished()
+	defer a.Signals.Unbind()
 	var state *event.State
 	if j.mode == command.ModeScreen {
-		o := board.Options{First: first, AtQuit: a.Signals.AtQuit, Kubectl: client.KubectlFlags(), Editor: editing, Next: func(s *event.State) []string { return nextLines(s, opts) }}
+		o := board.Options{First: first, AtQuit: a.Signals.AtQuit, Kubectl: client.KubectlFlags(), Editor: boardEditor, Next: func(s *event.State) []string { return nextLines(s, opts) }}
 		if j.reload != nil {
 			o.Restart = func(ctx context.Context) error {
 				values, err := op.Values(false)
@@ -76,16 +77,15 @@ func (a *app) show(cmd *cobra.Command, client *kube.Client, op *kube.Operation, 
 				return err
 			}
 		}
-		state, err = a.onScreen(cmd, client, op, o, opts, func() { unserve(served) }, record, a.Signals, alone)
+		state, err = a.onScreen(cmd, client, op, o, opts, func() { closeServer(server) }, record, a.Signals, guard)
 	} else {
-		state, err = run(op, record, d.Operation(opts), a.Signals, alone)
+		state, err = run(op, record, d.Operation(opts), a.Signals, guard)
 	}
 	command.WarnIf(d, j.outcomes.End(report.NewOutcome(state, next(state))))
-	return restarted.Load(), command.Ending(state, err, j.mode)
+	return restarted.Load(), command.OperationError(state, err, j.mode)
 }
 
-// run runs an operation and passes its events to the consumers. The error is why it
-// failed.
+// run runs an operation and passes its events to the consumers.
 func run(op command.Operation, consumers ...report.Consumer) (*event.State, error) {
 	over := make(chan error, 1)
 	go func() {
@@ -96,11 +96,20 @@ func run(op command.Operation, consumers ...report.Consumer) (*event.State, erro
 	return state, <-over
 }
 
-// onScreen shows an operation on the screen, and its summary afterwards. It calls over
-// when the operation ends, which may be before the screen closes.
+// onScreen runs an operation on the screen and prints its summary. It calls over when the
+// operation ends, which may be before the screen closes.
 func (a *app) onScreen(cmd *cobra.Command, client *kube.Client, op *kube.Operation, o board.Options, opts report.Options, over func(), consumers ...report.Consumer) (*event.State, error) {
+	o.Inspector = screen.NewInspector(screen.Changes(op), client.Diagnoser(), op.Mask())
+	later, wait := screen.ViewAfterRun(client, op.Info().Release, op.Info().Namespace)
+	o.Later = later
+	return a.runOnScreen(cmd, op, o, opts, over, wait, consumers...)
+}
+
+// runOnScreen runs op on the screen and prints its summary. It calls over when op ends, and
+// closed when the screen closes.
+func (a *app) runOnScreen(cmd *cobra.Command, op command.Operation, o board.Options, opts report.Options, over, closed func(), consumers ...report.Consumer) (*event.State, error) {
 	d := a.Display(cmd, report.ModeText)
-	look, lookErr := theme.FromEnv(os.Getenv)
+	themeOpts, themeErr := theme.FromEnv(os.Getenv)
 	restore := a.Logs.ToFile(d)
 	defer restore()
 	var state *event.State
@@ -109,16 +118,13 @@ func (a *app) onScreen(cmd *cobra.Command, client *kube.Client, op *kube.Operati
 	go func() {
 		defer close(ended)
 		state, runErr = run(op, consumers...)
-		a.Signals.Finished()
+		a.Signals.Unbind()
 		over()
 	}()
 	screen.DiscardInput()
-	o.Source, o.Command, o.Theme = op.Feed().Reader(), op.Command, look
-	o.Inspector = screen.NewInspector(screen.Changes(op), client.Diagnoser(), op.Mask())
-	later, wait := screen.Later(client, op.Info().Release, op.Info().Namespace)
-	o.Later = later
+	o.Source, o.Command, o.Theme = op.Feed().Reader(), op.Command, themeOpts
 	err := board.Run(cmd.Context(), o)
-	wait()
+	closed()
 	switch {
 	case errors.Is(err, board.ErrTerminalGone):
 		a.Signals.Hangup()
@@ -128,11 +134,11 @@ func (a *app) onScreen(cmd *cobra.Command, client *kube.Client, op *kube.Operati
 	}
 	<-ended
 	report.Summary(cmd.OutOrStdout(), state, a.SummaryOptions(opts))
-	command.WarnIf(d, lookErr)
+	command.WarnIf(d, themeErr)
 	return state, runErr
 }
 
-// nextLines are the commands that the screen proposes, including a replay.
+// nextLines returns the commands that the screen suggests, including a replay.
 func nextLines(s *event.State, opts report.Options) []string {
 	lines := opts.Next(s)
 	if name := opts.Record(); name != "" {
@@ -141,7 +147,7 @@ func nextLines(s *event.State, opts report.Options) []string {
 	return lines
 }
 
-// firstRun reports whether there is no record of any run yet.
+// firstRun reports whether no run has been recorded yet.
 func firstRun() bool {
 	dir, err := report.RunDir()
 	if err != nil {
@@ -151,38 +157,38 @@ func firstRun() bool {
 	return errors.Is(err, fs.ErrNotExist)
 }
 
-// newRecord keeps the record of a run if possible.
-func newRecord(say report.Notices) *report.RunLog {
+// newRecord starts the record of a run. If that fails, it prints a warning.
+func newRecord(notices report.Notices) *report.RunLog {
 	dir, err := report.RunDir()
 	if err != nil {
-		dir = "" // the record's own error says the same
+		dir = "" // NewRunLog prints the warning
 	}
-	return report.NewRunLog(dir, say.Warn)
+	return report.NewRunLog(dir, notices.Warn)
 }
 
-// serve lets other processes watch and control an operation (R47). If that fails, the
-// operation runs without, unless it may wait for them.
-func serve(op *kube.Operation, j job, editor remote.Editor) (s *remote.Server, err error) {
+// serve opens the socket of an operation (R47). changes and editor may be nil. If that fails, the
+// operation runs without a socket, unless controlFlag makes it wait for another terminal.
+func serve(op command.Operation, changes screen.ChangeSource, editor remote.Editor, controlFlag string) (s *remote.Server, err error) {
 	dir, err := runs.LiveDir()
 	if err == nil {
-		s, err = remote.Serve(dir, op.Feed(), op.Command, screen.Changes(op), editor)
+		s, err = remote.Serve(dir, op.Feed(), op.Command, changes, editor)
 	}
-	if err == nil || j.steering == "" {
+	if err == nil || controlFlag == "" {
 		return s, nil
 	}
-	return nil, fmt.Errorf("%s needs the screen or a socket to control the run from another terminal: %w", j.steering, err)
+	return nil, fmt.Errorf("%s needs the screen or a socket to control the run from another terminal: %w", controlFlag, err)
 }
 
-// joined reports how many clients are attached; s may be nil.
-func joined(s *remote.Server) int {
+// attachedClients returns the number of attached clients. s may be nil.
+func attachedClients(s *remote.Server) int {
 	if s == nil {
 		return 0
 	}
 	return s.Clients()
 }
 
-// unserve ends serve; s may be nil.
-func unserve(s *remote.Server) {
+// closeServer closes a server, which may be nil.
+func closeServer(s *remote.Server) {
 	if s != nil {
 		s.Close()
 	}

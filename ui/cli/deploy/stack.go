@@ -93,10 +93,10 @@ lockstep down -f helmfile.yaml -l tier=frontend`,
 }
 
 func (a *app) withStackReports(cmd *cobra.Command, flags *stackFlags, down bool) error {
-	return a.withReports(cmd, &flags.run, execute{writes: true}, []string{cmp.Or(flags.File, "helmfile.yaml")}, func() error { return a.runStack(cmd, flags, down) })
+	return a.withReports(cmd, &flags.run, executor{writes: true}, []string{cmp.Or(flags.File, "helmfile.yaml")}, func() error { return a.runStack(cmd, flags, down) })
 }
 
-// runStack runs a helmfile, with --sandbox on a throwaway cluster.
+// runStack runs up or down, with --sandbox on a throwaway cluster.
 func (a *app) runStack(cmd *cobra.Command, flags *stackFlags, down bool) error {
 	r, err := flags.run.parse(cmd)
 	if err != nil {
@@ -109,11 +109,11 @@ func (a *app) runStack(cmd *cobra.Command, flags *stackFlags, down bool) error {
 	if flags.prune && flags.name == "" {
 		return errors.New("--prune requires --stack NAME, the name that earlier runs had")
 	}
-	if flags.run.cluster.on {
+	if flags.run.cluster.enabled {
 		return a.stackInCluster(cmd, flags, file, r, down)
 	}
-	return a.inSandbox(cmd, job{running: r}, func(s *helmcli.EnvSettings) error {
-		r.common.Lease = a.leaseOptions(cmd, job{running: r})
+	return a.inSandbox(cmd, job{runOptions: r}, func(s *helmcli.EnvSettings) error {
+		r.common.Lease = a.leaseOptions(cmd, job{runOptions: r})
 		stack, clients, err := a.prepareStack(cmd, flags, file, r, s, down)
 		if err != nil {
 			return err
@@ -122,19 +122,19 @@ func (a *app) runStack(cmd *cobra.Command, flags *stackFlags, down bool) error {
 	})
 }
 
-// clients are the connections of a stack, by context.
+// clients has the connections of a stack by context.
 type clients map[string]*kube.Client
 
-// prepareStack plans all releases of a helmfile.
-func (a *app) prepareStack(cmd *cobra.Command, flags *stackFlags, file *kube.Helmfile, r running, s *helmcli.EnvSettings, down bool) (*kube.Stack, clients, error) {
+// prepareStack loads and plans all releases of a helmfile.
+func (a *app) prepareStack(cmd *cobra.Command, flags *stackFlags, file *kube.Helmfile, r runOptions, s *helmcli.EnvSettings, down bool) (*kube.Stack, clients, error) {
 	d := a.Display(cmd, r.mode.Report())
 	loader, err := command.NewStackLoader(a.App, file, s, flags.set, flags.skipDeps)
 	if err != nil {
 		return nil, nil, err
 	}
-	steps := &progress{say: d}
+	steps := &progress{notices: d}
 	defer steps.end()
-	steps.doing(fmt.Sprintf("planning %d releases", len(file.Releases)))
+	steps.start(fmt.Sprintf("planning %d releases", len(file.Releases)))
 	all := clients{}
 	connect := func(name string) (*kube.Client, error) {
 		settings := s
@@ -158,8 +158,8 @@ func (a *app) prepareStack(cmd *cobra.Command, flags *stackFlags, file *kube.Hel
 	return stack, all, err
 }
 
-// planStack shows what "up" would do to each release of a helmfile. Its error tells whether
-// there are changes.
+// planStack prints the changes of "up", release by release. The exit code says whether there
+// are any.
 func (a *app) planStack(cmd *cobra.Command, flags *stackFlags) error {
 	r, err := flags.run.parse(cmd)
 	if err != nil {
@@ -170,13 +170,13 @@ func (a *app) planStack(cmd *cobra.Command, flags *stackFlags) error {
 		return err
 	}
 	r.common.PlanOnly = true
-	return a.inSandbox(cmd, job{running: r}, func(s *helmcli.EnvSettings) error {
+	return a.inSandbox(cmd, job{runOptions: r}, func(s *helmcli.EnvSettings) error {
 		stack, _, err := a.prepareStack(cmd, flags, file, r, s, false)
 		if err != nil {
 			return err
 		}
 		defer stack.Close()
-		found, err := command.Cancelable(cmd.Context(), func(ctx context.Context) (report.StackPlan, error) { return changesOf(ctx, stack) })
+		found, err := command.Cancelable(cmd.Context(), func(ctx context.Context) (report.StackPlan, error) { return stackChanges(ctx, stack) })
 		if err != nil {
 			return err
 		}
@@ -193,8 +193,8 @@ func (a *app) planStack(cmd *cobra.Command, flags *stackFlags) error {
 	})
 }
 
-// changesOf compares the releases of a stack with the cluster.
-func changesOf(ctx context.Context, stack *kube.Stack) (out report.StackPlan, err error) {
+// stackChanges returns the changes of each release of a stack.
+func stackChanges(ctx context.Context, stack *kube.Stack) (out report.StackPlan, err error) {
 	out.Stack = stack.Info().Release
 	for _, rel := range stack.Releases() {
 		one := report.ReleasePlan{Release: rel.ID, Needs: rel.Needs, Unchanged: rel.Unchanged || rel.Operation == nil}
@@ -210,12 +210,12 @@ func changesOf(ctx context.Context, stack *kube.Stack) (out report.StackPlan, er
 	return out, nil
 }
 
-// addStack makes a command of a release take a helmfile without arguments: that of -f, or
-// of the working directory.
+// addStack extends a command for one release: without arguments it reads the helmfile of -f or
+// of the working directory and calls do.
 func (a *app) addStack(cmd *cobra.Command, do func(*cobra.Command, *stackFlags) error) {
 	flags := stackFlags{run: runFlags{waitFlags: waitFlags{timeout: defaultTimeout, waitAll: true}}}
 	flags.run.output = command.TextOrJSON()
-	flags.AddChoice(cmd)
+	flags.AddSelection(cmd)
 	flags.addPrune(cmd)
 	run := cmd.RunE
 	cmd.Args = command.OrHelmfile(cmd.Args)

@@ -9,31 +9,31 @@ import (
 	"lockstep/ui/cli/command"
 )
 
-// unattended ends a run that waits for somebody after its terminal closed and nobody
-// attached for as long as its timeout: failed groups are given up, and a paused run is
-// aborted, because it must not continue past a pause on its own.
+// unattended ends a paused or held run whose terminal has closed if no client attaches within
+// its timeout. It leaves held failures failed, and aborts a paused run, which must not continue
+// without the user.
 type unattended struct {
 	op      command.Operation
 	timeout time.Duration
-	// joined reports how many clients are attached.
-	joined   func() int
+	// attached reports how many clients are attached.
+	attached func() int
 	rollback bool // abort by rolling back
 
-	mu    sync.Mutex
-	gone  bool
-	run   event.Status
-	timer *time.Timer
+	mu     sync.Mutex
+	closed bool
+	run    event.Status
+	timer  *time.Timer
 }
 
-// start is called when the terminal has closed.
+// start is called when the terminal closes.
 func (d *unattended) start() {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	d.gone = true
+	d.closed = true
 	d.reset()
 }
 
-// Consume checks whether the run waits for somebody.
+// Consume follows whether the run is paused or held.
 func (d *unattended) Consume(e event.Event) {
 	if e.Scope != "" || e.Kind != event.KindRun && e.Kind != event.KindOperation {
 		return
@@ -47,23 +47,23 @@ func (d *unattended) Consume(e event.Event) {
 	d.reset()
 }
 
-// reset needs d.mu.
+// reset requires d.mu.
 func (d *unattended) reset() {
 	if d.timer != nil {
 		d.timer.Stop()
 		d.timer = nil
 	}
-	if d.gone && (d.run == event.Paused || d.run == event.Held) {
-		d.timer = time.AfterFunc(d.timeout, d.giveUp)
+	if d.closed && (d.run == event.Paused || d.run == event.Held) {
+		d.timer = time.AfterFunc(d.timeout, d.timeOut)
 	}
 }
 
-func (d *unattended) giveUp() {
+func (d *unattended) timeOut() {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	c := event.Command{Name: event.Abort, KnowsRollback: true, Reason: fmt.Sprintf("the terminal closed, and nobody attached for %s", d.timeout)}
 	switch {
-	case d.joined() > 0:
+	case d.attached() > 0:
 		d.reset()
 		return
 	case d.run == event.Held:

@@ -9,17 +9,17 @@ import (
 	"lockstep/ui/cli/command"
 )
 
-// obedient is an operation that keeps the commands it is given.
-type obedient struct {
+// fakeOperation records the commands sent to it.
+type fakeOperation struct {
 	command.Operation
 	sent []event.CommandName
 }
 
-func (o *obedient) Command(c event.Command) { o.sent = append(o.sent, c.Name) }
+func (o *fakeOperation) Command(c event.Command) { o.sent = append(o.sent, c.Name) }
 
-// TestDesertedRunEnds proves that a run that waits for somebody does not do so
-// for ever once its terminal has gone (R47), unless somebody has joined it.
-func TestDesertedRunEnds(t *testing.T) {
+// TestUnattendedRunEnds: a paused or held run ends at its timeout after its terminal closes,
+// unless a client is attached (R47).
+func TestUnattendedRunEnds(t *testing.T) {
 	for name, tt := range map[string]struct {
 		run      event.Status
 		rollback bool
@@ -29,23 +29,23 @@ func TestDesertedRunEnds(t *testing.T) {
 		"paused, with rollback": {run: event.Paused, rollback: true, want: event.Rollback}, "running": {run: event.Running},
 	} {
 		synctest.Test(t, func(t *testing.T) {
-			op, joined := &obedient{}, 0
-			d := &unattended{op: op, timeout: time.Minute, rollback: tt.rollback, joined: func() int { return joined }}
+			op, attached := &fakeOperation{}, 0
+			d := &unattended{op: op, timeout: time.Minute, rollback: tt.rollback, attached: func() int { return attached }}
 			d.Consume(event.Event{Kind: event.KindRun, Status: tt.run})
 			time.Sleep(time.Hour)
 			if len(op.sent) > 0 {
-				t.Errorf("%s: %v is sent while the terminal is there", name, op.sent)
+				t.Errorf("%s: sent %v before the terminal closed", name, op.sent)
 			}
 			d.start()
-			joined = 1
+			attached = 1
 			time.Sleep(90 * time.Second)
 			if len(op.sent) > 0 {
-				t.Errorf("%s: %v is sent while somebody looks", name, op.sent)
+				t.Errorf("%s: sent %v while a client was attached", name, op.sent)
 			}
-			joined = 0
+			attached = 0
 			time.Sleep(time.Minute)
 			if got := append(op.sent, ""); got[0] != tt.want {
-				t.Errorf("%s: %v is sent, want %s", name, op.sent, tt.want)
+				t.Errorf("%s: sent %v, want %s", name, op.sent, tt.want)
 			}
 			d.Consume(event.Event{Kind: event.KindOperation, Status: event.Failed})
 		})

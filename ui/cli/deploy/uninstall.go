@@ -28,7 +28,7 @@ type uninstallFlags struct {
 	description    string
 }
 
-func (a *app) newUninstall(do execute) *cobra.Command {
+func (a *app) newUninstall(do executor) *cobra.Command {
 	var flags uninstallFlags
 	cmd := &cobra.Command{
 		Use:        "uninstall NAME [NAME...]",
@@ -58,7 +58,7 @@ lockstep uninstall shop -n shop --keep-history`,
 	return cmd
 }
 
-func (a *app) uninstall(cmd *cobra.Command, flags *uninstallFlags, names []string, do execute) error {
+func (a *app) uninstall(cmd *cobra.Command, flags *uninstallFlags, names []string, do executor) error {
 	r, err := flags.run.parse(cmd)
 	if err != nil {
 		return err
@@ -66,15 +66,15 @@ func (a *app) uninstall(cmd *cobra.Command, flags *uninstallFlags, names []strin
 	if flags.dryRun {
 		do = a.dryRunLines()
 	}
-	if flags.run.cluster.on {
+	if flags.run.cluster.enabled {
 		if len(names) > 1 {
 			return errors.New("--in-cluster covers one release; uninstall them one at a time")
 		}
-		return a.inCluster(cmd, &flags.run, r, packed{release: names[0], args: names})
+		return a.inCluster(cmd, &flags.run, r, packedRun{release: names[0], args: names})
 	}
 	var changes error
 	for i := range names {
-		err := do.job(cmd, a.uninstallJob(cmd, flags, r, names[i:]))
+		err := do.run(cmd, a.uninstallJob(cmd, flags, r, names[i:]))
 		unchanged := err != nil && command.ExitCode(err) == command.ExitNothing
 		left := names[i:]
 		if !unchanged {
@@ -85,7 +85,7 @@ func (a *app) uninstall(cmd *cobra.Command, flags *uninstallFlags, names []strin
 			changes = err
 		case a.Signals.Interrupted() && len(left) > 0 && (err == nil || unchanged && i > 0):
 			return command.Exit(command.ExitAborted, fmt.Errorf("interrupted; not uninstalled: %s", strings.Join(left, ", ")))
-		case unchanged && i > 0 && do.writes: // something was written before
+		case unchanged && i > 0 && do.writes: // earlier releases were uninstalled
 			return command.Exit(command.ExitFailed, err)
 		case err != nil:
 			return err
@@ -94,10 +94,10 @@ func (a *app) uninstall(cmd *cobra.Command, flags *uninstallFlags, names []strin
 	return changes
 }
 
-func (a *app) uninstallJob(cmd *cobra.Command, flags *uninstallFlags, r running, names []string) job {
+func (a *app) uninstallJob(cmd *cobra.Command, flags *uninstallFlags, r runOptions, names []string) job {
 	name, others := names[0], names[1:]
-	return job{running: r, release: name,
-		next: func(s *event.State, m *kube.Mask) []string { return proposer{a, cmd, m}.afterUninstall(s, others) },
+	return job{runOptions: r, release: name,
+		next: func(s *event.State, m *kube.Mask) []string { return suggester{a, cmd, m}.afterUninstall(s, others) },
 		prepare: func(ctx context.Context, c *kube.Client, common kube.Common) (*kube.Operation, error) {
 			op, err := c.PrepareUninstall(ctx, kube.Uninstall{
 				Common: common, KeepHistory: flags.keepHistory,

@@ -12,19 +12,19 @@ import (
 	"lockstep/ui/report"
 )
 
-// TestLateInterruptEndsTheCommand interrupts an uninstallation of several
-// releases when the first is over: the others stay, and it says so.
-func TestLateInterruptEndsTheCommand(t *testing.T) {
+// TestSignalAfterFirstUninstall: a signal after the first of several releases is uninstalled
+// keeps the others, and the error names them.
+func TestSignalAfterFirstUninstall(t *testing.T) {
 	a := &app{command.NewApp(command.NewSignals(t.Context()))}
 	var said strings.Builder
 	var done []string
-	uninstalls := execute{writes: true, job: func(cmd *cobra.Command, j job) error {
-		if err := a.Signals.Steer(&obedient{}, command.OnSignal{}, report.NewNotices(report.Stream{Writer: &said})); err != nil {
+	uninstalls := executor{writes: true, run: func(cmd *cobra.Command, j job) error {
+		if err := a.Signals.Bind(&fakeOperation{}, command.SignalPolicy{}, report.NewNotices(report.Stream{Writer: &said})); err != nil {
 			return err
 		}
-		defer a.Signals.Finished()
+		defer a.Signals.Unbind()
 		done = append(done, j.release)
-		a.Signals.Handle(os.Interrupt) // after the closing event: nobody answers
+		a.Signals.Handle(os.Interrupt) // after the last event, so there is no reply
 		return nil
 	}}
 	cmd := a.newUninstall(uninstalls)
@@ -32,12 +32,12 @@ func TestLateInterruptEndsTheCommand(t *testing.T) {
 	cmd.SilenceErrors, cmd.SilenceUsage = true, true
 	err := cmd.ExecuteContext(a.Signals.Context)
 	if command.ExitCode(err) != command.ExitAborted || err.Error() != "interrupted; not uninstalled: b, c" || len(done) != 1 {
-		t.Errorf("%v is uninstalled, and the error is %v", done, err)
+		t.Errorf("uninstalled %v, error %v", done, err)
 	}
 	if said.String() != "interrupt: too late, the operation has ended\n" {
-		t.Errorf("it says %q", said.String())
+		t.Errorf("printed %q", said.String())
 	}
 	if a.Signals.Context.Err() == nil || context.Cause(a.Signals.Context) != command.ErrInterrupted {
-		t.Error("what comes next is not told to end")
+		t.Error("the context is not cancelled")
 	}
 }

@@ -37,7 +37,7 @@ func addServerSide(cmd *cobra.Command, c *command.Choice) {
 	command.AddChoice(cmd, c, "server-side", "", "use server-side apply; auto keeps the release's method")
 }
 
-func (a *app) newUpgrade(do execute) *cobra.Command {
+func (a *app) newUpgrade(do executor) *cobra.Command {
 	var flags upgradeFlags
 	cmd := &cobra.Command{
 		Use:     "upgrade NAME CHART",
@@ -72,7 +72,7 @@ lockstep upgrade shop ./shop --dry-run`,
 	return cmd
 }
 
-func (a *app) upgrade(cmd *cobra.Command, flags *upgradeFlags, name, ref string, do execute) error {
+func (a *app) upgrade(cmd *cobra.Command, flags *upgradeFlags, name, ref string, do executor) error {
 	r, err := flags.run.parse(cmd)
 	if err != nil {
 		return err
@@ -81,17 +81,17 @@ func (a *app) upgrade(cmd *cobra.Command, flags *upgradeFlags, name, ref string,
 	if err != nil {
 		return err
 	}
-	if flags.run.cluster.on || do.manifests {
+	if flags.run.cluster.enabled || do.manifests {
 		return a.deployInCluster(cmd, &flags.run, &flags.deploy, r, name, ref, do)
 	}
-	prepare := func(ctx context.Context, c *kube.Client, common kube.Common, what kube.Rendering) (*kube.Operation, error) {
+	prepare := func(ctx context.Context, c *kube.Client, common kube.Common, rendering kube.Rendering) (*kube.Operation, error) {
 		return c.PrepareUpgrade(ctx, kube.Upgrade{
-			Common: common, Rendering: what,
+			Common: common, Rendering: rendering,
 			Install: flags.install, CreateNamespace: flags.deploy.createNamespace, ServerSide: flags.serverSide.Value,
 			ReuseValues: flags.reuseValues, ResetValues: flags.resetValues, ResetThenReuseValues: flags.resetThenReuse,
 			UpgradeCRDs: flags.crds, CleanupOnFail: flags.cleanup, HistoryMax: flags.history,
 		})
 	}
-	// The release is in the cluster, so every dry run needs the cluster.
+	// An upgrade needs the release from the cluster, even for --dry-run=client.
 	return a.deploy(cmd, &flags.deploy, r, name, ref, dry, prepare, do)
 }

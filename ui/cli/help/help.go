@@ -1,5 +1,5 @@
-// Package help holds the pages that "lockstep help PAGE" prints and GitHub shows.
-// It imports nothing of lockstep.
+// Package help has the pages that "lockstep help PAGE" prints. Packages ui/cli and its tests
+// import it; it imports nothing of lockstep.
 package help
 
 import (
@@ -12,13 +12,13 @@ import (
 //go:embed *.md
 var files embed.FS
 
-// comment is an HTML comment; those alone on a line go with the line.
+// comment matches an HTML comment, and the whole line if nothing else is on it.
 var comment = regexp.MustCompile(`(?m)^<!--.*?-->\n\n?| ?<!--.*?-->`)
 
-// Page is one page of help.
+// Page is a page of help.
 type Page struct{ Name, Title, Text string }
 
-// Pages are all pages, by name.
+// Pages returns all pages, sorted by name.
 func Pages() (pages []Page) {
 	entries, err := files.ReadDir(".")
 	if err != nil {

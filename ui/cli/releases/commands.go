@@ -1,5 +1,5 @@
-// Package releases holds the commands that read a release: status, watch, and those
-// that print what Helm's do.
+// Package releases implements the commands that read releases: status, watch, and history, list
+// and get, which print what Helm's commands print. Packages ui/cli and ui/cli/deploy import it.
 package releases
 
 import (
@@ -8,10 +8,10 @@ import (
 	"lockstep/ui/cli/command"
 )
 
-// app gives this package's commands what all commands share.
+// app adds this package's commands to the shared App.
 type app struct{ *command.App }
 
-// Commands are the commands of this package.
+// Commands returns the commands of this package.
 func Commands(shared *command.App) []*cobra.Command {
 	a := &app{shared}
 	return []*cobra.Command{a.newWatch(), a.newStatus(), a.newHistory(), a.newList(), a.newGet()}

@@ -25,19 +25,19 @@ func (a *app) newGet() *cobra.Command {
 		RunE:    func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
 	get.AddCommand(a.newGetAll(),
-		a.newGetPart("hooks", "print the hooks", true, a.recorded(likehelm.Hooks)),
-		a.newGetPart("manifest", "print the manifest", true, a.recorded(likehelm.Manifest)),
+		a.newGetPart("hooks", "print the hooks", true, a.showRecord(likehelm.Hooks)),
+		a.newGetPart("manifest", "print the manifest", true, a.showRecord(likehelm.Manifest)),
 		a.newGetMetadata(),
-		a.newGetPart("notes", "print the notes", false, a.recorded(likehelm.Notes)),
+		a.newGetPart("notes", "print the notes", false, a.showRecord(likehelm.Notes)),
 		a.newGetValues())
 	return get
 }
 
-// showPart prints a part of a revision.
+// showPart prints part of a release's record.
 type showPart func(cmd *cobra.Command, out *bytes.Buffer, name string) error
 
-// newGetPart makes a command that prints a part of the record. Data is output for other
-// programs.
+// newGetPart returns a command that prints part of a release's record. data means that the output
+// is for other programs, so it is not sanitized for a terminal.
 func (a *app) newGetPart(name, about string, data bool, show showPart) *cobra.Command {
 	cmd := &cobra.Command{
 		Use:               name + " NAME",
@@ -57,10 +57,10 @@ func (a *app) newGetPart(name, about string, data bool, show showPart) *cobra.Co
 	return cmd
 }
 
-// recorded passes the revision that a command names to show.
-func (a *app) recorded(show func(*bytes.Buffer, *rel1.Release)) showPart {
+// showRecord returns a showPart that prints a revision with show.
+func (a *app) showRecord(show func(*bytes.Buffer, *rel1.Release)) showPart {
 	return func(cmd *cobra.Command, out *bytes.Buffer, name string) error {
-		r, err := a.recordOf(cmd, name)
+		r, err := a.getRelease(cmd, name)
 		if err == nil {
 			show(out, r)
 		}
@@ -68,9 +68,10 @@ func (a *app) recorded(show func(*bytes.Buffer, *rel1.Release)) showPart {
 	}
 }
 
-func (a *app) recordOf(cmd *cobra.Command, name string) (*rel1.Release, error) {
+// getRelease reads a release at --revision.
+func (a *app) getRelease(cmd *cobra.Command, name string) (*rel1.Release, error) {
 	get := action.NewGet(a.Helm)
-	get.Version = revisionOf(cmd)
+	get.Version = revisionFlag(cmd)
 	found, err := get.Run(name)
 	if err != nil {
 		return nil, err
@@ -85,7 +86,7 @@ func (a *app) recordOf(cmd *cobra.Command, name string) (*rel1.Release, error) {
 func (a *app) newGetAll() *cobra.Command {
 	template := ""
 	cmd := a.newGetPart("all", "print values, manifest, hooks and notes", false, func(cmd *cobra.Command, out *bytes.Buffer, name string) error {
-		r, err := a.recordOf(cmd, name)
+		r, err := a.getRelease(cmd, name)
 		switch {
 		case err != nil:
 			return err
@@ -102,7 +103,7 @@ func (a *app) newGetMetadata() *cobra.Command {
 	about := "print name, namespace, chart and status"
 	cmd := a.newGetPart("metadata", about, false, func(cmd *cobra.Command, out *bytes.Buffer, name string) error {
 		get := action.NewGetMetadata(a.Helm)
-		get.Version = revisionOf(cmd)
+		get.Version = revisionFlag(cmd)
 		m, err := get.Run(name)
 		if err != nil {
 			return err
@@ -116,7 +117,7 @@ func (a *app) newGetMetadata() *cobra.Command {
 func (a *app) newGetValues() *cobra.Command {
 	get := action.NewGetValues(a.Helm)
 	cmd := a.newGetPart("values", "print the values", true, func(cmd *cobra.Command, out *bytes.Buffer, name string) error {
-		get.Version = revisionOf(cmd)
+		get.Version = revisionFlag(cmd)
 		values, err := get.Run(name)
 		if err != nil {
 			return err

@@ -18,10 +18,10 @@ import (
 	"lockstep/ui/report"
 )
 
-// Commands that Helm also has print exactly what helm prints because scripts rely on it.
-// Tests compare flags and output with helm's.
+// Commands that Helm also has print exactly what helm prints, because scripts rely on it. Tests
+// compare their flags and output with helm's.
 
-// likeHelm returns the output of show, which uses Helm's actions. On an error it is the
+// likeHelm returns the output of show, which uses Helm's actions. If show fails, it returns the
 // output so far.
 func (a *app) likeHelm(cmd *cobra.Command, namespace string, show func(*bytes.Buffer) error) (*bytes.Buffer, error) {
 	if err := likehelm.SetColour(a.Settings.ColorMode); err != nil {
@@ -39,11 +39,11 @@ func (a *app) likeHelm(cmd *cobra.Command, namespace string, show func(*bytes.Bu
 		}
 		return out, show(out)
 	})
-	return out, a.inOwnWords(cmd, namespace, err)
+	return out, a.explainError(cmd, namespace, err)
 }
 
-// inOwnWords says what Helm leaves out of an error: what was not found, and where.
-func (a *app) inOwnWords(cmd *cobra.Command, namespace string, err error) error {
+// explainError adds to Helm's errors what was not found, and where.
+func (a *app) explainError(cmd *cobra.Command, namespace string, err error) error {
 	switch {
 	case err == nil:
 		return nil
@@ -69,8 +69,8 @@ func (a *app) printLikeHelm(cmd *cobra.Command, namespace string, to io.Writer, 
 	if out == nil {
 		return err
 	}
-	_, writing := to.Write(out.Bytes())
-	return errors.Join(err, writing)
+	_, writeErr := to.Write(out.Bytes())
+	return errors.Join(err, writeErr)
 }
 
 // addHelmOutput adds Helm's -o.
@@ -78,7 +78,7 @@ func addHelmOutput(cmd *cobra.Command) {
 	command.AddChoice(cmd, &command.Choice{Allowed: output.Formats()}, "output", "o", "format")
 }
 
-// helmFormat is the value of -o.
+// helmFormat returns the value of -o.
 func helmFormat(cmd *cobra.Command) output.Format {
 	if f := cmd.Flag("output"); f != nil {
 		return output.Format(f.Value.String())
@@ -86,7 +86,7 @@ func helmFormat(cmd *cobra.Command) output.Format {
 	return output.Table
 }
 
-// helmDisplay is the display of a command that Helm also has.
+// helmDisplay returns the display of a command with Helm's -o.
 func (a *app) helmDisplay(cmd *cobra.Command) report.Display {
 	if f := helmFormat(cmd); f != output.Table {
 		return a.Display(cmd, report.Mode(f))
@@ -99,8 +99,8 @@ func (a *app) addRevision(cmd *cobra.Command) {
 	_ = cmd.RegisterFlagCompletionFunc("revision", a.CompleteRevisions) // defined above
 }
 
-// revisionOf is the value of --revision.
-func revisionOf(cmd *cobra.Command) int {
+// revisionFlag returns the value of --revision.
+func revisionFlag(cmd *cobra.Command) int {
 	n, err := cmd.Flags().GetInt("revision")
 	if err != nil {
 		panic(err) // not defined

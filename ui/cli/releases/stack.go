@@ -16,8 +16,8 @@ import (
 	"lockstep/ui/report"
 )
 
-// atOnce is how many releases of a stack are read at the same time.
-const atOnce = 8
+// maxReads is how many releases of a stack are read concurrently.
+const maxReads = 8
 
 // stackStatus prints a line for each release of a helmfile.
 func (a *app) stackStatus(cmd *cobra.Command, flags *command.HelmfileFlags) error {
@@ -35,13 +35,13 @@ func (a *app) stackStatus(cmd *cobra.Command, flags *command.HelmfileFlags) erro
 	}
 	rows := make([]report.ReleaseStatus, len(file.Releases))
 	errs := make([]error, len(rows))
-	turns := make(chan struct{}, atOnce)
+	slots := make(chan struct{}, maxReads)
 	var wg sync.WaitGroup
 	for i, rel := range file.Releases {
 		wg.Go(func() {
-			turns <- struct{}{}
-			defer func() { <-turns }()
-			rows[i], errs[i] = statusOf(cmd.Context(), clients[rel.Context], rel)
+			slots <- struct{}{}
+			defer func() { <-slots }()
+			rows[i], errs[i] = readStatus(cmd.Context(), clients[rel.Context], rel)
 		})
 	}
 	wg.Wait()
@@ -51,7 +51,7 @@ func (a *app) stackStatus(cmd *cobra.Command, flags *command.HelmfileFlags) erro
 	return a.helmDisplay(cmd).Show(report.StackStatus(rows))
 }
 
-// connectTo connects to a context, "" for the current one.
+// connectTo connects to a context; "" is the current one.
 func (a *app) connectTo(name string) (*kube.Client, error) {
 	settings := a.Settings
 	if name != "" {
@@ -61,8 +61,8 @@ func (a *app) connectTo(name string) (*kube.Client, error) {
 	return kube.Connect(settings, slog.Default(), nil)
 }
 
-// statusOf reads a release and its objects once.
-func statusOf(ctx context.Context, c *kube.Client, rel kube.HelmfileRelease) (report.ReleaseStatus, error) {
+// readStatus reads the status of a release and its objects.
+func readStatus(ctx context.Context, c *kube.Client, rel kube.HelmfileRelease) (report.ReleaseStatus, error) {
 	row := report.ReleaseStatus{Release: rel.ID(), Status: "not installed"}
 	namespace := rel.Namespace
 	if namespace == "" {
@@ -75,7 +75,7 @@ func statusOf(ctx context.Context, c *kube.Client, rel kube.HelmfileRelease) (re
 	if err != nil {
 		return row, err
 	}
-	state, err := LookOnce(ctx, view)
+	state, err := ReadOnce(ctx, view)
 	if err != nil {
 		return row, err
 	}

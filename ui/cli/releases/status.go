@@ -22,16 +22,16 @@ import (
 const statusLong = `Print the status of a release as "helm status" does. For a release deployed in order, also print its groups, how long
 each took, and the current state of its objects.
 
-Without NAME, print a line for each release of a helmfile: the one of -f, or of the current directory.
+Without NAME, print a line for each release of a helmfile: the one given with -f, or the one in the current directory.
 
 -o json and -o yaml add the field "groups": id, chart, name, layer, after, status, message, objects, and ran (status,
 started, seconds).`
 
-// lookTime is how long status waits for a first look at every object.
-const lookTime = 30 * time.Second
+// readTimeout limits the time for reading every object once.
+const readTimeout = 30 * time.Second
 
-// explainTime is how long it then waits for the causes of objects that are not ready.
-const explainTime = 5 * time.Second
+// diagnoseTimeout limits the time for diagnosing objects that are not ready.
+const diagnoseTimeout = 5 * time.Second
 
 func (a *app) newStatus() *cobra.Command {
 	var stack command.HelmfileFlags
@@ -62,26 +62,26 @@ lockstep status -f helmfile.yaml`,
 }
 
 func (a *app) status(cmd *cobra.Command, name string) error {
-	helms, err := a.likeHelm(cmd, a.Settings.Namespace(), func(out *bytes.Buffer) error { return a.helmStatus(cmd, out, name) })
+	text, err := a.likeHelm(cmd, a.Settings.Namespace(), func(out *bytes.Buffer) error { return a.helmStatus(cmd, out, name) })
 	if err != nil {
 		return err
 	}
 	d := a.helmDisplay(cmd)
-	groups, secrets, err := a.groupsNow(cmd, name)
+	groups, secrets, err := a.currentGroups(cmd, name)
 	switch {
 	case cmd.Context().Err() != nil:
 		return context.Cause(cmd.Context())
 	case err != nil:
 		d.Warn("cannot show the groups: " + err.Error())
 	}
-	return d.Status([]byte(secrets.Text(helms.String())), groups)
+	return d.Status([]byte(secrets.Text(text.String())), groups)
 }
 
 // helmStatus prints the output of "helm status".
 func (a *app) helmStatus(cmd *cobra.Command, out *bytes.Buffer, name string) error {
 	format := helmFormat(cmd)
 	status := action.NewStatus(a.Helm)
-	status.Version = revisionOf(cmd)
+	status.Version = revisionFlag(cmd)
 	status.ShowResourcesTable = format == output.Table
 	found, err := status.Run(name)
 	if err != nil {
@@ -94,9 +94,9 @@ func (a *app) helmStatus(cmd *cobra.Command, out *bytes.Buffer, name string) err
 	return likehelm.Status(out, format, all[0])
 }
 
-// groupsNow reads the objects of a release once. The mask hides its secret values. Groups
-// are nil for a release that was not deployed in order.
-func (a *app) groupsNow(cmd *cobra.Command, name string) ([]report.Group, *kube.Mask, error) {
+// currentGroups returns the current state of a release's groups, or nil if it was not deployed in
+// order. The mask hides the release's secret values.
+func (a *app) currentGroups(cmd *cobra.Command, name string) ([]report.Group, *kube.Mask, error) {
 	_, view, err := a.openView(cmd, name)
 	if err != nil {
 		return nil, nil, err
@@ -104,27 +104,27 @@ func (a *app) groupsNow(cmd *cobra.Command, name string) ([]report.Group, *kube.
 	if !view.Sequenced() {
 		return nil, view.Mask(), nil
 	}
-	state, err := LookOnce(cmd.Context(), view)
+	state, err := ReadOnce(cmd.Context(), view)
 	if err != nil {
 		return nil, view.Mask(), err
 	}
-	return report.Groups(state, timingsOf(view)), view.Mask(), nil
+	return report.Groups(state, timings(view)), view.Mask(), nil
 }
 
-// openView reads a release at --revision.
+// openView opens a view of a release at --revision.
 func (a *app) openView(cmd *cobra.Command, name string) (*kube.Client, *kube.View, error) {
 	client, err := kube.Connect(a.Settings, slog.Default(), nil)
 	if err != nil {
 		return nil, nil, err
 	}
 	view, err := command.Cancelable(cmd.Context(), func(ctx context.Context) (*kube.View, error) {
-		return client.PrepareView(ctx, name, a.Settings.Namespace(), revisionOf(cmd))
+		return client.PrepareView(ctx, name, a.Settings.Namespace(), revisionFlag(cmd))
 	})
 	return client, view, err
 }
 
-// timingsOf are the durations of a release's groups when it was deployed.
-func timingsOf(view *kube.View) []report.Timing {
+// timings returns how long each group of a release took when it was deployed.
+func timings(view *kube.View) []report.Timing {
 	var out []report.Timing
 	for _, t := range view.Timings() {
 		out = append(out, report.Timing{Phase: t.Phase, Group: t.Group, Status: t.Status, Started: t.Started, Took: t.Took})
@@ -132,15 +132,15 @@ func timingsOf(view *kube.View) []report.Timing {
 	return out
 }
 
-// LookOnce reads each object of a view once and diagnoses those that are not ready;
-// consumers get the events. It fails if reading takes longer than lookTime.
-func LookOnce(ctx context.Context, view *kube.View, consumers ...report.Consumer) (*event.State, error) {
-	ctx, cancel := context.WithTimeout(ctx, lookTime)
+// ReadOnce reads each object of a view once and diagnoses those that are not ready. Consumers
+// receive the events. It fails if reading takes longer than readTimeout.
+func ReadOnce(ctx context.Context, view *kube.View, consumers ...report.Consumer) (*event.State, error) {
+	ctx, cancel := context.WithTimeout(ctx, readTimeout)
 	defer cancel()
 	go func() {
 		select {
 		case <-view.Seen():
-			explained, done := context.WithTimeout(ctx, explainTime)
+			explained, done := context.WithTimeout(ctx, diagnoseTimeout)
 			view.Explain(explained)
 			done()
 			cancel()
@@ -157,6 +157,6 @@ func LookOnce(ctx context.Context, view *kube.View, consumers ...report.Consumer
 	case <-view.Seen():
 		return state, nil
 	default:
-		return nil, fmt.Errorf("could not read all resources within %s; check that the cluster is reachable and the release still exists", lookTime)
+		return nil, fmt.Errorf("could not read all resources within %s; check that the cluster is reachable and the release still exists", readTimeout)
 	}
 }

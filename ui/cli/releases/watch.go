@@ -65,11 +65,11 @@ func (a *app) watch(cmd *cobra.Command, flags *watchFlags, name string) error {
 	d := a.Display(cmd, m.Report())
 	switch {
 	case flags.once:
-		state, err := LookOnce(ctx, view, d.Once())
+		state, err := ReadOnce(ctx, view, d.Once())
 		if err != nil {
 			return err
 		}
-		return d.Show(report.Release{State: state, Timings: timingsOf(view)})
+		return d.Show(report.Release{State: state, Timings: timings(view)})
 	case m == command.ModeScreen:
 		return a.watchOnScreen(ctx, d, client, view)
 	}
@@ -79,18 +79,17 @@ func (a *app) watch(cmd *cobra.Command, flags *watchFlags, name string) error {
 	return <-failed
 }
 
-// watchRun shows the run on this machine that is working on the release (R47) until it
-// ends, because the release's record is incomplete until then. done reports whether there
-// is nothing more to watch.
+// watchRun shows the live run of the release on this machine (R47) until it ends, because the
+// release's record is incomplete until then. done reports whether watch should end, too.
 func (a *app) watchRun(cmd *cobra.Command, flags *watchFlags, name string) (done bool, err error) {
 	if cmd.Flags().Changed("revision") {
-		return false, nil // the run may be of another one
+		return false, nil // the run may create another revision
 	}
-	live, err := runs.Live(func(op event.Operation) bool {
+	live, err := runs.LiveRuns(func(op event.Operation) bool {
 		return op.Release == name && op.Namespace == a.Settings.Namespace() && runs.ClientFor(a.App, op) != nil
 	})
 	if err != nil || len(live) == 0 {
-		return false, nil // watch it without a run
+		return false, nil // watch the release itself
 	}
 	for _, r := range live {
 		defer r.Close()
@@ -107,11 +106,10 @@ func (a *app) watchRun(cmd *cobra.Command, flags *watchFlags, name string) (done
 	return cmd.Context().Err() != nil || now.Operation.Name == "uninstall" && now.Status == event.Succeeded, nil
 }
 
-// watchOnScreen shows a view on the screen until the user quits, then prints the last
-// state.
+// watchOnScreen shows a view on the screen until the user quits, then prints the last state.
 func (a *app) watchOnScreen(ctx context.Context, d report.Display, client *kube.Client, view *kube.View) error {
-	look, lookErr := theme.FromEnv(os.Getenv)
-	interrupt := ctx
+	themeOpts, themeErr := theme.FromEnv(os.Getenv)
+	parent := ctx
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	restore := a.Logs.ToFile(d)
@@ -120,13 +118,13 @@ func (a *app) watchOnScreen(ctx context.Context, d report.Display, client *kube.
 	failed := make(chan error, 1)
 	go func() { failed <- view.Run(ctx) }()
 	go func() { state <- report.Follow(view.Feed()) }()
-	err := board.Run(ctx, board.Options{Source: view.Feed().Reader(), Inspector: screen.NewInspector(screen.NoChanges("watch applies nothing; to see what a chart would change: lockstep plan"), client.Diagnoser(), view.Mask()), Theme: look,
+	err := board.Run(ctx, board.Options{Source: view.Feed().Reader(), Inspector: screen.NewInspector(screen.NoChanges("watch changes nothing; to see the changes of a chart, run lockstep plan"), client.Diagnoser(), view.Mask()), Theme: themeOpts,
 		Kubectl: client.KubectlFlags()})
-	if interrupt.Err() != nil {
-		err = nil // a signal quits, like a key
+	if parent.Err() != nil {
+		err = nil // a signal quits, as the key q does
 	}
 	cancel()
-	err = errors.Join(err, <-failed, d.Show(report.Release{State: <-state, Timings: timingsOf(view)}))
-	command.WarnIf(d, lookErr)
+	err = errors.Join(err, <-failed, d.Show(report.Release{State: <-state, Timings: timings(view)}))
+	command.WarnIf(d, themeErr)
 	return err
 }

@@ -25,8 +25,8 @@ joins the only live run.
 
 Live runs listen on sockets in lockstep/live under $XDG_STATE_HOME (or ~/.local/state), readable only by their user.
 Programs can use them: a socket sends the events of "lockstep help events", an empty line once it has caught up, and
-accepts commands as JSON objects, one per line, with the fields command, group, phase and id. The event that answers a
-command has that id in its field answers.
+accepts commands as JSON objects, one per line, with the fields command, group, phase and id. The event that reports the
+result of a command has that id in its field answers.
 
 Exit codes: the run's own if you watched it to the end, 0 if it is still running, 2 if there is no such run.`
 
@@ -48,7 +48,7 @@ lockstep attach shop -o json | jq .message`,
 		Args:              command.Args(0, 1),
 		ValidArgsFunction: completeLive,
 		RunE: func(cmd *cobra.Command, args []string) error {
-			r, err := a.joinRun(cmd, first(args))
+			r, err := a.connectRun(cmd, firstArg(args))
 			if err != nil {
 				return err
 			}
@@ -62,15 +62,15 @@ lockstep attach shop -o json | jq .message`,
 	return cmd
 }
 
-func first(args []string) string {
+func firstArg(args []string) string {
 	if len(args) == 0 {
 		return ""
 	}
 	return args[0]
 }
 
-// Attach shows a live run until it ends or the user quits. The error is the run's own if it
-// is over.
+// Attach shows a live run until it ends or the user quits. It returns the run's own error if
+// the run has ended.
 func Attach(a *command.App, cmd *cobra.Command, r *remote.Run, m command.Mode) error {
 	d := a.Display(cmd, m.Report())
 	if m == command.ModeScreen {
@@ -80,14 +80,14 @@ func Attach(a *command.App, cmd *cobra.Command, r *remote.Run, m command.Mode) e
 	} else {
 		report.Watch(cmd.Context(), r.Feed(), d.Operation(report.Options{Steer: CtlCommand(r.Operation)}))
 	}
-	return left(r, d, m)
+	return attachError(r, d, m)
 }
 
-// ShowLive shows a live run on the screen, then its state. Without send it is read-only.
+// ShowLive shows a live run on the screen, then prints its state. With a nil send it is read-only.
 func ShowLive(a *command.App, cmd *cobra.Command, d report.Display, r *remote.Run, send func(event.Command)) error {
-	look, lookErr := theme.FromEnv(os.Getenv)
+	themeOpts, themeErr := theme.FromEnv(os.Getenv)
 	defer a.Logs.ToFile(d)()
-	o := board.Options{Source: r.Feed().Reader(), Command: send, Attached: true, Theme: look}
+	o := board.Options{Source: r.Feed().Reader(), Command: send, Attached: true, Theme: themeOpts}
 	if send != nil {
 		o.Editor = liveEditor{r}
 	}
@@ -101,28 +101,28 @@ func ShowLive(a *command.App, cmd *cobra.Command, d report.Display, r *remote.Ru
 	if client := ClientFor(a, r.Operation); client == nil || r.Operation.Stack() {
 		o.Inspector = screen.Disconnected(r)
 	} else {
-		o.Inspector, o.Kubectl = inspectorOf(client, cmd.Context(), r), client.KubectlFlags()
-		o.Later, wait = screen.Later(client, r.Operation.Release, r.Operation.Namespace)
+		o.Inspector, o.Kubectl = liveInspector(cmd.Context(), client, r), client.KubectlFlags()
+		o.Later, wait = screen.ViewAfterRun(client, r.Operation.Release, r.Operation.Namespace)
 	}
 	screen.DiscardInput()
 	err := board.Run(cmd.Context(), o)
 	wait()
 	if cmd.Context().Err() != nil {
-		err = nil // a signal quits, like a key
+		err = nil // a signal quits, as the key q does
 	}
 	if now := r.Now(context.Background()); now.Ended.IsZero() {
 		err = errors.Join(err, d.Show(report.NewRunStatus(now)))
 	} else {
 		report.Summary(cmd.OutOrStdout(), now, a.SummaryOptions(report.Options{}))
 	}
-	command.WarnIf(d, lookErr)
+	command.WarnIf(d, themeErr)
 	return err
 }
 
-// liveEditor edits a live run of another process, which renders and plans (R46, R47).
+// liveEditor edits a live run. The run's process does the rendering and planning (R46, R47).
 type liveEditor struct{ *remote.Run }
 
-// valuesTimeout is how long the screen waits for the values of a run.
+// valuesTimeout is how long the screen waits for a run to send its values.
 const valuesTimeout = 5 * time.Second
 
 func (e liveEditor) Values(all bool) (string, error) {
@@ -131,7 +131,7 @@ func (e liveEditor) Values(all bool) (string, error) {
 	return e.Run.Values(ctx, all)
 }
 
-// ChartChanged is unknown: the chart is on the side of the run.
+// ChartChanged returns false: only the run's process can see its chart.
 func (e liveEditor) ChartChanged() bool { return false }
 
 func (e liveEditor) Save(values string, all bool) (string, error) {
@@ -144,7 +144,7 @@ func (e liveEditor) Save(values string, all bool) (string, error) {
 	return command.SaveValues(e.Operation.Release, text)
 }
 
-// ClientFor connects to the cluster of a run; nil if the kubeconfig selects another one.
+// ClientFor connects to a run's cluster. It returns nil if the kubeconfig selects another one.
 func ClientFor(a *command.App, op event.Operation) *kube.Client {
 	client, err := kube.Connect(a.Settings, slog.Default(), nil)
 	if err != nil || client.ContextName() != op.Context {
@@ -153,9 +153,9 @@ func ClientFor(a *command.App, op event.Operation) *kube.Client {
 	return client
 }
 
-// inspectorOf asks the run, and also its cluster if it is reachable and has a record of
-// the release, which names the secret values.
-func inspectorOf(client *kube.Client, ctx context.Context, r *remote.Run) board.Inspector {
+// liveInspector returns an inspector that asks the run and its cluster. It asks only the run if
+// the release has no readable record, because the record is needed to hide secret values.
+func liveInspector(ctx context.Context, client *kube.Client, r *remote.Run) board.Inspector {
 	ctx, cancel := context.WithTimeout(ctx, 5*time.Second)
 	defer cancel()
 	view, err := client.PrepareView(ctx, r.Operation.Release, r.Operation.Namespace, 0)
@@ -165,8 +165,8 @@ func inspectorOf(client *kube.Client, ctx context.Context, r *remote.Run) board.
 	return screen.NewInspector(r, client.Diagnoser(), view.Mask())
 }
 
-// left is attach's error: the run's own if it is over.
-func left(r *remote.Run, d report.Display, m command.Mode) error {
+// attachError returns the error of attach: the run's own if the run has ended.
+func attachError(r *remote.Run, d report.Display, m command.Mode) error {
 	s := r.Now(context.Background())
 	switch {
 	case s.Ended.IsZero() && r.Lost():
@@ -175,8 +175,8 @@ func left(r *remote.Run, d report.Display, m command.Mode) error {
 		d.Note("the run continues; attach again: lockstep attach " + r.Operation.Release)
 		return nil
 	}
-	return command.Ending(s, nil, m)
+	return command.OperationError(s, nil, m)
 }
 
-// CtlCommand is the command that controls a run from a script.
+// CtlCommand returns the command that controls a run from a script.
 func CtlCommand(op event.Operation) string { return "lockstep ctl " + op.Release }

@@ -17,17 +17,13 @@ import (
 	"lockstep/ui/report"
 )
 
-// clusterRuns lists the runs in the cluster.
-func (a *app) clusterRuns(cmd *cobra.Command, everywhere bool, mode report.Mode) error {
-	client, err := kube.Connect(a.Settings, slog.Default(), nil)
-	if err != nil {
-		return err
-	}
+// listClusterRuns prints the runs in the cluster.
+func (a *app) listClusterRuns(cmd *cobra.Command, allNamespaces bool, mode report.Mode) error {
 	namespace := a.Settings.Namespace()
-	if everywhere {
+	if allNamespaces {
 		namespace = ""
 	}
-	found, err := client.ClusterRuns(cmd.Context(), namespace)
+	_, found, err := a.clusterRuns(cmd.Context(), namespace)
 	if err != nil {
 		return err
 	}
@@ -38,31 +34,38 @@ func (a *app) clusterRuns(cmd *cobra.Command, everywhere bool, mode report.Mode)
 	return a.Display(cmd, mode).Show(list)
 }
 
-// joinClusterRun attaches to the run of a release in the cluster, or to the only live one of
-// the namespace if name is empty. One that has ended is shown as long as its Job is kept.
-func (a *app) joinClusterRun(cmd *cobra.Command, name string) (*remote.Run, error) {
-	none := errors.New("no live run on this machine")
-	if name != "" {
-		none = fmt.Errorf("no live run of %s on this machine", name)
-	}
+// clusterRuns connects to the cluster and returns the runs in a namespace, or in all if it is
+// empty.
+func (a *app) clusterRuns(ctx context.Context, namespace string) (*kube.Client, []kube.ClusterRun, error) {
 	client, err := kube.Connect(a.Settings, slog.Default(), nil)
 	if err != nil {
-		return nil, fmt.Errorf("%w; the cluster was not asked: %w", none, err)
+		return nil, nil, err
 	}
-	found, err := client.ClusterRuns(cmd.Context(), a.Settings.Namespace())
+	found, err := client.ClusterRuns(ctx, namespace)
+	return client, found, err
+}
+
+// connectClusterRun connects to the run of a release in the cluster, or to the only live one in
+// the namespace if name is empty. A run that has ended is available while its Job is kept.
+func (a *app) connectClusterRun(cmd *cobra.Command, name string) (*remote.Run, error) {
+	notFound := errors.New("no live run on this machine")
+	if name != "" {
+		notFound = fmt.Errorf("no live run of %s on this machine", name)
+	}
+	client, found, err := a.clusterRuns(cmd.Context(), a.Settings.Namespace())
 	if err != nil {
-		return nil, fmt.Errorf("%w; the cluster was not asked: %w", none, err)
+		return nil, fmt.Errorf("%w; cannot look for one in the cluster: %w", notFound, err)
 	}
 	found = slices.DeleteFunc(found, func(r kube.ClusterRun) bool { return name != "" && r.Release != name || name == "" && r.Over() })
 	switch live := slices.IndexFunc(found, func(r kube.ClusterRun) bool { return !r.Over() }); {
 	case len(found) == 0:
-		return nil, fmt.Errorf("%w, and none in namespace %s of the cluster", none, a.Settings.Namespace())
+		return nil, fmt.Errorf("%w, and none in namespace %s of the cluster", notFound, a.Settings.Namespace())
 	case name == "" && len(found) > 1:
 		return nil, fmt.Errorf("several live runs in namespace %s; name the release", a.Settings.Namespace())
 	case live >= 0:
 		found = found[live:]
 	}
-	run, err := Open(cmd.Context(), client, &found[0], a.Display(cmd, report.ModeText).Note)
+	run, err := ConnectJob(cmd.Context(), client, &found[0], a.Display(cmd, report.ModeText).Note)
 	if err != nil {
 		return nil, fmt.Errorf("attach to Job %s/%s: %w", found[0].Namespace, found[0].Name, err)
 	}
@@ -71,46 +74,46 @@ func (a *app) joinClusterRun(cmd *cobra.Command, name string) (*remote.Run, erro
 }
 
 const (
-	// lasting is how long a cause lasts before it is worth a line.
-	lasting = 2 * time.Second
-	// pause is how long no wait is seen before the next one is another.
-	pause = 5 * time.Second
+	// causeDelay is how long a pod must wait for the same cause before it is reported.
+	causeDelay = 2 * time.Second
+	// waitGap is the time without a waiting pod after which causes are reported again.
+	waitGap = 5 * time.Second
 )
 
-// waitingPod reports why a run in the cluster has no running pod.
-type waitingPod struct {
-	why, reported string
-	since, last   time.Time
+// podWait decides when to report why the pod of a run is not running.
+type podWait struct {
+	cause, reported string
+	since, last     time.Time
 }
 
-// next returns a cause to report, "" for none.
-func (w *waitingPod) next(why string, now time.Time) string {
-	if now.Sub(w.last) > pause {
-		*w = waitingPod{}
+// message returns a message to report, or "".
+func (w *podWait) message(cause string, now time.Time) string {
+	if now.Sub(w.last) > waitGap {
+		*w = podWait{}
 	}
-	if w.last = now; why != w.why {
-		w.why, w.since = why, now
+	if w.last = now; cause != w.cause {
+		w.cause, w.since = cause, now
 	}
-	if why == w.reported || why == "" || why == "ready" || now.Sub(w.since) < lasting {
+	if cause == w.reported || cause == "" || cause == "ready" || now.Sub(w.since) < causeDelay {
 		return ""
 	}
-	w.reported = why
-	return "waiting for the Job's pod: " + why
+	w.reported = cause
+	return "waiting for the Job's pod: " + cause
 }
 
-// Open connects to a run in the cluster once it has started. Meanwhile note gets the causes
-// of waiting. Later ones, such as a drained node, become warnings of the run.
-func Open(ctx context.Context, client *kube.Client, job *kube.ClusterRun, note func(string)) (*remote.Run, error) {
+// ConnectJob connects to a run in the cluster once its pod runs. Until then note gets the causes
+// of the delay. Later causes, such as a drained node, become warnings of the run.
+func ConnectJob(ctx context.Context, client *kube.Client, job *kube.ClusterRun, note func(string)) (*remote.Run, error) {
 	var started atomic.Pointer[remote.Run]
-	var waits waitingPod
-	run, err := remote.Connect(job.Open(ctx, func(pod *corev1.Pod) { // one call at a time
-		why := ""
+	var wait podWait
+	run, err := remote.Connect(job.Open(ctx, func(pod *corev1.Pod) { // never called concurrently
+		cause := ""
 		if pod != nil {
-			why = client.WhyPodWaits(ctx, pod)
+			cause = client.WhyPodWaits(ctx, pod)
 		} else {
-			why = client.WhyJobWaits(ctx, job)
+			cause = client.WhyJobWaits(ctx, job)
 		}
-		message := waits.next(why, time.Now())
+		message := wait.message(cause, time.Now())
 		switch run := started.Load(); {
 		case message == "" || ctx.Err() != nil:
 		case run != nil:
@@ -123,22 +126,18 @@ func Open(ctx context.Context, client *kube.Client, job *kube.ClusterRun, note f
 	return run, err
 }
 
-// clusterRecord makes a record of a run in the cluster, which is named by its Job or its
-// release, from its log up to now. missing is why there is none on this machine.
-func (a *app) clusterRecord(ctx context.Context, name string, missing error) (*report.Record, error) {
-	client, err := kube.Connect(a.Settings, slog.Default(), nil)
+// clusterRecord reads the record of a run in the cluster, up to now, from its log. name is that
+// of its Job or its release. notFound says that there is no such record on this machine.
+func (a *app) clusterRecord(ctx context.Context, name string, notFound error) (*report.Record, error) {
+	_, found, err := a.clusterRuns(ctx, a.Settings.Namespace())
 	if err != nil {
-		return nil, fmt.Errorf("%w; the cluster was not asked: %w", missing, err)
+		return nil, fmt.Errorf("%w; cannot look for it in the cluster: %w", notFound, err)
 	}
-	found, err := client.ClusterRuns(ctx, a.Settings.Namespace())
-	if err != nil {
-		return nil, fmt.Errorf("%w; the cluster was not asked: %w", missing, err)
+	i := slices.IndexFunc(found, func(r kube.ClusterRun) bool { return r.Name == name || r.Release == name })
+	if i < 0 {
+		return nil, fmt.Errorf("%w, and no run with that name in namespace %s of the cluster", notFound, a.Settings.Namespace())
 	}
-	at := slices.IndexFunc(found, func(r kube.ClusterRun) bool { return r.Name == name || r.Release == name })
-	if at < 0 {
-		return nil, fmt.Errorf("%w, and no run of that name in namespace %s of the cluster", missing, a.Settings.Namespace())
-	}
-	job := found[at]
+	job := found[i]
 	if job.State == "waiting" || job.State == "suspended" {
 		return nil, fmt.Errorf("no pod of Job %s/%s is running, so there is no log to read; to wait for one: lockstep attach %s -n %s", job.Namespace, job.Name, job.Release, job.Namespace)
 	}
@@ -147,6 +146,6 @@ func (a *app) clusterRecord(ctx context.Context, name string, missing error) (*r
 		return nil, fmt.Errorf("read the log of Job %s/%s: %w", job.Namespace, job.Name, err)
 	}
 	defer run.Close()
-	run.Now(ctx) // waits until all past events have come
+	run.Now(ctx) // waits for all past events
 	return report.NewRecord(job.Name, run.Feed().Events())
 }

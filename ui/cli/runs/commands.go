@@ -1,5 +1,5 @@
-// Package runs holds the commands about runs: live ones (attach, ctl) and recorded
-// ones (runs, replay).
+// Package runs implements the commands for runs: attach and ctl for live ones, runs and replay
+// for recorded ones. Only ui/cli and its packages import it.
 package runs
 
 import (
@@ -8,10 +8,10 @@ import (
 	"lockstep/ui/cli/command"
 )
 
-// app gives this package's commands what all commands share.
+// app adds this package's commands to the shared App.
 type app struct{ *command.App }
 
-// Commands are the commands of this package.
+// Commands returns the commands of this package.
 func Commands(shared *command.App) []*cobra.Command {
 	a := &app{shared}
 	return []*cobra.Command{a.newAttach(), a.newCtl(), a.newRuns(), a.newReplay()}

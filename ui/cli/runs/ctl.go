@@ -42,23 +42,32 @@ attach" explains how runs are found.
 
 Exit codes: 0 accepted, 1 refused, 2 no such run, or the run ended first.`
 
-// ctlWord is a word of ctl.
-type ctlWord struct {
+// groupArg says whether a command takes the argument GROUP.
+type groupArg int
+
+const (
+	noGroup groupArg = iota
+	optionalGroup
+	requiredGroup
+)
+
+// ctlCommand is a value of the argument COMMAND.
+type ctlCommand struct {
 	word    string
-	command event.CommandName
-	groups  int // 0: none, 1: optional, 2: one required, 3: one or a pattern required
+	command event.CommandName // "" for status
+	group   groupArg
 }
 
-// ctlCommands maps the words of ctl to commands and to how many groups each takes.
-var ctlCommands = []ctlWord{
-	{"pause", event.Pause, 0}, {"continue", event.Resume, 0}, {"step", event.Step, 1}, {"run-to", event.RunTo, 2}, {"break", event.Break, 3}, {"disable", event.Disable, 3},
-	{"accept", event.Accept, 1}, {"retry", event.Retry, 1}, {"give-up", event.GiveUp, 1}, {"edit", event.Edit, 0},
-	{"abort", event.Abort, 0}, {"rollback", event.Rollback, 0}, {"stop", event.Stop, 0}, {"status", "", 0}, {"resume", event.Resume, 0},
+var ctlCommands = []ctlCommand{
+	{"pause", event.Pause, noGroup}, {"continue", event.Resume, noGroup}, {"step", event.Step, optionalGroup}, {"run-to", event.RunTo, requiredGroup},
+	{"break", event.Break, requiredGroup}, {"disable", event.Disable, requiredGroup},
+	{"accept", event.Accept, optionalGroup}, {"retry", event.Retry, optionalGroup}, {"give-up", event.GiveUp, optionalGroup}, {"edit", event.Edit, noGroup},
+	{"abort", event.Abort, noGroup}, {"rollback", event.Rollback, noGroup}, {"stop", event.Stop, noGroup}, {"status", "", noGroup}, {"resume", event.Resume, noGroup},
 }
 
 func (a *app) newCtl() *cobra.Command {
 	output := command.TextOrJSON()
-	var given values.Options
+	var opts values.Options
 	cmd := &cobra.Command{
 		Use:     "ctl RELEASE COMMAND [GROUP]",
 		GroupID: "deploy",
@@ -85,9 +94,9 @@ lockstep ctl shop edit --set api.image.tag=1.2.3`,
 			return words, cobra.ShellCompDirectiveNoFileComp
 		},
 		RunE: func(cmd *cobra.Command, args []string) error {
-			c, err := ctlCommand(args[1:])
+			c, err := parseCtl(args[1:])
 			if err == nil {
-				c.Values, err = a.editedValues(c, given)
+				c.Values, err = a.editedValues(c, opts)
 			}
 			if err != nil {
 				return err
@@ -96,17 +105,17 @@ lockstep ctl shop edit --set api.image.tag=1.2.3`,
 		},
 	}
 	command.AddChoice(cmd, &output, "output", "o", "format")
-	command.AddValueFlags(cmd.Flags(), &given)
+	command.AddValueFlags(cmd.Flags(), &opts)
 	return cmd
 }
 
-// completeGroup completes the group of a command with those of the run.
+// completeGroup completes the argument GROUP with the groups of the run.
 func (a *app) completeGroup(cmd *cobra.Command, args []string) ([]string, cobra.ShellCompDirective) {
-	takesGroup := func(c ctlWord) bool { return c.word == args[1] && c.groups > 0 }
+	takesGroup := func(c ctlCommand) bool { return c.word == args[1] && c.group != noGroup }
 	if len(args) > 2 || !slices.ContainsFunc(ctlCommands, takesGroup) {
 		return nil, cobra.ShellCompDirectiveNoFileComp
 	}
-	r, err := a.joinRun(cmd, args[0])
+	r, err := a.connectRun(cmd, args[0])
 	if err != nil {
 		return nil, cobra.ShellCompDirectiveNoFileComp
 	}
@@ -114,9 +123,9 @@ func (a *app) completeGroup(cmd *cobra.Command, args []string) ([]string, cobra.
 	return command.CompleteGroups(r.Now(cmd.Context()).Groups()), cobra.ShellCompDirectiveNoFileComp | cobra.ShellCompDirectiveKeepOrder
 }
 
-// editedValues are the values given to edit, as YAML; other commands take none.
-func (a *app) editedValues(c event.Command, given values.Options) (string, error) {
-	vals, err := kube.MergeValues(given, a.Settings)
+// editedValues returns the values passed to edit as YAML. Other commands take none.
+func (a *app) editedValues(c event.Command, opts values.Options) (string, error) {
+	vals, err := kube.MergeValues(opts, a.Settings)
 	switch {
 	case err != nil:
 		return "", err
@@ -130,27 +139,27 @@ func (a *app) editedValues(c event.Command, given values.Options) (string, error
 	return kube.YAML(vals)
 }
 
-// ctlCommand parses a command; the event command of status is empty.
-func ctlCommand(args []string) (event.Command, error) {
+// parseCtl parses COMMAND [GROUP].
+func parseCtl(args []string) (event.Command, error) {
 	var words []string
 	for _, c := range ctlCommands {
 		switch {
 		case c.word != args[0]:
 			words = append(words, c.word)
 			continue
-		case c.groups == 0 && len(args) > 1:
+		case c.group == noGroup && len(args) > 1:
 			return event.Command{}, fmt.Errorf("%s takes no group", c.word)
-		case c.groups >= 2 && len(args) < 2:
+		case c.group == requiredGroup && len(args) < 2:
 			return event.Command{}, fmt.Errorf("%s requires a group, CHART:GROUP", c.word)
 		}
-		return event.Command{Name: c.command, Group: first(args[1:]), Reason: "by lockstep ctl"}, nil
+		return event.Command{Name: c.command, Group: firstArg(args[1:]), Reason: "by lockstep ctl"}, nil
 	}
 	slices.Sort(words)
 	return event.Command{}, fmt.Errorf("unknown command %q; use one of %s", args[0], strings.Join(words, ", "))
 }
 
 func (a *app) ctl(cmd *cobra.Command, name string, c event.Command, m command.Mode) error {
-	r, err := a.joinRun(cmd, name)
+	r, err := a.connectRun(cmd, name)
 	if err != nil {
 		return err
 	}
@@ -159,15 +168,15 @@ func (a *app) ctl(cmd *cobra.Command, name string, c event.Command, m command.Mo
 	if c.Name == "" {
 		return d.Show(report.NewRunStatus(r.Now(cmd.Context())))
 	}
-	orders := []event.Command{c}
-	if c.Group != "" && !r.Operation.Stack() { // a stack knows the groups of its releases
-		if orders, err = perGroup(c, r.Now(cmd.Context())); err != nil {
+	commands := []event.Command{c}
+	if c.Group != "" && !r.Operation.Stack() { // a stack resolves the names of groups itself
+		if commands, err = expandGroups(c, r.Now(cmd.Context())); err != nil {
 			return command.Exit(command.ExitFailed, err)
 		}
 	}
 	var refused error
-	for _, order := range orders {
-		answer, err := r.Ask(cmd.Context(), order)
+	for _, one := range commands {
+		answer, err := r.Ask(cmd.Context(), one)
 		if err != nil {
 			return err
 		}
@@ -181,9 +190,9 @@ func (a *app) ctl(cmd *cobra.Command, name string, c event.Command, m command.Mo
 	return refused
 }
 
-// perGroup returns a command for each group that a command names. Break on several groups
-// adds the missing breakpoints, or removes all if every group has one.
-func perGroup(c event.Command, s *event.State) (orders []event.Command, err error) {
+// expandGroups returns one command for each group that c.Group matches. Break on several groups
+// sets the missing breakpoints, or deletes all of them if every group has one.
+func expandGroups(c event.Command, s *event.State) (commands []event.Command, err error) {
 	ids, err := plan.Pick(c.Group, s.Groups())
 	if err != nil {
 		return nil, err
@@ -196,9 +205,9 @@ func perGroup(c event.Command, s *event.State) (orders []event.Command, err erro
 		}
 		return false
 	}
-	several := c.Name == event.Break || c.Name == event.Disable
+	multiple := c.Name == event.Break || c.Name == event.Disable
 	switch {
-	case len(ids) > 1 && !several:
+	case len(ids) > 1 && !multiple:
 		return nil, fmt.Errorf("%s takes one group, but %s matches %s", c.Name, c.Group, strings.Join(ids, ", "))
 	case len(ids) > 1 && c.Name == event.Disable:
 		ids = slices.DeleteFunc(ids, func(id string) bool { return !set(id) })
@@ -207,10 +216,10 @@ func perGroup(c event.Command, s *event.State) (orders []event.Command, err erro
 	}
 	for _, id := range ids {
 		c.Group = id
-		orders = append(orders, c)
+		commands = append(commands, c)
 	}
-	if len(orders) == 0 {
+	if len(commands) == 0 {
 		return nil, fmt.Errorf("no group matching %s has a breakpoint", c.Group)
 	}
-	return orders, nil
+	return commands, nil
 }

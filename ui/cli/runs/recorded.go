@@ -12,47 +12,44 @@ import (
 	"lockstep/ui/report"
 )
 
-// recorded answers the screen's questions about objects from the record of a run: the
-// diagnoses of objects that were not ready, and the manifests. Secret values in it are
-// already hidden.
+// recorded is the inspector of a replay. It has the diagnoses and manifests from the record of
+// a run, in which secret values are already hidden.
 type recorded struct {
 	record *report.Record
-	// at is how many of its events have been replayed.
-	at func() int
+	at     func() int // number of events replayed so far
 }
 
-// Kinds of lines in a diagnosis.
+// Patterns for the lines of a diagnosis.
 var (
-	ofEvent = regexp.MustCompile(`^\d\d:\d\d:\d\d `)
-	ofPod   = regexp.MustCompile(`^(pod |and \d+ more pods)`)
-	ofLog   = regexp.MustCompile(`^(last lines of |  )`)
+	eventLine = regexp.MustCompile(`^\d\d:\d\d:\d\d `)
+	podLine   = regexp.MustCompile(`^(pod |and \d+ more pods)`)
+	logLine   = regexp.MustCompile(`^(last lines of |  )`)
 
-	podAndWhy   = regexp.MustCompile(`^pod (\S+): (.*)`)
-	ofContainer = regexp.MustCompile(`^last lines of pod (\S+), container (\S+):$`)
+	podCause  = regexp.MustCompile(`^pod (\S+): (.*)`)
+	logHeader = regexp.MustCompile(`^last lines of pod (\S+), container (\S+):$`)
 )
 
 func (l recorded) Events(_ context.Context, o plan.Object) ([]string, error) {
-	return l.found(o, ofEvent, "events"), nil
+	return l.lines(o, eventLine, "events"), nil
 }
 
 func (l recorded) Pods(_ context.Context, o plan.Object) (pods []board.Pod, err error) {
 	for _, line := range l.record.Diagnosis(o, l.at()) {
-		if m := podAndWhy.FindStringSubmatch(line); m != nil {
+		if m := podCause.FindStringSubmatch(line); m != nil {
 			pods = append(pods, board.Pod{Name: m[1], Why: m[2]})
 		}
 	}
 	if len(pods) == 0 {
-		return nil, board.Nothing(strings.Join(l.found(o, ofPod, "pods"), "; "))
+		return nil, board.Nothing(strings.Join(l.lines(o, podLine, "pods"), "; "))
 	}
 	return pods, nil
 }
 
-// Logs are the last log lines quoted in a diagnosis. The screen has a hook's logs from its
-// events.
+// Logs passes the log lines quoted in a diagnosis to follow. The logs of hooks are events.
 func (l recorded) Logs(_ context.Context, o plan.Object, follow func(board.LogLine)) error {
 	var from board.LogSource
-	for _, line := range l.found(o, ofLog, "logs") {
-		if m := ofContainer.FindStringSubmatch(line); m != nil {
+	for _, line := range l.lines(o, logLine, "logs") {
+		if m := logHeader.FindStringSubmatch(line); m != nil {
 			from = board.LogSource{Pod: m[1], Container: m[2]}
 			continue
 		}
@@ -61,7 +58,7 @@ func (l recorded) Logs(_ context.Context, o plan.Object, follow func(board.LogLi
 	return nil
 }
 
-// Change is what the run did to an object; records hold no field diffs.
+// Change returns what the run did to an object. Records have no field diffs.
 func (l recorded) Change(_ context.Context, it board.Item) (board.Change, error) {
 	g := l.record.State.Find(it.Phase, it.Group)
 	if g == nil || g.Find(it.Object) == nil {
@@ -70,7 +67,7 @@ func (l recorded) Change(_ context.Context, it board.Item) (board.Change, error)
 	c := board.Change{Recorded: true, Message: "recorded action only; field diffs unavailable"}
 	did := g.Find(it.Object).Change
 	if it.Kind == event.PhaseHooks && did != "" || it.Kind != event.PhaseRemove && did == event.Deleted {
-		c.Action = "hook" // its delete policy may have deleted it afterwards
+		c.Action = "hook" // even if its delete policy deleted it afterwards
 		return c, nil
 	}
 	switch did {
@@ -103,16 +100,16 @@ func (l recorded) Live(context.Context, plan.Object) (string, error) {
 	return "", board.Nothing("the record has only the sent manifest, not the live object")
 }
 
-// found are the lines about an object that match, or all of them if none matches, or why
-// there are none.
-func (l recorded) found(o plan.Object, which *regexp.Regexp, what string) []string {
+// lines returns the lines about an object that match a pattern. If none does, it returns all
+// lines after a line that says so.
+func (l recorded) lines(o plan.Object, pattern *regexp.Regexp, name string) []string {
 	all := l.record.Diagnosis(o, l.at())
 	if len(all) == 0 {
-		return []string{"no " + what + " recorded at this point"}
+		return []string{"no " + name + " recorded at this point"}
 	}
-	lines := slices.DeleteFunc(slices.Clone(all), func(s string) bool { return !which.MatchString(s) })
+	lines := slices.DeleteFunc(slices.Clone(all), func(s string) bool { return !pattern.MatchString(s) })
 	if len(lines) == 0 {
-		return append([]string{"no " + what + " recorded, only this:"}, all...)
+		return append([]string{"no " + name + " recorded, only this:"}, all...)
 	}
 	return lines
 }

@@ -14,8 +14,8 @@ import (
 	"lockstep/ui/report"
 )
 
-// TestAReplayCanBeLookedInto answers from the record what the cluster answered.
-func TestAReplayCanBeLookedInto(t *testing.T) {
+// TestRecordedInspector reads events, pods, logs and manifests from a record.
+func TestRecordedInspector(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "run.ndjson")
 	if err := os.WriteFile(path, []byte(`{"seq":1,"time":"2026-01-01T00:00:00Z","kind":"operation","status":"running"}
 {"seq":0,"time":"2026-01-01T00:00:00Z","kind":"manifest","object":{"group":"batch","kind":"Job","namespace":"n","name":"a"},"lines":["kind: Job"]}
@@ -49,29 +49,29 @@ func TestAReplayCanBeLookedInto(t *testing.T) {
 	text, err := look.Sent(ctx, board.Item{Object: job})
 	is("manifest", "kind: Job", []string{text}, err)
 	lines, err = look.Events(ctx, service)
-	is("what there is instead", "no events recorded, only this:|no endpoints", lines, err)
+	is("no events", "no events recorded, only this:|no endpoints", lines, err)
 	none := board.Nothing("")
 	if _, err = look.Pods(ctx, plan.Object{Kind: "Secret"}); !errors.As(err, &none) || none != "no pods recorded at this point" {
 		t.Errorf("no pods: %v", err)
 	}
 	look.at = func() int { return 1 }
 	if _, err = look.Pods(ctx, job); !errors.As(err, &none) || none != "no pods recorded at this point" {
-		t.Errorf("before it was found out: %v", err)
+		t.Errorf("before the diagnosis: %v", err)
 	}
 	if _, err = look.Change(ctx, board.Item{Object: job}); !errors.As(err, &none) {
-		t.Errorf("what became of it: %v", err)
+		t.Errorf("change of an object that is not in the plan: %v", err)
 	}
 	if _, err = look.Live(ctx, job); !errors.As(err, &none) {
 		t.Errorf("the live object: %v", err)
 	}
 	if _, err = look.Sent(ctx, board.Item{Object: service}); err == nil {
-		t.Error("a manifest out of nowhere")
+		t.Error("got a manifest that was not recorded")
 	}
 }
 
-// TestAReplayedHookRuns: a hook that was created, and deleted by its policy, is no
-// deletion. An object of a removal is one.
-func TestAReplayedHookRuns(t *testing.T) {
+// TestRecordedHookChange: a hook that its delete policy deleted is shown as a hook, not as a
+// deletion.
+func TestRecordedHookChange(t *testing.T) {
 	job := plan.Object{Group: "batch", Kind: "Job", Namespace: "n", Name: "a"}
 	state := &event.State{}
 	feed := func(e event.Event) { state.Apply(e) }

@@ -65,7 +65,7 @@ type replayFlags struct {
 }
 
 func (a *app) replay(cmd *cobra.Command, args []string, flags *replayFlags) error {
-	r, err := a.recordOf(cmd.Context(), first(args))
+	r, err := a.readRecord(cmd.Context(), firstArg(args))
 	if err != nil {
 		return err
 	}
@@ -82,7 +82,7 @@ func (a *app) replay(cmd *cobra.Command, args []string, flags *replayFlags) erro
 		if err != nil {
 			return err
 		}
-		if err := d.Lines(leftAt(r, p)); err != nil {
+		if err := d.Lines(resumeHint(r, p)); err != nil {
 			return err
 		}
 		report.Summary(cmd.OutOrStdout(), r.State, a.SummaryOptions(report.Options{}))
@@ -95,8 +95,8 @@ func (a *app) replay(cmd *cobra.Command, args []string, flags *replayFlags) erro
 	return nil
 }
 
-// leftAt says where a replay was quit, and how to return there.
-func leftAt(r *report.Record, p *replay.Player) string {
+// resumeHint says where the user quit a replay and how to return there.
+func resumeHint(r *report.Record, p *replay.Player) string {
 	return fmt.Sprintf("quit the replay at event %d of %d, %s into the run; return with: lockstep replay %s --at %d",
-		p.At(), len(r.Events), report.Seconds(p.Passed()), command.ShellWords([]string{r.Name}), p.At())
+		p.At(), len(r.Events), report.Seconds(p.Passed()), command.ShellJoin([]string{r.Name}), p.At())
 }

@@ -47,7 +47,7 @@ active runs are kept. Releases are not affected.`
 
 func (a *app) newRuns() *cobra.Command {
 	output := command.TextOrJSON()
-	var inCluster, everywhere bool
+	var inCluster, allNamespaces bool
 	cmd := &cobra.Command{
 		Use:     "runs",
 		GroupID: "more",
@@ -61,10 +61,10 @@ lockstep runs rm --older-than 30d`,
 		Args:              command.Args(0, 0),
 		ValidArgsFunction: cobra.NoFileCompletions,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			if inCluster || everywhere {
-				return a.clusterRuns(cmd, everywhere, report.Mode(output.Value))
+			if inCluster || allNamespaces {
+				return a.listClusterRuns(cmd, allNamespaces, report.Mode(output.Value))
 			}
-			_, runs, err := recordedRuns()
+			_, runs, err := listRuns()
 			if err != nil {
 				return err
 			}
@@ -73,7 +73,7 @@ lockstep runs rm --older-than 30d`,
 	}
 	command.AddChoice(cmd, &output, "output", "o", "format")
 	cmd.Flags().BoolVar(&inCluster, "in-cluster", false, "list the runs in the cluster, in the namespace of -n")
-	cmd.Flags().BoolVarP(&everywhere, "all-namespaces", "A", false, "list the runs in the cluster, in all namespaces")
+	cmd.Flags().BoolVarP(&allNamespaces, "all-namespaces", "A", false, "list the runs in the cluster, in all namespaces")
 	cmd.AddCommand(a.newRunsShow(), a.newRunsDiff(), a.newRunsRm())
 	return cmd
 }
@@ -89,7 +89,7 @@ lockstep runs show 20261120-120411-shop -o json | jq .criticalPath`,
 		Args:              command.Args(0, 1),
 		ValidArgsFunction: completeRecords(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			r, err := a.recordOf(cmd.Context(), first(args))
+			r, err := a.readRecord(cmd.Context(), firstArg(args))
 			if err != nil {
 				return err
 			}
@@ -110,11 +110,11 @@ func (a *app) newRunsDiff() *cobra.Command {
 		Args:              command.Args(2, 2),
 		ValidArgsFunction: completeRecords(2),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			before, err := a.recordOf(cmd.Context(), args[0])
+			before, err := a.readRecord(cmd.Context(), args[0])
 			if err != nil {
 				return err
 			}
-			after, err := a.recordOf(cmd.Context(), args[1])
+			after, err := a.readRecord(cmd.Context(), args[1])
 			if err != nil {
 				return err
 			}
@@ -155,7 +155,7 @@ lockstep runs rm --older-than 30d`,
 	return cmd
 }
 
-// parseAge parses a duration, which may also be in days: 30d.
+// parseAge parses a duration such as 36h or, in days, 30d.
 func parseAge(s string) (time.Duration, error) {
 	if s == "" {
 		return 0, nil
@@ -172,9 +172,9 @@ func parseAge(s string) (time.Duration, error) {
 	return d, nil
 }
 
-// recordedRuns are the recorded runs of this machine and the directory of their records.
-// Live runs are marked as running.
-func recordedRuns() (dir string, runs report.RunList, err error) {
+// listRuns returns the recorded runs of this machine, and the directory of their records. Live
+// runs are marked as running.
+func listRuns() (dir string, runs report.RunList, err error) {
 	if dir, err = report.RunDir(); err != nil {
 		return "", nil, err
 	}
@@ -183,22 +183,22 @@ func recordedRuns() (dir string, runs report.RunList, err error) {
 		return dir, runs, nil
 	}
 	started := map[time.Time]bool{}
-	live, err := Live(func(event.Operation) bool { return true })
+	live, err := LiveRuns(func(event.Operation) bool { return true })
 	for _, l := range live {
-		started[l.Feed().Events()[0].Time] = true // unique: in nanoseconds
+		started[l.Feed().Events()[0].Time] = true // unique, because it has nanoseconds
 		l.Close()
 	}
-	for n, r := range runs {
+	for i, r := range runs {
 		if r.Outcome == report.Killed && started[r.Started] {
-			runs[n].Outcome = report.StillRunning
+			runs[i].Outcome = report.StillRunning
 		}
 	}
 	return dir, runs, err
 }
 
-// recordOf reads the named record, or the last one if name is empty. A run in the cluster is
-// named by its Job or its release.
-func (a *app) recordOf(ctx context.Context, name string) (*report.Record, error) {
+// readRecord reads a record, or the last one if name is empty. A run in the cluster has the name
+// of its Job or its release.
+func (a *app) readRecord(ctx context.Context, name string) (*report.Record, error) {
 	dir, err := report.RunDir()
 	if err != nil {
 		return nil, err
@@ -216,10 +216,10 @@ func (a *app) recordOf(ctx context.Context, name string) (*report.Record, error)
 	return report.ReadRecord(dir, name)
 }
 
-// removeRuns removes the named records, or if none are named those that fit. If a name is
-// invalid, nothing is removed.
-func (a *app) removeRuns(cmd *cobra.Command, names []string, fits func(report.Run) bool) error {
-	dir, runs, err := recordedRuns()
+// removeRuns removes the named records, or the matching ones if no names are given. If a name
+// is invalid, nothing is removed.
+func (a *app) removeRuns(cmd *cobra.Command, names []string, match func(report.Run) bool) error {
+	dir, runs, err := listRuns()
 	if err != nil {
 		return err
 	}
@@ -237,13 +237,13 @@ func (a *app) removeRuns(cmd *cobra.Command, names []string, fits func(report.Ru
 	removed := 0
 	d := a.Display(cmd, report.ModeText)
 	for _, name := range report.Runs(dir) {
-		at := slices.IndexFunc(runs, func(r report.Run) bool { return r.Name == name })
+		i := slices.IndexFunc(runs, func(r report.Run) bool { return r.Name == name })
 		run := report.Run{} // an empty file counts as infinitely old
-		if at >= 0 {
-			run = runs[at]
+		if i >= 0 {
+			run = runs[i]
 		}
 		switch {
-		case len(names) > 0 && !named[name], len(names) == 0 && !fits(run):
+		case len(names) > 0 && !named[name], len(names) == 0 && !match(run):
 			continue
 		case run.Outcome == report.StillRunning:
 			d.Warn("run " + name + " is still running; its record is kept")
@@ -257,11 +257,11 @@ func (a *app) removeRuns(cmd *cobra.Command, names []string, fits func(report.Ru
 	return d.Lines(report.Count(removed, "record") + " removed")
 }
 
-// completeRecords completes the names of up to most records.
-func completeRecords(most int) command.Completion {
+// completeRecords completes up to limit arguments with the names of records.
+func completeRecords(limit int) command.Completion {
 	return func(_ *cobra.Command, args []string, _ string) ([]string, cobra.ShellCompDirective) {
 		dir, err := report.RunDir()
-		if err != nil || len(args) >= most {
+		if err != nil || len(args) >= limit {
 			return nil, cobra.ShellCompDirectiveNoFileComp
 		}
 		var names []string

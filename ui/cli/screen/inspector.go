@@ -1,4 +1,6 @@
-// Package screen connects the board with clusters, runs and plans.
+// Package screen opens the board for commands and connects it to clusters, runs and plans. The
+// central types are ChangeSource and the board.Inspectors made from it. Only the packages of
+// ui/cli import it.
 package screen
 
 import (
@@ -15,44 +17,44 @@ import (
 	"lockstep/ui/board"
 )
 
-// inspector answers the screen's questions about objects and hides secret values.
+// inspector reads objects from the cluster and hides secret values.
 type inspector struct {
 	ChangeSource
-	d    *kube.Diagnoser
-	mask *kube.Mask
+	diagnoser *kube.Diagnoser
+	mask      *kube.Mask
 }
 
-// NewInspector asks the cluster about objects, and changes about what a run does to them.
+// NewInspector returns an inspector that reads objects from the cluster, and changes from a run.
 func NewInspector(changes ChangeSource, d *kube.Diagnoser, mask *kube.Mask) board.Inspector {
 	return inspector{changes, d, mask}
 }
 
-// Changes is what an operation of this process does to objects.
-func Changes(op *kube.Operation) ChangeSource { return ownRun{op} }
+// Changes returns the changes of an operation in this process.
+func Changes(op *kube.Operation) ChangeSource { return localRun{op} }
 
-// Disconnected answers for a run elsewhere whose cluster cannot be asked.
-func Disconnected(changes ChangeSource) board.Inspector { return distant{changes} }
+// Disconnected returns an inspector without a cluster, which has only the changes of a run.
+func Disconnected(changes ChangeSource) board.Inspector { return disconnected{changes} }
 
-// ChangeSource knows what a run does to objects: Changes for an operation of this
-// process, *remote.Run for another process.
+// ChangeSource returns what a run changes in objects. Changes makes one for an operation in this
+// process; *remote.Run is one for a run in another process.
 type ChangeSource interface {
 	Change(context.Context, board.Item) (board.Change, error)
 	Sent(context.Context, board.Item) (string, error)
 }
 
-// ownRun is an operation of this process.
-type ownRun struct{ op *kube.Operation }
+// localRun is the ChangeSource of an operation in this process.
+type localRun struct{ op *kube.Operation }
 
-func (p ownRun) Change(ctx context.Context, it board.Item) (board.Change, error) {
+func (p localRun) Change(ctx context.Context, it board.Item) (board.Change, error) {
 	c, err := p.op.Change(ctx, it.Unit, it.Kind, it.Object)
 	if err != nil {
-		return board.Change{}, asAnswer(err)
+		return board.Change{}, boardError(err)
 	}
-	return ChangeOf(c), nil
+	return BoardChange(c), nil
 }
 
-// ChangeOf is a change as the screen shows it.
-func ChangeOf(c kube.Change) board.Change {
+// BoardChange converts a change for the board.
+func BoardChange(c kube.Change) board.Change {
 	out := board.Change{Action: board.Action(c.Action), Message: c.Message}
 	for _, f := range c.Fields {
 		out.Fields = append(out.Fields, board.Field{In: f.In, Lines: f.Lines})
@@ -60,12 +62,12 @@ func ChangeOf(c kube.Change) board.Change {
 	return out
 }
 
-func (p ownRun) Sent(ctx context.Context, it board.Item) (string, error) {
+func (p localRun) Sent(ctx context.Context, it board.Item) (string, error) {
 	text, err := p.op.Sent(ctx, it.Unit, it.Kind, it.Object)
-	return text, asAnswer(err)
+	return text, boardError(err)
 }
 
-// NoChanges is a ChangeSource without a run; the text says why.
+// NoChanges is a ChangeSource without changes; its text says why.
 type NoChanges string
 
 func (n NoChanges) Change(context.Context, board.Item) (board.Change, error) {
@@ -74,27 +76,29 @@ func (n NoChanges) Change(context.Context, board.Item) (board.Change, error) {
 
 func (n NoChanges) Sent(context.Context, board.Item) (string, error) { return "", board.Nothing(n) }
 
-// distant answers only from a run in another process.
-type distant struct{ ChangeSource }
+// disconnected is an inspector without a cluster.
+type disconnected struct{ ChangeSource }
 
 const notConnected = board.Nothing("this screen is not connected to the cluster")
 
-func (distant) Events(context.Context, plan.Object) ([]string, error)        { return nil, notConnected }
-func (distant) Pods(context.Context, plan.Object) ([]board.Pod, error)       { return nil, notConnected }
-func (distant) Logs(context.Context, plan.Object, func(board.LogLine)) error { return notConnected }
-func (distant) Live(context.Context, plan.Object) (string, error)            { return "", notConnected }
+func (disconnected) Events(context.Context, plan.Object) ([]string, error)  { return nil, notConnected }
+func (disconnected) Pods(context.Context, plan.Object) ([]board.Pod, error) { return nil, notConnected }
+func (disconnected) Logs(context.Context, plan.Object, func(board.LogLine)) error {
+	return notConnected
+}
+func (disconnected) Live(context.Context, plan.Object) (string, error) { return "", notConnected }
 
 func (i inspector) Events(ctx context.Context, o plan.Object) ([]string, error) {
-	events, err := i.d.Events(ctx, o)
+	events, err := i.diagnoser.Events(ctx, o)
 	lines := make([]string, len(events))
 	for n, e := range events {
 		lines[n] = i.mask.Text(e.String())
 	}
-	return lines, asAnswer(err)
+	return lines, boardError(err)
 }
 
 func (i inspector) Pods(ctx context.Context, o plan.Object) ([]board.Pod, error) {
-	pods, err := i.d.Pods(ctx, o)
+	pods, err := i.diagnoser.Pods(ctx, o)
 	out := make([]board.Pod, len(pods))
 	for n, p := range pods {
 		ready, of, restarts := p.Count()
@@ -103,16 +107,16 @@ func (i inspector) Pods(ctx context.Context, o plan.Object) ([]board.Pod, error)
 			Phase: p.Phase, Why: i.mask.Text(p.Why),
 		}
 	}
-	return out, asAnswer(err)
+	return out, boardError(err)
 }
 
 func (i inspector) Live(ctx context.Context, o plan.Object) (string, error) {
-	text, err := i.d.Manifest(ctx, o)
-	return i.mask.Text(text), asAnswer(err)
+	text, err := i.diagnoser.Manifest(ctx, o)
+	return i.mask.Text(text), boardError(err)
 }
 
-// asAnswer turns an error that explains why there is nothing to show into an answer.
-func asAnswer(err error) error {
+// boardError converts an error that says why there is nothing to show to board.Nothing.
+func boardError(err error) error {
 	if why, is := kube.NothingToShow(err); is {
 		return board.Nothing(why)
 	}
@@ -120,23 +124,22 @@ func asAnswer(err error) error {
 }
 
 func (i inspector) Logs(ctx context.Context, o plan.Object, follow func(board.LogLine)) error {
-	return asAnswer(i.d.FollowLogs(ctx, o, func(l kube.LogLine) {
+	return boardError(i.diagnoser.FollowLogs(ctx, o, func(l kube.LogLine) {
 		follow(board.LogLine{Source: board.LogSource{Pod: l.Pod, Container: l.Container, Try: l.Try}, Time: l.Time, Text: i.mask.Text(l.Text), Note: l.Note})
 	}))
 }
 
-// Shell prepares a shell in a container of the object's pods.
+// Shell prepares a shell in a container of one of the object's pods.
 func (i inspector) Shell(ctx context.Context, o plan.Object, pod, container string) (tea.ExecCommand, string, error) {
-	s, err := i.d.Shell(ctx, o, pod, container)
+	s, err := i.diagnoser.Shell(ctx, o, pod, container)
 	if err != nil {
-		return nil, "", asAnswer(err)
+		return nil, "", boardError(err)
 	}
 	where := "pod " + s.Pod + ", container " + s.Container
 	return &shell{run: s, ctx: ctx}, where, nil
 }
 
-// shell is a tea.ExecCommand. It takes the process's own terminal, not the screen's
-// guarded streams.
+// shell is a tea.ExecCommand that uses the terminal of the process directly.
 type shell struct {
 	run *kube.Shell
 	ctx context.Context

@@ -16,7 +16,7 @@ import (
 	"lockstep/ui/report"
 )
 
-// planEvents is a plan as the events of a run that has not started.
+// planEvents returns the events of a run that has a plan and has not started.
 func planEvents(phases []event.Phase, warnings []plan.Warning) []event.Event {
 	events := []event.Event{{Kind: event.KindPlan, Phases: phases}}
 	for _, w := range warnings {
@@ -29,14 +29,14 @@ func planEvents(phases []event.Phase, warnings []plan.Warning) []event.Event {
 	return events
 }
 
-// Show opens the screen, which needs a terminal.
+// Show opens the screen. It returns an error if there is no suitable terminal.
 func Show(a *command.App, cmd *cobra.Command, o board.Options, show func(context.Context, board.Options) error) error {
 	if command.ModeFor("text", false) != command.ModeScreen {
 		return errors.New("the screen needs a terminal (and CI and ACCESSIBLE unset, and TERM other than dumb)")
 	}
-	look, err := theme.FromEnv(os.Getenv)
+	themeOpts, err := theme.FromEnv(os.Getenv)
 	command.WarnIf(a.Display(cmd, report.ModeText), err)
-	o.Theme = look
+	o.Theme = themeOpts
 	return show(cmd.Context(), o)
 }
 
