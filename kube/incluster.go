@@ -14,6 +14,7 @@ import (
 
 	"lockstep/engine/plan"
 	"lockstep/kube/incluster"
+	"lockstep/kube/operation"
 )
 
 // Runs of lockstep in the cluster.
@@ -27,6 +28,12 @@ type (
 // RunPacked is the argument of lockstep in a task's pod; the directory with the packed task
 // and a working directory follow.
 const RunPacked = incluster.CommandName
+
+// Job returns the Job whose pod this process is in, as namespace/name, "" for none.
+func Job() string { return incluster.Job() }
+
+// ErrCompleted is the error of an operation that an earlier pod of the same Job has completed.
+var ErrCompleted = operation.ErrCompleted
 
 // Unpack writes the files of a packed task into a directory, and returns its arguments.
 func Unpack(from, into string) ([]string, error) { return incluster.Unpack(from, into) }

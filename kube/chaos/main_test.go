@@ -90,6 +90,7 @@ func TestChaos(t *testing.T) {
 		of   func(t *testing.T) []trials
 	}{
 		{"crash", crashes},
+		{"in-cluster", inCluster},
 		{"faults", faults},
 		{"records", records},
 		{"stalls", stalls},

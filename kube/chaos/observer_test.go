@@ -59,7 +59,7 @@ func (o *observer) look(ctx context.Context, namespace string) (picture, error) 
 			return p, err
 		}
 		for _, item := range list.Items {
-			if item.GetName() != "kube-root-ca.crt" {
+			if item.GetName() != "kube-root-ca.crt" && !ofJob(item) {
 				p.objects[item.GetKind()+"/"+item.GetName()] = essence(item, namespace)
 			}
 		}
@@ -76,9 +76,17 @@ func (o *observer) look(ctx context.Context, namespace string) (picture, error) 
 		return p, err
 	}
 	for _, item := range list.Items {
-		p.leases = append(p.leases, item.GetName())
+		if !ofJob(item) {
+			p.leases = append(p.leases, item.GetName())
+		}
 	}
 	return p, nil
+}
+
+// ofJob reports whether an object belongs to the Job of a run in the cluster.
+func ofJob(item unstructured.Unstructured) bool {
+	owner := metav1.GetControllerOf(&item)
+	return owner != nil && owner.Kind == "Job"
 }
 
 // essence returns an object without fields that differ between equal objects.

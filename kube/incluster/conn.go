@@ -11,9 +11,11 @@ import (
 	"io"
 	"slices"
 	"strconv"
+	"strings"
 	"sync"
 	"time"
 
+	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -118,6 +120,25 @@ func (f *follower) latest(ctx context.Context) (*corev1.Pod, error) {
 	return &newest, nil
 }
 
+// Ended is the error of a Conn whose run ended without its last event: it was refused, or
+// a pod that was killed had completed it.
+type Ended struct {
+	Job  string // namespace/name
+	Text string // of the Job or its last pod, "" for none
+	Code int    // exit code
+}
+
+func (e *Ended) Error() string {
+	text := fmt.Sprintf("the run of Job %s has ended", e.Job)
+	if e.Text != "" {
+		text += ": " + e.Text
+	}
+	return text
+}
+
+// ExitCode is that of the run.
+func (e *Ended) ExitCode() int { return e.Code }
+
 // runOver reports whether the run can have no further line, and why that is an error.
 func (f *follower) runOver(ctx context.Context, pod *corev1.Pod) (bool, error) {
 	job, err := f.run.kube.BatchV1().Jobs(f.run.Namespace).Get(ctx, f.run.Name, metav1.GetOptions{})
@@ -127,20 +148,24 @@ func (f *follower) runOver(ctx context.Context, pod *corev1.Pod) (bool, error) {
 	if err != nil || !runOf(f.run.kube, job).Over() {
 		return false, nil
 	}
-	text := ""
+	e := &Ended{Job: f.run.Namespace + "/" + f.run.Name}
 	for _, c := range job.Status.Conditions {
 		if c.Status == corev1.ConditionTrue && c.Message != "" {
-			text = ": " + c.Message
+			e.Text = c.Message
+		}
+		if c.Status == corev1.ConditionTrue && c.Type == batchv1.JobFailed {
+			e.Code = 1
 		}
 	}
-	if pod != nil {
-		for _, s := range pod.Status.ContainerStatuses {
-			if t := s.State.Terminated; t != nil && t.Message != "" {
-				text = ": " + t.Message
-			}
+	if pod == nil {
+		return true, e
+	}
+	for _, s := range pod.Status.ContainerStatuses {
+		if t := s.State.Terminated; t != nil {
+			e.Text, e.Code = cmp.Or(strings.TrimSpace(t.Message), e.Text), int(t.ExitCode)
 		}
 	}
-	return true, fmt.Errorf("the run of Job %s/%s has ended%s", f.run.Namespace, f.run.Name, text)
+	return true, e
 }
 
 // read writes the lines of a pod that were not written yet, until its log ends. It reports

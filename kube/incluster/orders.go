@@ -71,10 +71,14 @@ func send(ctx context.Context, kube kubernetes.Interface, namespace, name string
 	return nil
 }
 
+// Job returns the Job whose pod this is, as namespace/name, "" outside of such a pod. Its
+// Lease has the same name.
+func Job() string { return os.Getenv(ordersVar) }
+
 // Orders returns the orders to the run of this pod, one per line, until ctx ends; nil outside
 // of such a pod. Each comes once: it is removed from the Lease before it is returned.
 func Orders(ctx context.Context, kube kubernetes.Interface) io.Reader {
-	namespace, name, ok := strings.Cut(os.Getenv(ordersVar), "/")
+	namespace, name, ok := strings.Cut(Job(), "/")
 	if !ok {
 		return nil
 	}

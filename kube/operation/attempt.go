@@ -88,9 +88,14 @@ func (as *attempts) newAttempt(s spec) (*attempt, error) {
 		Options: helmclient.Options{Prefix: s.prefix, Wait: s.wait, SkipLeaves: common.SkipLeaves, Readiness: common.ReadinessTimeout, Removal: s.removal, Force: s.force},
 		Tree:    s.tree, Old: s.old, Apply: s.apply, Remove: s.remove, Leftovers: s.leftovers, Hooks: s.hooks, Uninstalling: s.uninstalling, Announced: as.op.prepared.Phases, Later: s.later,
 	})
+	job := ""
+	if s.prefix == "" { // a rollback on failure does not complete the operation
+		job = common.Job
+	}
 	driver := release.NewDriver(helm.Config.Releases.Driver, release.DriverOptions{
 		BeforeCreate: func(rel *rel1.Release) (*release.Record, error) { return s.record, client.ExpectHooks(rel) },
 		Held:         as.op.holdsLease,
+		Job:          job,
 		Mask:         as.op.Mask().Text,
 		Timings:      func() []release.Timing { return release.TimingsIn(as.op.feed.Events(), s.prefix != "") },
 	})

@@ -6,6 +6,7 @@ package operation
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -80,8 +81,11 @@ func newOperation(c *connect.Client, p *preflight.Prepared, how method) *Operati
 	return op
 }
 
-// prepare opens a session and calls plan in it. It refuses if another run holds the release.
-// common must be complete. Secret values are masked in the error.
+// ErrCompleted is the error of an operation that an earlier pod of the same Job has completed.
+var ErrCompleted = errors.New("an earlier pod of this Job has completed the operation")
+
+// prepare opens a session and calls plan in it. It refuses if another run holds the release,
+// or with ErrCompleted. common must be complete. Secret values are masked in the error.
 func prepare(ctx context.Context, c *connect.Client, common *Common, plan func(*preflight.Session) (*Operation, error)) (*Operation, error) {
 	ctx, cancel := common.Within(ctx)
 	defer cancel()
@@ -89,8 +93,28 @@ func prepare(ctx context.Context, c *connect.Client, common *Common, plan func(*
 	if err != nil {
 		return nil, err
 	}
+	if err := notCompleted(s); err != nil {
+		return nil, err
+	}
 	op, err := plan(s)
 	return op, s.Secrets.Error(err)
+}
+
+// notCompleted returns ErrCompleted if an earlier pod of the run's Job deployed the latest
+// revision before it was killed. It deletes the Lease of that pod.
+func notCompleted(s *preflight.Session) error {
+	c := s.Common
+	if c.Job == "" || c.PlanOnly || c.Own != nil {
+		return nil
+	}
+	last, there, err := release.Last(s.Releases(), c.Release)
+	if err != nil || !there || !release.DeployedBy(last, c.Job) {
+		return nil // the operation reads the release again, and reports the error
+	}
+	if err := s.Lease.DeleteStale(s.Context, s.Client.Leases(c.Namespace)); err != nil {
+		return fmt.Errorf("release %s: delete the Lease of a killed run: %w", c.Release, err)
+	}
+	return ErrCompleted
 }
 
 // current returns the operation whose revision runs: this one, or an edit of it.

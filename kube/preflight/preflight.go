@@ -58,6 +58,10 @@ type Common struct {
 	// Lease configures the lock of the release (R51).
 	Lease lease.Options
 
+	// Job is the Job whose pod this is, as namespace/name; "" outside of the cluster. A
+	// revision that its earlier pod deployed is the operation's.
+	Job string
+
 	// Provided are the objects of releases that are deployed before this one; nil for none.
 	Provided *Provided
 

@@ -32,6 +32,9 @@ type Record struct {
 	// Uninstalling is set by a run that uninstalls it while it holds the Lease.
 	Revision     int  `json:"revision,omitempty"`
 	Uninstalling bool `json:"uninstalling,omitempty"`
+	// Job is the Job whose pod created the revision, as namespace/name; "" outside of the
+	// cluster, and for a rollback on failure.
+	Job string `json:"job,omitempty"`
 }
 
 const (
@@ -108,20 +111,26 @@ func signed(rel *rel1.Release) bool {
 }
 
 // sign notes in the record of a revision that a run which holds the Lease has created it, or
-// is uninstalling it.
-func sign(rel *rel1.Release, created bool) error {
+// is uninstalling it. job is that of the run.
+func sign(rel *rel1.Release, created bool, job string) error {
 	r := ReadRecord(rel)
 	if r == nil {
 		r = NewRecord(false, nil)
 	}
 	was := *r
 	if r.Uninstalling = rel.Info.Status == rcommon.StatusUninstalling; created {
-		r.Revision = rel.Version
+		r.Revision, r.Job = rel.Version, job
 	}
 	if *r == was {
 		return nil
 	}
 	return r.write(rel)
+}
+
+// DeployedBy reports whether a pod of a Job created and deployed the revision.
+func DeployedBy(rel *rel1.Release, job string) bool {
+	r := ReadRecord(rel)
+	return job != "" && r != nil && r.Job == job && r.Revision == rel.Version && rel.Info.Status == rcommon.StatusDeployed
 }
 
 // TreeOf returns the chart tree that a revision was sequenced by, or nil for one

@@ -42,6 +42,8 @@ type DriverOptions struct {
 	// Held reports whether the run holds the Lease of the release. If so, the Driver signs
 	// the revisions that it writes.
 	Held func() bool
+	// Job is noted in the revisions that the Driver signs.
+	Job string
 	// Timings returns the timings to store with the created revision at its end.
 	Timings func() []Timing
 	// Mask masks secret values in descriptions, which every history shows.
@@ -162,7 +164,7 @@ func (d *Driver) Create(key string, r release.Releaser) error {
 		}
 	}
 	if d.held() {
-		if err := sign(rel, true); err != nil {
+		if err := sign(rel, true, d.opts.Job); err != nil {
 			return err
 		}
 	}
@@ -208,7 +210,7 @@ func (d *Driver) Update(key string, r release.Releaser) error {
 		d.opts.BeforeUninstall(rel)
 	}
 	if d.held() {
-		if err := sign(rel, false); err != nil {
+		if err := sign(rel, false, d.opts.Job); err != nil {
 			return err
 		}
 	}

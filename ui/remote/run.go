@@ -41,6 +41,7 @@ type Run struct {
 	feed    event.Feed
 	present chan struct{} // closed when all past events have arrived
 	ended   chan struct{} // closed after the last event
+	why     error         // what ended the connection; set before ended is closed
 	orders  *orders       // to send
 
 	relaying sync.Mutex
@@ -170,7 +171,8 @@ func (r *Run) readLine(lines *bufio.Reader) error {
 }
 
 func (r *Run) read(lines *bufio.Reader) {
-	for r.readLine(lines) == nil {
+	for r.why == nil {
+		r.why = r.readLine(lines)
 	}
 	r.feed.Close()
 	close(r.ended)
@@ -272,13 +274,19 @@ func (r *Run) Now(ctx context.Context) *event.State {
 	return s
 }
 
-// Err is ErrLost if the feed ended before the run. Call it after the end of the feed.
+// Err is why the feed ended before the run, nil if it did not. Call it after the end of the
+// feed. The error is ErrLost, or has the method ExitCode if the connection knows how the run
+// ended.
 func (r *Run) Err() error {
 	events := r.feed.Events()
-	if events[len(events)-1].Exit == nil {
-		return ErrLost
+	if events[len(events)-1].Exit != nil {
+		return nil
 	}
-	return nil
+	<-r.ended
+	if _, ok := r.why.(interface{ ExitCode() int }); ok {
+		return r.why
+	}
+	return ErrLost
 }
 
 // Lost reports whether the connection ended before the run.

@@ -170,12 +170,25 @@ func attachError(r *remote.Run, d report.Display, m command.Mode) error {
 	s := r.Now(context.Background())
 	switch {
 	case s.Ended.IsZero() && r.Lost():
-		return command.Exit(command.ExitFailed, remote.ErrLost)
+		return lost(r.Err(), d)
 	case s.Ended.IsZero():
 		d.Note("the run continues; attach again: lockstep attach " + r.Operation.Release)
 		return nil
 	}
 	return command.OperationError(s, nil, m)
+}
+
+// lost is attach's error if the events ended before the run did. Its exit code may be known.
+func lost(err error, d report.Display) error {
+	var known interface{ ExitCode() int }
+	switch {
+	case !errors.As(err, &known):
+		return command.Exit(command.ExitFailed, err)
+	case known.ExitCode() == 0:
+		d.Note(err.Error())
+		return nil
+	}
+	return command.Exit(known.ExitCode(), err)
 }
 
 // CtlCommand returns the command that controls a run from a script.

@@ -1,0 +1,316 @@
+package chaos
+
+import (
+	"bytes"
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"net/http"
+	"os"
+	"path/filepath"
+	"slices"
+	"strings"
+	"sync"
+	"syscall"
+	"testing"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	"lockstep/kube/throwaway/meddle"
+)
+
+var (
+	accounts = schema.GroupVersionResource{Version: "v1", Resource: "serviceaccounts"}
+	pods     = schema.GroupVersionResource{Version: "v1", Resource: "pods"}
+	jobs     = schema.GroupVersionResource{Group: "batch", Version: "v1", Resource: "jobs"}
+)
+
+const ofRun = "lockstep/release" // the label of a run's Job and pods
+
+// inCluster kills the pod of a run in the cluster after each of its writes: its process gets
+// SIGKILL, or the pod is deleted without grace. The Job replaces the pod, and the next one
+// takes the Lease over and completes the operation (R50, R52); the terminal that started the
+// run shows both.
+func inCluster(t *testing.T) []trials {
+	var all []trials
+	for i, name := range []string{"install", "upgrade", "rollback", "uninstall"} {
+		o := single(name)
+		std, err := standardOf(t, o, false)
+		if err != nil {
+			t.Fatal(err)
+		}
+		for n := 1; n <= std.writes; n++ {
+			seed := (i+1)*1000 + n
+			if some := []int{1000 + std.writes, 2000 + std.writes/3 | 1, 4000 + std.writes - 1}; !long && only < 0 && !slices.Contains(some, seed) {
+				continue
+			}
+			all = append(all, trials{[]int{seed}, func(t *testing.T, tell func(int, string, error)) {
+				what, err := killPod(t, o, std, n)
+				tell(seed, what, err)
+			}})
+		}
+	}
+	return all
+}
+
+// podRun is a run in the cluster whose pods reach the API server through a front.
+type podRun struct {
+	*bench
+	front *meddle.Front
+	pods  *tracker
+
+	mu    sync.Mutex
+	left  picture // after the kill
+	calls int     // requests of the pod until the kill; 0 if there was none
+	err   error   // of the kill
+}
+
+func killPod(t *testing.T, o operation, std *standard, n int) (what string, err error) {
+	r := &podRun{bench: newBench(t, true, false)}
+	defer r.close()
+	kill, how := r.deletePod, "deleted"
+	if n%2 == 0 && proc {
+		kill, how = r.killProcess, "killed"
+	}
+	what = fmt.Sprintf("%s, pod %s after write %d of %d", o.name, how, n, std.writes)
+	if err := r.reach(o); err != nil {
+		return what, err
+	}
+	r.pods = newTracker(o.undoes, func(q request) deed {
+		if q.write != n {
+			return nil
+		}
+		what += ": " + r.anywhere(q.key)
+		return func(_ http.ResponseWriter, req *http.Request, onward http.Handler) {
+			swallow(req, onward)
+			err := kill()
+			select {
+			case <-req.Context().Done(): // the process's connections end with it
+			case <-time.After(20 * time.Second):
+				err = errors.Join(err, errors.New("the pod's process survives"))
+			}
+			requests, _ := r.pods.made()
+			left, err2 := admin.look(context.Background(), r.ns)
+			r.mu.Lock()
+			defer r.mu.Unlock()
+			r.left, r.calls, r.err = left, len(requests), errors.Join(err, err2)
+		}
+	})
+	p, err := r.startInCluster(o)
+	if err != nil {
+		return what, err
+	}
+	if err := p.wait(3 * time.Minute); err != nil {
+		return what, fmt.Errorf("  %w\n%s", err, p.says())
+	}
+	state := r.jobEnds()
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	if r.calls == 0 || r.err != nil {
+		return what, fmt.Errorf("  the pod was not killed: %w\n%s", r.err, p.says())
+	}
+	wrong := r.replaced(n < std.writes)
+	// With its last write an uninstall has deleted all that would tell that it was complete.
+	if last := o.name == "uninstall" && n == std.writes; state != "Complete" && !last {
+		wrong = append(wrong, "the Job ends as "+state)
+	}
+	if p.exit != 0 {
+		wrong = append(wrong, fmt.Sprintf("exit code %d", p.exit))
+	}
+	if err := r.removeJob(); err != nil {
+		wrong = append(wrong, err.Error())
+	}
+	if now := r.look(); slices.Equal(r.left.history, std.target.history) && !slices.Equal(now.history, r.left.history) {
+		wrong = append(wrong, fmt.Sprintf("the history was %q and is now %q: a complete operation ran again", r.left.history, now.history))
+	}
+	if len(wrong) > 0 {
+		err = errors.New("  " + strings.Join(wrong, "\n  ") + "\n" + p.says())
+	}
+	return what, errors.Join(err, r.judgeAgain(std, r.left, p))
+}
+
+// startInCluster starts an operation in the cluster, whose pods get the address of the run's
+// front.
+func (r *podRun) startInCluster(o operation) (*process, error) {
+	var err error
+	if r.front, err = meddle.New(meddle.Options{Kubeconfig: sandbox.Kubeconfig, TLS: true, Meddle: r.pods.meddle}); err != nil {
+		return nil, err
+	}
+	r.t.Cleanup(r.front.Close)
+	kubeconfig := filepath.Join(r.dir, "pod-kubeconfig")
+	if err := r.front.WriteKubeconfig(kubeconfig, r.ns); err != nil {
+		return nil, err
+	}
+	account := &unstructured.Unstructured{Object: map[string]any{"apiVersion": "v1", "kind": "ServiceAccount", "metadata": map[string]any{"name": "runner"}}}
+	if _, err := admin.Resource(accounts).Namespace(r.ns).Create(r.t.Context(), account, metav1.CreateOptions{}); err != nil {
+		return nil, err
+	}
+	p, _ := r.start(o, func(q request) deed {
+		if q.key != "POST /apis/batch/v1/namespaces/"+r.ns+"/jobs" {
+			return nil
+		}
+		return func(w http.ResponseWriter, req *http.Request, onward http.Handler) {
+			if err := addVariable(req, "KUBECONFIG", "/"+kubeconfig); err != nil { // with one slash, /tmp is that of the container
+				meddle.Refuse(w, http.StatusBadRequest, "BadRequest", err.Error())
+				return
+			}
+			onward.ServeHTTP(w, req)
+		}
+	}, "--in-cluster", "--service-account", "runner")
+	return p, nil
+}
+
+// addVariable adds an environment variable to the container of the Job that a request creates.
+func addVariable(r *http.Request, name, value string) error {
+	job := unstructured.Unstructured{}
+	if err := json.NewDecoder(r.Body).Decode(&job.Object); err != nil {
+		return err
+	}
+	path := []string{"spec", "template", "spec", "containers"}
+	containers, _, err := unstructured.NestedSlice(job.Object, path...)
+	if err != nil || len(containers) != 1 {
+		return fmt.Errorf("the Job has %d containers: %w", len(containers), err)
+	}
+	c := containers[0].(map[string]any)
+	env, _ := c["env"].([]any)
+	c["env"] = append(env, map[string]any{"name": name, "value": value})
+	if err := unstructured.SetNestedSlice(job.Object, containers, path...); err != nil {
+		return err
+	}
+	text, err := json.Marshal(job.Object)
+	r.Body, r.ContentLength = io.NopCloser(bytes.NewReader(text)), int64(len(text))
+	return err
+}
+
+// replaced returns what is wrong with how the second pod followed the first one. It takes
+// over the Lease that the first one held.
+func (r *podRun) replaced(held bool) (wrong []string) {
+	requests, _ := r.pods.made()
+	first, second := requests[:r.calls], requests[r.calls:]
+	if len(second) == 0 {
+		return []string{"there is no second pod"}
+	}
+	for i, q := range second {
+		if q.write == 0 {
+			continue
+		}
+		// It updates the Lease, or deletes it if nothing is left to do.
+		if method, _, ok := strings.Cut(q.key, " /apis/coordination.k8s.io/v1/namespaces/"+r.ns+"/leases/lockstep.v1.r"); held && (!ok || method != http.MethodPut && method != http.MethodDelete) {
+			wrong = append(wrong, "the second pod does not take the Lease over; its first write is "+r.anywhere(q.key))
+		}
+		second = second[i:]
+		break
+	}
+	for _, of := range [][]request{first, second} {
+		wrong = append(wrong, outOfOrder(of)...)
+	}
+	return wrong
+}
+
+// jobEnds waits until the Job has ended, and returns its condition.
+func (r *podRun) jobEnds() (state string) {
+	within(context.Background(), 2*time.Minute, func() bool {
+		list, err := admin.Resource(jobs).Namespace(r.ns).List(context.Background(), metav1.ListOptions{LabelSelector: ofRun})
+		r.check(err)
+		state = fmt.Sprintf("%d Jobs", len(list.Items))
+		if len(list.Items) != 1 {
+			return true
+		}
+		conditions, _, _ := unstructured.NestedSlice(list.Items[0].Object, "status", "conditions")
+		for _, c := range conditions {
+			if c := c.(map[string]any); c["status"] == "True" && (c["type"] == "Complete" || c["type"] == "Failed") {
+				state = c["type"].(string)
+				return true
+			}
+		}
+		return false
+	})
+	return state
+}
+
+// outOfOrder returns which objects a pod wrote before their groups could start. It deletes
+// groups in the reverse order.
+func outOfOrder(requests []request) (wrong []string) {
+	applied, deleted := map[string]int{}, map[string]int{}
+	for i, q := range requests {
+		method, path, _ := strings.Cut(q.key, " ")
+		in := applied
+		if method == http.MethodDelete {
+			in = deleted
+		}
+		if name := path[strings.LastIndex(path, "/")+1:]; q.write > 0 && in[name] == 0 {
+			in[name] = i + 1
+		}
+	}
+	for _, pair := range [][2]string{{"first", "second"}, {"gate", "second"}, {"second", "third"}, {"first", "new"}, {"second", "old-alone"}} {
+		a, b := pair[0], pair[1]
+		if applied[a] > 0 && applied[b] > 0 && applied[a] > applied[b] {
+			wrong = append(wrong, fmt.Sprintf("%s is applied before %s", b, a))
+		}
+		if deleted[a] > 0 && deleted[b] > 0 && deleted[a] < deleted[b] {
+			wrong = append(wrong, fmt.Sprintf("%s is deleted before %s", a, b))
+		}
+	}
+	return wrong
+}
+
+// removeJob deletes the Job, and waits until all that belongs to it is deleted.
+func (r *podRun) removeJob() error {
+	ctx := context.Background()
+	err := admin.Resource(jobs).Namespace(r.ns).DeleteCollection(ctx, metav1.DeleteOptions{PropagationPolicy: new(metav1.DeletePropagationForeground)}, metav1.ListOptions{LabelSelector: ofRun})
+	if err != nil {
+		return err
+	}
+	var left []string
+	within(ctx, 5*slowdown*time.Second, func() bool {
+		left = nil
+		for _, resource := range []schema.GroupVersionResource{jobs, pods, secrets, leases} {
+			list, err := admin.Resource(resource).Namespace(r.ns).List(ctx, metav1.ListOptions{LabelSelector: ofRun})
+			r.check(err)
+			for _, item := range list.Items {
+				left = append(left, item.GetKind()+"/"+item.GetName())
+			}
+		}
+		return len(left) == 0
+	})
+	if len(left) > 0 {
+		return fmt.Errorf("left after the Job: %q", left)
+	}
+	return nil
+}
+
+func (r *podRun) deletePod() error {
+	list, err := admin.Resource(pods).Namespace(r.ns).List(context.Background(), metav1.ListOptions{LabelSelector: ofRun})
+	if err != nil || len(list.Items) != 1 {
+		return fmt.Errorf("%d pods of the run: %w", len(list.Items), err)
+	}
+	return admin.Resource(pods).Namespace(r.ns).Delete(context.Background(), list.Items[0].GetName(), metav1.DeleteOptions{GracePeriodSeconds: new(int64(0))})
+}
+
+// proc reports whether processes can be found by their environment.
+var proc = func() bool { _, err := os.Stat("/proc/self/environ"); return err == nil }()
+
+// killProcess kills the process of the run's pod.
+func (r *podRun) killProcess() error {
+	files, err := filepath.Glob("/proc/[0-9]*/environ")
+	if err != nil {
+		return err
+	}
+	for _, file := range files {
+		env, err := os.ReadFile(file) // others' cannot be read
+		if err != nil || !bytes.Contains(env, []byte("LOCKSTEP_ORDERS="+r.ns+"/")) {
+			continue
+		}
+		var pid int
+		if _, err := fmt.Sscanf(file, "/proc/%d/", &pid); err != nil {
+			return err
+		}
+		return syscall.Kill(pid, syscall.SIGKILL)
+	}
+	return errors.New("the pod has no process")
+}

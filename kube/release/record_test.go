@@ -1,0 +1,40 @@
+package release
+
+import (
+	"testing"
+
+	chart "helm.sh/helm/v4/pkg/chart/v2"
+	rcommon "helm.sh/helm/v4/pkg/release/common"
+	rel1 "helm.sh/helm/v4/pkg/release/v1"
+)
+
+// TestDeployedBy: a revision is a Job's once a pod of it has deployed it. One whose chart
+// was copied from such a revision, as a rollback does, is not.
+func TestDeployedBy(t *testing.T) {
+	const job = "shop/lockstep-shop-abcde"
+	for _, test := range []struct {
+		name    string
+		created string // by which Job
+		status  rcommon.Status
+		version int
+		want    bool
+	}{
+		{"deployed", job, rcommon.StatusDeployed, 2, true},
+		{"pending", job, rcommon.StatusPendingUpgrade, 2, false},
+		{"by another Job", "shop/other", rcommon.StatusDeployed, 2, false},
+		{"on another machine", "", rcommon.StatusDeployed, 2, false},
+		{"copied", job, rcommon.StatusDeployed, 3, false},
+	} {
+		rel := &rel1.Release{Name: "shop", Version: 2, Info: &rel1.Info{Status: test.status}, Chart: &chart.Chart{Metadata: &chart.Metadata{Name: "c"}}}
+		if err := sign(rel, true, test.created); err != nil {
+			t.Fatal(err)
+		}
+		rel.Version = test.version
+		if got := DeployedBy(rel, job); got != test.want {
+			t.Errorf("%s: %v", test.name, got)
+		}
+		if DeployedBy(rel, "") {
+			t.Errorf("%s: by no Job", test.name)
+		}
+	}
+}
