@@ -70,8 +70,9 @@ test: all
 quick:
 	$(STATIC) $(GO) test -short -vet=off -p 2 $$($(GO) list ./... | grep -v '/kube/e2e/\|/kube/chaos\|/kube/example/')
 
-# ROWS=expression measures only some rows; COMPARE=old.json lists what became slower.
-BENCH = $(if $(ROWS),-only "$(ROWS)" -out "",) $(if $(COMPARE),-compare $(COMPARE),) $(if $(ROUNDS),-rounds $(ROUNDS),)
+# ROWS=expression measures only some rows, and ADD=1 puts them into the results;
+# COMPARE=old.json lists what became slower.
+BENCH = $(if $(ROWS),-only "$(ROWS)" $(if $(ADD),-add,-out ""),) $(if $(COMPARE),-compare $(COMPARE),) $(if $(ROUNDS),-rounds $(ROUNDS),)
 
 # A program that runs from source has no sandbox next to it.
 BUILT = LOCKSTEP_SANDBOX_BIN=$${LOCKSTEP_SANDBOX_BIN:-$(CURDIR)/bin/lockstep-sandbox}

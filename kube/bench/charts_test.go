@@ -126,6 +126,25 @@ func owned(n int) string {
 	return strings.Replace(flat(n), "name: c{{", "name: {{ $.Release.Name }}-{{", 1)
 }
 
+// ownedDeployment is a Deployment with the name of its release, whose pod is ready after a while.
+func ownedDeployment(delay string) string {
+	return fmt.Sprintf(`---
+apiVersion: apps/v1
+kind: Deployment
+metadata:
+  name: {{ .Release.Name }}
+spec:
+  selector:
+    matchLabels: {app: {{ .Release.Name }}}
+  template:
+    metadata:
+      labels: {app: {{ .Release.Name }}}
+      annotations: {sandbox/ready-delay: %s}
+    spec:
+      containers: [{name: main, image: "example/app:1"}]
+`, delay)
+}
+
 // helmfile writes a helmfile of releases of a chart in a namespace, and returns its path: each
 // needs two of the layer before.
 func (b *benchmark) helmfile(namespace, chart string, layers, width int) (string, error) {

@@ -55,7 +55,39 @@ func (f *figure) reached() bool { return f.Goal == 0 || f.known() && f.judged() 
 // results are those of one run.
 type results struct {
 	about
-	Figures []*figure `json:"figures"`
+	// Later are the rows that were measured after the others.
+	Later   map[string]about `json:"later,omitempty"`
+	Figures []*figure        `json:"figures"`
+}
+
+// add takes over the rows of a later run.
+func (r *results) add(later *results) {
+	if r.Later == nil {
+		r.Later = map[string]about{}
+	}
+	measured := map[string]bool{}
+	for _, f := range later.Figures {
+		measured[f.Row], r.Later[f.Row] = true, later.about
+	}
+	r.Figures = slices.DeleteFunc(r.Figures, func(f *figure) bool { return measured[f.Row] })
+	r.Figures = append(r.Figures, later.Figures...)
+	place := func(f *figure) int { return slices.IndexFunc(rows, func(row row) bool { return row.name == f.Row }) }
+	slices.SortStableFunc(r.Figures, func(a, b *figure) int { return place(a) - place(b) })
+}
+
+// dates says which rows were measured after the others.
+func (r *results) dates(wanted func(*figure) bool) (text string) {
+	row := ""
+	for _, f := range r.Figures {
+		if !wanted(f) || f.Row == row {
+			continue
+		}
+		row = f.Row
+		if a, ok := r.Later[row]; ok {
+			text += fmt.Sprintf(" The row %s was measured on %s, lockstep %s.", row, a.Date, a.Commit)
+		}
+	}
+	return text
 }
 
 func readResults(path string) (*results, error) {
@@ -191,6 +223,7 @@ func (r *results) markdown(wanted func(*figure) bool, rivals []string) string {
 	for _, name := range rivals {
 		fmt.Fprintf(&b, " %s %s.", name, named(name).note)
 	}
+	b.WriteString(r.dates(wanted))
 	head := columns(rivals)
 	fmt.Fprintf(&b, "\n\n| %s |\n|%s\n", strings.Join(head, " | "), strings.Repeat("---|", len(head)))
 	for _, line := range r.lines(wanted, rivals) {

@@ -16,6 +16,7 @@ import (
 	"fmt"
 	"os"
 	"os/signal"
+	"path/filepath"
 	"regexp"
 	"syscall"
 	"testing"
@@ -26,6 +27,7 @@ type options struct {
 	only          *regexp.Regexp
 	lockstep, out string
 	compare       string
+	add           bool
 }
 
 // TestMain measures where that is asked for, and else runs the tests.
@@ -37,6 +39,7 @@ func TestMain(m *testing.M) {
 	flag.StringVar(&o.lockstep, "lockstep", "bin/lockstep", "the `program` that is measured")
 	flag.StringVar(&o.out, "out", "testdata/bench", "the `folder` that the results are written into, \"\" for none")
 	flag.StringVar(&o.compare, "compare", "", "an earlier latest.json `file`: say what has become slower since")
+	flag.BoolVar(&o.add, "add", false, "keep the rows of the folder -out that are not measured; those that are say when, and of which commit")
 	page := flag.String("scale", "", "measure instead what many objects and many releases take, and write that into this `page`; -only chooses tables")
 	flag.Parse()
 	if !*measure {
@@ -95,6 +98,14 @@ func bench(ctx context.Context, o options) error {
 	}
 	if failed != nil || o.out == "" {
 		return failed
+	}
+	if o.add {
+		kept, err := readResults(filepath.Join(o.out, "latest.json"))
+		if err != nil {
+			return err
+		}
+		kept.add(&found)
+		found = *kept
 	}
 	return found.write(o.out)
 }

@@ -87,6 +87,29 @@ func TestRivals(t *testing.T) {
 	}
 }
 
+// TestAdd puts the rows of a later run in the place of the old ones, or of their own, and says
+// when they were measured.
+func TestAdd(t *testing.T) {
+	r := &results{about: about{Date: "today", Commit: "c", Helm: "v4", Machine: "m"}, Figures: []*figure{
+		pair("commands", "help", 1, []float64{1}, []float64{2}), pair("1,000 gates", "old", 1, []float64{1}, []float64{2}), pair("5,000 ConfigMaps", "install", 1, []float64{1}, []float64{2}),
+	}}
+	r.add(&results{about: about{Date: "tomorrow", Commit: "d"}, Figures: []*figure{pair("1,000 gates", "new", 1, []float64{1}, []float64{2})}})
+	got := r.markdown(all, nil)
+	if want := `consecutive runs. The row 1,000 gates was measured on tomorrow, lockstep d.
+
+|  |  | lockstep | helm | ratio | goal |
+|---|---|---|---|---|---|
+| commands | help | 1 s | 2 s | 0.5 × | ≤ 1 × ✓ |
+| 1,000 gates | new | 1 s | 2 s | 0.5 × | ≤ 1 × ✓ |
+| 5,000 ConfigMaps | install | 1 s | 2 s | 0.5 × | ≤ 1 × ✓ |
+`; !strings.HasSuffix(got, want) {
+		t.Errorf("want %s\nat the end of\n%s", want, got)
+	}
+	if text := r.dates(func(f *figure) bool { return f.Row == "commands" }); text != "" {
+		t.Errorf("about another row: %q", text)
+	}
+}
+
 // TestCommand puts a step's own words into a tool's.
 func TestCommand(t *testing.T) {
 	for tool, want := range map[string]string{

@@ -31,7 +31,9 @@ var rows = []row{
 	{"1,000 gates, 2,000 objects changing", func(s *session) error { return s.gates(true) }},
 	{"200 Deployments in 20 groups", (*session).watching},
 	{"1,000 ConfigMaps", func(s *session) error { return s.life(1000, s.rounds, s.rounds) }},
+	{"1,000 ConfigMaps in the cluster", (*session).inCluster},
 	{"50 releases × 10 ConfigMaps in 5 layers", (*session).releases},
+	{"50 releases × 10 objects in 5 layers, each ready after 5 s", (*session).waiting},
 	{"5,000 ConfigMaps", func(s *session) error { return s.life(5000, 1, 0) }},
 	{"10,000 objects in 300 groups", (*session).board},
 }

@@ -1,0 +1,153 @@
+package bench
+
+import (
+	"bytes"
+	"errors"
+	"io"
+	"net"
+	"net/http"
+	"net/http/httptest"
+	"net/url"
+	"path/filepath"
+	"sync"
+	"testing"
+	"time"
+
+	"k8s.io/client-go/tools/clientcmd"
+)
+
+// distance delays all that goes through it, so that a server seems to be a round trip away. It
+// never limits the throughput.
+type distance struct {
+	address   string // of the server
+	roundTrip time.Duration
+	listener  net.Listener
+	mu        sync.Mutex
+	conns     []net.Conn
+}
+
+// away listens for clients that are to be a round trip away from the server at an address.
+func away(address string, roundTrip time.Duration) (*distance, error) {
+	l, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		return nil, err
+	}
+	d := &distance{address: address, roundTrip: roundTrip, listener: l}
+	go func() {
+		for {
+			client, err := l.Accept()
+			if err != nil {
+				return
+			}
+			go d.connect(client)
+		}
+	}()
+	return d, nil
+}
+
+// connect takes a round trip, as the handshake of TCP does.
+func (d *distance) connect(client net.Conn) {
+	time.Sleep(d.roundTrip)
+	server, err := net.Dial("tcp", d.address)
+	if err != nil {
+		_ = client.Close()
+		return
+	}
+	d.mu.Lock()
+	d.conns = append(d.conns, client, server)
+	d.mu.Unlock()
+	go d.carry(server, client)
+	d.carry(client, server)
+}
+
+// packet is what one read returned, and when it arrives.
+type packet struct {
+	data []byte
+	at   time.Time
+}
+
+// carry copies one direction, half a round trip late, and then closes both ends.
+func (d *distance) carry(to, from net.Conn) {
+	wire := make(chan packet, 1<<16)
+	go func() {
+		defer close(wire)
+		for {
+			buf := make([]byte, 32<<10)
+			n, err := from.Read(buf)
+			if n > 0 {
+				wire <- packet{buf[:n], time.Now().Add(d.roundTrip / 2)}
+			}
+			if err != nil {
+				return
+			}
+		}
+	}()
+	for p := range wire {
+		time.Sleep(time.Until(p.at))
+		if _, err := to.Write(p.data); err != nil {
+			break
+		}
+	}
+	_, _ = to.Close(), from.Close()
+}
+
+// Close cuts all connections.
+func (d *distance) Close() {
+	_ = d.listener.Close()
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	for _, c := range d.conns {
+		_ = c.Close()
+	}
+}
+
+// kubeconfigAway writes a kubeconfig for the cluster at a distance, and returns its path.
+func (b *benchmark) kubeconfigAway(roundTrip time.Duration) (path string, d *distance, err error) {
+	config, err := clientcmd.LoadFromFile(b.cluster.Kubeconfig)
+	if err != nil {
+		return "", nil, err
+	}
+	for _, cluster := range config.Clusters {
+		server, err := url.Parse(cluster.Server)
+		if err != nil {
+			return "", nil, err
+		}
+		if d != nil {
+			return "", nil, errors.New("the kubeconfig has more than one cluster")
+		}
+		if d, err = away(server.Host, roundTrip); err != nil {
+			return "", nil, err
+		}
+		server.Host = d.listener.Addr().String()
+		cluster.Server = server.String()
+	}
+	path = filepath.Join(b.dir, "kubeconfig-away")
+	return path, d, clientcmd.WriteToFile(*config, path)
+}
+
+// TestDistance sends a request over a distance, on a new connection and on the same again.
+func TestDistance(t *testing.T) {
+	const roundTrip = 100 * time.Millisecond
+	body := bytes.Repeat([]byte("x"), 1<<20)
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, _ *http.Request) { _, _ = w.Write(body) }))
+	defer server.Close()
+	d, err := away(server.Listener.Addr().String(), roundTrip)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer d.Close()
+	client := &http.Client{Transport: &http.Transport{}}
+	defer client.CloseIdleConnections()
+	for _, least := range []time.Duration{2 * roundTrip, roundTrip} {
+		begun := time.Now()
+		response, err := client.Get("http://" + d.listener.Addr().String())
+		if err != nil {
+			t.Fatal(err)
+		}
+		got, err := io.ReadAll(response.Body)
+		_ = response.Body.Close()
+		if took := time.Since(begun); err != nil || !bytes.Equal(got, body) || took < least {
+			t.Errorf("%d bytes after %v (%v), want at least %v", len(got), took, err, least)
+		}
+	}
+}
