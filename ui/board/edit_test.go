@@ -38,7 +38,7 @@ func (f *fakeEditor) Save(values string, all bool) (string, error) {
 
 func (*fakeEditor) ChartChanged() bool { return true }
 
-func (*fakeEditor) Again(context.Context) (edit.Edited, error) { return edit.Edited{}, nil }
+func (*fakeEditor) Reload(context.Context) (edit.Edited, error) { return edit.Edited{}, nil }
 
 func editable(o *Options) { o.Editor = &fakeEditor{} }
 

@@ -1,7 +1,8 @@
-// Package remote lets other processes of the same user on the same machine watch and steer
-// a run (R47): a Server publishes its events on a unix socket and takes commands and
-// questions; a Run is the other end. Package protocol defines the messages. A server never
-// blocks the run. Sockets are only trusted in a directory that belongs to the user alone.
+// Package remote lets other processes of the same user watch and control a run (R47). A Server
+// publishes the events of a run on a Unix socket, and accepts commands and queries; a Run is the
+// client. Package protocol defines the messages. A Server never blocks its run. Both sides trust
+// only sockets in a directory that no other user can access. Only ui/cli and its packages import
+// remote.
 package remote
 
 import (
@@ -13,33 +14,33 @@ import (
 
 const suffix = ".sock"
 
-// maxPath is the longest path of a socket that all systems accept.
+// maxPath is the longest path of a socket that all systems accept, in bytes.
 const maxPath = 100
 
-// makePrivate creates the directory of sockets, and checks that it is private.
-func makePrivate(dir string) error {
+// makePrivateDir creates the directory of sockets and checks that it is private.
+func makePrivateDir(dir string) error {
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return err
 	}
-	return checkPrivate(dir)
+	return checkPrivateDir(dir)
 }
 
-// checkPrivate returns an error if other users could have sockets in the directory.
-func checkPrivate(dir string) error {
+// checkPrivateDir returns an error if other users may access the directory of sockets.
+func checkPrivateDir(dir string) error {
 	info, err := os.Lstat(dir)
 	switch {
 	case err != nil:
 		return err
-	case !info.IsDir() || !ours(info):
+	case !info.IsDir() || !ownedByUser(info):
 		return fmt.Errorf("%s is not a directory that you own", dir)
-	case shared(info):
+	case openToOthers(info):
 		return fmt.Errorf("other users can access %s: run chmod 700 on it", dir)
 	}
 	return nil
 }
 
-// shortPath returns a path of the directory that is short enough for a socket in it. It is
-// valid until done is called.
+// shortPath returns a path of the directory that is short enough for sockets. If necessary it
+// creates a symbolic link, which done removes.
 func shortPath(dir string) (path string, done func(), err error) {
 	const nameLength = 32
 	if len(dir)+nameLength <= maxPath {
@@ -55,7 +56,7 @@ func shortPath(dir string) (path string, done func(), err error) {
 			failed = errors.Join(failed, err)
 			continue
 		}
-		done = func() { _ = os.RemoveAll(tmp) } // only contains the link
+		done = func() { _ = os.RemoveAll(tmp) } // contains only the link
 		path = filepath.Join(tmp, "d")
 		if err = os.Symlink(dir, path); err == nil && len(path)+nameLength <= maxPath {
 			return path, done, nil

@@ -13,87 +13,87 @@ import (
 // editTimeout is how long rendering and planning an edit may take.
 const editTimeout = 5 * time.Minute
 
-// Editor edits a run for its clients (R46). It is package edit's Editor without the files,
-// which a client has on its own side.
+// Editor edits a run for its clients (R46). It is edit.Editor without its files, which are on the
+// client's side.
 type Editor interface {
 	Values(all bool) (string, error)
 	Edit(ctx context.Context, values string, all bool) (edit.Edited, error)
-	Again(ctx context.Context) (edit.Edited, error)
-	// Given returns edited values without chart defaults, as YAML.
-	Given(values string, all bool) (string, error)
+	Reload(ctx context.Context) (edit.Edited, error)
+	// UserValues returns edited values without chart defaults, as YAML.
+	UserValues(values string, all bool) (string, error)
 }
 
-// withoutValues is an Editor whose answers may be read by anybody.
+// withoutValues is an Editor that returns no values, for replies that others can read.
 type withoutValues struct{ Editor }
 
-const valuesKept = inspector.Nothing("the run is in the cluster, where its answers are in a log: read the values with lockstep get values, and send changes with lockstep ctl RELEASE edit")
+const errValuesHidden = inspector.Nothing("values are not sent from a run in the cluster, because they would be in its log: read them with lockstep get values, and edit them with lockstep ctl RELEASE edit")
 
-func (withoutValues) Values(bool) (string, error)        { return "", valuesKept }
-func (withoutValues) Given(string, bool) (string, error) { return "", valuesKept }
+func (withoutValues) Values(bool) (string, error)             { return "", errValuesHidden }
+func (withoutValues) UserValues(string, bool) (string, error) { return "", errValuesHidden }
 
-// answerEdit answers a question about an edit. is reports whether q is one.
-func (s *Server) answerEdit(ctx context.Context, q protocol.Order) (r protocol.Reply, is bool) {
+// answerEdit answers a query about an edit. ok reports whether q is one.
+func (s *Server) answerEdit(ctx context.Context, q protocol.Request) (r protocol.Reply, ok bool) {
 	ctx, cancel := context.WithTimeout(ctx, editTimeout)
 	defer cancel()
 	r.ID = q.ID
 	var err error
-	var made edit.Edited
-	switch q.Ask {
-	case protocol.AskValues, protocol.AskGiven, protocol.AskEdit, protocol.AskRender:
+	var edited edit.Edited
+	switch q.Type {
+	case protocol.QueryValues, protocol.QueryUserValues, protocol.QueryEdit, protocol.QueryReload:
 	default:
 		return r, false
 	}
 	switch {
 	case s.editor == nil:
 		err = inspector.Nothing("nothing to edit: this operation takes neither values nor a chart")
-	case q.Ask == protocol.AskValues:
+	case q.Type == protocol.QueryValues:
 		r.Text, err = s.editor.Values(q.All)
-	case q.Ask == protocol.AskGiven:
-		r.Text, err = s.editor.Given(q.Values, q.All)
-	case q.Ask == protocol.AskEdit:
-		made, err = s.editor.Edit(ctx, q.Values, q.All)
+	case q.Type == protocol.QueryUserValues:
+		r.Text, err = s.editor.UserValues(q.Values, q.All)
+	case q.Type == protocol.QueryEdit:
+		edited, err = s.editor.Edit(ctx, q.Values, q.All)
 	default:
-		made, err = s.editor.Again(ctx)
+		edited, err = s.editor.Reload(ctx)
 	}
-	r.Edited = protocol.Edited{Edit: made.Order.Edit, Empty: made.Empty, Lines: made.Lines}
-	for _, c := range made.Changes {
-		r.Edited.Changes = append(r.Edited.Changes, protocol.Altered{Group: c.Group, Object: c.Object, Change: changeOut(c.Change)})
+	r.Edited = protocol.Edited{Edit: edited.Order.Edit, Empty: edited.Empty, Lines: edited.Lines}
+	for _, c := range edited.Changes {
+		r.Edited.Changes = append(r.Edited.Changes, protocol.Altered{Group: c.Group, Object: c.Object, Change: encodeChange(c.Change)})
 	}
-	return failed(r, err), true
+	return withError(r, err), true
 }
 
-// Values returns the values of the run for the user to edit. They are not masked.
+// Values returns the values of the run for editing, unmasked.
 func (r *Run) Values(ctx context.Context, all bool) (string, error) {
-	a, err := r.ask(ctx, protocol.Order{Question: protocol.Question{Ask: protocol.AskValues, All: all}})
+	a, err := r.query(ctx, protocol.Request{Query: protocol.Query{Type: protocol.QueryValues, All: all}})
 	return a.Text, err
 }
 
-// Given returns edited values without chart defaults. They are not masked.
-func (r *Run) Given(ctx context.Context, values string, all bool) (string, error) {
-	a, err := r.ask(ctx, edits(protocol.AskGiven, values, all))
+// UserValues returns edited values without chart defaults, unmasked.
+func (r *Run) UserValues(ctx context.Context, values string, all bool) (string, error) {
+	a, err := r.query(ctx, editQuery(protocol.QueryUserValues, values, all))
 	return a.Text, err
 }
 
-// Edit has the run render and plan a revision with edited values.
+// Edit makes the run render and plan a revision with edited values.
 func (r *Run) Edit(ctx context.Context, values string, all bool) (edit.Edited, error) {
-	return r.edited(ctx, edits(protocol.AskEdit, values, all))
+	return r.prepareEdit(ctx, editQuery(protocol.QueryEdit, values, all))
 }
 
-// Again has the run load its chart again, and render and plan a revision with it.
-func (r *Run) Again(ctx context.Context) (edit.Edited, error) {
-	return r.edited(ctx, edits(protocol.AskRender, "", false))
+// Reload makes the run load its chart again, and render and plan a revision with it.
+func (r *Run) Reload(ctx context.Context) (edit.Edited, error) {
+	return r.prepareEdit(ctx, editQuery(protocol.QueryReload, "", false))
 }
 
-// edits is a question about an edit.
-func edits(what protocol.Ask, values string, all bool) protocol.Order {
-	return protocol.Order{Command: protocol.Command{Values: values}, Question: protocol.Question{Ask: what, All: all}}
+// editQuery returns a query about an edit.
+func editQuery(query protocol.QueryType, values string, all bool) protocol.Request {
+	return protocol.Request{Command: protocol.Command{Values: values}, Query: protocol.Query{Type: query, All: all}}
 }
 
-func (r *Run) edited(ctx context.Context, q protocol.Order) (edit.Edited, error) {
-	a, err := r.ask(ctx, q)
+func (r *Run) prepareEdit(ctx context.Context, q protocol.Request) (edit.Edited, error) {
+	a, err := r.query(ctx, q)
 	out := edit.Edited{Lines: a.Edited.Lines, Empty: a.Edited.Empty, Order: event.Command{Name: event.Edit, Edit: a.Edited.Edit}}
 	for _, c := range a.Edited.Changes {
-		out.Changes = append(out.Changes, edit.Altered{Group: c.Group, Object: c.Object, Change: changeIn(c.Change)})
+		out.Changes = append(out.Changes, edit.Altered{Group: c.Group, Object: c.Object, Change: decodeChange(c.Change)})
 	}
 	return out, err
 }

@@ -4,7 +4,7 @@ package remote
 
 import "io/fs"
 
-// ours and shared leave it to the user's own folders, where there are no owners
-// and no modes to look at.
-func ours(fs.FileInfo) bool   { return true }
-func shared(fs.FileInfo) bool { return false }
+// These systems have no Unix owners and modes. The user's own directories are trusted.
+
+func ownedByUser(fs.FileInfo) bool  { return true }
+func openToOthers(fs.FileInfo) bool { return false }

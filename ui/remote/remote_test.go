@@ -18,21 +18,21 @@ import (
 	"lockstep/ui/board/inspector"
 )
 
-// served is a run that answers every command.
-type served struct {
+// testServer is a run that accepts every command.
+type testServer struct {
 	*Server
 	feed event.Feed
 	dir  string
 }
 
-func serve(t *testing.T, dir string) *served {
+func serve(t *testing.T, dir string) *testServer {
 	t.Helper()
-	s := &served{dir: dir}
+	s := &testServer{dir: dir}
 	s.feed.Publish(event.Event{Kind: event.KindOperation, Status: event.Running, Operation: &event.Operation{Name: "install", Release: "shop", Namespace: "a"}})
 	var err error
 	s.Server, err = Serve(dir, &s.feed, func(c event.Command) {
 		s.feed.Publish(event.Event{Kind: event.KindCommand, Command: c.Name, Group: c.Group, Answers: c.ID, Status: event.Accepted})
-	}, knowing{}, editing{})
+	}, fakeChanges{}, fakeEditor{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -40,11 +40,10 @@ func serve(t *testing.T, dir string) *served {
 	return s
 }
 
-// knowing knows what becomes of the objects of one group, and sleeps over those of
-// another until nobody asks any more.
-type knowing struct{}
+// fakeChanges has a change for the group shop:db. For shop:slow it blocks until ctx ends.
+type fakeChanges struct{}
 
-func (knowing) Change(ctx context.Context, it inspector.Item) (inspector.Change, error) {
+func (fakeChanges) Change(ctx context.Context, it inspector.Item) (inspector.Change, error) {
 	switch it.Group {
 	case "shop:db":
 		return inspector.Change{Action: inspector.Alter, Message: it.Phase + " " + string(it.Kind), Fields: []inspector.Field{{In: "spec", Lines: []string{"-a: 1", "+a: " + it.Object.Name}}}}, nil
@@ -55,16 +54,15 @@ func (knowing) Change(ctx context.Context, it inspector.Item) (inspector.Change,
 	return inspector.Change{}, inspector.Nothing("not planned yet")
 }
 
-func (knowing) Sent(_ context.Context, it inspector.Item) (string, error) {
+func (fakeChanges) Sent(_ context.Context, it inspector.Item) (string, error) {
 	if it.Group == "" {
 		return "", errors.New("no route to host")
 	}
 	return "kind: " + it.Object.Kind + "\n", nil
 }
 
-// TestARunTellsWhatItDoes asks a run of another process what it does to objects (R47),
-// many at a time, while it goes on.
-func TestARunTellsWhatItDoes(t *testing.T) {
+// TestQueries sends many concurrent queries to a run while it publishes events (R47).
+func TestQueries(t *testing.T) {
 	s := serve(t, filepath.Join(t.TempDir(), "live"))
 	r := join(t, s.dir, 1)[0]
 	item := func(group, name string) inspector.Item {
@@ -74,7 +72,7 @@ func TestARunTellsWhatItDoes(t *testing.T) {
 	var slow, all sync.WaitGroup
 	slow.Go(func() {
 		if _, err := r.Change(ctx, item("shop:slow", "x")); !errors.Is(err, context.Canceled) {
-			t.Errorf("an answer that does not come ends with %v", err)
+			t.Errorf("cancelled query: got %v", err)
 		}
 	})
 	for n := range 50 {
@@ -85,7 +83,7 @@ func TestARunTellsWhatItDoes(t *testing.T) {
 				t.Errorf("%d: %+v, %v", n, c, err)
 			}
 		})
-		s.feed.Publish(event.Event{Kind: event.KindLog, Lines: []string{"on and on"}})
+		s.feed.Publish(event.Event{Kind: event.KindLog, Lines: []string{"a line"}})
 	}
 	all.Wait()
 	cancel()
@@ -95,13 +93,13 @@ func TestARunTellsWhatItDoes(t *testing.T) {
 	}
 	none := inspector.Nothing("")
 	if _, err := r.Change(t.Context(), item("shop:later", "x")); !errors.As(err, &none) || none != "not planned yet" {
-		t.Errorf("nothing to tell is told as %v", err)
+		t.Errorf("a change that is not planned: got %v", err)
 	}
 	if _, err := r.Sent(t.Context(), item("", "x")); err == nil || errors.As(err, &none) || err.Error() != "no route to host" {
-		t.Errorf("an error comes as %v", err)
+		t.Errorf("an error: got %v", err)
 	}
-	if _, err := r.Ask(t.Context(), event.Command{Name: event.Pause}); err != nil {
-		t.Errorf("a command after the questions: %v", err)
+	if _, err := r.Do(t.Context(), event.Command{Name: event.Pause}); err != nil {
+		t.Errorf("a command after the queries: %v", err)
 	}
 	s.end()
 	if _, err := r.Sent(t.Context(), item("shop:db", "x")); !errors.As(err, &none) {
@@ -109,13 +107,13 @@ func TestARunTellsWhatItDoes(t *testing.T) {
 	}
 }
 
-func (s *served) end() {
+func (s *testServer) end() {
 	s.over()
 	s.Close()
 }
 
-// over ends the run: who reads learns of it.
-func (s *served) over() {
+// over ends the feed of the run.
+func (s *testServer) over() {
 	exit := 0
 	s.feed.End(event.Event{Kind: event.KindOperation, Status: event.Succeeded, Exit: &exit})
 	s.feed.Close()
@@ -125,7 +123,7 @@ func join(t *testing.T, dir string, want int) []*Run {
 	t.Helper()
 	runs, err := Runs(dir)
 	if err != nil || len(runs) != want {
-		t.Fatalf("%d runs are found, want %d: %v", len(runs), want, err)
+		t.Fatalf("found %d runs, want %d: %v", len(runs), want, err)
 	}
 	for _, r := range runs {
 		t.Cleanup(r.Close)
@@ -150,21 +148,20 @@ func all(t *testing.T, r *Run) (out []event.Event) {
 	}
 }
 
-// TestTwoClientsSeeTheSame joins a run twice (R47): both get every event from the
-// first one on, as the run has numbered and stamped it, and the answer to what
-// one of them commands.
-func TestTwoClientsSeeTheSame(t *testing.T) {
+// TestTwoClients: both clients of a run receive all its events unchanged, including the results
+// of each other's commands (R47).
+func TestTwoClients(t *testing.T) {
 	s := serve(t, filepath.Join(t.TempDir(), "live"))
 	one, two := join(t, s.dir, 1)[0], join(t, s.dir, 1)[0]
 	if one.Operation.Release != "shop" {
 		t.Errorf("the run is %s", one)
 	}
-	answer, err := one.Ask(t.Context(), event.Command{Name: event.Break, Group: "shop:db"})
+	answer, err := one.Do(t.Context(), event.Command{Name: event.Break, Group: "shop:db"})
 	if err != nil || answer.Command != event.Break || answer.Group != "shop:db" || answer.Status != event.Accepted {
-		t.Errorf("the answer is %+v, %v", answer, err)
+		t.Errorf("result of the command: %+v, %v", answer, err)
 	}
 	if now := two.Now(t.Context()); now.Operation.Release != "shop" {
-		t.Errorf("it stands at %+v", now)
+		t.Errorf("state: %+v", now)
 	}
 	if s.Clients() != 2 {
 		t.Errorf("%d clients", s.Clients())
@@ -174,23 +171,22 @@ func TestTwoClientsSeeTheSame(t *testing.T) {
 	for _, r := range []*Run{one, two} {
 		got := all(t, r)
 		if len(got) != len(want) || r.Err() != nil {
-			t.Fatalf("%d of %d events, %v", len(got), len(want), r.Err())
+			t.Fatalf("got %d of %d events, %v", len(got), len(want), r.Err())
 		}
 		for n := range got {
 			if got[n].Seq != want[n].Seq || !got[n].Time.Equal(want[n].Time) || got[n].Kind != want[n].Kind {
-				t.Errorf("event %d is %+v, was %+v", n, got[n], want[n])
+				t.Errorf("event %d: got %+v, want %+v", n, got[n], want[n])
 			}
 		}
 	}
-	if _, err := one.Ask(t.Context(), event.Command{Name: event.Pause}); err == nil || errors.Is(err, ErrLost) {
-		t.Errorf("a command after the end is answered with %v (R48)", err)
+	if _, err := one.Do(t.Context(), event.Command{Name: event.Pause}); err == nil || errors.Is(err, ErrLost) {
+		t.Errorf("a command after the end: got %v (R48)", err)
 	}
 	join(t, s.dir, 0)
 }
 
-// TestASlowClientSlowsNobody has a client that reads nothing: the run publishes, another
-// client reads it to its end, and closing does not wait for the first.
-func TestASlowClientSlowsNobody(t *testing.T) {
+// TestSlowClient: a client that reads nothing delays neither the run, nor other clients, nor Close.
+func TestSlowClient(t *testing.T) {
 	s := serve(t, filepath.Join(t.TempDir(), "live"))
 	path, done, err := shortPath(s.dir)
 	if err != nil {
@@ -209,29 +205,28 @@ func TestASlowClientSlowsNobody(t *testing.T) {
 	}
 	s.over()
 	if got := all(t, good); len(got) != 5002 {
-		t.Errorf("the other client has %d events", len(got))
+		t.Errorf("the other client got %d events, want 5002", len(got))
 	}
 	s.Close()
 }
 
-// TestLongPaths serves in a folder whose path is longer than that of a socket may
-// be.
+// TestLongPaths serves in a directory whose path is too long for a socket.
 func TestLongPaths(t *testing.T) {
 	s := serve(t, filepath.Join(t.TempDir(), strings.Repeat("long", 40), "live"))
 	join(t, s.dir, 1)
 	info, err := os.Lstat(s.path)
 	if err != nil || info.Mode().Perm() != 0o600 {
-		t.Errorf("the socket is %v, %v", info, err)
+		t.Errorf("socket: %v, %v", info, err)
 	}
 	left, _ := filepath.Glob(filepath.Join(os.TempDir(), "lockstep-*", "d"))
 	for _, l := range left {
 		if to, _ := os.Readlink(l); to == s.dir {
-			t.Errorf("%s is left", l)
+			t.Errorf("%s was not removed", l)
 		}
 	}
 }
 
-// TestDeadSocketsAreRemoved proves that what a killed process has left is no run.
+// TestDeadSocketsAreRemoved: Runs removes the socket of a killed process.
 func TestDeadSocketsAreRemoved(t *testing.T) {
 	s := serve(t, filepath.Join(t.TempDir(), "live"))
 	l, err := net.ListenUnix("unix", &net.UnixAddr{Name: filepath.Join(s.dir, "1-dead.sock"), Net: "unix"})
@@ -246,8 +241,8 @@ func TestDeadSocketsAreRemoved(t *testing.T) {
 	}
 }
 
-// TestAKilledRunIsLost ends the connection without a closing event.
-func TestAKilledRunIsLost(t *testing.T) {
+// TestLostConnection: a connection that ends before the run is lost.
+func TestLostConnection(t *testing.T) {
 	s := serve(t, filepath.Join(t.TempDir(), "live"))
 	r := join(t, s.dir, 1)[0]
 	s.mu.Lock()
@@ -257,13 +252,13 @@ func TestAKilledRunIsLost(t *testing.T) {
 	s.mu.Unlock()
 	all(t, r)
 	if !errors.Is(r.Err(), ErrLost) {
-		t.Errorf("it ended with %v", r.Err())
+		t.Errorf("got %v, want ErrLost", r.Err())
 	}
 }
 
-// TestFoldersOfOthersAreNotTrusted refuses a folder that others can get at, and
-// what is no folder.
-func TestFoldersOfOthersAreNotTrusted(t *testing.T) {
+// TestSharedDirectoriesAreRefused: the directory of sockets must be a directory that only the user
+// can access.
+func TestSharedDirectoriesAreRefused(t *testing.T) {
 	open := filepath.Join(t.TempDir(), "open")
 	if err := os.Mkdir(open, 0o700); err != nil {
 		t.Fatal(err)
@@ -277,13 +272,13 @@ func TestFoldersOfOthersAreNotTrusted(t *testing.T) {
 	}
 	for _, dir := range []string{open, link} {
 		if _, err := Serve(dir, &event.Feed{}, nil, nil, nil); err == nil {
-			t.Errorf("%s is served from", dir)
+			t.Errorf("Serve accepts %s", dir)
 		}
 		if _, err := Runs(dir); err == nil {
-			t.Errorf("%s is trusted", dir)
+			t.Errorf("Runs accepts %s", dir)
 		}
 	}
 	if runs, err := Runs(filepath.Join(open, "none")); len(runs) > 0 || err != nil {
-		t.Errorf("where there is no folder there are %v, %v", runs, err)
+		t.Errorf("in a missing directory: got %v, %v", runs, err)
 	}
 }

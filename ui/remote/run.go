@@ -23,43 +23,43 @@ import (
 	"lockstep/ui/remote/protocol"
 )
 
-// helloTimeout is how long a run may take to accept a connection and send its first event.
-const helloTimeout = 10 * time.Second
+// connectTimeout limits the time for connecting to a run and receiving its first event.
+const connectTimeout = 10 * time.Second
 
-// ErrLost means that the connection ended before the run: its process was killed, or this
-// one did not read for too long.
+// ErrLost means that the connection ended before the run: the process of the run was killed, or
+// this process did not read for too long.
 var ErrLost = errors.New("lost the connection to the run before it ended")
 
-// Run is a run of another process.
+// Run is a run in another process.
 type Run struct {
 	Operation event.Operation
-	// By names this user to a run that serves several; "" elsewhere. It is set before the
-	// first command.
+	// By names this user, for a run in the cluster, which several users may control. Set it
+	// before the first command.
 	By string
 
-	conn    io.ReadWriteCloser
-	feed    event.Feed
-	present chan struct{} // closed when all past events have arrived
-	ended   chan struct{} // closed after the last event
-	why     error         // what ended the connection; set before ended is closed
-	orders  *orders       // to send
+	conn     io.ReadWriteCloser
+	feed     event.Feed
+	caughtUp chan struct{} // closed when all past events have arrived
+	ended    chan struct{} // closed after the last event
+	err      error         // why the connection ended; set before ended is closed
+	requests *requestQueue // to send
 
-	relaying sync.Mutex
-	last     uint64 // Seq of the last event of the run
+	relayMu sync.Mutex
+	lastSeq uint64 // Seq of the last event of the run
 
-	mu    sync.Mutex
-	asked map[string]chan protocol.Reply // by ID of the question
+	mu      sync.Mutex
+	pending map[string]chan protocol.Reply // by ID of the query
 }
 
-// Runs connects to all runs that have a socket in a directory. The caller closes them.
-// Sockets of dead processes are removed.
+// Runs connects to all runs with a socket in a directory. The caller closes them. Runs removes the
+// sockets of dead processes.
 func Runs(dir string) ([]*Run, error) {
 	entries, err := os.ReadDir(dir)
 	if errors.Is(err, fs.ErrNotExist) {
 		return nil, nil
 	}
 	if err == nil {
-		err = checkPrivate(dir)
+		err = checkPrivateDir(dir)
 	}
 	if err != nil {
 		return nil, fmt.Errorf("directory of sockets: %w", err)
@@ -75,16 +75,16 @@ func Runs(dir string) ([]*Run, error) {
 		all  sync.WaitGroup
 	)
 	for _, e := range entries {
-		if info, err := e.Info(); err != nil || !strings.HasSuffix(e.Name(), suffix) || info.Mode().Type() != fs.ModeSocket || !ours(info) {
+		if info, err := e.Info(); err != nil || !strings.HasSuffix(e.Name(), suffix) || info.Mode().Type() != fs.ModeSocket || !ownedByUser(info) {
 			continue
 		}
 		all.Go(func() {
 			r, err := dial(filepath.Join(short, e.Name()))
 			if errors.Is(err, syscall.ECONNREFUSED) {
-				_ = os.Remove(filepath.Join(dir, e.Name())) // it may be gone already
+				_ = os.Remove(filepath.Join(dir, e.Name())) // another process may have removed it
 			}
 			if err != nil {
-				return // it just ended, or does not respond
+				return // the run has just ended, or does not respond
 			}
 			mu.Lock()
 			defer mu.Unlock()
@@ -98,11 +98,11 @@ func Runs(dir string) ([]*Run, error) {
 
 // dial connects to a run through a socket and reads its first event.
 func dial(path string) (*Run, error) {
-	conn, err := net.DialTimeout("unix", path, helloTimeout)
+	conn, err := net.DialTimeout("unix", path, connectTimeout)
 	if err != nil {
 		return nil, err
 	}
-	if err := conn.SetReadDeadline(time.Now().Add(helloTimeout)); err != nil {
+	if err := conn.SetReadDeadline(time.Now().Add(connectTimeout)); err != nil {
 		_ = conn.Close()
 		return nil, err
 	}
@@ -117,17 +117,17 @@ func dial(path string) (*Run, error) {
 	return r, nil
 }
 
-// Connect returns the run on the other side of a connection once its first event has come.
-// It closes the connection with the run, or if there is an error.
+// Connect returns the run on the other side of a connection after receiving its first event. The
+// Run closes conn; on an error, Connect does.
 func Connect(conn io.ReadWriteCloser) (*Run, error) {
-	r := &Run{conn: conn, present: make(chan struct{}), ended: make(chan struct{}), orders: newOrders(), asked: map[string]chan protocol.Reply{}}
+	r := &Run{conn: conn, caughtUp: make(chan struct{}), ended: make(chan struct{}), requests: newRequestQueue(), pending: map[string]chan protocol.Reply{}}
 	lines := bufio.NewReader(conn)
 	var err error
 	for err == nil && len(r.feed.Events()) == 0 {
 		err = r.readLine(lines)
 	}
 	if err == nil && r.feed.Events()[0].Operation == nil {
-		err = errors.New("its first event is not an operation")
+		err = errors.New("the first event is not an operation")
 	}
 	if err != nil {
 		_ = conn.Close()
@@ -139,7 +139,7 @@ func Connect(conn io.ReadWriteCloser) (*Run, error) {
 	return r, nil
 }
 
-// readLine handles a line: an event, a reply, or the empty line after all past events.
+// readLine reads and handles a line: an event, a reply, or the empty line after all past events.
 func (r *Run) readLine(lines *bufio.Reader) error {
 	line, err := lines.ReadBytes('\n')
 	if err != nil {
@@ -147,15 +147,15 @@ func (r *Run) readLine(lines *bufio.Reader) error {
 	}
 	if len(bytes.TrimSpace(line)) == 0 {
 		select {
-		case <-r.present:
+		case <-r.caughtUp:
 		default:
-			close(r.present)
+			close(r.caughtUp)
 		}
 		return nil
 	}
-	if a, is, err := protocol.DecodeReply(line); is {
-		if err == nil { // else the question times out
-			r.replied(a)
+	if a, ok, err := protocol.DecodeReply(line); ok {
+		if err == nil { // otherwise the query times out
+			r.handleReply(a)
 		}
 		return nil
 	}
@@ -163,16 +163,16 @@ func (r *Run) readLine(lines *bufio.Reader) error {
 	if err := json.Unmarshal(line, &e); err != nil {
 		return err
 	}
-	r.relaying.Lock()
-	defer r.relaying.Unlock()
-	r.last = e.Seq
+	r.relayMu.Lock()
+	defer r.relayMu.Unlock()
+	r.lastSeq = e.Seq
 	r.feed.Relay(e)
 	return nil
 }
 
 func (r *Run) read(lines *bufio.Reader) {
-	for r.why == nil {
-		r.why = r.readLine(lines)
+	for r.err == nil {
+		r.err = r.readLine(lines)
 	}
 	r.feed.Close()
 	close(r.ended)
@@ -180,11 +180,11 @@ func (r *Run) read(lines *bufio.Reader) {
 }
 
 func (r *Run) send() {
-	defer r.conn.Close() // also ends read
+	defer r.conn.Close() // also stops read
 	for {
 		select {
-		case <-r.orders.ready:
-			for _, line := range r.orders.take() {
+		case <-r.requests.ready:
+			for _, line := range r.requests.take() {
 				if err := send(r.conn, line); err != nil && !r.refuseLine(line, err) {
 					return
 				}
@@ -195,50 +195,50 @@ func (r *Run) send() {
 	}
 }
 
-// refuseLine refuses an order that was not sent. It reports false for a connection that is
-// broken.
+// refuseLine refuses a request that could not be sent. It returns false if the connection is
+// broken: a socket does not recover, but requests to the cluster may.
 func (r *Run) refuseLine(line []byte, why error) bool {
-	var order protocol.Order
-	if _, socket := r.conn.(net.Conn); socket || json.Unmarshal(line, &order) != nil {
+	var request protocol.Request
+	if _, socket := r.conn.(net.Conn); socket || json.Unmarshal(line, &request) != nil {
 		return false
 	}
-	r.replied(protocol.Reply{ID: order.ID, Command: order.Name, Error: why.Error()})
+	r.handleReply(protocol.Reply{ID: request.ID, Command: request.Name, Error: why.Error()})
 	return true
 }
 
-// Feed has the events of the run. It ends with the run or the connection.
+// Feed returns the events of the run. It ends when the run or the connection does.
 func (r *Run) Feed() *event.Feed { return &r.feed }
 
-// Command sends a command without blocking. An event answers it, unless the feed ends. If
-// it cannot be sent, Command adds that event itself.
+// Command sends a command without blocking. The run replies with an event. If the command cannot be
+// sent, Command adds a refusal to the feed.
 func (r *Run) Command(c event.Command) {
 	c.By = r.By
-	if err := r.orders.put(protocol.OfCommand(c)); err != nil {
+	if err := r.requests.put(protocol.CommandRequest(c)); err != nil {
 		r.refuse(c, err.Error())
 	}
 }
 
-// refuse adds the refusal of a command to the feed on behalf of the run.
+// refuse adds the refusal of a command to the feed.
 func (r *Run) refuse(c event.Command, reason string) {
-	r.relaying.Lock()
-	defer r.relaying.Unlock()
-	e := event.Event{Seq: r.last, Time: time.Now().UTC(), Kind: event.KindCommand, Command: c.Name, Answers: c.ID, Phase: c.Phase, Group: c.Group, Status: event.Refused, Message: reason}
+	r.relayMu.Lock()
+	defer r.relayMu.Unlock()
+	e := event.Event{Seq: r.lastSeq, Time: time.Now().UTC(), Kind: event.KindCommand, Command: c.Name, Answers: c.ID, Phase: c.Phase, Group: c.Group, Status: event.Refused, Message: reason}
 	r.feed.Relay(e)
 }
 
 // Warn adds a warning about the run to the feed.
 func (r *Run) Warn(message string) {
-	r.relaying.Lock()
-	defer r.relaying.Unlock()
-	r.feed.Relay(event.Event{Seq: r.last, Time: time.Now().UTC(), Kind: event.KindWarning, Message: message})
+	r.relayMu.Lock()
+	defer r.relayMu.Unlock()
+	r.feed.Relay(event.Event{Seq: r.lastSeq, Time: time.Now().UTC(), Kind: event.KindWarning, Message: message})
 }
 
-// Ask sends a command and waits for the event that answers it. The error is ErrLost, that
-// of ctx, why the command could not be sent, or that the run is over.
-func (r *Run) Ask(ctx context.Context, c event.Command) (event.Event, error) {
+// Do sends a command and waits for the event with its result. It returns an error if the command
+// cannot be sent or the run ends first, ErrLost if the connection does, or the cause of ctx.
+func (r *Run) Do(ctx context.Context, c event.Command) (event.Event, error) {
 	c.ID, c.By = rand.Text(), r.By
 	reader := r.feed.Reader()
-	if err := r.orders.put(protocol.OfCommand(c)); err != nil {
+	if err := r.requests.put(protocol.CommandRequest(c)); err != nil {
 		return event.Event{}, err
 	}
 	for {
@@ -255,15 +255,15 @@ func (r *Run) Ask(ctx context.Context, c event.Command) (event.Event, error) {
 		case r.Err() != nil:
 			return event.Event{}, ErrLost
 		default:
-			return event.Event{}, errors.New("the operation is over")
+			return event.Event{}, errors.New("the operation has ended")
 		}
 	}
 }
 
-// Now is the current state of the run.
+// Now returns the current state of the run, after receiving all past events.
 func (r *Run) Now(ctx context.Context) *event.State {
 	select {
-	case <-r.present:
+	case <-r.caughtUp:
 	case <-r.ended:
 	case <-ctx.Done():
 	}
@@ -274,17 +274,17 @@ func (r *Run) Now(ctx context.Context) *event.State {
 	return s
 }
 
-// Err is why the feed ended before the run, nil if it did not. Call it after the end of the
-// feed. The error is ErrLost, or has the method ExitCode if the connection knows how the run
-// ended.
+// Err returns nil if the run ended before the feed, and otherwise why the feed ended: ErrLost, or an
+// error with the method ExitCode if the connection knows how the run ended. Call it after the feed
+// has ended.
 func (r *Run) Err() error {
 	events := r.feed.Events()
 	if events[len(events)-1].Exit != nil {
 		return nil
 	}
 	<-r.ended
-	if _, ok := r.why.(interface{ ExitCode() int }); ok {
-		return r.why
+	if _, ok := r.err.(interface{ ExitCode() int }); ok {
+		return r.err
 	}
 	return ErrLost
 }
@@ -299,13 +299,13 @@ func (r *Run) Lost() bool {
 	}
 }
 
-// Close disconnects from the run, which continues.
+// Close disconnects from the run. The run continues.
 func (r *Run) Close() { _ = r.conn.Close() }
 
 func (r *Run) String() string {
-	where := "in namespace " + r.Operation.Namespace
+	place := "in namespace " + r.Operation.Namespace
 	if r.Operation.Context != "" {
-		where += " of context " + r.Operation.Context
+		place += " of context " + r.Operation.Context
 	}
-	return fmt.Sprintf("%s %s %s", r.Operation.Name, r.Operation.Release, where)
+	return fmt.Sprintf("%s %s %s", r.Operation.Name, r.Operation.Release, place)
 }

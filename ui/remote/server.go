@@ -21,33 +21,33 @@ import (
 )
 
 const (
-	stallTimeout = 30 * time.Second // a client that reads nothing for so long is dropped
-	closeTimeout = 2 * time.Second  // for clients to read the last events
+	stallTimeout = 30 * time.Second // a client that reads nothing for this long is disconnected
+	closeTimeout = 2 * time.Second  // time for clients to read the last events
 )
 
-// Server lets others watch and steer a run until it is closed.
+// Server lets other processes watch and control a run.
 type Server struct {
 	feed    *event.Feed
 	command func(event.Command)
-	ahead   inspector.Foresight // may be nil
+	changes inspector.Foresight // may be nil
 	editor  Editor              // may be nil
 	l       net.Listener
 	path    string
 	clients atomic.Int64
 	serving sync.WaitGroup
 
-	mu    sync.Mutex
-	ends  bool // no new clients
-	conns map[net.Conn]bool
+	mu      sync.Mutex
+	closing bool // no new clients
+	conns   map[net.Conn]bool
 }
 
-// Serve opens a socket in a directory, which it creates if necessary. command must not
-// block. ahead and editor, which may be nil, answer questions about objects and edits,
-// several at a time. Close the Server.
+// Serve opens a socket in a directory, which it creates if necessary. command must not block.
+// changes and editor, which may be nil, answer queries about objects and edits; they may be called
+// concurrently. The caller closes the Server.
 //
-// Rule R47: a run is steered from outside through a private socket of the user.
-func Serve(dir string, feed *event.Feed, command func(event.Command), ahead inspector.Foresight, editor Editor) (*Server, error) {
-	if err := makePrivate(dir); err != nil {
+// Rule R47: other processes control a run through a private socket of the user.
+func Serve(dir string, feed *event.Feed, command func(event.Command), changes inspector.Foresight, editor Editor) (*Server, error) {
+	if err := makePrivateDir(dir); err != nil {
 		return nil, fmt.Errorf("directory of sockets: %w", err)
 	}
 	short, done, err := shortPath(dir)
@@ -60,10 +60,10 @@ func Serve(dir string, feed *event.Feed, command func(event.Command), ahead insp
 	if err != nil {
 		return nil, fmt.Errorf("open a socket: %w", err)
 	}
-	l.SetUnlinkOnClose(false) // its path may be invalid by then
-	s := &Server{feed: feed, command: command, ahead: ahead, editor: editor, l: l, path: filepath.Join(dir, name), conns: map[net.Conn]bool{}}
+	l.SetUnlinkOnClose(false) // the short path may no longer exist
+	s := &Server{feed: feed, command: command, changes: changes, editor: editor, l: l, path: filepath.Join(dir, name), conns: map[net.Conn]bool{}}
 	if err = os.Chmod(s.path, 0o600); err == nil {
-		err = os.Rename(s.path, s.path+suffix) // clients only find sockets with the suffix
+		err = os.Rename(s.path, s.path+suffix) // clients connect only to sockets with the suffix
 	}
 	if err != nil {
 		s.Close()
@@ -74,35 +74,34 @@ func Serve(dir string, feed *event.Feed, command func(event.Command), ahead insp
 	return s, nil
 }
 
-// ServeOrders carries out the orders of in until it ends, for a run whose events everybody
-// reads elsewhere. Replies are written to out, where others may read them, too: the values
-// of the run are kept back.
-func ServeOrders(ctx context.Context, in io.Reader, out io.Writer, command func(event.Command), ahead inspector.Foresight, editor Editor) {
+// ServeRequests handles the requests from in until it ends. It is for a run in the cluster, whose
+// events are in its log. Replies are written to out, the same log, so they contain no values.
+func ServeRequests(ctx context.Context, in io.Reader, out io.Writer, command func(event.Command), changes inspector.Foresight, editor Editor) {
 	if editor != nil {
 		editor = withoutValues{editor}
 	}
-	s := &Server{command: command, ahead: ahead, editor: editor}
-	s.handle(ctx, in, &lines{c: out})
+	s := &Server{command: command, changes: changes, editor: editor}
+	s.handle(ctx, in, &lineWriter{w: out})
 }
 
-// Clients is the number of connected clients.
+// Clients returns the number of connected clients.
 func (s *Server) Clients() int { return int(s.clients.Load()) }
 
-// Close removes the socket. Clients have a moment to read the remaining events. Close the
-// feed before.
+// Close removes the socket and disconnects the clients, after giving them time to read the last
+// events. Close the feed first.
 func (s *Server) Close() {
 	_ = s.l.Close()
-	_ = os.Remove(s.path) // clients remove it otherwise
+	_ = os.Remove(s.path) // on an error, clients remove it
 	s.mu.Lock()
-	s.ends = true // before Wait, so that nobody is added
+	s.closing = true // before Wait, so that no client is added
 	s.mu.Unlock()
-	gone := make(chan struct{})
+	served := make(chan struct{})
 	go func() {
 		s.serving.Wait()
-		close(gone)
+		close(served)
 	}()
 	select {
-	case <-gone:
+	case <-served:
 	case <-time.After(closeTimeout):
 	}
 	s.mu.Lock()
@@ -119,7 +118,7 @@ func (s *Server) accept() {
 			return // closed
 		}
 		s.mu.Lock()
-		if s.ends {
+		if s.closing {
 			_ = c.Close()
 		} else {
 			s.conns[c] = true
@@ -129,25 +128,25 @@ func (s *Server) accept() {
 	}
 }
 
-// serve sends the events to a client and handles its orders until it disconnects or the
-// feed ends.
+// serve sends the events to a client and handles its requests, until it disconnects or the feed
+// ends.
 func (s *Server) serve(c net.Conn) {
 	s.clients.Add(1)
-	ctx, gone := context.WithCancel(context.Background())
+	ctx, cancel := context.WithCancel(context.Background())
 	defer func() {
-		gone()
+		cancel()
 		s.clients.Add(-1)
 		_ = c.Close()
 		s.mu.Lock()
 		defer s.mu.Unlock()
 		delete(s.conns, c)
 	}()
-	out := &lines{c: c}
+	out := &lineWriter{w: c}
 	go func() {
-		defer gone()
+		defer cancel()
 		s.handle(ctx, c, out)
 	}()
-	reader, present := s.feed.Reader(), "\n"
+	reader, caughtUp := s.feed.Reader(), "\n"
 	for {
 		events, more := reader.Next(ctx)
 		if !more {
@@ -162,14 +161,14 @@ func (s *Server) serve(c net.Conn) {
 				return
 			}
 		}
-		if out.send([]byte(present)) != nil {
+		if out.send([]byte(caughtUp)) != nil {
 			return
 		}
-		present = ""
+		caughtUp = ""
 	}
 }
 
-// send writes text. It fails if the client of a socket reads nothing for stallTimeout.
+// send writes text. On a socket it fails if the client reads nothing for stallTimeout.
 func send(to io.Writer, text []byte) error {
 	c, ok := to.(net.Conn)
 	if !ok {
@@ -189,45 +188,45 @@ func send(to io.Writer, text []byte) error {
 	return nil
 }
 
-// lines writes whole lines to a client. It may be used by several goroutines.
-type lines struct {
+// lineWriter writes whole lines to a client. It is safe for concurrent use.
+type lineWriter struct {
 	mu sync.Mutex
-	c  io.Writer
+	w  io.Writer
 }
 
-func (l *lines) send(text []byte) error {
+func (l *lineWriter) send(text []byte) error {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	return send(l.c, text)
+	return send(l.w, text)
 }
 
-// handle passes on commands and answers questions until the client disconnects. An order
-// that cannot be read gets the reason as its reply (R45).
-func (s *Server) handle(ctx context.Context, c io.Reader, out *lines) {
-	orders := protocol.NewDecoder(c)
-	room := make(chan struct{}, maxAnswers)
+// handle handles the requests of a client until it disconnects. An invalid request gets an error as
+// its reply (R45).
+func (s *Server) handle(ctx context.Context, c io.Reader, out *lineWriter) {
+	requests := protocol.NewDecoder(c)
+	slots := make(chan struct{}, maxQueries)
 	reply := func(r protocol.Reply) {
 		if line, err := r.Encode(); err == nil {
-			_ = out.send(line) // else the client is gone, or its question times out
+			_ = out.send(line) // on an error, the client's query times out
 		}
 	}
 	for {
-		order, err := orders.Next()
-		var bad *protocol.OrderError
+		request, err := requests.Next()
+		var bad *protocol.RequestError
 		switch {
 		case errors.As(err, &bad):
-			reply(protocol.Reply{ID: bad.Order.ID, Command: bad.Order.Name, Error: bad.Error()})
+			reply(protocol.Reply{ID: bad.Request.ID, Command: bad.Request.Name, Error: bad.Error()})
 		case err != nil:
 			return
-		case order.Ask != "":
+		case request.Type != "":
 			go func() {
-				room <- struct{}{}
-				defer func() { <-room }()
-				reply(s.answer(ctx, order))
+				slots <- struct{}{}
+				defer func() { <-slots }()
+				reply(s.answer(ctx, request))
 			}()
 		default:
-			command := order.Event()
-			command.By = cmp.Or(order.By, "another terminal")
+			command := request.EventCommand()
+			command.By = cmp.Or(request.By, "another terminal")
 			s.command(command)
 		}
 	}

@@ -31,8 +31,8 @@ type Editor interface {
 	// Edit renders and plans a revision with edited Values. An error means that the
 	// edit is invalid.
 	Edit(ctx context.Context, values string, all bool) (Edited, error)
-	// Again is Edit with the current content of the chart's folder.
-	Again(ctx context.Context) (Edited, error)
+	// Reload is Edit with the current content of the chart's directory.
+	Reload(ctx context.Context) (Edited, error)
 	// ChartChanged reports whether the chart's folder changed since the last
 	// rendering. The screen polls it.
 	ChartChanged() bool
@@ -179,7 +179,7 @@ func (e *Edit) RenderAgain() tea.Cmd {
 		e.draft = &draft{chart: true}
 	}
 	e.changed = false
-	return e.plan(Editor.Again)
+	return e.plan(Editor.Reload)
 }
 
 // Update handles a closed editor, a finished plan and the polling of the chart's folder.

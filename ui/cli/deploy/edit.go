@@ -81,9 +81,9 @@ func (e editor) read(text string, all bool) (map[string]any, error) {
 	return values, nil
 }
 
-// Given returns the user's values of an edited file, as YAML. It keeps the user's formatting
+// UserValues returns the user's values of an edited file, as YAML. It keeps the user's formatting
 // unless the file has all values.
-func (e editor) Given(text string, all bool) (string, error) {
+func (e editor) UserValues(text string, all bool) (string, error) {
 	values, err := e.read(text, all)
 	if err != nil || !all {
 		return strings.TrimPrefix(text, fmt.Sprintf(valuesHeader, e.op.Info().Release)), err
@@ -95,7 +95,7 @@ func (e editor) Given(text string, all bool) (string, error) {
 func (e editor) Save(text string, all bool) (path string, err error) {
 	values, err := e.read(text, all)
 	if err == nil {
-		text, err = e.Given(text, all)
+		text, err = e.UserValues(text, all)
 	}
 	if err == nil {
 		path, err = command.SaveValues(e.op.Info().Release, text)
@@ -165,7 +165,7 @@ func (e editor) userValues(edited map[string]any) (map[string]any, error) {
 	return given, err
 }
 
-func (e editor) Again(ctx context.Context) (board.Edited, error) {
+func (e editor) Reload(ctx context.Context) (board.Edited, error) {
 	if e.dir == nil {
 		return board.Edited{}, errors.New("the chart is not a directory, so it cannot be reloaded")
 	}

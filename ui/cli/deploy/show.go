@@ -47,7 +47,7 @@ func (a *app) show(cmd *cobra.Command, client *kube.Client, op *kube.Operation, 
 	}
 	defer closeServer(server)
 	if in := client.Orders(cmd.Context()); in != nil {
-		go remote.ServeOrders(cmd.Context(), in, cmd.OutOrStdout(), op.Command, changes, remoteEditor)
+		go remote.ServeRequests(cmd.Context(), in, cmd.OutOrStdout(), op.Command, changes, remoteEditor)
 	}
 	if server != nil {
 		opts.Steer = runs.CtlCommand(op.Info())

@@ -32,7 +32,7 @@ func (a *app) showStack(cmd *cobra.Command, flags *stackFlags, r runOptions, sta
 	defer closeServer(server)
 	for _, client := range all { // a run in the cluster has only one
 		if in := client.Orders(cmd.Context()); in != nil {
-			go remote.ServeOrders(cmd.Context(), in, cmd.OutOrStdout(), stack.Command, nil, nil)
+			go remote.ServeRequests(cmd.Context(), in, cmd.OutOrStdout(), stack.Command, nil, nil)
 		}
 	}
 	guard := &unattended{op: stack, timeout: r.common.Timeout, rollback: r.rollbackOnSignal, attached: func() int { return attachedClients(server) }}

@@ -137,7 +137,7 @@ func (e liveEditor) ChartChanged() bool { return false }
 func (e liveEditor) Save(values string, all bool) (string, error) {
 	ctx, cancel := context.WithTimeout(context.Background(), valuesTimeout)
 	defer cancel()
-	text, err := e.Given(ctx, values, all)
+	text, err := e.UserValues(ctx, values, all)
 	if err != nil {
 		return "", err
 	}

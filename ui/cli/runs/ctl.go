@@ -176,7 +176,7 @@ func (a *app) ctl(cmd *cobra.Command, name string, c event.Command, m command.Mo
 	}
 	var refused error
 	for _, one := range commands {
-		answer, err := r.Ask(cmd.Context(), one)
+		answer, err := r.Do(cmd.Context(), one)
 		if err != nil {
 			return err
 		}

@@ -9,63 +9,63 @@ import (
 	"io"
 )
 
-// MaxOrder is the limit for the line of an order, in bytes. Values of an edit can be much
-// longer than the release that stores them, which is compressed.
-const MaxOrder = 16 << 20
+// MaxRequest is the maximum length of a request in bytes. The values of an edit can be much longer
+// than the release record that stores them, which is compressed.
+const MaxRequest = 16 << 20
 
-// TooLongError is about an order of MaxOrder bytes or more.
+// TooLongError is the error of a request of MaxRequest bytes or more.
 type TooLongError struct{ Length int }
 
 func (e *TooLongError) Error() string {
-	return fmt.Sprintf("the command has %.1f MiB; the limit is %d MiB: pass fewer values, or start an upgrade with them", float64(e.Length)/(1<<20), MaxOrder>>20)
+	return fmt.Sprintf("the command has %.1f MiB; the limit is %d MiB: pass fewer values, or start an upgrade with them", float64(e.Length)/(1<<20), MaxRequest>>20)
 }
 
-// OrderError says why a line is not a valid order. Later lines can still be read.
-type OrderError struct {
-	Order Order // as far as it was readable
-	Err   error
+// RequestError is the error of an invalid line. Later lines can still be read.
+type RequestError struct {
+	Request Request // the readable part
+	Err     error
 }
 
-func (e *OrderError) Error() string { return e.Err.Error() }
-func (e *OrderError) Unwrap() error { return e.Err }
+func (e *RequestError) Error() string { return e.Err.Error() }
+func (e *RequestError) Unwrap() error { return e.Err }
 
-// Decoder reads the orders of one client.
+// Decoder reads the requests of a client.
 type Decoder struct{ r *bufio.Reader }
 
 // NewDecoder returns a Decoder that reads from r.
 func NewDecoder(r io.Reader) *Decoder { return &Decoder{bufio.NewReader(r)} }
 
-// Next returns the next order. The error is an OrderError, or that of the reader. It never
-// buffers more than MaxOrder bytes.
-func (d *Decoder) Next() (Order, error) {
-	line, length, err := d.line()
+// Next returns the next request. The error is a RequestError, or that of the reader. Next never
+// buffers more than MaxRequest bytes.
+func (d *Decoder) Next() (Request, error) {
+	line, length, err := d.readLine()
 	if err != nil && (length == 0 || !errors.Is(err, io.EOF)) {
-		return Order{}, err
+		return Request{}, err
 	}
-	if length >= MaxOrder {
-		return Order{}, &OrderError{Err: &TooLongError{length}}
+	if length >= MaxRequest {
+		return Request{}, &RequestError{Err: &TooLongError{length}}
 	}
-	var o Order
+	var o Request
 	if err := json.Unmarshal(line, &o); err != nil {
-		return Order{}, &OrderError{o, fmt.Errorf("a message must be a JSON object on one line: %w", err)}
+		return Request{}, &RequestError{o, fmt.Errorf("a message must be a JSON object on one line: %w", err)}
 	}
 	switch {
 	case o.Version > Version || o.Version < 0:
 		err = fmt.Errorf("the message uses protocol version %d, but the run knows only versions up to %d: use the same lockstep as the run", o.Version, Version)
-	case o.Name == "" && o.Ask == "":
+	case o.Name == "" && o.Type == "":
 		err = errors.New("the message contains neither a command nor a query")
 	default:
 		return o, nil
 	}
-	return Order{}, &OrderError{o, err}
+	return Request{}, &RequestError{o, err}
 }
 
-// line reads a line without its end. A line that is too long is dropped; length is right.
-func (d *Decoder) line() (line []byte, length int, err error) {
+// readLine reads a line without its line end. It drops a line that is too long; length is still right.
+func (d *Decoder) readLine() (line []byte, length int, err error) {
 	for {
 		part, err := d.r.ReadSlice('\n')
 		length += len(part)
-		if length <= MaxOrder {
+		if length <= MaxRequest {
 			line = append(line, part...)
 		} else {
 			line = nil

@@ -10,10 +10,10 @@ import (
 	"lockstep/engine/event"
 )
 
-// TestOrdersAreReadOneByOne reads commands, questions and lines that are neither: each
-// of the latter is answered, and the ones after it are read (R45).
-func TestOrdersAreReadOneByOne(t *testing.T) {
-	long := `{"command":"edit","id":"1","values":"` + strings.Repeat("x", MaxOrder) + `"}`
+// TestDecoder reads valid requests, and invalid lines, which do not prevent reading the next line
+// (R45).
+func TestDecoder(t *testing.T) {
+	long := `{"command":"edit","id":"1","values":"` + strings.Repeat("x", MaxRequest) + `"}`
 	for _, tc := range []struct{ line, id, want string }{
 		{`{"command":"pause"}`, "", ""},
 		{`{"command":"pause","id":"1","version":1,"later":{"a":1}}`, "1", ""},
@@ -27,14 +27,14 @@ func TestOrdersAreReadOneByOne(t *testing.T) {
 	} {
 		d := NewDecoder(strings.NewReader(tc.line + "\n" + `{"command":"step"}`))
 		o, err := d.Next()
-		var bad *OrderError
+		var bad *RequestError
 		switch {
 		case tc.want == "" && (err != nil || o.ID != tc.id):
 			t.Errorf("%.50s: %+v, %v", tc.line, o, err)
-		case tc.want != "" && (!errors.As(err, &bad) || bad.Order.ID != tc.id || !strings.Contains(err.Error(), tc.want)):
+		case tc.want != "" && (!errors.As(err, &bad) || bad.Request.ID != tc.id || !strings.Contains(err.Error(), tc.want)):
 			t.Errorf("%.50s: %v", tc.line, err)
 		}
-		if o, err := d.Next(); err != nil || o.Name != event.Step { // without an end of its line
+		if o, err := d.Next(); err != nil || o.Name != event.Step { // without a line end
 			t.Errorf("after %.50s: %+v, %v", tc.line, o, err)
 		}
 		if _, err := d.Next(); !errors.Is(err, io.EOF) {
@@ -43,8 +43,7 @@ func TestOrdersAreReadOneByOne(t *testing.T) {
 	}
 }
 
-// FuzzDecode reads what a client may send: no line stops the ones after it, and what is
-// read comes back the same when it is sent.
+// FuzzDecode: no line prevents reading the next one, and requests round-trip.
 func FuzzDecode(f *testing.F) {
 	for _, seed := range []string{
 		`{"command":"pause","reason":"r","told":true,"id":"1"}`, `{"ask":"change","phase":"apply","group":"a:b","kind":"apply","object":{"kind":"Job","name":"x"}}`,
@@ -56,7 +55,7 @@ func FuzzDecode(f *testing.F) {
 		d := NewDecoder(bytes.NewReader(text))
 		for range bytes.Count(text, []byte{'\n'}) + 2 {
 			o, err := d.Next()
-			var bad *OrderError
+			var bad *RequestError
 			switch {
 			case errors.As(err, &bad):
 				continue
@@ -71,11 +70,11 @@ func FuzzDecode(f *testing.F) {
 				t.Fatalf("%+v comes back as %+v, %v", o, back, err)
 			}
 		}
-		t.Fatal("there are more orders than lines")
+		t.Fatal("got more requests than lines")
 	})
 }
 
-// FuzzDecodeReply reads what a run may send.
+// FuzzDecodeReply: replies round-trip.
 func FuzzDecodeReply(f *testing.F) {
 	f.Add([]byte(`{"reply":{"id":"1","change":{"action":"change","fields":[{"in":"spec","lines":["+a: 1"]}]}}}`))
 	f.Add([]byte(`{"reply":`))

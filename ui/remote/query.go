@@ -12,37 +12,37 @@ import (
 )
 
 const (
-	answerTimeout = 15 * time.Second
-	maxAnswers    = 8 // at the same time, for one client
+	queryTimeout = 15 * time.Second
+	maxQueries   = 8 // at the same time, for one client
 )
 
-// answer answers a question.
-func (s *Server) answer(ctx context.Context, q protocol.Order) protocol.Reply {
-	if r, is := s.answerEdit(ctx, q); is {
+// answer answers a query.
+func (s *Server) answer(ctx context.Context, q protocol.Request) protocol.Reply {
+	if r, ok := s.answerEdit(ctx, q); ok {
 		return r
 	}
-	ctx, cancel := context.WithTimeout(ctx, answerTimeout)
+	ctx, cancel := context.WithTimeout(ctx, queryTimeout)
 	defer cancel()
 	it := inspector.Item{Unit: event.Unit{Phase: q.Phase, Group: q.Group}, Kind: q.Kind, Object: q.Object}
 	r := protocol.Reply{ID: q.ID}
 	var err error
 	switch {
-	case s.ahead == nil:
+	case s.changes == nil:
 		err = inspector.Nothing("not available from this run")
-	case q.Ask == protocol.AskChange:
+	case q.Type == protocol.QueryChange:
 		var c inspector.Change
-		c, err = s.ahead.Change(ctx, it)
-		r.Change = changeOut(c)
-	case q.Ask == protocol.AskSent:
-		r.Text, err = s.ahead.Sent(ctx, it)
+		c, err = s.changes.Change(ctx, it)
+		r.Change = encodeChange(c)
+	case q.Type == protocol.QuerySent:
+		r.Text, err = s.changes.Sent(ctx, it)
 	default:
 		err = inspector.Nothing("the run uses another version of lockstep, which does not know this query")
 	}
-	return failed(r, err)
+	return withError(r, err)
 }
 
-// failed adds an error to a reply.
-func failed(r protocol.Reply, err error) protocol.Reply {
+// withError adds an error, or inspector.Nothing, to a reply.
+func withError(r protocol.Reply, err error) protocol.Reply {
 	if none := inspector.Nothing(""); errors.As(err, &none) {
 		r.Nothing = string(none)
 	} else if err != nil {
@@ -51,7 +51,7 @@ func failed(r protocol.Reply, err error) protocol.Reply {
 	return r
 }
 
-func changeOut(c inspector.Change) protocol.Change {
+func encodeChange(c inspector.Change) protocol.Change {
 	out := protocol.Change{Action: string(c.Action), Message: c.Message, Recorded: c.Recorded}
 	for _, f := range c.Fields {
 		out.Fields = append(out.Fields, protocol.Field(f))
@@ -59,7 +59,7 @@ func changeOut(c inspector.Change) protocol.Change {
 	return out
 }
 
-func changeIn(c protocol.Change) inspector.Change {
+func decodeChange(c protocol.Change) inspector.Change {
 	in := inspector.Change{Action: inspector.Action(c.Action), Message: c.Message, Recorded: c.Recorded}
 	for _, f := range c.Fields {
 		in.Fields = append(in.Fields, inspector.Field(f))
@@ -67,36 +67,37 @@ func changeIn(c protocol.Change) inspector.Change {
 	return in
 }
 
-// Change asks the run what it changes in an object. The error is inspector.Nothing if
-// there is no answer, ErrLost, or that of ctx.
+// Change asks the run what it changes in an object. The error is inspector.Nothing if the run
+// cannot say, or that of ctx.
 func (r *Run) Change(ctx context.Context, it inspector.Item) (inspector.Change, error) {
-	a, err := r.ask(ctx, about(protocol.AskChange, it))
-	return changeIn(a.Change), err
+	a, err := r.query(ctx, objectQuery(protocol.QueryChange, it))
+	return decodeChange(a.Change), err
 }
 
-// Sent asks the run for an object as it sends it.
+// Sent asks the run for an object as it sends it to the API server.
 func (r *Run) Sent(ctx context.Context, it inspector.Item) (string, error) {
-	a, err := r.ask(ctx, about(protocol.AskSent, it))
+	a, err := r.query(ctx, objectQuery(protocol.QuerySent, it))
 	return a.Text, err
 }
 
-// about is a question about an object.
-func about(what protocol.Ask, it inspector.Item) protocol.Order {
-	return protocol.Order{Phase: it.Phase, Group: it.Group, Question: protocol.Question{Ask: what, Kind: it.Kind, Object: it.Object}}
+// objectQuery returns a query about an object.
+func objectQuery(query protocol.QueryType, it inspector.Item) protocol.Request {
+	return protocol.Request{Phase: it.Phase, Group: it.Group, Query: protocol.Query{Type: query, Kind: it.Kind, Object: it.Object}}
 }
 
-func (r *Run) ask(ctx context.Context, q protocol.Order) (protocol.Reply, error) {
+// query sends a query and waits for its reply.
+func (r *Run) query(ctx context.Context, q protocol.Request) (protocol.Reply, error) {
 	q.Version, q.ID = protocol.Version, rand.Text()
 	answer := make(chan protocol.Reply, 1)
 	r.mu.Lock()
-	r.asked[q.ID] = answer
+	r.pending[q.ID] = answer
 	r.mu.Unlock()
 	defer func() {
 		r.mu.Lock()
 		defer r.mu.Unlock()
-		delete(r.asked, q.ID)
+		delete(r.pending, q.ID)
 	}()
-	if err := r.orders.put(q); err != nil {
+	if err := r.requests.put(q); err != nil {
 		return protocol.Reply{}, err
 	}
 	select {
@@ -111,16 +112,16 @@ func (r *Run) ask(ctx context.Context, q protocol.Order) (protocol.Reply, error)
 	case <-ctx.Done():
 		return protocol.Reply{}, context.Cause(ctx)
 	case <-r.ended:
-		return protocol.Reply{}, inspector.Nothing("the run is over and no longer answers")
+		return protocol.Reply{}, inspector.Nothing("the run has ended and no longer answers")
 	}
 }
 
-// replied passes a reply to the question that it answers. Without one it says why a command
-// was not accepted, and becomes a refusal in the feed.
-func (r *Run) replied(a protocol.Reply) {
+// handleReply passes a reply to its query. A reply to a command says why the run did not accept it,
+// and becomes a refusal in the feed.
+func (r *Run) handleReply(a protocol.Reply) {
 	r.mu.Lock()
-	answer := r.asked[a.ID]
-	delete(r.asked, a.ID)
+	answer := r.pending[a.ID]
+	delete(r.pending, a.ID)
 	r.mu.Unlock()
 	switch {
 	case answer != nil:

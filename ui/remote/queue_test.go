@@ -15,24 +15,23 @@ import (
 	"lockstep/ui/remote/protocol"
 )
 
-// TestALargeEdit gives an edit of several MiB to a run, which obeys it; one that no run
-// takes is refused before it is sent, and the connection stays.
-func TestALargeEdit(t *testing.T) {
+// TestLargeEdit: a run accepts an edit of several MiB. A larger one than the limit is refused
+// without closing the connection.
+func TestLargeEdit(t *testing.T) {
 	s := serve(t, filepath.Join(t.TempDir(), "live"))
 	r := join(t, s.dir, 1)[0]
 	for size, want := range map[int]string{1 << 20: "", 8 << 20: "", 16 << 20: "the limit is 16 MiB"} {
-		answer, err := r.Ask(t.Context(), event.Command{Name: event.Edit, Values: "a: " + strings.Repeat("x", size)})
+		answer, err := r.Do(t.Context(), event.Command{Name: event.Edit, Values: "a: " + strings.Repeat("x", size)})
 		if want == "" && (err != nil || answer.Status != event.Accepted) || want != "" && (err == nil || !strings.Contains(err.Error(), want)) {
 			t.Errorf("%d bytes: %v, %v", size, answer.Status, err)
 		}
 	}
-	if _, err := r.Ask(t.Context(), event.Command{Name: event.Pause}); err != nil {
+	if _, err := r.Do(t.Context(), event.Command{Name: event.Pause}); err != nil {
 		t.Errorf("a command after that: %v", err)
 	}
 }
 
-// TestNoCommandIsDropped gives more commands at once than a run takes in meanwhile: all
-// arrive, in order (R45).
+// TestNoCommandIsDropped: commands sent faster than the run handles them all arrive in order (R45).
 func TestNoCommandIsDropped(t *testing.T) {
 	const many = 5000
 	dir := filepath.Join(t.TempDir(), "live")
@@ -60,18 +59,18 @@ func TestNoCommandIsDropped(t *testing.T) {
 	select {
 	case <-all:
 	case <-r.ended:
-		t.Fatalf("%d of %d commands have arrived", len(got), many)
+		t.Fatalf("%d of %d commands arrived", len(got), many)
 	}
 	for n, group := range got {
 		if group != long+string(rune('a'+n%26)) {
-			t.Fatalf("command %d is %q", n, group)
+			t.Fatalf("command %d: got %q", n, group)
 		}
 	}
 }
 
-// TestAFullQueueRefuses gives large commands to a run whose process is stopped: those
-// that find no room are refused, and the sender sees it (R45).
-func TestAFullQueueRefuses(t *testing.T) {
+// TestFullQueue: if a stopped process does not read commands, those that do not fit into the queue
+// are refused (R45).
+func TestFullQueue(t *testing.T) {
 	path := filepath.Join(t.TempDir(), "stopped")
 	l, err := net.Listen("unix", path)
 	if err != nil {
@@ -88,7 +87,7 @@ func TestAFullQueueRefuses(t *testing.T) {
 		if err != nil {
 			t.Error(err)
 		}
-		accepted <- c // and nothing is read
+		accepted <- c // never read from
 	}()
 	r, err := dial(path)
 	if err != nil {
@@ -96,8 +95,8 @@ func TestAFullQueueRefuses(t *testing.T) {
 	}
 	defer r.Close()
 	defer func() { _ = (<-accepted).Close() }()
-	edit := event.Command{Name: event.Edit, Values: strings.Repeat("x", protocol.MaxOrder-1<<10)}
-	const many = 2*maxQueued/(protocol.MaxOrder-1<<10) + 1 // half of them may be on their way
+	edit := event.Command{Name: event.Edit, Values: strings.Repeat("x", protocol.MaxRequest-1<<10)}
+	const many = 2*maxQueued/(protocol.MaxRequest-1<<10) + 1 // half of them may be in the socket's buffers
 	for range many {
 		r.Command(edit)
 	}
@@ -105,19 +104,19 @@ func TestAFullQueueRefuses(t *testing.T) {
 	if last := events[len(events)-1]; last.Kind != event.KindCommand || last.Status != event.Refused || !strings.Contains(last.Message, "the run does not respond: ") {
 		t.Errorf("after %d commands: %+v", many, last)
 	}
-	if _, err := r.Ask(t.Context(), edit); err == nil || !strings.Contains(err.Error(), "the run does not respond: ") {
-		t.Errorf("one more: %v", err)
+	if _, err := r.Do(t.Context(), edit); err == nil || !strings.Contains(err.Error(), "the run does not respond: ") {
+		t.Errorf("another command: %v", err)
 	}
 }
 
-// TestOrdersThatCannotBeReadAreAnswered sends what is no order, what is too long and
-// what is of another version: the run says so, and obeys what comes after it (R45).
-func TestOrdersThatCannotBeReadAreAnswered(t *testing.T) {
+// TestInvalidRequestsAreRefused: a run refuses lines that are malformed, too long or of a later
+// version, and handles the next one (R45).
+func TestInvalidRequestsAreRefused(t *testing.T) {
 	s := serve(t, filepath.Join(t.TempDir(), "live"))
 	r := join(t, s.dir, 1)[0]
 	for _, tc := range []struct{ line, want string }{
 		{"pause", "a JSON object on one line"},
-		{`{"command":"edit","values":"` + strings.Repeat("x", protocol.MaxOrder) + `"}`, "the command has 16.0 MiB; the limit is 16 MiB"},
+		{`{"command":"edit","values":"` + strings.Repeat("x", protocol.MaxRequest) + `"}`, "the command has 16.0 MiB; the limit is 16 MiB"},
 		{`{"command":"pause","id":"1","version":9}`, "version 9"},
 	} {
 		reader := r.Feed().Reader()
@@ -134,24 +133,23 @@ func TestOrdersThatCannotBeReadAreAnswered(t *testing.T) {
 			}
 		}
 	}
-	if a, err := r.Ask(t.Context(), event.Command{Name: event.Pause}); err != nil || a.Status != event.Accepted {
+	if a, err := r.Do(t.Context(), event.Command{Name: event.Pause}); err != nil || a.Status != event.Accepted {
 		t.Errorf("a command after that: %+v, %v", a, err)
 	}
 }
 
-// TestClosingWhileClientsCome closes a server while clients come: whoever is served is
-// waited for, and nobody is served after that.
-func TestClosingWhileClientsCome(t *testing.T) {
+// TestCloseWhileClientsConnect: Close waits for connected clients and accepts no more.
+func TestCloseWhileClientsConnect(t *testing.T) {
 	for range 30 {
 		s := serve(t, filepath.Join(t.TempDir(), "live"))
 		path, done, err := shortPath(s.dir)
 		if err != nil {
 			t.Fatal(err)
 		}
-		var come sync.WaitGroup
+		var clients sync.WaitGroup
 		var served atomic.Int64
 		for range 8 {
-			come.Go(func() {
+			clients.Go(func() {
 				for {
 					c, err := net.Dial("unix", filepath.Join(path, filepath.Base(s.path)))
 					if err != nil {
@@ -165,7 +163,7 @@ func TestClosingWhileClientsCome(t *testing.T) {
 		for served.Load() == 0 {
 		}
 		s.end()
-		come.Wait()
+		clients.Wait()
 		done()
 	}
 }
