@@ -72,7 +72,7 @@ func newArranger(release string, tree *plan.Chart, r *reader, edges []Edge) *arr
 		a.out[e.at.from] = append(a.out[e.at.from], e)
 		arcs[i] = e.at
 	}
-	order, _ := plan.Ordered(waits(n, arcs))
+	order, _ := plan.TopologicalOrder(waits(n, arcs))
 	for at, i := range order {
 		a.place[i] = at
 		a.sorted = append(a.sorted, r.nodes[i])

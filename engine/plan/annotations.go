@@ -10,9 +10,9 @@ import (
 	"unicode/utf8"
 )
 
-// The annotations that say what is deployed when. All but
-// AnnotationSubchartDependsOn, which belongs into Chart.yaml, are those of
-// resources. A list is a JSON array of strings (R1).
+// The annotations that declare the order. They belong on resources, except for
+// AnnotationSubchartDependsOn, which belongs in Chart.yaml. A list is a JSON array of strings
+// (R1).
 const (
 	AnnotationGroup             = "helm.sh/resource-group"
 	AnnotationGroupDependsOn    = "helm.sh/depends-on/resource-groups" // list
@@ -26,15 +26,15 @@ const (
 	AnnotationReadinessFailure  = "helm.sh/readiness-failure" // list
 )
 
-// AnnotationHookScope is lockstep's own, on a hook of a subchart: with the
-// value HookScopeSubchart the hook runs around that subchart's turn.
+// AnnotationHookScope is lockstep's own annotation on a hook of a subchart. With the value
+// HookScopeSubchart the hook runs before or after that subchart.
 const (
 	AnnotationHookScope = "lockstep/hook-scope"
 	HookScopeSubchart   = "subchart"
 )
 
-// TwoSlashKeys returns the annotation keys that the API server refuses, since
-// a key has room for one slash only (R3).
+// TwoSlashKeys returns the annotation keys that the API server refuses, because a key may
+// have only one slash (R3).
 func TwoSlashKeys() []string {
 	return []string{
 		AnnotationGroupDependsOn,
@@ -44,7 +44,7 @@ func TwoSlashKeys() []string {
 	}
 }
 
-// The spellings of TwoSlashKeys that the API server takes.
+// The spellings of TwoSlashKeys that the API server accepts.
 const (
 	storedGroupDependsOn    = "helm.sh/depends-on-resource-groups"
 	storedSubchartDependsOn = "helm.sh/depends-on-subcharts"
@@ -52,9 +52,8 @@ const (
 	storedLayerChart        = "helm.sh/dependson-chart"
 )
 
-// StoredKey returns the spelling of an annotation key under which a stored
-// manifest keeps it: those of TwoSlashKeys with a dash for the second slash,
-// all others as they are (R3).
+// StoredKey returns the spelling of an annotation key in stored manifests: TwoSlashKeys get a
+// dash instead of the second slash, other keys do not change (R3).
 func StoredKey(key string) string {
 	switch key {
 	case AnnotationGroupDependsOn:
@@ -69,8 +68,8 @@ func StoredKey(key string) string {
 	return key
 }
 
-// Annotation looks up an annotation in either spelling (R3). Where both are
-// there, the author's, with two slashes, counts.
+// Annotation looks up an annotation in either spelling (R3). The author's, with two slashes,
+// takes precedence.
 func Annotation(annotations map[string]string, key string) (value string, ok bool) {
 	if value, ok = annotations[key]; !ok {
 		value, ok = annotations[StoredKey(key)]
@@ -78,8 +77,8 @@ func Annotation(annotations map[string]string, key string) (value string, ok boo
 	return value, ok
 }
 
-// ParseList reads the value of a list annotation: a JSON array of strings
-// (R1). White space around the strings is dropped.
+// ParseList parses the value of a list annotation: a JSON array of strings (R1). It trims the
+// strings.
 func ParseList(value string) ([]string, error) {
 	if names, ok := plainList(value); ok {
 		return names, nil
@@ -98,11 +97,11 @@ func ParseList(value string) ([]string, error) {
 	return names, nil
 }
 
-// plainList reads a list of ASCII without escapes, which nearly all are: JSON's own
-// reader takes many times as long, and charts have a list for every resource.
+// plainList parses a list of ASCII strings without escapes, which nearly all are, many times
+// faster than encoding/json.
 func plainList(value string) (names []string, ok bool) {
 	names = make([]string, 0, strings.Count(value, `"`)/2)
-	before, from := byte('['), 0 // what is before the next name, and where a name begins
+	before, from := byte('['), 0 // the token before the next name, and the start of a name
 	for i := 0; i < len(value); i++ {
 		switch c := value[i]; {
 		case c < ' ' || c == '\\' || c >= utf8.RuneSelf:
@@ -123,11 +122,10 @@ func plainList(value string) (names []string, ok bool) {
 	return nil, false
 }
 
-// blankList reports whether the value of a list annotation is as good as none:
-// white space, or null.
+// blankList reports whether the value of a list annotation is empty: white space, or null.
 //
-// Rule R2: what is neither that nor a list is told, and where order or readiness
-// would be lost in silence refused.
+// Rule R2: an invalid list is a warning, or an error where order or readiness would be lost
+// silently.
 func blankList(value string) bool {
 	if value == "" {
 		return true
@@ -136,7 +134,7 @@ func blankList(value string) bool {
 	return value == "" || value == "null"
 }
 
-// parseNames reads an annotation that takes one name or a list of them.
+// parseNames parses an annotation with one name or a list of names.
 func parseNames(value string) ([]string, error) {
 	if strings.HasPrefix(value, "[") {
 		return ParseList(value)
@@ -154,9 +152,9 @@ const (
 	families
 )
 
-// ordering is what the annotations of one resource ask for.
+// ordering is the declared order of one resource.
 type ordering struct {
-	// uses holds the annotation that shows the use of each family, as spelled.
+	// uses are the keys of the annotations that show the use of each family.
 	uses [families]string
 	// group is the resource-group or layer, empty if there is none.
 	group string
@@ -165,42 +163,43 @@ type ordering struct {
 	// needs are the groups, charts the subcharts to wait for.
 	needs, charts       []string
 	needsKey, chartsKey string
-	// before is what the resource comes before in its group (R16).
+	// before are the kinds that come after the resource in its group (R16).
 	before string
-	// faults tell which annotations cannot be read (R2). A resource with one
-	// has neither group nor weight.
+	// faults describe invalid annotations (R2). A resource with faults has neither group
+	// nor weight.
 	faults []string
 }
 
-// said is an annotation of a resource. The key is empty where the resource has none.
-type said struct{ key, value string }
+// annotation is an annotation of a resource. The key is empty if the resource lacks it.
+type annotation struct{ key, value string }
 
-// sayings are the annotations of a resource about its order.
-type sayings struct{ group, layer, weight, needs, layers, charts, before said }
+// orderAnnotations are the annotations of a resource about its order.
+type orderAnnotations struct{ group, layer, weight, needs, layers, charts, before annotation }
 
-// read finds them in one pass. Of two spellings the author's counts (see Annotation).
-func (s *sayings) read(annotations map[string]string) {
-	stored := func(of *said, key, value string) {
-		if of.key == "" {
-			*of = said{key, value}
+// read finds the annotations in one pass. The author's spelling takes precedence (see
+// Annotation).
+func (s *orderAnnotations) read(annotations map[string]string) {
+	stored := func(a *annotation, key, value string) {
+		if a.key == "" {
+			*a = annotation{key, value}
 		}
 	}
 	for key, value := range annotations {
 		switch key {
 		case AnnotationGroup:
-			s.group = said{key, value}
+			s.group = annotation{key, value}
 		case AnnotationLayer:
-			s.layer = said{key, value}
+			s.layer = annotation{key, value}
 		case AnnotationWeight:
-			s.weight = said{key, value}
+			s.weight = annotation{key, value}
 		case AnnotationGroupDependsOn:
-			s.needs = said{key, value}
+			s.needs = annotation{key, value}
 		case AnnotationLayerDependsOn:
-			s.layers = said{key, value}
+			s.layers = annotation{key, value}
 		case AnnotationLayerChart:
-			s.charts = said{key, value}
+			s.charts = annotation{key, value}
 		case AnnotationInstallBefore:
-			s.before = said{key, value}
+			s.before = annotation{key, value}
 		case storedGroupDependsOn:
 			stored(&s.needs, key, value)
 		case storedLayerDependsOn:
@@ -211,11 +210,11 @@ func (s *sayings) read(annotations map[string]string) {
 	}
 }
 
-// read reads the annotations of one resource. What is blank counts as none.
+// read parses the annotations of one resource. Blank values are ignored.
 //
-// Rule R18: a layer is a group whose Jobs have to complete; it may wait for subcharts.
+// Rule R18: a layer is a group whose Jobs must complete; it may wait for subcharts.
 func (o *ordering) read(annotations map[string]string) {
-	var s sayings
+	var s orderAnnotations
 	s.read(annotations)
 	o.before = s.before.value
 	o.plain(&s.group, byGroup)
@@ -248,9 +247,9 @@ func (o *ordering) read(annotations map[string]string) {
 	}
 }
 
-// plain takes the space from around an annotation, and reports whether anything is
-// left, which shows the use of a family.
-func (o *ordering) plain(s *said, f family) bool {
+// plain trims an annotation, and reports whether it has a value, which shows the use of a
+// family.
+func (o *ordering) plain(s *annotation, f family) bool {
 	if s.key == "" {
 		return false
 	}
@@ -260,7 +259,7 @@ func (o *ordering) plain(s *said, f family) bool {
 	return s.value != ""
 }
 
-func (o *ordering) list(s said, parse func(string) ([]string, error)) []string {
+func (o *ordering) list(s annotation, parse func(string) ([]string, error)) []string {
 	names, err := parse(s.value)
 	if err != nil {
 		o.fault(s, err)
@@ -274,15 +273,14 @@ func (o *ordering) use(f family, key string) {
 	}
 }
 
-func (o *ordering) fault(s said, err error) {
+func (o *ordering) fault(s annotation, err error) {
 	o.faults = append(o.faults, fmt.Sprintf("annotation %s is %s: %v", s.key, quote(s.value), err))
 }
 
-// maxQuoted is how many characters of a value a message has room for.
+// maxQuoted is the maximum length of a value in a message.
 const maxQuoted = 200
 
-// quote marks off a value in a message as YAML does, so that the quotes in it
-// stay as their author wrote them.
+// quote quotes a value as YAML does, so that quotes inside it are not escaped.
 func quote(value string) string {
 	if short := []rune(value); len(short) > maxQuoted {
 		value = string(short[:maxQuoted]) + "…"
@@ -296,7 +294,7 @@ func quote(value string) string {
 // checkName refuses names that would break the lines and ids they are part of.
 func checkName(name string) error {
 	if name == Unsequenced {
-		return errors.New("the name is taken")
+		return errors.New("the name is reserved")
 	}
 	if strings.ContainsFunc(name, func(r rune) bool { return !unicode.IsGraphic(r) }) {
 		return errors.New("must be a name of printable characters")

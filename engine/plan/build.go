@@ -11,13 +11,12 @@ import (
 	"lockstep/engine/parallel"
 )
 
-// Build makes the DAG of groups from the chart tree and the rendered
-// resources without hooks (R7 to R20). It is pure, and the plan does not
-// depend on the order of resources or of subcharts. Each object is in exactly
-// one group; what the chart's author cannot have meant is in the warnings.
+// Build makes the DAG of groups from the chart tree and the rendered resources without hooks
+// (R7 to R20). The plan does not depend on the order of resources or subcharts. Each object
+// is in exactly one group. Probable mistakes become warnings.
 //
-// A root of nil stands for charts that do not order their subcharts. The error
-// is of type Errors and has all that is wrong.
+// A nil root means charts that do not order their subcharts. The error is of type Errors and
+// has all mistakes.
 func Build(root *Chart, resources []Resource) (*Plan, error) {
 	p := newPlanner(root, resources)
 	plan := p.build()
@@ -27,9 +26,8 @@ func Build(root *Chart, resources []Resource) (*Plan, error) {
 	return plan, nil
 }
 
-// Flat returns the plan that applies everything at once, in Helm's order of
-// kinds: one unsequenced group of the given chart, whatever annotations say
-// about groups. It is what the strategies other than ordered use (R27).
+// Flat returns the plan of the strategies other than ordered (R27): one unsequenced group in
+// Helm's order of kinds, ignoring annotations about groups.
 func Flat(resources []Resource, chart string) *Plan {
 	p := newPlanner(nil, nil)
 	batch := &draft{chart: chart, name: Unsequenced, id: groupID(chart, Unsequenced), arranged: arrange(unordered(resources))}
@@ -40,7 +38,7 @@ func Flat(resources []Resource, chart string) *Plan {
 	return &Plan{Groups: groups, Warnings: p.sortedWarnings()}
 }
 
-// unordered returns resources of which only the order inside a group is read.
+// unordered returns resources with only the order inside a group.
 func unordered(resources []Resource) []*member {
 	members := make([]*member, len(resources))
 	for i := range resources {
@@ -50,12 +48,11 @@ func unordered(resources []Resource) []*member {
 	return members
 }
 
-// Check tells what is wrong with charts whatever order they are deployed in: the
-// annotations that Build refuses, and the warnings about readiness (R2, R24). It
-// is for strategies other than ordered, whose plan is Flat.
+// Check reports mistakes that do not depend on the order: annotations that Build refuses, and
+// warnings about readiness (R2, R24). It is for strategies other than ordered, see Flat.
 func Check(root *Chart, resources []Resource) ([]Warning, error) {
 	p := newPlanner(root, resources)
-	for _, c := range p.inOrder() {
+	for _, c := range p.sortedCharts() {
 		for _, m := range c.members {
 			p.checkReadiness(c, m)
 		}
@@ -67,21 +64,21 @@ func Check(root *Chart, resources []Resource) ([]Warning, error) {
 	return p.sortedWarnings(), nil
 }
 
-// planner makes one plan. It collects all errors it can.
+// planner makes one plan. It collects as many errors as possible.
 type planner struct {
 	charts   map[string]*chartNode
-	members  []member // sorted by object, those of one object by chart
+	members  []member // sorted by object, then by chart
 	errors   Errors
 	warnings []Warning
 }
 
-// member is a resource with what its annotations ask for.
+// member is a resource with its declared order.
 type member struct {
 	*Resource
 	ordering
 	chart     *chartNode
 	waits     []*chartNode // the subcharts it waits for (R18)
-	elsewhere bool         // it is applied as part of another chart
+	duplicate bool         // applied as part of another chart
 }
 
 func newPlanner(root *Chart, resources []Resource) *planner {
@@ -96,7 +93,7 @@ func newPlanner(root *Chart, resources []Resource) *planner {
 	}
 	slices.SortFunc(sorted, compareResources)
 	p.members = make([]member, len(sorted))
-	for _, path := range paths(resources) { // what a chart is part of comes before it
+	for _, path := range paths(resources) { // parents come first
 		p.node(path)
 	}
 	for i, r := range sorted {
@@ -111,7 +108,7 @@ func newPlanner(root *Chart, resources []Resource) *planner {
 	return p
 }
 
-// paths returns those of the charts that resources come from, sorted.
+// paths returns the sorted paths of the charts that resources come from.
 func paths(resources []Resource) []string {
 	seen := map[string]bool{}
 	last := ""
@@ -123,7 +120,7 @@ func paths(resources []Resource) []string {
 	return slices.Sorted(maps.Keys(seen))
 }
 
-// compareResources returns a total order: what compares equal is equal.
+// compareResources is a total order: resources that compare equal are equal.
 func compareResources(a, b *Resource) int {
 	if c := a.Object.compare(&b.Object); c != 0 {
 		return c
@@ -134,19 +131,19 @@ func compareResources(a, b *Resource) int {
 	return cmp.Or(strings.Compare(a.Source, b.Source), strings.Compare(fmt.Sprint(*a), fmt.Sprint(*b)))
 }
 
-// fail and warn take a message that does not name the chart.
+// fail adds an error. Like in warn, the message does not name the chart.
 func (p *planner) fail(rule, chart string, object *Object, format string, args ...any) {
-	p.errors = append(p.errors, &Error{rule, chart, copied(object), fmt.Sprintf(format, args...)})
+	p.errors = append(p.errors, &Error{rule, chart, cloned(object), fmt.Sprintf(format, args...)})
 }
 
 func (p *planner) warn(rule, chart string, object *Object, format string, args ...any) {
 	p.warnings = append(p.warnings, Warning{
-		Rule: rule, Chart: chart, Object: copied(object),
+		Rule: rule, Chart: chart, Object: cloned(object),
 		Message: chart + ": " + fmt.Sprintf(format, args...),
 	})
 }
 
-func copied(o *Object) *Object {
+func cloned(o *Object) *Object {
 	if o == nil {
 		return nil
 	}
@@ -154,9 +151,9 @@ func copied(o *Object) *Object {
 	return &c
 }
 
-// build returns the plan, nil if there are errors.
+// build returns the plan, or nil if there are errors.
 func (p *planner) build() *Plan {
-	charts := p.inOrder()
+	charts := p.sortedCharts()
 	parallel.Each(len(p.members), func(i int) { p.members[i].ordering.read(p.members[i].Annotations) })
 	for _, c := range charts {
 		p.orderSubcharts(c)
@@ -177,7 +174,7 @@ func (p *planner) build() *Plan {
 	return plan
 }
 
-// read looks at what the annotations of a chart's resources say (R2, R18 to R20).
+// read checks the annotations of a chart's resources (R2, R18 to R20).
 func (p *planner) read(c *chartNode) {
 	var uses [families]*member
 	weighted := false
@@ -215,7 +212,7 @@ func (p *planner) read(c *chartNode) {
 	}
 }
 
-// failFamilies refuses a chart that uses several families.
+// failFamilies refuses a chart that uses several families of annotations.
 //
 // Rule R20: a chart uses groups, layers or weights, not two of them.
 func (p *planner) failFamilies(c *chartNode, uses [families]*member) {
@@ -230,8 +227,8 @@ func (p *planner) failFamilies(c *chartNode, uses [families]*member) {
 	}
 }
 
-// claim refuses objects that belong to two groups (R13). What is unsequenced
-// in two charts is left in the first by path, as Helm puts up with it (R27).
+// claim refuses objects that belong to two groups (R13). An object that is unsequenced in two
+// charts stays in the first by path, because Helm accepts it (R27).
 func (p *planner) claim(charts []*chartNode) {
 	var first *member
 	for i := range p.members {
@@ -239,17 +236,17 @@ func (p *planner) claim(charts []*chartNode) {
 		switch {
 		case first == nil || m.Object != first.Object:
 			first = m
-		case m.chart == first.chart && m.group == first.group: // see group
+		case m.chart == first.chart && m.group == first.group: // group warns about it
 		case first.group == "" && m.group == "":
 			p.warn("R13", m.chart.path, &m.Object, "%s is also in %s; it is applied once, there", m.Object, first.chart.path)
-			m.elsewhere = true
+			m.duplicate = true
 		default:
 			p.fail("R13", m.chart.path, &m.Object, "%s is in two groups: %s and %s", describe(m.Object),
 				groupID(first.chart.path, cmp.Or(first.group, Unsequenced)), groupID(m.chart.path, cmp.Or(m.group, Unsequenced)))
 		}
 	}
 	for _, c := range charts {
-		c.members = slices.DeleteFunc(c.members, func(m *member) bool { return m.elsewhere })
+		c.members = slices.DeleteFunc(c.members, func(m *member) bool { return m.duplicate })
 	}
 }
 
@@ -261,9 +258,8 @@ func describe(o Object) string {
 	return fmt.Sprintf("%s (namespace %s)", o, o.Namespace)
 }
 
-// maxGates is how many gates all groups of a plan may have together: a chart of
-// thousands of groups that waits for another such chart has millions, and there
-// is not the memory for any number of them.
+// maxGates limits the total number of gates in a plan, for its memory: a chart with thousands
+// of groups that waits for another such chart has millions.
 const maxGates = 4_000_000
 
 // link makes the groups of the plan from the drafts of all charts (R11, R14).
@@ -276,12 +272,12 @@ func (p *planner) link(charts []*chartNode) *Plan {
 	}
 	parallel.Each(len(drafts), func(i int) { drafts[i].arranged = arrange(drafts[i].members) })
 	for _, c := range charts {
-		own := append(slices.Clip(c.gates()), reachAll(c.ownWaits)...)
+		own := append(slices.Clip(c.inheritedGates()), allWaitTargets(c.ownWaits)...)
 		for _, d := range c.groups {
 			g := p.group(d)
 			g.After = append(g.After, d.after...)
 			g.After = append(g.After, own...)
-			g.After = append(g.After, reachAll(d.waits())...)
+			g.After = append(g.After, allWaitTargets(d.waits())...)
 			groups = append(groups, g)
 			if gates += len(g.After); gates > maxGates {
 				p.fail("R11", c.path, nil, "the plan is too large: more than %d pairs of groups wait for each other; "+
@@ -290,14 +286,14 @@ func (p *planner) link(charts []*chartNode) *Plan {
 			}
 		}
 	}
-	if !settle(groups) {
+	if !normalize(groups) {
 		p.failGraph(charts[0].path, groups)
 	}
 	return &Plan{Groups: groups, Warnings: p.sortedWarnings()}
 }
 
-// failGraph reports cycles between groups of several charts. Only a chart tree
-// in which a chart is part of itself has any.
+// failGraph reports cycles between groups of several charts. They exist only if a chart
+// contains itself.
 func (p *planner) failGraph(root string, groups []*Group) {
 	names := make([]string, len(groups))
 	slices.SortFunc(groups, func(a, b *Group) int { return strings.Compare(a.ID, b.ID) })
@@ -307,10 +303,10 @@ func (p *planner) failGraph(root string, groups []*Group) {
 	p.failCycles(root, "groups", names, newDAG(groups).after)
 }
 
-// group makes the group of the plan from a draft that is arranged, without its gates (R15).
+// group makes a group of the plan from an arranged draft, without its gates (R15).
 func (p *planner) group(d *draft) *Group {
 	a := d.arranged
-	for _, o := range a.twice {
+	for _, o := range a.duplicates {
 		p.warn("R13", d.chart, &o, "%s is rendered more than once; it is applied once", describe(o))
 	}
 	for _, o := range a.refused {
@@ -323,7 +319,7 @@ func (p *planner) group(d *draft) *Group {
 	}
 }
 
-// sortedWarnings returns the warnings in an order of their own, each once.
+// sortedWarnings returns the warnings sorted and without duplicates.
 func (p *planner) sortedWarnings() []Warning {
 	slices.SortStableFunc(p.warnings, func(a, b Warning) int {
 		return cmp.Or(strings.Compare(a.Chart, b.Chart), compareRules(a.Rule, b.Rule), strings.Compare(a.Message, b.Message))

@@ -71,7 +71,7 @@ func TestBuildPlan(t *testing.T) {
 			res("shop", "ConfigMap/a", in, "a\nb"), res("shop", "ConfigMap/b", in, Unsequenced),
 		},
 		want:     []string{"shop:(unsequenced) = ConfigMap/a ConfigMap/b"},
-		warnings: []string{`R2: is "a\nb"`, `R2: the name is taken`},
+		warnings: []string{`R2: is "a\nb"`, `R2: the name is reserved`},
 	}, {
 		name: "R3 both spellings of keys with two slashes",
 		root: chart("shop", sub(x)),

@@ -7,35 +7,35 @@ import (
 	"strings"
 )
 
-// chartNode is a chart of the tree while a plan is made. What is part of what
-// is told by the paths.
+// chartNode is a chart while a plan is made. Paths determine parents and children.
 type chartNode struct {
 	path      string
 	parent    *chartNode
 	children  []*chartNode
-	dependsOn []string // what the chart's own resources wait for, by name
+	dependsOn []string // names of the subcharts that the chart's own resources wait for
 	entries   []*entry // its dependencies
 	waits     []*chartNode
 	ownWaits  []*chartNode
 	members   []*member
-	groups    []*draft // those in the plan, the unsequenced batch last
+	groups    []*draft // the groups in the plan, the unsequenced batch last
 
-	// What the methods of the same names found out.
-	subtreeIDs, reachIDs, gateIDs []string
-	reachKnown                    bool
+	// Cached results of subtree, waitTargets and inheritedGates.
+	subtreeIDs, targetIDs, gateIDs []string
+	targetsKnown                   bool
 }
 
 // entry is a dependency of a chart.
 type entry struct {
 	Subchart
-	node *chartNode // nil where the subchart is disabled
-	// ordered is set where the subchart waits or is waited for (R37).
+	node *chartNode // nil if the subchart is disabled
+	// ordered means that the subchart waits for another one, or another one for it (R37).
 	ordered bool
-	// missed is set where it was told that a resource waits for it in vain.
-	missed bool
+	// warned means that there is a warning about a resource that names the disabled
+	// subchart.
+	warned bool
 }
 
-// name returns what the subchart is called within its parent.
+// name returns the subchart's effective name.
 func (e *entry) name() string {
 	if e.Alias != "" {
 		return e.Alias
@@ -43,7 +43,7 @@ func (e *entry) name() string {
 	return e.Name
 }
 
-// tree returns the node of a chart and those of its subcharts.
+// tree creates the nodes of a chart and its subcharts.
 func (p *planner) tree(c *Chart) *chartNode {
 	node := p.node(c.Path)
 	node.dependsOn = append(node.dependsOn, c.DependsOn...)
@@ -61,8 +61,8 @@ func (p *planner) tree(c *Chart) *chartNode {
 	return node
 }
 
-// node returns the node of a chart path. A path that is not in the tree is
-// that of a chart that orders nothing, below the nearest one that is.
+// node returns the node of a chart path. For a path that is not in the tree it adds a chart
+// without an order, below its nearest parent.
 func (p *planner) node(path string) *chartNode {
 	if c := p.charts[path]; c != nil {
 		return c
@@ -83,8 +83,8 @@ func (p *planner) node(path string) *chartNode {
 	return c
 }
 
-// inOrder returns all charts by path.
-func (p *planner) inOrder() []*chartNode {
+// sortedCharts returns all charts by path.
+func (p *planner) sortedCharts() []*chartNode {
 	nodes := make([]*chartNode, 0, len(p.charts))
 	for _, path := range slices.Sorted(maps.Keys(p.charts)) {
 		nodes = append(nodes, p.charts[path])
@@ -92,23 +92,23 @@ func (p *planner) inOrder() []*chartNode {
 	return nodes
 }
 
-// resolve finds the subchart that is called ref and can be waited for. It returns
-// nil if there is none. What is said about ref begins with who.
+// resolve finds the enabled subchart with the name ref. It returns nil, with an error or a
+// warning, if there is none. Messages start with who.
 func (p *planner) resolve(c *chartNode, ref, who string, object *Object) *entry {
 	e := p.lookup(c, ref, who, object)
 	if e == nil || e.node != nil {
 		return e
 	}
-	if object == nil || !e.missed { // of many resources the first one will do
+	if object == nil || !e.warned { // warn only about the first resource
 		p.warn("R12", c.path, object, "%s %q, which is disabled; not waiting for it", who, ref)
 	}
-	e.missed = e.missed || object != nil
+	e.warned = e.warned || object != nil
 	return nil
 }
 
-// lookup finds the subchart that is called ref, disabled or not. Of several
-// entries of one name the enabled one counts: charts choose by condition that way. An
-// entry without an alias is meant before those of its name that have one.
+// lookup finds the subchart with the name ref, disabled or not. It prefers an enabled entry,
+// because charts choose between entries by condition, and an effective name over the name of
+// an aliased entry.
 //
 // Rule R12: names are those of Chart.yaml, the alias or the name.
 func (p *planner) lookup(c *chartNode, ref, who string, object *Object) *entry {
@@ -144,7 +144,7 @@ func (p *planner) lookup(c *chartNode, ref, who string, object *Object) *entry {
 	return found
 }
 
-// orderSubcharts finds out what waits for which subchart of c.
+// orderSubcharts resolves the dependencies between the subcharts of c.
 //
 // Rule R11: charts wait only for the subcharts that Chart.yaml names.
 func (p *planner) orderSubcharts(c *chartNode) {
@@ -180,8 +180,8 @@ func (p *planner) orderSubcharts(c *chartNode) {
 	p.failCycles(c.path, "subcharts", names, next)
 }
 
-// resolveDisabled looks for mistakes in what a disabled subchart waits for. That
-// what it names is disabled too needs no words.
+// resolveDisabled checks the dependencies of a disabled subchart for mistakes, without
+// warnings about other disabled subcharts.
 func (p *planner) resolveDisabled(c *chartNode, e *entry) {
 	for _, ref := range e.DependsOn {
 		p.lookup(c, ref, fmt.Sprintf("subchart %q depends on", e.name()), nil)
@@ -193,15 +193,15 @@ func (p *planner) resolveDisabled(c *chartNode, e *entry) {
 // Rule R13: a cycle is an error that prints the whole cycle.
 func (p *planner) failCycles(chart, what string, names []string, next [][]int) {
 	for _, cycle := range findCycles(next) {
-		var way []string
+		var path []string
 		for _, i := range append(cycle, cycle[0]) {
-			way = append(way, names[i])
+			path = append(path, names[i])
 		}
 		if len(cycle) == 1 {
-			p.fail("R13", chart, nil, "%s waits for itself: %s; remove that dependency", way[0], strings.Join(way, " → "))
+			p.fail("R13", chart, nil, "%s waits for itself: %s; remove that dependency", path[0], strings.Join(path, " → "))
 			continue
 		}
-		p.fail("R13", chart, nil, "%s wait for each other in a cycle: %s; remove one dependency", what, strings.Join(way, " → "))
+		p.fail("R13", chart, nil, "%s wait for each other in a cycle: %s; remove one dependency", what, strings.Join(path, " → "))
 	}
 }
 
@@ -220,36 +220,35 @@ func (c *chartNode) subtree() []string {
 	return c.subtreeIDs
 }
 
-// reach lists the groups that one who waits for the chart waits for: those of
-// its subtree (R11). Where it has none, that is what the chart itself would
-// have waited for.
-func (c *chartNode) reach() []string {
-	if !c.reachKnown {
-		c.reachKnown = true
-		c.reachIDs = c.subtree()
-		if len(c.reachIDs) == 0 {
-			c.reachIDs = reachAll(c.waits)
+// waitTargets lists the groups that "wait for this chart" means: those of its subtree (R11),
+// or, if it has none, those that the chart itself waits for.
+func (c *chartNode) waitTargets() []string {
+	if !c.targetsKnown {
+		c.targetsKnown = true
+		c.targetIDs = c.subtree()
+		if len(c.targetIDs) == 0 {
+			c.targetIDs = allWaitTargets(c.waits)
 		}
 	}
-	return c.reachIDs
+	return c.targetIDs
 }
 
-func reachAll(nodes []*chartNode) []string {
+func allWaitTargets(nodes []*chartNode) []string {
 	ids := []string{}
 	for _, c := range nodes {
-		ids = append(ids, c.reach()...)
+		ids = append(ids, c.waitTargets()...)
 	}
 	slices.Sort(ids)
 	return slices.Compact(ids)
 }
 
-// gates lists what every group of the chart and of its subcharts waits for
-// because the chart, or one that it is part of, waits as a subchart.
-func (c *chartNode) gates() []string {
+// inheritedGates lists the gates of every group in the chart and its subcharts that follow
+// from dependencies between subcharts, of this chart and its parents.
+func (c *chartNode) inheritedGates() []string {
 	if c.gateIDs == nil {
-		c.gateIDs = reachAll(c.waits)
+		c.gateIDs = allWaitTargets(c.waits)
 		if c.parent != nil {
-			c.gateIDs = append(c.gateIDs, c.parent.gates()...)
+			c.gateIDs = append(c.gateIDs, c.parent.inheritedGates()...)
 		}
 	}
 	return c.gateIDs

@@ -7,12 +7,11 @@ import (
 	"strings"
 )
 
-// Error is one reason why a chart has no plan. Nothing has been written then.
+// Error is a mistake in a chart that prevents a plan.
 type Error struct {
-	// Rule is the number of the rule that is broken, "R13".
+	// Rule is the number of the violated rule, "R13".
 	Rule string
-	// Chart is the path of the chart that breaks it, Object the resource, where
-	// there is one.
+	// Chart is the path of the chart, Object the resource, if there is one.
 	Chart   string
 	Object  *Object
 	Message string
@@ -20,7 +19,7 @@ type Error struct {
 
 func (e *Error) Error() string { return fmt.Sprintf("%s: %s (%s)", e.Chart, e.Message, e.Rule) }
 
-// Hidden returns the error without what hide hides.
+// Hidden returns the error with its message passed through hide, which removes secrets.
 func (e *Error) Hidden(hide func(string) string) error { return e.hidden(hide) }
 
 func (e *Error) hidden(hide func(string) string) *Error {
@@ -29,11 +28,10 @@ func (e *Error) hidden(hide func(string) string) *Error {
 	return &hidden
 }
 
-// Errors are all the reasons why a chart has no plan, by chart and rule: whoever
-// mends a chart wants to know of all of them at once.
+// Errors are all mistakes that prevent a plan, sorted by chart and rule.
 type Errors []*Error
 
-// Error has a line for each.
+// Error has a line for each error.
 func (es Errors) Error() string {
 	lines := make([]string, len(es))
 	for i, e := range es {
@@ -51,7 +49,7 @@ func (es Errors) Unwrap() []error {
 	return list
 }
 
-// Hidden returns the errors without what hide hides.
+// Hidden returns the errors with their messages passed through hide.
 func (es Errors) Hidden(hide func(string) string) error {
 	all := make(Errors, len(es))
 	for i, e := range es {
@@ -66,10 +64,10 @@ func (es Errors) sort() {
 	})
 }
 
-// Fault is something wrong with a chart or a resource that is found where it is
-// read, outside of this package. Build refuses what has one.
+// Fault is a mistake in a chart or a resource that another package found. Build fails
+// because of it.
 type Fault struct {
-	// Rule is the number of the rule that is broken, "R24".
+	// Rule is the number of the violated rule, "R24".
 	Rule string
 	// Message names neither chart nor resource.
 	Message string

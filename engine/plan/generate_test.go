@@ -29,11 +29,11 @@ var (
 
 // list makes the value of a list annotation out of some of the first k names.
 func list(s source, k int) string {
-	some := make([]string, s.IntN(3))
-	for i := range some {
-		some[i] = names[s.IntN(k)]
+	pickAll := make([]string, s.IntN(3))
+	for i := range pickAll {
+		pickAll[i] = names[s.IntN(k)]
 	}
-	text, _ := json.Marshal(some)
+	text, _ := json.Marshal(pickAll)
 	return string(text)
 }
 

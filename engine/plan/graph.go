@@ -5,7 +5,7 @@ import (
 	"slices"
 )
 
-// Group returns the group of that id, nil if there is none.
+// Group returns the group with an id, or nil.
 func (p *Plan) Group(id string) *Group {
 	for _, g := range p.Groups {
 		if g.ID == id {
@@ -15,8 +15,7 @@ func (p *Plan) Group(id string) *Group {
 	return nil
 }
 
-// Gates returns the ids of the groups that some group waits for: those whose
-// resources are checked for readiness (R21).
+// Gates returns the ids of the groups that others wait for (R21).
 func (p *Plan) Gates() map[string]bool {
 	gates := make(map[string]bool, len(p.Groups))
 	for _, g := range p.Groups {
@@ -27,10 +26,9 @@ func (p *Plan) Gates() map[string]bool {
 	return gates
 }
 
-// Reverse returns the graph by which groups are removed (R31): the same ids
-// and objects, where each group waits for those that waited for it, and its
-// objects go in the reverse of the order they were applied in. The result is
-// in plan order and shares nothing with groups.
+// Reverse returns the graph for removing groups (R31): each group waits for those that waited
+// for it, and its objects are in reverse order. The result is in plan order and shares
+// nothing with groups.
 func Reverse(groups []*Group) []*Group {
 	d := newDAG(groups)
 	reversed := make([]*Group, len(groups))
@@ -39,7 +37,7 @@ func Reverse(groups []*Group) []*Group {
 		r.After, r.Why = []string{}, nil
 		r.Objects = slices.Clone(g.Objects)
 		slices.Reverse(r.Objects)
-		r.Waves = g.cut()
+		r.Waves = g.completeWaves()
 		slices.Reverse(r.Waves)
 		for n := range r.Waves {
 			r.Waves[n].Established = nil
@@ -51,19 +49,18 @@ func Reverse(groups []*Group) []*Group {
 			reversed[j].After = append(reversed[j].After, groups[i].ID)
 		}
 	}
-	settle(reversed)
+	normalize(reversed)
 	return reversed
 }
 
-// Subset returns the graph with only those objects that keep wants. A group
-// that is left without objects vanishes, but not the order through it: what
-// waited for it waits for what it waited for. The result is in plan order and
-// shares nothing with groups.
+// Subset returns the graph with only those objects for which keep returns true. It drops
+// groups without objects, but keeps the order through them: groups that waited for a dropped
+// group wait for its gates. The result is in plan order and shares nothing with groups.
 func Subset(groups []*Group, keep func(Object) bool) []*Group {
 	d := newDAG(groups)
-	left := make([]*Group, len(groups))
-	after := make([][]string, len(groups)) // what to wait for instead of a group
-	order, _ := Ordered(d.after)
+	kept := make([]*Group, len(groups))
+	after := make([][]string, len(groups)) // the ids to wait for instead of a group
+	order, _ := TopologicalOrder(d.after)
 	for _, i := range order {
 		g := groups[i].filter(keep)
 		g.After = []string{}
@@ -74,22 +71,22 @@ func Subset(groups []*Group, keep func(Object) bool) []*Group {
 		g.After = slices.Compact(g.After)
 		after[i] = g.After
 		if len(g.Objects) > 0 {
-			left[i] = g
+			kept[i] = g
 			after[i] = []string{g.ID}
 		}
 	}
-	left = slices.DeleteFunc(left, func(g *Group) bool { return g == nil })
-	settle(left)
-	return left
+	kept = slices.DeleteFunc(kept, func(g *Group) bool { return g == nil })
+	normalize(kept)
+	return kept
 }
 
-// filter returns a copy of the group, After excepted, with the objects that
-// keep wants.
+// filter returns a copy of the group with only those objects for which keep returns true. It
+// shares After.
 func (g *Group) filter(keep func(Object) bool) *Group {
 	f := *g
 	f.Objects, f.Waves = nil, nil
 	at := 0
-	for _, w := range g.cut() {
+	for _, w := range g.completeWaves() {
 		n := len(f.Objects)
 		for _, o := range g.Objects[at : at+w.Count] {
 			if keep(o) {
@@ -110,9 +107,9 @@ func (g *Group) filter(keep func(Object) bool) *Group {
 	return &f
 }
 
-// cut returns the group's waves. Where those of a plan that was read back do
-// not add up to its objects, the rest is one more wave.
-func (g *Group) cut() []Wave {
+// completeWaves returns the group's waves. If the waves of a stored plan do not cover all
+// objects, it adds a wave with the rest.
+func (g *Group) completeWaves() []Wave {
 	var waves []Wave
 	left := len(g.Objects)
 	for _, w := range append(slices.Clone(g.Waves), Wave{Count: left}) {
@@ -124,18 +121,18 @@ func (g *Group) cut() []Wave {
 	return waves
 }
 
-// Reduce returns for each group the gates that no other of its gates waits
-// for, directly or not: the edges worth drawing. They are sorted and never nil.
+// Reduce returns the transitive reduction: for each group the gates that none of its other
+// gates waits for, directly or indirectly. They are sorted and never nil.
 func Reduce(groups []*Group) map[string][]string {
 	d := newDAG(groups)
-	order, _ := Ordered(d.after)
+	order, _ := TopologicalOrder(d.after)
 	rank := make([]int, len(groups))
 	for at, i := range order {
 		rank[i] = at
 	}
-	// What is behind each group is found out for one block of groups at a time: for
-	// all of them at once it would take memory by the square of their number. The last
-	// block comes first, so that few edges are left to be followed back to the others.
+	// The groups behind each group are computed for one block of groups at a time: all at
+	// once would take memory quadratic in their number. The last block comes first, so that
+	// few edges remain for the other blocks.
 	behind := make([]block, len(groups)) // by rank
 	for start := (len(groups) - 1) / blockSize * blockSize; start >= 0; start -= blockSize {
 		clear(behind[start:])
@@ -167,9 +164,9 @@ func Reduce(groups []*Group) map[string][]string {
 	return direct
 }
 
-// settle sorts gates, finds the layers and puts groups into plan order. It
-// reports whether the graph is free of cycles; layers mean nothing otherwise.
-func settle(groups []*Group) bool {
+// normalize sorts gates, computes the layers and puts groups into plan order. It reports
+// whether the graph is acyclic; otherwise layers are meaningless.
+func normalize(groups []*Group) bool {
 	for _, g := range groups {
 		slices.Sort(g.After)
 		g.After = slices.Compact(g.After)
@@ -184,8 +181,8 @@ func settle(groups []*Group) bool {
 	return acyclic
 }
 
-// Layers returns the layer of each group by its ID: the longest way to it among these
-// groups. That of a removal differs from the plan's.
+// Layers returns the layer of each group by id: the length of the longest path to it within
+// these groups. A removal has other layers than the plan.
 func Layers(groups []*Group) map[string]int {
 	layer, _ := newDAG(groups).layers()
 	byID := make(map[string]int, len(groups))
@@ -195,9 +192,10 @@ func Layers(groups []*Group) map[string]int {
 	return byID
 }
 
-// layers returns the longest ways to each group, which mean nothing where there are cycles.
+// layers returns the length of the longest path to each group, which is meaningless if there
+// are cycles.
 func (d *dag) layers() (layer []int, acyclic bool) {
-	order, acyclic := Ordered(d.after)
+	order, acyclic := TopologicalOrder(d.after)
 	layer = make([]int, len(d.after))
 	for _, i := range order {
 		for _, j := range d.after[i] {
@@ -209,8 +207,7 @@ func (d *dag) layers() (layer []int, acyclic bool) {
 
 // dag is a graph of groups by index.
 type dag struct {
-	// after lists what each group waits for. Gates that are not in the graph
-	// are left out.
+	// after lists the gates of each group, without gates that are not in the graph.
 	after [][]int
 }
 
@@ -235,8 +232,8 @@ func newDAG(groups []*Group) *dag {
 	return d
 }
 
-// turned returns a graph with its edges turned round.
-func turned(next [][]int) [][]int {
+// transpose returns a graph with its edges reversed.
+func transpose(next [][]int) [][]int {
 	degree := make([]int, len(next))
 	edges := 0
 	for _, list := range next {
@@ -258,12 +255,11 @@ func turned(next [][]int) [][]int {
 	return prev
 }
 
-// Ordered lists the nodes of a graph, each after those that it waits for, by number
-// where nothing else decides. What is on or behind a cycle comes last, and the graph
-// is reported as not acyclic.
-func Ordered(waits [][]int) (order []int, acyclic bool) {
+// TopologicalOrder lists the nodes of a graph, each after those that it waits for, otherwise
+// by number. If the graph is not acyclic, nodes on or behind a cycle come last.
+func TopologicalOrder(waits [][]int) (order []int, acyclic bool) {
 	n := len(waits)
-	waiters := turned(waits)
+	waiters := transpose(waits)
 	left := make([]int, n)
 	order = make([]int, 0, n)
 	for i, after := range waits {
@@ -289,47 +285,44 @@ func Ordered(waits [][]int) (order []int, acyclic bool) {
 	return order, acyclic
 }
 
-// maxCycles is how many cycles are told: nobody reads more, and to find
-// thousands takes minutes.
+// maxCycles limits the reported cycles, because finding thousands takes minutes.
 const maxCycles = 50
 
-// findCycles returns cycles of a graph, none if it has none. Each begins with
-// its smallest node, goes along next, and is the shortest through that node;
-// the node does not come again at the end. Taking the first nodes of all
-// cycles away leaves the graph without any, unless there are maxCycles. The lists
-// of next are sorted.
+// findCycles returns cycles of a graph whose lists are sorted. Each cycle starts with its
+// smallest node, follows next, and is the shortest through that node. Without the first nodes
+// of all returned cycles the graph is acyclic, unless there are maxCycles.
 func findCycles(next [][]int) [][]int {
-	gone := make([]bool, len(next))
-	prev := turned(next)
-	dropAcyclic(next, prev, gone)
+	removed := make([]bool, len(next))
+	prev := transpose(next)
+	dropAcyclic(next, prev, removed)
 	var cycles [][]int
 	for i := range next {
-		if gone[i] {
+		if removed[i] {
 			continue
 		}
 		if len(cycles) == maxCycles {
 			break
 		}
-		if cycle := shortestCycle(next, gone, i); cycle != nil {
+		if cycle := shortestCycle(next, removed, i); cycle != nil {
 			cycles = append(cycles, cycle)
-			gone[i] = true
-			dropAcyclic(next, prev, gone)
+			removed[i] = true
+			dropAcyclic(next, prev, removed)
 		}
 	}
 	return cycles
 }
 
-// dropAcyclic marks the nodes from which no cycle can be reached as gone; prev is
-// next, turned round.
-func dropAcyclic(next, prev [][]int, gone []bool) {
+// dropAcyclic marks the nodes from which no cycle can be reached as removed; prev is the
+// transpose of next.
+func dropAcyclic(next, prev [][]int, removed []bool) {
 	left := make([]int, len(next))
 	var ends []int
 	for i := range next {
-		if gone[i] {
+		if removed[i] {
 			continue
 		}
 		for _, j := range next[i] {
-			if !gone[j] {
+			if !removed[j] {
 				left[i]++
 			}
 		}
@@ -338,7 +331,7 @@ func dropAcyclic(next, prev [][]int, gone []bool) {
 		}
 	}
 	for at := 0; at < len(ends); at++ {
-		gone[ends[at]] = true
+		removed[ends[at]] = true
 		for _, i := range prev[ends[at]] {
 			if left[i]--; left[i] == 0 {
 				ends = append(ends, i)
@@ -347,8 +340,8 @@ func dropAcyclic(next, prev [][]int, gone []bool) {
 	}
 }
 
-// shortestCycle searches breadth first for the way from start back to it.
-func shortestCycle(next [][]int, gone []bool, start int) []int {
+// shortestCycle searches breadth-first for the shortest path from start back to start.
+func shortestCycle(next [][]int, removed []bool, start int) []int {
 	from := map[int]int{}
 	queue := []int{start}
 	for at := 0; at < len(queue); at++ {
@@ -363,7 +356,7 @@ func shortestCycle(next [][]int, gone []bool, start int) []int {
 				slices.Reverse(cycle)
 				return cycle
 			}
-			if _, seen := from[j]; !seen && !gone[j] {
+			if _, seen := from[j]; !seen && !removed[j] {
 				from[j] = i
 				queue = append(queue, j)
 			}

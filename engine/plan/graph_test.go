@@ -18,7 +18,7 @@ func graph(edges map[string][]string) []*Group {
 			ID: id, After: edges[id], Objects: []Object{object("ConfigMap/" + id)}, Waves: []Wave{{Count: 1}},
 		})
 	}
-	settle(groups)
+	normalize(groups)
 	return groups
 }
 

@@ -8,24 +8,24 @@ import (
 	"strings"
 )
 
-// draft is a group while a plan is made, or a name that is waited for though no
-// group has it: then there are no members.
+// draft is a group while a plan is made. A draft without members is a missing group that
+// others wait for.
 //
-// Rule R7: a group waits for what any of its resources names, in its own chart.
+// Rule R7: a group waits for the groups that any of its resources names, in its own chart.
 type draft struct {
 	chart, name, id string
-	place           int // among the groups of the chart, by name; behind all if it is missing
+	place           int // in the chart's groups by name; missing groups come last
 	members         []*member
-	arranged        arrangement // what the members come to, once they are all known
-	needs           []need      // groups it waits for, each once, by place
+	arranged        arrangement // of all members
+	needs           []need      // groups it waits for, without duplicates, by place
 	after           []string    // ids of groups it waits for in its chart
-	lower           *draft      // the group of the next lower weight
-	neededBy        *draft      // the last that was found to need it
+	lower           *draft      // the group with the next lower weight
+	neededBy        *draft      // the last group that was found to need it
 	jobs            bool
 	unsequenced     bool
 }
 
-// need is a group that another waits for, with who named it first.
+// need is a group that another waits for, and the first resource that names it.
 type need struct {
 	*draft
 	by *member
@@ -37,7 +37,7 @@ func newDraft(c *chartNode, name string) *draft {
 	return &draft{chart: c.path, name: name, id: groupID(c.path, name)}
 }
 
-func byName(a, b *draft) int { return strings.Compare(a.name, b.name) }
+func compareNames(a, b *draft) int { return strings.Compare(a.name, b.name) }
 
 func (d *draft) missing() bool { return len(d.members) == 0 }
 
@@ -54,13 +54,13 @@ func (d *draft) waits() []*chartNode {
 	return nodes
 }
 
-// sequence divides the resources of a chart into groups, and those into
-// sequenced ones and the unsequenced batch (R7 to R10).
+// sequence divides the resources of a chart into sequenced groups and the unsequenced batch
+// (R7 to R10).
 //
-// Rule R10: what has no group comes in one batch, after all groups of its chart.
+// Rule R10: resources without a group form one batch, after all groups of their chart.
 func (p *planner) sequence(c *chartNode) {
 	batch := newDraft(c, Unsequenced)
-	drafts := draftsOf(c, batch)
+	drafts := newDrafts(c, batch)
 	broken := p.demoteBroken(drafts)
 	p.failGroupCycles(c, drafts)
 	for _, d := range append(broken, p.demoteIsolated(drafts)...) {
@@ -82,9 +82,9 @@ func (p *planner) sequence(c *chartNode) {
 	}
 }
 
-// draftsOf returns the groups that the resources of a chart ask for, by name, with
-// what they need. Those that ask for none are added to batch.
-func draftsOf(c *chartNode, batch *draft) []*draft {
+// newDrafts returns the declared groups of a chart by name, with their needs. It adds the
+// other resources to batch.
+func newDrafts(c *chartNode, batch *draft) []*draft {
 	drafts := make(map[string]*draft)
 	weighted := false
 	for _, m := range c.members {
@@ -101,17 +101,17 @@ func draftsOf(c *chartNode, batch *draft) []*draft {
 		d.jobs = d.jobs || m.uses[byLayer] != ""
 		weighted = weighted || m.weight != nil
 	}
-	there := slices.SortedFunc(maps.Values(drafts), byName)
+	existing := slices.SortedFunc(maps.Values(drafts), compareNames)
 	if weighted {
-		chainWeights(there)
+		chainWeights(existing)
 	}
 	var missing []*draft
-	for _, d := range there {
-		most := 1
+	for _, d := range existing {
+		limit := 1
 		for _, m := range d.members {
-			most += len(m.needs)
+			limit += len(m.needs)
 		}
-		d.needs = make([]need, 0, most)
+		d.needs = make([]need, 0, limit)
 		if d.lower != nil {
 			d.need(d.lower, d.members[0])
 		}
@@ -127,18 +127,18 @@ func draftsOf(c *chartNode, batch *draft) []*draft {
 			}
 		}
 	}
-	slices.SortFunc(missing, byName)
-	for place, d := range append(slices.Clip(there), missing...) {
+	slices.SortFunc(missing, compareNames)
+	for place, d := range append(slices.Clip(existing), missing...) {
 		d.place = place
 	}
-	for _, d := range there {
+	for _, d := range existing {
 		slices.SortFunc(d.needs, func(a, b need) int { return cmp.Compare(a.place, b.place) })
 	}
-	return there
+	return existing
 }
 
-// need notes that a group waits for another. All that a group needs is noted before
-// what the next one does.
+// need records that a group waits for another. All needs of one group must be recorded before
+// those of the next.
 func (d *draft) need(other *draft, by *member) {
 	if other.neededBy != d {
 		other.neededBy = d
@@ -146,7 +146,7 @@ func (d *draft) need(other *draft, by *member) {
 	}
 }
 
-// chainWeights links the groups that weights make.
+// chainWeights links the groups of weights.
 //
 // Rule R19: each weight waits for the next lower one.
 func chainWeights(drafts []*draft) {
@@ -158,8 +158,8 @@ func chainWeights(drafts []*draft) {
 	}
 }
 
-// failGroupCycles refuses cycles of groups in a chart (R13). Groups that R8 has
-// demoted wait for nothing in the plan, so a cycle through one is no error.
+// failGroupCycles refuses cycles of groups in a chart (R13). It ignores groups that R8 has
+// made unsequenced, because they wait for no group.
 func (p *planner) failGroupCycles(c *chartNode, drafts []*draft) {
 	names := make([]string, len(drafts))
 	next := make([][]int, len(drafts))
@@ -176,9 +176,9 @@ func (p *planner) failGroupCycles(c *chartNode, drafts []*draft) {
 	p.failCycles(c.path, "groups", names, next)
 }
 
-// demoteBroken finds the groups that have lost their gates.
+// demoteBroken makes groups with missing gates unsequenced, and returns them.
 //
-// Rule R8: what waits for a missing group is unsequenced, and what waits for that.
+// Rule R8: groups that wait for a missing or unsequenced group are unsequenced.
 func (p *planner) demoteBroken(drafts []*draft) []*draft {
 	var demoted []*draft
 	demote := func(d *draft) {
@@ -214,7 +214,7 @@ func (p *planner) demoteBroken(drafts []*draft) []*draft {
 	return demoted
 }
 
-// warnBroken says which of the groups that d needs is missing.
+// warnBroken warns about the missing groups that d needs.
 func (p *planner) warnBroken(d *draft) {
 	var missing, moved []need
 	for _, n := range d.needs {
@@ -242,10 +242,10 @@ func (p *planner) warnBroken(d *draft) {
 		d.name, strings.Join(quoted, ", "), why[min(len(blamed), 2)-1], who.Object, optional)
 }
 
-// demoteIsolated finds the groups without any edge. To wait for a subchart is an
-// edge.
+// demoteIsolated makes groups without any edge unsequenced, and returns them. Waiting for a
+// subchart is an edge.
 //
-// Rule R9: of several groups one without an edge is unsequenced.
+// Rule R9: a group without an edge is unsequenced if the chart has other groups.
 func (p *planner) demoteIsolated(drafts []*draft) []*draft {
 	needed := make([]bool, len(drafts))
 	left := 0

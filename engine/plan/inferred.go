@@ -2,18 +2,16 @@ package plan
 
 import "maps"
 
-// Inferred are annotations that resources of a chart are planned by besides their
-// own. They are a part of the plan alone: neither the cluster nor a manifest has
-// them. What a resource says itself counts before them.
+// Inferred are additional annotations of resources, used only for planning: they are neither
+// in the cluster nor in manifests. A resource's own annotations take precedence.
 type Inferred struct {
 	Chart       string            `json:"chart"`
 	Annotations map[string]string `json:"annotations"`
 	Objects     []Object          `json:"objects"`
 }
 
-// Annotate returns resources as they are planned: with the annotations that were
-// inferred for them. It shares with what it was given all that it does not change;
-// the chart, which is that at the top, may be nil.
+// Annotate returns the resources with their inferred annotations. It does not modify its
+// arguments. c is the root chart and may be nil.
 func (c *Chart) Annotate(resources []Resource) []Resource {
 	if c == nil || len(c.Inferred) == 0 {
 		return resources
@@ -35,21 +33,22 @@ func (c *Chart) Annotate(resources []Resource) []Resource {
 			chart = c.Path // R6
 		}
 		if more := inferred[place{chart, r.Object}]; more != nil {
-			r.Annotations = withOwn(more, r.Annotations)
+			r.Annotations = mergeAnnotations(more, r.Annotations)
 		}
 		annotated[i] = r
 	}
 	return annotated
 }
 
-// withOwn adds annotations to those that a resource has itself, in either spelling.
-func withOwn(more, own map[string]string) map[string]string {
+// mergeAnnotations adds annotations to a resource's own, which take precedence in either
+// spelling.
+func mergeAnnotations(more, own map[string]string) map[string]string {
 	all := maps.Clone(own)
 	if all == nil {
 		all = map[string]string{}
 	}
 	for key, value := range more {
-		if _, said := Annotation(own, key); !said {
+		if _, ok := Annotation(own, key); !ok {
 			all[key] = value
 		}
 	}

@@ -12,11 +12,11 @@ const (
 	SeverityWarning = "warning"
 )
 
-// Finding is something that Lint has to say about a chart.
+// Finding is a mistake in a chart that Lint found.
 type Finding struct {
 	// Severity is SeverityError or SeverityWarning.
 	Severity string `json:"severity"`
-	// Rule is the number of the rule it falls under, "R8".
+	// Rule is the number of the rule, "R8".
 	Rule string `json:"rule"`
 	// Chart is the chart path, Object the resource, if there is one.
 	Chart   string  `json:"chart,omitempty"`
@@ -24,16 +24,15 @@ type Finding struct {
 	Message string  `json:"message"`
 }
 
-// Lint tells what is wrong with the order that charts ask for (R37), errors
-// first. Errors are all that keeps BuildPlan from making a plan, resources and
-// groups that have lost their order (R2, R8), and half a pair of readiness
-// annotations (R24). Whether readiness expressions parse is not looked at.
+// Lint reports mistakes in the declared order (R37), errors first. Errors are everything that
+// makes Build fail, resources and groups that lose their order (R2, R8), and a readiness
+// annotation without its counterpart (R24). It does not parse readiness expressions.
 //
-// Rule R37: what loses its order is an error, what looks unintended a warning.
+// Rule R37: losing the order is an error, a probable mistake a warning.
 func Lint(root *Chart, resources []Resource) []Finding {
 	p := newPlanner(root, resources)
 	plan := p.build()
-	for _, c := range p.inOrder() {
+	for _, c := range p.sortedCharts() {
 		p.warnUndeclared(c)
 	}
 	if plan != nil {
@@ -62,8 +61,8 @@ func Lint(root *Chart, resources []Resource) []Finding {
 	return findings
 }
 
-// warnUndeclared finds subcharts without any order beside ones that have one.
-// Those that render nothing, libraries for instance, have none to have.
+// warnUndeclared warns about subcharts without an order next to subcharts with one. It
+// ignores those that render nothing, such as libraries.
 func (p *planner) warnUndeclared(c *chartNode) {
 	if !slices.ContainsFunc(c.entries, func(e *entry) bool { return e.ordered }) {
 		return
@@ -76,14 +75,14 @@ func (p *planner) warnUndeclared(c *chartNode) {
 	}
 }
 
-// warnEarlyGates finds what is waited for and ready before others may think: Jobs,
-// once they have started, and Services of type LoadBalancer, without an address (R22).
+// warnEarlyGates warns about gates that are ready earlier than expected: Jobs when they have
+// started, and LoadBalancer Services without an address (R22).
 func (p *planner) warnEarlyGates(plan *Plan) {
-	custom, balanced := make(map[Object]bool), make(map[Object]bool)
-	for _, c := range p.inOrder() {
+	custom, loadBalancer := make(map[Object]bool), make(map[Object]bool)
+	for _, c := range p.sortedCharts() {
 		for _, m := range c.members {
 			success, failure := m.readiness()
-			custom[m.Object], balanced[m.Object] = success && failure, m.Balanced
+			custom[m.Object], loadBalancer[m.Object] = success && failure, m.LoadBalancer
 		}
 	}
 	gates := plan.Gates()
@@ -94,7 +93,7 @@ func (p *planner) warnEarlyGates(plan *Plan) {
 		for _, o := range g.Objects {
 			switch {
 			case custom[o]:
-			case balanced[o]:
+			case loadBalancer[o]:
 				p.warn("R22", g.Chart, &o, "%s: other groups wait for it, but a LoadBalancer Service counts as ready without an address; "+
 					"to wait for the address, set %s, such as {.loadBalancer.ingress[0].ip} != none, and %s, such as {.loadBalancer.error} == true",
 					o, AnnotationReadinessSuccess, AnnotationReadinessFailure)

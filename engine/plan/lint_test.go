@@ -66,15 +66,15 @@ func TestLint(t *testing.T) { // R37
 	})
 	t.Run("R22 a LoadBalancer that is waited for", func(t *testing.T) {
 		balanced := res("shop", "Service/front", in, "front")
-		balanced.Balanced = true
+		balanced.LoadBalancer = true
 		after := res("shop", "ConfigMap/app", in, "app", needs, `["front"]`)
 		sameFindings(t, Lint(nil, []Resource{balanced, after}), "warning R22: Service/front: other groups wait for it, but a LoadBalancer Service counts as ready without an address")
 		sameFindings(t, Lint(nil, []Resource{res("shop", "Service/front", in, "front"), after}))
 		own := res("shop", "Service/front", in, "front", AnnotationReadinessSuccess, `["{.loadBalancer.ingress[0].ip} != none"]`, AnnotationReadinessFailure, `["{.loadBalancer.error} == true"]`)
-		own.Balanced = true
+		own.LoadBalancer = true
 		sameFindings(t, Lint(nil, []Resource{own, after}))
 		leaf := res("shop", "Service/front", in, "front", needs, `["app"]`)
-		leaf.Balanced = true
+		leaf.LoadBalancer = true
 		sameFindings(t, Lint(nil, []Resource{leaf, res("shop", "ConfigMap/app", in, "app")}))
 	})
 	t.Run("R22 says what to do", func(t *testing.T) {

@@ -5,8 +5,7 @@ import (
 	"strings"
 )
 
-// Object names one Kubernetes object. It is comparable and serves as a key.
-// Namespace is empty for objects of cluster scope.
+// Object identifies a Kubernetes object. Namespace is empty for cluster-scoped objects.
 type Object struct {
 	Group     string `json:"group"`
 	Kind      string `json:"kind"`
@@ -14,13 +13,13 @@ type Object struct {
 	Name      string `json:"name"`
 }
 
-// String returns the short name people know from kubectl: "Deployment/api".
+// String returns kind and name: "Deployment/api".
 func (o Object) String() string { return o.Kind + "/" + o.Name }
 
 // Compare orders objects by kind, name, namespace and API group.
 func (o Object) Compare(p Object) int { return o.compare(&p) }
 
-// compare returns Compare without copies: most of planning is sorting.
+// compare is Compare without copying: most of planning is sorting.
 func (o *Object) compare(p *Object) int {
 	if c := strings.Compare(o.Kind, p.Kind); c != 0 {
 		return c

@@ -7,8 +7,7 @@ import (
 	"strings"
 )
 
-// installOrder is the order in which Helm applies kinds. Kinds that it
-// does not list come last, by name.
+// installOrder is the order in which Helm applies kinds. Other kinds come last, by name.
 //
 // Rule R15: kinds come in Helm's order.
 var installOrder = []string{
@@ -52,7 +51,7 @@ var installOrder = []string{
 	"ValidatingWebhookConfiguration",
 }
 
-// kindOrder is the place of each kind in installOrder.
+// kindOrder is the index of each kind in installOrder.
 var kindOrder = func() map[string]int {
 	order := make(map[string]int, len(installOrder))
 	for n, kind := range installOrder {
@@ -61,10 +60,10 @@ var kindOrder = func() map[string]int {
 	return order
 }()
 
-// Rank is where objects come by their kind. Ranks compare by field.
+// Rank is the position of a kind in the order of apply.
 type Rank struct {
-	first int // -2 for namespaces, -1 for definitions of kinds (R17)
-	known int // the place in installOrder (R15)
+	first int // -2 for Namespaces, -1 for CustomResourceDefinitions (R17)
+	known int // the index in installOrder (R15)
 	kind  string
 }
 
@@ -83,14 +82,14 @@ func rankOf(o Object) Rank {
 	return r
 }
 
-// Compare orders ranks: below zero where r comes before s.
+// Compare orders ranks: it is negative if r comes before s.
 func (r Rank) Compare(s Rank) int {
 	return cmp.Or(cmp.Compare(r.first, s.first), cmp.Compare(r.known, s.known), cmp.Compare(r.kind, s.kind))
 }
 
-// Ranks returns where each wave of the group comes among those of groups that
-// start together: by the first of all that it comes before, itself included, so
-// that the ranks never go down, or where the group is being removed never up.
+// Ranks returns the rank of each wave among the waves of groups that start together. It is
+// the lowest rank of this wave and the later ones, so that ranks never decrease, or, in a
+// removal, never increase.
 func (g *Group) Ranks(removed bool) []Rank {
 	ranks := make([]Rank, len(g.Waves))
 	at := 0
@@ -120,16 +119,15 @@ func (g *Group) Ranks(removed bool) []Rank {
 type arrangement struct {
 	objects []Object
 	waves   []Wave
-	// twice lists objects that the group has more than once.
-	twice []Object
-	// refused lists objects whose install-before contradicts that of others,
-	// or what they need themselves (R16, R17).
+	// duplicates lists objects that the group has more than once.
+	duplicates []Object
+	// refused lists objects whose install-before contradicts that of other objects, or
+	// their own needs (R16, R17).
 	refused []Object
 }
 
-// arrange puts the resources of a group into the order in which they are
-// applied (R15 to R17). The order does not depend on that of members, which are
-// sorted.
+// arrange puts the resources of a group into the order of apply (R15 to R17). The result does
+// not depend on the order of members, which arrange sorts.
 //
 // Rule R17: namespaces, then definitions, and custom resources once theirs are Established.
 func arrange(members []*member) arrangement {
@@ -160,17 +158,17 @@ func arrange(members []*member) arrangement {
 	return a
 }
 
-// item is an object of a group with what bears on its place in it.
+// item is an object of a group.
 type item struct {
 	object  *Object
 	defines GroupKind
-	before  []string // kinds of the group to come before, sorted (R16)
+	before  []string // sorted kinds of the group that come after it (R16)
 }
 
 func (i *item) groupKind() GroupKind { return GroupKind{i.object.Group, i.object.Kind} }
 
-// sorter finds the order inside one group. Items of one kind and with the same
-// install-before form a class; the classes are what is put in order.
+// sorter finds the order inside one group. Items of one kind with the same install-before
+// form a class; the sorter orders classes.
 type sorter struct {
 	items   []*item // sorted by object
 	classes []*class
@@ -182,9 +180,8 @@ type class struct {
 	rank   Rank
 	before []string
 	items  []*item
-	// place is the smallest rank of all that the class has to come before,
-	// its own at most. Among the classes of one place those with the longest
-	// way to go, lead, come first.
+	// place is the lowest rank of this class and those that must come after it. Of classes
+	// with one place, those with the longest chain after them (lead) come first.
 	place  Rank
 	lead   int
 	placed bool
@@ -199,7 +196,7 @@ func newSorter(members []*member, a *arrangement) *sorter {
 			items = append(items, item{object: &m.Object})
 			s.items = append(s.items, &items[len(items)-1])
 		} else if n == 1 || m.Object != members[n-2].Object {
-			a.twice = append(a.twice, m.Object)
+			a.duplicates = append(a.duplicates, m.Object)
 		}
 		i := s.items[len(s.items)-1]
 		if m.Defines != (GroupKind{}) {
@@ -219,7 +216,7 @@ func newSorter(members []*member, a *arrangement) *sorter {
 	return s
 }
 
-// present returns those kinds that the group has, sorted, nil where there are none.
+// present returns the sorted kinds that the group has, or nil.
 func (s *sorter) present(kinds []string) (present []string) {
 	slices.Sort(kinds)
 	for _, kind := range slices.Compact(kinds) {
@@ -253,21 +250,20 @@ func (s *sorter) classify() {
 	}
 }
 
-// refuseContradiction takes install-before away from items that cannot have
-// it: those on a cycle, and those that would come before what they need. It
-// reports whether there were any.
+// refuseContradiction clears install-before of items on a cycle, and of items that would come
+// before their own needs. It reports whether there were any.
 func (s *sorter) refuseContradiction(a *arrangement) bool {
 	if !slices.ContainsFunc(s.classes, func(c *class) bool { return c.before != nil }) {
 		return false
 	}
-	ofKind := make(map[string][]int)
+	byKind := make(map[string][]int)
 	for n, c := range s.classes {
-		ofKind[c.rank.kind] = append(ofKind[c.rank.kind], n)
+		byKind[c.rank.kind] = append(byKind[c.rank.kind], n)
 	}
 	next := make([][]int, len(s.classes))
 	for n, c := range s.classes {
 		for _, kind := range c.before {
-			for _, m := range ofKind[kind] {
+			for _, m := range byKind[kind] {
 				if m != n {
 					next[n] = append(next[n], m)
 				}
@@ -299,8 +295,8 @@ func (s *sorter) refuseContradiction(a *arrangement) bool {
 	return refused != nil
 }
 
-// place sets the place of a class, after those of the classes that it has to
-// come before. There is no cycle.
+// place sets the place of a class, after those of the classes that must come after it. There
+// is no cycle.
 //
 // Rule R16: install-before puts a resource before the kinds that it lists.
 func (s *sorter) place(next [][]int, n int) {
@@ -318,8 +314,8 @@ func (s *sorter) place(next [][]int, n int) {
 	}
 }
 
-// beforeNeeds returns the items with install-before that are not behind the
-// definition of their kind, or their namespace, if the group has those (R17).
+// beforeNeeds returns the items with install-before that do not come after the definition of
+// their kind, or their namespace, if the group has those (R17).
 func (s *sorter) beforeNeeds() []*item {
 	at := make(map[Object]*class, len(s.items))
 	for _, c := range s.classes {
@@ -345,12 +341,12 @@ func (s *sorter) beforeNeeds() []*item {
 	return early
 }
 
-// compareClasses orders classes by when they are applied.
+// compareClasses compares classes by their order of apply.
 func compareClasses(a, b *class) int {
 	return cmp.Or(a.place.Compare(b.place), cmp.Compare(b.lead, a.lead), a.rank.Compare(b.rank))
 }
 
-// waves lists the items that are applied side by side, run after run.
+// waves returns the batches of items that are applied in parallel.
 func (s *sorter) waves() [][]*item {
 	slices.SortStableFunc(s.classes, compareClasses)
 	var waves [][]*item

@@ -150,7 +150,7 @@ func TestArrangeKeepsWhatItPromises(t *testing.T) { // R16, R17
 			n += w.Count
 		}
 		for _, r := range resources {
-			if slices.Contains(a.refused, r.Object) || slices.Contains(a.twice, r.Object) {
+			if slices.Contains(a.refused, r.Object) || slices.Contains(a.duplicates, r.Object) {
 				continue
 			}
 			for _, other := range resources {

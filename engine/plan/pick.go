@@ -7,26 +7,26 @@ import (
 	"strings"
 )
 
-// Pick finds the groups that a text means, in the order given, by their ids:
+// Pick returns the ids of the groups that a text selects, in the given order:
 //
-//   - "shop/db:schema", an id; "db:schema" or "schema", as the screen has it;
-//     "Job/migrate", an object of a group; or any end of an id that only one has. ~ stands
-//     for (unsequenced), which a shell would need quotes for. It means one group: if
-//     several fit equally well, the error lists them.
-//   - "*:schema", a pattern of ids, in which * stands for anything and ? for one
-//     character; or "kind=Job", for what has an object of that kind. It means all
-//     that fit, of which there is at least one.
+//   - One group by its id, "shop/db:schema", as the screen shows it, "db:schema" or "schema",
+//     by one of its objects, "Job/migrate", or by a unique end of its id. ~ stands for
+//     (unsequenced), which a shell would need quotes for. If several groups match equally
+//     well, the error lists them.
+//   - All groups whose id matches a pattern, "*:schema", in which * stands for any text and ?
+//     for one character, or that have an object of a kind, "kind=Job". If none matches, Pick
+//     returns an error.
 func Pick(text string, groups []*Group) ([]string, error) {
 	if kind, ok := strings.CutPrefix(text, "kind="); ok {
-		return some(text, groups, func(g *Group) bool {
+		return pickAll(text, groups, func(g *Group) bool {
 			return slices.ContainsFunc(g.Objects, func(o Object) bool { return isKind(o, kind) })
 		})
 	}
 	if strings.ContainsAny(text, "*?") {
 		pattern := regexp.MustCompile("^" + strings.NewReplacer(`\*`, ".*", `\?`, ".").Replace(regexp.QuoteMeta(text)) + "$")
-		return some(text, groups, func(g *Group) bool { return pattern.MatchString(g.ID) })
+		return pickAll(text, groups, func(g *Group) bool { return pattern.MatchString(g.ID) })
 	}
-	for _, fits := range []func(*Group) bool{
+	for _, match := range []func(*Group) bool{
 		func(g *Group) bool { return g.ID == text },
 		func(g *Group) bool { return sameName(g.ID, text) },
 		func(g *Group) bool { return sameName(withoutRoot(g.ID), text) },
@@ -34,33 +34,33 @@ func Pick(text string, groups []*Group) ([]string, error) {
 		func(g *Group) bool {
 			return slices.ContainsFunc(g.Objects, func(o Object) bool { return isNamed(o, text) })
 		},
-		func(g *Group) bool { return text != "" && endsWith(g.ID, text, true) },
-		func(g *Group) bool { return text != "" && endsWith(g.ID, text, false) },
+		func(g *Group) bool { return text != "" && hasSuffix(g.ID, text, true) },
+		func(g *Group) bool { return text != "" && hasSuffix(g.ID, text, false) },
 	} {
-		switch ids := idsOf(groups, fits); len(ids) {
+		switch ids := matchingIDs(groups, match); len(ids) {
 		case 0:
 		case 1:
 			return ids, nil
 		default:
-			return nil, fmt.Errorf("%s could be any of %s", text, listed(ids))
+			return nil, fmt.Errorf("%s could be any of %s", text, joinIDs(ids))
 		}
 	}
-	ids := idsOf(groups, func(*Group) bool { return true })
+	ids := matchingIDs(groups, func(*Group) bool { return true })
 	switch {
 	case len(ids) == 0:
 		return nil, fmt.Errorf("no group %s; the run has no groups", text)
 	case text == "":
-		return nil, fmt.Errorf("the name of the group is empty; the groups are %s", listed(ids))
+		return nil, fmt.Errorf("the name of the group is empty; the groups are %s", joinIDs(ids))
 	}
-	if near := nearest(text, ids); near != "" {
+	if near := closest(text, ids); near != "" {
 		return nil, fmt.Errorf("no group %s; did you mean %s?", text, near)
 	}
-	return nil, fmt.Errorf("no group %s; the groups are %s", text, listed(ids))
+	return nil, fmt.Errorf("no group %s; the groups are %s", text, joinIDs(ids))
 }
 
-// endsWith reports whether an id ends with a text, as it is or without (unsequenced): after
-// / or : if part is set, or anywhere.
-func endsWith(id, text string, part bool) bool {
+// hasSuffix reports whether an id ends with a text, with or without (unsequenced). If part is
+// set, the text must follow / or :.
+func hasSuffix(id, text string, part bool) bool {
 	for _, name := range []string{id, strings.TrimSuffix(id, ":"+Unsequenced), strings.Replace(id, Unsequenced, tilde, 1)} {
 		rest, ok := strings.CutSuffix(name, text)
 		if ok && (!part || rest == "" || strings.ContainsAny(rest[len(rest)-1:], "/:")) {
@@ -70,13 +70,13 @@ func endsWith(id, text string, part bool) bool {
 	return false
 }
 
-// nearest returns the id of which the whole, or the part that the screen shows, is most like a
-// text, "" if none is.
-func nearest(text string, ids []string) string {
+// closest returns the id that is most similar to a text, as a whole or as the screen shows
+// it, or "".
+func closest(text string, ids []string) string {
 	best, least := "", 1+max(len(text)/3, 1)
 	for _, id := range ids {
 		for _, name := range []string{id, withoutRoot(id), id[strings.LastIndexByte(id, ':')+1:]} {
-			if d := edits(text, name); d < least {
+			if d := editDistance(text, name); d < least {
 				best, least = id, d
 			}
 		}
@@ -84,8 +84,8 @@ func nearest(text string, ids []string) string {
 	return best
 }
 
-// edits returns how many characters have to be inserted, deleted or replaced between two texts.
-func edits(a, b string) int {
+// editDistance returns the Levenshtein distance of two texts.
+func editDistance(a, b string) int {
 	row := make([]int, len(b)+1)
 	for j := range row {
 		row[j] = j
@@ -104,30 +104,29 @@ func edits(a, b string) int {
 	return row[len(b)]
 }
 
-// mostNamed is how many groups an error names.
-const mostNamed = 8
+// maxNamed is the maximum number of groups that an error names.
+const maxNamed = 8
 
-func some(text string, groups []*Group, fits func(*Group) bool) ([]string, error) {
-	if ids := idsOf(groups, fits); len(ids) > 0 {
+func pickAll(text string, groups []*Group, match func(*Group) bool) ([]string, error) {
+	if ids := matchingIDs(groups, match); len(ids) > 0 {
 		return ids, nil
 	}
-	return nil, fmt.Errorf("no group matches %s; the groups are %s", text, listed(idsOf(groups, func(*Group) bool { return true })))
+	return nil, fmt.Errorf("no group matches %s; the groups are %s", text, joinIDs(matchingIDs(groups, func(*Group) bool { return true })))
 }
 
-// listed lists groups for an error.
-func listed(ids []string) string {
-	if n := len(ids) - mostNamed; n > 0 {
-		return fmt.Sprintf("%s and %d more", strings.Join(ids[:mostNamed], ", "), n)
+// joinIDs formats a list of groups for an error.
+func joinIDs(ids []string) string {
+	if n := len(ids) - maxNamed; n > 0 {
+		return fmt.Sprintf("%s and %d more", strings.Join(ids[:maxNamed], ", "), n)
 	}
 	return strings.Join(ids, ", ")
 }
 
-// idsOf returns the ids of the groups that fit, each once: a group may run in several
-// phases.
-func idsOf(groups []*Group, fits func(*Group) bool) (ids []string) {
+// matchingIDs returns the distinct ids of matching groups. A group may run in several phases.
+func matchingIDs(groups []*Group, match func(*Group) bool) (ids []string) {
 	seen := map[string]bool{}
 	for _, g := range groups {
-		if !seen[g.ID] && fits(g) {
+		if !seen[g.ID] && match(g) {
 			seen[g.ID] = true
 			ids = append(ids, g.ID)
 		}
@@ -135,20 +134,20 @@ func idsOf(groups []*Group, fits func(*Group) bool) (ids []string) {
 	return ids
 }
 
-// ShortUnsequenced is Unsequenced where room is scarce, tilde as people type it.
+// ShortUnsequenced is Unsequenced as the screen shows it, tilde as people type it.
 const (
 	ShortUnsequenced = "(unseq.)"
 	tilde            = "~"
 )
 
-// ShortID returns an id as the screen has it, without what is the same for all groups of
-// a chart: "shop/db:schema" is "db:schema", "shop:ingress" stays.
+// ShortID returns an id as the screen shows it, without the root chart: "shop/db:schema" is
+// "db:schema", "shop:ingress" stays.
 func ShortID(id string) string {
 	return strings.Replace(withoutRoot(id), Unsequenced, ShortUnsequenced, 1)
 }
 
-// ShellID returns an id as a shell takes it without quotes: "shop/db:(unsequenced)" is
-// "shop/db:~". Pick reads it.
+// ShellID returns an id that needs no quotes in a shell: "shop/db:(unsequenced)" is
+// "shop/db:~". Pick accepts it.
 func ShellID(id string) string {
 	if chart, ok := strings.CutSuffix(id, ":"+Unsequenced); ok {
 		return chart + ":" + tilde
@@ -156,7 +155,7 @@ func ShellID(id string) string {
 	return id
 }
 
-// withoutRoot leaves the root chart out of the id of a subchart's group.
+// withoutRoot removes the root chart from the id of a subchart's group.
 func withoutRoot(id string) string {
 	if slash := strings.IndexByte(id, '/'); slash >= 0 && slash < strings.IndexByte(id, ':') {
 		return id[slash+1:]
@@ -164,7 +163,7 @@ func withoutRoot(id string) string {
 	return id
 }
 
-// sameName compares names, of which the screen shortens one.
+// sameName reports whether text is a name, or its short form.
 func sameName(name, text string) bool {
 	if name == text {
 		return true
@@ -179,8 +178,8 @@ func isNamed(o Object, text string) bool {
 	return ok && name == o.Name && isKind(o, kind)
 }
 
-// isKind reports whether a text names the kind of an object, in any case, or by
-// its initials, as people do with long ones: PVC, CRD.
+// isKind reports whether a text names the kind of an object, ignoring case, or is its
+// initials: PVC, CRD.
 func isKind(o Object, text string) bool {
 	initials := strings.Map(func(r rune) rune {
 		if r < 'A' || r > 'Z' {

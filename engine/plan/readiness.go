@@ -2,8 +2,8 @@ package plan
 
 import "fmt"
 
-// readiness reports which of the two readiness annotations a resource has. One
-// that is blank, an empty list or no list counts as none.
+// readiness reports which of the two readiness annotations a resource has. An annotation
+// that is blank, an empty list, or not a list does not count.
 func (m *member) readiness() (success, failure bool) {
 	list, _ := m.readinessList(AnnotationReadinessSuccess)
 	other, _ := m.readinessList(AnnotationReadinessFailure)
@@ -12,7 +12,7 @@ func (m *member) readiness() (success, failure bool) {
 
 func (m *member) readinessList(key string) ([]string, error) {
 	value := m.Annotations[key]
-	if blankList(value) { // most have none, and to find that out costs nothing
+	if blankList(value) { // the fast path: most resources have none
 		return nil, nil
 	}
 	list, err := ParseList(value)
@@ -22,10 +22,10 @@ func (m *member) readinessList(key string) ([]string, error) {
 	return list, nil
 }
 
-// checkReadiness refuses readiness annotations that cannot be read: the resource
-// would come up as if it had none, and what waits for it too early.
+// checkReadiness refuses invalid readiness annotations: without them, groups that wait for
+// the resource would start too early.
 //
-// Rule R24: one of the two without the other is not used, and said so.
+// Rule R24: one of the two without the other is ignored, with a warning.
 func (p *planner) checkReadiness(c *chartNode, m *member) {
 	success, err := m.readinessList(AnnotationReadinessSuccess)
 	var failure []string

@@ -6,21 +6,21 @@ import (
 	"strings"
 )
 
-// Turn is a group that runs around the turn of a subchart, before its first
-// group or after its last: a hook with lockstep/hook-scope: subchart.
+// Turn is a hook that runs before the first or after the last group of its subchart
+// (lockstep/hook-scope: subchart).
 type Turn struct {
-	Chart  string // path of the subchart, which has groups of its own
+	Chart  string // path of the subchart, which has groups
 	Before bool
 	Group  *Group
 }
 
-// Within reports whether a chart path is another one or below it.
+// Within reports whether a chart path equals another one or is below it.
 func Within(chart, of string) bool { return chart == of || strings.HasPrefix(chart, of+"/") }
 
-// AroundSubcharts puts turns before and after the groups of their subcharts, in
-// the order in which they come: those before wait for what the subchart waits
-// for, those after for all of it, and whatever waits for the subchart waits for
-// them. The result is in plan order; the groups are changed.
+// AroundSubcharts adds turns before and after the groups of their subcharts, in the given
+// order. A turn before waits for everything that the subchart waits for, a turn after for the
+// whole subchart, and groups that wait for the subchart also wait for its turns. The result
+// is in plan order; AroundSubcharts modifies the groups.
 func AroundSubcharts(groups []*Group, turns []Turn) []*Group {
 	if len(turns) == 0 {
 		return groups
@@ -33,14 +33,14 @@ func AroundSubcharts(groups []*Group, turns []Turn) []*Group {
 		}
 		byChart[t.Chart] = append(byChart[t.Chart], t)
 	}
-	// Inner subcharts first: their turns are part of the outer ones'.
+	// Inner subcharts first: their turns are part of the outer subcharts.
 	slices.SortFunc(paths, func(a, b string) int {
 		return cmp.Or(strings.Count(b, "/")-strings.Count(a, "/"), strings.Compare(a, b))
 	})
 	for _, p := range paths {
 		groups = aroundSubchart(groups, p, byChart[p])
 	}
-	settle(groups)
+	normalize(groups)
 	return groups
 }
 
@@ -70,10 +70,10 @@ func aroundSubchart(groups []*Group, path string, turns []Turn) []*Group {
 		added = append(added, &g)
 	}
 	for _, g := range groups {
-		switch waits := slices.ContainsFunc(g.After, isInside); {
+		switch {
 		case inside[g.ID]:
 			g.After = append(slices.Clone(g.After), before...)
-		case waits:
+		case slices.ContainsFunc(g.After, isInside):
 			g.After = append(slices.Clone(g.After), after...)
 		}
 	}

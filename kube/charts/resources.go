@@ -20,7 +20,7 @@ func Resources(docs []Document, namespace string, namespaced Scope) []plan.Resou
 	for i, d := range docs {
 		resources[i] = plan.Resource{
 			Object: d.Name(namespace, namespaced), Chart: d.Chart, Source: d.Source,
-			Annotations: annotations(d.Object), Defines: defines(d.Object), Balanced: isLoadBalancer(d.Object),
+			Annotations: annotations(d.Object), Defines: defines(d.Object), LoadBalancer: isLoadBalancer(d.Object),
 		}
 		if _, _, err := status.ParseRule(resources[i].Annotations); err != nil {
 			resources[i].Faults = []plan.Fault{{Rule: "R24", Message: err.Error()}}
