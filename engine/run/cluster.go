@@ -10,10 +10,9 @@ import (
 // Cluster sends the requests of a stage. The engine calls Apply and Delete from several
 // goroutines at once, Watch from one.
 type Cluster interface {
-	// Watch reports the status of the group's objects until ctx is done: the current one
-	// first, then every change. It is called once per group,
-	// before its first request, and must return at once. report may be called
-	// from any goroutine and does not block.
+	// Watch reports the status of the group's objects until ctx is done: the current status,
+	// then every change. It is called once per group, before its first request, and must
+	// return at once. report may be called from any goroutine and does not block.
 	Watch(ctx context.Context, g *plan.Group, report func(Observation))
 	// Apply applies an object of the group and returns the API server's answer.
 	Apply(ctx context.Context, g *plan.Group, o plan.Object) (Outcome, error)
@@ -29,11 +28,11 @@ type Outcome struct {
 	// Name is the object's generated name, if the plan has only a prefix
 	// (metadata.generateName).
 	Name string
-	// Message says why an object was Kept, or what keeps a Terminating one.
+	// Message is why an object was Kept, or why a Terminating one still exists.
 	Message string
-	// Terminating, if set, says that an object of the same name is still being deleted, so
-	// the apply must be sent again once it is gone (R30). It returns then, or when ctx
-	// ends.
+	// Terminating, if set, means that an object of the same name is still being deleted, so
+	// the apply must be sent again once it is gone (R30). The function returns then, or when
+	// ctx is done.
 	Terminating func(ctx context.Context)
 }
 
@@ -41,16 +40,16 @@ type Outcome struct {
 type Observation struct {
 	// Object has its name from the plan.
 	Object plan.Object
-	// Sign marks a sign of trouble with the object or its pods that makes a diagnosis
-	// worthwhile now. An observation with Status "" has nothing else.
+	// Sign marks a sign of trouble with the object or its pods, which triggers a diagnosis.
+	// An observation with Status "" has nothing else.
 	Sign bool
-	// Status is InProgress, Ready, Failed, Deleting or Gone; or Applying if the request was
-	// refused and is being retried, as Message says (R53).
+	// Status is InProgress, Ready, Failed, Deleting or Gone; or Applying if the request is
+	// being retried for the reason in Message (R53).
 	Status event.Status
 	// Message is the reason in one line: "2 of 3 available".
 	Message string
-	// Decided says that Message is the cause of a failure, because the chart itself
-	// declares it one (R23). Diagnoses are added to it.
+	// Decided means that Message is the cause of a failure that the chart's own expression
+	// declares (R23). Diagnoses are added to it.
 	Decided bool
 	// Version is the observed resourceVersion as a number, 0 if unknown. Observations older
 	// than the object's apply do not count (R22).

@@ -9,8 +9,8 @@ import (
 )
 
 // cohort is a set of groups that started at the same moment. Their waves are sent kind by
-// kind, as if they were one group. A group that waits for a CRD to be established does not
-// delay the others, nor does one that has ended.
+// kind, as if they were one group. Groups that have ended or wait for a CRD to be established
+// do not delay the others.
 //
 // Rule R15a: groups that start together are applied kind by kind across all of them
 type cohort struct {
@@ -18,12 +18,12 @@ type cohort struct {
 	turns  turns
 }
 
-// turn is the current wave of a group, valid while the group is in the cohort.
+// turn is the current wave of a group in a cohort.
 type turn struct {
 	group *group
 	place int // of the group in the cohort
 	rank  plan.Rank
-	waits bool // for the responses to its requests
+	waits bool // for the answers to its requests
 }
 
 // join adds a starting group.
@@ -32,17 +32,17 @@ func (c *cohort) join(g *group) {
 	c.groups = append(c.groups, g)
 }
 
-// seat is the place of a group in a cohort. A retried group is in several: the groups it
-// first started with still follow it.
+// seat is the place of a group in a cohort. A retried group is in several cohorts: the groups
+// that it first started with still wait for its waves.
 type seat struct {
 	*cohort
 	place int
 }
 
-// takeTurn updates the group's current wave in its cohorts. It must be called after each
+// updateTurn updates the group's current wave in its cohorts. It must be called after each
 // change of that wave.
-func (g *group) takeTurn() {
-	if rank, waits, ok := g.next(); ok {
+func (g *group) updateTurn() {
+	if rank, waits, ok := g.nextWave(); ok {
 		for _, s := range g.seats {
 			heap.Push(&s.turns, turn{g, s.place, rank, waits})
 		}
@@ -56,7 +56,7 @@ func (c *cohort) due() (due []*group) {
 	for len(c.turns) > 0 {
 		t := c.turns[0]
 		switch {
-		case !t.counts():
+		case !t.valid():
 		case t.waits || due != nil && t.rank != lowest:
 			return due
 		case due == nil || due[len(due)-1] != t.group:
@@ -67,17 +67,18 @@ func (c *cohort) due() (due []*group) {
 	return due
 }
 
-func (t turn) counts() bool {
+// valid reports whether the turn is still the current wave of its group.
+func (t turn) valid() bool {
 	if t.group.status != event.Running || t.group.attempt.accepted {
 		return false
 	}
-	rank, waits, ok := t.group.next()
+	rank, waits, ok := t.group.nextWave()
 	return ok && rank == t.rank && waits == t.waits
 }
 
-// next returns the rank of the group's wave in flight, or else of the next one that may be
-// sent; false if there is neither.
-func (g *group) next() (rank plan.Rank, waits, ok bool) {
+// nextWave returns the rank of the group's wave in flight, or else of the next one that can be
+// sent. ok is false if there is neither.
+func (g *group) nextWave() (rank plan.Rank, waits, ok bool) {
 	a := &g.attempt
 	if a.pending > 0 {
 		return g.ranks[a.wave-1], true, true
@@ -98,8 +99,8 @@ func (g *group) established(w plan.Wave) bool {
 	return true
 }
 
-// turns are a heap: the lowest rank comes first. Within a rank, waves that can be sent come
-// before those in flight, and then the order in which the groups started decides.
+// turns is a heap: the lowest rank comes first. Within a rank, waves that can be sent come
+// before those in flight, then the groups that started first.
 type turns []turn
 
 func (ts turns) Less(i, j int) bool {

@@ -73,7 +73,7 @@ func TestCommands(t *testing.T) { // R40 to R45: the exact events of each
 				b.command(event.Break, "c:q")
 			},
 			trace: []string{"0.0s c:a running", "0.0s breakpoint c:b set", "0.0s break accepted", "0.0s breakpoint c:b cleared", "0.0s break accepted",
-				"0.0s break refused (c:a has started already)", `0.0s break refused (no group "c:q")`,
+				"0.0s break refused (c:a has already started)", `0.0s break refused (no group "c:q")`,
 				"2.0s c:a ready", "2.0s c:b running", "4.0s c:b ready"},
 		},
 		{
@@ -118,7 +118,7 @@ func TestCommands(t *testing.T) { // R40 to R45: the exact events of each
 				"0.0s breakpoint c:c set", "0.0s run running", "0.0s run-to accepted", "0.0s c:a running", "2.0s c:a ready",
 				"2.0s c:b held (breakpoint)", "2.0s run paused (breakpoint c:b)", "3.0s c:b waiting", "3.0s run running", "3.0s run-to accepted", "3.0s c:b running",
 				"5.0s c:b ready", "5.0s c:c held (breakpoint)", "5.0s breakpoint c:c cleared", "5.0s run paused (breakpoint c:c)",
-				"9.0s run-to refused (c:b has started already)", "9.0s c:c waiting", "9.0s run running", "9.0s resume accepted", "9.0s c:c running", "10.0s c:c ready"},
+				"9.0s run-to refused (c:b has already started)", "9.0s c:c waiting", "9.0s run running", "9.0s resume accepted", "9.0s c:c running", "10.0s c:c ready"},
 		},
 		{
 			name: "abort starts nothing more and ends waits (R43)", groups: chain, script: quick, err: ErrAborted,

@@ -9,9 +9,9 @@ import (
 	"lockstep/engine/plan"
 )
 
-// An object that is not ready is diagnosed before it fails, so that the cause is known in
-// time to act, paused or not: at the first sign of trouble or after a delay without one,
-// and then less and less often.
+// An object that is not ready is diagnosed before it fails, so that the user can act in time,
+// also while the run is paused: at the first sign of trouble or after a delay without one,
+// then less and less often.
 const (
 	podDelay      = 5 * time.Second  // from the apply to the first diagnosis of an object with pods
 	quietDelay    = time.Second      // the same for an object without pods
@@ -20,9 +20,9 @@ const (
 	// twice as long, up to maxGap.
 	minGap = time.Second
 	maxGap = 30 * time.Second
-	// maxDiagnoses is how many objects are diagnosed at a time.
+	// maxDiagnoses is the number of objects that are diagnosed at a time.
 	maxDiagnoses = 8
-	// maxRequests is how many requests the diagnoses of an object may send in
+	// maxRequests limits the requests that the diagnoses of an object send in
 	// requestWindow: at most 20 per minute, including the diagnosis of its failure.
 	maxRequests   = 14
 	requestWindow = time.Minute
@@ -50,14 +50,14 @@ func (s *stage) diagnoseNow(g *group, o *object) { s.scheduleDiagnosis(g, o, s.m
 func (s *stage) diagnoseLater(g *group, o *object) {
 	at := o.since.Add(firstDiagnosis(o.Object))
 	if o.pace.count > 0 {
-		at = o.pace.Later(s.m.now)
+		at = o.pace.NextQuiet(s.m.now)
 	}
 	s.scheduleDiagnosis(g, o, at)
 }
 
-// firstDiagnosis returns how long after its apply an object is diagnosed without a sign. Pods
-// give signs, and may need a while to start; a claim, an Ingress or a custom resource can
-// be stuck silently from the start.
+// firstDiagnosis returns the time from the apply of an object to its first diagnosis without a
+// sign. Pods give signs, and may be slow to start; a claim, an Ingress or a custom resource
+// can be stuck silently from the start.
 func firstDiagnosis(o plan.Object) time.Duration {
 	switch o.Kind {
 	case "Pod", "Deployment", "ReplicaSet", "StatefulSet", "DaemonSet", "ReplicationController", "Job", "CronJob":
@@ -75,17 +75,17 @@ func (s *stage) scheduleDiagnosis(g *group, o *object, at time.Time) {
 	if o.diagnoseAt.IsZero() {
 		s.scheduled = append(s.scheduled, scheduled{g, o, g.attempt.round})
 	}
-	o.diagnoseAt = sooner(o.diagnoseAt, at)
-	s.diagnoseAt = sooner(s.diagnoseAt, at)
+	o.diagnoseAt = earliest(o.diagnoseAt, at)
+	s.diagnoseAt = earliest(s.diagnoseAt, at)
 }
 
-// mayDiagnose reports whether an object is waited for, or has no status yet.
+// mayDiagnose reports whether the group waits for an object that has not failed.
 func (s *stage) mayDiagnose(g *group, o *object) bool {
 	return g.status == event.Running && (o.reply == replyTaken && !s.done(o) || o.reply == replyBlocked) && o.status != event.Failed
 }
 
-// startDiagnoses starts the diagnoses that are due: first of objects without any finding, then of
-// those that waited longest.
+// startDiagnoses starts the diagnoses that are due: first of objects that were never
+// diagnosed, then of those that have waited longest.
 func (m *machine) startDiagnoses() {
 	due := m.nextDiagnosis()
 	if due.IsZero() || m.now.Before(due) {
@@ -95,23 +95,23 @@ func (m *machine) startDiagnoses() {
 	slices.SortStableFunc(s.scheduled, func(a, b scheduled) int {
 		return cmp.Or(cmp.Compare(min(a.object.pace.count, 1), min(b.object.pace.count, 1)), a.object.diagnoseAt.Compare(b.object.diagnoseAt))
 	})
-	var left []scheduled
+	var later []scheduled
 	s.diagnoseAt = time.Time{}
 	for _, l := range s.scheduled {
 		o := l.object
 		switch {
-		case l.round != l.group.attempt.round: // another one is planned, or will be
+		case l.round != l.group.attempt.round: // the new attempt schedules its own
 		case !s.mayDiagnose(l.group, o):
 			o.diagnoseAt = time.Time{}
 		case s.busy.background >= maxDiagnoses || m.now.Before(o.diagnoseAt):
-			left = append(left, l)
-			s.diagnoseAt = sooner(s.diagnoseAt, o.diagnoseAt)
+			later = append(later, l)
+			s.diagnoseAt = earliest(s.diagnoseAt, o.diagnoseAt)
 		default:
 			s.busy.background++
 			o.diagnoseAt = time.Time{}
-			o.pace.Begin(m.now)
-			m.do(startDiagnosis{diagnosis{stage: s, group: l.group, object: o, named: o.named(), round: l.round}})
+			o.pace.Start(m.now)
+			m.do(startDiagnosis{diagnosis{stage: s, group: l.group, object: o, actual: o.actual(), round: l.round}})
 		}
 	}
-	s.scheduled = left
+	s.scheduled = later
 }

@@ -1,7 +1,7 @@
-// Package run executes a plan and handles time and steering. The machine is pure and
-// synchronous and makes all decisions; the Engine passes messages to it and performs its
-// effects. kube/operation starts an Engine, kube/cluster implements Cluster. The package
-// imports only engine/event and engine/plan.
+// Package run executes a plan: it decides what starts when, and handles time and commands. The
+// machine is pure and synchronous and makes all decisions; the Engine passes messages to it
+// and performs its effects. kube/operation starts an Engine, kube/cluster implements Cluster.
+// The package imports only engine/event and engine/plan.
 package run
 
 import (
@@ -37,28 +37,28 @@ type Options struct {
 	Breakpoints []string
 	// HoldOnFailure pauses the run when a group fails, also during a rollback (R44).
 	HoldOnFailure bool
-	// Heartbeat is the time without a change after which a Waiting event names the object
-	// that the run waits for, again and again; 0 for never.
+	// Heartbeat is the time without a change after which an event names the object that the
+	// run waits for, repeatedly; 0 for never.
 	Heartbeat time.Duration
-	// Diagnose finds out why an object is not ready. It runs in a separate goroutine, with
-	// a context that ends soon.
+	// Diagnose finds out why an object is not ready. It runs in a separate goroutine, with a
+	// short deadline.
 	Diagnose func(ctx context.Context, o plan.Object) Finding
 }
 
-// Finding is why an object is not ready.
+// Finding is the result of a diagnosis.
 type Finding struct {
 	// Cause and Evidence are those of an Event.
 	Cause    string
 	Evidence []string
-	// Symptom says that Cause only describes the state of the object; it never replaces a
+	// Symptom means that Cause only describes the state of the object; it never replaces a
 	// real cause.
 	Symptom bool
-	// Fails says that pods failed or cannot start, or that remaining pods keep an object
-	// from being deleted: waiting alone will not help.
+	// Fails means that waiting alone will not help: pods failed or cannot start, or
+	// remaining pods keep an object from being deleted.
 	Fails bool
-	// Lines are all findings, for people.
+	// Lines are the details, for people.
 	Lines []string
-	// Requests is the number of requests it took.
+	// Requests is the number of requests that the diagnosis sent.
 	Requests int
 }
 
@@ -68,7 +68,7 @@ type Explained interface {
 	Finding() Finding
 }
 
-// Status returns that of a KindDiagnosis event.
+// Status returns the status of a KindDiagnosis event.
 func (f Finding) Status() event.Status {
 	if f.Fails {
 		return event.Degraded
@@ -105,7 +105,7 @@ func New(opts Options) *Engine {
 	e.ctx, e.cancel = context.WithCancel(context.Background())
 	l := &loop{Engine: e, machine: newMachine(opts, time.Now())}
 	l.renew()
-	l.carryOut(l.machine.effects) // the opening event is there when New returns
+	l.perform(l.machine.effects) // publish the opening event before New returns
 	go l.run()
 	return e
 }
@@ -117,8 +117,8 @@ func (e *Engine) Announce(phases ...event.Phase) { e.inbox.put(announced{phases}
 // does nothing after the closing event.
 func (e *Engine) Publish(ev event.Event) { e.opts.Feed.Publish(ev) }
 
-// Command sends a command to the run. It never blocks; an event says whether the command
-// was accepted (R45). After the closing event it is ignored (R48).
+// Command sends a command to the run. It never blocks; an event answers the command (R45).
+// After the closing event it is ignored (R48).
 func (e *Engine) Command(c event.Command) { e.inbox.put(commanded{c}) }
 
 // Away reports that the API server has been unreachable since a time. Readiness timeouts
@@ -133,14 +133,14 @@ func (e *Engine) Back() { e.inbox.put(serverBack{}) }
 // Admit, does not wait again. The error is ErrAborted, ErrTimeout or ErrReplaced.
 func (e *Engine) Admit(phase string, g *plan.Group) error {
 	w := &gate{unit: event.Unit{Phase: phase, Group: g.ID}, group: g, done: make(chan error, 1)}
-	return ask(e, w.done, gateAsked{w}, ErrAborted)
+	return call(e, w.done, gateRequested{w}, ErrAborted)
 }
 
 // Requests returns the context for requests of the operation. It ends on Stop and at the
 // end of the operation.
 func (e *Engine) Requests() context.Context {
 	reply := make(chan requestsContext, 1)
-	return ask(e, reply, requestsAsked{reply}, requestsContext{e.ctx}).Context
+	return call(e, reply, contextRequested{reply}, requestsContext{e.ctx}).Context
 }
 
 // requestsContext wraps a context to send it as a reply.
@@ -151,7 +151,7 @@ type Verdict struct {
 	// Abort is the command that aborted it, or nil. If it is an Edit, another revision
 	// follows (R46).
 	Abort *event.Command
-	// TimedOut says that the operation's timeout is over.
+	// TimedOut means that the operation has timed out.
 	TimedOut bool
 }
 
@@ -159,61 +159,60 @@ type Verdict struct {
 // BeginRollback, BeginNext and Finish check again.
 func (e *Engine) Verdict() Verdict {
 	reply := make(chan Verdict, 1)
-	return ask(e, reply, verdictAsked{reply}, Verdict{Abort: &event.Command{Name: event.Abort}})
+	return call(e, reply, verdictRequested{reply}, Verdict{Abort: &event.Command{Name: event.Abort}})
 }
 
 // BeginRollback starts the rollback of a failed or aborted operation, with a new clock and
-// without breakpoints. It is refused with ErrAborted if an accepted command ends the run
-// without a rollback (R48).
+// without breakpoints. It returns ErrAborted if an accepted command ends the run without a
+// rollback (R48).
 func (e *Engine) BeginRollback(op event.Operation, reason string) error {
 	reply := make(chan error, 1)
-	return ask(e, reply, rollbackAsked{op, reason, reply}, ErrAborted)
+	return call(e, reply, rollbackRequested{op, reason, reply}, ErrAborted)
 }
 
 // BeginNext starts the edited revision and announces its phases, with a new clock and the
-// same breakpoints (R46). It is refused with ErrAborted if a later command replaced the
-// Edit.
+// same breakpoints (R46). It returns ErrAborted if a later command replaced the Edit.
 func (e *Engine) BeginNext(op event.Operation, reason string, phases ...event.Phase) error {
 	reply := make(chan error, 1)
-	return ask(e, reply, nextAsked{op, reason, phases, reply}, ErrAborted)
+	return call(e, reply, nextRequested{op, reason, phases, reply}, ErrAborted)
 }
 
 // End is the end of an operation.
 type End struct {
 	Status  event.Status // Succeeded, Failed or Aborted
-	Message string       // in one line
-	Exit    int          // the exit code
+	Message string       // one line
+	Exit    int          // exit code
 	Release string       // see Event.Release
 	Outcome string       // see Event.Outcome
-	// Object, Cause and Evidence describe a failure that is not one of the engine's own.
+	// Object, Cause and Evidence describe a failure outside the engine.
 	Object   *plan.Object
 	Cause    string
 	Evidence []string
 }
 
-// Finish publishes the closing event, ends the watches and the loop, and closes the feed.
-// It is refused with ErrAborted if an accepted command ends the run and the end is not
-// Aborted: then the Verdict changed, and the engine continues until the next Finish (R48).
+// Finish publishes the closing event, ends the watches and the loop, and closes the feed. It
+// returns ErrAborted if an accepted command aborts the run but end is not Aborted: then the
+// Verdict changed, and the engine continues until the next Finish (R48).
 func (e *Engine) Finish(end End) error {
 	reply := make(chan error, 1)
-	err := ask(e, reply, finishAsked{end, reply}, nil)
+	err := call(e, reply, finishRequested{end, reply}, nil)
 	if err == nil {
 		<-e.over
 	}
 	return err
 }
 
-// Close is Finish for an end that no command can change: a command accepted meanwhile makes
-// the run aborted (R48).
+// Close is like Finish, but if a command was accepted in the meantime, the run ends as
+// aborted (R48).
 func (e *Engine) Close(end End) {
 	if e.Finish(end) != nil {
 		end.Status, end.Exit = event.Aborted, 3
-		_ = e.Finish(end) // the end Aborted is never refused
+		_ = e.Finish(end) // never refused
 	}
 }
 
-// ask sends a message and waits for the reply, or the end of the run.
-func ask[T any](e *Engine, reply <-chan T, msg message, ended T) T {
+// call sends a message and waits for the reply, or the end of the run.
+func call[T any](e *Engine, reply <-chan T, msg message, ended T) T {
 	e.inbox.put(msg)
 	select {
 	case answer := <-reply:
@@ -221,14 +220,14 @@ func ask[T any](e *Engine, reply <-chan T, msg message, ended T) T {
 	case <-e.over:
 	}
 	select {
-	case answer := <-reply: // it arrived together with the end
+	case answer := <-reply: // arrived together with the end
 		return answer
 	default:
 		return ended
 	}
 }
 
-// Start begins a stage. One stage runs at a time.
+// Start starts a stage. One stage runs at a time.
 func (e *Engine) Start(s Stage) *StageRun {
 	r := &StageRun{applied: make(chan struct{}), done: make(chan struct{}), over: e.over}
 	e.inbox.put(stageEntered{s, r})

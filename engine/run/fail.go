@@ -13,16 +13,16 @@ import (
 
 // refuse fails a group because the API server refused an object.
 func (s *stage) refuse(g *group, o *object, message string) {
-	s.fail(g, o, &failure{symptom: oneLine(message), says: causeKnown})
+	s.fail(g, o, &failure{symptom: oneLine(message), certainty: causeKnown})
 }
 
-// failSeen fails a group because an object's status is Failed.
-func (s *stage) failSeen(g *group, o *object) {
-	says := causeUnknown
+// failObserved fails a group because an object's status is Failed.
+func (s *stage) failObserved(g *group, o *object) {
+	certainty := causeUnknown
 	if o.last.Decided {
-		says = causePartial
+		certainty = causePartial
 	}
-	s.fail(g, o, &failure{symptom: oneLine(o.message), says: says})
+	s.fail(g, o, &failure{symptom: oneLine(o.message), certainty: certainty})
 }
 
 // giveUp fails a group because an object timed out.
@@ -44,12 +44,12 @@ func (s *stage) fail(g *group, o *object, f *failure) {
 			o.ignoreEarlier()
 		}
 	}
-	f.group, f.Failure = g, Failure{Group: g.Group, Object: o.named()}
+	f.group, f.Failure = g, Failure{Group: g.Group, Object: o.actual()}
 	g.status = event.Failed
 	f.known = &o.found
 	s.failures = append(s.failures, f)
 	s.unblock(g)
-	if f.says != causeKnown && s.m.opts.Diagnose != nil {
+	if f.certainty != causeKnown && s.m.opts.Diagnose != nil {
 		s.busy.diagnoses++
 		s.m.do(startDiagnosis{diagnosis{s, g, o, f.Object, g.attempt.round, f}})
 		return
@@ -69,7 +69,7 @@ func (s *stage) reportFailures() {
 	}
 }
 
-// reportFailure publishes that a group failed, with the cause as far as it is known.
+// reportFailure publishes the failure of a group with its finding.
 func (s *stage) reportFailure(f *failure, found Finding) {
 	f.state = max(f.state, failureReported)
 	f.Message, f.Cause, f.Evidence = f.text(found), cmp.Or(found.Cause, f.symptom), found.Evidence
@@ -77,10 +77,10 @@ func (s *stage) reportFailure(f *failure, found Finding) {
 	s.m.reportRun()
 }
 
-// text returns why a group failed: the cause, or else the state of its object.
+// text describes why a group failed: the cause, or else the state of its object.
 func (f *failure) text(found Finding) string {
 	switch {
-	case f.says == causeKnown || found.Cause == "" || strings.Contains(f.symptom, found.Cause):
+	case f.certainty == causeKnown || found.Cause == "" || strings.Contains(f.symptom, found.Cause):
 		return f.symptom
 	case found.Symptom:
 		return f.symptom + "; " + found.Cause
@@ -93,12 +93,12 @@ func (f *failure) text(found Finding) string {
 // failing reports whether a group failed, so that nothing more starts.
 func (s *stage) failing() bool { return len(s.failures) > 0 }
 
-// heldFailure returns the failure the run is held on: the last one that was not given up; nil if
-// the run is not held.
+// heldFailure returns the failure that holds the run: the last one that was not given up. It
+// returns nil if the run is not held.
 //
 // Rule R44: a failure is held until it is accepted, retried or given up
 func (m *machine) heldFailure() *failure {
-	if m.stage == nil || !m.opts.HoldOnFailure || m.over() {
+	if m.stage == nil || !m.opts.HoldOnFailure || m.windingDown() {
 		return nil
 	}
 	for _, f := range slices.Backward(m.stage.failures) {
@@ -130,7 +130,7 @@ func (m *machine) decide(name event.CommandName, named event.Unit) string {
 	}
 	s.failures = slices.DeleteFunc(s.failures, func(f *failure) bool { return slices.Contains(chosen, f) })
 	m.reportRun()
-	s.ended, s.applied = 0, 0 // groups before these may be running again
+	s.ended, s.applied = 0, 0 // earlier groups may be running again
 	for _, f := range chosen {
 		m.setUnit(f.group.unit, event.Running, "")
 		if name == event.Retry {
@@ -142,14 +142,14 @@ func (m *machine) decide(name event.CommandName, named event.Unit) string {
 	return ""
 }
 
-// accept waits for a failed group again without applying it: it is ready when the cluster
-// says so, whoever fixed it.
+// accept waits for a failed group again without applying it, because it may have been fixed
+// in the cluster.
 func (s *stage) accept(g *group) {
 	g.attempt.round++
 	g.attempt.accepted = true
 	for _, o := range g.objects {
 		o.diagnoseAt = time.Time{}
-		if o.last.Status == event.Failed { // it may have been fixed since
+		if o.last.Status == event.Failed {
 			o.last = Observation{}
 		}
 		if g.await || o.reply != replyTaken {
@@ -163,7 +163,7 @@ func (s *stage) accept(g *group) {
 // diagnosed handles the result of a diagnosis.
 func (s *stage) diagnosed(d diagnosis, found Finding) {
 	o := d.object
-	o.pace.Spend(s.m.now, found.Requests)
+	o.pace.AddCost(s.m.now, found.Requests)
 	if d.failure == nil {
 		s.busy.background--
 		s.diagnoseLater(d.group, o)
@@ -172,7 +172,7 @@ func (s *stage) diagnosed(d diagnosis, found Finding) {
 			return
 		}
 		if o.setFinding(found); o.found.Cause != known {
-			s.reportFinding(d.group, o, d.named, found.Lines)
+			s.reportFinding(d.group, o, d.actual, found.Lines)
 		}
 		if s.Lenient && o.reply == replyTaken && found.Fails {
 			s.release(d.group, o)
@@ -180,18 +180,18 @@ func (s *stage) diagnosed(d diagnosis, found Finding) {
 		return
 	}
 	s.busy.diagnoses--
-	o.setFinding(d.failure.deciding(found))
+	o.setFinding(d.failure.withDecidingCause(found))
 	s.reportFailure(d.failure, o.found)
 	if o.found.Cause != "" || !found.nothing() {
-		s.reportFinding(d.group, o, d.named, found.Lines)
+		s.reportFinding(d.group, o, d.actual, found.Lines)
 	}
 }
 
-// deciding puts the cause that decided the failure first: a later diagnosis may no longer
-// see it.
-func (f *failure) deciding(found Finding) Finding {
+// withDecidingCause puts the cause that decided the failure first, because a later diagnosis
+// may not find it.
+func (f *failure) withDecidingCause(found Finding) Finding {
 	switch {
-	case f.says != causePartial || strings.Contains(found.Cause, f.symptom):
+	case f.certainty != causePartial || strings.Contains(found.Cause, f.symptom):
 		return found
 	case found.Symptom || found.Cause == "":
 		found.Cause = f.symptom
@@ -204,10 +204,10 @@ func (f *failure) deciding(found Finding) Finding {
 
 // reportFinding publishes the best known cause of an object, with all lines of the last
 // diagnosis.
-func (s *stage) reportFinding(g *group, o *object, named plan.Object, lines []string) {
+func (s *stage) reportFinding(g *group, o *object, actual plan.Object, lines []string) {
 	best := o.found
 	s.m.publish(event.Event{
-		Kind: event.KindDiagnosis, Phase: g.Phase, Group: g.Group, Object: &named, Status: best.Status(),
+		Kind: event.KindDiagnosis, Phase: g.Phase, Group: g.Group, Object: &actual, Status: best.Status(),
 		Message: best.Cause, Cause: best.Cause, Evidence: best.Evidence, Lines: lines,
 	})
 }
@@ -220,11 +220,11 @@ func (o *object) setFinding(found Finding) {
 	}
 }
 
-// blame is a failed group that another waits for, directly or not, and the gate in between.
-// The zero value means none.
-type blame struct{ failed, by string }
+// blame is the failed group that another group waits for, directly or indirectly, and the gate
+// through which it waits. The zero value means none.
+type blame struct{ failed, gate string }
 
-// blame finds the failed group because of which g does not start; known caches results.
+// blame finds the failed group that keeps g from starting; known caches results.
 func (s *stage) blame(g *group, known map[*group]blame) blame {
 	if b, ok := known[g]; ok {
 		return b
@@ -250,8 +250,8 @@ func (s *stage) blame(g *group, known map[*group]blame) blame {
 // whySkipped names the failed group that g waits for, and the reason for an inferred edge.
 func (g *group) whySkipped(b blame, cause error) string {
 	switch {
-	case b.failed != "" && g.def.Why[b.by] != "":
-		return "not started: " + b.failed + " failed; " + g.def.Why[b.by]
+	case b.failed != "" && g.def.Why[b.gate] != "":
+		return "not started: " + b.failed + " failed; " + g.def.Why[b.gate]
 	case b.failed != "":
 		return "not started: " + b.failed + " failed"
 	case errors.Is(cause, ErrReplaced):

@@ -12,7 +12,7 @@ import (
 func (x *simulation) indexes() {
 	m := x.m
 	s := m.stage
-	if s == nil || m.over() {
+	if s == nil || m.windingDown() {
 		return
 	}
 	open, over := []*group{}, true
@@ -63,7 +63,7 @@ func dueOf(c *cohort) []*group {
 		if g.status != event.Running || g.attempt.accepted {
 			continue
 		}
-		rank, waits, ok := g.next()
+		rank, waits, ok := g.nextWave()
 		if !ok {
 			continue
 		}

@@ -12,8 +12,8 @@ type loop struct {
 	*Engine
 	machine *machine
 	timer   *time.Timer
-	// requests is cancelled by Stop and replaced for a rollback; it contains retries, which
-	// ends earlier when the run winds down.
+	// requests is cancelled by Stop and replaced for a rollback. It contains the context of
+	// retries, which ends earlier, when the run winds down.
 	requests       context.Context
 	cancelRequests context.CancelFunc
 	endRetries     context.CancelCauseFunc
@@ -36,7 +36,7 @@ func (l *loop) run() {
 		}
 		select {
 		case <-l.inbox.ready: // sent by put; never closed
-			for _, msg := range l.inbox.empty() {
+			for _, msg := range l.inbox.drain() {
 				if l.handle(msg); l.machine.ended {
 					return
 				}
@@ -49,16 +49,16 @@ func (l *loop) run() {
 
 func (l *loop) handle(msg message) {
 	switch msg := msg.(type) {
-	case verdictAsked:
-		msg.reply <- Verdict{Abort: l.machine.steering.abort, TimedOut: l.machine.timeouts.over}
-	case requestsAsked:
+	case verdictRequested:
+		msg.reply <- Verdict{Abort: l.machine.steering.abort, TimedOut: l.machine.timeouts.expired}
+	case contextRequested:
 		msg.reply <- requestsContext{l.requests}
 	default:
-		l.carryOut(l.machine.handle(time.Now(), msg))
+		l.perform(l.machine.handle(time.Now(), msg))
 	}
 }
 
-func (l *loop) carryOut(effects []effect) {
+func (l *loop) perform(effects []effect) {
 	for _, eff := range effects {
 		switch eff := eff.(type) {
 		case publish:
@@ -98,26 +98,26 @@ func (l *loop) publish(p publish) {
 	l.opts.Feed.Publish(p.event)
 }
 
-// windingKey is the key of the retry context in the request context.
-type windingKey struct{}
+// retryKey is the key of the retry context in the request context.
+type retryKey struct{}
 
 func (l *loop) renew() {
 	requests, cancel := context.WithCancel(l.ctx)
 	retries, end := context.WithCancelCause(requests)
-	l.requests, l.cancelRequests, l.endRetries = context.WithValue(requests, windingKey{}, retries), cancel, end
+	l.requests, l.cancelRequests, l.endRetries = context.WithValue(requests, retryKey{}, retries), cancel, end
 }
 
-// Winding returns the context that ends when a run stops retrying and only lets requests in
-// flight finish: after an abort or the timeout. ctx must derive from the run's request
-// context; others are returned unchanged.
-func Winding(ctx context.Context) context.Context {
-	if retries, ok := ctx.Value(windingKey{}).(context.Context); ok {
+// RetryContext returns the context that ends when the run stops retrying requests: after an
+// abort or the timeout. ctx must derive from the run's request context; other contexts are
+// returned unchanged.
+func RetryContext(ctx context.Context) context.Context {
+	if retries, ok := ctx.Value(retryKey{}).(context.Context); ok {
 		return retries
 	}
 	return ctx
 }
 
-// send sends a request in a goroutine, which ends with the answer.
+// send sends a request in a goroutine.
 func (l *loop) send(r request) {
 	call := r.stage.Cluster.Apply
 	if r.stage.removes() {
@@ -134,12 +134,12 @@ func (l *loop) send(r request) {
 	}()
 }
 
-// diagnose runs a diagnosis with a time limit, because the publication of a failure waits for
-// it, even if the API server is unreachable or the diagnosis hangs.
+// diagnose runs a diagnosis with a time limit, because a failure is published only after its
+// diagnosis, even if that hangs.
 func (l *loop) diagnose(d diagnosis) {
 	ctx, cancel := context.WithTimeout(l.ctx, diagnoseTimeout)
 	found := make(chan Finding, 1)
-	go func() { found <- l.opts.Diagnose(ctx, d.named) }()
+	go func() { found <- l.opts.Diagnose(ctx, d.actual) }()
 	go func() {
 		defer cancel()
 		select {
@@ -156,7 +156,7 @@ func (l *loop) diagnose(d diagnosis) {
 type inbox struct {
 	mu    sync.Mutex
 	queue []message
-	ready chan struct{} // holds a token while queue is not empty
+	ready chan struct{} // has a token while queue is not empty
 }
 
 func (b *inbox) put(msg message) {
@@ -169,8 +169,8 @@ func (b *inbox) put(msg message) {
 	}
 }
 
-// empty returns all queued messages and clears the queue.
-func (b *inbox) empty() []message {
+// drain returns all queued messages and clears the queue.
+func (b *inbox) drain() []message {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	q := b.queue

@@ -11,7 +11,7 @@ import (
 // with its time, effects come out. It never blocks and has no goroutines.
 type machine struct {
 	opts     Options
-	now      time.Time // of the message that is being handled
+	now      time.Time // of the current message
 	effects  []effect
 	steering steering
 	clock    clock
@@ -25,14 +25,14 @@ type machine struct {
 	cohort    *cohort
 	timeouts  timeouts
 	rollback  rollback
-	era       int      // counts rollbacks and edited revisions: observations for an earlier one do not count
-	root      *Failure // the first failure, of the stages that are over, that was not fixed
+	era       int      // counts rollbacks and edited revisions; observations of an earlier era are ignored
+	root      *Failure // the first failure of earlier stages that was not fixed
 	ended     bool
 }
 
 // rollback is the running rollback of the operation, if any.
 type rollback struct {
-	begun bool
+	started bool
 	// warned is set after the first interrupt during a rollback (R43).
 	warned bool
 }
@@ -65,7 +65,7 @@ func (m *machine) handle(now time.Time, msg message) []effect {
 	switch msg := msg.(type) {
 	case announced:
 		m.announce(msg.phases)
-	case gateAsked:
+	case gateRequested:
 		m.gates = append(m.gates, msg.gate)
 	case stageEntered:
 		m.enter(msg.stage, msg.run)
@@ -74,7 +74,7 @@ func (m *machine) handle(now time.Time, msg message) []effect {
 	case vanished:
 		msg.request.stage.vanished(msg.request)
 	case observed:
-		msg.group.stage.observe(msg.group, msg.seen)
+		msg.group.stage.observe(msg.group, msg.observation)
 	case diagnosed:
 		msg.diagnosis.stage.diagnosed(msg.diagnosis, msg.found)
 	case commanded:
@@ -85,11 +85,11 @@ func (m *machine) handle(now time.Time, msg message) []effect {
 		m.serverBack()
 	case ticked:
 		m.tick()
-	case rollbackAsked:
+	case rollbackRequested:
 		m.do(replied{msg.reply, m.beginRollback(msg.operation, msg.reason)})
-	case nextAsked:
+	case nextRequested:
 		m.do(replied{msg.reply, m.beginNext(msg)})
-	case finishAsked:
+	case finishRequested:
 		m.do(replied{msg.reply, m.finish(msg.end)})
 	}
 	m.advance()
@@ -119,7 +119,7 @@ func (m *machine) setUnit(u *unit, s event.Status, message string) {
 	m.publish(event.Event{Kind: event.KindGroup, Phase: u.Phase, Group: u.Group, Status: s, Message: message})
 }
 
-// failUnit is setUnit for a failed unit.
+// failUnit marks a unit as failed and publishes the failure.
 func (m *machine) failUnit(u *unit, f Failure) {
 	u.status = event.Failed
 	m.timeouts.heartbeat = m.clock.active(m.now) + m.opts.Heartbeat
@@ -127,13 +127,13 @@ func (m *machine) failUnit(u *unit, f Failure) {
 		Message: f.Object.String() + ": " + f.Message, Object: &f.Object, Cause: f.Cause, Evidence: f.Evidence})
 }
 
-// advance does everything that can be done now: starts units, sends requests, ends the stage.
+// advance starts units, sends requests and ends the stage, as far as possible now.
 func (m *machine) advance() {
 	if m.ended {
 		return
 	}
-	if m.over() {
-		m.wind()
+	if m.windingDown() {
+		m.windDown()
 		return
 	}
 	m.startUnits()
@@ -143,7 +143,7 @@ func (m *machine) advance() {
 	}
 	s.pump()
 	s.reportApplied()
-	if s.busy.some() || m.heldFailure() != nil {
+	if s.busy.blocking() || m.heldFailure() != nil {
 		return
 	}
 	if s.failing() && s.running() == 0 || s.allOver() {
@@ -151,12 +151,12 @@ func (m *machine) advance() {
 	}
 }
 
-// over reports whether nothing more may start, until a rollback starts.
-func (m *machine) over() bool { return m.steering.abort != nil || m.timeouts.over }
+// windingDown reports whether nothing more may start, until a rollback starts.
+func (m *machine) windingDown() bool { return m.steering.abort != nil || m.timeouts.expired }
 
-// wind winds down after an abort or the timeout: nothing starts, waits end, requests in
+// windDown winds down after an abort or the timeout: nothing starts, waits end, requests in
 // flight finish (R43).
-func (m *machine) wind() {
+func (m *machine) windDown() {
 	cause := ErrAborted
 	switch {
 	case m.replacing():
@@ -170,14 +170,14 @@ func (m *machine) wind() {
 	m.gates = nil
 	if !m.timeouts.winding { // also between two stages, when Helm sends requests
 		m.timeouts.winding, m.timeouts.cancelAt = true, m.now.Add(windDownTime)
-		if m.stage != nil && m.stage.outOfTime { // its requests have had that time
+		if m.stage != nil && m.stage.outOfTime { // its requests already had windDownTime
 			m.timeouts.cancelAt = m.now
 		}
 		m.do(endRetries{cause})
 	}
 	if s := m.stage; s != nil {
 		s.queue = nil
-		if !s.busy.some() {
+		if !s.busy.blocking() {
 			s.close(cause)
 		}
 	}
@@ -189,7 +189,7 @@ func (m *machine) beginRollback(op event.Operation, reason string) error {
 	if a := m.steering.abort; a != nil && a.Name != event.Rollback {
 		return ErrAborted
 	}
-	why := m.because("rolling back")
+	why := m.skipReason("rolling back")
 	m.skipUnits("not started: "+why, "interrupted: "+why)
 	for _, u := range m.units.all {
 		if u.breakpoint != noBreakpoint {
@@ -199,14 +199,14 @@ func (m *machine) beginRollback(op event.Operation, reason string) error {
 	m.opts.Breakpoints = nil
 	m.opts.Operation.Timeout = op.Timeout
 	m.startOver()
-	m.rollback = rollback{begun: true}
+	m.rollback = rollback{started: true}
 	m.publish(event.Event{Kind: event.KindOperation, Status: event.RollingBack, Operation: &op, Message: reason})
 	return nil
 }
 
 // beginNext ends the replaced revision and starts the next one. The run stays paused: only
 // a resume ends that (R41).
-func (m *machine) beginNext(msg nextAsked) error {
+func (m *machine) beginNext(msg nextRequested) error {
 	if !m.replacing() {
 		return ErrAborted
 	}
@@ -229,8 +229,7 @@ func (m *machine) beginNext(msg nextAsked) error {
 	return nil
 }
 
-// startOver resets requests, steering and clocks after commands or the timeout ended the
-// previous revision.
+// startOver resets requests, steering and clocks for a rollback or an edited revision.
 func (m *machine) startOver() {
 	m.do(renewRequests{})
 	m.era++
@@ -240,7 +239,7 @@ func (m *machine) startOver() {
 	m.updateClocks()
 }
 
-// finish ends the run, unless a command was accepted that contradicts the end.
+// finish ends the run, unless an accepted command contradicts the end.
 //
 // Rule R48: accepted commands take effect; the closing event is the last
 func (m *machine) finish(end End) error {
@@ -255,7 +254,7 @@ func (m *machine) finish(end End) error {
 			end.Message = end.Outcome
 		}
 	} else {
-		why := m.because("the operation exited")
+		why := m.skipReason("the operation exited")
 		m.skipUnits("not started: "+why, "interrupted: "+why)
 	}
 	if m.root != nil && end.Object == nil && end.Status != event.Succeeded {
@@ -277,26 +276,26 @@ func uncheckedOutcome(groups int) string {
 	return fmt.Sprintf("%d groups applied, not checked", groups)
 }
 
-// because returns the reason why units did not start: the first failure, if there is one.
-func (m *machine) because(otherwise string) string {
+// skipReason returns why units did not start: the first failure, or else otherwise.
+func (m *machine) skipReason(otherwise string) string {
 	if m.root != nil && m.steering.abort == nil {
 		return m.root.Group + " failed"
 	}
 	return otherwise
 }
 
-// skipUnits ends the units that have not started, those that were admitted but whose
-// stage never came, and publishes failures that are still being diagnosed.
-func (m *machine) skipUnits(waiting, begun string) {
+// skipUnits ends the units that have not started, and those that were admitted but not run.
+// It publishes failures that are still being diagnosed.
+func (m *machine) skipUnits(skipped, aborted string) {
 	if m.stage != nil {
 		m.stage.reportFailures()
 	}
 	for _, u := range m.units.all {
 		switch u.status {
 		case event.Waiting, event.Held:
-			m.setUnit(u, event.Skipped, waiting)
+			m.setUnit(u, event.Skipped, skipped)
 		case event.Running:
-			m.setUnit(u, event.Aborted, begun)
+			m.setUnit(u, event.Aborted, aborted)
 		}
 	}
 }

@@ -14,9 +14,9 @@ type message interface{ message() }
 type (
 	// announced is sent by Announce.
 	announced struct{ phases []event.Phase }
-	// gateAsked is sent by Admit. Exactly one gateOpened with the same gate answers it,
+	// gateRequested is sent by Admit. Exactly one gateOpened with the same gate answers it,
 	// unless the run ends first.
-	gateAsked struct{ gate *gate }
+	gateRequested struct{ gate *gate }
 	// stageEntered is sent by Start. Exactly one stageOver with the same run
 	// answers it, after at most one allApplied, unless the run ends first.
 	stageEntered struct {
@@ -33,17 +33,17 @@ type (
 	// Terminating, once that object is gone.
 	vanished struct{ request request }
 	// observed is sent by the watch that a startWatch started, any number of times until
-	// the context of watches ends.
+	// the context of watches is done.
 	observed struct {
-		group *group
-		seen  Observation
+		group       *group
+		observation Observation
 	}
 	// diagnosed is sent once, by the goroutine that a startDiagnosis started.
 	diagnosed struct {
 		diagnosis diagnosis
 		found     Finding
 	}
-	// commanded is sent by Command: for a key, a signal, or a closed terminal.
+	// commanded is sent by Command.
 	commanded struct{ command event.Command }
 	// serverAway is sent by Away, serverBack by Back.
 	serverAway struct {
@@ -53,44 +53,44 @@ type (
 	serverBack struct{}
 	// ticked is sent by the loop at the time that wake returned.
 	ticked struct{}
-	// rollbackAsked is sent by BeginRollback, nextAsked by BeginNext, finishAsked by
+	// rollbackRequested is sent by BeginRollback, nextRequested by BeginNext, finishRequested by
 	// Finish. All wait on reply, which is buffered.
-	rollbackAsked struct {
+	rollbackRequested struct {
 		operation event.Operation
 		reason    string
 		reply     chan<- error
 	}
-	nextAsked struct {
+	nextRequested struct {
 		operation event.Operation
 		reason    string
 		phases    []event.Phase
 		reply     chan<- error
 	}
-	finishAsked struct {
+	finishRequested struct {
 		end   End
 		reply chan<- error
 	}
-	// verdictAsked and requestsAsked are answered by the loop itself.
-	verdictAsked  struct{ reply chan<- Verdict }
-	requestsAsked struct{ reply chan<- requestsContext }
+	// verdictRequested and contextRequested are answered by the loop itself.
+	verdictRequested struct{ reply chan<- Verdict }
+	contextRequested struct{ reply chan<- requestsContext }
 )
 
-func (announced) message()     {}
-func (gateAsked) message()     {}
-func (stageEntered) message()  {}
-func (answered) message()      {}
-func (vanished) message()      {}
-func (observed) message()      {}
-func (diagnosed) message()     {}
-func (commanded) message()     {}
-func (serverAway) message()    {}
-func (serverBack) message()    {}
-func (ticked) message()        {}
-func (rollbackAsked) message() {}
-func (nextAsked) message()     {}
-func (finishAsked) message()   {}
-func (verdictAsked) message()  {}
-func (requestsAsked) message() {}
+func (announced) message()         {}
+func (gateRequested) message()     {}
+func (stageEntered) message()      {}
+func (answered) message()          {}
+func (vanished) message()          {}
+func (observed) message()          {}
+func (diagnosed) message()         {}
+func (commanded) message()         {}
+func (serverAway) message()        {}
+func (serverBack) message()        {}
+func (ticked) message()            {}
+func (rollbackRequested) message() {}
+func (nextRequested) message()     {}
+func (finishRequested) message()   {}
+func (verdictRequested) message()  {}
+func (contextRequested) message()  {}
 
 // effect is an output of the machine. Effects are performed in order, before the next
 // message is handled.
@@ -102,14 +102,15 @@ type (
 		event   event.Event
 		closing bool
 	}
-	// sendRequest sends a request; an answered returns.
+	// sendRequest sends a request; an answered message returns its result.
 	sendRequest struct{ request request }
-	// startWatch starts to watch a group; observed messages return.
+	// startWatch starts to watch a group; observed messages return the results.
 	startWatch struct{ group *group }
-	// startDiagnosis finds out why an object is not ready; a diagnosed returns.
+	// startDiagnosis finds out why an object is not ready; a diagnosed message returns the
+	// result.
 	startDiagnosis struct{ diagnosis diagnosis }
-	// endRetries ends the context of retries, cancelRequests that of requests;
-	// renewRequests creates new ones.
+	// endRetries ends the context of retries, cancelRequests the context of requests;
+	// renewRequests creates both again.
 	endRetries     struct{ cause error }
 	cancelRequests struct{}
 	renewRequests  struct{}
@@ -140,7 +141,7 @@ func (allApplied) effect()     {}
 func (stageOver) effect()      {}
 func (replied) effect()        {}
 
-// request is one request for one object, on behalf of one attempt at its group.
+// request is a request for an object in an attempt at its group.
 type request struct {
 	stage   *stage
 	group   *group
@@ -149,24 +150,24 @@ type request struct {
 }
 
 // diagnosis is a request to find out why an object is not ready. failure is the failure
-// that it explains, nil if the object has not failed.
+// that it explains, or nil if the object has not failed.
 type diagnosis struct {
 	stage   *stage
 	group   *group
 	object  *object
-	named   plan.Object
+	actual  plan.Object
 	round   int
 	failure *failure
 }
 
-// gate is a unit that waits in Admit for its start, outside of a stage.
+// gate is a unit that waits in Admit for its start, outside a stage.
 type gate struct {
 	unit  event.Unit
 	group *plan.Group
 	done  chan error // buffered
 }
 
-// clock measures active time: the time in which a run was neither paused nor held (R25).
+// clock measures active time: the time in which the run was neither paused nor held (R25).
 type clock struct {
 	start   time.Time
 	idle    time.Duration

@@ -8,8 +8,8 @@ import (
 	"lockstep/engine/plan"
 )
 
-// named returns the object with its name in the cluster.
-func (o *object) named() plan.Object {
+// actual returns the object with its actual name in the cluster.
+func (o *object) actual() plan.Object {
 	obj := o.Object
 	if o.name != "" {
 		obj.Name = o.name
@@ -17,13 +17,13 @@ func (o *object) named() plan.Object {
 	return obj
 }
 
-// answer handles the API server's response to a request.
+// answer handles the API server's answer to a request.
 func (s *stage) answer(r request, out Outcome, err error) {
 	s.busy.requests--
 	g, o := r.group, r.object
-	o.flying = false
+	o.inFlight = false
 	if r.attempt != g.attempt.number {
-		return // the request of the newer attempt may go now
+		return // pump can send the request of the newer attempt now
 	}
 	blocked := err == nil && out.Terminating != nil
 	if blocked && g.status == event.Running && !g.attempt.accepted {
@@ -32,7 +32,7 @@ func (s *stage) answer(r request, out Outcome, err error) {
 	}
 	g.attempt.pending--
 	if blocked {
-		return // its group has failed
+		return // the group has failed
 	}
 	if err != nil {
 		o.ignoreEarlier()
@@ -43,7 +43,7 @@ func (s *stage) answer(r request, out Outcome, err error) {
 		s.setObject(g, o, event.Failed, oneLine(err.Error()), "")
 		s.refuse(g, o, err.Error())
 		if why != nil {
-			s.reportFinding(g, o, o.named(), why.Finding().Lines)
+			s.reportFinding(g, o, o.actual(), why.Finding().Lines)
 		}
 		s.sendNext(g)
 		return
@@ -63,7 +63,7 @@ func (s *stage) answer(r request, out Outcome, err error) {
 	s.sendNext(g)
 }
 
-// block delays an object because one of the same name is still being deleted. Its wave
+// block delays an object because one with the same name is still being deleted. Its wave
 // keeps waiting for it.
 func (s *stage) block(g *group, o *object, message string) {
 	o.reply, o.since = replyBlocked, s.m.now
@@ -83,17 +83,16 @@ func (s *stage) vanished(r request) {
 	}
 }
 
-// unblock gives up on the blocked objects of a failed group, so that nothing waits for
-// their responses.
+// unblock stops waiting for the blocked objects of a failed group.
 func (s *stage) unblock(g *group) {
-	was := g.attempt.pending
+	before := g.attempt.pending
 	for _, o := range g.objects {
 		if o.reply == replyBlocked {
 			o.reply = noReply
 			g.attempt.pending--
 		}
 	}
-	if g.attempt.pending < was {
+	if g.attempt.pending < before {
 		s.sendNext(g)
 	}
 }
@@ -101,16 +100,16 @@ func (s *stage) unblock(g *group) {
 // sendNext sends the next waves after a change in a group. If the group failed, the groups
 // that started with it no longer wait for it.
 func (s *stage) sendNext(g *group) {
-	if s.closed || s.m.over() || g.attempt.number == 0 {
+	if s.closed || s.m.windingDown() || g.attempt.number == 0 {
 		return
 	}
 	if g.attempt.pending == 0 {
-		g.takeTurn()
+		g.updateTurn()
 	}
 	s.send(g)
 }
 
-// deleted handles the response to a delete.
+// deleted handles the answer to a delete.
 func (s *stage) deleted(g *group, o *object, out Outcome) {
 	switch {
 	case out.Change == event.Kept:
@@ -138,7 +137,7 @@ func (s *stage) observe(g *group, seen Observation) {
 		return
 	}
 	if seen.Status == event.Applying {
-		if o.flying {
+		if o.inFlight {
 			s.setObject(g, o, o.status, oneLine(seen.Message), "")
 		}
 		return
@@ -184,9 +183,9 @@ func (s *stage) evaluateRemoval(g *group, o *object) {
 	}
 }
 
-// counts reports whether the last observation of the object is not older than its apply
-// or, without an apply, than the failure (R22).
-func (o *object) counts() bool {
+// isCurrent reports whether the last observation of the object is at least as new as its
+// apply or, without an apply, as the failure (R22).
+func (o *object) isCurrent() bool {
 	if o.reply == replyTaken {
 		return o.last.Status != "" && (o.last.Version == 0 || o.last.Version >= o.version)
 	}
@@ -195,8 +194,8 @@ func (o *object) counts() bool {
 
 // evaluate derives the status of an applied object from its last observation.
 func (s *stage) evaluate(g *group, o *object) {
-	if !o.counts() || s.Phase.Kind == event.PhaseHooks && g.status.Over() {
-		return // a hook that has run is ignored; its delete policy may remove it
+	if !o.isCurrent() || s.Phase.Kind == event.PhaseHooks && g.status.Over() {
+		return // ignore a hook that has ended; its delete policy may remove it
 	}
 	switch o.last.Status {
 	case event.Gone:
@@ -207,7 +206,7 @@ func (s *stage) evaluate(g *group, o *object) {
 		s.setObject(g, o, o.last.Status, o.last.Message, "")
 	}
 	if o.status == event.Failed && (g.await || g.attempt.accepted) {
-		s.failSeen(g, o)
+		s.failObserved(g, o)
 	}
 }
 
@@ -219,9 +218,9 @@ func (s *stage) done(o *object) bool {
 	return o.status == event.Ready || o.status == event.Gone
 }
 
-// settle updates whether an object is done, and whether it is settled, that is, no longer
-// waited for. An object that was accepted without an apply must be done even if its group
-// is not awaited.
+// settle updates whether an object is done and whether it is settled: the group no longer
+// waits for it. An object that was accepted without an apply must be done even if its group is
+// not awaited.
 func (s *stage) settle(g *group, o *object) {
 	done := s.done(o)
 	settled := done
@@ -235,15 +234,15 @@ func (s *stage) settle(g *group, o *object) {
 	count(&g.attempt.open, &o.settled, settled)
 }
 
-// count updates the number of objects for which a condition is not true.
-func count(left *int, was *bool, is bool) {
+// count sets a condition of an object and updates the number of objects without it.
+func count(without *int, condition *bool, value bool) {
 	switch {
-	case is && !*was:
-		*left--
-	case !is && *was:
-		*left++
+	case value && !*condition:
+		*without--
+	case !value && *condition:
+		*without++
 	}
-	*was = is
+	*condition = value
 }
 
 // endGroup ends a group whose objects are all settled.
@@ -261,13 +260,13 @@ func (s *stage) endGroup(g *group) {
 	s.m.setUnit(g.unit, end, message)
 	for _, next := range g.after {
 		if next.left--; next.left == 0 {
-			s.opened(next)
+			s.addOpen(next)
 		}
 	}
 	s.markLeafReady(g)
 }
 
-// markLeafReady publishes that a group that is not waited for is ready, or gone (R21).
+// markLeafReady publishes that an unchecked group is ready, or gone (R21).
 func (s *stage) markLeafReady(g *group) {
 	if g.status == event.Applied && g.attempt.undone == 0 {
 		s.m.setUnit(g.unit, s.goal(), g.change())
@@ -304,7 +303,7 @@ func (s *stage) setObject(g *group, o *object, status event.Status, message stri
 	if o.reply != noReply && o.pace.count == 0 {
 		s.diagnoseLater(g, o)
 	}
-	obj, planned := o.named(), ""
+	obj, planned := o.actual(), ""
 	if o.name != "" {
 		planned = o.Name
 	}

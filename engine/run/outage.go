@@ -12,18 +12,18 @@ type outage struct {
 	since    time.Time
 	reason   string
 	reported bool
-	reportAt time.Time // when to publish it, or publish it again; zero for never
+	reportAt time.Time // when to publish it next; zero for never
 }
 
 const (
 	// outageGrace is how long an outage lasts before it is published.
 	outageGrace = 2 * time.Second
-	// catchUp is how long watches may need after an outage to report what they missed.
+	// catchUp is how long watches may need after an outage to report missed changes.
 	catchUp = 2 * time.Second
 )
 
-// updateClocks stops or resumes the clocks: both stop while the run is paused or held
-// (R25), that of readiness also while the API server is unreachable (R53).
+// updateClocks stops or resumes the clocks: both stop while the run is paused or held (R25),
+// the readiness clock also while the API server is unreachable (R53).
 func (m *machine) updateClocks() {
 	idle := m.steering.reported == event.Paused || m.steering.reported == event.Held
 	if idle {
@@ -82,7 +82,7 @@ func (o *outage) text(now time.Time) string {
 	return fmt.Sprintf("the API server has been unreachable for %s (%s)", now.Sub(o.since).Round(time.Second), oneLine(o.reason))
 }
 
-// state describes the outage, to be appended to the state of an object.
+// state describes the outage as a suffix for the state of an object, or returns "".
 func (o *outage) state(now time.Time) string {
 	if o.since.IsZero() {
 		return ""

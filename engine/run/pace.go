@@ -9,39 +9,39 @@ import (
 // send at most maxRequests in requestWindow. The zero value is ready to use.
 type Pace struct {
 	count int // diagnoses so far
-	spent []spent
+	costs []cost
 }
 
-// spent is the cost of a diagnosis.
-type spent struct {
+// cost is the start and the number of requests of a diagnosis.
+type cost struct {
 	at       time.Time
 	requests int
 }
 
 // Next returns the first time, not before at, at which another diagnosis may start.
 func (p *Pace) Next(at time.Time) time.Time {
-	if n := len(p.spent); n > 0 {
-		if next := p.spent[n-1].at.Add(gap(max(p.count, 1))); next.After(at) {
+	if n := len(p.costs); n > 0 {
+		if next := p.costs[n-1].at.Add(gap(max(p.count, 1))); next.After(at) {
 			at = next
 		}
 	}
-	return p.affordable(at)
+	return p.withinBudget(at)
 }
 
-// Later returns the time of the next diagnosis without a sign of trouble.
-func (p *Pace) Later(now time.Time) time.Time { return now.Add(max(quietInterval, gap(p.count))) }
+// NextQuiet returns the time of the next diagnosis without a sign of trouble.
+func (p *Pace) NextQuiet(now time.Time) time.Time { return now.Add(max(quietInterval, gap(p.count))) }
 
-// Begin records the start of a diagnosis.
-func (p *Pace) Begin(now time.Time) {
+// Start records the start of a diagnosis.
+func (p *Pace) Start(now time.Time) {
 	p.count++
-	p.spent = append(p.spent, spent{at: now})
+	p.costs = append(p.costs, cost{at: now})
 }
 
-// Spend records the cost of the last diagnosis.
-func (p *Pace) Spend(now time.Time, requests int) {
-	p.spent = slices.DeleteFunc(p.spent, func(x spent) bool { return now.Sub(x.at) > requestWindow })
-	if n := len(p.spent); n > 0 {
-		p.spent[n-1].requests += requests
+// AddCost records the cost of the last diagnosis.
+func (p *Pace) AddCost(now time.Time, requests int) {
+	p.costs = slices.DeleteFunc(p.costs, func(x cost) bool { return now.Sub(x.at) > requestWindow })
+	if n := len(p.costs); n > 0 {
+		p.costs[n-1].requests += requests
 	}
 }
 
@@ -50,12 +50,12 @@ func (p *Pace) reset() { p.count = 0 }
 
 func gap(count int) time.Duration { return min(minGap<<min(count-1, 10), maxGap) }
 
-// affordable returns the first time, not before at, at which another diagnosis stays within
+// withinBudget returns the first time, not before at, at which another diagnosis stays within
 // maxRequests if it costs as much as the last one.
-func (p *Pace) affordable(at time.Time) time.Time {
+func (p *Pace) withinBudget(at time.Time) time.Time {
 	sum := 0
-	for i, x := range slices.Backward(p.spent) {
-		if i == len(p.spent)-1 {
+	for i, x := range slices.Backward(p.costs) {
+		if i == len(p.costs)-1 {
 			sum = x.requests
 		}
 		if sum += x.requests; sum > maxRequests {

@@ -456,7 +456,7 @@ func (r *reference) requested(id event.Unit, o plan.Object, exact bool) {
 			continue
 		}
 		for _, before := range v.spec.Objects {
-			if sooner := before.Kind < kindOf(o); sooner == (u.kind != event.PhaseRemove) && before.Kind != kindOf(o) && !v.sent[before.Name] {
+			if earliest := before.Kind < kindOf(o); earliest == (u.kind != event.PhaseRemove) && before.Kind != kindOf(o) && !v.sent[before.Name] {
 				r.fail("R15a: %s goes before %s/%s of %v", o, kinds[before.Kind], before.Name, other)
 			}
 		}

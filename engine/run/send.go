@@ -6,8 +6,8 @@ import (
 	"lockstep/engine/event"
 )
 
-// send queues the requests that are due in the cohort of g, and ends g if nothing is left to
-// do.
+// send queues the requests that are due in the cohort of g, and ends g if all its objects are
+// settled.
 func (s *stage) send(g *group) {
 	for _, next := range g.seats[len(g.seats)-1].due() {
 		a := &next.attempt
@@ -16,7 +16,7 @@ func (s *stage) send(g *group) {
 			s.queue = append(s.queue, request{s, next, o, a.number})
 		}
 		a.pending, a.sent, a.wave = w.Count, a.sent+w.Count, a.wave+1
-		next.takeTurn()
+		next.updateTurn()
 	}
 	s.endGroup(g)
 }
@@ -27,7 +27,7 @@ func (s *stage) pump() {
 	for i := 0; i < len(s.queue) && s.busy.requests < s.m.opts.Parallel; {
 		r := s.queue[i]
 		stale := r.attempt != r.group.attempt.number || r.group.status != event.Running
-		if r.object.flying && !stale {
+		if r.object.inFlight && !stale {
 			i++
 			continue
 		}
@@ -48,7 +48,7 @@ func (s *stage) request(r request) {
 		status = event.Deleting
 	}
 	s.busy.requests++
-	r.object.flying = true
+	r.object.inFlight = true
 	s.setObject(r.group, r.object, status, "", "")
 	s.m.do(sendRequest{r})
 }

@@ -48,7 +48,7 @@ func simulate(s scenario, spoil func(*machine)) []string {
 		spoil(x.m)
 	}
 	x.r.steer.paused = s.Paused
-	x.carryOut(x.m.effects)
+	x.perform(x.m.effects)
 	for _, c := range s.Commands {
 		x.after(c.At, func() { x.command(c.Command) })
 	}
@@ -164,7 +164,7 @@ func (x *simulation) handle(msg message) {
 	x.r.pass(x.now)
 	switch msg := msg.(type) {
 	case observed:
-		x.seen[msg.seen.Object.Name] = msg.seen
+		x.seen[msg.observation.Object.Name] = msg.observation
 	case vanished:
 		if r := msg.request; r.object.reply == replyBlocked && r.attempt == r.group.attempt.number {
 			x.r.freed[r.object.Name] = r.group.Unit
@@ -178,8 +178,8 @@ func (x *simulation) handle(msg message) {
 		x.r.enter(in.stage.Phase)
 	}
 	effects := x.m.handle(x.now, msg)
-	x.r.timeout = x.r.timeout || x.m.timeouts.over
-	x.carryOut(effects)
+	x.r.timeout = x.r.timeout || x.m.timeouts.expired
+	x.perform(effects)
 	x.r.quiet()
 	if x.r.asked == 0 && (x.m.stage == nil || x.m.stage.busy.requests == 0) {
 		x.r.idle()
@@ -188,7 +188,7 @@ func (x *simulation) handle(msg message) {
 	x.indexes()
 }
 
-func (x *simulation) carryOut(effects []effect) {
+func (x *simulation) perform(effects []effect) {
 	for _, eff := range effects {
 		switch eff := eff.(type) {
 		case publish:
@@ -341,7 +341,7 @@ func (x *simulation) compare() {
 			x.r.fail("%v is %s (breakpoint %d), in the picture %+v", u.Unit, u.status, u.breakpoint, g)
 		}
 	}
-	if m.stage == nil || m.over() || m.heldFailure() != nil {
+	if m.stage == nil || m.windingDown() || m.heldFailure() != nil {
 		return
 	}
 	for _, g := range m.stage.groups {
@@ -384,7 +384,7 @@ func (o *simulated) announce(p phaseSpec) {
 
 func (o *simulated) admit(p phaseSpec, g *plan.Group) error {
 	w := &gate{unit: event.Unit{Phase: p.Name, Group: g.ID}, group: g, done: make(chan error, 1)}
-	o.x.post(gateAsked{w})
+	o.x.post(gateRequested{w})
 	o.await(func() bool { return len(w.done) > 0 })
 	return <-w.done
 }
@@ -402,24 +402,24 @@ func (o *simulated) stage(p phaseSpec, def event.Phase) error {
 }
 
 func (o *simulated) verdict() Verdict {
-	return Verdict{Abort: o.x.m.steering.abort, TimedOut: o.x.m.timeouts.over}
+	return Verdict{Abort: o.x.m.steering.abort, TimedOut: o.x.m.timeouts.expired}
 }
 
 func (o *simulated) rollback() error {
 	reply := make(chan error, 1)
-	o.x.post(rollbackAsked{event.Operation{Name: "uninstall"}, "", reply})
+	o.x.post(rollbackRequested{event.Operation{Name: "uninstall"}, "", reply})
 	return o.reply(reply)
 }
 
 func (o *simulated) next() error {
 	reply := make(chan error, 1)
-	o.x.post(nextAsked{event.Operation{Name: "upgrade", Timeout: o.x.m.opts.Operation.Timeout}, "", o.x.s.phases(), reply})
+	o.x.post(nextRequested{event.Operation{Name: "upgrade", Timeout: o.x.m.opts.Operation.Timeout}, "", o.x.s.phases(), reply})
 	return o.reply(reply)
 }
 
 func (o *simulated) finish(end End) error {
 	reply := make(chan error, 1)
-	o.x.post(finishAsked{end, reply})
+	o.x.post(finishRequested{end, reply})
 	return o.reply(reply)
 }
 

@@ -9,27 +9,27 @@ import (
 	"lockstep/engine/plan"
 )
 
-// Stage is a phase and how to run it.
+// Stage is a phase with the options to run it.
 type Stage struct {
 	Phase   event.Phase
 	Cluster Cluster
 	// Await reports whether a group ends only when its objects are ready or, in a removal,
-	// gone. Other groups end once the API server has accepted their objects (R21). Nil
-	// awaits every group.
+	// gone. Other groups end once the API server has accepted their objects (R21). Nil awaits
+	// every group.
 	Await func(*plan.Group) bool
 	// Readiness is the active time in which an awaited object must become ready after its
 	// apply or, in a removal, be gone; 0 for no limit (R25).
 	Readiness time.Duration
-	// Lenient removals never fail because an object is still being deleted: the groups that
-	// wait for it continue after Readiness (R30). If no group waits for it, the stage waits
-	// for goneGrace.
+	// Lenient removals never fail because an object is still being deleted: groups that wait
+	// for it continue after Readiness (R30), or, if there are none, the stage ends after
+	// goneGrace.
 	Lenient bool
 }
 
 // removes reports whether the stage deletes objects.
 func (s *Stage) removes() bool { return s.Phase.Kind == event.PhaseRemove }
 
-// Failure is a group that failed, and the object that made it fail.
+// Failure is a failed group, and the object that made it fail.
 type Failure struct {
 	Group   string
 	Object  plan.Object
@@ -39,7 +39,7 @@ type Failure struct {
 	Evidence []string
 }
 
-// StageError is why a stage did not succeed.
+// StageError is the error of a stage that did not succeed.
 type StageError struct {
 	Failures []Failure
 	// Skipped lists the groups that never started, in plan order.
@@ -74,13 +74,13 @@ type stage struct {
 	by         map[string]*group
 	open       []*group  // not started, and either startable or admitted, in plan order
 	ended      int       // the groups before this one have ended
-	applied    int       // every request of the groups before this one has been queued
-	queue      []request // waiting for a free slot, or for an earlier request for their object
+	applied    int       // all requests of the groups before this one were queued
+	queue      []request // waiting for a free slot, or for an earlier request for the same object
 	busy       inFlight
-	deadlines  []deadline  // the next one first, in time of the clock readiness
-	scheduled  []scheduled // in no order
+	deadlines  []deadline  // the next one first, in time of the readiness clock
+	scheduled  []scheduled // unsorted
 	diagnoseAt time.Time   // time of the next scheduled diagnosis, zero for none
-	failures   []*failure  // of failed groups, in the order in which they failed
+	failures   []*failure  // in the order in which the groups failed
 	reported   bool        // allApplied was sent
 	closed     bool
 	outOfTime  bool // the operation's timeout is over, so a lenient removal no longer waits
@@ -95,8 +95,8 @@ type inFlight struct {
 	diagnoses, background int
 }
 
-// some reports whether the stage must wait.
-func (f inFlight) some() bool { return f.requests > 0 || f.diagnoses > 0 }
+// blocking reports whether the stage must not end yet.
+func (f inFlight) blocking() bool { return f.requests > 0 || f.diagnoses > 0 }
 
 // group is a group of a stage, with its progress.
 type group struct {
@@ -104,25 +104,25 @@ type group struct {
 	def     *plan.Group
 	stage   *stage
 	place   int         // in plan order
-	seats   []seat      // the last is that of this attempt
+	seats   []seat      // the last one is for the current attempt
 	ranks   []plan.Rank // of its waves
 	await   bool
 	watched bool
-	left    int      // gates that are not ready
+	left    int      // number of gates that are not ready
 	after   []*group // groups that wait for this one
 	objects []*object
 	index   map[plan.Object]*object
 	attempt attempt
 }
 
-// attempt is the progress of a group since it was last started.
+// attempt is the progress of a group since its last start.
 type attempt struct {
 	number   int // 0 before the first
 	round    int // counts attempts and accepts
 	accepted bool
 	wave     int // the next wave to send
 	sent     int // the next object to send
-	pending  int // requests of this attempt without a response
+	pending  int // requests of this attempt without an answer
 	open     int // objects that are not settled
 	undone   int // objects that are not done
 }
@@ -131,14 +131,14 @@ type attempt struct {
 type object struct {
 	plan.Object
 	reply    reply // to this attempt's request
-	flying   bool  // a request of any attempt is in flight
-	released bool  // still being deleted, but no longer waited for
-	settled  bool  // no longer waited for
+	inFlight bool  // a request of any attempt is in flight
+	released bool  // still being deleted, but the group no longer waits for it
+	settled  bool  // the group no longer waits for it
 	done     bool  // ready, or in a removal gone
 	// unchanged means that this attempt's request changed nothing.
 	unchanged bool
-	// version decides which observations count: those with at least the version of the
-	// apply or, before the apply, those with a higher version than the last one seen.
+	// version decides which observations are current: those with at least the version of
+	// the apply or, before the apply, those with a higher version than the last observation.
 	version    uint64
 	fresh      bool   // last has a higher version than version, or an unknown one
 	name       string // generated by the API server, or empty
@@ -148,10 +148,10 @@ type object struct {
 	message    string
 	pace       Pace      // of its diagnoses in this attempt
 	diagnoseAt time.Time // time of its next diagnosis, zero for none
-	found      Finding   // the best one in this attempt
+	found      Finding   // the best finding in this attempt
 }
 
-// reply is the API server's response to the request for an object.
+// reply is the API server's answer to the request for an object.
 type reply uint8
 
 const (
@@ -160,24 +160,24 @@ const (
 	replyTaken
 )
 
-// failure is a failed group and how its failure was handled.
+// failure is a failed group and how its failure is handled.
 type failure struct {
 	Failure
-	group   *group
-	symptom string    // state of the object, as a complete message
-	gaveUp  string    // which timeout made it fail, or empty
-	says    certainty // of the symptom
-	known   *Finding  // best finding about the object
-	state   failureState
+	group     *group
+	symptom   string    // state of the object, as a complete message
+	gaveUp    string    // the timeout that made it fail, or empty
+	certainty certainty // of the symptom
+	known     *Finding  // best finding about the object
+	state     failureState
 }
 
-// certainty is how much a symptom says about the cause of a failure.
+// certainty tells whether a symptom is the cause of a failure.
 type certainty uint8
 
 const (
-	causeUnknown certainty = iota // nothing
-	causePartial                  // it is the cause, and a diagnosis may add to it
-	causeKnown                    // it is the cause
+	causeUnknown certainty = iota // it is not
+	causePartial                  // it is, but a diagnosis may add to it
+	causeKnown                    // it is
 )
 
 // failureState is the progress of a failure. It only advances.
@@ -185,7 +185,7 @@ type failureState uint8
 
 const (
 	failureDiagnosing failureState = iota // the cause is not known yet
-	failureReported                       // published; the run is held on it if it holds on failures (R44)
+	failureReported                       // published; with HoldOnFailure the run is held (R44)
 	failureGivenUp                        // the group stays failed
 )
 

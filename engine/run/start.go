@@ -27,8 +27,8 @@ func (m *machine) startUnits() {
 	}
 }
 
-// continueStarted continues with units that have started already: the second gate of a
-// unit, and the stage of an admitted unit.
+// continueStarted handles units that have already started: the second gate of a unit, and the
+// stage of an admitted unit.
 func (m *machine) continueStarted() {
 	for len(m.gates) > 0 {
 		u, _ := m.units.add(m.gates[0].unit)
@@ -42,23 +42,23 @@ func (m *machine) continueStarted() {
 		return
 	}
 	s.open = slices.DeleteFunc(s.open, func(g *group) bool { return g.attempt.number > 0 })
-	for _, g := range slices.Clone(s.open) { // an empty group opens others
+	for _, g := range slices.Clone(s.open) { // an empty group ends at once and opens others
 		if g.status == event.Running {
 			s.begin(g)
 		}
 	}
 }
 
-// opened records that all gates of a group are open.
-func (s *stage) opened(g *group) {
+// addOpen records that all gates of a group are open.
+func (s *stage) addOpen(g *group) {
 	at, listed := slices.BinarySearchFunc(s.open, g, func(a, b *group) int { return cmp.Compare(a.place, b.place) })
 	if !listed {
 		s.open = slices.Insert(s.open, at, g)
 	}
 }
 
-// startable returns the units that could start now if the run were not paused and Options.Groups
-// no limit, in plan order.
+// startable returns the units that could start now, in plan order, ignoring pauses and
+// Options.Groups.
 func (m *machine) startable() (open []*unit) {
 	if len(m.gates) > 0 {
 		u, _ := m.units.add(m.gates[0].unit)
@@ -109,7 +109,7 @@ func (m *machine) startRunning() bool {
 	return len(open) > 0
 }
 
-// takeStep starts the unit of a step, once there is one.
+// takeStep starts the unit of a step once it can start.
 func (m *machine) takeStep() {
 	open := m.startable()
 	if !m.steering.step || len(open) == 0 || m.free() == 0 {
@@ -159,12 +159,12 @@ func (s *stage) begin(g *group) {
 		g.watched = true
 		s.m.do(startWatch{g})
 	}
-	g.takeTurn()
+	g.updateTurn()
 	s.endGroup(g) // if it is empty
 }
 
-// ignoreEarlier makes earlier observations of an object count neither for its next apply nor
-// after its failure.
+// ignoreEarlier makes the object ignore earlier observations in its next apply or after its
+// failure.
 func (o *object) ignoreEarlier() {
 	o.version, o.fresh = max(o.version, o.last.Version), false
 	if o.last.Status == event.Failed {

@@ -13,7 +13,7 @@ type steering struct {
 	paused bool
 	why    string // why it is paused
 	// step allows one unit to start while the run is paused: stepUnit or, if that is nil,
-	// the next one that can.
+	// the next startable one.
 	step     bool
 	stepUnit *unit
 	abort    *event.Command
@@ -29,7 +29,7 @@ func (s *steering) pause(why string) { s.paused, s.why = true, why }
 // Rule R45: every command is answered by an event
 func (m *machine) command(c event.Command) {
 	answer := event.Event{Kind: event.KindCommand, Command: c.Name, By: c.By, Answers: c.ID, Phase: c.Phase, Group: c.Group, Status: event.Accepted}
-	stops := m.rollback.begun && (c.Name == event.Abort || c.Name == event.Rollback)
+	stops := m.rollback.started && (c.Name == event.Abort || c.Name == event.Rollback)
 	if why := m.execute(c); why != "" {
 		answer.Status, answer.Message = event.Refused, why
 	} else if stops {
@@ -47,7 +47,7 @@ func (m *machine) execute(c event.Command) string {
 		return "an edited revision is about to start"
 	case m.steering.abort != nil:
 		return "the run is being aborted"
-	case m.timeouts.over:
+	case m.timeouts.expired:
 		return "the operation has timed out"
 	}
 	switch c.Name {
@@ -144,27 +144,27 @@ func (m *machine) step(named event.Unit) string {
 	}
 	if named.Group == "" {
 		if m.steering.step {
-			return "already waiting to step; nothing can start " + m.before()
+			return "already waiting to step; nothing can start " + m.blockingGroup()
 		}
-		m.steering.step = true // it takes effect when the next gate opens
+		m.steering.step = true // takes effect when the next unit can start
 		return ""
 	}
 	open := m.startable()
-	u := m.units.named(named, func(u *unit) bool { return slices.Contains(open, u) })
+	u := m.units.find(named, func(u *unit) bool { return slices.Contains(open, u) })
 	switch {
 	case u == nil:
 		return fmt.Sprintf("no group %q", named.Group)
 	case u.status != event.Waiting && u.status != event.Held:
-		return u.Group + " has started already"
+		return u.Group + " has already started"
 	case !slices.Contains(open, u):
-		return u.Group + " cannot start " + m.before()
+		return u.Group + " cannot start " + m.blockingGroup()
 	}
 	m.steering.step, m.steering.stepUnit = true, u
 	return ""
 }
 
-// before names the group that must end before anything can start.
-func (m *machine) before() string {
+// blockingGroup names a running group that must end before anything can start.
+func (m *machine) blockingGroup() string {
 	if m.stage != nil {
 		for _, g := range m.stage.groups {
 			if g.status == event.Running {
@@ -175,23 +175,22 @@ func (m *machine) before() string {
 	return "yet"
 }
 
-// ahead finds the named unit, which must not have started. If there is none, why is the
-// reason.
-func (m *machine) ahead(named event.Unit) (u *unit, why string) {
-	fits := func(u *unit) bool { return u.status == event.Waiting || u.status == event.Held }
-	u = m.units.named(named, fits)
+// unstarted returns the named unit if it has not started, or else the reason for a refusal.
+func (m *machine) unstarted(named event.Unit) (u *unit, refusal string) {
+	waiting := func(u *unit) bool { return u.status == event.Waiting || u.status == event.Held }
+	u = m.units.find(named, waiting)
 	switch {
 	case u == nil:
 		return nil, fmt.Sprintf("no group %q", named.Group)
-	case !fits(u):
-		return nil, u.Group + " has started already"
+	case !waiting(u):
+		return nil, u.Group + " has already started"
 	}
 	return u, ""
 }
 
 // toggleBreakpoint sets or removes a breakpoint.
 func (m *machine) toggleBreakpoint(named event.Unit) string {
-	u, why := m.ahead(named)
+	u, why := m.unstarted(named)
 	switch {
 	case why != "":
 		return why
@@ -205,7 +204,7 @@ func (m *machine) toggleBreakpoint(named event.Unit) string {
 
 // disableBreakpoint disables a breakpoint, or enables it again.
 func (m *machine) disableBreakpoint(named event.Unit) string {
-	u, why := m.ahead(named)
+	u, why := m.unstarted(named)
 	switch {
 	case why != "":
 		return why
@@ -219,12 +218,12 @@ func (m *machine) disableBreakpoint(named event.Unit) string {
 	return ""
 }
 
-// runTo continues until a unit could start. Other breakpoints on the way still stop the run.
+// runTo continues until a unit could start. Other breakpoints still pause the run.
 func (m *machine) runTo(named event.Unit) string {
 	if m.steering.reported == event.Held {
 		return heldRefusal
 	}
-	u, why := m.ahead(named)
+	u, why := m.unstarted(named)
 	switch {
 	case why != "":
 		return why
@@ -233,7 +232,7 @@ func (m *machine) runTo(named event.Unit) string {
 	}
 	if !u.stops() {
 		b := breakpointOnce
-		if u.breakpoint == breakpointSet { // it was reached, and must stay
+		if u.breakpoint == breakpointSet { // reached before; keep it
 			b = breakpointSet
 		}
 		m.setBreakpoint(u, b)
@@ -249,7 +248,7 @@ func (m *machine) runTo(named event.Unit) string {
 // Rule R46: while paused or held, an edited revision replaces the running one
 func (m *machine) edit(c event.Command) string {
 	switch op := m.opts.Operation.Name; {
-	case m.rollback.begun:
+	case m.rollback.started:
 		return "cannot edit during a rollback"
 	case op != "install" && op != "upgrade":
 		return fmt.Sprintf("%s takes no values; nothing to edit", op)
@@ -268,9 +267,9 @@ func (m *machine) replacing() bool {
 	return m.steering.abort != nil && m.steering.abort.Name == event.Edit
 }
 
-// abort starts an abort or makes a running one stricter: a stop also cancels requests in
-// flight, and replaces a rollback that has not started. An abort is never made milder. All of
-// these replace an edited revision that has not started.
+// abort starts an abort or makes a running one stricter, never milder: a stop also cancels
+// requests in flight, and replaces a rollback that has not started. All of them replace an
+// edited revision that has not started.
 //
 // Rule R43: after an abort nothing starts; the second interrupt stops a rollback
 func (m *machine) abort(c event.Command) string {
@@ -278,10 +277,10 @@ func (m *machine) abort(c event.Command) string {
 	switch {
 	case a != nil && a.Name == event.Stop:
 		return "the run is already being stopped"
-	case m.rollback.begun && !m.rollback.warned && !c.KnowsRollback:
+	case m.rollback.started && !m.rollback.warned && !c.KnowsRollback:
 		m.rollback.warned = true
 		return "a rollback is running; repeat to stop it and leave everything as is"
-	case m.rollback.begun:
+	case m.rollback.started:
 		c.Name = event.Stop
 	case a != nil && c.Name != event.Stop && !m.replacing():
 		return "the run is already being aborted; stop it to also cancel requests in flight"
@@ -289,7 +288,7 @@ func (m *machine) abort(c event.Command) string {
 	m.steering.abort, m.steering.step, m.steering.stepUnit = &c, false, nil
 	if c.Name == event.Stop {
 		m.do(cancelRequests{})
-		m.steering.reported = "" // force another event: the abort is stricter now
+		m.steering.reported = "" // publish another event: the abort is stricter now
 	}
 	m.reportRun()
 	return ""

@@ -85,7 +85,7 @@ func TestFailuresAreDecidedInAnyOrder(t *testing.T) { // R44, R41
 				b.command(event.Step, "c:c")
 			},
 			trace: []string{"0.0s run paused (before the first group)", "0.0s step accepted", "0.0s c:b running", "0.0s c:b ready",
-				"0.0s step refused (c:b has started already)", `0.0s step refused (no group "c:q")`,
+				"0.0s step refused (c:b has already started)", `0.0s step refused (no group "c:q")`,
 				"0.0s step accepted", "0.0s c:a running", "0.0s c:a ready", "0.0s step accepted", "0.0s c:c running", "0.0s c:c ready"},
 		},
 	}
@@ -205,7 +205,7 @@ func TestRemovalsHaveTheirOwnBreakpoints(t *testing.T) { // R42
 			}
 			b.e.Finish(End{Status: event.Succeeded})
 			want(t, b.trace(), "0.0s c:a running", "0.0s c:a ready", "0.0s c:b running", "0.0s c:b ready",
-				"0.0s breakpoint c:a set", "0.0s break accepted", "0.0s break refused (c:a has started already)",
+				"0.0s breakpoint c:a set", "0.0s break accepted", "0.0s break refused (c:a has already started)",
 				"0.0s c:a held (breakpoint)", "0.0s run paused (breakpoint c:a)",
 				"0.0s c:a waiting", "0.0s run running", "0.0s resume accepted", "0.0s c:a running", "0.0s c:a gone", "0.0s c:b running", "0.0s c:b gone")
 		})

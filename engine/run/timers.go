@@ -14,7 +14,7 @@ const windDownTime = 10 * time.Second
 
 // timeouts are the times at which the machine acts without a message.
 type timeouts struct {
-	over      bool          // the operation's timeout has passed
+	expired   bool          // the operation's timeout has passed
 	winding   bool          // endRetries was sent
 	heartbeat time.Duration // next heartbeat, in active time
 	cancelAt  time.Time     // when requests in flight are cancelled after an abort, zero for never
@@ -27,16 +27,16 @@ func (m *machine) wake() time.Time {
 	if !t.cancelAt.IsZero() {
 		return t.cancelAt
 	}
-	next := sooner(m.nextDiagnosis(), m.outage.reportAt)
+	next := earliest(m.nextDiagnosis(), m.outage.reportAt)
 	at := func(c *clock, active time.Duration) {
 		if c.stopped.IsZero() {
-			next = sooner(next, m.now.Add(max(active-c.active(m.now), 0)))
+			next = earliest(next, m.now.Add(max(active-c.active(m.now), 0)))
 		}
 	}
 	if !m.clock.stopped.IsZero() || m.steering.abort != nil {
 		return next
 	}
-	if limit := m.limit(); limit > 0 && !t.over {
+	if limit := m.operationTimeout(); limit > 0 && !t.expired {
 		at(&m.clock, limit)
 	}
 	if s := m.stage; s != nil {
@@ -51,17 +51,17 @@ func (m *machine) wake() time.Time {
 	return next
 }
 
-// sooner returns the earlier of two times, either of which may be zero for never.
-func sooner(a, b time.Time) time.Time {
+// earliest returns the earlier of two times; zero means never.
+func earliest(a, b time.Time) time.Time {
 	if a.IsZero() || !b.IsZero() && b.Before(a) {
 		return b
 	}
 	return a
 }
 
-// limit returns the timeout of the operation. A lenient removal that it interrupts gets
-// windDownTime more, in which it only waits for responses.
-func (m *machine) limit() time.Duration {
+// operationTimeout returns the timeout of the operation. A lenient removal that it interrupts
+// gets windDownTime more, to receive the answers to its requests.
+func (m *machine) operationTimeout() time.Duration {
 	limit := m.opts.Operation.Timeout
 	if m.stage != nil && m.stage.outOfTime {
 		limit += windDownTime
@@ -70,7 +70,7 @@ func (m *machine) limit() time.Duration {
 }
 
 // goneGrace is how long a lenient removal waits for an object that no group waits for. Most
-// objects are gone at once, or as soon as a controller has acted.
+// objects disappear at once, or as soon as a controller has acted.
 const goneGrace = 2 * time.Second
 
 // setDeadline starts the readiness timeout of an object.
@@ -113,7 +113,7 @@ func (s *stage) stopWaiting() {
 	}
 }
 
-// dropStale drops the first deadlines as long as they no longer matter.
+// dropStale drops obsolete deadlines from the front.
 func (s *stage) dropStale() {
 	for len(s.deadlines) > 0 {
 		d := s.deadlines[0]
@@ -137,12 +137,12 @@ func (m *machine) tick() {
 		return
 	}
 	active := m.clock.active(m.now)
-	if limit := m.limit(); limit > 0 && active >= limit && !t.over {
+	if limit := m.operationTimeout(); limit > 0 && active >= limit && !t.expired {
 		if s := m.stage; s != nil && s.Lenient && !s.outOfTime {
 			s.stopWaiting()
 			return
 		}
-		t.over = true
+		t.expired = true
 		m.failUnready()
 		return
 	}
@@ -167,11 +167,11 @@ func (m *machine) tick() {
 	}
 	if m.opts.Heartbeat > 0 && active >= t.heartbeat {
 		t.heartbeat = active + m.opts.Heartbeat
-		m.beat(s)
+		m.publishHeartbeat(s)
 	}
 }
 
-// state returns an object's last status with its message.
+// state describes an object's last status with its message.
 func (o *object) state() string {
 	if o.message == "" {
 		return string(o.status)
@@ -200,11 +200,11 @@ func (m *machine) failUnready() {
 	}
 }
 
-// beat publishes a heartbeat: the object that the run has waited for longest.
-func (m *machine) beat(s *stage) {
+// publishHeartbeat publishes a heartbeat: the object that the run has waited for longest.
+func (m *machine) publishHeartbeat(s *stage) {
 	var oldest *object
-	var of *group
-	others := 0
+	var group *group
+	waiting := 0
 	for _, g := range s.groups {
 		if g.status != event.Running {
 			continue
@@ -214,22 +214,22 @@ func (m *machine) beat(s *stage) {
 				continue
 			}
 			if oldest == nil || o.since.Before(oldest.since) {
-				oldest, of = o, g
+				oldest, group = o, g
 			}
-			others++
+			waiting++
 		}
 	}
 	if oldest == nil {
 		return
 	}
 	message := fmt.Sprintf("%s for %s", oldest.state(), m.now.Sub(oldest.since).Round(time.Second))
-	if others > 1 {
-		message += fmt.Sprintf(", and %d more", others-1)
+	if waiting > 1 {
+		message += fmt.Sprintf(", and %d more", waiting-1)
 	}
 	if oldest.found.Cause != "" && !oldest.found.Symptom {
 		message += ": " + oldest.found.Cause
 	}
-	obj := oldest.named()
-	m.publish(event.Event{Kind: event.KindWaiting, Phase: of.Phase, Group: of.Group, Object: &obj, Status: oldest.status,
+	obj := oldest.actual()
+	m.publish(event.Event{Kind: event.KindWaiting, Phase: group.Phase, Group: group.Group, Object: &obj, Status: oldest.status,
 		Message: message, Cause: oldest.found.Cause, Evidence: oldest.found.Evidence})
 }

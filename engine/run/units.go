@@ -11,9 +11,10 @@ type unit struct {
 	event.Unit
 	status     event.Status
 	breakpoint breakpoint
-	// reached means that the run has reached it: its breakpoint does not stop again.
+	// reached means that the run has reached the unit: its breakpoint does not stop the run
+	// again.
 	reached bool
-	// unchecked means that it ends once its objects are applied (R21).
+	// unchecked means that the unit ends once its objects are applied (R21).
 	unchecked bool
 }
 
@@ -46,7 +47,7 @@ func (us *units) add(id event.Unit) (u *unit, added bool) {
 	return u, true
 }
 
-// unchecked counts the units that are applied and were never seen ready (R21).
+// unchecked counts the units that are applied, not checked, and not ready (R21).
 func (us *units) unchecked() (n int) {
 	for _, u := range us.all {
 		if u.unchecked && u.status == event.Applied {
@@ -56,9 +57,9 @@ func (us *units) unchecked() (n int) {
 	return n
 }
 
-// named finds the unit that a command names. Without a phase, that is the first unit with
-// the id that fits, or else the first one with the id; nil if there is none.
-func (us *units) named(id event.Unit, fits func(*unit) bool) *unit {
+// find returns the unit that a command names, or nil. Without a phase it prefers the first
+// matching unit with that id.
+func (us *units) find(id event.Unit, match func(*unit) bool) *unit {
 	if id.Phase != "" {
 		return us.by[id]
 	}
@@ -66,7 +67,7 @@ func (us *units) named(id event.Unit, fits func(*unit) bool) *unit {
 	for _, u := range us.all {
 		switch {
 		case u.Group != id.Group:
-		case fits(u):
+		case match(u):
 			return u
 		case first == nil:
 			first = u

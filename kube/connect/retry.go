@@ -100,7 +100,7 @@ func newCall(t *transport, r *http.Request) (*call, error) {
 func (c *call) do(ctx context.Context) (*http.Response, error) {
 	waits, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
-	winding := run.Winding(c.t.ctx)
+	winding := run.RetryContext(c.t.ctx)
 	defer context.AfterFunc(winding, func() { cancel(context.Cause(winding)) })()
 	var resp *http.Response
 	var err, last error

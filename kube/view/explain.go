@@ -187,7 +187,7 @@ func (x *explainer) start(now time.Time) (started []target, next time.Time) {
 	})
 	for _, d := range due[:min(len(due), max(maxDiagnoses-running, 0))] {
 		d.running, d.due = true, time.Time{}
-		d.pace.Begin(now)
+		d.pace.Start(now)
 		started = append(started, d.of)
 	}
 	return started, next
@@ -200,7 +200,7 @@ func (x *explainer) finish(of target, f run.Finding) (isNew bool) {
 	d := x.get(of)
 	now := time.Now()
 	d.running = false
-	d.pace.Spend(now, f.Requests)
+	d.pace.AddCost(now, f.Requests)
 	isNew = d.notReady && f.Cause != "" && f.Cause != d.published && (d.published == "" || !f.Symptom)
 	if isNew {
 		d.published = f.Cause
@@ -210,7 +210,7 @@ func (x *explainer) finish(of target, f run.Finding) (isNew bool) {
 		d.failure = f.Cause
 	}
 	if d.due.IsZero() || d.due.After(now) {
-		x.schedule(d, d.pace.Later(now))
+		x.schedule(d, d.pace.NextQuiet(now))
 	}
 	x.wakeUp() // another one may start
 	return isNew
