@@ -55,6 +55,11 @@ func LoadChart(ref ChartRef, settings *cli.EnvSettings, reg *registry.Client) (*
 	return charts.Load(ref, settings, reg)
 }
 
+// PinChart returns an oci:// reference to a version of a chart by its digest.
+func PinChart(ref, version string, reg *registry.Client) (string, error) {
+	return charts.Pin(ref, version, reg)
+}
+
 // LoadChartPath loads a chart from a directory or an archive.
 func LoadChartPath(path string) (*Chart, error) { return charts.LoadPath(path) }
 

@@ -1,23 +1,17 @@
 package charts
 
 import (
-	"bytes"
-	"crypto/sha256"
-	"encoding/json"
-	"fmt"
 	"net/http"
-	"net/http/httptest"
-	"net/url"
-	"os"
 	"path/filepath"
 	"strings"
 	"testing"
-	"time"
 
 	"helm.sh/helm/v4/pkg/action"
 	chartutil "helm.sh/helm/v4/pkg/chart/v2/util"
 	"helm.sh/helm/v4/pkg/cli"
 	"helm.sh/helm/v4/pkg/registry"
+
+	"lockstep/kube/throwaway/ociregistry"
 )
 
 // packedByHelm packages a chart of testdata as Helm does, and returns the
@@ -67,70 +61,25 @@ func serveFile(path string) http.HandlerFunc {
 	return func(w http.ResponseWriter, r *http.Request) { http.ServeFile(w, r, path) }
 }
 
+// TestLoadFromARegistry loads a chart by its version, and by the digest that Pin returns.
 func TestLoadFromARegistry(t *testing.T) {
-	server := httptest.NewServer(registryOf(t, packedByHelm(t), "0.1.0"))
-	defer server.Close()
-	host, err := url.Parse(server.URL)
-	if err != nil {
-		t.Fatal(err)
-	}
+	chart := ociregistry.Serve(t, ociregistry.Chart{Name: "stored-keys", Version: "0.1.0", Archive: packedByHelm(t)})
 	settings := remoteSettings(t)
 	client, err := registry.NewClient(registry.ClientOptPlainHTTP(), registry.ClientOptCredentialsFile(settings.RegistryConfig))
 	if err != nil {
 		t.Fatal(err)
 	}
-	ref := Ref{Chart: "oci://" + host.Host + "/charts/stored-keys", ChartPathOptions: action.ChartPathOptions{Version: "0.1.0", PlainHTTP: true}}
-	c, err := Load(ref, settings, client)
-	if err != nil || c.Name() != "stored-keys" {
-		t.Fatalf("OCI: %v, %v", c, err)
+	pinned, err := Pin(chart+":0.1.0", "0.1.0", client)
+	if err != nil || !strings.HasPrefix(pinned, chart+"@sha256:") {
+		t.Fatalf("pinned: %s, %v", pinned, err)
 	}
-}
-
-// registryOf returns a minimal OCI registry with one chart, enough for a pull.
-func registryOf(t *testing.T, archive, version string) http.Handler {
-	t.Helper()
-	data, err := os.ReadFile(archive)
-	if err != nil {
-		t.Fatal(err)
+	if again, err := Pin(pinned, "0.1.0", client); again != pinned || err != nil {
+		t.Errorf("pinned again: %s, %v", again, err)
 	}
-	blobs := map[string][]byte{}
-	put := func(mediaType string, b []byte) map[string]any {
-		digest := fmt.Sprintf("sha256:%x", sha256.Sum256(b))
-		blobs[digest] = b
-		return map[string]any{"mediaType": mediaType, "digest": digest, "size": len(b)}
-	}
-	manifest, err := json.Marshal(map[string]any{
-		"schemaVersion": 2,
-		"mediaType":     "application/vnd.oci.image.manifest.v1+json",
-		"config":        put(registry.ConfigMediaType, []byte(`{"name":"stored-keys","version":"`+version+`","apiVersion":"v2"}`)),
-		"layers":        []any{put(registry.ChartLayerMediaType, data)},
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
-	digest := fmt.Sprintf("sha256:%x", sha256.Sum256(manifest))
-	mux := http.NewServeMux()
-	mux.HandleFunc("/v2/", func(http.ResponseWriter, *http.Request) {})
-	mux.HandleFunc("/v2/charts/stored-keys/tags/list", func(w http.ResponseWriter, _ *http.Request) {
-		fmt.Fprintf(w, `{"name":"charts/stored-keys","tags":[%q]}`, version)
-	})
-	mux.HandleFunc("/v2/charts/stored-keys/manifests/{ref}", func(w http.ResponseWriter, r *http.Request) {
-		if ref := r.PathValue("ref"); ref != version && ref != digest {
-			http.NotFound(w, r)
-			return
+	for ref, version := range map[string]string{chart: "0.1.0", pinned: ""} {
+		c, err := Load(Ref{Chart: ref, ChartPathOptions: action.ChartPathOptions{Version: version, PlainHTTP: true}}, settings, client)
+		if err != nil || c.Name() != "stored-keys" {
+			t.Errorf("%s: %v, %v", ref, c, err)
 		}
-		w.Header().Set("Content-Type", "application/vnd.oci.image.manifest.v1+json")
-		w.Header().Set("Docker-Content-Digest", digest)
-		http.ServeContent(w, r, "", time.Time{}, bytes.NewReader(manifest))
-	})
-	mux.HandleFunc("/v2/charts/stored-keys/blobs/{digest}", func(w http.ResponseWriter, r *http.Request) {
-		b, ok := blobs[r.PathValue("digest")]
-		if !ok {
-			http.NotFound(w, r)
-			return
-		}
-		w.Header().Set("Content-Type", "application/octet-stream")
-		http.ServeContent(w, r, "", time.Time{}, bytes.NewReader(b))
-	})
-	return mux
+	}
 }

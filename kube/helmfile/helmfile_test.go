@@ -278,7 +278,11 @@ releases:
 			t.Fatal(err)
 		}
 	}
-	text, err := f.Packed()
+	charts := map[string]string{}
+	for _, r := range f.Releases {
+		charts[r.ID()] = "./charts/" + r.Name + ".tgz"
+	}
+	text, err := f.Packed(charts)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -288,7 +292,7 @@ releases:
 	}
 	for n, got := range packed.Releases {
 		want := f.Releases[n]
-		if got.Chart != filepath.Join(dir, want.ChartFile()) {
+		if got.Chart != filepath.Join(dir, charts[want.ID()]) {
 			t.Errorf("%s: chart %s", want.ID(), got.Chart)
 		}
 		for _, r := range []*Release{&got, &want} {
@@ -304,7 +308,7 @@ releases:
 			t.Errorf("%s is read again as\n%+v, want\n%+v", want.ID(), got, want)
 		}
 	}
-	if _, err := (&File{Releases: []Release{{Name: "a", Context: "far"}}}).Packed(); err == nil || !strings.Contains(err.Error(), "kubeContext") {
+	if _, err := (&File{Releases: []Release{{Name: "a", Context: "far"}}}).Packed(nil); err == nil || !strings.Contains(err.Error(), "kubeContext") {
 		t.Errorf("another cluster: %v", err)
 	}
 }

@@ -1,16 +1,17 @@
 package helmfile
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 
 	"sigs.k8s.io/yaml"
 )
 
-// Packed is a helmfile of plain YAML that says the same as f, for another machine. Charts and
-// values are in files next to it, named by ChartFile and ValuesFile. The releases must be of
-// one cluster.
-func (f *File) Packed() ([]byte, error) {
+// Packed returns f as plain YAML for another machine. charts has the path or reference of the
+// chart of each release that needs one, by its ID; the values are in files next to it, named by ValuesFile.
+// The releases must be of one cluster.
+func (f *File) Packed(charts map[string]string) ([]byte, error) {
 	releases := []map[string]any{}
 	for _, r := range f.Releases {
 		if r.Context != "" || r.FallbackContext != "" {
@@ -20,7 +21,7 @@ func (f *File) Packed() ([]byte, error) {
 			return nil, fmt.Errorf("%s: release %s has a postRenderer, whose plugin is on this machine", r.At, r.ID())
 		}
 		packed := map[string]any{
-			"name": r.Name, "namespace": r.Namespace, "chart": "./" + r.ChartFile(), "needs": slices.Concat(r.Needs, r.After), "installed": r.Installed,
+			"name": r.Name, "namespace": r.Namespace, "chart": cmp.Or(charts[r.ID()], "./unused"), "needs": slices.Concat(r.Needs, r.After), "installed": r.Installed,
 			"timeout": int(r.Timeout.Seconds()), "createNamespace": r.CreateNamespace, "rollbackOnFailure": r.RollbackOnFail, "cleanupOnFail": r.CleanupOnFail,
 			"waitForJobs": r.WaitForJobs, "disableHooks": r.NoHooks, "skipSchemaValidation": r.SkipSchema, "disableOpenAPIValidation": r.NoOpenAPI,
 			"reuseValues": r.ReuseValues, "takeOwnership": r.TakeOwnership, "skipCRDs": r.SkipCRDs, "enableDNS": r.EnableDNS,
@@ -33,9 +34,6 @@ func (f *File) Packed() ([]byte, error) {
 	}
 	return yaml.Marshal(map[string]any{"releases": releases})
 }
-
-// ChartFile is the name of the release's chart in a packed helmfile's directory.
-func (r Release) ChartFile() string { return "charts/" + r.ID() + ".tgz" }
 
 // ValuesFile is the name of the release's merged values in a packed helmfile's directory.
 func (r Release) ValuesFile() string { return "values/" + r.ID() + ".yaml" }

@@ -24,6 +24,13 @@ const (
 	argsFile  = ".lockstep-args.json"
 )
 
+// TooLarge reports whether a task does not fit into Secrets.
+func (t Task) TooLarge() bool {
+	_, err := pack(t.Args, t.Files)
+	var large *TooLargeError
+	return errors.As(err, &large)
+}
+
 // TooLargeError is about a task that does not fit into Secrets.
 type TooLargeError struct{ Size int }
 

@@ -6,6 +6,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"math/rand/v2"
 	"net"
 	"os"
 	"path/filepath"
@@ -14,6 +15,8 @@ import (
 	"testing"
 	"time"
 
+	"helm.sh/helm/v4/pkg/chart/v2/loader"
+	chartutil "helm.sh/helm/v4/pkg/chart/v2/util"
 	batchv1 "k8s.io/api/batch/v1"
 	coordinationv1 "k8s.io/api/coordination/v1"
 	corev1 "k8s.io/api/core/v1"
@@ -26,15 +29,22 @@ import (
 
 	"lockstep/engine/event"
 	"lockstep/kube/incluster"
+	"lockstep/kube/throwaway/ociregistry"
 	"lockstep/kube/throwaway/testcluster"
 	"lockstep/ui/cli/help"
 )
 
-// inNamespace makes a namespace with the account "runner", which may do anything there, and
-// the users viewer and operator with the Roles of the help page.
+// inNamespace makes a namespace of the tests' cluster as accounts does.
 func inNamespace(t *testing.T, name string) kubernetes.Interface {
 	t.Helper()
-	config, err := clientcmd.BuildConfigFromFlags("", testcluster.Get(t).Kubeconfig)
+	return accounts(t, testcluster.Get(t).Kubeconfig, name)
+}
+
+// accounts makes a namespace with the account "runner", which may do anything there, and the
+// users viewer and operator with the Roles of the help page.
+func accounts(t *testing.T, kubeconfig, name string) kubernetes.Interface {
+	t.Helper()
+	config, err := clientcmd.BuildConfigFromFlags("", kubeconfig)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -305,6 +315,67 @@ func TestManifests(t *testing.T) {
 	if s := m.runs(0, "history", "s", "-n", ns); !strings.Contains(s, "from Git") {
 		t.Errorf("history says\n%s", s)
 	}
+}
+
+// TestLargeChartInTheCluster installs a chart that does not fit into Secrets, but into a
+// release record, since its large subchart is disabled: from a folder that is an error, from a
+// registry the pod fetches it, with the user's credentials.
+func TestLargeChartInTheCluster(t *testing.T) {
+	t.Parallel()
+	const ns = "large-chart"
+	inNamespace(t, ns)
+	m := onOneMachine(t)
+	dir := filepath.Join(t.TempDir(), "large")
+	files := map[string][]byte{
+		"Chart.yaml":            []byte("apiVersion: v2\nname: large\nversion: 1.0.0\ndependencies: [{name: off, version: 1.0.0, condition: off.enabled}]\n"),
+		"values.yaml":           []byte("off: {enabled: false}\n"),
+		"templates/cm.yaml":     []byte("apiVersion: v1\nkind: ConfigMap\nmetadata: {name: large}\n"),
+		"charts/off/Chart.yaml": []byte("apiVersion: v2\nname: off\nversion: 1.0.0\n"),
+	}
+	for n := range 4 {
+		noise := make([]byte, 4500<<10)
+		_, _ = rand.NewChaCha8([32]byte{byte(n)}).Read(noise)
+		files[fmt.Sprint("charts/off/noise-", n)] = noise
+	}
+	for name, text := range files {
+		path := filepath.Join(dir, name)
+		if err := errors.Join(os.MkdirAll(filepath.Dir(path), 0o700), os.WriteFile(path, text, 0o600)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	in := []string{"-n", ns, "--in-cluster", "--service-account", "runner", "--no-tui"}
+	if s := m.runs(2, append([]string{"install", "s", dir}, in...)...); !strings.Contains(s, "the limit is 16 MiB") || !strings.Contains(s, "oci://") {
+		t.Errorf("a large folder: %s", s)
+	}
+	archive := helmPackage(t, dir)
+	fetched := make(chan string, 100)
+	ref := ociregistry.Serve(t, ociregistry.Chart{Name: "large", Version: "1.0.0", Archive: archive, User: "ann", Password: "pass-1", Pulls: func(path string) { fetched <- path }})
+	if s := m.runs(0, append([]string{"install", "s", ref, "--plain-http", "--username", "ann", "--password", "pass-1"}, in...)...); !strings.Contains(s, "install s done") {
+		t.Errorf("from a registry: %s", s)
+	}
+	pulls := 0
+	for range len(fetched) {
+		if strings.Contains(<-fetched, "/blobs/") {
+			pulls++
+		}
+	}
+	if pulls < 3 { // here the config and the chart, there at least the chart
+		t.Errorf("the pod did not fetch the chart: %d requests for blobs", pulls)
+	}
+}
+
+// helmPackage packages a chart, and returns the path of the archive.
+func helmPackage(t *testing.T, dir string) string {
+	t.Helper()
+	chart, err := loader.LoadDir(dir)
+	if err != nil {
+		t.Fatal(err)
+	}
+	path, err := chartutil.Save(chart, t.TempDir())
+	if err != nil {
+		t.Fatal(err)
+	}
+	return path
 }
 
 // TestStackInTheCluster deploys and removes a helmfile as Jobs, each of which another machine

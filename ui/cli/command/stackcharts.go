@@ -82,13 +82,18 @@ func (l *StackLoader) chart(ctx context.Context, rel kube.HelmfileRelease) (*kub
 	return load()
 }
 
-// load loads the chart of a release. It downloads missing dependencies of a chart directory.
-func (l *StackLoader) load(ctx context.Context, rel kube.HelmfileRelease) (*kube.Chart, error) {
-	flags := ChartFlags{ChartPathOptions: action.ChartPathOptions{Version: rel.Version, Verify: rel.Verify}}
+// Source returns the reference of a release's chart, and how to fetch it.
+func (l *StackLoader) Source(rel kube.HelmfileRelease) (ref string, flags *ChartFlags) {
+	flags = &ChartFlags{ChartPathOptions: action.ChartPathOptions{Version: rel.Version, Verify: rel.Verify}}
 	if rel.Devel && rel.Version == "" {
 		flags.Version = ">0.0.0-0"
 	}
-	ref := l.locate(rel.Chart, &flags)
+	return l.locate(rel.Chart, flags), flags
+}
+
+// load loads the chart of a release. It downloads missing dependencies of a chart directory.
+func (l *StackLoader) load(ctx context.Context, rel kube.HelmfileRelease) (*kube.Chart, error) {
+	ref, flags := l.Source(rel)
 	c, err := flags.Load(ctx, ref, l.settings)
 	if err != nil || l.skipDeps || rel.SkipDeps || len(c.Missing()) == 0 {
 		return c, err

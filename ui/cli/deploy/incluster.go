@@ -3,6 +3,8 @@ package deploy
 import (
 	"cmp"
 	"context"
+	"crypto/sha256"
+	"encoding/json"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -15,6 +17,7 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 	helmcli "helm.sh/helm/v4/pkg/cli"
+	"helm.sh/helm/v4/pkg/registry"
 
 	"lockstep/kube"
 	"lockstep/ui/cli/command"
@@ -65,6 +68,7 @@ type packedRun struct {
 	release         string
 	args            []string // positional arguments
 	files           map[string][]byte
+	credentials     map[string]any // of registries, by host
 	labels          map[string]string
 	createNamespace bool
 	printOnly       bool // print the objects instead of creating them
@@ -126,58 +130,135 @@ func (a *app) deployInCluster(cmd *cobra.Command, flags *runFlags, d *deployFlag
 		p.files[valuesInCluster] = []byte(values)
 		p.args = append(p.args, "--values="+valuesInCluster)
 	}
+	if registry.IsOCI(ref) && p.task(a, cmd, flags.cluster, a.Settings, r).TooLarge() {
+		delete(p.files, chartInCluster)
+		if p.args[1], err = p.fetchThere(cmd.Context(), &d.chart, ref, rendering.Chart, a.Settings); err != nil {
+			return err
+		}
+		for flag, set := range map[string]bool{"--plain-http": d.chart.PlainHTTP, "--insecure-skip-tls-verify": d.chart.InsecureSkipTLSVerify} {
+			if set {
+				p.args = append(p.args, flag)
+			}
+		}
+	}
 	return a.inCluster(cmd, flags, r, p)
 }
 
-// stackInCluster packs a helmfile with its charts and values and runs up or down in the cluster.
+// fetchThere returns the reference by which the pod fetches a chart from a registry, and packs
+// the user's credentials for it.
+func (p *packedRun) fetchThere(ctx context.Context, flags *command.ChartFlags, ref string, chart *kube.Chart, s *helmcli.EnvSettings) (string, error) {
+	client, err := flags.Registry(s)
+	if err != nil {
+		return "", err
+	}
+	host, entry, err := flags.Credential(ctx, ref, s)
+	if err != nil {
+		return "", err
+	}
+	if entry != nil {
+		if p.credentials == nil {
+			p.credentials = map[string]any{}
+			p.args = append(p.args, "--registry-config="+registryInCluster)
+		}
+		p.credentials[host] = entry
+		if p.files[registryInCluster], err = json.Marshal(map[string]any{"auths": p.credentials}); err != nil {
+			return "", err
+		}
+	}
+	return kube.PinChart(ref, chart.Metadata().Version, client)
+}
+
+// stackInCluster packs a helmfile with its charts and values, and runs up or down in the
+// cluster.
 func (a *app) stackInCluster(cmd *cobra.Command, flags *stackFlags, file *kube.Helmfile, r runOptions, down bool) error {
 	if flags.prune && len(file.Others) > 0 {
 		return errors.New("--prune does not work with --in-cluster if -l or a condition excludes releases")
 	}
 	name := kube.StackName(file)
 	p := packedRun{release: name, args: []string{"--file=" + name + "/helmfile.yaml"}, files: map[string][]byte{}, stack: true}
-	text, err := file.Packed()
-	if err != nil {
-		return err
-	}
-	p.files[name+"/helmfile.yaml"] = text
 	loader, err := command.NewStackLoader(a.App, file, a.Settings, flags.set, flags.skipDeps)
 	if err != nil {
 		return err
 	}
-	steps := &progress{notices: a.Display(cmd, r.mode.Report())}
-	defer steps.end()
+	charts := map[string]string{}
+	for _, rel := range file.Releases {
+		if down && rel.Installed {
+			p.files[name+"/"+rel.ValuesFile()] = nil // named, and not used
+		}
+	}
+	if !down {
+		steps := &progress{notices: a.Display(cmd, r.mode.Report())}
+		charts, err = p.pack(cmd.Context(), name, file, loader, steps.start)
+		steps.end()
+	}
+	if err == nil && p.task(a, cmd, flags.run.cluster, a.Settings, r).TooLarge() {
+		err = p.fetchCharts(cmd.Context(), name, file, loader, charts, a.Settings)
+	}
+	if err != nil {
+		return err
+	}
+	if p.files[name+"/helmfile.yaml"], err = file.Packed(charts); err != nil {
+		return err
+	}
+	return a.inCluster(cmd, &flags.run, r, p)
+}
+
+// pack packs the charts and values of a helmfile in the directory name, and returns the paths
+// of the charts there by the IDs of their releases.
+func (p *packedRun) pack(ctx context.Context, name string, file *kube.Helmfile, loader *command.StackLoader, start func(string)) (map[string]string, error) {
+	charts := map[string]string{}
 	for _, rel := range file.Releases {
 		if !rel.Installed {
 			continue
 		}
-		if down {
-			p.files[name+"/"+rel.ValuesFile()] = nil // the helmfile names it, but down does not read it
-			continue
-		}
-		steps.start("packing release " + rel.ID())
-		rendering, err := loader.Load(cmd.Context(), rel)
+		start("packing release " + rel.ID())
+		rendering, err := loader.Load(ctx, rel)
 		if err != nil {
-			return fmt.Errorf("%s: release %s: %w", rel.At, rel.ID(), err)
+			return nil, fmt.Errorf("%s: release %s: %w", rel.At, rel.ID(), err)
 		}
 		archive, err := rendering.Chart.Archive()
 		if err != nil {
-			return err
+			return nil, err
 		}
 		values, err := kube.YAML(rendering.Values)
 		if err != nil {
-			return err
+			return nil, err
 		}
-		p.files[name+"/"+rel.ChartFile()], p.files[name+"/"+rel.ValuesFile()] = archive, []byte(values)
+		chart := fmt.Sprintf("charts/%s-%.6x.tgz", rendering.Chart.Name(), sha256.Sum256(archive)) // once for all releases that have it
+		p.files[name+"/"+chart], p.files[name+"/"+rel.ValuesFile()] = archive, []byte(values)
+		charts[rel.ID()] = "./" + chart
 	}
-	steps.end()
-	return a.inCluster(cmd, &flags.run, r, p)
+	return charts, nil
+}
+
+// fetchCharts replaces packed charts that come from registries by references.
+func (p *packedRun) fetchCharts(ctx context.Context, name string, file *kube.Helmfile, loader *command.StackLoader, charts map[string]string, s *helmcli.EnvSettings) error {
+	for _, rel := range file.Releases {
+		ref, source := loader.Source(rel)
+		if charts[rel.ID()] == "" || !registry.IsOCI(ref) || source.PlainHTTP || source.InsecureSkipTLSVerify {
+			continue
+		}
+		rendering, err := loader.Load(ctx, rel) // it is loaded already
+		if err == nil {
+			charts[rel.ID()], err = p.fetchThere(ctx, source, ref, rendering.Chart, s)
+		}
+		if err != nil {
+			return fmt.Errorf("%s: release %s: %w", rel.At, rel.ID(), err)
+		}
+	}
+	used := slices.Collect(maps.Values(charts))
+	maps.DeleteFunc(p.files, func(path string, _ []byte) bool {
+		chart, is := strings.CutPrefix(path, name+"/charts/")
+		return is && !slices.Contains(used, "./charts/"+chart)
+	})
+	return nil
 }
 
 // Files of a run in the cluster.
 const (
-	chartInCluster  = "chart.tgz"
-	valuesInCluster = "values.yaml"
+	chartInCluster    = "chart.tgz"
+	valuesInCluster   = "values.yaml"
+	registryInCluster = "registry.json"
 )
 
 // task returns the task to start in the cluster.
