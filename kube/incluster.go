@@ -38,12 +38,15 @@ var ErrCompleted = operation.ErrCompleted
 // Unpack writes the files of a packed task into a directory, and returns its arguments.
 func Unpack(from, into string) ([]string, error) { return incluster.Unpack(from, into) }
 
-// StartTask starts a task in the cluster, in a namespace that exists. After an error nothing
-// stays.
+// StartTask starts a task in the cluster as the present user, in a namespace that exists.
+// After an error nothing stays.
 func (c *Client) StartTask(ctx context.Context, t Task) (*ClusterRun, error) {
+	user := make(chan string, 1)
+	go func() { user <- c.User(ctx) }() // beside the next request: each may take long
 	if _, err := c.Clientset.CoreV1().ServiceAccounts(t.Namespace).Get(ctx, t.ServiceAccount, metav1.GetOptions{}); apierrors.IsNotFound(err) {
 		return nil, fmt.Errorf("namespace %s has no ServiceAccount %s: create it with the rights of the run, as lockstep rbac prints them", t.Namespace, t.ServiceAccount)
 	}
+	t.By = <-user
 	return incluster.Start(ctx, c.Clientset, t)
 }
 

@@ -52,7 +52,7 @@ func (s *session) inCluster() error {
 			if err := s.makeRunner(namespace); err != nil {
 				return err
 			}
-			used, err := s.run(lockstep, command(lockstep, "install", chart, namespace, where.args...)...)
+			used, err := s.run(lockstep, append([]string{"install", "r", chart, "-n", namespace, "--no-tui"}, where.args...)...)
 			if err != nil {
 				return err
 			}

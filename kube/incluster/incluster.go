@@ -25,6 +25,7 @@ import (
 	"strings"
 	"time"
 
+	"golang.org/x/sync/errgroup"
 	batchv1 "k8s.io/api/batch/v1"
 	coordinationv1 "k8s.io/api/coordination/v1"
 	corev1 "k8s.io/api/core/v1"
@@ -102,6 +103,7 @@ func (t Task) Objects(name string) (job *batchv1.Job, secrets []*corev1.Secret, 
 // the run is over. One that is killed or evicted is replaced, and the run resumes (R50).
 func (t Task) job(name string, secrets []*corev1.Secret) batchv1.JobSpec {
 	return batchv1.JobSpec{
+		Completions:             new(int32(1)),
 		BackoffLimit:            new(int32(retries)),
 		ActiveDeadlineSeconds:   new(int64(startLimit / time.Second)),
 		TTLSecondsAfterFinished: new(int32(t.KeepFor / time.Second)),
@@ -179,6 +181,7 @@ func Start(ctx context.Context, kube kubernetes.Interface, t Task) (*Run, error)
 	if err != nil {
 		return nil, err
 	}
+	job.Spec.Parallelism = new(int32(0)) // no pod before its Secrets: it would wait for the kubelet's next try to mount them
 	job, err = kube.BatchV1().Jobs(t.Namespace).Create(ctx, job, metav1.CreateOptions{})
 	if err != nil {
 		return nil, fmt.Errorf("create Job %s/%s: %w", t.Namespace, name, err)
@@ -216,21 +219,32 @@ func (t Task) Manifests() (objects []any, err error) {
 	return append(objects, orders, job), nil
 }
 
-// complete creates what belongs to a Job, and takes away the limit for doing so.
+// complete creates all that belongs to a Job, at once, because the API server may be far away.
+// Then it lets the Job start its pod.
 func complete(ctx context.Context, kube kubernetes.Interface, job *batchv1.Job, secrets []*corev1.Secret, orders *coordinationv1.Lease) error {
 	owner := []metav1.OwnerReference{*metav1.NewControllerRef(job, batchv1.SchemeGroupVersion.WithKind("Job"))}
-	orders.OwnerReferences = owner
-	if _, err := kube.CoordinationV1().Leases(job.Namespace).Create(ctx, orders, metav1.CreateOptions{}); err != nil {
-		return fmt.Errorf("create Lease %s/%s: %w", job.Namespace, orders.Name, err)
-	}
-	for _, s := range secrets {
-		s.OwnerReferences = owner
-		if _, err := kube.CoreV1().Secrets(job.Namespace).Create(ctx, s, metav1.CreateOptions{}); err != nil {
-			return fmt.Errorf("create Secret %s/%s: %w", job.Namespace, s.Name, err)
+	all, creating := errgroup.WithContext(ctx)
+	all.Go(func() error {
+		orders.OwnerReferences = owner
+		if _, err := kube.CoordinationV1().Leases(job.Namespace).Create(creating, orders, metav1.CreateOptions{}); err != nil {
+			return fmt.Errorf("create Lease %s/%s: %w", job.Namespace, orders.Name, err)
 		}
+		return nil
+	})
+	for _, s := range secrets {
+		all.Go(func() error {
+			s.OwnerReferences = owner
+			if _, err := kube.CoreV1().Secrets(job.Namespace).Create(creating, s, metav1.CreateOptions{}); err != nil {
+				return fmt.Errorf("create Secret %s/%s: %w", job.Namespace, s.Name, err)
+			}
+			return nil
+		})
 	}
-	const noLimit = `{"spec":{"activeDeadlineSeconds":null}}`
-	if _, err := kube.BatchV1().Jobs(job.Namespace).Patch(ctx, job.Name, types.MergePatchType, []byte(noLimit), metav1.PatchOptions{}); err != nil {
+	if err := all.Wait(); err != nil {
+		return err
+	}
+	const start = `{"spec":{"activeDeadlineSeconds":null,"parallelism":1}}`
+	if _, err := kube.BatchV1().Jobs(job.Namespace).Patch(ctx, job.Name, types.MergePatchType, []byte(start), metav1.PatchOptions{}); err != nil {
 		return fmt.Errorf("patch Job %s/%s: %w", job.Namespace, job.Name, err)
 	}
 	return nil

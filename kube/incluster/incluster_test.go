@@ -14,9 +14,11 @@ import (
 	"strings"
 	"sync/atomic"
 	"testing"
+	"time"
 
 	coordinationv1 "k8s.io/api/coordination/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/tools/clientcmd"
 
@@ -99,6 +101,58 @@ func TestFollowedLines(t *testing.T) {
 	}
 	if !slices.Equal(got, want) || !f.ended {
 		t.Errorf("got %q, ended %t", got, f.ended)
+	}
+}
+
+// dying lets one request through, as a client does that is killed after it.
+type dying struct {
+	next http.RoundTripper
+	sent atomic.Bool
+}
+
+func (d *dying) RoundTrip(r *http.Request) (*http.Response, error) {
+	if d.sent.Swap(true) {
+		return nil, errors.New("the client is dead")
+	}
+	return d.next.RoundTrip(r)
+}
+
+// TestStarterDies kills the client once it has created the Job: that never starts a pod, and
+// fails at its deadline, which is then near.
+func TestStarterDies(t *testing.T) {
+	config, err := clientcmd.BuildConfigFromFlags("", testcluster.Get(t).Kubeconfig)
+	if err != nil {
+		t.Fatal(err)
+	}
+	client, err := kubernetes.NewForConfig(config)
+	if err != nil {
+		t.Fatal(err)
+	}
+	config.Wrap(func(next http.RoundTripper) http.RoundTripper { return &dying{next: next} })
+	killed, err := kubernetes.NewForConfig(config)
+	if err != nil {
+		t.Fatal(err)
+	}
+	task := Task{Namespace: "default", Release: "abandoned", Image: "lockstep", KeepFor: time.Hour}
+	if _, err := Start(t.Context(), killed, task); err == nil {
+		t.Fatal("a dead client starts a run")
+	}
+	runs, err := List(t.Context(), client, "default")
+	if err != nil || len(runs) != 1 {
+		t.Fatalf("%v, %v", runs, err)
+	}
+	jobs := client.BatchV1().Jobs("default")
+	if _, err := jobs.Patch(t.Context(), runs[0].Name, types.MergePatchType, []byte(`{"spec":{"activeDeadlineSeconds":1}}`), metav1.PatchOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	for end := time.Now().Add(30 * time.Second); runs[0].State != "failed"; time.Sleep(100 * time.Millisecond) {
+		if runs, err = List(t.Context(), client, "default"); err != nil || len(runs) != 1 || time.Now().After(end) {
+			t.Fatalf("%v, %v", runs, err)
+		}
+	}
+	job, err := jobs.Get(t.Context(), runs[0].Name, metav1.GetOptions{})
+	if err != nil || job.Status.Active+job.Status.Failed+job.Status.Succeeded > 0 || job.Spec.TTLSecondsAfterFinished == nil {
+		t.Errorf("the Job is %v, %v", job, err)
 	}
 }
 

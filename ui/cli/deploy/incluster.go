@@ -98,7 +98,6 @@ func (a *app) inCluster(cmd *cobra.Command, flags *runFlags, r runOptions, p pac
 			}
 		}
 		task := p.task(a, cmd, c, s, r)
-		task.By = client.User(cmd.Context())
 		if r.sandbox && c.account == "" {
 			if task.ServiceAccount, err = client.TrustAccount(cmd.Context(), s.Namespace()); err != nil {
 				return err
@@ -354,7 +353,7 @@ func (a *app) runTask(cmd *cobra.Command, client *kube.Client, r runOptions, tas
 		return err
 	}
 	defer run.Close()
-	run.By = task.By
+	run.By = job.By
 	record := newRecord(d)
 	recorded := make(chan struct{})
 	go func() {
