@@ -17,6 +17,7 @@ import (
 
 	"helm.sh/helm/v4/pkg/chart/v2/loader"
 	chartutil "helm.sh/helm/v4/pkg/chart/v2/util"
+	authorizationv1 "k8s.io/api/authorization/v1"
 	batchv1 "k8s.io/api/batch/v1"
 	coordinationv1 "k8s.io/api/coordination/v1"
 	corev1 "k8s.io/api/core/v1"
@@ -32,6 +33,7 @@ import (
 	"lockstep/kube/throwaway/ociregistry"
 	"lockstep/kube/throwaway/testcluster"
 	"lockstep/ui/cli/help"
+	"lockstep/ui/remote/protocol"
 )
 
 // inNamespace makes a namespace of the tests' cluster as accounts does.
@@ -202,7 +204,7 @@ func TestOperatorsInTheCluster(t *testing.T) {
 	here, elsewhere := onOneMachine(t), onOneMachine(t)
 	slow := filepath.Join(data, "charts", "slow")
 	here.runs(0, "install", "t", slow, "-n", ns, "--set", "readyDelay=100ms", "--no-tui")
-	here.starts("upgrade", "t", slow, "-n", ns, "--set", "readyDelay=200ms", "--in-cluster", "--service-account", "runner", "--no-tui", "--step")
+	here.starts("upgrade", "t", slow, "-n", ns, "--set", "readyDelay=200ms,password=first-s3cret", "--in-cluster", "--service-account", "runner", "--no-tui", "--step")
 	ctl := func(user, command string) []string {
 		return append([]string{"ctl", "t"}, append(strings.Fields(command), "-n", ns, "--kube-as-user", user)...)
 	}
@@ -223,6 +225,7 @@ func TestOperatorsInTheCluster(t *testing.T) {
 		})
 	}
 	sent.Wait()
+	claimRoot(t, ns)
 
 	watched, watchEnds := elsewhere.starts("attach", "t", "-n", ns, "--no-tui", "-o", "json", "--kube-as-user", "viewer")
 	watched.await(t, `"by":"second"`)
@@ -244,7 +247,8 @@ func TestOperatorsInTheCluster(t *testing.T) {
 	elsewhere.runs(0, ctl("operator", "break after")...)
 	elsewhere.runs(0, ctl("operator", "continue")...)
 	elsewhere.runsUntil(status, "breakpoint")
-	elsewhere.runs(0, ctl("second", "edit --set readyDelay=300ms")...)
+	assertRights(t, client, ns)
+	elsewhere.runs(0, ctl("second", "edit --set readyDelay=300ms,password=second-s3cret")...)
 	elsewhere.runsUntil(status, "of revision 3")
 	elsewhere.runs(0, ctl("operator", "rollback")...)
 	if code := watchEnds(); code != 3 {
@@ -257,7 +261,13 @@ func TestOperatorsInTheCluster(t *testing.T) {
 			by[e.By]++
 		}
 	}
-	if by["operator"] != each+1 || by["second"] != each {
+	if strings.Contains(watched.String(), "s3cret") {
+		t.Errorf("a viewer reads a secret value:\n%s", watched)
+	}
+	if now, err := client.BatchV1().Jobs(ns).Get(t.Context(), job, metav1.GetOptions{}); err != nil || strings.Contains(now.String(), "s3cret") {
+		t.Errorf("the Job has a secret value: %v, %v", now, err)
+	}
+	if by["operator"] != each+1 || by["second"] != each || by["root"] != 2 {
 		t.Errorf("%d and %d breakpoints were sent, the run obeyed %v", each+1, each, by)
 	}
 	if s := here.runs(0, "get", "values", "t", "-n", ns); !strings.Contains(s, "readyDelay: 100ms") {
@@ -265,6 +275,58 @@ func TestOperatorsInTheCluster(t *testing.T) {
 	}
 	if s := elsewhere.runs(0, "replay", job, "--no-tui", "-n", ns, "--kube-as-user", "viewer"); !strings.Contains(s, "rollback") || !strings.Contains(s, "slow ready") {
 		t.Errorf("the replay from the cluster:\n%s", s)
+	}
+}
+
+// claimRoot sends two commands as an operator who claims to be somebody else, which the page
+// warns of.
+func claimRoot(t *testing.T, ns string) {
+	t.Helper()
+	config, err := clientcmd.BuildConfigFromFlags("", testcluster.Get(t).Kubeconfig)
+	if err != nil {
+		t.Fatal(err)
+	}
+	config.Impersonate.UserName = "operator"
+	client, err := kubernetes.NewForConfig(config)
+	if err != nil {
+		t.Fatal(err)
+	}
+	runs, err := incluster.List(t.Context(), client, ns)
+	if err != nil || len(runs) != 1 {
+		t.Fatalf("runs %v, %v", runs, err)
+	}
+	conn := runs[0].Open(t.Context(), nil)
+	defer conn.Close()
+	for range 2 {
+		line, err := protocol.CommandRequest(event.Command{Name: event.Break, Group: "after", By: "root"}).Encode()
+		if err == nil {
+			_, err = conn.Write(line)
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+	}
+}
+
+// assertRights checks who may do what with the Roles of the page.
+func assertRights(t *testing.T, client kubernetes.Interface, ns string) {
+	t.Helper()
+	for _, test := range []struct {
+		verb, group, resource, sub string
+		viewer, operator           bool
+	}{
+		{"list", "batch", "jobs", "", true, true}, {"get", "", "pods", "log", true, true},
+		{"get", "coordination.k8s.io", "leases", "", false, true}, {"update", "coordination.k8s.io", "leases", "", false, true},
+		{"get", "", "secrets", "", false, false}, {"create", "batch", "jobs", "", false, false}, {"create", "", "pods", "", false, false}, {"create", "", "pods", "exec", false, false},
+	} {
+		for user, want := range map[string]bool{"viewer": test.viewer, "operator": test.operator} {
+			review := &authorizationv1.SubjectAccessReview{Spec: authorizationv1.SubjectAccessReviewSpec{User: user, ResourceAttributes: &authorizationv1.ResourceAttributes{
+				Namespace: ns, Verb: test.verb, Group: test.group, Resource: test.resource, Subresource: test.sub,
+			}}}
+			if got, err := client.AuthorizationV1().SubjectAccessReviews().Create(t.Context(), review, metav1.CreateOptions{}); err != nil || got.Status.Allowed != want {
+				t.Errorf("%s may %s %s %s: %v, %v, want %t", user, test.verb, test.resource, test.sub, got.Status.Allowed, err, want)
+			}
+		}
 	}
 }
 
