@@ -43,9 +43,9 @@ func (s *session) inCluster() error {
 			name string
 			args []string
 		}{
-			{"install here", nil},
+			{"install locally", nil},
 			{"install in the cluster", []string{"--in-cluster", "--service-account", "runner"}},
-			{"install here, 150 ms away", []string{"--kubeconfig", far}},
+			{"install locally, 150 ms away", []string{"--kubeconfig", far}},
 			{"install in the cluster, 150 ms away", []string{"--in-cluster", "--service-account", "runner", "--kubeconfig", far}},
 		} {
 			namespace := s.unused("in-cluster")
@@ -59,8 +59,8 @@ func (s *session) inCluster() error {
 			took[where.name] = used.seconds()
 			f := s.figure(where.name, "s", 0)
 			f.add(lockstep, used.seconds())
-			if where.name != "install here" {
-				f.against(local).add(local, took["install here"])
+			if where.name != "install locally" {
+				f.against(local).add(local, took["install locally"])
 			}
 			if strings.Contains(where.name, "in the cluster") {
 				s.firstWrite(strings.Replace(where.name, "install", "command to first write", 1), namespace, used)
