@@ -11,7 +11,7 @@ import (
 )
 
 // expand lets helmfile expand a file with templates. at is where it needs them.
-func (r *reader) expand(at place) ([]*kyaml.Node, error) {
+func (r *reader) expand(at position) ([]*kyaml.Node, error) {
 	const pipe = "helmfile build --embed-values | lockstep up -f -"
 	if at.path == "-" {
 		return nil, at.errorf("standard input has templates of helmfile: pipe what they expand to: %s", pipe)

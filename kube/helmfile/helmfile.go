@@ -58,7 +58,7 @@ type Repository struct {
 	PassCredentials bool   `yaml:"passCredentials"`
 	SkipTLSVerify   bool   `yaml:"skipTLSVerify"`
 	PlainHTTP       bool   `yaml:"plainHttp"`
-	place           place
+	position        position
 }
 
 // Release is a release of a helmfile, with all defaults filled in.
@@ -127,7 +127,7 @@ func Read(ctx context.Context, o Options) (*File, error) {
 	if o.Environment == "" {
 		o.Environment = "default"
 	}
-	paths, err := filesOf(o.Path)
+	paths, err := findFiles(o.Path)
 	if err != nil {
 		return nil, err
 	}
@@ -142,7 +142,7 @@ func Read(ctx context.Context, o Options) (*File, error) {
 	}
 	var known bool
 	for _, path := range paths {
-		f, err := r.file(path, nil, stateValues, o.Selectors, nil)
+		f, err := r.readFile(path, nil, stateValues, o.Selectors, nil)
 		if err != nil {
 			return nil, err
 		}
@@ -157,17 +157,17 @@ func Read(ctx context.Context, o Options) (*File, error) {
 	return out, out.check()
 }
 
-// names of a helmfile in a directory, in the order in which they are looked for.
-var names = []string{"helmfile.yaml", "helmfile.yaml.gotmpl", "helmfile.d"}
+// fileNames of a helmfile in a directory, in the order in which they are looked for.
+var fileNames = []string{"helmfile.yaml", "helmfile.yaml.gotmpl", "helmfile.d"}
 
 // Exists reports whether a directory has a helmfile.
 func Exists(dir string) bool {
-	_, err := filesOf(dir)
+	_, err := findFiles(dir)
 	return err == nil
 }
 
-// filesOf returns the files that a path stands for.
-func filesOf(path string) ([]string, error) {
+// findFiles returns the files that a path stands for.
+func findFiles(path string) ([]string, error) {
 	if path == "-" {
 		return []string{path}, nil
 	}
@@ -178,12 +178,12 @@ func filesOf(path string) ([]string, error) {
 	case !info.IsDir():
 		return []string{path}, nil
 	case filepath.Base(filepath.Clean(path)) != "helmfile.d":
-		for _, name := range names {
+		for _, name := range fileNames {
 			if _, err := os.Stat(filepath.Join(path, name)); err == nil {
-				return filesOf(filepath.Join(path, name))
+				return findFiles(filepath.Join(path, name))
 			}
 		}
-		return nil, fmt.Errorf("no helmfile in %s (%s); name one with -f", searched(path), strings.Join(names, ", "))
+		return nil, fmt.Errorf("no helmfile in %s (%s); name one with -f", displayDir(path), strings.Join(fileNames, ", "))
 	}
 	var files []string
 	for _, pattern := range []string{"*.yaml", "*.yml", "*.yaml.gotmpl", "*.yml.gotmpl"} {
@@ -196,8 +196,8 @@ func filesOf(path string) ([]string, error) {
 	return files, nil
 }
 
-// searched names a searched folder in an error.
-func searched(path string) string {
+// displayDir names a searched folder in an error.
+func displayDir(path string) string {
 	if path = filepath.Clean(path); path == "." {
 		return "the current directory"
 	}

@@ -13,8 +13,8 @@ import (
 	"testing"
 )
 
-// folder writes files, "== name" above each, and returns their folder.
-func folder(t *testing.T, text string) string {
+// writeFiles writes files, "== name" above each, and returns their folder.
+func writeFiles(t *testing.T, text string) string {
 	t.Helper()
 	dir := t.TempDir()
 	for _, part := range strings.Split("\n"+text, "\n== ")[1:] {
@@ -30,8 +30,8 @@ func folder(t *testing.T, text string) string {
 	return dir
 }
 
-// lines describes what was read: a line for each release.
-func lines(t *testing.T, dir string, f *File) (out []string) {
+// describe describes what was read: a line for each release.
+func describe(t *testing.T, dir string, f *File) (out []string) {
 	t.Helper()
 	for _, r := range f.Releases {
 		values, err := r.Merge(nil, os.ReadFile)
@@ -160,21 +160,21 @@ releases:
 renderedvalues: {c: {enabled: true}}`, Options{}, []string{`a repo/app {"x":"{{ .Release.Name }}"} [] []`}},
 	} {
 		t.Run(test.name, func(t *testing.T) {
-			dir := folder(t, test.files)
+			dir := writeFiles(t, test.files)
 			test.options.Path = dir
 			f, err := Read(context.Background(), test.options)
 			if err != nil {
 				t.Fatal(err)
 			}
-			if got := lines(t, dir, f); !slices.Equal(got, test.want) {
+			if got := describe(t, dir, f); !slices.Equal(got, test.want) {
 				t.Errorf("read\n%s\nwant\n%s", strings.Join(got, "\n"), strings.Join(test.want, "\n"))
 			}
 		})
 	}
 }
 
-// TestRefused names the key, the line and what to do.
-func TestRefused(t *testing.T) {
+// TestReadErrors names the key, the line and what to do.
+func TestReadErrors(t *testing.T) {
 	t.Setenv("PATH", "")
 	const a = "releases:\n- name: a\n  chart: ./a\n"
 	for _, test := range []struct{ text, want string }{
@@ -195,13 +195,13 @@ func TestRefused(t *testing.T) {
 		{"helmfiles: [gone/*.yaml]", "helmfiles: gone/*.yaml does not exist"},
 		{"helmfiles: [helmfile.yaml]", "include each other"},
 	} {
-		dir := folder(t, "== helmfile.yaml\n"+test.text)
+		dir := writeFiles(t, "== helmfile.yaml\n"+test.text)
 		_, err := Read(context.Background(), Options{Path: dir})
 		if err == nil || !strings.Contains(err.Error(), test.want) {
 			t.Errorf("%s\nerror: %v\nwant:  %s", test.text, err, test.want)
 		}
 	}
-	dir := folder(t, "== helmfile.yaml\nreleases: [{name: a, chart: ./a}]")
+	dir := writeFiles(t, "== helmfile.yaml\nreleases: [{name: a, chart: ./a}]")
 	if _, err := Read(context.Background(), Options{Path: dir, Environment: "prod"}); err == nil || !strings.Contains(err.Error(), `environment "prod" is not defined`) {
 		t.Errorf("an unknown environment: %v", err)
 	}
@@ -210,8 +210,8 @@ func TestRefused(t *testing.T) {
 	}
 }
 
-// TestDocumented checks that the page about helmfiles names each key, and no other.
-func TestDocumented(t *testing.T) {
+// TestKeysAreDocumented checks that the page about helmfiles names each key, and no other.
+func TestKeysAreDocumented(t *testing.T) {
 	text, err := os.ReadFile("../../ui/cli/help/helmfile.md")
 	if err != nil {
 		t.Fatal(err)

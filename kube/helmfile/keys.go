@@ -10,15 +10,15 @@ import (
 type keys map[string]string
 
 const (
-	byHelmfile  = "let helmfile expand it: helmfile build --embed-values | lockstep up -f -"
-	decrypt     = "decrypt it first, and name the result under values"
-	ownKeyring  = "set verify on the release; the keyring is gpg's own"
-	noSuchThing = "remove it"
-	fromPlan    = "remove it: lockstep plan shows the changes"
+	useHelmfile  = "let helmfile expand it: helmfile build --embed-values | lockstep up -f -"
+	decryptFirst = "decrypt it first, and name the result under values"
+	ownKeyring   = "set verify on the release; the keyring is gpg's own"
+	removeKey    = "remove it"
+	usePlan      = "remove it: lockstep plan shows the changes"
 )
 
-// obeyed are keys that are obeyed.
-func obeyed(names ...string) keys {
+// supported are keys that are obeyed.
+func supported(names ...string) keys {
 	k := keys{}
 	for _, name := range names {
 		k[name] = ""
@@ -26,8 +26,8 @@ func obeyed(names ...string) keys {
 	return k
 }
 
-// with adds keys with an advice.
-func (k keys) with(advice string, names ...string) keys {
+// unsupported adds keys with an advice.
+func (k keys) unsupported(advice string, names ...string) keys {
 	for _, name := range names {
 		k[name] = advice
 	}
@@ -37,53 +37,53 @@ func (k keys) with(advice string, names ...string) keys {
 // fileKeys are those of a helmfile. templates only hold YAML anchors here, since a file that
 // uses them otherwise is expanded by helmfile. The binaries and the lock file are helmfile's
 // own business.
-var fileKeys = obeyed("repositories", "environments", "helmDefaults", "commonLabels", "bases", "helmfiles", "releases", "templates",
+var fileKeys = supported("repositories", "environments", "helmDefaults", "commonLabels", "bases", "helmfiles", "releases", "templates",
 	"kubeContext", "namespace", "values", "missingFileHandler", "helmBinary", "kustomizeBinary", "filepath", "renderedvalues", "missingFileHandlerConfig").
-	with("pin version in each release", "lockFilePath").
-	with("remove it: a release's hooks are those of its chart", "hooks").
-	with("remove it: lockstep asks the cluster", "apiVersions", "kubeVersion").
-	with(byHelmfile, "defaultInherit").
-	with(noSuchThing, "chart", "disableInsecureFeatures")
+	unsupported("pin version in each release", "lockFilePath").
+	unsupported("remove it: a release's hooks are those of its chart", "hooks").
+	unsupported("remove it: lockstep asks the cluster", "apiVersions", "kubeVersion").
+	unsupported(useHelmfile, "defaultInherit").
+	unsupported(removeKey, "chart", "disableInsecureFeatures")
 
 // defaultKeys are those of helmDefaults.
-var defaultKeys = obeyed("kubeContext", "wait", "waitForJobs", "timeout", "atomic", "cleanupOnFail", "historyMax", "createNamespace", "disableOpenAPIValidation",
+var defaultKeys = supported("kubeContext", "wait", "waitForJobs", "timeout", "atomic", "cleanupOnFail", "historyMax", "createNamespace", "disableOpenAPIValidation",
 	"disableValidation", "skipSchemaValidation", "devel", "verify", "reuseValues", "postRenderer", "postRendererArgs", "skipCRDs", "takeOwnership", "deleteWait", "deleteTimeout",
 	"enableDNS", "skipDeps", "skipRefresh", "syncReleaseLabels", "rollbackOnFailure").
-	with(ownKeyring, "keyring").
-	with("remove it: lockstep waits for readiness in the chart's order", "trackMode").
-	with("remove it: set the order in the chart, or use lockstep install --wait for one release", "waitRetries").
-	with("remove it: Helm deletes in the background", "cascade").
-	with("remove it: use lockstep install --force-replace for this release", "force", "recreatePods").
-	with("remove it: there is no Tiller", "tillerless", "tillerNamespace", "tls", "tlsCACert", "tlsCert", "tlsKey", "tlsKeyPath").
-	with(noSuchThing, "args", "diffArgs", "syncArgs", "templateArgs", "forceConflicts", "serverSide").
-	with(fromPlan, "suppressDiff", "suppressOutputLineRegex", "stripArgsValuesOnExitError", "strategicMergePatches")
+	unsupported(ownKeyring, "keyring").
+	unsupported("remove it: lockstep waits for readiness in the chart's order", "trackMode").
+	unsupported("remove it: set the order in the chart, or use lockstep install --wait for one release", "waitRetries").
+	unsupported("remove it: Helm deletes in the background", "cascade").
+	unsupported("remove it: use lockstep install --force-replace for this release", "force", "recreatePods").
+	unsupported("remove it: there is no Tiller", "tillerless", "tillerNamespace", "tls", "tlsCACert", "tlsCert", "tlsKey", "tlsKeyPath").
+	unsupported(removeKey, "args", "diffArgs", "syncArgs", "templateArgs", "forceConflicts", "serverSide").
+	unsupported(usePlan, "suppressDiff", "suppressOutputLineRegex", "stripArgsValuesOnExitError", "strategicMergePatches")
 
 // releaseKeys are those of a release. The first line is what decides about it, the second
 // what a plain helmfile says twice, or what only concerns helmfile's own output.
-var releaseKeys = obeyed("name", "namespace", "chart", "version", "needs", "values", "set", "setString", "kubeContext", "createNamespace", "installed", "condition", "labels", "timeout",
+var releaseKeys = supported("name", "namespace", "chart", "version", "needs", "values", "set", "setString", "kubeContext", "createNamespace", "installed", "condition", "labels", "timeout",
 	"wait", "waitForJobs", "atomic", "cleanupOnFail", "historyMax", "disableHooks", "skipSchemaValidation", "postRenderer", "postRendererArgs",
 	"missingFileHandler", "devel", "verify", "reuseValues", "disableOpenAPIValidation", "disableValidation", "description", "takeOwnership", "enableDNS", "skipDeps", "skipRefresh",
 	"syncReleaseLabels", "deleteWait", "deleteTimeout", "skipCRDs", "directory", "chartPath", "disableValidationOnInstall", "rollbackOnFailure").
-	with(ownKeyring, "keyring").
-	with("move it into the chart as a hook", "hooks").
-	with(decrypt, "secrets").
-	with(byHelmfile, "inherit", "conditionTemplate", "valuesTemplate", "setTemplate", "installedTemplate", "needsTemplate", "waitTemplate", "verifyTemplate", "versionTemplate").
-	with("put it into the chart: lockstep deploys charts as they are", "jsonPatches", "strategicMergePatches", "transformers", "dependencies", "adopt", "forceNamespace", "kustomizeOptions").
-	with("remove it: Helm deletes in the background", "cascade").
-	with("remove it: use lockstep upgrade --force-replace for this release", "force", "recreatePods").
-	with("remove it: there is no Tiller", "tillerless", "tillerNamespace", "tls", "tlsCACert", "tlsCert", "tlsKey").
-	with("remove it: lockstep asks the cluster", "apiVersions", "kubeVersion").
-	with(fromPlan, "suppressDiff", "suppressOutputLineRegex").
-	with("remove it: lockstep waits for readiness in the chart's order", "trackMode", "waitRetries", "trackTimeout", "trackLogs", "trackKinds", "skipKinds", "trackResources").
-	with(noSuchThing, "args", "diffArgs", "syncArgs", "templateArgs", "kubedogQPS", "kubedogBurst", "forceConflicts", "serverSide", "plainHttp")
+	unsupported(ownKeyring, "keyring").
+	unsupported("move it into the chart as a hook", "hooks").
+	unsupported(decryptFirst, "secrets").
+	unsupported(useHelmfile, "inherit", "conditionTemplate", "valuesTemplate", "setTemplate", "installedTemplate", "needsTemplate", "waitTemplate", "verifyTemplate", "versionTemplate").
+	unsupported("put it into the chart: lockstep deploys charts as they are", "jsonPatches", "strategicMergePatches", "transformers", "dependencies", "adopt", "forceNamespace", "kustomizeOptions").
+	unsupported("remove it: Helm deletes in the background", "cascade").
+	unsupported("remove it: use lockstep upgrade --force-replace for this release", "force", "recreatePods").
+	unsupported("remove it: there is no Tiller", "tillerless", "tillerNamespace", "tls", "tlsCACert", "tlsCert", "tlsKey").
+	unsupported("remove it: lockstep asks the cluster", "apiVersions", "kubeVersion").
+	unsupported(usePlan, "suppressDiff", "suppressOutputLineRegex").
+	unsupported("remove it: lockstep waits for readiness in the chart's order", "trackMode", "waitRetries", "trackTimeout", "trackLogs", "trackKinds", "skipKinds", "trackResources").
+	unsupported(removeKey, "args", "diffArgs", "syncArgs", "templateArgs", "kubedogQPS", "kubedogBurst", "forceConflicts", "serverSide", "plainHttp")
 
 var (
-	environmentKeys = obeyed("values", "kubeContext", "missingFileHandler", "missingFileHandlerConfig").with(decrypt, "secrets").with(byHelmfile, "mergeStrategy")
-	repositoryKeys  = obeyed("name", "url", "oci", "username", "password", "certFile", "keyFile", "caFile", "passCredentials", "skipTLSVerify", "plainHttp").
-			with("remove it: name the registry with oci: true", "managed", "registryConfig").
-			with(ownKeyring, "keyring", "verify")
-	helmfileKeys = obeyed("path", "values", "selectors", "selectorsInherited").with(byHelmfile, "inherits")
-	setKeys      = obeyed("name", "value", "values", "file")
+	environmentKeys = supported("values", "kubeContext", "missingFileHandler", "missingFileHandlerConfig").unsupported(decryptFirst, "secrets").unsupported(useHelmfile, "mergeStrategy")
+	repositoryKeys  = supported("name", "url", "oci", "username", "password", "certFile", "keyFile", "caFile", "passCredentials", "skipTLSVerify", "plainHttp").
+			unsupported("remove it: name the registry with oci: true", "managed", "registryConfig").
+			unsupported(ownKeyring, "keyring", "verify")
+	helmfileKeys = supported("path", "values", "selectors", "selectorsInherited").unsupported(useHelmfile, "inherits")
+	setKeys      = supported("name", "value", "values", "file")
 )
 
 // builtKeys are those of a release in the output of helmfile build, which prints templates

@@ -14,20 +14,20 @@ import (
 	kyaml "sigs.k8s.io/kustomize/kyaml/yaml"
 )
 
-// place is where something is in a file.
-type place struct {
+// position is where something is in a file.
+type position struct {
 	path string
 	line int
 }
 
-func (p place) String() string {
+func (p position) String() string {
 	if p.path == "-" {
 		return fmt.Sprintf("standard input:%d", p.line)
 	}
 	return fmt.Sprintf("%s:%d", p.path, p.line)
 }
 
-func (p place) errorf(format string, args ...any) error {
+func (p position) errorf(format string, args ...any) error {
 	return fmt.Errorf("%s: %w", p, fmt.Errorf(format, args...))
 }
 
@@ -55,22 +55,22 @@ func parse(path string, data []byte) (docs []*kyaml.Node, err error) {
 // needsHelmfile is the first place of plain documents that only helmfile can expand, or nil.
 // In a plain file it renders a few fields of releases as templates; inline values and
 // everything else are literal.
-func needsHelmfile(path string, docs []*kyaml.Node) *place {
+func needsHelmfile(path string, docs []*kyaml.Node) *position {
 	for _, doc := range docs {
 		for i := 0; i+1 < len(doc.Content); i += 2 {
 			key, value := doc.Content[i], resolve(doc.Content[i+1])
 			switch {
 			case key.Value == "defaultInherit":
-				return &place{path, key.Line}
+				return &position{path, key.Line}
 			case key.Value == "releases" && value.Kind == kyaml.SequenceNode:
 				for _, release := range value.Content {
-					if at := expandable(path, resolve(release)); at != nil {
+					if at := releaseNeedsHelmfile(path, resolve(release)); at != nil {
 						return at
 					}
 				}
 			case key.Value == "bases" || key.Value == "helmfiles" || key.Value == "environments":
-				if n := find(value, func(text string) bool { return strings.HasSuffix(text, ".gotmpl") && key.Value == "environments" }); n != nil {
-					return &place{path, n.Line}
+				if n := findScalar(value, func(text string) bool { return strings.HasSuffix(text, ".gotmpl") && key.Value == "environments" }); n != nil {
+					return &position{path, n.Line}
 				}
 			}
 		}
@@ -78,14 +78,14 @@ func needsHelmfile(path string, docs []*kyaml.Node) *place {
 	return nil
 }
 
-// expandable is where a release needs helmfile, or nil.
-func expandable(path string, release *kyaml.Node) *place {
+// releaseNeedsHelmfile is where a release needs helmfile, or nil.
+func releaseNeedsHelmfile(path string, release *kyaml.Node) *position {
 	for i := 0; i+1 < len(release.Content); i += 2 {
 		key, value := release.Content[i], resolve(release.Content[i+1])
 		var bad *kyaml.Node
 		switch key.Value {
 		case "name", "chart", "namespace", "version", "labels", "needs", "postRendererArgs":
-			bad = find(value, func(text string) bool { return strings.Contains(text, "{{") })
+			bad = findScalar(value, func(text string) bool { return strings.Contains(text, "{{") })
 		case "values":
 			for _, v := range value.Content {
 				if v = resolve(v); v.Kind == kyaml.ScalarNode && (strings.Contains(v.Value, "{{") || strings.HasSuffix(v.Value, ".gotmpl")) {
@@ -93,17 +93,17 @@ func expandable(path string, release *kyaml.Node) *place {
 				}
 			}
 			if bad == nil {
-				bad = find(value, isReference)
+				bad = findScalar(value, isReference)
 			}
 		case "set", "setString":
-			bad = find(value, isReference)
+			bad = findScalar(value, isReference)
 		default:
 			if key.Value == "inherit" || strings.HasSuffix(key.Value, "Template") {
 				bad = key
 			}
 		}
 		if bad != nil {
-			return &place{path, bad.Line}
+			return &position{path, bad.Line}
 		}
 	}
 	return nil
@@ -112,40 +112,40 @@ func expandable(path string, release *kyaml.Node) *place {
 // isReference reports whether a value is a reference that helmfile resolves (vals).
 func isReference(text string) bool { return strings.HasPrefix(text, "ref+") }
 
-// find returns the first scalar that fits, or nil.
-func find(n *kyaml.Node, fits func(text string) bool) *kyaml.Node {
-	if n.Kind == kyaml.ScalarNode && fits(n.Value) {
+// findScalar returns the first scalar that fits, or nil.
+func findScalar(n *kyaml.Node, match func(text string) bool) *kyaml.Node {
+	if n.Kind == kyaml.ScalarNode && match(n.Value) {
 		return n
 	}
 	for _, c := range n.Content {
-		if found := find(c, fits); found != nil {
+		if found := findScalar(c, match); found != nil {
 			return found
 		}
 	}
 	return nil
 }
 
-// mapping checks the keys of a mapping and returns its entries, with YAML's merge keys
+// parseMapping checks the keys of a mapping and returns its entries, with YAML's merge keys
 // resolved.
-func mapping(path, what string, n *kyaml.Node, allowed keys) (map[string]*kyaml.Node, error) {
-	fields, err := entries(path, what, n)
+func parseMapping(path, what string, n *kyaml.Node, allowed keys) (map[string]*kyaml.Node, error) {
+	fields, err := mapEntries(path, what, n)
 	if err != nil {
 		return nil, err
 	}
 	for _, key := range sortedKeys(fields) {
-		at := place{path, fields[key].Line}
+		at := position{path, fields[key].Line}
 		switch advice, known := allowed[key]; {
 		case !known:
 			return nil, at.errorf("%s: unknown key %s: see lockstep help helmfile", what, key)
-		case advice != "" && !empty(fields[key]):
+		case advice != "" && !isEmpty(fields[key]):
 			return nil, at.errorf("%s: lockstep does not support %s: %s", what, key, advice)
 		}
 	}
 	return fields, nil
 }
 
-// empty reports whether a value says nothing, as in the output of helmfile build.
-func empty(n *kyaml.Node) bool {
+// isEmpty reports whether a value says nothing, as in the output of helmfile build.
+func isEmpty(n *kyaml.Node) bool {
 	return n.Tag == "!!null" || n.Kind != kyaml.ScalarNode && len(n.Content) == 0 || n.Kind == kyaml.ScalarNode && (n.Value == "" || n.Value == "false" || n.Value == "0")
 }
 
@@ -160,13 +160,13 @@ func sortedKeys(m map[string]*kyaml.Node) []string {
 	return all
 }
 
-func entries(path, what string, n *kyaml.Node) (map[string]*kyaml.Node, error) {
+func mapEntries(path, what string, n *kyaml.Node) (map[string]*kyaml.Node, error) {
 	n = resolve(n)
 	if n.Tag == "!!null" {
 		return nil, nil
 	}
 	if n.Kind != kyaml.MappingNode {
-		return nil, place{path, n.Line}.errorf("%s must be a mapping", what)
+		return nil, position{path, n.Line}.errorf("%s must be a mapping", what)
 	}
 	fields := map[string]*kyaml.Node{}
 	for i := 0; i+1 < len(n.Content); i += 2 {
@@ -180,7 +180,7 @@ func entries(path, what string, n *kyaml.Node) (map[string]*kyaml.Node, error) {
 			from = value.Content
 		}
 		for _, f := range from {
-			merged, err := entries(path, what, f)
+			merged, err := mapEntries(path, what, f)
 			if err != nil {
 				return nil, err
 			}
@@ -202,13 +202,13 @@ func resolve(n *kyaml.Node) *kyaml.Node {
 	return n
 }
 
-// list returns the items of a sequence, nil for null.
-func list(path, what string, n *kyaml.Node) ([]*kyaml.Node, error) {
+// listItems returns the items of a sequence, nil for null.
+func listItems(path, what string, n *kyaml.Node) ([]*kyaml.Node, error) {
 	if n == nil || resolve(n).Tag == "!!null" {
 		return nil, nil
 	}
 	if n = resolve(n); n.Kind != kyaml.SequenceNode {
-		return nil, place{path, n.Line}.errorf("%s must be a list", what)
+		return nil, position{path, n.Line}.errorf("%s must be a list", what)
 	}
 	out := slices.Clone(n.Content)
 	for i := range out {
@@ -235,7 +235,7 @@ func decode(path, what string, n *kyaml.Node, into any) error {
 	case *map[string]string:
 		want = "a mapping of texts"
 	}
-	return place{path, n.Line}.errorf("%s must be %s", what, want)
+	return position{path, n.Line}.errorf("%s must be %s", what, want)
 }
 
 // glob returns the files that a path names, relative to a folder. missing is set if there

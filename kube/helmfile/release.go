@@ -14,17 +14,17 @@ import (
 
 // fields are the keys of a release over those of helmDefaults.
 type fields struct {
-	at     place
-	what   string
-	own    map[string]*kyaml.Node
-	shared map[string]*kyaml.Node
-	err    error // the first
+	at       position
+	name     string
+	release  map[string]*kyaml.Node
+	defaults map[string]*kyaml.Node
+	err      error // the first
 }
 
 func (f *fields) node(key string) *kyaml.Node {
-	n := f.own[key]
+	n := f.release[key]
 	if n == nil {
-		n = f.shared[key]
+		n = f.defaults[key]
 	}
 	if n == nil || n.Tag == "!!null" {
 		return nil
@@ -34,28 +34,28 @@ func (f *fields) node(key string) *kyaml.Node {
 
 func (f *fields) decode(key string, into any) {
 	if n := f.node(key); n != nil && f.err == nil {
-		f.err = decode(f.at.path, f.what+": "+key, n, into)
+		f.err = decode(f.at.path, f.name+": "+key, n, into)
 	}
 }
 
 func (f *fields) text(key string) (s string) { f.decode(key, &s); return s }
 
-func (f *fields) flag(key string, otherwise bool) bool { f.decode(key, &otherwise); return otherwise }
+func (f *fields) boolean(key string, value bool) bool { f.decode(key, &value); return value }
 
-func (f *fields) number(key string, otherwise int) int { f.decode(key, &otherwise); return otherwise }
+func (f *fields) number(key string, value int) int { f.decode(key, &value); return value }
 
 // Rule S1: the releases of a stack, each with what it needs.
 //
 // releases are the chosen releases of a file.
-func (r *reader) releases(s *state, values map[string]any, selectors []string) (out []Release, err error) {
+func (r *reader) readReleases(s *state, values map[string]any, selectors []string) (out []Release, err error) {
 	defined := map[string]bool{}
 	for _, n := range s.releases {
-		rel, enabled, err := r.release(s, n, values)
+		rel, enabled, err := r.readRelease(s, n, values)
 		if err != nil {
 			return nil, err
 		}
 		defined[rel.ID()] = true
-		chosen, err := selected(rel, selectors)
+		chosen, err := matchesSelectors(rel, selectors)
 		if err != nil {
 			return nil, err
 		}
@@ -82,29 +82,29 @@ func (r *reader) releases(s *state, values map[string]any, selectors []string) (
 	return out, nil
 }
 
-// release reads one release. enabled is false if its condition is.
-func (r *reader) release(s *state, n *kyaml.Node, values map[string]any) (rel Release, enabled bool, err error) {
-	path := s.origin[n]
+// readRelease reads one release. enabled is false if its condition is.
+func (r *reader) readRelease(s *state, n *kyaml.Node, values map[string]any) (rel Release, enabled bool, err error) {
+	path := s.file[n]
 	allowed := releaseKeys
 	if s.built {
 		allowed = builtKeys
 	}
 	what := "release"
-	if named, err := entries(path, what, n); err == nil && named["name"] != nil {
+	if named, err := mapEntries(path, what, n); err == nil && named["name"] != nil {
 		what += " " + named["name"].Value
 	}
-	own, err := mapping(path, what, n, allowed)
+	own, err := parseMapping(path, what, n, allowed)
 	if err != nil {
 		return rel, false, err
 	}
-	f := &fields{at: place{path, n.Line}, what: what, own: own, shared: s.defaults}
+	f := &fields{at: position{path, n.Line}, name: what, release: own, defaults: s.defaults}
 	rel.Name, rel.At, rel.Folder, rel.file, rel.line = f.text("name"), f.at.String(), filepath.Dir(s.path), path, n.Line
 	if s.path == "-" {
 		rel.Folder = "."
 	}
 	rel.Namespace, rel.Context = f.text("namespace"), f.text("kubeContext")
 	r.override(s, &rel)
-	r.options(f, &rel)
+	r.readOptions(f, &rel)
 	rel.Chart, rel.Version = f.text("chart"), f.text("version")
 	if f.err != nil {
 		return rel, false, f.err
@@ -118,11 +118,11 @@ func (r *reader) release(s *state, n *kyaml.Node, values map[string]any) (rel Re
 	var needs []string
 	f.decode("needs", &needs)
 	for _, need := range needs {
-		rel.Needs = append(rel.Needs, rel.needed(need))
+		rel.Needs = append(rel.Needs, rel.resolveNeed(need))
 	}
-	rel.Chart = local(rel.Folder, rel.Chart, s.repositories)
+	rel.Chart = chartPath(rel.Folder, rel.Chart, s.repositories)
 	if f.err == nil {
-		rel.Values, f.err = r.sources(s, f, rel.Folder)
+		rel.Values, f.err = r.valuesSources(s, f, rel.Folder)
 	}
 	if f.err != nil {
 		return rel, false, f.err
@@ -150,17 +150,17 @@ func (r *reader) override(s *state, rel *Release) {
 	}
 }
 
-// options reads how a release is deployed.
-func (r *reader) options(f *fields, rel *Release) {
-	rel.Installed = f.flag("installed", true)
+// readOptions reads how a release is deployed.
+func (r *reader) readOptions(f *fields, rel *Release) {
+	rel.Installed = f.boolean("installed", true)
 	rel.Timeout = time.Duration(f.number("timeout", 0)) * time.Second
-	rel.CreateNamespace = f.flag("createNamespace", true)
-	rel.RollbackOnFail, rel.CleanupOnFail = f.flag("atomic", false) || f.flag("rollbackOnFailure", false), f.flag("cleanupOnFail", false)
-	rel.WaitForJobs, rel.NoHooks = f.flag("waitForJobs", false), f.flag("disableHooks", false)
-	rel.SkipSchema, rel.NoOpenAPI = f.flag("skipSchemaValidation", false), f.flag("disableOpenAPIValidation", false)
-	rel.ReuseValues, rel.TakeOwnership = f.flag("reuseValues", false), f.flag("takeOwnership", false)
-	rel.SkipCRDs, rel.Devel, rel.Verify, rel.EnableDNS = f.flag("skipCRDs", false), f.flag("devel", false), f.flag("verify", false), f.flag("enableDNS", false)
-	rel.StoreLabels, rel.SkipDeps = f.flag("syncReleaseLabels", false), f.flag("skipDeps", false)
+	rel.CreateNamespace = f.boolean("createNamespace", true)
+	rel.RollbackOnFail, rel.CleanupOnFail = f.boolean("atomic", false) || f.boolean("rollbackOnFailure", false), f.boolean("cleanupOnFail", false)
+	rel.WaitForJobs, rel.NoHooks = f.boolean("waitForJobs", false), f.boolean("disableHooks", false)
+	rel.SkipSchema, rel.NoOpenAPI = f.boolean("skipSchemaValidation", false), f.boolean("disableOpenAPIValidation", false)
+	rel.ReuseValues, rel.TakeOwnership = f.boolean("reuseValues", false), f.boolean("takeOwnership", false)
+	rel.SkipCRDs, rel.Devel, rel.Verify, rel.EnableDNS = f.boolean("skipCRDs", false), f.boolean("devel", false), f.boolean("verify", false), f.boolean("enableDNS", false)
+	rel.StoreLabels, rel.SkipDeps = f.boolean("syncReleaseLabels", false), f.boolean("skipDeps", false)
 	rel.HistoryMax = f.number("historyMax", 10)
 	rel.Description, rel.PostRenderer = f.text("description"), f.text("postRenderer")
 	f.decode("postRendererArgs", &rel.PostRenderArgs)
@@ -169,9 +169,9 @@ func (r *reader) options(f *fields, rel *Release) {
 	}
 }
 
-// needed is the ID of a need: [[context/]namespace/]name, by default in the release's own
+// resolveNeed is the ID of a need: [[context/]namespace/]name, by default in the release's own
 // context and namespace.
-func (r Release) needed(need string) string {
+func (r Release) resolveNeed(need string) string {
 	parts := strings.Split(need, "/")
 	name, namespace, context := parts[len(parts)-1], r.Namespace, r.Context
 	if len(parts) > 1 {
@@ -183,9 +183,9 @@ func (r Release) needed(need string) string {
 	return id(context, namespace, name)
 }
 
-// local makes the path of a chart's directory absolute. A name whose first part is a
+// chartPath makes the path of a chart's directory absolute. A name whose first part is a
 // repository is not a path, as for helmfile.
-func local(folder, chart string, repos []Repository) string {
+func chartPath(folder, chart string, repos []Repository) string {
 	if strings.Contains(chart, "://") || filepath.IsAbs(chart) {
 		return chart
 	}
@@ -210,24 +210,24 @@ func condition(f *fields, values map[string]any) (bool, error) {
 	if path == "" || path == "true" || path == "false" {
 		return path != "false", nil
 	}
-	at := place{f.at.path, f.node("condition").Line}
+	at := position{f.at.path, f.node("condition").Line}
 	parent, ok := strings.CutSuffix(path, ".enabled")
 	if !ok {
-		return false, at.errorf("%s: condition %s must be a path that ends in .enabled", f.what, path)
+		return false, at.errorf("%s: condition %s must be a path that ends in .enabled", f.name, path)
 	}
 	in := values
 	for _, key := range strings.Split(parent, ".") {
 		if in, ok = in[key].(map[string]any); !ok {
-			return false, at.errorf("%s: condition %s: the environment has no value %s", f.what, path, key)
+			return false, at.errorf("%s: condition %s: the environment has no value %s", f.name, path, key)
 		}
 	}
 	enabled, _ := in["enabled"].(bool)
 	return enabled, nil
 }
 
-// selected reports whether one of the selectors matches a release. A selector is a list of
+// matchesSelectors reports whether one of the selectors matches a release. A selector is a list of
 // key=value and key!=value that must all hold.
-func selected(rel Release, selectors []string) (bool, error) {
+func matchesSelectors(rel Release, selectors []string) (bool, error) {
 	labels := maps.Clone(rel.Labels)
 	labels["name"], labels["namespace"], labels["chart"] = rel.Name, rel.Namespace, filepath.Base(rel.Chart)
 	for _, s := range selectors {

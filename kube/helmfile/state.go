@@ -24,8 +24,8 @@ type reader struct {
 	others []Release // of all files: disabled, or not selected
 }
 
-// mostNested bounds files that include each other in a circle.
-const mostNested = 20
+// maxDepth bounds files that include each other in a circle.
+const maxDepth = 20
 
 // result is a file that was read, with those that it includes.
 type result struct {
@@ -42,7 +42,7 @@ type state struct {
 	defaults                   map[string]*kyaml.Node
 	labels                     map[string]string
 	environments               map[string]map[string][]*kyaml.Node // values by environment and by what they are
-	origin                     map[*kyaml.Node]string              // the file that a value stands in
+	file                       map[*kyaml.Node]string              // the file that a value stands in
 	repositories               []Repository
 	values, releases, includes []*kyaml.Node
 	// built is the output of helmfile build: bases and included files are part of it.
@@ -51,11 +51,11 @@ type state struct {
 	rendered *kyaml.Node
 }
 
-// file reads a file for an environment: over are values from the file that includes it, nil
+// readFile reads a file for an environment: over are values from the file that includes it, nil
 // for none, and given are those of the command line.
-func (r *reader) file(path string, over, given map[string]any, selectors, before []string) (*result, error) {
-	if r.depth++; r.depth > mostNested {
-		return nil, fmt.Errorf("%s: helmfiles include each other more than %d deep", path, mostNested)
+func (r *reader) readFile(path string, over, given map[string]any, selectors, before []string) (*result, error) {
+	if r.depth++; r.depth > maxDepth {
+		return nil, fmt.Errorf("%s: helmfiles include each other more than %d deep", path, maxDepth)
 	}
 	defer func() { r.depth-- }()
 	parts, expanded, err := r.documents(path)
@@ -63,17 +63,17 @@ func (r *reader) file(path string, over, given map[string]any, selectors, before
 		return nil, err
 	}
 	if expanded {
-		return r.expanded(path, slices.Concat(parts...), given, selectors, before)
+		return r.readExpanded(path, slices.Concat(parts...), given, selectors, before)
 	}
 	s := newState(path)
 	for _, docs := range parts {
 		part := newState(path)
 		for _, doc := range docs {
-			if err := r.add(part, path, doc); err != nil {
+			if err := r.addDocument(part, path, doc); err != nil {
 				return nil, err
 			}
 		}
-		s.replace(part)
+		s.overlay(part)
 	}
 	if _, known := s.environments[r.Environment]; !known && r.Environment != "default" && over == nil {
 		return &result{}, nil // as helmfile does; another file may have it
@@ -86,17 +86,17 @@ func (r *reader) file(path string, over, given map[string]any, selectors, before
 }
 
 func newState(path string) *state {
-	return &state{path: path, scalars: map[string]string{}, defaults: map[string]*kyaml.Node{}, labels: map[string]string{}, environments: map[string]map[string][]*kyaml.Node{}, origin: map[*kyaml.Node]string{}}
+	return &state{path: path, scalars: map[string]string{}, defaults: map[string]*kyaml.Node{}, labels: map[string]string{}, environments: map[string]map[string][]*kyaml.Node{}, file: map[*kyaml.Node]string{}}
 }
 
-// replace lays a part of a file, between two lines ---, over those before it: lists are
+// overlay lays a part of a file, between two lines ---, over those before it: lists are
 // replaced.
-func (s *state) replace(part *state) {
+func (s *state) overlay(part *state) {
 	maps.Copy(s.scalars, part.scalars)
 	maps.Copy(s.defaults, part.defaults)
 	maps.Copy(s.labels, part.labels)
 	maps.Copy(s.environments, part.environments)
-	maps.Copy(s.origin, part.origin)
+	maps.Copy(s.file, part.file)
 	if len(part.repositories) > 0 {
 		s.repositories = part.repositories
 	}
@@ -120,7 +120,7 @@ func (r *reader) documents(path string) (parts [][]*kyaml.Node, expanded bool, e
 		return nil, false, fmt.Errorf("read the helmfile: %w", err)
 	}
 	if strings.HasSuffix(path, ".gotmpl") {
-		docs, err := r.expand(place{path, 1})
+		docs, err := r.expand(position{path, 1})
 		return [][]*kyaml.Node{docs}, true, err
 	}
 	line := 0
@@ -143,14 +143,14 @@ func (r *reader) documents(path string) (parts [][]*kyaml.Node, expanded bool, e
 	return parts, false, nil
 }
 
-// expanded reads the output of helmfile build: a document for each file, included ones
+// readExpanded reads the output of helmfile build: a document for each file, included ones
 // first, in which everything is merged.
-func (r *reader) expanded(path string, docs []*kyaml.Node, given map[string]any, selectors, before []string) (*result, error) {
+func (r *reader) readExpanded(path string, docs []*kyaml.Node, given map[string]any, selectors, before []string) (*result, error) {
 	out := &result{environmentKnown: true}
 	for _, doc := range docs {
-		s := newState(sourceOf(doc, path))
+		s := newState(documentSource(doc, path))
 		s.built = true
-		if err := r.add(s, path, doc); err != nil {
+		if err := r.addDocument(s, path, doc); err != nil {
 			return nil, err
 		}
 		var values map[string]any
@@ -172,8 +172,8 @@ func (r *reader) expanded(path string, docs []*kyaml.Node, given map[string]any,
 	return out, nil
 }
 
-// sourceOf is the file that a document of helmfile build comes from, as its comment says.
-func sourceOf(doc *kyaml.Node, otherwise string) string {
+// documentSource is the file that a document of helmfile build comes from, as its comment says.
+func documentSource(doc *kyaml.Node, fallback string) string {
 	comment := doc.HeadComment
 	if len(doc.Content) > 0 {
 		comment += "\n" + doc.Content[0].HeadComment
@@ -185,12 +185,12 @@ func sourceOf(doc *kyaml.Node, otherwise string) string {
 			}
 		}
 	}
-	return otherwise
+	return fallback
 }
 
-// add lays a document over the state.
-func (r *reader) add(s *state, path string, doc *kyaml.Node) error {
-	fields, err := mapping(path, "the helmfile", doc, fileKeys)
+// addDocument lays a document over the state.
+func (r *reader) addDocument(s *state, path string, doc *kyaml.Node) error {
+	fields, err := parseMapping(path, "the helmfile", doc, fileKeys)
 	if err != nil {
 		return err
 	}
@@ -207,7 +207,7 @@ func (r *reader) add(s *state, path string, doc *kyaml.Node) error {
 			return err
 		}
 		for _, base := range files {
-			if err := r.base(s, path, bases, base); err != nil {
+			if err := r.addBase(s, path, bases, base); err != nil {
 				return err
 			}
 		}
@@ -223,27 +223,27 @@ func (r *reader) add(s *state, path string, doc *kyaml.Node) error {
 		}
 	}
 	for key, to := range map[string]*[]*kyaml.Node{"releases": &s.releases, "helmfiles": &s.includes, "values": &s.values} {
-		items, err := list(path, key, fields[key])
+		items, err := listItems(path, key, fields[key])
 		if err != nil {
 			return err
 		}
 		for _, item := range items {
-			s.origin[item] = path
+			s.file[item] = path
 		}
 		*to = append(*to, items...)
 	}
 	return nil
 }
 
-// base adds the documents of a base. Its paths are relative to the file that names it.
-func (r *reader) base(s *state, path string, at *kyaml.Node, base string) error {
-	if r.depth++; r.depth > mostNested {
-		return fmt.Errorf("%s: bases include each other more than %d deep", path, mostNested)
+// addBase adds the documents of a base. Its paths are relative to the file that names it.
+func (r *reader) addBase(s *state, path string, at *kyaml.Node, base string) error {
+	if r.depth++; r.depth > maxDepth {
+		return fmt.Errorf("%s: bases include each other more than %d deep", path, maxDepth)
 	}
 	defer func() { r.depth-- }()
 	files, missing := glob(filepath.Dir(path), base)
 	if missing {
-		return place{path, at.Line}.errorf("base %s does not exist", base)
+		return position{path, at.Line}.errorf("base %s does not exist", base)
 	}
 	for _, file := range files {
 		parts, expanded, err := r.documents(file)
@@ -251,10 +251,10 @@ func (r *reader) base(s *state, path string, at *kyaml.Node, base string) error 
 		case err != nil:
 			return err
 		case expanded:
-			return place{path, at.Line}.errorf("base %s has templates: %s", base, byHelmfile)
+			return position{path, at.Line}.errorf("base %s has templates: %s", base, useHelmfile)
 		}
 		for _, doc := range slices.Concat(parts...) {
-			if err := r.add(s, file, doc); err != nil {
+			if err := r.addDocument(s, file, doc); err != nil {
 				return err
 			}
 		}
@@ -264,12 +264,12 @@ func (r *reader) base(s *state, path string, at *kyaml.Node, base string) error 
 
 func addDefaults(s *state, path string, fields map[string]*kyaml.Node) error {
 	if n := fields["helmDefaults"]; n != nil {
-		defaults, err := mapping(path, "helmDefaults", n, defaultKeys)
+		defaults, err := parseMapping(path, "helmDefaults", n, defaultKeys)
 		if err != nil {
 			return err
 		}
 		for key, value := range defaults {
-			s.origin[value] = path
+			s.file[value] = path
 			s.defaults[key] = value
 		}
 	}
@@ -283,24 +283,24 @@ func addEnvironments(s *state, path string, fields map[string]*kyaml.Node) error
 	if fields["environments"] == nil {
 		return nil
 	}
-	all, err := entries(path, "environments", fields["environments"])
+	all, err := mapEntries(path, "environments", fields["environments"])
 	if err != nil {
 		return err
 	}
 	for name, n := range all {
-		env, err := mapping(path, "environment "+name, n, environmentKeys)
+		env, err := parseMapping(path, "environment "+name, n, environmentKeys)
 		if err != nil {
 			return err
 		}
 		if s.environments[name] == nil {
 			s.environments[name] = map[string][]*kyaml.Node{}
 		}
-		values, err := list(path, "values of environment "+name, env["values"])
+		values, err := listItems(path, "values of environment "+name, env["values"])
 		if err != nil {
 			return err
 		}
 		for _, v := range values {
-			s.origin[v] = path
+			s.file[v] = path
 		}
 		s.environments[name]["values"] = append(s.environments[name]["values"], values...)
 		for _, key := range []string{"kubeContext", "missingFileHandler"} {
@@ -313,20 +313,20 @@ func addEnvironments(s *state, path string, fields map[string]*kyaml.Node) error
 }
 
 func addRepositories(s *state, path string, fields map[string]*kyaml.Node) error {
-	items, err := list(path, "repositories", fields["repositories"])
+	items, err := listItems(path, "repositories", fields["repositories"])
 	if err != nil {
 		return err
 	}
 	for _, item := range items {
-		if _, err := mapping(path, "repository", item, repositoryKeys); err != nil {
+		if _, err := parseMapping(path, "repository", item, repositoryKeys); err != nil {
 			return err
 		}
-		repo := Repository{place: place{path, item.Line}}
+		repo := Repository{position: position{path, item.Line}}
 		if err := decode(path, "repository", item, &repo); err != nil {
 			return err
 		}
 		if repo.Name == "" || repo.URL == "" {
-			return repo.place.errorf("a repository needs a name and a url")
+			return repo.position.errorf("a repository needs a name and a url")
 		}
 		s.repositories = slices.DeleteFunc(s.repositories, func(other Repository) bool { return other.Name == repo.Name })
 		s.repositories = append(s.repositories, repo)
@@ -357,16 +357,16 @@ func (r *reader) environment(s *state, over map[string]any) (map[string]any, err
 func (s *state) valuesOf(n *kyaml.Node, lenient bool) (map[string]any, error) {
 	values := map[string]any{}
 	if n.Kind == kyaml.MappingNode {
-		return values, decode(s.origin[n], "values", n, &values)
+		return values, decode(s.file[n], "values", n, &values)
 	}
 	files, missing := glob(filepath.Dir(s.path), n.Value)
 	if missing && !lenient {
-		return nil, place{s.origin[n], n.Line}.errorf("values file %s does not exist", n.Value)
+		return nil, position{s.file[n], n.Line}.errorf("values file %s does not exist", n.Value)
 	}
 	for _, file := range files {
 		more, err := readValues(file)
 		if err != nil {
-			return nil, fmt.Errorf("%s: %w", place{s.origin[n], n.Line}, err)
+			return nil, fmt.Errorf("%s: %w", position{s.file[n], n.Line}, err)
 		}
 		values = loader.MergeMaps(values, more)
 	}
@@ -418,7 +418,7 @@ func (r *reader) complete(s *state, values map[string]any, selectors, before []s
 			before = append(slices.Clone(before), rel.ID())
 		}
 	}
-	own, err := r.releases(s, values, selectors)
+	own, err := r.readReleases(s, values, selectors)
 	if err != nil {
 		return nil, err
 	}
@@ -431,7 +431,7 @@ func (r *reader) complete(s *state, values map[string]any, selectors, before []s
 
 // include reads the files that an entry of helmfiles names.
 func (r *reader) include(s *state, n *kyaml.Node, selectors, before []string) (*result, error) {
-	i := include{path: n.Value, at: place{s.origin[n], n.Line}, selectors: selectors}
+	i := include{path: n.Value, at: position{s.file[n], n.Line}, selectors: selectors}
 	if n.Kind == kyaml.MappingNode {
 		var err error
 		if i, err = r.readInclude(s, n, selectors); err != nil {
@@ -439,7 +439,7 @@ func (r *reader) include(s *state, n *kyaml.Node, selectors, before []string) (*
 		}
 	}
 	if strings.Contains(i.path, "::") || strings.Contains(i.path, "://") {
-		return nil, i.at.errorf("helmfiles: lockstep does not download %s: %s", i.path, byHelmfile)
+		return nil, i.at.errorf("helmfiles: lockstep does not download %s: %s", i.path, useHelmfile)
 	}
 	entries, missing := glob(filepath.Dir(s.path), i.path)
 	if handler := s.scalars["missingFileHandler"]; missing && (handler == "" || handler == "Error") {
@@ -447,13 +447,13 @@ func (r *reader) include(s *state, n *kyaml.Node, selectors, before []string) (*
 	}
 	out := &result{}
 	for _, entry := range entries {
-		files, err := filesOf(entry)
+		files, err := findFiles(entry)
 		if err != nil {
 			return nil, fmt.Errorf("%s: %w", i.at, err)
 		}
 		start := len(out.releases)
 		for _, file := range files { // those of a directory do not wait for each other
-			f, err := r.file(file, i.over, nil, i.selectors, before)
+			f, err := r.readFile(file, i.over, nil, i.selectors, before)
 			if err != nil {
 				return nil, err
 			}
@@ -470,14 +470,14 @@ func (r *reader) include(s *state, n *kyaml.Node, selectors, before []string) (*
 // include is an entry of helmfiles. over is nil unless it has values.
 type include struct {
 	path      string
-	at        place
+	at        position
 	selectors []string
 	over      map[string]any
 }
 
 func (r *reader) readInclude(s *state, n *kyaml.Node, selectors []string) (i include, err error) {
-	i = include{at: place{s.origin[n], n.Line}, selectors: selectors}
-	fields, err := mapping(s.origin[n], "helmfiles", n, helmfileKeys)
+	i = include{at: position{s.file[n], n.Line}, selectors: selectors}
+	fields, err := parseMapping(s.file[n], "helmfiles", n, helmfileKeys)
 	if err != nil {
 		return i, err
 	}
@@ -486,13 +486,13 @@ func (r *reader) readInclude(s *state, n *kyaml.Node, selectors []string) (i inc
 	}
 	i.path = fields["path"].Value
 	if inherited := fields["selectorsInherited"]; fields["selectors"] != nil && (inherited == nil || inherited.Value != "true") {
-		if err := decode(s.origin[n], "selectors", fields["selectors"], &i.selectors); err != nil {
+		if err := decode(s.file[n], "selectors", fields["selectors"], &i.selectors); err != nil {
 			return i, err
 		}
 	}
-	sources, err := list(s.origin[n], "values of helmfiles", fields["values"])
+	sources, err := listItems(s.file[n], "values of helmfiles", fields["values"])
 	for _, source := range sources {
-		s.origin[source] = s.origin[n]
+		s.file[source] = s.file[n]
 		more, err := s.valuesOf(source, false)
 		if err != nil {
 			return i, err

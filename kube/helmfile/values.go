@@ -28,9 +28,9 @@ type Set struct {
 	File        string
 }
 
-// sources are the values of a release: files and inline values, then set and setString.
-func (r *reader) sources(s *state, f *fields, folder string) (out []ValuesSource, err error) {
-	items, err := list(f.at.path, f.what+": values", f.own["values"])
+// valuesSources are the values of a release: files and inline values, then set and setString.
+func (r *reader) valuesSources(s *state, f *fields, folder string) (out []ValuesSource, err error) {
+	items, err := listItems(f.at.path, f.name+": values", f.release["values"])
 	if err != nil {
 		return nil, err
 	}
@@ -39,9 +39,9 @@ func (r *reader) sources(s *state, f *fields, folder string) (out []ValuesSource
 		handler = own
 	}
 	for _, item := range items {
-		at := place{f.at.path, item.Line}
+		at := position{f.at.path, item.Line}
 		if item.Kind == kyaml.MappingNode {
-			values, err := inline(at.path, f.what+": values", item)
+			values, err := inline(at.path, f.name+": values", item)
 			if err != nil {
 				return nil, err
 			}
@@ -49,24 +49,24 @@ func (r *reader) sources(s *state, f *fields, folder string) (out []ValuesSource
 			continue
 		}
 		if item.Kind != kyaml.ScalarNode {
-			return nil, at.errorf("%s: values must be files or mappings", f.what)
+			return nil, at.errorf("%s: values must be files or mappings", f.name)
 		}
 		if strings.Contains(item.Value, "://") {
-			return nil, at.errorf("%s: lockstep does not download values %s: %s", f.what, item.Value, byHelmfile)
+			return nil, at.errorf("%s: lockstep does not download values %s: %s", f.name, item.Value, useHelmfile)
 		}
 		files, missing := glob(folder, item.Value)
 		if missing && (handler == "" || handler == "Error") {
-			return nil, at.errorf("%s: values file %s does not exist", f.what, item.Value)
+			return nil, at.errorf("%s: values file %s does not exist", f.name, item.Value)
 		}
 		if len(files) > 1 {
-			return nil, at.errorf("%s: values %s match %d files: name one", f.what, item.Value, len(files))
+			return nil, at.errorf("%s: values %s match %d files: name one", f.name, item.Value, len(files))
 		}
 		for _, file := range files {
 			out = append(out, ValuesSource{File: file, At: at.String()})
 		}
 	}
 	for _, key := range []string{"set", "setString"} {
-		sets, err := f.sets(key, folder)
+		sets, err := f.setSources(key, folder)
 		if err != nil {
 			return nil, err
 		}
@@ -88,31 +88,31 @@ func inline(path, what string, n *kyaml.Node) (map[string]any, error) {
 		err = yaml.Unmarshal(text, &values)
 	}
 	if err != nil {
-		return nil, place{path, n.Line}.errorf("%s: %w", what, err)
+		return nil, position{path, n.Line}.errorf("%s: %w", what, err)
 	}
 	return values, nil
 }
 
-// sets are the entries of set or setString.
-func (f *fields) sets(key, folder string) (out []ValuesSource, err error) {
-	items, err := list(f.at.path, f.what+": "+key, f.own[key])
+// setSources are the entries of set or setString.
+func (f *fields) setSources(key, folder string) (out []ValuesSource, err error) {
+	items, err := listItems(f.at.path, f.name+": "+key, f.release[key])
 	if err != nil {
 		return nil, err
 	}
 	for _, item := range items {
-		at := place{f.at.path, item.Line}
-		if _, err := mapping(at.path, f.what+": "+key, item, setKeys); err != nil {
+		at := position{f.at.path, item.Line}
+		if _, err := parseMapping(at.path, f.name+": "+key, item, setKeys); err != nil {
 			return nil, err
 		}
 		var set struct {
 			Name, Value, File string
 			Values            []string
 		}
-		if err := decode(at.path, f.what+": "+key, item, &set); err != nil {
+		if err := decode(at.path, f.name+": "+key, item, &set); err != nil {
 			return nil, err
 		}
 		if set.Name == "" {
-			return nil, at.errorf("%s: an entry of %s needs a name", f.what, key)
+			return nil, at.errorf("%s: an entry of %s needs a name", f.name, key)
 		}
 		source := ValuesSource{At: at.String(), Set: Set{Name: set.Name, Value: set.Value, String: key == "setString"}}
 		switch {
@@ -120,7 +120,7 @@ func (f *fields) sets(key, folder string) (out []ValuesSource, err error) {
 		case set.File != "" && key == "set":
 			files, missing := glob(folder, set.File)
 			if missing {
-				return nil, at.errorf("%s: %s: file %s does not exist", f.what, key, set.File)
+				return nil, at.errorf("%s: %s: file %s does not exist", f.name, key, set.File)
 			}
 			source.Set.File = files[0]
 		case len(set.Values) > 0:
@@ -154,7 +154,7 @@ func (r Release) Merge(more []string, read func(path string) ([]byte, error)) (m
 			}
 			out = loader.MergeMaps(out, values)
 		case v.Set.Name != "":
-			if err := v.Set.into(out, read); err != nil {
+			if err := v.Set.apply(out, read); err != nil {
 				return nil, fmt.Errorf("%s: release %s: set %s: %w", v.At, r.ID(), v.Set.Name, err)
 			}
 		}
@@ -170,8 +170,8 @@ func (r Release) Merge(more []string, read func(path string) ([]byte, error)) (m
 // escapeSet makes commas and braces of a value text.
 var escapeSet = strings.NewReplacer(",", `\,`, "{", `\{`, "}", `\}`)
 
-// into adds a single value.
-func (s Set) into(values map[string]any, read func(path string) ([]byte, error)) error {
+// apply adds a single value.
+func (s Set) apply(values map[string]any, read func(path string) ([]byte, error)) error {
 	if s.File != "" {
 		return strvals.ParseIntoFile(s.Name+"="+s.File, values, func(rs []rune) (any, error) {
 			data, err := read(string(rs))

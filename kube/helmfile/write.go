@@ -30,17 +30,17 @@ func (f *File) AddNeeds(needs map[string][]string) (files []string, err error) {
 		text := string(data)
 		slices.SortFunc(releases, func(a, b Release) int { return b.line - a.line }) // from below, so that lines keep their numbers
 		for _, r := range releases {
-			if text, err = insert(text, r, needs[r.ID()]); err != nil {
+			if text, err = insertNeeds(text, r, needs[r.ID()]); err != nil {
 				return nil, fmt.Errorf("%s: release %s: %w", r.At, r.ID(), err)
 			}
 		}
-		if err := onlyNeeds(file, string(data), text); err != nil {
+		if err := checkOnlyNeedsChanged(file, string(data), text); err != nil {
 			return nil, err
 		}
 		texts[file] = text
 	}
 	for file, text := range texts {
-		if err := replace(file, text); err != nil {
+		if err := writeFile(file, text); err != nil {
 			return files, err
 		}
 		files = append(files, file)
@@ -49,9 +49,9 @@ func (f *File) AddNeeds(needs map[string][]string) (files []string, err error) {
 	return files, nil
 }
 
-// insert adds needs to the release that begins at its line.
-func insert(text string, r Release, needs []string) (string, error) {
-	node, err := nodeAt(text, r)
+// insertNeeds adds needs to the release that begins at its line.
+func insertNeeds(text string, r Release, needs []string) (string, error) {
+	node, err := findRelease(text, r)
 	if err != nil {
 		return "", err
 	}
@@ -79,13 +79,13 @@ func insert(text string, r Release, needs []string) (string, error) {
 		added = []string{indent + "needs:"}
 	}
 	for _, need := range needs {
-		added = append(added, item+r.shortened(need))
+		added = append(added, item+r.shortNeed(need))
 	}
 	return strings.Join(slices.Insert(lines, after, added...), "\n"), nil
 }
 
-// nodeAt finds the mapping of a release in block style.
-func nodeAt(text string, r Release) (found *kyaml.Node, err error) {
+// findRelease finds the mapping of a release in block style.
+func findRelease(text string, r Release) (found *kyaml.Node, err error) {
 	docs, err := parse(r.file, []byte(text))
 	if err != nil {
 		return nil, err
@@ -111,18 +111,18 @@ func nodeAt(text string, r Release) (found *kyaml.Node, err error) {
 	return found, nil
 }
 
-// shortened is a need as the file may say it: without what is the release's own.
-func (r Release) shortened(need string) string {
+// shortNeed is a need as the file may say it: without what is the release's own.
+func (r Release) shortNeed(need string) string {
 	for _, short := range []string{need[strings.LastIndex(need, "/")+1:], strings.TrimPrefix(need, r.Context+"/")} {
-		if r.needed(short) == need {
+		if r.resolveNeed(short) == need {
 			return short
 		}
 	}
 	return need
 }
 
-// onlyNeeds checks that two texts say the same but for needs.
-func onlyNeeds(file, before, after string) error {
+// checkOnlyNeedsChanged checks that two texts say the same but for needs.
+func checkOnlyNeedsChanged(file, before, after string) error {
 	var sides [2][]any
 	for i, text := range []string{before, after} {
 		docs, err := parse(file, []byte(text))
@@ -158,8 +158,8 @@ func withoutNeeds(v any) any {
 	return v
 }
 
-// replace writes a file at once.
-func replace(file, text string) error {
+// writeFile writes a file at once.
+func writeFile(file, text string) error {
 	info, err := os.Stat(file)
 	if err != nil {
 		return err

@@ -23,9 +23,9 @@ func (s *Session) rightsFor(p *Prepared, incoming *Incoming) (rights.Set, error)
 	return rights.Operation{
 		Name: p.Info.Name, Release: p.Common.Release, Namespace: p.Common.Namespace, Driver: connect.StorageDriver(),
 		RollbackOnFailure: p.Common.RollbackOnFailure, ClientSide: p.Target.ClientSide, Replace: p.Target.Replace,
-		Unlocked: p.Lease.Kind == lease.Unavailable, Phases: p.Phases, Updated: p.Records.Updated, Deleted: p.Records.Deleted,
-		Back:     max(p.Info.ToRevision, p.Info.PreviousRevision),
-		Presence: incoming.presences(), Resource: func(kind schema.GroupKind) (schema.GroupResource, bool) { return ResourceOf(mapper, kind) },
+		NoLease: p.Lease.Kind == lease.Unavailable, Phases: p.Phases, Updated: p.Records.Updated, Deleted: p.Records.Deleted,
+		RollbackTo: max(p.Info.ToRevision, p.Info.PreviousRevision),
+		Presence:   incoming.presences(), Resource: func(kind schema.GroupKind) (schema.GroupResource, bool) { return ResourceOf(mapper, kind) },
 	}.Rights(), nil
 }
 

@@ -12,21 +12,21 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
-// Roles are the objects that give a ServiceAccount the rights on some releases.
+// Roles are the objects that give a ServiceAccount the rights for releases.
 type Roles struct {
-	// Account is a ServiceAccount in a namespace.
+	// Account and Namespace are those of the ServiceAccount.
 	Account, Namespace string
-	// Name tells the roles from those of other releases with the same account.
+	// Name distinguishes the roles from those for other releases of the same account.
 	Name string
-	// InCluster adds the rights of a run in the cluster (--in-cluster).
+	// InCluster adds the rights that a run with --in-cluster needs.
 	InCluster bool
 
 	rights     Set
 	grants     []Grant
-	namespaces map[string]*Release // to create, each with the release that has it as an object
+	namespaces map[string]*Release // to create; a value is the release whose chart contains the namespace
 }
 
-// Add adds the rights on a release, whose namespace may have to be created.
+// Add adds the rights for a release. With newNamespace its namespace is created, too.
 func (r *Roles) Add(release Release, newNamespace bool) {
 	if r.rights == nil {
 		r.rights, r.namespaces = Set{}, map[string]*Release{}
@@ -34,9 +34,9 @@ func (r *Roles) Add(release Release, newNamespace bool) {
 	for right, names := range release.Rights() {
 		r.rights.Add(right, names...)
 	}
-	if r.InCluster { // the name of its Lease ends in random letters
+	if r.InCluster { // the name of the Lease is random
 		for _, verb := range []string{"get", "watch", "patch"} {
-			r.rights.Add(Right{Verb: verb, Resource: schema.GroupResource{Group: "coordination.k8s.io", Resource: "leases"}, Namespace: release.Namespace, Use: Orders})
+			r.rights.Add(Right{Verb: verb, Resource: schema.GroupResource{Group: "coordination.k8s.io", Resource: "leases"}, Namespace: release.Namespace, Use: Control})
 		}
 	}
 	r.grants = append(r.grants, release.Grants()...)
@@ -44,45 +44,45 @@ func (r *Roles) Add(release Release, newNamespace bool) {
 		r.namespaces[release.Namespace] = nil
 	}
 	for _, o := range release.Objects {
-		if release.has(o) {
+		if release.ownsNamespace(o) {
 			r.namespaces[o.Name] = &release
 		}
 	}
 }
 
-const head = `# The rights of ServiceAccount %[1]s in namespace %[2]s to install, upgrade, roll back,
+const rolesHeader = `# The rights of ServiceAccount %[1]s in namespace %[2]s to install, upgrade, roll back,
 # test and uninstall %[3]s, and no others. Apply this as an administrator.
-# The account also needs discovery and to ask for its own rights, which Kubernetes
-# lets every account do (system:discovery, system:basic-user).
-# You can leave out the roles named *:optional: each rule says what lockstep then does without.
+# The account also needs discovery and self-access reviews, which Kubernetes allows for
+# every account (system:discovery, system:basic-user).
+# The roles named *:optional can be omitted: each rule says what lockstep does without it.
 `
 
-// Write prints the objects as YAML.
+// Write writes the objects as YAML.
 func (r Roles) Write(w io.Writer) error {
 	var out strings.Builder
-	fmt.Fprintf(&out, head, r.Account, r.Namespace, r.Name)
+	fmt.Fprintf(&out, rolesHeader, r.Account, r.Namespace, r.Name)
 	for _, ns := range slices.Sorted(maps.Keys(r.namespaces)) {
 		fmt.Fprintf(&out, "---\napiVersion: v1\nkind: Namespace\nmetadata:\n  name: %s\n", scalar(ns))
-		if by := r.namespaces[ns]; by != nil { // else its install would refuse it
+		if by := r.namespaces[ns]; by != nil { // without these, its install refuses the namespace
 			fmt.Fprintf(&out, "  labels:\n    app.kubernetes.io/managed-by: Helm\n  annotations:\n    meta.helm.sh/release-name: %s\n    meta.helm.sh/release-namespace: %s\n", scalar(by.Name), scalar(by.Namespace))
 		}
 	}
 	fmt.Fprintf(&out, "---\napiVersion: v1\nkind: ServiceAccount\nmetadata:\n  name: %s\n  namespace: %s\n", scalar(r.Account), scalar(r.Namespace))
-	needed, optional := rulesOf(r.rights, r.grants)
+	needed, optional := makeRules(r.rights, r.grants)
 	r.writeRoles(&out, "", needed)
 	r.writeRoles(&out, ":optional", optional)
 	_, err := io.WriteString(w, out.String())
 	return err
 }
 
-// writeRoles writes a role with its binding for each namespace.
+// writeRoles writes a role and its binding for each namespace.
 func (r Roles) writeRoles(out *strings.Builder, suffix string, rules map[string][]rule) {
 	for _, ns := range slices.Sorted(maps.Keys(rules)) {
-		kind, name, place := "Role", r.Account+":"+r.Name+suffix, "\n  namespace: "+scalar(ns)
-		if ns == "" { // all releases share the names of cluster scope
-			kind, name, place = "ClusterRole", r.Account+":"+r.Namespace+":"+r.Name+suffix, ""
+		kind, name, namespace := "Role", r.Account+":"+r.Name+suffix, "\n  namespace: "+scalar(ns)
+		if ns == "" { // names of ClusterRoles must be unique in the cluster
+			kind, name, namespace = "ClusterRole", r.Account+":"+r.Namespace+":"+r.Name+suffix, ""
 		}
-		fmt.Fprintf(out, "---\napiVersion: rbac.authorization.k8s.io/v1\nkind: %s\nmetadata:\n  name: %s%s\nrules:\n", kind, scalar(name), place)
+		fmt.Fprintf(out, "---\napiVersion: rbac.authorization.k8s.io/v1\nkind: %s\nmetadata:\n  name: %s%s\nrules:\n", kind, scalar(name), namespace)
 		comment := ""
 		for _, rule := range rules[ns] {
 			if rule.comment != comment {
@@ -91,7 +91,7 @@ func (r Roles) writeRoles(out *strings.Builder, suffix string, rules map[string]
 			}
 			rule.write(out)
 		}
-		fmt.Fprintf(out, bindingText, kind, scalar(name), place, scalar(r.Account), scalar(r.Namespace))
+		fmt.Fprintf(out, bindingText, kind, scalar(name), namespace, scalar(r.Account), scalar(r.Namespace))
 	}
 }
 
@@ -110,7 +110,7 @@ subjects:
   namespace: %[5]s
 `
 
-// write writes the fields of a rule, lists on one line as in Kubernetes' own examples.
+// write writes the fields of a rule, with each list on one line.
 func (r rule) write(out *strings.Builder) {
 	before := "- "
 	for _, field := range []struct {
@@ -133,6 +133,6 @@ func (r rule) write(out *strings.Builder) {
 
 // scalar quotes a name that YAML would not read as a string.
 func scalar(name string) string {
-	text, _ := yaml.Marshal(name) // of a string there is no error
+	text, _ := yaml.Marshal(name) // never fails for a string
 	return strings.TrimSpace(string(text))
 }

@@ -16,31 +16,31 @@ import (
 	"lockstep/kube/connect"
 )
 
-// Release is what the rights to install, upgrade, roll back, test and uninstall a release
-// derive from.
+// Release describes a release, to derive the rights that install, upgrade, rollback, test and
+// uninstall need.
 type Release struct {
 	Name, Namespace, Driver string
 	ClientSide, Replace     bool
 	Objects                 []Object
-	// Resource is the resource of a kind.
+	// Resource returns the resource of a kind.
 	Resource func(schema.GroupKind) schema.GroupResource
 }
 
-// Object is an object of a release. Its name is "" if the API server makes it.
+// Object is an object of a release. Its name is "" if the API server generates it.
 type Object struct {
 	plan.Object
 	Fields map[string]any
 	Phase  event.PhaseKind // PhaseCRDs, PhaseHooks or PhaseApply
 }
 
-// Grant is a rule that a role of the release grants in a namespace, "" for cluster scope.
-// RBAC lets only those create the role who have the same rights.
+// Grant is a rule of a role in the chart, in a namespace or "" for cluster scope. RBAC lets only
+// accounts with the same rights create the role.
 type Grant struct {
 	Namespace, Role string
 	Rule            rbacv1.PolicyRule
 }
 
-// Rights returns the rights of all operations on the release, with the optional ones.
+// Rights returns the rights that all operations on the release need, and the optional ones.
 func (r Release) Rights() Set {
 	all := Set{}
 	for _, name := range []string{"install", "upgrade", "uninstall"} {
@@ -57,7 +57,7 @@ func (r Release) Rights() Set {
 	return all
 }
 
-// operation returns an operation on all objects. The revisions are unknown.
+// operation returns an operation on all objects, with unknown revisions.
 func (r Release) operation(name string) Operation {
 	presence := map[plan.Object]Presence{}
 	phases := map[event.PhaseKind]*plan.Group{}
@@ -66,7 +66,7 @@ func (r Release) operation(name string) Operation {
 		switch {
 		case o.Name == "":
 			presence[o.Object] = Unnamed
-		case name == "install" && !r.has(o):
+		case name == "install" && !r.ownsNamespace(o):
 			presence[o.Object] = Absent
 		default:
 			presence[o.Object] = Present
@@ -96,13 +96,13 @@ func (r Release) operation(name string) Operation {
 	return op
 }
 
-// has reports whether an object is a namespace of the release's own objects. Their rights
-// need the namespace, so that it is created with these.
-func (r Release) has(o Object) bool {
+// ownsNamespace reports whether an object is the namespace of other objects in the release. The
+// roles for those objects need the namespace, so it is created with the roles.
+func (r Release) ownsNamespace(o Object) bool {
 	return o.Group == "" && o.Kind == "Namespace" && slices.ContainsFunc(r.Objects, func(in Object) bool { return in.Namespace == o.Name })
 }
 
-// watches adds list and watch. A hook is watched by its name.
+// watches adds list and watch. Hooks are watched by name.
 func (r Release) watches(to Set, o Object) {
 	for _, verb := range []string{"list", "watch"} {
 		right := Right{Verb: verb, Resource: r.Resource(schema.GroupKind{Group: o.Group, Kind: o.Kind}), Namespace: o.Namespace, Use: Watches}
@@ -115,15 +115,15 @@ func (r Release) watches(to Set, o Object) {
 	}
 }
 
-// bindings adds the right to bind a role that is not the release's own, and to write a
-// ClusterRole that is put together of others.
+// bindings adds the rights to bind roles of others, and to write a ClusterRole with an aggregation
+// rule.
 func (r Release) bindings(to Set, o Object) {
 	if o.Group != rbacv1.GroupName {
 		return
 	}
 	if o.Kind == "ClusterRole" && o.Fields["aggregationRule"] != nil {
 		names := []string{o.Name}
-		if r.ClientSide { // the path of a POST has no name
+		if r.ClientSide { // a POST has no name in its path
 			names = nil
 		}
 		to.Add(Right{Verb: "escalate", Resource: r.Resource(schema.GroupKind{Group: o.Group, Kind: o.Kind}), Use: Bindings}, names...)
@@ -142,7 +142,7 @@ func (r Release) Grants() (grants []Grant) {
 		if o.Group != rbacv1.GroupName {
 			continue
 		}
-		var role rbacv1.ClusterRole // a Role has the same rules
+		var role rbacv1.ClusterRole // also decodes the rules of a Role
 		if (o.Kind != "Role" && o.Kind != "ClusterRole") || runtime.DefaultUnstructuredConverter.FromUnstructured(o.Fields, &role) != nil {
 			continue
 		}
@@ -153,21 +153,21 @@ func (r Release) Grants() (grants []Grant) {
 	return grants
 }
 
-// looked are the references that are looked up before the first write.
-var looked = []refs.Use{refs.Environment, refs.Volume, refs.Claim, refs.Account, refs.Priority, refs.Runtime, refs.Pull, refs.Class, refs.Backend, refs.TLS, refs.Target, refs.Role}
+// checkedRefs are the references that preflight looks up.
+var checkedRefs = []refs.Use{refs.Environment, refs.Volume, refs.Claim, refs.Account, refs.Priority, refs.Runtime, refs.Pull, refs.Class, refs.Backend, refs.TLS, refs.Target, refs.Role}
 
-// lookups adds get for the objects of others that an object refers to.
+// lookups adds get for objects outside the release to which an object refers.
 func (r Release) lookups(to Set, o Object) {
 	for _, ref := range refs.Find(o.Object, o.Fields) {
 		own := slices.ContainsFunc(r.Objects, func(own Object) bool { return own.Object == ref.To })
-		if own || ref.Optional || !slices.Contains(looked, ref.Use) || ref.To.Kind == "ServiceAccount" && ref.To.Name == "default" {
+		if own || ref.Optional || !slices.Contains(checkedRefs, ref.Use) || ref.To.Kind == "ServiceAccount" && ref.To.Name == "default" {
 			continue
 		}
 		to.Add(Right{Verb: "get", Resource: r.Resource(schema.GroupKind{Group: ref.To.Group, Kind: ref.To.Kind}), Namespace: ref.To.Namespace, Use: Checks}, ref.To.Name)
 	}
 }
 
-// reads adds what the checks and the diagnosis read beside the release's own objects.
+// reads adds the rights to read what preflight and diagnosis need besides the release's objects.
 func (r Release) reads(to Set) {
 	read := func(use Use, namespace, group, resource string, verbs ...string) {
 		for _, verb := range verbs {
@@ -182,7 +182,7 @@ func (r Release) reads(to Set) {
 		if o.Namespace != "" {
 			namespaces[o.Namespace] = true
 		}
-		if _, runs := refs.FindPods(o.Object, o.Fields); runs {
+		if _, ok := refs.FindPods(o.Object, o.Fields); ok {
 			read(Details, o.Namespace, "", "pods", "list", "watch")
 			read(Details, o.Namespace, "", "pods/log", "get")
 			read(Details, o.Namespace, "", "events", "list", "watch")

@@ -1,7 +1,7 @@
-// Package rights derives the rights that an operation on a release needs from its plan
-// (Operation), and those of a ServiceAccount that looks after a release from its objects
-// (Release). It is pure: preflight asks the cluster for the result, and "lockstep rbac"
-// prints it. The central types are Right, Set and Release.
+// Package rights derives the rights that an operation needs from its plan (Operation), and the
+// rights that a ServiceAccount needs for a release from its objects (Release). It sends no
+// requests: preflight checks the result, and "lockstep rbac" prints it. The central types are
+// Right, Set and Release. Packages kube, kube/operation and kube/preflight import it.
 package rights
 
 import (
@@ -25,7 +25,7 @@ type Right struct {
 	Resource  schema.GroupResource
 	Namespace string
 	Use       Use
-	Why       string // where Helm might do without it
+	Why       string // why it is needed if Helm might not need it
 }
 
 // Use is what a right is used for.
@@ -35,57 +35,57 @@ const (
 	Objects Use = iota
 	Records
 	Bindings
-	Lock // an operation can do without this and what follows
+	Lock // this and the following ones are optional
 	HookWatches
 	Watches
 	Checks
 	Details
-	Orders
+	Control
 )
 
-// Optional reports whether an operation can do without the right.
+// Optional reports whether an operation works without the right.
 func (r Right) Optional() bool { return r.Use >= Lock }
 
-// Set are rights with object names, because a Role may grant them by name. There are no
-// names if the request has none (a list, a POST) or they are unknown.
+// Set maps rights to names of objects, because a Role may grant rights by name. There are no names
+// if the request has none (a list or a POST), or if they are unknown.
 type Set map[Right][]string
 
-// Add adds a right to the named objects, or to all of its resource, which covers these.
-func (s Set) Add(to Right, names ...string) {
-	switch known, there := s[to]; {
-	case there && len(known) == 0:
+// Add adds a right to the named objects, or without names to all objects of its resource.
+func (s Set) Add(right Right, names ...string) {
+	switch known, ok := s[right]; {
+	case ok && len(known) == 0:
 	case len(names) == 0:
-		s[to] = nil
+		s[right] = nil
 	default:
-		s[to] = append(known, names...)
+		s[right] = append(known, names...)
 	}
 }
 
-// Operation is what the rights of an operation derive from.
+// Operation describes an operation, to derive the rights that it needs.
 type Operation struct {
 	Name, Release, Namespace string
 	Driver                   string // HELM_DRIVER
 	RollbackOnFailure        bool
 	ClientSide, Replace      bool
-	Unlocked                 bool // Leases are not used
+	NoLease                  bool // do not use a Lease
 	Phases                   []event.Phase
-	// Updated and Deleted are the revisions whose records change, none if unknown.
+	// Updated and Deleted are the revisions whose records change, empty if unknown.
 	Updated, Deleted []int
-	// Back is the revision that is rolled back to, 0 if unknown.
-	Back     int
-	Presence map[plan.Object]Presence
-	// Resource is the resource of a kind. Kinds without one are skipped.
+	// RollbackTo is the target revision of a rollback, 0 if unknown.
+	RollbackTo int
+	Presence   map[plan.Object]Presence
+	// Resource returns the resource of a kind. Kinds without one are skipped.
 	Resource func(schema.GroupKind) (schema.GroupResource, bool)
 }
 
-// Presence says whether an object exists in the cluster, as far as known.
+// Presence says whether an object exists in the cluster.
 type Presence int
 
 const (
 	Unknown Presence = iota
 	Absent
 	Present
-	Unnamed // the API server makes its name, so that it is always new
+	Unnamed // the API server generates its name, so it never exists yet
 )
 
 // Rights returns the rights that the operation needs.
@@ -93,27 +93,27 @@ func (op Operation) Rights() Set {
 	all := Set{}
 	op.storage(all)
 	op.lease(all)
-	type asked struct {
+	type key struct {
 		plan.Object // without its name
-		there       Presence
+		presence    Presence
 	}
 	for _, phase := range op.Phases {
-		seen := map[asked][]Right{}
+		seen := map[key][]Right{}
 		for _, g := range phase.Groups {
 			for _, o := range g.Objects {
-				as := asked{o, op.Presence[o]}
-				as.Name = ""
-				needs, known := seen[as]
+				k := key{o, op.Presence[o]}
+				k.Name = ""
+				needs, known := seen[k]
 				if !known {
 					if resource, ok := op.Resource(schema.GroupKind{Group: o.Group, Kind: o.Kind}); ok {
-						for verb, why := range op.verbs(phase.Kind, o, as.there) {
+						for verb, why := range op.verbs(phase.Kind, o, k.presence) {
 							needs = append(needs, Right{Verb: verb, Resource: resource, Namespace: o.Namespace, Why: why})
 						}
 					}
-					seen[as] = needs
+					seen[k] = needs
 				}
 				for _, r := range needs {
-					if as.there == Unnamed || r.Verb == "create" && op.clientSide(phase.Kind) { // the path of a POST has no name
+					if k.presence == Unnamed || r.Verb == "create" && op.clientSide(phase.Kind) { // a POST has no name in its path
 						all.Add(r)
 						continue
 					}
@@ -125,10 +125,10 @@ func (op Operation) Rights() Set {
 	return all
 }
 
-// whyListed is why a release cannot be operated on without its history.
-const whyListed = "to list the revisions of the release"
+// whyList is the reason for listing release records.
+const whyList = "to list the revisions of the release"
 
-// storage adds the rights for the release records.
+// storage adds the rights on release records.
 func (op Operation) storage(to Set) {
 	kind := "secrets"
 	switch d := op.Driver; {
@@ -137,7 +137,7 @@ func (op Operation) storage(to Set) {
 	case d != "" && !strings.HasPrefix(d, "secret"):
 		return
 	}
-	verbs := map[string]string{"list": whyListed, "create": "", "update": ""}
+	verbs := map[string]string{"list": whyList, "create": "", "update": ""}
 	switch {
 	case op.Name == "test", op.Name == "recover":
 		delete(verbs, "create")
@@ -145,22 +145,22 @@ func (op Operation) storage(to Set) {
 		delete(verbs, "create")
 		verbs["delete"] = ""
 	case op.Name == "install" && op.RollbackOnFailure:
-		verbs["delete"] = whyUndone
+		verbs["delete"] = whyRollback
 	case op.Name == "rollback", op.Name == "upgrade" && op.RollbackOnFailure:
-		verbs["get"] = whyUndone
+		verbs["get"] = whyRollback
 	}
-	of := map[string][]int{"update": op.Updated, "delete": op.Deleted}
-	if op.Back > 0 {
-		of["get"] = []int{op.Back}
+	revisions := map[string][]int{"update": op.Updated, "delete": op.Deleted}
+	if op.RollbackTo > 0 {
+		revisions["get"] = []int{op.RollbackTo}
 	}
 	for verb, why := range verbs {
-		to.Add(Right{Verb: verb, Resource: schema.GroupResource{Resource: kind}, Namespace: op.Namespace, Use: Records, Why: why}, release.Keys(op.Release, of[verb])...)
+		to.Add(Right{Verb: verb, Resource: schema.GroupResource{Resource: kind}, Namespace: op.Namespace, Use: Records, Why: why}, release.Keys(op.Release, revisions[verb])...)
 	}
 }
 
-// lease adds the rights for the Lease of the release, if Leases are used.
+// lease adds the rights on the Lease of the release.
 func (op Operation) lease(to Set) {
-	if op.Unlocked {
+	if op.NoLease {
 		return
 	}
 	for verb, names := range map[string][]string{"create": nil, "get": {lease.Name(op.Release)}, "update": {lease.Name(op.Release)}, "delete": {lease.Name(op.Release)}} {
@@ -168,31 +168,31 @@ func (op Operation) lease(to Set) {
 	}
 }
 
-// whyUndone is the reason for delete rights on objects that are only created.
-const whyUndone = "to roll back"
+// whyRollback is the reason for rights that only a rollback uses.
+const whyRollback = "to roll back"
 
-// clientSide reports whether objects of a phase are applied on the client. Those that Helm's
-// actions do not send, and the hooks of an uninstall, never are.
+// clientSide reports whether the objects of a phase are applied on the client side. Objects that
+// Helm's actions do not send, and hooks of an uninstall, never are.
 func (op Operation) clientSide(k event.PhaseKind) bool {
 	return op.ClientSide && k != event.PhaseNamespace && k != event.PhaseCRDs && op.Name != "uninstall"
 }
 
-// verbs returns the verbs a phase needs on an object, with the reason if it is not obvious. A
-// hook is deleted before it is created, or afterwards, by its policy; a CRD is not.
+// verbs returns the verbs that a phase needs on an object, with reasons that are not obvious. Hooks
+// other than CRDs are also deleted, by their delete policy.
 //
-// The API server authorises a server-side apply as patch, and if the object does not exist
-// also as create. Both checks have the object's name, so that a Role may name it for create,
-// too, which it cannot for a POST.
-func (op Operation) verbs(k event.PhaseKind, o plan.Object, there Presence) map[string]string {
-	sends := func(there Presence) map[string]string {
+// The API server authorises a server-side apply as patch, and if the object does not exist also as
+// create. Both checks include the object's name, so a Role can limit both to it. For a POST that is
+// impossible.
+func (op Operation) verbs(k event.PhaseKind, o plan.Object, presence Presence) map[string]string {
+	sends := func(presence Presence) map[string]string {
 		switch {
-		case there == Unnamed:
+		case presence == Unnamed:
 			return map[string]string{"create": ""}
-		case !op.clientSide(k) && there == Present:
+		case !op.clientSide(k) && presence == Present:
 			return map[string]string{"patch": ""}
 		case !op.clientSide(k):
 			return map[string]string{"create": "", "patch": ""}
-		case there == Absent:
+		case presence == Absent:
 			return map[string]string{"create": ""}
 		case op.Replace:
 			return map[string]string{"update": ""}
@@ -203,15 +203,15 @@ func (op Operation) verbs(k event.PhaseKind, o plan.Object, there Presence) map[
 	case event.PhaseNamespace:
 		return map[string]string{"create": "", "patch": ""}
 	case event.PhaseCRDs, event.PhaseApply:
-		verbs := sends(there)
+		verbs := sends(presence)
 		verbs["get"] = ""
 		if k == event.PhaseApply && op.Name == "install" && op.RollbackOnFailure {
-			verbs["delete"] = whyUndone
+			verbs["delete"] = whyRollback
 		}
 		return verbs
 	case event.PhaseHooks:
 		verbs := sends(Absent)
-		if there == Unnamed {
+		if presence == Unnamed {
 			verbs = sends(Unnamed)
 		}
 		verbs["get"] = ""
@@ -221,7 +221,7 @@ func (op Operation) verbs(k event.PhaseKind, o plan.Object, there Presence) map[
 		return verbs
 	case event.PhaseRemove:
 		verbs := map[string]string{"get": "to watch its deletion", "delete": ""}
-		if there == Unnamed {
+		if presence == Unnamed {
 			verbs["list"] = "to find it by its labels"
 		}
 		return verbs
@@ -229,14 +229,13 @@ func (op Operation) verbs(k event.PhaseKind, o plan.Object, there Presence) map[
 	return nil
 }
 
-// String prints rights as kubectl auth can-i --list does: a kind with its verbs, by
-// namespace.
+// String formats rights by namespace, each resource with its verbs.
 func (s Set) String() string {
 	type key struct{ namespace, resource, names, why string }
 	verbs := map[key][]string{}
-	for of, names := range s {
-		k := key{of.Namespace, of.Resource.String(), few(names), of.Why}
-		verbs[k] = append(verbs[k], of.Verb)
+	for right, names := range s {
+		k := key{right.Namespace, right.Resource.String(), abbreviate(names), right.Why}
+		verbs[k] = append(verbs[k], right.Verb)
 	}
 	keys := slices.SortedFunc(maps.Keys(verbs), func(a, b key) int {
 		return cmp.Or(cmp.Compare(a.namespace, b.namespace), cmp.Compare(a.resource, b.resource), cmp.Compare(a.names, b.names), cmp.Compare(a.why, b.why))
@@ -250,7 +249,7 @@ func (s Set) String() string {
 			text.WriteString("; ")
 			fallthrough
 		default:
-			text.WriteString(in(k.namespace) + ": ")
+			text.WriteString(location(k.namespace) + ": ")
 		}
 		slices.Sort(verbs[k])
 		fmt.Fprintf(&text, "%s%s [%s]", k.resource, k.names, strings.Join(verbs[k], " "))
@@ -261,23 +260,23 @@ func (s Set) String() string {
 	return text.String()
 }
 
-// in names the place of rights.
-func in(namespace string) string {
+// location describes a namespace, or the whole cluster.
+func location(namespace string) string {
 	if namespace == "" {
 		return "in the whole cluster"
 	}
 	return "in namespace " + namespace
 }
 
-// few lists the first names, each after a space, and the number of others.
-func few(names []string) string {
-	const most = 3
+// abbreviate lists the first names and the number of others, after a space.
+func abbreviate(names []string) string {
+	const limit = 3
 	names = slices.Sorted(slices.Values(names))
 	switch {
 	case len(names) == 0:
 		return ""
-	case len(names) <= most+1:
+	case len(names) <= limit+1:
 		return " " + strings.Join(names, ", ")
 	}
-	return fmt.Sprintf(" %s and %d others", strings.Join(names[:most], ", "), len(names)-most)
+	return fmt.Sprintf(" %s and %d others", strings.Join(names[:limit], ", "), len(names)-limit)
 }

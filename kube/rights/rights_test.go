@@ -35,13 +35,13 @@ func TestRules(t *testing.T) {
 		},
 	} {
 		if got := lack.String(); got != want {
-			t.Errorf("%q, want %q", got, want)
+			t.Errorf("got %q, want %q", got, want)
 		}
 	}
 }
 
-// TestRoles prints the roles of a release with objects that share a resource, with roles of
-// its own, and with a namespace of its own.
+// TestRoles prints the roles for a release with several objects of a resource, with roles, and with
+// its own namespace.
 func TestRoles(t *testing.T) {
 	object := func(phase event.PhaseKind, group, kind, namespace, name string, fields map[string]any) Object {
 		return Object{plan.Object{Group: group, Kind: kind, Namespace: namespace, Name: name}, fields, phase}
@@ -79,7 +79,7 @@ func TestRoles(t *testing.T) {
 	}
 }
 
-// TestClientSideCreatesHaveNoNames grants create on all objects where it is a POST.
+// TestClientSideCreatesHaveNoNames: with client-side apply, create is granted on all objects.
 func TestClientSideCreatesHaveNoNames(t *testing.T) {
 	r := Release{Name: "shop", Namespace: "prod", ClientSide: true, Driver: "configmap", Resource: func(k schema.GroupKind) schema.GroupResource {
 		return schema.GroupResource{Group: k.Group, Resource: strings.ToLower(k.Kind) + "s"}

@@ -15,17 +15,17 @@ type rule struct {
 	rbacv1.PolicyRule
 }
 
-// comments are the reasons for rights, by their use.
+// comments explain rights, by their use.
 var comments = map[Use]string{
 	Objects:     "The chart's objects. A server-side apply needs patch and, for a new object, create; both by name.",
-	Records:     "The release records. A list has no names, and the names of later revisions are unknown.",
+	Records:     "The release records. Lists cannot be limited to names, and the names of later revisions are unknown.",
 	Bindings:    "Bind is needed for bindings to existing roles, escalate for roles that collect others' rules.",
 	Lock:        "The lock of the release. Without it only Helm's pending status prevents concurrent runs.",
 	HookWatches: "Hooks are watched by name. Without it lockstep reads them every few seconds.",
-	Watches:     "Watches have no names. Without them lockstep reads each object every few seconds.",
-	Checks:      "Checks before the first write. Without these, lockstep skips the checks.",
-	Orders:      "Commands of attach and ctl to a run in the cluster, by a Lease of its Job. Without these nobody can control it.",
-	Details:     "Why something is not ready, and logs. Without these, lockstep says what it cannot read.",
+	Watches:     "Watches cannot be limited to names. Without them lockstep reads each object every few seconds.",
+	Checks:      "Checks before the first write. Without these rights lockstep skips the checks.",
+	Control:     "Commands from attach and ctl to a run in the cluster, through a Lease. Without these rights nobody can control it.",
+	Details:     "Causes of objects that are not ready, and logs. Without these rights lockstep names what it cannot read.",
 }
 
 var verbOrder = []string{"get", "list", "watch", "create", "update", "patch", "delete"}
@@ -33,27 +33,26 @@ var verbOrder = []string{"get", "list", "watch", "create", "update", "patch", "d
 // place is a resource in a namespace.
 type place struct{ namespace, group, resource string }
 
-// request is what a rule allows: a verb on an object, or with the name "" on all of a
-// resource.
+// request is a verb on an object, or on all objects of a resource if the name is "".
 type request struct {
 	place
 	verb, name string
 }
 
-// target is an object, or with the name "" all of its resource, and why it is used.
+// target is an object, or all objects of a resource if the name is "", and the use of the rights.
 type target struct {
 	place
 	use  Use
 	name string
 }
 
-// rulesOf returns the rules that grant rights, by namespace: those that an operation needs, with
-// the lock, and those that it can do without. No rule grants what another one does.
-func rulesOf(all Set, grants []Grant) (needed, optional map[string][]rule) {
+// makeRules returns the rules that grant rights, by namespace: those that operations need, including
+// the lock, and the optional ones. Each right is granted by only one rule.
+func makeRules(all Set, grants []Grant) (needed, optional map[string][]rule) {
 	granted := map[request]bool{}
 	part := func(optional bool) map[string][]rule {
 		order := slices.SortedFunc(maps.Keys(all), func(a, b Right) int {
-			whole := func(r Right) int { return min(len(all[r]), 1) } // first: it grants what is named, too
+			whole := func(r Right) int { return min(len(all[r]), 1) } // rights on all objects first, because they cover named ones
 			return cmp.Or(cmp.Compare(whole(a), whole(b)), cmp.Compare(a.Use, b.Use), compareVerbs(a.Verb, b.Verb))
 		})
 		verbs := map[target][]string{}
@@ -73,23 +72,23 @@ func rulesOf(all Set, grants []Grant) (needed, optional map[string][]rule) {
 				}
 			}
 		}
-		return merged(verbs)
+		return mergeRules(verbs)
 	}
 	needed, optional = part(false), part(true)
 	for _, g := range grants {
-		needed[g.Namespace] = append(needed[g.Namespace], rule{"What " + g.Role + " grants. Only those who have these rights can create it.", g.Rule})
+		needed[g.Namespace] = append(needed[g.Namespace], rule{"Rights that " + g.Role + " grants. Only an account that has them can create it.", g.Rule})
 	}
 	return needed, optional
 }
 
-// compareVerbs orders verbs as they are usually written.
+// compareVerbs orders verbs in the usual order.
 func compareVerbs(a, b string) int {
 	return cmp.Or(cmp.Compare(slices.Index(verbOrder, a), slices.Index(verbOrder, b)), cmp.Compare(a, b))
 }
 
-// merged joins verbs on objects to rules, by namespace: objects with the same verbs, then
-// resources with the same names and verbs.
-func merged(verbs map[target][]string) map[string][]rule {
+// mergeRules returns as few rules as possible, by namespace: it merges objects with the same verbs,
+// then resources with the same names and verbs.
+func mergeRules(verbs map[target][]string) map[string][]rule {
 	type objects struct {
 		place
 		use   Use

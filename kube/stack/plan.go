@@ -25,7 +25,7 @@ import (
 // Prepare plans the operations of all releases. It writes nothing. The error has those of
 // all releases. The Watches that it makes end with ctx.
 func Prepare(ctx context.Context, opts Options) (*Stack, error) {
-	s := &Stack{opts: opts, by: map[string]*member{}}
+	s := &Stack{opts: opts, byID: map[string]*member{}}
 	s.info = event.Operation{Name: "up", Release: Name(opts.File), Chart: opts.File.Path}
 	if opts.Down {
 		s.info.Name = "down"
@@ -37,16 +37,16 @@ func Prepare(ctx context.Context, opts Options) (*Stack, error) {
 		s.Close()
 		return nil, err
 	}
-	if err := s.addRemoved(ctx); err != nil {
+	if err := s.addPruned(ctx); err != nil {
 		s.Close()
 		return nil, err
 	}
-	s.breakBefore()
+	s.assignBreakpoints()
 	if err := s.planAll(ctx); err != nil {
 		s.Close()
 		return nil, err
 	}
-	if err := s.findBreakpoints(); err != nil {
+	if err := s.resolveBreakpoints(); err != nil {
 		s.Close()
 		return nil, err
 	}
@@ -55,11 +55,11 @@ func Prepare(ctx context.Context, opts Options) (*Stack, error) {
 
 // Order is the order of a helmfile's releases as groups, without a cluster.
 func Order(file *helmfile.File) ([]*plan.Group, error) {
-	s := &Stack{opts: Options{File: file}, by: map[string]*member{}}
+	s := &Stack{opts: Options{File: file}, byID: map[string]*member{}}
 	if err := s.addMembers(); err != nil {
 		return nil, err
 	}
-	order := groups(s.members, func(m *member) bool { return !m.remove }, false)
+	order := makeGroups(s.members, func(m *member) bool { return !m.remove }, false)
 	for _, g := range order {
 		g.Objects, g.Waves = []plan.Object{}, nil
 	}
@@ -85,14 +85,14 @@ func Name(file *helmfile.File) string {
 func (s *Stack) addMembers() error {
 	for _, r := range s.opts.File.Releases {
 		m := &member{Release: r, id: r.ID(), remove: s.opts.Down || !r.Installed, breakpoints: map[string]bool{}, prepared: make(chan struct{})}
-		s.members, s.by[m.id] = append(s.members, m), m
+		s.members, s.byID[m.id] = append(s.members, m), m
 	}
 	if len(s.members) == 0 {
-		return fmt.Errorf("%s: %w: none is defined, or all are disabled or excluded by -l", s.opts.File.Path, errNothing)
+		return fmt.Errorf("%s: %w: none is defined, or all are disabled or excluded by -l", s.opts.File.Path, errNoReleases)
 	}
 	for _, m := range s.members {
 		for _, id := range slices.Concat(m.Needs, m.After) {
-			if n := s.by[id]; n != nil && n.remove == m.remove && !slices.Contains(m.needs, n) {
+			if n := s.byID[id]; n != nil && n.remove == m.remove && !slices.Contains(m.needs, n) {
 				m.needs = append(m.needs, n)
 			}
 		}
@@ -137,7 +137,7 @@ func (m *member) context() string { return cmp.Or(m.Context, m.FallbackContext) 
 
 // planAll plans all releases, each after those that it needs.
 func (s *Stack) planAll(ctx context.Context) error {
-	turns := make(chan struct{}, 2*runtime.GOMAXPROCS(0))
+	slots := make(chan struct{}, 2*runtime.GOMAXPROCS(0))
 	var wg sync.WaitGroup
 	for _, m := range s.members {
 		wg.Go(func() {
@@ -146,33 +146,33 @@ func (s *Stack) planAll(ctx context.Context) error {
 			for _, n := range m.needs {
 				<-n.prepared
 				if n.err != nil {
-					m.err = errNeeded
+					m.err = errDependency
 					return
 				}
 				provided.Add(n.provides)
 			}
-			turns <- struct{}{}
-			defer func() { <-turns }()
+			slots <- struct{}{}
+			defer func() { <-slots }()
 			m.planned = s.plan(ctx, m, provided)
 		})
 	}
 	wg.Wait()
 	var errs []error
 	for _, m := range s.members {
-		if m.err != nil && !errors.Is(m.err, errNeeded) {
+		if m.err != nil && !errors.Is(m.err, errDependency) {
 			errs = append(errs, fmt.Errorf("%s: release %s: %w", m.At, m.id, m.err))
 		}
 	}
-	return errors.Join(append(errs, s.sharedObjects()...)...)
+	return errors.Join(append(errs, s.checkSharedObjects()...)...)
 }
 
-// sharedObjects are the errors about objects that two releases have: only one can own them.
-func (s *Stack) sharedObjects() (errs []error) {
+// checkSharedObjects are the errors about objects that two releases have: only one can own them.
+func (s *Stack) checkSharedObjects() (errs []error) {
 	type key struct {
 		context string
 		plan.Object
 	}
-	owner, told := map[key]*member{}, map[[2]*member]bool{}
+	owner, reported := map[key]*member{}, map[[2]*member]bool{}
 	for _, m := range s.members {
 		if m.op == nil || m.remove {
 			continue
@@ -186,8 +186,8 @@ func (s *Stack) sharedObjects() (errs []error) {
 					other := owner[key{m.context(), o}]
 					if other == nil {
 						owner[key{m.context(), o}] = m
-					} else if other != m && !told[[2]*member{other, m}] {
-						told[[2]*member{other, m}] = true
+					} else if other != m && !reported[[2]*member{other, m}] {
+						reported[[2]*member{other, m}] = true
 						errs = append(errs, fmt.Errorf("%s: releases %s and %s both have %s: an object belongs to one release", m.At, other.id, m.id, o))
 					}
 				}
@@ -197,8 +197,8 @@ func (s *Stack) sharedObjects() (errs []error) {
 	return errs
 }
 
-// errNeeded is the error of a release whose needs could not be planned: theirs is told.
-var errNeeded = errors.New("a release that it needs could not be planned")
+// errDependency is the error of a release whose needs could not be planned: theirs is told.
+var errDependency = errors.New("a release that it needs could not be planned")
 
 // Rule S7: a release is an operation of its own kind, an upgrade or an install, which resumes
 // one that was killed (R50) and has its own Lease (R51).
@@ -214,13 +214,13 @@ func (s *Stack) plan(ctx context.Context, m *member, provided *operation.Provide
 	if common.Doing != nil {
 		common.Doing("planning release " + m.id)
 	}
-	what, err := s.opts.Render(ctx, m.Release)
+	rendering, err := s.opts.Render(ctx, m.Release)
 	if err != nil {
 		return planned{err: err}
 	}
-	what.Labels = s.labels(what.Labels)
+	rendering.Labels = s.labels(rendering.Labels)
 	p.op, p.err = operation.PrepareUpgrade(ctx, m.client, operation.Upgrade{
-		Common: common, Rendering: what, Install: true, CreateNamespace: m.CreateNamespace,
+		Common: common, Rendering: rendering, Install: true, CreateNamespace: m.CreateNamespace,
 		ReuseValues: m.ReuseValues, ResetValues: !m.ReuseValues, CleanupOnFail: m.CleanupOnFail, HistoryMax: m.HistoryMax,
 	})
 	if p.err != nil {
@@ -242,7 +242,7 @@ func (s *Stack) common(m *member) operation.Common {
 		c.Timeout = m.Timeout
 		c.ReadinessTimeout = min(c.ReadinessTimeout, c.Timeout)
 	}
-	c.Step, c.BreakOn = false, m.breaks
+	c.Step, c.BreakOn = false, m.breakOn
 	c.WaitForJobs, c.NoHooks = c.WaitForJobs || m.WaitForJobs, c.NoHooks || m.NoHooks
 	c.RollbackOnFailure = c.RollbackOnFailure || m.RollbackOnFail
 	c.Watches = m.watches
@@ -250,19 +250,19 @@ func (s *Stack) common(m *member) operation.Common {
 	return c
 }
 
-// breakBefore finds the breakpoints that name a release: its operation is planned with
+// assignBreakpoints finds the breakpoints that name a release: its operation is planned with
 // those of its groups.
-func (s *Stack) breakBefore() {
+func (s *Stack) assignBreakpoints() {
 	for _, text := range s.opts.Common.BreakOn {
-		if m, group := s.scoped(text); m != nil && group != "" {
-			m.breaks = append(m.breaks, group)
+		if m, group := s.splitScope(text); m != nil && group != "" {
+			m.breakOn = append(m.breakOn, group)
 		}
 	}
 }
 
-// scoped reads "<release>" or "<release>/<group>", the release by its id, by its name if no
+// splitScope reads "<release>" or "<release>/<group>", the release by its id, by its name if no
 // other has that, or followed by a colon. It is nil if text begins with no release.
-func (s *Stack) scoped(text string) (m *member, group string) {
+func (s *Stack) splitScope(text string) (m *member, group string) {
 	longest := -1
 	for _, candidate := range s.members {
 		for _, name := range []string{candidate.id, candidate.Name} {
@@ -288,10 +288,10 @@ func (s *Stack) ambiguous(name string) bool {
 	return n > 1
 }
 
-// findBreakpoints finds the breakpoints that name no release among the groups of all.
-func (s *Stack) findBreakpoints() error {
+// resolveBreakpoints finds the breakpoints that name no release among the groups of all.
+func (s *Stack) resolveBreakpoints() error {
 	for _, text := range s.opts.Common.BreakOn {
-		if m, _ := s.scoped(text); m != nil {
+		if m, _ := s.splitScope(text); m != nil {
 			continue
 		}
 		var found []string
@@ -313,10 +313,10 @@ func (s *Stack) findBreakpoints() error {
 	return nil
 }
 
-// releasesToBreakOn are the ids of the releases that breakpoints name.
-func (s *Stack) releasesToBreakOn() (ids []string) {
+// releaseBreakpoints are the ids of the releases that breakpoints name.
+func (s *Stack) releaseBreakpoints() (ids []string) {
 	for _, text := range s.opts.Common.BreakOn {
-		if m, group := s.scoped(text); m != nil && group == "" {
+		if m, group := s.splitScope(text); m != nil && group == "" {
 			ids = append(ids, m.id)
 		}
 	}

@@ -29,10 +29,10 @@ func (s *Stack) labels(own map[string]string) map[string]string {
 	return all
 }
 
-// addRemoved adds the releases that have the stack's label and are no longer defined in its
+// addPruned adds the releases that have the stack's label and are no longer defined in its
 // file, in the contexts of the file. They are removed one after another, the newest first:
 // what each needed is not known any more.
-func (s *Stack) addRemoved(ctx context.Context) error {
+func (s *Stack) addPruned(ctx context.Context) error {
 	if problems := validation.IsValidLabelValue(s.opts.Name); len(problems) > 0 {
 		return fmt.Errorf("stack name %q: %s", s.opts.Name, strings.Join(problems, "; "))
 	}
@@ -50,39 +50,39 @@ func (s *Stack) addRemoved(ctx context.Context) error {
 	}
 	for _, r := range s.opts.File.Others {
 		m := &member{Release: r}
-		if known := last[m.context()]; known != nil && m.Namespace == "" {
-			m.Namespace = known.client.Namespace()
+		if sample := last[m.context()]; sample != nil && m.Namespace == "" {
+			m.Namespace = sample.client.Namespace()
 		}
 		defined[place{m.context(), m.Namespace, m.Name}] = true
 	}
-	for name, known := range last {
-		found, err := labelled(ctx, known.client, s.opts.Name)
+	for name, sample := range last {
+		found, err := labeledReleases(ctx, sample.client, s.opts.Name)
 		if err != nil {
 			return err
 		}
-		var before *member
+		var previous *member
 		for _, r := range found {
 			if defined[place{name, r.Namespace, r.Name}] {
 				continue
 			}
-			r.Context, r.FallbackContext, r.At = known.Context, known.FallbackContext, "--prune"
+			r.Context, r.FallbackContext, r.At = sample.Context, sample.FallbackContext, "--prune"
 			m := &member{
-				Release: r, id: r.ID(), remove: true, client: known.client, watches: known.watches,
+				Release: r, id: r.ID(), remove: true, client: sample.client, watches: sample.watches,
 				breakpoints: map[string]bool{}, prepared: make(chan struct{}),
 			}
-			if before != nil {
-				m.needs = []*member{before}
+			if previous != nil {
+				m.needs = []*member{previous}
 			}
-			before = m
-			s.members, s.by[m.id] = append(s.members, m), m
+			previous = m
+			s.members, s.byID[m.id] = append(s.members, m), m
 		}
 	}
 	return nil
 }
 
-// labelled are the releases of a cluster whose records have the label of a stack, by the age
+// labeledReleases are the releases of a cluster whose records have the label of a stack, by the age
 // of their oldest record.
-func labelled(ctx context.Context, c *connect.Client, name string) (found []helmfile.Release, err error) {
+func labeledReleases(ctx context.Context, c *connect.Client, name string) (found []helmfile.Release, err error) {
 	resource := map[string]string{"": "secrets", "secret": "secrets", "secrets": "secrets", "configmap": "configmaps", "configmaps": "configmaps"}[connect.StorageDriver()]
 	if resource == "" {
 		return nil, fmt.Errorf("--prune needs release records in Secrets or ConfigMaps, not in HELM_DRIVER=%s", connect.StorageDriver())

@@ -50,12 +50,12 @@ func (s *Stack) start() *run.Engine {
 		}
 	}
 	eng := run.New(run.Options{
-		Operation: s.info, Feed: &s.feed, Parallel: len(s.members), Groups: max(0, s.opts.Concurrency), Paused: s.opts.Common.Step, Breakpoints: s.releasesToBreakOn(),
+		Operation: s.info, Feed: &s.feed, Parallel: len(s.members), Groups: max(0, s.opts.Concurrency), Paused: s.opts.Common.Step, Breakpoints: s.releaseBreakpoints(),
 	})
 	s.mu.Lock()
 	s.engine = eng
-	early := s.early
-	s.early = nil
+	early := s.queued
+	s.queued = nil
 	s.mu.Unlock()
 	for _, c := range early {
 		s.Command(c)
@@ -67,7 +67,7 @@ func (s *Stack) start() *run.Engine {
 func (s *Stack) Watch(_ context.Context, g *plan.Group, report func(run.Observation)) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.by[g.ID].report = report
+	s.byID[g.ID].report = report
 }
 
 // Apply deploys a release, or rolls it back: its answer is the operation's end.
@@ -75,13 +75,13 @@ func (s *Stack) Watch(_ context.Context, g *plan.Group, report func(run.Observat
 // Rule S2: a release that needs another starts when that one is deployed, with all of its
 // groups ready and its post hooks over.
 func (s *Stack) Apply(_ context.Context, g *plan.Group, o plan.Object) (run.Outcome, error) {
-	m := s.by[g.ID]
+	m := s.byID[g.ID]
 	if s.isRollingBack() {
-		return s.undo(m, o)
+		return s.rollBackRelease(m, o)
 	}
 	if m.unchanged {
 		s.mu.Lock()
-		m.passed = true
+		m.skipped = true
 		s.mu.Unlock()
 		m.observe(o, event.Ready, "unchanged")
 		return run.Outcome{Change: event.Unchanged}, nil
@@ -90,15 +90,15 @@ func (s *Stack) Apply(_ context.Context, g *plan.Group, o plan.Object) (run.Outc
 	if m.op.Info().Name == "install" {
 		change = event.Created
 	}
-	if err := s.operate(m, phaseReleases, o, m.op); err != nil {
+	if err := s.runOperation(m, phaseReleases, o, m.op); err != nil {
 		return run.Outcome{}, err
 	}
-	m.observe(o, event.Ready, done(m.op.Info()))
+	m.observe(o, event.Ready, resultText(m.op.Info()))
 	return run.Outcome{Change: change}, nil
 }
 
-// done says what an operation that succeeded has come to.
-func done(info event.Operation) string {
+// resultText says what an operation that succeeded has come to.
+func resultText(info event.Operation) string {
 	if info.Name == "uninstall" {
 		return "uninstalled"
 	}
@@ -107,11 +107,11 @@ func done(info event.Operation) string {
 
 // Delete uninstalls a release.
 func (s *Stack) Delete(_ context.Context, g *plan.Group, o plan.Object) (run.Outcome, error) {
-	m := s.by[g.ID]
+	m := s.byID[g.ID]
 	if m.op == nil {
 		return run.Outcome{Change: event.Absent}, nil
 	}
-	if err := s.operate(m, phaseRemove, o, m.op); err != nil {
+	if err := s.runOperation(m, phaseRemove, o, m.op); err != nil {
 		return run.Outcome{}, err
 	}
 	m.observe(o, event.Gone, "")
@@ -122,13 +122,13 @@ func (m *member) observe(o plan.Object, status event.Status, message string) {
 	m.report(run.Observation{Object: o, Status: status, Message: message})
 }
 
-// operate runs an operation on a release and relays its events.
-func (s *Stack) operate(m *member, phase string, o plan.Object, op *operation.Operation) error {
-	op, err := s.current(m, op)
+// runOperation runs an operation on a release and relays its events.
+func (s *Stack) runOperation(m *member, phase string, o plan.Object, op *operation.Operation) error {
+	op, err := s.freshOperation(m, op)
 	if err != nil {
 		return err
 	}
-	s.enter(m, op)
+	s.operationStarts(m, op)
 	over := make(chan struct{})
 	reader := op.Feed().Reader()
 	go func() { // it ends with the operation's feed
@@ -146,16 +146,16 @@ func (s *Stack) operate(m *member, phase string, o plan.Object, op *operation.Op
 	err = op.Run()
 	op.Feed().Close()
 	<-over
-	s.exit(m, err)
+	s.operationEnded(m, err)
 	if err == nil {
 		return nil
 	}
 	return s.explain(m, err)
 }
 
-// current is the operation to run: planned again where the releases before it have brought
+// freshOperation is the operation to run: planned again where the releases before it have brought
 // what its templates may ask for. Nothing else changes a plan between.
-func (s *Stack) current(m *member, op *operation.Operation) (*operation.Operation, error) {
+func (s *Stack) freshOperation(m *member, op *operation.Operation) (*operation.Operation, error) {
 	stale, err := op.Stale()
 	if err != nil || !stale || s.isRollingBack() {
 		return op, err
@@ -174,7 +174,7 @@ func (s *Stack) current(m *member, op *operation.Operation) (*operation.Operatio
 
 // relay passes an event of a release on, and tells the engine how far the release is.
 func (s *Stack) relay(m *member, phase string, o plan.Object, e event.Event) {
-	if e.Kind == event.KindCommand && e.Answers == forAll {
+	if e.Kind == event.KindCommand && e.Answers == internalID {
 		return // the stack's own answer counts
 	}
 	e.Scope = m.id
@@ -189,7 +189,7 @@ func (s *Stack) relay(m *member, phase string, o plan.Object, e event.Event) {
 	}
 	switch {
 	case e.Kind == event.KindRun:
-		s.follow(m, e)
+		s.propagatePause(m, e)
 	case e.Kind == event.KindDiagnosis && e.Object != nil: // trouble shows at both levels
 		cause := e.Group + ": " + e.Object.String() + ": " + e.Cause
 		s.engine.Publish(event.Event{Kind: event.KindDiagnosis, Phase: phase, Group: m.id, Object: &o, Status: e.Status, Message: cause, Cause: cause, Evidence: e.Evidence})
@@ -247,7 +247,7 @@ func (s *Stack) explain(m *member, err error) error {
 func (s *Stack) isRollingBack() bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	return s.undoing
+	return s.rollingBack
 }
 
 // fail ends a stack that failed or was aborted: it rolls everything back if asked to.
@@ -261,14 +261,14 @@ func (s *Stack) fail(cause error) error {
 		if v.Abort != nil {
 			end.Status, end.Exit = event.Aborted, 3
 		}
-		if !s.wrote() {
+		if !s.anyRan() {
 			end.Exit = 2
 			if v.Abort != nil {
 				end.Exit = 3
 			}
 		}
-		back := v.Abort == nil && s.opts.Common.RollbackOnFailure || v.Abort != nil && v.Abort.Name == event.Rollback
-		if back && s.info.Name == "up" && len(s.changed()) > 0 {
+		rollBack := v.Abort == nil && s.opts.Common.RollbackOnFailure || v.Abort != nil && v.Abort.Name == event.Rollback
+		if rollBack && s.info.Name == "up" && len(s.deployed()) > 0 {
 			err := s.rollBack(&end, cause)
 			if errors.Is(err, run.ErrAborted) {
 				continue
@@ -287,8 +287,8 @@ func (s *Stack) fail(cause error) error {
 	}
 }
 
-// wrote reports whether the operation on any release was run.
-func (s *Stack) wrote() bool {
+// anyRan reports whether the operation on any release was run.
+func (s *Stack) anyRan() bool {
 	return slices.ContainsFunc(s.members, func(m *member) bool { return m.ran })
 }
 
@@ -305,19 +305,19 @@ func (s *Stack) outcome() string {
 			counts["deployed"]++
 		case m.ran:
 			counts[cmp.Or(m.state.Release, "failed")]++
-		case m.passed:
+		case m.skipped:
 			counts["unchanged"]++
 		default:
 			counts["not started"]++
 		}
 	}
 	var parts []string
-	for _, what := range []string{"deployed", "uninstalled", "unchanged", "failed", "pending-install", "pending-upgrade", event.NoRelease, "not started"} {
-		if n := counts[what]; n > 0 {
-			if what == event.NoRelease {
-				what = "removed again"
+	for _, result := range []string{"deployed", "uninstalled", "unchanged", "failed", "pending-install", "pending-upgrade", event.NoRelease, "not started"} {
+		if n := counts[result]; n > 0 {
+			if result == event.NoRelease {
+				result = "removed again"
 			}
-			parts = append(parts, fmt.Sprintf("%d %s", n, what))
+			parts = append(parts, fmt.Sprintf("%d %s", n, result))
 		}
 	}
 	return "releases: " + strings.Join(parts, ", ")

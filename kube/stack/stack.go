@@ -52,21 +52,21 @@ type Stack struct {
 	opts    Options
 	info    event.Operation
 	members []*member // in the order of the file
-	by      map[string]*member
+	byID    map[string]*member
 	watches []*cluster.Watches
 	feed    event.Feed
 
 	mu     sync.Mutex // guards the fields below
 	engine *run.Engine
-	early  []event.Command
+	queued []event.Command
 	state  event.State // of the stack's own events
 	active []*member   // whose operations run, in the order in which they started
 	// step is set while the next group of a release that starts may go although the run is
 	// paused. holder is the release that the whole run was paused for.
 	step   bool
 	holder *member
-	// undoing is set once the rollback has begun.
-	undoing bool
+	// rollingBack is set once the rollback has begun.
+	rollingBack bool
 }
 
 // member is a release of the stack with its operation.
@@ -82,13 +82,13 @@ type member struct {
 	// prepared is closed once planned is filled in.
 	prepared chan struct{}
 
-	report func(run.Observation) // tells the stack's engine of its progress
-	state  event.State           // of its operation, guarded by Stack.mu
-	breaks []string              // its groups that --break-on names together with it
+	report  func(run.Observation) // tells the stack's engine of its progress
+	state   event.State           // of its operation, guarded by Stack.mu
+	breakOn []string              // its groups that --break-on names together with it
 	// breakpoints are those on groups of it, by their ids, until it starts.
 	breakpoints map[string]bool
-	passed      bool // it was unchanged when its turn came
-	undone      bool
+	skipped     bool // it was unchanged when its turn came
+	rolledBack  bool
 	result      error
 	ran         bool
 }
@@ -116,7 +116,7 @@ type Release struct {
 const (
 	phaseReleases = "releases"
 	phaseRemove   = "remove"
-	phaseUndo     = event.RollbackPrefix + "releases"
+	phaseRollback = event.RollbackPrefix + "releases"
 )
 
 // Feed is the record of the operation. It ends when Run returns.
@@ -150,8 +150,8 @@ func (s *Stack) Releases() (out []Release) {
 // Phases are the releases as groups, in layers: first those to deploy, then those to
 // remove.
 func (s *Stack) Phases() (phases []event.Phase) {
-	apply := event.Phase{Name: phaseReleases, Kind: event.PhaseApply, Groups: groups(s.members, func(m *member) bool { return !m.remove }, false)}
-	remove := event.Phase{Name: phaseRemove, Kind: event.PhaseRemove, Groups: groups(s.members, func(m *member) bool { return m.remove }, true)}
+	apply := event.Phase{Name: phaseReleases, Kind: event.PhaseApply, Groups: makeGroups(s.members, func(m *member) bool { return !m.remove }, false)}
+	remove := event.Phase{Name: phaseRemove, Kind: event.PhaseRemove, Groups: makeGroups(s.members, func(m *member) bool { return m.remove }, true)}
 	for _, p := range []event.Phase{apply, remove} {
 		if len(p.Groups) > 0 {
 			phases = append(phases, p)
@@ -164,18 +164,18 @@ func (s *Stack) Phases() (phases []event.Phase) {
 //
 // groups are some members as groups: each after those that it needs or, in reverse, after
 // those that need it.
-func groups(members []*member, some func(*member) bool, reverse bool) []*plan.Group {
-	by := map[string]*plan.Group{}
+func makeGroups(members []*member, include func(*member) bool, reverse bool) []*plan.Group {
+	byID := map[string]*plan.Group{}
 	var all []*plan.Group
 	for _, m := range members {
-		if some(m) {
+		if include(m) {
 			g := &plan.Group{ID: m.id, Chart: m.id, Name: m.Name, After: []string{}, Objects: []plan.Object{m.object()}, Waves: []plan.Wave{{Count: 1}}}
-			by[m.id], all = g, append(all, g)
+			byID[m.id], all = g, append(all, g)
 		}
 	}
 	for _, m := range members {
 		for _, n := range m.needs {
-			from, to := by[m.id], by[n.id]
+			from, to := byID[m.id], byID[n.id]
 			if reverse {
 				from, to = to, from
 			}
@@ -187,7 +187,7 @@ func groups(members []*member, some func(*member) bool, reverse bool) []*plan.Gr
 	for range all { // as often as the longest path is long
 		for _, g := range all {
 			for _, id := range g.After {
-				g.Layer = max(g.Layer, by[id].Layer+1)
+				g.Layer = max(g.Layer, byID[id].Layer+1)
 			}
 		}
 	}
@@ -254,5 +254,5 @@ func cycle(members []*member) string {
 	return ""
 }
 
-// errNothing means that a helmfile has no release to deploy or remove.
-var errNothing = errors.New("no releases")
+// errNoReleases means that a helmfile has no release to deploy or remove.
+var errNoReleases = errors.New("no releases")

@@ -13,8 +13,8 @@ import (
 
 const shop = "../../testdata/stacks/shop"
 
-// rendered are the releases of the shop, without the needs that its file has.
-func rendered(t *testing.T) (all []RenderedRelease) {
+// shopReleases are the releases of the shop, without the needs that its file has.
+func shopReleases(t *testing.T) (all []RenderedRelease) {
 	t.Helper()
 	f, err := helmfile.Read(t.Context(), helmfile.Options{Path: shop})
 	if err != nil {
@@ -47,7 +47,7 @@ func TestSuggestNeeds(t *testing.T) {
 		}
 		return out
 	}
-	all := rendered(t)
+	all := shopReleases(t)
 	if got, want := found(all), []string{"data/database data/monitoring", "shop/identity data/database"}; !slices.Equal(got, want) {
 		t.Errorf("found %v, want %v", got, want)
 	}

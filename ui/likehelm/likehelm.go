@@ -55,15 +55,15 @@ func encode(out *bytes.Buffer, format output.Format, data any, table func()) err
 	return nil
 }
 
-// chartOf returns the chart and app version for tables; a record may have no chart.
-func chartOf(r *rel1.Release) (chart, app string) {
+// chartVersions returns the chart and app version for tables; a record may have no chart.
+func chartVersions(r *rel1.Release) (chart, app string) {
 	if r.Chart == nil || r.Chart.Metadata == nil {
 		return "MISSING", "MISSING"
 	}
 	return r.Chart.Name() + "-" + r.Chart.Metadata.Version, r.Chart.AppVersion()
 }
 
-func statusInColour(s common.Status) string {
+func colourStatus(s common.Status) string {
 	switch s {
 	case common.StatusDeployed:
 		return color.GreenString("%s", s)
@@ -75,7 +75,7 @@ func statusInColour(s common.Status) string {
 	return s.String()
 }
 
-func namespaceInColour(namespace string) string { return color.CyanString("%s", namespace) }
+func colourNamespace(namespace string) string { return color.CyanString("%s", namespace) }
 
 // Hooks prints the hooks of a release.
 func Hooks(out *bytes.Buffer, r *rel1.Release) {
@@ -125,15 +125,15 @@ func Metadata(out *bytes.Buffer, format output.Format, m *action.Metadata) error
 			{"REVISION", m.Revision},
 			{"STATUS", m.Status},
 			{"DEPLOYED_AT", m.DeployedAt},
-			{"APPLY_METHOD", applied(m.ApplyMethod)},
+			{"APPLY_METHOD", applyMethodText(m.ApplyMethod)},
 		} {
 			fmt.Fprintf(out, "%s: %v\n", line.name, line.value)
 		}
 	})
 }
 
-// applied names the apply method.
-func applied(method string) string {
+// applyMethodText names the apply method.
+func applyMethodText(method string) string {
 	switch rel1.ApplyMethod(method) {
 	case "": // recorded by Helm 3
 		return "client-side apply (defaulted)"

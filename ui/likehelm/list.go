@@ -14,8 +14,8 @@ import (
 	rel1 "helm.sh/helm/v4/pkg/release/v1"
 )
 
-// listed is a row of helm list.
-type listed struct {
+// listRow is a row of helm list.
+type listRow struct {
 	Name       string `json:"name"`
 	Namespace  string `json:"namespace"`
 	Revision   string `json:"revision"`
@@ -26,17 +26,17 @@ type listed struct {
 }
 
 // List prints releases; how has the flags.
-func List(out *bytes.Buffer, format output.Format, releases []*rel1.Release, how *action.List) error {
-	if how.Short {
+func List(out *bytes.Buffer, format output.Format, releases []*rel1.Release, opts *action.List) error {
+	if opts.Short {
 		return names(out, format, releases)
 	}
-	rows := []listed{} // none are [], not null
+	rows := []listRow{} // none are [], not null
 	for _, r := range releases {
-		row := listed{Name: r.Name, Namespace: r.Namespace, Revision: strconv.Itoa(r.Version), Updated: updated(r, how.TimeFormat), Status: r.Info.Status.String()}
-		row.Chart, row.AppVersion = chartOf(r)
+		row := listRow{Name: r.Name, Namespace: r.Namespace, Revision: strconv.Itoa(r.Version), Updated: updatedText(r, opts.TimeFormat), Status: r.Info.Status.String()}
+		row.Chart, row.AppVersion = chartVersions(r)
 		rows = append(rows, row)
 	}
-	return encode(out, format, rows, func() { listTable(out, rows, !how.NoHeaders) })
+	return encode(out, format, rows, func() { listTable(out, rows, !opts.NoHeaders) })
 }
 
 func names(out *bytes.Buffer, format output.Format, releases []*rel1.Release) error {
@@ -51,8 +51,8 @@ func names(out *bytes.Buffer, format output.Format, releases []*rel1.Release) er
 	})
 }
 
-// updated is the time of the last deployment in a Go time format.
-func updated(r *rel1.Release, format string) string {
+// updatedText is the time of the last deployment in a Go time format.
+func updatedText(r *rel1.Release, format string) string {
 	switch at := r.Info.LastDeployed; {
 	case at.IsZero():
 		return "-"
@@ -63,7 +63,7 @@ func updated(r *rel1.Release, format string) string {
 	}
 }
 
-func listTable(out *bytes.Buffer, rows []listed, head bool) {
+func listTable(out *bytes.Buffer, rows []listRow, head bool) {
 	table := uitable.New()
 	if head {
 		var titles []any
@@ -73,35 +73,35 @@ func listTable(out *bytes.Buffer, rows []listed, head bool) {
 		table.AddRow(titles...)
 	}
 	for _, r := range rows {
-		table.AddRow(r.Name, namespaceInColour(r.Namespace), r.Revision, r.Updated, statusInColour(common.Status(r.Status)), r.Chart, r.AppVersion)
+		table.AddRow(r.Name, colourNamespace(r.Namespace), r.Revision, r.Updated, colourStatus(common.Status(r.Status)), r.Chart, r.AppVersion)
 	}
 	fmt.Fprintln(out, table)
 }
 
-// revision is one revision of a release in its history.
-type revision struct {
-	Revision    int       `json:"revision"`
-	Updated     time.Time `json:"updated,omitzero"`
-	Status      string    `json:"status"`
-	Chart       string    `json:"chart"`
-	AppVersion  string    `json:"app_version"`
-	RolledBack  int       `json:"rollback_revision,omitempty"` // the target of a rollback
-	Description string    `json:"description"`
+// historyRow is one revision of a release in its history.
+type historyRow struct {
+	Revision         int       `json:"revision"`
+	Updated          time.Time `json:"updated,omitzero"`
+	Status           string    `json:"status"`
+	Chart            string    `json:"chart"`
+	AppVersion       string    `json:"app_version"`
+	RollbackRevision int       `json:"rollback_revision,omitempty"` // the target of a rollback
+	Description      string    `json:"description"`
 }
 
 // History prints sorted revisions of a release. With rollbacks, a table has a column with
 // their target revisions.
 func History(out *bytes.Buffer, format output.Format, revisions []*rel1.Release, rollbacks bool) error {
-	rows := []revision{} // none are [], not null
+	rows := []historyRow{} // none are [], not null
 	for _, r := range revisions {
-		row := revision{Revision: r.Version, Updated: r.Info.LastDeployed, Status: r.Info.Status.String(), RolledBack: r.Info.RollbackRevision, Description: r.Info.Description}
-		row.Chart, row.AppVersion = chartOf(r)
+		row := historyRow{Revision: r.Version, Updated: r.Info.LastDeployed, Status: r.Info.Status.String(), RollbackRevision: r.Info.RollbackRevision, Description: r.Info.Description}
+		row.Chart, row.AppVersion = chartVersions(r)
 		rows = append(rows, row)
 	}
 	return encode(out, format, rows, func() { historyTable(out, rows, rollbacks) })
 }
 
-func historyTable(out *bytes.Buffer, rows []revision, rollbacks bool) {
+func historyTable(out *bytes.Buffer, rows []historyRow, rollbacks bool) {
 	table := uitable.New()
 	add := func(cells []any, rollback, description any) {
 		if rollbacks {
@@ -112,8 +112,8 @@ func historyTable(out *bytes.Buffer, rows []revision, rollbacks bool) {
 	add([]any{"REVISION", "UPDATED", "STATUS", "CHART", "APP VERSION"}, "ROLLBACK", "DESCRIPTION")
 	for _, r := range rows {
 		var to any = ""
-		if r.RolledBack > 0 {
-			to = r.RolledBack
+		if r.RollbackRevision > 0 {
+			to = r.RollbackRevision
 		}
 		add([]any{r.Revision, r.Updated.Format(time.ANSIC), r.Status, r.Chart, r.AppVersion}, to, r.Description)
 	}

@@ -22,20 +22,20 @@ func Status(out *bytes.Buffer, format output.Format, r *rel1.Release) error {
 	shown := *r
 	shown.Chart = nil
 	return encode(out, format, &shown, func() {
-		head(out, r)
-		state(out, r)
+		printHead(out, r)
+		printState(out, r)
 		if strings.EqualFold(r.Info.Description, "Dry run complete") {
-			rendered(out, r)
+			printRendered(out, r)
 		}
-		notes(out, r)
+		printNotes(out, r)
 	})
 }
 
 // All prints everything in a release's record.
 func All(out *bytes.Buffer, r *rel1.Release) error {
-	head(out, r)
+	printHead(out, r)
 	fmt.Fprintf(out, "CHART: %s\nVERSION: %s\nAPP_VERSION: %s\n", r.Chart.Metadata.Name, r.Chart.Metadata.Version, r.Chart.Metadata.AppVersion)
-	state(out, r)
+	printState(out, r)
 	fmt.Fprintln(out, "USER-SUPPLIED VALUES:")
 	if err := output.EncodeYAML(out, r.Config); err != nil {
 		return err
@@ -49,30 +49,30 @@ func All(out *bytes.Buffer, r *rel1.Release) error {
 		return err
 	}
 	fmt.Fprintln(out)
-	rendered(out, r)
-	notes(out, r)
+	printRendered(out, r)
+	printNotes(out, r)
 	return nil
 }
 
-func head(out *bytes.Buffer, r *rel1.Release) {
+func printHead(out *bytes.Buffer, r *rel1.Release) {
 	fmt.Fprintln(out, "NAME:", r.Name)
 	if at := r.Info.LastDeployed; !at.IsZero() {
 		fmt.Fprintln(out, "LAST DEPLOYED:", at.Format(time.ANSIC))
 	}
-	fmt.Fprintln(out, "NAMESPACE:", namespaceInColour(r.Namespace))
-	fmt.Fprintln(out, "STATUS:", statusInColour(r.Info.Status))
+	fmt.Fprintln(out, "NAMESPACE:", colourNamespace(r.Namespace))
+	fmt.Fprintln(out, "STATUS:", colourStatus(r.Info.Status))
 	fmt.Fprintln(out, "REVISION:", r.Version)
 }
 
-// state prints the description, objects and tests of a release.
-func state(out *bytes.Buffer, r *rel1.Release) {
+// printState prints the description, objects and tests of a release.
+func printState(out *bytes.Buffer, r *rel1.Release) {
 	fmt.Fprintln(out, "DESCRIPTION:", r.Info.Description)
-	resources(out, r.Info.Resources)
-	tests(out, r.Hooks)
+	printResources(out, r.Info.Resources)
+	printTests(out, r.Hooks)
 }
 
-// resources prints objects by kind; Helm does not sort the kinds.
-func resources(out *bytes.Buffer, byKind map[string][]runtime.Object) {
+// printResources prints objects by kind; Helm does not sort the kinds.
+func printResources(out *bytes.Buffer, byKind map[string][]runtime.Object) {
 	if len(byKind) == 0 {
 		return
 	}
@@ -81,7 +81,7 @@ func resources(out *bytes.Buffer, byKind map[string][]runtime.Object) {
 	for _, kind := range slices.Sorted(maps.Keys(byKind)) {
 		fmt.Fprintln(out, "==>", kind)
 		for _, o := range byKind[kind] {
-			if err := printer.PrintObj(asTable(o), out); err != nil {
+			if err := printer.PrintObj(decodeTable(o), out); err != nil {
 				fmt.Fprintf(out, "failed to print object type %s: %v\n", kind, err)
 			}
 		}
@@ -90,8 +90,8 @@ func resources(out *bytes.Buffer, byKind map[string][]runtime.Object) {
 	fmt.Fprintln(out)
 }
 
-// asTable decodes a table from the API server; other objects are returned unchanged.
-func asTable(o runtime.Object) runtime.Object {
+// decodeTable decodes a table from the API server; other objects are returned unchanged.
+func decodeTable(o runtime.Object) runtime.Object {
 	u, ok := o.(*unstructured.Unstructured)
 	if !ok || u.GetKind() != "Table" || !strings.HasPrefix(u.GetAPIVersion(), metav1.GroupName+"/") {
 		return o
@@ -103,34 +103,34 @@ func asTable(o runtime.Object) runtime.Object {
 	return table
 }
 
-// tests prints the results of the tests that have started.
-func tests(out *bytes.Buffer, hooks []*rel1.Hook) {
-	some := false
+// printTests prints the results of the tests that have started.
+func printTests(out *bytes.Buffer, hooks []*rel1.Hook) {
+	found := false
 	for _, h := range hooks {
 		for _, event := range h.Events {
 			if event != rel1.HookTest {
 				continue
 			}
-			some = true
+			found = true
 			if run := h.LastRun; !run.StartedAt.IsZero() {
 				fmt.Fprintf(out, "TEST SUITE:     %s\nLast Started:   %s\nLast Completed: %s\nPhase:          %s\n",
 					h.Name, run.StartedAt.Format(time.ANSIC), run.CompletedAt.Format(time.ANSIC), string(run.Phase))
 			}
 		}
 	}
-	if !some {
+	if !found {
 		fmt.Fprintln(out, "TEST SUITE: None")
 	}
 }
 
-// rendered prints the rendered hooks and manifest.
-func rendered(out *bytes.Buffer, r *rel1.Release) {
+// printRendered prints the rendered hooks and manifest.
+func printRendered(out *bytes.Buffer, r *rel1.Release) {
 	fmt.Fprintln(out, "HOOKS:")
 	Hooks(out, r)
 	fmt.Fprintf(out, "MANIFEST:\n%s\n", r.Manifest)
 }
 
-func notes(out *bytes.Buffer, r *rel1.Release) {
+func printNotes(out *bytes.Buffer, r *rel1.Release) {
 	if r.Info.Notes != "" {
 		fmt.Fprintf(out, "NOTES:\n%s\n", strings.TrimSpace(r.Info.Notes))
 	}

@@ -16,71 +16,71 @@ import (
 func (s *Stack) Command(c event.Command) {
 	s.mu.Lock()
 	if s.engine == nil {
-		s.early = append(s.early, c)
+		s.queued = append(s.queued, c)
 		s.mu.Unlock()
 		return
 	}
 	s.mu.Unlock()
-	orders := []event.Command{c}
+	commands := []event.Command{c}
 	if c.Group != "" && c.Scope == "" {
-		if orders = s.resolve(c); orders == nil {
+		if commands = s.resolve(c); commands == nil {
 			return
 		}
 	}
-	for i, c := range orders {
+	for i, c := range commands {
 		if i > 0 {
-			c.ID = forAll
+			c.ID = internalID
 		}
 		switch {
 		case c.Scope != "" && c.Group != "":
-			s.inRelease(c)
+			s.sendToRelease(c)
 		case c.Name == event.Edit:
 			s.refuse(c, "a stack cannot be edited: change the file and run it again")
 		case c.Name == event.Step && c.Group == "":
 			s.stepOne(c)
 		case c.Name == event.Accept || c.Name == event.Retry || c.Name == event.GiveUp:
-			s.decide(c)
+			s.sendDecision(c)
 		default:
-			s.toAll(c)
+			s.broadcast(c)
 		}
 	}
 }
 
-// forAll is the ID of commands that the stack gives to its own parts: nobody waits for the
+// internalID is the ID of commands that the stack gives to its own parts: nobody waits for the
 // answers.
-const forAll = event.Internal
+const internalID = event.Internal
 
 // resolve finds the release or the groups that a command names, or refuses it.
-func (s *Stack) resolve(c event.Command) (orders []event.Command) {
-	if s.by[c.Group] != nil {
+func (s *Stack) resolve(c event.Command) (commands []event.Command) {
+	if s.byID[c.Group] != nil {
 		return []event.Command{c}
 	}
-	text, named := c.Group, s.members
-	if m, group := s.scoped(text); m != nil {
+	text, members := c.Group, s.members
+	if m, group := s.splitScope(text); m != nil {
 		if group == "" {
 			c.Group = m.id
 			return []event.Command{c}
 		}
-		text, named = group, []*member{m}
+		text, members = group, []*member{m}
 	}
-	for _, m := range named {
+	for _, m := range members {
 		if m.op == nil || m.unchanged {
 			continue
 		}
 		for _, id := range m.op.FindGroups(text) {
 			one := c
 			one.Scope, one.Group = m.id, id
-			orders = append(orders, one)
+			commands = append(commands, one)
 		}
 	}
-	switch several := c.Name == event.Break || c.Name == event.Disable; {
-	case len(orders) == 0:
+	switch multiple := c.Name == event.Break || c.Name == event.Disable; {
+	case len(commands) == 0:
 		s.refuse(c, fmt.Sprintf("no release and no group of one is called %q", c.Group))
-	case len(orders) > 1 && !several:
-		s.refuse(c, fmt.Sprintf("%d groups are called %q: add the release, as in %s/%s", len(orders), c.Group, orders[0].Scope, orders[0].Group))
+	case len(commands) > 1 && !multiple:
+		s.refuse(c, fmt.Sprintf("%d groups are called %q: add the release, as in %s/%s", len(commands), c.Group, commands[0].Scope, commands[0].Group))
 		return nil
 	}
-	return orders
+	return commands
 }
 
 // refuse answers a command that is not carried out.
@@ -95,11 +95,11 @@ func (s *Stack) running() []*member {
 	return slices.Clone(s.active)
 }
 
-// toAll sends a command to the engine of the stack and to all running releases. The stack's
+// broadcast sends a command to the engine of the stack and to all running releases. The stack's
 // answer counts.
-func (s *Stack) toAll(c event.Command) {
-	whole := c.Group == "" && c.Scope == ""
-	if whole && (c.Name == event.Resume || c.Name == event.RunTo) {
+func (s *Stack) broadcast(c event.Command) {
+	all := c.Group == "" && c.Scope == ""
+	if all && (c.Name == event.Resume || c.Name == event.RunTo) {
 		s.mu.Lock()
 		held := s.holder
 		s.holder = nil
@@ -113,18 +113,18 @@ func (s *Stack) toAll(c event.Command) {
 		}
 	}
 	s.engine.Command(c)
-	if !whole {
+	if !all {
 		return
 	}
-	c.ID = forAll
+	c.ID = internalID
 	for _, m := range s.running() {
 		m.op.Command(c)
 	}
 }
 
-// inRelease sends a command about a group to its release.
-func (s *Stack) inRelease(c event.Command) {
-	m := s.by[c.Scope]
+// sendToRelease sends a command about a group to its release.
+func (s *Stack) sendToRelease(c event.Command) {
+	m := s.byID[c.Scope]
 	if m == nil {
 		s.refuse(c, fmt.Sprintf("no release %q", c.Scope))
 		return
@@ -134,7 +134,7 @@ func (s *Stack) inRelease(c event.Command) {
 	if slices.Contains(s.running(), m) {
 		if c.Name == event.RunTo {
 			m.op.Command(inner)
-			s.toAll(event.Command{Name: event.Resume, By: c.By, ID: forAll})
+			s.broadcast(event.Command{Name: event.Resume, By: c.By, ID: internalID})
 			return
 		}
 		m.op.Command(inner)
@@ -146,12 +146,12 @@ func (s *Stack) inRelease(c event.Command) {
 	case m.ran || m.op == nil || m.unchanged:
 		s.refuse(c, fmt.Sprintf("release %s will not start", m.id))
 	default:
-		s.breakLater(m, c)
+		s.setBreakpoint(m, c)
 	}
 }
 
-// breakLater sets or deletes a breakpoint on a group of a release that has not started.
-func (s *Stack) breakLater(m *member, c event.Command) {
+// setBreakpoint sets or deletes a breakpoint on a group of a release that has not started.
+func (s *Stack) setBreakpoint(m *member, c event.Command) {
 	s.mu.Lock()
 	set := !m.breakpoints[c.Group] || c.Name == event.RunTo
 	m.breakpoints[c.Group] = set
@@ -161,14 +161,14 @@ func (s *Stack) breakLater(m *member, c event.Command) {
 		status = event.Cleared
 	}
 	s.engine.Publish(event.Event{Kind: event.KindCommand, Command: c.Name, By: c.By, Answers: c.ID, Phase: c.Phase, Group: c.Group, Status: event.Accepted})
-	s.engine.Publish(event.Event{Kind: event.KindBreakpoint, Scope: m.id, Phase: m.phaseOf(c.Group), Group: c.Group, Status: status})
+	s.engine.Publish(event.Event{Kind: event.KindBreakpoint, Scope: m.id, Phase: m.groupPhase(c.Group), Group: c.Group, Status: status})
 	if c.Name == event.RunTo {
-		s.toAll(event.Command{Name: event.Resume, By: c.By, ID: forAll})
+		s.broadcast(event.Command{Name: event.Resume, By: c.By, ID: internalID})
 	}
 }
 
-// phaseOf is the phase of a group of the release.
-func (m *member) phaseOf(group string) string {
+// groupPhase is the phase of a group of the release.
+func (m *member) groupPhase(group string) string {
 	for _, p := range m.op.Phases() {
 		if slices.ContainsFunc(p.Groups, func(g *plan.Group) bool { return g.ID == group }) {
 			return p.Name
@@ -195,15 +195,15 @@ func (s *Stack) stepOne(c event.Command) {
 	s.engine.Command(c)
 }
 
-// decide sends a decision about failures to the releases that are held.
-func (s *Stack) decide(c event.Command) {
+// sendDecision sends a decision about failures to the releases that are held.
+func (s *Stack) sendDecision(c event.Command) {
 	found := false
 	for _, m := range s.running() {
 		if m.runStatus(s) == event.Held && (c.Scope == "" || c.Scope == m.id) {
 			inner := c
 			inner.Scope = ""
 			if found {
-				inner.ID = forAll
+				inner.ID = internalID
 			}
 			found = true
 			m.op.Command(inner)
@@ -220,8 +220,8 @@ func (m *member) runStatus(s *Stack) event.Status {
 	return m.state.Run
 }
 
-// enter notes that the operation of a release starts. It starts paused while the run is.
-func (s *Stack) enter(m *member, op *operation.Operation) {
+// operationStarts notes that the operation of a release starts. It starts paused while the run is.
+func (s *Stack) operationStarts(m *member, op *operation.Operation) {
 	s.mu.Lock()
 	m.op, m.ran, m.result, m.state = op, true, nil, event.State{}
 	s.active = append(s.active, m)
@@ -236,15 +236,15 @@ func (s *Stack) enter(m *member, op *operation.Operation) {
 	s.mu.Unlock()
 	op.BreakOn(breaks)
 	if paused {
-		op.Command(event.Command{Name: event.Pause, ID: forAll, Reason: "the stack is paused"})
+		op.Command(event.Command{Name: event.Pause, ID: internalID, Reason: "the stack is paused"})
 		if step {
-			op.Command(event.Command{Name: event.Step, ID: forAll})
+			op.Command(event.Command{Name: event.Step, ID: internalID})
 		}
 	}
 }
 
-// exit notes that the operation of a release is over.
-func (s *Stack) exit(m *member, err error) {
+// operationEnded notes that the operation of a release is over.
+func (s *Stack) operationEnded(m *member, err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	m.result = err
@@ -254,18 +254,18 @@ func (s *Stack) exit(m *member, err error) {
 	}
 }
 
-// follow pauses the whole run where one release has come to a breakpoint or a failure that
+// propagatePause pauses the whole run where one release has come to a breakpoint or a failure that
 // is held, and lets it continue once the failure is decided on.
-func (s *Stack) follow(m *member, e event.Event) {
+func (s *Stack) propagatePause(m *member, e event.Event) {
 	s.mu.Lock()
-	whole, holder := s.state.Run, s.holder
+	status, holder := s.state.Run, s.holder
 	s.mu.Unlock()
 	switch {
-	case (e.Status == event.Paused || e.Status == event.Held) && whole == event.Running:
+	case (e.Status == event.Paused || e.Status == event.Held) && status == event.Running:
 		s.mu.Lock()
 		s.holder = m
 		s.mu.Unlock()
-		pause := event.Command{Name: event.Pause, ID: forAll, Reason: m.id + ": " + e.Message}
+		pause := event.Command{Name: event.Pause, ID: internalID, Reason: m.id + ": " + e.Message}
 		s.engine.Command(pause)
 		for _, other := range s.running() {
 			if other != m {
@@ -276,10 +276,10 @@ func (s *Stack) follow(m *member, e event.Event) {
 		s.mu.Lock()
 		s.holder = nil
 		s.mu.Unlock()
-		s.engine.Command(event.Command{Name: event.Resume, ID: forAll})
+		s.engine.Command(event.Command{Name: event.Resume, ID: internalID})
 		for _, other := range s.running() {
 			if other != m {
-				other.op.Command(event.Command{Name: event.Resume, ID: forAll})
+				other.op.Command(event.Command{Name: event.Resume, ID: internalID})
 			}
 		}
 	}

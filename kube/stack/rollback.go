@@ -11,13 +11,13 @@ import (
 	"lockstep/kube/operation"
 )
 
-// changed are the releases that this run has deployed. Those whose operation failed have
+// deployed are the releases that this run has deployed. Those whose operation failed have
 // rolled themselves back, and what was uninstalled is gone.
-func (s *Stack) changed() (out []*member) {
+func (s *Stack) deployed() (out []*member) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for _, m := range s.members {
-		if m.ran && m.result == nil && !m.remove && !m.undone {
+		if m.ran && m.result == nil && !m.remove && !m.rolledBack {
 			out = append(out, m)
 		}
 	}
@@ -28,25 +28,25 @@ func (s *Stack) changed() (out []*member) {
 // revision it had, or is uninstalled. The error is run.ErrAborted if a command ends the run
 // without a rollback.
 func (s *Stack) rollBack(end *run.End, cause error) error {
-	changed := s.changed()
+	changed := s.deployed()
 	info := s.info
 	info.Name = "rollback"
 	if err := s.engine.BeginRollback(info, cause.Error()); err != nil {
 		return err
 	}
 	s.mu.Lock()
-	s.undoing = true
+	s.rollingBack = true
 	s.mu.Unlock()
-	phase := event.Phase{Name: phaseUndo, Kind: event.PhaseApply, Groups: groups(s.members, func(m *member) bool { return slices.Contains(changed, m) }, true)}
+	phase := event.Phase{Name: phaseRollback, Kind: event.PhaseApply, Groups: makeGroups(s.members, func(m *member) bool { return slices.Contains(changed, m) }, true)}
 	s.engine.Announce(phase)
 	err := s.engine.Run(run.Stage{Phase: phase, Cluster: s})
-	back := 0
+	count := 0
 	for _, m := range changed {
-		if m.undone {
-			back++
+		if m.rolledBack {
+			count++
 		}
 	}
-	end.Outcome = fmt.Sprintf("rolled back %d of %d changed releases", back, len(changed))
+	end.Outcome = fmt.Sprintf("rolled back %d of %d changed releases", count, len(changed))
 	if err == nil {
 		end.Outcome = fmt.Sprintf("all %d changed releases were rolled back", len(changed))
 	}
@@ -54,16 +54,16 @@ func (s *Stack) rollBack(end *run.End, cause error) error {
 	return err
 }
 
-// undo rolls a release back.
-func (s *Stack) undo(m *member, o plan.Object) (run.Outcome, error) {
+// rollBackRelease rolls a release back.
+func (s *Stack) rollBackRelease(m *member, o plan.Object) (run.Outcome, error) {
 	common := s.common(m)
 	common.RollbackOnFailure, common.BreakOn = false, nil
 	ctx := context.Background()
 	var op *operation.Operation
 	var err error
-	was := m.op.Info()
-	if was.PreviousRevision > 0 {
-		op, err = operation.PrepareRollback(ctx, m.client, operation.Rollback{Common: common, Revision: was.PreviousRevision, HistoryMax: m.HistoryMax})
+	info := m.op.Info()
+	if info.PreviousRevision > 0 {
+		op, err = operation.PrepareRollback(ctx, m.client, operation.Rollback{Common: common, Revision: info.PreviousRevision, HistoryMax: m.HistoryMax})
 	} else {
 		op, err = operation.PrepareUninstall(ctx, m.client, operation.Uninstall{Common: common, IgnoreNotFound: true})
 	}
@@ -71,16 +71,16 @@ func (s *Stack) undo(m *member, o plan.Object) (run.Outcome, error) {
 		return run.Outcome{}, err
 	}
 	if op != nil {
-		if err := s.operate(m, phaseUndo, o, op); err != nil {
+		if err := s.runOperation(m, phaseRollback, o, op); err != nil {
 			return run.Outcome{}, err
 		}
 	}
 	s.mu.Lock()
-	m.undone = true
+	m.rolledBack = true
 	s.mu.Unlock()
 	message := "uninstalled"
-	if was.PreviousRevision > 0 {
-		message = fmt.Sprintf("back at revision %d", was.PreviousRevision)
+	if info.PreviousRevision > 0 {
+		message = fmt.Sprintf("back at revision %d", info.PreviousRevision)
 	}
 	m.observe(o, event.Ready, message)
 	return run.Outcome{Change: event.Configured}, nil
