@@ -10,15 +10,15 @@ import (
 	kyaml "sigs.k8s.io/kustomize/kyaml/yaml"
 )
 
-// expand lets helmfile expand a file with templates. at is where it needs them.
+// expand runs helmfile to expand a file with templates. at is the position of the first template.
 func (r *reader) expand(at position) ([]*kyaml.Node, error) {
 	const pipe = "helmfile build --embed-values | lockstep up -f -"
 	if at.path == "-" {
-		return nil, at.errorf("standard input has templates of helmfile: pipe what they expand to: %s", pipe)
+		return nil, at.errorf("standard input has helmfile templates; pipe the expanded file: %s", pipe)
 	}
 	program, err := exec.LookPath("helmfile")
 	if err != nil {
-		return nil, at.errorf("templates need helmfile, which is not in PATH: install it, or expand the file elsewhere: %s", pipe)
+		return nil, at.errorf("templates need helmfile, which is not in PATH: install it, or pipe the expanded file: %s", pipe)
 	}
 	args := []string{"-f", at.path, "-e", r.Environment, "--quiet"}
 	for _, file := range r.StateValuesFiles {

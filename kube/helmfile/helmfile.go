@@ -1,7 +1,6 @@
-// Package helmfile reads a helmfile.yaml: which releases it describes, with which charts
-// and values, and what each of them needs (S1). Plain YAML is read here; files that need
-// helmfile's templates are expanded by helmfile itself, see expand.go. The central types
-// are File, what was read, and Release. Packages kube and kube/stack import it.
+// Package helmfile reads helmfiles: the releases in them with their charts, values and needs (S1).
+// It reads plain YAML itself and runs helmfile for files with templates. The central types are File
+// and Release. Packages kube and kube/stack import it.
 package helmfile
 
 import (
@@ -15,37 +14,37 @@ import (
 	"time"
 )
 
-// Options say which file to read, and how.
+// Options select the file to read and the releases in it.
 type Options struct {
 	// Path is a file, a directory with a helmfile.yaml, helmfile.yaml.gotmpl or
 	// helmfile.d, "-" for standard input, or "" for the working directory.
 	Path  string
 	Stdin io.Reader
-	// Environment is the name of an environment, "" for "default".
+	// Environment is the name of the environment, "" for "default".
 	Environment string
-	// Selectors choose releases by their labels, as helmfile's -l does. Releases that any
-	// of them matches are chosen; none choose all.
+	// Selectors select releases by labels, as helmfile's -l does. A release must match one of
+	// them; no selectors select all releases.
 	Selectors []string
-	// StateValuesFiles and StateValuesSet are values of the environment, over those of the
-	// file. Only conditions see them here; templates are expanded by helmfile.
+	// StateValuesFiles and StateValuesSet override values of the environment. In plain files only
+	// conditions use them.
 	StateValuesFiles, StateValuesSet []string
-	// Namespace and Context replace those of all releases, as helmfile's flags do.
+	// Namespace and Context override those of all releases, as helmfile's flags do.
 	Namespace, Context string
 }
 
-// File is a helmfile and everything that it includes.
+// File is a helmfile with all files that it includes.
 type File struct {
-	// Path is what was read, as it was given or found.
+	// Path is the file that was read.
 	Path         string
 	Environment  string
 	Repositories []Repository
-	// Releases are in the order of the file, those of included files first.
+	// Releases are in the order of the file, after those of included files.
 	Releases []Release
-	// Others are disabled by a condition, or excluded by a selector: they stay as they are.
+	// Others are excluded by a condition or selector. They are not changed.
 	Others []Release
 }
 
-// Repository is a chart repository that charts are named by.
+// Repository is a chart repository.
 type Repository struct {
 	Name            string `yaml:"name"`
 	URL             string `yaml:"url"`
@@ -63,21 +62,21 @@ type Repository struct {
 
 // Release is a release of a helmfile, with all defaults filled in.
 type Release struct {
-	// Name, Namespace and Context identify it. Namespace and Context may be empty: those of
+	// Name, Namespace and Context identify the release. An empty Namespace or Context is that of
 	// the connection.
 	Name, Namespace, Context string
-	// FallbackContext is that of the environment, for a release without a Context. It is no
-	// part of the ID.
+	// FallbackContext is the context of the environment, for a release without a Context. It is
+	// not part of the ID.
 	FallbackContext string
-	// Chart is a directory with an absolute path, repository/name, a URL or oci://….
+	// Chart is the absolute path of a directory, repository/name, a URL or oci://….
 	Chart, Version string
-	// Needs are the IDs of the releases that it waits for, After those that it follows only
+	// Needs are the IDs of releases that it waits for. After are those that it follows only
 	// because helmfile runs their file first.
 	Needs, After []string
 	// Installed is false for a release to remove.
 	Installed bool
 	Labels    map[string]string
-	// Values are merged in this order; the last wins.
+	// Values are merged in this order. The last one wins.
 	Values []ValuesSource
 
 	Timeout         time.Duration // 0 for the default
@@ -95,21 +94,21 @@ type Release struct {
 	Verify          bool
 	EnableDNS       bool
 	HistoryMax      int
-	// StoreLabels stores the labels in the release's record.
+	// StoreLabels stores the labels in the release record.
 	StoreLabels    bool
 	SkipDeps       bool
 	Description    string
 	PostRenderer   string
 	PostRenderArgs []string
-	// Folder is where its file is, and At the line.
+	// Folder is the directory of its file. At is its position, file:line.
 	Folder string
 	At     string
 	file   string
 	line   int
 }
 
-// ID is the release's name among all releases: [context/]namespace/name. The context is
-// there if the file names one, the namespace unless both are empty.
+// ID returns [context/]namespace/name, which is unique in a File. Without a Context it is
+// namespace/name or, if the namespace is empty too, only the name.
 func (r Release) ID() string { return id(r.Context, r.Namespace, r.Name) }
 
 func id(context, namespace, name string) string {
@@ -122,7 +121,7 @@ func id(context, namespace, name string) string {
 	return name
 }
 
-// Read reads a helmfile. The errors name the file and the line.
+// Read reads a helmfile. Its errors have the file and the line.
 func Read(ctx context.Context, o Options) (*File, error) {
 	if o.Environment == "" {
 		o.Environment = "default"
@@ -166,7 +165,7 @@ func Exists(dir string) bool {
 	return err == nil
 }
 
-// findFiles returns the files that a path stands for.
+// findFiles returns the helmfiles at a path.
 func findFiles(path string) ([]string, error) {
 	if path == "-" {
 		return []string{path}, nil
@@ -196,7 +195,7 @@ func findFiles(path string) ([]string, error) {
 	return files, nil
 }
 
-// displayDir names a searched folder in an error.
+// displayDir returns the name of a directory in an error.
 func displayDir(path string) string {
 	if path = filepath.Clean(path); path == "." {
 		return "the current directory"
@@ -204,7 +203,7 @@ func displayDir(path string) string {
 	return path
 }
 
-// check refuses releases of the same name and needs of unknown ones.
+// check returns an error for two releases with the same ID.
 func (f *File) check() error {
 	at := map[string]string{}
 	for _, r := range f.Releases {

@@ -13,7 +13,7 @@ import (
 	"testing"
 )
 
-// writeFiles writes files, "== name" above each, and returns their folder.
+// writeFiles writes files, each after a line "== name", and returns their directory.
 func writeFiles(t *testing.T, text string) string {
 	t.Helper()
 	dir := t.TempDir()
@@ -30,7 +30,7 @@ func writeFiles(t *testing.T, text string) string {
 	return dir
 }
 
-// describe describes what was read: a line for each release.
+// describe returns a line for each release.
 func describe(t *testing.T, dir string, f *File) (out []string) {
 	t.Helper()
 	for _, r := range f.Releases {
@@ -173,7 +173,7 @@ renderedvalues: {c: {enabled: true}}`, Options{}, []string{`a repo/app {"x":"{{ 
 	}
 }
 
-// TestReadErrors names the key, the line and what to do.
+// TestReadErrors: errors have the key, the line and advice.
 func TestReadErrors(t *testing.T) {
 	t.Setenv("PATH", "")
 	const a = "releases:\n- name: a\n  chart: ./a\n"
@@ -206,11 +206,11 @@ func TestReadErrors(t *testing.T) {
 		t.Errorf("an unknown environment: %v", err)
 	}
 	if _, err := Read(context.Background(), Options{Path: t.TempDir()}); err == nil || !strings.Contains(err.Error(), "no helmfile in") {
-		t.Errorf("an empty folder: %v", err)
+		t.Errorf("an empty directory: %v", err)
 	}
 }
 
-// TestKeysAreDocumented checks that the page about helmfiles names each key, and no other.
+// TestKeysAreDocumented checks that the help page lists all keys, and no others.
 func TestKeysAreDocumented(t *testing.T) {
 	text, err := os.ReadFile("../../ui/cli/help/helmfile.md")
 	if err != nil {
@@ -225,7 +225,7 @@ func TestKeysAreDocumented(t *testing.T) {
 	}
 }
 
-// FuzzRead reads anything without a panic or a hang.
+// FuzzRead checks that no input makes Read panic or hang.
 func FuzzRead(f *testing.F) {
 	f.Add("releases: [{name: a, chart: b, needs: [x/y]}]")
 	f.Add("a: &a {<<: *a}\nreleases: *a")
@@ -248,8 +248,8 @@ func FuzzRead(f *testing.F) {
 	})
 }
 
-// TestPacked reads what Packed writes: the releases are the same but for where their charts and
-// values are.
+// TestPacked reads the output of Packed: the releases are the same, except for the paths of charts
+// and values.
 func TestPacked(t *testing.T) {
 	dir := t.TempDir()
 	source := `
@@ -305,7 +305,7 @@ releases:
 			}
 		}
 		if !reflect.DeepEqual(got, want) {
-			t.Errorf("%s is read again as\n%+v, want\n%+v", want.ID(), got, want)
+			t.Errorf("%s: got\n%+v, want\n%+v", want.ID(), got, want)
 		}
 	}
 	if _, err := (&File{Releases: []Release{{Name: "a", Context: "far"}}}).Packed(nil); err == nil || !strings.Contains(err.Error(), "kubeContext") {

@@ -5,8 +5,8 @@ import (
 	"strings"
 )
 
-// keys are the keys of a mapping. The value is empty if lockstep obeys the key or need
-// not, else what to do instead.
+// keys maps the keys of a mapping to advice for unsupported ones. The advice of supported keys, and
+// of keys that may be ignored, is "".
 type keys map[string]string
 
 const (
@@ -17,7 +17,7 @@ const (
 	usePlan      = "remove it: lockstep plan shows the changes"
 )
 
-// supported are keys that are obeyed.
+// supported returns keys without advice.
 func supported(names ...string) keys {
 	k := keys{}
 	for _, name := range names {
@@ -26,7 +26,7 @@ func supported(names ...string) keys {
 	return k
 }
 
-// unsupported adds keys with an advice.
+// unsupported adds keys with advice.
 func (k keys) unsupported(advice string, names ...string) keys {
 	for _, name := range names {
 		k[name] = advice
@@ -34,9 +34,8 @@ func (k keys) unsupported(advice string, names ...string) keys {
 	return k
 }
 
-// fileKeys are those of a helmfile. templates only hold YAML anchors here, since a file that
-// uses them otherwise is expanded by helmfile. The binaries and the lock file are helmfile's
-// own business.
+// fileKeys are the keys of a helmfile. Here templates contains only YAML anchors: helmfile expands
+// files that use it in other ways. The keys for helmfile's own binaries are ignored.
 var fileKeys = supported("repositories", "environments", "helmDefaults", "commonLabels", "bases", "helmfiles", "releases", "templates",
 	"kubeContext", "namespace", "values", "missingFileHandler", "helmBinary", "kustomizeBinary", "filepath", "renderedvalues", "missingFileHandlerConfig").
 	unsupported("pin version in each release", "lockFilePath").
@@ -45,7 +44,7 @@ var fileKeys = supported("repositories", "environments", "helmDefaults", "common
 	unsupported(useHelmfile, "defaultInherit").
 	unsupported(removeKey, "chart", "disableInsecureFeatures")
 
-// defaultKeys are those of helmDefaults.
+// defaultKeys are the keys of helmDefaults.
 var defaultKeys = supported("kubeContext", "wait", "waitForJobs", "timeout", "atomic", "cleanupOnFail", "historyMax", "createNamespace", "disableOpenAPIValidation",
 	"disableValidation", "skipSchemaValidation", "devel", "verify", "reuseValues", "postRenderer", "postRendererArgs", "skipCRDs", "takeOwnership", "deleteWait", "deleteTimeout",
 	"enableDNS", "skipDeps", "skipRefresh", "syncReleaseLabels", "rollbackOnFailure").
@@ -58,8 +57,7 @@ var defaultKeys = supported("kubeContext", "wait", "waitForJobs", "timeout", "at
 	unsupported(removeKey, "args", "diffArgs", "syncArgs", "templateArgs", "forceConflicts", "serverSide").
 	unsupported(usePlan, "suppressDiff", "suppressOutputLineRegex", "stripArgsValuesOnExitError", "strategicMergePatches")
 
-// releaseKeys are those of a release. The first line is what decides about it, the second
-// what a plain helmfile says twice, or what only concerns helmfile's own output.
+// releaseKeys are the keys of a release.
 var releaseKeys = supported("name", "namespace", "chart", "version", "needs", "values", "set", "setString", "kubeContext", "createNamespace", "installed", "condition", "labels", "timeout",
 	"wait", "waitForJobs", "atomic", "cleanupOnFail", "historyMax", "disableHooks", "skipSchemaValidation", "postRenderer", "postRendererArgs",
 	"missingFileHandler", "devel", "verify", "reuseValues", "disableOpenAPIValidation", "disableValidation", "description", "takeOwnership", "enableDNS", "skipDeps", "skipRefresh",
@@ -86,8 +84,8 @@ var (
 	setKeys      = supported("name", "value", "values", "file")
 )
 
-// builtKeys are those of a release in the output of helmfile build, which prints templates
-// beside what they made.
+// builtKeys are the keys of a release in the output of helmfile build, which contains both templates
+// and their results.
 var builtKeys = func() keys {
 	k := maps.Clone(releaseKeys)
 	for key := range k {

@@ -14,7 +14,7 @@ import (
 	kyaml "sigs.k8s.io/kustomize/kyaml/yaml"
 )
 
-// position is where something is in a file.
+// position is a line of a file.
 type position struct {
 	path string
 	line int
@@ -31,7 +31,7 @@ func (p position) errorf(format string, args ...any) error {
 	return fmt.Errorf("%s: %w", p, fmt.Errorf(format, args...))
 }
 
-// parse reads the documents of a file.
+// parse parses the documents of a file.
 func parse(path string, data []byte) (docs []*kyaml.Node, err error) {
 	decoder := kyaml.NewDecoder(bytes.NewReader(data))
 	for {
@@ -44,7 +44,7 @@ func parse(path string, data []byte) (docs []*kyaml.Node, err error) {
 		case len(doc.Content) == 0 || doc.Content[0].Tag == "!!null":
 			continue
 		}
-		var whole any // aliases that contain themselves, or expand without end
+		var whole any // fails for aliases that contain themselves or expand too much
 		if err := doc.Decode(&whole); err != nil {
 			return nil, fmt.Errorf("%s: %w", path, err)
 		}
@@ -52,9 +52,9 @@ func parse(path string, data []byte) (docs []*kyaml.Node, err error) {
 	}
 }
 
-// needsHelmfile is the first place of plain documents that only helmfile can expand, or nil.
-// In a plain file it renders a few fields of releases as templates; inline values and
-// everything else are literal.
+// needsHelmfile returns the first position that only helmfile can expand, or nil. In a file without
+// the suffix .gotmpl, helmfile renders a few fields of releases as templates; everything else,
+// including inline values, is literal.
 func needsHelmfile(path string, docs []*kyaml.Node) *position {
 	for _, doc := range docs {
 		for i := 0; i+1 < len(doc.Content); i += 2 {
@@ -78,7 +78,7 @@ func needsHelmfile(path string, docs []*kyaml.Node) *position {
 	return nil
 }
 
-// releaseNeedsHelmfile is where a release needs helmfile, or nil.
+// releaseNeedsHelmfile is needsHelmfile for a release.
 func releaseNeedsHelmfile(path string, release *kyaml.Node) *position {
 	for i := 0; i+1 < len(release.Content); i += 2 {
 		key, value := release.Content[i], resolve(release.Content[i+1])
@@ -109,10 +109,10 @@ func releaseNeedsHelmfile(path string, release *kyaml.Node) *position {
 	return nil
 }
 
-// isReference reports whether a value is a reference that helmfile resolves (vals).
+// isReference reports whether helmfile would resolve a value with vals.
 func isReference(text string) bool { return strings.HasPrefix(text, "ref+") }
 
-// findScalar returns the first scalar that fits, or nil.
+// findScalar returns the first scalar that matches, or nil.
 func findScalar(n *kyaml.Node, match func(text string) bool) *kyaml.Node {
 	if n.Kind == kyaml.ScalarNode && match(n.Value) {
 		return n
@@ -125,8 +125,7 @@ func findScalar(n *kyaml.Node, match func(text string) bool) *kyaml.Node {
 	return nil
 }
 
-// parseMapping checks the keys of a mapping and returns its entries, with YAML's merge keys
-// resolved.
+// parseMapping returns the entries of a mapping, and an error for keys that are not allowed.
 func parseMapping(path, what string, n *kyaml.Node, allowed keys) (map[string]*kyaml.Node, error) {
 	fields, err := mapEntries(path, what, n)
 	if err != nil {
@@ -144,7 +143,7 @@ func parseMapping(path, what string, n *kyaml.Node, allowed keys) (map[string]*k
 	return fields, nil
 }
 
-// isEmpty reports whether a value says nothing, as in the output of helmfile build.
+// isEmpty reports whether a value is a zero value, which helmfile build prints for unset keys.
 func isEmpty(n *kyaml.Node) bool {
 	return n.Tag == "!!null" || n.Kind != kyaml.ScalarNode && len(n.Content) == 0 || n.Kind == kyaml.ScalarNode && (n.Value == "" || n.Value == "false" || n.Value == "0")
 }
@@ -202,7 +201,7 @@ func resolve(n *kyaml.Node) *kyaml.Node {
 	return n
 }
 
-// listItems returns the items of a sequence, nil for null.
+// listItems returns the items of a sequence, or nil for null.
 func listItems(path, what string, n *kyaml.Node) ([]*kyaml.Node, error) {
 	if n == nil || resolve(n).Tag == "!!null" {
 		return nil, nil
@@ -217,7 +216,7 @@ func listItems(path, what string, n *kyaml.Node) ([]*kyaml.Node, error) {
 	return out, nil
 }
 
-// decode reads a value into a Go value.
+// decode decodes a value into a Go value.
 func decode(path, what string, n *kyaml.Node, into any) error {
 	if err := n.Decode(into); err == nil {
 		return nil
@@ -238,8 +237,7 @@ func decode(path, what string, n *kyaml.Node, into any) error {
 	return position{path, n.Line}.errorf("%s must be %s", what, want)
 }
 
-// glob returns the files that a path names, relative to a folder. missing is set if there
-// are none.
+// glob returns the files that match a path relative to a directory. missing is true if none match.
 func glob(folder, path string) (files []string, missing bool) {
 	if !filepath.IsAbs(path) {
 		path = filepath.Join(folder, path)

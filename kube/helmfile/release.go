@@ -12,7 +12,7 @@ import (
 	kyaml "sigs.k8s.io/kustomize/kyaml/yaml"
 )
 
-// fields are the keys of a release over those of helmDefaults.
+// fields are the keys of a release, with fallbacks from helmDefaults.
 type fields struct {
 	at       position
 	name     string
@@ -44,9 +44,9 @@ func (f *fields) boolean(key string, value bool) bool { f.decode(key, &value); r
 
 func (f *fields) number(key string, value int) int { f.decode(key, &value); return value }
 
-// Rule S1: the releases of a stack, each with what it needs.
+// Rule S1: the releases of a stack and their needs.
 //
-// releases are the chosen releases of a file.
+// readReleases returns the selected releases of a file.
 func (r *reader) readReleases(s *state, values map[string]any, selectors []string) (out []Release, err error) {
 	defined := map[string]bool{}
 	for _, n := range s.releases {
@@ -68,7 +68,7 @@ func (r *reader) readReleases(s *state, values map[string]any, selectors []strin
 	for _, rel := range out {
 		for _, need := range rel.Needs {
 			if !defined[need] {
-				return nil, fmt.Errorf("%s: release %s needs %s, which %s does not define: check the name, or write it as namespace/name", rel.At, rel.ID(), need, s.path)
+				return nil, fmt.Errorf("%s: release %s needs %s, which %s does not define: check the name, or write namespace/name", rel.At, rel.ID(), need, s.path)
 			}
 		}
 	}
@@ -76,13 +76,13 @@ func (r *reader) readReleases(s *state, values map[string]any, selectors []strin
 	for _, rel := range out {
 		chosen[rel.ID()] = true
 	}
-	for i := range out { // what is not chosen is taken to be there
+	for i := range out { // releases that are not selected are assumed to be deployed
 		out[i].Needs = slices.DeleteFunc(out[i].Needs, func(id string) bool { return !chosen[id] })
 	}
 	return out, nil
 }
 
-// readRelease reads one release. enabled is false if its condition is.
+// readRelease reads a release. enabled is the value of its condition.
 func (r *reader) readRelease(s *state, n *kyaml.Node, values map[string]any) (rel Release, enabled bool, err error) {
 	path := s.file[n]
 	allowed := releaseKeys
@@ -131,7 +131,7 @@ func (r *reader) readRelease(s *state, n *kyaml.Node, values map[string]any) (re
 	return rel, enabled, err
 }
 
-// override applies the namespaces and contexts that are said for all releases.
+// override applies namespaces and contexts that are set for all releases.
 func (r *reader) override(s *state, rel *Release) {
 	choose := func(to *string, over ...string) {
 		for _, o := range over {
@@ -150,7 +150,7 @@ func (r *reader) override(s *state, rel *Release) {
 	}
 }
 
-// readOptions reads how a release is deployed.
+// readOptions reads the options for deploying a release.
 func (r *reader) readOptions(f *fields, rel *Release) {
 	rel.Installed = f.boolean("installed", true)
 	rel.Timeout = time.Duration(f.number("timeout", 0)) * time.Second
@@ -169,8 +169,8 @@ func (r *reader) readOptions(f *fields, rel *Release) {
 	}
 }
 
-// resolveNeed is the ID of a need: [[context/]namespace/]name, by default in the release's own
-// context and namespace.
+// resolveNeed returns the ID of a need, which is [[context/]namespace/]name and by default in the
+// same context and namespace.
 func (r Release) resolveNeed(need string) string {
 	parts := strings.Split(need, "/")
 	name, namespace, context := parts[len(parts)-1], r.Namespace, r.Context
@@ -183,8 +183,8 @@ func (r Release) resolveNeed(need string) string {
 	return id(context, namespace, name)
 }
 
-// chartPath makes the path of a chart's directory absolute. A name whose first part is a
-// repository is not a path, as for helmfile.
+// chartPath makes the path of a chart directory absolute. As in helmfile, a name that begins with
+// the name of a repository is not a path.
 func chartPath(folder, chart string, repos []Repository) string {
 	if strings.Contains(chart, "://") || filepath.IsAbs(chart) {
 		return chart
@@ -195,7 +195,7 @@ func chartPath(folder, chart string, repos []Repository) string {
 	}
 	path := filepath.Join(folder, chart)
 	if _, err := os.Stat(path); err != nil && !strings.HasPrefix(chart, ".") && strings.Contains(chart, "/") {
-		return chart // of a repository that Helm knows
+		return chart // in a repository that Helm knows
 	}
 	if abs, err := filepath.Abs(path); err == nil {
 		return abs
@@ -203,8 +203,8 @@ func chartPath(folder, chart string, repos []Repository) string {
 	return path
 }
 
-// condition looks a release's condition up in the values of the environment: a path that
-// ends in .enabled. It is false without that last key; a path to nowhere is an error.
+// condition evaluates a release's condition, which is the path of an environment value and ends in
+// .enabled. A missing last key means false; another missing key is an error.
 func condition(f *fields, values map[string]any) (bool, error) {
 	path := f.text("condition")
 	if path == "" || path == "true" || path == "false" {
@@ -225,8 +225,8 @@ func condition(f *fields, values map[string]any) (bool, error) {
 	return enabled, nil
 }
 
-// matchesSelectors reports whether one of the selectors matches a release. A selector is a list of
-// key=value and key!=value that must all hold.
+// matchesSelectors reports whether a release matches one of the selectors. A selector is a list of
+// key=value and key!=value, which must all match.
 func matchesSelectors(rel Release, selectors []string) (bool, error) {
 	labels := maps.Clone(rel.Labels)
 	labels["name"], labels["namespace"], labels["chart"] = rel.Name, rel.Namespace, filepath.Base(rel.Chart)

@@ -16,37 +16,37 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
-// reader reads a helmfile with everything that it includes.
+// reader reads a helmfile and the files that it includes.
 type reader struct {
 	ctx context.Context
 	Options
-	depth  int       // of the files that include each other
-	others []Release // of all files: disabled, or not selected
+	depth  int       // number of nested includes
+	others []Release // excluded releases of all files
 }
 
-// maxDepth bounds files that include each other in a circle.
+// maxDepth limits nested includes, which may form a cycle.
 const maxDepth = 20
 
-// result is a file that was read, with those that it includes.
+// result is the content of a file and the files that it includes.
 type result struct {
 	repositories     []Repository
 	releases         []Release
 	environmentKnown bool
 }
 
-// state is what the documents and the bases of one file say together: of mappings the last
-// key wins, lists are joined.
+// state is the merged content of the documents and bases of one file. In mappings the last value of
+// a key wins; lists are concatenated.
 type state struct {
 	path                       string
 	scalars                    map[string]string // kubeContext, namespace, missingFileHandler
 	defaults                   map[string]*kyaml.Node
 	labels                     map[string]string
-	environments               map[string]map[string][]*kyaml.Node // values by environment and by what they are
-	file                       map[*kyaml.Node]string              // the file that a value stands in
+	environments               map[string]map[string][]*kyaml.Node // values by environment and key
+	file                       map[*kyaml.Node]string              // the file that contains a value
 	repositories               []Repository
 	values, releases, includes []*kyaml.Node
-	// built is the output of helmfile build: bases and included files are part of it.
-	// rendered are the values of the environment then.
+	// built marks output of helmfile build, in which bases and included files are merged. rendered
+	// has its environment values.
 	built    bool
 	rendered *kyaml.Node
 }
@@ -89,7 +89,7 @@ func newState(path string) *state {
 	return &state{path: path, scalars: map[string]string{}, defaults: map[string]*kyaml.Node{}, labels: map[string]string{}, environments: map[string]map[string][]*kyaml.Node{}, file: map[*kyaml.Node]string{}}
 }
 
-// overlay lays a part of a file, between two lines ---, over those before it: lists are
+// overlay merges a part of the file, between two lines ---, over the parts before it. Lists are
 // replaced.
 func (s *state) overlay(part *state) {
 	maps.Copy(s.scalars, part.scalars)
@@ -107,8 +107,8 @@ func (s *state) overlay(part *state) {
 	}
 }
 
-// documents reads the documents of a plain file by its parts, or what helmfile made of one
-// with templates.
+// documents returns the documents of a plain file by part or, if the file has templates, the output
+// of helmfile.
 func (r *reader) documents(path string) (parts [][]*kyaml.Node, expanded bool, err error) {
 	var data []byte
 	if path == "-" {
@@ -125,7 +125,7 @@ func (r *reader) documents(path string) (parts [][]*kyaml.Node, expanded bool, e
 	}
 	line := 0
 	for _, part := range bytes.Split(data, []byte("\n---\n")) {
-		docs, err := parse(path, append(bytes.Repeat([]byte("\n"), line), part...)) // lines count from the top
+		docs, err := parse(path, append(bytes.Repeat([]byte("\n"), line), part...)) // keeps line numbers relative to the file
 		if err != nil {
 			return nil, false, err
 		}
@@ -143,8 +143,8 @@ func (r *reader) documents(path string) (parts [][]*kyaml.Node, expanded bool, e
 	return parts, false, nil
 }
 
-// readExpanded reads the output of helmfile build: a document for each file, included ones
-// first, in which everything is merged.
+// readExpanded reads the output of helmfile build: one merged document for each file, included files
+// first.
 func (r *reader) readExpanded(path string, docs []*kyaml.Node, given map[string]any, selectors, before []string) (*result, error) {
 	out := &result{environmentKnown: true}
 	for _, doc := range docs {
@@ -172,7 +172,7 @@ func (r *reader) readExpanded(path string, docs []*kyaml.Node, given map[string]
 	return out, nil
 }
 
-// documentSource is the file that a document of helmfile build comes from, as its comment says.
+// documentSource returns the file in the comment of a document from helmfile build.
 func documentSource(doc *kyaml.Node, fallback string) string {
 	comment := doc.HeadComment
 	if len(doc.Content) > 0 {
@@ -188,7 +188,7 @@ func documentSource(doc *kyaml.Node, fallback string) string {
 	return fallback
 }
 
-// addDocument lays a document over the state.
+// addDocument merges a document into the state.
 func (r *reader) addDocument(s *state, path string, doc *kyaml.Node) error {
 	fields, err := parseMapping(path, "the helmfile", doc, fileKeys)
 	if err != nil {
@@ -235,7 +235,7 @@ func (r *reader) addDocument(s *state, path string, doc *kyaml.Node) error {
 	return nil
 }
 
-// addBase adds the documents of a base. Its paths are relative to the file that names it.
+// addBase merges the documents of a base. Its path is relative to the file that names it.
 func (r *reader) addBase(s *state, path string, at *kyaml.Node, base string) error {
 	if r.depth++; r.depth > maxDepth {
 		return fmt.Errorf("%s: bases include each other more than %d deep", path, maxDepth)
@@ -334,8 +334,8 @@ func addRepositories(s *state, path string, fields map[string]*kyaml.Node) error
 	return nil
 }
 
-// environment merges the values of the environment over those of the file, and over both
-// what the including file gives.
+// environment merges the values of the file, then those of the environment, then those from the
+// including file.
 func (r *reader) environment(s *state, over map[string]any) (map[string]any, error) {
 	values := map[string]any{}
 	env := s.environments[r.Environment]
@@ -385,7 +385,7 @@ func readValues(file string) (map[string]any, error) {
 	return values, nil
 }
 
-// stateValues are the values of the command line.
+// stateValues returns the values from the command line.
 func (r *reader) stateValues() (map[string]any, error) {
 	values := map[string]any{}
 	for _, file := range r.StateValuesFiles {
@@ -403,8 +403,7 @@ func (r *reader) stateValues() (map[string]any, error) {
 	return values, nil
 }
 
-// complete turns a state into releases: those of included files, then its own, which
-// follow them.
+// complete returns the releases of included files, then those of the state, which follow them.
 func (r *reader) complete(s *state, values map[string]any, selectors, before []string) (*result, error) {
 	out := &result{repositories: s.repositories, environmentKnown: true}
 	for _, n := range s.includes {
@@ -429,7 +428,7 @@ func (r *reader) complete(s *state, values map[string]any, selectors, before []s
 	return out, nil
 }
 
-// include reads the files that an entry of helmfiles names.
+// include reads the files of an entry in helmfiles.
 func (r *reader) include(s *state, n *kyaml.Node, selectors, before []string) (*result, error) {
 	i := include{path: n.Value, at: position{s.file[n], n.Line}, selectors: selectors}
 	if n.Kind == kyaml.MappingNode {
@@ -452,7 +451,7 @@ func (r *reader) include(s *state, n *kyaml.Node, selectors, before []string) (*
 			return nil, fmt.Errorf("%s: %w", i.at, err)
 		}
 		start := len(out.releases)
-		for _, file := range files { // those of a directory do not wait for each other
+		for _, file := range files { // files in a directory do not wait for each other
 			f, err := r.readFile(file, i.over, nil, i.selectors, before)
 			if err != nil {
 				return nil, err
@@ -467,7 +466,7 @@ func (r *reader) include(s *state, n *kyaml.Node, selectors, before []string) (*
 	return out, nil
 }
 
-// include is an entry of helmfiles. over is nil unless it has values.
+// include is an entry of helmfiles. over is nil if it has no values.
 type include struct {
 	path      string
 	at        position

@@ -11,24 +11,23 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
-// ValuesSource is one source of a release's values: a file, inline values, or a single
-// value as Helm's --set.
+// ValuesSource is a source of a release's values: a file, inline values, or a single value like
+// Helm's --set.
 type ValuesSource struct {
 	File   string
 	Inline map[string]any
 	Set    Set
-	// At is where it stands.
-	At string
+	At     string // position, file:line
 }
 
-// Set is a value as Helm's --set, --set-string or --set-file.
+// Set is an argument of Helm's --set, --set-string or --set-file.
 type Set struct {
 	Name, Value string
 	String      bool
 	File        string
 }
 
-// valuesSources are the values of a release: files and inline values, then set and setString.
+// valuesSources returns the values of a release: files and inline values, then set and setString.
 func (r *reader) valuesSources(s *state, f *fields, folder string) (out []ValuesSource, err error) {
 	items, err := listItems(f.at.path, f.name+": values", f.release["values"])
 	if err != nil {
@@ -59,7 +58,7 @@ func (r *reader) valuesSources(s *state, f *fields, folder string) (out []Values
 			return nil, at.errorf("%s: values file %s does not exist", f.name, item.Value)
 		}
 		if len(files) > 1 {
-			return nil, at.errorf("%s: values %s match %d files: name one", f.name, item.Value, len(files))
+			return nil, at.errorf("%s: values %s match %d files; name one", f.name, item.Value, len(files))
 		}
 		for _, file := range files {
 			out = append(out, ValuesSource{File: file, At: at.String()})
@@ -75,8 +74,8 @@ func (r *reader) valuesSources(s *state, f *fields, folder string) (out []Values
 	return out, nil
 }
 
-// inline reads inline values as Helm gets them from helmfile, which writes them to a file:
-// numbers have the types that Helm gives them, and dates have a time.
+// inline decodes inline values. It marshals them first, because helmfile passes them to Helm in a
+// file: numbers get Helm's types, and dates get a time.
 func inline(path, what string, n *kyaml.Node) (map[string]any, error) {
 	var values map[string]any
 	if err := decode(path, what, n, &values); err != nil {
@@ -93,7 +92,7 @@ func inline(path, what string, n *kyaml.Node) (map[string]any, error) {
 	return values, nil
 }
 
-// setSources are the entries of set or setString.
+// setSources returns the entries of set or setString.
 func (f *fields) setSources(key, folder string) (out []ValuesSource, err error) {
 	items, err := listItems(f.at.path, f.name+": "+key, f.release[key])
 	if err != nil {
@@ -139,8 +138,8 @@ func (f *fields) setSources(key, folder string) (out []ValuesSource, err error) 
 	return out, nil
 }
 
-// Merge merges the values of a release, as helm does with --values and --set in this order,
-// and then more arguments of --set. read reads a file for --set-file.
+// Merge merges the values of a release in order, then more arguments of --set. read reads the files
+// of --set-file.
 func (r Release) Merge(more []string, read func(path string) ([]byte, error)) (map[string]any, error) {
 	out := map[string]any{}
 	for _, v := range r.Values {
@@ -167,10 +166,10 @@ func (r Release) Merge(more []string, read func(path string) ([]byte, error)) (m
 	return out, nil
 }
 
-// escapeSet makes commas and braces of a value text.
+// escapeSet escapes commas and braces in a value.
 var escapeSet = strings.NewReplacer(",", `\,`, "{", `\{`, "}", `\}`)
 
-// apply adds a single value.
+// apply sets the value.
 func (s Set) apply(values map[string]any, read func(path string) ([]byte, error)) error {
 	if s.File != "" {
 		return strvals.ParseIntoFile(s.Name+"="+s.File, values, func(rs []rune) (any, error) {

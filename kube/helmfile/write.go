@@ -12,8 +12,8 @@ import (
 	kyaml "sigs.k8s.io/kustomize/kyaml/yaml"
 )
 
-// AddNeeds adds needs to releases, by their IDs, as new lines of their files. If a line cannot
-// be added somewhere, or a file would say anything else than before, no file changes.
+// AddNeeds adds needs to releases, given by ID, as new lines in their files. It changes no file if
+// it cannot add a need, or if anything else in a file would change.
 func (f *File) AddNeeds(needs map[string][]string) (files []string, err error) {
 	at := map[string][]Release{} // by file
 	for _, r := range f.Releases {
@@ -28,7 +28,7 @@ func (f *File) AddNeeds(needs map[string][]string) (files []string, err error) {
 			return nil, fmt.Errorf("add needs: %w", err)
 		}
 		text := string(data)
-		slices.SortFunc(releases, func(a, b Release) int { return b.line - a.line }) // from below, so that lines keep their numbers
+		slices.SortFunc(releases, func(a, b Release) int { return b.line - a.line }) // from the bottom, so that line numbers stay valid
 		for _, r := range releases {
 			if text, err = insertNeeds(text, r, needs[r.ID()]); err != nil {
 				return nil, fmt.Errorf("%s: release %s: %w", r.At, r.ID(), err)
@@ -49,7 +49,7 @@ func (f *File) AddNeeds(needs map[string][]string) (files []string, err error) {
 	return files, nil
 }
 
-// insertNeeds adds needs to the release that begins at its line.
+// insertNeeds adds needs to a release in the text of its file.
 func insertNeeds(text string, r Release, needs []string) (string, error) {
 	node, err := findRelease(text, r)
 	if err != nil {
@@ -66,7 +66,7 @@ func insertNeeds(text string, r Release, needs []string) (string, error) {
 			after = key.Line
 		case key.Value != "needs":
 		case value.Style&kyaml.FlowStyle != 0 || value.Kind != kyaml.SequenceNode || len(value.Content) == 0:
-			return "", fmt.Errorf("needs is not a list with a line for each entry; add %s by hand", strings.Join(needs, ", "))
+			return "", fmt.Errorf("needs is not a list with one entry per line; add %s by hand", strings.Join(needs, ", "))
 		default:
 			last := value.Content[len(value.Content)-1]
 			after = last.Line
@@ -84,7 +84,7 @@ func insertNeeds(text string, r Release, needs []string) (string, error) {
 	return strings.Join(slices.Insert(lines, after, added...), "\n"), nil
 }
 
-// findRelease finds the mapping of a release in block style.
+// findRelease finds the mapping of a release, which must be in block style.
 func findRelease(text string, r Release) (found *kyaml.Node, err error) {
 	docs, err := parse(r.file, []byte(text))
 	if err != nil {
@@ -106,12 +106,12 @@ func findRelease(text string, r Release) (found *kyaml.Node, err error) {
 		visit(d)
 	}
 	if found == nil || found.Style&kyaml.FlowStyle != 0 {
-		return nil, errors.New("it is not written with a line for each key; add needs by hand")
+		return nil, errors.New("it is not written with one key per line; add needs by hand")
 	}
 	return found, nil
 }
 
-// shortNeed is a need as the file may say it: without what is the release's own.
+// shortNeed returns the shortest form of a need that r.resolveNeed accepts.
 func (r Release) shortNeed(need string) string {
 	for _, short := range []string{need[strings.LastIndex(need, "/")+1:], strings.TrimPrefix(need, r.Context+"/")} {
 		if r.resolveNeed(short) == need {
@@ -121,7 +121,7 @@ func (r Release) shortNeed(need string) string {
 	return need
 }
 
-// checkOnlyNeedsChanged checks that two texts say the same but for needs.
+// checkOnlyNeedsChanged checks that two texts differ only in needs.
 func checkOnlyNeedsChanged(file, before, after string) error {
 	var sides [2][]any
 	for i, text := range []string{before, after} {
@@ -158,7 +158,7 @@ func withoutNeeds(v any) any {
 	return v
 }
 
-// writeFile writes a file at once.
+// writeFile replaces a file atomically.
 func writeFile(file, text string) error {
 	info, err := os.Stat(file)
 	if err != nil {

@@ -9,10 +9,10 @@ import (
 	"lockstep/kube/operation"
 )
 
-// Rule S6: commands are about the whole. A pause pauses the start of releases and the
-// running ones; a breakpoint or a held failure in one release pauses the others.
+// Rule S6: commands apply to the whole stack. A pause also pauses running releases; a breakpoint or
+// a held failure in one release pauses the others.
 //
-// Command sends a command to the run, or keeps it for the start of the run.
+// Command sends a command to the run, or queues it until the run starts.
 func (s *Stack) Command(c event.Command) {
 	s.mu.Lock()
 	if s.engine == nil {
@@ -46,11 +46,10 @@ func (s *Stack) Command(c event.Command) {
 	}
 }
 
-// internalID is the ID of commands that the stack gives to its own parts: nobody waits for the
-// answers.
+// internalID is the ID of commands that the stack sends itself. Nobody waits for their results.
 const internalID = event.Internal
 
-// resolve finds the release or the groups that a command names, or refuses it.
+// resolve finds the release or groups that a command names. If there are none, it refuses the command.
 func (s *Stack) resolve(c event.Command) (commands []event.Command) {
 	if s.byID[c.Group] != nil {
 		return []event.Command{c}
@@ -75,28 +74,28 @@ func (s *Stack) resolve(c event.Command) (commands []event.Command) {
 	}
 	switch multiple := c.Name == event.Break || c.Name == event.Disable; {
 	case len(commands) == 0:
-		s.refuse(c, fmt.Sprintf("no release and no group of one is called %q", c.Group))
+		s.refuse(c, fmt.Sprintf("no release or group is named %q", c.Group))
 	case len(commands) > 1 && !multiple:
-		s.refuse(c, fmt.Sprintf("%d groups are called %q: add the release, as in %s/%s", len(commands), c.Group, commands[0].Scope, commands[0].Group))
+		s.refuse(c, fmt.Sprintf("%d groups match %q: add the release, as in %s/%s", len(commands), c.Group, commands[0].Scope, commands[0].Group))
 		return nil
 	}
 	return commands
 }
 
-// refuse answers a command that is not carried out.
+// refuse publishes the refusal of a command.
 func (s *Stack) refuse(c event.Command, why string) {
 	s.engine.Publish(event.Event{Kind: event.KindCommand, Command: c.Name, Scope: "", By: c.By, Answers: c.ID, Phase: c.Phase, Group: c.Group, Status: event.Refused, Message: why})
 }
 
-// running are the releases whose operations run.
+// running returns the releases whose operations run.
 func (s *Stack) running() []*member {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return slices.Clone(s.active)
 }
 
-// broadcast sends a command to the engine of the stack and to all running releases. The stack's
-// answer counts.
+// broadcast sends a command to the stack's engine, and one without a group also to all running
+// releases.
 func (s *Stack) broadcast(c event.Command) {
 	all := c.Group == "" && c.Scope == ""
 	if all && (c.Name == event.Resume || c.Name == event.RunTo) {
@@ -122,7 +121,7 @@ func (s *Stack) broadcast(c event.Command) {
 	}
 }
 
-// sendToRelease sends a command about a group to its release.
+// sendToRelease sends a command for a group to its release.
 func (s *Stack) sendToRelease(c event.Command) {
 	m := s.byID[c.Scope]
 	if m == nil {
@@ -167,7 +166,7 @@ func (s *Stack) setBreakpoint(m *member, c event.Command) {
 	}
 }
 
-// groupPhase is the phase of a group of the release.
+// groupPhase returns the phase of a group in the release.
 func (m *member) groupPhase(group string) string {
 	for _, p := range m.op.Phases() {
 		if slices.ContainsFunc(p.Groups, func(g *plan.Group) bool { return g.ID == group }) {
@@ -177,8 +176,8 @@ func (m *member) groupPhase(group string) string {
 	return ""
 }
 
-// stepOne lets exactly one group go: the next of a release that runs, else the next release
-// starts with its first group.
+// stepOne starts exactly one group: the next one of a running release, or else the first one of the
+// next release.
 func (s *Stack) stepOne(c event.Command) {
 	for _, m := range s.running() {
 		s.mu.Lock()
@@ -195,7 +194,7 @@ func (s *Stack) stepOne(c event.Command) {
 	s.engine.Command(c)
 }
 
-// sendDecision sends a decision about failures to the releases that are held.
+// sendDecision sends Accept, Retry or GiveUp to the releases with held failures.
 func (s *Stack) sendDecision(c event.Command) {
 	found := false
 	for _, m := range s.running() {
@@ -220,7 +219,7 @@ func (m *member) runStatus(s *Stack) event.Status {
 	return m.state.Run
 }
 
-// operationStarts notes that the operation of a release starts. It starts paused while the run is.
+// operationStarts records that the operation of a release starts. If the run is paused, so is it.
 func (s *Stack) operationStarts(m *member, op *operation.Operation) {
 	s.mu.Lock()
 	m.op, m.ran, m.result, m.state = op, true, nil, event.State{}
@@ -243,7 +242,7 @@ func (s *Stack) operationStarts(m *member, op *operation.Operation) {
 	}
 }
 
-// operationEnded notes that the operation of a release is over.
+// operationEnded records that the operation of a release has ended.
 func (s *Stack) operationEnded(m *member, err error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -254,8 +253,8 @@ func (s *Stack) operationEnded(m *member, err error) {
 	}
 }
 
-// propagatePause pauses the whole run where one release has come to a breakpoint or a failure that
-// is held, and lets it continue once the failure is decided on.
+// propagatePause pauses the stack and all other releases when one release pauses or holds a failure,
+// and resumes them when it continues.
 func (s *Stack) propagatePause(m *member, e event.Event) {
 	s.mu.Lock()
 	status, holder := s.state.Run, s.holder

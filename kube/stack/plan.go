@@ -19,11 +19,11 @@ import (
 	"lockstep/kube/operation"
 )
 
-// Rule S3: everything is rendered, planned and checked before the first write. What a
-// release brings counts as present for those that need it.
+// Rule S3: everything is rendered, planned and checked before the first write. Objects that a
+// release creates count as present for releases that need it.
 //
-// Prepare plans the operations of all releases. It writes nothing. The error has those of
-// all releases. The Watches that it makes end with ctx.
+// Prepare plans and checks the operations of all releases, and writes nothing. Its error joins
+// those of all releases. Close, or the end of ctx, ends the watches that it starts.
 func Prepare(ctx context.Context, opts Options) (*Stack, error) {
 	s := &Stack{opts: opts, byID: map[string]*member{}}
 	s.info = event.Operation{Name: "up", Release: Name(opts.File), Chart: opts.File.Path}
@@ -53,7 +53,7 @@ func Prepare(ctx context.Context, opts Options) (*Stack, error) {
 	return s, nil
 }
 
-// Order is the order of a helmfile's releases as groups, without a cluster.
+// Order returns the releases of a helmfile as ordered groups, without a cluster.
 func Order(file *helmfile.File) ([]*plan.Group, error) {
 	s := &Stack{opts: Options{File: file}, byID: map[string]*member{}}
 	if err := s.addMembers(); err != nil {
@@ -66,7 +66,7 @@ func Order(file *helmfile.File) ([]*plan.Group, error) {
 	return order, nil
 }
 
-// Name is a short name of a helmfile: its directory's if the file has the usual name.
+// Name returns a short name for a helmfile: its directory if the file has a default name.
 func Name(file *helmfile.File) string {
 	path := file.Path
 	if path == "-" {
@@ -81,14 +81,14 @@ func Name(file *helmfile.File) string {
 	return base
 }
 
-// addMembers adds the releases with what each needs.
+// addMembers adds the releases of the file and their needs.
 func (s *Stack) addMembers() error {
 	for _, r := range s.opts.File.Releases {
 		m := &member{Release: r, id: r.ID(), remove: s.opts.Down || !r.Installed, breakpoints: map[string]bool{}, prepared: make(chan struct{})}
 		s.members, s.byID[m.id] = append(s.members, m), m
 	}
 	if len(s.members) == 0 {
-		return fmt.Errorf("%s: %w: none is defined, or all are disabled or excluded by -l", s.opts.File.Path, errNoReleases)
+		return fmt.Errorf("%s: %w: the file defines none, or -l or conditions exclude all of them", s.opts.File.Path, errNoReleases)
 	}
 	for _, m := range s.members {
 		for _, id := range slices.Concat(m.Needs, m.After) {
@@ -103,9 +103,9 @@ func (s *Stack) addMembers() error {
 	return nil
 }
 
-// Rule S8: contexts are clusters with connections and watches of their own.
+// Rule S8: each context is a cluster with its own connection and watches.
 //
-// connect opens a connection for each context.
+// connect opens a connection to each context.
 func (s *Stack) connect(ctx context.Context) error {
 	clients, watches := map[string]*connect.Client{}, map[string]*cluster.Watches{}
 	for _, m := range s.members {
@@ -115,7 +115,7 @@ func (s *Stack) connect(ctx context.Context) error {
 				return fmt.Errorf("%s: release %s: %w", m.At, m.id, err)
 			}
 			clients[name] = c
-			c.CacheAll() // releases ask the same questions
+			c.CacheAll() // releases read the same objects
 			if !s.opts.Common.PlanOnly {
 				w, err := cluster.NewWatches(ctx, c, cluster.WatchOptions{AllNamespaces: true})
 				if err != nil {
@@ -132,10 +132,10 @@ func (s *Stack) connect(ctx context.Context) error {
 	return nil
 }
 
-// context is the context that a release is deployed to, "" for the current one.
+// context returns the context to which a release is deployed, "" for the current one.
 func (m *member) context() string { return cmp.Or(m.Context, m.FallbackContext) }
 
-// planAll plans all releases, each after those that it needs.
+// planAll plans all releases concurrently, each after those that it needs.
 func (s *Stack) planAll(ctx context.Context) error {
 	slots := make(chan struct{}, 2*runtime.GOMAXPROCS(0))
 	var wg sync.WaitGroup
@@ -166,7 +166,7 @@ func (s *Stack) planAll(ctx context.Context) error {
 	return errors.Join(append(errs, s.checkSharedObjects()...)...)
 }
 
-// checkSharedObjects are the errors about objects that two releases have: only one can own them.
+// checkSharedObjects returns an error for each two releases that have the same object.
 func (s *Stack) checkSharedObjects() (errs []error) {
 	type key struct {
 		context string
@@ -188,7 +188,7 @@ func (s *Stack) checkSharedObjects() (errs []error) {
 						owner[key{m.context(), o}] = m
 					} else if other != m && !reported[[2]*member{other, m}] {
 						reported[[2]*member{other, m}] = true
-						errs = append(errs, fmt.Errorf("%s: releases %s and %s both have %s: an object belongs to one release", m.At, other.id, m.id, o))
+						errs = append(errs, fmt.Errorf("%s: releases %s and %s both have %s: an object can belong to only one release", m.At, other.id, m.id, o))
 					}
 				}
 			}
@@ -197,11 +197,11 @@ func (s *Stack) checkSharedObjects() (errs []error) {
 	return errs
 }
 
-// errDependency is the error of a release whose needs could not be planned: theirs is told.
+// errDependency is the error of a release that needs one that could not be planned.
 var errDependency = errors.New("a release that it needs could not be planned")
 
-// Rule S7: a release is an operation of its own kind, an upgrade or an install, which resumes
-// one that was killed (R50) and has its own Lease (R51).
+// Rule S7: each release has its own operation, an upgrade or an install, which resumes a killed one
+// (R50) and has its own Lease (R51).
 //
 // plan prepares the operation of a release.
 func (s *Stack) plan(ctx context.Context, m *member, provided *operation.Provided) (p planned) {
@@ -234,7 +234,7 @@ func (s *Stack) plan(ctx context.Context, m *member, provided *operation.Provide
 	return p
 }
 
-// common are the options of the operation on a release.
+// common returns the options of the operation on a release.
 func (s *Stack) common(m *member) operation.Common {
 	c := s.opts.Common
 	c.Release, c.Namespace = m.Name, m.Namespace
@@ -250,8 +250,8 @@ func (s *Stack) common(m *member) operation.Common {
 	return c
 }
 
-// assignBreakpoints finds the breakpoints that name a release: its operation is planned with
-// those of its groups.
+// assignBreakpoints passes the breakpoints that name a group of a certain release to the operation
+// of that release.
 func (s *Stack) assignBreakpoints() {
 	for _, text := range s.opts.Common.BreakOn {
 		if m, group := s.splitScope(text); m != nil && group != "" {
@@ -260,8 +260,8 @@ func (s *Stack) assignBreakpoints() {
 	}
 }
 
-// splitScope reads "<release>" or "<release>/<group>", the release by its id, by its name if no
-// other has that, or followed by a colon. It is nil if text begins with no release.
+// splitScope parses "<release>", "<release>/<group>" or "<release>:<group>". A release is given by
+// its ID, or by its name if only one release has it. m is nil if text does not begin with a release.
 func (s *Stack) splitScope(text string) (m *member, group string) {
 	longest := -1
 	for _, candidate := range s.members {
@@ -288,7 +288,7 @@ func (s *Stack) ambiguous(name string) bool {
 	return n > 1
 }
 
-// resolveBreakpoints finds the breakpoints that name no release among the groups of all.
+// resolveBreakpoints sets the breakpoints without a release, on matching groups of all releases.
 func (s *Stack) resolveBreakpoints() error {
 	for _, text := range s.opts.Common.BreakOn {
 		if m, _ := s.splitScope(text); m != nil {
@@ -313,7 +313,7 @@ func (s *Stack) resolveBreakpoints() error {
 	return nil
 }
 
-// releaseBreakpoints are the ids of the releases that breakpoints name.
+// releaseBreakpoints returns the IDs of the releases with a breakpoint.
 func (s *Stack) releaseBreakpoints() (ids []string) {
 	for _, text := range s.opts.Common.BreakOn {
 		if m, group := s.splitScope(text); m != nil && group == "" {

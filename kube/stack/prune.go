@@ -2,6 +2,7 @@ package stack
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"maps"
 	"slices"
@@ -15,11 +16,10 @@ import (
 	"lockstep/kube/helmfile"
 )
 
-// label is the label of the release records of a named stack. Helm copies it from revision
-// to revision.
+// label is the label on the release records of a named stack. Helm copies it to new revisions.
 const label = "lockstep/stack"
 
-// labels adds the stack's label to those that a release's records have.
+// labels adds the stack's label to the labels of a release.
 func (s *Stack) labels(own map[string]string) map[string]string {
 	if s.opts.Name == "" {
 		return own
@@ -29,9 +29,9 @@ func (s *Stack) labels(own map[string]string) map[string]string {
 	return all
 }
 
-// addPruned adds the releases that have the stack's label and are no longer defined in its
-// file, in the contexts of the file. They are removed one after another, the newest first:
-// what each needed is not known any more.
+// addPruned adds the releases with the stack's label that the file no longer defines, in the
+// contexts of the file. Their needs are unknown, so they are removed one after another, newest
+// first.
 func (s *Stack) addPruned(ctx context.Context) error {
 	if problems := validation.IsValidLabelValue(s.opts.Name); len(problems) > 0 {
 		return fmt.Errorf("stack name %q: %s", s.opts.Name, strings.Join(problems, "; "))
@@ -40,7 +40,7 @@ func (s *Stack) addPruned(ctx context.Context) error {
 		return nil
 	}
 	if s.opts.Name == "" {
-		return fmt.Errorf("no name of the stack: its releases are found by it")
+		return errors.New("pruning requires the name of the stack")
 	}
 	type place struct{ context, namespace, name string }
 	defined, last := map[place]bool{}, map[string]*member{}
@@ -80,8 +80,7 @@ func (s *Stack) addPruned(ctx context.Context) error {
 	return nil
 }
 
-// labeledReleases are the releases of a cluster whose records have the label of a stack, by the age
-// of their oldest record.
+// labeledReleases returns the releases in a cluster with the label of a stack, oldest first.
 func labeledReleases(ctx context.Context, c *connect.Client, name string) (found []helmfile.Release, err error) {
 	resource := map[string]string{"": "secrets", "secret": "secrets", "secrets": "secrets", "configmap": "configmaps", "configmaps": "configmaps"}[connect.StorageDriver()]
 	if resource == "" {

@@ -11,8 +11,8 @@ import (
 	"lockstep/kube/operation"
 )
 
-// deployed are the releases that this run has deployed. Those whose operation failed have
-// rolled themselves back, and what was uninstalled is gone.
+// deployed returns the releases to roll back: those that this run deployed. Failed ones have rolled
+// themselves back, and uninstalled ones stay uninstalled.
 func (s *Stack) deployed() (out []*member) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -24,9 +24,8 @@ func (s *Stack) deployed() (out []*member) {
 	return out
 }
 
-// rollBack takes back what the run changed, in reverse: each release goes back to the
-// revision it had, or is uninstalled. The error is run.ErrAborted if a command ends the run
-// without a rollback.
+// rollBack rolls back the deployed releases in reverse order: each to its previous revision, or it is
+// uninstalled. The error is run.ErrAborted if a command aborts the rollback.
 func (s *Stack) rollBack(end *run.End, cause error) error {
 	changed := s.deployed()
 	info := s.info
@@ -54,7 +53,7 @@ func (s *Stack) rollBack(end *run.End, cause error) error {
 	return err
 }
 
-// rollBackRelease rolls a release back.
+// rollBackRelease rolls a release back to its previous revision, or uninstalls it.
 func (s *Stack) rollBackRelease(m *member, o plan.Object) (run.Outcome, error) {
 	common := s.common(m)
 	common.RollbackOnFailure, common.BreakOn = false, nil

@@ -14,8 +14,8 @@ import (
 	"lockstep/kube/operation"
 )
 
-// Run runs the operations of all releases, from the first event to the last, and returns
-// why the stack failed. The exit code is in the closing event.
+// Run runs the operations of all releases. It returns the error of the stack; the last event has the
+// exit code.
 func (s *Stack) Run() error {
 	defer s.Close()
 	eng := s.start()
@@ -40,7 +40,7 @@ func (s *Stack) Run() error {
 	return nil
 }
 
-// start starts the engine and carries out the commands that came before.
+// start starts the engine and handles the queued commands.
 func (s *Stack) start() *run.Engine {
 	s.feed.OnEvent = func(e event.Event) {
 		if e.Scope == "" {
@@ -63,17 +63,17 @@ func (s *Stack) start() *run.Engine {
 	return eng
 }
 
-// Watch tells the engine how far a release is: what its operation reports.
+// Watch reports the progress of a release to the engine.
 func (s *Stack) Watch(_ context.Context, g *plan.Group, report func(run.Observation)) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.byID[g.ID].report = report
 }
 
-// Apply deploys a release, or rolls it back: its answer is the operation's end.
+// Apply deploys a release, or rolls it back, and returns when its operation has ended.
 //
-// Rule S2: a release that needs another starts when that one is deployed, with all of its
-// groups ready and its post hooks over.
+// Rule S2: a release that needs another one starts when that one is deployed, all its groups are
+// ready, and its post hooks are done.
 func (s *Stack) Apply(_ context.Context, g *plan.Group, o plan.Object) (run.Outcome, error) {
 	m := s.byID[g.ID]
 	if s.isRollingBack() {
@@ -97,7 +97,7 @@ func (s *Stack) Apply(_ context.Context, g *plan.Group, o plan.Object) (run.Outc
 	return run.Outcome{Change: change}, nil
 }
 
-// resultText says what an operation that succeeded has come to.
+// resultText describes the result of a successful operation.
 func resultText(info event.Operation) string {
 	if info.Name == "uninstall" {
 		return "uninstalled"
@@ -131,7 +131,7 @@ func (s *Stack) runOperation(m *member, phase string, o plan.Object, op *operati
 	s.operationStarts(m, op)
 	over := make(chan struct{})
 	reader := op.Feed().Reader()
-	go func() { // it ends with the operation's feed
+	go func() { // ends with the operation's feed
 		defer close(over)
 		for {
 			events, ok := reader.Next(context.Background())
@@ -153,8 +153,8 @@ func (s *Stack) runOperation(m *member, phase string, o plan.Object, op *operati
 	return s.explain(m, err)
 }
 
-// freshOperation is the operation to run: planned again where the releases before it have brought
-// what its templates may ask for. Nothing else changes a plan between.
+// freshOperation returns op, or plans it again if earlier releases created kinds that its templates
+// query.
 func (s *Stack) freshOperation(m *member, op *operation.Operation) (*operation.Operation, error) {
 	stale, err := op.Stale()
 	if err != nil || !stale || s.isRollingBack() {
@@ -172,10 +172,10 @@ func (s *Stack) freshOperation(m *member, op *operation.Operation) (*operation.O
 	return fresh.op, nil
 }
 
-// relay passes an event of a release on, and tells the engine how far the release is.
+// relay publishes an event of a release, and reports the progress of the release to the engine.
 func (s *Stack) relay(m *member, phase string, o plan.Object, e event.Event) {
 	if e.Kind == event.KindCommand && e.Answers == internalID {
-		return // the stack's own answer counts
+		return // the stack publishes its own reply
 	}
 	e.Scope = m.id
 	s.engine.Publish(e)
@@ -190,13 +190,13 @@ func (s *Stack) relay(m *member, phase string, o plan.Object, e event.Event) {
 	switch {
 	case e.Kind == event.KindRun:
 		s.propagatePause(m, e)
-	case e.Kind == event.KindDiagnosis && e.Object != nil: // trouble shows at both levels
+	case e.Kind == event.KindDiagnosis && e.Object != nil: // also shown for the stack
 		cause := e.Group + ": " + e.Object.String() + ": " + e.Cause
 		s.engine.Publish(event.Event{Kind: event.KindDiagnosis, Phase: phase, Group: m.id, Object: &o, Status: e.Status, Message: cause, Cause: cause, Evidence: e.Evidence})
 	}
 }
 
-// progress is how far a release is, in a few words.
+// progress describes the progress of a release.
 func (m *member) progress() string {
 	all, over, failed := 0, 0, ""
 	for _, p := range m.state.Phases {
@@ -220,7 +220,7 @@ func (m *member) progress() string {
 	return text
 }
 
-// failure is why the operation on a release failed.
+// failure is the error of a release's operation, with its root cause.
 type failure struct {
 	text    string
 	finding run.Finding
@@ -229,7 +229,7 @@ type failure struct {
 func (f *failure) Error() string        { return f.text }
 func (f *failure) Finding() run.Finding { return f.finding }
 
-// explain names what failed in a release.
+// explain returns the root cause of a release's failure.
 func (s *Stack) explain(m *member, err error) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -250,10 +250,10 @@ func (s *Stack) isRollingBack() bool {
 	return s.rollingBack
 }
 
-// fail ends a stack that failed or was aborted: it rolls everything back if asked to.
+// fail ends a stack that failed or was aborted, with a rollback if requested.
 //
-// Rule S5: what needs a failed release does not start; what runs finishes; then the run
-// fails, or all that it changed is rolled back.
+// Rule S5: releases that need a failed one do not start, and running ones finish. Then the run
+// fails, or rolls back everything that it changed.
 func (s *Stack) fail(cause error) error {
 	for {
 		v := s.engine.Verdict()
@@ -287,12 +287,12 @@ func (s *Stack) fail(cause error) error {
 	}
 }
 
-// anyRan reports whether the operation on any release was run.
+// anyRan reports whether the operation of any release was run.
 func (s *Stack) anyRan() bool {
 	return slices.ContainsFunc(s.members, func(m *member) bool { return m.ran })
 }
 
-// outcome says what the run has come to: how many releases are as planned.
+// outcome counts the releases by their result.
 func (s *Stack) outcome() string {
 	s.mu.Lock()
 	defer s.mu.Unlock()

@@ -1,8 +1,6 @@
-// Package stack runs many releases as one: it plans an operation for each release of a
-// helmfile, in the order of their needs, and runs them by a run.Engine of its own, whose
-// units are the releases. The machine that schedules groups schedules releases, too; its
-// requests are whole operations. The central types are Options and Stack. Only package kube
-// imports it.
+// Package stack runs the releases of a helmfile as one operation. It plans an operation for each
+// release and runs them with a run.Engine whose groups are releases and whose requests are whole
+// operations. The central types are Options and Stack. Only package kube imports it.
 package stack
 
 import (
@@ -24,7 +22,7 @@ import (
 // Connection is a connection to a cluster.
 type Connection = connect.Client
 
-// Options say what to run, and how.
+// Options configure a Stack.
 type Options struct {
 	File *helmfile.File
 	// Down uninstalls all releases, in reverse.
@@ -32,22 +30,20 @@ type Options struct {
 	// Connect returns the connection for a context, "" for the current one. It is called
 	// once for each.
 	Connect func(context string) (*Connection, error)
-	// Render loads the chart of a release, with the options that its file has.
+	// Render loads the chart of a release, with the options in the file.
 	Render func(context.Context, helmfile.Release) (operation.Rendering, error)
-	// Common are the options of all operations. Their release, namespace and timeout are
-	// those of each release.
+	// Common are options of all operations. Each release sets its own name, namespace and
+	// timeout.
 	Common operation.Common
-	// Name labels the release records of the stack, so that Prune finds them later; "" for no
-	// label.
+	// Name, if not "", labels the release records of the stack, so that a later Prune finds them.
 	Name string
-	// Prune removes the releases with the label of Name that the file no longer defines.
+	// Prune removes releases labeled with Name that the file no longer defines.
 	Prune bool
-	// Concurrency is how many releases are deployed at the same time; 0 for all that can.
+	// Concurrency limits how many releases run at the same time; 0 is no limit.
 	Concurrency int
 }
 
-// Stack is an operation on the releases of a helmfile. It was checked and planned; Run
-// writes.
+// Stack is a prepared operation on the releases of a helmfile. Run runs it.
 type Stack struct {
 	opts    Options
 	info    event.Operation
@@ -60,12 +56,12 @@ type Stack struct {
 	engine *run.Engine
 	queued []event.Command
 	state  event.State // of the stack's own events
-	active []*member   // whose operations run, in the order in which they started
-	// step is set while the next group of a release that starts may go although the run is
-	// paused. holder is the release that the whole run was paused for.
+	active []*member   // members whose operations run, in the order in which they started
+	// step lets the next release start with one group while the run is paused. holder is the
+	// release whose pause or held failure paused the run.
 	step   bool
 	holder *member
-	// rollingBack is set once the rollback has begun.
+	// rollingBack is set when the rollback starts.
 	rollingBack bool
 }
 
@@ -82,10 +78,10 @@ type member struct {
 	// prepared is closed once planned is filled in.
 	prepared chan struct{}
 
-	report  func(run.Observation) // tells the stack's engine of its progress
-	state   event.State           // of its operation, guarded by Stack.mu
-	breakOn []string              // its groups that --break-on names together with it
-	// breakpoints are those on groups of it, by their ids, until it starts.
+	report  func(run.Observation) // reports progress to the stack's engine
+	state   event.State           // state of its operation, guarded by Stack.mu
+	breakOn []string              // --break-on for its groups
+	// breakpoints are set on its groups, by ID, before it starts.
 	breakpoints map[string]bool
 	skipped     bool // it was unchanged when its turn came
 	rolledBack  bool
@@ -101,28 +97,28 @@ type planned struct {
 	err       error
 }
 
-// Release is what a stack would do to a release.
+// Release is a planned release of a stack.
 type Release struct {
 	ID string
 	// Operation is nil if there is nothing to do.
 	Operation *operation.Operation
 	Needs     []string
 	Remove    bool
-	// Unchanged releases are passed (S4).
+	// Unchanged releases are skipped (S4).
 	Unchanged bool
 }
 
-// Phase names of a stack.
+// Names of the phases of a stack.
 const (
 	phaseReleases = "releases"
 	phaseRemove   = "remove"
 	phaseRollback = event.RollbackPrefix + "releases"
 )
 
-// Feed is the record of the operation. It ends when Run returns.
+// Feed returns the events of the operation. It ends when Run returns.
 func (s *Stack) Feed() *event.Feed { return &s.feed }
 
-// Info names the operation and the file.
+// Info describes the operation and the file.
 func (s *Stack) Info() event.Operation { return s.info }
 
 // Text hides the secret values of all releases in a text.
@@ -135,7 +131,7 @@ func (s *Stack) Text(text string) string {
 	return text
 }
 
-// Releases are what the stack would do, in the order of the file.
+// Releases returns the planned releases in the order of the file.
 func (s *Stack) Releases() (out []Release) {
 	for _, m := range s.members {
 		r := Release{ID: m.id, Operation: m.op, Remove: m.remove, Unchanged: m.unchanged}
@@ -147,8 +143,7 @@ func (s *Stack) Releases() (out []Release) {
 	return out
 }
 
-// Phases are the releases as groups, in layers: first those to deploy, then those to
-// remove.
+// Phases returns the releases as groups: a phase with those to deploy, then one with those to remove.
 func (s *Stack) Phases() (phases []event.Phase) {
 	apply := event.Phase{Name: phaseReleases, Kind: event.PhaseApply, Groups: makeGroups(s.members, func(m *member) bool { return !m.remove }, false)}
 	remove := event.Phase{Name: phaseRemove, Kind: event.PhaseRemove, Groups: makeGroups(s.members, func(m *member) bool { return m.remove }, true)}
@@ -160,10 +155,10 @@ func (s *Stack) Phases() (phases []event.Phase) {
 	return phases
 }
 
-// Rule S9: in reverse, a release comes after those that need it.
+// Rule S9: in reverse, a release follows those that need it.
 //
-// groups are some members as groups: each after those that it needs or, in reverse, after
-// those that need it.
+// makeGroups returns the included members as groups. Each is after those that it needs or, in
+// reverse, after those that need it.
 func makeGroups(members []*member, include func(*member) bool, reverse bool) []*plan.Group {
 	byID := map[string]*plan.Group{}
 	var all []*plan.Group
@@ -184,7 +179,7 @@ func makeGroups(members []*member, include func(*member) bool, reverse bool) []*
 			}
 		}
 	}
-	for range all { // as often as the longest path is long
+	for range all { // the longest path has at most len(all) groups
 		for _, g := range all {
 			for _, id := range g.After {
 				g.Layer = max(g.Layer, byID[id].Layer+1)
@@ -198,12 +193,12 @@ func makeGroups(members []*member, include func(*member) bool, reverse bool) []*
 	return all
 }
 
-// object is the release as the object of its group.
+// object returns the object that represents the release in its group.
 func (m *member) object() plan.Object {
 	return plan.Object{Group: "helm.sh", Kind: "Release", Namespace: m.Namespace, Name: m.Name}
 }
 
-// Warnings are those of all releases.
+// Warnings returns the warnings of all releases.
 func (s *Stack) Warnings() (all []plan.Warning) {
 	for _, m := range s.members {
 		if m.op == nil {
@@ -217,14 +212,14 @@ func (s *Stack) Warnings() (all []plan.Warning) {
 	return all
 }
 
-// Close ends the watches of a stack that is over, or will not run.
+// Close ends the watches. Run calls it; call it for a stack that is not run.
 func (s *Stack) Close() {
 	for _, w := range s.watches {
 		w.Close()
 	}
 }
 
-// cycle names releases that need each other, "" if there are none.
+// cycle returns the names of releases that need each other, or "".
 func cycle(members []*member) string {
 	state := map[*member]int{} // 1 while it is visited, 2 afterwards
 	var path []string

@@ -17,17 +17,17 @@ type RenderedRelease struct {
 	*charts.Rendered
 }
 
-// Need says that a release waits for another one, which its objects imply.
+// Need is a dependency between releases that their objects imply.
 type Need struct {
 	Release string `json:"release"`
 	Needs   string `json:"needs"`
-	// Why is the strongest reason, in words.
+	// Why is the strongest reason.
 	Why string `json:"why"`
 }
 
-// SuggestNeeds finds what the objects of releases imply and the file does not say: calls of
-// another release's Service, objects of a kind that another release defines, and references
-// to objects that another release brings (R60). What leads to a circle is left out.
+// SuggestNeeds returns the needs that the objects of releases imply and the file lacks: calls of
+// another release's Service, objects of a kind that another release defines, and references to
+// objects of another release (R60). It omits needs that would form a cycle.
 func SuggestNeeds(releases []RenderedRelease) []Need {
 	owner, objects := map[plan.Object]string{}, []infer.Object{}
 	add := func(id string, docs []charts.Document, resources []plan.Resource) {
@@ -59,7 +59,7 @@ func SuggestNeeds(releases []RenderedRelease) []Need {
 		needs[from][to] = true
 		found = append(found, Need{from, to, fmt.Sprintf("%s waits for %s: %s", e.From, e.To, e.Reason.Text)})
 	}
-	// Of what a stronger edge implies only later, the rest is left.
+	// Remove needs that follow from others.
 	found = slices.DeleteFunc(found, func(n Need) bool {
 		delete(needs[n.Release], n.Needs)
 		if reaches(needs, n.Release, n.Needs) {

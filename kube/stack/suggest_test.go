@@ -38,8 +38,8 @@ func shopReleases(t *testing.T) (all []RenderedRelease) {
 	return all
 }
 
-// TestSuggestNeeds finds the Service that a release calls in another namespace and the kind
-// that another one defines (R60), nothing that the file says already, and no circle.
+// TestSuggestNeeds finds a call of a Service in another namespace and a kind that another release
+// defines (R60), and no needs that the file has or that form a cycle.
 func TestSuggestNeeds(t *testing.T) {
 	found := func(all []RenderedRelease) (out []string) {
 		for _, n := range SuggestNeeds(all) {
@@ -49,7 +49,7 @@ func TestSuggestNeeds(t *testing.T) {
 	}
 	all := shopReleases(t)
 	if got, want := found(all), []string{"data/database data/monitoring", "shop/identity data/database"}; !slices.Equal(got, want) {
-		t.Errorf("found %v, want %v", got, want)
+		t.Errorf("got %v, want %v", got, want)
 	}
 	for i := range all {
 		switch all[i].ID {
@@ -60,11 +60,11 @@ func TestSuggestNeeds(t *testing.T) {
 		}
 	}
 	if got := found(all); len(got) != 0 {
-		t.Errorf("found %v, which is said or leads to a circle", got)
+		t.Errorf("got %v, which the file has or which form a cycle", got)
 	}
 }
 
-// TestOrder are the layers of a helmfile without a cluster (S1).
+// TestOrder orders the releases of a helmfile without a cluster (S1).
 func TestOrder(t *testing.T) {
 	f, err := helmfile.Read(t.Context(), helmfile.Options{Path: shop, Environment: "small"})
 	if err != nil {
@@ -84,11 +84,11 @@ func TestOrder(t *testing.T) {
 	}
 	f.Releases[0].Needs = []string{"data/database"}
 	if _, err := Order(f); err == nil || !strings.Contains(err.Error(), "data/database") {
-		t.Errorf("a circle: %v", err)
+		t.Errorf("a cycle: %v", err)
 	}
 }
 
-// TestAddedNeeds writes what was found, lines only, and then finds nothing more.
+// TestAddedNeeds adds the found needs to the file, which changes nothing else, and finds no more.
 func TestAddedNeeds(t *testing.T) {
 	dir := t.TempDir()
 	text, err := os.ReadFile(filepath.Join(shop, "helmfile.yaml"))

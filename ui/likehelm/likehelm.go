@@ -1,6 +1,6 @@
-// Package likehelm prints releases byte for byte as Helm's commands do because scripts
-// parse that. Helm's own code is in its command line, which imports kubectl get and slows
-// every start. Output goes to memory, where no write fails.
+// Package likehelm prints releases byte for byte as Helm's commands do, because scripts parse their
+// output. It does not use Helm's own code, which is in package cmd, imports kubectl get, and would
+// slow down every start. It writes to memory, which never fails. Only ui/cli/releases imports it.
 package likehelm
 
 import (
@@ -16,10 +16,10 @@ import (
 	"k8s.io/apimachinery/pkg/labels"
 )
 
-// plainByDefault is the colour library's choice from stdout and the environment.
+// plainByDefault is the colour library's choice for stdout and the environment.
 var plainByDefault = color.NoColor
 
-// SetColour sets when tables are coloured: "never", "always" or "auto".
+// SetColour sets whether tables are coloured: "never", "always" or "auto".
 func SetColour(mode string) error {
 	switch mode {
 	case "never":
@@ -34,16 +34,16 @@ func SetColour(mode string) error {
 	return nil
 }
 
-// Template prints a release with a Go template.
+// Template executes a Go template with a release.
 func Template(out *bytes.Buffer, text string, r *rel1.Release) error {
-	t, err := template.New("_").Parse(text) // errors contain the name
+	t, err := template.New("_").Parse(text) // the name is in errors, as in Helm's
 	if err != nil {
-		return fmt.Errorf("read --template: %w", err)
+		return fmt.Errorf("parse --template: %w", err)
 	}
 	return t.Execute(out, map[string]any{"Release": r})
 }
 
-// encode prints data as JSON or YAML, or else as a table.
+// encode prints data as JSON or YAML, or calls table.
 func encode(out *bytes.Buffer, format output.Format, data any, table func()) error {
 	switch format {
 	case output.JSON:
@@ -55,7 +55,7 @@ func encode(out *bytes.Buffer, format output.Format, data any, table func()) err
 	return nil
 }
 
-// chartVersions returns the chart and app version for tables; a record may have no chart.
+// chartVersions returns the chart's name-version and the app version. A record may have no chart.
 func chartVersions(r *rel1.Release) (chart, app string) {
 	if r.Chart == nil || r.Chart.Metadata == nil {
 		return "MISSING", "MISSING"
@@ -94,7 +94,7 @@ func Notes(out *bytes.Buffer, r *rel1.Release) {
 	}
 }
 
-// Values prints all computed values, or those the user supplied.
+// Values prints the computed or the user-supplied values.
 func Values(out *bytes.Buffer, format output.Format, values map[string]any, all bool) error {
 	if format != output.Table {
 		return encode(out, format, values, nil)
@@ -132,7 +132,7 @@ func Metadata(out *bytes.Buffer, format output.Format, m *action.Metadata) error
 	})
 }
 
-// applyMethodText names the apply method.
+// applyMethodText describes an apply method.
 func applyMethodText(method string) string {
 	switch rel1.ApplyMethod(method) {
 	case "": // recorded by Helm 3

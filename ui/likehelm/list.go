@@ -14,7 +14,7 @@ import (
 	rel1 "helm.sh/helm/v4/pkg/release/v1"
 )
 
-// listRow is a row of helm list.
+// listRow is a release in helm list.
 type listRow struct {
 	Name       string `json:"name"`
 	Namespace  string `json:"namespace"`
@@ -25,12 +25,12 @@ type listRow struct {
 	AppVersion string `json:"app_version"`
 }
 
-// List prints releases; how has the flags.
+// List prints releases. opts has the flags.
 func List(out *bytes.Buffer, format output.Format, releases []*rel1.Release, opts *action.List) error {
 	if opts.Short {
 		return names(out, format, releases)
 	}
-	rows := []listRow{} // none are [], not null
+	rows := []listRow{} // [] instead of null if empty
 	for _, r := range releases {
 		row := listRow{Name: r.Name, Namespace: r.Namespace, Revision: strconv.Itoa(r.Version), Updated: updatedText(r, opts.TimeFormat), Status: r.Info.Status.String()}
 		row.Chart, row.AppVersion = chartVersions(r)
@@ -51,7 +51,7 @@ func names(out *bytes.Buffer, format output.Format, releases []*rel1.Release) er
 	})
 }
 
-// updatedText is the time of the last deployment in a Go time format.
+// updatedText returns the time of the last deployment in a Go time format.
 func updatedText(r *rel1.Release, format string) string {
 	switch at := r.Info.LastDeployed; {
 	case at.IsZero():
@@ -78,21 +78,21 @@ func listTable(out *bytes.Buffer, rows []listRow, head bool) {
 	fmt.Fprintln(out, table)
 }
 
-// historyRow is one revision of a release in its history.
+// historyRow is a revision in helm history.
 type historyRow struct {
 	Revision         int       `json:"revision"`
 	Updated          time.Time `json:"updated,omitzero"`
 	Status           string    `json:"status"`
 	Chart            string    `json:"chart"`
 	AppVersion       string    `json:"app_version"`
-	RollbackRevision int       `json:"rollback_revision,omitempty"` // the target of a rollback
+	RollbackRevision int       `json:"rollback_revision,omitempty"` // target of a rollback
 	Description      string    `json:"description"`
 }
 
-// History prints sorted revisions of a release. With rollbacks, a table has a column with
-// their target revisions.
+// History prints sorted revisions of a release. With rollbacks, the table has a column with the
+// target revisions of rollbacks.
 func History(out *bytes.Buffer, format output.Format, revisions []*rel1.Release, rollbacks bool) error {
-	rows := []historyRow{} // none are [], not null
+	rows := []historyRow{} // [] instead of null if empty
 	for _, r := range revisions {
 		row := historyRow{Revision: r.Version, Updated: r.Info.LastDeployed, Status: r.Info.Status.String(), RollbackRevision: r.Info.RollbackRevision, Description: r.Info.Description}
 		row.Chart, row.AppVersion = chartVersions(r)

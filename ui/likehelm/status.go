@@ -17,7 +17,7 @@ import (
 	"k8s.io/cli-runtime/pkg/printers"
 )
 
-// Status prints a release and its live objects, without its chart.
+// Status prints a release with its live objects and without its chart.
 func Status(out *bytes.Buffer, format output.Format, r *rel1.Release) error {
 	shown := *r
 	shown.Chart = nil
@@ -71,7 +71,7 @@ func printState(out *bytes.Buffer, r *rel1.Release) {
 	printTests(out, r.Hooks)
 }
 
-// printResources prints objects by kind; Helm does not sort the kinds.
+// printResources prints objects by kind. It sorts the kinds, which Helm does not.
 func printResources(out *bytes.Buffer, byKind map[string][]runtime.Object) {
 	if len(byKind) == 0 {
 		return
@@ -90,7 +90,7 @@ func printResources(out *bytes.Buffer, byKind map[string][]runtime.Object) {
 	fmt.Fprintln(out)
 }
 
-// decodeTable decodes a table from the API server; other objects are returned unchanged.
+// decodeTable decodes a Table from the API server. It returns other objects unchanged.
 func decodeTable(o runtime.Object) runtime.Object {
 	u, ok := o.(*unstructured.Unstructured)
 	if !ok || u.GetKind() != "Table" || !strings.HasPrefix(u.GetAPIVersion(), metav1.GroupName+"/") {
@@ -103,7 +103,7 @@ func decodeTable(o runtime.Object) runtime.Object {
 	return table
 }
 
-// printTests prints the results of the tests that have started.
+// printTests prints the results of tests that have started.
 func printTests(out *bytes.Buffer, hooks []*rel1.Hook) {
 	found := false
 	for _, h := range hooks {
