@@ -24,7 +24,7 @@ func (o *Order) Annotations() map[Place]map[string]string {
 	}
 	out := map[Place]map[string]string{}
 	for _, g := range o.Groups {
-		if g.Name == plan.Unsequenced || g.Written {
+		if g.Name == plan.Unsequenced || g.Declared {
 			continue
 		}
 		add := map[string]string{plan.AnnotationGroup: g.Name}
@@ -80,7 +80,7 @@ func (o *Order) Annotate(tree *plan.Chart, resources []plan.Resource) (*plan.Cha
 			all = map[string]string{}
 		}
 		for key, value := range more {
-			if _, written := all[key]; !written {
+			if _, ok := all[key]; !ok {
 				all[key] = value
 			}
 		}
@@ -136,7 +136,7 @@ func (o *Order) Check() error {
 	for _, d := range o.Dropped {
 		if d.Error {
 			from := d.From
-			errs = append(errs, &plan.Error{Rule: "R66", Object: &from, Message: fmt.Sprintf("%s in a cycle: %s: %s", "objects", d.circle(), d.Why)})
+			errs = append(errs, &plan.Error{Rule: "R66", Object: &from, Message: fmt.Sprintf("objects in a cycle: %s: %s", d.cycleText(), d.Why)})
 		}
 	}
 	if len(errs) > 0 {
@@ -145,10 +145,10 @@ func (o *Order) Check() error {
 	return nil
 }
 
-// Warnings say which edges were dropped and why: one warning for each cycle, and one for
-// each object that cannot wait.
+// Warnings returns a warning for each cycle with dropped edges, and for each object that
+// cannot wait.
 func (o *Order) Warnings() []plan.Warning {
-	circles := map[string]int{}
+	warningByCycle := map[string]int{}
 	var warnings []plan.Warning
 	count := map[int]int{}
 	for _, d := range o.Dropped {
@@ -157,21 +157,21 @@ func (o *Order) Warnings() []plan.Warning {
 		}
 		at, known := -1, false
 		for _, name := range append(d.Cycle, d.From.String()) {
-			if n, ok := circles[d.Why+name]; ok {
+			if n, ok := warningByCycle[d.Why+name]; ok {
 				at, known = n, true
 			}
 		}
 		if !known {
 			at = len(warnings)
 			from := d.From
-			message := fmt.Sprintf("%s is not kept: %s", d.Edge, d.Why)
+			message := fmt.Sprintf("%s is ignored: %s", d.Edge, d.Why)
 			if len(d.Cycle) > 0 {
-				message = fmt.Sprintf("%s: %s; so none of them waits: %s", d.Why, d.circle(), d.Edge)
+				message = fmt.Sprintf("%s: %s; ignored: %s", d.Why, d.cycleText(), d.Edge)
 			}
 			warnings = append(warnings, plan.Warning{Rule: "R66", Object: &from, Message: message})
 		}
 		for _, name := range append(d.Cycle, d.From.String()) {
-			circles[d.Why+name] = at
+			warningByCycle[d.Why+name] = at
 		}
 		count[at]++
 	}
@@ -183,8 +183,8 @@ func (o *Order) Warnings() []plan.Warning {
 	return warnings
 }
 
-// circle returns the cycle with its first element repeated at the end.
-func (d Dropped) circle() string {
+// cycleText returns the cycle with its first element repeated at the end.
+func (d Dropped) cycleText() string {
 	if len(d.Cycle) == 0 {
 		return ""
 	}

@@ -10,29 +10,29 @@ import (
 
 // unit is a group under construction.
 type unit struct {
-	chart   string
-	sort    sort
-	key     string  // distinguishes units of one sort and chart
-	members []*node // in apply order
-	name    string
-	written bool
-	gates   map[*unit]bool // of the same chart
-	after   []string       // declared by the author
-	waits   map[string]bool
+	chart    string
+	purpose  purpose
+	key      string  // distinguishes units of one purpose and chart
+	members  []*node // in apply order
+	name     string
+	declared bool
+	gates    map[*unit]bool // of the same chart
+	after    []string       // declared by the author
+	waits    map[string]bool
 }
 
-// sort is the purpose of a unit.
-type sort int
+// purpose is why a unit exists.
+type purpose int
 
 const (
-	base      sort = iota // referenced objects that are ready as soon as they are applied
-	kinds                 // CustomResourceDefinitions
-	workload              // a workload with the objects that only it needs
-	followers             // objects that wait for the same units
-	loose                 // objects without edges
+	base      purpose = iota // referenced objects that are ready as soon as they are applied
+	kinds                    // CustomResourceDefinitions
+	workload                 // a workload with the objects that only it needs
+	followers                // objects that wait for the same units
+	loose                    // objects without edges
 )
 
-// arranger makes groups of objects.
+// arranger divides objects into groups.
 type arranger struct {
 	release string
 	charts  map[string]*plan.Chart // by path
@@ -83,7 +83,7 @@ func newArranger(release string, tree *plan.Chart, r *reader, edges []Edge) *arr
 			n.Chart = tree.Path // R6
 		}
 		paths[n.Chart] = true
-		a.families[n.Chart] = max(a.families[n.Chart], familyOf(n))
+		a.families[n.Chart] = max(a.families[n.Chart], declaredFamily(n))
 	}
 	for path := range a.charts {
 		paths[path] = true
@@ -113,15 +113,15 @@ func (a *arranger) arrange() {
 	a.findOwners()
 	a.makeUnits()
 	for _, path := range a.paths {
-		a.gate(path)
-		a.chain(path)
-		a.settle(path)
+		a.findGates(path)
+		a.linkSubcharts(path)
+		a.finishUnits(path)
 		a.nameUnits(path)
 	}
 }
 
-// atOnce are the kinds whose objects are ready as soon as they are applied.
-var atOnce = map[plan.GroupKind]bool{
+// readyOnApply are the kinds whose objects are ready as soon as they are applied.
+var readyOnApply = map[plan.GroupKind]bool{
 	{Kind: "Namespace"}: true, {Kind: "ServiceAccount"}: true, {Kind: "Secret"}: true, {Kind: "ConfigMap"}: true, {Kind: "Service"}: true,
 	{Kind: "ResourceQuota"}: true, {Kind: "LimitRange"}: true, {Kind: "PersistentVolume"}: true, {Kind: "PodTemplate"}: true, {Kind: "Endpoints"}: true,
 	{Group: "discovery.k8s.io", Kind: "EndpointSlice"}:               true,
@@ -146,10 +146,10 @@ var claim = plan.GroupKind{Kind: "PersistentVolumeClaim"}
 // late are the kinds that Helm applies after the pods that need them.
 var late = map[plan.GroupKind]bool{{Group: "node.k8s.io", Kind: "RuntimeClass"}: true, {Group: "storage.k8s.io", Kind: "CSIDriver"}: true}
 
-// findPlain finds the objects that wait for nothing but plain objects.
+// findPlain finds the plain objects: they are ready on apply and wait only for plain objects.
 func (a *arranger) findPlain() {
 	for _, n := range a.sorted {
-		a.plain[n.at] = atOnce[n.kind()] || n.kind() == claim
+		a.plain[n.at] = readyOnApply[n.kind()] || n.kind() == claim
 		for _, e := range a.out[n.at] {
 			a.plain[n.at] = a.plain[n.at] && a.plain[a.to(e).at]
 		}
@@ -163,7 +163,7 @@ func (a *arranger) findOwners() {
 		owned := slices.Clone(a.owner)
 		for _, n := range a.sorted {
 			if !a.plain[n.at] && n.works == workloads {
-				a.claim(n, n, owned)
+				a.markOwner(n, n, owned)
 			}
 		}
 		for i, n := range owned {
@@ -174,8 +174,8 @@ func (a *arranger) findOwners() {
 	}
 }
 
-// claim makes an object the owner of the plain objects that it reaches.
-func (a *arranger) claim(owner, n *node, owned []*node) {
+// markOwner makes an object the owner of the plain objects that it reaches.
+func (a *arranger) markOwner(owner, n *node, owned []*node) {
 	for _, e := range a.out[n.at] {
 		to := a.to(e)
 		if !a.plain[to.at] || owned[to.at] == owner || a.shared[to.at] || a.owner[to.at] != nil {
@@ -186,14 +186,14 @@ func (a *arranger) claim(owner, n *node, owned []*node) {
 		} else {
 			owned[to.at] = owner
 		}
-		a.claim(owner, to, owned)
+		a.markOwner(owner, to, owned)
 	}
 }
 
-// written returns the group that an object's annotations declare.
+// declaredGroup returns the group that an object's annotations declare.
 //
 // Rule R67: a declared order stands, the inferred one is added to it.
-func written(n *node) (name string, after []string, layer bool) {
+func declaredGroup(n *node) (name string, after []string, layer bool) {
 	name, _ = plan.Annotation(n.Annotations, plan.AnnotationGroup)
 	needs, _ := plan.Annotation(n.Annotations, plan.AnnotationGroupDependsOn)
 	if l, ok := plan.Annotation(n.Annotations, plan.AnnotationLayer); ok {
@@ -208,18 +208,18 @@ func written(n *node) (name string, after []string, layer bool) {
 
 // unitKey identifies a unit.
 type unitKey struct {
-	chart string
-	sort  sort
-	key   string
+	chart   string
+	purpose purpose
+	key     string
 }
 
-// of returns the unit of a sort and key, and creates it if needed.
-func (a *arranger) of(chart string, s sort, key string) *unit {
-	k := unitKey{chart, s, key}
+// unitFor returns the unit with a purpose and key, and creates it if needed.
+func (a *arranger) unitFor(chart string, p purpose, key string) *unit {
+	k := unitKey{chart, p, key}
 	if u := a.known[k]; u != nil {
 		return u
 	}
-	u := &unit{chart: chart, sort: s, key: key, gates: map[*unit]bool{}, waits: map[string]bool{}}
+	u := &unit{chart: chart, purpose: p, key: key, gates: map[*unit]bool{}, waits: map[string]bool{}}
 	a.known[k] = u
 	a.units[chart] = append(a.units[chart], u)
 	return u

@@ -13,8 +13,8 @@ import (
 	"lockstep/engine/refs"
 )
 
-// said is a Service that an entry of a ConfigMap or Secret names.
-type said struct {
+// entryMention is a Service that an entry of a ConfigMap or Secret names.
+type entryMention struct {
 	mention
 	key, path string
 	file      bool // the entry has several lines
@@ -30,17 +30,17 @@ type setting struct{ key, value string }
 func (r *reader) calls() {
 	for _, n := range r.nodes {
 		if !ownGroup(n.name().Group) {
-			r.callsFrom(n, n.root.At("spec"), caller(n.kind()))
+			r.readCustomResource(n, n.root.At("spec"), caller(n.kind()))
 		}
 		if !n.works || n.idle() {
 			continue
 		}
 		for _, c := range n.containers() {
-			r.callsOf(n, c, r.variables(n, c))
+			r.readContainer(n, c, r.variables(n, c))
 		}
 		for _, ref := range n.refs {
 			if to := r.text(ref.To); to != nil && (ref.Use == refs.Environment || ref.Use == refs.Volume) {
-				r.callsIn(n, to, ref)
+				r.readEntries(n, to, ref)
 			}
 		}
 	}
@@ -52,7 +52,7 @@ func (n *node) containers() []refs.Field {
 	return slices.Concat(spec.At("initContainers").Each(), spec.At("containers").Each())
 }
 
-// text returns a ConfigMap or Secret to read, which may be a hook.
+// text returns the ConfigMap or Secret with a name, which may be a hook, or nil.
 func (r *reader) text(name plan.Object) *node {
 	if n := r.by[name]; n != nil {
 		return n
@@ -60,42 +60,42 @@ func (r *reader) text(name plan.Object) *node {
 	return r.hooks[name]
 }
 
-// callsFrom reads the texts of a custom resource if its kind is known to call other
-// Services, or if it has containers: its controller calls them on its behalf.
-func (r *reader) callsFrom(n *node, f refs.Field, calls bool) {
+// readCustomResource reads the texts of a custom resource if its controller calls the Services
+// that they name, or if they belong to containers.
+func (r *reader) readCustomResource(n *node, f refs.Field, calls bool) {
 	switch v := f.Value.(type) {
 	case string:
 		if calls {
 			key := f.Path[strings.LastIndexByte(f.Path, '.')+1:]
 			key, _, _ = strings.Cut(key, "[")
-			r.call(n, Serving, r.mentions(v, n.name().Namespace, key, false), Reason{Path: f.Path, doubt: 1}, f.Path)
+			r.addCalls(n, Serving, r.mentions(v, n.name().Namespace, key, false), Reason{Path: f.Path, doubt: 1}, f.Path)
 		}
 	case map[string]any:
 		for _, key := range sorted(v) {
 			if !slices.Contains(labelKeys, key) {
-				r.callsFrom(n, f.At(key), calls || key == "containers")
+				r.readCustomResource(n, f.At(key), calls || key == "containers")
 			}
 		}
 	case []any:
 		for _, x := range f.Each() {
-			r.callsFrom(n, x, calls)
+			r.readCustomResource(n, x, calls)
 		}
 	}
 }
 
-// callsOf reads one container.
-func (r *reader) callsOf(n *node, c refs.Field, vars map[string]variable) {
+// readContainer reads one container.
+func (r *reader) readContainer(n *node, c refs.Field, vars map[string]variable) {
 	for _, list := range []string{"command", "args"} {
 		flag := ""
 		for _, arg := range c.At(list).Each() {
 			text, by := expand(arg.Text(), vars)
-			r.call(n, Serving, r.mentions(text, n.name().Namespace, flag, false), Reason{Path: arg.Path, By: by}, argument(arg.Text(), flag, list))
+			r.addCalls(n, Serving, r.mentions(text, n.name().Namespace, flag, false), Reason{Path: arg.Path, By: by}, argument(arg.Text(), flag, list))
 			text = arg.Text()
 			key, value, set := strings.Cut(text, "=")
 			if !set {
 				key, value = flag, text
 			}
-			r.tell(n, arg, key, value)
+			r.addSetting(n, arg, key, value)
 			flag = ""
 			if strings.HasPrefix(text, "-") && !strings.ContainsAny(text, "= \n") {
 				flag = text
@@ -105,8 +105,8 @@ func (r *reader) callsOf(n *node, c refs.Field, vars map[string]variable) {
 	for _, e := range c.At("env").Each() {
 		name, value := e.At("name").Text(), e.At("value")
 		v := vars[name]
-		r.call(n, Serving, r.mentions(v.text, n.name().Namespace, name, true), Reason{In: v.in, Path: v.path, By: v.by}, "env "+name)
-		r.tell(n, value, name, value.Text())
+		r.addCalls(n, Serving, r.mentions(v.text, n.name().Namespace, name, true), Reason{In: v.in, Path: v.path, By: v.by}, "env "+name)
+		r.addSetting(n, value, name, value.Text())
 	}
 }
 
@@ -169,22 +169,22 @@ func expand(text string, vars map[string]variable) (expanded string, by []plan.O
 	}), by
 }
 
-// tell stores a setting. If it names a ConfigMap or Secret that is not mounted, it reads
+// addSetting stores a setting. If it names a ConfigMap or Secret that is not mounted, it reads
 // that too.
-func (r *reader) tell(n *node, at refs.Field, key, value string) {
+func (r *reader) addSetting(n *node, at refs.Field, key, value string) {
 	name := value[strings.LastIndexByte(value, '/')+1:]
 	if name == "" || key == "" || strings.ContainsAny(name, " \n=:") {
 		return
 	}
 	r.settings[n] = append(r.settings[n], setting{key, name})
-	words := strings.Join(wordsOf(key), "")
+	words := strings.Join(splitWords(key), "")
 	for word, kind := range map[string]string{"configmap": "ConfigMap", "secret": "Secret"} {
 		to := r.text(plan.Object{Kind: kind, Namespace: n.name().Namespace, Name: name})
 		if to == nil || !strings.Contains(words, word) {
 			continue
 		}
 		r.add(n, to, Soft, Reason{Path: at.Path, Value: name, Text: fmt.Sprintf("%s names %s", at.Path, to.name())})
-		r.callsIn(n, to, refs.Ref{To: to.name(), Path: at.Path})
+		r.readEntries(n, to, refs.Ref{To: to.name(), Path: at.Path})
 	}
 }
 
@@ -203,8 +203,8 @@ func argument(text, flag, list string) string {
 	return list
 }
 
-// call adds the edges of mentions.
-func (r *reader) call(n *node, strength Strength, mentions []mention, why Reason, who string) {
+// addCalls adds the edges of mentions.
+func (r *reader) addCalls(n *node, strength Strength, mentions []mention, why Reason, who string) {
 	for _, m := range mentions {
 		w := why
 		w.Value, w.doubt = m.word, why.doubt+m.doubt
@@ -214,16 +214,16 @@ func (r *reader) call(n *node, strength Strength, mentions []mention, why Reason
 		if m.pods != nil {
 			servers = []*node{m.pods}
 		}
-		r.answers(n, m.service, servers, strength, w)
+		r.waitForServers(n, m.service, servers, strength, w)
 	}
 }
 
-// callsIn reads the entries of a ConfigMap or Secret that a pod uses. If the pod takes
-// several entries at once as variables, and they are a Secret or the called workload reads
-// them too, they configure a whole application, and which of them this pod needs is unknown.
-func (r *reader) callsIn(n, to *node, ref refs.Ref) {
+// readEntries reads the entries of a ConfigMap or Secret that a pod uses. If the pod gets all
+// entries as variables, and they are a Secret or the called workload reads them too, they
+// configure a whole application, and this pod may not need all of them.
+func (r *reader) readEntries(n, to *node, ref refs.Ref) {
 	many := ref.Use == refs.Environment && len(ref.Keys) == 0 && len(entries(to)) > 1
-	for _, s := range r.saidIn(to) {
+	for _, s := range r.entryMentions(to) {
 		if len(ref.Keys) > 0 && !slices.Contains(ref.Keys, s.key) {
 			continue
 		}
@@ -233,7 +233,7 @@ func (r *reader) callsIn(n, to *node, ref refs.Ref) {
 		} else if many && (shared || to.name().Kind == "Secret") {
 			strength = Soft
 		}
-		r.call(n, strength, []mention{s.mention}, Reason{In: to.name(), Path: s.path, By: []plan.Object{to.name()}, doubt: 1, many: many}, fmt.Sprintf("%s %s", to.name(), s.path))
+		r.addCalls(n, strength, []mention{s.mention}, Reason{In: to.name(), Path: s.path, By: []plan.Object{to.name()}, doubt: 1, many: many}, fmt.Sprintf("%s %s", to.name(), s.path))
 	}
 }
 
@@ -242,16 +242,16 @@ func (r *reader) reads(n, to *node) bool {
 	return slices.ContainsFunc(n.refs, func(ref refs.Ref) bool { return ref.To == to.name() })
 }
 
-// saidIn returns the Services that the entries of a ConfigMap or Secret name.
-func (r *reader) saidIn(n *node) []said {
+// entryMentions returns the Services that the entries of a ConfigMap or Secret name.
+func (r *reader) entryMentions(n *node) []entryMention {
 	if known, ok := r.texts[n]; ok {
 		return known
 	}
-	var found []said
+	var found []entryMention
 	for _, key := range entries(n) {
 		text, path := entry(n, key)
 		for _, m := range r.mentions(text, n.name().Namespace, key, !strings.Contains(text, "\n")) {
-			found = append(found, said{m, key, path, strings.Contains(strings.TrimSpace(text), "\n")})
+			found = append(found, entryMention{m, key, path, strings.Contains(strings.TrimSpace(text), "\n")})
 		}
 	}
 	r.texts[n] = found

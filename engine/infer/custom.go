@@ -9,8 +9,8 @@ import (
 	"lockstep/engine/refs"
 )
 
-// callers are the kinds of custom resources, by API group, whose controllers need an answer
-// from the Services that the resources name. Other kinds are only settings.
+// callers are the kinds of custom resources, by API group, whose controllers call the Services
+// that the resources name. Other kinds are only settings.
 var callers = map[string][]string{
 	"gateway.networking.k8s.io":    {"HTTPRoute", "GRPCRoute", "TCPRoute", "TLSRoute", "UDPRoute"},
 	"networking.istio.io":          {"VirtualService"},
@@ -50,8 +50,8 @@ func caller(kind plan.GroupKind) bool {
 	return slices.Contains(callers[kind.Group], kind.Kind)
 }
 
-// operatorServices are the names of the Services that operators create for custom resources, with NAME
-// for the resource's name: "NAME-rw".
+// operatorServices are the names of the Services that operators create for custom resources.
+// NAME stands for the resource's name: "NAME-rw".
 var operatorServices = map[plan.GroupKind][]string{
 	{Group: "postgresql.cnpg.io", Kind: "Cluster"}:                        {"NAME-rw", "NAME-ro", "NAME-r"},
 	{Group: "postgresql.cnpg.io", Kind: "Pooler"}:                         {"NAME"},
@@ -78,9 +78,9 @@ var operatorServices = map[plan.GroupKind][]string{
 	{Group: "operator.victoriametrics.com", Kind: "VMAgent"}:              {"vmagent-NAME"},
 }
 
-// makes stores the Services that an operator will create for a custom resource and that the
-// release does not contain: their callers wait for the resource.
-func (r *reader) makes(n *node) {
+// addCreatedServices records the Services that an operator will create for a custom resource,
+// unless the release contains them: their callers wait for the resource.
+func (r *reader) addCreatedServices(n *node) {
 	if ownGroup(n.name().Group) {
 		return
 	}
@@ -98,19 +98,19 @@ func (r *reader) makes(n *node) {
 		}
 	}
 	for _, name := range names {
-		of := plan.Object{Kind: "Service", Namespace: n.name().Namespace, Name: name}
-		if name == "" || r.by[of] != nil || r.createdServices[of] != nil {
+		o := plan.Object{Kind: "Service", Namespace: n.name().Namespace, Name: name}
+		if name == "" || r.by[o] != nil || r.createdServices[o] != nil {
 			continue
 		}
-		s := &node{Object: &Object{Resource: plan.Resource{Object: of, Chart: n.Chart}}, at: -1, of: service, root: refs.Field{Value: map[string]any{}}}
-		r.createdServices[of], r.servers[s] = s, []*node{n}
+		s := &node{Object: &Object{Resource: plan.Resource{Object: o, Chart: n.Chart}}, at: -1, groupKind: service, root: refs.Field{Value: map[string]any{}}}
+		r.createdServices[o], r.servers[s] = s, []*node{n}
 		r.services[name] = append(r.services[name], s)
 	}
 }
 
-// leads adjusts the reason of a call to a Service that an operator creates for a custom
+// explainCreated adjusts the reason of a call to a Service that an operator creates for a custom
 // resource.
-func (r *reader) leads(s *node, why Reason) Reason {
+func (r *reader) explainCreated(s *node, why Reason) Reason {
 	if r.createdServices[s.name()] == s {
 		why.Text += fmt.Sprintf(", which %s creates", r.servers[s][0].name())
 	}

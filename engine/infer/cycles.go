@@ -2,16 +2,16 @@ package infer
 
 import "slices"
 
-// arc leads from a waiting node to the one it waits for.
+// arc goes from a waiting node to the node that it waits for.
 type arc struct{ from, to int }
 
-// breakCycles returns the arcs to drop so that no cycle is left, each with a cycle that it
-// is part of. It drops all arcs of a cycle's softest (largest) class, since there is no way
-// to choose one of them. Arcs of class 0 stay.
+// breakCycles returns the arcs to drop so that no cycle remains, each with a cycle that it is
+// part of. It drops all arcs of a cycle's softest (largest) class, because nothing favours one
+// of them. It keeps arcs of class 0.
 //
 // Rule R66: cycles are broken at their softest edges, and reported.
 func breakCycles(n int, arcs []arc, class []int) map[int][]int {
-	gone := map[int][]int{}
+	dropped := map[int][]int{}
 	var on []int // arcs on cycles
 	whole := components(n, arcs)
 	for i, a := range arcs {
@@ -20,7 +20,7 @@ func breakCycles(n int, arcs []arc, class []int) map[int][]int {
 		}
 	}
 	if len(on) == 0 {
-		return gone
+		return dropped
 	}
 	var kept []arc
 	for c := range slices.Max(class) + 1 {
@@ -44,36 +44,36 @@ func breakCycles(n int, arcs []arc, class []int) map[int][]int {
 			case class[i] != c:
 			case at == component[a.to] && c > 0:
 				if cycles[at] == nil {
-					way := path(inside, a.to, a.from)
-					cycles[at] = append([]int{a.from}, way[:len(way)-1]...)
+					back := path(inside, a.to, a.from)
+					cycles[at] = append([]int{a.from}, back[:len(back)-1]...)
 				}
-				gone[i] = cycles[at]
+				dropped[i] = cycles[at]
 			default:
 				kept = append(kept, a)
 			}
 		}
 	}
-	return gone
+	return dropped
 }
 
-// path finds a shortest path between two nodes, both included; nil if there is none.
+// path finds a shortest path between two nodes, both included, or nil.
 func path(next [][]int, from, to int) []int {
-	came := map[int]int{from: from}
+	previous := map[int]int{from: from}
 	queue := []int{from}
 	for at := 0; at < len(queue); at++ {
 		i := queue[at]
 		if i == to {
-			way := []int{i}
+			found := []int{i}
 			for i != from {
-				i = came[i]
-				way = append(way, i)
+				i = previous[i]
+				found = append(found, i)
 			}
-			slices.Reverse(way)
-			return way
+			slices.Reverse(found)
+			return found
 		}
 		for _, j := range next[i] {
-			if _, seen := came[j]; !seen {
-				came[j] = i
+			if _, seen := previous[j]; !seen {
+				previous[j] = i
 				queue = append(queue, j)
 			}
 		}
@@ -165,14 +165,14 @@ func (r *reader) acyclic() (kept []Edge, dropped []Dropped) {
 		arcs[i] = e.at
 		class[i] = e.class()
 	}
-	gone := breakCycles(len(r.nodes), arcs, class)
+	cyclic := breakCycles(len(r.nodes), arcs, class)
 	dropped = r.doubtful
-	if len(gone) == 0 {
+	if len(cyclic) == 0 {
 		return edges, dropped
 	}
-	kept = make([]Edge, 0, len(edges)-len(gone))
+	kept = make([]Edge, 0, len(edges)-len(cyclic))
 	for i, e := range edges {
-		cycle, ok := gone[i]
+		cycle, ok := cyclic[i]
 		if !ok {
 			kept = append(kept, e)
 			continue

@@ -8,15 +8,14 @@ import (
 	"lockstep/engine/refs"
 )
 
-// use is a host that a workload is configured with: a Service of the release, or another
-// host.
+// use is a host in the configuration of a workload: a Service of the release, or another host.
 type use struct {
 	service plan.Object
 	who     string
 	host    string
 }
 
-// habits finds the soft order.
+// habits adds the soft order.
 //
 // Rule R63: commands that wait, migrations, and Helm's order of kinds.
 func (r *reader) habits() {
@@ -29,7 +28,7 @@ func (r *reader) habits() {
 	r.credentials()
 	r.migrations()
 	r.secretProducers()
-	r.settle()
+	r.dropDoubtful()
 }
 
 // kindOrder makes workloads wait for objects that Helm applies before them and that select

@@ -1,8 +1,8 @@
 // Package infer derives the order that a chart implies from its rendered objects: mounted
-// ConfigMaps, called Services, roles on custom resources. Each Edge has the field it was read
-// from. From the edges it builds groups, written as the annotations that an author would
-// write, so that plan.Build stays the only planner. Its central types are Order and Edge; it
-// is pure, and the commands and kube/operation import it.
+// ConfigMaps, called Services, roles on custom resources. From these edges it builds groups,
+// expressed as the annotations that an author would write, so that plan.Build stays the only
+// planner. Its central types are Order and Edge. It is pure; the commands and kube/operation
+// import it.
 package infer
 
 import (
@@ -13,7 +13,7 @@ import (
 	"lockstep/engine/plan"
 )
 
-// Object is one rendered object: what the planner sees of it, and its fields.
+// Object is a rendered object with its fields.
 type Object struct {
 	plan.Resource
 	Fields map[string]any
@@ -22,7 +22,7 @@ type Object struct {
 	Hook bool
 }
 
-// Strength is how much an object needs the other one.
+// Strength is how strongly an object needs the other one.
 type Strength string
 
 // The strengths.
@@ -63,8 +63,8 @@ type Reason struct {
 	doubt int
 	// proof is set for a command that waits: it overrides other evidence.
 	proof bool
-	// many is set for a ConfigMap or Secret that becomes variables as a whole: its reader
-	// may not use all of it.
+	// many is set for a ConfigMap or Secret of which all entries become variables: its
+	// reader may not need all of them.
 	many bool
 }
 
@@ -72,7 +72,7 @@ type Reason struct {
 type Dropped struct {
 	Edge
 	Why string
-	// Cycle are objects or charts that wait for each other, if that is the reason: each
+	// Cycle are objects or charts that wait for each other, if that is the reason: each waits
 	// for the next one, the last for the first.
 	Cycle []string
 	// Error is set if the chart cannot be installed in any order because of it.
@@ -81,15 +81,14 @@ type Dropped struct {
 
 // Group is an inferred group of a chart.
 type Group struct {
-	// Chart is its chart path, Name its name; plan.Unsequenced if its objects get no
-	// annotation.
+	// Chart is the chart path. Name is plan.Unsequenced if the objects get no annotations.
 	Chart, Name string
 	Objects     []plan.Object
 	// After are the groups of the same chart to wait for, Subcharts the subcharts, by
 	// their names in Chart.yaml.
 	After, Subcharts []string
-	// Written is set if the author declared the group and its dependencies.
-	Written bool
+	// Declared means that the author declared the group and its dependencies.
+	Declared bool
 }
 
 // Chart is the addition to a Chart.yaml.
@@ -115,8 +114,8 @@ type Order struct {
 	jobs map[plan.Object]bool // Jobs that must complete
 }
 
-// From infers the order of a release from its objects, and from the hooks that these read.
-// The tree may be nil.
+// From infers the order of a release from its objects and the hooks that they read. The tree
+// may be nil.
 //
 // Rule R60: an order is inferred from objects alone, and results in annotations.
 func From(release string, tree *plan.Chart, objects []Object) *Order {
@@ -147,10 +146,10 @@ func (o *Order) Between(from, to []plan.Object) []Edge {
 		}
 		return set
 	}
-	waits, awaited := in(from), in(to)
+	waiting, gates := in(from), in(to)
 	var found []Edge
 	for _, e := range o.Edges {
-		if waits[e.From] && awaited[e.To] {
+		if waiting[e.From] && gates[e.To] {
 			found = append(found, e)
 		}
 	}
@@ -163,7 +162,7 @@ func compareStrength(a, b Edge) int {
 	return cmp.Or(cmp.Compare(a.class(), b.class()), cmp.Compare(a.Reason.doubt, b.Reason.doubt))
 }
 
-// class ranks edges on a cycle: the largest is dropped first (R66).
+// class ranks edges on a cycle: the largest class is dropped first (R66).
 func (e Edge) class() int {
 	if e.Strength == Serving && e.Reason.proof {
 		return 2

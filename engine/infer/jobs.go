@@ -24,7 +24,7 @@ func (r *reader) migrations() {
 		}
 	}
 	for _, n := range r.nodes {
-		if !n.works || n.kind().Group == "batch" || len(jobs) == 0 || r.between(n) {
+		if !n.works || n.kind().Group == "batch" || len(jobs) == 0 || r.isDatabaseOrProxy(n) {
 			continue
 		}
 		for host, field := range r.databases(n) {
@@ -42,12 +42,12 @@ func (r *reader) migrations() {
 	}
 }
 
-// preparing matches Jobs that prepare a database for others, others matches Jobs that use a
-// prepared one.
+// prepareWords matches Jobs that may prepare a database for others, migrationWords those that
+// certainly do, and otherWords Jobs that rather use a prepared one.
 var (
-	preparing = regexp.MustCompile(`(?i)migrat|schema|init|set-?up|bootstrap|boot-?load|prepare|upgrade|provision|alembic|flyway|liquibase|db[-_:]?(push|create|update|deploy)`)
-	surely    = regexp.MustCompile(`(?i)migrat|schema`)
-	adding    = regexp.MustCompile(`(?i)token|user|cert|bucket|topic|dashboard|password|secret`)
+	prepareWords   = regexp.MustCompile(`(?i)migrat|schema|init|set-?up|bootstrap|boot-?load|prepare|upgrade|provision|alembic|flyway|liquibase|db[-_:]?(push|create|update|deploy)`)
+	migrationWords = regexp.MustCompile(`(?i)migrat|schema`)
+	otherWords     = regexp.MustCompile(`(?i)token|user|cert|bucket|topic|dashboard|password|secret`)
 )
 
 // prepares reports whether a Job prepares a database, by its name, image and commands.
@@ -56,24 +56,24 @@ func prepares(n *node) bool {
 	for _, c := range (refs.Field{Value: n.pods.Spec}).At("containers").Each() {
 		text += " " + c.At("name").Text() + " " + c.At("image").Text() + " " + strings.Join(slices.Concat(texts(c.At("command")), texts(c.At("args"))), " ")
 	}
-	return preparing.MatchString(text) && (surely.MatchString(text) || !adding.MatchString(text))
+	return prepareWords.MatchString(text) && (migrationWords.MatchString(text) || !otherWords.MatchString(text))
 }
 
 // proxies matches programs in front of databases.
 var proxies = regexp.MustCompile(`pgbouncer|pgpool|pgcat|odyssey|pooler|proxy|maxscale|mysql-?router|mongos\b|exporter`)
 
-// between reports whether a workload is a database or a proxy in front of one, which
+// isDatabaseOrProxy reports whether a workload is a database or a proxy in front of one, which
 // migrations need too.
-func (r *reader) between(n *node) bool {
-	if proxies.MatchString(n.name().Name) || r.store(n) {
+func (r *reader) isDatabaseOrProxy(n *node) bool {
+	if proxies.MatchString(n.name().Name) || r.isStore(n) {
 		return true
 	}
 	containers := refs.Field{Value: n.pods.Spec, Path: n.pods.Path}.At("containers").Each()
-	return len(containers) == 1 && proxies.MatchString(imageOf(containers[0]))
+	return len(containers) == 1 && proxies.MatchString(imageName(containers[0]))
 }
 
-// imageOf returns the last part of an image's name.
-func imageOf(c refs.Field) string {
+// imageName returns the last part of an image's name.
+func imageName(c refs.Field) string {
 	image := c.At("image").Text()
 	image = image[strings.LastIndexByte(image, '/')+1:]
 	image, _, _ = strings.Cut(image, "@")
@@ -90,14 +90,14 @@ var (
 	clients    = regexp.MustCompile(`exporter|operator|connect|dashboard|console|manager|ui$|admin|proxy|backup|client|tools|express|commander|insight|controller|webhook|migrat|init`)
 )
 
-// store reports whether a workload stores data for others, and is ready while still empty.
-func (r *reader) store(n *node) bool {
+// isStore reports whether a workload stores data for others, and is ready while still empty.
+func (r *reader) isStore(n *node) bool {
 	if _, known := r.stores[n]; !known {
 		name := n.name().Name
 		r.stores[n] = storeNames.MatchString(name) || storeImages.MatchString(name) && !clients.MatchString(name) || slices.ContainsFunc(r.inNamespace[n.name().Namespace], func(s *node) bool {
 			return slices.Contains(r.behind(s), n) && hasPort(s, func(p string) bool { return databasePorts[p] || storePorts[p] })
 		}) || slices.ContainsFunc(refs.Field{Value: n.pods.Spec}.At("containers").Each(), func(c refs.Field) bool {
-			image := imageOf(c)
+			image := imageName(c)
 			return storeImages.MatchString(image) && !clients.MatchString(image)
 		})
 	}
@@ -170,15 +170,15 @@ func (r *reader) databaseURLs(n *node, text, path string, found map[use]string) 
 }
 
 func databaseWord(key string) bool {
-	return slices.ContainsFunc(wordsOf(key), func(w string) bool {
+	return slices.ContainsFunc(splitWords(key), func(w string) bool {
 		return slices.Contains([]string{"db", "database", "postgres", "postgresql", "pg", "mysql", "mariadb", "mongo", "mongodb", "sql", "jdbc", "mssql", "oracle", "cockroach", "clickhouse"}, w)
 	})
 }
 
-// settle removes doubtful edges: from a Job to a workload that it may prepare, unless that is
-// a store, and edges between two objects in both directions. Only a hard reference or a
+// dropDoubtful drops doubtful edges: from a Job to a workload that it may prepare, unless that
+// is a store, and edges between two objects in both directions. Only a hard reference or a
 // command that waits is proof (R66).
-func (r *reader) settle() {
+func (r *reader) dropDoubtful() {
 	doubt := map[arc]Dropped{}
 	for at, e := range r.found {
 		from, to := r.nodes[at.from], r.nodes[at.to]
@@ -188,10 +188,10 @@ func (r *reader) settle() {
 		case e.sure():
 			continue
 		case both && reverse.sure():
-			d.Why = "the other one waits for it, which is certain"
+			d.Why = "the opposite order is certain"
 		case both && !(reverse.Reason.many && (reverse.Strength == Soft || r.nodes[at.to].kind() == job)):
 			d.Why, d.Cycle = "they wait for each other", []string{e.From.String(), e.To.String()}
-		case from.kind() == job && to.works && to.kind().Group != "batch" && !r.store(to):
+		case from.kind() == job && to.works && to.kind().Group != "batch" && !r.isStore(to):
 			d.Why = "nothing proves that a Job and a workload start in this order"
 		default:
 			continue

@@ -15,8 +15,8 @@ import (
 func (a *arranger) nameUnits(path string) {
 	units := a.units[path]
 	slices.SortFunc(units, func(u, v *unit) int {
-		if u.sort != v.sort {
-			return int(u.sort) - int(v.sort)
+		if u.purpose != v.purpose {
+			return int(u.purpose) - int(v.purpose)
 		}
 		return strings.Compare(u.key, v.key)
 	})
@@ -26,13 +26,13 @@ func (a *arranger) nameUnits(path string) {
 	wanted := make([]string, len(units))
 	for i, u := range units {
 		switch {
-		case u.written:
+		case u.declared:
 			wanted[i] = u.name
-		case u.sort == base:
+		case u.purpose == base:
 			wanted[i] = "base"
-		case u.sort == kinds:
+		case u.purpose == kinds:
 			wanted[i] = "crds"
-		case u.sort == workload:
+		case u.purpose == workload:
 			wanted[i] = rest[u]
 		default:
 			wanted[i] = kindsName(u)
@@ -41,7 +41,7 @@ func (a *arranger) nameUnits(path string) {
 	}
 	given := map[string]bool{plan.Unsequenced: true}
 	for i, u := range units {
-		if u.written || taken[wanted[i]] == 1 {
+		if u.declared || taken[wanted[i]] == 1 {
 			u.name = wanted[i]
 			given[u.name] = true
 		}
@@ -57,7 +57,7 @@ func (a *arranger) nameUnits(path string) {
 // distinct returns a name that no other unit has.
 func distinct(u *unit, name string, given map[string]bool) string {
 	candidates := []string{name}
-	switch u.sort {
+	switch u.purpose {
 	case workload:
 		candidates = append(candidates, name+"-"+strings.ToLower(u.members[len(u.members)-1].name().Kind))
 		for _, n := range u.members {
@@ -68,7 +68,7 @@ func distinct(u *unit, name string, given map[string]bool) string {
 	case followers:
 		var gates []string
 		for to := range u.gates {
-			if to.name != "" && to.sort != base && to.sort != kinds {
+			if to.name != "" && to.purpose != base && to.purpose != kinds {
 				gates = append(gates, to.name)
 			}
 		}
@@ -96,7 +96,7 @@ func (a *arranger) shortNames(units []*unit, own string) map[*unit]string {
 	known := false // the names have the chart's
 	for _, u := range units {
 		for _, n := range u.members {
-			if n.works && u.sort == workload && !u.written {
+			if n.works && u.purpose == workload && !u.declared {
 				var of bool
 				rest[u], of = a.strip(n, own)
 				known = known || of

@@ -14,10 +14,10 @@ import (
 // node is an object with the parts that edges are read from.
 type node struct {
 	*Object
-	at   int // in reader.nodes
-	of   plan.GroupKind
-	root refs.Field
-	refs []refs.Ref // what it names
+	at        int // in reader.nodes
+	groupKind plan.GroupKind
+	root      refs.Field
+	refs      []refs.Ref
 	// pods are the pods it creates, if works is set.
 	pods  refs.Pods
 	works bool
@@ -27,7 +27,7 @@ type node struct {
 
 func (n *node) name() plan.Object { return n.Object.Object }
 
-func (n *node) kind() plan.GroupKind { return n.of }
+func (n *node) kind() plan.GroupKind { return n.groupKind }
 
 // idle reports whether the object runs no pods, so that it waits for nothing.
 func (n *node) idle() bool { return n.works && n.pods.None && n.name().Kind != "CronJob" }
@@ -44,11 +44,11 @@ type reader struct {
 	inNamespace     map[string][]*node       // Services
 	labelled        map[label][]*node        // workloads by the labels of their pods
 	servers         map[*node][]*node        // cache of behind
-	texts           map[*node][]said         // cache of saidIn
+	texts           map[*node][]entryMention // cache of entryMentions
 	uses            map[*node][]use          // hosts in the settings of workloads
 	settings        map[*node][]setting      // of workloads
 	rights          map[*node][]right        // of workloads
-	stores          map[*node]bool           // cache of store
+	stores          map[*node]bool           // cache of isStore
 	hooks           map[plan.Object]*node    // ConfigMaps and Secrets that are hooks
 	createdServices map[plan.Object]*node    // Services that an operator creates for a custom resource
 	doubtful        []Dropped
@@ -57,7 +57,7 @@ type reader struct {
 func newReader(objects []Object) *reader {
 	r := &reader{
 		by: make(map[plan.Object]*node, len(objects)), found: make(map[arc]Edge, 3*len(objects)), bindings: map[plan.Object][]*node{}, inNamespace: map[string][]*node{}, services: map[string][]*node{}, labelled: map[label][]*node{},
-		servers: map[*node][]*node{}, texts: map[*node][]said{}, uses: map[*node][]use{}, settings: map[*node][]setting{}, rights: map[*node][]right{},
+		servers: map[*node][]*node{}, texts: map[*node][]entryMention{}, uses: map[*node][]use{}, settings: map[*node][]setting{}, rights: map[*node][]right{},
 		stores: map[*node]bool{}, hooks: map[plan.Object]*node{}, createdServices: map[plan.Object]*node{},
 	}
 	sorted := make([]*Object, len(objects))
@@ -75,7 +75,7 @@ func newReader(objects []Object) *reader {
 		if r.by[o.Object] != nil {
 			continue // a duplicate
 		}
-		n := &node{Object: o, at: len(r.nodes), of: plan.GroupKind{Group: o.Object.Group, Kind: o.Object.Kind}, root: refs.Field{Value: o.Fields}, refs: refs.Find(o.Object, o.Fields)}
+		n := &node{Object: o, at: len(r.nodes), groupKind: plan.GroupKind{Group: o.Object.Group, Kind: o.Object.Kind}, root: refs.Field{Value: o.Fields}, refs: refs.Find(o.Object, o.Fields)}
 		n.labels, _ = n.root.At("metadata", "labels").Value.(map[string]any)
 		if n.pods, n.works = refs.FindPods(o.Object, o.Fields); n.works {
 			n.podLabels, _ = n.pods.Meta["labels"].(map[string]any)
@@ -95,7 +95,7 @@ func newReader(objects []Object) *reader {
 		r.by[o.Object] = n
 	}
 	for _, n := range r.nodes {
-		r.makes(n)
+		r.addCreatedServices(n)
 	}
 	return r
 }
@@ -112,7 +112,7 @@ func (r *reader) read() {
 	r.habits()
 }
 
-// add adds an edge, unless it has a better reason already.
+// add adds an edge, unless it already has a better reason.
 func (r *reader) add(from, to *node, s Strength, why Reason) {
 	if from == nil || to == nil || from == to || from.at < 0 || to.at < 0 || from.idle() {
 		return
@@ -145,8 +145,8 @@ func (r *reader) pods(namespace string, selector map[string]any) []*node {
 	var fewest []*node
 	for i, key := range sorted(selector) {
 		value, _ := selector[key].(string)
-		if with := r.labelled[label{namespace, key, value}]; i == 0 || len(with) < len(fewest) {
-			fewest = with
+		if matches := r.labelled[label{namespace, key, value}]; i == 0 || len(matches) < len(fewest) {
+			fewest = matches
 		}
 	}
 	var found []*node
@@ -185,13 +185,13 @@ func matches(selector refs.Field, labels map[string]any) bool {
 		return false
 	}
 	for _, e := range selector.At("matchExpressions").Each() {
-		value, there := labels[e.At("key").Text()]
+		value, ok := labels[e.At("key").Text()]
 		values, _ := e.At("values").Value.([]any)
-		fits := map[string]bool{
-			"In": there && slices.Contains(values, value), "NotIn": !there || !slices.Contains(values, value),
-			"Exists": there, "DoesNotExist": !there,
+		holds := map[string]bool{
+			"In": ok && slices.Contains(values, value), "NotIn": !ok || !slices.Contains(values, value),
+			"Exists": ok, "DoesNotExist": !ok,
 		}
-		if !fits[e.At("operator").Text()] {
+		if !holds[e.At("operator").Text()] {
 			return false
 		}
 	}
@@ -222,13 +222,13 @@ func (r *reader) behind(s *node) []*node {
 	return found
 }
 
-// serves makes an object wait for the workloads behind a Service, unless it is one of them.
-func (r *reader) serves(n, s *node, strength Strength, why Reason) {
-	r.answers(n, s, r.behind(s), strength, why)
+// waitForService makes an object wait for the workloads behind a Service, unless it is one of them.
+func (r *reader) waitForService(n, s *node, strength Strength, why Reason) {
+	r.waitForServers(n, s, r.behind(s), strength, why)
 }
 
-// answers makes an object wait for the given workloads behind a Service.
-func (r *reader) answers(n, s *node, servers []*node, strength Strength, why Reason) {
+// waitForServers makes an object wait for the given workloads behind a Service.
+func (r *reader) waitForServers(n, s *node, servers []*node, strength Strength, why Reason) {
 	if slices.Contains(servers, n) {
 		return
 	}
@@ -238,7 +238,7 @@ func (r *reader) answers(n, s *node, servers []*node, strength Strength, why Rea
 		}
 		strength = Soft
 	}
-	why = r.leads(s, why)
+	why = r.explainCreated(s, why)
 	if s.at >= 0 {
 		why.By = append(slices.Clone(why.By), s.name())
 	}
@@ -249,16 +249,16 @@ func (r *reader) answers(n, s *node, servers []*node, strength Strength, why Rea
 
 var service = plan.GroupKind{Kind: "Service"}
 
-// unneeded reports whether a reference implies no order: a token Secret and its account, and
+// impliesNoOrder reports whether a reference implies no order: a token Secret and its account, and
 // the conversion webhook of a CustomResourceDefinition, which is needed only once objects
 // exist.
-func unneeded(n *node, ref refs.Ref) bool {
+func impliesNoOrder(n *node, ref refs.Ref) bool {
 	return ref.Use == refs.Token || ref.Use == refs.Server && n.kind() == crd
 }
 
 var crd = plan.GroupKind{Group: "apiextensions.k8s.io", Kind: "CustomResourceDefinition"}
 
-// hard finds references.
+// hard adds edges for references.
 //
 // Rule R61: an object waits for the objects that it references, unless they are optional.
 func (r *reader) hard() {
@@ -268,7 +268,7 @@ func (r *reader) hard() {
 			if ref.Use == refs.Subject {
 				r.bindings[ref.To] = append(r.bindings[ref.To], n)
 			}
-			if to := r.by[ref.To]; to != nil && !ref.Optional && !unneeded(n, ref) {
+			if to := r.by[ref.To]; to != nil && !ref.Optional && !impliesNoOrder(n, ref) {
 				r.add(n, to, Hard, Reason{Path: ref.Path, Value: ref.To.Name, Text: fmt.Sprintf("%s names %s", ref.Path, ref.To)})
 			}
 		}
@@ -294,7 +294,7 @@ func (r *reader) definers() map[plan.GroupKind]*node {
 func (r *reader) accounts() {
 	for _, n := range r.nodes {
 		if n.works {
-			account, path := accountOf(n)
+			account, path := podAccount(n)
 			for _, b := range r.bindings[account] {
 				r.add(n, b, Hard, Reason{Path: path, Value: account.Name, Text: fmt.Sprintf("%s grants rights to %s, its account", b.name(), account)})
 			}
@@ -302,8 +302,8 @@ func (r *reader) accounts() {
 	}
 }
 
-// accountOf returns the account that pods run as, and its field.
-func accountOf(n *node) (account plan.Object, path string) {
+// podAccount returns the account that pods run as, and its field.
+func podAccount(n *node) (account plan.Object, path string) {
 	for _, ref := range n.refs {
 		if ref.Use == refs.Account {
 			return ref.To, ref.Path
@@ -320,11 +320,11 @@ func (r *reader) targets() {
 		var found []*node
 		switch (plan.GroupKind{Group: n.name().Group, Kind: n.name().Kind}) {
 		case plan.GroupKind{Group: "policy", Kind: "PodDisruptionBudget"}, plan.GroupKind{Group: monitoring, Kind: "PodMonitor"}:
-			for _, in := range namespacesOf(n) {
+			for _, in := range monitoredNamespaces(n) {
 				found = append(found, r.matched(in, selector)...)
 			}
 		case plan.GroupKind{Group: monitoring, Kind: "ServiceMonitor"}:
-			for _, in := range namespacesOf(n) {
+			for _, in := range monitoredNamespaces(n) {
 				for _, s := range r.inNamespace[in] {
 					if matches(selector, s.labels) {
 						found = append(found, s)
@@ -340,8 +340,8 @@ func (r *reader) targets() {
 
 const monitoring = "monitoring.coreos.com"
 
-// namespacesOf returns the namespaces that a monitor selects, by default its own.
-func namespacesOf(n *node) []string {
+// monitoredNamespaces returns the namespaces that a monitor selects, by default its own.
+func monitoredNamespaces(n *node) []string {
 	var names []string
 	for _, name := range n.root.At("spec", "namespaceSelector", "matchNames").Each() {
 		names = append(names, name.Text())

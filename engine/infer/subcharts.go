@@ -21,7 +21,7 @@ const (
 
 func (a *arranger) family(path string) family { return a.families[path] }
 
-func familyOf(n *node) family {
+func declaredFamily(n *node) family {
 	for _, f := range []struct {
 		family
 		keys []string
@@ -70,31 +70,31 @@ func common(x, y string) string {
 	return x
 }
 
-// chain finds the groups and subcharts of a chart that wait for its subcharts.
+// linkSubcharts finds the groups and subcharts of a chart that wait for its subcharts.
 //
 // Rule R65: between charts, whole subcharts are ordered; a subchart never waits for its
 // parent.
-func (a *arranger) chain(path string) {
+func (a *arranger) linkSubcharts(path string) {
 	c := a.charts[path]
 	if c == nil {
 		return // its Chart.yaml cannot declare an order
 	}
 	g := newSubchartGraph(a, c)
-	g.said()
-	said := len(g.arcs)
+	g.addDeclared()
+	declared := len(g.arcs)
 	for _, e := range a.across[path] {
 		g.add(e)
 	}
 	class := make([]int, len(g.arcs))
-	for i, e := range g.edges[said:] {
-		class[said+i] = e.class()
-		if g.atOnce(e) {
-			class[said+i] = Edge{Strength: Serving}.class()
+	for i, e := range g.edges[declared:] {
+		class[declared+i] = e.class()
+		if g.onlyNeedsApply(e) {
+			class[declared+i] = Edge{Strength: Serving}.class()
 		}
 	}
 	closing := breakCycles(len(g.units)+len(g.children), g.arcs, class)
 	for i, r := range g.arcs {
-		if i < said {
+		if i < declared {
 			continue
 		}
 		if cycle, closes := closing[i]; closes {
@@ -162,8 +162,8 @@ func (g *subchartGraph) arc(from, to int, e *Edge) {
 	g.edges = append(g.edges, e)
 }
 
-// said adds the order within the chart and the order that its Chart.yaml declares.
-func (g *subchartGraph) said() {
+// addDeclared adds the order within the chart and the order that its Chart.yaml declares.
+func (g *subchartGraph) addDeclared() {
 	for _, u := range g.units {
 		for to := range u.gates {
 			g.arc(g.index[u], g.index[to], nil)
@@ -220,10 +220,12 @@ func (g *subchartGraph) end(n *node) int {
 	return -1
 }
 
-// atOnce reports whether an edge needs an object only to be applied, which R15a ensures for
+// onlyNeedsApply reports whether an edge needs an object only to be applied, which R15a ensures for
 // groups that start together. On a cycle with edges that need readiness it is dropped too:
 // whichever side came first would never become ready.
-func (g *subchartGraph) atOnce(e *Edge) bool { return e.Strength == Hard && g.a.plain[g.a.to(e).at] }
+func (g *subchartGraph) onlyNeedsApply(e *Edge) bool {
+	return e.Strength == Hard && g.a.plain[g.a.to(e).at]
+}
 
 // keep makes a unit or a subchart wait for a subchart.
 func (g *subchartGraph) keep(r arc, e *Edge) {
@@ -235,8 +237,8 @@ func (g *subchartGraph) keep(r arc, e *Edge) {
 		c := g.a.chart(g.c.Path)
 		from, to := g.names[g.children[r.from-k]], g.names[g.children[r.to-k]]
 		c.Subcharts[from] = union(c.Subcharts[from], []string{to})
-	case g.atOnce(e) && len(g.units[r.to].gates) == 0:
-		g.held = true // they start together, and the object is applied first
+	case g.onlyNeedsApply(e) && len(g.units[r.to].gates) == 0:
+		g.held = true // both start together, and the object is applied first
 	default:
 		g.a.dropped = append(g.a.dropped, Dropped{Edge: *e, Why: fmt.Sprintf("a subchart cannot wait for resources of its parent, %s", g.c.Path)})
 	}
@@ -255,10 +257,10 @@ func (g *subchartGraph) own() {
 	same := !g.held
 	known := map[*unit]map[string]bool{}
 	for _, u := range g.units {
-		same = same && (u.sort == base || len(subcharts(u, known)) == len(all))
+		same = same && (u.purpose == base || len(subcharts(u, known)) == len(all))
 	}
 	c := g.a.chart(g.c.Path)
-	written := slices.ContainsFunc(g.units, func(u *unit) bool { return u.written }) && !c.Layers
+	written := slices.ContainsFunc(g.units, func(u *unit) bool { return u.declared }) && !c.Layers
 	if !same && !written {
 		c.Layers = true
 		return
@@ -304,7 +306,7 @@ func (a *arranger) order() *Order {
 	o := &Order{Edges: a.edges, Dropped: a.dropped, Groups: []Group{}, Charts: []Chart{}, jobs: map[plan.Object]bool{}}
 	for _, path := range a.paths {
 		for _, u := range a.units[path] {
-			g := Group{Chart: path, Name: u.name, Written: u.written, After: []string{}, Subcharts: []string{}}
+			g := Group{Chart: path, Name: u.name, Declared: u.declared, After: []string{}, Subcharts: []string{}}
 			for _, n := range u.members {
 				g.Objects = append(g.Objects, n.name())
 			}

@@ -29,7 +29,7 @@ func (r *reader) mentions(text, namespace, key string, env bool) []mention {
 		for j < len(text) && inWord(text[j]) {
 			j++
 		}
-		if to := r.named(text[i:j], text[j:], namespace); to.service != nil {
+		if to := r.lookupWord(text[i:j], text[j:], namespace); to.service != nil {
 			c := context{text: text, from: i, to: j, key: key, env: env, service: to.service}
 			if doubt := c.doubt(r, to.dotted); doubt >= 0 {
 				plain := !c.addressed()
@@ -64,8 +64,8 @@ type target struct {
 	dotted        bool // the name has several parts
 }
 
-// named resolves a word; after may start with a variable for the namespace.
-func (r *reader) named(word, after, namespace string) target {
+// lookupWord resolves a word; after may start with a variable for the namespace.
+func (r *reader) lookupWord(word, after, namespace string) target {
 	if rest, ok := strings.CutSuffix(word, "."); ok && (strings.HasPrefix(after, "$(") || strings.HasPrefix(after, "${")) {
 		if end := strings.IndexAny(after, ")}"); end > 0 && (strings.HasPrefix(after[end+1:], ".svc") || !strings.HasPrefix(after[end+1:], ".")) {
 			to := r.resolve(rest, namespace)
@@ -125,7 +125,7 @@ func (c context) doubt(r *reader, dotted bool) int {
 	if lead := strings.TrimSpace(line[:at]); strings.HasPrefix(lead, "#") && !c.env {
 		return -1
 	}
-	key := c.keyOf(line[:at])
+	key := c.lineKey(line[:at])
 	switch {
 	case !c.env && strings.Contains(c.text, "\n") && key == "targets":
 		return -1 // a monitor, which works without the Service
@@ -137,7 +137,7 @@ func (c context) doubt(r *reader, dotted bool) int {
 		return 0
 	case c.commandTarget(c.text[:c.from], c.text[c.to:]), callsHost(key), beforeDefault.MatchString(line[:at]), c.repeated(key):
 		return 1
-	case c.env && c.text == c.service.name().Name && strings.Contains(c.text, "-") && !namesOther(key) && !r.otherwise(c.service):
+	case c.env && c.text == c.service.name().Name && strings.Contains(c.text, "-") && !namesOther(key) && !r.ambiguousName(c.service):
 		return 2
 	}
 	return -1
@@ -158,7 +158,7 @@ func (c context) addressed() bool {
 func (c context) repeated(key string) bool {
 	rest, colon := strings.CutPrefix(c.text[c.to:], ":")
 	number, rest := digits(rest)
-	return colon && number != "" && (rest == "" || !inWord(rest[0])) && strings.Contains(strings.Join(wordsOf(key), "-"), c.text[c.from:c.to])
+	return colon && number != "" && (rest == "" || !inWord(rest[0])) && strings.Contains(strings.Join(splitWords(key), "-"), c.text[c.from:c.to])
 }
 
 // labelKeys are keys of labels and annotations; alert matches Prometheus rules.
@@ -223,22 +223,22 @@ func (c context) port(before, after string) bool {
 		return false
 	}
 	number, rest := digits(rest)
-	return number != "" && (rest == "" || !inWord(rest[0])) && c.has(number)
+	return number != "" && (rest == "" || !inWord(rest[0])) && c.servesPort(number)
 }
 
 // commandTarget reports whether the word is an argument of a command that calls it: "nc -z db 5432",
 // "ping db".
 func (c context) commandTarget(before, after string) bool {
 	if rest := strings.TrimLeft(strings.TrimLeft(after, "\"'"), " \t"); strings.HasPrefix(strings.TrimLeft(after, "\"'"), " ") {
-		if number, rest := digits(rest); number != "" && (rest == "" || !inWord(rest[0])) && c.has(number) {
+		if number, rest := digits(rest); number != "" && (rest == "" || !inWord(rest[0])) && c.servesPort(number) {
 			return true
 		}
 	}
-	return asks.MatchString(before[max(0, len(before)-80):])
+	return hostCommand.MatchString(before[max(0, len(before)-80):])
 }
 
-// asks matches a command up to its host: nslookup x, curl -s x, nc -z x.
-var asks = regexp.MustCompile(`(?:(?:^|[\s"'(;&|])(?:nslookup|ping|curl|wget|nc|ncat|netcat|telnet|dig|a?hosts|cqlsh|mongosh?|wait-for|wait-for-it)(?:\.sh)?(?:\s+--?[\w-]+(?:[= ]\d+)?)*|(?:^|[\s"'])(?:-h|-H|--host|--server))[\s=]+["']?$`)
+// hostCommand matches a command up to its host: nslookup x, curl -s x, nc -z x.
+var hostCommand = regexp.MustCompile(`(?:(?:^|[\s"'(;&|])(?:nslookup|ping|curl|wget|nc|ncat|netcat|telnet|dig|a?hosts|cqlsh|mongosh?|wait-for|wait-for-it)(?:\.sh)?(?:\s+--?[\w-]+(?:[= ]\d+)?)*|(?:^|[\s"'])(?:-h|-H|--host|--server))[\s=]+["']?$`)
 
 func digits(s string) (number, rest string) {
 	i := 0
@@ -248,9 +248,9 @@ func digits(s string) (number, rest string) {
 	return s[:i], s[i:]
 }
 
-// has reports whether the Service has a port. A Service without ports or a headless one may
+// servesPort reports whether the Service has a port. A Service without ports or a headless one may
 // have any.
-func (c context) has(number string) bool {
+func (c context) servesPort(number string) bool {
 	ports := c.service.root.At("spec", "ports").Each()
 	for _, p := range ports {
 		for _, field := range []string{"port", "targetPort"} {
@@ -262,8 +262,8 @@ func (c context) has(number string) bool {
 	return len(ports) == 0 || c.service.root.At("spec", "clusterIP").Text() == "None"
 }
 
-// keyOf returns the key of a word in a line.
-func (c context) keyOf(lead string) string {
+// lineKey returns the key of a word in a line.
+func (c context) lineKey(lead string) string {
 	if tag := xmlTag.FindStringSubmatch(lead); tag != nil {
 		return tag[1]
 	}
@@ -327,9 +327,9 @@ func lastWord(text string) string {
 // listed are the characters that a list of hosts may contain.
 const listed = "abcdefghijklmnopqrstuvwxyz0123456789.,:;-_ \"'[]"
 
-// otherwise reports whether another object with the name of a Service makes a value
+// ambiguousName reports whether another object with the name of a Service makes a value
 // ambiguous.
-func (r *reader) otherwise(s *node) bool {
+func (r *reader) ambiguousName(s *node) bool {
 	o := s.name()
 	for _, kind := range []string{"ConfigMap", "Secret", "ServiceAccount", "PersistentVolumeClaim"} {
 		o.Kind = kind

@@ -67,7 +67,7 @@ func (o *Order) Explain(groups []*plan.Group) {
 		}
 		keep(best, pair{from.ID, to.ID}, e)
 		if from.Chart != to.Chart {
-			keep(between, pair(apart(from.Chart, to.Chart)), e)
+			keep(between, pair(siblings(from.Chart, to.Chart)), e)
 		}
 	}
 	for _, g := range groups {
@@ -75,7 +75,7 @@ func (o *Order) Explain(groups []*plan.Group) {
 		for _, id := range g.After {
 			e, ok := best[pair{g.ID, id}]
 			if to := by[id]; !ok && to != nil && to.Chart != g.Chart {
-				e, ok = between[pair(apart(g.Chart, to.Chart))]
+				e, ok = between[pair(siblings(g.Chart, to.Chart))]
 			}
 			if ok {
 				why[id] = e.String()
@@ -87,9 +87,9 @@ func (o *Order) Explain(groups []*plan.Group) {
 	}
 }
 
-// apart returns the two subcharts of the nearest common parent that contain two charts; if one
-// contains the other, that one and its subchart.
-func apart(from, to string) struct{ from, to string } {
+// siblings returns the subcharts of the nearest common parent that contain two charts. If one
+// chart contains the other, it returns that chart itself and its subchart.
+func siblings(from, to string) struct{ from, to string } {
 	parent := common(from, to)
 	below := func(path string) string {
 		if at, ok := child(parent, path); ok {
@@ -120,7 +120,7 @@ func (o *Order) NotInferred(p *plan.Plan) [][2]string {
 	}
 	reached := map[string]map[plan.Object]bool{}
 	direct := plan.Reduce(p.Groups)
-	var untold [][2]string
+	var unconfirmed [][2]string
 	for _, g := range p.Groups {
 		for _, id := range direct[g.ID] {
 			from, to := part(g, p.Group(id).Chart), part(p.Group(id), g.Chart)
@@ -128,11 +128,11 @@ func (o *Order) NotInferred(p *plan.Plan) [][2]string {
 				reached[from] = reach(parts[from], func(x plan.Object) []plan.Object { return next[x] })
 			}
 			if !slices.ContainsFunc(parts[to], func(x plan.Object) bool { return reached[from][x] }) {
-				untold = append(untold, [2]string{g.ID, id})
+				unconfirmed = append(unconfirmed, [2]string{g.ID, id})
 			}
 		}
 	}
-	return untold
+	return unconfirmed
 }
 
 // part returns the unit that waits if a group waits for one of another chart: the group, or its

@@ -15,13 +15,13 @@ import (
 // that comes first, and objects that wait for the same groups together.
 func (a *arranger) makeUnits() {
 	for _, n := range a.sorted {
-		name, after, layer := written(n)
+		name, after, layer := declaredGroup(n)
 		switch {
 		case a.family(n.Chart) == byWeight || name == plan.Unsequenced:
 		case name != "":
 			a.use(n)
-			u := a.of(n.Chart, workload, "written "+name)
-			u.written, u.name = true, name
+			u := a.unitFor(n.Chart, workload, "declared "+name)
+			u.declared, u.name = true, name
 			u.after = union(u.after, after)
 			a.put(n, u)
 			if layer {
@@ -29,13 +29,13 @@ func (a *arranger) makeUnits() {
 			}
 		case n.works:
 			a.use(n)
-			a.put(n, a.of(n.Chart, workload, n.name().Kind+" "+n.name().Name+" "+n.name().Namespace))
+			a.put(n, a.unitFor(n.Chart, workload, n.name().Kind+" "+n.name().Name+" "+n.name().Namespace))
 		case n.kind() == crd:
-			a.put(n, a.of(n.Chart, kinds, ""))
+			a.put(n, a.unitFor(n.Chart, kinds, ""))
 		}
 	}
 	for _, n := range a.sorted {
-		if a.unit[n.at] == nil && a.plain[n.at] && !a.ofFollower(n) {
+		if a.unit[n.at] == nil && a.plain[n.at] && !a.belongsToFollower(n) {
 			a.putPlain(n)
 		}
 	}
@@ -56,7 +56,7 @@ func (a *arranger) makeUnits() {
 	}
 }
 
-// use stores the first workload of its chart that uses a claim.
+// use records the first workload of a chart that uses a claim.
 func (a *arranger) use(n *node) {
 	for _, e := range a.out[n.at] {
 		if to := a.to(e); to.kind() == claim && to.Chart == n.Chart && a.user[to.at] == nil {
@@ -65,9 +65,9 @@ func (a *arranger) use(n *node) {
 	}
 }
 
-// ofFollower reports whether a plain object goes to the unit of its owner, which is not a
-// workload.
-func (a *arranger) ofFollower(n *node) bool {
+// belongsToFollower reports whether a plain object joins the unit of its owner, which is not
+// a workload.
+func (a *arranger) belongsToFollower(n *node) bool {
 	o := a.owner[n.at]
 	return o != nil && !a.shared[n.at] && a.unit[o.at] == nil
 }
@@ -76,21 +76,21 @@ func (a *arranger) putPlain(n *node) {
 	owner := a.owner[n.at]
 	switch {
 	case n.kind() == claim && (owner == nil || a.shared[n.at]):
-		a.put(n, a.claimed(n))
+		a.put(n, a.claimUnit(n))
 	case owner != nil && !a.shared[n.at] && !late[n.kind()]:
 		a.put(n, a.unit[owner.at])
 	default:
-		a.put(n, a.of(n.Chart, base, ""))
+		a.put(n, a.unitFor(n.Chart, base, ""))
 	}
 }
 
-// claimed returns the unit of a shared claim: that of its first user, since it may be bound only
-// once a pod uses it.
-func (a *arranger) claimed(claim *node) *unit {
+// claimUnit returns the unit of a shared claim: the unit of its first user, because it may be
+// bound only once a pod uses it.
+func (a *arranger) claimUnit(claim *node) *unit {
 	if n := a.user[claim.at]; n != nil {
 		return a.unit[n.at]
 	}
-	return a.of(claim.Chart, loose, claim.name().Kind)
+	return a.unitFor(claim.Chart, loose, claim.name().Kind)
 }
 
 // putFollower assigns an object that is neither a workload nor plain: to the only unit that
@@ -102,23 +102,23 @@ func (a *arranger) putFollower(n *node) {
 	for _, e := range a.out[n.at] {
 		to := a.to(e)
 		if to.Chart != n.Chart {
-			if !strings.HasPrefix(n.Chart, to.Chart+"/") { // a parent is not waited for (R65)
+			if !strings.HasPrefix(n.Chart, to.Chart+"/") { // a subchart cannot wait for its parent (R65)
 				elsewhere[to.Chart] = true
 			}
 			continue
 		}
-		if u := a.unit[to.at]; u != nil && u.sort != base {
+		if u := a.unit[to.at]; u != nil && u.purpose != base {
 			gates[u] = true
 			named = named && e.Strength == Hard
 		}
 	}
 	if len(gates) == 0 && len(elsewhere) == 0 {
-		a.put(n, a.of(n.Chart, loose, n.name().Kind+" "+n.name().Group))
+		a.put(n, a.unitFor(n.Chart, loose, n.name().Kind+" "+n.name().Group))
 		return
 	}
 	if len(gates) == 1 && len(elsewhere) == 0 && named {
 		for u := range gates {
-			if u.sort == workload {
+			if u.purpose == workload {
 				a.put(n, u)
 				return
 			}
@@ -126,22 +126,22 @@ func (a *arranger) putFollower(n *node) {
 	}
 	var key []string
 	for u := range gates {
-		key = append(key, fmt.Sprint(u.sort, " ", u.key))
+		key = append(key, fmt.Sprint(u.purpose, " ", u.key))
 	}
 	key = append(key, slices.Collect(maps.Keys(elsewhere))...)
 	slices.Sort(key)
-	a.put(n, a.of(n.Chart, followers, strings.Join(key, "\n")))
+	a.put(n, a.unitFor(n.Chart, followers, strings.Join(key, "\n")))
 }
 
-// gate finds the gates between the units of a chart. It drops inferred edges that form a
+// findGates finds the gates between the units of a chart. It drops inferred edges that form a
 // cycle with declared ones.
-func (a *arranger) gate(path string) {
+func (a *arranger) findGates(path string) {
 	units := a.units[path]
 	index := map[*unit]int{}
 	byName := map[string]*unit{}
 	for i, u := range units {
 		index[u] = i
-		if u.written {
+		if u.declared {
 			byName[u.name] = u
 		}
 	}
@@ -154,12 +154,12 @@ func (a *arranger) gate(path string) {
 			}
 		}
 	}
-	said := len(arcs)
+	declared := len(arcs)
 	for _, e := range a.byChart[path] {
 		from, to := a.unit[e.at.from], a.unit[e.at.to]
 		switch {
 		case from == nil || to == nil || from == to:
-		case from.written:
+		case from.declared:
 			kept = append(kept, e)
 		default:
 			arcs = append(arcs, arc{index[from], index[to]})
@@ -168,7 +168,7 @@ func (a *arranger) gate(path string) {
 	}
 	class := make([]int, len(arcs))
 	for i := range edges {
-		class[said+i] = 1
+		class[declared+i] = 1
 	}
 	closing := breakCycles(len(units), arcs, class)
 	for i, c := range arcs {
@@ -177,19 +177,19 @@ func (a *arranger) gate(path string) {
 			units[c.from].gates[units[c.to]] = true
 			continue
 		}
-		d := Dropped{Edge: *edges[i-said], Why: "the declared groups wait the other way round"}
+		d := Dropped{Edge: *edges[i-declared], Why: "the declared order is the opposite"}
 		for _, at := range cycle {
 			d.Cycle = append(d.Cycle, units[at].members[0].name().String())
 		}
 		a.dropped = append(a.dropped, d)
 	}
 	for _, e := range kept {
-		a.keepWritten(e)
+		a.keepDeclared(e)
 	}
 }
 
-// keepWritten drops an inferred edge of a declared group that does not wait for its target.
-func (a *arranger) keepWritten(e *Edge) {
+// keepDeclared drops an inferred edge of a declared group that does not wait for its target.
+func (a *arranger) keepDeclared(e *Edge) {
 	from, to := a.unit[e.at.from], a.unit[e.at.to]
 	if reach([]*unit{from}, func(u *unit) []*unit { return slices.Collect(maps.Keys(u.gates)) })[to] || len(to.gates) == 0 && e.Strength == Hard && a.plain[a.to(e).at] {
 		return
@@ -197,14 +197,14 @@ func (a *arranger) keepWritten(e *Edge) {
 	a.dropped = append(a.dropped, Dropped{Edge: *e, Why: fmt.Sprintf("group %s is declared and does not wait for it", from.name)})
 }
 
-// settle makes the units of a chart valid groups: every one has an edge, since others would
-// come last (R9), and a chart where nothing waits has none.
-func (a *arranger) settle(path string) {
+// finishUnits makes the units of a chart valid groups: each has an edge, because isolated
+// groups would come last (R9). A chart in which no unit waits gets no groups.
+func (a *arranger) finishUnits(path string) {
 	needed := false
 	for _, u := range a.units[path] {
-		needed = needed || u.written || len(u.waits) > 0
+		needed = needed || u.declared || len(u.waits) > 0
 		for to := range u.gates {
-			needed = needed || to.sort != base || slices.ContainsFunc(to.members, func(n *node) bool { return late[n.kind()] })
+			needed = needed || to.purpose != base || slices.ContainsFunc(to.members, func(n *node) bool { return late[n.kind()] })
 		}
 	}
 	if !needed || a.family(path) == byWeight {
@@ -217,25 +217,25 @@ func (a *arranger) settle(path string) {
 			awaited[to] = true
 		}
 	}
-	var roots, alone []*unit
+	var roots, isolated []*unit
 	for _, u := range a.units[path] {
-		if len(u.gates) > 0 || u.written || u.sort == base {
+		if len(u.gates) > 0 || u.declared || u.purpose == base {
 			continue
 		}
 		roots = append(roots, u)
 		if !awaited[u] && len(u.waits) == 0 {
-			alone = append(alone, u)
+			isolated = append(isolated, u)
 		}
 	}
-	a.anchor(path, roots, alone)
+	a.anchor(path, roots, isolated)
 }
 
-// anchor makes units without gates wait for immediately ready objects, which costs no time,
-// so that single units are no longer isolated.
-func (a *arranger) anchor(path string, roots, alone []*unit) {
-	first := a.of(path, base, "")
-	for _, from := range [][]*unit{alone, a.units[path]} {
-		if len(first.members) == 0 && len(alone) > 0 {
+// anchor makes units without gates wait for objects that are ready on apply, which costs no
+// time, so that no unit is isolated.
+func (a *arranger) anchor(path string, roots, isolated []*unit) {
+	first := a.unitFor(path, base, "")
+	for _, from := range [][]*unit{isolated, a.units[path]} {
+		if len(first.members) == 0 && len(isolated) > 0 {
 			a.carve(first, from)
 		}
 	}
@@ -251,11 +251,11 @@ func (a *arranger) anchor(path string, roots, alone []*unit) {
 // carve moves plain objects out of units into the first one.
 func (a *arranger) carve(first *unit, units []*unit) {
 	for _, u := range units {
-		if u == first || u.written {
+		if u == first || u.declared {
 			continue
 		}
-		left := slices.DeleteFunc(slices.Clone(u.members), func(n *node) bool { return a.plain[n.at] && n.kind() != claim })
-		if len(left) == len(u.members) || len(left) == 0 {
+		rest := slices.DeleteFunc(slices.Clone(u.members), func(n *node) bool { return a.plain[n.at] && n.kind() != claim })
+		if len(rest) == len(u.members) || len(rest) == 0 {
 			continue
 		}
 		for _, n := range u.members {
@@ -263,7 +263,7 @@ func (a *arranger) carve(first *unit, units []*unit) {
 				a.put(n, first)
 			}
 		}
-		u.members = left
+		u.members = rest
 		u.gates[first] = true
 	}
 }

@@ -10,8 +10,7 @@ import (
 	"lockstep/engine/refs"
 )
 
-// waiting reads the commands of a workload that wait for others. They are the strongest
-// reason: they prove the order.
+// waiting reads the commands of a workload that wait for others. They prove the order.
 func (r *reader) waiting(n *node) {
 	first := len(refs.Field{Value: n.pods.Spec}.At("initContainers").Each())
 	for i, c := range n.containers() {
@@ -45,8 +44,8 @@ func (w *waiter) add(to *node, word string) {
 	w.r.add(w.n, to, Serving, why)
 }
 
-// serves adds the workloads behind a Service.
-func (w *waiter) serves(m mention) {
+// waitFor adds the workloads behind a Service.
+func (w *waiter) waitFor(m mention) {
 	why := w.why
 	why.Value, why.Text = m.word, fmt.Sprintf("container %s waits for %s", w.name(), m.service.name())
 	w.r.uses[w.n] = append(w.r.uses[w.n], use{m.service.name(), m.word, ""})
@@ -54,16 +53,16 @@ func (w *waiter) serves(m mention) {
 	if m.pods != nil {
 		servers = []*node{m.pods}
 	}
-	w.r.answers(w.n, m.service, servers, Serving, why)
+	w.r.waitForServers(w.n, m.service, servers, Serving, why)
 }
 
-// awaited matches a workload in a command that waits, or labels of its pods.
+// waitTarget matches a workload in a command that waits, or labels of its pods.
 var (
-	awaited = regexp.MustCompile(`\b(job|deployment|deploy|statefulset|sts|daemonset|ds|pod)s?(?:-wr|-we|-w)?(?:\.[a-z]+)*(?:/|\s+)([a-z0-9](?:[-a-z0-9]*[a-z0-9])?)`)
-	chosen  = regexp.MustCompile(`(?:-l|--selector)[ =]?"?'?([-\w./]+=[-\w.]+(?:,[-\w./]+=[-\w.]+)*)`)
+	waitTarget   = regexp.MustCompile(`\b(job|deployment|deploy|statefulset|sts|daemonset|ds|pod)s?(?:-wr|-we|-w)?(?:\.[a-z]+)*(?:/|\s+)([a-z0-9](?:[-a-z0-9]*[a-z0-9])?)`)
+	waitSelector = regexp.MustCompile(`(?:-l|--selector)[ =]?"?'?([-\w./]+=[-\w.]+(?:,[-\w./]+=[-\w.]+)*)`)
 )
 
-var kindOf = map[string][]plan.GroupKind{
+var kindsByWord = map[string][]plan.GroupKind{
 	"job": {{Group: "batch", Kind: "Job"}}, "deployment": {{Group: "apps", Kind: "Deployment"}}, "deploy": {{Group: "apps", Kind: "Deployment"}},
 	"statefulset": {{Group: "apps", Kind: "StatefulSet"}}, "sts": {{Group: "apps", Kind: "StatefulSet"}},
 	"daemonset": {{Group: "apps", Kind: "DaemonSet"}}, "ds": {{Group: "apps", Kind: "DaemonSet"}}, "pod": {{Kind: "Pod"}},
@@ -75,14 +74,14 @@ func (w *waiter) workloads() {
 		return
 	}
 	namespace := w.n.name().Namespace
-	for _, m := range awaited.FindAllStringSubmatch(w.script, -1) {
-		for _, kind := range kindOf[m[1]] {
+	for _, m := range waitTarget.FindAllStringSubmatch(w.script, -1) {
+		for _, kind := range kindsByWord[m[1]] {
 			if to := w.r.by[plan.Object{Group: kind.Group, Kind: kind.Kind, Namespace: namespace, Name: m[2]}]; to != nil {
 				w.add(to, m[0])
 			}
 		}
 	}
-	for _, m := range chosen.FindAllStringSubmatch(w.script, -1) {
+	for _, m := range waitSelector.FindAllStringSubmatch(w.script, -1) {
 		labels := map[string]any{}
 		for pair := range strings.SplitSeq(m[1], ",") {
 			key, value, _ := strings.Cut(pair, "=")
@@ -106,7 +105,7 @@ var (
 	// waitProgram matches a program that waits until a host answers.
 	waitProgram = regexp.MustCompile(leading + `(?:wait-for[-\w]*(?:\.sh)?|wait_for\w*(?:\.sh)?|wait4x|wait-on|waitport|cub|dockerize|\S*wait-for-it(?:\.sh)?)\s`)
 	loop        = regexp.MustCompile(`^\s*(?:\S*sh\s+-\w+\s+)?["']?(?:until|while)\b`)
-	again       = regexp.MustCompile(`\bfor\b(?s:.*)\bsleep\b`)
+	sleepLoop   = regexp.MustCompile(`\bfor\b(?s:.*)\bsleep\b`)
 	connect     = regexp.MustCompile(`(?:socket|connect)\S*\(+\s*["']([-\w.]+)["']`)
 )
 
@@ -124,26 +123,26 @@ func (w *waiter) probes() {
 		var found []mention
 		switch {
 		case waitProgram.MatchString(s), loop.MatchString(s):
-			found = w.asked(s)
-		case probeProgram.MatchString(s) && (w.first || inLoop != "" || again.MatchString(w.script)):
-			found = w.asked(s)
+			found = w.targets(s)
+		case probeProgram.MatchString(s) && (w.first || inLoop != "" || sleepLoop.MatchString(w.script)):
+			found = w.targets(s)
 		}
 		for _, m := range found {
-			w.serves(m)
+			w.waitFor(m)
 		}
 	}
 	for _, m := range connect.FindAllStringSubmatch(w.script, -1) {
 		if to := w.r.resolve(m[1], w.n.name().Namespace); to.service != nil && (w.first || strings.Contains(w.script, "while") || strings.Contains(w.script, "sleep")) {
-			w.serves(mention{service: to.service, pods: to.pods, word: m[1]})
+			w.waitFor(mention{service: to.service, pods: to.pods, word: m[1]})
 		}
 	}
 }
 
-// given matches the options of such programs whose value is not a host.
-var given = regexp.MustCompile(`(?:^|\s)(?:-[UdupnclaXD]|--(?:user|username|dbname|database|db|password|name|authenticationDatabase))[ =]?["']?$`)
+// otherOption matches the options of such programs whose value is not a host.
+var otherOption = regexp.MustCompile(`(?:^|\s)(?:-[UdupnclaXD]|--(?:user|username|dbname|database|db|password|name|authenticationDatabase))[ =]?["']?$`)
 
-// asked returns the Services among the words of a command, except values of other options.
-func (w *waiter) asked(command string) []mention {
+// targets returns the Services among the words of a command, except values of other options.
+func (w *waiter) targets(command string) []mention {
 	namespace := w.n.name().Namespace
 	dockerize := strings.Contains(command, "dockerize")
 	var found []mention
@@ -162,8 +161,8 @@ func (w *waiter) asked(command string) []mention {
 			i = j // the path of a URL
 			continue
 		}
-		to := w.r.named(command[i:j], command[j:], namespace)
-		if to.service != nil && !given.MatchString(lead) && strings.TrimSpace(lead) != "" && (!dockerize || strings.HasSuffix(strings.TrimRight(lead[:start], " ="), "-wait")) {
+		to := w.r.lookupWord(command[i:j], command[j:], namespace)
+		if to.service != nil && !otherOption.MatchString(lead) && strings.TrimSpace(lead) != "" && (!dockerize || strings.HasSuffix(strings.TrimRight(lead[:start], " ="), "-wait")) {
 			found = append(found, mention{service: to.service, pods: to.pods, word: command[i:j]})
 		}
 		i = j
@@ -171,8 +170,8 @@ func (w *waiter) asked(command string) []mention {
 	return found
 }
 
-// always reports whether the container only waits.
-func (w *waiter) always() bool {
+// onlyWaits reports whether the container only waits.
+func (w *waiter) onlyWaits() bool {
 	image := w.c.At("image").Text()
 	image = image[strings.LastIndexByte(image, '/')+1:]
 	image, _, _ = strings.Cut(image, ":")
@@ -186,15 +185,15 @@ var waitVariable = regexp.MustCompile(`^WAIT_?(FOR|HOSTS|ON)|_WAIT_?(FOR|HOSTS)$
 // entrypoints that wait from their variables.
 func (w *waiter) whole(vars map[string]variable) {
 	image := w.c.At("image").Text()
-	if w.always() {
+	if w.onlyWaits() {
 		for _, m := range w.r.mentions(w.script, w.n.name().Namespace, "", false) {
-			w.serves(m)
+			w.waitFor(m)
 		}
 	}
 	for _, e := range w.c.At("env").Each() {
-		if name := e.At("name").Text(); waitVariable.MatchString(name) || w.always() && strings.Contains(image, "wait") {
+		if name := e.At("name").Text(); waitVariable.MatchString(name) || w.onlyWaits() && strings.Contains(image, "wait") {
 			for _, m := range w.r.mentions(vars[name].text, w.n.name().Namespace, name, true) {
-				w.serves(m)
+				w.waitFor(m)
 			}
 		}
 	}

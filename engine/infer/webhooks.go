@@ -21,7 +21,7 @@ func (r *reader) routes() {
 			if to == nil || ref.Use != refs.Backend && (ref.Use != refs.Server || n.kind().Kind != "APIService") {
 				continue
 			}
-			r.serves(n, to, Serving, Reason{Path: ref.Path, Value: ref.To.Name, Text: fmt.Sprintf("%s names %s", ref.Path, ref.To)})
+			r.waitForService(n, to, Serving, Reason{Path: ref.Path, Value: ref.To.Name, Text: fmt.Sprintf("%s names %s", ref.Path, ref.To)})
 			if ref.Use == refs.Server {
 				group := n.root.At("spec", "group").Text()
 				apis[group] = append(apis[group], n)
@@ -50,7 +50,7 @@ func (r *reader) webhooks() {
 			s := r.server(at)
 			for _, o := range r.nodes {
 				if s != nil && o.kind() == n.Defines {
-					r.serves(o, s, Serving, Reason{In: n.name(), Path: at.Path, Value: s.name().Name, By: []plan.Object{n.name()},
+					r.waitForService(o, s, Serving, Reason{In: n.name(), Path: at.Path, Value: s.name().Name, By: []plan.Object{n.name()},
 						Text: fmt.Sprintf("%s is converted by %s", n.name(), s.name())})
 				}
 			}
@@ -78,7 +78,7 @@ func (r *reader) webhook(n *node, w refs.Field) {
 	}
 	servers := r.behind(s)
 	if !slices.ContainsFunc(servers, r.writesWebhooks) {
-		r.serves(n, s, strength, Reason{Path: at.Path, Value: s.name().Name, Text: fmt.Sprintf("%s names %s", at.Path, s.name())})
+		r.waitForService(n, s, strength, Reason{Path: at.Path, Value: s.name().Name, Text: fmt.Sprintf("%s names %s", at.Path, s.name())})
 	}
 	if strength == Soft && n.kind().Kind == "ValidatingWebhookConfiguration" {
 		return
@@ -90,7 +90,7 @@ func (r *reader) webhook(n *node, w refs.Field) {
 		}
 		why := Reason{In: n.name(), Path: w.Path, Value: w.At("name").Text(), By: []plan.Object{n.name()}}
 		why.Text = fmt.Sprintf("%s is checked by %s", n.name(), s.name())
-		r.serves(o, s, strength, why)
+		r.waitForService(o, s, strength, why)
 		if !ownGroup(o.name().Group) {
 			why.Text = fmt.Sprintf("%s checks it", n.name())
 			r.add(o, n, Soft, why)
@@ -184,7 +184,7 @@ func (r *reader) readRights() {
 		if !n.works {
 			continue
 		}
-		account, _ := accountOf(n)
+		account, _ := podAccount(n)
 		for _, b := range r.bindings[account] {
 			for _, ref := range b.refs {
 				if role := r.by[ref.To]; ref.Use == refs.Role && role != nil {
@@ -282,8 +282,8 @@ func (r *reader) configures(c, n *node) bool {
 // configures reports whether a setting has the name of a custom resource as its value and a
 // word of its kind in its key.
 func (v setting) configures(c *node) bool {
-	kind := wordsOf(c.name().Kind)
-	return len(kind) > 0 && v.value == c.name().Name && slices.ContainsFunc(wordsOf(v.key), func(w string) bool { return strings.HasPrefix(w, kind[len(kind)-1]) })
+	kind := splitWords(c.name().Kind)
+	return len(kind) > 0 && v.value == c.name().Name && slices.ContainsFunc(splitWords(v.key), func(w string) bool { return strings.HasPrefix(w, kind[len(kind)-1]) })
 }
 
 // ownGroup reports whether an API group belongs to Kubernetes.

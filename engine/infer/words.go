@@ -19,9 +19,9 @@ var (
 	}
 )
 
-// callsHost reports whether a key is for an address, such as DB_HOST.
+// callsHost reports whether a key names an address, such as DB_HOST.
 func callsHost(key string) bool {
-	words := wordsOf(key)
+	words := splitWords(key)
 	for len(words) > 0 && strings.Trim(words[len(words)-1], "0123456789") == "" {
 		words = words[:len(words)-1]
 	}
@@ -36,16 +36,16 @@ func callsHost(key string) bool {
 	return slices.Contains(hostWords, last) && !slices.ContainsFunc(words, func(w string) bool { return slices.Contains(ownWords, w) })
 }
 
-// namesOther reports whether a key is for another name, not a host.
+// namesOther reports whether a key names something other than a host.
 func namesOther(key string) bool {
-	return slices.ContainsFunc(wordsOf(key), func(w string) bool { return slices.Contains(nameWords, w) })
+	return slices.ContainsFunc(splitWords(key), func(w string) bool { return slices.Contains(nameWords, w) })
 }
 
-// wordsOf splits a key: DB_HOST, db-host, db.host and dbHost are db, host.
-func wordsOf(key string) []string {
+// splitWords splits a key: DB_HOST, db-host, db.host and dbHost are db, host.
+func splitWords(key string) []string {
 	var words []string
 	var word []rune
-	end := func() {
+	flush := func() {
 		if len(word) > 0 {
 			words = append(words, strings.ToLower(string(word)))
 		}
@@ -55,15 +55,15 @@ func wordsOf(key string) []string {
 	for _, c := range key {
 		switch {
 		case !unicode.IsLetter(c) && !unicode.IsDigit(c):
-			end()
+			flush()
 			lower = false
 			continue
 		case unicode.IsUpper(c) && lower:
-			end()
+			flush()
 		}
 		lower = unicode.IsLower(c)
 		word = append(word, c)
 	}
-	end()
+	flush()
 	return words
 }

@@ -76,7 +76,7 @@ func (c client) create(t *testing.T, text string) *unstructured.Unstructured {
 }
 
 func targetOf(u *unstructured.Unstructured, rule Rule) Target {
-	return Target{Object: objectOf(u), GVR: resourceOf(u), Namespaced: u.GetNamespace() != "", Rule: rule, Labelled: true}
+	return Target{Object: objectName(u), GVR: resourceOf(u), Namespaced: u.GetNamespace() != "", Rule: rule, Labelled: true}
 }
 
 // log keeps what is reported and lets tests wait for it.
@@ -96,7 +96,7 @@ func (l *log) report(o run.Observation) {
 	defer l.mu.Unlock()
 	l.last[o.Object] = o
 	l.all = append(l.all, o)
-	nudge(l.news)
+	signal(l.news)
 }
 
 // wait waits until an object has a status and a version from one on, and
@@ -108,7 +108,7 @@ func (l *log) wait(t *testing.T, o plan.Object, s event.Status, version string) 
 		l.mu.Lock()
 		seen := l.last[o]
 		l.mu.Unlock()
-		if seen.Status == s && seen.Version >= versionOf(version) {
+		if seen.Status == s && seen.Version >= parseVersion(version) {
 			return seen
 		}
 		select {

@@ -14,34 +14,33 @@ import (
 	"lockstep/engine/run"
 )
 
-// Result is what Compute returns.
+// Result is the result of Compute.
 type Result struct {
 	run.Observation
-	// Recheck is after how long to compute again even if the object has not
-	// changed; 0 if only a change can make a difference.
+	// Recheck is the time after which the result may differ even if the object does not
+	// change; 0 for never.
 	Recheck time.Duration
-	// Doubts are the comparisons of the rule that met something that is not a
-	// number (R23), one line each.
+	// Doubts describe comparisons with something that is not a number (R23), one line each.
 	Doubts []string
 }
 
-// Compute returns the status at the time now of an object as read from the API
-// server. It is pure: it reads no clock, sends no request and does not change u.
+// Compute returns the status of an object from the API server at the time now. It is pure: it
+// reads no clock, sends no request and does not modify u.
 //
-// An object that is being deleted is Deleting, whatever its status says. A
-// status older than the object's generation never makes it ready or failed.
+// An object that is being deleted is Deleting, whatever its status. A status older than the
+// object's generation never makes it ready or failed.
 func Compute(u *unstructured.Unstructured, rule Rule, now time.Time) Result {
-	r := judge(u, rule, now)
-	r.Object = objectOf(u)
-	r.Version = versionOf(u.GetResourceVersion())
+	r := decide(u, rule, now)
+	r.Object = objectName(u)
+	r.Version = parseVersion(u.GetResourceVersion())
 	r.Message = CleanText(r.Message)
 	return r
 }
 
-// judge picks what decides about an object: its rule, its kind, or kstatus.
+// decide computes the status of an object by its rule, its kind, or kstatus.
 //
 // Rule R22: ready is kstatus' Current, but for Jobs, paused Deployments and APIServices.
-func judge(u *unstructured.Unstructured, rule Rule, now time.Time) Result {
+func decide(u *unstructured.Unstructured, rule Rule, now time.Time) Result {
 	if u.GetDeletionTimestamp() != nil {
 		return result(event.Deleting, deleting(u))
 	}
@@ -51,7 +50,7 @@ func judge(u *unstructured.Unstructured, rule Rule, now time.Time) Result {
 	case rule.Custom():
 		return custom(u, rule)
 	}
-	switch kindOf(u) {
+	switch groupKind(u) {
 	case "apps/Deployment":
 		if paused, _, _ := unstructured.NestedBool(u.Object, "spec", "paused"); paused {
 			return result(event.Ready, "paused, not checked")
@@ -72,9 +71,8 @@ func result(s event.Status, message string) Result {
 	return Result{Observation: run.Observation{Status: s, Message: message}}
 }
 
-// byKstatus asks kstatus (R22, R26). Its Failed ends a wait. Of the causes that
-// can pass, unscheduled has handled one before, and the other is no failure to
-// kstatus: a Deployment fails only after its progress deadline.
+// byKstatus returns the status of kstatus (R22, R26). Its Failed is final: unscheduled handles
+// a Pod that may still get a node, and a Deployment fails only after its progress deadline.
 func byKstatus(u *unstructured.Unstructured) Result {
 	k, err := kstatus.Compute(u)
 	if err != nil {
@@ -93,10 +91,9 @@ func byKstatus(u *unstructured.Unstructured) Result {
 	return result(status, describe(u, status, k))
 }
 
-// apiService handles APIServices, of which kstatus knows nothing: one that is not
-// available serves nothing of what others wait for.
+// apiService handles APIServices, which kstatus does not know: they are ready when available.
 func apiService(u *unstructured.Unstructured) Result {
-	c, ok := conditionOf(u, "Available")
+	c, ok := findCondition(u, "Available")
 	switch {
 	case !ok:
 		return result(event.InProgress, "not checked yet")
@@ -120,31 +117,31 @@ func custom(u *unstructured.Unstructured, rule Rule) Result {
 	if message, ok := stale(u); ok {
 		return result(event.InProgress, message)
 	}
-	status, written, _ := unstructured.NestedMap(u.Object, "status")
+	status, exists, _ := unstructured.NestedMap(u.Object, "status")
 	var r Result
 	if e, ok := r.anyHolds(rule.Failure, status); ok {
-		r.Status, r.Message, r.Decided = event.Failed, fmt.Sprintf("readiness-failure %s is true (%s)", e, e.Seen(status)), true
+		r.Status, r.Message, r.Decided = event.Failed, fmt.Sprintf("readiness-failure %s is true (%s)", e, e.Actual(status)), true
 		return r
 	}
 	if e, ok := r.anyHolds(rule.Success, status); ok {
 		r.Status, r.Message = event.Ready, e.String()
 		return r
 	}
-	r.Status, r.Message = event.InProgress, unmet(rule.Success, status, written)
+	r.Status, r.Message = event.InProgress, unmet(rule.Success, status, exists)
 	return r
 }
 
-// unmet says which expressions do not hold, and the values that they are about.
-func unmet(list []Expression, status map[string]any, written bool) string {
+// unmet lists the false expressions with the actual values.
+func unmet(list []Expression, status map[string]any, exists bool) string {
 	var all []string
 	for _, e := range list {
-		all = append(all, fmt.Sprintf("%s (%s)", e, e.Seen(status)))
+		all = append(all, fmt.Sprintf("%s (%s)", e, e.Actual(status)))
 	}
 	text := "no readiness-success expression is true: " + strings.Join(all, ", ")
 	if e := list[0]; len(list) == 1 {
-		text = fmt.Sprintf("readiness-success %s is false (%s)", e, e.Seen(status))
+		text = fmt.Sprintf("readiness-success %s is false (%s)", e, e.Actual(status))
 	}
-	if !written {
+	if !exists {
 		text += "; no controller has written a status"
 	}
 	return text
@@ -165,7 +162,7 @@ func (r *Result) anyHolds(list []Expression, status map[string]any) (Expression,
 
 // hook applies Helm's rule for hooks (R5).
 func hook(u *unstructured.Unstructured, now time.Time) Result {
-	switch kindOf(u) {
+	switch groupKind(u) {
 	case "batch/Job":
 		return job(u, true, now)
 	case "Pod":
@@ -174,7 +171,7 @@ func hook(u *unstructured.Unstructured, now time.Time) Result {
 	return result(event.Ready, "")
 }
 
-// hookPod returns ready when the Pod has succeeded.
+// hookPod handles a Pod that is a hook: it is ready when it has succeeded.
 func hookPod(u *unstructured.Unstructured, now time.Time) Result {
 	switch kstatus.GetStringField(u.Object, ".status.phase", "") {
 	case "Succeeded":
@@ -191,11 +188,10 @@ func hookPod(u *unstructured.Unstructured, now time.Time) Result {
 	return result(event.InProgress, describePod(u))
 }
 
-// unscheduled handles a Pod for which there is no node: it has failed after
-// 15 s, since until then that may pass (R26). kstatus would read the clock for
-// this; here the caller gives the time.
+// unscheduled handles a Pod without a suitable node: it fails after 15 s, in case a node
+// becomes available (R26). kstatus would read the clock for this.
 func unscheduled(u *unstructured.Unstructured, now time.Time) (Result, bool) {
-	c, ok := conditionOf(u, "PodScheduled")
+	c, ok := findCondition(u, "PodScheduled")
 	if !ok || c.status != "False" || c.reason != "Unschedulable" ||
 		kstatus.GetStringField(u.Object, ".status.phase", "") != "Pending" {
 		return Result{}, false
@@ -213,15 +209,15 @@ func unscheduled(u *unstructured.Unstructured, now time.Time) (Result, bool) {
 	return r, true
 }
 
-// job handles Jobs. To kstatus a Job that has started is Current, which is what
-// R22 wants unless it has to be complete.
+// job handles Jobs. For kstatus a started Job is Current, which R22 uses unless the Job must
+// complete.
 func job(u *unstructured.Unstructured, complete bool, now time.Time) Result {
-	for _, t := range []string{"Failed", "FailureTarget"} { // the second as soon as it is decided, before its pods are gone
-		if c, ok := conditionOf(u, t); ok && c.status == "True" {
+	for _, t := range []string{"Failed", "FailureTarget"} { // FailureTarget comes earlier, before the pods are gone
+		if c, ok := findCondition(u, t); ok && c.status == "True" {
 			return result(event.Failed, joinText("failed", c.text()))
 		}
 	}
-	if c, ok := conditionOf(u, "Complete"); ok && c.status == "True" {
+	if c, ok := findCondition(u, "Complete"); ok && c.status == "True" {
 		return result(event.Ready, describeJob(u, now))
 	}
 	if !complete {
@@ -230,36 +226,36 @@ func job(u *unstructured.Unstructured, complete bool, now time.Time) Result {
 		return r
 	}
 	r := result(event.InProgress, describeJob(u, now))
-	r.Sign = suspended(u) // no pod will show it
+	r.Sign = suspended(u) // there are no pods to give a sign
 	if age, ok := jobAge(u, now); ok {
 		r.Recheck = age.Truncate(jobTick) + jobTick - age
 	}
 	return r
 }
 
-// deleting says why an object that is being deleted is still there.
+// deleting describes why an object that is being deleted still exists.
 func deleting(u *unstructured.Unstructured) string {
 	if f := u.GetFinalizers(); len(f) > 0 {
 		return "waiting for finalizers " + strings.Join(f, ", ")
 	}
-	if kindOf(u) == "Namespace" {
+	if groupKind(u) == "Namespace" {
 		return joinText("terminating", remaining(u))
 	}
 	return "terminating"
 }
 
-// remaining says what a namespace waits for that is being deleted.
+// remaining describes what blocks the deletion of a namespace.
 func remaining(u *unstructured.Unstructured) string {
 	var why []string
 	for _, t := range []string{"NamespaceDeletionDiscoveryFailure", "NamespaceDeletionContentFailure", "NamespaceContentRemaining", "NamespaceFinalizersRemaining"} {
-		if c, ok := conditionOf(u, t); ok && c.status == "True" {
+		if c, ok := findCondition(u, t); ok && c.status == "True" {
 			why = append(why, c.message)
 		}
 	}
 	return strings.Join(why, "; ")
 }
 
-func objectOf(u *unstructured.Unstructured) plan.Object {
+func objectName(u *unstructured.Unstructured) plan.Object {
 	return plan.Object{
 		Group:     u.GroupVersionKind().Group,
 		Kind:      u.GetKind(),
@@ -268,16 +264,16 @@ func objectOf(u *unstructured.Unstructured) plan.Object {
 	}
 }
 
-// kindOf returns "Pod" or "apps/Deployment".
-func kindOf(u *unstructured.Unstructured) string {
+// groupKind returns "Pod" or "apps/Deployment".
+func groupKind(u *unstructured.Unstructured) string {
 	if g := u.GroupVersionKind().Group; g != "" {
 		return g + "/" + u.GetKind()
 	}
 	return u.GetKind()
 }
 
-// versionOf reads a resourceVersion, 0 if it is not a number.
-func versionOf(s string) uint64 {
+// parseVersion parses a resourceVersion; it returns 0 if that is not a number.
+func parseVersion(s string) uint64 {
 	v, err := strconv.ParseUint(s, 10, 64)
 	if err != nil {
 		return 0

@@ -13,14 +13,13 @@ import (
 	"lockstep/engine/text"
 )
 
-// jobTick is how often the message of a running Job that has to complete is
-// updated with how long it has been running.
+// jobTick is how often the message of a running Job is updated with its age.
 const jobTick = 10 * time.Second
 
-// describe says in a few words how far an object has come, in the terms that
-// people know from kubectl. kstatus' own words are the last resort.
+// describe summarizes the progress of an object in the terms of kubectl. The message of
+// kstatus is the last resort.
 func describe(u *unstructured.Unstructured, status event.Status, k *kstatus.Result) string {
-	switch kindOf(u) {
+	switch groupKind(u) {
 	case "apps/Deployment":
 		return describeDeployment(u)
 	case "apps/ReplicaSet":
@@ -42,7 +41,7 @@ func describe(u *unstructured.Unstructured, status event.Status, k *kstatus.Resu
 		return ""
 	}
 	for _, t := range []string{"Stalled", "Reconciling", "Ready"} {
-		if c, ok := conditionOf(u, t); ok && (t == "Ready") == (c.status != "True") {
+		if c, ok := findCondition(u, t); ok && (t == "Ready") == (c.status != "True") {
 			if text := c.text(); text != "" {
 				return text
 			}
@@ -61,15 +60,15 @@ func describeDeployment(u *unstructured.Unstructured) string {
 	} else if old := kstatus.GetIntField(u.Object, ".status.replicas", 0) - want; old > 0 {
 		text += fmt.Sprintf(", %d old remaining", old)
 	}
-	if c, ok := conditionOf(u, "Progressing"); ok && c.reason == "ProgressDeadlineExceeded" {
+	if c, ok := findCondition(u, "Progressing"); ok && c.reason == "ProgressDeadlineExceeded" {
 		text += " · progress deadline exceeded"
 	}
 	return text + failure(u)
 }
 
-// failure says why pods cannot be created: a quota, an admission webhook …
+// failure describes why pods cannot be created: a quota, an admission webhook …
 func failure(u *unstructured.Unstructured) string {
-	if c, ok := conditionOf(u, "ReplicaFailure"); ok && c.status == "True" {
+	if c, ok := findCondition(u, "ReplicaFailure"); ok && c.status == "True" {
 		return " · " + c.text()
 	}
 	return ""
@@ -157,7 +156,7 @@ func describeJob(u *unstructured.Unstructured, now time.Time) string {
 	parallel := kstatus.GetIntField(u.Object, ".spec.parallelism", 1)
 	want := kstatus.GetIntField(u.Object, ".spec.completions", parallel)
 	text := fmt.Sprintf("%d of %d complete", kstatus.GetIntField(u.Object, ".status.succeeded", 0), want)
-	if c, ok := conditionOf(u, "Complete"); ok && c.status == "True" {
+	if c, ok := findCondition(u, "Complete"); ok && c.status == "True" {
 		return text
 	}
 	if suspended(u) {
@@ -182,7 +181,7 @@ func describeJob(u *unstructured.Unstructured, now time.Time) string {
 	}
 }
 
-// jobAge returns how long ago the Job started, never negative.
+// jobAge returns the time since the Job started, never negative.
 func jobAge(u *unstructured.Unstructured, now time.Time) (time.Duration, bool) {
 	start, err := time.Parse(time.RFC3339, kstatus.GetStringField(u.Object, ".status.startTime", ""))
 	if err != nil {
@@ -203,7 +202,7 @@ func duration(d time.Duration) string {
 	return fmt.Sprintf("%d min %d s", m, s)
 }
 
-// joinText returns "what: why", or whichever of the two is not empty.
+// joinText returns "what: why", or the one that is not empty.
 func joinText(what, why string) string {
 	switch {
 	case why == "":
@@ -219,9 +218,8 @@ type condition struct{ status, reason, message string }
 
 func (c condition) text() string { return joinText(c.reason, c.message) }
 
-// conditionOf returns the condition of a type. Entries of any other shape are
-// skipped.
-func conditionOf(u *unstructured.Unstructured, kind string) (condition, bool) {
+// findCondition returns the condition of a type. It skips malformed entries.
+func findCondition(u *unstructured.Unstructured, kind string) (condition, bool) {
 	v, _, _ := unstructured.NestedFieldNoCopy(u.Object, "status", "conditions")
 	list, _ := v.([]any)
 	for _, item := range list {
@@ -234,7 +232,7 @@ func conditionOf(u *unstructured.Unstructured, kind string) (condition, bool) {
 	return condition{}, false
 }
 
-// describePod returns a Pod's phase and the first container that holds it up.
+// describePod returns a Pod's phase and the problem of the first container that has one.
 func describePod(u *unstructured.Unstructured) string {
 	phase := strings.ToLower(kstatus.GetStringField(u.Object, ".status.phase", "not picked up by a node yet"))
 	why := ""
@@ -243,7 +241,7 @@ func describePod(u *unstructured.Unstructured) string {
 			why = describeContainers(u, field)
 		}
 	}
-	ready, _ := conditionOf(u, "Ready")
+	ready, _ := findCondition(u, "Ready")
 	switch {
 	case why != "":
 		return joinText(phase, why)
@@ -259,8 +257,7 @@ func describePod(u *unstructured.Unstructured) string {
 	return phase
 }
 
-// describeContainers returns the problem of the first container that has failed
-// or cannot start; one whose turn has not come has none.
+// describeContainers returns the problem of the first container that failed or cannot start.
 func describeContainers(u *unstructured.Unstructured, field string) string {
 	v, _, _ := unstructured.NestedFieldNoCopy(u.Object, "status", field)
 	list, _ := v.([]any)
@@ -280,15 +277,13 @@ func describeContainers(u *unstructured.Unstructured, field string) string {
 	return ""
 }
 
-// maxText is the most characters that CleanText returns. The longest answers of
-// an API server that say something with each word, such as what PodSecurity wants
-// of several containers, fit in.
+// maxText is the maximum length of CleanText. The longest informative messages of an API
+// server fit, such as those of PodSecurity about several containers.
 const maxText = 1000
 
-// CleanText turns text from the cluster into one line that is safe to print on
-// a terminal (text.Line): it turns white space of any kind and length into one
-// blank, and of what is longer than maxText characters it leaves the middle out,
-// with "…" for it: the beginning says what it is about, the end what came of it.
+// CleanText turns text from the cluster into one line that is safe to print on a terminal
+// (text.Line). It collapses white space, and replaces the middle of long text with "…": the
+// start names the subject, the end the reason.
 func CleanText(s string) string {
 	s = strings.Join(strings.Fields(text.Line(s)), " ")
 	if utf8.RuneCountInString(s) <= maxText {

@@ -52,7 +52,7 @@ func TestClusterReadiness(t *testing.T) {
 		targetOf(custom, Rule{Success: expressions(t, `{.succeeded} == 1`), Failure: expressions(t, `{.failed} > 0`)}),
 	}, l.report)
 	for _, u := range []*unstructured.Unstructured{deployment, pausedOne, good, bad, cm, custom} {
-		l.wait(t, objectOf(u), event.Gone, "")
+		l.wait(t, objectName(u), event.Gone, "")
 	}
 	created := map[string]string{}
 	for _, u := range []*unstructured.Unstructured{deployment, pausedOne, good, bad, cm, custom} {
@@ -62,24 +62,24 @@ func TestClusterReadiness(t *testing.T) {
 		}
 		created[u.GetName()] = c.create(t, string(data)).GetResourceVersion()
 	}
-	l.wait(t, objectOf(cm), event.Ready, created["cm"])
-	l.wait(t, objectOf(pausedOne), event.Ready, created["paused"])
-	if o := l.wait(t, objectOf(deployment), event.Ready, created["web"]); o.Message != "2 of 2 available" {
+	l.wait(t, objectName(cm), event.Ready, created["cm"])
+	l.wait(t, objectName(pausedOne), event.Ready, created["paused"])
+	if o := l.wait(t, objectName(deployment), event.Ready, created["web"]); o.Message != "2 of 2 available" {
 		t.Errorf("deployment: %q", o.Message)
 	}
-	if o := l.wait(t, objectOf(good), event.Ready, created["good"]); o.Message != "1 of 1 complete" {
+	if o := l.wait(t, objectName(good), event.Ready, created["good"]); o.Message != "1 of 1 complete" {
 		t.Errorf("job: %q", o.Message)
 	}
-	if o := l.wait(t, objectOf(bad), event.Failed, created["bad"]); !strings.HasPrefix(o.Message, "failed: BackoffLimitExceeded") {
+	if o := l.wait(t, objectName(bad), event.Failed, created["bad"]); !strings.HasPrefix(o.Message, "failed: BackoffLimitExceeded") {
 		t.Errorf("failed job: %q", o.Message)
 	}
-	l.wait(t, objectOf(custom), event.Ready, created["custom"])
+	l.wait(t, objectName(custom), event.Ready, created["custom"])
 
 	// Another group of the same kinds costs nothing.
 	second := newLog()
 	w.Watch(t.Context(), []Target{targetOf(deployment, Rule{}), targetOf(good, complete)}, second.report)
-	second.wait(t, objectOf(deployment), event.Ready, "")
-	second.wait(t, objectOf(good), event.Ready, "")
+	second.wait(t, objectName(deployment), event.Ready, "")
+	second.wait(t, objectName(good), event.Ready, "")
 
 	for _, resource := range []string{"deployments", "jobs", "configmaps"} {
 		if got, want := requests(t, c, ns, resource), "list 1 watch 1 get 0"; got != want {
@@ -134,18 +134,18 @@ func TestClusterRemoval(t *testing.T) {
 	defer w.Close()
 	cm := c.create(t, `{apiVersion: v1, kind: ConfigMap, metadata: {name: held, namespace: `+ns+`, finalizers: [example.org/hold]}}`)
 	w.Watch(t.Context(), []Target{targetOf(cm, Rule{})}, l.report)
-	l.wait(t, objectOf(cm), event.Ready, "")
+	l.wait(t, objectName(cm), event.Ready, "")
 	maps := c.Resource(resourceOf(cm)).Namespace(ns)
 	if err := maps.Delete(t.Context(), "held", metav1.DeleteOptions{}); err != nil {
 		t.Fatal(err)
 	}
-	if o := l.wait(t, objectOf(cm), event.Deleting, ""); o.Message != "waiting for finalizers example.org/hold" {
+	if o := l.wait(t, objectName(cm), event.Deleting, ""); o.Message != "waiting for finalizers example.org/hold" {
 		t.Errorf("deleting: %q", o.Message)
 	}
 	if _, err := maps.Patch(t.Context(), "held", types.MergePatchType, []byte(`{"metadata":{"finalizers":null}}`), metav1.PatchOptions{}); err != nil {
 		t.Fatal(err)
 	}
-	if o := l.wait(t, objectOf(cm), event.Gone, ""); o.Version <= versionOf(cm.GetResourceVersion()) {
+	if o := l.wait(t, objectName(cm), event.Gone, ""); o.Version <= parseVersion(cm.GetResourceVersion()) {
 		t.Errorf("gone at version %d, created at %s", o.Version, cm.GetResourceVersion())
 	}
 }
@@ -163,22 +163,22 @@ func TestClusterNewKind(t *testing.T) {
 		schema: {openAPIV3Schema: {type: object, x-kubernetes-preserve-unknown-fields: true}}}]}}`)
 	u := object(t, widget)
 	w.Watch(t.Context(), []Target{targetOf(u, Rule{}), targetOf(crd, Rule{})}, l.report)
-	l.wait(t, objectOf(u), event.Gone, "")
+	l.wait(t, objectName(u), event.Gone, "")
 
 	data, err := crd.MarshalJSON()
 	if err != nil {
 		t.Fatal(err)
 	}
 	c.create(t, string(data))
-	l.wait(t, objectOf(crd), event.Ready, "1")
+	l.wait(t, objectName(crd), event.Ready, "1")
 	made := c.create(t, widget)
-	l.wait(t, objectOf(u), event.Ready, made.GetResourceVersion())
+	l.wait(t, objectName(u), event.Ready, made.GetResourceVersion())
 
 	if err := c.Resource(resourceOf(crd)).Delete(t.Context(), crd.GetName(), metav1.DeleteOptions{}); err != nil {
 		t.Fatal(err)
 	}
-	l.wait(t, objectOf(crd), event.Gone, "1")
-	l.wait(t, objectOf(u), event.Gone, "")
+	l.wait(t, objectName(crd), event.Gone, "1")
+	l.wait(t, objectName(u), event.Gone, "")
 }
 
 // TestClusterWithoutRights watches as somebody who may only get Deployments.
@@ -198,12 +198,12 @@ func TestClusterWithoutRights(t *testing.T) {
 	defer w.Close()
 	cm := targetOf(object(t, `{apiVersion: v1, kind: ConfigMap, metadata: {name: cm, namespace: `+ns+`}}`), Rule{})
 	w.Watch(t.Context(), []Target{targetOf(d, Rule{}), cm}, l.report)
-	l.wait(t, objectOf(d), event.Gone, "")
+	l.wait(t, objectName(d), event.Gone, "")
 	if o := l.wait(t, cm.Object, event.InProgress, ""); !strings.HasPrefix(o.Message, "cannot be read: ") {
 		t.Errorf("without any right: %q", o.Message)
 	}
 	made := admin.create(t, web("web", ns, ``))
-	l.wait(t, objectOf(d), event.Ready, made.GetResourceVersion())
+	l.wait(t, objectName(d), event.Ready, made.GetResourceVersion())
 	want(t, "notices", notices.take(),
 		"R22: no permission to watch configmaps in namespace "+ns+"; polling every 100ms instead",
 		"R22: no permission to watch deployments.apps in namespace "+ns+"; polling every 100ms instead")

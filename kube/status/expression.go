@@ -20,14 +20,13 @@ import (
 // allowed. The operators are == != < <= > >=. The value is a string, bare or in
 // quotes of either kind, a number or a boolean.
 //
-// A path can match several values, through a filter, [*] or ..; it is enough if
-// one of them satisfies the comparison. If it matches nothing, or only null,
-// objects and lists, the expression does not hold, not even with !=.
+// A path can match several values, through a filter, [*] or ..; one that satisfies the
+// comparison is enough. If it matches nothing, or only null, objects and lists, the expression
+// is false, even with !=.
 //
-// Two values are compared as numbers if one is a number and the other can be
-// read as one, so 1 == 1.0 and the string "3" == 3; otherwise as text, so
-// true == "true", and the string "1.10" is not "1.1" in quotes. An ordering
-// operator without a number on both sides does not hold.
+// Two values are compared as numbers if one is a number and the other can be parsed as one, so
+// 1 == 1.0 and the string "3" == 3; otherwise as text, so true == "true", and the string "1.10"
+// is not "1.1" in quotes. An ordering operator without a number on both sides is false.
 type Expression struct {
 	text string
 	path *jsonpath.JSONPath
@@ -35,14 +34,14 @@ type Expression struct {
 	want literal
 }
 
-// literal is the value on the right of an expression. A quoted one is text:
-// only next to a number is it read as one.
+// literal is the value on the right of an expression. If it is quoted, it is text unless it is
+// compared with a number.
 type literal struct {
 	text   string
 	quoted bool
 }
 
-// parseExpression reads one expression.
+// parseExpression parses one expression.
 func parseExpression(text string) (Expression, error) {
 	text = strings.TrimSpace(text)
 	path, rest, err := splitPath(text)
@@ -68,8 +67,8 @@ func (e Expression) String() string { return e.text }
 
 func (e Expression) ordering() bool { return e.op[0] == '<' || e.op[0] == '>' }
 
-// Holds reports whether the expression holds for an object's status. If an
-// ordering operator met something that is not a number, doubt says what.
+// Holds reports whether the expression is true for an object's status. doubt describes an
+// ordering comparison with something that is not a number.
 //
 // Rule R23: expressions read .status, and one that cannot be decided does not hold.
 func (e Expression) Holds(status map[string]any) (holds bool, doubt string) {
@@ -90,7 +89,7 @@ func (e Expression) Holds(status map[string]any) (holds bool, doubt string) {
 	return false, doubt
 }
 
-// noNumber says which side of an ordering comparison is not a number.
+// noNumber describes an ordering comparison with something that is not a number.
 func (e Expression) noNumber(v any) string {
 	if _, ok := readNumber(e.want.text); !ok {
 		return fmt.Sprintf("%s compares numbers, but %q is not a number", e.text, CleanText(e.want.text))
@@ -98,22 +97,22 @@ func (e Expression) noNumber(v any) string {
 	return fmt.Sprintf("%s compares numbers, but found %q", e.text, CleanText(scalarText(v)))
 }
 
-// Seen says what the path matches: "phase is Broken", or "phase is not set" if it
-// matches no string, number or boolean.
-func (e Expression) Seen(status map[string]any) string {
-	var seen []string
+// Actual describes the values that the path matches: "phase is Broken", or "phase is not set"
+// if it matches no string, number or boolean.
+func (e Expression) Actual(status map[string]any) string {
+	var values []string
 	for _, v := range e.find(status) {
-		seen = append(seen, scalarText(v))
+		values = append(values, scalarText(v))
 	}
-	if len(seen) == 0 {
+	if len(values) == 0 {
 		return e.field() + " is not set"
 	}
-	return CleanText(e.field() + " is " + strings.Join(seen, ", "))
+	return CleanText(e.field() + " is " + strings.Join(values, ", "))
 }
 
-// field returns the end of the path, from the last thing on that is more than a name.
+// field returns the field names at the end of the path, after the last index or filter.
 func (e Expression) field() string {
-	path, _, _ := splitPath(e.text) // it has been parsed
+	path, _, _ := splitPath(e.text) // valid
 	path = path[strings.LastIndexAny(path, "]$@*")+1:]
 	path = strings.TrimLeft(strings.TrimPrefix(path, ".status."), ".")
 	if path == "" {
@@ -134,9 +133,9 @@ func (e Expression) satisfied(c int) bool {
 	return c >= 0
 }
 
-// find returns the strings, numbers and booleans that the path matches. The
-// library returns an error for an index out of range, a filter on something
-// that is not a list and the like; here they all mean that nothing matches.
+// find returns the strings, numbers and booleans that the path matches. Errors of the library,
+// such as for an index out of range or a filter on something that is not a list, mean that
+// nothing matches.
 func (e Expression) find(status map[string]any) []any {
 	if status == nil {
 		return nil
@@ -221,9 +220,8 @@ func parsePath(path string) (*jsonpath.JSONPath, error) {
 	return j, j.Parse("{" + rel + "}")
 }
 
-// selects returns an error for what the library parses but fails on later, or
-// what selects nothing: constants outside of filters, unquoted words, range and
-// end.
+// selects returns an error for paths that the library parses but that fail later or select
+// nothing: constants outside filters, unquoted words, range and end.
 func selects(node jsonpath.Node, constants bool) error {
 	switch n := node.(type) {
 	case *jsonpath.ListNode:
@@ -293,8 +291,8 @@ type number struct {
 	f     float64
 }
 
-// readNumber reads a decimal number as JSON writes it. NaN, hexadecimal digits
-// and quantities such as 1Gi are not numbers.
+// readNumber parses a decimal number in JSON syntax. NaN, hexadecimal digits and quantities
+// such as 1Gi are not numbers.
 func readNumber(s string) (number, bool) {
 	var n json.Number
 	if len(s) == 0 || s[0] == '"' || json.Unmarshal([]byte(s), &n) != nil || n == "" {
@@ -307,8 +305,8 @@ func readNumber(s string) (number, bool) {
 	return number{f: f}, err == nil
 }
 
-// toNumber converts a value of a status: a number, or a string that can be read
-// as one; isNumber tells which.
+// toNumber converts a value of a status: a number, or a string that can be parsed as one. Only
+// for a number isNumber is true.
 func toNumber(v any) (n number, isNumber, ok bool) {
 	switch v := v.(type) {
 	case int64:

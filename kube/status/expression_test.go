@@ -143,7 +143,7 @@ func TestExpressionHolds(t *testing.T) {
 			continue
 		}
 		if got, _ := e.Holds(status); got != tt.want {
-			t.Errorf("%s holds: %v, want %v (saw %s)", tt.text, got, tt.want, e.Seen(status))
+			t.Errorf("%s holds: %v, want %v (saw %s)", tt.text, got, tt.want, e.Actual(status))
 		}
 		if got, _ := e.Holds(nil); got {
 			t.Errorf("%s holds without a status", tt.text)
@@ -189,7 +189,7 @@ func TestExpressionSeen(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if got := e.Seen(status); got != want {
+		if got := e.Actual(status); got != want {
 			t.Errorf("%s: saw %q, want %q", text, got, want)
 		}
 	}
@@ -260,6 +260,6 @@ func FuzzExpression(f *testing.F) {
 		if first != second {
 			t.Fatalf("%q holds only at times", e)
 		}
-		e.Seen(status)
+		e.Actual(status)
 	})
 }

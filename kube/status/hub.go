@@ -1,10 +1,9 @@
-// Package status tells whether an object in the cluster is ready, and what it
-// is waiting for.
+// Package status determines whether objects in the cluster are ready, and why not. Package
+// kube and the packages below it may import it.
 //
-// Compute is a pure function from an object, a Rule and the time to a
-// run.Observation. ParseRule reads the Rule from annotations (R23, R24).
-// Watcher keeps observing many objects with one list and one watch for each kind
-// and namespace; events cost no further requests.
+// Compute is a pure function from an object, a Rule and the time to a run.Observation.
+// ParseRule reads the Rule from annotations (R23, R24). A Hub watches any number of objects
+// with one list and one watch for each kind and namespace, and reports to Watchers.
 package status
 
 import (
@@ -27,46 +26,43 @@ type Options struct {
 	// Selector filters the watches of Labelled objects on the server;
 	// "app.kubernetes.io/managed-by=Helm" if empty.
 	Selector string
-	// Metadata reads the objects of kinds of which there is no more to see; nil to
-	// read them whole.
+	// Metadata reads objects of kinds that need only metadata; nil to read whole objects.
 	Metadata metadata.Interface
 	// Poll is the interval for objects that may not be watched; 2 s if 0.
 	Poll time.Duration
-	// AllNamespaces has one watch of a kind serve all namespaces. A kind that may
-	// not be watched so has a watch for each namespace.
+	// AllNamespaces makes one watch of a kind serve all namespaces. If that is forbidden
+	// for a kind, it gets a watch for each namespace.
 	AllNamespaces bool
-	// Linger is how long a watch continues after the last Watcher that has used it is
-	// closed, so that the next one finds it; 1 min if 0.
+	// Linger is how long a watch continues after its last Watcher is closed, so that the
+	// next one can use it; 1 min if 0.
 	Linger time.Duration
-	// Log is told what an API server, or something before it, does not do as it
-	// should and that is done without; nil for nobody.
+	// Log gets messages about misbehaviour of the API server or a proxy that the Hub works
+	// around; nil for none.
 	Log *slog.Logger
 }
 
-// manyUnlabelled is how many unlabelled objects of one kind and place get a watch
-// by name, each its own; those that come after them get a common one without a
-// filter.
-const manyUnlabelled = 8
+// maxNamedWatches is the number of unlabelled objects of one kind and namespace that get
+// separate watches, by name. Further ones share a watch without a filter.
+const maxNamedWatches = 8
 
-// Hub has the watches of any number of Watchers: one list and one watch for each
-// kind and namespace, or for each kind, however many Watchers ask for objects of
-// it. Only objects without the common label are watched one by one, by name.
+// Hub has the watches of any number of Watchers: one list and one watch for each kind and
+// namespace, or for each kind. Only objects without the common label have separate watches,
+// by name.
 //
-// It recovers from watches that end, expired versions, restarts of the API
-// server, throttling, and kinds that are not known yet. Where watching is not
-// allowed it polls.
+// It recovers from watches that end, expired versions, restarts of the API server,
+// throttling, and kinds that are not known yet. If watching is not allowed, it polls.
 type Hub struct {
 	client  dynamic.Interface
 	options Options
 	ctx     context.Context
 	cancel  context.CancelFunc
 	wg      sync.WaitGroup
-	held    atomic.Bool // something holds watches back
+	delayed atomic.Bool // a proxy delays watch events
 
 	mu      sync.Mutex
 	streams map[streamKey]*stream
 	narrow  map[schema.GroupVersionResource]bool // may not be watched in all namespaces at once
-	named   map[streamKey]int                    // how many objects of a kind and place were watched by name
+	named   map[streamKey]int                    // number of watches by name, by kind and namespace
 }
 
 // streamKey identifies a stream. At most one of label and name is set.
@@ -74,10 +70,10 @@ type streamKey struct {
 	gvr         schema.GroupVersionResource
 	namespace   string
 	label, name string
-	wide        bool // of all namespaces
+	wide        bool // all namespaces
 }
 
-// String names what is watched: "deployments.apps in namespace shop".
+// String describes the watched objects: "deployments.apps in namespace shop".
 func (k streamKey) String() string {
 	text := k.gvr.GroupResource().String()
 	if k.name != "" {
@@ -89,8 +85,7 @@ func (k streamKey) String() string {
 	return text
 }
 
-// NewHub returns a Hub that works until ctx is done or it is closed, which is up to
-// the caller.
+// NewHub returns a Hub that works until ctx is done. The caller must close it.
 func NewHub(ctx context.Context, client dynamic.Interface, options Options) *Hub {
 	if options.Selector == "" {
 		options.Selector = "app.kubernetes.io/managed-by=Helm"
@@ -109,36 +104,36 @@ func NewHub(ctx context.Context, client dynamic.Interface, options Options) *Hub
 		narrow: map[schema.GroupVersionResource]bool{}, named: map[streamKey]int{}}
 }
 
-// Close ends all watches and waits for their goroutines. Nothing is reported to
-// any Watcher after it has returned.
+// Close ends all watches and waits for their goroutines. No Watcher reports anything after it
+// has returned.
 func (h *Hub) Close() {
-	h.mu.Lock() // no Watch may be half way through starting a stream
+	h.mu.Lock() // waits for a Watch that is starting a stream
 	h.cancel()
 	h.mu.Unlock()
 	h.wg.Wait()
 }
 
-// Watcher returns a Watcher that uses the Hub's watches, until ctx is done or it or
-// the Hub is closed. notice is called once for each thing that limits watching or
-// makes an expression undecidable: a missing right, a lost API server, a comparison
-// with something that is not a number (R23). It is called from any goroutine and
-// must not block; nil for nobody.
+// Watcher returns a Watcher that uses the Hub's watches until ctx is done, or it or the Hub is
+// closed. It calls notice once for each problem that limits watching or makes an expression
+// undecidable: a missing right, an unreachable API server, a comparison with something that is
+// not a number (R23). notice is called from any goroutine and must not block; it may be nil.
 func (h *Hub) Watcher(ctx context.Context, notice func(plan.Warning)) *Watcher {
 	if notice == nil {
 		notice = func(plan.Warning) {}
 	}
 	ctx, cancel := context.WithCancel(ctx)
-	return &Watcher{hub: h, tell: notice, ctx: ctx, cancel: cancel, doubted: map[doubt]bool{}}
+	return &Watcher{hub: h, warn: notice, ctx: ctx, cancel: cancel, doubted: map[doubt]bool{}}
 }
 
-// watch has the streams report to a Watcher.
+// watch subscribes a Watcher to the streams of its targets, and reports their limits.
 func (h *Hub) watch(w *Watcher, ctx context.Context, targets []Target, report reporter) {
 	for _, text := range h.subscribe(w, ctx, targets, report) {
 		w.notice(text)
 	}
 }
 
-// subscribe returns watch, but for telling what limits it.
+// subscribe subscribes a Watcher to the streams of its targets, and returns what limits
+// watching.
 func (h *Hub) subscribe(w *Watcher, ctx context.Context, targets []Target, report reporter) (limits []string) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -159,7 +154,7 @@ func (h *Hub) subscribe(w *Watcher, ctx context.Context, targets []Target, repor
 		if s == nil {
 			s, sub.first = h.start(key), true
 		}
-		limits = append(limits, s.use(w)...)
+		limits = append(limits, s.addUser(w)...)
 		s.join(sub)
 		context.AfterFunc(ctx, func() { h.leave(s, sub) })
 	}
@@ -180,23 +175,23 @@ func (h *Hub) keys(targets []Target) []streamKey {
 		}
 	}
 	for i, t := range targets {
-		switch place := keys[i]; {
+		switch shared := keys[i]; {
 		case t.Labelled:
 			keys[i].label = h.options.Selector
-		case unlabelled[place] < manyUnlabelled && h.named[place] < manyUnlabelled && h.streams[place] == nil:
+		case unlabelled[shared] < maxNamedWatches && h.named[shared] < maxNamedWatches && h.streams[shared] == nil:
 			keys[i] = streamKey{gvr: t.GVR, name: t.Object.Name}
 			if t.Namespaced {
 				keys[i].namespace = t.Object.Namespace
 			}
 			if h.streams[keys[i]] == nil {
-				h.named[place]++
+				h.named[shared]++
 			}
 		}
 	}
 	return keys
 }
 
-// start runs a stream. The caller holds the lock.
+// start starts a stream. The caller holds the lock.
 func (h *Hub) start(key streamKey) *stream {
 	ctx, cancel := context.WithCancel(h.ctx)
 	s := newStream(h, key, cancel)
@@ -214,8 +209,8 @@ func (h *Hub) end(s *stream) {
 	s.cancel()
 }
 
-// leave ends a subscription and, after the last one, a stream of a single
-// object. Other streams continue for the groups that are still to come.
+// leave ends a subscription and, after the last one, a stream of a single object. Other
+// streams continue for later groups.
 func (h *Hub) leave(s *stream, sub *subscription) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -224,8 +219,8 @@ func (h *Hub) leave(s *stream, sub *subscription) {
 	}
 }
 
-// forget ends what nobody has used but a Watcher that is closed, after a while.
-func (h *Hub) forget(w *Watcher) {
+// removeUser ends, after a while, the streams whose last Watcher is closed.
+func (h *Hub) removeUser(w *Watcher) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	for _, s := range h.streams {
@@ -247,11 +242,11 @@ func (h *Hub) endIdle(s *stream) {
 	}
 }
 
-// split has each namespace watched by itself, since all at once may not be. It is
-// called by the stream's source.
+// split replaces a stream of all namespaces, which is forbidden, with one for each namespace.
+// The stream's source calls it.
 func (h *Hub) split(s *stream) {
 	s.cancel()
-	<-s.ended // nothing is reported twice at a time
+	<-s.ended // two streams must not report an object at the same time
 	h.mu.Lock()
 	h.end(s)
 	h.narrow[s.key.gvr] = true
@@ -272,25 +267,23 @@ type Target struct {
 	GVR        schema.GroupVersionResource
 	Namespaced bool
 	Rule       Rule
-	// Labelled means that the applied object carries the label that
-	// Options.Selector selects. Helm adds it to every object of a release, but
-	// not to hooks nor to the content of crds/.
+	// Labelled means that the applied object has the label of Options.Selector. Helm adds
+	// it to every object of a release, but not to hooks or the content of crds/.
 	Labelled bool
-	// Existed is a resourceVersion at which the object is known to have been there,
-	// 0 for none: it is not Gone for one who has not seen the cluster since then.
+	// Existed is a resourceVersion at which the object existed, or 0: it is not Gone
+	// because an older state of the cluster lacks it.
 	Existed uint64
 }
 
-// Watcher observes the objects of one run, by the watches of a Hub. Of what others
-// watch it sees nothing.
+// Watcher observes the objects of one run through the watches of a Hub.
 type Watcher struct {
 	hub    *Hub
-	tell   func(plan.Warning)
+	warn   func(plan.Warning)
 	ctx    context.Context
 	cancel context.CancelFunc
 	wg     sync.WaitGroup
 
-	reports sync.RWMutex // held by those who report
+	reports sync.RWMutex // held during a report
 	closed  bool
 
 	mu      sync.Mutex
@@ -302,22 +295,22 @@ type doubt struct {
 	text   string
 }
 
-// reporter takes in what was seen of an object.
+// reporter receives the observations of an object.
 type reporter = func(run.Observation)
 
-// Close ends the Watcher, but not the Hub, and waits for what Go has begun. Nothing
-// is reported after it has returned.
+// Close ends the Watcher, but not the Hub, and waits for the goroutines that Go started. The
+// Watcher reports nothing after Close has returned.
 func (w *Watcher) Close() {
 	w.cancel()
 	w.reports.Lock()
 	w.closed = true
 	w.reports.Unlock()
 	w.wg.Wait()
-	w.hub.forget(w)
+	w.hub.removeUser(w)
 }
 
-// Go lets do continue beside the watches, for a report that has to look something
-// up: Close ends its context and waits for it. It is called from a report.
+// Go runs do in a goroutine, for a report that needs further requests. Close ends its context
+// and waits for it. Call Go from a report.
 func (w *Watcher) Go(ctx context.Context, do func(context.Context)) {
 	w.wg.Go(func() {
 		ctx, cancel := context.WithCancel(ctx)
@@ -327,14 +320,13 @@ func (w *Watcher) Go(ctx context.Context, do func(context.Context)) {
 	})
 }
 
-// Watch reports each target until ctx is done: first its present status, Gone
-// if it does not exist, then every change of status, message or version. It
-// returns at once. report is called from other goroutines, but never for one
-// object from two at a time, and must not block for long.
+// Watch reports each target until ctx is done: its current status, Gone if it does not exist,
+// then every change of status, message or version. It returns at once. report is called from
+// other goroutines, but never concurrently for one object, and must not block for long.
 //
-// An observation has the resourceVersion that it is based on. For an object that
-// does not exist this is the version of the list or of the deletion; it is 0 if
-// the server does not know the kind, or if the object is polled.
+// An observation has the resourceVersion on which it is based. For an object that does not
+// exist this is the version of the list or of the deletion; it is 0 if the server does not
+// know the kind, or if the object is polled.
 func (w *Watcher) Watch(ctx context.Context, targets []Target, report func(run.Observation)) {
 	if w.ctx.Err() != nil || len(targets) == 0 {
 		return
@@ -355,10 +347,10 @@ func (w *Watcher) report(do func()) {
 
 // notice reports something that limits watching.
 func (w *Watcher) notice(text string) {
-	w.report(func() { w.tell(plan.Warning{Rule: "R22", Message: CleanText(text)}) })
+	w.report(func() { w.warn(plan.Warning{Rule: "R22", Message: CleanText(text)}) })
 }
 
-// doubts reports comparisons that cannot be made, each of them once (R23).
+// doubts reports undecidable comparisons, each of them once (R23).
 func (w *Watcher) doubts(o plan.Object, texts []string) {
 	for _, text := range texts {
 		w.mu.Lock()
@@ -366,7 +358,7 @@ func (w *Watcher) doubts(o plan.Object, texts []string) {
 		w.doubted[doubt{o, text}] = true
 		w.mu.Unlock()
 		if !known {
-			w.report(func() { w.tell(plan.Warning{Rule: "R23", Object: &o, Message: o.String() + ": " + text}) })
+			w.report(func() { w.warn(plan.Warning{Rule: "R23", Object: &o, Message: o.String() + ": " + text}) })
 		}
 	}
 }

@@ -177,7 +177,7 @@ func TestWatchOfAllNamespaces(t *testing.T) {
 func TestManyByName(t *testing.T) {
 	sharing(t, Options{AllNamespaces: true}, func(t *testing.T, s *server, h *Hub) {
 		w := h.Watcher(t.Context(), nil)
-		for i := range 3 * manyUnlabelled {
+		for i := range 3 * maxNamedWatches {
 			var r recorder
 			ctx, cancel := context.WithCancel(t.Context())
 			hook := in("ns", "hook"+string(rune('a'+i)))
@@ -191,7 +191,7 @@ func TestManyByName(t *testing.T) {
 			synctest.Wait()
 		}
 		watches := slices.DeleteFunc(s.seen(), func(r string) bool { return r[:4] == "list" })
-		if len(watches) != manyUnlabelled+1 {
+		if len(watches) != maxNamedWatches+1 {
 			t.Errorf("%d watches", len(watches))
 		}
 	})

@@ -33,9 +33,9 @@ func TestPlainKinds(t *testing.T) {
 	}
 	seen := create(there)
 	w.Watch(t.Context(), []Target{targetOf(there, Rule{}), targetOf(later, Rule{})}, l.report)
-	l.wait(t, objectOf(there), event.Ready, seen.GetResourceVersion())
-	l.wait(t, objectOf(later), event.Gone, "")
-	l.wait(t, objectOf(later), event.Ready, create(later).GetResourceVersion())
+	l.wait(t, objectName(there), event.Ready, seen.GetResourceVersion())
+	l.wait(t, objectName(later), event.Gone, "")
+	l.wait(t, objectName(later), event.Ready, create(later).GetResourceVersion())
 
 	gvr := resourceOf(there)
 	r := metadataReader{m.Resource(gvr).Namespace(ns), there.GroupVersionKind()}
@@ -51,9 +51,9 @@ func TestPlainKinds(t *testing.T) {
 	if err := c.Resource(gvr).Namespace(ns).Delete(t.Context(), "there", metav1.DeleteOptions{}); err != nil {
 		t.Fatal(err)
 	}
-	l.wait(t, objectOf(there), event.Deleting, "")
+	l.wait(t, objectName(there), event.Deleting, "")
 	if _, err := c.Resource(gvr).Namespace(ns).Patch(t.Context(), "there", "application/merge-patch+json", []byte(`{"metadata":{"finalizers":null}}`), metav1.PatchOptions{}); err != nil {
 		t.Fatal(err)
 	}
-	l.wait(t, objectOf(there), event.Gone, "")
+	l.wait(t, objectName(there), event.Gone, "")
 }

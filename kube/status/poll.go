@@ -16,11 +16,11 @@ import (
 	"k8s.io/client-go/metadata"
 )
 
-// pollers is how many objects are requested at the same time.
+// pollers is the number of concurrent requests.
 const pollers = 8
 
-// poll replaces watching if that is not allowed: it lists at intervals or,
-// where listing is not allowed either, gets each object that has a subscription.
+// poll replaces watching if that is not allowed: it lists at intervals or, if listing is not
+// allowed either, gets each subscribed object.
 func (s *source) poll(ctx context.Context, mayList bool) {
 	every := s.stream.hub.options.Poll
 	s.stream.notice(fmt.Sprintf("no permission to watch %s; polling every %s instead", s.stream.key, every), true)
@@ -39,13 +39,13 @@ func (s *source) poll(ctx context.Context, mayList bool) {
 		default:
 			s.failed = 0
 			s.recovered()
-			s.rest(ctx, jitter(every))
+			s.waitForPoll(ctx, jitter(every))
 		}
 	}
 }
 
-// rest waits, but no longer than until a subscription joins.
-func (s *source) rest(ctx context.Context, d time.Duration) {
+// waitForPoll waits until the next poll, or until a subscription joins.
+func (s *source) waitForPoll(ctx context.Context, d time.Duration) {
 	t := time.NewTimer(d)
 	defer t.Stop()
 	select {
@@ -55,7 +55,7 @@ func (s *source) rest(ctx context.Context, d time.Duration) {
 	}
 }
 
-// getAll gets each object once. It returns one of the errors that may pass.
+// getAll gets each object once. It returns one of the temporary errors.
 func (s *source) getAll(ctx context.Context) error {
 	var wg sync.WaitGroup
 	var mu sync.Mutex
@@ -80,8 +80,8 @@ func (s *source) getAll(ctx context.Context) error {
 	return failure
 }
 
-// get reads one object and tells the stream. An error that it returns may pass;
-// a missing right is reported to the stream instead.
+// get reads one object and sends it to the stream. It returns only temporary errors; it sends
+// a missing right to the stream.
 func (s *source) get(ctx context.Context, name types.NamespacedName) error {
 	u, err := s.client(s.stream.key.namespace).Get(ctx, name.Name, metav1.GetOptions{})
 	switch {
@@ -97,11 +97,11 @@ func (s *source) get(ctx context.Context, name types.NamespacedName) error {
 	return nil
 }
 
-// bulky are fields of a spec that Compute does not need.
-var bulky = []string{"template", "volumeClaimTemplates", "versions", "containers", "initContainers", "volumes"}
+// unneededFields are the fields of a spec that Compute does not need.
+var unneededFields = []string{"template", "volumeClaimTemplates", "versions", "containers", "initContainers", "volumes"}
 
-// trim reduces an object to what Compute needs, so that many fit in memory:
-// identity, spec and status, but no managed fields and no data.
+// trim reduces an object to the parts that Compute needs, to save memory: identity, spec and
+// status, without managed fields and data.
 func trim(u *unstructured.Unstructured) *unstructured.Unstructured {
 	meta := map[string]any{}
 	from, _ := u.Object["metadata"].(map[string]any)
@@ -117,7 +117,7 @@ func trim(u *unstructured.Unstructured) *unstructured.Unstructured {
 		for k, v := range spec {
 			kept[k] = v
 		}
-		for _, key := range bulky {
+		for _, key := range unneededFields {
 			delete(kept, key)
 		}
 		object["spec"] = kept
@@ -128,10 +128,9 @@ func trim(u *unstructured.Unstructured) *unstructured.Unstructured {
 	return &unstructured.Unstructured{Object: object}
 }
 
-// plain are the kinds that have no status, and nothing else but metadata that Compute
-// looks at. Charts have most objects of them; what is in them may be large, or secret,
-// and the API server need not send it.
-var plain = map[schema.GroupResource]string{
+// metadataKinds are the kinds of which Compute needs only metadata. Most objects of charts are
+// of these kinds; their content may be large or secret, and the API server need not send it.
+var metadataKinds = map[schema.GroupResource]string{
 	{Resource: "configmaps"}:                                              "ConfigMap",
 	{Resource: "secrets"}:                                                 "Secret",
 	{Resource: "serviceaccounts"}:                                         "ServiceAccount",
@@ -148,7 +147,7 @@ type reader interface {
 	Get(ctx context.Context, name string, opts metav1.GetOptions, subresources ...string) (*unstructured.Unstructured, error)
 }
 
-// metadataReader reads of objects nothing but their metadata.
+// metadataReader reads only the metadata of objects.
 type metadataReader struct {
 	client metadata.ResourceInterface
 	gvk    schema.GroupVersionKind
@@ -168,7 +167,7 @@ func (r metadataReader) List(ctx context.Context, opts metav1.ListOptions) (*uns
 	return list, nil
 }
 
-// Watch returns a watch of metadata, see whole.
+// Watch returns a watch of metadata, see toUnstructured.
 func (r metadataReader) Watch(ctx context.Context, opts metav1.ListOptions) (watch.Interface, error) {
 	return r.client.Watch(ctx, opts)
 }
@@ -182,12 +181,12 @@ func (r metadataReader) Get(ctx context.Context, name string, opts metav1.GetOpt
 }
 
 func (r metadataReader) object(m *metav1.PartialObjectMetadata) *unstructured.Unstructured {
-	return whole(m, r.gvk)
+	return toUnstructured(m, r.gvk)
 }
 
-// whole returns an object that a watch tells of, which may have been read as metadata of a
-// kind: with what trim keeps of that.
-func whole(o runtime.Object, gvk schema.GroupVersionKind) *unstructured.Unstructured {
+// toUnstructured converts an object of a watch, which may be metadata of a kind, or returns
+// nil.
+func toUnstructured(o runtime.Object, gvk schema.GroupVersionKind) *unstructured.Unstructured {
 	switch o := o.(type) {
 	case *unstructured.Unstructured:
 		return o

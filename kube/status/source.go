@@ -16,28 +16,27 @@ import (
 
 // source feeds a stream by listing and watching its objects.
 //
-// It does not use client-go's Reflector, which does not stop promptly (it
-// sleeps between attempts without looking at the context), leaves a request
-// behind, and only logs what has to be told apart here: a missing right, a kind
-// that is not known yet, an outage. Nor does it use RetryWatcher, which does not
-// recover from an expired version.
+// client-go's Reflector does not stop promptly (it sleeps between attempts and ignores the
+// context), leaves a request behind, and only logs errors that a source must distinguish: a
+// missing right, an unknown kind, an outage. RetryWatcher does not recover from an expired
+// version.
 type source struct {
 	stream   *stream
 	wake     chan struct{} // a subscription has joined; for polling
 	failed   int           // failed attempts since a watch last worked
-	unknown  int           // successive answers that the kind is unknown
-	reported bool          // the outage has been reported
-	span     time.Duration // how long the next watch lasts at most
+	unknown  int           // consecutive answers that the kind is unknown
+	reported bool          // the outage was reported
+	span     time.Duration // maximum duration of the next watch
 }
 
 const (
 	pageSize     = 500
 	firstBackoff = 100 * time.Millisecond
 	lastBackoff  = 5 * time.Second
-	// longestDelay limits what a server can ask for with Retry-After.
+	// longestDelay limits the Retry-After of a server.
 	longestDelay = 30 * time.Second
-	// After this many answers that a kind is unknown its objects count as gone.
-	// A single one may come from an API server that lags behind.
+	// unknownAfter is the number of answers that a kind is unknown after which its objects
+	// count as gone. A single one may come from an API server that lags behind.
 	unknownAfter = 3
 	// unknownDelay limits the time between attempts while a kind is unknown.
 	unknownDelay = 500 * time.Millisecond
@@ -45,27 +44,26 @@ const (
 	outageAfter = 4
 )
 
-// A proxy may hold the answer to a watch back until it ends, or until there is more
-// of it. So watches are short until one has told of something well before its end;
-// then each lasts twice as long as the last. Of those that are held back each end
-// brings the news.
+// A proxy may buffer the events of a watch until it ends. So watches are short until one
+// delivers an event well before its end; then each lasts twice as long as the last. If events
+// are delayed, watches stay short, because events arrive when a watch ends.
 const (
-	firstSpan = 5 * time.Second
-	heldSpan  = 2 * time.Second
-	lastSpan  = 5 * time.Minute // up to twice that, so that not all end at once
-	// promptly is how long before the end of a watch the news must have come.
+	firstSpan   = 5 * time.Second
+	delayedSpan = 2 * time.Second
+	lastSpan    = 5 * time.Minute // up to twice that, so that not all watches end at once
+	// promptly is how long before the end of a watch its first event must arrive.
 	promptly = time.Second
 )
 
 func newSource(s *stream) *source {
 	span := firstSpan
-	if s.hub.held.Load() {
-		span = heldSpan
+	if s.hub.delayed.Load() {
+		span = delayedSpan
 	}
 	return &source{stream: s, wake: make(chan struct{}, 1), span: span}
 }
 
-// client returns for objects of a namespace, "" for those of all.
+// client returns the client for a namespace, or for all namespaces if it is "".
 func (s *source) client(namespace string) reader {
 	gvr := s.stream.key.gvr
 	if kind := s.kind(); !kind.Empty() && s.stream.hub.options.Metadata != nil {
@@ -82,10 +80,10 @@ func (s *source) client(namespace string) reader {
 	return client.Namespace(namespace)
 }
 
-// kind returns what the objects are, if that is one of the plain kinds.
+// kind returns the kind of the objects if it is one of metadataKinds.
 func (s *source) kind() schema.GroupVersionKind {
 	gvr := s.stream.key.gvr
-	if kind, ok := plain[gvr.GroupResource()]; ok {
+	if kind, ok := metadataKinds[gvr.GroupResource()]; ok {
 		return gvr.GroupVersion().WithKind(kind)
 	}
 	return schema.GroupVersionKind{}
@@ -99,8 +97,7 @@ func (s *source) options() metav1.ListOptions {
 	return o
 }
 
-// denied reports whether the user lacks a right, or the kind a verb, which
-// trying again does not change.
+// denied reports whether the user lacks a right, or the kind a verb: retrying does not help.
 func denied(err error) bool {
 	return apierrors.IsForbidden(err) || apierrors.IsMethodNotSupported(err)
 }
@@ -125,7 +122,7 @@ func (s *source) run(ctx context.Context) {
 			s.poll(ctx, mayList)
 			return
 		case expired(err):
-			err = nil // no outage
+			err = nil // not an outage
 		}
 		s.pause(ctx, err)
 	}
@@ -149,14 +146,14 @@ func (s *source) list(ctx context.Context) (version string, err error) {
 			break
 		}
 	}
-	s.send(ctx, delta{complete: true, list: all, version: versionOf(version)})
+	s.send(ctx, delta{complete: true, list: all, version: parseVersion(version)})
 	s.unknown = 0
 	s.recovered()
 	return version, nil
 }
 
-// follow watches from a version on, one watch after the other. It returns when
-// the objects have to be listed again, with the error that is the reason.
+// follow watches from a version on, with one watch after the other. It returns, with the
+// reason, when the objects must be listed again.
 func (s *source) follow(ctx context.Context, version string) error {
 	for ctx.Err() == nil {
 		started := time.Now()
@@ -171,7 +168,7 @@ func (s *source) follow(ctx context.Context, version string) error {
 		case denied(err), expired(err), apierrors.IsNotFound(err), version == "":
 			return err
 		case err == nil && lived > time.Second:
-			// The server ends every watch after a while: start the next at once.
+			// The server ends every watch after a while: start the next one at once.
 		default:
 			s.pause(ctx, err)
 		}
@@ -179,8 +176,7 @@ func (s *source) follow(ctx context.Context, version string) error {
 	return ctx.Err()
 }
 
-// watch opens one watch and reads it to its end. It returns the version from
-// which the next one continues.
+// watch opens one watch and reads it to its end. It returns the version for the next one.
 func (s *source) watch(ctx context.Context, version string) (string, error) {
 	opts := s.options()
 	opts.ResourceVersion = version
@@ -204,7 +200,7 @@ func (s *source) watch(ctx context.Context, version string) (string, error) {
 		case e, ok := <-w.ResultChan():
 			if !ok {
 				if time.Since(started) >= span {
-					s.learn(first)
+					s.adaptSpan(first)
 				}
 				return version, nil
 			}
@@ -214,7 +210,7 @@ func (s *source) watch(ctx context.Context, version string) (string, error) {
 			if e.Type == watch.Error {
 				return version, apierrors.FromObject(e.Object)
 			}
-			u := whole(e.Object, s.kind())
+			u := toUnstructured(e.Object, s.kind())
 			if u == nil {
 				return version, fmt.Errorf("unexpected %T in a watch", e.Object)
 			}
@@ -224,17 +220,17 @@ func (s *source) watch(ctx context.Context, version string) (string, error) {
 	}
 }
 
-// learn draws from when a watch that has just ended first told of something, the zero
-// time for never, how long the next one may last.
-func (s *source) learn(first time.Time) {
+// adaptSpan sets the span of the next watch, given the time of the first event of the watch
+// that has just ended, or zero if it had no events.
+func (s *source) adaptSpan(first time.Time) {
 	switch {
 	case first.IsZero():
 	case time.Since(first) >= promptly:
 		s.span = min(max(2*s.span, firstSpan), lastSpan)
 	default:
-		s.span = heldSpan
-		if h := s.stream.hub; !h.held.Swap(true) {
-			h.options.Log.Debug("a proxy delays watches, so short ones are used", "lasts", heldSpan, "first", s.stream.key)
+		s.span = delayedSpan
+		if h := s.stream.hub; !h.delayed.Swap(true) {
+			h.options.Log.Debug("a proxy delays watch events; using short watches", "lasts", delayedSpan, "first", s.stream.key)
 		}
 	}
 }
@@ -244,13 +240,13 @@ func (s *source) event(ctx context.Context, t watch.EventType, u *unstructured.U
 	case watch.Added, watch.Modified:
 		s.send(ctx, delta{put: trim(u)})
 	case watch.Deleted:
-		s.send(ctx, delta{gone: s.stream.idOf(u), version: versionOf(u.GetResourceVersion())})
+		s.send(ctx, delta{gone: s.stream.objectID(u), version: parseVersion(u.GetResourceVersion())})
 	case watch.Bookmark:
-		s.send(ctx, delta{version: versionOf(u.GetResourceVersion())})
+		s.send(ctx, delta{version: parseVersion(u.GetResourceVersion())})
 	}
 }
 
-// recovered notes that an outage is over.
+// recovered records that an outage is over.
 func (s *source) recovered() {
 	if s.reported {
 		s.stream.recovered()
@@ -265,8 +261,8 @@ func (s *source) send(ctx context.Context, d delta) {
 	}
 }
 
-// pause waits before the next attempt: from 0.1 s up to 5 s, or as long as the
-// server asks. err is the error of the last attempt, nil if it was no outage.
+// pause waits before the next attempt: 0.1 s to 5 s, or as long as the server requests. err is
+// the error of the last attempt, nil if it was not an outage.
 func (s *source) pause(ctx context.Context, err error) {
 	if ctx.Err() != nil {
 		return
@@ -290,7 +286,7 @@ func (s *source) pause(ctx context.Context, err error) {
 	sleep(ctx, jitter(wait))
 }
 
-// jitter varies a duration by up to a fifth, so that clients do not ask in step.
+// jitter varies a duration by up to a fifth, so that clients do not synchronize.
 func jitter(d time.Duration) time.Duration {
 	return d - d/5 + rand.N(2*d/5+1)
 }

@@ -22,19 +22,19 @@ func TestSpanOfWatches(t *testing.T) {
 				first = time.Now()
 				time.Sleep(step.early)
 			}
-			if s.learn(first); s.span != step.want {
+			if s.adaptSpan(first); s.span != step.want {
 				t.Errorf("step %d: %s, want %s", i, s.span, step.want)
 			}
 		}
 		for range 10 {
 			first := time.Now()
 			time.Sleep(time.Minute)
-			s.learn(first)
+			s.adaptSpan(first)
 		}
 		if s.span != lastSpan {
 			t.Errorf("at last %s", s.span)
 		}
-		if other := newSource(&stream{hub: h}); other.span != heldSpan {
+		if other := newSource(&stream{hub: h}); other.span != delayedSpan {
 			t.Errorf("one that starts once watches are known to be held back: %s", other.span)
 		}
 	})

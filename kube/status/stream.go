@@ -14,9 +14,9 @@ import (
 	"lockstep/engine/run"
 )
 
-// stream mirrors the objects of one streamKey and reports them to its
-// subscriptions. One goroutine, run, owns the mirror; a source in another one
-// feeds it. So no lock is held during a report.
+// stream mirrors the objects of one streamKey and reports them to its subscriptions. The
+// goroutine of run owns the mirror, and a source in another one feeds it, so that no lock is
+// held during a report.
 type stream struct {
 	hub    *Hub
 	key    streamKey
@@ -29,22 +29,22 @@ type stream struct {
 	// These belong to the Hub and its lock.
 	users   map[*Watcher]bool // Watchers that used it and are not closed
 	idle    *time.Timer       // ends the stream once it has no users
-	limit   string            // permanent limit on watching, "" for none
-	trouble string            // current limit, "" for none
+	limit   string            // permanent limit on watching, or ""
+	trouble string            // temporary limit, or ""
 
-	mu           sync.Mutex
-	came, leaves []*subscription // joined and left, not yet handled by run
-	subs         map[*subscription]bool
-	wanted       map[types.NamespacedName]int // subscriptions by object
+	mu               sync.Mutex
+	joining, leaving []*subscription // not yet handled by run
+	subs             map[*subscription]bool
+	wanted           map[types.NamespacedName]int // subscriptions by object
 
 	// The rest belongs to run.
 	objects map[types.NamespacedName]*unstructured.Unstructured
 	watched map[types.NamespacedName][]*watched
-	timed   map[*watched]bool // those with a due time
-	waiting map[*watched]bool // objects not seen yet, before a complete list
+	timed   map[*watched]bool // objects with a due time
+	waiting map[*watched]bool // missing objects that may exist, see outdated
 	synced  bool              // objects is a complete list
 	version uint64            // of the last complete list
-	seen    uint64            // latest version reported by the server
+	seen    uint64            // latest version from the server
 }
 
 // subscription is the part of one call of Watch that concerns one stream.
@@ -52,11 +52,11 @@ type subscription struct {
 	watcher *Watcher
 	ctx     context.Context
 	report  reporter
-	first   bool // the stream has been started for it, so that nothing it has seen is older
+	first   bool // the stream was started for it, so its data is not older
 	objects []*watched
 }
 
-// watched is an object that a subscription is about.
+// watched is an object of a subscription.
 type watched struct {
 	sub    *subscription
 	target Target
@@ -69,11 +69,11 @@ type delta struct {
 	// complete means that list replaces all objects.
 	complete bool
 	list     []*unstructured.Unstructured
-	// put is an object that exists, gone the name of one that does not.
+	// put is an existing object, gone the name of a missing one.
 	put  *unstructured.Unstructured
 	gone types.NamespacedName
-	// version goes with complete and gone; alone it means that nothing else has
-	// happened until then.
+	// version is the version of a complete list or of a deletion. In a delta without either
+	// it means that nothing has changed up to this version.
 	version uint64
 	// unseen is the name of an object that cannot be read, why the reason.
 	unseen types.NamespacedName
@@ -92,8 +92,7 @@ func newStream(h *Hub, key streamKey, cancel context.CancelFunc) *stream {
 	return s
 }
 
-// id returns what an object is known by: its name, and its namespace where the stream is
-// of several.
+// id returns the key of an object: its name, and its namespace if the stream has several.
 func (s *stream) id(namespace, name string) types.NamespacedName {
 	if !s.key.wide {
 		namespace = ""
@@ -101,17 +100,17 @@ func (s *stream) id(namespace, name string) types.NamespacedName {
 	return types.NamespacedName{Namespace: namespace, Name: name}
 }
 
-func (s *stream) idOf(u *unstructured.Unstructured) types.NamespacedName {
+func (s *stream) objectID(u *unstructured.Unstructured) types.NamespacedName {
 	return s.id(u.GetNamespace(), u.GetName())
 }
 
-func (s *stream) idOfTarget(o *watched) types.NamespacedName {
+func (s *stream) targetID(o *watched) types.NamespacedName {
 	return s.id(o.target.Object.Namespace, o.target.Object.Name)
 }
 
-// use notes who watches something by the stream, and returns what limits that, for
-// one who does not know yet. The caller holds the Hub's lock.
-func (s *stream) use(w *Watcher) (limits []string) {
+// addUser adds a Watcher to the users of the stream, and returns what limits watching unless
+// the Watcher knows. The caller holds the Hub's lock.
+func (s *stream) addUser(w *Watcher) (limits []string) {
 	if s.users[w] {
 		return nil
 	}
@@ -127,10 +126,10 @@ func (s *stream) use(w *Watcher) (limits []string) {
 	return limits
 }
 
-// notice tells all users what limits watching, for good or at present.
-func (s *stream) notice(text string, forGood bool) {
+// notice reports to all users what limits watching, permanently or temporarily.
+func (s *stream) notice(text string, permanent bool) {
 	s.hub.mu.Lock()
-	if forGood {
+	if permanent {
 		s.limit = text
 	} else {
 		s.trouble = text
@@ -142,57 +141,57 @@ func (s *stream) notice(text string, forGood bool) {
 	}
 }
 
-// recovered notes that nothing limits watching any more that was told.
+// recovered records that the temporary limit is over.
 func (s *stream) recovered() {
 	s.hub.mu.Lock()
 	defer s.hub.mu.Unlock()
 	s.trouble = ""
 }
 
-// join adds a subscription; run reports the present state to it.
+// join adds a subscription; run reports the current state to it.
 func (s *stream) join(sub *subscription) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.subs[sub] = true
-	s.came = append(s.came, sub)
+	s.joining = append(s.joining, sub)
 	for _, o := range sub.objects {
-		s.wanted[s.idOfTarget(o)]++
+		s.wanted[s.targetID(o)]++
 	}
-	nudge(s.wake)
-	nudge(s.source.wake)
+	signal(s.wake)
+	signal(s.source.wake)
 }
 
-// leave removes a subscription and returns how many are left.
+// leave removes a subscription and returns the number of the others.
 func (s *stream) leave(sub *subscription) int {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	delete(s.subs, sub)
-	s.leaves = append(s.leaves, sub)
+	s.leaving = append(s.leaving, sub)
 	for _, o := range sub.objects {
-		id := s.idOfTarget(o)
+		id := s.targetID(o)
 		if s.wanted[id]--; s.wanted[id] == 0 {
 			delete(s.wanted, id)
 		}
 	}
-	nudge(s.wake)
+	signal(s.wake)
 	return len(s.subs)
 }
 
-// subscriptions returns those that have joined and not left.
+// subscriptions returns the current subscriptions.
 func (s *stream) subscriptions() []*subscription {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return slices.Collect(maps.Keys(s.subs))
 }
 
-// names lists the objects with a subscription, in no order.
+// names lists the subscribed objects, unsorted.
 func (s *stream) names() []types.NamespacedName {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return slices.Collect(maps.Keys(s.wanted))
 }
 
-func nudge(c chan struct{}) {
+func signal(c chan struct{}) {
 	select {
 	case c <- struct{}{}:
 	default:
@@ -208,13 +207,13 @@ func (s *stream) run(ctx context.Context) {
 		case <-ctx.Done():
 			return
 		case d := <-s.deltas:
-			s.take(d)
+			s.apply(d)
 		case <-s.wake:
-			s.welcome()
+			s.handleSubscriptions()
 		case now := <-timer.C:
 			for o := range s.timed {
 				if !o.due.After(now) {
-					s.look(o)
+					s.refresh(o)
 				}
 			}
 		}
@@ -236,20 +235,20 @@ func (s *stream) arm(timer *time.Timer) {
 	}
 }
 
-// welcome handles subscriptions that have joined or left.
-func (s *stream) welcome() {
+// handleSubscriptions handles subscriptions that have joined or left.
+func (s *stream) handleSubscriptions() {
 	s.mu.Lock()
-	came, leaves := s.came, s.leaves
-	s.came, s.leaves = nil, nil
+	joining, leaving := s.joining, s.leaving
+	s.joining, s.leaving = nil, nil
 	s.mu.Unlock()
-	for _, sub := range came {
+	for _, sub := range joining {
 		for _, o := range sub.objects {
-			id := s.idOfTarget(o)
+			id := s.targetID(o)
 			s.watched[id] = append(s.watched[id], o)
-			s.look(o)
+			s.refresh(o)
 		}
 	}
-	for _, sub := range leaves {
+	for _, sub := range leaving {
 		for _, o := range sub.objects {
 			s.forget(o)
 		}
@@ -259,7 +258,7 @@ func (s *stream) welcome() {
 func (s *stream) forget(o *watched) {
 	delete(s.timed, o)
 	delete(s.waiting, o)
-	id := s.idOfTarget(o)
+	id := s.targetID(o)
 	list := s.watched[id]
 	for i, have := range list {
 		if have == o {
@@ -271,26 +270,26 @@ func (s *stream) forget(o *watched) {
 	}
 }
 
-// take applies a delta to the mirror and looks at the objects that changed.
-func (s *stream) take(d delta) {
+// apply applies a delta to the mirror and refreshes the objects that changed.
+func (s *stream) apply(d delta) {
 	s.seen = max(s.seen, d.version)
 	switch {
 	case d.complete:
 		s.objects = make(map[types.NamespacedName]*unstructured.Unstructured, len(d.list))
 		for _, u := range d.list {
-			s.objects[s.idOf(u)] = u
+			s.objects[s.objectID(u)] = u
 		}
 		s.synced, s.version = true, d.version
 		for _, list := range s.watched {
 			for _, o := range list {
-				s.look(o)
+				s.refresh(o)
 			}
 		}
 	case d.put != nil:
-		s.seen = max(s.seen, versionOf(d.put.GetResourceVersion()))
-		s.objects[s.idOf(d.put)] = d.put
-		for _, o := range s.watched[s.idOf(d.put)] {
-			s.look(o)
+		s.seen = max(s.seen, parseVersion(d.put.GetResourceVersion()))
+		s.objects[s.objectID(d.put)] = d.put
+		for _, o := range s.watched[s.objectID(d.put)] {
+			s.refresh(o)
 		}
 	case d.gone.Name != "":
 		delete(s.objects, d.gone)
@@ -299,18 +298,18 @@ func (s *stream) take(d delta) {
 		}
 	case d.unseen.Name != "":
 		for _, o := range s.watched[d.unseen] {
-			o.tell(run.Observation{Status: event.InProgress, Message: d.why})
+			o.report(run.Observation{Status: event.InProgress, Message: d.why})
 		}
 	}
 	for o := range s.waiting {
-		s.look(o)
+		s.refresh(o)
 	}
 }
 
-// look computes the status of an object and reports it if it is new.
-func (s *stream) look(o *watched) {
+// refresh computes the status of an object and reports changes.
+func (s *stream) refresh(o *watched) {
 	delete(s.waiting, o)
-	u, now := s.objects[s.idOfTarget(o)], time.Now()
+	u, now := s.objects[s.targetID(o)], time.Now()
 	if u == nil {
 		switch {
 		case !s.synced:
@@ -329,15 +328,15 @@ func (s *stream) look(o *watched) {
 		delete(s.timed, o)
 	}
 	o.sub.watcher.doubts(o.target.Object, r.Doubts)
-	o.tell(r.Observation)
+	o.report(r.Observation)
 }
 
-// bookmarksWithin is how long it takes at the most until the API server tells how far a
-// watch has come that nothing happens in. It does so about every minute.
+// bookmarksWithin is the maximum time until the API server sends a bookmark in a watch without
+// events. It sends one about every minute.
 const bookmarksWithin = 90 * time.Second
 
-// outdated reports whether an object may be missing only since what was seen is older
-// than what is known of it.
+// outdated reports whether an object may be missing only because the mirror is older than
+// Target.Existed.
 func (s *stream) outdated(o *watched, now time.Time) bool {
 	if o.sub.first || s.version == 0 || s.seen >= o.target.Existed {
 		return false
@@ -350,15 +349,15 @@ func (s *stream) outdated(o *watched, now time.Time) bool {
 
 func (s *stream) missing(o *watched, version uint64) {
 	delete(s.timed, o)
-	o.tell(run.Observation{Status: event.Gone, Version: version})
+	o.report(run.Observation{Status: event.Gone, Version: version})
 }
 
-// tell reports an observation unless it equals the last one.
-func (o *watched) tell(seen run.Observation) {
-	seen.Object = o.target.Object
-	if seen == o.last || o.sub.ctx.Err() != nil {
+// report reports an observation unless it equals the last one.
+func (o *watched) report(ob run.Observation) {
+	ob.Object = o.target.Object
+	if ob == o.last || o.sub.ctx.Err() != nil {
 		return
 	}
-	o.last = seen
-	o.sub.watcher.report(func() { o.sub.report(seen) })
+	o.last = ob
+	o.sub.watcher.report(func() { o.sub.report(ob) })
 }

@@ -116,7 +116,7 @@ func TestWatchByName(t *testing.T) {
 		}
 
 		var many []Target
-		for i := range manyUnlabelled {
+		for i := range maxNamedWatches {
 			many = append(many, target("p"+strconv.Itoa(i), false))
 		}
 		s.seen()

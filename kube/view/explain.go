@@ -12,12 +12,12 @@ import (
 	"lockstep/engine/run"
 )
 
-// explainer diagnoses objects that are not ready: at each sign of trouble, as the run of an
-// operation does, or after a delay if there is none.
+// explainer diagnoses objects that are not ready: at each sign of trouble, or after a delay
+// without one, like package run.
 type explainer struct {
 	mu      sync.Mutex
 	objects map[plan.Object]*diagnoses
-	wake    chan struct{} // holds a token if something may have become due
+	wake    chan struct{} // has a token if a diagnosis may be due
 }
 
 // target is an object to diagnose.
@@ -26,12 +26,12 @@ type target struct {
 	object plan.Object
 }
 
-// diagnoses are those of one object.
+// diagnoses is the state of the diagnoses of one object.
 type diagnoses struct {
-	of        target
+	target    target
 	pace      run.Pace
 	notReady  bool
-	due       time.Time // zero: none
+	due       time.Time // zero for never
 	running   bool
 	published string        // cause
 	failure   string        // cause, if waiting does not help
@@ -49,17 +49,17 @@ func newExplainer() explainer {
 }
 
 // sign schedules a diagnosis because something is wrong with an object.
-func (x *explainer) sign(of target) {
+func (x *explainer) sign(t target) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
-	x.schedule(x.get(of), time.Now())
+	x.schedule(x.get(t), time.Now())
 }
 
-// observe notes whether an object is ready, and returns why it fails, if that is known.
-func (x *explainer) observe(of target, notReady bool) (failure string) {
+// observe records whether an object is ready, and returns why it fails, if that is known.
+func (x *explainer) observe(t target, notReady bool) (failure string) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
-	d := x.get(of)
+	d := x.get(t)
 	before := d.notReady
 	d.notReady = notReady
 	switch {
@@ -71,13 +71,13 @@ func (x *explainer) observe(of target, notReady bool) (failure string) {
 	return d.failure
 }
 
-func (x *explainer) get(of target) *diagnoses {
-	d := x.objects[of.object]
+func (x *explainer) get(t target) *diagnoses {
+	d := x.objects[t.object]
 	if d == nil {
 		d = &diagnoses{once: make(chan struct{})}
-		x.objects[of.object] = d
+		x.objects[t.object] = d
 	}
-	d.of = of
+	d.target = t
 	return d
 }
 
@@ -113,38 +113,38 @@ func (x *explainer) run(ctx context.Context, diagnose func(context.Context, plan
 		case <-timer.C:
 		}
 		due, next := x.start(time.Now())
-		for _, of := range due {
+		for _, t := range due {
 			running.Go(func() {
 				ctx, cancel := context.WithTimeout(ctx, diagnoseTime)
 				defer cancel()
-				found := diagnose(ctx, of.object)
+				found := diagnose(ctx, t.object)
 				if ctx.Err() != nil {
 					found = run.Finding{}
 				}
-				if x.finish(of, found) {
-					publish(of, found)
+				if x.finish(t, found) {
+					publish(t, found)
 				}
-				x.markDone(of)
+				x.markDone(t)
 			})
 		}
 		timer.Reset(max(time.Until(next), 0))
 	}
 }
 
-// markDone notes that a finding was published.
-func (x *explainer) markDone(of target) {
+// markDone records that a finding was published.
+func (x *explainer) markDone(t target) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	select {
-	case <-x.get(of).once:
+	case <-x.get(t).once:
 	default:
-		close(x.get(of).once)
+		close(x.get(t).once)
 	}
 }
 
-// settle diagnoses all objects that are not ready without delay, and returns when each was
-// diagnosed at least once, or ctx ends.
-func (x *explainer) settle(ctx context.Context) {
+// diagnoseAll diagnoses all objects that are not ready without delay. It returns when each was
+// diagnosed at least once, or when ctx is done.
+func (x *explainer) diagnoseAll(ctx context.Context) {
 	x.mu.Lock()
 	var waitFor []chan struct{}
 	for _, d := range x.objects {
@@ -183,21 +183,21 @@ func (x *explainer) start(now time.Time) (started []target, next time.Time) {
 		}
 	}
 	slices.SortFunc(due, func(a, b *diagnoses) int {
-		return cmp.Or(a.due.Compare(b.due), a.of.object.Compare(b.of.object))
+		return cmp.Or(a.due.Compare(b.due), a.target.object.Compare(b.target.object))
 	})
 	for _, d := range due[:min(len(due), max(maxDiagnoses-running, 0))] {
 		d.running, d.due = true, time.Time{}
 		d.pace.Start(now)
-		started = append(started, d.of)
+		started = append(started, d.target)
 	}
 	return started, next
 }
 
-// finish takes a finding, and reports whether it is new.
-func (x *explainer) finish(of target, f run.Finding) (isNew bool) {
+// finish stores a finding, and reports whether it is new.
+func (x *explainer) finish(t target, f run.Finding) (isNew bool) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
-	d := x.get(of)
+	d := x.get(t)
 	now := time.Now()
 	d.running = false
 	d.pace.AddCost(now, f.Requests)
@@ -212,6 +212,6 @@ func (x *explainer) finish(of target, f run.Finding) (isNew bool) {
 	if d.due.IsZero() || d.due.After(now) {
 		x.schedule(d, d.pace.NextQuiet(now))
 	}
-	x.wakeUp() // another one may start
+	x.wakeUp() // another diagnosis may start
 	return isNew
 }

@@ -83,7 +83,7 @@ func TestExplainedAtOnce(t *testing.T) {
 			x.observe(target{object: plan.Object{Kind: "Deployment", Name: name}}, name != "f")
 		}
 		start := time.Now()
-		x.settle(t.Context())
+		x.diagnoseAll(t.Context())
 		for _, name := range []string{"a", "b", "c", "d", "e"} {
 			if _, ok := published.Load(name); !ok {
 				t.Errorf("%s is not explained", name)
@@ -96,7 +96,7 @@ func TestExplainedAtOnce(t *testing.T) {
 		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 		defer cancel()
 		start = time.Now()
-		if x.settle(ctx); time.Since(start) != time.Second {
+		if x.diagnoseAll(ctx); time.Since(start) != time.Second {
 			t.Errorf("it goes on after its end, or ends before: %s", time.Since(start))
 		}
 	})

@@ -6,27 +6,27 @@ import (
 	"lockstep/engine/run"
 )
 
-// group is a group with the last observations of its objects, also those made in an
-// earlier revision.
+// group is a group with the last observations of its objects, including those from an earlier
+// revision.
 type group struct {
 	*plan.Group
 	last    map[plan.Object]run.Observation
-	fresh   map[plan.Object]bool // for planned objects: observed in this revision
+	fresh   map[plan.Object]bool // planned objects: whether they were observed in this revision
 	count   map[event.Status]int // planned objects by their last status
 	status  event.Status         // published
 	message string               // published
 }
 
 func newGroup(g *plan.Group, old *group) *group {
-	now := &group{Group: g, last: map[plan.Object]run.Observation{}, fresh: map[plan.Object]bool{}, count: map[event.Status]int{}}
+	n := &group{Group: g, last: map[plan.Object]run.Observation{}, fresh: map[plan.Object]bool{}, count: map[event.Status]int{}}
 	if old != nil {
-		now.last, now.status, now.message = old.last, old.status, old.message
+		n.last, n.status, n.message = old.last, old.status, old.message
 	}
 	for _, o := range g.Objects {
-		now.fresh[o] = false
-		now.count[now.last[o].Status]++
+		n.fresh[o] = false
+		n.count[n.last[o].Status]++
 	}
-	return now
+	return n
 }
 
 // record stores an observation, and returns the previous one.
@@ -40,7 +40,7 @@ func (g *group) record(ob run.Observation) (before run.Observation, known bool) 
 	return before, known
 }
 
-// derive returns the status of the group, given its objects, and the reason.
+// derive computes the status of the group from its objects, and the reason.
 func (g *group) derive() (event.Status, string) {
 	if g.count[event.Failed] > 0 {
 		for _, o := range g.Objects {

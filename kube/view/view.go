@@ -1,5 +1,5 @@
-// Package view shows a release: its groups, with the live status of their objects
-// (View). It writes nothing. The facade imports it.
+// Package view shows the groups of a release with the live status of their objects (View). It
+// writes nothing to the cluster. The facade imports it.
 package view
 
 import (
@@ -26,10 +26,10 @@ import (
 	"lockstep/kube/release"
 )
 
-// View shows the groups of a release, with the live status of their objects. It writes
-// nothing. Its events are those of an operation named watch that applies nothing: a group
-// is ready if all its objects are, failed if one is, waiting if the release's own
-// operation has not reached it, running otherwise.
+// View shows the groups of a release with the live status of their objects. Its events are
+// those of an operation named watch that applies nothing: a group is ready if all its objects
+// are, failed if one is, waiting if the release's own operation has not reached it, otherwise
+// running.
 type View struct {
 	client          *connect.Client
 	name, namespace string
@@ -43,7 +43,7 @@ type View struct {
 	unseen   int
 	seen     chan struct{} // closed when unseen is 0
 
-	why explainer
+	explainer explainer
 }
 
 // revision is a revision of the release with its objects in order. It is immutable.
@@ -55,13 +55,13 @@ type revision struct {
 	warnings []plan.Warning
 }
 
-// pollInterval is how often the release's record is read.
+// pollInterval is the interval for reading the release's record.
 const pollInterval = 2 * time.Second
 
 // Prepare reads a revision of a release (0: the latest) and orders its objects as they
 // were deployed. If they were deployed without an order, they are one group.
 func Prepare(ctx context.Context, c *connect.Client, name, namespace string, number int) (*View, error) {
-	v := &View{client: c, name: name, namespace: namespace, number: number, feed: event.Feed{Bounded: true}, why: newExplainer()}
+	v := &View{client: c, name: name, namespace: namespace, number: number, feed: event.Feed{Bounded: true}, explainer: newExplainer()}
 	if v.namespace == "" {
 		v.namespace = c.Namespace()
 	}
@@ -69,18 +69,18 @@ func Prepare(ctx context.Context, c *connect.Client, name, namespace string, num
 	if err != nil {
 		return nil, err
 	}
-	rel, there, err := release.Get(s.Releases(), name, number)
+	rel, exists, err := release.Get(s.Releases(), name, number)
 	switch {
 	case err != nil:
 		return nil, fmt.Errorf("read %s in namespace %s: %w", name, v.namespace, err)
-	case !there:
+	case !exists:
 		return nil, &release.NotFound{Name: name, Namespace: v.namespace}
 	}
 	r, err := newRevision(s, rel)
 	if err != nil {
 		return nil, err
 	}
-	if ctx.Err() != nil { // what was read since may be incomplete
+	if ctx.Err() != nil { // the revision may be incomplete
 		return nil, fmt.Errorf("read %s in namespace %s: %w", name, v.namespace, context.Cause(ctx))
 	}
 	v.show(r)
@@ -88,12 +88,12 @@ func Prepare(ctx context.Context, c *connect.Client, name, namespace string, num
 	return v, nil
 }
 
-// open opens a session. Its requests end with ctx.
+// open opens a session whose requests end with ctx.
 func (v *View) open(ctx context.Context) (*preflight.Session, error) {
 	return preflight.Open(ctx, v.client, preflight.Common{Release: v.name, Namespace: v.namespace})
 }
 
-// Feed has the events of the view. Run closes it.
+// Feed returns the events of the view. Run closes the feed.
 func (v *View) Feed() *event.Feed { return &v.feed }
 
 // Mask hides the secret values of the revisions that were read. The feed applies it.
@@ -102,10 +102,10 @@ func (v *View) Mask() *mask.Mask { return &v.mask }
 // Sequenced reports whether the revision was deployed in order.
 func (v *View) Sequenced() bool { return release.TreeOf(v.current().rel) != nil }
 
-// Timings returns those of the groups in the run that deployed the revision, nil if unknown.
+// Timings returns the timings of the groups in the run that deployed the revision, or nil.
 func (v *View) Timings() []release.Timing { return release.TimingsOf(v.current().rel) }
 
-// current returns the revision that is shown.
+// current returns the shown revision.
 func (v *View) current() *revision {
 	v.mu.Lock()
 	defer v.mu.Unlock()
@@ -143,10 +143,10 @@ func newRevision(s *preflight.Session, rel *rel1.Release) (*revision, error) {
 
 // Explain diagnoses every object that is not ready, once, and returns when the findings
 // are published, or when ctx ends. Call it while Run runs, after Seen.
-func (v *View) Explain(ctx context.Context) { v.why.settle(ctx) }
+func (v *View) Explain(ctx context.Context) { v.explainer.diagnoseAll(ctx) }
 
-// show switches to a revision. Observations of objects that an earlier revision had, too,
-// stay until there are new ones.
+// show switches to a revision. Observations of objects that the earlier revision also had are
+// kept until there are new ones.
 func (v *View) show(r *revision) {
 	v.mask.Release(r.rel)
 	v.mask.Public(v.name, v.namespace)
@@ -169,8 +169,8 @@ func (v *View) show(r *revision) {
 	}
 }
 
-// Run publishes events until ctx ends or the release is uninstalled. A view of the latest
-// revision follows to new ones.
+// Run publishes events until ctx is done or the release is uninstalled. A view of the latest
+// revision switches to newer ones.
 func (v *View) Run(ctx context.Context) error {
 	defer v.feed.Close()
 	s, err := v.open(ctx)
@@ -194,8 +194,8 @@ func (v *View) Run(ctx context.Context) error {
 	}
 }
 
-// drop publishes the objects that a new revision no longer has, in groups that it still
-// has.
+// drop publishes that objects are gone that a new revision no longer has, in groups that it
+// still has.
 func (v *View) drop(before *revision) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
@@ -228,8 +228,8 @@ func (v *View) follow(ctx context.Context, s *preflight.Session) (*rel1.Release,
 	}
 	defer stopWatching()
 	r := v.current()
-	// An apply target takes the absence of a Job that removes itself as its end. It
-	// sends nothing.
+	// An apply target knows that a Job may remove itself when it ends. Watching sends no
+	// writes.
 	session := cluster.Session{Client: s.Client, Builder: r.builder, RunWatcher: runWatcher, Warn: notice}
 	target := cluster.NewApply(session, r.list, func(*resource.Info) error { return nil }, nil)
 	late := target.Late()
@@ -244,7 +244,7 @@ func (v *View) follow(ctx context.Context, s *preflight.Session) (*rel1.Release,
 		}
 	}
 	var background sync.WaitGroup
-	background.Go(func() { v.why.run(ctx, v.client.Diagnose, v.explain) })
+	background.Go(func() { v.explainer.run(ctx, v.client.Diagnose, v.explain) })
 	if len(late) > 0 {
 		background.Go(func() { placeLate(ctx, target) })
 	}
@@ -258,7 +258,7 @@ func (v *View) follow(ctx context.Context, s *preflight.Session) (*rel1.Release,
 
 // placeLate polls for missing kinds until the cluster has all of them, or ctx ends.
 func placeLate(ctx context.Context, target *cluster.Target) {
-	for left := true; left; left = target.PlaceLate() {
+	for missing := true; missing; missing = target.PlaceLate() {
 		select {
 		case <-ctx.Done():
 			return
@@ -290,10 +290,10 @@ func (v *View) await(ctx context.Context, s *preflight.Session, r *revision) (*r
 			return nil, nil
 		case <-time.After(pollInterval):
 		}
-		rel, there, err := release.Last(s.Releases(), v.name)
+		rel, exists, err := release.Last(s.Releases(), v.name)
 		switch {
 		case err != nil: // the watches report outages
-		case !there:
+		case !exists:
 			exit := 0
 			v.feed.Publish(event.Event{Kind: event.KindOperation, Status: event.Succeeded, Message: "the release was uninstalled", Exit: &exit})
 			return nil, nil
@@ -317,7 +317,7 @@ func (v *View) observeLocked(unit event.Unit, ob run.Observation) {
 		return
 	}
 	if ob.Sign {
-		v.why.sign(target{unit, ob.Object})
+		v.explainer.sign(target{unit, ob.Object})
 	}
 	if ob.Status == "" || ob.Status == event.Applying {
 		return
@@ -325,7 +325,7 @@ func (v *View) observeLocked(unit event.Unit, ob run.Observation) {
 	if ob.Status == event.Gone {
 		ob.Status, ob.Message = absent(v.revision.rel.Info.Status)
 	}
-	failure := v.why.observe(target{unit, ob.Object}, ob.Status == event.InProgress || ob.Status == event.Failed)
+	failure := v.explainer.observe(target{unit, ob.Object}, ob.Status == event.InProgress || ob.Status == event.Failed)
 	if failure != "" && ob.Status == event.InProgress {
 		ob.Status, ob.Message = event.Failed, failure
 	}
@@ -352,19 +352,19 @@ func (v *View) observeLocked(unit event.Unit, ob run.Observation) {
 	}
 }
 
-// explain publishes why an object is not ready. An object whose pods fail is failed here:
-// a view has no timeout, so it would be in progress forever.
-func (v *View) explain(of target, found run.Finding) {
-	v.feed.Publish(event.Event{Kind: event.KindDiagnosis, Phase: of.Phase, Group: of.Group, Object: &of.object, Status: found.Status(),
+// explain publishes why an object is not ready. If its pods fail, the object is failed: a view
+// has no timeout, so it would be in progress forever.
+func (v *View) explain(t target, found run.Finding) {
+	v.feed.Publish(event.Event{Kind: event.KindDiagnosis, Phase: t.Phase, Group: t.Group, Object: &t.object, Status: found.Status(),
 		Message: found.Cause, Cause: found.Cause, Evidence: found.Evidence, Lines: found.Lines})
 	v.mu.Lock()
 	defer v.mu.Unlock()
-	if g := v.groups[of.Group]; g != nil && g.last[of.object].Status == event.InProgress && found.Fails {
-		v.observeLocked(of.Unit, run.Observation{Object: of.object, Status: event.InProgress})
+	if g := v.groups[t.Group]; g != nil && g.last[t.object].Status == event.InProgress && found.Fails {
+		v.observeLocked(t.Unit, run.Observation{Object: t.object, Status: event.InProgress})
 	}
 }
 
-// absent returns the status of an object that is missing, given the status of the release.
+// absent returns the status of a missing object, given the status of the release.
 func absent(release rcommon.Status) (event.Status, string) {
 	switch {
 	case release.IsPending():

@@ -225,7 +225,7 @@ func (l *lintFlags) order(ctx context.Context, out *linted, a *app, c *kube.Char
 	}
 	if p, err := r.Plan(); err == nil { // otherwise plan.Lint has found the reason
 		_, implied := r.Ordered()
-		for _, f := range implied.Against(p) {
+		for _, f := range implied.Contradictions(p) {
 			out.add(report.Finding{Severity: f.Severity, Rule: f.Rule, Chart: f.Chart, Object: f.Object, Message: f.Message})
 		}
 	}

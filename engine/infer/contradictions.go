@@ -9,11 +9,11 @@ import (
 	"lockstep/engine/plan"
 )
 
-// Against returns findings where the declared order of a plan contradicts references
+// Contradictions returns findings where the declared order of a plan contradicts references
 // between objects: the referenced object comes later, or at an unknown time.
 //
 // Rule R70: a declared order stands; lint reports where it cannot work.
-func (o *Order) Against(p *plan.Plan) []plan.Finding {
+func (o *Order) Contradictions(p *plan.Plan) []plan.Finding {
 	in, by := map[plan.Object]*plan.Group{}, map[string]*plan.Group{}
 	for _, g := range p.Groups {
 		by[g.ID] = g
@@ -22,7 +22,7 @@ func (o *Order) Against(p *plan.Plan) []plan.Finding {
 		}
 	}
 	known := map[string]map[string]bool{}
-	before := func(g *plan.Group) map[string]bool { // the groups that are over before it starts
+	before := func(g *plan.Group) map[string]bool { // the groups that end before g starts
 		if known[g.ID] == nil {
 			known[g.ID] = reach(g.After, func(id string) []string {
 				if by[id] == nil {
@@ -50,15 +50,15 @@ func (o *Order) Against(p *plan.Plan) []plan.Finding {
 			continue // not ordered; groups that start together are applied by kind (R15a)
 		}
 		f := plan.Finding{Severity: plan.SeverityWarning, Rule: "R70", Chart: from.Chart, Object: &e.From}
-		when := "beside it"
+		when := "is not ordered before it"
 		if later {
-			when = "after it"
+			when = "comes after it"
 			if needed[e.To.Kind] {
 				f.Severity = plan.SeverityError
 			}
 		}
-		f.Message = fmt.Sprintf("%s: %s waits for %s, but %s needs %s of %s, which comes %s: %s",
-			from.Chart, from.Name, waited(from), e.From, e.To, groupName(from, to), when, e.Reason.Text)
+		f.Message = fmt.Sprintf("%s: %s waits for %s, but %s needs %s of %s, which %s: %s",
+			from.Chart, from.Name, gateNames(from), e.From, e.To, groupName(from, to), when, e.Reason.Text)
 		findings = append(findings, f)
 	}
 	slices.SortStableFunc(findings, func(a, b plan.Finding) int {
@@ -72,8 +72,8 @@ func (o *Order) Against(p *plan.Plan) []plan.Finding {
 var needed = map[string]bool{"Namespace": true, "CustomResourceDefinition": true, "ConfigMap": true, "Secret": true,
 	"PersistentVolumeClaim": true, "ServiceAccount": true, "PriorityClass": true, "RuntimeClass": true}
 
-// waited names what a group waits for in its own chart.
-func waited(g *plan.Group) string {
+// gateNames lists the groups that a group waits for; those of its own chart by name.
+func gateNames(g *plan.Group) string {
 	var names []string
 	for _, id := range g.After {
 		if name, own := strings.CutPrefix(id, g.Chart+":"); own {

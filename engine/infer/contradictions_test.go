@@ -33,7 +33,7 @@ func TestAgainst(t *testing.T) {
 			"shop: api waits for other, but Deployment/api needs ConfigMap/settings of no group, which comes after it"},
 		{"what is named is on the way elsewhere", []infer.Object{settings(group("late", "other")), api(group("api", "first")), other,
 			{Resource: plan.Resource{Object: plan.Object{Kind: "ConfigMap", Namespace: "n", Name: "first"}, Chart: "shop", Annotations: group("first")}}}, plan.SeverityWarning,
-			"ConfigMap/settings of group late, which comes beside it"},
+			"ConfigMap/settings of group late, which is not ordered before it"},
 		{"they start together, and are applied by kind", []infer.Object{settings(group("late", "other")), api(group("api", "other")), other}, "", ""},
 	}
 	for _, test := range tests {
@@ -47,7 +47,7 @@ func TestAgainst(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			found := infer.From("t", tree, test.objects).Against(p)
+			found := infer.From("t", tree, test.objects).Contradictions(p)
 			if test.says == "" {
 				if len(found) > 0 {
 					t.Errorf("found %v", found)
