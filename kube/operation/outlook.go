@@ -13,12 +13,12 @@ import (
 
 // outlooks preview objects of the operation (nil until the first preview) and of its rollback
 // (nil until it starts).
-type outlooks struct{ main, rollback *preview.Outlook }
+type outlooks struct{ main, rollback *preview.Previewer }
 
 var errNotPlanned = errors.New("not planned yet")
 
 // outlook returns the outlook that previews a unit.
-func (op *Operation) outlook(u event.Unit) (*preview.Outlook, error) {
+func (op *Operation) outlook(u event.Unit) (*preview.Previewer, error) {
 	op.mu.Lock()
 	defer op.mu.Unlock()
 	if strings.HasPrefix(u.Phase, event.RollbackPrefix) {
@@ -28,7 +28,7 @@ func (op *Operation) outlook(u event.Unit) (*preview.Outlook, error) {
 		return op.outlooks.rollback, nil
 	}
 	if op.outlooks.main == nil {
-		op.outlooks.main = preview.NewOutlook(op.client, op.now.prepared)
+		op.outlooks.main = preview.NewPreviewer(op.client, op.now.prepared)
 	}
 	return op.outlooks.main, nil
 }
@@ -37,7 +37,7 @@ func (op *Operation) outlook(u event.Unit) (*preview.Outlook, error) {
 func (op *Operation) setRollbackPreview(incoming *preflight.Prepared) {
 	op.mu.Lock()
 	defer op.mu.Unlock()
-	op.outlooks.rollback = preview.NewOutlook(op.client, incoming)
+	op.outlooks.rollback = preview.NewPreviewer(op.client, incoming)
 }
 
 // Change returns the change that Run makes to an object of a unit. It sends at most two

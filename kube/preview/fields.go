@@ -12,7 +12,7 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
-// Field is a field that differs between two states of an object.
+// Field is a field with different values in two states of an object.
 type Field struct {
 	// In is the path of its parent: spec.template.spec.containers[web].
 	In string
@@ -21,8 +21,8 @@ type Field struct {
 	Lines []string
 }
 
-// compareFields returns the fields that differ, as deep as possible. Elements of lists
-// are matched by the field that names them.
+// compareFields returns the deepest fields that differ. It matches elements of lists by the
+// field that names them.
 func compareFields(a, b map[string]any) []Field {
 	var c comparison
 	c.maps("", a, b)
@@ -38,12 +38,12 @@ func (c *comparison) maps(in string, a, b map[string]any) {
 	maps.Copy(keys, a)
 	maps.Copy(keys, b)
 	for _, key := range slices.Sorted(maps.Keys(keys)) {
-		x, was := a[key]
-		y, is := b[key]
+		x, before := a[key]
+		y, after := b[key]
 		switch {
-		case !was:
+		case !before:
 			c.add(in, signed("+", map[string]any{key: y})...)
-		case !is:
+		case !after:
 			c.add(in, signed("-", map[string]any{key: x})...)
 		case !reflect.DeepEqual(x, y):
 			c.values(in, key, x, y)
@@ -90,7 +90,7 @@ func (c *comparison) lists(in string, x, y []any) {
 	for _, e := range x {
 		m, _ := e.(map[string]any)
 		id := fmt.Sprint(m[name])
-		if other, stays := next[id]; stays {
+		if other, ok := next[id]; ok {
 			c.maps(in+"["+id+"]", m, other)
 			delete(next, id)
 		} else {
@@ -108,10 +108,10 @@ func (c *comparison) lists(in string, x, y []any) {
 	}
 }
 
-// names are the fields that may name the elements of a list, in the order of preference.
+// names are the fields that may name the elements of a list, in order of preference.
 var names = []string{"name", "mountPath", "containerPort", "port", "key", "ip", "host", "type"}
 
-// nameField returns the first of names whose value is unique in each list, "" if there is none.
+// nameField returns the first of names with unique values in each list, or "".
 func nameField(lists ...[]any) string {
 	for _, name := range names {
 		if !slices.ContainsFunc(lists, func(l []any) bool { return !isUnique(l, name) }) {
@@ -126,11 +126,11 @@ func isUnique(list []any, name string) bool {
 	for _, e := range list {
 		m, _ := e.(map[string]any)
 		id, ok := m[name]
-		if text := fmt.Sprint(id); !ok || seen[text] {
+		text := fmt.Sprint(id)
+		if !ok || seen[text] {
 			return false
-		} else {
-			seen[text] = true
 		}
+		seen[text] = true
 	}
 	return true
 }
@@ -169,15 +169,15 @@ var hunk = regexp.MustCompile(`^@@ -\d+(?:,\d+)? \+(\d+)`)
 // textDiff compares texts line by line. A hunk that is not at the start is preceded by its
 // line number.
 func textDiff(x, y string) []string {
-	end := func(s string) []byte { return []byte(strings.TrimRight(s, "\n") + "\n") }
+	oneEnd := func(s string) []byte { return []byte(strings.TrimRight(s, "\n") + "\n") }
 	var out []string
-	for line := range strings.Lines(string(diff.Diff("a", end(x), "b", end(y)))) {
+	for line := range strings.Lines(string(diff.Diff("a", oneEnd(x), "b", oneEnd(y)))) {
 		line = strings.TrimRight(line, "\n")
 		switch m := hunk.FindStringSubmatch(line); {
 		case m != nil && m[1] != "1":
 			out = append(out, "@line "+m[1])
 		case m != nil:
-			out = append(out, "@") // the file names come before it
+			out = append(out, "@") // skips the file names
 		case len(out) > 0:
 			out = append(out, line)
 		}

@@ -11,18 +11,18 @@ import (
 )
 
 const (
-	// minListed is the number of objects of one kind and namespace from which on one list
+	// minForList is the number of objects of one kind and namespace from which one list
 	// costs less than a GET for each.
-	minListed = 4
-	// maxListed is how many objects a list may have for each of those.
-	maxListed = 8
-	// maxShared is how many objects a list may have that the releases of a stack share: it
-	// is the same request for all of them, so the connection's cache answers it.
+	minForList = 4
+	// maxPerObject limits a list, for each object that is needed.
+	maxPerObject = 8
+	// maxShared limits a list for the releases of a stack: the request is the same for all
+	// of them, so the connection's cache answers it.
 	maxShared = 2000
 )
 
-// liveLists reads live objects: all of one kind and namespace with one list, when the
-// first is needed. It may be used by several goroutines.
+// liveLists reads live objects: all of one kind and namespace with one list, when the first
+// one is needed. It is safe for concurrent use.
 type liveLists struct {
 	client dynamic.Interface
 	wanted map[place]int // number of objects that will be read
@@ -38,10 +38,10 @@ type place struct {
 	namespace string
 }
 
-// get returns an object of a Helm release. It is nil if the object is not in the list, or
-// if a list is forbidden or not worthwhile: the caller then reads the object itself.
+// get returns an object of a Helm release. It returns nil if the object is not in the list, or
+// if a list is forbidden or not worthwhile: then the caller reads the object itself.
 func (l *liveLists) get(ctx context.Context, p place, name string) *unstructured.Unstructured {
-	if l == nil || l.wanted[p] < minListed {
+	if l == nil || l.wanted[p] < minForList {
 		return nil
 	}
 	l.mu.Lock()
@@ -55,7 +55,7 @@ func (l *liveLists) get(ctx context.Context, p place, name string) *unstructured
 }
 
 func (l *liveLists) list(ctx context.Context, p place) map[string]*unstructured.Unstructured {
-	limit := int64(l.wanted[p]) * maxListed
+	limit := int64(l.wanted[p]) * maxPerObject
 	if l.shared {
 		limit = maxShared
 	}

@@ -1,6 +1,6 @@
-// Package preview finds out what an operation would change, with dry runs: for a whole
-// operation (Changes) or one object at a time (Outlook). operation and the facade import
-// it.
+// Package preview computes the changes that an operation would make, with dry runs: for a
+// whole operation (Changes) or one object at a time (Previewer). kube/operation and the facade
+// import it. Its central type is Change.
 package preview
 
 import (
@@ -24,7 +24,7 @@ import (
 	"lockstep/kube/preflight"
 )
 
-// Action is what would happen to an object.
+// Action is the planned action on an object.
 type Action string
 
 const (
@@ -36,24 +36,24 @@ const (
 	ActionKeep      Action = "keep"   // planned to be deleted, but kept by helm.sh/resource-policy or another release
 	ActionHook      Action = "hook"
 	ActionRefuse    Action = "refuse" // the API server would refuse the change now
-	ActionLater     Action = "later"  // comparable only after earlier groups; only from Outlook
+	ActionLater     Action = "later"  // comparable only after earlier groups; only from Previewer
 )
 
-// maxRequests is how many objects are previewed at the same time.
+// maxRequests is the number of objects that are previewed at the same time.
 const maxRequests = 32
 
-// Change is what an operation would do to one object.
+// Change is the change that an operation would make to one object.
 type Change struct {
 	Phase  string      `json:"phase"`
 	Group  string      `json:"group"`
 	Object plan.Object `json:"object"`
 	Action Action      `json:"action"`
-	// Diff is what an ActionChange changes in the live object: a unified diff of YAML
+	// Diff is the difference of an ActionChange to the live object: a unified diff of YAML
 	// without file names. Values of Secrets are hidden.
 	Diff string `json:"diff,omitempty"`
-	// Message says why the object is kept, unchanged or refused.
+	// Message is why the object is kept, unchanged or refused.
 	Message string `json:"message,omitempty"`
-	// Fields is Diff by field; only from Outlook.
+	// Fields is Diff by field; only from Previewer.
 	Fields []Field `json:"-"`
 }
 
@@ -74,17 +74,17 @@ func (c Change) Masked(hide func(string) string) Change {
 	return c
 }
 
-// Changes previews an operation, in order: by phase, group, and the order of apply. It
-// writes nothing: it uses server-side apply as a dry run, with Helm's field manager. This
-// is so for client-side releases, too: a diff may then lack fields that the chart dropped.
+// Changes previews an operation, in order: by phase, group, and the order of apply. It writes
+// nothing: it uses server-side apply as a dry run, with Helm's field manager. It does so for
+// client-side releases, too: their diffs may lack fields that the chart dropped.
 //
-// A missing object is tried the same way, but a refusal counts only if the object itself
-// is invalid, because it may need objects of earlier groups. Refusals are part of the
-// Change; the error says that the cluster could not be asked.
+// A missing object gets a dry run as well, but a refusal counts only if the object itself is
+// invalid, because it may need objects of earlier groups. Refusals are part of the Change; an
+// error means that the cluster could not be read.
 func Changes(ctx context.Context, c *connect.Client, p *preflight.Prepared) ([]Change, error) {
 	ctx, cancel := p.Common.Within(ctx)
 	defer cancel()
-	o, err := newOutlook(ctx, c, p)
+	o, err := newSession(ctx, c, p)
 	if err != nil {
 		return nil, err
 	}
@@ -132,7 +132,7 @@ func markRefused(refused []plan.Warning, changes []Change) {
 }
 
 // preview fills in the change of an object in a phase.
-func (o *outlook) preview(ctx context.Context, c *Change, kind event.PhaseKind) error {
+func (o *session) preview(ctx context.Context, c *Change, kind event.PhaseKind) error {
 	switch {
 	case kind == event.PhaseNamespace:
 		c.Action = ActionCreate
@@ -159,8 +159,8 @@ func (o *outlook) preview(ctx context.Context, c *Change, kind event.PhaseKind) 
 	return o.compare(ctx, c, i, live, err, change)
 }
 
-// compare previews the apply of an existing object. err is why it could not be read.
-func (o *outlook) compare(ctx context.Context, c *Change, i *resource.Info, live *unstructured.Unstructured, err error, change bool) error {
+// compare previews the apply of an existing object. err is the error of reading it.
+func (o *session) compare(ctx context.Context, c *Change, i *resource.Info, live *unstructured.Unstructured, err error, change bool) error {
 	if diagnose.LacksRight(err) && o.deployed[c.Object] != nil {
 		return o.compareManifests(c, i, noRight)
 	}
@@ -172,7 +172,7 @@ func (o *outlook) compare(ctx context.Context, c *Change, i *resource.Info, live
 		c.Message = "exists; objects in crds/ are never changed"
 		return nil
 	}
-	live, next, err := o.tryOn(ctx, i, live)
+	live, next, err := o.dryRunOn(ctx, i, live)
 	switch {
 	case err == nil:
 		return o.differ(c, i, live, next)
@@ -187,20 +187,20 @@ func (o *outlook) compare(ctx context.Context, c *Change, i *resource.Info, live
 	return c.refuse(err)
 }
 
-// Why an object changes although none of its fields does.
+// Why an object changes although no field differs.
 const (
 	onlyMetadata = "only metadata of the API server changes: field ownership and generation"
-	isReplaced   = "failed; replaced"
+	willReplace  = "failed; replaced"
 )
 
-// differ fills in the result of a dry run.
-func (o *outlook) differ(c *Change, i *resource.Info, live, next *unstructured.Unstructured) error {
+// differ sets the change from the result of a dry run.
+func (o *session) differ(c *Change, i *resource.Info, live, next *unstructured.Unstructured) error {
 	if err := c.Differ(live, next); err != nil || c.Action == ActionChange {
 		return err
 	}
 	switch {
 	case o.prepared.Resumes && cluster.HasEnded(live, o.builder.Fact(i).Rule):
-		c.Action, c.Message = ActionChange, isReplaced
+		c.Action, c.Message = ActionChange, willReplace
 	case o.appliesOnServer() && !isSameState(live, next):
 		c.Action, c.Message = ActionChange, onlyMetadata
 	}
@@ -212,7 +212,7 @@ func (o *outlook) differ(c *Change, i *resource.Info, live, next *unstructured.U
 func isSameState(live, next *unstructured.Unstructured) bool {
 	timeless := func(u *unstructured.Unstructured) map[string]any {
 		u = u.DeepCopy()
-		unstructured.RemoveNestedField(u.Object, "metadata", "resourceVersion") // that of a dry run
+		unstructured.RemoveNestedField(u.Object, "metadata", "resourceVersion") // set by the dry run
 		entries, _, _ := unstructured.NestedFieldNoCopy(u.Object, "metadata", "managedFields")
 		list, _ := entries.([]any)
 		for _, e := range list {
@@ -225,8 +225,8 @@ func isSameState(live, next *unstructured.Unstructured) bool {
 	return reflect.DeepEqual(live.Object, next.Object) || reflect.DeepEqual(timeless(live), timeless(next))
 }
 
-// Differ fills in the differences between two states of the object. It sets ActionChange
-// if there are any.
+// Differ sets Diff and Fields to the differences between two states of the object, and Action
+// to ActionChange if there are any.
 func (c *Change) Differ(live, next *unstructured.Unstructured) (err error) {
 	if c.Diff, c.Fields, err = compareObjects(live, next); err != nil {
 		return fmt.Errorf("compare %s: %w", c.Object, err)
@@ -249,9 +249,9 @@ func isNoDryRun(err error) bool {
 }
 
 // compareManifests compares an object with the deployed manifest instead of a dry run. It
-// misses changes that others made in the cluster.
-func (o *outlook) compareManifests(c *Change, i *resource.Info, why string) error {
-	u, err := objectOf(i)
+// misses changes that were made in the cluster.
+func (o *session) compareManifests(c *Change, i *resource.Info, why string) error {
+	u, err := content(i)
 	if err != nil {
 		return err
 	}
@@ -259,27 +259,27 @@ func (o *outlook) compareManifests(c *Change, i *resource.Info, why string) erro
 	return c.Differ(o.deployed[c.Object], u)
 }
 
-// previewCreation checks if an object could be created. A refusal counts only if it is
+// previewCreation checks whether an object could be created. A refusal counts only if it is
 // about the object's own fields: earlier groups may create its namespace or kind.
-func (o *outlook) previewCreation(ctx context.Context, c *Change, i *resource.Info) error {
+func (o *session) previewCreation(ctx context.Context, c *Change, i *resource.Info) error {
 	if o.definesKind(c.Object) {
-		return nil // its schema may change before
+		return nil // the operation may change its schema first
 	}
-	_, err := o.try(ctx, i)
+	_, err := o.dryRun(ctx, i)
 	if isMalformed(err) {
 		return c.refuse(err)
 	}
 	return nil
 }
 
-// isMalformed reports whether an object was refused because it is invalid itself. An
-// unknown field is recognised by the text of the error: it has no reason.
+// isMalformed reports whether an object was refused because it is invalid itself. An error
+// about an unknown field has no reason, only a text.
 func isMalformed(err error) bool {
 	return apierrors.IsInvalid(err) || apierrors.IsBadRequest(err) && !isNoDryRun(err) || err != nil && strings.HasPrefix(err.Error(), "failed to create typed patch object")
 }
 
-// refuse makes an answer of the API server a refusal of the object, and returns any other
-// error.
+// refuse turns an error of the API server into a refusal of the object, and returns other
+// errors.
 func (c *Change) refuse(err error) error {
 	if answer := apierrors.APIStatus(nil); !errors.As(err, &answer) {
 		return err
@@ -288,8 +288,8 @@ func (c *Change) refuse(err error) error {
 	return nil
 }
 
-// previewRemoval checks if the object exists and may be deleted.
-func (o *outlook) previewRemoval(ctx context.Context, c *Change) error {
+// previewRemoval checks whether the object exists and may be deleted.
+func (o *session) previewRemoval(ctx context.Context, c *Change) error {
 	i, err := o.info(c.Object)
 	if meta.IsNoMatchError(err) {
 		c.Action = ActionAbsent

@@ -22,30 +22,30 @@ import (
 	"lockstep/kube/release"
 )
 
-// outlook is what a preview needs to know of an operation. Only kinds that the cluster
-// gets later are added to it.
-type outlook struct {
+// session has the data of an operation for previews. Previewer.resolve completes objects whose
+// kinds the cluster gets later.
+type session struct {
 	prepared *preflight.Prepared
 	builder  *manifest.Builder
 	dynamic  dynamic.Interface
 	mapper   meta.RESTMapper
 	crds     map[plan.Object]*resource.Info
-	target   map[plan.Object]*resource.Info // as it is sent
+	target   map[plan.Object]*resource.Info // as the operation sends them
 	// deployed is the manifest of the deployed revision.
 	deployed map[plan.Object]*unstructured.Unstructured
 	hooks    map[string]bool // ids of the groups that are hooks
-	// listed has the live objects if all changes are previewed; else nil.
+	// listed reads live objects with lists if all changes are previewed; else nil.
 	listed *liveLists
 }
 
-// newOutlook reads the planned and the deployed manifest. Requests of the outlook end
-// with ctx.
-func newOutlook(ctx context.Context, c *connect.Client, p *preflight.Prepared) (*outlook, error) {
+// newSession builds the planned and the deployed manifest. Requests of the session end with
+// ctx.
+func newSession(ctx context.Context, c *connect.Client, p *preflight.Prepared) (*session, error) {
 	s, err := preflight.NewSession(connect.WithPatience(ctx, preflight.CheckPatience), c, p.Common, &connect.Writes{}, release.NewLedger(p.Common.Namespace, p.Common.Release, nil))
 	if err != nil {
 		return nil, err
 	}
-	o := &outlook{
+	o := &session{
 		prepared: p, builder: s.Builder(p.Target.Root()), dynamic: s.Client.Dynamic,
 		crds: map[plan.Object]*resource.Info{}, target: map[plan.Object]*resource.Info{}, hooks: map[string]bool{}, deployed: map[plan.Object]*unstructured.Unstructured{},
 	}
@@ -76,14 +76,14 @@ func newOutlook(ctx context.Context, c *connect.Client, p *preflight.Prepared) (
 	}
 	for _, i := range list {
 		o.builder.Scope().Mark(i)
-		if u, err := objectOf(i); err == nil {
+		if u, err := content(i); err == nil {
 			o.deployed[o.builder.Fact(i).Resource.Object] = u
 		}
 	}
 	return o, nil
 }
 
-func objectOf(i *resource.Info) (*unstructured.Unstructured, error) {
+func content(i *resource.Info) (*unstructured.Unstructured, error) {
 	u, ok := i.Object.(*unstructured.Unstructured)
 	if !ok {
 		return nil, fmt.Errorf("%s: unexpected type %T", i.ObjectName(), i.Object)
@@ -93,13 +93,13 @@ func objectOf(i *resource.Info) (*unstructured.Unstructured, error) {
 
 // isHook reports whether a group is a hook, possibly one among the groups of its subchart
 // (lockstep/hook-scope).
-func (o *outlook) isHook(group string, kind event.PhaseKind) bool {
+func (o *session) isHook(group string, kind event.PhaseKind) bool {
 	return kind == event.PhaseHooks || o.hooks[group]
 }
 
-// planned returns an object as it is sent in a phase. change is false if an existing one stays
-// as it is.
-func (o *outlook) planned(obj plan.Object, kind event.PhaseKind) (i *resource.Info, change bool, err error) {
+// planned returns an object as the operation sends it in a phase. change is false if the
+// operation never changes an existing object.
+func (o *session) planned(obj plan.Object, kind event.PhaseKind) (i *resource.Info, change bool, err error) {
 	i, change = o.target[obj], true
 	if kind == event.PhaseCRDs {
 		i, change = o.crds[obj], o.prepared.Target.CRDs.Upgrade
@@ -111,7 +111,7 @@ func (o *outlook) planned(obj plan.Object, kind event.PhaseKind) (i *resource.In
 }
 
 // definesKind reports whether the operation defines the kind of an object.
-func (o *outlook) definesKind(obj plan.Object) bool {
+func (o *session) definesKind(obj plan.Object) bool {
 	kind := plan.GroupKind{Group: obj.Group, Kind: obj.Kind}
 	for _, objects := range []map[plan.Object]*resource.Info{o.crds, o.target} {
 		for _, crd := range objects {
@@ -124,19 +124,19 @@ func (o *outlook) definesKind(obj plan.Object) bool {
 }
 
 // live reads an object from the cluster, or from a list of several.
-func (o *outlook) live(ctx context.Context, i *resource.Info) (*unstructured.Unstructured, error) {
+func (o *session) live(ctx context.Context, i *resource.Info) (*unstructured.Unstructured, error) {
 	if live := o.listed.get(ctx, place{i.Mapping.Resource, i.Namespace}, i.Name); live != nil {
 		return live, nil
 	}
 	return o.read(ctx, i)
 }
 
-func (o *outlook) read(ctx context.Context, i *resource.Info) (*unstructured.Unstructured, error) {
+func (o *session) read(ctx context.Context, i *resource.Info) (*unstructured.Unstructured, error) {
 	return o.dynamic.Resource(i.Mapping.Resource).Namespace(i.Namespace).Get(ctx, i.Name, metav1.GetOptions{})
 }
 
-// list makes live read objects with lists.
-func (o *outlook) list() {
+// list makes live read objects with list requests.
+func (o *session) list() {
 	o.listed = &liveLists{client: o.dynamic, shared: o.prepared.Common.Provided != nil, wanted: map[place]int{}, lists: map[place]func() map[string]*unstructured.Unstructured{}}
 	for _, i := range o.target {
 		if i.Mapping != nil {
@@ -146,28 +146,28 @@ func (o *outlook) list() {
 }
 
 // appliesOnServer reports whether the operation sends server-side applies.
-func (o *outlook) appliesOnServer() bool {
+func (o *session) appliesOnServer() bool {
 	return o.prepared.Target.Release.ApplyMethod == string(rel1.ApplyMethodServerSideApply)
 }
 
-// maxReads is how often an object is read again if somebody else changes it meanwhile.
+// maxReads is how often an object is read again if it changes during a preview.
 const maxReads = 3
 
-// tryOn applies an object as a dry run. It returns the state before, which is live unless
-// somebody changed it meanwhile, and the state after.
-func (o *outlook) tryOn(ctx context.Context, i *resource.Info, live *unstructured.Unstructured) (before, next *unstructured.Unstructured, err error) {
-	next, err = o.try(ctx, i)
+// dryRunOn applies an object as a dry run. It returns the state before, which is live unless
+// the object has changed since, and the state after.
+func (o *session) dryRunOn(ctx context.Context, i *resource.Info, live *unstructured.Unstructured) (before, next *unstructured.Unstructured, err error) {
+	next, err = o.dryRun(ctx, i)
 	for n := 0; err == nil && next.GetResourceVersion() != live.GetResourceVersion() && n < maxReads; n++ {
 		if live, err = o.read(ctx, i); err == nil {
-			next, err = o.try(ctx, i)
+			next, err = o.dryRun(ctx, i)
 		}
 	}
 	return live, next, err
 }
 
-// try applies an object as a dry run, and returns the result.
-func (o *outlook) try(ctx context.Context, i *resource.Info) (*unstructured.Unstructured, error) {
-	u, err := objectOf(i)
+// dryRun applies an object as a dry run, and returns the result.
+func (o *session) dryRun(ctx context.Context, i *resource.Info) (*unstructured.Unstructured, error) {
+	u, err := content(i)
 	if err != nil {
 		return nil, err
 	}
@@ -181,8 +181,8 @@ func (o *outlook) try(ctx context.Context, i *resource.Info) (*unstructured.Unst
 	})
 }
 
-// info returns enough to read an object by name.
-func (o *outlook) info(obj plan.Object) (*resource.Info, error) {
+// info returns the resource of an object, to read it by name.
+func (o *session) info(obj plan.Object) (*resource.Info, error) {
 	mapping, err := o.mapper.RESTMapping(schema.GroupKind{Group: obj.Group, Kind: obj.Kind})
 	if err != nil {
 		return nil, err

@@ -23,39 +23,39 @@ import (
 	"lockstep/kube/preflight"
 )
 
-// Outlook previews an operation one object at a time, against the live cluster. It sends
-// no request before the first question, then at most two for an object (and discovery
-// once), writes nothing, and may be used by several goroutines.
-type Outlook struct {
+// Previewer previews an operation one object at a time, against the live cluster. It writes
+// nothing, sends no request before the first call, then at most two for an object (and
+// discovery once). It is safe for concurrent use.
+type Previewer struct {
 	client   *connect.Client
 	prepared *preflight.Prepared
 
-	mu   sync.Mutex
-	done chan struct{} // closed when made or err is set; nil before the first question
-	made *outlook
-	err  error
+	mu     sync.Mutex
+	done   chan struct{} // closed when opened or err is set; nil before the first call
+	opened *session
+	err    error
 	// late guards objects whose kinds are defined while the operation runs.
 	late sync.Mutex
 }
 
-// NewOutlook returns the outlook on a prepared operation. It sends no request.
-func NewOutlook(c *connect.Client, p *preflight.Prepared) *Outlook {
-	return &Outlook{client: c, prepared: p}
+// NewPreviewer returns the previewer of a prepared operation. It sends no request.
+func NewPreviewer(c *connect.Client, p *preflight.Prepared) *Previewer {
+	return &Previewer{client: c, prepared: p}
 }
 
-// outlook returns made once, for the first question; others wait for it. If that fails, the
-// next question tries again.
-func (v *Outlook) outlook(ctx context.Context) (*outlook, error) {
+// session returns the session, which the first call opens. If that fails, the next call tries
+// again.
+func (v *Previewer) session(ctx context.Context) (*session, error) {
 	v.mu.Lock()
 	if v.done == nil || v.err != nil {
 		done := make(chan struct{})
 		v.done, v.err = done, nil
 		go func() {
 			defer close(done)
-			made, err := newOutlook(context.WithoutCancel(ctx), v.client, v.prepared)
+			opened, err := newSession(context.WithoutCancel(ctx), v.client, v.prepared)
 			v.mu.Lock()
 			defer v.mu.Unlock()
-			v.made, v.err = made, err
+			v.opened, v.err = opened, err
 		}()
 	}
 	done := v.done
@@ -67,14 +67,14 @@ func (v *Outlook) outlook(ctx context.Context) (*outlook, error) {
 	}
 	v.mu.Lock()
 	defer v.mu.Unlock()
-	return v.made, v.err
+	return v.opened, v.err
 }
 
-// Change previews an object of a unit. kind is that of its phase. A refusal by the API
-// server is part of the Change; the error says that the server could not be asked.
-func (v *Outlook) Change(ctx context.Context, u event.Unit, kind event.PhaseKind, obj plan.Object) (Change, error) {
+// Change previews an object of a unit. kind is the kind of its phase. A refusal by the API
+// server is part of the Change; an error means that the cluster could not be read.
+func (v *Previewer) Change(ctx context.Context, u event.Unit, kind event.PhaseKind, obj plan.Object) (Change, error) {
 	c := Change{Phase: u.Phase, Group: u.Group, Object: obj}
-	o, err := v.outlook(ctx)
+	o, err := v.session(ctx)
 	if err != nil {
 		return c, err
 	}
@@ -86,7 +86,7 @@ func (v *Outlook) Change(ctx context.Context, u event.Unit, kind event.PhaseKind
 	return changes[0], nil
 }
 
-func (v *Outlook) change(ctx context.Context, o *outlook, c *Change, kind event.PhaseKind) error {
+func (v *Previewer) change(ctx context.Context, o *session, c *Change, kind event.PhaseKind) error {
 	switch {
 	case kind == event.PhaseNamespace, kind == event.PhaseRemove:
 		return o.preview(ctx, c, kind)
@@ -116,7 +116,7 @@ func (v *Outlook) change(ctx context.Context, o *outlook, c *Change, kind event.
 
 // resolve finds the API of an object whose kind was missing (R29). later is set if it
 // still is.
-func (v *Outlook) resolve(o *outlook, i *resource.Info) (later bool, err error) {
+func (v *Previewer) resolve(o *session, i *resource.Info) (later bool, err error) {
 	v.late.Lock()
 	defer v.late.Unlock()
 	f := o.builder.Fact(i)
@@ -133,10 +133,10 @@ func (v *Outlook) resolve(o *outlook, i *resource.Info) (later bool, err error) 
 	return false, nil
 }
 
-// tryCreation checks by a dry run if an object could be created now. A refusal counts only
-// if the object itself is invalid: anything else may change before its turn.
-func (o *outlook) tryCreation(ctx context.Context, c *Change, i *resource.Info) error {
-	_, err := o.try(ctx, i)
+// tryCreation checks with a dry run whether an object could be created now. A refusal counts
+// only if the object itself is invalid: anything else may change before the apply.
+func (o *session) tryCreation(ctx context.Context, c *Change, i *resource.Info) error {
+	_, err := o.dryRun(ctx, i)
 	var answer apierrors.APIStatus
 	switch {
 	case err == nil:
@@ -159,8 +159,8 @@ func (o *outlook) tryCreation(ctx context.Context, c *Change, i *resource.Info) 
 	return nil
 }
 
-// hook finds the hook of an object, nil if there is none.
-func (o *outlook) hook(obj plan.Object) (*rel1.Hook, *resource.Info) {
+// hook finds the hook of an object, or returns nil.
+func (o *session) hook(obj plan.Object) (*rel1.Hook, *resource.Info) {
 	for _, h := range o.prepared.Target.Release.Hooks {
 		if !strings.Contains(h.Manifest, obj.Name) {
 			continue
@@ -171,7 +171,7 @@ func (o *outlook) hook(obj plan.Object) (*rel1.Hook, *resource.Info) {
 		}
 		for _, i := range list {
 			found := o.builder.Fact(i).Resource.Object
-			if found.Namespace = obj.Namespace; found == obj { // its scope may be a guess
+			if found.Namespace = obj.Namespace; found == obj { // whether it is namespaced may be unknown
 				o.builder.Forget(list)
 				return h, i
 			}
@@ -181,24 +181,24 @@ func (o *outlook) hook(obj plan.Object) (*rel1.Hook, *resource.Info) {
 	return nil, nil
 }
 
-// hookMessage says how a hook creates its object.
-func (o *outlook) hookMessage(obj plan.Object) string {
+// hookMessage describes how a hook creates its object.
+func (o *session) hookMessage(obj plan.Object) string {
 	h, _ := o.hook(obj)
-	if h != nil && (len(h.DeletePolicies) == 0 || slices.Contains(h.DeletePolicies, rel1.HookBeforeHookCreation)) { // no policy means this one
+	if h != nil && (len(h.DeletePolicies) == 0 || slices.Contains(h.DeletePolicies, rel1.HookBeforeHookCreation)) { // the default
 		return "recreated; the previous one is deleted first"
 	}
 	return "recreated"
 }
 
-// NothingSent is the error about an object that is not sent, and the reason.
+// NothingSent is the error about an object that is not sent: its text is the reason.
 type NothingSent string
 
 func (e NothingSent) Error() string { return string(e) }
 
 // Sent returns an object as the operation sends it: YAML with secret values hidden. The error
 // may be a NothingSent.
-func (v *Outlook) Sent(ctx context.Context, u event.Unit, kind event.PhaseKind, obj plan.Object) (string, error) {
-	o, err := v.outlook(ctx)
+func (v *Previewer) Sent(ctx context.Context, u event.Unit, kind event.PhaseKind, obj plan.Object) (string, error) {
+	o, err := v.session(ctx)
 	if err != nil {
 		return "", err
 	}
@@ -211,7 +211,7 @@ func (v *Outlook) Sent(ctx context.Context, u event.Unit, kind event.PhaseKind, 
 	return string(text), err
 }
 
-func (o *outlook) sent(group string, kind event.PhaseKind, obj plan.Object) (*unstructured.Unstructured, error) {
+func (o *session) sent(group string, kind event.PhaseKind, obj plan.Object) (*unstructured.Unstructured, error) {
 	var i *resource.Info
 	var err error
 	switch {
@@ -232,7 +232,7 @@ func (o *outlook) sent(group string, kind event.PhaseKind, obj plan.Object) (*un
 	if err != nil {
 		return nil, err
 	}
-	u, err := objectOf(i)
+	u, err := content(i)
 	if err != nil {
 		return nil, err
 	}
