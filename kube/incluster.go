@@ -96,8 +96,9 @@ func (c *Client) ClusterRuns(ctx context.Context, namespace string) ([]ClusterRu
 	return incluster.List(ctx, c.Clientset, namespace)
 }
 
-// Orders returns what is sent to this process, one order a line, if it is a task's; else nil.
-func (c *Client) Orders(ctx context.Context) io.Reader { return incluster.Orders(ctx, c.Clientset) }
+// Requests returns a reader with the requests to this process, one per line, if it is in the pod of a task;
+// otherwise nil.
+func (c *Client) Requests(ctx context.Context) io.Reader { return incluster.Requests(ctx, c.Clientset) }
 
 // User is who the API server takes the user for, "" if it does not say.
 func (c *Client) User(ctx context.Context) string {

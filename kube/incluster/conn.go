@@ -21,33 +21,33 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// Conn carries the lines of a run: Read returns those of its pods, Write sends orders. It
-// ends with the run, or when it is closed. After an outage it goes on where it was, and
-// where one pod replaces another, with that one's lines. Numbers of events always grow.
+// Conn is a connection to a run: Read returns the lines of its pods, and Write sends requests. It
+// ends with the run or when it is closed. After an outage it continues at the same line; if the pod
+// is replaced, it continues with the new pod. Sequence numbers of events always increase.
 type Conn struct {
-	run   Run
-	ctx   context.Context
-	end   context.CancelFunc
-	lines *io.PipeReader
+	run    Run
+	ctx    context.Context
+	cancel context.CancelFunc
+	lines  *io.PipeReader
 }
 
-// Open connects to the run. onWait, which may be nil, is called again and again while no pod
-// writes lines: with the newest pod, or nil if there is none.
+// Open connects to the run. onWait, which may be nil, is called repeatedly while no pod writes lines,
+// with the newest pod, or nil if there is none.
 func (r Run) Open(ctx context.Context, onWait func(*corev1.Pod)) *Conn {
-	ctx, end := context.WithCancel(ctx)
+	ctx, cancel := context.WithCancel(ctx)
 	lines, w := io.Pipe()
 	if onWait == nil {
 		onWait = func(*corev1.Pod) {}
 	}
 	f := follower{run: r, out: w, onWait: onWait}
 	go func() { w.CloseWithError(f.follow(ctx)) }()
-	return &Conn{run: r, ctx: ctx, end: end, lines: lines}
+	return &Conn{run: r, ctx: ctx, cancel: cancel, lines: lines}
 }
 
-// Read returns lines of the run.
+// Read reads lines of the run.
 func (c *Conn) Read(p []byte) (int, error) { return c.lines.Read(p) }
 
-// Write sends an order, a whole line.
+// Write sends a request, which must be a whole line.
 func (c *Conn) Write(line []byte) (int, error) {
 	if err := send(c.ctx, c.run.kube, c.run.Namespace, c.run.Name, line); err != nil {
 		return 0, err
@@ -55,35 +55,34 @@ func (c *Conn) Write(line []byte) (int, error) {
 	return len(line), nil
 }
 
-// Close disconnects; the run continues.
+// Close disconnects. The run continues.
 func (c *Conn) Close() error {
-	c.end()
+	c.cancel()
 	return c.lines.Close()
 }
 
-// follower writes the lines of a run's pods.
+// follower copies the lines of a run's pods to out.
 type follower struct {
 	run    Run
 	out    *io.PipeWriter
 	onWait func(*corev1.Pod)
 
-	pod     string // whose lines are written
-	over    bool   // it has ended, and all its lines are written
-	offset  uint64 // of its numbers
-	last    uint64 // number written
-	present bool   // an empty line was written after all that there was
-	ended   bool   // the last line was the run's end
+	pod      string // pod whose lines are copied
+	podDone  bool   // the pod has ended and all its lines are copied
+	offset   uint64 // added to the pod's sequence numbers
+	lastSeq  uint64 // last sequence number written
+	caughtUp bool   // the empty line after all past events was written
+	ended    bool   // the last event of the run was written
 }
 
 const (
-	// quiet is how long no line comes when all that there were have been read.
-	quiet = 100 * time.Millisecond
-	again = 300 * time.Millisecond
+	quietTime  = 100 * time.Millisecond // without a line, after which all past lines have been read
+	retryDelay = 300 * time.Millisecond
 )
 
 func (f *follower) follow(ctx context.Context) error {
 	for {
-		pod, err := f.latest(ctx)
+		pod, err := f.newestPod(ctx)
 		switch {
 		case err != nil && ctx.Err() != nil:
 			return context.Cause(ctx)
@@ -100,16 +99,16 @@ func (f *follower) follow(ctx context.Context) error {
 			if !read {
 				f.onWait(pod)
 			}
-			if over, err := f.runOver(ctx, pod); over {
+			if ended, err := f.runEnded(ctx, pod); ended {
 				return err
 			}
 		}
-		sleep(ctx, again)
+		sleep(ctx, retryDelay)
 	}
 }
 
-// latest is the newest pod of the run, nil if it has none.
-func (f *follower) latest(ctx context.Context) (*corev1.Pod, error) {
+// newestPod returns the newest pod of the run, or nil.
+func (f *follower) newestPod(ctx context.Context) (*corev1.Pod, error) {
 	pods, err := f.run.kube.CoreV1().Pods(f.run.Namespace).List(ctx, metav1.ListOptions{LabelSelector: "batch.kubernetes.io/job-name=" + f.run.Name})
 	if err != nil || len(pods.Items) == 0 {
 		return nil, err
@@ -120,15 +119,15 @@ func (f *follower) latest(ctx context.Context) (*corev1.Pod, error) {
 	return &newest, nil
 }
 
-// Ended is the error of a Conn whose run ended without its last event: it was refused, or
-// a pod that was killed had completed it.
-type Ended struct {
+// EndedError is the error of a Conn whose run ended without its last event: the operation was
+// refused, or a killed pod had already completed it.
+type EndedError struct {
 	Job  string // namespace/name
-	Text string // of the Job or its last pod, "" for none
+	Text string // message of the Job or its last pod, or ""
 	Code int    // exit code
 }
 
-func (e *Ended) Error() string {
+func (e *EndedError) Error() string {
 	text := fmt.Sprintf("the run of Job %s has ended", e.Job)
 	if e.Text != "" {
 		text += ": " + e.Text
@@ -136,19 +135,19 @@ func (e *Ended) Error() string {
 	return text
 }
 
-// ExitCode is that of the run.
-func (e *Ended) ExitCode() int { return e.Code }
+// ExitCode returns the exit code of the run.
+func (e *EndedError) ExitCode() int { return e.Code }
 
-// runOver reports whether the run can have no further line, and why that is an error.
-func (f *follower) runOver(ctx context.Context, pod *corev1.Pod) (bool, error) {
+// runEnded reports whether the run has ended, with the error to return.
+func (f *follower) runEnded(ctx context.Context, pod *corev1.Pod) (bool, error) {
 	job, err := f.run.kube.BatchV1().Jobs(f.run.Namespace).Get(ctx, f.run.Name, metav1.GetOptions{})
 	if apierrors.IsNotFound(err) {
-		return true, fmt.Errorf("the Job %s/%s is gone", f.run.Namespace, f.run.Name)
+		return true, fmt.Errorf("Job %s/%s does not exist", f.run.Namespace, f.run.Name)
 	}
-	if err != nil || !runOf(f.run.kube, job).Over() {
+	if err != nil || !newRun(f.run.kube, job).Over() {
 		return false, nil
 	}
-	e := &Ended{Job: f.run.Namespace + "/" + f.run.Name}
+	e := &EndedError{Job: f.run.Namespace + "/" + f.run.Name}
 	for _, c := range job.Status.Conditions {
 		if c.Status == corev1.ConditionTrue && c.Message != "" {
 			e.Text = c.Message
@@ -168,27 +167,27 @@ func (f *follower) runOver(ctx context.Context, pod *corev1.Pod) (bool, error) {
 	return true, e
 }
 
-// read writes the lines of a pod that were not written yet, until its log ends. It reports
-// whether there could be any. The error is that of the reader of the lines.
+// read copies the new lines of a pod until its log ends. It returns false if the pod has no log to
+// read, and an error if the lines cannot be written.
 func (f *follower) read(ctx context.Context, pod *corev1.Pod) (bool, error) {
-	if pod == nil || pod.Status.Phase == corev1.PodPending || f.over && f.pod == pod.Name {
+	if pod == nil || pod.Status.Phase == corev1.PodPending || f.podDone && f.pod == pod.Name {
 		return false, nil
 	}
 	log, err := f.run.kube.CoreV1().Pods(pod.Namespace).GetLogs(pod.Name, &corev1.PodLogOptions{Container: Container, Follow: true}).Stream(ctx)
 	if err != nil {
-		return false, nil // it is tried again
+		return false, nil // follow tries again
 	}
 	defer log.Close()
 	if f.pod != pod.Name {
-		f.pod, f.offset = pod.Name, f.last
+		f.pod, f.offset = pod.Name, f.lastSeq
 	}
-	stop := f.markPresent()
+	stop := f.markCaughtUp()
 	defer func() { stop() }()
 	lines := bufio.NewReader(log)
 	for {
 		line, err := lines.ReadBytes('\n')
 		if err != nil {
-			f.over = errors.Is(err, io.EOF) && pod.Status.Phase != corev1.PodRunning
+			f.podDone = errors.Is(err, io.EOF) && pod.Status.Phase != corev1.PodRunning
 			return true, nil
 		}
 		if line, ok := f.renumber(line); ok {
@@ -197,20 +196,19 @@ func (f *follower) read(ctx context.Context, pod *corev1.Pod) (bool, error) {
 			}
 		}
 		stop()
-		stop = f.markPresent()
+		stop = f.markCaughtUp()
 	}
 }
 
-// markPresent writes the empty line after all past events, once no line has come for a
-// moment.
-func (f *follower) markPresent() (stop func()) {
-	if f.present {
+// markCaughtUp writes the empty line after all past events, if no line arrives within quietTime.
+func (f *follower) markCaughtUp() (stop func()) {
+	if f.caughtUp {
 		return func() {}
 	}
 	done := make(chan struct{})
-	timer := time.AfterFunc(quiet, func() {
+	timer := time.AfterFunc(quietTime, func() {
 		defer close(done)
-		f.present = true
+		f.caughtUp = true
 		_, _ = f.out.Write([]byte("\n"))
 	})
 	return sync.OnceFunc(func() {
@@ -222,8 +220,8 @@ func (f *follower) markPresent() (stop func()) {
 
 var seqPrefix = []byte(`{"seq":`)
 
-// renumber gives an event the number that it has among those of all pods. ok is false for
-// one that was written before, and for what is neither an event nor an answer.
+// renumber replaces the sequence number of an event with one that is unique among all pods. ok is
+// false for events that were already written, and for lines that are neither events nor replies.
 func (f *follower) renumber(line []byte) (out []byte, ok bool) {
 	rest, isEvent := bytes.CutPrefix(line, seqPrefix)
 	if !isEvent {
@@ -234,10 +232,10 @@ func (f *follower) renumber(line []byte) (out []byte, ok bool) {
 		return nil, false
 	}
 	seq, err := strconv.ParseUint(string(rest[:digits]), 10, 64)
-	if err != nil || f.offset+seq <= f.last {
+	if err != nil || f.offset+seq <= f.lastSeq {
 		return nil, false
 	}
-	f.last = f.offset + seq
+	f.lastSeq = f.offset + seq
 	var end struct {
 		Kind  string `json:"kind"`
 		Scope string `json:"scope"`
@@ -246,5 +244,5 @@ func (f *follower) renumber(line []byte) (out []byte, ok bool) {
 	if bytes.Contains(rest, []byte(`"exit":`)) && json.Unmarshal(line, &end) == nil && end.Kind == "operation" && end.Scope == "" && end.Exit != nil {
 		f.ended = true
 	}
-	return slices.Concat(seqPrefix, strconv.AppendUint(nil, f.last, 10), rest[digits:]), true
+	return slices.Concat(seqPrefix, strconv.AppendUint(nil, f.lastSeq, 10), rest[digits:]), true
 }

@@ -1,16 +1,15 @@
-// Package incluster runs lockstep in the cluster: as a Job whose pod has the command line,
-// the chart and the values from Secrets. It knows nothing of charts or runs: a Task is a
-// command line with files, and what it prints are lines.
+// Package incluster runs lockstep in the cluster, as a Job whose pod gets the command line, the
+// chart and the values from Secrets. It does not depend on charts or operations: a Task is a command
+// line with files, and its output is lines. The central types are Task, Run and Conn. Only package
+// kube imports it.
 //
-// Everything goes through the API server, and everything is built in. Lines come from the
-// pod's log: it has all of them from the first, costs no writes, and every screen reads it by
-// itself. Orders go the other way through the annotations of a Lease: it is small, Roles can
-// name it, and no controller looks at it. A CustomResourceDefinition would need rights on the
-// cluster, and a port would have to be opened. Who may read pods/log may watch; who may
-// update the Lease may steer.
+// A run and its clients communicate only through the API server. Output is read from the pod's log,
+// which keeps all lines, costs no writes, and can be read by any number of screens. Requests are
+// annotations of a Lease, which is small, can be named in a Role, and is ignored by controllers. A
+// CustomResourceDefinition would need rights on the cluster, and a port would have to be opened. Users
+// who may read pods/log can watch a run; users who may update the Lease can control it.
 //
-// The Secrets and the Lease belong to the Job and are deleted with it. The central types are
-// Task, Run and Orders.
+// The Job owns the Secrets and the Lease, so they are deleted with it.
 package incluster
 
 import (
@@ -37,50 +36,50 @@ import (
 )
 
 const (
-	// LabelRelease has the release of a run's Job and pod.
+	// LabelRelease is the label with the release on a run's Job and pod.
 	LabelRelease = "lockstep/release"
-	// Container is the container of the pod.
+	// Container is the name of the pod's container.
 	Container = "lockstep"
 
 	labelManaged      = "app.kubernetes.io/managed-by"
 	annotationCommand = "lockstep/command"
 	annotationBy      = "lockstep/started-by"
 
-	// Input is where the pod finds the packed task, Work where it may write.
+	// Input is the directory with the packed task in the pod. Work is a writable directory.
 	Input = "/lockstep-input"
 	Work  = "/tmp"
 
-	// startLimit is the time for a Job to get its Secrets. A Job whose creator died before
-	// fails after it, and is removed like any other.
+	// startLimit is the time within which a Job's Secrets must be created. If lockstep is killed
+	// before that, the Job fails and is deleted like any other.
 	startLimit = 2 * time.Minute
-	// retries is how often a pod that was killed is replaced.
-	retries = 100
+	// podReplacements is how often a killed pod is replaced.
+	podReplacements = 100
 )
 
 // Task is a command line to run in the cluster.
 type Task struct {
 	Namespace string
-	// Release and Command name the run.
+	// Release and Command identify the run.
 	Release, Command string
-	// Args are the arguments of lockstep. Paths in them are relative.
+	// Args are the arguments of lockstep. Paths in them must be relative.
 	Args []string
-	// Files are the files of the working directory.
+	// Files are the contents of the working directory, by path.
 	Files map[string][]byte
 	// Env are environment variables.
 	Env map[string]string
 	// Image has lockstep as its entrypoint.
 	Image string
-	// ServiceAccount is whose rights the run has.
+	// ServiceAccount is the account that the run uses.
 	ServiceAccount string
-	// KeepFor is how long the Job stays after its end.
+	// KeepFor is how long the Job is kept after it ends.
 	KeepFor time.Duration
-	// By says who started it.
+	// By is the user who started the run.
 	By string
 }
 
-// Objects are the objects of a task: the Job, and the Secrets and the Lease that belong to
-// it. Their owner references have no UID yet. name is the name of the Job.
-func (t Task) Objects(name string) (job *batchv1.Job, secrets []*corev1.Secret, orders *coordinationv1.Lease, err error) {
+// Objects returns the objects of a task: the Job, and the Secrets and the Lease for it, without owner
+// references. name is the name of the Job.
+func (t Task) Objects(name string) (job *batchv1.Job, secrets []*corev1.Secret, lease *coordinationv1.Lease, err error) {
 	parts, err := pack(t.Args, t.Files)
 	if err != nil {
 		return nil, nil, nil, err
@@ -92,19 +91,19 @@ func (t Task) Objects(name string) (job *batchv1.Job, secrets []*corev1.Secret, 
 		m := meta(name + "-" + strconv.Itoa(n))
 		secrets = append(secrets, &corev1.Secret{TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "Secret"}, ObjectMeta: m, Immutable: new(true), Data: map[string][]byte{partKey: part}})
 	}
-	orders = &coordinationv1.Lease{TypeMeta: metav1.TypeMeta{APIVersion: "coordination.k8s.io/v1", Kind: "Lease"}, ObjectMeta: meta(name)}
+	lease = &coordinationv1.Lease{TypeMeta: metav1.TypeMeta{APIVersion: "coordination.k8s.io/v1", Kind: "Lease"}, ObjectMeta: meta(name)}
 	m := meta(name)
 	m.Annotations = map[string]string{annotationCommand: t.Command, annotationBy: t.By}
 	job = &batchv1.Job{TypeMeta: metav1.TypeMeta{APIVersion: "batch/v1", Kind: "Job"}, ObjectMeta: m, Spec: t.job(name, secrets)}
-	return job, secrets, orders, nil
+	return job, secrets, lease, nil
 }
 
-// job is the Job's spec. A pod that ends by itself ends the Job, whatever its exit code is:
-// the run is over. One that is killed or evicted is replaced, and the run resumes (R50).
+// job returns the spec of the Job. When lockstep exits, with any code, the Job ends. A pod that is
+// killed or evicted is replaced, and the run resumes (R50).
 func (t Task) job(name string, secrets []*corev1.Secret) batchv1.JobSpec {
 	return batchv1.JobSpec{
 		Completions:             new(int32(1)),
-		BackoffLimit:            new(int32(retries)),
+		BackoffLimit:            new(int32(podReplacements)),
 		ActiveDeadlineSeconds:   new(int64(startLimit / time.Second)),
 		TTLSecondsAfterFinished: new(int32(t.KeepFor / time.Second)),
 		PodReplacementPolicy:    new(batchv1.Failed),
@@ -113,7 +112,7 @@ func (t Task) job(name string, secrets []*corev1.Secret) batchv1.JobSpec {
 				{Type: corev1.DisruptionTarget, Status: corev1.ConditionTrue},
 			}},
 			{Action: batchv1.PodFailurePolicyActionFailJob, OnExitCodes: &batchv1.PodFailurePolicyOnExitCodesRequirement{
-				ContainerName: new(Container), Operator: batchv1.PodFailurePolicyOnExitCodesOpNotIn, Values: []int32{killed, terminated},
+				ContainerName: new(Container), Operator: batchv1.PodFailurePolicyOnExitCodesOpNotIn, Values: []int32{exitKilled, exitTerminated},
 			}},
 		}},
 		Template: corev1.PodTemplateSpec{
@@ -123,10 +122,10 @@ func (t Task) job(name string, secrets []*corev1.Secret) batchv1.JobSpec {
 	}
 }
 
-// Exit codes of processes that were killed.
+// Exit codes of killed processes.
 const (
-	killed     = 137
-	terminated = 143
+	exitKilled     = 137
+	exitTerminated = 143
 )
 
 func (t Task) pod(name string, secrets []*corev1.Secret) corev1.PodSpec {
@@ -137,7 +136,7 @@ func (t Task) pod(name string, secrets []*corev1.Secret) corev1.PodSpec {
 		}})
 	}
 	env := []corev1.EnvVar{
-		{Name: "HOME", Value: Work}, {Name: ordersVar, Value: t.Namespace + "/" + name},
+		{Name: "HOME", Value: Work}, {Name: leaseVar, Value: t.Namespace + "/" + name},
 		{Name: "POD_NAME", ValueFrom: &corev1.EnvVarSource{FieldRef: &corev1.ObjectFieldSelector{FieldPath: "metadata.name"}}},
 	}
 	for _, key := range slices.Sorted(maps.Keys(t.Env)) {
@@ -174,31 +173,31 @@ type Run struct {
 	kube                 kubernetes.Interface
 }
 
-// Start creates the objects of a task. After an error nothing stays.
+// Start creates the objects of a task. On an error it deletes them.
 func Start(ctx context.Context, kube kubernetes.Interface, t Task) (*Run, error) {
 	name := jobName(t.Release)
-	job, secrets, orders, err := t.Objects(name)
+	job, secrets, lease, err := t.Objects(name)
 	if err != nil {
 		return nil, err
 	}
-	job.Spec.Parallelism = new(int32(0)) // no pod before its Secrets: it would wait for the kubelet's next try to mount them
+	job.Spec.Parallelism = new(int32(0)) // no pod before its Secrets exist, because the kubelet retries mounts late
 	job, err = kube.BatchV1().Jobs(t.Namespace).Create(ctx, job, metav1.CreateOptions{})
 	if err != nil {
 		return nil, fmt.Errorf("create Job %s/%s: %w", t.Namespace, name, err)
 	}
-	if err := complete(ctx, kube, job, secrets, orders); err != nil {
-		gone, cancel := context.WithTimeout(context.WithoutCancel(ctx), 10*time.Second)
+	if err := createOwned(ctx, kube, job, secrets, lease); err != nil {
+		cleanupCtx, cancel := context.WithTimeout(context.WithoutCancel(ctx), 10*time.Second)
 		defer cancel()
-		_ = kube.BatchV1().Jobs(t.Namespace).Delete(gone, name, metav1.DeleteOptions{PropagationPolicy: new(metav1.DeletePropagationBackground)}) // else its deadline ends it
+		_ = kube.BatchV1().Jobs(t.Namespace).Delete(cleanupCtx, name, metav1.DeleteOptions{PropagationPolicy: new(metav1.DeletePropagationBackground)}) // on an error, the Job fails at its deadline
 		return nil, err
 	}
-	run := runOf(kube, job)
+	run := newRun(kube, job)
 	return &run, nil
 }
 
-// Manifests are the objects of a task for somebody else to create, all at once: without owner
-// references, and without the time limit for creating them. The name of the Job, whose pod
-// cannot be changed, follows from the contents.
+// Manifests returns the objects of a task for another tool to create, without owner references and
+// without a time limit. The name of the Job depends on the contents, because the pod of a Job cannot
+// be changed.
 func (t Task) Manifests() (objects []any, err error) {
 	sum := sha256.New()
 	parts, err := pack(t.Args, t.Files)
@@ -208,26 +207,26 @@ func (t Task) Manifests() (objects []any, err error) {
 	for _, part := range parts {
 		sum.Write(part)
 	}
-	job, secrets, orders, err := t.Objects(namePrefix(t.Release) + hex.EncodeToString(sum.Sum(nil))[:8])
+	job, secrets, lease, err := t.Objects(namePrefix(t.Release) + hex.EncodeToString(sum.Sum(nil))[:8])
 	if err != nil {
 		return nil, err
 	}
-	job.Spec.ActiveDeadlineSeconds, job.Spec.TTLSecondsAfterFinished = nil, nil // a deleted Job would be created again
+	job.Spec.ActiveDeadlineSeconds, job.Spec.TTLSecondsAfterFinished = nil, nil // a GitOps tool would create a deleted Job again
 	for _, s := range secrets {
 		objects = append(objects, s)
 	}
-	return append(objects, orders, job), nil
+	return append(objects, lease, job), nil
 }
 
-// complete creates all that belongs to a Job, at once, because the API server may be far away.
-// Then it lets the Job start its pod.
-func complete(ctx context.Context, kube kubernetes.Interface, job *batchv1.Job, secrets []*corev1.Secret, orders *coordinationv1.Lease) error {
+// createOwned creates the Secrets and the Lease of a Job concurrently, because the API server may be
+// far away. Then it lets the Job start its pod.
+func createOwned(ctx context.Context, kube kubernetes.Interface, job *batchv1.Job, secrets []*corev1.Secret, lease *coordinationv1.Lease) error {
 	owner := []metav1.OwnerReference{*metav1.NewControllerRef(job, batchv1.SchemeGroupVersion.WithKind("Job"))}
 	all, creating := errgroup.WithContext(ctx)
 	all.Go(func() error {
-		orders.OwnerReferences = owner
-		if _, err := kube.CoordinationV1().Leases(job.Namespace).Create(creating, orders, metav1.CreateOptions{}); err != nil {
-			return fmt.Errorf("create Lease %s/%s: %w", job.Namespace, orders.Name, err)
+		lease.OwnerReferences = owner
+		if _, err := kube.CoordinationV1().Leases(job.Namespace).Create(creating, lease, metav1.CreateOptions{}); err != nil {
+			return fmt.Errorf("create Lease %s/%s: %w", job.Namespace, lease.Name, err)
 		}
 		return nil
 	})
@@ -250,7 +249,7 @@ func complete(ctx context.Context, kube kubernetes.Interface, job *batchv1.Job, 
 	return nil
 }
 
-// jobName is a new name for the Job of a release.
+// jobName returns a new name for the Job of a release.
 func jobName(release string) string {
 	return namePrefix(release) + utilrand.String(5)
 }
@@ -259,7 +258,7 @@ func namePrefix(release string) string {
 	return "lockstep-" + strings.TrimRight(release[:min(len(release), 40)], "-.") + "-"
 }
 
-// List returns the runs of a namespace, "" for all, the newest first.
+// List returns the runs in a namespace, or in all if it is "", newest first.
 func List(ctx context.Context, kube kubernetes.Interface, namespace string) ([]Run, error) {
 	jobs, err := kube.BatchV1().Jobs(namespace).List(ctx, metav1.ListOptions{LabelSelector: labelManaged + "=lockstep," + LabelRelease})
 	if err != nil {
@@ -267,7 +266,7 @@ func List(ctx context.Context, kube kubernetes.Interface, namespace string) ([]R
 	}
 	var runs []Run
 	for i := range jobs.Items {
-		runs = append(runs, runOf(kube, &jobs.Items[i]))
+		runs = append(runs, newRun(kube, &jobs.Items[i]))
 	}
 	slices.SortStableFunc(runs, func(a, b Run) int {
 		return cmp.Or(b.Started.Compare(a.Started), cmp.Compare(a.Name, b.Name))
@@ -275,7 +274,7 @@ func List(ctx context.Context, kube kubernetes.Interface, namespace string) ([]R
 	return runs, nil
 }
 
-func runOf(kube kubernetes.Interface, job *batchv1.Job) Run {
+func newRun(kube kubernetes.Interface, job *batchv1.Job) Run {
 	r := Run{
 		Namespace: job.Namespace, Name: job.Name, Release: job.Labels[LabelRelease], Command: job.Annotations[annotationCommand], By: job.Annotations[annotationBy],
 		Started: job.CreationTimestamp.Time, State: "waiting", kube: kube,
@@ -297,7 +296,7 @@ func runOf(kube kubernetes.Interface, job *batchv1.Job) Run {
 // Over reports whether the run has ended.
 func (r Run) Over() bool { return r.State == "succeeded" || r.State == "failed" }
 
-// Delete removes the run with all that belongs to it. A running one is killed.
+// Delete deletes the Job of the run and the objects that it owns. It kills a running pod.
 func (r Run) Delete(ctx context.Context) error {
 	err := r.kube.BatchV1().Jobs(r.Namespace).Delete(ctx, r.Name, metav1.DeleteOptions{PropagationPolicy: new(metav1.DeletePropagationBackground)})
 	if apierrors.IsNotFound(err) {

@@ -73,14 +73,13 @@ func TestPack(t *testing.T) {
 	}
 }
 
-// TestFollowedLines joins the lines of two pods, of which the first is read twice: after an
-// outage its log begins again.
-func TestFollowedLines(t *testing.T) {
+// TestFollower joins the lines of two pods. The log of the first is read twice, as after an outage.
+func TestFollower(t *testing.T) {
 	f := follower{}
 	var got []string
 	read := func(pod string, lines ...string) {
 		if f.pod != pod {
-			f.pod, f.offset = pod, f.last
+			f.pod, f.offset = pod, f.lastSeq
 		}
 		for _, line := range lines {
 			if out, ok := f.renumber([]byte(line)); ok {
@@ -104,22 +103,22 @@ func TestFollowedLines(t *testing.T) {
 	}
 }
 
-// dying lets one request through, as a client does that is killed after it.
-type dying struct {
+// dyingTransport sends one request and fails all others, like a client that is killed.
+type dyingTransport struct {
 	next http.RoundTripper
 	sent atomic.Bool
 }
 
-func (d *dying) RoundTrip(r *http.Request) (*http.Response, error) {
+func (d *dyingTransport) RoundTrip(r *http.Request) (*http.Response, error) {
 	if d.sent.Swap(true) {
 		return nil, errors.New("the client is dead")
 	}
 	return d.next.RoundTrip(r)
 }
 
-// TestStarterDies kills the client once it has created the Job: that never starts a pod, and
-// fails at its deadline, which is then near.
-func TestStarterDies(t *testing.T) {
+// TestStartIsKilled: if the client is killed after it has created the Job, the Job starts no pod and
+// fails at its deadline.
+func TestStartIsKilled(t *testing.T) {
 	config, err := clientcmd.BuildConfigFromFlags("", testcluster.Get(t).Kubeconfig)
 	if err != nil {
 		t.Fatal(err)
@@ -128,14 +127,14 @@ func TestStarterDies(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	config.Wrap(func(next http.RoundTripper) http.RoundTripper { return &dying{next: next} })
+	config.Wrap(func(next http.RoundTripper) http.RoundTripper { return &dyingTransport{next: next} })
 	killed, err := kubernetes.NewForConfig(config)
 	if err != nil {
 		t.Fatal(err)
 	}
 	task := Task{Namespace: "default", Release: "abandoned", Image: "lockstep", KeepFor: time.Hour}
 	if _, err := Start(t.Context(), killed, task); err == nil {
-		t.Fatal("a dead client starts a run")
+		t.Fatal("Start succeeded with a dead client")
 	}
 	runs, err := List(t.Context(), client, "default")
 	if err != nil || len(runs) != 1 {
@@ -152,17 +151,17 @@ func TestStarterDies(t *testing.T) {
 	}
 	job, err := jobs.Get(t.Context(), runs[0].Name, metav1.GetOptions{})
 	if err != nil || job.Status.Active+job.Status.Failed+job.Status.Succeeded > 0 || job.Spec.TTLSecondsAfterFinished == nil {
-		t.Errorf("the Job is %v, %v", job, err)
+		t.Errorf("Job: %v, %v", job, err)
 	}
 }
 
-// twice repeats every third write, as a client does whose response was lost.
-type twice struct {
+// repeatingTransport repeats every third write, as clients do after a lost response.
+type repeatingTransport struct {
 	next   http.RoundTripper
 	writes atomic.Int64
 }
 
-func (t *twice) RoundTrip(r *http.Request) (*http.Response, error) {
+func (t *repeatingTransport) RoundTrip(r *http.Request) (*http.Response, error) {
 	if r.GetBody == nil || t.writes.Add(1)%3 != 0 {
 		return t.next.RoundTrip(r)
 	}
@@ -176,16 +175,16 @@ func (t *twice) RoundTrip(r *http.Request) (*http.Response, error) {
 	return t.next.RoundTrip(again)
 }
 
-// TestOrdersComeOnceAndInOrder sends orders from several senders at once, through a network
-// that loses responses: each comes once, and those of one sender in their order.
-func TestOrdersComeOnceAndInOrder(t *testing.T) {
+// TestRequestsArriveOnceInOrder sends requests from concurrent senders over a network that loses
+// responses: each arrives once, and those of one sender arrive in order.
+func TestRequestsArriveOnceInOrder(t *testing.T) {
 	const senders, each = 4, 6
 	config, err := clientcmd.BuildConfigFromFlags("", testcluster.Get(t).Kubeconfig)
 	if err != nil {
 		t.Fatal(err)
 	}
 	config.QPS = -1
-	config.Wrap(func(next http.RoundTripper) http.RoundTripper { return &twice{next: next} })
+	config.Wrap(func(next http.RoundTripper) http.RoundTripper { return &repeatingTransport{next: next} })
 	client, err := kubernetes.NewForConfig(config)
 	if err != nil {
 		t.Fatal(err)
@@ -194,15 +193,15 @@ func TestOrdersComeOnceAndInOrder(t *testing.T) {
 	if _, err := client.CoordinationV1().Leases("default").Create(ctx, &coordinationv1.Lease{ObjectMeta: metav1.ObjectMeta{Name: "orders"}}, metav1.CreateOptions{}); err != nil {
 		t.Fatal(err)
 	}
-	t.Setenv(ordersVar, "default/orders")
-	orders := Orders(ctx, client)
+	t.Setenv(leaseVar, "default/orders")
+	orders := Requests(ctx, client)
 	failed := make(chan error, senders)
 	for s := range senders {
 		go func() {
 			for n := range each {
 				if err := send(ctx, client, "default", "orders", []byte{byte('a' + s), byte('0' + n), '\n'}); err != nil {
 					failed <- err
-					cancel() // the reader ends
+					cancel() // ends the reader
 					return
 				}
 			}
@@ -222,11 +221,11 @@ func TestOrdersComeOnceAndInOrder(t *testing.T) {
 	next := map[byte]byte{}
 	for _, line := range strings.Fields(string(text)) {
 		if line[1] != '0'+next[line[0]] {
-			t.Errorf("%s comes when %c%d is due", line, line[0], next[line[0]])
+			t.Errorf("got %s, want %c%d", line, line[0], next[line[0]])
 		}
 		next[line[0]]++
 	}
 	if got := slices.Sorted(maps.Values(next)); !slices.Equal(got, []byte{each, each, each, each}) {
-		t.Errorf("of each sender came %v", got)
+		t.Errorf("got %v requests from the senders", got)
 	}
 }

@@ -16,10 +16,10 @@ import (
 )
 
 const (
-	// partSize is below the 1 MiB that a Secret may have, with its metadata.
+	// partSize leaves room for metadata below the limit of a Secret, 1 MiB.
 	partSize = 1000 << 10
 	partKey  = "part"
-	// maxPacked is the limit of a packed task, in bytes.
+	// maxPacked is the maximum size of a packed task in bytes.
 	maxPacked = 16 << 20
 	argsFile  = ".lockstep-args.json"
 )
@@ -31,7 +31,7 @@ func (t Task) TooLarge() bool {
 	return errors.As(err, &large)
 }
 
-// TooLargeError is about a task that does not fit into Secrets.
+// TooLargeError is the error of a task that does not fit into Secrets.
 type TooLargeError struct{ Size int }
 
 func (e *TooLargeError) Error() string {
@@ -40,8 +40,8 @@ func (e *TooLargeError) Error() string {
 
 func partName(n int) string { return fmt.Sprintf("part-%03d", n) }
 
-// pack is the arguments and files of a task as parts for Secrets. The same input gives the
-// same parts. The error is a TooLargeError.
+// pack returns the arguments and files of a task as parts for Secrets. The same input gives the same
+// parts. The error is a TooLargeError.
 func pack(args []string, files map[string][]byte) (parts [][]byte, err error) {
 	line, err := json.Marshal(args)
 	if err != nil {
@@ -72,7 +72,7 @@ func pack(args []string, files map[string][]byte) (parts [][]byte, err error) {
 	return slices.Collect(slices.Chunk(packed.Bytes(), partSize)), nil
 }
 
-// Unpack writes the files of a packed task into a directory, and returns its arguments.
+// Unpack writes the files of a packed task to a directory and returns its arguments.
 func Unpack(from, into string) (args []string, err error) {
 	names, err := filepath.Glob(filepath.Join(from, "part-*"))
 	if err != nil || len(names) == 0 {

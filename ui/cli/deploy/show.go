@@ -46,7 +46,7 @@ func (a *app) show(cmd *cobra.Command, client *kube.Client, op *kube.Operation, 
 		return false, err
 	}
 	defer closeServer(server)
-	if in := client.Orders(cmd.Context()); in != nil {
+	if in := client.Requests(cmd.Context()); in != nil {
 		go remote.ServeRequests(cmd.Context(), in, cmd.OutOrStdout(), op.Command, changes, remoteEditor)
 	}
 	if server != nil {

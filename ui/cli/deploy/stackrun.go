@@ -31,7 +31,7 @@ func (a *app) showStack(cmd *cobra.Command, flags *stackFlags, r runOptions, sta
 	}
 	defer closeServer(server)
 	for _, client := range all { // a run in the cluster has only one
-		if in := client.Orders(cmd.Context()); in != nil {
+		if in := client.Requests(cmd.Context()); in != nil {
 			go remote.ServeRequests(cmd.Context(), in, cmd.OutOrStdout(), stack.Command, nil, nil)
 		}
 	}

@@ -170,7 +170,7 @@ func attachError(r *remote.Run, d report.Display, m command.Mode) error {
 	s := r.Now(context.Background())
 	switch {
 	case s.Ended.IsZero() && r.Lost():
-		return lost(r.Err(), d)
+		return lostError(r.Err(), d)
 	case s.Ended.IsZero():
 		d.Note("the run continues; attach again: lockstep attach " + r.Operation.Release)
 		return nil
@@ -178,8 +178,9 @@ func attachError(r *remote.Run, d report.Display, m command.Mode) error {
 	return command.OperationError(s, nil, m)
 }
 
-// lost is attach's error if the events ended before the run did. Its exit code may be known.
-func lost(err error, d report.Display) error {
+// lostError returns the error of attach if the events ended before the run. It has the exit code of
+// the run if that is known.
+func lostError(err error, d report.Display) error {
 	var known interface{ ExitCode() int }
 	switch {
 	case !errors.As(err, &known):

@@ -28,24 +28,24 @@ import (
 )
 
 const (
-	// ordersVar names the Lease of the run in its pod, as namespace/name.
-	ordersVar = "LOCKSTEP_ORDERS"
-	// orderPrefix begins the annotations that are orders; their number and a random mark
-	// follow. The Lease's leaseTransitions count the orders so far.
-	orderPrefix = "lockstep.order/"
-	// maxOrder is the limit of an order, in bytes; an object's annotations may have 256 KiB.
-	maxOrder = 200 << 10
-	pause    = time.Second
+	// leaseVar is the environment variable with the Lease of the run in its pod, namespace/name.
+	leaseVar = "LOCKSTEP_ORDERS"
+	// requestPrefix is the prefix of annotations with requests. Their number and a random mark
+	// follow. leaseTransitions of the Lease counts the requests.
+	requestPrefix = "lockstep.order/"
+	// maxRequest is the maximum size of a request in bytes. An object may have 256 KiB of annotations.
+	maxRequest      = 200 << 10
+	watchRetryDelay = time.Second
 )
 
-// backoff is for senders at the same time.
+// backoff is for conflicts between concurrent senders.
 var backoff = wait.Backoff{Steps: 20, Duration: 10 * time.Millisecond, Factor: 1.2, Jitter: 0.5}
 
-// send adds an order to a run's Lease, after those that it has. A request that is repeated
-// after a lost response may add it twice; its mark tells the run.
-func send(ctx context.Context, kube kubernetes.Interface, namespace, name string, order []byte) error {
-	if order = bytes.TrimSpace(order); len(order) > maxOrder {
-		return fmt.Errorf("the command has %d KiB; the limit in the cluster is %d KiB: start an upgrade with the values", len(order)>>10, maxOrder>>10)
+// send adds a request to a run's Lease. If the response is lost, the update may be repeated and add
+// the request twice. Both have the same mark, so the run handles it once.
+func send(ctx context.Context, kube kubernetes.Interface, namespace, name string, request []byte) error {
+	if request = bytes.TrimSpace(request); len(request) > maxRequest {
+		return fmt.Errorf("the command has %d KiB; the limit in the cluster is %d KiB: start an upgrade with the values", len(request)>>10, maxRequest>>10)
 	}
 	leases, mark := kube.CoordinationV1().Leases(namespace), utilrand.String(10)
 	err := retry.OnError(backoff, apierrors.IsConflict, func() error {
@@ -60,7 +60,7 @@ func send(ctx context.Context, kube kubernetes.Interface, namespace, name string
 		if lease.Annotations == nil {
 			lease.Annotations = map[string]string{}
 		}
-		lease.Annotations[fmt.Sprintf("%s%d-%s", orderPrefix, number, mark)] = string(order)
+		lease.Annotations[fmt.Sprintf("%s%d-%s", requestPrefix, number, mark)] = string(request)
 		lease.Spec.LeaseTransitions = &number
 		_, err = leases.Update(ctx, lease, metav1.UpdateOptions{})
 		return err
@@ -71,13 +71,14 @@ func send(ctx context.Context, kube kubernetes.Interface, namespace, name string
 	return nil
 }
 
-// Job returns the Job whose pod this is, as namespace/name, "" outside of such a pod. Its
-// Lease has the same name.
-func Job() string { return os.Getenv(ordersVar) }
+// Job returns the Job of the pod in which this process runs, as namespace/name, or "" outside of such
+// a pod. The Lease has the same name.
+func Job() string { return os.Getenv(leaseVar) }
 
-// Orders returns the orders to the run of this pod, one per line, until ctx ends; nil outside
-// of such a pod. Each comes once: it is removed from the Lease before it is returned.
-func Orders(ctx context.Context, kube kubernetes.Interface) io.Reader {
+// Requests returns a reader with the requests to the run in this pod, one per line, until ctx ends. It
+// returns nil outside of such a pod. Each request is removed from the Lease before it is returned, so
+// it is returned only once.
+func Requests(ctx context.Context, kube kubernetes.Interface) io.Reader {
 	namespace, name, ok := strings.Cut(Job(), "/")
 	if !ok {
 		return nil
@@ -97,23 +98,23 @@ func Orders(ctx context.Context, kube kubernetes.Interface) io.Reader {
 					break // the next version shows whether they were removed
 				}
 			}
-			sleep(ctx, pause)
+			sleep(ctx, watchRetryDelay)
 		}
 		_ = w.Close()
 	}()
 	return r
 }
 
-// inbox takes the orders of a run from its Lease.
+// inbox takes the requests of a run from its Lease.
 type inbox struct {
 	leases coordinationclient.LeaseInterface
 	name   string
-	seen   map[string]bool // marks of the orders that were returned
-	// doubtful are the annotations whose removal failed, or whose response was lost.
-	doubtful map[string]string
+	seen   map[string]bool // marks of returned requests
+	// unconfirmed are annotations whose removal failed or got no response.
+	unconfirmed map[string]string
 }
 
-// versions yields the Lease now and whenever it changes, until an error.
+// versions yields the current Lease and each later version, until an error.
 func (in *inbox) versions(ctx context.Context) iter.Seq[*coordinationv1.Lease] {
 	return func(yield func(*coordinationv1.Lease) bool) {
 		lease, err := in.leases.Get(ctx, in.name, metav1.GetOptions{})
@@ -133,42 +134,42 @@ func (in *inbox) versions(ctx context.Context) iter.Seq[*coordinationv1.Lease] {
 	}
 }
 
-// take removes the orders from a version of the Lease, and returns them in order. After an
-// error they are returned with a later version, which shows whether they were removed.
-func (in *inbox) take(ctx context.Context, lease *coordinationv1.Lease) (orders []string, err error) {
+// take removes the requests from a version of the Lease and returns them in order. If the removal
+// fails, a later call returns them, because only a later version shows whether they were removed.
+func (in *inbox) take(ctx context.Context, lease *coordinationv1.Lease) (requests []string, err error) {
 	found := map[string]string{}
-	for key, order := range lease.Annotations {
-		if number(key) > 0 {
-			found[key] = order
+	for key, request := range lease.Annotations {
+		if requestNumber(key) > 0 {
+			found[key] = request
 		}
 	}
-	maps.DeleteFunc(in.doubtful, func(key, _ string) bool { _, still := found[key]; return still })
-	removed := in.doubtful
-	in.doubtful = nil
+	maps.DeleteFunc(in.unconfirmed, func(key, _ string) bool { _, ok := found[key]; return ok })
+	removed := in.unconfirmed
+	in.unconfirmed = nil
 	if len(found) > 0 {
 		if err = in.remove(ctx, lease, found); err != nil {
-			in.doubtful = found
+			in.unconfirmed = found
 		} else {
 			maps.Copy(found, removed)
 			removed = found
 		}
 	}
-	for _, key := range slices.SortedFunc(maps.Keys(removed), func(a, b string) int { return cmp.Compare(number(a), number(b)) }) {
-		mark := cmp.Or(strings.TrimPrefix(key, orderPrefix+strconv.Itoa(number(key))), key) // older versions write none
+	for _, key := range slices.SortedFunc(maps.Keys(removed), func(a, b string) int { return cmp.Compare(requestNumber(a), requestNumber(b)) }) {
+		mark := cmp.Or(strings.TrimPrefix(key, requestPrefix+strconv.Itoa(requestNumber(key))), key) // older versions add no mark
 		if !in.seen[mark] {
-			orders = append(orders, removed[key])
+			requests = append(requests, removed[key])
 		}
 		in.seen[mark] = true
 	}
-	return orders, err
+	return requests, err
 }
 
 func (in *inbox) remove(ctx context.Context, lease *coordinationv1.Lease, annotations map[string]string) error {
-	gone := map[string]any{}
+	nulls := map[string]any{}
 	for key := range annotations {
-		gone[key] = nil
+		nulls[key] = nil
 	}
-	patch, err := json.Marshal(map[string]any{"metadata": map[string]any{"resourceVersion": lease.ResourceVersion, "annotations": gone}})
+	patch, err := json.Marshal(map[string]any{"metadata": map[string]any{"resourceVersion": lease.ResourceVersion, "annotations": nulls}})
 	if err != nil {
 		return err
 	}
@@ -183,9 +184,9 @@ func sleep(ctx context.Context, d time.Duration) {
 	}
 }
 
-// number is that of an annotation with an order, 0 for any other.
-func number(key string) int {
-	text, ok := strings.CutPrefix(key, orderPrefix)
+// requestNumber returns the number in the key of a request's annotation, or 0 for other annotations.
+func requestNumber(key string) int {
+	text, ok := strings.CutPrefix(key, requestPrefix)
 	text, _, _ = strings.Cut(text, "-")
 	n, err := strconv.Atoi(text)
 	if !ok || err != nil {
