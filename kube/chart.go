@@ -60,6 +60,21 @@ func PinChart(ref, version string, reg *registry.Client) (string, error) {
 	return charts.Pin(ref, version, reg)
 }
 
+// RegistryCredential is how a user logs in to a registry.
+type RegistryCredential = charts.RegistryCredential
+
+// FindRegistryCredential returns the stored credential for the registry of an oci:// chart,
+// empty if there is none.
+func FindRegistryCredential(ctx context.Context, ref string, settings *cli.EnvSettings) (RegistryCredential, error) {
+	return charts.FindRegistryCredential(ctx, ref, settings)
+}
+
+// RegistryConfig returns a registry config file with the credentials for the registries of
+// oci:// charts.
+func RegistryConfig(byChart map[string]RegistryCredential) ([]byte, error) {
+	return charts.RegistryConfig(byChart)
+}
+
 // LoadChartPath loads a chart from a directory or an archive.
 func LoadChartPath(path string) (*Chart, error) { return charts.LoadPath(path) }
 

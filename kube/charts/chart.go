@@ -55,23 +55,6 @@ func Load(ref Ref, settings *cli.EnvSettings, registry *registry.Client) (*Chart
 	return LoadPath(path)
 }
 
-// Pin returns an oci:// reference to a version of a chart by its digest, which always names
-// the same chart.
-func Pin(ref, version string, client *registry.Client) (string, error) {
-	if strings.Contains(ref, "@") {
-		return ref, nil
-	}
-	name := strings.TrimPrefix(ref, registry.OCIScheme+"://")
-	if slash, tag := strings.LastIndexByte(name, '/'), strings.LastIndexByte(name, ':'); tag > slash {
-		name = name[:tag]
-	}
-	found, err := client.Resolve(name + ":" + version)
-	if err != nil {
-		return "", fmt.Errorf("chart %s: find version %s: %w", ref, version, err)
-	}
-	return fmt.Sprintf("%s://%s@%s", registry.OCIScheme, name, found.Digest), nil
-}
-
 // noSuchChart replaces an error about a repository if the user may have meant a path.
 func noSuchChart(chart string, err error) error {
 	repo, _, _ := strings.Cut(chart, "/")

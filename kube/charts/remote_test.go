@@ -2,6 +2,7 @@ package charts
 
 import (
 	"net/http"
+	"os"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -80,6 +81,28 @@ func TestLoadFromARegistry(t *testing.T) {
 		c, err := Load(Ref{Chart: ref, ChartPathOptions: action.ChartPathOptions{Version: version, PlainHTTP: true}}, settings, client)
 		if err != nil || c.Name() != "stored-keys" {
 			t.Errorf("%s: %v, %v", ref, c, err)
+		}
+	}
+}
+
+// TestRegistryCredential finds a stored credential, and writes it into a config file from
+// which it is found again.
+func TestRegistryCredential(t *testing.T) {
+	settings := remoteSettings(t)
+	const ref = "oci://example.test:5000/charts/a"
+	if c, err := FindRegistryCredential(t.Context(), ref, settings); err != nil || c != (RegistryCredential{}) {
+		t.Errorf("without a file: %v, %v", c, err)
+	}
+	for _, want := range []RegistryCredential{{Username: "ann", Password: "pass"}, {RefreshToken: "token"}} {
+		text, err := RegistryConfig(map[string]RegistryCredential{ref: want})
+		if err == nil {
+			err = os.WriteFile(settings.RegistryConfig, text, 0o600)
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		if c, err := FindRegistryCredential(t.Context(), ref, settings); err != nil || c != want {
+			t.Errorf("found %v, %v, want %v", c, err, want)
 		}
 	}
 }

@@ -4,13 +4,11 @@ import (
 	"context"
 	"crypto/tls"
 	"crypto/x509"
-	"encoding/base64"
 	"errors"
 	"fmt"
 	"net/http"
 	"os"
 	"path/filepath"
-	"strings"
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
@@ -19,8 +17,6 @@ import (
 	"helm.sh/helm/v4/pkg/cli/values"
 	"helm.sh/helm/v4/pkg/registry"
 	"k8s.io/client-go/util/homedir"
-	"oras.land/oras-go/v2/registry/remote/auth"
-	"oras.land/oras-go/v2/registry/remote/credentials"
 
 	"lockstep/kube"
 	"lockstep/ui/report"
@@ -136,36 +132,16 @@ func (c *ChartFlags) Registry(settings *helmcli.EnvSettings) (*registry.Client, 
 	return client, nil
 }
 
-// Credential returns the user's entry for the registry of an oci:// chart in a registry
-// config file, nil if there is none. Client certificates are refused: a config file cannot
-// have them.
-func (c *ChartFlags) Credential(ctx context.Context, chart string, settings *helmcli.EnvSettings) (host string, entry map[string]string, err error) {
+// Credential returns the user's credential for the registry of an oci:// chart, "" if there is
+// none. Client certificates are refused: a registry config file cannot have them.
+func (c *ChartFlags) Credential(ctx context.Context, chart string, settings *helmcli.EnvSettings) (kube.RegistryCredential, error) {
 	if c.CertFile != "" || c.CaFile != "" {
-		return "", nil, errors.New("--ca-file and --cert-file do not work with a chart that the pod has to fetch")
+		return kube.RegistryCredential{}, errors.New("--ca-file and --cert-file do not work with a chart that the pod has to fetch")
 	}
-	host, _, _ = strings.Cut(strings.TrimPrefix(chart, registry.OCIScheme+"://"), "/")
-	found := auth.Credential{Username: c.Username, Password: c.Password}
-	if c.Username == "" {
-		store, err := credentials.NewStore(settings.RegistryConfig, credentials.StoreOptions{DetectDefaultNativeStore: true})
-		if err != nil {
-			return "", nil, fmt.Errorf("read the credentials of registry %s: %w", host, err)
-		}
-		stores := credentials.Store(store)
-		if docker, err := credentials.NewStoreFromDocker(credentials.StoreOptions{DetectDefaultNativeStore: true}); err == nil { // else there is no home directory
-			stores = credentials.NewStoreWithFallbacks(store, docker)
-		}
-		if found, err = stores.Get(ctx, credentials.ServerAddressFromRegistry(host)); err != nil {
-			return "", nil, fmt.Errorf("read the credentials of registry %s: %w", host, err)
-		}
+	if c.Username != "" {
+		return kube.RegistryCredential{Username: c.Username, Password: c.Password}, nil
 	}
-	if found == auth.EmptyCredential {
-		return host, nil, nil
-	}
-	entry = map[string]string{"identitytoken": found.RefreshToken}
-	if found.Username != "" {
-		entry["auth"] = base64.StdEncoding.EncodeToString([]byte(found.Username + ":" + found.Password))
-	}
-	return host, entry, nil
+	return kube.FindRegistryCredential(ctx, chart, settings)
 }
 
 func (c *ChartFlags) tls() (*tls.Config, error) {

@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"context"
 	"crypto/sha256"
-	"encoding/json"
 	"errors"
 	"fmt"
 	"log/slog"
@@ -68,7 +67,7 @@ type packedRun struct {
 	release         string
 	args            []string // positional arguments
 	files           map[string][]byte
-	credentials     map[string]any // of registries, by host
+	credentials     map[string]kube.RegistryCredential // by chart reference
 	labels          map[string]string
 	createNamespace bool
 	printOnly       bool // print the objects instead of creating them
@@ -150,17 +149,17 @@ func (p *packedRun) fetchThere(ctx context.Context, flags *command.ChartFlags, r
 	if err != nil {
 		return "", err
 	}
-	host, entry, err := flags.Credential(ctx, ref, s)
+	credential, err := flags.Credential(ctx, ref, s)
 	if err != nil {
 		return "", err
 	}
-	if entry != nil {
+	if credential != (kube.RegistryCredential{}) {
 		if p.credentials == nil {
-			p.credentials = map[string]any{}
+			p.credentials = map[string]kube.RegistryCredential{}
 			p.args = append(p.args, "--registry-config="+registryInCluster)
 		}
-		p.credentials[host] = entry
-		if p.files[registryInCluster], err = json.Marshal(map[string]any{"auths": p.credentials}); err != nil {
+		p.credentials[ref] = credential
+		if p.files[registryInCluster], err = kube.RegistryConfig(p.credentials); err != nil {
 			return "", err
 		}
 	}

@@ -1,0 +1,76 @@
+package charts
+
+import (
+	"context"
+	"encoding/base64"
+	"encoding/json"
+	"fmt"
+	"strings"
+
+	"helm.sh/helm/v4/pkg/cli"
+	"helm.sh/helm/v4/pkg/registry"
+	"oras.land/oras-go/v2/registry/remote/auth"
+	"oras.land/oras-go/v2/registry/remote/credentials"
+)
+
+// Pin returns an oci:// reference to a version of a chart by its digest, which always names
+// the same chart.
+func Pin(ref, version string, client *registry.Client) (string, error) {
+	if strings.Contains(ref, "@") {
+		return ref, nil
+	}
+	name := strings.TrimPrefix(ref, registry.OCIScheme+"://")
+	if slash, tag := strings.LastIndexByte(name, '/'), strings.LastIndexByte(name, ':'); tag > slash {
+		name = name[:tag]
+	}
+	found, err := client.Resolve(name + ":" + version)
+	if err != nil {
+		return "", fmt.Errorf("chart %s: find version %s: %w", ref, version, err)
+	}
+	return fmt.Sprintf("%s://%s@%s", registry.OCIScheme, name, found.Digest), nil
+}
+
+// RegistryCredential is how a user logs in to a registry.
+type RegistryCredential = auth.Credential
+
+// FindRegistryCredential returns the stored credential for the registry of an oci:// chart,
+// empty if there is none: Helm's, else Docker's.
+func FindRegistryCredential(ctx context.Context, ref string, settings *cli.EnvSettings) (RegistryCredential, error) {
+	fail := func(err error) (RegistryCredential, error) {
+		return auth.EmptyCredential, fmt.Errorf("read the credential for registry %s: %w", registryHost(ref), err)
+	}
+	var store credentials.Store
+	options := credentials.StoreOptions{DetectDefaultNativeStore: true}
+	store, err := credentials.NewStore(settings.RegistryConfig, options)
+	if err != nil {
+		return fail(err)
+	}
+	if docker, err := credentials.NewStoreFromDocker(options); err == nil { // else there is no home directory
+		store = credentials.NewStoreWithFallbacks(store, docker)
+	}
+	found, err := store.Get(ctx, credentials.ServerAddressFromRegistry(registryHost(ref)))
+	if err != nil {
+		return fail(err)
+	}
+	return found, nil
+}
+
+// RegistryConfig returns a registry config file with the credentials for the registries of
+// oci:// charts.
+func RegistryConfig(byChart map[string]RegistryCredential) ([]byte, error) {
+	hosts := map[string]any{}
+	for ref, c := range byChart {
+		entry := map[string]string{"identitytoken": c.RefreshToken}
+		if c.Username != "" {
+			entry["auth"] = base64.StdEncoding.EncodeToString([]byte(c.Username + ":" + c.Password))
+		}
+		hosts[registryHost(ref)] = entry
+	}
+	return json.Marshal(map[string]any{"auths": hosts})
+}
+
+// registryHost is the host of an oci:// reference, with its port.
+func registryHost(ref string) string {
+	host, _, _ := strings.Cut(strings.TrimPrefix(ref, registry.OCIScheme+"://"), "/")
+	return host
+}
