@@ -11,9 +11,9 @@ import (
 	"time"
 )
 
-// settled is how long after the start controllers have seen all there is, and what is served has been
-// described: half of what the process has is then garbage.
-const settled = 3 * time.Second
+// settleTime is the time after the start when controllers have synced and API discovery is done. Half of the
+// process's memory is garbage then.
+const settleTime = 3 * time.Second
 
 // ready is the line that --json prints once the cluster can be used.
 type ready struct {
@@ -24,9 +24,9 @@ type ready struct {
 	PID        int    `json:"pid"`
 }
 
-// lifetime runs a sandbox from beginning to end, and returns the exit code.
-func lifetime(ctx context.Context, o options, in *interrupts) (code int, err error) {
-	began := time.Now()
+// runSandbox runs a sandbox from start to end and returns the exit code.
+func runSandbox(ctx context.Context, o options, in *interrupts) (code int, err error) {
+	started := time.Now()
 	s, err := open(o)
 	if errors.Is(err, errForeignKubeconfig) {
 		return exitUsage, err
@@ -46,7 +46,7 @@ func lifetime(ctx context.Context, o options, in *interrupts) (code int, err err
 	defer s.stop()
 	defer cancel()
 	err = s.start(ctx)
-	defer time.AfterFunc(settled, debug.FreeOSMemory).Stop()
+	defer time.AfterFunc(settleTime, debug.FreeOSMemory).Stop()
 	if err != nil {
 		if ctx.Err() != nil {
 			return in.exitCode(), nil
@@ -56,7 +56,7 @@ func lifetime(ctx context.Context, o options, in *interrupts) (code int, err err
 	if len(o.command) > 0 {
 		return s.runCommand(o.command, in)
 	}
-	if err := s.announce(o, time.Since(began)); err != nil {
+	if err := s.printReady(o, time.Since(started)); err != nil {
 		return exitFailed, err
 	}
 	select {
@@ -83,8 +83,8 @@ func (s *sandbox) runCommand(argv []string, in *interrupts) (int, error) {
 	return code, err
 }
 
-// announce tells on stdout how to use the cluster.
-func (s *sandbox) announce(o options, took time.Duration) error {
+// printReady prints to stdout how to use the cluster.
+func (s *sandbox) printReady(o options, took time.Duration) error {
 	if o.json {
 		line, err := json.Marshal(ready{s.kubeconfig, s.server, s.dir.Path, s.auditLog, os.Getpid()})
 		if err != nil {
@@ -98,7 +98,7 @@ func (s *sandbox) announce(o options, took time.Duration) error {
 	return err
 }
 
-// ended delivers why the cluster ended while it should have gone on.
+// ended delivers the error of a cluster that ended unexpectedly.
 func (s *sandbox) ended() <-chan error {
 	if api := s.apiDone; api != nil {
 		done := make(chan error, 1)

@@ -1,6 +1,5 @@
 // Command lockstep-sandbox runs a Kubernetes cluster in one process: etcd, kube-apiserver,
-// kube-controller-manager, kube-scheduler, and nodes that only pretend to run containers.
-// See README.md for what it does.
+// kube-controller-manager, kube-scheduler, and simulated nodes. See README.md.
 package main
 
 import (
@@ -58,17 +57,17 @@ func run(args []string) int {
 	case errors.Is(err, pflag.ErrHelp):
 		return 0
 	case err != nil:
-		complain(err)
+		printError(err)
 		return exitUsage
 	}
 	if len(o.command) > 0 {
 		if code, err := command.Check(o.command[0]); err != nil {
-			complain(err)
+			printError(err)
 			return code
 		}
 	}
-	// A reader of stdout that went away must not end the sandbox before it has cleaned up. Not ignored,
-	// since COMMAND would inherit that.
+	// A closed stdout must not end the sandbox before it has cleaned up. SIGPIPE is not ignored, because
+	// COMMAND would inherit that.
 	signal.Notify(make(chan os.Signal, 1), syscall.SIGPIPE)
 	ctx, cancel := context.WithCancel(context.Background())
 	defer cancel()
@@ -80,20 +79,20 @@ func run(args []string) int {
 			cancel()
 		}()
 	}
-	code, err := lifetime(ctx, o, in)
+	code, err := runSandbox(ctx, o, in)
 	if err != nil {
-		complain(err)
+		printError(err)
 	}
 	return code
 }
 
 func parseOptions(args []string) (options, error) {
 	var o options
-	// A set of its own: imported packages register dozens of flags on the common ones.
+	// A separate set: imported packages register dozens of flags on the global one.
 	fs := pflag.NewFlagSet("lockstep-sandbox", pflag.ContinueOnError)
 	fs.SetOutput(io.Discard)
 	fs.StringVar(&o.kubeconfig, "kubeconfig", "", "write the kubeconfig to `FILE`; removed on exit unless it already existed")
-	fs.StringVar(&o.auditLog, "audit-log", "", "append the API server's audit log to `FILE`, one JSON event a line")
+	fs.StringVar(&o.auditLog, "audit-log", "", "append the API server's audit log to `FILE`, one JSON event per line")
 	fs.StringVar(&o.dataDir, "data-dir", "", "keep the cluster in `DIR` and resume it at the next start (default: a temporary folder)")
 	fs.IntVar(&o.nodes, "nodes", 2, "number of nodes")
 	fs.StringVar(&o.lockstep, "lockstep-bin", "", "run `PROGRAM` as the containers of the lockstep image (default: lockstep in this program's folder; \"\": simulate them too)")
@@ -115,7 +114,7 @@ func parseOptions(args []string) (options, error) {
 		}
 	}
 	if !fs.Changed("lockstep-bin") {
-		o.lockstep = besides("lockstep")
+		o.lockstep = siblingProgram("lockstep")
 	} else if o.lockstep != "" {
 		path, err := exec.LookPath(o.lockstep)
 		if err == nil {
@@ -136,8 +135,8 @@ func parseOptions(args []string) (options, error) {
 	return o, nil
 }
 
-// besides returns the path of a program in this one's folder, "" if it is not there.
-func besides(name string) string {
+// siblingProgram returns the path of a program in the folder of this one, or "".
+func siblingProgram(name string) string {
 	self, err := os.Executable()
 	if err != nil {
 		return ""
@@ -149,12 +148,12 @@ func besides(name string) string {
 	return path
 }
 
-func complain(err error) {
+func printError(err error) {
 	fmt.Fprintln(stderr, "lockstep-sandbox:", err)
 }
 
-// interrupts decides what a signal means: the first ends the sandbox in order, the second at once. While
-// COMMAND runs, it is COMMAND that decides.
+// interrupts handles signals: the first one stops the sandbox in order, the second one at once. While
+// COMMAND runs, signals go to COMMAND.
 type interrupts struct {
 	cancel func()
 
@@ -194,7 +193,7 @@ func (in *interrupts) handle(s syscall.Signal) {
 	}
 }
 
-// startCommand starts COMMAND and forwards signals to it; none is lost in between.
+// startCommand starts COMMAND and forwards signals to it, without losing one.
 func (in *interrupts) startCommand(argv, env []string) (*command.Command, error) {
 	in.mu.Lock()
 	defer in.mu.Unlock()
@@ -206,21 +205,21 @@ func (in *interrupts) startCommand(argv, env []string) (*command.Command, error)
 	return c, err
 }
 
-// commandEnded takes the signals back.
+// commandEnded stops forwarding signals.
 func (in *interrupts) commandEnded() {
 	in.mu.Lock()
 	defer in.mu.Unlock()
 	in.command = nil
 }
 
-// onExit sets what a second signal does before it ends the process.
+// onExit sets the cleanup that a second signal runs before it ends the process.
 func (in *interrupts) onExit(f func()) {
 	in.mu.Lock()
 	defer in.mu.Unlock()
 	in.cleanup = f
 }
 
-// exitCode returns 128 plus the signal that ended the sandbox, 0 if there was none.
+// exitCode returns 128 plus the signal that ended the sandbox, or 0.
 func (in *interrupts) exitCode() int {
 	in.mu.Lock()
 	defer in.mu.Unlock()

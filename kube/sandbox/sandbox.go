@@ -46,7 +46,7 @@ type components interface {
 	RunScheduler(ctx context.Context, kubeconfig string) error
 }
 
-// sandbox is a cluster and what it keeps on disk.
+// sandbox is a cluster with its files.
 type sandbox struct {
 	dir        *statedir.Dir
 	kubeconfig string
@@ -66,7 +66,7 @@ type sandbox struct {
 	failed     chan error // why a part stopped unexpectedly
 }
 
-// open takes the folder and settles the paths. What it returns is to be closed.
+// open acquires the folder and sets the paths. The caller must call remove.
 func open(o options) (_ *sandbox, err error) {
 	s := &sandbox{nodes: o.nodes, lockstep: o.lockstep, failed: make(chan error, 8)}
 	if o.dataDir != "" {
@@ -98,7 +98,7 @@ func open(o options) (_ *sandbox, err error) {
 
 var errForeignKubeconfig = errors.New("exists and is not a sandbox's kubeconfig; left unchanged")
 
-// claimKubeconfig tells whether file is ours to remove in the end, or refuses to overwrite what it holds.
+// claimKubeconfig reports whether to remove file at the end. It returns an error if file has other content.
 func claimKubeconfig(file string) (bool, error) {
 	info, err := os.Stat(file)
 	switch {
@@ -109,21 +109,21 @@ func claimKubeconfig(file string) (bool, error) {
 	case !pki.IsKubeconfig(file):
 		return false, fmt.Errorf("%s %w", file, errForeignKubeconfig)
 	}
-	return info.Size() > 0, nil // one that a killed sandbox left counts as our own
+	return info.Size() > 0, nil // left by a sandbox that was killed
 }
 
 func (s *sandbox) path(name string) string { return filepath.Join(s.dir.Path, name) }
 
-// log sends what the components log to files of the folder.
+// log redirects the logs of the components to files in the folder.
 func (s *sandbox) log(verbosity int) error {
-	if err := divertStderr(s.path("stderr.log")); err != nil {
+	if err := redirectStderr(s.path("stderr.log")); err != nil {
 		return err
 	}
 	fs := flag.NewFlagSet("klog", flag.ContinueOnError)
 	klog.InitFlags(fs)
 	err := fs.Parse([]string{"-logtostderr=false", "-alsologtostderr=false", "-stderrthreshold=FATAL",
 		"-log_file=" + s.path(sandboxLog), fmt.Sprintf("-v=%d", verbosity)})
-	// A component that gives up logs a fatal error and would end the process there and then.
+	// A component that fails logs a fatal error, which would end the process at once.
 	klog.OsExit = func(int) {
 		s.fail(errors.New("a component failed"))
 		select {}
@@ -131,7 +131,7 @@ func (s *sandbox) log(verbosity int) error {
 	return err
 }
 
-// logTail returns the last errors in the log, for a folder that is about to go.
+// logTail returns the last errors in the log, because the folder may be removed.
 func (s *sandbox) logTail() string {
 	klog.Flush()
 	var data []byte
@@ -154,11 +154,12 @@ func (s *sandbox) logTail() string {
 func (s *sandbox) fail(err error) {
 	select {
 	case s.failed <- err:
-	default: // the first ones tell enough
+	default: // the first errors are enough
 	}
 }
 
-// start brings the cluster up until pods can be made. It ends with ctx, but stop is to be called in any case.
+// start starts the cluster and waits until pods can be created. The caller must call stop, also after an
+// error.
 func (s *sandbox) start(ctx context.Context) error {
 	p, err := pki.Open(s.path("pki"))
 	if err != nil {
@@ -171,7 +172,7 @@ func (s *sandbox) start(ctx context.Context) error {
 	if err := s.startControlPlane(ctx, p); err != nil {
 		return err
 	}
-	cfg, err := s.config(p)
+	cfg, err := s.adminConfig(p)
 	if err != nil {
 		return err
 	}
@@ -179,7 +180,7 @@ func (s *sandbox) start(ctx context.Context) error {
 	if err != nil {
 		return err
 	}
-	if err := s.until(ctx, "kube-apiserver", func() bool {
+	if err := s.waitFor(ctx, "kube-apiserver", func() bool {
 		code := 0
 		client.Discovery().RESTClient().Get().AbsPath("/readyz").Timeout(2 * time.Second).Do(ctx).StatusCode(&code)
 		return code == http.StatusOK
@@ -189,8 +190,8 @@ func (s *sandbox) start(ctx context.Context) error {
 	if err := s.startRest(ctx, p, cfg, client); err != nil {
 		return err
 	}
-	// The last thing that pods need.
-	return s.until(ctx, "kube-controller-manager", func() bool {
+	// The last requirement of pods.
+	return s.waitFor(ctx, "kube-controller-manager", func() bool {
 		_, err := client.CoreV1().ServiceAccounts("default").Get(ctx, "default", metav1.GetOptions{})
 		return err == nil
 	})
@@ -225,7 +226,7 @@ func (s *sandbox) startControlPlane(ctx context.Context, p *pki.PKI) error {
 	return nil
 }
 
-// startRest starts everything that is a client of the API server.
+// startRest starts the clients of the API server.
 func (s *sandbox) startRest(ctx context.Context, p *pki.PKI, cfg *rest.Config, client kubernetes.Interface) error {
 	cm, sched := s.path("controller-manager.kubeconfig"), s.path("scheduler.kubeconfig")
 	err := errors.Join(
@@ -258,7 +259,7 @@ func (s *sandbox) startRest(ctx context.Context, p *pki.PKI, cfg *rest.Config, c
 	return nil
 }
 
-// run runs a part of the cluster. It should continue until ctx ends.
+// run runs a part of the cluster, which should continue until ctx is done.
 func (s *sandbox) run(ctx context.Context, name string, f func() error) {
 	s.parts.Go(func() {
 		if err := f(); ctx.Err() == nil {
@@ -270,8 +271,8 @@ func (s *sandbox) run(ctx context.Context, name string, f func() error) {
 	})
 }
 
-// config returns for the parts of the sandbox that may do anything.
-func (s *sandbox) config(p *pki.PKI) (*rest.Config, error) {
+// adminConfig returns the client configuration of the sandbox's own parts, with all rights.
+func (s *sandbox) adminConfig(p *pki.PKI) (*rest.Config, error) {
 	file := s.path("kubelet.kubeconfig")
 	if err := p.WriteKubeconfig(file, s.server, pki.Kubelet); err != nil {
 		return nil, err
@@ -284,8 +285,8 @@ func (s *sandbox) config(p *pki.PKI) (*rest.Config, error) {
 	return cfg, nil
 }
 
-// until waits for ok.
-func (s *sandbox) until(ctx context.Context, what string, ok func() bool) error {
+// waitFor waits until ok returns true.
+func (s *sandbox) waitFor(ctx context.Context, what string, ok func() bool) error {
 	deadline := time.After(startTimeout)
 	for !ok() {
 		select {
@@ -304,8 +305,8 @@ func (s *sandbox) until(ctx context.Context, what string, ok func() bool) error 
 	return nil
 }
 
-// listen takes a free port; in a folder that has been used before the same one again if it is free, so that
-// copies of the kubeconfig stay good.
+// listen listens on a free port. If the folder was used before, it prefers the same port, so that copies of
+// the kubeconfig stay valid.
 func (s *sandbox) listen() (net.Listener, error) {
 	file := s.path("port")
 	if data, err := os.ReadFile(file); err == nil {
@@ -321,9 +322,9 @@ func (s *sandbox) listen() (net.Listener, error) {
 	return ln, os.WriteFile(file, []byte(port), 0o600)
 }
 
-// stop stops the cluster. The context of start has ended.
+// stop stops the cluster after the context of start is done.
 func (s *sandbox) stop() {
-	// The API server first: it answers and audits what is running. etcd last.
+	// The API server first: it finishes and audits running requests. etcd last.
 	if s.apiDone != nil {
 		select {
 		case <-s.apiDone:
@@ -332,15 +333,15 @@ func (s *sandbox) stop() {
 	} else if s.listener != nil {
 		_ = s.listener.Close()
 	}
-	within(stopTimeout, s.parts.Wait)
+	runWithTimeout(stopTimeout, s.parts.Wait)
 	if s.etcd != nil {
-		within(stopTimeout, s.etcd.Close)
+		runWithTimeout(stopTimeout, s.etcd.Close)
 	}
 	klog.Flush()
 }
 
-// within waits for f, but not longer than d.
-func within(d time.Duration, f func()) {
+// runWithTimeout runs f and waits for it, but at most d.
+func runWithTimeout(d time.Duration, f func()) {
 	done := make(chan struct{})
 	go func() {
 		defer close(done)
@@ -352,7 +353,7 @@ func within(d time.Duration, f func()) {
 	}
 }
 
-// remove removes what must not stay behind. It may be called at any time, and more than once.
+// remove removes temporary files. It may be called at any time, and more than once.
 func (s *sandbox) remove() error {
 	var err error
 	if s.ownKubeconfig {

@@ -8,12 +8,12 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// stderr is what the process was started with, for messages of the sandbox itself and for COMMAND.
+// stderr is the original stderr of the process, for messages of the sandbox and for COMMAND.
 var stderr = os.Stderr
 
-// divertStderr sends file descriptor 2 to a file: some libraries write there without asking, over whatever
-// COMMAND draws on the screen. The trace of a crash still goes to stderr.
-func divertStderr(file string) error {
+// redirectStderr redirects file descriptor 2 to a file, because some libraries write to it and would disturb
+// COMMAND's output. The trace of a crash still goes to stderr.
+func redirectStderr(file string) error {
 	fd, err := unix.FcntlInt(2, unix.F_DUPFD_CLOEXEC, 3)
 	if err != nil {
 		return fmt.Errorf("stderr: %w", err)

@@ -1,6 +1,5 @@
-// Package annotation names every annotation the sandbox reads and parses their values.
-//
-// The table is the single list of them: the README for chart authors is checked against it.
+// Package annotation names the annotations that the sandbox reads (Table) and parses their
+// values (Values). A test checks the README against Table.
 package annotation
 
 import (
@@ -9,7 +8,7 @@ import (
 	"time"
 )
 
-// Prefix begins the key of every annotation in Table.
+// Prefix is the prefix of all annotation keys.
 const Prefix = "sandbox/"
 
 // Names of the annotations, without Prefix.
@@ -38,7 +37,7 @@ type Entry struct {
 	Meaning string
 }
 
-// Table lists every annotation there is, in the order the README shows them.
+// Table lists all annotations in the order of the README.
 var Table = []Entry{
 	{StartDelay, "Pod", "`2s`", "`0s`", "How long the pod stays Pending (pulling the image, creating containers)."},
 	{ReadyDelay, "Pod", "`5s`", "`0s`", "How long the containers run before the pod is Ready. Above 2s there is an `Unhealthy` event."},
@@ -57,7 +56,7 @@ var Table = []Entry{
 	{Status, "any custom resource", "`'{\"phase\":\"Ready\"}'`", "the condition", "With `sandbox/ready-after`: this JSON object is merged into `.status` instead of the condition."},
 }
 
-// Values reads annotations and remembers which of them had a value that means nothing.
+// Values parses annotations and collects the problems of invalid values.
 type Values struct {
 	from     map[string]string
 	problems []string
@@ -66,16 +65,16 @@ type Values struct {
 // Of returns the annotations of one object.
 func Of(annotations map[string]string) *Values { return &Values{from: annotations} }
 
-// Problems tells what could not be understood, one sentence each. Such an annotation counts as absent.
+// Problems describes the invalid values, one sentence each. Such annotations are ignored.
 func (v *Values) Problems() []string { return v.problems }
 
-// Has tells whether the annotation is there at all.
+// Has reports whether the annotation is set.
 func (v *Values) Has(name string) bool {
 	_, ok := v.from[Prefix+name]
 	return ok
 }
 
-// Text returns the value as it is, "" if there is none.
+// Text returns the value, or "".
 func (v *Values) Text(name string) string { return v.from[Prefix+name] }
 
 // OneOf returns the value if it is one of the allowed ones, else "".

@@ -1,6 +1,5 @@
-// Package cloud plays what a cloud and a storage driver do in a real cluster: a default StorageClass whose
-// claims get volumes, and addresses for LoadBalancer services and Ingresses. Those who wait for a release
-// look at all three.
+// Package cloud simulates a cloud provider and a storage driver: it provisions volumes for claims of a default
+// StorageClass, and assigns addresses to LoadBalancer Services and Ingresses.
 package cloud
 
 import (
@@ -32,10 +31,10 @@ const (
 type cloud struct {
 	client    kubernetes.Interface
 	addresses atomic.Uint32
-	seen      sync.Map // types.UID to time.Time: objects that wait
+	seen      sync.Map // types.UID to time.Time: delayed objects
 }
 
-// Run plays the cloud until ctx ends.
+// Run simulates the cloud until ctx is done.
 func Run(ctx context.Context, client kubernetes.Interface) error {
 	_, err := client.StorageV1().StorageClasses().Create(ctx, &storagev1.StorageClass{
 		ObjectMeta:  metav1.ObjectMeta{Name: storageClass, Annotations: map[string]string{"storageclass.kubernetes.io/is-default-class": "true"}},
@@ -60,8 +59,8 @@ func Run(ctx context.Context, client kubernetes.Interface) error {
 	return nil
 }
 
-// held returns whether an object's annotations keep it waiting, and for how long yet (0: for good).
-func (c *cloud) held(o metav1.Object) (bool, time.Duration) {
+// delay reports whether an object's annotations delay it, and the remaining time (0: forever).
+func (c *cloud) delay(o metav1.Object) (bool, time.Duration) {
 	v := annotation.Of(o.GetAnnotations())
 	if v.Text(annotation.Fail) != "" {
 		return true, 0
@@ -70,7 +69,7 @@ func (c *cloud) held(o metav1.Object) (bool, time.Duration) {
 	if after == 0 {
 		return false, 0
 	}
-	// From the first look on: the time of creation has whole seconds only.
+	// Since the first sync: the creation time has only whole seconds.
 	seen, _ := c.seen.LoadOrStore(o.GetUID(), time.Now())
 	if left := time.Until(seen.(time.Time).Add(after)); left > 0 {
 		return true, left
@@ -79,13 +78,13 @@ func (c *cloud) held(o metav1.Object) (bool, time.Duration) {
 	return false, 0
 }
 
-// claim makes the volume that a claim of the default class asks for.
+// claim creates the volume for a claim of the default class.
 func (c *cloud) claim(ctx context.Context, pvc *corev1.PersistentVolumeClaim) (time.Duration, error) {
 	class := pvc.Spec.StorageClassName
 	if pvc.Spec.VolumeName != "" || pvc.DeletionTimestamp != nil || class == nil || *class != storageClass {
 		return 0, nil
 	}
-	if wait, left := c.held(pvc); wait {
+	if wait, left := c.delay(pvc); wait {
 		return left, nil
 	}
 	_, err := c.client.CoreV1().PersistentVolumes().Create(ctx, &corev1.PersistentVolume{
@@ -105,7 +104,7 @@ func (c *cloud) claim(ctx context.Context, pvc *corev1.PersistentVolumeClaim) (t
 	return 0, err
 }
 
-// volume deletes what its claim has released: the volume controller leaves that to the driver.
+// volume deletes a volume that its claim has released; the volume controller leaves that to the driver.
 func (c *cloud) volume(ctx context.Context, pv *corev1.PersistentVolume) (time.Duration, error) {
 	if pv.Status.Phase != corev1.VolumeReleased || pv.Annotations[provisionedBy] != provisioner || pv.DeletionTimestamp != nil {
 		return 0, nil
@@ -113,12 +112,12 @@ func (c *cloud) volume(ctx context.Context, pv *corev1.PersistentVolume) (time.D
 	return 0, c.client.CoreV1().PersistentVolumes().Delete(ctx, pv.Name, metav1.DeleteOptions{})
 }
 
-// service gives a LoadBalancer an address out of a block that is reserved for documentation.
+// service assigns an address to a LoadBalancer, from a block reserved for documentation.
 func (c *cloud) service(ctx context.Context, s *corev1.Service) (time.Duration, error) {
 	if s.Spec.Type != corev1.ServiceTypeLoadBalancer || len(s.Status.LoadBalancer.Ingress) > 0 {
 		return 0, nil
 	}
-	if wait, left := c.held(s); wait {
+	if wait, left := c.delay(s); wait {
 		return left, nil
 	}
 	s = s.DeepCopy()
@@ -127,12 +126,12 @@ func (c *cloud) service(ctx context.Context, s *corev1.Service) (time.Duration, 
 	return 0, err
 }
 
-// ingress gives an Ingress an address.
+// ingress assigns an address to an Ingress.
 func (c *cloud) ingress(ctx context.Context, i *networkingv1.Ingress) (time.Duration, error) {
 	if len(i.Status.LoadBalancer.Ingress) > 0 {
 		return 0, nil
 	}
-	if wait, left := c.held(i); wait {
+	if wait, left := c.delay(i); wait {
 		return left, nil
 	}
 	i = i.DeepCopy()

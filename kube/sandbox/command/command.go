@@ -1,4 +1,4 @@
-// Package command runs the program that a sandbox was started for.
+// Package command runs the COMMAND of a sandbox.
 package command
 
 import (
@@ -18,10 +18,10 @@ const (
 	ExitNotFound      = 127
 )
 
-// killAfter is how long a program that was told to end because the cluster is gone may take.
+// killAfter is how long the program may take to end after the cluster has failed.
 const killAfter = 10 * time.Second
 
-// Check tells early whether a program can be run: the exit code for it and why not, or 0 and nil.
+// Check checks whether a program can be run. If not, it returns an exit code and an error.
 func Check(name string) (int, error) {
 	_, err := exec.LookPath(name)
 	switch {
@@ -41,9 +41,9 @@ type Command struct {
 	done chan struct{}
 }
 
-// Start runs argv with env, this process' own stdin and stdout, and stderr. Where the system can do it
-// (Linux), the program gets SIGTERM when this process dies. That is tied to the thread that starts the
-// program, so the calling goroutine keeps its thread from here on, and must outlive the program.
+// Start runs argv with env, stdin and stdout of this process, and stderr. On Linux the program gets SIGTERM
+// when this process dies. That is tied to the thread that starts the program, so the calling goroutine keeps
+// its thread and must outlive the program.
 func Start(argv, env []string, stderr *os.File) (*Command, error) {
 	runtime.LockOSThread()
 	cmd := exec.Command(argv[0], argv[1:]...)
@@ -64,16 +64,16 @@ func Start(argv, env []string, stderr *os.File) (*Command, error) {
 	return c, nil
 }
 
-// Signal passes on a signal that only the sandbox got. What a terminal sends goes to the whole process
-// group, so the program has those already.
+// Signal forwards a signal that only the sandbox received. Signals of a terminal go to the whole process
+// group, so the program has already received them.
 func (c *Command) Signal(s os.Signal) {
 	if s == syscall.SIGTERM || s == syscall.SIGHUP {
 		_ = c.cmd.Process.Signal(s) // it may have ended just now
 	}
 }
 
-// Wait returns the program's exit code, 128 + the signal if one ended it. If failed delivers an error
-// first, the program is told to end, and Wait returns that error once it has.
+// Wait returns the program's exit code, 128 + the signal if one ended it. If failed delivers an error first,
+// Wait terminates the program and returns that error.
 func (c *Command) Wait(failed <-chan error) (int, error) {
 	select {
 	case <-c.done:
@@ -87,7 +87,7 @@ func (c *Command) Wait(failed <-chan error) (int, error) {
 	}
 }
 
-// ExitCode returns that of an ended process, 128 + the signal if one ended it.
+// ExitCode returns the exit code of an ended process, 128 + the signal if one ended it.
 func ExitCode(s *os.ProcessState) int {
 	if ws, ok := s.Sys().(syscall.WaitStatus); ok && ws.Signaled() {
 		return 128 + int(ws.Signal())

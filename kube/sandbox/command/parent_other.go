@@ -4,5 +4,5 @@ package command
 
 import "syscall"
 
-// EndWithParent does nothing here: this system cannot do it.
+// EndWithParent does nothing on this system.
 func EndWithParent(syscall.Signal) *syscall.SysProcAttr { return &syscall.SysProcAttr{} }

@@ -6,7 +6,7 @@ import (
 	"time"
 )
 
-// logSize is how much of a log is kept, in bytes, as a kubelet keeps it: the oldest lines go first.
+// logSize is the maximum size of a log in bytes; the oldest lines are dropped first.
 const logSize = 10 << 20
 
 // Line is one line of a container's log.
@@ -15,13 +15,13 @@ type Line struct {
 	Text string
 }
 
-// Log is what a process has printed.
+// Log is the output of a process.
 type Log struct {
 	mu      sync.Mutex
 	lines   []Line
 	dropped int // lines before the first one
 	size    int
-	changed chan struct{} // closed at the next change; nil if nobody waits
+	changed chan struct{} // closed at the next change; nil if no reader waits
 	ended   bool
 }
 
@@ -47,7 +47,7 @@ func (l *Log) end() {
 	l.wake()
 }
 
-// tail returns the last lines, as much as a kubelet takes for a termination message.
+// tail returns the last lines, up to the size of a termination message.
 func (l *Log) tail() string {
 	const maxLines, maxBytes = 80, 2048
 	l.mu.Lock()

@@ -17,14 +17,14 @@ func (c *containerRun) paths() pathMap {
 	return m
 }
 
-// replace replaces each mount path in text that stands there as a whole path, or as the beginning of one.
+// replace replaces each mount path in text that is a whole path or the start of one.
 func (m pathMap) replace(text string) string {
 	var out strings.Builder
 	for i := 0; i < len(text); {
 		from := ""
-		if i == 0 || !inPath(text[i-1]) {
+		if i == 0 || !continuesPath(text[i-1]) {
 			for p := range m {
-				if rest, ok := strings.CutPrefix(text[i:], p); ok && len(p) > len(from) && (rest == "" || rest[0] == '/' || !inPath(rest[0])) {
+				if rest, ok := strings.CutPrefix(text[i:], p); ok && len(p) > len(from) && (rest == "" || rest[0] == '/' || !continuesPath(rest[0])) {
 					from = p
 				}
 			}
@@ -40,7 +40,7 @@ func (m pathMap) replace(text string) string {
 	return out.String()
 }
 
-// inPath tells whether a path goes on with a byte.
-func inPath(b byte) bool {
+// continuesPath reports whether a byte may continue a path element.
+func continuesPath(b byte) bool {
 	return b == '/' || b == '.' || b == '-' || b == '_' || '0' <= b && b <= '9' || 'a' <= b && b <= 'z' || 'A' <= b && b <= 'Z' || b >= 0x80
 }

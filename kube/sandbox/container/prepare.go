@@ -29,7 +29,7 @@ const (
 	serviceAccountPath = "/var/run/secrets/kubernetes.io/serviceaccount"
 )
 
-// containerRun is a container on its way to a process.
+// containerRun is a container whose process is being prepared.
 type containerRun struct {
 	*Runtime
 	pod    *corev1.Pod
@@ -40,7 +40,7 @@ type containerRun struct {
 
 func (c *containerRun) root() string { return filepath.Join(c.dir, "root") }
 
-// prepare makes the volumes and returns the command.
+// prepare creates the volumes and returns the command.
 func (c *containerRun) prepare(ctx context.Context) (*exec.Cmd, error) {
 	tmp := filepath.Join(c.root(), "tmp")
 	workdir := filepath.Join(c.root(), path.Clean("/"+c.spec.WorkingDir))
@@ -78,7 +78,7 @@ func (c *containerRun) prepare(ctx context.Context) (*exec.Cmd, error) {
 	return cmd, nil
 }
 
-// command returns the image's program with the container's arguments. It is the only one in the image.
+// command returns the image's only program with the container's arguments.
 func (c *containerRun) command(variables func(string) string, paths pathMap) *exec.Cmd {
 	argv := append(slices.Clone(c.spec.Command), c.spec.Args...)
 	for i := range argv {
@@ -94,7 +94,7 @@ func (c *containerRun) command(variables func(string) string, paths pathMap) *ex
 	return cmd
 }
 
-// environment returns the variables that the container declares: later ones win, and can refer to earlier ones.
+// environment returns the container's variables. Later ones win, and can refer to earlier ones.
 func (c *containerRun) environment(ctx context.Context, cluster map[string]string) (map[string]string, error) {
 	env := map[string]string{}
 	for _, from := range c.spec.EnvFrom {
@@ -129,7 +129,7 @@ func (c *containerRun) environment(ctx context.Context, cluster map[string]strin
 	return env, nil
 }
 
-// valueFrom returns false where an optional key is not there.
+// valueFrom returns false if an optional key is missing.
 func (c *containerRun) valueFrom(ctx context.Context, from *corev1.EnvVarSource) (string, bool, error) {
 	switch {
 	case from.ConfigMapKeyRef != nil:
@@ -162,8 +162,8 @@ func (c *containerRun) field(name string) (string, error) {
 	return fieldpath.ExtractFieldPathAsString(c.pod, name)
 }
 
-// kubeconfig writes one for the service account whose token is mounted, and returns its path: client-go looks
-// for that token at a fixed path, where it cannot be.
+// kubeconfig writes a kubeconfig for the service account whose token is mounted, and returns its path, because
+// client-go expects the token at a fixed path.
 func (c *containerRun) kubeconfig() (string, error) {
 	mounted := slices.ContainsFunc(c.spec.VolumeMounts, func(m corev1.VolumeMount) bool { return m.MountPath == serviceAccountPath })
 	if !mounted {
@@ -179,7 +179,7 @@ func (c *containerRun) kubeconfig() (string, error) {
 	return file, clientcmd.WriteToFile(*config, file)
 }
 
-// serviceAccount returns the name of the pod's.
+// serviceAccount returns the name of the pod's service account.
 func (c *containerRun) serviceAccount() string {
 	return cmp.Or(c.pod.Spec.ServiceAccountName, "default")
 }

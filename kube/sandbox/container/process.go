@@ -12,9 +12,9 @@ import (
 	"lockstep/kube/sandbox/command"
 )
 
-// drain is how long output may still come after a process has ended: whoever else holds its pipe escaped from
-// its process group.
-const drain = time.Second
+// drainTime is how long to read output after a process has ended: a child outside its process group may keep
+// the pipe open.
+const drainTime = time.Second
 
 // Process is one attempt of a container.
 type Process struct {
@@ -24,7 +24,7 @@ type Process struct {
 	cmd      *exec.Cmd
 	done     chan struct{}
 	exit     Exit      // set before done is closed
-	deadline time.Time // of its termination; the runtime's mutex guards it
+	deadline time.Time // for its termination; guarded by the runtime's mutex
 }
 
 // Exit is how a process ended.
@@ -34,7 +34,7 @@ type Exit struct {
 	At              time.Time
 }
 
-// Exit returns how the process ended, nil while it runs.
+// Exit returns how the process ended, or nil while it runs.
 func (p *Process) Exit() *Exit {
 	select {
 	case <-p.done:
@@ -44,8 +44,8 @@ func (p *Process) Exit() *Exit {
 	}
 }
 
-// launch starts a program in a process group of its own. Both output streams share a pipe, so that lines
-// keep their order.
+// launch starts a program in a separate process group. Both output streams share a pipe, so that lines keep
+// their order.
 func (r *Runtime) launch(cmd *exec.Cmd, attempt int, policy corev1.TerminationMessagePolicy) *Process {
 	p := &Process{attempt: attempt, cmd: cmd, done: make(chan struct{})}
 	out, in, err := os.Pipe()
@@ -73,7 +73,7 @@ func (r *Runtime) launch(cmd *exec.Cmd, attempt int, policy corev1.TerminationMe
 		p.kill()       // what it has started
 		select {
 		case <-copied:
-		case <-time.After(drain):
+		case <-time.After(drainTime):
 		}
 		_ = out.Close()
 		<-copied
@@ -110,10 +110,10 @@ func (p *Process) copy(out *os.File) {
 	}
 }
 
-// terminate asks the container's program to end, and nobody else, as a container runtime does.
+// terminate sends SIGTERM only to the container's main process, as a container runtime does.
 func (p *Process) terminate() { _ = p.cmd.Process.Signal(syscall.SIGTERM) }
 
-// kill ends the process and what it has started.
+// kill kills the process and its children.
 func (p *Process) kill() {
 	if p.Exit() == nil {
 		_ = syscall.Kill(-p.cmd.Process.Pid, syscall.SIGKILL)

@@ -1,7 +1,7 @@
-// Package container runs the containers of one image, lockstep's own, as processes of this machine: with the
-// environment, the mounted volumes, the service account token and the arguments that a kubelet would give
-// them. There are no namespaces, cgroups or image layers: README.md lists what follows from that. Runtime has
-// the processes of all pods; a Process is one attempt of a container.
+// Package container runs the containers of lockstep's own image as processes of this machine, with the
+// environment, volumes, service account token and arguments that a kubelet would provide. It uses no
+// namespaces, cgroups or image layers; README.md lists the consequences. Runtime has the processes of all
+// pods; a Process is one attempt of a container.
 package container
 
 import (
@@ -28,25 +28,25 @@ const Image = "lockstep"
 // Runtime runs containers. Without a program it runs none.
 type Runtime struct {
 	program    string // an absolute path
-	dir        string // one folder a pod
+	dir        string // contains a folder for each pod
 	client     kubernetes.Interface
 	host, port string // of the API server
 	launches   chan func()
 
 	mu     sync.Mutex
 	pods   map[types.UID]*podRuns
-	count  int // of folders made so far; their names are short, since sockets may be put there
+	count  int // folders created so far; their names are short, because they may contain sockets
 	closed bool
 }
 
-// podRuns is what a pod has run.
+// podRuns are the processes of a pod.
 type podRuns struct {
 	dir       string
 	processes []*Process // the last two attempts
 	kill      *time.Timer
 }
 
-// New returns a runtime of containers whose image is program. What an earlier one left in dir is removed.
+// New returns a runtime that runs program. It removes the content of dir.
 func New(program, dir, server string, client kubernetes.Interface) (*Runtime, error) {
 	r := &Runtime{program: program, dir: dir, client: client, launches: make(chan func()), pods: map[types.UID]*podRuns{}}
 	u, err := url.Parse(server)
@@ -69,8 +69,8 @@ func New(program, dir, server string, client kubernetes.Interface) (*Runtime, er
 	return r, nil
 }
 
-// Name returns the name of the container that is a process, "" if the pod has none. It is the first one with
-// the image; init containers are never processes.
+// Name returns the name of the container that is a process, or "". It is the first one with the image; init
+// containers are never processes.
 func (r *Runtime) Name(pod *corev1.Pod) string {
 	if r == nil || r.program == "" {
 		return ""
@@ -83,7 +83,7 @@ func (r *Runtime) Name(pod *corev1.Pod) string {
 	return ""
 }
 
-// Find returns an attempt of a pod's process, nil if it was not started or is forgotten.
+// Find returns an attempt of a pod's process, or nil if it was not started or is too old.
 func (r *Runtime) Find(pod types.UID, attempt int) *Process {
 	if r == nil {
 		return nil
@@ -100,8 +100,8 @@ func (r *Runtime) Find(pod types.UID, attempt int) *Process {
 	return nil
 }
 
-// Start starts an attempt of a container, unless it has been started. A program that cannot be executed is
-// an attempt that ended with code 128; an error is for what may be there at the next try.
+// Start starts an attempt of a container, unless it was started before. A program that cannot be executed is an
+// attempt that exited with code 128; an error means that a retry may succeed.
 func (r *Runtime) Start(ctx context.Context, pod *corev1.Pod, name string, attempt int) error {
 	if r.Find(pod.UID, attempt) != nil {
 		return nil
@@ -120,7 +120,7 @@ func (r *Runtime) Start(ctx context.Context, pod *corev1.Pod, name string, attem
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	runs := r.pods[pod.UID]
-	if runs == nil || r.closed { // deleted meanwhile
+	if runs == nil || r.closed { // the pod was deleted
 		return os.RemoveAll(dir)
 	}
 	p := r.launch(cmd, attempt, c.spec.TerminationMessagePolicy)
@@ -141,8 +141,8 @@ func (r *Runtime) folder(pod types.UID) string {
 	return r.pods[pod].dir
 }
 
-// Terminate sends a pod's process SIGTERM, once, and SIGKILL when the grace period is over: at once if there is
-// none. A later call can only shorten it. It reports whether the process still runs.
+// Terminate sends SIGTERM to a pod's process once, and SIGKILL after the grace period, or at once without one. A
+// later call can only shorten the period. It reports whether the process still runs.
 func (r *Runtime) Terminate(pod types.UID, grace time.Duration) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -166,7 +166,7 @@ func (r *Runtime) Terminate(pod types.UID, grace time.Duration) bool {
 	return true
 }
 
-// Remove kills what a pod still runs, and deletes its folder.
+// Remove kills the processes of a pod and removes its folder.
 func (r *Runtime) Remove(pod types.UID) {
 	if r == nil {
 		return
@@ -191,7 +191,7 @@ func (p *podRuns) remove() {
 	_ = os.RemoveAll(p.dir)
 }
 
-// Close kills every process, as a node that loses its power does. Nothing is started any more.
+// Close kills all processes, like a node that loses power, and prevents new ones.
 func (r *Runtime) Close() {
 	if r == nil {
 		return

@@ -18,7 +18,7 @@ import (
 	"k8s.io/kubernetes/third_party/forked/golang/expansion"
 )
 
-// retryToken is the time between two tries to renew a token.
+// retryToken is the time between two attempts to renew a token.
 const retryToken = 10 * time.Second
 
 // token is a service account token in a volume.
@@ -28,7 +28,7 @@ type token struct {
 	renew  time.Time
 }
 
-// mount writes the volumes of the container, and links each to where it is mounted. Outer mounts come first.
+// mount writes the volumes of the container and links them to their mount paths. Outer mounts come first.
 func (c *containerRun) mount(ctx context.Context) error {
 	mounts := slices.Clone(c.spec.VolumeMounts)
 	slices.SortStableFunc(mounts, func(a, b corev1.VolumeMount) int { return len(a.MountPath) - len(b.MountPath) })
@@ -84,7 +84,7 @@ func (c *containerRun) mountVolume(ctx context.Context, m corev1.VolumeMount, v 
 	return nil // of an earlier attempt
 }
 
-// write replaces a file at once: its reader sees the old content or the new.
+// write replaces a file atomically.
 func write(file string, data []byte) error {
 	if err := os.MkdirAll(filepath.Dir(file), 0o700); err != nil {
 		return err
@@ -96,16 +96,15 @@ func write(file string, data []byte) error {
 	return os.Rename(next, file)
 }
 
-// files returns the files of a volume. Those without content of their own (emptyDir, claims, hostPath) are
-// folders that begin empty.
+// files returns the files of a volume. Volumes without content (emptyDir, claims, hostPath) are empty folders.
 func (c *containerRun) files(ctx context.Context, dir string, v *corev1.Volume) (map[string][]byte, error) {
 	switch {
 	case v.Secret != nil:
 		data, err := c.secret(ctx, v.Secret.SecretName, v.Secret.Optional)
-		return picked(data, v.Secret.Items), err
+		return selectKeys(data, v.Secret.Items), err
 	case v.ConfigMap != nil:
 		data, err := c.configMap(ctx, v.ConfigMap.Name, v.ConfigMap.Optional)
-		return picked(data, v.ConfigMap.Items), err
+		return selectKeys(data, v.ConfigMap.Items), err
 	case v.DownwardAPI != nil:
 		return c.downward(v.DownwardAPI.Items)
 	case v.Projected == nil:
@@ -126,15 +125,15 @@ func (c *containerRun) projected(ctx context.Context, dir string, s corev1.Volum
 	switch {
 	case s.Secret != nil:
 		data, err := c.secret(ctx, s.Secret.Name, s.Secret.Optional)
-		return picked(data, s.Secret.Items), err
+		return selectKeys(data, s.Secret.Items), err
 	case s.ConfigMap != nil:
 		data, err := c.configMap(ctx, s.ConfigMap.Name, s.ConfigMap.Optional)
-		return picked(data, s.ConfigMap.Items), err
+		return selectKeys(data, s.ConfigMap.Items), err
 	case s.DownwardAPI != nil:
 		return c.downward(s.DownwardAPI.Items)
 	case s.ServiceAccountToken != nil:
 		t := token{file: filepath.Join(dir, path.Clean("/"+s.ServiceAccountToken.Path)), source: s.ServiceAccountToken}
-		err := c.issue(ctx, &t)
+		err := c.writeToken(ctx, &t)
 		c.tokens = append(c.tokens, t)
 		return nil, err
 	}
@@ -156,9 +155,9 @@ func (c *containerRun) downward(items []corev1.DownwardAPIVolumeFile) (map[strin
 	return files, nil
 }
 
-// picked renames the keys that items name, all of them if it names none. That they are there has been checked,
-// unless they are optional.
-func picked(data map[string][]byte, items []corev1.KeyToPath) map[string][]byte {
+// selectKeys returns the keys that items name, renamed, or all keys without items. Required keys were checked
+// before.
+func selectKeys(data map[string][]byte, items []corev1.KeyToPath) map[string][]byte {
 	if len(items) == 0 {
 		return data
 	}
@@ -171,7 +170,7 @@ func picked(data map[string][]byte, items []corev1.KeyToPath) map[string][]byte 
 	return files
 }
 
-// secret returns the data of a Secret of the pod's namespace, nothing if it is optional and not there.
+// secret returns the data of a Secret in the pod's namespace, or nothing if it is optional and missing.
 func (c *containerRun) secret(ctx context.Context, name string, optional *bool) (map[string][]byte, error) {
 	s, err := c.client.CoreV1().Secrets(c.pod.Namespace).Get(ctx, name, metav1.GetOptions{})
 	if err != nil {
@@ -202,8 +201,8 @@ func unlessOptional(err error, optional *bool) error {
 	return err
 }
 
-// issue writes a new token, bound to the pod.
-func (c *containerRun) issue(ctx context.Context, t *token) error {
+// writeToken writes a new token that is bound to the pod.
+func (c *containerRun) writeToken(ctx context.Context, t *token) error {
 	request := &authenticationv1.TokenRequest{Spec: authenticationv1.TokenRequestSpec{
 		ExpirationSeconds: t.source.ExpirationSeconds,
 		BoundObjectRef:    &authenticationv1.BoundObjectReference{APIVersion: "v1", Kind: "Pod", Name: c.pod.Name, UID: c.pod.UID},
@@ -234,7 +233,7 @@ func (c *containerRun) refresh(done <-chan struct{}) {
 			return
 		case <-time.After(time.Until(t.renew)):
 		}
-		if err := c.issue(context.Background(), t); err != nil {
+		if err := c.writeToken(context.Background(), t); err != nil {
 			klog.ErrorS(err, "Token not renewed", "pod", klog.KObj(c.pod))
 			t.renew = time.Now().Add(retryToken)
 		}

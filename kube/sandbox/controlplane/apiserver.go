@@ -1,5 +1,6 @@
-// Package controlplane runs the real parts of a Kubernetes cluster in this process: etcd, kube-apiserver,
-// kube-controller-manager and kube-scheduler.
+// Package controlplane runs the real components of a Kubernetes cluster: etcd, kube-apiserver,
+// kube-controller-manager and kube-scheduler, in this process (Embedded) or as processes of another version
+// (Processes).
 //
 // Feature gates, metrics and configz of these components are global to the process: one cluster per process.
 package controlplane
@@ -24,7 +25,7 @@ import (
 	"lockstep/kube/sandbox/pki"
 )
 
-// APIServerConfig says where the API server listens and what it uses.
+// APIServerConfig configures the API server.
 type APIServerConfig struct {
 	Listener net.Listener // the server closes it
 	PKI      *pki.PKI
@@ -32,11 +33,11 @@ type APIServerConfig struct {
 	AuditLog string // "" for none
 }
 
-// Embedded are the components that are compiled in.
+// Embedded runs the components of this binary.
 type Embedded struct{}
 
-// StartAPIServer starts the API server; it serves until ctx ends. The channel delivers what Run returned,
-// once, after the last request was answered and audited. It may not be ready yet when this returns.
+// StartAPIServer starts the API server, which serves until ctx is done. The channel delivers its error once
+// the last request was answered and audited. The API server may not be ready when StartAPIServer returns.
 func (Embedded) StartAPIServer(ctx context.Context, c APIServerConfig) (<-chan error, error) {
 	args, err := apiServerArgs(c)
 	if err != nil {
@@ -146,7 +147,7 @@ rules:
 - level: Metadata
 `
 
-// parse applies args to the options behind sets, as the component's own command line would.
+// parse parses the arguments of a component into its options.
 func parse(name string, sets cliflag.NamedFlagSets, args []string) error {
 	all := pflag.NewFlagSet(name, pflag.ContinueOnError)
 	for _, f := range sets.FlagSets {
@@ -158,15 +159,15 @@ func parse(name string, sets cliflag.NamedFlagSets, args []string) error {
 	return nil
 }
 
-// EtcdConfig is where an etcd keeps its data. It listens on unix sockets, since any local user could
-// reach a port.
+// EtcdConfig has the paths of an etcd. It listens on unix sockets, because any local user could connect to a
+// port.
 type EtcdConfig struct {
 	Dir, LogFile             string
 	ClientSocket, PeerSocket string
 }
 
-// StartEtcd starts etcd and waits until it serves. The caller closes it, after everything that uses it.
-// The string is the endpoint for clients.
+// StartEtcd starts etcd and waits until it serves. It returns the endpoint for clients. The caller closes etcd
+// after its clients.
 func StartEtcd(ctx context.Context, c EtcdConfig) (*embed.Etcd, string, error) {
 	wal.SegmentSizeBytes = 4 << 20 // each of the two preallocated log files has 64 MB otherwise
 	cfg := embed.NewConfig()

@@ -18,9 +18,8 @@ import (
 	"k8s.io/kubernetes/plugin/pkg/auth/authorizer/rbac/bootstrappolicy"
 )
 
-// The API server makes what every cluster has one after the other, and waits a second before the first, for an
-// etcd that may not be there yet. Ours is, and nobody may do anything before that: it was half of what a start
-// took.
+// The API server creates its default objects one after the other, after waiting a second for etcd. Here etcd
+// already runs, and creating them in parallel halves the time of a start.
 const (
 	bootstrapHook   = "sandbox/bootstrap"
 	bootstrapAtOnce = 8
@@ -28,7 +27,7 @@ const (
 	bootstrapLimit  = 30 * time.Second
 )
 
-// replaceBootstrap has the API server leave its roles and priority classes to bootstrap.
+// replaceBootstrap makes the API server leave its roles and priority classes to bootstrap.
 func replaceBootstrap(c *genericapiserver.Config) error {
 	c.DisabledPostStartHooks.Insert(rbacrest.PostStartHookName, schedulingrest.PostStartHookName)
 	return c.AddPostStartHook(bootstrapHook, func(hook genericapiserver.PostStartHookContext) error {
@@ -40,8 +39,7 @@ func replaceBootstrap(c *genericapiserver.Config) error {
 	})
 }
 
-// bootstrap brings the priority classes, roles and bindings that every cluster has, or what an earlier start has
-// left of them, to what they are to be.
+// bootstrap creates or updates the priority classes, roles and bindings that every cluster has.
 func bootstrap(ctx context.Context, client kubernetes.Interface) error {
 	var all errgroup.Group
 	all.SetLimit(bootstrapAtOnce)

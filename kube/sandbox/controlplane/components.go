@@ -24,25 +24,25 @@ import (
 	"lockstep/kube/sandbox/pki"
 )
 
-// Left out: what watches over nodes (they are simulated, and healthy by definition), and what needs a
-// cloud, a storage driver, devices or a bootstrapping node.
-var leftOut = append([]string{"device-taint-eviction-controller"}, leftOutAlways...)
+// disabled are the controllers that monitor nodes (which are simulated and always healthy), or that need a cloud,
+// a storage driver, devices or bootstrapping nodes.
+var disabled = append([]string{"device-taint-eviction-controller"}, disabledAlways...)
 
-// leftOutAlways are those that every version knows; a name that it does not know is an error.
-var leftOutAlways = []string{
+// disabledAlways are those of them that every version has; an unknown name is an error.
+var disabledAlways = []string{
 	"node-lifecycle-controller", "node-ipam-controller", "bootstrap-signer-controller", "token-cleaner-controller",
 	"persistentvolume-attach-detach-controller", "taint-eviction-controller",
 	"resourceclaim-controller", "certificatesigningrequest-signing-controller", "legacy-serviceaccount-token-cleaner-controller",
 }
 
-// RunControllerManager runs the controllers until ctx ends, or they fail.
+// RunControllerManager runs the controllers until ctx is done or they fail.
 func (Embedded) RunControllerManager(ctx context.Context, kubeconfig string, p *pki.PKI) error {
 	s, err := cmoptions.NewKubeControllerManagerOptions()
 	if err != nil {
 		return err
 	}
 	known, disabled, aliases := cmapp.KnownControllers(), cmapp.ControllersDisabledByDefault(), cmapp.ControllerAliases()
-	err = parse("kube-controller-manager", s.Flags(known, disabled, aliases), controllerManagerArgs(kubeconfig, p, leftOut))
+	err = parse("kube-controller-manager", s.Flags(known, disabled, aliases), controllerManagerArgs(kubeconfig, p, disabled))
 	if err != nil {
 		return err
 	}
@@ -80,7 +80,7 @@ func schedulerArgs(kubeconfig string) []string {
 	}
 }
 
-// RunScheduler runs the scheduler until ctx ends, or it fails.
+// RunScheduler runs the scheduler until ctx is done or it fails.
 func (Embedded) RunScheduler(ctx context.Context, kubeconfig string) error {
 	opts := schedoptions.NewOptions()
 	err := parse("kube-scheduler", *opts.Flags, schedulerArgs(kubeconfig))
@@ -94,8 +94,8 @@ func (Embedded) RunScheduler(ctx context.Context, kubeconfig string) error {
 	return schedapp.Run(ctx, cc, sched)
 }
 
-// embeddedVersion returns the Kubernetes version of this binary, "v1.37.1". It comes from the module, since the
-// source itself carries a placeholder that kubectl and Helm cannot parse.
+// embeddedVersion returns the Kubernetes version of this binary, "v1.37.1". It comes from the module version,
+// because the source has a placeholder that kubectl and Helm cannot parse.
 func embeddedVersion() string {
 	if bi, ok := debug.ReadBuildInfo(); ok {
 		for _, m := range bi.Deps {
@@ -107,7 +107,7 @@ func embeddedVersion() string {
 	return "v0.0.0-unknown"
 }
 
-// stampedVersion makes /version tell embeddedVersion.
+// stampedVersion makes /version return embeddedVersion.
 type stampedVersion struct {
 	compatibility.EffectiveVersion
 }
@@ -120,16 +120,16 @@ func (s stampedVersion) Info() *version.Info {
 	return i
 }
 
-// killAfter is how long a component may take to end.
+// killAfter is how long a component may take to end before it is killed.
 const killAfter = 4 * time.Second
 
-// Processes are the components of another Kubernetes version, each a process.
+// Processes runs the components of another Kubernetes version as processes.
 type Processes struct {
 	Program string // its first argument names the component, the rest are that component's own
-	LogFile string // what they print is appended to it
+	LogFile string // their output is appended to it
 }
 
-// StartAPIServer returns that of Embedded.
+// StartAPIServer is like that of Embedded.
 func (p Processes) StartAPIServer(ctx context.Context, c APIServerConfig) (<-chan error, error) {
 	args, err := apiServerArgs(c)
 	if err != nil {
@@ -145,19 +145,19 @@ func (p Processes) StartAPIServer(ctx context.Context, c APIServerConfig) (<-cha
 	return done, nil
 }
 
-// RunControllerManager returns that of Embedded.
+// RunControllerManager is like that of Embedded.
 func (p Processes) RunControllerManager(ctx context.Context, kubeconfig string, k *pki.PKI) error {
 	// Older versions look at a HorizontalPodAutoscaler only after that period, 15 s if not given.
-	args := append(controllerManagerArgs(kubeconfig, k, leftOutAlways), "--horizontal-pod-autoscaler-sync-period=1s")
+	args := append(controllerManagerArgs(kubeconfig, k, disabledAlways), "--horizontal-pod-autoscaler-sync-period=1s")
 	return p.run(ctx, "kube-controller-manager", args)
 }
 
-// RunScheduler returns that of Embedded.
+// RunScheduler is like that of Embedded.
 func (p Processes) RunScheduler(ctx context.Context, kubeconfig string) error {
 	return p.run(ctx, "kube-scheduler", schedulerArgs(kubeconfig))
 }
 
-// run runs a component until ctx ends and it has ended too.
+// run runs a component until ctx is done, and waits for its end.
 func (p Processes) run(ctx context.Context, component string, args []string) error {
 	// It is told of the death of the thread that started it.
 	runtime.LockOSThread()

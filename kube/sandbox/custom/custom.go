@@ -1,5 +1,5 @@
-// Package custom plays the controllers of custom resources: objects that ask for it by annotation become
-// ready after a while.
+// Package custom simulates the controllers of custom resources: objects with the annotation become ready after
+// a while.
 package custom
 
 import (
@@ -26,7 +26,7 @@ import (
 	"lockstep/kube/sandbox/loop"
 )
 
-// controller looks after the objects of one definition.
+// controller handles the objects of one definition.
 type controller struct {
 	client dynamic.Interface
 	served served
@@ -35,7 +35,7 @@ type controller struct {
 	seen map[types.UID]seen
 }
 
-// seen is when a generation of an object was first looked at.
+// seen is when a generation of an object was first observed.
 type seen struct {
 	generation int64
 	since      time.Time
@@ -64,8 +64,8 @@ func (c *controller) forget(o any) {
 	}
 }
 
-// since returns when the object's generation was first looked at.
-func (c *controller) since(o *unstructured.Unstructured, now time.Time) time.Time {
+// firstSeen returns when the object's generation was first observed.
+func (c *controller) firstSeen(o *unstructured.Unstructured, now time.Time) time.Time {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	s, ok := c.seen[o.GetUID()]
@@ -76,10 +76,10 @@ func (c *controller) since(o *unstructured.Unstructured, now time.Time) time.Tim
 	return s.since
 }
 
-// sync gives one object the status it should have now.
+// sync updates the status of an object.
 func (c *controller) sync(ctx context.Context, o *unstructured.Unstructured) (time.Duration, error) {
 	now := time.Now()
-	status, again := c.next(o, now, c.since(o, now))
+	status, again := c.next(o, now, c.firstSeen(o, now))
 	if status == nil {
 		return again, nil
 	}
@@ -96,7 +96,7 @@ func (c *controller) sync(ctx context.Context, o *unstructured.Unstructured) (ti
 	}
 	is, err := c.client.Resource(c.served.resource).Namespace(o.GetNamespace()).
 		Patch(ctx, o.GetName(), types.MergePatchType, patch, metav1.PatchOptions{}, sub...)
-	if apierrors.IsInvalid(err) { // the definition's schema wants something else: trying again does not help
+	if apierrors.IsInvalid(err) { // the status violates the schema: retrying does not help
 		klog.ErrorS(err, "Simulated status is refused", "object", klog.KObj(o))
 		return 0, nil
 	}
@@ -110,8 +110,8 @@ func (c *controller) sync(ctx context.Context, o *unstructured.Unstructured) (ti
 	return again, nil
 }
 
-// next returns what is to be merged into the status of an object whose generation was first looked at
-// then, nil for nothing, and when to look again.
+// next returns the patch for the status of an object whose generation was first observed at since, or nil, and
+// the time until the next sync.
 func (c *controller) next(o *unstructured.Unstructured, now, since time.Time) (map[string]any, time.Duration) {
 	v := annotation.Of(o.GetAnnotations())
 	if !v.Has(annotation.ReadyAfter) || o.GetDeletionTimestamp() != nil {
@@ -129,26 +129,26 @@ func (c *controller) next(o *unstructured.Unstructured, now, since time.Time) (m
 		problem = p
 	}
 	if problem != "" {
-		return c.missing(o, status(o, nil, condition{reason: "SandboxAnnotation", message: problem}, now)), 0
+		return c.missingFields(o, status(o, nil, condition{reason: "SandboxAnnotation", message: problem}, now)), 0
 	}
-	done := c.missing(o, status(o, own, condition{true, "Simulated", "ready by sandbox/ready-after"}, now))
+	done := c.missingFields(o, status(o, own, condition{true, "Simulated", "ready by sandbox/ready-after"}, now))
 	switch {
 	case done == nil || left <= 0:
 		return done, 0
 	case own != nil:
 		return nil, left
 	}
-	return c.missing(o, status(o, nil, condition{false, "Simulated", "not ready before sandbox/ready-after"}, now)), left
+	return c.missingFields(o, status(o, nil, condition{false, "Simulated", "not ready before sandbox/ready-after"}, now)), left
 }
 
-// condition is what the Ready condition says.
+// condition is the content of the Ready condition.
 type condition struct {
 	met             bool
 	reason, message string
 }
 
-// status returns the author's own status, or one with a Ready condition. Its observedGeneration is added
-// by missing.
+// status returns the status from the annotation, or one with a Ready condition. missingFields adds the
+// observedGeneration.
 func status(o *unstructured.Unstructured, own map[string]any, ready condition, now time.Time) map[string]any {
 	if own != nil {
 		return maps.Clone(own)
@@ -171,8 +171,8 @@ func status(o *unstructured.Unstructured, own map[string]any, ready condition, n
 	return map[string]any{"conditions": append(list, want)}
 }
 
-// missing returns want with the observedGeneration that will be right, or nil if the object has it all.
-func (c *controller) missing(o *unstructured.Unstructured, want map[string]any) map[string]any {
+// missingFields returns want with the new observedGeneration, or nil if the object already has all fields.
+func (c *controller) missingFields(o *unstructured.Unstructured, want map[string]any) map[string]any {
 	want["observedGeneration"] = o.GetGeneration()
 	current, _, _ := unstructured.NestedMap(o.Object, "status")
 	if contains(current, want) {
@@ -184,7 +184,7 @@ func (c *controller) missing(o *unstructured.Unstructured, want map[string]any) 
 	return want
 }
 
-// contains tells whether a merge of want into have would change nothing.
+// contains reports whether merging want into have would change nothing.
 func contains(have, want map[string]any) bool {
 	for k, w := range want {
 		h, ok := have[k]
@@ -193,28 +193,28 @@ func contains(have, want map[string]any) bool {
 		switch {
 		case w == nil && !ok:
 		case isMap && wantMap && contains(hm, wm):
-		case wantMap && isMap, !ok, !reflect.DeepEqual(normal(h), normal(w)):
+		case wantMap && isMap, !ok, !reflect.DeepEqual(normalize(h), normalize(w)):
 			return false
 		}
 	}
 	return true
 }
 
-// normal makes numbers comparable: JSON read in different ways gives int64 or float64.
-func normal(v any) any {
+// normalize makes numbers comparable: JSON read in different ways gives int64 or float64.
+func normalize(v any) any {
 	switch v := v.(type) {
 	case int64:
 		return float64(v)
 	case map[string]any:
 		m := make(map[string]any, len(v))
 		for k, x := range v {
-			m[k] = normal(x)
+			m[k] = normalize(x)
 		}
 		return m
 	case []any:
 		l := make([]any, len(v))
 		for i, x := range v {
-			l[i] = normal(x)
+			l[i] = normalize(x)
 		}
 		return l
 	}
@@ -223,7 +223,7 @@ func normal(v any) any {
 
 var crds = schema.GroupVersionResource{Group: "apiextensions.k8s.io", Version: "v1", Resource: "customresourcedefinitions"}
 
-// Run plays the controllers until ctx ends.
+// Run simulates the controllers until ctx is done.
 func Run(ctx context.Context, cfg *rest.Config) error {
 	client, err := dynamic.NewForConfig(cfg)
 	if err != nil {
@@ -234,7 +234,7 @@ func Run(ctx context.Context, cfg *rest.Config) error {
 	if _, err := inf.AddEventHandler(cache.ResourceEventHandlerFuncs{
 		AddFunc:    func(o any) { w.definition(ctx, o) },
 		UpdateFunc: func(_, o any) { w.definition(ctx, o) },
-		DeleteFunc: w.gone,
+		DeleteFunc: w.removed,
 	}); err != nil {
 		return err
 	}
@@ -255,10 +255,10 @@ type running struct {
 	stop   func()
 }
 
-// served is how the objects of a definition are reached.
+// served is the API of a definition.
 type served struct {
 	resource    schema.GroupVersionResource
-	subresource bool // they have their status in a subresource
+	subresource bool // the status is a subresource
 }
 
 // definition starts the controller of a definition, or restarts it if it is now served differently.
@@ -282,7 +282,7 @@ func (w *watcher) definition(ctx context.Context, o any) {
 	}
 }
 
-func (w *watcher) gone(o any) {
+func (w *watcher) removed(o any) {
 	if d, ok := o.(cache.DeletedFinalStateUnknown); ok {
 		o = d.Obj
 	}

@@ -18,8 +18,8 @@ import (
 // streamsWithin is how long a client may take to open the streams of a shell.
 const streamsWithin = 10 * time.Second
 
-// exec answers a request for a shell: nothing runs in a simulated container, so that every
-// command is the same, and repeats what is typed until a line is exit or the input ends.
+// exec handles a request for a shell. Nothing runs in a simulated container, so every command
+// repeats its input until a line is "exit" or the input ends.
 func (k *Kubelet) exec(w http.ResponseWriter, r *http.Request) {
 	pod := k.pod(r)
 	if pod == nil {
@@ -40,7 +40,7 @@ func (k *Kubelet) exec(w http.ResponseWriter, r *http.Request) {
 	}
 	defer conn.Close()
 	streams := map[string]httpstream.Stream{}
-	for range asked(r) {
+	for range expectedStreams(r) {
 		select {
 		case s := <-opened:
 			streams[s.Headers().Get(corev1.StreamType)] = s
@@ -54,9 +54,9 @@ func (k *Kubelet) exec(w http.ResponseWriter, r *http.Request) {
 	_ = json.NewEncoder(streams[corev1.StreamTypeError]).Encode(metav1.Status{Status: metav1.StatusSuccess})
 }
 
-// asked returns how many streams a client opens: one for the outcome, and one for each of
-// these; a terminal's output is one stream.
-func asked(r *http.Request) int {
+// expectedStreams returns the number of streams that a client opens: one for the outcome, and
+// one for each requested stream; a terminal has a single output stream.
+func expectedStreams(r *http.Request) int {
 	n := 1
 	for _, flag := range []string{corev1.ExecStdinParam, corev1.ExecStdoutParam, corev1.ExecStderrParam, corev1.ExecTTYParam} {
 		if r.URL.Query().Get(flag) == "1" {
@@ -66,7 +66,7 @@ func asked(r *http.Request) int {
 	return n
 }
 
-// echo writes lines back as they come, as a terminal would.
+// echo repeats typed characters and lines, as a terminal would.
 func echo(in io.Reader, out io.Writer, pod string) {
 	if out == nil {
 		return

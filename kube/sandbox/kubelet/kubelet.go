@@ -1,6 +1,7 @@
-// Package kubelet plays the nodes of a sandbox: it writes the status and the events that a kubelet would
-// write for the pods bound to them, and answers for their logs. Only containers of lockstep's own image run
-// (package container). What other pods do is set by their annotations (package annotation).
+// Package kubelet simulates the nodes of a sandbox: it writes the status and the events that a kubelet would
+// write for pods, and serves their logs. Only containers of lockstep's own image run (package container).
+// Annotations control the other pods (package annotation). Its central types are Kubelet and pass, which
+// computes the status of a pod.
 package kubelet
 
 import (
@@ -32,21 +33,21 @@ import (
 
 const workers = 8
 
-// Options say which nodes to play, and with which credentials.
+// Options configure a Kubelet.
 type Options struct {
-	Config  *rest.Config // for a user who may do everything with nodes, pods and events
+	Config  *rest.Config // of a user with all rights on nodes, pods and events
 	Nodes   int
-	Version string // of Kubernetes, as the nodes report it
+	Version string // Kubernetes version that the nodes report
 
-	// The server for logs shows Certificate, and takes clients that Clients vouches for.
+	// Certificate is the certificate of the log server, Clients the authority of its clients.
 	Certificate tls.Certificate
 	Clients     *x509.CertPool
 
-	// Program runs as the containers of lockstep's image, in folders below Dir; "" to simulate these too.
+	// Program runs as the containers of lockstep's image, in folders below Dir; "" simulates them, too.
 	Program, Dir string
 }
 
-// Kubelet plays all the nodes of a cluster.
+// Kubelet simulates all nodes of a cluster.
 type Kubelet struct {
 	client   kubernetes.Interface
 	factory  informers.SharedInformerFactory
@@ -54,19 +55,19 @@ type Kubelet struct {
 	reporter *reporter
 	runtime  *container.Runtime
 	ip       atomic.Uint32   // the last one given to a pod
-	plays    map[string]bool // nodes
+	nodes    map[string]bool // nodes
 
 	mu   sync.Mutex
 	past map[types.UID]history
 }
 
-// New registers the nodes and serves their logs until ctx ends. Pods are looked after from Run on.
+// New registers the nodes and serves their logs until ctx is done. Run handles pods.
 func New(ctx context.Context, o Options) (*Kubelet, error) {
 	client, err := kubernetes.NewForConfig(o.Config)
 	if err != nil {
 		return nil, err
 	}
-	k := &Kubelet{client: client, plays: map[string]bool{}, past: map[types.UID]history{}}
+	k := &Kubelet{client: client, nodes: map[string]bool{}, past: map[types.UID]history{}}
 	if k.reporter, err = newReporter(ctx, o.Config); err != nil {
 		return nil, err
 	}
@@ -91,17 +92,17 @@ func New(ctx context.Context, o Options) (*Kubelet, error) {
 		if err := k.register(ctx, name, port, o.Version); err != nil {
 			return nil, err
 		}
-		k.plays[name] = true
+		k.nodes[name] = true
 	}
 	return k, nil
 }
 
-// Run looks after pods until ctx ends.
+// Run handles pods until ctx is done.
 func (k *Kubelet) Run(ctx context.Context) error {
 	k.factory.Start(ctx.Done())
 	defer k.factory.Shutdown()
 	k.factory.WaitForCacheSync(ctx.Done())
-	for _, o := range k.pods.GetStore().List() { // of an earlier run on the same data
+	for _, o := range k.pods.GetStore().List() { // pods of an earlier run with the same data
 		if ip := net.ParseIP(o.(*corev1.Pod).Status.PodIP).To4(); ip != nil {
 			k.ip.Store(max(k.ip.Load(), uint32(ip[2])<<8|uint32(ip[3])))
 		}
@@ -138,18 +139,19 @@ func (k *Kubelet) remember(uid types.UID, h history) {
 	k.past[uid] = h
 }
 
-// sync brings one pod to where it should be now. It returns when to look again, 0 for not before it changes.
+// sync updates a pod to its current state. It returns the time until the next sync, or 0 if only a change of
+// the pod requires one.
 func (k *Kubelet) sync(ctx context.Context, pod *corev1.Pod) (time.Duration, error) {
-	if !k.plays[pod.Spec.NodeName] {
+	if !k.nodes[pod.Spec.NodeName] {
 		return 0, nil
 	}
 	s, problems := parseScript(pod)
 	p := &pass{pod: pod, script: s, past: k.history(pod.UID), now: time.Now(), newIP: k.newIP}
-	k.look(p)
+	k.findProcess(p)
 	if !p.past.warned {
 		p.past.warned = true
 		for _, m := range problems {
-			p.say(event{warning: true, reason: "SandboxAnnotation", message: m})
+			p.addEvent(event{warning: true, reason: "SandboxAnnotation", message: m})
 		}
 	}
 	if pod.DeletionTimestamp != nil {
@@ -175,11 +177,11 @@ func (k *Kubelet) sync(ctx context.Context, pod *corev1.Pod) (time.Duration, err
 			return 0, err
 		}
 	}
-	k.settle(p)
+	k.finishPass(p)
 	return p.again, nil
 }
 
-// update writes the status of a pass. If it fails, nothing of the pass counts.
+// update writes the status of a pass. If it fails, the pass has no effect.
 func (k *Kubelet) update(ctx context.Context, p *pass) error {
 	pod := p.pod.DeepCopy()
 	pod.Status = *p.status
@@ -187,8 +189,8 @@ func (k *Kubelet) update(ctx context.Context, p *pass) error {
 	return err
 }
 
-// settle keeps what a pass learnt, and reports its events.
-func (k *Kubelet) settle(p *pass) {
+// finishPass stores the history of a pass and reports its events.
+func (k *Kubelet) finishPass(p *pass) {
 	k.remember(p.pod.UID, p.past)
 	for _, e := range p.events {
 		k.reporter.report(p.pod, e)
@@ -201,17 +203,17 @@ func (k *Kubelet) stop(ctx context.Context, p *pass) (time.Duration, error) {
 	if s := pod.DeletionGracePeriodSeconds; s != nil {
 		grace = time.Duration(*s) * time.Second
 		if *s == 0 && len(pod.Finalizers) > 0 && finished(pod) {
-			return 0, nil // all that is left is up to the owners of the finalizers
+			return 0, nil // the owners of the finalizers must act
 		}
 	}
 	if !p.past.killing {
 		p.past.killing = true
 		for _, c := range pod.Status.ContainerStatuses {
 			if c.State.Running != nil {
-				p.say(event{c.Name, false, "Killing", "Stopping container " + c.Name})
+				p.addEvent(event{c.Name, false, "Killing", "Stopping container " + c.Name})
 			}
 		}
-		k.settle(p)
+		k.finishPass(p)
 	}
 	if p.real != "" {
 		if k.runtime.Terminate(pod.UID, grace) {
@@ -221,7 +223,7 @@ func (k *Kubelet) stop(ctx context.Context, p *pass) (time.Duration, error) {
 		return left, nil
 	}
 	if (len(pod.Finalizers) > 0 || p.real != "") && !finished(pod) {
-		// Somebody waits for how it ended: the Job controller does not count pods without a last phase.
+		// The Job controller does not count pods without a final phase.
 		p.kill()
 		if err := k.update(ctx, p); err != nil {
 			return 0, err
@@ -256,7 +258,8 @@ func (k *Kubelet) newIP() string {
 	return fmt.Sprintf("10.244.%d.%d", n>>8&255, n&255)
 }
 
-// stripManagedFields halves the memory that the cached pods take. An update without them leaves them alone.
+// stripManagedFields halves the memory of the cached pods. An update without managed fields does not change
+// them.
 func stripManagedFields(o any) (any, error) {
 	if m, err := meta.Accessor(o); err == nil {
 		m.SetManagedFields(nil)
@@ -264,7 +267,7 @@ func stripManagedFields(o any) (any, error) {
 	return o, nil
 }
 
-// register makes a node, or tells an existing one where logs are served now.
+// register creates a node, or updates the log port of an existing one.
 func (k *Kubelet) register(ctx context.Context, name string, port int, version string) error {
 	nodes := k.client.CoreV1().Nodes()
 	_, err := nodes.Create(ctx, node(name, port, version), metav1.CreateOptions{})

@@ -51,14 +51,14 @@ func parseLogOptions(q url.Values, now time.Time) (logOptions, error) {
 	return o, err
 }
 
-// attempt is one run of a container, as far as its log goes.
+// attempt is the time of one run of a container.
 type attempt struct {
 	begin time.Time
 	end   time.Time // zero while it runs
 }
 
-// logged returns the run whose log is asked for, or why there is none, in a kubelet's words.
-func logged(pod *corev1.Pod, container string, previous bool, h history) (attempt, error) {
+// loggedAttempt returns the run whose log is requested, or an error with a kubelet's message.
+func loggedAttempt(pod *corev1.Pod, container string, previous bool, h history) (attempt, error) {
 	c, ok := containerStatus(pod, container)
 	last := c.LastTerminationState.Terminated
 	switch {
@@ -69,12 +69,12 @@ func logged(pod *corev1.Pod, container string, previous bool, h history) (attemp
 	case previous:
 		return attempt{last.StartedAt.Time, last.FinishedAt.Time}, nil
 	case c.State.Running != nil:
-		return attempt{begin: exact(h.begin, c.State.Running.StartedAt.Time)}, nil
+		return attempt{begin: exactTime(h.begin, c.State.Running.StartedAt.Time)}, nil
 	case c.State.Terminated != nil:
 		t := c.State.Terminated
-		return attempt{exact(h.begin, t.StartedAt.Time), exact(h.end, t.FinishedAt.Time)}, nil
+		return attempt{exactTime(h.begin, t.StartedAt.Time), exactTime(h.end, t.FinishedAt.Time)}, nil
 	case last != nil:
-		return attempt{exact(h.begin, last.StartedAt.Time), exact(h.end, last.FinishedAt.Time)}, nil
+		return attempt{exactTime(h.begin, last.StartedAt.Time), exactTime(h.end, last.FinishedAt.Time)}, nil
 	case c.State.Waiting == nil:
 		return attempt{}, fmt.Errorf("container %q in pod %q is waiting to start - no logs yet", container, pod.Name)
 	}
@@ -88,8 +88,8 @@ func logged(pod *corev1.Pod, container string, previous bool, h history) (attemp
 	return attempt{}, fmt.Errorf("container %q in pod %q is waiting to start: %s", container, pod.Name, why)
 }
 
-// exact returns the remembered time if it equals the reported one, which has whole seconds.
-func exact(remembered, reported time.Time) time.Time {
+// exactTime returns the remembered time if it matches the reported one, which has whole seconds.
+func exactTime(remembered, reported time.Time) time.Time {
 	if d := remembered.Sub(reported); d >= 0 && d < time.Second {
 		return remembered
 	}
@@ -107,10 +107,10 @@ func containerStatus(pod *corev1.Pod, name string) (corev1.ContainerStatus, bool
 	return corev1.ContainerStatus{}, false
 }
 
-// logLines returns what a run prints in all. The lines of a run that ends are spread over its length.
+// logLines returns all output of a run. The lines of a run that ends are spread over its duration.
 func logLines(pod *corev1.Pod, container string, s script, a attempt) []line {
 	text := strings.TrimSuffix(s.log, "\n")
-	if text == "" || !s.acts(container) {
+	if text == "" || !s.appliesTo(container) {
 		text = fmt.Sprintf("container %s of pod %s (simulated: nothing runs here)", container, pod.Name)
 	}
 	texts := strings.Split(text, "\n")
@@ -128,8 +128,8 @@ func logLines(pod *corev1.Pod, container string, s script, a attempt) []line {
 	return lines
 }
 
-// selected returns the lines printed up to now that o asks for, and those still to come.
-func selected(lines []line, o logOptions, now time.Time) (past, future []line) {
+// selectLines returns the requested lines up to now, and the later lines.
+func selectLines(lines []line, o logOptions, now time.Time) (past, future []line) {
 	for i, l := range lines {
 		if l.At.After(now) {
 			future = lines[i:]
@@ -166,11 +166,10 @@ func (l *logWriter) print(x line) bool {
 	return err == nil && l.left != 0
 }
 
-// followPeriod is how often a followed log looks whether its container still runs.
+// followPeriod is the interval of checks whether the container of a followed log still runs.
 const followPeriod = 100 * time.Millisecond
 
-// serve answers what the API server asks of kubelets, as far as it is simulated: logs of containers, and exec.
-// It returns its port.
+// serve serves the kubelet API for logs and exec, and returns its port.
 func (k *Kubelet) serve(ctx context.Context, o Options) (int, error) {
 	ln, err := net.Listen("tcp", net.JoinHostPort(hostIP, "0"))
 	if err != nil {
@@ -203,7 +202,7 @@ func (k *Kubelet) logs(w http.ResponseWriter, r *http.Request) {
 		http.Error(w, "pod does not exist", http.StatusNotFound)
 		return
 	}
-	a, err := logged(pod, container, o.previous, k.history(pod.UID))
+	a, err := loggedAttempt(pod, container, o.previous, k.history(pod.UID))
 	if err != nil {
 		http.Error(w, err.Error(), http.StatusBadRequest)
 		return
@@ -213,7 +212,7 @@ func (k *Kubelet) logs(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	s, _ := parseScript(pod)
-	past, future := selected(logLines(pod, container, s, a), o, now)
+	past, future := selectLines(logLines(pod, container, s, a), o, now)
 	out := &logWriter{w: w, timestamps: o.timestamps, left: o.limit}
 	for _, l := range past {
 		if !out.print(l) {
@@ -225,7 +224,7 @@ func (k *Kubelet) logs(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// follow prints lines as they come, until the container's run is over or the client goes away.
+// follow prints lines at their time, until the container's run is over or the client disconnects.
 func (k *Kubelet) follow(w http.ResponseWriter, r *http.Request, a attempt, lines []line, out *logWriter) {
 	flush := http.NewResponseController(w).Flush
 	if flush() != nil {
@@ -238,11 +237,11 @@ func (k *Kubelet) follow(w http.ResponseWriter, r *http.Request, a attempt, line
 		if pod == nil {
 			return
 		}
-		is, err := logged(pod, r.PathValue("container"), false, k.history(pod.UID))
+		is, err := loggedAttempt(pod, r.PathValue("container"), false, k.history(pod.UID))
 		over := err != nil || !is.end.IsZero() || !is.begin.Equal(a.begin)
 		due := time.Now()
 		if over && err == nil && is.begin.Equal(a.begin) {
-			due = is.end // what it printed up to its end is still to come out
+			due = is.end // print the remaining lines up to its end
 		}
 		for len(lines) > 0 && !lines[0].At.After(due) {
 			if !out.print(lines[0]) {
@@ -261,7 +260,7 @@ func (k *Kubelet) follow(w http.ResponseWriter, r *http.Request, a attempt, line
 	}
 }
 
-// pod returns the pod that a request is about, nil if there is none.
+// pod returns the pod of a request, or nil.
 func (k *Kubelet) pod(r *http.Request) *corev1.Pod {
 	o, ok, err := k.pods.GetStore().GetByKey(r.PathValue("namespace") + "/" + r.PathValue("pod"))
 	if err != nil || !ok {

@@ -43,7 +43,7 @@ func TestSelectedLines(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		past, future := selected(lines, o, now)
+		past, future := selectLines(lines, o, now)
 		var out strings.Builder
 		w := &logWriter{w: &out, timestamps: o.timestamps, left: o.limit}
 		for _, l := range past {
@@ -86,7 +86,7 @@ func TestLogged(t *testing.T) {
 		{"no such container", running, "x", false, `container "x" in pod "p" is not available`, false},
 	}
 	for _, tt := range tests {
-		a, err := logged(tt.pod, tt.container, tt.previous, history{})
+		a, err := loggedAttempt(tt.pod, tt.container, tt.previous, history{})
 		got := ""
 		if err != nil {
 			got = err.Error()

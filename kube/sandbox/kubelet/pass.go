@@ -13,36 +13,36 @@ import (
 )
 
 const (
-	// lasts is how long a pod is not Ready before its probe is reported to fail.
-	lasts = 2 * time.Second
-	// repeat is the time between two reports of something that does not change.
-	repeat = 15 * time.Second
-	// probePeriod is a readiness probe's period where the pod does not name one.
+	// probeDelay is how long a pod is not Ready before an event reports that its probe fails.
+	probeDelay = 2 * time.Second
+	// repeatPeriod is the time between two equal events.
+	repeatPeriod = 15 * time.Second
+	// probePeriod is the default period of a readiness probe.
 	probePeriod = 10 * time.Second
-	// errImagePull is shown for that long after each failed pull, ImagePullBackOff up to the next one.
+	// errImagePull is how long ErrImagePull is shown after a failed pull, before ImagePullBackOff.
 	errImagePull = 2 * time.Second
 	firstPull    = 10 * time.Second // back-off after the first failed pull; it doubles
 	maxPull      = 5 * time.Minute
-	// maxRestart is the longest back-off of a crash loop. It begins at 1s (a real kubelet: 10s) and doubles.
+	// maxRestart is the longest back-off of a crash loop. It starts at 1s (a real kubelet: 10s) and doubles.
 	maxRestart = 32 * time.Second
-	// lookAgain is how often it is looked for what a pod refers to.
-	lookAgain = 2 * time.Second
-	// processPoll is how often it is looked whether a process has ended.
+	// referencePeriod is the interval of checks for missing ConfigMaps and Secrets.
+	referencePeriod = 2 * time.Second
+	// processPoll is the interval of checks whether a process has ended.
 	processPoll = 100 * time.Millisecond
 )
 
-// history is what the API cannot keep: times have whole seconds there. It is lost in a restart of the
-// sandbox; the times in the pod's status then stand in for it.
+// history has the exact times of a pod, because the API has only whole seconds. After a restart of the
+// sandbox the times in the pod's status replace it.
 type history struct {
-	start   time.Time // the kubelet's first look at the pod
-	begin   time.Time // of the containers' attempt
-	end     time.Time // of that attempt
-	said    time.Time // the last report that repeats
-	killing bool
-	warned  bool // about annotations
+	start    time.Time // first sync of the pod
+	begin    time.Time // of the containers' attempt
+	end      time.Time // of that attempt
+	reported time.Time // last repeated event
+	killing  bool
+	warned   bool // about annotations
 }
 
-// event is something to be reported about a container, or about the pod if container is "".
+// event is a Kubernetes event about a container, or about the pod if container is "".
 type event struct {
 	container string
 	warning   bool
@@ -50,30 +50,30 @@ type event struct {
 	message   string
 }
 
-// pass is one look at a pod: what it is, and as the result what it should be. It does no I/O.
+// pass computes the new status of a pod from its current one. It does no I/O.
 type pass struct {
 	pod    *corev1.Pod
 	script script
 	past   history
 	now    time.Time
-	// failed counts the ended pods of the same controller that failed, for pods that are not restarted.
+	// failed counts the failed pods of the same controller, for pods that are not restarted.
 	failed int
 	newIP  func() string
-	// missing says what the pod refers to and is not there, missingIn names the container that does, "" for a
-	// volume.
+	// missing describes a missing ConfigMap, Secret or key, missingIn is the container that refers to it, ""
+	// for a volume.
 	missing, missingIn string
-	// real names the container that is a process, "" if there is none. exit is how it ended, nil while it runs.
+	// real is the container that is a process, or "". exit is how it ended, nil while it runs.
 	real string
 	exit *container.Exit
 
-	// The result. again is when to look again, 0 for not before the pod changes.
+	// The result. again is the time until the next pass, 0 if only a change of the pod requires one.
 	status *corev1.PodStatus
 	events []event
 	again  time.Duration
-	starts bool // an attempt of the process, whose number is the restart count
+	starts bool // the process must start; its attempt is the restart count
 }
 
-// run works out the result. It returns false if the pod's status is right as it is.
+// run computes the result. It returns false if the pod's status does not change.
 func (p *pass) run() bool {
 	p.status = p.pod.Status.DeepCopy()
 	p.status.ObservedGeneration = p.pod.Generation
@@ -88,38 +88,38 @@ func (p *pass) run() bool {
 	}
 	age, s := p.now.Sub(p.past.start), p.script
 	switch {
-	case p.wasUp():
-		p.up()
+	case p.hasRun():
+		p.runContainers()
 	case s.fail == failPending, s.fail == failAttach:
-		p.stuck(age)
+		p.stayCreating(age)
 	case age < s.startDelay:
 		if first {
-			p.sayPulling()
+			p.addPullingEvents()
 		}
 		p.wait(false, creating)
-		p.lookIn(s.startDelay - age)
-	case slices.ContainsFunc(p.allContainers(), misnamed):
-		p.noName()
+		p.recheckIn(s.startDelay - age)
+	case slices.ContainsFunc(p.allContainers(), hasInvalidImage):
+		p.failImageName()
 	case slices.ContainsFunc(p.allContainers(), p.cannotPull):
 		p.pull(age - s.startDelay)
 	case s.fail == failConfig:
-		p.cannotStart("CreateContainerConfigError", s.words(`configmap "missing" not found`))
+		p.cannotStart("CreateContainerConfigError", s.text(`configmap "missing" not found`))
 	case p.missing != "":
-		p.lacks()
+		p.waitForReference()
 	case s.fail == failCreate:
-		p.cannotStart("CreateContainerError", s.words(`failed to reserve container name: name "app" is reserved`))
+		p.cannotStart("CreateContainerError", s.text(`failed to reserve container name: name "app" is reserved`))
 	case s.fail == failRun:
-		p.cannotStart("RunContainerError", s.words(`failed to start container: exec: "/bin/no-such-program": stat /bin/no-such-program: no such file or directory`))
+		p.cannotStart("RunContainerError", s.text(`failed to start container: exec: "/bin/no-such-program": stat /bin/no-such-program: no such file or directory`))
 	case s.fail == failEvicted:
 		p.evict()
 	default:
-		p.up()
+		p.runContainers()
 	}
 	return !apiequality.Semantic.DeepEqual(p.status, &p.pod.Status)
 }
 
-// wasUp tells whether the containers have run before, so that nothing can keep them from starting.
-func (p *pass) wasUp() bool {
+// hasRun reports whether the containers have run before, so that nothing prevents their start.
+func (p *pass) hasRun() bool {
 	for _, c := range p.pod.Status.ContainerStatuses {
 		if c.State.Running != nil || c.LastTerminationState.Terminated != nil {
 			return true
@@ -128,42 +128,42 @@ func (p *pass) wasUp() bool {
 	return false
 }
 
-// stuck is a pod whose containers are never created, as with a volume that cannot be mounted.
-func (p *pass) stuck(age time.Duration) {
+// stayCreating handles a pod whose containers are never created, such as with a volume that cannot be mounted.
+func (p *pass) stayCreating(age time.Duration) {
 	p.wait(false, creating)
-	if age < lasts {
-		p.lookIn(lasts - age)
+	if age < probeDelay {
+		p.recheckIn(probeDelay - age)
 		return
 	}
 	if p.script.fail == failAttach {
-		p.sayAgain(2*time.Minute, event{warning: true, reason: "FailedAttachVolume",
-			message: p.script.words(`Multi-Attach error for volume "data" Volume is already exclusively attached to one node and can't be attached to another`)})
+		p.repeatEvent(2*time.Minute, event{warning: true, reason: "FailedAttachVolume",
+			message: p.script.text(`Multi-Attach error for volume "data" Volume is already exclusively attached to one node and can't be attached to another`)})
 		return
 	}
-	p.sayAgain(2*time.Minute, event{warning: true, reason: "FailedMount",
-		message: p.script.words("Unable to attach or mount volumes: timed out waiting for the condition (sandbox/fail: pending)")})
+	p.repeatEvent(2*time.Minute, event{warning: true, reason: "FailedMount",
+		message: p.script.text("Unable to attach or mount volumes: timed out waiting for the condition (sandbox/fail: pending)")})
 }
 
-// cannotStart is a pod with a container that cannot be made, or started.
+// cannotStart handles a pod with a container that cannot be created or started.
 func (p *pass) cannotStart(reason, message string) {
 	p.wait(true, func(c corev1.Container) corev1.ContainerStateWaiting {
-		if !p.script.acts(c.Name) {
+		if !p.script.appliesTo(c.Name) {
 			return creating(c)
 		}
 		return corev1.ContainerStateWaiting{Reason: reason, Message: message}
 	})
 	for _, c := range p.pod.Spec.Containers {
-		if p.script.acts(c.Name) {
-			p.sayAgain(repeat, event{c.Name, true, "Failed", "Error: " + message})
+		if p.script.appliesTo(c.Name) {
+			p.repeatEvent(repeatPeriod, event{c.Name, true, "Failed", "Error: " + message})
 		}
 	}
 }
 
-// lacks is a pod that refers to what is not there: it is looked for again and again.
-func (p *pass) lacks() {
+// waitForReference handles a pod that refers to a missing ConfigMap or Secret.
+func (p *pass) waitForReference() {
 	if p.missingIn == "" { // a volume
 		p.wait(len(p.pod.Spec.InitContainers) == 0, creating)
-		p.sayAgain(repeat, event{warning: true, reason: "FailedMount", message: p.missing})
+		p.repeatEvent(repeatPeriod, event{warning: true, reason: "FailedMount", message: p.missing})
 	} else {
 		p.wait(true, func(c corev1.Container) corev1.ContainerStateWaiting {
 			if c.Name != p.missingIn {
@@ -171,16 +171,16 @@ func (p *pass) lacks() {
 			}
 			return corev1.ContainerStateWaiting{Reason: "CreateContainerConfigError", Message: p.missing}
 		})
-		p.sayAgain(repeat, event{p.missingIn, true, "Failed", "Error: " + p.missing})
+		p.repeatEvent(repeatPeriod, event{p.missingIn, true, "Failed", "Error: " + p.missing})
 	}
-	p.lookIn(lookAgain)
+	p.recheckIn(referencePeriod)
 }
 
-// evict ends a pod since its node has no room for it.
+// evict ends a pod because its node lacks disk space.
 func (p *pass) evict() {
-	message := p.script.words("The node was low on resource: ephemeral-storage. Threshold quantity: 1Gi, available: 512Mi. ")
+	message := p.script.text("The node was low on resource: ephemeral-storage. Threshold quantity: 1Gi, available: 512Mi. ")
 	p.status.Phase, p.status.Reason, p.status.Message = corev1.PodFailed, "Evicted", message
-	p.say(event{warning: true, reason: "Evicted", message: message})
+	p.addEvent(event{warning: true, reason: "Evicted", message: message})
 }
 
 func (p *pass) cannotPull(c corev1.Container) bool { return p.script.cannotPull(c.Image) }
@@ -189,15 +189,15 @@ func (p *pass) allContainers() []corev1.Container {
 	return slices.Concat(p.pod.Spec.InitContainers, p.pod.Spec.Containers)
 }
 
-// pull is a pod whose image is not there: pulls fail, further and further apart.
+// pull handles a pod with a missing image: pulls fail with increasing back-off.
 func (p *pass) pull(age time.Duration) {
 	since, next := pullCycle(age)
 	reason := "ErrImagePull"
 	if since < errImagePull {
-		p.lookIn(errImagePull - since)
+		p.recheckIn(errImagePull - since)
 	} else {
 		reason = "ImagePullBackOff"
-		p.lookIn(next)
+		p.recheckIn(next)
 	}
 	before := waitingReasons(&p.pod.Status)
 	initDone := !slices.ContainsFunc(p.pod.Spec.InitContainers, p.cannotPull)
@@ -217,21 +217,21 @@ func (p *pass) pull(age time.Duration) {
 			continue
 		}
 		if reason == "ErrImagePull" {
-			p.say(event{c.Name, false, "Pulling", fmt.Sprintf("Pulling image %q", c.Image)})
-			p.say(event{c.Name, true, "Failed", fmt.Sprintf("Failed to pull image %q: %s", c.Image, p.pullError(c.Image))})
+			p.addEvent(event{c.Name, false, "Pulling", fmt.Sprintf("Pulling image %q", c.Image)})
+			p.addEvent(event{c.Name, true, "Failed", fmt.Sprintf("Failed to pull image %q: %s", c.Image, p.pullError(c.Image))})
 		} else {
-			p.say(event{c.Name, false, "BackOff", fmt.Sprintf("Back-off pulling image %q", c.Image)})
+			p.addEvent(event{c.Name, false, "BackOff", fmt.Sprintf("Back-off pulling image %q", c.Image)})
 		}
-		p.say(event{c.Name, true, "Failed", "Error: " + reason})
+		p.addEvent(event{c.Name, true, "Failed", "Error: " + reason})
 	}
 }
 
 func (p *pass) pullError(image string) string {
-	return p.script.words(fmt.Sprintf("rpc error: code = NotFound desc = failed to pull and unpack image %q: failed to resolve image: %s: not found", image, image))
+	return p.script.text(fmt.Sprintf("rpc error: code = NotFound desc = failed to pull and unpack image %q: failed to resolve image: %s: not found", image, image))
 }
 
-// pullCycle tells how long ago the last pull failed, and how far off the next one is, for a pod whose first
-// pull failed that long ago.
+// pullCycle returns the time since the last failed pull and the time until the next one, given the time since
+// the first failed pull.
 func pullCycle(age time.Duration) (since, next time.Duration) {
 	for wait := firstPull; ; wait = min(2*wait, maxPull) {
 		if age < wait {
@@ -241,51 +241,51 @@ func pullCycle(age time.Duration) (since, next time.Duration) {
 	}
 }
 
-// lookIn asks for another look after d, or sooner if something else asked for that.
-func (p *pass) lookIn(d time.Duration) {
+// recheckIn schedules the next pass after d, unless an earlier one is scheduled.
+func (p *pass) recheckIn(d time.Duration) {
 	d = max(d, time.Millisecond)
 	if p.again == 0 || d < p.again {
 		p.again = d
 	}
 }
 
-func (p *pass) say(e event) { p.events = append(p.events, e) }
+func (p *pass) addEvent(e event) { p.events = append(p.events, e) }
 
-// sayAgain reports e now if a period has gone by since the last report, and keeps on doing so.
-func (p *pass) sayAgain(period time.Duration, e event) {
-	if since := p.now.Sub(p.past.said); !p.past.said.IsZero() && since > 0 && since < period {
-		p.lookIn(period - since)
+// repeatEvent adds e if a period has passed since the last time, and schedules the next one.
+func (p *pass) repeatEvent(period time.Duration, e event) {
+	if since := p.now.Sub(p.past.reported); !p.past.reported.IsZero() && since > 0 && since < period {
+		p.recheckIn(period - since)
 		return
 	}
-	p.say(e)
-	p.past.said = p.now
-	p.lookIn(period)
+	p.addEvent(e)
+	p.past.reported = p.now
+	p.recheckIn(period)
 }
 
-func (p *pass) sayPulling() {
+func (p *pass) addPullingEvents() {
 	for _, c := range p.allContainers() {
 		if !p.cannotPull(c) {
-			p.say(event{c.Name, false, "Pulling", fmt.Sprintf("Pulling image %q", c.Image)})
+			p.addEvent(event{c.Name, false, "Pulling", fmt.Sprintf("Pulling image %q", c.Image)})
 		}
 	}
 }
 
-// sayStarted reports what comes before a running container.
-func (p *pass) sayStarted(c corev1.Container, attempt int) {
+// addStartEvents adds the events of a container's start.
+func (p *pass) addStartEvents(c corev1.Container, attempt int) {
 	message := fmt.Sprintf("Container image %q already present on machine and can be accessed by the pod", c.Image)
 	if attempt == 0 && p.script.startDelay > 0 {
 		message = fmt.Sprintf("Successfully pulled image %q in %v (%v including waiting). Image size: 1048576 bytes.", c.Image, p.script.startDelay, p.script.startDelay)
 	}
-	p.say(event{c.Name, false, "Pulled", message})
-	p.say(event{c.Name, false, "Created", "Container created"})
-	p.say(event{c.Name, false, "Started", "Container started"})
+	p.addEvent(event{c.Name, false, "Pulled", message})
+	p.addEvent(event{c.Name, false, "Created", "Container created"})
+	p.addEvent(event{c.Name, false, "Started", "Container started"})
 }
 
-// initFails returns a pod whose script is about an init container: that runs for a while and fails, or is done. It
-// reports whether the pod is not past it.
+// initFails handles a pod whose script is about an init container: it runs for a while and fails, or completes.
+// It reports whether the init container still has to complete.
 func (p *pass) initFails() bool {
 	at := slices.IndexFunc(p.pod.Spec.InitContainers, func(c corev1.Container) bool { return c.Name == p.script.container && !isSidecar(c) })
-	if at < 0 || p.script.exitCode == 0 || p.wasUp() {
+	if at < 0 || p.script.exitCode == 0 || p.hasRun() {
 		return false
 	}
 	c := p.pod.Spec.InitContainers[at]
@@ -297,9 +297,9 @@ func (p *pass) initFails() bool {
 	begins := old.State.Running == nil
 	if begins {
 		p.past.begin, p.past.end = p.now, time.Time{}
-		p.sayStarted(c, attempt)
+		p.addStartEvents(c, attempt)
 	}
-	_, code := p.script.exits(corev1.RestartPolicyOnFailure, p.tries(p.pod.Spec.RestartPolicy, attempt))
+	_, code := p.script.exits(corev1.RestartPolicyOnFailure, p.previousTries(p.pod.Spec.RestartPolicy, attempt))
 	left := p.script.runDuration - p.now.Sub(p.past.begin)
 	if left <= 0 && code == 0 && !begins {
 		p.past = history{start: p.past.start, warned: p.past.warned}
@@ -313,7 +313,7 @@ func (p *pass) initFails() bool {
 	}
 	switch {
 	case left > 0 || begins:
-		p.lookIn(left)
+		p.recheckIn(left)
 	case p.pod.Spec.RestartPolicy == corev1.RestartPolicyNever:
 		p.past.end = p.now
 		st.State = corev1.ContainerState{Terminated: p.terminated(st, code)}
@@ -321,7 +321,7 @@ func (p *pass) initFails() bool {
 	default:
 		p.past.end = p.now
 		p.backOff(st, attempt, code)
-		p.lookIn(restartDelay(attempt))
+		p.recheckIn(restartDelay(attempt))
 	}
 	return true
 }

@@ -11,13 +11,14 @@ import (
 	"lockstep/kube/sandbox/container"
 )
 
-// unknown is how a kubelet reports a container that it finds gone, as after a restart of the sandbox.
-var unknown = container.Exit{Code: 137, Reason: "ContainerStatusUnknown",
+// lostContainer is the exit that a kubelet reports for a container that has disappeared, such as after a
+// restart of the sandbox.
+var lostContainer = container.Exit{Code: 137, Reason: "ContainerStatusUnknown",
 	Message: "The container could not be located when the pod was terminated"}
 
-// look finds out whether a container of the pod is a process, and how it is. The script is then about that
-// container, as far as it says how a container starts; how it ends is up to the process.
-func (k *Kubelet) look(p *pass) {
+// findProcess checks whether a container of the pod is a process, and whether it has ended. The script then
+// applies to that container, but the process decides how it ends.
+func (k *Kubelet) findProcess(p *pass) {
 	if p.real = k.runtime.Name(p.pod); p.real == "" {
 		return
 	}
@@ -26,26 +27,26 @@ func (k *Kubelet) look(p *pass) {
 	if process := k.runtime.Find(p.pod.UID, int(st.RestartCount)); process != nil {
 		p.exit = process.Exit()
 	} else if st.State.Running != nil {
-		gone := unknown
+		gone := lostContainer
 		gone.At = p.now
 		p.exit = &gone
 	}
 }
 
-// start starts the process of a pass. Its status is written afterwards; if that fails, the next pass finds the
-// process there.
+// start starts the process of a pass. The status is written afterwards; if that fails, the next pass finds the
+// running process.
 func (k *Kubelet) start(ctx context.Context, p *pass) error {
 	pod := p.pod.DeepCopy()
 	pod.Status = *p.status
 	st, _ := containerStatus(pod, p.real)
 	err := k.runtime.Start(ctx, pod, p.real, int(st.RestartCount))
 	if o, ok, _ := k.pods.GetStore().GetByKey(pod.Namespace + "/" + pod.Name); !ok || o.(*corev1.Pod).UID != pod.UID {
-		k.runtime.Remove(pod.UID) // deleted before there was something to remove
+		k.runtime.Remove(pod.UID) // the pod was deleted during the start
 	}
 	return err
 }
 
-// processLog answers with what a process prints.
+// processLog responds with the output of a process.
 func (k *Kubelet) processLog(w http.ResponseWriter, r *http.Request, pod *corev1.Pod, o logOptions) {
 	name := k.runtime.Name(pod)
 	st, _ := containerStatus(pod, name)
@@ -59,7 +60,7 @@ func (k *Kubelet) processLog(w http.ResponseWriter, r *http.Request, pod *corev1
 		return
 	}
 	lines, next, changed := process.Log.From(0)
-	past, _ := selected(lines, o, time.Now())
+	past, _ := selectLines(lines, o, time.Now())
 	out := &logWriter{w: w, timestamps: o.timestamps, left: o.limit}
 	flush := http.NewResponseController(w).Flush
 	for {

@@ -12,10 +12,10 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// missing looks for the ConfigMaps and Secrets, and their keys, that a pod needs before it can start. It says,
-// in a kubelet's words, what is not there, and which container refers to it ("" for a volume).
+// missing checks the ConfigMaps, Secrets and keys that a pod needs before it can start. It returns a kubelet's
+// message about the first missing one, and the container that refers to it ("" for a volume).
 func (k *Kubelet) missing(ctx context.Context, p *pass) (what, container string) {
-	if p.wasUp() {
+	if p.hasRun() {
 		return "", ""
 	}
 	r := references{k: k, ctx: ctx, namespace: p.pod.Namespace}
@@ -69,7 +69,7 @@ func (k *Kubelet) missing(ctx context.Context, p *pass) (what, container string)
 	return r.what, container
 }
 
-// asRoot returns what a kubelet says of a container that is to run as root and not to.
+// asRoot returns a kubelet's message about a container that runs as root although runAsNonRoot forbids it.
 func (p *pass) asRoot() (what, container string) {
 	for _, c := range p.allContainers() {
 		user, not := (*int64)(nil), (*bool)(nil)
@@ -86,7 +86,7 @@ func (p *pass) asRoot() (what, container string) {
 	return "", ""
 }
 
-// pullSecrets warns once of pull secrets that are not there; a pull continues without them.
+// pullSecrets warns once about missing pull secrets; the pull continues without them.
 func (k *Kubelet) pullSecrets(ctx context.Context, p *pass) {
 	if p.pod.Status.StartTime != nil {
 		return
@@ -98,12 +98,12 @@ func (k *Kubelet) pullSecrets(ctx context.Context, p *pass) {
 		}
 	}
 	if len(absent) > 0 {
-		p.say(event{warning: true, reason: "FailedToRetrieveImagePullSecret",
+		p.addEvent(event{warning: true, reason: "FailedToRetrieveImagePullSecret",
 			message: fmt.Sprintf("Unable to retrieve some image pull secrets (%s); attempting to pull the image may not succeed.", strings.Join(absent, ", "))})
 	}
 }
 
-// references looks for what a pod refers to, until something is not there.
+// references checks references of a pod up to the first missing one.
 type references struct {
 	k         *Kubelet
 	ctx       context.Context
@@ -165,29 +165,29 @@ func (r *references) object(kind, name string) map[string]bool {
 
 func isTrue(b *bool) bool { return b != nil && *b }
 
-func misnamed(c corev1.Container) bool { return badName(c) != "" }
+func hasInvalidImage(c corev1.Container) bool { return imageNameError(c) != "" }
 
-// badName returns what a kubelet says of an image whose name is none, else "".
-func badName(c corev1.Container) string {
+// imageNameError returns a kubelet's message about an invalid image name, or "".
+func imageNameError(c corev1.Container) string {
 	if _, err := reference.ParseNormalizedNamed(c.Image); err != nil {
 		return fmt.Sprintf("Failed to apply default image tag %q: couldn't parse image name %q: %v", c.Image, c.Image, err)
 	}
 	return ""
 }
 
-// noName is a pod with an image whose name is none.
-func (p *pass) noName() {
+// failImageName handles a pod with an invalid image name.
+func (p *pass) failImageName() {
 	before := waitingReasons(&p.pod.Status)
 	p.wait(true, func(c corev1.Container) corev1.ContainerStateWaiting {
-		if !misnamed(c) {
+		if !hasInvalidImage(c) {
 			return creating(c)
 		}
-		return corev1.ContainerStateWaiting{Reason: "InvalidImageName", Message: badName(c)}
+		return corev1.ContainerStateWaiting{Reason: "InvalidImageName", Message: imageNameError(c)}
 	})
 	for _, c := range p.allContainers() {
-		if misnamed(c) && before[c.Name] == "" {
-			p.say(event{c.Name, true, "InspectFailed", badName(c)})
-			p.say(event{c.Name, true, "Failed", "Error: InvalidImageName"})
+		if hasInvalidImage(c) && before[c.Name] == "" {
+			p.addEvent(event{c.Name, true, "InspectFailed", imageNameError(c)})
+			p.addEvent(event{c.Name, true, "Failed", "Error: InvalidImageName"})
 		}
 	}
 }

@@ -28,21 +28,21 @@ const (
 // badImage is the part of an image's name that makes its pull fail.
 const badImage = "no-such-image"
 
-// forever stands for "as often as it is tried".
+// forever is a number of failures that is never reached.
 const forever = 1 << 30
 
-// script is what a pod is to act out.
+// script is the simulated behaviour of a pod.
 type script struct {
 	startDelay, readyDelay, runDuration, unreadyAfter, stopDuration time.Duration
 
 	exitCode, failTimes int
 	fail                string
-	message             string // of what fails, "" for the usual words
-	container           string // that most of this is about, "" for all
+	message             string // of the failure, "" for the usual one
+	container           string // that most of this applies to, "" for all
 	log                 string
 }
 
-// parseScript reads a pod's annotations, and tells which of them make no sense.
+// parseScript parses a pod's annotations. It also returns the problems of invalid ones.
 func parseScript(pod *corev1.Pod) (script, []string) {
 	v := annotation.Of(pod.Annotations)
 	s := script{
@@ -66,18 +66,20 @@ func parseScript(pod *corev1.Pod) (script, []string) {
 	return s, v.Problems()
 }
 
-// words returns what a failure says.
-func (s script) words(usual string) string { return cmp.Or(s.message, usual) }
+// text returns the message of a failure.
+func (s script) text(usual string) string { return cmp.Or(s.message, usual) }
 
-// acts tells whether the script is about a container; the others just run.
-func (s script) acts(container string) bool { return s.container == "" || s.container == container }
+// appliesTo reports whether the script is about a container. The others just run.
+func (s script) appliesTo(container string) bool {
+	return s.container == "" || s.container == container
+}
 
-// cannotPull tells whether the pull of a container's image fails.
+// cannotPull reports whether pulling an image fails.
 func (s script) cannotPull(image string) bool {
 	return s.fail == failImage || strings.Contains(image, badImage)
 }
 
-// exits returns whether containers of the given attempt (counted from 0) end by themselves, and their code.
+// exits returns whether the containers of an attempt (from 0) exit, and their exit code.
 func (s script) exits(policy corev1.RestartPolicy, attempt int) (bool, int) {
 	code := 0
 	if attempt < s.failTimes {

@@ -11,7 +11,7 @@ import (
 
 const hostIP = "127.0.0.1"
 
-// creating returns the state of a container that nothing is wrong with.
+// creating returns the state of a container that is being created.
 func creating(corev1.Container) corev1.ContainerStateWaiting {
 	return corev1.ContainerStateWaiting{Reason: "ContainerCreating"}
 }
@@ -28,8 +28,8 @@ func waitingReasons(st *corev1.PodStatus) map[string]string {
 	return m
 }
 
-// wait makes the pod Pending. why tells what each container waits for; where there are init containers and
-// they are not done, the others wait for them.
+// wait makes the pod Pending. why returns the waiting state of each container; if there are unfinished init
+// containers, the other containers wait for them.
 func (p *pass) wait(initDone bool, why func(corev1.Container) corev1.ContainerStateWaiting) {
 	st := p.status
 	initDone = initDone || len(p.pod.Spec.InitContainers) == 0
@@ -63,8 +63,8 @@ func (p *pass) wait(initDone bool, why func(corev1.Container) corev1.ContainerSt
 	p.condition(corev1.ContainersReady, false, "ContainersNotReady", p.unreadyMessage())
 }
 
-// up is a pod whose containers can run: they start, become ready, end, and start again.
-func (p *pass) up() {
+// runContainers handles a pod whose containers can run: they start, become ready, end, and restart.
+func (p *pass) runContainers() {
 	if p.initFails() {
 		return
 	}
@@ -85,19 +85,19 @@ func (p *pass) up() {
 			p.end(attempt, p.exit.Code)
 			return
 		}
-		p.lookIn(processPoll)
-	} else if ends, code := p.script.exits(policy, p.tries(policy, attempt)); ends {
+		p.recheckIn(processPoll)
+	} else if ends, code := p.script.exits(policy, p.previousTries(policy, attempt)); ends {
 		if ran >= p.script.runDuration && running != nil {
 			p.end(attempt, code)
 			return
 		}
-		p.lookIn(p.script.runDuration - ran)
+		p.recheckIn(p.script.runDuration - ran)
 	}
 	p.running(attempt, old.LastTerminationState, p.ready(ran))
 }
 
-// actor returns the status of the container that the script is about, or of one of them where they all do the
-// same, and its restart policy.
+// actor returns the status and the restart policy of the container that the script is about, or of any
+// container if the script is about all.
 func (p *pass) actor() (corev1.ContainerStatus, corev1.RestartPolicy) {
 	for _, c := range p.pod.Spec.InitContainers {
 		if isSidecar(c) && c.Name == p.script.container {
@@ -106,18 +106,18 @@ func (p *pass) actor() (corev1.ContainerStatus, corev1.RestartPolicy) {
 		}
 	}
 	for _, c := range p.pod.Spec.Containers {
-		if p.script.acts(c.Name) {
+		if p.script.appliesTo(c.Name) {
 			st, _ := containerStatus(p.pod, c.Name)
 			return st, p.pod.Spec.RestartPolicy
 		}
 	}
-	if st := p.pod.Status.ContainerStatuses; len(st) > 0 { // an init container acts, and is done
+	if st := p.pod.Status.ContainerStatuses; len(st) > 0 { // the script is about an init container, which has completed
 		return st[0], p.pod.Spec.RestartPolicy
 	}
 	return corev1.ContainerStatus{}, p.pod.Spec.RestartPolicy
 }
 
-// attempt returns which attempt of a container it is, and false while the next one has to wait.
+// attempt returns the number of a container's attempt, and false during a back-off.
 func (p *pass) attempt(old corev1.ContainerStatus) (n int, due bool) {
 	n = int(old.RestartCount)
 	if t := old.LastTerminationState.Terminated; t != nil && old.State.Running == nil {
@@ -126,7 +126,7 @@ func (p *pass) attempt(old corev1.ContainerStatus) (n int, due bool) {
 			ended = p.past.end
 		}
 		if left := restartDelay(n) - p.now.Sub(ended); left > 0 {
-			p.lookIn(left)
+			p.recheckIn(left)
 			return n, false
 		}
 		n++
@@ -134,8 +134,8 @@ func (p *pass) attempt(old corev1.ContainerStatus) (n int, due bool) {
 	return n, true
 }
 
-// tries returns how often it has been tried before.
-func (p *pass) tries(policy corev1.RestartPolicy, attempt int) int {
+// previousTries returns the number of earlier attempts.
+func (p *pass) previousTries(policy corev1.RestartPolicy, attempt int) int {
 	if policy == corev1.RestartPolicyNever {
 		return p.failed
 	}
@@ -149,7 +149,7 @@ func restartDelay(attempt int) time.Duration {
 
 // begin starts an attempt of the containers.
 func (p *pass) begin(attempt int) {
-	p.past.begin, p.past.end, p.past.said = p.now, time.Time{}, time.Time{}
+	p.past.begin, p.past.end, p.past.reported = p.now, time.Time{}, time.Time{}
 	p.starts = p.real != ""
 	if p.status.PodIP == "" {
 		p.status.PodIP = p.newIP()
@@ -157,46 +157,46 @@ func (p *pass) begin(attempt int) {
 	}
 	if attempt == 0 {
 		for _, c := range p.pod.Spec.InitContainers {
-			p.sayStarted(c, attempt)
+			p.addStartEvents(c, attempt)
 		}
 	}
 	for _, c := range p.pod.Spec.Containers {
-		if attempt == 0 || p.script.acts(c.Name) {
-			p.sayStarted(c, attempt)
+		if attempt == 0 || p.script.appliesTo(c.Name) {
+			p.addStartEvents(c, attempt)
 		}
 	}
 }
 
-// ready tells whether containers that ran so long are ready, and reports a probe that keeps failing.
+// ready reports whether containers that ran so long are ready, and adds events of a failing probe.
 func (p *pass) ready(ran time.Duration) bool {
-	unready := ran // for how long
+	unready := ran // duration
 	switch s := p.script; {
 	case s.fail == failNeverReady:
 	case s.fail == failStartup:
 		return false
 	case ran < s.readyDelay:
-		p.lookIn(s.readyDelay - ran)
+		p.recheckIn(s.readyDelay - ran)
 	case s.unreadyAfter > 0 && ran >= s.unreadyAfter:
 		unready = ran - s.unreadyAfter
 	case s.unreadyAfter > 0:
-		p.lookIn(s.unreadyAfter - ran)
+		p.recheckIn(s.unreadyAfter - ran)
 		return true
 	default:
 		return true
 	}
-	if unready < lasts {
-		p.lookIn(lasts - unready)
+	if unready < probeDelay {
+		p.recheckIn(probeDelay - unready)
 		return false
 	}
 	for _, c := range p.pod.Spec.Containers {
-		if !p.script.acts(c.Name) {
+		if !p.script.appliesTo(c.Name) {
 			continue
 		}
 		period := probePeriod
 		if c.ReadinessProbe != nil && c.ReadinessProbe.PeriodSeconds > 0 {
 			period = time.Duration(c.ReadinessProbe.PeriodSeconds) * time.Second
 		}
-		p.sayAgain(period, event{c.Name, true, "Unhealthy", "Readiness probe failed: " + p.script.words("HTTP probe failed with statuscode: 503")})
+		p.repeatEvent(period, event{c.Name, true, "Unhealthy", "Readiness probe failed: " + p.script.text("HTTP probe failed with statuscode: 503")})
 	}
 	return false
 }
@@ -219,23 +219,24 @@ func (p *pass) running(attempt int, last corev1.ContainerState, ready bool) {
 	p.condition(corev1.PodReadyToStartContainers, true, "", "")
 	p.condition(corev1.PodInitialized, true, "", "")
 	p.condition(corev1.ContainersReady, ready, "ContainersNotReady", p.unreadyMessage())
-	if gate := p.closedGate(); ready && gate != "" {
+	if gate := p.unmetGate(); ready && gate != "" {
 		p.condition(corev1.PodReady, false, "ReadinessGatesNotReady", fmt.Sprintf("corresponding condition of pod readiness gate %q does not exist.", gate))
 		return
 	}
 	p.condition(corev1.PodReady, ready, "ContainersNotReady", p.unreadyMessage())
 }
 
-// runs returns the status of a container that runs. attempt, last and ready are those of what the script is about.
+// runs returns the status of a running container. attempt, last and ready apply to the containers that the
+// script is about.
 func (p *pass) runs(c corev1.Container, attempt int, last corev1.ContainerState, ready bool) corev1.ContainerStatus {
-	if !p.script.acts(c.Name) || isSidecar(c) && p.script.container == "" {
+	if !p.script.appliesTo(c.Name) || isSidecar(c) && p.script.container == "" {
 		attempt, last, ready = 0, corev1.ContainerState{}, true
 	}
 	begin := metav1.NewTime(p.past.begin)
 	if old, ok := containerStatus(p.pod, c.Name); ok && old.State.Running != nil {
 		begin = old.State.Running.StartedAt
 	}
-	started := p.script.fail != failStartup || !p.script.acts(c.Name)
+	started := p.script.fail != failStartup || !p.script.appliesTo(c.Name)
 	return corev1.ContainerStatus{
 		Name: c.Name, Image: c.Image, ImageID: imageID(c), ContainerID: p.containerID(c, attempt),
 		Ready: ready, Started: &started, RestartCount: int32(attempt), LastTerminationState: last,
@@ -243,8 +244,8 @@ func (p *pass) runs(c corev1.Container, attempt int, last corev1.ContainerState,
 	}
 }
 
-// closedGate returns the first readiness gate that is not met.
-func (p *pass) closedGate() string {
+// unmetGate returns the first readiness gate that is not met, or "".
+func (p *pass) unmetGate() string {
 	for _, g := range p.pod.Spec.ReadinessGates {
 		met := false
 		for _, c := range p.status.Conditions {
@@ -257,7 +258,8 @@ func (p *pass) closedGate() string {
 	return ""
 }
 
-// initStatus returns the status of an init container once the others run: a sidecar runs, the rest is done.
+// initStatus returns the status of an init container once the others run: a sidecar is running, others have
+// completed.
 func (p *pass) initStatus(c corev1.Container, begin time.Time) corev1.ContainerStatus {
 	side := isSidecar(c)
 	old, ok := containerStatus(p.pod, c.Name)
@@ -279,9 +281,9 @@ func isSidecar(c corev1.Container) bool {
 	return c.RestartPolicy != nil && *c.RestartPolicy == corev1.ContainerRestartPolicyAlways
 }
 
-// end ends an attempt: for good, or until the next restart.
+// end ends an attempt, permanently or until the next restart.
 func (p *pass) end(attempt, code int) {
-	p.past.end, p.past.said = p.now, time.Time{}
+	p.past.end, p.past.reported = p.now, time.Time{}
 	st := p.status
 	policy := p.pod.Spec.RestartPolicy
 	again := policy == corev1.RestartPolicyAlways || code != 0 && policy != corev1.RestartPolicyNever
@@ -293,7 +295,7 @@ func (p *pass) end(attempt, code int) {
 	}
 	for i := range st.ContainerStatuses {
 		switch c := &st.ContainerStatuses[i]; {
-		case again && p.script.acts(c.Name):
+		case again && p.script.appliesTo(c.Name):
 			p.backOff(c, attempt, code)
 		case !again:
 			c.State = corev1.ContainerState{Terminated: p.terminated(c, code)}
@@ -303,15 +305,15 @@ func (p *pass) end(attempt, code int) {
 	if again {
 		p.condition(corev1.ContainersReady, false, "ContainersNotReady", p.unreadyMessage())
 		p.condition(corev1.PodReady, false, "ContainersNotReady", p.unreadyMessage())
-		p.lookIn(restartDelay(attempt))
+		p.recheckIn(restartDelay(attempt))
 		return
 	}
 	p.finish(code)
 }
 
-// terminated returns how a container ends with a code, if it is what the script is about.
+// terminated returns the terminated state of a container; code applies if the script is about it.
 func (p *pass) terminated(c *corev1.ContainerStatus, code int) *corev1.ContainerStateTerminated {
-	if !p.script.acts(c.Name) {
+	if !p.script.appliesTo(c.Name) {
 		code = 0
 	}
 	term := &corev1.ContainerStateTerminated{ExitCode: int32(code), Reason: "Completed", ContainerID: c.ContainerID, FinishedAt: metav1.NewTime(p.now)}
@@ -334,21 +336,21 @@ func (p *pass) terminated(c *corev1.ContainerStatus, code int) *corev1.Container
 func (p *pass) backOff(c *corev1.ContainerStatus, attempt, code int) {
 	switch p.script.fail {
 	case failLiveness:
-		p.say(event{c.Name, true, "Unhealthy", "Liveness probe failed: " + p.script.words("HTTP probe failed with statuscode: 500")})
-		p.say(event{c.Name, false, "Killing", fmt.Sprintf("Container %s failed liveness probe, will be restarted", c.Name)})
+		p.addEvent(event{c.Name, true, "Unhealthy", "Liveness probe failed: " + p.script.text("HTTP probe failed with statuscode: 500")})
+		p.addEvent(event{c.Name, false, "Killing", fmt.Sprintf("Container %s failed liveness probe, will be restarted", c.Name)})
 	case failStartup:
-		p.say(event{c.Name, true, "Unhealthy", "Startup probe failed: " + p.script.words("dial tcp 10.244.0.7:8080: connect: connection refused")})
-		p.say(event{c.Name, false, "Killing", fmt.Sprintf("Container %s failed startup probe, will be restarted", c.Name)})
+		p.addEvent(event{c.Name, true, "Unhealthy", "Startup probe failed: " + p.script.text("dial tcp 10.244.0.7:8080: connect: connection refused")})
+		p.addEvent(event{c.Name, false, "Killing", fmt.Sprintf("Container %s failed startup probe, will be restarted", c.Name)})
 	}
 	name := fmt.Sprintf("%s_%s(%s)", p.pod.Name, p.pod.Namespace, p.pod.UID)
 	c.Ready, c.Started = false, new(bool)
 	c.LastTerminationState = corev1.ContainerState{Terminated: p.terminated(c, code)}
 	c.State = corev1.ContainerState{Waiting: &corev1.ContainerStateWaiting{Reason: "CrashLoopBackOff",
 		Message: fmt.Sprintf("back-off %v restarting failed container=%s pod=%s", restartDelay(attempt), c.Name, name)}}
-	p.say(event{c.Name, true, "BackOff", fmt.Sprintf("Back-off restarting failed container %s in pod %s", c.Name, name)})
+	p.addEvent(event{c.Name, true, "BackOff", fmt.Sprintf("Back-off restarting failed container %s in pod %s", c.Name, name)})
 }
 
-// finish gives the pod, all of whose containers have ended, its last phase.
+// finish sets the final phase of a pod whose containers have all ended.
 func (p *pass) finish(code int) {
 	st := p.status
 	for i := range st.InitContainerStatuses { // sidecars end with the pod
@@ -360,7 +362,7 @@ func (p *pass) finish(code int) {
 	}
 	st.Phase = corev1.PodSucceeded
 	reason := "PodCompleted"
-	if code != 0 { // of what the script is about, and then the pod has failed
+	if code != 0 {
 		st.Phase, reason = corev1.PodFailed, "PodFailed"
 	}
 	p.condition(corev1.ContainersReady, false, reason, "")
@@ -375,7 +377,7 @@ func (p *pass) unreadyMessage() string {
 	return fmt.Sprintf("containers with unready status: [%s]", strings.Join(names, " "))
 }
 
-// condition sets a condition; reason and message tell why it is not met.
+// condition sets a condition; reason and message explain why it is not met.
 func (p *pass) condition(t corev1.PodConditionType, met bool, reason, message string) {
 	want := corev1.PodCondition{Type: t, Status: corev1.ConditionTrue, LastTransitionTime: metav1.NewTime(p.now), ObservedGeneration: p.pod.Generation}
 	if !met {
@@ -399,7 +401,7 @@ func (p *pass) containerID(c corev1.Container, attempt int) string {
 	return fmt.Sprintf("sandbox://%s-%s-%d", p.pod.UID, c.Name, attempt)
 }
 
-// kill ends whatever runs in a pod that is being deleted, as SIGTERM would.
+// kill ends the containers of a pod that is being deleted, as SIGTERM would.
 func (p *pass) kill() {
 	p.status = p.pod.Status.DeepCopy()
 	last := 143

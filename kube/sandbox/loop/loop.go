@@ -1,4 +1,4 @@
-// Package loop is the loop that every simulated controller of the sandbox runs.
+// Package loop has the loop of the sandbox's simulated controllers.
 package loop
 
 import (
@@ -13,12 +13,11 @@ import (
 	"k8s.io/klog/v2"
 )
 
-// Each calls f for every object of an informer until ctx ends: when the object changes, when f failed, and
-// after the time that f returns, if that is not 0. f is never called for one object twice at a time; it must
-// not change the object. That an object was changed or deleted meanwhile is no failure: what the informer
-// brings next counts.
+// Each calls f for every object of an informer until ctx is done: when the object changes, when f failed, and
+// after the duration that f returns, if that is not 0. It never calls f concurrently for one object; f must
+// not modify the object. NotFound and Conflict are not failures: the informer delivers the new object.
 //
-// It returns at once; the workers end with ctx.
+// Each returns at once; the workers end with ctx.
 func Each[T metav1.Object](ctx context.Context, inf cache.SharedIndexInformer, workers int, f func(context.Context, T) (time.Duration, error)) error {
 	q := workqueue.NewTypedRateLimitingQueue(
 		workqueue.NewTypedItemExponentialFailureRateLimiter[string](5*time.Millisecond, time.Second))

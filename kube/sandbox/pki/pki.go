@@ -1,5 +1,5 @@
-// Package pki makes the certificate authority of a sandbox, the certificates of its components, and the
-// tokens of those who use it.
+// Package pki creates the certificate authority of a sandbox, the certificates of its components, and the
+// tokens of its users. Its central type is PKI.
 package pki
 
 import (
@@ -39,14 +39,14 @@ const (
 	ca = "ca"
 )
 
-// User is who a kubeconfig is for.
+// User is the user of a kubeconfig.
 type User struct {
 	Name  string
 	Group string // "" for none
 }
 
-// The users of a sandbox. They prove who they are by tokens: a certificate would have its signature checked
-// with each request, which took a sixth of all that the API server did.
+// The users of a sandbox. They authenticate with tokens, because verifying a client certificate for each
+// request took a sixth of the API server's time.
 var (
 	Admin             = User{"sandbox-admin", "system:masters"}
 	Kubelet           = User{"system:sandbox:kubelet", "system:masters"}
@@ -64,9 +64,8 @@ type PKI struct {
 	tokens map[User]string
 }
 
-// Open reads the authority and the tokens kept in dir, or makes them where there are none, and issues the
-// certificates of the components again. Keeping them lets kubeconfig files and service account tokens survive a
-// restart.
+// Open reads the authority and the tokens from dir, or creates them, and issues new certificates for the
+// components. So kubeconfig files and service account tokens survive a restart.
 func Open(dir string) (*PKI, error) {
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return nil, err
@@ -79,7 +78,7 @@ func Open(dir string) (*PKI, error) {
 	if err != nil {
 		return nil, fmt.Errorf("certificate authority: %w", err)
 	}
-	if err := p.vouch(); err != nil {
+	if err := p.loadTokens(); err != nil {
 		return nil, fmt.Errorf("tokens: %w", err)
 	}
 	for _, c := range []struct{ file, user, group string }{
@@ -98,10 +97,10 @@ func Open(dir string) (*PKI, error) {
 // Dir returns the folder of the PKI.
 func (p *PKI) Dir() string { return p.dir }
 
-// Path returns where a file of the PKI is.
+// Path returns the path of a file of the PKI.
 func (p *PKI) Path(name string) string { return filepath.Join(p.dir, name) }
 
-// Pool returns a pool with the authority alone.
+// Pool returns a pool with only the authority.
 func (p *PKI) Pool() *x509.CertPool {
 	pool := x509.NewCertPool()
 	pool.AddCert(p.cert)
@@ -118,11 +117,10 @@ func (p *PKI) WriteKubeconfig(file, server string, user User) error {
 	return clientcmd.WriteToFile(*c, file)
 }
 
-// clusterName is the name of the cluster and the context in every kubeconfig written here.
+// clusterName is the name of the cluster and the context in every kubeconfig.
 const clusterName = "lockstep-sandbox"
 
-// IsKubeconfig tells whether file is a kubeconfig with nothing but a sandbox in it, or an empty file:
-// one that may be overwritten.
+// IsKubeconfig reports whether file may be overwritten: it is empty, or a kubeconfig with only a sandbox.
 func IsKubeconfig(file string) bool {
 	c, err := clientcmd.LoadFromFile(file)
 	if err != nil {
@@ -132,8 +130,8 @@ func IsKubeconfig(file string) bool {
 	return len(c.Clusters) == 0 && len(c.AuthInfos) == 0 || ours && len(c.Clusters) == 1 && len(c.AuthInfos) == 1
 }
 
-// vouch gives each user the token that it had, or a new one.
-func (p *PKI) vouch() error {
+// loadTokens reads the tokens of the users and creates missing ones.
+func (p *PKI) loadTokens() error {
 	p.tokens = map[User]string{}
 	kept, err := os.ReadFile(p.Path(Tokens))
 	if err != nil && !errors.Is(err, fs.ErrNotExist) {
@@ -186,7 +184,7 @@ func (p *PKI) create() error {
 	return errors.Join(err, p.write(ServiceAccountKey, saPEM), p.write(ca+".key", keyPEM), p.write(CACert, certPEM(p.cert.Raw)))
 }
 
-// issue makes a certificate with its key, for a user.
+// issue creates a certificate with its key for a user.
 func (p *PKI) issue(file, user, group string) error {
 	key, keyPEM, err := newKey()
 	if err != nil {
@@ -203,7 +201,7 @@ func (p *PKI) issue(file, user, group string) error {
 	if group != "" {
 		template.Subject.Organization = []string{group}
 	}
-	der, err := x509.CreateCertificate(rand.Reader, template, p.cert, key.Public(), p.key) // it makes up the serial number
+	der, err := x509.CreateCertificate(rand.Reader, template, p.cert, key.Public(), p.key) // with a random serial number
 	return errors.Join(err, p.write(file+".crt", certPEM(der)), p.write(file+".key", keyPEM))
 }
 

@@ -1,4 +1,5 @@
-// Package statedir keeps the folder of a sandbox: one owner at a time, nothing left behind.
+// Package statedir manages the folder of a sandbox: one owner at a time, and temporary folders are removed. Its
+// central type is Dir.
 //
 // A folder is in use for as long as its owner holds a lock on a file in it. The system drops that lock
 // however the owner ends, so a folder whose lock is free belongs to nobody, and the next sandbox removes it.
@@ -14,7 +15,7 @@ import (
 	"time"
 )
 
-// Prefix begins the name of every temporary folder.
+// Prefix is the prefix of temporary folders.
 const Prefix = "lockstep-sandbox-"
 
 const (
@@ -38,7 +39,7 @@ type Dir struct {
 	sockets *Dir
 }
 
-// Open takes the folder at path, made if need be. Close leaves it in place.
+// Open acquires the folder at path and creates it if needed. Close does not remove it.
 func Open(path string) (*Dir, error) {
 	path, err := filepath.Abs(path)
 	if err != nil {
@@ -54,7 +55,7 @@ func Open(path string) (*Dir, error) {
 	return d, nil
 }
 
-// Temp removes what sandboxes that are gone have left and makes a folder of mode 0700. Close removes it.
+// Temp creates a folder with mode 0700, which Close removes. It first removes the folders of killed sandboxes.
 func Temp() (*Dir, error) {
 	tmp, err := filepath.Abs(os.TempDir())
 	if err != nil {
@@ -83,7 +84,7 @@ func newTemp(parent string) (*Dir, error) {
 	return nil, fmt.Errorf("no private folder in %s", parent)
 }
 
-// SocketPath returns where a unix socket of that name goes: in the folder, unless the path would be too long.
+// SocketPath returns the path for a unix socket: in the folder, unless the path would be too long.
 func (d *Dir) SocketPath(name string) (string, error) {
 	path := filepath.Join(d.Path, name)
 	if len(path) > maxSocketPath {
@@ -104,7 +105,7 @@ func (d *Dir) SocketPath(name string) (string, error) {
 	return path, nil
 }
 
-// Close gives the folder up, and removes it if it is a temporary one. It may be called again.
+// Close releases the folder, and removes a temporary one. It may be called again.
 func (d *Dir) Close() error {
 	var errs []error
 	if d.sockets != nil {
@@ -117,7 +118,7 @@ func (d *Dir) Close() error {
 	return errors.Join(errs...)
 }
 
-// removeAll tries more than once, for a file that a goroutine on its way out still writes.
+// removeAll retries, because an ending goroutine may still write a file.
 func removeAll(path string) (err error) {
 	for range 3 {
 		if err = os.RemoveAll(path); err == nil {
@@ -127,7 +128,7 @@ func removeAll(path string) (err error) {
 	return err
 }
 
-// acquire takes the lock of d.Path, or reports errInUse.
+// acquire locks d.Path, or returns errInUse.
 func (d *Dir) acquire() error {
 	path := filepath.Join(d.Path, lockName)
 	f, err := os.OpenFile(path, os.O_CREATE|os.O_RDWR, 0o600)
@@ -155,8 +156,8 @@ func (d *Dir) acquire() error {
 	return nil
 }
 
-// Sweep removes the temporary folders in parent that this user's sandboxes left when they were killed.
-// What cannot be removed is left to a later sweep.
+// Sweep removes the temporary folders in parent of this user's killed sandboxes. It ignores errors; a later
+// sweep tries again.
 func Sweep(parent string) {
 	entries, err := os.ReadDir(parent)
 	if err != nil {
