@@ -1,9 +1,9 @@
-// Package board is the screen: it draws an operation as live columns of
-// groups, and turns keys into commands.
+// Package board is the screen: it draws an operation as live columns of groups, and turns keys
+// into commands. Its central types are Options and Inspector; Run shows a run, Replay a record.
 //
-// It consumes events, keeps them in an event.State and sends event.Command. It
-// does not import Kubernetes: pods, logs and live objects come through Inspector.
-// A key never changes the picture directly; only the event that follows does.
+// It consumes events, keeps them in an event.State and sends event.Command. It does not import
+// Kubernetes: pods, logs and live objects come through Inspector. A key never changes the
+// picture directly; only the resulting event does.
 //
 // How a frame is made:
 //
@@ -36,8 +36,8 @@ import (
 	"lockstep/ui/board/replay"
 )
 
-// ErrTerminalGone is returned by Run when the terminal cannot be written to or
-// read from any more, or has hung up.
+// ErrTerminalGone is returned by Run when the terminal cannot be read or written any more, or
+// has hung up.
 var ErrTerminalGone = errors.New("the terminal was closed")
 
 // Inspector answers questions about an object: its state in the cluster, and its
@@ -68,11 +68,11 @@ type Options struct {
 	// Attached means that another process runs the operation, and continues when
 	// the user quits the screen.
 	Attached bool
-	// Inspector is asked for events, pods, logs and manifests. Nil: the
-	// inspector shows only what the run's events contain.
+	// Inspector provides events, pods, logs and manifests. If it is nil, the inspector
+	// shows only data from the run's events.
 	Inspector Inspector
-	// Release makes the screen that of a stack: it returns the inspector and the kubectl
-	// flags for a release, by its Event.Scope. Nil for an operation on one release.
+	// Release makes the screen show a stack: it returns the inspector and the kubectl flags
+	// for a release, by its Event.Scope. Nil for an operation on one release.
 	Release func(scope string) (Inspector, []string)
 	// Kubectl holds the kubectl flags that select the cluster. Nil: the operation's
 	// context.
@@ -85,17 +85,17 @@ type Options struct {
 	// Restart prepares a restart on a new cluster, which happens after the screen
 	// closes. Nil if the run cannot be restarted.
 	Restart func(context.Context) error
-	// Next suggests commands for after the operation, one a line; it may be nil.
+	// Next suggests commands to run after the operation, one per line; it may be nil.
 	Next func(*event.State) []string
 	// First shows a short introduction, for a user who has not seen the screen before.
 	First bool
-	// Later watches the release after the operation, for a screen that stays open
-	// (R34b), until the context ends. Nil: the screen keeps its last state.
+	// Later watches the release after the operation, for a screen that stays open (R34b),
+	// until the context is done. If it is nil, the screen keeps its last state.
 	Later func(context.Context) (Source, error)
 	// Theme is the look. With theme.Detect as its Background, the screen asks the
 	// terminal.
 	Theme theme.Options
-	// Title is shown where no operation has a name yet, for instance for a plan.
+	// Title is shown if the operation has no name, for instance for a plan.
 	Title string
 	// Now is the clock, time.Now by default.
 	Now func() time.Time
@@ -109,9 +109,9 @@ type Options struct {
 	record []*replay.Player
 }
 
-// Run shows the operation until it is over and the user quits, or until ctx
-// ends; then it returns ctx's cause. The user can quit a read-only screen at any
-// time. Run restores the terminal before it returns, after a panic too.
+// Run shows the operation until it is over and the user quits, or until ctx is done; then it
+// returns ctx's cause. The user can quit a read-only screen at any time. Run restores the
+// terminal before it returns, also after a panic.
 //
 // Run returns ErrTerminalGone on SIGHUP. The caller handles SIGINT and SIGTERM:
 // they are meant for the run, not for the screen.
@@ -153,7 +153,7 @@ func Run(ctx context.Context, o Options) error {
 // Command and Now.
 func Replay(ctx context.Context, p *replay.Player, o Options) error { return Run(ctx, o.replaying(p)) }
 
-// replaysStack reports whether a record of a stack is played.
+// replaysStack reports whether the screen replays a record of a stack.
 func (o Options) replaysStack() bool {
 	for _, p := range o.record {
 		if op := p.Events()[0].Operation; op != nil && op.Stack() {

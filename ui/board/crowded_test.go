@@ -162,7 +162,7 @@ func TestKindsAreWrittenInOneWay(t *testing.T) {
 				s.board.Select(n)
 				for i := range s.board.Cards {
 					c := &s.board.Cards[i]
-					wr := c.Node.Writing(s.board.ReasonWidth(c))
+					wr := c.Node.NameStyle(s.board.ReasonWidth(c))
 					for _, at := range c.Spots()[1:] {
 						long := graph.ShortObject(at.Object)
 						if name := wr.Object(at.Object, s.board.ReasonWidth(c), "…"); wr.Short == (name == long) && strings.HasPrefix(long, "Deployment/") {

@@ -10,10 +10,10 @@ import (
 	"lockstep/ui/board/screen"
 )
 
-// Source hands out the events of an operation; *engine.Reader is one.
+// Source provides the events of an operation; *event.Reader implements it.
 type Source interface {
-	// Next returns the events since the last call, at least one. It waits
-	// for one, and returns false at the end of the record or of ctx.
+	// Next returns the events since the last call, at least one. It blocks until there is
+	// one, and returns false at the end of the record or when ctx is done.
 	Next(ctx context.Context) ([]event.Event, bool)
 }
 
@@ -30,10 +30,10 @@ func (s *recordedEvents) Next(context.Context) ([]event.Event, bool) {
 type feed struct {
 	ctx    context.Context
 	source Source
-	polled time.Time // when the last batch came
+	polled time.Time // when the last batch arrived
 }
 
-// batchMsg brings events; the last one means that there are no more.
+// batchMsg is a batch of events; more is false for the last one.
 type batchMsg struct {
 	events []event.Event
 	more   bool

@@ -210,4 +210,4 @@ func (s *rig) edits() bool { _, ok := s.edit.Draft(); return ok }
 func (s *rig) written() string { values, _ := s.edit.Draft(); return values }
 
 // turnTo goes to an event of a replay.
-func (s *rig) turnTo(at int) { s.replays[0].TurnTo(at); s.stale = true }
+func (s *rig) turnTo(at int) { s.replays[0].PauseAt(at); s.stale = true }

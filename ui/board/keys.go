@@ -204,7 +204,7 @@ func (m *model) allKeys() []Key {
 // The footer offers the diff before a group is applied, and the diff and both
 // manifests next to each other.
 func (m *model) diffHint() string {
-	if !m.insp.Shown && m.insp.LooksAhead() || m.showsObject() && m.insp.Tab != inspector.TabDiff {
+	if !m.insp.Shown && m.insp.CanPreview() || m.showsObject() && m.insp.Tab != inspector.TabDiff {
 		return "diff"
 	}
 	return ""

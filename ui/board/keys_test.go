@@ -171,7 +171,7 @@ func TestHints(t *testing.T) {
 	for _, st := range states() {
 		s := st.open(t)
 		var got []string
-		for _, h := range s.ways() {
+		for _, h := range s.failureHints() {
 			got = append(got, h.Key)
 		}
 		if len(got) > 0 {
@@ -196,7 +196,7 @@ func TestHintsWork(t *testing.T) {
 			if s.Modes.Has(s.filter) { // the keys are letters there, and the footer is the filter
 				continue
 			}
-			for _, h := range append(s.ways(), s.hints()...) {
+			for _, h := range append(s.failureHints(), s.hints()...) {
 				key, _, _ := strings.Cut(h.Key, "/")
 				if key == "" {
 					key = h.Key

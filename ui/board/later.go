@@ -21,13 +21,13 @@ type later struct {
 	events feed
 }
 
-// laterMsg is the result of open; seenMsg is a batch of observations.
+// laterMsg is the result of open; observedMsg is a batch of observations.
 type (
 	laterMsg struct {
 		source Source
 		err    error
 	}
-	seenMsg batchMsg
+	observedMsg batchMsg
 )
 
 // startLater starts to watch the release once the operation is over.
@@ -57,20 +57,20 @@ func (m *model) laterOpened(msg laterMsg) tea.Cmd {
 	m.Later = m.State.Snapshot()
 	m.Graph = graph.New(m.Later)
 	m.later.events = feed{ctx: m.ctx, source: msg.source}
-	return tea.Batch(m.settle(), m.look())
+	return tea.Batch(m.settle(), m.pollLater())
 }
 
-func (m *model) look() tea.Cmd {
+func (m *model) pollLater() tea.Cmd {
 	poll := m.later.events.poll()
 	return func() tea.Msg {
 		if batch, ok := poll().(batchMsg); ok {
-			return seenMsg(batch)
+			return observedMsg(batch)
 		}
 		return nil
 	}
 }
 
-func (m *model) observe(msg seenMsg) tea.Cmd {
+func (m *model) observe(msg observedMsg) tea.Cmd {
 	m.later.events.polled = time.Now()
 	for _, e := range msg.events {
 		m.Later.Observe(e)
@@ -80,5 +80,5 @@ func (m *model) observe(msg seenMsg) tea.Cmd {
 		m.NotLive = "no longer watched"
 		return cmd
 	}
-	return tea.Batch(cmd, m.look())
+	return tea.Batch(cmd, m.pollLater())
 }

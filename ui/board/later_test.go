@@ -29,7 +29,7 @@ func overAndWatched(t *testing.T, w, h int) (s *rig, observe func(...event.Event
 			events[i].Time = clock
 		}
 		clock = clock.Add(8 * time.Second)
-		s.send(seenMsg{events, true})
+		s.send(observedMsg{events, true})
 	}
 	return s, observe
 }
@@ -77,7 +77,7 @@ func TestTheScreenIsLiveAfterTheEnd(t *testing.T) {
 // TestNotLiveSaysSo: a screen that nobody brings news to any more does not look live.
 func TestNotLiveSaysSo(t *testing.T) {
 	s, _ := overAndWatched(t, 120, 30)
-	s.send(seenMsg{nil, false})
+	s.send(observedMsg{nil, false})
 	s.shows(t, "no longer watched")
 	s = newScreen(t, 120, 30, recorded(t, "sandbox-install", 0))
 	s.send(laterMsg{err: errors.New("forbidden")})

@@ -136,7 +136,7 @@ func TestSearch(t *testing.T) {
 		t.Errorf("searching has sent %v", s.sent)
 	}
 	s.press("esc")
-	if !s.insp.Shown || s.insp.Searches() {
+	if !s.insp.Shown || s.insp.IsSearching() {
 		t.Fatal("esc has to end the search, and nothing else")
 	}
 	s.press("/", "q", "q", "q")

@@ -106,7 +106,7 @@ func (m *model) setTheme(o theme.Options) {
 // Init asks for the first events and, if it is not known, for the terminal's
 // background.
 func (m *model) Init() tea.Cmd {
-	cmds := []tea.Cmd{m.begin()}
+	cmds := []tea.Cmd{m.pollFirst()}
 	if m.first {
 		cmds = append(cmds, m.SayFor(firstFor, theme.Accent, m.Join("above: the groups, layer by layer", "below: details of the selected group", "p pause, n step, g go to a group, ? all keys")))
 	}
@@ -119,8 +119,8 @@ func (m *model) Init() tea.Cmd {
 // firstFor is how long the introduction stays.
 const firstFor = 20 * time.Second
 
-// begin asks for the first events.
-func (m *model) begin() tea.Cmd {
+// pollFirst asks for the first events.
+func (m *model) pollFirst() tea.Cmd {
 	for _, r := range m.replays {
 		return r.Begin()
 	}
@@ -138,14 +138,14 @@ const (
 func (m *model) Update(msg tea.Msg) (tea.Model, tea.Cmd) {
 	m.stale = true
 	was := m.Sel
-	cmd := m.take(msg)
+	cmd := m.handle(msg)
 	if m.Sel != was {
 		cmd = tea.Batch(cmd, m.insp.Turn())
 	}
-	return m, tea.Batch(cmd, m.insp.AskAhead(), m.tick())
+	return m, tea.Batch(cmd, m.insp.QueryChanges(), m.tick())
 }
 
-func (m *model) take(msg tea.Msg) tea.Cmd {
+func (m *model) handle(msg tea.Msg) tea.Cmd {
 	switch msg := msg.(type) {
 	case tea.WindowSizeMsg:
 		m.W, m.H = msg.Width, msg.Height
@@ -164,7 +164,7 @@ func (m *model) take(msg tea.Msg) tea.Cmd {
 		return m.absorb(msg)
 	case laterMsg:
 		return m.laterOpened(msg)
-	case seenMsg:
+	case observedMsg:
 		return m.observe(msg)
 	case tickMsg:
 		m.ticks = false
@@ -186,13 +186,13 @@ func (m *model) take(msg tea.Msg) tea.Cmd {
 	case tea.MouseWheelMsg:
 		return m.wheel(msg)
 	default:
-		return m.answer(msg)
+		return m.forward(msg)
 	}
 	return nil
 }
 
-// answer passes a message to all parts; each ignores the messages of the others.
-func (m *model) answer(msg tea.Msg) tea.Cmd {
+// forward passes a message to all parts; each ignores the messages of the others.
+func (m *model) forward(msg tea.Msg) tea.Cmd {
 	cmds := []tea.Cmd{m.insp.Update(msg), m.edit.Update(msg), m.steer.Update(msg)}
 	for _, r := range m.replays {
 		cmds = append(cmds, r.Update(msg))
@@ -295,7 +295,7 @@ func (m *model) draw() {
 		m.header.DrawTooSmall()
 	} else {
 		m.place()
-		m.header.Draw(m.ways())
+		m.header.Draw(m.failureHints())
 		m.board.Draw()
 		m.pane.Draw()
 		for _, r := range m.replays {

@@ -5,8 +5,8 @@ import (
 	"lockstep/ui/board/cards"
 )
 
-// place lays out the screen. The board gets the rows that it needs, then a failure's
-// state lines and the reasons on cards the rows they lack, and the pane the rest.
+// place lays out the screen. The board gets the rows that it needs, then the state lines of a
+// failure and the reasons on cards; the pane gets the rest.
 func (m *model) place() {
 	m.arrange(nil, false, 0)
 	if m.TooSmall() {
@@ -14,7 +14,7 @@ func (m *model) place() {
 	}
 	b := m.board
 	free := b.Area.H - b.Rows
-	if said := m.said(m.H); len(said)-1 > free { // the failure matters more than waiting groups
+	if lines := m.stateLines(m.H); len(lines)-1 > free { // the failure matters more than waiting groups
 		m.arrange(nil, true, 0)
 		free = b.Area.H - b.Rows
 	}
@@ -28,8 +28,8 @@ func (m *model) place() {
 	if free <= 0 || len(b.Cards) == 0 {
 		return
 	}
-	if said := m.said(1 + free); len(said) > 1 {
-		m.arrange(said, b.Terse, 0)
+	if lines := m.stateLines(1 + free); len(lines) > 1 {
+		m.arrange(lines, b.Terse, 0)
 		free = b.Area.H - b.Rows
 	}
 	lacks := min(m.pane.MissingRows(), free)
@@ -43,9 +43,9 @@ func (m *model) place() {
 	b.Area.H = rows
 }
 
-// said returns the state in at most room lines, nil if the inspector is open, which
+// stateLines returns the state in at most room lines, nil if the inspector is open, which
 // needs the rows itself.
-func (m *model) said(room int) []string {
+func (m *model) stateLines(room int) []string {
 	if m.insp.Shown {
 		return nil
 	}
@@ -54,13 +54,13 @@ func (m *model) said(room int) []string {
 
 // arrange lays out the regions with the given state lines. terse leaves out the
 // contents of waiting groups; more is how many rows above its minimum the pane gets.
-func (m *model) arrange(said []string, terse bool, more int) {
-	m.header.Said, m.insp.Area = said, canvas.Rect{}
+func (m *model) arrange(lines []string, terse bool, more int) {
+	m.header.StateLines, m.insp.Area = lines, canvas.Rect{}
 	if m.TooSmall() {
 		m.board.Reset(cards.Frame{})
 		return
 	}
-	given := max(len(said)-1, 0)
+	given := max(len(lines)-1, 0)
 	top, bottom := m.header.Rows(), m.H-1
 	for _, r := range m.replays {
 		bottom -= r.Rows()

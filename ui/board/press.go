@@ -16,21 +16,21 @@ func (m *model) press(k tea.KeyPressMsg) tea.Cmd {
 	name, was := k.String(), m.Sel
 	top := m.Modes.Top()
 	if top == nil {
-		return m.obey(name)
+		return m.runKey(name)
 	}
 	b, ok := keys.Find(top.Keys(), name)
 	if !ok {
 		return top.Update(k)
 	}
-	cmd := b.Obey(m.Explain)
+	cmd := b.Press(m.Explain)
 	if m.Sel != was {
 		m.board.Show()
 	}
 	return cmd
 }
 
-// obey runs a key of the board.
-func (m *model) obey(name string) tea.Cmd {
+// runKey runs a key of the board.
+func (m *model) runKey(name string) tea.Cmd {
 	b, ok := keys.Find(m.table(), name)
 	switch {
 	case !ok:
@@ -41,7 +41,7 @@ func (m *model) obey(name string) tea.Cmd {
 		}
 		return nil
 	}
-	return b.Obey(m.Explain)
+	return b.Press(m.Explain)
 }
 
 // table returns the board's table of keys, after those of a replay and of the open
@@ -143,7 +143,7 @@ func (m *model) click(at tea.Mouse) tea.Cmd {
 	}
 	for _, b := range m.Buttons {
 		if b.Rect.Has(at.X, at.Y) {
-			return m.obey(b.Key)
+			return m.runKey(b.Key)
 		}
 	}
 	switch {
@@ -172,18 +172,18 @@ func (m *model) wheel(msg tea.MouseWheelMsg) tea.Cmd {
 
 // hints returns the footer's keys: those that work now.
 func (m *model) hints() []keys.Hint {
-	return m.hintsOf(func(b keys.Binding) bool { return !b.OnFailure || !m.Held() })
+	return m.filterHints(func(b keys.Binding) bool { return !b.OnFailure || !m.Held() })
 }
 
-// ways returns the keys that resolve a held failure; the state line shows them.
-func (m *model) ways() []keys.Hint {
+// failureHints returns the keys that resolve a held failure; the state line shows them.
+func (m *model) failureHints() []keys.Hint {
 	if !m.Held() {
 		return nil
 	}
-	return m.hintsOf(func(b keys.Binding) bool { return b.OnFailure })
+	return m.filterHints(func(b keys.Binding) bool { return b.OnFailure })
 }
 
-func (m *model) hintsOf(which func(keys.Binding) bool) []keys.Hint {
+func (m *model) filterHints(which func(keys.Binding) bool) []keys.Hint {
 	if m.Modes.Top() != nil {
 		return nil // the mode shows its own keys
 	}

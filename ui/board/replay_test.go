@@ -26,7 +26,7 @@ func replayed(t testing.TB, run string, at int, opts ...func(*Options)) *rig {
 		p.Stop(at)
 	}
 	s := newScreen(t, 200, 50, nil, append(opts, func(o *Options) { *o = o.replaying(p) })...)
-	s.begin()
+	s.pollFirst()
 	s.View()
 	return s
 }
@@ -156,7 +156,7 @@ func TestReplayPlays(t *testing.T) {
 			p := replay.NewPlayer(events, speed)
 			s := newScreen(t, 100, 30, nil, func(o *Options) { *o = o.replaying(p) })
 			start := time.Now()
-			s.pump(s.begin())
+			s.pump(s.pollFirst())
 			if took, want := time.Since(start), time.Duration(float64(total)/speed); took < want || took > want+time.Second+want/4 {
 				t.Errorf("speed %v: it takes %s, want %s", speed, took, want)
 			}
@@ -192,7 +192,7 @@ func TestReplaySpeed(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p := replay.NewPlayer(recorded(t, "sandbox-install", 0), 1)
 		s := newScreen(t, 100, 30, nil, func(o *Options) { *o = o.replaying(p) })
-		s.begin()
+		s.pollFirst()
 		time.Sleep(time.Second)
 		s.press("+", "+")
 		time.Sleep(time.Second)
@@ -256,7 +256,7 @@ func TestReplayTells(t *testing.T) {
 		s.turnTo(i + 1)
 		s.View()
 		last := s.lines()[s.H-2]
-		if text := strings.TrimSpace(s.replays[0].Said(e)); text == "" || !strings.Contains(last, ansi.Strip(text)[:min(len(text), 8)]) {
+		if text := strings.TrimSpace(s.replays[0].Describe(e)); text == "" || !strings.Contains(last, ansi.Strip(text)[:min(len(text), 8)]) {
 			t.Errorf("%s is told as %q: %s", e.Kind, text, last)
 		}
 	}
@@ -267,7 +267,7 @@ func BenchmarkReplayBack(b *testing.B) {
 	events := large(10_000)
 	p := replay.NewPlayer(events, 0)
 	s := newScreen(b, 200, 50, nil, func(o *Options) { *o = o.replaying(p) })
-	s.begin()
+	s.pollFirst()
 	for b.Loop() {
 		s.turnTo(len(events))
 		s.turnTo(len(events) - 1)

@@ -13,36 +13,36 @@ import (
 	"lockstep/ui/board/keys"
 )
 
-// stack is the screen of an operation on many releases (S6): a board whose groups are
-// releases, and a board for each release, which is opened and left like a mode. All of them
-// are models of the same kind; their messages carry the name of the release.
+// stack is the screen of an operation on many releases (S6): a board whose groups are releases,
+// and a board for each release, which opens and closes like a mode. All boards are models;
+// messages to the board of a release are wrapped in releaseMsg.
 type stack struct {
 	*model // of the releases
 	ctx    context.Context
 	opts   Options
-	of     map[string]*model // by Event.Scope
-	// news are events that the boards of the releases have not seen yet.
-	news map[string][]event.Event
-	open string // the release whose board is shown, or ""
+	boards map[string]*model // by Event.Scope
+	// pending are events that the boards of the releases have not seen yet.
+	pending map[string][]event.Event
+	open    string // the release whose board is shown, or ""
 }
 
-// ofRelease is a message to the board of a release.
-type ofRelease struct {
+// releaseMsg is a message to the board of a release.
+type releaseMsg struct {
 	scope string
 	msg   tea.Msg
 }
 
 func newStack(ctx context.Context, o Options) *stack {
-	s := &stack{model: newModel(ctx, o), ctx: ctx, opts: o, of: map[string]*model{}, news: map[string][]event.Event{}}
+	s := &stack{model: newModel(ctx, o), ctx: ctx, opts: o, boards: map[string]*model{}, pending: map[string][]event.Event{}}
 	s.zoom = s.show
 	s.Scoped = func(e event.Event) {
 		scope := e.Scope
 		e.Scope = ""
-		s.news[scope] = append(s.news[scope], e)
+		s.pending[scope] = append(s.pending[scope], e)
 	}
 	s.Rewound = func() {
-		clear(s.news)
-		for _, m := range s.of {
+		clear(s.pending)
+		for _, m := range s.boards {
 			m.Rewind()
 		}
 	}
@@ -51,7 +51,7 @@ func newStack(ctx context.Context, o Options) *stack {
 
 // release returns the board of a release.
 func (s *stack) release(scope string) *model {
-	m := s.of[scope]
+	m := s.boards[scope]
 	if m == nil {
 		o := s.opts
 		o.Source, o.record, o.Editor, o.Restart, o.Later, o.Next, o.First, o.Title = nil, nil, nil, nil, nil, nil, false, scope
@@ -70,14 +70,14 @@ func (s *stack) release(scope string) *model {
 		m.setTheme(s.Theme.Options)
 		m.W, m.H = s.W, s.H
 		m.back = func() tea.Cmd { s.open = ""; s.stale = true; return nil }
-		s.of[scope] = m
+		s.boards[scope] = m
 	}
 	return m
 }
 
 // show opens the board of a release.
 func (s *stack) show(scope string) tea.Cmd {
-	m := s.of[scope]
+	m := s.boards[scope]
 	if m == nil {
 		return s.Say(theme.Quiet, "nothing to do for "+scope)
 	}
@@ -86,32 +86,32 @@ func (s *stack) show(scope string) tea.Cmd {
 	return s.wrap(scope, m.settle())
 }
 
-// Update takes a message into the board that it is for: keys and the mouse into the one
-// that is shown, the terminal into all.
+// Update passes a message to its board: input to the shown one, changes of the terminal to
+// all.
 func (s *stack) Update(msg tea.Msg) (tea.Model, tea.Cmd) {
-	cmd := s.take(msg)
+	cmd := s.handle(msg)
 	return s, tea.Batch(cmd, s.share())
 }
 
-func (s *stack) take(msg tea.Msg) tea.Cmd {
+func (s *stack) handle(msg tea.Msg) tea.Cmd {
 	switch msg := msg.(type) {
-	case ofRelease:
+	case releaseMsg:
 		_, cmd := s.release(msg.scope).Update(msg.msg)
 		return s.wrap(msg.scope, cmd)
 	case tea.WindowSizeMsg, tea.BackgroundColorMsg, tea.ColorProfileMsg:
 		_, cmd := s.model.Update(msg)
 		cmds := []tea.Cmd{cmd}
-		for scope, m := range s.of {
+		for scope, m := range s.boards {
 			_, cmd := m.Update(msg)
 			cmds = append(cmds, s.wrap(scope, cmd))
 		}
 		return tea.Batch(cmds...)
 	case tea.KeyPressMsg:
-		if m := s.of[s.open]; m != nil && m.Modes.Top() == nil && s.isOfWhole(msg.String()) {
-			return s.whole(msg)
+		if m := s.boards[s.open]; m != nil && m.Modes.Top() == nil && s.isForAll(msg.String()) {
+			return s.runForAll(msg)
 		}
 	}
-	if m := s.of[s.open]; m != nil && isInput(msg) {
+	if m := s.boards[s.open]; m != nil && isInput(msg) {
 		_, cmd := m.Update(msg)
 		return s.wrap(s.open, cmd)
 	}
@@ -119,9 +119,9 @@ func (s *stack) take(msg tea.Msg) tea.Cmd {
 	return cmd
 }
 
-// isOfWhole reports whether a key is about all releases: those that steer or end the run, and
+// isForAll reports whether a key is about all releases: those that steer or end the run, and
 // those of a replay.
-func (s *stack) isOfWhole(key string) bool {
+func (s *stack) isForAll(key string) bool {
 	for _, r := range s.replays {
 		if _, ok := keys.Find(r.Keys(), key); ok {
 			return true
@@ -130,8 +130,8 @@ func (s *stack) isOfWhole(key string) bool {
 	return slices.Contains([]string{"q", "a", "ctrl+c", "p", "space", "c", "n", "o"}, key)
 }
 
-// whole obeys a key that is about all releases. Dialogs open above the stack.
-func (s *stack) whole(k tea.KeyPressMsg) tea.Cmd {
+// runForAll runs a key that is about all releases. Dialogs open on the stack's own board.
+func (s *stack) runForAll(k tea.KeyPressMsg) tea.Cmd {
 	was := s.open
 	_, cmd := s.model.Update(k)
 	if s.model.Modes.Top() != nil {
@@ -150,19 +150,19 @@ func isInput(msg tea.Msg) bool {
 	return false
 }
 
-// share hands the events of releases to their boards.
+// share passes pending events to the boards of their releases.
 func (s *stack) share() tea.Cmd {
 	var cmds []tea.Cmd
-	for scope, events := range s.news {
-		delete(s.news, scope)
+	for scope, events := range s.pending {
+		delete(s.pending, scope)
 		_, cmd := s.release(scope).Update(batchMsg{events, true})
 		cmds = append(cmds, s.wrap(scope, cmd))
 	}
 	return tea.Batch(cmds...)
 }
 
-// wrap sends what a command of a release's board answers to that board. Messages to Bubble
-// Tea itself stay as they are.
+// wrap sends the messages of a command back to the board of a release. It does not wrap
+// messages to Bubble Tea itself.
 func (s *stack) wrap(scope string, cmd tea.Cmd) tea.Cmd {
 	if cmd == nil {
 		return nil
@@ -180,14 +180,14 @@ func (s *stack) wrap(scope string, cmd tea.Cmd) tea.Cmd {
 			if !strings.HasPrefix(reflect.TypeOf(msg).PkgPath(), "lockstep/") {
 				return msg
 			}
-			return ofRelease{scope, msg}
+			return releaseMsg{scope, msg}
 		}
 	}
 }
 
 // View draws the board that is shown.
 func (s *stack) View() tea.View {
-	if m := s.of[s.open]; m != nil {
+	if m := s.boards[s.open]; m != nil {
 		return m.View()
 	}
 	return s.model.View()

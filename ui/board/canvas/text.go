@@ -10,8 +10,8 @@ import (
 	"lockstep/engine/text"
 )
 
-// Clean makes text from elsewhere one line that is safe to show (text.Line).
-// Tabs become four blanks.
+// Clean turns untrusted text into one line that is safe to show (text.Line), with tabs as four
+// blanks.
 func Clean(s string) string { return text.Line(strings.ReplaceAll(s, "\t", "    ")) }
 
 // Fit cuts text to a width; a cut text ends with the ellipsis.
@@ -54,7 +54,7 @@ func Wrap(s string, width int) []string {
 	return strings.Split(strings.ReplaceAll(lines, hyphen, "-"), "\n")
 }
 
-// WrapAfter returns Wrap where the first line has another width than the others.
+// WrapAfter is like Wrap, but the first line has a different width.
 func WrapAfter(s string, first, width int) []string {
 	if first <= 0 {
 		return append([]string{""}, Wrap(s, width)...)

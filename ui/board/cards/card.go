@@ -205,7 +205,7 @@ func (l *Layout) drawShared(c *Card, x, end, y int) {
 	if !slices.ContainsFunc(c.rows, func(r row) bool { return r.kind == objectRow }) {
 		return
 	}
-	cut := l.Graph.Shared(c.Node.Writing(l.ReasonWidth(c)))
+	cut := l.Graph.Shared(c.Node.NameStyle(l.ReasonWidth(c)))
 	if cut = " " + cut + l.Theme.Lines.Ellipsis + " "; canvas.Width(cut) > 3 && x+canvas.Width(cut) < end {
 		l.Canvas.Put(x, y, theme.Quiet, cut)
 	}
@@ -277,7 +277,7 @@ func (l *Layout) drawObject(n *graph.Node, o *event.ObjectState, x, y, w int) {
 	if n.Status == event.Waiting || n.Status == event.Skipped {
 		role = theme.Quiet
 	}
-	writing := n.Writing(w - 2)
+	writing := n.NameStyle(w - 2)
 	name := writing.Object(o.Object, w-2, l.Theme.Lines.Ellipsis)
 	room := w - 2 - canvas.Width(name)
 	switch o.Status {
@@ -319,7 +319,7 @@ func (l *Layout) cutName(n *graph.Node) string {
 // drawReason draws why the object above is not ready: the status in its colour, the
 // rest quiet.
 func (l *Layout) drawReason(n *graph.Node, r row, x, y, w int) {
-	if r.o == nil || r.o.Status == event.Failed || picture.CutShort(n.Status) {
+	if r.o == nil || r.o.Status == event.Failed || picture.IsUnfinished(n.Status) {
 		l.Canvas.PutFit(x, y, w, l.Theme.Mark(string(n.Status)).Role, l.reasonText(&Card{Node: n}, r))
 		return
 	}
@@ -341,7 +341,7 @@ func (l *Layout) drawReason(n *graph.Node, r row, x, y, w int) {
 
 // reasonText returns a reason without the status that the glyph above shows.
 func (l *Layout) reasonText(c *Card, r row) string {
-	if l.Tight && picture.CutShort(c.Node.Status) {
+	if l.Tight && picture.IsUnfinished(c.Node.Status) {
 		return strings.TrimPrefix(r.text, "not ready: ")
 	}
 	return r.text

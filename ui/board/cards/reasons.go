@@ -59,7 +59,7 @@ func (c *Card) wrap(room, width int, text func(*Card, row) string) int {
 	grown := 0
 	for i := 0; i < len(c.rows) && room > grown; i++ {
 		r := c.rows[i]
-		if r.kind != reasonRow || r.o != nil && !r.o.InTrouble() && !picture.CutShort(c.Node.Status) {
+		if r.kind != reasonRow || r.o != nil && !r.o.InTrouble() && !picture.IsUnfinished(c.Node.Status) {
 			continue // in progress, without a problem
 		}
 		lines := canvas.Wrap(text(c, r), width)

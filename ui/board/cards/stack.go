@@ -138,7 +138,7 @@ func (l *Layout) foldUp(p Column, top, from, over int, d density) bool {
 	gone := map[*graph.Node]bool{}
 	saved := -1 // the fold itself takes a row
 	for _, i := range order {
-		if n := own[i].Node; saved < over && !l.IsSelected(n) && (d >= lines || n.Status.Over() && !picture.CutShort(n.Status)) {
+		if n := own[i].Node; saved < over && !l.IsSelected(n) && (d >= lines || n.Status.Over() && !picture.IsUnfinished(n.Status)) {
 			gone[n] = true
 			saved += own[i].Rect.H
 		}

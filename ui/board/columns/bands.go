@@ -51,7 +51,7 @@ func (b *Board) runs(cols []int, limit int) (out [][]int) {
 	for from := 0; from < len(cols); {
 		to := from + 1
 		for ; to < len(cols); to++ {
-			if ws := b.widthsOf(cols[from:to+1], limit); ws.end() > b.W-1 {
+			if ws := b.columnWidths(cols[from:to+1], limit); ws.end() > b.W-1 {
 				break
 			}
 		}
@@ -61,8 +61,8 @@ func (b *Board) runs(cols []int, limit int) (out [][]int) {
 	return out
 }
 
-// widthsOf returns the widths of columns next to each other.
-func (b *Board) widthsOf(cols []int, limit int) Widths {
+// columnWidths returns the widths of columns next to each other.
+func (b *Board) columnWidths(cols []int, limit int) Widths {
 	ws := Widths{cols: cols, Card: make([]int, len(b.Graph.Cols)), gutter: make([]int, len(b.Graph.Cols)), tight: limit < graph.MinCard}
 	ws.set(&b.Graph, limit)
 	return ws
@@ -91,7 +91,7 @@ func (b *Board) placeBands(runs [][]int, heights []int, limit int) {
 	placed := make([][]cards.Card, len(runs))
 	rows := make([]int, len(runs))
 	place := func(k, height int) {
-		ws := b.widthsOf(runs[k], limit)
+		ws := b.columnWidths(runs[k], limit)
 		ws.spread(&b.Graph, b.W-1-ws.end())
 		b.Area, b.Cards = canvas.Rect{X: whole.X, Y: whole.Y, W: whole.W, H: height - 1}, nil
 		own := band{b.Area, b.across(ws, runs[k][0])}

@@ -19,8 +19,8 @@ import (
 // Dialog is a question on top of the board.
 type Dialog struct {
 	*screen.Screen
-	givesUp bool // about the failed groups, not the run
-	asked   bool // a rollback was running when the dialog opened
+	givesUp        bool // about the failed groups, not the run
+	duringRollback bool // a rollback was running when the dialog opened
 }
 
 const (
@@ -46,7 +46,7 @@ func Abort(s *screen.Screen) *Dialog { return &Dialog{Screen: s} }
 func GiveUp(s *screen.Screen) *Dialog { return &Dialog{Screen: s, givesUp: true} }
 
 func (d *Dialog) Open() tea.Cmd {
-	d.asked = d.RollingBack()
+	d.duringRollback = d.RollingBack()
 	d.Modes.Open(d)
 	return nil
 }
@@ -72,7 +72,7 @@ func (d *Dialog) Keys() []keys.Binding {
 func (d *Dialog) choices() []choice {
 	if d.givesUp {
 		return []choice{
-			{keys: []string{"G"}, label: "G", about: "leave it failed, finish running work, end", text: d.giveUpText(), order: d.AboutFailed(event.GiveUp)},
+			{keys: []string{"G"}, label: "G", about: "leave it failed, finish running work, end", text: d.giveUpText(), order: d.FailedCommand(event.GiveUp)},
 			{keys: []string{"esc"}, label: "esc", about: "keep holding", text: "keep holding"},
 		}
 	}
@@ -96,7 +96,7 @@ func (d *Dialog) choose(c choice) tea.Cmd {
 	if c.order.Name == "" {
 		return nil
 	}
-	c.order.KnowsRollback = d.asked // the dialog's text said that it stops the rollback (R43)
+	c.order.KnowsRollback = d.duringRollback // the dialog's text said that it stops the rollback (R43)
 	d.QuitAtEnd = c.order.Name == event.Stop
 	return d.Send(c.order)
 }
@@ -112,7 +112,7 @@ func (d *Dialog) Update(msg tea.Msg) tea.Cmd {
 // giveUpText counts the groups that giving up leaves failed or never starts.
 func (d *Dialog) giveUpText() string {
 	failed, never := 0, map[*graph.Node]bool{}
-	only := d.AboutFailed(event.GiveUp).Group
+	only := d.FailedCommand(event.GiveUp).Group
 	for _, n := range d.Graph.Nodes {
 		if n.Status == event.Failed && d.Back(n) == d.RollingBack() && (only == "" || n.ID == only) {
 			failed++
@@ -135,8 +135,8 @@ func plural(n int, one, many string) string {
 	return fmt.Sprintf(many, n)
 }
 
-// written counts the objects that the operation has applied, and those in flight.
-func (d *Dialog) written() (there, flying int) {
+// appliedObjects counts the objects that the operation has applied or is applying.
+func (d *Dialog) appliedObjects() (applied, inFlight int) {
 	for _, n := range d.Graph.Nodes {
 		if d.Back(n) || d.Graph.Cols[n.Col].Phase.Kind != event.PhaseApply {
 			continue
@@ -144,13 +144,13 @@ func (d *Dialog) written() (there, flying int) {
 		for _, o := range n.Objects {
 			switch {
 			case o.Status == event.Applying:
-				flying++
+				inFlight++
 			case o.Change != "":
-				there++
+				applied++
 			}
 		}
 	}
-	return there, flying
+	return applied, inFlight
 }
 
 // removed counts the deleted and the remaining objects of the current removal phases.
@@ -178,13 +178,13 @@ func (d *Dialog) keepText() string {
 	case d.State.Operation.Name == "uninstall":
 		return fmt.Sprintf("stop here: %s deleted, %d remaining; the release is marked failed", are, left)
 	}
-	there, flying := d.written()
-	stay := plural(there, "1 object stays", "%d objects stay")
-	if there == 0 { // hooks and the namespace may exist
+	applied, inFlight := d.appliedObjects()
+	stay := plural(applied, "1 object stays", "%d objects stay")
+	if applied == 0 { // hooks and the namespace may exist
 		stay = "nothing from the chart exists yet"
 	}
-	if flying > 0 {
-		stay += fmt.Sprintf(" and %d in flight", flying)
+	if inFlight > 0 {
+		stay += fmt.Sprintf(" and %d in flight", inFlight)
 	}
 	return "keep existing objects: " + stay + ", the release is marked failed"
 }
@@ -210,7 +210,7 @@ func (d *Dialog) keepReleases() string {
 // rollbackText says what a rollback would do, or why it is not possible.
 func (d *Dialog) rollbackText() (text, whyNot string) {
 	op := d.State.Operation
-	there, flying := d.written()
+	applied, inFlight := d.appliedObjects()
 	switch {
 	case op.Stack() && !d.RollingBack() && op.Undo() != "":
 		return "roll back everything this run changed, in reverse", ""
@@ -222,10 +222,10 @@ func (d *Dialog) rollbackText() (text, whyNot string) {
 		return "roll back", op.Name + " cannot be rolled back; lockstep rollback can return to any revision"
 	case op.Undo() == "rollback":
 		return fmt.Sprintf("roll back: to revision %d, in order", op.PreviousRevision), ""
-	case there+flying == 0:
+	case applied+inFlight == 0:
 		return "roll back: uninstall; nothing from the chart was applied yet", ""
 	}
-	return "roll back: uninstall " + plural(there+flying, "the 1 object", "all %d objects") + " in reverse order", ""
+	return "roll back: uninstall " + plural(applied+inFlight, "the 1 object", "all %d objects") + " in reverse order", ""
 }
 
 func (d *Dialog) Draw() {

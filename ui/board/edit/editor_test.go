@@ -12,7 +12,7 @@ import (
 // TestNoFileOfValuesStays: values may be secret. Whatever an editor does, and whether it
 // is waited for or not, nothing is left of them in the directory for temporary files.
 func TestNoFileOfValuesStays(t *testing.T) { // R46
-	for name, c := range map[string]struct{ script, want, fails string }{
+	for name, c := range map[string]struct{ script, want, hasFailure string }{
 		"writes":           {`echo "word: new" > "$1"`, "word: new\n", ""},
 		"leaves a backup":  {`cp "$1" "$1~"; echo "word: new" > "$1"`, "word: new\n", ""},
 		"replaces it":      {`echo "word: new" > "$1.new"; mv "$1.new" "$1"`, "word: new\n", ""},
@@ -50,8 +50,8 @@ func TestNoFileOfValuesStays(t *testing.T) { // R46
 				return func() { quits-- }
 			}}
 			err := e.Run()
-			if got := e.values; got != c.want || (err == nil) != (c.fails == "") || err != nil && !strings.Contains(err.Error(), c.fails) {
-				t.Errorf("%q, %v; want %q, %s", got, err, c.want, c.fails)
+			if got := e.values; got != c.want || (err == nil) != (c.hasFailure == "") || err != nil && !strings.Contains(err.Error(), c.hasFailure) {
+				t.Errorf("%q, %v; want %q, %s", got, err, c.want, c.hasFailure)
 			}
 			if left, err := os.ReadDir(dir); len(left) > 0 || err != nil || quits != 0 {
 				t.Errorf("%v stay, %v, %d functions", left, err, quits)

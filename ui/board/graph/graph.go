@@ -61,7 +61,7 @@ type Node struct {
 	// edges.
 	Ins, Outs []*Node
 	Lane      int // the row of its edges that skip columns, or -1
-	writings  []Writing
+	styles    []NameStyle
 	release   string
 	Outcome   string // set by a rollback
 	Degraded  int    // number of degraded objects

@@ -27,7 +27,7 @@ func (p *Graph) route() {
 		}
 	}
 	for i, c := range p.Cols {
-		c.Nets = p.netsOf(i)
+		c.Nets = p.gutterNets(i)
 		disentangle(c.Nets, i)
 		c.Gutter = c.tracks() + 2
 	}
@@ -54,9 +54,9 @@ func freeLane(until []int, from, to int) int {
 	return -1
 }
 
-// netsOf lists the nodes whose edges use the gutter right of a column: its own, and those
+// gutterNets lists the nodes whose edges use the gutter right of a column: its own, and those
 // that arrive on a lane and end in the next column.
-func (p *Graph) netsOf(col int) []*Node {
+func (p *Graph) gutterNets(col int) []*Node {
 	var nets []*Node
 	for _, n := range p.Cols[col].Nodes {
 		if len(n.Outs) > 0 {
@@ -99,7 +99,7 @@ func (c *Column) tracks() int {
 func disentangle(nets []*Node, col int) {
 	for range nets {
 		for i := 0; i+1 < len(nets); i++ {
-			a, b := stretchOf(nets[i], col), stretchOf(nets[i+1], col)
+			a, b := newStretch(nets[i], col), newStretch(nets[i+1], col)
 			if b.crossings(a) < a.crossings(b) {
 				nets[i], nets[i+1] = nets[i+1], nets[i]
 			}
@@ -114,7 +114,7 @@ type stretch struct {
 	ends []int
 }
 
-func stretchOf(n *Node, col int) stretch {
+func newStretch(n *Node, col int) stretch {
 	s := stretch{from: n.Row}
 	if n.Col < col {
 		s.from = -1

@@ -17,7 +17,7 @@ func TestDisentangle(t *testing.T) {
 	}
 	left, right := col(0, 0, 1), col(1, 0, 1, 2, 3)
 	total := func(nets []*Node) int {
-		return stretchOf(nets[0], 0).crossings(stretchOf(nets[1], 0))
+		return newStretch(nets[0], 0).crossings(newStretch(nets[1], 0))
 	}
 
 	left[0].Outs, left[1].Outs = right[2:3], right[3:4] // both lead down

@@ -24,12 +24,12 @@ type Header struct {
 	Title string
 	// Within is the stack that a release is part of, or "".
 	Within string
-	// Said is the state's text if it takes several lines.
-	Said []string
+	// StateLines is the state's text if it takes several lines.
+	StateLines []string
 }
 
 func (h *Header) Rows() int {
-	rows := 2 + max(len(h.Said)-1, 0)
+	rows := 2 + max(len(h.StateLines)-1, 0)
 	if h.H >= 36 || h.Held() {
 		rows++
 	}
@@ -37,11 +37,11 @@ func (h *Header) Rows() int {
 }
 
 // Draw draws the operation, the state, and the keys that resolve a failure.
-func (h *Header) Draw(ways []keys.Hint) {
+func (h *Header) Draw(hints []keys.Hint) {
 	h.drawOperation()
 	h.drawState()
 	if h.Held() {
-		h.drawFailureKeys(ways, 2+max(len(h.Said)-1, 0))
+		h.drawFailureKeys(hints, 2+max(len(h.StateLines)-1, 0))
 	}
 }
 
@@ -82,7 +82,7 @@ func (h *Header) drawOperation() {
 	}
 	x = cv.PutFit(x, 0, end-x, theme.Strong, what)
 
-	where := h.where()
+	where := h.location()
 	for len(where) > 0 {
 		text := strings.Join(where, " "+h.Theme.Lines.Dot+" ")
 		if x+3+canvas.Width(text) <= end {
@@ -94,8 +94,8 @@ func (h *Header) drawOperation() {
 	}
 }
 
-// where lists context, namespace and revision, the most important first.
-func (h *Header) where() []string {
+// location lists context, namespace and revision, the most important first.
+func (h *Header) location() []string {
 	op := h.State.Operation
 	var out []string
 	if op.Context != "" {
@@ -131,8 +131,8 @@ func (h *Header) drawState() {
 	h.drawProgress(h.W-1, 1)
 	x := h.stateFrom()
 	room := h.stateRoom()
-	if len(h.Said) > 0 {
-		for n, l := range h.Said {
+	if len(h.StateLines) > 0 {
+		for n, l := range h.StateLines {
 			cv.PutFit(x, 1+n, room, theme.Text, l)
 			room = h.W - 1 - x
 		}
@@ -259,7 +259,7 @@ func (h *Header) liveMark() theme.Mark {
 func (h *Header) endMark() (theme.Mark, string) {
 	s := &h.State
 	mark := h.Theme.Mark(string(s.Ending()))
-	leave := h.leave()
+	quit := h.quitHint()
 	mark.Word += s.FixedNote()
 	if h.Later != nil {
 		mark.Word += " " + s.Ended.Local().Format("15:04:05")
@@ -273,13 +273,13 @@ func (h *Header) endMark() (theme.Mark, string) {
 		case event.Paused, event.Aborting:
 			ends += " while " + h.Theme.Mark(string(s.Run)).Word
 		}
-		return mark, h.Join(ends, leave)
+		return mark, h.Join(ends, quit)
 	}
-	return mark, h.Join(leave, h.Graph.Shorten(s.Reason()), h.since())
+	return mark, h.Join(quit, h.Graph.Shorten(s.Reason()), h.changesSince())
 }
 
-// leave says how to quit, and what quitting deletes.
-func (h *Header) leave() string {
+// quitHint says how to quit, and what quitting deletes.
+func (h *Header) quitHint() string {
 	if h.Throwaway {
 		return "press q to quit; this deletes the cluster"
 	}
@@ -289,8 +289,8 @@ func (h *Header) leave() string {
 	return "press q to quit"
 }
 
-// since says how the release changed after the operation, "" if it did not (R34b).
-func (h *Header) since() string {
+// changesSince says how the release changed after the operation, "" if it did not (R34b).
+func (h *Header) changesSince() string {
 	if h.Later == nil {
 		return ""
 	}

@@ -56,8 +56,8 @@ func (h *Header) cause(n *graph.Node, r event.Root) string {
 	return name + ": " + r.Cause
 }
 
-// mended names a failed object that has become ready since.
-func (h *Header) mended() string {
+// readyAgain names a failed object that has become ready since.
+func (h *Header) readyAgain() string {
 	for _, n := range h.Failing() {
 		for _, o := range n.Objects {
 			if !o.Done() {
@@ -72,23 +72,23 @@ func (h *Header) mended() string {
 }
 
 // drawFailureKeys draws the keys that resolve a failure.
-func (h *Header) drawFailureKeys(ways []keys.Hint, y int) {
+func (h *Header) drawFailureKeys(hints []keys.Hint, y int) {
 	x, end := 3, h.W-1
-	mended := h.mended()
-	if text := mended + " is ready now"; mended != "" && canvas.Width(text)+3+keys.Cells(ways, 3) <= end-x {
+	ready := h.readyAgain()
+	if text := ready + " is ready now"; ready != "" && canvas.Width(text)+3+keys.Cells(hints, 3) <= end-x {
 		x = h.Canvas.Put(x, y, theme.Good, text) + 3
 	}
-	for _, w := range ways {
+	for _, w := range hints {
 		if x+w.Width() > end {
 			return
 		}
 		role := theme.Text
-		if w.Key == "A" && mended != "" {
+		if w.Key == "A" && ready != "" {
 			role = theme.Strong
 		}
 		x = h.PutHint(x, y, w, role) + 3
 	}
-	if len(h.Said) > 0 { // the state line has no room for it
+	if len(h.StateLines) > 0 { // the state line has no room for it
 		h.Canvas.PutRight(end, y, theme.Quiet, h.others(end-x))
 	}
 }

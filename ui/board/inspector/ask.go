@@ -73,8 +73,8 @@ const (
 
 var TabNames = [Tabs]string{"why", "diff", "manifest", "events", "pods", "logs", "gates", "timings"}
 
-// asks reports whether the tab shows the result of one query to the cluster.
-func (t Tab) asks() bool {
+// queries reports whether the tab shows the result of one query to the cluster.
+func (t Tab) queries() bool {
 	return t == TabEvents || t == TabPods || t == TabLogs || t == TabManifest
 }
 
@@ -128,15 +128,15 @@ func (i *Inspector) Stop() {
 // Open opens a tab about an object, if ok.
 func (i *Inspector) Open(t Tab, about Item, ok bool) tea.Cmd {
 	i.Tab = t
-	return i.ask(about, ok)
+	return i.query(about, ok)
 }
 
 // Turn queries again if another object is selected.
 func (i *Inspector) Turn(about Item, ok bool) tea.Cmd {
-	if i.Tab.asks() && ok && about == i.about {
+	if i.Tab.queries() && ok && about == i.about {
 		return nil
 	}
-	return i.ask(about, ok)
+	return i.query(about, ok)
 }
 
 // Loading reports whether the open tab must be refreshed.
@@ -153,11 +153,11 @@ func (i *Inspector) Refresh() tea.Cmd {
 		return nil
 	}
 	i.N++
-	return i.question(i.Tab, i.about)
+	return i.load(i.Tab, i.about)
 }
 
-// ask resets the tab and starts its query.
-func (i *Inspector) ask(about Item, ok bool) tea.Cmd {
+// query resets the tab and starts its query.
+func (i *Inspector) query(about Item, ok bool) tea.Cmd {
 	i.Stop()
 	i.N++
 	i.Page = pageOf{End: i.Tab == TabLogs}
@@ -165,27 +165,27 @@ func (i *Inspector) ask(about Item, ok bool) tea.Cmd {
 	i.search.at = -1
 	i.about = about
 	switch {
-	case !i.Tab.asks() || !ok:
+	case !i.Tab.queries() || !ok:
 		return nil
 	case i.answers == nil:
 		i.note = notConnected
 		return nil
 	}
 	i.busy = true
-	return i.question(i.Tab, about)
+	return i.load(i.Tab, about)
 }
 
 // Again repeats the query of the open tab for another moment of a replay. It keeps the
 // scroll position.
 func (i *Inspector) Again() tea.Cmd {
-	if i.answers == nil || !i.Tab.asks() || i.about == (Item{}) {
+	if i.answers == nil || !i.Tab.queries() || i.about == (Item{}) {
 		return nil
 	}
 	i.N++
 	if i.Tab == TabLogs {
 		i.text = nil
 	}
-	return i.question(i.Tab, i.about)
+	return i.load(i.Tab, i.about)
 }
 
 // LoadedMsg is the answer to query N.
@@ -198,17 +198,17 @@ type LoadedMsg struct {
 
 const notConnected = "not connected to the cluster"
 
-// askTimeout limits a query.
-const askTimeout = 15 * time.Second
+// queryTimeout limits a query.
+const queryTimeout = 15 * time.Second
 
-func (i *Inspector) question(t Tab, it Item) tea.Cmd {
+func (i *Inspector) load(t Tab, it Item) tea.Cmd {
 	answers, live, o := i.answers, i.Live, it.Object
 	i.Stop()
 	i.asked = time.Now()
 	if t == TabLogs {
 		return i.followLogs(o)
 	}
-	ctx, cancel := context.WithTimeout(i.ctx, askTimeout)
+	ctx, cancel := context.WithTimeout(i.ctx, queryTimeout)
 	i.cancel = cancel
 	n := i.N
 	return func() tea.Msg {
@@ -245,12 +245,12 @@ func (i *Inspector) loaded(a LoadedMsg) {
 		i.text, i.note = nil, "nothing here"
 	}
 	if a.err != nil {
-		i.note = whyNone(a.err)
+		i.note = noAnswerText(a.err)
 	}
 }
 
-// whyNone says why there is no answer.
-func whyNone(err error) string {
+// noAnswerText says why there is no answer.
+func noAnswerText(err error) string {
 	if none := Nothing(""); errors.As(err, &none) {
 		return string(none)
 	}

@@ -115,8 +115,8 @@ func (s Subject) ItemOf(o *event.ObjectState) Item {
 	return Item{s.Node.Unit(), s.Graph.Cols[s.Node.Col].Phase.Kind, o.Object}
 }
 
-// of returns the cached answer for an item at a moment.
-func (c *Changes) of(it Item, now moment) (answer, bool) {
+// cached returns the cached answer for an item at a moment.
+func (c *Changes) cached(it Item, now moment) (answer, bool) {
 	a, known := c.known[it]
 	if known && !a.passing() {
 		now.over = a.moment.over
@@ -150,7 +150,7 @@ func (c *Changes) Ask(s Subject) tea.Cmd {
 	var m ChangesMsg
 	items, moments := s.items()
 	for n, it := range items {
-		if _, known := c.of(it, moments[n]); known || inFlightStatus(moments[n].status) || len(m.items) == parallelQueries {
+		if _, known := c.cached(it, moments[n]); known || inFlightStatus(moments[n].status) || len(m.items) == parallelQueries {
 			continue
 		}
 		m.items = append(m.items, it)
@@ -161,7 +161,7 @@ func (c *Changes) Ask(s Subject) tea.Cmd {
 	}
 	c.busy = true
 	return func() tea.Msg {
-		ctx, cancel := context.WithTimeout(c.ctx, askTimeout)
+		ctx, cancel := context.WithTimeout(c.ctx, queryTimeout)
 		defer cancel()
 		var all sync.WaitGroup
 		for n, it := range m.items {
@@ -178,7 +178,7 @@ func inFlightStatus(s event.Status) bool { return s == event.Applying || s == ev
 // take stores a cleaned answer.
 func (a *answer) take(c Change, err error) {
 	if err != nil {
-		a.none = canvas.Clean(whyNone(err))
+		a.none = canvas.Clean(noAnswerText(err))
 		return
 	}
 	c.Message = canvas.Clean(c.Message)

@@ -41,7 +41,7 @@ func (c *Changes) Lines(s Subject, width int) []canvas.Line {
 		if s.Object != nil {
 			room = unlimited
 		}
-		a, known := c.of(it, moments[n])
+		a, known := c.cached(it, moments[n])
 		if shared != "" {
 			a.change.Message = ""
 		}
@@ -60,7 +60,7 @@ func (c *Changes) common(items []Item, moments []moment, said func(answer) strin
 		return ""
 	}
 	for n, it := range items {
-		a, known := c.of(it, moments[n])
+		a, known := c.cached(it, moments[n])
 		if !known || said(a) == "" || n > 0 && said(a) != text {
 			return ""
 		}
@@ -73,7 +73,7 @@ func (c *Changes) common(items []Item, moments []moment, said func(answer) strin
 func (c *Changes) head(s Subject, items []Item, moments []moment) canvas.Line {
 	count, unknown, none := map[Action]int{}, 0, 0
 	for n, it := range items {
-		switch a, known := c.of(it, moments[n]); {
+		switch a, known := c.cached(it, moments[n]); {
 		case !known:
 			unknown++
 		case a.none != "":
@@ -122,7 +122,7 @@ func changeLines(o *event.ObjectState, a answer, known bool, names, room, width 
 	case a.none != "":
 		head = append(head, canvas.Piece{Role: theme.Quiet, Text: a.none})
 	default:
-		role, text := says(o, a.change)
+		role, text := changeText(o, a.change)
 		head = append(head, canvas.Piece{Role: role, Text: text})
 		if a.change.Message != "" {
 			head = append(head, canvas.Piece{Role: theme.Text, Text: ": " + a.change.Message})
@@ -139,8 +139,8 @@ func changeLines(o *event.ObjectState, a answer, known bool, names, room, width 
 	return append(out, lines...)
 }
 
-// happens are the texts of actions.
-var happens = map[Action]struct {
+// actionTexts are the texts of actions.
+var actionTexts = map[Action]struct {
 	role theme.Role
 	text string
 }{
@@ -149,10 +149,10 @@ var happens = map[Action]struct {
 	Hook: {theme.Accent, "runs"}, Refuse: {theme.Bad, "would be refused"}, Later: {theme.Stopped, "cannot be compared yet"},
 }
 
-// says returns the text of a change. For an object that this run has applied, it is what the
+// changeText returns the text of a change. For an object that this run has applied, it is what the
 // run did, and what another apply would do.
-func says(o *event.ObjectState, c Change) (theme.Role, string) {
-	is, known := happens[c.Action]
+func changeText(o *event.ObjectState, c Change) (theme.Role, string) {
+	is, known := actionTexts[c.Action]
 	if n := len(c.Fields); n > 0 && c.Action == Alter {
 		is.text = canvas.Count(n, "field")
 	}

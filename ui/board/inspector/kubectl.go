@@ -14,22 +14,22 @@ func (s Subject) Kubectl(i *Inspector, o plan.Object, cluster []string) string {
 	if o.Namespace != "" {
 		words = append(words, "-n", o.Namespace)
 	}
-	words = append(words, s.asks(i, o)...)
+	words = append(words, s.kubectlArgs(i, o)...)
 	for n, w := range words {
 		words[n] = quoted(w)
 	}
 	return strings.Join(words, " ")
 }
 
-// asks returns the command's words after the cluster and the namespace.
-func (s Subject) asks(i *Inspector, o plan.Object) []string {
+// kubectlArgs returns the arguments of the command after the cluster and the namespace.
+func (s Subject) kubectlArgs(i *Inspector, o plan.Object) []string {
 	tab := TabWhy
 	if i != nil {
 		tab = i.Tab
 	}
 	switch {
 	case tab == TabLogs && hasLogs[o.Kind]:
-		return i.logs.asks(o)
+		return i.logs.kubectlArgs(o)
 	case tab == TabPods && len(i.pods) > 0:
 		words := []string{"get", "pods", "-o", "wide"}
 		for _, p := range i.pods {
@@ -55,8 +55,8 @@ func (s Subject) asks(i *Inspector, o plan.Object) []string {
 // hasLogs are the kinds that kubectl logs accepts.
 var hasLogs = map[string]bool{"Pod": true, "Deployment": true, "ReplicaSet": true, "StatefulSet": true, "DaemonSet": true, "Job": true, "Service": true, "ReplicationController": true}
 
-// asks returns the words of kubectl logs for the visible logs.
-func (b *logBook) asks(o plan.Object) []string {
+// kubectlArgs returns the arguments of kubectl logs for the visible logs.
+func (b *logBook) kubectlArgs(o plan.Object) []string {
 	words := []string{"logs", "-f"}
 	switch {
 	case b.only.Pod != "":

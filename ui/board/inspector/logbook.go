@@ -63,20 +63,20 @@ func (b *logBook) containers() []string {
 
 func (b *logBook) names(of Source, name func(Source) string) (names []string) {
 	for _, s := range b.sources {
-		if n := name(s); n != "" && s.among(of) && !slices.Contains(names, n) {
+		if n := name(s); n != "" && s.matches(of) && !slices.Contains(names, n) {
 			names = append(names, n)
 		}
 	}
 	return names
 }
 
-// among reports whether a source passes the filter.
-func (s Source) among(only Source) bool {
+// matches reports whether a source passes the filter.
+func (s Source) matches(only Source) bool {
 	return (only.Pod == "" || s.Pod == only.Pod) && (only.Container == "" || s.Container == only.Container)
 }
 
-// turn returns the next or previous name, cyclically; from none, the first or the last.
-func turn(names []string, now string, by int) string {
+// cycle returns the next or previous name, cyclically; from none, the first or the last.
+func cycle(names []string, now string, by int) string {
 	if len(names) == 0 {
 		return now
 	}
@@ -90,12 +90,12 @@ func turn(names []string, now string, by int) string {
 // TurnPod shows only the logs of the next or previous pod, TurnContainer those of a
 // container, AllLogs all.
 func (i *Inspector) TurnPod(by int) {
-	i.logs.only = Source{Pod: turn(i.logs.pods(), i.logs.only.Pod, by)}
+	i.logs.only = Source{Pod: cycle(i.logs.pods(), i.logs.only.Pod, by)}
 	i.scrollToEnd()
 }
 
 func (i *Inspector) TurnContainer(by int) {
-	i.logs.only.Container = turn(i.logs.containers(), i.logs.only.Container, by)
+	i.logs.only.Container = cycle(i.logs.containers(), i.logs.only.Container, by)
 	i.scrollToEnd()
 }
 
@@ -140,7 +140,7 @@ func (b *logBook) heading(s Source, dot string) string {
 
 // head names the visible logs.
 func (b *logBook) head(dot string) string {
-	shown := slices.DeleteFunc(slices.Clone(b.sources), func(s Source) bool { return s.Pod == "" || !s.among(b.only) })
+	shown := slices.DeleteFunc(slices.Clone(b.sources), func(s Source) bool { return s.Pod == "" || !s.matches(b.only) })
 	if len(shown) == 0 {
 		return ""
 	}
@@ -174,14 +174,14 @@ func (b *logBook) text(i *Inspector, width int, l theme.Lines) []canvas.Line {
 	pods, containers := b.pods(), b.containers()
 	several, tag := 0, 0
 	for _, s := range b.sources {
-		if s.Pod != "" && s.among(b.only) {
+		if s.Pod != "" && s.matches(b.only) {
 			several++
 			tag = max(tag, canvas.Width(b.tag(s, pods, containers)))
 		}
 	}
 	begun := map[Source]bool{}
 	for _, line := range b.lines {
-		if !line.among(b.only) {
+		if !line.matches(b.only) {
 			continue
 		}
 		if line.Note && line.Text == "" {

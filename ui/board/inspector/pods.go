@@ -29,7 +29,7 @@ func (s Subject) podColumns(pods []Pod) (heads []string, cells [][]string) {
 		if p.Created.IsZero() {
 			return ""
 		}
-		return ageOf(s.Now().Sub(p.Created))
+		return formatAge(s.Now().Sub(p.Created))
 	}
 	for _, c := range []struct {
 		head string
@@ -117,8 +117,8 @@ func (s Subject) podTable(pods []Pod, width int) (head canvas.Line, out []canvas
 	return canvas.Plain(theme.Strong, strings.TrimRight(text, " ")), out
 }
 
-// ageOf formats an age, from two days on in days.
-func ageOf(d time.Duration) string {
+// formatAge formats an age, from two days on in days.
+func formatAge(d time.Duration) string {
 	const day = 24 * time.Hour
 	if d >= 2*day {
 		return fmt.Sprintf("%d d", d/day)

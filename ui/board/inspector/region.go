@@ -51,15 +51,15 @@ func (r *Region) Close() tea.Cmd {
 
 // FirstTab returns the tab that opens first: the diff of a waiting group, else why.
 func (r *Region) FirstTab() Tab {
-	if r.LooksAhead() {
+	if r.CanPreview() {
 		return TabDiff
 	}
 	return TabWhy
 }
 
-// LooksAhead reports whether the selected group has not started and can be compared with
+// CanPreview reports whether the selected group has not started and can be compared with
 // the cluster.
-func (r *Region) LooksAhead() bool {
+func (r *Region) CanPreview() bool {
 	n := r.Group()
 	return n != nil && r.answers != nil && (n.Status == event.Waiting || n.Status == event.Held)
 }
@@ -152,8 +152,8 @@ func (r *Region) Turn() tea.Cmd {
 	return r.Inspector.Turn(about, ok)
 }
 
-// AskAhead queries missing changes for the visible diff, in the tab or in the pane.
-func (r *Region) AskAhead() tea.Cmd {
+// QueryChanges queries missing changes for the visible diff, in the tab or in the pane.
+func (r *Region) QueryChanges() tea.Cmd {
 	if r.Shown && r.Tab == TabDiff || r.ShowsDiff() {
 		return r.Changes.Ask(r.Selected())
 	}
@@ -164,10 +164,10 @@ func (r *Region) AskAhead() tea.Cmd {
 func (r *Region) HasAnswers() bool { return r.answers != nil }
 
 // ShowsDiff reports whether the pane shows the diff of the selection: only while the run
-// stands still.
+// is paused.
 func (r *Region) ShowsDiff() bool {
 	stands := r.State.Run == event.Paused || r.State.Run == event.Held || r.PlanOnly()
-	return stands && !r.Shown && r.LooksAhead()
+	return stands && !r.Shown && r.CanPreview()
 }
 
 // Click opens the tab under the mouse.
@@ -223,7 +223,7 @@ func (r *Region) Update(msg tea.Msg) tea.Cmd {
 	case revertsMsg:
 		r.storeReverts(msg)
 	case keys.Changed:
-		cmd := r.AskReverts()
+		cmd := r.QueryReverts()
 		if r.Replayed && r.Shown {
 			cmd = tea.Batch(cmd, r.Again())
 		}

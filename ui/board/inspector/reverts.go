@@ -26,14 +26,14 @@ type drifted struct {
 	begun  time.Time
 }
 
-// revertsMsg is the answer to AskReverts.
+// revertsMsg is the answer to QueryReverts.
 type revertsMsg struct {
 	of   drifted
 	text string
 }
 
-// AskReverts queries what a retry of the failed object would revert.
-func (r *Region) AskReverts() tea.Cmd {
+// QueryReverts queries what a retry of the failed object would revert.
+func (r *Region) QueryReverts() tea.Cmd {
 	answers := r.answers
 	if answers == nil || !r.Held() {
 		r.Reverts.asked, r.Reverts.text = drifted{}, ""
@@ -55,18 +55,18 @@ func (r *Region) AskReverts() tea.Cmd {
 	r.Reverts.asked, r.Reverts.text = of, ""
 	ctx := r.ctx
 	return func() tea.Msg {
-		ctx, cancel := context.WithTimeout(ctx, lookTimeout)
+		ctx, cancel := context.WithTimeout(ctx, revertsTimeout)
 		defer cancel()
 		c, err := answers.Change(ctx, of.item)
 		if err != nil || c.Action != Alter {
 			return revertsMsg{of, ""}
 		}
-		return revertsMsg{of, lost(c.Fields)}
+		return revertsMsg{of, revertedValues(c.Fields)}
 	}
 }
 
-// lookTimeout limits the query.
-const lookTimeout = 10 * time.Second
+// revertsTimeout limits the query.
+const revertsTimeout = 10 * time.Second
 
 // storeReverts stores the answer, unless it is about another moment.
 func (r *Region) storeReverts(msg revertsMsg) {
@@ -75,9 +75,9 @@ func (r *Region) storeReverts(msg revertsMsg) {
 	}
 }
 
-// lost names the values in the cluster that a change replaces: "image: example/api:2",
+// revertedValues names the values in the cluster that a change replaces: "image: example/api:2",
 // "replicas: 3 and 2 more".
-func lost(fields []Field) string {
+func revertedValues(fields []Field) string {
 	var gone []string
 	for _, f := range fields {
 		for _, l := range f.Lines {

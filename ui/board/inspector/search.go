@@ -113,8 +113,8 @@ func (i *Inspector) At() int {
 	return i.search.at
 }
 
-// Searches reports whether a search is on in the open tab.
-func (r *Region) Searches() bool { return r.Shown && r.search.on }
+// IsSearching reports whether a search is on in the open tab.
+func (r *Region) IsSearching() bool { return r.Shown && r.search.on }
 
 func (r *Region) Seek(query string) {
 	r.Query = query
@@ -137,7 +137,7 @@ func (r *Region) ToMatch(by int) tea.Cmd {
 
 // matched returns the number of the current match and of all matches.
 func (r *Region) matched(lines []canvas.Line) string {
-	if !r.Searches() {
+	if !r.IsSearching() {
 		return ""
 	}
 	all, at := r.matches(lines), 0

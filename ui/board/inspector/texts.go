@@ -34,7 +34,7 @@ func (i *Inspector) Lines(s Subject, width int) []canvas.Line {
 
 // Head returns the lines of the open tab that do not scroll.
 func (i *Inspector) Head(s Subject, width int) (out []canvas.Line) {
-	if !i.Tab.asks() || s.Node == nil {
+	if !i.Tab.queries() || s.Node == nil {
 		return nil
 	}
 	if i.Tab != TabManifest && s.Object == nil && len(s.Node.Objects) > 1 {
@@ -102,7 +102,7 @@ func (s Subject) whyTab(n *graph.Node, width int) []canvas.Line {
 	if o := s.Object; o != nil {
 		return canvas.WrapLines(s.Why(n, o, all, width), width)
 	}
-	return append(canvas.WrapLines(s.Why(n, nil, all, width), width), s.Objects(n, worstOf(n))...)
+	return append(canvas.WrapLines(s.Why(n, nil, all, width), width), s.Objects(n, worstObject(n))...)
 }
 
 // Described returns the object that Why describes, or nil.
@@ -110,11 +110,11 @@ func (s Subject) Described() *event.ObjectState {
 	if s.Object != nil {
 		return s.Object
 	}
-	return worstOf(s.Node)
+	return worstObject(s.Node)
 }
 
-// worstOf returns the object that Why describes with its group, or nil.
-func worstOf(n *graph.Node) *event.ObjectState {
+// worstObject returns the object that Why describes with its group, or nil.
+func worstObject(n *graph.Node) *event.ObjectState {
 	if n.Status == event.Waiting {
 		return nil
 	}
@@ -219,7 +219,7 @@ func (s Subject) timingsTab(n *graph.Node, w int) []canvas.Line {
 			ended = o.Since
 			took = canvas.Span(o.Since.Sub(o.Applied), true)
 		default:
-			took = canvas.Span(s.SinceOf(o), false)
+			took = canvas.Span(s.InProgressFor(o), false)
 		}
 		name := canvas.Pad("  "+s.Graph.ObjectIn(o.Object, names-2, s.Theme.Lines.Ellipsis), names)
 		out = append(out, canvas.Line{{Role: theme.Quiet, Text: name}, {Role: theme.Quiet, Text: fmt.Sprintf("%10s%10s%10s", at(o.Applied), at(ended), took)}})

@@ -28,7 +28,7 @@ func (s Subject) Why(n *graph.Node, o *event.ObjectState, room, w int) []canvas.
 		head = append(head, s.objectWhy(n, o))
 	} else {
 		head = append(head, s.groupWhy(n))
-		if o = worstOf(n); o != nil {
+		if o = worstObject(n); o != nil {
 			l := s.objectWhy(n, o)
 			l[0].Text = graph.ShortObject(o.Object) + " " + l[0].Text
 			head = append(head, l)
@@ -53,7 +53,7 @@ func (s Subject) objectWhy(n *graph.Node, o *event.ObjectState) canvas.Line {
 	case n.Regressed(o):
 		l = append(l, canvas.Piece{Role: theme.Text, Text: " for " + canvas.Span(s.DegradedFor(n, o), false)})
 	case picture.Urgency(o) == 1 && !n.Status.Over():
-		l = append(l, canvas.Piece{Role: theme.Text, Text: " for " + canvas.Span(s.SinceOf(o), false)})
+		l = append(l, canvas.Piece{Role: theme.Text, Text: " for " + canvas.Span(s.InProgressFor(o), false)})
 	}
 	if left := s.FailsIn(n, o); left != "" {
 		l = append(l, canvas.Piece{Role: theme.Quiet, Text: ", " + left})
@@ -80,7 +80,7 @@ func (s Subject) whyNot(o *event.ObjectState) string {
 func (s Subject) groupWhy(n *graph.Node) canvas.Line {
 	mark := s.GroupMark(n)
 	l := canvas.Line{{Role: mark.Role, Text: mark.Glyph + " " + mark.Word}}
-	if n.Outcome != "" && !picture.CutShort(n.Status) {
+	if n.Outcome != "" && !picture.IsUnfinished(n.Status) {
 		l = append(l, canvas.Piece{Role: theme.Quiet, Text: ", was " + s.Theme.Mark(string(n.Status)).Word})
 	}
 	if d, over, ok := s.Spent(n); ok {

@@ -32,7 +32,7 @@ type Board interface{ Select(*graph.Node) }
 
 func New(s *screen.Screen, b Board) *Jump {
 	j := &Jump{Screen: s, board: b}
-	j.Line = line.New(s, line.Use{Prompt: "go to ", Enter: "go", Esc: "back", Typed: j.typed, Cleared: j.back, Found: j.says, Kept: j.end, Other: []keys.Binding{
+	j.Line = line.New(s, line.Use{Prompt: "go to ", Enter: "go", Esc: "back", Typed: j.typed, Cleared: j.cancel, Found: j.status, Kept: j.accept, Other: []keys.Binding{
 		{Keys: []string{"tab"}, Label: "tab", About: "breakpoint", Only: s.Steerable, Do: j.breakpoint},
 	}})
 	return j
@@ -45,8 +45,8 @@ func (j *Jump) Open() tea.Cmd {
 	return j.Line.Open()
 }
 
-// end keeps the selected match.
-func (j *Jump) end() {
+// accept keeps the selected match.
+func (j *Jump) accept() {
 	j.Reset()
 	j.Detail, j.Codes = j.detail, nil
 	if n := j.Group(); n != nil {
@@ -54,15 +54,15 @@ func (j *Jump) end() {
 	}
 }
 
-// back restores the selection.
-func (j *Jump) back() {
+// cancel restores the selection.
+func (j *Jump) cancel() {
 	j.Detail, j.Codes, j.Sel = j.detail, nil, j.from
 }
 
 // breakpoint sets or clears a breakpoint on the match and keeps it selected.
 func (j *Jump) breakpoint() tea.Cmd {
 	j.Close()
-	j.end()
+	j.accept()
 	n := j.Group()
 	return j.Send(event.Command{Name: event.Break, Phase: n.Phase, Group: n.ID})
 }
@@ -74,7 +74,7 @@ func (j *Jump) typed(letters string) {
 	}
 }
 
-func (j *Jump) says() string {
+func (j *Jump) status() string {
 	switch {
 	case j.Typed() == "":
 		return "letters of a name, or a code"

@@ -37,8 +37,8 @@ type Binding struct {
 // Active reports whether the binding applies now.
 func (b Binding) Active() bool { return b.Only == nil || b.Only() }
 
-// Obey runs the binding, or says why it is disabled.
-func (b Binding) Obey(say func(why string) tea.Cmd) tea.Cmd {
+// Press runs the binding, or says why it is disabled.
+func (b Binding) Press(say func(why string) tea.Cmd) tea.Cmd {
 	if b.Disabled != nil {
 		if why := b.Disabled(); why != "" {
 			return say(why)

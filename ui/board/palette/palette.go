@@ -90,7 +90,7 @@ func (p *Palette) Commands() (out []keys.Binding) {
 // rank puts enabled commands before disabled ones, and matches at the start before others.
 func (p *Palette) rank(b keys.Binding, words []string) int {
 	rank := 0
-	if !p.offers(b) {
+	if !p.enabled(b) {
 		rank = 2
 	}
 	if len(words) > 0 && b.Label != words[0] && !strings.HasPrefix(b.About, words[0]) {
@@ -99,8 +99,8 @@ func (p *Palette) rank(b keys.Binding, words []string) int {
 	return rank
 }
 
-// offers reports whether a command is enabled, as far as the footer knows.
-func (p *Palette) offers(b keys.Binding) bool { return b.Hint == nil || b.Hint() != "" }
+// enabled reports whether a command is enabled, as far as the footer knows.
+func (p *Palette) enabled(b keys.Binding) bool { return b.Hint == nil || b.Hint() != "" }
 
 // run runs the selected command.
 func (p *Palette) run() tea.Cmd {
@@ -109,7 +109,7 @@ func (p *Palette) run() tea.Cmd {
 	if p.at < 0 || p.at >= len(all) {
 		return nil
 	}
-	return all[p.at].Obey(p.Explain)
+	return all[p.at].Press(p.Explain)
 }
 
 // Draw draws the list over the board. A long list scrolls to the selected line.
@@ -125,7 +125,7 @@ func (p *Palette) Draw() {
 	lines := []canvas.Line{canvas.Plain(theme.Strong, prompt), nil}
 	for i, b := range all[first:min(first+room, len(all))] {
 		cursor, key, role := " ", theme.Key, theme.Text
-		if !p.offers(b) {
+		if !p.enabled(b) {
 			key, role = theme.Quiet, theme.Quiet
 		}
 		if first+i == p.at {

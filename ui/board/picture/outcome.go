@@ -105,7 +105,7 @@ func (p *Picture) GroupMark(n *graph.Node) theme.Mark {
 		return mark
 	}
 	now := p.Theme.Mark(n.Outcome)
-	if CutShort(n.Status) {
+	if IsUnfinished(n.Status) {
 		mark.Word += ", " + now.Word
 		return mark
 	}

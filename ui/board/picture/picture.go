@@ -159,8 +159,8 @@ func Urgency(o *event.ObjectState) int {
 	return 1
 }
 
-// CutShort reports whether a group ended before all of it was ready.
-func CutShort(s event.Status) bool { return s == event.Failed || s == event.Aborted }
+// IsUnfinished reports whether a group ended before all of it was ready.
+func IsUnfinished(s event.Status) bool { return s == event.Failed || s == event.Aborted }
 
 // Passed reports whether a group no longer blocks its dependents.
 func Passed(n *graph.Node) bool {
@@ -175,14 +175,14 @@ func (p *Picture) Reason(n *graph.Node, o *event.ObjectState) string {
 		return p.Join(p.ObjectMark(n, o).Word+" "+canvas.Span(p.DegradedFor(n, o), false), cmp.Or(o.Cause, o.Message), p.FailsIn(n, o))
 	case o.Status == event.Failed:
 		return cmp.Or(o.Cause, o.Message)
-	case CutShort(n.Status) && Urgency(o) == 1:
+	case IsUnfinished(n.Status) && Urgency(o) == 1:
 		return "not ready: " + cmp.Or(o.Cause, o.Message, string(o.Status))
 	}
 	switch o.Status {
 	case event.InProgress, event.Deleting:
 		text := p.ObjectMark(n, o).Word
 		if !n.Status.Over() || n.Status == event.Applied {
-			text += " " + canvas.Span(p.SinceOf(o), false)
+			text += " " + canvas.Span(p.InProgressFor(o), false)
 		}
 		if why := cmp.Or(o.Cause, o.Message); why != "" {
 			text += " " + p.Theme.Lines.Dot + " " + why
@@ -192,8 +192,8 @@ func (p *Picture) Reason(n *graph.Node, o *event.ObjectState) string {
 	return ""
 }
 
-// SinceOf returns how long an object has been in progress.
-func (p *Picture) SinceOf(o *event.ObjectState) time.Duration {
+// InProgressFor returns how long an object has been in progress.
+func (p *Picture) InProgressFor(o *event.ObjectState) time.Duration {
 	from := o.Applied
 	if o.Status == event.Deleting {
 		from = o.Since
@@ -209,11 +209,11 @@ func (p *Picture) DegradedFor(n *graph.Node, o *event.ObjectState) time.Duration
 	if n.Regressed(o) {
 		return p.Now().Sub(o.Since)
 	}
-	return p.SinceOf(o)
+	return p.InProgressFor(o)
 }
 
-// FailsIn says when --readiness-timeout fails an object, "" if it has no limit or the
-// clock stands still.
+// FailsIn says when --readiness-timeout fails an object, or "" if it has no limit or the clock
+// is stopped.
 func (p *Picture) FailsIn(n *graph.Node, o *event.ObjectState) string {
 	left, ok := p.State.TimeLeft(n.GroupState, o, p.Now())
 	if !ok {
@@ -255,7 +255,7 @@ func (p *Picture) StatusMark(n *graph.Node, o *event.ObjectState) theme.Mark {
 	switch {
 	case Degraded(n, o):
 		return p.Theme.Mark(string(event.Degraded))
-	case CutShort(n.Status) && Urgency(o) == 1:
+	case IsUnfinished(n.Status) && Urgency(o) == 1:
 		mark := p.Theme.Mark(string(n.Status))
 		mark.Word = "not ready"
 		return mark

@@ -34,16 +34,16 @@ func New(ctx context.Context, s *screen.Screen, p *Player, settle func() tea.Cmd
 }
 
 // Begin shows the state at the current position and plays on.
-func (r *Replay) Begin() tea.Cmd { return tea.Batch(r.goFrom(0, r.At()), r.playNext()) }
+func (r *Replay) Begin() tea.Cmd { return tea.Batch(r.moveTo(0, r.At()), r.playNext()) }
 
 // Rows returns how many lines of the screen the time line takes.
 func (r *Replay) Rows() int { return 1 }
 
 // Keys returns the keys of a replay; they take precedence over the board's and the inspector's.
 func (r *Replay) Keys() []keys.Binding {
-	by := func(n int) func() tea.Cmd { return func() tea.Cmd { return r.TurnTo(r.At() + n) } }
-	group := func(by int) func() tea.Cmd { return func() tea.Cmd { return r.turnToGroup(by) } }
-	failure := func(by int) func() tea.Cmd { return func() tea.Cmd { return r.turnToFailure(by) } }
+	by := func(n int) func() tea.Cmd { return func() tea.Cmd { return r.PauseAt(r.At() + n) } }
+	group := func(by int) func() tea.Cmd { return func() tea.Cmd { return r.pauseAtGroup(by) } }
+	failure := func(by int) func() tea.Cmd { return func() tea.Cmd { return r.pauseAtFailure(by) } }
 	faster := func(by float64) func() tea.Cmd { return func() tea.Cmd { return r.setSpeed(by) } }
 	return []keys.Binding{
 		{Keys: []string{"space"}, Label: "space", Hint: r.playHint, Do: r.playOrHalt, About: "play or pause; at the end: replay"},
@@ -51,12 +51,12 @@ func (r *Replay) Keys() []keys.Binding {
 		{Keys: []string{"right"}, Label: "right", Hint: keys.Always("next event"), Do: by(1), About: "next event"},
 		{Keys: []string{","}, Label: ",", Hint: keys.Always("previous group"), Do: group(-1), About: "previous group status change"},
 		{Keys: []string{"."}, Label: ".", Hint: keys.Always("next group"), Do: group(1), About: "next group status change"},
-		{Keys: []string{"x"}, Label: "x", Hint: keys.When("failure", r.fails), Do: failure(1), About: "next failure"},
+		{Keys: []string{"x"}, Label: "x", Hint: keys.When("failure", r.hasFailure), Do: failure(1), About: "next failure"},
 		{Keys: []string{"X"}, Label: "X", Do: failure(-1), About: "previous failure"},
 		{Keys: []string{"+", "="}, Label: "+", Hint: keys.When("faster", func() bool { return r.speed < Fastest }), Do: faster(2), About: "twice as fast, up to 64×"},
 		{Keys: []string{"-"}, Label: "-", Hint: keys.When("slower", func() bool { return r.speed > Slowest }), Do: faster(0.5), About: "half as fast, down to 1×"},
-		{Keys: []string{"<"}, Label: "<", Do: func() tea.Cmd { return r.TurnTo(1) }, About: "to the beginning"},
-		{Keys: []string{">"}, Label: ">", Do: func() tea.Cmd { return r.TurnTo(len(r.events)) }, About: "to the end"},
+		{Keys: []string{"<"}, Label: "<", Do: func() tea.Cmd { return r.PauseAt(1) }, About: "to the beginning"},
+		{Keys: []string{">"}, Label: ">", Do: func() tea.Cmd { return r.PauseAt(len(r.events)) }, About: "to the end"},
 	}
 }
 
@@ -67,8 +67,8 @@ func (r *Replay) playHint() string {
 	return "play"
 }
 
-// fails reports whether the record has a failure.
-func (r *Replay) fails() bool {
+// hasFailure reports whether the record has a failure.
+func (r *Replay) hasFailure() bool {
 	return slices.ContainsFunc(r.events, IsFailure)
 }
 
@@ -83,7 +83,7 @@ func (r *Replay) played(msg Played) tea.Cmd {
 	from := r.At()
 	to := max(r.due(), min(from+1, len(r.events))) // the clock may be slightly behind the timer
 	r.passes(to)
-	return tea.Batch(r.goFrom(from, to), r.playNext())
+	return tea.Batch(r.moveTo(from, to), r.playNext())
 }
 
 // playNext starts the timer for the next event, if playing. Events in quick succession are
@@ -112,7 +112,7 @@ func (r *Replay) playOrHalt() tea.Cmd {
 	}
 	from := r.At()
 	r.move()
-	return tea.Batch(r.goFrom(from, r.At()), r.playNext())
+	return tea.Batch(r.moveTo(from, r.At()), r.playNext())
 }
 
 func (r *Replay) setSpeed(by float64) tea.Cmd {
@@ -120,25 +120,25 @@ func (r *Replay) setSpeed(by float64) tea.Cmd {
 	return r.playNext()
 }
 
-// TurnTo pauses after so many events.
-func (r *Replay) TurnTo(at int) tea.Cmd {
+// PauseAt pauses after so many events.
+func (r *Replay) PauseAt(at int) tea.Cmd {
 	from := r.At()
 	r.Stop(at)
-	return r.goFrom(from, r.At())
+	return r.moveTo(from, r.At())
 }
 
-// turnToGroup pauses at the next status change of a group, or else at the end.
-func (r *Replay) turnToGroup(by int) tea.Cmd {
+// pauseAtGroup pauses at the next status change of a group, or else at the end.
+func (r *Replay) pauseAtGroup(by int) tea.Cmd {
 	at := r.next(r.At(), by, IsGroup)
 	if at == 0 && by > 0 {
 		at = len(r.events)
 	}
-	return r.TurnTo(at)
+	return r.PauseAt(at)
 }
 
-// turnToFailure pauses at the next failure, cyclically.
-func (r *Replay) turnToFailure(by int) tea.Cmd {
-	if !r.fails() {
+// pauseAtFailure pauses at the next failure, cyclically.
+func (r *Replay) pauseAtFailure(by int) tea.Cmd {
+	if !r.hasFailure() {
 		return r.Say(theme.Quiet, "no failures in this run")
 	}
 	at := r.next(r.At(), by, IsFailure)
@@ -149,16 +149,16 @@ func (r *Replay) turnToFailure(by int) tea.Cmd {
 	default:
 		at = r.next(len(r.events)+1, by, IsFailure)
 	}
-	cmd := r.TurnTo(at)
+	cmd := r.PauseAt(at)
 	if n := r.Graph.ByKey[r.events[at-1].Unit()]; n != nil {
 		r.Follow, r.Sel = false, screen.Spot{Unit: n.Unit()}
 	}
 	return cmd
 }
 
-// goFrom updates the picture to a position. To go back it applies all events again: the
+// moveTo updates the picture to a position. To go back it applies all events again: the
 // reducer cannot undo one.
-func (r *Replay) goFrom(from, to int) tea.Cmd {
+func (r *Replay) moveTo(from, to int) tea.Cmd {
 	events, follow := r.events, r.Follow
 	var cmds []tea.Cmd
 	if to < from {

@@ -16,13 +16,13 @@ import (
 // current event.
 func (r *Replay) Draw() {
 	p, cv, y := r.Player, r.Canvas, r.H-2
-	x := cv.Put(1, y, theme.Accent, r.moves()) + 1
+	x := cv.Put(1, y, theme.Accent, r.stateGlyph()) + 1
 	x = cv.Put(x, y, theme.Strong, r.times("×")+strconv.FormatFloat(p.speed, 'g', 3, 64)) + 2
 	x = cv.Put(x, y, theme.Text, canvas.Clock(p.Now().Sub(p.Start()))+" of "+canvas.Clock(p.end().Sub(p.Start()))) + 2
 	end := r.W - 1
 	count := fmt.Sprintf("%d of %d", p.At(), len(p.events))
 	if r.W >= 100 {
-		said := canvas.Pad(canvas.Fit(r.Said(p.events[p.At()-1]), r.W/3, r.Theme.Lines.Ellipsis), r.W/3)
+		said := canvas.Pad(canvas.Fit(r.Describe(p.events[p.At()-1]), r.W/3, r.Theme.Lines.Ellipsis), r.W/3)
 		end = cv.PutRight(end, y, theme.Text, said) - 2
 		count = "event " + count
 	}
@@ -64,8 +64,8 @@ func (r *Replay) drawLine(area canvas.Rect) {
 	}
 }
 
-// moves returns the glyph for playing or paused.
-func (r *Replay) moves() string {
+// stateGlyph returns the glyph for playing or paused.
+func (r *Replay) stateGlyph() string {
 	if r.moving {
 		return r.Theme.Lines.Arrow
 	}
@@ -80,8 +80,8 @@ func (r *Replay) times(sign string) string {
 	return sign
 }
 
-// Said describes an event in a few words.
-func (r *Replay) Said(e event.Event) string {
+// Describe describes an event in a few words.
+func (r *Replay) Describe(e event.Event) string {
 	word := ""
 	if e.Status != "" {
 		word = r.Theme.Mark(string(e.Status)).Word
@@ -115,5 +115,5 @@ func (r *Replay) Click(x, y int) (cmd tea.Cmd, ok bool) {
 	if !r.Line.Has(x, y) {
 		return nil, false
 	}
-	return r.TurnTo(r.byTime((float64(x-r.Line.X) + 0.5) / float64(r.Line.W))), true
+	return r.PauseAt(r.byTime((float64(x-r.Line.X) + 0.5) / float64(r.Line.W))), true
 }

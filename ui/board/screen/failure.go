@@ -30,9 +30,9 @@ func (s *Screen) RootOf(n *graph.Node) event.Root {
 	return event.Root{Group: n.GroupState, Cause: n.Message}
 }
 
-// AboutFailed returns a command about the selected group if that failed, else about all failed
+// FailedCommand returns a command about the selected group if that failed, else about all failed
 // groups.
-func (s *Screen) AboutFailed(name event.CommandName) event.Command {
+func (s *Screen) FailedCommand(name event.CommandName) event.Command {
 	c := event.Command{Name: name}
 	if n := s.Group(); n != nil && n.Status == event.Failed {
 		c.Phase, c.Group = n.Phase, n.ID

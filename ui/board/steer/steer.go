@@ -45,7 +45,7 @@ func (s *Steer) OrderGroup(name event.CommandName) func() tea.Cmd {
 }
 
 func (s *Steer) OrderFailed(name event.CommandName) func() tea.Cmd {
-	return func() tea.Cmd { return s.send(s.AboutFailed(name)) }
+	return func() tea.Cmd { return s.send(s.FailedCommand(name)) }
 }
 
 // send sends a command. A step makes the view follow the run again.

@@ -8,8 +8,8 @@ import (
 	"lockstep/ui/board/canvas"
 )
 
-// Writing is how one card shortens the names of all its objects.
-type Writing struct {
+// NameStyle is how one card shortens the names of all its objects.
+type NameStyle struct {
 	Short bool   // kubectl's short kinds
 	Cut   string // a prefix to omit
 	Width int    // of the widest name
@@ -18,10 +18,10 @@ type Writing struct {
 // maxMeasured limits how many names are measured: a card does not show more.
 const maxMeasured = 64
 
-// writingsOf lists the possible ways for a group, the longest names first.
-func writingsOf(objects []*event.ObjectState, release string) []Writing {
+// nameStyles lists the possible ways for a group, the longest names first.
+func nameStyles(objects []*event.ObjectState, release string) []NameStyle {
 	objects = objects[:min(len(objects), maxMeasured)]
-	all := []Writing{{}, {Short: true}, {Short: true, Cut: canvas.Clean(release) + "-"}}
+	all := []NameStyle{{}, {Short: true}, {Short: true, Cut: canvas.Clean(release) + "-"}}
 	names := make([]string, len(objects))
 	for i, o := range objects {
 		names[i] = canvas.Clean(o.Object.Name)
@@ -29,7 +29,7 @@ func writingsOf(objects []*event.ObjectState, release string) []Writing {
 	common := CommonPrefix(names, "-.")
 	for i, c := range common { // the shortest cut first
 		if (c == '-' || c == '.') && i >= len(all[2].Cut) {
-			all = append(all, Writing{Short: true, Cut: common[:i+1]})
+			all = append(all, NameStyle{Short: true, Cut: common[:i+1]})
 		}
 	}
 	for i := range all {
@@ -40,21 +40,21 @@ func writingsOf(objects []*event.ObjectState, release string) []Writing {
 	return all
 }
 
-// Writing returns the way to name the objects of a node in a width.
-func (n *Node) Writing(w int) Writing {
-	if n.writings == nil { // lazily: most nodes of a large plan are not visible
-		n.writings = writingsOf(n.Objects, n.release)
+// NameStyle returns the way to name the objects of a node in a width.
+func (n *Node) NameStyle(w int) NameStyle {
+	if n.styles == nil { // lazily: most nodes of a large plan are not visible
+		n.styles = nameStyles(n.Objects, n.release)
 	}
-	for _, wr := range n.writings {
+	for _, wr := range n.styles {
 		if wr.Width <= w {
 			return wr
 		}
 	}
-	return n.writings[len(n.writings)-1]
+	return n.styles[len(n.styles)-1]
 }
 
 // Object fits an object's name into a width; it cuts the middle if needed.
-func (wr Writing) Object(o plan.Object, w int, ellipsis string) string {
+func (wr NameStyle) Object(o plan.Object, w int, ellipsis string) string {
 	name := wr.object(o, ellipsis)
 	if canvas.Width(name) <= w {
 		return name
@@ -67,7 +67,7 @@ func (wr Writing) Object(o plan.Object, w int, ellipsis string) string {
 	return canvas.FitMiddle(name, w, ellipsis)
 }
 
-func (wr Writing) object(o plan.Object, ellipsis string) string {
+func (wr NameStyle) object(o plan.Object, ellipsis string) string {
 	if !wr.Short {
 		return canvas.Clean(ShortObject(o))
 	}
@@ -84,7 +84,7 @@ func (wr Writing) object(o plan.Object, ellipsis string) string {
 
 // Shared returns the prefix that the card must show once because its objects omit it; "" for
 // the release's name.
-func (p *Graph) Shared(wr Writing) string {
+func (p *Graph) Shared(wr NameStyle) string {
 	if wr.Cut == canvas.Clean(p.release)+"-" {
 		return ""
 	}
