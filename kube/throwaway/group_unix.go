@@ -4,8 +4,8 @@ package throwaway
 
 import "syscall"
 
-// ownGroup keeps the terminal's Ctrl-C from the sandbox: lockstep may still need the cluster
-// to end what it is doing.
+// ownGroup puts the sandbox into its own process group, so that Ctrl-C in the terminal does not end it:
+// lockstep may still need the cluster to finish.
 func ownGroup() *syscall.SysProcAttr {
 	return &syscall.SysProcAttr{Setpgid: true}
 }

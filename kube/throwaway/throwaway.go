@@ -1,5 +1,5 @@
-// Package throwaway starts a Kubernetes cluster that is removed when it is closed, or when this process ends,
-// however it ends. The cluster is its own process: the program lockstep-sandbox (see kube/sandbox).
+// Package throwaway starts a Kubernetes cluster that is removed when it is closed or when this process ends,
+// even by a crash. The cluster runs as a process of its own: the program lockstep-sandbox (see kube/sandbox).
 package throwaway
 
 import (
@@ -27,8 +27,8 @@ type Options struct {
 	// Kubeconfig is where the kubeconfig is written, "" for the cluster's own folder. If the file exists and
 	// does not belong to a sandbox, it is left alone and Start fails.
 	Kubeconfig string
-	// AuditLog is the file to which the API server's audit log is appended, "" for none. It is complete once
-	// Close has returned, and is kept.
+	// AuditLog is the file to which the API server's audit log is appended, "" for none. It is complete when
+	// Close has returned, and is not removed.
 	AuditLog string
 	// DataDir is where the cluster's data is kept for a later Start with the same DataDir, "" to not keep it.
 	DataDir string
@@ -57,8 +57,8 @@ type readyLine struct {
 	Kubeconfig, Server, DataDir, AuditLog string
 }
 
-// Start starts a cluster and waits until pods can be created in it, which takes some seconds. ctx limits the
-// start only: the cluster runs until Close. After an error nothing is left behind.
+// Start starts a cluster and waits until pods can be created in it, which takes some seconds. ctx only limits
+// the start: the cluster runs until Close. After an error nothing is left running.
 func Start(ctx context.Context, o Options) (*Cluster, error) {
 	path, argv, err := Command(o.args())
 	if err != nil {
@@ -109,14 +109,14 @@ func (o Options) args() []string {
 	return args
 }
 
-// watch delivers the first line of stdout, nil if there is none, and waits for the end of the process.
+// watch sends the first line of stdout, nil if there is none, and waits for the end of the process.
 func (c *Cluster) watch(stdout io.Reader, line chan<- []byte) {
 	r := bufio.NewReader(stdout)
 	first, err := r.ReadBytes('\n')
 	if err != nil {
 		first = nil
 	}
-	if first == nil { // it is ending: wait, so that the error can quote all that it printed
+	if first == nil { // the process is ending: wait, so that the error can quote all its output
 		c.ended = c.cmd.Wait()
 		close(c.done)
 		line <- nil
@@ -143,14 +143,15 @@ func (c *Cluster) ready(line []byte) error {
 	return nil
 }
 
-// PID returns that of the process that is the cluster.
+// PID returns the process id of the cluster.
 func (c *Cluster) PID() int { return c.cmd.Process.Pid }
 
-// Done returns closed when the cluster has ended: after Close, or by a failure that Close then reports.
+// Done returns a channel that is closed when the cluster has ended: after Close, or by a failure, which Close
+// then reports.
 func (c *Cluster) Done() <-chan struct{} { return c.done }
 
 // Close ends the cluster and waits until its process and its folder are gone. It may be called more than once
-// and by several goroutines; all get the same error.
+// and by several goroutines; all calls return the same error.
 func (c *Cluster) Close() error { return c.close() }
 
 func (c *Cluster) stop() error {
@@ -160,7 +161,7 @@ func (c *Cluster) stop() error {
 		early = true
 	default:
 	}
-	_ = c.stdin.Close() // its signal to end
+	_ = c.stdin.Close() // tells the process to end
 	select {
 	case <-c.done:
 	case <-time.After(stopTimeout):
@@ -208,7 +209,8 @@ func (t *tail) text() string {
 	return ""
 }
 
-// BinaryEnv is the environment variable with the path of lockstep-sandbox, if it is not to be searched for.
+// BinaryEnv is the environment variable with the path of lockstep-sandbox. If it is unset, the program is
+// searched for.
 const BinaryEnv = "LOCKSTEP_SANDBOX_BIN"
 
 const (
@@ -216,12 +218,12 @@ const (
 	module  = "lockstep"
 )
 
-// ErrNotFound is the error if lockstep-sandbox is nowhere.
+// ErrNotFound is the error if lockstep-sandbox was not found.
 var ErrNotFound = errors.New(program + " not found: run make to build it, or set " + BinaryEnv)
 
 // Command returns what to execute for `lockstep-sandbox ARGS...`: the program's path and its argv. If
-// BinaryEnv does not name the program, it is searched for next to this executable, in a test also in bin/ of
-// this module, and then in PATH. If it is nowhere, the error is ErrNotFound.
+// BinaryEnv is unset, the program is searched for next to this executable, in a test also in bin/ of this
+// module, and then in PATH. If it is not found, the error is ErrNotFound.
 func Command(args []string) (path string, argv []string, err error) {
 	if path, err = find(); err != nil {
 		return "", nil, err
@@ -233,8 +235,8 @@ func Command(args []string) (path string, argv []string, err error) {
 	return path, append(argv, args...), nil
 }
 
-// lockstepBin returns the program that the cluster runs as containers of the lockstep image: this one if it is
-// lockstep, in a test the one in bin/ of this module. "" leaves it to the sandbox.
+// lockstepBin returns the path of the program that the cluster runs for containers of the lockstep image: this
+// program if it is lockstep, in a test the one in bin/ of this module. With "" the sandbox chooses.
 func lockstepBin() string {
 	self, err := os.Executable()
 	if err != nil || filepath.Base(self) == module {
@@ -297,7 +299,8 @@ func candidates(self string) []string {
 	return dirs
 }
 
-// moduleRoot returns the nearest folder, from dir upwards, that holds this module's go.mod, "" if none does.
+// moduleRoot returns the nearest folder, from dir upwards, that contains this module's go.mod, "" if there is
+// none.
 func moduleRoot(dir string) string {
 	for {
 		data, err := os.ReadFile(filepath.Join(dir, "go.mod"))

@@ -14,13 +14,13 @@ import (
 	"time"
 )
 
-// The stages of a request that are in a log. A watch has both, everything else only the last one.
+// The stages of a request that are logged. A watch has both, any other request only the last one.
 const (
 	ResponseStarted  = "ResponseStarted"
 	ResponseComplete = "ResponseComplete"
 )
 
-// ObjectRef is what a request was about. Fields that do not apply are "".
+// ObjectRef identifies the object of a request. Fields that do not apply are "".
 type ObjectRef struct {
 	APIGroup    string `json:"apiGroup"`
 	APIVersion  string `json:"apiVersion"`
@@ -30,7 +30,7 @@ type ObjectRef struct {
 	Name        string `json:"name"`
 }
 
-// Event is one stage of one request. Times have microseconds and are the API server's.
+// Event is one stage of one request. Times are the API server's, in microseconds.
 type Event struct {
 	AuditID    string
 	Stage      string
@@ -38,13 +38,13 @@ type Event struct {
 	RequestURI string
 	UserAgent  string
 	Username   string
-	Object     ObjectRef // zero for a request that is not about objects, as /version
+	Object     ObjectRef // zero for a request that is not about objects, such as /version
 	Code       int       // HTTP status
 	Received   time.Time // when the request came in
-	At         time.Time // when it reached Stage
+	At         time.Time // when the request reached Stage
 }
 
-// Succeeded reports whether the request is over and was successful.
+// Succeeded reports whether the request is complete and was successful.
 func (e Event) Succeeded() bool {
 	return e.Stage == ResponseComplete && e.Code >= 200 && e.Code < 300
 }
@@ -52,19 +52,19 @@ func (e Event) Succeeded() bool {
 // Log is a list of events, in the order in which they were written.
 type Log []Event
 
-// Read reads a log. An incomplete last line is left out, so that the log of a running server can be read.
+// Read reads a log. It ignores an incomplete last line, so that the log of a running server can be read.
 func Read(path string) (Log, error) { return (&Tail{path: path}).Read() }
 
-// Tail reads a log that is being written, each line once.
+// Tail reads a log while it is being written, each line once.
 type Tail struct {
 	path string
 	mu   sync.Mutex
-	at   int64 // how far the file was read
-	line int   // how many lines
+	at   int64 // how many bytes of the file were read
+	line int   // how many lines were read
 	log  Log
 }
 
-// NewTail begins with the first line that is not in the log yet.
+// NewTail returns a Tail that begins with the first line that is not yet in the log.
 func NewTail(path string) (*Tail, error) {
 	f, err := os.Open(path)
 	if err != nil {
@@ -76,7 +76,7 @@ func NewTail(path string) (*Tail, error) {
 		return nil, err
 	}
 	t := &Tail{path: path, at: end}
-	for last := make([]byte, 1); t.at > 0; t.at-- { // a line that is half written is not in the log yet
+	for last := make([]byte, 1); t.at > 0; t.at-- { // an incomplete line is not yet in the log
 		if _, err := f.ReadAt(last, t.at-1); err != nil {
 			return nil, err
 		}
@@ -144,7 +144,7 @@ func parse(line []byte) (Event, error) {
 	}, nil
 }
 
-// Where returns the events for which keep returns true.
+// Where returns the events for which keep is true.
 func (l Log) Where(keep func(Event) bool) Log {
 	var kept Log
 	for _, e := range l {
@@ -160,25 +160,25 @@ func (l Log) Namespace(name string) Log {
 	return l.Where(func(e Event) bool { return e.Object.Resource != "" && e.Object.Namespace == name })
 }
 
-// UserAgent returns the events of a program, by its name in the user agent: "Helm" for
-// "Helm/4.3.1".
+// UserAgent returns the events of the program with this name in the user agent, such as "Helm"
+// for "Helm/4.3.1".
 func (l Log) UserAgent(name string) Log {
 	return l.Where(func(e Event) bool { return e.UserAgent == name || strings.HasPrefix(e.UserAgent, name+"/") })
 }
 
-// Writes returns the events of writes that succeeded, without dry runs and without what every client does on
-// the side (events, leases, tokens, and questions about rights).
+// Writes returns the events of writes that succeeded, without dry runs and without the routine writes of every
+// client (events, leases, tokens and checks of permissions).
 func (l Log) Writes() Log {
 	return l.Where(func(e Event) bool {
 		switch e.Verb {
 		case "create", "update", "patch", "delete", "deletecollection":
-			return e.Succeeded() && !onTheSide(e.Object) && !dryRun(e.RequestURI)
+			return e.Succeeded() && !routine(e.Object) && !dryRun(e.RequestURI)
 		}
 		return false
 	})
 }
 
-func onTheSide(o ObjectRef) bool {
+func routine(o ObjectRef) bool {
 	switch o.APIGroup {
 	case "authentication.k8s.io", "authorization.k8s.io":
 		return true

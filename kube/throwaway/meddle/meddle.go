@@ -1,5 +1,5 @@
-// Package meddle provides a way to an API server that tests can make fail: single
-// requests, connections, or all of it.
+// Package meddle provides a proxy in front of an API server, with which tests can make
+// single requests, connections or the whole server fail.
 package meddle
 
 import (
@@ -23,21 +23,22 @@ import (
 	"k8s.io/client-go/tools/clientcmd/api"
 )
 
-// Options say what a Front is in front of, and how. All but Kubeconfig are
-// optional.
+// Options configure a Front. All but Kubeconfig are optional.
 type Options struct {
-	// Kubeconfig names the API server; all requests are made by its user.
+	// Kubeconfig is the path of the kubeconfig of the API server; all requests are made
+	// by its user.
 	Kubeconfig string
-	// TLS serves HTTPS with HTTP/2, so that requests share a connection. Without
-	// it the front serves HTTP/1.1 in the clear.
+	// TLS serves HTTPS with HTTP/2, so that requests share a connection. Without it the
+	// front serves plain HTTP/1.1.
 	TLS bool
-	// Meddle answers a request, most often with onward, which asks the API server.
+	// Meddle answers a request, most often with onward, which forwards it to the API
+	// server.
 	Meddle func(w http.ResponseWriter, r *http.Request, onward http.Handler)
-	// Amend may change the API server's answers.
+	// Amend may change the API server's responses.
 	Amend func(*http.Response) error
 }
 
-// Front is a server between clients and an API server.
+// Front is a proxy between clients and an API server.
 type Front struct {
 	// URL is the front's address. It stays the same while the front is down.
 	URL string
@@ -53,7 +54,7 @@ type Front struct {
 
 type connKey struct{}
 
-// New starts a front. The caller closes it.
+// New starts a front. The caller must close it.
 func New(o Options) (*Front, error) {
 	onward, err := o.onward()
 	if err != nil {
@@ -66,7 +67,7 @@ func New(o Options) (*Front, error) {
 	}
 	f.server = &http.Server{
 		Handler:     handler,
-		ErrorLog:    log.New(io.Discard, "", 0), // it tells of the resets
+		ErrorLog:    log.New(io.Discard, "", 0), // it would log the resets
 		ConnState:   f.track,
 		ConnContext: func(ctx context.Context, c net.Conn) context.Context { return context.WithValue(ctx, connKey{}, c) },
 	}
@@ -106,7 +107,7 @@ func (o Options) onward() (http.Handler, error) {
 	}, nil
 }
 
-// Up serves, at the same address as before.
+// Up serves again, at the same address as before.
 func (f *Front) Up() error {
 	l, err := net.Listen("tcp", f.address)
 	if err != nil {
@@ -116,14 +117,14 @@ func (f *Front) Up() error {
 	f.address, f.listener = l.Addr().String(), l
 	f.mu.Unlock()
 	if f.tls == nil {
-		go func() { _ = f.server.Serve(l) }() // it ends when the listener does
+		go func() { _ = f.server.Serve(l) }() // it ends when the listener is closed
 	} else {
 		go func() { _ = f.server.ServeTLS(l, "", "") }()
 	}
 	return nil
 }
 
-// Down cuts all connections and refuses new ones, until Up.
+// Down resets all connections and refuses new ones, until Up.
 func (f *Front) Down() {
 	f.mu.Lock()
 	l := f.listener
@@ -132,7 +133,7 @@ func (f *Front) Down() {
 	f.Cut()
 }
 
-// Cut cuts all connections; new ones are taken.
+// Cut resets all connections. New ones are accepted.
 func (f *Front) Cut() {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -158,15 +159,15 @@ func (f *Front) track(c net.Conn, s http.ConnState) {
 	}
 }
 
-// Reset cuts the connection that a request has come by, with all the other
-// requests that share it.
+// Reset resets the connection of a request, and so ends all other requests on that
+// connection too.
 func Reset(r *http.Request) {
 	if c, ok := r.Context().Value(connKey{}).(net.Conn); ok {
 		reset(c)
 	}
 }
 
-// reset closes a connection as a crash does, without goodbye.
+// reset closes a connection as a crash does, without a proper end.
 func reset(c net.Conn) {
 	raw := c
 	if t, ok := c.(*tls.Conn); ok {
@@ -178,18 +179,18 @@ func reset(c net.Conn) {
 	_ = raw.Close()
 }
 
-// Swallow lets the API server answer, and keeps the answer back: it was done,
-// and the client does not learn of it.
+// Swallow forwards a request to the API server and drops the response: the request was
+// done, but the client is not told.
 func Swallow(r *http.Request, onward http.Handler) {
-	onward.ServeHTTP(nowhere{http.Header{}}, r)
+	onward.ServeHTTP(discard{http.Header{}}, r)
 }
 
-// nowhere takes an answer and forgets it.
-type nowhere struct{ header http.Header }
+// discard is a ResponseWriter that drops the response.
+type discard struct{ header http.Header }
 
-func (n nowhere) Header() http.Header       { return n.header }
-func (nowhere) Write(p []byte) (int, error) { return len(p), nil }
-func (nowhere) WriteHeader(int)             {}
+func (d discard) Header() http.Header       { return d.header }
+func (discard) Write(p []byte) (int, error) { return len(p), nil }
+func (discard) WriteHeader(int)             {}
 
 // WriteKubeconfig writes a kubeconfig for clients of the front.
 func (f *Front) WriteKubeconfig(path, namespace string) error {
@@ -214,8 +215,8 @@ func certificate(s *httptest.Server) []byte {
 	return pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: s.Certificate().Raw})
 }
 
-// Refuse answers as the API server does when it cannot serve a request: with a
-// Status object of the code, reason and message.
+// Refuse answers as the API server does when it cannot serve a request: with a Status
+// object that has the code, reason and message.
 func Refuse(w http.ResponseWriter, code int, reason, message string) {
 	w.Header().Set("Content-Type", "application/json")
 	w.WriteHeader(code)

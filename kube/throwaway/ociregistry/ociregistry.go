@@ -1,5 +1,5 @@
-// Package ociregistry serves a packaged chart as an OCI registry does, enough for a pull.
-// Tests import it.
+// Package ociregistry serves a packaged chart as an OCI registry does, as far as a pull needs
+// it. Only tests use it.
 package ociregistry
 
 import (
@@ -20,9 +20,9 @@ import (
 // Chart is a packaged chart to serve as charts/NAME.
 type Chart struct {
 	Name, Version, Archive string
-	// User and Password are needed to pull it, unless they are "".
+	// User and Password are needed to pull the chart, unless they are "".
 	User, Password string
-	// Pulls is called with the path of each request; may be nil.
+	// Pulls is called with the path of each request. It may be nil.
 	Pulls func(path string)
 }
 

@@ -11,8 +11,8 @@ import (
 	"lockstep/kube/throwaway"
 )
 
-// start starts a cluster of this package's own: what keeps count of those who share one
-// is not on this system.
+// start starts a cluster for this package alone: sharing one needs FIFOs and file locks, which
+// are not implemented for this system.
 func start() (*Cluster, error) {
 	dir, err := os.MkdirTemp("", "lockstep-test-")
 	if err != nil {

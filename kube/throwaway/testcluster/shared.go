@@ -24,20 +24,21 @@ const (
 
 // member is one process that may use the cluster of a test run.
 type member struct {
-	dir   string   // of the test run
-	users *os.File // locked, shared by all members: who can lock it alone is the last
-	held  *os.File // the write end of the sandbox's stdin, which ends with its last holder
+	dir   string   // the folder of the test run
+	users *os.File // every member has a shared lock on it: the one that can lock it exclusively is the last
+	held  *os.File // the write end of the sandbox's stdin; the sandbox ends when all members have closed theirs
 }
 
-// folder returns that of a go test, or of a package that is alone, by its process id.
+// folder returns the folder of a test run. run is the process id of go test, or of a package
+// that runs alone.
 func folder(run int) string {
 	return filepath.Join(os.TempDir(), fmt.Sprintf("lockstep-test-%d-%d", os.Getuid(), run))
 }
 
-// start joins the test run of the go test that has started this process.
+// start joins the test run of the go test that started this process.
 func start() (*Cluster, error) {
-	// Also where the cluster is there already, so that go test knows that the results
-	// depend on the program.
+	// Even if the cluster already runs, so that go test knows that the results depend on the
+	// program.
 	program, argv, err := throwaway.Command(nil)
 	if err != nil {
 		return nil, err
@@ -68,8 +69,8 @@ func start() (*Cluster, error) {
 	return c, nil
 }
 
-// Hold keeps the cluster of a go test, by its process id, from being ended between two
-// packages. It starts none. The function returned ends it.
+// Hold keeps the cluster of a go test from ending between two packages. run is the process id
+// of go test. Hold does not start a cluster. The function that it returns ends the hold.
 func Hold(run int) (func() error, error) {
 	m := &member{dir: folder(run)}
 	unlock, err := m.join()
@@ -90,7 +91,7 @@ func Hold(run int) (func() error, error) {
 
 func (m *member) path(name string) string { return filepath.Join(m.dir, name) }
 
-// lock keeps other members waiting until unlock is called.
+// lock makes other members wait until unlock is called.
 func (m *member) lock() (unlock func(), err error) {
 	for {
 		if err := os.MkdirAll(m.dir, 0o700); err != nil {
@@ -115,7 +116,7 @@ func (m *member) lock() (unlock func(), err error) {
 	}
 }
 
-// join makes this process a member, and keeps the lock.
+// join makes this process a member. It returns with the lock held.
 func (m *member) join() (unlock func(), err error) {
 	if unlock, err = m.lock(); err != nil {
 		return nil, err
@@ -130,7 +131,7 @@ func (m *member) join() (unlock func(), err error) {
 	return unlock, nil
 }
 
-// hold opens the write end of the sandbox's stdin: an error is ENXIO where no sandbox runs.
+// hold opens the write end of the sandbox's stdin. The error is ENXIO if no sandbox runs.
 func (m *member) hold() (*os.File, error) {
 	return os.OpenFile(m.path("stdin"), os.O_WRONLY|syscall.O_NONBLOCK, 0)
 }
@@ -143,8 +144,8 @@ func (m *member) stdin() (*os.File, error) {
 	return os.OpenFile(m.path("stdin"), os.O_RDONLY|syscall.O_NONBLOCK, 0)
 }
 
-// launch starts the sandbox and waits until it is ready. What it prints goes to files, so
-// that it outlives this process.
+// launch starts the sandbox and waits until it is ready. Its output goes to files, so that it
+// can outlive this process.
 func (m *member) launch(program string, argv []string) error {
 	stdin, err := m.stdin()
 	if err != nil {
@@ -195,12 +196,12 @@ func (m *member) describe(c *Cluster) error {
 		err = json.Unmarshal(text, c)
 	}
 	if err != nil {
-		return fmt.Errorf("what the sandbox says of itself: %w", err)
+		return fmt.Errorf("read the sandbox's description of itself: %w", err)
 	}
 	return nil
 }
 
-// leave lets go of the cluster. The last member waits for its end.
+// leave stops using the cluster. The last member waits until the cluster has ended.
 func (m *member) leave() error {
 	unlock, err := m.lock()
 	if err != nil {
@@ -227,7 +228,7 @@ func (m *member) leave() error {
 	return os.RemoveAll(m.dir)
 }
 
-// runs reports whether the sandbox runs: it has the read end of its stdin.
+// runs reports whether the sandbox runs, that is, has the read end of its stdin open.
 func (m *member) runs() bool {
 	f, err := m.hold()
 	if err == nil {

@@ -1,6 +1,6 @@
 // Package testcluster provides the throwaway cluster of a test run: the first package that
-// asks for it starts it, all packages of one go test share it, and the last ends it. Packages
-// that disturb the cluster have one of their own, by Alone.
+// needs it starts it, all packages of one go test share it, and the last one ends it. Packages
+// whose tests disturb others call Alone to get a cluster of their own.
 package testcluster
 
 import (
@@ -22,11 +22,11 @@ type Cluster struct {
 	leave func() error
 }
 
-// Log returns what the audit log holds of the time since this package has had the cluster.
+// Log returns the audit log since this package joined the cluster.
 func (c *Cluster) Log() (auditlog.Log, error) { return c.tail.Read() }
 
-// Alone has this package start its own cluster, because its tests disturb others. It
-// comes before Start.
+// Alone makes this package start its own cluster, because its tests disturb others. Call it
+// before Get or Start.
 func Alone() { alone = true }
 
 var (
@@ -36,8 +36,7 @@ var (
 	failed  error
 )
 
-// Main runs the tests of a package and then lets go of the cluster. It returns the
-// exit code.
+// Main runs the tests of a package and then leaves the cluster. It returns the exit code.
 func Main(m *testing.M) int {
 	code := m.Run()
 	mu.Lock()
@@ -64,7 +63,7 @@ func Get(t testing.TB) *Cluster {
 	return c
 }
 
-// Start returns Get for callers that are not in a test.
+// Start is like Get, for callers outside a test.
 func Start() (*Cluster, error) {
 	mu.Lock()
 	defer mu.Unlock()

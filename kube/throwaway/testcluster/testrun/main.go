@@ -1,5 +1,5 @@
-// Command testrun runs go test with one cluster for all packages, prints the failed tests in
-// full, and at the end the slowest ones: testrun go test ARGUMENTS.
+// Command testrun runs go test with one cluster for all packages. It prints the failed tests in
+// full, and at the end the slowest tests. Usage: testrun go test ARGUMENTS.
 package main
 
 import (
@@ -59,7 +59,7 @@ func run(argv []string) (code int, err error) {
 	return code, errors.Join(err, readErr, release())
 }
 
-// line is one of go test -json; see go doc test2json.
+// line is one line of the output of go test -json; see go doc test2json.
 type line struct {
 	Action, Package, ImportPath, Test, Output string
 	Elapsed                                   float64
@@ -72,11 +72,11 @@ type test struct {
 	output    []string
 }
 
-// results are those of all packages so far.
+// results are the results of all packages so far.
 type results struct {
 	out     io.Writer
 	running map[string][]*test // by package; the first is the package itself
-	over    []*test
+	done    []*test
 	failed  []string
 }
 
@@ -106,11 +106,11 @@ func (r *results) add(l line) {
 		fmt.Fprint(r.out, l.Output)
 	case l.Package == "":
 	case l.Action == "output":
-		if t := r.of(l); !strings.HasPrefix(l.Output, "=== ") {
+		if t := r.find(l); !strings.HasPrefix(l.Output, "=== ") {
 			t.output = append(t.output, l.Output)
 		}
 	case l.Action == "pass", l.Action == "fail", l.Action == "skip":
-		t := r.of(l)
+		t := r.find(l)
 		t.passed, t.seconds = l.Action != "fail", l.Elapsed
 		if l.Test == "" {
 			r.end(t)
@@ -118,8 +118,8 @@ func (r *results) add(l line) {
 	}
 }
 
-// of returns the test that a line is about.
-func (r *results) of(l line) *test {
+// find returns the test that a line is about.
+func (r *results) find(l line) *test {
 	tests := r.running[l.Package]
 	if i := slices.IndexFunc(tests, func(t *test) bool { return t.name == l.Test }); i >= 0 {
 		return tests[i]
@@ -132,8 +132,8 @@ func (r *results) of(l line) *test {
 	return t
 }
 
-// end prints the result of a package: of one that failed also the output of every test
-// that did not pass, among them those that were running when it broke off.
+// end prints the result of a package. If it failed, end also prints the output of every test
+// that did not pass, including the tests that were still running.
 func (r *results) end(pkg *test) {
 	tests := r.running[pkg.pkg][1:]
 	delete(r.running, pkg.pkg)
@@ -145,9 +145,9 @@ func (r *results) end(pkg *test) {
 			r.failed = append(r.failed, t.pkg+" "+t.name)
 		}
 		seconds[t.name] = t.seconds
-		// A test's time has that of its parts but of those that are parallel.
+		// A test's time includes the time of its subtests, except parallel ones.
 		if i := strings.LastIndex(t.name, "/"); !cached && (i < 0 || seconds[t.name[:i]] < t.seconds) {
-			r.over = append(r.over, t)
+			r.done = append(r.done, t)
 		}
 	}
 	if !pkg.passed && len(tests) == 0 {
@@ -161,10 +161,10 @@ func (r *results) end(pkg *test) {
 }
 
 func (r *results) print(slowest int) {
-	slices.SortStableFunc(r.over, func(a, b *test) int { return cmp.Compare(b.seconds, a.seconds) })
-	if n := min(slowest, len(r.over)); n > 0 {
+	slices.SortStableFunc(r.done, func(a, b *test) int { return cmp.Compare(b.seconds, a.seconds) })
+	if n := min(slowest, len(r.done)); n > 0 {
 		fmt.Fprintln(r.out, "\nslowest tests")
-		for _, t := range r.over[:n] {
+		for _, t := range r.done[:n] {
 			fmt.Fprintf(r.out, "%7.1f s  %s %s\n", t.seconds, t.pkg, t.name)
 		}
 	}
