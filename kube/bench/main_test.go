@@ -83,12 +83,14 @@ func bench(ctx context.Context, o options) error {
 		}
 		fmt.Fprintln(os.Stderr, "measuring:", r.name)
 		s := &session{benchmark: b, ctx: ctx, row: r.name}
+		found.noteLoad()
 		if err := r.measure(s); err != nil {
 			failed = errors.Join(failed, fmt.Errorf("%s: %w", r.name, err))
 			continue
 		}
 		found.Figures = append(found.Figures, s.figures...)
 	}
+	found.noteLoad()
 	if err := b.count(); err != nil {
 		return err
 	}

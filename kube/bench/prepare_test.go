@@ -10,6 +10,8 @@ import (
 	"path/filepath"
 	"regexp"
 	"runtime"
+	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -112,6 +114,22 @@ type about struct {
 	Helm    string `json:"helm"`
 	// Rivals are the versions of those that were there.
 	Rivals map[string]string `json:"rivals,omitempty"`
+	// Load is the machine's load average during the rows, at least and at most, by other
+	// work as well; nil if it is unknown.
+	Load []float64 `json:"load,omitempty"`
+}
+
+// noteLoad takes the present load average into account.
+func (a *about) noteLoad() {
+	text, err := os.ReadFile("/proc/loadavg")
+	if err != nil {
+		return
+	}
+	minute, _, _ := strings.Cut(string(text), " ")
+	if load, err := strconv.ParseFloat(minute, 64); err == nil {
+		all := append(a.Load, load)
+		a.Load = []float64{slices.Min(all), slices.Max(all)}
+	}
 }
 
 var versioned = regexp.MustCompile(`\d+\.\d+\S*`)

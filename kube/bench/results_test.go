@@ -93,9 +93,9 @@ func TestAdd(t *testing.T) {
 	r := &results{about: about{Date: "today", Commit: "c", Helm: "v4", Machine: "m"}, Figures: []*figure{
 		pair("commands", "help", 1, []float64{1}, []float64{2}), pair("1,000 gates", "old", 1, []float64{1}, []float64{2}), pair("5,000 ConfigMaps", "install", 1, []float64{1}, []float64{2}),
 	}}
-	r.add(&results{about: about{Date: "tomorrow", Commit: "d"}, Figures: []*figure{pair("1,000 gates", "new", 1, []float64{1}, []float64{2})}})
+	r.add(&results{about: about{Date: "tomorrow", Commit: "d", Load: []float64{1, 2.5}}, Figures: []*figure{pair("1,000 gates", "new", 1, []float64{1}, []float64{2})}})
 	got := r.markdown(all, nil)
-	if want := `consecutive runs. The row 1,000 gates was measured on tomorrow, lockstep d.
+	if want := `consecutive runs. The row 1,000 gates was measured on tomorrow, lockstep d, at a load of 1 to 2.5.
 
 |  |  | lockstep | helm | ratio | goal |
 |---|---|---|---|---|---|
