@@ -16,61 +16,61 @@ import (
 	"lockstep/kube/throwaway/testcluster"
 )
 
-// together are programs with one state folder, as on the machine of one user.
-type together struct {
+// machine runs lockstep with one state directory, like one user on one machine.
+type machine struct {
 	t       *testing.T
 	env     []string
 	program string
-	last    *exec.Cmd // that was started
+	last    *exec.Cmd // the last started process
 }
 
-func onOneMachine(t *testing.T) *together {
+func newMachine(t *testing.T) *machine {
 	t.Helper()
 	self, err := os.Executable()
 	if err != nil {
 		t.Fatal(err)
 	}
-	m := &together{t: t, program: filepath.Join(t.TempDir(), "lockstep"), env: []string{"KUBECONFIG=" + testcluster.Get(t).Kubeconfig, "XDG_STATE_HOME=" + t.TempDir()}}
+	m := &machine{t: t, program: filepath.Join(t.TempDir(), "lockstep"), env: []string{"KUBECONFIG=" + testcluster.Get(t).Kubeconfig, "XDG_STATE_HOME=" + t.TempDir()}}
 	if err := os.Symlink(self, m.program); err != nil {
 		t.Fatal(err)
 	}
 	return m
 }
 
-// said is what a program has written until now.
-type said struct {
+// outputBuffer collects the output of a program.
+type outputBuffer struct {
 	mu   sync.Mutex
 	text bytes.Buffer
 }
 
-func (s *said) Write(p []byte) (int, error) {
+func (s *outputBuffer) Write(p []byte) (int, error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.text.Write(p)
 }
 
-func (s *said) String() string {
+func (s *outputBuffer) String() string {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.text.String()
 }
 
-// await waits until the program has written the text. A run can be found and
-// steered before its own terminal has caught up.
-func (s *said) await(t *testing.T, want string) {
+// await waits until the program has printed a text. A run can be controlled before its own terminal
+// has printed its state.
+func (s *outputBuffer) await(t *testing.T, want string) {
 	t.Helper()
 	for end := time.Now().Add(time.Minute); !strings.Contains(s.String(), want); time.Sleep(20 * time.Millisecond) {
 		if time.Now().After(end) {
-			t.Errorf("the run never prints %q, but\n%s", want, s)
+			t.Errorf("output without %q:\n%s", want, s)
 			return
 		}
 	}
 }
 
-// starts starts lockstep; ends waits for it and returns its exit code.
-func (m *together) starts(args ...string) (out *said, ends func() int) {
+// start starts lockstep. ends waits for its end and returns the exit code.
+func (m *machine) start(args ...string) (out *outputBuffer, ends func() int) {
 	m.t.Helper()
-	out = &said{}
+	out = &outputBuffer{}
 	cmd := exec.Command(m.program, args...)
 	cmd.Env, cmd.Stdout, cmd.Stderr = append(os.Environ(), m.env...), out, out
 	if err := cmd.Start(); err != nil {
@@ -79,7 +79,7 @@ func (m *together) starts(args ...string) (out *said, ends func() int) {
 	m.last = cmd
 	over := make(chan bool)
 	go func() {
-		_ = cmd.Wait() // the code says it
+		_ = cmd.Wait() // callers check the exit code
 		close(over)
 	}()
 	m.t.Cleanup(func() { _ = cmd.Process.Kill(); <-over })
@@ -88,55 +88,55 @@ func (m *together) starts(args ...string) (out *said, ends func() int) {
 		select {
 		case <-over:
 		case <-time.After(2 * time.Minute):
-			m.t.Fatalf("lockstep %s does not end; it says\n%s", strings.Join(args, " "), out)
+			m.t.Fatalf("lockstep %s does not end; output:\n%s", strings.Join(args, " "), out)
 		}
 		return cmd.ProcessState.ExitCode()
 	}
 }
 
-// runs runs lockstep to its end.
-func (m *together) runs(want int, args ...string) string {
+// run runs lockstep, checks the exit code and returns the output.
+func (m *machine) run(want int, args ...string) string {
 	m.t.Helper()
-	out, ends := m.starts(args...)
+	out, ends := m.start(args...)
 	if code := ends(); code != want {
-		m.t.Errorf("lockstep %s ends with %d, want %d; it says\n%s", strings.Join(args, " "), code, want, out)
+		m.t.Errorf("lockstep %s: exit code %d, want %d; output:\n%s", strings.Join(args, " "), code, want, out)
 	}
 	return out.String()
 }
 
-// paused waits until a run of s can be found, and stands still.
-func (m *together) paused() {
+// waitPaused waits until the run of release s is paused.
+func (m *machine) waitPaused() {
 	m.t.Helper()
-	m.runsUntil("ctl s status", "paused")
+	m.runUntil("ctl s status", "paused")
 }
 
-// runsUntil runs lockstep again and again until it succeeds and says what is wanted.
-func (m *together) runsUntil(command, want string) {
+// runUntil runs lockstep repeatedly until it succeeds and prints a text.
+func (m *machine) runUntil(command, want string) {
 	m.t.Helper()
 	last := ""
 	for end := time.Now().Add(2 * time.Minute); time.Now().Before(end); {
-		out, ends := m.starts(strings.Fields(command)...)
+		out, ends := m.start(strings.Fields(command)...)
 		code := ends()
 		if last = out.String(); code == 0 && strings.Contains(last, want) {
 			return
 		}
 	}
-	m.t.Fatalf("lockstep %s never says %q, but %s", command, want, last)
+	m.t.Fatalf("lockstep %s: no %q in the output: %s", command, want, last)
 }
 
-// TestRunsAreSteeredFromElsewhere steps a run without a screen from a script, with
-// two boards and a reader of events on it, which all see the same (R47, R41).
-func TestRunsAreSteeredFromElsewhere(t *testing.T) {
+// TestControlFromOtherTerminals controls a run without a screen with ctl, while two screens and a
+// reader of events are attached, which all see the same (R47, R41).
+func TestControlFromOtherTerminals(t *testing.T) {
 	t.Parallel()
-	m := onOneMachine(t)
-	out, ends := m.starts("install", "s", filepath.Join(data, "charts", "fanout"), "-n", "att", "--create-namespace", "--no-tui", "--step")
-	m.paused()
+	m := newMachine(t)
+	out, ends := m.start("install", "s", filepath.Join(data, "charts", "fanout"), "-n", "att", "--create-namespace", "--no-tui", "--step")
+	m.waitPaused()
 	out.await(t, "steer with: lockstep ctl s step, continue, abort")
-	if s := m.runs(1, "ctl", "s", "retry"); !strings.Contains(s, "retry refused: ") {
-		t.Errorf("a refusal is told as %q", s)
+	if s := m.run(1, "ctl", "s", "retry"); !strings.Contains(s, "retry refused: ") {
+		t.Errorf("refused command: got %q", s)
 	}
-	if s := m.runs(0, "ctl", "s", "step", "-o", "json"); !strings.Contains(s, `"command":"step"`) {
-		t.Errorf("the answer is %q", s)
+	if s := m.run(0, "ctl", "s", "step", "-o", "json"); !strings.Contains(s, `"command":"step"`) {
+		t.Errorf("ctl -o json: got %q", s)
 	}
 	for _, ask := range []struct { // R42
 		code          int
@@ -153,19 +153,19 @@ func TestRunsAreSteeredFromElsewhere(t *testing.T) {
 		{0, "disable fanout:left-2", "disable fanout:left-2 accepted"},
 		{0, "break *:left-?", "break fanout:left-1 accepted\nbreak fanout:left-2 accepted\nbreak fanout:left-3 accepted"},
 	} {
-		if s := m.runs(ask.code, append([]string{"ctl", "s"}, strings.Fields(ask.command)...)...); !strings.Contains(s, ask.want) {
-			t.Errorf("%s is answered with %q", ask.command, s)
+		if s := m.run(ask.code, append([]string{"ctl", "s"}, strings.Fields(ask.command)...)...); !strings.Contains(s, ask.want) {
+			t.Errorf("%s: got %q, want %q", ask.command, s, ask.want)
 		}
 	}
 	for command, want := range map[string]string{"run-to": "fanout:left-1\t1 object", "pause": ":4"} {
-		if s := m.runs(0, "__complete", "ctl", "s", command, ""); !strings.Contains(s, want) || command == "pause" && strings.Contains(s, "fanout") {
-			t.Errorf("%s is completed with %q", command, s)
+		if s := m.run(0, "__complete", "ctl", "s", command, ""); !strings.Contains(s, want) || command == "pause" && strings.Contains(s, "fanout") {
+			t.Errorf("completion of %s: got %q", command, s)
 		}
 	}
-	if s := m.runs(0, "watch", "s", "-n", "att", "--once"); !strings.Contains(s, "install s: paused") {
-		t.Errorf("watch says\n%s", s)
+	if s := m.run(0, "watch", "s", "-n", "att", "--once"); !strings.Contains(s, "install s: paused") {
+		t.Errorf("watch:\n%s", s)
 	}
-	events, read := m.starts("attach", "s", "-o", "json")
+	events, read := m.start("attach", "s", "-o", "json")
 	one, two := inTerminal(t, 30, 100, m.env, "attach", "s"), inTerminal(t, 36, 120, m.env, "attach")
 	one.await(0, "attached")
 	two.await(0, "attached")
@@ -180,13 +180,13 @@ func TestRunsAreSteeredFromElsewhere(t *testing.T) {
 	}
 	for _, c := range []*terminal{one, two} {
 		if code := c.ends(); code != 0 {
-			t.Errorf("a board ends with %d", code)
+			t.Errorf("attach: exit code %d", code)
 		}
 		c.restored()
 		c.await(0, "install s done in")
 	}
 	if code := read(); code != 0 {
-		t.Errorf("the reader of events ends with %d", code)
+		t.Errorf("attach -o json: exit code %d", code)
 	}
 	got, err := event.Read(strings.NewReader(events.String()))
 	files, globbed := filepath.Glob(filepath.Join(strings.TrimPrefix(m.env[1], "XDG_STATE_HOME="), "lockstep", "runs", "*"))
@@ -197,17 +197,17 @@ func TestRunsAreSteeredFromElsewhere(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	manifests := regexp.MustCompile(`(?m)^\{"seq":0,.*\n`) // are in the record alone
+	manifests := regexp.MustCompile(`(?m)^\{"seq":0,.*\n`) // only in the record
 	if events.String() != manifests.ReplaceAllString(string(record), "") {
-		t.Errorf("it has read %d events, which are not those of the record", len(got))
+		t.Errorf("the %d events from attach differ from the record", len(got))
 	}
-	m.runs(2, "ctl", "s", "status")
+	m.run(2, "ctl", "s", "status")
 }
 
-// TestALargeEditFromElsewhere gives a paused run 3 MiB of values through its socket: it
-// goes on as a revision that has them (R46, R47).
-func TestALargeEditFromElsewhere(t *testing.T) {
-	m := onOneMachine(t)
+// TestCtlLargeEdit sends 3 MiB of values to a paused run, which continues as a new revision (R46,
+// R47).
+func TestCtlLargeEdit(t *testing.T) {
+	m := newMachine(t)
 	chart := writeChart(t, map[string]string{
 		"Chart.yaml":           "apiVersion: v2\nname: s\nversion: 1.0.0\n",
 		"templates/first.yaml": "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: first, annotations: {helm.sh/resource-group: first}}\n",
@@ -218,13 +218,13 @@ func TestALargeEditFromElsewhere(t *testing.T) {
 	if err := os.WriteFile(values, []byte("large: "+large+"\n"), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	out, ends := m.starts("install", "s", chart, "-n", "largeedit", "--create-namespace", "--no-tui", "--break-on", "last")
-	m.paused()
-	if s := m.runs(0, "ctl", "s", "edit", "-f", values); !strings.Contains(s, "edit accepted") {
-		t.Errorf("the edit is answered with %.300q", s)
+	out, ends := m.start("install", "s", chart, "-n", "largeedit", "--create-namespace", "--no-tui", "--break-on", "last")
+	m.waitPaused()
+	if s := m.run(0, "ctl", "s", "edit", "-f", values); !strings.Contains(s, "edit accepted") {
+		t.Errorf("edit: got %.300q", s)
 	}
-	m.runsUntil("ctl s continue", "resume accepted") // not before the edited revision has begun
-	m.runsUntil("ctl s continue", "resume accepted") // not before the breakpoint, which is kept
+	m.runUntil("ctl s continue", "resume accepted") // fails until the edited revision starts
+	m.runUntil("ctl s continue", "resume accepted") // fails until the breakpoint, which is kept
 	if code := ends(); code != 0 {
 		t.Errorf("the run ends with %d:\n%s", code, out)
 	}
@@ -232,15 +232,14 @@ func TestALargeEditFromElsewhere(t *testing.T) {
 	helm.Env = append(os.Environ(), m.env...)
 	got, err := helm.CombinedOutput()
 	if text := string(got); err != nil || !strings.Contains(text, "REVISION: 2") || !strings.Contains(text, large) || !strings.Contains(text, `length: "3145728"`) {
-		t.Errorf("the release is %.300q, %v", got, err)
+		t.Errorf("release: got %.300q, %v", got, err)
 	}
 }
 
-// TestARunWhoseTerminalIsGoneIsJoinedAgain closes a terminal over a run that is
-// paused, and goes on with it in another one (R47).
-func TestARunWhoseTerminalIsGoneIsJoinedAgain(t *testing.T) {
+// TestAttachAfterHangup closes the terminal of a paused run and attaches from another one (R47).
+func TestAttachAfterHangup(t *testing.T) {
 	t.Parallel()
-	m := onOneMachine(t)
+	m := newMachine(t)
 	c := inTerminal(t, 30, 100, m.env, "install", "s", filepath.Join(data, "charts", "fanout"), "-n", "gone", "--create-namespace", "--step")
 	c.await(0, "paused")
 	_ = c.tty.Close()
@@ -248,10 +247,10 @@ func TestARunWhoseTerminalIsGoneIsJoinedAgain(t *testing.T) {
 	again.await(0, "attached")
 	again.keys("q")
 	if code := again.ends(); code != 0 {
-		t.Errorf("a board that leaves ends with %d", code)
+		t.Errorf("attach: exit code %d", code)
 	}
 	again.await(0, "the run continues; attach again: lockstep attach s")
-	m.runs(0, "ctl", "s", "continue")
+	m.run(0, "ctl", "s", "continue")
 	if code := c.ends(); code != 0 {
 		t.Errorf("the run ends with %d", code)
 	}
@@ -260,13 +259,12 @@ func TestARunWhoseTerminalIsGoneIsJoinedAgain(t *testing.T) {
 	}
 }
 
-// TestNobodyWaitsWhereNobodyCanSteer refuses, before anything is written, to begin
-// a run that is to wait where no socket can be opened.
-func TestNobodyWaitsWhereNobodyCanSteer(t *testing.T) {
+// TestStepNeedsSocket: without a screen and a socket, --step is refused before the first write.
+func TestStepNeedsSocket(t *testing.T) {
 	t.Parallel()
-	m := onOneMachine(t)
+	m := newMachine(t)
 	m.env[1] = "XDG_STATE_HOME=/dev/null"
-	out := m.runs(2, "install", "s", filepath.Join(data, "charts", "plain"), "-n", "nosocket", "--create-namespace", "--no-tui", "--step")
+	out := m.run(2, "install", "s", filepath.Join(data, "charts", "plain"), "-n", "nosocket", "--create-namespace", "--no-tui", "--step")
 	if !strings.Contains(out, "--step needs the screen or a socket to control the run from another terminal") {
 		t.Errorf("it says\n%s", out)
 	}

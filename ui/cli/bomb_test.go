@@ -11,8 +11,7 @@ import (
 	"lockstep/ui/cli/command"
 )
 
-// TestTemplatesThatNeverEnd: templates that eat memory or call themselves are given
-// up, with a word about which one it is, before they eat the machine.
+// TestTemplatesThatNeverEnd: templates that use too much memory or never end are aborted and named.
 func TestTemplatesThatNeverEnd(t *testing.T) {
 	noCluster(t)
 	for name, template := range map[string]string{
@@ -39,7 +38,7 @@ func TestTemplatesThatNeverEnd(t *testing.T) {
 				commands = append(commands, []string{"lint", dir}, []string{"dag", dir})
 			}
 			for _, args := range commands {
-				out, code, mib := spawned(t, []string{command.RenderMemoryEnv + "=256Mi"}, args...)
+				out, code, mib := runProgram(t, []string{command.RenderMemoryEnv + "=256Mi"}, args...)
 				if code != command.ExitNothing || !strings.Contains(out, which) || strings.Contains(out, "goroutine ") {
 					t.Errorf("%v: exit code %d: %s", args, code, tailOf(out, 2000))
 				}
@@ -51,7 +50,7 @@ func TestTemplatesThatNeverEnd(t *testing.T) {
 	}
 }
 
-// program is lockstep as a program of its own.
+// program returns the path of lockstep as a separate program.
 func program(t *testing.T, env []string, args ...string) *exec.Cmd {
 	t.Helper()
 	self, err := os.Executable()
@@ -67,9 +66,9 @@ func program(t *testing.T, env []string, args ...string) *exec.Cmd {
 	return cmd
 }
 
-// spawned runs lockstep as a program of its own, and returns all that it printed,
-// its exit code and how many MiB of memory it had at most, 0 where that is not known.
-func spawned(t *testing.T, env []string, args ...string) (out string, code int, mib int64) {
+// runProgram runs lockstep as a separate process. It returns the output, the exit code and the peak
+// memory in MiB, 0 if unknown.
+func runProgram(t *testing.T, env []string, args ...string) (out string, code int, mib int64) {
 	t.Helper()
 	cmd := program(t, env, args...)
 	text, err := cmd.CombinedOutput()

@@ -18,7 +18,7 @@ import (
 	"lockstep/kube/throwaway/testcluster"
 )
 
-// clusterClient is somebody else at work on the cluster of the tests.
+// clusterClient changes the cluster of the tests besides lockstep.
 type clusterClient struct {
 	t      *testing.T
 	kube   *kubernetes.Clientset
@@ -52,7 +52,7 @@ func (c *clusterClient) namespace(name string) {
 	}
 }
 
-// create makes objects, $NS being the namespace.
+// create creates objects in the namespace $NS.
 func (c *clusterClient) create(ns string, docs ...string) {
 	c.t.Helper()
 	for _, doc := range docs {

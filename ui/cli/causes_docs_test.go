@@ -4,7 +4,7 @@ import (
 	"fmt"
 )
 
-// deployed is a Deployment of a pod with annotations for its kubelet.
+// deployed returns a Deployment whose pods have annotations for the simulated kubelet.
 func deployed(name, annotations, spec string) string {
 	return fmt.Sprintf(`
 apiVersion: apps/v1
@@ -18,7 +18,7 @@ spec:
 `, name, annotations, spec)
 }
 
-// dying are the annotations of a container that writes a log and ends with code 3.
+// dying returns the annotations of a container that writes a log and exits with code 3.
 func dying(more string) string {
 	return `sandbox/exit-code: "3", sandbox/run-duration: 10ms, sandbox/ready-delay: 1h, sandbox/log: "connecting\nFATAL: relation \"orders\" does not exist"` + more
 }

@@ -11,8 +11,7 @@ import (
 
 const twoContainers = `containers: [{name: api, image: "example/app:1", resources: {limits: {memory: 64Mi}}}, {name: proxy, image: "example/proxy:1"}]`
 
-// podCauses are what keeps containers from being made, from running and from
-// being ready.
+// podCauses prevent containers from being created, running or becoming ready.
 var podCauses = []cause{
 	{"image", deployed("image", "", `containers: [{name: main, image: "example/no-such-image:1"}]`), "Deployment/image",
 		`container main cannot start: image example/no-such-image:1 cannot be pulled: not found`, `Failed to pull image "example/no-such-image:1": .*not found`},
@@ -94,8 +93,8 @@ var podCauses = []cause{
 		`pod late-claim-\S+ cannot be scheduled: claim late has no volume: provisioner csi.example.com of StorageClass \$NS has not created one, and no CSIDriver with that name is installed`, `claim late is pending`},
 }
 
-// TestCausesOfPods has a workload for each way in which a pod does not come up; each
-// tells the object, the container and why, before it fails, with that, and in the end.
+// TestCausesOfPods: for each way in which a pod can fail, lockstep reports the object, the container
+// and the cause before the timeout, at the failure and in the summary.
 func TestCausesOfPods(t *testing.T) {
 	t.Parallel()
 	const ns = "causes-of-pods"
@@ -110,7 +109,7 @@ func TestCausesOfPods(t *testing.T) {
 	s.figures()
 }
 
-// deadNode adds a node whose kubelet has gone away.
+// deadNode adds a node without a kubelet.
 func (c *clusterClient) deadNode(name string) {
 	c.t.Helper()
 	nodes := c.kube.CoreV1().Nodes()

@@ -20,7 +20,7 @@ import (
 )
 
 const (
-	// owned is what makes an object one of the release's.
+	// owned has the labels and annotations of an object of the release.
 	owned    = `labels: {app.kubernetes.io/managed-by: Helm}, annotations: {meta.helm.sh/release-name: c, meta.helm.sh/release-namespace: $NS}`
 	harmless = `securityContext: {runAsNonRoot: true, seccompProfile: {type: RuntimeDefault}}, containers: [{name: main, image: "x:1", securityContext: {allowPrivilegeEscalation: false, capabilities: {drop: [ALL]}}`
 	insecure = `violates PodSecurity "restricted:latest": allowPrivilegeEscalation != false \(container "main" must set securityContext.allowPrivilegeEscalation=false\), ` +
@@ -28,7 +28,7 @@ const (
 		`seccompProfile \(pod or container "main" must set securityContext.seccompProfile.type to "RuntimeDefault" or "Localhost"\)`
 )
 
-// refusals are objects that the API server does not take.
+// refusals are objects that the API server refuses.
 var refusals = []cause{
 	{"quota", `{apiVersion: batch/v1, kind: CronJob, metadata: {name: much}, spec: {schedule: '@daily', jobTemplate: {spec: {template: {spec: {restartPolicy: Never, ` + oneContainer + `}}}}}}`, "CronJob/much",
 		`refused: exceeded quota: small, requested: count/cronjobs.batch=1, used: count/cronjobs.batch=0, limited: count/cronjobs.batch=0`, `cronjobs.batch "much" is forbidden`},
@@ -61,8 +61,8 @@ var refusals = []cause{
 		`{apiVersion: $NS.example/v1, kind: Cube, metadata: {name: old}}`, "Cube/old", `the cluster does not serve version v1 of Cube: CustomResourceDefinition cubes.\$NS.example serves v2`, `no matches for kind`},
 }
 
-// TestCausesOfRefusals has the API server refuse objects, each for another reason: each is
-// told in its own words and followed to what has refused; none is called a lack of rights.
+// TestCausesOfRefusals: each refusal of the API server is reported with its own message and with the
+// object that caused it. None is reported as a missing permission.
 func TestCausesOfRefusals(t *testing.T) {
 	t.Parallel()
 	const ns = "causes-of-refusals"
@@ -79,7 +79,7 @@ func TestCausesOfRefusals(t *testing.T) {
 	}
 }
 
-// refuse sets up what refuses, in a namespace.
+// refuse creates the objects that cause the refusals in a namespace.
 func (c *clusterClient) refuse(ns string) {
 	c.t.Helper()
 	mine := "{matchLabels: {of: $NS}}"
@@ -120,7 +120,7 @@ func (c *clusterClient) refuse(ns string) {
 	})
 }
 
-// strictHook is a webhook that answers, and refuses what is labelled ask: me.
+// strictHook is a webhook that refuses objects with the label ask: me.
 func (c *clusterClient) strictHook(ns string) {
 	server := httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		var review struct {
@@ -143,7 +143,7 @@ func (c *clusterClient) strictHook(ns string) {
 	})
 }
 
-// eventually waits until something is so.
+// eventually waits until a condition holds.
 func (c *clusterClient) eventually(what string, so func() bool) {
 	c.t.Helper()
 	for end := time.Now().Add(time.Minute); !so(); time.Sleep(50 * time.Millisecond) {

@@ -26,27 +26,26 @@ import (
 	"lockstep/ui/report"
 )
 
-// cause is something that goes wrong in a cluster, and what is told of it. The
-// tables of these are the ones to add to.
+// cause is a problem in a cluster and its expected report. Add new ones to the tables of causes.
 type cause struct {
-	// name is what it is called here, and the group of its objects.
+	// name is the name of the case and of the group of its objects.
 	name string
-	// docs are the objects, "---" between them, $NS being their namespace.
+	// docs are the objects, separated by "---", in the namespace $NS.
 	docs string
-	// object is the one that is named, as plan.Object prints it.
+	// object is the reported object, as plan.Object prints it.
 	object string
-	// says and shows match the whole sentence, and a line of evidence or a part of
-	// it; they are regular expressions.
+	// says and shows are regular expressions for the whole sentence, and for part of a line of
+	// evidence.
 	says, shows string
 }
 
-// scene is a chart of causes that come up side by side, each a root of its own.
+// scene is a chart with causes that are independent of each other.
 type scene struct {
 	t      *testing.T
 	ns     string
 	causes []cause
-	unit   string // that of the only cause, "" where it is its group
-	text   string // all that was printed
+	unit   string // unit of the only cause, "" if it is the group
+	text   string // the output
 	exit   int
 	events []event.Event
 	cases  map[string]junitFailure // by group and object
@@ -58,8 +57,7 @@ type junitFailure struct {
 	Text    string `xml:",chardata"`
 }
 
-// play installs a chart of causes with lockstep itself and reads all that it has
-// told: lines, record and report.
+// play installs a chart of causes with lockstep and reads its output, record and report.
 func play(t *testing.T, ns string, causes []cause, flags ...string) *scene {
 	t.Helper()
 	s := &scene{t: t, ns: ns, causes: causes}
@@ -74,7 +72,7 @@ func (s *scene) run(args ...string) {
 	junit := filepath.Join(state, "junit.xml")
 	env := []string{"KUBECONFIG=" + cluster.Kubeconfig, "XDG_STATE_HOME=" + state, "LOCKSTEP_ASCII=1"}
 	s.events = nil
-	s.text, s.exit, _ = spawned(s.t, env, append(args, "-n", s.ns, "--no-tui", "--report", "junit="+junit)...)
+	s.text, s.exit, _ = runProgram(s.t, env, append(args, "-n", s.ns, "--no-tui", "--report", "junit="+junit)...)
 	records, err := filepath.Glob(filepath.Join(state, "lockstep", "runs", "*.ndjson"))
 	if err != nil || len(records) != 1 {
 		s.t.Fatalf("%d records, %v; exit code %d\n%s", len(records), err, s.exit, s.text)
@@ -128,7 +126,7 @@ func (s *scene) readCases(file string) {
 	}
 }
 
-// chart writes the chart: a group for each cause, and one that waits for all.
+// chart writes a chart with a group for each cause, and a group that waits for all of them.
 func (s *scene) chart() string {
 	s.t.Helper()
 	var groups []string
@@ -143,7 +141,7 @@ func (s *scene) chart() string {
 	return writeChart(s.t, files)
 }
 
-// grouped are the objects of a cause with their group.
+// grouped returns the objects of a cause with the annotation of their group.
 func (s *scene) grouped(c cause) string {
 	var out []string
 	for _, doc := range strings.Split(strings.ReplaceAll(c.docs, "$NS", s.ns), "\n---\n") {
@@ -167,7 +165,7 @@ func (s *scene) grouped(c cause) string {
 	return strings.Join(out, "\n---\n")
 }
 
-// check compares what was told of each cause, wherever it is told, with what is so.
+// check checks the report of each cause in the output, the events and the report file.
 func (s *scene) check() {
 	s.t.Helper()
 	if s.exit != command.ExitFailed {
@@ -182,7 +180,7 @@ func (s *scene) check() {
 	}
 }
 
-// group is the one that a cause is told of.
+// group returns the group for which a cause is reported.
 func (s *scene) group(c cause) string { return cmp.Or(s.unit, "c:"+c.name) }
 
 func (s *scene) object(c cause) string { return strings.ReplaceAll(c.object, "$NS", s.ns) }
@@ -193,7 +191,7 @@ func (s *scene) pattern(of string) *regexp.Regexp {
 
 func (s *scene) sentence(c cause) *regexp.Regexp { return s.pattern("^(?:" + c.says + ")$") }
 
-// checkEvents looks at the events, and returns the line of evidence.
+// checkEvents checks the events, and returns the line of evidence.
 func (s *scene) checkEvents(t *testing.T, c cause) (line string) {
 	t.Helper()
 	says, shows, diagnosed, failed := s.sentence(c), s.pattern(c.shows), false, false
@@ -230,8 +228,8 @@ func (s *scene) checkEvents(t *testing.T, c cause) (line string) {
 	return line
 }
 
-// checkText looks at what is printed when it fails, and in the end: at the end of
-// a run that had nothing else to tell, since of many failures only some are told there.
+// checkText checks the output at the failure and, for a run with a single cause, the summary, which
+// shows only some of many failures.
 func (s *scene) checkText(t *testing.T, c cause, line string) {
 	t.Helper()
 	fails := s.pattern(`(?m)` + regexp.QuoteMeta(s.group(c)) + ` failed.*: ` + regexp.QuoteMeta(s.object(c)) + `: (?:` + c.says + `)(?:$|; gave up after )`)
@@ -250,14 +248,14 @@ func (s *scene) checkText(t *testing.T, c cause, line string) {
 	if ends := s.pattern(`(?m)^\S+ ` + regexp.QuoteMeta(s.object(c)) + `: (?:` + c.says + `).* \(in ` + regexp.QuoteMeta(s.group(c)) + `.*\)$`); !ends.MatchString(last) {
 		t.Errorf("no line of the end is\n%s\n%s", ends, last)
 	}
-	if shows := s.pattern(c.shows); !told(last, line) && !shows.MatchString(last) || !told(s.text, line) && !shows.MatchString(s.text) {
+	if shows := s.pattern(c.shows); !containsLine(last, line) && !shows.MatchString(last) || !containsLine(s.text, line) && !shows.MatchString(s.text) {
 		t.Errorf("the evidence %q is not told:\n%s", line, last)
 	}
 }
 
-// told reports whether a text has a line, or, behind the words that lead to it, the
-// most of it: what the cause says is not said again.
-func told(text, line string) bool {
+// containsLine reports whether a text contains a line, or most of it after the words before it, since
+// words of the cause are not repeated.
+func containsLine(text, line string) bool {
 	for rest, ok := line, true; ok && 2*len(rest) >= len(line); _, rest, ok = strings.Cut(rest, ": ") {
 		if strings.Contains(text, rest) {
 			return true
@@ -277,7 +275,7 @@ func (s *scene) checkJUnit(t *testing.T, c cause, line string) {
 	}
 }
 
-// figures prints when each cause was known and told, and bounds what that has cost.
+// figures prints when each cause was found and reported, and limits the time for that.
 func (s *scene) figures() {
 	var begun, ended time.Time
 	for _, e := range s.events {

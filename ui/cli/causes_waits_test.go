@@ -68,8 +68,8 @@ var (
 	noRoute     = `{"phase":"Trying","conditions":[{"type":"Ready","status":"False","reason":"NoHost","message":"no route to host"}]}`
 )
 
-// waits are objects that the API server takes and that do not become ready, for want
-// of something else than their pods.
+// waits are objects that the API server accepts and that do not become ready for reasons other than
+// their pods.
 var waits = []cause{
 	{"no-class", claimOf("classless", `storageClassName: none-such`), "PersistentVolumeClaim/classless",
 		`no volume: StorageClass none-such does not exist, and no volume of that class fits 1Gi, ReadWriteOnce`, `claim classless is pending: class "none-such"`},
@@ -120,8 +120,8 @@ var waits = []cause{
 	{"kind-name", thingKind("thingz"), "CustomResourceDefinition/thingz.$NS.example", `.*"ThingList" is already in use.*`, `NamesAccepted is False`},
 }
 
-// TestCausesOfWaits has objects that never become ready, for want of something else
-// than their pods: each is followed to that.
+// TestCausesOfWaits: if an object does not become ready for a reason other than its pods, the reason
+// is reported.
 func TestCausesOfWaits(t *testing.T) {
 	t.Parallel()
 	const ns = "causes-of-waits"
@@ -136,7 +136,7 @@ func TestCausesOfWaits(t *testing.T) {
 	s.figures()
 }
 
-// TestCausesOfHooks: a hook's Job fails, and its container is named (R29).
+// TestCausesOfHooks: the report of a failed hook names the container of its Job (R29).
 func TestCausesOfHooks(t *testing.T) {
 	t.Parallel()
 	const ns = "causes-of-hooks"
@@ -148,7 +148,7 @@ func TestCausesOfHooks(t *testing.T) {
 	s.check()
 }
 
-// TestCausesOfRemovals: what keeps an object from going is its finalizer.
+// TestCausesOfRemovals: if an object is not deleted, its finalizer is reported.
 func TestCausesOfRemovals(t *testing.T) {
 	t.Parallel()
 	const ns = "causes-of-removals"
@@ -167,8 +167,8 @@ func TestCausesOfRemovals(t *testing.T) {
 	}
 }
 
-// TestCausesOfAPIs tells why an API that somebody else is to serve is not available. It
-// runs alone: Helm itself refuses to work on such a cluster.
+// TestCausesOfAPIs reports why an aggregated API is not available. It does not run in parallel,
+// because Helm fails on such a cluster.
 func TestCausesOfAPIs(t *testing.T) {
 	const ns = "causes-of-apis"
 	c := inCluster(t)

@@ -24,14 +24,14 @@ import (
 const data = "../../testdata"
 
 func TestMain(m *testing.M) {
-	testscript.Main(tests{m}, map[string]func(){"lockstep": func() { os.Exit(Main()) }})
+	testscript.Main(sharedCluster{m}, map[string]func(){"lockstep": func() { os.Exit(Main()) }})
 }
 
-// tests are the tests of the package, with the cluster that they share.
-type tests struct{ *testing.M }
+// sharedCluster runs the tests of the package on one cluster.
+type sharedCluster struct{ *testing.M }
 
-func (t tests) Run() int {
-	testcluster.Alone() // a test has an API that is down, which others would feel
+func (t sharedCluster) Run() int {
+	testcluster.Alone() // one test makes an API unavailable, which would affect other packages
 	return testcluster.Main(t.M)
 }
 
@@ -53,7 +53,7 @@ func TestScripts(t *testing.T) {
 	})
 }
 
-// exits runs a program that must end with an exit code: exits CODE PROGRAM ARG…
+// exits checks the exit code of a program: exits CODE PROGRAM ARG…
 func exits(ts *testscript.TestScript, neg bool, args []string) {
 	if neg || len(args) < 2 {
 		ts.Fatalf("usage: exits CODE PROGRAM ARG…")
@@ -70,8 +70,8 @@ func exits(ts *testscript.TestScript, neg bool, args []string) {
 	}
 }
 
-// typed runs a command in this process.
-func typed(args ...string) (stdout, stderr string, err error) {
+// runCommand runs a command in this process.
+func runCommand(args ...string) (stdout, stderr string, err error) {
 	var out, errs bytes.Buffer
 	root := newRoot(command.NewSignals(context.Background()))
 	root.SilenceErrors, root.SilenceUsage = true, true
@@ -87,8 +87,8 @@ func noCluster(t *testing.T) {
 	t.Setenv("KUBECONFIG", filepath.Join(t.TempDir(), "none"))
 }
 
-// TestDagOfEveryChart compares the plan of every chart in testdata with the one
-// that was derived from the rules by hand (R36).
+// TestDagOfEveryChart compares the plan of every chart in testdata with a plan derived from the rules
+// by hand (R36).
 func TestDagOfEveryChart(t *testing.T) {
 	noCluster(t)
 	wants, err := filepath.Glob(filepath.Join(data, "dags", "*.txt"))
@@ -98,7 +98,7 @@ func TestDagOfEveryChart(t *testing.T) {
 	for _, file := range wants {
 		name := strings.TrimSuffix(filepath.Base(file), ".txt")
 		t.Run(name, func(t *testing.T) {
-			out, _, err := typed("dag", "t", filepath.Join(data, "charts", name), "-o", "json")
+			out, _, err := runCommand("dag", "t", filepath.Join(data, "charts", name), "-o", "json")
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -111,11 +111,10 @@ func TestDagOfEveryChart(t *testing.T) {
 	}
 }
 
-// TestSuggest prints what dag prints, with edges (R60): their fields are a contract
-// with scripts.
+// TestSuggest: suggest prints the output of dag and edges (R60), whose fields are a contract.
 func TestSuggest(t *testing.T) {
 	noCluster(t)
-	out, _, err := typed("suggest", "t", filepath.Join(data, "charts", "plain-shop"), "-o", "json")
+	out, _, err := runCommand("suggest", "t", filepath.Join(data, "charts", "plain-shop"), "-o", "json")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -137,11 +136,11 @@ func TestSuggest(t *testing.T) {
 		t.Errorf("%+v", got.Edges)
 	}
 	for _, format := range []string{"text", "dot", "mermaid"} {
-		if out, _, err := typed("suggest", filepath.Join(data, "charts", "plain-shop"), "-o", format); err != nil || !strings.Contains(out, "migrate") {
+		if out, _, err := runCommand("suggest", filepath.Join(data, "charts", "plain-shop"), "-o", format); err != nil || !strings.Contains(out, "migrate") {
 			t.Error(format, err, out)
 		}
 	}
-	if out, _, err := typed("suggest", filepath.Join(data, "charts", "shop")); err != nil || !strings.Contains(out, "shop/queue:topics after shop/queue:broker") {
+	if out, _, err := runCommand("suggest", filepath.Join(data, "charts", "shop")); err != nil || !strings.Contains(out, "shop/queue:topics after shop/queue:broker") {
 		t.Error(err, out)
 	}
 }
@@ -196,8 +195,8 @@ func lines(m map[string]string) string {
 	return strings.Join(out, "\n")
 }
 
-// TestBadChartsAreRefusedOffline runs the commands that need no cluster on every chart that is
-// refused: they say why, and exit with 2.
+// TestBadChartsAreRefusedOffline: commands without a cluster refuse every bad chart with a reason and
+// exit code 2.
 func TestBadChartsAreRefusedOffline(t *testing.T) {
 	noCluster(t)
 	wants, err := filepath.Glob(filepath.Join(data, "bad", "*.want"))
@@ -217,12 +216,12 @@ func TestBadChartsAreRefusedOffline(t *testing.T) {
 		for _, name := range []string{"dag", "template", "lint"} {
 			t.Run(name+"/"+filepath.Base(chart), func(t *testing.T) {
 				if name == "lint" && filepath.Base(chart) == "chart-library" {
-					t.Skip("nothing is wrong with a library by itself")
+					t.Skip("a library chart has no errors")
 				}
 				if name == "template" && filepath.Base(chart) == "rendered-no-kind" {
 					t.Skip("Helm prints it, so template does (R35)")
 				}
-				out, errs, err := typed(name, chart)
+				out, errs, err := runCommand(name, chart)
 				if command.ExitCode(err) != command.ExitNothing {
 					t.Fatalf("exit code %d (%v)\n%s", command.ExitCode(err), err, out)
 				}
@@ -240,9 +239,9 @@ func TestBadChartsAreRefusedOffline(t *testing.T) {
 	}
 }
 
-// TestGoodChartsLint finds no errors in the charts that install, except for
-// those made to lose their order, and for an undeclared subchart, which is
-// Helm's error and our warning.
+// TestGoodChartsLint: lint finds no errors in charts that can be installed, except in those made to
+// lose their order, and in one with an undeclared subchart, which is an error for Helm and a warning
+// for lockstep.
 func TestGoodChartsLint(t *testing.T) {
 	noCluster(t)
 	demoted := map[string]string{
@@ -255,7 +254,7 @@ func TestGoodChartsLint(t *testing.T) {
 	}
 	for _, e := range entries {
 		t.Run(e.Name(), func(t *testing.T) {
-			out, _, err := typed("lint", filepath.Join(data, "charts", e.Name()))
+			out, _, err := runCommand("lint", filepath.Join(data, "charts", e.Name()))
 			rule, bad := demoted[e.Name()]
 			if bad != (err != nil) || bad && !strings.Contains(out, "("+rule+")") {
 				t.Errorf("error %v:\n%s", err, out)

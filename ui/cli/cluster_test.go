@@ -21,8 +21,8 @@ import (
 	"lockstep/kube/throwaway/testcluster"
 )
 
-// TestClusterScripts runs the scripts that need a cluster. Each has a namespace
-// of its own, $NS, which is not there yet.
+// TestClusterScripts runs the scripts that need a cluster. Each has its own namespace $NS, which does
+// not exist yet.
 func TestClusterScripts(t *testing.T) {
 	t.Parallel()
 	cluster := testcluster.Get(t)
@@ -48,13 +48,13 @@ func TestClusterScripts(t *testing.T) {
 				return nil
 			},
 			Cmds:      map[string]func(*testscript.TestScript, bool, []string){"exits": exits, "await": await, "parses": parses},
-			Condition: func(cond string) (bool, error) { return atLeast(cluster, cond) },
+			Condition: func(cond string) (bool, error) { return kubernetesVersion(cluster, cond) },
 		})
 	})
 }
 
-// atLeast is the condition [kubernetes:1.33]: the cluster is of that version or a later one.
-func atLeast(cluster *testcluster.Cluster, condition string) (bool, error) {
+// kubernetesVersion is the condition [kubernetes:1.33]: the cluster has that version or a later one.
+func kubernetesVersion(cluster *testcluster.Cluster, condition string) (bool, error) {
 	minimum, ok := strings.CutPrefix(condition, "kubernetes:")
 	if !ok {
 		return false, fmt.Errorf("unknown condition %s", condition)
@@ -75,8 +75,7 @@ func atLeast(cluster *testcluster.Cluster, condition string) (bool, error) {
 	return err == nil && v.AtLeast(kubeversion.MustParseGeneric(minimum)), err
 }
 
-// helmProgram is the path of Helm's own program, of the version that lockstep
-// is made with.
+// helmProgram returns the path of the helm program, in the version that lockstep is built with.
 func helmProgram(t *testing.T) string {
 	t.Helper()
 	path, err := exec.CommandContext(t.Context(), "go", "tool", "-n", "helm").Output()
@@ -86,8 +85,8 @@ func helmProgram(t *testing.T) string {
 	return strings.TrimSpace(string(path))
 }
 
-// await waits until a file, or else the record of a run in the background,
-// holds a text: await TEXT [FILE].
+// await waits until a file contains a text: await TEXT [FILE]. The default is the record of the run in
+// the background.
 func await(ts *testscript.TestScript, neg bool, args []string) {
 	if neg || len(args) < 1 || len(args) > 2 {
 		ts.Fatalf("usage: await TEXT [FILE]")
@@ -110,7 +109,7 @@ func await(ts *testscript.TestScript, neg bool, args []string) {
 	ts.Fatalf("%s: nothing says %s", pattern, args[0])
 }
 
-// parses checks that a file is of a format: parses json|yaml|ndjson FILE.
+// parses checks the format of a file: parses json|yaml|ndjson FILE.
 func parses(ts *testscript.TestScript, neg bool, args []string) {
 	if neg || len(args) != 2 {
 		ts.Fatalf("usage: parses json|yaml|ndjson FILE")

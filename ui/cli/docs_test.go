@@ -14,7 +14,7 @@ import (
 
 var update = flag.Bool("update", false, "write the table of help/flags.md")
 
-// ownFlags are the flags of install that the page of flags lists.
+// ownFlags are the flags of install that the page lists.
 var ownFlags = []string{"break-on", "hold-on-failure", "no-tui", "on-hangup", "on-interrupt", "order", "output", "readiness-timeout",
 	"report", "rollback-on-failure", "sandbox", "show-secrets", "skip-preflight", "step", "timeout", "wait", "wait-all"}
 
@@ -50,8 +50,7 @@ func TestFlagsPage(t *testing.T) {
 	}
 }
 
-// TestReadmeOutputs runs the commands of the README that need no cluster: each line of
-// output it shows is one that they print.
+// TestReadmeOutputs runs the commands in the README that need no cluster, and compares their output.
 func TestReadmeOutputs(t *testing.T) {
 	noCluster(t)
 	text, err := os.ReadFile("../../README.md")
@@ -68,7 +67,7 @@ func TestReadmeOutputs(t *testing.T) {
 			continue
 		}
 		runs++
-		printed, _, err := typed(args...)
+		printed, _, err := runCommand(args...)
 		if err != nil {
 			t.Errorf("lockstep %s: %v", line, err)
 		}

@@ -12,10 +12,9 @@ import (
 	"lockstep/ui/report"
 )
 
-// TestValuesAreEditedOnTheScreen stops before a group, edits the values in a
-// program of the user's, looks at the difference and goes on as the next revision;
-// then the chart's folder is changed and rendered again (R46).
-func TestValuesAreEditedOnTheScreen(t *testing.T) {
+// TestEditOnScreen pauses before a group, edits the values in an editor, reviews the changes and
+// continues as the next revision. Then it changes the chart and renders it again (R46).
+func TestEditOnScreen(t *testing.T) {
 	t.Parallel()
 	chart := t.TempDir()
 	write := func(name, text string) {
@@ -93,17 +92,17 @@ func TestValuesAreEditedOnTheScreen(t *testing.T) {
 	}
 }
 
-// TestValuesAreEditedFromAnAttachedScreen, saved to a private file there, and applied by
-// the run of another process (R46, R47).
-func TestValuesAreEditedFromAnAttachedScreen(t *testing.T) {
-	m, dir, program := onOneMachine(t), t.TempDir(), helmProgram(t)
+// TestEditOnAttachedScreen edits values of another process's run, which are saved to a private file
+// on this side (R46, R47).
+func TestEditOnAttachedScreen(t *testing.T) {
+	m, dir, program := newMachine(t), t.TempDir(), helmProgram(t)
 	t.Chdir(dir)
 	chart := writeChart(t, map[string]string{
 		"Chart.yaml":         "apiVersion: v2\nname: s\nversion: 1.0.0\n",
 		"templates/all.yaml": "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: all}\ndata: {word: {{ .Values.word | quote }}}\n",
 	})
-	out, ends := m.starts("install", "s", chart, "-n", "attachededit", "--create-namespace", "--no-tui", "--step", "--set", "word=wrong")
-	m.paused()
+	out, ends := m.start("install", "s", chart, "-n", "attachededit", "--create-namespace", "--no-tui", "--step", "--set", "word=wrong")
+	m.waitPaused()
 	c := inTerminal(t, 30, 100, append([]string{"EDITOR=sed -i s/wrong/right/"}, m.env...), "attach", "s")
 	c.await(0, "paused")
 	at := c.mark()

@@ -13,16 +13,15 @@ import (
 	"lockstep/ui/cli/command"
 )
 
-// TestFlagsAreHelms compares the flags of the commands that print what Helm's do
-// with those that Helm has, and those of the operations as far as Helm has the
-// thing: no flag of Helm's may be missing or have another letter or default.
-func TestFlagsAreHelms(t *testing.T) {
+// TestHelmFlags compares flags with Helm's: no flag of Helm may be missing or have a different
+// shorthand or default.
+func TestHelmFlags(t *testing.T) {
 	t.Setenv("HELM_NO_PLUGINS", "1")
 	helm, err := helmcmd.NewRootCmd(io.Discard, nil, func(bool) {})
 	if err != nil {
 		t.Fatal(err)
 	}
-	left := map[string][]string{ // what this program does not have, or has otherwise
+	left := map[string][]string{ // flags that lockstep lacks, or that differ
 		"install":   {"output", "wait"},
 		"upgrade":   {"output", "wait"},
 		"rollback":  {"wait"},

@@ -9,9 +9,8 @@ import (
 	"lockstep/ui/cli/command"
 )
 
-// TestHelpFitsAScreen: the help of each command has at most 24 lines, and names the page
-// with the rest.
-func TestHelpFitsAScreen(t *testing.T) {
+// TestHelpFitsScreen: --help of each command has at most 24 lines and names the page with the rest.
+func TestHelpFitsScreen(t *testing.T) {
 	var paths [][]string
 	var walk func(*cobra.Command, []string)
 	walk = func(c *cobra.Command, path []string) {

@@ -10,11 +10,11 @@ import (
 	"lockstep/ui/report"
 )
 
-// hostile is text that means harm, as it can be written in double quotes in YAML
-// and in Go templates. It holds no colour that lockstep uses.
+// hostile has control sequences and bidirectional characters, escaped for double quotes in YAML and
+// Go templates. It contains no colour that lockstep uses.
 const hostile = `v\u001b[2J\u001b[8m\u001b]0;t\u0007\u009b31m\u202e\u2066\u200f\u2028\u200b\ufeff\u007fw`
 
-// hostileChart has hostile text wherever a chart may have text.
+// hostileChart has hostile text everywhere in a chart.
 func hostileChart(t *testing.T) string {
 	return writeChart(t, map[string]string{
 		"Chart.yaml": "apiVersion: v2\nname: shop\nversion: 1.0.0\ndescription: \"" + hostile + "\"\nappVersion: \"" + hostile + "\"\n",
@@ -27,7 +27,7 @@ func hostileChart(t *testing.T) string {
 	})
 }
 
-// unsafeIn returns the first thing in an output that must not be there.
+// unsafeIn returns the first unsafe sequence in an output.
 func unsafeIn(out string, own *regexp.Regexp) string {
 	out = own.ReplaceAllString(out, "")
 	for i, r := range out {
@@ -44,9 +44,8 @@ var (
 	harmful = regexp.MustCompile(`\x1b\[[0-9;]*(?:\b8|4[0-9])m`)
 )
 
-// TestNoCommandLetsHostileTextOut drives the commands that need no cluster with
-// a hostile chart, into a pipe.
-func TestNoCommandLetsHostileTextOut(t *testing.T) {
+// TestHostileTextIsRemoved runs the commands without a cluster on a hostile chart, into a pipe.
+func TestHostileTextIsRemoved(t *testing.T) {
 	noCluster(t)
 	dir := hostileChart(t)
 	for _, args := range [][]string{
@@ -54,7 +53,7 @@ func TestNoCommandLetsHostileTextOut(t *testing.T) {
 		{"lint", dir}, {"lint", dir, "-o", "json"}, {"template", dir, "--set", "fail=1"}, {"dag", dir, "--set", "fail=1"},
 		{"install", "x", dir, "--dry-run=client", "-o", "json"},
 	} {
-		out, errs, err := typed(args...)
+		out, errs, err := runCommand(args...)
 		if found := unsafeIn(out+errs, none); found != "" {
 			t.Errorf("%v: %s", args, found)
 		}
@@ -75,8 +74,7 @@ func TestNoCommandLetsHostileTextOut(t *testing.T) {
 	}
 }
 
-// TestHostileTextInATerminal: there, what is otherwise left to the next program
-// byte for byte is cleaned, too.
+// TestHostileTextInATerminal: on a terminal, the output of template is cleaned, too.
 func TestHostileTextInATerminal(t *testing.T) {
 	noCluster(t)
 	dir := hostileChart(t)
@@ -94,7 +92,7 @@ func TestHostileTextInATerminal(t *testing.T) {
 			t.Errorf("%v: %s", args, found)
 		}
 	}
-	raw, _, err := typed("template", dir)
+	raw, _, err := runCommand("template", dir)
 	if err != nil || !strings.Contains(raw, "v\u202e\u200bw") {
 		t.Errorf("template changes what is piped to another program: %v\n%q", err, raw)
 	}

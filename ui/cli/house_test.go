@@ -9,9 +9,8 @@ import (
 	"testing"
 )
 
-// TestNothingIsPrintedHere keeps the commands to flags and wiring: package report
-// prints their output.
-func TestNothingIsPrintedHere(t *testing.T) {
+// TestCommandsDoNotPrint: only package report prints the output of commands.
+func TestCommandsDoNotPrint(t *testing.T) {
 	files, err := filepath.Glob("*.go")
 	if err != nil {
 		t.Fatal(err)

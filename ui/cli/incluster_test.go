@@ -109,29 +109,29 @@ func TestRunInTheCluster(t *testing.T) {
 	t.Parallel()
 	const ns = "in-cluster"
 	client := inNamespace(t, ns)
-	here, elsewhere := onOneMachine(t), onOneMachine(t)
+	here, elsewhere := newMachine(t), newMachine(t)
 
 	fanout := filepath.Join(data, "charts", "fanout")
-	rights := here.runs(0, "rbac", "s", fanout, "-n", ns, "--in-cluster", "--service-account", "exact")
+	rights := here.run(0, "rbac", "s", fanout, "-n", ns, "--in-cluster", "--service-account", "exact")
 	testcluster.Get(t).Apply(t, testcluster.Parse(t, rights[strings.Index(rights, "apiVersion:"):])...)
-	started, closed := here.starts("install", "s", fanout, "-n", ns, "--in-cluster", "--service-account", "exact", "--no-tui", "--step")
+	started, closed := here.start("install", "s", fanout, "-n", ns, "--in-cluster", "--service-account", "exact", "--no-tui", "--step")
 	started.await(t, "install s: chart")
 	as := func(user, command string) []string {
 		return append(strings.Fields(command), "-n", ns, "--kube-as-user", user)
 	}
-	elsewhere.runsUntil(strings.Join(as("viewer", "ctl s status"), " "), "paused")
-	elsewhere.runsUntil(strings.Join(as("viewer", "runs --in-cluster -o json"), " "), `"state": "running"`)
-	if s := elsewhere.runs(0, as("viewer", "runs --in-cluster -o json")...); !strings.Contains(s, `"release": "s"`) || !strings.Contains(s, `"startedBy": "sandbox-admin"`) {
+	elsewhere.runUntil(strings.Join(as("viewer", "ctl s status"), " "), "paused")
+	elsewhere.runUntil(strings.Join(as("viewer", "runs --in-cluster -o json"), " "), `"state": "running"`)
+	if s := elsewhere.run(0, as("viewer", "runs --in-cluster -o json")...); !strings.Contains(s, `"release": "s"`) || !strings.Contains(s, `"startedBy": "sandbox-admin"`) {
 		t.Errorf("the runs in the cluster are %s", s)
 	}
-	if s := elsewhere.runs(1, as("viewer", "ctl s step")...); !strings.Contains(s, "step refused") || !strings.Contains(s, "viewer") {
+	if s := elsewhere.run(1, as("viewer", "ctl s step")...); !strings.Contains(s, "step refused") || !strings.Contains(s, "viewer") {
 		t.Errorf("a viewer who steers is told %q", s)
 	}
-	if s := elsewhere.runs(0, as("operator", "ctl s step -o json")...); !strings.Contains(s, `"by":"operator"`) {
+	if s := elsewhere.run(0, as("operator", "ctl s step -o json")...); !strings.Contains(s, `"by":"operator"`) {
 		t.Errorf("the answer to a step does not say who asked: %s", s)
 	}
 	for command, user := range map[string]string{"get values s": "operator", "get manifest s": "viewer"} { // the page's threats
-		if s := elsewhere.runs(2, as(user, command)...); !strings.Contains(s, "secrets") {
+		if s := elsewhere.run(2, as(user, command)...); !strings.Contains(s, "secrets") {
 			t.Errorf("%s of a %s: %s", command, user, s)
 		}
 	}
@@ -152,15 +152,15 @@ func TestRunInTheCluster(t *testing.T) {
 	if err := client.CoreV1().Pods(ns).Delete(ctx, killed, metav1.DeleteOptions{GracePeriodSeconds: new(int64(0))}); err != nil {
 		t.Fatal(err)
 	}
-	elsewhere.runsUntil(strings.Join(as("operator", "ctl s status"), " "), "before the first group, 0 of 6 objects ready")
-	elsewhere.runs(0, as("operator", "ctl s continue")...)
-	if s := elsewhere.runs(0, as("viewer", "attach s --no-tui")...); !strings.Contains(s, "install s done") {
+	elsewhere.runUntil(strings.Join(as("operator", "ctl s status"), " "), "before the first group, 0 of 6 objects ready")
+	elsewhere.run(0, as("operator", "ctl s continue")...)
+	if s := elsewhere.run(0, as("viewer", "attach s --no-tui")...); !strings.Contains(s, "install s done") {
 		t.Errorf("the end, seen from elsewhere:\n%s", s)
 	}
 	if code := closed(); code != 0 {
 		t.Errorf("the terminal that started it ends with %d:\n%s", code, started)
 	}
-	if s := here.runs(0, "status", "s", "-n", ns); !strings.Contains(s, "deployed") {
+	if s := here.run(0, "status", "s", "-n", ns); !strings.Contains(s, "deployed") {
 		t.Errorf("status: %s", s)
 	}
 
@@ -201,15 +201,15 @@ func TestOperatorsInTheCluster(t *testing.T) {
 	}, metav1.CreateOptions{}); err != nil {
 		t.Fatal(err)
 	}
-	here, elsewhere := onOneMachine(t), onOneMachine(t)
+	here, elsewhere := newMachine(t), newMachine(t)
 	slow := filepath.Join(data, "charts", "slow")
-	here.runs(0, "install", "t", slow, "-n", ns, "--set", "readyDelay=100ms", "--no-tui")
-	here.starts("upgrade", "t", slow, "-n", ns, "--set", "readyDelay=200ms,password=first-s3cret", "--in-cluster", "--service-account", "runner", "--no-tui", "--step")
+	here.run(0, "install", "t", slow, "-n", ns, "--set", "readyDelay=100ms", "--no-tui")
+	here.start("upgrade", "t", slow, "-n", ns, "--set", "readyDelay=200ms,password=first-s3cret", "--in-cluster", "--service-account", "runner", "--no-tui", "--step")
 	ctl := func(user, command string) []string {
 		return append([]string{"ctl", "t"}, append(strings.Fields(command), "-n", ns, "--kube-as-user", user)...)
 	}
 	status := strings.Join(ctl("viewer", "status"), " ")
-	elsewhere.runsUntil(status, "paused")
+	elsewhere.runUntil(status, "paused")
 	if err := here.last.Process.Kill(); err != nil {
 		t.Fatal(err)
 	}
@@ -217,17 +217,17 @@ func TestOperatorsInTheCluster(t *testing.T) {
 	const each = 4
 	var sent sync.WaitGroup
 	for _, user := range []string{"operator", "second"} {
-		m := onOneMachine(t)
+		m := newMachine(t)
 		sent.Go(func() {
 			for range each {
-				m.runs(0, ctl(user, "break after")...)
+				m.run(0, ctl(user, "break after")...)
 			}
 		})
 	}
 	sent.Wait()
 	claimRoot(t, ns)
 
-	watched, watchEnds := elsewhere.starts("attach", "t", "-n", ns, "--no-tui", "-o", "json", "--kube-as-user", "viewer")
+	watched, watchEnds := elsewhere.start("attach", "t", "-n", ns, "--no-tui", "-o", "json", "--kube-as-user", "viewer")
 	watched.await(t, `"by":"second"`)
 	jobs, err := client.BatchV1().Jobs(ns).List(t.Context(), metav1.ListOptions{})
 	if err != nil || len(jobs.Items) != 1 {
@@ -243,14 +243,14 @@ func TestOperatorsInTheCluster(t *testing.T) {
 			watched.await(t, "suspended")
 		}
 	}
-	elsewhere.runsUntil(status, "before the first group")
-	elsewhere.runs(0, ctl("operator", "break after")...)
-	elsewhere.runs(0, ctl("operator", "continue")...)
-	elsewhere.runsUntil(status, "breakpoint")
+	elsewhere.runUntil(status, "before the first group")
+	elsewhere.run(0, ctl("operator", "break after")...)
+	elsewhere.run(0, ctl("operator", "continue")...)
+	elsewhere.runUntil(status, "breakpoint")
 	assertRights(t, client, ns)
-	elsewhere.runs(0, ctl("second", "edit --set readyDelay=300ms,password=second-s3cret")...)
-	elsewhere.runsUntil(status, "of revision 3")
-	elsewhere.runs(0, ctl("operator", "rollback")...)
+	elsewhere.run(0, ctl("second", "edit --set readyDelay=300ms,password=second-s3cret")...)
+	elsewhere.runUntil(status, "of revision 3")
+	elsewhere.run(0, ctl("operator", "rollback")...)
 	if code := watchEnds(); code != 3 {
 		t.Errorf("a run that is rolled back ends with %d:\n%s", code, watched)
 	}
@@ -270,10 +270,10 @@ func TestOperatorsInTheCluster(t *testing.T) {
 	if by["operator"] != each+1 || by["second"] != each || by["root"] != 2 {
 		t.Errorf("%d and %d breakpoints were sent, the run obeyed %v", each+1, each, by)
 	}
-	if s := here.runs(0, "get", "values", "t", "-n", ns); !strings.Contains(s, "readyDelay: 100ms") {
+	if s := here.run(0, "get", "values", "t", "-n", ns); !strings.Contains(s, "readyDelay: 100ms") {
 		t.Errorf("after the rollback the values are\n%s", s)
 	}
-	if s := elsewhere.runs(0, "replay", job, "--no-tui", "-n", ns, "--kube-as-user", "viewer"); !strings.Contains(s, "rollback") || !strings.Contains(s, "slow ready") {
+	if s := elsewhere.run(0, "replay", job, "--no-tui", "-n", ns, "--kube-as-user", "viewer"); !strings.Contains(s, "rollback") || !strings.Contains(s, "slow ready") {
 		t.Errorf("the replay from the cluster:\n%s", s)
 	}
 }
@@ -336,10 +336,10 @@ func TestManifests(t *testing.T) {
 	t.Parallel()
 	const ns = "from-git"
 	client := inNamespace(t, ns)
-	m := onOneMachine(t)
+	m := newMachine(t)
 	args := []string{"manifests", "s", filepath.Join(data, "charts", "fanout"), "-n", ns, "--service-account", "runner", "--set", "a=b", "--labels", "x=y,b=c", "--description", "from Git"}
-	text := m.runs(0, args...)
-	if again := m.runs(0, args...); again != text {
+	text := m.run(0, args...)
+	if again := m.run(0, args...); again != text {
 		t.Errorf("printed differently the second time:\n%s", again)
 	}
 	for _, doc := range strings.Split(text, "---\n")[1:] {
@@ -371,10 +371,10 @@ func TestManifests(t *testing.T) {
 			t.Fatalf("%s: %v", kind.Kind, err)
 		}
 	}
-	if s := m.runs(0, "attach", "s", "-n", ns, "--no-tui"); !strings.Contains(s, "install s done") {
+	if s := m.run(0, "attach", "s", "-n", ns, "--no-tui"); !strings.Contains(s, "install s done") {
 		t.Errorf("attach says\n%s", s)
 	}
-	if s := m.runs(0, "history", "s", "-n", ns); !strings.Contains(s, "from Git") {
+	if s := m.run(0, "history", "s", "-n", ns); !strings.Contains(s, "from Git") {
 		t.Errorf("history says\n%s", s)
 	}
 }
@@ -386,7 +386,7 @@ func TestLargeChartInTheCluster(t *testing.T) {
 	t.Parallel()
 	const ns = "large-chart"
 	inNamespace(t, ns)
-	m := onOneMachine(t)
+	m := newMachine(t)
 	dir := filepath.Join(t.TempDir(), "large")
 	files := map[string][]byte{
 		"Chart.yaml":            []byte("apiVersion: v2\nname: large\nversion: 1.0.0\ndependencies: [{name: off, version: 1.0.0, condition: off.enabled}]\n"),
@@ -406,13 +406,13 @@ func TestLargeChartInTheCluster(t *testing.T) {
 		}
 	}
 	in := []string{"-n", ns, "--in-cluster", "--service-account", "runner", "--no-tui"}
-	if s := m.runs(2, append([]string{"install", "s", dir}, in...)...); !strings.Contains(s, "the limit is 16 MiB") || !strings.Contains(s, "oci://") {
+	if s := m.run(2, append([]string{"install", "s", dir}, in...)...); !strings.Contains(s, "the limit is 16 MiB") || !strings.Contains(s, "oci://") {
 		t.Errorf("a large folder: %s", s)
 	}
 	archive := helmPackage(t, dir)
 	fetched := make(chan string, 100)
 	ref := ociregistry.Serve(t, ociregistry.Chart{Name: "large", Version: "1.0.0", Archive: archive, User: "ann", Password: "pass-1", Pulls: func(path string) { fetched <- path }})
-	if s := m.runs(0, append([]string{"install", "s", ref, "--plain-http", "--username", "ann", "--password", "pass-1"}, in...)...); !strings.Contains(s, "install s done") {
+	if s := m.run(0, append([]string{"install", "s", ref, "--plain-http", "--username", "ann", "--password", "pass-1"}, in...)...); !strings.Contains(s, "install s done") {
 		t.Errorf("from a registry: %s", s)
 	}
 	pulls := 0
@@ -446,7 +446,7 @@ func TestStackInTheCluster(t *testing.T) {
 	t.Parallel()
 	const ns = "stack-in-cluster"
 	inNamespace(t, ns)
-	m, elsewhere := onOneMachine(t), onOneMachine(t)
+	m, elsewhere := newMachine(t), newMachine(t)
 	charts, err := filepath.Abs(filepath.Join(data, "charts"))
 	if err != nil {
 		t.Fatal(err)
@@ -460,19 +460,19 @@ func TestStackInTheCluster(t *testing.T) {
 		t.Fatal(err)
 	}
 	in := []string{"-f", dir, "-n", ns, "--in-cluster", "--service-account", "runner", "--no-tui"}
-	if s := m.runs(0, append([]string{"up"}, in...)...); !strings.Contains(s, "2 installed") {
+	if s := m.run(0, append([]string{"up"}, in...)...); !strings.Contains(s, "2 installed") {
 		t.Errorf("up says\n%s", s)
 	}
-	if s := m.runs(0, "get", "values", "one", "-n", ns); !strings.Contains(s, "a: b") {
+	if s := m.run(0, "get", "values", "one", "-n", ns); !strings.Contains(s, "a: b") {
 		t.Errorf("values %s", s)
 	}
-	if s := elsewhere.runs(0, "attach", "pair", "-n", ns, "--no-tui"); !strings.Contains(s, "up pair done") {
+	if s := elsewhere.run(0, "attach", "pair", "-n", ns, "--no-tui"); !strings.Contains(s, "up pair done") {
 		t.Errorf("attach says\n%s", s)
 	}
-	if s := m.runs(0, append([]string{"down"}, in...)...); !strings.Contains(s, "down pair done") {
+	if s := m.run(0, append([]string{"down"}, in...)...); !strings.Contains(s, "down pair done") {
 		t.Errorf("down says\n%s", s)
 	}
-	if s := m.runs(0, "list", "-q", "-n", ns); strings.TrimSpace(s) != "" {
+	if s := m.run(0, "list", "-q", "-n", ns); strings.TrimSpace(s) != "" {
 		t.Errorf("left are %s", s)
 	}
 }
@@ -487,9 +487,9 @@ func TestScreenLosesItsConnection(t *testing.T) {
 	if os.Getenv("CHAOS") == "long" {
 		cuts = 50
 	}
-	m := onOneMachine(t)
-	_, ends := m.starts("install", "s", filepath.Join(data, "charts", "fanout"), "-n", ns, "--in-cluster", "--service-account", "runner", "--no-tui", "--step")
-	m.runsUntil("ctl s status -n "+ns, "paused")
+	m := newMachine(t)
+	_, ends := m.start("install", "s", filepath.Join(data, "charts", "fanout"), "-n", ns, "--in-cluster", "--service-account", "runner", "--no-tui", "--step")
+	m.runUntil("ctl s status -n "+ns, "paused")
 
 	config, err := clientcmd.BuildConfigFromFlags("", testcluster.Get(t).Kubeconfig)
 	if err != nil {
@@ -514,7 +514,7 @@ func TestScreenLosesItsConnection(t *testing.T) {
 			for ; cut < cuts; cut++ {
 				wires.cutAll(t)
 			}
-			m.runs(0, "ctl", "s", "continue", "-n", ns)
+			m.run(0, "ctl", "s", "continue", "-n", ns)
 			continue
 		}
 		var e event.Event
@@ -577,7 +577,7 @@ func TestRunInTheClusterThatNeverStarts(t *testing.T) {
 	t.Parallel()
 	const ns = "never-started"
 	client := inNamespace(t, ns)
-	m := onOneMachine(t)
+	m := newMachine(t)
 	chart := filepath.Join(data, "charts", "fanout")
 	for _, test := range []struct {
 		args, want string
@@ -588,11 +588,11 @@ func TestRunInTheClusterThatNeverStarts(t *testing.T) {
 		{"--service-account runner --set a=b --dry-run=server", "--in-cluster needs a run"},
 	} {
 		args := append([]string{"install", "s", chart, "-n", ns, "--in-cluster", "--no-tui"}, strings.Fields(test.args)...)
-		if s := m.runs(2, args...); !strings.Contains(s, test.want) {
+		if s := m.run(2, args...); !strings.Contains(s, test.want) {
 			t.Errorf("%s: %s", test.args, s)
 		}
 	}
-	out, ends := m.starts("install", "s", chart, "-n", ns, "--in-cluster", "--service-account", "runner", "--image", "no-such-image", "--no-tui")
+	out, ends := m.start("install", "s", chart, "-n", ns, "--in-cluster", "--service-account", "runner", "--image", "no-such-image", "--no-tui")
 	out.await(t, "waiting for the Job's pod: ")
 	if err := m.last.Process.Signal(os.Interrupt); err != nil {
 		t.Fatal(err)

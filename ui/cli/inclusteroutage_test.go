@@ -28,9 +28,9 @@ func TestAPIServerAwayInTheCluster(t *testing.T) {
 	t.Cleanup(func() { _ = cluster.Close() })
 	const ns = "away"
 	accounts(t, cluster.Kubeconfig, ns)
-	m := onOneMachine(t)
+	m := newMachine(t)
 	m.env = append(m.env, "KUBECONFIG="+cluster.Kubeconfig)
-	out, ends := m.starts("install", "s", filepath.Join(data, "charts", "slow"), "-n", ns, "--set", "readyDelay=2s", "--in-cluster", "--service-account", "runner", "-o", "json")
+	out, ends := m.start("install", "s", filepath.Join(data, "charts", "slow"), "-n", ns, "--set", "readyDelay=2s", "--in-cluster", "--service-account", "runner", "-o", "json")
 	out.await(t, `"group":"slow:slow"`)
 
 	away := 3 * time.Second

@@ -11,9 +11,9 @@ import (
 	"lockstep/ui/cli/command"
 )
 
-// deaf is the address of an API server that takes requests and never answers.
-// called gets one of each connection.
-func deaf(t *testing.T) (address string, called chan bool) {
+// silentServer starts an API server that never responds and returns its address. called receives a
+// value for each connection.
+func silentServer(t *testing.T) (address string, called chan bool) {
 	t.Helper()
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
@@ -34,9 +34,9 @@ func deaf(t *testing.T) (address string, called chan bool) {
 	return "http://" + l.Addr().String(), called
 }
 
-// TestInterruptEndsWhatIsPrepared presses Ctrl-C while the API server does not
-// answer: nothing has been written, and the exit code is that of a signal.
-func TestInterruptEndsWhatIsPrepared(t *testing.T) {
+// TestInterruptWhilePreparing presses Ctrl-C while the API server does not respond: nothing is written,
+// and the exit code is 3.
+func TestInterruptWhilePreparing(t *testing.T) {
 	chart := filepath.Join(data, "charts", "plain")
 	for _, args := range [][]string{
 		{"install", "s", chart}, {"install", "s", chart, "--no-tui"}, {"install", "s", chart, "--dry-run=server"},
@@ -45,7 +45,7 @@ func TestInterruptEndsWhatIsPrepared(t *testing.T) {
 	} {
 		t.Run(strings.Join(args[:1], " "), func(t *testing.T) {
 			t.Parallel()
-			address, called := deaf(t)
+			address, called := silentServer(t)
 			c := inTerminal(t, 30, 100, nil, append(args, "--kube-apiserver", address)...)
 			select {
 			case <-called:
@@ -63,10 +63,9 @@ func TestInterruptEndsWhatIsPrepared(t *testing.T) {
 	}
 }
 
-// TestNobodyReads proves that a write to a closed pipe does not end an operation by a
-// signal, however early it comes: here of why nothing begins. What only prints goes on
-// to end by it, as programs do in a pipeline.
-func TestNobodyReads(t *testing.T) {
+// TestClosedPipe: writing to a closed pipe does not kill an operation, not even before it starts.
+// Commands that only print are killed by SIGPIPE, as is usual in a pipeline.
+func TestClosedPipe(t *testing.T) {
 	for name, want := range map[string]int{"install": command.ExitNothing, "plan": -1} {
 		r, w, err := os.Pipe()
 		if err != nil {

@@ -24,8 +24,8 @@ import (
 	"lockstep/kube/throwaway/testcluster"
 )
 
-// likeHelmLines are command lines of which lockstep prints what Helm prints.
-// Releases are those of likeHelmReleases.
+// likeHelmLines are command lines for which lockstep prints what Helm prints, with the releases of
+// likeHelmReleases.
 var likeHelmLines = strings.Split(strings.TrimSpace(`
 list
 list -o json
@@ -150,8 +150,7 @@ status failed
 status none
 `), "\n")
 
-// TestLikeHelm compares what lockstep prints with what Helm's own program prints,
-// and whether both succeed.
+// TestLikeHelm compares the output and the success of lockstep with those of helm.
 func TestLikeHelm(t *testing.T) {
 	cluster := testcluster.Get(t)
 	helm := helmProgram(t)
@@ -168,8 +167,8 @@ func TestLikeHelm(t *testing.T) {
 			if exit := new(exec.ExitError); wantErr != nil && !errors.As(wantErr, &exit) {
 				t.Fatal(wantErr)
 			}
-			got, _, err := typed(args...)
-			if got, want := withoutAge(got), withoutAge(string(want)); got != want {
+			got, _, err := runCommand(args...)
+			if got, want := removeAges(got), removeAges(string(want)); got != want {
 				t.Errorf("it prints\n%s\nwant\n%s", got, want)
 			}
 			if (err == nil) != (wantErr == nil) {
@@ -179,14 +178,13 @@ func TestLikeHelm(t *testing.T) {
 	}
 }
 
-// TestDamagedRecordsAreNamedSo: Helm's own program panics at a record without what
-// every record has.
-func TestDamagedRecordsAreNamedSo(t *testing.T) {
+// TestDamagedRecords: lockstep reports a record without required fields. Helm panics.
+func TestDamagedRecords(t *testing.T) {
 	cluster := testcluster.Get(t)
 	t.Setenv("KUBECONFIG", cluster.Kubeconfig)
 	t.Setenv("HELM_NAMESPACE", "lh-damaged")
 	secrets := store(t, "lh-damaged", plainRelease("d", 1)).CoreV1().Secrets("lh-damaged")
-	t.Cleanup(func() { // others list all namespaces
+	t.Cleanup(func() { // other tests list all namespaces
 		if err := secrets.Delete(context.Background(), "sh.helm.release.v1.d.v1", metav1.DeleteOptions{}); err != nil {
 			t.Error(err)
 		}
@@ -200,20 +198,19 @@ func TestDamagedRecordsAreNamedSo(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, line := range []string{"list", "list -o json", "history d", "get all d", "get hooks d", "get metadata d", "get notes d", "get values d -a", "status d"} {
-		out, _, err := typed(strings.Fields(line)...)
+		out, _, err := runCommand(strings.Fields(line)...)
 		if err == nil || !strings.Contains(err.Error(), "damaged") {
 			t.Errorf("%s: %v\n%s", line, err, out)
 		}
 	}
 }
 
-// withoutAge is what was printed without the age of objects, which grows.
-func withoutAge(printed string) string { return age.ReplaceAllString(printed, " AGE\n") }
+// removeAges removes the ages of objects from an output, because they change.
+func removeAges(printed string) string { return age.ReplaceAllString(printed, " AGE\n") }
 
 var age = regexp.MustCompile(` (\d+[smh])+\n`)
 
-// likeHelmReleases stores releases of all kinds in namespace lh, and one in
-// lh-other.
+// likeHelmReleases stores releases of all kinds in namespace lh, and one in lh-other.
 func likeHelmReleases(t *testing.T) {
 	t.Helper()
 	store(t, "lh", webReleases()...)
@@ -235,7 +232,7 @@ func likeHelmReleases(t *testing.T) {
 	store(t, "lh", plainRelease("lh-only-here", 1))
 }
 
-// plainRelease is a release of a chart without anything special.
+// plainRelease returns a release of a minimal chart.
 func plainRelease(name string, revision int) *rel1.Release {
 	at := time.Date(2026, 3, 4, 5, 6, 7, 89, time.UTC).Add(time.Duration(revision) * time.Minute)
 	return &rel1.Release{
@@ -245,7 +242,7 @@ func plainRelease(name string, revision int) *rel1.Release {
 	}
 }
 
-// webReleases are the revisions of a release that has all that a release can have.
+// webReleases returns the revisions of a release with all features.
 func webReleases() []*rel1.Release {
 	var all []*rel1.Release
 	for n := 1; n <= 4; n++ {
@@ -278,8 +275,8 @@ func webReleases() []*rel1.Release {
 	return all
 }
 
-// store records revisions in a namespace, as Helm does, and makes the objects of
-// their manifests. It returns the client it has used.
+// store writes release records to a namespace, as Helm does, and creates the objects of their
+// manifests. It returns its client.
 func store(t *testing.T, namespace string, all ...*rel1.Release) kubernetes.Interface {
 	t.Helper()
 	cfg := action.NewConfiguration()

@@ -9,7 +9,7 @@ import (
 	"lockstep/ui/cli/command"
 )
 
-// writeChart puts the files of a chart on disk and returns their directory.
+// writeChart writes the files of a chart and returns their directory.
 func writeChart(t *testing.T, files map[string]string) string {
 	t.Helper()
 	dir := t.TempDir()
@@ -28,10 +28,9 @@ func writeChart(t *testing.T, files map[string]string) string {
 const webOf = "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: db, annotations: {helm.sh/resource-group: db}}\n---\n" +
 	"apiVersion: v1\nkind: ConfigMap\nmetadata:\n  name: web\n  annotations:\n    helm.sh/resource-group: web\n    "
 
-// R37: lint names what keeps a chart from being installed with Helm (R1, R3), and
-// the spelling that works in both programs; a chart in that spelling gets no note
-// (the real Helm installs one in kube's interop tests). Notes fail nothing.
-func TestLintNotesWhatHelmCannotInstall(t *testing.T) {
+// R37: for a chart that Helm cannot install (R1, R3), lint prints the spelling that works with both
+// programs. A chart in that spelling gets no note. Notes do not make lint fail.
+func TestLintHelmCompatibility(t *testing.T) {
 	noCluster(t)
 	const both = `helm.sh/depends-on-resource-groups: '["db"]'`
 	const plain = "apiVersion: v2\nname: shop\nversion: 1.0.0\n"
@@ -48,7 +47,7 @@ func TestLintNotesWhatHelmCannotInstall(t *testing.T) {
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
 			dir := writeChart(t, map[string]string{"Chart.yaml": tt.chart, "templates/a.yaml": webOf + tt.annotation + "\n", "values.yaml": ""})
-			out, _, err := typed("lint", "--strict", dir)
+			out, _, err := runCommand("lint", "--strict", dir)
 			if err != nil {
 				t.Errorf("a note fails lint: %v", err)
 			}
@@ -70,16 +69,16 @@ func TestLintNotesWhatHelmCannotInstall(t *testing.T) {
 	}
 }
 
-// R37: what Helm's lint says about a chart that cannot be loaded is said, with
-// lists in Chart.yaml, which are fine here (R1), not in its way.
-func TestLintSaysAllOfAChartThatCannotBeLoaded(t *testing.T) {
+// R37: for a chart that cannot be loaded, lint prints the findings of Helm's lint. Lists in Chart.yaml,
+// which lockstep accepts (R1), do not hide them.
+func TestLintBrokenChart(t *testing.T) {
 	noCluster(t)
 	dir := writeChart(t, map[string]string{
 		"Chart.yaml":       "apiVersion: v2\nversion: nonsense\nannotations: {helm.sh/depends-on/subcharts: [db]}\n",
 		"values.yaml":      "a: : b\n",
 		"templates/a.yaml": "{{ .x",
 	})
-	out, _, err := typed("lint", dir)
+	out, _, err := runCommand("lint", dir)
 	if command.ExitCode(err) != command.ExitNothing {
 		t.Errorf("exit code %d (%v)", command.ExitCode(err), err)
 	}

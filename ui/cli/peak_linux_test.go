@@ -5,7 +5,7 @@ import (
 	"syscall"
 )
 
-// peak is how many MiB of memory a process had at most.
+// peak returns the peak memory of a process in MiB.
 func peak(ended *os.ProcessState) int64 {
-	return ended.SysUsage().(*syscall.Rusage).Maxrss >> 10 // KiB, on Linux alone
+	return ended.SysUsage().(*syscall.Rusage).Maxrss >> 10 // in KiB on Linux
 }

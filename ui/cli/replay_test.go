@@ -8,8 +8,8 @@ import (
 	"lockstep/ui/report"
 )
 
-// TestReplayBackAndForth plays a record in a real terminal: it is gone through by
-// failures, groups and events, looked into, left, and come back to.
+// TestReplayBackAndForth replays a record in a terminal: it moves by failures, groups and events,
+// inspects an object, quits, and returns to the same event.
 func TestReplayBackAndForth(t *testing.T) {
 	file := filepath.Join(data, "runs", "sandbox-held.ndjson")
 	r, err := report.ReadRecord("", file)
@@ -27,11 +27,11 @@ func TestReplayBackAndForth(t *testing.T) {
 		c.keys(key)
 		c.await(m, shows)
 	}
-	// The terminal is sent what changes: of a number the digits behind the first one
-	// that does. What is awaited is a text that no frame before it has.
+	// The terminal receives only changes, for example the last digits of a number. So the tests
+	// wait for texts that no earlier frame contains.
 	press("x", "not ready after 5s")
 	press("<", "preparing")
-	press(" ", "ause") // of "pause": the p of "play" stays
+	press(" ", "ause") // "play" becomes "pause"; the p is not sent again
 	press(" ", "lay")
 	press("x", "failed")
 	press("\r", "next tab")

@@ -6,9 +6,9 @@ import (
 	"testing"
 )
 
-// TestAChartIsStartedAnew stops before a group on a cluster of its own, changes the
-// chart, starts it anew, and goes on to the end of what it is then.
-func TestAChartIsStartedAnew(t *testing.T) {
+// TestRestartInSandbox pauses before a group on a throwaway cluster, changes the chart, and restarts
+// the run on a new cluster with the changed chart.
+func TestRestartInSandbox(t *testing.T) {
 	t.Parallel()
 	if testing.Short() {
 		t.Skip("starts a cluster")

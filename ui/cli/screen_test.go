@@ -60,7 +60,7 @@ func inTerminal(t *testing.T, rows, cols uint16, env []string, args ...string) *
 		}
 	}()
 	go func() {
-		_ = cmd.Wait() // the code says it
+		_ = cmd.Wait() // callers check the exit code
 		term.code = cmd.ProcessState.ExitCode()
 		close(term.over)
 	}()
@@ -72,7 +72,7 @@ func inTerminal(t *testing.T, rows, cols uint16, env []string, args ...string) *
 	return term
 }
 
-// withoutCI leaves out what makes lockstep headless.
+// withoutCI removes the variables that disable the screen.
 func withoutCI(env []string) []string {
 	var out []string
 	for _, e := range env {
@@ -85,7 +85,7 @@ func withoutCI(env []string) []string {
 
 var sequences = regexp.MustCompile(`\x1b\[[0-9;?<>=]*[A-Za-z]|\x1b\][^\x07\x1b]*(\x07|\x1b\\)|\x1b[PX^_].*?\x1b\\|\x1b.`)
 
-// shown is all text that the terminal was ever sent, without control sequences.
+// shown returns all text sent to the terminal, without control sequences.
 func (c *terminal) shown() string { return sequences.ReplaceAllString(c.raw(), "") }
 
 func (c *terminal) raw() string {
@@ -94,10 +94,10 @@ func (c *terminal) raw() string {
 	return c.text.String()
 }
 
-// mark is where the text is now; await looks only at what comes after one.
+// mark returns the current position in the output, for await.
 func (c *terminal) mark() int { return len(c.shown()) }
 
-// await waits until one of the texts has been sent since a mark.
+// await waits until one of the texts is sent after a mark.
 func (c *terminal) await(since int, texts ...string) {
 	c.t.Helper()
 	for deadline := time.Now().Add(40 * time.Second); time.Now().Before(deadline); time.Sleep(20 * time.Millisecond) {
@@ -120,12 +120,12 @@ func (c *terminal) keys(s string) {
 	}
 }
 
-// ends waits for the end of the program and returns its exit code.
+// ends waits until the program ends and returns its exit code.
 func (c *terminal) ends() int {
 	c.t.Helper()
 	select {
 	case <-c.over:
-		<-c.read // what it wrote at last
+		<-c.read // reads the last output
 		return c.code
 	case <-time.After(60 * time.Second):
 		c.t.Fatalf("the program does not end; it shows:\n%s", tailOf(c.shown(), 3000))
@@ -133,8 +133,8 @@ func (c *terminal) ends() int {
 	}
 }
 
-// TestScreenSteersRealRuns steers real runs in a real terminal (R40 to R43).
-func TestScreenSteersRealRuns(t *testing.T) {
+// TestScreenControlsRuns controls runs with keys in a terminal (R40 to R43).
+func TestScreenControlsRuns(t *testing.T) {
 	t.Parallel()
 	env := []string{"KUBECONFIG=" + testcluster.Get(t).Kubeconfig}
 	chart := filepath.Join(data, "charts", "fanout")
@@ -168,7 +168,7 @@ func TestScreenSteersRealRuns(t *testing.T) {
 		}
 	})
 
-	t.Run("a failure that is held and given up", func(t *testing.T) { // R44, R26
+	t.Run("a held failure that is left failed", func(t *testing.T) { // R44, R26
 		c := inTerminal(t, 36, 120, env, "install", "s", filepath.Join(data, "charts", "fail-image"), "-n", "g", "--create-namespace", "--readiness-timeout", "10s")
 		c.await(0, "stop here")
 		m := c.mark()
@@ -280,7 +280,7 @@ func TestScreenSteersRealRuns(t *testing.T) {
 	})
 }
 
-// restored checks that the alternate screen was left and the cursor shown.
+// restored checks that the alternate screen is closed and the cursor visible.
 func (c *terminal) restored() {
 	c.t.Helper()
 	raw := c.raw()
@@ -292,7 +292,7 @@ func (c *terminal) restored() {
 	}
 }
 
-// helmList is what Helm itself says of the releases of a namespace.
+// helmList returns the output of helm list for a namespace.
 func helmList(t *testing.T, env []string, namespace string) (string, error) {
 	t.Helper()
 	path, err := exec.CommandContext(t.Context(), "go", "tool", "-n", "helm").Output()
@@ -305,8 +305,8 @@ func helmList(t *testing.T, env []string, namespace string) (string, error) {
 	return string(out), err
 }
 
-// TestAScreenReaderHasLines writes plain lines into a terminal that is read out.
-func TestAScreenReaderHasLines(t *testing.T) {
+// TestAccessibleMode: with ACCESSIBLE, lockstep prints lines on a terminal.
+func TestAccessibleMode(t *testing.T) {
 	t.Parallel()
 	cluster := testcluster.Get(t)
 	c := inTerminal(t, 30, 100, []string{"KUBECONFIG=" + cluster.Kubeconfig, "ACCESSIBLE=1"},

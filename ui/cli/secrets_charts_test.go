@@ -13,24 +13,23 @@ import (
 	"lockstep/ui/cli/command"
 )
 
-// The tests of this package in which a command is asked for secrets, and why some are
-// not.
+// The tests that check the output of a command for secrets, and the reasons for not checking some.
 const (
-	inCanaries = "TestNoSecretIsTold"
-	offline    = "TestNoSecretIsToldOfCharts"
-	prints     = "it prints what it is asked for, as Helm does"
-	noValues   = "it reads nothing that has values"
-	namesOnly  = "it prints kinds and names of objects, and rules of roles"
-	relays     = "it tells the events of a run, which its feed has masked"
+	hiddenInRelease = "TestSecretsAreHidden"
+	offline         = "TestChartSecretsAreHidden"
+	prints          = "it prints what it is asked for, as Helm does"
+	noValues        = "it reads nothing that has values"
+	namesOnly       = "it prints kinds and names of objects, and rules of roles"
+	relays          = "it tells the events of a run, which its feed has masked"
 )
 
-// asked has every command. One that is missing here has to be asked for secrets first.
-var asked = map[string]string{
-	"install": inCanaries, "upgrade": inCanaries, "uninstall": inCanaries, "plan": inCanaries, "history": inCanaries,
-	"status": inCanaries, "watch": inCanaries, "replay": inCanaries, "runs show": inCanaries,
-	"rollback": inCanaries, "recover": inCanaries, "list": inCanaries, "test": inCanaries, "runs": inCanaries, "plan rollback": inCanaries, "plan uninstall": inCanaries,
-	"plan install": inCanaries, "plan upgrade": inCanaries, "get metadata": inCanaries, "runs diff": inCanaries,
-	"up": inCanaries, "down": inCanaries,
+// secretTests maps each command to its test. Add a new command after adding a test for its secrets.
+var secretTests = map[string]string{
+	"install": hiddenInRelease, "upgrade": hiddenInRelease, "uninstall": hiddenInRelease, "plan": hiddenInRelease, "history": hiddenInRelease,
+	"status": hiddenInRelease, "watch": hiddenInRelease, "replay": hiddenInRelease, "runs show": hiddenInRelease,
+	"rollback": hiddenInRelease, "recover": hiddenInRelease, "list": hiddenInRelease, "test": hiddenInRelease, "runs": hiddenInRelease, "plan rollback": hiddenInRelease, "plan uninstall": hiddenInRelease,
+	"plan install": hiddenInRelease, "plan upgrade": hiddenInRelease, "get metadata": hiddenInRelease, "runs diff": hiddenInRelease,
+	"up": hiddenInRelease, "down": hiddenInRelease,
 	"lint": offline, "dag": offline, "suggest": offline,
 	"template": prints, "get all": prints, "get hooks": prints, "get manifest": prints, "get notes": prints, "get values": prints, "manifests": prints,
 	"attach": relays, "ctl": relays,
@@ -38,8 +37,8 @@ var asked = map[string]string{
 	"events": noValues, "events schema": noValues, "rules": noValues, "rbac": namesOnly,
 }
 
-// TestEveryCommandIsAskedForSecrets fails for a command that nobody has thought of.
-func TestEveryCommandIsAskedForSecrets(t *testing.T) {
+// TestSecretTestsCoverAllCommands: each command is in secretTests.
+func TestSecretTestsCoverAllCommands(t *testing.T) {
 	var walk func(*cobra.Command, string)
 	walk = func(c *cobra.Command, path string) {
 		for _, sub := range c.Commands() {
@@ -47,7 +46,7 @@ func TestEveryCommandIsAskedForSecrets(t *testing.T) {
 			if name == "help" || name == "completion" {
 				continue
 			}
-			if sub.Runnable() && asked[name] == "" {
+			if sub.Runnable() && secretTests[name] == "" {
 				t.Errorf("nobody asks %q for secrets", name)
 			}
 			walk(sub, name)
@@ -56,9 +55,8 @@ func TestEveryCommandIsAskedForSecrets(t *testing.T) {
 	walk(newRoot(command.NewSignals(t.Context())), "")
 }
 
-// quoting are the places in a chart whose text is quoted where something is wrong with
-// it or where an order is read from it; %s is the canary.
-var quoting = map[string]string{
+// canaryPlaces are texts in a chart that errors or reasons for edges quote. %s is the canary.
+var canaryPlaces = map[string]string{
 	"expression": `metadata: {name: x, annotations: {helm.sh/readiness-success: '["%s"]', helm.sh/readiness-failure: '["{.x} == 1"]'}}`,
 	"half":       `metadata: {name: x, annotations: {helm.sh/readiness-success: '["{.x} == %s"]'}}`,
 	"list":       `metadata: {name: x, annotations: {helm.sh/readiness-failure: '%s'}}`,
@@ -71,30 +69,30 @@ var quoting = map[string]string{
 	"address":    "metadata: {name: x}\ndata: {url: 'postgres://u:%s@db:5432/x'}",
 }
 
-// TestNoSecretIsToldOfCharts asks every command that reads a chart alone, in all formats,
-// for a value that the chart puts into a Secret: one that is not called like one.
-func TestNoSecretIsToldOfCharts(t *testing.T) {
+// TestChartSecretsAreHidden: commands without a cluster hide a value that the chart puts into a Secret,
+// in all formats, even if the value is not named like a secret.
+func TestChartSecretsAreHidden(t *testing.T) {
 	noCluster(t)
 	outputs := [][]string{{"lint"}, {"lint", "-o", "json"}, {"install", "t", "--dry-run=client"}, {"install", "t", "--dry-run=client", "-o", "json"}}
 	for _, format := range []string{"text", "json", "dot", "mermaid"} {
 		outputs = append(outputs, []string{"dag", "-o", format}, []string{"dag", "--order", "inferred", "-o", format}, []string{"suggest", "-o", format})
 	}
 	charts := map[string]string{"schema": writeChart(t, map[string]string{
-		"Chart.yaml": "apiVersion: v2\nname: shop\nversion: 1.0.0\n", "values.yaml": "deep: {inner: " + canary + "}\n", "templates/secret.yaml": innocent,
+		"Chart.yaml": "apiVersion: v2\nname: shop\nversion: 1.0.0\n", "values.yaml": "deep: {inner: " + canary + "}\n", "templates/secret.yaml": plainNamedSecret,
 		"values.schema.json": `{"properties": {"deep": {"properties": {"inner": {"type": "string", "pattern": "^x"}}}}}`,
 	}), "forms": writeChart(t, map[string]string{
-		"Chart.yaml": "apiVersion: v2\nname: shop\nversion: 1.0.0\n", "values.yaml": "deep: {inner: " + canary + "}\n", "templates/secret.yaml": innocent,
+		"Chart.yaml": "apiVersion: v2\nname: shop\nversion: 1.0.0\n", "values.yaml": "deep: {inner: " + canary + "}\n", "templates/secret.yaml": plainNamedSecret,
 		"templates/forms.yaml": "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: forms}\ndata: " + inForms(),
 	})}
-	for place, text := range quoting {
+	for place, text := range canaryPlaces {
 		charts[place] = writeChart(t, map[string]string{
-			"Chart.yaml": "apiVersion: v2\nname: shop\nversion: 1.0.0\n", "values.yaml": "deep: {inner: " + canary + "}\n", "templates/secret.yaml": innocent,
+			"Chart.yaml": "apiVersion: v2\nname: shop\nversion: 1.0.0\n", "values.yaml": "deep: {inner: " + canary + "}\n", "templates/secret.yaml": plainNamedSecret,
 			"templates/x.yaml": "apiVersion: v1\nkind: ConfigMap\n" + fmt.Sprintf(text, canary) + "\n",
 		})
 	}
 	for place, chart := range charts {
 		for _, output := range outputs {
-			out, errs, err := typed(append(output, chart)...)
+			out, errs, err := runCommand(append(output, chart)...)
 			if out+errs == "" && err == nil {
 				t.Errorf("%s: %v says nothing", place, output)
 			}
@@ -103,10 +101,10 @@ func TestNoSecretIsToldOfCharts(t *testing.T) {
 	}
 }
 
-// innocent is a Secret of a value that is not called like one.
-const innocent = "apiVersion: v1\nkind: Secret\nmetadata: {name: credentials}\nstringData: {a: '{{ .Values.deep.inner }}'}\n"
+// plainNamedSecret is a Secret with a value that is not named like a secret.
+const plainNamedSecret = "apiVersion: v1\nkind: Secret\nmetadata: {name: credentials}\nstringData: {a: '{{ .Values.deep.inner }}'}\n"
 
-// inForms has the canary as it stands in other things.
+// inForms has the canary in other forms, such as base64.
 func inForms() string {
 	inner, _ := json.Marshal(map[string]string{"a": canary})
 	text, _ := json.Marshal(map[string]string{

@@ -13,11 +13,10 @@ import (
 	"lockstep/ui/report"
 )
 
-// canary is the value that must not be seen, and what it is once it was changed.
+// canary and its changed value must not appear in any output.
 const canary, changed = "c4n4ry-v4lue", "ch4nged-v4lue"
 
-// secretChart has the canary wherever a chart may have one. What is wrong with it
-// is up to .Values.mode.
+// secretChart has the canary everywhere in a chart. .Values.mode selects an error in the chart.
 func secretChart(t *testing.T) string {
 	return writeChart(t, map[string]string{
 		"Chart.yaml":  "apiVersion: v2\nname: shop\nversion: 1.0.0\n",
@@ -76,10 +75,9 @@ spec:
 	})
 }
 
-// TestNoSecretIsTold runs everything there is to do to a release whose secrets are
-// canaries, with the answers of a real API server where something is wrong with
-// them: no output, record or log has one.
-func TestNoSecretIsTold(t *testing.T) {
+// TestSecretsAreHidden runs all operations on a release whose secrets are canaries, including refusals
+// of the API server: no output, record or log contains a canary.
+func TestSecretsAreHidden(t *testing.T) {
 	cluster := testcluster.Get(t)
 	dir := secretChart(t)
 	for _, mode := range []string{"ok", "list", "nested", "text", "immutable", "env", "crash", "fail"} {
@@ -90,7 +88,7 @@ func TestNoSecretIsTold(t *testing.T) {
 			run := func(args ...string) {
 				t.Helper()
 				args = append(args, "-n", ns)
-				out, code, _ := spawned(t, env, args...)
+				out, code, _ := runProgram(t, env, args...)
 				if strings.Contains(out, "unknown flag") || out == "" {
 					t.Fatalf("%v: exit code %d: %s", args, code, out)
 				}
@@ -135,7 +133,7 @@ func TestNoSecretIsTold(t *testing.T) {
 				run("plan", "rollback", "s", "1")
 				run("plan", "uninstall", "s")
 				run("test", "s")
-				out, _, _ := spawned(t, env, append(with("upgrade", "--dry-run=server", "--show-secrets"), "-n", ns)...)
+				out, _, _ := runProgram(t, env, append(with("upgrade", "--dry-run=server", "--show-secrets"), "-n", ns)...)
 				if !strings.Contains(out, canary) {
 					t.Errorf("--show-secrets shows none: %s", out)
 				}
@@ -160,8 +158,8 @@ func TestNoSecretIsTold(t *testing.T) {
 	}
 }
 
-// recordHasSecret looks whether the last run's record has the Secret as it was
-// applied: without its values, of which checkFiles finds none in any record.
+// recordHasSecret checks that the last record has the manifest of the Secret. checkFiles checks that
+// it has no values.
 func recordHasSecret(t *testing.T, state string) {
 	t.Helper()
 	dir := filepath.Join(state, "lockstep", "runs")
@@ -193,7 +191,7 @@ func noCanary(t *testing.T, what, text string) {
 	}
 }
 
-// checkFiles looks at what was written: without canaries, for nobody else's eyes.
+// checkFiles checks that the written files are private and contain no canary.
 func checkFiles(t *testing.T, dir string) {
 	t.Helper()
 	files := 0

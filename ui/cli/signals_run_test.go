@@ -30,7 +30,7 @@ import (
 	"lockstep/kube/throwaway/meddle"
 )
 
-// signalRun is lockstep under way, in a case of TestSignals.
+// signalRun is a run of lockstep in a case of TestSignals.
 type signalRun struct {
 	signalCase
 	signalPhase
@@ -38,19 +38,19 @@ type signalRun struct {
 	ctx                        context.Context
 	kubeconfig, dir, namespace string
 	chart, deafURL             string
-	called                     chan struct{} // closed at a connection to the deaf server
-	held, letGo                chan struct{} // closed when the request came, and when it may go on
+	called                     chan struct{} // closed at a connection to the silent server
+	held, letGo                chan struct{} // closed when the request arrives, and to let it continue
 
 	cmd      *exec.Cmd
 	ptm, pts *os.File // nil without a terminal
 	before   *term.State
 	over     chan struct{} // closed when the process has ended
-	read     chan struct{} // closed when all was read that was written to the terminal
+	read     chan struct{} // closed when all output of the terminal is read
 	mu       sync.Mutex
 	text     bytes.Buffer
 }
 
-// startSignalRun starts lockstep, in a terminal where the case has one.
+// startSignalRun starts lockstep, in a terminal if the case has one.
 func startSignalRun(t *testing.T, ctx context.Context, c signalCase, kubeconfig, namespace string) *signalRun {
 	t.Helper()
 	dir := t.TempDir()
@@ -63,7 +63,7 @@ func startSignalRun(t *testing.T, ctx context.Context, c signalCase, kubeconfig,
 	if !slices.ContainsFunc(args, func(s string) bool { return strings.HasPrefix(s, "delay=") }) {
 		delay := "1m"
 		if c.action.hangsUp() {
-			delay = "2s" // it goes on to its end
+			delay = "2s" // the run continues to its end
 		}
 		args = append(args, "--set", "delay="+delay)
 	}
@@ -84,11 +84,11 @@ func startSignalRun(t *testing.T, ctx context.Context, c signalCase, kubeconfig,
 	}
 	r.must(r.cmd.Start())
 	go func() {
-		_ = r.cmd.Wait() // its state says it
+		_ = r.cmd.Wait() // the exit code is in its state
 		close(r.over)
 	}()
 	t.Cleanup(func() {
-		_ = r.cmd.Process.Kill() // where it is not over
+		_ = r.cmd.Process.Kill() // fails if it has ended
 		<-r.over
 		if r.ptm != nil {
 			_, _ = r.ptm.Close(), r.pts.Close()
@@ -110,14 +110,14 @@ func (r *signalRun) write(name, text string) {
 	r.must(os.WriteFile(path, []byte(text), 0o600))
 }
 
-// dependent is a chart with a dependency that never comes.
+// dependent is a chart with a dependency whose download never ends.
 func (r *signalRun) dependent() string {
 	r.write("dependent/Chart.yaml", "apiVersion: v2\nname: dependent\nversion: 1.0.0\ndependencies: [{name: sub, version: 1.0.0, repository: '"+r.deafURL+"'}]\n")
 	return filepath.Join(r.dir, "dependent")
 }
 
-// serve starts a front of the API server that holds back the request of the phase,
-// and a server that never answers.
+// serve starts a proxy of the API server that holds the request of the phase, and a server that never
+// responds.
 func (r *signalRun) serve() {
 	var once sync.Once
 	front, err := meddle.New(meddle.Options{Kubeconfig: r.kubeconfig, Meddle: func(w http.ResponseWriter, q *http.Request, onward http.Handler) {
@@ -159,7 +159,7 @@ func (r *signalRun) openTerminal() {
 	var err error
 	r.ptm, r.pts, err = pty.Open()
 	r.must(err)
-	// Close ends a Read only of a file that can be polled, which that of pty.Open cannot.
+	// Close interrupts Read only for files that can be polled, and files of pty.Open cannot.
 	fd, err := unix.FcntlInt(r.ptm.Fd(), unix.F_DUPFD_CLOEXEC, 0)
 	r.must(errors.Join(err, syscall.SetNonblock(fd, true), r.ptm.Close()))
 	r.ptm = os.NewFile(uintptr(fd), "terminal")
@@ -182,14 +182,14 @@ func (r *signalRun) openTerminal() {
 	}()
 }
 
-// Write takes what lockstep writes.
+// Write collects the output of lockstep.
 func (r *signalRun) Write(p []byte) (int, error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return r.text.Write(p)
 }
 
-// shown is what it has written, without control sequences.
+// shown returns the output without control sequences.
 func (r *signalRun) shown() string { return sequences.ReplaceAllString(r.raw(), "") }
 
 func (r *signalRun) raw() string {
@@ -224,7 +224,7 @@ func (r *signalRun) await(what string, holds func() bool) {
 	}
 }
 
-// reach waits until the phase has been reached.
+// reach waits until the run reaches the phase.
 func (r *signalRun) reach() {
 	if r.screen && !r.prepares {
 		r.await("the screen", func() bool { return strings.Contains(r.raw(), "\x1b[?1049h") })
@@ -243,8 +243,7 @@ func (r *signalRun) reach() {
 	})
 }
 
-// act does what the case is about, and waits for an answer to it before it does so
-// once more.
+// act performs the action of the case. Before it repeats the action, it waits for the reply.
 func (r *signalRun) act() {
 	if r.action == closesTerminal {
 		r.must(errors.Join(r.pts.Close(), r.ptm.Close()))
@@ -258,7 +257,7 @@ func (r *signalRun) act() {
 			r.must(err)
 		}
 		switch {
-		case r.prepares, r.finished, r.action.hangsUp(): // nothing answers
+		case r.prepares, r.finished, r.action.hangsUp(): // no reply
 		case r.action == pressCtrlC && n == 0:
 			r.await("the question", func() bool {
 				return strings.Contains(r.shown(), "abort the") || strings.Contains(r.shown(), "stop the rollback?")
@@ -269,7 +268,7 @@ func (r *signalRun) act() {
 	}
 }
 
-// answers counts the commands that were answered.
+// answers counts the replies to commands.
 func (r *signalRun) answers() (n int) {
 	for _, e := range r.events() {
 		if e.Kind == event.KindCommand {
@@ -279,9 +278,9 @@ func (r *signalRun) answers() (n int) {
 	return n
 }
 
-// events is the record of the run so far.
+// events returns the events in the record so far.
 func (r *signalRun) events() []event.Event {
-	files, _ := filepath.Glob(filepath.Join(r.dir, "state", "lockstep", "runs", "*.ndjson")) // the pattern is good
+	files, _ := filepath.Glob(filepath.Join(r.dir, "state", "lockstep", "runs", "*.ndjson")) // the pattern is valid
 	if len(files) == 0 {
 		return nil
 	}
@@ -290,11 +289,11 @@ func (r *signalRun) events() []event.Event {
 		return nil
 	}
 	defer f.Close()
-	events, _ := event.Read(f) // the last line may be half there
+	events, _ := event.Read(f) // the last line may be incomplete
 	return events
 }
 
-// terminalChange says what of the terminal is not as it was, once all was read.
+// terminalChange describes how the terminal differs from before the run.
 func (r *signalRun) terminalChange() (wrong []string) {
 	if r.ptm == nil || r.action == closesTerminal {
 		return nil
@@ -303,7 +302,7 @@ func (r *signalRun) terminalChange() (wrong []string) {
 	if err != nil || !reflect.DeepEqual(after, r.before) {
 		wrong = append(wrong, "the terminal's modes are not as they were")
 	}
-	_ = r.pts.Close() // the last end: reading ends
+	_ = r.pts.Close() // ends reading
 	<-r.read
 	text := r.raw()
 	for _, mode := range []string{"\x1b[?1049", "\x1b[?1002", "\x1b[?2004"} {
@@ -317,7 +316,7 @@ func (r *signalRun) terminalChange() (wrong []string) {
 	return wrong
 }
 
-// release is the status of each revision, by Helm's records.
+// release returns the status of each revision in Helm's records.
 func (r *signalRun) release() string {
 	config, err := clientcmd.BuildConfigFromFlags("", r.kubeconfig)
 	r.must(err)
@@ -332,7 +331,7 @@ func (r *signalRun) release() string {
 	return strings.Join(statuses, " ")
 }
 
-// signalResources is a chart whose values say how long its parts take.
+// signalResources is a chart whose values set the duration of its parts.
 const signalResources = `{{- if .Values.spin }}{{ $_ := lookup "v1" "ConfigMap" .Release.Namespace "reached" }}{{ range until 30000 }}{{ range until 30000 }}{{ end }}{{ end }}{{ end }}
 apiVersion: v1
 kind: ConfigMap

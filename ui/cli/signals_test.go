@@ -15,7 +15,7 @@ import (
 	"lockstep/kube/throwaway/testcluster"
 )
 
-// signalAction is what happens to lockstep, or to its terminal.
+// signalAction is a signal to lockstep, or an action on its terminal.
 type signalAction string
 
 const (
@@ -28,16 +28,15 @@ const (
 
 var signalOf = map[signalAction]syscall.Signal{sendINT: syscall.SIGINT, sendTERM: syscall.SIGTERM, sendHUP: syscall.SIGHUP}
 
-// hangsUp reports whether the terminal goes away by it.
+// hangsUp reports whether the action closes the terminal.
 func (a signalAction) hangsUp() bool { return a == sendHUP || a == closesTerminal }
 
-// signalPhase is a part of an installation. One of three things tells that it has
-// been reached: a request, whose answer is held back until the signals have been
-// sent; a connection to a server that never answers; or an event.
+// signalPhase is a phase of an install. The run has reached it at a request, whose response is held
+// until the signals are sent; at a connection to a server that never responds; or at an event.
 type signalPhase struct {
 	args     func(*signalRun) []string
 	request  func(method, path string) bool
-	passes   bool // the request is not held back
+	passes   bool // the request is not held
 	deaf     bool
 	event    func(event.Event) bool
 	prepares bool // nothing is written yet
@@ -89,13 +88,13 @@ type signalCase struct {
 	screen bool
 	action signalAction
 	times  int
-	// flags are added to the command, other is what is expected then.
+	// flags are added to the command; other is the result expected with them.
 	flags []string
 	other *signalEnd
 }
 
-// signalEnd is how a run has to end: its exit code, the status of the release, ""
-// for none, what it says, and what its record says of a command.
+// signalEnd is the expected end of a run: its exit code, the status of the release or "", its output,
+// and the result of a command in its record.
 type signalEnd struct {
 	exit                    int
 	release, says, answered string
@@ -103,8 +102,8 @@ type signalEnd struct {
 
 const headless, onScreen = false, true
 
-// signalCases has each phase and each signal once or twice, and what flags change;
-// make chaos sends all of them in all phases.
+// signalCases has each phase and each signal once or twice, and the effects of flags. make chaos sends
+// all signals in all phases.
 var signalCases = []signalCase{
 	{phase: "loading", action: sendINT, times: 2},
 	{phase: "dependency build", screen: onScreen, action: sendTERM, times: 1},
@@ -144,9 +143,8 @@ func (c signalCase) String() string {
 	return strings.TrimSpace(fmt.Sprintf("%s, %s %s ×%d %s", where, c.phase, c.action, c.times, strings.Join(c.flags, " ")))
 }
 
-// TestSignals sends signals in the phases of an installation (R43, R34): the exit
-// code is that of who ended it, no release is left pending, the terminal is as it
-// was, and a terminal that goes away ends nothing.
+// TestSignals sends signals in the phases of an install (R43, R34): the exit code is that of a signal,
+// no release is left pending, the terminal is restored, and a closed terminal does not end the run.
 func TestSignals(t *testing.T) {
 	kubeconfig := testcluster.Get(t).Kubeconfig
 	for n, c := range signalCases {
@@ -157,7 +155,7 @@ func TestSignals(t *testing.T) {
 			r := startSignalRun(t, ctx, c, kubeconfig, fmt.Sprintf("signal-%d", n))
 			r.reach()
 			r.act()
-			if !r.prepares { // the signal has to be enough
+			if !r.prepares { // the signal must suffice
 				close(r.letGo)
 			}
 			r.await("the end", func() bool { return closed(r.over) })
@@ -166,7 +164,7 @@ func TestSignals(t *testing.T) {
 	}
 }
 
-// wants is how a case has to end.
+// wants returns the expected end of a case.
 func (c signalCase) wants() signalEnd {
 	const done, aborted, failed = "s done in", "s aborted after", "s failed after"
 	var w signalEnd
@@ -186,21 +184,21 @@ func (c signalCase) wants() signalEnd {
 		w = signalEnd{exit: 3, release: "failed", says: "remain"}
 	case p.rollback:
 		w = signalEnd{exit: 1, says: failed, answered: "repeat to stop it"}
-	case c.phase == "writing the record": // all is deployed, and it says so
+	case c.phase == "writing the record": // everything is deployed
 		w = signalEnd{exit: 3, release: "deployed", says: aborted}
 	default:
 		w = signalEnd{exit: 3, release: "failed", says: aborted}
 	}
 	if c.action.hangsUp() && (c.screen || c.action == closesTerminal) {
-		w.says = "" // to nobody
+		w.says = "" // there is no terminal
 	}
 	return w
 }
 
-// judge compares the end of a run with what the case wants.
+// judge compares the end of a run with the expected end.
 func (r *signalRun) judge() {
 	w, wrong := r.wants(), r.terminalChange()
-	text := r.shown() // all of it has been read
+	text := r.shown() // all output has been read
 	add := func(format string, args ...any) { wrong = append(wrong, fmt.Sprintf(format, args...)) }
 	if code := r.cmd.ProcessState.ExitCode(); code != w.exit {
 		add("exit code %d, want %d", code, w.exit)
@@ -208,7 +206,7 @@ func (r *signalRun) judge() {
 	if status := r.release(); status != w.release {
 		add("the release is %q, want %q", status, w.release)
 	}
-	if !strings.Contains(strings.Join(strings.Fields(text), " "), w.says) { // a terminal breaks lines
+	if !strings.Contains(strings.Join(strings.Fields(text), " "), w.says) { // a terminal wraps lines
 		add("it does not say %q", w.says)
 	}
 	events := r.events()

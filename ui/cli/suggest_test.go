@@ -9,8 +9,8 @@ import (
 	"lockstep/ui/cli/command"
 )
 
-// called is a chart of an app that calls a database, and says nothing of it.
-func called(t *testing.T) string {
+// callingChart is a chart with an app that calls a database, without a declared order.
+func callingChart(t *testing.T) string {
 	t.Helper()
 	deployment := func(name, env string) string {
 		return "apiVersion: apps/v1\nkind: Deployment\nmetadata:\n  name: " + name + "\nspec:\n  selector: {matchLabels: {app: " + name + "}}\n" +
@@ -23,14 +23,13 @@ func called(t *testing.T) string {
 	})
 }
 
-// R68, R69: what is suggested, what --order=inferred shows, and what is there once it is
-// written are one order.
+// R68, R69: suggest, --order=inferred and the written annotations give the same order.
 func TestSuggestWrites(t *testing.T) {
 	noCluster(t)
-	dir := called(t)
+	dir := callingChart(t)
 	plan := func(args ...string) string {
 		t.Helper()
-		out, _, err := typed(args...)
+		out, _, err := runCommand(args...)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -59,11 +58,11 @@ func TestSuggestWrites(t *testing.T) {
 	}
 }
 
-// R69, R69a: what cannot be written safely is said, with what to put where; nothing is
-// written then, or with --partial what waits for nothing of that.
-func TestSuggestLeavesWhatIsNotSafe(t *testing.T) {
+// R69, R69a: if an edit is unsafe, suggest --write names it with the lines to add and writes nothing.
+// With --partial it writes the groups that do not depend on it.
+func TestSuggestSkipsUnsafeEdits(t *testing.T) {
 	noCluster(t)
-	dir := called(t)
+	dir := callingChart(t)
 	file := filepath.Join(dir, "templates/web.yaml")
 	text, err := os.ReadFile(file)
 	if err != nil {
@@ -73,7 +72,7 @@ func TestSuggestLeavesWhatIsNotSafe(t *testing.T) {
 	if err := os.WriteFile(file, []byte(made), 0o644); err != nil {
 		t.Fatal(err)
 	}
-	out, _, err := typed("suggest", dir, "--write")
+	out, _, err := runCommand("suggest", dir, "--write")
 	if command.ExitCode(err) != command.ExitNothing || err == nil || !strings.Contains(err.Error(), "1 part of chart shop cannot be written, so nothing was; --partial writes the rest") {
 		t.Errorf("error %v, exit %d", err, command.ExitCode(err))
 	}
@@ -85,20 +84,20 @@ func TestSuggestLeavesWhatIsNotSafe(t *testing.T) {
 	if now, err := os.ReadFile(file); err != nil || string(now) != made {
 		t.Errorf("the file is\n%s", now)
 	}
-	if out, _, err := typed("suggest", dir, "--write", "--partial"); err != nil || !strings.Contains(out, "added 4 lines to 1 file") || !strings.Contains(out, "templates/web.yaml:3 Deployment/web") {
+	if out, _, err := runCommand("suggest", dir, "--write", "--partial"); err != nil || !strings.Contains(out, "added 4 lines to 1 file") || !strings.Contains(out, "templates/web.yaml:3 Deployment/web") {
 		t.Errorf("--partial prints\n%s%v", out, err)
 	}
-	if out, _, _ := typed("suggest", dir, "--write", "--spelling=hip"); !strings.Contains(out, `helm.sh/depends-on/resource-groups: '["db"]'`) {
+	if out, _, _ := runCommand("suggest", dir, "--write", "--spelling=hip"); !strings.Contains(out, `helm.sh/depends-on/resource-groups: '["db"]'`) {
 		t.Errorf("--spelling=hip prints\n%s", out)
 	}
 	for _, args := range [][]string{{"suggest", dir, "--write", "--tui"}, {"suggest", dir, "--write", "-o", "dot"}, {"suggest", dir, "--spelling=hip"}, {"suggest", dir, "--partial"}, {"template", "t", dir, "--order=inferred", "--wait=legacy"}} {
-		if _, _, err := typed(args...); err == nil {
+		if _, _, err := runCommand(args...); err == nil {
 			t.Errorf("%v is taken", args)
 		}
 	}
 }
 
-// R70: lint says where what is written contradicts what objects name.
+// R70: lint reports declared orders that contradict references of objects.
 func TestLintFindsContradictions(t *testing.T) {
 	noCluster(t)
 	dir := writeChart(t, map[string]string{
@@ -106,7 +105,7 @@ func TestLintFindsContradictions(t *testing.T) {
 		"templates/a.yaml": "apiVersion: v1\nkind: ConfigMap\nmetadata:\n  name: settings\n  annotations: {helm.sh/resource-group: late, helm.sh/depends-on-resource-groups: '[\"api\"]'}\n---\n" +
 			"apiVersion: v1\nkind: Pod\nmetadata:\n  name: api\n  annotations: {helm.sh/resource-group: api}\nspec: {containers: [{name: a, image: a, envFrom: [{configMapRef: {name: settings}}]}]}\n",
 	})
-	out, _, err := typed("lint", dir)
+	out, _, err := runCommand("lint", dir)
 	if err == nil || !strings.Contains(out, "api waits for nothing, but Pod/api needs ConfigMap/settings of group late, which comes after it") {
 		t.Errorf("%v\n%s", err, out)
 	}

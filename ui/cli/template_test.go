@@ -5,15 +5,15 @@ import (
 	"testing"
 )
 
-// R35: what Helm prints is printed: a document without kind comes behind the
-// groups, as it belongs to none. What needs a plan refuses it.
+// R35: template prints documents without a kind, as Helm does, after the groups. Commands that need a
+// plan refuse them.
 func TestTemplatePrintsDocumentsWithoutKind(t *testing.T) {
 	noCluster(t)
 	dir := writeChart(t, map[string]string{
 		"Chart.yaml":       "apiVersion: v2\nname: shop\nversion: 1.0.0\n",
 		"templates/a.yaml": "some: values\n---\napiVersion: v1\nmetadata: {name: nokind}\n---\n" + webOf + `helm.sh/depends-on-resource-groups: '["db"]'` + "\n",
 	})
-	out, _, err := typed("template", "t", dir)
+	out, _, err := runCommand("template", "t", dir)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -26,12 +26,12 @@ func TestTemplatePrintsDocumentsWithoutKind(t *testing.T) {
 		}
 		at = next
 	}
-	if _, _, err := typed("dag", dir); err == nil || !strings.Contains(err.Error(), "no apiVersion or kind") {
+	if _, _, err := runCommand("dag", dir); err == nil || !strings.Contains(err.Error(), "no apiVersion or kind") {
 		t.Errorf("dag says %v", err)
 	}
 }
 
-// R27: with another --wait than ordered the output is Helm's, in Helm's order.
+// R27: unless --wait=ordered, the output has Helm's order.
 func TestTemplateInHelmsOrder(t *testing.T) {
 	noCluster(t)
 	dir := writeChart(t, map[string]string{
@@ -41,7 +41,7 @@ func TestTemplateInHelmsOrder(t *testing.T) {
 		"templates/hook.yaml": "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: hook, annotations: {helm.sh/hook: pre-install}}\n",
 	})
 	for _, flag := range []string{"--wait", "--wait=watcher", "--wait=true", "--wait=hookOnly", "--wait=false", "--wait=none", "--wait=legacy"} {
-		out, _, err := typed("template", "t", dir, flag)
+		out, _, err := runCommand("template", "t", dir, flag)
 		if err != nil {
 			t.Fatalf("%s: %v", flag, err)
 		}
@@ -58,10 +58,10 @@ func TestTemplateInHelmsOrder(t *testing.T) {
 			t.Errorf("%s: got\n%s\nwant\n%s", flag, got, want)
 		}
 	}
-	if out, _, err := typed("template", "t", dir, "--wait=ordered"); err != nil || !strings.Contains(out, "## START") {
+	if out, _, err := runCommand("template", "t", dir, "--wait=ordered"); err != nil || !strings.Contains(out, "## START") {
 		t.Errorf("ordered: %v\n%s", err, out)
 	}
-	if _, _, err := typed("template", "t", dir, "--wait=soon"); err == nil {
+	if _, _, err := runCommand("template", "t", dir, "--wait=soon"); err == nil {
 		t.Error("takes --wait=soon")
 	}
 }

@@ -12,24 +12,23 @@ import (
 	"lockstep/kube/throwaway/testcluster"
 )
 
-// TestTheDiffIsSeenAtABreakpoint stops an upgrade before a group (R42), sees what it
-// would change, from a second terminal that is attached to it as well (R47), and what
-// is in the cluster; a watch that joins it tells the same.
-func TestTheDiffIsSeenAtABreakpoint(t *testing.T) {
+// TestDiffAtBreakpoint pauses an upgrade before a group (R42). Its screen, an attached one (R47) and
+// watch show the group's changes and live objects.
+func TestDiffAtBreakpoint(t *testing.T) {
 	t.Parallel()
-	m := onOneMachine(t)
+	m := newMachine(t)
 	chart := filepath.Join(data, "charts", "fail-image")
-	m.runs(0, "install", "s", chart, "-n", "seen", "--create-namespace", "--no-tui", "--set", "image=example/app:1.0")
+	m.run(0, "install", "s", chart, "-n", "seen", "--create-namespace", "--no-tui", "--set", "image=example/app:1.0")
 	c := inTerminal(t, 30, 100, m.env, "upgrade", "s", chart, "-n", "seen", "--set", "image=example/app:2.0", "--break-on", "broken")
 	c.await(0, "breakpoint fail-image:broken")
 	others := []*terminal{inTerminal(t, 20, 60, m.env, "attach", "s"), inTerminal(t, 50, 200, m.env, "watch", "s", "-n", "seen")}
 	others[0].await(0, "breakpoint fail-image:broken")
 	others[1].await(0, "breakpoint fail-image:broken")
-	c.await(0, "1 field") // below the board, without a key
+	c.await(0, "1 field") // shown below the board without a key
 	c.await(0, "- image: example/app:1.0")
 	c.await(0, "+ image: example/app:2.0")
 	mark := c.mark()
-	c.keys("\r") // what is still to come opens on its diff
+	c.keys("\r") // a pending object opens on its diff
 	c.await(mark, "will apply")
 	for _, o := range others {
 		o.keys("d")
@@ -54,22 +53,22 @@ func TestTheDiffIsSeenAtABreakpoint(t *testing.T) {
 		o.await(0, "press q to quit")
 		o.keys("q")
 		if code := o.ends(); code != 0 {
-			t.Errorf("a screen ends with %d", code)
+			t.Errorf("screen: exit code %d", code)
 		}
 		o.restored()
 	}
 }
 
-// TestASecondClientMendsWhatIsHeld breaks an installation, mends its object from outside,
-// is offered to accept it as soon as it is ready, and goes on with that (R44).
-func TestASecondClientMendsWhatIsHeld(t *testing.T) {
+// TestFixHeldFailure fixes the object of a held failure from outside. Once it is ready, the screen
+// highlights re-check, which continues the run (R44).
+func TestFixHeldFailure(t *testing.T) {
 	t.Parallel()
 	cluster := testcluster.Get(t)
 	c := inTerminal(t, 30, 100, []string{"KUBECONFIG=" + cluster.Kubeconfig}, "install", "s", filepath.Join(data, "charts", "fail-image"), "-n", "mended", "--create-namespace", "--readiness-timeout", "15s")
 	c.await(0, "re-check")
 	offered := regexp.MustCompile("\x1b\\[1(;[0-9;]*)?mre-check")
 	if offered.MatchString(c.raw()) {
-		t.Error("it is offered to accept what is not mended")
+		t.Error("re-check is highlighted before the object is fixed")
 	}
 	second := inCluster(t).kube
 	mark := c.mark()
@@ -79,7 +78,7 @@ func TestASecondClientMendsWhatIsHeld(t *testing.T) {
 	}
 	c.await(mark, "Deployment/broken is ready now", "deploy/broken is ready now")
 	if !offered.MatchString(c.raw()) {
-		t.Errorf("accept does not stand out:\n%q", tailOf(c.raw(), 2000))
+		t.Errorf("re-check is not highlighted:\n%q", tailOf(c.raw(), 2000))
 	}
 	c.keys("A")
 	c.await(mark, "done, after 1 fixed failure") // R44a
@@ -90,16 +89,16 @@ func TestASecondClientMendsWhatIsHeld(t *testing.T) {
 	}
 	c.await(mark, "since then: ◑") // R34b
 	c.await(mark, "Deployment/before: not in the")
-	c.keys("\r") // which never ends the program
+	c.keys("\r") // must not quit
 	c.await(mark, "why")
 	c.keys("q")
 	if code := c.ends(); code != 0 {
-		t.Errorf("it ends with %d", code)
+		t.Errorf("exit code %d", code)
 	}
 	c.restored()
 	d, err := second.AppsV1().Deployments("mended").Get(t.Context(), "broken", metav1.GetOptions{})
 	if err != nil || d.Spec.Template.Spec.Containers[0].Image != "example/app:1.1" {
-		t.Errorf("what was mended is not as it was mended: %v", err)
+		t.Errorf("the fix was overwritten: %v", err)
 	}
 	if list, err := helmList(t, []string{"KUBECONFIG=" + cluster.Kubeconfig}, "mended"); err != nil || !strings.Contains(list, "deployed") {
 		t.Errorf("the release should be deployed: %v %s", err, list)
