@@ -12,7 +12,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// board compares a large install with the screen open with one without.
+// board compares a large install with and without the screen.
 func (s *session) board() error {
 	chart, err := s.chart("large", chained(300, 33, grouped))
 	if err != nil {
@@ -35,8 +35,8 @@ func (s *session) board() error {
 	return nil
 }
 
-// onScreen runs lockstep in a terminal until the release is deployed, and tells how
-// long that took; then it leaves.
+// onScreen runs lockstep in a terminal until the release is deployed, and then quits it.
+// It returns how long the deployment took.
 func (s *session) onScreen(args ...string) (took time.Duration, used spent, err error) {
 	ctx, cancel := context.WithTimeout(s.ctx, 10*time.Minute)
 	defer cancel()
@@ -50,15 +50,15 @@ func (s *session) onScreen(args ...string) (took time.Duration, used spent, err 
 	drained := make(chan struct{})
 	go func() {
 		defer close(drained)
-		_, _ = io.Copy(io.Discard, screen) // ends with an error when the terminal is gone
+		_, _ = io.Copy(io.Discard, screen) // fails when the terminal is closed
 	}()
 	go func() {
-		<-drained // it has ended
+		<-drained // the process has ended
 		cancel()
 	}()
 	err = s.deployed(ctx, args[4])
 	took = time.Since(begun)
-	for range 40 { // the screen may first have to be told that it has ended
+	for range 40 { // the screen may not know yet that the run has ended
 		if _, werr := screen.Write([]byte("q")); werr != nil {
 			break
 		}
@@ -75,7 +75,7 @@ func (s *session) onScreen(args ...string) (took time.Duration, used spent, err 
 	return took, used, err
 }
 
-// deployed waits until the first revision of a namespace's release is.
+// deployed waits until the first revision of the release in a namespace is deployed.
 func (s *session) deployed(ctx context.Context, namespace string) error {
 	for {
 		found, err := s.client.Resource(secretGVR).Namespace(namespace).List(ctx, metav1.ListOptions{LabelSelector: "owner=helm,status=deployed"})

@@ -7,7 +7,7 @@ import (
 	"strings"
 )
 
-// chart writes a chart of one template and returns its folder.
+// chart writes a chart with one template and returns its folder.
 func (b *benchmark) chart(name, template string) (string, error) {
 	dir := filepath.Join(b.dir, name)
 	if err := os.MkdirAll(filepath.Join(dir, "templates"), 0o755); err != nil {
@@ -25,14 +25,14 @@ func (b *benchmark) chart(name, template string) (string, error) {
 	return dir, nil
 }
 
-// grouped is the annotations of group i of a chain, in a template's loop.
+// grouped are the annotations of group i of a chain, for the loop of a template.
 const grouped = `
     helm.sh/resource-group: {{ printf "g%%04d" $i }}
     {{- if $i }}
     helm.sh/depends-on-resource-groups: '["{{ printf "g%%04d" (sub $i 1) }}"]'
     {{- end }}`
 
-// flat is n ConfigMaps that wait for nothing.
+// flat is a template with n ConfigMaps without an order.
 func flat(n int) string {
 	return fmt.Sprintf(`{{- range $i := until %d }}
 ---
@@ -46,7 +46,7 @@ data:
 `, n)
 }
 
-// chained is a chain of groups of ConfigMaps, whose annotations ask for that order.
+// chained is a template with a chain of groups of ConfigMaps, ordered by annotations.
 func chained(groups, each int, order string) string {
 	return fmt.Sprintf(`{{- range $i := until %d }}
 {{- range $k := until %d }}
@@ -63,7 +63,8 @@ data:
 `, groups, each)
 }
 
-// deployments is a chain of groups of Deployments whose pods are ready after a while.
+// deployments is a template with a chain of groups of Deployments whose pods become
+// ready after a delay.
 func deployments(groups, each int, delay string) string {
 	return fmt.Sprintf(`{{- range $i := until %d }}
 {{- range $k := until %d }}
@@ -87,7 +88,7 @@ spec:
 `, groups, each, delay)
 }
 
-// gateKind is a kind whose objects the sandbox makes ready.
+// gateKind is a CustomResourceDefinition. The sandbox makes its objects ready.
 const gateKind = `apiVersion: apiextensions.k8s.io/v1
 kind: CustomResourceDefinition
 metadata:
@@ -104,7 +105,8 @@ spec:
     schema: {openAPIV3Schema: {type: object, x-kubernetes-preserve-unknown-fields: true}}
 `
 
-// gates is a chain of n objects that are ready a little after their apply.
+// gates is a template with a chain of n objects that become ready shortly after their
+// apply.
 func gates(n int) string {
 	return fmt.Sprintf(`{{- range $i := until %d }}
 ---
@@ -121,12 +123,13 @@ spec: {v: {{ $.Values.v }}}
 `, n)
 }
 
-// owned is n ConfigMaps that are named after their release.
+// owned is a template with n ConfigMaps that are named after their release.
 func owned(n int) string {
 	return strings.Replace(flat(n), "name: c{{", "name: {{ $.Release.Name }}-{{", 1)
 }
 
-// ownedDeployment is a Deployment with the name of its release, whose pod is ready after a while.
+// ownedDeployment is a template with one Deployment, named after its release, whose pod
+// becomes ready after a delay.
 func ownedDeployment(delay string) string {
 	return fmt.Sprintf(`---
 apiVersion: apps/v1
@@ -145,8 +148,8 @@ spec:
 `, delay)
 }
 
-// helmfile writes a helmfile of releases of a chart in a namespace, and returns its path: each
-// needs two of the layer before.
+// helmfile writes a helmfile of releases of a chart in a namespace, and returns its path. Each
+// release needs two releases of the previous layer.
 func (b *benchmark) helmfile(namespace, chart string, layers, width int) (string, error) {
 	text := "releases:\n"
 	for l := range layers {

@@ -10,19 +10,19 @@ import (
 	"text/tabwriter"
 )
 
-// figure is one thing that was measured, once or more by each tool.
+// figure is one measured quantity, with one or more samples of each tool.
 type figure struct {
 	Row     string               `json:"row"`
 	Name    string               `json:"name"`
 	Unit    string               `json:"unit,omitempty"`
 	Samples map[string][]float64 `json:"samples"` // by tool, in the order of the rounds
 	Against string               `json:"against,omitempty"`
-	// Goal is what lockstep's figure, or its ratio to that of Against, is to be at
-	// most; 0 for none.
+	// Goal is the maximum for lockstep's figure, or for its ratio to that of Against; 0
+	// for none.
 	Goal float64 `json:"goal,omitempty"`
 }
 
-// against has lockstep compared with another tool.
+// against makes the figure a comparison of lockstep with another tool.
 func (f *figure) against(tool string) *figure {
 	f.Against = tool
 	return f
@@ -31,7 +31,8 @@ func (f *figure) against(tool string) *figure {
 // value is the median of a tool's samples.
 func (f *figure) value(tool string) float64 { return percentile(f.Samples[tool], 0.5) }
 
-// judged is what the goal is about: the median of the rounds' ratios, or the median.
+// judged returns the value to compare with the goal: the median of the ratios of all
+// rounds, or the median if there is no comparison.
 func (f *figure) judged() float64 {
 	if f.Against == "" {
 		return f.value(lockstep)
@@ -45,22 +46,23 @@ func (f *figure) judged() float64 {
 	return percentile(ratios, 0.5)
 }
 
-// known reports whether there is something to judge: a tool may have failed.
+// known reports whether there is a value to compare with the goal. There is none if a tool
+// failed.
 func (f *figure) known() bool {
 	return len(f.Samples[lockstep]) > 0 && (f.Against == "" || len(f.Samples[f.Against]) > 0)
 }
 
 func (f *figure) reached() bool { return f.Goal == 0 || f.known() && f.judged() <= f.Goal }
 
-// results are those of one run.
+// results are the results of one run.
 type results struct {
 	about
-	// Later are the rows that were measured after the others.
+	// Later are the rows that were measured in a later run.
 	Later   map[string]about `json:"later,omitempty"`
 	Figures []*figure        `json:"figures"`
 }
 
-// add takes over the rows of a later run.
+// add adds the rows of a later run, replacing those of the same name.
 func (r *results) add(later *results) {
 	if r.Later == nil {
 		r.Later = map[string]about{}
@@ -75,7 +77,7 @@ func (r *results) add(later *results) {
 	slices.SortStableFunc(r.Figures, func(a, b *figure) int { return place(a) - place(b) })
 }
 
-// dates says which rows were measured after the others.
+// dates returns sentences that say which rows were measured in a later run.
 func (r *results) dates(wanted func(*figure) bool) (text string) {
 	row := ""
 	for _, f := range r.Figures {
@@ -106,7 +108,7 @@ func readResults(path string) (*results, error) {
 	return r, nil
 }
 
-// write leaves latest.json and latest.md in a folder.
+// write writes latest.json and latest.md to a folder.
 func (r *results) write(dir string) error {
 	text, err := json.MarshalIndent(r, "", "  ")
 	if err != nil {
@@ -120,7 +122,7 @@ func (r *results) write(dir string) error {
 	return nil
 }
 
-// of is the figure of a tool as tables show it, "" for none.
+// of returns the figure of a tool as tables show it, "" for none.
 func (f *figure) of(tool string) string {
 	if len(f.Samples[tool]) == 0 {
 		return ""
@@ -128,7 +130,7 @@ func (f *figure) of(tool string) string {
 	return strings.TrimSpace(number(f.value(tool)) + " " + f.Unit)
 }
 
-// cells are a figure as tables show it, with those of rivals.
+// cells returns the cells of a figure in a table, including those of rivals.
 func (f *figure) cells(rivals []string) []string {
 	ratio, goal := "", ""
 	if f.Against != "" && f.known() {
@@ -153,7 +155,7 @@ func (f *figure) cells(rivals []string) []string {
 	return cells
 }
 
-// number has three digits that count.
+// number formats a number with three significant digits.
 func number(x float64) string {
 	switch {
 	case x >= 100:
@@ -168,7 +170,7 @@ func columns(rivals []string) []string {
 	return append([]string{"", "", "lockstep", "helm", "ratio", "goal"}, rivals...)
 }
 
-// rivals are the names of those that there are figures of.
+// rivals returns the names of the rivals that have figures.
 func (r *results) rivals() (names []string) {
 	for _, t := range rivals {
 		if slices.ContainsFunc(r.Figures, func(f *figure) bool { return len(f.Samples[t.name]) > 0 }) {
@@ -188,7 +190,8 @@ func (r *results) headline() string {
 
 func all(*figure) bool { return true }
 
-// lines are the cells of the figures that are wanted, the name of a row once.
+// lines returns the cells of the wanted figures. Only the first line of a row has its
+// name.
 func (r *results) lines(wanted func(*figure) bool, rivals []string) (lines [][]string) {
 	row := ""
 	for _, f := range r.Figures {
@@ -213,14 +216,14 @@ func (r *results) text() string {
 	for _, line := range r.lines(all, r.rivals()) {
 		fmt.Fprintln(w, strings.Join(line, "\t"))
 	}
-	_ = w.Flush() // a strings.Builder takes everything
+	_ = w.Flush() // a strings.Builder never fails
 	for _, name := range r.rivals() {
 		fmt.Fprintf(&b, "%s %s\n", name, named(name).note)
 	}
 	return b.String()
 }
 
-// markdown is a table of the figures that are wanted, with columns for rivals.
+// markdown returns a table of the wanted figures, with columns for rivals.
 func (r *results) markdown(wanted func(*figure) bool, rivals []string) string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "%s. Medians; each ratio is the median over pairs of consecutive runs.", r.headline())
@@ -236,17 +239,17 @@ func (r *results) markdown(wanted func(*figure) bool, rivals []string) string {
 	return b.String()
 }
 
-// inReadme are the rows of the README, each with its figure.
-var inReadme = []string{"chain of 20 × 5 ConfigMaps/install in order (helm: unordered)", "1,000 ConfigMaps/install",
+// readmeRows are the rows and figures of the README's table.
+var readmeRows = []string{"chain of 20 × 5 ConfigMaps/install in order (helm: unordered)", "1,000 ConfigMaps/install",
 	"1,000 ConfigMaps/upgrade", "1,000 ConfigMaps/rollback", "1,000 ConfigMaps/uninstall"}
 
-// readme is the short table of the README.
+// readme returns the short table of the README.
 func (r *results) readme() string {
-	return r.markdown(func(f *figure) bool { return slices.Contains(inReadme, f.Row+"/"+f.Name) }, nil)
+	return r.markdown(func(f *figure) bool { return slices.Contains(readmeRows, f.Row+"/"+f.Name) }, nil)
 }
 
-// page is the table of the page "benchmarks": the figures that have a goal, then one
-// line per rival with its times.
+// page returns the table of the page "benchmarks": the figures that have a goal, then
+// one line per rival with its times.
 func (r *results) page() string {
 	text := r.markdown(func(f *figure) bool { return f.Goal > 0 }, nil)
 	for _, name := range r.rivals() {
@@ -269,8 +272,8 @@ func (r *results) page() string {
 	return text
 }
 
-// slowerThan lists the figures that are more than a tenth worse than in an earlier
-// run: by their ratios where there are any, since machines differ.
+// slowerThan lists the figures that are more than 10 % worse than in an earlier run. It
+// compares ratios if there are any, because machines differ.
 func (r *results) slowerThan(earlier *results) string {
 	var b strings.Builder
 	for _, f := range r.Figures {
@@ -284,7 +287,7 @@ func (r *results) slowerThan(earlier *results) string {
 		}
 	}
 	if b.Len() == 0 {
-		return fmt.Sprintf("nothing is more than a tenth slower than on %s (%s)\n", earlier.Date, earlier.Commit)
+		return fmt.Sprintf("nothing is more than 10 %% slower than on %s (%s)\n", earlier.Date, earlier.Commit)
 	}
 	return b.String()
 }

@@ -27,12 +27,12 @@ var (
 
 // link is one object of a chain, as the API server saw it.
 type link struct {
-	written time.Time // when lockstep's first write of it came in
-	ready   time.Time // when the last status was written before the next was sent
+	written time.Time // when lockstep's first write of the object was received
+	ready   time.Time // when its last status was written, before the next object was sent
 }
 
-// links reads a chain of objects of a resource, in the order in which they were
-// written, from the log of their namespace until a time.
+// links reads a chain of objects of a resource from the log of their namespace, up to a
+// time. They are in the order in which they were written.
 func links(log auditlog.Log, resource string, until time.Time) []link {
 	var names []string
 	written := map[string]time.Time{}
@@ -67,9 +67,8 @@ func links(log auditlog.Log, resource string, until time.Time) []link {
 	return chain
 }
 
-// gates measures how long after an object is ready the next one is sent, with
-// nothing else going on in the namespace, or with other objects of the same kind
-// that change all the time.
+// gates measures how long after an object is ready the next one is sent: in a quiet
+// namespace, or with other objects of the same kind that change all the time.
 func (s *session) gates(noisy bool) error {
 	const n = 1000
 	namespace := "gates"
@@ -98,7 +97,7 @@ func (s *session) gates(noisy bool) error {
 		name    string
 		p, goal float64
 	}{{"latency, median", 0.5, 2}, {"latency, 99th percentile", 0.99, 20}, {"latency, maximum", 1, 60}} {
-		s.asked = append(s.asked, asked{s.figure(f.name, "ms", f.goal), func(log auditlog.Log) map[string][]float64 {
+		s.logFigures = append(s.logFigures, logFigure{s.figure(f.name, "ms", f.goal), func(log auditlog.Log) map[string][]float64 {
 			var took []float64
 			chain := links(log.Namespace(namespace), "gates", used.to)
 			for i := range len(chain) - 1 {
@@ -110,7 +109,7 @@ func (s *session) gates(noisy bool) error {
 	return nil
 }
 
-// defineGates sees to it that the API server serves Gates.
+// defineGates makes the API server serve Gates.
 func (s *session) defineGates() error {
 	if _, err := s.client.Resource(kinds).Get(s.ctx, "gates.bench.example", metav1.GetOptions{}); err == nil {
 		return nil
@@ -123,8 +122,8 @@ func (s *session) defineGates() error {
 	return err
 }
 
-// noise makes n Gates of nobody's, and changes 200 of them a second until stop is
-// called.
+// noise creates n Gates outside the release, and changes 200 of them per second until
+// stop is called.
 func (s *session) noise(namespace string, n int) (stop func(), err error) {
 	if err := s.makeNamespace(namespace); err != nil {
 		return nil, err

@@ -20,13 +20,13 @@ var (
 
 const (
 	roundTrip = 150 * time.Millisecond
-	// local stands for a run on this machine with the API server near, which other runs are
-	// compared with.
+	// local is the name of a run on this machine with a near API server. Other runs are
+	// compared with it.
 	local = "local"
 )
 
-// inCluster installs 1,000 ConfigMaps from this machine and in the cluster. The API server is
-// near, then 150 ms away: not from the pod, which talks to it directly.
+// inCluster installs 1,000 ConfigMaps from this machine and in the cluster, with an API server
+// that is near and then 150 ms away. The pod always reaches it directly.
 func (s *session) inCluster() error {
 	chart, err := s.chart("flat1000", flat(1000))
 	if err != nil {
@@ -71,10 +71,11 @@ func (s *session) inCluster() error {
 	return nil
 }
 
-// firstWrite leaves it to the audit log how long after the command began its pod first wrote.
+// firstWrite adds a figure: the time from the start of the command to its pod's first write.
+// The value is read from the audit log at the end.
 func (s *session) firstWrite(name, namespace string, used spent) {
 	f := s.figure(name, "s", 0)
-	s.asked = append(s.asked, asked{f, func(log auditlog.Log) map[string][]float64 {
+	s.logFigures = append(s.logFigures, logFigure{f, func(log auditlog.Log) map[string][]float64 {
 		for _, e := range log.Namespace(namespace) {
 			if e.Username == "system:serviceaccount:"+namespace+":runner" && e.Verb == "create" && e.Object.Resource == "leases" {
 				return map[string][]float64{lockstep: {e.Received.Sub(used.from).Seconds()}}
@@ -84,7 +85,7 @@ func (s *session) firstWrite(name, namespace string, used spent) {
 	}})
 }
 
-// makeRunner makes a namespace with an account that may do anything in it.
+// makeRunner creates a namespace with a service account that may do anything in it.
 func (s *session) makeRunner(namespace string) error {
 	if err := s.makeNamespace(namespace); err != nil {
 		return err
@@ -104,8 +105,8 @@ func (s *session) makeRunner(namespace string) error {
 	return nil
 }
 
-// waiting compares up of many releases, each with a Deployment that is ready after 5 s, with
-// the critical path: the longest chain of those times.
+// waiting runs up with many releases, each with a Deployment that is ready after 5 s, and
+// compares the time with the critical path, the longest chain of those times.
 func (s *session) waiting() error {
 	const layers, width = 5, 10
 	chart, err := s.chart("waiting", owned(9)+ownedDeployment("5s"))
@@ -127,20 +128,20 @@ func (s *session) waiting() error {
 		s.figure("up, memory", "MB", 0).add(lockstep, used.peak)
 		s.requests(s.figure("up, requests per object", "", 1.1), lockstep, used, layers*width*10)
 		planning, ratio := s.figure("planning", "s", 0), s.figure("up vs. critical path and planning", "×", 1.05)
-		s.asked = append(s.asked,
-			asked{planning, func(log auditlog.Log) map[string][]float64 {
-				return map[string][]float64{lockstep: {planned(log, namespace, used).Seconds()}}
+		s.logFigures = append(s.logFigures,
+			logFigure{planning, func(log auditlog.Log) map[string][]float64 {
+				return map[string][]float64{lockstep: {planningTime(log, namespace, used).Seconds()}}
 			}},
-			asked{ratio, func(log auditlog.Log) map[string][]float64 {
-				best := planned(log, namespace, used) + criticalPath(readied(log.Namespace(namespace), used.to), layers, width)
+			logFigure{ratio, func(log auditlog.Log) map[string][]float64 {
+				best := planningTime(log, namespace, used) + criticalPath(readyTimes(log.Namespace(namespace), used.to), layers, width)
 				return map[string][]float64{lockstep: {used.seconds() / best.Seconds()}}
 			}})
 	}
 	return nil
 }
 
-// planned is how long a command ran before its first write.
-func planned(log auditlog.Log, namespace string, used spent) time.Duration {
+// planningTime returns how long a command ran before its first write.
+func planningTime(log auditlog.Log, namespace string, used spent) time.Duration {
 	for _, e := range log.UserAgent(lockstep) {
 		write := e.Verb == "create" && e.Succeeded() && !strings.Contains(e.RequestURI, "dryRun") && !strings.HasPrefix(e.Object.APIGroup, "auth")
 		if write && (e.Object.Namespace == namespace || e.Object.Name == namespace) && !e.Received.Before(used.from) {
@@ -150,9 +151,9 @@ func planned(log auditlog.Log, namespace string, used spent) time.Duration {
 	return 0
 }
 
-// readied is how long each release's Deployment took from its first write until it was
-// ready, by its name, which is the release's.
-func readied(log auditlog.Log, until time.Time) map[string]time.Duration {
+// readyTimes returns how long each Deployment took from its first write until it was ready, by
+// its name, which is the name of its release.
+func readyTimes(log auditlog.Log, until time.Time) map[string]time.Duration {
 	written := map[string]time.Time{}
 	for _, e := range log.UserAgent(lockstep).Writes() {
 		if _, known := written[e.Object.Name]; e.Object.Resource == "deployments" && !known {
@@ -168,7 +169,7 @@ func readied(log auditlog.Log, until time.Time) map[string]time.Duration {
 	return took
 }
 
-// criticalPath is the longest chain through the layers of the benchmark's helmfile.
+// criticalPath returns the longest chain through the layers of the benchmark's helmfile.
 func criticalPath(took map[string]time.Duration, layers, width int) time.Duration {
 	longest := make([]time.Duration, width)
 	for l := range layers {

@@ -16,8 +16,8 @@ import (
 	"k8s.io/client-go/tools/clientcmd"
 )
 
-// distance delays all that goes through it, so that a server seems to be a round trip away. It
-// never limits the throughput.
+// distance is a proxy that delays all data, so that a server seems to be far away. It does not
+// limit the throughput.
 type distance struct {
 	address   string // of the server
 	roundTrip time.Duration
@@ -26,7 +26,7 @@ type distance struct {
 	conns     []net.Conn
 }
 
-// away listens for clients that are to be a round trip away from the server at an address.
+// away starts a proxy to the server at an address, which adds a round-trip time.
 func away(address string, roundTrip time.Duration) (*distance, error) {
 	l, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
@@ -45,7 +45,7 @@ func away(address string, roundTrip time.Duration) (*distance, error) {
 	return d, nil
 }
 
-// connect takes a round trip, as the handshake of TCP does.
+// connect connects a client with the server. It takes a round trip, as a TCP handshake does.
 func (d *distance) connect(client net.Conn) {
 	time.Sleep(d.roundTrip)
 	server, err := net.Dial("tcp", d.address)
@@ -60,13 +60,13 @@ func (d *distance) connect(client net.Conn) {
 	d.carry(client, server)
 }
 
-// packet is what one read returned, and when it arrives.
+// packet is the data of one read, and when it arrives.
 type packet struct {
 	data []byte
 	at   time.Time
 }
 
-// carry copies one direction, half a round trip late, and then closes both ends.
+// carry copies one direction with a delay of half a round trip, and then closes both ends.
 func (d *distance) carry(to, from net.Conn) {
 	wire := make(chan packet, 1<<16)
 	go func() {
@@ -91,7 +91,7 @@ func (d *distance) carry(to, from net.Conn) {
 	_, _ = to.Close(), from.Close()
 }
 
-// Close cuts all connections.
+// Close closes all connections.
 func (d *distance) Close() {
 	_ = d.listener.Close()
 	d.mu.Lock()
@@ -101,7 +101,8 @@ func (d *distance) Close() {
 	}
 }
 
-// kubeconfigAway writes a kubeconfig for the cluster at a distance, and returns its path.
+// kubeconfigAway writes a kubeconfig for the cluster through such a proxy, and returns its
+// path.
 func (b *benchmark) kubeconfigAway(roundTrip time.Duration) (path string, d *distance, err error) {
 	config, err := clientcmd.LoadFromFile(b.cluster.Kubeconfig)
 	if err != nil {
@@ -125,7 +126,7 @@ func (b *benchmark) kubeconfigAway(roundTrip time.Duration) (path string, d *dis
 	return path, d, clientcmd.WriteToFile(*config, path)
 }
 
-// TestDistance sends a request over a distance, on a new connection and on the same again.
+// TestDistance sends two requests through the proxy, on a new connection and on the same one.
 func TestDistance(t *testing.T) {
 	const roundTrip = 100 * time.Millisecond
 	body := bytes.Repeat([]byte("x"), 1<<20)

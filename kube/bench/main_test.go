@@ -1,12 +1,13 @@
-// Package bench measures lockstep beside helm on one machine, in one run: every
-// figure is taken from both in turn, round by round, so that what else the machine
-// does falls on both. It is a test binary, like chaos: `make bench` runs it with
-// -measure, and without that it has only the tests of its own arithmetic. In some rows
-// kapp and nelm are measured, too, where they are on the PATH.
+// Package bench compares lockstep with helm on one machine, in one run. Each round
+// measures both, one right after the other, so that other load on the machine affects
+// both. It is a test binary, like chaos: `make bench` runs it with -measure; without
+// -measure it only runs the tests of its own calculations. Some rows also measure kapp
+// and nelm, if they are in the PATH.
 //
-// It starts one sandbox for all rows, takes times and peak memory from the processes
+// It starts one sandbox for all rows, gets times and peak memory from the processes
 // and requests from the API server's audit log, and writes latest.json and latest.md
-// into the folder -out. The tables of the README and of the page benchmarks come from latest.json (see TestPages).
+// to the folder -out. TestPages makes the tables of the README and of the page
+// "benchmarks" from latest.json.
 package bench
 
 import (
@@ -30,17 +31,17 @@ type options struct {
 	add           bool
 }
 
-// TestMain measures where that is asked for, and else runs the tests.
+// TestMain measures with -measure, and otherwise runs the tests.
 func TestMain(m *testing.M) {
 	var o options
 	measure := flag.Bool("measure", false, "measure, and run no tests")
 	only := flag.String("only", "", "measure only the rows whose name matches this `expression`")
-	flag.IntVar(&o.rounds, "rounds", 3, "how often each figure is taken")
+	flag.IntVar(&o.rounds, "rounds", 3, "how often to take each measurement")
 	flag.StringVar(&o.lockstep, "lockstep", "bin/lockstep", "the `program` that is measured")
-	flag.StringVar(&o.out, "out", "testdata/bench", "the `folder` that the results are written into, \"\" for none")
-	flag.StringVar(&o.compare, "compare", "", "an earlier latest.json `file`: say what has become slower since")
-	flag.BoolVar(&o.add, "add", false, "keep the rows of the folder -out that are not measured; those that are say when, and of which commit")
-	page := flag.String("scale", "", "measure instead what many objects and many releases take, and write that into this `page`; -only chooses tables")
+	flag.StringVar(&o.out, "out", "testdata/bench", "the `folder` to write the results to, \"\" for none")
+	flag.StringVar(&o.compare, "compare", "", "an earlier latest.json `file`: print what is slower since then")
+	flag.BoolVar(&o.add, "add", false, "keep the rows of the folder -out that are not measured; the measured rows get a date and a commit")
+	page := flag.String("scale", "", "measure instead the cost of many objects and many releases, and write it to this `page`; -only selects tables")
 	flag.Parse()
 	if !*measure {
 		os.Exit(m.Run())

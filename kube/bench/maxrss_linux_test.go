@@ -1,4 +1,4 @@
 package bench
 
-// maxrssUnit is how many bytes the kernel counts the peak memory in.
+// maxrssUnit is the unit, in bytes, in which the kernel reports the peak memory.
 const maxrssUnit = 1024

@@ -22,21 +22,21 @@ import (
 	"lockstep/kube/throwaway/auditlog"
 )
 
-// benchmark is what all rows share.
+// benchmark holds what all rows share.
 type benchmark struct {
 	options
-	dir        string            // of charts, the audit log and the tools' own folders
-	programs   map[string]string // copies, by tool; of rivals those that are there
+	dir        string            // for charts, the audit log and the folders of the tools
+	programs   map[string]string // paths of copies, by tool; only the rivals that were found
 	cluster    *throwaway.Cluster
 	started    time.Duration // how long the cluster took to start
 	client     dynamic.Interface
 	env        []string
-	asked      []asked
-	namespaces int // how many have been used
+	logFigures []logFigure
+	namespaces int // how many were used
 }
 
-// asked is a figure whose value is in the audit log, which is read once, in the end.
-type asked struct {
+// logFigure is a figure whose value is read from the audit log, once, at the end.
+type logFigure struct {
 	figure *figure
 	of     func(auditlog.Log) map[string][]float64
 }
@@ -54,7 +54,7 @@ func prepare(ctx context.Context, o options) (b *benchmark, err error) {
 	for _, t := range tools {
 		path, err := t.find(ctx, o)
 		if err == nil && path != "" {
-			err = b.adopt(t.name, path)
+			err = b.copyProgram(t.name, path)
 		}
 		if err != nil {
 			return b, err
@@ -86,8 +86,8 @@ func (b *benchmark) close() error {
 	return errors.Join(err, os.RemoveAll(b.dir))
 }
 
-// count ends the cluster, so that its audit log is whole, and takes from that what
-// figures were left for it.
+// count ends the cluster, so that its audit log is complete, and then computes the
+// figures that are read from it.
 func (b *benchmark) count() error {
 	err := b.cluster.Close()
 	b.cluster = nil
@@ -98,7 +98,7 @@ func (b *benchmark) count() error {
 	if err != nil {
 		return err
 	}
-	for _, a := range b.asked {
+	for _, a := range b.logFigures {
 		for tool, values := range a.of(log) {
 			a.figure.Samples[tool] = append(a.figure.Samples[tool], values...)
 		}
@@ -106,13 +106,13 @@ func (b *benchmark) count() error {
 	return nil
 }
 
-// about says where and of what the figures are.
+// about says when, where and with which versions the figures were measured.
 type about struct {
 	Date    string `json:"date"`
 	Machine string `json:"machine"`
 	Commit  string `json:"commit"`
 	Helm    string `json:"helm"`
-	// Rivals are the versions of those that were there.
+	// Rivals are the versions of the rivals that were found.
 	Rivals map[string]string `json:"rivals,omitempty"`
 	// Load is the machine's load average during the rows, at least and at most, by other
 	// work as well; nil if it is unknown.
@@ -135,26 +135,26 @@ func (a *about) noteLoad() {
 var versioned = regexp.MustCompile(`\d+\.\d+\S*`)
 
 func (b *benchmark) describe() about {
-	said := func(name string, args ...string) string {
+	outputOf := func(name string, args ...string) string {
 		out, err := exec.Command(name, args...).Output()
 		if err != nil {
 			return "unknown"
 		}
 		return strings.TrimSpace(string(out))
 	}
-	commit := said("git", "rev-parse", "--short", "HEAD")
-	if said("git", "status", "--porcelain", "--untracked-files=no") != "" {
+	commit := outputOf("git", "rev-parse", "--short", "HEAD")
+	if outputOf("git", "status", "--porcelain", "--untracked-files=no") != "" {
 		commit += " with local changes"
 	}
 	versions := map[string]string{}
 	for _, t := range rivals {
 		if path := b.programs[t.name]; path != "" {
-			versions[t.name] = cmp.Or(versioned.FindString(said(path, "version")), "of unknown version")
+			versions[t.name] = cmp.Or(versioned.FindString(outputOf(path, "version")), "of unknown version")
 		}
 	}
 	return about{
 		Rivals: versions,
-		Date:   time.Now().UTC().Format(time.DateOnly), Commit: commit, Helm: said("go", "list", "-m", "-f", "{{.Version}}", "helm.sh/helm/v4"),
+		Date:   time.Now().UTC().Format(time.DateOnly), Commit: commit, Helm: outputOf("go", "list", "-m", "-f", "{{.Version}}", "helm.sh/helm/v4"),
 		Machine: fmt.Sprintf("%s/%s, %d cores, %s", runtime.GOOS, runtime.GOARCH, runtime.NumCPU(), runtime.Version()),
 	}
 }

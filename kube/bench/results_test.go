@@ -15,8 +15,8 @@ func pair(row, name string, goal float64, ours, theirs []float64) *figure {
 	return &figure{Row: row, Name: name, Unit: "s", Goal: goal, Against: helm, Samples: map[string][]float64{lockstep: ours, helm: theirs}}
 }
 
-// TestJudged takes the ratio of each round, not that of the medians: what slows a
-// whole round down falls on both.
+// TestJudged expects the median of the rounds' ratios, not the ratio of the medians:
+// load that slows down a whole round affects both tools.
 func TestJudged(t *testing.T) {
 	f := pair("r", "n", 0.5, []float64{1, 10, 2}, []float64{2, 20, 5})
 	if got := f.judged(); got != 0.5 || !f.reached() {
@@ -46,8 +46,8 @@ func TestSlower(t *testing.T) {
 	}
 }
 
-// TestRivals shows those that were measured, and only where that is so: the others'
-// columns and the goals stay what they are.
+// TestRivals expects a column for each rival that was measured, and no change to the
+// other columns and the goals.
 func TestRivals(t *testing.T) {
 	life := pair("life", "install", 0.5, []float64{1}, []float64{2})
 	memory := pair("life", "memory", 0.5, []float64{100}, []float64{200})
@@ -67,7 +67,7 @@ func TestRivals(t *testing.T) {
 	}
 	life.add("kapp", 3)
 	memory.add("kapp", 300)
-	r.Rivals = map[string]string{"kapp": "0.1", "nelm": "0.2"} // nelm was there and has failed
+	r.Rivals = map[string]string{"kapp": "0.1", "nelm": "0.2"} // nelm was found but failed
 	got := r.markdown(all, r.rivals())
 	for _, want := range []string{
 		"lockstep c, helm v4, kapp 0.1, m.", "kapp " + named("kapp").note,
@@ -87,8 +87,8 @@ func TestRivals(t *testing.T) {
 	}
 }
 
-// TestAdd puts the rows of a later run in the place of the old ones, or of their own, and says
-// when they were measured.
+// TestAdd expects the rows of a later run in place of the old ones, or in their own place,
+// with the date of their measurement.
 func TestAdd(t *testing.T) {
 	r := &results{about: about{Date: "today", Commit: "c", Helm: "v4", Machine: "m"}, Figures: []*figure{
 		pair("commands", "help", 1, []float64{1}, []float64{2}), pair("1,000 gates", "old", 1, []float64{1}, []float64{2}), pair("5,000 ConfigMaps", "install", 1, []float64{1}, []float64{2}),
@@ -110,7 +110,7 @@ func TestAdd(t *testing.T) {
 	}
 }
 
-// TestCommand puts a step's own words into a tool's.
+// TestCommand expects the arguments of a step in the command line of a tool.
 func TestCommand(t *testing.T) {
 	for tool, want := range map[string]string{
 		lockstep: "upgrade r a chart -n here --no-tui --set v=2",
@@ -125,7 +125,8 @@ func TestCommand(t *testing.T) {
 	}
 }
 
-// TestStep goes on without a figure where another tool fails, not where lockstep does.
+// TestStep expects that another tool's failure only leaves out its figure, and that
+// lockstep's failure is an error.
 func TestStep(t *testing.T) {
 	no, err := exec.LookPath("false")
 	if err != nil {
@@ -142,7 +143,7 @@ func TestStep(t *testing.T) {
 	}
 }
 
-// TestOrder puts each tool's annotations into a template whole.
+// TestOrder expects the complete annotations of each tool in a template.
 func TestOrder(t *testing.T) {
 	for _, tool := range tools {
 		if text := chained(2, 3, tool.order); strings.Contains(text, "%!") {
@@ -151,8 +152,8 @@ func TestOrder(t *testing.T) {
 	}
 }
 
-// TestPages keeps the tables of the README and of the page "benchmarks" equal to the
-// latest run.
+// TestPages expects the results of the latest run in the tables of the README and of the
+// page "benchmarks".
 func TestPages(t *testing.T) {
 	const begin, end = "<!-- bench -->\n", "<!-- /bench -->"
 	r, err := readResults("../../testdata/bench/latest.json")

@@ -13,14 +13,14 @@ import (
 	"lockstep/kube/throwaway/auditlog"
 )
 
-// row is a scene that figures are taken from.
+// row is a scenario that is measured.
 type row struct {
 	name    string
 	measure func(*session) error
 }
 
-// rows are in the order in which they are measured: what leaves most behind in the
-// cluster comes last.
+// rows are in the order in which they are measured: those that leave most objects in the
+// cluster are last.
 var rows = []row{
 	{"commands", (*session).commands},
 	{"planning", (*session).planning},
@@ -38,8 +38,8 @@ var rows = []row{
 	{"10,000 objects in 300 groups", (*session).board},
 }
 
-// life is that of a release: each step by each tool, by the rivals in rounds of their
-// own.
+// life measures the steps in the life of a release with each tool. Rivals have separate
+// rounds.
 func (s *session) life(n, rounds, rivals int) error {
 	chart, err := s.chart("flat"+strconv.Itoa(n), flat(n))
 	if err != nil {
@@ -62,7 +62,7 @@ func (s *session) life(n, rounds, rivals int) error {
 				continue
 			}
 			used, ok, err := s.step(tool, step.verb, chart, namespace, step.values...)
-			if err != nil || !ok && step.verb == "install" { // for some an upgrade would be one
+			if err != nil || !ok && step.verb == "install" { // some tools would install in an upgrade
 				return err
 			}
 			if !ok {
@@ -80,8 +80,8 @@ func (s *session) life(n, rounds, rivals int) error {
 	return s.withRivals(rivals, live)
 }
 
-// chain has lockstep keep an order that helm knows nothing of; rivals are asked for it
-// in their own words.
+// chain installs with an order that helm does not support. Rivals get it in their own
+// annotations.
 func (s *session) chain() error {
 	charts := map[string]string{}
 	for _, t := range tools {
@@ -105,7 +105,7 @@ func (s *session) chain() error {
 	return s.withRivals(s.rounds, install)
 }
 
-// path compares a chain with the sum of what its Deployments take by themselves.
+// path compares the time of a chain with the sum of the times of its Deployments.
 func (s *session) path() error {
 	chart, err := s.chart("path", deployments(10, 1, "1s"))
 	if err != nil {
@@ -119,7 +119,7 @@ func (s *session) path() error {
 		if err != nil {
 			return err
 		}
-		s.asked = append(s.asked, asked{total, func(log auditlog.Log) map[string][]float64 {
+		s.logFigures = append(s.logFigures, logFigure{total, func(log auditlog.Log) map[string][]float64 {
 			var critical time.Duration
 			for _, l := range links(log.Namespace(namespace), "deployments", used.to) {
 				critical += l.ready.Sub(l.written)
@@ -130,7 +130,7 @@ func (s *session) path() error {
 	return nil
 }
 
-// watching has many Deployments start, and counts what it takes to wait for them.
+// watching starts many Deployments and measures the cost of waiting for them.
 func (s *session) watching() error {
 	chart, err := s.chart("watching", deployments(20, 10, "2s"))
 	if err != nil {
@@ -141,7 +141,7 @@ func (s *session) watching() error {
 		return err
 	}
 	s.figure("CPU", "% of a core", 5).add(lockstep, 100*used.cpu.Seconds()/used.seconds())
-	s.asked = append(s.asked, asked{s.figure("watch requests", "", 20), func(log auditlog.Log) map[string][]float64 {
+	s.logFigures = append(s.logFigures, logFigure{s.figure("watch requests", "", 20), func(log auditlog.Log) map[string][]float64 {
 		watches := log.UserAgent(lockstep).Namespace("watching").Where(func(e auditlog.Event) bool {
 			return e.Verb == "watch" && e.Stage == auditlog.ResponseStarted
 		})
@@ -150,8 +150,8 @@ func (s *session) watching() error {
 	return nil
 }
 
-// releases deploys many releases, by helmfile too where it is there. It needs no plugin for
-// that: sync compares nothing.
+// releases deploys many releases, also with helmfile if it was found. helmfile needs no plugin
+// for this, because sync makes no diff.
 func (s *session) releases() error {
 	chart, err := s.chart("ten", owned(10))
 	if err != nil {
@@ -195,7 +195,7 @@ func (s *session) releases() error {
 	return nil
 }
 
-// commands are those that need no cluster.
+// commands measures commands that need no cluster.
 func (s *session) commands() error {
 	chart, err := s.chart("dag", flat(10_000))
 	if err != nil {
@@ -237,13 +237,14 @@ func (s *session) commands() error {
 
 var benchmarked = regexp.MustCompile(`(?m)^Benchmark(\S+?)-\d+\s+\d+\s+([\d.]+) ns/op`)
 
-// pure are the benchmarks of what needs no cluster, by the number of objects.
-const pure = "^Benchmark(Plan|Reduce|State|Run)$/^(1000|10000|100000|graph)$"
+// benchmarkPattern matches the Go benchmarks that need no cluster; they are named by the number of
+// objects.
+const benchmarkPattern = "^Benchmark(Plan|Reduce|State|Run)$/^(1000|10000|100000|graph)$"
 
-// planning runs the benchmarks of the planner, the reducer and the scheduler, and says
-// what ten times the objects cost.
+// planning runs the Go benchmarks of the planner, the reducer and the scheduler, and
+// measures the cost of ten times as many objects.
 func (s *session) planning() error {
-	cmd := exec.CommandContext(s.ctx, "go", "test", "-run", "^$", "-bench", pure, "-benchtime", "0.5s", "-count", strconv.Itoa(s.rounds),
+	cmd := exec.CommandContext(s.ctx, "go", "test", "-run", "^$", "-bench", benchmarkPattern, "-benchtime", "0.5s", "-count", strconv.Itoa(s.rounds),
 		"./engine/plan", "./engine/event", "./engine/run")
 	out, err := cmd.CombinedOutput()
 	if err != nil {
@@ -266,10 +267,10 @@ func (s *session) planning() error {
 	}
 	for _, name := range names {
 		goal := 12.0
-		if strings.HasPrefix(name, "Plan/") { // sorting is part of it
+		if strings.HasPrefix(name, "Plan/") { // it includes sorting
 			goal = 0
 		}
-		fewer := took[strings.TrimSuffix(name, "0")] // the same of a tenth of the objects
+		fewer := took[strings.TrimSuffix(name, "0")] // the same with a tenth of the objects
 		for n := range min(len(fewer), len(took[name])) {
 			s.figure(name+" vs. a tenth of the objects", "×", goal).add(lockstep, took[name][n]/fewer[n])
 		}
@@ -277,10 +278,10 @@ func (s *session) planning() error {
 	return nil
 }
 
-// sandbox takes what the cluster itself took to start, and what it needs at rest.
+// sandbox measures how long the cluster took to start, and what it uses when idle.
 func (s *session) sandbox() error {
 	s.figure("start", "s", 2.5).add(lockstep, s.started.Seconds())
-	time.Sleep(10 * time.Second) // what it does at first is over then
+	time.Sleep(10 * time.Second) // until the work after the start is done
 	peak, err := resident(s.cluster.PID())
 	if err != nil {
 		return err
@@ -289,11 +290,11 @@ func (s *session) sandbox() error {
 	return nil
 }
 
-// resident is how much memory a process has, in MiB, as /proc says.
+// resident returns the memory of a process in MiB, from /proc.
 func resident(pid int) (float64, error) {
 	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/status", pid))
 	if err != nil {
-		return 0, fmt.Errorf("look how much memory the sandbox has: %w", err)
+		return 0, fmt.Errorf("read the memory of the sandbox: %w", err)
 	}
 	for line := range strings.Lines(string(text)) {
 		if kb, ok := strings.CutPrefix(line, "VmRSS:"); ok {
@@ -304,7 +305,7 @@ func resident(pid int) (float64, error) {
 	return 0, fmt.Errorf("process %d has no VmRSS", pid)
 }
 
-// percentile is of a list, p between 0 and 1.
+// percentile returns a percentile of a list, with p between 0 and 1.
 func percentile(list []float64, p float64) float64 {
 	if len(list) == 0 {
 		return 0

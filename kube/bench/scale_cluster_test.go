@@ -21,8 +21,8 @@ import (
 	"lockstep/kube/charts"
 )
 
-// secret stores the release records of larger and larger releases, as Helm does, and
-// looks how large they are.
+// secret stores the records of larger and larger releases, as Helm does, and measures
+// their size.
 func (s *scaling) secret() error {
 	settings := cli.New()
 	settings.KubeConfig = s.cluster.Kubeconfig
@@ -50,8 +50,8 @@ func (s *scaling) secret() error {
 	return nil
 }
 
-// detailed is n Deployments whose texts differ as those of a real chart do: by name,
-// by image, and by a checksum.
+// detailed is a template with n Deployments that differ as those of a real chart do: in
+// name, image and a checksum.
 func detailed(n int) string {
 	return fmt.Sprintf(`{{- range $i := until %d }}
 {{- $sum := sha256sum (printf "%%d" $i) }}
@@ -86,7 +86,7 @@ spec:
 `, n)
 }
 
-// stored is how many bytes the record of a release takes in its Secret, or why it
+// stored returns how many bytes the record of a release takes in its Secret, or why it
 // cannot be stored.
 func (s *scaling) stored(client *kube.Client, name, template string) (size int, refused string, err error) {
 	dir, err := s.chart(name, template)
@@ -122,19 +122,19 @@ func (s *scaling) stored(client *kube.Client, name, template string) (size int, 
 		return 0, "", err
 	}
 	data, _, err := unstructured.NestedString(secret.Object, "data", "release")
-	return len(data) / 4 * 3, "", err // the API has bytes in base64
+	return len(data) / 4 * 3, "", err // the API encodes bytes in base64
 }
 
-// Who asks, and as what.
+// The clients whose requests are examined: name, user and group.
 var askers = []struct{ name, user, group string }{
 	{"an administrator (system:masters)", "", ""},
 	{"a user", "alice", "system:authenticated"},
 	{"a service account", "system:serviceaccount:default:fleet", "system:serviceaccounts"},
 }
 
-// unfair has the requests of user fleet fall into a level that takes very few at a time
-// and refuses all others.
-const unfair = `
+// limitFleet puts the requests of user fleet into a priority level that serves very few at a
+// time and refuses all others.
+const limitFleet = `
 apiVersion: rbac.authorization.k8s.io/v1
 kind: ClusterRoleBinding
 metadata: {name: fleet}
@@ -160,7 +160,7 @@ spec:
       nonResourceRules: [{verbs: ["*"], nonResourceURLs: ["*"]}]
 `
 
-// flows finds out how the API server shares itself out.
+// flows lists how the API server divides its capacity among clients.
 func (s *scaling) flows() error {
 	t := table{name: "flows", columns: []string{"client", "flow schema", "priority level", "shares", "of all", "concurrent requests"}}
 	for _, a := range askers {
@@ -174,9 +174,9 @@ func (s *scaling) flows() error {
 	return nil
 }
 
-// refused has a fleet be refused.
+// refused measures a fleet whose requests are refused.
 func (s *scaling) refused() error {
-	if err := s.apply(unfair); err != nil {
+	if err := s.apply(limitFleet); err != nil {
 		return err
 	}
 	t := table{name: "refused", columns: []string{"20 releases at once", "requests", "refused with 429", "done", "time, s"}}
@@ -197,7 +197,7 @@ func (s *scaling) refused() error {
 	return nil
 }
 
-// apply makes the objects of a text.
+// apply applies the objects of a manifest.
 func (s *scaling) apply(text string) error {
 	for doc := range strings.SplitSeq(text, "---") {
 		u := &unstructured.Unstructured{}
@@ -212,8 +212,8 @@ func (s *scaling) apply(text string) error {
 	return nil
 }
 
-// flow is the flow schema that the requests of a user fall into, its priority level,
-// and the share of that.
+// flow returns the flow schema for the requests of a user, its priority level, and the
+// shares of that level.
 func (s *scaling) flow(user, group string) ([]string, error) {
 	config, err := clientcmd.BuildConfigFromFlags("", s.cluster.Kubeconfig)
 	if err != nil {
@@ -250,13 +250,13 @@ func (s *scaling) flow(user, group string) ([]string, error) {
 	if err != nil {
 		return nil, err
 	}
-	seats, err := s.seats(level)
-	return []string{schemaName, level, strconv.Itoa(shares), strconv.Itoa(total), seats}, err
+	limit, err := s.concurrencyLimit(level)
+	return []string{schemaName, level, strconv.Itoa(shares), strconv.Itoa(total), limit}, err
 }
 
-// seats is how many requests a priority level may have under way, as the API server's
-// metrics say.
-func (s *scaling) seats(level string) (string, error) {
+// concurrencyLimit returns how many concurrent requests a priority level may have, from the metrics
+// of the API server.
+func (s *scaling) concurrencyLimit(level string) (string, error) {
 	config, err := clientcmd.BuildConfigFromFlags("", s.cluster.Kubeconfig)
 	if err != nil {
 		return "", err
@@ -271,14 +271,14 @@ func (s *scaling) seats(level string) (string, error) {
 	}
 	_, rest, found := strings.Cut(string(text), fmt.Sprintf("apiserver_flowcontrol_nominal_limit_seats{priority_level=%q} ", level))
 	if !found {
-		return "", errors.New("the metrics do not tell how many requests level " + level + " may have under way")
+		return "", errors.New("the metrics do not contain the number of concurrent requests of level " + level)
 	}
-	seats, _, _ := strings.Cut(rest, "\n")
-	return seats, nil
+	limit, _, _ := strings.Cut(rest, "\n")
+	return limit, nil
 }
 
-// named is the name of what has a UID, and its concurrency shares, or with "" those of
-// all together.
+// named returns the name and the concurrency shares of the object with a UID. With "" it
+// returns the sum of all shares.
 func (s *scaling) named(resource, uid string) (name string, shares int, err error) {
 	list, err := s.client.Resource(schema.GroupVersionResource{Group: "flowcontrol.apiserver.k8s.io", Version: "v1", Resource: resource}).List(s.ctx, metav1.ListOptions{})
 	if err != nil {

@@ -8,9 +8,9 @@ import (
 	"strings"
 )
 
-// model adds a table that says what each quantity is at three sizes, which line goes
-// through the first two, or which parabola without a linear part where the power is 2,
-// what that makes of the third, and how far off that is.
+// model adds a table with the values of each quantity at three sizes, the line through
+// the first two (with power 2 the parabola without a linear term), the value that it
+// predicts for the third, and the error of that.
 func (s *scaling) model(name, of string, sizes []int, found []step, power int, quantities ...quantity) {
 	t := table{name: name, columns: []string{of}}
 	for _, n := range sizes {
@@ -43,7 +43,7 @@ func (s *scaling) model(name, of string, sizes []int, found []step, power int, q
 	s.tables = append(s.tables, t)
 }
 
-// markdown is the table as a page has it, with a line above that says of when it is.
+// markdown returns the table for a page, after a line that says when it was measured.
 func (t table) markdown(about about) string {
 	var out strings.Builder
 	fmt.Fprintf(&out, "%s, lockstep %s, %s.\n\n", about.Date, about.Commit, about.Machine)
@@ -56,11 +56,11 @@ func (t table) markdown(about about) string {
 	return out.String()
 }
 
-// write puts the tables that were measured into their places in the page.
+// write replaces the measured tables in the page.
 func (s *scaling) write(page string) error {
 	text, err := os.ReadFile(page)
 	if err != nil {
-		return fmt.Errorf("read the page that the tables go into: %w", err)
+		return fmt.Errorf("read the page for the tables: %w", err)
 	}
 	about, out := s.describe(), string(text)
 	for _, t := range s.tables {

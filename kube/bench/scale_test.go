@@ -13,12 +13,12 @@ import (
 	"strings"
 )
 
-// What becomes of many objects, many releases and many watchers is measured by the
-// example program kube/example/fleet, which has many releases at work as a controller
-// would. Each table is measured at one, three and ten times a size; a line through the
-// first two says what the third should be.
+// The cost of many objects, many releases and many watchers is measured with the example
+// program kube/example/fleet, which runs many releases at once, as a controller would.
+// Each table is measured at one, three and ten times a size. A line through the first two
+// predicts the third.
 
-// scaling is the measuring of testdata/bench/scale.md.
+// scaling measures the tables of testdata/bench/scale.md.
 type scaling struct {
 	*benchmark
 	ctx    context.Context
@@ -26,15 +26,15 @@ type scaling struct {
 	tables []table
 }
 
-// table is what takes the place of what stands between two marks in the page.
+// table replaces the text between two marks in the page.
 type table struct {
 	name    string
 	columns []string
 	lines   [][]string
 }
 
-// step is what one step of the fleet took: what it reports, and what the kernel
-// has counted of it and of the cluster.
+// step is the cost of one step of the fleet: its own report, and what the kernel counted
+// for it and for the cluster.
 type step struct {
 	Ready, Releases, Events, Routines         int
 	Seconds                                   float64
@@ -45,7 +45,7 @@ type step struct {
 	cpu, server, peak                         float64 // seconds, seconds, MB
 }
 
-// scale measures, and writes the tables into a page.
+// scale measures the tables and writes them to a page.
 func scale(ctx context.Context, o options, page string) error {
 	b, err := prepare(ctx, o)
 	if err != nil {
@@ -56,7 +56,7 @@ func scale(ctx context.Context, o options, page string) error {
 	if out, err := exec.CommandContext(ctx, "go", "build", "-p", "2", "-ldflags", "-s -w", "-o", linked, "./kube/example/fleet").CombinedOutput(); err != nil {
 		return fmt.Errorf("build the fleet: %w\n%s", err, out)
 	}
-	if err := b.adopt("fleet", linked); err != nil {
+	if err := b.copyProgram("fleet", linked); err != nil {
 		return err
 	}
 	s := &scaling{benchmark: b, ctx: ctx, fleet: b.programs["fleet"]}
@@ -75,11 +75,11 @@ func scale(ctx context.Context, o options, page string) error {
 	return s.write(page)
 }
 
-// run has the fleet do one step, in namespaces whose names begin with a prefix.
+// run runs one step of the fleet, in namespaces whose names begin with a prefix.
 func (s *scaling) run(prefix, do string, args ...string) (step, error) {
 	cmd := exec.CommandContext(s.ctx, s.fleet, append([]string{"-json", "-prefix", prefix, "-do", do}, args...)...)
-	var out, said bytes.Buffer
-	cmd.Env, cmd.Stdout, cmd.Stderr = s.env, &out, &said
+	var out, stderr bytes.Buffer
+	cmd.Env, cmd.Stdout, cmd.Stderr = s.env, &out, &stderr
 	before, err := processor(s.cluster.PID())
 	if err != nil {
 		return step{}, err
@@ -91,16 +91,16 @@ func (s *scaling) run(prefix, do string, args ...string) (step, error) {
 	}
 	var found step
 	if err != nil && cmd.ProcessState == nil {
-		return found, fmt.Errorf("%v: %w\n%s", cmd.Args, err, tail(said.String(), 2000))
+		return found, fmt.Errorf("%v: %w\n%s", cmd.Args, err, tail(stderr.String(), 2000))
 	}
 	if decoded := json.Unmarshal(out.Bytes(), &found); decoded != nil {
-		return found, fmt.Errorf("%v: %w\n%s", cmd.Args, decoded, tail(said.String(), 2000))
+		return found, fmt.Errorf("%v: %w\n%s", cmd.Args, decoded, tail(stderr.String(), 2000))
 	}
 	if err != nil && found.Refused == 0 {
-		return found, fmt.Errorf("%v: %w\n%s", cmd.Args, err, tail(said.String(), 2000))
+		return found, fmt.Errorf("%v: %w\n%s", cmd.Args, err, tail(stderr.String(), 2000))
 	}
-	if err != nil { // that is what comes of refusals
-		fmt.Fprintf(os.Stderr, "bench: %v: %v\n%s\n", cmd.Args, err, tail(said.String(), 4000))
+	if err != nil { // refused requests cause this
+		fmt.Fprintf(os.Stderr, "bench: %v: %v\n%s\n", cmd.Args, err, tail(stderr.String(), 4000))
 	}
 	var used spent
 	used.charge(cmd)
@@ -108,11 +108,11 @@ func (s *scaling) run(prefix, do string, args ...string) (step, error) {
 	return found, nil
 }
 
-// processor is how many seconds a process has computed for, as /proc says.
+// processor returns the CPU seconds of a process, from /proc.
 func processor(pid int) (float64, error) {
 	text, err := os.ReadFile(fmt.Sprintf("/proc/%d/stat", pid))
 	if err != nil {
-		return 0, fmt.Errorf("look how long the sandbox has computed: %w", err)
+		return 0, fmt.Errorf("read the CPU time of the sandbox: %w", err)
 	}
 	fields := strings.Fields(string(text[bytes.LastIndexByte(text, ')')+1:]))
 	var ticks float64
@@ -127,7 +127,7 @@ func processor(pid int) (float64, error) {
 	return ticks / ticksASecond, nil
 }
 
-// quantity is something that a step took.
+// quantity is one cost of a step.
 type quantity struct {
 	name string
 	of   func(step) float64
@@ -153,7 +153,7 @@ var (
 	took     = quantity{"time, s", func(s step) float64 { return s.Seconds }}
 )
 
-// objects has one release of more and more objects.
+// objects measures one release with more and more objects.
 func (s *scaling) objects() error {
 	sizes := []int{100, 300, 1000}
 	found := map[string][]step{}
@@ -172,8 +172,8 @@ func (s *scaling) objects() error {
 	return nil
 }
 
-// releases has more and more releases at work at once, each in a namespace of its own
-// or all of them in a few.
+// releases measures more and more releases at once, each in its own namespace or all in a
+// few namespaces.
 func (s *scaling) releases(name string, namespaces int) error {
 	sizes := []int{20, 60, 200}
 	found := map[string][]step{}
@@ -192,7 +192,7 @@ func (s *scaling) releases(name string, namespaces int) error {
 	return nil
 }
 
-// watching compares one set of watches with one for each release.
+// watching compares one shared set of watches with one set for each release.
 func (s *scaling) watching() error {
 	sizes := []int{10, 30, 100}
 	for _, own := range []bool{false, true} {
@@ -218,7 +218,7 @@ func (s *scaling) watching() error {
 	return nil
 }
 
-// workers has 200 releases installed, more and more of them at the same time.
+// workers installs 200 releases, with more and more of them at the same time.
 func (s *scaling) workers() error {
 	t := table{name: "workers", columns: []string{"concurrent releases"}}
 	quantities := []quantity{sent, renewed, looked, computed, served, peaked, routines, took}

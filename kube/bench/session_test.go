@@ -12,7 +12,7 @@ import (
 	"lockstep/kube/throwaway/auditlog"
 )
 
-// session is the measuring of one row.
+// session measures one row.
 type session struct {
 	*benchmark
 	ctx     context.Context
@@ -20,7 +20,7 @@ type session struct {
 	figures []*figure
 }
 
-// figure returns the row's figure of that name; the first time it is made.
+// figure returns the row's figure of that name. It creates it if there is none.
 func (s *session) figure(name, unit string, goal float64) *figure {
 	for _, f := range s.figures {
 		if f.Name == name {
@@ -34,7 +34,7 @@ func (s *session) figure(name, unit string, goal float64) *figure {
 
 func (f *figure) add(tool string, value float64) { f.Samples[tool] = append(f.Samples[tool], value) }
 
-// spent is what a process took.
+// spent is the cost of a process.
 type spent struct {
 	from, to time.Time
 	cpu      time.Duration
@@ -43,7 +43,7 @@ type spent struct {
 
 func (s spent) seconds() float64 { return s.to.Sub(s.from).Seconds() }
 
-// run runs a tool to its end.
+// run runs a tool until it ends.
 func (s *session) run(tool string, args ...string) (spent, error) {
 	return s.wait(exec.CommandContext(s.ctx, s.programs[tool], args...))
 }
@@ -61,7 +61,7 @@ func (s *session) wait(cmd *exec.Cmd) (spent, error) {
 	return used, nil
 }
 
-// charge takes what the kernel has counted of a process that has ended.
+// charge reads what the kernel counted for a process that has ended.
 func (s *spent) charge(cmd *exec.Cmd) {
 	s.cpu = cmd.ProcessState.UserTime() + cmd.ProcessState.SystemTime()
 	if usage, ok := cmd.ProcessState.SysUsage().(*syscall.Rusage); ok {
@@ -71,10 +71,10 @@ func (s *spent) charge(cmd *exec.Cmd) {
 
 func tail(text string, n int) string { return text[max(0, len(text)-n):] }
 
-// requests leaves it to the audit log how many requests a tool has sent, for each of
-// n objects.
+// requests adds a figure: how many requests a tool sent per object, for n objects. The
+// value is read from the audit log at the end.
 func (s *session) requests(f *figure, tool string, during spent, n int) {
-	s.asked = append(s.asked, asked{f, func(log auditlog.Log) map[string][]float64 {
+	s.logFigures = append(s.logFigures, logFigure{f, func(log auditlog.Log) map[string][]float64 {
 		sent := log.UserAgent(named(tool).agent).Where(func(e auditlog.Event) bool {
 			return !e.Received.Before(during.from) && !e.Received.After(during.to) &&
 				(e.Stage == auditlog.ResponseComplete && e.Verb != "watch" || e.Stage == auditlog.ResponseStarted)
@@ -83,7 +83,7 @@ func (s *session) requests(f *figure, tool string, during spent, n int) {
 	}})
 }
 
-// inTurn calls f for lockstep and helm, rounds times; who comes first changes.
+// inTurn calls f for lockstep and helm, rounds times, in alternating order.
 func (s *session) inTurn(rounds int, f func(tool, namespace string) error) error {
 	for round := range rounds {
 		tools := []string{helm, lockstep}
@@ -99,8 +99,8 @@ func (s *session) inTurn(rounds int, f func(tool, namespace string) error) error
 	return nil
 }
 
-// withRivals calls f for each rival that is there, rounds times. They come after lockstep
-// and helm, whose runs are to follow each other, and are not compared with them.
+// withRivals calls f for each rival that was found, rounds times. Rivals run after lockstep
+// and helm, whose runs must be consecutive, and are not compared with them.
 func (s *session) withRivals(rounds int, f func(tool, namespace string) error) error {
 	for range rounds {
 		for _, t := range rivals {
@@ -115,7 +115,7 @@ func (s *session) withRivals(rounds int, f func(tool, namespace string) error) e
 	return nil
 }
 
-// unused is the name of a namespace that nobody has used.
+// unused returns the name of a namespace that was not used yet.
 func (s *session) unused(prefix string) string {
 	s.namespaces++
 	return prefix + "-" + strconv.Itoa(s.namespaces)

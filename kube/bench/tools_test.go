@@ -12,7 +12,7 @@ import (
 	"strings"
 )
 
-// The tools that lockstep is judged by, as figures name them.
+// The tools that lockstep is compared with, as figures name them.
 const (
 	lockstep = "lockstep"
 	helm     = "helm"
@@ -21,24 +21,24 @@ const (
 
 // tool is a program that is measured.
 type tool struct {
-	name  string // as figures have it, and the user agent of its requests begins with agent
+	name  string // in figures; the user agent of the tool's requests begins with agent
 	agent string
-	// find returns the path of the program, or "" where it is not there and need not be.
+	// find returns the path of the program, "" if it is optional and was not found.
 	find func(context.Context, options) (string, error)
-	// steps are its command lines, by what becomes of release r: what has none it
-	// cannot do. CHART and NAMESPACE are words that stand for those.
+	// steps are its command lines, by the step in the life of release r. A step without
+	// one is not supported. CHART and NAMESPACE are placeholders.
 	steps map[string]string
-	// order is how objects of a chart's template ask it to keep them in order, as part
-	// of a format: a % is two there.
+	// order is the part of a chart's template that orders objects for this tool. It is
+	// used in a format string, so % is written %%.
 	order string
-	// plain has it get objects instead of a chart, and a namespace that is there. Both
-	// are made for it beforehand.
+	// plain says that the tool needs rendered objects instead of a chart, and an
+	// existing namespace. Both are created before it runs.
 	plain bool
-	note  string // what the reader of its figures has to know
+	note  string // what the reader of its figures must know
 }
 
-// tools are in the order of the columns. Those after helm are rivals: they are
-// measured where they are there.
+// tools are in the order of the columns. Those after helm are rivals: they are only
+// measured if they were found.
 var tools = []tool{
 	{
 		name: lockstep, agent: "lockstep", order: grouped,
@@ -51,7 +51,7 @@ var tools = []tool{
 		},
 	},
 	{
-		name: helm, agent: "Helm", order: grouped, // which it knows nothing of
+		name: helm, agent: "Helm", order: grouped, // which it ignores
 		find: func(ctx context.Context, _ options) (string, error) { return goTool(ctx, "helm") },
 		steps: map[string]string{
 			"install":   "install r CHART -n NAMESPACE --create-namespace",
@@ -89,23 +89,23 @@ var tools = []tool{
 	{name: helmfile, find: onPath(helmfile), steps: map[string]string{}, note: "runs helm for each release; measured in the row of many releases only"},
 }
 
-// rivals are the tools that need not be there.
+// rivals are the optional tools.
 var rivals = tools[2:]
 
 func named(name string) tool {
 	return tools[slices.IndexFunc(tools, func(t tool) bool { return t.name == name })]
 }
 
-// built finds a program that make builds.
+// built returns a find function for a program that make builds.
 func built(name string) (string, error) {
 	path, err := exec.LookPath(name)
 	if err != nil {
-		return "", fmt.Errorf("look for %s: %w; make builds it", name, err)
+		return "", fmt.Errorf("find %s: %w; make builds it", name, err)
 	}
 	return path, nil
 }
 
-// goTool builds a tool of go.mod where that has not been done yet.
+// goTool builds a tool of go.mod if that was not done yet.
 func goTool(ctx context.Context, name string) (string, error) {
 	path, err := exec.CommandContext(ctx, "go", "tool", "-n", name).Output()
 	if err != nil {
@@ -124,11 +124,10 @@ func onPath(name string) func(context.Context, options) (string, error) {
 	}
 }
 
-// adopt makes a copy of a program in the benchmark's folder the one that is measured.
-// The pages of a file that a linker has just written lie otherwise in the page cache
-// than those of a copy, and up to 10 MB more of them count as memory of the process.
-// So all of them are copies.
-func (b *benchmark) adopt(name, path string) (err error) {
+// copyProgram copies a program to the benchmark's folder; the copy is measured. The pages of a
+// file that a linker has just written are laid out differently in the page cache, and up
+// to 10 MB more of them count as memory of the process. So all programs are copies.
+func (b *benchmark) copyProgram(name, path string) (err error) {
 	defer func() {
 		if err != nil {
 			err = fmt.Errorf("copy %s: %w", name, err)
@@ -143,7 +142,7 @@ func (b *benchmark) adopt(name, path string) (err error) {
 	if err := os.MkdirAll(dir, 0o755); err != nil {
 		return err
 	}
-	b.programs[name] = filepath.Join(dir, name) // clients of the API take their user agent from that
+	b.programs[name] = filepath.Join(dir, name) // API clients use the name of the program as user agent
 	to, err := os.OpenFile(b.programs[name], os.O_CREATE|os.O_WRONLY|os.O_EXCL, 0o755)
 	if err != nil {
 		return err
@@ -152,7 +151,7 @@ func (b *benchmark) adopt(name, path string) (err error) {
 	return errors.Join(err, to.Close())
 }
 
-// command is the command line of a tool for one step in the life of release r.
+// command returns the command line of a tool for one step in the life of release r.
 func command(tool, verb, chart, namespace string, more ...string) []string {
 	args := strings.Fields(named(tool).steps[verb])
 	for i, word := range args {
@@ -166,8 +165,8 @@ func command(tool, verb, chart, namespace string, more ...string) []string {
 	return append(args, more...)
 }
 
-// step has a tool take one step in the life of release r. Only lockstep has to come
-// through: of another tool there is no figure then, which is said, and ok is false.
+// step runs one step in the life of release r with a tool. If it fails with another tool
+// than lockstep, step prints that there is no figure and returns false for ok.
 func (s *session) step(tool, verb, chart, namespace string, values ...string) (used spent, ok bool, err error) {
 	if named(tool).plain {
 		if chart, err = s.plain(verb, chart, namespace, values); err != nil {
@@ -176,15 +175,15 @@ func (s *session) step(tool, verb, chart, namespace string, values ...string) (u
 		values = nil
 	}
 	used, err = s.run(tool, command(tool, verb, chart, namespace, values...)...)
-	if err != nil && tool != lockstep && s.ctx.Err() == nil { // the table shows that there is none
+	if err != nil && tool != lockstep && s.ctx.Err() == nil { // the table shows an empty cell
 		fmt.Fprintln(os.Stderr, "bench: no figure:", err)
 		return used, false, nil
 	}
 	return used, err == nil, err
 }
 
-// plain does for a plain tool what the others do themselves, and returns the file of
-// the chart's objects.
+// plain does for a plain tool what others do themselves: it creates the namespace and
+// renders the chart. It returns the file of the chart's objects.
 func (s *session) plain(verb, chart, namespace string, values []string) (string, error) {
 	if verb == "install" {
 		if err := s.makeNamespace(namespace); err != nil {
