@@ -156,7 +156,7 @@ func Read(ctx context.Context, o Options) (*File, error) {
 	return out, out.check()
 }
 
-// fileNames of a helmfile in a directory, in the order in which they are looked for.
+// fileNames are the names of a helmfile in a directory, in order of precedence.
 var fileNames = []string{"helmfile.yaml", "helmfile.yaml.gotmpl", "helmfile.d"}
 
 // Exists reports whether a directory has a helmfile.

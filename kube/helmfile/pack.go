@@ -8,9 +8,9 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
-// Packed returns f as plain YAML for another machine. charts has the path or reference of the
-// chart of each release that needs one, by its ID; the values are in files next to it, named by ValuesFile.
-// The releases must be of one cluster.
+// Packed returns f as plain YAML for another machine. charts has the paths or references of charts by
+// release ID. The values are in files next to it, named by ValuesFile. All releases must be in one
+// cluster.
 func (f *File) Packed(charts map[string]string) ([]byte, error) {
 	releases := []map[string]any{}
 	for _, r := range f.Releases {
@@ -35,5 +35,5 @@ func (f *File) Packed(charts map[string]string) ([]byte, error) {
 	return yaml.Marshal(map[string]any{"releases": releases})
 }
 
-// ValuesFile is the name of the release's merged values in a packed helmfile's directory.
+// ValuesFile returns the path of the release's merged values in the directory of a packed helmfile.
 func (r Release) ValuesFile() string { return "values/" + r.ID() + ".yaml" }

@@ -36,14 +36,14 @@ import (
 	"lockstep/ui/remote/protocol"
 )
 
-// inNamespace makes a namespace of the tests' cluster as accounts does.
+// inNamespace creates a namespace in the cluster of the tests, as accounts does.
 func inNamespace(t *testing.T, name string) kubernetes.Interface {
 	t.Helper()
 	return accounts(t, testcluster.Get(t).Kubeconfig, name)
 }
 
-// accounts makes a namespace with the account "runner", which may do anything there, and the
-// users viewer and operator with the Roles of the help page.
+// accounts creates a namespace with the account "runner", which has all rights there, and with the
+// users viewer and operator, who have the Roles of the help page.
 func accounts(t *testing.T, kubeconfig, name string) kubernetes.Interface {
 	t.Helper()
 	config, err := clientcmd.BuildConfigFromFlags("", kubeconfig)
@@ -101,10 +101,9 @@ func documentedRoles(t *testing.T) (roles []rbacv1.Role) {
 	return roles
 }
 
-// TestRunInTheCluster starts a run as a Job and closes the terminal. Somebody else steers it
-// from another machine; its pod is killed, and the next one resumes it (R50); a viewer may
-// look, and not steer. In the end nothing but the release stays. The run has the rights that
-// lockstep rbac prints.
+// TestRunInTheCluster starts a run as a Job and closes the terminal. An operator controls it from
+// another machine; its pod is killed, and the next one resumes it (R50); a viewer can watch it, but not
+// control it. Afterwards only the release is left. The run has the rights that lockstep rbac prints.
 func TestRunInTheCluster(t *testing.T) {
 	t.Parallel()
 	const ns = "in-cluster"
@@ -187,10 +186,10 @@ func TestRunInTheCluster(t *testing.T) {
 	}
 }
 
-// TestOperatorsInTheCluster closes the terminal of an upgrade in the cluster. Two operators
-// send commands at once from elsewhere: each is answered once, with who asked. Its Job is
-// suspended and resumed, which an attached terminal is told; then an operator sets a
-// breakpoint, edits values and rolls back, and the run is replayed from its log.
+// TestOperatorsInTheCluster closes the terminal of an upgrade in the cluster. Two operators send
+// concurrent commands from another machine: each gets one result with the name of its sender. The Job
+// is suspended and resumed, which attached terminals report. Then an operator sets a breakpoint, edits
+// values and rolls back, and the run is replayed from its log.
 func TestOperatorsInTheCluster(t *testing.T) {
 	t.Parallel()
 	const ns = "operators"
@@ -278,8 +277,7 @@ func TestOperatorsInTheCluster(t *testing.T) {
 	}
 }
 
-// claimRoot sends two commands as an operator who claims to be somebody else, which the page
-// warns of.
+// claimRoot sends two commands as an operator with another user's name, as the help page warns.
 func claimRoot(t *testing.T, ns string) {
 	t.Helper()
 	config, err := clientcmd.BuildConfigFromFlags("", testcluster.Get(t).Kubeconfig)
@@ -308,7 +306,7 @@ func claimRoot(t *testing.T, ns string) {
 	}
 }
 
-// assertRights checks who may do what with the Roles of the page.
+// assertRights checks the rights of the Roles on the help page.
 func assertRights(t *testing.T, client kubernetes.Interface, ns string) {
 	t.Helper()
 	for _, test := range []struct {
@@ -330,8 +328,8 @@ func assertRights(t *testing.T, client kubernetes.Interface, ns string) {
 	}
 }
 
-// TestManifests applies what the command prints, as somebody who deploys from Git, and
-// attaches to the run. The same input is printed the same.
+// TestManifests applies the printed objects, as a GitOps tool would, and attaches to the run. The same
+// input gives the same output.
 func TestManifests(t *testing.T) {
 	t.Parallel()
 	const ns = "from-git"
@@ -379,9 +377,9 @@ func TestManifests(t *testing.T) {
 	}
 }
 
-// TestLargeChartInTheCluster installs a chart that does not fit into Secrets, but into a
-// release record, since its large subchart is disabled: from a folder that is an error, from a
-// registry the pod fetches it, with the user's credentials.
+// TestLargeChartInTheCluster installs a chart that does not fit into Secrets. Its large subchart is
+// disabled, so it fits into a release record. A chart in a directory is refused; the pod downloads one
+// in a registry with the user's credentials.
 func TestLargeChartInTheCluster(t *testing.T) {
 	t.Parallel()
 	const ns = "large-chart"
@@ -440,8 +438,8 @@ func helmPackage(t *testing.T, dir string) string {
 	return path
 }
 
-// TestStackInTheCluster deploys and removes a helmfile as Jobs, each of which another machine
-// sees as a run of the helmfile.
+// TestStackInTheCluster deploys and uninstalls a helmfile with Jobs, and attaches to each from another
+// machine.
 func TestStackInTheCluster(t *testing.T) {
 	t.Parallel()
 	const ns = "stack-in-cluster"
@@ -477,8 +475,8 @@ func TestStackInTheCluster(t *testing.T) {
 	}
 }
 
-// TestScreenLosesItsConnection reads the events of a run in the cluster through connections
-// that are cut again and again: none is missing, and none comes twice.
+// TestScreenLosesItsConnection reads the events of a run in the cluster over connections that are cut
+// repeatedly: each event arrives exactly once.
 func TestScreenLosesItsConnection(t *testing.T) {
 	t.Parallel()
 	const ns = "cut-off"
@@ -510,7 +508,7 @@ func TestScreenLosesItsConnection(t *testing.T) {
 	lines := bufio.NewScanner(conn)
 	last := uint64(0)
 	for cut := 0; lines.Scan(); {
-		if len(lines.Bytes()) == 0 { // all that there is was read
+		if len(lines.Bytes()) == 0 { // all past events were read
 			for ; cut < cuts; cut++ {
 				wires.cutAll(t)
 			}
@@ -522,14 +520,14 @@ func TestScreenLosesItsConnection(t *testing.T) {
 			t.Fatalf("after %d comes %.80s (%v)", last, lines.Text(), err)
 		}
 		if last = e.Seq; e.Exit != nil && *e.Exit != 0 {
-			t.Errorf("exit %d", *e.Exit)
+			t.Errorf("exit code %d", *e.Exit)
 		}
 	}
 	if err := lines.Err(); err != nil || last < 20 {
 		t.Errorf("%d events, %v", last, err)
 	}
 	if code := ends(); code != 0 {
-		t.Errorf("the run ends with %d", code)
+		t.Errorf("install: exit code %d", code)
 	}
 }
 
@@ -551,7 +549,7 @@ func (c *cuttable) dial(ctx context.Context, network, address string) (net.Conn,
 	return conn, err
 }
 
-// cutAll cuts all connections, and waits until there is a new one.
+// cutAll cuts all connections and waits for a new one.
 func (c *cuttable) cutAll(t *testing.T) {
 	c.mu.Lock()
 	made := c.made
@@ -571,8 +569,8 @@ func (c *cuttable) cutAll(t *testing.T) {
 	t.Fatal("nobody connects again")
 }
 
-// TestRunInTheClusterThatNeverStarts asks for what cannot run: it says why, and nothing
-// stays.
+// TestRunInTheClusterThatNeverStarts: for a Job whose pod cannot start, lockstep reports the cause and
+// deletes the Job.
 func TestRunInTheClusterThatNeverStarts(t *testing.T) {
 	t.Parallel()
 	const ns = "never-started"

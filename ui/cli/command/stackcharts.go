@@ -82,7 +82,7 @@ func (l *StackLoader) chart(ctx context.Context, rel kube.HelmfileRelease) (*kub
 	return load()
 }
 
-// Source returns the reference of a release's chart, and how to fetch it.
+// Source returns the reference of a release's chart and the flags for loading it.
 func (l *StackLoader) Source(rel kube.HelmfileRelease) (ref string, flags *ChartFlags) {
 	flags = &ChartFlags{ChartPathOptions: action.ChartPathOptions{Version: rel.Version, Verify: rel.Verify}}
 	if rel.Devel && rel.Version == "" {

@@ -130,21 +130,22 @@ func (a *app) deployInCluster(cmd *cobra.Command, flags *runFlags, d *deployFlag
 	}
 	if registry.IsOCI(ref) && p.task(a, cmd, flags.cluster, a.Settings, r).TooLarge() {
 		delete(p.files, chartInCluster)
-		if p.args[1], err = p.fetchThere(cmd.Context(), &d.chart, ref, rendering.Chart, a.Settings); err != nil {
+		if p.args[1], err = p.fetchInPod(cmd.Context(), &d.chart, ref, rendering.Chart, a.Settings); err != nil {
 			return err
 		}
-		for flag, set := range map[string]bool{"--plain-http": d.chart.PlainHTTP, "--insecure-skip-tls-verify": d.chart.InsecureSkipTLSVerify} {
-			if set {
-				p.args = append(p.args, flag)
-			}
+		if d.chart.PlainHTTP {
+			p.args = append(p.args, "--plain-http")
+		}
+		if d.chart.InsecureSkipTLSVerify {
+			p.args = append(p.args, "--insecure-skip-tls-verify")
 		}
 	}
 	return a.inCluster(cmd, flags, r, p)
 }
 
-// fetchThere returns the reference by which the pod fetches a chart from a registry, and packs
-// the user's credentials for it.
-func (p *packedRun) fetchThere(ctx context.Context, flags *command.ChartFlags, ref string, chart *kube.Chart, s *helmcli.EnvSettings) (string, error) {
+// fetchInPod returns the reference with which the pod downloads a chart from a registry, and packs
+// the user's credentials for the registry.
+func (p *packedRun) fetchInPod(ctx context.Context, flags *command.ChartFlags, ref string, chart *kube.Chart, s *helmcli.EnvSettings) (string, error) {
 	client, err := flags.Registry(s)
 	if err != nil {
 		return "", err
@@ -166,8 +167,7 @@ func (p *packedRun) fetchThere(ctx context.Context, flags *command.ChartFlags, r
 	return kube.PinChart(ref, chart.Metadata().Version, client)
 }
 
-// stackInCluster packs a helmfile with its charts and values, and runs up or down in the
-// cluster.
+// stackInCluster packs a helmfile with its charts and values and runs up or down in the cluster.
 func (a *app) stackInCluster(cmd *cobra.Command, flags *stackFlags, file *kube.Helmfile, r runOptions, down bool) error {
 	if flags.prune && len(file.Others) > 0 {
 		return errors.New("--prune does not work with --in-cluster if -l or a condition excludes releases")
@@ -181,7 +181,7 @@ func (a *app) stackInCluster(cmd *cobra.Command, flags *stackFlags, file *kube.H
 	charts := map[string]string{}
 	for _, rel := range file.Releases {
 		if down && rel.Installed {
-			p.files[name+"/"+rel.ValuesFile()] = nil // named, and not used
+			p.files[name+"/"+rel.ValuesFile()] = nil // the helmfile names it, but down does not read it
 		}
 	}
 	if !down {
@@ -190,7 +190,7 @@ func (a *app) stackInCluster(cmd *cobra.Command, flags *stackFlags, file *kube.H
 		steps.end()
 	}
 	if err == nil && p.task(a, cmd, flags.run.cluster, a.Settings, r).TooLarge() {
-		err = p.fetchCharts(cmd.Context(), name, file, loader, charts, a.Settings)
+		err = p.fetchChartsInPod(cmd.Context(), name, file, loader, charts, a.Settings)
 	}
 	if err != nil {
 		return err
@@ -201,8 +201,8 @@ func (a *app) stackInCluster(cmd *cobra.Command, flags *stackFlags, file *kube.H
 	return a.inCluster(cmd, &flags.run, r, p)
 }
 
-// pack packs the charts and values of a helmfile in the directory name, and returns the paths
-// of the charts there by the IDs of their releases.
+// pack packs the charts and values of a helmfile in the directory name. It returns the paths of the
+// charts by release ID.
 func (p *packedRun) pack(ctx context.Context, name string, file *kube.Helmfile, loader *command.StackLoader, start func(string)) (map[string]string, error) {
 	charts := map[string]string{}
 	for _, rel := range file.Releases {
@@ -222,23 +222,23 @@ func (p *packedRun) pack(ctx context.Context, name string, file *kube.Helmfile, 
 		if err != nil {
 			return nil, err
 		}
-		chart := fmt.Sprintf("charts/%s-%.6x.tgz", rendering.Chart.Name(), sha256.Sum256(archive)) // once for all releases that have it
+		chart := fmt.Sprintf("charts/%s-%.6x.tgz", rendering.Chart.Name(), sha256.Sum256(archive)) // one file for all releases with the same chart
 		p.files[name+"/"+chart], p.files[name+"/"+rel.ValuesFile()] = archive, []byte(values)
 		charts[rel.ID()] = "./" + chart
 	}
 	return charts, nil
 }
 
-// fetchCharts replaces packed charts that come from registries by references.
-func (p *packedRun) fetchCharts(ctx context.Context, name string, file *kube.Helmfile, loader *command.StackLoader, charts map[string]string, s *helmcli.EnvSettings) error {
+// fetchChartsInPod replaces packed charts from registries with references.
+func (p *packedRun) fetchChartsInPod(ctx context.Context, name string, file *kube.Helmfile, loader *command.StackLoader, charts map[string]string, s *helmcli.EnvSettings) error {
 	for _, rel := range file.Releases {
 		ref, source := loader.Source(rel)
 		if charts[rel.ID()] == "" || !registry.IsOCI(ref) || source.PlainHTTP || source.InsecureSkipTLSVerify {
 			continue
 		}
-		rendering, err := loader.Load(ctx, rel) // it is loaded already
+		rendering, err := loader.Load(ctx, rel) // already loaded
 		if err == nil {
-			charts[rel.ID()], err = p.fetchThere(ctx, source, ref, rendering.Chart, s)
+			charts[rel.ID()], err = p.fetchInPod(ctx, source, ref, rendering.Chart, s)
 		}
 		if err != nil {
 			return fmt.Errorf("%s: release %s: %w", rel.At, rel.ID(), err)
@@ -246,8 +246,8 @@ func (p *packedRun) fetchCharts(ctx context.Context, name string, file *kube.Hel
 	}
 	used := slices.Collect(maps.Values(charts))
 	maps.DeleteFunc(p.files, func(path string, _ []byte) bool {
-		chart, is := strings.CutPrefix(path, name+"/charts/")
-		return is && !slices.Contains(used, "./charts/"+chart)
+		chart, ok := strings.CutPrefix(path, name+"/charts/")
+		return ok && !slices.Contains(used, "./charts/"+chart)
 	})
 	return nil
 }
