@@ -43,7 +43,7 @@ func record(objects int) []Event {
 	}, events...)
 }
 
-// BenchmarkState draws the picture of a run of so many objects.
+// BenchmarkState reduces a run with a number of objects to its state.
 func BenchmarkState(b *testing.B) {
 	for _, n := range []int{1_000, 10_000, 100_000} {
 		b.Run(strconv.Itoa(n), func(b *testing.B) {
@@ -59,7 +59,8 @@ func BenchmarkState(b *testing.B) {
 	}
 }
 
-// BenchmarkFeed publishes such a run, bounded and not, and reads it.
+// BenchmarkFeed publishes and reads a run with a number of objects, with and without a
+// bound.
 func BenchmarkFeed(b *testing.B) {
 	for _, bounded := range []bool{false, true} {
 		for _, n := range []int{1_000, 10_000, 100_000} {
@@ -83,7 +84,7 @@ func BenchmarkFeed(b *testing.B) {
 	}
 }
 
-// BenchmarkAsk asks what a screen asks of a run that is half over.
+// BenchmarkAsk queries the state of a half-finished run, as a screen does.
 func BenchmarkAsk(b *testing.B) {
 	for _, n := range []int{1_000, 10_000, 100_000} {
 		b.Run(strconv.Itoa(n), func(b *testing.B) {

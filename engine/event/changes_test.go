@@ -6,8 +6,8 @@ import (
 	"lockstep/engine/plan"
 )
 
-// TestChanges counts what has become of objects: one that is sent again after it was
-// created has been created, and a rollback counts by itself.
+// TestChanges counts the changes of objects: an object that is sent again after it was
+// created counts as created, and a rollback is counted separately.
 func TestChanges(t *testing.T) {
 	object := func(name string) plan.Object { return plan.Object{Kind: "ConfigMap", Name: name} }
 	group := func(id string, names ...string) *plan.Group {

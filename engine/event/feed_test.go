@@ -57,9 +57,9 @@ func groupsNamed(n int) []*plan.Group {
 	return groups
 }
 
-// TestABoundedFeedKeepsThePicture has readers that are there from the first event
-// on, behind, or late.
-func TestABoundedFeedKeepsThePicture(t *testing.T) {
+// TestBoundedFeedKeepsState reads a bounded feed from the first event on, with a
+// delay, and late.
+func TestBoundedFeedKeepsState(t *testing.T) {
 	for seed := range uint64(20) {
 		r := rand.New(rand.NewPCG(seed, 1))
 		f := &Feed{Bounded: true}

@@ -67,9 +67,9 @@ func (r *run) command(name CommandName, group, by string) {
 	r.apply(0, Event{Kind: KindCommand, Command: name, Group: group, Status: Accepted, By: by})
 }
 
-// TestMendedFailuresLeaveATrace: what failed, why, and how it was mended, in whatever
-// order the answer to the command comes (R44a).
-func TestMendedFailuresLeaveATrace(t *testing.T) {
+// TestFixedFailures expects the cause of each fixed failure and how it was fixed, in
+// any order of the command's answer and the other events (R44a).
+func TestFixedFailures(t *testing.T) {
 	tests := map[string]struct {
 		run  func(*run)
 		want []string
@@ -139,7 +139,7 @@ func TestMendedFailuresLeaveATrace(t *testing.T) {
 	}
 }
 
-// TestTimeLeft counts neither pauses nor outages, as the run does (R25, R53).
+// TestTimeLeft expects that pauses and outages do not count, as in the run (R25, R53).
 func TestTimeLeft(t *testing.T) {
 	r := newRun("a")
 	left := func() time.Duration {
@@ -175,8 +175,8 @@ func TestTimeLeft(t *testing.T) {
 	}
 }
 
-// TestAfterTheEnd: what is seen then changes the copy, and never what the operation came
-// to (R34b).
+// TestAfterTheEnd expects that events after the end change the copy, but not the
+// result of the operation (R34b).
 func TestAfterTheEnd(t *testing.T) {
 	r := newRun("a", "b")
 	for _, id := range []string{"a", "b"} {

@@ -6,8 +6,8 @@ import (
 	"testing"
 )
 
-// FuzzRead: what is read of a record, whoever has written it, draws a picture,
-// and reads the same once it was written again.
+// FuzzRead expects that any record that can be read has a state, and reads the same
+// after it was written again.
 func FuzzRead(f *testing.F) {
 	for _, s := range []string{
 		`{"seq":1,"kind":"operation","status":"running","operation":{"name":"install"}}`,

@@ -6,8 +6,8 @@ import (
 	"lockstep/engine/plan"
 )
 
-// TestGeneratedNameInState draws an object of the plan under the name that the
-// API server has made for it, also after a retry has made another.
+// TestGeneratedNameInState expects a planned object under the name that the API server
+// generated for it, also after a retry generated another.
 func TestGeneratedNameInState(t *testing.T) {
 	planned := plan.Object{Kind: "Job", Namespace: "n", Name: "work-"}
 	named := func(name string) *plan.Object { return &plan.Object{Kind: "Job", Namespace: "n", Name: name} }

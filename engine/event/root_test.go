@@ -8,8 +8,8 @@ import (
 	"lockstep/engine/plan"
 )
 
-// TestRoots: two groups fail side by side, in one of them more than one object is
-// in trouble; what waits for them is a consequence.
+// TestRoots has two groups that fail independently, one of them with more than one
+// failing object. The groups that wait for them are consequences.
 func TestRoots(t *testing.T) {
 	job, web, db, ddl := plan.Object{Kind: "Job", Name: "migrate"}, plan.Object{Kind: "Deployment", Name: "web"}, plan.Object{Kind: "StatefulSet", Name: "db"}, plan.Object{Kind: "ConfigMap", Name: "ddl"}
 	at := func(seconds float64) time.Time { return time.Unix(0, int64(seconds*1e9)) }
@@ -53,9 +53,9 @@ func TestRoots(t *testing.T) {
 	}
 }
 
-// TestWhatIsKnownOfACauseIsTheLatest: a failed group and a heartbeat count tries and
-// bring evidence, and never make less of a cause that is known.
-func TestWhatIsKnownOfACauseIsTheLatest(t *testing.T) {
+// TestCauseIsUpdated expects that a failed group and a heartbeat update the tries and
+// the evidence of a cause, and never replace a known cause with a vaguer one.
+func TestCauseIsUpdated(t *testing.T) {
 	api := plan.Object{Kind: "Deployment", Name: "api"}
 	var s State
 	s.Apply(Event{Kind: KindPlan, Phases: []Phase{{Name: "apply", Groups: []*plan.Group{{ID: "a", Objects: []plan.Object{api}}}}}})
@@ -77,9 +77,9 @@ func TestWhatIsKnownOfACauseIsTheLatest(t *testing.T) {
 	}
 }
 
-// TestWhatAGroupFailsOfIsKnownBest: an object was looked into before, and found to
-// fail of something else; the line that tells of the failure does not say that.
-func TestWhatAGroupFailsOfIsKnownBest(t *testing.T) {
+// TestGroupFailureReplacesDiagnosis expects that the cause in the event of a group's failure
+// replaces an earlier, different diagnosis of the object.
+func TestGroupFailureReplacesDiagnosis(t *testing.T) {
 	api := plan.Object{Kind: "Deployment", Name: "api"}
 	var s State
 	for _, e := range []Event{

@@ -72,9 +72,9 @@ func TestFeedReadersMissNothing(t *testing.T) {
 	})
 }
 
-// TestARefusalIsAboutTheStateItWasGivenIn forgets why a command was refused once
-// the run is in another state (R45).
-func TestARefusalIsAboutTheStateItWasGivenIn(t *testing.T) {
+// TestRefusalExpires expects that the refusal of a command is dropped when the run
+// changes to another state (R45).
+func TestRefusalExpires(t *testing.T) {
 	var s State
 	s.Apply(Event{Kind: KindCommand, Command: Resume, Status: Refused, Message: "the run is not paused"})
 	if s.Answer.Message == "" {

@@ -67,8 +67,8 @@ func TestForecast(t *testing.T) {
 	}
 }
 
-// TestHistorySurvivesANewPlan: a phase that is announced again, since rendering
-// has made something else of it, keeps what is known of its groups.
+// TestHistorySurvivesANewPlan expects that a phase that is announced again after
+// another rendering keeps the history of its groups.
 func TestHistorySurvivesANewPlan(t *testing.T) {
 	s := stateOf(append(known(), event.Event{Kind: event.KindPlan, Phases: diamond()[1:]}))
 	if f, ok := Estimate(s, at(0)); !ok || f.Usual != seconds(16) {
@@ -76,8 +76,8 @@ func TestHistorySurvivesANewPlan(t *testing.T) {
 	}
 }
 
-// TestTheSlowestComesFirst: by how much it is over.
-func TestTheSlowestComesFirst(t *testing.T) {
+// TestSlowestFirst expects slow groups in the order of their delay.
+func TestSlowestFirst(t *testing.T) {
 	s := stateOf(append(known(), append(ran("apply", "a", 0, 1, 2)[:3], ran("apply", "b", 0, 1, 2)[:3]...)...))
 	f, _ := Estimate(s, at(30))
 	if len(f.Slow) != 2 || f.Slow[0].Group.ID != "b" || f.Left != seconds(6) {
@@ -88,9 +88,9 @@ func TestTheSlowestComesFirst(t *testing.T) {
 	}
 }
 
-// TestBarsLeavePausesOut draws a path end to end: what lay between its steps, a pause of
-// an hour for instance, takes no room.
-func TestBarsLeavePausesOut(t *testing.T) {
+// TestBarsOmitPauses draws the steps of a path end to end: the time between them, such
+// as a pause of an hour, takes no space.
+func TestBarsOmitPauses(t *testing.T) {
 	path := []Step{
 		{Start: 0, Took: 4 * time.Second, Waited: 2 * time.Second},
 		{Start: time.Hour, Took: 4 * time.Second, Waited: 4 * time.Second},
@@ -102,9 +102,9 @@ func TestBarsLeavePausesOut(t *testing.T) {
 	}
 }
 
-// TestNobodyIsLateBeforeAgain: who asks only when there may be others hears of each
-// with the same event as one who always asks.
-func TestNobodyIsLateBeforeAgain(t *testing.T) {
+// TestSlowGroupsNextTime expects that a caller that asks only at the returned time
+// learns of each slow group at the same event as one that always asks.
+func TestSlowGroupsNextTime(t *testing.T) {
 	for seed := range uint64(200) {
 		rnd := rand.New(rand.NewPCG(seed, 2))
 		p := event.Phase{Name: "apply", Kind: event.PhaseApply, Usual: map[string]time.Duration{}}

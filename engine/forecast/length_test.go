@@ -133,8 +133,9 @@ func recorded(rnd *rand.Rand, groups int) *event.State {
 	return stateOf(events)
 }
 
-// TestTheCostliestGateIsOnTheCriticalPath: what saves nothing need not be tried.
-func TestTheCostliestGateIsOnTheCriticalPath(t *testing.T) {
+// TestBottleneckIsOnCriticalPath compares the result with that of trying every group:
+// groups outside the critical path save nothing, so Bottleneck does not try them.
+func TestBottleneckIsOnCriticalPath(t *testing.T) {
 	for seed := range uint64(300) {
 		s := recorded(rand.New(rand.NewPCG(seed, 1)), 1+int(seed%30))
 		gates := map[string]bool{}
@@ -163,8 +164,8 @@ func TestTheCostliestGateIsOnTheCriticalPath(t *testing.T) {
 	}
 }
 
-// BenchmarkCostliest is about runs of so many objects, ten to a group.
-func BenchmarkCostliest(b *testing.B) {
+// BenchmarkBottleneck uses runs with that many objects, ten in a group.
+func BenchmarkBottleneck(b *testing.B) {
 	for _, n := range []int{1_000, 10_000, 100_000} {
 		b.Run(strconv.Itoa(n), func(b *testing.B) {
 			s := recorded(rand.New(rand.NewPCG(1, 1)), n/10)

@@ -40,10 +40,10 @@ func (tests table) run(t *testing.T) {
 	}
 }
 
-// TestWordsThatCall tells the names of Services that are called from what only
-// looks like them (R62). Each text is in a place of a pod of the namespace ns; the
-// Services are db (5432), shop-db, shop-db-replica (all of ns) and far of other.
-func TestWordsThatCall(t *testing.T) {
+// TestCallsInText distinguishes the names of called Services from texts that only look
+// like them (R62). Each text is in a field of a pod in the namespace ns. The Services
+// are db (5432), shop-db and shop-db-replica in ns, and far in other.
+func TestCallsInText(t *testing.T) {
 	all := objects(t, object("v1", "Service", "db", "spec: {ports: [{port: 5432}]}")+object("v1", "Service", "shop-db", "spec: {ports: [{port: 5432}]}")+
 		object("v1", "Service", "shop-db-replica", "spec: {ports: [{port: 5432}]}")+
 		"\n---\napiVersion: v1\nkind: Service\nmetadata: {name: far, namespace: other}\nspec: {ports: [{port: 80}]}"+
@@ -149,8 +149,8 @@ func TestWordsThatCall(t *testing.T) {
 	}
 }
 
-// TestCalls finds the words in all places that a pod reads (R62), and nobody where
-// nobody answers.
+// TestCalls expects calls in all fields that a pod reads (R62), and none if no Service
+// has the name.
 func TestCalls(t *testing.T) {
 	db := serviceOf("db") + pod("Deployment", "db", "{}")
 	const wants = "Deployment/web > Deployment/db serving"
@@ -188,8 +188,8 @@ func TestCalls(t *testing.T) {
 	}.run(t)
 }
 
-// TestCustomResources call only where their kinds do, and lead to what operators make of
-// them (R62).
+// TestCustomResources expects calls from custom resources only for kinds that make
+// them, and edges to the objects that operators create for them (R62).
 func TestCustomResources(t *testing.T) {
 	api := serviceOf("api") + pod("Deployment", "api", "{}")
 	web := pod("Deployment", "web", calls("made-store:9000"))
@@ -205,8 +205,8 @@ func TestCustomResources(t *testing.T) {
 	}.run(t)
 }
 
-// TestReasons are what is said of an edge: the field, what it says, and never a
-// secret (R60).
+// TestReasons checks the reasons of edges: the field and its value, and never a secret
+// (R60).
 func TestReasons(t *testing.T) {
 	o := From("shop", nil, objects(t, serviceOf("db")+pod("Deployment", "db", "{}")+pod("Deployment", "web", "{containers: [{args: ['--url=http://u:hunter2@db:80/x'], env: [{name: DATABASE_HOST, value: 'http://u:hunter2@db/'}]}]}")))
 	for _, e := range o.Edges {
@@ -220,7 +220,8 @@ func TestReasons(t *testing.T) {
 	}
 }
 
-// TestRequests are sent on by Ingresses and APIs, and looked at by webhooks (R62).
+// TestRequests expects edges for requests that Ingresses and APIs forward and webhooks
+// check (R62).
 func TestRequests(t *testing.T) {
 	hook := serviceOf("hook") + pod("Deployment", "hook", "{}")
 	configuration := func(kind, more string) string {
@@ -254,8 +255,8 @@ func TestRequests(t *testing.T) {
 	}.run(t)
 }
 
-// TestOperators are the workloads that may write the status of custom resources
-// (R62), and know their definitions (R63).
+// TestOperators expects as operators the workloads that may write the status of custom
+// resources (R62); their definitions come first (R63).
 func TestOperators(t *testing.T) {
 	rights := func(kind, rules string) string {
 		return pod("Deployment", "op", "{serviceAccountName: sa}") + object("rbac.authorization.k8s.io/v1", "Cluster"+"Role", "r", "rules: "+rules) +
@@ -279,7 +280,7 @@ func TestOperators(t *testing.T) {
 	}.run(t)
 }
 
-// TestHabits are soft edges (R63).
+// TestHabits checks the soft edges (R63).
 func TestHabits(t *testing.T) {
 	table{
 		"wait for a Job":      {pod("Deployment", "web", "{initContainers: [{name: w, command: [kubectl, wait, --for=condition=complete, job/migrate]}]}") + pod("Job", "migrate", "{}"), []string{"Deployment/web > Job/migrate serving"}},
@@ -301,8 +302,8 @@ func TestHabits(t *testing.T) {
 	}.run(t)
 }
 
-// TestWaitLoops are the strongest reason (R63): each is written in another way, and the
-// edge stays though the other side calls back.
+// TestWaitLoops checks wait loops in several notations. They are the strongest reason
+// (R63): the edge remains even if the other side calls back.
 func TestWaitLoops(t *testing.T) {
 	back := serviceOf("web") + serviceOf("x") + pod("Deployment", "x", "{containers: [{env: [{name: WEB_HOST, value: web}]}]}")
 	for _, c := range []string{
@@ -341,8 +342,8 @@ func TestWaitLoops(t *testing.T) {
 	}
 }
 
-// TestDoubt are reasons that prove nothing about a Job and a workload, or contradict
-// each other (R66).
+// TestDoubt checks reasons that prove no order of a Job and a workload, or that
+// contradict each other (R66).
 func TestDoubt(t *testing.T) {
 	table{
 		"a Job registers what waits for it": {serviceOf("broker") + pod("StatefulSet", "broker", "{initContainers: [{command: [sh, -c, 'until cluster-is-there; do sleep 1; done']}]}") + pod("Job", "init", "{containers: [{args: [--web-service-url, 'http://broker:80/']}]}"), nil},

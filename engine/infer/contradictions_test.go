@@ -8,8 +8,9 @@ import (
 	"lockstep/engine/plan"
 )
 
-// TestAgainst finds where what is written down contradicts what objects name (R70).
-func TestAgainst(t *testing.T) {
+// TestContradictions expects the places where the written order contradicts the
+// references of objects (R70).
+func TestContradictions(t *testing.T) {
 	settings := func(annotations map[string]string) infer.Object {
 		return infer.Object{Resource: plan.Resource{Object: plan.Object{Kind: "ConfigMap", Namespace: "n", Name: "settings"}, Chart: "shop", Annotations: annotations}, Fields: map[string]any{}}
 	}

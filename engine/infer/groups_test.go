@@ -40,8 +40,8 @@ func checkGroups(t *testing.T, tree *plan.Chart, manifests string, want ...strin
 	return o
 }
 
-// TestGroupsOfAChart are workloads with what only they need, and what comes before
-// and after them (R64).
+// TestGroupsOfAChart expects groups of workloads with the objects that only they need,
+// and the groups before and after them (R64).
 func TestGroupsOfAChart(t *testing.T) {
 	shop := &plan.Chart{Path: "shop"}
 	t.Run("nothing to wait for", func(t *testing.T) {
@@ -104,8 +104,8 @@ func TestGroupsOfAChart(t *testing.T) {
 	})
 }
 
-// TestGroupNamesStay in spite of other names of the release and of its objects
-// (R64).
+// TestGroupNamesStay expects the same group names with other names of the release and
+// its objects (R64).
 func TestGroupNamesStay(t *testing.T) {
 	for release, prefix := range map[string]string{"shop": "shop-", "prod": "prod-shop-", "other": "renamed-"} {
 		all := objects(t, serviceOf(prefix+"db")+pod("StatefulSet", prefix+"db", "{}")+pod("Deployment", prefix+"web", calls(prefix+"db"))+pod("Job", prefix+"seed-2-1-0", calls(prefix+"web")))
@@ -119,7 +119,8 @@ func TestGroupNamesStay(t *testing.T) {
 	}
 }
 
-// TestCycles loses all edges of the softest strength of a cycle, and says so (R66).
+// TestCycles expects that a cycle is resolved by dropping all its edges of the weakest
+// strength, and that this is reported (R66).
 func TestCycles(t *testing.T) {
 	shop := &plan.Chart{Path: "shop"}
 	o := checkGroups(t, shop, serviceOf("a")+serviceOf("b")+serviceOf("c")+pod("Deployment", "a", calls("b"))+pod("Deployment", "b", calls("a"))+pod("Deployment", "c", calls("a")),
@@ -164,7 +165,7 @@ func in(chart, manifests string) string {
 	return strings.ReplaceAll(manifests, "---\n", "---\n# chart: shop/"+chart+"\n")
 }
 
-// TestOrderBetweenCharts is for whole subcharts (R65).
+// TestOrderBetweenCharts expects an order between whole subcharts (R65).
 func TestOrderBetweenCharts(t *testing.T) {
 	db := in("db", serviceOf("db")+pod("StatefulSet", "db", "{}"))
 	t.Run("subcharts", func(t *testing.T) {
@@ -211,8 +212,9 @@ func TestOrderBetweenCharts(t *testing.T) {
 	})
 }
 
-// TestWhatIsWrittenStands and the rest is added to it (R67).
-func TestWhatIsWrittenStands(t *testing.T) {
+// TestWrittenOrderIsKept expects that the written order is kept and the rest is added
+// to it (R67).
+func TestWrittenOrderIsKept(t *testing.T) {
 	const late = "metadata: {name: late, annotations: {helm.sh/resource-group: late, helm.sh/depends-on/resource-groups: '[\"first\"]'}}"
 	written := "\n---\napiVersion: v1\nkind: ConfigMap\n" + late + "\n---\napiVersion: v1\nkind: ConfigMap\nmetadata: {name: first, annotations: {helm.sh/resource-group: first}}"
 	t.Run("groups", func(t *testing.T) {

@@ -8,9 +8,9 @@ import (
 	"lockstep/engine/plan"
 )
 
-// TestPlanIsTheOrder builds the plan that inferred annotations ask for, which has
-// the groups and gates of the order and no warnings.
-func TestPlanIsTheOrder(t *testing.T) {
+// TestPlanHasInferredOrder builds the plan of the inferred annotations. It has the
+// groups and gates of the inferred order and no warnings.
+func TestPlanHasInferredOrder(t *testing.T) {
 	all := objects(t, pod("Deployment", "shop-web", "{containers: [{envFrom: [{configMapRef: {name: c}}]}], runtimeClassName: fast}")+
 		pod("Deployment", "shop-worker", "{containers: [{envFrom: [{configMapRef: {name: c}}]}]}")+
 		object("node.k8s.io/v1", "RuntimeClass", "fast", "handler: x")+
@@ -27,8 +27,9 @@ func TestPlanIsTheOrder(t *testing.T) {
 	}
 }
 
-// TestHardEdges reads what objects name (R61); each is one of R64's base or goes
-// with who names it. Charts wait for each other as R65 says.
+// TestHardEdges reads references of objects (R61). The referenced object is in the
+// base group of R64 or in the group of the object that refers to it. Charts wait for
+// each other as in R65.
 func TestHardEdges(t *testing.T) {
 	const spec = "spec: {schedulerName: x}"
 	tests := map[string]struct {

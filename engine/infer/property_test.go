@@ -104,9 +104,9 @@ func found(o *Order) []Edge {
 	return edges
 }
 
-// TestProperties of orders of random releases: there is a plan for each, edges have
-// no cycle, what objects name is an edge (R61), neither the order of the input nor
-// of anything else counts, and an object that goes takes only its edges along.
+// TestProperties checks the orders of random releases: each has a plan, the edges have
+// no cycle, every reference is an edge (R61), the order of the input has no effect,
+// and without one object only its edges are missing.
 func TestProperties(t *testing.T) {
 	for seed := range uint64(60) {
 		rnd := rand.New(rand.NewPCG(seed, 1))
@@ -210,7 +210,7 @@ func checkRemoval(t *testing.T, seed uint64, o, without *Order, gone plan.Object
 	}
 }
 
-// BenchmarkInfer infers the order of about so many objects.
+// BenchmarkInfer infers the order of about that many objects.
 func BenchmarkInfer(b *testing.B) {
 	for _, n := range []int{1_000, 10_000, 100_000} {
 		b.Run(strconv.Itoa(n), func(b *testing.B) {

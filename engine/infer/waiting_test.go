@@ -9,9 +9,9 @@ import (
 	"lockstep/engine/plan"
 )
 
-// TestCommandsThatWait are the strongest reason: in whatever notation, an init container that
-// asks a Service, or a loop of any container, proves who comes first (R62). Service
-// db (5432) is what is asked, other is named besides.
+// TestCommandsThatWait checks the strongest reason in several notations: an init
+// container that asks a Service, or a loop of any container, proves which comes first
+// (R62). The Service asked is db (5432); other is only mentioned.
 func TestCommandsThatWait(t *testing.T) {
 	both := object("v1", "Service", "db", "spec: {selector: {app: db}, ports: [{port: 5432}]}") + pod("StatefulSet", "db", "{}") + serviceOf("other") + pod("Deployment", "other", "{}")
 	tests := []struct {
@@ -67,7 +67,8 @@ func TestCommandsThatWait(t *testing.T) {
 	}
 }
 
-// TestWaitingContainers say what they wait for by their names, images and arguments.
+// TestWaitingContainers expects the Services that containers wait for, from their
+// names, images and arguments.
 func TestWaitingContainers(t *testing.T) {
 	web := func(container string) string { return pod("Deployment", "web", "{initContainers: [{"+container+"}]}") }
 	db := serviceOf("db") + pod("StatefulSet", "db", "{}")
@@ -88,8 +89,8 @@ func TestWaitingContainers(t *testing.T) {
 	}.run(t)
 }
 
-// TestJobsAndWorkloads: only a hard reference or a command that waits proves which comes
-// first (R63).
+// TestJobsAndWorkloads expects that only a hard reference or a command that waits
+// proves which comes first (R63).
 func TestJobsAndWorkloads(t *testing.T) {
 	broker := serviceOf("broker")
 	register := "{containers: [{args: [init, --url, 'http://broker:80'], env: [{name: ZK_HOST, value: zk}]}]}"

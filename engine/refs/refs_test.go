@@ -11,9 +11,8 @@ import (
 	"lockstep/engine/plan"
 )
 
-// TestWhatObjectsName reads each kind of reference from each kind of object,
-// with the field that it stands in.
-func TestWhatObjectsName(t *testing.T) {
+// TestFind reads each kind of reference from each kind of object, with its field.
+func TestFind(t *testing.T) {
 	const pod = `{serviceAccountName: sa, containers: [{name: a, env: [{name: X, valueFrom: {secretKeyRef: {name: s, key: k}}}]}]}`
 	podRefs := func(path string) []string {
 		return []string{"account ServiceAccount/sa in ns: " + path + ".serviceAccountName",
@@ -112,8 +111,8 @@ func say(r Ref) string {
 	return s
 }
 
-// TestNamespaceOfAnObject is a reference like others; what is of cluster scope
-// has none.
+// TestNamespaceOfAnObject expects a reference to the namespace of an object, and none
+// for cluster-scoped objects.
 func TestNamespaceOfAnObject(t *testing.T) {
 	if got := Find(plan.Object{Kind: "ConfigMap", Namespace: "ns", Name: "x"}, nil); len(got) != 1 || say(got[0]) != "namespace Namespace/ns: metadata.namespace" {
 		t.Errorf("%+v", got)
@@ -123,7 +122,8 @@ func TestNamespaceOfAnObject(t *testing.T) {
 	}
 }
 
-// TestObjectsWithoutPods tells the workloads that make no pods as they stand.
+// TestObjectsWithoutPods expects the workloads that create no pods as they are, such
+// as with 0 replicas.
 func TestObjectsWithoutPods(t *testing.T) {
 	tests := map[string]struct {
 		spec map[string]any
@@ -143,7 +143,7 @@ func TestObjectsWithoutPods(t *testing.T) {
 	}
 }
 
-// TestMentions finds names that are words of their own.
+// TestMentions expects names only as whole words.
 func TestMentions(t *testing.T) {
 	tests := []struct {
 		value any

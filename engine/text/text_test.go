@@ -67,7 +67,7 @@ func TestEscapeJSONKeepsTheValue(t *testing.T) {
 	}
 }
 
-// FuzzText holds what the program promises of all text from elsewhere.
+// FuzzText checks the guarantees for all text from outside the program.
 func FuzzText(f *testing.F) {
 	for _, s := range []string{"plain", "\x1b[31mred", "\x1b]0;t\x07", "\u202e\u009b", "\xff\xfe", "\x1b\x1b[[0m0m", "\x1b\u200b[31m", "a\n\tb", "\u009b\x1b"} {
 		f.Add(s)

@@ -7,8 +7,8 @@ import (
 	"testing"
 )
 
-// BenchmarkDiagnosis says why a Deployment is not ready that has so many pods, all of
-// which crash; the cluster answers at once.
+// BenchmarkDiagnosis diagnoses a Deployment with that many pods, all of which crash.
+// The cluster answers immediately.
 func BenchmarkDiagnosis(b *testing.B) {
 	for _, pods := range []int{1, 10, 100} {
 		b.Run(strconv.Itoa(pods), func(b *testing.B) {

@@ -24,9 +24,9 @@ func forbidden(resource, name, words string) error {
 	return apierrors.NewForbidden(schema.ParseGroupResource(resource), name, errors.New(words))
 }
 
-// TestOnlyALackOfRightsIsCalledSo has the answers of 403 that real API servers
-// give: RBAC's alone is a lack of rights.
-func TestOnlyALackOfRightsIsCalledSo(t *testing.T) {
+// TestForbidden has the 403 responses of real API servers. Only those of RBAC are
+// missing permissions.
+func TestForbidden(t *testing.T) {
 	const says = "this user lacks permission"
 	rbac := `User "bob" cannot patch resource "pods" in API group "" in the namespace "lab"`
 	podSecurity := `violates PodSecurity "restricted:latest": allowPrivilegeEscalation != false (container "c" must set securityContext.allowPrivilegeEscalation=false), ` +
@@ -64,9 +64,8 @@ func answer(code int32, reason metav1.StatusReason, message string) error {
 	return &apierrors.StatusError{ErrStatus: metav1.Status{Code: code, Reason: reason, Message: message}}
 }
 
-// TestWhatHasRefused follows what the API server says of an object that it has not
-// taken to what is behind it.
-func TestWhatHasRefused(t *testing.T) {
+// TestRefusals expects the cause behind the API server's refusal of an object.
+func TestRefusals(t *testing.T) {
 	hooks := `{apiVersion: admissionregistration.k8s.io/v1, kind: ValidatingWebhookConfiguration, metadata: {name: policy}, webhooks: [{name: check.example.com}]}
 ---
 {apiVersion: admissionregistration.k8s.io/v1, kind: MutatingWebhookConfiguration, metadata: {name: sidecars}, webhooks: [{name: inject.example.com}]}
@@ -123,7 +122,7 @@ func TestWhatHasRefused(t *testing.T) {
 	}
 }
 
-// TestClaims follows a claim to what keeps it from a volume.
+// TestClaims expects the reason why a claim has no volume.
 func TestClaims(t *testing.T) {
 	claim := func(spec string) string {
 		return "apiVersion: v1\nkind: PersistentVolumeClaim\nmetadata: {name: c, namespace: ns}\nspec: {accessModes: [ReadWriteMany], resources: {requests: {storage: 1Gi}}, " + spec + "}\nstatus: {phase: Pending}"
@@ -167,7 +166,8 @@ func TestClaims(t *testing.T) {
 	})
 }
 
-// TestIngressesAndServices follows them to what is missing.
+// TestIngressesAndServices expects what an Ingress or a Service needs and does not
+// have.
 func TestIngressesAndServices(t *testing.T) {
 	const ingress = `{apiVersion: networking.k8s.io/v1, kind: Ingress, metadata: {name: i, namespace: ns}, spec: {ingressClassName: nginx, rules: [{http: {paths: [{path: /, pathType: Prefix, backend: {service: {name: s, port: {number: 80}}}}]}}]}}`
 	const class = "\n---\n{apiVersion: networking.k8s.io/v1, kind: IngressClass, metadata: {name: nginx}, spec: {controller: x}}"
@@ -217,7 +217,7 @@ func TestIngressesAndServices(t *testing.T) {
 	}
 }
 
-// TestFaultOfConditions picks the condition that says the most.
+// TestFaultOfConditions expects the condition that explains most.
 func TestFaultOfConditions(t *testing.T) {
 	for _, tt := range []struct{ name, conditions, expression, want string }{
 		{"none", `[]`, "", ""},
@@ -244,8 +244,8 @@ func TestFaultOfConditions(t *testing.T) {
 	}
 }
 
-// TestHealthyConditionsAreNoEvidence: a condition that has the value that it has on a
-// healthy object explains nothing, whichever value that is.
+// TestHealthyConditionsAreNoEvidence expects that a condition with its normal value,
+// True or False, is not evidence.
 func TestHealthyConditionsAreNoEvidence(t *testing.T) {
 	pairs := func(healthy string, kinds ...string) (all []string) {
 		other := map[string]string{"True": "False", "False": "True"}[healthy]
@@ -283,9 +283,9 @@ func TestHealthyConditionsAreNoEvidence(t *testing.T) {
 	}
 }
 
-// TestLogLinesAreToldInTheirOrder: the line that tells why comes first, the others as
-// the container wrote them, and the newest of them where there are too many.
-func TestLogLinesAreToldInTheirOrder(t *testing.T) {
+// TestLogLinesKeepOrder expects first the line with the cause, then the others in the
+// container's order, and only the newest if there are too many.
+func TestLogLinesKeepOrder(t *testing.T) {
 	for n := range 12 {
 		q := &inquiry{live: &unstructured.Unstructured{Object: map[string]any{}}}
 		for i := range n {
@@ -300,9 +300,9 @@ func TestLogLinesAreToldInTheirOrder(t *testing.T) {
 	}
 }
 
-// TestGapsAreAdmitted tells a user what may not be read: in the evidence, and
-// where nothing better is known in the cause.
-func TestGapsAreAdmitted(t *testing.T) {
+// TestMissingPermissionsAreReported expects that what cannot be read is in the
+// evidence, and in the cause if there is no better one.
+func TestMissingPermissionsAreReported(t *testing.T) {
 	d, kube := cluster(t, strings.TrimSuffix(deployment, "---\n"))
 	for _, r := range []string{"pods", "events"} {
 		kube.PrependReactor("list", r, func(clienttesting.Action) (bool, runtime.Object, error) {
@@ -328,7 +328,8 @@ func TestGapsAreAdmitted(t *testing.T) {
 	}
 }
 
-// TestEventsOfPodsThatCannotBeCreated are one, whatever the pods were to be called.
+// TestEventsOfPodsThatCannotBeCreated expects one event for all of them, whatever the
+// generated names of the pods.
 func TestEventsOfPodsThatCannotBeCreated(t *testing.T) {
 	refused := func(name, before, pod string) string {
 		return incident(name, "api-2", "ReplicaSet", "FailedCreate", before+`Error creating: pods "`+pod+`" is forbidden: exceeded quota: small`)

@@ -321,8 +321,9 @@ func TestTheLogLineThatTellsWhy(t *testing.T) {
 	}
 }
 
-// TestTheSchedulersDecidingWordsComeFirst: what it says of preemption decides nothing.
-func TestTheSchedulersDecidingWordsComeFirst(t *testing.T) {
+// TestSchedulerReasonWithoutPreemption expects the scheduler's reason without its text
+// about preemption, which decides nothing.
+func TestSchedulerReasonWithoutPreemption(t *testing.T) {
 	for in, want := range map[string]string{
 		"0/2 nodes are available: 2 Insufficient cpu. preemption: 0/2 nodes are available: 2 No preemption victims found.":                                           "2 of 2 nodes lack CPU",
 		"0/2 nodes are available: 2 Insufficient cpu. no new claims to deallocate, preemption: 0/2 nodes are available: 2 Preemption is not helpful for scheduling.": "2 of 2 nodes lack CPU",
@@ -338,9 +339,9 @@ func TestTheSchedulersDecidingWordsComeFirst(t *testing.T) {
 	}
 }
 
-// TestPredecessorsAreNotHeard: what was said of an earlier object of the same name is
-// of no concern, and what was said of several pods is said once.
-func TestPredecessorsAreNotHeard(t *testing.T) {
+// TestEventsOfEarlierObjectsAreIgnored expects no events of an earlier object with the
+// same name, and only one event if several pods have the same.
+func TestEventsOfEarlierObjectsAreIgnored(t *testing.T) {
 	mine := strings.ReplaceAll(incident("e1", "p", "Pod", "BackOff", "again p"), "name: p, namespace: ns}", "name: p, namespace: ns, uid: p}")
 	old := strings.ReplaceAll(incident("e2", "p", "Pod", "Unhealthy", "of yesterday"), "name: p, namespace: ns}", "name: p, namespace: ns, uid: old}")
 	other := strings.ReplaceAll(incident("e3", "q", "Pod", "BackOff", "again q"), "name: q, namespace: ns}", "name: q, namespace: ns, uid: q}")
@@ -351,8 +352,9 @@ func TestPredecessorsAreNotHeard(t *testing.T) {
 	}
 }
 
-// TestACrashIsRemembered: a Job that has given up has no pods any more.
-func TestACrashIsRemembered(t *testing.T) {
+// TestCrashIsRemembered expects the crash of a Job that has failed and has no pods any
+// more.
+func TestCrashIsRemembered(t *testing.T) {
 	job := `
 apiVersion: batch/v1
 kind: Job

@@ -207,7 +207,8 @@ func TestClusterClaimWithoutVolume(t *testing.T) {
 	t.Log(p.until(o, "no-such-class").Cause)
 }
 
-// TestClusterWithoutRights may see pods, but neither logs nor events.
+// TestClusterWithoutRights diagnoses with permission to read pods, but neither logs
+// nor events.
 func TestClusterWithoutRights(t *testing.T) {
 	p := realCluster(t)
 	o := p.create(workload("web", "example/web:1", `sandbox/exit-code: "3", sandbox/run-duration: 10ms`))
@@ -235,8 +236,8 @@ func TestClusterManifest(t *testing.T) {
 	}
 }
 
-// TestClusterContainers has a workload for each way in which a container fails; each
-// names it, what it is in the pod, and why.
+// TestClusterContainers has one workload for each way in which a container fails, and
+// expects the container, its role in the pod and the cause.
 func TestClusterContainers(t *testing.T) {
 	t.Parallel()
 	p := realCluster(t)

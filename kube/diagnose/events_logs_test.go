@@ -19,9 +19,9 @@ func of(uid, events string) string {
 	return strings.ReplaceAll(events, "namespace: ns}\ntype", "namespace: ns, uid: "+uid+"}\ntype")
 }
 
-// TestEventsOfAPredecessorAreNotShown: those of an earlier object of the same name are
-// left out, also where the present one is gone, and before it is there.
-func TestEventsOfAPredecessorAreNotShown(t *testing.T) {
+// TestEventsOfEarlierObjectsAreHidden expects no events of an earlier object with the
+// same name, even if the current one is deleted or does not exist yet.
+func TestEventsOfEarlierObjectsAreHidden(t *testing.T) {
 	p := named("", "Pod", "p")
 	both := of("p", incident("e1", "p", "Pod", "BackOff", "again")) + of("old", incident("e2", "p", "Pod", "Failed", "yesterday"))
 	d, kube := cluster(t, pod("p", "r2", crashed7)+both)
@@ -38,8 +38,9 @@ func TestEventsOfAPredecessorAreNotShown(t *testing.T) {
 	}
 }
 
-// TestEventsOfPodsAreAmongThoseOfTheirWorkload: that is where what went wrong is told.
-func TestEventsOfPodsAreAmongThoseOfTheirWorkload(t *testing.T) {
+// TestWorkloadEventsIncludePods expects the events of pods among those of their
+// workload, because they explain failures.
+func TestWorkloadEventsIncludePods(t *testing.T) {
 	d, _ := cluster(t, deployment+pod("p", "r2", crashed7)+of("p", incident("e1", "p", "Pod", "BackOff", "again"))+of("r2", incident("e2", "api-2", "ReplicaSet", "Created", "p"))+
 		of("d", incident("e3", "api", "Deployment", "Scaled", "up"))+of("x", incident("e4", "other", "Pod", "BackOff", "again")))
 	events, err := d.Events(t.Context(), named("apps", "Deployment", "api"))
@@ -48,8 +49,8 @@ func TestEventsOfPodsAreAmongThoseOfTheirWorkload(t *testing.T) {
 	}
 }
 
-// TestLogsAreFollowed: those of all containers, with what a container that has not
-// started waits for, and how one has ended.
+// TestLogsAreFollowed follows the logs of all containers. It expects what a container
+// that has not started waits for, and how an ended one has ended.
 func TestLogsAreFollowed(t *testing.T) {
 	waiting := `phase: Pending, containerStatuses: [{name: c, state: {waiting: {reason: ImagePullBackOff, message: no such image}}}]`
 	d, _ := cluster(t, deployment+pod("p", "r2", crashed7)+"\n---\n"+pod("q", "r2", waiting))
@@ -89,7 +90,8 @@ func TestLogsAreFollowed(t *testing.T) {
 	}
 }
 
-// TestShellIsRefused says that nothing runs, and which permission is missing.
+// TestShellIsRefused expects an error if no container runs, and the name of a missing
+// permission.
 func TestShellIsRefused(t *testing.T) {
 	const pod = "{apiVersion: v1, kind: Pod, metadata: {name: p, namespace: ns}, spec: {containers: [{name: c}]}, status: {containerStatuses: [{name: c, state: {%s: {}}}]}}"
 	for state, want := range map[string]string{

@@ -8,8 +8,8 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
-// TestFields compares objects field by field: what differs is named by the way to
-// it, and what stays is not told.
+// TestFields compares objects field by field. It expects the path of each difference,
+// and no unchanged fields.
 func TestFields(t *testing.T) {
 	for name, test := range map[string]struct{ before, after, want string }{
 		"a field of an element that is known by its name": {

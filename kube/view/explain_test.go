@@ -12,10 +12,10 @@ import (
 	"lockstep/engine/run"
 )
 
-// TestExplainedAtTheFirstSign diagnoses an object at the first sign of trouble, not
-// on a clock; again at further signs, less and less often; one without a sign
-// after a delay; and never one that is ready.
-func TestExplainedAtTheFirstSign(t *testing.T) {
+// TestDiagnosedAtFirstSign expects the diagnosis of an object at the first sign of
+// trouble, not on a timer; again at further signs, at growing intervals; of one
+// without a sign after a delay; and never of one that is ready.
+func TestDiagnosedAtFirstSign(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ctx, stop := context.WithCancel(t.Context())
 		x := newExplainer()
@@ -64,9 +64,9 @@ func TestExplainedAtTheFirstSign(t *testing.T) {
 	})
 }
 
-// TestExplainedAtOnce diagnoses objects that are not ready without waiting for a sign,
-// and publishes the findings before it returns.
-func TestExplainedAtOnce(t *testing.T) {
+// TestDiagnosedImmediately diagnoses objects that are not ready without waiting for a
+// sign, and publishes the findings before it returns.
+func TestDiagnosedImmediately(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		x := newExplainer()
 		var published sync.Map

@@ -11,8 +11,8 @@ import (
 	"lockstep/engine/plan"
 )
 
-// BenchmarkText writes the log of an upgrade of so many objects, ten to a group, of
-// which it is known how long they usually take.
+// BenchmarkText writes the log of an upgrade with that many objects, ten in a group,
+// whose usual times are known.
 func BenchmarkText(b *testing.B) {
 	for _, n := range []int{1_000, 10_000, 100_000} {
 		b.Run(strconv.Itoa(n), func(b *testing.B) {

@@ -18,8 +18,8 @@ func TestCIFromEnv(t *testing.T) {
 	}
 }
 
-// TestGitHub is told what failed, once, and gets the summary of the job, behind
-// what others have written there.
+// TestGitHub expects one annotation per failure, and the summary of the job after the
+// text of earlier steps.
 func TestGitHub(t *testing.T) {
 	var errs bytes.Buffer
 	summary := filepath.Join(t.TempDir(), "summary.md")
@@ -45,8 +45,9 @@ func TestGitHub(t *testing.T) {
 	}
 }
 
-// TestNothingGivesGitHubOrders: lines of a chart's notes and of logs are text.
-func TestNothingGivesGitHubOrders(t *testing.T) {
+// TestNoGitHubCommandsFromText expects that lines of a chart's notes and of logs are
+// never commands for GitHub.
+func TestNoGitHubCommandsFromText(t *testing.T) {
 	evil := []string{"::stop-commands::x", "  ::add-mask::e", "a ##[add-mask]e", "##[group]b"}
 	events := append(succeeded(t), event.Event{Kind: event.KindNotes, Lines: evil})
 	for _, mode := range []Mode{ModeText, ModeJSON} {
@@ -65,8 +66,7 @@ func TestNothingGivesGitHubOrders(t *testing.T) {
 	}
 }
 
-// TestGitLabSections: each phase is a section, none is left open, and nothing
-// else makes one.
+// TestGitLabSections expects one closed section per phase, and no others.
 func TestGitLabSections(t *testing.T) {
 	for name, scenario := range map[string]func(*testing.T) []event.Event{"gitlab": succeeded, "gitlab-rolledback": rolledBack} {
 		var out bytes.Buffer

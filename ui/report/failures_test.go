@@ -88,9 +88,9 @@ func noGroupFails(t *testing.T) []event.Event {
 	})
 }
 
-// TestTheLastLinesSayWhatToDo reads of failures nothing but the last 15 lines,
-// that of stderr among them: what to type next, what failed, and why are there, the
-// last two at the end, and what only follows from them is not.
+// TestTheLastLinesSayWhatToDo checks the last 15 lines after a failure, including the
+// line of stderr. They contain the next commands, then what failed and why, and no
+// consequences.
 func TestTheLastLinesSayWhatToDo(t *testing.T) {
 	for name, c := range map[string]struct {
 		scenario func(*testing.T) []event.Event
@@ -139,9 +139,9 @@ func TestTheLastLinesSayWhatToDo(t *testing.T) {
 	}
 }
 
-// TestAFailureIsAllInTenLines: from the first line that tells of it on, cause and
-// evidence are there before anything else.
-func TestAFailureIsAllInTenLines(t *testing.T) {
+// TestFailureFitsTenLines expects the cause and the evidence in the first lines of a
+// failure, before anything else.
+func TestFailureFitsTenLines(t *testing.T) {
 	var out bytes.Buffer
 	Replay(manyRoots(t), newTextLog(&out, &out, Options{Style: plain}))
 	_, after, _ := strings.Cut(out.String(), "✗ ")
@@ -164,9 +164,10 @@ func TestAFailureIsAllInTenLines(t *testing.T) {
 	}
 }
 
-// TestTheNewestLogLinesAreLeft: where failures share the room for evidence, the oldest
-// lines of a container's log give way, and the others stay in order.
-func TestTheNewestLogLinesAreLeft(t *testing.T) {
+// TestNewestLogLinesAreKept expects that the oldest lines of a container's log are
+// dropped if several failures share the space for evidence, and that the others keep
+// their order.
+func TestNewestLogLinesAreKept(t *testing.T) {
 	evidence := []string{"FATAL: x", "BackOff: again", "two", "three", "four"}
 	r := event.Root{Object: &event.ObjectState{Diagnosis: []string{"last lines of pod p, container c:", "  one", "  two", "  three", "  four", "  FATAL: x"}}}
 	for most, want := range map[int][]string{

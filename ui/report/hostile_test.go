@@ -136,9 +136,10 @@ func outputs(mode Mode, to Stream) map[string]func() {
 	return all
 }
 
-// TestNothingHostileGetsOut: whatever charts and clusters say, no output holds a
-// control sequence that is not one of our colours, or a character that is not safe.
-func TestNothingHostileGetsOut(t *testing.T) {
+// TestUnsafeTextIsEscaped expects that no output contains an unsafe character, or a
+// control sequence other than lockstep's colours, with any text from charts and
+// clusters.
+func TestUnsafeTextIsEscaped(t *testing.T) {
 	colour := Style{Theme: theme.New(theme.Options{Depth: theme.Basic}), Codes: true}
 	for name, style := range map[string]Style{"plain": plain, "colour": colour} {
 		for _, mode := range []Mode{ModeText, ModeJSON, ModeYAML} {
@@ -167,8 +168,9 @@ func checkSafe(t *testing.T, out string, style Style) {
 	}
 }
 
-// TestDataIsLeftAloneInAPipe: what other programs read has to be as Helm writes it.
-func TestDataIsLeftAloneInAPipe(t *testing.T) {
+// TestPipedDataIsUnchanged expects the data for other programs exactly as Helm writes
+// it.
+func TestPipedDataIsUnchanged(t *testing.T) {
 	var out bytes.Buffer
 	if err := write(New(ModeText, Stream{Writer: &out}, Stream{Writer: &out}).Data(), hostile); err != nil || out.String() != hostile {
 		t.Errorf("%q, %v", out.String(), err)
@@ -198,9 +200,9 @@ func TestTheRunLogIsSafe(t *testing.T) {
 	}
 }
 
-// TestTheBorderKeepsWhatIsSafe: characters that come in pieces, our colours, and
-// Helm's colours of its own words.
-func TestTheBorderKeepsWhatIsSafe(t *testing.T) {
+// TestSafeTextIsKept expects that characters written in pieces, lockstep's colours and
+// the colours of Helm's own output are kept.
+func TestSafeTextIsKept(t *testing.T) {
 	style := Style{Theme: theme.New(theme.Options{Depth: theme.Basic}), Codes: true}
 	good := style.Theme.Render(theme.Good, "fine")
 	for _, c := range []struct {

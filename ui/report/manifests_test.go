@@ -72,9 +72,9 @@ func TestManifestsInARecordAreBounded(t *testing.T) {
 	}
 }
 
-// TestARecordHoldsManifestsOfEditedRevisions: each moment of a run that was edited has
-// those of the revision that was under way then (R46).
-func TestARecordHoldsManifestsOfEditedRevisions(t *testing.T) {
+// TestRecordHasManifestsOfEditedRevisions expects, for each time in an edited run, the
+// manifests of the revision that was applied then (R46).
+func TestRecordHasManifestsOfEditedRevisions(t *testing.T) {
 	dir, begin := t.TempDir(), aborted(t)[0]
 	word, gone := plan.Object{Kind: "ConfigMap", Name: "word"}, plan.Object{Kind: "ConfigMap", Name: "gone"}
 	log := NewRunLog(dir, func(s string) { t.Error(s) })
@@ -101,9 +101,9 @@ func TestARecordHoldsManifestsOfEditedRevisions(t *testing.T) {
 	}
 }
 
-// TestAManifestIsFoundByTheNameThatTheServerMade: of an object that its template
-// gives only the beginning of a name.
-func TestAManifestIsFoundByTheNameThatTheServerMade(t *testing.T) {
+// TestManifestOfGeneratedName expects the manifest of an object whose template has
+// only generateName.
+func TestManifestOfGeneratedName(t *testing.T) {
 	planned, made := plan.Object{Kind: "Job", Name: "work-"}, plan.Object{Kind: "Job", Name: "work-x7"}
 	events := append(aborted(t)[:1:1], event.Event{Kind: event.KindObject, Object: &made, Planned: "work-"})
 	r, _ := logged(t, events, map[plan.Object]string{planned: "generateName: work-"})

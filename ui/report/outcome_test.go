@@ -24,8 +24,8 @@ func outcomeOf(t *testing.T, scenario func(*testing.T) []event.Event) *Outcome {
 	return NewOutcome(Replay(scenario(t)), []string{"lockstep install shop ./shop"})
 }
 
-// TestReports compares the files of --report of an operation that went well, of
-// one that failed, of one that was aborted and of one that never began.
+// TestReports compares the --report files of a successful, a failed and an aborted
+// operation, and of one that never began.
 func TestReports(t *testing.T) {
 	outcomes := map[string]*Outcome{
 		"succeeded": outcomeOf(t, succeeded), "failed": outcomeOf(t, failed), "aborted": outcomeOf(t, aborted), "rolledback": outcomeOf(t, rolledBack), "roots": outcomeOf(t, manyRoots), "undone": outcomeOf(t, refused),
@@ -42,9 +42,9 @@ func TestReports(t *testing.T) {
 	}
 }
 
-// TestReportsOfWhatIsHostile: no report holds a control sequence, and each can
-// still be read.
-func TestReportsOfWhatIsHostile(t *testing.T) {
+// TestReportsOfUnsafeText expects that no report contains a control sequence, and that
+// each can be parsed.
+func TestReportsOfUnsafeText(t *testing.T) {
 	o := NewOutcome(Replay(hostileEvents()), []string{hostile})
 	for format, write := range formats {
 		text := string(write(o))
@@ -58,9 +58,9 @@ func TestReportsOfWhatIsHostile(t *testing.T) {
 	}
 }
 
-// TestMarkdownMeansNothing: what charts and clusters say is text in a table, a
-// graph and a quotation.
-func TestMarkdownMeansNothing(t *testing.T) {
+// TestMarkdownIsEscaped expects that text from charts and clusters is plain text in a
+// table, a graph and a quotation.
+func TestMarkdownIsEscaped(t *testing.T) {
 	const evil = "a|b<img src=x>`c` [d](http://e) **f** \x1b[0m\n```\n%%{init: {}}%%\"]:::bad"
 	events := []event.Event{
 		{Kind: event.KindOperation, Status: event.Running, Operation: &event.Operation{Name: "install", Release: evil}},
@@ -89,7 +89,7 @@ func TestMarkdownMeansNothing(t *testing.T) {
 	}
 }
 
-// TestEveryFieldOfReportsIsDocumented keeps outcomes.md.
+// TestEveryFieldOfReportsIsDocumented compares the fields with outcomes.md.
 func TestEveryFieldOfReportsIsDocumented(t *testing.T) {
 	var got []string
 	_, section, _ := strings.Cut(OutcomesDoc, "\n## Fields")
@@ -105,7 +105,8 @@ func TestEveryFieldOfReportsIsDocumented(t *testing.T) {
 	same(t, "fields", got, want)
 }
 
-// TestReportFiles are written at once or refused, and leave nothing behind.
+// TestReportFiles expects that report files are written immediately or refused, and
+// that no temporary files remain.
 func TestReportFiles(t *testing.T) {
 	dir := t.TempDir()
 	in := func(name string) string { return filepath.Join(dir, name) }

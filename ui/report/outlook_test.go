@@ -9,9 +9,9 @@ import (
 	"lockstep/engine/event"
 )
 
-// TestTheHeartbeatSaysHowLongItStillTakes tells what is usual, and once of a group
-// that it is slower than that.
-func TestTheHeartbeatSaysHowLongItStillTakes(t *testing.T) {
+// TestHeartbeatHasTimeLeft expects the usual time in heartbeats, and one note for a
+// group that is slower than usual.
+func TestHeartbeatHasTimeLeft(t *testing.T) {
 	start := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
 	at := func(n int) time.Time { return start.Add(time.Duration(n) * sec) }
 	phase := apply(readPlan("c:a: Job/a", "c:b < c:a: Job/b"))

@@ -6,7 +6,7 @@ import (
 	"testing"
 )
 
-// TestLongPath shows the ends of a long path, and counts what is between.
+// TestLongPath expects the ends of a long path and the number of groups between them.
 func TestLongPath(t *testing.T) {
 	var lines []string
 	for n := range 30 {

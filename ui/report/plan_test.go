@@ -8,9 +8,9 @@ import (
 	"lockstep/engine/plan"
 )
 
-// TestPlanTellsARemovalApart: a group that gets new objects and loses old ones is listed
-// twice, and the second time as a removal.
-func TestPlanTellsARemovalApart(t *testing.T) {
+// TestPlanListsRemovals expects a group that gets new objects and loses old ones twice
+// in the list, the second time as a removal.
+func TestPlanListsRemovals(t *testing.T) {
 	change := func(phase, group, name, action string) Change {
 		return Change{Phase: phase, Group: group, Object: plan.Object{Kind: "Job", Name: name}, Action: action}
 	}

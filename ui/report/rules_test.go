@@ -5,8 +5,8 @@ import (
 	"testing"
 )
 
-// TestMarkdownOnATerminal: pages have no signs of Markdown on a terminal, and their lines fit
-// and break only between words.
+// TestMarkdownOnATerminal expects pages without Markdown syntax on a terminal, with
+// lines that fit and break only between words.
 func TestMarkdownOnATerminal(t *testing.T) {
 	const text = "### R1 Lists\nOne of `helm.sh/depends-on`\nor *many*.\n\n### R2 Next\nNot built yet.\n\nMore.\n\n- One of two\n  items is `long`.\n- Short.\n\n    code   stays as it is here\n\n| a table | stays, too |\n"
 	const want = "R1 Lists\nOne of\nhelm.sh/depends-on\nor many.\n\nR2 Next\nNot built yet.\n\nMore.\n\n- One of two items\n  is long.\n- Short.\n\n    code   stays as it is here\n\n| a table | stays, too |\n"

@@ -80,8 +80,9 @@ func TestRunsAreListed(t *testing.T) {
 	}
 }
 
-// TestTheLastEventIsFoundBehindLongLines: only the ends of a record are read.
-func TestTheLastEventIsFoundBehindLongLines(t *testing.T) {
+// TestLastEventAfterLongLines expects the last event of a record of which only the
+// ends are read.
+func TestLastEventAfterLongLines(t *testing.T) {
 	dir := t.TempDir()
 	events := aborted(t)
 	log := events[1]
@@ -142,8 +143,8 @@ func TestARunIsShown(t *testing.T) {
 	}
 }
 
-// TestTheBarsOfARunFitTheTerminal draws them as wide as there is room.
-func TestTheBarsOfARunFitTheTerminal(t *testing.T) {
+// TestBarsFitTerminal expects bars as wide as the space for them.
+func TestBarsFitTerminal(t *testing.T) {
 	dir := t.TempDir()
 	save(t, dir, "whole", succeeded(t))
 	r, err := ReadRecord(dir, "whole")

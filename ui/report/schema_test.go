@@ -71,10 +71,9 @@ func types(s *jsonschema.Schema, path string) map[string]string {
 	return out
 }
 
-// TestTheSchemaOfEvents: it is that of the program, and whatever is in it stays:
-// no -update lets a field go, or become something else, or no longer be there
-// always, without another version.
-func TestTheSchemaOfEvents(t *testing.T) {
+// TestEventSchema compares the schema with the program. With -update no field can be
+// removed, change its type or become optional without a new version.
+func TestEventSchema(t *testing.T) {
 	now := schema(t)
 	text, err := json.MarshalIndent(now, "", "  ")
 	if err != nil {
@@ -144,9 +143,9 @@ func TestTheSchemaKeepsItsPromises(t *testing.T) {
 	}
 }
 
-// TestEventsAreAsTheSchemaSays for all that were ever recorded here, and what is
-// no event is not.
-func TestEventsAreAsTheSchemaSays(t *testing.T) {
+// TestEventsMatchSchema validates all events in the test data, and expects that
+// invalid events are rejected.
+func TestEventsMatchSchema(t *testing.T) {
 	resolved, err := schema(t).Resolve(nil)
 	if err != nil {
 		t.Fatal(err)

@@ -29,8 +29,8 @@ func suggestion() (*plan.Plan, *infer.Order) {
 	}}
 }
 
-// TestSuggestion writes the plan with its reasons (R60): as text the surest between two
-// groups, or with All every one; all of them as JSON.
+// TestSuggestion writes the plan with its reasons (R60): as text only the strongest
+// reason between two groups, or with All every one; as JSON all of them.
 func TestSuggestion(t *testing.T) {
 	p, o := suggestion()
 	for _, format := range DagFormats {

@@ -13,10 +13,10 @@ import (
 	"lockstep/theme"
 )
 
-// TestTheSummaryFitsTheTerminal: no line is longer than a terminal is wide but those
-// that are to be copied, nothing is lost, and the headline is the last line, unless
-// what failed is.
-func TestTheSummaryFitsTheTerminal(t *testing.T) {
+// TestSummaryFitsTerminal expects that only lines that are to be copied are wider than
+// the terminal, that nothing is missing, and that the last line is the headline, or
+// the failure if there is one.
+func TestSummaryFitsTerminal(t *testing.T) {
 	for name, scenario := range scenarios {
 		state := Replay(scenario(t))
 		var whole string
@@ -46,9 +46,9 @@ func TestTheSummaryFitsTheTerminal(t *testing.T) {
 	}
 }
 
-// TestTheSlowestGroupsAreToldAgainstTheLastTime: the longest first, and what is no
-// difference is none.
-func TestTheSlowestGroupsAreToldAgainstTheLastTime(t *testing.T) {
+// TestSlowestGroupsComparedWithLastTime expects the slowest groups first, and no
+// mention of negligible differences.
+func TestSlowestGroupsComparedWithLastTime(t *testing.T) {
 	events := succeeded(t)
 	for n, e := range events {
 		if e.Kind != event.KindPlan {

@@ -227,9 +227,10 @@ func rolledBack(t *testing.T) []event.Event {
 	})
 }
 
-// TestWhatIsTheRemovalIsSaid tells a group from its removal by the same
-// operation, and a group that is not waited for counts what is applied (R21).
-func TestWhatIsTheRemovalIsSaid(t *testing.T) {
+// TestRemovalsAndUncheckedGroups expects that a group and its removal in the same
+// operation can be distinguished, and that a group that is not checked counts as
+// applied (R21).
+func TestRemovalsAndUncheckedGroups(t *testing.T) {
 	g := func() []*plan.Group {
 		return []*plan.Group{{ID: "c:g", Objects: []plan.Object{{Kind: "Job", Name: "a"}, {Kind: "Job", Name: "b"}}}}
 	}

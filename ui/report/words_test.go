@@ -5,9 +5,9 @@ import (
 	"testing"
 )
 
-// TestNothingIsSaidTwice leaves out what a cause says already, in whatever words
-// that lead to it, and what was said of another pod.
-func TestNothingIsSaidTwice(t *testing.T) {
+// TestNoRepetition expects that evidence that repeats a cause in other words, or is
+// about another pod, is left out.
+func TestNoRepetition(t *testing.T) {
 	quota := "exceeded quota: q, requested: pods=1, used: pods=0, limited: pods=0"
 	for _, c := range []struct{ lines, others, want []string }{
 		{lines: []string{`FailedCreate: Error creating: pods "api-1" is forbidden: ` + quota, "Available is False: no pods"},
