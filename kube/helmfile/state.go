@@ -344,7 +344,7 @@ func (r *reader) environment(s *state, over map[string]any) (map[string]any, err
 		lenient = handler.Value != "Error"
 	}
 	for _, n := range slices.Concat(s.values, env["values"]) {
-		more, err := s.valuesOf(n, lenient)
+		more, err := s.loadValues(n, lenient)
 		if err != nil {
 			return nil, fmt.Errorf("values of environment %s: %w", r.Environment, err)
 		}
@@ -353,8 +353,8 @@ func (r *reader) environment(s *state, over map[string]any) (map[string]any, err
 	return loader.MergeMaps(values, over), nil
 }
 
-// valuesOf reads inline values, or those of files relative to the helmfile.
-func (s *state) valuesOf(n *kyaml.Node, lenient bool) (map[string]any, error) {
+// loadValues reads inline values, or those of files relative to the helmfile.
+func (s *state) loadValues(n *kyaml.Node, lenient bool) (map[string]any, error) {
 	values := map[string]any{}
 	if n.Kind == kyaml.MappingNode {
 		return values, decode(s.file[n], "values", n, &values)
@@ -492,7 +492,7 @@ func (r *reader) readInclude(s *state, n *kyaml.Node, selectors []string) (i inc
 	sources, err := listItems(s.file[n], "values of helmfiles", fields["values"])
 	for _, source := range sources {
 		s.file[source] = s.file[n]
-		more, err := s.valuesOf(source, false)
+		more, err := s.loadValues(source, false)
 		if err != nil {
 			return i, err
 		}

@@ -1,4 +1,4 @@
-// Package sandbox holds the command that runs a throwaway cluster.
+// Package sandbox implements the command that runs a throwaway cluster.
 package sandbox
 
 import (
