@@ -24,12 +24,12 @@ import (
 	"lockstep/kube/sandbox/pki"
 )
 
-// disabled are the controllers that monitor nodes (which are simulated and always healthy), or that need a cloud,
-// a storage driver, devices or bootstrapping nodes.
-var disabled = append([]string{"device-taint-eviction-controller"}, disabledAlways...)
+// disabledControllers are the controllers that monitor nodes (which are simulated and always healthy), or that
+// need a cloud, a storage driver, devices or bootstrapping nodes.
+var disabledControllers = append([]string{"device-taint-eviction-controller"}, disabledInAllVersions...)
 
-// disabledAlways are those of them that every version has; an unknown name is an error.
-var disabledAlways = []string{
+// disabledInAllVersions are those of disabledControllers that every version has; an unknown name is an error.
+var disabledInAllVersions = []string{
 	"node-lifecycle-controller", "node-ipam-controller", "bootstrap-signer-controller", "token-cleaner-controller",
 	"persistentvolume-attach-detach-controller", "taint-eviction-controller",
 	"resourceclaim-controller", "certificatesigningrequest-signing-controller", "legacy-serviceaccount-token-cleaner-controller",
@@ -42,7 +42,7 @@ func (Embedded) RunControllerManager(ctx context.Context, kubeconfig string, p *
 		return err
 	}
 	known, disabled, aliases := cmapp.KnownControllers(), cmapp.ControllersDisabledByDefault(), cmapp.ControllerAliases()
-	err = parse("kube-controller-manager", s.Flags(known, disabled, aliases), controllerManagerArgs(kubeconfig, p, disabled))
+	err = parse("kube-controller-manager", s.Flags(known, disabled, aliases), controllerManagerArgs(kubeconfig, p, disabledControllers))
 	if err != nil {
 		return err
 	}
@@ -148,7 +148,7 @@ func (p Processes) StartAPIServer(ctx context.Context, c APIServerConfig) (<-cha
 // RunControllerManager is like that of Embedded.
 func (p Processes) RunControllerManager(ctx context.Context, kubeconfig string, k *pki.PKI) error {
 	// Older versions look at a HorizontalPodAutoscaler only after that period, 15 s if not given.
-	args := append(controllerManagerArgs(kubeconfig, k, disabledAlways), "--horizontal-pod-autoscaler-sync-period=1s")
+	args := append(controllerManagerArgs(kubeconfig, k, disabledInAllVersions), "--horizontal-pod-autoscaler-sync-period=1s")
 	return p.run(ctx, "kube-controller-manager", args)
 }
 
