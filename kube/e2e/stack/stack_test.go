@@ -106,7 +106,7 @@ func TestRollback(t *testing.T) {
 				before := b.history(names...)
 				start := time.Now()
 				s, err := b.prepare(false, func(o *kube.StackOptions) {
-					o.Common.RollbackOnFailure, o.Common.ReadinessTimeout = true, 2*time.Second
+					o.Common.RollbackOnFailure, o.Common.ReadinessTimeout = true, 6*time.Second // enough for the others on a busy machine
 				}, bad...)
 				state, _ := b.run(s, err, nil)
 				if state.Exit != 1 {
@@ -132,7 +132,7 @@ func TestRollback(t *testing.T) {
 				want := slices.Clone(names[:n+1])
 				slices.Reverse(want)
 				if got := b.firstWrites(start, "delete"); first && !slices.Equal(got, want) {
-					t.Errorf("taken back in the order %v, want %v", got, want)
+					t.Errorf("taken back in the order %v, want %v; the run: %s", got, want, state.Reason())
 				}
 			})
 		}
