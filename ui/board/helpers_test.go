@@ -7,6 +7,7 @@ import (
 	"reflect"
 	"slices"
 	"strings"
+	"sync"
 	"testing"
 	"testing/synctest"
 	"time"
@@ -173,6 +174,9 @@ func leads[M tea.Msg](cmd tea.Cmd) bool {
 	}
 }
 
+// readRuns has the events of recorded runs by name.
+var readRuns sync.Map
+
 // recorded reads a run, up to the n-th event where n > 0. Those called sandbox
 // were recorded on a real cluster, by the program itself; the others are made
 // by TestRecord.
@@ -182,15 +186,19 @@ func recorded(t testing.TB, name string, n int) []event.Event {
 	if strings.HasPrefix(name, "sandbox-") {
 		dir = "../../testdata/runs"
 	}
-	f, err := os.Open(filepath.Join(dir, name+".ndjson"))
+	read, _ := readRuns.LoadOrStore(name, sync.OnceValues(func() ([]event.Event, error) {
+		f, err := os.Open(filepath.Join(dir, name+".ndjson"))
+		if err != nil {
+			return nil, err
+		}
+		defer f.Close()
+		return event.Read(f)
+	}))
+	events, err := read.(func() ([]event.Event, error))()
 	if err != nil {
 		t.Fatal(err)
 	}
-	defer f.Close()
-	events, err := event.Read(f)
-	if err != nil {
-		t.Fatal(err)
-	}
+	events = slices.Clone(events)
 	if n > 0 {
 		events = events[:n]
 	}

@@ -31,9 +31,13 @@ func (b *Board) overview() bool {
 	if len(cols) == 0 || !asked && (b.Detail != screen.AsFits || b.Narrow() || b.wholeAsCards(cols)) {
 		return false
 	}
-	g, ok := b.named(cols)
+	groups := make([]int, len(cols))
+	for n, i := range cols {
+		groups[n] = len(b.shownIn(i))
+	}
+	g, ok := b.named(groups)
 	for i := 0; !ok && asked && i < len(dots); i++ {
-		g, ok = b.grid(cols, dots[i])
+		g, ok = b.grid(groups, dots[i])
 	}
 	switch {
 	case ok:
@@ -57,14 +61,15 @@ func (b *Board) wholeAsCards(cols []int) bool {
 	return tallest+b.lanes() < b.Area.H && b.fits(cols[0], cols[len(cols)-1])
 }
 
-// named returns the grid with the widest cells that have names.
-func (b *Board) named(cols []int) (grid, bool) {
+// named returns the grid with the widest cells that have names. groups has the number of
+// groups in each column.
+func (b *Board) named(groups []int) (grid, bool) {
 	widest := minCellWidth
 	for _, n := range b.Visible() {
 		widest = max(widest, min(b.CellWidth(n), graph.MaxCard))
 	}
 	for w := widest; w >= minCellWidth; w-- {
-		if g, ok := b.grid(cols, w); ok {
+		if g, ok := b.grid(groups, w); ok {
 			return g, true
 		}
 	}
@@ -72,13 +77,13 @@ func (b *Board) named(cols []int) (grid, bool) {
 }
 
 // grid divides the board into the fewest bands of cells that hold all groups.
-func (b *Board) grid(cols []int, cell int) (grid, bool) {
+func (b *Board) grid(groups []int, cell int) (grid, bool) {
 	g := grid{cell: cell, per: max((b.W-2)/cell, 1)}
 	for g.bands = 1; 2*g.bands <= b.Area.H; g.bands++ {
 		g.rows = b.Area.H/g.bands - 1
 		parts := 0
-		for _, i := range cols {
-			parts += (len(b.shownIn(i)) + g.rows - 1) / g.rows
+		for _, n := range groups {
+			parts += (n + g.rows - 1) / g.rows
 		}
 		if parts > g.per*g.bands {
 			continue
