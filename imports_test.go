@@ -1,6 +1,7 @@
 package main
 
 import (
+	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -143,5 +144,5 @@ func TestBoardLayers(t *testing.T) {
 			}
 		}
 	}
-	t.Logf("ui/board: %d packages, %d arrows up", len(layer), up)
+	fmt.Printf("%d packages in ui/board, %d arrows up between them\n", len(layer), up)
 }

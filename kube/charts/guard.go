@@ -60,7 +60,11 @@ type Guard struct {
 	running  []string        // templates, each included by the one before
 	outputs  Outputs         // of the templates that ended
 	abortErr error           // why the rendering was abandoned
+	slotUse
+}
 
+// slotUse is how a rendering has held renderSlot, guarded by its mutex.
+type slotUse struct {
 	held     bool // this rendering has held renderSlot since started
 	started  time.Time
 	maxStack int           // of the process, before the slot was acquired

@@ -24,10 +24,15 @@ type podWatches struct {
 	linger time.Duration
 	wg     sync.WaitGroup
 
-	mu        sync.Mutex
-	wide      map[kindOfSign]bool // one watch serves all namespaces
-	running   map[feed]context.CancelFunc
-	needed    map[string]int // namespaces, by how many need them
+	mu      sync.Mutex          // guards the fields below
+	wide    map[kindOfSign]bool // one watch serves all namespaces
+	running map[feed]context.CancelFunc
+	needed  map[string]int // namespaces, by how many need them
+	podState
+}
+
+// podState is what the watches know of pods, and who listens.
+type podState struct {
 	listeners map[owner]map[*Signs]func()
 	pods      map[types.NamespacedName]owner // whose they are
 	reported  map[types.UID]string           // the trouble of each pod that was told last
@@ -61,8 +66,8 @@ func newPodWatches(ctx context.Context, kube kubernetes.Interface, opts WatchOpt
 	all := opts.AllNamespaces
 	ctx, cancel := context.WithCancel(ctx)
 	return &podWatches{ctx: ctx, cancel: cancel, kube: kube, linger: cmp.Or(opts.Linger, time.Minute), wide: map[kindOfSign]bool{ofPods: all, ofWarnings: all},
-		running: map[feed]context.CancelFunc{}, needed: map[string]int{}, listeners: map[owner]map[*Signs]func(){},
-		pods: map[types.NamespacedName]owner{}, reported: map[types.UID]string{}}
+		running: map[feed]context.CancelFunc{}, needed: map[string]int{},
+		podState: podState{listeners: map[owner]map[*Signs]func(){}, pods: map[types.NamespacedName]owner{}, reported: map[types.UID]string{}}}
 }
 
 // close ends all watches and waits for their goroutines.

@@ -63,7 +63,11 @@ type call struct {
 	about   Target // with the name of a new object
 	writes  bool
 	streams bool // the response is a watch or a followed log
+	attempts
+}
 
+// attempts are the tries of a call so far.
+type attempts struct {
 	began     time.Time
 	tries     int
 	erring    time.Time // start of the internal errors or overload
@@ -78,7 +82,7 @@ func newCall(t *transport, r *http.Request) (*call, error) {
 	watch := q.Get("watch")
 	target := targetOf(t.server, r.URL.Path)
 	c := &call{
-		t: t, request: r, target: target, began: time.Now(),
+		t: t, request: r, target: target, attempts: attempts{began: time.Now()},
 		writes: writes(r, target), streams: watch == "true" || watch == "1" || q.Get("follow") == "true",
 	}
 	if c.about = c.target; r.Body == nil {

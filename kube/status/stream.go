@@ -25,19 +25,29 @@ type stream struct {
 	deltas chan delta
 	wake   chan struct{} // a subscription joined or left
 	ended  chan struct{} // closed when run has returned
+	streamUse
+	subscribers
+	contents
+}
 
-	// These belong to the Hub and its lock.
+// streamUse belongs to the Hub and its lock.
+type streamUse struct {
 	users   map[*Watcher]bool // Watchers that used it and are not closed
 	idle    *time.Timer       // ends the stream once it has no users
 	limit   string            // permanent limit on watching, or ""
 	trouble string            // temporary limit, or ""
+}
 
+// subscribers are guarded by their mutex.
+type subscribers struct {
 	mu               sync.Mutex
 	joining, leaving []*subscription // not yet handled by run
 	subs             map[*subscription]bool
 	wanted           map[types.NamespacedName]int // subscriptions by object
+}
 
-	// The rest belongs to run.
+// contents belong to run.
+type contents struct {
 	objects map[types.NamespacedName]*unstructured.Unstructured
 	watched map[types.NamespacedName][]*watched
 	timed   map[*watched]bool // objects with a due time
@@ -83,11 +93,12 @@ type delta struct {
 func newStream(h *Hub, key streamKey, cancel context.CancelFunc) *stream {
 	s := &stream{hub: h, key: key, cancel: cancel,
 		deltas: make(chan delta), wake: make(chan struct{}, 1), ended: make(chan struct{}),
-		users: map[*Watcher]bool{}, subs: map[*subscription]bool{},
-		wanted:  map[types.NamespacedName]int{},
-		objects: map[types.NamespacedName]*unstructured.Unstructured{},
-		watched: map[types.NamespacedName][]*watched{},
-		timed:   map[*watched]bool{}, waiting: map[*watched]bool{}}
+		streamUse:   streamUse{users: map[*Watcher]bool{}},
+		subscribers: subscribers{subs: map[*subscription]bool{}, wanted: map[types.NamespacedName]int{}},
+		contents: contents{
+			objects: map[types.NamespacedName]*unstructured.Unstructured{}, watched: map[types.NamespacedName][]*watched{},
+			timed: map[*watched]bool{}, waiting: map[*watched]bool{},
+		}}
 	s.source = newSource(s)
 	return s
 }

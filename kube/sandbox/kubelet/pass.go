@@ -65,8 +65,12 @@ type pass struct {
 	// real is the container that is a process, or "". exit is how it ended, nil while it runs.
 	real string
 	exit *container.Exit
+	passResult
+}
 
-	// The result. again is the time until the next pass, 0 if only a change of the pod requires one.
+// passResult is what a pass computes. again is the time until the next pass, 0 if only a change of the pod
+// requires one.
+type passResult struct {
 	status *corev1.PodStatus
 	events []event
 	again  time.Duration
