@@ -116,7 +116,11 @@ func (c *Client) WhyPodWaits(ctx context.Context, pod *corev1.Pod) string {
 
 // WhyJobWaits says why a Job has no pod.
 func (c *Client) WhyJobWaits(ctx context.Context, r *ClusterRun) string {
-	return c.Diagnose(ctx, plan.Object{Group: "batch", Kind: "Job", Namespace: r.Namespace, Name: r.Name}).Cause
+	found := c.Diagnose(ctx, plan.Object{Group: "batch", Kind: "Job", Namespace: r.Namespace, Name: r.Name})
+	if found.Symptom { // the last one was deleted, by an eviction for example
+		return "the Job is starting one"
+	}
+	return found.Cause
 }
 
 // EnsureNamespace creates a namespace that does not exist.

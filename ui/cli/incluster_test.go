@@ -85,7 +85,7 @@ func documentedRoles(t *testing.T) (roles []rbacv1.Role) {
 		if p.Name != "in-cluster" {
 			continue
 		}
-		_, text, _ := strings.Cut(p.Text, "these two roles:\n\n")
+		_, text, _ := strings.Cut(p.Text, "one of these roles:\n\n")
 		text, _, _ = strings.Cut(text, "\n\n")
 		for _, doc := range strings.Split(text, "    ---\n") {
 			var role rbacv1.Role
@@ -156,6 +156,7 @@ func TestRunInTheCluster(t *testing.T) {
 	if s := elsewhere.run(0, as("viewer", "attach s --no-tui")...); !strings.Contains(s, "install s done") {
 		t.Errorf("the end, seen from elsewhere:\n%s", s)
 	}
+	started.await(t, "the run resumes in another pod")
 	if code := closed(); code != 0 {
 		t.Errorf("the terminal that started it ends with %d:\n%s", code, started)
 	}

@@ -1,6 +1,7 @@
 package report
 
 import (
+	"cmp"
 	"fmt"
 	"io"
 	"strings"
@@ -150,8 +151,8 @@ func (t *textLog) quote(lines []string) {
 func (t *textLog) operation(e event.Event) {
 	switch e.Status {
 	case event.Running:
-		if e.Seq > 1 { // an edited revision starts
-			t.line(e, event.Replacing, e.Message)
+		if e.Seq > 1 { // an edited revision, or the next pod of a run in the cluster
+			t.line(e, event.Replacing, cmp.Or(e.Message, "the run resumes in another pod"))
 			clear(t.reported)
 			clear(t.planned)
 			clear(t.slow)
