@@ -6,7 +6,6 @@ import (
 	"fmt"
 	"regexp"
 	"slices"
-	"strconv"
 	"strings"
 )
 
@@ -51,8 +50,7 @@ func Rules() []Rule {
 	return rules
 }
 
-// FindRule looks up a rule by its number: "S3", "R12", "r12" or "12". The error for
-// one that does not exist names the nearest that does.
+// FindRule looks up a rule by its number: "S3", "R12", "r12" or "12".
 func FindRule(name string) (Rule, error) {
 	parts := ruleName.FindStringSubmatch(name)
 	if parts == nil {
@@ -63,19 +61,5 @@ func FindRule(name string) (Rule, error) {
 	if i := slices.IndexFunc(rules, func(r Rule) bool { return r.ID == id }); i >= 0 {
 		return rules[i], nil
 	}
-	nearest := slices.MinFunc(rules, func(a, b Rule) int { return distance(a.ID, id) - distance(b.ID, id) })
-	return Rule{}, fmt.Errorf("no rule %s; the nearest is %s, %s", id, nearest.ID, nearest.Title)
-}
-
-// distance is how far apart the numbers of two rules are.
-func distance(a, b string) int {
-	number := func(id string) int {
-		n, _ := strconv.Atoi(ruleName.FindStringSubmatch(id)[2]) // too large a number is the largest
-		return n
-	}
-	apart := max(number(a)-number(b), number(b)-number(a))
-	if a[0] != b[0] {
-		return apart + 1000 // of another series
-	}
-	return apart
+	return Rule{}, fmt.Errorf("no rule %s; list all with: lockstep help rules", id)
 }

@@ -4,6 +4,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"regexp"
 	"strconv"
 	"strings"
 	"unicode"
@@ -77,6 +78,8 @@ func Annotation(annotations map[string]string, key string) (value string, ok boo
 	return value, ok
 }
 
+var errNoList = errors.New("must be a JSON array of strings")
+
 // ParseList parses the value of a list annotation: a JSON array of strings (R1). It trims the
 // strings.
 func ParseList(value string) ([]string, error) {
@@ -85,12 +88,12 @@ func ParseList(value string) ([]string, error) {
 	}
 	var list []*string
 	if err := json.Unmarshal([]byte(value), &list); err != nil || list == nil {
-		return nil, errors.New("must be a JSON array of strings")
+		return nil, errNoList
 	}
 	names := make([]string, len(list))
 	for i, s := range list {
 		if s == nil {
-			return nil, errors.New("must be a JSON array of strings")
+			return nil, errNoList
 		}
 		names[i] = strings.TrimSpace(*s)
 	}
@@ -274,8 +277,23 @@ func (o *ordering) use(f family, key string) {
 }
 
 func (o *ordering) fault(s annotation, err error) {
-	o.faults = append(o.faults, fmt.Sprintf("annotation %s is %s: %v", s.key, quote(s.value), err))
+	o.faults = append(o.faults, invalidAnnotation(s.key, s.value, err))
 }
+
+// invalidAnnotation says what an annotation must be, and what it is.
+func invalidAnnotation(key, value string, err error) string {
+	example := ""
+	if errors.Is(err, errNoList) {
+		example = `, such as '["a", "b"]'`
+		if one := strings.TrimSpace(value); plainItem.MatchString(one) {
+			example = fmt.Sprintf(`, such as '["%s"]'`, one)
+		}
+	}
+	return fmt.Sprintf("annotation %s %v%s, but is %s", key, err, example, quote(value))
+}
+
+// plainItem matches a string that is an item of a list without its brackets and quotes.
+var plainItem = regexp.MustCompile(`^[^][",'\\[:cntrl:]]{1,60}$`)
 
 // maxQuoted is the maximum length of a value in a message.
 const maxQuoted = 200
@@ -294,7 +312,7 @@ func quote(value string) string {
 // checkName refuses names that would break the lines and ids they are part of.
 func checkName(name string) error {
 	if name == Unsequenced {
-		return errors.New("the name is reserved")
+		return errors.New("must not be a reserved name")
 	}
 	if strings.ContainsFunc(name, func(r rune) bool { return !unicode.IsGraphic(r) }) {
 		return errors.New("must be a name of printable characters")

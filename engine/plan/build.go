@@ -186,11 +186,11 @@ func (p *planner) read(c *chartNode) {
 		}
 		p.checkReadiness(c, m)
 		for _, fault := range m.faults {
-			p.warn("R2", c.path, &m.Object, "%s: %s; the resource is unsequenced", m.Object, fault)
+			p.warn("R2", c.path, &m.Object, "%s: %s; the resource is %s", m.Object, fault, unsequencedLast)
 		}
 		if len(m.faults) == 0 && m.group == "" && len(m.needs)+len(m.charts) > 0 && m.weight == nil {
 			key := cmp.Or(m.needsKey, m.chartsKey)
-			p.warn("R10", c.path, &m.Object, "%s: has %s but belongs to no group; the resource is unsequenced", m.Object, key)
+			p.warn("R10", c.path, &m.Object, "%s: has %s but belongs to no group; the resource is %s", m.Object, key, unsequencedLast)
 		}
 		for _, ref := range m.charts {
 			if e := p.resolve(c, ref, fmt.Sprintf("%s: %s names", m.Object, m.chartsKey), &m.Object); e != nil {

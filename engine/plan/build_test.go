@@ -61,8 +61,8 @@ func TestBuildPlan(t *testing.T) {
 			"shop:(unsequenced) = ConfigMap/a ConfigMap/b ConfigMap/c ConfigMap/f ConfigMap/g < shop:app shop:db",
 		},
 		warnings: []string{
-			`R2: shop: ConfigMap/a: annotation helm.sh/depends-on/resource-groups is 'db': must be a JSON array`,
-			`R2: shop: ConfigMap/b: annotation helm.sh/depends-on/resource-groups is '["db", 1]'`,
+			`R2: shop: ConfigMap/a: annotation helm.sh/depends-on/resource-groups must be a JSON array of strings, such as '["db"]', but is 'db'`,
+			`R2: shop: ConfigMap/b: annotation helm.sh/depends-on/resource-groups must be a JSON array of strings, such as '["a", "b"]', but is '["db", 1]'`,
 			`R2: ConfigMap/c`,
 		},
 	}, {
@@ -71,7 +71,7 @@ func TestBuildPlan(t *testing.T) {
 			res("shop", "ConfigMap/a", in, "a\nb"), res("shop", "ConfigMap/b", in, Unsequenced),
 		},
 		want:     []string{"shop:(unsequenced) = ConfigMap/a ConfigMap/b"},
-		warnings: []string{`R2: is "a\nb"`, `R2: the name is reserved`},
+		warnings: []string{`R2: is "a\nb"`, `R2: must not be a reserved name`},
 	}, {
 		name: "R3 both spellings of keys with two slashes",
 		root: chart("shop", sub(x)),
@@ -281,7 +281,7 @@ func TestBuildPlan(t *testing.T) {
 			"shop:layer3 = Deployment/fizz < shop/x:(unsequenced) shop:layer1",
 			"shop:(unsequenced) = Deployment/bad Deployment/worse < shop:layer1 shop:layer2 shop:layer3",
 		},
-		warnings: []string{`R2: helm.sh/dependson/layer is '[layer1]'`, `R2: helm.sh/dependson/chart is`},
+		warnings: []string{`R2: dependson/layer must be a JSON array of strings, such as '["a", "b"]', but is '[layer1]'`, `R2: helm.sh/dependson/chart must be`},
 	}, {
 		name: "R19 weights",
 		root: chart("shop", sub(x)),
@@ -298,7 +298,7 @@ func TestBuildPlan(t *testing.T) {
 			"shop:10 = ConfigMap/bar < shop:9",
 			"shop:(unsequenced) = ConfigMap/bad < shop:-2 shop:0 shop:10 shop:9",
 		},
-		warnings: []string{`R2: shop: ConfigMap/bad: annotation helm.sh/weight is '1.5': must be an integer`},
+		warnings: []string{`R2: shop: ConfigMap/bad: annotation helm.sh/weight must be an integer, but is '1.5'`},
 	}, {
 		name: "R20 is about one chart; R6 what has no chart is the root's",
 		root: chart("shop", sub(x)),
@@ -312,7 +312,7 @@ func TestBuildPlan(t *testing.T) {
 			res("shop", "Job/a", AnnotationReadinessFailure, `["{.failed} > 0"]`), res("shop", "Job/b", AnnotationReadinessSuccess, `[]`, AnnotationReadinessFailure, `[]`),
 		},
 		want:     []string{"shop:(unsequenced) = Job/a Job/b"},
-		warnings: []string{"R24: Job/a: has helm.sh/readiness-failure without helm.sh/readiness-success"},
+		warnings: []string{"R24: Job/a: helm.sh/readiness-failure is ignored because helm.sh/readiness-success is missing; add it"},
 	}, {
 		name: "a chart that is not in the tree waits as part of one that is",
 		root: chart("shop", sub(x, "y"), sub(y)),

@@ -198,7 +198,7 @@ func (p *planner) failCycles(chart, what string, names []string, next [][]int) {
 			path = append(path, names[i])
 		}
 		if len(cycle) == 1 {
-			p.fail("R13", chart, nil, "%s waits for itself: %s; remove that dependency", path[0], strings.Join(path, " → "))
+			p.fail("R13", chart, nil, "%s %q waits for itself; remove that dependency", strings.TrimSuffix(what, "s"), path[0])
 			continue
 		}
 		p.fail("R13", chart, nil, "%s wait for each other in a cycle: %s; remove one dependency", what, strings.Join(path, " → "))

@@ -2,6 +2,7 @@ package plan
 
 import (
 	"cmp"
+	"fmt"
 	"maps"
 	"slices"
 	"strconv"
@@ -234,13 +235,20 @@ func (p *planner) warnBroken(d *draft) {
 	for i, n := range blamed {
 		quoted[i] = strconv.Quote(n.name)
 	}
-	optional := ""
-	if len(missing) > 0 {
-		optional = "; if the group is optional, put the dependency inside the same {{ if }}"
+	fix := ""
+	switch len(missing) {
+	case 0:
+	case 1:
+		fix = fmt.Sprintf("; check the spelling; if %s is optional, wrap this annotation in the same {{ if }} as that group", quoted[0])
+	default:
+		fix = "; check the spelling; if they are optional, wrap this annotation in the same {{ if }} as those groups"
 	}
-	p.warn("R8", d.chart, &who.Object, "group %q waits for %s, which %s (%s); the group is unsequenced%s",
-		d.name, strings.Join(quoted, ", "), why[min(len(blamed), 2)-1], who.Object, optional)
+	p.warn("R8", d.chart, &who.Object, "group %q waits for %s, which %s (%s); the group is %s%s",
+		d.name, strings.Join(quoted, ", "), why[min(len(blamed), 2)-1], who.Object, unsequencedLast, fix)
 }
+
+// unsequencedLast says what happens to an unsequenced group or resource (R10).
+const unsequencedLast = "unsequenced, so it is deployed after all groups of this chart"
 
 // demoteIsolated makes groups without any edge unsequenced, and returns them. Waiting for a
 // subchart is an edge.
@@ -266,7 +274,7 @@ func (p *planner) demoteIsolated(drafts []*draft) []*draft {
 		if d.unsequenced || len(d.needs) > 0 || needed[d.place] || len(d.waits()) > 0 {
 			continue
 		}
-		p.warn("R9", d.chart, nil, "group %q is isolated: it waits for no group and none waits for it; it is unsequenced", d.name)
+		p.warn("R9", d.chart, nil, "group %q is isolated: it waits for no group and none waits for it; it is %s", d.name, unsequencedLast)
 		d.unsequenced = true
 		demoted = append(demoted, d)
 	}

@@ -70,7 +70,7 @@ func (p *planner) warnUndeclared(c *chartNode) {
 	for _, e := range c.entries {
 		if !e.ordered && e.node != nil && len(e.node.subtree()) > 0 {
 			p.warn("R11", c.path, nil, "subchart %q waits for nothing and nothing waits for it, unlike other subcharts; "+
-				"it is deployed in parallel", e.name())
+				"it is deployed in parallel with the other subcharts", e.name())
 		}
 	}
 }

@@ -41,7 +41,7 @@ func TestLint(t *testing.T) { // R37
 			res("shop", "Job/c", in, "c", needs, "d"), res("shop", "Job/d", AnnotationReadinessFailure, `["x"]`),
 		}),
 			"error R2: Job/c", `error R8: "d", which does not exist`, "error R12: not a subchart", "error R13: Job/b is in two groups",
-			"error R13: a waits for itself: a → a; remove that dependency", "error R13: subcharts wait for each other in a cycle: x → y → x; remove one dependency",
+			"error R13: group \"a\" waits for itself; remove that dependency", "error R13: subcharts wait for each other in a cycle: x → y → x; remove one dependency",
 			"error R20: Job/a has helm.sh/resource-group, Job/b has helm.sh/layer", "error R24: Job/d",
 			`warning R9: "b" is isolated`)
 	})

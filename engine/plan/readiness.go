@@ -17,7 +17,7 @@ func (m *member) readinessList(key string) ([]string, error) {
 	}
 	list, err := ParseList(value)
 	if err != nil {
-		return nil, fmt.Errorf("%s: annotation %s is %s: %w", m.Object, key, quote(value), err)
+		return nil, fmt.Errorf("%s: %s", m.Object, invalidAnnotation(key, value, err))
 	}
 	return list, nil
 }
@@ -46,5 +46,5 @@ func (p *planner) checkReadiness(c *chartNode, m *member) {
 	if len(failure) > 0 {
 		has, lacks = lacks, has
 	}
-	p.warn("R24", c.path, &m.Object, "%s: has %s without %s; it is ignored", m.Object, has, lacks)
+	p.warn("R24", c.path, &m.Object, "%s: %s is ignored because %s is missing; add it", m.Object, has, lacks)
 }

@@ -17,6 +17,7 @@ package charts
 import (
 	"errors"
 	"fmt"
+	"io/fs"
 	"reflect"
 	"regexp"
 	"slices"
@@ -59,6 +60,8 @@ func Load(ref Ref, settings *cli.EnvSettings, registry *registry.Client) (*Chart
 func noSuchChart(chart string, err error) error {
 	repo, _, _ := strings.Cut(chart, "/")
 	switch err.Error() {
+	case fmt.Sprintf("path %q not found", chart):
+		return errors.New("no such directory or archive")
 	case "repo " + repo + " not found":
 		return fmt.Errorf("no such directory or archive, and no repository named %s; add one with: helm repo add %[1]s URL", repo)
 	case "non-absolute URLs should be in form of repo_name/path_to_chart, got: " + chart:
@@ -140,7 +143,11 @@ func (c *Chart) Missing() []string {
 // Values merges the values of -f and --set, as Helm does.
 func Values(o values.Options, settings *cli.EnvSettings) (map[string]any, error) {
 	v, err := o.MergeValues(getter.All(settings))
-	if err != nil {
+	var file *fs.PathError
+	switch {
+	case errors.As(err, &file) && file.Error() == err.Error() && errors.Is(err, fs.ErrNotExist):
+		return nil, fmt.Errorf("cannot open values file %s: no such file", file.Path)
+	case err != nil:
 		return nil, fmt.Errorf("values: %s", notNumber.ReplaceAllString(err.Error(), "$1 is not a number"))
 	}
 	return v, nil

@@ -78,7 +78,7 @@ func TestDirectoryAndArchiveLoadTheSame(t *testing.T) {
 
 func TestLoadErrors(t *testing.T) {
 	for ref, want := range map[string]string{
-		"./nowhere":         "chart ./nowhere: path \"./nowhere\" not found",
+		"./nowhere":         "chart ./nowhere: no such directory or archive",
 		"oci://host/x":      "missing registry client",
 		"unknown-repo/shop": "chart unknown-repo/shop: no such directory or archive, and no repository named unknown-repo; add one with: helm repo add unknown-repo URL",
 		"nowhere":           "chart nowhere: no such directory or archive; charts in a repository are REPO/NAME",

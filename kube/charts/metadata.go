@@ -62,7 +62,7 @@ func (f *facts) extract(data []byte) []byte {
 
 // fault records a malformed list of names. Ignoring it would silently drop the order.
 func (f *facts) fault(what string, value *kyaml.Node) {
-	f.faults = append(f.faults, plan.Fault{Rule: "R2", Message: fmt.Sprintf("%s in Chart.yaml is %s: must be a list of names", what, inline(value))})
+	f.faults = append(f.faults, plan.Fault{Rule: "R2", Message: fmt.Sprintf("%s in Chart.yaml must be a list of names, but is %s", what, inline(value))})
 }
 
 // extractVersion replaces apiVersion v3. It reports whether root changed.
@@ -145,7 +145,9 @@ type Spelling struct {
 	// Key and Value are as written. Where is the first object or file that has it, and
 	// Others is the number of further ones.
 	Key, Value, Where string
-	Others            int
+	// Kind is the kind of the value, such as "a number".
+	Kind   string
+	Others int
 	// Both is a line that works with Helm and lockstep.
 	Both string
 }
@@ -155,12 +157,11 @@ func (s Spelling) String() string {
 	if s.Others > 0 {
 		where += fmt.Sprintf(" and %d more", s.Others)
 	}
-	why := "it accepts strings only"
 	if s.Rule == "R3" {
-		why = "the API server rejects keys with two slashes"
+		return fmt.Sprintf("%s: Helm cannot install this chart with %s: %s, because the API server rejects keys with two slashes; write %s, which works with both Helm and lockstep",
+			where, s.Key, s.Value, s.Both)
 	}
-	return fmt.Sprintf("%s: Helm cannot install this chart with %s: %s, because %s; write %s, which works with both Helm and lockstep",
-		where, s.Key, s.Value, why, s.Both)
+	return fmt.Sprintf("%s: %s: %s is %s, but Helm accepts only string annotations; write %s", where, s.Key, s.Value, s.Kind, s.Both)
 }
 
 // spellings collects the spellings of one chart, each key at most once per rule.
@@ -226,8 +227,28 @@ func (s *spellings) annotation(where, key string, value *kyaml.Node, slashes boo
 			return
 		}
 	}
-	s.list = append(s.list, Spelling{
-		Rule: rule, Key: key, Value: inline(value), Where: where,
+	f := Spelling{
+		Rule: rule, Key: key, Value: inline(value), Where: where, Kind: kindWord(value),
 		Both: plan.StoredKey(key) + ": '" + strings.ReplaceAll(quoted, "'", "''") + "'",
-	})
+	}
+	if list && resolve(value).Kind == kyaml.ScalarNode { // a number or a boolean
+		f.Value, f.Both = quoted, plan.StoredKey(key)+`: "`+quoted+`"`
+	}
+	s.list = append(s.list, f)
+}
+
+// kindWord names the kind of a YAML value.
+func kindWord(n *kyaml.Node) string {
+	n = resolve(n)
+	switch {
+	case n.Kind == kyaml.SequenceNode:
+		return "a list"
+	case n.Kind == kyaml.MappingNode:
+		return "a mapping"
+	case n.ShortTag() == kyaml.NodeTagBool:
+		return "a boolean"
+	case n.ShortTag() == kyaml.NodeTagInt, n.ShortTag() == kyaml.NodeTagFloat:
+		return "a number"
+	}
+	return "not a string"
 }

@@ -46,8 +46,8 @@ func TestTree(t *testing.T) {
 			files: plus(in("charts/db", sub("db")), tree{
 				"Chart.yaml": chartYAML("shop", "annotations:\n  helm.sh/depends-on/subcharts: '[\"db\"'\n", deps, dep("db", "depends-on: {a: b}"))}),
 			want: "shop \n  shop/db db  \n",
-			faults: []string{`R2 annotation helm.sh/depends-on/subcharts in Chart.yaml is '["db"': must be a list of names`,
-				`R2 depends-on of dependency db in Chart.yaml is {"a":"b"}: must be a list of names`},
+			faults: []string{`R2 annotation helm.sh/depends-on/subcharts in Chart.yaml must be a list of names, but is '["db"'`,
+				`R2 depends-on of dependency db in Chart.yaml must be a list of names, but is {"a":"b"}`},
 		},
 		{
 			name: "R2: white space and null are no annotation",

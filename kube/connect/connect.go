@@ -5,12 +5,9 @@ package connect
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"log/slog"
 	"os"
-	"slices"
-	"strings"
 	"sync"
 
 	"helm.sh/helm/v4/pkg/action"
@@ -86,7 +83,7 @@ func (c *Client) Bind(ctx context.Context, writes *Writes) (*Client, error) {
 func (c *Client) dial() error {
 	config, err := c.Getter.ToRESTConfig()
 	if err != nil {
-		return fmt.Errorf("read the kubeconfig: %w; set KUBECONFIG or --kubeconfig, or try --sandbox", err)
+		return c.invalid(err)
 	}
 	if c.Dynamic, err = dynamic.NewForConfig(config); err != nil {
 		return fmt.Errorf("connect to %s: %w", config.Host, err)
@@ -149,35 +146,12 @@ func (c *Client) Reachable(ctx context.Context) error {
 	case ctx.Err() != nil:
 		return fmt.Errorf("reach the cluster of context %q: %w", c.ContextName(), context.Cause(ctx))
 	case c.noContext():
-		return fmt.Errorf("%s: set KUBECONFIG or --kubeconfig, or try --sandbox (kubernetes cluster unreachable: %w)", c.missing(), err)
+		return c.missing()
 	}
 	if apierrors.IsUnauthorized(err) {
 		return fmt.Errorf("the cluster of context %q refused the credentials (%w); log in again, or check the user in the kubeconfig", c.ContextName(), err)
 	}
 	return fmt.Errorf("cannot reach the cluster of context %[2]q: %[1]w; check that it is running and that this is the right context", err, c.ContextName())
-}
-
-// missing explains why a kubeconfig names no cluster.
-func (c *Client) missing() string {
-	files := c.Getter.ToRawKubeConfigLoader().ConfigAccess().GetLoadingPrecedence()
-	if name := c.Getter.ToRawKubeConfigLoader().ConfigAccess().GetExplicitFile(); name != "" {
-		files = []string{name}
-	}
-	there := slices.DeleteFunc(slices.Clone(files), func(name string) bool {
-		_, err := os.Stat(name)
-		return errors.Is(err, os.ErrNotExist)
-	})
-	if len(there) == 0 {
-		return fmt.Sprintf("no kubeconfig found (%s)", strings.Join(files, ", "))
-	}
-	return fmt.Sprintf("the kubeconfig selects no cluster (%s has no current-context)", strings.Join(there, ", "))
-}
-
-// noContext reports whether the kubeconfig names no cluster, for example because it does not
-// exist. client-go then uses a default address.
-func (c *Client) noContext() bool {
-	raw, err := c.Getter.ToRawKubeConfigLoader().RawConfig()
-	return err == nil && raw.CurrentContext == "" && c.settings.KubeContext == "" && c.settings.KubeAPIServer == ""
 }
 
 // Leases returns the client for Leases of a namespace.

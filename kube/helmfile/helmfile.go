@@ -5,8 +5,10 @@ package helmfile
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"os"
 	"path/filepath"
 	"slices"
@@ -42,6 +44,8 @@ type File struct {
 	Releases []Release
 	// Others are excluded by a condition or selector. They are not changed.
 	Others []Release
+	// Selectors are those of the options.
+	Selectors []string
 }
 
 // Repository is a chart repository.
@@ -131,7 +135,7 @@ func Read(ctx context.Context, o Options) (*File, error) {
 		return nil, err
 	}
 	r := &reader{ctx: ctx, Options: o}
-	out := &File{Path: o.Path, Environment: o.Environment}
+	out := &File{Path: o.Path, Environment: o.Environment, Selectors: o.Selectors}
 	if len(paths) == 1 {
 		out.Path = paths[0]
 	}
@@ -172,6 +176,8 @@ func findFiles(path string) ([]string, error) {
 	}
 	info, err := os.Stat(filepath.Clean(path))
 	switch {
+	case errors.Is(err, fs.ErrNotExist):
+		return nil, fmt.Errorf("cannot read helmfile %s: no such file", path)
 	case err != nil:
 		return nil, fmt.Errorf("read the helmfile: %w", err)
 	case !info.IsDir():

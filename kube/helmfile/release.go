@@ -49,8 +49,8 @@ func (f *fields) number(key string, value int) int { f.decode(key, &value); retu
 // readReleases returns the selected releases of a file.
 func (r *reader) readReleases(s *state, values map[string]any, selectors []string) (out []Release, err error) {
 	defined := map[string]bool{}
-	for _, n := range s.releases {
-		rel, enabled, err := r.readRelease(s, n, values)
+	for i, n := range s.releases {
+		rel, enabled, err := r.readRelease(s, i+1, n, values)
 		if err != nil {
 			return nil, err
 		}
@@ -82,8 +82,8 @@ func (r *reader) readReleases(s *state, values map[string]any, selectors []strin
 	return out, nil
 }
 
-// readRelease reads a release. enabled is the value of its condition.
-func (r *reader) readRelease(s *state, n *kyaml.Node, values map[string]any) (rel Release, enabled bool, err error) {
+// readRelease reads a release, the number-th of its file. enabled is the value of its condition.
+func (r *reader) readRelease(s *state, number int, n *kyaml.Node, values map[string]any) (rel Release, enabled bool, err error) {
 	path := s.file[n]
 	allowed := releaseKeys
 	if s.built {
@@ -109,8 +109,11 @@ func (r *reader) readRelease(s *state, n *kyaml.Node, values map[string]any) (re
 	if f.err != nil {
 		return rel, false, f.err
 	}
-	if rel.Name == "" || rel.Chart == "" {
-		return rel, false, f.at.errorf("a release needs a name and a chart")
+	if rel.Name == "" {
+		return rel, false, f.at.errorf("release %d has no name", number)
+	}
+	if rel.Chart == "" {
+		return rel, false, f.at.errorf("%s has no chart", what)
 	}
 	rel.Labels = map[string]string{}
 	f.decode("labels", &rel.Labels)
@@ -127,7 +130,7 @@ func (r *reader) readRelease(s *state, n *kyaml.Node, values map[string]any) (re
 	if f.err != nil {
 		return rel, false, f.err
 	}
-	enabled, err = condition(f, values)
+	enabled, err = condition(f, r.Environment, values)
 	return rel, enabled, err
 }
 
@@ -205,7 +208,7 @@ func chartPath(folder, chart string, repos []Repository) string {
 
 // condition evaluates a release's condition, which is the path of an environment value and ends in
 // .enabled. A missing last key means false; another missing key is an error.
-func condition(f *fields, values map[string]any) (bool, error) {
+func condition(f *fields, environment string, values map[string]any) (bool, error) {
 	path := f.text("condition")
 	if path == "" || path == "true" || path == "false" {
 		return path != "false", nil
@@ -216,9 +219,10 @@ func condition(f *fields, values map[string]any) (bool, error) {
 		return false, at.errorf("%s: condition %s must be a path that ends in .enabled", f.name, path)
 	}
 	in := values
-	for _, key := range strings.Split(parent, ".") {
+	keys := strings.Split(parent, ".")
+	for i, key := range keys {
 		if in, ok = in[key].(map[string]any); !ok {
-			return false, at.errorf("%s: condition %s: the environment has no value %s", f.name, path, key)
+			return false, at.errorf("%s: condition %s: %s is not set in the values of helmfile environment %q", f.name, path, strings.Join(keys[:i+1], "."), environment)
 		}
 	}
 	enabled, _ := in["enabled"].(bool)

@@ -88,7 +88,7 @@ func (s *Stack) addMembers() error {
 		s.members, s.byID[m.id] = append(s.members, m), m
 	}
 	if len(s.members) == 0 {
-		return fmt.Errorf("%s: %w: the file defines none, or -l or conditions exclude all of them", s.opts.File.Path, errNoReleases)
+		return noReleases(s.opts.File)
 	}
 	for _, m := range s.members {
 		for _, id := range slices.Concat(m.Needs, m.After) {
@@ -101,6 +101,18 @@ func (s *Stack) addMembers() error {
 		return fmt.Errorf("%s: releases need each other in a cycle: %s; remove one need", s.opts.File.Path, strings.Join(strings.Fields(strings.Trim(c, "[]")), " → "))
 	}
 	return nil
+}
+
+// noReleases explains why a helmfile has no release to deploy or remove.
+func noReleases(file *helmfile.File) error {
+	why := "the helmfile defines no releases"
+	switch {
+	case len(file.Others) > 0 && len(file.Selectors) > 0:
+		why = "no release matches -l " + strings.Join(file.Selectors, " -l ")
+	case len(file.Others) > 0:
+		why = "the conditions of all releases are false"
+	}
+	return fmt.Errorf("%s: %s", file.Path, why)
 }
 
 // Rule S8: each context is a cluster with its own connection and watches.

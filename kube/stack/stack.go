@@ -5,7 +5,6 @@ package stack
 
 import (
 	"context"
-	"errors"
 	"fmt"
 	"slices"
 	"sync"
@@ -248,6 +247,3 @@ func cycle(members []*member) string {
 	}
 	return ""
 }
-
-// errNoReleases means that a helmfile has no release to deploy or remove.
-var errNoReleases = errors.New("no releases")

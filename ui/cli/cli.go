@@ -11,6 +11,7 @@ import (
 	"os"
 	"os/signal"
 	"regexp"
+	"slices"
 	"strings"
 	"syscall"
 
@@ -18,6 +19,7 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
+	"lockstep/engine/plan"
 	"lockstep/kube"
 	"lockstep/ui/cli/author"
 	"lockstep/ui/cli/command"
@@ -125,10 +127,44 @@ func printError(notices report.Notices, err error) {
 			for _, p := range flagErrors {
 				text = p.pattern.ReplaceAllString(text, p.text)
 			}
-			shown = fmt.Errorf("%s; try --help", strings.Join(strings.Fields(text), " "))
+			hint := "try --help"
+			if unknown, ok := errors.AsType[*unknownFlag](shown); ok {
+				hint = "list all flags with: " + unknown.help
+			}
+			shown = fmt.Errorf("%s; %s", strings.Join(strings.Fields(text), " "), hint)
 		}
 	}
+	if found, ok := errors.AsType[plan.Errors](shown); ok && found.Error() == shown.Error() {
+		for _, e := range found {
+			notices.Error(e)
+		}
+		return
+	}
 	notices.Error(shown)
+}
+
+// unknownFlag is the error about an unknown flag.
+type unknownFlag struct {
+	error
+	help string // the command that lists all flags
+}
+
+// namesHelp adds to the error about an unknown flag where all flags are listed: --help of a
+// command lists only the most used ones.
+func namesHelp(cmd *cobra.Command, err error) error {
+	if cmd.HasParent() && strings.HasPrefix(err.Error(), "unknown ") {
+		return &unknownFlag{err, cmd.Root().Name() + " help" + strings.TrimPrefix(cmd.CommandPath(), cmd.Root().Name())}
+	}
+	return err
+}
+
+// checkColour refuses values of --color that Helm refuses.
+func (a *app) checkColour() error {
+	allowed, mode := []string{"never", "auto", "always"}, a.Settings.ColorMode
+	if slices.Contains(allowed, mode) {
+		return nil
+	}
+	return command.UsageError(fmt.Sprintf("invalid argument %q for \"--color\" flag: must be one of %s", mode, strings.Join(allowed, ", ")))
 }
 
 // isUsageError reports whether an error is about the arguments. Cobra has no type for these errors.
@@ -161,13 +197,14 @@ func newRoot(signals *command.Signals) *cobra.Command {
 lockstep dag ./shop                      # show the order`,
 		PersistentPreRunE: func(*cobra.Command, []string) error {
 			a.Logs.Configure(a.Settings.Debug)
-			return nil
+			return a.checkColour()
 		},
 	}
 	root.AddGroup(&cobra.Group{ID: "deploy", Title: "deploy"}, &cobra.Group{ID: "release", Title: "releases"},
 		&cobra.Group{ID: "look", Title: "charts"}, &cobra.Group{ID: "more", Title: "more"},
 		&cobra.Group{ID: "pages", Title: "help pages"})
 	a.addGlobalFlags(root.PersistentFlags())
+	root.SetFlagErrorFunc(namesHelp)
 	root.SetHelpCommandGroupID("more")
 	root.SetCompletionCommandGroupID("more")
 	rules, events := a.newRules(), a.newEvents()

@@ -584,7 +584,7 @@ func TestRunInTheClusterThatNeverStarts(t *testing.T) {
 		{"", "--in-cluster needs --service-account NAME"},
 		{"--service-account nobody", "no ServiceAccount nobody"},
 		{"--service-account runner --post-renderer x", "--post-renderer does not work with --in-cluster"},
-		{"--service-account runner --set a=b --dry-run=server", "--in-cluster needs a run"},
+		{"--service-account runner --set a=b --dry-run=server", "--in-cluster cannot be combined with --dry-run"},
 	} {
 		args := append([]string{"install", "s", chart, "-n", ns, "--in-cluster", "--no-tui"}, strings.Fields(test.args)...)
 		if s := m.run(2, args...); !strings.Contains(s, test.want) {

@@ -53,7 +53,7 @@ func TestLintHelmCompatibility(t *testing.T) {
 			}
 			note := ""
 			for line := range strings.Lines(out) {
-				if strings.Contains(line, "Helm cannot") {
+				if strings.Contains(line, "Helm ") {
 					note += line
 				}
 			}

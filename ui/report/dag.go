@@ -73,7 +73,10 @@ func dagText(title string, p *plan.Plan, style Style) string {
 	}
 	var b strings.Builder
 	size := Count(objects, "object") + " in " + Count(len(groups), "group")
-	if objects == 0 { // a stack
+	switch {
+	case len(groups) == 0:
+		return clean(title) + ": the chart renders no objects\n"
+	case objects == 0: // a stack
 		size = Count(len(groups), "release")
 	}
 	fmt.Fprintf(&b, "%s: %s, %s\n", clean(title), size, Count(depth, "layer"))

@@ -210,9 +210,15 @@ func ReadRecord(dir, name string) (*Record, error) {
 	if filepath.Dir(path) == dir {
 		name = RunName(path)
 	}
+	if info, err := f.Stat(); err == nil && info.IsDir() {
+		return nil, fmt.Errorf("%s is a directory, not a recorded run", path)
+	}
 	events, damage := event.Read(f)
 	r, err := NewRecord(name, events)
+	var line *event.LineError
 	switch {
+	case err != nil && errors.As(damage, &line):
+		return nil, fmt.Errorf("%s is not a recorded run (line %d is not a JSON event)", path, line.Line)
 	case err != nil && damage != nil:
 		return nil, fmt.Errorf("%s: %w", path, damage)
 	case err != nil:

@@ -118,7 +118,7 @@ func (l *lintFlags) lint(ctx context.Context, a *app, path string) (linted, erro
 	}
 	c, err := kube.LoadChartPath(path)
 	if errors.Is(err, fs.ErrNotExist) && !exists(path) {
-		out.add(report.Finding{Severity: plan.SeverityError, Message: "no such file or directory"})
+		out.add(report.Finding{Severity: plan.SeverityError, Message: "chart " + path + ": no such directory or archive"})
 		return out, nil
 	}
 	if err != nil {

@@ -54,12 +54,22 @@ func (c *clusterFlags) check(cmd *cobra.Command, do executor) error {
 	switch {
 	case !c.enabled && !do.manifests:
 		return nil
-	case !do.writes && !do.manifests || isDryRun(cmd):
-		return errors.New("--in-cluster needs a run; this command only shows what would happen")
+	case isDryRun(cmd):
+		return fmt.Errorf("%s cannot be combined with --dry-run", c.asked(cmd))
+	case !do.writes && !do.manifests:
+		return fmt.Errorf("--in-cluster cannot be combined with %s, which writes nothing", cmd.Name())
 	case cmd.Flags().Changed("post-renderer"):
 		return errors.New("--post-renderer does not work with --in-cluster: its plugin is on this machine")
 	}
 	return nil
+}
+
+// asked is the flag or command that asked for a run in the cluster.
+func (c *clusterFlags) asked(cmd *cobra.Command) string {
+	if c.enabled {
+		return "--in-cluster"
+	}
+	return cmd.Name()
 }
 
 // packedRun is a command line with the files that it needs in the cluster.
@@ -78,7 +88,7 @@ type packedRun struct {
 func (a *app) inCluster(cmd *cobra.Command, flags *runFlags, r runOptions, p packedRun) error {
 	c := flags.cluster
 	if c.account == "" && !r.sandbox {
-		return fmt.Errorf("--in-cluster needs --service-account NAME; create one with the rights of this release: lockstep rbac %s -n %s --in-cluster | kubectl apply -f -", cmp.Or(strings.Join(cmd.Flags().Args(), " "), "-f HELMFILE"), a.Settings.Namespace())
+		return fmt.Errorf("%s needs --service-account NAME; create one with the rights of this release: lockstep rbac %s -n %s --in-cluster | kubectl apply -f -", c.asked(cmd), cmp.Or(strings.Join(cmd.Flags().Args(), " "), "-f HELMFILE"), a.Settings.Namespace())
 	}
 	if driver := os.Getenv("HELM_DRIVER"); driver == "sql" || driver == "memory" {
 		return fmt.Errorf("--in-cluster needs release records in Secrets or ConfigMaps, not in HELM_DRIVER=%s", driver)
@@ -88,6 +98,9 @@ func (a *app) inCluster(cmd *cobra.Command, flags *runFlags, r runOptions, p pac
 	}
 	return a.inSandbox(cmd, job{runOptions: r}, func(s *helmcli.EnvSettings) error {
 		client, err := kube.Connect(s, slog.Default(), nil)
+		if err == nil {
+			err = client.Reachable(cmd.Context())
+		}
 		if err != nil {
 			return err
 		}

@@ -54,10 +54,12 @@ func (a *app) explainError(cmd *cobra.Command, namespace string, err error) erro
 		}
 		return fmt.Errorf("release %s not found in namespace %s; list releases with: lockstep list -A", name, namespace)
 	case strings.Contains(err.Error(), "cluster unreachable"):
-		if client, failed := kube.Connect(a.Settings, nil, nil); failed == nil {
-			if why := client.Reachable(cmd.Context()); why != nil {
-				return why
-			}
+		client, why := kube.Connect(a.Settings, nil, nil)
+		if why == nil {
+			why = client.Reachable(cmd.Context())
+		}
+		if why != nil {
+			return why
 		}
 	}
 	return err

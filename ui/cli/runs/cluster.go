@@ -42,6 +42,11 @@ func (a *app) clusterRuns(ctx context.Context, namespace string) (*kube.Client, 
 		return nil, nil, err
 	}
 	found, err := client.ClusterRuns(ctx, namespace)
+	if err != nil {
+		if why := client.Reachable(ctx); why != nil {
+			err = why
+		}
+	}
 	return client, found, err
 }
 
@@ -54,7 +59,7 @@ func (a *app) connectClusterRun(cmd *cobra.Command, name string) (*remote.Run, e
 	}
 	client, found, err := a.clusterRuns(cmd.Context(), a.Settings.Namespace())
 	if err != nil {
-		return nil, fmt.Errorf("%w; cannot look for one in the cluster: %w", notFound, err)
+		return nil, fmt.Errorf("%w, and the cluster cannot be checked: %w", notFound, err)
 	}
 	found = slices.DeleteFunc(found, func(r kube.ClusterRun) bool { return name != "" && r.Release != name || name == "" && r.Over() })
 	switch live := slices.IndexFunc(found, func(r kube.ClusterRun) bool { return !r.Over() }); {
@@ -131,7 +136,7 @@ func ConnectJob(ctx context.Context, client *kube.Client, job *kube.ClusterRun, 
 func (a *app) clusterRecord(ctx context.Context, name string, notFound error) (*report.Record, error) {
 	_, found, err := a.clusterRuns(ctx, a.Settings.Namespace())
 	if err != nil {
-		return nil, fmt.Errorf("%w; cannot look for it in the cluster: %w", notFound, err)
+		return nil, fmt.Errorf("%w, and the cluster cannot be checked: %w", notFound, err)
 	}
 	i := slices.IndexFunc(found, func(r kube.ClusterRun) bool { return r.Name == name || r.Release == name })
 	if i < 0 {
