@@ -78,6 +78,24 @@ const (
 	roles
 )
 
+// DiffRole returns the role of a line of a diff or a list of changes by its sign, its first
+// character; Text for unchanged lines.
+func DiffRole(sign string) Role {
+	switch sign {
+	case "+":
+		return Good
+	case "-":
+		return Bad
+	case "~":
+		return Busy
+	case "!":
+		return Stopped
+	case "@":
+		return Quiet
+	}
+	return Text
+}
+
 // Theme is the result of Options. It is immutable; it is large, so methods that are called
 // often take a pointer.
 type Theme struct {

@@ -210,7 +210,7 @@ func (s *stage) evaluate(g *group, o *object) {
 	}
 }
 
-// done reports whether an object is ready or, in a removal, gone.
+// done reports whether an object is ready or, in a removal, gone (R31).
 func (s *stage) done(o *object) bool {
 	if s.removes() && o.reply != replyTaken {
 		return o.status == event.Gone
@@ -219,7 +219,7 @@ func (s *stage) done(o *object) bool {
 }
 
 // settle updates whether an object is done and whether it is settled: the group no longer
-// waits for it. An object that was accepted without an apply must be done even if its group is
+// waits for it. An object that is ready already counts at once (R50). One that was accepted without an apply must be done even if its group is
 // not awaited.
 func (s *stage) settle(g *group, o *object) {
 	done := s.done(o)
@@ -245,7 +245,8 @@ func count(without *int, condition *bool, value bool) {
 	*condition = value
 }
 
-// endGroup ends a group whose objects are all settled.
+// endGroup ends a group whose objects are all settled; one that is ready already ends with its
+// last answer (R50).
 func (s *stage) endGroup(g *group) {
 	if g.status != event.Running || g.attempt.open > 0 {
 		return
@@ -286,7 +287,8 @@ func (g *group) change() string {
 	return string(event.Unchanged)
 }
 
-// goal returns the final status of a group whose objects are done.
+// goal returns the final status of a group whose objects are done. A removal waits until they
+// are gone (R31).
 func (s *stage) goal() event.Status {
 	if s.removes() {
 		return event.Gone

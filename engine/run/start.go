@@ -17,7 +17,7 @@ func (m *machine) startUnits() {
 	m.continueStarted()
 	switch status, _ := m.runStatus(); status {
 	case event.Running:
-		for m.startRunning() { // an empty group ends at once and opens gates
+		for m.startOpenUnits() { // an empty group ends at once and opens gates
 		}
 	case event.Paused:
 		m.takeStep()
@@ -82,13 +82,23 @@ func (m *machine) free() int {
 	return max(0, m.opts.Groups-m.stage.running())
 }
 
-// startRunning starts all units that can start, or pauses before those with a breakpoint. It
+// startOpenUnits starts all units that can start, unless one of them has a breakpoint. It
 // reports whether a unit started.
-//
-// Rule R42: a breakpoint pauses the whole run when its unit could start
-func (m *machine) startRunning() bool {
+func (m *machine) startOpenUnits() bool {
 	open := m.startable()
 	open = open[:min(m.free(), len(open))]
+	if m.pauseAtBreakpoints(open) {
+		return false
+	}
+	m.start(open)
+	return len(open) > 0
+}
+
+// pauseAtBreakpoints pauses the run if any of the units that could start has a breakpoint, and
+// reports whether it did.
+//
+// Rule R42: a breakpoint pauses the whole run when its unit could start
+func (m *machine) pauseAtBreakpoints(open []*unit) bool {
 	var at []string
 	for _, u := range open {
 		if u.stops() {
@@ -100,13 +110,12 @@ func (m *machine) startRunning() bool {
 			at = append(at, u.Group)
 		}
 	}
-	if len(at) > 0 {
-		m.steering.pause("breakpoint " + strings.Join(at, ", "))
-		m.reportRun()
+	if len(at) == 0 {
 		return false
 	}
-	m.start(open)
-	return len(open) > 0
+	m.steering.pause("breakpoint " + strings.Join(at, ", "))
+	m.reportRun()
+	return true
 }
 
 // takeStep starts the unit of a step once it can start.

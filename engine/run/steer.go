@@ -64,7 +64,7 @@ func (m *machine) execute(c event.Command) string {
 	case event.Disable:
 		return m.disableBreakpoint(c.Unit())
 	case event.Accept, event.Retry, event.GiveUp:
-		return m.decide(c.Name, c.Unit())
+		return m.resolveFailures(c.Name, c.Unit())
 	case event.Edit:
 		return m.edit(c)
 	}

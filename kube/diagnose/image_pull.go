@@ -31,9 +31,9 @@ func (c Container) imagePullCause() string {
 	return strings.TrimSuffix(fmt.Sprintf("%s cannot start: image %s cannot be pulled: %s", c.title(), c.Image, why), ": ")
 }
 
-// imagePullCause adds details from the pod's events: the registry's error once the kubelet
+// imagePullCauseWithEvents adds details from the pod's events: the registry's error once the kubelet
 // backs off, and a missing pull secret.
-func (q *inquiry) imagePullCause(p Pod) string {
+func (q *inquiry) imagePullCauseWithEvents(p Pod) string {
 	text := p.Why
 	if e := q.eventAbout(p, "Failed"); e != nil && strings.HasSuffix(text, "cannot be pulled") {
 		text += ": " + lastError(e.Message)

@@ -160,7 +160,7 @@ func (q *inquiry) pod(p Pod) string {
 		return q.crash(p)
 	case cannotStart:
 		if p.container(p.culprit).imagePullFailed() {
-			return q.imagePullCause(p)
+			return q.imagePullCauseWithEvents(p)
 		}
 	case unready:
 		if e := q.eventAbout(p, "Unhealthy"); e != nil {

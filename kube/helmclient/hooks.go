@@ -16,7 +16,7 @@ import (
 )
 
 // Hooks runs the hooks of one action as units of the run. Helm decides which hook is next and
-// when to delete it.
+// when to delete it. A command that resumes runs all of them again (R50).
 type Hooks struct {
 	cfg   Config
 	queue hookQueue

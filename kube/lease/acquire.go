@@ -38,7 +38,7 @@ type Lease struct {
 	stopped  chan struct{} // closed when renewLoop has returned
 
 	object *coordinationv1.Lease // as last seen; owned by renewLoop while that runs
-	state  state
+	proof  sharedProof
 }
 
 // Rule R51: one run at a time; a second one is refused, and a dead one replaced
@@ -49,7 +49,7 @@ type Lease struct {
 func Acquire(ctx context.Context, c Client, run Run, found State, opts Options) (*Lease, State, error) {
 	l := &Lease{
 		client: c, run: run, self: self(run.Operation), duration: opts.duration(),
-		renewNow: make(chan struct{}, 1), lost: make(chan struct{}), stopped: make(chan struct{}), state: state{changed: make(chan struct{})},
+		renewNow: make(chan struct{}, 1), lost: make(chan struct{}), stopped: make(chan struct{}), proof: sharedProof{changed: make(chan struct{})},
 	}
 	l.lock = lock(opts.LockDir, l.self.Run)
 	found, err := l.take(ctx, found, opts)
@@ -130,7 +130,7 @@ func (l *Lease) write(ctx context.Context, previous *coordinationv1.Lease) (*coo
 // setHeld records that the Lease is ours, proved by a request sent at that time.
 func (l *Lease) setHeld(object *coordinationv1.Lease, sent time.Time) {
 	l.object = object
-	l.state.set(proof{condition: held, at: sent})
+	l.proof.set(proof{condition: held, at: sent})
 }
 
 // undoAcquire deletes the Lease that a cancelled request may have created.

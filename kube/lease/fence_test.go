@@ -141,7 +141,7 @@ func TestRightsAreRevoked(t *testing.T) {
 			r, l := withoutRights(t)
 			r.s.deny(false)
 			time.Sleep(6 * time.Second)
-			if h, _ := l.state.get(); h.now(l.duration) != held {
+			if h, _ := l.proof.get(); h.now(l.duration) != held {
 				t.Errorf("condition %v", h)
 			}
 			release(t, l)
@@ -196,7 +196,7 @@ func TestNamespaceIsCreatedAgain(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			r, l := gone(t)
 			time.Sleep(2 * time.Second)
-			if h, _ := l.state.get(); h.now(l.duration) != held || r.looks.Load() != 1 {
+			if h, _ := l.proof.get(); h.now(l.duration) != held || r.looks.Load() != 1 {
 				t.Errorf("condition %v, %d looks", h, r.looks.Load())
 			}
 			release(t, l)

@@ -10,7 +10,7 @@ func (l *Lease) Lost() <-chan struct{} { return l.lost }
 
 // Err is a *LostError if the Lease is lost.
 func (l *Lease) Err() error {
-	if p, _ := l.state.get(); p.condition == lost {
+	if p, _ := l.proof.get(); p.condition == lost {
 		return p.lost
 	}
 	return nil
@@ -24,7 +24,7 @@ func (l *Lease) Err() error {
 // if ctx has already ended it does not wait.
 func (l *Lease) Guard(ctx context.Context) error {
 	for over := false; ; {
-		p, changed := l.state.get()
+		p, changed := l.proof.get()
 		switch c := p.now(l.duration); {
 		case c == lost:
 			return p.lost

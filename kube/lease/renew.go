@@ -29,11 +29,11 @@ func (l *Lease) renewLoop(ctx context.Context) {
 		err := l.renew(try)
 		cancel()
 		switch renewNow, next = l.renewNow, every; {
-		case l.state.condition() == lost:
+		case l.proof.condition() == lost:
 			return
 		case err != nil: // requests for a renewal wait as well
 			renewNow, next = nil, retryDelay
-		case l.state.condition() == namespaceGone:
+		case l.proof.condition() == namespaceGone:
 			next = retryDelay
 		}
 	}
@@ -42,7 +42,7 @@ func (l *Lease) renewLoop(ctx context.Context) {
 // renew renews the Lease once, or finds out what happened to it. An error leaves the
 // condition unchanged.
 func (l *Lease) renew(ctx context.Context) error {
-	if l.state.condition() == namespaceGone {
+	if l.proof.condition() == namespaceGone {
 		return l.recreate(ctx)
 	}
 	sent, object := time.Now(), l.object.DeepCopy()
@@ -88,12 +88,12 @@ func (l *Lease) read(ctx context.Context) error {
 // the release meanwhile.
 func (l *Lease) confirmHeld(ctx context.Context, object *coordinationv1.Lease, sent time.Time) error {
 	l.object = object
-	if l.state.condition() != held {
+	if l.proof.condition() != held {
 		if err := l.checkRecords(ctx); err != nil {
 			return err
 		}
 	}
-	if l.state.condition() != lost {
+	if l.proof.condition() != lost {
 		l.setHeld(object, sent)
 	}
 	return nil
@@ -123,11 +123,11 @@ func (l *Lease) continueWithoutRights(ctx context.Context, why error) error {
 	if err := l.checkRecords(ctx); err != nil {
 		return err
 	}
-	before := l.state.condition()
+	before := l.proof.condition()
 	if before == lost {
 		return nil
 	}
-	l.state.set(proof{condition: forbidden, at: sent})
+	l.proof.set(proof{condition: forbidden, at: sent})
 	if before != forbidden && l.run.OnForbidden != nil {
 		l.run.OnForbidden(State{Kind: Unavailable, Err: why})
 	}
@@ -138,13 +138,13 @@ func (l *Lease) continueWithoutRights(ctx context.Context, why error) error {
 // Writes wait until it exists and the release records have proved that no other run
 // changed the release meanwhile. If the Lease had already expired, it is lost instead.
 func (l *Lease) recreate(ctx context.Context) error {
-	p, _ := l.state.get()
+	p, _ := l.proof.get()
 	if p.condition != namespaceGone && !within(p.at, l.duration) {
 		l.loseBecause("its Lease was not renewed in time and was deleted; another run may have changed the release")
 		return nil
 	}
 	if p.condition != namespaceGone {
-		l.state.set(proof{condition: unknown, at: p.at})
+		l.proof.set(proof{condition: unknown, at: p.at})
 	}
 	sent := time.Now()
 	object, err := l.write(ctx, nil)
@@ -156,7 +156,7 @@ func (l *Lease) recreate(ctx context.Context) error {
 	case unavailable(err):
 		return l.continueWithoutRights(ctx, err)
 	case namespaceTerminating(err), apierrors.IsNotFound(err):
-		l.state.set(proof{condition: namespaceGone, at: sent})
+		l.proof.set(proof{condition: namespaceGone, at: sent})
 		return nil
 	}
 	return err
@@ -169,6 +169,6 @@ func (l *Lease) loseTo(current *coordinationv1.Lease) {
 func (l *Lease) loseBecause(why string) { l.lose(&LostError{l.run.Release, l.run.Namespace, why}) }
 
 func (l *Lease) lose(err *LostError) {
-	l.state.set(proof{condition: lost, lost: err})
+	l.proof.set(proof{condition: lost, lost: err})
 	close(l.lost)
 }

@@ -1,6 +1,6 @@
 // Package operation plans and runs Helm's actions with wrapped versions of Helm's client and
 // storage. There is a file for each operation; prelude.go has the namespace and crds/,
-// ending.go failures and rollbacks. An Operation runs one or two attempts: itself and its
+// outcome.go failures, --rollback-on-failure and final states. An Operation runs one or two attempts: itself and its
 // rollback. Only package kube imports it.
 package operation
 

@@ -250,7 +250,7 @@ func (s *Stack) isRollingBack() bool {
 	return s.rollingBack
 }
 
-// fail ends a stack that failed or was aborted, with a rollback if requested.
+// fail ends a stack that failed or was aborted, with a rollback if requested (R33).
 //
 // Rule S5: releases that need a failed one do not start, and running ones finish. Then the run
 // fails, or rolls back everything that it changed.
@@ -267,8 +267,7 @@ func (s *Stack) fail(cause error) error {
 				end.Exit = 3
 			}
 		}
-		rollBack := v.Abort == nil && s.opts.Common.RollbackOnFailure || v.Abort != nil && v.Abort.Name == event.Rollback
-		if rollBack && s.info.Name == "up" && len(s.deployed()) > 0 {
+		if s.opts.Common.RollsBack(v) && s.info.Name == "up" && len(s.deployed()) > 0 {
 			err := s.rollBack(&end, cause)
 			if errors.Is(err, run.ErrAborted) {
 				continue

@@ -72,7 +72,7 @@ func (p Plan) text(to Stream) string {
 		fmt.Fprintf(&b, "    %s\n", to.Style.render(a.role, a.sign+" "+p.line(c)))
 		for line := range strings.Lines(c.Diff) {
 			line = strings.TrimRight(line, "\n")
-			fmt.Fprintf(&b, "        %s\n", to.Style.render(diffRole(line), line))
+			fmt.Fprintf(&b, "        %s\n", to.Style.render(theme.DiffRole(line[:min(1, len(line))]), line))
 		}
 	}
 	fmt.Fprintf(&b, "\n%s\n", p.summary())
@@ -103,18 +103,6 @@ func (p Plan) line(c Change) string {
 		s += " (namespace " + ns + ")"
 	}
 	return withReason(s+" "+cmp.Or(actions[c.Action].word, c.Action), c.Message)
-}
-
-func diffRole(line string) theme.Role {
-	switch line[:min(1, len(line))] {
-	case "+":
-		return theme.Good
-	case "-":
-		return theme.Bad
-	case "@":
-		return theme.Quiet
-	}
-	return theme.Text
 }
 
 // count counts the changes by action and summarizes them.

@@ -369,11 +369,8 @@ func (e *Edit) lines(w int) (lines []canvas.Line) {
 	return lines
 }
 
-// roles are the roles of lines, by their first character.
-var roles = map[string]theme.Role{"+": theme.Good, "-": theme.Bad, "~": theme.Busy, "!": theme.Stopped}
-
 // role returns the role of a line of the plan's changes.
 func role(line string) theme.Role {
 	line = strings.TrimLeft(line, " ")
-	return roles[line[:min(1, len(line))]]
+	return theme.DiffRole(line[:min(1, len(line))])
 }

@@ -174,9 +174,6 @@ func changeText(o *event.ObjectState, c Change) (theme.Role, string) {
 	return is.role, is.text
 }
 
-// signs are the roles of a field's lines by their first character.
-var signs = map[string]theme.Role{"-": theme.Bad, "+": theme.Good, " ": theme.Quiet, "@": theme.Quiet}
-
 // fieldLines returns the fields of a change, grouped by parent.
 func fieldLines(fields []Field, width int) []canvas.Line {
 	const indent = "    "
@@ -194,8 +191,8 @@ func fieldLines(fields []Field, width int) []canvas.Line {
 				continue
 			}
 			sign, text := l[:1], l[1:]
-			role, known := signs[sign]
-			if !known {
+			role := theme.DiffRole(sign)
+			if role == theme.Text {
 				role = theme.Quiet
 			}
 			if sign == "@" {

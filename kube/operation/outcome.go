@@ -20,15 +20,15 @@ import (
 // that changes how the operation ends is accepted meanwhile (R48).
 func (op *Operation) fail(as *attempts, a *attempt, err error) error {
 	for {
-		if ended, cause := op.conclude(as, a, err); ended {
+		if ended, cause := op.endFailed(as, a, err); ended {
 			return cause
 		}
 	}
 }
 
-// conclude ends the operation according to the engine's current verdict and returns why it
+// endFailed ends the operation according to the engine's current verdict and returns why it
 // failed. ended is false if the verdict changed meanwhile.
-func (op *Operation) conclude(as *attempts, a *attempt, err error) (ended bool, cause error) {
+func (op *Operation) endFailed(as *attempts, a *attempt, err error) (ended bool, cause error) {
 	v := op.engine.Verdict()
 	outcome, exit, why := event.Failed, 1, err.Error() // used if no group failed
 	if v.Abort != nil {
@@ -59,8 +59,7 @@ func (op *Operation) conclude(as *attempts, a *attempt, err error) (ended bool, 
 	cleanupFailure := a.cleanupFailure()
 	notes := []string{text(sweepErr), cleanupFailure}
 	made := op.hasMade(a)
-	// Rule R33: --rollback-on-failure decides here, an abort by its own command (R43).
-	rollback := v.Abort == nil && op.prepared.Common.RollbackOnFailure || v.Abort != nil && v.Abort.Name == event.Rollback
+	rollback := op.prepared.Common.RollsBack(v)
 	if rollback && op.undo != nil && made {
 		return as.rollBack(run.End{Status: outcome, Exit: exit, Cause: why}, err, notes)
 	}
@@ -74,6 +73,17 @@ func (op *Operation) conclude(as *attempts, a *attempt, err error) (ended bool, 
 	end := run.End{Status: outcome, Exit: exit, Release: left.status, Cause: why}
 	end.Message, end.Outcome = join(outlook, err.Error(), append(notes, text(left.err))...)
 	return op.engine.Finish(end) == nil, err
+}
+
+// RollsBack reports whether a run of an operation or a stack (S5) that did not succeed is rolled
+// back.
+//
+// Rule R33: --rollback-on-failure decides for a failure, the command itself for an abort (R43)
+func (c Common) RollsBack(v run.Verdict) bool {
+	if v.Abort != nil {
+		return v.Abort.Name == event.Rollback
+	}
+	return c.RollbackOnFailure
 }
 
 // hasMade reports whether the operation created a revision, even one that an edit replaced.

@@ -53,14 +53,14 @@ func within(since time.Time, d time.Duration) bool {
 	return time.Since(since) < d && time.Now().Round(0).Sub(since.Round(0)) < d
 }
 
-// state is the latest proof, shared by the renewals and the writes that wait for them.
-type state struct {
+// sharedProof is the latest proof, shared by the renewals and the writes that wait for them.
+type sharedProof struct {
 	mu      sync.Mutex
 	latest  proof
 	changed chan struct{} // closed when latest changes
 }
 
-func (s *state) set(p proof) {
+func (s *sharedProof) set(p proof) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.latest = p
@@ -69,13 +69,13 @@ func (s *state) set(p proof) {
 }
 
 // get returns the latest proof, and a channel that is closed when it changes.
-func (s *state) get() (proof, <-chan struct{}) {
+func (s *sharedProof) get() (proof, <-chan struct{}) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.latest, s.changed
 }
 
-func (s *state) condition() condition {
+func (s *sharedProof) condition() condition {
 	p, _ := s.get()
 	return p.condition
 }

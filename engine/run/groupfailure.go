@@ -5,7 +5,6 @@ import (
 	"errors"
 	"slices"
 	"strings"
-	"time"
 
 	"lockstep/engine/event"
 	"lockstep/engine/plan"
@@ -92,73 +91,6 @@ func (f *failure) text(found Finding) string {
 
 // failing reports whether a group failed, so that nothing more starts.
 func (s *stage) failing() bool { return len(s.failures) > 0 }
-
-// heldFailure returns the failure that holds the run: the last one that was not given up. It
-// returns nil if the run is not held.
-//
-// Rule R44: a failure is held until it is accepted, retried or given up
-func (m *machine) heldFailure() *failure {
-	if m.stage == nil || !m.opts.HoldOnFailure || m.windingDown() {
-		return nil
-	}
-	for _, f := range slices.Backward(m.stage.failures) {
-		if f.state == failureReported {
-			return f
-		}
-	}
-	return nil
-}
-
-// decide accepts, retries or gives up one failed group, or all of them.
-func (m *machine) decide(name event.CommandName, named event.Unit) string {
-	if m.heldFailure() == nil {
-		return "no failure is held"
-	}
-	s := m.stage
-	chosen := slices.DeleteFunc(slices.Clone(s.failures), func(f *failure) bool {
-		return f.state == failureDiagnosing || named.Group != "" && f.Group != named.Group || named.Phase != "" && f.group.Phase != named.Phase
-	})
-	if len(chosen) == 0 {
-		return named.Group + " has not failed"
-	}
-	if name == event.GiveUp {
-		for _, f := range chosen {
-			f.state = failureGivenUp
-		}
-		m.reportRun()
-		return ""
-	}
-	s.failures = slices.DeleteFunc(s.failures, func(f *failure) bool { return slices.Contains(chosen, f) })
-	m.reportRun()
-	s.ended, s.applied = 0, 0 // earlier groups may be running again
-	for _, f := range chosen {
-		m.setUnit(f.group.unit, event.Running, "")
-		if name == event.Retry {
-			s.begin(f.group)
-		} else {
-			s.accept(f.group)
-		}
-	}
-	return ""
-}
-
-// accept waits for a failed group again without applying it, because it may have been fixed
-// in the cluster.
-func (s *stage) accept(g *group) {
-	g.attempt.round++
-	g.attempt.accepted = true
-	for _, o := range g.objects {
-		o.diagnoseAt = time.Time{}
-		if o.last.Status == event.Failed {
-			o.last = Observation{}
-		}
-		if g.await || o.reply != replyTaken {
-			s.setDeadline(g, o)
-		}
-		s.assess(g, o)
-	}
-	s.endGroup(g)
-}
 
 // diagnosed handles the result of a diagnosis.
 func (s *stage) diagnosed(d diagnosis, found Finding) {
