@@ -267,7 +267,7 @@ func (s *Stack) fail(cause error) error {
 				end.Exit = 3
 			}
 		}
-		if s.opts.Common.RollsBack(v) && s.info.Name == "up" && len(s.deployed()) > 0 {
+		if operation.RollbackOnFailure(s.opts.Common, v) && s.info.Name == "up" && len(s.deployed()) > 0 {
 			err := s.rollBack(&end, cause)
 			if errors.Is(err, run.ErrAborted) {
 				continue
