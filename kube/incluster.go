@@ -44,7 +44,7 @@ func (c *Client) StartTask(ctx context.Context, t Task) (*ClusterRun, error) {
 	user := make(chan string, 1)
 	go func() { user <- c.User(ctx) }() // beside the next request: each may take long
 	if _, err := c.Clientset.CoreV1().ServiceAccounts(t.Namespace).Get(ctx, t.ServiceAccount, metav1.GetOptions{}); apierrors.IsNotFound(err) {
-		return nil, fmt.Errorf("namespace %s has no ServiceAccount %s: create it with the rights of the run, as lockstep rbac prints them", t.Namespace, t.ServiceAccount)
+		return nil, fmt.Errorf("namespace %s has no ServiceAccount %s: create it with the permissions that the run needs, as lockstep rbac prints them", t.Namespace, t.ServiceAccount)
 	}
 	t.By = <-user
 	return incluster.Start(ctx, c.Clientset, t)

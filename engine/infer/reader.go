@@ -296,7 +296,7 @@ func (r *reader) accounts() {
 		if n.works {
 			account, path := podAccount(n)
 			for _, b := range r.bindings[account] {
-				r.add(n, b, Hard, Reason{Path: path, Value: account.Name, Text: fmt.Sprintf("%s grants rights to %s, its account", b.name(), account)})
+				r.add(n, b, Hard, Reason{Path: path, Value: account.Name, Text: fmt.Sprintf("%s grants permissions to %s, its account", b.name(), account)})
 			}
 		}
 	}

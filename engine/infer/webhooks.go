@@ -264,7 +264,7 @@ func (r *reader) operators() {
 				for _, d := range defined[group] {
 					if resource := d.root.At("spec", "names", "plural").Text(); t.about(group, resource) {
 						w := why
-						w.Value, w.Text = resource, fmt.Sprintf("%s %s gives it rights on %s", t.role.name(), t.path, resource)
+						w.Value, w.Text = resource, fmt.Sprintf("%s %s gives it permissions for %s", t.role.name(), t.path, resource)
 						r.add(n, d, Soft, w)
 					}
 				}

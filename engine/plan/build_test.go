@@ -39,7 +39,7 @@ func TestBuildPlan(t *testing.T) {
 			"shop:(unsequenced) = Deployment/my-app Deployment/queue-processor < shop:database",
 		},
 		warnings: []string{
-			`R8: shop: group "app" waits for "queue", which is unsequenced itself (Deployment/my-app)`,
+			`R8: shop: group "app" waits for "queue", which is itself unsequenced (Deployment/my-app)`,
 			`R8: shop: group "queue" waits for "another-group", which does not exist (Deployment/queue-processor)`,
 		},
 	}, {

@@ -228,7 +228,7 @@ func (p *planner) warnBroken(d *draft) {
 	}
 	blamed, why := missing, []string{"does not exist", "do not exist"}
 	if len(missing) == 0 {
-		blamed, why = moved, []string{"is unsequenced itself", "are unsequenced themselves"}
+		blamed, why = moved, []string{"is itself unsequenced", "are themselves unsequenced"}
 	}
 	who := blamed[0].by
 	quoted := make([]string, len(blamed))

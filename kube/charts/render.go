@@ -187,7 +187,7 @@ func install(ctx context.Context, g *Guard, h *chart.Chart, values map[string]an
 	if o.KubeVersion != "" {
 		v, err := common.ParseKubeVersion(o.KubeVersion)
 		if err != nil {
-			return nil, fmt.Errorf("--kube-version %s is not a version, such as 1.33", o.KubeVersion)
+			return nil, fmt.Errorf("--kube-version %s is not a valid version; use a form such as 1.33", o.KubeVersion)
 		}
 		i.KubeVersion = v
 	}

@@ -144,14 +144,14 @@ func (c *Client) Reachable(ctx context.Context) error {
 	case err == nil:
 		return nil
 	case ctx.Err() != nil:
-		return fmt.Errorf("reach the cluster of context %q: %w", c.ContextName(), context.Cause(ctx))
+		return fmt.Errorf("reach the cluster in context %q: %w", c.ContextName(), context.Cause(ctx))
 	case c.noContext():
 		return c.missing()
 	}
 	if apierrors.IsUnauthorized(err) {
-		return fmt.Errorf("the cluster of context %q refused the credentials (%w); log in again, or check the user in the kubeconfig", c.ContextName(), err)
+		return fmt.Errorf("the cluster in context %q refused the credentials (%w); log in again, or check the user in the kubeconfig", c.ContextName(), err)
 	}
-	return fmt.Errorf("cannot reach the cluster of context %[2]q: %[1]w; check that it is running and that this is the right context", err, c.ContextName())
+	return fmt.Errorf("cannot reach the cluster in context %[2]q: %[1]w; check that it is running and that this is the right context", err, c.ContextName())
 }
 
 // Leases returns the client for Leases of a namespace.

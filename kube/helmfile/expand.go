@@ -18,7 +18,7 @@ func (r *reader) expand(at position) ([]*kyaml.Node, error) {
 	}
 	program, err := exec.LookPath("helmfile")
 	if err != nil {
-		return nil, at.errorf("templates need helmfile, which is not in PATH: install it, or pipe the expanded file: %s", pipe)
+		return nil, at.errorf("templates need helmfile, which is not in PATH; install it, or pipe the expanded file: %s", pipe)
 	}
 	args := []string{"-f", at.path, "-e", r.Environment, "--quiet"}
 	for _, file := range r.StateValuesFiles {

@@ -39,7 +39,7 @@ func (k keys) unsupported(advice string, names ...string) keys {
 var fileKeys = supported("repositories", "environments", "helmDefaults", "commonLabels", "bases", "helmfiles", "releases", "templates",
 	"kubeContext", "namespace", "values", "missingFileHandler", "helmBinary", "kustomizeBinary", "filepath", "renderedvalues", "missingFileHandlerConfig").
 	unsupported("pin version in each release", "lockFilePath").
-	unsupported("remove it: a release's hooks are those of its chart", "hooks").
+	unsupported("remove them: a release's hooks are those of its chart", "hooks").
 	unsupported("remove it: lockstep asks the cluster", "apiVersions", "kubeVersion").
 	unsupported(useHelmfile, "defaultInherit").
 	unsupported(removeKey, "chart", "disableInsecureFeatures")
@@ -63,7 +63,7 @@ var releaseKeys = supported("name", "namespace", "chart", "version", "needs", "v
 	"missingFileHandler", "devel", "verify", "reuseValues", "disableOpenAPIValidation", "disableValidation", "description", "takeOwnership", "enableDNS", "skipDeps", "skipRefresh",
 	"syncReleaseLabels", "deleteWait", "deleteTimeout", "skipCRDs", "directory", "chartPath", "disableValidationOnInstall", "rollbackOnFailure").
 	unsupported(ownKeyring, "keyring").
-	unsupported("move it into the chart as a hook", "hooks").
+	unsupported("move them into the chart as Helm hooks", "hooks").
 	unsupported(decryptFirst, "secrets").
 	unsupported(useHelmfile, "inherit", "conditionTemplate", "valuesTemplate", "setTemplate", "installedTemplate", "needsTemplate", "waitTemplate", "verifyTemplate", "versionTemplate").
 	unsupported("put it into the chart: lockstep deploys charts as they are", "jsonPatches", "strategicMergePatches", "transformers", "dependencies", "adopt", "forceNamespace", "kustomizeOptions").

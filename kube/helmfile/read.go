@@ -135,9 +135,9 @@ func parseMapping(path, what string, n *kyaml.Node, allowed keys) (map[string]*k
 		at := position{path, fields[key].Line}
 		switch advice, known := allowed[key]; {
 		case !known:
-			return nil, at.errorf("%s: unknown key %s: see lockstep help helmfile", what, key)
+			return nil, at.errorf("unknown key %s in %s; see: lockstep help helmfile", key, what)
 		case advice != "" && !isEmpty(fields[key]):
-			return nil, at.errorf("%s: lockstep does not support %s: %s", what, key, advice)
+			return nil, at.errorf("%s: lockstep does not support helmfile's %s; %s", what, key, advice)
 		}
 	}
 	return fields, nil
@@ -224,15 +224,15 @@ func decode(path, what string, n *kyaml.Node, into any) error {
 	want := "a mapping"
 	switch into.(type) {
 	case *string:
-		want = "text"
+		want = "a string"
 	case *bool:
 		want = "true or false"
 	case *int:
 		want = "a whole number"
 	case *[]string:
-		want = "a list of texts"
+		want = "a list of strings"
 	case *map[string]string:
-		want = "a mapping of texts"
+		want = "a mapping of strings"
 	}
 	return position{path, n.Line}.errorf("%s must be %s", what, want)
 }

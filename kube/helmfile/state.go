@@ -251,7 +251,7 @@ func (r *reader) addBase(s *state, path string, at *kyaml.Node, base string) err
 		case err != nil:
 			return err
 		case expanded:
-			return position{path, at.Line}.errorf("base %s has templates: %s", base, useHelmfile)
+			return position{path, at.Line}.errorf("base %s has templates; %s", base, useHelmfile)
 		}
 		for _, doc := range slices.Concat(parts...) {
 			if err := r.addDocument(s, file, doc); err != nil {
@@ -438,7 +438,7 @@ func (r *reader) include(s *state, n *kyaml.Node, selectors, before []string) (*
 		}
 	}
 	if strings.Contains(i.path, "::") || strings.Contains(i.path, "://") {
-		return nil, i.at.errorf("helmfiles: lockstep does not download %s: %s", i.path, useHelmfile)
+		return nil, i.at.errorf("helmfiles: lockstep does not download %s; %s", i.path, useHelmfile)
 	}
 	entries, missing := glob(filepath.Dir(s.path), i.path)
 	if handler := s.scalars["missingFileHandler"]; missing && (handler == "" || handler == "Error") {

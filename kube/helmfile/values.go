@@ -51,7 +51,7 @@ func (r *reader) valuesSources(s *state, f *fields, folder string) (out []Values
 			return nil, at.errorf("%s: values must be files or mappings", f.name)
 		}
 		if strings.Contains(item.Value, "://") {
-			return nil, at.errorf("%s: lockstep does not download values %s: %s", f.name, item.Value, useHelmfile)
+			return nil, at.errorf("%s: lockstep does not download values %s; %s", f.name, item.Value, useHelmfile)
 		}
 		files, missing := glob(folder, item.Value)
 		if missing && (handler == "" || handler == "Error") {

@@ -27,7 +27,7 @@ var consequences = map[refs.Use]string{
 	refs.Backend:     "requests to it fail",
 	refs.TLS:         "another certificate is used until then",
 	refs.Target:      "it cannot scale anything",
-	refs.Role:        "it grants no rights until then",
+	refs.Role:        "it grants no permissions until then",
 }
 
 // blocking are the uses that keep pods from starting.

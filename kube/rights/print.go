@@ -50,7 +50,7 @@ func (r *Roles) Add(release Release, newNamespace bool) {
 	}
 }
 
-const rolesHeader = `# The rights of ServiceAccount %[1]s in namespace %[2]s to install, upgrade, roll back,
+const rolesHeader = `# The permissions of ServiceAccount %[1]s in namespace %[2]s to install, upgrade, roll back,
 # test and uninstall %[3]s, and no others. Apply this as an administrator.
 # The account also needs discovery and self-access reviews, which Kubernetes allows for
 # every account (system:discovery, system:basic-user).

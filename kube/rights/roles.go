@@ -23,9 +23,9 @@ var comments = map[Use]string{
 	Lock:        "The lock of the release. Without it only Helm's pending status prevents concurrent runs.",
 	HookWatches: "Hooks are watched by name. Without it lockstep reads them every few seconds.",
 	Watches:     "Watches cannot be limited to names. Without them lockstep reads each object every few seconds.",
-	Checks:      "Checks before the first write. Without these rights lockstep skips the checks.",
-	Control:     "Commands from attach and ctl to a run in the cluster, through a Lease. Without these rights nobody can control it.",
-	Details:     "Causes of objects that are not ready, and logs. Without these rights lockstep names what it cannot read.",
+	Checks:      "Checks before the first write. Without these permissions lockstep skips the checks.",
+	Control:     "Commands from attach and ctl to a run in the cluster, through a Lease. Without these permissions nobody can control it.",
+	Details:     "Causes of objects that are not ready, and logs. Without these permissions lockstep names what it cannot read.",
 }
 
 var verbOrder = []string{"get", "list", "watch", "create", "update", "patch", "delete"}

@@ -98,7 +98,7 @@ func (s *Stack) addMembers() error {
 		}
 	}
 	if c := cycle(s.members); c != "" {
-		return fmt.Errorf("%s: releases need each other in a cycle: %s; remove one need", s.opts.File.Path, strings.Join(strings.Fields(strings.Trim(c, "[]")), " → "))
+		return fmt.Errorf("%s: releases need each other in a cycle: %s; remove one of these needs entries", s.opts.File.Path, strings.Join(strings.Fields(strings.Trim(c, "[]")), " → "))
 	}
 	return nil
 }

@@ -131,20 +131,20 @@ func custom(u *unstructured.Unstructured, rule Rule) Result {
 	return r
 }
 
-// unmet lists the false expressions with the actual values.
+// unmet lists the unmet expressions with the actual values.
 func unmet(list []Expression, status map[string]any, exists bool) string {
 	var all []string
 	for _, e := range list {
 		all = append(all, fmt.Sprintf("%s (%s)", e, e.Actual(status)))
 	}
-	text := "no readiness-success expression is true: " + strings.Join(all, ", ")
-	if e := list[0]; len(list) == 1 {
-		text = fmt.Sprintf("readiness-success %s is false (%s)", e, e.Actual(status))
-	}
+	controller := ""
 	if !exists {
-		text += "; no controller has written a status"
+		controller = "; no controller has written a status"
 	}
-	return text
+	if e := list[0]; len(list) == 1 {
+		return fmt.Sprintf("not ready: readiness-success %s is not met (%s%s)", e, e.Actual(status), controller)
+	}
+	return "not ready: no readiness-success expression is met: " + strings.Join(all, ", ") + controller
 }
 
 func (r *Result) anyHolds(list []Expression, status map[string]any) (Expression, bool) {

@@ -97,7 +97,7 @@ func (e Expression) noNumber(v any) string {
 	return fmt.Sprintf("%s compares numbers, but found %q", e.text, CleanText(scalarText(v)))
 }
 
-// Actual describes the values that the path matches: "phase is Broken", or "phase is not set"
+// Actual describes the values that the path matches: ".phase is Broken", or ".phase is not set"
 // if it matches no string, number or boolean.
 func (e Expression) Actual(status map[string]any) string {
 	var values []string
@@ -110,13 +110,18 @@ func (e Expression) Actual(status map[string]any) string {
 	return CleanText(e.field() + " is " + strings.Join(values, ", "))
 }
 
-// field returns the field names at the end of the path, after the last index or filter.
+// field returns the field names at the end of the path, after the last index or filter; ".phase" if
+// there is none.
 func (e Expression) field() string {
 	path, _, _ := splitPath(e.text) // valid
-	path = path[strings.LastIndexAny(path, "]$@*")+1:]
-	path = strings.TrimLeft(strings.TrimPrefix(path, ".status."), ".")
-	if path == "" {
+	last := strings.LastIndexAny(path, "]$@*")
+	whole := last < 0 || path[last] == '$'
+	path = strings.TrimLeft(strings.TrimPrefix(path[last+1:], ".status."), ".")
+	switch {
+	case path == "":
 		return "it"
+	case whole:
+		return "." + path
 	}
 	return path
 }

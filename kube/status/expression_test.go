@@ -178,10 +178,10 @@ func TestExpressionDoubts(t *testing.T) {
 func TestExpressionSeen(t *testing.T) {
 	status := statusOf(t, sample)
 	for text, want := range map[string]string{
-		`{.succeeded} == 2`:                  "succeeded is 1",
-		`{$.status.missing.too} == 2`:        "missing.too is not set",
+		`{.succeeded} == 2`:                  ".succeeded is 1",
+		`{$.status.missing.too} == 2`:        ".missing.too is not set",
 		`{.list[*]} == 2`:                    "it is 1, 5, x",
-		`{.half} == 2`:                       "half is 0.5",
+		`{.half} == 2`:                       ".half is 0.5",
 		`{.none[?(@.type=="a.b]")].at} == 2`: "at is not set",
 		`{.a['b.c']} == 2`:                   "it is not set",
 	} {

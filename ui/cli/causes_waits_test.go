@@ -28,7 +28,7 @@ func expecting(success, failure string, more ...string) string {
 
 const (
 	isReady   = `{.conditions[?(@.type=="Ready")].status} == True`
-	notReady  = `readiness-success \{.conditions\[\?\(@.type=="Ready"\)\].status\} == True is false \(status is `
+	notReady  = `readiness-success \{.conditions\[\?\(@.type=="Ready"\)\].status\} == True is not met \(status is `
 	never     = `{.never} == x`
 	addressed = `{.loadBalancer.ingress[*].ip} != x`
 )
@@ -81,7 +81,7 @@ var waits = []cause{
 	{"provisioner", claimOf("slow", `storageClassName: $NS-now`), "PersistentVolumeClaim/slow",
 		`no volume: provisioner csi.example.com of StorageClass \$NS-now has not created one, and no CSIDriver with that name is installed`, `claim slow is pending`},
 	{"balancer", balanced("front", "app: frond") + "\n---\n" + deployed("front", "", oneContainer), "Service/front",
-		`no address: selector app=frond matches no pods; the pods of Deployment/front have app=front`, `readiness-success .* is false \(ip is not set\)`},
+		`no address: selector app=frond matches no pods; the pods of Deployment/front have app=front`, `readiness-success .* is not met \(ip is not set\)`},
 	{"balancer-down", balanced("down", "app: down") + "\n---\n" + strings.Replace(deployed("down", "", oneContainer), "spec:", "spec:\n  replicas: 0", 1), "Service/down",
 		`no address: selector app=down matches no pods: Deployment/down has none: scaled to 0 replicas`, `ip is not set`},
 	{"balancers", balanced("alone", "app: alone") + "\n---\n" + deployed("alone", "", oneContainer), "Service/alone",
@@ -97,7 +97,7 @@ var waits = []cause{
 		spec: {maxReplicas: 3, scaleTargetRef: {apiVersion: apps/v1, kind: Deployment, name: fine}}}`, "HorizontalPodAutoscaler/blind",
 		`.*\(status is False\); ScalingActive is False: FailedGetResourceMetric: .*; no metrics server is installed: nothing serves metrics.k8s.io`, `FailedGetResourceMetric`},
 	{"budget", budgetFor("budget", "minAvailable: 1, selector: {matchLabels: {app: nothing}}"), "PodDisruptionBudget/budget",
-		`selector app=nothing matches no pods`, `\{.disruptionsAllowed\} > 0 is false \(disruptionsAllowed is 0\)`},
+		`selector app=nothing matches no pods`, `\{.disruptionsAllowed\} > 0 is not met \(.disruptionsAllowed is 0\)`},
 	{"budget-all", budgetFor("all", "minAvailable: 2, selector: {matchLabels: {app: few}}") + "\n---\n" + deployed("few", "", oneContainer), "PodDisruptionBudget/all",
 		`it allows no disruption: it requires 2 healthy pods and matches 1`, `disruptionsAllowed is 0`},
 	{"route", ingressTo("unrouted", unaddressed, "ingressClassName: $NS, ", "route") + "\n---\n" + `{apiVersion: v1, kind: Service, metadata: {name: route}, spec: {selector: {app: route}, ports: [{port: 80}]}}` + "\n---\n" + deployed("route", "", oneContainer), "Ingress/unrouted",
@@ -111,12 +111,12 @@ var waits = []cause{
 	{"no-node", `{apiVersion: apps/v1, kind: DaemonSet, metadata: {name: nodeless, annotations: ` + expecting(`{.numberReady} > 0`, never) + `}, spec: {selector: {matchLabels: {app: nodeless}}, template: {metadata: {labels: {app: nodeless}}, spec: {nodeSelector: {disk: fast}, ` + oneContainer + `}}}}`, "DaemonSet/nodeless",
 		`no node matches its pods, nodeSelector disk=fast`, `numberReady is 0`},
 	{"several", thing("several", strings.ReplaceAll(expecting(`{.phase} == Done`, never, "sandbox/ready-after", "10ms", "sandbox/status", `{"phase":"Trying","replicas":1,"message":"2 replicas are missing"}`), `== Done\"]`, `== Done\",\"{.replicas} >= 3\"]`)), "Thing/several",
-		`no readiness-success expression is true: \{.phase\} == Done \(phase is Trying\), \{.replicas\} >= 3 \(replicas is 1\); 2 replicas are missing`, `replicas is 1`},
+		`no readiness-success expression is met: \{.phase\} == Done \(.phase is Trying\), \{.replicas\} >= 3 \(.replicas is 1\); 2 replicas are missing`, `replicas is 1`},
 	{"failed-thing", thing("broken", expecting(isReady, `{.phase} == Broken`, "sandbox/ready-after", "10ms", "sandbox/status", diskFull)), "Thing/broken",
 		`readiness-failure \{.phase\} == Broken is true \(phase is Broken\); Ready is False: NoDisk: the disk is full`, `Ready is False: NoDisk`},
 	{"trying-thing", thing("trying", expecting(isReady, never, "sandbox/ready-after", "10ms", "sandbox/status", noRoute)), "Thing/trying",
 		notReady + `False\); Ready is False: NoHost: no route to host`, `Ready is False: NoHost`},
-	{"mute-thing", thing("mute", expecting(isReady, never)), "Thing/mute", `readiness-success .* is false \(status is not set\); no controller has written a status`, `no controller has written`},
+	{"mute-thing", thing("mute", expecting(isReady, never)), "Thing/mute", `readiness-success .* is not met \(status is not set; no controller has written a status\)`, `no controller has written`},
 	{"kind-name", thingKind("thingz"), "CustomResourceDefinition/thingz.$NS.example", `.*"ThingList" is already in use.*`, `NamesAccepted is False`},
 }
 

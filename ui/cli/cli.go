@@ -184,7 +184,7 @@ const rootLong = `lockstep deploys Helm charts in the order they declare. Charts
 adds groups of resources that wait for each other, within a chart and between subcharts, and lets you watch, pause and
 step through a deployment.
 
-Exit codes: 0 success, 1 the operation failed, 2 nothing was written, 3 aborted; plan: 0 no changes, 4 changes.`
+Exit codes: 0 success, 1 the operation failed, 2 failed before anything was written, 3 aborted; plan: 0 no changes, 4 changes.`
 
 func newRoot(signals *command.Signals) *cobra.Command {
 	a := &app{command.NewApp(signals)}

@@ -3,6 +3,7 @@ package cli
 import (
 	"fmt"
 	"regexp"
+	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -48,16 +49,34 @@ func shortenHelp(root *cobra.Command) {
 			if sub.GroupID != "pages" {
 				sub.SetHelpFunc(func(c *cobra.Command, args []string) {
 					if full {
-						root.HelpFunc()(c, args)
+						showHelp(root, c, args)
 						return
 					}
-					shortHelp(c, func() { root.HelpFunc()(c, args) })
+					shortHelp(c, func() { showHelp(root, c, args) })
 				})
 			}
 			shorten(sub)
 		}
 	}
 	shorten(root)
+}
+
+// showHelp prints fang's help of a command, with "(default X)" where fang writes "(X)".
+func showHelp(root, c *cobra.Command, args []string) {
+	defaults := map[*pflag.Flag]string{}
+	c.Flags().VisitAll(func(f *pflag.Flag) {
+		defaults[f] = f.DefValue
+		switch {
+		case strings.Contains(f.Usage, "(default"):
+			f.DefValue = ""
+		case !slices.Contains([]string{"", "0", "[]", "false"}, f.DefValue): // fang omits these
+			f.DefValue = "default " + f.DefValue
+		}
+	})
+	root.HelpFunc()(c, args)
+	for f, value := range defaults {
+		f.DefValue = value
+	}
 }
 
 // shortHelp prints the short help of a command.

@@ -239,13 +239,17 @@ func reasonsText(s Suggested, style Style) string {
 		}
 	}
 	if len(s.NotInferred) > 0 {
-		b.WriteString("\ndeclared by the chart, but not confirmed by the manifests\n")
+		b.WriteString("\ndeclared in the chart, but nothing in the manifests requires it\n")
 		for _, pair := range s.NotInferred {
 			fmt.Fprintf(&b, "  %s after %s\n", style.render(theme.Strong, clean(pair[0])), style.render(theme.Strong, clean(pair[1])))
 		}
 	}
 	if inside := len(o.Edges) - crossing; inside > 0 {
-		fmt.Fprintf(&b, "\n%s within groups, where Helm's order of kinds applies (-o json lists all edges, --why=all those between groups)\n", Count(inside, "edge"))
+		text := "1 dependency inside a group"
+		if inside > 1 {
+			text = fmt.Sprintf("%d dependencies inside groups", inside)
+		}
+		fmt.Fprintf(&b, "\n%s, already covered by Helm's install order by kind (all: -o json; between groups: --why=all)\n", text)
 	}
 	return b.String()
 }

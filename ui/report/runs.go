@@ -243,7 +243,7 @@ func NewRecord(name string, events []event.Event) (*Record, error) {
 
 func (runs RunList) text(to Stream) string {
 	if len(runs) == 0 {
-		return "no recorded runs\n"
+		return "no recorded runs yet\n"
 	}
 	rows := [][]string{{"RUN", "WHEN", "OPERATION", "RELEASE", "NAMESPACE", "OUTCOME", "DURATION"}}
 	for _, r := range runs {

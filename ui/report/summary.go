@@ -34,7 +34,7 @@ func Summary(w io.Writer, s *event.State, o Options) {
 	writeNotes(w, s) // not wrapped: the chart lays them out
 	if o.Record != nil {
 		if name := o.Record(); name != "" {
-			fmt.Fprintln(w, "  record: lockstep replay", name)
+			fmt.Fprintln(w, "  replay this run: lockstep replay", name)
 		}
 	}
 	if s.Status != event.Succeeded {

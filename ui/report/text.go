@@ -262,8 +262,28 @@ func (t *textLog) log(e event.Event) {
 		key.object = *e.Object
 	}
 	if key != t.lastLog {
-		t.line(e, "", withReason("log of "+objectIn(e.Object, e.Group), e.Message))
+		t.line(e, "", t.logTitle(e))
 	}
 	t.lastLog = key
 	t.quote(e.Lines)
+}
+
+// logTitle names the source of lines of a log: "log of Job/db (pod …-x7k2p, container main)".
+func (t *textLog) logTitle(e event.Event) string {
+	if e.Object == nil {
+		return withReason("log of "+e.Group, e.Message)
+	}
+	text := "log of " + e.Object.String()
+	named, isPod := strings.CutPrefix(e.Message, "Pod/")
+	pod, container, both := strings.Cut(named, " ")
+	switch {
+	case !isPod || !both:
+		return withReason(text, e.Message)
+	case e.Object.Kind == "Pod" && e.Object.Name == pod:
+		return fmt.Sprintf("%s (container %s)", text, container)
+	}
+	if rest, ok := strings.CutPrefix(pod, e.Object.Name+"-"); ok {
+		pod = t.opts.Theme.Lines.Ellipsis + "-" + rest
+	}
+	return fmt.Sprintf("%s (pod %s, container %s)", text, pod, container)
 }

@@ -287,8 +287,11 @@ func phaseRows(p event.Phase) [][]string {
 	last := ""
 	for _, g := range inLayers(p.Groups, layer) {
 		column := p.Name
-		if p.Kind == event.PhaseApply || p.Kind == event.PhaseRemove {
-			column += " " + strconv.Itoa(layer[g.ID])
+		switch p.Kind {
+		case event.PhaseApply:
+			column = strings.TrimSuffix(p.Name, string(event.PhaseApply)) + "layer " + strconv.Itoa(layer[g.ID])
+		case event.PhaseRemove:
+			column += " layer " + strconv.Itoa(layer[g.ID])
 		}
 		shown := column
 		if column == last {

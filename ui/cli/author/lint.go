@@ -63,7 +63,7 @@ lockstep lint ./shop --strict -o json`,
 				return err
 			}
 			if n := out.Failed(); n > 0 {
-				return fmt.Errorf("%d of %s failed", n, report.Count(len(out.Charts), "chart"))
+				return fmt.Errorf("%d of %d charts failed", n, len(out.Charts))
 			}
 			return nil
 		},

@@ -36,6 +36,9 @@ func Args(from, to int) cobra.PositionalArgs {
 		case len(args) > to && to >= 0:
 			return UsageError(fmt.Sprintf("%s takes at most %s (got %d)", cmd.Name(), report.Count(to, "argument"), len(args)))
 		}
+		if many, ok := strings.CutSuffix(want, "…"); ok && len(args) == 0 {
+			return UsageError(fmt.Sprintf("%s needs at least one %s", cmd.Name(), many))
+		}
 		needed := slices.DeleteFunc(strings.Fields(want), func(s string) bool { return strings.HasPrefix(s, "[") })
 		return UsageError(fmt.Sprintf("%s needs %s (got %s)", cmd.Name(), strings.Join(needed, " and "), report.Count(len(args), "argument")))
 	}

@@ -11,7 +11,7 @@ import (
 const (
 	ExitDone    = 0
 	ExitFailed  = 1 // the operation failed; the release is failed or rolled back
-	ExitNothing = 2 // nothing was written
+	ExitNothing = 2 // failed before anything was written
 	ExitAborted = 3 // aborted by key or signal
 	ExitChanges = 4 // plan: there are changes
 )

@@ -18,7 +18,7 @@ import (
 // addDryRun adds Helm's --dry-run.
 func addDryRun(cmd *cobra.Command, value *string) {
 	f := cmd.Flags()
-	f.StringVar(value, "dry-run", "none", "write nothing; print the result: client (install needs no cluster) or server (dry run on the API server)")
+	f.StringVar(value, "dry-run", "none", "print the result without writing anything: client renders locally, server asks the API server")
 	f.Lookup("dry-run").NoOptDefVal = "client"
 	command.CompleteWords(cmd, "dry-run", []string{"none", "client", "server"})
 }

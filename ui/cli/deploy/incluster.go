@@ -88,7 +88,7 @@ type packedRun struct {
 func (a *app) inCluster(cmd *cobra.Command, flags *runFlags, r runOptions, p packedRun) error {
 	c := flags.cluster
 	if c.account == "" && !r.sandbox {
-		return fmt.Errorf("%s needs --service-account NAME; create one with the rights of this release: lockstep rbac %s -n %s --in-cluster | kubectl apply -f -", c.asked(cmd), cmp.Or(strings.Join(cmd.Flags().Args(), " "), "-f HELMFILE"), a.Settings.Namespace())
+		return fmt.Errorf("%s needs --service-account NAME; create one with the permissions this release needs: lockstep rbac %s -n %s --in-cluster | kubectl apply -f -", c.asked(cmd), cmp.Or(strings.Join(cmd.Flags().Args(), " "), "-f HELMFILE"), a.Settings.Namespace())
 	}
 	if driver := os.Getenv("HELM_DRIVER"); driver == "sql" || driver == "memory" {
 		return fmt.Errorf("--in-cluster needs release records in Secrets or ConfigMaps, not in HELM_DRIVER=%s", driver)
@@ -303,8 +303,8 @@ const manifestsLong = `Print the Job, Secrets and Lease that "upgrade --install 
 CD or Flux, or apply them with kubectl. The Secrets contain the chart and all values: anyone who can read the output can
 read them. The name of the Job depends on the chart, the values and the flags, so a changed deployment is a new Job.
 
-The namespace and the ServiceAccount must exist; "lockstep rbac" prints the account with its rights. Nothing is written,
-and no cluster is needed.`
+The namespace and the ServiceAccount must exist; "lockstep rbac" prints the account with its permissions. Nothing is
+written, and no cluster is needed.`
 
 // newManifests returns the manifests command, which has the flags of upgrade.
 func (a *app) newManifests() *cobra.Command {

@@ -126,16 +126,17 @@ func (a *app) planOnScreen(cmd *cobra.Command, j job) error {
 const rbacLong = `Print a ServiceAccount with the roles and bindings that exactly this release needs, as YAML for kubectl apply. With
 them, lockstep can install, upgrade, roll back, test and uninstall the release. Nothing is written.
 
-Rights on objects are limited to their names. With server-side apply that includes create; with --server-side=false,
-create applies to all names. So do rights on release records: with HELM_DRIVER=secret the account can read all Secrets
-of the release's namespace, as with Helm. There is one Role per namespace, and a ClusterRole for cluster-scoped kinds.
+Permissions for objects are limited to their names. With server-side apply that includes create; with
+--server-side=false, create applies to all names. So do permissions for release records: with HELM_DRIVER=secret the
+account can read all Secrets of the release's namespace, as with Helm. There is one Role per namespace, and a
+ClusterRole for cluster-scoped kinds.
 
-If the chart contains Roles, the account also gets the rights that they grant, and "bind" for existing roles in the
-chart's bindings, because the API server lets nobody grant rights that they lack. The roles named *:optional only help
-to watch, check and explain; a comment on each rule says what lockstep does without it.
+If the chart contains Roles, the account also gets the permissions that they grant, and "bind" for existing roles in the
+chart's bindings, because the API server lets nobody grant permissions that they lack. The roles named *:optional only
+help to watch, check and explain; a comment on each rule says what lockstep does without it.
 
-Run rbac again after you change the chart or its values. If the release exists, the account keeps the rights on its
-deployed objects. Without a chart, rbac reads a helmfile and gives one account the rights for all its releases.`
+Run rbac again after you change the chart or its values. If the release exists, the account keeps the permissions for
+its deployed objects. Without a chart, rbac reads a helmfile and gives one account the permissions for all its releases.`
 
 // newRBAC returns the rbac command, which plans an upgrade --install.
 func (a *app) newRBAC() *cobra.Command {
@@ -219,7 +220,7 @@ func (a *app) rbacStack(cmd *cobra.Command, flags *stackFlags) error {
 		}
 		for _, context := range contexts {
 			if len(contexts) > 1 {
-				a.Display(cmd, report.ModeText).Print(fmt.Sprintf("---\n# For the cluster of context %s.\n", context))
+				a.Display(cmd, report.ModeText).Print(fmt.Sprintf("---\n# For the cluster in context %s.\n", context))
 			}
 			if err := a.writeRoles(cmd, flags.run.cluster, s.Namespace(), stack.Info().Release, ops[context]...); err != nil {
 				return err

@@ -18,7 +18,7 @@ import (
 	"lockstep/ui/report"
 )
 
-const recoverLong = `Mark a release failed that a killed run left pending or uninstalling, and show its objects: which match the latest
+const recoverLong = `Mark a release as failed if a killed run left it pending or uninstalling, and show its objects: which match the latest
 revision or an earlier one, which are missing or left over, and which are ready. Nothing else changes.
 
 After a killed run of lockstep you do not need recover: the next command does the same and continues. After a killed run
@@ -34,7 +34,7 @@ func (a *app) newRecover() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:     "recover NAME",
 		GroupID: "release",
-		Short:   "mark a release failed that a killed run left pending",
+		Short:   "mark a release as failed if a killed run left it pending",
 		Long:    recoverLong,
 		Example: `lockstep recover shop -n shop
 lockstep recover shop -n shop -o json | jq '.groups[] | {id, status}'`,

@@ -42,7 +42,7 @@ lockstep test shop -n shop --filter name=shop-smoke`,
 	}
 	flags.run.add(cmd)
 	f := cmd.Flags()
-	f.BoolVar(&flags.dryRun, "dry-run", false, "write nothing; print which tests would run, in order")
+	f.BoolVar(&flags.dryRun, "dry-run", false, "print which tests would run, in order, without writing anything")
 	f.BoolVar(&flags.logs, "logs", false, "print the test pods' logs at the end (-o json: to stderr)")
 	f.StringSliceVar(&flags.filter, "filter", nil, "run only tests name=NAME, or all but '!name=NAME' (repeatable)")
 	return cmd

@@ -56,7 +56,7 @@ func (r *runFlags) add(cmd *cobra.Command) {
 	f := cmd.Flags()
 	f.DurationVar(&r.timeout, "timeout", defaultTimeout, "time limit of the whole operation")
 	f.BoolVar(&r.noTUI, "no-tui", false, "print lines instead of the screen (default without a terminal, in CI, or with -o json)")
-	f.BoolVar(&r.step, "step", false, "start paused, before the first write; without a screen, resume with lockstep ctl")
+	f.BoolVar(&r.step, "step", false, "start paused, before the first write; with --no-tui, resume with lockstep ctl")
 	f.StringArrayVar(&r.breakOn, "break-on", nil, "pause before a group: CHART:GROUP, CHART:~, a unique end of either, a pattern (*:schema), kind=Job, or failure (repeatable)")
 	f.BoolVar(&r.hold, "hold-on-failure", true, "pause on failure so that you can retry (default: only on the screen)")
 	f.StringArrayVar(&r.reports, "report", nil, "write a report: junit=FILE, json=FILE or markdown=FILE (repeatable)")

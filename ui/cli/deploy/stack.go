@@ -27,7 +27,7 @@ directory.
 
 After a failure or a kill, run the same command again.`
 
-const downLong = `Uninstall all releases of a helmfile, in reverse: a release is uninstalled after every release that needs it is gone.`
+const downLong = `Uninstall all releases in a helmfile, in reverse order: a release is uninstalled after every release that needs it is gone.`
 
 // stackFlags are the flags of up and down.
 type stackFlags struct {
@@ -81,7 +81,7 @@ func (a *app) newDown() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:     "down",
 		GroupID: "deploy",
-		Short:   "uninstall all releases of a helmfile, in reverse",
+		Short:   "uninstall all releases in a helmfile, in reverse order",
 		Long:    downLong,
 		Example: `lockstep down
 lockstep down -f helmfile.yaml -l tier=frontend`,

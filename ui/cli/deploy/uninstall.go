@@ -49,7 +49,7 @@ lockstep uninstall shop -n shop --keep-history`,
 	flags.run.addWait(cmd)
 	f := cmd.Flags()
 	f.DurationVar(&flags.run.readiness, "readiness-timeout", 0, "time for each object to be deleted (0: up to --timeout)")
-	f.BoolVar(&flags.dryRun, "dry-run", false, "write nothing; print what would be removed, in order")
+	f.BoolVar(&flags.dryRun, "dry-run", false, "print which objects would be removed, in order, without writing anything")
 	f.BoolVar(&flags.keepHistory, "keep-history", false, "keep the release's history, so that you can roll back to it")
 	f.BoolVar(&flags.ignoreNotFound, "ignore-not-found", false, "succeed if the release does not exist")
 	f.StringVar(&flags.description, "description", "", "description of the release")

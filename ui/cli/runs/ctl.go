@@ -134,7 +134,7 @@ func (a *app) editedValues(c event.Command, opts values.Options) (string, error)
 	case c.Name != event.Edit:
 		return "", nil
 	case len(vals) == 0:
-		return "", errors.New("edit requires values: -f or --set")
+		return "", errors.New("ctl edit needs values: -f or --set")
 	}
 	return kube.YAML(vals)
 }
@@ -148,9 +148,9 @@ func parseCtl(args []string) (event.Command, error) {
 			words = append(words, c.word)
 			continue
 		case c.group == noGroup && len(args) > 1:
-			return event.Command{}, fmt.Errorf("%s takes no group", c.word)
+			return event.Command{}, fmt.Errorf("ctl %s takes no group", c.word)
 		case c.group == requiredGroup && len(args) < 2:
-			return event.Command{}, fmt.Errorf("%s requires a group, CHART:GROUP", c.word)
+			return event.Command{}, fmt.Errorf("ctl %s needs a group, for example shop/db:schema", c.word)
 		}
 		return event.Command{Name: c.command, Group: firstArg(args[1:]), Reason: "by lockstep ctl"}, nil
 	}

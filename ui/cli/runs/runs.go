@@ -64,11 +64,15 @@ lockstep runs rm --older-than 30d`,
 			if inCluster || allNamespaces {
 				return a.listClusterRuns(cmd, allNamespaces, report.Mode(output.Value))
 			}
-			_, runs, err := listRuns()
+			dir, runs, err := listRuns()
 			if err != nil {
 				return err
 			}
-			return a.Display(cmd, report.Mode(output.Value)).Show(runs)
+			d := a.Display(cmd, report.Mode(output.Value))
+			if len(runs) == 0 && report.Mode(output.Value) == report.ModeText {
+				return d.Lines(noRuns(dir))
+			}
+			return d.Show(runs)
 		},
 	}
 	command.AddChoice(cmd, &output, "output", "o", "format")
@@ -107,7 +111,12 @@ func (a *app) newRunsDiff() *cobra.Command {
 		Short:             "compare the durations of groups in two runs",
 		Long:              runsDiffLong,
 		Example:           `lockstep runs diff 20261120-120411-shop 20261121-091102-shop`,
-		Args:              command.Args(2, 2),
+		Args: func(cmd *cobra.Command, args []string) error {
+			if len(args) < 2 {
+				return command.UsageError("runs diff needs two runs")
+			}
+			return command.Args(2, 2)(cmd, args)
+		},
 		ValidArgsFunction: completeRecords(2),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			before, err := a.readRecord(cmd.Context(), args[0])
@@ -167,7 +176,7 @@ func parseAge(s string) (time.Duration, error) {
 	}
 	d, err := time.ParseDuration(s)
 	if err != nil || d < 0 {
-		return 0, fmt.Errorf("--older-than %s is not an age such as 36h or 30d", s)
+		return 0, fmt.Errorf("--older-than %s is not a valid age; use a form such as 36h or 30d", s)
 	}
 	return d, nil
 }
@@ -196,6 +205,8 @@ func listRuns() (dir string, runs report.RunList, err error) {
 	return dir, runs, err
 }
 
+func noRuns(dir string) string { return fmt.Sprintf("no recorded runs yet (looked in %s)", dir) }
+
 // readRecord reads a record, or the last one if name is empty. A run in the cluster has the name
 // of its Job or its release.
 func (a *app) readRecord(ctx context.Context, name string) (*report.Record, error) {
@@ -206,7 +217,7 @@ func (a *app) readRecord(ctx context.Context, name string) (*report.Record, erro
 	if name == "" {
 		runs := report.RecordedRuns(dir)
 		if len(runs) == 0 {
-			return nil, fmt.Errorf("no records in %s yet", dir)
+			return nil, errors.New(noRuns(dir))
 		}
 		name = runs[0].Name
 	}
