@@ -107,10 +107,10 @@ lockstep runs show 20261120-120411-shop -o json | jq .criticalPath`,
 func (a *app) newRunsDiff() *cobra.Command {
 	output := command.TextOrJSON()
 	cmd := &cobra.Command{
-		Use:               "diff A B",
-		Short:             "compare the durations of groups in two runs",
-		Long:              runsDiffLong,
-		Example:           `lockstep runs diff 20261120-120411-shop 20261121-091102-shop`,
+		Use:     "diff A B",
+		Short:   "compare the durations of groups in two runs",
+		Long:    runsDiffLong,
+		Example: `lockstep runs diff 20261120-120411-shop 20261121-091102-shop`,
 		Args: func(cmd *cobra.Command, args []string) error {
 			if len(args) < 2 {
 				return command.UsageError("runs diff needs two runs")
