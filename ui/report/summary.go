@@ -202,10 +202,13 @@ func writeGroups(w io.Writer, s *event.State, o Options) {
 	}
 	var shown []*event.GroupState
 	var rows [][]string
-	done := 0
+	done, all := 0, 0
 	reasons, skipped := skippedByReason(s)
 	for _, p := range s.Phases {
 		for _, g := range p.Groups {
+			if !isRollback(p.Name) {
+				all++
+			}
 			switch {
 			case groupOK(g):
 				if !isRollback(p.Name) {
@@ -218,7 +221,7 @@ func writeGroups(w io.Writer, s *event.State, o Options) {
 			}
 		}
 	}
-	writeChanges(w, s, done, o)
+	writeChanges(w, s, done, all, o)
 	phase := ""
 	for i, line := range table(rows) {
 		g := shown[i]
@@ -236,10 +239,13 @@ func writeGroups(w io.Writer, s *event.State, o Options) {
 	}
 }
 
-// writeChanges writes how many groups are done, and the changes to objects.
-func writeChanges(w io.Writer, s *event.State, done int, o Options) {
+// writeChanges writes how many groups are done, and the changes to objects, which include those
+// of groups that are not done.
+func writeChanges(w io.Writer, s *event.State, done, all int, o Options) {
 	changes, undone := s.Changes(false).String(), s.Changes(true).String()
 	switch {
+	case done > 0 && done < all && changes != "":
+		fmt.Fprintln(w, " ", o.glyph(event.Ready), fmt.Sprintf("%d of %s done; in total %s", done, Count(all, "group"), changes))
 	case done > 0:
 		fmt.Fprintln(w, " ", o.glyph(event.Ready), withReason(Count(done, "group")+" done", changes))
 	case changes != "":

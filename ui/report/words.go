@@ -66,8 +66,11 @@ func outcome(g *event.GroupState) string {
 }
 
 func changeWord(c event.Change) string {
-	if c == event.Absent {
+	switch c {
+	case event.Absent:
 		return "already absent"
+	case event.Configured:
+		return "changed"
 	}
 	return string(c)
 }

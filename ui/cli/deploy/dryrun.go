@@ -10,6 +10,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"lockstep/engine/event"
+	"lockstep/engine/plan"
 	"lockstep/kube"
 	"lockstep/ui/cli/command"
 	"lockstep/ui/report"
@@ -46,6 +47,14 @@ func (flags *installFlags) dryRun(cmd *cobra.Command, a *app, m command.Mode, na
 	out, err := r.RenderAs(cmd.Context(), a.App, name, ref)
 	if err != nil {
 		return err
+	}
+	for _, text := range flags.run.breakOn {
+		if text == "failure" {
+			continue
+		}
+		if _, err := plan.Pick(text, out.Planned.Groups); err != nil { // groups of hooks are not known without a cluster
+			a.Display(cmd, m.Report()).Warn(fmt.Sprintf("--break-on: %v; hooks are not searched with --dry-run=client", err))
+		}
 	}
 	return a.showDryRun(cmd, m, out, out.Secrets, d, flags.run.noHooks, nil)
 }
