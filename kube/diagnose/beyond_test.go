@@ -179,10 +179,10 @@ func TestIngressesAndServices(t *testing.T) {
 		text           string
 		want, evidence string
 	}{
-		{"no such class", of, ingress + strings.Replace(class, "nginx", "traefik", 1), "no IngressClass nginx", "available IngressClasses: traefik"},
+		{"no such class", of, ingress + strings.Replace(class, "nginx", "traefik", 1), "IngressClass nginx does not exist", "available IngressClasses: traefik"},
 		{"no class", of, strings.Replace(ingress, "ingressClassName: nginx, ", "", 1) + class, "it names no IngressClass, and there is no default", "nginx"},
 		{"no backend", of, ingress + class, "its backend Service s does not exist", ""},
-		{"no port", of, ingress + class + strings.Replace(service, "port: 80", "port: 8080", 1), "its backend Service s has no port 80, but 8080 web", ""},
+		{"no port", of, ingress + class + strings.Replace(service, "port: 80", "port: 8080", 1), "its backend Service s has no port 80 (available: 8080 web)", ""},
 		{"no pods", of, ingress + class + service, "its backend Service s: selector app=api matches no pods", ""},
 		{"no controller", of, ingress + class + service + "\n---\n" + pod("p", "x", readyPod), "no address: no ingress controller serves it or any other Ingress of its class", ""},
 		{"labels that are others'", named("", "Service", "s"), strings.TrimPrefix(service, "\n---\n") + "\n---\n" + strings.Replace(pod("p", "x", readyPod), "app: api", "app: apis", 1),
@@ -269,7 +269,7 @@ func TestHealthyConditionsAreNoEvidence(t *testing.T) {
 			list = append(list, map[string]any{"type": kind, "status": value, "reason": "Why", "message": "said so"})
 		}
 		q := &inquiry{live: &unstructured.Unstructured{Object: map[string]any{"apiVersion": "example.com/v1", "kind": "Topic", "status": map[string]any{"conditions": list}}}}
-		lines := slices.Concat(q.evidence(), q.lines(), []string{q.custom().cause})
+		lines := slices.Concat(q.evidence(), q.lines(), []string{q.conditionCause().cause})
 		return slices.DeleteFunc(lines, func(l string) bool { return !strings.Contains(l, "said so") })
 	}
 	for _, c := range cases {

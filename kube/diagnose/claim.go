@@ -32,7 +32,8 @@ func (d *Diagnoser) checkClaims(ctx context.Context, p Pod) lead {
 }
 
 // claim finds out why a claim has no volume: from its class, the volume that it names, and
-// its events, in this order. The events come late, every 15 s.
+// its events, in this order. Events come last, because the
+// controller emits them only every 15 s.
 func (d *Diagnoser) claim(ctx context.Context, namespace, name string) lead {
 	c, err := d.kube.CoreV1().PersistentVolumeClaims(namespace).Get(ctx, name, metav1.GetOptions{})
 	switch {
@@ -97,7 +98,7 @@ func (d *Diagnoser) withoutClass(ctx context.Context) lead {
 	}
 	for _, c := range list.Items {
 		if c.Annotations["storageclass.kubernetes.io/is-default-class"] == "true" {
-			return lead{cause: none + fmt.Sprintf(", and has not received the default one, %s, yet", c.Name), symptom: true}
+			return lead{cause: none + fmt.Sprintf("; the default StorageClass %s has not been assigned to it yet", c.Name), symptom: true}
 		}
 	}
 	return lead{cause: none + ", and there is no default"}

@@ -69,18 +69,18 @@ func runtimeError(message string) string {
 }
 
 var (
-	mounting = regexp.MustCompile(`^MountVolume\.\S+ failed for volume "([^"]+)" : (.*)$`)
-	// attaching has the volume, and why it cannot be attached to the pod's node.
-	attaching = regexp.MustCompile(`^(?:Multi-Attach error for volume "([^"]+)" |AttachVolume\.\S+ failed for volume "([^"]+)" : )(.*)$`)
-	probing   = regexp.MustCompile(`^(Liveness|Startup) probe failed: (.*)$`)
+	mountError = regexp.MustCompile(`^MountVolume\.\S+ failed for volume "([^"]+)" : (.*)$`)
+	// attachError captures the volume, and why it cannot be attached to the pod's node.
+	attachError  = regexp.MustCompile(`^(?:Multi-Attach error for volume "([^"]+)" |AttachVolume\.\S+ failed for volume "([^"]+)" : )(.*)$`)
+	probeFailure = regexp.MustCompile(`^(Liveness|Startup) probe failed: (.*)$`)
 )
 
 // startupCause describes why a pod cannot start, from an event.
 func startupCause(e *Event) string {
-	if m := mounting.FindStringSubmatch(e.Message); m != nil {
+	if m := mountError.FindStringSubmatch(e.Message); m != nil {
 		return fmt.Sprintf("volume %s cannot be mounted: %s", m[1], m[2])
 	}
-	if m := attaching.FindStringSubmatch(e.Message); m != nil {
+	if m := attachError.FindStringSubmatch(e.Message); m != nil {
 		return fmt.Sprintf("volume %s cannot be attached: %s", m[1]+m[2], m[3])
 	}
 	return e.Reason + ": " + e.Message

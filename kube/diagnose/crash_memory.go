@@ -28,7 +28,7 @@ const (
 	maxUIDs    = 20000
 )
 
-// rememberUID stores the UID of an object, for the time after its deletion.
+// rememberUID stores the UID of an object, so that it is still known after its deletion.
 func (m *crashMemory) rememberUID(o plan.Object, uid types.UID) {
 	m.mu.Lock()
 	defer m.mu.Unlock()

@@ -30,10 +30,10 @@ func (q *inquiry) ignoreDeletionIfFailed() {
 	if since == nil || time.Since(since.Time) > deletionGrace {
 		return
 	}
-	kept := &inquiry{object: q.object, live: q.live.DeepCopy()}
-	kept.live.SetDeletionTimestamp(nil)
-	if kept.verdict().Status == event.Failed {
-		q.live = kept.live
+	undeleted := &inquiry{object: q.object, live: q.live.DeepCopy()}
+	undeleted.live.SetDeletionTimestamp(nil)
+	if undeleted.verdict().Status == event.Failed {
+		q.live = undeleted.live
 	}
 }
 
@@ -128,9 +128,12 @@ func (d *Diagnoser) finalizer(ctx context.Context, u *unstructured.Unstructured,
 	return "its controller has not removed it"
 }
 
-// podsUsing returns the pods that use a claim; kept is true if one of them is not being
-// deleted.
-func (d *Diagnoser) podsUsing(ctx context.Context, namespace, claim string) (names []string, kept bool) {
+// maxListed is how many objects a line or a list names.
+const maxListed = 3
+
+// podsUsing returns the first pods that use a claim; inUse is true if a pod that uses it is not
+// being deleted.
+func (d *Diagnoser) podsUsing(ctx context.Context, namespace, claim string) (names []string, inUse bool) {
 	list, err := d.kube.CoreV1().Pods(namespace).List(ctx, metav1.ListOptions{Limit: 500})
 	if err != nil {
 		return nil, false
@@ -140,13 +143,13 @@ func (d *Diagnoser) podsUsing(ctx context.Context, namespace, claim string) (nam
 			if c != claim {
 				continue
 			}
-			kept = kept || list.Items[i].DeletionTimestamp == nil
-			if len(names) < maxClaims {
+			inUse = inUse || list.Items[i].DeletionTimestamp == nil
+			if len(names) < maxListed {
 				names = append(names, list.Items[i].Name)
 			}
 		}
 	}
-	return names, kept
+	return names, inUse
 }
 
 // claimNames returns the names of the claims that a pod uses.
@@ -193,7 +196,7 @@ func (d *Diagnoser) heldByFinalizers(ctx context.Context, namespace string, r sc
 		return []string{unreadable(r.String(), err)}
 	}
 	for i := range list.Items {
-		if u := &list.Items[i]; len(u.GetFinalizers()) > 0 && len(lines) < maxClaims {
+		if u := &list.Items[i]; len(u.GetFinalizers()) > 0 && len(lines) < maxListed {
 			lines = append(lines, fmt.Sprintf("%s/%s is waiting for finalizer %s", u.GetKind(), u.GetName(), strings.Join(u.GetFinalizers(), ", ")))
 		}
 	}

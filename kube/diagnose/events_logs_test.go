@@ -96,7 +96,7 @@ func TestShellIsRefused(t *testing.T) {
 	const pod = "{apiVersion: v1, kind: Pod, metadata: {name: p, namespace: ns}, spec: {containers: [{name: c}]}, status: {containerStatuses: [{name: c, state: {%s: {}}}]}}"
 	for state, want := range map[string]string{
 		"waiting": "open a shell in Pod/p: none of its containers is running",
-		"running": "no permission to create pods/exec in namespace ns, which a shell needs",
+		"running": "a shell needs permission to create pods/exec in namespace ns",
 	} {
 		d, kube := cluster(t, fmt.Sprintf(pod, state))
 		kube.PrependReactor("create", "selfsubjectaccessreviews", func(clienttesting.Action) (bool, runtime.Object, error) {

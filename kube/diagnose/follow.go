@@ -13,8 +13,9 @@ import (
 	"lockstep/kube/status"
 )
 
-// lead is a problem of an object that this one needs: a pod's claim, an Ingress's Service.
-// It is empty if there is no such problem.
+// lead is a cause beyond the pods' own status: in the object's spec or conditions, or in another
+// object that it needs, such as a pod's claim or an Ingress's Service. It is empty if there is
+// none.
 type lead struct {
 	cause    string
 	evidence []string
@@ -23,7 +24,7 @@ type lead struct {
 	gaps     []string // failed reads
 }
 
-// follow checks the objects that an object needs, apart from its own pods.
+// follow looks for a lead, depending on the kind of the object.
 func (d *Diagnoser) follow(ctx context.Context, q *inquiry) lead {
 	if q.live.GetDeletionTimestamp() != nil {
 		return d.deletion(ctx, q.live)
@@ -51,7 +52,7 @@ func (d *Diagnoser) follow(ctx context.Context, q *inquiry) lead {
 	case "APIService.apiregistration.k8s.io":
 		return d.apiService(ctx, q.live)
 	}
-	return q.custom()
+	return q.conditionCause()
 }
 
 // followPods checks the claims and the node of the first pod or, if no pods can be created,
@@ -74,9 +75,9 @@ func (d *Diagnoser) followPods(ctx context.Context, q *inquiry) lead {
 	}
 	e := q.newestEvent("FailedCreate")
 	switch failed := q.verdict().Status == event.Failed; {
-	case e != nil && q.missesPods():
+	case e != nil && q.lacksPods():
 	case (failed || q.rule().Custom()) && (len(q.Pods) == 0 || q.Pods[0].severity == healthy):
-		return q.custom()
+		return q.conditionCause()
 	default:
 		return lead{}
 	}
@@ -130,9 +131,9 @@ func (q *inquiry) jobFailure() lead {
 	return lead{}
 }
 
-// custom returns the cause from the conditions that decide the status: the controller's or
-// those in the expressions of R23.
-func (q *inquiry) custom() lead {
+// conditionCause returns the cause from the conditions of the object, first those in its readiness
+// expressions (R23), or else from its newest warning or its status.message.
+func (q *inquiry) conditionCause() lead {
 	v, expressions := q.verdict(), q.live.GetAnnotations()[status.SuccessAnnotation]+q.live.GetAnnotations()[status.FailureAnnotation]
 	if v.Status == event.Ready {
 		return lead{}

@@ -22,11 +22,11 @@ import (
 // LogLine is a line of a container's log, or a note about the log.
 type LogLine struct {
 	Pod, Container string
-	// Try is the number of the container's instance, from 1.
+	// Try is the number of the container's instance, from 1: its restarts plus 1.
 	Try int
 	// Time is when the line was written; for a note, its place in the log.
 	Time time.Time
-	// Text is raw.
+	// Text is not cleaned: it may contain control sequences.
 	Text string
 	// Note means that Text is about the log. An empty note marks the start of a log.
 	Note bool
@@ -48,7 +48,7 @@ var ErrNoPods = errors.New("no pods")
 // then new lines, also from new pods and restarted containers. It waits for an object that
 // does not exist yet.
 func (d *Diagnoser) FollowLogs(ctx context.Context, o plan.Object, emit func(LogLine)) error {
-	f := &follower{d: d, emit: emit, logs: map[container]*logState{}, wake: make(chan struct{}, 1)}
+	f := &follower{d: d, emit: emit, logs: map[containerKey]*logState{}, wake: make(chan struct{}, 1)}
 	defer f.streams.Wait()
 	for first := true; ; first = false {
 		pods, err := d.Pods(ctx, o)
@@ -92,14 +92,14 @@ func pause(ctx context.Context, d time.Duration) bool {
 type follower struct {
 	d        *Diagnoser
 	emit     func(LogLine)
-	logs     map[container]*logState
+	logs     map[containerKey]*logState
 	lastNote string // about the object itself
 	streams  sync.WaitGroup
 	wake     chan struct{} // has a token when a log has ended
 }
 
-// container is a container of a pod.
-type container struct {
+// containerKey identifies a container of a pod.
+type containerKey struct {
 	pod  types.UID
 	name string
 }
@@ -115,7 +115,7 @@ type logState struct {
 	why    string    // the last reported reason why there is no log yet
 }
 
-// noteOnce reports a change of the object itself once.
+// noteOnce emits a note about the object as a whole, unless it repeats the previous one.
 func (f *follower) noteOnce(text string) {
 	if f.lastNote != text {
 		f.lastNote = text
@@ -132,7 +132,7 @@ func (f *follower) update(ctx context.Context, pods []Pod) {
 	pods = slices.SortedStableFunc(slices.Values(pods), func(a, b Pod) int { return a.Created.Compare(b.Created) })
 	for _, p := range pods {
 		for _, c := range p.Containers {
-			key := container{p.uid, c.Name}
+			key := containerKey{p.uid, c.Name}
 			if f.logs[key] == nil {
 				f.logs[key] = &logState{}
 				f.emit(LogLine{Pod: p.Name, Container: c.Name, Try: 1 + c.Restarts, Note: true})
@@ -215,7 +215,7 @@ func (f *follower) container(ctx context.Context, s *logState, p Pod, c Containe
 	})
 }
 
-// end reports, once, how an instance ended whose log was read.
+// end reports, at most once, how the instance whose log was read has exited.
 func (s *logState) end(try int, c Container, note func(int, time.Time, string)) {
 	if s.try != try || s.ended >= try || !c.Ended {
 		return
@@ -228,7 +228,7 @@ func (s *logState) end(try int, c Container, note func(int, time.Time, string)) 
 	note(try, s.last, text)
 }
 
-// read emits the lines of a log that are newer than those emitted before. s may be nil.
+// read emits the lines of a log that are newer than those emitted before.
 func (f *follower) read(ctx context.Context, p Pod, name string, try int, s *logState, opts *corev1.PodLogOptions) error {
 	opts.Container, opts.Timestamps = name, true
 	r, err := f.d.kube.CoreV1().Pods(p.Namespace).GetLogs(p.Name, opts).Stream(ctx)
@@ -252,9 +252,6 @@ func (f *follower) read(ctx context.Context, p Pod, name string, try int, s *log
 
 // advance records the time of a line and returns the time of the newest one.
 func (s *logState) advance(at time.Time) time.Time {
-	if s == nil {
-		return time.Time{}
-	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	if at.After(s.last) {

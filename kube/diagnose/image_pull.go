@@ -22,7 +22,7 @@ func (c Container) imagePullFailed() bool {
 	return false
 }
 
-// imagePullCause describes why the image cannot be pulled, as the container's status has it.
+// imagePullCause describes why the image cannot be pulled, according to the container's status.
 func (c Container) imagePullCause() string {
 	why := lastError(c.Message)
 	if c.Reason == "InvalidImageName" {
@@ -46,8 +46,8 @@ func (q *inquiry) imagePullCauseWithEvents(p Pod) string {
 	return text
 }
 
-// lastError returns the innermost error of a chain, "not found", or "" if the message only
-// says that the kubelet will pull again.
+// lastError returns the innermost error of a chain, such as "not found". It returns "" if the
+// message only says that the kubelet will pull again.
 func lastError(message string) string {
 	last := strings.TrimSpace(message[strings.LastIndex(message, ": ")+1:])
 	if strings.HasPrefix(last, "Back-off pulling image") {

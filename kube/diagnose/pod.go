@@ -132,7 +132,7 @@ func newPod(p *corev1.Pod) Pod {
 	return pod
 }
 
-// statusLines describes the problem of a pod as its status has it: the state of its
+// statusLines describes the problem of a pod according to its status: the state of its
 // container, and false conditions that do not follow from that.
 func statusLines(pod *corev1.Pod, p Pod) (lines []string) {
 	if p.severity <= starting {
@@ -289,7 +289,7 @@ func whyFalse(p *corev1.Pod, t corev1.PodConditionType) string {
 // nodes it finds nothing.
 func (d *Diagnoser) checkNode(ctx context.Context, p Pod) lead {
 	idle := p.severity == starting && p.Phase == "pending" && len(p.Containers) == 0
-	if p.Node == "" || !idle && !p.unreadyOnlyAsPod() {
+	if p.Node == "" || !idle && !p.notReadyDespiteContainers() {
 		return lead{}
 	}
 	n, err := d.kube.CoreV1().Nodes().Get(ctx, p.Node, metav1.GetOptions{})
@@ -305,8 +305,8 @@ func (d *Diagnoser) checkNode(ctx context.Context, p Pod) lead {
 	return lead{}
 }
 
-// unreadyOnlyAsPod reports whether a pod is not ready although its containers are.
-func (p Pod) unreadyOnlyAsPod() bool {
+// notReadyDespiteContainers reports whether a pod is not ready although its containers are.
+func (p Pod) notReadyDespiteContainers() bool {
 	for _, c := range p.Containers {
 		if !c.Ready && (!c.Init || c.Sidecar) {
 			return false

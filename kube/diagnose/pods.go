@@ -36,7 +36,8 @@ func (d *Diagnoser) Pods(ctx context.Context, o plan.Object) ([]Pod, error) {
 	return pods, nil
 }
 
-// podKinds are the kinds whose pods findPods finds.
+// podKinds are the kinds whose pods the inspector lists. findPods also finds those of a
+// PodDisruptionBudget.
 var podKinds = map[string]bool{
 	"Pod": true, "Deployment.apps": true, "ReplicaSet.apps": true, "StatefulSet.apps": true, "DaemonSet.apps": true, "Job.batch": true,
 	"ReplicationController": true, "CronJob.batch": true, "Service": true,
@@ -53,12 +54,12 @@ func (d *Diagnoser) findPods(ctx context.Context, u *unstructured.Unstructured) 
 	case "Deployment.apps":
 		return d.podsOfDeployment(ctx, u)
 	case "ReplicaSet.apps", "StatefulSet.apps", "DaemonSet.apps", "Job.batch", "ReplicationController":
-		pods, err := d.owned(ctx, u, u.GetUID())
+		pods, err := d.matchingPods(ctx, u, u.GetUID())
 		return nil, pods, err
 	case "CronJob.batch":
 		return d.podsOfCronJob(ctx, u)
 	case "Service", "PodDisruptionBudget.policy":
-		pods, err := d.owned(ctx, u, "")
+		pods, err := d.matchingPods(ctx, u, "")
 		return nil, pods, err
 	}
 	return nil, nil, nil
@@ -73,7 +74,7 @@ func (d *Diagnoser) podsOfDeployment(ctx context.Context, u *unstructured.Unstru
 	}
 	sets, err := d.kube.AppsV1().ReplicaSets(u.GetNamespace()).List(ctx, metav1.ListOptions{LabelSelector: selector.String()})
 	if err != nil {
-		pods, err := d.owned(ctx, u, "")
+		pods, err := d.matchingPods(ctx, u, "")
 		return nil, pods, err
 	}
 	mine := slices.DeleteFunc(sets.Items, func(s appsv1.ReplicaSet) bool { return !isOwned(&s, u.GetUID()) })
@@ -130,9 +131,9 @@ func (d *Diagnoser) podsOfCronJob(ctx context.Context, u *unstructured.Unstructu
 	return []ref{owner}, podsControlledBy(pods, newest.UID), err
 }
 
-// owned lists the pods that an object selects and, if uid is not empty, that the object with
+// matchingPods lists the pods that an object selects and, if uid is not empty, that the object with
 // this UID controls.
-func (d *Diagnoser) owned(ctx context.Context, u *unstructured.Unstructured, uid types.UID) ([]Pod, error) {
+func (d *Diagnoser) matchingPods(ctx context.Context, u *unstructured.Unstructured, uid types.UID) ([]Pod, error) {
 	selector, err := podSelector(u)
 	if err != nil || selector == nil {
 		return nil, err

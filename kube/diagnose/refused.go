@@ -37,24 +37,24 @@ func Explain(err error) error {
 		return err
 	}
 	words := answer.Status().Message
-	text := func(full, short string) error {
+	refuse := func(full, short string) error {
 		cause := status.CleanText("refused: " + strings.TrimPrefix(withoutName(short), "refused: "))
 		return &refusal{err, full, run.Finding{Cause: cause, Evidence: []string{status.CleanText(words)}}}
 	}
-	advise := func(advice string) error { return text(err.Error()+"; "+advice, words+"; "+advice) }
+	advise := func(advice string) error { return refuse(err.Error()+"; "+advice, words+"; "+advice) }
 	switch fields := immutable(err); {
 	case IsFieldConflict(err):
 		return advise("remove the fields that another manager owns from the chart, or take them over with --force-conflicts")
 	case len(fields) > 0:
 		short := strings.Join(fields, ", ") + "; delete the object and try again, or rename it in the chart"
-		return text(short, short)
+		return refuse(short, short)
 	case rawValueText.MatchString(err.Error()):
 		words = rawValueText.ReplaceAllString(words, "has the wrong type; quote a number or boolean meant as text")
-		return text(rawValueText.ReplaceAllString(err.Error(), "has the wrong type; quote a number or boolean meant as text"), words)
+		return refuse(rawValueText.ReplaceAllString(err.Error(), "has the wrong type; quote a number or boolean meant as text"), words)
 	case LacksRight(err):
 		return advise("this user lacks permission")
 	}
-	return text(err.Error(), words)
+	return refuse(err.Error(), words)
 }
 
 // refusal is an error of the API server with advice and a cause.
@@ -85,7 +85,7 @@ func (d *Diagnoser) Refused(ctx context.Context, o plan.Object, err error) error
 	l := d.admission(ctx, o.Namespace, r.found.Evidence[0])
 	if o.Group != "" && apierrors.IsServiceUnavailable(err) {
 		l.cause = fmt.Sprintf("the API of group %s does not answer", o.Group)
-		d.servedBy(ctx, o.Group, &l)
+		d.addAPIServiceCauses(ctx, o.Group, &l)
 	}
 	if l.cause != "" {
 		r.found.Cause = status.CleanText(l.cause)
@@ -96,14 +96,14 @@ func (d *Diagnoser) Refused(ctx context.Context, o plan.Object, err error) error
 	return explained
 }
 
-// customKinds is the resource of CustomResourceDefinitions.
-var customKinds = schema.GroupVersionResource{Group: "apiextensions.k8s.io", Version: "v1", Resource: "customresourcedefinitions"}
+// crdResource is the resource of CustomResourceDefinitions.
+var crdResource = schema.GroupVersionResource{Group: "apiextensions.k8s.io", Version: "v1", Resource: "customresourcedefinitions"}
 
 // otherVersions finds the versions of a kind that the cluster serves.
 func (d *Diagnoser) otherVersions(ctx context.Context, no *meta.NoKindMatchError) run.Finding {
 	words := status.CleanText(no.Error())
 	found := run.Finding{Cause: words, Evidence: []string{words}, Lines: []string{words}}
-	list, err := d.dyn.Resource(customKinds).List(ctx, metav1.ListOptions{})
+	list, err := d.dyn.Resource(crdResource).List(ctx, metav1.ListOptions{})
 	if err != nil {
 		return found
 	}
@@ -137,7 +137,7 @@ func (d *Diagnoser) admission(ctx context.Context, namespace, words string) lead
 		r := d.Object(ctx, plan.Object{Kind: "Namespace", Name: namespace})
 		return lead{cause: fmt.Sprintf("namespace %s is being deleted and accepts no new objects: %s", namespace, r.Cause), evidence: r.Evidence}
 	case limitRangeError.MatchString(words):
-		return d.limits(ctx, namespace, words)
+		return d.limitRangeCause(ctx, namespace, words)
 	}
 	return lead{}
 }
@@ -145,8 +145,8 @@ func (d *Diagnoser) admission(ctx context.Context, namespace, words string) lead
 // limitRangeError matches the message of a LimitRange, which lacks its name.
 var limitRangeError = regexp.MustCompile(`(maximum|minimum) \S+ (usage per|limit to request ratio)|(maximum|minimum) \S+ (usage|ratio) per`)
 
-// limits names the LimitRanges of a namespace, one of which refused an object.
-func (d *Diagnoser) limits(ctx context.Context, namespace, words string) lead {
+// limitRangeCause names the LimitRanges of a namespace, one of which refused an object.
+func (d *Diagnoser) limitRangeCause(ctx context.Context, namespace, words string) lead {
 	list, err := d.kube.CoreV1().LimitRanges(namespace).List(ctx, metav1.ListOptions{})
 	if err != nil || len(list.Items) == 0 {
 		return lead{}
@@ -176,7 +176,8 @@ func IsFieldConflict(err error) bool {
 }
 
 // immutable lists the immutable fields that an update tried to change, each with the reason.
-// Only the text of the message tells; it also contains the value, which may be a page long.
+// Immutability can only be recognized by the text of the message, which also contains the value,
+// possibly pages of it.
 func immutable(err error) (fields []string) {
 	var status apierrors.APIStatus
 	if !apierrors.IsInvalid(err) || !errors.As(err, &status) || status.Status().Details == nil {

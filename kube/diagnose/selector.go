@@ -162,13 +162,13 @@ func (d *Diagnoser) budget(ctx context.Context, q *inquiry) lead {
 	case b.Spec.Selector == nil:
 		return lead{cause: "it has no selector, so it matches no pods"}
 	case len(q.failed) > 0:
-		return q.custom()
+		return q.conditionCause()
 	case len(q.Pods) == 0:
 		return d.mismatch(ctx, b.Namespace, *b.Spec.Selector)
 	case s.CurrentHealthy < s.ExpectedPods && q.Pods[0].severity > starting:
-		return lead{cause: fmt.Sprintf("%d of %d pods healthy; %s", s.CurrentHealthy, s.ExpectedPods, q.pod(q.Pods[0]))}
+		return lead{cause: fmt.Sprintf("%d of %d pods healthy; %s", s.CurrentHealthy, s.ExpectedPods, q.podProblem(q.Pods[0]))}
 	case s.ExpectedPods > 0 && s.DesiredHealthy >= s.ExpectedPods:
 		return lead{cause: fmt.Sprintf("it allows no disruption: it requires %d healthy pods and matches %d", s.DesiredHealthy, s.ExpectedPods)}
 	}
-	return q.custom()
+	return q.conditionCause()
 }

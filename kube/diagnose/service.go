@@ -44,7 +44,7 @@ func (d *Diagnoser) service(ctx context.Context, q *inquiry) lead {
 	case len(q.Pods) == 0:
 		l = d.mismatch(ctx, q.live.GetNamespace(), metav1.LabelSelector{MatchLabels: selector})
 	case ready == 0:
-		l = lead{cause: fmt.Sprintf("0 of %d pods are ready; %s", len(q.Pods), q.pod(q.Pods[0]))}
+		l = lead{cause: fmt.Sprintf("0 of %d pods are ready; %s", len(q.Pods), q.podProblem(q.Pods[0]))}
 	}
 	switch {
 	case unaddressed && l.symptom:
@@ -69,8 +69,8 @@ func (d *Diagnoser) endpoints(ctx context.Context, q *inquiry) lead {
 	return lead{cause: "it has no selector, and no EndpointSlice lists endpoints for it"}
 }
 
-// loadBalancerCause is the lead for a Service that lacks only an address: do other Services
-// of its class have one?
+// loadBalancerCause explains a Service that lacks only an address. It says whether another Service
+// of the same class has one, which shows that a load balancer works.
 func (d *Diagnoser) loadBalancerCause(ctx context.Context, q *inquiry) lead {
 	s, class := &corev1.Service{}, ""
 	_ = runtime.DefaultUnstructuredConverter.FromUnstructured(q.live.Object, s) // ignore invalid fields
@@ -100,7 +100,7 @@ func (d *Diagnoser) ingress(ctx context.Context, q *inquiry) lead {
 		return lead{}
 	}
 	if len(in.Status.LoadBalancer.Ingress) > 0 {
-		return q.custom()
+		return q.conditionCause()
 	}
 	for _, check := range []func(context.Context, *networkingv1.Ingress) lead{d.ingressClass, d.backends} {
 		if l := check(ctx, in); l.cause != "" {
@@ -113,8 +113,8 @@ func (d *Diagnoser) ingress(ctx context.Context, q *inquiry) lead {
 	return d.ingressControllerCause(ctx, in)
 }
 
-// ingressControllerCause is the lead for an Ingress that lacks only an address: do other
-// Ingresses of its class have one?
+// ingressControllerCause explains an Ingress that lacks only an address. It says whether another
+// Ingress of the same class has one, which shows that a controller works.
 func (d *Diagnoser) ingressControllerCause(ctx context.Context, in *networkingv1.Ingress) lead {
 	const unserved = "no address: no ingress controller serves it"
 	list, err := d.kube.NetworkingV1().Ingresses("").List(ctx, metav1.ListOptions{Limit: maxClusterWide})
@@ -161,7 +161,7 @@ func (d *Diagnoser) ingressClass(ctx context.Context, in *networkingv1.Ingress) 
 		l.evidence[0] = "available IngressClasses: " + strings.Join(classes, ", ")
 	}
 	if l.cause = "it names no IngressClass, and there is no default"; name != nil {
-		l.cause = "no IngressClass " + *name
+		l.cause = "IngressClass " + *name + " does not exist"
 	}
 	return l
 }
@@ -208,7 +208,7 @@ func (d *Diagnoser) backend(ctx context.Context, namespace string, b *networking
 		for _, p := range s.Spec.Ports {
 			ports = append(ports, strings.TrimSpace(fmt.Sprintf("%d %s", p.Port, p.Name)))
 		}
-		return lead{cause: fmt.Sprintf("its backend Service %s has no port %s, but %s", b.Name, cmp.Or(b.Port.Name, fmt.Sprint(b.Port.Number)), cmp.Or(strings.Join(ports, ", "), "none"))}
+		return lead{cause: fmt.Sprintf("its backend Service %s has no port %s (available: %s)", b.Name, cmp.Or(b.Port.Name, fmt.Sprint(b.Port.Number)), cmp.Or(strings.Join(ports, ", "), "none"))}
 	}
 	r := d.Object(ctx, plan.Object{Kind: "Service", Namespace: namespace, Name: b.Name})
 	if r.serves || r.Symptom {

@@ -91,7 +91,7 @@ func (d *Diagnoser) mayExec(ctx context.Context, p Pod) error {
 	case err != nil:
 		return fmt.Errorf("check the permission for a shell in pod %s: %w", p.Name, err)
 	case !answer.Status.Allowed:
-		return fmt.Errorf("no permission to create pods/exec in namespace %s, which a shell needs", p.Namespace)
+		return fmt.Errorf("a shell needs permission to create pods/exec in namespace %s", p.Namespace)
 	}
 	return nil
 }

@@ -25,15 +25,15 @@ func (q *inquiry) summary() string {
 		return q.lead.cause
 	}
 	if len(q.Pods) > 0 && q.Pods[0].severity > starting {
-		return q.pod(q.Pods[0])
+		return q.podProblem(q.Pods[0])
 	}
-	if e := q.newestEvent("FailedCreate"); e != nil && q.missesPods() {
+	if e := q.newestEvent("FailedCreate"); e != nil && q.lacksPods() {
 		q.Fails = true
 		return "no pods can be created: " + plainError(e.Message)
 	}
 	if len(q.Pods) > 0 && q.Pods[0].severity == starting {
 		q.Symptom = q.eventAbout(q.Pods[0], "") == nil
-		return q.pod(q.Pods[0])
+		return q.podProblem(q.Pods[0])
 	}
 	if e := q.newestEvent(); e != nil {
 		return e.Reason + ": " + e.Message
@@ -42,8 +42,9 @@ func (q *inquiry) summary() string {
 	return cmp.Or(q.verdict().Message, "no known problem")
 }
 
-// withReadinessVerdict adds the chart's own expression (R23) that decided the failure to a
-// cause, or, if the cause is only a symptom, the expressions that are false.
+// withReadinessVerdict prefixes a cause with the verdict of the chart's own readiness
+// expressions (R23) if that decided the status, or if the cause is only a symptom. Otherwise
+// the verdict becomes evidence.
 func (q *inquiry) withReadinessVerdict(cause string) string {
 	v := q.verdict()
 	switch {
@@ -151,9 +152,9 @@ func (q *inquiry) verdict() status.Result {
 	return status.Compute(q.live, q.rule(), time.Now())
 }
 
-// pod describes the problem of a pod: from its container and the container's log, or from an
-// event. It does not name the pod.
-func (q *inquiry) pod(p Pod) string {
+// podProblem describes what is wrong with a pod, from its container, the container's log or an
+// event. It names the pod only while that is starting.
+func (q *inquiry) podProblem(p Pod) string {
 	text := p.Why
 	switch p.severity {
 	case crashed:
@@ -178,12 +179,12 @@ func (q *inquiry) pod(p Pod) string {
 	return text
 }
 
-// crash describes how a pod's container ends, how often, and its last words.
+// crash describes how a pod's container failed, how many times, and its decisive log line.
 func (q *inquiry) crash(p Pod) string {
 	c := p.container(p.culprit)
-	times := q.repeated(c)
+	times := q.restartSuffix(c)
 	if e := q.eventAbout(p, "Unhealthy"); e != nil && c.EndReason != "OOMKilled" && (c.Exit == 137 || c.Exit == 143) {
-		if m := probing.FindStringSubmatch(e.Message); m != nil {
+		if m := probeFailure.FindStringSubmatch(e.Message); m != nil {
 			return fmt.Sprintf("%s was killed because its %s probe failed%s: %s", c.title(), strings.ToLower(m[1]), times, m[2])
 		}
 	}
@@ -197,8 +198,8 @@ func (q *inquiry) crash(p Pod) string {
 	return text
 }
 
-// repeated returns " (2 restarts)", or for a Job, which replaces its pods, " (2 pods failed)".
-func (q *inquiry) repeated(c Container) string {
+// restartSuffix returns " (2 restarts)", or for a Job, which replaces its pods, " (2 pods failed)".
+func (q *inquiry) restartSuffix(c Container) string {
 	failed, _, _ := unstructured.NestedInt64(q.live.Object, "status", "failed")
 	switch {
 	case q.live.GetKind() == "Job" && failed > 1 && failed > int64(c.Restarts):
@@ -211,8 +212,8 @@ func (q *inquiry) repeated(c Container) string {
 	return ""
 }
 
-// missesPods reports whether a workload has fewer pods than replicas.
-func (q *inquiry) missesPods() bool {
+// lacksPods reports whether a workload has fewer pods than replicas.
+func (q *inquiry) lacksPods() bool {
 	want, found, _ := unstructured.NestedInt64(q.live.Object, "spec", "replicas")
 	return len(q.Pods) == 0 || found && int64(len(q.Pods)) < want
 }
@@ -329,7 +330,7 @@ func conditions(u *unstructured.Unstructured) (lines []string) {
 	return lines
 }
 
-// worstCondition returns the most informative unhealthy condition, or nil: first one that an
+// worstCondition returns the worst unhealthy condition, or nil: first one that an
 // expression uses, then a negative one, then one that is False. The newest wins a tie.
 func worstCondition(u *unstructured.Unstructured, expressions string) *condition {
 	weight := func(c condition) int {

@@ -75,7 +75,8 @@ func (d *Diagnoser) withServiceAt(ctx context.Context, address, cause string) le
 	return d.withServiceCause(ctx, m[2], m[1], cause)
 }
 
-// withServiceCause adds the cause why a Service has no ready pods, unless it has.
+// withServiceCause appends to a cause why a Service has no ready pods. If it has some, the cause is
+// unchanged.
 func (d *Diagnoser) withServiceCause(ctx context.Context, namespace, name, cause string) lead {
 	l := lead{cause: cause}
 	r := d.Object(ctx, plan.Object{Kind: "Service", Namespace: namespace, Name: name})
@@ -148,7 +149,7 @@ var metricsGroup = regexp.MustCompile(`(?:custom\.|external\.)?metrics\.k8s\.io`
 // autoscaler finds out why an autoscaler does not scale and, if it gets no metrics, checks
 // the metrics API.
 func (d *Diagnoser) autoscaler(ctx context.Context, q *inquiry) lead {
-	l := q.custom()
+	l := q.conditionCause()
 	c := worstCondition(q.live, "")
 	if c == nil {
 		return l
@@ -157,15 +158,15 @@ func (d *Diagnoser) autoscaler(ctx context.Context, q *inquiry) lead {
 	if group == "" {
 		return l
 	}
-	if served := d.servedBy(ctx, group, &l); !served {
+	if served := d.addAPIServiceCauses(ctx, group, &l); !served {
 		l.cause += fmt.Sprintf("; no metrics server is installed: nothing serves %s", group)
 	}
 	return l
 }
 
-// servedBy adds to a lead why the APIServices of a group do not answer. It reports whether
-// there are any, or may be.
-func (d *Diagnoser) servedBy(ctx context.Context, group string, l *lead) (served bool) {
+// addAPIServiceCauses adds to a lead why the APIServices of a group do not answer. It reports false
+// only if the group certainly has none.
+func (d *Diagnoser) addAPIServiceCauses(ctx context.Context, group string, l *lead) (served bool) {
 	apis, err := d.dyn.Resource(apiServices).List(ctx, metav1.ListOptions{})
 	if err != nil {
 		l.gaps = append(l.gaps, unreadable("APIServices", err))

@@ -9,10 +9,10 @@ import (
 	"lockstep/kube/operation"
 )
 
+// Command sends a command to the run, or queues it until the run starts.
+//
 // Rule S6: commands apply to the whole stack. A pause also pauses running releases; a breakpoint or
 // a held failure in one release pauses the others.
-//
-// Command sends a command to the run, or queues it until the run starts.
 func (s *Stack) Command(c event.Command) {
 	s.mu.Lock()
 	if s.engine == nil {
@@ -87,15 +87,15 @@ func (s *Stack) refuse(c event.Command, why string) {
 	s.engine.Publish(event.Event{Kind: event.KindCommand, Command: c.Name, Scope: "", By: c.By, Answers: c.ID, Phase: c.Phase, Group: c.Group, Status: event.Refused, Message: why})
 }
 
-// running returns the releases whose operations run.
+// running returns the releases whose operations are running.
 func (s *Stack) running() []*member {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return slices.Clone(s.active)
 }
 
-// broadcast sends a command to the stack's engine, and one without a group also to all running
-// releases.
+// broadcast sends a command to the stack's engine and, unless it names a group or a release, to
+// every running release.
 func (s *Stack) broadcast(c event.Command) {
 	all := c.Group == "" && c.Scope == ""
 	if all && (c.Name == event.Resume || c.Name == event.RunTo) {
@@ -142,8 +142,10 @@ func (s *Stack) sendToRelease(c event.Command) {
 	switch {
 	case c.Name != event.Break && c.Name != event.RunTo:
 		s.refuse(c, fmt.Sprintf("release %s is not running", m.id))
-	case m.ran || m.op == nil || m.unchanged:
-		s.refuse(c, fmt.Sprintf("release %s will not start", m.id))
+	case m.ran:
+		s.refuse(c, fmt.Sprintf("release %s has already run", m.id))
+	case m.op == nil || m.unchanged:
+		s.refuse(c, fmt.Sprintf("release %s has nothing to do", m.id))
 	default:
 		s.setBreakpoint(m, c)
 	}
@@ -219,8 +221,8 @@ func (m *member) runStatus(s *Stack) event.Status {
 	return m.state.Run
 }
 
-// operationStarts records that the operation of a release starts. If the run is paused, so is it.
-func (s *Stack) operationStarts(m *member, op *operation.Operation) {
+// operationStarted records that the operation of a release starts. If the run is paused, so is it.
+func (s *Stack) operationStarted(m *member, op *operation.Operation) {
 	s.mu.Lock()
 	m.op, m.ran, m.result, m.state = op, true, nil, event.State{}
 	s.active = append(s.active, m)

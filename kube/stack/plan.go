@@ -19,11 +19,11 @@ import (
 	"lockstep/kube/operation"
 )
 
+// Prepare plans and checks the operations of all releases, and writes nothing. Its error joins
+// those of all releases. The watches that it starts end when Close is called or ctx is done.
+//
 // Rule S3: everything is rendered, planned and checked before the first write. Objects that a
 // release creates count as present for releases that need it.
-//
-// Prepare plans and checks the operations of all releases, and writes nothing. Its error joins
-// those of all releases. Close, or the end of ctx, ends the watches that it starts.
 func Prepare(ctx context.Context, opts Options) (*Stack, error) {
 	s := &Stack{opts: opts, byID: map[string]*member{}}
 	s.info = event.Operation{Name: "up", Release: Name(opts.File), Chart: opts.File.Path}
@@ -115,9 +115,9 @@ func noReleases(file *helmfile.File) error {
 	return fmt.Errorf("%s: %s", file.Path, why)
 }
 
-// Rule S8: each context is a cluster with its own connection and watches.
-//
 // connect opens a connection to each context.
+//
+// Rule S8: each context is a cluster with its own connection and watches.
 func (s *Stack) connect(ctx context.Context) error {
 	clients, watches := map[string]*connect.Client{}, map[string]*cluster.Watches{}
 	for _, m := range s.members {
@@ -212,19 +212,16 @@ func (s *Stack) checkSharedObjects() (errs []error) {
 // errDependency is the error of a release that needs one that could not be planned.
 var errDependency = errors.New("a release that it needs could not be planned")
 
-// Rule S7: each release has its own operation, an upgrade or an install, which resumes a killed one
-// (R50) and has its own Lease (R51).
-//
 // plan prepares the operation of a release.
+//
+// Rule S7: each release has its own operation, an install, upgrade or uninstall. It resumes an
+// earlier one that was killed (R50) and holds its own Lease (R51).
 func (s *Stack) plan(ctx context.Context, m *member, provided *operation.Provided) (p planned) {
 	common := s.common(m)
 	common.Provided = provided
 	if m.remove {
 		p.op, p.err = operation.PrepareUninstall(ctx, m.client, operation.Uninstall{Common: common, IgnoreNotFound: true})
 		return p
-	}
-	if common.Doing != nil {
-		common.Doing("planning release " + m.id)
 	}
 	rendering, err := s.opts.Render(ctx, m.Release)
 	if err != nil {
@@ -262,8 +259,8 @@ func (s *Stack) common(m *member) operation.Common {
 	return c
 }
 
-// assignBreakpoints passes the breakpoints that name a group of a certain release to the operation
-// of that release.
+// assignBreakpoints passes the breakpoints that name a group of a specific release to the
+// operation of that release.
 func (s *Stack) assignBreakpoints() {
 	for _, text := range s.opts.Common.BreakOn {
 		if m, group := s.splitScope(text); m != nil && group != "" {
@@ -300,7 +297,8 @@ func (s *Stack) ambiguous(name string) bool {
 	return n > 1
 }
 
-// resolveBreakpoints sets the breakpoints without a release, on matching groups of all releases.
+// resolveBreakpoints applies each breakpoint that names no release to the matching groups of every
+// release.
 func (s *Stack) resolveBreakpoints() error {
 	for _, text := range s.opts.Common.BreakOn {
 		if m, _ := s.splitScope(text); m != nil {
@@ -325,7 +323,7 @@ func (s *Stack) resolveBreakpoints() error {
 	return nil
 }
 
-// releaseBreakpoints returns the IDs of the releases with a breakpoint.
+// releaseBreakpoints returns the IDs of the releases that are breakpoints themselves.
 func (s *Stack) releaseBreakpoints() (ids []string) {
 	for _, text := range s.opts.Common.BreakOn {
 		if m, group := s.splitScope(text); m != nil && group == "" {

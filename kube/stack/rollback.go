@@ -11,9 +11,9 @@ import (
 	"lockstep/kube/operation"
 )
 
-// deployed returns the releases to roll back: those that this run deployed. Failed ones have rolled
+// toRollBack returns the releases that this run deployed and has not rolled back yet. Failed ones have rolled
 // themselves back, and uninstalled ones stay uninstalled.
-func (s *Stack) deployed() (out []*member) {
+func (s *Stack) toRollBack() (out []*member) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	for _, m := range s.members {
@@ -24,10 +24,10 @@ func (s *Stack) deployed() (out []*member) {
 	return out
 }
 
-// rollBack rolls back the deployed releases in reverse order: each to its previous revision, or it is
-// uninstalled. The error is run.ErrAborted if a command aborts the rollback.
+// rollBack undoes the releases that this run deployed, in reverse order: it returns each to its
+// previous revision, or uninstalls it if there is none. The error is run.ErrAborted if a command aborts the rollback.
 func (s *Stack) rollBack(end *run.End, cause error) error {
-	changed := s.deployed()
+	changed := s.toRollBack()
 	info := s.info
 	info.Name = "rollback"
 	if err := s.engine.BeginRollback(info, cause.Error()); err != nil {
@@ -45,9 +45,9 @@ func (s *Stack) rollBack(end *run.End, cause error) error {
 			count++
 		}
 	}
-	end.Outcome = fmt.Sprintf("rolled back %d of %d changed releases", count, len(changed))
+	end.Outcome = fmt.Sprintf("rolled back %d of %d changed releases (incomplete)", count, len(changed))
 	if err == nil {
-		end.Outcome = fmt.Sprintf("all %d changed releases were rolled back", len(changed))
+		end.Outcome = fmt.Sprintf("rolled back all changed releases (%d)", len(changed))
 	}
 	end.Message = end.Outcome + ": " + cause.Error()
 	return err

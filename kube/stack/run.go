@@ -128,7 +128,7 @@ func (s *Stack) runOperation(m *member, phase string, o plan.Object, op *operati
 	if err != nil {
 		return err
 	}
-	s.operationStarts(m, op)
+	s.operationStarted(m, op)
 	over := make(chan struct{})
 	reader := op.Feed().Reader()
 	go func() { // ends with the operation's feed
@@ -267,7 +267,7 @@ func (s *Stack) fail(cause error) error {
 				end.Exit = 3
 			}
 		}
-		if operation.RollbackOnFailure(s.opts.Common, v) && s.info.Name == "up" && len(s.deployed()) > 0 {
+		if operation.RollbackOnFailure(s.opts.Common, v) && s.info.Name == "up" && len(s.toRollBack()) > 0 {
 			err := s.rollBack(&end, cause)
 			if errors.Is(err, run.ErrAborted) {
 				continue

@@ -24,7 +24,7 @@ type Connection = connect.Client
 // Options configure a Stack.
 type Options struct {
 	File *helmfile.File
-	// Down uninstalls all releases, in reverse.
+	// Down uninstalls all releases, in reverse order of their needs.
 	Down bool
 	// Connect returns the connection for a context, "" for the current one. It is called
 	// once for each.
@@ -55,7 +55,7 @@ type Stack struct {
 	engine *run.Engine
 	queued []event.Command
 	state  event.State // of the stack's own events
-	active []*member   // members whose operations run, in the order in which they started
+	active []*member   // members whose operations are running, in the order in which they started
 	// step lets the next release start with one group while the run is paused. holder is the
 	// release whose pause or held failure paused the run.
 	step   bool
@@ -154,10 +154,10 @@ func (s *Stack) Phases() (phases []event.Phase) {
 	return phases
 }
 
-// Rule S9: in reverse, a release follows those that need it.
+// makeGroups returns the included members as groups, ordered by their needs. In reverse, a release
+// comes after the releases that need it.
 //
-// makeGroups returns the included members as groups. Each is after those that it needs or, in
-// reverse, after those that need it.
+// Rule S9: releases are removed in reverse order.
 func makeGroups(members []*member, include func(*member) bool, reverse bool) []*plan.Group {
 	byID := map[string]*plan.Group{}
 	var all []*plan.Group
@@ -211,7 +211,7 @@ func (s *Stack) Warnings() (all []plan.Warning) {
 	return all
 }
 
-// Close ends the watches. Run calls it; call it for a stack that is not run.
+// Close ends the watches. Run calls it; callers need it only for a stack that they never run.
 func (s *Stack) Close() {
 	for _, w := range s.watches {
 		w.Close()

@@ -88,8 +88,9 @@ func TestOrder(t *testing.T) {
 	}
 }
 
-// TestAddedNeeds adds the found needs to the file, which changes nothing else, and finds no more.
-func TestAddedNeeds(t *testing.T) {
+// TestAddNeeds writes needs into a helmfile, which keeps its layout, and refuses a file that is
+// not written one key per line.
+func TestAddNeeds(t *testing.T) {
 	dir := t.TempDir()
 	text, err := os.ReadFile(filepath.Join(shop, "helmfile.yaml"))
 	if err != nil {

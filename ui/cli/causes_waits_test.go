@@ -86,7 +86,7 @@ var waits = []cause{
 		`no address: selector app=down matches no pods: Deployment/down has none: scaled to 0 replicas`, `ip is not set`},
 	{"balancers", balanced("alone", "app: alone") + "\n---\n" + deployed("alone", "", oneContainer), "Service/alone",
 		`no address: no load balancer of class \$NS/none has assigned one to any Service in the cluster`, `ip is not set`},
-	{"ingress-class", ingressTo("classed", unaddressed, "ingressClassName: none-such, ", "x"), "Ingress/classed", `no IngressClass none-such`, `IngressClass`},
+	{"ingress-class", ingressTo("classed", unaddressed, "ingressClassName: none-such, ", "x"), "Ingress/classed", `IngressClass none-such does not exist`, `IngressClass`},
 	{"backend", ingressTo("nowhere", oldIngress, "", "nowhere"), "Ingress/nowhere", `its backend Service nowhere does not exist`, `ip is not set`},
 	{"empty-backend", `{apiVersion: v1, kind: Service, metadata: {name: empty}, spec: {selector: {app: nothing}, ports: [{port: 80}]}}` + "\n---\n" + ingressTo("empty", oldIngress, "", "empty"), "Ingress/empty",
 		`its backend Service empty: selector app=nothing matches no pods`, `ip is not set`},

@@ -111,7 +111,7 @@ func (b bench) run(s *kube.Stack, err error, on func(event.Event)) (*event.State
 		b.T.Errorf("exit %d with error %v", state.Exit, err)
 	}
 	if missed := b.missed(s); (len(missed) == 0) != (state.Exit == 0) {
-		b.T.Errorf("exit %d, and not as planned are %v", state.Exit, missed)
+		b.T.Errorf("exit %d, but these releases are not as planned: %v", state.Exit, missed)
 	}
 	return &state, all
 }

@@ -15,7 +15,7 @@ func TestPrune(t *testing.T) {
 	b := newBench(t)
 	a, keep, other := release{Name: "a", Dir: chart(t, "a")}, release{Name: "keep", Dir: chart(t, "keep")}, release{Name: "other", Dir: chart(t, "other")}
 	old := release{Name: "old", Dir: chart(t, "old"), Needs: []string{"a"}}
-	older := release{Name: "olden", Dir: chart(t, "olden"), Needs: []string{"a", "old"}}
+	newer := release{Name: "newer", Dir: chart(t, "newer"), Needs: []string{"a", "old"}}
 	named := func(o *kube.StackOptions) { o.Name = "shop-" + b.Namespace }
 	up := func(change func(*kube.StackOptions), releases ...release) {
 		s, err := b.prepare(false, change, releases...)
@@ -24,7 +24,7 @@ func TestPrune(t *testing.T) {
 		}
 	}
 	up(named, a, keep, old)
-	up(named, a, keep, old, older)
+	up(named, a, keep, old, newer)
 	up(func(o *kube.StackOptions) { o.Name = "other-" + b.Namespace }, other)
 
 	start := time.Now()
@@ -33,11 +33,11 @@ func TestPrune(t *testing.T) {
 		o.Prune = true
 		o.File.Others = of(b.Namespace, keep).Releases // as with -l
 	}, a)
-	if got := b.firstWrites(start, "delete"); !slices.Equal(got, []string{"olden", "old"}) {
-		t.Errorf("removed were %v", got)
+	if got := b.firstWrites(start, "delete"); !slices.Equal(got, []string{"newer", "old"}) {
+		t.Errorf("removed %v", got)
 	}
-	want := []string{"a 1 deployed", "keep 1 deployed", "old none", "olden none", "other 1 deployed"}
-	if got := b.history("a", "keep", "old", "olden", "other"); !slices.Equal(got, want) {
+	want := []string{"a 1 deployed", "keep 1 deployed", "old none", "newer none", "other 1 deployed"}
+	if got := b.history("a", "keep", "old", "newer", "other"); !slices.Equal(got, want) {
 		t.Errorf("history %v, want %v", got, want)
 	}
 }

@@ -37,7 +37,7 @@ func TestOrder(t *testing.T) {
 	for _, e := range b.Audit().Writes() {
 		switch {
 		case e.Object.Resource == "deployments" && e.Verb != "delete" && e.Object.Subresource == "status":
-			ready[e.Object.Name] = e.At // the controller's last word
+			ready[e.Object.Name] = e.At // the controller's last status update
 		case e.Object.Resource == "configmaps" && e.Object.Name == "b" && e.Verb != "delete" && ready["a"].IsZero():
 			t.Error("b was written before a was ready")
 		}
@@ -70,7 +70,7 @@ func TestOrder(t *testing.T) {
 		t.Errorf("deleted in the order %v", got)
 	}
 	if left := b.Objects(); len(left) != 0 {
-		t.Errorf("left are %v", left)
+		t.Errorf("objects left behind: %v", left)
 	}
 }
 
@@ -117,11 +117,11 @@ func TestRollback(t *testing.T) {
 						t.Errorf("%s has %v", name, b.Data(name))
 					}
 					if g := state.Find("releases", b.Namespace+"/"+name); i > n && g.Status != event.Skipped {
-						t.Errorf("%s needs what has failed, and is %s", name, g.Status)
+						t.Errorf("%s needs a failed release; status %s, want skipped", name, g.Status)
 					}
 				}
 				if left := b.Objects(); first && len(left) != 0 {
-					t.Errorf("left are %v", left)
+					t.Errorf("objects left behind: %v", left)
 				}
 				after := b.history(names...)
 				for i := range names {
@@ -132,7 +132,7 @@ func TestRollback(t *testing.T) {
 				want := slices.Clone(names[:n+1])
 				slices.Reverse(want)
 				if got := b.firstWrites(start, "delete"); first && !slices.Equal(got, want) {
-					t.Errorf("taken back in the order %v, want %v; the run: %s", got, want, state.Reason())
+					t.Errorf("rolled back in the order %v, want %v; the run: %s", got, want, state.Reason())
 				}
 			})
 		}
@@ -172,7 +172,7 @@ func TestKilled(t *testing.T) {
 				}
 			}
 			if left := b.Objects(); len(left) != 0 {
-				t.Errorf("left are %v", left)
+				t.Errorf("objects left behind: %v", left)
 			}
 		})
 	}
