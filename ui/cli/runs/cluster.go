@@ -1,6 +1,7 @@
 package runs
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -143,12 +144,13 @@ func (a *app) clusterRecord(ctx context.Context, name string, notFound error) (*
 		return nil, fmt.Errorf("%w, and no run with that name in namespace %s of the cluster", notFound, a.Settings.Namespace())
 	}
 	job := found[i]
-	if job.State == "waiting" || job.State == "suspended" {
-		return nil, fmt.Errorf("no pod of Job %s/%s is running, so there is no log to read; to wait for one: lockstep attach %s -n %s", job.Namespace, job.Name, job.Release, job.Namespace)
-	}
-	run, err := remote.Connect(job.Open(ctx, nil))
+	ctx, cancel := context.WithCancelCause(ctx)
+	defer cancel(nil)
+	run, err := remote.Connect(job.Open(ctx, func(*corev1.Pod) {
+		cancel(fmt.Errorf("no pod of the Job has a log; to wait for one: lockstep attach %s -n %s", job.Release, job.Namespace))
+	}))
 	if err != nil {
-		return nil, fmt.Errorf("read the log of Job %s/%s: %w", job.Namespace, job.Name, err)
+		return nil, fmt.Errorf("read the log of Job %s/%s: %w", job.Namespace, job.Name, cmp.Or(context.Cause(ctx), err))
 	}
 	defer run.Close()
 	run.Now(ctx) // waits for all past events
