@@ -28,7 +28,7 @@ func expecting(success, failure string, more ...string) string {
 
 const (
 	isReady   = `{.conditions[?(@.type=="Ready")].status} == True`
-	notReady  = `readiness-success \{.conditions\[\?\(@.type=="Ready"\)\].status\} == True is not met \(status is `
+	notReady  = `not ready: readiness-success \{.conditions\[\?\(@.type=="Ready"\)\].status\} == True is not met \(status is `
 	never     = `{.never} == x`
 	addressed = `{.loadBalancer.ingress[*].ip} != x`
 )
@@ -105,18 +105,18 @@ var waits = []cause{
 	{"slices", `{apiVersion: v1, kind: Service, metadata: {name: bare, annotations: ` + expecting(addressed, never) + `}, spec: {ports: [{port: 80}]}}`, "Service/bare",
 		`it has no selector, and no EndpointSlice lists endpoints for it`, `ip is not set`},
 	{"failed-claim", strings.Replace(claimOf("failing", `storageClassName: none-such`), "{name: failing}", "{name: failing, annotations: "+expecting(`{.phase} == Bound`, `{.phase} == Pending`)+"}", 1), "PersistentVolumeClaim/failing",
-		`readiness-failure \{.phase\} == Pending is true \(phase is Pending\); no volume: StorageClass none-such does not exist.*`, `claim failing is pending`},
+		`readiness-failure \{.phase\} == Pending is true \(.phase is Pending\); no volume: StorageClass none-such does not exist.*`, `claim failing is pending`},
 	{"failed-pods", strings.Replace(deployed("early", "sandbox/start-delay: 1h", oneContainer), "{name: early}", "{name: early, annotations: "+expecting(`{.readyReplicas} == 1`, `{.unavailableReplicas} >= 1`)+"}", 1), "Deployment/early",
-		`readiness-failure \{.unavailableReplicas\} >= 1 is true \(unavailableReplicas is 1\).*`, `Available is False`},
+		`readiness-failure \{.unavailableReplicas\} >= 1 is true \(.unavailableReplicas is 1\).*`, `Available is False`},
 	{"no-node", `{apiVersion: apps/v1, kind: DaemonSet, metadata: {name: nodeless, annotations: ` + expecting(`{.numberReady} > 0`, never) + `}, spec: {selector: {matchLabels: {app: nodeless}}, template: {metadata: {labels: {app: nodeless}}, spec: {nodeSelector: {disk: fast}, ` + oneContainer + `}}}}`, "DaemonSet/nodeless",
 		`no node matches its pods, nodeSelector disk=fast`, `numberReady is 0`},
 	{"several", thing("several", strings.ReplaceAll(expecting(`{.phase} == Done`, never, "sandbox/ready-after", "10ms", "sandbox/status", `{"phase":"Trying","replicas":1,"message":"2 replicas are missing"}`), `== Done\"]`, `== Done\",\"{.replicas} >= 3\"]`)), "Thing/several",
-		`no readiness-success expression is met: \{.phase\} == Done \(.phase is Trying\), \{.replicas\} >= 3 \(.replicas is 1\); 2 replicas are missing`, `replicas is 1`},
+		`not ready: no readiness-success expression is met: \{.phase\} == Done \(.phase is Trying\), \{.replicas\} >= 3 \(.replicas is 1\); 2 replicas are missing`, `replicas is 1`},
 	{"failed-thing", thing("broken", expecting(isReady, `{.phase} == Broken`, "sandbox/ready-after", "10ms", "sandbox/status", diskFull)), "Thing/broken",
-		`readiness-failure \{.phase\} == Broken is true \(phase is Broken\); Ready is False: NoDisk: the disk is full`, `Ready is False: NoDisk`},
+		`readiness-failure \{.phase\} == Broken is true \(.phase is Broken\); Ready is False: NoDisk: the disk is full`, `Ready is False: NoDisk`},
 	{"trying-thing", thing("trying", expecting(isReady, never, "sandbox/ready-after", "10ms", "sandbox/status", noRoute)), "Thing/trying",
 		notReady + `False\); Ready is False: NoHost: no route to host`, `Ready is False: NoHost`},
-	{"mute-thing", thing("mute", expecting(isReady, never)), "Thing/mute", `readiness-success .* is not met \(status is not set; no controller has written a status\)`, `no controller has written`},
+	{"mute-thing", thing("mute", expecting(isReady, never)), "Thing/mute", `not ready: readiness-success .* is not met \(status is not set; no controller has written a status\)`, `no controller has written`},
 	{"kind-name", thingKind("thingz"), "CustomResourceDefinition/thingz.$NS.example", `.*"ThingList" is already in use.*`, `NamesAccepted is False`},
 }
 
