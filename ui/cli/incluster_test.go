@@ -36,6 +36,17 @@ import (
 	"lockstep/ui/remote/protocol"
 )
 
+var heavy sync.Mutex
+
+// inTurn runs a test beside others, but not beside those that call it, too: they keep the
+// cluster so busy that pods of other tests would not be ready in time.
+func inTurn(t *testing.T) {
+	t.Helper()
+	t.Parallel()
+	heavy.Lock()
+	t.Cleanup(heavy.Unlock)
+}
+
 // inNamespace creates a namespace in the cluster of the tests, as accounts does.
 func inNamespace(t *testing.T, name string) kubernetes.Interface {
 	t.Helper()
@@ -105,7 +116,7 @@ func documentedRoles(t *testing.T) (roles []rbacv1.Role) {
 // another machine; its pod is killed, and the next one resumes it (R50); a viewer can watch it, but not
 // control it. Afterwards only the release is left. The run has the rights that lockstep rbac prints.
 func TestRunInTheCluster(t *testing.T) {
-	t.Parallel()
+	inTurn(t)
 	const ns = "in-cluster"
 	client := inNamespace(t, ns)
 	here, elsewhere := newMachine(t), newMachine(t)
@@ -192,7 +203,7 @@ func TestRunInTheCluster(t *testing.T) {
 // is suspended and resumed, which attached terminals report. Then an operator sets a breakpoint, edits
 // values and rolls back, and the run is replayed from its log.
 func TestOperatorsInTheCluster(t *testing.T) {
-	t.Parallel()
+	inTurn(t)
 	const ns = "operators"
 	client := inNamespace(t, ns)
 	if _, err := client.RbacV1().RoleBindings(ns).Create(t.Context(), &rbacv1.RoleBinding{
@@ -332,7 +343,7 @@ func assertRights(t *testing.T, client kubernetes.Interface, ns string) {
 // TestManifests applies the printed objects, as a GitOps tool would, and attaches to the run. The same
 // input gives the same output.
 func TestManifests(t *testing.T) {
-	t.Parallel()
+	inTurn(t)
 	const ns = "from-git"
 	client := inNamespace(t, ns)
 	m := newMachine(t)
@@ -382,7 +393,7 @@ func TestManifests(t *testing.T) {
 // disabled, so it fits into a release record. A chart in a directory is refused; the pod downloads one
 // in a registry with the user's credentials.
 func TestLargeChartInTheCluster(t *testing.T) {
-	t.Parallel()
+	inTurn(t)
 	const ns = "large-chart"
 	inNamespace(t, ns)
 	m := newMachine(t)
@@ -442,7 +453,7 @@ func helmPackage(t *testing.T, dir string) string {
 // TestStackInTheCluster deploys and uninstalls a helmfile with Jobs, and attaches to each from another
 // machine.
 func TestStackInTheCluster(t *testing.T) {
-	t.Parallel()
+	inTurn(t)
 	const ns = "stack-in-cluster"
 	inNamespace(t, ns)
 	m, elsewhere := newMachine(t), newMachine(t)
@@ -479,7 +490,7 @@ func TestStackInTheCluster(t *testing.T) {
 // TestScreenLosesItsConnection reads the events of a run in the cluster over connections that are cut
 // repeatedly: each event arrives exactly once.
 func TestScreenLosesItsConnection(t *testing.T) {
-	t.Parallel()
+	inTurn(t)
 	const ns = "cut-off"
 	inNamespace(t, ns)
 	cuts := 10
@@ -573,7 +584,7 @@ func (c *cuttable) cutAll(t *testing.T) {
 // TestRunInTheClusterThatNeverStarts: for a Job whose pod cannot start, lockstep reports the cause and
 // deletes the Job.
 func TestRunInTheClusterThatNeverStarts(t *testing.T) {
-	t.Parallel()
+	inTurn(t)
 	const ns = "never-started"
 	client := inNamespace(t, ns)
 	m := newMachine(t)
