@@ -9,11 +9,9 @@ import (
 	"fmt"
 	"io"
 	"os"
-	"os/signal"
 	"regexp"
 	"slices"
 	"strings"
-	"syscall"
 
 	"charm.land/fang/v2"
 	"github.com/spf13/cobra"
@@ -78,12 +76,7 @@ func unpackTask() error {
 		return err
 	}
 	os.Args = append(os.Args[:1], args...)
-	terminated := make(chan os.Signal, 1)
-	signal.Notify(terminated, syscall.SIGTERM)
-	go func() {
-		<-terminated
-		os.Exit(128 + int(syscall.SIGTERM))
-	}()
+	command.ExitOnTerminate()
 	return nil
 }
 

@@ -14,6 +14,21 @@ import (
 	"lockstep/ui/report"
 )
 
+// abortSignals abort a run.
+var abortSignals = []os.Signal{os.Interrupt, syscall.SIGTERM}
+
+// ExitOnTerminate makes SIGTERM end the process at once instead of aborting the run: the next pod
+// of a Job resumes it (R50), so this one must not end it.
+func ExitOnTerminate() {
+	abortSignals = []os.Signal{os.Interrupt}
+	terminated := make(chan os.Signal, 1)
+	signal.Notify(terminated, syscall.SIGTERM)
+	go func() {
+		<-terminated
+		os.Exit(128 + int(syscall.SIGTERM))
+	}()
+}
+
 // ErrInterrupted is the error of a command that a signal ended before anything was written.
 var ErrInterrupted = errors.New("interrupted; nothing was written")
 
@@ -77,7 +92,7 @@ func NewSignals(parent context.Context) *Signals {
 // Watch handles signals until stop is called. It leaves SIGHUP ignored under nohup.
 func (i *Signals) Watch() (stop func()) {
 	signals := make(chan os.Signal, 4)
-	signal.Notify(signals, os.Interrupt, syscall.SIGTERM)
+	signal.Notify(signals, abortSignals...)
 	if !signal.Ignored(syscall.SIGHUP) {
 		signal.Notify(signals, syscall.SIGHUP)
 	}
