@@ -13,8 +13,8 @@ import (
 	"k8s.io/utils/ptr"
 )
 
-// Run describes a run that acquires a Lease.
-type Run struct {
+// Params describe the run that acquires a lock.
+type Params struct {
 	Namespace, Release, Operation string
 	// CheckRecords checks that the release records are as this run left them. It is called when the Lease
 	// alone cannot prove that nobody else changed the release. It returns a *LostError if somebody did, and
@@ -24,40 +24,40 @@ type Run struct {
 	OnForbidden func(State)
 }
 
-// Lease is a Lease that a run holds. It is renewed until it is released or lost.
+// Lease is the lock of a run on its release. It is renewed until it is released or lost.
 type Lease struct {
 	client   Client
-	run      Run
+	params   Params
 	self     Holder
 	duration time.Duration
-	lock     *flock.Flock
+	lockFile *flock.Flock // nil if there is none
 
 	renewNow chan struct{} // asks for a renewal now
-	lost     chan struct{} // closed when the Lease is lost
+	lost     chan struct{} // closed when the lock is lost
 	stop     context.CancelFunc
 	stopped  chan struct{} // closed when renewLoop has returned
 
 	object *coordinationv1.Lease // as last seen; owned by renewLoop while that runs
-	proof  sharedProof
+	latest latestObservation
 }
 
-// Rule R51: one run at a time; a second one is refused, and a dead one replaced
+// Acquire locks a release; found is the State that Look returned. It returns a *LockedError
+// if another run holds the lock. If the returned State is Unavailable, the *Lease is nil and
+// the run continues without a lock.
 //
-// Acquire takes the Lease of a release that Look found in state found. The error is a
-// *HeldError if another run holds it. If the returned State is Unavailable, the run must
-// continue without a Lease.
-func Acquire(ctx context.Context, c Client, run Run, found State, opts Options) (*Lease, State, error) {
+// Rule R51: one run at a time; a second one is refused, and a dead one replaced
+func Acquire(ctx context.Context, c Client, params Params, found State, opts Options) (*Lease, State, error) {
 	l := &Lease{
-		client: c, run: run, self: self(run.Operation), duration: opts.duration(),
-		renewNow: make(chan struct{}, 1), lost: make(chan struct{}), stopped: make(chan struct{}), proof: sharedProof{changed: make(chan struct{})},
+		client: c, params: params, self: newHolder(params.Operation), duration: opts.duration(),
+		renewNow: make(chan struct{}, 1), lost: make(chan struct{}), stopped: make(chan struct{}), latest: latestObservation{changed: make(chan struct{})},
 	}
-	l.lock = lock(opts.LockDir, l.self.Run)
+	l.lockFile = acquireLockFile(opts.LockDir, l.self.RunID)
 	found, err := l.take(ctx, found, opts)
-	if err != nil || found.Kind == Unavailable {
+	if err != nil || found.Status == Unavailable {
 		if ctx.Err() != nil {
 			l.undoAcquire()
 		}
-		unlock(l.lock, true)
+		releaseLockFile(l.lockFile, true)
 		return nil, found, err
 	}
 	var renewing context.Context
@@ -70,11 +70,11 @@ func Acquire(ctx context.Context, c Client, run Run, found State, opts Options) 
 // or another one has it.
 func (l *Lease) take(ctx context.Context, found State, opts Options) (State, error) {
 	for {
-		switch found.Kind {
+		switch found.Status {
 		case Unavailable:
 			return found, nil
 		case Live:
-			return found, &HeldError{l.run.Release, l.run.Namespace, found.Holder}
+			return found, &LockedError{l.params.Release, l.params.Namespace, found.Holder}
 		}
 		sent := time.Now()
 		object, err := l.write(ctx, found.lease)
@@ -83,25 +83,25 @@ func (l *Lease) take(ctx context.Context, found State, opts Options) (State, err
 			l.setHeld(object, sent)
 			return State{}, nil
 		case unavailable(err):
-			return State{Kind: Unavailable, Err: err}, nil
+			return State{Status: Unavailable, Err: err}, nil
 		case apierrors.IsAlreadyExists(err), found.lease != nil && (apierrors.IsConflict(err) || apierrors.IsNotFound(err)):
 		default:
-			return State{}, fmt.Errorf("lock release %s: %w", l.run.Release, err)
+			return State{}, fmt.Errorf("lock release %s: %w", l.params.Release, err)
 		}
 		// Another run was first, or our own earlier request, whose response was lost.
-		current, err := l.client.Get(ctx, Name(l.run.Release), metav1.GetOptions{})
+		current, err := l.client.Get(ctx, Name(l.params.Release), metav1.GetOptions{})
 		if err == nil && l.ours(current) {
 			l.setHeld(current, sent)
 			return State{}, nil
 		}
-		if found, err = Look(ctx, l.client, l.run.Release, opts); err != nil {
+		if found, err = Look(ctx, l.client, l.params.Release, opts); err != nil {
 			return State{}, err
 		}
 	}
 }
 
 func (l *Lease) ours(object *coordinationv1.Lease) bool {
-	return object.Spec.HolderIdentity != nil && *object.Spec.HolderIdentity == l.self.identity()
+	return ptr.Deref(object.Spec.HolderIdentity, "") == l.self.identity()
 }
 
 // write creates the Lease as ours, or overwrites previous if that has not changed.
@@ -111,7 +111,7 @@ func (l *Lease) write(ctx context.Context, previous *coordinationv1.Lease) (*coo
 	if err != nil {
 		return nil, err
 	}
-	object := &coordinationv1.Lease{ObjectMeta: metav1.ObjectMeta{Name: Name(l.run.Release)}}
+	object := &coordinationv1.Lease{ObjectMeta: metav1.ObjectMeta{Name: Name(l.params.Release)}}
 	if previous != nil {
 		object = previous.DeepCopy()
 	}
@@ -127,19 +127,19 @@ func (l *Lease) write(ctx context.Context, previous *coordinationv1.Lease) (*coo
 	return l.client.Create(ctx, object, metav1.CreateOptions{})
 }
 
-// setHeld records that the Lease is ours, proved by a request sent at that time.
+// setHeld records that the Lease is ours, as a request sent at that time has shown.
 func (l *Lease) setHeld(object *coordinationv1.Lease, sent time.Time) {
 	l.object = object
-	l.proof.set(proof{condition: held, at: sent})
+	l.latest.set(observation{condition: held, at: sent})
 }
 
 // undoAcquire deletes the Lease that a cancelled request may have created.
 func (l *Lease) undoAcquire() {
 	ctx, cancel := context.WithTimeout(context.Background(), l.duration/3)
 	defer cancel()
-	current, err := l.client.Get(ctx, Name(l.run.Release), metav1.GetOptions{})
+	current, err := l.client.Get(ctx, Name(l.params.Release), metav1.GetOptions{})
 	if err == nil && l.ours(current) {
 		l.object = current
-		_ = l.remove(ctx) // if that fails, it expires
+		_ = l.deleteOwn(ctx) // if that fails, it expires
 	}
 }

@@ -13,22 +13,21 @@ import (
 	"github.com/gofrs/flock"
 )
 
-// Each run has a lock file that it locks as long as its process lives. Only its user can
-// read it.
+// While a run's process is alive, it holds an flock on its own lock file, which only its user can read.
 
 const (
-	lockSuffix = ".lock"
-	// lockRetention is how long files of killed runs are kept, so that other runs can tell that
-	// the holders of their Leases are dead.
-	lockRetention = 7 * 24 * time.Hour
+	lockFileSuffix = ".lock"
+	// lockFileRetention is how long the lock files of killed runs are kept: they show other runs
+	// that these holders are dead.
+	lockFileRetention = 7 * 24 * time.Hour
 )
 
-// runID matches ids of runs that are safe as a file name: a Lease may contain anything.
-var runID = regexp.MustCompile(`^[a-z0-9]{8,32}$`)
+// safeRunID matches the run IDs that are safe as a file name: a Lease may contain anything.
+var safeRunID = regexp.MustCompile(`^[a-z0-9]{8,32}$`)
 
-// self is this process as the holder of a new run.
-func self(operation string) Holder {
-	h := Holder{User: "unknown", Process: os.Getpid(), Run: strings.ToLower(rand.Text()[:12]), Operation: operation, Since: time.Now().UTC().Truncate(time.Second)}
+// newHolder describes this process as the holder of a new run.
+func newHolder(operation string) Holder {
+	h := Holder{User: "unknown", Process: os.Getpid(), RunID: strings.ToLower(rand.Text()[:12]), Operation: operation, Since: time.Now().UTC().Truncate(time.Second)}
 	if u, err := user.Current(); err == nil {
 		h.User = u.Username
 	} else if id := os.Getuid(); id >= 0 {
@@ -38,14 +37,14 @@ func self(operation string) Holder {
 	return h
 }
 
-// lock takes the lock of a run. It returns nil if that fails; then other runs have to wait
-// for the Lease to expire if this run is killed.
-func lock(dir, run string) *flock.Flock {
+// acquireLockFile creates and locks the lock file of a run. It returns nil if that fails; then
+// other runs wait for the Lease to expire if this run is killed.
+func acquireLockFile(dir, runID string) *flock.Flock {
 	if dir == "" || os.MkdirAll(dir, 0o700) != nil {
 		return nil
 	}
-	sweep(dir)
-	f := flock.New(filepath.Join(dir, run+lockSuffix))
+	removeOldLockFiles(dir)
+	f := flock.New(filepath.Join(dir, runID+lockFileSuffix))
 	if locked, err := f.TryLock(); !locked || err != nil {
 		_ = f.Close() // it may be open
 		return nil
@@ -53,49 +52,49 @@ func lock(dir, run string) *flock.Flock {
 	return f
 }
 
-// unlock releases a lock and, if asked to, removes its file.
-func unlock(f *flock.Flock, remove bool) {
+// releaseLockFile unlocks a lock file and, if asked to, removes it.
+func releaseLockFile(f *flock.Flock, remove bool) {
 	if f == nil {
 		return
 	}
 	if remove {
-		_ = os.Remove(f.Path()) // sweep removes it later if this fails
+		_ = os.Remove(f.Path()) // removeOldLockFiles does it later if this fails
 	}
 	_ = f.Close()
 }
 
-// dead reports whether a holder is dead, if that is known: it ran on this machine, and
-// its lock is free.
+// dead reports whether a holder is dead. That is known if it ran on this machine and its lock
+// file exists.
 func (o Options) dead(h Holder) (dead, known bool) {
 	host, err := os.Hostname()
-	if o.LockDir == "" || err != nil || host != h.Host || !runID.MatchString(h.Run) {
+	if o.LockDir == "" || err != nil || host != h.Host || !safeRunID.MatchString(h.RunID) {
 		return false, false
 	}
-	return unlocked(filepath.Join(o.LockDir, h.Run+lockSuffix))
+	return lockFileFree(filepath.Join(o.LockDir, h.RunID+lockFileSuffix))
 }
 
-// unlocked reports whether the lock of an existing file is free. Several processes may
+// lockFileFree reports whether nobody has locked an existing lock file. Several processes may
 // ask at once, so it tries a shared lock.
-func unlocked(path string) (free, known bool) {
+func lockFileFree(path string) (free, known bool) {
 	f := flock.New(path, flock.SetFlag(os.O_RDONLY)) // not created if it is missing
 	free, err := f.TryRLock()
 	_ = f.Close()
 	return free, err == nil
 }
 
-// sweep removes the files of runs that were killed long ago. Errors are ignored.
-func sweep(dir string) {
+// removeOldLockFiles removes the lock files of runs that were killed long ago. Errors are ignored.
+func removeOldLockFiles(dir string) {
 	entries, err := os.ReadDir(dir)
 	if err != nil {
 		return
 	}
 	for _, e := range entries {
 		info, err := e.Info()
-		if err != nil || filepath.Ext(e.Name()) != lockSuffix || time.Since(info.ModTime()) < lockRetention {
+		if err != nil || filepath.Ext(e.Name()) != lockFileSuffix || time.Since(info.ModTime()) < lockFileRetention {
 			continue
 		}
 		path := filepath.Join(dir, e.Name())
-		if free, known := unlocked(path); free && known {
+		if free, known := lockFileFree(path); free && known {
 			_ = os.Remove(path)
 		}
 	}

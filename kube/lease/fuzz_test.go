@@ -1,7 +1,9 @@
 package lease
 
 import (
+	"fmt"
 	"os"
+	"path/filepath"
 	"strings"
 	"testing"
 
@@ -9,15 +11,25 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// FuzzHolder: any annotation gives a holder, which is the one that kubectl shows, and no
-// holder leads to a file other than a lock file.
+// FuzzHolder: any annotation gives the holder that kubectl shows, and no run ID in it names a file outside
+// the directory of lock files (R51).
 func FuzzHolder(f *testing.F) {
 	f.Add(`{"user":"ann","host":"box","process":7,"run":"abcdefgh","since":"2026-01-02T03:04:05Z"}`, "ann@box/7/abcdefgh")
 	f.Add(`{"run":"../../../etc/passwd"}`, "@/0/../../../etc/passwd")
 	f.Add(`{"user":"other"}`, "ann@box/7/abcdefgh")
 	f.Add(`null`, "@/0/")
+	f.Add(`{}`, "@/0/")
+	f.Add(`{"run":"x"}`, "@/0/x")
+	f.Add(`{"run":"../outside"}`, "@/0/../outside")
+	f.Add(fmt.Sprintf(`{"run":%q}`, strings.Repeat("a", 400)), "@/0/"+strings.Repeat("a", 400))
 	f.Add(`{"process":-1,"since":"9999-99-99"}`, "@/-1/")
-	dir := f.TempDir()
+	dir := filepath.Join(f.TempDir(), "locks")
+	if err := os.Mkdir(dir, 0o700); err != nil {
+		f.Fatal(err)
+	}
+	if err := os.WriteFile(filepath.Join(dir, "..", "outside"+lockFileSuffix), nil, 0o600); err != nil {
+		f.Fatal(err)
+	}
 	host, err := os.Hostname()
 	if err != nil {
 		f.Fatal(err)
@@ -27,14 +39,14 @@ func FuzzHolder(f *testing.F) {
 		l.Spec.HolderIdentity = &identity
 		h := holderOf(l)
 		if got := h.identity(); got != identity && h.User != identity {
-			t.Errorf("%s of %q is told as %+v", annotation, identity, h)
+			t.Errorf("holderOf(%s, %q) = %+v", annotation, identity, h)
 		}
 		if !strings.Contains(h.String(), h.User) {
-			t.Errorf("%+v is told as %s", h, h)
+			t.Errorf("String of %+v lacks the user: %s", h, h)
 		}
 		h.Host = host
 		if _, known := (Options{LockDir: dir}).dead(h); known {
-			t.Errorf("%+v is known by a lock in an empty folder", h)
+			t.Errorf("dead(%+v) is known without a lock file", h)
 		}
 	})
 }

@@ -2,36 +2,37 @@ package lease
 
 import (
 	"context"
-	"errors"
+	"fmt"
+	"time"
 )
 
-// Lost is closed when another run has the release; Err then names it.
+// Lost returns a channel that is closed when the lock is lost; Err says why.
 func (l *Lease) Lost() <-chan struct{} { return l.lost }
 
-// Err is a *LostError if the Lease is lost.
+// Err returns a *LostError if the lock is lost.
 func (l *Lease) Err() error {
-	if p, _ := l.proof.get(); p.condition == lost {
-		return p.lost
+	if o, _ := l.latest.get(); o.condition == lost {
+		return o.lost
 	}
 	return nil
 }
 
-// Rule R51a: a run that may have lost its release writes nothing
+// Guard returns nil if the run may write: it holds the lock, or continues without it. While
+// that is unknown, for example after an outage or a suspension, Guard requests a renewal and
+// waits for it. It returns an error if the lock is lost or released, or ctx ends; if ctx has
+// already ended it does not wait.
 //
-// Guard returns nil while the Lease is held, or the run may write without it. While
-// that is unknown, for example after an outage or a suspension, it requests a renewal
-// and waits for it. It returns an error if the Lease is lost or released, or ctx ends;
-// if ctx has already ended it does not wait.
+// Rule R51a: a run that may have lost its release writes nothing
 func (l *Lease) Guard(ctx context.Context) error {
-	for over := false; ; {
-		p, changed := l.proof.get()
-		switch c := p.now(l.duration); {
+	for stopped := false; ; {
+		o, changed := l.latest.get()
+		switch c := o.conditionAt(time.Now(), l.duration); {
 		case c == lost:
-			return p.lost
+			return o.lost
 		case c != unknown:
 			return nil
-		case over:
-			return errReleased
+		case stopped:
+			return fmt.Errorf("this run already released its lock on release %s in namespace %s", l.params.Release, l.params.Namespace)
 		}
 		select {
 		case l.renewNow <- struct{}{}:
@@ -40,11 +41,9 @@ func (l *Lease) Guard(ctx context.Context) error {
 		select {
 		case <-changed:
 		case <-l.stopped:
-			over = true
+			stopped = true
 		case <-ctx.Done():
 			return context.Cause(ctx)
 		}
 	}
 }
-
-var errReleased = errors.New("the release was unlocked")

@@ -17,15 +17,16 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/kubernetes/typed/coordination/v1"
+	"k8s.io/utils/ptr"
 )
 
-// Client reads and writes Leases in the namespace of the release. Nothing else should
-// cancel or throttle its requests.
+// Client accesses the Leases in the release's namespace. Give it its own rate limiter and a context
+// that outlives the operation, or renewals may starve.
 type Client = v1.LeaseInterface
 
 // Options configure how Leases are held and read. The zero value is ready to use.
 type Options struct {
-	// LockDir is the folder of this machine's lock files, "" for none. It is created
+	// LockDir is the directory of this machine's lock files, "" for none. It is created
 	// if it is missing.
 	LockDir string
 	// Duration is how long a Lease is valid after a renewal, in whole seconds; 0 means
@@ -44,24 +45,23 @@ func (o Options) duration() time.Duration {
 	return max(o.Duration.Round(time.Second), time.Second)
 }
 
-// Name is the name of a release's Lease. Release names have at most 53 characters,
+// Name returns the name of a release's Lease. Release names have at most 53 characters,
 // Lease names 253.
 func Name(release string) string { return "lockstep.v1." + release }
 
-// Holder describes the run that holds a Lease. It is only displayed.
+// Holder describes the run that holds a Lease. Host and RunID lead to its lock file.
 type Holder struct {
 	User    string `json:"user,omitempty"`
 	Host    string `json:"host,omitempty"`
 	Process int    `json:"process,omitempty"`
-	// Run is the unique id of the run.
-	Run string `json:"run,omitempty"`
+	RunID   string `json:"run,omitempty"`
 	// Operation is what the run does: install, upgrade …
 	Operation string `json:"operation,omitempty"`
 	// Since is when it started, by its own clock.
 	Since time.Time `json:"since,omitzero"`
 }
 
-// String is the operation, the user, the machine and the time.
+// String returns the operation, the user, the machine and the start time.
 func (h Holder) String() string {
 	s := h.User
 	if h.Host != "" {
@@ -79,20 +79,17 @@ func (h Holder) String() string {
 	return s
 }
 
-// identity is the holder as kubectl shows it.
+// identity returns the HolderIdentity that kubectl shows.
 func (h Holder) identity() string {
-	return fmt.Sprintf("%s@%s/%d/%s", h.User, h.Host, h.Process, h.Run)
+	return fmt.Sprintf("%s@%s/%d/%s", h.User, h.Host, h.Process, h.RunID)
 }
 
 // holderKey is the annotation with the holder as JSON.
 const holderKey = "lockstep/holder"
 
-// holderOf reads who holds a Lease. Leases of other programs lack the annotation.
+// holderOf returns the holder of a Lease. Leases of other programs lack the annotation.
 func holderOf(l *coordinationv1.Lease) Holder {
-	identity := ""
-	if l.Spec.HolderIdentity != nil {
-		identity = *l.Spec.HolderIdentity
-	}
+	identity := ptr.Deref(l.Spec.HolderIdentity, "")
 	var h Holder
 	if json.Unmarshal([]byte(l.Annotations[holderKey]), &h) == nil && h.identity() == identity {
 		return h
@@ -104,18 +101,18 @@ func holderOf(l *coordinationv1.Lease) Holder {
 	return h
 }
 
-// HeldError refuses a run because another one holds the release.
-type HeldError struct {
+// LockedError reports that another run has locked the release.
+type LockedError struct {
 	Release, Namespace string
 	Holder             Holder
 }
 
-func (e *HeldError) Error() string {
+func (e *LockedError) Error() string {
 	return fmt.Sprintf("release %s in namespace %s is locked by another run: %s; try again when it has finished, or follow it with lockstep watch",
 		e.Release, e.Namespace, e.Holder)
 }
 
-// LostError ends a run that lost its release to another one (R51a).
+// LostError reports that this run lost its lock and must not write any more (R51a).
 type LostError struct {
 	Release, Namespace string
 	Why                string
@@ -131,7 +128,7 @@ func unavailable(err error) bool {
 	switch {
 	case namespaceTerminating(err):
 		return false
-	case apierrors.IsNotFound(err): // of the kind, not of the object
+	case apierrors.IsNotFound(err): // 404 for the resource type, not for the object
 		return apierrors.HasStatusCause(err, metav1.CauseTypeUnexpectedServerResponse)
 	}
 	return apierrors.IsForbidden(err) || apierrors.IsMethodNotSupported(err)

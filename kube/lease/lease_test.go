@@ -13,14 +13,17 @@ import (
 	"time"
 )
 
-// acquired acquires the Lease of release r, which must be free.
-func acquired(t *testing.T, s *store, opts Options) *Lease {
+// upgrade is a run that never checks the release records.
+var upgrade = Params{Namespace: "ns", Release: "r", Operation: "upgrade"}
+
+// acquire locks release r, which must not be locked.
+func acquire(t *testing.T, s *store, params Params, opts Options) *Lease {
 	t.Helper()
 	found, err := Look(t.Context(), s, "r", opts)
 	if err != nil {
 		t.Fatal(err)
 	}
-	l, _, err := Acquire(t.Context(), s, Run{Namespace: "ns", Release: "r", Operation: "upgrade"}, found, opts)
+	l, _, err := Acquire(t.Context(), s, params, found, opts)
 	if err != nil || l == nil {
 		t.Fatalf("lease %v, error %v", l, err)
 	}
@@ -36,8 +39,8 @@ func release(t *testing.T, l *Lease) {
 	}
 }
 
-// killed ends the renewals of a run without a release of its Lease.
-func killed(l *Lease) {
+// kill stops renewing without releasing the Lease, as if the process had been killed.
+func kill(l *Lease) {
 	l.stop()
 	<-l.stopped
 }
@@ -45,111 +48,111 @@ func killed(l *Lease) {
 func TestAShortRunSendsThreeRequests(t *testing.T) { // R51
 	synctest.Test(t, func(t *testing.T) {
 		s := newStore()
-		l := acquired(t, s, Options{LockDir: t.TempDir()})
-		h := holderOf(s.of("r"))
+		l := acquire(t, s, upgrade, Options{LockDir: t.TempDir()})
+		h := holderOf(s.lease("r"))
 		if h != l.self || h.Operation != "upgrade" || h.Process != os.Getpid() || !strings.Contains(h.String(), "upgrade by "+h.User) {
 			t.Errorf("the holder is %s", h)
 		}
 		release(t, l)
-		if got := s.requests(); !slices.Equal(got, []string{"get", "create", "delete"}) || s.of("r") != nil {
+		if got := s.requests(); !slices.Equal(got, []string{"get", "create", "delete"}) || s.lease("r") != nil {
 			t.Errorf("requests %v", got)
 		}
 	})
 }
 
-func TestAHolderThatRenewsIsNotDisturbed(t *testing.T) { // R51
+func TestAcquireRefusedWhileHolderRenews(t *testing.T) { // R51
 	synctest.Test(t, func(t *testing.T) {
 		s := newStore()
-		l := acquired(t, s, Options{})
+		l := acquire(t, s, upgrade, Options{})
 		var waits []string
 		start := time.Now()
 		found, err := Look(t.Context(), s, "r", Options{OnWait: func(m string) { waits = append(waits, m) }})
-		if err != nil || found.Kind != Live || found.Holder != l.self {
+		if err != nil || found.Status != Live || found.Holder != l.self {
 			t.Errorf("found %v, error %v", found, err)
 		}
-		if setHeld := time.Since(start); setHeld > 6*time.Second {
-			t.Errorf("it took %s to see a renewal", setHeld)
+		if elapsed := time.Since(start); elapsed > 6*time.Second {
+			t.Errorf("Look took %s to see a renewal, want at most 6s", elapsed)
 		}
 		if len(waits) != 1 || !strings.Contains(waits[0], l.self.String()) {
-			t.Errorf("told %q", waits)
+			t.Errorf("OnWait messages: %q", waits)
 		}
-		_, _, err = Acquire(t.Context(), s, Run{Namespace: "ns", Release: "r", Operation: "rollback"}, State{}, Options{})
-		var held *HeldError
-		if !errors.As(err, &held) || held.Holder != l.self {
+		_, _, err = Acquire(t.Context(), s, Params{Namespace: "ns", Release: "r", Operation: "rollback"}, State{}, Options{})
+		var locked *LockedError
+		if !errors.As(err, &locked) || locked.Holder != l.self {
 			t.Errorf("error %v", err)
 		}
 		release(t, l)
 	})
 }
 
-func TestAHolderThatDoesNotRenewIsDead(t *testing.T) { // R51
+func TestTakeoverAfterLeaseExpires(t *testing.T) { // R51
 	synctest.Test(t, func(t *testing.T) {
 		s := newStore()
-		killed(acquired(t, s, Options{Duration: 30 * time.Second}))
+		kill(acquire(t, s, upgrade, Options{Duration: 30 * time.Second}))
 		start := time.Now()
 		found, err := Look(t.Context(), s, "r", Options{})
-		if setHeld := time.Since(start); err != nil || found.Kind != Dead || setHeld < 30*time.Second || setHeld > 32*time.Second {
-			t.Fatalf("found %v after %s, error %v", found, setHeld, err)
+		if elapsed := time.Since(start); err != nil || found.Status != Dead || elapsed < 30*time.Second || elapsed > 32*time.Second {
+			t.Fatalf("found %v after %s, error %v", found, elapsed, err)
 		}
-		l, _, err := Acquire(t.Context(), s, Run{Namespace: "ns", Release: "r", Operation: "upgrade"}, found, Options{})
-		if err != nil || holderOf(s.of("r")) != l.self || *s.of("r").Spec.LeaseTransitions != 1 {
-			t.Fatalf("error %v, lease %v", err, s.of("r"))
+		l, _, err := Acquire(t.Context(), s, upgrade, found, Options{})
+		if err != nil || holderOf(s.lease("r")) != l.self || *s.lease("r").Spec.LeaseTransitions != 1 {
+			t.Fatalf("error %v, lease %v", err, s.lease("r"))
 		}
 		release(t, l)
-		if s.of("r") != nil {
-			t.Error("it is still there")
+		if s.lease("r") != nil {
+			t.Error("Lease still exists after Release")
 		}
 	})
 }
 
-func TestAnOutageIsNoProofOfDeath(t *testing.T) { // R51: the holder could not renew either
+func TestReadGapDoesNotExpireLease(t *testing.T) { // R51: the holder could not renew either
 	synctest.Test(t, func(t *testing.T) {
 		s := newStore()
-		l := acquired(t, s, Options{})
+		l := acquire(t, s, upgrade, Options{})
 		o := observer{client: s, name: Name("r")}
 		now := time.Now()
-		if _, known := o.judge(s.of("r"), now); known {
-			t.Fatal("it is known at once")
+		if _, known := o.judge(s.lease("r"), now); known {
+			t.Fatal("judge decided on the first read")
 		}
-		if found, known := o.judge(s.of("r"), now.Add(20*time.Second)); known {
+		if found, known := o.judge(s.lease("r"), now.Add(20*time.Second)); known {
 			t.Errorf("found %v after a gap", found)
 		}
 		release(t, l)
 	})
 }
 
-// TestSlowAPIServerDoesNotKeepTheDeadAlive: a dead Lease is taken over after at most four reads, however
+// TestTakeoverWithSlowAPIServer: a dead run's Lease is taken over after at most five slow reads, however
 // long each takes (R51).
-func TestSlowAPIServerDoesNotKeepTheDeadAlive(t *testing.T) {
-	for look, atMost := range map[time.Duration]time.Duration{0: 16 * time.Second, 4 * time.Second: 25 * time.Second, 20 * time.Second: 105 * time.Second} {
-		t.Run(look.String(), func(t *testing.T) {
+func TestTakeoverWithSlowAPIServer(t *testing.T) {
+	for latency, atMost := range map[time.Duration]time.Duration{0: 16 * time.Second, 4 * time.Second: 25 * time.Second, 20 * time.Second: 105 * time.Second} {
+		t.Run(latency.String(), func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				s := newStore()
-				killed(acquired(t, s, Options{}))
-				s.slow = look
+				kill(acquire(t, s, upgrade, Options{}))
+				s.latency = latency
 				start := time.Now()
 				found, err := Look(t.Context(), s, "r", Options{})
-				if setHeld := time.Since(start); err != nil || found.Kind != Dead || setHeld < defaultDuration || setHeld > atMost {
-					t.Errorf("found %v after %s, error %v", found, setHeld, err)
+				if elapsed := time.Since(start); err != nil || found.Status != Dead || elapsed < defaultDuration || elapsed > atMost {
+					t.Errorf("found %v after %s, error %v", found, elapsed, err)
 				}
 			})
 		})
 	}
 }
 
-// TestAnOutageDoesNotKillTheLiving: a run keeps its Lease through an outage that affects it and the run
+// TestHolderSurvivesOutage: a run keeps its Lease through an outage that affects it and the run
 // that observes its Lease, whenever it starts and however long it lasts (R51).
-func TestAnOutageDoesNotKillTheLiving(t *testing.T) {
+func TestHolderSurvivesOutage(t *testing.T) {
 	for after := range 6 {
 		for _, outage := range []time.Duration{4 * time.Second, 16 * time.Second, 5 * time.Minute} {
 			t.Run(fmt.Sprintf("%ds %s", after, outage), func(t *testing.T) {
 				synctest.Test(t, func(t *testing.T) {
 					s := newStore()
-					l := acquired(t, s, Options{})
-					time.AfterFunc(time.Duration(after)*time.Second-retryDelay/2, func() { s.hold(true) })
-					time.AfterFunc(time.Duration(after)*time.Second+outage, func() { s.hold(false) })
+					l := acquire(t, s, upgrade, Options{})
+					time.AfterFunc(time.Duration(after)*time.Second-retryDelay/2, func() { s.setBlocked(true) })
+					time.AfterFunc(time.Duration(after)*time.Second+outage, func() { s.setBlocked(false) })
 					found, err := Look(t.Context(), s, "r", Options{})
-					if err != nil || found.Kind != Live {
+					if err != nil || found.Status != Live {
 						t.Errorf("found %v, error %v", found, err)
 					}
 					release(t, l)
@@ -159,50 +162,50 @@ func TestAnOutageDoesNotKillTheLiving(t *testing.T) {
 	}
 }
 
-func TestADeadHolderOfThisMachineIsKnownAtOnce(t *testing.T) { // R51
+func TestLockFileShowsDeadHolder(t *testing.T) { // R51
 	synctest.Test(t, func(t *testing.T) {
 		s, opts := newStore(), Options{LockDir: filepath.Join(t.TempDir(), "locks")}
-		l := acquired(t, s, opts)
-		info, err := os.Stat(l.lock.Path())
+		l := acquire(t, s, upgrade, opts)
+		info, err := os.Stat(l.lockFile.Path())
 		if err != nil || info.Mode().Perm() != 0o600 {
 			t.Errorf("lock file %v, %v", info, err)
 		}
 		if info, err := os.Stat(opts.LockDir); err != nil || info.Mode().Perm() != 0o700 {
-			t.Errorf("folder %v, %v", info, err)
+			t.Errorf("directory %v, %v", info, err)
 		}
 		start := time.Now()
-		if found, err := Look(t.Context(), s, "r", opts); err != nil || found.Kind != Live || time.Since(start) > 0 {
-			t.Errorf("while it lives: %v, error %v, after %s", found, err, time.Since(start))
+		if found, err := Look(t.Context(), s, "r", opts); err != nil || found.Status != Live || time.Since(start) > 0 {
+			t.Errorf("while it is alive: %v, error %v, after %s", found, err, time.Since(start))
 		}
-		killed(l)
-		if err := l.lock.Close(); err != nil { // like the end of the process
+		kill(l)
+		if err := l.lockFile.Close(); err != nil { // like the end of the process
 			t.Fatal(err)
 		}
 		found, err := Look(t.Context(), s, "r", opts)
-		if err != nil || found.Kind != Dead || time.Since(start) > 0 {
+		if err != nil || found.Status != Dead || time.Since(start) > 0 {
 			t.Errorf("once it is dead: %v, error %v, after %s", found, err, time.Since(start))
 		}
-		if found, _ := Look(t.Context(), s, "r", Options{LockDir: t.TempDir()}); found.Kind != Dead || time.Since(start) < defaultDuration {
+		if found, _ := Look(t.Context(), s, "r", Options{LockDir: t.TempDir()}); found.Status != Dead || time.Since(start) < defaultDuration {
 			t.Errorf("without its lock file: %v after %s", found, time.Since(start))
 		}
 	})
 }
 
-func TestOneOfTwoWhoTakeOverWins(t *testing.T) { // R51
+func TestOnlyOneTakeoverSucceeds(t *testing.T) { // R51
 	synctest.Test(t, func(t *testing.T) {
 		s := newStore()
-		killed(acquired(t, s, Options{}))
+		kill(acquire(t, s, upgrade, Options{}))
 		found, err := Look(t.Context(), s, "r", Options{})
 		if err != nil {
 			t.Fatal(err)
 		}
-		first, _, err := Acquire(t.Context(), s, Run{Namespace: "ns", Release: "r", Operation: "upgrade"}, found, Options{})
+		first, _, err := Acquire(t.Context(), s, upgrade, found, Options{})
 		if err != nil {
 			t.Fatal(err)
 		}
-		_, _, err = Acquire(t.Context(), s, Run{Namespace: "ns", Release: "r", Operation: "upgrade"}, found, Options{})
-		var held *HeldError
-		if !errors.As(err, &held) || held.Holder != first.self {
+		_, _, err = Acquire(t.Context(), s, upgrade, found, Options{})
+		var locked *LockedError
+		if !errors.As(err, &locked) || locked.Holder != first.self {
 			t.Errorf("error %v", err)
 		}
 		release(t, first)
@@ -212,19 +215,19 @@ func TestOneOfTwoWhoTakeOverWins(t *testing.T) { // R51
 func TestLostResponsesDoNotLoseTheLease(t *testing.T) { // R51
 	synctest.Test(t, func(t *testing.T) {
 		s := newStore()
-		l := acquired(t, s, Options{})
-		s.set(false, true)
+		l := acquire(t, s, upgrade, Options{})
+		s.setDropResponses(true)
 		time.Sleep(6 * time.Second)
-		s.set(false, false)
+		s.setDropResponses(false)
 		time.Sleep(30 * time.Second)
-		if err := l.Err(); err != nil || !l.ours(s.of("r")) {
+		if err := l.Err(); err != nil || !l.ours(s.lease("r")) {
 			t.Errorf("error %v", err)
 		}
-		s.set(false, true)
-		time.AfterFunc(2*time.Second, func() { s.set(false, false) })
+		s.setDropResponses(true)
+		time.AfterFunc(2*time.Second, func() { s.setDropResponses(false) })
 		release(t, l)
-		if s.of("r") != nil {
-			t.Error("it is still there")
+		if s.lease("r") != nil {
+			t.Error("Lease still exists after Release")
 		}
 	})
 }
@@ -232,35 +235,35 @@ func TestLostResponsesDoNotLoseTheLease(t *testing.T) { // R51
 func TestWritesWaitForARenewalAfterAnOutage(t *testing.T) { // R51
 	synctest.Test(t, func(t *testing.T) {
 		s := newStore()
-		l := acquired(t, s, Options{})
-		s.set(true, false)
+		l := acquire(t, s, upgrade, Options{})
+		s.setUnreachable(true)
 		time.Sleep(10 * time.Second)
 		if err := l.Guard(t.Context()); err != nil {
-			t.Errorf("while nobody can have taken it: %v", err)
+			t.Errorf("Guard failed before the Lease expired: %v", err)
 		}
 		time.Sleep(20 * time.Second)
 		ctx, cancel := context.WithTimeout(t.Context(), 3*time.Second)
 		defer cancel()
 		if err := l.Guard(ctx); !errors.Is(err, context.DeadlineExceeded) {
-			t.Errorf("while it may have been taken: %v", err)
+			t.Errorf("Guard after expiry: got %v, want deadline exceeded", err)
 		}
-		s.set(false, false)
+		s.setUnreachable(false)
 		if err := l.Guard(t.Context()); err != nil {
-			t.Errorf("after the outage: %v", err)
+			t.Errorf("Guard after the outage: %v", err)
 		}
 		release(t, l)
 	})
 }
 
-func TestALostLeaseBlocksAllWrites(t *testing.T) { // R51
+func TestGuardFailsAfterTakeover(t *testing.T) { // R51
 	synctest.Test(t, func(t *testing.T) {
 		s := newStore()
-		l := acquired(t, s, Options{})
-		taken := s.of("r")
-		s.set(true, false)
+		l := acquire(t, s, upgrade, Options{})
+		taken := s.lease("r")
+		s.setUnreachable(true)
 		time.Sleep(20*time.Second + retryDelay/2) // between two attempts
-		s.set(false, false)
-		other, _, err := Acquire(t.Context(), s, Run{Namespace: "ns", Release: "r", Operation: "rollback"}, State{Kind: Dead, lease: taken}, Options{})
+		s.setUnreachable(false)
+		other, _, err := Acquire(t.Context(), s, Params{Namespace: "ns", Release: "r", Operation: "rollback"}, State{Status: Dead, lease: taken}, Options{})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -271,47 +274,30 @@ func TestALostLeaseBlocksAllWrites(t *testing.T) { // R51
 		}
 		<-l.Lost()
 		release(t, l)
-		if got := holderOf(s.of("r")); got != other.self {
-			t.Errorf("the Lease of another run was touched: %s", got)
+		if got := holderOf(s.lease("r")); got != other.self {
+			t.Errorf("release deleted or changed the Lease of another run: %s", got)
 		}
 		release(t, other)
 	})
 }
 
-func TestALeaseThatSomebodyDeletes(t *testing.T) { // R51
+func TestLeaseDeletedByHand(t *testing.T) { // R51
 	synctest.Test(t, func(t *testing.T) {
 		s := newStore()
-		l := acquired(t, s, Options{})
-		s.drop("r")
+		l := acquire(t, s, upgrade, Options{})
+		s.deleteByHand("r")
 		time.Sleep(6 * time.Second)
-		if l.Err() != nil || s.of("r") == nil || !l.ours(s.of("r")) {
-			t.Errorf("in time it is made again: %v", l.Err())
+		if l.Err() != nil || s.lease("r") == nil || !l.ours(s.lease("r")) {
+			t.Errorf("Lease was not recreated: %v", l.Err())
 		}
-		s.set(true, false)
+		s.setUnreachable(true)
 		time.Sleep(20 * time.Second)
-		s.drop("r")
-		s.set(false, false)
+		s.deleteByHand("r")
+		s.setUnreachable(false)
 		time.Sleep(6 * time.Second)
-		if l.Err() == nil || s.of("r") != nil {
-			t.Error("too late, another run may have come and gone: it is lost")
+		if l.Err() == nil || s.lease("r") != nil {
+			t.Error("Lease was recreated after it had expired, want it lost")
 		}
 		release(t, l)
 	})
-}
-
-func TestALeaseOfAnotherProgram(t *testing.T) { // R51
-	for _, run := range []string{"", "../../etc/passwd", "x", strings.Repeat("a", 400)} {
-		if _, known := (Options{LockDir: t.TempDir()}).dead(Holder{Host: hostname(t), Run: run}); known {
-			t.Errorf("run %q is known", run)
-		}
-	}
-}
-
-func hostname(t *testing.T) string {
-	t.Helper()
-	h, err := os.Hostname()
-	if err != nil {
-		t.Fatal(err)
-	}
-	return h
 }

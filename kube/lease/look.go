@@ -8,49 +8,49 @@ import (
 	coordinationv1 "k8s.io/api/coordination/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/utils/ptr"
 
 	"lockstep/engine/plan"
 )
 
-// Kind tells whether a release is locked.
-type Kind int
+// Status says whether a release is locked.
+type Status int
 
 const (
-	None        Kind = iota // nobody holds the release
-	Live                    // a run holds it
-	Dead                    // the run that held it is dead; the next run takes its Lease over
-	Unavailable             // unknown: no rights on Leases, or the cluster does not serve them
+	None        Status = iota // not locked
+	Live                      // locked by another run
+	Dead                      // locked by a run that is dead; the next run takes its Lease over
+	Unavailable               // unknown: no rights on Leases, or the cluster does not serve them
 )
 
-// State is the state of a release's Lease.
+// State is the state of a release's lock.
 type State struct {
-	Kind   Kind
+	Status Status
 	Holder Holder // if Live or Dead
-	// Err is why Leases are Unavailable.
-	Err error
+	Err    error  // if Unavailable
 
 	lease *coordinationv1.Lease // if Dead
 }
 
-// Warning is the warning for a run whose Leases are Unavailable.
+// Warning returns the warning to print if Leases are Unavailable.
 func (s State) Warning() plan.Warning {
-	return plan.Warning{Rule: "R51", Message: fmt.Sprintf("no Lease: only Helm's pending status prevents concurrent runs: %v", s.Err)}
+	return plan.Warning{Rule: "R51", Message: fmt.Sprintf("release is not locked (%v); only Helm's pending status prevents concurrent runs", s.Err)}
 }
 
 // DeleteStale deletes the Lease of a dead run.
 func (s State) DeleteStale(ctx context.Context, c Client) error {
-	if s.Kind != Dead {
+	if s.Status != Dead {
 		return nil
 	}
-	err := c.Delete(ctx, s.lease.Name, metav1.DeleteOptions{Preconditions: &metav1.Preconditions{UID: &s.lease.UID, ResourceVersion: &s.lease.ResourceVersion}})
+	err := deleteUnchanged(ctx, c, s.lease)
 	if apierrors.IsNotFound(err) || apierrors.IsConflict(err) { // another run has deleted it or taken it over
 		return nil
 	}
 	return err
 }
 
-// Look finds out who holds a release. If it is not clear at once whether the holder is
-// alive, Look waits until the Lease is renewed or its duration is over.
+// Look finds out whether a release is locked. If it is not clear at once whether the holder
+// is alive, Look waits until the Lease is renewed or its duration is over.
 func Look(ctx context.Context, c Client, release string, opts Options) (State, error) {
 	o := observer{client: c, name: Name(release), opts: opts}
 	s, err := o.look(ctx)
@@ -63,19 +63,16 @@ func Look(ctx context.Context, c Client, release string, opts Options) (State, e
 // pollInterval is the delay between two reads while waiting for a renewal.
 const pollInterval = time.Second
 
-// observer watches one Lease until it is known whether its holder is alive.
+// observer decides whether the holder of one Lease is alive.
 //
-// Safe: a Lease is dead once the observer's monotonic clock has counted the Lease's duration and every read
-// found it unchanged. Every renewal changes the resourceVersion, so the last one was sent before the first
-// read, and the holder, by its own clocks, has stopped writing (Guard) when the duration is over. Clocks of
-// two machines are never compared. The write that takes the Lease over names the resourceVersion, so it fails
-// if the holder renewed first. A suspended machine counts too little: its monotonic clock stops.
+// The holder is dead once the Lease has stayed unchanged for its full duration on the observer's
+// monotonic clock. Every renewal changes resourceVersion, so the last renewal was sent before the
+// first read, and by then the holder's own Guard blocks its writes. Clocks of two machines are never
+// compared. The takeover itself is conditional on resourceVersion. Time spent suspended does not count,
+// which only delays the takeover.
 //
-// Fair: whatever kept the observer from reading (an unreachable API server, a stopped process) may have kept
-// the holder from renewing. So the time between two reads counts as a quarter of the duration at most. A live
-// holder renewed at most a third of the duration before an outage, so it has time left after it.
-//
-// Terminates: every read counts something, and four suffice, however slow they are.
+// An outage may also have kept the holder from renewing, so one gap between reads counts for at most
+// a quarter of the duration (but at least 2*pollInterval). With slow reads, five are enough.
 type observer struct {
 	client Client
 	name   string
@@ -91,7 +88,7 @@ func (o *observer) look(ctx context.Context) (State, error) {
 		l, err := o.client.Get(ctx, o.name, metav1.GetOptions{})
 		switch {
 		case unavailable(err):
-			return State{Kind: Unavailable, Err: err}, nil
+			return State{Status: Unavailable, Err: err}, nil
 		case apierrors.IsNotFound(err):
 			return State{}, nil
 		case err != nil:
@@ -112,8 +109,8 @@ func (o *observer) look(ctx context.Context) (State, error) {
 // is known.
 func (o *observer) judge(l *coordinationv1.Lease, now time.Time) (s State, known bool) {
 	h := holderOf(l)
-	live, dead := State{Kind: Live, Holder: h}, State{Kind: Dead, Holder: h, lease: l}
-	if l.Spec.HolderIdentity == nil || *l.Spec.HolderIdentity == "" {
+	live, dead := State{Status: Live, Holder: h}, State{Status: Dead, Holder: h, lease: l}
+	if ptr.Deref(l.Spec.HolderIdentity, "") == "" {
 		return dead, true // released by something other than lockstep
 	}
 	if isDead, known := o.opts.dead(h); known && isDead {
@@ -124,7 +121,7 @@ func (o *observer) judge(l *coordinationv1.Lease, now time.Time) (s State, known
 	if o.first == nil {
 		o.first, o.last = l, now
 		if o.opts.OnWait != nil {
-			o.opts.OnWait(fmt.Sprintf("waiting up to %s to see if this run is still alive: %s", durationOf(l), h))
+			o.opts.OnWait(fmt.Sprintf("locked by another run: %s; waiting about %s for it to renew its lock", h, durationOf(l)))
 		}
 		return State{}, false
 	}
@@ -140,10 +137,10 @@ func (o *observer) judge(l *coordinationv1.Lease, now time.Time) (s State, known
 	return State{}, false
 }
 
-// durationOf is how long a Lease is valid after a renewal.
+// durationOf returns how long a Lease is valid after a renewal.
 func durationOf(l *coordinationv1.Lease) time.Duration {
-	if d := l.Spec.LeaseDurationSeconds; d != nil && *d > 0 {
-		return time.Duration(*d) * time.Second
+	if d := ptr.Deref(l.Spec.LeaseDurationSeconds, 0); d > 0 {
+		return time.Duration(d) * time.Second
 	}
 	return defaultDuration
 }

@@ -15,10 +15,10 @@ import (
 func (l *Lease) Release(ctx context.Context) error {
 	l.stop()
 	<-l.stopped
-	err := l.remove(ctx)
-	unlock(l.lock, err == nil)
+	err := l.deleteOwn(ctx)
+	releaseLockFile(l.lockFile, err == nil)
 	if err != nil {
-		return fmt.Errorf("unlock release %s: %w", l.run.Release, err)
+		return fmt.Errorf("unlock release %s: %w", l.params.Release, err)
 	}
 	return nil
 }
@@ -26,39 +26,47 @@ func (l *Lease) Release(ctx context.Context) error {
 // deleteTimeout limits one attempt to delete the Lease, because a request may hang.
 const deleteTimeout = 1500 * time.Millisecond
 
-// remove deletes the Lease if it is ours.
-func (l *Lease) remove(ctx context.Context) error {
-	for object := l.object; ; {
-		current, err := l.delete(ctx, object)
-		if current == nil && err == nil {
+// deleteOwn deletes the Lease if it is ours. It tries again until ctx ends.
+func (l *Lease) deleteOwn(ctx context.Context) error {
+	for {
+		switch done, err := l.tryDelete(ctx); {
+		case done:
 			return nil
-		}
-		if err == nil {
-			object = current
-			continue
-		}
-		if unavailable(err) {
+		case unavailable(err):
 			return err
-		}
-		select {
-		case <-ctx.Done():
-			return err
-		case <-time.After(retryDelay):
+		case err != nil:
+			select {
+			case <-ctx.Done():
+				return err
+			case <-time.After(retryDelay):
+			}
 		}
 	}
 }
 
-// delete deletes the Lease as last seen. If it is still ours but has changed, because the
-// response to a renewal was lost, delete returns the current one.
-func (l *Lease) delete(ctx context.Context, object *coordinationv1.Lease) (current *coordinationv1.Lease, err error) {
+// tryDelete deletes the Lease as last seen. done means that the Lease is gone or another run's.
+// If it is still ours but has changed, because the response to a renewal was lost, the next
+// attempt deletes the changed one.
+func (l *Lease) tryDelete(ctx context.Context) (done bool, err error) {
 	ctx, cancel := context.WithTimeout(ctx, deleteTimeout)
 	defer cancel()
-	err = l.client.Delete(ctx, object.Name, metav1.DeleteOptions{Preconditions: &metav1.Preconditions{UID: &object.UID, ResourceVersion: &object.ResourceVersion}})
-	if apierrors.IsConflict(err) {
-		current, err = l.client.Get(ctx, object.Name, metav1.GetOptions{})
+	var current *coordinationv1.Lease
+	if err = deleteUnchanged(ctx, l.client, l.object); apierrors.IsConflict(err) {
+		current, err = l.client.Get(ctx, l.object.Name, metav1.GetOptions{})
 	}
-	if apierrors.IsNotFound(err) || err == nil && (current == nil || !l.ours(current)) {
-		return nil, nil
+	switch {
+	case apierrors.IsNotFound(err):
+		return true, nil
+	case err != nil:
+		return false, err
+	case current == nil || !l.ours(current):
+		return true, nil
 	}
-	return current, err
+	l.object = current
+	return false, nil
+}
+
+// deleteUnchanged deletes a Lease if nobody has changed it since it was read.
+func deleteUnchanged(ctx context.Context, c Client, object *coordinationv1.Lease) error {
+	return c.Delete(ctx, object.Name, metav1.DeleteOptions{Preconditions: &metav1.Preconditions{UID: &object.UID, ResourceVersion: &object.ResourceVersion}})
 }

@@ -10,14 +10,14 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// retryDelay is the delay before a failed renewal is retried.
+// retryDelay is the delay between attempts to renew, recreate or delete the Lease.
 const retryDelay = time.Second
 
 // renewLoop renews the Lease until ctx ends or it is lost.
 func (l *Lease) renewLoop(ctx context.Context) {
 	defer close(l.stopped)
-	every := l.duration / 3
-	renewNow, next := l.renewNow, every
+	interval := l.duration / 3
+	renewNow, next := l.renewNow, interval
 	for {
 		select {
 		case <-ctx.Done():
@@ -25,15 +25,15 @@ func (l *Lease) renewLoop(ctx context.Context) {
 		case <-renewNow:
 		case <-time.After(next):
 		}
-		try, cancel := context.WithTimeout(ctx, every)
-		err := l.renew(try)
+		attemptCtx, cancel := context.WithTimeout(ctx, interval)
+		err := l.renew(attemptCtx)
 		cancel()
-		switch renewNow, next = l.renewNow, every; {
-		case l.proof.condition() == lost:
+		switch renewNow, next = l.renewNow, interval; {
+		case l.latest.lastCondition() == lost:
 			return
-		case err != nil: // requests for a renewal wait as well
+		case err != nil: // ignore renewNow until the retry
 			renewNow, next = nil, retryDelay
-		case l.proof.condition() == namespaceGone:
+		case l.latest.lastCondition() == namespaceGone:
 			next = retryDelay
 		}
 	}
@@ -42,7 +42,7 @@ func (l *Lease) renewLoop(ctx context.Context) {
 // renew renews the Lease once, or finds out what happened to it. An error leaves the
 // condition unchanged.
 func (l *Lease) renew(ctx context.Context) error {
-	if l.proof.condition() == namespaceGone {
+	if l.latest.lastCondition() == namespaceGone {
 		return l.recreate(ctx)
 	}
 	sent, object := time.Now(), l.object.DeepCopy()
@@ -53,7 +53,7 @@ func (l *Lease) renew(ctx context.Context) error {
 	case err == nil:
 		return l.confirmHeld(ctx, renewed, sent)
 	case apierrors.IsConflict(err): // the response to a renewal was lost, or another run has it
-		return l.read(ctx)
+		return l.reread(ctx)
 	case unavailable(err):
 		return l.continueWithoutRights(ctx, err)
 	case apierrors.IsNotFound(err):
@@ -62,9 +62,9 @@ func (l *Lease) renew(ctx context.Context) error {
 	return err
 }
 
-// read continues with the Lease that the API server has.
-func (l *Lease) read(ctx context.Context) error {
-	current, err := l.client.Get(ctx, Name(l.run.Release), metav1.GetOptions{})
+// reread gets the Lease after a conflict: it is still ours, or the lock is lost.
+func (l *Lease) reread(ctx context.Context) error {
+	current, err := l.client.Get(ctx, Name(l.params.Release), metav1.GetOptions{})
 	switch {
 	case unavailable(err):
 		return l.continueWithoutRights(ctx, err)
@@ -83,28 +83,28 @@ func (l *Lease) read(ctx context.Context) error {
 	return l.confirmHeld(ctx, current, at)
 }
 
-// confirmHeld records that the Lease is ours, proved by a request sent at that time. If
-// there was a time without it, the release records must prove that no other run changed
+// confirmHeld records that the Lease is ours, as a request sent at that time has shown. If
+// there was a time without it, the release records must show that no other run changed
 // the release meanwhile.
 func (l *Lease) confirmHeld(ctx context.Context, object *coordinationv1.Lease, sent time.Time) error {
 	l.object = object
-	if l.proof.condition() != held {
+	if l.latest.lastCondition() != held {
 		if err := l.checkRecords(ctx); err != nil {
 			return err
 		}
 	}
-	if l.proof.condition() != lost {
+	if l.latest.lastCondition() != lost {
 		l.setHeld(object, sent)
 	}
 	return nil
 }
 
-// checkRecords loses the Lease if somebody else has changed the release records.
+// checkRecords loses the lock if somebody else has changed the release records.
 func (l *Lease) checkRecords(ctx context.Context) error {
-	if l.run.CheckRecords == nil {
+	if l.params.CheckRecords == nil {
 		return nil
 	}
-	err := l.run.CheckRecords(ctx)
+	err := l.params.CheckRecords(ctx)
 	if found := (*LostError)(nil); errors.As(err, &found) {
 		l.lose(found)
 		return nil
@@ -116,35 +116,35 @@ func (l *Lease) checkRecords(ctx context.Context) error {
 // records are as this run left them and no other run is seen to hold the Lease.
 func (l *Lease) continueWithoutRights(ctx context.Context, why error) error {
 	sent := time.Now()
-	if current, err := l.client.Get(ctx, Name(l.run.Release), metav1.GetOptions{}); err == nil && !l.ours(current) {
+	if current, err := l.client.Get(ctx, Name(l.params.Release), metav1.GetOptions{}); err == nil && !l.ours(current) {
 		l.loseTo(current)
 		return nil
 	}
 	if err := l.checkRecords(ctx); err != nil {
 		return err
 	}
-	before := l.proof.condition()
+	before := l.latest.lastCondition()
 	if before == lost {
 		return nil
 	}
-	l.proof.set(proof{condition: forbidden, at: sent})
-	if before != forbidden && l.run.OnForbidden != nil {
-		l.run.OnForbidden(State{Kind: Unavailable, Err: why})
+	l.latest.set(observation{condition: forbidden, at: sent})
+	if before != forbidden && l.params.OnForbidden != nil {
+		l.params.OnForbidden(State{Status: Unavailable, Err: why})
 	}
 	return nil
 }
 
 // recreate creates the Lease again after it was deleted, alone or with its namespace.
-// Writes wait until it exists and the release records have proved that no other run
+// Writes wait until it exists and the release records have shown that no other run
 // changed the release meanwhile. If the Lease had already expired, it is lost instead.
 func (l *Lease) recreate(ctx context.Context) error {
-	p, _ := l.proof.get()
-	if p.condition != namespaceGone && !within(p.at, l.duration) {
+	o, _ := l.latest.get()
+	if o.condition != namespaceGone && !within(o.at, time.Now(), l.duration) {
 		l.loseBecause("its Lease was not renewed in time and was deleted; another run may have changed the release")
 		return nil
 	}
-	if p.condition != namespaceGone {
-		l.proof.set(proof{condition: unknown, at: p.at})
+	if o.condition != namespaceGone {
+		l.latest.set(observation{condition: unknown, at: o.at})
 	}
 	sent := time.Now()
 	object, err := l.write(ctx, nil)
@@ -152,23 +152,25 @@ func (l *Lease) recreate(ctx context.Context) error {
 	case err == nil:
 		return l.confirmHeld(ctx, object, sent)
 	case apierrors.IsAlreadyExists(err):
-		return l.read(ctx)
+		return l.reread(ctx)
 	case unavailable(err):
 		return l.continueWithoutRights(ctx, err)
 	case namespaceTerminating(err), apierrors.IsNotFound(err):
-		l.proof.set(proof{condition: namespaceGone, at: sent})
+		l.latest.set(observation{condition: namespaceGone, at: sent})
 		return nil
 	}
 	return err
 }
 
 func (l *Lease) loseTo(current *coordinationv1.Lease) {
-	l.loseBecause("its Lease was taken over: " + holderOf(current).String())
+	l.loseBecause("another run took it over: " + holderOf(current).String())
 }
 
-func (l *Lease) loseBecause(why string) { l.lose(&LostError{l.run.Release, l.run.Namespace, why}) }
+func (l *Lease) loseBecause(why string) {
+	l.lose(&LostError{l.params.Release, l.params.Namespace, why})
+}
 
 func (l *Lease) lose(err *LostError) {
-	l.proof.set(proof{condition: lost, lost: err})
+	l.latest.set(observation{condition: lost, lost: err})
 	close(l.lost)
 }

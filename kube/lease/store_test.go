@@ -25,20 +25,20 @@ type store struct {
 	leases  map[string]*coordinationv1.Lease
 	version int
 	calls   []string
-	// away makes requests fail; lost loses only their responses.
-	away, lost bool
-	// slow is the duration of a request; while held is set, requests wait.
-	slow time.Duration
-	held bool
-	// denied refuses all writes; noNamespace is the error of creations.
-	denied      bool
-	noNamespace error
+	// unreachable makes requests fail; dropResponses drops only their responses.
+	unreachable, dropResponses bool
+	// latency is the duration of a request; while blocked is set, requests wait.
+	latency time.Duration
+	blocked bool
+	// denied refuses all writes; createErr is the error of creations.
+	denied    bool
+	createErr error
 }
 
 var (
-	errDenied  = apierrors.NewForbidden(kind, "", errors.New("no rights"))
-	errGone    = apierrors.NewNotFound(schema.GroupResource{Resource: "namespaces"}, "ns")
-	errLeaving = &apierrors.StatusError{ErrStatus: metav1.Status{
+	errDenied               = apierrors.NewForbidden(leasesResource, "", errors.New("no rights"))
+	errNamespaceGone        = apierrors.NewNotFound(schema.GroupResource{Resource: "namespaces"}, "ns")
+	errNamespaceTerminating = &apierrors.StatusError{ErrStatus: metav1.Status{
 		Status: metav1.StatusFailure, Code: 403, Reason: metav1.StatusReasonForbidden,
 		Details: &metav1.StatusDetails{Causes: []metav1.StatusCause{{Type: corev1.NamespaceTerminatingCause}}},
 	}}
@@ -46,25 +46,25 @@ var (
 
 func newStore() *store { return &store{leases: map[string]*coordinationv1.Lease{}} }
 
-var kind = schema.GroupResource{Group: "coordination.k8s.io", Resource: "leases"}
+var leasesResource = schema.GroupResource{Group: "coordination.k8s.io", Resource: "leases"}
 
-// answer records a request and makes it fail if the test wants that.
-func (s *store) answer(ctx context.Context, verb string, do func() (*coordinationv1.Lease, error)) (*coordinationv1.Lease, error) {
+// do records a request and makes it fail if the test wants that.
+func (s *store) do(ctx context.Context, verb string, request func() (*coordinationv1.Lease, error)) (*coordinationv1.Lease, error) {
 	if err := s.wait(ctx); err != nil {
 		return nil, err
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.calls = append(s.calls, verb)
-	if s.away {
-		return nil, apierrors.NewServiceUnavailable("away")
+	if s.unreachable {
+		return nil, apierrors.NewServiceUnavailable("unreachable")
 	}
 	if s.denied && verb != "get" {
 		return nil, errDenied
 	}
-	l, err := do()
-	if s.lost {
-		return nil, apierrors.NewServiceUnavailable("lost")
+	l, err := request()
+	if s.dropResponses {
+		return nil, apierrors.NewServiceUnavailable("response dropped")
 	}
 	return l.DeepCopy(), err
 }
@@ -73,9 +73,9 @@ func (s *store) answer(ctx context.Context, verb string, do func() (*coordinatio
 func (s *store) wait(ctx context.Context) error {
 	for {
 		s.mu.Lock()
-		pause, held := s.slow, s.held
+		pause, blocked := s.latency, s.blocked
 		s.mu.Unlock()
-		if held {
+		if blocked {
 			pause = 100 * time.Millisecond
 		}
 		select {
@@ -83,7 +83,7 @@ func (s *store) wait(ctx context.Context) error {
 		case <-ctx.Done():
 			return context.Cause(ctx)
 		}
-		if !held {
+		if !blocked {
 			return nil
 		}
 	}
@@ -98,21 +98,21 @@ func (s *store) put(l *coordinationv1.Lease) (*coordinationv1.Lease, error) {
 }
 
 func (s *store) Get(ctx context.Context, name string, _ metav1.GetOptions) (*coordinationv1.Lease, error) {
-	return s.answer(ctx, "get", func() (*coordinationv1.Lease, error) {
+	return s.do(ctx, "get", func() (*coordinationv1.Lease, error) {
 		if l := s.leases[name]; l != nil {
 			return l, nil
 		}
-		return nil, apierrors.NewNotFound(kind, name)
+		return nil, apierrors.NewNotFound(leasesResource, name)
 	})
 }
 
 func (s *store) Create(ctx context.Context, l *coordinationv1.Lease, _ metav1.CreateOptions) (*coordinationv1.Lease, error) {
-	return s.answer(ctx, "create", func() (*coordinationv1.Lease, error) {
+	return s.do(ctx, "create", func() (*coordinationv1.Lease, error) {
 		switch {
-		case s.noNamespace != nil:
-			return nil, s.noNamespace
+		case s.createErr != nil:
+			return nil, s.createErr
 		case s.leases[l.Name] != nil:
-			return nil, apierrors.NewAlreadyExists(kind, l.Name)
+			return nil, apierrors.NewAlreadyExists(leasesResource, l.Name)
 		}
 		l = l.DeepCopy()
 		l.UID = types.UID(fmt.Sprint("uid-", s.version))
@@ -121,24 +121,24 @@ func (s *store) Create(ctx context.Context, l *coordinationv1.Lease, _ metav1.Cr
 }
 
 func (s *store) Update(ctx context.Context, l *coordinationv1.Lease, _ metav1.UpdateOptions) (*coordinationv1.Lease, error) {
-	return s.answer(ctx, "update", func() (*coordinationv1.Lease, error) {
+	return s.do(ctx, "update", func() (*coordinationv1.Lease, error) {
 		switch current := s.leases[l.Name]; {
 		case current == nil:
-			return nil, apierrors.NewNotFound(kind, l.Name)
+			return nil, apierrors.NewNotFound(leasesResource, l.Name)
 		case current.ResourceVersion != l.ResourceVersion:
-			return nil, apierrors.NewConflict(kind, l.Name, fmt.Errorf("changed"))
+			return nil, apierrors.NewConflict(leasesResource, l.Name, errors.New("changed"))
 		}
 		return s.put(l)
 	})
 }
 
 func (s *store) Delete(ctx context.Context, name string, opts metav1.DeleteOptions) error {
-	_, err := s.answer(ctx, "delete", func() (*coordinationv1.Lease, error) {
+	_, err := s.do(ctx, "delete", func() (*coordinationv1.Lease, error) {
 		switch current := s.leases[name]; {
 		case current == nil:
-			return nil, apierrors.NewNotFound(kind, name)
+			return nil, apierrors.NewNotFound(leasesResource, name)
 		case current.ResourceVersion != *opts.Preconditions.ResourceVersion || current.UID != *opts.Preconditions.UID:
-			return nil, apierrors.NewConflict(kind, name, fmt.Errorf("changed"))
+			return nil, apierrors.NewConflict(leasesResource, name, errors.New("changed"))
 		}
 		delete(s.leases, name)
 		return nil, nil
@@ -146,17 +146,22 @@ func (s *store) Delete(ctx context.Context, name string, opts metav1.DeleteOptio
 	return err
 }
 
-func (s *store) set(away, lost bool) {
+func (s *store) setUnreachable(unreachable bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.away, s.lost = away, lost
+	s.unreachable = unreachable
 }
 
-// hold makes requests wait, or releases them.
-func (s *store) hold(held bool) {
+func (s *store) setDropResponses(drop bool) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.held = held
+	s.dropResponses = drop
+}
+
+func (s *store) setBlocked(blocked bool) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.blocked = blocked
 }
 
 func (s *store) deny(denied bool) {
@@ -165,23 +170,28 @@ func (s *store) deny(denied bool) {
 	s.denied = denied
 }
 
-// namespace deletes the namespace, with this error for creations, or creates it again if err is nil.
-func (s *store) namespace(err error) {
+// deleteNamespace deletes the namespace; creations then fail with this error.
+func (s *store) deleteNamespace(createErr error) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	if s.noNamespace = err; err != nil {
-		clear(s.leases)
-	}
+	s.createErr = createErr
+	clear(s.leases)
 }
 
-// drop deletes a Lease without its holder.
-func (s *store) drop(release string) {
+func (s *store) restoreNamespace() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.createErr = nil
+}
+
+// deleteByHand deletes a Lease as a user would.
+func (s *store) deleteByHand(release string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	delete(s.leases, Name(release))
 }
 
-func (s *store) of(release string) *coordinationv1.Lease {
+func (s *store) lease(release string) *coordinationv1.Lease {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return s.leases[Name(release)].DeepCopy()

@@ -52,7 +52,7 @@ func TestSecondRunWhileTheLeaseIsGone(t *testing.T) {
 			}
 			r.AssertHistory("1 superseded", "2 failed", "3 deployed")
 			if got := leases(r); len(got) > 0 {
-				t.Errorf("left are %v", got)
+				t.Errorf("leftover: %v", got)
 			}
 		})
 	}

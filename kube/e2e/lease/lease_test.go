@@ -88,18 +88,18 @@ func TestOneRunAtATime(t *testing.T) {
 		}
 		for name, prepare := range others {
 			_, err := prepare()
-			var held *lease.HeldError
-			if !errors.As(err, &held) {
+			var locked *lease.LockedError
+			if !errors.As(err, &locked) {
 				t.Errorf("%s: %v", name, err)
 				continue
 			}
-			for _, part := range []string{"release t", "upgrade by " + held.Holder.User + " on " + host, fmt.Sprintf("process %d", os.Getpid()), held.Holder.Since.Format("since 2006-01-02 15:04")} {
+			for _, part := range []string{"release t", "upgrade by " + locked.Holder.User + " on " + host, fmt.Sprintf("process %d", os.Getpid()), locked.Holder.Since.Format("since 2006-01-02 15:04")} {
 				if !strings.Contains(err.Error(), part) {
-					t.Errorf("%s: it does not say %q: %v", name, part, err)
+					t.Errorf("%s: error lacks %q: %v", name, part, err)
 				}
 			}
 		}
-		if _, err := r.Upgrade("plain", func(u *kube.Upgrade) { u.PlanOnly = true }); errors.As(err, new(*lease.HeldError)) {
+		if _, err := r.Upgrade("plain", func(u *kube.Upgrade) { u.PlanOnly = true }); errors.As(err, new(*lease.LockedError)) {
 			t.Errorf("a plan, which writes nothing: %v", err)
 		}
 	})
@@ -108,7 +108,7 @@ func TestOneRunAtATime(t *testing.T) {
 	}
 	r.AssertHistory("1 superseded", "2 deployed")
 	if got := leases(r); len(got) > 0 {
-		t.Errorf("left are %v", got)
+		t.Errorf("leftover: %v", got)
 	}
 }
 
@@ -185,7 +185,7 @@ func TestReleaseChangedAfterPlanning(t *testing.T) {
 			}
 			r.AssertHistory("1 superseded", "2 superseded", "3 deployed")
 			if got := leases(r); len(got) > 0 {
-				t.Errorf("left are %v", got)
+				t.Errorf("leftover: %v", got)
 			}
 		})
 	}
@@ -231,17 +231,17 @@ func TestRunOfAnotherMachine(t *testing.T) {
 				}
 			})
 			if len(waits) != 1 || !strings.Contains(waits[0], "ada@elsewhere") {
-				t.Errorf("told %q", waits)
+				t.Errorf("OnWait messages: %q", waits)
 			}
 			if alive {
-				if !errors.As(err, new(*lease.HeldError)) || !strings.Contains(err.Error(), "ada@elsewhere since ") {
+				if !errors.As(err, new(*lease.LockedError)) || !strings.Contains(err.Error(), "ada@elsewhere since ") {
 					t.Errorf("error %v", err)
 				}
 				return
 			}
 			r.MustRun(op, err)
 			if got := leases(r); len(got) > 0 {
-				t.Errorf("left are %v", got)
+				t.Errorf("leftover: %v", got)
 			}
 		})
 	}
@@ -260,12 +260,12 @@ func take(r *rig.Rig) {
 // and the Lease to its new holder.
 func mustStop(r *rig.Rig, out rig.Outcome, history ...string) {
 	r.T.Helper()
-	if out.State.Exit != 1 || out.State.Status != event.Aborted || !strings.Contains(out.State.Message, "taken over: ada@elsewhere") {
+	if out.State.Exit != 1 || out.State.Status != event.Aborted || !strings.Contains(out.State.Message, "took it over: ada@elsewhere") {
 		r.T.Errorf("exit %d, %s: %s", out.State.Exit, out.State.Status, out.State.Message)
 	}
 	r.AssertHistory(history...)
 	if got := leases(r); len(got) != 1 {
-		r.T.Error("the Lease of another run was taken away")
+		r.T.Error("the Lease of another run was deleted")
 	}
 }
 
@@ -346,14 +346,14 @@ func TestWithoutLeases(t *testing.T) {
 			by := r.Acting(r.As("user", rig.Rule("", "configmaps,secrets", "*"), rig.Rule("coordination.k8s.io", "leases", verbs...)))
 			chart := rig.One(t, rig.ConfigMap("a", nil))
 			out := by.MustRun(by.Install("plain", rig.Use(chart, nil)))
-			var told []string
+			var warnings []string
 			for _, w := range out.State.Warnings {
 				if w.Rule == "R51" {
-					told = append(told, w.Message)
+					warnings = append(warnings, w.Message)
 				}
 			}
-			if len(told) != 1 || !strings.Contains(told[0], "leases") || len(leases(r)) > 0 {
-				t.Errorf("told %q, left are %v", told, leases(r))
+			if len(warnings) != 1 || !strings.Contains(warnings[0], "leases") || len(leases(r)) > 0 {
+				t.Errorf("warnings %q, leftover: %v", warnings, leases(r))
 			}
 		})
 	}

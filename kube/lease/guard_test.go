@@ -1,0 +1,280 @@
+package lease
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"math/rand/v2"
+	"strings"
+	"sync/atomic"
+	"testing"
+	"testing/synctest"
+	"time"
+)
+
+// records stand for the release records that CheckRecords checks.
+type records struct {
+	s             *store
+	changed       atomic.Bool // by somebody else
+	unreadable    atomic.Bool
+	checks        atomic.Int32
+	withoutRights atomic.Int32 // calls of OnForbidden
+}
+
+func (r *records) params() Params {
+	return Params{Namespace: "ns", Release: "r", Operation: "upgrade", CheckRecords: r.checkRecords, OnForbidden: func(State) { r.withoutRights.Add(1) }}
+}
+
+func (r *records) checkRecords(context.Context) error {
+	r.checks.Add(1)
+	switch {
+	case r.unreadable.Load():
+		return errors.New("the records cannot be read")
+	case r.changed.Load():
+		return &LostError{"r", "ns", "revision 3 (deployed) was created meanwhile"}
+	}
+	return nil
+}
+
+// canceledContext returns a canceled context, so that Guard does not wait.
+func canceledContext(t *testing.T) context.Context {
+	ctx, cancel := context.WithCancel(t.Context())
+	cancel()
+	return ctx
+}
+
+// assertLost checks that a run has lost its lock for this reason and writes nothing more.
+func assertLost(t *testing.T, l *Lease, why string) {
+	t.Helper()
+	if err := l.Err(); err == nil || !strings.Contains(err.Error(), why) {
+		t.Errorf("error %v, want %q", err, why)
+	}
+	if err := l.Guard(t.Context()); err == nil {
+		t.Error("Guard allowed a write")
+	}
+}
+
+// TestLeaseIsCreatedAgain: the release records decide whether another run worked while there was no Lease
+// (R51a).
+func TestLeaseIsCreatedAgain(t *testing.T) {
+	t.Run("records unchanged", func(t *testing.T) {
+		synctest.Test(t, func(t *testing.T) {
+			r := &records{s: newStore()}
+			l := acquire(t, r.s, r.params(), Options{})
+			r.s.deleteByHand("r")
+			time.Sleep(6 * time.Second)
+			if err := l.Guard(canceledContext(t)); err != nil || r.checks.Load() != 1 || !l.ours(r.s.lease("r")) {
+				t.Errorf("error %v, %d checks of the records", err, r.checks.Load())
+			}
+			release(t, l)
+		})
+	})
+	t.Run("records changed", func(t *testing.T) {
+		synctest.Test(t, func(t *testing.T) {
+			r := &records{s: newStore()}
+			l := acquire(t, r.s, r.params(), Options{})
+			r.s.deleteByHand("r")
+			r.changed.Store(true)
+			time.Sleep(6 * time.Second)
+			assertLost(t, l, "revision 3 (deployed) was created meanwhile")
+			release(t, l)
+			if r.s.lease("r") != nil {
+				t.Error("Lease still exists after Release")
+			}
+		})
+	})
+	t.Run("records unreadable", func(t *testing.T) {
+		synctest.Test(t, func(t *testing.T) {
+			r := &records{s: newStore()}
+			l := acquire(t, r.s, r.params(), Options{})
+			r.s.deleteByHand("r")
+			r.unreadable.Store(true)
+			time.Sleep(10 * time.Second)
+			if err := l.Guard(canceledContext(t)); err == nil || l.Err() != nil {
+				t.Errorf("Guard with unreadable records: %v; Err: %v", err, l.Err())
+			}
+			r.unreadable.Store(false)
+			if err := l.Guard(t.Context()); err != nil {
+				t.Error(err)
+			}
+			release(t, l)
+		})
+	})
+}
+
+// TestRightsAreRevoked: a run continues without rights on Leases, with one warning, as long as the release
+// records are unchanged (R51).
+func TestRightsAreRevoked(t *testing.T) {
+	withoutRights := func(t *testing.T) (*records, *Lease) {
+		r := &records{s: newStore()}
+		l := acquire(t, r.s, r.params(), Options{})
+		r.s.deny(true)
+		time.Sleep(2*time.Minute + retryDelay/2) // between two renewals
+		if err := l.Guard(canceledContext(t)); err != nil || r.withoutRights.Load() != 1 {
+			t.Errorf("error %v, OnForbidden called %d times, want 1", err, r.withoutRights.Load())
+		}
+		return r, l
+	}
+	t.Run("release", func(t *testing.T) {
+		synctest.Test(t, func(t *testing.T) {
+			_, l := withoutRights(t)
+			start := time.Now()
+			ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
+			defer cancel()
+			if err := l.Release(ctx); !unavailable(err) || time.Since(start) > 0 {
+				t.Errorf("error %v after %s", err, time.Since(start))
+			}
+		})
+	})
+	t.Run("rights restored", func(t *testing.T) {
+		synctest.Test(t, func(t *testing.T) {
+			r, l := withoutRights(t)
+			r.s.deny(false)
+			time.Sleep(6 * time.Second)
+			if o, _ := l.latest.get(); o.conditionAt(time.Now(), l.duration) != held {
+				t.Errorf("condition %v", o)
+			}
+			release(t, l)
+		})
+	})
+	t.Run("records changed", func(t *testing.T) {
+		synctest.Test(t, func(t *testing.T) {
+			r, l := withoutRights(t)
+			r.changed.Store(true)
+			time.Sleep(6 * time.Second)
+			assertLost(t, l, "was created meanwhile")
+			r.s.deny(false)
+			release(t, l)
+		})
+	})
+	t.Run("another run started", func(t *testing.T) {
+		synctest.Test(t, func(t *testing.T) {
+			r, l := withoutRights(t)
+			current := r.s.lease("r")
+			r.s.deny(false)
+			other, _, err := Acquire(t.Context(), r.s, Params{Namespace: "ns", Release: "r"}, State{Status: Dead, lease: current}, Options{})
+			if err != nil {
+				t.Fatal(err)
+			}
+			r.s.deny(true)
+			time.Sleep(6 * time.Second)
+			assertLost(t, l, other.self.String())
+			r.s.deny(false)
+			release(t, l)
+			release(t, other)
+		})
+	})
+}
+
+// TestNamespaceIsCreatedAgain: writes continue while the namespace of the release is terminating or gone.
+// Once it exists again, another run may have started (R51a).
+func TestNamespaceIsCreatedAgain(t *testing.T) {
+	gone := func(t *testing.T) (*records, *Lease) {
+		r := &records{s: newStore()}
+		l := acquire(t, r.s, r.params(), Options{})
+		for _, why := range []error{errNamespaceTerminating, errNamespaceGone} {
+			r.s.deleteNamespace(why)
+			time.Sleep(time.Minute)
+			if err := l.Guard(t.Context()); err != nil {
+				t.Errorf("%v: %v", why, err)
+			}
+		}
+		r.s.restoreNamespace()
+		return r, l
+	}
+	t.Run("no other run", func(t *testing.T) {
+		synctest.Test(t, func(t *testing.T) {
+			r, l := gone(t)
+			time.Sleep(2 * time.Second)
+			if o, _ := l.latest.get(); o.conditionAt(time.Now(), l.duration) != held || r.checks.Load() != 1 {
+				t.Errorf("condition %v, %d checks", o, r.checks.Load())
+			}
+			release(t, l)
+		})
+	})
+	t.Run("another run started", func(t *testing.T) {
+		synctest.Test(t, func(t *testing.T) {
+			r, l := gone(t)
+			other, _, err := Acquire(t.Context(), r.s, Params{Namespace: "ns", Release: "r"}, State{}, Options{})
+			if err != nil {
+				t.Fatal(err)
+			}
+			time.Sleep(2 * time.Second)
+			assertLost(t, l, other.self.String())
+			release(t, l)
+			if holderOf(r.s.lease("r")) != other.self {
+				t.Error("release deleted or changed the Lease of another run")
+			}
+			release(t, other)
+		})
+	})
+}
+
+// TestNeverTwoWriters causes outages, revoked and restored rights, deletions by hand, and a namespace that is
+// deleted and created again, while a second run tries to take the Lease of the first. Once the second has
+// run for longer than the first needs to notice, the first writes nothing more (R51a).
+func TestNeverTwoWriters(t *testing.T) {
+	for seed := range uint64(300) {
+		if violation := simulateTwoRuns(t, rand.New(rand.NewPCG(seed, 1))); violation != "" {
+			t.Fatalf("seed %d: %s", seed, violation)
+		}
+	}
+}
+
+func simulateTwoRuns(t *testing.T, random *rand.Rand) (violation string) {
+	synctest.Test(t, func(t *testing.T) {
+		r := &records{s: newStore()}
+		l := acquire(t, r.s, r.params(), Options{})
+		var other *Lease
+		var bothActive time.Duration // the second run is active, the API server is reachable, and the namespace exists
+		var gone bool
+		var outage time.Duration
+		var steps []string
+		for now := time.Duration(0); now < 2*time.Minute; now += time.Second {
+			if random.IntN(6) == 0 {
+				do := []string{"delete Lease", "outage", "deny", "allow", "delete namespace", "create namespace"}[random.IntN(6)]
+				steps = append(steps, fmt.Sprintf("%s %s", now, do))
+				switch do {
+				case "delete Lease":
+					r.s.deleteByHand("r")
+				case "outage":
+					outage = now + time.Duration(random.IntN(30))*time.Second
+				case "deny", "allow":
+					r.s.deny(do == "deny")
+				case "delete namespace":
+					r.s.deleteNamespace(errNamespaceGone)
+					gone, bothActive = true, 0 // nobody can hold a Lease in it
+				case "create namespace":
+					r.s.restoreNamespace()
+					gone = false
+				}
+			}
+			r.s.setUnreachable(now < outage)
+			if other == nil {
+				ctx, cancel := context.WithTimeout(t.Context(), 16500*time.Millisecond)
+				if found, err := Look(ctx, r.s, "r", Options{}); err == nil && found.Status != Live && found.Status != Unavailable {
+					if o, _, err := Acquire(ctx, r.s, Params{Namespace: "ns", Release: "r"}, found, Options{}); err == nil && o != nil {
+						other = o
+						r.changed.Store(true) // it creates a revision
+						steps = append(steps, fmt.Sprintf("%s the second run starts", now))
+					}
+				}
+				cancel()
+			}
+			time.Sleep(time.Second)
+			if other != nil && now > outage && !gone {
+				bothActive += time.Second
+			}
+			if bothActive > 9*time.Second && l.Guard(canceledContext(t)) == nil && other.Guard(canceledContext(t)) == nil {
+				violation = strings.Join(append(steps, fmt.Sprintf("%s both write", now)), "; ")
+				break
+			}
+		}
+		r.s.setUnreachable(false)
+		kill(l)
+		if other != nil {
+			kill(other)
+		}
+	})
+	return violation
+}

@@ -1,0 +1,82 @@
+package lease
+
+import (
+	"sync"
+	"time"
+)
+
+// condition is what a run knows about its Lease.
+type condition int
+
+const (
+	// held: renewed, so nobody else can take it before its duration is over.
+	held condition = iota
+	// forbidden: the user no longer has rights on Leases; only the release records show other runs (R51).
+	forbidden
+	// namespaceGone: the namespace is being deleted or is gone, so nobody can hold a Lease in it.
+	namespaceGone
+	// unknown: deleted, or not renewed in time; another run may be writing.
+	unknown
+	// lost: another run took the lock or changed the release, or may have.
+	lost
+)
+
+// observation is the condition of a run's own Lease at one time.
+type observation struct {
+	condition condition
+	at        time.Time  // when the request that showed it was sent
+	lost      *LostError // if the condition is lost
+}
+
+// namespaceGoneGrace is how long writes are allowed after the namespace was seen to be gone: another run may
+// start as soon as it exists again.
+const namespaceGoneGrace = 3 * time.Second
+
+// conditionAt returns the condition at a later time: observations expire.
+func (o observation) conditionAt(now time.Time, duration time.Duration) condition {
+	switch o.condition {
+	case held, forbidden:
+		if !within(o.at, now, duration) {
+			return unknown
+		}
+	case namespaceGone:
+		if !within(o.at, now, namespaceGoneGrace) {
+			return unknown
+		}
+	}
+	return o.condition
+}
+
+// within reports whether less than d passed between two times, by both clocks, because the
+// monotonic clock stops while the machine is suspended.
+func within(since, now time.Time, d time.Duration) bool {
+	return now.Sub(since) < d && now.Round(0).Sub(since.Round(0)) < d
+}
+
+// latestObservation is shared by the renewals and the writes that wait for them.
+type latestObservation struct {
+	mu      sync.Mutex
+	value   observation
+	changed chan struct{} // closed when value changes
+}
+
+func (l *latestObservation) set(o observation) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	l.value = o
+	close(l.changed)
+	l.changed = make(chan struct{})
+}
+
+// get returns the latest observation, and a channel that is closed when it changes.
+func (l *latestObservation) get() (observation, <-chan struct{}) {
+	l.mu.Lock()
+	defer l.mu.Unlock()
+	return l.value, l.changed
+}
+
+// lastCondition returns the condition as last observed, even if that has expired.
+func (l *latestObservation) lastCondition() condition {
+	o, _ := l.get()
+	return o.condition
+}
