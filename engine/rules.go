@@ -54,7 +54,7 @@ func Rules() []Rule {
 func FindRule(name string) (Rule, error) {
 	parts := ruleName.FindStringSubmatch(name)
 	if parts == nil {
-		return Rule{}, fmt.Errorf("%q is not a valid rule number; use a form such as R12 or R15a", name)
+		return Rule{}, fmt.Errorf("%q is not a rule number (they look like R12 or R15a); list all with: lockstep help rules", name)
 	}
 	id := strings.ToUpper(cmp.Or(parts[1], "R")) + parts[2] + parts[3]
 	rules := Rules()

@@ -41,9 +41,9 @@ func TestFindRule(t *testing.T) {
 		"R12x":                  "no rule R12x; list all",
 		"R99999999999999999999": "no rule R99999999999999999999; list all",
 		"s99":                   "no rule S99; list all",
-		"helm":                  `"helm" is not a valid rule number; use a form such as R12 or R15a`,
-		"":                      `"" is not a valid rule number; use a form such as R12 or R15a`,
-		"R":                     `"R" is not a valid rule number; use a form such as R12 or R15a`,
+		"helm":                  `"helm" is not a rule number (they look like R12 or R15a); list all with: lockstep help rules`,
+		"":                      `"" is not a rule number (they look like R12 or R15a); list all with: lockstep help rules`,
+		"R":                     `"R" is not a rule number (they look like R12 or R15a); list all with: lockstep help rules`,
 	}
 	for name, want := range wrong {
 		if _, err := FindRule(name); err == nil || !strings.Contains(err.Error(), want) {

@@ -48,21 +48,33 @@ func (c *Changes) add(change Change) {
 }
 
 // String lists the counts that are not 0: "3 created, 1 changed, 2 hooks".
-func (c Changes) String() string {
+func (c Changes) String() string { return c.list("", "", "") }
+
+// Sentence is String with words for what is counted: "3 objects created, 1 changed, 2 hooks started".
+func (c Changes) Sentence() string { return c.list("object ", "objects ", " started") }
+
+// list names the objects in the first count of objects only.
+func (c Changes) list(object, objects, started string) string {
 	var parts []string
+	add := func(n int, one, more string) {
+		if n == 1 {
+			more = one
+		}
+		if n > 0 {
+			parts = append(parts, fmt.Sprintf("%d %s", n, more))
+		}
+	}
 	for _, p := range []struct {
 		n    int
 		word string
-	}{{c.Created, "created"}, {c.Configured, "changed"}, {c.Unchanged, "unchanged"}, {c.Deleted, "deleted"}, {c.Kept, "kept"}, {c.Hooks, "hooks"}} {
+	}{{c.Created, "created"}, {c.Configured, "changed"}, {c.Unchanged, "unchanged"}, {c.Deleted, "deleted"}, {c.Kept, "kept"}} {
+		add(p.n, object+p.word, objects+p.word)
 		if p.n > 0 {
-			parts = append(parts, fmt.Sprintf("%d %s", p.n, p.word))
+			object, objects = "", ""
 		}
 	}
-	text := strings.Join(parts, ", ")
-	if c.Hooks == 1 {
-		text = strings.TrimSuffix(text, "s")
-	}
-	return text
+	add(c.Hooks, "hook"+started, "hooks"+started)
+	return strings.Join(parts, ", ")
 }
 
 // applyChange stores the change of a request, and reports whether it is the first answer.

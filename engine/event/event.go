@@ -118,6 +118,17 @@ const (
 	Kept       Change = "kept"   // helm.sh/resource-policy: keep, or another release's
 )
 
+// Word returns the word for a change in text for people.
+func (c Change) Word() string {
+	switch c {
+	case Absent:
+		return "already absent"
+	case Configured:
+		return "changed"
+	}
+	return string(c)
+}
+
 // Event is an item of the Feed, and a line of `-o json` and of a run's record. Fields are
 // only added.
 type Event struct {

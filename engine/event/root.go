@@ -143,7 +143,7 @@ func (s *State) Reason() string {
 		text += fmt.Sprintf("; and %d more failures", more)
 	}
 	if s.Outcome != "" {
-		text += " (" + s.Outcome + ")"
+		text += "; " + s.Outcome
 	}
 	return text
 }

@@ -78,7 +78,7 @@ func Annotation(annotations map[string]string, key string) (value string, ok boo
 	return value, ok
 }
 
-var errNoList = errors.New("must be a JSON array of strings")
+var errNoList = errors.New("must be a list")
 
 // ParseList parses the value of a list annotation: a JSON array of strings (R1). It trims the
 // strings.
@@ -262,6 +262,23 @@ func (o *ordering) plain(s *annotation, f family) bool {
 	return s.value != ""
 }
 
+// CheckAnnotation checks the value of a sequencing annotation (R2).
+func CheckAnnotation(key, value string) error {
+	var o ordering
+	o.read(map[string]string{key: value})
+	if len(o.faults) > 0 {
+		return errors.New(o.faults[0])
+	}
+	switch key {
+	case AnnotationReadinessSuccess, AnnotationReadinessFailure, AnnotationSubchartDependsOn, storedSubchartDependsOn:
+		if !blankList(value) {
+			_, err := ParseList(value)
+			return err
+		}
+	}
+	return nil
+}
+
 func (o *ordering) list(s annotation, parse func(string) ([]string, error)) []string {
 	names, err := parse(s.value)
 	if err != nil {
@@ -316,6 +333,11 @@ func checkName(name string) error {
 	}
 	if strings.ContainsFunc(name, func(r rune) bool { return !unicode.IsGraphic(r) }) {
 		return errors.New("must be a name of printable characters")
+	}
+	if strings.HasPrefix(name, "[") {
+		if _, err := ParseList(name); err == nil {
+			return errors.New("must be one name")
+		}
 	}
 	return nil
 }

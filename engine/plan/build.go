@@ -186,11 +186,11 @@ func (p *planner) read(c *chartNode) {
 		}
 		p.checkReadiness(c, m)
 		for _, fault := range m.faults {
-			p.warn("R2", c.path, &m.Object, "%s: %s; the resource is %s", m.Object, fault, unsequencedLast)
+			p.warn("R2", c.path, &m.Object, "%s: %s, so the resource is %s", m.Object, fault, deployedLast)
 		}
 		if len(m.faults) == 0 && m.group == "" && len(m.needs)+len(m.charts) > 0 && m.weight == nil {
 			key := cmp.Or(m.needsKey, m.chartsKey)
-			p.warn("R10", c.path, &m.Object, "%s: has %s but belongs to no group; the resource is %s", m.Object, key, unsequencedLast)
+			p.warn("R10", c.path, &m.Object, "%s: has %s but belongs to no group, so the resource is %s", m.Object, key, deployedLast)
 		}
 		for _, ref := range m.charts {
 			if e := p.resolve(c, ref, fmt.Sprintf("%s: %s names", m.Object, m.chartsKey), &m.Object); e != nil {
@@ -310,13 +310,25 @@ func (p *planner) group(d *draft) *Group {
 		p.warn("R13", d.chart, &o, "%s is rendered more than once; it is applied once", describe(o))
 	}
 	for _, o := range a.refused {
-		p.warn("R16", d.chart, &o, "%s: %s contradicts other objects of the group; it is ignored",
-			o, AnnotationInstallBefore)
+		others := slices.DeleteFunc(slices.Clone(a.refused), func(other Object) bool { return other == o })
+		why := "the other objects of the group need the opposite order"
+		if len(others) > 0 {
+			why = "it contradicts that of " + joinIDs(ids(others))
+		}
+		p.warn("R16", d.chart, &o, "%s: %s is ignored, because %s", o, AnnotationInstallBefore, why)
 	}
 	return &Group{
 		ID: d.id, Chart: d.chart, Name: d.name,
 		After: []string{}, Objects: a.objects, Waves: a.waves, JobsComplete: d.jobs,
 	}
+}
+
+func ids(objects []Object) []string {
+	var ids []string
+	for _, o := range objects {
+		ids = append(ids, o.String())
+	}
+	return ids
 }
 
 // sortedWarnings returns the warnings sorted and without duplicates.

@@ -39,8 +39,8 @@ func TestBuildPlan(t *testing.T) {
 			"shop:(unsequenced) = Deployment/my-app Deployment/queue-processor < shop:database",
 		},
 		warnings: []string{
-			`R8: shop: group "app" waits for "queue", which is itself unsequenced (Deployment/my-app)`,
-			`R8: shop: group "queue" waits for "another-group", which does not exist (Deployment/queue-processor)`,
+			`R8: shop: Deployment/my-app: group "app" waits for "queue", which is itself deployed last`,
+			`R8: shop: Deployment/queue-processor: group "queue" waits for "another-group", which does not exist`,
 		},
 	}, {
 		name: "R2 what is no list leaves the resource unsequenced, not its group",
@@ -61,17 +61,17 @@ func TestBuildPlan(t *testing.T) {
 			"shop:(unsequenced) = ConfigMap/a ConfigMap/b ConfigMap/c ConfigMap/f ConfigMap/g < shop:app shop:db",
 		},
 		warnings: []string{
-			`R2: shop: ConfigMap/a: annotation helm.sh/depends-on/resource-groups must be a JSON array of strings, such as '["db"]', but is 'db'`,
-			`R2: shop: ConfigMap/b: annotation helm.sh/depends-on/resource-groups must be a JSON array of strings, such as '["a", "b"]', but is '["db", 1]'`,
+			`R2: shop: ConfigMap/a: annotation helm.sh/depends-on/resource-groups must be a list, such as '["db"]', but is 'db'`,
+			`R2: shop: ConfigMap/b: annotation helm.sh/depends-on/resource-groups must be a list, such as '["a", "b"]', but is '["db", 1]'`,
 			`R2: ConfigMap/c`,
 		},
 	}, {
 		name: "R2 a name that would break lines and ids",
 		resources: []Resource{
-			res("shop", "ConfigMap/a", in, "a\nb"), res("shop", "ConfigMap/b", in, Unsequenced),
+			res("shop", "ConfigMap/a", in, "a\nb"), res("shop", "ConfigMap/b", in, Unsequenced), res("shop", "ConfigMap/c", in, `["a","b"]`),
 		},
-		want:     []string{"shop:(unsequenced) = ConfigMap/a ConfigMap/b"},
-		warnings: []string{`R2: is "a\nb"`, `R2: must not be a reserved name`},
+		want:     []string{"shop:(unsequenced) = ConfigMap/a ConfigMap/b ConfigMap/c"},
+		warnings: []string{`R2: is "a\nb"`, `R2: must not be a reserved name`, `R2: must be one name, but is '["a","b"]'`},
 	}, {
 		name: "R3 both spellings of keys with two slashes",
 		root: chart("shop", sub(x)),
@@ -107,7 +107,7 @@ func TestBuildPlan(t *testing.T) {
 			res("shop/x", "ConfigMap/b", in, "b", needs, `["a"]`),
 		},
 		want:     []string{"shop/x:(unsequenced) = ConfigMap/b", "shop:a = ConfigMap/a"},
-		warnings: []string{`R8: shop/x: group "b" waits for "a", which does not exist`},
+		warnings: []string{`R8: shop/x: ConfigMap/b: group "b" waits for "a", which does not exist`},
 	}, {
 		name: "R8 one warning a group, names all that is missing",
 		resources: []Resource{
@@ -117,7 +117,7 @@ func TestBuildPlan(t *testing.T) {
 		},
 		want: []string{"shop:(unsequenced) = ConfigMap/a ConfigMap/b ConfigMap/c"},
 		warnings: []string{
-			`R8: group "a" waits for "", "y", "z", which do not exist (ConfigMap/b)`,
+			`R8: ConfigMap/b: group "a" waits for "", "y", "z", which do not exist`,
 			`R8: group "b" waits for "no"`,
 		},
 	}, {
@@ -131,7 +131,7 @@ func TestBuildPlan(t *testing.T) {
 			"shop:base = ConfigMap/base", "shop:app = ConfigMap/app < shop:base",
 			"shop:(unsequenced) = ConfigMap/broken ConfigMap/lonely ConfigMap/orphan < shop:app shop:base",
 		},
-		warnings: []string{"R8: nowhere", `R9: "lonely" is isolated`, `R9: "orphan" is isolated`},
+		warnings: []string{"R8: nowhere", `R9: "lonely" waits for no group`, `R9: "orphan" waits for no group`},
 	}, {
 		name:      "R9 a lone group is not isolated",
 		resources: []Resource{res("shop", "ConfigMap/a", in, "a"), res("shop", "ConfigMap/b")},
@@ -281,7 +281,7 @@ func TestBuildPlan(t *testing.T) {
 			"shop:layer3 = Deployment/fizz < shop/x:(unsequenced) shop:layer1",
 			"shop:(unsequenced) = Deployment/bad Deployment/worse < shop:layer1 shop:layer2 shop:layer3",
 		},
-		warnings: []string{`R2: dependson/layer must be a JSON array of strings, such as '["a", "b"]', but is '[layer1]'`, `R2: helm.sh/dependson/chart must be`},
+		warnings: []string{`R2: dependson/layer must be a list, such as '["a", "b"]', but is '[layer1]'`, `R2: helm.sh/dependson/chart must be`},
 	}, {
 		name: "R19 weights",
 		root: chart("shop", sub(x)),
@@ -310,9 +310,13 @@ func TestBuildPlan(t *testing.T) {
 		name: "R24 one readiness annotation without the other",
 		resources: []Resource{
 			res("shop", "Job/a", AnnotationReadinessFailure, `["{.failed} > 0"]`), res("shop", "Job/b", AnnotationReadinessSuccess, `[]`, AnnotationReadinessFailure, `[]`),
+			res("shop", "Job/c", AnnotationReadinessSuccess, `["{.done} == 1"]`, AnnotationReadinessFailure, `[]`),
 		},
-		want:     []string{"shop:(unsequenced) = Job/a Job/b"},
-		warnings: []string{"R24: Job/a: helm.sh/readiness-failure is ignored because helm.sh/readiness-success is missing; add it"},
+		want: []string{"shop:(unsequenced) = Job/a Job/b Job/c"},
+		warnings: []string{
+			"R24: Job/a: helm.sh/readiness-failure is ignored because helm.sh/readiness-success is missing; add it",
+			"R24: Job/c: helm.sh/readiness-success is ignored because helm.sh/readiness-failure is empty; add an expression",
+		},
 	}, {
 		name: "a chart that is not in the tree waits as part of one that is",
 		root: chart("shop", sub(x, "y"), sub(y)),

@@ -51,7 +51,7 @@ func TestPlanErrors(t *testing.T) {
 		{"R13 an object in a group and in none", chart("shop", sub(x)), []Resource{res("shop", "Job/a"), res("shop/x", "Job/a", in, "a")},
 			"shop/x: Job/a is in two groups: shop:(unsequenced) and shop/x:a (R13)"},
 		{"R2 malformed readiness", nil, []Resource{res("shop", "Job/a", AnnotationReadinessSuccess, `{.a} == 1`, AnnotationReadinessFailure, `[]`)},
-			"shop: Job/a: annotation helm.sh/readiness-success must be a JSON array of strings, such as '[\"{.a} == 1\"]', but is '{.a} == 1' (R2)"},
+			"shop: Job/a: annotation helm.sh/readiness-success must be a list, such as '[\"{.a} == 1\"]', but is '{.a} == 1' (R2)"},
 		{"R2 R24 what the reader of a chart found", &Chart{Path: "shop", Faults: []Fault{{"R2", "depends-on is no list"}}},
 			[]Resource{{Object: object("Job/a"), Chart: "shop", Faults: []Fault{{"R24", "no expression"}}}},
 			"shop: depends-on is no list (R2)\nshop: Job/a: no expression (R24)"},

@@ -226,9 +226,9 @@ func (p *planner) warnBroken(d *draft) {
 			moved = append(moved, n)
 		}
 	}
-	blamed, why := missing, []string{"does not exist", "do not exist"}
+	blamed, why := missing, []string{"which does not exist", "which do not exist"}
 	if len(missing) == 0 {
-		blamed, why = moved, []string{"is itself unsequenced", "are themselves unsequenced"}
+		blamed, why = moved, []string{"which is itself deployed last", "which are themselves deployed last"}
 	}
 	who := blamed[0].by
 	quoted := make([]string, len(blamed))
@@ -239,16 +239,16 @@ func (p *planner) warnBroken(d *draft) {
 	switch len(missing) {
 	case 0:
 	case 1:
-		fix = fmt.Sprintf("; check the spelling; if %s is optional, wrap this annotation in the same {{ if }} as that group", quoted[0])
+		fix = fmt.Sprintf("; check the spelling, or if %s is optional, put this annotation inside the same {{ if }}", quoted[0])
 	default:
-		fix = "; check the spelling; if they are optional, wrap this annotation in the same {{ if }} as those groups"
+		fix = "; check the spelling, or if they are optional, put this annotation inside the same {{ if }}"
 	}
-	p.warn("R8", d.chart, &who.Object, "group %q waits for %s, which %s (%s); the group is %s%s",
-		d.name, strings.Join(quoted, ", "), why[min(len(blamed), 2)-1], who.Object, unsequencedLast, fix)
+	p.warn("R8", d.chart, &who.Object, "%s: group %q waits for %s, %s, so %q is %s%s",
+		who.Object, d.name, strings.Join(quoted, ", "), why[min(len(blamed), 2)-1], d.name, deployedLast, fix)
 }
 
-// unsequencedLast says what happens to an unsequenced group or resource (R10).
-const unsequencedLast = "unsequenced, so it is deployed after all groups of this chart"
+// deployedLast says what happens to an unsequenced group or resource (R10).
+const deployedLast = "deployed last, after all other groups of this chart"
 
 // demoteIsolated makes groups without any edge unsequenced, and returns them. Waiting for a
 // subchart is an edge.
@@ -274,7 +274,7 @@ func (p *planner) demoteIsolated(drafts []*draft) []*draft {
 		if d.unsequenced || len(d.needs) > 0 || needed[d.place] || len(d.waits()) > 0 {
 			continue
 		}
-		p.warn("R9", d.chart, nil, "group %q is isolated: it waits for no group and none waits for it; it is %s", d.name, unsequencedLast)
+		p.warn("R9", d.chart, nil, "group %q waits for no group, and none waits for it, so it is %s", d.name, deployedLast)
 		d.unsequenced = true
 		demoted = append(demoted, d)
 	}

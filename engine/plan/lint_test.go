@@ -43,7 +43,7 @@ func TestLint(t *testing.T) { // R37
 			"error R2: Job/c", `error R8: "d", which does not exist`, "error R12: not a subchart", "error R13: Job/b is in two groups",
 			"error R13: group \"a\" waits for itself; remove that dependency", "error R13: subcharts wait for each other in a cycle: x → y → x; remove one dependency",
 			"error R20: Job/a has helm.sh/resource-group, Job/b has helm.sh/layer", "error R24: Job/d",
-			`warning R9: "b" is isolated`)
+			`warning R9: "b" waits for no group`)
 	})
 	t.Run("warnings", func(t *testing.T) {
 		root := waiting("shop", []string{"off"}, Subchart{Name: "off"}, Subchart{Name: "rest"}, sub(x))

@@ -131,7 +131,7 @@ func TestRefusedOrderIsAWarning(t *testing.T) { // R16
 		t.Fatal(err)
 	}
 	sameWarnings(t, plan.Warnings, []string{
-		"R16: shop: Job/j: helm.sh/install-before contradicts other objects of the group", "R16: Service/s",
+		"R16: shop: Job/j: helm.sh/install-before is ignored, because it contradicts that of Service/s", "R16: Service/s",
 	})
 }
 

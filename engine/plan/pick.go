@@ -10,7 +10,7 @@ import (
 // Pick returns the ids of the groups that a text selects, in the given order:
 //
 //   - One group by its id, "shop/db:schema", as the screen shows it, "db:schema" or "schema",
-//     by one of its objects, "Job/migrate", or by a unique end of its id. ~ stands for
+//     by one of its objects, "Job/migrate", or by an unambiguous suffix of its id. ~ stands for
 //     (unsequenced), which a shell would need quotes for. If several groups match equally
 //     well, the error lists them.
 //   - All groups whose id matches a pattern, "*:schema", in which * stands for any text and ?
@@ -42,7 +42,7 @@ func Pick(text string, groups []*Group) ([]string, error) {
 		case 1:
 			return ids, nil
 		default:
-			return nil, fmt.Errorf("%s could be any of %s", text, joinIDs(ids))
+			return nil, fmt.Errorf("%s is ambiguous: %s", text, joinOr(ids))
 		}
 	}
 	ids := matchingIDs(groups, func(*Group) bool { return true })
@@ -56,6 +56,15 @@ func Pick(text string, groups []*Group) ([]string, error) {
 		return nil, fmt.Errorf("no group %s; did you mean %s?", text, near)
 	}
 	return nil, fmt.Errorf("no group %s; the groups are %s", text, joinIDs(ids))
+}
+
+// PickBreakpoint is Pick for an argument of --break-on other than "failure".
+func PickBreakpoint(text string, groups []*Group) ([]string, error) {
+	ids, err := Pick(text, groups)
+	if err != nil && editDistance(text, "failure") < 3 {
+		return nil, fmt.Errorf("no group %s; did you mean failure?", text)
+	}
+	return ids, err
 }
 
 // hasSuffix reports whether an id ends with a text, with or without (unsequenced). If part is
@@ -120,6 +129,14 @@ func joinIDs(ids []string) string {
 		return fmt.Sprintf("%s and %d more", strings.Join(ids[:maxNamed], ", "), n)
 	}
 	return strings.Join(ids, ", ")
+}
+
+// joinOr formats a list of groups of which one is meant.
+func joinOr(ids []string) string {
+	if n := len(ids); n <= maxNamed {
+		return strings.Join(ids[:n-1], ", ") + " or " + ids[n-1]
+	}
+	return joinIDs(ids)
 }
 
 // matchingIDs returns the distinct ids of matching groups. A group may run in several phases.

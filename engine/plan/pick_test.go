@@ -49,9 +49,9 @@ func TestPick(t *testing.T) { // R42
 		}
 	}
 	for text, want := range map[string]string{
-		"web":          "web could be any of shop/api:web, shop/front:web, shop:web",
+		"web":          "web is ambiguous: shop/api:web, shop/front:web or shop:web",
 		"zz":           "no group zz; the groups are shop/db:schema, shop/db:database, shop/api:web, shop/front:web, shop/cache:(unsequenced), shop:web, pre-install/Job/warm",
-		"eb":           "eb could be any of shop/api:web, shop/front:web, shop:web",
+		"eb":           "eb is ambiguous: shop/api:web, shop/front:web or shop:web",
 		"shema":        "no group shema; did you mean shop/db:schema?",
 		"db:shcema":    "no group db:shcema; did you mean shop/db:schema?",
 		"":             "the name of the group is empty; the groups are shop/db:schema, shop/db:database, shop/api:web, shop/front:web, shop/cache:(unsequenced), shop:web, pre-install/Job/warm",
@@ -72,21 +72,21 @@ func TestPickOrder(t *testing.T) { // R42
 	}{
 		{"the id before ~", "a:~", "a:~", []string{"a:(unsequenced)", "a:~"}},
 		{"~ before an end", "a:~", "a:(unsequenced)", []string{"x/a:(unsequenced)", "a:(unsequenced)"}},
-		{"~ in two charts", "~", several + "~ could be any of a:(unsequenced), a/b:(unsequenced)", []string{"a:(unsequenced)", "a/b:(unsequenced)"}},
+		{"~ in two charts", "~", several + "~ is ambiguous: a:(unsequenced) or a/b:(unsequenced)", []string{"a:(unsequenced)", "a/b:(unsequenced)"}},
 		{"~ alone in one chart", "~", "a/b:(unsequenced)", []string{"a:x", "a/b:(unsequenced)"}},
 		{"no ~ to be found", "b:~", several + "no group b:~; the groups are a:long-name", []string{"a:long-name"}},
 		{"~ is not home", "/root", several + "no group /root; the groups are a:(unsequenced)", []string{"a:(unsequenced)"}},
 		{"the short name before an end", "web", "a:web", []string{"a:my-web", "a:web"}},
 		{"an end after / before one anywhere", "web", "pre-install/Job/web", []string{"a:my-web", "pre-install/Job/web"}},
-		{"the same end twice", "web", several + "web could be any of a:my-web, b:the-web", []string{"a:my-web", "b:the-web"}},
+		{"the same end twice", "web", several + "web is ambiguous: a:my-web or b:the-web", []string{"a:my-web", "b:the-web"}},
 		{"the same end, one with its chart", "b/c:web", "a/b/c:web", []string{"a/b/c:web", "a/c:web"}},
 		{"a hook by its object", "Job/warm", "pre-install/Job/warm", []string{"pre-install/Job/warm", "post-install/Job/cold"}},
-		{"a hook of two phases", "Job/warm", several + "Job/warm could be any of pre-install/Job/warm, post-install/Job/warm", []string{"pre-install/Job/warm", "post-install/Job/warm"}},
+		{"a hook of two phases", "Job/warm", several + "Job/warm is ambiguous: pre-install/Job/warm or post-install/Job/warm", []string{"pre-install/Job/warm", "post-install/Job/warm"}},
 		{"in two phases", "web", "a:web", []string{"a:web", "a:web"}},
 		{"empty", "", several + "the name of the group is empty; the groups are a:web", []string{"a:web"}},
 		{"nothing to choose from", "web", several + "no group web; the run has no groups", nil},
-		{"eight", "eb", several + "eb could be any of 1:web, 2:web, 3:web, 4:web, 5:web, 6:web, 7:web, 8:web", numbered(8)},
-		{"nine", "eb", several + "eb could be any of 1:web, 2:web, 3:web, 4:web, 5:web, 6:web, 7:web, 8:web and 1 more", numbered(9)},
+		{"eight", "eb", several + "eb is ambiguous: 1:web, 2:web, 3:web, 4:web, 5:web, 6:web, 7:web or 8:web", numbered(8)},
+		{"nine", "eb", several + "eb is ambiguous: 1:web, 2:web, 3:web, 4:web, 5:web, 6:web, 7:web, 8:web and 1 more", numbered(9)},
 		{"a typo", "db:shema", several + "no group db:shema; did you mean shop/db:schema?", []string{"shop/db:schema", "shop/api:web"}},
 	} {
 		var groups []*Group

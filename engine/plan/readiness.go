@@ -46,5 +46,9 @@ func (p *planner) checkReadiness(c *chartNode, m *member) {
 	if len(failure) > 0 {
 		has, lacks = lacks, has
 	}
-	p.warn("R24", c.path, &m.Object, "%s: %s is ignored because %s is missing; add it", m.Object, has, lacks)
+	problem := "missing; add it"
+	if _, ok := Annotation(m.Annotations, lacks); ok {
+		problem = "empty; add an expression"
+	}
+	p.warn("R24", c.path, &m.Object, "%s: %s is ignored because %s is %s", m.Object, has, lacks, problem)
 }

@@ -28,7 +28,7 @@ func TestCommands(t *testing.T) { // R40 to R45: the exact events of each
 		{
 			name: "pause twice is refused (R45)", groups: chain[:1], script: quick,
 			steer: func(b *bench) { b.command(event.Pause, ""); b.command(event.Pause, ""); b.command(event.Resume, "") },
-			trace: []string{"0.0s c:a running", "0.0s run paused", "0.0s pause accepted", "0.0s pause refused (the run is paused already)",
+			trace: []string{"0.0s c:a running", "0.0s run paused", "0.0s pause accepted", "0.0s pause refused (the run is already paused)",
 				"0.0s run running", "0.0s resume accepted", "2.0s c:a ready"},
 		},
 		{
@@ -157,7 +157,7 @@ func TestCommands(t *testing.T) { // R40 to R45: the exact events of each
 			},
 			err: errAny,
 			trace: []string{"0.0s c:a running", "0.0s c:b running", "0.0s c:a failed (Pod/x: exit code 1)", "0.0s run held (c:a: Pod/x: exit code 1)",
-				"2.0s c:b ready", "5.0s step refused (" + heldRefusal + ")", "5.0s pause refused (the run is held already)",
+				"2.0s c:b ready", "5.0s step refused (" + heldRefusal + ")", "5.0s pause refused (the run is already held)",
 				"5.0s resume refused (" + heldRefusal + ")", "5.0s give-up refused (c:b has not failed)",
 				"5.0s run running", "5.0s give-up accepted", "5.0s c:c skipped (not started: the operation failed)", "5.0s c:d skipped (not started: c:a failed)"},
 		},

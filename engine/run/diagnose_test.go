@@ -53,7 +53,7 @@ func TestSignsAreDiagnosed(t *testing.T) {
 	}
 	m.timeouts.heartbeat = 0
 	handle(ticked{})
-	if len(reported) != 1 || !strings.HasSuffix(reported[0], ": exited with code 3") {
+	if len(reported) != 1 || !strings.Contains(reported[0], ": exited with code 3; waiting for ") {
 		t.Errorf("the heartbeat drops the cause: %q", reported)
 	}
 }

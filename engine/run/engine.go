@@ -1,6 +1,7 @@
 // Package run executes a plan: it decides what starts when, and handles time and commands. The
 // machine is pure and synchronous and makes all decisions; the Engine passes messages to it
-// and performs its effects. kube/operation starts an Engine, kube/cluster implements Cluster.
+// and performs its effects. kube/operation and kube/stack start Engines; kube/cluster and
+// kube/stack implement Cluster.
 // The package imports only engine/event and engine/plan.
 package run
 
@@ -37,8 +38,8 @@ type Options struct {
 	Breakpoints []string
 	// HoldOnFailure pauses the run when a group fails, also during a rollback (R44).
 	HoldOnFailure bool
-	// Heartbeat is the time without a change after which an event names the object that the
-	// run waits for, repeatedly; 0 for never.
+	// Heartbeat is how long no group changes its status before an event names the object that
+	// the run has waited for longest. The event repeats; 0 for never.
 	Heartbeat time.Duration
 	// Diagnose finds out why an object is not ready. It runs in a separate goroutine, with a
 	// short deadline.
@@ -132,12 +133,13 @@ func (e *Engine) Back() { e.inbox.put(serverBack{}) }
 // such as deleting a hook's previous object. A later stage with this unit, or a second
 // Admit, does not wait again. The error is ErrAborted, ErrTimeout or ErrReplaced.
 func (e *Engine) Admit(phase string, g *plan.Group) error {
-	w := &gate{unit: event.Unit{Phase: phase, Group: g.ID}, group: g, done: make(chan error, 1)}
-	return call(e, w.done, gateRequested{w}, ErrAborted)
+	w := &admission{unit: event.Unit{Phase: phase, Group: g.ID}, group: g, done: make(chan error, 1)}
+	return call(e, w.done, admitRequested{w}, ErrAborted)
 }
 
-// Requests returns the context for requests of the operation. It ends on Stop and at the
-// end of the operation.
+// Requests returns the context for requests of the operation. It is cancelled by Stop,
+// windDownTime after an abort or the timeout, when a rollback or an edited revision starts
+// (call Requests again), and at the end.
 func (e *Engine) Requests() context.Context {
 	reply := make(chan requestsContext, 1)
 	return call(e, reply, contextRequested{reply}, requestsContext{e.ctx}).Context

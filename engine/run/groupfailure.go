@@ -24,15 +24,15 @@ func (s *stage) failObserved(g *group, o *object) {
 	s.fail(g, o, &failure{symptom: oneLine(o.message), certainty: certainty})
 }
 
-// giveUp fails a group because an object timed out.
-func (s *stage) giveUp(g *group, o *object, symptom, gaveUp string) {
-	s.fail(g, o, &failure{symptom: oneLine(symptom), gaveUp: gaveUp})
+// failTimedOut fails a group because an object timed out.
+func (s *stage) failTimedOut(g *group, o *object, symptom, timedOut string) {
+	s.fail(g, o, &failure{symptom: oneLine(symptom), timedOut: timedOut})
 }
 
 // fail ends a group as failed. If the cause is unknown, it first starts a diagnosis and
 // publishes the failure with its result.
 //
-// Rule R26: groups that wait for a failed group do not start; running ones finish
+// Rule R26: after a failure no further group starts; running ones finish
 func (s *stage) fail(g *group, o *object, f *failure) {
 	if g.status != event.Running {
 		return
@@ -83,8 +83,8 @@ func (f *failure) text(found Finding) string {
 		return f.symptom
 	case found.Symptom:
 		return f.symptom + "; " + found.Cause
-	case f.gaveUp != "":
-		return found.Cause + "; " + f.gaveUp
+	case f.timedOut != "":
+		return found.Cause + "; " + f.timedOut
 	}
 	return found.Cause
 }

@@ -17,7 +17,7 @@ func (x *simulation) indexes() {
 	}
 	open, over := []*group{}, true
 	for _, g := range s.groups {
-		if g.attempt.number == 0 && g.left == 0 && !g.status.Over() {
+		if g.attempt.number == 0 && g.pendingGates == 0 && !g.status.Over() {
 			open = append(open, g)
 		}
 		over = over && g.status.Over()

@@ -12,8 +12,9 @@ type loop struct {
 	*Engine
 	machine *machine
 	timer   *time.Timer
-	// requests is cancelled by Stop and replaced for a rollback. It contains the context of
-	// retries, which ends earlier, when the run winds down.
+	// requests is cancelled by Stop or windDownTime after an abort or the timeout, and replaced
+	// for a rollback or an edited revision. It contains the context of retries, which ends
+	// earlier, when the run winds down.
 	requests       context.Context
 	cancelRequests context.CancelFunc
 	endRetries     context.CancelCauseFunc
@@ -77,8 +78,8 @@ func (l *loop) perform(effects []effect) {
 		case renewRequests:
 			l.cancelRequests()
 			l.renew()
-		case gateOpened:
-			eff.gate.done <- eff.err
+		case admitReplied:
+			eff.admission.done <- eff.err
 		case allApplied:
 			close(eff.run.applied)
 		case stageOver:

@@ -17,17 +17,17 @@ type machine struct {
 	clock    clock
 	// readiness is the clock of readiness timeouts: it stops whenever clock stops, and while
 	// the API server is unreachable.
-	readiness clock
-	outage    outage
-	units     units
-	gates     []*gate
-	stage     *stage // nil between stages
-	cohort    *cohort
-	timeouts  timeouts
-	rollback  rollback
-	era       int      // counts rollbacks and edited revisions; observations of an earlier era are ignored
-	root      *Failure // the first failure of earlier stages that was not fixed
-	ended     bool
+	readiness  clock
+	outage     outage
+	units      units
+	admissions []*admission
+	stage      *stage // nil between stages
+	cohort     *cohort
+	timeouts   timeouts
+	rollback   rollback
+	era        int      // counts rollbacks and edited revisions; observations of an earlier era are ignored
+	root       *Failure // the first failure of earlier stages that was not fixed
+	ended      bool
 }
 
 // rollback is the running rollback of the operation, if any.
@@ -65,8 +65,8 @@ func (m *machine) handle(now time.Time, msg message) []effect {
 	switch msg := msg.(type) {
 	case announced:
 		m.announce(msg.phases)
-	case gateRequested:
-		m.gates = append(m.gates, msg.gate)
+	case admitRequested:
+		m.admissions = append(m.admissions, msg.admission)
 	case stageEntered:
 		m.enter(msg.stage, msg.run)
 	case answered:
@@ -105,7 +105,7 @@ func (m *machine) announce(phases []event.Phase) {
 	for _, p := range phases {
 		for _, g := range p.Groups {
 			u, added := m.units.add(event.Unit{Phase: p.Name, Group: g.ID})
-			if added && m.stopsAt(g.ID) {
+			if added && m.hasBreakpoint(g.ID) {
 				m.setBreakpoint(u, breakpointSet)
 			}
 		}
@@ -164,10 +164,10 @@ func (m *machine) windDown() {
 	case m.steering.abort == nil:
 		cause = fmt.Errorf("%w after %s (--timeout)", ErrTimeout, m.opts.Operation.Timeout)
 	}
-	for _, g := range m.gates {
-		m.do(gateOpened{g, cause})
+	for _, g := range m.admissions {
+		m.do(admitReplied{g, cause})
 	}
-	m.gates = nil
+	m.admissions = nil
 	if !m.timeouts.winding { // also between two stages, when Helm sends requests
 		m.timeouts.winding, m.timeouts.cancelAt = true, m.now.Add(windDownTime)
 		if m.stage != nil && m.stage.outOfTime { // its requests already had windDownTime
@@ -213,7 +213,7 @@ func (m *machine) beginNext(msg nextRequested) error {
 	m.skipUnits("not started: "+ErrReplaced.Error(), ErrReplaced.Error())
 	m.opts.Breakpoints = nil
 	for _, u := range m.units.all {
-		if u.breakpoint == breakpointSet && !m.stopsAt(u.Group) {
+		if u.breakpoint == breakpointSet && !m.hasBreakpoint(u.Group) {
 			m.opts.Breakpoints = append(m.opts.Breakpoints, u.Group)
 		}
 	}
@@ -254,7 +254,7 @@ func (m *machine) finish(end End) error {
 			end.Message = end.Outcome
 		}
 	} else {
-		why := m.skipReason("the operation exited")
+		why := m.skipReason("the operation ended")
 		m.skipUnits("not started: "+why, "interrupted: "+why)
 	}
 	if m.root != nil && end.Object == nil && end.Status != event.Succeeded {

@@ -14,9 +14,9 @@ type message interface{ message() }
 type (
 	// announced is sent by Announce.
 	announced struct{ phases []event.Phase }
-	// gateRequested is sent by Admit. Exactly one gateOpened with the same gate answers it,
+	// admitRequested is sent by Admit. Exactly one admitReplied with the same admission answers it,
 	// unless the run ends first.
-	gateRequested struct{ gate *gate }
+	admitRequested struct{ admission *admission }
 	// stageEntered is sent by Start. Exactly one stageOver with the same run
 	// answers it, after at most one allApplied, unless the run ends first.
 	stageEntered struct {
@@ -76,7 +76,7 @@ type (
 )
 
 func (announced) message()         {}
-func (gateRequested) message()     {}
+func (admitRequested) message()    {}
 func (stageEntered) message()      {}
 func (answered) message()          {}
 func (vanished) message()          {}
@@ -114,9 +114,9 @@ type (
 	endRetries     struct{ cause error }
 	cancelRequests struct{}
 	renewRequests  struct{}
-	gateOpened     struct {
-		gate *gate
-		err  error
+	admitReplied   struct {
+		admission *admission
+		err       error
 	}
 	allApplied struct{ run *StageRun }
 	stageOver  struct {
@@ -136,7 +136,7 @@ func (startDiagnosis) effect() {}
 func (endRetries) effect()     {}
 func (cancelRequests) effect() {}
 func (renewRequests) effect()  {}
-func (gateOpened) effect()     {}
+func (admitReplied) effect()   {}
 func (allApplied) effect()     {}
 func (stageOver) effect()      {}
 func (replied) effect()        {}
@@ -160,8 +160,8 @@ type diagnosis struct {
 	failure *failure
 }
 
-// gate is a unit that waits in Admit for its start, outside a stage.
-type gate struct {
+// admission is a unit that waits in Admit for its start, outside a stage.
+type admission struct {
 	unit  event.Unit
 	group *plan.Group
 	done  chan error // buffered

@@ -184,7 +184,7 @@ func (s *stage) evaluateRemoval(g *group, o *object) {
 }
 
 // isCurrent reports whether the last observation of the object is at least as new as its
-// apply or, without an apply, as the failure (R22).
+// apply or, without an apply, newer than those from before the failure (R22).
 func (o *object) isCurrent() bool {
 	if o.reply == replyTaken {
 		return o.last.Status != "" && (o.last.Version == 0 || o.last.Version >= o.version)
@@ -259,8 +259,8 @@ func (s *stage) endGroup(g *group) {
 		end, message = event.Applied, "still being deleted, not checked"
 	}
 	s.m.setUnit(g.unit, end, message)
-	for _, next := range g.after {
-		if next.left--; next.left == 0 {
+	for _, next := range g.dependents {
+		if next.pendingGates--; next.pendingGates == 0 {
 			s.addOpen(next)
 		}
 	}

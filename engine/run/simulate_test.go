@@ -221,8 +221,8 @@ func (x *simulation) perform(effects []effect) {
 				x.answer(r, Outcome{}, errRefused)
 			}
 			x.hangs = nil
-		case gateOpened:
-			eff.gate.done <- eff.err
+		case admitReplied:
+			eff.admission.done <- eff.err
 		case stageOver:
 			x.over[eff.run], x.r.stage = eff.err, nil
 		case replied:
@@ -352,7 +352,7 @@ func (x *simulation) compare() {
 			}
 		}
 	}
-	if m.stage.Phase.Kind == event.PhaseHooks || len(m.gates) > 0 {
+	if m.stage.Phase.Kind == event.PhaseHooks || len(m.admissions) > 0 {
 		return
 	}
 	open, next := m.startable(), state.Next()
@@ -383,8 +383,8 @@ func (o *simulated) announce(p phaseSpec) {
 }
 
 func (o *simulated) admit(p phaseSpec, g *plan.Group) error {
-	w := &gate{unit: event.Unit{Phase: p.Name, Group: g.ID}, group: g, done: make(chan error, 1)}
-	o.x.post(gateRequested{w})
+	w := &admission{unit: event.Unit{Phase: p.Name, Group: g.ID}, group: g, done: make(chan error, 1)}
+	o.x.post(admitRequested{w})
 	o.await(func() bool { return len(w.done) > 0 })
 	return <-w.done
 }

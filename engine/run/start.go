@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"math"
 	"slices"
-	"strings"
 	"time"
 
 	"lockstep/engine/event"
@@ -30,8 +29,8 @@ func (m *machine) startUnits() {
 // continueStarted handles units that have already started: the second gate of a unit, and the
 // stage of an admitted unit.
 func (m *machine) continueStarted() {
-	for len(m.gates) > 0 {
-		u, _ := m.units.add(m.gates[0].unit)
+	for len(m.admissions) > 0 {
+		u, _ := m.units.add(m.admissions[0].unit)
 		if u.status != event.Running {
 			break
 		}
@@ -60,13 +59,13 @@ func (s *stage) addOpen(g *group) {
 // startable returns the units that could start now, in plan order, ignoring pauses and
 // Options.Groups.
 func (m *machine) startable() (open []*unit) {
-	if len(m.gates) > 0 {
-		u, _ := m.units.add(m.gates[0].unit)
+	if len(m.admissions) > 0 {
+		u, _ := m.units.add(m.admissions[0].unit)
 		open = append(open, u)
 	}
 	if s := m.stage; s != nil && !s.failing() {
 		for _, g := range s.open {
-			if g.left == 0 && (g.status == event.Waiting || g.status == event.Held) {
+			if g.pendingGates == 0 && (g.status == event.Waiting || g.status == event.Held) {
 				open = append(open, g.unit)
 			}
 		}
@@ -94,30 +93,6 @@ func (m *machine) startOpenUnits() bool {
 	return len(open) > 0
 }
 
-// pauseAtBreakpoints pauses the run if any of the units that could start has a breakpoint, and
-// reports whether it did.
-//
-// Rule R42: a breakpoint pauses the whole run when its unit could start
-func (m *machine) pauseAtBreakpoints(open []*unit) bool {
-	var at []string
-	for _, u := range open {
-		if u.stops() {
-			u.reached = true
-			m.setUnit(u, event.Held, "breakpoint")
-			if u.breakpoint == breakpointOnce {
-				m.setBreakpoint(u, noBreakpoint)
-			}
-			at = append(at, u.Group)
-		}
-	}
-	if len(at) == 0 {
-		return false
-	}
-	m.steering.pause("breakpoint " + strings.Join(at, ", "))
-	m.reportRun()
-	return true
-}
-
 // takeStep starts the unit of a step once it can start.
 func (m *machine) takeStep() {
 	open := m.startable()
@@ -135,7 +110,7 @@ func (m *machine) takeStep() {
 func (m *machine) start(open []*unit) {
 	for _, u := range open {
 		u.reached = true
-		if len(m.gates) > 0 && m.gates[0].unit == u.Unit {
+		if len(m.admissions) > 0 && m.admissions[0].unit == u.Unit {
 			m.setUnit(u, event.Running, "")
 			m.openGate()
 			continue
@@ -146,8 +121,8 @@ func (m *machine) start(open []*unit) {
 }
 
 func (m *machine) openGate() {
-	m.do(gateOpened{m.gates[0], nil})
-	m.gates = m.gates[1:]
+	m.do(admitReplied{m.admissions[0], nil})
+	m.admissions = m.admissions[1:]
 }
 
 // begin starts an attempt at a group whose status is already Running. Its requests are sent

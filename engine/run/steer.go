@@ -104,7 +104,7 @@ func (m *machine) reportRun() {
 // Rule R40: while paused, running units continue and no further unit starts
 func (m *machine) pause(reason string) string {
 	if m.steering.reported != event.Running {
-		return "the run is " + string(m.steering.reported) + " already"
+		return "the run is already " + string(m.steering.reported)
 	}
 	m.steering.pause(reason)
 	m.reportRun()
@@ -144,7 +144,7 @@ func (m *machine) step(named event.Unit) string {
 	}
 	if named.Group == "" {
 		if m.steering.step {
-			return "already waiting to step; nothing can start " + m.blockingGroup()
+			return "already waiting to step; nothing can start yet"
 		}
 		m.steering.step = true // takes effect when the next unit can start
 		return ""
@@ -157,22 +157,10 @@ func (m *machine) step(named event.Unit) string {
 	case u.status != event.Waiting && u.status != event.Held:
 		return u.Group + " has already started"
 	case !slices.Contains(open, u):
-		return u.Group + " cannot start " + m.blockingGroup()
+		return u.Group + " cannot start yet"
 	}
 	m.steering.step, m.steering.stepUnit = true, u
 	return ""
-}
-
-// blockingGroup names a running group that must end before anything can start.
-func (m *machine) blockingGroup() string {
-	if m.stage != nil {
-		for _, g := range m.stage.groups {
-			if g.status == event.Running {
-				return "before " + g.Group + " is over"
-			}
-		}
-	}
-	return "yet"
 }
 
 // unstarted returns the named unit if it has not started, or else the reason for a refusal.
@@ -186,61 +174,6 @@ func (m *machine) unstarted(named event.Unit) (u *unit, refusal string) {
 		return nil, u.Group + " has already started"
 	}
 	return u, ""
-}
-
-// toggleBreakpoint sets or removes a breakpoint.
-func (m *machine) toggleBreakpoint(named event.Unit) string {
-	u, why := m.unstarted(named)
-	switch {
-	case why != "":
-		return why
-	case u.breakpoint == noBreakpoint:
-		m.setBreakpoint(u, breakpointSet)
-	default:
-		m.setBreakpoint(u, noBreakpoint)
-	}
-	return ""
-}
-
-// disableBreakpoint disables a breakpoint, or enables it again.
-func (m *machine) disableBreakpoint(named event.Unit) string {
-	u, why := m.unstarted(named)
-	switch {
-	case why != "":
-		return why
-	case u.breakpoint == noBreakpoint:
-		return u.Group + " has no breakpoint"
-	case u.breakpoint == breakpointDisabled:
-		m.setBreakpoint(u, breakpointSet)
-	default:
-		m.setBreakpoint(u, breakpointDisabled)
-	}
-	return ""
-}
-
-// runTo continues until a unit could start. Other breakpoints still pause the run.
-func (m *machine) runTo(named event.Unit) string {
-	if m.steering.reported == event.Held {
-		return heldRefusal
-	}
-	u, why := m.unstarted(named)
-	switch {
-	case why != "":
-		return why
-	case u.status == event.Held || slices.Contains(m.startable(), u):
-		return u.Group + " can start now: nothing runs before it"
-	}
-	if !u.stops() {
-		b := breakpointOnce
-		if u.breakpoint == breakpointSet { // reached before; keep it
-			b = breakpointSet
-		}
-		m.setBreakpoint(u, b)
-	}
-	if m.steering.reported == event.Paused {
-		return m.resume()
-	}
-	return ""
 }
 
 // edit ends the revision, so that the edited one can start.

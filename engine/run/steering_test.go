@@ -26,7 +26,7 @@ func TestFailuresAreDecidedInAnyOrder(t *testing.T) { // R44, R41
 		trace  []string
 	}{
 		{
-			name: "what waited for a group that was given up starts once that has been retried after all", opts: held,
+			name: "a retry of a failed group starts the groups that wait for it", opts: held,
 			groups: []string{"a: x", "b: y", "c < a: z"}, script: map[string]behaviour{"x": failing, "y": {failed: "exit code 2", untilTry: 1, ready: 2 * sec}},
 			steer: func(b *bench) {
 				b.at(sec)
@@ -61,7 +61,7 @@ func TestFailuresAreDecidedInAnyOrder(t *testing.T) { // R44, R41
 				"2.0s step accepted", "2.0s c:b running", "2.0s c:b ready"},
 		},
 		{
-			name: "also where the failure was given up", opts: held, err: errAny,
+			name: "after a failure that the user stopped at, the run returns to the earlier pause", opts: held, err: errAny,
 			groups: []string{"a: x", "b: y"}, script: map[string]behaviour{"x": {failed: "exit code 1", ready: 2 * sec}, "y": {ready: 5 * sec}},
 			steer: func(b *bench) {
 				b.at(sec)
@@ -75,7 +75,7 @@ func TestFailuresAreDecidedInAnyOrder(t *testing.T) { // R44, R41
 				"2.0s run held (c:a: Pod/x: exit code 1)", "3.0s run paused", "3.0s give-up accepted", "4.0s run running", "4.0s resume accepted", "5.0s c:b ready"},
 		},
 		{
-			name: "a step takes the group that it names, where that can start (R41)", opts: Options{Paused: true},
+			name: "a step starts the named group, if it can start (R41)", opts: Options{Paused: true},
 			groups: []string{"a: x", "b: y", "c < b: z"},
 			steer: func(b *bench) {
 				b.command(event.Step, "c:b")
@@ -111,18 +111,18 @@ func TestAcceptChecksAgainWithoutApplying(t *testing.T) { // R44, R22
 		end           string
 		at            time.Duration
 	}{
-		{name: "what was seen before is enough", script: behaviour{failed: "exit code 1"}, await: true,
+		{name: "an earlier Ready observation counts", script: behaviour{failed: "exit code 1"}, await: true,
 			before: Observation{Status: event.Ready, Version: 900}, end: "ready", at: 2 * sec},
-		{name: "else what is seen next", script: behaviour{failed: "exit code 1"}, await: true,
+		{name: "a later Ready observation counts", script: behaviour{failed: "exit code 1"}, await: true,
 			after: Observation{Status: event.Ready, Version: 900}, end: "ready", at: 3 * sec},
 		{name: "a status older than the apply does not count", script: behaviour{failed: "exit code 1"}, await: true,
 			before: Observation{Status: event.Ready, Version: 50}, end: "failed", at: 22 * sec},
-		{name: "what was refused counts once somebody has changed it", script: behaviour{err: errDenied}, await: true,
+		{name: "a refused object counts once it has changed in the cluster", script: behaviour{err: errDenied}, await: true,
 			after: Observation{Status: event.Ready, Version: 900}, end: "ready", at: 3 * sec},
-		{name: "and not as it was before", script: behaviour{err: errDenied, stale: true}, await: true, end: "failed", at: 22 * sec},
-		{name: "also where nothing waits for the group", script: behaviour{err: errDenied},
+		{name: "an unchanged refused object does not count", script: behaviour{err: errDenied, stale: true}, await: true, end: "failed", at: 22 * sec},
+		{name: "the same for a group that nothing waits for", script: behaviour{err: errDenied},
 			after: Observation{Status: event.Ready, Version: 900}, end: "ready", at: 3 * sec},
-		{name: "it is not ready that still fails", script: behaviour{failed: "exit code 1"}, await: true,
+		{name: "a new Failed observation fails the group again", script: behaviour{failed: "exit code 1"}, await: true,
 			after: Observation{Status: event.Failed, Message: "exit code 3", Version: 900}, end: "failed", at: 3 * sec},
 	}
 	for _, tt := range tests {
@@ -245,7 +245,7 @@ func TestTheFirstInterruptOfARollbackChangesNothing(t *testing.T) { // R43, R44
 				t.Errorf("error %v", err)
 			}
 			if b.e.Finish(End{Status: event.Failed, Exit: 1}) == nil {
-				t.Error("it ends as failed, though somebody has stopped it")
+				t.Error("Finish accepted Failed after the run was stopped")
 			}
 			b.e.Finish(End{Status: event.Aborted, Exit: 3})
 			stopped := ""

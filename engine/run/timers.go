@@ -8,16 +8,16 @@ import (
 	"lockstep/engine/event"
 )
 
-// windDownTime is how long requests in flight may take after an abort. Then they are
-// cancelled, so that an unreachable API server cannot block it.
+// windDownTime is how long requests in flight may take after an abort or the timeout. Then
+// they are cancelled, so that an unreachable API server cannot block the run.
 const windDownTime = 10 * time.Second
 
-// timeouts are the times at which the machine acts without a message.
+// timeouts is the state of the operation's timeout, its winding down and the heartbeat.
 type timeouts struct {
 	expired   bool          // the operation's timeout has passed
 	winding   bool          // endRetries was sent
 	heartbeat time.Duration // next heartbeat, in active time
-	cancelAt  time.Time     // when requests in flight are cancelled after an abort, zero for never
+	cancelAt  time.Time     // when requests in flight are cancelled, zero for never
 }
 
 // wake returns the time of the next tick, zero for never. While the run is paused or held,
@@ -78,7 +78,7 @@ const goneGrace = 2 * time.Second
 // Rule R25: timeouts count active time, for one resource from its apply, and for the operation
 func (s *stage) setDeadline(g *group, o *object) {
 	limit := s.Readiness
-	if s.Lenient && o.reply == replyTaken && len(g.after) == 0 {
+	if s.Lenient && o.reply == replyTaken && len(g.dependents) == 0 {
 		limit = goneGrace
 	}
 	if limit <= 0 {
@@ -162,7 +162,7 @@ func (m *machine) tick() {
 		if s.removes() {
 			goal = "gone"
 		}
-		s.giveUp(d.group, d.object, fmt.Sprintf("not %s after %s (--readiness-timeout): %s", goal, s.Readiness, d.object.state()),
+		s.failTimedOut(d.group, d.object, fmt.Sprintf("not %s after %s (--readiness-timeout): %s", goal, s.Readiness, d.object.state()),
 			fmt.Sprintf("gave up after %s (--readiness-timeout)", s.Readiness))
 	}
 	if m.opts.Heartbeat > 0 && active >= t.heartbeat {
@@ -192,7 +192,7 @@ func (m *machine) failUnready() {
 		for _, o := range g.objects {
 			if !o.settled {
 				limit, away := m.opts.Operation.Timeout, m.outage.state(m.now)
-				m.stage.giveUp(g, o, fmt.Sprintf("not finished after %s (--timeout): %s", limit, o.state()+away),
+				m.stage.failTimedOut(g, o, fmt.Sprintf("not finished after %s (--timeout): %s", limit, o.state()+away),
 					fmt.Sprintf("gave up after %s (--timeout)%s", limit, away))
 				break
 			}
@@ -222,12 +222,13 @@ func (m *machine) publishHeartbeat(s *stage) {
 	if oldest == nil {
 		return
 	}
-	message := fmt.Sprintf("%s for %s", oldest.state(), m.now.Sub(oldest.since).Round(time.Second))
-	if waiting > 1 {
-		message += fmt.Sprintf(", and %d more", waiting-1)
-	}
+	message := oldest.state()
 	if oldest.found.Cause != "" && !oldest.found.Symptom {
 		message += ": " + oldest.found.Cause
+	}
+	message += fmt.Sprintf("; waiting for %s", m.now.Sub(oldest.since).Round(time.Second))
+	if waiting > 1 {
+		message += fmt.Sprintf(", also for %d more", waiting-1)
 	}
 	obj := oldest.actual()
 	m.publish(event.Event{Kind: event.KindWaiting, Phase: group.Phase, Group: group.Group, Object: &obj, Status: oldest.status,

@@ -1,8 +1,6 @@
 package run
 
 import (
-	"slices"
-
 	"lockstep/engine/event"
 )
 
@@ -17,16 +15,6 @@ type unit struct {
 	// unchecked means that the unit ends once its objects are applied (R21).
 	unchecked bool
 }
-
-// breakpoint is the state of a unit's breakpoint (R42).
-type breakpoint uint8
-
-const (
-	noBreakpoint       breakpoint = iota
-	breakpointSet                 // stops, and stays
-	breakpointOnce                // stops, then is removed: the target of a run-to
-	breakpointDisabled            // stays, but does not stop
-)
 
 // units are all announced units, in order.
 type units struct {
@@ -74,27 +62,4 @@ func (us *units) find(id event.Unit, match func(*unit) bool) *unit {
 		}
 	}
 	return first
-}
-
-// stopsAt reports whether the options set a breakpoint on every unit with that id.
-func (m *machine) stopsAt(id string) bool { return slices.Contains(m.opts.Breakpoints, id) }
-
-// stops reports whether the run must stop before the unit.
-func (u *unit) stops() bool {
-	return !u.reached && (u.breakpoint == breakpointSet || u.breakpoint == breakpointOnce)
-}
-
-// setBreakpoint changes the breakpoint of a unit and publishes it.
-func (m *machine) setBreakpoint(u *unit, b breakpoint) {
-	u.breakpoint = b
-	status := event.Set
-	switch b {
-	case noBreakpoint:
-		status = event.Cleared
-	case breakpointDisabled:
-		status = event.Disabled
-	default:
-		u.reached = u.status == event.Held
-	}
-	m.publish(event.Event{Kind: event.KindBreakpoint, Phase: u.Phase, Group: u.Group, Status: status})
 }

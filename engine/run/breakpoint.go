@@ -1,0 +1,120 @@
+package run
+
+import (
+	"slices"
+	"strings"
+
+	"lockstep/engine/event"
+)
+
+// breakpoint is the state of a unit's breakpoint (R42).
+type breakpoint uint8
+
+const (
+	noBreakpoint       breakpoint = iota
+	breakpointSet                 // stops, and stays
+	breakpointOnce                // stops, then is removed: the target of a run-to
+	breakpointDisabled            // stays, but does not stop
+)
+
+// hasBreakpoint reports whether the options set a breakpoint on every unit with that id.
+func (m *machine) hasBreakpoint(id string) bool { return slices.Contains(m.opts.Breakpoints, id) }
+
+// mustPause reports whether the run must pause before the unit.
+func (u *unit) mustPause() bool {
+	return !u.reached && (u.breakpoint == breakpointSet || u.breakpoint == breakpointOnce)
+}
+
+// setBreakpoint changes the breakpoint of a unit and publishes it.
+func (m *machine) setBreakpoint(u *unit, b breakpoint) {
+	u.breakpoint = b
+	status := event.Set
+	switch b {
+	case noBreakpoint:
+		status = event.Cleared
+	case breakpointDisabled:
+		status = event.Disabled
+	default:
+		u.reached = u.status == event.Held
+	}
+	m.publish(event.Event{Kind: event.KindBreakpoint, Phase: u.Phase, Group: u.Group, Status: status})
+}
+
+// pauseAtBreakpoints pauses the run if any of the units that could start has a breakpoint, and
+// reports whether it did.
+//
+// Rule R42: a breakpoint pauses the whole run when its unit could start
+func (m *machine) pauseAtBreakpoints(open []*unit) bool {
+	var at []string
+	for _, u := range open {
+		if u.mustPause() {
+			u.reached = true
+			m.setUnit(u, event.Held, "breakpoint")
+			if u.breakpoint == breakpointOnce {
+				m.setBreakpoint(u, noBreakpoint)
+			}
+			at = append(at, u.Group)
+		}
+	}
+	if len(at) == 0 {
+		return false
+	}
+	m.steering.pause("breakpoint " + strings.Join(at, ", "))
+	m.reportRun()
+	return true
+}
+
+// toggleBreakpoint sets or removes a breakpoint.
+func (m *machine) toggleBreakpoint(named event.Unit) string {
+	u, why := m.unstarted(named)
+	switch {
+	case why != "":
+		return why
+	case u.breakpoint == noBreakpoint:
+		m.setBreakpoint(u, breakpointSet)
+	default:
+		m.setBreakpoint(u, noBreakpoint)
+	}
+	return ""
+}
+
+// disableBreakpoint disables a breakpoint, or enables it again.
+func (m *machine) disableBreakpoint(named event.Unit) string {
+	u, why := m.unstarted(named)
+	switch {
+	case why != "":
+		return why
+	case u.breakpoint == noBreakpoint:
+		return u.Group + " has no breakpoint"
+	case u.breakpoint == breakpointDisabled:
+		m.setBreakpoint(u, breakpointSet)
+	default:
+		m.setBreakpoint(u, breakpointDisabled)
+	}
+	return ""
+}
+
+// runTo continues until a unit could start. Other breakpoints still pause the run.
+func (m *machine) runTo(named event.Unit) string {
+	if m.steering.reported == event.Held {
+		return heldRefusal
+	}
+	u, why := m.unstarted(named)
+	switch {
+	case why != "":
+		return why
+	case u.status == event.Held || slices.Contains(m.startable(), u):
+		return u.Group + " can start now: nothing runs before it"
+	}
+	if !u.mustPause() {
+		b := breakpointOnce
+		if u.breakpoint == breakpointSet { // reached before; keep it
+			b = breakpointSet
+		}
+		m.setBreakpoint(u, b)
+	}
+	if m.steering.reported == event.Paused {
+		return m.resume()
+	}
+	return ""
+}
