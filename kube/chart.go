@@ -26,6 +26,8 @@ type (
 	Rendered      = charts.Rendered
 	RenderOptions = charts.RenderOptions
 	PrintOptions  = charts.PrintOptions
+	// MissingDependencies is the error about dependencies that are not in charts/.
+	MissingDependencies = charts.MissingError
 	// RenderLimits limit the memory and the time of templates.
 	RenderLimits = charts.Limits
 	// AnnotatedChart is a chart, and AnnotatedOrder the order to write into its files.

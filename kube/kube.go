@@ -74,6 +74,9 @@ const WaitOrdered = helmclient.WaitOrdered
 // not: abort that with Operation.Command.
 type Client struct{ *connect.Client }
 
+// NoClusterError is the error about a kubeconfig that leads to no cluster.
+type NoClusterError = connect.NoClusterError
+
 // Connect returns a Client for the given settings. It sends no request. log and reg may be
 // nil; reg is needed for oci:// charts.
 func Connect(settings *cli.EnvSettings, log *slog.Logger, reg *registry.Client) (*Client, error) {

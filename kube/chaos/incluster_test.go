@@ -303,7 +303,7 @@ func (r *podRun) killProcess() error {
 	}
 	for _, file := range files {
 		env, err := os.ReadFile(file) // others' cannot be read
-		if err != nil || !bytes.Contains(env, []byte("LOCKSTEP_ORDERS="+r.ns+"/")) {
+		if err != nil || !bytes.Contains(env, []byte("LOCKSTEP_REQUESTS="+r.ns+"/")) {
 			continue
 		}
 		var pid int

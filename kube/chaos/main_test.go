@@ -24,6 +24,7 @@ import (
 	"time"
 
 	"lockstep/kube/throwaway/testcluster"
+	_ "lockstep/ui/cli" // the program: go test must not reuse results after it has changed
 )
 
 var (

@@ -31,6 +31,8 @@ import (
 	"helm.sh/helm/v4/pkg/getter"
 	"helm.sh/helm/v4/pkg/registry"
 	"sigs.k8s.io/yaml"
+
+	"lockstep/kube/documents"
 )
 
 // Ref is a reference to a chart, as in Helm: a directory, a packaged chart, repo/name, an
@@ -123,9 +125,19 @@ func (c *Chart) Check() error {
 		return fmt.Errorf("chart %s: library charts cannot be installed", c.path)
 	}
 	if missing := c.Missing(); len(missing) > 0 {
-		return fmt.Errorf("chart %s: dependencies listed in Chart.yaml are missing from charts/: %s; download them with --dependency-update or 'helm dependency update'", c.path, join(missing))
+		return &MissingError{c.path, missing}
 	}
 	return nil
+}
+
+// MissingError is the error about dependencies that are not in charts/.
+type MissingError struct {
+	path  string
+	names []string
+}
+
+func (e *MissingError) Error() string {
+	return fmt.Sprintf("chart %s: dependencies listed in Chart.yaml are missing from charts/: %s; download them with: helm dependency update %[1]s", e.path, join(e.names))
 }
 
 // Missing returns the names of dependencies that are not in charts/. As in Helm, that
@@ -147,11 +159,29 @@ func Values(o values.Options, settings *cli.EnvSettings) (map[string]any, error)
 	switch {
 	case errors.As(err, &file) && file.Error() == err.Error() && errors.Is(err, fs.ErrNotExist):
 		return nil, fmt.Errorf("cannot open values file %s: no such file", file.Path)
+	case err != nil && valuesFile.MatchString(err.Error()):
+		return nil, documents.ValuesError(valuesFile.FindStringSubmatch(err.Error())[1], err)
 	case err != nil:
-		return nil, fmt.Errorf("values: %s", notNumber.ReplaceAllString(err.Error(), "$1 is not a number"))
+		text := setFlag.ReplaceAllString(err.Error(), "invalid $1")
+		text = notJSON.ReplaceAllString(text, "$1 $2: the value is not valid JSON; use key=JSON or {\"key\": JSON}")
+		text = noValue.ReplaceAllString(text, "$0; use key=value")
+		return nil, errors.New(notNumber.ReplaceAllString(text, "$1 is not a number"))
 	}
 	return v, nil
 }
+
+// valuesFile matches the beginning of Helm's error about the content of a values file.
+var valuesFile = regexp.MustCompile(`^failed to parse (\S+): cannot unmarshal yaml document: `)
+
+// setFlag matches the beginning of Helm's error about --set and its relatives.
+var setFlag = regexp.MustCompile(`^failed parsing (--set\S*) data`)
+
+// notJSON matches Helm's error about --set-json, which has only the argument, and noValue the one
+// about a key without a value.
+var (
+	notJSON = regexp.MustCompile(`(?s)^(invalid --set-json) (?:JSON: )?(.*)$`)
+	noValue = regexp.MustCompile(`key "[^"]*" has no value$`)
+)
 
 // notNumber matches Go's error for a string that is not a number.
 var notNumber = regexp.MustCompile(`strconv\.\w+: parsing ("[^"]*"): invalid syntax`)

@@ -145,7 +145,7 @@ type Spelling struct {
 	// Key and Value are as written. Where is the first object or file that has it, and
 	// Others is the number of further ones.
 	Key, Value, Where string
-	// Kind is the kind of the value, such as "a number".
+	// Kind is the kind of the value, such as "a number", or "" for a string.
 	Kind   string
 	Others int
 	// Both is a line that works with Helm and lockstep.
@@ -153,15 +153,21 @@ type Spelling struct {
 }
 
 func (s Spelling) String() string {
-	where := s.Where
-	if s.Others > 0 {
-		where += fmt.Sprintf(" and %d more", s.Others)
+	where, write := s.Where, "write "
+	if s.Others > 0 { // with other values
+		where, write = fmt.Sprintf("%s and %d more", s.Where, s.Others), "write each value as a string, for example "
 	}
-	if s.Rule == "R3" {
-		return fmt.Sprintf("%s: Helm cannot install this chart with %s: %s, because the API server rejects keys with two slashes; write %s, which works with both Helm and lockstep",
-			where, s.Key, s.Value, s.Both)
+	if s.Rule == "R1" {
+		return fmt.Sprintf("%s: %s: %s is %s, but Helm accepts only string annotations; %s%s", where, s.Key, s.Value, s.Kind, write, s.Both)
 	}
-	return fmt.Sprintf("%s: %s: %s is %s, but Helm accepts only string annotations; write %s", where, s.Key, s.Value, s.Kind, s.Both)
+	rename := fmt.Sprintf("rename %s to %s", s.Key, plan.StoredKey(s.Key))
+	switch {
+	case s.Kind != "" && s.Others > 0:
+		rename += ", and " + write + s.Both
+	case s.Kind != "":
+		rename = write + s.Both
+	}
+	return fmt.Sprintf("%s: Helm cannot install this chart, because the API server rejects keys with two slashes, such as %s: %s", where, s.Key, rename)
 }
 
 // spellings collects the spellings of one chart, each key at most once per rule.
@@ -218,7 +224,7 @@ func (s *spellings) annotation(where, key string, value *kyaml.Node, slashes boo
 	if !slashes {
 		rule = "R1"
 	}
-	if strings.TrimSpace(quoted) == "" || !list && !slashes {
+	if strings.TrimSpace(quoted) == "" || !list && !slashes || plan.CheckAnnotation(key, quoted) != nil {
 		return
 	}
 	for i := range s.list {
@@ -228,8 +234,11 @@ func (s *spellings) annotation(where, key string, value *kyaml.Node, slashes boo
 		}
 	}
 	f := Spelling{
-		Rule: rule, Key: key, Value: inline(value), Where: where, Kind: kindWord(value),
+		Rule: rule, Key: key, Value: inline(value), Where: where,
 		Both: plan.StoredKey(key) + ": '" + strings.ReplaceAll(quoted, "'", "''") + "'",
+	}
+	if list {
+		f.Kind = kindWord(value)
 	}
 	if list && resolve(value).Kind == kyaml.ScalarNode { // a number or a boolean
 		f.Value, f.Both = quoted, plan.StoredKey(key)+`: "`+quoted+`"`

@@ -1,12 +1,14 @@
 package charts
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 
 	"helm.sh/helm/v4/pkg/action"
 	"helm.sh/helm/v4/pkg/chart/common"
 	chart "helm.sh/helm/v4/pkg/chart/v2"
+	chartutil "helm.sh/helm/v4/pkg/chart/v2/util"
 	"helm.sh/helm/v4/pkg/postrenderer"
 	release "helm.sh/helm/v4/pkg/release/v1"
 
@@ -58,10 +60,18 @@ type Rendered struct {
 	Spellings []Spelling
 }
 
+// CheckReleaseName checks the name of a new release, as Helm does.
+func CheckReleaseName(name string) error {
+	if err := chartutil.ValidateReleaseName(name); err != nil {
+		return fmt.Errorf("invalid release name %q: use at most 53 lowercase letters, digits, \"-\" and \".\"; start and end with a letter or digit", name)
+	}
+	return nil
+}
+
 // Render renders a chart without a cluster. It returns Helm's errors about dependencies,
 // schemas and templates, with secret values masked.
 func Render(ctx context.Context, c *Chart, values map[string]any, o RenderOptions) (*Rendered, error) {
-	if err := c.Check(); err != nil {
+	if err := cmp.Or(CheckReleaseName(o.Release), c.Check()); err != nil {
 		return nil, err
 	}
 	tree, warnings, err := c.Tree(values)

@@ -5,9 +5,31 @@ import (
 	"fmt"
 	"io/fs"
 	"os"
+	"regexp"
 	"slices"
 	"strings"
 )
+
+// NoClusterError is the error about a kubeconfig that leads to no cluster. It says how to choose one.
+type NoClusterError struct{ error }
+
+// UnreachableError is the error about a cluster that does not answer or refuses the credentials.
+type UnreachableError struct{ error }
+
+func (e *UnreachableError) Unwrap() error { return errors.Unwrap(e.error) }
+
+// IsClusterError reports whether an error is about the whole cluster and not about an object in it.
+func IsClusterError(err error) bool {
+	var none *NoClusterError
+	var unreachable *UnreachableError
+	return errors.As(err, &none) || errors.As(err, &unreachable)
+}
+
+func noCluster(format string, args ...any) error {
+	return &NoClusterError{fmt.Errorf(format, args...)}
+}
+
+func (e *NoClusterError) Unwrap() error { return errors.Unwrap(e.error) }
 
 // missing explains why the kubeconfig names no cluster.
 func (c *Client) missing() error {
@@ -24,13 +46,13 @@ func (c *Client) missing() error {
 	all := strings.Join(files, ", ")
 	switch {
 	case len(there) > 0:
-		return fmt.Errorf("the kubeconfig selects no cluster (%s has no current-context): set KUBECONFIG, --kubeconfig or --kube-context, or try --sandbox", strings.Join(there, ", "))
+		return noCluster("the kubeconfig selects no cluster (%s has no current-context); set KUBECONFIG, --kubeconfig or --kube-context", strings.Join(there, ", "))
 	case explicit != "" || os.Getenv("KUBECONFIG") == "":
-		return fmt.Errorf("no kubeconfig found (%s): set KUBECONFIG or --kubeconfig, or try --sandbox", all)
+		return noCluster("no kubeconfig found (%s); set KUBECONFIG or --kubeconfig", all)
 	case len(files) == 1:
-		return fmt.Errorf("KUBECONFIG points to %s, which does not exist; correct it, pass --kubeconfig, or try --sandbox", all)
+		return noCluster("KUBECONFIG points to %s, which does not exist; correct it or pass --kubeconfig", all)
 	}
-	return fmt.Errorf("KUBECONFIG points to %s, none of which exist; correct it, pass --kubeconfig, or try --sandbox", all)
+	return noCluster("KUBECONFIG points to %s, none of which exist; correct it or pass --kubeconfig", all)
 }
 
 // noContext reports whether the kubeconfig names no cluster, for example because it does not
@@ -41,15 +63,21 @@ func (c *Client) noContext() bool {
 		os.Getenv("KUBERNETES_SERVICE_HOST") == ""
 }
 
+// brokenFile matches client-go's error about a kubeconfig that it cannot parse.
+var brokenFile = regexp.MustCompile(`(?s)^error loading config file "([^"]*)": (?:yaml: )?(.*)$`)
+
 // invalid explains why the kubeconfig cannot be used.
 func (c *Client) invalid(err error) error {
 	name := c.settings.KubeContext
 	if file := c.settings.KubeConfig; file != "" && errors.Is(err, fs.ErrNotExist) {
-		return fmt.Errorf("kubeconfig %s does not exist; correct --kubeconfig, or try --sandbox", file)
+		return noCluster("kubeconfig %s does not exist; correct --kubeconfig", file)
 	}
 	raw, failed := c.Getter.ToRawKubeConfigLoader().RawConfig()
+	if broken := brokenFile.FindStringSubmatch(err.Error()); broken != nil {
+		return noCluster("cannot read kubeconfig %s: %s; fix the file, or choose another with --kubeconfig", broken[1], broken[2])
+	}
 	if failed != nil || name == "" || raw.Contexts[name] != nil {
-		return fmt.Errorf("read the kubeconfig: %w; set KUBECONFIG or --kubeconfig, or try --sandbox", err)
+		return noCluster("read the kubeconfig: %w; set KUBECONFIG or --kubeconfig", err)
 	}
 	if len(raw.Contexts) == 0 {
 		return c.missing()

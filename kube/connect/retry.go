@@ -25,11 +25,11 @@ const firstContact = 10 * time.Second
 
 type limitsKey struct{}
 
-// WithPatience returns a context for Bind that limits how long a request is retried after an
+// WithRetryTimeout returns a context for Bind that limits how long a request is retried after an
 // internal error (500) or an overload (429) of the API server. If it is called several times,
 // the shortest limit counts for internal errors, which tend to stay, and the longest for
 // overloads, which pass.
-func WithPatience(ctx context.Context, d time.Duration) context.Context {
+func WithRetryTimeout(ctx context.Context, d time.Duration) context.Context {
 	l, said := ctx.Value(limitsKey{}).(limits)
 	switch {
 	case !said && d <= 0:

@@ -65,7 +65,7 @@ func request(ctx context.Context, method, path, body string) *http.Request {
 
 // bound is a context such as that of an operation.
 func bound(t *testing.T) context.Context {
-	ctx, cancel := context.WithTimeout(WithPatience(t.Context(), 30*time.Second), 5*time.Minute)
+	ctx, cancel := context.WithTimeout(WithRetryTimeout(t.Context(), 30*time.Second), 5*time.Minute)
 	t.Cleanup(cancel)
 	return ctx
 }
@@ -171,7 +171,7 @@ func TestRetryAfterIsHonoured(t *testing.T) {
 func TestChecksWaitForWhoHasTooMuchToDo(t *testing.T) {
 	for code, want := range map[int]time.Duration{429: time.Minute, 500: 15 * time.Second} {
 		synctest.Test(t, func(t *testing.T) {
-			ctx := WithPatience(WithPatience(WithPatience(t.Context(), 15*time.Second), time.Minute), 0)
+			ctx := WithRetryTimeout(WithRetryTimeout(WithRetryTimeout(t.Context(), 15*time.Second), time.Minute), 0)
 			x, _ := over(ctx, func(int, *http.Request) (*http.Response, error) { return says(code, "{}", "Retry-After", "1"), nil })
 			begun := time.Now()
 			if resp, err := x.RoundTrip(request(t.Context(), "GET", secretsPath, "")); err != nil || resp.StatusCode != code {

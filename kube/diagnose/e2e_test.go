@@ -9,7 +9,6 @@ import (
 	"testing"
 	"time"
 
-	appsv1 "k8s.io/api/apps/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -272,9 +271,6 @@ func TestClusterContainers(t *testing.T) {
 			t.Parallel()
 			q := *p
 			q.t = t
-			t.Cleanup(func() { // evicted pods would be replaced until the cluster ends
-				_ = p.dyn.Resource(appsv1.SchemeGroupVersion.WithResource("deployments")).Namespace(p.ns).Delete(context.Background(), name, metav1.DeleteOptions{})
-			})
 			r := q.until(o, tt.words...)
 			t.Log(r.Cause)
 			if r.Symptom || tt.evidence != "" && !strings.Contains(strings.Join(r.Evidence, "\n"), tt.evidence) || len(r.Evidence) > event.MaxEvidence {

@@ -46,9 +46,9 @@ func (c *Client) Build(r io.Reader, validate bool) (helmkube.ResourceList, error
 	c.built = list
 	snapshot := c.snapshot
 	c.mu.Unlock()
-	c.builder().Hide(list, c.cfg.Later)
+	c.builder().Hide(list, c.cfg.DeferredAPIs)
 	c.builder().Prefetch(c.cfg.Context, list, snapshot)
-	if len(c.cfg.Later) > 0 {
+	if len(c.cfg.DeferredAPIs) > 0 {
 		c.builder().AssumeAbsent(list)
 	}
 	if c.cfg.Uninstalling {

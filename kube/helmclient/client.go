@@ -43,8 +43,8 @@ type Config struct {
 	Apply, Remove Planned
 	// Leftovers are removed in addition to Remove.
 	Leftovers Leftovers
-	// Later are APIs that are not served yet. Their objects are not read.
-	Later []schema.GroupVersion
+	// DeferredAPIs are not served yet. Their objects are not read.
+	DeferredAPIs []schema.GroupVersion
 	// Announced are the phases already published.
 	Announced []event.Phase
 	// Hooks are the events of the hooks that Helm will execute.

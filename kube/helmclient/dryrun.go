@@ -25,10 +25,10 @@ type DryRun struct {
 	served   func(helmkube.ResourceList) (waited, later []schema.GroupVersion, err error)
 	snapshot manifest.Snapshot
 
-	mu       sync.Mutex
-	built    helmkube.ResourceList
-	warnings []plan.Warning
-	later    []schema.GroupVersion
+	mu           sync.Mutex
+	built        helmkube.ResourceList
+	warnings     []plan.Warning
+	deferredAPIs []schema.GroupVersion
 }
 
 var (
@@ -52,11 +52,11 @@ func (d *DryRun) Built() (helmkube.ResourceList, []plan.Warning) {
 	return d.built, d.warnings
 }
 
-// Later returns the unavailable APIs that the last manifest itself provides.
-func (d *DryRun) Later() []schema.GroupVersion {
+// DeferredAPIs returns the unavailable APIs that the last manifest itself provides.
+func (d *DryRun) DeferredAPIs() []schema.GroupVersion {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	return d.later
+	return d.deferredAPIs
 }
 
 // Build returns the Infos of a manifest.
@@ -83,7 +83,7 @@ func (d *DryRun) Build(r io.Reader, _ bool) (helmkube.ResourceList, error) {
 	d.builder.AssumeAbsent(list)
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	d.built, d.warnings, d.later = list, append(d.warnings, warnings...), later
+	d.built, d.warnings, d.deferredAPIs = list, append(d.warnings, warnings...), later
 	return list, nil
 }
 

@@ -179,7 +179,7 @@ func TestReadErrors(t *testing.T) {
 	const a = "releases:\n- name: a\n  chart: ./a\n"
 	for _, test := range []struct{ text, want string }{
 		{a + "  hooks: [{events: [presync]}]", "helmfile.yaml:4: release a: lockstep does not support helmfile's hooks; move them into the chart as Helm hooks"},
-		{a + "  colour: red", "helmfile.yaml:4: unknown key colour in release a; see: lockstep help helmfile"},
+		{a + "  colour: red", "helmfile.yaml:4: unknown key \"colour\" in release a; see: lockstep help helmfile"},
 		{a + "  timeout: 5m", "helmfile.yaml:4: release a: timeout must be a whole number"},
 		{a + "  installed: maybe", "helmfile.yaml:4: release a: installed must be true or false"},
 		{a + "  values: [gone.yaml]", "helmfile.yaml:4: release a: values file gone.yaml does not exist"},

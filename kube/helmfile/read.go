@@ -40,13 +40,13 @@ func parse(path string, data []byte) (docs []*kyaml.Node, err error) {
 		case errors.Is(err, io.EOF):
 			return docs, nil
 		case err != nil:
-			return nil, fmt.Errorf("%s: %w", path, err)
+			return nil, syntaxError(path, data, err)
 		case len(doc.Content) == 0 || doc.Content[0].Tag == "!!null":
 			continue
 		}
 		var whole any // fails for aliases that contain themselves or expand too much
 		if err := doc.Decode(&whole); err != nil {
-			return nil, fmt.Errorf("%s: %w", path, err)
+			return nil, syntaxError(path, data, err)
 		}
 		docs = append(docs, doc.Content[0])
 	}
@@ -133,9 +133,14 @@ func parseMapping(path, what string, n *kyaml.Node, allowed keys) (map[string]*k
 	}
 	for _, key := range sortedKeys(fields) {
 		at := position{path, fields[key].Line}
+		for i := 0; i+1 < len(n.Content); i += 2 {
+			if n.Content[i].Value == key {
+				at.line = n.Content[i].Line
+			}
+		}
 		switch advice, known := allowed[key]; {
 		case !known:
-			return nil, at.errorf("unknown key %s in %s; see: lockstep help helmfile", key, what)
+			return nil, at.errorf("unknown key %q in %s; see: lockstep help helmfile", key, what)
 		case advice != "" && !isEmpty(fields[key]):
 			return nil, at.errorf("%s: lockstep does not support helmfile's %s; %s", what, key, advice)
 		}

@@ -13,7 +13,6 @@ import (
 
 	"helm.sh/helm/v4/pkg/chart/v2/loader"
 	kyaml "sigs.k8s.io/kustomize/kyaml/yaml"
-	"sigs.k8s.io/yaml"
 )
 
 // reader reads a helmfile and the files that it includes.
@@ -279,39 +278,6 @@ func addDefaults(s *state, path string, fields map[string]*kyaml.Node) error {
 	return nil
 }
 
-func addEnvironments(s *state, path string, fields map[string]*kyaml.Node) error {
-	if fields["environments"] == nil {
-		return nil
-	}
-	all, err := mapEntries(path, "environments", fields["environments"])
-	if err != nil {
-		return err
-	}
-	for name, n := range all {
-		env, err := parseMapping(path, "environment "+name, n, environmentKeys)
-		if err != nil {
-			return err
-		}
-		if s.environments[name] == nil {
-			s.environments[name] = map[string][]*kyaml.Node{}
-		}
-		values, err := listItems(path, "values of environment "+name, env["values"])
-		if err != nil {
-			return err
-		}
-		for _, v := range values {
-			s.file[v] = path
-		}
-		s.environments[name]["values"] = append(s.environments[name]["values"], values...)
-		for _, key := range []string{"kubeContext", "missingFileHandler"} {
-			if env[key] != nil {
-				s.environments[name][key] = []*kyaml.Node{env[key]}
-			}
-		}
-	}
-	return nil
-}
-
 func addRepositories(s *state, path string, fields map[string]*kyaml.Node) error {
 	items, err := listItems(path, "repositories", fields["repositories"])
 	if err != nil {
@@ -332,75 +298,6 @@ func addRepositories(s *state, path string, fields map[string]*kyaml.Node) error
 		s.repositories = append(s.repositories, repo)
 	}
 	return nil
-}
-
-// environment merges the values of the file, then those of the environment, then those from the
-// including file.
-func (r *reader) environment(s *state, over map[string]any) (map[string]any, error) {
-	values := map[string]any{}
-	env := s.environments[r.Environment]
-	lenient := false
-	for _, handler := range env["missingFileHandler"] {
-		lenient = handler.Value != "Error"
-	}
-	for _, n := range slices.Concat(s.values, env["values"]) {
-		more, err := s.loadValues(n, lenient)
-		if err != nil {
-			return nil, fmt.Errorf("values of environment %s: %w", r.Environment, err)
-		}
-		values = loader.MergeMaps(values, more)
-	}
-	return loader.MergeMaps(values, over), nil
-}
-
-// loadValues reads inline values, or those of files relative to the helmfile.
-func (s *state) loadValues(n *kyaml.Node, lenient bool) (map[string]any, error) {
-	values := map[string]any{}
-	if n.Kind == kyaml.MappingNode {
-		return values, decode(s.file[n], "values", n, &values)
-	}
-	files, missing := glob(filepath.Dir(s.path), n.Value)
-	if missing && !lenient {
-		return nil, position{s.file[n], n.Line}.errorf("values file %s does not exist", n.Value)
-	}
-	for _, file := range files {
-		more, err := readValues(file)
-		if err != nil {
-			return nil, fmt.Errorf("%s: %w", position{s.file[n], n.Line}, err)
-		}
-		values = loader.MergeMaps(values, more)
-	}
-	return values, nil
-}
-
-func readValues(file string) (map[string]any, error) {
-	data, err := os.ReadFile(filepath.Clean(file))
-	if err != nil {
-		return nil, err
-	}
-	values := map[string]any{}
-	if err := yaml.Unmarshal(data, &values); err != nil {
-		return nil, fmt.Errorf("values file %s: %w", file, err)
-	}
-	return values, nil
-}
-
-// stateValues returns the values from the command line.
-func (r *reader) stateValues() (map[string]any, error) {
-	values := map[string]any{}
-	for _, file := range r.StateValuesFiles {
-		more, err := readValues(file)
-		if err != nil {
-			return nil, fmt.Errorf("--state-values-file: %w", err)
-		}
-		values = loader.MergeMaps(values, more)
-	}
-	for _, set := range r.StateValuesSet {
-		if err := parseSet(set, values); err != nil {
-			return nil, fmt.Errorf("--state-values-set %s: %w", set, err)
-		}
-	}
-	return values, nil
 }
 
 // complete returns the releases of included files, then those of the state, which follow them.
@@ -426,77 +323,4 @@ func (r *reader) complete(s *state, values map[string]any, selectors, before []s
 		out.releases = append(out.releases, rel)
 	}
 	return out, nil
-}
-
-// include reads the files of an entry in helmfiles.
-func (r *reader) include(s *state, n *kyaml.Node, selectors, before []string) (*result, error) {
-	i := include{path: n.Value, at: position{s.file[n], n.Line}, selectors: selectors}
-	if n.Kind == kyaml.MappingNode {
-		var err error
-		if i, err = r.readInclude(s, n, selectors); err != nil {
-			return nil, err
-		}
-	}
-	if strings.Contains(i.path, "::") || strings.Contains(i.path, "://") {
-		return nil, i.at.errorf("helmfiles: lockstep does not download %s; %s", i.path, useHelmfile)
-	}
-	entries, missing := glob(filepath.Dir(s.path), i.path)
-	if handler := s.scalars["missingFileHandler"]; missing && (handler == "" || handler == "Error") {
-		return nil, i.at.errorf("helmfiles: %s does not exist", i.path)
-	}
-	out := &result{}
-	for _, entry := range entries {
-		files, err := findFiles(entry)
-		if err != nil {
-			return nil, fmt.Errorf("%s: %w", i.at, err)
-		}
-		start := len(out.releases)
-		for _, file := range files { // files in a directory do not wait for each other
-			f, err := r.readFile(file, i.over, nil, i.selectors, before)
-			if err != nil {
-				return nil, err
-			}
-			out.repositories = append(out.repositories, f.repositories...)
-			out.releases = append(out.releases, f.releases...)
-		}
-		for _, rel := range out.releases[start:] {
-			before = append(slices.Clone(before), rel.ID())
-		}
-	}
-	return out, nil
-}
-
-// include is an entry of helmfiles. over is nil if it has no values.
-type include struct {
-	path      string
-	at        position
-	selectors []string
-	over      map[string]any
-}
-
-func (r *reader) readInclude(s *state, n *kyaml.Node, selectors []string) (i include, err error) {
-	i = include{at: position{s.file[n], n.Line}, selectors: selectors}
-	fields, err := parseMapping(s.file[n], "helmfiles", n, helmfileKeys)
-	if err != nil {
-		return i, err
-	}
-	if fields["path"] == nil {
-		return i, i.at.errorf("helmfiles: an entry needs a path")
-	}
-	i.path = fields["path"].Value
-	if inherited := fields["selectorsInherited"]; fields["selectors"] != nil && (inherited == nil || inherited.Value != "true") {
-		if err := decode(s.file[n], "selectors", fields["selectors"], &i.selectors); err != nil {
-			return i, err
-		}
-	}
-	sources, err := listItems(s.file[n], "values of helmfiles", fields["values"])
-	for _, source := range sources {
-		s.file[source] = s.file[n]
-		more, err := s.loadValues(source, false)
-		if err != nil {
-			return i, err
-		}
-		i.over = loader.MergeMaps(i.over, more)
-	}
-	return i, err
 }

@@ -17,7 +17,6 @@ type ValuesSource struct {
 	File   string
 	Inline map[string]any
 	Set    Set
-	At     string // position, file:line
 }
 
 // Set is an argument of Helm's --set, --set-string or --set-file.
@@ -44,7 +43,7 @@ func (r *reader) valuesSources(s *state, f *fields, folder string) (out []Values
 			if err != nil {
 				return nil, err
 			}
-			out = append(out, ValuesSource{At: at.String(), Inline: values})
+			out = append(out, ValuesSource{Inline: values})
 			continue
 		}
 		if item.Kind != kyaml.ScalarNode {
@@ -61,7 +60,7 @@ func (r *reader) valuesSources(s *state, f *fields, folder string) (out []Values
 			return nil, at.errorf("%s: values %s match %d files; name one", f.name, item.Value, len(files))
 		}
 		for _, file := range files {
-			out = append(out, ValuesSource{File: file, At: at.String()})
+			out = append(out, ValuesSource{File: file})
 		}
 	}
 	for _, key := range []string{"set", "setString"} {
@@ -113,7 +112,7 @@ func (f *fields) setSources(key, folder string) (out []ValuesSource, err error) 
 		if set.Name == "" {
 			return nil, at.errorf("%s: an entry of %s needs a name", f.name, key)
 		}
-		source := ValuesSource{At: at.String(), Set: Set{Name: set.Name, Value: set.Value, String: key == "setString"}}
+		source := ValuesSource{Set: Set{Name: set.Name, Value: set.Value, String: key == "setString"}}
 		switch {
 		case set.Value != "":
 		case set.File != "" && key == "set":
@@ -149,12 +148,12 @@ func (r Release) Merge(more []string, read func(path string) ([]byte, error)) (m
 		case v.File != "":
 			values, err := readValues(v.File)
 			if err != nil {
-				return nil, fmt.Errorf("%s: release %s: %w", v.At, r.ID(), err)
+				return nil, err
 			}
 			out = loader.MergeMaps(out, values)
 		case v.Set.Name != "":
 			if err := v.Set.apply(out, read); err != nil {
-				return nil, fmt.Errorf("%s: release %s: set %s: %w", v.At, r.ID(), v.Set.Name, err)
+				return nil, fmt.Errorf("set %s: %w", v.Set.Name, err)
 			}
 		}
 	}
@@ -185,7 +184,7 @@ func (s Set) apply(values map[string]any, read func(path string) ([]byte, error)
 
 func parseSet(set string, values map[string]any) error {
 	if !strings.Contains(set, "=") {
-		return errors.New("use name=value")
+		return errors.New("use key=value")
 	}
 	return strvals.ParseInto(set, values)
 }

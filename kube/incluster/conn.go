@@ -76,7 +76,7 @@ type follower struct {
 }
 
 const (
-	quietTime  = 100 * time.Millisecond // without a line, after which all past lines have been read
+	quietTime  = 100 * time.Millisecond // how long the log must be silent before the follower counts as caught up
 	retryDelay = 300 * time.Millisecond
 )
 
@@ -122,15 +122,18 @@ func (f *follower) newestPod(ctx context.Context) (*corev1.Pod, error) {
 // EndedError is the error of a Conn whose run ended without its last event: the operation was
 // refused, or a killed pod had already completed it.
 type EndedError struct {
-	Job  string // namespace/name
-	Text string // message of the Job or its last pod, or ""
-	Code int    // exit code
+	Job     string // namespace/name
+	Message string // of the Job or its last pod, or ""
+	Code    int    // exit code
 }
 
 func (e *EndedError) Error() string {
-	text := fmt.Sprintf("the run of Job %s has ended", e.Job)
-	if e.Text != "" {
-		text += ": " + e.Text
+	if e.Code == 0 {
+		return fmt.Sprintf("run %s has already finished", e.Job)
+	}
+	text := fmt.Sprintf("run %s ended without a result (exit code %d)", e.Job, e.Code)
+	if e.Message != "" {
+		text += ": " + e.Message
 	}
 	return text
 }
@@ -144,13 +147,13 @@ func (f *follower) runEnded(ctx context.Context, pod *corev1.Pod) (bool, error) 
 	if apierrors.IsNotFound(err) {
 		return true, fmt.Errorf("Job %s/%s does not exist", f.run.Namespace, f.run.Name)
 	}
-	if err != nil || !newRun(f.run.kube, job).Over() {
+	if err != nil || !newRun(f.run.kube, job).Ended() {
 		return false, nil
 	}
 	e := &EndedError{Job: f.run.Namespace + "/" + f.run.Name}
 	for _, c := range job.Status.Conditions {
 		if c.Status == corev1.ConditionTrue && c.Message != "" {
-			e.Text = c.Message
+			e.Message = c.Message
 		}
 		if c.Status == corev1.ConditionTrue && c.Type == batchv1.JobFailed {
 			e.Code = 1
@@ -161,7 +164,7 @@ func (f *follower) runEnded(ctx context.Context, pod *corev1.Pod) (bool, error) 
 	}
 	for _, s := range pod.Status.ContainerStatuses {
 		if t := s.State.Terminated; t != nil {
-			e.Text, e.Code = cmp.Or(strings.TrimSpace(t.Message), e.Text), int(t.ExitCode)
+			e.Message, e.Code = cmp.Or(strings.TrimSpace(t.Message), e.Message), int(t.ExitCode)
 		}
 	}
 	return true, e
@@ -181,7 +184,7 @@ func (f *follower) read(ctx context.Context, pod *corev1.Pod) (bool, error) {
 	if f.pod != pod.Name {
 		f.pod, f.offset = pod.Name, f.lastSeq
 	}
-	stop := f.markCaughtUp()
+	stop := f.startCaughtUpTimer()
 	defer func() { stop() }()
 	lines := bufio.NewReader(log)
 	for {
@@ -196,12 +199,12 @@ func (f *follower) read(ctx context.Context, pod *corev1.Pod) (bool, error) {
 			}
 		}
 		stop()
-		stop = f.markCaughtUp()
+		stop = f.startCaughtUpTimer()
 	}
 }
 
-// markCaughtUp writes the empty line after all past events, if no line arrives within quietTime.
-func (f *follower) markCaughtUp() (stop func()) {
+// startCaughtUpTimer writes an empty line once the log has been silent for quietTime.
+func (f *follower) startCaughtUpTimer() (stop func()) {
 	if f.caughtUp {
 		return func() {}
 	}

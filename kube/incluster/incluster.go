@@ -49,11 +49,11 @@ const (
 	Input = "/lockstep-input"
 	Work  = "/tmp"
 
-	// startLimit is the time within which a Job's Secrets must be created. If lockstep is killed
-	// before that, the Job fails and is deleted like any other.
-	startLimit = 2 * time.Minute
-	// podReplacements is how often a killed pod is replaced.
-	podReplacements = 100
+	// startTimeout limits how long the Job waits for its Secrets. If lockstep is killed before it
+	// has created them, the Job fails and is deleted like any other.
+	startTimeout = 2 * time.Minute
+	// maxPodReplacements limits how often a killed pod is replaced.
+	maxPodReplacements = 100
 )
 
 // Task is a command line to run in the cluster.
@@ -77,13 +77,9 @@ type Task struct {
 	By string
 }
 
-// Objects returns the objects of a task: the Job, and the Secrets and the Lease for it, without owner
-// references. name is the name of the Job.
-func (t Task) Objects(name string) (job *batchv1.Job, secrets []*corev1.Secret, lease *coordinationv1.Lease, err error) {
-	parts, err := pack(t.Args, t.Files)
-	if err != nil {
-		return nil, nil, nil, err
-	}
+// objects returns the objects of a packed task: the Job, and the Secrets and the Lease for it, without
+// owner references. name is the name of the Job.
+func (t Task) objects(name string, parts [][]byte) (job *batchv1.Job, secrets []*corev1.Secret, lease *coordinationv1.Lease) {
 	meta := func(name string) metav1.ObjectMeta {
 		return metav1.ObjectMeta{Name: name, Namespace: t.Namespace, Labels: map[string]string{labelManaged: "lockstep", LabelRelease: t.Release}}
 	}
@@ -95,7 +91,7 @@ func (t Task) Objects(name string) (job *batchv1.Job, secrets []*corev1.Secret, 
 	m := meta(name)
 	m.Annotations = map[string]string{annotationCommand: t.Command, annotationBy: t.By}
 	job = &batchv1.Job{TypeMeta: metav1.TypeMeta{APIVersion: "batch/v1", Kind: "Job"}, ObjectMeta: m, Spec: t.job(name, secrets)}
-	return job, secrets, lease, nil
+	return job, secrets, lease
 }
 
 // job returns the spec of the Job. When lockstep exits, with any code, the Job ends. A pod that is
@@ -103,8 +99,8 @@ func (t Task) Objects(name string) (job *batchv1.Job, secrets []*corev1.Secret, 
 func (t Task) job(name string, secrets []*corev1.Secret) batchv1.JobSpec {
 	return batchv1.JobSpec{
 		Completions:             new(int32(1)),
-		BackoffLimit:            new(int32(podReplacements)),
-		ActiveDeadlineSeconds:   new(int64(startLimit / time.Second)),
+		BackoffLimit:            new(int32(maxPodReplacements)),
+		ActiveDeadlineSeconds:   new(int64(startTimeout / time.Second)),
 		TTLSecondsAfterFinished: new(int32(t.KeepFor / time.Second)),
 		PodReplacementPolicy:    new(batchv1.Failed),
 		PodFailurePolicy: &batchv1.PodFailurePolicy{Rules: []batchv1.PodFailurePolicyRule{
@@ -135,10 +131,7 @@ func (t Task) pod(name string, secrets []*corev1.Secret) corev1.PodSpec {
 			LocalObjectReference: corev1.LocalObjectReference{Name: s.Name}, Items: []corev1.KeyToPath{{Key: partKey, Path: partName(n)}},
 		}})
 	}
-	env := []corev1.EnvVar{
-		{Name: "HOME", Value: Work}, {Name: leaseVar, Value: t.Namespace + "/" + name},
-		{Name: "POD_NAME", ValueFrom: &corev1.EnvVarSource{FieldRef: &corev1.ObjectFieldSelector{FieldPath: "metadata.name"}}},
-	}
+	env := []corev1.EnvVar{{Name: "HOME", Value: Work}, {Name: leaseVar, Value: t.Namespace + "/" + name}}
 	for _, key := range slices.Sorted(maps.Keys(t.Env)) {
 		env = append(env, corev1.EnvVar{Name: key, Value: t.Env[key]})
 	}
@@ -173,14 +166,15 @@ type Run struct {
 	kube                 kubernetes.Interface
 }
 
-// Start creates the objects of a task. On an error it deletes them.
+// Start creates the objects of a task. If that fails, it deletes them.
 func Start(ctx context.Context, kube kubernetes.Interface, t Task) (*Run, error) {
-	name := jobName(t.Release)
-	job, secrets, lease, err := t.Objects(name)
+	parts, err := pack(t.Args, t.Files)
 	if err != nil {
 		return nil, err
 	}
-	job.Spec.Parallelism = new(int32(0)) // no pod before its Secrets exist, because the kubelet retries mounts late
+	name := jobName(t.Release)
+	job, secrets, lease := t.objects(name, parts)
+	job.Spec.Parallelism = new(int32(0)) // no pod before its Secrets exist, because the kubelet is slow to retry a failed mount
 	job, err = kube.BatchV1().Jobs(t.Namespace).Create(ctx, job, metav1.CreateOptions{})
 	if err != nil {
 		return nil, fmt.Errorf("create Job %s/%s: %w", t.Namespace, name, err)
@@ -199,18 +193,15 @@ func Start(ctx context.Context, kube kubernetes.Interface, t Task) (*Run, error)
 // without a time limit. The name of the Job depends on the contents, because the pod of a Job cannot
 // be changed.
 func (t Task) Manifests() (objects []any, err error) {
-	sum := sha256.New()
 	parts, err := pack(t.Args, t.Files)
 	if err != nil {
 		return nil, err
 	}
+	sum := sha256.New()
 	for _, part := range parts {
 		sum.Write(part)
 	}
-	job, secrets, lease, err := t.Objects(namePrefix(t.Release) + hex.EncodeToString(sum.Sum(nil))[:8])
-	if err != nil {
-		return nil, err
-	}
+	job, secrets, lease := t.objects(namePrefix(t.Release)+hex.EncodeToString(sum.Sum(nil))[:8], parts)
 	job.Spec.ActiveDeadlineSeconds, job.Spec.TTLSecondsAfterFinished = nil, nil // a GitOps tool would create a deleted Job again
 	for _, s := range secrets {
 		objects = append(objects, s)
@@ -286,15 +277,19 @@ func newRun(kube kubernetes.Interface, job *batchv1.Job) Run {
 		r.State = "suspended"
 	}
 	for _, c := range job.Status.Conditions {
-		if c.Status == corev1.ConditionTrue && (c.Type == batchv1.JobComplete || c.Type == batchv1.JobFailed) {
-			r.State = map[batchv1.JobConditionType]string{batchv1.JobComplete: "succeeded", batchv1.JobFailed: "failed"}[c.Type]
+		switch {
+		case c.Status != corev1.ConditionTrue:
+		case c.Type == batchv1.JobComplete:
+			r.State = "succeeded"
+		case c.Type == batchv1.JobFailed:
+			r.State = "failed"
 		}
 	}
 	return r
 }
 
-// Over reports whether the run has ended.
-func (r Run) Over() bool { return r.State == "succeeded" || r.State == "failed" }
+// Ended reports whether the run has ended.
+func (r Run) Ended() bool { return r.State == "succeeded" || r.State == "failed" }
 
 // Delete deletes the Job of the run and the objects that it owns. It kills a running pod.
 func (r Run) Delete(ctx context.Context) error {

@@ -36,11 +36,12 @@ func TestPack(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			args := []string{"install", "s", "--set=a b"}
-			task := Task{Namespace: "n", Release: "s", Args: args, Files: files}
-			job, secrets, _, err := task.Objects("lockstep-s")
+			task := Task{Namespace: "n", Release: "s"}
+			parts, err := pack(args, files)
 			if err != nil {
 				t.Fatal(err)
 			}
+			job, secrets, _ := task.objects("lockstep-s", parts)
 			from, into := t.TempDir(), t.TempDir()
 			sources := job.Spec.Template.Spec.Volumes[0].Projected.Sources
 			for n, s := range secrets {
@@ -65,8 +66,8 @@ func TestPack(t *testing.T) {
 	huge := make([]byte, maxPacked+partSize)
 	_, _ = rand.NewChaCha8([32]byte{2}).Read(huge)
 	var large *TooLargeError
-	if _, _, _, err := (Task{Files: map[string][]byte{"chart.tgz": huge}}).Objects("x"); !errors.As(err, &large) || !strings.Contains(err.Error(), "oci://") {
-		t.Errorf("17 MiB: %v", err)
+	if _, err := pack(nil, map[string][]byte{"chart.tgz": huge}); !errors.As(err, &large) || !strings.Contains(err.Error(), "oci://") {
+		t.Errorf("pack 17 MiB: error %v, want TooLargeError", err)
 	}
 	if _, err := Unpack(t.TempDir(), t.TempDir()); err == nil {
 		t.Error("no parts, and no error")
@@ -116,9 +117,9 @@ func (d *dyingTransport) RoundTrip(r *http.Request) (*http.Response, error) {
 	return d.next.RoundTrip(r)
 }
 
-// TestStartIsKilled: if the client is killed after it has created the Job, the Job starts no pod and
+// TestClientKilledDuringStart: if the client is killed after it has created the Job, the Job starts no pod and
 // fails at its deadline.
-func TestStartIsKilled(t *testing.T) {
+func TestClientKilledDuringStart(t *testing.T) {
 	config, err := clientcmd.BuildConfigFromFlags("", testcluster.Get(t).Kubeconfig)
 	if err != nil {
 		t.Fatal(err)
@@ -190,16 +191,16 @@ func TestRequestsArriveOnceInOrder(t *testing.T) {
 		t.Fatal(err)
 	}
 	ctx, cancel := context.WithCancel(t.Context())
-	if _, err := client.CoordinationV1().Leases("default").Create(ctx, &coordinationv1.Lease{ObjectMeta: metav1.ObjectMeta{Name: "orders"}}, metav1.CreateOptions{}); err != nil {
+	if _, err := client.CoordinationV1().Leases("default").Create(ctx, &coordinationv1.Lease{ObjectMeta: metav1.ObjectMeta{Name: "requests"}}, metav1.CreateOptions{}); err != nil {
 		t.Fatal(err)
 	}
-	t.Setenv(leaseVar, "default/orders")
-	orders := Requests(ctx, client)
+	t.Setenv(leaseVar, "default/requests")
+	requests := Requests(ctx, client)
 	failed := make(chan error, senders)
 	for s := range senders {
 		go func() {
 			for n := range each {
-				if err := send(ctx, client, "default", "orders", []byte{byte('a' + s), byte('0' + n), '\n'}); err != nil {
+				if err := send(ctx, client, "default", "requests", []byte{byte('a' + s), byte('0' + n), '\n'}); err != nil {
 					failed <- err
 					cancel() // ends the reader
 					return
@@ -209,7 +210,7 @@ func TestRequestsArriveOnceInOrder(t *testing.T) {
 		}()
 	}
 	text := make([]byte, senders*each*3)
-	if _, err := io.ReadFull(orders, text); err != nil {
+	if _, err := io.ReadFull(requests, text); err != nil {
 		t.Error(err)
 	}
 	for range senders {

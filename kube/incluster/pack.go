@@ -26,6 +26,13 @@ const (
 
 // TooLarge reports whether a task does not fit into Secrets.
 func (t Task) TooLarge() bool {
+	size := 0
+	for _, data := range t.Files {
+		size += len(data)
+	}
+	if size < maxPacked/2 { // fits even if nothing can be compressed
+		return false
+	}
 	_, err := pack(t.Args, t.Files)
 	var large *TooLargeError
 	return errors.As(err, &large)
@@ -35,13 +42,13 @@ func (t Task) TooLarge() bool {
 type TooLargeError struct{ Size int }
 
 func (e *TooLargeError) Error() string {
-	return fmt.Sprintf("chart and values have %.1f MiB compressed; the limit is %d MiB: push the chart to a registry and name it as oci://…", float64(e.Size)/(1<<20), maxPacked>>20)
+	return fmt.Sprintf("chart and values are %.1f MiB compressed; the limit is %d MiB: push the chart to a registry and pass its oci:// reference", float64(e.Size)/(1<<20), maxPacked>>20)
 }
 
 func partName(n int) string { return fmt.Sprintf("part-%03d", n) }
 
 // pack returns the arguments and files of a task as parts for Secrets. The same input gives the same
-// parts. The error is a TooLargeError.
+// parts. It returns a *TooLargeError if they do not fit.
 func pack(args []string, files map[string][]byte) (parts [][]byte, err error) {
 	line, err := json.Marshal(args)
 	if err != nil {

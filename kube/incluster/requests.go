@@ -29,10 +29,10 @@ import (
 
 const (
 	// leaseVar is the environment variable with the Lease of the run in its pod, namespace/name.
-	leaseVar = "LOCKSTEP_ORDERS"
-	// requestPrefix is the prefix of annotations with requests. Their number and a random mark
+	leaseVar = "LOCKSTEP_REQUESTS"
+	// requestPrefix is the prefix of annotations with requests. Their number and a random id
 	// follow. leaseTransitions of the Lease counts the requests.
-	requestPrefix = "lockstep.order/"
+	requestPrefix = "lockstep.request/"
 	// maxRequest is the maximum size of a request in bytes. An object may have 256 KiB of annotations.
 	maxRequest      = 200 << 10
 	watchRetryDelay = time.Second
@@ -42,12 +42,12 @@ const (
 var backoff = wait.Backoff{Steps: 20, Duration: 10 * time.Millisecond, Factor: 1.2, Jitter: 0.5}
 
 // send adds a request to a run's Lease. If the response is lost, the update may be repeated and add
-// the request twice. Both have the same mark, so the run handles it once.
+// the request twice. Both have the same id, so the run handles it once.
 func send(ctx context.Context, kube kubernetes.Interface, namespace, name string, request []byte) error {
 	if request = bytes.TrimSpace(request); len(request) > maxRequest {
-		return fmt.Errorf("the command has %d KiB; the limit in the cluster is %d KiB: start an upgrade with the values", len(request)>>10, maxRequest>>10)
+		return fmt.Errorf("the edit is %d KiB, but a run in the cluster accepts at most %d KiB: run an upgrade with these values instead", len(request)>>10, maxRequest>>10)
 	}
-	leases, mark := kube.CoordinationV1().Leases(namespace), utilrand.String(10)
+	leases, requestID := kube.CoordinationV1().Leases(namespace), utilrand.String(10)
 	err := retry.OnError(backoff, apierrors.IsConflict, func() error {
 		lease, err := leases.Get(ctx, name, metav1.GetOptions{})
 		if err != nil {
@@ -60,13 +60,13 @@ func send(ctx context.Context, kube kubernetes.Interface, namespace, name string
 		if lease.Annotations == nil {
 			lease.Annotations = map[string]string{}
 		}
-		lease.Annotations[fmt.Sprintf("%s%d-%s", requestPrefix, number, mark)] = string(request)
+		lease.Annotations[fmt.Sprintf("%s%d-%s", requestPrefix, number, requestID)] = string(request)
 		lease.Spec.LeaseTransitions = &number
 		_, err = leases.Update(ctx, lease, metav1.UpdateOptions{})
 		return err
 	})
 	if err != nil {
-		return fmt.Errorf("send the command through Lease %s/%s: %w", namespace, name, err)
+		return fmt.Errorf("send the request through Lease %s/%s: %w", namespace, name, err)
 	}
 	return nil
 }
@@ -88,9 +88,9 @@ func Requests(ctx context.Context, kube kubernetes.Interface) io.Reader {
 	go func() {
 		for ctx.Err() == nil {
 			for lease := range in.versions(ctx) {
-				orders, err := in.take(ctx, lease)
-				for _, order := range orders {
-					if _, err := w.Write(append([]byte(order), '\n')); err != nil {
+				requests, err := in.take(ctx, lease)
+				for _, request := range requests {
+					if _, err := w.Write(append([]byte(request), '\n')); err != nil {
 						return
 					}
 				}
@@ -109,7 +109,7 @@ func Requests(ctx context.Context, kube kubernetes.Interface) io.Reader {
 type inbox struct {
 	leases coordinationclient.LeaseInterface
 	name   string
-	seen   map[string]bool // marks of returned requests
+	seen   map[string]bool // ids of returned requests
 	// unconfirmed are annotations whose removal failed or got no response.
 	unconfirmed map[string]string
 }
@@ -155,11 +155,11 @@ func (in *inbox) take(ctx context.Context, lease *coordinationv1.Lease) (request
 		}
 	}
 	for _, key := range slices.SortedFunc(maps.Keys(removed), func(a, b string) int { return cmp.Compare(requestNumber(a), requestNumber(b)) }) {
-		mark := cmp.Or(strings.TrimPrefix(key, requestPrefix+strconv.Itoa(requestNumber(key))), key) // older versions add no mark
-		if !in.seen[mark] {
+		_, id, _ := strings.Cut(key, "-")
+		if !in.seen[id] {
 			requests = append(requests, removed[key])
 		}
-		in.seen[mark] = true
+		in.seen[id] = true
 	}
 	return requests, err
 }

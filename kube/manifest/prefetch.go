@@ -23,9 +23,9 @@ import (
 	"lockstep/kube/connect"
 )
 
-// worthListing is the number of objects of one kind and namespace from which one list is
+// listThreshold is the number of objects of one kind and namespace from which one list is
 // cheaper than a GET for each.
-const worthListing = 4
+const listThreshold = 4
 
 // maxGets is the number of parallel GETs.
 const maxGets = 32
@@ -103,7 +103,7 @@ func (b *Builder) Prefetch(ctx context.Context, list helmkube.ResourceList, snap
 		}
 	}
 	for p, list := range infos {
-		if len(list) < worthListing {
+		if len(list) < listThreshold {
 			get(p, list)
 			continue
 		}

@@ -45,7 +45,7 @@ type spec struct {
 	uninstalling  bool
 	removal       time.Duration         // limit for the deletion of one object, 0 for none
 	record        *release.Record       // stored with a new revision; nil: keep the record in its chart
-	later         []schema.GroupVersion // see preflight.Prepared
+	deferredAPIs  []schema.GroupVersion // see preflight.Prepared
 	preview       *preflight.Prepared   // of a rollback, for previews of its objects
 }
 
@@ -53,7 +53,7 @@ type spec struct {
 func newSpec(p *preflight.Prepared) spec {
 	return spec{
 		wait: p.Common.Strategy(), force: p.Target.Force, root: p.Target.Root(), tree: p.Target.Tree, old: p.Old.Revision,
-		apply: p.Apply, remove: p.Remove, leftovers: p.Leftovers, hooks: p.Hooks, record: p.Target.Record, later: p.Later,
+		apply: p.Apply, remove: p.Remove, leftovers: p.Leftovers, hooks: p.Hooks, record: p.Target.Record, deferredAPIs: p.DeferredAPIs,
 	}
 }
 
@@ -86,7 +86,7 @@ func (as *attempts) newAttempt(s spec) (*attempt, error) {
 	client := helmclient.New(helmclient.Config{
 		Context: ctx, Inner: helm.Client, Session: session, Engine: as.engine,
 		Options: helmclient.Options{Prefix: s.prefix, Wait: s.wait, SkipLeaves: common.SkipLeaves, Readiness: common.ReadinessTimeout, Removal: s.removal, Force: s.force},
-		Tree:    s.tree, Old: s.old, Apply: s.apply, Remove: s.remove, Leftovers: s.leftovers, Hooks: s.hooks, Uninstalling: s.uninstalling, Announced: as.op.prepared.Phases, Later: s.later,
+		Tree:    s.tree, Old: s.old, Apply: s.apply, Remove: s.remove, Leftovers: s.leftovers, Hooks: s.hooks, Uninstalling: s.uninstalling, Announced: as.op.prepared.Phases, DeferredAPIs: s.deferredAPIs,
 	})
 	job := ""
 	if s.prefix == "" { // a rollback on failure does not complete the operation

@@ -66,8 +66,8 @@ func (op *Operation) Edit(ctx context.Context, values map[string]any, c *charts.
 	if c != nil {
 		up.Chart = c
 	}
-	up.Step, up.BreakOn, up.Doing, up.Common.Lease.OnWait = false, nil, nil, nil // the run is paused already, and reports elsewhere
-	up.Own = now.progress()
+	up.Step, up.BreakOn, up.OnStep, up.Common.Lease.OnWait = false, nil, nil, nil // the run is paused already, and reports elsewhere
+	up.Edited = now.progress()
 	planned, err := PrepareUpgrade(ctx, op.client, up)
 	if err != nil {
 		op.mask.Values(up.Values)
@@ -115,8 +115,8 @@ func (op *Operation) editOver(ctx context.Context, text string) (*Edited, error)
 
 // progress returns the Lease and the revision that the operation already has, for planning
 // its next revision.
-func (op *Operation) progress() *preflight.Own {
-	own := &preflight.Own{Leased: op.holdsLease()}
+func (op *Operation) progress() *preflight.EditedRun {
+	own := &preflight.EditedRun{Leased: op.holdsLease()}
 	op.mu.Lock()
 	defer op.mu.Unlock()
 	if op.attempt != nil {
@@ -260,7 +260,7 @@ func (as *attempts) prepareNext(a *attempt, with *Edited, failed error) (*Operat
 		return nil, failed
 	}
 	op, up := as.op, with.next
-	up.Own = op.progress()
+	up.Edited = op.progress()
 	planned, err := PrepareUpgrade(as.engine.Requests(), op.client, up)
 	if err != nil {
 		return nil, err

@@ -36,12 +36,12 @@ func findRelease(s *preflight.Session) (f *existing, there bool, err error) {
 	if err != nil || !there {
 		return nil, false, err
 	}
-	f = &existing{Revisions: revs, stored: revs.Last, dead: s.Lease.Kind == lease.Dead}
+	f = &existing{Revisions: revs, stored: revs.Last, dead: s.Lease.Status == lease.Dead}
 	for _, m := range revs.Interrupted() {
 		if !m.Ours && m.Revision != revs.Last.Version {
 			continue // Helm ignores it too
 		}
-		if s.Common.Own.Created(m.Revision) {
+		if s.Common.Edited.Created(m.Revision) {
 			f.marks = append(f.marks, m)
 			continue
 		}
@@ -67,7 +67,7 @@ func (f *existing) applyMarks(s *preflight.Session) (err error) {
 // killedBeforeUnlock reports whether the last run was the same operation and was killed while
 // it held the Lease. It may have been complete by then.
 func killedBeforeUnlock(s *preflight.Session, operation string) bool {
-	return s.Lease.Kind == lease.Dead && s.Lease.Holder.Operation == operation
+	return s.Lease.Status == lease.Dead && s.Lease.Holder.Operation == operation
 }
 
 // checkMark adds a warning about a mark, or returns an error if it must not be written.
@@ -76,10 +76,10 @@ func (f *existing) checkMark(s *preflight.Session, m release.Mark) error {
 	switch {
 	case m.To == rcommon.StatusSuperseded:
 		message += "; it is marked superseded"
-	case !m.Ours || s.Lease.Kind == lease.Unavailable:
+	case !m.Ours || s.Lease.Status == lease.Unavailable:
 		return fmt.Errorf("release %s: %s by another program, perhaps helm, which may still be running; if it is not, mark the release failed with: lockstep recover %s",
 			s.Common.Release, message, s.Common.Release)
-	case s.Lease.Kind == lease.Dead:
+	case s.Lease.Status == lease.Dead:
 		message += fmt.Sprintf(" by a run that was killed: %s; it is marked failed, and this run resumes from it", s.Lease.Holder)
 	case s.Common.PlanOnly:
 		message += " by a run that was killed or is still running"
@@ -113,7 +113,7 @@ func cannotRead(s *preflight.Session, operation string, err error) error {
 func (f *existing) basis(s *preflight.Session, made int) preflight.Basis {
 	b := preflight.Basis{Lease: s.Lease, Records: f.records(made)}
 	if f != nil {
-		b.Last, b.Marks, b.Resumes, b.Usual = f.stored, f.marks, f.Last.Info.Status == rcommon.StatusFailed, f.Usual()
+		b.Last, b.Marks, b.Resumes, b.UsualDurations = f.stored, f.marks, f.Last.Info.Status == rcommon.StatusFailed, f.Usual()
 	}
 	return b
 }
@@ -129,7 +129,7 @@ func (f *existing) allWarnings() []plan.Warning {
 // records returns the revisions whose records an operation may update: the one that it
 // creates (made, 0 for none), those that it supersedes, and the marked ones. Deleted
 // are all, for an uninstall and for the rollback of an install.
-func (f *existing) records(made int) (r preflight.Records) {
+func (f *existing) records(made int) (r preflight.RecordChanges) {
 	if made > 0 {
 		r.Updated, r.Deleted = append(r.Updated, made), append(r.Deleted, made)
 	}

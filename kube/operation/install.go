@@ -7,7 +7,6 @@ import (
 
 	"helm.sh/helm/v4/pkg/action"
 	chart "helm.sh/helm/v4/pkg/chart/v2"
-	chartutil "helm.sh/helm/v4/pkg/chart/v2/util"
 	helmkube "helm.sh/helm/v4/pkg/kube"
 	helmrelease "helm.sh/helm/v4/pkg/release"
 	rcommon "helm.sh/helm/v4/pkg/release/common"
@@ -60,8 +59,8 @@ func (in *Install) prepare(s *preflight.Session, c *connect.Client) (*Operation,
 
 // check makes the checks that need no cluster.
 func (in *Install) check() error {
-	if err := chartutil.ValidateReleaseName(in.Release); err != nil {
-		return fmt.Errorf("release name %q is invalid: use at most 53 lowercase letters, digits, - and ., starting and ending with a letter or digit", in.Release)
+	if err := charts.CheckReleaseName(in.Release); err != nil {
+		return err
 	}
 	if err := in.Chart.Check(); err != nil {
 		return err
@@ -147,7 +146,7 @@ func (in *Install) target(s *preflight.Session) (of planning, err error) {
 	if err := s.CheckCRDs(t.CRDs); err != nil {
 		return of, err
 	}
-	if t.NewNamespace, err = s.CheckNamespace(in.CreateNamespace); err != nil {
+	if t.NewNamespace, err = s.AwaitNamespace(in.CreateNamespace); err != nil {
 		return of, err
 	}
 	if t.NewNamespace {

@@ -49,7 +49,7 @@ func (a *attempt) lockRelease(planned *rel1.Release) (*rel1.Release, error) {
 // write them.
 func (op *Operation) acquire(eng *run.Engine) error {
 	p := op.prepared
-	if p.Lease.Kind == lease.Unavailable || op.holdsLease() { // already warned about, or an edit reuses it
+	if p.Lease.Status == lease.Unavailable || op.holdsLease() { // already warned about, or an edit reuses it
 		return nil
 	}
 	ctx, end := context.WithCancel(context.Background()) // not the engine's: it outlives a stop
@@ -60,11 +60,11 @@ func (op *Operation) acquire(eng *run.Engine) error {
 	}
 	opts := p.Common.Lease
 	opts.OnWait = func(message string) { eng.Publish(event.Event{Kind: event.KindWarning, Rule: "R51", Message: message}) }
-	mine := lease.Run{
+	params := lease.Params{
 		Namespace: p.Common.Namespace, Release: p.Common.Release, Operation: p.Info.Name, CheckRecords: op.checkRecords,
 		OnForbidden: func(s lease.State) { eng.Publish(event.WarningEvent(s.Warning())) },
 	}
-	l, found, err := lease.Acquire(run.RetryContext(eng.Requests()), client.Leases(p.Common.Namespace), mine, p.Lease, opts)
+	l, found, err := lease.Acquire(run.RetryContext(eng.Requests()), client.Leases(p.Common.Namespace), params, p.Lease, opts)
 	if l == nil {
 		end()
 		if err == nil {
@@ -196,7 +196,7 @@ func (a *attempt) verifyUnchanged(planned *rel1.Release) (*rel1.Release, error) 
 
 // lostRace reports whether an operation failed because another run came first.
 func lostRace(err error) bool {
-	var held *lease.HeldError
+	var locked *lease.LockedError
 	var meanwhile *changedError
-	return errors.As(err, &held) || errors.As(err, &meanwhile)
+	return errors.As(err, &locked) || errors.As(err, &meanwhile)
 }

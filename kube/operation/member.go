@@ -24,7 +24,7 @@ func (op *Operation) Provides() (*Provided, error) { return op.prepared.Provides
 // deployed, because they add kinds and the templates may ask which kinds the cluster serves.
 func (op *Operation) Stale() (bool, error) {
 	target := op.prepared.Target.Release
-	if target == nil || !op.prepared.Common.Provided.Kinds() {
+	if target == nil || !op.prepared.Common.Provided.MayAddKinds() {
 		return false, nil
 	}
 	return charts.AsksCluster(target.Chart, target.Config), nil

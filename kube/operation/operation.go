@@ -1,6 +1,6 @@
 // Package operation plans and runs Helm's actions with wrapped versions of Helm's client and
 // storage. There is a file for each operation; prelude.go has the namespace and crds/,
-// outcome.go failures, --rollback-on-failure and final states. An Operation runs one or two attempts: itself and its
+// failure.go failures, --rollback-on-failure and final states. An Operation runs one or two attempts: itself and its
 // rollback. Only package kube imports it.
 package operation
 
@@ -87,9 +87,9 @@ var ErrCompleted = errors.New("an earlier pod of this Job has completed the oper
 // prepare opens a session and calls plan in it. It refuses if another run holds the release,
 // or with ErrCompleted. common must be complete. Secret values are masked in the error.
 func prepare(ctx context.Context, c *connect.Client, common *Common, plan func(*preflight.Session) (*Operation, error)) (*Operation, error) {
-	ctx, cancel := common.Within(ctx)
+	ctx, cancel := common.WithTimeout(ctx)
 	defer cancel()
-	s, err := preflight.OpenAlone(ctx, c, *common)
+	s, err := preflight.OpenUnlocked(ctx, c, *common)
 	if err != nil {
 		return nil, err
 	}
@@ -104,7 +104,7 @@ func prepare(ctx context.Context, c *connect.Client, common *Common, plan func(*
 // revision before it was killed. It deletes the Lease of that pod.
 func notCompleted(s *preflight.Session) error {
 	c := s.Common
-	if c.Job == "" || c.PlanOnly || c.Own != nil {
+	if c.Job == "" || c.PlanOnly || c.Edited != nil {
 		return nil
 	}
 	last, there, err := release.Last(s.Releases(), c.Release)
@@ -264,7 +264,7 @@ func (op *Operation) phasesWithUsual() []event.Phase {
 	for n, p := range phases {
 		usual := map[string]time.Duration{}
 		for _, g := range p.Groups {
-			if took, known := op.prepared.Usual[event.Unit{Phase: p.Name, Group: g.ID}]; known {
+			if took, known := op.prepared.UsualDurations[event.Unit{Phase: p.Name, Group: g.ID}]; known {
 				usual[g.ID] = took
 			}
 		}

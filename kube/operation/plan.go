@@ -61,7 +61,7 @@ func (p planning) plan(s *preflight.Session, info event.Operation) (*preflight.P
 	return &preflight.Prepared{
 		Common: s.Common, Info: info, Target: p.target, Old: p.old, Apply: apply, Remove: remove, Leftovers: left, Hooks: p.events,
 		Phases:   slices.Concat(p.before, pre, helmclient.Phases(slices.Concat([]helmclient.Planned{apply}, newer, []helmclient.Planned{remove}, older)...), post),
-		Warnings: uniqueWarnings(warnings), Refused: p.refused, Later: p.later, Basis: p.found.basis(s, info.Revision),
+		Warnings: uniqueWarnings(warnings), Refused: p.refused, DeferredAPIs: p.deferredAPIs, Basis: p.found.basis(s, info.Revision),
 	}, nil
 }
 

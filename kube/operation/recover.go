@@ -38,15 +38,15 @@ type Recovery struct {
 }
 
 // Recover brings a release that a dead run left unfinished to a final state, and
-// compares it with the cluster. The error is a *lease.HeldError if a run is active.
+// compares it with the cluster. The error is a *lease.LockedError if a run is active.
 func Recover(ctx context.Context, c *connect.Client, common Common) (*Recovery, error) {
 	common, err := common.Complete(c.Namespace())
 	if err != nil {
 		return nil, err
 	}
-	ctx, cancel := common.Within(ctx)
+	ctx, cancel := common.WithTimeout(ctx)
 	defer cancel()
-	s, err := preflight.OpenAlone(ctx, c, common)
+	s, err := preflight.OpenUnlocked(ctx, c, common)
 	if err != nil {
 		return nil, err
 	}
@@ -58,7 +58,7 @@ func Recover(ctx context.Context, c *connect.Client, common Common) (*Recovery, 
 		return nil, &release.NotFound{Name: common.Release, Namespace: common.Namespace}
 	}
 	r := &Recovery{Release: common.Release, Namespace: common.Namespace, Marked: revs.Interrupted()}
-	if s.Lease.Kind == lease.Dead {
+	if s.Lease.Status == lease.Dead {
 		r.Dead = &s.Lease.Holder
 	}
 	if r.Interrupted = interruptedOperation(revs); len(r.Marked) > 0 || r.Dead != nil {
@@ -112,7 +112,7 @@ func (r *Recovery) write(s *preflight.Session, planned *release.Revisions) error
 
 // withLease calls do while it holds the Lease of the release, if Leases are available.
 func withLease(s *preflight.Session, do func() error) error {
-	if s.Lease.Kind == lease.Unavailable {
+	if s.Lease.Status == lease.Unavailable {
 		return do()
 	}
 	ctx, end := context.WithCancel(context.Background()) // not the session's: the Lease must be released
@@ -122,17 +122,17 @@ func withLease(s *preflight.Session, do func() error) error {
 		return err
 	}
 	name, namespace := s.Common.Release, s.Common.Namespace
-	held, _, err := lease.Acquire(s.Context, client.Leases(namespace), lease.Run{Namespace: namespace, Release: name, Operation: "recover"}, s.Lease, s.Common.Lease)
+	l, _, err := lease.Acquire(s.Context, client.Leases(namespace), lease.Params{Namespace: namespace, Release: name, Operation: "recover"}, s.Lease, s.Common.Lease)
 	if err != nil {
 		return err
 	}
 	err = do()
-	if held == nil {
+	if l == nil {
 		return err
 	}
 	ctx, cancel := context.WithTimeout(ctx, unlockTime)
 	defer cancel()
-	return errors.Join(err, held.Release(ctx))
+	return errors.Join(err, l.Release(ctx))
 }
 
 // compare compares the cluster with the latest revision and with the good one.

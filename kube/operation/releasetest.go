@@ -44,7 +44,7 @@ func (t *ReleaseTest) prepare(s *preflight.Session, c *connect.Client) (*Operati
 	}
 	chosen := t.withSelectedHooks(rel)
 	p := &preflight.Prepared{Common: s.Common, Info: s.Info("test", rel), Target: preflight.Target{Release: chosen, ClientSide: !serverSide("", rel)}, Hooks: helmclient.HookEvents{Before: rel1.HookTest},
-		Basis: preflight.Basis{Last: rel, Lease: s.Lease, Records: preflight.Records{Updated: []int{rel.Version}}}}
+		Basis: preflight.Basis{Last: rel, Lease: s.Lease, Records: preflight.RecordChanges{Updated: []int{rel.Version}}}}
 	p.Phases, _ = helmclient.HookPhases(chosen, "", p.Hooks, nil)
 	if len(p.Phases) == 0 {
 		return nil, nil

@@ -110,23 +110,23 @@ func (r *Rendering) runAction(ctx context.Context, guard *charts.Guard, c *chart
 
 // rendered is the result of Helm's dry run.
 type rendered struct {
-	release  *rel1.Release
-	outputs  charts.Outputs
-	builder  *manifest.Builder
-	list     helmkube.ResourceList
-	warnings []plan.Warning
-	later    []schema.GroupVersion // unavailable APIs that the chart itself provides
+	release      *rel1.Release
+	outputs      charts.Outputs
+	builder      *manifest.Builder
+	list         helmkube.ResourceList
+	warnings     []plan.Warning
+	deferredAPIs []schema.GroupVersion // unavailable APIs that the chart itself provides
 }
 
 // dryRun renders a chart with Helm's server-side dry run.
 func dryRun(s *preflight.Session, root string, render func(context.Context, *action.Configuration) (*rel1.Release, charts.Outputs, error)) (*rendered, error) {
-	s.Common.Begin("rendering chart " + root)
+	s.Common.ReportStep("rendering chart " + root)
 	helm, err := s.Client.Helm(s.Common.Namespace)
 	if err != nil {
 		return nil, err
 	}
 	b := s.Builder(root)
-	client := helmclient.NewDryRun(s.Context, helm.Client, b, s.Served)
+	client := helmclient.NewDryRun(s.Context, helm.Client, b, s.WaitForAPIs)
 	helm.Config.KubeClient, helm.Config.Releases = client, s.Releases()
 	rel, outputs, err := render(s.Context, helm.Config)
 	if refusal := (*preflight.Refusal)(nil); errors.As(err, &refusal) {
@@ -137,7 +137,7 @@ func dryRun(s *preflight.Session, root string, render func(context.Context, *act
 	}
 	s.Secrets.Release(rel)
 	list, warnings := client.Built()
-	return &rendered{rel, outputs, b, list, warnings, client.Later()}, nil
+	return &rendered{rel, outputs, b, list, warnings, client.DeferredAPIs()}, nil
 }
 
 // scopedHooks returns the hooks that run around the groups of their subchart, none for a

@@ -77,7 +77,7 @@ func (back *Rollback) plan(s *preflight.Session, revs *existing, target *rel1.Re
 	if err != nil {
 		return nil, nil, fmt.Errorf("read the manifest of revision %d: %w", target.Version, err)
 	}
-	_, later, err := s.Served(list)
+	_, later, err := s.WaitForAPIs(list)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -87,7 +87,7 @@ func (back *Rollback) plan(s *preflight.Session, revs *existing, target *rel1.Re
 	info := s.Info("rollback", target)
 	info.Revision, info.ToRevision = revs.Last.Version+1, target.Version
 	p, err := planning{
-		found: revs, rendered: &rendered{release: target, builder: b, list: list, warnings: warnings, later: later}, old: old, held: held, others: revs.Others(revs.Last),
+		found: revs, rendered: &rendered{release: target, builder: b, list: list, warnings: warnings, deferredAPIs: later}, old: old, held: held, others: revs.Others(revs.Last),
 		target: preflight.Target{
 			Release: target, Tree: release.TreeOf(target), Force: back.ForceConflicts, ClientSide: !serverSide(back.ServerSide, target), Replace: back.ForceReplace,
 		},

@@ -81,7 +81,7 @@ func (u *Uninstall) plan(s *preflight.Session, revs *existing) (*preflight.Prepa
 	if err != nil {
 		return nil, err
 	}
-	if _, _, err := s.Served(list); err != nil {
+	if _, _, err := s.WaitForAPIs(list); err != nil {
 		return nil, err
 	}
 	b.Prefetch(s.Context, list, nil)

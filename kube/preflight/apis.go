@@ -19,14 +19,14 @@ import (
 // apiServices is the resource that registers aggregated APIs.
 var apiServices = schema.GroupVersionResource{Group: "apiregistration.k8s.io", Version: "v1", Resource: "apiservices"}
 
-// Served waits until the aggregated APIs of the objects in a list are available, for at most
+// WaitForAPIs waits until the aggregated APIs of the objects in a list are available, for at most
 // the readiness timeout. It returns the APIs that it waited for, whose kinds may have been
 // unknown, and the unavailable ones that the list itself provides, for which it does not wait.
-func (s *Session) Served(list helmkube.ResourceList) (waited, later []schema.GroupVersion, err error) {
+func (s *Session) WaitForAPIs(list helmkube.ResourceList) (waited, later []schema.GroupVersion, err error) {
 	ctx, cancel := context.WithTimeoutCause(s.Context, s.Common.ReadinessTimeout, fmt.Errorf("waited %s (--readiness-timeout)", s.Common.ReadinessTimeout))
 	defer cancel()
 	for _, gv := range aggregated(list) {
-		why := s.down(ctx, gv)
+		why := s.unavailableReason(ctx, gv)
 		switch {
 		case why == "":
 		case provides(list, gv):
@@ -41,17 +41,17 @@ func (s *Session) Served(list helmkube.ResourceList) (waited, later []schema.Gro
 	return waited, later, nil
 }
 
-// awaitAPI waits until an API that is down is served.
+// awaitAPI waits until an unavailable API is served.
 func (s *Session) awaitAPI(ctx context.Context, gv schema.GroupVersion, why string) error {
-	for reported := ""; why != ""; why = s.down(ctx, gv) {
+	for reported := ""; why != ""; why = s.unavailableReason(ctx, gv) {
 		if why != reported {
 			reported = why
-			s.Common.Begin(why + "; waiting")
+			s.Common.ReportStep(why + "; waiting")
 		}
 		select {
 		case <-ctx.Done():
 			o := apiServiceOf(gv)
-			return &Refusal{Operation: "read the existing objects", Because: []plan.Warning{{Object: &o, Message: fmt.Sprintf("%s; %v", why, context.Cause(ctx))}}}
+			return &Refusal{Operation: "read the existing objects", Conflicts: []plan.Warning{{Object: &o, Message: fmt.Sprintf("%s; %v", why, context.Cause(ctx))}}}
 		case <-time.After(time.Second):
 		}
 	}
@@ -62,8 +62,8 @@ func apiServiceOf(gv schema.GroupVersion) plan.Object {
 	return plan.Object{Group: apiServices.Group, Kind: "APIService", Name: gv.Version + "." + gv.Group}
 }
 
-// down returns why an API is not available, "" if it is available or that is unknown.
-func (s *Session) down(ctx context.Context, gv schema.GroupVersion) string {
+// unavailableReason returns why an API is not available, "" if it is available or that is unknown.
+func (s *Session) unavailableReason(ctx context.Context, gv schema.GroupVersion) string {
 	o := apiServiceOf(gv)
 	u, err := s.Client.Dynamic.Resource(apiServices).Get(ctx, o.Name, metav1.GetOptions{})
 	if err != nil {

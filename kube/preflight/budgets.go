@@ -23,7 +23,7 @@ type budget struct {
 
 // idleBudgets returns the PodDisruptionBudgets that select no pods of the plan. It returns none
 // if the plan has custom resources, which may create other pods.
-func (t *target) idleBudgets() (idle []budget) {
+func (t *plannedObjects) idleBudgets() (idle []budget) {
 	if slices.ContainsFunc(t.objects, func(o *incomingObject) bool { return custom(o.Object) && !slices.Contains(passive, o.Object.Group) }) {
 		return nil
 	}
@@ -48,13 +48,13 @@ func (t *target) idleBudgets() (idle []budget) {
 }
 
 // checkBudgets warns about PodDisruptionBudgets that select no pods in the plan or the cluster.
-func (s *clusterView) checkBudgets(t *target) (warnings []plan.Warning) {
+func (s *clusterView) checkBudgets(t *plannedObjects) (warnings []plan.Warning) {
 	pods := map[string][]labels.Set{}
 	for _, b := range t.idleBudgets() {
 		ns := b.from.Namespace
-		if _, listed := pods[ns]; !listed && ns != s.empty {
+		if _, listed := pods[ns]; !listed && ns != s.newNamespace {
 			l, err := s.Client.Metadata.Resource(podResource).Namespace(ns).List(s.Context, metav1.ListOptions{})
-			if !s.ok(err, "pods", ns) {
+			if s.recordFailure(err, "pods", ns) {
 				continue
 			}
 			pods[ns] = nil

@@ -8,24 +8,22 @@ import (
 	"lockstep/kube/helmclient"
 )
 
-// examine checks that the dependencies of the target's objects exist. A missing one is a
-// warning if it may still be created, else a conflict. It sends at most one list request
-// per kind.
-func (s *Session) examine(p *Prepared, incoming Incoming) error {
+// checkCluster runs the checks that read the cluster concurrently and adds their findings to p.
+func (s *Session) checkCluster(p *Prepared, incoming Incoming) error {
 	mapper, err := s.Client.Getter.ToRESTMapper()
 	if err != nil {
 		return err
 	}
-	t, err := targetOf(p, incoming)
+	t, err := newPlannedObjects(p, incoming)
 	if err != nil {
 		return fmt.Errorf("check the objects: %w", err)
 	}
 	view := &clusterView{Session: s, mapper: mapper}
 	if p.Target.NewNamespace {
-		view.empty = p.Common.Namespace
+		view.newNamespace = p.Common.Namespace
 	}
 	record := p.Info.Name != "test" && keepsSecrets()
-	waits := waiting{groups: p.Common.Strategy() == helmclient.WaitOrdered && p.Target.Tree != nil, jobs: p.Common.WaitForJobs}
+	waits := waitPolicy{groupsReady: p.Common.Strategy() == helmclient.WaitOrdered && p.Target.Tree != nil, jobsComplete: p.Common.WaitForJobs}
 	checks := []func() findings{
 		func() findings {
 			namespaces := view.namespaces(t)
@@ -40,7 +38,7 @@ func (s *Session) examine(p *Prepared, incoming Incoming) error {
 		func() findings { return findings{view.checkQuotas(t, record), nil} },
 		func() findings { return findings{view.checkVersions(t), nil} },
 	}
-	for _, f := range each(checks, func(check func() findings) []findings { return []findings{check()} }) {
+	for _, f := range each(checks, func(check func() findings) findings { return check() }) {
 		p.Warnings, p.Refused = append(p.Warnings, f.warnings...), append(p.Refused, f.refused...)
 	}
 	if s.Context.Err() != nil { // requests may have failed because of it

@@ -1,8 +1,10 @@
 package preflight
 
 import (
+	"fmt"
 	"maps"
 	"slices"
+	"strings"
 
 	helmkube "helm.sh/helm/v4/pkg/kube"
 	"k8s.io/apimachinery/pkg/api/meta"
@@ -29,29 +31,30 @@ type incomingObject struct {
 	plan.Object
 	gvk    schema.GroupVersionKind
 	fields map[string]any
-	at     unit
+	at     position
 	hook   bool
 	new    bool // not in the cluster, as far as known
 }
 
-// unit is a position in the plan.
-type unit struct {
+// position is a position in the plan.
+type position struct {
 	phase int
 	group *plan.Group
 }
 
-// target holds the objects of an operation in plan order.
-type target struct {
-	objects []*incomingObject
-	has     map[plan.Object]*incomingObject // including objects that other releases provide
-	before  map[string]map[string]bool      // ids of the groups that a group waits for, by its id
+// plannedObjects holds the objects of an operation in plan order.
+type plannedObjects struct {
+	objects  []*incomingObject
+	byObject map[plan.Object]*incomingObject // including objects that other releases provide
+	// dependencies are the ids of the groups that a group waits for, by its id.
+	dependencies map[string]map[string]bool
 }
 
-// targetOf returns the objects of an operation: crds/, its namespace, its hooks and its
-// objects, except for objects in no phase, such as hooks of other events.
-func targetOf(p *Prepared, incoming Incoming) (*target, error) {
-	t := &target{has: p.Common.Provided.incoming(), before: map[string]map[string]bool{}}
-	at := t.units(p.Phases)
+// newPlannedObjects returns the objects that the phases apply: the namespace, crds/, hooks and
+// manifest objects.
+func newPlannedObjects(p *Prepared, incoming Incoming) (*plannedObjects, error) {
+	t := &plannedObjects{byObject: p.Common.Provided.incoming(), dependencies: map[string]map[string]bool{}}
+	at := t.positions(p.Phases)
 	add := func(o *incomingObject) {
 		u, planned := at[o.Object]
 		if !planned {
@@ -59,7 +62,7 @@ func targetOf(p *Prepared, incoming Incoming) (*target, error) {
 		}
 		o.at = u
 		t.objects = append(t.objects, o)
-		t.has[o.Object] = o
+		t.byObject[o.Object] = o
 	}
 	if p.Target.NewNamespace {
 		add(&incomingObject{Object: plan.Object{Kind: "Namespace", Name: p.Common.Namespace}, new: true})
@@ -68,13 +71,13 @@ func targetOf(p *Prepared, incoming Incoming) (*target, error) {
 	if err != nil {
 		return nil, err
 	}
-	t.addDocs(crds, p.Common.Namespace, false, add)
+	addDocs(crds, p.Common.Namespace, false, add)
 	for _, h := range p.Target.Release.Hooks {
 		docs, _, err := charts.ParseBy(p.Common.reader, h.Manifest, p.Target.Root())
 		if err != nil {
-			return nil, err
+			return nil, fmt.Errorf("hook %s/%s: %w", h.Kind, h.Name, err)
 		}
-		t.addDocs(docs, p.Common.Namespace, true, add)
+		addDocs(docs, p.Common.Namespace, true, add)
 	}
 	for _, i := range incoming.List {
 		u, ok := i.Object.(*unstructured.Unstructured)
@@ -85,53 +88,59 @@ func targetOf(p *Prepared, incoming Incoming) (*target, error) {
 	return t, nil
 }
 
-func (t *target) addDocs(docs []charts.Document, namespace string, hook bool, add func(*incomingObject)) {
+func addDocs(docs []charts.Document, namespace string, hook bool, add func(*incomingObject)) {
 	for n, r := range charts.Resources(docs, namespace, charts.OfflineScope(docs...)) {
 		u := docs[n].Object
 		add(&incomingObject{Object: r.Object, gvk: u.GroupVersionKind(), fields: u.Object, hook: hook})
 	}
 }
 
-// units returns the first position of each object, and fills in t.before.
-func (t *target) units(phases []event.Phase) map[plan.Object]unit {
-	at := map[plan.Object]unit{}
+// positions returns the first position of each object, and fills in t.dependencies.
+func (t *plannedObjects) positions(phases []event.Phase) map[plan.Object]position {
+	at := map[plan.Object]position{}
 	for n, p := range phases {
 		if p.Kind == event.PhaseRemove {
 			continue
 		}
-		after := map[string][]string{}
 		for _, g := range p.Groups {
-			after[g.ID] = g.After
 			for _, o := range g.Objects {
 				if _, ok := at[o]; !ok {
-					at[o] = unit{n, g}
+					at[o] = position{n, g}
 				}
 			}
 		}
-		for _, g := range p.Groups {
-			t.dependencies(g.ID, after)
-		}
+		addDependencies(t.dependencies, p.Groups)
 	}
 	return at
 }
 
-// dependencies returns the ids of the groups that a group waits for, directly or indirectly.
-func (t *target) dependencies(id string, after map[string][]string) map[string]bool {
-	if known := t.before[id]; known != nil {
-		return known
+// addDependencies adds the ids of the groups that each group waits for, directly or indirectly.
+func addDependencies(all map[string]map[string]bool, groups []*plan.Group) {
+	after := map[string][]string{}
+	for _, g := range groups {
+		after[g.ID] = g.After
 	}
-	all := map[string]bool{}
-	t.before[id] = all
-	for _, a := range after[id] {
-		all[a] = true
-		maps.Copy(all, t.dependencies(a, after))
+	var visit func(id string) map[string]bool
+	visit = func(id string) map[string]bool {
+		if known := all[id]; known != nil {
+			return known
+		}
+		ids := map[string]bool{}
+		all[id] = ids
+		for _, a := range after[id] {
+			ids[a] = true
+			maps.Copy(ids, visit(a))
+		}
+		return ids
 	}
-	return all
+	for _, g := range groups {
+		visit(g.ID)
+	}
 }
 
 // earlier reports whether b waits for a, directly or indirectly.
-func (t *target) earlier(a, b unit) bool {
-	return a.phase < b.phase || a.phase == b.phase && t.before[b.group.ID][a.group.ID]
+func (t *plannedObjects) earlier(a, b position) bool {
+	return a.phase < b.phase || a.phase == b.phase && t.dependencies[b.group.ID][a.group.ID]
 }
 
 // passive are the API groups of custom resources that create no objects.
@@ -141,7 +150,7 @@ var passive = []string{"monitoring.coreos.com", "networking.istio.io", "security
 // by a custom resource that has or mentions its name (a Certificate, an ExternalSecret, a
 // database), by a command, script or annotation that mentions it, or through a role that
 // may create its kind.
-func (t *target) mayCreate(missing plan.Object) bool {
+func (t *plannedObjects) mayCreate(missing plan.Object) bool {
 	return slices.ContainsFunc(t.objects, func(o *incomingObject) bool { return o.mayCreate(missing) })
 }
 
@@ -157,7 +166,7 @@ func (o *incomingObject) mayCreate(missing plan.Object) bool {
 	case o.Object.Group == "" && (o.Kind == "ConfigMap" || o.Kind == "Secret"):
 		return refs.Mentions(o.fields["data"], name) || refs.Mentions(o.fields["stringData"], name)
 	case custom(o.Object) && !slices.Contains(passive, o.Object.Group):
-		return o.Name == name || len(name) > len(o.Name) && name[:len(o.Name)] == o.Name && (name[len(o.Name)] == '-' || name[len(o.Name)] == '.') ||
+		return o.Name == name || strings.HasPrefix(name, o.Name+"-") || strings.HasPrefix(name, o.Name+".") ||
 			refs.Mentions(o.fields["spec"], name)
 	}
 	return o.Kind == "Role" && o.Namespace == missing.Namespace && o.grantsCreate(missing) || o.Kind == "ClusterRole" && o.grantsCreate(missing)
@@ -201,4 +210,12 @@ func mentions(pods refs.Pods, name string) bool {
 // labels returns the labels of the object.
 func (o *incomingObject) labels() labels.Set {
 	return (&unstructured.Unstructured{Object: o.fields}).GetLabels()
+}
+
+// andMore returns the first of n objects with the number of the others: "Deployment/web and 2 more".
+func andMore(first *incomingObject, n int) string {
+	if n == 1 {
+		return first.String()
+	}
+	return fmt.Sprintf("%s and %d more", first, n-1)
 }

@@ -14,8 +14,8 @@ import (
 )
 
 // CheckKinds checks kinds that the cluster does not have. A kind that a CRD of the chart or
-// a provided CRD defines is fine; it is looked up again when its group starts (R29). A kind
-// that an earlier group may define is a warning, one that nothing can define a conflict.
+// a provided CRD defines is fine; it is looked up again when its group starts (R29). CheckKinds
+// warns about a kind that an earlier group may define, and refuses one that nothing can define.
 func CheckKinds(b *manifest.Builder, list helmkube.ResourceList, t Target, phases []event.Phase, provided *Provided) (warnings, refused []plan.Warning, err error) {
 	var s *kindSources
 	for _, i := range list {
@@ -31,16 +31,16 @@ func CheckKinds(b *manifest.Builder, list helmkube.ResourceList, t Target, phase
 		}
 		unknown := fmt.Sprintf("%s: %s: the cluster has no kind %s (%s)", f.Resource.Chart, f.Resource.Object, f.Resource.Object.Kind, i.Mapping.GroupVersionKind.GroupVersion())
 		w := plan.Warning{Rule: "R29", Chart: f.Resource.Chart, Object: &f.Resource.Object}
-		chance, removed := s.chanceOf(f.Resource.Object), manifest.Removed(i.Mapping.GroupVersionKind)
+		exists, removed := s.availabilityOf(f.Resource.Object), manifest.Removed(i.Mapping.GroupVersionKind)
 		switch {
-		case chance == surely:
+		case exists == certain:
 		case removed != "":
 			w.Message = unknown + removed
 			refused = append(refused, w)
 		case !strings.Contains(f.Resource.Object.Group, "."):
 			w.Message = unknown + ", and no CRD can define it: check its apiVersion"
 			refused = append(refused, w)
-		case chance == never:
+		case exists == unavailable:
 			w.Message = unknown + ", and no earlier group of the chart can define it: install its CRD first"
 			refused = append(refused, w)
 		default:
@@ -51,13 +51,13 @@ func CheckKinds(b *manifest.Builder, list helmkube.ResourceList, t Target, phase
 	return warnings, refused, nil
 }
 
-// chance is the likelihood that a kind will exist.
-type chance int
+// availability is the likelihood that a kind will exist.
+type availability int
 
 const (
-	never chance = iota
-	perhaps
-	surely
+	unavailable availability = iota
+	possible
+	certain
 )
 
 // kindSources are the sources of new kinds before and during the groups of a plan.
@@ -65,19 +65,21 @@ type kindSources struct {
 	first  kindSource            // crds/ and the hooks before the groups
 	groups []*plan.Group         // those of the plan
 	of     map[string]kindSource // by the group's id
+	// dependencies are the ids of the groups that a group waits for, by its id.
+	dependencies map[string]map[string]bool
 }
 
-// kindSource is a group that defines kinds by its CRDs, and perhaps others.
+// kindSource holds the kinds that CRDs define, and whether operators may define more.
 type kindSource struct {
-	defines map[plan.GroupKind]bool
-	perhaps bool
+	defines       map[plan.GroupKind]bool
+	mayDefineMore bool
 }
 
 func (s *kindSource) add(r plan.Resource) {
 	if r.Defines != (plan.GroupKind{}) {
 		s.define(r.Defines)
 	}
-	s.perhaps = s.perhaps || mayAddKinds(r.Object)
+	s.mayDefineMore = s.mayDefineMore || mayAddKinds(r.Object)
 }
 
 func (s *kindSource) define(kind plan.GroupKind) {
@@ -103,7 +105,7 @@ func custom(o plan.Object) bool {
 }
 
 func findKindSources(b *manifest.Builder, list helmkube.ResourceList, t Target, phases []event.Phase) (*kindSources, error) {
-	s := &kindSources{of: map[string]kindSource{}}
+	s := &kindSources{of: map[string]kindSource{}, dependencies: map[string]map[string]bool{}}
 	crds, err := t.CRDs.docs()
 	if err != nil {
 		return nil, err
@@ -136,6 +138,7 @@ func findKindSources(b *manifest.Builder, list helmkube.ResourceList, t Target, 
 			}
 		}
 	}
+	addDependencies(s.dependencies, s.groups)
 	return s, nil
 }
 
@@ -152,51 +155,28 @@ func hookResources(b *manifest.Builder, t Target) ([]plan.Resource, error) {
 	return charts.Resources(docs, b.Scope().Namespace, charts.OfflineScope(docs...)), nil
 }
 
-// chanceOf returns whether the kind of an object will exist. A CRD in the same group, or in
+// availabilityOf returns whether the kind of an object will exist. A CRD in the same group, or in
 // one that runs in parallel, counts: the run waits for its API.
-func (s *kindSources) chanceOf(o plan.Object) chance {
+func (s *kindSources) availabilityOf(o plan.Object) availability {
 	kind := plan.GroupKind{Group: o.Group, Kind: o.Kind}
 	at := slices.IndexFunc(s.groups, func(g *plan.Group) bool { return slices.Contains(g.Objects, o) })
 	if s.first.defines[kind] || at < 0 {
-		return surely
+		return certain
 	}
 	group := s.groups[at]
 	for _, g := range s.groups {
-		if s.of[g.ID].defines[kind] && !s.before(g)[group.ID] {
-			return surely
+		if s.of[g.ID].defines[kind] && !s.dependencies[g.ID][group.ID] {
+			return certain
 		}
 	}
 	if s.unknownBefore(group) {
-		return perhaps
+		return possible
 	}
-	return never
+	return unavailable
 }
 
 // unknownBefore reports whether objects before a group may add kinds that no manifest defines.
 func (s *kindSources) unknownBefore(group *plan.Group) bool {
-	before := s.before(group)
-	return s.first.perhaps || slices.ContainsFunc(s.groups, func(g *plan.Group) bool { return before[g.ID] && s.of[g.ID].perhaps })
-}
-
-// before returns the ids of the groups that a group waits for, directly or indirectly.
-func (s *kindSources) before(g *plan.Group) map[string]bool {
-	out := map[string]bool{}
-	var visit func(id string)
-	visit = func(id string) {
-		if out[id] {
-			return
-		}
-		out[id] = true
-		for _, g := range s.groups {
-			if g.ID == id {
-				for _, id := range g.After {
-					visit(id)
-				}
-			}
-		}
-	}
-	for _, id := range g.After {
-		visit(id)
-	}
-	return out
+	before := s.dependencies[group.ID]
+	return s.first.mayDefineMore || slices.ContainsFunc(s.groups, func(g *plan.Group) bool { return before[g.ID] && s.of[g.ID].mayDefineMore })
 }

@@ -1,7 +1,6 @@
 package preflight
 
 import (
-	"slices"
 	"strings"
 	"testing"
 
@@ -19,8 +18,8 @@ func fromYAML[T any](t *testing.T, text string) (out T) {
 	return out
 }
 
-// expect checks that each warning contains the text at the same index of want.
-func expect(t *testing.T, found []plan.Warning, want ...string) {
+// checkWarnings checks that each warning contains the text at the same index of want.
+func checkWarnings(t *testing.T, found []plan.Warning, want ...string) {
 	t.Helper()
 	ok := len(found) == len(want)
 	for i := 0; ok && i < len(want); i++ {
@@ -38,43 +37,43 @@ func workload(kind, spec string) string {
 // TestQuotasWithScopes: a quota counts only the pods in its scopes.
 func TestQuotasWithScopes(t *testing.T) {
 	const (
-		plain   = `containers: [{name: a}]`
-		asking  = `containers: [{name: a, resources: {requests: {cpu: 200m}}}]`
-		bounded = `activeDeadlineSeconds: 60, containers: [{name: a, resources: {requests: {cpu: 200m}}}]`
-		high    = `priorityClassName: high, containers: [{name: a, resources: {requests: {cpu: 200m}}}]`
-		over    = "has 2 of pods left (0 of 2 used), and the release needs 3"
+		plain          = `containers: [{name: a}]`
+		withCPURequest = `containers: [{name: a, resources: {requests: {cpu: 200m}}}]`
+		withDeadline   = `activeDeadlineSeconds: 60, containers: [{name: a, resources: {requests: {cpu: 200m}}}]`
+		high           = `priorityClassName: high, containers: [{name: a, resources: {requests: {cpu: 200m}}}]`
+		over           = "ResourceQuota/q in namespace ns: pods: the release needs 3, but the quota has only 2 left (0 of 2 used)"
 	)
 	tests := map[string]struct {
 		scope, pods string
 		ranges      string
 		want        []string
 	}{
-		"none":                         {"", asking, "", []string{over}},
-		"terminating":                  {"scopes: [Terminating]", bounded, "", []string{over}},
-		"terminating, others":          {"scopes: [Terminating]", asking, "", nil},
-		"not terminating":              {"scopes: [NotTerminating]", asking, "", []string{over}},
-		"best effort":                  {"scopes: [BestEffort]", plain, "", []string{over}},
-		"best effort, others":          {"scopes: [BestEffort]", asking, "", nil},
-		"best effort, by default not":  {"scopes: [BestEffort]", plain, "limits: [{type: Container, defaultRequest: {cpu: 1}}]", nil},
-		"not best effort":              {"scopes: [NotBestEffort]", asking, "", []string{over}},
-		"both":                         {"scopes: [NotBestEffort, Terminating]", asking, "", nil},
-		"a class":                      {"scopeSelector: {matchExpressions: [{scopeName: PriorityClass, operator: In, values: [high]}]}", high, "", []string{over}},
-		"another class":                {"scopeSelector: {matchExpressions: [{scopeName: PriorityClass, operator: In, values: [low]}]}", high, "", nil},
-		"not a class":                  {"scopeSelector: {matchExpressions: [{scopeName: PriorityClass, operator: NotIn, values: [low]}]}", high, "", []string{over}},
-		"the cluster's class, unknown": {"scopeSelector: {matchExpressions: [{scopeName: PriorityClass, operator: DoesNotExist}]}", asking, "", nil},
+		"none":                                 {"", withCPURequest, "", []string{over}},
+		"terminating":                          {"scopes: [Terminating]", withDeadline, "", []string{over}},
+		"terminating, others":                  {"scopes: [Terminating]", withCPURequest, "", nil},
+		"not terminating":                      {"scopes: [NotTerminating]", withCPURequest, "", []string{over}},
+		"best effort":                          {"scopes: [BestEffort]", plain, "", []string{over}},
+		"best effort, others":                  {"scopes: [BestEffort]", withCPURequest, "", nil},
+		"BestEffort, LimitRange sets requests": {"scopes: [BestEffort]", plain, "limits: [{type: Container, defaultRequest: {cpu: 1}}]", nil},
+		"not best effort":                      {"scopes: [NotBestEffort]", withCPURequest, "", []string{over}},
+		"both":                                 {"scopes: [NotBestEffort, Terminating]", withCPURequest, "", nil},
+		"PriorityClass In":                     {"scopeSelector: {matchExpressions: [{scopeName: PriorityClass, operator: In, values: [high]}]}", high, "", []string{over}},
+		"PriorityClass In, other":              {"scopeSelector: {matchExpressions: [{scopeName: PriorityClass, operator: In, values: [low]}]}", high, "", nil},
+		"PriorityClass NotIn":                  {"scopeSelector: {matchExpressions: [{scopeName: PriorityClass, operator: NotIn, values: [low]}]}", high, "", []string{over}},
+		"the cluster's class, unknown":         {"scopeSelector: {matchExpressions: [{scopeName: PriorityClass, operator: DoesNotExist}]}", withCPURequest, "", nil},
 	}
 	for name, tt := range tests {
 		t.Run(name, func(t *testing.T) {
 			q := fromYAML[corev1.ResourceQuota](t, "{metadata: {name: q, namespace: ns}, status: {hard: {pods: 2, count/deployments.apps: 5}, used: {pods: 0}}}")
 			q.Spec = fromYAML[corev1.ResourceQuotaSpec](t, "{"+tt.scope+"}")
 			ranges := []corev1.LimitRange{{Spec: fromYAML[corev1.LimitRangeSpec](t, "{"+tt.ranges+"}")}}
-			objects := targetOfText(t, workload("Deployment", tt.pods)).objects
-			expect(t, overQuota(q, quotaNeeds(q, objects, ranges)), tt.want...)
+			objects := parsePlanned(t, workload("Deployment", tt.pods)).objects
+			checkWarnings(t, overQuota(q, quotaNeeds(q, objects, ranges)), tt.want...)
 		})
 	}
 	q := fromYAML[corev1.ResourceQuota](t, "{metadata: {name: q, namespace: ns}, spec: {hard: {requests.cpu: 1}, scopes: [Terminating]}}")
-	expect(t, withoutRequests(q, targetOfText(t, workload("Deployment", plain)).objects, nil))
-	expect(t, withoutRequests(q, targetOfText(t, workload("Deployment", "activeDeadlineSeconds: 9, "+plain)).objects, nil), "does not set values required by ResourceQuota/q in namespace ns: requests.cpu of container a")
+	checkWarnings(t, withoutRequests(q, parsePlanned(t, workload("Deployment", plain)).objects, nil))
+	checkWarnings(t, withoutRequests(q, parsePlanned(t, workload("Deployment", "activeDeadlineSeconds: 9, "+plain)).objects, nil), "does not set values required by ResourceQuota/q in namespace ns: requests.cpu of container a")
 }
 
 // TestLimitRanges checks the limits of containers, pods, and claims, including those of
@@ -86,25 +85,25 @@ func TestLimitRanges(t *testing.T) {
 		limits, objects string
 		want            []string
 	}{
-		"pods, too much":          {"{type: Pod, max: {cpu: 3}}", workload("Deployment", two), []string{"Deployment/web: LimitRange/l in namespace ns: the pod's cpu limit is 4, and the maximum is 3"}},
+		"pods, too much":          {"{type: Pod, max: {cpu: 3}}", workload("Deployment", two), []string{"Deployment/web: LimitRange/l in namespace ns: the pod's cpu limit is 4, but the maximum is 3"}},
 		"pods, enough":            {"{type: Pod, max: {cpu: 4}}", workload("Deployment", two), nil},
-		"pods, too little":        {"{type: Pod, min: {cpu: 3}}", workload("Deployment", two), []string{"the pod's cpu request is 2, and the minimum is 3"}},
-		"pods, not set":           {"{type: Pod, max: {memory: 1Gi}}", workload("Deployment", two), []string{"the pod's memory limit is not set, and the maximum is 1Gi"}},
-		"pods, ratio":             {"{type: Pod, maxLimitRequestRatio: {cpu: 1500m}}", workload("Deployment", two), []string{"its cpu limit is 4 and its request 2, and the limit may be at most 1500m times the request"}},
+		"pods, too little":        {"{type: Pod, min: {cpu: 3}}", workload("Deployment", two), []string{"the pod's cpu request is 2, but the minimum is 3"}},
+		"pods, not set":           {"{type: Pod, max: {memory: 1Gi}}", workload("Deployment", two), []string{"the pod's memory limit is not set, but the maximum is 1Gi"}},
+		"pods, ratio":             {"{type: Pod, maxLimitRequestRatio: {cpu: 1500m}}", workload("Deployment", two), []string{"its cpu limit is 4 and its request 2, but the limit may be at most 1.5 times the request"}},
 		"containers, ratio":       {"{type: Container, maxLimitRequestRatio: {cpu: 1}}", workload("Deployment", strings.Replace(two, "cpu: 2", "cpu: 1", 1)), []string{"container b: its cpu limit is 2 and its request 1"}},
 		"containers, ratio kept":  {"{type: Container, maxLimitRequestRatio: {cpu: 2}}", workload("Deployment", two), nil},
-		"claims":                  {"{type: PersistentVolumeClaim, max: {storage: 1Gi}}", "{apiVersion: v1, kind: PersistentVolumeClaim, metadata: {name: c}, spec: {resources: {requests: {storage: 2Gi}}}}", []string{"PersistentVolumeClaim/c: LimitRange/l in namespace ns: it requests 2Gi of storage, and the maximum is 1Gi"}},
-		"claims of a StatefulSet": {"{type: PersistentVolumeClaim, max: {storage: 1Gi}}", set, []string{"StatefulSet/db: LimitRange/l in namespace ns: it requests 5Gi of storage, and the maximum is 1Gi"}},
+		"claims":                  {"{type: PersistentVolumeClaim, max: {storage: 1Gi}}", "{apiVersion: v1, kind: PersistentVolumeClaim, metadata: {name: c}, spec: {resources: {requests: {storage: 2Gi}}}}", []string{"PersistentVolumeClaim/c: LimitRange/l in namespace ns: it requests 2Gi of storage, but the maximum is 1Gi"}},
+		"claims of a StatefulSet": {"{type: PersistentVolumeClaim, max: {storage: 1Gi}}", set, []string{"StatefulSet/db: LimitRange/l in namespace ns: it requests 5Gi of storage, but the maximum is 1Gi"}},
 		"claims, enough":          {"{type: PersistentVolumeClaim, min: {storage: 1Gi}}", set, nil},
 	}
 	for name, tt := range tests {
 		t.Run(name, func(t *testing.T) {
 			l := fromYAML[corev1.LimitRange](t, "{metadata: {name: l, namespace: ns}, spec: {limits: ["+tt.limits+"]}}")
 			var found []plan.Warning
-			for _, o := range targetOfText(t, tt.objects).objects {
+			for _, o := range parsePlanned(t, tt.objects).objects {
 				found = append(found, outOfRange(o, []corev1.LimitRange{l})...)
 			}
-			expect(t, found, tt.want...)
+			checkWarnings(t, found, tt.want...)
 		})
 	}
 }
@@ -114,28 +113,28 @@ func TestLimitRanges(t *testing.T) {
 func TestMissingKeys(t *testing.T) {
 	const pods = `containers: [{name: a, env: [{name: A, valueFrom: {configMapKeyRef: {name: c, key: color}}}]}]`
 	const config = "{apiVersion: v1, kind: ConfigMap, metadata: {name: c}, data: {shape: round}}"
-	missing := "Deployment/web needs key color of ConfigMap/c (spec.template.spec.containers[0].env[0].valueFrom.configMapKeyRef.name), which is missing there: pods cannot start without it"
+	missing := "Deployment/web needs key color in ConfigMap/c (spec.template.spec.containers[0].env[0].valueFrom.configMapKeyRef.name), but the ConfigMap does not have it: pods cannot start without it"
 	inCluster := plan.Object{Kind: "ConfigMap", Namespace: "ns", Name: "c"}
 	tests := map[string]struct {
 		objects string
 		live    map[plan.Object][]string
 		want    []string
 	}{
-		"in the chart":          {workload("Deployment", pods) + config, nil, []string{missing}},
-		"there":                 {workload("Deployment", pods) + strings.Replace(config, "shape", "color", 1), nil, nil},
-		"in the cluster":        {workload("Deployment", pods), map[plan.Object][]string{inCluster: {"shape"}}, []string{missing}},
-		"there, in the cluster": {workload("Deployment", pods), map[plan.Object][]string{inCluster: {"color"}}, nil},
-		"nowhere":               {workload("Deployment", pods), nil, nil}, // checkReferences reports it
-		"optional":              {workload("Deployment", strings.Replace(pods, "key:", "optional: true, key:", 1)) + config, nil, nil},
-		"a volume":              {workload("Deployment", `containers: [], volumes: [{configMap: {name: c, items: [{key: a, path: a}, {key: shape, path: b}, {key: d, path: d}]}}]`) + config, nil, []string{"needs keys a, d of ConfigMap/c (spec.template.spec.volumes[0].configMap.name)"}},
-		"a Secret's text":       {workload("Deployment", strings.Replace(pods, "configMapKeyRef", "secretKeyRef", 1)) + "{apiVersion: v1, kind: Secret, metadata: {name: c}, stringData: {color: red}}", nil, nil},
-		"somebody may write it": {workload("Deployment", pods) + config + "\n---\n{apiVersion: batch/v1, kind: Job, metadata: {name: x}, spec: {template: {spec: {containers: [{name: a, args: [patch, configmap/c]}]}}}}", nil, nil},
-		"no replicas":           {strings.Replace(workload("Deployment", pods), "replicas: 3", "replicas: 0", 1) + config, nil, nil},
+		"key missing in chart":        {workload("Deployment", pods) + config, nil, []string{missing}},
+		"key in chart":                {workload("Deployment", pods) + strings.Replace(config, "shape", "color", 1), nil, nil},
+		"key missing in cluster":      {workload("Deployment", pods), map[plan.Object][]string{inCluster: {"shape"}}, []string{missing}},
+		"key in cluster":              {workload("Deployment", pods), map[plan.Object][]string{inCluster: {"color"}}, nil},
+		"ConfigMap missing":           {workload("Deployment", pods), nil, nil}, // checkReferences reports it
+		"optional":                    {workload("Deployment", strings.Replace(pods, "key:", "optional: true, key:", 1)) + config, nil, nil},
+		"a volume":                    {workload("Deployment", `containers: [], volumes: [{configMap: {name: c, items: [{key: a, path: a}, {key: shape, path: b}, {key: d, path: d}]}}]`) + config, nil, []string{"needs keys a, d in ConfigMap/c (spec.template.spec.volumes[0].configMap.name), but the ConfigMap does not have them: pods cannot start without them"}},
+		"a Secret's text":             {workload("Deployment", strings.Replace(pods, "configMapKeyRef", "secretKeyRef", 1)) + "{apiVersion: v1, kind: Secret, metadata: {name: c}, stringData: {color: red}}", nil, nil},
+		"Job may patch the ConfigMap": {workload("Deployment", pods) + config + "\n---\n{apiVersion: batch/v1, kind: Job, metadata: {name: x}, spec: {template: {spec: {containers: [{name: a, args: [patch, configmap/c]}]}}}}", nil, nil},
+		"no replicas":                 {strings.Replace(workload("Deployment", pods), "replicas: 3", "replicas: 0", 1) + config, nil, nil},
 	}
 	for name, tt := range tests {
 		t.Run(name, func(t *testing.T) {
-			target := targetOfText(t, tt.objects)
-			expect(t, target.keyWarnings(target.requiredKeys(), tt.live), tt.want...)
+			target := parsePlanned(t, tt.objects)
+			checkWarnings(t, target.keyWarnings(target.requiredKeys(), tt.live), tt.want...)
 		})
 	}
 }
@@ -150,27 +149,20 @@ func TestIdleBudgets(t *testing.T) {
 		objects string
 		want    []string
 	}{
-		"for others":           {pdb("{matchLabels: {app: wbe}}") + web, []string{"PodDisruptionBudget/b matches pods with app=wbe, and neither the chart nor namespace ns has any: it protects nothing"}},
-		"for these":            {pdb("{matchLabels: {app: web}}") + web, nil},
-		"by expression":        {pdb("{matchExpressions: [{key: app, operator: In, values: [web]}]}") + web, nil},
-		"for all":              {pdb("{}") + web, nil},
-		"an operator's":        {pdb("{matchLabels: {app: db}}") + "{apiVersion: postgresql.cnpg.io/v1, kind: Cluster, metadata: {name: db}}", nil},
-		"in another namespace": {strings.Replace(pdb("{matchLabels: {app: web}}"), "name: b", "name: b, namespace: other", 1) + web, []string{"namespace other"}},
+		"no matching pods":                {pdb("{matchLabels: {app: wbe}}") + web, []string{"PodDisruptionBudget/b matches pods with app=wbe, and neither the chart nor namespace ns has any: it protects nothing"}},
+		"matching pods":                   {pdb("{matchLabels: {app: web}}") + web, nil},
+		"by expression":                   {pdb("{matchExpressions: [{key: app, operator: In, values: [web]}]}") + web, nil},
+		"for all":                         {pdb("{}") + web, nil},
+		"custom resource may create pods": {pdb("{matchLabels: {app: db}}") + "{apiVersion: postgresql.cnpg.io/v1, kind: Cluster, metadata: {name: db}}", nil},
+		"in another namespace":            {strings.Replace(pdb("{matchLabels: {app: web}}"), "name: b", "name: b, namespace: other", 1) + web, []string{"namespace other"}},
 	}
 	for name, tt := range tests {
 		t.Run(name, func(t *testing.T) {
 			var found []plan.Warning
-			for _, b := range targetOfText(t, tt.objects).idleBudgets() {
+			for _, b := range parsePlanned(t, tt.objects).idleBudgets() {
 				found = append(found, b.warning())
 			}
-			expect(t, found, tt.want...)
+			checkWarnings(t, found, tt.want...)
 		})
-	}
-}
-
-// TestListed lists keys.
-func TestListed(t *testing.T) {
-	if !slices.Equal([]string{listed([]string{"a"}), listed([]string{"a", "b"})}, []string{"key a", "keys a, b"}) {
-		t.Error("keys")
 	}
 }

@@ -14,8 +14,8 @@ import (
 	"lockstep/kube/rights"
 )
 
-// missingRights returns the rights that the user lacks, with object names if other objects
-// are granted. The rules that the API server lists may be incomplete, so missingRights
+// missingRights returns the rights that the user lacks, with object names if only some objects
+// are forbidden. The rules that the API server lists may be incomplete, so missingRights
 // also requests a review of each right that they do not grant.
 func missingRights(ctx context.Context, c *connect.Client, all rights.Set) rights.Set {
 	rules := map[string][]authv1.ResourceRule{}

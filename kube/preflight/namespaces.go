@@ -19,7 +19,7 @@ import (
 
 // namespaces reads the namespaces of the objects in the plan, nil for a missing one. It omits
 // those that cannot be read.
-func (s *clusterView) namespaces(t *target) map[string]*corev1.Namespace {
+func (s *clusterView) namespaces(t *plannedObjects) map[string]*corev1.Namespace {
 	names := map[string]bool{s.Common.Namespace: true}
 	for _, o := range t.objects {
 		if o.Namespace != "" {
@@ -43,7 +43,7 @@ func (s *clusterView) namespaces(t *target) map[string]*corev1.Namespace {
 }
 
 // checkNamespaces checks for terminating namespaces, and missing ones that nothing creates.
-func checkNamespaces(t *target, namespaces map[string]*corev1.Namespace, own string) (warnings, refused []plan.Warning) {
+func checkNamespaces(t *plannedObjects, namespaces map[string]*corev1.Namespace, own string) (warnings, refused []plan.Warning) {
 	for _, name := range slices.Sorted(maps.Keys(namespaces)) {
 		ns := namespaces[name]
 		if ns != nil && ns.DeletionTimestamp == nil {
@@ -66,7 +66,7 @@ func checkNamespaces(t *target, namespaces map[string]*corev1.Namespace, own str
 		}
 		o := t.objects[i]
 		w.Object = &o.Object
-		switch incoming := t.has[plan.Object{Kind: "Namespace", Name: name}]; {
+		switch incoming := t.byObject[plan.Object{Kind: "Namespace", Name: name}]; {
 		case incoming != nil && t.earlier(o.at, incoming.at):
 			w.Message = fmt.Sprintf("%s is in namespace %s, which is created after it (%s)", o, name, incoming.at.group.ID)
 			warnings = append(warnings, w)
@@ -87,15 +87,14 @@ func since(ns *corev1.Namespace) string {
 }
 
 // unknownBefore reports whether objects before o may create objects that are in no manifest.
-func (t *target) unknownBefore(o *incomingObject) bool {
+func (t *plannedObjects) unknownBefore(o *incomingObject) bool {
 	return slices.ContainsFunc(t.objects, func(b *incomingObject) bool { return mayAddKinds(b.Object) && t.earlier(b.at, o.at) })
 }
 
-// CheckNamespace reports whether the namespace must be created. It returns an error if the
-// namespace is missing and create is not set. It waits until a terminating namespace is gone
-// if create is set, at most until the session ends. A namespace that the user may not read
-// is assumed to exist.
-func (s *Session) CheckNamespace(create bool) (missing bool, err error) {
+// AwaitNamespace reports whether the namespace must be created. With create, it first waits for
+// a terminating namespace to be deleted, at most until the session ends; without, a missing one
+// is an error. A namespace that the user may not read is assumed to exist.
+func (s *Session) AwaitNamespace(create bool) (missing bool, err error) {
 	name, waited := s.Common.Namespace, ""
 	for {
 		ns, err := s.Client.Clientset.CoreV1().Namespaces().Get(s.Context, name, metav1.GetOptions{})
@@ -110,14 +109,14 @@ func (s *Session) CheckNamespace(create bool) (missing bool, err error) {
 			return false, fmt.Errorf("read namespace %s: %w", name, err)
 		case err == nil && ns.DeletionTimestamp != nil && create && !s.Common.PlanOnly:
 		default:
-			if waited != "" && s.Lease.Kind != lease.Unavailable { // an old Lease was deleted with the namespace
+			if waited != "" && s.Lease.Status != lease.Unavailable { // an old Lease was deleted with the namespace
 				s.Lease = lease.State{}
 			}
 			return apierrors.IsNotFound(err), nil
 		}
 		if text := fmt.Sprintf("waiting for namespace %s to be deleted%s", name, lingering(ns)); text != waited {
 			waited = text
-			s.Common.Begin(text)
+			s.Common.ReportStep(text)
 		}
 		select {
 		case <-s.Context.Done():

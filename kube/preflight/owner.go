@@ -10,12 +10,12 @@ import (
 )
 
 // CheckOwners returns a conflict for each object that another release owns, and for each
-// object that already exists without an owner and is not in before. Helm reports only the
+// object that already exists without an owner and is not in previous. Helm reports only the
 // first.
-func CheckOwners(b *manifest.Builder, list, before helmkube.ResourceList) (refused []plan.Warning) {
-	had := map[plan.Object]bool{}
-	for _, r := range b.Resources(before) {
-		had[r.Object] = true
+func CheckOwners(b *manifest.Builder, list, previous helmkube.ResourceList) (refused []plan.Warning) {
+	inPrevious := map[plan.Object]bool{}
+	for _, r := range b.Resources(previous) {
+		inPrevious[r.Object] = true
 	}
 	for _, i := range list {
 		f := b.Fact(i)
@@ -27,7 +27,7 @@ func CheckOwners(b *manifest.Builder, list, before helmkube.ResourceList) (refus
 		switch place := placeOf(o); {
 		case b.Scope().Taken(f.Owner):
 			w.Message = fmt.Sprintf("%s (%s) is owned by %s: remove it from one of the charts, or take it over with --take-ownership", o, place, f.Owner)
-		case !had[o]:
+		case !inPrevious[o]:
 			w.Message = fmt.Sprintf("%s already exists (%s) and is not managed by Helm: delete it, or take it over with --take-ownership", o, place)
 		default:
 			continue

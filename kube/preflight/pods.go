@@ -2,6 +2,7 @@ package preflight
 
 import (
 	"fmt"
+	"iter"
 	"maps"
 	"slices"
 	"sync"
@@ -55,14 +56,14 @@ func replicas(o *incomingObject) int64 {
 }
 
 // each calls do for all items in parallel and returns the results in their order.
-func each[T, R any](items []T, do func(T) []R) []R {
-	found := make([][]R, len(items))
+func each[T, R any](items []T, do func(T) R) []R {
+	found := make([]R, len(items))
 	var wg sync.WaitGroup
 	for i, x := range items {
 		wg.Go(func() { found[i] = do(x) })
 	}
 	wg.Wait()
-	return slices.Concat(found...)
+	return found
 }
 
 // withDefaults sets missing requests to the limits, and other missing values to the defaults
@@ -112,21 +113,21 @@ func outOfRange(o *incomingObject, ranges []corev1.LimitRange) (found []plan.War
 			switch {
 			case item.Type == corev1.LimitTypeContainer && pods:
 				for _, c := range slices.Concat(spec.InitContainers, spec.Containers) {
-					outside(item, c.Resources.Requests, c.Resources.Limits, "its %s limit is %s", "its %s request is %s",
+					checkLimitRange(item, c.Resources.Requests, c.Resources.Limits, "its %s limit is %s", "its %s request is %s",
 						func(format string, args ...any) { warn(l, "container "+c.Name+": "+format, args...) })
 				}
 			case item.Type == corev1.LimitTypePod && pods:
 				pod, all := &corev1.Pod{Spec: spec}, resources.PodResourcesOptions{}
-				outside(item, resources.PodRequests(pod, all), resources.PodLimits(pod, all), "the pod's %s limit is %s",
+				checkLimitRange(item, resources.PodRequests(pod, all), resources.PodLimits(pod, all), "the pod's %s limit is %s",
 					"the pod's %s request is %s", func(format string, args ...any) { warn(l, format, args...) })
 			case item.Type == corev1.LimitTypePersistentVolumeClaim:
 				for _, claim := range claims {
 					request := claim.Spec.Resources.Requests[corev1.ResourceStorage]
 					if limit, ok := item.Max[corev1.ResourceStorage]; ok && over(request, limit) {
-						warn(l, "it requests %s of storage, and the maximum is %s", text(request), text(limit))
+						warn(l, "it requests %s of storage, but the maximum is %s", text(request), text(limit))
 					}
 					if limit, ok := item.Min[corev1.ResourceStorage]; ok && over(limit, request) {
-						warn(l, "it requests %s of storage, and the minimum is %s", text(request), text(limit))
+						warn(l, "it requests %s of storage, but the minimum is %s", text(request), text(limit))
 					}
 				}
 			}
@@ -135,45 +136,55 @@ func outOfRange(o *incomingObject, ranges []corev1.LimitRange) (found []plan.War
 	return found
 }
 
-// outside warns about limits above the maximum, requests below the minimum, and a too large
+// checkLimitRange warns about limits above the maximum, requests below the minimum, and a too large
 // ratio of limit to request.
-func outside(item corev1.LimitRangeItem, requests, limits corev1.ResourceList, limitIs, requestIs string, warn func(string, ...any)) {
+func checkLimitRange(item corev1.LimitRangeItem, requests, limits corev1.ResourceList, limitIs, requestIs string, warn func(string, ...any)) {
 	for _, name := range slices.Sorted(maps.Keys(item.Max)) {
 		if has, ok := limits[name]; !ok || over(has, item.Max[name]) {
-			warn(limitIs+", and the maximum is %s: no pods can be created", name, orNone(has, ok), text(item.Max[name]))
+			warn(limitIs+", but the maximum is %s: no pods can be created", name, orNone(has, ok), text(item.Max[name]))
 		}
 	}
 	for _, name := range slices.Sorted(maps.Keys(item.Min)) {
 		if has, ok := requests[name]; !ok || over(item.Min[name], has) {
-			warn(requestIs+", and the minimum is %s: no pods can be created", name, orNone(has, ok), text(item.Min[name]))
+			warn(requestIs+", but the minimum is %s: no pods can be created", name, orNone(has, ok), text(item.Min[name]))
 		}
 	}
 	for _, name := range slices.Sorted(maps.Keys(item.MaxLimitRequestRatio)) {
 		most, request, limit := item.MaxLimitRequestRatio[name], requests[name], limits[name]
 		if request.IsZero() || limit.IsZero() || limit.AsApproximateFloat64()/request.AsApproximateFloat64() > most.AsApproximateFloat64() {
-			warn("its %s limit is %s and its request %s, and the limit may be at most %s times the request: no pods can be created",
-				name, orNone(limit, !limit.IsZero()), orNone(request, !request.IsZero()), text(most))
+			warn("its %s limit is %s and its request %s, but the limit may be at most %g times the request: no pods can be created",
+				name, orNone(limit, !limit.IsZero()), orNone(request, !request.IsZero()), most.AsApproximateFloat64())
 		}
 	}
 }
 
 // claimsOf returns the claims that an object is or creates.
 func claimsOf(o *incomingObject) (out []corev1.PersistentVolumeClaim) {
-	var all []any
-	switch {
-	case o.Kind == "PersistentVolumeClaim":
-		all = []any{o.fields}
-	case o.Kind == "StatefulSet" && replicas(o) > 0:
-		spec, _ := o.fields["spec"].(map[string]any)
-		all, _ = spec["volumeClaimTemplates"].([]any)
-	}
-	for _, x := range all {
+	for _, fields := range rawClaimsOf(o) {
 		var claim corev1.PersistentVolumeClaim
-		if m, ok := x.(map[string]any); ok && runtime.DefaultUnstructuredConverter.FromUnstructured(m, &claim) == nil {
+		if runtime.DefaultUnstructuredConverter.FromUnstructured(fields, &claim) == nil {
 			out = append(out, claim)
 		}
 	}
 	return out
+}
+
+// rawClaimsOf returns the claims that an object is or creates, with their paths in the object.
+func rawClaimsOf(o *incomingObject) iter.Seq2[string, map[string]any] {
+	return func(yield func(path string, claim map[string]any) bool) {
+		switch {
+		case o.Kind == "PersistentVolumeClaim" && o.Object.Group == "":
+			yield("", o.fields)
+		case o.Kind == "StatefulSet" && o.Object.Group == "apps" && replicas(o) > 0:
+			spec, _ := o.fields["spec"].(map[string]any)
+			list, _ := spec["volumeClaimTemplates"].([]any)
+			for n, x := range list {
+				if claim, ok := x.(map[string]any); ok && !yield(fmt.Sprintf("spec.volumeClaimTemplates[%d].", n), claim) {
+					return
+				}
+			}
+		}
+	}
 }
 
 func over(a, b resource.Quantity) bool { return a.Cmp(b) > 0 }
@@ -189,7 +200,7 @@ func orNone(q resource.Quantity, set bool) string {
 
 // checkPodSecurity warns about pods that violate the level of their namespace. It does not
 // refuse, because exemptions and mutating webhooks may still admit them.
-func checkPodSecurity(t *target, namespaces map[string]*corev1.Namespace) (warnings []plan.Warning) {
+func checkPodSecurity(t *plannedObjects, namespaces map[string]*corev1.Namespace) (warnings []plan.Warning) {
 	evaluator, err := policy.NewEvaluator(policy.DefaultChecks(), nil)
 	if err != nil {
 		return nil
@@ -214,12 +225,12 @@ func checkPodSecurity(t *target, namespaces map[string]*corev1.Namespace) (warni
 }
 
 // labelsOf returns the labels of a namespace after the plan is applied.
-func (t *target) labelsOf(name string, namespaces map[string]*corev1.Namespace) labels.Set {
+func (t *plannedObjects) labelsOf(name string, namespaces map[string]*corev1.Namespace) labels.Set {
 	var set labels.Set
 	if ns := namespaces[name]; ns != nil {
 		set = ns.Labels
 	}
-	if b := t.has[plan.Object{Kind: "Namespace", Name: name}]; b != nil {
+	if b := t.byObject[plan.Object{Kind: "Namespace", Name: name}]; b != nil {
 		set = labels.Merge(set, b.labels())
 	}
 	return set

@@ -26,8 +26,7 @@ import (
 	"lockstep/kube/release"
 )
 
-// Common are the options that all operations share. Durations of 0 are the defaults of
-// R25.
+// Common are the options that all operations share. Zero durations mean the defaults (R25).
 type Common struct {
 	Release, Namespace string
 
@@ -37,7 +36,7 @@ type Common struct {
 	// Wait is a wait strategy as in R27, "ordered" where empty.
 	Wait        string
 	WaitForJobs bool
-	// SkipLeaves does not check the readiness of groups that nothing waits for, exactly as
+	// SkipLeaves skips the readiness check of groups that no other group waits for, exactly as
 	// HIP-0025 says (R21).
 	SkipLeaves bool
 
@@ -51,25 +50,25 @@ type Common struct {
 	// and so on.
 	SkipPreflight bool
 
-	// Watches are shared with other operations; nil for the operation's own. Their creator
-	// closes them after all these operations.
+	// Watches are shared between operations; nil to create private ones. The caller closes
+	// shared ones after the last operation.
 	Watches *cluster.Watches
 
 	// Lease configures the lock of the release (R51).
 	Lease lease.Options
 
 	// Job is the Job whose pod this is, as namespace/name; "" outside of the cluster. A
-	// revision that its earlier pod deployed is the operation's.
+	// revision deployed by an earlier pod of this Job counts as this operation's.
 	Job string
 
 	// Provided are the objects of releases that are deployed before this one; nil for none.
 	Provided *Provided
 
-	// Own is the progress of the run that this is an edit of (R46), nil for other operations.
-	Own *Own
+	// Edited is the run that this operation edits (R46), or nil.
+	Edited *EditedRun
 
-	// Doing, if set, is called with a description of each slow step of the preparation.
-	Doing func(step string)
+	// OnStep, if set, is called with a description of each slow step of the preparation.
+	OnStep func(step string)
 
 	// Heartbeat is the time without events after which the run reports the objects that it
 	// waits for, 0 for never.
@@ -79,14 +78,14 @@ type Common struct {
 	reader *documents.Reader
 }
 
-// Own is the progress of a run that is being edited.
-type Own struct {
+// EditedRun is the progress of a run that is being edited.
+type EditedRun struct {
 	Leased   bool // the run holds the release's Lease
 	Revision int  // created by the run and marked failed once it continues; 0 for none
 }
 
 // Created reports whether the run created a revision.
-func (o *Own) Created(revision int) bool { return o != nil && o.Revision == revision }
+func (r *EditedRun) Created(revision int) bool { return r != nil && r.Revision == revision }
 
 const (
 	defaultTimeout   = 5 * time.Minute
@@ -121,15 +120,15 @@ func (c Common) Complete(namespace string) (Common, error) {
 	return c, nil
 }
 
-// Begin reports a slow step to Doing.
-func (c Common) Begin(step string) {
-	if c.Doing != nil {
-		c.Doing(step)
+// ReportStep reports a slow step to OnStep.
+func (c Common) ReportStep(step string) {
+	if c.OnStep != nil {
+		c.OnStep(step)
 	}
 }
 
-// Within returns a context that limits the preparation by the operation's timeout (R25).
-func (c Common) Within(ctx context.Context) (context.Context, context.CancelFunc) {
+// WithTimeout returns a context that limits the preparation by the operation's timeout (R25).
+func (c Common) WithTimeout(ctx context.Context) (context.Context, context.CancelFunc) {
 	return context.WithTimeoutCause(ctx, c.Timeout, fmt.Errorf("timed out after %s (--timeout)", c.Timeout))
 }
 
@@ -167,7 +166,7 @@ func WaitStrategy(s string) (helmkube.WaitStrategy, error) {
 	return "", fmt.Errorf("--wait=%s is unknown: use ordered, watcher, hookOnly or legacy (R27)", s)
 }
 
-// Prepared is a checked and planned operation. It is immutable.
+// Prepared is a checked and planned operation. It is not changed after Check.
 type Prepared struct {
 	Common Common
 	Info   event.Operation
@@ -186,8 +185,8 @@ type Prepared struct {
 	Warnings []plan.Warning
 	// Refused are the conflicts that prevent the operation, empty unless PlanOnly.
 	Refused []plan.Warning
-	// Later are APIs not served yet that the target itself provides.
-	Later []schema.GroupVersion
+	// DeferredAPIs are not served yet, because the target itself provides them.
+	DeferredAPIs []schema.GroupVersion
 	Basis
 }
 
@@ -197,18 +196,18 @@ type Basis struct {
 	Last *rel1.Release
 	// Lease is that of the release (R51).
 	Lease lease.State
-	// Usual are the usual durations of units, from the release's records.
-	Usual map[event.Unit]time.Duration
-	// Records are the revisions whose records may be changed.
-	Records Records
+	// UsualDurations are the usual durations of units, from the release's records.
+	UsualDurations map[event.Unit]time.Duration
+	// Records are the records of revisions that the operation may change.
+	Records RecordChanges
 	// Marks are written before anything else (R52). Resumes is set if this operation
 	// resumes from one that failed or was interrupted (R50).
 	Marks   []release.Mark
 	Resumes bool
 }
 
-// Records are revisions whose records an operation changes, and deletes.
-type Records struct{ Updated, Deleted []int }
+// RecordChanges are the revisions whose records an operation updates or deletes.
+type RecordChanges struct{ Updated, Deleted []int }
 
 // Target is the revision that an operation applies or, in an uninstall, removes.
 type Target struct {
@@ -217,7 +216,7 @@ type Target struct {
 	Release *rel1.Release
 	Outputs charts.Outputs
 	// Tree orders its objects, nil if they are unsequenced. Record is stored with a new
-	// revision, nil if its chart has it already.
+	// revision; nil if the chart already contains it.
 	Tree   *plan.Chart
 	Record *release.Record
 	CRDs   CRDs
@@ -263,13 +262,13 @@ type Session struct {
 	Secrets *mask.Mask
 }
 
-// CheckPatience is how long requests are retried after internal errors of the API server (500)
+// CheckRetryTimeout is how long requests are retried after internal errors of the API server (500)
 // during the checks.
-const CheckPatience = 15 * time.Second
+const CheckRetryTimeout = 15 * time.Second
 
 // Open opens a session and checks that the API server answers.
 func Open(ctx context.Context, c *connect.Client, common Common) (*Session, error) {
-	ctx = connect.WithPatience(ctx, CheckPatience)
+	ctx = connect.WithRetryTimeout(ctx, CheckRetryTimeout)
 	s, err := NewSession(ctx, c, common, &connect.Writes{}, release.NewLedger(common.Namespace, common.Release, nil))
 	if err != nil {
 		return nil, err
@@ -280,22 +279,22 @@ func Open(ctx context.Context, c *connect.Client, common Common) (*Session, erro
 	return s, nil
 }
 
-// OpenAlone is like Open, but returns a *lease.HeldError if another run has locked the release
-// (R51), unless the operation is only planned.
-func OpenAlone(ctx context.Context, c *connect.Client, common Common) (*Session, error) {
+// OpenUnlocked is like Open, but fails if another run holds the lock (R51, *lease.LockedError) or
+// if HELM_DRIVER=memory. PlanOnly skips both checks.
+func OpenUnlocked(ctx context.Context, c *connect.Client, common Common) (*Session, error) {
 	if !common.PlanOnly && connect.StorageDriver() == "memory" {
 		return nil, fmt.Errorf("release %s: HELM_DRIVER=memory forgets the release when this operation ends, so it could never be upgraded or uninstalled; unset HELM_DRIVER, or set it to secret, configmap or sql", common.Release)
 	}
-	common.Begin("reading release " + common.Release + " in the cluster")
+	common.ReportStep("reading release " + common.Release + " in the cluster")
 	s, err := Open(ctx, c, common)
-	if err != nil || common.PlanOnly || common.Own != nil && common.Own.Leased {
+	if err != nil || common.PlanOnly || common.Edited != nil && common.Edited.Leased {
 		return s, err
 	}
 	if s.Lease, err = lease.Look(ctx, s.Client.Leases(common.Namespace), common.Release, common.Lease); err != nil {
 		return nil, err
 	}
-	if s.Lease.Kind == lease.Live {
-		return nil, &lease.HeldError{Release: common.Release, Namespace: common.Namespace, Holder: s.Lease.Holder}
+	if s.Lease.Status == lease.Live {
+		return nil, &lease.LockedError{Release: common.Release, Namespace: common.Namespace, Holder: s.Lease.Holder}
 	}
 	return s, nil
 }
@@ -303,7 +302,7 @@ func OpenAlone(ctx context.Context, c *connect.Client, common Common) (*Session,
 // NewSession returns a session whose requests end with ctx. It sends no request. The session
 // counts its writes in writes, and tracks the release records in the ledger.
 func NewSession(ctx context.Context, c *connect.Client, common Common, writes *connect.Writes, ledger *release.Ledger) (*Session, error) {
-	bound, err := c.Bind(connect.WithPatience(ctx, common.ReadinessTimeout), writes)
+	bound, err := c.Bind(connect.WithRetryTimeout(ctx, common.ReadinessTimeout), writes)
 	if err != nil {
 		return nil, err
 	}
@@ -343,7 +342,7 @@ func (s *Session) Info(name string, rel *rel1.Release) event.Operation {
 // cluster. It returns a copy of planned with their warnings, or a *Refusal with all
 // conflicts. incoming is nil if nothing is applied.
 func (s *Session) Check(planned *Prepared, incoming *Incoming) (*Prepared, error) {
-	s.Common.Begin("checking the plan against the cluster")
+	s.Common.ReportStep("checking the plan against the cluster")
 	checked := *planned
 	p := &checked
 	if s.Context.Err() != nil { // answers may be missing
@@ -359,7 +358,7 @@ func (s *Session) Check(planned *Prepared, incoming *Incoming) (*Prepared, error
 			return nil, err
 		}
 		if incoming != nil {
-			if err := s.examine(p, *incoming); err != nil {
+			if err := s.checkCluster(p, *incoming); err != nil {
 				return nil, err
 			}
 		}
@@ -370,7 +369,7 @@ func (s *Session) Check(planned *Prepared, incoming *Incoming) (*Prepared, error
 	if len(p.Refused) > 0 {
 		return nil, &Refusal{p.Info.Name, p.Refused, p.Warnings}
 	}
-	if p.Lease.Kind == lease.Unavailable {
+	if p.Lease.Status == lease.Unavailable {
 		p.Warnings = append(p.Warnings, p.Lease.Warning())
 	}
 	return p, nil
@@ -396,7 +395,7 @@ func findBreakpoints(texts []string, phases []event.Phase) (ids []string, err er
 		groups = append(groups, p.Groups...)
 	}
 	for _, text := range texts {
-		found, err := plan.Pick(text, groups)
+		found, err := plan.PickBreakpoint(text, groups)
 		if err != nil {
 			return nil, fmt.Errorf("--break-on: %w", err)
 		}

@@ -25,7 +25,7 @@ func (p *Provided) Add(others *Provided) {
 	for kind := range others.kinds.defines {
 		p.kinds.define(kind)
 	}
-	p.kinds.perhaps = p.kinds.perhaps || others.kinds.perhaps
+	p.kinds.mayDefineMore = p.kinds.mayDefineMore || others.kinds.mayDefineMore
 }
 
 func (p *Provided) put(o plan.Object, fields map[string]any) {
@@ -44,15 +44,17 @@ func (p *Provided) Has(o plan.Object) bool {
 	return ok
 }
 
-// Kinds reports whether CRDs or operators may add kinds.
-func (p *Provided) Kinds() bool { return p != nil && (len(p.kinds.defines) > 0 || p.kinds.perhaps) }
+// MayAddKinds reports whether CRDs or operators may add kinds.
+func (p *Provided) MayAddKinds() bool {
+	return p != nil && (len(p.kinds.defines) > 0 || p.kinds.mayDefineMore)
+}
 
 // incoming returns the provided objects, at a position before all groups.
 func (p *Provided) incoming() map[plan.Object]*incomingObject {
 	all := map[plan.Object]*incomingObject{}
 	if p != nil {
 		for o, fields := range p.objects {
-			all[o] = &incomingObject{Object: o, fields: fields, at: unit{phase: -1, group: &plan.Group{}}}
+			all[o] = &incomingObject{Object: o, fields: fields, at: position{phase: -1, group: &plan.Group{}}}
 		}
 	}
 	return all
@@ -65,7 +67,7 @@ func (s *kindSources) addProvided(p *Provided) {
 	for kind := range p.kinds.defines {
 		s.first.define(kind)
 	}
-	s.first.perhaps = s.first.perhaps || p.kinds.perhaps
+	s.first.mayDefineMore = s.first.mayDefineMore || p.kinds.mayDefineMore
 }
 
 // Provides returns the objects that an operation creates.

@@ -18,17 +18,17 @@ import (
 
 // checkQuotas warns about requests that exceed the free quota or the LimitRanges of their
 // namespaces. record is set if the release record is a Secret and counts too.
-func (s *clusterView) checkQuotas(t *target, record bool) (warnings []plan.Warning) {
+func (s *clusterView) checkQuotas(t *plannedObjects, record bool) (warnings []plan.Warning) {
 	in := map[string][]*incomingObject{}
 	for _, o := range t.objects {
-		if o.Namespace != "" && o.Namespace != s.empty {
+		if o.Namespace != "" && o.Namespace != s.newNamespace {
 			in[o.Namespace] = append(in[o.Namespace], o)
 		}
 	}
-	return each(slices.Sorted(maps.Keys(in)), func(namespace string) []plan.Warning {
+	found := each(slices.Sorted(maps.Keys(in)), func(namespace string) []plan.Warning {
 		var ranges []corev1.LimitRange
 		l, err := s.Client.Clientset.CoreV1().LimitRanges(namespace).List(s.Context, metav1.ListOptions{})
-		if s.ok(err, "limitranges", namespace) {
+		if !s.recordFailure(err, "limitranges", namespace) {
 			ranges = l.Items
 		}
 		var found []plan.Warning
@@ -36,8 +36,7 @@ func (s *clusterView) checkQuotas(t *target, record bool) (warnings []plan.Warni
 			found = append(found, outOfRange(o, ranges)...)
 		}
 		quotas, err := s.Client.Clientset.CoreV1().ResourceQuotas(namespace).List(s.Context, metav1.ListOptions{})
-		if err != nil || l == nil {
-			s.ok(err, "resourcequotas", namespace)
+		if s.recordFailure(err, "resourcequotas", namespace) {
 			return found
 		}
 		for _, q := range quotas.Items {
@@ -51,6 +50,7 @@ func (s *clusterView) checkQuotas(t *target, record bool) (warnings []plan.Warni
 		}
 		return found
 	})
+	return slices.Concat(found...)
 }
 
 // quotaNeeds returns the resources of a quota that new objects need; existing ones already
@@ -140,8 +140,8 @@ func overQuota(q corev1.ResourceQuota, wants corev1.ResourceList) (found []plan.
 			left = resource.Quantity{}
 		}
 		if !want.IsZero() && over(want, left) {
-			found = append(found, plan.Warning{Message: fmt.Sprintf("ResourceQuota/%s in namespace %s has %s of %s left (%s of %s used), and the release needs %s: the rest will be refused",
-				q.Name, q.Namespace, text(left), name, text(used), text(hard), text(want))})
+			found = append(found, plan.Warning{Message: fmt.Sprintf("ResourceQuota/%s in namespace %s: %s: the release needs %s, but the quota has only %s left (%s of %s used); the API server will refuse the rest",
+				q.Name, q.Namespace, name, text(want), text(left), text(used), text(hard))})
 		}
 	}
 	return found

@@ -23,64 +23,65 @@ var consequences = map[refs.Use]string{
 	refs.Priority:    "no pods can be created without it",
 	refs.Runtime:     "no pods can be created without it",
 	refs.Pull:        "images that need it cannot be pulled",
-	refs.Class:       "no controller will serve it",
+	refs.Class:       "no controller will serve the object",
 	refs.Backend:     "requests to it fail",
-	refs.TLS:         "another certificate is used until then",
-	refs.Target:      "it cannot scale anything",
-	refs.Role:        "it grants no permissions until then",
+	refs.TLS:         "the controller serves its default certificate until the Secret exists",
+	refs.Target:      "the autoscaler has nothing to scale",
+	refs.Role:        "the binding grants no permissions until the role exists",
 }
 
 // blocking are the uses that keep pods from starting.
 var blocking = []refs.Use{refs.Environment, refs.Volume, refs.Claim, refs.Account, refs.Priority, refs.Runtime}
 
-// need is a reference from an object of the plan.
-type need struct {
+// reference is a reference from an object of the plan.
+type reference struct {
 	from *incomingObject
 	refs.Ref
 }
 
-// kindIn is a kind in a namespace.
-type kindIn struct {
+// namespacedKind is a kind in a namespace.
+type namespacedKind struct {
 	kind      plan.GroupKind
 	namespace string
 }
 
-func kindInOf(o plan.Object) kindIn {
-	return kindIn{plan.GroupKind{Group: o.Group, Kind: o.Kind}, o.Namespace}
+func namespacedKindOf(o plan.Object) namespacedKind {
+	return namespacedKind{plan.GroupKind{Group: o.Group, Kind: o.Kind}, o.Namespace}
 }
 
 // checkReferences warns about objects that the plan refers to and that are in neither the plan
 // nor the cluster, or are created too late.
-func (s *clusterView) checkReferences(t *target, waits waiting) (warnings []plan.Warning) {
-	missing, late := t.needs(waits)
-	names := map[kindIn]map[string]bool{}
+func (s *clusterView) checkReferences(t *plannedObjects, waits waitPolicy) (warnings []plan.Warning) {
+	missing, late := t.references(waits)
+	names := map[namespacedKind]map[string]bool{}
 	for _, n := range slices.Concat(missing, late) {
-		if names[kindInOf(n.To)] == nil {
-			names[kindInOf(n.To)] = map[string]bool{}
+		if names[namespacedKindOf(n.To)] == nil {
+			names[namespacedKindOf(n.To)] = map[string]bool{}
 		}
-		names[kindInOf(n.To)][n.To.Name] = true
+		names[namespacedKindOf(n.To)][n.To.Name] = true
 	}
 	return t.referenceWarnings(missing, late, s.absent(names))
 }
 
-// waiting is set for what the run waits for before the next group: ready groups, complete Jobs.
-type waiting struct{ groups, jobs bool }
+// waitPolicy says whether the run waits for ready groups and complete Jobs before it starts the
+// next group.
+type waitPolicy struct{ groupsReady, jobsComplete bool }
 
-// needs returns the references to look up in the cluster: to objects that are missing in the
+// references returns the references to look up in the cluster: to objects that are missing in the
 // plan, and to objects that the plan creates too late.
-func (t *target) needs(waits waiting) (missing, late []need) {
+func (t *plannedObjects) references(waits waitPolicy) (missing, late []reference) {
 	for _, o := range t.objects {
 		pods, has := refs.FindPods(o.Object, o.fields)
 		idle := has && pods.None
 		for _, r := range refs.Find(o.Object, o.fields) {
-			n := need{o, r}
+			n := reference{o, r}
 			if r.Optional || idle || consequences[r.Use] == "" || builtIn(r.To) {
 				continue
 			}
-			switch to := t.has[r.To]; {
-			case to == nil && !t.mayCreate(r.To) && !issued(n):
+			switch to := t.byObject[r.To]; {
+			case to == nil && !t.mayCreate(r.To) && !requestsCertificate(n):
 				missing = append(missing, n)
-			case to != nil && slices.Contains(blocking, r.Use) && has && t.earlier(o.at, to.at) && holdsUp(n, waits):
+			case to != nil && slices.Contains(blocking, r.Use) && has && t.earlier(o.at, to.at) && blocksLaterGroups(n, waits):
 				late = append(late, n)
 			}
 		}
@@ -88,55 +89,55 @@ func (t *target) needs(waits waiting) (missing, late []need) {
 	return missing, late
 }
 
-// referenceWarnings returns warnings about the needs whose objects are absent.
-func (t *target) referenceWarnings(missing, late []need, absent map[plan.Object]bool) (warnings []plan.Warning) {
-	for _, found := range group(missing, absent) {
+// referenceWarnings returns warnings about the references to absent objects.
+func (t *plannedObjects) referenceWarnings(missing, late []reference, absent map[plan.Object]bool) (warnings []plan.Warning) {
+	for _, found := range groupByTarget(missing, absent) {
 		n := found[0]
-		warnings = append(warnings, n.warn("%s %s (%s), which neither the chart nor %s has: %s", subject(found), n.To, n.Path, has(n.To), consequences[n.Use]))
+		warnings = append(warnings, n.warn("%s %s (%s), which neither the chart nor %s has: %s", subject(found), n.To, n.Path, scopeName(n.To), consequences[n.Use]))
 	}
-	for _, found := range group(late, absent) {
+	for _, found := range groupByTarget(late, absent) {
 		n := found[0]
-		warnings = append(warnings, n.warn("%s %s (%s), which is created after it (%s): %s", subject(found), n.To, n.Path, t.has[n.To].at.group.ID, consequences[n.Use]))
+		warnings = append(warnings, n.warn("%s %s (%s), which is created after it (%s): %s", subject(found), n.To, n.Path, t.byObject[n.To].at.group.ID, consequences[n.Use]))
 	}
 	return warnings
 }
 
-func (n need) warn(format string, args ...any) plan.Warning {
-	o := n.from.Object
+func (r reference) warn(format string, args ...any) plan.Warning {
+	o := r.from.Object
 	return plan.Warning{Object: &o, Message: fmt.Sprintf(format, args...)}
 }
 
 // subject returns the subject and verb of a warning: "Deployment/web needs" or
 // "Deployment/web and 2 more need".
-func subject(needs []need) string {
+func subject(all []reference) string {
 	from := map[plan.Object]bool{}
-	for _, n := range needs {
+	for _, n := range all {
 		from[n.from.Object] = true
 	}
 	if len(from) == 1 {
-		return needs[0].from.String() + " needs"
+		return all[0].from.String() + " needs"
 	}
-	return fmt.Sprintf("%s and %d more need", needs[0].from, len(from)-1)
+	return andMore(all[0].from, len(from)) + " need"
 }
 
-// has returns the namespace that would contain an object, or "the cluster".
-func has(o plan.Object) string {
+// scopeName returns the namespace that would contain an object, or "the cluster".
+func scopeName(o plan.Object) string {
 	if o.Namespace == "" {
 		return "the cluster"
 	}
 	return "namespace " + o.Namespace
 }
 
-// group groups the needs of absent objects by object, sorted by the first referring object.
-func group(needs []need, absent map[plan.Object]bool) [][]need {
-	by := map[plan.Object][]need{}
-	for _, n := range needs {
+// groupByTarget groups the references to absent objects by object, sorted by the first referring object.
+func groupByTarget(all []reference, absent map[plan.Object]bool) [][]reference {
+	by := map[plan.Object][]reference{}
+	for _, n := range all {
 		if absent[n.To] {
 			by[n.To] = append(by[n.To], n)
 		}
 	}
 	out := slices.Collect(maps.Values(by))
-	slices.SortFunc(out, func(a, b []need) int {
+	slices.SortFunc(out, func(a, b []reference) int {
 		return cmp.Or(a[0].from.Compare(b[0].from.Object), a[0].To.Compare(b[0].To))
 	})
 	return out
@@ -144,7 +145,7 @@ func group(needs []need, absent map[plan.Object]bool) [][]need {
 
 // absent looks up names by kind and namespace, and returns the objects that certainly do not
 // exist.
-func (s *clusterView) absent(wanted map[kindIn]map[string]bool) map[plan.Object]bool {
+func (s *clusterView) absent(wanted map[namespacedKind]map[string]bool) map[plan.Object]bool {
 	var mu sync.Mutex
 	var wg sync.WaitGroup
 	out := map[plan.Object]bool{}
@@ -177,37 +178,37 @@ func builtIn(o plan.Object) bool {
 	return false
 }
 
-// issued reports whether an annotation of an Ingress requests a certificate.
-func issued(n need) bool {
-	if n.Use != refs.TLS {
+// requestsCertificate reports whether an annotation of an Ingress requests a certificate.
+func requestsCertificate(r reference) bool {
+	if r.Use != refs.TLS {
 		return false
 	}
-	metadata, _ := n.from.fields["metadata"].(map[string]any)
+	metadata, _ := r.from.fields["metadata"].(map[string]any)
 	annotations, _ := metadata["annotations"].(map[string]any)
 	for key := range annotations {
-		if strings.Contains(key, "cert-manager.io/") || strings.Contains(key, "certmanager.k8s.io/") || key == "kubernetes.io/tls-acme" || strings.Contains(key, "acme") {
+		if strings.Contains(key, "cert-manager.io/") || strings.Contains(key, "certmanager.k8s.io/") || strings.Contains(key, "acme") {
 			return true
 		}
 	}
 	return false
 }
 
-// holdsUp reports whether later groups wait for the pods of an object.
-func holdsUp(n need, waits waiting) bool {
-	switch n.from.Kind {
+// blocksLaterGroups reports whether later groups wait for the pods of an object.
+func blocksLaterGroups(r reference, waits waitPolicy) bool {
+	switch r.from.Kind {
 	case "Job":
-		return n.from.hook || waits.groups && (waits.jobs || n.from.at.group.JobsComplete)
+		return r.from.hook || waits.groupsReady && (waits.jobsComplete || r.from.at.group.JobsComplete)
 	case "CronJob", "PodTemplate":
 		return false
 	case "Pod":
-		return n.from.hook || waits.groups
+		return r.from.hook || waits.groupsReady
 	}
-	return !n.from.hook && waits.groups
+	return !r.from.hook && waits.groupsReady
 }
 
 // requiredKeys returns the references to keys of ConfigMaps and Secrets that pods need to
 // start, except to objects that others may create.
-func (t *target) requiredKeys() (out []need) {
+func (t *plannedObjects) requiredKeys() (out []reference) {
 	for _, o := range t.objects {
 		pods, has := refs.FindPods(o.Object, o.fields)
 		if !has || pods.None {
@@ -215,7 +216,7 @@ func (t *target) requiredKeys() (out []need) {
 		}
 		for _, r := range refs.Find(o.Object, o.fields) {
 			if len(r.Keys) > 0 && !r.Optional && !t.mayCreate(r.To) {
-				out = append(out, need{o, r})
+				out = append(out, reference{o, r})
 			}
 		}
 	}
@@ -224,11 +225,11 @@ func (t *target) requiredKeys() (out []need) {
 
 // checkKeys warns about missing keys in existing or planned ConfigMaps and Secrets that pods
 // need to start. checkReferences warns about missing objects.
-func (s *clusterView) checkKeys(t *target) (warnings []plan.Warning) {
-	needs := t.requiredKeys()
+func (s *clusterView) checkKeys(t *plannedObjects) (warnings []plan.Warning) {
+	required := t.requiredKeys()
 	var inCluster []plan.Object
-	for _, n := range needs {
-		if t.has[n.To] == nil && n.To.Namespace != s.empty && !slices.Contains(inCluster, n.To) {
+	for _, n := range required {
+		if t.byObject[n.To] == nil && n.To.Namespace != s.newNamespace && !slices.Contains(inCluster, n.To) {
 			inCluster = append(inCluster, n.To)
 		}
 	}
@@ -238,7 +239,7 @@ func (s *clusterView) checkKeys(t *target) (warnings []plan.Warning) {
 			live[o] = keys
 		}
 	}
-	return t.keyWarnings(needs, live)
+	return t.keyWarnings(required, live)
 }
 
 // maxKeyReads limits the number of ConfigMaps and Secrets that are read for their keys. They
@@ -273,26 +274,24 @@ func (s *clusterView) keysOf(o plan.Object) (keys []string, known bool) {
 
 // keyWarnings returns warnings about missing keys. Only the manifest of a new object counts;
 // a live one may have more keys.
-func (t *target) keyWarnings(needs []need, live map[plan.Object][]string) (warnings []plan.Warning) {
-	for _, n := range needs {
+func (t *plannedObjects) keyWarnings(required []reference, live map[plan.Object][]string) (warnings []plan.Warning) {
+	for _, n := range required {
 		keys, known := live[n.To]
-		if to := t.has[n.To]; to != nil && to.new {
+		if to := t.byObject[n.To]; to != nil && to.new {
 			keys, known = to.keys(), true
 		}
 		missing := slices.DeleteFunc(slices.Clone(n.Keys), func(k string) bool { return slices.Contains(keys, k) })
 		if !known || len(missing) == 0 {
 			continue
 		}
-		warnings = append(warnings, n.warn("%s needs %s of %s (%s), which is missing there: %s", n.from, listed(missing), n.To, n.Path, consequences[n.Use]))
+		what, it := "key ", "it"
+		if len(missing) > 1 {
+			what, it = "keys ", "them"
+		}
+		warnings = append(warnings, n.warn("%s needs %s in %s (%s), but the %s does not have %s: pods cannot start without %s",
+			n.from, what+strings.Join(missing, ", "), n.To, n.Path, n.To.Kind, it, it))
 	}
 	return warnings
-}
-
-func listed(keys []string) string {
-	if len(keys) == 1 {
-		return "key " + keys[0]
-	}
-	return fmt.Sprintf("keys %s", strings.Join(keys, ", "))
 }
 
 // keys returns the keys of a ConfigMap or Secret in the plan.

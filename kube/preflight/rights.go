@@ -23,7 +23,7 @@ func (s *Session) rightsFor(p *Prepared, incoming *Incoming) (rights.Set, error)
 	return rights.Operation{
 		Name: p.Info.Name, Release: p.Common.Release, Namespace: p.Common.Namespace, Driver: connect.StorageDriver(),
 		RollbackOnFailure: p.Common.RollbackOnFailure, ClientSide: p.Target.ClientSide, Replace: p.Target.Replace,
-		NoLease: p.Lease.Kind == lease.Unavailable, Phases: p.Phases, Updated: p.Records.Updated, Deleted: p.Records.Deleted,
+		NoLease: p.Lease.Status == lease.Unavailable, Phases: p.Phases, Updated: p.Records.Updated, Deleted: p.Records.Deleted,
 		RollbackTo: max(p.Info.ToRevision, p.Info.PreviousRevision),
 		Presence:   incoming.presences(), Resource: func(kind schema.GroupKind) (schema.GroupResource, bool) { return ResourceOf(mapper, kind) },
 	}.Rights(), nil
@@ -78,12 +78,12 @@ func (s *Session) checkRights(p *Prepared, incoming *Incoming) error {
 		return fmt.Errorf("check permissions: %w", context.Cause(s.Context))
 	}
 	if len(optional) > 0 && !p.Common.PlanOnly {
-		p.Lease = lease.State{Kind: lease.Unavailable, Err: fmt.Errorf("%s lacks permissions: %s", user(s.Context, s.Client), optional)}
+		p.Lease = lease.State{Status: lease.Unavailable, Err: fmt.Errorf("%s lacks permissions: %s", user(s.Context, s.Client), optional)}
 	}
 	if len(missing) == 0 {
 		return nil
 	}
-	lack := plan.Warning{Message: fmt.Sprintf("%s lacks permissions: %s", user(s.Context, s.Client), missing)}
+	lack := plan.Warning{Message: fmt.Sprintf("%s lacks permissions: %s; ask an administrator to grant them", user(s.Context, s.Client), missing)}
 	if p.Common.PlanOnly { // another user may run it
 		p.Warnings = append(p.Warnings, lack)
 	} else {

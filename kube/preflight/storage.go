@@ -3,7 +3,6 @@ package preflight
 import (
 	"fmt"
 	"slices"
-	"strings"
 
 	corev1 "k8s.io/api/core/v1"
 	storagev1 "k8s.io/api/storage/v1"
@@ -22,43 +21,34 @@ type storageClaim struct {
 
 // storageClaims returns the claims that will be created, except those with a volume name or
 // with an explicitly empty class.
-func (t *target) storageClaims() (out []storageClaim) {
-	add := func(o *incomingObject, claim any, path string) {
-		m, _ := claim.(map[string]any)
-		spec, _ := m["spec"].(map[string]any)
-		class, named := spec["storageClassName"].(string)
-		if old, ok, _ := unstructured.NestedString(m, "metadata", "annotations", "volume.beta.kubernetes.io/storage-class"); ok && !named {
-			class, named = old, true
-		}
-		if spec == nil || spec["volumeName"] != nil || named && class == "" {
-			return
-		}
-		out = append(out, storageClaim{o, class, path})
-	}
+func (t *plannedObjects) storageClaims() (out []storageClaim) {
 	for _, o := range t.objects {
-		switch {
-		case !o.new:
-		case o.Kind == "PersistentVolumeClaim" && o.Object.Group == "":
-			add(o, o.fields, "spec.storageClassName")
-		case o.Kind == "StatefulSet" && o.Object.Group == "apps" && replicas(o) > 0:
-			list, _, _ := unstructured.NestedSlice(o.fields, "spec", "volumeClaimTemplates")
-			for n, c := range list {
-				add(o, c, fmt.Sprintf("spec.volumeClaimTemplates[%d].spec.storageClassName", n))
+		if !o.new {
+			continue
+		}
+		for path, claim := range rawClaimsOf(o) {
+			spec, _ := claim["spec"].(map[string]any)
+			class, named := spec["storageClassName"].(string)
+			if old, ok, _ := unstructured.NestedString(claim, "metadata", "annotations", "volume.beta.kubernetes.io/storage-class"); ok && !named {
+				class, named = old, true
+			}
+			if spec != nil && spec["volumeName"] == nil && (!named || class != "") {
+				out = append(out, storageClaim{o, class, path + "spec.storageClassName"})
 			}
 		}
 	}
 	return out
 }
 
-// checkStorage warns about claims whose StorageClass is in neither the plan nor the cluster
-// and has no volumes, and about claims of the default class if there is none.
-func (s *clusterView) checkStorage(t *target) (warnings []plan.Warning) {
+// checkStorage warns about claims whose StorageClass is in neither the plan nor the cluster and
+// that no volume offers, and about claims of the default class if there is none.
+func (s *clusterView) checkStorage(t *plannedObjects) (warnings []plan.Warning) {
 	claims := t.storageClaims()
 	if len(claims) == 0 {
 		return nil
 	}
 	l, err := s.Client.Clientset.StorageV1().StorageClasses().List(s.Context, metav1.ListOptions{})
-	if !s.ok(err, "storageclasses.storage.k8s.io", "") {
+	if s.recordFailure(err, "storageclasses.storage.k8s.io", "") {
 		return nil
 	}
 	known := map[string]bool{}
@@ -66,7 +56,7 @@ func (s *clusterView) checkStorage(t *target) (warnings []plan.Warning) {
 		known[c.Name] = true
 		known[""] = known[""] || isDefault(c.Annotations)
 	}
-	for _, o := range t.has {
+	for _, o := range t.byObject {
 		if o.Kind == "StorageClass" && o.Object.Group == storagev1.GroupName {
 			known[o.Name] = true
 			annotations, _, _ := unstructured.NestedStringMap(o.fields, "metadata", "annotations")
@@ -76,7 +66,7 @@ func (s *clusterView) checkStorage(t *target) (warnings []plan.Warning) {
 	claims = slices.DeleteFunc(claims, func(w storageClaim) bool {
 		return known[w.class] || w.class != "" && t.mayCreate(plan.Object{Group: storagev1.GroupName, Kind: "StorageClass", Name: w.class})
 	})
-	if len(claims) == 0 || !s.volumeClasses(t, known) {
+	if len(claims) == 0 || !s.addVolumeClasses(t, known) {
 		return nil
 	}
 	warned := map[string]bool{}
@@ -98,20 +88,20 @@ func isDefault(annotations map[string]string) bool {
 	return annotations["storageclass.kubernetes.io/is-default-class"] == "true" || annotations["storageclass.beta.kubernetes.io/is-default-class"] == "true"
 }
 
-// volumeClasses adds the classes of available and planned volumes, which need no StorageClass
+// addVolumeClasses adds the classes of available and planned volumes, which need no StorageClass
 // object. It reports whether the volumes could be read.
-func (s *clusterView) volumeClasses(t *target, known map[string]bool) bool {
+func (s *clusterView) addVolumeClasses(t *plannedObjects, known map[string]bool) bool {
 	l, err := s.Client.Clientset.CoreV1().PersistentVolumes().List(s.Context, metav1.ListOptions{})
-	if !s.ok(err, "persistentvolumes", "") {
+	if s.recordFailure(err, "persistentvolumes", "") {
 		return false
 	}
 	for _, v := range l.Items {
 		known[v.Spec.StorageClassName] = known[v.Spec.StorageClassName] || v.Status.Phase == corev1.VolumeAvailable
 	}
-	for _, o := range t.has {
+	for _, o := range t.byObject {
 		if o.Kind == "PersistentVolume" {
 			class, _, _ := unstructured.NestedString(o.fields, "spec", "storageClassName")
-			known[strings.TrimSpace(class)] = true
+			known[class] = true
 		}
 	}
 	return true

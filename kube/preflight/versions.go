@@ -12,7 +12,7 @@ import (
 )
 
 // checkVersions warns about objects in deprecated API versions.
-func (s *clusterView) checkVersions(t *target) (warnings []plan.Warning) {
+func (s *clusterView) checkVersions(t *plannedObjects) (warnings []plan.Warning) {
 	var kinds []schema.GroupVersionKind
 	of := map[schema.GroupVersionKind][]*incomingObject{}
 	for _, o := range t.objects {
@@ -28,7 +28,7 @@ func (s *clusterView) checkVersions(t *target) (warnings []plan.Warning) {
 		return nil
 	}
 	version, err := s.Client.Clientset.Discovery().ServerVersion()
-	if !s.ok(err, "the version of the API server", "") {
+	if s.recordFailure(err, "the version of the API server", "") {
 		return nil
 	}
 	major, minor := number(version.Major), number(version.Minor)
@@ -38,12 +38,11 @@ func (s *clusterView) checkVersions(t *target) (warnings []plan.Warning) {
 		if !reached(l.DeprecatedMajor, l.DeprecatedMinor) || l.RemovedMajor > 0 && reached(l.RemovedMajor, l.RemovedMinor) { // CheckKinds refuses removed ones
 			continue
 		}
-		first, verb := of[gvk][0], "is"
-		name := first.String()
-		if more := len(of[gvk]) - 1; more > 0 {
-			name, verb = fmt.Sprintf("%s and %d more", name, more), "are"
+		first, verb := of[gvk][0], "uses"
+		if len(of[gvk]) > 1 {
+			verb = "use"
 		}
-		text := fmt.Sprintf("%s %s version %s, deprecated since Kubernetes %d.%d", name, verb, gvk.GroupVersion(), l.DeprecatedMajor, l.DeprecatedMinor)
+		text := fmt.Sprintf("%s %s apiVersion %s, which is deprecated since Kubernetes %d.%d", andMore(first, len(of[gvk])), verb, gvk.GroupVersion(), l.DeprecatedMajor, l.DeprecatedMinor)
 		if l.RemovedMajor > 0 {
 			text += fmt.Sprintf(" and removed in %d.%d", l.RemovedMajor, l.RemovedMinor)
 		}

@@ -20,18 +20,18 @@ import (
 // collects them for one warning.
 type clusterView struct {
 	*Session
-	mapper meta.RESTMapper
-	empty  string // a namespace that does not exist yet
+	mapper       meta.RESTMapper
+	newNamespace string // a namespace that does not exist yet
 
 	mu         sync.Mutex
 	unreadable []string
 }
 
-// ok reports whether a read request succeeded. If not, it records what could not be read, in
-// a namespace or "".
-func (s *clusterView) ok(err error, what, namespace string) bool {
+// recordFailure reports whether a read request failed. If so, it adds what could not be read,
+// in a namespace or "", to the warning.
+func (s *clusterView) recordFailure(err error, what, namespace string) (failed bool) {
 	if err == nil {
-		return true
+		return false
 	}
 	if namespace != "" {
 		what += " in namespace " + namespace
@@ -41,7 +41,7 @@ func (s *clusterView) ok(err error, what, namespace string) bool {
 	if s.Context.Err() == nil && !slices.Contains(s.unreadable, what) {
 		s.unreadable = append(s.unreadable, what)
 	}
-	return false
+	return true
 }
 
 // unchecked returns a warning about all failed reads, nil if there were none.
@@ -50,16 +50,16 @@ func (s *clusterView) unchecked() (warnings []plan.Warning) {
 		return nil
 	}
 	slices.Sort(s.unreadable)
-	return []plan.Warning{{Message: "not checked, because this user may not read it or it does not answer: " + strings.Join(s.unreadable, ", ")}}
+	return []plan.Warning{{Message: "not checked, because reading failed or is not permitted: " + strings.Join(s.unreadable, ", ")}}
 }
 
-// worthListing is the number of names from which one list request replaces a get for each.
-const worthListing = 4
+// listThreshold is the number of names from which one list request replaces a get for each.
+const listThreshold = 4
 
 // existing returns which names of a kind exist in a namespace or in cluster scope. known is
 // false if the request fails or the kind is unknown.
 func (s *clusterView) existing(kind plan.GroupKind, namespace string, names []string) (exists map[string]bool, known bool) {
-	if namespace != "" && namespace == s.empty {
+	if namespace != "" && namespace == s.newNamespace {
 		return nil, true
 	}
 	mapping, err := s.mapper.RESTMapping(schema.GroupKind{Group: kind.Group, Kind: kind.Kind})
@@ -67,13 +67,13 @@ func (s *clusterView) existing(kind plan.GroupKind, namespace string, names []st
 		return nil, false // the kind may be defined later; CheckKinds reports it
 	}
 	client, err := s.Client.Metadata.Resource(mapping.Resource).Namespace(namespace), error(nil)
-	if len(names) >= worthListing {
+	if len(names) >= listThreshold {
 		exists, err = s.list(client)
 	}
-	if len(names) < worthListing || apierrors.IsForbidden(err) { // a Role may grant get by name
+	if len(names) < listThreshold || apierrors.IsForbidden(err) { // a Role may grant get by name
 		exists, err = s.get(client, names)
 	}
-	return exists, s.ok(err, mapping.Resource.GroupResource().String(), namespace)
+	return exists, !s.recordFailure(err, mapping.Resource.GroupResource().String(), namespace)
 }
 
 // list returns the names of all objects.
@@ -108,14 +108,14 @@ func (s *clusterView) get(client metadata.ResourceInterface, names []string) (ex
 
 // namespace reads a namespace, nil if it does not exist. known is false if that failed.
 func (s *clusterView) namespace(name string) (ns *corev1.Namespace, known bool) {
-	if name == s.empty {
+	if name == s.newNamespace {
 		return nil, true
 	}
 	ns, err := s.Client.Clientset.CoreV1().Namespaces().Get(s.Context, name, metav1.GetOptions{})
 	if apierrors.IsNotFound(err) {
 		return nil, true
 	}
-	if !s.ok(err, fmt.Sprintf("namespace %s", name), "") {
+	if s.recordFailure(err, fmt.Sprintf("namespace %s", name), "") {
 		return nil, false
 	}
 	return ns, true

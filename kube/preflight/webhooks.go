@@ -29,37 +29,34 @@ type webhook struct {
 
 // checkWebhooks warns about webhooks without endpoints: the API server refuses the objects that
 // they must admit.
-func (s *clusterView) checkWebhooks(t *target, namespaces map[string]*corev1.Namespace) (warnings []plan.Warning) {
+func (s *clusterView) checkWebhooks(t *plannedObjects, namespaces map[string]*corev1.Namespace) (warnings []plan.Warning) {
 	type call struct {
 		webhook
-		about []*incomingObject
+		objects []*incomingObject
 	}
 	calls := map[types.NamespacedName]call{}
 	for _, w := range s.webhooks() {
 		for _, o := range t.objects {
-			if _, found := calls[w.service]; found && len(calls[w.service].about) > 0 && calls[w.service].name != w.name || !s.intercepts(w, o, t, namespaces) {
+			if _, found := calls[w.service]; found && calls[w.service].name != w.name || !s.intercepts(w, o, t, namespaces) {
 				continue
 			}
 			c := calls[w.service]
-			c.webhook, c.about = w, append(c.about, o)
+			c.webhook, c.objects = w, append(c.objects, o)
 			calls[w.service] = c
 		}
 	}
 	services := slices.SortedFunc(maps.Keys(calls), func(a, b types.NamespacedName) int {
 		return cmp.Or(cmp.Compare(a.Namespace, b.Namespace), cmp.Compare(a.Name, b.Name))
 	})
-	return each(services, func(service types.NamespacedName) []plan.Warning {
+	found := each(services, func(service types.NamespacedName) []plan.Warning {
 		c := calls[service]
-		if !s.dead(service) {
+		if !s.hasNoEndpoints(service) {
 			return nil
 		}
-		subject := c.about[0].String()
-		if more := len(c.about) - 1; more > 0 {
-			subject = fmt.Sprintf("%s and %d more", subject, more)
-		}
-		return []plan.Warning{{Object: &c.about[0].Object, Message: fmt.Sprintf("webhook %s must admit %s, but Service/%s in namespace %s has no endpoints: the API server will refuse these objects",
-			c.name, subject, service.Name, service.Namespace)}}
+		return []plan.Warning{{Object: &c.objects[0].Object, Message: fmt.Sprintf("webhook %s must admit %s, but Service/%s in namespace %s has no endpoints: the API server will refuse these objects",
+			c.name, andMore(c.objects[0], len(c.objects)), service.Name, service.Namespace)}}
 	})
+	return slices.Concat(found...)
 }
 
 // webhooks returns the webhooks with failurePolicy Fail and a Service, except those with
@@ -73,7 +70,7 @@ func (s *clusterView) webhooks() (out []webhook) {
 	}
 	api := s.Client.Clientset.AdmissionregistrationV1()
 	mutating, err := api.MutatingWebhookConfigurations().List(s.Context, metav1.ListOptions{})
-	if s.ok(err, "mutatingwebhookconfigurations.admissionregistration.k8s.io", "") {
+	if !s.recordFailure(err, "mutatingwebhookconfigurations.admissionregistration.k8s.io", "") {
 		for _, c := range mutating.Items {
 			for _, w := range c.Webhooks {
 				add(webhook{name: w.Name, rules: w.Rules, namespace: w.NamespaceSelector, object: w.ObjectSelector}, w.FailurePolicy, w.ClientConfig.Service, w.MatchConditions)
@@ -81,7 +78,7 @@ func (s *clusterView) webhooks() (out []webhook) {
 		}
 	}
 	validating, err := api.ValidatingWebhookConfigurations().List(s.Context, metav1.ListOptions{})
-	if s.ok(err, "validatingwebhookconfigurations.admissionregistration.k8s.io", "") {
+	if !s.recordFailure(err, "validatingwebhookconfigurations.admissionregistration.k8s.io", "") {
 		for _, c := range validating.Items {
 			for _, w := range c.Webhooks {
 				add(webhook{name: w.Name, rules: w.Rules, namespace: w.NamespaceSelector, object: w.ObjectSelector}, w.FailurePolicy, w.ClientConfig.Service, w.MatchConditions)
@@ -92,7 +89,7 @@ func (s *clusterView) webhooks() (out []webhook) {
 }
 
 // intercepts reports whether the API server calls a webhook when it creates an object.
-func (s *clusterView) intercepts(w webhook, o *incomingObject, t *target, namespaces map[string]*corev1.Namespace) bool {
+func (s *clusterView) intercepts(w webhook, o *incomingObject, t *plannedObjects, namespaces map[string]*corev1.Namespace) bool {
 	mapping, err := s.mapper.RESTMapping(schema.GroupKind{Group: o.gvk.Group, Kind: o.gvk.Kind}, o.gvk.Version)
 	if err != nil || !o.new || o.gvk.Group == admissionv1.GroupName { // webhooks are not called for webhook configurations
 		return false
@@ -108,12 +105,12 @@ func (s *clusterView) intercepts(w webhook, o *incomingObject, t *target, namesp
 		return false
 	}
 	own := o.labels()
-	return selects(w.object, own) && s.inSelected(w, o, own, t, namespaces)
+	return selects(w.object, own) && s.selectsNamespaceOf(w, o, own, t, namespaces)
 }
 
-// inSelected reports whether the webhook selects the namespace of an object. It returns true
+// selectsNamespaceOf reports whether the webhook selects the namespace of an object. It returns true
 // for cluster-scoped objects other than namespaces.
-func (s *clusterView) inSelected(w webhook, o *incomingObject, own labels.Set, t *target, namespaces map[string]*corev1.Namespace) bool {
+func (s *clusterView) selectsNamespaceOf(w webhook, o *incomingObject, own labels.Set, t *plannedObjects, namespaces map[string]*corev1.Namespace) bool {
 	switch {
 	case o.Kind == "Namespace" && o.Object.Group == "":
 		return selects(w.namespace, own)
@@ -144,10 +141,10 @@ func selects(selector *metav1.LabelSelector, set labels.Set) bool {
 	return err == nil && sel.Matches(set)
 }
 
-// dead reports whether a Service certainly has no endpoints.
-func (s *clusterView) dead(service types.NamespacedName) bool {
+// hasNoEndpoints reports whether a Service certainly has no endpoints.
+func (s *clusterView) hasNoEndpoints(service types.NamespacedName) bool {
 	l, err := s.Client.Clientset.DiscoveryV1().EndpointSlices(service.Namespace).List(s.Context, metav1.ListOptions{LabelSelector: discoveryv1.LabelServiceName + "=" + service.Name})
-	if !s.ok(err, "endpointslices.discovery.k8s.io", service.Namespace) {
+	if s.recordFailure(err, "endpointslices.discovery.k8s.io", service.Namespace) {
 		return false
 	}
 	for _, slice := range l.Items {
@@ -161,5 +158,5 @@ func (s *clusterView) dead(service types.NamespacedName) bool {
 	if apierrors.IsNotFound(err) {
 		return true
 	}
-	return s.ok(err, "services", service.Namespace) && svc.Spec.Type != corev1.ServiceTypeExternalName
+	return !s.recordFailure(err, "services", service.Namespace) && svc.Spec.Type != corev1.ServiceTypeExternalName
 }

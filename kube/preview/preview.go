@@ -82,7 +82,7 @@ func (c Change) Masked(hide func(string) string) Change {
 // invalid, because it may need objects of earlier groups. Refusals are part of the Change; an
 // error means that the cluster could not be read.
 func Changes(ctx context.Context, c *connect.Client, p *preflight.Prepared) ([]Change, error) {
-	ctx, cancel := p.Common.Within(ctx)
+	ctx, cancel := p.Common.WithTimeout(ctx)
 	defer cancel()
 	o, err := newSession(ctx, c, p)
 	if err != nil {

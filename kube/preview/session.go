@@ -41,7 +41,7 @@ type session struct {
 // newSession builds the planned and the deployed manifest. Requests of the session end with
 // ctx.
 func newSession(ctx context.Context, c *connect.Client, p *preflight.Prepared) (*session, error) {
-	s, err := preflight.NewSession(connect.WithPatience(ctx, preflight.CheckPatience), c, p.Common, &connect.Writes{}, release.NewLedger(p.Common.Namespace, p.Common.Release, nil))
+	s, err := preflight.NewSession(connect.WithRetryTimeout(ctx, preflight.CheckRetryTimeout), c, p.Common, &connect.Writes{}, release.NewLedger(p.Common.Namespace, p.Common.Release, nil))
 	if err != nil {
 		return nil, err
 	}

@@ -124,7 +124,7 @@ func (s *Stack) connect(ctx context.Context) error {
 		if name := m.context(); clients[name] == nil {
 			c, err := s.opts.Connect(name)
 			if err != nil {
-				return fmt.Errorf("%s: release %s: %w", m.At, m.id, err)
+				return m.locate(err)
 			}
 			clients[name] = c
 			c.CacheAll() // releases read the same objects
@@ -146,6 +146,14 @@ func (s *Stack) connect(ctx context.Context) error {
 
 // context returns the context to which a release is deployed, "" for the current one.
 func (m *member) context() string { return cmp.Or(m.Context, m.FallbackContext) }
+
+// locate adds the release and its line to an error, unless it is about the cluster of all releases.
+func (m *member) locate(err error) error {
+	if m.Context == "" && connect.IsClusterError(err) {
+		return err
+	}
+	return fmt.Errorf("%s: release %s: %w", m.At, m.id, err)
+}
 
 // planAll plans all releases concurrently, each after those that it needs.
 func (s *Stack) planAll(ctx context.Context) error {
@@ -172,7 +180,10 @@ func (s *Stack) planAll(ctx context.Context) error {
 	var errs []error
 	for _, m := range s.members {
 		if m.err != nil && !errors.Is(m.err, errDependency) {
-			errs = append(errs, fmt.Errorf("%s: release %s: %w", m.At, m.id, m.err))
+			err := m.locate(m.err)
+			if !slices.ContainsFunc(errs, func(e error) bool { return e.Error() == err.Error() }) {
+				errs = append(errs, err)
+			}
 		}
 	}
 	return errors.Join(append(errs, s.checkSharedObjects()...)...)
@@ -255,7 +266,7 @@ func (s *Stack) common(m *member) operation.Common {
 	c.WaitForJobs, c.NoHooks = c.WaitForJobs || m.WaitForJobs, c.NoHooks || m.NoHooks
 	c.RollbackOnFailure = c.RollbackOnFailure || m.RollbackOnFail
 	c.Watches = m.watches
-	c.Doing = nil
+	c.OnStep = nil
 	return c
 }
 

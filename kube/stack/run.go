@@ -252,7 +252,7 @@ func (s *Stack) isRollingBack() bool {
 
 // fail ends a stack that failed or was aborted, with a rollback if requested (R33).
 //
-// Rule S5: releases that need a failed one do not start, and running ones finish. Then the run
+// Rule S5: after a failure no further release starts, and running ones finish. Then the run
 // fails, or rolls back everything that it changed.
 func (s *Stack) fail(cause error) error {
 	for {
@@ -267,7 +267,7 @@ func (s *Stack) fail(cause error) error {
 				end.Exit = 3
 			}
 		}
-		if operation.RollbackOnFailure(s.opts.Common, v) && s.info.Name == "up" && len(s.toRollBack()) > 0 {
+		if operation.ShouldRollBack(s.opts.Common, v) && s.info.Name == "up" && len(s.toRollBack()) > 0 {
 			err := s.rollBack(&end, cause)
 			if errors.Is(err, run.ErrAborted) {
 				continue

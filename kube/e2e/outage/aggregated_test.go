@@ -15,6 +15,15 @@ import (
 	"lockstep/kube/e2e/rig"
 )
 
+// removeAPI removes an APIService. Until all others answer again, no namespace can be deleted.
+func removeAPI(r *rig.Rig, api string) {
+	_ = r.Client.Dynamic.Resource(rig.ApiServiceResource).Delete(context.Background(), "v1."+api, metav1.DeleteOptions{})
+	r.Eventually("all APIs answer", func() bool {
+		_, _, err := r.Cluster.Discovery().ServerGroupsAndResources()
+		return err == nil
+	})
+}
+
 // TestAggregatedAPIDown installs and uninstalls while an aggregated API does not answer. It
 // does not run in parallel, because Helm refuses to work on such a cluster.
 func TestAggregatedAPIDown(t *testing.T) {
@@ -22,9 +31,7 @@ func TestAggregatedAPIDown(t *testing.T) {
 	api := r.Namespace + ".example"
 	r.Create(rig.Object("apiregistration.k8s.io/v1/APIService/v1."+api, nil,
 		"spec: {group: "+api+", version: v1, groupPriorityMinimum: 100, versionPriority: 100, insecureSkipTLSVerify: true, service: {namespace: "+r.Namespace+", name: nowhere}}"))
-	t.Cleanup(func() {
-		_ = r.Client.Dynamic.Resource(rig.ApiServiceResource).Delete(context.Background(), "v1."+api, metav1.DeleteOptions{})
-	})
+	t.Cleanup(func() { removeAPI(r, api) })
 	r.Client = rig.Connected(t, r.Namespace) // knows nothing from before
 	r.MustRun(r.Install("plain", rig.ShopLike(t)))
 	r.MustRun(r.Uninstall())
@@ -34,12 +41,12 @@ func TestAggregatedAPIDown(t *testing.T) {
 	var told []string
 	needs := func(i *kube.Install) {
 		i.ReadinessTimeout = 2 * time.Second
-		i.Doing = func(what string) { told = append(told, what) }
+		i.OnStep = func(what string) { told = append(told, what) }
 	}
 	_, err := r.Install("plain", rig.Use(rig.One(t, thing, rig.ConfigMap("settings", rig.Group("api"))), needs))
 	down := "APIService/v1." + api + " is not available: ServiceNotFound: "
 	var refusal *kube.Refusal
-	if !errors.As(err, &refusal) || !strings.HasPrefix(err.Error(), down) || refusal.Because[0].Object.Name != "v1."+api {
+	if !errors.As(err, &refusal) || !strings.HasPrefix(err.Error(), down) || refusal.Conflicts[0].Object.Name != "v1."+api {
 		t.Errorf("error %v, want %s", err, down)
 	}
 	if !slices.ContainsFunc(told, func(s string) bool { return strings.HasPrefix(s, down) && strings.HasSuffix(s, "; waiting") }) {

@@ -30,7 +30,10 @@ func TestAggregatedAPIFailsMidway(t *testing.T) {
 		return err == nil
 	})
 	services := r.Client.Dynamic.Resource(rig.ApiServiceResource)
-	t.Cleanup(func() { _ = services.Delete(context.Background(), "v1."+api, metav1.DeleteOptions{}) })
+	t.Cleanup(func() {
+		_ = r.Client.Dynamic.Resource(rig.CrdResource).Delete(context.Background(), "things."+api, metav1.DeleteOptions{})
+		removeAPI(r, api)
+	})
 	goAway := func() {
 		_, err := services.Patch(t.Context(), "v1."+api, types.MergePatchType, []byte(`{"metadata":{"labels":{"kube-aggregator.kubernetes.io/automanaged":null}},
 			"spec":{"insecureSkipTLSVerify":true,"service":{"namespace":"`+r.Namespace+`","name":"nowhere"}}}`), metav1.PatchOptions{})

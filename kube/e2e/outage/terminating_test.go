@@ -51,7 +51,7 @@ func TestTerminatingNamespace(t *testing.T) {
 	var once sync.Once
 	op, err := r.Install("plain", rig.Use(rig.One(t, rig.ConfigMap("a", nil)), func(i *kube.Install) {
 		i.CreateNamespace = true
-		i.Doing = func(what string) {
+		i.OnStep = func(what string) {
 			if strings.HasPrefix(what, "waiting for namespace "+r.Namespace+" to be deleted: ") && strings.Contains(what, keeps) {
 				once.Do(free)
 			}

@@ -94,16 +94,16 @@ func TestRecoverWhileAnotherRunWorks(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	var held *lease.HeldError
+	var locked *lease.LockedError
 	out := r.Run(op, func(e event.Event) {
 		if e.Kind == event.KindObject && e.Object.Name == "slow" && e.Change == event.Created {
-			if _, err := r.Client.Recover(t.Context(), r.Common()); !errors.As(err, &held) {
+			if _, err := r.Client.Recover(t.Context(), r.Common()); !errors.As(err, &locked) {
 				t.Errorf("recover says %v", err)
 			}
 		}
 	})
-	if out.Err != nil || held == nil || held.Holder.Operation != "install" {
-		t.Errorf("%v; held by %+v", out.Err, held)
+	if out.Err != nil || locked == nil || locked.Holder.Operation != "install" {
+		t.Errorf("%v; locked by %+v", out.Err, locked)
 	}
 	r.AssertHistory("1 deployed")
 }

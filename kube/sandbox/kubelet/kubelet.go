@@ -160,7 +160,7 @@ func (k *Kubelet) sync(ctx context.Context, pod *corev1.Pod) (time.Duration, err
 	if finished(pod) {
 		return 0, nil
 	}
-	if pod.Spec.RestartPolicy == corev1.RestartPolicyNever && s.failTimes != forever {
+	if s.fail == failEvicted || pod.Spec.RestartPolicy == corev1.RestartPolicyNever && s.failTimes != forever {
 		p.failed = k.failedSiblings(pod)
 	}
 	p.missing, p.missingIn = k.missing(ctx, p)

@@ -56,7 +56,7 @@ type pass struct {
 	script script
 	past   history
 	now    time.Time
-	// failed counts the failed pods of the same controller, for pods that are not restarted.
+	// failed counts the failed pods of the same controller, for pods that are not restarted or are evicted.
 	failed int
 	newIP  func() string
 	// missing describes a missing ConfigMap, Secret or key, missingIn is the container that refers to it, ""
@@ -114,6 +114,9 @@ func (p *pass) run() bool {
 		p.cannotStart("CreateContainerError", s.text(`failed to reserve container name: name "app" is reserved`))
 	case s.fail == failRun:
 		p.cannotStart("RunContainerError", s.text(`failed to start container: exec: "/bin/no-such-program": stat /bin/no-such-program: no such file or directory`))
+	case s.fail == failEvicted && p.failed > 0 && age < restartDelay(p.failed): // or its controller replaces it all the time
+		p.wait(false, creating)
+		p.recheckIn(restartDelay(p.failed) - age)
 	case s.fail == failEvicted:
 		p.evict()
 	default:

@@ -210,6 +210,24 @@ func TestFailedSiblingsCount(t *testing.T) {
 	}
 }
 
+// TestEvictionsBackOff: a pod that replaces evicted ones waits longer each time, so that its controller
+// does not keep a core busy.
+func TestEvictionsBackOff(t *testing.T) {
+	pod := testPod("Always", "fail=evicted")
+	s, _ := parseScript(pod)
+	for _, tt := range []struct {
+		failed int
+		age    time.Duration
+		want   corev1.PodPhase
+	}{{0, time.Second, corev1.PodFailed}, {3, 7 * time.Second, corev1.PodPending}, {3, 8 * time.Second, corev1.PodFailed}} {
+		pod.Status = corev1.PodStatus{StartTime: &metav1.Time{Time: epoch}}
+		p := &pass{pod: pod, script: s, past: history{start: epoch, begin: epoch}, now: epoch.Add(tt.age), failed: tt.failed}
+		if p.run(); p.status.Phase != tt.want {
+			t.Errorf("%s after %d evictions: %s, want %s", tt.age, tt.failed, p.status.Phase, tt.want)
+		}
+	}
+}
+
 func TestInitContainersAndSidecars(t *testing.T) {
 	always := corev1.ContainerRestartPolicyAlways
 	pod := testPod("Never", "start-delay=1s")

@@ -59,7 +59,7 @@ func (op *Operation) endFailed(as *attempts, a *attempt, err error) (ended bool,
 	cleanupFailure := a.cleanupFailure()
 	notes := []string{text(sweepErr), cleanupFailure}
 	made := op.hasMade(a)
-	rollback := RollbackOnFailure(op.prepared.Common, v)
+	rollback := ShouldRollBack(op.prepared.Common, v)
 	if rollback && op.undo != nil && made {
 		return as.rollBack(run.End{Status: outcome, Exit: exit, Cause: why}, err, notes)
 	}
@@ -75,11 +75,11 @@ func (op *Operation) endFailed(as *attempts, a *attempt, err error) (ended bool,
 	return op.engine.Finish(end) == nil, err
 }
 
-// RollbackOnFailure reports whether a run of an operation or a stack (S5) that did not succeed
+// ShouldRollBack reports whether a run of an operation or a stack (S5) that did not succeed
 // is rolled back.
 //
 // Rule R33: --rollback-on-failure decides for a failure, the command itself for an abort (R43)
-func RollbackOnFailure(c Common, v run.Verdict) bool {
+func ShouldRollBack(c Common, v run.Verdict) bool {
 	if v.Abort != nil {
 		return v.Abort.Name == event.Rollback
 	}
