@@ -141,8 +141,8 @@ func TestWordsOfChanges(t *testing.T) {
 			{inspector.Change{Action: inspector.Keep, Message: "kept: helm.sh/resource-policy"}, "", "2 objects: 2 kept (kept: helm.sh/resource-policy)"},
 			{inspector.Change{Action: inspector.Hook, Message: "recreated"}, "", "2 objects: 2 to run (recreated)"},
 			{inspector.Change{Action: inspector.Refuse, Message: "spec.selector: field is immutable"}, "", "2 objects: 2 refused (spec.selector: field is immutable)"},
-			{inspector.Change{Action: inspector.Unchanged}, event.Created, "created, and is unchanged since"},
-			{inspector.Change{Action: inspector.Alter, Fields: one}, event.Configured, "configured, and changed since; another apply would revert 1 field"},
+			{inspector.Change{Action: inspector.Unchanged}, event.Created, "created by this run, unchanged since"},
+			{inspector.Change{Action: inspector.Alter, Fields: one}, event.Configured, "changed by this run, then changed again; another apply would revert 1 field"},
 			{inspector.Change{Action: inspector.Create}, event.Created, "was created and is gone; another apply would create it"},
 		} {
 			s, c := diffing(t, nil)

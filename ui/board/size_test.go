@@ -31,7 +31,7 @@ func within(t *testing.T, s *rig, what string) {
 // than the terminal.
 func TestSizes(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
-		step := 5
+		step := 9
 		if testing.Short() {
 			step = 25
 		}

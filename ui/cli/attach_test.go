@@ -147,7 +147,7 @@ func TestControlFromOtherTerminals(t *testing.T) {
 		{0, "break left-2", "break fanout:left-2 accepted"},
 		{0, "break *:left-?", "break fanout:left-1 accepted\nbreak fanout:left-3 accepted"},
 		{1, "run-to fanout:lfet-2", "no group fanout:lfet-2; did you mean fanout:left-2?"},
-		{1, "run-to t-2", "t-2 could be any of fanout:left-2, fanout:right-2"},
+		{1, "run-to t-2", "t-2 is ambiguous: fanout:left-2 or fanout:right-2"},
 		{0, "disable *-2", "disable fanout:left-2 accepted"},
 		{0, "disable ft-2", "disable fanout:left-2 accepted"},
 		{0, "disable fanout:left-2", "disable fanout:left-2 accepted"},

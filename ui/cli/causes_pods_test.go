@@ -72,8 +72,8 @@ var podCauses = []cause{
 	{"port", `{apiVersion: apps/v1, kind: StatefulSet, metadata: {name: port}, spec: {replicas: 3, podManagementPolicy: Parallel, serviceName: port, selector: {matchLabels: {app: port}}, template: {metadata: {labels: {app: port}}, spec: {containers: [{name: main, image: "x:1", ports: [{containerPort: 80, hostPort: 18080}]}]}}}}`, "StatefulSet/port",
 		`cannot be scheduled: .*2.* didn't have free ports for the requested pod ports`, `FailedScheduling: .*free ports`},
 	{"backoff", jobbed("backoff", dying(""), "backoffLimit: 0", "restartPolicy: Never, "+oneContainer), "Job/backoff", `container main exited with code 3: ` + orders, orders},
-	{"on-failure", jobbed("on-failure", dying(""), "backoffLimit: 1", "restartPolicy: OnFailure, "+oneContainer), "Job/on-failure", // the pod may be removed before its second failure is read
-		`container main exited with code 3(?: \(1 restart\))?: ` + orders, orders},
+	{"on-failure", jobbed("on-failure", dying(""), "backoffLimit: 3", "restartPolicy: OnFailure, "+oneContainer), "Job/on-failure", // the pod may be removed before its last failure is read
+		`container main exited with code 3(?: \(\d restarts?\))?: ` + orders, orders},
 	{"deadline", jobbed("deadline", "sandbox/run-duration: 1h", "activeDeadlineSeconds: 2", "restartPolicy: Never, "+oneContainer), "Job/deadline",
 		`failed: DeadlineExceeded: Job was active longer than specified deadline`, `Job was active longer than specified deadline`},
 	{"asleep", jobbed("asleep", "", "suspend: true", "restartPolicy: Never, "+oneContainer), "Job/asleep", `suspended \(spec.suspend: true\)`, `Suspended`},

@@ -85,13 +85,25 @@ func unpackTask() error {
 func captureErrors(cmd *cobra.Command, failed *error) {
 	if run := cmd.RunE; run != nil {
 		cmd.RunE = func(c *cobra.Command, args []string) error {
-			*failed = run(c, args)
+			*failed = offerFlags(c, run(c, args))
 			return nil
 		}
 	}
 	for _, sub := range cmd.Commands() {
 		captureErrors(sub, failed)
 	}
+}
+
+// offerFlags adds the flag that helps to the errors about a missing cluster and missing
+// dependencies, if the command has it.
+func offerFlags(cmd *cobra.Command, err error) error {
+	if _, ok := errors.AsType[*kube.NoClusterError](err); ok && cmd.Flags().Lookup("sandbox") != nil {
+		return fmt.Errorf("%w, or try --sandbox", err)
+	}
+	if _, ok := errors.AsType[*kube.MissingDependencies](err); ok && cmd.Flags().Lookup("dependency-update") != nil && len(cmd.Flags().Args()) > 0 {
+		return fmt.Errorf("%w, or pass --dependency-update", err)
+	}
+	return err
 }
 
 // flagErrors replaces the errors of Go's parsers for values of flags.
@@ -112,6 +124,7 @@ func printError(notices report.Notices, err error) {
 	if shown == nil {
 		return
 	}
+	shown = exclusive(shown)
 	if isUsageError(shown) {
 		text, similar, ok := strings.Cut(shown.Error(), "\n\nDid you mean this?\n")
 		if ok {
@@ -136,6 +149,19 @@ func printError(notices report.Notices, err error) {
 	notices.Error(shown)
 }
 
+// exclusiveFlags matches cobra's error about flags that exclude each other. $1 are those given.
+var exclusiveFlags = regexp.MustCompile(`^if any flags in the group \[.*\] are set none of the others can be; \[(.*)\] were all set$`)
+
+// exclusive replaces cobra's error about flags that exclude each other.
+func exclusive(err error) error {
+	found := exclusiveFlags.FindStringSubmatch(err.Error())
+	if found == nil {
+		return err
+	}
+	given := strings.Fields(found[1])
+	return command.UsageError(fmt.Sprintf("--%s cannot be combined with --%s", given[0], strings.Join(given[1:], " or --")))
+}
+
 // unknownFlag is the error about an unknown flag.
 type unknownFlag struct {
 	error
@@ -145,10 +171,14 @@ type unknownFlag struct {
 // namesHelp adds to the error about an unknown flag where all flags are listed: --help of a
 // command lists only the most used ones.
 func namesHelp(cmd *cobra.Command, err error) error {
-	if cmd.HasParent() && strings.HasPrefix(err.Error(), "unknown ") {
-		return &unknownFlag{err, cmd.Root().Name() + " help" + strings.TrimPrefix(cmd.CommandPath(), cmd.Root().Name())}
+	if !strings.HasPrefix(err.Error(), "unknown ") {
+		return err
 	}
-	return err
+	page := " flags"
+	if cmd.HasParent() {
+		page = strings.TrimPrefix(cmd.CommandPath(), cmd.Root().Name())
+	}
+	return &unknownFlag{err, cmd.Root().Name() + " help" + page}
 }
 
 // checkColour refuses values of --color that Helm refuses.

@@ -29,7 +29,11 @@ func TestFlagsPage(t *testing.T) {
 	for _, name := range ownFlags {
 		f := install.Flags().Lookup(name)
 		_, usage := pflag.UnquoteUsage(f)
-		table += fmt.Sprintf("| `--%s` | %s | %s |\n", name, usage, strings.Trim(f.DefValue, "[]"))
+		value := strings.Trim(f.DefValue, "[]")
+		if strings.Contains(usage, "(default") {
+			value = ""
+		}
+		table += fmt.Sprintf("| `--%s` | %s | %s |\n", name, usage, value)
 	}
 	text, err := os.ReadFile(path)
 	if err != nil {

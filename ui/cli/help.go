@@ -67,7 +67,7 @@ func showHelp(root, c *cobra.Command, args []string) {
 	c.Flags().VisitAll(func(f *pflag.Flag) {
 		defaults[f] = f.DefValue
 		switch {
-		case strings.Contains(f.Usage, "(default"):
+		case strings.Contains(f.Usage, "(default"), f.DefValue == "none":
 			f.DefValue = ""
 		case !slices.Contains([]string{"", "0", "[]", "false"}, f.DefValue): // fang omits these
 			f.DefValue = "default " + f.DefValue

@@ -38,8 +38,8 @@ import (
 
 var heavy sync.Mutex
 
-// inTurn runs a test beside others, but not beside those that call it, too: they keep the
-// cluster so busy that pods of other tests would not be ready in time.
+// inTurn runs a test in parallel with others, but not with those that call it, too. They keep
+// the cluster so busy that in all of them pods would not be ready in time.
 func inTurn(t *testing.T) {
 	t.Helper()
 	t.Parallel()
@@ -96,7 +96,7 @@ func documentedRoles(t *testing.T) (roles []rbacv1.Role) {
 		if p.Name != "in-cluster" {
 			continue
 		}
-		_, text, _ := strings.Cut(p.Text, "one of these roles:\n\n")
+		_, text, _ := strings.Cut(p.Text, "one of these roles to your users:\n\n")
 		text, _, _ = strings.Cut(text, "\n\n")
 		for _, doc := range strings.Split(text, "    ---\n") {
 			var role rbacv1.Role

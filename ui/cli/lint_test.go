@@ -39,7 +39,9 @@ func TestLintHelmCompatibility(t *testing.T) {
 		want                    []string
 	}{
 		{"list under two slashes", plain, `helm.sh/depends-on/resource-groups: ["db"]`, []string{"[INFO] ConfigMap/web", both, "(R3)"}},
-		{"string under two slashes", plain, `helm.sh/depends-on/resource-groups: '["db"]'`, []string{"[INFO] ConfigMap/web", both, "(R3)"}},
+		{"string under two slashes", plain, `helm.sh/depends-on/resource-groups: '["db"]'`, []string{"[INFO] ConfigMap/web", "rename helm.sh/depends-on/resource-groups to helm.sh/depends-on-resource-groups", "(R3)"}},
+		{"lists under two slashes", plain, "helm.sh/depends-on/resource-groups: [db]\n---\napiVersion: v1\nkind: ConfigMap\nmetadata: {name: x, annotations: {helm.sh/resource-group: x, helm.sh/depends-on/resource-groups: [web]}}",
+			[]string{"ConfigMap/web and 1 more: ", "write each value as a string, for example " + both, "(R3)"}},
 		{"list under one slash", plain, `helm.sh/depends-on-resource-groups: ["db"]`, []string{"[INFO] ConfigMap/web", both, "(R1)"}},
 		{"list in Chart.yaml", plain + "annotations: {helm.sh/depends-on/subcharts: []}\n", both, []string{"[INFO] Chart.yaml of shop", `helm.sh/depends-on-subcharts: '[]'`, "(R1)"}},
 		{"both", plain, both, nil},
@@ -66,6 +68,16 @@ func TestLintHelmCompatibility(t *testing.T) {
 				}
 			}
 		})
+	}
+}
+
+// R2, R37: for a value that is invalid, the error says what it must be, and no note says to write it in another way.
+func TestLintOfInvalidAnnotation(t *testing.T) {
+	noCluster(t)
+	dir := writeChart(t, map[string]string{"Chart.yaml": "apiVersion: v2\nname: shop\nversion: 1.0.0\n", "templates/a.yaml": webOf + "helm.sh/depends-on/resource-groups: db\n"})
+	out, _, err := runCommand("lint", dir)
+	if err == nil || !strings.Contains(out, `must be a list, such as '["db"]', but is 'db'`) || strings.Contains(out, "Helm cannot install") {
+		t.Errorf("error %v\n%s", err, out)
 	}
 }
 

@@ -164,6 +164,9 @@ func (r *signalRun) openTerminal() {
 	r.must(errors.Join(err, syscall.SetNonblock(fd, true), r.ptm.Close()))
 	r.ptm = os.NewFile(uintptr(fd), "terminal")
 	r.must(pty.Setsize(r.ptm, &pty.Winsize{Rows: 36, Cols: 120}))
+	noflsh := exec.Command("stty", "noflsh") // otherwise a late ctrl-c discards output that has not been read
+	noflsh.Stdin = r.pts
+	r.must(noflsh.Run())
 	r.before, err = term.GetState(int(r.pts.Fd()))
 	r.must(err)
 	r.cmd.Stdin, r.cmd.Stdout, r.cmd.Stderr = r.pts, r.pts, r.pts

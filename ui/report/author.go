@@ -245,11 +245,11 @@ func reasonsText(s Suggested, style Style) string {
 		}
 	}
 	if inside := len(o.Edges) - crossing; inside > 0 {
-		text := "1 dependency inside a group"
+		text := "1 dependency inside a group is not listed; Helm's install order already covers it"
 		if inside > 1 {
-			text = fmt.Sprintf("%d dependencies inside groups", inside)
+			text = fmt.Sprintf("%d dependencies inside groups are not listed; Helm's install order already covers them", inside)
 		}
-		fmt.Fprintf(&b, "\n%s, already covered by Helm's install order by kind (all: -o json; between groups: --why=all)\n", text)
+		fmt.Fprintf(&b, "\n%s.\nList all dependencies with -o json; those between groups with --why=all.\n", text)
 	}
 	return b.String()
 }

@@ -75,7 +75,7 @@ func dagText(title string, p *plan.Plan, style Style) string {
 	size := Count(objects, "object") + " in " + Count(len(groups), "group")
 	switch {
 	case len(groups) == 0:
-		return clean(title) + ": the chart renders no objects\n"
+		return clean(title) + ": no objects to order (hooks and crds/ are not shown)\n"
 	case objects == 0: // a stack
 		size = Count(len(groups), "release")
 	}

@@ -163,7 +163,7 @@ func FindRun(dir, name string) (string, error) {
 type unknownRun struct{ name, dir string }
 
 func (u *unknownRun) Error() string {
-	return fmt.Sprintf("no file or record named %s (records are in %s; \"lockstep runs\" lists them)", u.name, u.dir)
+	return fmt.Sprintf("no file or record named %s; list the records in %s with: lockstep runs", u.name, u.dir)
 }
 
 func (u *unknownRun) Is(err error) bool { return err == fs.ErrNotExist }
@@ -218,11 +218,13 @@ func ReadRecord(dir, name string) (*Record, error) {
 	var line *event.LineError
 	switch {
 	case err != nil && errors.As(damage, &line):
-		return nil, fmt.Errorf("%s is not a recorded run (line %d is not a JSON event)", path, line.Line)
+		return nil, fmt.Errorf("%s is not a recorded run (line %d is not a lockstep event)", path, line.Line)
 	case err != nil && damage != nil:
 		return nil, fmt.Errorf("%s: %w", path, damage)
 	case err != nil:
 		return nil, fmt.Errorf("%s: %w", path, err)
+	case r.Events[0].Kind == "": // JSON, but not an event
+		return nil, fmt.Errorf("%s is not a recorded run (line 1 is not a lockstep event)", path)
 	}
 	r.Damage = damage
 	return r, nil

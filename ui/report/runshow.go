@@ -22,9 +22,9 @@ type runDetails struct {
 	// Path is the critical path, in run order.
 	Path []pathStep `json:"criticalPath"`
 	// BestTime is the duration of the run in seconds if requests took no time, see
-	// forecast.Waits.
+	// forecast.Waits. Groups that did not run count as instant.
 	BestTime float64 `json:"unlimitedSeconds"`
-	// Bottleneck is the gate that delayed the run most, nil if none did.
+	// Bottleneck is the gate that delayed the run most; nil if none did or the run did not succeed.
 	Bottleneck *bottleneck `json:"costliestGate,omitempty"`
 	// Failures are the root failures.
 	Failures []runFailure `json:"failures,omitempty"`
@@ -70,6 +70,9 @@ func (r *Record) details() runDetails {
 		d.Path = append(d.Path, pathStep{p.Group.Phase, p.Group.ID, p.Start.Seconds(), p.Took.Seconds(), p.Waited.Seconds()})
 	}
 	d.BestTime = forecast.Length(s, func(g *event.GroupState) time.Duration { return waits[g.Unit()] }).Seconds()
+	if s.Status != event.Succeeded {
+		return d // groups that did not run would count as instant
+	}
 	if g, saved := forecast.Bottleneck(s); g != nil {
 		d.Bottleneck = &bottleneck{g.Phase, g.ID, saved.Seconds(), unitName(s, g)}
 	}
@@ -115,7 +118,9 @@ func (r *Record) text(to Stream) string {
 	}
 	if path := forecast.Path(r.State); len(path) > 0 {
 		b.WriteString("\n" + style.render(theme.Strong, "critical path") + "\n" + strings.Join(bars(r.State, path, style, to.Width), "\n") + "\n")
-		line("best possible time: " + seconds(d.BestTime))
+		if r.State.Status == event.Succeeded {
+			line("best possible time: " + seconds(d.BestTime))
+		}
 	}
 	if n := d.Bottleneck; n != nil && n.Saves > 0.05 {
 		line(fmt.Sprintf("biggest bottleneck: %s (%s less if it were instant)", n.name, seconds(n.Saves)))

@@ -242,10 +242,11 @@ func writeGroups(w io.Writer, s *event.State, o Options) {
 // writeChanges writes how many groups are done, and the changes to objects, which include those
 // of groups that are not done.
 func writeChanges(w io.Writer, s *event.State, done, all int, o Options) {
-	changes, undone := s.Changes(false).String(), s.Changes(true).String()
+	changed, undone := s.Changes(false), s.Changes(true).String()
+	changes := changed.String()
 	switch {
-	case done > 0 && done < all && changes != "":
-		fmt.Fprintln(w, " ", o.glyph(event.Ready), fmt.Sprintf("%d of %s done; in total %s", done, Count(all, "group"), changes))
+	case done < all && changes != "":
+		fmt.Fprintln(w, " ", o.glyph(""), fmt.Sprintf("%d of %s done; %s", done, Count(all, "group"), changed.Sentence()))
 	case done > 0:
 		fmt.Fprintln(w, " ", o.glyph(event.Ready), withReason(Count(done, "group")+" done", changes))
 	case changes != "":

@@ -172,21 +172,18 @@ func (t *textLog) waiting(e event.Event) string {
 	if o == nil || o.Cause == "" {
 		return waitText(e.Object.Kind, e.Message)
 	}
-	status := strings.TrimSuffix(e.Message, ": "+e.Cause)
+	status := strings.Replace(e.Message, ": "+e.Cause, "", 1)
 	if o.Message != "" {
 		status = strings.Replace(status, o.Message, strings.Join(unknownLines(strings.Split(o.Message, " · "), []string{o.Cause}), " · "), 1)
 	}
 	return o.Cause + " (" + waitText(e.Object.Kind, status) + ")"
 }
 
-var (
-	waitPattern     = regexp.MustCompile(`^in-progress, (.+) for (\d\w*)`)
-	replicasPattern = regexp.MustCompile(`^(\d+ of \d+) (available|ready|updated)\b`)
-)
+var replicasPattern = regexp.MustCompile(`^(\d+ of \d+) (available|ready|updated)\b`)
 
-// waitText words how far an object is: "0 of 1 replicas available after 10s".
+// waitText words how far an object is: "0 of 1 replicas available; waiting for 10s".
 func waitText(kind, text string) string {
-	text = waitPattern.ReplaceAllString(text, "$1 after $2")
+	text = strings.TrimPrefix(text, "in-progress, ")
 	switch kind {
 	case "Deployment", "StatefulSet", "ReplicaSet":
 		text = replicasPattern.ReplaceAllString(text, "$1 replicas $2")

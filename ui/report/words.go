@@ -50,10 +50,10 @@ func outcome(g *event.GroupState) string {
 	var parts []string
 	for _, c := range changes {
 		if n[c] == len(g.Objects) && n[c] > 0 {
-			return Count(n[c], "object") + " " + changeWord(c)
+			return Count(n[c], "object") + " " + c.Word()
 		}
 		if n[c] > 0 {
-			parts = append(parts, fmt.Sprintf("%d %s", n[c], changeWord(c)))
+			parts = append(parts, fmt.Sprintf("%d %s", n[c], c.Word()))
 		}
 	}
 	if len(parts) == 0 {
@@ -63,16 +63,6 @@ func outcome(g *event.GroupState) string {
 		parts = append(parts, fmt.Sprintf("%d not applied", n[""]))
 	}
 	return strings.Join(parts, ", ")
-}
-
-func changeWord(c event.Change) string {
-	switch c {
-	case event.Absent:
-		return "already absent"
-	case event.Configured:
-		return "changed"
-	}
-	return string(c)
 }
 
 // progress returns the number of objects that are done: "1 of 2 ready".

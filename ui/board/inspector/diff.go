@@ -156,7 +156,7 @@ func changeText(o *event.ObjectState, c Change) (theme.Role, string) {
 	if n := len(c.Fields); n > 0 && c.Action == Alter {
 		is.text = canvas.Count(n, "field")
 	}
-	did := string(o.Change)
+	did := o.Change.Word()
 	switch done := did != "" && o.Change != event.Unchanged; {
 	case done && c.Recorded:
 		return theme.Text, did
@@ -165,9 +165,9 @@ func changeText(o *event.ObjectState, c Change) (theme.Role, string) {
 	case done && c.Action == Create:
 		return theme.Stopped, "was " + did + " and is gone; another apply would create it"
 	case done && c.Action == Alter:
-		return theme.Stopped, did + ", and changed since; another apply would revert " + is.text
+		return theme.Stopped, did + " by this run, then changed again; another apply would revert " + is.text
 	case done && c.Action == Unchanged:
-		return theme.Quiet, did + ", and is unchanged since"
+		return theme.Quiet, did + " by this run, unchanged since"
 	case done && c.Action == Absent:
 		return theme.Quiet, did
 	}

@@ -62,8 +62,8 @@ func (s Subject) objectWhy(n *graph.Node, o *event.ObjectState) canvas.Line {
 		l = append(l, canvas.Piece{Role: theme.Text, Text: ": "}, canvas.Piece{Role: theme.Strong, Text: why})
 	} else if o.Message != "" {
 		l = append(l, canvas.Piece{Role: theme.Text, Text: ": " + o.Message})
-	} else if o.Change != "" && string(o.Change) != mark.Word {
-		l = append(l, canvas.Piece{Role: theme.Quiet, Text: ", " + string(o.Change)})
+	} else if o.Change != "" && o.Change.Word() != mark.Word {
+		l = append(l, canvas.Piece{Role: theme.Quiet, Text: ", " + o.Change.Word()})
 	}
 	return l
 }

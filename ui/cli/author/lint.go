@@ -23,7 +23,7 @@ import (
 const lintLong = `Check charts: everything that "helm lint" checks, and also the order: circular dependencies, unknown names, invalid
 readiness expressions, resources that lose their place in the order, and more. This needs no cluster.
 
-INFO lines name annotations that stop Helm from installing the chart.
+INFO lines are Helm's suggestions, and annotations that stop Helm (but not lockstep) from installing the chart.
 
 -o json prints charts, each with chart, failed and findings (severity, rule, chart, object, path, message).
 
@@ -186,6 +186,9 @@ func (l *lintFlags) helm(ctx context.Context, out *linted, a *app, vals map[stri
 	relabel := func(s string) string { return strings.ReplaceAll(s, dir, out.Chart) }
 	severities := map[int]string{support.ErrorSev: plan.SeverityError, support.WarningSev: plan.SeverityWarning}
 	for _, m := range result.Messages {
+		if m.Err.Error() == "" { // Helm's, about a disabled subchart
+			continue
+		}
 		severity := severities[m.Severity]
 		if severity == "" {
 			severity = report.SeverityInfo

@@ -182,6 +182,12 @@ func (n *NameFlags) NameAndChart(args []string) (name, chart string, err error) 
 	if len(args) == 1 && !n.Generate && n.template == "" {
 		return "", "", UsageError("install needs NAME and CHART (got 1 argument), or --generate-name")
 	}
+	if len(args) > 1 && n.Generate {
+		return "", "", UsageError("--generate-name cannot be combined with NAME")
+	}
+	if len(args) > 1 && n.template != "" {
+		return "", "", UsageError("--name-template cannot be combined with NAME")
+	}
 	i := action.NewInstall(&action.Configuration{})
 	i.GenerateName, i.NameTemplate = n.Generate, n.template
 	return i.NameAndChart(args)

@@ -47,7 +47,7 @@ func AddChoice(cmd *cobra.Command, c *Choice, name, short, usage string) {
 // AddOrder adds --order (R68).
 func AddOrder(cmd *cobra.Command, c *Choice) {
 	*c = Choice{Allowed: []string{kube.OrderDeclared, kube.OrderInferred}}
-	AddChoice(cmd, c, "order", "", "order to follow; inferred adds what objects reference and call")
+	AddChoice(cmd, c, "order", "", "order to follow; inferred also orders objects by their references and calls")
 }
 
 // CompleteWords completes a flag with words.

@@ -9,6 +9,7 @@ import (
 
 	"helm.sh/helm/v4/pkg/action"
 	helmcli "helm.sh/helm/v4/pkg/cli"
+	"helm.sh/helm/v4/pkg/cli/values"
 	"helm.sh/helm/v4/pkg/registry"
 
 	"lockstep/kube"
@@ -35,6 +36,9 @@ func NewStackLoader(a *App, file *kube.Helmfile, s *helmcli.EnvSettings, set []s
 	limits, err := RenderLimits()
 	if err != nil {
 		return nil, err
+	}
+	if _, err := kube.MergeValues(values.Options{Values: set}, s); err != nil {
+		return nil, err // an invalid --set, which no release is to blame for
 	}
 	reg, err := (&ChartFlags{}).Registry(s)
 	if err != nil {

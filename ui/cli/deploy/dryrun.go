@@ -52,8 +52,8 @@ func (flags *installFlags) dryRun(cmd *cobra.Command, a *app, m command.Mode, na
 		if text == "failure" {
 			continue
 		}
-		if _, err := plan.Pick(text, out.Planned.Groups); err != nil { // groups of hooks are not known without a cluster
-			a.Display(cmd, m.Report()).Warn(fmt.Sprintf("--break-on: %v; hooks are not searched with --dry-run=client", err))
+		if _, err := plan.PickBreakpoint(text, out.Planned.Groups); err != nil { // groups of hooks are not known without a cluster
+			a.Display(cmd, m.Report()).Warn(fmt.Sprintf("--break-on: %v (--dry-run=client does not search hooks)", err))
 		}
 	}
 	return a.showDryRun(cmd, m, out, out.Secrets, d, flags.run.noHooks, nil)
@@ -63,7 +63,7 @@ func (flags *installFlags) dryRun(cmd *cobra.Command, a *app, m command.Mode, na
 func (a *app) dryRunServer(cmd *cobra.Command, j job, chart *kube.Chart, d *deployFlags) error {
 	return a.preview(cmd, j, func(_ context.Context, op *kube.Operation) error {
 		if refused := op.Refused(); len(refused) > 0 {
-			return &kube.Refusal{Operation: op.Info().Name, Because: refused}
+			return &kube.Refusal{Operation: op.Info().Name, Conflicts: refused}
 		}
 		out, err := renderPreview(op, chart)
 		if err != nil {
@@ -80,7 +80,7 @@ func (a *app) dryRunLines() executor {
 			feed := event.Feed{Mask: op.Mask().Event}
 			info := op.Info()
 			if refused := op.Refused(); len(refused) > 0 {
-				return &kube.Refusal{Operation: info.Name, Because: refused}
+				return &kube.Refusal{Operation: info.Name, Conflicts: refused}
 			}
 			feed.Publish(event.Event{Kind: event.KindOperation, Status: event.Running, Operation: &info, Message: "dry run: nothing is written"})
 			feed.Publish(event.Event{Kind: event.KindPlan, Phases: op.Phases()})

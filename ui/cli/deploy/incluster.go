@@ -33,9 +33,9 @@ type clusterFlags struct {
 
 func (c *clusterFlags) add(f *pflag.FlagSet) {
 	f.BoolVar(&c.enabled, "in-cluster", false, "run as a Job in the release's namespace; this terminal only watches and controls it")
-	f.StringVar(&c.account, "service-account", "", "ServiceAccount of the Job, with --in-cluster")
-	f.StringVar(&c.image, "image", "", "image of the Job, with --in-cluster (default: that of this version)")
-	f.DurationVar(&c.keepFor, "keep-for", time.Hour, "how long the Job stays after its end, with --in-cluster")
+	f.StringVar(&c.account, "service-account", "", "the Job's ServiceAccount, with --in-cluster")
+	f.StringVar(&c.image, "image", "", "image of the Job, with --in-cluster (default: the image for this lockstep version)")
+	f.DurationVar(&c.keepFor, "keep-for", time.Hour, "how long to keep the Job after it ends, with --in-cluster")
 }
 
 // localFlags are not passed to a run in the cluster: they are resolved into its files, concern
@@ -88,7 +88,7 @@ type packedRun struct {
 func (a *app) inCluster(cmd *cobra.Command, flags *runFlags, r runOptions, p packedRun) error {
 	c := flags.cluster
 	if c.account == "" && !r.sandbox {
-		return fmt.Errorf("%s needs --service-account NAME; create one with the permissions this release needs: lockstep rbac %s -n %s --in-cluster | kubectl apply -f -", c.asked(cmd), cmp.Or(strings.Join(cmd.Flags().Args(), " "), "-f HELMFILE"), a.Settings.Namespace())
+		return fmt.Errorf("%s needs --service-account NAME; create one with the permissions this release needs: lockstep rbac %s -n %s --in-cluster | kubectl apply -f -", c.asked(cmd), rbacArguments(cmd), a.Settings.Namespace())
 	}
 	if driver := os.Getenv("HELM_DRIVER"); driver == "sql" || driver == "memory" {
 		return fmt.Errorf("--in-cluster needs release records in Secrets or ConfigMaps, not in HELM_DRIVER=%s", driver)
@@ -117,6 +117,18 @@ func (a *app) inCluster(cmd *cobra.Command, flags *runFlags, r runOptions, p pac
 		}
 		return a.runTask(cmd, client, r, task)
 	})
+}
+
+// rbacArguments returns the arguments of "lockstep rbac" for the same chart or helmfile.
+func rbacArguments(cmd *cobra.Command) string {
+	if args := cmd.Flags().Args(); len(args) > 0 {
+		return command.ShellJoin(args)
+	}
+	file, err := cmd.Flags().GetString("file")
+	if err != nil || file == "" {
+		return "-f HELMFILE"
+	}
+	return command.ShellJoin([]string{"-f", file})
 }
 
 // deployInCluster packs the chart and values of an install or upgrade and runs it in the cluster.

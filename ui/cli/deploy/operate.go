@@ -99,7 +99,7 @@ func (a *app) prepareOperation(cmd *cobra.Command, j job, settings *helmcli.EnvS
 	steps := &progress{notices: notices}
 	defer steps.end()
 	common := j.common
-	common.Doing, common.Job = steps.start, kube.Job()
+	common.OnStep, common.Job = steps.start, kube.Job()
 	common.Release, common.Namespace, common.PlanOnly = j.release, settings.Namespace(), planOnly
 	op, err := command.Cancelable(cmd.Context(), func(ctx context.Context) (*kube.Operation, error) { return j.prepare(ctx, client, common) })
 	if refusal := (*kube.Refusal)(nil); errors.As(err, &refusal) {

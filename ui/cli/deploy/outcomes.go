@@ -23,7 +23,9 @@ import (
 func (a *app) withReports(cmd *cobra.Command, flags *runFlags, do executor, names []string, run func() error) error {
 	switch {
 	case len(flags.reports) == 0:
-	case !do.writes, isDryRun(cmd):
+	case isDryRun(cmd):
+		return command.UsageError("--report cannot be combined with --dry-run")
+	case !do.writes:
 		return errors.New("--report needs a run; this command only shows what would happen")
 	case cmd.Name() == "uninstall" && len(names) > 1:
 		return errors.New("--report covers one release; uninstall them one at a time")
@@ -66,7 +68,7 @@ func problems(err error) (found []plan.Warning) {
 	var fault *plan.Error
 	switch {
 	case errors.As(err, &refusal):
-		return refusal.Because
+		return refusal.Conflicts
 	case errors.As(err, &faults):
 	case errors.As(err, &fault):
 		faults = plan.Errors{fault}

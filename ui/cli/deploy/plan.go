@@ -93,7 +93,7 @@ func (a *app) plan(cmd *cobra.Command, j job) error {
 		}
 		switch {
 		case len(p.Errors) > 0:
-			return &kube.Refusal{Operation: p.Operation.Name, Because: p.Errors}
+			return &kube.Refusal{Operation: p.Operation.Name, Conflicts: p.Errors}
 		case refused > 0:
 			return fmt.Errorf("the API server would refuse %s", report.Count(refused, "change"))
 		case changes > 0:

@@ -57,15 +57,16 @@ func (r *runFlags) add(cmd *cobra.Command) {
 	f.DurationVar(&r.timeout, "timeout", defaultTimeout, "time limit of the whole operation")
 	f.BoolVar(&r.noTUI, "no-tui", false, "print lines instead of the screen (default without a terminal, in CI, or with -o json)")
 	f.BoolVar(&r.step, "step", false, "start paused, before the first write; with --no-tui, resume with lockstep ctl")
-	f.StringArrayVar(&r.breakOn, "break-on", nil, "pause before a group: CHART:GROUP, CHART:~, a unique end of either, a pattern (*:schema), kind=Job, or failure (repeatable)")
-	f.BoolVar(&r.hold, "hold-on-failure", true, "pause on failure so that you can retry (default: only on the screen)")
+	f.StringArrayVar(&r.breakOn, "break-on", nil, "pause before a group: CHART:GROUP, CHART:~ (resources without a group), any unambiguous suffix of these, a pattern (*:schema), kind=Job, or failure (repeatable)")
+	f.BoolVar(&r.hold, "hold-on-failure", true, "pause on failure so that you can retry (default: true with the screen, false without)")
 	f.StringArrayVar(&r.reports, "report", nil, "write a report: junit=FILE, json=FILE or markdown=FILE (repeatable)")
 	f.BoolVar(&r.skipPreflight, "skip-preflight", false, "skip checks of permissions, references, quotas, limits and webhooks")
 	r.output = command.TextOrJSON()
 	command.AddChoice(cmd, &r.output, "output", "o", "format")
 	r.cluster.add(f)
 	r.hangup = command.Choice{Allowed: []string{string(command.HangupContinue), string(command.HangupKeep)}}
-	command.AddChoice(cmd, &r.hangup, "on-hangup", "", "if the terminal closes, continue or abort the run")
+	command.AddChoice(cmd, &r.hangup, "on-hangup", "", "")
+	f.Lookup("on-hangup").Usage = "if the terminal closes: continue the run, or abort and keep existing objects (keep)"
 }
 
 // addWait adds --wait and --no-hooks.
@@ -88,16 +89,15 @@ func (r *runFlags) addSandbox(cmd *cobra.Command) {
 	cmd.Flags().BoolVar(&r.sandbox, "sandbox", false, "use a throwaway cluster, deleted afterwards")
 }
 
-func (r *runFlags) addRollbackFlag(cmd *cobra.Command, undo string) {
+func (r *runFlags) addRollbackFlag(cmd *cobra.Command, what, undo string) {
 	f := cmd.Flags()
-	f.BoolVar(&r.rollback, "rollback-on-failure", false, "on a failure or an interrupt, "+undo)
+	f.BoolVar(&r.rollback, "rollback-on-failure", false, "if "+what+" fails or is interrupted, "+undo)
 	f.BoolVar(&r.rollback, "atomic", false, "alias of --rollback-on-failure")
 	_ = f.MarkHidden("atomic") // defined above
 	r.interrupt = command.Choice{Allowed: []string{"keep", "rollback"}}
 	command.AddChoice(cmd, &r.interrupt, "on-interrupt", "", "on the first SIGINT or SIGTERM, keep existing objects or roll back")
 	r.hangup.Allowed = append(r.hangup.Allowed, string(command.HangupRollback))
-	hangup := f.Lookup("on-hangup")
-	hangup.Usage += ", " + string(command.HangupRollback)
+	f.Lookup("on-hangup").Usage = "if the terminal closes: continue the run, abort and keep existing objects (keep), or abort and roll back (rollback)"
 }
 
 // runOptions are the parsed flags of an operation.

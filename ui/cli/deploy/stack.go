@@ -15,7 +15,7 @@ import (
 	"lockstep/ui/report"
 )
 
-const upLong = `Deploy all releases of a helmfile in the order of their needs. A release starts when every release it needs is
+const upLong = `Deploy all releases in a helmfile, in the order of their needs. A release starts when every release it needs is
 deployed, with all groups ready; inside a release, groups run in the chart's order. Unchanged releases are skipped.
 
 Everything is rendered, planned and checked before the first write. On a failure, releases that need the failed one do
@@ -51,7 +51,7 @@ func (s *stackFlags) add(cmd *cobra.Command) {
 }
 
 func (s *stackFlags) addPrune(cmd *cobra.Command) {
-	cmd.Flags().StringVar(&s.name, "stack", "", "label the release records with this name, for --prune")
+	cmd.Flags().StringVar(&s.name, "stack", "", "label the stored releases with this name, for --prune")
 	cmd.Flags().BoolVar(&s.prune, "prune", false, "uninstall releases labeled by --stack that the file no longer defines")
 }
 
@@ -60,7 +60,7 @@ func (a *app) newUp() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:     "up",
 		GroupID: "deploy",
-		Short:   "deploy all releases of a helmfile, in order",
+		Short:   "deploy all releases in a helmfile, in order",
 		Long:    upLong,
 		Example: `lockstep up
 lockstep up -f helmfile.yaml -e production --rollback-on-failure
@@ -72,7 +72,7 @@ helmfile build --embed-values | lockstep up -f -`,
 	flags.add(cmd)
 	cmd.Flags().StringArrayVar(&flags.set, "set", nil, "set values of every release: key1=val1,key2=val2 (repeatable)")
 	flags.run.addReadiness(cmd)
-	flags.run.addRollbackFlag(cmd, "roll back all releases that this run changed")
+	flags.run.addRollbackFlag(cmd, "the run", "roll back all releases that this run changed")
 	return cmd
 }
 
@@ -107,7 +107,7 @@ func (a *app) runStack(cmd *cobra.Command, flags *stackFlags, down bool) error {
 		return err
 	}
 	if flags.prune && flags.name == "" {
-		return errors.New("--prune requires --stack NAME, the name that earlier runs had")
+		return errors.New("--prune needs --stack NAME; use the same name as in earlier runs")
 	}
 	if flags.run.cluster.enabled {
 		return a.stackInCluster(cmd, flags, file, r, down)

@@ -9,8 +9,8 @@ import (
 	"lockstep/ui/cli/command"
 )
 
-const upgradeLong = `Upgrade a release: pre-upgrade hooks, then group by group in the chart's order, then the removal of resources that
-are no longer in the chart (in the reverse of the old order), then post-upgrade hooks.
+const upgradeLong = `Upgrade a release: run pre-upgrade hooks, apply group by group in the chart's order, delete resources that are no longer
+in the chart (in the reverse of their old order), and run post-upgrade hooks.
 
 Without new values, the values of the last revision are reused. --reuse-values merges new values into them,
 --reset-values ignores them, and --reset-then-reuse-values merges them into the new chart's defaults.
@@ -57,7 +57,7 @@ lockstep upgrade shop ./shop --dry-run`,
 	flags.run.add(cmd)
 	flags.run.addWait(cmd)
 	flags.run.addReadiness(cmd)
-	flags.run.addRollbackFlag(cmd, "roll back to the last good revision")
+	flags.run.addRollbackFlag(cmd, "the upgrade", "roll back to the last good revision")
 	flags.deploy.add(cmd)
 	addServerSide(cmd, &flags.serverSide)
 	f := cmd.Flags()

@@ -20,7 +20,7 @@ func (a *app) newGet() *cobra.Command {
 		Use:     "get",
 		GroupID: "release",
 		Short:   "print values, manifest, hooks or notes",
-		Long:    "Print parts of a release's record, like \"helm get\".",
+		Long:    "Print parts of a stored release, like \"helm get\".",
 		Args:    command.Args(0, 0),
 		RunE:    func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}

@@ -19,8 +19,8 @@ import (
 	"lockstep/ui/report"
 )
 
-const attachLong = `Attach to a live run of another process on this machine. In a terminal you get the run's own screen and can control it;
-quitting it does not affect the run. Otherwise lockstep prints the run's events from the start. Without RELEASE, attach
+const attachLong = `Attach to a live run of another process on this machine, or of a Job in the cluster. In a terminal you get the run's own
+screen and can control it; quitting it does not affect the run. Otherwise lockstep prints the run's events from the start. Without RELEASE, attach
 joins the only live run.
 
 Live runs listen on sockets in lockstep/live under $XDG_STATE_HOME (or ~/.local/state), readable only by their user.
@@ -41,7 +41,7 @@ func (a *app) newAttach() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:     "attach [RELEASE]",
 		GroupID: "deploy",
-		Short:   "attach to a live run on this machine",
+		Short:   "attach to a live run",
 		Long:    attachLong,
 		Example: `lockstep attach shop
 lockstep attach shop -o json | jq .message`,

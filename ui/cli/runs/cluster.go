@@ -60,10 +60,10 @@ func (a *app) connectClusterRun(cmd *cobra.Command, name string) (*remote.Run, e
 	}
 	client, found, err := a.clusterRuns(cmd.Context(), a.Settings.Namespace())
 	if err != nil {
-		return nil, fmt.Errorf("%w, and the cluster cannot be checked: %w", notFound, err)
+		return nil, fmt.Errorf("%w; could not search the cluster: %w", notFound, err)
 	}
-	found = slices.DeleteFunc(found, func(r kube.ClusterRun) bool { return name != "" && r.Release != name || name == "" && r.Over() })
-	switch live := slices.IndexFunc(found, func(r kube.ClusterRun) bool { return !r.Over() }); {
+	found = slices.DeleteFunc(found, func(r kube.ClusterRun) bool { return name != "" && r.Release != name || name == "" && r.Ended() })
+	switch live := slices.IndexFunc(found, func(r kube.ClusterRun) bool { return !r.Ended() }); {
 	case len(found) == 0:
 		return nil, fmt.Errorf("%w, and none in namespace %s of the cluster", notFound, a.Settings.Namespace())
 	case name == "" && len(found) > 1:
@@ -137,7 +137,7 @@ func ConnectJob(ctx context.Context, client *kube.Client, job *kube.ClusterRun, 
 func (a *app) clusterRecord(ctx context.Context, name string, notFound error) (*report.Record, error) {
 	_, found, err := a.clusterRuns(ctx, a.Settings.Namespace())
 	if err != nil {
-		return nil, fmt.Errorf("%w, and the cluster cannot be checked: %w", notFound, err)
+		return nil, fmt.Errorf("%w; could not search the cluster: %w", notFound, err)
 	}
 	i := slices.IndexFunc(found, func(r kube.ClusterRun) bool { return r.Name == name || r.Release == name })
 	if i < 0 {

@@ -16,11 +16,11 @@ import (
 	"lockstep/ui/report"
 )
 
-const ctlLong = `Control a live run of another process on this machine. COMMAND is pause, continue, step, run-to, break, disable,
-accept, retry, give-up, edit, abort, rollback, stop or status.
+const ctlLong = `Control a live run of another process on this machine, or of a Job in the cluster. COMMAND is pause, resume, step,
+run-to, break, disable, accept, retry, give-up, edit, abort, rollback, stop or status.
 
   pause           start no more groups; requests in flight finish
-  continue        continue after a pause
+  resume          continue after a pause
   step [GROUP]    while paused, start one group: the next one, or GROUP
   run-to GROUP    continue, and pause before a group
   break GROUP     set a breakpoint before a group, or remove it
@@ -36,7 +36,8 @@ accept, retry, give-up, edit, abort, rollback, stop or status.
   stop            abort and cancel the requests in flight
   status          print the state of the run
 
-GROUP is a name that "lockstep dag" prints, CHART:GROUP, or the end of one if it is unique; ~ stands for (unsequenced).
+GROUP is a name that "lockstep dag" prints, CHART:GROUP, or any unambiguous suffix of one; CHART:~ means resources
+without a group.
 break and disable also accept a pattern, "*:schema", or the kind of a resource in the group, kind=Job. "lockstep help
 attach" explains how runs are found.
 
@@ -59,11 +60,15 @@ type ctlCommand struct {
 }
 
 var ctlCommands = []ctlCommand{
-	{"pause", event.Pause, noGroup}, {"continue", event.Resume, noGroup}, {"step", event.Step, optionalGroup}, {"run-to", event.RunTo, requiredGroup},
+	{"pause", event.Pause, noGroup}, {"resume", event.Resume, noGroup}, {"step", event.Step, optionalGroup}, {"run-to", event.RunTo, requiredGroup},
 	{"break", event.Break, requiredGroup}, {"disable", event.Disable, requiredGroup},
 	{"accept", event.Accept, optionalGroup}, {"retry", event.Retry, optionalGroup}, {"give-up", event.GiveUp, optionalGroup}, {"edit", event.Edit, noGroup},
-	{"abort", event.Abort, noGroup}, {"rollback", event.Rollback, noGroup}, {"stop", event.Stop, noGroup}, {"status", "", noGroup}, {"resume", event.Resume, noGroup},
+	{"abort", event.Abort, noGroup}, {"rollback", event.Rollback, noGroup}, {"stop", event.Stop, noGroup}, {"status", "", noGroup},
+	{resumeAlias, event.Resume, noGroup},
 }
+
+// resumeAlias is another word for resume, which help and completion do not list.
+const resumeAlias = "continue"
 
 func (a *app) newCtl() *cobra.Command {
 	output := command.TextOrJSON()
@@ -71,7 +76,7 @@ func (a *app) newCtl() *cobra.Command {
 	cmd := &cobra.Command{
 		Use:     "ctl RELEASE COMMAND [GROUP]",
 		GroupID: "deploy",
-		Short:   "control a live run on this machine",
+		Short:   "control a live run",
 		Long:    ctlLong,
 		Example: `lockstep ctl shop status
 lockstep ctl shop pause
@@ -89,7 +94,9 @@ lockstep ctl shop edit --set api.image.tag=1.2.3`,
 			}
 			var words []string
 			for _, c := range ctlCommands {
-				words = append(words, c.word)
+				if c.word != resumeAlias {
+					words = append(words, c.word)
+				}
 			}
 			return words, cobra.ShellCompDirectiveNoFileComp
 		},
@@ -145,7 +152,9 @@ func parseCtl(args []string) (event.Command, error) {
 	for _, c := range ctlCommands {
 		switch {
 		case c.word != args[0]:
-			words = append(words, c.word)
+			if c.word != resumeAlias {
+				words = append(words, c.word)
+			}
 			continue
 		case c.group == noGroup && len(args) > 1:
 			return event.Command{}, fmt.Errorf("ctl %s takes no group", c.word)

@@ -146,8 +146,13 @@ lockstep runs rm --older-than 30d`,
 		Args:              command.Args(0, 1<<10),
 		ValidArgsFunction: completeRecords(1 << 10),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			if (len(args) > 0) == (all || age != "") {
-				return errors.New("name the runs to remove, or use --all or --older-than")
+			switch {
+			case len(args) > 0 && all:
+				return command.UsageError("--all cannot be combined with names of runs")
+			case len(args) > 0 && age != "":
+				return command.UsageError("--older-than cannot be combined with names of runs")
+			case len(args) == 0 && !all && age == "":
+				return command.UsageError("name the runs to remove, or use --all or --older-than")
 			}
 			older, err := parseAge(age)
 			if err != nil {
@@ -221,10 +226,11 @@ func (a *app) readRecord(ctx context.Context, name string) (*report.Record, erro
 		}
 		name = runs[0].Name
 	}
-	if _, err := report.FindRun(dir, name); errors.Is(err, fs.ErrNotExist) {
+	r, err := report.ReadRecord(dir, name)
+	if errors.Is(err, fs.ErrNotExist) {
 		return a.clusterRecord(ctx, name, err)
 	}
-	return report.ReadRecord(dir, name)
+	return r, err
 }
 
 // removeRuns removes the named records, or the matching ones if no names are given. If a name
