@@ -1,4 +1,4 @@
-// Command release completes a release. It sets the time of the bills of materials to that
+// Command release completes a release. It sets the time of the SBOMs to that
 // of the commit, so that repeated builds give the same bytes, and writes a list of the
 // modules in the binaries with the texts of their licences.
 //
@@ -24,7 +24,7 @@ import (
 
 func main() {
 	source := flag.String("source", ".", "folder of the module that was built")
-	time := flag.String("time", "", "timestamp of the bills of materials, RFC 3339")
+	time := flag.String("time", "", "timestamp of the SBOMs, RFC 3339")
 	licenses := flag.String("licenses", "", "file to write the licences to")
 	flag.Parse()
 	if err := run(*source, *time, *licenses, flag.Args()); err != nil {
@@ -54,7 +54,7 @@ func run(source, time, licenses string, boms []string) error {
 	return os.WriteFile(licenses, text.Bytes(), 0o644)
 }
 
-// date sets the timestamp of a bill of materials and returns it.
+// date sets the timestamp of an SBOM and returns it.
 func date(name, time string) (*cyclonedx.BOM, error) {
 	data, err := os.ReadFile(name)
 	if err != nil {

@@ -37,7 +37,7 @@ type options struct {
 	binaries          []string
 }
 
-// release is an image of several platforms, and their bills of materials.
+// release is an image of several platforms, and their SBOMs.
 type release struct {
 	version string
 	index   v1.ImageIndex
@@ -123,7 +123,7 @@ func buildImage(o options, binary string, platform v1.Platform, labels map[strin
 	return mutate.Annotations(image, labels).(v1.Image), nil
 }
 
-// attachment returns a bill of materials as an artifact that refers to an image.
+// attachment returns an SBOM as an artifact that refers to an image.
 func attachment(path string, image v1.Image, created time.Time) (v1.Image, error) {
 	data, err := os.ReadFile(path)
 	if err != nil {

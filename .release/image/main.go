@@ -4,7 +4,7 @@
 //
 //	image -time RFC3339 -licenses FILE [-version V] (-push NAME | -layout DIR) BINARY...
 //
-// Each BINARY is of another platform. Its bill of materials, BINARY.cdx.json, is attached to its image as an
+// Each BINARY is of another platform. Its SBOM, BINARY.cdx.json, is attached to its image as an
 // OCI referrer.
 package main
 
@@ -62,7 +62,7 @@ func run(o options, committed, push, dir string) error {
 	return built.print(to)
 }
 
-// pushAll pushes the platforms' images, the index under its name, and the bills of materials.
+// pushAll pushes the platforms' images, the index under its name, and the SBOMs.
 func pushAll(r release, to string) error {
 	ref, err := name.ParseReference(to)
 	if err != nil {

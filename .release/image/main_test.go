@@ -27,7 +27,7 @@ import (
 )
 
 // TestImage pushes an image for two platforms, and pulls it: it has the digests that were built, each platform
-// has its bill of materials, and the program in it runs. The same files give the same digests again.
+// has its SBOM, and the program in it runs. The same files give the same digests again.
 func TestImage(t *testing.T) {
 	if testing.Short() {
 		t.Skip("compresses the program")
@@ -127,7 +127,7 @@ func manifestOf(t *testing.T, index v1.ImageIndex) []v1.Descriptor {
 	return m.Manifests
 }
 
-// checkBOM reads the bill of materials that refers to an image.
+// checkBOM reads the SBOM that refers to an image.
 func checkBOM(t *testing.T, ref name.Reference, image v1.Hash, want string) {
 	t.Helper()
 	referrers, err := remote.Referrers(ref.Context().Digest(image.String()))
@@ -152,7 +152,7 @@ func checkBOM(t *testing.T, ref name.Reference, image v1.Hash, want string) {
 	}
 	defer r.Close()
 	if data, err := io.ReadAll(r); !strings.Contains(string(data), want) || err != nil {
-		t.Errorf("bill of materials: %s, %v", data, err)
+		t.Errorf("SBOM: %s, %v", data, err)
 	}
 }
 
