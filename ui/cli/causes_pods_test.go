@@ -96,7 +96,7 @@ var podCauses = []cause{
 // TestCausesOfPods: for each way in which a pod can fail, lockstep reports the object, the container
 // and the cause before the timeout, at the failure and in the summary.
 func TestCausesOfPods(t *testing.T) {
-	inTurn(t)
+	limited(t)
 	const ns = "causes-of-pods"
 	c := inCluster(t)
 	c.namespace(ns)

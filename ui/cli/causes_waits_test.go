@@ -123,7 +123,7 @@ var waits = []cause{
 // TestCausesOfWaits: if an object does not become ready for a reason other than its pods, the reason
 // is reported.
 func TestCausesOfWaits(t *testing.T) {
-	inTurn(t)
+	limited(t)
 	const ns = "causes-of-waits"
 	c := inCluster(t)
 	c.namespace(ns)

@@ -36,6 +36,7 @@ func (t sharedCluster) Run() int {
 }
 
 func TestScripts(t *testing.T) {
+	t.Parallel()
 	dir, err := filepath.Abs(data)
 	if err != nil {
 		t.Fatal(err)

@@ -36,15 +36,16 @@ import (
 	"lockstep/ui/remote/protocol"
 )
 
-var heavy sync.Mutex
+// heavy limits how many of the tests that call limited run at once. More would keep the cluster so
+// busy that their pods would not be ready in time.
+var heavy = make(chan struct{}, 2)
 
-// inTurn runs a test in parallel with others, but not with those that call it, too. They keep
-// the cluster so busy that in all of them pods would not be ready in time.
-func inTurn(t *testing.T) {
+// limited runs a test in parallel with others, but with no more than heavy allows.
+func limited(t *testing.T) {
 	t.Helper()
 	t.Parallel()
-	heavy.Lock()
-	t.Cleanup(heavy.Unlock)
+	heavy <- struct{}{}
+	t.Cleanup(func() { <-heavy })
 }
 
 // inNamespace creates a namespace in the cluster of the tests, as accounts does.
@@ -116,7 +117,7 @@ func documentedRoles(t *testing.T) (roles []rbacv1.Role) {
 // another machine; its pod is killed, and the next one resumes it (R50); a viewer can watch it, but not
 // control it. Afterwards only the release is left. The run has the rights that lockstep rbac prints.
 func TestRunInTheCluster(t *testing.T) {
-	inTurn(t)
+	limited(t)
 	const ns = "in-cluster"
 	client := inNamespace(t, ns)
 	here, elsewhere := newMachine(t), newMachine(t)
@@ -203,7 +204,7 @@ func TestRunInTheCluster(t *testing.T) {
 // is suspended and resumed, which attached terminals report. Then an operator sets a breakpoint, edits
 // values and rolls back, and the run is replayed from its log.
 func TestOperatorsInTheCluster(t *testing.T) {
-	inTurn(t)
+	limited(t)
 	const ns = "operators"
 	client := inNamespace(t, ns)
 	if _, err := client.RbacV1().RoleBindings(ns).Create(t.Context(), &rbacv1.RoleBinding{
@@ -343,7 +344,7 @@ func assertRights(t *testing.T, client kubernetes.Interface, ns string) {
 // TestManifests applies the printed objects, as a GitOps tool would, and attaches to the run. The same
 // input gives the same output.
 func TestManifests(t *testing.T) {
-	inTurn(t)
+	limited(t)
 	const ns = "from-git"
 	client := inNamespace(t, ns)
 	m := newMachine(t)
@@ -393,7 +394,7 @@ func TestManifests(t *testing.T) {
 // disabled, so it fits into a release record. A chart in a directory is refused; the pod downloads one
 // in a registry with the user's credentials.
 func TestLargeChartInTheCluster(t *testing.T) {
-	inTurn(t)
+	limited(t)
 	const ns = "large-chart"
 	inNamespace(t, ns)
 	m := newMachine(t)
@@ -453,7 +454,7 @@ func helmPackage(t *testing.T, dir string) string {
 // TestStackInTheCluster deploys and uninstalls a helmfile with Jobs, and attaches to each from another
 // machine.
 func TestStackInTheCluster(t *testing.T) {
-	inTurn(t)
+	limited(t)
 	const ns = "stack-in-cluster"
 	inNamespace(t, ns)
 	m, elsewhere := newMachine(t), newMachine(t)
@@ -490,7 +491,7 @@ func TestStackInTheCluster(t *testing.T) {
 // TestScreenLosesItsConnection reads the events of a run in the cluster over connections that are cut
 // repeatedly: each event arrives exactly once.
 func TestScreenLosesItsConnection(t *testing.T) {
-	inTurn(t)
+	limited(t)
 	const ns = "cut-off"
 	inNamespace(t, ns)
 	cuts := 10
@@ -584,7 +585,7 @@ func (c *cuttable) cutAll(t *testing.T) {
 // TestRunInTheClusterThatNeverStarts: for a Job whose pod cannot start, lockstep reports the cause and
 // deletes the Job.
 func TestRunInTheClusterThatNeverStarts(t *testing.T) {
-	inTurn(t)
+	limited(t)
 	const ns = "never-started"
 	client := inNamespace(t, ns)
 	m := newMachine(t)

@@ -19,7 +19,7 @@ import (
 // TestAPIServerAwayInTheCluster stops the API server during a run in the cluster: the run
 // continues when it is back, and the terminal misses no event (R53).
 func TestAPIServerAwayInTheCluster(t *testing.T) {
-	inTurn(t)
+	limited(t)
 	testcluster.Get(t) // skips with -short
 	cluster, err := throwaway.Start(t.Context(), throwaway.Options{})
 	if err != nil {

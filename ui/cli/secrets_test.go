@@ -78,6 +78,7 @@ spec:
 // TestSecretsAreHidden runs all operations on a release whose secrets are canaries, including refusals
 // of the API server: no output, record or log contains a canary.
 func TestSecretsAreHidden(t *testing.T) {
+	t.Parallel()
 	cluster := testcluster.Get(t)
 	dir := secretChart(t)
 	for _, mode := range []string{"ok", "list", "nested", "text", "immutable", "env", "crash", "fail"} {

@@ -146,6 +146,7 @@ func (c signalCase) String() string {
 // TestSignals sends signals in the phases of an install (R43, R34): the exit code is that of a signal,
 // no release is left pending, the terminal is restored, and a closed terminal does not end the run.
 func TestSignals(t *testing.T) {
+	t.Parallel()
 	kubeconfig := testcluster.Get(t).Kubeconfig
 	for n, c := range signalCases {
 		t.Run(c.String(), func(t *testing.T) {
