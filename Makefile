@@ -29,7 +29,7 @@ STATIC = CGO_ENABLED=0 GOFLAGS="$(GOFLAGS) -trimpath"
 BUILD = $(STATIC) $(GO) build -p 2 -ldflags "$(LDFLAGS)"
 LDFLAGS = -s -w $(if $(VERSION),-X lockstep/ui/cli.buildVersion=$(VERSION))
 # Most tests wait for a cluster, so more run at once than there are cores. make lint vets.
-TEST = $(GO) test -vet=off -p 2 -parallel 12 -timeout 40m
+TEST = $(GO) test -vet=off -p 4 -parallel 12 -timeout 40m
 # More memory for a fifth less processor time.
 TESTENV = $(STATIC) GOGC=300
 
@@ -60,12 +60,12 @@ demo: all
 	bin/lockstep install shop testdata/charts/shop --sandbox --no-tui
 
 # The longest packages begin first, so that no core is idle at the end.
-LONGEST = ./ui/cli ./kube/chaos ./ui/board ./kube/e2e/order ./kube/e2e/outage
+LONGEST = ./ui/cli ./kube/e2e/outage ./kube/chaos ./kube/e2e/order ./ui/board
 
 test: all
 	@$(STATIC) $(GO) tool -n helm >/dev/null # several tests run it at once: it is built once, before them
 	@cd .release && $(STATIC) $(GO) tool -n cyclonedx-gomod >/dev/null
-	$(TESTENV) $(GO) run ./kube/throwaway/testcluster/testrun $(TEST) $(LONGEST) ./...
+	CHAOS_PROGRAM=$(CURDIR)/bin/lockstep $(TESTENV) $(GO) run ./kube/throwaway/testcluster/testrun $(TEST) $(LONGEST) ./...
 	cd kube/sandbox && $(TESTENV) $(TEST) ./...
 	cd .release && $(TESTENV) $(TEST) ./...
 

@@ -25,9 +25,6 @@ func records(t *testing.T) []trials {
 		}
 		for n := 1; n <= std.records; n++ {
 			for k, kind := range kinds {
-				if !long && only < 0 && (n*4+k+i)%13 != 0 {
-					continue
-				}
 				seed := i*1000 + n*10 + k
 				all = append(all, trials{[]int{seed}, func(t *testing.T, tell func(int, string, error)) {
 					tell(seed, fmt.Sprintf("%s, record write %d of %d: %s", o.name, n, std.records, kind), recordLost(t, o, std, n, k))
@@ -88,9 +85,6 @@ func stalls(t *testing.T) []trials {
 			for k, kind := range []string{"never answered", "trickles", "never answered again"} {
 				// Without answers about the record or the Lease nothing can be told of.
 				if std.phases[phase] == 0 || kind == "never answered again" && (phase == phaseRecord || phase == phaseLease || phase == phaseReads) {
-					continue
-				}
-				if !long && only < 0 && (i*3+j+k)%17 != 0 {
 					continue
 				}
 				seed := i*1000 + j*10 + k
