@@ -1,14 +1,16 @@
 package plan
 
 import (
+	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
 	"regexp"
+	"slices"
 	"strconv"
 	"strings"
 	"unicode"
-	"unicode/utf8"
 )
 
 // The annotations that declare the order. They belong on resources, except for
@@ -34,48 +36,40 @@ const (
 	HookScopeSubchart   = "subchart"
 )
 
-// TwoSlashKeys returns the annotation keys that the API server refuses, because a key may
-// have only one slash (R3).
-func TwoSlashKeys() []string {
-	return []string{
-		AnnotationGroupDependsOn,
-		AnnotationSubchartDependsOn,
-		AnnotationLayerDependsOn,
-		AnnotationLayerChart,
-	}
+// storedKeys are the spellings in stored manifests of the annotation keys with two slashes, which
+// the API server refuses (R3).
+var storedKeys = map[string]string{
+	AnnotationGroupDependsOn:    "helm.sh/depends-on-resource-groups",
+	AnnotationSubchartDependsOn: "helm.sh/depends-on-subcharts",
+	AnnotationLayerDependsOn:    "helm.sh/dependson-layer",
+	AnnotationLayerChart:        "helm.sh/dependson-chart",
 }
 
-// The spellings of TwoSlashKeys that the API server accepts.
-const (
-	storedGroupDependsOn    = "helm.sh/depends-on-resource-groups"
-	storedSubchartDependsOn = "helm.sh/depends-on-subcharts"
-	storedLayerDependsOn    = "helm.sh/dependson-layer"
-	storedLayerChart        = "helm.sh/dependson-chart"
-)
+// TwoSlashKeys returns the annotation keys that the API server refuses.
+func TwoSlashKeys() []string { return slices.Sorted(maps.Keys(storedKeys)) }
 
 // StoredKey returns the spelling of an annotation key in stored manifests: TwoSlashKeys get a
-// dash instead of the second slash, other keys do not change (R3).
-func StoredKey(key string) string {
-	switch key {
-	case AnnotationGroupDependsOn:
-		return storedGroupDependsOn
-	case AnnotationSubchartDependsOn:
-		return storedSubchartDependsOn
-	case AnnotationLayerDependsOn:
-		return storedLayerDependsOn
-	case AnnotationLayerChart:
-		return storedLayerChart
-	}
-	return key
-}
+// dash instead of the second slash, other keys do not change.
+func StoredKey(key string) string { return cmp.Or(storedKeys[key], key) }
 
 // Annotation looks up an annotation in either spelling (R3). The author's, with two slashes,
 // takes precedence.
 func Annotation(annotations map[string]string, key string) (value string, ok bool) {
-	if value, ok = annotations[key]; !ok {
-		value, ok = annotations[StoredKey(key)]
+	a := findAnnotation(annotations, key)
+	return a.value, a.key != ""
+}
+
+// annotation is an annotation of a resource. The key is as the author spelt it, or empty if the
+// resource lacks the annotation.
+type annotation struct{ key, value string }
+
+func findAnnotation(annotations map[string]string, key string) annotation {
+	for _, key := range []string{key, StoredKey(key)} {
+		if value, ok := annotations[key]; ok {
+			return annotation{key, value}
+		}
 	}
-	return value, ok
+	return annotation{}
 }
 
 var errNoList = errors.New("must be a list")
@@ -83,9 +77,6 @@ var errNoList = errors.New("must be a list")
 // ParseList parses the value of a list annotation: a JSON array of strings (R1). It trims the
 // strings.
 func ParseList(value string) ([]string, error) {
-	if names, ok := plainList(value); ok {
-		return names, nil
-	}
 	var list []*string
 	if err := json.Unmarshal([]byte(value), &list); err != nil || list == nil {
 		return nil, errNoList
@@ -100,39 +91,11 @@ func ParseList(value string) ([]string, error) {
 	return names, nil
 }
 
-// plainList parses a list of ASCII strings without escapes, which nearly all are, many times
-// faster than encoding/json.
-func plainList(value string) (names []string, ok bool) {
-	names = make([]string, 0, strings.Count(value, `"`)/2)
-	before, from := byte('['), 0 // the token before the next name, and the start of a name
-	for i := 0; i < len(value); i++ {
-		switch c := value[i]; {
-		case c < ' ' || c == '\\' || c >= utf8.RuneSelf:
-			return nil, false
-		case from > 0 && c == '"':
-			names, from, before = append(names, strings.TrimSpace(value[from:i])), 0, ','
-		case from > 0 || c == ' ':
-		case c == '"' && before == 0:
-			from = i + 1
-		case c == before && before != 0:
-			before = 0
-		case c == ']' && before == ',':
-			return names, strings.TrimSpace(value[i+1:]) == ""
-		default:
-			return nil, false
-		}
-	}
-	return nil, false
-}
-
 // blankList reports whether the value of a list annotation is empty: white space, or null.
 //
 // Rule R2: an invalid list is a warning, or an error where order or readiness would be lost
 // silently.
 func blankList(value string) bool {
-	if value == "" {
-		return true
-	}
 	value = strings.TrimSpace(value)
 	return value == "" || value == "null"
 }
@@ -173,75 +136,33 @@ type ordering struct {
 	faults []string
 }
 
-// annotation is an annotation of a resource. The key is empty if the resource lacks it.
-type annotation struct{ key, value string }
-
-// orderAnnotations are the annotations of a resource about its order.
-type orderAnnotations struct{ group, layer, weight, needs, layers, charts, before annotation }
-
-// read finds the annotations in one pass. The author's spelling takes precedence (see
-// Annotation).
-func (s *orderAnnotations) read(annotations map[string]string) {
-	stored := func(a *annotation, key, value string) {
-		if a.key == "" {
-			*a = annotation{key, value}
-		}
-	}
-	for key, value := range annotations {
-		switch key {
-		case AnnotationGroup:
-			s.group = annotation{key, value}
-		case AnnotationLayer:
-			s.layer = annotation{key, value}
-		case AnnotationWeight:
-			s.weight = annotation{key, value}
-		case AnnotationGroupDependsOn:
-			s.needs = annotation{key, value}
-		case AnnotationLayerDependsOn:
-			s.layers = annotation{key, value}
-		case AnnotationLayerChart:
-			s.charts = annotation{key, value}
-		case AnnotationInstallBefore:
-			s.before = annotation{key, value}
-		case storedGroupDependsOn:
-			stored(&s.needs, key, value)
-		case storedLayerDependsOn:
-			stored(&s.layers, key, value)
-		case storedLayerChart:
-			stored(&s.charts, key, value)
-		}
-	}
-}
-
 // read parses the annotations of one resource. Blank values are ignored.
 //
 // Rule R18: a layer is a group whose Jobs must complete; it may wait for subcharts.
 func (o *ordering) read(annotations map[string]string) {
-	var s orderAnnotations
-	s.read(annotations)
-	o.before = s.before.value
-	o.plain(&s.group, byGroup)
-	if o.plain(&s.layer, byLayer) {
-		s.group = s.layer
+	o.before = annotations[AnnotationInstallBefore]
+	group := o.find(annotations, AnnotationGroup, byGroup)
+	if layer := o.find(annotations, AnnotationLayer, byLayer); layer.value != "" {
+		group = layer
 	}
-	if err := checkName(s.group.value); err != nil {
-		o.fault(s.group, err)
+	if err := checkName(group.value); err != nil {
+		o.fault(group, err)
 	}
-	o.group = s.group.value
-	if !blankList(s.needs.value) {
-		o.use(byGroup, s.needs.key)
-		o.needs, o.needsKey = o.list(s.needs, ParseList), s.needs.key
+	o.group = group.value
+	if needs := findAnnotation(annotations, AnnotationGroupDependsOn); !blankList(needs.value) {
+		o.uses[byGroup] = cmp.Or(o.uses[byGroup], needs.key)
+		o.needs, o.needsKey = o.list(needs, ParseList), needs.key
 	}
-	if o.plain(&s.layers, byLayer) {
-		o.needs, o.needsKey = o.list(s.layers, parseNames), s.layers.key
+	if layers := o.find(annotations, AnnotationLayerDependsOn, byLayer); layers.value != "" {
+		o.needs, o.needsKey = o.list(layers, parseNames), layers.key
 	}
-	if o.plain(&s.charts, byLayer) {
-		o.charts, o.chartsKey = o.list(s.charts, parseNames), s.charts.key
+	if charts := o.find(annotations, AnnotationLayerChart, byLayer); charts.value != "" {
+		o.charts, o.chartsKey = o.list(charts, parseNames), charts.key
 	}
-	if o.plain(&s.weight, byWeight) {
-		n, err := strconv.ParseInt(s.weight.value, 10, 64)
+	if weight := o.find(annotations, AnnotationWeight, byWeight); weight.value != "" {
+		n, err := strconv.ParseInt(weight.value, 10, 64)
 		if err != nil {
-			o.fault(s.weight, errors.New("must be an integer"))
+			o.fault(weight, errors.New("must be an integer"))
 		}
 		o.weight = &n
 	}
@@ -250,16 +171,13 @@ func (o *ordering) read(annotations map[string]string) {
 	}
 }
 
-// plain trims an annotation, and reports whether it has a value, which shows the use of a
-// family.
-func (o *ordering) plain(s *annotation, f family) bool {
-	if s.key == "" {
-		return false
+// find looks up an annotation and trims it. If it has a value, it shows the use of a family.
+func (o *ordering) find(annotations map[string]string, key string, f family) annotation {
+	a := findAnnotation(annotations, key)
+	if a.value = strings.TrimSpace(a.value); a.value != "" {
+		o.uses[f] = cmp.Or(o.uses[f], a.key)
 	}
-	if s.value = strings.TrimSpace(s.value); s.value != "" {
-		o.use(f, s.key)
-	}
-	return s.value != ""
+	return a
 }
 
 // CheckAnnotation checks the value of a sequencing annotation (R2).
@@ -270,7 +188,7 @@ func CheckAnnotation(key, value string) error {
 		return errors.New(o.faults[0])
 	}
 	switch key {
-	case AnnotationReadinessSuccess, AnnotationReadinessFailure, AnnotationSubchartDependsOn, storedSubchartDependsOn:
+	case AnnotationReadinessSuccess, AnnotationReadinessFailure, AnnotationSubchartDependsOn, storedKeys[AnnotationSubchartDependsOn]:
 		if !blankList(value) {
 			_, err := ParseList(value)
 			return err
@@ -285,12 +203,6 @@ func (o *ordering) list(s annotation, parse func(string) ([]string, error)) []st
 		o.fault(s, err)
 	}
 	return names
-}
-
-func (o *ordering) use(f family, key string) {
-	if o.uses[f] == "" {
-		o.uses[f] = key
-	}
 }
 
 func (o *ordering) fault(s annotation, err error) {

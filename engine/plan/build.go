@@ -83,8 +83,10 @@ type member struct {
 
 func newPlanner(root *Chart, resources []Resource) *planner {
 	p := &planner{charts: make(map[string]*chartNode)}
+	rootPath := ""
 	if root != nil {
 		p.tree(root)
+		rootPath = root.Path
 	}
 	resources = root.Annotate(resources)
 	sorted := make([]*Resource, len(resources))
@@ -92,32 +94,20 @@ func newPlanner(root *Chart, resources []Resource) *planner {
 		sorted[i] = &resources[i]
 	}
 	slices.SortFunc(sorted, compareResources)
-	p.members = make([]member, len(sorted))
-	for _, path := range paths(resources) { // parents come first
+	paths := map[string]bool{}
+	for _, r := range sorted {
+		paths[cmp.Or(r.Chart, rootPath)] = true // R6
+	}
+	for _, path := range slices.Sorted(maps.Keys(paths)) { // parents come first
 		p.node(path)
 	}
+	p.members = make([]member, len(sorted))
 	for i, r := range sorted {
-		path := r.Chart
-		if path == "" && root != nil {
-			path = root.Path // R6
-		}
 		m := &p.members[i]
-		m.Resource, m.chart = r, p.node(path)
+		m.Resource, m.chart = r, p.charts[cmp.Or(r.Chart, rootPath)]
 		m.chart.members = append(m.chart.members, m)
 	}
 	return p
-}
-
-// paths returns the sorted paths of the charts that resources come from.
-func paths(resources []Resource) []string {
-	seen := map[string]bool{}
-	last := ""
-	for i := range resources {
-		if path := resources[i].Chart; path != last {
-			seen[path], last = true, path
-		}
-	}
-	return slices.Sorted(maps.Keys(seen))
 }
 
 // compareResources is a total order: resources that compare equal are equal.
@@ -300,7 +290,7 @@ func (p *planner) failGraph(root string, groups []*Group) {
 	for i, g := range groups {
 		names[i] = g.ID
 	}
-	p.failCycles(root, "groups", names, newDAG(groups).after)
+	p.failCycles(root, "groups", names, gatesByIndex(groups))
 }
 
 // group makes a group of the plan from an arranged draft, without its gates (R15).
@@ -310,10 +300,15 @@ func (p *planner) group(d *draft) *Group {
 		p.warn("R13", d.chart, &o, "%s is rendered more than once; it is applied once", describe(o))
 	}
 	for _, o := range a.refused {
-		others := slices.DeleteFunc(slices.Clone(a.refused), func(other Object) bool { return other == o })
+		var others []string
+		for _, other := range a.refused {
+			if other != o {
+				others = append(others, other.String())
+			}
+		}
 		why := "the other objects of the group need the opposite order"
 		if len(others) > 0 {
-			why = "it contradicts that of " + joinIDs(ids(others))
+			why = "it contradicts that of " + joinIDs(others)
 		}
 		p.warn("R16", d.chart, &o, "%s: %s is ignored, because %s", o, AnnotationInstallBefore, why)
 	}
@@ -321,14 +316,6 @@ func (p *planner) group(d *draft) *Group {
 		ID: d.id, Chart: d.chart, Name: d.name,
 		After: []string{}, Objects: a.objects, Waves: a.waves, JobsComplete: d.jobs,
 	}
-}
-
-func ids(objects []Object) []string {
-	var ids []string
-	for _, o := range objects {
-		ids = append(ids, o.String())
-	}
-	return ids
 }
 
 // sortedWarnings returns the warnings sorted and without duplicates.

@@ -35,14 +35,6 @@ type entry struct {
 	warned bool
 }
 
-// name returns the subchart's effective name.
-func (e *entry) name() string {
-	if e.Alias != "" {
-		return e.Alias
-	}
-	return e.Name
-}
-
 // tree creates the nodes of a chart and its subcharts.
 func (p *planner) tree(c *Chart) *chartNode {
 	node := p.node(c.Path)
@@ -57,7 +49,7 @@ func (p *planner) tree(c *Chart) *chartNode {
 		}
 		node.entries = append(node.entries, e)
 	}
-	slices.SortStableFunc(node.entries, func(a, b *entry) int { return strings.Compare(a.name(), b.name()) })
+	slices.SortStableFunc(node.entries, func(a, b *entry) int { return strings.Compare(a.ID(), b.ID()) })
 	return node
 }
 
@@ -115,13 +107,13 @@ func (p *planner) lookup(c *chartNode, ref, who string, object *Object) *entry {
 	var found *entry
 	var names []string
 	enabled := 0
-	plain := slices.ContainsFunc(c.entries, func(e *entry) bool { return e.name() == ref })
+	plain := slices.ContainsFunc(c.entries, func(e *entry) bool { return e.ID() == ref })
 	for _, e := range c.entries { // sorted by name
-		if ref == "" || ref != e.name() && (plain || ref != e.Name) {
+		if ref == "" || ref != e.ID() && (plain || ref != e.Name) {
 			continue
 		}
 		e.ordered = true
-		names = append(names, e.name())
+		names = append(names, e.ID())
 		if e.node != nil {
 			enabled++
 		}
@@ -156,36 +148,30 @@ func (p *planner) orderSubcharts(c *chartNode) {
 	index := make(map[string]int)
 	var names []string
 	for _, e := range c.entries {
-		if _, ok := index[e.name()]; !ok && e.node != nil {
-			index[e.name()] = len(names)
-			names = append(names, e.name())
+		if _, ok := index[e.ID()]; !ok && e.node != nil {
+			index[e.ID()] = len(names)
+			names = append(names, e.ID())
 		}
 	}
 	next := make([][]int, len(names))
 	for _, e := range c.entries {
 		e.ordered = e.ordered || len(e.DependsOn) > 0
-		if e.node == nil {
-			p.resolveDisabled(c, e)
+		if e.node == nil { // no warnings about other disabled subcharts
+			for _, ref := range e.DependsOn {
+				p.lookup(c, ref, fmt.Sprintf("subchart %q depends on", e.ID()), nil)
+			}
 			continue
 		}
-		from := index[e.name()]
+		from := index[e.ID()]
 		for _, ref := range e.DependsOn {
-			if to := p.resolve(c, ref, fmt.Sprintf("subchart %q depends on", e.name()), nil); to != nil {
+			if to := p.resolve(c, ref, fmt.Sprintf("subchart %q depends on", e.ID()), nil); to != nil {
 				e.node.waits = append(e.node.waits, to.node)
-				next[from] = append(next[from], index[to.name()])
+				next[from] = append(next[from], index[to.ID()])
 			}
 		}
 		slices.Sort(next[from])
 	}
 	p.failCycles(c.path, "subcharts", names, next)
-}
-
-// resolveDisabled checks the dependencies of a disabled subchart for mistakes, without
-// warnings about other disabled subcharts.
-func (p *planner) resolveDisabled(c *chartNode, e *entry) {
-	for _, ref := range e.DependsOn {
-		p.lookup(c, ref, fmt.Sprintf("subchart %q depends on", e.name()), nil)
-	}
 }
 
 // failCycles reports each cycle of a graph with names.

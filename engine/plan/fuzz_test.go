@@ -4,7 +4,6 @@ import (
 	"encoding/json"
 	"math/rand/v2"
 	"slices"
-	"strings"
 	"testing"
 )
 
@@ -32,29 +31,6 @@ func FuzzAnnotations(f *testing.F) {
 			if err != nil || !slices.Equal(again, list) {
 				t.Errorf("%q reads %q, then %q: %v", value, list, again, err)
 			}
-		}
-	})
-}
-
-// FuzzPlainList: what is read without JSON's reader is what that would have read.
-func FuzzPlainList(f *testing.F) {
-	for _, value := range []string{`["a"]`, ` [ "a" , "b c" ] `, `["a",]`, `["a" "b"]`, `["a"],`, `["\u0061"]`, "[\"\xff\"]", "[\"a\n\"]", `["a]`, `["",""]`, `"[","]"`} {
-		f.Add(value)
-	}
-	f.Fuzz(func(t *testing.T, value string) {
-		names, ok := plainList(value)
-		if !ok {
-			return
-		}
-		var list []string
-		if err := json.Unmarshal([]byte(value), &list); err != nil {
-			t.Fatalf("%q reads %q, want an error: %v", value, names, err)
-		}
-		for i := range list {
-			list[i] = strings.TrimSpace(list[i])
-		}
-		if !slices.Equal(names, list) {
-			t.Errorf("%q reads %q, want %q", value, names, list)
 		}
 	})
 }

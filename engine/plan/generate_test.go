@@ -55,7 +55,7 @@ func makeChart(s source, path string, depth int) *Chart {
 			}
 		}
 		if s.IntN(8) > 0 {
-			sub.Chart = makeChart(s, path+"/"+(&entry{Subchart: sub}).name(), depth-1)
+			sub.Chart = makeChart(s, path+"/"+sub.ID(), depth-1)
 		}
 		if s.IntN(4) == 0 {
 			c.DependsOn = append(c.DependsOn, sub.Name)

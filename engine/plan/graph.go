@@ -7,10 +7,8 @@ import (
 
 // Group returns the group with an id, or nil.
 func (p *Plan) Group(id string) *Group {
-	for _, g := range p.Groups {
-		if g.ID == id {
-			return g
-		}
+	if i := slices.IndexFunc(p.Groups, func(g *Group) bool { return g.ID == id }); i >= 0 {
+		return p.Groups[i]
 	}
 	return nil
 }
@@ -30,7 +28,6 @@ func (p *Plan) Gates() map[string]bool {
 // for it, and its objects are in reverse order. The result is in plan order and shares
 // nothing with groups.
 func Reverse(groups []*Group) []*Group {
-	d := newDAG(groups)
 	reversed := make([]*Group, len(groups))
 	for i, g := range groups {
 		r := *g
@@ -44,8 +41,8 @@ func Reverse(groups []*Group) []*Group {
 		}
 		reversed[i] = &r
 	}
-	for i, after := range d.after {
-		for _, j := range after {
+	for i, gates := range gatesByIndex(groups) {
+		for _, j := range gates {
 			reversed[j].After = append(reversed[j].After, groups[i].ID)
 		}
 	}
@@ -57,14 +54,14 @@ func Reverse(groups []*Group) []*Group {
 // groups without objects, but keeps the order through them: groups that waited for a dropped
 // group wait for its gates. The result is in plan order and shares nothing with groups.
 func Subset(groups []*Group, keep func(Object) bool) []*Group {
-	d := newDAG(groups)
+	gates := gatesByIndex(groups)
 	kept := make([]*Group, len(groups))
 	after := make([][]string, len(groups)) // the ids to wait for instead of a group
-	order, _ := TopologicalOrder(d.after)
+	order, _ := TopologicalOrder(gates)
 	for _, i := range order {
 		g := groups[i].filter(keep)
 		g.After = []string{}
-		for _, j := range d.after[i] {
+		for _, j := range gates[i] {
 			g.After = append(g.After, after[j]...)
 		}
 		slices.Sort(g.After)
@@ -124,8 +121,8 @@ func (g *Group) completeWaves() []Wave {
 // Reduce returns the transitive reduction: for each group the gates that none of its other
 // gates waits for, directly or indirectly. They are sorted and never nil.
 func Reduce(groups []*Group) map[string][]string {
-	d := newDAG(groups)
-	order, _ := TopologicalOrder(d.after)
+	gates := gatesByIndex(groups)
+	order, _ := TopologicalOrder(gates)
 	rank := make([]int, len(groups))
 	for at, i := range order {
 		rank[i] = at
@@ -139,13 +136,13 @@ func Reduce(groups []*Group) map[string][]string {
 		inBlock := func(j int) bool { return rank[j] >= start && rank[j] < start+blockSize }
 		for at, i := range order[start:] {
 			b := &behind[start+at]
-			for _, j := range d.after[i] {
+			for _, j := range gates[i] {
 				if rank[j] >= start {
 					b.merge(&behind[rank[j]])
 				}
 			}
-			d.after[i] = slices.DeleteFunc(d.after[i], func(j int) bool { return j == i || inBlock(j) && b.has(rank[j]-start) })
-			for _, j := range d.after[i] {
+			gates[i] = slices.DeleteFunc(gates[i], func(j int) bool { return j == i || inBlock(j) && b.has(rank[j]-start) })
+			for _, j := range gates[i] {
 				if inBlock(j) {
 					b.add(rank[j] - start)
 				}
@@ -153,9 +150,9 @@ func Reduce(groups []*Group) map[string][]string {
 		}
 	}
 	direct := make(map[string][]string, len(groups))
-	for i, after := range d.after {
-		ids := make([]string, 0, len(after))
-		for _, j := range after {
+	for i, gates := range gates {
+		ids := make([]string, 0, len(gates))
+		for _, j := range gates {
 			ids = append(ids, groups[j].ID)
 		}
 		slices.Sort(ids)
@@ -171,7 +168,7 @@ func normalize(groups []*Group) bool {
 		slices.Sort(g.After)
 		g.After = slices.Compact(g.After)
 	}
-	layer, acyclic := newDAG(groups).layers()
+	layer, acyclic := layers(groups)
 	for i, g := range groups {
 		g.Layer = layer[i]
 	}
@@ -184,7 +181,7 @@ func normalize(groups []*Group) bool {
 // Layers returns the layer of each group by id: the length of the longest path to it within
 // these groups. A removal has other layers than the plan.
 func Layers(groups []*Group) map[string]int {
-	layer, _ := newDAG(groups).layers()
+	layer, _ := layers(groups)
 	byID := make(map[string]int, len(groups))
 	for i, g := range groups {
 		byID[g.ID] = layer[i]
@@ -194,59 +191,39 @@ func Layers(groups []*Group) map[string]int {
 
 // layers returns the length of the longest path to each group, which is meaningless if there
 // are cycles.
-func (d *dag) layers() (layer []int, acyclic bool) {
-	order, acyclic := TopologicalOrder(d.after)
-	layer = make([]int, len(d.after))
+func layers(groups []*Group) (layer []int, acyclic bool) {
+	gates := gatesByIndex(groups)
+	order, acyclic := TopologicalOrder(gates)
+	layer = make([]int, len(groups))
 	for _, i := range order {
-		for _, j := range d.after[i] {
+		for _, j := range gates[i] {
 			layer[i] = max(layer[i], layer[j]+1)
 		}
 	}
 	return layer, acyclic
 }
 
-// dag is a graph of groups by index.
-type dag struct {
-	// after lists the gates of each group, without gates that are not in the graph.
-	after [][]int
-}
-
-func newDAG(groups []*Group) *dag {
+// gatesByIndex returns the gates of each group by index, without gates that are not in groups.
+func gatesByIndex(groups []*Group) [][]int {
 	index := make(map[string]int, len(groups))
-	edges := 0
 	for i, g := range groups {
 		index[g.ID] = i
-		edges += len(g.After)
 	}
-	d := &dag{after: make([][]int, len(groups))}
-	all := make([]int, 0, edges)
+	gates := make([][]int, len(groups))
 	for i, g := range groups {
-		begin := len(all)
+		gates[i] = make([]int, 0, len(g.After))
 		for _, id := range g.After {
 			if j, ok := index[id]; ok {
-				all = append(all, j)
+				gates[i] = append(gates[i], j)
 			}
 		}
-		d.after[i] = all[begin:len(all):len(all)]
 	}
-	return d
+	return gates
 }
 
 // transpose returns a graph with its edges reversed.
 func transpose(next [][]int) [][]int {
-	degree := make([]int, len(next))
-	edges := 0
-	for _, list := range next {
-		edges += len(list)
-		for _, j := range list {
-			degree[j]++
-		}
-	}
-	all := make([]int, edges)
 	prev := make([][]int, len(next))
-	for j, n := range degree {
-		prev[j], all = all[:0:n], all[n:]
-	}
 	for i, list := range next {
 		for _, j := range list {
 			prev[j] = append(prev[j], i)
@@ -258,28 +235,12 @@ func transpose(next [][]int) [][]int {
 // TopologicalOrder lists the nodes of a graph, each after those that it waits for, otherwise
 // by number. If the graph is not acyclic, nodes on or behind a cycle come last.
 func TopologicalOrder(waits [][]int) (order []int, acyclic bool) {
-	n := len(waits)
-	waiters := transpose(waits)
-	left := make([]int, n)
-	order = make([]int, 0, n)
-	for i, after := range waits {
-		left[i] = len(after)
-		if len(after) == 0 {
+	placed := make([]bool, len(waits))
+	order = dropAcyclic(waits, transpose(waits), placed)
+	acyclic = len(order) == len(waits)
+	for i, placed := range placed {
+		if !placed {
 			order = append(order, i)
-		}
-	}
-	for at := 0; at < len(order); at++ {
-		for _, i := range waiters[order[at]] {
-			if left[i]--; left[i] == 0 {
-				order = append(order, i)
-			}
-		}
-	}
-	if acyclic = len(order) == n; !acyclic {
-		for i := range left {
-			if left[i] > 0 {
-				order = append(order, i)
-			}
 		}
 	}
 	return order, acyclic
@@ -303,7 +264,7 @@ func findCycles(next [][]int) [][]int {
 		if len(cycles) == maxCycles {
 			break
 		}
-		if cycle := shortestCycle(next, removed, i); cycle != nil {
+		if cycle := ShortestPath(next, removed, i, i); cycle != nil {
 			cycles = append(cycles, cycle)
 			removed[i] = true
 			dropAcyclic(next, prev, removed)
@@ -312,11 +273,10 @@ func findCycles(next [][]int) [][]int {
 	return cycles
 }
 
-// dropAcyclic marks the nodes from which no cycle can be reached as removed; prev is the
-// transpose of next.
-func dropAcyclic(next, prev [][]int, removed []bool) {
+// dropAcyclic marks the nodes from which no cycle can be reached as removed, and returns them,
+// each after those that it points to. prev is the transpose of next.
+func dropAcyclic(next, prev [][]int, removed []bool) (dropped []int) {
 	left := make([]int, len(next))
-	var ends []int
 	for i := range next {
 		if removed[i] {
 			continue
@@ -327,36 +287,38 @@ func dropAcyclic(next, prev [][]int, removed []bool) {
 			}
 		}
 		if left[i] == 0 {
-			ends = append(ends, i)
+			dropped = append(dropped, i)
 		}
 	}
-	for at := 0; at < len(ends); at++ {
-		removed[ends[at]] = true
-		for _, i := range prev[ends[at]] {
+	for at := 0; at < len(dropped); at++ {
+		removed[dropped[at]] = true
+		for _, i := range prev[dropped[at]] {
 			if left[i]--; left[i] == 0 {
-				ends = append(ends, i)
+				dropped = append(dropped, i)
 			}
 		}
 	}
+	return dropped
 }
 
-// shortestCycle searches breadth-first for the shortest path from start back to start.
-func shortestCycle(next [][]int, removed []bool, start int) []int {
+// ShortestPath returns a shortest path of at least one edge between two nodes, without the last
+// one, or nil. It avoids removed nodes; removed may be nil.
+func ShortestPath(next [][]int, removed []bool, start, end int) []int {
 	from := map[int]int{}
 	queue := []int{start}
 	for at := 0; at < len(queue); at++ {
 		i := queue[at]
 		for _, j := range next[i] {
-			if j == start {
-				cycle := []int{i}
+			if j == end {
+				path := []int{i}
 				for i != start {
 					i = from[i]
-					cycle = append(cycle, i)
+					path = append(path, i)
 				}
-				slices.Reverse(cycle)
-				return cycle
+				slices.Reverse(path)
+				return path
 			}
-			if _, seen := from[j]; !seen && !removed[j] {
+			if _, seen := from[j]; !seen && j != start && (removed == nil || !removed[j]) {
 				from[j] = i
 				queue = append(queue, j)
 			}

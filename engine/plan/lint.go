@@ -70,7 +70,7 @@ func (p *planner) warnUndeclared(c *chartNode) {
 	for _, e := range c.entries {
 		if !e.ordered && e.node != nil && len(e.node.subtree()) > 0 {
 			p.warn("R11", c.path, nil, "subchart %q waits for nothing and nothing waits for it, unlike other subcharts; "+
-				"it is deployed in parallel with the other subcharts", e.name())
+				"it is deployed in parallel with the other subcharts", e.ID())
 		}
 	}
 }
@@ -81,8 +81,7 @@ func (p *planner) warnEarlyGates(plan *Plan) {
 	custom, loadBalancer := make(map[Object]bool), make(map[Object]bool)
 	for _, c := range p.sortedCharts() {
 		for _, m := range c.members {
-			success, failure := m.readiness()
-			custom[m.Object], loadBalancer[m.Object] = success && failure, m.LoadBalancer
+			custom[m.Object], loadBalancer[m.Object] = m.customReadiness(), m.LoadBalancer
 		}
 	}
 	gates := plan.Gates()

@@ -10,46 +10,13 @@ import (
 // installOrder is the order in which Helm applies kinds. Other kinds come last, by name.
 //
 // Rule R15: kinds come in Helm's order.
-var installOrder = []string{
-	"PriorityClass",
-	"Namespace",
-	"NetworkPolicy",
-	"ResourceQuota",
-	"LimitRange",
-	"PodSecurityPolicy",
-	"PodDisruptionBudget",
-	"ServiceAccount",
-	"Secret",
-	"SecretList",
-	"ConfigMap",
-	"StorageClass",
-	"PersistentVolume",
-	"PersistentVolumeClaim",
-	"CustomResourceDefinition",
-	"ClusterRole",
-	"ClusterRoleList",
-	"ClusterRoleBinding",
-	"ClusterRoleBindingList",
-	"Role",
-	"RoleList",
-	"RoleBinding",
-	"RoleBindingList",
-	"Service",
-	"DaemonSet",
-	"Pod",
-	"ReplicationController",
-	"ReplicaSet",
-	"Deployment",
-	"HorizontalPodAutoscaler",
-	"StatefulSet",
-	"Job",
-	"CronJob",
-	"IngressClass",
-	"Ingress",
-	"APIService",
-	"MutatingWebhookConfiguration",
-	"ValidatingWebhookConfiguration",
-}
+var installOrder = strings.Fields(`
+	PriorityClass Namespace NetworkPolicy ResourceQuota LimitRange PodSecurityPolicy PodDisruptionBudget
+	ServiceAccount Secret SecretList ConfigMap StorageClass PersistentVolume PersistentVolumeClaim
+	CustomResourceDefinition ClusterRole ClusterRoleList ClusterRoleBinding ClusterRoleBindingList
+	Role RoleList RoleBinding RoleBindingList Service DaemonSet Pod ReplicationController ReplicaSet
+	Deployment HorizontalPodAutoscaler StatefulSet Job CronJob IngressClass Ingress APIService
+	MutatingWebhookConfiguration ValidatingWebhookConfiguration`)
 
 // kindOrder is the index of each kind in installOrder.
 var kindOrder = func() map[string]int {
@@ -101,16 +68,15 @@ func (g *Group) Ranks(removed bool) []Rank {
 		}
 		at += w.Count
 	}
-	if removed {
-		slices.Reverse(ranks)
-	}
-	for n := len(ranks) - 2; n >= 0; n-- {
-		if ranks[n+1].Compare(ranks[n]) < 0 {
-			ranks[n] = ranks[n+1]
+	last := len(ranks) - 1
+	for n := range last {
+		this, next := last-n-1, last-n
+		if removed {
+			this, next = n+1, n
 		}
-	}
-	if removed {
-		slices.Reverse(ranks)
+		if ranks[next].Compare(ranks[this]) < 0 {
+			ranks[this] = ranks[next]
+		}
 	}
 	return ranks
 }
@@ -202,9 +168,7 @@ func newSorter(members []*member, a *arrangement) *sorter {
 		if m.Defines != (GroupKind{}) {
 			i.defines = m.Defines
 		}
-		if m.before != "" {
-			i.before = append(i.before, parseKinds(m.before)...)
-		}
+		i.before = append(i.before, parseKinds(m.before)...)
 	}
 	for _, i := range s.items {
 		if i.defines != (GroupKind{}) {
@@ -227,13 +191,12 @@ func (s *sorter) present(kinds []string) (present []string) {
 	return present
 }
 
-type classKey struct {
-	rank   Rank
-	before string
-}
-
 // classify forms the classes.
 func (s *sorter) classify() {
+	type classKey struct {
+		rank   Rank
+		before string
+	}
 	s.classes = nil
 	byKey := make(map[classKey]*class)
 	var c *class

@@ -4,6 +4,8 @@
 // makes a plan, Lint reports mistakes.
 package plan
 
+import "cmp"
+
 // Unsequenced is the name of a chart's batch of resources without a group (R10). No group
 // can have this name.
 const Unsequenced = "(unsequenced)"
@@ -56,6 +58,9 @@ type Subchart struct {
 	// Chart is nil if a condition or a tag disables the subchart.
 	Chart *Chart
 }
+
+// ID returns the alias, or else the name.
+func (s *Subchart) ID() string { return cmp.Or(s.Alias, s.Name) }
 
 // Plan is the DAG of groups, in plan order: by layer, then by id.
 type Plan struct {

@@ -2,12 +2,12 @@ package plan
 
 import "fmt"
 
-// readiness reports which of the two readiness annotations a resource has. An annotation
-// that is blank, an empty list, or not a list does not count.
-func (m *member) readiness() (success, failure bool) {
-	list, _ := m.readinessList(AnnotationReadinessSuccess)
-	other, _ := m.readinessList(AnnotationReadinessFailure)
-	return len(list) > 0, len(other) > 0
+// customReadiness reports whether a resource has both readiness annotations. One that is blank, an
+// empty list, or not a list does not count.
+func (m *member) customReadiness() bool {
+	success, _ := m.readinessList(AnnotationReadinessSuccess)
+	failure, _ := m.readinessList(AnnotationReadinessFailure)
+	return len(success) > 0 && len(failure) > 0
 }
 
 func (m *member) readinessList(key string) ([]string, error) {
