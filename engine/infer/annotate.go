@@ -64,29 +64,11 @@ func list(names []string) string {
 // Annotate returns the input of plan.Build with the order added. It does not modify its
 // arguments.
 func (o *Order) Annotate(tree *plan.Chart, resources []plan.Resource) (*plan.Chart, []plan.Resource) {
-	add := o.Annotations()
-	annotated := slices.Clone(resources)
-	for i, r := range annotated {
-		path := r.Chart
-		if path == "" && tree != nil {
-			path = tree.Path
-		}
-		more := add[Place{path, r.Object}]
-		if more == nil {
-			continue
-		}
-		all := maps.Clone(r.Annotations)
-		if all == nil {
-			all = map[string]string{}
-		}
-		for key, value := range more {
-			if _, ok := all[key]; !ok {
-				all[key] = value
-			}
-		}
-		annotated[i].Annotations = all
+	root := plan.Chart{Inferred: o.inferred()}
+	if tree != nil {
+		root.Path = tree.Path
 	}
-	return o.tree(tree), annotated
+	return o.tree(tree), root.Annotate(resources)
 }
 
 // tree returns a copy of the chart tree with the additions to Chart.yaml.
@@ -103,7 +85,7 @@ func (o *Order) tree(tree *plan.Chart) *plan.Chart {
 	for n := range c.Subcharts {
 		s := &c.Subcharts[n]
 		if i >= 0 && s.Chart != nil {
-			s.DependsOn = union(s.DependsOn, o.Charts[i].Subcharts[subchartName(*s)])
+			s.DependsOn = union(s.DependsOn, o.Charts[i].Subcharts[s.ID()])
 		}
 		s.Chart = o.tree(s.Chart)
 	}
@@ -119,14 +101,6 @@ func union(a, b []string) []string {
 		}
 	}
 	return all
-}
-
-// subchartName returns the name of a subchart in its parent.
-func subchartName(s plan.Subchart) string {
-	if s.Alias != "" {
-		return s.Alias
-	}
-	return s.Name
 }
 
 // Check returns an error if the release cannot be installed in any order, because objects

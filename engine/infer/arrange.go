@@ -10,15 +10,20 @@ import (
 
 // unit is a group under construction.
 type unit struct {
-	chart    string
-	purpose  purpose
-	key      string  // distinguishes units of one purpose and chart
+	unitKey
 	members  []*node // in apply order
 	name     string
 	declared bool
 	gates    map[*unit]bool // of the same chart
 	after    []string       // declared by the author
 	waits    map[string]bool
+}
+
+// unitKey identifies a unit.
+type unitKey struct {
+	chart   string
+	purpose purpose
+	key     string // distinguishes units of one purpose and chart
 }
 
 // purpose is why a unit exists.
@@ -52,7 +57,7 @@ type arranger struct {
 	paths  []string // of charts, sorted
 
 	byChart, across map[string][]*Edge // within a chart, and between charts by their common parent
-	families        map[string]family
+	weighted        map[string]bool    // charts that order their resources by weights (R19)
 	dropped         []Dropped
 	yaml            map[string]*Chart
 }
@@ -63,7 +68,7 @@ func newArranger(release string, tree *plan.Chart, r *reader, edges []Edge) *arr
 		release: release, charts: map[string]*plan.Chart{}, r: r, edges: edges,
 		out: make([][]*Edge, n), place: make([]int, n), plain: make([]bool, n), owner: make([]*node, n), shared: make([]bool, n), user: make([]*node, n),
 		unit: make([]*unit, n), units: map[string][]*unit{}, known: map[unitKey]*unit{}, yaml: map[string]*Chart{},
-		byChart: map[string][]*Edge{}, across: map[string][]*Edge{}, families: map[string]family{},
+		byChart: map[string][]*Edge{}, across: map[string][]*Edge{}, weighted: map[string]bool{},
 	}
 	a.tree(tree)
 	arcs := make([]arc, len(edges))
@@ -83,7 +88,9 @@ func newArranger(release string, tree *plan.Chart, r *reader, edges []Edge) *arr
 			n.Chart = tree.Path // R6
 		}
 		paths[n.Chart] = true
-		a.families[n.Chart] = max(a.families[n.Chart], declaredFamily(n))
+		if weight, _ := plan.Annotation(n.Annotations, plan.AnnotationWeight); strings.TrimSpace(weight) != "" {
+			a.weighted[n.Chart] = true
+		}
 	}
 	for path := range a.charts {
 		paths[path] = true
@@ -149,7 +156,7 @@ var late = map[plan.GroupKind]bool{{Group: "node.k8s.io", Kind: "RuntimeClass"}:
 // findPlain finds the plain objects: they are ready on apply and wait only for plain objects.
 func (a *arranger) findPlain() {
 	for _, n := range a.sorted {
-		a.plain[n.at] = readyOnApply[n.kind()] || n.kind() == claim
+		a.plain[n.at] = readyOnApply[n.kind] || n.kind == claim
 		for _, e := range a.out[n.at] {
 			a.plain[n.at] = a.plain[n.at] && a.plain[a.to(e).at]
 		}
@@ -206,20 +213,13 @@ func declaredGroup(n *node) (name string, after []string, layer bool) {
 	return strings.TrimSpace(name), after, layer
 }
 
-// unitKey identifies a unit.
-type unitKey struct {
-	chart   string
-	purpose purpose
-	key     string
-}
-
 // unitFor returns the unit with a purpose and key, and creates it if needed.
 func (a *arranger) unitFor(chart string, p purpose, key string) *unit {
 	k := unitKey{chart, p, key}
 	if u := a.known[k]; u != nil {
 		return u
 	}
-	u := &unit{chart: chart, purpose: p, key: key, gates: map[*unit]bool{}, waits: map[string]bool{}}
+	u := &unit{unitKey: k, gates: map[*unit]bool{}, waits: map[string]bool{}}
 	a.known[k] = u
 	a.units[chart] = append(a.units[chart], u)
 	return u

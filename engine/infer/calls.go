@@ -6,7 +6,6 @@ import (
 	"maps"
 	"regexp"
 	"slices"
-	"strconv"
 	"strings"
 
 	"lockstep/engine/plan"
@@ -30,7 +29,7 @@ type setting struct{ key, value string }
 func (r *reader) calls() {
 	for _, n := range r.nodes {
 		if !ownGroup(n.name().Group) {
-			r.readCustomResource(n, n.root.At("spec"), caller(n.kind()))
+			r.readCustomResource(n, n.root.At("spec"), caller(n.kind))
 		}
 		if !n.works || n.idle() {
 			continue
@@ -48,9 +47,11 @@ func (r *reader) calls() {
 
 // containers returns the containers of a workload, in the order of their start.
 func (n *node) containers() []refs.Field {
-	spec := refs.Field{Value: n.pods.Spec, Path: n.pods.Path}
-	return slices.Concat(spec.At("initContainers").Each(), spec.At("containers").Each())
+	return slices.Concat(n.spec().At("initContainers").Each(), n.spec().At("containers").Each())
 }
+
+// spec returns the spec of a workload's pods.
+func (n *node) spec() refs.Field { return refs.Field{Value: n.pods.Spec, Path: n.pods.Path} }
 
 // text returns the ConfigMap or Secret with a name, which may be a hook, or nil.
 func (r *reader) text(name plan.Object) *node {
@@ -176,7 +177,7 @@ func (r *reader) addSetting(n *node, at refs.Field, key, value string) {
 	if name == "" || key == "" || strings.ContainsAny(name, " \n=:") {
 		return
 	}
-	r.settings[n] = append(r.settings[n], setting{key, name})
+	n.settings = append(n.settings, setting{key, name})
 	words := strings.Join(splitWords(key), "")
 	for word, kind := range map[string]string{"configmap": "ConfigMap", "secret": "Secret"} {
 		to := r.text(plan.Object{Kind: kind, Namespace: n.name().Namespace, Name: name})
@@ -207,15 +208,20 @@ func argument(text, flag, list string) string {
 func (r *reader) addCalls(n *node, strength Strength, mentions []mention, why Reason, who string) {
 	for _, m := range mentions {
 		w := why
-		w.Value, w.doubt = m.word, why.doubt+m.doubt
+		w.doubt += m.doubt
 		w.Text = fmt.Sprintf("%s names %s", who, m.service.name())
-		r.uses[n] = append(r.uses[n], use{m.service.name(), who, ""})
-		servers := r.behind(m.service)
-		if m.pods != nil {
-			servers = []*node{m.pods}
-		}
-		r.waitForServers(n, m.service, servers, strength, w)
+		r.addCall(n, strength, m, w, who)
 	}
+}
+
+func (r *reader) addCall(n *node, strength Strength, m mention, why Reason, who string) {
+	why.Value = m.word
+	n.uses = append(n.uses, use{m.service.name(), who, ""})
+	servers := r.behind(m.service)
+	if m.pods != nil {
+		servers = []*node{m.pods}
+	}
+	r.waitForServers(n, m.service, servers, strength, why)
 }
 
 // readEntries reads the entries of a ConfigMap or Secret that a pod uses. If the pod gets all
@@ -260,16 +266,14 @@ func (r *reader) entryMentions(n *node) []entryMention {
 
 // entries returns the keys of a ConfigMap or Secret, without duplicates.
 func entries(n *node) []string {
-	keys := map[string]bool{}
+	all := map[string]any{}
 	for _, field := range []string{"data", "stringData"} {
 		if n != nil {
 			found, _ := n.root.At(field).Value.(map[string]any)
-			for key := range found {
-				keys[key] = true
-			}
+			maps.Copy(all, found)
 		}
 	}
-	return sorted(keys)
+	return sorted(all)
 }
 
 // entry returns the text of an entry of a ConfigMap or Secret, and its path.
@@ -292,15 +296,8 @@ func sorted[V any](m map[string]V) []string { return slices.Sorted(maps.Keys(m))
 
 // numeral formats a number as in the manifest.
 func numeral(v any) string {
-	switch n := v.(type) {
-	case int64:
-		return strconv.FormatInt(n, 10)
-	case float64:
-		return strconv.FormatFloat(n, 'f', -1, 64)
-	case int:
-		return strconv.Itoa(n)
-	case string:
-		return n
+	if v == nil {
+		return ""
 	}
-	return ""
+	return fmt.Sprint(v)
 }

@@ -85,7 +85,7 @@ func (r *reader) addCreatedServices(n *node) {
 		return
 	}
 	var names []string
-	for _, pattern := range operatorServices[n.kind()] {
+	for _, pattern := range operatorServices[n.kind] {
 		names = append(names, strings.ReplaceAll(pattern, "NAME", n.name().Name))
 	}
 	for _, t := range n.root.At("spec", "templates", "serviceTemplates").Each() {
@@ -102,7 +102,7 @@ func (r *reader) addCreatedServices(n *node) {
 		if name == "" || r.by[o] != nil || r.createdServices[o] != nil {
 			continue
 		}
-		s := &node{Object: &Object{Resource: plan.Resource{Object: o, Chart: n.Chart}}, at: -1, groupKind: service, root: refs.Field{Value: map[string]any{}}}
+		s := &node{Object: &Object{Resource: plan.Resource{Object: o, Chart: n.Chart}}, at: -1, kind: service, root: refs.Field{Value: map[string]any{}}}
 		r.createdServices[o], r.servers[s] = s, []*node{n}
 		r.services[name] = append(r.services[name], s)
 	}

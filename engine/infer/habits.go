@@ -38,16 +38,16 @@ func (r *reader) kindOrder() {
 		var about []*node
 		path := "spec.selector"
 		switch {
-		case n.kind() == service:
+		case n.kind == service:
 			if selector, _ := n.root.At("spec", "selector").Value.(map[string]any); len(selector) > 0 {
 				about = r.pods(n.name().Namespace, selector)
 			}
-		case n.kind() == plan.GroupKind{Group: "networking.k8s.io", Kind: "NetworkPolicy"}:
+		case n.kind == plan.GroupKind{Group: "networking.k8s.io", Kind: "NetworkPolicy"}:
 			path = "spec.podSelector"
 			about = r.matched(n.name().Namespace, n.root.At("spec", "podSelector"))
 		}
 		for _, w := range about {
-			if w.kind().Group != "batch" {
+			if w.kind.Group != "batch" {
 				r.add(w, n, Soft, Reason{In: n.name(), Path: path, By: []plan.Object{}, Text: fmt.Sprintf("%s %s selects its pods and comes first", n.name(), path)})
 			}
 		}
@@ -66,11 +66,11 @@ func (r *reader) credentials() {
 	for s, list := range readers {
 		for _, j := range list {
 			for _, n := range list {
-				if j.kind() != (plan.GroupKind{Group: "batch", Kind: "Job"}) || n.kind().Kind != "StatefulSet" || j.Chart != n.Chart || n.idle() {
+				if j.kind != (plan.GroupKind{Group: "batch", Kind: "Job"}) || n.kind.Kind != "StatefulSet" || j.Chart != n.Chart || n.idle() {
 					continue
 				}
 				for _, service := range r.readyServices(n) {
-					r.uses[j] = append(r.uses[j], use{service: service.name(), who: s.name().String()})
+					j.uses = append(j.uses, use{service: service.name(), who: s.name().String()})
 					r.add(j, n, Soft, Reason{In: s.name(), Path: "metadata.name", Value: s.name().Name, By: []plan.Object{s.name()}, Text: fmt.Sprintf("both read %s, so it is a client of it", s.name())})
 				}
 			}
@@ -112,7 +112,7 @@ func (r *reader) secretProducers() {
 			continue
 		}
 		for _, at := range []refs.Field{n.root.At("spec", "secretName"), n.root.At("spec", "target", "name")} {
-			if at.Text() != "" && (n.kind().Kind == "Certificate" || n.kind().Kind == "ExternalSecret") {
+			if at.Text() != "" && (n.kind.Kind == "Certificate" || n.kind.Kind == "ExternalSecret") {
 				makers[plan.Object{Kind: "Secret", Namespace: n.name().Namespace, Name: at.Text()}] = n
 			}
 		}

@@ -36,9 +36,6 @@ const (
 	Soft Strength = "soft"
 )
 
-// softness ranks strengths, the strongest first.
-func (s Strength) softness() int { return slices.Index([]Strength{Hard, Serving, Soft}, s) }
-
 // Edge means that From waits for To.
 type Edge struct {
 	From, To plan.Object
@@ -139,20 +136,7 @@ func (e Edge) Compare(f Edge) int { return cmp.Or(e.From.Compare(f.From), e.To.C
 // Between returns the edges from one set of objects to another, the strongest and surest
 // first: the reasons why a group waits for another.
 func (o *Order) Between(from, to []plan.Object) []Edge {
-	in := func(list []plan.Object) map[plan.Object]bool {
-		set := make(map[plan.Object]bool, len(list))
-		for _, x := range list {
-			set[x] = true
-		}
-		return set
-	}
-	waiting, gates := in(from), in(to)
-	var found []Edge
-	for _, e := range o.Edges {
-		if waiting[e.From] && gates[e.To] {
-			found = append(found, e)
-		}
-	}
+	found := slices.DeleteFunc(slices.Clone(o.Edges), func(e Edge) bool { return !slices.Contains(from, e.From) || !slices.Contains(to, e.To) })
 	slices.SortStableFunc(found, compareStrength)
 	return found
 }
@@ -164,10 +148,15 @@ func compareStrength(a, b Edge) int {
 
 // class ranks edges on a cycle: the largest class is dropped first (R66).
 func (e Edge) class() int {
-	if e.Strength == Serving && e.Reason.proof {
+	switch {
+	case e.Strength == Hard:
+		return 1
+	case e.Strength == Serving && e.Reason.proof:
 		return 2
+	case e.Strength == Serving:
+		return 3
 	}
-	return []int{1, 3, 4}[e.Strength.softness()]
+	return 4
 }
 
 // sure reports whether the opposite order is impossible.

@@ -17,14 +17,14 @@ var job = plan.GroupKind{Group: "batch", Kind: "Job"}
 func (r *reader) migrations() {
 	jobs := map[use][]*node{}
 	for _, n := range r.nodes {
-		if n.kind() == job && !n.idle() && prepares(n) {
+		if n.kind == job && !n.idle() && prepares(n) {
 			for host := range r.databases(n) {
 				jobs[host] = append(jobs[host], n)
 			}
 		}
 	}
 	for _, n := range r.nodes {
-		if !n.works || n.kind().Group == "batch" || len(jobs) == 0 || r.isDatabaseOrProxy(n) {
+		if !n.works || n.kind.Group == "batch" || len(jobs) == 0 || r.isDatabaseOrProxy(n) {
 			continue
 		}
 		for host, field := range r.databases(n) {
@@ -53,7 +53,7 @@ var (
 // prepares reports whether a Job prepares a database, by its name, image and commands.
 func prepares(n *node) bool {
 	text := n.name().Name
-	for _, c := range (refs.Field{Value: n.pods.Spec}).At("containers").Each() {
+	for _, c := range n.spec().At("containers").Each() {
 		text += " " + c.At("name").Text() + " " + c.At("image").Text() + " " + strings.Join(slices.Concat(texts(c.At("command")), texts(c.At("args"))), " ")
 	}
 	return prepareWords.MatchString(text) && (migrationWords.MatchString(text) || !otherWords.MatchString(text))
@@ -68,7 +68,7 @@ func (r *reader) isDatabaseOrProxy(n *node) bool {
 	if proxies.MatchString(n.name().Name) || r.isStore(n) {
 		return true
 	}
-	containers := refs.Field{Value: n.pods.Spec, Path: n.pods.Path}.At("containers").Each()
+	containers := n.spec().At("containers").Each()
 	return len(containers) == 1 && proxies.MatchString(imageName(containers[0]))
 }
 
@@ -96,7 +96,7 @@ func (r *reader) isStore(n *node) bool {
 		name := n.name().Name
 		r.stores[n] = storeNames.MatchString(name) || storeImages.MatchString(name) && !clients.MatchString(name) || slices.ContainsFunc(r.inNamespace[n.name().Namespace], func(s *node) bool {
 			return slices.Contains(r.behind(s), n) && hasPort(s, func(p string) bool { return databasePorts[p] || storePorts[p] })
-		}) || slices.ContainsFunc(refs.Field{Value: n.pods.Spec}.At("containers").Each(), func(c refs.Field) bool {
+		}) || slices.ContainsFunc(n.spec().At("containers").Each(), func(c refs.Field) bool {
 			image := imageName(c)
 			return storeImages.MatchString(image) && !clients.MatchString(image)
 		})
@@ -115,7 +115,7 @@ var databaseURL = regexp.MustCompile(`(?i)\b(?:postgres(?:ql)?|mysql|mariadb|mon
 // of the release, external hosts, and entries of Secrets outside the release.
 func (r *reader) databases(n *node) map[use]string {
 	found := map[use]string{}
-	for _, u := range r.uses[n] {
+	for _, u := range n.uses {
 		s := r.by[u.service]
 		if s == nil {
 			s = r.createdServices[u.service]
@@ -189,9 +189,9 @@ func (r *reader) dropDoubtful() {
 			continue
 		case both && reverse.sure():
 			d.Why = "the opposite order is certain"
-		case both && !(reverse.Reason.many && (reverse.Strength == Soft || r.nodes[at.to].kind() == job)):
+		case both && !(reverse.Reason.many && (reverse.Strength == Soft || r.nodes[at.to].kind == job)):
 			d.Why, d.Cycle = "they wait for each other", []string{e.From.String(), e.To.String()}
-		case from.kind() == job && to.works && to.kind().Group != "batch" && !r.isStore(to):
+		case from.kind == job && to.works && to.kind.Group != "batch" && !r.isStore(to):
 			d.Why = "nothing proves that a Job and a workload start in this order"
 		default:
 			continue

@@ -14,20 +14,22 @@ import (
 // node is an object with the parts that edges are read from.
 type node struct {
 	*Object
-	at        int // in reader.nodes
-	groupKind plan.GroupKind
-	root      refs.Field
-	refs      []refs.Ref
+	at   int // in reader.nodes
+	kind plan.GroupKind
+	root refs.Field
+	refs []refs.Ref
 	// pods are the pods it creates, if works is set.
 	pods  refs.Pods
 	works bool
 	// labels are its own labels, podLabels those of its pods.
 	labels, podLabels map[string]any
+	// uses, settings and rights are those of a workload.
+	uses     []use
+	settings []setting
+	rights   []right
 }
 
 func (n *node) name() plan.Object { return n.Object.Object }
-
-func (n *node) kind() plan.GroupKind { return n.groupKind }
 
 // idle reports whether the object runs no pods, so that it waits for nothing.
 func (n *node) idle() bool { return n.works && n.pods.None && n.name().Kind != "CronJob" }
@@ -45,9 +47,6 @@ type reader struct {
 	labelled        map[label][]*node        // workloads by the labels of their pods
 	servers         map[*node][]*node        // cache of behind
 	texts           map[*node][]entryMention // cache of entryMentions
-	uses            map[*node][]use          // hosts in the settings of workloads
-	settings        map[*node][]setting      // of workloads
-	rights          map[*node][]right        // of workloads
 	stores          map[*node]bool           // cache of isStore
 	hooks           map[plan.Object]*node    // ConfigMaps and Secrets that are hooks
 	createdServices map[plan.Object]*node    // Services that an operator creates for a custom resource
@@ -56,9 +55,10 @@ type reader struct {
 
 func newReader(objects []Object) *reader {
 	r := &reader{
-		by: make(map[plan.Object]*node, len(objects)), found: make(map[arc]Edge, 3*len(objects)), bindings: map[plan.Object][]*node{}, inNamespace: map[string][]*node{}, services: map[string][]*node{}, labelled: map[label][]*node{},
-		servers: map[*node][]*node{}, texts: map[*node][]entryMention{}, uses: map[*node][]use{}, settings: map[*node][]setting{}, rights: map[*node][]right{},
-		stores: map[*node]bool{}, hooks: map[plan.Object]*node{}, createdServices: map[plan.Object]*node{},
+		by: make(map[plan.Object]*node, len(objects)), found: make(map[arc]Edge, 3*len(objects)),
+		bindings: map[plan.Object][]*node{}, inNamespace: map[string][]*node{}, services: map[string][]*node{}, labelled: map[label][]*node{},
+		servers: map[*node][]*node{}, texts: map[*node][]entryMention{}, stores: map[*node]bool{},
+		hooks: map[plan.Object]*node{}, createdServices: map[plan.Object]*node{},
 	}
 	sorted := make([]*Object, len(objects))
 	for i := range objects {
@@ -75,7 +75,7 @@ func newReader(objects []Object) *reader {
 		if r.by[o.Object] != nil {
 			continue // a duplicate
 		}
-		n := &node{Object: o, at: len(r.nodes), groupKind: plan.GroupKind{Group: o.Object.Group, Kind: o.Object.Kind}, root: refs.Field{Value: o.Fields}, refs: refs.Find(o.Object, o.Fields)}
+		n := &node{Object: o, at: len(r.nodes), kind: o.Object.GroupKind(), root: refs.Field{Value: o.Fields}, refs: refs.Find(o.Object, o.Fields)}
 		n.labels, _ = n.root.At("metadata", "labels").Value.(map[string]any)
 		if n.pods, n.works = refs.FindPods(o.Object, o.Fields); n.works {
 			n.podLabels, _ = n.pods.Meta["labels"].(map[string]any)
@@ -87,7 +87,7 @@ func newReader(objects []Object) *reader {
 				r.labelled[at] = append(r.labelled[at], n)
 			}
 		}
-		if n.kind() == service {
+		if n.kind == service {
 			r.services[o.Object.Name] = append(r.services[o.Object.Name], n)
 			r.inNamespace[o.Object.Namespace] = append(r.inNamespace[o.Object.Namespace], n)
 		}
@@ -121,10 +121,9 @@ func (r *reader) add(from, to *node, s Strength, why Reason) {
 		why.In = from.name()
 	}
 	e := Edge{From: from.name(), To: to.name(), Strength: s, Reason: why, at: arc{from.at, to.at}}
-	key := e.at
-	old, known := r.found[key]
+	old, known := r.found[e.at]
 	if !known || cmp.Or(compareStrength(e, old), e.Reason.In.Compare(old.Reason.In), strings.Compare(e.Reason.Path, old.Reason.Path)) < 0 {
-		r.found[key] = e
+		r.found[e.at] = e
 	}
 }
 
@@ -208,7 +207,7 @@ func (r *reader) behind(s *node) []*node {
 	var found []*node
 	if selector, _ := s.root.At("spec", "selector").Value.(map[string]any); len(selector) > 0 {
 		for _, n := range r.pods(s.name().Namespace, selector) {
-			if n.kind().Group != "batch" && !n.idle() {
+			if n.kind.Group != "batch" && !n.idle() {
 				found = append(found, n)
 			}
 		}
@@ -227,13 +226,13 @@ func (r *reader) waitForService(n, s *node, strength Strength, why Reason) {
 	r.waitForServers(n, s, r.behind(s), strength, why)
 }
 
-// waitForServers makes an object wait for the given workloads behind a Service.
+// waitForServers is waitForService for some of the workloads behind a Service.
 func (r *reader) waitForServers(n, s *node, servers []*node, strength Strength, why Reason) {
 	if slices.Contains(servers, n) {
 		return
 	}
 	if s.root.At("spec", "publishNotReadyAddresses").True() {
-		if n.kind() == job {
+		if n.kind == job {
 			return // it may make the others ready
 		}
 		strength = Soft
@@ -253,7 +252,7 @@ var service = plan.GroupKind{Kind: "Service"}
 // the conversion webhook of a CustomResourceDefinition, which is needed only once objects
 // exist.
 func impliesNoOrder(n *node, ref refs.Ref) bool {
-	return ref.Use == refs.Token || ref.Use == refs.Server && n.kind() == crd
+	return ref.Use == refs.Token || ref.Use == refs.Server && n.kind == crd
 }
 
 var crd = plan.GroupKind{Group: "apiextensions.k8s.io", Kind: "CustomResourceDefinition"}
@@ -262,7 +261,12 @@ var crd = plan.GroupKind{Group: "apiextensions.k8s.io", Kind: "CustomResourceDef
 //
 // Rule R61: an object waits for the objects that it references, unless they are optional.
 func (r *reader) hard() {
-	r.definer = r.definers()
+	r.definer = map[plan.GroupKind]*node{}
+	for _, n := range r.nodes {
+		if n.Defines != (plan.GroupKind{}) {
+			r.definer[n.Defines] = n
+		}
+	}
 	for _, n := range r.nodes {
 		for _, ref := range n.refs {
 			if ref.Use == refs.Subject {
@@ -272,22 +276,11 @@ func (r *reader) hard() {
 				r.add(n, to, Hard, Reason{Path: ref.Path, Value: ref.To.Name, Text: fmt.Sprintf("%s names %s", ref.Path, ref.To)})
 			}
 		}
-		if d := r.definer[n.kind()]; d != nil {
+		if d := r.definer[n.kind]; d != nil {
 			r.add(n, d, Hard, Reason{Path: "kind", Value: n.name().Kind, Text: fmt.Sprintf("%s defines kind %s", d.name(), n.name().Kind)})
 		}
 	}
 	r.accounts()
-}
-
-// definers returns the CustomResourceDefinitions by kind.
-func (r *reader) definers() map[plan.GroupKind]*node {
-	definer := map[plan.GroupKind]*node{}
-	for _, n := range r.nodes {
-		if n.Defines != (plan.GroupKind{}) {
-			definer[n.Defines] = n
-		}
-	}
-	return definer
 }
 
 // accounts makes pods wait for the role bindings of their account.
@@ -318,7 +311,7 @@ func (r *reader) targets() {
 	for _, n := range r.nodes {
 		selector := n.root.At("spec", "selector")
 		var found []*node
-		switch (plan.GroupKind{Group: n.name().Group, Kind: n.name().Kind}) {
+		switch n.kind {
 		case plan.GroupKind{Group: "policy", Kind: "PodDisruptionBudget"}, plan.GroupKind{Group: monitoring, Kind: "PodMonitor"}:
 			for _, in := range monitoredNamespaces(n) {
 				found = append(found, r.matched(in, selector)...)

@@ -10,34 +10,6 @@ import (
 	"lockstep/engine/plan"
 )
 
-// family is the way in which a chart orders its resources (R20).
-type family int
-
-const (
-	byGroup family = iota
-	byLayer
-	byWeight
-)
-
-func (a *arranger) family(path string) family { return a.families[path] }
-
-func declaredFamily(n *node) family {
-	for _, f := range []struct {
-		family
-		keys []string
-	}{
-		{byWeight, []string{plan.AnnotationWeight}},
-		{byLayer, []string{plan.AnnotationLayer, plan.AnnotationLayerDependsOn, plan.AnnotationLayerChart}},
-	} {
-		for _, key := range f.keys {
-			if v, _ := plan.Annotation(n.Annotations, key); strings.TrimSpace(v) != "" {
-				return f.family
-			}
-		}
-	}
-	return byGroup
-}
-
 // chart returns the addition to the Chart.yaml of a chart.
 func (a *arranger) chart(path string) *Chart {
 	c := a.yaml[path]
@@ -134,7 +106,7 @@ func newSubchartGraph(a *arranger, c *plan.Chart) *subchartGraph {
 			continue
 		}
 		g.children = append(g.children, s.Chart.Path)
-		g.names[s.Chart.Path] = subchartName(s)
+		g.names[s.Chart.Path] = s.ID()
 		if len(s.DependsOn) > 0 {
 			g.fixed[s.Chart.Path] = true
 		}

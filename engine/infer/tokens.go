@@ -1,18 +1,18 @@
 package infer
 
 import (
+	"iter"
 	"regexp"
 	"slices"
 	"strings"
 )
 
-// mention is a Service that a text names, or one workload behind it if the word names a pod.
+// mention is the target of a word in a text.
 type mention struct {
-	service *node
-	pods    *node
-	word    string
-	doubt   int
-	plain   bool // without a port or a scheme
+	target
+	word  string
+	doubt int
+	plain bool // without a port or a scheme
 }
 
 // mentions finds the Services whose DNS names occur in a text as whole words, in a context
@@ -20,23 +20,13 @@ type mention struct {
 // environment variable.
 func (r *reader) mentions(text, namespace, key string, env bool) []mention {
 	var found []mention
-	for i := 0; i < len(text); {
-		if !inWord(text[i]) {
-			i++
-			continue
-		}
-		j := i
-		for j < len(text) && inWord(text[j]) {
-			j++
-		}
+	for i, j := range words(text) {
 		if to := r.lookupWord(text[i:j], text[j:], namespace); to.service != nil {
 			c := context{text: text, from: i, to: j, key: key, env: env, service: to.service}
 			if doubt := c.doubt(r, to.dotted); doubt >= 0 {
-				plain := !c.addressed()
-				found = append(found, mention{to.service, to.pods, strings.TrimSuffix(text[i:j], "."), doubt, plain})
+				found = append(found, mention{to, strings.TrimSuffix(text[i:j], "."), doubt, !c.addressed()})
 			}
 		}
-		i = j
 	}
 	return slices.DeleteFunc(found, func(m mention) bool { return m.plain && spelledTwice(found, m) })
 }
@@ -54,11 +44,27 @@ func spelledTwice(found []mention, m mention) bool {
 	})
 }
 
+// words yields the places of the words in a text.
+func words(text string) iter.Seq2[int, int] {
+	return func(yield func(from, to int) bool) {
+		for from := 0; from < len(text); from++ {
+			to := from
+			for to < len(text) && inWord(text[to]) {
+				to++
+			}
+			if to > from && !yield(from, to) {
+				return
+			}
+			from = to
+		}
+	}
+}
+
 func inWord(b byte) bool {
 	return b == '-' || b == '.' || b == '_' || '0' <= b && b <= '9' || 'a' <= b && b <= 'z' || 'A' <= b && b <= 'Z'
 }
 
-// target is what a DNS name leads to.
+// target is the Service that a DNS name leads to, or one workload behind it if the name is a pod's.
 type target struct {
 	service, pods *node
 	dotted        bool // the name has several parts
@@ -157,8 +163,7 @@ func (c context) addressed() bool {
 // --thanos-store=thanos-store:10901.
 func (c context) repeated(key string) bool {
 	rest, colon := strings.CutPrefix(c.text[c.to:], ":")
-	number, rest := digits(rest)
-	return colon && number != "" && (rest == "" || !inWord(rest[0])) && strings.Contains(strings.Join(splitWords(key), "-"), c.text[c.from:c.to])
+	return colon && leadingNumber(rest) != "" && strings.Contains(strings.Join(splitWords(key), "-"), c.text[c.from:c.to])
 }
 
 // labelKeys are keys of labels and annotations; alert matches Prometheus rules.
@@ -222,17 +227,15 @@ func (c context) port(before, after string) bool {
 	if strings.HasSuffix(before, "/") && !strings.HasSuffix(before, c.service.name().Namespace+"/") {
 		return false
 	}
-	number, rest := digits(rest)
-	return number != "" && (rest == "" || !inWord(rest[0])) && c.servesPort(number)
+	return c.servesPort(leadingNumber(rest))
 }
 
 // commandTarget reports whether the word is an argument of a command that calls it: "nc -z db 5432",
 // "ping db".
 func (c context) commandTarget(before, after string) bool {
-	if rest := strings.TrimLeft(strings.TrimLeft(after, "\"'"), " \t"); strings.HasPrefix(strings.TrimLeft(after, "\"'"), " ") {
-		if number, rest := digits(rest); number != "" && (rest == "" || !inWord(rest[0])) && c.servesPort(number) {
-			return true
-		}
+	rest, blank := strings.CutPrefix(strings.TrimLeft(after, "\"'"), " ")
+	if blank && c.servesPort(leadingNumber(strings.TrimLeft(rest, " \t"))) {
+		return true
 	}
 	return hostCommand.MatchString(before[max(0, len(before)-80):])
 }
@@ -240,18 +243,22 @@ func (c context) commandTarget(before, after string) bool {
 // hostCommand matches a command up to its host: nslookup x, curl -s x, nc -z x.
 var hostCommand = regexp.MustCompile(`(?:(?:^|[\s"'(;&|])(?:nslookup|ping|curl|wget|nc|ncat|netcat|telnet|dig|a?hosts|cqlsh|mongosh?|wait-for|wait-for-it)(?:\.sh)?(?:\s+--?[\w-]+(?:[= ]\d+)?)*|(?:^|[\s"'])(?:-h|-H|--host|--server))[\s=]+["']?$`)
 
-func digits(s string) (number, rest string) {
-	i := 0
-	for i < len(s) && '0' <= s[i] && s[i] <= '9' {
-		i++
+// leadingNumber returns the number that is the first word of a text, or "".
+func leadingNumber(text string) string {
+	rest := strings.TrimLeft(text, "0123456789")
+	if rest != "" && inWord(rest[0]) {
+		return ""
 	}
-	return s[:i], s[i:]
+	return text[:len(text)-len(rest)]
 }
 
 // servesPort reports whether the Service has a port. A Service without ports or a headless one may
 // have any.
 func (c context) servesPort(number string) bool {
 	ports := c.service.root.At("spec", "ports").Each()
+	if number == "" {
+		return false
+	}
 	for _, p := range ports {
 		for _, field := range []string{"port", "targetPort"} {
 			if numeral(p.At(field).Value) == number {

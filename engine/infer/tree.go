@@ -12,9 +12,14 @@ import (
 // resources as it would plan those of Annotate.
 func (o *Order) Tree(tree *plan.Chart) *plan.Chart {
 	t := o.tree(tree)
-	if t == nil {
-		return nil
+	if t != nil {
+		t.Inferred = o.inferred()
 	}
+	return t
+}
+
+// inferred returns the annotations, one entry for the objects of a chart with the same ones.
+func (o *Order) inferred() (all []plan.Inferred) {
 	add := o.Annotations()
 	entries := map[string]*plan.Inferred{}
 	for _, g := range o.Groups {
@@ -31,16 +36,10 @@ func (o *Order) Tree(tree *plan.Chart) *plan.Chart {
 			entries[key].Objects = append(entries[key].Objects, object)
 		}
 	}
-	keys := make([]string, 0, len(entries))
-	for key := range entries {
-		keys = append(keys, key)
+	for _, key := range sorted(entries) {
+		all = append(all, *entries[key])
 	}
-	slices.Sort(keys)
-	t.Inferred = nil
-	for _, key := range keys {
-		t.Inferred = append(t.Inferred, *entries[key])
-	}
-	return t
+	return all
 }
 
 // Explain adds the reasons why groups wait for their gates, from edges between their objects

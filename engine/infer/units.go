@@ -17,7 +17,7 @@ func (a *arranger) makeUnits() {
 	for _, n := range a.sorted {
 		name, after, layer := declaredGroup(n)
 		switch {
-		case a.family(n.Chart) == byWeight || name == plan.Unsequenced:
+		case a.weighted[n.Chart] || name == plan.Unsequenced:
 		case name != "":
 			a.use(n)
 			u := a.unitFor(n.Chart, workload, "declared "+name)
@@ -30,7 +30,7 @@ func (a *arranger) makeUnits() {
 		case n.works:
 			a.use(n)
 			a.put(n, a.unitFor(n.Chart, workload, n.name().Kind+" "+n.name().Name+" "+n.name().Namespace))
-		case n.kind() == crd:
+		case n.kind == crd:
 			a.put(n, a.unitFor(n.Chart, kinds, ""))
 		}
 	}
@@ -59,7 +59,7 @@ func (a *arranger) makeUnits() {
 // use records the first workload of a chart that uses a claim.
 func (a *arranger) use(n *node) {
 	for _, e := range a.out[n.at] {
-		if to := a.to(e); to.kind() == claim && to.Chart == n.Chart && a.user[to.at] == nil {
+		if to := a.to(e); to.kind == claim && to.Chart == n.Chart && a.user[to.at] == nil {
 			a.user[to.at] = n
 		}
 	}
@@ -75,9 +75,9 @@ func (a *arranger) belongsToFollower(n *node) bool {
 func (a *arranger) putPlain(n *node) {
 	owner := a.owner[n.at]
 	switch {
-	case n.kind() == claim && (owner == nil || a.shared[n.at]):
+	case n.kind == claim && (owner == nil || a.shared[n.at]):
 		a.put(n, a.claimUnit(n))
-	case owner != nil && !a.shared[n.at] && !late[n.kind()]:
+	case owner != nil && !a.shared[n.at] && !late[n.kind]:
 		a.put(n, a.unit[owner.at])
 	default:
 		a.put(n, a.unitFor(n.Chart, base, ""))
@@ -204,10 +204,10 @@ func (a *arranger) finishUnits(path string) {
 	for _, u := range a.units[path] {
 		needed = needed || u.declared || len(u.waits) > 0
 		for to := range u.gates {
-			needed = needed || to.purpose != base || slices.ContainsFunc(to.members, func(n *node) bool { return late[n.kind()] })
+			needed = needed || to.purpose != base || slices.ContainsFunc(to.members, func(n *node) bool { return late[n.kind] })
 		}
 	}
-	if !needed || a.family(path) == byWeight {
+	if !needed || a.weighted[path] {
 		delete(a.units, path)
 		return
 	}
@@ -254,12 +254,12 @@ func (a *arranger) carve(first *unit, units []*unit) {
 		if u == first || u.declared {
 			continue
 		}
-		rest := slices.DeleteFunc(slices.Clone(u.members), func(n *node) bool { return a.plain[n.at] && n.kind() != claim })
+		rest := slices.DeleteFunc(slices.Clone(u.members), func(n *node) bool { return a.plain[n.at] && n.kind != claim })
 		if len(rest) == len(u.members) || len(rest) == 0 {
 			continue
 		}
 		for _, n := range u.members {
-			if a.plain[n.at] && n.kind() != claim {
+			if a.plain[n.at] && n.kind != claim {
 				a.put(n, first)
 			}
 		}

@@ -12,7 +12,7 @@ import (
 
 // waiting reads the commands of a workload that wait for others. They prove the order.
 func (r *reader) waiting(n *node) {
-	first := len(refs.Field{Value: n.pods.Spec}.At("initContainers").Each())
+	first := len(n.spec().At("initContainers").Each())
 	for i, c := range n.containers() {
 		vars := r.variables(n, c)
 		script, by := expand(strings.Join(slices.Concat(texts(c.At("command")), texts(c.At("args"))), " "), vars)
@@ -47,13 +47,8 @@ func (w *waiter) add(to *node, word string) {
 // waitFor adds the workloads behind a Service.
 func (w *waiter) waitFor(m mention) {
 	why := w.why
-	why.Value, why.Text = m.word, fmt.Sprintf("container %s waits for %s", w.name(), m.service.name())
-	w.r.uses[w.n] = append(w.r.uses[w.n], use{m.service.name(), m.word, ""})
-	servers := w.r.behind(m.service)
-	if m.pods != nil {
-		servers = []*node{m.pods}
-	}
-	w.r.waitForServers(w.n, m.service, servers, Serving, why)
+	why.Text = fmt.Sprintf("container %s waits for %s", w.name(), m.service.name())
+	w.r.addCall(w.n, Serving, m, why, m.word)
 }
 
 // waitTarget matches a workload in a command that waits, or labels of its pods.
@@ -62,11 +57,15 @@ var (
 	waitSelector = regexp.MustCompile(`(?:-l|--selector)[ =]?"?'?([-\w./]+=[-\w.]+(?:,[-\w./]+=[-\w.]+)*)`)
 )
 
-var kindsByWord = map[string][]plan.GroupKind{
-	"job": {{Group: "batch", Kind: "Job"}}, "deployment": {{Group: "apps", Kind: "Deployment"}}, "deploy": {{Group: "apps", Kind: "Deployment"}},
-	"statefulset": {{Group: "apps", Kind: "StatefulSet"}}, "sts": {{Group: "apps", Kind: "StatefulSet"}},
-	"daemonset": {{Group: "apps", Kind: "DaemonSet"}}, "ds": {{Group: "apps", Kind: "DaemonSet"}}, "pod": {{Kind: "Pod"}},
-}
+var (
+	deployment  = plan.GroupKind{Group: "apps", Kind: "Deployment"}
+	statefulSet = plan.GroupKind{Group: "apps", Kind: "StatefulSet"}
+	daemonSet   = plan.GroupKind{Group: "apps", Kind: "DaemonSet"}
+	kindByWord  = map[string]plan.GroupKind{
+		"job": job, "pod": {Kind: "Pod"}, "deployment": deployment, "deploy": deployment,
+		"statefulset": statefulSet, "sts": statefulSet, "daemonset": daemonSet, "ds": daemonSet,
+	}
+)
 
 // workloads finds the arguments of kubectl wait, kubectl rollout status and k8s-wait-for.
 func (w *waiter) workloads() {
@@ -75,10 +74,9 @@ func (w *waiter) workloads() {
 	}
 	namespace := w.n.name().Namespace
 	for _, m := range waitTarget.FindAllStringSubmatch(w.script, -1) {
-		for _, kind := range kindsByWord[m[1]] {
-			if to := w.r.by[plan.Object{Group: kind.Group, Kind: kind.Kind, Namespace: namespace, Name: m[2]}]; to != nil {
-				w.add(to, m[0])
-			}
+		kind := kindByWord[m[1]]
+		if to := w.r.by[plan.Object{Group: kind.Group, Kind: kind.Kind, Namespace: namespace, Name: m[2]}]; to != nil {
+			w.add(to, m[0])
 		}
 	}
 	for _, m := range waitSelector.FindAllStringSubmatch(w.script, -1) {
@@ -133,7 +131,7 @@ func (w *waiter) probes() {
 	}
 	for _, m := range connect.FindAllStringSubmatch(w.script, -1) {
 		if to := w.r.resolve(m[1], w.n.name().Namespace); to.service != nil && (w.first || strings.Contains(w.script, "while") || strings.Contains(w.script, "sleep")) {
-			w.waitFor(mention{service: to.service, pods: to.pods, word: m[1]})
+			w.waitFor(mention{target: to, word: m[1]})
 		}
 	}
 }
@@ -146,36 +144,24 @@ func (w *waiter) targets(command string) []mention {
 	namespace := w.n.name().Namespace
 	dockerize := strings.Contains(command, "dockerize")
 	var found []mention
-	for i := 0; i < len(command); {
-		if !inWord(command[i]) {
-			i++
-			continue
-		}
-		j := i
-		for j < len(command) && inWord(command[j]) {
-			j++
-		}
+	for i, j := range words(command) {
 		lead := command[:i]
 		start := strings.LastIndexAny(lead, " \t=") + 1
-		if strings.Contains(lead[start:], "://") && strings.Contains(strings.SplitN(lead[start:], "://", 2)[1], "/") {
-			i = j // the path of a URL
-			continue
+		if _, rest, url := strings.Cut(lead[start:], "://"); url && strings.Contains(rest, "/") {
+			continue // the path of a URL
 		}
 		to := w.r.lookupWord(command[i:j], command[j:], namespace)
-		if to.service != nil && !otherOption.MatchString(lead) && strings.TrimSpace(lead) != "" && (!dockerize || strings.HasSuffix(strings.TrimRight(lead[:start], " ="), "-wait")) {
-			found = append(found, mention{service: to.service, pods: to.pods, word: command[i:j]})
+		if to.service != nil && !otherOption.MatchString(lead) && strings.TrimSpace(lead) != "" &&
+			(!dockerize || strings.HasSuffix(strings.TrimRight(lead[:start], " ="), "-wait")) {
+			found = append(found, mention{target: to, word: command[i:j]})
 		}
-		i = j
 	}
 	return found
 }
 
 // onlyWaits reports whether the container only waits.
 func (w *waiter) onlyWaits() bool {
-	image := w.c.At("image").Text()
-	image = image[strings.LastIndexByte(image, '/')+1:]
-	image, _, _ = strings.Cut(image, ":")
-	return w.first && (strings.Contains(image, "wait") || strings.HasPrefix(w.name(), "wait"))
+	return w.first && (strings.Contains(imageName(w.c), "wait") || strings.HasPrefix(w.name(), "wait"))
 }
 
 // waitVariable matches the variables of entrypoints that wait.

@@ -18,7 +18,7 @@ func (r *reader) routes() {
 	for _, n := range r.nodes {
 		for _, ref := range n.refs {
 			to := r.by[ref.To]
-			if to == nil || ref.Use != refs.Backend && (ref.Use != refs.Server || n.kind().Kind != "APIService") {
+			if to == nil || ref.Use != refs.Backend && (ref.Use != refs.Server || n.kind.Kind != "APIService") {
 				continue
 			}
 			r.waitForService(n, to, Serving, Reason{Path: ref.Path, Value: ref.To.Name, Text: fmt.Sprintf("%s names %s", ref.Path, ref.To)})
@@ -45,11 +45,11 @@ func (r *reader) webhooks() {
 			for _, w := range n.root.At("webhooks").Each() {
 				r.webhook(n, w)
 			}
-		case n.kind() == crd:
+		case n.kind == crd:
 			at := n.root.At("spec", "conversion", "webhook", "clientConfig", "service")
 			s := r.server(at)
 			for _, o := range r.nodes {
-				if s != nil && o.kind() == n.Defines {
+				if s != nil && o.kind == n.Defines {
 					r.waitForService(o, s, Serving, Reason{In: n.name(), Path: at.Path, Value: s.name().Name, By: []plan.Object{n.name()},
 						Text: fmt.Sprintf("%s is converted by %s", n.name(), s.name())})
 				}
@@ -80,7 +80,7 @@ func (r *reader) webhook(n *node, w refs.Field) {
 	if !slices.ContainsFunc(servers, r.writesWebhooks) {
 		r.waitForService(n, s, strength, Reason{Path: at.Path, Value: s.name().Name, Text: fmt.Sprintf("%s names %s", at.Path, s.name())})
 	}
-	if strength == Soft && n.kind().Kind == "ValidatingWebhookConfiguration" {
+	if strength == Soft && n.kind.Kind == "ValidatingWebhookConfiguration" {
 		return
 	}
 	need := r.needed(append(slices.Clone(servers), n))
@@ -101,7 +101,7 @@ func (r *reader) webhook(n *node, w refs.Field) {
 // writesWebhooks reports whether a workload may change webhook configurations, like one that
 // injects its certificate: it may not be ready before the configuration exists.
 func (r *reader) writesWebhooks(n *node) bool {
-	return slices.ContainsFunc(r.rights[n], func(t right) bool {
+	return slices.ContainsFunc(n.rights, func(t right) bool {
 		return t.writes() && slices.Contains(t.groups, admission)
 	})
 }
@@ -146,7 +146,7 @@ func everything(resource string) bool { return resource == "*" || resource == "*
 
 // resource returns the API's resource name of an object's kind.
 func (r *reader) resource(o *node) string {
-	if d := r.definer[o.kind()]; d != nil {
+	if d := r.definer[o.kind]; d != nil {
 		return d.root.At("spec", "names", "plural").Text()
 	}
 	name := strings.ToLower(o.name().Kind)
@@ -189,7 +189,7 @@ func (r *reader) readRights() {
 			for _, ref := range b.refs {
 				if role := r.by[ref.To]; ref.Use == refs.Role && role != nil {
 					for _, rule := range role.root.At("rules").Each() {
-						r.rights[n] = append(r.rights[n], right{
+						n.rights = append(n.rights, right{
 							b, role, b.name().Namespace, rule.Path, texts(rule.At("apiGroups")), texts(rule.At("resources")), texts(rule.At("verbs")),
 						})
 					}
@@ -242,14 +242,14 @@ func (r *reader) operators() {
 		}
 	}
 	for _, n := range r.nodes {
-		for _, v := range r.settings[n] {
+		for _, v := range n.settings {
 			for _, c := range named[v.value] {
 				if v.configures(c) {
 					r.add(n, c, Hard, Reason{Path: n.pods.Path, Value: c.name().Name, Text: fmt.Sprintf("it is configured by %s", c.name())})
 				}
 			}
 		}
-		for _, t := range r.rights[n] {
+		for _, t := range n.rights {
 			why := Reason{In: t.role.name(), Path: t.path, By: []plan.Object{t.binding.name(), t.role.name()}}
 			for _, group := range t.groups {
 				if t.writes() && t.status(group) && !n.idle() {
@@ -276,7 +276,7 @@ func (r *reader) operators() {
 // configures reports whether a custom resource configures a workload, which then does not
 // start without it.
 func (r *reader) configures(c, n *node) bool {
-	return slices.ContainsFunc(r.settings[n], func(v setting) bool { return v.configures(c) })
+	return slices.ContainsFunc(n.settings, func(v setting) bool { return v.configures(c) })
 }
 
 // configures reports whether a setting has the name of a custom resource as its value and a

@@ -16,6 +16,9 @@ type Object struct {
 // String returns kind and name: "Deployment/api".
 func (o Object) String() string { return o.Kind + "/" + o.Name }
 
+// GroupKind returns the kind with its API group.
+func (o Object) GroupKind() GroupKind { return GroupKind{o.Group, o.Kind} }
+
 // Compare orders objects by kind, name, namespace and API group.
 func (o Object) Compare(p Object) int { return o.compare(&p) }
 

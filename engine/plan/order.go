@@ -36,7 +36,7 @@ type Rank struct {
 
 func rankOf(o Object) Rank {
 	r := Rank{kind: o.Kind}
-	switch (GroupKind{o.Group, o.Kind}) {
+	switch o.GroupKind() {
 	case GroupKind{"", "Namespace"}:
 		r.first = -2
 	case GroupKind{"apiextensions.k8s.io", "CustomResourceDefinition"}:
@@ -106,7 +106,7 @@ func arrange(members []*member) arrangement {
 		established := map[Object]bool{}
 		for _, i := range wave {
 			a.objects = append(a.objects, *i.object)
-			for _, crd := range s.definers[i.groupKind()] {
+			for _, crd := range s.definers[i.object.GroupKind()] {
 				if at, ok := definedIn[crd]; ok && at < n {
 					established[crd] = true
 				}
@@ -130,8 +130,6 @@ type item struct {
 	defines GroupKind
 	before  []string // sorted kinds of the group that come after it (R16)
 }
-
-func (i *item) groupKind() GroupKind { return GroupKind{i.object.Group, i.object.Kind} }
 
 // sorter finds the order inside one group. Items of one kind with the same install-before
 // form a class; the sorter orders classes.
@@ -201,7 +199,7 @@ func (s *sorter) classify() {
 	byKey := make(map[classKey]*class)
 	var c *class
 	for n, i := range s.items {
-		if n == 0 || i.groupKind() != s.items[n-1].groupKind() || !slices.Equal(i.before, c.before) {
+		if n == 0 || i.object.GroupKind() != s.items[n-1].object.GroupKind() || !slices.Equal(i.before, c.before) {
 			key := classKey{rankOf(*i.object), strings.Join(i.before, ",")}
 			if c = byKey[key]; c == nil {
 				c = &class{rank: key.rank, place: key.rank, before: i.before}
@@ -289,7 +287,7 @@ func (s *sorter) beforeNeeds() []*item {
 	var early []*item
 	for _, c := range s.classes {
 		for _, i := range c.items {
-			needs := s.definers[i.groupKind()]
+			needs := s.definers[i.object.GroupKind()]
 			if i.object.Namespace != "" {
 				needs = append(slices.Clip(needs), Object{Kind: "Namespace", Name: i.object.Namespace})
 			}

@@ -30,7 +30,7 @@ var podTemplatePaths = map[plan.GroupKind][]string{
 
 // FindPods returns the pods of an object, if its kind has any.
 func FindPods(name plan.Object, object map[string]any) (Pods, bool) {
-	keys, ok := podTemplatePaths[plan.GroupKind{Group: name.Group, Kind: name.Kind}]
+	keys, ok := podTemplatePaths[name.GroupKind()]
 	if !ok {
 		return Pods{}, false
 	}

@@ -63,7 +63,7 @@ func Find(name plan.Object, object map[string]any) []Ref {
 		}
 		f.pod(Field{pods.Spec, pods.Path}, replaced)
 	}
-	if read := byKind[plan.GroupKind{Group: name.Group, Kind: name.Kind}]; read != nil {
+	if read := byKind[name.GroupKind()]; read != nil {
 		read(f, root)
 	}
 	return f.found
