@@ -69,13 +69,12 @@ func (m *machine) toggleBreakpoint(named event.Unit) string {
 	u, why := m.unstarted(named)
 	switch {
 	case why != "":
-		return why
 	case u.breakpoint == noBreakpoint:
 		m.setBreakpoint(u, breakpointSet)
 	default:
 		m.setBreakpoint(u, noBreakpoint)
 	}
-	return ""
+	return why
 }
 
 // disableBreakpoint disables a breakpoint, or enables it again.
@@ -83,7 +82,6 @@ func (m *machine) disableBreakpoint(named event.Unit) string {
 	u, why := m.unstarted(named)
 	switch {
 	case why != "":
-		return why
 	case u.breakpoint == noBreakpoint:
 		return u.Group + " has no breakpoint"
 	case u.breakpoint == breakpointDisabled:
@@ -91,7 +89,7 @@ func (m *machine) disableBreakpoint(named event.Unit) string {
 	default:
 		m.setBreakpoint(u, breakpointDisabled)
 	}
-	return ""
+	return why
 }
 
 // runTo continues until a unit could start. Other breakpoints still pause the run.

@@ -141,12 +141,8 @@ func (e *Engine) Admit(phase string, g *plan.Group) error {
 // windDownTime after an abort or the timeout, when a rollback or an edited revision starts
 // (call Requests again), and at the end.
 func (e *Engine) Requests() context.Context {
-	reply := make(chan requestsContext, 1)
-	return call(e, reply, contextRequested{reply}, requestsContext{e.ctx}).Context
+	return ask(e, e.ctx, func(l *loop) context.Context { return l.requests })
 }
-
-// requestsContext wraps a context to send it as a reply.
-type requestsContext struct{ context.Context }
 
 // Verdict is the outcome of the run so far.
 type Verdict struct {
@@ -160,23 +156,23 @@ type Verdict struct {
 // Verdict returns the outcome so far. Commands may change it until the closing event, so
 // BeginRollback, BeginNext and Finish check again.
 func (e *Engine) Verdict() Verdict {
-	reply := make(chan Verdict, 1)
-	return call(e, reply, verdictRequested{reply}, Verdict{Abort: &event.Command{Name: event.Abort}})
+	ended := Verdict{Abort: &event.Command{Name: event.Abort}}
+	return ask(e, ended, func(l *loop) Verdict {
+		return Verdict{Abort: l.machine.steering.abort, TimedOut: l.machine.timeouts.expired}
+	})
 }
 
 // BeginRollback starts the rollback of a failed or aborted operation, with a new clock and
 // without breakpoints. It returns ErrAborted if an accepted command ends the run without a
 // rollback (R48).
 func (e *Engine) BeginRollback(op event.Operation, reason string) error {
-	reply := make(chan error, 1)
-	return call(e, reply, rollbackRequested{op, reason, reply}, ErrAborted)
+	return e.transition(ErrAborted, func(m *machine) error { return m.beginRollback(op, reason) })
 }
 
 // BeginNext starts the edited revision and announces its phases, with a new clock and the
 // same breakpoints (R46). It returns ErrAborted if a later command replaced the Edit.
 func (e *Engine) BeginNext(op event.Operation, reason string, phases ...event.Phase) error {
-	reply := make(chan error, 1)
-	return call(e, reply, nextRequested{op, reason, phases, reply}, ErrAborted)
+	return e.transition(ErrAborted, func(m *machine) error { return m.beginNext(op, reason, phases) })
 }
 
 // End is the end of an operation.
@@ -196,8 +192,7 @@ type End struct {
 // returns ErrAborted if an accepted command aborts the run but end is not Aborted: then the
 // Verdict changed, and the engine continues until the next Finish (R48).
 func (e *Engine) Finish(end End) error {
-	reply := make(chan error, 1)
-	err := call(e, reply, finishRequested{end, reply}, nil)
+	err := e.transition(nil, func(m *machine) error { return m.finish(end) })
 	if err == nil {
 		<-e.over
 	}
@@ -211,6 +206,18 @@ func (e *Engine) Close(end End) {
 		end.Status, end.Exit = event.Aborted, 3
 		_ = e.Finish(end) // never refused
 	}
+}
+
+// transition moves the operation on and returns the error, or ended if the run has ended.
+func (e *Engine) transition(ended error, transition func(*machine) error) error {
+	reply := make(chan error, 1)
+	return call(e, reply, transitionRequested{transition, reply}, ended)
+}
+
+// ask returns the loop's answer to a question, or ended if the run has ended.
+func ask[T any](e *Engine, ended T, answer func(*loop) T) T {
+	reply := make(chan T, 1)
+	return call(e, reply, asked{func(l *loop) { reply <- answer(l) }}, ended)
 }
 
 // call sends a message and waits for the reply, or the end of the run.
@@ -246,10 +253,9 @@ func (r *StageRun) Applied() error {
 	case <-r.applied:
 		return nil
 	case <-r.done:
-		return r.err
 	case <-r.over:
-		return &StageError{Cause: ErrAborted}
 	}
+	return r.Wait()
 }
 
 // Wait waits for the end of the stage. The error is a *StageError.

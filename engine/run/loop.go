@@ -49,21 +49,22 @@ func (l *loop) run() {
 }
 
 func (l *loop) handle(msg message) {
-	switch msg := msg.(type) {
-	case verdictRequested:
-		msg.reply <- Verdict{Abort: l.machine.steering.abort, TimedOut: l.machine.timeouts.expired}
-	case contextRequested:
-		msg.reply <- requestsContext{l.requests}
-	default:
-		l.perform(l.machine.handle(time.Now(), msg))
+	if msg, ok := msg.(asked); ok {
+		msg.answer(l)
+		return
 	}
+	l.perform(l.machine.handle(time.Now(), msg))
 }
 
 func (l *loop) perform(effects []effect) {
 	for _, eff := range effects {
 		switch eff := eff.(type) {
 		case publish:
-			l.publish(eff)
+			if eff.closing {
+				l.opts.Feed.End(eff.event)
+			} else {
+				l.opts.Feed.Publish(eff.event)
+			}
 		case sendRequest:
 			l.send(eff.request)
 		case startWatch:
@@ -89,14 +90,6 @@ func (l *loop) perform(effects []effect) {
 			eff.reply <- eff.err
 		}
 	}
-}
-
-func (l *loop) publish(p publish) {
-	if p.closing {
-		l.opts.Feed.End(p.event)
-		return
-	}
-	l.opts.Feed.Publish(p.event)
 }
 
 // retryKey is the key of the retry context in the request context.

@@ -85,12 +85,8 @@ func (m *machine) handle(now time.Time, msg message) []effect {
 		m.serverBack()
 	case ticked:
 		m.tick()
-	case rollbackRequested:
-		m.do(replied{msg.reply, m.beginRollback(msg.operation, msg.reason)})
-	case nextRequested:
-		m.do(replied{msg.reply, m.beginNext(msg)})
-	case finishRequested:
-		m.do(replied{msg.reply, m.finish(msg.end)})
+	case transitionRequested:
+		m.do(replied{msg.reply, msg.transition(m)})
 	}
 	m.advance()
 	return m.effects
@@ -115,14 +111,14 @@ func (m *machine) announce(phases []event.Phase) {
 // setUnit changes the status of a unit and publishes it.
 func (m *machine) setUnit(u *unit, s event.Status, message string) {
 	u.status = s
-	m.timeouts.heartbeat = m.clock.active(m.now) + m.opts.Heartbeat
+	m.restartHeartbeat()
 	m.publish(event.Event{Kind: event.KindGroup, Phase: u.Phase, Group: u.Group, Status: s, Message: message})
 }
 
 // failUnit marks a unit as failed and publishes the failure.
 func (m *machine) failUnit(u *unit, f Failure) {
 	u.status = event.Failed
-	m.timeouts.heartbeat = m.clock.active(m.now) + m.opts.Heartbeat
+	m.restartHeartbeat()
 	m.publish(event.Event{Kind: event.KindGroup, Phase: u.Phase, Group: u.Group, Status: event.Failed,
 		Message: f.Object.String() + ": " + f.Message, Object: &f.Object, Cause: f.Cause, Evidence: f.Evidence})
 }
@@ -143,10 +139,7 @@ func (m *machine) advance() {
 	}
 	s.pump()
 	s.reportApplied()
-	if s.busy.blocking() || m.heldFailure() != nil {
-		return
-	}
-	if s.failing() && s.running() == 0 || s.allOver() {
+	if !s.busy.blocking() && m.heldFailure() == nil && (s.failing() && s.running() == 0 || s.allOver()) {
 		s.close(nil)
 	}
 }
@@ -206,7 +199,7 @@ func (m *machine) beginRollback(op event.Operation, reason string) error {
 
 // beginNext ends the replaced revision and starts the next one. The run stays paused: only
 // a resume ends that (R41).
-func (m *machine) beginNext(msg nextRequested) error {
+func (m *machine) beginNext(op event.Operation, reason string, phases []event.Phase) error {
 	if !m.replacing() {
 		return ErrAborted
 	}
@@ -217,13 +210,13 @@ func (m *machine) beginNext(msg nextRequested) error {
 			m.opts.Breakpoints = append(m.opts.Breakpoints, u.Group)
 		}
 	}
-	m.units, m.root, m.opts.Operation = units{}, nil, msg.operation
+	m.units, m.root, m.opts.Operation = units{}, nil, op
 	paused := m.steering.paused
 	m.startOver()
-	m.publish(event.Event{Kind: event.KindOperation, Status: event.Running, Operation: &msg.operation, Message: oneLine(msg.reason)})
-	m.announce(msg.phases)
+	m.publish(event.Event{Kind: event.KindOperation, Status: event.Running, Operation: &op, Message: oneLine(reason)})
+	m.announce(phases)
 	if paused {
-		m.steering.pause(fmt.Sprintf("before the first group of revision %d", msg.operation.Revision))
+		m.steering.pause(fmt.Sprintf("before the first group of revision %d", op.Revision))
 		m.reportRun()
 	}
 	return nil
@@ -249,8 +242,14 @@ func (m *machine) finish(end End) error {
 	unchecked := 0
 	if end.Status == event.Succeeded {
 		m.skipUnits("not started: nothing to do", "nothing to do")
-		if unchecked = m.units.unchecked(); unchecked > 0 {
-			end.Outcome = uncheckedOutcome(unchecked)
+		switch unchecked = m.units.unchecked(); unchecked {
+		case 0:
+		case 1:
+			end.Outcome = "1 group applied, not checked"
+		default:
+			end.Outcome = fmt.Sprintf("%d groups applied, not checked", unchecked)
+		}
+		if unchecked > 0 {
 			end.Message = end.Outcome
 		}
 	} else {
@@ -266,14 +265,6 @@ func (m *machine) finish(end End) error {
 	}})
 	m.ended = true
 	return nil
-}
-
-// uncheckedOutcome returns the outcome of an operation that left groups unchecked (R21).
-func uncheckedOutcome(groups int) string {
-	if groups == 1 {
-		return "1 group applied, not checked"
-	}
-	return fmt.Sprintf("%d groups applied, not checked", groups)
 }
 
 // skipReason returns why units did not start: the first failure, or else otherwise.

@@ -7,9 +7,9 @@ import (
 	"lockstep/engine/plan"
 )
 
-// message is an input of the machine. Messages reach it one at a time through the inbox of
-// the Engine. The inbox is never closed; messages after the closing event are ignored.
-type message interface{ message() }
+// message is an input of the machine, of one of the types below. Messages reach it one at a time
+// through the inbox of the Engine; those after the closing event are ignored.
+type message any
 
 type (
 	// announced is sent by Announce.
@@ -53,48 +53,19 @@ type (
 	serverBack struct{}
 	// ticked is sent by the loop at the time that wake returned.
 	ticked struct{}
-	// rollbackRequested is sent by BeginRollback, nextRequested by BeginNext, finishRequested by
-	// Finish. All wait on reply, which is buffered.
-	rollbackRequested struct {
-		operation event.Operation
-		reason    string
-		reply     chan<- error
+	// transitionRequested is sent by BeginRollback, BeginNext and Finish, which wait on reply. It is
+	// buffered.
+	transitionRequested struct {
+		transition func(*machine) error
+		reply      chan<- error
 	}
-	nextRequested struct {
-		operation event.Operation
-		reason    string
-		phases    []event.Phase
-		reply     chan<- error
-	}
-	finishRequested struct {
-		end   End
-		reply chan<- error
-	}
-	// verdictRequested and contextRequested are answered by the loop itself.
-	verdictRequested struct{ reply chan<- Verdict }
-	contextRequested struct{ reply chan<- requestsContext }
+	// asked is answered by the loop itself.
+	asked struct{ answer func(*loop) }
 )
 
-func (announced) message()         {}
-func (admitRequested) message()    {}
-func (stageEntered) message()      {}
-func (answered) message()          {}
-func (vanished) message()          {}
-func (observed) message()          {}
-func (diagnosed) message()         {}
-func (commanded) message()         {}
-func (serverAway) message()        {}
-func (serverBack) message()        {}
-func (ticked) message()            {}
-func (rollbackRequested) message() {}
-func (nextRequested) message()     {}
-func (finishRequested) message()   {}
-func (verdictRequested) message()  {}
-func (contextRequested) message()  {}
-
-// effect is an output of the machine. Effects are performed in order, before the next
-// message is handled.
-type effect interface{ effect() }
+// effect is an output of the machine, of one of the types below. Effects are performed in order,
+// before the next message is handled.
+type effect any
 
 type (
 	// publish adds an event to the record; the closing one ends it.
@@ -128,18 +99,6 @@ type (
 		err   error
 	}
 )
-
-func (publish) effect()        {}
-func (sendRequest) effect()    {}
-func (startWatch) effect()     {}
-func (startDiagnosis) effect() {}
-func (endRetries) effect()     {}
-func (cancelRequests) effect() {}
-func (renewRequests) effect()  {}
-func (admitReplied) effect()   {}
-func (allApplied) effect()     {}
-func (stageOver) effect()      {}
-func (replied) effect()        {}
 
 // request is a request for an object in an attempt at its group.
 type request struct {

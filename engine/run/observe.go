@@ -3,6 +3,7 @@ package run
 import (
 	"cmp"
 	"errors"
+	"slices"
 
 	"lockstep/engine/event"
 	"lockstep/engine/plan"
@@ -133,13 +134,13 @@ func (s *stage) observe(g *group, seen Observation) {
 	if seen.Sign && o.reply == replyTaken {
 		s.diagnoseNow(g, o)
 	}
-	if seen.Status == "" {
+	switch {
+	case seen.Status == "":
 		return
-	}
-	if seen.Status == event.Applying {
-		if o.inFlight {
-			s.setObject(g, o, o.status, oneLine(seen.Message), "")
-		}
+	case seen.Status == event.Applying && o.inFlight:
+		s.setObject(g, o, o.status, oneLine(seen.Message), "")
+		return
+	case seen.Status == event.Applying:
 		return
 	}
 	if o.reply == replyBlocked && seen.Status == event.Deleting {
@@ -219,16 +220,13 @@ func (s *stage) done(o *object) bool {
 }
 
 // settle updates whether an object is done and whether it is settled: the group no longer
-// waits for it. An object that is ready already counts at once (R50). One that was accepted without an apply must be done even if its group is
-// not awaited.
+// waits for it. An object that is ready already counts at once (R50). One that was accepted
+// without an apply must be done even if its group is not awaited.
 func (s *stage) settle(g *group, o *object) {
 	done := s.done(o)
-	settled := done
-	if o.reply == replyTaken && (!g.await || o.released) {
-		settled = true
-	}
-	if o.reply != replyTaken && !g.attempt.accepted {
-		settled = false
+	settled := done && g.attempt.accepted
+	if o.reply == replyTaken {
+		settled = done || !g.await || o.released
 	}
 	count(&g.attempt.undone, &o.done, done)
 	count(&g.attempt.open, &o.settled, settled)
@@ -276,12 +274,7 @@ func (s *stage) markLeafReady(g *group) {
 
 // change returns "unchanged" if no apply of the group changed anything (R50).
 func (g *group) change() string {
-	for _, o := range g.objects {
-		if !o.unchanged {
-			return ""
-		}
-	}
-	if len(g.objects) == 0 {
+	if len(g.objects) == 0 || slices.ContainsFunc(g.objects, func(o *object) bool { return !o.unchanged }) {
 		return ""
 	}
 	return string(event.Unchanged)

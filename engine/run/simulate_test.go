@@ -406,24 +406,21 @@ func (o *simulated) verdict() Verdict {
 }
 
 func (o *simulated) rollback() error {
-	reply := make(chan error, 1)
-	o.x.post(rollbackRequested{event.Operation{Name: "uninstall"}, "", reply})
-	return o.reply(reply)
+	return o.transition(func(m *machine) error { return m.beginRollback(event.Operation{Name: "uninstall"}, "") })
 }
 
 func (o *simulated) next() error {
-	reply := make(chan error, 1)
-	o.x.post(nextRequested{event.Operation{Name: "upgrade", Timeout: o.x.m.opts.Operation.Timeout}, "", o.x.s.phases(), reply})
-	return o.reply(reply)
+	op := event.Operation{Name: "upgrade", Timeout: o.x.m.opts.Operation.Timeout}
+	return o.transition(func(m *machine) error { return m.beginNext(op, "", o.x.s.phases()) })
 }
 
 func (o *simulated) finish(end End) error {
-	reply := make(chan error, 1)
-	o.x.post(finishRequested{end, reply})
-	return o.reply(reply)
+	return o.transition(func(m *machine) error { return m.finish(end) })
 }
 
-func (o *simulated) reply(reply chan error) error {
+func (o *simulated) transition(transition func(*machine) error) error {
+	reply := make(chan error, 1)
+	o.x.post(transitionRequested{transition, reply})
 	o.await(func() bool { return len(reply) > 0 })
 	return <-reply
 }

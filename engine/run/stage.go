@@ -214,7 +214,7 @@ func (m *machine) enter(def Stage, run *StageRun) {
 		}
 	}
 	m.stage = s
-	m.timeouts.heartbeat = m.clock.active(m.now) + m.opts.Heartbeat
+	m.restartHeartbeat()
 }
 
 func (s *stage) add(def *plan.Group) {
@@ -279,8 +279,8 @@ func (s *stage) close(cause error) {
 	blamed := map[*group]blame{}
 	for _, g := range s.groups {
 		switch {
-		case g.status == event.Running:
-			s.m.setUnit(g.unit, event.Aborted, causeText(cause))
+		case g.status == event.Running: // only a cause ends a stage with running groups
+			s.m.setUnit(g.unit, event.Aborted, cause.Error())
 		case !g.status.Over():
 			err.Skipped = append(err.Skipped, g.Group)
 			s.m.setUnit(g.unit, event.Skipped, g.whySkipped(s.blame(g, blamed), cause))
@@ -291,11 +291,4 @@ func (s *stage) close(cause error) {
 		return
 	}
 	s.m.do(stageOver{s.run, err})
-}
-
-func causeText(cause error) string {
-	if cause == nil {
-		return ""
-	}
-	return cause.Error()
 }

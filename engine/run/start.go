@@ -110,13 +110,12 @@ func (m *machine) takeStep() {
 func (m *machine) start(open []*unit) {
 	for _, u := range open {
 		u.reached = true
-		if len(m.admissions) > 0 && m.admissions[0].unit == u.Unit {
-			m.setUnit(u, event.Running, "")
-			m.openGate()
-			continue
-		}
 		m.setUnit(u, event.Running, "")
-		m.stage.begin(m.stage.by[u.Group])
+		if len(m.admissions) > 0 && m.admissions[0].unit == u.Unit {
+			m.openGate()
+		} else {
+			m.stage.begin(m.stage.by[u.Group])
+		}
 	}
 }
 

@@ -64,9 +64,9 @@ func TestNothingRunsAfterTheEnd(t *testing.T) {
 		g := m.stage.groups[0]
 		handle(observed{g, Observation{Object: g.objects[0].Object, Status: event.Failed, Message: "exit code 2", Version: 2}})
 		if rolledBack {
-			handle(rollbackRequested{event.Operation{Name: "uninstall"}, "", make(chan error, 1)})
+			handle(transitionRequested{func(m *machine) error { return m.beginRollback(event.Operation{Name: "uninstall"}, "") }, make(chan error, 1)})
 		}
-		handle(finishRequested{End{Status: event.Failed, Exit: 1}, make(chan error, 1)})
+		handle(transitionRequested{func(m *machine) error { return m.finish(End{Status: event.Failed, Exit: 1}) }, make(chan error, 1)})
 		for unit, want := range map[string]event.Status{"c:a": event.Failed, "c:b": event.Aborted, "c:c": event.Skipped} {
 			if got := s.Find("apply", unit); got.Status != want {
 				t.Errorf("rolled back %t: %s is %s in the end, want %s", rolledBack, unit, got.Status, want)

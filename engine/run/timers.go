@@ -1,6 +1,7 @@
 package run
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"time"
@@ -85,12 +86,8 @@ func (s *stage) setDeadline(g *group, o *object) {
 		return
 	}
 	d := deadline{g, o, g.attempt.round, s.m.readiness.active(s.m.now) + limit}
-	at, _ := slices.BinarySearchFunc(s.deadlines, d.at, func(set deadline, at time.Duration) int {
-		if set.at > at {
-			return 1
-		}
-		return -1
-	})
+	// after the deadlines of the same time
+	at, _ := slices.BinarySearchFunc(s.deadlines, d.at+1, func(set deadline, at time.Duration) int { return cmp.Compare(set.at, at) })
 	s.deadlines = slices.Insert(s.deadlines, at, d)
 }
 
@@ -166,10 +163,12 @@ func (m *machine) tick() {
 			fmt.Sprintf("gave up after %s (--readiness-timeout)", s.Readiness))
 	}
 	if m.opts.Heartbeat > 0 && active >= t.heartbeat {
-		t.heartbeat = active + m.opts.Heartbeat
+		m.restartHeartbeat()
 		m.publishHeartbeat(s)
 	}
 }
+
+func (m *machine) restartHeartbeat() { m.timeouts.heartbeat = m.clock.active(m.now) + m.opts.Heartbeat }
 
 // state describes an object's last status with its message.
 func (o *object) state() string {

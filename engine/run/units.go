@@ -1,8 +1,6 @@
 package run
 
-import (
-	"lockstep/engine/event"
-)
+import "lockstep/engine/event"
 
 // unit is a unit of steering (R40).
 type unit struct {
