@@ -43,9 +43,7 @@ func compact(events []Event) []Event {
 	for n, e := range events {
 		about := newSubject(e)
 		last[about] = n
-		switch {
-		case e.Kind != KindObject:
-		case e.Status == Ready, e.Status == Gone, e.Status == Applying: // State drops the diagnosis, too
+		if e.Kind == KindObject && (e.Status == Ready || e.Status == Gone || e.Status == Applying) { // State drops the diagnosis, too
 			about.kind = KindDiagnosis
 			delete(last, about)
 		}
@@ -54,14 +52,15 @@ func compact(events []Event) []Event {
 		}
 		announced = n
 		for _, p := range e.Phases {
-			if i := slices.IndexFunc(phases, func(q Phase) bool { return q.Name == p.Name }); i >= 0 {
-				if p.Usual == nil {
-					p.Usual = phases[i].Usual
-				}
-				phases[i] = p
-			} else {
+			i := slices.IndexFunc(phases, func(q Phase) bool { return q.Name == p.Name })
+			if i < 0 {
 				phases = append(phases, p)
+				continue
 			}
+			if p.Usual == nil {
+				p.Usual = phases[i].Usual
+			}
+			phases[i] = p
 		}
 	}
 	var out []Event

@@ -36,7 +36,6 @@ type fixTracker struct {
 	Fixed []FixedFailure // in the order of Ready
 }
 
-// failed records the failure of a group.
 func (m *fixTracker) failed(g *GroupState, at time.Time) {
 	if m.open == nil {
 		m.open = map[Unit]*FixedFailure{}

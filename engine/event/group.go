@@ -67,23 +67,22 @@ func (o *ObjectState) Done() bool { return o.Status == Ready || o.Status == Gone
 func (s *State) addPhase(p Phase) {
 	i := slices.IndexFunc(s.Phases, func(q *PhaseState) bool { return q.Name == p.Name })
 	if i < 0 {
+		i = len(s.Phases)
 		s.Phases = append(s.Phases, &PhaseState{Name: p.Name, Kind: p.Kind})
-		i = len(s.Phases) - 1
 	}
 	old := s.Phases[i]
 	if s.groups == nil {
 		s.groups = map[Unit]*GroupState{}
 	}
-	var groups []*GroupState
+	old.Groups = nil
 	for _, g := range p.Groups {
-		gs := s.groups[Unit{p.Name, g.ID}]
+		gs := s.Find(p.Name, g.ID)
 		if gs == nil || gs.Status == Waiting {
 			gs = newGroupState(p.Name, g)
 		}
-		groups = append(groups, gs)
-		s.groups[Unit{p.Name, g.ID}] = gs
+		old.Groups = append(old.Groups, gs)
+		s.groups[gs.Unit()] = gs
 	}
-	old.Groups = groups
 	if p.Usual != nil {
 		old.Usual = p.Usual
 	}
@@ -177,7 +176,6 @@ func (s *State) applyObject(e Event) {
 	}
 }
 
-// forget drops the diagnosis of an object.
 func (o *ObjectState) forget() {
 	o.Cause, o.Evidence, o.Diagnosis, o.Degraded = "", nil, nil, false
 }

@@ -38,7 +38,6 @@ func (s *State) currentPhase() *PhaseState {
 	return nil
 }
 
-// gatesOpen reports whether everything that a group waits for is ready.
 func (s *State) gatesOpen(p *PhaseState, g *GroupState) bool {
 	return !slices.ContainsFunc(g.After, func(id string) bool {
 		gate := s.Find(p.Name, id)

@@ -27,11 +27,9 @@ type Root struct {
 // made it fail, then other objects in trouble. Skipped and aborted groups are consequences.
 func (s *State) Roots() []Root {
 	var failed []*GroupState
-	for _, p := range s.Phases {
-		for _, g := range p.Groups {
-			if g.Status == Failed {
-				failed = append(failed, g)
-			}
+	for g := range s.GroupStates() {
+		if g.Status == Failed {
+			failed = append(failed, g)
 		}
 	}
 	slices.SortStableFunc(failed, func(a, b *GroupState) int { return a.Ended.Compare(b.Ended) })
@@ -66,17 +64,16 @@ func (g *GroupState) failedObject() *ObjectState {
 	if g.Root != nil {
 		return g.index[*g.Root]
 	}
-	for _, o := range g.Objects { // old records name it only in the message
-		if strings.HasPrefix(g.Message, o.Object.String()+":") {
-			return o
-		}
+	i := slices.IndexFunc(g.Objects, func(o *ObjectState) bool { // old records name it only in the message
+		return strings.HasPrefix(g.Message, o.Object.String()+":")
+	})
+	if i < 0 {
+		i = slices.IndexFunc(g.Objects, func(o *ObjectState) bool { return o.Status == Failed })
 	}
-	for _, o := range g.Objects {
-		if o.Status == Failed {
-			return o
-		}
+	if i < 0 {
+		return nil
 	}
-	return nil
+	return g.Objects[i]
 }
 
 func (g *GroupState) root(o *ObjectState) Root {
@@ -113,19 +110,16 @@ func (r Root) String() string {
 		text = r.Object.Object.String() + ": " + text
 	}
 	if r.Waited > 0 {
-		text += "; gave up after " + r.Waited.Round(roundTo(r.Waited)).String()
+		unit := time.Second
+		if r.Waited < 10*time.Second {
+			unit = 100 * time.Millisecond
+		}
+		text += "; gave up after " + r.Waited.Round(unit).String()
 		if r.Limit != "" {
 			text += " (" + r.Limit + ")"
 		}
 	}
 	return text
-}
-
-func roundTo(d time.Duration) time.Duration {
-	if d < 10*time.Second {
-		return 100 * time.Millisecond
-	}
-	return time.Second
 }
 
 // Reason returns in one sentence why an operation did not succeed and the outcome for the

@@ -1,6 +1,7 @@
 package event
 
 import (
+	"iter"
 	"slices"
 	"time"
 
@@ -65,7 +66,9 @@ func (s *State) Apply(e Event) {
 	}
 	s.Now, s.Seq = e.Time, e.Seq
 	if e.Scope != "" {
-		s.scope(e.Scope).Apply(e.unscoped())
+		release := s.scope(e.Scope)
+		e.Scope = ""
+		release.Apply(e)
 		return
 	}
 	switch e.Kind {
@@ -111,7 +114,6 @@ func (s *State) Apply(e Event) {
 	}
 }
 
-// scope returns the state of a release of a stack.
 func (s *State) scope(name string) *State {
 	if s.Scopes == nil {
 		s.Scopes = map[string]*State{}
@@ -120,12 +122,6 @@ func (s *State) scope(name string) *State {
 		s.Scopes[name] = &State{}
 	}
 	return s.Scopes[name]
-}
-
-// unscoped returns the event without its scope, for the state of the release.
-func (e Event) unscoped() Event {
-	e.Scope = ""
-	return e
 }
 
 func (s *State) applyOperation(e Event) {
@@ -141,16 +137,13 @@ func (s *State) applyOperation(e Event) {
 	if e.Operation != nil && e.Status != RollingBack {
 		s.Operation = *e.Operation
 	}
-	switch e.Status {
-	case Running, RollingBack:
-		s.setRun(e.Time, Running, "")
-	default:
-		if e.Status == Succeeded {
-			s.fixTracker.succeed(e.Time)
-		}
-		s.Ended, s.Away, s.AwayMessage = e.Time, time.Time{}, ""
-		s.setRun(e.Time, Running, "")
+	if e.Status == Succeeded {
+		s.fixTracker.succeed(e.Time)
 	}
+	if e.Status != Running && e.Status != RollingBack {
+		s.Ended, s.Away, s.AwayMessage = e.Time, time.Time{}, ""
+	}
+	s.setRun(e.Time, Running, "")
 	if e.Exit != nil {
 		s.Exit, s.Outcome, s.Release, s.Unchecked = *e.Exit, e.Outcome, e.Release, e.Unchecked
 	}
@@ -244,9 +237,8 @@ func (w *stopwatch) run(on bool, at time.Time) {
 	if on == !w.since.IsZero() {
 		return
 	}
-	w.total, w.since = w.read(at), time.Time{}
-	if on {
-		w.since = at
+	if w.total, w.since = w.read(at), at; !on {
+		w.since = time.Time{}
 	}
 }
 
@@ -259,12 +251,23 @@ func (w stopwatch) read(now time.Time) time.Duration {
 
 // Groups returns the groups of all phases, in plan order.
 func (s *State) Groups() (all []*plan.Group) {
-	for _, p := range s.Phases {
-		for _, g := range p.Groups {
-			all = append(all, g.Group)
-		}
+	for g := range s.GroupStates() {
+		all = append(all, g.Group)
 	}
 	return all
+}
+
+// GroupStates yields the groups of all phases, in plan order.
+func (s *State) GroupStates() iter.Seq[*GroupState] {
+	return func(yield func(*GroupState) bool) {
+		for _, p := range s.Phases {
+			for _, g := range p.Groups {
+				if !yield(g) {
+					return
+				}
+			}
+		}
+	}
 }
 
 // Find returns the group of a phase, or nil.
@@ -276,20 +279,18 @@ type Counts struct{ Total, Done, Active, Failed, Waiting int }
 // Count counts the objects of all phases.
 func (s *State) Count() Counts {
 	var c Counts
-	for _, p := range s.Phases {
-		for _, g := range p.Groups {
-			c.Total += len(g.Objects)
-			for _, o := range g.Objects {
-				switch o.Status {
-				case Ready, Gone:
-					c.Done++
-				case Waiting:
-					c.Waiting++
-				case Failed:
-					c.Failed++
-				default:
-					c.Active++
-				}
+	for g := range s.GroupStates() {
+		c.Total += len(g.Objects)
+		for _, o := range g.Objects {
+			switch o.Status {
+			case Ready, Gone:
+				c.Done++
+			case Waiting:
+				c.Waiting++
+			case Failed:
+				c.Failed++
+			default:
+				c.Active++
 			}
 		}
 	}

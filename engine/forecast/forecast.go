@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"fmt"
 	"slices"
-	"strings"
 	"time"
 
 	"lockstep/engine/event"
@@ -65,7 +64,7 @@ func phases(s *event.State) []*event.PhaseState {
 	if s.Status != event.Running || s.Run != event.Running {
 		return nil
 	}
-	return slices.DeleteFunc(slices.Clone(s.Phases), func(p *event.PhaseState) bool { return strings.HasPrefix(p.Name, event.RollbackPrefix) })
+	return forward(s)
 }
 
 // SlowGroups returns the slow groups at a time, as in a Forecast. No other group becomes slow before

@@ -27,12 +27,15 @@ func Took(g *event.GroupState) time.Duration {
 // count.
 func Length(s *event.State, took Lengths) time.Duration {
 	var end time.Duration
-	for _, p := range s.Phases {
-		if !strings.HasPrefix(p.Name, event.RollbackPrefix) {
-			_, end = endTimes(s, p, end, took)
-		}
+	for _, p := range forward(s) {
+		_, end = endTimes(s, p, end, took)
 	}
 	return end
+}
+
+// forward returns the phases that are not part of a rollback.
+func forward(s *event.State) []*event.PhaseState {
+	return slices.DeleteFunc(slices.Clone(s.Phases), func(p *event.PhaseState) bool { return strings.HasPrefix(p.Name, event.RollbackPrefix) })
 }
 
 // endTimes returns the end times of a phase's groups by id, and the last of them, if the
@@ -67,11 +70,9 @@ func endTimes(s *event.State, p *event.PhaseState, begin time.Duration, took Len
 // waves (R17) this is the longest wait, not the sum, so it is a lower bound.
 func Waits(s *event.State) map[event.Unit]time.Duration {
 	waits := map[event.Unit]time.Duration{}
-	for _, p := range s.Phases {
-		for _, g := range p.Groups {
-			for _, o := range g.Objects {
-				waits[g.Unit()] = max(waits[g.Unit()], waited(g, o))
-			}
+	for g := range s.GroupStates() {
+		for _, o := range g.Objects {
+			waits[g.Unit()] = max(waits[g.Unit()], waited(g, o))
 		}
 	}
 	return waits
@@ -95,10 +96,7 @@ func waited(g *event.GroupState, o *event.ObjectState) time.Duration {
 // have saved if it were instant. It is nil if no gate delayed the operation.
 func Bottleneck(s *event.State) (gate *event.GroupState, saved time.Duration) {
 	all := Length(s, Took)
-	for _, p := range s.Phases {
-		if strings.HasPrefix(p.Name, event.RollbackPrefix) {
-			continue
-		}
+	for _, p := range forward(s) {
 		gates := map[string]bool{}
 		for _, g := range p.Groups {
 			for _, id := range g.After {
@@ -129,20 +127,13 @@ func Bottleneck(s *event.State) (gate *event.GroupState, saved time.Duration) {
 func critical(s *event.State, p *event.PhaseState) map[*event.GroupState]bool {
 	ends, end := endTimes(s, p, 0, Took)
 	path := map[*event.GroupState]bool{}
-	var last *event.GroupState
-	if i := slices.IndexFunc(p.Groups, func(g *event.GroupState) bool { return ends[g.ID] == end }); i >= 0 {
-		last = p.Groups[i]
-	}
-	for last != nil {
+	at := slices.IndexFunc(p.Groups, func(g *event.GroupState) bool { return ends[g.ID] == end })
+	for at >= 0 {
+		last := p.Groups[at]
 		path[last] = true
-		start := ends[last.ID] - Took(last)
-		var before *event.GroupState
-		for _, id := range last.After {
-			if gate := s.Find(p.Name, id); gate != nil && ends[gate.ID] == start && !path[gate] {
-				before = gate
-			}
-		}
-		last = before
+		at = slices.IndexFunc(p.Groups, func(g *event.GroupState) bool {
+			return slices.Contains(last.After, g.ID) && ends[g.ID] == ends[last.ID]-Took(last) && !path[g]
+		})
 	}
 	return path
 }

@@ -2,7 +2,6 @@ package forecast
 
 import (
 	"slices"
-	"strings"
 	"time"
 
 	"lockstep/engine/event"
@@ -22,10 +21,8 @@ func Path(s *event.State) []Step {
 	waits := Waits(s)
 	var path []Step
 	var last *event.GroupState
-	for _, p := range s.Phases {
-		if !strings.HasPrefix(p.Name, event.RollbackPrefix) {
-			last = latest(last, p.Groups, s.Now)
-		}
+	for _, p := range forward(s) {
+		last = latest(last, p.Groups, s.Now)
 	}
 	seen := map[*event.GroupState]bool{} // instant groups could form a cycle
 	for last != nil && !seen[last] {
@@ -59,10 +56,8 @@ func before(s *event.State, g *event.GroupState) *event.GroupState {
 // latest returns the group of last and groups that ended last, but not after limit.
 func latest(last *event.GroupState, groups []*event.GroupState, limit time.Time) *event.GroupState {
 	for _, g := range groups {
-		if g.Started.IsZero() || g.Ended.IsZero() || g.Ended.After(limit) {
-			continue
-		}
-		if last == nil || g.Ended.After(last.Ended) {
+		ended := !g.Started.IsZero() && !g.Ended.IsZero() && !g.Ended.After(limit)
+		if ended && (last == nil || g.Ended.After(last.Ended)) {
 			last = g
 		}
 	}
@@ -97,10 +92,7 @@ func Bars(path []Step, room int) []Bar {
 // without a usual duration and those of a rollback.
 func Slowest(s *event.State, limit int) []Slow {
 	var all []Slow
-	for _, p := range s.Phases {
-		if strings.HasPrefix(p.Name, event.RollbackPrefix) {
-			continue
-		}
+	for _, p := range forward(s) {
 		for _, g := range p.Groups {
 			if usual, known := p.Usual[g.ID]; known && !g.Ended.IsZero() {
 				all = append(all, Slow{g, Took(g), usual})

@@ -19,7 +19,6 @@ type unit struct {
 	waits    map[string]bool
 }
 
-// unitKey identifies a unit.
 type unitKey struct {
 	chart   string
 	purpose purpose
@@ -114,7 +113,6 @@ func (a *arranger) from(e *Edge) *node { return a.r.nodes[e.at.from] }
 
 func (a *arranger) to(e *Edge) *node { return a.r.nodes[e.at.to] }
 
-// arrange builds the groups of all charts.
 func (a *arranger) arrange() {
 	a.findPlain()
 	a.findOwners()
@@ -213,7 +211,6 @@ func declaredGroup(n *node) (name string, after []string, layer bool) {
 	return strings.TrimSpace(name), after, layer
 }
 
-// unitFor returns the unit with a purpose and key, and creates it if needed.
 func (a *arranger) unitFor(chart string, p purpose, key string) *unit {
 	k := unitKey{chart, p, key}
 	if u := a.known[k]; u != nil {

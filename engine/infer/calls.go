@@ -50,7 +50,6 @@ func (n *node) containers() []refs.Field {
 	return slices.Concat(n.spec().At("initContainers").Each(), n.spec().At("containers").Each())
 }
 
-// spec returns the spec of a workload's pods.
 func (n *node) spec() refs.Field { return refs.Field{Value: n.pods.Spec, Path: n.pods.Path} }
 
 // text returns the ConfigMap or Secret with a name, which may be a hook, or nil.
@@ -84,7 +83,6 @@ func (r *reader) readCustomResource(n *node, f refs.Field, calls bool) {
 	}
 }
 
-// readContainer reads one container.
 func (r *reader) readContainer(n *node, c refs.Field, vars map[string]variable) {
 	for _, list := range []string{"command", "args"} {
 		flag := ""
@@ -243,12 +241,10 @@ func (r *reader) readEntries(n, to *node, ref refs.Ref) {
 	}
 }
 
-// reads reports whether a workload uses a ConfigMap or Secret.
 func (r *reader) reads(n, to *node) bool {
 	return slices.ContainsFunc(n.refs, func(ref refs.Ref) bool { return ref.To == to.name() })
 }
 
-// entryMentions returns the Services that the entries of a ConfigMap or Secret name.
 func (r *reader) entryMentions(n *node) []entryMention {
 	if known, ok := r.texts[n]; ok {
 		return known

@@ -14,13 +14,7 @@ import (
 //
 // Rule R70: a declared order stands; lint reports where it cannot work.
 func (o *Order) Contradictions(p *plan.Plan) []plan.Finding {
-	in, by := map[plan.Object]*plan.Group{}, map[string]*plan.Group{}
-	for _, g := range p.Groups {
-		by[g.ID] = g
-		for _, object := range g.Objects {
-			in[object] = g
-		}
-	}
+	in, by := index(p.Groups)
 	known := map[string]map[string]bool{}
 	before := func(g *plan.Group) map[string]bool { // the groups that end before g starts
 		if known[g.ID] == nil {
@@ -76,11 +70,7 @@ var needed = map[string]bool{"Namespace": true, "CustomResourceDefinition": true
 func gateNames(g *plan.Group) string {
 	var names []string
 	for _, id := range g.After {
-		if name, own := strings.CutPrefix(id, g.Chart+":"); own {
-			names = append(names, name)
-		} else {
-			names = append(names, id)
-		}
+		names = append(names, strings.TrimPrefix(id, g.Chart+":"))
 	}
 	switch n := len(names) - 3; {
 	case len(names) == 0:

@@ -81,7 +81,6 @@ func components(n int, arcs []arc) []int {
 	return component
 }
 
-// waits returns the adjacency list of the arcs.
 func waits(n int, arcs []arc) [][]int {
 	lists := make([][]int, n)
 	for _, a := range arcs {

@@ -66,7 +66,7 @@ func (r *reader) credentials() {
 	for s, list := range readers {
 		for _, j := range list {
 			for _, n := range list {
-				if j.kind != (plan.GroupKind{Group: "batch", Kind: "Job"}) || n.kind.Kind != "StatefulSet" || j.Chart != n.Chart || n.idle() {
+				if j.kind != job || n.kind.Kind != "StatefulSet" || j.Chart != n.Chart || n.idle() {
 					continue
 				}
 				for _, service := range r.readyServices(n) {
@@ -80,10 +80,10 @@ func (r *reader) credentials() {
 
 // environment returns the Secrets in a workload's environment.
 func (r *reader) environment(n *node) []*node {
-	var found []*node
 	if !n.works {
 		return nil
 	}
+	var found []*node
 	for _, ref := range n.refs {
 		if to := r.by[ref.To]; ref.Use == refs.Environment && ref.To.Kind == "Secret" && to != nil && !slices.Contains(found, to) {
 			found = append(found, to)
@@ -95,13 +95,9 @@ func (r *reader) environment(n *node) []*node {
 // readyServices returns a workload's Services that publish ready addresses only. Behind other Services
 // a Job may be needed to make the workload ready.
 func (r *reader) readyServices(n *node) []*node {
-	var found []*node
-	for _, s := range r.inNamespace[n.name().Namespace] {
-		if slices.Contains(r.behind(s), n) && !s.root.At("spec", "publishNotReadyAddresses").True() {
-			found = append(found, s)
-		}
-	}
-	return found
+	return slices.DeleteFunc(slices.Clone(r.inNamespace[n.name().Namespace]), func(s *node) bool {
+		return !slices.Contains(r.behind(s), n) || s.root.At("spec", "publishNotReadyAddresses").True()
+	})
 }
 
 // secretProducers makes pods wait for the custom resource that produces their Secret.

@@ -75,10 +75,7 @@ func (r *reader) isDatabaseOrProxy(n *node) bool {
 // imageName returns the last part of an image's name.
 func imageName(c refs.Field) string {
 	image := c.At("image").Text()
-	image = image[strings.LastIndexByte(image, '/')+1:]
-	image, _, _ = strings.Cut(image, "@")
-	image, _, _ = strings.Cut(image, ":")
-	return image
+	return before(before(image[strings.LastIndexByte(image, '/')+1:], "@"), ":")
 }
 
 var (

@@ -1,6 +1,7 @@
 package infer
 
 import (
+	"cmp"
 	"fmt"
 	"regexp"
 	"slices"
@@ -14,12 +15,7 @@ import (
 // templates.
 func (a *arranger) nameUnits(path string) {
 	units := a.units[path]
-	slices.SortFunc(units, func(u, v *unit) int {
-		if u.purpose != v.purpose {
-			return int(u.purpose) - int(v.purpose)
-		}
-		return strings.Compare(u.key, v.key)
-	})
+	slices.SortFunc(units, func(u, v *unit) int { return cmp.Or(cmp.Compare(u.purpose, v.purpose), strings.Compare(u.key, v.key)) })
 	taken := map[string]int{plan.Unsequenced: 1}
 	own := path[strings.LastIndexByte(path, '/')+1:]
 	rest := a.shortNames(units, own)
@@ -59,12 +55,7 @@ func distinct(u *unit, name string, given map[string]bool) string {
 	candidates := []string{name}
 	switch u.purpose {
 	case workload:
-		candidates = append(candidates, name+"-"+strings.ToLower(u.members[len(u.members)-1].name().Kind))
-		for _, n := range u.members {
-			if n.works {
-				candidates[1] = name + "-" + strings.ToLower(n.name().Kind)
-			}
-		}
+		candidates = append(candidates, name+"-"+strings.ToLower(u.workload().name().Kind))
 	case followers:
 		var gates []string
 		for to := range u.gates {
@@ -95,17 +86,12 @@ func (a *arranger) shortNames(units []*unit, own string) map[*unit]string {
 	var with []*unit
 	known := false // the names have the chart's
 	for _, u := range units {
-		for _, n := range u.members {
-			if n.works && u.purpose == workload && !u.declared {
-				var of bool
-				rest[u], of = a.strip(n, own)
-				known = known || of
-				with = append(with, u)
-				break
-			}
+		if u.purpose == workload && !u.declared {
+			words, of := a.strip(u.workload(), own)
+			rest[u], known, with = words, known || of, append(with, u)
 		}
 	}
-	if len(with) == 1 && strings.Join(rest[with[0]], "-") == with[0].label("app.kubernetes.io/name") {
+	if len(with) == 1 && with[0].workload().labels["app.kubernetes.io/name"] == strings.Join(rest[with[0]], "-") {
 		rest[with[0]] = nil
 	}
 	for len(with) > 1 && !known && len(rest[with[0]]) > 0 {
@@ -129,14 +115,9 @@ func (a *arranger) shortNames(units []*unit, own string) map[*unit]string {
 	return out
 }
 
-// label returns a label of the unit's workload.
-func (u *unit) label(key string) string {
-	for _, n := range u.members {
-		if s, ok := n.labels[key].(string); ok && n.works {
-			return s
-		}
-	}
-	return ""
+// workload returns the workload of a unit with that purpose, if the unit is not declared.
+func (u *unit) workload() *node {
+	return u.members[slices.IndexFunc(u.members, func(n *node) bool { return n.works })]
 }
 
 // changing matches the last part of a name if it is a version, a revision or a checksum.
@@ -159,25 +140,16 @@ func (a *arranger) strip(n *node, own string) (words []string, known bool) {
 
 // kindsName returns a name from the kinds of a unit's objects.
 func kindsName(u *unit) string {
-	names := map[string]bool{}
-	name, group := "", ""
-	same := true
-	for i, n := range u.members {
-		name = plural(n.name().Kind)
-		names[name] = true
-		same = same && (i == 0 || n.name().Group == group)
-		group = n.name().Group
+	kind, group := u.members[0].name().Kind, u.members[0].name().Group
+	if !slices.ContainsFunc(u.members, func(n *node) bool { return plural(n.name().Kind) != plural(kind) }) {
+		return plural(kind)
 	}
-	if len(names) == 1 {
-		return name
-	}
-	if first, _, _ := strings.Cut(group, "."); same && first != "" {
-		return first
+	if !slices.ContainsFunc(u.members, func(n *node) bool { return n.name().Group != group }) && group != "" {
+		return before(group, ".")
 	}
 	return "resources"
 }
 
-// plural returns the plural of a kind.
 func plural(kind string) string {
 	name := strings.ToLower(kind)
 	switch {

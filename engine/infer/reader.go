@@ -100,7 +100,6 @@ func newReader(objects []Object) *reader {
 	return r
 }
 
-// read finds all edges.
 func (r *reader) read() {
 	r.hard()
 	r.targets()
@@ -148,13 +147,7 @@ func (r *reader) pods(namespace string, selector map[string]any) []*node {
 			fewest = matches
 		}
 	}
-	var found []*node
-	for _, n := range fewest {
-		if has(n.podLabels, selector) {
-			found = append(found, n)
-		}
-	}
-	return found
+	return slices.DeleteFunc(slices.Clone(fewest), func(n *node) bool { return !has(n.podLabels, selector) })
 }
 
 // matched returns the workloads that a LabelSelector matches; an empty one, which matches all
@@ -206,11 +199,7 @@ func (r *reader) behind(s *node) []*node {
 	r.servers[s] = nil // ends a cycle of ExternalNames
 	var found []*node
 	if selector, _ := s.root.At("spec", "selector").Value.(map[string]any); len(selector) > 0 {
-		for _, n := range r.pods(s.name().Namespace, selector) {
-			if n.kind.Group != "batch" && !n.idle() {
-				found = append(found, n)
-			}
-		}
+		found = slices.DeleteFunc(r.pods(s.name().Namespace, selector), func(n *node) bool { return n.kind.Group == "batch" || n.idle() })
 	}
 	if other := s.root.At("spec", "externalName").Text(); other != "" {
 		if to := r.resolve(other, s.name().Namespace); to.service != nil {
@@ -335,12 +324,8 @@ const monitoring = "monitoring.coreos.com"
 
 // monitoredNamespaces returns the namespaces that a monitor selects, by default its own.
 func monitoredNamespaces(n *node) []string {
-	var names []string
-	for _, name := range n.root.At("spec", "namespaceSelector", "matchNames").Each() {
-		names = append(names, name.Text())
+	if names := texts(n.root.At("spec", "namespaceSelector", "matchNames")); len(names) > 0 {
+		return names
 	}
-	if len(names) == 0 {
-		return []string{n.name().Namespace}
-	}
-	return names
+	return []string{n.name().Namespace}
 }

@@ -123,7 +123,6 @@ func (g *subchartGraph) name(at int) string {
 	return g.children[at-len(g.units)]
 }
 
-// child returns the number of a subchart.
 func (g *subchartGraph) child(path string) (int, bool) {
 	i, ok := slices.BinarySearch(g.children, path)
 	return len(g.units) + i, ok
@@ -273,7 +272,6 @@ func (a *arranger) sortEdges() {
 	}
 }
 
-// order returns the result.
 func (a *arranger) order() *Order {
 	o := &Order{Edges: a.edges, Dropped: a.dropped, Groups: []Group{}, Charts: []Chart{}, jobs: map[plan.Object]bool{}}
 	for _, path := range a.paths {

@@ -5,6 +5,8 @@ import (
 	"regexp"
 	"slices"
 	"strings"
+
+	"lockstep/engine/plan"
 )
 
 // mention is the target of a word in a text.
@@ -196,7 +198,6 @@ func (c context) labels() bool {
 	return false
 }
 
-// line returns the line of the word, and its place in it.
 func (c context) line() (line string, at int) {
 	start := strings.LastIndexByte(c.text[:c.from], '\n') + 1
 	end := len(c.text)
@@ -208,11 +209,8 @@ func (c context) line() (line string, at int) {
 
 // inURL reports whether a text ends with a URL up to its user.
 func inURL(before string) bool {
-	if !strings.HasSuffix(before, "@") {
-		return false
-	}
 	word := before[strings.LastIndexAny(before, " \t\n\"'")+1:]
-	return strings.Contains(word, "://")
+	return strings.HasSuffix(before, "@") && strings.Contains(word, "://")
 }
 
 // port reports whether a port of the Service follows: "db:5432", "db 5432".
@@ -260,10 +258,8 @@ func (c context) servesPort(number string) bool {
 		return false
 	}
 	for _, p := range ports {
-		for _, field := range []string{"port", "targetPort"} {
-			if numeral(p.At(field).Value) == number {
-				return true
-			}
+		if numeral(p.At("port").Value) == number || numeral(p.At("targetPort").Value) == number {
+			return true
 		}
 	}
 	return len(ports) == 0 || c.service.root.At("spec", "clusterIP").Text() == "None"
@@ -323,12 +319,12 @@ func (c context) keyAbove(at int) string {
 	return ""
 }
 
+// keyEnds are the characters around a key.
+const keyEnds = " \t\"'{,;"
+
 func lastWord(text string) string {
-	words := strings.FieldsFunc(text, func(r rune) bool { return strings.ContainsRune(" \t\"'{,;", r) })
-	if len(words) == 0 {
-		return ""
-	}
-	return words[len(words)-1]
+	text = strings.TrimRight(text, keyEnds)
+	return text[strings.LastIndexAny(text, keyEnds)+1:]
 }
 
 // listed are the characters that a list of hosts may contain.
@@ -337,12 +333,7 @@ const listed = "abcdefghijklmnopqrstuvwxyz0123456789.,:;-_ \"'[]"
 // ambiguousName reports whether another object with the name of a Service makes a value
 // ambiguous.
 func (r *reader) ambiguousName(s *node) bool {
-	o := s.name()
-	for _, kind := range []string{"ConfigMap", "Secret", "ServiceAccount", "PersistentVolumeClaim"} {
-		o.Kind = kind
-		if r.by[o] != nil {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc([]string{"ConfigMap", "Secret", "ServiceAccount", "PersistentVolumeClaim"}, func(kind string) bool {
+		return r.by[plan.Object{Kind: kind, Namespace: s.name().Namespace, Name: s.name().Name}] != nil
+	})
 }

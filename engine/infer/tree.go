@@ -45,13 +45,7 @@ func (o *Order) inferred() (all []plan.Inferred) {
 // Explain adds the reasons why groups wait for their gates, from edges between their objects
 // or, for groups of different charts, between those charts.
 func (o *Order) Explain(groups []*plan.Group) {
-	in, by := map[plan.Object]*plan.Group{}, map[string]*plan.Group{}
-	for _, g := range groups {
-		by[g.ID] = g
-		for _, object := range g.Objects {
-			in[object] = g
-		}
-	}
+	in, by := index(groups)
 	type pair struct{ from, to string }
 	best, between := map[pair]Edge{}, map[pair]Edge{}
 	keep := func(m map[pair]Edge, p pair, e Edge) {
@@ -84,6 +78,18 @@ func (o *Order) Explain(groups []*plan.Group) {
 			g.Why = why
 		}
 	}
+}
+
+// index returns the groups by object and by id.
+func index(groups []*plan.Group) (in map[plan.Object]*plan.Group, by map[string]*plan.Group) {
+	in, by = map[plan.Object]*plan.Group{}, map[string]*plan.Group{}
+	for _, g := range groups {
+		by[g.ID] = g
+		for _, object := range g.Objects {
+			in[object] = g
+		}
+	}
+	return in, by
 }
 
 // siblings returns the subcharts of the nearest common parent that contain two charts. If one

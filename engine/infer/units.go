@@ -191,10 +191,10 @@ func (a *arranger) findGates(path string) {
 // keepDeclared drops an inferred edge of a declared group that does not wait for its target.
 func (a *arranger) keepDeclared(e *Edge) {
 	from, to := a.unit[e.at.from], a.unit[e.at.to]
-	if reach([]*unit{from}, func(u *unit) []*unit { return slices.Collect(maps.Keys(u.gates)) })[to] || len(to.gates) == 0 && e.Strength == Hard && a.plain[a.to(e).at] {
-		return
+	waits := reach([]*unit{from}, func(u *unit) []*unit { return slices.Collect(maps.Keys(u.gates)) })[to]
+	if !waits && !(len(to.gates) == 0 && e.Strength == Hard && a.plain[a.to(e).at]) {
+		a.dropped = append(a.dropped, Dropped{Edge: *e, Why: fmt.Sprintf("group %s is declared and does not wait for it", from.name)})
 	}
-	a.dropped = append(a.dropped, Dropped{Edge: *e, Why: fmt.Sprintf("group %s is declared and does not wait for it", from.name)})
 }
 
 // finishUnits makes the units of a chart valid groups: each has an edge, because isolated
@@ -213,9 +213,7 @@ func (a *arranger) finishUnits(path string) {
 	}
 	awaited := map[*unit]bool{}
 	for _, u := range a.units[path] {
-		for to := range u.gates {
-			awaited[to] = true
-		}
+		maps.Copy(awaited, u.gates)
 	}
 	var roots, isolated []*unit
 	for _, u := range a.units[path] {

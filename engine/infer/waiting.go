@@ -159,7 +159,6 @@ func (w *waiter) targets(command string) []mention {
 	return found
 }
 
-// onlyWaits reports whether the container only waits.
 func (w *waiter) onlyWaits() bool {
 	return w.first && (strings.Contains(imageName(w.c), "wait") || strings.HasPrefix(w.name(), "wait"))
 }

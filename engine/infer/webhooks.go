@@ -2,6 +2,7 @@ package infer
 
 import (
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 
@@ -58,7 +59,6 @@ func (r *reader) webhooks() {
 	}
 }
 
-// server returns the Service of a webhook.
 func (r *reader) server(at refs.Field) *node {
 	return r.by[plan.Object{Kind: "Service", Namespace: at.At("namespace").Text(), Name: at.At("name").Text()}]
 }
@@ -129,7 +129,8 @@ func (r *reader) appliesTo(w refs.Field, o *node) bool {
 		}
 		group := o.name().Group
 		switch {
-		case slices.Contains(groups, group) && (slices.Contains(resources, plural(o.name().Kind)) || slices.Contains(resources, r.resource(o)) || !ownGroup(group) && slices.ContainsFunc(resources, everything)):
+		case slices.Contains(groups, group) && (slices.Contains(resources, plural(o.name().Kind)) ||
+			slices.Contains(resources, r.resource(o)) || !ownGroup(group) && slices.ContainsFunc(resources, everything)):
 			if matches(w.At("objectSelector"), o.labels) {
 				return true
 			}
@@ -160,9 +161,7 @@ func (r *reader) resource(o *node) string {
 func (r *reader) namespaceLabels(name string) map[string]any {
 	labels := map[string]any{"kubernetes.io/metadata.name": name}
 	if n := r.by[plan.Object{Kind: "Namespace", Name: name}]; n != nil {
-		for key, value := range n.labels {
-			labels[key] = value
-		}
+		maps.Copy(labels, n.labels)
 	}
 	return labels
 }
@@ -178,7 +177,6 @@ type right struct {
 
 const rbac = "rbac.authorization.k8s.io"
 
-// readRights reads the rights of workloads.
 func (r *reader) readRights() {
 	for _, n := range r.nodes {
 		if !n.works {
@@ -228,17 +226,14 @@ func (t right) about(group, resource string) bool {
 // operators finds the controllers of custom resources: workloads whose account may write the
 // status of the API group. They wait for the CustomResourceDefinitions that they may read.
 func (r *reader) operators() {
-	custom, named := map[string][]*node{}, map[string][]*node{}
-	for _, n := range r.nodes {
-		if !ownGroup(n.name().Group) {
-			custom[n.name().Group] = append(custom[n.name().Group], n)
-			named[n.name().Name] = append(named[n.name().Name], n)
-		}
-	}
-	defined := map[string][]*node{}
+	custom, named, defined := map[string][]*node{}, map[string][]*node{}, map[string][]*node{} // by group, name and defined group
 	for _, n := range r.nodes {
 		if n.Defines.Group != "" {
 			defined[n.Defines.Group] = append(defined[n.Defines.Group], n)
+		}
+		if !ownGroup(n.name().Group) {
+			custom[n.name().Group] = append(custom[n.name().Group], n)
+			named[n.name().Name] = append(named[n.name().Name], n)
 		}
 	}
 	for _, n := range r.nodes {

@@ -100,7 +100,6 @@ func blankList(value string) bool {
 	return value == "" || value == "null"
 }
 
-// parseNames parses an annotation with one name or a list of names.
 func parseNames(value string) ([]string, error) {
 	if strings.HasPrefix(value, "[") {
 		return ParseList(value)

@@ -330,7 +330,6 @@ func (p *planner) sortedWarnings() []Warning {
 	return append([]Warning{}, unique...)
 }
 
-// compareRules orders rules by number.
 func compareRules(a, b string) int {
 	return cmp.Or(cmp.Compare(len(a), len(b)), strings.Compare(a, b))
 }

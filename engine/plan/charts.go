@@ -24,7 +24,6 @@ type chartNode struct {
 	targetsKnown                   bool
 }
 
-// entry is a dependency of a chart.
 type entry struct {
 	Subchart
 	node *chartNode // nil if the subchart is disabled
@@ -75,7 +74,6 @@ func (p *planner) node(path string) *chartNode {
 	return c
 }
 
-// sortedCharts returns all charts by path.
 func (p *planner) sortedCharts() []*chartNode {
 	nodes := make([]*chartNode, 0, len(p.charts))
 	for _, path := range slices.Sorted(maps.Keys(p.charts)) {

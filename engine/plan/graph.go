@@ -221,7 +221,6 @@ func gatesByIndex(groups []*Group) [][]int {
 	return gates
 }
 
-// transpose returns a graph with its edges reversed.
 func transpose(next [][]int) [][]int {
 	prev := make([][]int, len(next))
 	for i, list := range next {

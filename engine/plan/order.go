@@ -81,7 +81,6 @@ func (g *Group) Ranks(removed bool) []Rank {
 	return ranks
 }
 
-// arrangement is the order inside a group.
 type arrangement struct {
 	objects []Object
 	waves   []Wave
@@ -124,7 +123,6 @@ func arrange(members []*member) arrangement {
 	return a
 }
 
-// item is an object of a group.
 type item struct {
 	object  *Object
 	defines GroupKind
@@ -189,7 +187,6 @@ func (s *sorter) present(kinds []string) (present []string) {
 	return present
 }
 
-// classify forms the classes.
 func (s *sorter) classify() {
 	type classKey struct {
 		rank   Rank
@@ -302,7 +299,6 @@ func (s *sorter) beforeNeeds() []*item {
 	return early
 }
 
-// compareClasses compares classes by their order of apply.
 func compareClasses(a, b *class) int {
 	return cmp.Or(a.place.Compare(b.place), cmp.Compare(b.lead, a.lead), a.rank.Compare(b.rank))
 }

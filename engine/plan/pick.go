@@ -113,7 +113,6 @@ func editDistance(a, b string) int {
 	return row[len(b)]
 }
 
-// maxNamed is the maximum number of groups that an error names.
 const maxNamed = 8
 
 func pickAll(text string, groups []*Group, match func(*Group) bool) ([]string, error) {
@@ -123,7 +122,6 @@ func pickAll(text string, groups []*Group, match func(*Group) bool) ([]string, e
 	return nil, fmt.Errorf("no group matches %s; the groups are %s", text, joinIDs(matchingIDs(groups, func(*Group) bool { return true })))
 }
 
-// joinIDs formats a list of groups for an error.
 func joinIDs(ids []string) string {
 	if n := len(ids) - maxNamed; n > 0 {
 		return fmt.Sprintf("%s and %d more", strings.Join(ids[:maxNamed], ", "), n)

@@ -12,7 +12,6 @@ type Pods struct {
 	None bool
 }
 
-// podTemplatePaths are the fields of pod templates, by kind.
 var podTemplatePaths = map[plan.GroupKind][]string{
 	{Kind: "Pod"}:                             {},
 	{Kind: "PodTemplate"}:                     {"template"},

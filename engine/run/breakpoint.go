@@ -17,15 +17,12 @@ const (
 	breakpointDisabled            // stays, but does not stop
 )
 
-// hasBreakpoint reports whether the options set a breakpoint on every unit with that id.
 func (m *machine) hasBreakpoint(id string) bool { return slices.Contains(m.opts.Breakpoints, id) }
 
-// mustPause reports whether the run must pause before the unit.
 func (u *unit) mustPause() bool {
 	return !u.reached && (u.breakpoint == breakpointSet || u.breakpoint == breakpointOnce)
 }
 
-// setBreakpoint changes the breakpoint of a unit and publishes it.
 func (m *machine) setBreakpoint(u *unit, b breakpoint) {
 	u.breakpoint = b
 	status := event.Set
@@ -64,7 +61,6 @@ func (m *machine) pauseAtBreakpoints(open []*unit) bool {
 	return true
 }
 
-// toggleBreakpoint sets or removes a breakpoint.
 func (m *machine) toggleBreakpoint(named event.Unit) string {
 	u, why := m.unstarted(named)
 	switch {

@@ -26,7 +26,6 @@ type turn struct {
 	waits bool // for the answers to its requests
 }
 
-// join adds a starting group.
 func (c *cohort) join(g *group) {
 	g.seats = append(g.seats, seat{c, len(c.groups)})
 	c.groups = append(c.groups, g)
@@ -67,7 +66,6 @@ func (c *cohort) due() (due []*group) {
 	return due
 }
 
-// valid reports whether the turn is still the current wave of its group.
 func (t turn) valid() bool {
 	if t.group.status != event.Running || t.group.attempt.accepted {
 		return false

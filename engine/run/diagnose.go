@@ -43,9 +43,6 @@ func (m *machine) nextDiagnosis() time.Time {
 	return m.stage.diagnoseAt
 }
 
-// diagnoseNow schedules a diagnosis as soon as the pace allows.
-func (s *stage) diagnoseNow(g *group, o *object) { s.scheduleDiagnosis(g, o, s.m.now) }
-
 // diagnoseLater schedules a diagnosis without a sign of trouble.
 func (s *stage) diagnoseLater(g *group, o *object) {
 	at := o.since.Add(firstDiagnosis(o.Object))

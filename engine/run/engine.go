@@ -77,7 +77,6 @@ func (f Finding) Status() event.Status {
 	return ""
 }
 
-// nothing reports whether nothing was found.
 func (f Finding) nothing() bool { return f.Cause == "" && len(f.Lines) == 0 }
 
 // Engine runs one operation: a sequence of stages, steered by commands. Its methods are

@@ -10,25 +10,6 @@ import (
 	"lockstep/engine/plan"
 )
 
-// refuse fails a group because the API server refused an object.
-func (s *stage) refuse(g *group, o *object, message string) {
-	s.fail(g, o, &failure{symptom: oneLine(message), certainty: causeKnown})
-}
-
-// failObserved fails a group because an object's status is Failed.
-func (s *stage) failObserved(g *group, o *object) {
-	certainty := causeUnknown
-	if o.last.Decided {
-		certainty = causePartial
-	}
-	s.fail(g, o, &failure{symptom: oneLine(o.message), certainty: certainty})
-}
-
-// failTimedOut fails a group because an object timed out.
-func (s *stage) failTimedOut(g *group, o *object, symptom, timedOut string) {
-	s.fail(g, o, &failure{symptom: oneLine(symptom), timedOut: timedOut})
-}
-
 // fail ends a group as failed. If the cause is unknown, it first starts a diagnosis and
 // publishes the failure with its result.
 //
@@ -68,7 +49,6 @@ func (s *stage) reportFailures() {
 	}
 }
 
-// reportFailure publishes the failure of a group with its finding.
 func (s *stage) reportFailure(f *failure, found Finding) {
 	f.state = max(f.state, failureReported)
 	f.Message, f.Cause, f.Evidence = f.text(found), cmp.Or(found.Cause, f.symptom), found.Evidence
@@ -89,10 +69,8 @@ func (f *failure) text(found Finding) string {
 	return found.Cause
 }
 
-// failing reports whether a group failed, so that nothing more starts.
 func (s *stage) failing() bool { return len(s.failures) > 0 }
 
-// diagnosed handles the result of a diagnosis.
 func (s *stage) diagnosed(d diagnosis, found Finding) {
 	o := d.object
 	o.pace.AddCost(s.m.now, found.Requests)

@@ -23,7 +23,6 @@ func (m *machine) heldFailure() *failure {
 	return nil
 }
 
-// resolveFailures accepts, retries or gives up one failed group, or all of them.
 func (m *machine) resolveFailures(name event.CommandName, named event.Unit) string {
 	if m.heldFailure() == nil {
 		return "no failure is held"

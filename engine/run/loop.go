@@ -22,7 +22,6 @@ type loop struct {
 
 const diagnoseTimeout = 5 * time.Second
 
-// run handles messages until the closing event.
 func (l *loop) run() {
 	defer close(l.over)
 	defer l.opts.Feed.Close()
@@ -92,7 +91,6 @@ func (l *loop) perform(effects []effect) {
 	}
 }
 
-// retryKey is the key of the retry context in the request context.
 type retryKey struct{}
 
 func (l *loop) renew() {
@@ -111,7 +109,6 @@ func RetryContext(ctx context.Context) context.Context {
 	return ctx
 }
 
-// send sends a request in a goroutine.
 func (l *loop) send(r request) {
 	call := r.stage.Cluster.Apply
 	if r.stage.removes() {
@@ -163,7 +160,6 @@ func (b *inbox) put(msg message) {
 	}
 }
 
-// drain returns all queued messages and clears the queue.
 func (b *inbox) drain() []message {
 	b.mu.Lock()
 	defer b.mu.Unlock()

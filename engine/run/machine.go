@@ -30,7 +30,6 @@ type machine struct {
 	ended      bool
 }
 
-// rollback is the running rollback of the operation, if any.
 type rollback struct {
 	started bool
 	// warned is set after the first interrupt during a rollback (R43).
@@ -108,14 +107,12 @@ func (m *machine) announce(phases []event.Phase) {
 	}
 }
 
-// setUnit changes the status of a unit and publishes it.
 func (m *machine) setUnit(u *unit, s event.Status, message string) {
 	u.status = s
 	m.restartHeartbeat()
 	m.publish(event.Event{Kind: event.KindGroup, Phase: u.Phase, Group: u.Group, Status: s, Message: message})
 }
 
-// failUnit marks a unit as failed and publishes the failure.
 func (m *machine) failUnit(u *unit, f Failure) {
 	u.status = event.Failed
 	m.restartHeartbeat()

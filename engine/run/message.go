@@ -100,7 +100,6 @@ type (
 	}
 )
 
-// request is a request for an object in an attempt at its group.
 type request struct {
 	stage   *stage
 	group   *group

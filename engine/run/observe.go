@@ -18,7 +18,6 @@ func (o *object) actual() plan.Object {
 	return obj
 }
 
-// answer handles the API server's answer to a request.
 func (s *stage) answer(r request, out Outcome, err error) {
 	s.busy.requests--
 	g, o := r.group, r.object
@@ -42,7 +41,7 @@ func (s *stage) answer(r request, out Outcome, err error) {
 			o.setFinding(why.Finding())
 		}
 		s.setObject(g, o, event.Failed, oneLine(err.Error()), "")
-		s.refuse(g, o, err.Error())
+		s.fail(g, o, &failure{symptom: oneLine(err.Error()), certainty: causeKnown})
 		if why != nil {
 			s.reportFinding(g, o, o.actual(), why.Finding().Lines)
 		}
@@ -110,7 +109,6 @@ func (s *stage) sendNext(g *group) {
 	s.send(g)
 }
 
-// deleted handles the answer to a delete.
 func (s *stage) deleted(g *group, o *object, out Outcome) {
 	switch {
 	case out.Change == event.Kept:
@@ -125,14 +123,13 @@ func (s *stage) deleted(g *group, o *object, out Outcome) {
 	}
 }
 
-// observe handles an observation of an object.
 func (s *stage) observe(g *group, seen Observation) {
 	o := g.index[seen.Object]
 	if o == nil || s.era != s.m.era { // a rollback or an edited revision has started
 		return
 	}
 	if seen.Sign && o.reply == replyTaken {
-		s.diagnoseNow(g, o)
+		s.scheduleDiagnosis(g, o, s.m.now)
 	}
 	switch {
 	case seen.Status == "":
@@ -153,7 +150,7 @@ func (s *stage) observe(g *group, seen Observation) {
 	}
 	s.assess(g, o)
 	if vanished {
-		s.diagnoseNow(g, o)
+		s.scheduleDiagnosis(g, o, s.m.now)
 	}
 }
 
@@ -207,7 +204,11 @@ func (s *stage) evaluate(g *group, o *object) {
 		s.setObject(g, o, o.last.Status, o.last.Message, "")
 	}
 	if o.status == event.Failed && (g.await || g.attempt.accepted) {
-		s.failObserved(g, o)
+		certainty := causeUnknown
+		if o.last.Decided {
+			certainty = causePartial
+		}
+		s.fail(g, o, &failure{symptom: oneLine(o.message), certainty: certainty})
 	}
 }
 
@@ -289,7 +290,6 @@ func (s *stage) goal() event.Status {
 	return event.Ready
 }
 
-// setObject sets the status of an object and publishes changes.
 func (s *stage) setObject(g *group, o *object, status event.Status, message string, change event.Change) {
 	if o.status == status && o.message == message && change == "" {
 		return

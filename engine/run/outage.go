@@ -38,7 +38,6 @@ func (m *machine) updateClocks() {
 	}
 }
 
-// serverAway handles the start of an outage.
 func (m *machine) serverAway(since time.Time, reason string) {
 	if !m.outage.since.IsZero() {
 		return
@@ -50,7 +49,6 @@ func (m *machine) serverAway(since time.Time, reason string) {
 	m.readiness.stop(since)
 }
 
-// serverBack handles the end of an outage.
 func (m *machine) serverBack() {
 	o := m.outage
 	if o.since.IsZero() {

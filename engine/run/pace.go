@@ -12,7 +12,6 @@ type Pace struct {
 	costs []cost
 }
 
-// cost is the start and the number of requests of a diagnosis.
 type cost struct {
 	at       time.Time
 	requests int

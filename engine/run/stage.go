@@ -26,7 +26,6 @@ type Stage struct {
 	Lenient bool
 }
 
-// removes reports whether the stage deletes objects.
 func (s *Stage) removes() bool { return s.Phase.Kind == event.PhaseRemove }
 
 // Failure is a failed group, and the object that made it fail.
@@ -98,7 +97,6 @@ type inFlight struct {
 // blocking reports whether the stage must not end yet.
 func (f inFlight) blocking() bool { return f.requests > 0 || f.diagnoses > 0 }
 
-// group is a group of a stage, with its progress.
 type group struct {
 	*unit
 	def          *plan.Group
@@ -115,7 +113,6 @@ type group struct {
 	attempt      attempt
 }
 
-// attempt is the progress of a group since its last start.
 type attempt struct {
 	number   int // 0 before the first
 	round    int // counts attempts and accepts
@@ -127,7 +124,6 @@ type attempt struct {
 	undone   int // objects that are not done
 }
 
-// object is an object of a group.
 type object struct {
 	plan.Object
 	reply    reply // to this attempt's request
@@ -160,7 +156,6 @@ const (
 	replyTaken
 )
 
-// failure is a failed group and how its failure is handled.
 type failure struct {
 	Failure
 	group     *group
@@ -196,7 +191,6 @@ type deadline struct {
 	at     time.Duration // active time
 }
 
-// enter makes a stage the current one.
 func (m *machine) enter(def Stage, run *StageRun) {
 	s := &stage{Stage: def, m: m, run: run, by: make(map[string]*group, len(def.Phase.Groups)), era: m.era}
 	for _, g := range def.Phase.Groups {
@@ -235,7 +229,6 @@ func (s *stage) add(def *plan.Group) {
 	s.groups, s.by[def.ID] = append(s.groups, g), g
 }
 
-// running returns the number of groups that are running.
 func (s *stage) running() (n int) {
 	for _, g := range s.groups {
 		if g.status == event.Running {
@@ -266,7 +259,6 @@ func (s *stage) reportApplied() {
 	s.m.do(allApplied{s.run})
 }
 
-// close ends the stage.
 func (s *stage) close(cause error) {
 	s.closed, s.m.stage = true, nil
 	if len(s.failures) > 0 && s.m.root == nil {

@@ -48,7 +48,6 @@ func (m *machine) continueStarted() {
 	}
 }
 
-// addOpen records that all gates of a group are open.
 func (s *stage) addOpen(g *group) {
 	at, listed := slices.BinarySearchFunc(s.open, g, func(a, b *group) int { return cmp.Compare(a.place, b.place) })
 	if !listed {
@@ -73,7 +72,6 @@ func (m *machine) startable() (open []*unit) {
 	return open
 }
 
-// free returns how many more groups may run.
 func (m *machine) free() int {
 	if m.opts.Groups <= 0 || m.stage == nil {
 		return math.MaxInt

@@ -159,8 +159,10 @@ func (m *machine) tick() {
 		if s.removes() {
 			goal = "gone"
 		}
-		s.failTimedOut(d.group, d.object, fmt.Sprintf("not %s after %s (--readiness-timeout): %s", goal, s.Readiness, d.object.state()),
-			fmt.Sprintf("gave up after %s (--readiness-timeout)", s.Readiness))
+		s.fail(d.group, d.object, &failure{
+			symptom:  oneLine(fmt.Sprintf("not %s after %s (--readiness-timeout): %s", goal, s.Readiness, d.object.state())),
+			timedOut: fmt.Sprintf("gave up after %s (--readiness-timeout)", s.Readiness),
+		})
 	}
 	if m.opts.Heartbeat > 0 && active >= t.heartbeat {
 		m.restartHeartbeat()
@@ -191,8 +193,10 @@ func (m *machine) failUnready() {
 		for _, o := range g.objects {
 			if !o.settled {
 				limit, away := m.opts.Operation.Timeout, m.outage.state(m.now)
-				m.stage.failTimedOut(g, o, fmt.Sprintf("not finished after %s (--timeout): %s", limit, o.state()+away),
-					fmt.Sprintf("gave up after %s (--timeout)%s", limit, away))
+				m.stage.fail(g, o, &failure{
+					symptom:  oneLine(fmt.Sprintf("not finished after %s (--timeout): %s", limit, o.state()+away)),
+					timedOut: fmt.Sprintf("gave up after %s (--timeout)%s", limit, away),
+				})
 				break
 			}
 		}

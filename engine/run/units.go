@@ -33,7 +33,6 @@ func (us *units) add(id event.Unit) (u *unit, added bool) {
 	return u, true
 }
 
-// unchecked counts the units that are applied, not checked, and not ready (R21).
 func (us *units) unchecked() (n int) {
 	for _, u := range us.all {
 		if u.unchecked && u.status == event.Applied {

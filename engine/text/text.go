@@ -5,9 +5,11 @@
 package text
 
 import (
+	"fmt"
 	"regexp"
 	"strings"
 	"unicode"
+	"unicode/utf16"
 	"unicode/utf8"
 )
 
@@ -41,20 +43,10 @@ func safe(r rune) bool {
 
 // Line returns safe text on one line: without control sequences and unsafe characters. Line
 // ends and tabs become blanks, invalid UTF-8 becomes U+FFFD.
-func Line(s string) string {
-	if isSafe(s) {
-		return s
-	}
-	return clean(s, func(rune) bool { return false })
-}
+func Line(s string) string { return clean(s, "") }
 
 // Block is like Line, but keeps line ends and tabs.
-func Block(s string) string {
-	if isSafe(s) {
-		return s
-	}
-	return clean(s, func(r rune) bool { return r == '\n' || r == '\t' })
-}
+func Block(s string) string { return clean(s, "\n\t") }
 
 func isSafe(s string) bool {
 	for i := 0; i < len(s); i++ {
@@ -70,12 +62,16 @@ func isSafe(s string) bool {
 
 func unsafe(r rune) bool { return !Safe(r) }
 
-func clean(s string, stays func(rune) bool) string {
+// clean returns safe text; the characters in stays are kept.
+func clean(s, stays string) string {
+	if isSafe(s) {
+		return s
+	}
 	s = sequences.ReplaceAllString(strings.ToValidUTF8(s, "\ufffd"), "")
 	s = strings.ReplaceAll(s, "\r\n", "\n")
 	return strings.Map(func(r rune) rune {
 		switch {
-		case Safe(r), stays(r):
+		case Safe(r), strings.ContainsRune(stays, r):
 			return r
 		case unicode.IsSpace(r) && r != '\r': // \r is dropped: overwritten text is shown too
 			return ' '
@@ -97,16 +93,11 @@ func EscapeJSON(json []byte) []byte {
 		case r == '\n' || r == '\t' || Safe(r):
 			out = utf8.AppendRune(out, r)
 		case r > 0xffff:
-			high, low := (r-0x10000)>>10+0xd800, (r-0x10000)&0x3ff+0xdc00
-			out = appendEscape(appendEscape(out, high), low)
+			high, low := utf16.EncodeRune(r)
+			out = fmt.Appendf(out, `\u%04x\u%04x`, high, low)
 		default:
-			out = appendEscape(out, r)
+			out = fmt.Appendf(out, `\u%04x`, r)
 		}
 	}
 	return out
-}
-
-func appendEscape(out []byte, r rune) []byte {
-	const hex = "0123456789abcdef"
-	return append(out, '\\', 'u', hex[r>>12&15], hex[r>>8&15], hex[r>>4&15], hex[r&15])
 }
