@@ -110,8 +110,7 @@ func (a *arranger) tree(c *plan.Chart) {
 }
 
 func (a *arranger) from(e *Edge) *node { return a.r.nodes[e.at.from] }
-
-func (a *arranger) to(e *Edge) *node { return a.r.nodes[e.at.to] }
+func (a *arranger) to(e *Edge) *node   { return a.r.nodes[e.at.to] }
 
 func (a *arranger) arrange() {
 	a.findPlain()
@@ -129,20 +128,13 @@ func (a *arranger) arrange() {
 var readyOnApply = map[plan.GroupKind]bool{
 	{Kind: "Namespace"}: true, {Kind: "ServiceAccount"}: true, {Kind: "Secret"}: true, {Kind: "ConfigMap"}: true, {Kind: "Service"}: true,
 	{Kind: "ResourceQuota"}: true, {Kind: "LimitRange"}: true, {Kind: "PersistentVolume"}: true, {Kind: "PodTemplate"}: true, {Kind: "Endpoints"}: true,
-	{Group: "discovery.k8s.io", Kind: "EndpointSlice"}:               true,
-	{Group: "scheduling.k8s.io", Kind: "PriorityClass"}:              true,
-	{Group: "node.k8s.io", Kind: "RuntimeClass"}:                     true,
-	{Group: "storage.k8s.io", Kind: "StorageClass"}:                  true,
-	{Group: "storage.k8s.io", Kind: "CSIDriver"}:                     true,
-	{Group: "networking.k8s.io", Kind: "IngressClass"}:               true,
-	{Group: "networking.k8s.io", Kind: "NetworkPolicy"}:              true,
-	{Group: "policy", Kind: "PodSecurityPolicy"}:                     true,
-	{Group: "policy", Kind: "PodDisruptionBudget"}:                   true,
-	{Group: "autoscaling", Kind: "HorizontalPodAutoscaler"}:          true,
-	{Group: "rbac.authorization.k8s.io", Kind: "Role"}:               true,
-	{Group: "rbac.authorization.k8s.io", Kind: "ClusterRole"}:        true,
-	{Group: "rbac.authorization.k8s.io", Kind: "RoleBinding"}:        true,
-	{Group: "rbac.authorization.k8s.io", Kind: "ClusterRoleBinding"}: true,
+	{Group: "discovery.k8s.io", Kind: "EndpointSlice"}: true, {Group: "networking.k8s.io", Kind: "IngressClass"}: true,
+	{Group: "networking.k8s.io", Kind: "NetworkPolicy"}: true, {Group: "storage.k8s.io", Kind: "StorageClass"}: true,
+	{Group: "storage.k8s.io", Kind: "CSIDriver"}: true, {Group: "scheduling.k8s.io", Kind: "PriorityClass"}: true,
+	{Group: "node.k8s.io", Kind: "RuntimeClass"}: true, {Group: "policy", Kind: "PodSecurityPolicy"}: true,
+	{Group: "policy", Kind: "PodDisruptionBudget"}: true, {Group: "autoscaling", Kind: "HorizontalPodAutoscaler"}: true,
+	{Group: rbac, Kind: "Role"}: true, {Group: rbac, Kind: "ClusterRole"}: true,
+	{Group: rbac, Kind: "RoleBinding"}: true, {Group: rbac, Kind: "ClusterRoleBinding"}: true,
 }
 
 // claim exists as soon as it is applied, but may be ready only once a pod uses it.
@@ -195,8 +187,6 @@ func (a *arranger) markOwner(owner, n *node, owned []*node) {
 	}
 }
 
-// declaredGroup returns the group that an object's annotations declare.
-//
 // Rule R67: a declared order stands, the inferred one is added to it.
 func declaredGroup(n *node) (name string, after []string, layer bool) {
 	name, _ = plan.Annotation(n.Annotations, plan.AnnotationGroup)

@@ -15,8 +15,6 @@ type use struct {
 	host    string
 }
 
-// habits adds the soft order.
-//
 // Rule R63: commands that wait, migrations, and Helm's order of kinds.
 func (r *reader) habits() {
 	for _, n := range r.nodes {

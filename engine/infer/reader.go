@@ -246,8 +246,6 @@ func impliesNoOrder(n *node, ref refs.Ref) bool {
 
 var crd = plan.GroupKind{Group: "apiextensions.k8s.io", Kind: "CustomResourceDefinition"}
 
-// hard adds edges for references.
-//
 // Rule R61: an object waits for the objects that it references, unless they are optional.
 func (r *reader) hard() {
 	r.definer = map[plan.GroupKind]*node{}

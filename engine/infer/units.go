@@ -9,8 +9,6 @@ import (
 	"lockstep/engine/plan"
 )
 
-// makeUnits assigns each object to a unit.
-//
 // Rule R64: objects that only one workload needs are in its group, shared ones in a group
 // that comes first, and objects that wait for the same groups together.
 func (a *arranger) makeUnits() {

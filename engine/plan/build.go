@@ -202,8 +202,6 @@ func (p *planner) read(c *chartNode) {
 	}
 }
 
-// failFamilies refuses a chart that uses several families of annotations.
-//
 // Rule R20: a chart uses groups, layers or weights, not two of them.
 func (p *planner) failFamilies(c *chartNode, uses [families]*member) {
 	var seen []string

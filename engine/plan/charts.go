@@ -134,8 +134,6 @@ func (p *planner) lookup(c *chartNode, ref, who string, object *Object) *entry {
 	return found
 }
 
-// orderSubcharts resolves the dependencies between the subcharts of c.
-//
 // Rule R11: charts wait only for the subcharts that Chart.yaml names.
 func (p *planner) orderSubcharts(c *chartNode) {
 	for _, ref := range c.dependsOn {

@@ -39,8 +39,7 @@ func newDraft(c *chartNode, name string) *draft {
 }
 
 func compareNames(a, b *draft) int { return strings.Compare(a.name, b.name) }
-
-func (d *draft) missing() bool { return len(d.members) == 0 }
+func (d *draft) missing() bool     { return len(d.members) == 0 }
 
 // waits lists the subcharts that the group waits for (R18).
 func (d *draft) waits() []*chartNode {
@@ -55,9 +54,6 @@ func (d *draft) waits() []*chartNode {
 	return nodes
 }
 
-// sequence divides the resources of a chart into sequenced groups and the unsequenced batch
-// (R7 to R10).
-//
 // Rule R10: resources without a group form one batch, after all groups of their chart.
 func (p *planner) sequence(c *chartNode) {
 	batch := newDraft(c, Unsequenced)
@@ -147,8 +143,6 @@ func (d *draft) need(other *draft, by *member) {
 	}
 }
 
-// chainWeights links the groups of weights.
-//
 // Rule R19: each weight waits for the next lower one.
 func chainWeights(drafts []*draft) {
 	chain := slices.SortedFunc(slices.Values(drafts), func(a, b *draft) int {

@@ -6,13 +6,22 @@ import (
 	"lockstep/engine/plan"
 )
 
-// byKind are the functions that read references of an object outside its pods.
+// fieldsByKind are the fields of an object outside its pods.
+var fieldsByKind = map[plan.GroupKind][]field{
+	account:                              {{Pull, secret, "imagePullSecrets[].name"}, {Token, secret, "secrets[].name"}},
+	{Group: "apps", Kind: "StatefulSet"}: {{Governing, service, "spec.serviceName"}},
+	{Group: "networking.k8s.io", Kind: "Ingress"}: {
+		{Class, ingressClass, "spec.ingressClassName"},
+		{Backend, service, "spec.defaultBackend.service.name"}, {Backend, service, "spec.rules[].http.paths[].backend.service.name"},
+		{Backend, service, "spec.backend.serviceName"}, {Backend, service, "spec.rules[].http.paths[].backend.serviceName"}, // before v1
+		{TLS, secret, "spec.tls[].secretName"},
+	},
+}
+
+// byKind are the functions that read the other references of an object outside its pods.
 var byKind = map[plan.GroupKind]func(*finder, Field){
-	account:                              (*finder).serviceAccount,
 	claim:                                (*finder).claim,
-	{Group: "apps", Kind: "StatefulSet"}: (*finder).statefulSet,
-	{Group: "networking.k8s.io", Kind: "Ingress"}:                     (*finder).ingress,
-	{Group: "extensions", Kind: "Ingress"}:                            (*finder).ingress,
+	{Group: "apps", Kind: "StatefulSet"}: (*finder).claimTemplates,
 	{Group: "autoscaling", Kind: "HorizontalPodAutoscaler"}:           (*finder).autoscaler,
 	{Group: "rbac.authorization.k8s.io", Kind: "RoleBinding"}:         (*finder).binding,
 	{Group: "rbac.authorization.k8s.io", Kind: "ClusterRoleBinding"}:  (*finder).binding,
@@ -24,42 +33,10 @@ var byKind = map[plan.GroupKind]func(*finder, Field){
 
 const admission = "admissionregistration.k8s.io"
 
-func (f *finder) serviceAccount(o Field) {
-	for _, s := range o.At("imagePullSecrets").Each() {
-		f.name(Pull, secret, s.At("name"))
-	}
-	for _, s := range o.At("secrets").Each() {
-		f.name(Token, secret, s.At("name"))
-	}
-}
-
-func (f *finder) statefulSet(o Field) {
-	f.name(Governing, service, o.At("spec", "serviceName"))
+func (f *finder) claimTemplates(o Field) {
 	for _, c := range o.At("spec", "volumeClaimTemplates").Each() {
 		f.claim(c)
 	}
-}
-
-func (f *finder) ingress(o Field) {
-	spec := o.At("spec")
-	f.name(Class, ingressClass, spec.At("ingressClassName"))
-	for _, b := range []string{"defaultBackend", "backend"} {
-		f.backend(spec.At(b))
-	}
-	for _, r := range spec.At("rules").Each() {
-		for _, p := range r.At("http", "paths").Each() {
-			f.backend(p.At("backend"))
-		}
-	}
-	for _, t := range spec.At("tls").Each() {
-		f.name(TLS, secret, t.At("secretName"))
-	}
-}
-
-// backend adds the Service of an Ingress backend; versions before v1 use another field.
-func (f *finder) backend(b Field) {
-	f.name(Backend, service, b.At("service", "name"))
-	f.name(Backend, service, b.At("serviceName"))
 }
 
 func (f *finder) autoscaler(o Field) {

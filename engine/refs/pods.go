@@ -60,12 +60,14 @@ func zero(v any) bool {
 // pod reads the spec of a pod. It skips the volumes with the given names, which claim
 // templates replace.
 func (f *finder) pod(spec Field, replaced map[string]bool) {
-	f.account(spec)
-	f.name(Priority, priorityClass, spec.At("priorityClassName"))
-	f.name(Runtime, runtimeClass, spec.At("runtimeClassName"))
-	for _, s := range spec.At("imagePullSecrets").Each() {
-		f.name(Pull, secret, s.At("name"))
+	accountKey := "serviceAccountName"
+	if spec.At(accountKey).Text() == "" {
+		accountKey = "serviceAccount" // deprecated
 	}
+	f.read(spec, []field{
+		{Account, account, accountKey}, {Priority, priorityClass, "priorityClassName"}, {Runtime, runtimeClass, "runtimeClassName"},
+		{Pull, secret, "imagePullSecrets[].name"},
+	})
 	for _, kind := range []string{"initContainers", "containers", "ephemeralContainers"} {
 		for _, c := range spec.At(kind).Each() {
 			f.container(c)
@@ -76,15 +78,6 @@ func (f *finder) pod(spec Field, replaced map[string]bool) {
 			f.volume(v)
 		}
 	}
-}
-
-// account adds the ServiceAccount, also from the deprecated field.
-func (f *finder) account(spec Field) {
-	at := spec.At("serviceAccountName")
-	if at.Text() == "" {
-		at = spec.At("serviceAccount")
-	}
-	f.name(Account, account, at)
 }
 
 func (f *finder) container(c Field) {
@@ -113,10 +106,12 @@ func (f *finder) entries(use Use, kind plan.GroupKind, source Field, name string
 	}
 }
 
-// credentialVolumes are the volume fields that name a Secret with credentials.
-var credentialVolumes = [][]string{
-	{"azureFile", "secretName"}, {"csi", "nodePublishSecretRef", "name"}, {"cephfs", "secretRef", "name"}, {"cinder", "secretRef", "name"},
-	{"flexVolume", "secretRef", "name"}, {"iscsi", "secretRef", "name"}, {"rbd", "secretRef", "name"}, {"scaleIO", "secretRef", "name"}, {"storageos", "secretRef", "name"},
+// volumeFields are the fields of volumes that name a claim, or a Secret with credentials.
+var volumeFields = []field{
+	{Volume, secret, "azureFile.secretName"}, {Volume, secret, "csi.nodePublishSecretRef.name"}, {Volume, secret, "cephfs.secretRef.name"},
+	{Volume, secret, "cinder.secretRef.name"}, {Volume, secret, "flexVolume.secretRef.name"}, {Volume, secret, "iscsi.secretRef.name"},
+	{Volume, secret, "rbd.secretRef.name"}, {Volume, secret, "scaleIO.secretRef.name"}, {Volume, secret, "storageos.secretRef.name"},
+	{Claim, claim, "persistentVolumeClaim.claimName"},
 }
 
 func (f *finder) volume(v Field) {
@@ -126,10 +121,7 @@ func (f *finder) volume(v Field) {
 		f.entries(Volume, configMap, s.At("configMap"), "name")
 		f.entries(Volume, secret, s.At("secret"), "name")
 	}
-	for _, keys := range credentialVolumes {
-		f.name(Volume, secret, v.At(keys...))
-	}
-	f.name(Claim, claim, v.At("persistentVolumeClaim", "claimName"))
+	f.read(v, volumeFields)
 	f.claim(v.At("ephemeral", "volumeClaimTemplate"))
 }
 

@@ -63,7 +63,12 @@ func Find(name plan.Object, object map[string]any) []Ref {
 		}
 		f.pod(Field{pods.Spec, pods.Path}, replaced)
 	}
-	if read := byKind[name.GroupKind()]; read != nil {
+	kind := name.GroupKind()
+	if kind.Group == "extensions" && kind.Kind == "Ingress" {
+		kind.Group = "networking.k8s.io"
+	}
+	f.read(root, fieldsByKind[kind])
+	if read := byKind[kind]; read != nil {
 		read(f, root)
 	}
 	return f.found
@@ -73,6 +78,22 @@ func Find(name plan.Object, object map[string]any) []Ref {
 type finder struct {
 	in    plan.Object
 	found []Ref
+}
+
+// field is a field in which objects name others. "[]." in its path stands for each item of a list.
+type field struct {
+	use  Use
+	kind plan.GroupKind
+	path string
+}
+
+// read adds the references in fields below in.
+func (f *finder) read(in Field, fields []field) {
+	for _, at := range fields {
+		for _, named := range in.all(at.path) {
+			f.name(at.use, at.kind, named)
+		}
+	}
 }
 
 func (f *finder) add(use Use, to plan.Object, path string) *Ref {
@@ -135,6 +156,19 @@ func (v Field) Each() []Field {
 		out[i] = Field{x, v.Path + "[" + strconv.Itoa(i) + "]"}
 	}
 	return out
+}
+
+// all returns the fields with a path: "tls[].secretName".
+func (v Field) all(path string) (found []Field) {
+	list, rest, items := strings.Cut(path, "[].")
+	at := v.At(strings.Split(list, ".")...)
+	if !items {
+		return []Field{at}
+	}
+	for _, item := range at.Each() {
+		found = append(found, item.all(rest)...)
+	}
+	return found
 }
 
 // Text returns the value if it is a string, else "".

@@ -91,8 +91,7 @@ func (m *machine) handle(now time.Time, msg message) []effect {
 	return m.effects
 }
 
-func (m *machine) do(e effect) { m.effects = append(m.effects, e) }
-
+func (m *machine) do(e effect)           { m.effects = append(m.effects, e) }
 func (m *machine) publish(e event.Event) { m.do(publish{event: e}) }
 
 func (m *machine) announce(phases []event.Phase) {

@@ -9,8 +9,6 @@ import (
 	"lockstep/engine/event"
 )
 
-// startUnits starts units as far as the state of the run allows.
-//
 // Rule R14: a group starts as soon as its own gates are open, whatever else runs
 func (m *machine) startUnits() {
 	m.continueStarted()

@@ -24,8 +24,6 @@ type steering struct {
 
 func (s *steering) pause(why string) { s.paused, s.why = true, why }
 
-// command executes a command and publishes the answer.
-//
 // Rule R45: every command is answered by an event
 func (m *machine) command(c event.Command) {
 	answer := event.Event{Kind: event.KindCommand, Command: c.Name, By: c.By, Answers: c.ID, Phase: c.Phase, Group: c.Group, Status: event.Accepted}
@@ -132,8 +130,6 @@ func (m *machine) resume() string {
 	return ""
 }
 
-// step starts one unit while the run is paused.
-//
 // Rule R41: a step starts one unit: the first in plan order whose gates are open, or the named one
 func (m *machine) step(named event.Unit) string {
 	switch m.steering.reported {
@@ -176,8 +172,6 @@ func (m *machine) unstarted(named event.Unit) (u *unit, refusal string) {
 	return u, ""
 }
 
-// edit ends the revision, so that the edited one can start.
-//
 // Rule R46: while paused or held, an edited revision replaces the running one
 func (m *machine) edit(c event.Command) string {
 	switch op := m.opts.Operation.Name; {
