@@ -1,6 +1,5 @@
-// Package engine decides what is deployed when. Its three rooms know neither
-// Helm nor a Kubernetes client nor a screen, and import the standard library
-// alone:
+// Package engine decides what is deployed when. Its three rooms know neither Helm nor a Kubernetes client nor a
+// screen, and import the standard library alone:
 //
 //   - plan turns a rendered chart into a Plan, a DAG of groups;
 //   - event is the one vocabulary of what happens: Event, Command, the Feed

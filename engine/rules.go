@@ -9,8 +9,7 @@ import (
 	"strings"
 )
 
-// RulesDoc is RULES.md: the rules that comments, tests and messages cite by
-// number, as Markdown.
+// RulesDoc is RULES.md: the rules that comments, tests and messages cite by number, as Markdown.
 //
 //go:embed RULES.md
 var RulesDoc string

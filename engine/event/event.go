@@ -14,11 +14,10 @@ type Kind string
 
 // The kinds of events, with their fields besides seq, time and kind.
 const (
-	// KindOperation opens the record (status running; operation) and closes it (status
-	// succeeded, failed or aborted; message; outcome; exit; object, cause and evidence of
-	// the first failure). It also starts a rollback (status rolling-back; operation), and
-	// an edited revision (status running; operation; message), which ends all phases
-	// announced before (R46).
+	// KindOperation opens the record (status running; operation) and closes it (status succeeded, failed or
+	// aborted; message; outcome; exit; object, cause and evidence of the first failure). It also starts a rollback
+	// (status rolling-back; operation), and an edited revision (status running; operation; message), which ends all
+	// phases announced before (R46).
 	KindOperation Kind = "operation"
 	// KindPlan announces phases with their groups before they run (phases).
 	// A later one adds phases or replaces those of the same name.
@@ -43,8 +42,7 @@ const (
 	// KindServer means that the API server is unreachable, or reachable again (status
 	// away or back; message; since, with away) (R53).
 	KindServer Kind = "api-server"
-	// KindWaiting is the heartbeat: the object that the run has waited for longest
-	// (group, object, message).
+	// KindWaiting is the heartbeat: the object that the run has waited for longest (group, object, message).
 	KindWaiting Kind = "waiting"
 	// KindDiagnosis says why an object is not ready (group, object, cause,
 	// evidence; status degraded if waiting will not help; message is the cause, or the
@@ -129,8 +127,7 @@ func (c Change) Word() string {
 	return string(c)
 }
 
-// Event is an item of the Feed, and a line of `-o json` and of a run's record. Fields are
-// only added.
+// Event is an item of the Feed, and a line of `-o json` and of a run's record. Fields are only added.
 type Event struct {
 	// Seq counts events of an operation from 1, without gaps.
 	Seq uint64 `json:"seq"`
@@ -150,20 +147,17 @@ type Event struct {
 	// Cause is one sentence, without the object's name, why Object is not ready:
 	// `container api exited with code 3 (3 restarts): FATAL: no relation`.
 	Cause string `json:"cause,omitempty"`
-	// Evidence are the lines behind Cause, the most informative first, at most
-	// MaxEvidence.
+	// Evidence are the lines behind Cause, the most informative first, at most MaxEvidence.
 	Evidence []string `json:"evidence,omitempty"`
 	// Change is set once the API server has answered.
 	Change Change `json:"change,omitempty"`
-	// Planned is Object's name in the plan, if that is only a prefix
-	// (metadata.generateName).
+	// Planned is Object's name in the plan, if that is only a prefix (metadata.generateName).
 	Planned string `json:"planned,omitempty"`
 	// Since is when an unreachable API server last answered.
 	Since time.Time `json:"since,omitzero"`
 	// Command is the name of the command that an event answers.
 	Command CommandName `json:"command,omitempty"`
-	// By is the origin of that command: "another terminal", or "" for the terminal of the
-	// run.
+	// By is the origin of that command: "another terminal", or "" for the terminal of the run.
 	By string `json:"by,omitempty"`
 	// Answers is the ID of that command, if it had one.
 	Answers string `json:"answers,omitempty"`
@@ -195,8 +189,7 @@ const MaxEvidence = 8
 // NoRelease is Event.Release if the release does not exist.
 const NoRelease = "none"
 
-// RollbackPrefix starts the names of the phases of a rollback that is part of another
-// operation.
+// RollbackPrefix starts the names of the phases of a rollback that is part of another operation.
 const RollbackPrefix = "rollback/"
 
 // Operation describes an operation: the command, the release, the chart, the timeouts.
@@ -236,8 +229,7 @@ func (o Operation) Undo() string {
 	return ""
 }
 
-// IsWatch reports whether the operation only watches a release. The times of its events
-// then mean nothing.
+// IsWatch reports whether the operation only watches a release. The times of its events then mean nothing.
 func (o Operation) IsWatch() bool { return o.Name == "watch" }
 
 // PhaseKind is the kind of a phase.
@@ -296,13 +288,11 @@ func (c Command) Unit() Unit { return Unit{c.Phase, c.Group} }
 // EditID is the number of an edit within a run, from 1.
 type EditID int
 
-// Internal is the ID of commands that a run sends to its own parts; their answers are not
-// shown.
+// Internal is the ID of commands that a run sends to its own parts; their answers are not shown.
 const Internal = "internal"
 
-// Command is a command to a run. The engine executes it and answers with an event. During a
-// rollback, the first Abort, Rollback or Stop is refused with a warning; the next one stops
-// the rollback (R43).
+// Command is a command to a run. The engine executes it and answers with an event. During a rollback, the first
+// Abort, Rollback or Stop is refused with a warning; the next one stops the rollback (R43).
 type Command struct {
 	Name CommandName `json:"command"`
 	// Scope is the release of a stack that the command is about, as in Event.
@@ -313,8 +303,7 @@ type Command struct {
 	Group string `json:"group,omitempty"`
 	// Reason is shown with the resulting state, for instance "interrupted".
 	Reason string `json:"reason,omitempty"`
-	// KnowsRollback means that the sender knows about the running rollback, so that one command
-	// stops it.
+	// KnowsRollback means that the sender knows about the running rollback, so that one command stops it.
 	KnowsRollback bool `json:"told,omitempty"`
 	// By is copied to Event.By.
 	By string `json:"-"`

@@ -7,10 +7,9 @@ import (
 	"time"
 )
 
-// Feed is the record of an operation: it numbers and stamps events and delivers them to any
-// number of readers, each at its own pace. Publish never waits for a reader, and a reader
-// misses no event after its first. The zero value is ready to use and keeps all events for
-// later readers.
+// Feed is the record of an operation: it numbers and stamps events and delivers them to any number of readers, each
+// at its own pace. Publish never waits for a reader, and a reader misses no event after its first. The zero value
+// is ready to use and keeps all events for later readers.
 type Feed struct {
 	// Bounded makes the feed drop superseded events, for an operation without an end: a
 	// late reader gets events that produce the same State (see compact), with gaps in seq.
@@ -44,8 +43,7 @@ const (
 	keepAtLeast = 4 * pageSize
 )
 
-// Publish stamps an event with the next number and the time and appends it. After Close it
-// does nothing.
+// Publish stamps an event with the next number and the time and appends it. After Close it does nothing.
 func (f *Feed) Publish(e Event) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -68,8 +66,7 @@ func (f *Feed) End(e Event) {
 	f.closed = true
 }
 
-// Close ends the record; readers get the remaining events, then the end. It may be called
-// more than once.
+// Close ends the record; readers get the remaining events, then the end. It may be called more than once.
 func (f *Feed) Close() {
 	f.mu.Lock()
 	defer f.mu.Unlock()

@@ -3,6 +3,7 @@ package event
 import (
 	"cmp"
 	"fmt"
+	"maps"
 	"slices"
 	"time"
 )
@@ -63,8 +64,7 @@ func (m *fixTracker) close(f *FixedFailure, at time.Time) {
 	delete(m.open, f.Unit)
 }
 
-// command records how failures are fixed, and by whom. The groups are already running, or
-// even ready.
+// command records how failures are fixed, and by whom. The groups are already running, or even ready.
 func (m *fixTracker) command(e Event) {
 	if e.Status != Accepted || e.Command != Accept && e.Command != Retry && e.Command != Edit {
 		return
@@ -94,17 +94,13 @@ func (m *fixTracker) replace(groups map[Unit]*GroupState) {
 
 // succeed marks failures as fixed whose groups an edited revision no longer has.
 func (m *fixTracker) succeed(at time.Time) {
-	var removed []*FixedFailure
-	for _, f := range m.open {
-		if f.How == Edit {
-			removed = append(removed, f)
-		}
-	}
-	slices.SortFunc(removed, func(a, b *FixedFailure) int {
+	open := slices.SortedFunc(maps.Values(m.open), func(a, b *FixedFailure) int {
 		return cmp.Or(a.Failed.Compare(b.Failed), cmp.Compare(a.Unit.Group, b.Unit.Group))
 	})
-	for _, f := range removed {
-		m.close(f, at)
+	for _, f := range open {
+		if f.How == Edit {
+			m.close(f, at)
+		}
 	}
 }
 

@@ -45,8 +45,7 @@ type ObjectState struct {
 	// Applied is when the first request was sent, Answered when the API server answered
 	// it, Since when Status last changed.
 	Applied, Answered, Since time.Time
-	// Cause and Evidence are why it is not ready, if known; Diagnosis is the result of the
-	// last diagnosis.
+	// Cause and Evidence are why it is not ready, if known; Diagnosis is the result of the last diagnosis.
 	Cause     string
 	Evidence  []string
 	Diagnosis []string

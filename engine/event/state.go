@@ -8,9 +8,8 @@ import (
 	"lockstep/engine/plan"
 )
 
-// State is the state of an operation after a sequence of events. Only Apply changes it. The
-// screen, the reports, the exit code and the summary all use it. The zero value is ready to
-// use.
+// State is the state of an operation after a sequence of events. Only Apply changes it. The screen, the reports,
+// the exit code and the summary all use it. The zero value is ready to use.
 type State struct {
 	Operation Operation
 	// Status is the operation's: Running, RollingBack, Succeeded, Failed or Aborted; empty
@@ -204,8 +203,7 @@ func (s *State) PausesBefore(u Unit) bool {
 	return s.Breakpoints[u] || s.Breakpoints[Unit{Group: u.Group}]
 }
 
-// Active returns how long the operation has run, without the time that it was paused or
-// held (R25).
+// Active returns how long the operation has run, without the time that it was paused or held (R25).
 func (s *State) Active(now time.Time) time.Duration {
 	if s.Started.IsZero() {
 		return 0

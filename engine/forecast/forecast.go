@@ -9,11 +9,9 @@ import (
 	"lockstep/engine/event"
 )
 
-// Forecast is the expected duration of a run if its groups take as long as usual
-// (event.Phase.Usual).
+// Forecast is the expected duration of a run if its groups take as long as usual (event.Phase.Usual).
 type Forecast struct {
-	// Usual is the total duration, Left the remaining part. A group without a history
-	// counts as zero.
+	// Usual is the total duration, Left the remaining part. A group without a history counts as zero.
 	Usual, Left time.Duration
 	// Slow are the running groups that take much longer than usual, the slowest first.
 	Slow []Slow

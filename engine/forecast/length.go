@@ -22,9 +22,8 @@ func Took(g *event.GroupState) time.Duration {
 	return g.Ended.Sub(g.Started)
 }
 
-// Length returns the duration of an operation if each group takes its Length and starts when
-// its gates open (R14), and each phase starts when the previous one ends. A rollback does not
-// count.
+// Length returns the duration of an operation if each group takes its Length and starts when its gates open (R14),
+// and each phase starts when the previous one ends. A rollback does not count.
 func Length(s *event.State, took Lengths) time.Duration {
 	var end time.Duration
 	for _, p := range forward(s) {
@@ -122,8 +121,7 @@ func Bottleneck(s *event.State) (gate *event.GroupState, saved time.Duration) {
 	return gate, saved
 }
 
-// critical returns the groups of a critical path of a phase: each starts when the previous
-// one ends.
+// critical returns the groups of a critical path of a phase: each starts when the previous one ends.
 func critical(s *event.State, p *event.PhaseState) map[*event.GroupState]bool {
 	ends, end := endTimes(s, p, 0, Took)
 	path := map[*event.GroupState]bool{}

@@ -61,8 +61,7 @@ func list(names []string) string {
 	return string(text)
 }
 
-// Annotate returns the input of plan.Build with the order added. It does not modify its
-// arguments.
+// Annotate returns the input of plan.Build with the order added. It does not modify its arguments.
 func (o *Order) Annotate(tree *plan.Chart, resources []plan.Resource) (*plan.Chart, []plan.Resource) {
 	root := plan.Chart{Inferred: o.inferred()}
 	if tree != nil {
@@ -119,8 +118,7 @@ func (o *Order) Check() error {
 	return nil
 }
 
-// Warnings returns a warning for each cycle with dropped edges, and for each object that
-// cannot wait.
+// Warnings returns a warning for each cycle with dropped edges, and for each object that cannot wait.
 func (o *Order) Warnings() []plan.Warning {
 	warningByCycle := map[string]int{}
 	var warnings []plan.Warning

@@ -149,8 +149,7 @@ var sources = map[string]string{"configMap": "ConfigMap", "secret": "Secret"}
 // reference is a variable in an argument or a value: $(HOST), ${HOST:-db}, $HOST.
 var reference = regexp.MustCompile(`\$\(([A-Za-z_]\w*)\)|\$\{([A-Za-z_]\w*)(?::?-([^}]*))?\}|\$([A-Za-z_]\w*)`)
 
-// expand replaces the variables in a text by their values; by are the objects the values
-// come from.
+// expand replaces the variables in a text by their values; by are the objects the values come from.
 func expand(text string, vars map[string]variable) (expanded string, by []plan.Object) {
 	if !strings.Contains(text, "$") {
 		return text, nil
@@ -168,8 +167,7 @@ func expand(text string, vars map[string]variable) (expanded string, by []plan.O
 	}), by
 }
 
-// addSetting stores a setting. If it names a ConfigMap or Secret that is not mounted, it reads
-// that too.
+// addSetting stores a setting. If it names a ConfigMap or Secret that is not mounted, it reads that too.
 func (r *reader) addSetting(n *node, at refs.Field, key, value string) {
 	name := value[strings.LastIndexByte(value, '/')+1:]
 	if name == "" || key == "" || strings.ContainsAny(name, " \n=:") {

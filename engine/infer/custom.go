@@ -44,8 +44,7 @@ var callers = map[string][]string{
 	"operator.victoriametrics.com": {"VMAgent", "VMAlert"},
 }
 
-// caller reports whether the controller of a kind calls the Services that its resources
-// name.
+// caller reports whether the controller of a kind calls the Services that its resources name.
 func caller(kind plan.GroupKind) bool {
 	return slices.Contains(callers[kind.Group], kind.Kind)
 }
@@ -108,8 +107,7 @@ func (r *reader) addCreatedServices(n *node) {
 	}
 }
 
-// explainCreated adjusts the reason of a call to a Service that an operator creates for a custom
-// resource.
+// explainCreated adjusts the reason of a call to a Service that an operator creates for a custom resource.
 func (r *reader) explainCreated(s *node, why Reason) Reason {
 	if r.createdServices[s.name()] == s {
 		why.Text += fmt.Sprintf(", which %s creates", r.servers[s][0].name())

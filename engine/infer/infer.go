@@ -1,8 +1,7 @@
-// Package infer derives the order that a chart implies from its rendered objects: mounted
-// ConfigMaps, called Services, roles on custom resources. From these edges it builds groups,
-// expressed as the annotations that an author would write, so that plan.Build stays the only
-// planner. Its central types are Order and Edge. It is pure; the commands and kube/operation
-// import it.
+// Package infer derives the order that a chart implies from its rendered objects: mounted ConfigMaps, called
+// Services, roles on custom resources. From these edges it builds groups, expressed as the annotations that an
+// author would write, so that plan.Build stays the only planner. Its central types are Order and Edge. It is pure;
+// the commands and kube/operation import it.
 package infer
 
 import (
@@ -17,8 +16,7 @@ import (
 type Object struct {
 	plan.Resource
 	Fields map[string]any
-	// Hook is set for a ConfigMap or Secret that is a hook: it exists earlier, and is only
-	// read.
+	// Hook is set for a ConfigMap or Secret that is a hook: it exists earlier, and is only read.
 	Hook bool
 }
 
@@ -27,8 +25,7 @@ type Strength string
 
 // The strengths.
 const (
-	// Hard: the object is refused or does not start unless the other one exists, ready or
-	// not.
+	// Hard: the object is refused or does not start unless the other one exists, ready or not.
 	Hard Strength = "hard"
 	// Serving: the object works only once the other one is ready.
 	Serving Strength = "serving"
@@ -95,8 +92,7 @@ type Chart struct {
 	DependsOn []string
 	// Subcharts are the subcharts that a subchart waits for, both by name.
 	Subcharts map[string][]string
-	// Layers is set if groups are written as layers, because they wait for different
-	// subcharts (R18).
+	// Layers is set if groups are written as layers, because they wait for different subcharts (R18).
 	Layers bool
 }
 
@@ -111,8 +107,7 @@ type Order struct {
 	jobs map[plan.Object]bool // Jobs that must complete
 }
 
-// From infers the order of a release from its objects and the hooks that they read. The tree
-// may be nil.
+// From infers the order of a release from its objects and the hooks that they read. The tree may be nil.
 //
 // Rule R60: an order is inferred from objects alone, and results in annotations.
 func From(release string, tree *plan.Chart, objects []Object) *Order {

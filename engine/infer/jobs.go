@@ -62,8 +62,7 @@ func prepares(n *node) bool {
 // proxies matches programs in front of databases.
 var proxies = regexp.MustCompile(`pgbouncer|pgpool|pgcat|odyssey|pooler|proxy|maxscale|mysql-?router|mongos\b|exporter`)
 
-// isDatabaseOrProxy reports whether a workload is a database or a proxy in front of one, which
-// migrations need too.
+// isDatabaseOrProxy reports whether a workload is a database or a proxy in front of one, which migrations need too.
 func (r *reader) isDatabaseOrProxy(n *node) bool {
 	if proxies.MatchString(n.name().Name) || r.isStore(n) {
 		return true

@@ -10,9 +10,8 @@ import (
 	"lockstep/engine/plan"
 )
 
-// nameUnits names the units of a chart: workloads by their names without the release's and the
-// chart's, the others by their kinds. Names do not depend on values, because they end up in
-// templates.
+// nameUnits names the units of a chart: workloads by their names without the release's and the chart's, the others
+// by their kinds. Names do not depend on values, because they end up in templates.
 func (a *arranger) nameUnits(path string) {
 	units := a.units[path]
 	slices.SortFunc(units, func(u, v *unit) int { return cmp.Or(cmp.Compare(u.purpose, v.purpose), strings.Compare(u.key, v.key)) })

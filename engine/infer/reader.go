@@ -150,8 +150,7 @@ func (r *reader) pods(namespace string, selector map[string]any) []*node {
 	return slices.DeleteFunc(slices.Clone(fewest), func(n *node) bool { return !has(n.podLabels, selector) })
 }
 
-// matched returns the workloads that a LabelSelector matches; an empty one, which matches all
-// pods, is ignored.
+// matched returns the workloads that a LabelSelector matches; an empty one, which matches all pods, is ignored.
 func (r *reader) matched(namespace string, selector refs.Field) []*node {
 	labels, _ := selector.At("matchLabels").Value.(map[string]any)
 	if len(labels) == 0 {
@@ -237,9 +236,8 @@ func (r *reader) waitForServers(n, s *node, servers []*node, strength Strength, 
 
 var service = plan.GroupKind{Kind: "Service"}
 
-// impliesNoOrder reports whether a reference implies no order: a token Secret and its account, and
-// the conversion webhook of a CustomResourceDefinition, which is needed only once objects
-// exist.
+// impliesNoOrder reports whether a reference implies no order: a token Secret and its account, and the conversion
+// webhook of a CustomResourceDefinition, which is needed only once objects exist.
 func impliesNoOrder(n *node, ref refs.Ref) bool {
 	return ref.Use == refs.Token || ref.Use == refs.Server && n.kind == crd
 }
@@ -292,8 +290,7 @@ func podAccount(n *node) (account plan.Object, path string) {
 	return plan.Object{Kind: "ServiceAccount", Namespace: n.name().Namespace, Name: "default"}, n.pods.Path + ".serviceAccountName"
 }
 
-// targets finds the objects that selectors match: the pods of a budget, the Services and pods
-// of a monitor.
+// targets finds the objects that selectors match: the pods of a budget, the Services and pods of a monitor.
 func (r *reader) targets() {
 	for _, n := range r.nodes {
 		selector := n.root.At("spec", "selector")

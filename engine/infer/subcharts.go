@@ -44,8 +44,7 @@ func common(x, y string) string {
 
 // linkSubcharts finds the groups and subcharts of a chart that wait for its subcharts.
 //
-// Rule R65: between charts, whole subcharts are ordered; a subchart never waits for its
-// parent.
+// Rule R65: between charts, whole subcharts are ordered; a subchart never waits for its parent.
 func (a *arranger) linkSubcharts(path string) {
 	c := a.charts[path]
 	if c == nil {
@@ -174,21 +173,19 @@ func (g *subchartGraph) add(e *Edge) {
 	g.arc(from, to, e)
 }
 
-// end returns the unit or subchart of an object.
+// end returns the number of the unit or subchart of an object, or -1.
 func (g *subchartGraph) end(n *node) int {
+	var i int
+	var ok bool
 	if n.Chart == g.c.Path {
-		if u := g.a.unit[n.at]; u != nil {
-			if i, ok := g.index[u]; ok {
-				return i
-			}
-		}
+		i, ok = g.index[g.a.unit[n.at]]
+	} else if path, below := child(g.c.Path, n.Chart); below {
+		i, ok = g.child(path)
+	}
+	if !ok {
 		return -1
 	}
-	path, _ := child(g.c.Path, n.Chart)
-	if i, ok := g.child(path); ok {
-		return i
-	}
-	return -1
+	return i
 }
 
 // onlyNeedsApply reports whether an edge needs an object only to be applied, which R15a ensures for
@@ -257,8 +254,7 @@ func subcharts(u *unit, known map[*unit]map[string]bool) map[string]bool {
 	return reached
 }
 
-// sortEdges splits the edges into those within charts and those between charts, by their
-// nearest common parent.
+// sortEdges splits the edges into those within charts and those between charts, by their nearest common parent.
 func (a *arranger) sortEdges() {
 	for i := range a.edges {
 		e := &a.edges[i]

@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"lockstep/engine/plan"
+	"lockstep/engine/refs"
 )
 
 // mention is the target of a word in a text.
@@ -17,9 +18,8 @@ type mention struct {
 	plain bool // without a port or a scheme
 }
 
-// mentions finds the Services whose DNS names occur in a text as whole words, in a context
-// that looks like a call. key is the key of the text; env means that the text is a whole
-// environment variable.
+// mentions finds the Services whose DNS names occur in a text as whole words, in a context that looks like a call.
+// key is the key of the text; env means that the text is a whole environment variable.
 func (r *reader) mentions(text, namespace, key string, env bool) []mention {
 	var found []mention
 	for i, j := range words(text) {
@@ -51,7 +51,7 @@ func words(text string) iter.Seq2[int, int] {
 	return func(yield func(from, to int) bool) {
 		for from := 0; from < len(text); from++ {
 			to := from
-			for to < len(text) && inWord(text[to]) {
+			for to < len(text) && refs.InWord(text[to]) {
 				to++
 			}
 			if to > from && !yield(from, to) {
@@ -60,10 +60,6 @@ func words(text string) iter.Seq2[int, int] {
 			from = to
 		}
 	}
-}
-
-func inWord(b byte) bool {
-	return b == '-' || b == '.' || b == '_' || '0' <= b && b <= '9' || 'a' <= b && b <= 'z' || 'A' <= b && b <= 'Z'
 }
 
 // target is the Service that a DNS name leads to, or one workload behind it if the name is a pod's.
@@ -151,8 +147,7 @@ func (c context) doubt(r *reader, dotted bool) int {
 	return -1
 }
 
-// beforeDefault matches the code that reads a variable with a default, up to the default:
-// env("DB_HOST", "db").
+// beforeDefault matches the code that reads a variable with a default, up to the default: env("DB_HOST", "db").
 var beforeDefault = regexp.MustCompile(`[(\[{,]\s*["']?[A-Z][A-Z0-9]*_(HOST|HOSTS|URL|URI|ADDR|ADDRESS|ENDPOINT|SERVER|SERVERS|BROKERS)["']?\s*[,:]\s*["']$`)
 
 // addressed reports whether the word is part of a URL, or has a port.
@@ -228,8 +223,7 @@ func (c context) port(before, after string) bool {
 	return c.servesPort(leadingNumber(rest))
 }
 
-// commandTarget reports whether the word is an argument of a command that calls it: "nc -z db 5432",
-// "ping db".
+// commandTarget reports whether the word is an argument of a command that calls it: "nc -z db 5432", "ping db".
 func (c context) commandTarget(before, after string) bool {
 	rest, blank := strings.CutPrefix(strings.TrimLeft(after, "\"'"), " ")
 	if blank && c.servesPort(leadingNumber(strings.TrimLeft(rest, " \t"))) {
@@ -244,14 +238,13 @@ var hostCommand = regexp.MustCompile(`(?:(?:^|[\s"'(;&|])(?:nslookup|ping|curl|w
 // leadingNumber returns the number that is the first word of a text, or "".
 func leadingNumber(text string) string {
 	rest := strings.TrimLeft(text, "0123456789")
-	if rest != "" && inWord(rest[0]) {
+	if rest != "" && refs.InWord(rest[0]) {
 		return ""
 	}
 	return text[:len(text)-len(rest)]
 }
 
-// servesPort reports whether the Service has a port. A Service without ports or a headless one may
-// have any.
+// servesPort reports whether the Service has a port. A Service without ports or a headless one may have any.
 func (c context) servesPort(number string) bool {
 	ports := c.service.root.At("spec", "ports").Each()
 	if number == "" {
@@ -294,8 +287,7 @@ func (c context) lineKey(lead string) string {
 // xmlTag matches the tag before an XML value.
 var xmlTag = regexp.MustCompile(`<([A-Za-z_][-\w.]*)(?:\s[^<>]*)?>\s*$`)
 
-// values reports whether a text before a word may be other values of a list, or the
-// namespace: "default/db".
+// values reports whether a text before a word may be other values of a list, or the namespace: "default/db".
 func (c context) values(lead string) bool {
 	lead = strings.TrimSuffix(lead, c.service.name().Namespace+"/")
 	if strings.HasSuffix(lead, ")/") && strings.HasPrefix(lead, "$(") {
@@ -330,8 +322,7 @@ func lastWord(text string) string {
 // listed are the characters that a list of hosts may contain.
 const listed = "abcdefghijklmnopqrstuvwxyz0123456789.,:;-_ \"'[]"
 
-// ambiguousName reports whether another object with the name of a Service makes a value
-// ambiguous.
+// ambiguousName reports whether another object with the name of a Service makes a value ambiguous.
 func (r *reader) ambiguousName(s *node) bool {
 	return slices.ContainsFunc([]string{"ConfigMap", "Secret", "ServiceAccount", "PersistentVolumeClaim"}, func(kind string) bool {
 		return r.by[plan.Object{Kind: kind, Namespace: s.name().Namespace, Name: s.name().Name}] != nil

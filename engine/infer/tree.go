@@ -105,9 +105,8 @@ func siblings(from, to string) struct{ from, to string } {
 	return struct{ from, to string }{below(from), below(to)}
 }
 
-// NotInferred returns the gates of a plan without an edge, as pairs of group ids: the
-// waiting group and its gate. Between charts any edge is enough, since whole charts wait
-// (R11).
+// NotInferred returns the gates of a plan without an edge, as pairs of group ids: the waiting group and its gate.
+// Between charts any edge is enough, since whole charts wait (R11).
 func (o *Order) NotInferred(p *plan.Plan) [][2]string {
 	next := map[plan.Object][]plan.Object{}
 	for _, e := range o.Edges {
@@ -140,8 +139,7 @@ func (o *Order) NotInferred(p *plan.Plan) [][2]string {
 	return unconfirmed
 }
 
-// part returns the unit that waits if a group waits for one of another chart: the group, or its
-// subchart.
+// part returns the unit that waits if a group waits for one of another chart: the group, or its subchart.
 func part(g *plan.Group, other string) string {
 	parent := common(g.Chart, other)
 	if path, ok := child(parent, g.Chart); ok {

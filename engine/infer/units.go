@@ -63,8 +63,7 @@ func (a *arranger) use(n *node) {
 	}
 }
 
-// belongsToFollower reports whether a plain object joins the unit of its owner, which is not
-// a workload.
+// belongsToFollower reports whether a plain object joins the unit of its owner, which is not a workload.
 func (a *arranger) belongsToFollower(n *node) bool {
 	o := a.owner[n.at]
 	return o != nil && !a.shared[n.at] && a.unit[o.at] == nil
@@ -114,19 +113,16 @@ func (a *arranger) putFollower(n *node) {
 		a.put(n, a.unitFor(n.Chart, loose, n.name().Kind+" "+n.name().Group))
 		return
 	}
-	if len(gates) == 1 && len(elsewhere) == 0 && named {
-		for u := range gates {
-			if u.purpose == workload {
-				a.put(n, u)
-				return
-			}
+	for u := range gates {
+		if len(gates) == 1 && len(elsewhere) == 0 && named && u.purpose == workload {
+			a.put(n, u)
+			return
 		}
 	}
-	var key []string
+	key := slices.Collect(maps.Keys(elsewhere))
 	for u := range gates {
 		key = append(key, fmt.Sprint(u.purpose, " ", u.key))
 	}
-	key = append(key, slices.Collect(maps.Keys(elsewhere))...)
 	slices.Sort(key)
 	a.put(n, a.unitFor(n.Chart, followers, strings.Join(key, "\n")))
 }

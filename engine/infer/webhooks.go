@@ -268,8 +268,7 @@ func (r *reader) operators() {
 	}
 }
 
-// configures reports whether a custom resource configures a workload, which then does not
-// start without it.
+// configures reports whether a custom resource configures a workload, which then does not start without it.
 func (r *reader) configures(c, n *node) bool {
 	return slices.ContainsFunc(n.settings, func(v setting) bool { return v.configures(c) })
 }

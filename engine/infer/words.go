@@ -1,6 +1,7 @@
 package infer
 
 import (
+	"regexp"
 	"slices"
 	"strings"
 	"unicode"
@@ -41,29 +42,11 @@ func namesOther(key string) bool {
 	return slices.ContainsFunc(splitWords(key), func(w string) bool { return slices.Contains(nameWords, w) })
 }
 
+// capital matches the start of a word within a name like dbHost.
+var capital = regexp.MustCompile(`(\p{Ll})(\p{Lu})`)
+
 // splitWords splits a key: DB_HOST, db-host, db.host and dbHost are db, host.
 func splitWords(key string) []string {
-	var words []string
-	var word []rune
-	flush := func() {
-		if len(word) > 0 {
-			words = append(words, strings.ToLower(string(word)))
-		}
-		word = nil
-	}
-	lower := false
-	for _, c := range key {
-		switch {
-		case !unicode.IsLetter(c) && !unicode.IsDigit(c):
-			flush()
-			lower = false
-			continue
-		case unicode.IsUpper(c) && lower:
-			flush()
-		}
-		lower = unicode.IsLower(c)
-		word = append(word, c)
-	}
-	flush()
-	return words
+	key = strings.ToLower(capital.ReplaceAllString(key, "$1 $2"))
+	return strings.FieldsFunc(key, func(c rune) bool { return !unicode.IsLetter(c) && !unicode.IsDigit(c) })
 }

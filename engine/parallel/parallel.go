@@ -1,5 +1,4 @@
-// Package parallel spreads work over the cores. Any package may import it; Each is all it
-// has.
+// Package parallel spreads work over the cores. Any package may import it; Each is all it has.
 package parallel
 
 import (

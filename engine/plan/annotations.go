@@ -13,9 +13,8 @@ import (
 	"unicode"
 )
 
-// The annotations that declare the order. They belong on resources, except for
-// AnnotationSubchartDependsOn, which belongs in Chart.yaml. A list is a JSON array of strings
-// (R1).
+// The annotations that declare the order. They belong on resources, except for AnnotationSubchartDependsOn, which
+// belongs in Chart.yaml. A list is a JSON array of strings (R1).
 const (
 	AnnotationGroup             = "helm.sh/resource-group"
 	AnnotationGroupDependsOn    = "helm.sh/depends-on/resource-groups" // list
@@ -52,8 +51,7 @@ func TwoSlashKeys() []string { return slices.Sorted(maps.Keys(storedKeys)) }
 // dash instead of the second slash, other keys do not change.
 func StoredKey(key string) string { return cmp.Or(storedKeys[key], key) }
 
-// Annotation looks up an annotation in either spelling (R3). The author's, with two slashes,
-// takes precedence.
+// Annotation looks up an annotation in either spelling (R3). The author's, with two slashes, takes precedence.
 func Annotation(annotations map[string]string, key string) (value string, ok bool) {
 	a := findAnnotation(annotations, key)
 	return a.value, a.key != ""
@@ -74,8 +72,7 @@ func findAnnotation(annotations map[string]string, key string) annotation {
 
 var errNoList = errors.New("must be a list")
 
-// ParseList parses the value of a list annotation: a JSON array of strings (R1). It trims the
-// strings.
+// ParseList parses the value of a list annotation: a JSON array of strings (R1). It trims the strings.
 func ParseList(value string) ([]string, error) {
 	var list []*string
 	if err := json.Unmarshal([]byte(value), &list); err != nil || list == nil {
@@ -93,8 +90,7 @@ func ParseList(value string) ([]string, error) {
 
 // blankList reports whether the value of a list annotation is empty: white space, or null.
 //
-// Rule R2: an invalid list is a warning, or an error where order or readiness would be lost
-// silently.
+// Rule R2: an invalid list is a warning, or an error where order or readiness would be lost silently.
 func blankList(value string) bool {
 	value = strings.TrimSpace(value)
 	return value == "" || value == "null"
@@ -130,8 +126,7 @@ type ordering struct {
 	needsKey, chartsKey string
 	// before are the kinds that come after the resource in its group (R16).
 	before string
-	// faults describe invalid annotations (R2). A resource with faults has neither group
-	// nor weight.
+	// faults describe invalid annotations (R2). A resource with faults has neither group nor weight.
 	faults []string
 }
 

@@ -15,8 +15,7 @@ import (
 // (R7 to R20). The plan does not depend on the order of resources or subcharts. Each object
 // is in exactly one group. Probable mistakes become warnings.
 //
-// A nil root means charts that do not order their subcharts. The error is of type Errors and
-// has all mistakes.
+// A nil root means charts that do not order their subcharts. The error is of type Errors and has all mistakes.
 func Build(root *Chart, resources []Resource) (*Plan, error) {
 	p := newPlanner(root, resources)
 	plan := p.build()
@@ -280,8 +279,7 @@ func (p *planner) link(charts []*chartNode) *Plan {
 	return &Plan{Groups: groups, Warnings: p.sortedWarnings()}
 }
 
-// failGraph reports cycles between groups of several charts. They exist only if a chart
-// contains itself.
+// failGraph reports cycles between groups of several charts. They exist only if a chart contains itself.
 func (p *planner) failGraph(root string, groups []*Group) {
 	names := make([]string, len(groups))
 	slices.SortFunc(groups, func(a, b *Group) int { return strings.Compare(a.ID, b.ID) })

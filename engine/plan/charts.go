@@ -29,8 +29,7 @@ type entry struct {
 	node *chartNode // nil if the subchart is disabled
 	// ordered means that the subchart waits for another one, or another one for it (R37).
 	ordered bool
-	// warned means that there is a warning about a resource that names the disabled
-	// subchart.
+	// warned means that there is a warning about a resource that names the disabled subchart.
 	warned bool
 }
 
@@ -96,9 +95,8 @@ func (p *planner) resolve(c *chartNode, ref, who string, object *Object) *entry 
 	return nil
 }
 
-// lookup finds the subchart with the name ref, disabled or not. It prefers an enabled entry,
-// because charts choose between entries by condition, and an effective name over the name of
-// an aliased entry.
+// lookup finds the subchart with the name ref, disabled or not. It prefers an enabled entry, because charts choose
+// between entries by condition, and an effective name over the name of an aliased entry.
 //
 // Rule R12: names are those of Chart.yaml, the alias or the name.
 func (p *planner) lookup(c *chartNode, ref, who string, object *Object) *entry {

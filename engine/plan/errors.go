@@ -64,8 +64,7 @@ func (es Errors) sort() {
 	})
 }
 
-// Fault is a mistake in a chart or a resource that another package found. Build fails
-// because of it.
+// Fault is a mistake in a chart or a resource that another package found. Build fails because of it.
 type Fault struct {
 	// Rule is the number of the violated rule, "R24".
 	Rule string

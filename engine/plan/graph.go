@@ -24,9 +24,8 @@ func (p *Plan) Gates() map[string]bool {
 	return gates
 }
 
-// Reverse returns the graph for removing groups (R31): each group waits for those that waited
-// for it, and its objects are in reverse order. The result is in plan order and shares
-// nothing with groups.
+// Reverse returns the graph for removing groups (R31): each group waits for those that waited for it, and its
+// objects are in reverse order. The result is in plan order and shares nothing with groups.
 func Reverse(groups []*Group) []*Group {
 	reversed := make([]*Group, len(groups))
 	for i, g := range groups {
@@ -77,8 +76,7 @@ func Subset(groups []*Group, keep func(Object) bool) []*Group {
 	return kept
 }
 
-// filter returns a copy of the group with only those objects for which keep returns true. It
-// shares After.
+// filter returns a copy of the group with only those objects for which keep returns true. It shares After.
 func (g *Group) filter(keep func(Object) bool) *Group {
 	f := *g
 	f.Objects, f.Waves = nil, nil
@@ -189,8 +187,7 @@ func Layers(groups []*Group) map[string]int {
 	return byID
 }
 
-// layers returns the length of the longest path to each group, which is meaningless if there
-// are cycles.
+// layers returns the length of the longest path to each group, which is meaningless if there are cycles.
 func layers(groups []*Group) (layer []int, acyclic bool) {
 	gates := gatesByIndex(groups)
 	order, acyclic := TopologicalOrder(gates)

@@ -9,8 +9,7 @@ import (
 	"strings"
 )
 
-// draft is a group while a plan is made. A draft without members is a missing group that
-// others wait for.
+// draft is a group while a plan is made. A draft without members is a missing group that others wait for.
 //
 // Rule R7: a group waits for the groups that any of its resources names, in its own chart.
 type draft struct {

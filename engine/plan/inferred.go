@@ -40,8 +40,7 @@ func (c *Chart) Annotate(resources []Resource) []Resource {
 	return annotated
 }
 
-// mergeAnnotations adds annotations to a resource's own, which take precedence in either
-// spelling.
+// mergeAnnotations adds annotations to a resource's own, which take precedence in either spelling.
 func mergeAnnotations(more, own map[string]string) map[string]string {
 	all := maps.Clone(own)
 	if all == nil {

@@ -54,9 +54,8 @@ func (r Rank) Compare(s Rank) int {
 	return cmp.Or(cmp.Compare(r.first, s.first), cmp.Compare(r.known, s.known), cmp.Compare(r.kind, s.kind))
 }
 
-// Ranks returns the rank of each wave among the waves of groups that start together. It is
-// the lowest rank of this wave and the later ones, so that ranks never decrease, or, in a
-// removal, never increase.
+// Ranks returns the rank of each wave among the waves of groups that start together. It is the lowest rank of this
+// wave and the later ones, so that ranks never decrease, or, in a removal, never increase.
 func (g *Group) Ranks(removed bool) []Rank {
 	ranks := make([]Rank, len(g.Waves))
 	at := 0
@@ -253,8 +252,7 @@ func (s *sorter) refuseContradiction(a *arrangement) bool {
 	return refused != nil
 }
 
-// place sets the place of a class, after those of the classes that must come after it. There
-// is no cycle.
+// place sets the place of a class, after those of the classes that must come after it. There is no cycle.
 //
 // Rule R16: install-before puts a resource before the kinds that it lists.
 func (s *sorter) place(next [][]int, n int) {

@@ -70,17 +70,14 @@ func PickBreakpoint(text string, groups []*Group) ([]string, error) {
 // hasSuffix reports whether an id ends with a text, with or without (unsequenced). If part is
 // set, the text must follow / or :.
 func hasSuffix(id, text string, part bool) bool {
-	for _, name := range []string{id, strings.TrimSuffix(id, ":"+Unsequenced), strings.Replace(id, Unsequenced, tilde, 1)} {
+	names := []string{id, strings.TrimSuffix(id, ":"+Unsequenced), strings.Replace(id, Unsequenced, tilde, 1)}
+	return slices.ContainsFunc(names, func(name string) bool {
 		rest, ok := strings.CutSuffix(name, text)
-		if ok && (!part || rest == "" || strings.ContainsAny(rest[len(rest)-1:], "/:")) {
-			return true
-		}
-	}
-	return false
+		return ok && (!part || rest == "" || strings.ContainsAny(rest[len(rest)-1:], "/:"))
+	})
 }
 
-// closest returns the id that is most similar to a text, as a whole or as the screen shows
-// it, or "".
+// closest returns the id that is most similar to a text, as a whole or as the screen shows it, or "".
 func closest(text string, ids []string) string {
 	best, least := "", 1+max(len(text)/3, 1)
 	for _, id := range ids {
@@ -193,8 +190,7 @@ func isNamed(o Object, text string) bool {
 	return ok && name == o.Name && isKind(o, kind)
 }
 
-// isKind reports whether a text names the kind of an object, ignoring case, or is its
-// initials: PVC, CRD.
+// isKind reports whether a text names the kind of an object, ignoring case, or is its initials: PVC, CRD.
 func isKind(o Object, text string) bool {
 	initials := strings.Map(func(r rune) rune {
 		if r < 'A' || r > 'Z' {

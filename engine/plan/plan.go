@@ -22,11 +22,9 @@ type Resource struct {
 	Annotations map[string]string
 	// Faults are mistakes in annotations that Build does not read itself.
 	Faults []Fault
-	// Defines is the group and kind of a CustomResourceDefinition, empty for other
-	// resources (R17).
+	// Defines is the group and kind of a CustomResourceDefinition, empty for other resources (R17).
 	Defines GroupKind
-	// LoadBalancer is set for a Service of that type. It is ready without an address
-	// (R22).
+	// LoadBalancer is set for a Service of that type. It is ready without an address (R22).
 	LoadBalancer bool
 }
 
@@ -68,9 +66,8 @@ type Plan struct {
 	Warnings []Warning `json:"warnings"`
 }
 
-// Group is a node of the DAG: the resources of one chart with the same group name, or the
-// chart's unsequenced batch. Hooks and the content of crds/ are groups in other phases
-// (see event.Phase).
+// Group is a node of the DAG: the resources of one chart with the same group name, or the chart's unsequenced
+// batch. Hooks and the content of crds/ are groups in other phases (see event.Phase).
 type Group struct {
 	// ID is "<chart path>:<name>".
 	ID    string `json:"id"`
@@ -80,8 +77,7 @@ type Group struct {
 	Layer int `json:"layer"`
 	// After lists the ids of all groups that this one waits for, sorted.
 	After []string `json:"after"`
-	// Why are the reasons for inferred gates, by id: "Deployment/web waits for Service/db:
-	// …".
+	// Why are the reasons for inferred gates, by id: "Deployment/web waits for Service/db: …".
 	Why map[string]string `json:"why,omitempty"`
 	// Objects are in the order in which they are applied.
 	Objects []Object `json:"objects"`
@@ -91,8 +87,7 @@ type Group struct {
 	JobsComplete bool `json:"jobsComplete,omitempty"`
 }
 
-// Wave is a batch of a group's objects that are applied in parallel. Waves follow one after
-// the other.
+// Wave is a batch of a group's objects that are applied in parallel. Waves follow one after the other.
 type Wave struct {
 	// Count is the number of objects.
 	Count int `json:"count"`
@@ -101,8 +96,7 @@ type Wave struct {
 	Established []Object `json:"established,omitempty"`
 }
 
-// Warning is a probable mistake in a chart that can still be deployed, or a problem of the
-// cluster.
+// Warning is a probable mistake in a chart that can still be deployed, or a problem of the cluster.
 type Warning struct {
 	// Rule is the number of the rule, "R8", empty if it is about the cluster.
 	Rule string `json:"rule"`

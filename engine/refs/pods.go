@@ -57,8 +57,7 @@ func zero(v any) bool {
 	return false
 }
 
-// pod reads the spec of a pod. It skips the volumes with the given names, which claim
-// templates replace.
+// pod reads the spec of a pod. It skips the volumes with the given names, which claim templates replace.
 func (f *finder) pod(spec Field, replaced map[string]bool) {
 	accountKey := "serviceAccountName"
 	if spec.At(accountKey).Text() == "" {
@@ -91,8 +90,7 @@ func (f *finder) container(c Field) {
 	}
 }
 
-// entries adds the ConfigMap or Secret of a source, with its required keys and whether it is
-// optional.
+// entries adds the ConfigMap or Secret of a source, with its required keys and whether it is optional.
 func (f *finder) entries(use Use, kind plan.GroupKind, source Field, name string) {
 	r := f.name(use, kind, source.At(name))
 	r.Optional = source.At("optional").True()

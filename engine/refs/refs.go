@@ -6,6 +6,7 @@ package refs
 import (
 	"strconv"
 	"strings"
+	"unicode/utf8"
 
 	"lockstep/engine/plan"
 )
@@ -48,8 +49,7 @@ type Ref struct {
 	Keys []string
 }
 
-// Find returns the references of an object, in the order of its fields. It ignores fields of a
-// wrong type.
+// Find returns the references of an object, in the order of its fields. It ignores fields of a wrong type.
 func Find(name plan.Object, object map[string]any) []Ref {
 	f := &finder{in: name}
 	root := Field{object, ""}
@@ -209,21 +209,15 @@ func Mentions(value any, name string) bool {
 }
 
 func hasWord(text, word string) bool {
-	for from := 0; word != ""; {
-		i := strings.Index(text[from:], word)
-		if i < 0 {
-			return false
-		}
-		start, end := from+i, from+i+len(word)
-		if (start == 0 || !inWord(text[start-1])) && (end == len(text) || !inWord(text[end])) {
+	for found := range strings.FieldsFuncSeq(text, func(r rune) bool { return r >= utf8.RuneSelf || !InWord(byte(r)) }) {
+		if found == word {
 			return true
 		}
-		from = start + 1
 	}
 	return false
 }
 
-// inWord reports whether a byte may be part of an object's name.
-func inWord(b byte) bool {
+// InWord reports whether a byte may be part of an object's name.
+func InWord(b byte) bool {
 	return b == '-' || b == '.' || b == '_' || '0' <= b && b <= '9' || 'a' <= b && b <= 'z' || 'A' <= b && b <= 'Z'
 }

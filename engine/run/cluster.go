@@ -25,14 +25,12 @@ type Outcome struct {
 	Change event.Change
 	// Version is the object's resourceVersion as a number, 0 if unknown.
 	Version uint64
-	// Name is the object's generated name, if the plan has only a prefix
-	// (metadata.generateName).
+	// Name is the object's generated name, if the plan has only a prefix (metadata.generateName).
 	Name string
 	// Message is why an object was Kept, or why a Terminating one still exists.
 	Message string
-	// Terminating, if set, means that an object of the same name is still being deleted, so
-	// the apply must be sent again once it is gone (R30). The function returns then, or when
-	// ctx is done.
+	// Terminating, if set, means that an object of the same name is still being deleted, so the apply must be sent
+	// again once it is gone (R30). The function returns then, or when ctx is done.
 	Terminating func(ctx context.Context)
 }
 

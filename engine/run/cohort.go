@@ -3,6 +3,7 @@ package run
 import (
 	"cmp"
 	"container/heap"
+	"slices"
 
 	"lockstep/engine/event"
 	"lockstep/engine/plan"
@@ -89,12 +90,10 @@ func (g *group) nextWave() (rank plan.Rank, waits, ok bool) {
 
 // established reports whether the CRDs that a wave needs are established (R17).
 func (g *group) established(w plan.Wave) bool {
-	for _, need := range w.Established {
-		if o := g.index[need]; o != nil && !(o.reply == replyTaken && o.status == event.Ready) {
-			return false
-		}
-	}
-	return true
+	return !slices.ContainsFunc(w.Established, func(need plan.Object) bool {
+		o := g.index[need]
+		return o != nil && !(o.reply == replyTaken && o.status == event.Ready)
+	})
 }
 
 // turns is a heap: the lowest rank comes first. Within a rank, waves that can be sent come

@@ -33,16 +33,14 @@ type Options struct {
 	Groups int
 	// Paused starts the run paused, before the first unit (R41, --step).
 	Paused bool
-	// Breakpoints are ids of groups: the run pauses before every unit with such an id, once
-	// each (R42).
+	// Breakpoints are ids of groups: the run pauses before every unit with such an id, once each (R42).
 	Breakpoints []string
 	// HoldOnFailure pauses the run when a group fails, also during a rollback (R44).
 	HoldOnFailure bool
 	// Heartbeat is how long no group changes its status before an event names the object that
 	// the run has waited for longest. The event repeats; 0 for never.
 	Heartbeat time.Duration
-	// Diagnose finds out why an object is not ready. It runs in a separate goroutine, with a
-	// short deadline.
+	// Diagnose finds out why an object is not ready. It runs in a separate goroutine, with a short deadline.
 	Diagnose func(ctx context.Context, o plan.Object) Finding
 }
 
@@ -51,8 +49,7 @@ type Finding struct {
 	// Cause and Evidence are those of an Event.
 	Cause    string
 	Evidence []string
-	// Symptom means that Cause only describes the state of the object; it never replaces a
-	// real cause.
+	// Symptom means that Cause only describes the state of the object; it never replaces a real cause.
 	Symptom bool
 	// Fails means that waiting alone will not help: pods failed or cannot start, or
 	// remaining pods keep an object from being deleted.
@@ -145,8 +142,7 @@ func (e *Engine) Requests() context.Context {
 
 // Verdict is the outcome of the run so far.
 type Verdict struct {
-	// Abort is the command that aborted it, or nil. If it is an Edit, another revision
-	// follows (R46).
+	// Abort is the command that aborted it, or nil. If it is an Edit, another revision follows (R46).
 	Abort *event.Command
 	// TimedOut means that the operation has timed out.
 	TimedOut bool
@@ -161,9 +157,8 @@ func (e *Engine) Verdict() Verdict {
 	})
 }
 
-// BeginRollback starts the rollback of a failed or aborted operation, with a new clock and
-// without breakpoints. It returns ErrAborted if an accepted command ends the run without a
-// rollback (R48).
+// BeginRollback starts the rollback of a failed or aborted operation, with a new clock and without breakpoints. It
+// returns ErrAborted if an accepted command ends the run without a rollback (R48).
 func (e *Engine) BeginRollback(op event.Operation, reason string) error {
 	return e.transition(ErrAborted, func(m *machine) error { return m.beginRollback(op, reason) })
 }
@@ -198,8 +193,7 @@ func (e *Engine) Finish(end End) error {
 	return err
 }
 
-// Close is like Finish, but if a command was accepted in the meantime, the run ends as
-// aborted (R48).
+// Close is like Finish, but if a command was accepted in the meantime, the run ends as aborted (R48).
 func (e *Engine) Close(end End) {
 	if e.Finish(end) != nil {
 		end.Status, end.Exit = event.Aborted, 3

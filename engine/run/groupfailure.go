@@ -112,8 +112,7 @@ func (f *failure) withDecidingCause(found Finding) Finding {
 	return found
 }
 
-// reportFinding publishes the best known cause of an object, with all lines of the last
-// diagnosis.
+// reportFinding publishes the best known cause of an object, with all lines of the last diagnosis.
 func (s *stage) reportFinding(g *group, o *object, actual plan.Object, lines []string) {
 	best := o.found
 	s.m.publish(event.Event{

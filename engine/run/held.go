@@ -55,8 +55,7 @@ func (m *machine) resolveFailures(name event.CommandName, named event.Unit) stri
 	return ""
 }
 
-// accept waits for a failed group again without applying it, because it may have been fixed
-// in the cluster.
+// accept waits for a failed group again without applying it, because it may have been fixed in the cluster.
 func (s *stage) accept(g *group) {
 	g.attempt.round++
 	g.attempt.accepted = true

@@ -6,8 +6,7 @@ import (
 	"time"
 )
 
-// loop is the goroutine that owns the machine: it passes messages to it and performs its
-// effects.
+// loop is the goroutine that owns the machine: it passes messages to it and performs its effects.
 type loop struct {
 	*Engine
 	machine *machine
@@ -99,9 +98,8 @@ func (l *loop) renew() {
 	l.requests, l.cancelRequests, l.endRetries = context.WithValue(requests, retryKey{}, retries), cancel, end
 }
 
-// RetryContext returns the context that ends when the run stops retrying requests: after an
-// abort or the timeout. ctx must derive from the run's request context; other contexts are
-// returned unchanged.
+// RetryContext returns the context that ends when the run stops retrying requests: after an abort or the timeout.
+// ctx must derive from the run's request context; other contexts are returned unchanged.
 func RetryContext(ctx context.Context) context.Context {
 	if retries, ok := ctx.Value(retryKey{}).(context.Context); ok {
 		return retries

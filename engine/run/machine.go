@@ -51,8 +51,7 @@ func newMachine(opts Options, now time.Time) *machine {
 	return m
 }
 
-// handle processes one message and returns the effects. The slice is valid until the next
-// call.
+// handle processes one message and returns the effects. The slice is valid until the next call.
 func (m *machine) handle(now time.Time, msg message) []effect {
 	m.now = now
 	m.cohort = nil
@@ -143,8 +142,7 @@ func (m *machine) advance() {
 // windingDown reports whether nothing more may start, until a rollback starts.
 func (m *machine) windingDown() bool { return m.steering.abort != nil || m.timeouts.expired }
 
-// windDown winds down after an abort or the timeout: nothing starts, waits end, requests in
-// flight finish (R43).
+// windDown winds down after an abort or the timeout: nothing starts, waits end, requests in flight finish (R43).
 func (m *machine) windDown() {
 	cause := ErrAborted
 	switch {

@@ -53,8 +53,7 @@ type (
 	serverBack struct{}
 	// ticked is sent by the loop at the time that wake returned.
 	ticked struct{}
-	// transitionRequested is sent by BeginRollback, BeginNext and Finish, which wait on reply. It is
-	// buffered.
+	// transitionRequested is sent by BeginRollback, BeginNext and Finish, which wait on reply. It is buffered.
 	transitionRequested struct {
 		transition func(*machine) error
 		reply      chan<- error
@@ -77,8 +76,7 @@ type (
 	sendRequest struct{ request request }
 	// startWatch starts to watch a group; observed messages return the results.
 	startWatch struct{ group *group }
-	// startDiagnosis finds out why an object is not ready; a diagnosed message returns the
-	// result.
+	// startDiagnosis finds out why an object is not ready; a diagnosed message returns the result.
 	startDiagnosis struct{ diagnosis diagnosis }
 	// endRetries ends the context of retries, cancelRequests the context of requests;
 	// renewRequests creates both again.

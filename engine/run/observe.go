@@ -244,8 +244,7 @@ func count(without *int, condition *bool, value bool) {
 	*condition = value
 }
 
-// endGroup ends a group whose objects are all settled; one that is ready already ends with its
-// last answer (R50).
+// endGroup ends a group whose objects are all settled; one that is ready already ends with its last answer (R50).
 func (s *stage) endGroup(g *group) {
 	if g.status != event.Running || g.attempt.open > 0 {
 		return
@@ -281,8 +280,7 @@ func (g *group) change() string {
 	return string(event.Unchanged)
 }
 
-// goal returns the final status of a group whose objects are done. A removal waits until they
-// are gone (R31).
+// goal returns the final status of a group whose objects are done. A removal waits until they are gone (R31).
 func (s *stage) goal() event.Status {
 	if s.removes() {
 		return event.Gone

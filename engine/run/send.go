@@ -6,8 +6,7 @@ import (
 	"lockstep/engine/event"
 )
 
-// send queues the requests that are due in the cohort of g, and ends g if all its objects are
-// settled.
+// send queues the requests that are due in the cohort of g, and ends g if all its objects are settled.
 func (s *stage) send(g *group) {
 	for _, next := range g.seats[len(g.seats)-1].due() {
 		a := &next.attempt

@@ -53,8 +53,7 @@ func (s *stage) addOpen(g *group) {
 	}
 }
 
-// startable returns the units that could start now, in plan order, ignoring pauses and
-// Options.Groups.
+// startable returns the units that could start now, in plan order, ignoring pauses and Options.Groups.
 func (m *machine) startable() (open []*unit) {
 	if len(m.admissions) > 0 {
 		u, _ := m.units.add(m.admissions[0].unit)
@@ -142,8 +141,7 @@ func (s *stage) begin(g *group) {
 	s.endGroup(g) // if it is empty
 }
 
-// ignoreEarlier makes the object ignore earlier observations in its next apply or after its
-// failure.
+// ignoreEarlier makes the object ignore earlier observations in its next apply or after its failure.
 func (o *object) ignoreEarlier() {
 	o.version, o.fresh = max(o.version, o.last.Version), false
 	if o.last.Status == event.Failed {

@@ -87,8 +87,7 @@ func (m *machine) runStatus() (event.Status, string) {
 	return event.Running, ""
 }
 
-// reportRun publishes the status of the run if it changed, and stops or resumes the clocks
-// (R25).
+// reportRun publishes the status of the run if it changed, and stops or resumes the clocks (R25).
 func (m *machine) reportRun() {
 	status, message := m.runStatus()
 	if status == m.steering.reported && message == m.steering.reportedMessage {

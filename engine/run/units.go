@@ -7,8 +7,7 @@ type unit struct {
 	event.Unit
 	status     event.Status
 	breakpoint breakpoint
-	// reached means that the run has reached the unit: its breakpoint does not stop the run
-	// again.
+	// reached means that the run has reached the unit: its breakpoint does not stop the run again.
 	reached bool
 	// unchecked means that the unit ends once its objects are applied (R21).
 	unchecked bool
