@@ -43,6 +43,34 @@ func breakCycles(n int, arcs []arc, class []int) map[int][]int {
 	return dropped
 }
 
+// graph is a graph of units and subcharts. A declared arc has class 0 and no edge.
+type graph struct {
+	arcs  []arc
+	edges []*Edge
+	class []int
+}
+
+func (g *graph) add(from, to int, e *Edge, class int) {
+	g.arcs, g.edges, g.class = append(g.arcs, arc{from, to}), append(g.edges, e), append(g.class, class)
+}
+
+// breakCycles drops the edges that breakCycles returns, and calls keep for the other arcs.
+func (a *arranger) breakCycles(n int, g *graph, why string, name func(int) string, keep func(arc, *Edge)) {
+	cycles := breakCycles(n, g.arcs, g.class)
+	for i, at := range g.arcs {
+		cycle, onCycle := cycles[i]
+		if !onCycle {
+			keep(at, g.edges[i])
+			continue
+		}
+		d := Dropped{Edge: *g.edges[i], Why: why}
+		for _, node := range cycle {
+			d.Cycle = append(d.Cycle, name(node))
+		}
+		a.dropped = append(a.dropped, d)
+	}
+}
+
 // components numbers the strongly connected components of a graph, by Tarjan's algorithm.
 func components(n int, arcs []arc) []int {
 	const none = -1

@@ -52,37 +52,16 @@ func (a *arranger) linkSubcharts(path string) {
 	}
 	g := newSubchartGraph(a, c)
 	g.addDeclared()
-	declared := len(g.arcs)
 	for _, e := range a.across[path] {
-		g.add(e)
+		g.addEdge(e)
 	}
-	class := make([]int, len(g.arcs))
-	for i, e := range g.edges[declared:] {
-		class[declared+i] = e.class()
-		if g.onlyNeedsApply(e) {
-			class[declared+i] = Edge{Strength: Serving}.class()
-		}
-	}
-	closing := breakCycles(len(g.units)+len(g.children), g.arcs, class)
-	for i, r := range g.arcs {
-		if i < declared {
-			continue
-		}
-		if cycle, closes := closing[i]; closes {
-			d := Dropped{Edge: *g.edges[i], Why: "charts that need each other start together"}
-			for _, at := range cycle {
-				d.Cycle = append(d.Cycle, g.name(at))
-			}
-			a.dropped = append(a.dropped, d)
-			continue
-		}
-		g.keep(r, g.edges[i])
-	}
+	a.breakCycles(len(g.units)+len(g.children), &g.graph, "charts that need each other start together", g.name, g.keep)
 	g.own()
 }
 
 // subchartGraph is the dependencies among the units of a chart and its subcharts.
 type subchartGraph struct {
+	graph
 	a        *arranger
 	c        *plan.Chart
 	units    []*unit
@@ -90,9 +69,7 @@ type subchartGraph struct {
 	children []string // by path
 	names    map[string]string
 	fixed    map[string]bool // subcharts whose Chart.yaml entry declares their dependencies
-	arcs     []arc
-	edges    []*Edge
-	held     bool // a subchart needs an object of the chart itself
+	held     bool            // a subchart needs an object of the chart itself
 }
 
 func newSubchartGraph(a *arranger, c *plan.Chart) *subchartGraph {
@@ -127,16 +104,11 @@ func (g *subchartGraph) child(path string) (int, bool) {
 	return len(g.units) + i, ok
 }
 
-func (g *subchartGraph) arc(from, to int, e *Edge) {
-	g.arcs = append(g.arcs, arc{from, to})
-	g.edges = append(g.edges, e)
-}
-
 // addDeclared adds the order within the chart and the order that its Chart.yaml declares.
 func (g *subchartGraph) addDeclared() {
 	for _, u := range g.units {
 		for to := range u.gates {
-			g.arc(g.index[u], g.index[to], nil)
+			g.add(g.index[u], g.index[to], nil, 0)
 		}
 	}
 	lookup := func(name string) (int, bool) {
@@ -151,26 +123,30 @@ func (g *subchartGraph) addDeclared() {
 		for _, name := range s.DependsOn {
 			if to, ok := lookup(name); ok && s.Chart != nil {
 				from, _ := g.child(s.Chart.Path)
-				g.arc(from, to, nil)
+				g.add(from, to, nil, 0)
 			}
 		}
 	}
 	for _, name := range g.c.DependsOn {
 		if to, ok := lookup(name); ok {
 			for i := range g.units {
-				g.arc(i, to, nil)
+				g.add(i, to, nil, 0)
 			}
 		}
 	}
 }
 
-// add adds an edge between charts whose nearest common parent is this one.
-func (g *subchartGraph) add(e *Edge) {
+// addEdge adds an edge between charts whose nearest common parent is this one.
+func (g *subchartGraph) addEdge(e *Edge) {
 	from, to := g.end(g.a.from(e)), g.end(g.a.to(e))
 	if from < 0 || to < 0 || from == to || from >= len(g.units) && g.fixed[g.children[from-len(g.units)]] {
 		return
 	}
-	g.arc(from, to, e)
+	class := e.class()
+	if g.onlyNeedsApply(e) {
+		class = Edge{Strength: Serving}.class()
+	}
+	g.add(from, to, e, class)
 }
 
 // end returns the number of the unit or subchart of an object, or -1.
@@ -199,6 +175,7 @@ func (g *subchartGraph) onlyNeedsApply(e *Edge) bool {
 func (g *subchartGraph) keep(r arc, e *Edge) {
 	k := len(g.units)
 	switch {
+	case e == nil: // declared
 	case r.from < k:
 		g.units[r.from].waits[g.names[g.children[r.to-k]]] = true
 	case r.to >= k:

@@ -139,16 +139,15 @@ func (a *arranger) findGates(path string) {
 			byName[u.name] = u
 		}
 	}
-	var arcs []arc
-	var edges, kept []*Edge
+	g := &graph{}
 	for _, u := range units {
 		for _, name := range u.after {
 			if to := byName[name]; to != nil {
-				arcs = append(arcs, arc{index[u], index[to]})
+				g.add(index[u], index[to], nil, 0)
 			}
 		}
 	}
-	declared := len(arcs)
+	var kept []*Edge
 	for _, e := range a.byChart[path] {
 		from, to := a.unit[e.at.from], a.unit[e.at.to]
 		switch {
@@ -156,27 +155,13 @@ func (a *arranger) findGates(path string) {
 		case from.declared:
 			kept = append(kept, e)
 		default:
-			arcs = append(arcs, arc{index[from], index[to]})
-			edges = append(edges, e)
+			g.add(index[from], index[to], e, 1)
 		}
 	}
-	class := make([]int, len(arcs))
-	for i := range edges {
-		class[declared+i] = 1
-	}
-	closing := breakCycles(len(units), arcs, class)
-	for i, c := range arcs {
-		cycle, closes := closing[i]
-		if !closes {
-			units[c.from].gates[units[c.to]] = true
-			continue
-		}
-		d := Dropped{Edge: *edges[i-declared], Why: "the declared order is the opposite"}
-		for _, at := range cycle {
-			d.Cycle = append(d.Cycle, units[at].members[0].name().String())
-		}
-		a.dropped = append(a.dropped, d)
-	}
+	name := func(at int) string { return units[at].members[0].name().String() }
+	a.breakCycles(len(units), g, "the declared order is the opposite", name, func(at arc, _ *Edge) {
+		units[at.from].gates[units[at.to]] = true
+	})
 	for _, e := range kept {
 		a.keepDeclared(e)
 	}

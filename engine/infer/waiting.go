@@ -118,19 +118,16 @@ func (w *waiter) probes() {
 		case strings.TrimSpace(s) == "done":
 			inLoop = ""
 		}
-		var found []mention
-		switch {
-		case waitProgram.MatchString(s), loop.MatchString(s):
-			found = w.targets(s)
-		case probeProgram.MatchString(s) && (w.first || inLoop != "" || sleepLoop.MatchString(w.script)):
-			found = w.targets(s)
-		}
-		for _, m := range found {
-			w.waitFor(m)
+		polls := probeProgram.MatchString(s) && (w.first || inLoop != "" || sleepLoop.MatchString(w.script))
+		if polls || waitProgram.MatchString(s) || loop.MatchString(s) {
+			for _, m := range w.targets(s) {
+				w.waitFor(m)
+			}
 		}
 	}
+	repeats := w.first || strings.Contains(w.script, "while") || strings.Contains(w.script, "sleep")
 	for _, m := range connect.FindAllStringSubmatch(w.script, -1) {
-		if to := w.r.resolve(m[1], w.n.name().Namespace); to.service != nil && (w.first || strings.Contains(w.script, "while") || strings.Contains(w.script, "sleep")) {
+		if to := w.r.resolve(m[1], w.n.name().Namespace); to.service != nil && repeats {
 			w.waitFor(mention{target: to, word: m[1]})
 		}
 	}
