@@ -3,6 +3,8 @@ package event
 import (
 	"fmt"
 	"strings"
+
+	"lockstep/engine/text"
 )
 
 // Changes counts the changes of an operation to objects, and its hooks.
@@ -48,32 +50,29 @@ func (c *Changes) add(change Change) {
 }
 
 // String lists the counts that are not 0: "3 created, 1 changed, 2 hooks".
-func (c Changes) String() string { return c.list("", "", "") }
+func (c Changes) String() string { return c.list("", "") }
 
 // Sentence is String with words for what is counted: "3 objects created, 1 changed, 2 hooks started".
-func (c Changes) Sentence() string { return c.list("object ", "objects ", " started") }
+func (c Changes) Sentence() string { return c.list("object", " started") }
 
 // list names the objects in the first count of objects only.
-func (c Changes) list(object, objects, started string) string {
+func (c Changes) list(object, started string) string {
 	var parts []string
-	add := func(n int, one, more string) {
-		if n == 1 {
-			more = one
-		}
-		if n > 0 {
-			parts = append(parts, fmt.Sprintf("%d %s", n, more))
-		}
-	}
 	for _, p := range []struct {
 		n    int
 		word string
 	}{{c.Created, "created"}, {c.Configured, "changed"}, {c.Unchanged, "unchanged"}, {c.Deleted, "deleted"}, {c.Kept, "kept"}} {
-		add(p.n, object+p.word, objects+p.word)
-		if p.n > 0 {
-			object, objects = "", ""
+		switch {
+		case p.n == 0:
+		case object != "" && parts == nil:
+			parts = append(parts, text.Count(p.n, object)+" "+p.word)
+		default:
+			parts = append(parts, fmt.Sprint(p.n, " ", p.word))
 		}
 	}
-	add(c.Hooks, "hook"+started, "hooks"+started)
+	if c.Hooks > 0 {
+		parts = append(parts, text.Count(c.Hooks, "hook")+started)
+	}
 	return strings.Join(parts, ", ")
 }
 

@@ -6,6 +6,8 @@ import (
 	"maps"
 	"slices"
 	"time"
+
+	"lockstep/engine/text"
 )
 
 // FixedFailure is a failure whose group became ready after all, because the group was
@@ -106,12 +108,8 @@ func (m *fixTracker) succeed(at time.Time) {
 
 // FixedNote returns the text after the outcome, ", after 1 fixed failure", or "".
 func (m *fixTracker) FixedNote() string {
-	switch n := len(m.Fixed); n {
-	case 0:
+	if len(m.Fixed) == 0 {
 		return ""
-	case 1:
-		return ", after 1 fixed failure"
-	default:
-		return fmt.Sprintf(", after %d fixed failures", n)
 	}
+	return ", after " + text.Count(len(m.Fixed), "fixed failure")
 }

@@ -1,11 +1,12 @@
 package event
 
 import (
-	"fmt"
 	"regexp"
 	"slices"
 	"strings"
 	"time"
+
+	"lockstep/engine/text"
 )
 
 // Root is a root failure: not caused by another one.
@@ -129,17 +130,14 @@ func (s *State) Reason() string {
 	if len(roots) == 0 || s.Status != Failed {
 		return s.Message
 	}
-	text := roots[0].String()
-	switch more := len(roots) - 1; {
-	case more == 1:
-		text += "; and 1 more failure"
-	case more > 1:
-		text += fmt.Sprintf("; and %d more failures", more)
+	reason := roots[0].String()
+	if more := len(roots) - 1; more > 0 {
+		reason += "; and " + text.Count(more, "more failure")
 	}
 	if s.Outcome != "" {
-		text += "; " + s.Outcome
+		reason += "; " + s.Outcome
 	}
-	return text
+	return reason
 }
 
 // SameCause reports whether two causes differ only in numbers, such as a count of restarts.

@@ -54,8 +54,8 @@ func (g *graph) add(from, to int, e *Edge, class int) {
 	g.arcs, g.edges, g.class = append(g.arcs, arc{from, to}), append(g.edges, e), append(g.class, class)
 }
 
-// breakCycles drops the edges that breakCycles returns, and calls keep for the other arcs.
-func (a *arranger) breakCycles(n int, g *graph, why string, name func(int) string, keep func(arc, *Edge)) {
+// dropCycles drops the edges that breakCycles returns, and calls keep for the other arcs.
+func (a *arranger) dropCycles(n int, g *graph, why string, name func(int) string, keep func(arc, *Edge)) {
 	cycles := breakCycles(n, g.arcs, g.class)
 	for i, at := range g.arcs {
 		cycle, onCycle := cycles[i]

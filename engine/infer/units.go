@@ -159,7 +159,7 @@ func (a *arranger) findGates(path string) {
 		}
 	}
 	name := func(at int) string { return units[at].members[0].name().String() }
-	a.breakCycles(len(units), g, "the declared order is the opposite", name, func(at arc, _ *Edge) {
+	a.dropCycles(len(units), g, "the declared order is the opposite", name, func(at arc, _ *Edge) {
 		units[at.from].gates[units[at.to]] = true
 	})
 	for _, e := range kept {

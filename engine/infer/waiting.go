@@ -110,15 +110,15 @@ var (
 // probes finds the Services that a script polls until they answer. An init container needs no
 // loop, since it is restarted.
 func (w *waiter) probes() {
-	inLoop := ""
+	inLoop := false
 	for _, s := range statement.Split(w.script, -1) {
 		switch {
 		case loop.MatchString(s):
-			inLoop = s
+			inLoop = true
 		case strings.TrimSpace(s) == "done":
-			inLoop = ""
+			inLoop = false
 		}
-		polls := probeProgram.MatchString(s) && (w.first || inLoop != "" || sleepLoop.MatchString(w.script))
+		polls := probeProgram.MatchString(s) && (w.first || inLoop || sleepLoop.MatchString(w.script))
 		if polls || waitProgram.MatchString(s) || loop.MatchString(s) {
 			for _, m := range w.targets(s) {
 				w.waitFor(m)

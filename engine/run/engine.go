@@ -2,7 +2,7 @@
 // machine is pure and synchronous and makes all decisions; the Engine passes messages to it
 // and performs its effects. kube/operation and kube/stack start Engines; kube/cluster and
 // kube/stack implement Cluster.
-// The package imports only engine/event and engine/plan.
+// The package imports only engine/event, engine/plan and engine/text.
 package run
 
 import (

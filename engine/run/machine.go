@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"lockstep/engine/event"
+	"lockstep/engine/text"
 )
 
 // machine is the state machine of a run. It is pure and synchronous: a message comes in
@@ -236,14 +237,8 @@ func (m *machine) finish(end End) error {
 	unchecked := 0
 	if end.Status == event.Succeeded {
 		m.skipUnits("not started: nothing to do", "nothing to do")
-		switch unchecked = m.units.unchecked(); unchecked {
-		case 0:
-		case 1:
-			end.Outcome = "1 group applied, not checked"
-		default:
-			end.Outcome = fmt.Sprintf("%d groups applied, not checked", unchecked)
-		}
-		if unchecked > 0 {
+		if unchecked = m.units.unchecked(); unchecked > 0 {
+			end.Outcome = text.Count(unchecked, "group") + " applied, not checked"
 			end.Message = end.Outcome
 		}
 	} else {

@@ -1,7 +1,7 @@
 // Package text makes untrusted text safe to show: names, messages and logs from charts and
 // clusters must not control the terminal, change the direction of writing, or be invisible.
-// Any package may import it. Only Safe decides which characters are safe; the screen cleans
-// the text of its cells, and the writers of package report clean all other output.
+// Only Safe decides which characters are safe; the screen cleans the text of its cells, and the
+// writers of package report clean all other output. Count writes numbers. Any package may import it.
 package text
 
 import (
@@ -78,6 +78,14 @@ func clean(s, stays string) string {
 		}
 		return -1
 	}, s)
+}
+
+// Count returns a number with its noun: "1 group", "2 groups".
+func Count(n int, noun string) string {
+	if n != 1 {
+		noun += "s"
+	}
+	return fmt.Sprint(n, " ", noun)
 }
 
 // EscapeJSON writes the unsafe characters of JSON as \uXXXX; in valid JSON they occur only in

@@ -97,3 +97,9 @@ func FuzzText(f *testing.F) {
 		}
 	})
 }
+
+func TestCount(t *testing.T) {
+	if got := Count(0, "group") + ", " + Count(1, "group") + ", " + Count(12, "group"); got != "0 groups, 1 group, 12 groups" {
+		t.Error(got)
+	}
+}
