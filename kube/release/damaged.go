@@ -35,7 +35,6 @@ func asReadError(err error) error {
 	return &readError{err}
 }
 
-// Get reads one revision.
 func (d *checked) Get(key string) (release.Releaser, error) {
 	r, err := d.Driver.Get(key)
 	if err == nil {

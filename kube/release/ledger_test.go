@@ -191,7 +191,7 @@ type recordsTest struct {
 func newRecordsTest(r *rand.Rand) *recordsTest {
 	w := &recordsTest{Rand: r, store: newSecretStore(), made: 2, foreign: map[string]string{}, alone: r.IntN(2) == 0}
 	ledger := NewLedger("ns", "r", func(error) { w.stopped = true })
-	w.ours, w.other = driver.NewSecrets(secrets{w.store, ledger}), driver.NewSecrets(w.store)
+	w.ours, w.other = driver.NewSecrets(newSecrets(w.store, ledger)), driver.NewSecrets(w.store)
 	_ = w.other.Create(keyOf(1), record(1, rcommon.StatusDeployed))
 	_, _ = storage.Init(w.ours).History("r")
 	ledger.Seal()

@@ -23,10 +23,11 @@ type Mark struct {
 }
 
 func (m Mark) String() string {
+	text := fmt.Sprintf("revision %d was left %s", m.Revision, m.From)
 	if m.To == rcommon.StatusSuperseded {
-		return fmt.Sprintf("revision %d was left %s, and a later one exists", m.Revision, m.From)
+		text += ", and a later one exists"
 	}
-	return fmt.Sprintf("revision %d was left %s", m.Revision, m.From)
+	return text
 }
 
 // Interrupted returns the marks for interrupted revisions, and for deployed ones that are
@@ -63,16 +64,16 @@ func (m Mark) apply(rel *rel1.Release) bool {
 // Write writes a mark to the revision's record, unless the record has it already.
 func (m Mark) Write(s *storage.Storage, name string) error {
 	rel, err := MustExist(Get(s, name, m.Revision))
-	if err != nil {
-		return fmt.Errorf("mark revision %d %s: %w", m.Revision, m.To, err)
-	}
-	if rel.Info.Status == m.To {
+	switch {
+	case err != nil:
+	case rel.Info.Status == m.To:
 		return nil
+	case !m.apply(rel):
+		err = fmt.Errorf("it is now %s: another operation is running", rel.Info.Status)
+	default:
+		err = s.Update(rel)
 	}
-	if !m.apply(rel) {
-		return fmt.Errorf("mark revision %d %s: it is now %s: another operation is running", m.Revision, m.To, rel.Info.Status)
-	}
-	if err := s.Update(rel); err != nil {
+	if err != nil {
 		return fmt.Errorf("mark revision %d %s: %w", m.Revision, m.To, err)
 	}
 	return nil
@@ -81,9 +82,6 @@ func (m Mark) Write(s *storage.Storage, name string) error {
 // Marked returns a storage whose revisions look as if the marks were written. It is for
 // planning; the marks must be written before the plan runs.
 func Marked(s *storage.Storage, marks []Mark) *storage.Storage {
-	if len(marks) == 0 {
-		return s
-	}
 	return storage.Init(&marked{s.Driver, marks})
 }
 
@@ -100,14 +98,12 @@ func (d *marked) set(r release.Releaser) {
 	}
 }
 
-// Get reads one revision.
 func (d *marked) Get(key string) (release.Releaser, error) {
 	r, err := d.Driver.Get(key)
 	d.set(r)
 	return r, err
 }
 
-// List reads the revisions that pass a filter.
 func (d *marked) List(filter func(release.Releaser) bool) ([]release.Releaser, error) {
 	return d.Driver.List(func(r release.Releaser) bool {
 		d.set(r)

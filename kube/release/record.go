@@ -7,6 +7,7 @@ import (
 	"bytes"
 	"compress/gzip"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io"
 	"slices"
@@ -50,10 +51,7 @@ func (r *Record) write(rel *rel1.Release) error { return writeFile(rel, recordFi
 func writeFile(rel *rel1.Release, name string, content any) error {
 	var buf bytes.Buffer
 	z := gzip.NewWriter(&buf)
-	if err := json.NewEncoder(z).Encode(content); err != nil {
-		return fmt.Errorf("record %s with %s: %w", name, rel.Name, err)
-	}
-	if err := z.Close(); err != nil {
+	if err := errors.Join(json.NewEncoder(z).Encode(content), z.Close()); err != nil {
 		return fmt.Errorf("record %s with %s: %w", name, rel.Name, err)
 	}
 	dropFile(rel, name)

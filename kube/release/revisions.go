@@ -40,10 +40,7 @@ func Read(s *storage.Storage, name string) (r *Revisions, found bool, err error)
 	}
 	slices.SortFunc(r.All, func(a, b *rel1.Release) int { return a.Version - b.Version })
 	r.Last = r.All[len(r.All)-1]
-	r.Current = r.Last
-	if d := r.deployed(); d != nil {
-		r.Current = d
-	}
+	r.Current = cmp.Or(r.deployed(), r.Last)
 	return r, true, nil
 }
 

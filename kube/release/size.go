@@ -1,11 +1,11 @@
 package release
 
 import (
+	"bytes"
 	"compress/gzip"
 	"encoding/base64"
 	"encoding/json"
 	"fmt"
-	"io"
 	"slices"
 	"strings"
 
@@ -92,23 +92,13 @@ func storedSize(rel *rel1.Release, r *Record) (int, error) {
 
 // encodedSize returns the size of a release as Helm's storage encodes it.
 func encodedSize(data []byte) (int, error) {
-	var n counter
-	z, err := gzip.NewWriterLevel(&n, gzip.BestCompression)
+	var packed bytes.Buffer
+	z, err := gzip.NewWriterLevel(&packed, gzip.BestCompression)
 	if err == nil {
 		_, err = z.Write(data)
 	}
 	if err == nil {
 		err = z.Close()
 	}
-	return base64.StdEncoding.EncodedLen(int(n)), err
-}
-
-// counter is a writer that counts bytes.
-type counter int
-
-var _ io.Writer = (*counter)(nil)
-
-func (c *counter) Write(p []byte) (int, error) {
-	*c += counter(len(p))
-	return len(p), nil
+	return base64.StdEncoding.EncodedLen(packed.Len()), err
 }

@@ -68,12 +68,12 @@ var _ driver.Driver = (*Driver)(nil)
 
 // NewDriver wraps a Helm driver.
 func NewDriver(inner driver.Driver, opts DriverOptions) *Driver {
-	return &Driver{inner: inner, opts: opts, log: &writeLog{}}
+	return &Driver{inner, opts, &writeLog{}}
 }
 
 // Over returns the same driver for another connection. Both share their log of writes.
 func (d *Driver) Over(inner driver.Driver) *Driver {
-	return &Driver{inner: inner, opts: d.opts, log: d.log}
+	return &Driver{inner, d.opts, d.log}
 }
 
 // Written returns the outcome of the writes so far.
@@ -133,14 +133,13 @@ func (d *Driver) logRead(err error) error {
 	return err
 }
 
-// readErr returns an error if the existing revisions could not be read.
-func (d *Driver) readErr() error {
-	d.log.mu.Lock()
-	defer d.log.mu.Unlock()
-	return d.log.readErr
+// sign signs a revision if the run holds the Lease.
+func (d *Driver) sign(rel *rel1.Release, created bool) error {
+	if d.opts.Held == nil || !d.opts.Held() {
+		return nil
+	}
+	return sign(rel, created, d.opts.Job)
 }
-
-func (d *Driver) held() bool { return d.opts.Held != nil && d.opts.Held() }
 
 // Create stores a new revision.
 func (d *Driver) Create(key string, r release.Releaser) error {
@@ -148,7 +147,10 @@ func (d *Driver) Create(key string, r release.Releaser) error {
 	if err != nil {
 		return err
 	}
-	if err := d.readErr(); err != nil {
+	d.log.mu.Lock()
+	err = d.log.readErr
+	d.log.mu.Unlock()
+	if err != nil {
 		return err
 	}
 	charts.UnwrapTemplates(rel.Chart)
@@ -163,10 +165,8 @@ func (d *Driver) Create(key string, r release.Releaser) error {
 			}
 		}
 	}
-	if d.held() {
-		if err := sign(rel, true, d.opts.Job); err != nil {
-			return err
-		}
+	if err := d.sign(rel, true); err != nil {
+		return err
 	}
 	dropFile(rel, timingsFile) // a rollback's chart has those of the old revision
 	create := func() (bool, error) {
@@ -209,10 +209,8 @@ func (d *Driver) Update(key string, r release.Releaser) error {
 	if d.opts.BeforeUninstall != nil && rel.Info.Status == rcommon.StatusUninstalling {
 		d.opts.BeforeUninstall(rel)
 	}
-	if d.held() {
-		if err := sign(rel, false, d.opts.Job); err != nil {
-			return err
-		}
+	if err := d.sign(rel, false); err != nil {
+		return err
 	}
 	update := func() error {
 		_, err := d.confirm(key, rel, d.store(rel, func() error { return d.inner.Update(key, rel) }))

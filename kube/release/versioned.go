@@ -12,7 +12,9 @@ import (
 	"helm.sh/helm/v4/pkg/storage/driver"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/client-go/kubernetes"
 	typedcorev1 "k8s.io/client-go/kubernetes/typed/core/v1"
 )
@@ -28,9 +30,9 @@ import (
 func (l *Ledger) Driver(d driver.Driver, c kubernetes.Interface, namespace string) driver.Driver {
 	switch d.(type) {
 	case *driver.Secrets:
-		return driver.NewSecrets(secrets{c.CoreV1().Secrets(namespace), l})
+		return driver.NewSecrets(newSecrets(c.CoreV1().Secrets(namespace), l))
 	case *driver.ConfigMaps:
-		return driver.NewConfigMaps(configMaps{c.CoreV1().ConfigMaps(namespace), l})
+		return driver.NewConfigMaps(newConfigMaps(c.CoreV1().ConfigMaps(namespace), l))
 	case *driver.Memory:
 		return d
 	}
@@ -38,11 +40,41 @@ func (l *Ledger) Driver(d driver.Driver, c kubernetes.Interface, namespace strin
 }
 
 // client is a typed client for Secrets or ConfigMaps.
-type client[T metav1.Object] interface {
+type client[T metav1.Object, L runtime.Object] interface {
 	Get(context.Context, string, metav1.GetOptions) (T, error)
+	List(context.Context, metav1.ListOptions) (L, error)
 	Create(context.Context, T, metav1.CreateOptions) (T, error)
 	Update(context.Context, T, metav1.UpdateOptions) (T, error)
 	Delete(context.Context, string, metav1.DeleteOptions) error
+}
+
+// versioned is a client whose writes fail if a record does not have the known resourceVersion.
+type versioned[T metav1.Object, L runtime.Object] struct {
+	client client[T, L]
+	ledger *Ledger
+}
+
+// secrets and configMaps are clients for Helm's drivers. The methods of versioned hide those of
+// the interfaces, which are embedded one level deeper.
+type (
+	secrets struct {
+		versioned[*corev1.Secret, *corev1.SecretList]
+		secretInterface
+	}
+	configMaps struct {
+		versioned[*corev1.ConfigMap, *corev1.ConfigMapList]
+		configMapInterface
+	}
+	secretInterface    struct{ typedcorev1.SecretInterface }
+	configMapInterface struct{ typedcorev1.ConfigMapInterface }
+)
+
+func newSecrets(c typedcorev1.SecretInterface, l *Ledger) secrets {
+	return secrets{versioned[*corev1.Secret, *corev1.SecretList]{c, l}, secretInterface{c}}
+}
+
+func newConfigMaps(c typedcorev1.ConfigMapInterface, l *Ledger) configMaps {
+	return configMaps{versioned[*corev1.ConfigMap, *corev1.ConfigMapList]{c, l}, configMapInterface{c}}
 }
 
 // record returns the state of the record in an object. ok is false for an object that is not a
@@ -60,103 +92,104 @@ func (l *Ledger) observeObject(o metav1.Object) error {
 	return nil
 }
 
-// observeAll observes all records of a list, the latest first, which gives the best message
-// about foreign changes.
-func observeAll[P interface {
-	*T
-	metav1.Object
-}, T any](l *Ledger, items []T) {
-	var all []snapshot
-	for i := range items {
-		if s, ok := l.record(P(&items[i])); ok {
-			all = append(all, s)
-		}
-	}
-	slices.SortFunc(all, func(a, b snapshot) int { return b.revision - a.revision })
-	for _, s := range all {
-		_ = l.observe(s) // the next write fails
-	}
-}
-
-func get[T metav1.Object](ctx context.Context, l *Ledger, c client[T], name string, opts metav1.GetOptions) (T, error) {
-	o, err := c.Get(ctx, name, opts)
+func (v versioned[T, L]) Get(ctx context.Context, name string, opts metav1.GetOptions) (T, error) {
+	o, err := v.client.Get(ctx, name, opts)
 	if err == nil {
-		_ = l.observeObject(o) // the next write fails
+		_ = v.ledger.observeObject(o) // the next write fails
 	}
 	return o, err
 }
 
-func create[T metav1.Object](ctx context.Context, l *Ledger, c client[T], o T, opts metav1.CreateOptions) (T, error) {
-	s, ok := l.record(o)
-	if !ok {
-		return c.Create(ctx, o, opts)
+// List observes the latest record first, which gives the best message about foreign changes.
+func (v versioned[T, L]) List(ctx context.Context, opts metav1.ListOptions) (L, error) {
+	list, err := v.client.List(ctx, opts)
+	if err != nil {
+		return list, err
 	}
-	if _, err := l.beginWrite(s.revision, s.status); err != nil {
-		var none T
+	var all []snapshot
+	err = meta.EachListItem(list, func(o runtime.Object) error {
+		if s, ok := v.ledger.record(o.(metav1.Object)); ok {
+			all = append(all, s)
+		}
+		return nil
+	})
+	slices.SortFunc(all, func(a, b snapshot) int { return b.revision - a.revision })
+	for _, s := range all {
+		_ = v.ledger.observe(s) // the next write fails
+	}
+	return list, err
+}
+
+func (v versioned[T, L]) Create(ctx context.Context, o T, opts metav1.CreateOptions) (none T, _ error) {
+	s, ok := v.ledger.record(o)
+	if !ok {
+		return v.client.Create(ctx, o, opts)
+	}
+	if _, err := v.ledger.beginWrite(s.revision, s.status); err != nil {
 		return none, err
 	}
-	created, err := c.Create(ctx, o, opts)
-	l.endObjectWrite(s, created, err)
+	created, err := v.client.Create(ctx, o, opts)
+	v.endWrite(s, created, err)
 	return created, err
 }
 
-// endObjectWrite records the result of a write. answer is the object in the response.
-func (l *Ledger) endObjectWrite(sent snapshot, answer metav1.Object, err error) {
+// endWrite records the result of a write. answer is the object in the response.
+func (v versioned[T, L]) endWrite(sent snapshot, answer T, err error) {
 	var stored snapshot
 	if err == nil {
-		stored, _ = l.record(answer)
+		stored, _ = v.ledger.record(answer)
 	}
-	l.endWrite(sent, stored, err)
+	v.ledger.endWrite(sent, stored, err)
 }
 
-// update writes a record with the known resourceVersion. On a conflict it reads the record
+// Update writes a record with the known resourceVersion. On a conflict it reads the record
 // again and retries, unless its status shows that somebody else has changed it.
-func update[T metav1.Object](ctx context.Context, l *Ledger, c client[T], o T, opts metav1.UpdateOptions) (none T, _ error) {
-	s, ok := l.record(o)
+func (v versioned[T, L]) Update(ctx context.Context, o T, opts metav1.UpdateOptions) (none T, _ error) {
+	s, ok := v.ledger.record(o)
 	if !ok {
-		return c.Update(ctx, o, opts)
+		return v.client.Update(ctx, o, opts)
 	}
-	for known := l.knows(s.revision); ; known = true {
+	for known := v.ledger.knows(s.revision); ; known = true {
 		if known {
-			e, err := l.beginWrite(s.revision, s.status)
+			e, err := v.ledger.beginWrite(s.revision, s.status)
 			if err != nil {
 				return none, err
 			}
 			o.SetUID(e.uid)
 			o.SetResourceVersion(e.version)
-			updated, err := c.Update(ctx, o, opts)
-			l.endObjectWrite(s, updated, err)
+			updated, err := v.client.Update(ctx, o, opts)
+			v.endWrite(s, updated, err)
 			if !apierrors.IsConflict(err) {
 				return updated, err
 			}
 		}
-		if err := readAgain(ctx, l, c, o.GetName()); err != nil {
+		if err := v.readAgain(ctx, o.GetName()); err != nil {
 			return none, err
 		}
 	}
 }
 
-// remove deletes a record with the known UID and resourceVersion.
-func remove[T metav1.Object](ctx context.Context, l *Ledger, c client[T], name string, opts metav1.DeleteOptions) error {
-	revision, ok := l.revisionOf(name)
+// Delete deletes a record with the known UID and resourceVersion.
+func (v versioned[T, L]) Delete(ctx context.Context, name string, opts metav1.DeleteOptions) error {
+	revision, ok := v.ledger.revisionOf(name)
 	if !ok {
-		return c.Delete(ctx, name, opts)
+		return v.client.Delete(ctx, name, opts)
 	}
 	for {
-		e, err := l.beginDelete(revision)
+		e, err := v.ledger.beginDelete(revision)
 		if err != nil {
 			return err
 		}
 		if e.uid != "" {
 			opts.Preconditions = &metav1.Preconditions{UID: &e.uid, ResourceVersion: &e.version}
 		}
-		if err = c.Delete(ctx, name, opts); err == nil {
-			l.endDelete(revision)
+		if err = v.client.Delete(ctx, name, opts); err == nil {
+			v.ledger.endDelete(revision)
 		}
 		if !apierrors.IsConflict(err) {
 			return err
 		}
-		if err := readAgain(ctx, l, c, name); err != nil {
+		if err := v.readAgain(ctx, name); err != nil {
 			return err
 		}
 	}
@@ -164,12 +197,12 @@ func remove[T metav1.Object](ctx context.Context, l *Ledger, c client[T], name s
 
 // readAgain reads and observes a record. It also returns an error if somebody else has changed
 // the record.
-func readAgain[T metav1.Object](ctx context.Context, l *Ledger, c client[T], name string) error {
-	o, err := c.Get(ctx, name, metav1.GetOptions{})
+func (v versioned[T, L]) readAgain(ctx context.Context, name string) error {
+	o, err := v.client.Get(ctx, name, metav1.GetOptions{})
 	if err != nil {
 		return err
 	}
-	return l.observeObject(o)
+	return v.ledger.observeObject(o)
 }
 
 // revisionOf returns the revision in the name of a record of the release.
@@ -179,78 +212,17 @@ func (l *Ledger) revisionOf(name string) (revision int, ok bool) {
 	return revision, ok && err == nil
 }
 
-// secrets and configMaps are clients for Helm's drivers.
-type secrets struct {
-	typedcorev1.SecretInterface
-	ledger *Ledger
-}
-
-func (s secrets) Get(ctx context.Context, name string, opts metav1.GetOptions) (*corev1.Secret, error) {
-	return get(ctx, s.ledger, s.SecretInterface, name, opts)
-}
-
-func (s secrets) List(ctx context.Context, opts metav1.ListOptions) (*corev1.SecretList, error) {
-	list, err := s.SecretInterface.List(ctx, opts)
-	if err == nil {
-		observeAll[*corev1.Secret](s.ledger, list.Items)
-	}
-	return list, err
-}
-
-func (s secrets) Create(ctx context.Context, o *corev1.Secret, opts metav1.CreateOptions) (*corev1.Secret, error) {
-	return create(ctx, s.ledger, s.SecretInterface, o, opts)
-}
-
-func (s secrets) Update(ctx context.Context, o *corev1.Secret, opts metav1.UpdateOptions) (*corev1.Secret, error) {
-	return update(ctx, s.ledger, s.SecretInterface, o, opts)
-}
-
-func (s secrets) Delete(ctx context.Context, name string, opts metav1.DeleteOptions) error {
-	return remove(ctx, s.ledger, s.SecretInterface, name, opts)
-}
-
-type configMaps struct {
-	typedcorev1.ConfigMapInterface
-	ledger *Ledger
-}
-
-func (c configMaps) Get(ctx context.Context, name string, opts metav1.GetOptions) (*corev1.ConfigMap, error) {
-	return get(ctx, c.ledger, c.ConfigMapInterface, name, opts)
-}
-
-func (c configMaps) List(ctx context.Context, opts metav1.ListOptions) (*corev1.ConfigMapList, error) {
-	list, err := c.ConfigMapInterface.List(ctx, opts)
-	if err == nil {
-		observeAll[*corev1.ConfigMap](c.ledger, list.Items)
-	}
-	return list, err
-}
-
-func (c configMaps) Create(ctx context.Context, o *corev1.ConfigMap, opts metav1.CreateOptions) (*corev1.ConfigMap, error) {
-	return create(ctx, c.ledger, c.ConfigMapInterface, o, opts)
-}
-
-func (c configMaps) Update(ctx context.Context, o *corev1.ConfigMap, opts metav1.UpdateOptions) (*corev1.ConfigMap, error) {
-	return update(ctx, c.ledger, c.ConfigMapInterface, o, opts)
-}
-
-func (c configMaps) Delete(ctx context.Context, name string, opts metav1.DeleteOptions) error {
-	return remove(ctx, c.ledger, c.ConfigMapInterface, name, opts)
-}
-
 // unversioned is a driver for a storage without resource versions.
 type unversioned struct {
 	driver.Driver
 	ledger *Ledger
 }
 
-func (u unversioned) observe(list ...release.Releaser) (err error) {
-	for _, r := range list {
-		if rel, ok := r.(*rel1.Release); ok && rel.Name == u.ledger.release && rel.Info != nil && err == nil {
-			err = u.ledger.observe(snapshot{revision: rel.Version, status: rel.Info.Status})
-		}
+func (u unversioned) observe(r release.Releaser) error {
+	if rel, ok := r.(*rel1.Release); ok && rel.Name == u.ledger.release && rel.Info != nil {
+		return u.ledger.observe(snapshot{revision: rel.Version, status: rel.Info.Status})
 	}
-	return err
+	return nil
 }
 
 func (u unversioned) Get(key string) (release.Releaser, error) {
@@ -263,8 +235,10 @@ func (u unversioned) Get(key string) (release.Releaser, error) {
 
 func (u unversioned) Query(labels map[string]string) ([]release.Releaser, error) {
 	list, err := u.Driver.Query(labels)
-	if err == nil {
-		_ = u.observe(list...)
+	for _, r := range list {
+		if err == nil && u.observe(r) != nil {
+			break // the next write fails
+		}
 	}
 	return list, err
 }
