@@ -7,7 +7,6 @@ import (
 	helmkube "helm.sh/helm/v4/pkg/kube"
 	rel1 "helm.sh/helm/v4/pkg/release/v1"
 
-	"lockstep/engine/plan"
 	"lockstep/kube/manifest"
 )
 
@@ -37,10 +36,10 @@ func (c *Client) Build(r io.Reader, validate bool) (helmkube.ResourceList, error
 		c.builder().Forget(list)
 		return list, nil
 	}
+	c.cfg.warn(warnings)
 	if c.cfg.Uninstalling {
-		var more []plan.Warning
-		list, more = c.builder().Expand(c.cfg.Context, list)
-		warnings = append(warnings, more...)
+		list, warnings = c.builder().Expand(c.cfg.Context, list)
+		c.cfg.warn(warnings)
 	}
 	c.mu.Lock()
 	c.built = list
@@ -51,18 +50,12 @@ func (c *Client) Build(r io.Reader, validate bool) (helmkube.ResourceList, error
 	if len(c.cfg.DeferredAPIs) > 0 {
 		c.builder().AssumeAbsent(list)
 	}
-	if c.cfg.Uninstalling {
-		var more []plan.Warning
-		list, more = Removable(c.builder(), list)
-		warnings = append(warnings, more...)
+	if !c.cfg.Uninstalling {
+		return list, nil
 	}
-	for _, w := range warnings {
-		c.cfg.Session.Warn(w)
-	}
-	if c.cfg.Uninstalling {
-		return list, c.nothingToDelete(list)
-	}
-	return list, nil
+	list, warnings = Removable(c.builder(), list)
+	c.cfg.warn(warnings)
+	return list, c.nothingToDelete(list)
 }
 
 // forgetSnapshot makes later Builds read the cluster again.
@@ -70,11 +63,6 @@ func (c *Client) forgetSnapshot() {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	c.snapshot = &manifest.Snapshot{}
-}
-
-// BuildTable calls Helm's client.
-func (c *Client) BuildTable(r io.Reader, validate bool) (helmkube.ResourceList, error) {
-	return c.cfg.Inner.BuildTable(r, validate)
 }
 
 // isRelease reports whether a manifest is that of a release: only those have Source comments,

@@ -14,7 +14,6 @@ import (
 	helmkube "helm.sh/helm/v4/pkg/kube"
 	rel1 "helm.sh/helm/v4/pkg/release/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/cli-runtime/pkg/resource"
 
@@ -63,6 +62,12 @@ func (cfg Config) announce(p event.Phase) {
 	}
 }
 
+func (cfg Config) warn(warnings []plan.Warning) {
+	for _, w := range warnings {
+		cfg.Session.Warn(w)
+	}
+}
+
 // Options are the options of an operation that a Client needs.
 type Options struct {
 	// Prefix is the prefix of phase names: "" or event.RollbackPrefix.
@@ -78,8 +83,9 @@ type Options struct {
 
 // Client wraps Helm's Kubernetes client. It works for one action.
 type Client struct {
-	cfg   Config
-	hooks *Hooks
+	helmkube.Interface // cfg.Inner
+	cfg                Config
+	hooks              *Hooks
 
 	mu        sync.Mutex
 	built     helmkube.ResourceList // by the last Build of the release's manifest
@@ -95,7 +101,7 @@ var (
 
 // New returns a Client that wraps cfg.Inner.
 func New(cfg Config) *Client {
-	return &Client{cfg: cfg, hooks: &Hooks{cfg: cfg}, snapshot: &manifest.Snapshot{}}
+	return &Client{Interface: cfg.Inner, cfg: cfg, hooks: &Hooks{cfg: cfg}, snapshot: &manifest.Snapshot{}}
 }
 
 // Hooks returns the runner of the action's hooks.
@@ -149,9 +155,7 @@ func (c *Client) Update(original, target helmkube.ResourceList, opts ...helmkube
 	c.forgetSnapshot()
 	manifest.DropPrefetched(original, target)
 	original, warnings := c.builder().Expand(c.cfg.Context, original)
-	for _, w := range warnings {
-		c.cfg.Session.Warn(w)
-	}
+	c.cfg.warn(warnings)
 	c.mu.Lock()
 	applies := c.applies
 	c.mu.Unlock()
@@ -284,9 +288,7 @@ func (c *Client) planApply(list helmkube.ResourceList) (Planned, error) {
 	if err != nil {
 		return Planned{}, err
 	}
-	for _, w := range warnings {
-		c.cfg.Session.Warn(w)
-	}
+	c.cfg.warn(warnings)
 	c.cfg.announce(planned.Phase)
 	return planned, nil
 }
@@ -312,9 +314,7 @@ func (c *Client) removeOld(old Revision, list helmkube.ResourceList, how cluster
 	if resources := c.builder().Resources(list); !planned.matches(resources, nil) {
 		var warnings []plan.Warning
 		planned, warnings = c.ordering().Remove(old, resources)
-		for _, w := range warnings {
-			c.cfg.Session.Warn(w)
-		}
+		c.cfg.warn(warnings)
 		c.cfg.announce(planned.Phase)
 	}
 	if err := c.removeStage(planned, list, how); err != nil {
@@ -365,11 +365,3 @@ func (c *Client) awaits(gate bool) bool {
 	}
 	return false
 }
-
-// Get calls Helm's client.
-func (c *Client) Get(list helmkube.ResourceList, related bool) (map[string][]runtime.Object, error) {
-	return c.cfg.Inner.Get(list, related)
-}
-
-// IsReachable calls Helm's client.
-func (c *Client) IsReachable() error { return c.cfg.Inner.IsReachable() }

@@ -19,6 +19,7 @@ import (
 // DryRun wraps Helm's client for an action that writes nothing. It builds objects like Client,
 // keeps the last ones, and refuses writes.
 type DryRun struct {
+	readsOfHelm
 	ctx      context.Context
 	inner    *helmkube.Client
 	builder  *manifest.Builder
@@ -29,6 +30,15 @@ type DryRun struct {
 	built        helmkube.ResourceList
 	warnings     []plan.Warning
 	deferredAPIs []schema.GroupVersion
+}
+
+// readsOfHelm are the methods of Helm's client that write nothing.
+type readsOfHelm interface {
+	Get(list helmkube.ResourceList, related bool) (map[string][]runtime.Object, error)
+	IsReachable() error
+	GetPodList(namespace string, opts metav1.ListOptions) (*corev1.PodList, error)
+	OutputContainerLogsForPodList(pods *corev1.PodList, namespace string, to func(namespace, pod, container string) io.Writer) error
+	BuildTable(r io.Reader, validate bool) (helmkube.ResourceList, error)
 }
 
 var (
@@ -42,21 +52,15 @@ var errDryRun = errors.New("a dry run writes nothing")
 // NewDryRun returns a DryRun whose requests end with ctx. served waits until the APIs of a
 // list are served. It returns those it waited for and those that the list itself provides.
 func NewDryRun(ctx context.Context, inner *helmkube.Client, b *manifest.Builder, served func(helmkube.ResourceList) (waited, later []schema.GroupVersion, err error)) *DryRun {
-	return &DryRun{ctx: ctx, inner: inner, builder: b, served: served}
+	return &DryRun{readsOfHelm: inner, ctx: ctx, inner: inner, builder: b, served: served}
 }
 
-// Built returns the objects of the last manifest, and the warnings about all manifests.
-func (d *DryRun) Built() (helmkube.ResourceList, []plan.Warning) {
+// Built returns the objects of the last manifest, the unavailable APIs that it provides, and
+// the warnings about all manifests.
+func (d *DryRun) Built() (list helmkube.ResourceList, later []schema.GroupVersion, warnings []plan.Warning) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	return d.built, d.warnings
-}
-
-// DeferredAPIs returns the unavailable APIs that the last manifest itself provides.
-func (d *DryRun) DeferredAPIs() []schema.GroupVersion {
-	d.mu.Lock()
-	defer d.mu.Unlock()
-	return d.deferredAPIs
+	return d.built, d.deferredAPIs, d.warnings
 }
 
 // Build returns the Infos of a manifest.
@@ -102,14 +106,6 @@ func (d *DryRun) Delete(helmkube.ResourceList, metav1.DeletionPropagation) (*hel
 	return nil, []error{errDryRun}
 }
 
-// Get calls Helm's client.
-func (d *DryRun) Get(list helmkube.ResourceList, related bool) (map[string][]runtime.Object, error) {
-	return d.inner.Get(list, related)
-}
-
-// IsReachable calls Helm's client.
-func (d *DryRun) IsReachable() error { return d.inner.IsReachable() }
-
 // GetWaiter calls Helm's client.
 func (d *DryRun) GetWaiter(ws helmkube.WaitStrategy) (helmkube.Waiter, error) {
 	return d.GetWaiterWithOptions(ws)
@@ -117,23 +113,5 @@ func (d *DryRun) GetWaiter(ws helmkube.WaitStrategy) (helmkube.Waiter, error) {
 
 // GetWaiterWithOptions returns Helm's waiter, for the strategy ordered that of watcher.
 func (d *DryRun) GetWaiterWithOptions(ws helmkube.WaitStrategy, opts ...helmkube.WaitOption) (helmkube.Waiter, error) {
-	if ws == WaitOrdered {
-		ws = helmkube.StatusWatcherStrategy
-	}
-	return d.inner.GetWaiterWithOptions(ws, opts...)
-}
-
-// GetPodList calls Helm's client.
-func (d *DryRun) GetPodList(namespace string, opts metav1.ListOptions) (*corev1.PodList, error) {
-	return d.inner.GetPodList(namespace, opts)
-}
-
-// OutputContainerLogsForPodList calls Helm's client.
-func (d *DryRun) OutputContainerLogsForPodList(pods *corev1.PodList, namespace string, to func(namespace, pod, container string) io.Writer) error {
-	return d.inner.OutputContainerLogsForPodList(pods, namespace, to)
-}
-
-// BuildTable calls Helm's client.
-func (d *DryRun) BuildTable(r io.Reader, validate bool) (helmkube.ResourceList, error) {
-	return d.inner.BuildTable(r, validate)
+	return d.inner.GetWaiterWithOptions(helmStrategy(ws), opts...)
 }

@@ -19,16 +19,6 @@ import (
 // HookEvents are the events of an operation's hooks before and after its objects, "" for none.
 type HookEvents struct{ Before, After release.HookEvent }
 
-func (h HookEvents) list() []release.HookEvent {
-	var out []release.HookEvent
-	for _, e := range []release.HookEvent{h.Before, h.After} {
-		if e != "" {
-			out = append(out, e)
-		}
-	}
-	return out
-}
-
 // HookPhases returns the phases of a release's hooks before and after its objects, without the
 // hooks in the plan (lockstep/hook-scope).
 func HookPhases(rel *release.Release, prefix string, events HookEvents, turns []charts.HookTurn) (before, after []event.Phase) {
@@ -48,7 +38,10 @@ func HookPhases(rel *release.Release, prefix string, events HookEvents, turns []
 
 // hookUnits returns the hooks that Helm will execute, in Helm's order, and their phases.
 func hookUnits(rel *release.Release, prefix string, events HookEvents, inPlan func(manifest string) bool) (units []*hookUnit, phases []event.Phase) {
-	for _, e := range events.list() {
+	for _, e := range []release.HookEvent{events.Before, events.After} {
+		if e == "" {
+			continue
+		}
 		phase := event.Phase{Name: prefix + string(e), Kind: event.PhaseHooks}
 		for _, h := range charts.HooksOf(rel.Hooks, e) {
 			if inPlan(h.Manifest) {
@@ -126,11 +119,10 @@ type hookQueue struct {
 func (q *hookQueue) reset(rel *release.Release, prefix string, events HookEvents, scoped []*scopedHook) []event.Phase {
 	q.mu.Lock()
 	defer q.mu.Unlock()
-	q.events, q.next, q.scoped, q.claimed = events, 0, scoped, map[string]*hookUnit{}
-	q.pods = map[podKey]*hookUnit{}
+	q.events, q.next, q.scoped, q.claimed, q.pods = events, 0, scoped, map[string]*hookUnit{}, map[podKey]*hookUnit{}
 	q.mainDone = strings.TrimSpace(rel.Manifest) == ""
-	units, phases := hookUnits(rel, prefix, events, q.hasScoped)
-	q.units = units
+	var phases []event.Phase
+	q.units, phases = hookUnits(rel, prefix, events, q.hasScoped)
 	return phases
 }
 
@@ -145,12 +137,9 @@ func (q *hookQueue) match(manifest string, validate bool) *hookUnit {
 			return u
 		}
 	}
-	if validate {
-		return nil
-	}
-	for i := min(q.next, len(q.units)) - 1; i >= 0; i-- {
-		if q.units[i].hook.Manifest == manifest {
-			return q.units[i]
+	for _, u := range slices.Backward(q.units[:q.next]) {
+		if u.hook.Manifest == manifest && !validate {
+			return u
 		}
 	}
 	return nil

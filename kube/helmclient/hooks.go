@@ -25,9 +25,14 @@ type Hooks struct {
 // expect sets the revision whose hooks Helm executes next, and announces their phases. built
 // are the objects of the release, for the hooks in the plan.
 func (h *Hooks) expect(rel *release.Release, built helmkube.ResourceList) error {
-	scoped, err := h.scope(rel, built)
+	turns, lists, warnings, err := ScopedHooks(h.cfg.Session.Builder, rel, h.cfg.Tree, built, h.cfg.Hooks)
 	if err != nil {
 		return err
+	}
+	h.cfg.warn(warnings)
+	var scoped []*scopedHook
+	for n, t := range turns {
+		scoped = append(scoped, &scopedHook{HookTurn: t, session: h.cfg.Session, list: lists[n]})
 	}
 	for _, phase := range h.queue.reset(rel, h.cfg.Options.Prefix, h.cfg.Hooks, scoped) {
 		h.cfg.announce(phase)

@@ -11,6 +11,7 @@ import (
 	"k8s.io/cli-runtime/pkg/resource"
 
 	"lockstep/engine/event"
+	"lockstep/engine/plan"
 	"lockstep/kube/charts"
 	"lockstep/kube/cluster"
 	"lockstep/kube/manifest"
@@ -36,28 +37,25 @@ type scopedHook struct {
 
 var _ cluster.Hook = (*scopedHook)(nil)
 
-// scope returns the hooks that run around their subchart, none for a release without a tree.
-func (h *Hooks) scope(rel *release.Release, built helmkube.ResourceList) ([]*scopedHook, error) {
-	if h.cfg.Tree == nil || h.cfg.Hooks.Before == "" {
-		return nil, nil
+// ScopedHooks returns the hooks that run around their subchart, and the objects of each; none
+// for a release without a tree. list are the objects of the release.
+func ScopedHooks(b *manifest.Builder, rel *release.Release, tree *plan.Chart, list helmkube.ResourceList, events HookEvents) (turns []charts.HookTurn, built []helmkube.ResourceList, warnings []plan.Warning, err error) {
+	if tree == nil || events.Before == "" {
+		return nil, nil, nil, nil
 	}
-	turns, warnings := charts.HookTurns(rel, h.cfg.Session.Builder.Scope().Root, h.cfg.Session.Builder.Resources(built), h.cfg.Hooks.Before, h.cfg.Hooks.After)
-	for _, w := range warnings {
-		h.cfg.Session.Warn(w)
-	}
-	var scoped []*scopedHook
+	turns, warnings = charts.HookTurns(rel, b.Scope().Root, b.Resources(list), events.Before, events.After)
 	for _, t := range turns {
-		list, err := BuildHook(h.cfg.Session.Builder, t)
+		objects, err := buildHook(b, t)
 		if err != nil {
-			return nil, err
+			return nil, nil, nil, err
 		}
-		scoped = append(scoped, &scopedHook{HookTurn: t, session: h.cfg.Session, list: list})
+		built = append(built, objects)
 	}
-	return scoped, nil
+	return turns, built, warnings, nil
 }
 
-// BuildHook returns the objects of a hook in the plan.
-func BuildHook(b *manifest.Builder, t charts.HookTurn) (helmkube.ResourceList, error) {
+// buildHook returns the objects of a hook in the plan.
+func buildHook(b *manifest.Builder, t charts.HookTurn) (helmkube.ResourceList, error) {
 	list, _, err := b.Build("# Source: " + t.Hook.Path + "\n" + t.Hook.Manifest)
 	if err != nil {
 		return nil, fmt.Errorf("hook %s/%s: %w", t.Hook.Kind, t.Hook.Name, err)
@@ -115,7 +113,7 @@ func (h *Hooks) endScoped(ctx context.Context, s cluster.Session) error {
 		if !x.deletable() {
 			continue
 		}
-		list, err := BuildHook(s.Builder, x.HookTurn)
+		list, err := buildHook(s.Builder, x.HookTurn)
 		if err != nil {
 			return err
 		}

@@ -51,9 +51,7 @@ func (c *Client) removeLeftovers(left []Leftover) error {
 			return fmt.Errorf("read the manifest of %s: %w", l.Planned.Phase.Name, err)
 		}
 		list, warnings := c.builder().Expand(c.cfg.Context, list)
-		for _, w := range warnings {
-			c.cfg.Session.Warn(w)
-		}
+		c.cfg.warn(warnings)
 		list = list.Filter(func(i *resource.Info) bool {
 			f := c.builder().Fact(i)
 			return f != nil && slices.ContainsFunc(l.Planned.Resources, func(r plan.Resource) bool { return r.Object == f.Resource.Object })

@@ -26,43 +26,47 @@ type waiter struct {
 
 var _ helmkube.Waiter = (*waiter)(nil)
 
-// inner returns Helm's waiter with the client's context.
-func (w *waiter) inner() (helmkube.Waiter, error) {
-	ws := w.strategy
+// helmStrategy returns the strategy of Helm's that replaces one of ours.
+func helmStrategy(ws helmkube.WaitStrategy) helmkube.WaitStrategy {
 	if ws == WaitOrdered {
-		ws = helmkube.StatusWatcherStrategy
+		return helmkube.StatusWatcherStrategy
 	}
-	return w.c.cfg.Inner.GetWaiterWithOptions(ws, append(w.opts, helmkube.WithWaitContext(w.c.cfg.Context))...)
+	return ws
+}
+
+// waitMethod is a method of Helm's waiter.
+type waitMethod = func(helmkube.Waiter, helmkube.ResourceList, time.Duration) error
+
+// helm waits with Helm's waiter and the client's context.
+func (w *waiter) helm(wait waitMethod, list helmkube.ResourceList, timeout time.Duration) error {
+	inner, err := w.c.cfg.Inner.GetWaiterWithOptions(helmStrategy(w.strategy), append(w.opts, helmkube.WithWaitContext(w.c.cfg.Context))...)
+	if err != nil {
+		return err
+	}
+	return wait(inner, list, timeout)
 }
 
 // Wait waits for a list. It returns at once for objects of the release, which the engine has
 // waited for, except with --wait=legacy.
 func (w *waiter) Wait(list helmkube.ResourceList, timeout time.Duration) error {
-	return w.wait(list, timeout, helmkube.Waiter.Wait)
+	return w.wait(helmkube.Waiter.Wait, list, timeout)
 }
 
 // WaitWithJobs is like Wait, and also waits until Jobs are complete, as the engine does.
 func (w *waiter) WaitWithJobs(list helmkube.ResourceList, timeout time.Duration) error {
-	return w.wait(list, timeout, helmkube.Waiter.WaitWithJobs)
+	return w.wait(helmkube.Waiter.WaitWithJobs, list, timeout)
 }
 
-func (w *waiter) wait(list helmkube.ResourceList, timeout time.Duration, f func(helmkube.Waiter, helmkube.ResourceList, time.Duration) error) error {
+func (w *waiter) wait(with waitMethod, list helmkube.ResourceList, timeout time.Duration) error {
 	if w.c.builder().Ours(list) && w.c.cfg.Options.Wait != helmkube.LegacyStrategy || len(list) == 0 {
 		return nil
 	}
-	inner, err := w.inner()
-	if err != nil {
-		return err
-	}
-	return f(inner, list, timeout)
+	return w.helm(with, list, timeout)
 }
 
 // WaitForDelete waits until a list is gone. It returns at once for objects of the release,
 // which the engine has waited for.
 func (w *waiter) WaitForDelete(list helmkube.ResourceList, timeout time.Duration) error {
-	if len(list) == 0 {
-		return nil
-	}
 	if unit := w.c.hooks.queue.of(list); unit != nil {
 		ctx := w.c.cfg.Context
 		if timeout > 0 {
@@ -72,27 +76,19 @@ func (w *waiter) WaitForDelete(list helmkube.ResourceList, timeout time.Duration
 		}
 		return w.c.cfg.Session.AwaitGone(ctx, withNames(list, unit.list))
 	}
-	if w.c.builder().Ours(list) {
+	if w.c.builder().Ours(list) || len(list) == 0 {
 		return nil
 	}
-	inner, err := w.inner()
-	if err != nil {
-		return err
-	}
-	return inner.WaitForDelete(list, timeout)
+	return w.helm(helmkube.Waiter.WaitForDelete, list, timeout)
 }
 
 // WatchUntilReady waits for a hook.
 func (w *waiter) WatchUntilReady(list helmkube.ResourceList, timeout time.Duration) error {
-	if len(list) == 0 {
+	switch unit := w.c.hooks.queue.of(list); {
+	case unit != nil:
+		return w.c.hooks.wait(unit)
+	case len(list) == 0:
 		return nil
 	}
-	if unit := w.c.hooks.queue.of(list); unit != nil {
-		return w.c.hooks.wait(unit)
-	}
-	inner, err := w.inner()
-	if err != nil {
-		return err
-	}
-	return inner.WatchUntilReady(list, timeout)
+	return w.helm(helmkube.Waiter.WatchUntilReady, list, timeout)
 }

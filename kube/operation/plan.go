@@ -38,13 +38,17 @@ type planning struct {
 // plan orders the whole operation: objects and hooks of the target, then removals.
 func (p planning) plan(s *preflight.Session, info event.Operation) (*preflight.Prepared, error) {
 	warnings := slices.Concat(p.found.allWarnings(), p.warnings)
-	hooks, more, err := scopedHooks(p.builder, p.target.Release, p.target.Tree, p.list, p.events)
+	hooks, _, more, err := helmclient.ScopedHooks(p.builder, p.target.Release, p.target.Tree, p.list, p.events)
 	if err != nil {
 		return nil, err
 	}
 	warnings = append(warnings, more...)
+	var turns []plan.Turn
+	for _, h := range hooks {
+		turns = append(turns, h.Turn)
+	}
 	order := helmclient.Ordering{Root: p.target.Root()}
-	apply, more, err := order.Apply(p.target.Tree, p.builder.Resources(p.list), hookTurns(hooks))
+	apply, more, err := order.Apply(p.target.Tree, p.builder.Resources(p.list), turns)
 	if err != nil {
 		return nil, err
 	}

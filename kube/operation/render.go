@@ -136,31 +136,8 @@ func dryRun(s *preflight.Session, root string, render func(context.Context, *act
 		return nil, err
 	}
 	s.Secrets.Release(rel)
-	list, warnings := client.Built()
-	return &rendered{rel, outputs, b, list, warnings, client.DeferredAPIs()}, nil
-}
-
-// scopedHooks returns the hooks that run around the groups of their subchart, none for a
-// release without a tree.
-func scopedHooks(b *manifest.Builder, rel *rel1.Release, tree *plan.Chart, list helmkube.ResourceList, events helmclient.HookEvents) ([]charts.HookTurn, []plan.Warning, error) {
-	if tree == nil || events.Before == "" {
-		return nil, nil, nil
-	}
-	turns, warnings := charts.HookTurns(rel, b.Scope().Root, b.Resources(list), events.Before, events.After)
-	for _, t := range turns {
-		if _, err := helmclient.BuildHook(b, t); err != nil {
-			return nil, nil, err
-		}
-	}
-	return turns, warnings, nil
-}
-
-func hookTurns(hooks []charts.HookTurn) []plan.Turn {
-	var out []plan.Turn
-	for _, h := range hooks {
-		out = append(out, h.Turn)
-	}
-	return out
+	list, later, warnings := client.Built()
+	return &rendered{rel, outputs, b, list, warnings, later}, nil
 }
 
 // hookEvents returns the hook events of an operation, none with --no-hooks.
