@@ -14,11 +14,8 @@ import (
 
 // The methods in this file are for stacks, which run one operation per release.
 
-// Provided are objects that other releases create before an operation starts (S3).
-type Provided = preflight.Provided
-
 // Provides returns the objects that the operation creates.
-func (op *Operation) Provides() (*Provided, error) { return op.prepared.Provides() }
+func (op *Operation) Provides() (*preflight.Provided, error) { return op.prepared.Provides() }
 
 // Stale reports whether the plan may change once the releases that it depends on are
 // deployed, because they add kinds and the templates may ask which kinds the cluster serves.

@@ -102,12 +102,13 @@ func (p planning) planRevision(s *preflight.Session, info event.Operation, tree 
 	if err != nil {
 		return nil, nil, err
 	}
-	unknown, never, err := preflight.CheckKinds(p.builder, p.list, p.target, prepared.Phases, s.Common.Provided)
+	incoming := &preflight.Incoming{Builder: p.builder, List: p.list}
+	unknown, never, err := preflight.CheckKinds(prepared, *incoming)
 	if err != nil {
 		return nil, nil, err
 	}
 	prepared.Warnings, prepared.Refused = uniqueWarnings(append(prepared.Warnings, unknown...)), append(prepared.Refused, never...)
-	return prepared, &preflight.Incoming{Builder: p.builder, List: p.list}, nil
+	return prepared, incoming, nil
 }
 
 // The values of --order.

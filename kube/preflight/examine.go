@@ -38,7 +38,9 @@ func (s *Session) checkCluster(p *Prepared, incoming Incoming) error {
 		func() findings { return findings{view.checkQuotas(t, record), nil} },
 		func() findings { return findings{view.checkVersions(t), nil} },
 	}
-	for _, f := range each(checks, func(check func() findings) findings { return check() }) {
+	found := make([]findings, len(checks))
+	each(len(checks), func(i int) { found[i] = checks[i]() })
+	for _, f := range found {
 		p.Warnings, p.Refused = append(p.Warnings, f.warnings...), append(p.Refused, f.refused...)
 	}
 	if s.Context.Err() != nil { // requests may have failed because of it

@@ -31,9 +31,11 @@ type incomingObject struct {
 	plan.Object
 	gvk    schema.GroupVersionKind
 	fields map[string]any
-	at     position
-	hook   bool
-	new    bool // not in the cluster, as far as known
+	// defines is the kind that a CustomResourceDefinition defines.
+	defines plan.GroupKind
+	at      position
+	hook    bool
+	new     bool // not in the cluster, as far as known
 }
 
 // position is a position in the plan.
@@ -82,7 +84,10 @@ func newPlannedObjects(p *Prepared, incoming Incoming) (*plannedObjects, error) 
 	for _, i := range incoming.List {
 		u, ok := i.Object.(*unstructured.Unstructured)
 		if f := incoming.Builder.Fact(i); ok && f != nil {
-			add(&incomingObject{Object: f.Resource.Object, gvk: u.GroupVersionKind(), fields: u.Object, new: f.Late || f.Generated || f.Before().Absent()})
+			add(&incomingObject{
+				Object: f.Resource.Object, gvk: u.GroupVersionKind(), fields: u.Object, defines: f.Resource.Defines,
+				new: f.Late || f.Generated || f.Before().Absent(),
+			})
 		}
 	}
 	return t, nil
@@ -91,7 +96,7 @@ func newPlannedObjects(p *Prepared, incoming Incoming) (*plannedObjects, error) 
 func addDocs(docs []charts.Document, namespace string, hook bool, add func(*incomingObject)) {
 	for n, r := range charts.Resources(docs, namespace, charts.OfflineScope(docs...)) {
 		u := docs[n].Object
-		add(&incomingObject{Object: r.Object, gvk: u.GroupVersionKind(), fields: u.Object, hook: hook})
+		add(&incomingObject{Object: r.Object, gvk: u.GroupVersionKind(), fields: u.Object, defines: r.Defines, hook: hook})
 	}
 }
 
@@ -109,24 +114,24 @@ func (t *plannedObjects) positions(phases []event.Phase) map[plan.Object]positio
 				}
 			}
 		}
-		addDependencies(t.dependencies, p.Groups)
+		t.addDependencies(p.Groups)
 	}
 	return at
 }
 
 // addDependencies adds the ids of the groups that each group waits for, directly or indirectly.
-func addDependencies(all map[string]map[string]bool, groups []*plan.Group) {
+func (t *plannedObjects) addDependencies(groups []*plan.Group) {
 	after := map[string][]string{}
 	for _, g := range groups {
 		after[g.ID] = g.After
 	}
 	var visit func(id string) map[string]bool
 	visit = func(id string) map[string]bool {
-		if known := all[id]; known != nil {
+		if known := t.dependencies[id]; known != nil {
 			return known
 		}
 		ids := map[string]bool{}
-		all[id] = ids
+		t.dependencies[id] = ids
 		for _, a := range after[id] {
 			ids[a] = true
 			maps.Copy(ids, visit(a))

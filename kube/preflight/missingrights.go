@@ -4,7 +4,6 @@ import (
 	"context"
 	"fmt"
 	"slices"
-	"sync"
 
 	authnv1 "k8s.io/api/authentication/v1"
 	authv1 "k8s.io/api/authorization/v1"
@@ -64,37 +63,19 @@ func ungranted(rules []authv1.ResourceRule, r rights.Right, names []string) (lef
 			named[name] = true
 		}
 	}
-	for _, name := range names {
-		if !named[name] {
-			left = append(left, name)
-		}
-	}
+	left = slices.DeleteFunc(slices.Clone(names), func(name string) bool { return named[name] })
 	return left, len(names) > 0 && len(left) == 0
 }
 
-// forbidden returns the names of objects that the user has no right to. It sends up to 16
-// requests at once.
+// forbidden returns the names of objects that the user has no right to.
 func forbidden(ctx context.Context, c *connect.Client, r rights.Right, names []string) (out []string) {
-	const workers = 16
-	var mu sync.Mutex
-	var wg sync.WaitGroup
-	next := make(chan string)
-	for range min(workers, len(names)) {
-		wg.Go(func() {
-			for name := range next {
-				if !allowed(ctx, c, r, name) {
-					mu.Lock()
-					out = append(out, name)
-					mu.Unlock()
-				}
-			}
-		})
+	granted := make([]bool, len(names))
+	each(len(names), func(i int) { granted[i] = allowed(ctx, c, r, names[i]) })
+	for i, name := range names {
+		if !granted[i] {
+			out = append(out, name)
+		}
 	}
-	for _, name := range names {
-		next <- name
-	}
-	close(next)
-	wg.Wait()
 	return out
 }
 

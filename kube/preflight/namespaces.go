@@ -20,25 +20,21 @@ import (
 // namespaces reads the namespaces of the objects in the plan, nil for a missing one. It omits
 // those that cannot be read.
 func (s *clusterView) namespaces(t *plannedObjects) map[string]*corev1.Namespace {
-	names := map[string]bool{s.Common.Namespace: true}
+	names := []string{s.Common.Namespace}
 	for _, o := range t.objects {
-		if o.Namespace != "" {
-			names[o.Namespace] = true
+		if o.Namespace != "" && !slices.Contains(names, o.Namespace) {
+			names = append(names, o.Namespace)
 		}
 	}
 	var mu sync.Mutex
-	var wg sync.WaitGroup
 	out := map[string]*corev1.Namespace{}
-	for name := range names {
-		wg.Go(func() {
-			if ns, known := s.namespace(name); known {
-				mu.Lock()
-				defer mu.Unlock()
-				out[name] = ns
-			}
-		})
-	}
-	wg.Wait()
+	each(len(names), func(i int) {
+		if ns, known := s.namespace(names[i]); known {
+			mu.Lock()
+			defer mu.Unlock()
+			out[names[i]] = ns
+		}
+	})
 	return out
 }
 
@@ -56,7 +52,8 @@ func checkNamespaces(t *plannedObjects, namespaces map[string]*corev1.Namespace,
 		w := plan.Warning{}
 		if ns != nil {
 			w.Object = &plan.Object{Kind: "Namespace", Name: name}
-			w.Message = fmt.Sprintf("namespace %s has been terminating since %s and accepts no new objects%s; wait until it is deleted, then create it again (install --create-namespace does both)", name, since(ns), lingering(ns))
+			w.Message = fmt.Sprintf("namespace %s has been terminating since %s and accepts no new objects%s; wait until it is deleted, then create it again (install --create-namespace does both)", name,
+				ns.DeletionTimestamp.UTC().Format("2006-01-02 15:04:05 UTC"), lingering(ns))
 			if name == own {
 				refused = append(refused, w)
 			} else {
@@ -80,15 +77,6 @@ func checkNamespaces(t *plannedObjects, namespaces map[string]*corev1.Namespace,
 		}
 	}
 	return warnings, refused
-}
-
-func since(ns *corev1.Namespace) string {
-	return ns.DeletionTimestamp.UTC().Format("2006-01-02 15:04:05 UTC")
-}
-
-// unknownBefore reports whether objects before o may create objects that are in no manifest.
-func (t *plannedObjects) unknownBefore(o *incomingObject) bool {
-	return slices.ContainsFunc(t.objects, func(b *incomingObject) bool { return mayAddKinds(b.Object) && t.earlier(b.at, o.at) })
 }
 
 // AwaitNamespace reports whether the namespace must be created. With create, it first waits for

@@ -5,7 +5,6 @@ import (
 	"iter"
 	"maps"
 	"slices"
-	"sync"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
@@ -53,17 +52,6 @@ func replicas(o *incomingObject) int64 {
 		return number("parallelism")
 	}
 	return 0
-}
-
-// each calls do for all items in parallel and returns the results in their order.
-func each[T, R any](items []T, do func(T) R) []R {
-	found := make([]R, len(items))
-	var wg sync.WaitGroup
-	for i, x := range items {
-		wg.Go(func() { found[i] = do(x) })
-	}
-	wg.Wait()
-	return found
 }
 
 // withDefaults sets missing requests to the limits, and other missing values to the defaults

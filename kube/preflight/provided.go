@@ -2,16 +2,24 @@ package preflight
 
 import (
 	"fmt"
+	"maps"
 
 	"lockstep/engine/plan"
 	"lockstep/kube/charts"
 )
 
 // Provided are objects that other releases create before an operation starts (S3). The checks
-// treat them as existing. nil and the zero value are empty.
+// treat them as existing. nil is empty.
 type Provided struct {
 	objects map[plan.Object]map[string]any
-	kinds   kindSource
+	// kinds are those that CRDs define; operators may add more if mayAddKinds is set.
+	kinds       map[plan.GroupKind]bool
+	mayAddKinds bool
+}
+
+// NewProvided returns an empty Provided.
+func NewProvided() *Provided {
+	return &Provided{objects: map[plan.Object]map[string]any{}, kinds: map[plan.GroupKind]bool{}}
 }
 
 // Add adds the objects of others.
@@ -19,20 +27,9 @@ func (p *Provided) Add(others *Provided) {
 	if others == nil {
 		return
 	}
-	for o, fields := range others.objects {
-		p.put(o, fields)
-	}
-	for kind := range others.kinds.defines {
-		p.kinds.define(kind)
-	}
-	p.kinds.mayDefineMore = p.kinds.mayDefineMore || others.kinds.mayDefineMore
-}
-
-func (p *Provided) put(o plan.Object, fields map[string]any) {
-	if p.objects == nil {
-		p.objects = map[plan.Object]map[string]any{}
-	}
-	p.objects[o] = fields
+	maps.Copy(p.objects, others.objects)
+	maps.Copy(p.kinds, others.kinds)
+	p.mayAddKinds = p.mayAddKinds || others.mayAddKinds
 }
 
 // Has reports whether an object is provided.
@@ -46,8 +43,10 @@ func (p *Provided) Has(o plan.Object) bool {
 
 // MayAddKinds reports whether CRDs or operators may add kinds.
 func (p *Provided) MayAddKinds() bool {
-	return p != nil && (len(p.kinds.defines) > 0 || p.kinds.mayDefineMore)
+	return p != nil && (len(p.kinds) > 0 || p.mayAddKinds)
 }
+
+func (p *Provided) defines(kind plan.GroupKind) bool { return p != nil && p.kinds[kind] }
 
 // incoming returns the provided objects, at a position before all groups.
 func (p *Provided) incoming() map[plan.Object]*incomingObject {
@@ -60,21 +59,11 @@ func (p *Provided) incoming() map[plan.Object]*incomingObject {
 	return all
 }
 
-func (s *kindSources) addProvided(p *Provided) {
-	if p == nil {
-		return
-	}
-	for kind := range p.kinds.defines {
-		s.first.define(kind)
-	}
-	s.first.mayDefineMore = s.first.mayDefineMore || p.kinds.mayDefineMore
-}
-
 // Provides returns the objects that an operation creates.
 func (p *Prepared) Provides() (*Provided, error) {
-	out := &Provided{}
+	out := NewProvided()
 	if p.Target.NewNamespace {
-		out.put(plan.Object{Kind: "Namespace", Name: p.Common.Namespace}, nil)
+		out.objects[plan.Object{Kind: "Namespace", Name: p.Common.Namespace}] = nil
 	}
 	if p.Target.Release == nil {
 		return out, nil
@@ -99,8 +88,11 @@ func (p *Prepared) Provides() (*Provided, error) {
 		if r.Object.Kind == "StorageClass" || r.Object.Kind == "PersistentVolume" {
 			fields = docs[n].Object.Object
 		}
-		out.put(r.Object, fields)
-		out.kinds.add(r)
+		out.objects[r.Object] = fields
+		if r.Defines != (plan.GroupKind{}) {
+			out.kinds[r.Defines] = true
+		}
+		out.mayAddKinds = out.mayAddKinds || mayAddKinds(r.Object)
 	}
 	return out, nil
 }

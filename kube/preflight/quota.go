@@ -25,13 +25,12 @@ func (s *clusterView) checkQuotas(t *plannedObjects, record bool) (warnings []pl
 			in[o.Namespace] = append(in[o.Namespace], o)
 		}
 	}
-	found := each(slices.Sorted(maps.Keys(in)), func(namespace string) []plan.Warning {
+	return findAll(slices.Sorted(maps.Keys(in)), func(namespace string) (found []plan.Warning) {
 		var ranges []corev1.LimitRange
 		l, err := s.Client.Clientset.CoreV1().LimitRanges(namespace).List(s.Context, metav1.ListOptions{})
 		if !s.recordFailure(err, "limitranges", namespace) {
 			ranges = l.Items
 		}
-		var found []plan.Warning
 		for _, o := range in[namespace] {
 			found = append(found, outOfRange(o, ranges)...)
 		}
@@ -50,7 +49,6 @@ func (s *clusterView) checkQuotas(t *plannedObjects, record bool) (warnings []pl
 		}
 		return found
 	})
-	return slices.Concat(found...)
 }
 
 // quotaNeeds returns the resources of a quota that new objects need; existing ones already
@@ -78,7 +76,7 @@ func quotaNeeds(quota corev1.ResourceQuota, objects []*incomingObject, ranges []
 			continue
 		}
 		withDefaults(&spec, ranges)
-		if yes, _ := counts(quota, spec); !yes {
+		if !counts(quota, spec) {
 			continue
 		}
 		pod := &corev1.Pod{Spec: spec}
@@ -158,7 +156,7 @@ func withoutRequests(q corev1.ResourceQuota, objects []*incomingObject, ranges [
 			continue
 		}
 		withDefaults(&spec, ranges)
-		if yes, _ := counts(q, spec); !yes {
+		if !counts(q, spec) {
 			continue
 		}
 		var lacks []string
@@ -191,54 +189,45 @@ func keepsSecrets() bool {
 }
 
 // counts reports whether a quota counts pods of a spec that has its defaults. A quota with
-// scopes counts only pods in all of them. known is false if a scope cannot be evaluated.
-func counts(q corev1.ResourceQuota, spec corev1.PodSpec) (yes, known bool) {
-	scopes := []corev1.ScopedResourceSelectorRequirement{}
+// scopes counts only pods that are certainly in all of them.
+func counts(q corev1.ResourceQuota, spec corev1.PodSpec) bool {
+	var scopes []corev1.ScopedResourceSelectorRequirement
 	for _, s := range q.Spec.Scopes {
 		scopes = append(scopes, corev1.ScopedResourceSelectorRequirement{ScopeName: s, Operator: corev1.ScopeSelectorOpExists})
 	}
 	if q.Spec.ScopeSelector != nil {
 		scopes = append(scopes, q.Spec.ScopeSelector.MatchExpressions...)
 	}
-	yes = true
-	for _, s := range scopes {
-		in, known := inScope(s, spec)
-		if !known {
-			return false, false
-		}
-		yes = yes && in
-	}
-	return yes, true
+	return !slices.ContainsFunc(scopes, func(s corev1.ScopedResourceSelectorRequirement) bool { return !inScope(s, spec) })
 }
 
 func scoped(q corev1.ResourceQuota) bool {
 	return len(q.Spec.Scopes) > 0 || q.Spec.ScopeSelector != nil
 }
 
-func inScope(s corev1.ScopedResourceSelectorRequirement, spec corev1.PodSpec) (in, known bool) {
+// inScope reports whether pods are in a scope, false if that is unknown: the API server sets an
+// empty priority class to the cluster's default.
+func inScope(s corev1.ScopedResourceSelectorRequirement, spec corev1.PodSpec) bool {
 	switch s.ScopeName {
 	case corev1.ResourceQuotaScopeTerminating:
-		return spec.ActiveDeadlineSeconds != nil, true
+		return spec.ActiveDeadlineSeconds != nil
 	case corev1.ResourceQuotaScopeNotTerminating:
-		return spec.ActiveDeadlineSeconds == nil, true
+		return spec.ActiveDeadlineSeconds == nil
 	case corev1.ResourceQuotaScopeBestEffort:
-		return bestEffort(spec), true
+		return bestEffort(spec)
 	case corev1.ResourceQuotaScopeNotBestEffort:
-		return !bestEffort(spec), true
+		return !bestEffort(spec)
 	case corev1.ResourceQuotaScopePriorityClass:
-		class := spec.PriorityClassName // if empty, the cluster's default, which is unknown
-		switch s.Operator {
+		switch class := spec.PriorityClassName; s.Operator {
 		case corev1.ScopeSelectorOpIn:
-			return slices.Contains(s.Values, class), class != ""
+			return class != "" && slices.Contains(s.Values, class)
 		case corev1.ScopeSelectorOpNotIn:
-			return !slices.Contains(s.Values, class), class != ""
+			return class != "" && !slices.Contains(s.Values, class)
 		case corev1.ScopeSelectorOpExists:
-			return class != "", class != ""
-		case corev1.ScopeSelectorOpDoesNotExist:
-			return class == "", class != ""
+			return class != ""
 		}
 	}
-	return false, false
+	return false
 }
 
 // bestEffort reports whether pods request neither CPU nor memory.

@@ -39,28 +39,11 @@ type reference struct {
 	refs.Ref
 }
 
-// namespacedKind is a kind in a namespace.
-type namespacedKind struct {
-	kind      plan.GroupKind
-	namespace string
-}
-
-func namespacedKindOf(o plan.Object) namespacedKind {
-	return namespacedKind{plan.GroupKind{Group: o.Group, Kind: o.Kind}, o.Namespace}
-}
-
 // checkReferences warns about objects that the plan refers to and that are in neither the plan
 // nor the cluster, or are created too late.
 func (s *clusterView) checkReferences(t *plannedObjects, waits waitPolicy) (warnings []plan.Warning) {
 	missing, late := t.references(waits)
-	names := map[namespacedKind]map[string]bool{}
-	for _, n := range slices.Concat(missing, late) {
-		if names[namespacedKindOf(n.To)] == nil {
-			names[namespacedKindOf(n.To)] = map[string]bool{}
-		}
-		names[namespacedKindOf(n.To)][n.To.Name] = true
-	}
-	return t.referenceWarnings(missing, late, s.absent(names))
+	return t.referenceWarnings(missing, late, s.absent(slices.Concat(missing, late)))
 }
 
 // waitPolicy says whether the run waits for ready groups and complete Jobs before it starts the
@@ -143,25 +126,32 @@ func groupByTarget(all []reference, absent map[plan.Object]bool) [][]reference {
 	return out
 }
 
-// absent looks up names by kind and namespace, and returns the objects that certainly do not
-// exist.
-func (s *clusterView) absent(wanted map[namespacedKind]map[string]bool) map[plan.Object]bool {
-	var mu sync.Mutex
-	var wg sync.WaitGroup
-	out := map[plan.Object]bool{}
-	for p, names := range wanted {
-		wg.Go(func() {
-			exists, known := s.existing(p.kind, p.namespace, slices.Sorted(maps.Keys(names)))
-			mu.Lock()
-			defer mu.Unlock()
-			for n := range names {
-				if known && !exists[n] {
-					out[plan.Object{Group: p.kind.Group, Kind: p.kind.Kind, Namespace: p.namespace, Name: n}] = true
-				}
-			}
-		})
+// absent looks up the referenced objects by kind and namespace, and returns those that certainly
+// do not exist.
+func (s *clusterView) absent(refs []reference) map[plan.Object]bool {
+	names := map[plan.Object][]string{} // by the object without its name
+	for _, r := range refs {
+		kind := r.To
+		kind.Name = ""
+		if !slices.Contains(names[kind], r.To.Name) {
+			names[kind] = append(names[kind], r.To.Name)
+		}
 	}
-	wg.Wait()
+	kinds := slices.Collect(maps.Keys(names))
+	var mu sync.Mutex
+	out := map[plan.Object]bool{}
+	each(len(kinds), func(i int) {
+		o, list := kinds[i], names[kinds[i]]
+		exists, known := s.existing(o, list)
+		mu.Lock()
+		defer mu.Unlock()
+		for _, name := range list {
+			if known && !exists[name] {
+				o.Name = name
+				out[o] = true
+			}
+		}
+	})
 	return out
 }
 
@@ -254,22 +244,13 @@ func (s *clusterView) keysOf(o plan.Object) (keys []string, known bool) {
 		if err != nil {
 			return nil, false // checkReferences reports it
 		}
-		for k := range secret.Data {
-			keys = append(keys, k)
-		}
-		return keys, true
+		return slices.Collect(maps.Keys(secret.Data)), true
 	}
 	config, err := core.ConfigMaps(o.Namespace).Get(s.Context, o.Name, metav1.GetOptions{})
 	if err != nil {
 		return nil, false
 	}
-	for k := range config.Data {
-		keys = append(keys, k)
-	}
-	for k := range config.BinaryData {
-		keys = append(keys, k)
-	}
-	return keys, true
+	return slices.AppendSeq(slices.Collect(maps.Keys(config.Data)), maps.Keys(config.BinaryData)), true
 }
 
 // keyWarnings returns warnings about missing keys. Only the manifest of a new object counts;
@@ -298,9 +279,7 @@ func (t *plannedObjects) keyWarnings(required []reference, live map[plan.Object]
 func (o *incomingObject) keys() (keys []string) {
 	for _, field := range []string{"data", "stringData", "binaryData"} {
 		m, _ := o.fields[field].(map[string]any)
-		for k := range m {
-			keys = append(keys, k)
-		}
+		keys = slices.AppendSeq(keys, maps.Keys(m))
 	}
 	return keys
 }

@@ -51,11 +51,8 @@ func (s *clusterView) checkVersions(t *plannedObjects) (warnings []plan.Warning)
 	return warnings
 }
 
-// number parses a part of a version, such as "33+". It returns 0 for invalid text.
+// number parses a part of a version, such as "33+". It returns 0 for text that is no number.
 func number(s string) int {
-	n, err := strconv.Atoi(strings.TrimRight(s, "+"))
-	if err != nil {
-		return 0
-	}
+	n, _ := strconv.Atoi(strings.TrimRight(s, "+"))
 	return n
 }

@@ -6,6 +6,7 @@ import (
 	"strings"
 	"sync"
 
+	"golang.org/x/sync/errgroup"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
@@ -53,27 +54,50 @@ func (s *clusterView) unchecked() (warnings []plan.Warning) {
 	return []plan.Warning{{Message: "not checked, because reading failed or is not permitted: " + strings.Join(s.unreadable, ", ")}}
 }
 
+// maxRequests limits the requests of each at the same time.
+const maxRequests = 16
+
+// each calls do with all numbers below n, which sends requests, in parallel.
+func each(n int, do func(i int)) {
+	var calls errgroup.Group
+	calls.SetLimit(maxRequests)
+	for i := range n {
+		calls.Go(func() error {
+			do(i)
+			return nil
+		})
+	}
+	_ = calls.Wait()
+}
+
+// findAll returns the findings of check for all items, which it checks in parallel, in their order.
+func findAll[T any](items []T, check func(T) []plan.Warning) []plan.Warning {
+	found := make([][]plan.Warning, len(items))
+	each(len(items), func(i int) { found[i] = check(items[i]) })
+	return slices.Concat(found...)
+}
+
 // listThreshold is the number of names from which one list request replaces a get for each.
 const listThreshold = 4
 
-// existing returns which names of a kind exist in a namespace or in cluster scope. known is
-// false if the request fails or the kind is unknown.
-func (s *clusterView) existing(kind plan.GroupKind, namespace string, names []string) (exists map[string]bool, known bool) {
-	if namespace != "" && namespace == s.newNamespace {
+// existing returns which names of a kind exist in the namespace of kind or in cluster scope. known
+// is false if the request fails or the kind is unknown.
+func (s *clusterView) existing(kind plan.Object, names []string) (exists map[string]bool, known bool) {
+	if kind.Namespace != "" && kind.Namespace == s.newNamespace {
 		return nil, true
 	}
 	mapping, err := s.mapper.RESTMapping(schema.GroupKind{Group: kind.Group, Kind: kind.Kind})
 	if err != nil {
 		return nil, false // the kind may be defined later; CheckKinds reports it
 	}
-	client, err := s.Client.Metadata.Resource(mapping.Resource).Namespace(namespace), error(nil)
+	client, err := s.Client.Metadata.Resource(mapping.Resource).Namespace(kind.Namespace), error(nil)
 	if len(names) >= listThreshold {
 		exists, err = s.list(client)
 	}
 	if len(names) < listThreshold || apierrors.IsForbidden(err) { // a Role may grant get by name
 		exists, err = s.get(client, names)
 	}
-	return exists, !s.recordFailure(err, mapping.Resource.GroupResource().String(), namespace)
+	return exists, !s.recordFailure(err, mapping.Resource.GroupResource().String(), kind.Namespace)
 }
 
 // list returns the names of all objects.

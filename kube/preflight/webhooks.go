@@ -48,7 +48,7 @@ func (s *clusterView) checkWebhooks(t *plannedObjects, namespaces map[string]*co
 	services := slices.SortedFunc(maps.Keys(calls), func(a, b types.NamespacedName) int {
 		return cmp.Or(cmp.Compare(a.Namespace, b.Namespace), cmp.Compare(a.Name, b.Name))
 	})
-	found := each(services, func(service types.NamespacedName) []plan.Warning {
+	return findAll(services, func(service types.NamespacedName) []plan.Warning {
 		c := calls[service]
 		if !s.hasNoEndpoints(service) {
 			return nil
@@ -56,7 +56,6 @@ func (s *clusterView) checkWebhooks(t *plannedObjects, namespaces map[string]*co
 		return []plan.Warning{{Object: &c.objects[0].Object, Message: fmt.Sprintf("webhook %s must admit %s, but Service/%s in namespace %s has no endpoints: the API server will refuse these objects",
 			c.name, andMore(c.objects[0], len(c.objects)), service.Name, service.Namespace)}}
 	})
-	return slices.Concat(found...)
 }
 
 // webhooks returns the webhooks with failurePolicy Fail and a Service, except those with

@@ -17,6 +17,7 @@ import (
 	"lockstep/kube/connect"
 	"lockstep/kube/helmfile"
 	"lockstep/kube/operation"
+	"lockstep/kube/preflight"
 )
 
 // Prepare plans and checks the operations of all releases, and writes nothing. Its error joins
@@ -162,7 +163,7 @@ func (s *Stack) planAll(ctx context.Context) error {
 	for _, m := range s.members {
 		wg.Go(func() {
 			defer close(m.prepared)
-			provided := &operation.Provided{}
+			provided := preflight.NewProvided()
 			for _, n := range m.needs {
 				<-n.prepared
 				if n.err != nil {
@@ -227,7 +228,7 @@ var errDependency = errors.New("a release that it needs could not be planned")
 //
 // Rule S7: each release has its own operation, an install, upgrade or uninstall. It resumes an
 // earlier one that was killed (R50) and holds its own Lease (R51).
-func (s *Stack) plan(ctx context.Context, m *member, provided *operation.Provided) (p planned) {
+func (s *Stack) plan(ctx context.Context, m *member, provided *preflight.Provided) (p planned) {
 	common := s.common(m)
 	common.Provided = provided
 	if m.remove {

@@ -16,6 +16,7 @@ import (
 	"lockstep/kube/connect"
 	"lockstep/kube/helmfile"
 	"lockstep/kube/operation"
+	"lockstep/kube/preflight"
 )
 
 // Connection is a connection to a cluster.
@@ -91,7 +92,7 @@ type member struct {
 // planned is the plan of a release.
 type planned struct {
 	op        *operation.Operation // nil for a release to remove that does not exist
-	provides  *operation.Provided
+	provides  *preflight.Provided
 	unchanged bool
 	err       error
 }
