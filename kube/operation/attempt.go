@@ -78,13 +78,13 @@ func (as *attempts) newAttempt(s spec) (*attempt, error) {
 	if err != nil {
 		return nil, err
 	}
-	ctx, helm := b.Context, b.Helm
+	helm := b.Helm
 	session := cluster.Session{
 		Client: b.Client, Builder: b.Builder(s.root), RunWatcher: as.runWatcher,
 		JobsComplete: common.WaitForJobs, Resumes: as.op.prepared.Resumes, Warn: warnOnce(as.engine.Publish, as.op.prepared.Warnings),
 	}
 	client := helmclient.New(helmclient.Config{
-		Context: ctx, Inner: helm.Client, Session: session, Engine: as.engine,
+		Context: b.Context, Inner: helm.Client, Session: session, Engine: as.engine,
 		Options: helmclient.Options{Prefix: s.prefix, Wait: s.wait, SkipLeaves: common.SkipLeaves, Readiness: common.ReadinessTimeout, Removal: s.removal, Force: s.force},
 		Tree:    s.tree, Old: s.old, Apply: s.apply, Remove: s.remove, Leftovers: s.leftovers, Hooks: s.hooks, Uninstalling: s.uninstalling, Announced: as.op.prepared.Phases, DeferredAPIs: s.deferredAPIs,
 	})
@@ -149,7 +149,7 @@ func warnOnce(publish func(event.Event), known []plan.Warning) func(plan.Warning
 // rebound returns the attempt's storage and session with requests bound to ctx, because
 // the engine may have cancelled the attempt's own.
 func (a *attempt) rebound(ctx context.Context) (*helmstorage.Storage, cluster.Session, error) {
-	b, err := preflight.NewSession(ctx, a.op.client, a.op.prepared.Common, &a.op.writes, a.op.ledger)
+	b, err := a.op.newSession(ctx, &a.op.writes)
 	if err != nil {
 		return nil, cluster.Session{}, err
 	}
@@ -160,14 +160,28 @@ func (a *attempt) rebound(ctx context.Context) (*helmstorage.Storage, cluster.Se
 
 // newSession returns a session whose requests the engine cancels.
 func (as *attempts) newSession() (*preflight.Session, error) {
-	return preflight.NewSession(as.engine.Requests(), as.op.client, as.op.prepared.Common, &as.op.writes, as.op.ledger)
+	return as.op.newSession(as.engine.Requests(), &as.op.writes)
 }
 
-// readRevision reads the objects of a revision from its manifest.
-func readRevision(ctx context.Context, b *manifest.Builder, rel *rel1.Release) (preflight.Old, helmkube.ResourceList, []plan.Warning, error) {
+// newSession returns a session whose requests end with ctx.
+func (op *Operation) newSession(ctx context.Context, writes *connect.Writes) (*preflight.Session, error) {
+	return preflight.NewSession(ctx, op.client, op.prepared.Common, writes, op.ledger)
+}
+
+// buildRevision returns the objects in the manifest of a revision.
+func buildRevision(b *manifest.Builder, rel *rel1.Release) (helmkube.ResourceList, error) {
 	list, _, err := b.Build(rel.Manifest)
 	if err != nil {
-		return preflight.Old{}, nil, nil, fmt.Errorf("read the manifest of revision %d: %w", rel.Version, err)
+		return nil, fmt.Errorf("read the manifest of revision %d: %w", rel.Version, err)
+	}
+	return list, nil
+}
+
+// readRevision returns a revision with its objects, lists among them expanded.
+func readRevision(ctx context.Context, b *manifest.Builder, rel *rel1.Release) (preflight.Old, helmkube.ResourceList, []plan.Warning, error) {
+	list, err := buildRevision(b, rel)
+	if err != nil {
+		return preflight.Old{}, nil, nil, err
 	}
 	list, warnings := b.Expand(ctx, list)
 	return preflight.Old{Release: rel, Revision: helmclient.Revision{Tree: release.TreeOf(rel), Resources: b.Resources(list)}}, list, warnings, nil

@@ -230,9 +230,13 @@ func (as *attempts) replace(a *attempt, with *Edited) (ended bool, cause error) 
 	if a != nil && op.wrote(a) {
 		left, _ = a.finalize(run.ErrReplaced)
 	}
-	op.setNextRevision(with.planned) // before its event is published
+	op.mu.Lock()
+	op.revisions = append(op.revisions, with.planned) // before its event is published
+	op.mu.Unlock()
 	if op.engine.BeginNext(with.Info(), replacedMessage(op.prepared.Info, left.status), with.planned.phasesWithUsual()...) != nil {
-		op.setNextRevision(nil)
+		op.mu.Lock()
+		op.revisions = op.revisions[:len(op.revisions)-1]
+		op.mu.Unlock()
 		return false, nil
 	}
 	next, err := as.prepareNext(a, with, left.err)
@@ -240,17 +244,6 @@ func (as *attempts) replace(a *attempt, with *Edited) (ended bool, cause error) 
 		return true, op.fail(as, a, fmt.Errorf("continue with the edited revision: %w", err))
 	}
 	return true, next.runToEnd(&attempts{op: next, engine: as.engine, runWatcher: as.runWatcher, stopWatching: as.stopWatching})
-}
-
-// setNextRevision adds the operation of an edit, or for nil removes the last one.
-func (op *Operation) setNextRevision(next *Operation) {
-	op.mu.Lock()
-	defer op.mu.Unlock()
-	if next == nil {
-		op.revisions = op.revisions[:len(op.revisions)-1]
-		return
-	}
-	op.revisions = append(op.revisions, next)
 }
 
 // prepareNext prepares the edited revision again on the objects that the replaced one left,

@@ -41,27 +41,18 @@ func findRelease(s *preflight.Session) (f *existing, there bool, err error) {
 		if !m.Ours && m.Revision != revs.Last.Version {
 			continue // Helm ignores it too
 		}
-		if s.Common.Edited.Created(m.Revision) {
-			f.marks = append(f.marks, m)
-			continue
-		}
-		if err := f.checkMark(s, m); err != nil {
-			return nil, false, err
+		if !s.Common.Edited.Created(m.Revision) {
+			if err := f.checkMark(s, m); err != nil {
+				return nil, false, err
+			}
 		}
 		f.marks = append(f.marks, m)
 	}
-	return f, true, f.applyMarks(s)
-}
-
-// applyMarks wraps the session's storage so that it shows the marks, and reads the release
-// again.
-func (f *existing) applyMarks(s *preflight.Session) (err error) {
-	if len(f.marks) == 0 {
-		return nil
+	if len(f.marks) > 0 { // read the release as it will be
+		s.Helm.Config.Releases = release.Marked(s.Releases(), f.marks)
+		f.Revisions, err = release.MustExist(release.Read(s.Releases(), s.Common.Release))
 	}
-	s.Helm.Config.Releases = release.Marked(s.Releases(), f.marks)
-	f.Revisions, err = release.MustExist(release.Read(s.Releases(), s.Common.Release))
-	return err
+	return f, true, err
 }
 
 // killedBeforeUnlock reports whether the last run was the same operation and was killed while

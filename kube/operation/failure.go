@@ -30,38 +30,44 @@ func (op *Operation) fail(as *attempts, a *attempt, err error) error {
 // failed. ended is false if the verdict changed meanwhile.
 func (op *Operation) endFailed(as *attempts, a *attempt, err error) (ended bool, cause error) {
 	v := op.engine.Verdict()
-	outcome, exit, why := event.Failed, 1, err.Error() // used if no group failed
+	end := run.End{Status: event.Failed, Exit: 1, Cause: err.Error()} // the cause is used if no group failed
 	if v.Abort != nil {
-		outcome, exit, why = event.Aborted, 3, ""
+		end = run.End{Status: event.Aborted, Exit: 3}
 	}
-	lost := op.lost()
-	if lost != nil && (a == nil || !op.wrote(a)) { // R51: the second run, which wrote nothing, is refused
-		end := run.End{Status: event.Aborted, Message: "nothing was written: " + lost.Error(), Outcome: "nothing was written", Exit: 2}
-		return op.engine.Finish(end) == nil, lost
-	}
-	if lost != nil {
-		end := run.End{Status: event.Aborted, Exit: 1, Message: lost.Error() + "; this run stopped and left the release to the other one"}
-		return op.engine.Finish(end) == nil, lost
-	}
-	if next := op.edited(v.Abort); next != nil && as != nil {
+	wrote, lost, next := a != nil && op.wrote(a), op.lost(), op.edited(v.Abort)
+	switch {
+	case lost != nil && !wrote: // R51: the second run, which wrote nothing, is refused
+		err = lost
+		end = run.End{Status: event.Aborted, Exit: 2, Outcome: "nothing was written"}
+	case lost != nil:
+		err = lost
+		end = run.End{Status: event.Aborted, Exit: 1, Message: lost.Error() + "; this run stopped and left the release to the other one"}
+	case next != nil && as != nil:
 		return as.replace(a, next)
+	case wrote && lostRace(err):
+		end.Exit, end.Outcome = notWritten(end.Exit), fmt.Sprintf("only namespace %s was created", op.prepared.Common.Namespace)
+	case !wrote:
+		end.Exit, end.Outcome = notWritten(end.Exit), "nothing was written"
+	default:
+		return as.endWritten(a, end, v, err)
 	}
-	if a != nil && lostRace(err) && op.wrote(a) {
-		end := run.End{Status: outcome, Message: fmt.Sprintf("only namespace %s was created: %v", op.prepared.Common.Namespace, err), Exit: notWritten(exit), Cause: why,
-			Outcome: fmt.Sprintf("only namespace %s was created", op.prepared.Common.Namespace)}
-		return op.engine.Finish(end) == nil, err
+	if end.Message == "" {
+		end.Message = end.Outcome + ": " + err.Error()
 	}
-	if a == nil || !op.wrote(a) {
-		end := run.End{Status: outcome, Message: "nothing was written: " + err.Error(), Outcome: "nothing was written", Exit: notWritten(exit), Cause: why}
-		return op.engine.Finish(end) == nil, err
-	}
+	return op.engine.Finish(end) == nil, err
+}
+
+// endWritten ends an operation that wrote to the cluster: it makes the release final, and rolls
+// it back if asked to.
+func (as *attempts) endWritten(a *attempt, end run.End, v run.Verdict, err error) (ended bool, cause error) {
+	op := as.op
 	left, sweepErr := a.finalize(err)
 	cleanupFailure := a.cleanupFailure()
 	notes := []string{text(sweepErr), cleanupFailure}
 	made := op.hasMade(a)
 	rollback := ShouldRollBack(op.prepared.Common, v)
 	if rollback && op.undo != nil && made {
-		return as.rollBack(run.End{Status: outcome, Exit: exit, Cause: why}, err, notes)
+		return as.rollBack(end, err, notes)
 	}
 	outlook := left.text(op.prepared.Info.Name, made)
 	if rollback {
@@ -70,7 +76,7 @@ func (op *Operation) endFailed(as *attempts, a *attempt, err error) (ended bool,
 	if cleanupFailure != "" || v.Abort != nil && v.Abort.Name == event.Stop {
 		notes = append(notes, leftBehind(op.feed.Events()))
 	}
-	end := run.End{Status: outcome, Exit: exit, Release: left.status, Cause: why}
+	end.Release = left.status
 	end.Message, end.Outcome = join(outlook, err.Error(), append(notes, text(left.err))...)
 	return op.engine.Finish(end) == nil, err
 }
@@ -248,9 +254,8 @@ func leftBehind(events []event.Event) string {
 		return ""
 	case n > 10:
 		return fmt.Sprintf("%d new objects remain: %s, …", n, strings.Join(left[:10], ", "))
-	default:
-		return "new objects remain: " + strings.Join(left, ", ")
 	}
+	return "new objects remain: " + strings.Join(left, ", ")
 }
 
 // finalizeTime limits the attempts to write the final record after an abort or timeout.

@@ -34,15 +34,8 @@ type Install struct {
 
 // PrepareInstall checks and plans an install. It writes nothing.
 func PrepareInstall(ctx context.Context, c *connect.Client, in Install) (*Operation, error) {
-	common, err := in.Complete(c.Namespace())
-	if err != nil {
-		return nil, err
-	}
-	in.Common, in.PostRenderer = common, charts.PostRenderOnce(in.PostRenderer)
-	if err := in.check(); err != nil {
-		return nil, err
-	}
-	return prepare(ctx, c, &in.Common, func(s *preflight.Session) (*Operation, error) { return in.prepare(s, c) })
+	in.PostRenderer = charts.PostRenderOnce(in.PostRenderer)
+	return prepare(ctx, c, &in.Common, in.check, in.prepare)
 }
 
 func (in *Install) prepare(s *preflight.Session, c *connect.Client) (*Operation, error) {
@@ -62,10 +55,7 @@ func (in *Install) check() error {
 	if err := charts.CheckReleaseName(in.Release); err != nil {
 		return err
 	}
-	if err := in.Chart.Check(); err != nil {
-		return err
-	}
-	if err := in.checkOrder(in.Common); err != nil {
+	if err := in.Rendering.check(in.Common); err != nil {
 		return err
 	}
 	_, _, err := in.Chart.Tree(in.Values)
@@ -166,8 +156,8 @@ func (in *Install) conflicts(r *rendered, revs *existing) ([]plan.Warning, error
 	var had helmkube.ResourceList
 	if revs != nil && revs.Last.Info.Status == rcommon.StatusFailed {
 		var err error
-		if had, _, err = r.builder.Build(revs.Last.Manifest); err != nil {
-			return nil, fmt.Errorf("read the manifest of revision %d: %w", revs.Last.Version, err)
+		if had, err = buildRevision(r.builder, revs.Last); err != nil {
+			return nil, err
 		}
 	}
 	return preflight.CheckOwners(r.builder, r.list, had), nil

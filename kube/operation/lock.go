@@ -13,7 +13,6 @@ import (
 	"lockstep/engine/run"
 	"lockstep/kube/connect"
 	"lockstep/kube/lease"
-	"lockstep/kube/preflight"
 	"lockstep/kube/release"
 )
 
@@ -32,6 +31,12 @@ type lockState struct {
 	// undoing is set once the rollback has started. From then on the first stop command
 	// only asks for confirmation (R43).
 	undoing bool
+}
+
+func (s *lockState) state() (l *lease.Lease, lostErr error) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.lease, s.lostErr
 }
 
 // lockRelease acquires the Lease, then verifies that the latest revision is still the planned
@@ -87,7 +92,7 @@ func (op *Operation) acquire(eng *run.Engine) error {
 
 // checkRecords returns an error if somebody else wrote release records since this run did.
 func (op *Operation) checkRecords(ctx context.Context) error {
-	s, err := preflight.NewSession(ctx, op.client, op.prepared.Common, &connect.Writes{}, op.ledger)
+	s, err := op.newSession(ctx, &connect.Writes{})
 	if err != nil {
 		return err
 	}
@@ -96,9 +101,7 @@ func (op *Operation) checkRecords(ctx context.Context) error {
 
 // guard returns an error for a write after another run has taken the release.
 func (op *Operation) guard(ctx context.Context) error {
-	op.lock.mu.Lock()
-	l, lostErr := op.lock.lease, op.lock.lostErr
-	op.lock.mu.Unlock()
+	l, lostErr := op.lock.state()
 	if lostErr != nil || l == nil {
 		return lostErr
 	}
@@ -130,19 +133,17 @@ func (op *Operation) stop(why error) {
 
 // holdsLease reports whether the operation holds the Lease of the release.
 func (op *Operation) holdsLease() bool {
-	op.lock.mu.Lock()
-	defer op.lock.mu.Unlock()
-	return op.lock.lease != nil
+	l, _ := op.lock.state()
+	return l != nil
 }
 
 // lost returns why the operation must not write any more, nil if it may.
 func (op *Operation) lost() error {
-	op.lock.mu.Lock()
-	defer op.lock.mu.Unlock()
-	if op.lock.lostErr == nil && op.lock.lease != nil {
-		return op.lock.lease.Err()
+	l, lostErr := op.lock.state()
+	if lostErr == nil && l != nil {
+		return l.Err()
 	}
-	return op.lock.lostErr
+	return lostErr
 }
 
 // noteRollback records that the rollback starts.
@@ -158,13 +159,11 @@ const unlockTime = 10 * time.Second
 
 // unlock releases the Lease.
 func (op *Operation) unlock() {
-	op.lock.mu.Lock()
-	l, end := op.lock.lease, op.lock.end
-	op.lock.mu.Unlock()
+	l, _ := op.lock.state()
 	if l == nil {
 		return
 	}
-	defer end()
+	defer op.lock.end() // set together with the Lease
 	ctx, cancel := context.WithTimeout(context.Background(), unlockTime)
 	defer cancel()
 	if err := l.Release(ctx); err != nil {

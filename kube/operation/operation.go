@@ -84,9 +84,19 @@ func newOperation(c *connect.Client, p *preflight.Prepared, how method) *Operati
 // ErrCompleted is the error of an operation that an earlier pod of the same Job has completed.
 var ErrCompleted = errors.New("an earlier pod of this Job has completed the operation")
 
-// prepare opens a session and calls plan in it. It refuses if another run holds the release,
-// or with ErrCompleted. common must be complete. Secret values are masked in the error.
-func prepare(ctx context.Context, c *connect.Client, common *Common, plan func(*preflight.Session) (*Operation, error)) (*Operation, error) {
+// prepare completes the options, opens a session and calls plan in it. check, which may be nil,
+// makes the checks that need no cluster. prepare refuses if another run holds the release, or
+// with ErrCompleted. Secret values are masked in the error.
+func prepare(ctx context.Context, c *connect.Client, common *Common, check func() error,
+	plan func(*preflight.Session, *connect.Client) (*Operation, error)) (_ *Operation, err error) {
+	if *common, err = common.Complete(c.Namespace()); err != nil {
+		return nil, err
+	}
+	if check != nil {
+		if err := check(); err != nil {
+			return nil, err
+		}
+	}
 	ctx, cancel := common.WithTimeout(ctx)
 	defer cancel()
 	s, err := preflight.OpenUnlocked(ctx, c, *common)
@@ -96,7 +106,7 @@ func prepare(ctx context.Context, c *connect.Client, common *Common, plan func(*
 	if err := notCompleted(s); err != nil {
 		return nil, err
 	}
-	op, err := plan(s)
+	op, err := plan(s, c)
 	return op, s.Secrets.Error(err)
 }
 

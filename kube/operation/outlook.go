@@ -15,15 +15,13 @@ import (
 // (nil until it starts).
 type outlooks struct{ main, rollback *preview.Previewer }
 
-var errNotPlanned = errors.New("not planned yet")
-
 // outlook returns the outlook that previews a unit.
 func (op *Operation) outlook(u event.Unit) (*preview.Previewer, error) {
 	op.mu.Lock()
 	defer op.mu.Unlock()
 	if strings.HasPrefix(u.Phase, event.RollbackPrefix) {
 		if op.outlooks.rollback == nil {
-			return nil, errNotPlanned
+			return nil, errors.New("not planned yet")
 		}
 		return op.outlooks.rollback, nil
 	}

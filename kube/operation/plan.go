@@ -119,19 +119,18 @@ const (
 	OrderInferred = "inferred" // by annotations and by references between objects (R68)
 )
 
-// checkOrder returns an error for an unknown order, and for an inferred one without
-// --wait=ordered.
-func (r *Rendering) checkOrder(c preflight.Common) error {
-	switch r.Order {
-	case "", OrderDeclared:
-		return nil
-	case OrderInferred:
-		if c.Strategy() != helmclient.WaitOrdered {
-			return fmt.Errorf("--order=inferred requires --wait=ordered, not --wait=%s", c.Wait)
-		}
-		return nil
+// check checks the chart and the order, which must be known and, if it is inferred, waited for.
+func (r *Rendering) check(c preflight.Common) error {
+	if err := r.Chart.Check(); err != nil {
+		return err
 	}
-	return fmt.Errorf("--order=%s is unknown: use %s or %s", r.Order, OrderDeclared, OrderInferred)
+	switch {
+	case r.Order != "" && r.Order != OrderDeclared && r.Order != OrderInferred:
+		return fmt.Errorf("--order=%s is unknown: use %s or %s", r.Order, OrderDeclared, OrderInferred)
+	case r.Order == OrderInferred && c.Strategy() != helmclient.WaitOrdered:
+		return fmt.Errorf("--order=inferred requires --wait=ordered, not --wait=%s", c.Wait)
+	}
+	return nil
 }
 
 // implied returns the inferred order, nil for --order=declared, with the tree to plan by and

@@ -29,12 +29,7 @@ type ReleaseTest struct {
 // PrepareTest checks and plans a run of a release's test hooks. It writes nothing. It
 // returns nil, nil if no test hook is selected.
 func PrepareTest(ctx context.Context, c *connect.Client, t ReleaseTest) (*Operation, error) {
-	common, err := t.Complete(c.Namespace())
-	if err != nil {
-		return nil, err
-	}
-	t.Common = common
-	return prepare(ctx, c, &t.Common, func(s *preflight.Session) (*Operation, error) { return t.prepare(s, c) })
+	return prepare(ctx, c, &t.Common, nil, t.prepare)
 }
 
 func (t *ReleaseTest) prepare(s *preflight.Session, c *connect.Client) (*Operation, error) {

@@ -3,6 +3,7 @@ package operation
 import (
 	"context"
 	"fmt"
+	"slices"
 
 	"helm.sh/helm/v4/pkg/action"
 	helmkube "helm.sh/helm/v4/pkg/kube"
@@ -31,12 +32,7 @@ type Rollback struct {
 
 // PrepareRollback checks and plans a rollback. It writes nothing.
 func PrepareRollback(ctx context.Context, c *connect.Client, back Rollback) (*Operation, error) {
-	common, err := back.Complete(c.Namespace())
-	if err != nil {
-		return nil, err
-	}
-	back.Common = common
-	return prepare(ctx, c, &back.Common, func(s *preflight.Session) (*Operation, error) { return back.prepare(s, c) })
+	return prepare(ctx, c, &back.Common, nil, back.prepare)
 }
 
 func (back *Rollback) prepare(s *preflight.Session, c *connect.Client) (*Operation, error) {
@@ -73,9 +69,9 @@ func (back *Rollback) plan(s *preflight.Session, revs *existing, target *rel1.Re
 	if err != nil {
 		return nil, nil, err
 	}
-	list, _, err := b.Build(target.Manifest)
+	list, err := buildRevision(b, target)
 	if err != nil {
-		return nil, nil, fmt.Errorf("read the manifest of revision %d: %w", target.Version, err)
+		return nil, nil, err
 	}
 	_, later, err := s.WaitForAPIs(list)
 	if err != nil {
@@ -108,10 +104,8 @@ func (back *Rollback) target(revs *release.Revisions, dead bool) (*rel1.Release,
 	if to == 0 {
 		return nil, fmt.Errorf("release %s has only revision 1 (%s), so there is nothing to roll back to", back.Release, revs.Last.Info.Status)
 	}
-	for _, rel := range revs.All {
-		if rel.Version == to {
-			return rel, nil
-		}
+	if i := slices.IndexFunc(revs.All, func(rel *rel1.Release) bool { return rel.Version == to }); i >= 0 {
+		return revs.All[i], nil
 	}
 	return nil, fmt.Errorf("release %s has no revision %d; list revisions with: lockstep history %[1]s", back.Release, to)
 }
@@ -149,9 +143,9 @@ func (back *Rollback) asRollback(as *attempts) (task, error) {
 	if err != nil {
 		return task{}, err
 	}
-	list, _, err := b.Build(target.Manifest)
+	list, err := buildRevision(b, target)
 	if err != nil {
-		return task{}, fmt.Errorf("read the manifest of revision %d: %w", target.Version, err)
+		return task{}, err
 	}
 	left, _ := leftoverSearch{s, b, event.RollbackPrefix, revs.Others(revs.Last), revs.Last, []helmkube.ResourceList{list, held}}.leftovers()
 	run := func(a *attempt) (*rel1.Release, error) { return back.run(a, target.Version, revs.Last) }

@@ -2,6 +2,7 @@ package operation
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 
 	"lockstep/engine/event"
@@ -40,11 +41,5 @@ func notYetGone(events []event.Event) (objects []plan.Object) {
 		}
 		going[*e.Object] = e.Status == event.Deleting
 	}
-	var left []plan.Object
-	for _, o := range objects {
-		if going[o] {
-			left = append(left, o)
-		}
-	}
-	return left
+	return slices.DeleteFunc(objects, func(o plan.Object) bool { return !going[o] })
 }

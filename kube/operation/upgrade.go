@@ -39,18 +39,8 @@ type Upgrade struct {
 
 // PrepareUpgrade checks and plans an upgrade. It writes nothing.
 func PrepareUpgrade(ctx context.Context, c *connect.Client, up Upgrade) (*Operation, error) {
-	common, err := up.Complete(c.Namespace())
-	if err != nil {
-		return nil, err
-	}
-	up.Common, up.PostRenderer = common, charts.PostRenderOnce(up.PostRenderer)
-	if err := up.Chart.Check(); err != nil {
-		return nil, err
-	}
-	if err := up.checkOrder(up.Common); err != nil {
-		return nil, err
-	}
-	return prepare(ctx, c, &up.Common, func(s *preflight.Session) (*Operation, error) { return up.prepare(s, c) })
+	up.PostRenderer = charts.PostRenderOnce(up.PostRenderer)
+	return prepare(ctx, c, &up.Common, func() error { return up.Rendering.check(up.Common) }, up.prepare)
 }
 
 func (up *Upgrade) prepare(s *preflight.Session, c *connect.Client) (*Operation, error) {
