@@ -4,13 +4,6 @@ import (
 	"context"
 	"errors"
 
-	"helm.sh/helm/v4/pkg/action"
-	"helm.sh/helm/v4/pkg/cli"
-	"helm.sh/helm/v4/pkg/cli/values"
-	"helm.sh/helm/v4/pkg/registry"
-	release "helm.sh/helm/v4/pkg/release/v1"
-
-	"lockstep/engine/plan"
 	"lockstep/kube/annotate"
 	"lockstep/kube/charts"
 	"lockstep/kube/connect"
@@ -51,68 +44,52 @@ type (
 // Ellipsis replaces secret values in arguments from Mask.Argument.
 const Ellipsis = mask.Ellipsis
 
-// LoadChart loads the chart that ref names. It downloads a chart that is not local. reg is
-// only needed for oci://.
-func LoadChart(ref ChartRef, settings *cli.EnvSettings, reg *registry.Client) (*Chart, error) {
-	return charts.Load(ref, settings, reg)
-}
-
-// PinChart returns an oci:// reference to a version of a chart by its digest.
-func PinChart(ref, version string, reg *registry.Client) (string, error) {
-	return charts.Pin(ref, version, reg)
-}
-
 // RegistryCredential is how a user logs in to a registry.
 type RegistryCredential = charts.RegistryCredential
 
-// FindRegistryCredential returns the stored credential for the registry of an oci:// chart,
-// empty if there is none.
-func FindRegistryCredential(ctx context.Context, ref string, settings *cli.EnvSettings) (RegistryCredential, error) {
-	return charts.FindRegistryCredential(ctx, ref, settings)
-}
+var (
+	// LoadChart loads the chart that a ChartRef names. It downloads a chart that is not
+	// local; only an oci:// chart needs the registry client. LoadChartPath loads a directory
+	// or an archive.
+	LoadChart     = charts.Load
+	LoadChartPath = charts.LoadPath
+	// PinChart returns an oci:// reference to a version of a chart by its digest.
+	PinChart = charts.Pin
+	// FindRegistryCredential returns the stored credential for the registry of an oci://
+	// chart, empty if there is none. RegistryConfig returns a registry config file with
+	// credentials by chart.
+	FindRegistryCredential = charts.FindRegistryCredential
+	RegistryConfig         = charts.RegistryConfig
+	// CopyBrokenChart copies the directory of a chart that cannot be loaded to a directory
+	// below another one, in a form that Helm's linter can read, and returns its path.
+	CopyBrokenChart = charts.CopyBroken
+	// FetchDependencies downloads the dependencies of the chart in a directory, as Chart.lock
+	// lists them. The options say how to verify signatures.
+	FetchDependencies = charts.FetchDependencies
 
-// RegistryConfig returns a registry config file with the credentials for the registries of
-// oci:// charts.
-func RegistryConfig(byChart map[string]RegistryCredential) ([]byte, error) {
-	return charts.RegistryConfig(byChart)
-}
+	// MergeValues merges values files and --set arguments, as Helm does.
+	MergeValues = charts.Values
+	// ApplyValueChanges adds the differences between two values to the first argument.
+	ApplyValueChanges = charts.ApplyChanges
+	// YAML formats values or an object.
+	YAML = charts.YAML
 
-// LoadChartPath loads a chart from a directory or an archive.
-func LoadChartPath(path string) (*Chart, error) { return charts.LoadPath(path) }
+	// RenderChart renders a chart without a cluster and reads the order that it declares.
+	// RenderedRelease reads a release that Helm rendered for an install or an upgrade.
+	RenderChart     = charts.Render
+	RenderedRelease = charts.FromRelease
+	// IsRenderLimit reports whether an error is about exceeded RenderLimits.
+	IsRenderLimit = charts.IsLimit
+	// PrepareAnnotations finds the lines to insert into the files of a chart to declare an
+	// order. It writes nothing.
+	PrepareAnnotations = annotate.Prepare
 
-// CopyBrokenChart copies the directory of a chart that cannot be loaded to a directory
-// below dir, in a form that Helm's linter can read, and returns its path.
-func CopyBrokenChart(path, dir string) (string, error) { return charts.CopyBroken(path, dir) }
-
-// FetchDependencies downloads the dependencies of the chart in dir, as Chart.lock lists
-// them. The options say how to verify signatures.
-func FetchDependencies(dir string, o action.ChartPathOptions, settings *cli.EnvSettings, reg *registry.Client) error {
-	return charts.FetchDependencies(dir, o, settings, reg)
-}
-
-// MergeValues merges values files and --set arguments, as Helm does.
-func MergeValues(o values.Options, settings *cli.EnvSettings) (map[string]any, error) {
-	return charts.Values(o, settings)
-}
-
-// ApplyValueChanges adds the differences between before and after to given.
-func ApplyValueChanges(given, before, after map[string]any) {
-	charts.ApplyChanges(given, before, after)
-}
-
-// YAML formats values or an object.
-func YAML(fields map[string]any) (string, error) { return charts.YAML(fields) }
-
-// RenderChart renders a chart without a cluster and reads the order that it declares.
-func RenderChart(ctx context.Context, c *Chart, vals map[string]any, o RenderOptions) (*Rendered, error) {
-	return charts.Render(ctx, c, vals, o)
-}
-
-// RenderedRelease reads a release that Helm rendered for an install or an upgrade of the
-// chart with the given tree.
-func RenderedRelease(rel *release.Release, tree *plan.Chart, upgrade bool) (*Rendered, error) {
-	return charts.FromRelease(rel, tree, upgrade)
-}
+	// MaskOfValues hides the secret values of a chart: those that are named like credentials,
+	// and those that its templates put into Secrets.
+	MaskOfValues = charts.MaskOfValues
+	// StorageDriver is the kind of Helm's release storage: the value of HELM_DRIVER.
+	StorageDriver = connect.StorageDriver
+)
 
 // WithinLimits calls do, which must only render. If it exceeds the limits, WithinLimits
 // abandons it and returns an error for which IsRenderLimit is true.
@@ -120,24 +97,8 @@ func WithinLimits(ctx context.Context, l RenderLimits, do func() error) error {
 	return charts.NewGuard(l).RunAll(ctx, do)
 }
 
-// IsRenderLimit reports whether an error is about exceeded RenderLimits.
-func IsRenderLimit(err error) bool { return charts.IsLimit(err) }
-
-// PrepareAnnotations finds the lines to insert into the files of a chart to declare an
-// order. It writes nothing.
-func PrepareAnnotations(ctx context.Context, c AnnotatedChart, order AnnotatedOrder) (*annotate.Result, error) {
-	return annotate.Prepare(ctx, c, order)
-}
-
-// MaskOfValues hides the secret values of a chart: those that are named like credentials,
-// and those that its templates put into Secrets.
-func MaskOfValues(c *Chart, vals map[string]any) *Mask { return charts.MaskOfValues(c, vals) }
-
 // MaskObject hides the secret values of an object by their place. It modifies the object.
 func MaskObject(object map[string]any) { mask.Object(object, nil) }
-
-// StorageDriver is the kind of Helm's release storage: the value of HELM_DRIVER.
-func StorageDriver() string { return connect.StorageDriver() }
 
 // NothingToShow reports whether an error of Operation.Sent, Operation.Change or a
 // Diagnoser only means that there is nothing to show for an object, and why.

@@ -29,14 +29,14 @@ type (
 // and a working directory follow.
 const RunPacked = incluster.CommandName
 
-// Job returns the Job whose pod this process is in, as namespace/name, "" for none.
-func Job() string { return incluster.Job() }
-
-// ErrCompleted is the error of an operation that an earlier pod of the same Job has completed.
-var ErrCompleted = operation.ErrCompleted
-
-// Unpack writes the files of a packed task into a directory, and returns its arguments.
-func Unpack(from, into string) ([]string, error) { return incluster.Unpack(from, into) }
+var (
+	// Job returns the Job whose pod this process is in, as namespace/name, "" for none.
+	Job = incluster.Job
+	// ErrCompleted is the error of an operation that an earlier pod of the same Job has completed.
+	ErrCompleted = operation.ErrCompleted
+	// Unpack writes the files of a packed task into a directory, and returns its arguments.
+	Unpack = incluster.Unpack
+)
 
 // StartTask starts a task in the cluster as the present user, in a namespace that exists.
 // After an error nothing stays.

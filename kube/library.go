@@ -15,9 +15,7 @@ import (
 	rcommon "helm.sh/helm/v4/pkg/release/common"
 	rel1 "helm.sh/helm/v4/pkg/release/v1"
 	"helm.sh/helm/v4/pkg/storage"
-	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/cli-runtime/pkg/genericclioptions"
 
 	"lockstep/engine/event"
@@ -97,7 +95,7 @@ func NewOrdered(ctx context.Context, cfg *action.Configuration, opts OrderedOpti
 		return nil, err
 	}
 	scope := manifest.Scope{Namespace: namespace} // the release is not known yet
-	l := &library{ctx: ctx, opts: opts, helm: helm, releases: cfg.Releases, about: subject{scope: scope}, session: cluster.Session{
+	l := &library{Interface: helm.Client, ctx: ctx, opts: opts, helm: helm, releases: cfg.Releases, about: subject{scope: scope}, session: cluster.Session{
 		Client: client, Builder: manifest.NewBuilder(client, helm, nil, scope), RunWatcher: runWatcher,
 		JobsComplete: opts.WaitForJobs, Warn: func(plan.Warning) {},
 	}}
@@ -112,11 +110,12 @@ func NewOrdered(ctx context.Context, cfg *action.Configuration, opts OrderedOpti
 // library decorates Helm's client for actions of other programs. It learns what they are
 // about when they store a release, which is before they send anything.
 type library struct {
-	ctx      context.Context
-	opts     OrderedOptions
-	helm     *connect.Helm
-	releases *storage.Storage
-	session  cluster.Session
+	helmkube.Interface // Helm's own client
+	ctx                context.Context
+	opts               OrderedOptions
+	helm               *connect.Helm
+	releases           *storage.Storage
+	session            cluster.Session
 
 	turn  sync.Mutex // held by the running action
 	about subject
@@ -267,29 +266,6 @@ func (l *library) GetWaiterWithOptions(ws helmkube.WaitStrategy, opts ...helmkub
 	return l.client(nil).GetWaiterWithOptions(ws, opts...)
 }
 
-// Get is Helm's own.
-func (l *library) Get(list helmkube.ResourceList, related bool) (map[string][]runtime.Object, error) {
-	return l.helm.Client.Get(list, related)
-}
-
-// IsReachable is Helm's own.
-func (l *library) IsReachable() error { return l.helm.Client.IsReachable() }
-
-// GetPodList is Helm's own.
-func (l *library) GetPodList(namespace string, opts metav1.ListOptions) (*corev1.PodList, error) {
-	return l.helm.Client.GetPodList(namespace, opts)
-}
-
-// OutputContainerLogsForPodList is Helm's own.
-func (l *library) OutputContainerLogsForPodList(pods *corev1.PodList, namespace string, to func(namespace, pod, container string) io.Writer) error {
-	return l.helm.Client.OutputContainerLogsForPodList(pods, namespace, to)
-}
-
-// BuildTable is Helm's own.
-func (l *library) BuildTable(r io.Reader, validate bool) (helmkube.ResourceList, error) {
-	return l.helm.Client.BuildTable(r, validate)
-}
-
 // run executes the ordered part of an action with a new engine.
 func (l *library) run(do func(*helmclient.Client) error) error {
 	l.turn.Lock()
@@ -313,11 +289,11 @@ func (l *library) run(do func(*helmclient.Client) error) error {
 	abort := context.AfterFunc(l.ctx, func() { eng.Command(event.Command{Name: event.Abort, Reason: context.Cause(l.ctx).Error()}) })
 	err := do(l.client(eng))
 	abort()
+	end := run.End{Status: event.Succeeded}
 	if err != nil {
-		eng.Close(run.End{Status: event.Failed, Message: err.Error(), Exit: 1})
-	} else {
-		eng.Close(run.End{Status: event.Succeeded})
+		end = run.End{Status: event.Failed, Message: err.Error(), Exit: 1}
 	}
+	eng.Close(end)
 	events.Wait()
 	return err
 }

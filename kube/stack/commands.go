@@ -29,7 +29,7 @@ func (s *Stack) Command(c event.Command) {
 	}
 	for i, c := range commands {
 		if i > 0 {
-			c.ID = internalID
+			c.ID = event.Internal
 		}
 		switch {
 		case c.Scope != "" && c.Group != "":
@@ -45,9 +45,6 @@ func (s *Stack) Command(c event.Command) {
 		}
 	}
 }
-
-// internalID is the ID of commands that the stack sends itself. Nobody waits for their results.
-const internalID = event.Internal
 
 // resolve finds the release or groups that a command names. If there are none, it refuses the command.
 func (s *Stack) resolve(c event.Command) (commands []event.Command) {
@@ -84,7 +81,7 @@ func (s *Stack) resolve(c event.Command) (commands []event.Command) {
 
 // refuse publishes the refusal of a command.
 func (s *Stack) refuse(c event.Command, why string) {
-	s.engine.Publish(event.Event{Kind: event.KindCommand, Command: c.Name, Scope: "", By: c.By, Answers: c.ID, Phase: c.Phase, Group: c.Group, Status: event.Refused, Message: why})
+	s.engine.Publish(event.Event{Kind: event.KindCommand, Command: c.Name, By: c.By, Answers: c.ID, Phase: c.Phase, Group: c.Group, Status: event.Refused, Message: why})
 }
 
 // running returns the releases whose operations are running.
@@ -100,24 +97,30 @@ func (s *Stack) broadcast(c event.Command) {
 	all := c.Group == "" && c.Scope == ""
 	if all && (c.Name == event.Resume || c.Name == event.RunTo) {
 		s.mu.Lock()
-		held := s.holder
-		s.holder = nil
+		holder := s.holder
+		held := c.Name == event.Resume && holder != nil && holder.state.Run == event.Held
+		if !held {
+			s.holder = nil
+		}
 		s.mu.Unlock()
-		if held != nil && held.runStatus(s) == event.Held && c.Name == event.Resume {
-			s.refuse(c, "a failure is held in "+held.id+": re-check it, retry it, stop here, or abort")
-			s.mu.Lock()
-			s.holder = held
-			s.mu.Unlock()
+		if held {
+			s.refuse(c, "a failure is held in "+holder.id+": re-check it, retry it, stop here, or abort")
 			return
 		}
 	}
 	s.engine.Command(c)
-	if !all {
-		return
+	if all {
+		c.ID = event.Internal
+		s.commandRunning(c, nil)
 	}
-	c.ID = internalID
+}
+
+// commandRunning sends a command to all running releases but one.
+func (s *Stack) commandRunning(c event.Command, except *member) {
 	for _, m := range s.running() {
-		m.op.Command(c)
+		if m != except {
+			m.op.Command(c)
+		}
 	}
 }
 
@@ -131,12 +134,10 @@ func (s *Stack) sendToRelease(c event.Command) {
 	inner := c
 	inner.Scope = ""
 	if slices.Contains(s.running(), m) {
-		if c.Name == event.RunTo {
-			m.op.Command(inner)
-			s.broadcast(event.Command{Name: event.Resume, By: c.By, ID: internalID})
-			return
-		}
 		m.op.Command(inner)
+		if c.Name == event.RunTo {
+			s.broadcast(event.Command{Name: event.Resume, By: c.By, ID: event.Internal})
+		}
 		return
 	}
 	switch {
@@ -164,7 +165,7 @@ func (s *Stack) setBreakpoint(m *member, c event.Command) {
 	s.engine.Publish(event.Event{Kind: event.KindCommand, Command: c.Name, By: c.By, Answers: c.ID, Phase: c.Phase, Group: c.Group, Status: event.Accepted})
 	s.engine.Publish(event.Event{Kind: event.KindBreakpoint, Scope: m.id, Phase: m.groupPhase(c.Group), Group: c.Group, Status: status})
 	if c.Name == event.RunTo {
-		s.broadcast(event.Command{Name: event.Resume, By: c.By, ID: internalID})
+		s.broadcast(event.Command{Name: event.Resume, By: c.By, ID: event.Internal})
 	}
 }
 
@@ -204,7 +205,7 @@ func (s *Stack) sendDecision(c event.Command) {
 			inner := c
 			inner.Scope = ""
 			if found {
-				inner.ID = internalID
+				inner.ID = event.Internal
 			}
 			found = true
 			m.op.Command(inner)
@@ -237,9 +238,9 @@ func (s *Stack) operationStarted(m *member, op *operation.Operation) {
 	s.mu.Unlock()
 	op.BreakOn(breaks)
 	if paused {
-		op.Command(event.Command{Name: event.Pause, ID: internalID, Reason: "the stack is paused"})
+		op.Command(event.Command{Name: event.Pause, ID: event.Internal, Reason: "the stack is paused"})
 		if step {
-			op.Command(event.Command{Name: event.Step, ID: internalID})
+			op.Command(event.Command{Name: event.Step, ID: event.Internal})
 		}
 	}
 }
@@ -258,30 +259,17 @@ func (s *Stack) operationEnded(m *member, err error) {
 // propagatePause pauses the stack and all other releases when one release pauses or holds a failure,
 // and resumes them when it continues.
 func (s *Stack) propagatePause(m *member, e event.Event) {
+	c := event.Command{ID: event.Internal}
 	s.mu.Lock()
-	status, holder := s.state.Run, s.holder
-	s.mu.Unlock()
 	switch {
-	case (e.Status == event.Paused || e.Status == event.Held) && status == event.Running:
-		s.mu.Lock()
-		s.holder = m
-		s.mu.Unlock()
-		pause := event.Command{Name: event.Pause, ID: internalID, Reason: m.id + ": " + e.Message}
-		s.engine.Command(pause)
-		for _, other := range s.running() {
-			if other != m {
-				other.op.Command(pause)
-			}
-		}
-	case e.Status == event.Running && holder == m:
-		s.mu.Lock()
-		s.holder = nil
-		s.mu.Unlock()
-		s.engine.Command(event.Command{Name: event.Resume, ID: internalID})
-		for _, other := range s.running() {
-			if other != m {
-				other.op.Command(event.Command{Name: event.Resume, ID: internalID})
-			}
-		}
+	case (e.Status == event.Paused || e.Status == event.Held) && s.state.Run == event.Running:
+		s.holder, c.Name, c.Reason = m, event.Pause, m.id+": "+e.Message
+	case e.Status == event.Running && s.holder == m:
+		s.holder, c.Name = nil, event.Resume
+	}
+	s.mu.Unlock()
+	if c.Name != "" {
+		s.engine.Command(c)
+		s.commandRunning(c, m)
 	}
 }

@@ -25,33 +25,34 @@ import (
 //
 // Rule S3: everything is rendered, planned and checked before the first write. Objects that a
 // release creates count as present for releases that need it.
-func Prepare(ctx context.Context, opts Options) (*Stack, error) {
+func Prepare(ctx context.Context, opts Options, connect Connect) (*Stack, error) {
 	s := &Stack{opts: opts, byID: map[string]*member{}}
 	s.info = event.Operation{Name: "up", Release: Name(opts.File), Chart: opts.File.Path}
 	if opts.Down {
 		s.info.Name = "down"
 	}
-	if err := s.addMembers(); err != nil {
-		return nil, err
-	}
-	if err := s.connect(ctx); err != nil {
-		s.Close()
-		return nil, err
-	}
-	if err := s.addPruned(ctx); err != nil {
-		s.Close()
-		return nil, err
-	}
-	s.assignBreakpoints()
-	if err := s.planAll(ctx); err != nil {
-		s.Close()
-		return nil, err
-	}
-	if err := s.resolveBreakpoints(); err != nil {
+	if err := s.prepare(ctx, connect); err != nil {
 		s.Close()
 		return nil, err
 	}
 	return s, nil
+}
+
+func (s *Stack) prepare(ctx context.Context, connect Connect) error {
+	if err := s.addMembers(); err != nil {
+		return err
+	}
+	if err := s.connect(ctx, connect); err != nil {
+		return err
+	}
+	if err := s.addPruned(ctx); err != nil {
+		return err
+	}
+	s.assignBreakpoints()
+	if err := s.planAll(ctx); err != nil {
+		return err
+	}
+	return s.resolveBreakpoints()
 }
 
 // Order returns the releases of a helmfile as ordered groups, without a cluster.
@@ -98,8 +99,8 @@ func (s *Stack) addMembers() error {
 			}
 		}
 	}
-	if c := cycle(s.members); c != "" {
-		return fmt.Errorf("%s: releases need each other in a cycle: %s; remove one of these needs entries", s.opts.File.Path, strings.Join(strings.Fields(strings.Trim(c, "[]")), " → "))
+	if c := cycle(s.members); c != nil {
+		return fmt.Errorf("%s: releases need each other in a cycle: %s; remove one of these needs entries", s.opts.File.Path, strings.Join(c, " → "))
 	}
 	return nil
 }
@@ -119,11 +120,11 @@ func noReleases(file *helmfile.File) error {
 // connect opens a connection to each context.
 //
 // Rule S8: each context is a cluster with its own connection and watches.
-func (s *Stack) connect(ctx context.Context) error {
+func (s *Stack) connect(ctx context.Context, connectTo Connect) error {
 	clients, watches := map[string]*connect.Client{}, map[string]*cluster.Watches{}
 	for _, m := range s.members {
 		if name := m.context(); clients[name] == nil {
-			c, err := s.opts.Connect(name)
+			c, err := connectTo(name)
 			if err != nil {
 				return m.locate(err)
 			}
@@ -316,19 +317,16 @@ func (s *Stack) resolveBreakpoints() error {
 		if m, _ := s.splitScope(text); m != nil {
 			continue
 		}
-		var found []string
+		found := false
 		for _, m := range s.members {
 			if m.op == nil || m.unchanged {
 				continue
 			}
-			if ids := m.op.FindGroups(text); len(ids) > 0 {
-				for _, id := range ids {
-					m.breakpoints[id] = true
-				}
-				found = append(found, m.id)
+			for _, id := range m.op.FindGroups(text) {
+				m.breakpoints[id], found = true, true
 			}
 		}
-		if len(found) == 0 {
+		if !found {
 			return fmt.Errorf("--break-on %s: no such release, and no such group in a release that changes", text)
 		}
 	}

@@ -174,7 +174,7 @@ func (s *Stack) freshOperation(m *member, op *operation.Operation) (*operation.O
 
 // relay publishes an event of a release, and reports the progress of the release to the engine.
 func (s *Stack) relay(m *member, phase string, o plan.Object, e event.Event) {
-	if e.Kind == event.KindCommand && e.Answers == internalID {
+	if e.Kind == event.KindCommand && e.Answers == event.Internal {
 		return // the stack publishes its own reply
 	}
 	e.Scope = m.id
@@ -261,11 +261,8 @@ func (s *Stack) fail(cause error) error {
 		if v.Abort != nil {
 			end.Status, end.Exit = event.Aborted, 3
 		}
-		if !s.anyRan() {
-			end.Exit = 2
-			if v.Abort != nil {
-				end.Exit = 3
-			}
+		if v.Abort == nil && !slices.ContainsFunc(s.members, func(m *member) bool { return m.ran }) {
+			end.Exit = 2 // nothing was written
 		}
 		if operation.ShouldRollBack(s.opts.Common, v) && s.info.Name == "up" && len(s.toRollBack()) > 0 {
 			err := s.rollBack(&end, cause)
@@ -284,11 +281,6 @@ func (s *Stack) fail(cause error) error {
 			return cause
 		}
 	}
-}
-
-// anyRan reports whether the operation of any release was run.
-func (s *Stack) anyRan() bool {
-	return slices.ContainsFunc(s.members, func(m *member) bool { return m.ran })
 }
 
 // outcome counts the releases by their result.

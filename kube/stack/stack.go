@@ -5,7 +5,6 @@ package stack
 
 import (
 	"context"
-	"fmt"
 	"slices"
 	"sync"
 
@@ -19,17 +18,14 @@ import (
 	"lockstep/kube/preflight"
 )
 
-// Connection is a connection to a cluster.
-type Connection = connect.Client
+// Connect returns the connection for a context, "" for the current one. It is called once for each.
+type Connect = func(context string) (*connect.Client, error)
 
 // Options configure a Stack.
 type Options struct {
 	File *helmfile.File
 	// Down uninstalls all releases, in reverse order of their needs.
 	Down bool
-	// Connect returns the connection for a context, "" for the current one. It is called
-	// once for each.
-	Connect func(context string) (*Connection, error)
 	// Render loads the chart of a release, with the options in the file.
 	Render func(context.Context, helmfile.Release) (operation.Rendering, error)
 	// Common are options of all operations. Each release sets its own name, namespace and
@@ -179,17 +175,12 @@ func makeGroups(members []*member, include func(*member) bool, reverse bool) []*
 			}
 		}
 	}
-	for range all { // the longest path has at most len(all) groups
-		for _, g := range all {
-			for _, id := range g.After {
-				g.Layer = max(g.Layer, byID[id].Layer+1)
-			}
-		}
-	}
-	slices.SortStableFunc(all, func(a, b *plan.Group) int { return a.Layer - b.Layer })
+	layers := plan.Layers(all)
 	for _, g := range all {
+		g.Layer = layers[g.ID]
 		slices.Sort(g.After)
 	}
+	slices.SortStableFunc(all, func(a, b *plan.Group) int { return a.Layer - b.Layer })
 	return all
 }
 
@@ -219,8 +210,8 @@ func (s *Stack) Close() {
 	}
 }
 
-// cycle returns the names of releases that need each other, or "".
-func cycle(members []*member) string {
+// cycle returns the names of releases that need each other, or nil.
+func cycle(members []*member) []string {
 	state := map[*member]int{} // 1 while it is visited, 2 afterwards
 	var path []string
 	var visit func(m *member) bool
@@ -242,9 +233,8 @@ func cycle(members []*member) string {
 	}
 	for _, m := range members {
 		if visit(m) {
-			first := slices.Index(path, path[len(path)-1])
-			return fmt.Sprint(path[first:])
+			return path[slices.Index(path, path[len(path)-1]):]
 		}
 	}
-	return ""
+	return nil
 }

@@ -77,24 +77,18 @@ func reaches(needs map[string]map[string]bool, from, to string) bool {
 	seen := map[string]bool{}
 	var visit func(id string) bool
 	visit = func(id string) bool {
-		if id == to {
-			return true
-		}
-		if seen[id] {
-			return false
-		}
-		seen[id] = true
 		for n := range needs[id] {
-			if visit(n) {
+			if n == to {
 				return true
+			}
+			if !seen[n] {
+				seen[n] = true
+				if visit(n) {
+					return true
+				}
 			}
 		}
 		return false
 	}
-	for n := range needs[from] {
-		if visit(n) {
-			return true
-		}
-	}
-	return false
+	return visit(from)
 }

@@ -67,20 +67,25 @@ func render(releases []release) func(context.Context, kube.HelmfileRelease) (kub
 }
 
 // bench prepares stacks in the namespace of a test.
-type bench struct{ *rig.Rig }
+type bench struct {
+	*rig.Rig
+	connect func(context string) (*kube.Client, error)
+}
 
-func newBench(t *testing.T) bench { return bench{rig.New(t)} }
+func newBench(t *testing.T) bench {
+	r := rig.New(t)
+	return bench{r, func(string) (*kube.Client, error) { return rig.Connected(t, r.Namespace), nil }}
+}
 
 func (b bench) prepare(down bool, change func(*kube.StackOptions), releases ...release) (*kube.Stack, error) {
 	o := kube.StackOptions{
 		File: of(b.Namespace, releases...), Down: down, Render: render(releases),
-		Connect: func(string) (*kube.Client, error) { return rig.Connected(b.T, b.Namespace), nil },
-		Common:  kube.Common{Timeout: time.Minute, ReadinessTimeout: 20 * time.Second, Lease: lease.Options{LockDir: rig.LockDir()}},
+		Common: kube.Common{Timeout: time.Minute, ReadinessTimeout: 20 * time.Second, Lease: lease.Options{LockDir: rig.LockDir()}},
 	}
 	if change != nil {
 		change(&o)
 	}
-	return kube.PrepareStack(b.T.Context(), o)
+	return kube.PrepareStack(b.T.Context(), o, b.connect)
 }
 
 // run runs a prepared stack to its end. It calls on for every event.
@@ -221,13 +226,12 @@ func runErrand(text string) int {
 	}
 	s, err := kube.PrepareStack(context.Background(), kube.StackOptions{
 		File: of(e.Namespace, e.Releases...), Down: e.Down, Render: render(e.Releases),
-		Connect: func(string) (*kube.Client, error) {
-			s := cli.New()
-			s.KubeConfig = e.Kubeconfig
-			s.SetNamespace(e.Namespace)
-			return kube.Connect(s, nil, nil)
-		},
 		Common: kube.Common{Timeout: time.Minute, Lease: lease.Options{LockDir: e.Locks}},
+	}, func(string) (*kube.Client, error) {
+		s := cli.New()
+		s.KubeConfig = e.Kubeconfig
+		s.SetNamespace(e.Namespace)
+		return kube.Connect(s, nil, nil)
 	})
 	if err != nil {
 		fmt.Fprintln(os.Stderr, err)

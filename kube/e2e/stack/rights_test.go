@@ -32,9 +32,9 @@ func TestRightsOfAStack(t *testing.T) {
 	}
 	rig.Sandbox.Apply(t, testcluster.Parse(t, text.String())...)
 	account := b.Account("lockstep")
-	as := func(o *kube.StackOptions) { o.Connect = func(string) (*kube.Client, error) { return account, nil } }
+	b.connect = func(string) (*kube.Client, error) { return account, nil }
 	for _, down := range []bool{false, false, true} {
-		s, err := b.prepare(down, as, releases...)
+		s, err := b.prepare(down, nil, releases...)
 		if state, _ := b.run(s, err, nil); state.Exit != 0 {
 			t.Fatalf("down %v: exit %d: %s", down, state.Exit, state.Reason())
 		}

@@ -321,18 +321,16 @@ func TestContexts(t *testing.T) {
 		{Name: "a", Dir: chart(t, "a"), Context: "far"},
 		{Name: "c", Dir: chart(t, "c"), Context: "far", Needs: []string{b.Namespace + "/b"}},
 	}
-	connect := func(o *kube.StackOptions) {
-		o.Connect = func(name string) (*kube.Client, error) {
-			s := cli.New()
-			s.KubeConfig = rig.Sandbox.Kubeconfig
-			if name == "far" {
-				s.KubeConfig = far.Kubeconfig
-			}
-			s.SetNamespace(b.Namespace)
-			return kube.Connect(s, nil, nil)
+	b.connect = func(name string) (*kube.Client, error) {
+		s := cli.New()
+		s.KubeConfig = rig.Sandbox.Kubeconfig
+		if name == "far" {
+			s.KubeConfig = far.Kubeconfig
 		}
+		s.SetNamespace(b.Namespace)
+		return kube.Connect(s, nil, nil)
 	}
-	s, err := b.prepare(false, connect, stack...)
+	s, err := b.prepare(false, nil, stack...)
 	var order []string
 	state, _ := b.run(s, err, func(e event.Event) {
 		if e.Kind == event.KindGroup && e.Scope == "" && e.Status == event.Ready {

@@ -151,9 +151,9 @@ func (a *app) prepareStack(cmd *cobra.Command, flags *stackFlags, file *kube.Hel
 	r.common.ReadinessTimeout = min(max(r.common.ReadinessTimeout, 0), r.common.Timeout)
 	stack, err := command.Cancelable(cmd.Context(), func(ctx context.Context) (*kube.Stack, error) {
 		return kube.PrepareStack(ctx, kube.StackOptions{
-			File: file, Down: down, Connect: connect, Common: r.common, Concurrency: flags.concurrency, Name: flags.name, Prune: flags.prune,
+			File: file, Down: down, Common: r.common, Concurrency: flags.concurrency, Name: flags.name, Prune: flags.prune,
 			Render: loader.Load,
-		})
+		}, connect)
 	})
 	return stack, all, err
 }
