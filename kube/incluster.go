@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"io"
 
-	authenticationv1 "k8s.io/api/authentication/v1"
 	corev1 "k8s.io/api/core/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -15,6 +14,7 @@ import (
 	"lockstep/engine/plan"
 	"lockstep/kube/incluster"
 	"lockstep/kube/operation"
+	"lockstep/kube/preflight"
 )
 
 // Runs of lockstep in the cluster.
@@ -74,12 +74,12 @@ func WriteTask(w io.Writer, t Task) error {
 		return err
 	}
 	for _, o := range objects {
+		var text string
 		fields, err := runtime.DefaultUnstructuredConverter.ToUnstructured(o)
-		if err != nil {
-			return fmt.Errorf("write the manifests of release %s: %w", t.Release, err)
-		}
 		delete(fields, "status")
-		text, err := YAML(fields)
+		if err == nil {
+			text, err = YAML(fields)
+		}
 		if err != nil {
 			return fmt.Errorf("write the manifests of release %s: %w", t.Release, err)
 		}
@@ -101,13 +101,7 @@ func (c *Client) ClusterRuns(ctx context.Context, namespace string) ([]ClusterRu
 func (c *Client) Requests(ctx context.Context) io.Reader { return incluster.Requests(ctx, c.Clientset) }
 
 // User is who the API server takes the user for, "" if it does not say.
-func (c *Client) User(ctx context.Context) string {
-	review, err := c.Clientset.AuthenticationV1().SelfSubjectReviews().Create(ctx, &authenticationv1.SelfSubjectReview{}, metav1.CreateOptions{})
-	if err != nil {
-		return ""
-	}
-	return review.Status.UserInfo.Username
-}
+func (c *Client) User(ctx context.Context) string { return preflight.Username(ctx, c.Client) }
 
 // WhyPodWaits says why a pod has not started.
 func (c *Client) WhyPodWaits(ctx context.Context, pod *corev1.Pod) string {

@@ -197,7 +197,6 @@ func (l *library) client(eng *run.Engine) *helmclient.Client {
 	})
 }
 
-// treeOfHelm is the chart tree of a release that Helm rendered.
 func treeOfHelm(rel *rel1.Release) (*plan.Chart, error) {
 	if len(rel.Chart.Raw) == 0 { // made in memory: only its groups are ordered
 		return &plan.Chart{Path: rel.Chart.Name()}, nil

@@ -91,17 +91,15 @@ func (d *DryRun) Build(r io.Reader, _ bool) (helmkube.ResourceList, error) {
 	return list, nil
 }
 
-// Create returns an error.
+// Create, Update and Delete refuse to write.
 func (d *DryRun) Create(helmkube.ResourceList, ...helmkube.ClientCreateOption) (*helmkube.Result, error) {
 	return nil, errDryRun
 }
 
-// Update returns an error.
 func (d *DryRun) Update(_, _ helmkube.ResourceList, _ ...helmkube.ClientUpdateOption) (*helmkube.Result, error) {
 	return &helmkube.Result{}, errDryRun
 }
 
-// Delete returns an error.
 func (d *DryRun) Delete(helmkube.ResourceList, metav1.DeletionPropagation) (*helmkube.Result, []error) {
 	return nil, []error{errDryRun}
 }

@@ -145,7 +145,6 @@ func (q *hookQueue) match(manifest string, validate bool) *hookUnit {
 	return nil
 }
 
-// claim assigns objects to a unit.
 func (q *hookQueue) claim(u *hookUnit, b *manifest.Builder, list helmkube.ResourceList) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -168,14 +167,12 @@ func (q *hookQueue) of(list helmkube.ResourceList) *hookUnit {
 	return nil
 }
 
-// started records the objects that a unit creates.
 func (q *hookQueue) started(u *hookUnit, list helmkube.ResourceList, stage *run.StageRun) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	u.list, u.run = list, stage
 }
 
-// failed records the error of a unit.
 func (q *hookQueue) failed(u *hookUnit, err error) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -209,7 +206,6 @@ func (q *hookQueue) running() *hookUnit {
 	return nil
 }
 
-// isScoped reports whether a manifest belongs to a hook in the plan.
 func (q *hookQueue) isScoped(manifest string) bool {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -220,14 +216,12 @@ func (q *hookQueue) hasScoped(manifest string) bool {
 	return slices.ContainsFunc(q.scoped, func(s *scopedHook) bool { return s.Hook.Manifest == manifest })
 }
 
-// scopedHooks returns the hooks in the plan.
 func (q *hookQueue) scopedHooks() []*scopedHook {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	return slices.Clone(q.scoped)
 }
 
-// turns returns the turns of the hooks in the plan.
 func (q *hookQueue) turns() []plan.Turn {
 	var out []plan.Turn
 	for _, s := range q.scopedHooks() {

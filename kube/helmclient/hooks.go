@@ -40,7 +40,6 @@ func (h *Hooks) expect(rel *release.Release, built helmkube.ResourceList) error 
 	return nil
 }
 
-// admit waits until the hook may start.
 func (h *Hooks) admit(u *hookUnit) error {
 	if u.admitted {
 		return nil
@@ -79,7 +78,6 @@ func (h *Hooks) create(u *hookUnit, list helmkube.ResourceList, opts []helmkube.
 	return &helmkube.Result{Created: list}, nil
 }
 
-// wait waits until the hook has finished.
 func (h *Hooks) wait(u *hookUnit) error {
 	if u.run == nil {
 		return fmt.Errorf("hook %s was never created", u.group.ID)

@@ -49,7 +49,6 @@ type spec struct {
 	preview       *preflight.Prepared   // of a rollback, for previews of its objects
 }
 
-// newSpec returns the spec of the operation itself.
 func newSpec(p *preflight.Prepared) spec {
 	return spec{
 		wait: p.Common.Strategy(), force: p.Target.Force, root: p.Target.Root(), tree: p.Target.Tree, old: p.Old.Revision,

@@ -82,8 +82,8 @@ func (op *Operation) editFrom(eng *run.Engine, c event.Command) {
 	edited, err := op.editOver(eng.Requests(), c.Values)
 	if err == nil {
 		var empty bool
-		if empty, err = edited.Empty(); empty {
-			err = errNothingEdited
+		if empty, err = edited.Empty(); empty { // it would only create another revision
+			err = errors.New("the edit changes no object, so there is nothing to apply; retry or accept a failed group instead")
 		}
 	}
 	if err != nil {
@@ -93,9 +93,6 @@ func (op *Operation) editFrom(eng *run.Engine, c event.Command) {
 	c.Values, c.Edit = "", edited.Command().Edit
 	eng.Command(c)
 }
-
-// errNothingEdited refuses an edit that would only create another revision.
-var errNothingEdited = errors.New("the edit changes no object, so there is nothing to apply; retry or accept a failed group instead")
 
 // editOver prepares an edit whose values, as YAML, are merged over those of the run.
 func (op *Operation) editOver(ctx context.Context, text string) (*Edited, error) {
@@ -153,7 +150,7 @@ func (e *Edited) Warnings() []plan.Warning { return e.planned.Warnings() }
 // Changes returns the objects whose manifests differ from the replaced revision's, in the
 // order of the new plan, followed by deleted objects. Secret values are masked.
 func (e *Edited) Changes() ([]preview.Change, error) {
-	was, is := e.before.targets(), e.planned.targets()
+	was, is := maps.Collect(e.before.planned(e.before.prepared.Target.Release)), maps.Collect(e.planned.planned(e.planned.prepared.Target.Release))
 	var changes []preview.Change
 	for _, c := range e.planned.inPlanOrder(is) {
 		old, there := was[c.Object]
@@ -199,11 +196,6 @@ func gates(phases []event.Phase) map[event.Unit][]string {
 		}
 	}
 	return after
-}
-
-// targets returns the objects that an operation applies, including hooks.
-func (op *Operation) targets() map[plan.Object]*unstructured.Unstructured {
-	return maps.Collect(op.planned(op.prepared.Target.Release))
 }
 
 // inPlanOrder returns objects with their phase and group, in the order of the operation's plan.

@@ -160,7 +160,6 @@ func (as *attempts) runRollback() (*attempt, error) {
 	return a, err
 }
 
-// notWritten returns the exit code of an operation that wrote nothing.
 func notWritten(exit int) int {
 	if exit == 3 {
 		return exit
@@ -212,7 +211,6 @@ func (a *attempt) cleanupFailure() string {
 	return fmt.Sprintf("some new objects could not be deleted: %v", err)
 }
 
-// text returns the text of an error, "" for none.
 func text(err error) string {
 	if err == nil {
 		return ""
@@ -220,7 +218,6 @@ func text(err error) string {
 	return err.Error()
 }
 
-// rolledBack returns the outcome of a successful rollback.
 func rolledBack(info event.Operation) string {
 	if info.Name == "uninstall" {
 		return "the release was uninstalled"

@@ -132,7 +132,7 @@ func (in *Install) readError(s *preflight.Session, operation string, of planning
 // target returns a planning with everything but the rendered chart: the target's settings
 // and the phases for the namespace and crds/.
 func (in *Install) target(s *preflight.Session) (of planning, err error) {
-	t := preflight.Target{CRDs: in.crds(), Force: in.ForceConflicts, ClientSide: in.ClientSide, Replace: in.ForceReplace}
+	t := preflight.Target{CRDs: in.crds(in.upgradeCRDs), Force: in.ForceConflicts, ClientSide: in.ClientSide, Replace: in.ForceReplace}
 	if err := s.CheckCRDs(t.CRDs); err != nil {
 		return of, err
 	}
@@ -163,7 +163,6 @@ func (in *Install) conflicts(r *rendered, revs *existing) ([]plan.Warning, error
 	return preflight.CheckOwners(r.builder, r.list, had), nil
 }
 
-// dryRun renders the chart with Helm's dry run.
 func (in *Install) dryRun(ctx context.Context, cfg *action.Configuration) (*rel1.Release, charts.Outputs, error) {
 	i := in.action(cfg)
 	i.DryRunStrategy = action.DryRunServer
@@ -212,14 +211,6 @@ func undoInstall(p *preflight.Prepared) *undo {
 	info.Name, info.Timeout = "uninstall", p.Common.Timeout
 	u := Uninstall{Common: p.Common}
 	return &undo{info, u.asRollback}
-}
-
-// crds returns how to handle crds/.
-func (in *Install) crds() preflight.CRDs {
-	if in.SkipCRDs {
-		return preflight.CRDs{}
-	}
-	return preflight.CRDs{Chart: in.Chart, Upgrade: in.upgradeCRDs, Force: in.ForceConflicts}
 }
 
 // resumable reports whether the last operation was a failed install.

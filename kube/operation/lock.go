@@ -131,7 +131,6 @@ func (op *Operation) stop(why error) {
 	}
 }
 
-// holdsLease reports whether the operation holds the Lease of the release.
 func (op *Operation) holdsLease() bool {
 	l, _ := op.lock.state()
 	return l != nil
@@ -146,7 +145,6 @@ func (op *Operation) lost() error {
 	return lostErr
 }
 
-// noteRollback records that the rollback starts.
 func (op *Operation) noteRollback() {
 	op.lock.mu.Lock()
 	defer op.lock.mu.Unlock()
@@ -157,7 +155,6 @@ func (op *Operation) noteRollback() {
 // server. A Lease that is not deleted expires.
 const unlockTime = 10 * time.Second
 
-// unlock releases the Lease.
 func (op *Operation) unlock() {
 	l, _ := op.lock.state()
 	if l == nil {

@@ -105,7 +105,6 @@ func (planned objects) find(u *unstructured.Unstructured, namespace string) (pla
 	return o, planned[o]
 }
 
-// texts returns the manifests of a release and its hooks.
 func texts(rel *rel1.Release) []string {
 	if rel == nil {
 		return nil

@@ -325,7 +325,6 @@ func (op *Operation) attempts(ctx context.Context, eng *run.Engine) (*attempts, 
 	return &attempts{op: op, engine: eng, runWatcher: runWatcher, stopWatching: stopWatching}, nil
 }
 
-// publishNotes publishes the NOTES.txt of a release.
 func publishNotes(eng *run.Engine, rel *rel1.Release) {
 	if rel == nil || rel.Info == nil || strings.TrimSpace(rel.Info.Notes) == "" {
 		return

@@ -32,7 +32,6 @@ func (a *attempt) prelude(t preflight.Target) error {
 	return a.applyCRDs(t.CRDs)
 }
 
-// createNamespace runs the phase that creates the namespace.
 func (a *attempt) createNamespace(name string) error {
 	list, _, err := a.session.Builder.Build(preflight.NamespaceManifest(name))
 	if err != nil {

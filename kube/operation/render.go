@@ -44,6 +44,14 @@ type Rendering struct {
 	Limits                   charts.Limits
 }
 
+// crds returns how to handle crds/.
+func (r *Rendering) crds(upgrade bool) preflight.CRDs {
+	if r.SkipCRDs {
+		return preflight.CRDs{}
+	}
+	return preflight.CRDs{Chart: r.Chart, Upgrade: upgrade, Force: r.ForceConflicts}
+}
+
 // helmAction is a Helm action on a chart and values; it changes both.
 type helmAction func(*chart.Chart, map[string]any) (helmrelease.Releaser, error)
 

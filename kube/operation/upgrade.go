@@ -78,7 +78,10 @@ func (up *Upgrade) prepare(s *preflight.Session, c *connect.Client) (*Operation,
 
 // plan renders the chart and plans the upgrade (R30).
 func (up *Upgrade) plan(s *preflight.Session, revs *existing) (*preflight.Prepared, *preflight.Incoming, error) {
-	target := preflight.Target{CRDs: up.crds(), Force: up.ForceConflicts}
+	target := preflight.Target{Force: up.ForceConflicts}
+	if up.UpgradeCRDs {
+		target.CRDs = up.crds(true)
+	}
 	if err := s.CheckCRDs(target.CRDs); err != nil {
 		return nil, nil, err
 	}
@@ -217,7 +220,6 @@ func (up *Upgrade) action(cfg *action.Configuration) *action.Upgrade {
 	return u
 }
 
-// dryRun renders the chart with Helm's dry run.
 func (up *Upgrade) dryRun(ctx context.Context, cfg *action.Configuration) (*rel1.Release, charts.Outputs, error) {
 	u := up.action(cfg)
 	u.DryRunStrategy = action.DryRunServer
@@ -238,14 +240,6 @@ func (up *Upgrade) run(a *attempt) (*rel1.Release, error) {
 	return up.execute(a, func(c *chart.Chart, values map[string]any) (helmrelease.Releaser, error) {
 		return u.RunWithContext(context.Background(), up.Release, c, values)
 	})
-}
-
-// crds returns how to handle crds/: an upgrade applies them only if UpgradeCRDs is set.
-func (up *Upgrade) crds() preflight.CRDs {
-	if !up.UpgradeCRDs || up.SkipCRDs {
-		return preflight.CRDs{}
-	}
-	return preflight.CRDs{Chart: up.Chart, Upgrade: true, Force: up.ForceConflicts}
 }
 
 // undo returns the rollback of a failed upgrade to a good revision (R33). Helm's own choice

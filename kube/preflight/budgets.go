@@ -1,7 +1,6 @@
 package preflight
 
 import (
-	"fmt"
 	"slices"
 
 	policyv1 "k8s.io/api/policy/v1"
@@ -70,5 +69,5 @@ func (s *clusterView) checkBudgets(t *plannedObjects) (warnings []plan.Warning) 
 }
 
 func (b budget) warning() plan.Warning {
-	return plan.Warning{Object: &b.from.Object, Message: fmt.Sprintf("%s matches pods with %s, and neither the chart nor namespace %s has any: it protects nothing", b.from, b.selector, b.from.Namespace)}
+	return b.from.warn("%s matches pods with %s, and neither the chart nor namespace %s has any: it protects nothing", b.from, b.selector, b.from.Namespace)
 }

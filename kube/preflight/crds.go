@@ -117,7 +117,6 @@ func (s *Session) CheckCRDs(u CRDs) error {
 
 var crdKind = schema.GroupKind{Group: crdResource.Group, Kind: "CustomResourceDefinition"}
 
-// lostVersions returns the stored versions of the live CRD that the new one lacks.
 func lostVersions(live, next *unstructured.Unstructured) []string {
 	stored, _, _ := unstructured.NestedStringSlice(live.Object, "status", "storedVersions")
 	versions, _, _ := unstructured.NestedSlice(next.Object, "spec", "versions")

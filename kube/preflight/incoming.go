@@ -212,7 +212,12 @@ func mentions(pods refs.Pods, name string) bool {
 	return refs.Mentions(pods.Meta["annotations"], name)
 }
 
-// labels returns the labels of the object.
+// warn returns a warning about the object.
+func (o *incomingObject) warn(format string, args ...any) plan.Warning {
+	object := o.Object
+	return plan.Warning{Object: &object, Message: fmt.Sprintf(format, args...)}
+}
+
 func (o *incomingObject) labels() labels.Set {
 	return (&unstructured.Unstructured{Object: o.fields}).GetLabels()
 }

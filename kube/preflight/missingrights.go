@@ -34,7 +34,6 @@ func missingRights(ctx context.Context, c *connect.Client, all rights.Set) right
 	return missing
 }
 
-// rulesIn returns the rules that the API server lists for the user in a namespace.
 func rulesIn(ctx context.Context, c *connect.Client, namespace string) []authv1.ResourceRule {
 	if namespace == "" {
 		return nil
@@ -90,11 +89,19 @@ func allowed(ctx context.Context, c *connect.Client, r rights.Right, name string
 	return err != nil || review.Status.Allowed
 }
 
+// Username returns who the API server takes the user for, "" if it does not say.
+func Username(ctx context.Context, c *connect.Client) string {
+	review, err := c.Clientset.AuthenticationV1().SelfSubjectReviews().Create(ctx, &authnv1.SelfSubjectReview{}, metav1.CreateOptions{})
+	if err != nil {
+		return ""
+	}
+	return review.Status.UserInfo.Username
+}
+
 // user returns the name of the user, or else of the context, for messages.
 func user(ctx context.Context, c *connect.Client) string {
-	review, err := c.Clientset.AuthenticationV1().SelfSubjectReviews().Create(ctx, &authnv1.SelfSubjectReview{}, metav1.CreateOptions{})
-	if err != nil || review.Status.UserInfo.Username == "" {
-		return fmt.Sprintf("the user of context %q", c.ContextName())
+	if name := Username(ctx, c); name != "" {
+		return fmt.Sprintf("user %s (context %q)", name, c.ContextName())
 	}
-	return fmt.Sprintf("user %s (context %q)", review.Status.UserInfo.Username, c.ContextName())
+	return fmt.Sprintf("the user of context %q", c.ContextName())
 }

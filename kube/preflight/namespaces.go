@@ -49,9 +49,8 @@ func checkNamespaces(t *plannedObjects, namespaces map[string]*corev1.Namespace,
 		if i < 0 && (ns == nil || name != own) {
 			continue
 		}
-		w := plan.Warning{}
 		if ns != nil {
-			w.Object = &plan.Object{Kind: "Namespace", Name: name}
+			w := plan.Warning{Object: &plan.Object{Kind: "Namespace", Name: name}}
 			w.Message = fmt.Sprintf("namespace %s has been terminating since %s and accepts no new objects%s; wait until it is deleted, then create it again (install --create-namespace does both)", name,
 				ns.DeletionTimestamp.UTC().Format("2006-01-02 15:04:05 UTC"), lingering(ns))
 			if name == own {
@@ -62,18 +61,14 @@ func checkNamespaces(t *plannedObjects, namespaces map[string]*corev1.Namespace,
 			continue
 		}
 		o := t.objects[i]
-		w.Object = &o.Object
 		switch incoming := t.byObject[plan.Object{Kind: "Namespace", Name: name}]; {
 		case incoming != nil && t.earlier(o.at, incoming.at):
-			w.Message = fmt.Sprintf("%s is in namespace %s, which is created after it (%s)", o, name, incoming.at.group.ID)
-			warnings = append(warnings, w)
+			warnings = append(warnings, o.warn("%s is in namespace %s, which is created after it (%s)", o, name, incoming.at.group.ID))
 		case incoming != nil:
 		case t.unknownBefore(o):
-			w.Message = fmt.Sprintf("%s is in namespace %s, which neither the chart nor the cluster has, so an earlier group must create it", o, name)
-			warnings = append(warnings, w)
+			warnings = append(warnings, o.warn("%s is in namespace %s, which neither the chart nor the cluster has, so an earlier group must create it", o, name))
 		default:
-			w.Message = fmt.Sprintf("%s is in namespace %s, which neither the chart nor the cluster has: create it", o, name)
-			refused = append(refused, w)
+			refused = append(refused, o.warn("%s is in namespace %s, which neither the chart nor the cluster has: create it", o, name))
 		}
 	}
 	return warnings, refused

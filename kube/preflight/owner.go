@@ -37,7 +37,6 @@ func CheckOwners(b *manifest.Builder, list, previous helmkube.ResourceList) (ref
 	return refused
 }
 
-// placeOf names the namespace of an object.
 func placeOf(o plan.Object) string {
 	if o.Namespace == "" {
 		return "cluster scope"

@@ -60,19 +60,12 @@ func withDefaults(spec *corev1.PodSpec, ranges []corev1.LimitRange) {
 	for _, list := range [][]corev1.Container{spec.InitContainers, spec.Containers} {
 		for i := range list {
 			r := &list[i].Resources
-			r.Requests, r.Limits = maps.Clone(r.Requests), maps.Clone(r.Limits)
-			if r.Requests == nil {
-				r.Requests = corev1.ResourceList{}
-			}
-			if r.Limits == nil {
-				r.Limits = corev1.ResourceList{}
-			}
-			fill(r.Requests, r.Limits)
+			r.Requests = withMissing(r.Requests, r.Limits)
 			for _, l := range ranges {
 				for _, item := range l.Spec.Limits {
 					if item.Type == corev1.LimitTypeContainer {
-						fill(r.Limits, item.Default)
-						fill(r.Requests, item.DefaultRequest)
+						r.Limits = withMissing(r.Limits, item.Default)
+						r.Requests = withMissing(r.Requests, item.DefaultRequest)
 					}
 				}
 			}
@@ -80,18 +73,18 @@ func withDefaults(spec *corev1.PodSpec, ranges []corev1.LimitRange) {
 	}
 }
 
-func fill(list, from corev1.ResourceList) {
-	for name, q := range from {
-		if _, ok := list[name]; !ok {
-			list[name] = q
-		}
-	}
+// withMissing returns a list with the missing values from another one.
+func withMissing(list, from corev1.ResourceList) corev1.ResourceList {
+	all := corev1.ResourceList{}
+	maps.Copy(all, from)
+	maps.Copy(all, list)
+	return all
 }
 
 // outOfRange returns warnings about pods or claims of an object that violate a LimitRange.
 func outOfRange(o *incomingObject, ranges []corev1.LimitRange) (found []plan.Warning) {
 	warn := func(l corev1.LimitRange, format string, args ...any) {
-		found = append(found, plan.Warning{Object: &o.Object, Message: fmt.Sprintf("%s: LimitRange/%s in namespace %s: ", o, l.Name, o.Namespace) + fmt.Sprintf(format, args...)})
+		found = append(found, o.warn("%s: LimitRange/%s in namespace %s: %s", o, l.Name, o.Namespace, fmt.Sprintf(format, args...)))
 	}
 	_, spec, pods := podsOf(o)
 	withDefaults(&spec, ranges)
@@ -146,7 +139,6 @@ func checkLimitRange(item corev1.LimitRangeItem, requests, limits corev1.Resourc
 	}
 }
 
-// claimsOf returns the claims that an object is or creates.
 func claimsOf(o *incomingObject) (out []corev1.PersistentVolumeClaim) {
 	for _, fields := range rawClaimsOf(o) {
 		var claim corev1.PersistentVolumeClaim
@@ -202,12 +194,10 @@ func checkPodSecurity(t *plannedObjects, namespaces map[string]*corev1.Namespace
 		if len(err) > 0 || level.Enforce.Level == api.LevelPrivileged {
 			continue
 		}
-		result := policy.AggregateCheckResults(evaluator.EvaluatePod(level.Enforce, &meta, &spec))
-		if result.Allowed {
-			continue
+		if result := policy.AggregateCheckResults(evaluator.EvaluatePod(level.Enforce, &meta, &spec)); !result.Allowed {
+			warnings = append(warnings, o.warn("%s violates the PodSecurity level %s of namespace %s: %s: no pods can be created",
+				o, level.Enforce.Level, o.Namespace, result.ForbiddenDetail()))
 		}
-		warnings = append(warnings, plan.Warning{Object: &o.Object, Message: fmt.Sprintf("%s violates the PodSecurity level %s of namespace %s: %s: no pods can be created",
-			o, level.Enforce.Level, o.Namespace, result.ForbiddenDetail())})
 	}
 	return warnings
 }

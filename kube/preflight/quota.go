@@ -117,7 +117,6 @@ func addObject(wants corev1.ResourceList, o *incomingObject) {
 	}
 }
 
-// addClaims adds the storage of n claims.
 func addClaims(wants corev1.ResourceList, claim corev1.PersistentVolumeClaim, n int64) {
 	q := claim.Spec.Resources.Requests[corev1.ResourceStorage]
 	q.Mul(n)
@@ -175,14 +174,13 @@ func withoutRequests(q corev1.ResourceQuota, objects []*incomingObject, ranges [
 			}
 		}
 		if len(lacks) > 0 {
-			found = append(found, plan.Warning{Object: &o.Object, Message: fmt.Sprintf("%s does not set values required by ResourceQuota/%s in namespace %s: %s: no pods can be created",
-				o, q.Name, q.Namespace, strings.Join(lacks, ", "))})
+			found = append(found, o.warn("%s does not set values required by ResourceQuota/%s in namespace %s: %s: no pods can be created",
+				o, q.Name, q.Namespace, strings.Join(lacks, ", ")))
 		}
 	}
 	return found
 }
 
-// keepsSecrets reports whether release records are Secrets.
 func keepsSecrets() bool {
 	d := connect.StorageDriver()
 	return d == "" || strings.HasPrefix(d, "secret")
@@ -230,7 +228,6 @@ func inScope(s corev1.ScopedResourceSelectorRequirement, spec corev1.PodSpec) bo
 	return false
 }
 
-// bestEffort reports whether pods request neither CPU nor memory.
 func bestEffort(spec corev1.PodSpec) bool {
 	pod := &corev1.Pod{Spec: spec}
 	requests, limits := resources.PodRequests(pod, resources.PodResourcesOptions{}), resources.PodLimits(pod, resources.PodResourcesOptions{})

@@ -2,7 +2,6 @@ package preflight
 
 import (
 	"cmp"
-	"fmt"
 	"maps"
 	"slices"
 	"strings"
@@ -76,18 +75,13 @@ func (t *plannedObjects) references(waits waitPolicy) (missing, late []reference
 func (t *plannedObjects) referenceWarnings(missing, late []reference, absent map[plan.Object]bool) (warnings []plan.Warning) {
 	for _, found := range groupByTarget(missing, absent) {
 		n := found[0]
-		warnings = append(warnings, n.warn("%s %s (%s), which neither the chart nor %s has: %s", subject(found), n.To, n.Path, scopeName(n.To), consequences[n.Use]))
+		warnings = append(warnings, n.from.warn("%s %s (%s), which neither the chart nor %s has: %s", subject(found), n.To, n.Path, scopeName(n.To), consequences[n.Use]))
 	}
 	for _, found := range groupByTarget(late, absent) {
 		n := found[0]
-		warnings = append(warnings, n.warn("%s %s (%s), which is created after it (%s): %s", subject(found), n.To, n.Path, t.byObject[n.To].at.group.ID, consequences[n.Use]))
+		warnings = append(warnings, n.from.warn("%s %s (%s), which is created after it (%s): %s", subject(found), n.To, n.Path, t.byObject[n.To].at.group.ID, consequences[n.Use]))
 	}
 	return warnings
-}
-
-func (r reference) warn(format string, args ...any) plan.Warning {
-	o := r.from.Object
-	return plan.Warning{Object: &o, Message: fmt.Sprintf(format, args...)}
 }
 
 // subject returns the subject and verb of a warning: "Deployment/web needs" or
@@ -155,7 +149,6 @@ func (s *clusterView) absent(refs []reference) map[plan.Object]bool {
 	return out
 }
 
-// builtIn reports whether Kubernetes itself creates the object.
 func builtIn(o plan.Object) bool {
 	switch o.Kind {
 	case "ServiceAccount":
@@ -269,7 +262,7 @@ func (t *plannedObjects) keyWarnings(required []reference, live map[plan.Object]
 		if len(missing) > 1 {
 			what, it = "keys ", "them"
 		}
-		warnings = append(warnings, n.warn("%s needs %s in %s (%s), but the %s does not have %s: pods cannot start without %s",
+		warnings = append(warnings, n.from.warn("%s needs %s in %s (%s), but the %s does not have %s: pods cannot start without %s",
 			n.from, what+strings.Join(missing, ", "), n.To, n.Path, n.To.Kind, it, it))
 	}
 	return warnings

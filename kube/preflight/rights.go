@@ -38,7 +38,6 @@ func ResourceOf(mapper meta.RESTMapper, kind schema.GroupKind) (schema.GroupReso
 	return m.Resource.GroupResource(), true
 }
 
-// presences returns the presence of each incoming object.
 func (b *Incoming) presences() map[plan.Object]rights.Presence {
 	out := map[plan.Object]rights.Presence{}
 	if b == nil {

@@ -1,7 +1,6 @@
 package preflight
 
 import (
-	"fmt"
 	"slices"
 
 	corev1 "k8s.io/api/core/v1"
@@ -75,11 +74,11 @@ func (s *clusterView) checkStorage(t *plannedObjects) (warnings []plan.Warning) 
 			continue
 		}
 		warned[w.class+"/"+w.from.String()] = true
-		text := fmt.Sprintf("%s needs StorageClass/%s (%s), which neither the chart nor the cluster has: its claims stay pending without it", w.from, w.class, w.path)
 		if w.class == "" {
-			text = fmt.Sprintf("%s needs the default StorageClass (%s is not set), and the cluster has no default: its claims stay pending", w.from, w.path)
+			warnings = append(warnings, w.from.warn("%s needs the default StorageClass (%s is not set), and the cluster has no default: its claims stay pending", w.from, w.path))
+		} else {
+			warnings = append(warnings, w.from.warn("%s needs StorageClass/%s (%s), which neither the chart nor the cluster has: its claims stay pending without it", w.from, w.class, w.path))
 		}
-		warnings = append(warnings, plan.Warning{Object: &w.from.Object, Message: text})
 	}
 	return warnings
 }

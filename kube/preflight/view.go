@@ -100,7 +100,6 @@ func (s *clusterView) existing(kind plan.Object, names []string) (exists map[str
 	return exists, !s.recordFailure(err, mapping.Resource.GroupResource().String(), kind.Namespace)
 }
 
-// list returns the names of all objects.
 func (s *clusterView) list(client metadata.ResourceInterface) (exists map[string]bool, err error) {
 	exists = map[string]bool{}
 	for opts := (metav1.ListOptions{Limit: 1000}); ; {

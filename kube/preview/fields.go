@@ -51,7 +51,6 @@ func (c *comparison) maps(in string, a, b map[string]any) {
 	}
 }
 
-// values compares the values of a key.
 func (c *comparison) values(in, key string, x, y any) {
 	at := child(in, key)
 	switch x := x.(type) {
@@ -135,7 +134,6 @@ func isUnique(list []any, name string) bool {
 	return true
 }
 
-// child returns the path of a key.
 func child(in, key string) string {
 	switch {
 	case strings.ContainsAny(key, "./"):

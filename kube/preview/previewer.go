@@ -7,7 +7,9 @@ import (
 	"slices"
 	"strings"
 	"sync"
+	"sync/atomic"
 
+	"golang.org/x/sync/singleflight"
 	rel1 "helm.sh/helm/v4/pkg/release/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
@@ -30,10 +32,8 @@ type Previewer struct {
 	client   *connect.Client
 	prepared *preflight.Prepared
 
-	mu     sync.Mutex
-	done   chan struct{} // closed when opened or err is set; nil before the first call
-	opened *session
-	err    error
+	opening singleflight.Group
+	opened  atomic.Pointer[session]
 	// late guards objects whose kinds are defined while the operation runs.
 	late sync.Mutex
 }
@@ -46,28 +46,22 @@ func NewPreviewer(c *connect.Client, p *preflight.Prepared) *Previewer {
 // session returns the session, which the first call opens. If that fails, the next call tries
 // again.
 func (v *Previewer) session(ctx context.Context) (*session, error) {
-	v.mu.Lock()
-	if v.done == nil || v.err != nil {
-		done := make(chan struct{})
-		v.done, v.err = done, nil
-		go func() {
-			defer close(done)
-			opened, err := newSession(context.WithoutCancel(ctx), v.client, v.prepared)
-			v.mu.Lock()
-			defer v.mu.Unlock()
-			v.opened, v.err = opened, err
-		}()
+	if o := v.opened.Load(); o != nil {
+		return o, nil
 	}
-	done := v.done
-	v.mu.Unlock()
+	result := v.opening.DoChan("", func() (any, error) {
+		o, err := newSession(context.WithoutCancel(ctx), v.client, v.prepared)
+		if err == nil {
+			v.opened.Store(o)
+		}
+		return o, err
+	})
 	select {
-	case <-done:
+	case r := <-result:
+		return v.opened.Load(), r.Err
 	case <-ctx.Done():
 		return nil, context.Cause(ctx)
 	}
-	v.mu.Lock()
-	defer v.mu.Unlock()
-	return v.opened, v.err
 }
 
 // Change previews an object of a unit. kind is the kind of its phase. A refusal by the API
@@ -181,7 +175,6 @@ func (o *session) hook(obj plan.Object) (*rel1.Hook, *resource.Info) {
 	return nil, nil
 }
 
-// hookMessage describes how a hook creates its object.
 func (o *session) hookMessage(obj plan.Object) string {
 	h, _ := o.hook(obj)
 	if h != nil && (len(h.DeletePolicies) == 0 || slices.Contains(h.DeletePolicies, rel1.HookBeforeHookCreation)) { // the default

@@ -110,7 +110,6 @@ func (o *session) planned(obj plan.Object, kind event.PhaseKind) (i *resource.In
 	return i, change, nil
 }
 
-// definesKind reports whether the operation defines the kind of an object.
 func (o *session) definesKind(obj plan.Object) bool {
 	kind := plan.GroupKind{Group: obj.Group, Kind: obj.Kind}
 	for _, objects := range []map[plan.Object]*resource.Info{o.crds, o.target} {

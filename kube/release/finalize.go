@@ -80,7 +80,6 @@ func Complete(s *storage.Storage, name, operation string, w Written) (string, er
 	return rel.Info.Status.String(), nil
 }
 
-// supersede marks a deployed revision superseded.
 func supersede(s *storage.Storage, name string, version int) error {
 	rel, found, err := Get(s, name, version)
 	if err != nil || !found || rel.Info.Status != rcommon.StatusDeployed { // a missing one was pruned

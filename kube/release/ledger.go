@@ -223,7 +223,6 @@ func (l *Ledger) beginDelete(revision int) (known entry, err error) {
 	return entry{}, nil
 }
 
-// endDelete records that a record was deleted.
 func (l *Ledger) endDelete(revision int) {
 	l.mu.Lock()
 	defer l.mu.Unlock()

@@ -79,12 +79,10 @@ func (s *Stack) resolve(c event.Command) (commands []event.Command) {
 	return commands
 }
 
-// refuse publishes the refusal of a command.
 func (s *Stack) refuse(c event.Command, why string) {
 	s.engine.Publish(event.Event{Kind: event.KindCommand, Command: c.Name, By: c.By, Answers: c.ID, Phase: c.Phase, Group: c.Group, Status: event.Refused, Message: why})
 }
 
-// running returns the releases whose operations are running.
 func (s *Stack) running() []*member {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -169,7 +167,6 @@ func (s *Stack) setBreakpoint(m *member, c event.Command) {
 	}
 }
 
-// groupPhase returns the phase of a group in the release.
 func (m *member) groupPhase(group string) string {
 	for _, p := range m.op.Phases() {
 		if slices.ContainsFunc(p.Groups, func(g *plan.Group) bool { return g.ID == group }) {

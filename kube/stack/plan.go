@@ -83,7 +83,6 @@ func Name(file *helmfile.File) string {
 	return base
 }
 
-// addMembers adds the releases of the file and their needs.
 func (s *Stack) addMembers() error {
 	for _, r := range s.opts.File.Releases {
 		m := &member{Release: r, id: r.ID(), remove: s.opts.Down || !r.Installed, breakpoints: map[string]bool{}, prepared: make(chan struct{})}

@@ -196,7 +196,6 @@ func (s *Stack) relay(m *member, phase string, o plan.Object, e event.Event) {
 	}
 }
 
-// progress describes the progress of a release.
 func (m *member) progress() string {
 	all, over, failed := 0, 0, ""
 	for _, p := range m.state.Phases {

@@ -105,7 +105,6 @@ func (v *View) Sequenced() bool { return release.TreeOf(v.current().rel) != nil 
 // Timings returns the timings of the groups in the run that deployed the revision, or nil.
 func (v *View) Timings() []release.Timing { return release.TimingsOf(v.current().rel) }
 
-// current returns the shown revision.
 func (v *View) current() *revision {
 	v.mu.Lock()
 	defer v.mu.Unlock()
@@ -303,7 +302,6 @@ func (v *View) await(ctx context.Context, s *preflight.Session, r *revision) (*r
 	}
 }
 
-// observe handles an observation of an object.
 func (v *View) observe(phase, id string, ob run.Observation) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
