@@ -250,17 +250,14 @@ func (l *library) Delete(list helmkube.ResourceList, policy metav1.DeletionPropa
 	return res, errs
 }
 
-// Build parses a manifest.
 func (l *library) Build(r io.Reader, validate bool) (helmkube.ResourceList, error) {
 	return l.client(nil).Build(r, validate)
 }
 
-// GetWaiter returns the waiter of a strategy.
 func (l *library) GetWaiter(ws helmkube.WaitStrategy) (helmkube.Waiter, error) {
 	return l.client(nil).GetWaiter(ws)
 }
 
-// GetWaiterWithOptions returns a waiter that skips objects that were waited for.
 func (l *library) GetWaiterWithOptions(ws helmkube.WaitStrategy, opts ...helmkube.WaitOption) (helmkube.Waiter, error) {
 	return l.client(nil).GetWaiterWithOptions(ws, opts...)
 }

@@ -18,15 +18,15 @@ func (c *Client) Build(r io.Reader, validate bool) (helmkube.ResourceList, error
 		return nil, err
 	}
 	text := string(raw)
-	if c.hooks.queue.isScoped(text) {
+	if c.hooks.isScoped(text) {
 		return nil, nil // it is in the plan
 	}
 	list, warnings, err := c.builder().Build(text)
 	if err != nil {
 		return nil, err
 	}
-	if unit := c.hooks.queue.match(text, validate); unit != nil {
-		c.hooks.queue.claim(unit, c.builder(), list)
+	if unit := c.hooks.match(text, validate); unit != nil {
+		c.hooks.claim(unit, c.builder(), list)
 		if validate { // Helm is about to create it
 			c.builder().Prefetch(c.cfg.Context, list, nil)
 		}

@@ -12,7 +12,6 @@ import (
 	"time"
 
 	helmkube "helm.sh/helm/v4/pkg/kube"
-	rel1 "helm.sh/helm/v4/pkg/release/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/cli-runtime/pkg/resource"
@@ -85,7 +84,7 @@ type Options struct {
 type Client struct {
 	helmkube.Interface // cfg.Inner
 	cfg                Config
-	hooks              *Hooks
+	hooks              hookQueue
 
 	mu        sync.Mutex
 	built     helmkube.ResourceList // by the last Build of the release's manifest
@@ -101,19 +100,7 @@ var (
 
 // New returns a Client that wraps cfg.Inner.
 func New(cfg Config) *Client {
-	return &Client{Interface: cfg.Inner, cfg: cfg, hooks: &Hooks{cfg: cfg}, snapshot: &manifest.Snapshot{}}
-}
-
-// Hooks returns the runner of the action's hooks.
-func (c *Client) Hooks() *Hooks { return c.hooks }
-
-// ExpectHooks sets the revision whose hooks Helm executes next. The caller must call it just
-// before the revision is stored or deleted.
-func (c *Client) ExpectHooks(rel *rel1.Release) error {
-	c.mu.Lock()
-	c.applies = rel.ApplyMethod == string(rel1.ApplyMethodServerSideApply)
-	c.mu.Unlock()
-	return c.hooks.expect(rel, c.last())
+	return &Client{Interface: cfg.Inner, cfg: cfg, snapshot: &manifest.Snapshot{}}
 }
 
 func (c *Client) builder() *manifest.Builder { return c.cfg.Session.Builder }
@@ -129,8 +116,8 @@ func (c *Client) Create(list helmkube.ResourceList, opts ...helmkube.ClientCreat
 	}
 	c.forgetSnapshot()
 	manifest.DropPrefetched(list)
-	if unit := c.hooks.queue.of(list); unit != nil {
-		return c.hooks.create(unit, list, opts)
+	if unit := c.hooks.of(list); unit != nil {
+		return c.createHook(unit, list, opts)
 	}
 	if !c.builder().Ours(list) {
 		return c.cfg.Inner.Create(list, opts...)
@@ -211,8 +198,8 @@ func (c *Client) Delete(list helmkube.ResourceList, policy metav1.DeletionPropag
 	}
 	c.forgetSnapshot()
 	manifest.DropPrefetched(list)
-	if unit := c.hooks.queue.of(list); unit != nil {
-		return c.hooks.delete(unit, list, policy)
+	if unit := c.hooks.of(list); unit != nil {
+		return c.deleteHook(unit, list, policy)
 	}
 	if !c.builder().Ours(list) {
 		return c.cfg.Inner.Delete(list, policy)
@@ -252,7 +239,7 @@ func (c *Client) apply(list helmkube.ResourceList, send func(*resource.Info) err
 	if err := c.builder().Infer(c.cfg.Tree, list); err != nil {
 		return err
 	}
-	scoped := c.hooks.queue.scopedHooks()
+	scoped := c.hooks.scopedHooks()
 	hooks, inPlan := map[string]bool{}, map[plan.Object]cluster.Hook{}
 	for _, s := range scoped {
 		list, hooks[s.Group.ID] = append(list, s.list...), true
@@ -273,14 +260,14 @@ func (c *Client) apply(list helmkube.ResourceList, send func(*resource.Info) err
 	if err := c.cfg.Engine.Run(stage); err != nil {
 		return err
 	}
-	c.hooks.queue.finishMain()
-	return c.hooks.endScoped(c.cfg.Context, c.cfg.Session)
+	c.hooks.finishMain()
+	return c.endScoped(c.cfg.Context, c.cfg.Session)
 }
 
 // planApply returns the plan for a list. It plans now, and announces the phase, if there is
 // no plan yet or crds/ changed what the chart renders.
 func (c *Client) planApply(list helmkube.ResourceList) (Planned, error) {
-	resources, turns := c.builder().Resources(list), c.hooks.queue.turns()
+	resources, turns := c.builder().Resources(list), c.hooks.turns()
 	if c.cfg.Apply.matches(resources, turns) {
 		return c.cfg.Apply, nil
 	}
@@ -320,7 +307,7 @@ func (c *Client) removeOld(old Revision, list helmkube.ResourceList, how cluster
 	if err := c.removeStage(planned, list, how); err != nil {
 		return err
 	}
-	c.hooks.queue.finishMain()
+	c.hooks.finishMain()
 	return nil
 }
 
@@ -331,7 +318,7 @@ func (c *Client) nothingToDelete(list helmkube.ResourceList) error {
 	case len(c.absent(list)) < len(list):
 		return nil
 	case len(list) == 0, c.cfg.Options.Prefix != "": // a rollback plans existing objects only
-		c.hooks.queue.finishMain()
+		c.hooks.finishMain()
 		list = nil
 	}
 	return c.remove(c.cfg.Old, list, cluster.Removal{Policy: metav1.DeletePropagationBackground})

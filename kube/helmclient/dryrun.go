@@ -104,7 +104,6 @@ func (d *DryRun) Delete(helmkube.ResourceList, metav1.DeletionPropagation) (*hel
 	return nil, []error{errDryRun}
 }
 
-// GetWaiter calls Helm's client.
 func (d *DryRun) GetWaiter(ws helmkube.WaitStrategy) (helmkube.Waiter, error) {
 	return d.GetWaiterWithOptions(ws)
 }

@@ -21,7 +21,7 @@ import (
 func (c *Client) GetPodList(namespace string, opts metav1.ListOptions) (*corev1.PodList, error) {
 	pods, err := c.cfg.Inner.GetPodList(namespace, opts)
 	if err == nil {
-		c.hooks.queue.recordPods(hookOfPods(opts), pods)
+		c.hooks.recordPods(hookOfPods(opts), pods)
 	}
 	return pods, err
 }
@@ -83,9 +83,9 @@ func (c *Client) OutputContainerLogsForPodList(pods *corev1.PodList, namespace s
 
 // Output returns the writer for a hook's logs. Each line becomes an event about the object of
 // the hook, with the pod and container as message.
-func (h *Hooks) Output(namespace, pod, container string) io.Writer {
+func (c *Client) Output(namespace, pod, container string) io.Writer {
 	ev := event.Event{Kind: event.KindLog, Message: "Pod/" + pod + " " + container}
-	if u := h.queue.ofPod(namespace, pod); u != nil {
+	if u := c.hooks.ofPod(namespace, pod); u != nil {
 		ev.Phase, ev.Group = u.phase, u.group.ID
 		if len(u.group.Objects) > 0 {
 			obj := u.group.Objects[0]
@@ -94,7 +94,7 @@ func (h *Hooks) Output(namespace, pod, container string) io.Writer {
 	}
 	return &lineWriter{emit: func(lines []string) {
 		ev.Lines = lines
-		h.cfg.Engine.Publish(ev)
+		c.cfg.Engine.Publish(ev)
 	}}
 }
 
@@ -110,17 +110,12 @@ type lineWriter struct {
 func (w *lineWriter) Write(p []byte) (int, error) {
 	text := w.rest + string(p)
 	i := strings.LastIndexByte(text, '\n')
-	switch {
-	case i < 0 && len(text) > longestLine:
-		w.rest = ""
-		w.emit([]string{text})
-		return len(p), nil
-	case i < 0:
-		w.rest = text
-		return len(p), nil
+	if w.rest = text[i+1:]; i >= 0 {
+		w.emit(strings.Split(text[:i], "\n"))
 	}
-	w.rest = text[i+1:]
-	w.emit(strings.Split(text[:i], "\n"))
+	if len(w.rest) > longestLine {
+		w.end()
+	}
 	return len(p), nil
 }
 

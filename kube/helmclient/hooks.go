@@ -15,86 +15,85 @@ import (
 	"lockstep/kube/cluster"
 )
 
-// Hooks runs the hooks of one action as units of the run. Helm decides which hook is next and
-// when to delete it. A command that resumes runs all of them again (R50).
-type Hooks struct {
-	cfg   Config
-	queue hookQueue
-}
+// The hooks of an action run as units of the run. Helm decides which hook is next and when to
+// delete it. A command that resumes runs all of them again (R50).
 
-// expect sets the revision whose hooks Helm executes next, and announces their phases. built
-// are the objects of the release, for the hooks in the plan.
-func (h *Hooks) expect(rel *release.Release, built helmkube.ResourceList) error {
-	turns, lists, warnings, err := ScopedHooks(h.cfg.Session.Builder, rel, h.cfg.Tree, built, h.cfg.Hooks)
+// ExpectHooks sets the revision whose hooks Helm executes next, and announces their phases. The
+// caller must call it just before the revision is stored or deleted.
+func (c *Client) ExpectHooks(rel *release.Release) error {
+	c.mu.Lock()
+	c.applies = rel.ApplyMethod == string(release.ApplyMethodServerSideApply)
+	c.mu.Unlock()
+	turns, lists, warnings, err := ScopedHooks(c.builder(), rel, c.cfg.Tree, c.last(), c.cfg.Hooks)
 	if err != nil {
 		return err
 	}
-	h.cfg.warn(warnings)
+	c.cfg.warn(warnings)
 	var scoped []*scopedHook
 	for n, t := range turns {
-		scoped = append(scoped, &scopedHook{HookTurn: t, session: h.cfg.Session, list: lists[n]})
+		scoped = append(scoped, &scopedHook{HookTurn: t, session: c.cfg.Session, list: lists[n]})
 	}
-	for _, phase := range h.queue.reset(rel, h.cfg.Options.Prefix, h.cfg.Hooks, scoped) {
-		h.cfg.announce(phase)
+	for _, phase := range c.hooks.reset(rel, c.cfg.Options.Prefix, c.cfg.Hooks, scoped) {
+		c.cfg.announce(phase)
 	}
 	return nil
 }
 
-func (h *Hooks) admit(u *hookUnit) error {
+func (c *Client) admitHook(u *hookUnit) error {
 	if u.admitted {
 		return nil
 	}
-	if err := h.cfg.Engine.Admit(u.phase, u.group); err != nil {
+	if err := c.cfg.Engine.Admit(u.phase, u.group); err != nil {
 		return err
 	}
 	u.admitted = true
 	return nil
 }
 
-// create starts the hook's stage and returns once the API server has stored its object.
-func (h *Hooks) create(u *hookUnit, list helmkube.ResourceList, opts []helmkube.ClientCreateOption) (*helmkube.Result, error) {
-	if err := h.admit(u); err != nil {
+// createHook starts the hook's stage and returns once the API server has stored its object.
+func (c *Client) createHook(u *hookUnit, list helmkube.ResourceList, opts []helmkube.ClientCreateOption) (*helmkube.Result, error) {
+	if err := c.admitHook(u); err != nil {
 		return nil, err
 	}
 	send := func(i *resource.Info) error {
-		_, err := h.cfg.Inner.Create(helmkube.ResourceList{i}, opts...)
+		_, err := c.cfg.Inner.Create(helmkube.ResourceList{i}, opts...)
 		return err
 	}
 	group := *u.group
 	group.Objects = nil
-	for _, r := range h.cfg.Session.Builder.Resources(list) {
+	for _, r := range c.builder().Resources(list) {
 		group.Objects = append(group.Objects, r.Object)
 	}
 	group.Waves = []plan.Wave{{Count: len(group.Objects)}}
-	stage := h.cfg.Engine.Start(run.Stage{
+	stage := c.cfg.Engine.Start(run.Stage{
 		Phase:   event.Phase{Name: u.phase, Kind: event.PhaseHooks, Groups: []*plan.Group{&group}},
-		Cluster: cluster.NewApply(h.cfg.Session, list, send, nil),
+		Cluster: cluster.NewApply(c.cfg.Session, list, send, nil),
 	})
-	h.queue.started(u, list, stage)
+	c.hooks.started(u, list, stage)
 	if err := stage.Applied(); err != nil {
-		h.queue.failed(u, err)
+		c.hooks.failed(u, err)
 		return nil, err
 	}
 	return &helmkube.Result{Created: list}, nil
 }
 
-func (h *Hooks) wait(u *hookUnit) error {
+func (c *Client) awaitHook(u *hookUnit) error {
 	if u.run == nil {
 		return fmt.Errorf("hook %s was never created", u.group.ID)
 	}
 	if err := u.run.Wait(); err != nil {
-		h.queue.failed(u, err)
+		c.hooks.failed(u, err)
 		return err
 	}
-	h.queue.succeeded(u)
+	c.hooks.succeeded(u)
 	return nil
 }
 
-// delete deletes a hook's object: before the hook starts, that of a previous run; afterwards
+// deleteHook deletes a hook's object: before the hook starts, that of a previous run; afterwards
 // its own, by its delete policy.
-func (h *Hooks) delete(u *hookUnit, list helmkube.ResourceList, policy metav1.DeletionPropagation) (*helmkube.Result, []error) {
+func (c *Client) deleteHook(u *hookUnit, list helmkube.ResourceList, policy metav1.DeletionPropagation) (*helmkube.Result, []error) {
 	if u.run == nil {
-		if err := h.admit(u); err != nil {
+		if err := c.admitHook(u); err != nil {
 			return nil, []error{err}
 		}
 	}
@@ -109,9 +108,9 @@ func (h *Hooks) delete(u *hookUnit, list helmkube.ResourceList, policy metav1.De
 		}
 		res.Deleted = append(res.Deleted, i)
 		if u.run != nil {
-			obj := h.cfg.Session.Builder.Fact(i).Resource.Object
+			obj := c.builder().Fact(i).Resource.Object
 			obj.Name = i.Name
-			h.cfg.Engine.Publish(event.Event{Kind: event.KindObject, Phase: u.phase, Group: u.group.ID, Object: &obj,
+			c.cfg.Engine.Publish(event.Event{Kind: event.KindObject, Phase: u.phase, Group: u.group.ID, Object: &obj,
 				Status: u.finalStatus(), Change: event.Deleted, Message: "deleted by helm.sh/hook-delete-policy"})
 		}
 	}
@@ -121,11 +120,11 @@ func (h *Hooks) delete(u *hookUnit, list helmkube.ResourceList, policy metav1.De
 // Sweep deletes the object of a hook that an abort interrupted, which would continue to run
 // otherwise. A failed hook stays for inspection unless Helm deletes it by its policy. Sweep
 // uses the given session because the client's own requests may have been stopped.
-func (h *Hooks) Sweep(ctx context.Context, s cluster.Session) error {
-	if err := h.endScoped(ctx, s); err != nil {
+func (c *Client) Sweep(ctx context.Context, s cluster.Session) error {
+	if err := c.endScoped(ctx, s); err != nil {
 		return err
 	}
-	u := h.queue.running()
+	u := c.hooks.running()
 	if u == nil || !u.interrupted() || u.hook.Kind != "Job" && u.hook.Kind != "Pod" {
 		return nil
 	}

@@ -108,8 +108,8 @@ func (s *scopedHook) deletable() bool {
 }
 
 // endScoped deletes hooks in the plan by their policies, and interrupted Jobs and Pods.
-func (h *Hooks) endScoped(ctx context.Context, s cluster.Session) error {
-	for _, x := range h.queue.takeScoped() {
+func (c *Client) endScoped(ctx context.Context, s cluster.Session) error {
+	for _, x := range c.hooks.takeScoped() {
 		if !x.deletable() {
 			continue
 		}

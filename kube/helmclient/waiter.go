@@ -7,7 +7,6 @@ import (
 	helmkube "helm.sh/helm/v4/pkg/kube"
 )
 
-// GetWaiter returns the waiter of a strategy.
 func (c *Client) GetWaiter(ws helmkube.WaitStrategy) (helmkube.Waiter, error) {
 	return c.GetWaiterWithOptions(ws)
 }
@@ -67,7 +66,7 @@ func (w *waiter) wait(with waitMethod, list helmkube.ResourceList, timeout time.
 // WaitForDelete waits until a list is gone. It returns at once for objects of the release,
 // which the engine has waited for.
 func (w *waiter) WaitForDelete(list helmkube.ResourceList, timeout time.Duration) error {
-	if unit := w.c.hooks.queue.of(list); unit != nil {
+	if unit := w.c.hooks.of(list); unit != nil {
 		ctx := w.c.cfg.Context
 		if timeout > 0 {
 			var cancel context.CancelFunc
@@ -84,9 +83,9 @@ func (w *waiter) WaitForDelete(list helmkube.ResourceList, timeout time.Duration
 
 // WatchUntilReady waits for a hook.
 func (w *waiter) WatchUntilReady(list helmkube.ResourceList, timeout time.Duration) error {
-	switch unit := w.c.hooks.queue.of(list); {
+	switch unit := w.c.hooks.of(list); {
 	case unit != nil:
-		return w.c.hooks.wait(unit)
+		return w.c.awaitHook(unit)
 	case len(list) == 0:
 		return nil
 	}

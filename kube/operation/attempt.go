@@ -98,7 +98,7 @@ func (as *attempts) newAttempt(s spec) (*attempt, error) {
 		Mask:         as.op.Mask().Text,
 		Timings:      func() []release.Timing { return release.TimingsIn(as.op.feed.Events(), s.prefix != "") },
 	})
-	helm.Config.KubeClient, helm.Config.HookOutputFunc = client, client.Hooks().Output
+	helm.Config.KubeClient, helm.Config.HookOutputFunc = client, client.Output
 	helm.Config.Releases = helmstorage.Init(driver)
 	return &attempt{attempts: *as, spec: s, helm: helm, session: session, client: client, driver: driver}, nil
 }

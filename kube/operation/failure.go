@@ -12,6 +12,7 @@ import (
 
 	"lockstep/engine/event"
 	"lockstep/engine/run"
+	"lockstep/kube/preview"
 	"lockstep/kube/release"
 )
 
@@ -151,7 +152,9 @@ func (as *attempts) runRollback() (*attempt, error) {
 	if err != nil {
 		return nil, err
 	}
-	as.op.setRollbackPreview(j.spec.preview)
+	as.op.mu.Lock()
+	as.op.outlooks.rollback = preview.NewPreviewer(as.op.client, j.spec.preview)
+	as.op.mu.Unlock()
 	a, err := as.newAttempt(j.spec)
 	if err != nil {
 		return nil, err
@@ -279,7 +282,7 @@ func (a *attempt) finalize(cause error) (left finalState, sweepErr error) {
 	if err != nil {
 		return finalState{err: err}, nil
 	}
-	sweepErr = a.client.Hooks().Sweep(ctx, session)
+	sweepErr = a.client.Sweep(ctx, session)
 	err = release.Retry(ctx, func() (err error) {
 		left.status, err = release.Finalize(releases, a.op.prepared.Common.Release, a.driver.Written(), cause)
 		return err

@@ -1,6 +1,7 @@
 package operation
 
 import (
+	"cmp"
 	"fmt"
 	"iter"
 	"slices"
@@ -53,7 +54,14 @@ func (op *Operation) afterEdits(edits int) *Operation {
 // planned returns the objects of the plan, each from the first release that has it.
 func (op *Operation) planned(releases ...*rel1.Release) iter.Seq2[plan.Object, *unstructured.Unstructured] {
 	return func(yield func(plan.Object, *unstructured.Unstructured) bool) {
-		planned := op.objects()
+		planned := map[plan.Object]bool{}
+		for _, p := range op.prepared.Phases {
+			for _, g := range p.Groups {
+				for _, o := range g.Objects {
+					planned[o] = true
+				}
+			}
+		}
 		for _, rel := range releases {
 			for _, doc := range texts(rel) {
 				_, doc = documents.CutSource(doc)
@@ -62,8 +70,14 @@ func (op *Operation) planned(releases ...*rel1.Release) iter.Seq2[plan.Object, *
 				if u.Object, _ = value.(map[string]any); u.Object == nil {
 					continue // it holds no object
 				}
-				o, ok := planned.find(u, op.prepared.Common.Namespace)
-				if !ok {
+				o := plan.Object{
+					Group: u.GroupVersionKind().Group, Kind: u.GetKind(),
+					Namespace: cmp.Or(u.GetNamespace(), op.prepared.Common.Namespace), Name: cmp.Or(u.GetName(), u.GetGenerateName()),
+				}
+				if !planned[o] { // its kind may not be namespaced
+					o.Namespace = ""
+				}
+				if !planned[o] {
 					continue
 				}
 				if delete(planned, o); !yield(o, u) {
@@ -72,37 +86,6 @@ func (op *Operation) planned(releases ...*rel1.Release) iter.Seq2[plan.Object, *
 			}
 		}
 	}
-}
-
-// objects is the set of objects in a plan.
-type objects map[plan.Object]bool
-
-func (op *Operation) objects() objects {
-	out := objects{}
-	for _, p := range op.prepared.Phases {
-		for _, g := range p.Groups {
-			for _, o := range g.Objects {
-				out[o] = true
-			}
-		}
-	}
-	return out
-}
-
-// find returns an object of a manifest as the plan has it: without a namespace if its kind
-// is not namespaced.
-func (planned objects) find(u *unstructured.Unstructured, namespace string) (plan.Object, bool) {
-	o := plan.Object{Group: u.GroupVersionKind().Group, Kind: u.GetKind(), Namespace: u.GetNamespace(), Name: u.GetName()}
-	if o.Name == "" {
-		o.Name = u.GetGenerateName()
-	}
-	if o.Namespace == "" {
-		o.Namespace = namespace
-	}
-	if !planned[o] {
-		o.Namespace = ""
-	}
-	return o, planned[o]
 }
 
 func texts(rel *rel1.Release) []string {

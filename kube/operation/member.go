@@ -3,6 +3,7 @@ package operation
 import (
 	"context"
 	"fmt"
+	"slices"
 
 	rcommon "helm.sh/helm/v4/pkg/release/common"
 	rel1 "helm.sh/helm/v4/pkg/release/v1"
@@ -52,13 +53,9 @@ func (op *Operation) Unchanged(ctx context.Context) (bool, error) {
 // sameRelease reports whether a, a revision to be stored, has the same chart, values and
 // manifests as b, a stored one.
 func sameRelease(a, b *rel1.Release) bool {
-	if a.Chart == nil || b.Chart == nil || charts.Respell(a.Manifest) != b.Manifest || len(a.Hooks) != len(b.Hooks) || !sameValues(a.Config, b.Config) {
+	sameHook := func(a, b *rel1.Hook) bool { return charts.Respell(a.Manifest) == b.Manifest && a.Path == b.Path }
+	if a.Chart == nil || b.Chart == nil || charts.Respell(a.Manifest) != b.Manifest || !slices.EqualFunc(a.Hooks, b.Hooks, sameHook) || !sameValues(a.Config, b.Config) {
 		return false
-	}
-	for n := range a.Hooks {
-		if charts.Respell(a.Hooks[n].Manifest) != b.Hooks[n].Manifest || a.Hooks[n].Path != b.Hooks[n].Path {
-			return false
-		}
 	}
 	for label, value := range a.Labels {
 		if b.Labels[label] != value {

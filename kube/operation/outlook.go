@@ -7,7 +7,6 @@ import (
 
 	"lockstep/engine/event"
 	"lockstep/engine/plan"
-	"lockstep/kube/preflight"
 	"lockstep/kube/preview"
 )
 
@@ -29,13 +28,6 @@ func (op *Operation) outlook(u event.Unit) (*preview.Previewer, error) {
 		op.outlooks.main = preview.NewPreviewer(op.client, op.now.prepared)
 	}
 	return op.outlooks.main, nil
-}
-
-// setRollbackPreview makes objects of the rollback available for previews.
-func (op *Operation) setRollbackPreview(incoming *preflight.Prepared) {
-	op.mu.Lock()
-	defer op.mu.Unlock()
-	op.outlooks.rollback = preview.NewPreviewer(op.client, incoming)
 }
 
 // Change returns the change that Run makes to an object of a unit. It sends at most two

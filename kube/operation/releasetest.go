@@ -53,12 +53,9 @@ func (t *ReleaseTest) prepare(s *preflight.Session, c *connect.Client) (*Operati
 // withSelectedHooks returns a copy of a release with the selected hooks only.
 func (t *ReleaseTest) withSelectedHooks(rel *rel1.Release) *rel1.Release {
 	chosen := *rel
-	chosen.Hooks = nil
-	for _, h := range rel.Hooks {
-		if !slices.Contains(t.Exclude, h.Name) && (len(t.Include) == 0 || slices.Contains(t.Include, h.Name)) {
-			chosen.Hooks = append(chosen.Hooks, h)
-		}
-	}
+	chosen.Hooks = slices.DeleteFunc(slices.Clone(rel.Hooks), func(h *rel1.Hook) bool {
+		return slices.Contains(t.Exclude, h.Name) || len(t.Include) > 0 && !slices.Contains(t.Include, h.Name)
+	})
 	return &chosen
 }
 

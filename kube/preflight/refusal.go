@@ -31,11 +31,10 @@ func (r *Refusal) Hidden(hide func(string) string) error {
 func (r *Refusal) Error() string {
 	lines := []string{fmt.Sprintf("%s: %d conflicts, nothing was written:", r.Operation, len(r.Conflicts))}
 	for _, w := range r.Conflicts {
-		text := w.Message
 		if w.Rule != "" {
-			text += " (" + w.Rule + ")"
+			w.Message += " (" + w.Rule + ")"
 		}
-		lines = append(lines, text)
+		lines = append(lines, w.Message)
 	}
 	if len(lines) == 2 {
 		return lines[1]

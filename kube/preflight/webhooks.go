@@ -94,10 +94,8 @@ func (s *clusterView) intercepts(w webhook, o *incomingObject, t *plannedObjects
 		return false
 	}
 	matched := slices.ContainsFunc(w.rules, func(r admissionv1.RuleWithOperations) bool {
-		return slices.ContainsFunc(r.Operations, func(op admissionv1.OperationType) bool {
-			return op == admissionv1.Create || op == admissionv1.OperationAll
-		}) &&
-			anyOf(r.APIGroups, o.gvk.Group) && anyOf(r.APIVersions, o.gvk.Version) && (anyOf(r.Resources, mapping.Resource.Resource) || slices.Contains(r.Resources, "*/*")) &&
+		return anyOf(r.Operations, admissionv1.Create) && anyOf(r.APIGroups, o.gvk.Group) &&
+			anyOf(r.APIVersions, o.gvk.Version) && (anyOf(r.Resources, mapping.Resource.Resource) || slices.Contains(r.Resources, "*/*")) &&
 			(r.Scope == nil || *r.Scope == admissionv1.AllScopes || (*r.Scope == admissionv1.NamespacedScope) == (mapping.Scope.Name() == meta.RESTScopeNameNamespace))
 	})
 	if !matched {
@@ -128,7 +126,7 @@ func (s *clusterView) selectsNamespaceOf(w webhook, o *incomingObject, own label
 	return selects(w.namespace, labels.Merge(all, t.labelsOf(o.Namespace, namespaces)))
 }
 
-func anyOf(list []string, value string) bool {
+func anyOf[T ~string](list []T, value T) bool {
 	return slices.Contains(list, "*") || slices.Contains(list, value)
 }
 

@@ -107,7 +107,7 @@ func Changes(ctx context.Context, c *connect.Client, p *preflight.Prepared) ([]C
 		wg.Go(func() {
 			defer func() { <-slots }()
 			c := &changes[n]
-			errs[n] = c.refuse(o.preview(ctx, c, kinds[c.Phase]))
+			errs[n] = c.refuse(o.preview(ctx, c, kinds[c.Phase], nil))
 		})
 	}
 	wg.Wait()
@@ -131,8 +131,9 @@ func markRefused(refused []plan.Warning, changes []Change) {
 	}
 }
 
-// preview fills in the change of an object in a phase.
-func (o *session) preview(ctx context.Context, c *Change, kind event.PhaseKind) error {
+// preview fills in the change of an object in a phase. one is nil if all objects are previewed.
+// The preview of one object also looks for a kind that was missing, and says what is missing.
+func (o *session) preview(ctx context.Context, c *Change, kind event.PhaseKind, one *Previewer) error {
 	switch {
 	case kind == event.PhaseNamespace:
 		c.Action = ActionCreate
@@ -140,7 +141,9 @@ func (o *session) preview(ctx context.Context, c *Change, kind event.PhaseKind) 
 	case kind == event.PhaseRemove:
 		return o.previewRemoval(ctx, c)
 	case o.isHook(c.Group, kind):
-		c.Action = ActionHook
+		if c.Action = ActionHook; one != nil {
+			c.Message = o.hookMessage(c.Object)
+		}
 		return nil
 	}
 	i, change, err := o.planned(c.Object, kind)
@@ -148,15 +151,26 @@ func (o *session) preview(ctx context.Context, c *Change, kind event.PhaseKind) 
 		return err
 	}
 	c.Action = ActionCreate
-	f := o.builder.Fact(i)
-	if f.Late || f.Generated {
+	switch f := o.builder.Fact(i); {
+	case one == nil && (f.Late || f.Generated):
 		return nil
+	case f.Generated:
+		c.Message = "gets a new name each time"
+		return nil
+	case one != nil:
+		if later, err := one.resolve(o, i); later || err != nil {
+			c.Action, c.Message = ActionLater, fmt.Sprintf("the cluster has no kind %s yet", c.Object.Kind)
+			return err
+		}
 	}
 	live, err := o.live(ctx, i)
-	if apierrors.IsNotFound(err) {
+	switch {
+	case !apierrors.IsNotFound(err):
+		return o.compare(ctx, c, i, live, err, change)
+	case one == nil:
 		return o.previewCreation(ctx, c, i)
 	}
-	return o.compare(ctx, c, i, live, err, change)
+	return o.tryCreation(ctx, c, i)
 }
 
 // compare previews the apply of an existing object. err is the error of reading it.

@@ -72,40 +72,12 @@ func (v *Previewer) Change(ctx context.Context, u event.Unit, kind event.PhaseKi
 	if err != nil {
 		return c, err
 	}
-	if err := c.refuse(v.change(ctx, o, &c, kind)); err != nil {
+	if err := c.refuse(o.preview(ctx, &c, kind, v)); err != nil {
 		return c, err
 	}
 	changes := []Change{c}
 	markRefused(v.prepared.Refused, changes)
 	return changes[0], nil
-}
-
-func (v *Previewer) change(ctx context.Context, o *session, c *Change, kind event.PhaseKind) error {
-	switch {
-	case kind == event.PhaseNamespace, kind == event.PhaseRemove:
-		return o.preview(ctx, c, kind)
-	case o.isHook(c.Group, kind):
-		c.Action, c.Message = ActionHook, o.hookMessage(c.Object)
-		return nil
-	}
-	i, change, err := o.planned(c.Object, kind)
-	if err != nil {
-		return err
-	}
-	c.Action = ActionCreate
-	if o.builder.Fact(i).Generated {
-		c.Message = "gets a new name each time"
-		return nil
-	}
-	if later, err := v.resolve(o, i); later || err != nil {
-		c.Action, c.Message = ActionLater, fmt.Sprintf("the cluster has no kind %s yet", c.Object.Kind)
-		return err
-	}
-	live, err := o.live(ctx, i)
-	if apierrors.IsNotFound(err) {
-		return o.tryCreation(ctx, c, i)
-	}
-	return o.compare(ctx, c, i, live, err, change)
 }
 
 // resolve finds the API of an object whose kind was missing (R29). later is set if it

@@ -104,19 +104,15 @@ func (d *Driver) logWrite(rel *rel1.Release, err error) {
 	}
 }
 
-// Name returns the name of the driver.
 func (d *Driver) Name() string { return d.inner.Name() }
 
-// Get reads one revision.
 func (d *Driver) Get(key string) (release.Releaser, error) { return d.inner.Get(key) }
 
-// List reads the revisions that pass a filter.
 func (d *Driver) List(filter func(release.Releaser) bool) ([]release.Releaser, error) {
 	list, err := d.inner.List(filter)
 	return list, d.logRead(err)
 }
 
-// Query reads the revisions with the labels.
 func (d *Driver) Query(labels map[string]string) ([]release.Releaser, error) {
 	list, err := d.inner.Query(labels)
 	return list, d.logRead(err)
@@ -278,7 +274,6 @@ func answered(err error) bool {
 	return errors.As(err, &status) && status.Status().Code >= 400 && status.Status().Code < 500
 }
 
-// Delete deletes a revision.
 func (d *Driver) Delete(key string) (release.Releaser, error) {
 	rel, err := d.inner.Delete(key)
 	if err == nil {

@@ -55,7 +55,8 @@ func (s *Stack) addPruned(ctx context.Context) error {
 		}
 		defined[place{m.context(), m.Namespace, m.Name}] = true
 	}
-	for name, sample := range last {
+	for _, name := range slices.Sorted(maps.Keys(last)) {
+		sample := last[name]
 		found, err := labeledReleases(ctx, sample.client, s.opts.Name)
 		if err != nil {
 			return err

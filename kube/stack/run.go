@@ -167,8 +167,8 @@ func (s *Stack) freshOperation(m *member, op *operation.Operation) (*operation.O
 	}
 	s.engine.Publish(event.Event{Kind: event.KindPlan, Scope: m.id, Phases: fresh.op.Phases()})
 	s.mu.Lock()
+	defer s.mu.Unlock()
 	m.op = fresh.op
-	s.mu.Unlock()
 	return fresh.op, nil
 }
 
