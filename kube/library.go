@@ -95,10 +95,11 @@ func NewOrdered(ctx context.Context, cfg *action.Configuration, opts OrderedOpti
 		return nil, err
 	}
 	scope := manifest.Scope{Namespace: namespace} // the release is not known yet
-	l := &library{Interface: helm.Client, ctx: ctx, opts: opts, helm: helm, releases: cfg.Releases, about: subject{scope: scope}, session: cluster.Session{
+	l := &library{Interface: helm.Client, ctx: ctx, opts: opts, helm: helm, releases: cfg.Releases, about: subject{scope: scope}}
+	l.session = cluster.Session{
 		Client: client, Builder: manifest.NewBuilder(client, helm, nil, scope), RunWatcher: runWatcher,
 		JobsComplete: opts.WaitForJobs, Warn: func(plan.Warning) {},
-	}}
+	}
 	cfg.Releases.Driver = release.NewDriver(release.Checked(cfg.Releases.Driver), release.DriverOptions{BeforeCreate: l.beforeCreate, BeforeUninstall: l.beforeUninstall})
 	cfg.KubeClient = l
 	funcs := charts.TemplateFuncs()

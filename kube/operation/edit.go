@@ -150,7 +150,8 @@ func (e *Edited) Warnings() []plan.Warning { return e.planned.Warnings() }
 // Changes returns the objects whose manifests differ from the replaced revision's, in the
 // order of the new plan, followed by deleted objects. Secret values are masked.
 func (e *Edited) Changes() ([]preview.Change, error) {
-	was, is := maps.Collect(e.before.planned(e.before.prepared.Target.Release)), maps.Collect(e.planned.planned(e.planned.prepared.Target.Release))
+	was := maps.Collect(e.before.planned(e.before.prepared.Target.Release))
+	is := maps.Collect(e.planned.planned(e.planned.prepared.Target.Release))
 	var changes []preview.Change
 	for _, c := range e.planned.inPlanOrder(is) {
 		old, there := was[c.Object]

@@ -54,7 +54,8 @@ func (op *Operation) Unchanged(ctx context.Context) (bool, error) {
 // manifests as b, a stored one.
 func sameRelease(a, b *rel1.Release) bool {
 	sameHook := func(a, b *rel1.Hook) bool { return charts.Respell(a.Manifest) == b.Manifest && a.Path == b.Path }
-	if a.Chart == nil || b.Chart == nil || charts.Respell(a.Manifest) != b.Manifest || !slices.EqualFunc(a.Hooks, b.Hooks, sameHook) || !sameValues(a.Config, b.Config) {
+	if a.Chart == nil || b.Chart == nil || charts.Respell(a.Manifest) != b.Manifest ||
+		!slices.EqualFunc(a.Hooks, b.Hooks, sameHook) || !sameValues(a.Config, b.Config) {
 		return false
 	}
 	for label, value := range a.Labels {

@@ -33,7 +33,9 @@ type Uninstall struct {
 // PrepareUninstall deletes the Lease of the dead run and returns nil, nil.
 func PrepareUninstall(ctx context.Context, c *connect.Client, u Uninstall) (*Operation, error) {
 	removal := u.ReadinessTimeout // before Complete sets the default: 0 means no limit
-	return prepare(ctx, c, &u.Common, nil, func(s *preflight.Session, c *connect.Client) (*Operation, error) { return u.prepare(s, c, removal) })
+	return prepare(ctx, c, &u.Common, nil, func(s *preflight.Session, c *connect.Client) (*Operation, error) {
+		return u.prepare(s, c, removal)
+	})
 }
 
 func (u *Uninstall) prepare(s *preflight.Session, c *connect.Client, removal time.Duration) (*Operation, error) {

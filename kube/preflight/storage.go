@@ -75,9 +75,11 @@ func (s *clusterView) checkStorage(t *plannedObjects) (warnings []plan.Warning) 
 		}
 		warned[w.class+"/"+w.from.String()] = true
 		if w.class == "" {
-			warnings = append(warnings, w.from.warn("%s needs the default StorageClass (%s is not set), and the cluster has no default: its claims stay pending", w.from, w.path))
+			warnings = append(warnings, w.from.warn(
+				"%s needs the default StorageClass (%s is not set), and the cluster has no default: its claims stay pending", w.from, w.path))
 		} else {
-			warnings = append(warnings, w.from.warn("%s needs StorageClass/%s (%s), which neither the chart nor the cluster has: its claims stay pending without it", w.from, w.class, w.path))
+			warnings = append(warnings, w.from.warn(
+				"%s needs StorageClass/%s (%s), which neither the chart nor the cluster has: its claims stay pending without it", w.from, w.class, w.path))
 		}
 	}
 	return warnings
