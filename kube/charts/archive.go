@@ -6,37 +6,78 @@ import (
 	"compress/gzip"
 	"errors"
 	"fmt"
+	"io"
 	"os"
 	"path"
+	"time"
+
+	"helm.sh/helm/v4/pkg/chart/loader/archive"
 )
 
-// Archive returns the chart as a package that Helm reads, made of the files as they are now.
+// Archive returns the chart as a package that Helm reads, made of the files as they are now, but
+// without their times.
 func (c *Chart) Archive() ([]byte, error) {
-	info, err := os.Stat(c.path)
+	packed, err := pack(c.path, c.Name(), false)
 	if err != nil {
 		return nil, fmt.Errorf("package chart %s: %w", c.path, err)
 	}
-	if !info.IsDir() {
-		return os.ReadFile(c.path)
+	return packed, nil
+}
+
+// pack returns a .tgz archive of the chart at file. It returns an archive as it is, because packing
+// it again would change its digest.
+func pack(file, name string, times bool) ([]byte, error) {
+	if info, err := os.Stat(file); err != nil || !info.IsDir() {
+		return os.ReadFile(file)
 	}
-	files, err := readDir(c.path)
+	files, err := readDir(file)
 	if err != nil {
-		return nil, fmt.Errorf("package chart %s: %w", c.path, err)
+		return nil, err
 	}
 	var packed bytes.Buffer
 	zip := gzip.NewWriter(&packed)
 	out := tar.NewWriter(zip)
 	for _, f := range files {
-		err := out.WriteHeader(&tar.Header{Name: path.Join(c.Name(), f.Name), Mode: 0o644, Size: int64(len(f.Data))})
+		if !times {
+			f.ModTime = time.Time{}
+		}
+		err := out.WriteHeader(&tar.Header{Name: path.Join(name, f.Name), Mode: 0o644, Size: int64(len(f.Data)), ModTime: f.ModTime})
 		if err == nil {
 			_, err = out.Write(f.Data)
 		}
 		if err != nil {
-			return nil, fmt.Errorf("package chart %s: %s: %w", c.path, f.Name, err)
+			return nil, fmt.Errorf("%s: %w", f.Name, err)
 		}
 	}
-	if err := errors.Join(out.Close(), zip.Close()); err != nil {
-		return nil, fmt.Errorf("package chart %s: %w", c.path, err)
+	err = errors.Join(out.Close(), zip.Close())
+	return packed.Bytes(), err
+}
+
+// maxArchive limits the unpacked size of an archive, in bytes, including headers. Helm's limit
+// counts only file contents: it would read millions of empty files, which pack into a few
+// MiB, into memory.
+const maxArchive = 2 * archiveLimit
+
+// readArchive reads the files of a packed chart into memory. As in Helm, a link or a device is
+// an empty file, and a path that leads out of the chart is an error.
+func readArchive(r io.ReadSeeker) ([]*archive.BufferedFile, error) {
+	if size := unpackedSize(r); size > maxArchive {
+		return nil, fmt.Errorf("the archive unpacks to more than %s", formatBytes(maxArchive))
 	}
-	return packed.Bytes(), nil
+	if _, err := r.Seek(0, io.SeekStart); err != nil {
+		return nil, err
+	}
+	return archive.LoadArchiveFiles(r)
+}
+
+// unpackedSize returns the unpacked size of an archive in bytes, up to the first read error
+// and at most maxArchive+1.
+func unpackedSize(r io.Reader) int64 {
+	z, err := gzip.NewReader(r)
+	if err != nil {
+		return 0
+	}
+	defer z.Close()
+	n, _ := io.Copy(io.Discard, io.LimitReader(z, maxArchive+1)) // LoadArchiveFiles reports the error
+	return n
 }

@@ -14,7 +14,7 @@ func TestArchivesInArchivesAreBounded(t *testing.T) {
 	files := []*archive.BufferedFile{{Name: "Chart.yaml", Data: []byte(chartYAML("shop"))}}
 	for n := range 4 {
 		name := fmt.Sprintf("db%d", n)
-		packed, err := tarball(name, []*archive.BufferedFile{{Name: "Chart.yaml", Data: []byte(chartYAML(name))}, {Name: "zeros", Data: make([]byte, 1<<20)}})
+		packed, err := pack(write(t, tree{"Chart.yaml": chartYAML(name), "zeros": strings.Repeat("\x00", 1<<20)}), name, false)
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -18,6 +18,7 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"maps"
 	"reflect"
 	"regexp"
 	"slices"
@@ -137,7 +138,7 @@ type MissingError struct {
 }
 
 func (e *MissingError) Error() string {
-	return fmt.Sprintf("chart %s: dependencies listed in Chart.yaml are missing from charts/: %s; download them with: helm dependency update %[1]s", e.path, join(e.names))
+	return fmt.Sprintf("chart %s: dependencies listed in Chart.yaml are missing from charts/: %s; download them with: helm dependency update %[1]s", e.path, strings.Join(e.names, ", "))
 }
 
 // Missing returns the names of dependencies that are not in charts/. As in Helm, that
@@ -170,48 +171,41 @@ func Values(o values.Options, settings *cli.EnvSettings) (map[string]any, error)
 	return v, nil
 }
 
-// valuesFile matches the beginning of Helm's error about the content of a values file.
-var valuesFile = regexp.MustCompile(`^failed to parse (\S+): cannot unmarshal yaml document: `)
-
-// setFlag matches the beginning of Helm's error about --set and its relatives.
-var setFlag = regexp.MustCompile(`^failed parsing (--set\S*) data`)
-
-// notJSON matches Helm's error about --set-json, which has only the argument, and noValue the one
-// about a key without a value.
+// The parts of Helm's and Go's errors that Values says differently.
 var (
-	notJSON = regexp.MustCompile(`(?s)^(invalid --set-json) (?:JSON: )?(.*)$`)
-	noValue = regexp.MustCompile(`key "[^"]*" has no value$`)
+	// valuesFile starts an error about the content of a values file, setFlag one about --set
+	// and its relatives.
+	valuesFile = regexp.MustCompile(`^failed to parse (\S+): cannot unmarshal yaml document: `)
+	setFlag    = regexp.MustCompile(`^failed parsing (--set\S*) data`)
+	// notJSON is about --set-json, and has only the argument.
+	notJSON   = regexp.MustCompile(`(?s)^(invalid --set-json) (?:JSON: )?(.*)$`)
+	noValue   = regexp.MustCompile(`key "[^"]*" has no value$`)
+	notNumber = regexp.MustCompile(`strconv\.\w+: parsing ("[^"]*"): invalid syntax`)
 )
-
-// notNumber matches Go's error for a string that is not a number.
-var notNumber = regexp.MustCompile(`strconv\.\w+: parsing ("[^"]*"): invalid syntax`)
 
 // CopyValues returns a deep copy of values, for Helm's actions, which change their values.
 // Types, bytes of strings and nulls stay the same. A nil map becomes an empty one.
 func CopyValues(values map[string]any) map[string]any {
-	out := make(map[string]any, len(values))
-	for k, v := range values {
-		out[k] = copyValue(v)
+	if values == nil {
+		return map[string]any{}
 	}
-	return out
+	return copyValue(values).(map[string]any)
 }
 
 func copyValue(v any) any {
 	switch v := v.(type) {
 	case map[string]any:
-		if v == nil {
-			return v
+		v = maps.Clone(v)
+		for key, e := range v {
+			v[key] = copyValue(e)
 		}
-		return CopyValues(v)
+		return v
 	case []any:
-		if v == nil {
-			return v
+		v = slices.Clone(v)
+		for i, e := range v {
+			v[i] = copyValue(e)
 		}
-		out := make([]any, len(v))
-		for i := range v {
-			out[i] = copyValue(v[i])
-		}
-		return out
+		return v
 	}
 	return v
 }
@@ -233,9 +227,9 @@ func ApplyChanges(overrides, before, after map[string]any) {
 		if there && reflect.DeepEqual(old, v) {
 			continue
 		}
-		wasMap, isMap := old.(map[string]any)
-		now, nowMap := v.(map[string]any)
-		if !isMap || !nowMap {
+		was, wasMap := old.(map[string]any)
+		now, isMap := v.(map[string]any)
+		if !wasMap || !isMap {
 			overrides[k] = copyValue(v)
 			continue
 		}
@@ -244,7 +238,7 @@ func ApplyChanges(overrides, before, after map[string]any) {
 			inner = map[string]any{}
 			overrides[k] = inner
 		}
-		ApplyChanges(inner, wasMap, now)
+		ApplyChanges(inner, was, now)
 	}
 	for k, v := range before {
 		if _, there := after[k]; !there && v != nil {

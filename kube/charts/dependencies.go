@@ -1,9 +1,7 @@
 package charts
 
 import (
-	"archive/tar"
 	"bytes"
-	"compress/gzip"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -14,7 +12,6 @@ import (
 	"time"
 
 	"helm.sh/helm/v4/pkg/action"
-	"helm.sh/helm/v4/pkg/chart/loader/archive"
 	chart "helm.sh/helm/v4/pkg/chart/v2"
 	chartutil "helm.sh/helm/v4/pkg/chart/v2/util"
 	"helm.sh/helm/v4/pkg/cli"
@@ -98,16 +95,14 @@ func (f *fetcher) ref(d *chart.Dependency) (Ref, error) {
 	if registry.IsOCI(d.Repository) {
 		return Ref{strings.TrimSuffix(d.Repository, "/") + "/" + d.Name, o}, nil
 	}
-	name, named := strings.CutPrefix(d.Repository, "@")
-	if !named {
-		name, named = strings.CutPrefix(d.Repository, "alias:")
-	}
+	name := strings.TrimPrefix(strings.TrimPrefix(d.Repository, "@"), "alias:")
+	named := name != d.Repository
 	o.RepoURL = d.Repository
 	known, err := repo.LoadFile(f.settings.RepositoryConfig)
 	if err != nil && !errors.Is(err, os.ErrNotExist) {
 		return Ref{}, err
 	}
-	for _, e := range entries(known) {
+	for _, e := range known.Repositories {
 		if named && e.Name == name || !named && strings.TrimSuffix(e.URL, "/") == strings.TrimSuffix(d.Repository, "/") {
 			o.RepoURL, o.Username, o.Password, o.PassCredentialsAll = e.URL, e.Username, e.Password, e.PassCredentialsAll
 			o.CaFile, o.CertFile, o.KeyFile, o.InsecureSkipTLSVerify = e.CAFile, e.CertFile, e.KeyFile, e.InsecureSkipTLSVerify
@@ -120,60 +115,26 @@ func (f *fetcher) ref(d *chart.Dependency) (Ref, error) {
 	return Ref{d.Name, o}, nil
 }
 
-func entries(f *repo.File) []*repo.Entry {
-	if f == nil {
-		return nil
-	}
-	return f.Repositories
-}
-
 // pack writes the archive of the chart at path, a directory or an archive, into temp. It
 // returns the version of the chart.
 func (f *fetcher) pack(d *chart.Dependency, path string) (string, error) {
-	files, err := readPath(path)
+	c, err := LoadPath(path)
 	if err != nil {
 		return "", err
 	}
-	s, err := newSource(files)
+	version := c.Metadata().Version
+	if c.Name() != d.Name {
+		return "", fmt.Errorf("the chart at %s is named %s", path, c.Name())
+	}
+	if !chartutil.IsCompatibleRange(d.Version, version) {
+		return "", fmt.Errorf("%s has version %s, but %q is required", d.Repository, version, d.Version)
+	}
+	data, err := pack(path, d.Name, true)
 	if err != nil {
-		return "", err
-	}
-	if s.meta.Name != d.Name {
-		return "", fmt.Errorf("the chart at %s is named %s", path, s.meta.Name)
-	}
-	if !chartutil.IsCompatibleRange(d.Version, s.meta.Version) {
-		return "", fmt.Errorf("%s has version %s, but %q is required", d.Repository, s.meta.Version, d.Version)
-	}
-	var data []byte
-	if info, err := os.Stat(path); err == nil && !info.IsDir() {
-		data, err = os.ReadFile(path) // repacking would change the digest
-		if err != nil {
-			return "", err
-		}
-	} else if data, err = tarball(d.Name, files); err != nil {
 		return "", err
 	}
 	f.fetched = append(f.fetched, d.Name)
-	name := fmt.Sprintf("%s-%s.tgz", s.meta.Name, s.meta.Version)
-	return s.meta.Version, os.WriteFile(filepath.Join(f.temp, name), data, 0o644)
-}
-
-// tarball returns a .tgz archive of files in a directory of the given name.
-func tarball(name string, files []*archive.BufferedFile) ([]byte, error) {
-	var buf bytes.Buffer
-	z := gzip.NewWriter(&buf)
-	w := tar.NewWriter(z)
-	for _, f := range files {
-		h := &tar.Header{Name: name + "/" + f.Name, Mode: 0o644, Size: int64(len(f.Data)), ModTime: f.ModTime, Typeflag: tar.TypeReg}
-		if err := w.WriteHeader(h); err != nil {
-			return nil, err
-		}
-		if _, err := w.Write(f.Data); err != nil {
-			return nil, err
-		}
-	}
-	err := errors.Join(w.Close(), z.Close())
-	return buf.Bytes(), err
+	return version, os.WriteFile(filepath.Join(f.temp, d.Name+"-"+version+".tgz"), data, 0o644)
 }
 
 // moveToCharts moves the fetched archives into charts/ and deletes older archives of the
@@ -189,13 +150,10 @@ func (f *fetcher) moveToCharts() error {
 	}
 	for _, path := range old {
 		c, err := LoadPath(path)
+		if err == nil && slices.Contains(f.fetched, c.Name()) {
+			err = os.Remove(path)
+		}
 		if err != nil {
-			return err
-		}
-		if !slices.Contains(f.fetched, c.Name()) {
-			continue
-		}
-		if err := os.Remove(path); err != nil {
 			return err
 		}
 	}

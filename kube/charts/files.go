@@ -2,10 +2,8 @@ package charts
 
 import (
 	"bytes"
-	"compress/gzip"
 	"errors"
 	"fmt"
-	"io"
 	"io/fs"
 	"os"
 	"path"
@@ -99,7 +97,14 @@ func (w *walker) visit(path string, parents []string) error {
 		if slices.Contains(parents, resolved) {
 			return fmt.Errorf("%s: symbolic link to a parent directory", name)
 		}
-		return w.visitDir(path, append(parents, resolved))
+		entries, err := os.ReadDir(path)
+		parents = append(parents, resolved)
+		for _, e := range entries {
+			if err == nil {
+				err = w.visit(filepath.Join(path, e.Name()), parents)
+			}
+		}
+		return err
 	}
 	if !info.Mode().IsRegular() {
 		return fmt.Errorf("%s: not a regular file", name)
@@ -112,48 +117,6 @@ func (w *walker) visit(path string, parents []string) error {
 		Name: name, ModTime: info.ModTime(), Data: bytes.TrimPrefix(data, utf8bom),
 	})
 	return nil
-}
-
-func (w *walker) visitDir(path string, parents []string) error {
-	entries, err := os.ReadDir(path)
-	if err != nil {
-		return err
-	}
-	for _, e := range entries {
-		if err := w.visit(filepath.Join(path, e.Name()), parents); err != nil {
-			return err
-		}
-	}
-	return nil
-}
-
-// maxArchive limits the unpacked size of an archive, in bytes, including headers. Helm's limit
-// counts only file contents: it would read millions of empty files, which pack into a few
-// MiB, into memory.
-const maxArchive = 2 * archiveLimit
-
-// readArchive reads the files of a packed chart into memory. As in Helm, a link or a device is
-// an empty file, and a path that leads out of the chart is an error.
-func readArchive(r io.ReadSeeker) ([]*archive.BufferedFile, error) {
-	if size := unpackedSize(r); size > maxArchive {
-		return nil, fmt.Errorf("the archive unpacks to more than %s", formatBytes(maxArchive))
-	}
-	if _, err := r.Seek(0, io.SeekStart); err != nil {
-		return nil, err
-	}
-	return archive.LoadArchiveFiles(r)
-}
-
-// unpackedSize returns the unpacked size of an archive in bytes, up to the first read error
-// and at most maxArchive+1.
-func unpackedSize(r io.Reader) int64 {
-	z, err := gzip.NewReader(r)
-	if err != nil {
-		return 0
-	}
-	defer z.Close()
-	n, _ := io.Copy(io.Discard, io.LimitReader(z, maxArchive+1)) // LoadArchiveFiles reports the error
-	return n
 }
 
 // Folder is the location of a chart's files.

@@ -95,8 +95,8 @@ func NewGuard(l Limits) *Guard {
 func (g *Guard) Funcs() template.FuncMap {
 	funcs := g.limitedFuncs()
 	funcs[enterer] = g.enter
-	funcs[leaver] = func(output string) string { return g.leave()(output) }
-	funcs[normaliser] = func(output string) string { return g.leave()(normalise(output)) }
+	funcs[leaver] = g.leave
+	funcs[normaliser] = func(output string) string { return g.leave(normalise(output)) }
 	return funcs
 }
 
@@ -111,15 +111,15 @@ func (g *Guard) enter(name string) (string, error) {
 	return "", g.abortErr
 }
 
-// leave records the end of a template. The returned function records the output of the
-// template, unless another template includes it, and returns the output.
-func (g *Guard) leave() (record func(output string) string) {
+// leave records the end of a template and, unless another template includes it, its output. It
+// returns the output.
+func (g *Guard) leave(output string) string {
 	g.mu.Lock()
 	defer g.mu.Unlock()
 	n := len(g.running)
 	if n > 1 {
 		g.running = g.running[:n-1]
-		return func(output string) string { return output }
+		return output
 	}
 	name := ""
 	if n == 1 {
@@ -129,12 +129,8 @@ func (g *Guard) leave() (record func(output string) string) {
 	if !g.all {
 		g.release()
 	}
-	return func(output string) string {
-		g.mu.Lock()
-		defer g.mu.Unlock()
-		g.outputs = append(g.outputs, templateOutput{name, output})
-		return output
-	}
+	g.outputs = append(g.outputs, templateOutput{name, output})
+	return output
 }
 
 // acquire acquires renderSlot, unless this rendering holds it or does not run in Run.

@@ -87,7 +87,7 @@ func TestOnlyTemplatesAreLimited(t *testing.T) {
 			if _, err := g.enter("x"); err != nil {
 				return err
 			}
-			g.leave()
+			g.leave("")
 			time.Sleep(time.Minute)
 			return done
 		})
@@ -129,7 +129,7 @@ func TestMemoryIsCountedPerRendering(t *testing.T) {
 		case <-time.After(5 * pollInterval):
 		}
 		<-time.After(3 * pollInterval)
-		small.leave()
+		small.leave("")
 		<-made
 		return nil
 	})

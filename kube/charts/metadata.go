@@ -1,13 +1,16 @@
 package charts
 
 import (
+	"cmp"
 	"fmt"
+	"slices"
 	"strings"
 
 	chart "helm.sh/helm/v4/pkg/chart/v2"
 	kyaml "sigs.k8s.io/kustomize/kyaml/yaml"
 
 	"lockstep/engine/plan"
+	"lockstep/kube/documents"
 )
 
 // facts are the fields of a Chart.yaml that Helm's loader drops or refuses.
@@ -35,19 +38,15 @@ type quotedAnnotation struct {
 // unchanged; Helm's loader reports the error.
 func (f *facts) extract(data []byte) []byte {
 	doc := parse(string(data))
-	if doc == nil || len(doc.Content) == 0 {
+	if doc == nil {
 		return data
 	}
 	root := doc.Content[0]
 	changed := f.extractVersion(root)
-	if f.extractAnnotations(child(root, "annotations")) {
-		changed = true
-	}
+	changed = f.extractAnnotations(child(root, "annotations")) || changed
 	if deps := child(root, "dependencies"); deps != nil && deps.Kind == kyaml.SequenceNode {
 		for _, d := range deps.Content {
-			if f.extractDependency(resolve(d)) {
-				changed = true
-			}
+			changed = f.extractDependency(documents.Resolve(d)) || changed
 		}
 	}
 	if !changed {
@@ -80,13 +79,9 @@ func (f *facts) extractVersion(root *kyaml.Node) bool {
 
 // extractAnnotations reads the ordering annotations and converts lists to strings. It reports
 // whether m changed.
-func (f *facts) extractAnnotations(m *kyaml.Node) bool {
-	if m == nil || m.Kind != kyaml.MappingNode {
-		return false
-	}
-	changed := false
-	for i := 0; i+1 < len(m.Content); i += 2 {
-		key, value := m.Content[i].Value, m.Content[i+1]
+func (f *facts) extractAnnotations(m *kyaml.Node) (changed bool) {
+	for k, value := range documents.Entries(m) {
+		key := k.Value
 		if key != plan.AnnotationSubchartDependsOn && key != plan.StoredKey(plan.AnnotationSubchartDependsOn) {
 			continue
 		}
@@ -96,7 +91,7 @@ func (f *facts) extractAnnotations(m *kyaml.Node) bool {
 			f.fault("annotation "+key, value)
 		}
 		if text, ok := asString(value); ok {
-			old := *resolve(value)
+			old := *documents.Resolve(value)
 			f.quoted = append(f.quoted, quotedAnnotation{key, &old})
 			setString(value, text)
 			changed = true
@@ -110,31 +105,23 @@ func (f *facts) extractAnnotations(m *kyaml.Node) bool {
 //
 // Rule R4: depends-on is read here because Helm's loader drops it.
 func (f *facts) extractDependency(m *kyaml.Node) bool {
-	if m.Kind != kyaml.MappingNode {
+	key, value := documents.Entry(m, "depends-on")
+	if key == nil {
 		return false
 	}
-	for i := 0; i+1 < len(m.Content); i += 2 {
-		if m.Content[i].Value != "depends-on" {
-			continue
-		}
-		value := m.Content[i+1]
-		m.Content = append(m.Content[:i:i], m.Content[i+2:]...)
-		name := text(child(m, "alias"))
-		if name == "" {
-			name = text(child(m, "name"))
-		}
-		names, ok := names(value)
-		if !ok {
-			f.fault("depends-on of dependency "+name, value)
-			return true
-		}
-		if f.siblings == nil {
-			f.siblings = map[string][]string{}
-		}
-		f.siblings[name] = names
+	at := slices.Index(m.Content, key)
+	m.Content = slices.Concat(m.Content[:at], m.Content[at+2:])
+	name := cmp.Or(text(child(m, "alias")), text(child(m, "name")))
+	names, ok := names(value)
+	if !ok {
+		f.fault("depends-on of dependency "+name, value)
 		return true
 	}
-	return false
+	if f.siblings == nil {
+		f.siblings = map[string][]string{}
+	}
+	f.siblings[name] = names
+	return true
 }
 
 // Spelling is a sequencing annotation that lockstep accepts and Helm does not: Helm accepts
@@ -179,8 +166,8 @@ func (s *spellings) text(text string) {
 		if !hinted(doc, orderingHints) {
 			continue
 		}
-		if root := parse(doc); root != nil && len(root.Content) > 0 {
-			s.object(resolve(root.Content[0]))
+		if root := parse(doc); root != nil {
+			s.object(documents.Resolve(root.Content[0]))
 		}
 	}
 }
@@ -188,16 +175,14 @@ func (s *spellings) text(text string) {
 func (s *spellings) object(o *kyaml.Node) {
 	metadata := child(o, "metadata")
 	where := text(child(o, "kind")) + "/" + text(child(metadata, "name"))
-	if annotations := child(metadata, "annotations"); annotations != nil && annotations.Kind == kyaml.MappingNode {
-		for i := 0; i+1 < len(annotations.Content); i += 2 {
-			if key := resolve(annotations.Content[i]).Value; sequencing[key] {
-				s.annotation(where, key, resolve(annotations.Content[i+1]), plan.StoredKey(key) != key)
-			}
+	for k, value := range documents.Entries(child(metadata, "annotations")) {
+		if key := documents.Resolve(k).Value; slices.Contains(sequencing, key) {
+			s.annotation(where, key, documents.Resolve(value), plan.StoredKey(key) != key)
 		}
 	}
 	if items := child(o, "items"); items != nil {
 		for _, item := range items.Content {
-			s.object(resolve(item))
+			s.object(documents.Resolve(item))
 		}
 	}
 }
@@ -235,12 +220,12 @@ func (s *spellings) annotation(where, key string, value *kyaml.Node, slashes boo
 	}
 	f := Spelling{
 		Rule: rule, Key: key, Value: inline(value), Where: where,
-		Both: plan.StoredKey(key) + ": '" + strings.ReplaceAll(quoted, "'", "''") + "'",
+		Both: plan.StoredKey(key) + ": " + documents.Quote(quoted),
 	}
 	if list {
 		f.Kind = kindWord(value)
 	}
-	if list && resolve(value).Kind == kyaml.ScalarNode { // a number or a boolean
+	if list && documents.Resolve(value).Kind == kyaml.ScalarNode { // a number or a boolean
 		f.Value, f.Both = quoted, plan.StoredKey(key)+`: "`+quoted+`"`
 	}
 	s.list = append(s.list, f)
@@ -248,7 +233,7 @@ func (s *spellings) annotation(where, key string, value *kyaml.Node, slashes boo
 
 // kindWord names the kind of a YAML value.
 func kindWord(n *kyaml.Node) string {
-	n = resolve(n)
+	n = documents.Resolve(n)
 	switch {
 	case n.Kind == kyaml.SequenceNode:
 		return "a list"

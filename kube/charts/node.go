@@ -1,35 +1,20 @@
 package charts
 
 import (
-	"bytes"
-	"encoding/json"
+	"slices"
 	"strings"
 
 	kyaml "sigs.k8s.io/kustomize/kyaml/yaml"
 	"sigs.k8s.io/yaml"
 
 	"lockstep/engine/plan"
+	"lockstep/kube/documents"
 )
 
 // child returns the value of key in the mapping m, following aliases, or nil.
 func child(m *kyaml.Node, key string) *kyaml.Node {
-	if m == nil || m.Kind != kyaml.MappingNode {
-		return nil
-	}
-	for i := 0; i+1 < len(m.Content); i += 2 {
-		if m.Content[i].Value == key {
-			return resolve(m.Content[i+1])
-		}
-	}
-	return nil
-}
-
-// resolve follows aliases.
-func resolve(n *kyaml.Node) *kyaml.Node {
-	for n != nil && n.Kind == kyaml.AliasNode {
-		n = n.Alias
-	}
-	return n
+	_, value := documents.Entry(m, key)
+	return documents.Resolve(value)
 }
 
 // maxExpanded limits the number of nodes in a document with all aliases expanded. It is about
@@ -77,7 +62,7 @@ func text(n *kyaml.Node) string {
 
 // inline prints a node on one line, for messages.
 func inline(n *kyaml.Node) string {
-	n = resolve(n)
+	n = documents.Resolve(n)
 	if n.Kind == kyaml.ScalarNode {
 		return "'" + n.Value + "'" // quotes in it are not escaped
 	}
@@ -91,20 +76,18 @@ func inline(n *kyaml.Node) string {
 // names reads a list of names in one of the forms of R1: a YAML list, or a JSON array in a
 // string. Null and white space are an empty list.
 func names(n *kyaml.Node) (list []string, ok bool) {
-	n = resolve(n)
+	n = documents.Resolve(n)
 	switch {
 	case n.Kind == kyaml.SequenceNode:
 		for _, item := range n.Content {
-			item = resolve(item)
+			item = documents.Resolve(item)
 			if item.Kind != kyaml.ScalarNode || item.ShortTag() == kyaml.NodeTagNull {
 				return nil, false
 			}
 			list = append(list, item.Value)
 		}
 		return list, true
-	case n.ShortTag() == kyaml.NodeTagNull:
-		return nil, true
-	case n.Kind == kyaml.ScalarNode && strings.TrimSpace(n.Value) == "":
+	case n.ShortTag() == kyaml.NodeTagNull, n.Kind == kyaml.ScalarNode && strings.TrimSpace(n.Value) == "":
 		return nil, true
 	case n.Kind == kyaml.ScalarNode:
 		list, err := plan.ParseList(n.Value)
@@ -118,7 +101,7 @@ func names(n *kyaml.Node) (list []string, ok bool) {
 // other scalars keep their text; null becomes "". Helm's parser decides what is a string:
 // to it, yes and 012 are not.
 func asString(n *kyaml.Node) (s string, ok bool) {
-	n = resolve(n)
+	n = documents.Resolve(n)
 	if n.Kind != kyaml.ScalarNode {
 		s, err := toJSON(n)
 		return s, err == nil
@@ -146,14 +129,13 @@ func toJSON(n *kyaml.Node) (string, error) {
 	}
 	items := make([]string, len(n.Content))
 	for i, item := range n.Content {
-		var err error
-		item = resolve(item)
+		item = documents.Resolve(item)
 		if item.Kind == kyaml.ScalarNode && item.ShortTag() != kyaml.NodeTagNull {
-			items[i], err = marshal(item.Value)
-		} else {
-			items[i], err = convert(item)
+			items[i] = documents.JSON(item.Value)
+			continue
 		}
-		if err != nil {
+		var err error
+		if items[i], err = convert(item); err != nil {
 			return "", err
 		}
 	}
@@ -169,29 +151,12 @@ func convert(n *kyaml.Node) (string, error) {
 	return string(b), err
 }
 
-// marshal encodes a string as JSON without escaping <, > and &.
-func marshal(s string) (string, error) {
-	var b bytes.Buffer
-	e := json.NewEncoder(&b)
-	e.SetEscapeHTML(false)
-	err := e.Encode(s)
-	return strings.TrimSuffix(b.String(), "\n"), err
-}
-
 // equal reports whether two nodes are equal, ignoring comments and style.
 func equal(a, b *kyaml.Node) bool {
 	if a == nil || b == nil {
 		return a == b
 	}
-	if a.Kind != b.Kind || a.ShortTag() != b.ShortTag() || a.Value != b.Value || len(a.Content) != len(b.Content) {
-		return false
-	}
-	for i := range a.Content {
-		if !equal(a.Content[i], b.Content[i]) {
-			return false
-		}
-	}
-	return true
+	return a.Kind == b.Kind && a.ShortTag() == b.ShortTag() && a.Value == b.Value && slices.EqualFunc(a.Content, b.Content, equal)
 }
 
 // setString replaces n by a quoted string.
@@ -208,20 +173,20 @@ var (
 	twoSlashHints = []string{"helm.sh/dep"}
 )
 
-// sequencing are the annotations whose values are converted to strings, in both spellings
-// (R1, R3, R19).
-var sequencing = bothSpellings(
-	plan.AnnotationGroup, plan.AnnotationGroupDependsOn, plan.AnnotationSubchartDependsOn,
+// OrderingKeys are the annotations that order objects, in both spellings (R3).
+var OrderingKeys = bothSpellings(
+	plan.AnnotationGroup, plan.AnnotationGroupDependsOn,
 	plan.AnnotationLayer, plan.AnnotationLayerDependsOn, plan.AnnotationLayerChart,
 	plan.AnnotationWeight, plan.AnnotationInstallBefore,
 	plan.AnnotationReadinessSuccess, plan.AnnotationReadinessFailure,
 )
 
-func bothSpellings(keys ...string) map[string]bool {
-	set := map[string]bool{}
+// sequencing are the annotations whose values are converted to strings (R1, R19).
+var sequencing = append(bothSpellings(plan.AnnotationSubchartDependsOn), OrderingKeys...)
+
+func bothSpellings(keys ...string) (all []string) {
 	for _, key := range keys {
-		set[key] = true
-		set[plan.StoredKey(key)] = true
+		all = append(all, key, plan.StoredKey(key))
 	}
-	return set
+	return all
 }

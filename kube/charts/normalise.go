@@ -12,6 +12,7 @@ import (
 	"sigs.k8s.io/yaml"
 
 	"lockstep/engine/plan"
+	"lockstep/kube/documents"
 )
 
 // separator matches the separators of documents like Helm, which also accepts a document that
@@ -28,7 +29,7 @@ var documentEnd = regexp.MustCompile(`(?m)^(\.\.\.|%)`)
 // Rule R1: a YAML list in an annotation becomes a JSON string, which Helm accepts.
 func normalise(s string) string {
 	return editAnnotations(s, orderingHints, func(key, value *kyaml.Node) (edit, bool) {
-		if !sequencing[key.Value] {
+		if !slices.Contains(sequencing, key.Value) {
 			return edit{}, false
 		}
 		text, ok := asString(value)
@@ -83,7 +84,7 @@ func editDocument(doc string, hints []string, choose chooser) string {
 		return editDocument(doc[:at[0]], hints, choose) + doc[at[0]:]
 	}
 	root := parse(doc)
-	if root == nil || len(root.Content) == 0 {
+	if root == nil {
 		return doc
 	}
 	f := finder{choose: choose}
@@ -121,7 +122,7 @@ func hinted(doc string, hints []string) bool {
 // finite; Helm's parser refuses it.
 func parse(doc string) *kyaml.Node {
 	var root kyaml.Node
-	if err := kyaml.Unmarshal([]byte(doc), &root); err != nil || root.Kind != kyaml.DocumentNode || !finite(&root) {
+	if err := kyaml.Unmarshal([]byte(doc), &root); err != nil || len(root.Content) == 0 || !finite(&root) {
 		return nil
 	}
 	return &root
@@ -140,12 +141,10 @@ func (f *finder) object(object *kyaml.Node) {
 	f.edits = append(f.edits, nil)
 	metadata := child(object, "metadata")
 	annotations := child(metadata, "annotations")
-	if annotations != nil && annotations.Kind == kyaml.MappingNode {
-		f.annotations(annotations, anchored(object) || anchored(metadata) || anchored(annotations))
-	}
+	f.annotations(annotations, anchored(object) || anchored(metadata) || anchored(annotations))
 	if items := child(object, "items"); items != nil && items.Kind == kyaml.SequenceNode {
 		for _, item := range items.Content {
-			if item = resolve(item); item.Kind == kyaml.MappingNode {
+			if item = documents.Resolve(item); item.Kind == kyaml.MappingNode {
 				f.object(item)
 			}
 		}
@@ -153,15 +152,12 @@ func (f *finder) object(object *kyaml.Node) {
 }
 
 func (f *finder) annotations(m *kyaml.Node, shared bool) {
-	for i := 0; i+1 < len(m.Content); i += 2 {
-		key, value := m.Content[i], m.Content[i+1]
+	for key, value := range documents.Entries(m) {
 		if key.ShortTag() == kyaml.MergeTag {
-			if merged := resolve(value); merged.Kind == kyaml.MappingNode {
-				f.annotations(merged, true)
-			}
+			f.annotations(documents.Resolve(value), true) // a list of mappings is left unchanged
 			continue
 		}
-		e, ok := f.choose(resolve(key), value)
+		e, ok := f.choose(documents.Resolve(key), value)
 		if !ok {
 			continue
 		}
@@ -173,7 +169,7 @@ func (f *finder) annotations(m *kyaml.Node, shared bool) {
 }
 
 // anchored reports whether a node has an anchor or is an alias.
-func anchored(n *kyaml.Node) bool { return n.Anchor != "" || n.Kind == kyaml.AliasNode }
+func anchored(n *kyaml.Node) bool { return n != nil && (n.Anchor != "" || n.Kind == kyaml.AliasNode) }
 
 // reencode makes the edits in the decoded document and encodes it again. Aliases are expanded
 // and comments are lost.
@@ -203,7 +199,7 @@ func editObject(object map[string]any, edits *[][]edit) {
 	own := (*edits)[0]
 	*edits = (*edits)[1:]
 	for _, e := range own {
-		old := resolve(e.key).Value
+		old := documents.Resolve(e.key).Value
 		value, ok := annotations[old]
 		if !ok {
 			continue
@@ -242,12 +238,14 @@ func editText(doc string, root *kyaml.Node, edits []edit) (string, bool) {
 		}
 		if from, to, ok := inlinePlace(doc, lines, e.value); ok && from >= start {
 			b.WriteString(doc[at:from])
-			b.WriteString("'" + strings.ReplaceAll(e.text, "'", "''") + "'")
+			b.WriteString(documents.Quote(e.text))
 			at = to
 			continue
 		}
 		end := len(doc)
-		if n := next[e.value]; n != nil {
+		if n := next[e.value]; n != nil && n.Line > len(lines) { // YAML has more kinds of line ends
+			return "", false
+		} else if n != nil {
 			end = lines[n.Line-1]
 		}
 		if end < start {
@@ -255,7 +253,7 @@ func editText(doc string, root *kyaml.Node, edits []edit) (string, bool) {
 		}
 		old := trimTail(doc[start:end])
 		b.WriteString(doc[at:start])
-		b.WriteString(" '" + strings.ReplaceAll(e.text, "'", "''") + "'")
+		b.WriteString(" " + documents.Quote(e.text))
 		if c := e.value.LineComment; c != "" && !strings.Contains(old, "\n") && strings.HasSuffix(old, c) {
 			b.WriteString(" " + c)
 		}
@@ -282,12 +280,9 @@ func nextNodes(root *kyaml.Node) map[*kyaml.Node]*kyaml.Node {
 	var walk func(n, after *kyaml.Node)
 	walk = func(n, after *kyaml.Node) {
 		next[n] = after
-		for i, c := range n.Content {
-			if i+1 < len(n.Content) {
-				walk(c, n.Content[i+1])
-			} else {
-				walk(c, after)
-			}
+		for _, c := range slices.Backward(n.Content) {
+			walk(c, after)
+			after = c
 		}
 	}
 	walk(root, nil)

@@ -195,7 +195,7 @@ func lostWarning(lost []string, root string) []plan.Warning {
 	if len(lost) == 0 {
 		return nil
 	}
-	first := join(lost[:min(len(lost), 3)])
+	first := strings.Join(lost[:min(len(lost), 3)], ", ")
 	if len(lost) > 3 {
 		first += ", …"
 	}

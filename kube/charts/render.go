@@ -86,7 +86,8 @@ func Render(ctx context.Context, c *Chart, values map[string]any, o RenderOption
 	if err != nil {
 		return nil, HideValues(c, values, fmt.Errorf("chart %s: %w", c.path, err))
 	}
-	r, err := fromReleaseLimited(ctx, rel, tree, o)
+	// The limits apply here too: decoded objects need many times the memory of their text.
+	r, err := limited(ctx, NewGuard(o.Limits), func() (*Rendered, error) { return fromRelease(rel, tree, o) })
 	if err != nil {
 		return nil, fmt.Errorf("chart %s: %w", c.path, err)
 	}
@@ -104,30 +105,35 @@ func FromRelease(rel *release.Release, tree *plan.Chart, upgrade bool) (*Rendere
 }
 
 func fromRelease(rel *release.Release, tree *plan.Chart, o RenderOptions) (*Rendered, error) {
-	r := &Rendered{Release: rel, Tree: tree}
-	if err := r.parse(rel.Namespace, o.Kindless); err != nil {
+	docs, others, warnings, err := parseManifest(nil, rel.Manifest, tree.Path, o.Kindless)
+	if err != nil {
 		return nil, err
 	}
+	crds, err := CRDs(rel.Chart)
+	if err != nil {
+		return nil, err
+	}
+	resources := Resources(docs, rel.Namespace, OfflineScope(append(crds, docs...)...))
 	before, after := release.HookPreInstall, release.HookPostInstall
 	if o.IsUpgrade {
 		before, after = release.HookPreUpgrade, release.HookPostUpgrade
 	}
-	turns, warnings := HookTurns(rel, tree.Path, r.Resources, before, after)
-	r.Turns, r.Warnings = turns, append(r.Warnings, warnings...)
-	return r, nil
+	turns, more := HookTurns(rel, tree.Path, resources, before, after)
+	return &Rendered{
+		Release: rel, Tree: tree, Docs: docs, CRDs: crds, Others: others, Resources: resources, Turns: turns, Warnings: append(warnings, more...),
+	}, nil
 }
 
-// fromReleaseLimited is fromRelease within the limits: decoded objects need many times the
-// memory of their text.
-func fromReleaseLimited(ctx context.Context, rel *release.Release, tree *plan.Chart, o RenderOptions) (*Rendered, error) {
-	result := make(chan *Rendered, 1)
-	err := NewGuard(o.Limits).RunAll(ctx, func() error {
-		r, err := fromRelease(rel, tree, o)
+// limited calls do within the limits and returns its result.
+func limited[T any](ctx context.Context, g *Guard, do func() (T, error)) (T, error) {
+	result := make(chan T, 1) // not a variable: an abandoned do would write to it
+	err := g.RunAll(ctx, func() error {
+		r, err := do()
 		result <- r
 		return err
 	})
 	if err != nil {
-		return nil, err
+		return *new(T), err
 	}
 	return <-result, nil
 }
@@ -140,7 +146,7 @@ func (c *Chart) dryRun(ctx context.Context, values map[string]any, o RenderOptio
 		return nil, err
 	}
 	WrapTemplates(h)
-	rel, err := installLimited(ctx, h, values, o)
+	rel, err := install(ctx, h, values, o)
 	if err == nil {
 		UnwrapTemplates(rel.Chart)
 		return rel, nil
@@ -149,37 +155,22 @@ func (c *Chart) dryRun(ctx context.Context, values map[string]any, o RenderOptio
 		return nil, err
 	}
 	if h, e := c.Helm(); e == nil {
-		if _, e = installLimited(ctx, h, values, o); e != nil {
+		if _, e = install(ctx, h, values, o); e != nil {
 			return nil, e
 		}
 	}
 	return nil, CleanError(err)
 }
 
-// installLimited is install within the limits.
-func installLimited(ctx context.Context, h *chart.Chart, values map[string]any, o RenderOptions) (*release.Release, error) {
+// install runs Helm's install as a client-side dry run, within the limits.
+func install(ctx context.Context, h *chart.Chart, values map[string]any, o RenderOptions) (*release.Release, error) {
 	g := NewGuard(o.Limits)
-	var rel *release.Release
-	result := make(chan *release.Release, 1)
-	err := g.RunAll(ctx, func() error {
-		rel, err := install(ctx, g, h, values, o)
-		result <- rel
-		return err
-	})
-	if err == nil {
-		rel = <-result
-	}
-	return rel, err
-}
-
-// install runs Helm's install as a client-side dry run.
-func install(ctx context.Context, g *Guard, h *chart.Chart, values map[string]any, o RenderOptions) (*release.Release, error) {
 	cfg := action.NewConfiguration()
 	cfg.CustomTemplateFuncs = g.Funcs()
 	if o.spellings != nil {
 		cfg.CustomTemplateFuncs[normaliser] = func(output string) string {
 			o.spellings.text(output)
-			return g.leave()(normalise(output))
+			return g.leave(normalise(output))
 		}
 	}
 	i := action.NewInstall(cfg)
@@ -201,15 +192,17 @@ func install(ctx context.Context, g *Guard, h *chart.Chart, values map[string]an
 		}
 		i.KubeVersion = v
 	}
-	r, err := i.RunWithContext(ctx, h, CopyValues(values))
-	if err != nil {
-		return nil, err
-	}
-	rel, ok := r.(*release.Release)
-	if !ok {
-		return nil, fmt.Errorf("release of unknown type %T", r)
-	}
-	return rel, nil
+	return limited(ctx, g, func() (*release.Release, error) {
+		r, err := i.RunWithContext(ctx, h, CopyValues(values))
+		if err != nil {
+			return nil, err
+		}
+		rel, ok := r.(*release.Release)
+		if !ok {
+			return nil, fmt.Errorf("release of unknown type %T", r)
+		}
+		return rel, nil
+	})
 }
 
 // Plan returns the plan of the rendered objects. Its warnings are about the order only. The
@@ -225,22 +218,6 @@ func (r *Rendered) Plan() (*plan.Plan, error) {
 	}
 	p.Groups = plan.AroundSubcharts(p.Groups, turns)
 	return p, nil
-}
-
-// parse sets the fields that follow from the release.
-func (r *Rendered) parse(namespace string, kindless bool) error {
-	docs, others, warnings, err := parseManifest(nil, r.Release.Manifest, r.Tree.Path, kindless)
-	if err != nil {
-		return err
-	}
-	crds, err := CRDs(r.Release.Chart)
-	if err != nil {
-		return err
-	}
-	r.Docs, r.Others, r.CRDs = docs, others, crds
-	r.Warnings = append(r.Warnings, warnings...)
-	r.Resources = Resources(docs, namespace, OfflineScope(append(crds, docs...)...))
-	return nil
 }
 
 // Ordered returns the inferred order, and a copy of r with it as annotations. Declared

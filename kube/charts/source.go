@@ -174,8 +174,6 @@ func (s *source) declares(sub *source) bool {
 	return slices.ContainsFunc(s.meta.Dependencies, func(d *chart.Dependency) bool { return s.find(d) == sub })
 }
 
-func join(names []string) string { return strings.Join(names, ", ") }
-
 // Tree returns the chart tree for a user's values, with the ordering of every Chart.yaml (R4,
 // R11). Names and aliases are those of Chart.yaml (R12). Paths use the alias if there is one,
 // like the paths of rendered templates. Helm decides from conditions and tags which

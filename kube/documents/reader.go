@@ -15,10 +15,7 @@ import (
 // because callers may modify what they get.
 //
 // It may be used by several goroutines. A nil Reader has no cache.
-type Reader struct {
-	mu   sync.Mutex
-	json map[string][]byte
-}
+type Reader struct{ json sync.Map }
 
 // Value is the content of a document, nil if it has only comments.
 type Value struct {
@@ -35,34 +32,16 @@ func (r *Reader) Read(docs []string) []Value {
 
 // Object parses one document.
 func (r *Reader) Object(doc string) (value any, err error) {
-	data := r.cached(doc)
-	if data == nil {
+	if r == nil {
+		r = &Reader{}
+	}
+	data, cached := r.json.Load(doc)
+	if !cached {
 		if data, err = yaml.YAMLToJSON([]byte(doc)); err != nil {
 			return nil, fmt.Errorf("invalid YAML: %w", err)
 		}
-		r.cache(doc, data)
+		r.json.Store(doc, data)
 	}
-	err = json.Unmarshal(data, &value)
+	err = json.Unmarshal(data.([]byte), &value)
 	return value, err
-}
-
-func (r *Reader) cached(doc string) []byte {
-	if r == nil {
-		return nil
-	}
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	return r.json[doc]
-}
-
-func (r *Reader) cache(doc string, data []byte) {
-	if r == nil {
-		return
-	}
-	r.mu.Lock()
-	defer r.mu.Unlock()
-	if r.json == nil {
-		r.json = map[string][]byte{}
-	}
-	r.json[doc] = data
 }

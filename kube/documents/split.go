@@ -1,13 +1,23 @@
-// Package documents splits manifests into YAML documents (Split), parses them (Reader)
-// and writes them (Write).
+// Package documents splits manifests into YAML documents (Split), parses them (Reader) and writes
+// them (Write). It also has the helpers for nodes of YAML that charts, annotate and helmfile
+// share (Entries, Resolve, Quote). All packages of kube may import it.
 package documents
 
 import (
 	"strings"
 	"unicode"
+
+	"go.yaml.in/yaml/v2"
 )
 
 const separator = "---"
+
+// Write formats a parsed value (maps, lists, scalars) as YAML, as sigs.k8s.io/yaml does,
+// but without its conversion through JSON, which only Go structs need.
+func Write(value any) (string, error) {
+	text, err := yaml.Marshal(value)
+	return string(text), err
+}
 
 // Split splits a manifest into documents, in order, exactly as Helm's SplitManifests does:
 // text may follow a separator on its line. Helm's regular expression is too slow for

@@ -1,0 +1,52 @@
+package documents
+
+import (
+	"bytes"
+	"encoding/json"
+	"iter"
+	"strings"
+
+	kyaml "sigs.k8s.io/kustomize/kyaml/yaml"
+)
+
+// Resolve follows aliases. It returns nil for nil.
+func Resolve(n *kyaml.Node) *kyaml.Node {
+	for n != nil && n.Kind == kyaml.AliasNode {
+		n = n.Alias
+	}
+	return n
+}
+
+// Entries yields the keys and values of a mapping as written: with aliases and merge keys. It
+// yields nothing for other nodes and for nil.
+func Entries(m *kyaml.Node) iter.Seq2[*kyaml.Node, *kyaml.Node] {
+	return func(yield func(key, value *kyaml.Node) bool) {
+		for i := 0; m != nil && m.Kind == kyaml.MappingNode && i+1 < len(m.Content); i += 2 {
+			if !yield(m.Content[i], m.Content[i+1]) {
+				return
+			}
+		}
+	}
+}
+
+// Entry returns the first entry of a mapping with that key, nil if there is none.
+func Entry(m *kyaml.Node, name string) (key, value *kyaml.Node) {
+	for k, v := range Entries(m) {
+		if k.Value == name {
+			return k, v
+		}
+	}
+	return nil, nil
+}
+
+// Quote returns a string as YAML in single quotes.
+func Quote(s string) string { return "'" + strings.ReplaceAll(s, "'", "''") + "'" }
+
+// JSON returns a string as JSON without escaping <, > and &.
+func JSON(s string) string {
+	var b bytes.Buffer
+	e := json.NewEncoder(&b)
+	e.SetEscapeHTML(false)
+	_ = e.Encode(s) // a string can always be encoded
+	return strings.TrimSuffix(b.String(), "\n")
+}
