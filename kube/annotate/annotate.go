@@ -19,6 +19,7 @@ import (
 
 	"lockstep/engine/plan"
 	"lockstep/kube/charts"
+	"lockstep/kube/documents"
 )
 
 // Source is the chart to annotate.
@@ -320,7 +321,7 @@ func (w *writer) result(left []Left) *Result {
 	r := &Result{Left: left, Restarts: w.restarts}
 	for name, f := range w.files {
 		if len(f.insert) > 0 {
-			r.Files = append(r.Files, File{Name: name, Lines: f.added(), path: f.path, old: []byte(f.raw), new: f.with(f.insert)})
+			r.Files = append(r.Files, File{Name: name, Lines: f.added(), rewrite: documents.Rewrite{Path: f.path, Old: []byte(f.raw), New: f.with(f.insert)}})
 		}
 	}
 	slices.SortFunc(r.Files, func(a, b File) int { return strings.Compare(a.Name, b.Name) })

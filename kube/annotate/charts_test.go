@@ -129,7 +129,7 @@ func onlyInserted(t *testing.T, before, after map[string][]byte, res *Result) {
 	t.Helper()
 	reported := map[string]int{}
 	for _, f := range res.Files {
-		reported[f.path] = f.Lines
+		reported[f.rewrite.Path] = f.Lines
 	}
 	for name, data := range after {
 		old, fresh := bytes.SplitAfter(before[name], []byte("\n")), bytes.SplitAfter(data, []byte("\n"))

@@ -46,8 +46,8 @@ func TestConditions(t *testing.T) {
 			`'["db"{{ if $.Values.account.create }}, "base"{{ end }}{{ if and ($.Values.cache.enabled) (eq $.Values.cache.kind "own") }}, "cache"{{ end }}{{ if $.Values.queue.enabled }}, "queue"{{ end }}]'`: "templates/web.yaml",
 			`'["queue"{{ if and`: "templates/queue.yaml",
 		} {
-			if in == f.Name && !strings.Contains(string(f.new), want) {
-				t.Errorf("%s has no %s:\n%s", in, want, f.new)
+			if in == f.Name && !strings.Contains(string(f.rewrite.New), want) {
+				t.Errorf("%s has no %s:\n%s", in, want, f.rewrite.New)
 			}
 		}
 	}

@@ -2,7 +2,6 @@ package annotate
 
 import (
 	"errors"
-	"fmt"
 	"io/fs"
 	"os"
 	"path"
@@ -10,6 +9,8 @@ import (
 	"slices"
 	"strconv"
 	"strings"
+
+	"lockstep/kube/documents"
 )
 
 // file is a file that lines may be inserted into.
@@ -114,82 +115,16 @@ type File struct {
 	Name  string `json:"name"`
 	Lines int    `json:"lines"`
 
-	path     string
-	old, new []byte
+	rewrite documents.Rewrite
 }
 
-// Write writes all files, or none: it first writes temporary files with the same modes, then
-// renames them. It returns an error if a file has changed since it was read.
-func (r *Result) Write() (err error) {
-	var temps []string
-	defer func() {
-		for _, name := range temps {
-			_ = os.Remove(name) // if it was not renamed
-		}
-	}()
+// Write writes all files, or none. It returns an error if a file has changed since it was read.
+func (r *Result) Write() error {
+	var all []documents.Rewrite
 	for _, f := range r.Files {
-		name, err := f.stage()
-		if err != nil {
-			return fmt.Errorf("write %s: %w; nothing was written", f.path, err)
-		}
-		temps = append(temps, name)
+		all = append(all, f.rewrite)
 	}
-	for i, f := range r.Files {
-		if err := os.Rename(temps[i], f.path); err != nil {
-			err = fmt.Errorf("write %s: %w", f.path, err)
-			return errors.Join(err, r.undo(r.Files[:i]))
-		}
-	}
-	return nil
-}
-
-// stage writes the new contents to a temporary file and returns its name.
-func (f File) stage() (string, error) {
-	info, err := os.Stat(f.path)
-	if err != nil {
-		return "", err
-	}
-	now, err := os.ReadFile(f.path)
-	if err != nil {
-		return "", err
-	}
-	if string(now) != string(f.old) {
-		return "", errors.New("it changed after it was read; run the command again")
-	}
-	return writeTemp(f.path, f.new, info.Mode().Perm())
-}
-
-// writeTemp writes a temporary file into the directory of the file name, and returns its name.
-func writeTemp(name string, data []byte, mode fs.FileMode) (string, error) {
-	temp, err := os.CreateTemp(filepath.Dir(name), ".lockstep-")
-	if err != nil {
-		return "", err
-	}
-	_, err = temp.Write(data)
-	err = errors.Join(err, temp.Chmod(mode), temp.Sync(), temp.Close())
-	if err != nil {
-		_ = os.Remove(temp.Name())
-		return "", err
-	}
-	return temp.Name(), nil
-}
-
-// undo restores the old contents of files.
-func (r *Result) undo(files []File) error {
-	var all error
-	for _, f := range files {
-		info, err := os.Stat(f.path)
-		if err == nil {
-			var name string
-			if name, err = writeTemp(f.path, f.old, info.Mode().Perm()); err == nil {
-				err = os.Rename(name, f.path)
-			}
-		}
-		if err != nil {
-			all = errors.Join(all, fmt.Errorf("restore %s: %w", f.path, err))
-		}
-	}
-	return all
+	return documents.WriteAll(all)
 }
 
 // scalar formats a string as YAML on one line.
@@ -207,5 +142,5 @@ func scalar(s string) string {
 	if strings.ContainsFunc(s, func(r rune) bool { return r < ' ' || r == 0x7f }) || strings.Contains(s, "{{") {
 		return "{{ " + strconv.Quote(s) + " | quote }}"
 	}
-	return "'" + strings.ReplaceAll(s, "'", "''") + "'"
+	return documents.Quote(s)
 }

@@ -90,7 +90,7 @@ func TestPlaces(t *testing.T) {
 			if len(res.Left) > 0 || len(res.Files) != 1 {
 				t.Fatalf("files %v, left %v", res.Files, res.Left)
 			}
-			if got := string(res.Files[0].new); got != test.want {
+			if got := string(res.Files[0].rewrite.New); got != test.want {
 				t.Errorf("got\n%s\nwant\n%s", got, test.want)
 			}
 		})

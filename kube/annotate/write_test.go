@@ -63,7 +63,7 @@ func TestChartYAML(t *testing.T) {
 			if len(res.Left) > 0 || len(res.Files) != 1 {
 				t.Fatalf("files %v, left %v", res.Files, res.Left)
 			}
-			if got := string(res.Files[0].new); got != test.want {
+			if got := string(res.Files[0].rewrite.New); got != test.want {
 				t.Errorf("got\n%s\nwant\n%s", got, test.want)
 			}
 		})
@@ -95,7 +95,7 @@ func TestWrite(t *testing.T) {
 		}
 		for _, f := range res.Files {
 			data, err := os.ReadFile(filepath.Join(dir, f.Name))
-			if err != nil || string(data) != string(f.new) {
+			if err != nil || string(data) != string(f.rewrite.New) {
 				t.Errorf("%s: %v\n%s", f.Name, err, data)
 			}
 		}
@@ -121,7 +121,7 @@ func TestWrite(t *testing.T) {
 	})
 	t.Run("undone if one cannot be renamed", func(t *testing.T) {
 		dir, res := prepared(t)
-		res.Files[1].path = filepath.Join(dir, "templates")
+		res.Files[1].rewrite.Path = filepath.Join(dir, "templates")
 		old, err := os.ReadFile(filepath.Join(dir, "templates/a.yaml"))
 		if err != nil {
 			t.Fatal(err)
@@ -195,7 +195,7 @@ func TestPartlyAnnotated(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if len(res.Files) != 1 || !strings.Contains(string(res.Files[0].new), "annotations:\n    helm.sh/depends-on-resource-groups: '[\"late\"]'\n") {
+	if len(res.Files) != 1 || !strings.Contains(string(res.Files[0].rewrite.New), "annotations:\n    helm.sh/depends-on-resource-groups: '[\"late\"]'\n") {
 		t.Errorf("files %+v", res.Files)
 	}
 	if len(res.Left) != 1 || !strings.Contains(res.Left[0].Why, "edit that by hand") {
@@ -231,7 +231,7 @@ func TestSpelling(t *testing.T) {
 		if err != nil || len(res.Left) > 0 || len(res.Files) != 2 {
 			t.Fatalf("%q: %v, %+v", spelling, err, res)
 		}
-		if got := string(res.Files[0].new); !strings.Contains(got, strings.Replace(want, ".Values", "$.Values", 1)) {
+		if got := string(res.Files[0].rewrite.New); !strings.Contains(got, strings.Replace(want, ".Values", "$.Values", 1)) {
 			t.Errorf("%q: got\n%s\nwant\n%s", spelling, got, want)
 		}
 	}

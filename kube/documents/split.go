@@ -1,6 +1,6 @@
 // Package documents splits manifests into YAML documents (Split), parses them (Reader) and writes
-// them (Write). It also has the helpers for nodes of YAML that charts, annotate and helmfile
-// share (Entries, Resolve, Quote). All packages of kube may import it.
+// them (Write). It also has what charts, annotate and helmfile share: helpers for nodes of YAML
+// (Entries, Resolve, Quote), and WriteAll for the files of users. All of kube may import it.
 package documents
 
 import (

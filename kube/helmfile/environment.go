@@ -13,37 +13,45 @@ import (
 	"lockstep/kube/documents"
 )
 
-func addEnvironments(s *state, path string, fields map[string]*kyaml.Node) error {
+// environment is an environment of a helmfile.
+type environment struct {
+	values                      []*node
+	context, missingFileHandler string
+}
+
+func addEnvironments(s *state, fields map[string]*node) error {
 	if fields["environments"] == nil {
 		return nil
 	}
-	all, err := mapEntries(path, "environments", fields["environments"])
+	all, err := fields["environments"].entries("environments")
 	if err != nil {
 		return err
 	}
 	for name, n := range all {
-		env, err := parseMapping(path, "environment "+name, n, environmentKeys)
+		keys, err := n.mapping("environment "+name, environmentKeys)
 		if err != nil {
 			return err
 		}
-		if s.environments[name] == nil {
-			s.environments[name] = map[string][]*kyaml.Node{}
-		}
-		values, err := listItems(path, "values of environment "+name, env["values"])
+		values, err := keys["values"].items("values of environment " + name)
 		if err != nil {
 			return err
 		}
-		for _, v := range values {
-			s.file[v] = path
+		env := s.environments[name]
+		env.values = append(env.values, values...)
+		if n := keys["kubeContext"]; n != nil {
+			env.context = n.Value
 		}
-		s.environments[name]["values"] = append(s.environments[name]["values"], values...)
-		for _, key := range []string{"kubeContext", "missingFileHandler"} {
-			if env[key] != nil {
-				s.environments[name][key] = []*kyaml.Node{env[key]}
-			}
+		if n := keys["missingFileHandler"]; n != nil {
+			env.missingFileHandler = n.Value
 		}
+		s.environments[name] = env
 	}
 	return nil
+}
+
+// mustExist reports whether a handler of missing files makes them an error, which is the default.
+func mustExist(missingFileHandler string) bool {
+	return missingFileHandler == "" || missingFileHandler == "Error"
 }
 
 // environment merges the values of the file, then those of the environment, then those from the
@@ -51,12 +59,8 @@ func addEnvironments(s *state, path string, fields map[string]*kyaml.Node) error
 func (r *reader) environment(s *state, over map[string]any) (map[string]any, error) {
 	values := map[string]any{}
 	env := s.environments[r.Environment]
-	lenient := false
-	for _, handler := range env["missingFileHandler"] {
-		lenient = handler.Value != "Error"
-	}
-	for _, n := range slices.Concat(s.values, env["values"]) {
-		more, err := s.loadValues(n, lenient)
+	for _, n := range slices.Concat(s.values, env.values) {
+		more, err := n.loadValues(filepath.Dir(s.path), mustExist(env.missingFileHandler))
 		if err != nil {
 			return nil, fmt.Errorf("values of environment %s: %w", r.Environment, err)
 		}
@@ -65,20 +69,20 @@ func (r *reader) environment(s *state, over map[string]any) (map[string]any, err
 	return loader.MergeMaps(values, over), nil
 }
 
-// loadValues reads inline values, or those of files relative to the helmfile.
-func (s *state) loadValues(n *kyaml.Node, lenient bool) (map[string]any, error) {
+// loadValues reads inline values, or those of files relative to a folder.
+func (n *node) loadValues(folder string, mustExist bool) (map[string]any, error) {
 	values := map[string]any{}
 	if n.Kind == kyaml.MappingNode {
-		return values, decode(s.file[n], "values", n, &values)
+		return values, n.decode("values", &values)
 	}
-	files, missing := glob(filepath.Dir(s.path), n.Value)
-	if missing && !lenient {
-		return nil, position{s.file[n], n.Line}.errorf("values file %s does not exist", n.Value)
+	files, missing := glob(folder, n.Value)
+	if missing && mustExist {
+		return nil, n.errorf("values file %s does not exist", n.Value)
 	}
 	for _, file := range files {
 		more, err := readValues(file)
 		if err != nil {
-			return nil, fmt.Errorf("%s: %w", position{s.file[n], n.Line}, err)
+			return nil, n.errorf("%w", err)
 		}
 		values = loader.MergeMaps(values, more)
 	}

@@ -6,12 +6,10 @@ import (
 	"fmt"
 	"os/exec"
 	"strings"
-
-	kyaml "sigs.k8s.io/kustomize/kyaml/yaml"
 )
 
 // expand runs helmfile to expand a file with templates. at is the position of the first template.
-func (r *reader) expand(at position) ([]*kyaml.Node, error) {
+func (r *reader) expand(at position) ([]*node, error) {
 	const pipe = "helmfile build --embed-values | lockstep up -f -"
 	if at.path == "-" {
 		return nil, at.errorf("standard input has helmfile templates; pipe the expanded file: %s", pipe)

@@ -61,7 +61,6 @@ type Repository struct {
 	PassCredentials bool   `yaml:"passCredentials"`
 	SkipTLSVerify   bool   `yaml:"skipTLSVerify"`
 	PlainHTTP       bool   `yaml:"plainHttp"`
-	position        position
 }
 
 // Release is a release of a helmfile, with all defaults filled in.
@@ -105,10 +104,9 @@ type Release struct {
 	PostRenderer   string
 	PostRenderArgs []string
 	// Folder is the directory of its file. At is its position, file:line.
-	Folder string
-	At     string
-	file   string
-	line   int
+	Folder   string
+	At       string
+	position position
 }
 
 // ID returns [context/]namespace/name, which is unique in a File. Without a Context it is
@@ -135,28 +133,25 @@ func Read(ctx context.Context, o Options) (*File, error) {
 		return nil, err
 	}
 	r := &reader{ctx: ctx, Options: o}
-	out := &File{Path: o.Path, Environment: o.Environment, Selectors: o.Selectors}
-	if len(paths) == 1 {
-		out.Path = paths[0]
-	}
 	stateValues, err := r.stateValues()
 	if err != nil {
 		return nil, err
 	}
-	var known bool
+	all := &result{}
 	for _, path := range paths {
 		f, err := r.readFile(path, nil, stateValues, o.Selectors, nil)
 		if err != nil {
 			return nil, err
 		}
-		known = known || f.environmentKnown
-		out.Repositories = append(out.Repositories, f.repositories...)
-		out.Releases = append(out.Releases, f.releases...)
+		all.add(f)
 	}
-	if !known && o.Environment != "default" {
+	out := &File{Path: o.Path, Environment: o.Environment, Selectors: o.Selectors, Repositories: all.repositories, Releases: all.releases, Others: r.others}
+	if len(paths) == 1 {
+		out.Path = paths[0]
+	}
+	if !all.environmentKnown && o.Environment != "default" {
 		return nil, fmt.Errorf("%s: environment %q is not defined: add it under environments, or choose another with -e", out.Path, o.Environment)
 	}
-	out.Others = r.others
 	return out, out.check()
 }
 
@@ -188,7 +183,10 @@ func findFiles(path string) ([]string, error) {
 				return findFiles(filepath.Join(path, name))
 			}
 		}
-		return nil, fmt.Errorf("no helmfile in %s (%s); name one with -f", displayDir(path), strings.Join(fileNames, ", "))
+		if path = filepath.Clean(path); path == "." {
+			path = "the current directory"
+		}
+		return nil, fmt.Errorf("no helmfile in %s (%s); name one with -f", path, strings.Join(fileNames, ", "))
 	}
 	var files []string
 	for _, pattern := range []string{"*.yaml", "*.yml", "*.yaml.gotmpl", "*.yml.gotmpl"} {
@@ -199,14 +197,6 @@ func findFiles(path string) ([]string, error) {
 		return nil, fmt.Errorf("no helmfile in %s (*.yaml)", path)
 	}
 	return files, nil
-}
-
-// displayDir returns the name of a directory in an error.
-func displayDir(path string) string {
-	if path = filepath.Clean(path); path == "." {
-		return "the current directory"
-	}
-	return path
 }
 
 // check returns an error for two releases with the same ID.

@@ -92,6 +92,9 @@ releases:
 - <<: *base
   name: a
 - {<<: *base, name: b, namespace: y, installed: false}`, Options{}, []string{"x/a /a {} [] []", "y/b /a {} [] [] not installed"}},
+		{"a value like a key does not hide a merged key", `
+== helmfile.yaml
+releases: [{<<: {chart: ./a, installed: false}, name: chart, labels: {x: installed}}]`, Options{}, []string{"chart /a {} [] [] not installed"}},
 		{"the environment decides conditions", `
 == helmfile.yaml
 environments:
@@ -296,7 +299,7 @@ releases:
 			t.Errorf("%s: chart %s", want.ID(), got.Chart)
 		}
 		for _, r := range []*Release{&got, &want} {
-			r.Chart, r.Version, r.Values, r.At, r.file, r.line, r.SkipDeps = "", "", nil, "", "", 0, false
+			r.Chart, r.Version, r.Values, r.At, r.position, r.SkipDeps = "", "", nil, "", position{}, false
 			if len(r.Needs) == 0 {
 				r.Needs = nil
 			}
@@ -310,5 +313,30 @@ releases:
 	}
 	if _, err := (&File{Releases: []Release{{Name: "a", Context: "far"}}}).Packed(nil); err == nil || !strings.Contains(err.Error(), "kubeContext") {
 		t.Errorf("another cluster: %v", err)
+	}
+}
+
+// TestAddNeedsKeepsLinks: needs are added to the target of a link, and the mode stays the same.
+func TestAddNeedsKeepsLinks(t *testing.T) {
+	dir := writeFiles(t, "== real/helmfile.yaml\nreleases:\n- name: a\n  chart: repo/a\n- name: b\n  chart: repo/b")
+	link, real := filepath.Join(dir, "helmfile.yaml"), filepath.Join(dir, "real/helmfile.yaml")
+	if err := errors.Join(os.Symlink(real, link), os.Chmod(real, 0o640)); err != nil {
+		t.Fatal(err)
+	}
+	f, err := Read(t.Context(), Options{Path: link})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if files, err := f.AddNeeds(map[string][]string{"b": {"a"}}); err != nil || !slices.Equal(files, []string{link}) {
+		t.Fatal(files, err)
+	}
+	if text, err := os.ReadFile(real); err != nil || !strings.HasSuffix(string(text), "- name: b\n  needs:\n    - a\n  chart: repo/b\n") {
+		t.Errorf("%q, %v", text, err)
+	}
+	if info, err := os.Lstat(link); err != nil || info.Mode()&os.ModeSymlink == 0 {
+		t.Errorf("the link is a file now: %v", err)
+	}
+	if info, err := os.Stat(real); err != nil || info.Mode().Perm() != 0o640 {
+		t.Errorf("mode %v, %v", info.Mode(), err)
 	}
 }

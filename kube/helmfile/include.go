@@ -1,7 +1,6 @@
 package helmfile
 
 import (
-	"fmt"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -11,26 +10,27 @@ import (
 )
 
 // include reads the files of an entry in helmfiles.
-func (r *reader) include(s *state, n *kyaml.Node, selectors, before []string) (*result, error) {
-	i := include{path: n.Value, at: position{s.file[n], n.Line}, selectors: selectors}
+func (r *reader) include(s *state, n *node, selectors, before []string) (*result, error) {
+	folder := filepath.Dir(s.path)
+	i := include{path: n.Value, selectors: selectors}
 	if n.Kind == kyaml.MappingNode {
 		var err error
-		if i, err = r.readInclude(s, n, selectors); err != nil {
+		if i, err = readInclude(folder, n, selectors); err != nil {
 			return nil, err
 		}
 	}
 	if strings.Contains(i.path, "::") || strings.Contains(i.path, "://") {
-		return nil, i.at.errorf("helmfiles: lockstep does not download %s; %s", i.path, useHelmfile)
+		return nil, n.errorf("helmfiles: lockstep does not download %s; %s", i.path, useHelmfile)
 	}
-	entries, missing := glob(filepath.Dir(s.path), i.path)
-	if handler := s.scalars["missingFileHandler"]; missing && (handler == "" || handler == "Error") {
-		return nil, i.at.errorf("helmfiles: %s does not exist", i.path)
+	entries, missing := glob(folder, i.path)
+	if missing && mustExist(s.scalars["missingFileHandler"]) {
+		return nil, n.errorf("helmfiles: %s does not exist", i.path)
 	}
 	out := &result{}
 	for _, entry := range entries {
 		files, err := findFiles(entry)
 		if err != nil {
-			return nil, fmt.Errorf("%s: %w", i.at, err)
+			return nil, n.errorf("%w", err)
 		}
 		start := len(out.releases)
 		for _, file := range files { // files in a directory do not wait for each other
@@ -38,12 +38,9 @@ func (r *reader) include(s *state, n *kyaml.Node, selectors, before []string) (*
 			if err != nil {
 				return nil, err
 			}
-			out.repositories = append(out.repositories, f.repositories...)
-			out.releases = append(out.releases, f.releases...)
+			out.add(f)
 		}
-		for _, rel := range out.releases[start:] {
-			before = append(slices.Clone(before), rel.ID())
-		}
+		before = append(slices.Clip(before), ids(out.releases[start:])...)
 	}
 	return out, nil
 }
@@ -51,30 +48,28 @@ func (r *reader) include(s *state, n *kyaml.Node, selectors, before []string) (*
 // include is an entry of helmfiles. over is nil if it has no values.
 type include struct {
 	path      string
-	at        position
 	selectors []string
 	over      map[string]any
 }
 
-func (r *reader) readInclude(s *state, n *kyaml.Node, selectors []string) (i include, err error) {
-	i = include{at: position{s.file[n], n.Line}, selectors: selectors}
-	fields, err := parseMapping(s.file[n], "helmfiles", n, helmfileKeys)
+func readInclude(folder string, n *node, selectors []string) (i include, err error) {
+	i = include{selectors: selectors}
+	fields, err := n.mapping("helmfiles", helmfileKeys)
 	if err != nil {
 		return i, err
 	}
 	if fields["path"] == nil {
-		return i, i.at.errorf("helmfiles: an entry needs a path")
+		return i, n.errorf("helmfiles: an entry needs a path")
 	}
 	i.path = fields["path"].Value
 	if inherited := fields["selectorsInherited"]; fields["selectors"] != nil && (inherited == nil || inherited.Value != "true") {
-		if err := decode(s.file[n], "selectors", fields["selectors"], &i.selectors); err != nil {
+		if err := fields["selectors"].decode("selectors", &i.selectors); err != nil {
 			return i, err
 		}
 	}
-	sources, err := listItems(s.file[n], "values of helmfiles", fields["values"])
+	sources, err := fields["values"].items("values of helmfiles")
 	for _, source := range sources {
-		s.file[source] = s.file[n]
-		more, err := s.loadValues(source, false)
+		more, err := source.loadValues(folder, true)
 		if err != nil {
 			return i, err
 		}

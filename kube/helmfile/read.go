@@ -2,16 +2,19 @@ package helmfile
 
 import (
 	"bytes"
+	"cmp"
 	"errors"
 	"fmt"
 	"io"
+	"maps"
 	"os"
 	"path/filepath"
 	"slices"
-	"sort"
 	"strings"
 
 	kyaml "sigs.k8s.io/kustomize/kyaml/yaml"
+
+	"lockstep/kube/documents"
 )
 
 // position is a line of a file.
@@ -31,8 +34,23 @@ func (p position) errorf(format string, args ...any) error {
 	return fmt.Errorf("%s: %w", p, fmt.Errorf(format, args...))
 }
 
+// node is a value of a helmfile, with the file that contains it.
+type node struct {
+	*kyaml.Node
+	path string
+}
+
+func (n *node) at() position { return position{n.path, n.Line} }
+
+func (n *node) errorf(format string, args ...any) error { return n.at().errorf(format, args...) }
+
+// of returns a value within n, and follows aliases.
+func (n *node) of(value *kyaml.Node) *node { return &node{documents.Resolve(value), n.path} }
+
+func (n *node) isNull() bool { return n == nil || n.Tag == "!!null" }
+
 // parse parses the documents of a file.
-func parse(path string, data []byte) (docs []*kyaml.Node, err error) {
+func parse(path string, data []byte) (docs []*node, err error) {
 	decoder := kyaml.NewDecoder(bytes.NewReader(data))
 	for {
 		var doc kyaml.Node
@@ -48,47 +66,49 @@ func parse(path string, data []byte) (docs []*kyaml.Node, err error) {
 		if err := doc.Decode(&whole); err != nil {
 			return nil, syntaxError(path, data, err)
 		}
-		docs = append(docs, doc.Content[0])
+		docs = append(docs, &node{doc.Content[0], path})
 	}
 }
 
 // needsHelmfile returns the first position that only helmfile can expand, or nil. In a file without
 // the suffix .gotmpl, helmfile renders a few fields of releases as templates; everything else,
 // including inline values, is literal.
-func needsHelmfile(path string, docs []*kyaml.Node) *position {
+func needsHelmfile(docs []*node) *position {
 	for _, doc := range docs {
-		for i := 0; i+1 < len(doc.Content); i += 2 {
-			key, value := doc.Content[i], resolve(doc.Content[i+1])
-			switch {
-			case key.Value == "defaultInherit":
-				return &position{path, key.Line}
-			case key.Value == "releases" && value.Kind == kyaml.SequenceNode:
+		for key, value := range documents.Entries(doc.Node) {
+			value = documents.Resolve(value)
+			var bad *kyaml.Node
+			switch key.Value {
+			case "defaultInherit":
+				bad = key
+			case "releases":
 				for _, release := range value.Content {
-					if at := releaseNeedsHelmfile(path, resolve(release)); at != nil {
-						return at
+					if bad == nil {
+						bad = releaseNeedsHelmfile(documents.Resolve(release))
 					}
 				}
-			case key.Value == "bases" || key.Value == "helmfiles" || key.Value == "environments":
-				if n := findScalar(value, func(text string) bool { return strings.HasSuffix(text, ".gotmpl") && key.Value == "environments" }); n != nil {
-					return &position{path, n.Line}
-				}
+			case "environments":
+				bad = findScalar(value, func(text string) bool { return strings.HasSuffix(text, ".gotmpl") })
+			}
+			if bad != nil {
+				return &position{doc.path, bad.Line}
 			}
 		}
 	}
 	return nil
 }
 
-// releaseNeedsHelmfile is needsHelmfile for a release.
-func releaseNeedsHelmfile(path string, release *kyaml.Node) *position {
-	for i := 0; i+1 < len(release.Content); i += 2 {
-		key, value := release.Content[i], resolve(release.Content[i+1])
-		var bad *kyaml.Node
+// releaseNeedsHelmfile returns the first key or value of a release that only helmfile can expand,
+// or nil.
+func releaseNeedsHelmfile(release *kyaml.Node) (bad *kyaml.Node) {
+	for key, value := range documents.Entries(release) {
+		value = documents.Resolve(value)
 		switch key.Value {
 		case "name", "chart", "namespace", "version", "labels", "needs", "postRendererArgs":
 			bad = findScalar(value, func(text string) bool { return strings.Contains(text, "{{") })
 		case "values":
 			for _, v := range value.Content {
-				if v = resolve(v); v.Kind == kyaml.ScalarNode && (strings.Contains(v.Value, "{{") || strings.HasSuffix(v.Value, ".gotmpl")) {
+				if v = documents.Resolve(v); v.Kind == kyaml.ScalarNode && (strings.Contains(v.Value, "{{") || strings.HasSuffix(v.Value, ".gotmpl")) {
 					bad = v
 				}
 			}
@@ -103,10 +123,10 @@ func releaseNeedsHelmfile(path string, release *kyaml.Node) *position {
 			}
 		}
 		if bad != nil {
-			return &position{path, bad.Line}
+			break
 		}
 	}
-	return nil
+	return bad
 }
 
 // isReference reports whether helmfile would resolve a value with vals.
@@ -125,71 +145,64 @@ func findScalar(n *kyaml.Node, match func(text string) bool) *kyaml.Node {
 	return nil
 }
 
-// parseMapping returns the entries of a mapping, and an error for keys that are not allowed.
-func parseMapping(path, what string, n *kyaml.Node, allowed keys) (map[string]*kyaml.Node, error) {
-	fields, err := mapEntries(path, what, n)
+// mapping returns the entries of a mapping, and an error for keys that are not allowed.
+func (n *node) mapping(what string, allowed keys) (map[string]*node, error) {
+	fields, err := n.entries(what)
 	if err != nil {
 		return nil, err
 	}
-	for _, key := range sortedKeys(fields) {
-		at := position{path, fields[key].Line}
-		for i := 0; i+1 < len(n.Content); i += 2 {
-			if n.Content[i].Value == key {
-				at.line = n.Content[i].Line
-			}
+	for _, name := range slices.SortedFunc(maps.Keys(fields), func(a, b string) int {
+		return cmp.Or(cmp.Compare(fields[a].Line, fields[b].Line), strings.Compare(a, b))
+	}) {
+		at := fields[name].at()
+		if key, _ := documents.Entry(n.Node, name); key != nil {
+			at.line = key.Line
 		}
-		switch advice, known := allowed[key]; {
+		switch advice, known := allowed[name]; {
 		case !known:
-			return nil, at.errorf("unknown key %q in %s; see: lockstep help helmfile", key, what)
-		case advice != "" && !isEmpty(fields[key]):
-			return nil, at.errorf("%s: lockstep does not support helmfile's %s; %s", what, key, advice)
+			return nil, at.errorf("unknown key %q in %s; see: lockstep help helmfile", name, what)
+		case advice != "" && !fields[name].isEmpty():
+			return nil, at.errorf("%s: lockstep does not support helmfile's %s; %s", what, name, advice)
 		}
 	}
 	return fields, nil
 }
 
 // isEmpty reports whether a value is a zero value, which helmfile build prints for unset keys.
-func isEmpty(n *kyaml.Node) bool {
-	return n.Tag == "!!null" || n.Kind != kyaml.ScalarNode && len(n.Content) == 0 || n.Kind == kyaml.ScalarNode && (n.Value == "" || n.Value == "false" || n.Value == "0")
-}
-
-func sortedKeys(m map[string]*kyaml.Node) []string {
-	all := make([]string, 0, len(m))
-	for key := range m {
-		all = append(all, key)
+func (n *node) isEmpty() bool {
+	if n.Kind != kyaml.ScalarNode {
+		return len(n.Content) == 0
 	}
-	sort.Slice(all, func(i, j int) bool {
-		return m[all[i]].Line < m[all[j]].Line || m[all[i]].Line == m[all[j]].Line && all[i] < all[j]
-	})
-	return all
+	return n.isNull() || n.Value == "" || n.Value == "false" || n.Value == "0"
 }
 
-func mapEntries(path, what string, n *kyaml.Node) (map[string]*kyaml.Node, error) {
-	n = resolve(n)
-	if n.Tag == "!!null" {
+// entries returns the entries of a mapping, with those of merge keys.
+func (n *node) entries(what string) (map[string]*node, error) {
+	n = n.of(n.Node)
+	if n.isNull() {
 		return nil, nil
 	}
 	if n.Kind != kyaml.MappingNode {
-		return nil, position{path, n.Line}.errorf("%s must be a mapping", what)
+		return nil, n.errorf("%s must be a mapping", what)
 	}
-	fields := map[string]*kyaml.Node{}
-	for i := 0; i+1 < len(n.Content); i += 2 {
-		key, value := n.Content[i], resolve(n.Content[i+1])
+	fields := map[string]*node{}
+	for key, value := range documents.Entries(n.Node) {
 		if key.Value != "<<" {
-			fields[key.Value] = value
+			fields[key.Value] = n.of(value)
 			continue
 		}
+		value = documents.Resolve(value)
 		from := []*kyaml.Node{value}
 		if value.Kind == kyaml.SequenceNode {
 			from = value.Content
 		}
 		for _, f := range from {
-			merged, err := mapEntries(path, what, f)
+			merged, err := n.of(f).entries(what)
 			if err != nil {
 				return nil, err
 			}
 			for k, v := range merged {
-				if !slices.ContainsFunc(n.Content, func(c *kyaml.Node) bool { return c.Value == k }) && fields[k] == nil {
+				if own, _ := documents.Entry(n.Node, k); own == nil && fields[k] == nil {
 					fields[k] = v
 				}
 			}
@@ -198,31 +211,22 @@ func mapEntries(path, what string, n *kyaml.Node) (map[string]*kyaml.Node, error
 	return fields, nil
 }
 
-// resolve follows aliases.
-func resolve(n *kyaml.Node) *kyaml.Node {
-	for n.Kind == kyaml.AliasNode {
-		n = n.Alias
-	}
-	return n
-}
-
-// listItems returns the items of a sequence, or nil for null.
-func listItems(path, what string, n *kyaml.Node) ([]*kyaml.Node, error) {
-	if n == nil || resolve(n).Tag == "!!null" {
+// items returns the items of a list, nil for null.
+func (n *node) items(what string) (items []*node, err error) {
+	if n.isNull() {
 		return nil, nil
 	}
-	if n = resolve(n); n.Kind != kyaml.SequenceNode {
-		return nil, position{path, n.Line}.errorf("%s must be a list", what)
+	if n.Kind != kyaml.SequenceNode {
+		return nil, n.errorf("%s must be a list", what)
 	}
-	out := slices.Clone(n.Content)
-	for i := range out {
-		out[i] = resolve(out[i])
+	for _, item := range n.Content {
+		items = append(items, n.of(item))
 	}
-	return out, nil
+	return items, nil
 }
 
 // decode decodes a value into a Go value.
-func decode(path, what string, n *kyaml.Node, into any) error {
+func (n *node) decode(what string, into any) error {
 	if err := n.Decode(into); err == nil {
 		return nil
 	}
@@ -239,7 +243,7 @@ func decode(path, what string, n *kyaml.Node, into any) error {
 	case *map[string]string:
 		want = "a mapping of strings"
 	}
-	return position{path, n.Line}.errorf("%s must be %s", what, want)
+	return n.errorf("%s must be %s", what, want)
 }
 
 // glob returns the files that match a path relative to a directory. missing is true if none match.

@@ -1,6 +1,7 @@
 package helmfile
 
 import (
+	"cmp"
 	"fmt"
 	"maps"
 	"os"
@@ -8,41 +9,31 @@ import (
 	"slices"
 	"strings"
 	"time"
-
-	kyaml "sigs.k8s.io/kustomize/kyaml/yaml"
 )
 
 // fields are the keys of a release, with fallbacks from helmDefaults.
 type fields struct {
-	at       position
-	name     string
-	release  map[string]*kyaml.Node
-	defaults map[string]*kyaml.Node
-	err      error // the first
+	*node
+	name          string
+	own, defaults map[string]*node
+	err           error // the first
 }
 
-func (f *fields) node(key string) *kyaml.Node {
-	n := f.release[key]
+func (f *fields) read(key string, into any) {
+	n := f.own[key]
 	if n == nil {
 		n = f.defaults[key]
 	}
-	if n == nil || n.Tag == "!!null" {
-		return nil
-	}
-	return n
-}
-
-func (f *fields) decode(key string, into any) {
-	if n := f.node(key); n != nil && f.err == nil {
-		f.err = decode(f.at.path, f.name+": "+key, n, into)
+	if f.err == nil && !n.isNull() {
+		f.err = n.decode(f.name+": "+key, into)
 	}
 }
 
-func (f *fields) text(key string) (s string) { f.decode(key, &s); return s }
+func (f *fields) text(key string) (s string) { f.read(key, &s); return s }
 
-func (f *fields) boolean(key string, value bool) bool { f.decode(key, &value); return value }
+func (f *fields) boolean(key string, value bool) bool { f.read(key, &value); return value }
 
-func (f *fields) number(key string, value int) int { f.decode(key, &value); return value }
+func (f *fields) number(key string, value int) int { f.read(key, &value); return value }
 
 // Rule S1: the releases of a stack and their needs.
 //
@@ -83,25 +74,21 @@ func (r *reader) readReleases(s *state, values map[string]any, selectors []strin
 }
 
 // readRelease reads a release, the number-th of its file. enabled is the value of its condition.
-func (r *reader) readRelease(s *state, number int, n *kyaml.Node, values map[string]any) (rel Release, enabled bool, err error) {
-	path := s.file[n]
+func (r *reader) readRelease(s *state, number int, n *node, values map[string]any) (rel Release, enabled bool, err error) {
 	allowed := releaseKeys
 	if s.built {
 		allowed = builtKeys
 	}
 	what := "release"
-	if named, err := mapEntries(path, what, n); err == nil && named["name"] != nil {
+	if named, err := n.entries(what); err == nil && named["name"] != nil {
 		what += " " + named["name"].Value
 	}
-	own, err := parseMapping(path, what, n, allowed)
+	own, err := n.mapping(what, allowed)
 	if err != nil {
 		return rel, false, err
 	}
-	f := &fields{at: position{path, n.Line}, name: what, release: own, defaults: s.defaults}
-	rel.Name, rel.At, rel.Folder, rel.file, rel.line = f.text("name"), f.at.String(), filepath.Dir(s.path), path, n.Line
-	if s.path == "-" {
-		rel.Folder = "."
-	}
+	f := &fields{node: n, name: what, own: own, defaults: s.defaults}
+	rel.Name, rel.At, rel.Folder, rel.position = f.text("name"), n.at().String(), filepath.Dir(s.path), n.at()
 	rel.Namespace, rel.Context = f.text("namespace"), f.text("kubeContext")
 	r.override(s, &rel)
 	r.readOptions(f, &rel)
@@ -110,16 +97,16 @@ func (r *reader) readRelease(s *state, number int, n *kyaml.Node, values map[str
 		return rel, false, f.err
 	}
 	if rel.Name == "" {
-		return rel, false, f.at.errorf("release %d has no name", number)
+		return rel, false, n.errorf("release %d has no name", number)
 	}
 	if rel.Chart == "" {
-		return rel, false, f.at.errorf("%s has no chart", what)
+		return rel, false, n.errorf("%s has no chart", what)
 	}
 	rel.Labels = map[string]string{}
-	f.decode("labels", &rel.Labels)
+	f.read("labels", &rel.Labels)
 	maps.Copy(rel.Labels, s.labels)
 	var needs []string
-	f.decode("needs", &needs)
+	f.read("needs", &needs)
 	for _, need := range needs {
 		rel.Needs = append(rel.Needs, rel.resolveNeed(need))
 	}
@@ -136,20 +123,13 @@ func (r *reader) readRelease(s *state, number int, n *kyaml.Node, values map[str
 
 // override applies namespaces and contexts that are set for all releases.
 func (r *reader) override(s *state, rel *Release) {
-	choose := func(to *string, over ...string) {
-		for _, o := range over {
-			if o != "" {
-				*to = o
-			}
-		}
-	}
 	if n := s.defaults["kubeContext"]; rel.Context == "" && n != nil {
 		rel.Context = n.Value
 	}
-	choose(&rel.Namespace, s.scalars["namespace"], r.Namespace)
-	choose(&rel.Context, s.scalars["kubeContext"], r.Context)
-	if n := s.environments[r.Environment]["kubeContext"]; rel.Context == "" && n != nil {
-		rel.FallbackContext = n[0].Value
+	rel.Namespace = cmp.Or(r.Namespace, s.scalars["namespace"], rel.Namespace)
+	rel.Context = cmp.Or(r.Context, s.scalars["kubeContext"], rel.Context)
+	if rel.Context == "" {
+		rel.FallbackContext = s.environments[r.Environment].context
 	}
 }
 
@@ -166,7 +146,7 @@ func (r *reader) readOptions(f *fields, rel *Release) {
 	rel.StoreLabels, rel.SkipDeps = f.boolean("syncReleaseLabels", false), f.boolean("skipDeps", false)
 	rel.HistoryMax = f.number("historyMax", 10)
 	rel.Description, rel.PostRenderer = f.text("description"), f.text("postRenderer")
-	f.decode("postRendererArgs", &rel.PostRenderArgs)
+	f.read("postRendererArgs", &rel.PostRenderArgs)
 	if rel.PostRenderer != "" && strings.HasPrefix(rel.PostRenderer, ".") {
 		rel.PostRenderer = filepath.Join(rel.Folder, rel.PostRenderer)
 	}
@@ -213,7 +193,7 @@ func condition(f *fields, environment string, values map[string]any) (bool, erro
 	if path == "" || path == "true" || path == "false" {
 		return path != "false", nil
 	}
-	at := position{f.at.path, f.node("condition").Line}
+	at := f.own["condition"]
 	parent, ok := strings.CutSuffix(path, ".enabled")
 	if !ok {
 		return false, at.errorf("%s: condition %s must be a path that ends in .enabled", f.name, path)

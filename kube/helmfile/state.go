@@ -12,7 +12,6 @@ import (
 	"strings"
 
 	"helm.sh/helm/v4/pkg/chart/v2/loader"
-	kyaml "sigs.k8s.io/kustomize/kyaml/yaml"
 )
 
 // reader reads a helmfile and the files that it includes.
@@ -33,21 +32,33 @@ type result struct {
 	environmentKnown bool
 }
 
+func (r *result) add(f *result) {
+	r.repositories = append(r.repositories, f.repositories...)
+	r.releases = append(r.releases, f.releases...)
+	r.environmentKnown = r.environmentKnown || f.environmentKnown
+}
+
+func ids(releases []Release) (all []string) {
+	for _, rel := range releases {
+		all = append(all, rel.ID())
+	}
+	return all
+}
+
 // state is the merged content of the documents and bases of one file. In mappings the last value of
 // a key wins; lists are concatenated.
 type state struct {
 	path                       string
 	scalars                    map[string]string // kubeContext, namespace, missingFileHandler
-	defaults                   map[string]*kyaml.Node
+	defaults                   map[string]*node
 	labels                     map[string]string
-	environments               map[string]map[string][]*kyaml.Node // values by environment and key
-	file                       map[*kyaml.Node]string              // the file that contains a value
+	environments               map[string]environment
 	repositories               []Repository
-	values, releases, includes []*kyaml.Node
+	values, releases, includes []*node
 	// built marks output of helmfile build, in which bases and included files are merged. rendered
 	// has its environment values.
 	built    bool
-	rendered *kyaml.Node
+	rendered *node
 }
 
 // readFile reads a file for an environment: over are values from the file that includes it, nil
@@ -68,7 +79,7 @@ func (r *reader) readFile(path string, over, given map[string]any, selectors, be
 	for _, docs := range parts {
 		part := newState(path)
 		for _, doc := range docs {
-			if err := r.addDocument(part, path, doc); err != nil {
+			if err := r.addDocument(part, doc); err != nil {
 				return nil, err
 			}
 		}
@@ -85,7 +96,7 @@ func (r *reader) readFile(path string, over, given map[string]any, selectors, be
 }
 
 func newState(path string) *state {
-	return &state{path: path, scalars: map[string]string{}, defaults: map[string]*kyaml.Node{}, labels: map[string]string{}, environments: map[string]map[string][]*kyaml.Node{}, file: map[*kyaml.Node]string{}}
+	return &state{path: path, scalars: map[string]string{}, defaults: map[string]*node{}, labels: map[string]string{}, environments: map[string]environment{}}
 }
 
 // overlay merges a part of the file, between two lines ---, over the parts before it. Lists are
@@ -95,11 +106,10 @@ func (s *state) overlay(part *state) {
 	maps.Copy(s.defaults, part.defaults)
 	maps.Copy(s.labels, part.labels)
 	maps.Copy(s.environments, part.environments)
-	maps.Copy(s.file, part.file)
 	if len(part.repositories) > 0 {
 		s.repositories = part.repositories
 	}
-	for to, from := range map[*[]*kyaml.Node][]*kyaml.Node{&s.values: part.values, &s.releases: part.releases, &s.includes: part.includes} {
+	for to, from := range map[*[]*node][]*node{&s.values: part.values, &s.releases: part.releases, &s.includes: part.includes} {
 		if len(from) > 0 {
 			*to = from
 		}
@@ -108,7 +118,7 @@ func (s *state) overlay(part *state) {
 
 // documents returns the documents of a plain file by part or, if the file has templates, the output
 // of helmfile.
-func (r *reader) documents(path string) (parts [][]*kyaml.Node, expanded bool, err error) {
+func (r *reader) documents(path string) (parts [][]*node, expanded bool, err error) {
 	var data []byte
 	if path == "-" {
 		data, err = io.ReadAll(r.Stdin)
@@ -120,7 +130,7 @@ func (r *reader) documents(path string) (parts [][]*kyaml.Node, expanded bool, e
 	}
 	if strings.HasSuffix(path, ".gotmpl") {
 		docs, err := r.expand(position{path, 1})
-		return [][]*kyaml.Node{docs}, true, err
+		return [][]*node{docs}, true, err
 	}
 	line := 0
 	for _, part := range bytes.Split(data, []byte("\n---\n")) {
@@ -135,26 +145,26 @@ func (r *reader) documents(path string) (parts [][]*kyaml.Node, expanded bool, e
 	if bytes.Contains(data, []byte("\nrenderedvalues:")) {
 		return parts, true, nil
 	}
-	if at := needsHelmfile(path, all); at != nil {
+	if at := needsHelmfile(all); at != nil {
 		docs, err := r.expand(*at)
-		return [][]*kyaml.Node{docs}, true, err
+		return [][]*node{docs}, true, err
 	}
 	return parts, false, nil
 }
 
 // readExpanded reads the output of helmfile build: one merged document for each file, included files
 // first.
-func (r *reader) readExpanded(path string, docs []*kyaml.Node, given map[string]any, selectors, before []string) (*result, error) {
+func (r *reader) readExpanded(path string, docs []*node, given map[string]any, selectors, before []string) (*result, error) {
 	out := &result{environmentKnown: true}
 	for _, doc := range docs {
 		s := newState(documentSource(doc, path))
 		s.built = true
-		if err := r.addDocument(s, path, doc); err != nil {
+		if err := r.addDocument(s, doc); err != nil {
 			return nil, err
 		}
 		var values map[string]any
 		if n := s.rendered; n != nil {
-			if err := decode(path, "renderedvalues", n, &values); err != nil {
+			if err := n.decode("renderedvalues", &values); err != nil {
 				return nil, err
 			}
 		}
@@ -162,17 +172,14 @@ func (r *reader) readExpanded(path string, docs []*kyaml.Node, given map[string]
 		if err != nil {
 			return nil, err
 		}
-		out.repositories = append(out.repositories, f.repositories...)
-		out.releases = append(out.releases, f.releases...)
-		for _, rel := range f.releases {
-			before = append(slices.Clone(before), rel.ID())
-		}
+		out.add(f)
+		before = append(slices.Clip(before), ids(f.releases)...)
 	}
 	return out, nil
 }
 
 // documentSource returns the file in the comment of a document from helmfile build.
-func documentSource(doc *kyaml.Node, fallback string) string {
+func documentSource(doc *node, fallback string) string {
 	comment := doc.HeadComment
 	if len(doc.Content) > 0 {
 		comment += "\n" + doc.Content[0].HeadComment
@@ -188,25 +195,24 @@ func documentSource(doc *kyaml.Node, fallback string) string {
 }
 
 // addDocument merges a document into the state.
-func (r *reader) addDocument(s *state, path string, doc *kyaml.Node) error {
-	fields, err := parseMapping(path, "the helmfile", doc, fileKeys)
+func (r *reader) addDocument(s *state, doc *node) error {
+	fields, err := doc.mapping("the helmfile", fileKeys)
 	if err != nil {
 		return err
 	}
 	s.rendered = fields["renderedvalues"]
 	if s.built {
-		delete(fields, "bases")
-		delete(fields, "helmfiles")
-		delete(fields, "environments")
-		delete(fields, "values")
+		for _, merged := range []string{"bases", "helmfiles", "environments", "values"} {
+			delete(fields, merged)
+		}
 	}
 	if bases := fields["bases"]; bases != nil {
 		var files []string
-		if err := decode(path, "bases", bases, &files); err != nil {
+		if err := bases.decode("bases", &files); err != nil {
 			return err
 		}
 		for _, base := range files {
-			if err := r.addBase(s, path, bases, base); err != nil {
+			if err := r.addBase(s, bases, base); err != nil {
 				return err
 			}
 		}
@@ -216,18 +222,15 @@ func (r *reader) addDocument(s *state, path string, doc *kyaml.Node) error {
 			s.scalars[key] = fields[key].Value
 		}
 	}
-	for _, add := range []func(*state, string, map[string]*kyaml.Node) error{addDefaults, addEnvironments, addRepositories} {
-		if err := add(s, path, fields); err != nil {
+	for _, add := range []func(*state, map[string]*node) error{addDefaults, addEnvironments, addRepositories} {
+		if err := add(s, fields); err != nil {
 			return err
 		}
 	}
-	for key, to := range map[string]*[]*kyaml.Node{"releases": &s.releases, "helmfiles": &s.includes, "values": &s.values} {
-		items, err := listItems(path, key, fields[key])
+	for key, to := range map[string]*[]*node{"releases": &s.releases, "helmfiles": &s.includes, "values": &s.values} {
+		items, err := fields[key].items(key)
 		if err != nil {
 			return err
-		}
-		for _, item := range items {
-			s.file[item] = path
 		}
 		*to = append(*to, items...)
 	}
@@ -235,14 +238,14 @@ func (r *reader) addDocument(s *state, path string, doc *kyaml.Node) error {
 }
 
 // addBase merges the documents of a base. Its path is relative to the file that names it.
-func (r *reader) addBase(s *state, path string, at *kyaml.Node, base string) error {
+func (r *reader) addBase(s *state, at *node, base string) error {
 	if r.depth++; r.depth > maxDepth {
-		return fmt.Errorf("%s: bases include each other more than %d deep", path, maxDepth)
+		return fmt.Errorf("%s: bases include each other more than %d deep", at.path, maxDepth)
 	}
 	defer func() { r.depth-- }()
-	files, missing := glob(filepath.Dir(path), base)
+	files, missing := glob(filepath.Dir(at.path), base)
 	if missing {
-		return position{path, at.Line}.errorf("base %s does not exist", base)
+		return at.errorf("base %s does not exist", base)
 	}
 	for _, file := range files {
 		parts, expanded, err := r.documents(file)
@@ -250,10 +253,10 @@ func (r *reader) addBase(s *state, path string, at *kyaml.Node, base string) err
 		case err != nil:
 			return err
 		case expanded:
-			return position{path, at.Line}.errorf("base %s has templates; %s", base, useHelmfile)
+			return at.errorf("base %s has templates; %s", base, useHelmfile)
 		}
 		for _, doc := range slices.Concat(parts...) {
-			if err := r.addDocument(s, file, doc); err != nil {
+			if err := r.addDocument(s, doc); err != nil {
 				return err
 			}
 		}
@@ -261,38 +264,35 @@ func (r *reader) addBase(s *state, path string, at *kyaml.Node, base string) err
 	return nil
 }
 
-func addDefaults(s *state, path string, fields map[string]*kyaml.Node) error {
+func addDefaults(s *state, fields map[string]*node) error {
 	if n := fields["helmDefaults"]; n != nil {
-		defaults, err := parseMapping(path, "helmDefaults", n, defaultKeys)
+		defaults, err := n.mapping("helmDefaults", defaultKeys)
 		if err != nil {
 			return err
 		}
-		for key, value := range defaults {
-			s.file[value] = path
-			s.defaults[key] = value
-		}
+		maps.Copy(s.defaults, defaults)
 	}
 	if n := fields["commonLabels"]; n != nil {
-		return decode(path, "commonLabels", n, &s.labels)
+		return n.decode("commonLabels", &s.labels)
 	}
 	return nil
 }
 
-func addRepositories(s *state, path string, fields map[string]*kyaml.Node) error {
-	items, err := listItems(path, "repositories", fields["repositories"])
+func addRepositories(s *state, fields map[string]*node) error {
+	items, err := fields["repositories"].items("repositories")
 	if err != nil {
 		return err
 	}
 	for _, item := range items {
-		if _, err := parseMapping(path, "repository", item, repositoryKeys); err != nil {
+		if _, err := item.mapping("repository", repositoryKeys); err != nil {
 			return err
 		}
-		repo := Repository{position: position{path, item.Line}}
-		if err := decode(path, "repository", item, &repo); err != nil {
+		var repo Repository
+		if err := item.decode("repository", &repo); err != nil {
 			return err
 		}
 		if repo.Name == "" || repo.URL == "" {
-			return repo.position.errorf("a repository needs a name and a url")
+			return item.errorf("a repository needs a name and a url")
 		}
 		s.repositories = slices.DeleteFunc(s.repositories, func(other Repository) bool { return other.Name == repo.Name })
 		s.repositories = append(s.repositories, repo)
@@ -308,11 +308,8 @@ func (r *reader) complete(s *state, values map[string]any, selectors, before []s
 		if err != nil {
 			return nil, err
 		}
-		out.repositories = append(out.repositories, included.repositories...)
-		out.releases = append(out.releases, included.releases...)
-		for _, rel := range included.releases {
-			before = append(slices.Clone(before), rel.ID())
-		}
+		out.add(included)
+		before = append(slices.Clip(before), ids(included.releases)...)
 	}
 	own, err := r.readReleases(s, values, selectors)
 	if err != nil {

@@ -1,6 +1,7 @@
 package helmfile
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"strings"
@@ -28,18 +29,14 @@ type Set struct {
 
 // valuesSources returns the values of a release: files and inline values, then set and setString.
 func (r *reader) valuesSources(s *state, f *fields, folder string) (out []ValuesSource, err error) {
-	items, err := listItems(f.at.path, f.name+": values", f.release["values"])
+	items, err := f.own["values"].items(f.name + ": values")
 	if err != nil {
 		return nil, err
 	}
-	handler := s.scalars["missingFileHandler"]
-	if own := f.text("missingFileHandler"); own != "" {
-		handler = own
-	}
+	handler := cmp.Or(f.text("missingFileHandler"), s.scalars["missingFileHandler"])
 	for _, item := range items {
-		at := position{f.at.path, item.Line}
 		if item.Kind == kyaml.MappingNode {
-			values, err := inline(at.path, f.name+": values", item)
+			values, err := item.inline(f.name + ": values")
 			if err != nil {
 				return nil, err
 			}
@@ -47,17 +44,17 @@ func (r *reader) valuesSources(s *state, f *fields, folder string) (out []Values
 			continue
 		}
 		if item.Kind != kyaml.ScalarNode {
-			return nil, at.errorf("%s: values must be files or mappings", f.name)
+			return nil, item.errorf("%s: values must be files or mappings", f.name)
 		}
 		if strings.Contains(item.Value, "://") {
-			return nil, at.errorf("%s: lockstep does not download values %s; %s", f.name, item.Value, useHelmfile)
+			return nil, item.errorf("%s: lockstep does not download values %s; %s", f.name, item.Value, useHelmfile)
 		}
 		files, missing := glob(folder, item.Value)
-		if missing && (handler == "" || handler == "Error") {
-			return nil, at.errorf("%s: values file %s does not exist", f.name, item.Value)
+		if missing && mustExist(handler) {
+			return nil, item.errorf("%s: values file %s does not exist", f.name, item.Value)
 		}
 		if len(files) > 1 {
-			return nil, at.errorf("%s: values %s match %d files; name one", f.name, item.Value, len(files))
+			return nil, item.errorf("%s: values %s match %d files; name one", f.name, item.Value, len(files))
 		}
 		for _, file := range files {
 			out = append(out, ValuesSource{File: file})
@@ -75,9 +72,9 @@ func (r *reader) valuesSources(s *state, f *fields, folder string) (out []Values
 
 // inline decodes inline values. It marshals them first, because helmfile passes them to Helm in a
 // file: numbers get Helm's types, and dates get a time.
-func inline(path, what string, n *kyaml.Node) (map[string]any, error) {
+func (n *node) inline(what string) (map[string]any, error) {
 	var values map[string]any
-	if err := decode(path, what, n, &values); err != nil {
+	if err := n.decode(what, &values); err != nil {
 		return nil, err
 	}
 	text, err := kyaml.Marshal(values)
@@ -86,53 +83,50 @@ func inline(path, what string, n *kyaml.Node) (map[string]any, error) {
 		err = yaml.Unmarshal(text, &values)
 	}
 	if err != nil {
-		return nil, position{path, n.Line}.errorf("%s: %w", what, err)
+		return nil, n.errorf("%s: %w", what, err)
 	}
 	return values, nil
 }
 
 // setSources returns the entries of set or setString.
 func (f *fields) setSources(key, folder string) (out []ValuesSource, err error) {
-	items, err := listItems(f.at.path, f.name+": "+key, f.release[key])
+	what := f.name + ": " + key
+	items, err := f.own[key].items(what)
 	if err != nil {
 		return nil, err
 	}
 	for _, item := range items {
-		at := position{f.at.path, item.Line}
-		if _, err := parseMapping(at.path, f.name+": "+key, item, setKeys); err != nil {
+		if _, err := item.mapping(what, setKeys); err != nil {
 			return nil, err
 		}
 		var set struct {
 			Name, Value, File string
 			Values            []string
 		}
-		if err := decode(at.path, f.name+": "+key, item, &set); err != nil {
+		if err := item.decode(what, &set); err != nil {
 			return nil, err
 		}
 		if set.Name == "" {
-			return nil, at.errorf("%s: an entry of %s needs a name", f.name, key)
+			return nil, item.errorf("%s: an entry of %s needs a name", f.name, key)
 		}
-		source := ValuesSource{Set: Set{Name: set.Name, Value: set.Value, String: key == "setString"}}
+		source := Set{Name: set.Name, Value: escapeSet.Replace(set.Value), String: key == "setString"}
 		switch {
 		case set.Value != "":
 		case set.File != "" && key == "set":
 			files, missing := glob(folder, set.File)
 			if missing {
-				return nil, at.errorf("%s: %s: file %s does not exist", f.name, key, set.File)
+				return nil, item.errorf("%s: file %s does not exist", what, set.File)
 			}
-			source.Set.File = files[0]
+			source.File = files[0]
 		case len(set.Values) > 0:
 			for i, v := range set.Values {
 				set.Values[i] = escapeSet.Replace(v)
 			}
-			source.Set.Value = "{" + strings.Join(set.Values, ",") + "}"
+			source.Value = "{" + strings.Join(set.Values, ",") + "}"
 		default:
 			continue // as helmfile does
 		}
-		if set.Value != "" {
-			source.Set.Value = escapeSet.Replace(set.Value)
-		}
-		out = append(out, source)
+		out = append(out, ValuesSource{Set: source})
 	}
 	return out, nil
 }

@@ -3,6 +3,7 @@ package helmfile
 import (
 	"errors"
 	"fmt"
+	"maps"
 	"os"
 	"path/filepath"
 	"reflect"
@@ -10,6 +11,8 @@ import (
 	"strings"
 
 	kyaml "sigs.k8s.io/kustomize/kyaml/yaml"
+
+	"lockstep/kube/documents"
 )
 
 // AddNeeds adds needs to releases, given by ID, as new lines in their files. It changes no file if
@@ -18,18 +21,18 @@ func (f *File) AddNeeds(needs map[string][]string) (files []string, err error) {
 	at := map[string][]Release{} // by file
 	for _, r := range f.Releases {
 		if len(needs[r.ID()]) > 0 {
-			at[r.file] = append(at[r.file], r)
+			at[r.position.path] = append(at[r.position.path], r)
 		}
 	}
-	texts := map[string]string{}
-	for file, releases := range at {
+	var changed []documents.Rewrite
+	for _, file := range slices.Sorted(maps.Keys(at)) {
 		data, err := os.ReadFile(filepath.Clean(file))
 		if err != nil {
 			return nil, fmt.Errorf("add needs: %w", err)
 		}
 		text := string(data)
-		slices.SortFunc(releases, func(a, b Release) int { return b.line - a.line }) // from the bottom, so that line numbers stay valid
-		for _, r := range releases {
+		slices.SortFunc(at[file], func(a, b Release) int { return b.position.line - a.position.line }) // from the bottom, so that line numbers stay valid
+		for _, r := range at[file] {
 			if text, err = insertNeeds(text, r, needs[r.ID()]); err != nil {
 				return nil, fmt.Errorf("%s: release %s: %w", r.At, r.ID(), err)
 			}
@@ -37,30 +40,22 @@ func (f *File) AddNeeds(needs map[string][]string) (files []string, err error) {
 		if err := checkOnlyNeedsChanged(file, string(data), text); err != nil {
 			return nil, err
 		}
-		texts[file] = text
+		files, changed = append(files, file), append(changed, documents.Rewrite{Path: file, Old: data, New: []byte(text)})
 	}
-	for file, text := range texts {
-		if err := writeFile(file, text); err != nil {
-			return files, err
-		}
-		files = append(files, file)
-	}
-	slices.Sort(files)
-	return files, nil
+	return files, documents.WriteAll(changed)
 }
 
 // insertNeeds adds needs to a release in the text of its file.
 func insertNeeds(text string, r Release, needs []string) (string, error) {
-	node, err := findRelease(text, r)
+	release, err := findRelease(text, r)
 	if err != nil {
 		return "", err
 	}
 	lines := strings.Split(text, "\n")
-	indent := strings.Repeat(" ", node.Column-1)
+	indent := strings.Repeat(" ", release.Column-1)
 	after, item := 0, indent+"  - "
 	var added []string
-	for i := 0; i+1 < len(node.Content); i += 2 {
-		key, value := node.Content[i], node.Content[i+1]
+	for key, value := range documents.Entries(release) {
 		switch {
 		case key.Value == "name" && after == 0:
 			after = key.Line
@@ -86,24 +81,21 @@ func insertNeeds(text string, r Release, needs []string) (string, error) {
 
 // findRelease finds the mapping of a release, which must be in block style.
 func findRelease(text string, r Release) (found *kyaml.Node, err error) {
-	docs, err := parse(r.file, []byte(text))
+	docs, err := parse(r.position.path, []byte(text))
 	if err != nil {
 		return nil, err
 	}
 	var visit func(n *kyaml.Node)
 	visit = func(n *kyaml.Node) {
-		names := func(i int) bool { return n.Content[i].Value == "name" && n.Content[i+1].Value == r.Name }
-		for i := 0; n.Kind == kyaml.MappingNode && n.Line == r.line && i+1 < len(n.Content); i += 2 {
-			if names(i) {
-				found = n
-			}
+		if _, name := documents.Entry(n, "name"); name != nil && name.Value == r.Name && n.Line == r.position.line {
+			found = n
 		}
 		for _, c := range n.Content {
 			visit(c)
 		}
 	}
 	for _, d := range docs {
-		visit(d)
+		visit(d.Node)
 	}
 	if found == nil || found.Style&kyaml.FlowStyle != 0 {
 		return nil, errors.New("it is not written with one key per line; add needs by hand")
@@ -156,26 +148,4 @@ func withoutNeeds(v any) any {
 		}
 	}
 	return v
-}
-
-// writeFile replaces a file atomically.
-func writeFile(file, text string) error {
-	info, err := os.Stat(file)
-	if err != nil {
-		return err
-	}
-	temp, err := os.CreateTemp(filepath.Dir(file), ".helmfile-*")
-	if err != nil {
-		return fmt.Errorf("write %s: %w", file, err)
-	}
-	_, err = temp.WriteString(text)
-	err = errors.Join(err, temp.Chmod(info.Mode()), temp.Close())
-	if err == nil {
-		err = os.Rename(temp.Name(), file)
-	}
-	if err != nil {
-		_ = os.Remove(temp.Name()) // incomplete
-		return fmt.Errorf("write %s: %w", file, err)
-	}
-	return nil
 }
