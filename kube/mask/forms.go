@@ -1,7 +1,6 @@
 package mask
 
 import (
-	"bytes"
 	"encoding/base64"
 	"encoding/json"
 	"fmt"
@@ -13,6 +12,7 @@ import (
 	"unicode"
 
 	"lockstep/engine/text"
+	"lockstep/kube/documents"
 )
 
 // forms returns all ways in which a value may appear: encoded, escaped once or twice, cleaned
@@ -47,13 +47,7 @@ const maxTwice = 16 << 10
 var escapes = []func(string) string{
 	func(s string) string { return strings.Trim(strconv.Quote(s), `"`) },
 	func(s string) string { text, _ := json.Marshal(s); return string(text[1 : len(text)-1]) }, // cannot fail
-	func(s string) string {
-		var out bytes.Buffer
-		e := json.NewEncoder(&out)
-		e.SetEscapeHTML(false)
-		_ = e.Encode(s)
-		return string(out.Bytes()[1 : out.Len()-2])
-	},
+	func(s string) string { return strings.TrimSuffix(documents.JSON(s)[1:], `"`) },
 }
 
 // inBase64 returns the digits of a value inside a longer encoded text, for each of the three

@@ -10,6 +10,7 @@
 package mask
 
 import (
+	"cmp"
 	"encoding/base64"
 	"errors"
 	"fmt"
@@ -116,8 +117,7 @@ func (m *Mask) AddObject(object map[string]any) {
 		return
 	}
 	for field, value := range object {
-		switch field {
-		case "apiVersion", "kind", "metadata", "type":
+		if slices.Contains(publicFields, field) {
 			continue
 		}
 		for _, v := range scalars(value, nil) {
@@ -278,10 +278,7 @@ func (m *Mask) replacer() (*strings.Replacer, []string) {
 		}
 	}
 	slices.SortFunc(values, func(a, b string) int { // longest first, deterministic
-		if len(a) != len(b) {
-			return len(b) - len(a)
-		}
-		return strings.Compare(a, b)
+		return cmp.Or(len(b)-len(a), strings.Compare(a, b))
 	})
 	var pairs []string
 	for _, v := range values {
@@ -323,10 +320,7 @@ func (m *Mask) reasons(phases []event.Phase) []event.Phase {
 
 // Lines hides the secret values in each line.
 func (m *Mask) Lines(text []string) []string {
-	if len(text) == 0 {
-		return text
-	}
-	out := make([]string, len(text))
+	out := slices.Clone(text)
 	for i, l := range text {
 		out[i] = m.Text(l)
 	}

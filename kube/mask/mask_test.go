@@ -134,6 +134,12 @@ func TestObjectHidesByPlace(t *testing.T) {
 			`{kind: Pod, args: ["--password=(hidden, changed)", --x=1, --token, "(hidden, changed)", --secret-name, nn, "PGPASSWORD=(hidden, changed)"]}`},
 		{"fields", "{kind: DB, spec: {adminPassword: one, gone: {token: t}}}", "{kind: DB, spec: {adminPassword: one, secretName: n, existingSecret: n, tokenFile: f, tls: {secret: {name: x}}}}",
 			"{kind: DB, spec: {adminPassword: (hidden), gone: {token: (hidden)}}}", "{kind: DB, spec: {adminPassword: (hidden), secretName: n, existingSecret: n, tokenFile: f, tls: {secret: {name: x}}}}"},
+		{"replaced by references", "{kind: Pod, env: [{name: DB_PASSWORD, value: one}], password: one, data: {token: t}}",
+			"{kind: Pod, env: [{name: DB_PASSWORD, valueFrom: {secretKeyRef: {name: n, key: k}}}], password: {secretRef: n}, data: x}",
+			"{kind: Pod, env: [{name: DB_PASSWORD, value: (hidden)}], password: (hidden), data: {token: (hidden)}}",
+			"{kind: Pod, env: [{name: DB_PASSWORD, valueFrom: {secretKeyRef: {name: n, key: k}}}], password: {secretRef: n}, data: x}"},
+		{"emptied Secret", "{apiVersion: v1, kind: Secret, data: {a: MQ==, b: Mg==}, stringData: {c: d}}", "{apiVersion: v1, kind: Secret, data: {a: null}, stringData: null}",
+			"{apiVersion: v1, kind: Secret, data: {a: (hidden), b: (hidden)}, stringData: {c: (hidden)}}", "{apiVersion: v1, kind: Secret, data: {a: null}, stringData: null}"},
 		{"kubectl's copy", "{}", "{metadata: {annotations: {kubectl.kubernetes.io/last-applied-configuration: x}}}", "{}",
 			"{metadata: {annotations: {kubectl.kubernetes.io/last-applied-configuration: (hidden)}}}"},
 	} {
@@ -146,7 +152,10 @@ func TestObjectHidesByPlace(t *testing.T) {
 			t.Errorf("%s: before %v, want %v", c.name, before, want)
 		}
 	}
-	Object(map[string]any{"kind": "Pod"}, nil)
+	alone := parse(t, "{kind: Pod, args: [--password=one]}")
+	if Object(alone, nil); !reflect.DeepEqual(alone, parse(t, "{kind: Pod, args: [--password=(hidden)]}")) {
+		t.Errorf("without a previous state: %v", alone)
+	}
 }
 
 // TestReasonsAreMasked hides secrets in the reasons why groups wait, in a copy of the plan.

@@ -3,6 +3,7 @@ package mask
 import (
 	"encoding/json"
 	"regexp"
+	"slices"
 	"strings"
 )
 
@@ -21,6 +22,9 @@ func isCredential(name string) bool {
 	return credential.MatchString(name) && !strings.HasPrefix(strings.ToLower(name), "existing")
 }
 
+// publicFields are the fields of a Secret without secret values.
+var publicFields = []string{"apiVersion", "kind", "metadata", "type"}
+
 func isSecret(object map[string]any) bool {
 	version, _ := object["apiVersion"].(string)
 	return object["kind"] == "Secret" && (version == "v1" || version == "")
@@ -31,174 +35,108 @@ func isSecret(object map[string]any) bool {
 // It modifies the object. If before is not nil, its values are hidden, too, and those that
 // differ are marked as Changed.
 func Object(object, before map[string]any) {
+	secret := isSecret(object) || isSecret(before)
+	hideObject(object, before, secret)
+	hideObject(before, nil, secret)
+}
+
+func hideObject(object, before map[string]any, secret bool) {
 	if metadata, ok := object["metadata"].(map[string]any); ok {
 		if annotations, ok := metadata["annotations"].(map[string]any); ok && annotations[lastApplied] != nil {
 			annotations[lastApplied] = Hidden
 		}
 	}
-	h := hider{all: isSecret(object)}
-	if !h.all {
-		h.walk(object, orNil(before))
+	if !secret {
+		walk(object, before)
 		return
 	}
 	for field, value := range object {
-		switch field {
-		case "apiVersion", "kind", "metadata", "type":
+		if _, is := value.(bool); slices.Contains(publicFields, field) || is && field == "immutable" {
 			continue
 		}
-		if _, is := value.(bool); is && field == "immutable" {
-			continue
-		}
-		object[field] = h.hide(value, field, before)
-	}
-	for field, value := range before {
-		if _, ok := object[field]; !ok && (field == "data" || field == "stringData") {
-			before[field] = h.hide(value, field, nil)
-		}
+		object[field] = hide(value, field, before)
 	}
 }
 
-// orNil keeps a nil map from becoming an interface that is not nil.
-func orNil(m map[string]any) any {
-	if m == nil {
-		return nil
-	}
-	return m
-}
-
-// hider hides values in an object and in its previous state.
-type hider struct{ all bool }
-
-// hide returns a value with all scalars hidden, and hides those of the same key in before.
-func (h hider) hide(value any, key string, before map[string]any) any {
+// hide returns a value with all scalars hidden. before holds the previous value of key.
+func hide(value any, key string, before map[string]any) any {
 	old, was := before[key]
 	switch v := value.(type) {
 	case map[string]any:
 		b, _ := old.(map[string]any)
 		for k := range v {
-			v[k] = h.hide(v[k], k, b)
-		}
-		for k := range b {
-			if _, ok := v[k]; !ok {
-				b[k] = Hidden
-			}
+			v[k] = hide(v[k], k, b)
 		}
 		return v
 	case nil:
 		return nil
 	}
-	text := Hidden
 	if was && !same(old, value) {
-		text = Changed
+		return Changed
 	}
-	if was {
-		before[key] = Hidden
-	}
-	return text
+	return Hidden
 }
 
 // same compares scalars. Lists and maps count as different.
-func same(a, b any) bool {
-	switch a.(type) {
+func same(a, b any) bool { return !isComposite(a) && !isComposite(b) && a == b }
+
+func isComposite(v any) bool {
+	switch v.(type) {
 	case []any, map[string]any:
-		return false
+		return true
 	}
-	switch b.(type) {
-	case []any, map[string]any:
-		return false
-	}
-	return a == b
+	return false
 }
 
-// walk hides values that are named like credentials. old is the previous value.
-func (h hider) walk(value, old any) {
+// walk hides values that are named like credentials, and the value of {name: DB_PASSWORD, value: …}.
+// old is the previous value.
+func walk(value, old any) {
 	switch v := value.(type) {
 	case map[string]any:
 		b, _ := old.(map[string]any)
-		h.variable(v, b)
+		name, _ := v["name"].(string)
 		for k, e := range v {
-			if _, text := e.(string); text && isCredential(k) {
-				v[k] = h.hide(e, k, b)
-				continue
-			}
-			h.walk(e, b[k])
-		}
-		for k, e := range b { // removed
-			if _, there := v[k]; !there {
-				if _, text := e.(string); text && isCredential(k) {
-					b[k] = Hidden
-				} else {
-					h.walk(e, nil)
-				}
+			text, is := e.(string)
+			if is && (isCredential(k) || k == "value" && text != "" && isCredential(name)) {
+				v[k] = hide(e, k, b)
+			} else {
+				walk(e, b[k])
 			}
 		}
 	case []any:
 		b, _ := old.([]any)
-		h.list(v, b)
+		hideInList(v, b)
 	}
 }
 
-// variable hides the value of {name: DB_PASSWORD, value: …}.
-func (h hider) variable(v, old map[string]any) {
-	name, _ := v["name"].(string)
-	if value, ok := v["value"].(string); ok && value != "" && isCredential(name) {
-		v["value"] = h.hide(value, "value", old)
-	}
-}
-
-// list walks the elements of a list, which it matches by name, and hides arguments such as
+// hideInList walks the elements of a list, which it matches by name, and hides arguments such as
 // --password=x, and the one after --password.
-func (h hider) list(list, old []any) {
+func hideInList(list, old []any) {
 	named := func(e any) string {
 		m, _ := e.(map[string]any)
 		name, _ := m["name"].(string)
 		return name
 	}
-	paired := map[int]bool{}
 	for i, e := range list {
 		var was any
 		for j, o := range old {
 			if name := named(e); name != "" && name == named(o) || name == "" && i == j {
 				was = o
-				paired[j] = true
 			}
 		}
-		h.walk(e, was)
+		walk(e, was)
 	}
-	for j, o := range old {
-		if !paired[j] {
-			h.walk(o, nil)
-		}
-	}
-	hideArguments(list, differs(list, old))
-	hideArguments(old, false)
-}
-
-func differs(a, b []any) bool {
-	if len(a) != len(b) {
-		return true
-	}
-	for i := range a {
-		if !same(a[i], b[i]) {
-			return true
-		}
-	}
-	return false
-}
-
-// argument matches a flag or a variable with its value.
-var argument = regexp.MustCompile(`^(-{0,2}[A-Za-z][A-Za-z0-9_.-]*)=(.+)$`)
-
-// hideArguments hides the secret values in a list of arguments.
-func hideArguments(list []any, changed bool) {
 	text := Hidden
-	if changed {
+	if !slices.EqualFunc(list, old, same) && old != nil {
 		text = Changed
 	}
 	for i, a := range secretArguments(list) {
 		list[i] = a.name + text
 	}
 }
+
+// argument matches a flag or a variable with its value.
+var argument = regexp.MustCompile(`^(-{0,2}[A-Za-z][A-Za-z0-9_.-]*)=(.+)$`)
 
 // secretArgument is the value of an argument, and the text in front of it.
 type secretArgument struct{ name, value string }
