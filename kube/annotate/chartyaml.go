@@ -1,32 +1,56 @@
 package annotate
 
 import (
+	"cmp"
 	"slices"
 	"strings"
 
 	kyaml "sigs.k8s.io/kustomize/kyaml/yaml"
 
 	"lockstep/engine/plan"
+	"lockstep/kube/documents"
 )
 
 // charts inserts the missing dependencies into the Chart.yaml files of a tree.
 func (w *writer) charts(now, wanted *plan.Chart) {
+	for _, m := range missing(now, wanted) {
+		if m.sub == nil {
+			w.own(m.chart, m.dependsOn)
+		} else {
+			w.sibling(m.chart.Path, *m.sub, m.dependsOn)
+		}
+	}
+}
+
+// missingDependencies are dependencies that a chart's own resources lack or, if sub is set, one of
+// its subcharts. path is that of the chart that waits, "" if it is disabled.
+type missingDependencies struct {
+	chart     *plan.Chart
+	sub       *plan.Subchart
+	path      string
+	dependsOn []string
+}
+
+// missing compares two trees of the same charts.
+func missing(now, wanted *plan.Chart) (all []missingDependencies) {
 	if now == nil || wanted == nil {
-		return
+		return nil
 	}
 	if lacks(now.DependsOn, wanted.DependsOn) {
-		w.own(now, wanted.DependsOn)
+		all = append(all, missingDependencies{now, nil, wanted.Path, wanted.DependsOn})
 	}
-	for i, s := range now.Subcharts {
-		if i >= len(wanted.Subcharts) {
-			break
+	for i, to := range wanted.Subcharts[:min(len(now.Subcharts), len(wanted.Subcharts))] {
+		sub := &now.Subcharts[i]
+		if lacks(sub.DependsOn, to.DependsOn) {
+			path := ""
+			if to.Chart != nil {
+				path = to.Chart.Path
+			}
+			all = append(all, missingDependencies{now, sub, path, to.DependsOn})
 		}
-		to := wanted.Subcharts[i]
-		if lacks(s.DependsOn, to.DependsOn) {
-			w.sibling(now.Path, s, to.DependsOn)
-		}
-		w.charts(s.Chart, to.Chart)
+		all = append(all, missing(sub.Chart, to.Chart)...)
 	}
+	return all
 }
 
 // lacks reports whether some wanted names are missing in a list.
@@ -36,22 +60,21 @@ func lacks(now, wanted []string) bool {
 
 // own inserts the subcharts that a chart's own resources wait for.
 func (w *writer) own(c *plan.Chart, dependsOn []string) {
-	value := jsonList(dependsOn)
-	left := Left{Chart: c.Path, Lines: []string{"annotations:", "  " + plan.AnnotationSubchartDependsOn + ": " + scalar(value)}}
+	line := plan.AnnotationSubchartDependsOn + ": " + scalar(jsonList(dependsOn))
+	left := Left{Chart: c.Path, Lines: []string{"annotations:", "  " + line}}
 	f, root := w.chartFile(&left, "Chart.yaml")
 	if f == nil {
 		return
 	}
-	line := plan.AnnotationSubchartDependsOn + ": " + scalar(value)
 	eol := eolOf(f.raw)
-	key, m := entry(root, "annotations")
+	key, m := documents.Entry(root, "annotations")
 	switch {
 	case m != nil && (has(m, plan.AnnotationSubchartDependsOn) || has(m, plan.StoredKey(plan.AnnotationSubchartDependsOn))):
 		w.leaveChart(left, "it has "+plan.AnnotationSubchartDependsOn+" already; edit that by hand")
 	case key == nil:
 		at := len(f.raw)
 		text := "annotations:" + eol + "  " + line + eol
-		if documentEnds(f.raw) {
+		if strings.HasPrefix(f.raw, "...") || strings.Contains(f.raw, "\n...") {
 			w.leaveChart(left, "the file ends with a document separator")
 			return
 		}
@@ -67,10 +90,7 @@ func (w *writer) own(c *plan.Chart, dependsOn []string) {
 
 // sibling inserts the subcharts that a subchart waits for.
 func (w *writer) sibling(chart string, s plan.Subchart, dependsOn []string) {
-	name := s.Name
-	if s.Alias != "" {
-		name = s.Alias
-	}
+	name := cmp.Or(s.Alias, s.Name)
 	line := "depends-on: " + jsonList(dependsOn) // JSON is YAML
 	left := Left{Chart: chart, Lines: []string{"- name: " + name, "  " + line}}
 	for _, in := range []string{"Chart.yaml", "requirements.yaml"} {
@@ -134,47 +154,32 @@ func (w *writer) leaveChart(left Left, why string) {
 // after inserts a line after a line of the file, counted from 1.
 func (f *file) after(line int, text string) {
 	at := 0
-	for range line {
-		i := strings.IndexByte(f.raw[at:], '\n')
-		if i < 0 {
-			at = len(f.raw)
+	for l := range strings.Lines(f.raw) {
+		if at += len(l); line == 1 {
 			break
 		}
-		at += i + 1
+		line--
 	}
 	eol := eolOf(f.raw)
 	f.insert = append(f.insert, insertion{at, whole(f.raw, at, text+eol, eol)})
 }
 
-// entry returns the key and the value of an entry of a mapping, nil if there is none.
-func entry(m *kyaml.Node, key string) (k, v *kyaml.Node) {
-	for i := 0; i+1 < len(m.Content); i += 2 {
-		if m.Content[i].Value == key {
-			return m.Content[i], m.Content[i+1]
-		}
-	}
-	return nil, nil
-}
-
 func has(m *kyaml.Node, key string) bool {
-	k, _ := entry(m, key)
+	k, _ := documents.Entry(m, key)
 	return k != nil
 }
 
 // dependency returns the first entry of dependencies with an alias, or else name.
 func dependency(root *kyaml.Node, name string) *kyaml.Node {
-	_, list := entry(root, "dependencies")
+	_, list := documents.Entry(root, "dependencies")
 	if list == nil || list.Kind != kyaml.SequenceNode {
 		return nil
 	}
 	for _, m := range list.Content {
-		if m.Kind != kyaml.MappingNode {
-			continue
-		}
-		effective, n := "", (*kyaml.Node)(nil)
+		effective := ""
 		for _, key := range []string{"name", "alias"} {
-			if _, n = entry(m, key); n != nil && n.Value != "" {
-				effective = n.Value
+			if _, v := documents.Entry(m, key); v != nil && v.Value != "" {
+				effective = v.Value
 			}
 		}
 		if effective == name {
@@ -199,16 +204,6 @@ func lastLine(m *kyaml.Node) int {
 		}
 	}
 	return last
-}
-
-// documentEnds reports whether a text has an explicit document end.
-func documentEnds(raw string) bool {
-	for l := range strings.Lines(raw) {
-		if strings.HasPrefix(l, "...") {
-			return true
-		}
-	}
-	return false
 }
 
 func eolOf(raw string) string {

@@ -4,13 +4,11 @@ import (
 	"encoding/base64"
 	"errors"
 	"fmt"
-	"maps"
 	"reflect"
 	"regexp"
 	"slices"
 	"time"
 
-	rel1 "helm.sh/helm/v4/pkg/release/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
 	"lockstep/engine/plan"
@@ -106,40 +104,26 @@ func isTime(text string) bool {
 // annotations, checksums and times.
 func differences(a, b *charts.Rendered) map[string]bool {
 	out := map[string]bool{}
-	one, two := objects(a), objects(b)
-	for name := range maps.Keys(two) {
-		if one[name] == nil {
-			out[name] = true
-		}
+	compare("", content(a), content(b), out)
+	return out
+}
+
+// content returns the objects, the hooks and the notes of a rendering by name.
+func content(r *charts.Rendered) map[string]any {
+	out := objects(r)
+	for _, h := range r.Release.Hooks {
+		name := h.Path + " " + h.Kind + "/" + h.Name
+		text, _ := out[name].(string)
+		out[name] = text + h.Manifest
 	}
-	for name, o := range one {
-		if two[name] == nil {
-			out[name] = true
-			continue
-		}
-		compare(name, o.Object, two[name].Object, out)
-	}
-	hooks, others := hooksOf(a.Release), hooksOf(b.Release)
-	for name := range others {
-		if _, ok := hooks[name]; !ok {
-			out[name] = true
-		}
-	}
-	for name, h := range hooks {
-		if h != others[name] {
-			out[name] = true
-		}
-	}
-	if a.Release.Info.Notes != b.Release.Info.Notes {
-		out["the notes"] = true
-	}
+	out["the notes"] = r.Release.Info.Notes
 	return out
 }
 
 // objects returns the objects of a rendering by name, without ordering annotations. Objects
 // with the same name are numbered.
-func objects(r *charts.Rendered) map[string]*unstructured.Unstructured {
-	out := map[string]*unstructured.Unstructured{}
+func objects(r *charts.Rendered) map[string]any {
+	out := map[string]any{}
 	for i, d := range r.Docs {
 		o := r.Resources[i].Object
 		name := fmt.Sprintf("%s (namespace %q, %s)", o, o.Namespace, d.Source)
@@ -150,36 +134,19 @@ func objects(r *charts.Rendered) map[string]*unstructured.Unstructured {
 		metadata, _ := u.Object["metadata"].(map[string]any)
 		annotations, _ := metadata["annotations"].(map[string]any)
 		for key := range annotations {
-			if key == mark || slices.Contains(ordering, key) {
+			if key == mark || slices.Contains(charts.OrderingKeys, key) {
 				delete(annotations, key)
 			}
 		}
 		if len(annotations) == 0 {
 			delete(metadata, "annotations")
 		}
-		out[name] = u
+		out[name] = u.Object
 	}
 	return out
 }
 
-// ordering are the annotations that are written, in both spellings.
-var ordering = func() (keys []string) {
-	for _, key := range []string{plan.AnnotationGroup, plan.AnnotationGroupDependsOn, plan.AnnotationLayer, plan.AnnotationLayerDependsOn,
-		plan.AnnotationLayerChart, plan.AnnotationWeight, plan.AnnotationInstallBefore, plan.AnnotationReadinessSuccess, plan.AnnotationReadinessFailure} {
-		keys = append(keys, key, plan.StoredKey(key))
-	}
-	return keys
-}()
-
-// hooksOf returns the hooks of a release by name.
-func hooksOf(rel *rel1.Release) map[string]string {
-	out := map[string]string{}
-	for _, h := range rel.Hooks {
-		out[h.Path+" "+h.Kind+"/"+h.Name] += h.Manifest
-	}
-	return out
-}
-
+// compare adds the paths of the fields in which a and b differ to out. at is their own path.
 func compare(at string, a, b any, out map[string]bool) {
 	switch a := a.(type) {
 	case map[string]any:
@@ -187,16 +154,19 @@ func compare(at string, a, b any, out map[string]bool) {
 		if !ok {
 			break
 		}
+		if at != "" {
+			at += "."
+		}
 		for key := range b {
 			if _, ok := a[key]; !ok {
-				out[at+"."+key] = true
+				out[at+key] = true
 			}
 		}
 		for key, value := range a {
 			if other, ok := b[key]; ok {
-				compare(at+"."+key, value, other, out)
+				compare(at+key, value, other, out)
 			} else {
-				out[at+"."+key] = true
+				out[at+key] = true
 			}
 		}
 		return

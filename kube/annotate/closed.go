@@ -25,10 +25,10 @@ func (u unwritten) add(left []Left, order Order, now *plan.Chart) {
 			}
 		}
 		if l.Objects == nil {
-			for _, path := range waiting(now, order.Tree) {
+			for _, m := range missing(now, order.Tree) {
 				for _, key := range group {
-					if key.chart == path || strings.HasPrefix(key.chart, path+"/") {
-						u[key] = cmp.Or(u[key], "the dependencies of chart "+path+" are not written")
+					if m.path != "" && plan.Within(key.chart, m.path) {
+						u[key] = cmp.Or(u[key], "the dependencies of chart "+m.path+" are not written")
 					}
 				}
 			}
@@ -106,27 +106,6 @@ func groupsOf(resources []plan.Resource) map[plan.Object]groupKey {
 		}
 	}
 	return out
-}
-
-// waiting returns the paths of charts with missing dependencies.
-func waiting(now, wanted *plan.Chart) (paths []string) {
-	if now == nil || wanted == nil {
-		return nil
-	}
-	if lacks(now.DependsOn, wanted.DependsOn) {
-		paths = append(paths, wanted.Path)
-	}
-	for i, s := range now.Subcharts {
-		if i >= len(wanted.Subcharts) {
-			break
-		}
-		to := wanted.Subcharts[i]
-		if lacks(s.DependsOn, to.DependsOn) && to.Chart != nil {
-			paths = append(paths, to.Chart.Path)
-		}
-		paths = append(paths, waiting(s.Chart, to.Chart)...)
-	}
-	return paths
 }
 
 // notWritten returns the error of an order that cannot be written.

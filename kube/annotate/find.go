@@ -57,11 +57,11 @@ func (w *writer) usable(places []*foundPlace) ([]*foundPlace, error) {
 		return places, nil
 	case w.ctx.Err() != nil:
 		return nil, w.ctx.Err()
-	case len(places) == 1 && errors.Is(failed, errRenamed):
-		places[0].place.refused = errRenamed.Error()
-		return nil, nil
 	case len(places) == 1:
 		places[0].place.refused = "annotations there would break its YAML"
+		if errors.Is(failed, errRenamed) {
+			places[0].place.refused = errRenamed.Error()
+		}
 		return nil, nil
 	}
 	half := len(places) / 2
@@ -139,4 +139,41 @@ func (w *writer) same(r *charts.Rendered) error {
 		}
 	}
 	return nil
+}
+
+// align renames objects whose names contain random text or the time, so that they have the
+// same names as in the first rendering. It matches them by kind, chart and template if each
+// rendering has exactly one such object there.
+func align(first, r *charts.Rendered) {
+	type origin struct {
+		kind        plan.GroupKind
+		chart, file string
+	}
+	unmatched := func(of, others *charts.Rendered) map[origin][]int {
+		known := objectsOf(others)
+		out := map[origin][]int{}
+		for i, res := range of.Resources {
+			if o := res.Object; !known[o] {
+				at := origin{plan.GroupKind{Group: o.Group, Kind: o.Kind}, res.Chart, of.Docs[i].Source}
+				out[at] = append(out[at], i)
+			}
+		}
+		return out
+	}
+	missing := unmatched(first, r)
+	for at, here := range unmatched(r, first) {
+		if len(here) == 1 && len(missing[at]) == 1 {
+			name := first.Resources[missing[at][0]].Object.Name
+			r.Resources[here[0]].Object.Name = name
+			r.Docs[here[0]].Object.SetName(name)
+		}
+	}
+}
+
+func objectsOf(r *charts.Rendered) map[plan.Object]bool {
+	objects := map[plan.Object]bool{}
+	for _, res := range r.Resources {
+		objects[res.Object] = true
+	}
+	return objects
 }

@@ -1,13 +1,14 @@
 package annotate
 
 import (
-	"encoding/json"
 	"regexp"
 	"slices"
 	"strconv"
 	"strings"
 
 	"lockstep/engine/plan"
+	"lockstep/kube/charts"
+	"lockstep/kube/documents"
 )
 
 // Spelling is the spelling of keys that have two slashes in HIP-0025 (R3). Lists are JSON
@@ -22,7 +23,7 @@ const (
 // key converts an annotation key to this spelling.
 func (s Spelling) key(key string) string {
 	if s == SpellingHIP {
-		for _, k := range ordering {
+		for _, k := range charts.OrderingKeys {
 			if k != key && plan.StoredKey(k) == key {
 				return k
 			}
@@ -35,15 +36,12 @@ func (s Spelling) key(key string) string {
 // annotationLines returns the lines to insert for the wanted annotations. changed is the key
 // of an existing annotation with another value, "" for none.
 func annotationLines(now, wanted map[string]string, spelling Spelling) (lines []string, changed string) {
-	for _, key := range ordering {
+	for _, key := range charts.OrderingKeys {
 		value, ok := wanted[key]
-		if !ok || plan.StoredKey(key) != key && hasStored(wanted, key) {
+		if _, stored := wanted[plan.StoredKey(key)]; !ok || plan.StoredKey(key) != key && stored {
 			continue
 		}
 		has, there := plan.Annotation(now, key)
-		if !there {
-			has, there = now[plan.StoredKey(key)]
-		}
 		if there && same(has, value) {
 			continue
 		}
@@ -69,11 +67,6 @@ func needsOf(annotations map[string]string) []string {
 	return nil
 }
 
-func hasStored(annotations map[string]string, key string) bool {
-	_, ok := annotations[plan.StoredKey(key)]
-	return ok
-}
-
 // same reports whether two values mean the same.
 func same(a, b string) bool {
 	if strings.TrimSpace(a) == strings.TrimSpace(b) {
@@ -97,14 +90,7 @@ func spaced(value string) string {
 func jsonList(names []string) string {
 	items := make([]string, len(names))
 	for i, name := range names {
-		var b strings.Builder
-		e := json.NewEncoder(&b)
-		e.SetEscapeHTML(false)
-		if err := e.Encode(name); err != nil {
-			items[i] = `""` // a string can always be encoded
-			continue
-		}
-		items[i] = strings.TrimSpace(b.String())
+		items[i] = documents.JSON(name)
 	}
 	return "[" + strings.Join(items, ", ") + "]"
 }
@@ -121,7 +107,7 @@ func (t *text) condition(at *branch) (when string, unsure bool) {
 		c := at.chain
 		inner := strings.TrimSpace(strings.Trim(t.raw[c.open.start+2:c.open.end-2], "-"))
 		inner = strings.TrimSpace(strings.TrimPrefix(inner, c.word))
-		if c.word != "if" && c.word != "with" || strings.Contains(inner, "$") || strings.Contains(inner, "/*") || strings.Contains(inner, "\n") || t.shifted(at.above) {
+		if c.word != "if" && c.word != "with" || strings.Contains(inner, "$") || strings.Contains(inner, "/*") || strings.Contains(inner, "\n") || at.above.in("with", "range") {
 			return "", true
 		}
 		inner = rooted(inner)
@@ -143,9 +129,6 @@ func (t *text) condition(at *branch) (when string, unsure bool) {
 	slices.Reverse(all)
 	return "(and " + strings.Join(all, " ") + ")", false
 }
-
-// shifted reports whether the dot in a branch is not the root.
-func (t *text) shifted(at *branch) bool { return at.in("with", "range") }
 
 var (
 	rootField = regexp.MustCompile(`(^|[\s(|])\.([A-Z])`)

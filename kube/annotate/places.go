@@ -3,6 +3,7 @@ package annotate
 import (
 	"regexp"
 	"slices"
+	"strconv"
 	"strings"
 )
 
@@ -192,7 +193,7 @@ func (t *text) fill(p *place, i int, b block, guarded bool) {
 			continue
 		}
 		for _, a := range e.actions {
-			if a.word == "" && !comment(t.raw[a.start:a.end]) && !assignment(t.raw[a.start:a.end]) {
+			if t.prints(a) {
 				made = true
 				if m := nindent.FindStringSubmatch(t.raw[a.start:a.end]); m != nil && first < 0 {
 					first = number(m[1])
@@ -282,19 +283,13 @@ func (t *text) eol(i int) string {
 	return "\n"
 }
 
-func comment(action string) bool {
-	return strings.HasPrefix(strings.TrimLeft(strings.TrimLeft(action, "{-"), " \t\r\n"), "/*")
-}
-
-// assignment reports whether an action sets a variable, and so prints nothing.
-func assignment(action string) bool {
-	return strings.HasPrefix(strings.TrimLeft(strings.TrimLeft(action, "{-"), " \t\r\n"), "$") && strings.Contains(action, "=")
+// prints reports whether an action may print something: it is no comment and sets no variable.
+func (t *text) prints(a *action) bool {
+	inner := strings.TrimLeft(strings.TrimLeft(t.raw[a.start:a.end], "{-"), " \t\r\n")
+	return a.word == "" && !strings.HasPrefix(inner, "/*") && !(strings.HasPrefix(inner, "$") && strings.Contains(inner, "="))
 }
 
 func number(digits string) int {
-	n := 0
-	for _, d := range digits {
-		n = n*10 + int(d-'0')
-	}
+	n, _ := strconv.Atoi(digits) // the largest int if it is larger
 	return min(n, 100)
 }

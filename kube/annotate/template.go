@@ -1,6 +1,9 @@
 package annotate
 
-import "strings"
+import (
+	"slices"
+	"strings"
+)
 
 // action is an action of a template, from {{ to }}.
 type action struct {
@@ -26,10 +29,8 @@ type chain struct {
 // in reports whether a branch, or one around it, belongs to one of the given words.
 func (b *branch) in(words ...string) bool {
 	for ; b.chain != nil; b = b.above {
-		for _, w := range words {
-			if b.chain.word == w {
-				return true
-			}
+		if slices.Contains(words, b.chain.word) {
+			return true
 		}
 	}
 	return false

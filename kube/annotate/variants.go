@@ -101,10 +101,7 @@ func isolated(g *plan.Group, there map[string]bool, wanted *plan.Plan) bool {
 
 // rendered returns the ids of the groups with rendered objects.
 func rendered(r *charts.Rendered, p *plan.Plan) map[string]bool {
-	objects := map[plan.Object]bool{}
-	for _, res := range r.Resources {
-		objects[res.Object] = true
-	}
+	objects := objectsOf(r)
 	out := map[string]bool{}
 	for _, g := range p.Groups {
 		out[g.ID] = slices.ContainsFunc(g.Objects, func(o plan.Object) bool { return objects[o] })

@@ -115,18 +115,17 @@ func (b *Builder) build(manifest string, lenient bool) (helmkube.ResourceList, [
 		mapping, late := maps[gvk], false
 		if mapping == nil {
 			mapping, late, err = mapKind(mapper, gvk, defined)
-			if meta.IsNoMatchError(err) && lenient {
+			noMatch := meta.IsNoMatchError(err)
+			if noMatch && lenient {
 				mapping, late, err = guessed(gvk), true, nil
 			}
 			if err != nil {
 				err = fmt.Errorf("find the API of %s/%s (%s): %w", gvk.Kind, d.Object.GetName(), d.Source, err)
-			}
-			if hint := Removed(gvk); meta.IsNoMatchError(err) {
-				unknown = append(unknown, fmt.Errorf("%w%s", err, hint))
+				if !noMatch {
+					return nil, nil, err
+				}
+				unknown = append(unknown, fmt.Errorf("%w%s", err, Removed(gvk)))
 				continue
-			}
-			if err != nil {
-				return nil, nil, err
 			}
 			if !late {
 				maps[gvk] = mapping
@@ -234,18 +233,22 @@ func (b *Builder) Forget(list helmkube.ResourceList) {
 // Ours reports whether the list has objects of the release, which are neither hooks nor
 // written by Helm itself.
 func (b *Builder) Ours(list helmkube.ResourceList) bool {
-	return slices.ContainsFunc(list, func(i *resource.Info) bool {
-		f := b.Fact(i)
-		return f != nil && !f.Hook
-	})
+	return slices.ContainsFunc(b.facts(list), func(f *Fact) bool { return !f.Hook })
 }
 
 // Resources returns the planner's view of a list.
-func (b *Builder) Resources(list helmkube.ResourceList) []plan.Resource {
-	var out []plan.Resource
+func (b *Builder) Resources(list helmkube.ResourceList) (out []plan.Resource) {
+	for _, f := range b.facts(list) {
+		out = append(out, f.Resource)
+	}
+	return out
+}
+
+// facts returns the known facts about a list.
+func (b *Builder) facts(list helmkube.ResourceList) (out []*Fact) {
 	for _, i := range list {
 		if f := b.Fact(i); f != nil {
-			out = append(out, f.Resource)
+			out = append(out, f)
 		}
 	}
 	return out

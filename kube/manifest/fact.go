@@ -73,10 +73,9 @@ func (f *Fact) SetAbsent() { f.before = Before{Known: true} }
 // retry.
 func (f *Fact) KeepSent(i *resource.Info) {
 	f.sentAt = time.Now()
-	switch u, ok := i.Object.(*unstructured.Unstructured); {
-	case f.sent != nil:
+	if f.sent != nil {
 		i.Object = f.sent.DeepCopy()
-	case ok:
+	} else if u, ok := i.Object.(*unstructured.Unstructured); ok {
 		f.sent = u.DeepCopy()
 	}
 }
@@ -144,12 +143,7 @@ func (b *Builder) Infer(tree *plan.Chart, list helmkube.ResourceList) error {
 	if tree == nil || len(tree.Inferred) == 0 {
 		return nil
 	}
-	var known []*Fact // as in Resources
-	for _, i := range list {
-		if f := b.Fact(i); f != nil {
-			known = append(known, f)
-		}
-	}
+	known := b.facts(list)
 	for n, r := range tree.Annotate(b.Resources(list)) {
 		rule, _, err := status.ParseRule(r.Annotations)
 		if err != nil {

@@ -90,28 +90,17 @@ func annotatedBy(i *resource.Info, m *metav1.PartialObjectMetadata) bool {
 }
 
 // createdFrom lists the objects that the release has created from a generateName.
-func (b *Builder) createdFrom(ctx context.Context, i *resource.Info) ([]*metav1.PartialObjectMetadata, error) {
-	var out []*metav1.PartialObjectMetadata
+func (b *Builder) createdFrom(ctx context.Context, i *resource.Info) (out []*metav1.PartialObjectMetadata, err error) {
 	prefix := generatorOf(i).prefix
-	opts := metav1.ListOptions{LabelSelector: ManagedByKey + "=Helm", Limit: 1000}
-	for {
-		l, err := b.client.Metadata.Resource(i.Mapping.Resource).Namespace(i.Namespace).List(ctx, opts)
-		if apierrors.IsNotFound(err) {
-			return out, nil // the kind was removed with all its objects
+	err = b.listMetadata(ctx, listKey{i.Mapping.Resource, i.Namespace}, ManagedByKey+"=Helm", func(m *metav1.PartialObjectMetadata) {
+		if m.GenerateName == prefix && strings.HasPrefix(m.Name, prefix) && OwnerOf(m) == b.scope.Owner() {
+			out = append(out, m)
 		}
-		if err != nil {
-			return out, err
-		}
-		for n := range l.Items {
-			m := &l.Items[n]
-			if m.GenerateName == prefix && strings.HasPrefix(m.Name, prefix) && OwnerOf(m) == b.scope.Owner() {
-				out = append(out, m)
-			}
-		}
-		if opts.Continue = l.Continue; opts.Continue == "" {
-			return out, nil
-		}
+	})
+	if apierrors.IsNotFound(err) {
+		return out, nil // the kind was removed with all its objects
 	}
+	return out, err
 }
 
 // named returns the Info of the object m, which was created from i, an Info with a

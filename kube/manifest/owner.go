@@ -7,6 +7,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/cli-runtime/pkg/resource"
+
+	"lockstep/engine/plan"
 )
 
 // A label and two annotations name the release that owns an object. Helm checks them before it
@@ -63,4 +65,22 @@ func (s Scope) Mark(i *resource.Info) {
 func Kept(i *resource.Info) bool {
 	u, ok := i.Object.(*unstructured.Unstructured)
 	return ok && u.GetAnnotations()[helmkube.ResourcePolicyAnno] == helmkube.KeepPolicy
+}
+
+// strip removes the ordering annotations with two slashes in their keys, and the same ones in
+// the stored spelling: a rollback, which uses the stored manifest, then sends the same object
+// as the install. It does not change other annotations.
+//
+// Rule R3: keys with two slashes are never sent to the cluster.
+func strip(u *unstructured.Unstructured) {
+	metadata, _ := u.Object["metadata"].(map[string]any)
+	annotations, _ := metadata["annotations"].(map[string]any)
+	n := len(annotations)
+	for _, k := range plan.TwoSlashKeys() {
+		delete(annotations, k)
+		delete(annotations, plan.StoredKey(k))
+	}
+	if len(annotations) == 0 && n > 0 {
+		delete(metadata, "annotations")
+	}
 }

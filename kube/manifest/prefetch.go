@@ -33,10 +33,10 @@ const maxGets = 32
 // Snapshot caches list responses by kind and namespace. Helm builds manifests up to three
 // times before it writes; all of them use one list. The zero value is ready to use; nil
 // caches nothing.
-type Snapshot struct {
-	mu    sync.Mutex
-	lists map[listKey]map[string]*metav1.PartialObjectMetadata
-}
+type Snapshot struct{ lists sync.Map } // objects by name, by listKey
+
+// objectsByName are the objects of a list.
+type objectsByName map[string]*metav1.PartialObjectMetadata
 
 // listKey is a kind in a namespace.
 type listKey struct {
@@ -44,25 +44,19 @@ type listKey struct {
 	namespace string
 }
 
-func (s *Snapshot) get(p listKey) map[string]*metav1.PartialObjectMetadata {
+func (s *Snapshot) get(k listKey) objectsByName {
 	if s == nil {
 		return nil
 	}
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	return s.lists[p]
+	found, _ := s.lists.Load(k)
+	objects, _ := found.(objectsByName)
+	return objects
 }
 
-func (s *Snapshot) put(p listKey, found map[string]*metav1.PartialObjectMetadata) {
-	if s == nil {
-		return
+func (s *Snapshot) put(k listKey, found objectsByName) {
+	if s != nil {
+		s.lists.Store(k, found)
 	}
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.lists == nil {
-		s.lists = map[listKey]map[string]*metav1.PartialObjectMetadata{}
-	}
-	s.lists[p] = found
 }
 
 // Prefetch reads the metadata of a list's objects: with one list per kind and namespace, or
@@ -110,13 +104,13 @@ func (b *Builder) Prefetch(ctx context.Context, list helmkube.ResourceList, snap
 		wg.Go(func() {
 			found, err := snapshot.get(p), error(nil)
 			if found == nil {
-				found, err = b.listMetadata(ctx, p)
+				found = objectsByName{}
+				err = b.listMetadata(ctx, p, "", func(m *metav1.PartialObjectMetadata) { found[m.Name] = m })
 			}
-			switch {
-			case apierrors.IsForbidden(err):
+			if apierrors.IsForbidden(err) {
 				get(p, list)
-				return
-			case err != nil:
+			}
+			if err != nil {
 				return
 			}
 			snapshot.put(p, found)
@@ -148,20 +142,19 @@ func (b *Builder) AssumeAbsent(list helmkube.ResourceList) {
 	}
 }
 
-// listMetadata returns the metadata of all objects of a kind in a namespace.
-func (b *Builder) listMetadata(ctx context.Context, p listKey) (map[string]*metav1.PartialObjectMetadata, error) {
-	out := map[string]*metav1.PartialObjectMetadata{}
-	opts := metav1.ListOptions{Limit: 1000}
+// listMetadata calls each with the metadata of all objects of a kind in a namespace.
+func (b *Builder) listMetadata(ctx context.Context, k listKey, labels string, each func(*metav1.PartialObjectMetadata)) error {
+	opts := metav1.ListOptions{LabelSelector: labels, Limit: 1000}
 	for {
-		l, err := b.client.Metadata.Resource(p.gvr).Namespace(p.namespace).List(ctx, opts)
+		l, err := b.client.Metadata.Resource(k.gvr).Namespace(k.namespace).List(ctx, opts)
 		if err != nil {
-			return nil, err
+			return err
 		}
 		for i := range l.Items {
-			out[l.Items[i].Name] = &l.Items[i]
+			each(&l.Items[i])
 		}
 		if opts.Continue = l.Continue; opts.Continue == "" {
-			return out, nil
+			return nil
 		}
 	}
 }
