@@ -121,15 +121,14 @@ func (g *Guard) leave(output string) string {
 		g.running = g.running[:n-1]
 		return output
 	}
-	name := ""
+	out := templateOutput{text: output}
 	if n == 1 {
-		name = g.running[0]
+		out.name = g.running[0]
 	}
-	g.running = nil
+	g.running, g.outputs = nil, append(g.outputs, out)
 	if !g.all {
 		g.release()
 	}
-	g.outputs = append(g.outputs, templateOutput{name, output})
 	return output
 }
 
@@ -142,14 +141,13 @@ func (g *Guard) acquire() error {
 	if err != nil || held {
 		return err
 	}
-	if err := waitForSlot(ctx, g.limits.Time); err != nil {
-		g.mu.Lock()
-		defer g.mu.Unlock()
+	err = waitForSlot(ctx, g.limits.Time)
+	g.mu.Lock()
+	defer g.mu.Unlock()
+	if err != nil {
 		g.abortErr = err
 		return err
 	}
-	g.mu.Lock()
-	defer g.mu.Unlock()
 	// Endless recursion must exceed our limit before it exceeds Go's, which kills the process.
 	g.maxStack = debug.SetMaxStack(math.MaxInt32)
 	g.held, g.started, g.base = true, time.Now(), memoryUsage().minus(g.own)

@@ -15,12 +15,7 @@ import (
 // HooksOf returns the hooks of an event in the order in which Helm executes
 // them: by weight, then by name.
 func HooksOf(hooks []*release.Hook, event release.HookEvent) []*release.Hook {
-	var out []*release.Hook
-	for _, h := range hooks {
-		if slices.Contains(h.Events, event) {
-			out = append(out, h)
-		}
-	}
+	out := slices.DeleteFunc(slices.Clone(hooks), func(h *release.Hook) bool { return !slices.Contains(h.Events, event) })
 	slices.SortStableFunc(out, func(a, b *release.Hook) int {
 		return cmp.Or(cmp.Compare(a.Weight, b.Weight), strings.Compare(a.Name, b.Name))
 	})
@@ -120,7 +115,7 @@ func hookScope(h *release.Hook, root string) (chart, scope string) {
 	}
 	for _, d := range docs {
 		chart, scope = d.Chart, annotations(d.Object)[plan.AnnotationHookScope]
-		if scope == "" || scope != plan.HookScopeSubchart {
+		if scope != plan.HookScopeSubchart {
 			break
 		}
 	}

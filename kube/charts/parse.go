@@ -99,12 +99,11 @@ func countGenerated(docs []Document) {
 func CRDs(c *chart.Chart) ([]Document, error) {
 	var docs []Document
 	for _, crd := range c.CRDObjects() {
-		at := path.Dir(path.Dir(crd.Filename))
+		d := Document{Source: crd.Filename, Chart: strings.ReplaceAll(path.Dir(path.Dir(crd.Filename)), "/charts/", "/")}
 		texts := documents.Split(string(crd.File.Data))
 		for i, value := range (*documents.Reader)(nil).Read(texts) {
-			found, err := parseValue(Document{
-				Source: crd.Filename, Chart: strings.ReplaceAll(at, "/charts/", "/"), Raw: texts[i],
-			}, value)
+			d.Raw = texts[i]
+			found, err := parseValue(d, value)
 			if err != nil {
 				return nil, err
 			}
@@ -173,15 +172,14 @@ func parseItems(d Document) ([]Document, error) {
 		if object["kind"] == nil && itemKind != "" {
 			object["kind"], object["apiVersion"] = itemKind, d.Object.GetAPIVersion()
 		}
-		raw := ""
+		var raw []byte
 		if inner := (&unstructured.Unstructured{Object: object}); !inner.IsList() { // the text of a list is not used
-			text, err := yaml.Marshal(object)
-			if err != nil {
+			var err error
+			if raw, err = yaml.Marshal(object); err != nil {
 				return nil, fmt.Errorf("%s: item %d: %w", d.Source, i, err)
 			}
-			raw = string(text)
 		}
-		found, err := parseObject(Document{Source: d.Source, Chart: d.Chart, Raw: raw}, object)
+		found, err := parseObject(Document{Source: d.Source, Chart: d.Chart, Raw: string(raw)}, object)
 		if err != nil {
 			return nil, err
 		}

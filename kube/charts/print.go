@@ -85,7 +85,11 @@ func (r *Rendered) Print(w io.Writer, plan *plan.Plan, o PrintOptions) error {
 // groups prints the groups of a plan, the hooks that run among them, and the documents without
 // an object.
 func (p *printer) groups(r *Rendered, plan *plan.Plan, hook func(*release.Hook)) {
-	docs := r.byObject()
+	docs := map[chartObject][]Document{}
+	for i, res := range r.Resources {
+		key := chartObject{res.Chart, res.Object}
+		docs[key] = append(docs[key], r.Docs[i])
+	}
 	for _, g := range plan.Groups {
 		if i := slices.IndexFunc(r.Turns, func(t HookTurn) bool { return t.Group.ID == g.ID }); i >= 0 {
 			hook(r.Turns[i].Hook)
@@ -104,15 +108,6 @@ func (p *printer) groups(r *Rendered, plan *plan.Plan, hook func(*release.Hook))
 type chartObject struct {
 	chart  string
 	object plan.Object
-}
-
-func (r *Rendered) byObject() map[chartObject][]Document {
-	docs := map[chartObject][]Document{}
-	for i, res := range r.Resources {
-		key := chartObject{res.Chart, res.Object}
-		docs[key] = append(docs[key], r.Docs[i])
-	}
-	return docs
 }
 
 type printer struct {
@@ -139,11 +134,9 @@ func (p *printer) group(g *plan.Group, docs map[chartObject][]Document) {
 	if p.out.Len() == before || g.Name == plan.Unsequenced {
 		return
 	}
-	body := bytes.Clone(p.out.Bytes()[before:])
+	body := string(p.out.Bytes()[before:])
 	p.out.Truncate(before)
-	fmt.Fprintf(&p.out, "## START resource-group: %s %s\n", g.Chart, g.Name)
-	p.out.Write(body)
-	fmt.Fprintf(&p.out, "## END resource-group: %s %s\n", g.Chart, g.Name)
+	fmt.Fprintf(&p.out, "## START resource-group: %s %s\n%s## END resource-group: %[1]s %[2]s\n", g.Chart, g.Name, body)
 }
 
 func (p *printer) document(source, raw string) {
@@ -176,10 +169,11 @@ func (p *printer) save(w io.Writer, dir string) error {
 	}
 	defer root.Close()
 	for _, name := range slices.Sorted(maps.Keys(p.files)) {
-		if err := root.MkdirAll(path.Dir(name), 0o755); err != nil {
-			return fmt.Errorf("write %s: %w", name, err)
+		err := root.MkdirAll(path.Dir(name), 0o755)
+		if err == nil {
+			err = root.WriteFile(name, p.files[name].Bytes(), 0o644)
 		}
-		if err := root.WriteFile(name, p.files[name].Bytes(), 0o644); err != nil {
+		if err != nil {
 			return fmt.Errorf("write %s: %w", name, err)
 		}
 		if _, err := fmt.Fprintf(w, "wrote %s\n", filepath.Join(dir, name)); err != nil {

@@ -2,6 +2,7 @@ package charts
 
 import (
 	"bytes"
+	"cmp"
 	"errors"
 	"fmt"
 	"maps"
@@ -234,10 +235,7 @@ func (b *treeBuilder) chart(s *source, h *chart.Chart, path string, at Folder) *
 
 // addDeclared adds a dependency of Chart.yaml.
 func (b *treeBuilder) addDeclared(node *plan.Chart, s *source, h *chart.Chart, d *chart.Dependency, at Folder) {
-	name := d.Name
-	if d.Alias != "" {
-		name = d.Alias
-	}
+	name := cmp.Or(d.Alias, d.Name)
 	sub := s.find(d)
 	if other := s.byName(d.Name); sub == nil && other != nil {
 		b.warn("R12", node.Path, "dependency %s requires %s %s, but charts/ has %s; helm skips it", name, d.Name, d.Version, other.meta.Version)
@@ -255,10 +253,8 @@ func (b *treeBuilder) addDeclared(node *plan.Chart, s *source, h *chart.Chart, d
 func (b *treeBuilder) addUndeclared(node *plan.Chart, sub *source, h *chart.Chart, at Folder) {
 	name := sub.meta.Name
 	path := node.Path + "/" + name
-	for _, other := range node.Subcharts {
-		if other.Chart != nil && other.Chart.Path == path {
-			return
-		}
+	if slices.ContainsFunc(node.Subcharts, func(other plan.Subchart) bool { return other.Chart != nil && other.Chart.Path == path }) {
+		return
 	}
 	if kept := dependency(h, name); kept != nil {
 		node.Subcharts = append(node.Subcharts, plan.Subchart{Name: name, Chart: b.chart(sub, kept, path, at.below(sub))})
@@ -268,12 +264,10 @@ func (b *treeBuilder) addUndeclared(node *plan.Chart, sub *source, h *chart.Char
 // enabled returns the subchart for a dependency with that effective name, nil if it is
 // disabled.
 func enabled(h *chart.Chart, name string) *chart.Chart {
-	for _, d := range h.Metadata.Dependencies {
-		if d.Name == name {
-			return dependency(h, name)
-		}
+	if !slices.ContainsFunc(h.Metadata.Dependencies, func(d *chart.Dependency) bool { return d.Name == name }) {
+		return nil
 	}
-	return nil
+	return dependency(h, name)
 }
 
 // dependency returns the subchart of h with that effective name, or nil.
