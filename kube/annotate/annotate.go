@@ -217,12 +217,11 @@ func (w *writer) objects(resources []plan.Resource) error {
 
 // wants compares the present annotations of all objects with those in resources, in the order
 // of the manifest.
-func (w *writer) wants(resources []plan.Resource) ([]*want, error) {
+func (w *writer) wants(resources []plan.Resource) (wants []*want, err error) {
 	to := make(map[plan.Object]*plan.Resource, len(resources))
 	for i := range resources {
 		to[resources[i].Object] = &resources[i]
 	}
-	var wants []*want
 	for i, r := range w.src.Rendered.Resources {
 		target := to[r.Object]
 		if target == nil {
@@ -232,20 +231,16 @@ func (w *writer) wants(resources []plan.Resource) ([]*want, error) {
 		lines, changed := annotationLines(r.Annotations, target.Annotations, w.src.Spelling)
 		name, why := w.in(r.Chart, strings.TrimPrefix(a.doc.Source, sourcePrefix(r.Chart)))
 		a.file = name
-		switch {
-		case len(lines) == 0:
-		case changed != "":
-			why = "it has " + changed + " already; edit that by hand"
-			fallthrough
-		case why != "":
+		if len(lines) > 0 {
+			if changed != "" {
+				why = "it has " + changed + " already; edit that by hand"
+			} else if why == "" {
+				if why, err = w.read(name); err != nil {
+					return nil, err
+				}
+			}
 			a.lines = lines
-			w.leave(a, 0, why)
-			a.lines = nil
-		default:
-			a.lines = lines
-			if why, err := w.read(name); err != nil {
-				return nil, err
-			} else if why != "" {
+			if why != "" {
 				w.leave(a, 0, why)
 				a.lines = nil
 			}
@@ -260,41 +255,36 @@ func sourcePrefix(chart string) string { return strings.ReplaceAll(chart, "/", "
 
 // put inserts the lines of a place if all objects that it creates need the same lines.
 func (w *writer) put(p *foundPlace, wants []*want, present map[groupKey]*presence) {
-	var lines []string
-	agreed, any := true, false
+	var created []*want
 	for _, a := range wants {
-		if !slices.Contains(p.objects, a.object) {
-			continue
+		if slices.Contains(p.objects, a.object) {
+			created = append(created, a)
 		}
-		if any && !slices.Equal(lines, a.lines) {
-			agreed = false
-		}
-		lines, any = a.lines, true
 	}
-	if agreed && len(lines) > 0 {
-		lines = conditioned(lines, wants, p, present, w.src.Spelling)
-		w.files[p.file].insert = append(w.files[p.file].insert, p.place.insertions(w.files[p.file].text, lines)...)
+	if len(created) == 0 {
 		return
 	}
-	if agreed {
-		return
-	}
-	for _, a := range wants {
-		if len(a.lines) > 0 && slices.Contains(p.objects, a.object) {
-			w.leave(a, p.place.line, fmt.Sprintf("this template makes %d objects of several groups", len(p.objects)))
+	lines := created[0].lines
+	if slices.ContainsFunc(created, func(a *want) bool { return !slices.Equal(a.lines, lines) }) {
+		for _, a := range created {
+			if len(a.lines) > 0 {
+				w.leave(a, p.place.line, fmt.Sprintf("this template makes %d objects of several groups", len(p.objects)))
+			}
 		}
+	} else if len(lines) > 0 {
+		f := w.files[p.file]
+		f.insert = append(f.insert, p.place.insertions(f.text, conditioned(created[0], p.place, present, w.src.Spelling))...)
 	}
 }
 
-// conditioned returns the lines with conditions around the names of groups that are not always
-// rendered.
-func conditioned(lines []string, wants []*want, p *foundPlace, present map[groupKey]*presence, spelling Spelling) []string {
-	i := slices.IndexFunc(wants, func(a *want) bool { return slices.Contains(p.objects, a.object) })
-	out := slices.Clone(lines)
-	for n, l := range lines {
+// conditioned returns the lines of an object with conditions around the names of groups that are not
+// always rendered.
+func conditioned(a *want, at *place, present map[groupKey]*presence, spelling Spelling) []string {
+	out := slices.Clone(a.lines)
+	for n, l := range out {
 		for _, key := range []string{plan.AnnotationGroupDependsOn, plan.AnnotationLayerDependsOn} {
 			if prefix := spelling.key(key) + ": "; strings.HasPrefix(l, prefix) {
-				if value, conditional := needs(wants[i].doc.Chart, wants[i].needs, p.place, present); conditional {
+				if value, conditional := needs(a.doc.Chart, a.needs, at, present); conditional {
 					out[n] = prefix + value
 				}
 			}

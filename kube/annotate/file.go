@@ -6,6 +6,7 @@ import (
 	"os"
 	"path"
 	"path/filepath"
+	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -65,13 +66,11 @@ func (w *writer) read(name string) (why string, err error) {
 func (p *place) insertions(t *text, lines []string) []insertion {
 	var out []insertion
 	for _, h := range p.holes {
-		eol := t.eol(p.line - 1)
-		var b strings.Builder
-		b.WriteString(h.head)
+		eol, inserted := t.eol(p.line-1), h.head
 		for _, l := range lines {
-			b.WriteString(strings.Repeat(" ", h.indent) + l + eol)
+			inserted += strings.Repeat(" ", h.indent) + l + eol
 		}
-		out = append(out, insertion{h.at, whole(t.raw, h.at, b.String(), eol)})
+		out = append(out, insertion{h.at, whole(t.raw, h.at, inserted, eol)})
 	}
 	return out
 }
@@ -127,16 +126,12 @@ func (r *Result) Write() error {
 	return documents.WriteAll(all)
 }
 
+// plain matches strings that need no quotes, unless YAML gives them another type.
+var plain = regexp.MustCompile(`^[A-Za-z][A-Za-z0-9._-]*$`)
+
 // scalar formats a string as YAML on one line.
 func scalar(s string) string {
-	plain := s != "" && strings.IndexFunc(s, func(r rune) bool {
-		return !(r >= 'a' && r <= 'z' || r >= 'A' && r <= 'Z' || r >= '0' && r <= '9' || r == '-' || r == '_' || r == '.')
-	}) < 0 && (s[0] >= 'a' && s[0] <= 'z' || s[0] >= 'A' && s[0] <= 'Z')
-	switch strings.ToLower(s) {
-	case "true", "false", "yes", "no", "on", "off", "null", "y", "n":
-		plain = false
-	}
-	if plain {
+	if plain.MatchString(s) && !slices.Contains([]string{"true", "false", "yes", "no", "on", "off", "null", "y", "n"}, strings.ToLower(s)) {
 		return s
 	}
 	if strings.ContainsFunc(s, func(r rune) bool { return r < ' ' || r == 0x7f }) || strings.Contains(s, "{{") {

@@ -120,14 +120,11 @@ func (t *text) condition(at *branch) (when string, unsure bool) {
 			return "", true
 		}
 	}
-	switch len(all) {
-	case 0:
-		return "", false
-	case 1:
-		return all[0], false
+	if len(all) > 1 {
+		slices.Reverse(all)
+		return "(and " + strings.Join(all, " ") + ")", false
 	}
-	slices.Reverse(all)
-	return "(and " + strings.Join(all, " ") + ")", false
+	return strings.Join(all, ""), false
 }
 
 var (
