@@ -311,7 +311,8 @@ func (w *writer) result(left []Left) *Result {
 	r := &Result{Left: left, Restarts: w.restarts}
 	for name, f := range w.files {
 		if len(f.insert) > 0 {
-			r.Files = append(r.Files, File{Name: name, Lines: f.added(), rewrite: documents.Rewrite{Path: f.path, Old: []byte(f.raw), New: f.with(f.insert)}})
+			rewrite := documents.Rewrite{Path: f.path, Old: []byte(f.raw), New: f.with(f.insert)}
+			r.Files = append(r.Files, File{name, f.added(), rewrite})
 		}
 	}
 	slices.SortFunc(r.Files, func(a, b File) int { return strings.Compare(a.Name, b.Name) })

@@ -107,7 +107,8 @@ func (t *text) condition(at *branch) (when string, unsure bool) {
 		c := at.chain
 		inner := strings.TrimSpace(strings.Trim(t.raw[c.open.start+2:c.open.end-2], "-"))
 		inner = strings.TrimSpace(strings.TrimPrefix(inner, c.word))
-		if c.word != "if" && c.word != "with" || strings.Contains(inner, "$") || strings.Contains(inner, "/*") || strings.Contains(inner, "\n") || at.above.in("with", "range") {
+		variable := strings.Contains(inner, "$") || at.above.in("with", "range")
+		if c.word != "if" && c.word != "with" || variable || strings.Contains(inner, "/*") || strings.Contains(inner, "\n") {
 			return "", true
 		}
 		inner = rooted(inner)

@@ -120,7 +120,8 @@ func fromRelease(rel *release.Release, tree *plan.Chart, o RenderOptions) (*Rend
 	}
 	turns, more := HookTurns(rel, tree.Path, resources, before, after)
 	return &Rendered{
-		Release: rel, Tree: tree, Docs: docs, CRDs: crds, Others: others, Resources: resources, Turns: turns, Warnings: append(warnings, more...),
+		Release: rel, Tree: tree, Docs: docs, CRDs: crds, Others: others, Resources: resources, Turns: turns,
+		Warnings: append(warnings, more...),
 	}, nil
 }
 

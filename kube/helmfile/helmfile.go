@@ -145,7 +145,8 @@ func Read(ctx context.Context, o Options) (*File, error) {
 		}
 		all.add(f)
 	}
-	out := &File{Path: o.Path, Environment: o.Environment, Selectors: o.Selectors, Repositories: all.repositories, Releases: all.releases, Others: r.others}
+	out := &File{Path: o.Path, Environment: o.Environment, Selectors: o.Selectors}
+	out.Repositories, out.Releases, out.Others = all.repositories, all.releases, r.others
 	if len(paths) == 1 {
 		out.Path = paths[0]
 	}
