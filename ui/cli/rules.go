@@ -50,7 +50,7 @@ func (a *app) printPage(cmd *cobra.Command, markdown string) error {
 	if command.IsTerminal(os.Stdout) {
 		width, _, _ = term.GetSize(int(os.Stdout.Fd())) // on an error 0, which does not wrap lines
 	}
-	return report.Markdown(cmd.OutOrStdout(), markdown, command.NewStyle(os.Stdout, a.Settings.ColorMode), width)
+	return report.Markdown(cmd.OutOrStdout(), markdown, a.Style(os.Stdout), width)
 }
 
 // newEvents returns the page about events and their schema.

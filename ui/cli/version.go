@@ -67,7 +67,6 @@ func moduleVersions() report.Version {
 }
 
 func (a *app) newVersion() *cobra.Command {
-	format := command.TextOrJSON()
 	short := false
 	cmd := &cobra.Command{
 		Use:               "version",
@@ -77,14 +76,13 @@ func (a *app) newVersion() *cobra.Command {
 		Args:              command.Args(0, 0),
 		ValidArgsFunction: cobra.NoFileCompletions,
 		RunE: func(cmd *cobra.Command, _ []string) error {
-			v, d := moduleVersions(), a.Display(cmd, report.Mode(format.Value))
-			if short && format.Value == "text" {
-				return d.Lines(v.Version)
+			if short && command.OutputFormat(cmd) == report.ModeText {
+				return a.Display(cmd).Lines(version())
 			}
-			return d.Show(v)
+			return a.Display(cmd).Show(moduleVersions())
 		},
 	}
 	cmd.Flags().BoolVar(&short, "short", false, "print only the version")
-	command.AddChoice(cmd, &format, "output", "o", "format")
+	command.AddOutput(cmd)
 	return cmd
 }

@@ -5,12 +5,9 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"lockstep/engine/event"
 	"lockstep/engine/plan"
 	"lockstep/kube"
-	"lockstep/ui/board"
 	"lockstep/ui/cli/command"
-	"lockstep/ui/cli/screen"
 	"lockstep/ui/report"
 )
 
@@ -28,7 +25,6 @@ given with -f, or the one in the current directory.`
 func (a *app) newDag() *cobra.Command {
 	var flags command.RenderFlags
 	var stack command.HelmfileFlags
-	format := command.Choice{Allowed: report.DagFormats}
 	tui := false
 	cmd := &cobra.Command{
 		Use:     "dag CHART",
@@ -44,33 +40,34 @@ lockstep dag -f helmfile.yaml`,
 		ValidArgsFunction: command.CompleteChart(0, 1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if len(args) == 0 {
-				return a.stackDag(cmd, &stack, format.Value)
+				return a.stackDag(cmd, &stack)
 			}
 			r, err := flags.Render(a.App, cmd, args)
 			if err != nil {
 				return err
 			}
 			if tui {
-				return screen.ShowPlan(a.App, cmd, board.Options{Title: "dag " + r.Tree.Path, Inspector: offlineChart{r}}, []event.Phase{{Name: "apply", Kind: event.PhaseApply, Groups: r.Planned.Groups}}, r.Planned.Warnings)
+				return a.showChart(cmd, r)
 			}
-			style := a.Style(os.Stdout)
-			return report.Dag(cmd.OutOrStdout(), r.Tree.Path, r.Planned, format.Value, style)
+			return a.printDag(cmd, r.Tree.Path, r.Planned)
 		},
 	}
 	flags.Add(cmd.Flags())
 	stack.AddSelection(cmd)
 	command.AddOrder(cmd, &flags.Order)
-	command.AddChoice(cmd, &format, "output", "o", "format")
+	command.AddOutput(cmd, report.DagFormats...)
 	cmd.Flags().BoolVar(&tui, "tui", false, "open the screen")
 	cmd.MarkFlagsMutuallyExclusive("tui", "output")
 	return cmd
 }
 
+// printDag prints a plan in the format of -o.
+func (a *app) printDag(cmd *cobra.Command, title string, p *plan.Plan) error {
+	return report.Dag(cmd.OutOrStdout(), title, p, cmd.Flag("output").Value.String(), a.Style(os.Stdout))
+}
+
 // stackDag prints the releases of a helmfile and the releases that each waits for.
-func (a *app) stackDag(cmd *cobra.Command, flags *command.HelmfileFlags, format string) (err error) {
-	if flags.File, err = command.HelmfileArgument(cmd); err != nil {
-		return err
-	}
+func (a *app) stackDag(cmd *cobra.Command, flags *command.HelmfileFlags) error {
 	file, err := flags.Read(a.App, cmd)
 	if err != nil {
 		return err
@@ -79,5 +76,5 @@ func (a *app) stackDag(cmd *cobra.Command, flags *command.HelmfileFlags, format 
 	if err != nil {
 		return err
 	}
-	return report.Dag(cmd.OutOrStdout(), file.Path, &plan.Plan{Groups: groups}, format, a.Style(os.Stdout))
+	return a.printDag(cmd, file.Path, &plan.Plan{Groups: groups})
 }

@@ -1,6 +1,7 @@
 package author
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -13,6 +14,7 @@ import (
 	"helm.sh/helm/v4/pkg/action"
 	"helm.sh/helm/v4/pkg/chart/common"
 	"helm.sh/helm/v4/pkg/chart/v2/lint/support"
+	"helm.sh/helm/v4/pkg/cli/values"
 
 	"lockstep/engine/plan"
 	"lockstep/kube"
@@ -31,13 +33,13 @@ An error prevents the chart from being deployed, or from being deployed in the i
 also warnings, make the exit code 2.`
 
 type lintFlags struct {
-	command.RenderFlags
-	strict, quiet, subcharts bool
+	values                               values.Options
+	kubeVersion                          string
+	strict, quiet, subcharts, skipSchema bool
 }
 
 func (a *app) newLint() *cobra.Command {
 	var flags lintFlags
-	format := command.TextOrJSON()
 	cmd := &cobra.Command{
 		Use:     "lint CHART…",
 		GroupID: "look",
@@ -57,9 +59,9 @@ lockstep lint ./shop --strict -o json`,
 				if err != nil {
 					return err
 				}
-				out.Charts = append(out.Charts, l.LintedChart)
+				out.Charts = append(out.Charts, l)
 			}
-			if err := a.Display(cmd, report.Mode(format.Value)).Show(out); err != nil {
+			if err := a.Display(cmd).Show(out); err != nil {
 				return err
 			}
 			if n := out.Failed(); n > 0 {
@@ -69,13 +71,13 @@ lockstep lint ./shop --strict -o json`,
 		},
 	}
 	f := cmd.Flags()
-	command.AddValueFlags(f, &flags.Values)
+	command.AddValueFlags(f, &flags.values)
 	f.BoolVar(&flags.strict, "strict", false, "treat warnings as errors")
 	f.BoolVar(&flags.quiet, "quiet", false, "print only warnings and errors")
 	f.BoolVar(&flags.subcharts, "with-subcharts", false, "also lint the charts in charts/")
-	f.BoolVar(&flags.SkipSchema, "skip-schema-validation", false, "skip validation of values against the chart's schema")
-	f.StringVar(&flags.KubeVersion, "kube-version", "", "Kubernetes version that templates see")
-	command.AddChoice(cmd, &format, "output", "o", "format")
+	f.BoolVar(&flags.skipSchema, "skip-schema-validation", false, "skip validation of values against the chart's schema")
+	command.AddKubeVersion(f, &flags.kubeVersion)
+	command.AddOutput(cmd)
 	return cmd
 }
 
@@ -101,7 +103,48 @@ func withSubcharts(paths []string) []string {
 // linted collects the findings about one chart.
 type linted struct {
 	report.LintedChart
-	hide func(string) string // hides secret values
+	*lintFlags
+	namespace string
+	limits    kube.RenderLimits
+	hide      func(string) string // hides secret values
+}
+
+// lint checks one chart. Problems of the chart are findings; other problems are errors.
+func (l *lintFlags) lint(ctx context.Context, a *app, path string) (report.LintedChart, error) {
+	out := linted{report.LintedChart{Chart: path, Findings: []report.Finding{}}, l, a.Settings.Namespace(), kube.RenderLimits{}, new(kube.Mask).Text}
+	vals, err := kube.MergeValues(l.values, a.Settings)
+	if err == nil {
+		out.limits, err = command.RenderLimits()
+	}
+	if err != nil {
+		return out.LintedChart, err
+	}
+	c, err := kube.LoadChartPath(path)
+	if errors.Is(err, fs.ErrNotExist) && !exists(path) {
+		out.fail("chart " + path + ": no such directory or archive")
+		return out.LintedChart, nil
+	}
+	if err != nil {
+		out.fail(err.Error())
+		err := out.helm(ctx, vals, func(dir string) (string, error) { return kube.CopyBrokenChart(path, dir) })
+		return out.LintedChart, err
+	}
+	out.hide = kube.MaskOfValues(c, vals).Text
+	if c.Metadata().Type != "library" {
+		if err := out.order(ctx, a, c, vals); kube.IsRenderLimit(err) || ctx.Err() != nil {
+			return out.LintedChart, err // Helm's lint would render it again and hit the same limit
+		}
+	}
+	ordered := out.Findings
+	out.Findings = []report.Finding{}
+	if err := out.helm(ctx, vals, func(dir string) (string, error) {
+		dir = filepath.Join(dir, c.Name())
+		return dir, c.Save(dir)
+	}); err != nil {
+		return out.LintedChart, err
+	}
+	out.Findings = append(out.Findings, ordered...)
+	return out.LintedChart, nil
 }
 
 func exists(path string) bool {
@@ -109,55 +152,19 @@ func exists(path string) bool {
 	return err == nil
 }
 
-// lint checks one chart. Problems of the chart are findings; other problems are errors.
-func (l *lintFlags) lint(ctx context.Context, a *app, path string) (linted, error) {
-	out := linted{report.LintedChart{Chart: path, Findings: []report.Finding{}}, new(kube.Mask).Text}
-	vals, err := kube.MergeValues(l.Values, a.Settings)
-	if err != nil {
-		return out, err
-	}
-	c, err := kube.LoadChartPath(path)
-	if errors.Is(err, fs.ErrNotExist) && !exists(path) {
-		out.add(report.Finding{Severity: plan.SeverityError, Message: "chart " + path + ": no such directory or archive"})
-		return out, nil
-	}
-	if err != nil {
-		out.add(report.Finding{Severity: plan.SeverityError, Message: err.Error()})
-		return out, l.helm(ctx, &out, a, vals, func(dir string) (string, error) { return kube.CopyBrokenChart(path, dir) })
-	}
-	save := func(dir string) (string, error) {
-		dir = filepath.Join(dir, c.Name())
-		return dir, c.Save(dir)
-	}
-	out.hide = kube.MaskOfValues(c, vals).Text
-	ordered := linted{hide: out.hide}
-	if c.Metadata().Type != "library" {
-		if err := l.order(ctx, &ordered, a, c, vals); kube.IsRenderLimit(err) || ctx.Err() != nil {
-			return out, err // Helm's lint would render it again and hit the same limit
-		}
-	}
-	out.hide = ordered.hide
-	if err := l.helm(ctx, &out, a, vals, save); err != nil {
-		return out, err
-	}
-	for _, f := range ordered.Findings {
-		out.add(f)
-	}
-	for _, f := range out.Findings {
-		out.Failed = out.Failed || l.strict && f.Severity == plan.SeverityWarning
-	}
-	return out, nil
-}
-
 func (l *linted) add(f report.Finding) {
 	f.Message = l.hide(f.Message)
-	l.Failed = l.Failed || f.Severity == plan.SeverityError
+	l.Failed = l.Failed || f.Severity == plan.SeverityError || l.strict && f.Severity == plan.SeverityWarning
 	l.Findings = append(l.Findings, f)
+}
+
+func (l *linted) fail(message string) {
+	l.add(report.Finding{Severity: plan.SeverityError, Message: message})
 }
 
 // helm adds the findings of Helm's lint, which loads charts from disk. save writes a copy that
 // Helm can read (R1) to dir and returns its path.
-func (l *lintFlags) helm(ctx context.Context, out *linted, a *app, vals map[string]any, save func(dir string) (string, error)) error {
+func (l *linted) helm(ctx context.Context, vals map[string]any, save func(dir string) (string, error)) error {
 	temp, err := os.MkdirTemp("", "lockstep-lint-")
 	if err != nil {
 		return err
@@ -168,36 +175,29 @@ func (l *lintFlags) helm(ctx context.Context, out *linted, a *app, vals map[stri
 		return err
 	}
 	lint := action.NewLint()
-	lint.Namespace, lint.SkipSchemaValidation = a.Settings.Namespace(), l.SkipSchema
-	if l.KubeVersion != "" {
-		if lint.KubeVersion, err = common.ParseKubeVersion(l.KubeVersion); err != nil {
+	lint.Namespace, lint.SkipSchemaValidation = l.namespace, l.skipSchema
+	if l.kubeVersion != "" {
+		if lint.KubeVersion, err = common.ParseKubeVersion(l.kubeVersion); err != nil {
 			return fmt.Errorf("--kube-version: %w", err)
 		}
 	}
-	limits, err := command.RenderLimits()
-	if err != nil {
-		return err
-	}
 	done := make(chan *action.LintResult, 1)
-	if err := kube.WithinLimits(ctx, limits, func() error { done <- lint.Run([]string{dir}, vals); return nil }); err != nil {
-		return fmt.Errorf("chart %s: %w", out.Chart, err)
+	if err := kube.WithinLimits(ctx, l.limits, func() error { done <- lint.Run([]string{dir}, vals); return nil }); err != nil {
+		return fmt.Errorf("chart %s: %w", l.Chart, err)
 	}
 	result := <-done
-	relabel := func(s string) string { return strings.ReplaceAll(s, dir, out.Chart) }
+	relabel := func(s string) string { return strings.ReplaceAll(s, dir, l.Chart) }
 	severities := map[int]string{support.ErrorSev: plan.SeverityError, support.WarningSev: plan.SeverityWarning}
 	for _, m := range result.Messages {
 		if m.Err.Error() == "" { // Helm's, about a disabled subchart
 			continue
 		}
-		severity := severities[m.Severity]
-		if severity == "" {
-			severity = report.SeverityInfo
-		}
-		out.add(report.Finding{Severity: severity, Path: relabel(m.Path), Message: relabel(m.Err.Error())})
+		severity := cmp.Or(severities[m.Severity], report.SeverityInfo)
+		l.add(report.Finding{Severity: severity, Path: relabel(m.Path), Message: relabel(m.Err.Error())})
 	}
 	if len(result.Messages) == 0 {
 		for _, err := range result.Errors {
-			out.add(report.Finding{Severity: plan.SeverityError, Message: relabel(err.Error())})
+			l.fail(relabel(err.Error()))
 		}
 	}
 	return nil
@@ -205,35 +205,32 @@ func (l *lintFlags) helm(ctx context.Context, out *linted, a *app, vals map[stri
 
 // order adds the findings about the chart's order (R37). It returns an error, which is also a
 // finding, if the chart cannot be rendered.
-func (l *lintFlags) order(ctx context.Context, out *linted, a *app, c *kube.Chart, vals map[string]any) error {
-	opts, err := l.Options(a.Settings, command.DefaultRelease)
+func (l *linted) order(ctx context.Context, a *app, c *kube.Chart, vals map[string]any) error {
+	r, err := kube.RenderChart(ctx, c, vals, kube.RenderOptions{
+		Release: command.DefaultRelease, Namespace: l.namespace, KubeVersion: l.kubeVersion, SkipSchemaValidation: l.skipSchema,
+		Limits: l.limits, Spellings: true,
+	})
 	if err != nil {
-		out.add(report.Finding{Severity: plan.SeverityError, Message: err.Error()})
+		l.fail(err.Error())
 		return err
 	}
-	opts.Spellings = true
-	r, err := kube.RenderChart(ctx, c, vals, opts)
-	if err != nil {
-		out.add(report.Finding{Severity: plan.SeverityError, Message: err.Error()})
-		return err
-	}
-	secrets, values := r.Mask(), out.hide
-	out.hide = func(s string) string { return values(secrets.Text(s)) }
-	a.Logs.Hide(out.hide)
+	secrets, values := r.Mask(), l.hide
+	l.hide = func(s string) string { return values(secrets.Text(s)) }
+	a.Logs.Hide(l.hide)
+	var found []plan.Finding
 	for _, w := range r.Warnings {
-		out.add(report.Finding{Severity: severity(w.Rule), Rule: w.Rule, Chart: w.Chart, Object: w.Object, Message: w.Message})
+		found = append(found, plan.Finding{Severity: severity(w.Rule), Rule: w.Rule, Chart: w.Chart, Object: w.Object, Message: w.Message})
 	}
-	for _, f := range plan.Lint(r.Tree, r.Resources) {
-		out.add(report.Finding{Severity: f.Severity, Rule: f.Rule, Chart: f.Chart, Object: f.Object, Message: f.Message})
-	}
+	found = append(found, plan.Lint(r.Tree, r.Resources)...)
 	if p, err := r.Plan(); err == nil { // otherwise plan.Lint has found the reason
 		_, implied := r.Ordered()
-		for _, f := range implied.Contradictions(p) {
-			out.add(report.Finding{Severity: f.Severity, Rule: f.Rule, Chart: f.Chart, Object: f.Object, Message: f.Message})
-		}
+		found = append(found, implied.Contradictions(p)...)
+	}
+	for _, f := range found {
+		l.add(report.Finding{Severity: f.Severity, Rule: f.Rule, Chart: f.Chart, Object: f.Object, Message: f.Message})
 	}
 	for _, s := range r.Spellings {
-		out.add(report.Finding{Severity: report.SeverityInfo, Rule: s.Rule, Message: s.String()})
+		l.add(report.Finding{Severity: report.SeverityInfo, Rule: s.Rule, Message: s.String()})
 	}
 	return nil
 }

@@ -3,22 +3,31 @@ package author
 import (
 	"context"
 
-	"lockstep/engine/plan"
+	"github.com/spf13/cobra"
+
+	"lockstep/engine/event"
 	"lockstep/kube"
 	"lockstep/ui/board"
 	"lockstep/ui/cli/command"
+	"lockstep/ui/cli/screen"
 )
 
-// offlineChart is the screen's inspector for a chart without a cluster: every object would be
-// created.
-type offlineChart struct{ chart *command.Rendered }
+// showChart shows a planned chart on the screen.
+func (a *app) showChart(cmd *cobra.Command, r *command.Rendered) error {
+	phases := []event.Phase{{Name: "apply", Kind: event.PhaseApply, Groups: r.Planned.Groups}}
+	o := board.Options{Title: cmd.Name() + " " + r.Tree.Path, Inspector: offlineInspector(r)}
+	return screen.ShowPlan(a.App, cmd, o, phases, r.Planned.Warnings)
+}
 
 const errOffline = board.Nothing("no cluster: this view shows only the chart")
 
-func (offlineChart) Events(context.Context, plan.Object) ([]string, error)        { return nil, errOffline }
-func (offlineChart) Pods(context.Context, plan.Object) ([]board.Pod, error)       { return nil, errOffline }
-func (offlineChart) Logs(context.Context, plan.Object, func(board.LogLine)) error { return errOffline }
-func (offlineChart) Live(context.Context, plan.Object) (string, error)            { return "", errOffline }
+func offlineInspector(r *command.Rendered) board.Inspector {
+	return screen.Disconnected{ChangeSource: offlineChart{r}, Why: errOffline}
+}
+
+// offlineChart has the changes of a chart without a cluster: every object would be created.
+type offlineChart struct{ chart *command.Rendered }
+
 func (offlineChart) Change(context.Context, board.Item) (board.Change, error) {
 	return board.Change{Action: "create", Message: "no cluster to compare with"}, nil
 }

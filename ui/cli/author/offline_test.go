@@ -38,7 +38,7 @@ func TestOfflineChart(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	look, ctx := offlineChart{&command.Rendered{Rendered: r}}, context.Background()
+	look, ctx := offlineInspector(&command.Rendered{Rendered: r}), context.Background()
 	for name, want := range map[string]string{"s": "key: (hidden)", "m": "quotes: (hidden)"} {
 		kind := map[string]string{"s": "Secret", "m": "ConfigMap"}[name]
 		it := board.Item{Object: plan.Object{Kind: kind, Namespace: "n", Name: name}}

@@ -7,11 +7,8 @@ import (
 
 	"github.com/spf13/cobra"
 
-	"lockstep/engine/event"
 	"lockstep/kube"
-	"lockstep/ui/board"
 	"lockstep/ui/cli/command"
-	"lockstep/ui/cli/screen"
 	"lockstep/ui/report"
 )
 
@@ -33,9 +30,7 @@ If templates use the release name, pass NAME before CHART.`
 
 func (a *app) newSuggest() *cobra.Command {
 	flags := command.RenderFlags{Flat: true}
-	format := command.Choice{Allowed: report.DagFormats}
-	why := command.Choice{Allowed: []string{"calls", "all"}}
-	spelling := command.Choice{Allowed: []string{"helm", "hip"}}
+	var why, spelling string
 	tui, write, partial := false, false, false
 	var stack command.HelmfileFlags
 	cmd := &cobra.Command{
@@ -50,8 +45,13 @@ lockstep suggest -f helmfile.yaml      # needs between releases`,
 		Args:              command.OrHelmfile(command.Args(1, 2)),
 		ValidArgsFunction: command.CompleteChart(0, 1),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			if len(args) == 0 {
-				return a.suggestNeeds(cmd, &stack, format.Value, write)
+			switch {
+			case len(args) == 0:
+				return a.suggestNeeds(cmd, &stack, write)
+			case cmd.Flags().Changed("spelling") && !write:
+				return errors.New("--spelling needs --write")
+			case partial && !write:
+				return errors.New("--partial needs --write")
 			}
 			r, err := flags.Render(a.App, cmd, args)
 			if err != nil {
@@ -61,80 +61,74 @@ lockstep suggest -f helmfile.yaml      # needs between releases`,
 			if err != nil {
 				return err
 			}
-			ordered, order := r.Ordered()
-			if err := order.Check(); err != nil {
+			suggested, order, err := command.PlanInferred(r.Rendered)
+			switch {
+			case err != nil:
 				return r.Secrets.Error(err)
+			case write:
+				return a.writeOrder(cmd, r, suggested.Rendered, kube.AnnotationSpelling(spelling), partial)
 			}
-			if cmd.Flags().Changed("spelling") && !write {
-				return errors.New("--spelling needs --write")
-			}
-			if partial && !write {
-				return errors.New("--partial needs --write")
-			}
-			if write {
-				return a.writeOrder(cmd, r, ordered, format.Value, kube.AnnotationSpelling(spelling.Value), partial)
-			}
-			suggested, err := command.PlanRendered(ordered)
-			if err != nil {
-				return err
-			}
-			suggested.Planned.Warnings = append(order.Warnings(), suggested.Planned.Warnings...)
 			suggested.Hide(r.Secrets)
 			for i := range order.Edges {
 				why := &order.Edges[i].Reason
 				why.Text, why.Value = r.Secrets.Text(why.Text), r.Secrets.Text(why.Value)
 			}
 			if tui {
-				return screen.ShowPlan(a.App, cmd, board.Options{Title: "suggest " + r.Tree.Path, Inspector: offlineChart{suggested}},
-					[]event.Phase{{Name: "apply", Kind: event.PhaseApply, Groups: suggested.Planned.Groups}}, suggested.Planned.Warnings)
+				return a.showChart(cmd, suggested)
 			}
-			return report.Suggestion(cmd.OutOrStdout(), r.Tree.Path, report.Suggested{Plan: suggested.Planned, Order: order, NotInferred: order.NotInferred(declared), All: why.Value == "all"}, format.Value, a.Style(os.Stdout))
+			out := report.Suggested{Plan: suggested.Planned, Order: order, NotInferred: order.NotInferred(declared), All: why == "all"}
+			return report.Suggestion(cmd.OutOrStdout(), r.Tree.Path, out, cmd.Flag("output").Value.String(), a.Style(os.Stdout))
 		},
 	}
 	flags.Add(cmd.Flags())
 	stack.AddSelection(cmd)
-	command.AddChoice(cmd, &format, "output", "o", "format")
+	command.AddOutput(cmd, report.DagFormats...)
 	cmd.Flags().BoolVar(&tui, "tui", false, "open the screen")
 	cmd.Flags().BoolVar(&write, "write", false, "write the order to the chart's files")
 	cmd.Flags().BoolVar(&partial, "partial", false, "with --write: if some groups cannot be written, write the others")
-	command.AddChoice(cmd, &why, "why", "", "reasons to list: calls only, or all references as well")
-	command.AddChoice(cmd, &spelling, "spelling", "", "keys that --write adds: one slash (Helm 4.3) or two (HIP-0025)")
+	command.AddChoice(cmd, &why, "why", "", "reasons to list: calls only, or all references as well", "calls", "all")
+	command.AddChoice(cmd, &spelling, "spelling", "", "keys that --write adds: one slash (Helm 4.3) or two (HIP-0025)", "helm", "hip")
 	cmd.MarkFlagsMutuallyExclusive("tui", "output")
 	cmd.MarkFlagsMutuallyExclusive("tui", "write")
 	return cmd
 }
 
 // writeOrder writes an order to the files of a chart (R69a), and lists the edits to make by hand.
-func (a *app) writeOrder(cmd *cobra.Command, r *command.Rendered, ordered *kube.Rendered, format string, spelling kube.AnnotationSpelling, partial bool) error {
-	mode := report.ModeText
-	switch format {
-	case "json":
-		mode = report.ModeJSON
-	case "text":
-	default:
-		return fmt.Errorf("--write prints text or json, not -o %s", format)
+func (a *app) writeOrder(cmd *cobra.Command, r *command.Rendered, ordered *kube.Rendered, spelling kube.AnnotationSpelling, partial bool) error {
+	if err := checkTextOrJSON(cmd, "--write prints"); err != nil {
+		return err
 	}
-	found, err := kube.PrepareAnnotations(cmd.Context(), kube.AnnotatedChart{Dir: r.Chart.Path(), Values: r.GivenValues, Options: r.Options, Rendered: r.Rendered, Spelling: spelling, Partial: partial},
-		kube.AnnotatedOrder{Tree: ordered.Tree, Resources: ordered.Resources})
+	chart := kube.AnnotatedChart{
+		Dir: r.Input.Chart.Path(), Values: r.Input.Values, Options: r.Options, Rendered: r.Rendered, Spelling: spelling, Partial: partial,
+	}
+	found, err := kube.PrepareAnnotations(cmd.Context(), chart, kube.AnnotatedOrder{Tree: ordered.Tree, Resources: ordered.Resources})
 	if err != nil {
 		return err
 	}
 	if err := found.Write(); err != nil {
 		return err
 	}
-	written := report.ChartEdits{Chart: r.Chart.Path(), Files: []report.EditedFile{}, Left: []report.ManualEdit{}, Restarts: found.Restarts}
+	written := report.ChartEdits{Chart: r.Input.Chart.Path(), Files: []report.EditedFile{}, Left: []report.ManualEdit{}, Restarts: found.Restarts}
 	for _, f := range found.Files {
 		written.Files = append(written.Files, report.EditedFile{Name: f.Name, Lines: f.Lines})
 	}
 	for _, l := range found.Left {
 		written.Left = append(written.Left, report.ManualEdit(l))
 	}
-	if err := a.Display(cmd, mode).Show(written); err != nil || len(found.Left) == 0 || len(found.Files) > 0 {
+	if err := a.Display(cmd).Show(written); err != nil || len(found.Left) == 0 || len(found.Files) > 0 {
 		return err
 	}
 	next := "; --partial writes the rest"
 	if partial {
 		next = ""
 	}
-	return fmt.Errorf("%s of chart %s cannot be written, so nothing was%s", report.Count(len(found.Left), "part"), r.Chart.Name(), next)
+	return fmt.Errorf("%s of chart %s cannot be written, so nothing was%s", report.Count(len(found.Left), "part"), r.Input.Chart.Name(), next)
+}
+
+// checkTextOrJSON returns an error if -o is a format for graphs.
+func checkTextOrJSON(cmd *cobra.Command, printed string) error {
+	if format := cmd.Flag("output").Value.String(); format != "text" && format != "json" {
+		return fmt.Errorf("%s text or json, not -o %s", printed, format)
+	}
+	return nil
 }

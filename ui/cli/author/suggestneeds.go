@@ -15,11 +15,8 @@ import (
 )
 
 // suggestNeeds prints the needs that the releases of a helmfile imply. With write it adds them to the file.
-func (a *app) suggestNeeds(cmd *cobra.Command, flags *command.HelmfileFlags, format string, write bool) (err error) {
-	if format != "text" && format != "json" {
-		return fmt.Errorf("needs are printed as text or json, not -o %s", format)
-	}
-	if flags.File, err = command.HelmfileArgument(cmd); err != nil {
+func (a *app) suggestNeeds(cmd *cobra.Command, flags *command.HelmfileFlags, write bool) error {
+	if err := checkTextOrJSON(cmd, "needs are printed as"); err != nil {
 		return err
 	}
 	file, err := flags.Read(a.App, cmd)
@@ -30,17 +27,14 @@ func (a *app) suggestNeeds(cmd *cobra.Command, flags *command.HelmfileFlags, for
 	if err != nil {
 		return err
 	}
-	mode := report.ModeText
-	if format == "json" {
-		mode = report.ModeJSON
-	}
-	d := a.Display(cmd, mode)
-	if err := d.Show(report.Needs(reportNeeds(needs))); err != nil || !write || len(needs) == 0 {
-		return err
-	}
+	d, found := a.Display(cmd), report.Needs{}
 	missing := map[string][]string{}
 	for _, n := range needs {
+		found = append(found, report.Need(n))
 		missing[n.Release] = append(missing[n.Release], n.Needs)
+	}
+	if err := d.Show(found); err != nil || !write || len(needs) == 0 {
+		return err
 	}
 	files, err := file.AddNeeds(missing)
 	if err != nil {
@@ -48,13 +42,6 @@ func (a *app) suggestNeeds(cmd *cobra.Command, flags *command.HelmfileFlags, for
 	}
 	d.Note("added to " + strings.Join(files, ", "))
 	return nil
-}
-
-func reportNeeds(needs []kube.StackNeed) (out []report.Need) {
-	for _, n := range needs {
-		out = append(out, report.Need(n))
-	}
-	return out
 }
 
 // impliedNeeds renders all releases, without a cluster, and returns the needs that they imply.
@@ -65,14 +52,11 @@ func (a *app) impliedNeeds(ctx context.Context, file *kube.Helmfile) ([]kube.Sta
 	}
 	var all []kube.RenderedStackRelease
 	for _, rel := range file.Releases {
-		what, err := loader.Load(ctx, rel)
-		if err != nil {
-			return nil, fmt.Errorf("%s: release %s: %w", rel.At, rel.ID(), err)
+		input, err := loader.Load(ctx, rel)
+		var r *kube.Rendered
+		if err == nil {
+			r, err = kube.RenderChart(ctx, input.Chart, input.Values, command.RenderOptions(input, rel.Name, rel.Namespace))
 		}
-		r, err := kube.RenderChart(ctx, what.Chart, what.Values, kube.RenderOptions{
-			Release: rel.Name, Namespace: rel.Namespace, SkipSchemaValidation: what.SkipSchemaValidation, EnableDNS: what.EnableDNS,
-			PostRenderer: what.PostRenderer, Limits: what.Limits,
-		})
 		if err != nil {
 			return nil, fmt.Errorf("%s: release %s: %w", rel.At, rel.ID(), err)
 		}

@@ -8,7 +8,6 @@ import (
 
 	"lockstep/kube"
 	"lockstep/ui/cli/command"
-	"lockstep/ui/report"
 )
 
 const templateLong = `Render a chart and print it in deployment order. This needs no cluster. NAME is optional.
@@ -28,8 +27,8 @@ hide or reverse text are removed.`
 func (a *app) newTemplate() *cobra.Command {
 	var flags command.RenderFlags
 	var print kube.PrintOptions
-	inRelease := false
-	wait := command.WaitChoice()
+	var inRelease bool
+	var wait string
 	cmd := &cobra.Command{
 		Use:     "template NAME CHART",
 		GroupID: "look",
@@ -40,9 +39,9 @@ lockstep template shop ./shop --show-only templates/ingress.yaml`,
 		Args:              command.Args(1, 2),
 		ValidArgsFunction: command.CompleteChart(0, 1),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			flags.Kindless, flags.Flat = true, wait.Value != string(kube.WaitOrdered)
-			if flags.Flat && flags.Order.Value == kube.OrderInferred {
-				return fmt.Errorf("--order=inferred requires --wait=ordered, not --wait=%s", wait.Value)
+			flags.Kindless, flags.Flat = true, wait != string(kube.WaitOrdered)
+			if flags.Flat && flags.Order == kube.OrderInferred {
+				return fmt.Errorf("--order=inferred requires --wait=ordered, not --wait=%s", wait)
 			}
 			r, err := flags.Render(a.App, cmd, args)
 			if err != nil {
@@ -51,7 +50,7 @@ lockstep template shop ./shop --show-only templates/ingress.yaml`,
 			if print.OutputDir != "" && inRelease {
 				print.OutputDir = filepath.Join(print.OutputDir, r.Release.Name)
 			}
-			return r.Print(a.Display(cmd, report.ModeText).Data(), r.Planned, print)
+			return r.Print(a.Display(cmd).Data(), r.Planned, print)
 		},
 	}
 	f := cmd.Flags()

@@ -5,6 +5,8 @@ package command
 
 import (
 	"fmt"
+	"io"
+	"log/slog"
 	"os"
 	"slices"
 	"strings"
@@ -13,6 +15,8 @@ import (
 	"helm.sh/helm/v4/pkg/action"
 	helmcli "helm.sh/helm/v4/pkg/cli"
 
+	"lockstep/engine/event"
+	"lockstep/kube"
 	"lockstep/ui/report"
 )
 
@@ -53,20 +57,35 @@ type App struct {
 	Image    string // container image of this version
 }
 
-// Display returns the Display that a command prints to.
-func (a *App) Display(cmd *cobra.Command, mode report.Mode) report.Display {
-	return report.New(mode, NewStream(cmd.OutOrStdout(), os.Stdout, a.Settings.ColorMode), NewStream(cmd.ErrOrStderr(), os.Stderr, a.Settings.ColorMode))
+// Display returns the Display that a command prints to, in the format of its -o.
+func (a *App) Display(cmd *cobra.Command) report.Display {
+	return a.DisplayAs(cmd, OutputFormat(cmd))
+}
+
+// DisplayAs returns the Display of a command in a format.
+func (a *App) DisplayAs(cmd *cobra.Command, format report.Mode) report.Display {
+	return report.New(format, a.stream(cmd.OutOrStdout(), os.Stdout), a.Stderr(cmd))
+}
+
+// Stderr returns the stderr of a command.
+func (a *App) Stderr(cmd *cobra.Command) report.Stream { return a.stream(cmd.ErrOrStderr(), os.Stderr) }
+
+func (a *App) stream(w io.Writer, f *os.File) report.Stream {
+	return NewStream(w, f, a.Settings.ColorMode)
 }
 
 // Style returns the style of text on f.
 func (a *App) Style(f *os.File) report.Style { return NewStyle(f, a.Settings.ColorMode) }
 
-// SummaryOptions sets in o the style and width of a summary printed after the screen closes.
-func (a *App) SummaryOptions(o report.Options) report.Options {
-	stdout := NewStream(os.Stdout, os.Stdout, a.Settings.ColorMode)
+// Summary prints the summary of a run after its screen has closed.
+func (a *App) Summary(cmd *cobra.Command, s *event.State, o report.Options) {
+	stdout := a.stream(os.Stdout, os.Stdout)
 	o.Style, o.Width = stdout.Style, stdout.Width
-	return o
+	report.Summary(cmd.OutOrStdout(), s, o)
 }
+
+// Connect connects to the cluster that the flags select.
+func (a *App) Connect() (*kube.Client, error) { return kube.Connect(a.Settings, slog.Default(), nil) }
 
 // NewApp returns an App with Helm's settings read from the environment.
 func NewApp(signals *Signals) *App {
@@ -78,4 +97,17 @@ func WarnIf(notices report.Notices, err error) {
 	if err != nil {
 		notices.Warn(err.Error())
 	}
+}
+
+// ContextSettings returns settings for a context of another kubeconfig, or of the same one, with
+// the context's namespace. Flags that select a cluster or user do not apply.
+func ContextSettings(s *helmcli.EnvSettings, kubeconfig, context string) *helmcli.EnvSettings {
+	out := helmcli.New()
+	out.KubeConfig, out.KubeContext = kubeconfig, context
+	out.KubeToken, out.KubeAsUser, out.KubeAsGroups, out.KubeAPIServer = "", "", nil, ""
+	out.KubeCaFile, out.KubeTLSServerName, out.KubeInsecureSkipTLSVerify = "", "", false
+	out.Debug, out.MaxHistory, out.BurstLimit, out.QPS, out.ColorMode = s.Debug, s.MaxHistory, s.BurstLimit, s.QPS, s.ColorMode
+	out.RegistryConfig, out.RepositoryConfig, out.RepositoryCache = s.RegistryConfig, s.RepositoryConfig, s.RepositoryCache
+	out.PluginsDirectory, out.ContentCache = s.PluginsDirectory, s.ContentCache
+	return out
 }

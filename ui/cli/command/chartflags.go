@@ -35,9 +35,8 @@ func AddValueFlags(f *pflag.FlagSet, v *values.Options) {
 // ChartFlags are Helm's flags for finding a chart.
 type ChartFlags struct {
 	action.ChartPathOptions
-	devel bool
-	// fetch is --dependency-update.
-	fetch bool
+	Devel            bool
+	DependencyUpdate bool
 	// Progress, which may be nil, is called before each slow step.
 	Progress func(step string)
 }
@@ -45,7 +44,7 @@ type ChartFlags struct {
 // Add adds the flags to f.
 func (c *ChartFlags) Add(f *pflag.FlagSet) {
 	f.StringVar(&c.Version, "version", "", "version of the chart, or a range such as ^2.0.0 (default latest)")
-	f.BoolVar(&c.devel, "devel", false, "also use development versions, like --version '>0.0.0-0'")
+	f.BoolVar(&c.Devel, "devel", false, "also use development versions, like --version '>0.0.0-0'")
 	f.StringVar(&c.RepoURL, "repo", "", "repository URL of the chart")
 	f.StringVar(&c.Username, "username", "", "user name for the repository")
 	f.StringVar(&c.Password, "password", "", "password for the repository")
@@ -56,7 +55,7 @@ func (c *ChartFlags) Add(f *pflag.FlagSet) {
 	f.BoolVar(&c.PlainHTTP, "plain-http", false, "download the chart over HTTP without TLS")
 	f.BoolVar(&c.PassCredentialsAll, "pass-credentials", false, "send the credentials to all domains")
 	f.BoolVar(&c.Verify, "verify", false, "verify the package's signature")
-	f.BoolVar(&c.fetch, "dependency-update", false, "download missing dependencies first")
+	f.BoolVar(&c.DependencyUpdate, "dependency-update", false, "download missing dependencies first")
 	f.StringVar(&c.Keyring, "keyring", defaultKeyring(), "public keys for --verify")
 }
 
@@ -79,34 +78,38 @@ func (c *ChartFlags) Load(ctx context.Context, chart string, settings *helmcli.E
 	return nil, m.Error(err)
 }
 
-func (c *ChartFlags) reportStep(step string) {
-	if c.Progress != nil {
-		c.Progress(step)
-	}
-}
-
 func (c *ChartFlags) load(chart string, settings *helmcli.EnvSettings) (*kube.Chart, error) {
+	step := c.Progress
+	if step == nil {
+		step = func(string) {}
+	}
 	opts := c.ChartPathOptions
-	if opts.Version == "" && c.devel {
+	if opts.Version == "" && c.Devel {
 		opts.Version = ">0.0.0-0"
 	}
 	client, err := c.Registry(settings)
 	if err != nil {
 		return nil, err
 	}
-	c.reportStep("loading chart " + chart)
+	step("loading chart " + chart)
 	loaded, err := kube.LoadChart(kube.ChartRef{Chart: chart, ChartPathOptions: opts}, settings, client)
-	if err != nil || !c.fetch || len(loaded.Missing()) == 0 {
+	if err != nil || !c.DependencyUpdate || len(loaded.Missing()) == 0 {
 		return loaded, err
 	}
-	if info, err := os.Stat(chart); err != nil || !info.IsDir() {
+	if !IsDir(chart) {
 		return nil, fmt.Errorf("chart %s: --dependency-update writes to charts/, so the chart must be a directory", chart)
 	}
-	c.reportStep("downloading dependencies of chart " + chart)
+	step("downloading dependencies of chart " + chart)
 	if err := kube.FetchDependencies(chart, action.ChartPathOptions{Verify: c.Verify, Keyring: c.Keyring}, settings, client); err != nil {
 		return nil, err
 	}
 	return kube.LoadChartPath(chart)
+}
+
+// IsDir reports whether path is a directory.
+func IsDir(path string) bool {
+	info, err := os.Stat(path)
+	return err == nil && info.IsDir()
 }
 
 // Registry returns the client for oci:// charts.

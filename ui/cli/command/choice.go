@@ -12,57 +12,50 @@ import (
 
 // Choice is the value of a flag that accepts only certain words.
 type Choice struct {
-	Value   string
+	value   *string
 	Allowed []string
 	// Unlisted words are accepted but not documented.
 	Unlisted []string
 }
 
-// TextOrJSON returns the value of -o of most commands.
-func TextOrJSON() Choice { return Choice{Allowed: []string{"text", "json"}} }
-
-func (c *Choice) String() string { return c.Value }
+func (c *Choice) String() string { return *c.value }
 func (c *Choice) Type() string   { return "string" }
 
 func (c *Choice) Set(s string) error {
 	if !slices.Contains(c.Allowed, s) && !slices.Contains(c.Unlisted, s) {
 		return fmt.Errorf("must be one of %s", strings.Join(c.Allowed, ", "))
 	}
-	c.Value = s
+	*c.value = s
 	return nil
 }
 
-// AddChoice adds a flag. Its default is c.Value, or else the first allowed word.
-func AddChoice(cmd *cobra.Command, c *Choice, name, short, usage string) {
-	if c.Value == "" {
-		c.Value = c.Allowed[0]
-	}
-	cmd.Flags().VarP(c, name, short, usage+": "+strings.Join(c.Allowed, ", "))
+// AddChoice adds a flag that accepts only the allowed words. The first one is the default.
+func AddChoice(cmd *cobra.Command, value *string, name, short, usage string, allowed ...string) *Choice {
+	*value = allowed[0]
+	c := &Choice{value: value, Allowed: allowed}
+	cmd.Flags().VarP(c, name, short, usage+": "+strings.Join(allowed, ", "))
 	// Fails only if the flag is not defined.
 	_ = cmd.RegisterFlagCompletionFunc(name, func(*cobra.Command, []string, string) ([]string, cobra.ShellCompDirective) {
 		return c.Allowed, cobra.ShellCompDirectiveNoFileComp
 	})
+	return c
+}
+
+// AddOutput adds -o, which Display and UseScreen read. Without formats it accepts text and json.
+func AddOutput(cmd *cobra.Command, formats ...string) {
+	if formats == nil {
+		formats = []string{"text", "json"}
+	}
+	AddChoice(cmd, new(string), "output", "o", "format", formats...)
 }
 
 // AddOrder adds --order (R68).
-func AddOrder(cmd *cobra.Command, c *Choice) {
-	*c = Choice{Allowed: []string{kube.OrderDeclared, kube.OrderInferred}}
-	AddChoice(cmd, c, "order", "", "order to follow; inferred also orders objects by their references and calls")
+func AddOrder(cmd *cobra.Command, order *string) {
+	AddChoice(cmd, order, "order", "", "order to follow; inferred also orders objects by their references and calls", kube.OrderDeclared, kube.OrderInferred)
 }
 
-// CompleteWords completes a flag with words.
-func CompleteWords(cmd *cobra.Command, flag string, words []string) {
-	// Fails only if the flag is not defined.
-	_ = cmd.RegisterFlagCompletionFunc(flag, cobra.FixedCompletions(words, cobra.ShellCompDirectiveNoFileComp))
-}
-
-// WaitChoice returns the value of --wait (R27).
-func WaitChoice() Choice {
-	return Choice{Allowed: []string{"ordered", "watcher", "hookOnly", "legacy"}, Unlisted: []string{"true", "false", "none"}}
-}
-
-// AddWait adds --wait, which may be used without a value.
-func AddWait(cmd *cobra.Command, wait *Choice, usage string) {
-	AddChoice(cmd, wait, "wait", "", usage)
+// AddWait adds --wait (R27), which may be used without a value.
+func AddWait(cmd *cobra.Command, wait *string, usage string) {
+	AddChoice(cmd, wait, "wait", "", usage, string(kube.WaitOrdered), "watcher", "hookOnly", "legacy").Unlisted = []string{"true", "false", "none"}
 	cmd.Flags().Lookup("wait").NoOptDefVal = "watcher"
 }

@@ -41,25 +41,21 @@ func VisitSetFlags(cmd *cobra.Command, visit func(name string, words []string), 
 // flagValues returns the values that reproduce a flag, one for each time that it was set. show
 // hides the secrets in an element.
 func flagValues(f *pflag.Flag, show func(string) string) []string {
-	elements, ok := f.Value.(pflag.SliceValue)
-	switch f.Value.Type() {
-	case "bool":
+	list, isList := f.Value.(pflag.SliceValue)
+	kind := f.Value.Type()
+	switch {
+	case kind == "bool":
 		return []string{f.Value.String()}
-	case "stringToString":
+	case kind == "stringToString":
 		return pairValues(f, show)
-	case "stringSlice":
-		var values []string
-		for _, e := range elements.GetSlice() {
-			values = append(values, QuoteCSV(show(e)))
-		}
-		return values
-	}
-	if !ok {
+	case !isList:
 		return []string{show(f.Value.String())}
 	}
-	values := slices.Clone(elements.GetSlice())
-	for i, e := range values {
-		values[i] = show(e)
+	values := slices.Clone(list.GetSlice())
+	for i, v := range values {
+		if values[i] = show(v); kind == "stringSlice" {
+			values[i] = QuoteCSV(values[i])
+		}
 	}
 	return values
 }

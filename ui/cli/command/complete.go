@@ -42,13 +42,18 @@ func (a *App) CompleteReleases(_ *cobra.Command, args []string, _ string) ([]str
 	if err != nil {
 		return nil, cobra.ShellCompDirectiveError
 	}
+	releases, _ := V1Releases(found) // on an error there are no completions
 	var names []string
-	for _, x := range found {
-		if rel, ok := x.(*rel1.Release); ok && !slices.Contains(args, rel.Name) {
-			names = append(names, fmt.Sprintf("%s\t%s-%s, %s", rel.Name, rel.Chart.Name(), rel.Chart.Metadata.Version, rel.Info.Status))
+	for _, rel := range releases {
+		if !slices.Contains(args, rel.Name) {
+			names = append(names, rel.Name+"\t"+describeRevision(rel))
 		}
 	}
 	return names, cobra.ShellCompDirectiveNoFileComp
+}
+
+func describeRevision(rel *rel1.Release) string {
+	return fmt.Sprintf("%s-%s, %s", rel.Chart.Name(), rel.Chart.Metadata.Version, rel.Info.Status)
 }
 
 // CompleteRevisions completes the second argument with the revisions of the release in the
@@ -66,20 +71,17 @@ func (a *App) CompleteRevisions(_ *cobra.Command, args []string, _ string) ([]st
 	}
 	var revisions []string
 	for _, rel := range slices.Backward(found) {
-		revisions = append(revisions, fmt.Sprintf("%d\t%s-%s, %s", rel.Version, rel.Chart.Name(), rel.Chart.Metadata.Version, rel.Info.Status))
+		revisions = append(revisions, fmt.Sprintf("%d\t%s", rel.Version, describeRevision(rel)))
 	}
 	return revisions, cobra.ShellCompDirectiveNoFileComp | cobra.ShellCompDirectiveKeepOrder
 }
 
-// CompleteGroups returns the ID of each group, in the spelling that needs no quotes in a shell.
-func CompleteGroups(groups []*plan.Group) []string {
-	var words []string
-	seen := map[string]bool{}
-	for _, g := range groups {
-		if !seen[g.ID] {
-			seen[g.ID] = true
+// CompleteGroups completes with the ID of each group, in the spelling that needs no quotes in a shell.
+func CompleteGroups(groups []*plan.Group) (words []string, _ cobra.ShellCompDirective) {
+	for i, g := range groups {
+		if !slices.ContainsFunc(groups[:i], func(earlier *plan.Group) bool { return earlier.ID == g.ID }) {
 			words = append(words, text.Line(plan.ShellID(g.ID))+"\t"+report.Count(len(g.Objects), "object"))
 		}
 	}
-	return words
+	return words, cobra.ShellCompDirectiveNoFileComp | cobra.ShellCompDirectiveKeepOrder
 }

@@ -1,6 +1,7 @@
 package command
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 
@@ -37,40 +38,34 @@ func (e *exitError) Unwrap() error { return e.err }
 
 // ExitCode returns the exit code for an error of a command.
 func ExitCode(err error) int {
-	var e *exitError
-	switch {
-	case err == nil:
-		return ExitDone
-	case errors.As(err, &e):
+	if e, ok := errors.AsType[*exitError](err); ok {
 		return e.code
+	}
+	if err == nil {
+		return ExitDone
 	}
 	return ExitNothing
 }
 
 // ErrorToShow returns the error to print, or nil.
 func ErrorToShow(err error) error {
-	var e *exitError
-	if errors.As(err, &e) {
+	if e, ok := errors.AsType[*exitError](err); ok {
 		return e.err
 	}
 	return err
 }
 
-// OperationError returns the error of a command whose operation has ended. In ModeScreen it
-// has no text, because the summary has shown the reason.
-func OperationError(s *event.State, err error, m Mode) error {
+// OperationError returns the error of a command whose operation has ended. After a screen it has
+// no text, because the summary has shown the reason.
+func OperationError(s *event.State, err error, onScreen bool) error {
 	if s.Status == event.Succeeded {
 		return nil
 	}
-	code := s.Exit
-	if code == ExitDone {
-		code = ExitFailed
-	}
 	switch {
-	case m == ModeScreen && s.Status != "":
+	case onScreen && s.Status != "":
 		err = nil
 	case s.Message != "":
 		err = errors.New(s.Reason())
 	}
-	return Exit(code, err)
+	return Exit(cmp.Or(s.Exit, ExitFailed), err)
 }

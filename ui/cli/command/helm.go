@@ -56,13 +56,21 @@ func (g onceGetter) ToDiscoveryClient() (discovery.CachedDiscoveryInterface, err
 // ToRESTMapper returns the shared mapper.
 func (g onceGetter) ToRESTMapper() (meta.RESTMapper, error) { return g.mapper() }
 
-// V1Releases converts releases to v1, currently the only format.
-func V1Releases(found []release.Releaser) ([]*rel1.Release, error) {
-	var all []*rel1.Release
+// V1Release converts a release to v1, currently the only format.
+func V1Release(r release.Releaser) (*rel1.Release, error) {
+	v1, ok := r.(*rel1.Release)
+	if !ok {
+		return nil, fmt.Errorf("unsupported release type: %T", r)
+	}
+	return v1, nil
+}
+
+// V1Releases converts releases to v1.
+func V1Releases(found []release.Releaser) (all []*rel1.Release, err error) {
 	for _, x := range found {
-		r, ok := x.(*rel1.Release)
-		if !ok {
-			return nil, fmt.Errorf("unsupported release type: %T", x)
+		r, err := V1Release(x)
+		if err != nil {
+			return nil, err
 		}
 		all = append(all, r)
 	}

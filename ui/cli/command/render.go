@@ -14,68 +14,100 @@ import (
 	"helm.sh/helm/v4/pkg/postrenderer"
 	"k8s.io/apimachinery/pkg/api/resource"
 
+	"lockstep/engine/infer"
 	"lockstep/engine/plan"
 	"lockstep/kube"
-	"lockstep/ui/report"
 )
 
 // PostFlags are the flags of a post-renderer.
 type PostFlags struct {
-	name string
-	args []string
+	Name string
+	Args []string
 }
 
-// NewPostFlags returns PostFlags that are set without a command line.
-func NewPostFlags(name string, args []string) PostFlags { return PostFlags{name, args} }
-
 func (p *PostFlags) Add(f *pflag.FlagSet) {
-	f.StringVar(&p.name, "post-renderer", "", "name of a Helm post-renderer plugin")
-	f.StringArrayVar(&p.args, "post-renderer-args", nil, "argument for the post-renderer (repeatable)")
+	f.StringVar(&p.Name, "post-renderer", "", "name of a Helm post-renderer plugin")
+	f.StringArrayVar(&p.Args, "post-renderer-args", nil, "argument for the post-renderer (repeatable)")
 }
 
 // Renderer returns the post-renderer, or nil if none is set.
-func (p *PostFlags) Renderer(settings *helmcli.EnvSettings) (postrenderer.PostRenderer, error) {
-	if p.name == "" {
+func (p PostFlags) Renderer(settings *helmcli.EnvSettings) (postrenderer.PostRenderer, error) {
+	if p.Name == "" {
 		return nil, nil
 	}
-	r, err := postrenderer.NewPostRendererPlugin(settings, p.name, p.args...)
+	r, err := postrenderer.NewPostRendererPlugin(settings, p.Name, p.Args...)
 	if err != nil {
 		if strings.HasSuffix(err.Error(), "not found") {
 			err = errors.New("no such Helm plugin; list plugins with: helm plugin list")
 		}
-		return nil, fmt.Errorf("--post-renderer %s: %w", p.name, err)
+		return nil, fmt.Errorf("--post-renderer %s: %w", p.Name, err)
 	}
 	return r, nil
 }
 
-// RenderFlags are the flags of commands that render a chart without a cluster.
-type RenderFlags struct {
+// ChartInput are the flags for a chart, its values and how it is rendered.
+type ChartInput struct {
 	Chart  ChartFlags
 	Values values.Options
-	name   NameFlags
 	Post   PostFlags
-	Order  Choice
+	Order  string // of AddOrder
 
-	KubeVersion string
+	SkipSchema, EnableDNS bool
+}
+
+func (i *ChartInput) Add(f *pflag.FlagSet) {
+	AddValueFlags(f, &i.Values)
+	i.Chart.Add(f)
+	i.Post.Add(f)
+	f.BoolVar(&i.SkipSchema, "skip-schema-validation", false, "skip validation of values against the chart's schema")
+	f.BoolVar(&i.EnableDNS, "enable-dns", false, "allow DNS lookups in templates")
+}
+
+// Load loads a chart and its values. It hides the secret ones in the logs.
+func (i *ChartInput) Load(ctx context.Context, a *App, ref string) (none kube.Rendering, _ error) {
+	c, err := i.Chart.Load(ctx, ref, a.Settings)
+	if err != nil {
+		return none, err
+	}
+	vals, err := Cancelable(ctx, func(context.Context) (map[string]any, error) { return kube.MergeValues(i.Values, a.Settings) })
+	if err != nil {
+		return none, err
+	}
+	a.HideValues(c, vals)
+	post, err := i.Post.Renderer(a.Settings)
+	if err != nil {
+		return none, err
+	}
+	limits, err := RenderLimits()
+	return kube.Rendering{
+		Chart: c, Values: vals, Order: i.Order, SkipSchemaValidation: i.SkipSchema, EnableDNS: i.EnableDNS, PostRenderer: post, Limits: limits,
+	}, err
+}
+
+// RenderFlags are the flags of commands that render a chart without a cluster.
+type RenderFlags struct {
+	ChartInput
+	name NameFlags
+
+	kubeVersion string
 	apiVersions []string
 	isUpgrade   bool
-	SkipSchema  bool
-	EnableDNS   bool
 
 	// Kindless keeps documents without a kind. Flat renders without a plan.
 	Kindless, Flat bool
 }
 
 func (r *RenderFlags) Add(f *pflag.FlagSet) {
-	AddValueFlags(f, &r.Values)
-	r.Chart.Add(f)
+	r.ChartInput.Add(f)
 	r.name.Add(f)
-	r.Post.Add(f)
-	f.StringVar(&r.KubeVersion, "kube-version", "", "Kubernetes version that templates see")
+	AddKubeVersion(f, &r.kubeVersion)
 	f.StringSliceVarP(&r.apiVersions, "api-versions", "a", nil, "additional API versions that templates see (repeatable)")
 	f.BoolVar(&r.isUpgrade, "is-upgrade", false, "set .Release.IsUpgrade instead of .Release.IsInstall")
-	f.BoolVar(&r.SkipSchema, "skip-schema-validation", false, "skip validation of values against the chart's schema")
-	f.BoolVar(&r.EnableDNS, "enable-dns", false, "allow DNS lookups in templates")
+}
+
+// AddKubeVersion adds --kube-version.
+func AddKubeVersion(f *pflag.FlagSet, version *string) {
+	f.StringVar(version, "kube-version", "", "Kubernetes version that templates see")
 }
 
 // DefaultRelease is Helm's release name when none is given.
@@ -86,11 +118,10 @@ type Rendered struct {
 	*kube.Rendered
 	Planned     *plan.Plan
 	AllWarnings []plan.Warning
-	// Chart, GivenValues and Options are the inputs of the rendering.
-	Chart       *kube.Chart
-	GivenValues map[string]any
-	Options     kube.RenderOptions
-	Secrets     *kube.Mask
+	// Input and Options are the inputs of the rendering.
+	Input   kube.Rendering
+	Options kube.RenderOptions
+	Secrets *kube.Mask
 }
 
 // Hide hides secret values in the warnings and the plan.
@@ -122,26 +153,19 @@ func (r *RenderFlags) Render(a *App, cmd *cobra.Command, args []string) (*Render
 	if err != nil {
 		return nil, err
 	}
-	a.Display(cmd, report.ModeText).Warnings(out.AllWarnings)
+	a.Display(cmd).Warnings(out.AllWarnings)
 	return out, nil
 }
 
 // RenderAs renders and plans a chart for a release name.
 func (r *RenderFlags) RenderAs(ctx context.Context, a *App, name, ref string) (*Rendered, error) {
-	c, err := r.Chart.Load(ctx, ref, a.Settings)
+	input, err := r.Load(ctx, a, ref)
 	if err != nil {
 		return nil, err
 	}
-	vals, err := kube.MergeValues(r.Values, a.Settings)
-	if err != nil {
-		return nil, err
-	}
-	a.HideValues(c, vals)
-	opts, err := r.Options(a.Settings, name)
-	if err != nil {
-		return nil, err
-	}
-	rendered, err := kube.RenderChart(ctx, c, vals, opts)
+	opts := RenderOptions(input, name, a.Settings.Namespace())
+	opts.IsUpgrade, opts.KubeVersion, opts.APIVersions, opts.Kindless = r.isUpgrade, r.kubeVersion, r.apiVersions, r.Kindless
+	rendered, err := kube.RenderChart(ctx, input.Chart, input.Values, opts)
 	if err != nil {
 		return nil, err
 	}
@@ -152,8 +176,16 @@ func (r *RenderFlags) RenderAs(ctx context.Context, a *App, name, ref string) (*
 		return nil, secrets.Error(err)
 	}
 	out.Hide(secrets)
-	out.Chart, out.GivenValues, out.Options = c, vals, opts
+	out.Input, out.Options = input, opts
 	return out, nil
+}
+
+// RenderOptions returns the options for rendering a release without a cluster.
+func RenderOptions(in kube.Rendering, release, namespace string) kube.RenderOptions {
+	return kube.RenderOptions{
+		Release: release, Namespace: namespace, SkipSchemaValidation: in.SkipSchemaValidation, EnableDNS: in.EnableDNS,
+		PostRenderer: in.PostRenderer, Limits: in.Limits,
+	}
 }
 
 // plan plans a rendered chart in the order given by --order.
@@ -162,40 +194,14 @@ func (r *RenderFlags) plan(rendered *kube.Rendered) (*Rendered, error) {
 	case r.Flat:
 		warnings, err := plan.Check(rendered.Tree, rendered.Resources)
 		return &Rendered{Rendered: rendered, AllWarnings: append(rendered.Warnings, warnings...)}, err
-	case r.Order.Value == kube.OrderInferred:
-		return planInferred(rendered)
+	case r.Order == kube.OrderInferred:
+		out, order, err := PlanInferred(rendered)
+		if err == nil {
+			order.Explain(out.Planned.Groups)
+		}
+		return out, err
 	}
 	return PlanRendered(rendered)
-}
-
-// planInferred plans a rendered chart in the order that its objects imply (R68).
-func planInferred(r *kube.Rendered) (*Rendered, error) {
-	ordered, order := r.Ordered()
-	if err := order.Check(); err != nil {
-		return nil, err
-	}
-	out, err := PlanRendered(ordered)
-	if err != nil {
-		return nil, err
-	}
-	order.Explain(out.Planned.Groups)
-	out.Planned.Warnings = append(order.Warnings(), out.Planned.Warnings...)
-	out.AllWarnings = out.Planned.Warnings
-	return out, nil
-}
-
-// Options returns the options for rendering a release.
-func (r *RenderFlags) Options(settings *helmcli.EnvSettings, release string) (kube.RenderOptions, error) {
-	post, err := r.Post.Renderer(settings)
-	if err != nil {
-		return kube.RenderOptions{}, err
-	}
-	limits, err := RenderLimits()
-	return kube.RenderOptions{
-		Release: release, Namespace: settings.Namespace(), IsUpgrade: r.isUpgrade,
-		KubeVersion: r.KubeVersion, APIVersions: r.apiVersions,
-		SkipSchemaValidation: r.SkipSchema, EnableDNS: r.EnableDNS, PostRenderer: post, Kindless: r.Kindless, Limits: limits,
-	}, err
 }
 
 // RenderMemoryEnv is the environment variable that limits the memory of templates, as a
@@ -223,4 +229,19 @@ func PlanRendered(r *kube.Rendered) (*Rendered, error) {
 	}
 	plan.Warnings = append(r.Warnings, plan.Warnings...)
 	return &Rendered{Rendered: r, Planned: plan, AllWarnings: plan.Warnings}, nil
+}
+
+// PlanInferred plans a rendered chart in the order that its objects imply (R68).
+func PlanInferred(r *kube.Rendered) (*Rendered, *infer.Order, error) {
+	ordered, order := r.Ordered()
+	if err := order.Check(); err != nil {
+		return nil, nil, err
+	}
+	out, err := PlanRendered(ordered)
+	if err != nil {
+		return nil, nil, err
+	}
+	out.Planned.Warnings = append(order.Warnings(), out.Planned.Warnings...)
+	out.AllWarnings = out.Planned.Warnings
+	return out, order, nil
 }

@@ -65,21 +65,19 @@ type target struct {
 
 // SignalPolicy says what the first signal does to an operation.
 type SignalPolicy struct {
-	Rollback bool // roll back after SIGINT or SIGTERM
-	Hangup   HangupAction
+	Rollback bool   // roll back after SIGINT or SIGTERM
+	Hangup   string // HangupContinue, HangupKeep or HangupRollback
 	// Outcome says what an abort without rollback does to the release.
 	Outcome string
 	// Unattended is called when the terminal closes and the operation continues.
 	Unattended func()
 }
 
-// HangupAction is what happens to an operation whose terminal closes.
-type HangupAction string
-
+// What happens to an operation whose terminal closes.
 const (
-	HangupContinue HangupAction = "continue"
-	HangupKeep     HangupAction = "keep"
-	HangupRollback HangupAction = "rollback"
+	HangupContinue = "continue"
+	HangupKeep     = "keep"
+	HangupRollback = "rollback"
 )
 
 // NewSignals returns Signals whose Context derives from parent. Call Watch to handle signals.
@@ -186,7 +184,11 @@ func (i *Signals) cancelCommand(s os.Signal) {
 		err = errors.New("interrupted")
 	}
 	time.AfterFunc(quitDelay, func() {
-		i.cleanUp()
+		i.mu.Lock()
+		for do := range i.cleanup {
+			(*do)()
+		}
+		i.mu.Unlock()
 		i.Quit(err)
 	})
 }
@@ -200,15 +202,6 @@ func (i *Signals) AtQuit(do func()) (undo func()) {
 		i.mu.Lock()
 		defer i.mu.Unlock()
 		delete(i.cleanup, &do)
-	}
-}
-
-// cleanUp calls the functions registered by AtQuit.
-func (i *Signals) cleanUp() {
-	i.mu.Lock()
-	defer i.mu.Unlock()
-	for do := range i.cleanup {
-		(*do)()
 	}
 }
 

@@ -68,7 +68,7 @@ func TestSignalsDuringRollback(t *testing.T) {
 
 // TestHangup: a closed terminal aborts the operation only if the policy says so (R43).
 func TestHangup(t *testing.T) {
-	for hangup, want := range map[HangupAction][]event.CommandName{
+	for hangup, want := range map[string][]event.CommandName{
 		HangupContinue: {event.Abort}, HangupKeep: {event.Abort, event.Stop}, HangupRollback: {event.Rollback, event.Stop},
 	} {
 		unattended := 0

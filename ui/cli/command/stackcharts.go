@@ -58,8 +58,7 @@ func (l *StackLoader) Load(ctx context.Context, rel kube.HelmfileRelease) (kube.
 		return kube.Rendering{}, err
 	}
 	l.app.HideValues(chart, values)
-	post := NewPostFlags(rel.PostRenderer, rel.PostRenderArgs)
-	renderer, err := post.Renderer(l.settings)
+	renderer, err := PostFlags{rel.PostRenderer, rel.PostRenderArgs}.Renderer(l.settings)
 	if err != nil {
 		return kube.Rendering{}, fmt.Errorf("postRenderer: Helm 4 runs post-renderers as plugins: %w", err)
 	}
@@ -79,7 +78,10 @@ func (l *StackLoader) chart(ctx context.Context, rel kube.HelmfileRelease) (*kub
 	l.mu.Lock()
 	load := l.charts[key]
 	if load == nil {
-		load = sync.OnceValues(func() (*kube.Chart, error) { return l.load(ctx, rel) })
+		load = sync.OnceValues(func() (*kube.Chart, error) {
+			ref, flags := l.Source(rel)
+			return flags.Load(ctx, ref, l.settings)
+		})
 		l.charts[key] = load
 	}
 	l.mu.Unlock()
@@ -88,27 +90,10 @@ func (l *StackLoader) chart(ctx context.Context, rel kube.HelmfileRelease) (*kub
 
 // Source returns the reference of a release's chart and the flags for loading it.
 func (l *StackLoader) Source(rel kube.HelmfileRelease) (ref string, flags *ChartFlags) {
-	flags = &ChartFlags{ChartPathOptions: action.ChartPathOptions{Version: rel.Version, Verify: rel.Verify}}
-	if rel.Devel && rel.Version == "" {
-		flags.Version = ">0.0.0-0"
-	}
-	return l.locate(rel.Chart, flags), flags
-}
-
-// load loads the chart of a release. It downloads missing dependencies of a chart directory.
-func (l *StackLoader) load(ctx context.Context, rel kube.HelmfileRelease) (*kube.Chart, error) {
-	ref, flags := l.Source(rel)
-	c, err := flags.Load(ctx, ref, l.settings)
-	if err != nil || l.skipDeps || rel.SkipDeps || len(c.Missing()) == 0 {
-		return c, err
-	}
-	if info, err := os.Stat(ref); err != nil || !info.IsDir() {
-		return c, nil
-	}
-	if err := kube.FetchDependencies(ref, action.ChartPathOptions{}, l.settings, l.Registry); err != nil {
-		return nil, err
-	}
-	return kube.LoadChartPath(ref)
+	flags = &ChartFlags{ChartPathOptions: action.ChartPathOptions{Version: rel.Version, Verify: rel.Verify}, Devel: rel.Devel}
+	ref = l.locate(rel.Chart, flags)
+	flags.DependencyUpdate = !l.skipDeps && !rel.SkipDeps && IsDir(ref)
+	return ref, flags
 }
 
 // locate replaces the name of a repository in the helmfile with its URL.

@@ -21,7 +21,8 @@ func addDryRun(cmd *cobra.Command, value *string) {
 	f := cmd.Flags()
 	f.StringVar(value, "dry-run", "none", "print the result without writing anything: client renders locally, server asks the API server")
 	f.Lookup("dry-run").NoOptDefVal = "client"
-	command.CompleteWords(cmd, "dry-run", []string{"none", "client", "server"})
+	complete := cobra.FixedCompletions([]string{"none", "client", "server"}, cobra.ShellCompDirectiveNoFileComp)
+	_ = cmd.RegisterFlagCompletionFunc("dry-run", complete) // defined above
 }
 
 // dryRunMode parses --dry-run as Helm does: none, client or server.
@@ -41,35 +42,34 @@ func dryRunMode(value string) (string, error) {
 }
 
 // dryRun prints the result of an install without a cluster.
-func (flags *installFlags) dryRun(cmd *cobra.Command, a *app, m command.Mode, name, ref string) error {
-	d := &flags.deploy
-	r := command.RenderFlags{Chart: d.chart, Values: d.values, Post: d.post, Order: d.order, SkipSchema: d.skipSchema, EnableDNS: d.enableDNS}
-	out, err := r.RenderAs(cmd.Context(), a.App, name, ref)
+func (flags *installFlags) dryRun(cmd *cobra.Command, a *app, name, ref string) error {
+	render := command.RenderFlags{ChartInput: flags.deploy.ChartInput}
+	out, err := render.RenderAs(cmd.Context(), a.App, name, ref)
 	if err != nil {
 		return err
 	}
-	for _, text := range flags.run.breakOn {
+	for _, text := range flags.run.common.BreakOn {
 		if text == "failure" {
 			continue
 		}
 		if _, err := plan.PickBreakpoint(text, out.Planned.Groups); err != nil { // groups of hooks are not known without a cluster
-			a.Display(cmd, m.Report()).Warn(fmt.Sprintf("--break-on: %v (--dry-run=client does not search hooks)", err))
+			a.Display(cmd).Warn(fmt.Sprintf("--break-on: %v (--dry-run=client does not search hooks)", err))
 		}
 	}
-	return a.showDryRun(cmd, m, out, out.Secrets, d, flags.run.noHooks, nil)
+	return a.showDryRun(cmd, out, out.Secrets, &flags.deploy, flags.run.common.NoHooks, nil)
 }
 
 // dryRunServer prints the result of an install or upgrade that the API server has checked.
 func (a *app) dryRunServer(cmd *cobra.Command, j job, chart *kube.Chart, d *deployFlags) error {
 	return a.preview(cmd, j, func(_ context.Context, op *kube.Operation) error {
-		if refused := op.Refused(); len(refused) > 0 {
-			return &kube.Refusal{Operation: op.Info().Name, Conflicts: refused}
+		if err := refusal(op); err != nil {
+			return err
 		}
 		out, err := renderPreview(op, chart)
 		if err != nil {
 			return err
 		}
-		return a.showDryRun(cmd, j.mode, out, op.Mask(), d, j.common.NoHooks, op.Phases())
+		return a.showDryRun(cmd, out, op.Mask(), d, j.common.NoHooks, op.Phases())
 	})
 }
 
@@ -77,20 +77,27 @@ func (a *app) dryRunServer(cmd *cobra.Command, j job, chart *kube.Chart, d *depl
 func (a *app) dryRunLines() executor {
 	return executor{run: func(cmd *cobra.Command, j job) error {
 		return a.preview(cmd, j, func(_ context.Context, op *kube.Operation) error {
-			feed := event.Feed{Mask: op.Mask().Event}
-			info := op.Info()
-			if refused := op.Refused(); len(refused) > 0 {
-				return &kube.Refusal{Operation: info.Name, Conflicts: refused}
+			if err := refusal(op); err != nil {
+				return err
 			}
+			feed, info := event.Feed{Mask: op.Mask().Event}, op.Info()
 			feed.Publish(event.Event{Kind: event.KindOperation, Status: event.Running, Operation: &info, Message: "dry run: nothing is written"})
 			feed.Publish(event.Event{Kind: event.KindPlan, Phases: op.Phases()})
 			for _, w := range op.Warnings() {
 				feed.Publish(event.WarningEvent(w))
 			}
-			report.Replay(feed.Events(), a.Display(cmd, j.mode.Report()).Operation(report.Options{}))
+			report.Replay(feed.Events(), a.Display(cmd).Operation(report.Options{}))
 			return nil
 		})
 	}}
+}
+
+// refusal returns the error about an operation that the cluster would refuse, or nil.
+func refusal(op *kube.Operation) error {
+	if refused := op.Refused(); len(refused) > 0 {
+		return &kube.Refusal{Operation: op.Info().Name, Conflicts: refused}
+	}
+	return nil
 }
 
 // renderPreview returns the release that an operation would deploy.
@@ -110,7 +117,7 @@ func renderPreview(op *kube.Operation, chart *kube.Chart) (*command.Rendered, er
 
 // showDryRun prints the objects that would be deployed, in order, and those that an upgrade
 // would remove. As JSON it prints Helm's release with an ordered manifest.
-func (a *app) showDryRun(cmd *cobra.Command, m command.Mode, r *command.Rendered, secrets *kube.Mask, d *deployFlags, noHooks bool, phases []event.Phase) error {
+func (a *app) showDryRun(cmd *cobra.Command, r *command.Rendered, secrets *kube.Mask, d *deployFlags, noHooks bool, phases []event.Phase) error {
 	if d.showSecrets {
 		secrets = nil
 	} else {
@@ -130,10 +137,10 @@ func (a *app) showDryRun(cmd *cobra.Command, m command.Mode, r *command.Rendered
 	shown := *r.Release
 	shown.Manifest = manifest.String()
 	out := report.DryRun{Release: &shown, Phases: phases, Warnings: secrets.Warnings(r.Planned.Warnings), Hide: secrets.Text, Print: func(w io.Writer) error {
-		return r.Print(w, r.Planned, kube.PrintOptions{IncludeCRDs: !d.skipCRDs, NoHooks: noHooks})
+		return r.Print(w, r.Planned, kube.PrintOptions{IncludeCRDs: !d.rendering.SkipCRDs, NoHooks: noHooks})
 	}}
-	if !d.hideNotes {
+	if !d.rendering.HideNotes {
 		out.Notes = r.Release.Info.Notes
 	}
-	return a.Display(cmd, m.Report()).DryRun(out)
+	return a.Display(cmd).DryRun(out)
 }

@@ -5,7 +5,6 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
-	"os"
 	"path/filepath"
 	"strings"
 	"sync"
@@ -62,41 +61,47 @@ func valuesFile(release string, values map[string]any, all bool) (text string, e
 }
 
 func (e editor) Edit(ctx context.Context, text string, all bool) (board.Edited, error) {
-	values, err := e.read(text, all)
+	values, _, err := e.read(text, all)
 	if err != nil {
 		return board.Edited{}, err
 	}
 	return e.prepare(ctx, values, nil)
 }
 
-// read parses an edited file and returns the user's values in it.
-func (e editor) read(text string, all bool) (map[string]any, error) {
-	var values map[string]any
-	if err := yaml.Unmarshal([]byte(text), &values); err != nil {
-		return nil, fmt.Errorf("read the edited values: %w", err)
+// read parses an edited file. It returns the user's values in it, also as YAML, which keeps the
+// user's formatting unless the file has all values.
+func (e editor) read(edited string, all bool) (values map[string]any, text string, err error) {
+	if err := yaml.Unmarshal([]byte(edited), &values); err != nil {
+		return nil, "", fmt.Errorf("read the edited values: %w", err)
 	}
-	if all {
-		return e.userValues(values)
+	if !all {
+		return values, strings.TrimPrefix(edited, fmt.Sprintf(valuesHeader, e.op.Info().Release)), nil
 	}
-	return values, nil
+	original, err := e.Values(true) // parsed like the edited file, so that numbers compare equal
+	if err != nil {
+		return nil, "", err
+	}
+	var before map[string]any
+	if err := yaml.Unmarshal([]byte(original), &before); err != nil {
+		return nil, "", fmt.Errorf("read all values: %w", err)
+	}
+	given, err := e.op.Values(false)
+	if err == nil {
+		kube.ApplyValueChanges(given, before, values)
+		text, err = kube.YAML(given)
+	}
+	return given, text, err
 }
 
-// UserValues returns the user's values of an edited file, as YAML. It keeps the user's formatting
-// unless the file has all values.
-func (e editor) UserValues(text string, all bool) (string, error) {
-	values, err := e.read(text, all)
-	if err != nil || !all {
-		return strings.TrimPrefix(text, fmt.Sprintf(valuesHeader, e.op.Info().Release)), err
-	}
-	return kube.YAML(values)
+// UserValues returns the user's values of an edited file, as YAML.
+func (e editor) UserValues(edited string, all bool) (string, error) {
+	_, text, err := e.read(edited, all)
+	return text, err
 }
 
 // Save writes the edited values to a new file.
-func (e editor) Save(text string, all bool) (path string, err error) {
-	values, err := e.read(text, all)
-	if err == nil {
-		text, err = e.UserValues(text, all)
-	}
+func (e editor) Save(edited string, all bool) (path string, err error) {
+	values, text, err := e.read(edited, all)
 	if err == nil {
 		path, err = command.SaveValues(e.op.Info().Release, text)
 	}
@@ -148,23 +153,6 @@ func (s *savedValues) file() string {
 	return s.path
 }
 
-// userValues returns the user's values after an edit of all values, including chart defaults.
-func (e editor) userValues(edited map[string]any) (map[string]any, error) {
-	text, err := e.Values(true) // parsed like the edited file, so that numbers compare equal
-	if err != nil {
-		return nil, err
-	}
-	var before map[string]any
-	if err := yaml.Unmarshal([]byte(text), &before); err != nil {
-		return nil, fmt.Errorf("read all values: %w", err)
-	}
-	given, err := e.op.Values(false)
-	if err == nil {
-		kube.ApplyValueChanges(given, before, edited)
-	}
-	return given, err
-}
-
 func (e editor) Reload(ctx context.Context) (board.Edited, error) {
 	if e.dir == nil {
 		return board.Edited{}, errors.New("the chart is not a directory, so it cannot be reloaded")
@@ -173,7 +161,8 @@ func (e editor) Reload(ctx context.Context) (board.Edited, error) {
 	if err != nil {
 		return board.Edited{}, err
 	}
-	c, err := e.dir.reload(ctx)
+	e.dir.markLoaded()
+	c, err := e.dir.load(ctx)
 	if err != nil {
 		return board.Edited{}, err
 	}
@@ -195,7 +184,10 @@ func (e editor) prepare(ctx context.Context, values map[string]any, c *kube.Char
 	if err != nil {
 		return board.Edited{}, err
 	}
-	summary := report.Edit{Operation: revision.Info(), Before: revision.Before(), After: revision.Phases(), Changes: reportChanges(changes), Warnings: revision.Warnings(), Empty: empty}
+	summary := report.Edit{
+		Operation: revision.Info(), Before: revision.Before(), After: revision.Phases(), Changes: reportChanges(changes),
+		Warnings: revision.Warnings(), Empty: empty,
+	}
 	out := board.Edited{Lines: summary.Lines(), Empty: empty, Order: revision.Command()}
 	for _, c := range changes {
 		out.Changes = append(out.Changes, board.Altered{Group: c.Group, Object: c.Object, Change: screen.BoardChange(c)})
@@ -221,16 +213,10 @@ type dirState struct {
 // newChartDir returns the directory of a chart, or nil if the chart is not a directory. Changes
 // are detected from now on.
 func newChartDir(ref string, load func(context.Context) (*kube.Chart, error)) *chartDir {
-	if info, err := os.Stat(ref); err != nil || !info.IsDir() {
+	if !command.IsDir(ref) {
 		return nil
 	}
 	return &chartDir{path: ref, load: load, loaded: readDirState(ref)}
-}
-
-// reload loads the chart again.
-func (f *chartDir) reload(ctx context.Context) (*kube.Chart, error) {
-	f.markLoaded()
-	return f.load(ctx)
 }
 
 // markLoaded records the state of the directory. Call it before a load, so that changes during

@@ -85,58 +85,48 @@ type packedRun struct {
 }
 
 // inCluster runs a command as a Job and attaches to it.
-func (a *app) inCluster(cmd *cobra.Command, flags *runFlags, r runOptions, p packedRun) error {
-	c := flags.cluster
+func (a *app) inCluster(cmd *cobra.Command, c clusterFlags, r runOptions, p packedRun) error {
 	if c.account == "" && !r.sandbox {
-		return fmt.Errorf("%s needs --service-account NAME; create one with the permissions this release needs: lockstep rbac %s -n %s --in-cluster | kubectl apply -f -", c.asked(cmd), rbacArguments(cmd), a.Settings.Namespace())
+		return fmt.Errorf("%s needs --service-account NAME; create one with the permissions this release needs: lockstep rbac %s -n %s --in-cluster | kubectl apply -f -",
+			c.asked(cmd), rbacArguments(cmd), a.Settings.Namespace())
 	}
 	if driver := os.Getenv("HELM_DRIVER"); driver == "sql" || driver == "memory" {
 		return fmt.Errorf("--in-cluster needs release records in Secrets or ConfigMaps, not in HELM_DRIVER=%s", driver)
 	}
 	if p.printOnly {
-		return kube.WriteTask(cmd.OutOrStdout(), p.task(a, cmd, c, a.Settings, r))
+		return kube.WriteTask(cmd.OutOrStdout(), p.task(a, cmd, c, r))
 	}
-	return a.inSandbox(cmd, job{runOptions: r}, func(s *helmcli.EnvSettings) error {
+	return a.inSandbox(cmd, r.sandbox, func(s *helmcli.EnvSettings) error {
 		client, err := kube.Connect(s, slog.Default(), nil)
 		if err == nil {
 			err = client.Reachable(cmd.Context())
 		}
+		if err == nil && (p.createNamespace || r.sandbox) {
+			err = client.EnsureNamespace(cmd.Context(), s.Namespace())
+		}
+		if err == nil && r.sandbox && c.account == "" {
+			c.account, err = client.TrustAccount(cmd.Context(), s.Namespace())
+		}
 		if err != nil {
 			return err
 		}
-		if p.createNamespace || r.sandbox {
-			if err := client.EnsureNamespace(cmd.Context(), s.Namespace()); err != nil {
-				return err
-			}
-		}
-		task := p.task(a, cmd, c, s, r)
-		if r.sandbox && c.account == "" {
-			if task.ServiceAccount, err = client.TrustAccount(cmd.Context(), s.Namespace()); err != nil {
-				return err
-			}
-		}
-		return a.runTask(cmd, client, r, task)
+		return a.runTask(cmd, client, r, p.task(a, cmd, c, r))
 	})
 }
 
 // rbacArguments returns the arguments of "lockstep rbac" for the same chart or helmfile.
 func rbacArguments(cmd *cobra.Command) string {
-	if args := cmd.Flags().Args(); len(args) > 0 {
-		return command.ShellJoin(args)
+	args := cmd.Flags().Args()
+	if len(args) == 0 {
+		file, _ := cmd.Flags().GetString("file") // fails if the command has no helmfile
+		args = []string{"-f", cmp.Or(file, "HELMFILE")}
 	}
-	file, err := cmd.Flags().GetString("file")
-	if err != nil || file == "" {
-		return "-f HELMFILE"
-	}
-	return command.ShellJoin([]string{"-f", file})
+	return command.ShellJoin(args)
 }
 
 // deployInCluster packs the chart and values of an install or upgrade and runs it in the cluster.
-func (a *app) deployInCluster(cmd *cobra.Command, flags *runFlags, d *deployFlags, r runOptions, name, ref string, do executor) error {
-	steps := &progress{notices: a.Display(cmd, r.mode.Report())}
-	d.chart.Progress = steps.start
-	rendering, err := d.load(cmd.Context(), a, ref, a.Settings)
-	steps.end()
+func (a *app) deployInCluster(cmd *cobra.Command, c clusterFlags, d *deployFlags, r runOptions, name, ref string, do executor) error {
+	rendering, err := d.loadVerbosely(cmd, a, ref)
 	if err != nil {
 		return err
 	}
@@ -144,7 +134,10 @@ func (a *app) deployInCluster(cmd *cobra.Command, flags *runFlags, d *deployFlag
 	if err != nil {
 		return err
 	}
-	p := packedRun{release: name, args: []string{name, chartInCluster}, files: map[string][]byte{chartInCluster: archive}, labels: d.labels, createNamespace: d.createNamespace, printOnly: do.manifests}
+	p := packedRun{
+		release: name, args: []string{name, chartInCluster}, files: map[string][]byte{chartInCluster: archive}, labels: rendering.Labels,
+		createNamespace: d.createNamespace, printOnly: do.manifests,
+	}
 	if len(rendering.Values) > 0 {
 		values, err := kube.YAML(rendering.Values)
 		if err != nil {
@@ -153,19 +146,19 @@ func (a *app) deployInCluster(cmd *cobra.Command, flags *runFlags, d *deployFlag
 		p.files[valuesInCluster] = []byte(values)
 		p.args = append(p.args, "--values="+valuesInCluster)
 	}
-	if registry.IsOCI(ref) && p.task(a, cmd, flags.cluster, a.Settings, r).TooLarge() {
+	if registry.IsOCI(ref) && p.task(a, cmd, c, r).TooLarge() {
 		delete(p.files, chartInCluster)
-		if p.args[1], err = p.fetchInPod(cmd.Context(), &d.chart, ref, rendering.Chart, a.Settings); err != nil {
+		if p.args[1], err = p.fetchInPod(cmd.Context(), &d.Chart, ref, rendering.Chart, a.Settings); err != nil {
 			return err
 		}
-		if d.chart.PlainHTTP {
+		if d.Chart.PlainHTTP {
 			p.args = append(p.args, "--plain-http")
 		}
-		if d.chart.InsecureSkipTLSVerify {
+		if d.Chart.InsecureSkipTLSVerify {
 			p.args = append(p.args, "--insecure-skip-tls-verify")
 		}
 	}
-	return a.inCluster(cmd, flags, r, p)
+	return a.inCluster(cmd, c, r, p)
 }
 
 // fetchInPod returns the reference with which the pod downloads a chart from a registry, and packs
@@ -210,11 +203,11 @@ func (a *app) stackInCluster(cmd *cobra.Command, flags *stackFlags, file *kube.H
 		}
 	}
 	if !down {
-		steps := &progress{notices: a.Display(cmd, r.mode.Report())}
+		steps := &progress{notices: a.Display(cmd)}
 		charts, err = p.pack(cmd.Context(), name, file, loader, steps.start)
 		steps.end()
 	}
-	if err == nil && p.task(a, cmd, flags.run.cluster, a.Settings, r).TooLarge() {
+	if err == nil && p.task(a, cmd, flags.run.cluster, r).TooLarge() {
 		err = p.fetchChartsInPod(cmd.Context(), name, file, loader, charts, a.Settings)
 	}
 	if err != nil {
@@ -223,7 +216,7 @@ func (a *app) stackInCluster(cmd *cobra.Command, flags *stackFlags, file *kube.H
 	if p.files[name+"/helmfile.yaml"], err = file.Packed(charts); err != nil {
 		return err
 	}
-	return a.inCluster(cmd, &flags.run, r, p)
+	return a.inCluster(cmd, flags.run.cluster, r, p)
 }
 
 // pack packs the charts and values of a helmfile in the directory name. It returns the paths of the
@@ -285,9 +278,13 @@ const (
 )
 
 // task returns the task to start in the cluster.
-func (p *packedRun) task(a *app, cmd *cobra.Command, c clusterFlags, s *helmcli.EnvSettings, r runOptions) kube.Task {
+func (p *packedRun) task(a *app, cmd *cobra.Command, c clusterFlags, r runOptions) kube.Task {
+	name := cmd.Name()
+	if p.printOnly {
+		name = "upgrade"
+	}
 	return kube.Task{
-		Namespace: s.Namespace(), Release: p.release, Command: p.commandName(cmd), Args: p.commandLine(cmd, s, r), Files: p.files,
+		Namespace: a.Settings.Namespace(), Release: p.release, Command: name, Args: p.commandLine(cmd, name, a.Settings.Namespace(), r), Files: p.files,
 		Env: passedEnv(), Image: cmp.Or(c.image, a.Image), ServiceAccount: c.account, KeepFor: c.keepFor,
 	}
 }
@@ -301,14 +298,6 @@ func passedEnv() map[string]string {
 		}
 	}
 	return env
-}
-
-// commandName returns the name of the command to run in the cluster.
-func (p *packedRun) commandName(cmd *cobra.Command) string {
-	if p.printOnly {
-		return "upgrade"
-	}
-	return cmd.Name()
 }
 
 const manifestsLong = `Print the Job, Secrets and Lease that "upgrade --install --in-cluster" would create, as YAML. Commit them to Git for Argo
@@ -332,23 +321,23 @@ lockstep manifests shop ./shop -n shop --service-account lockstep -f prod.yaml |
 }
 
 // commandLine returns the command line to run in the cluster.
-func (p *packedRun) commandLine(cmd *cobra.Command, s *helmcli.EnvSettings, r runOptions) []string {
-	args := append([]string{p.commandName(cmd)}, p.args...)
+func (p *packedRun) commandLine(cmd *cobra.Command, name, namespace string, r runOptions) []string {
+	args := append([]string{name}, p.args...)
 	if !p.stack { // a helmfile has the namespaces of its releases
-		args = append(args, "--namespace="+s.Namespace())
+		args = append(args, "--namespace="+namespace)
 	}
 	args = append(args, "--output=json")
 	cmd.Flags().Visit(func(f *pflag.Flag) {
 		if slices.Contains(localFlags, f.Name) {
 			return
 		}
+		values := []string{f.Value.String()}
 		if list, ok := f.Value.(pflag.SliceValue); ok {
-			for _, v := range list.GetSlice() {
-				args = append(args, "--"+f.Name+"="+v)
-			}
-			return
+			values = list.GetSlice()
 		}
-		args = append(args, "--"+f.Name+"="+f.Value.String())
+		for _, v := range values {
+			args = append(args, "--"+f.Name+"="+v)
+		}
 	})
 	for _, key := range slices.Sorted(maps.Keys(p.labels)) {
 		args = append(args, "--labels="+key+"="+p.labels[key])
@@ -361,7 +350,7 @@ func (p *packedRun) commandLine(cmd *cobra.Command, s *helmcli.EnvSettings, r ru
 
 // runTask starts a task and attaches to it until it ends or the user quits.
 func (a *app) runTask(cmd *cobra.Command, client *kube.Client, r runOptions, task kube.Task) error {
-	d := a.Display(cmd, r.mode.Report())
+	d := a.Display(cmd)
 	job, err := client.StartTask(cmd.Context(), task)
 	if err != nil {
 		return err
@@ -384,7 +373,7 @@ func (a *app) runTask(cmd *cobra.Command, client *kube.Client, r runOptions, tas
 		defer close(recorded)
 		report.Watch(context.Background(), run.Feed(), record)
 	}()
-	err = runs.Attach(a.App, cmd, run, r.mode)
+	err = runs.Attach(a.App, cmd, run, r.screen)
 	run.Close()
 	<-recorded
 	record.Close()

@@ -4,8 +4,6 @@ import (
 	"context"
 
 	"github.com/spf13/cobra"
-	helmcli "helm.sh/helm/v4/pkg/cli"
-	"helm.sh/helm/v4/pkg/cli/values"
 
 	"lockstep/engine/event"
 	"lockstep/kube"
@@ -18,12 +16,12 @@ func (a *app) completeGroups(cmd *cobra.Command, chart func(args []string) strin
 		if len(args) == 0 {
 			return nil, cobra.ShellCompDirectiveNoFileComp
 		}
-		render := command.RenderFlags{Chart: d.chart, Values: d.values, Post: d.post, Order: d.order}
+		render := command.RenderFlags{ChartInput: d.ChartInput}
 		r, err := render.RenderAs(cmd.Context(), a.App, command.DefaultRelease, chart(args))
 		if err != nil {
 			return nil, cobra.ShellCompDirectiveError
 		}
-		return command.CompleteGroups(r.Planned.Groups), cobra.ShellCompDirectiveNoFileComp | cobra.ShellCompDirectiveKeepOrder
+		return command.CompleteGroups(r.Planned.Groups)
 	}
 	_ = cmd.RegisterFlagCompletionFunc("break-on", complete) // defined above
 }
@@ -46,88 +44,59 @@ CHART is anything Helm accepts: a directory, a packaged chart, repo/name, a URL,
 
 // deployFlags are the flags shared by install and upgrade.
 type deployFlags struct {
-	chart                 command.ChartFlags
-	values                values.Options
-	post                  command.PostFlags
-	order                 command.Choice
-	skipSchema, enableDNS bool
-	applyFlags
-	printFlags
-	recordFlags
-}
+	command.ChartInput
+	rendering       kube.Rendering // the flags for which ChartInput has no field
+	createNamespace bool
 
-// applyFlags decide how objects are applied.
-type applyFlags struct {
-	createNamespace, skipCRDs, takeOwnership     bool
-	forceConflicts, forceReplace, skipValidation bool
-}
-
-// printFlags decide which parts of the result are printed.
-type printFlags struct {
-	dryRun                                       string
-	hideSecret, showSecrets, subNotes, hideNotes bool
-}
-
-// recordFlags are stored in the release's record.
-type recordFlags struct {
-	description string
-	labels      map[string]string
+	dryRun                  string
+	hideSecret, showSecrets bool // in the output of --dry-run
 }
 
 func (d *deployFlags) add(cmd *cobra.Command) {
 	f := cmd.Flags()
-	command.AddValueFlags(f, &d.values)
-	d.chart.Add(f)
-	d.post.Add(f)
-	command.AddOrder(cmd, &d.order)
+	d.Add(f)
+	command.AddOrder(cmd, &d.Order)
 	addDryRun(cmd, &d.dryRun)
 	f.BoolVar(&d.hideSecret, "hide-secret", false, "omit Secrets from --dry-run output")
 	f.BoolVar(&d.showSecrets, "show-secrets", false, "show secret values in --dry-run output")
 	f.BoolVar(&d.createNamespace, "create-namespace", false, "create the namespace if it does not exist")
-	f.BoolVar(&d.skipCRDs, "skip-crds", false, "skip crds/")
-	f.BoolVar(&d.takeOwnership, "take-ownership", false, "take over existing resources, even from another release")
-	f.BoolVar(&d.forceConflicts, "force-conflicts", false, "take over fields owned by other managers")
-	f.BoolVar(&d.forceReplace, "force-replace", false, "replace resources instead of patching them")
-	f.BoolVar(&d.forceReplace, "force", false, "alias of --force-replace")
-	_ = f.MarkHidden("force") // defined above
-	f.BoolVar(&d.skipSchema, "skip-schema-validation", false, "skip validation of values against the chart's schema")
-	f.BoolVar(&d.skipValidation, "disable-openapi-validation", false, "skip validation of resources against Kubernetes' schema")
-	f.BoolVar(&d.enableDNS, "enable-dns", false, "allow DNS lookups in templates")
-	f.BoolVar(&d.subNotes, "render-subchart-notes", false, "also show the notes of subcharts")
-	f.BoolVar(&d.hideNotes, "hide-notes", false, "hide notes")
-	f.StringVar(&d.description, "description", "", "description of the release")
-	f.StringToStringVarP(&d.labels, "labels", "l", nil, "labels to put on the stored release: key=value,…")
-	cmd.MarkFlagsMutuallyExclusive("force-replace", "force-conflicts")
-	cmd.MarkFlagsMutuallyExclusive("force", "force-conflicts")
+	f.BoolVar(&d.rendering.SkipCRDs, "skip-crds", false, "skip crds/")
+	f.BoolVar(&d.rendering.TakeOwnership, "take-ownership", false, "take over existing resources, even from another release")
+	addForce(cmd, &d.rendering.ForceConflicts, &d.rendering.ForceReplace)
+	f.BoolVar(&d.rendering.DisableOpenAPIValidation, "disable-openapi-validation", false, "skip validation of resources against Kubernetes' schema")
+	f.BoolVar(&d.rendering.SubNotes, "render-subchart-notes", false, "also show the notes of subcharts")
+	f.BoolVar(&d.rendering.HideNotes, "hide-notes", false, "hide notes")
+	f.StringVar(&d.rendering.Description, "description", "", "description of the release")
+	f.StringToStringVarP(&d.rendering.Labels, "labels", "l", nil, "labels to put on the stored release: key=value,…")
 	cmd.MarkFlagsMutuallyExclusive("hide-secret", "show-secrets")
 }
 
-// load loads the chart and the values.
-func (d *deployFlags) load(ctx context.Context, a *app, ref string, settings *helmcli.EnvSettings) (kube.Rendering, error) {
-	c, err := d.chart.Load(ctx, ref, settings)
-	if err != nil {
-		return kube.Rendering{}, err
-	}
-	vals, err := command.Cancelable(ctx, func(context.Context) (map[string]any, error) { return kube.MergeValues(d.values, settings) })
-	if err != nil {
-		return kube.Rendering{}, err
-	}
-	a.HideValues(c, vals)
-	post, err := d.post.Renderer(settings)
-	if err != nil {
-		return kube.Rendering{}, err
-	}
-	limits, err := command.RenderLimits()
-	if err != nil {
-		return kube.Rendering{}, err
-	}
-	return kube.Rendering{
-		Chart: c, Values: vals, Order: d.order.Value, SkipCRDs: d.skipCRDs, TakeOwnership: d.takeOwnership,
-		ForceConflicts: d.forceConflicts, ForceReplace: d.forceReplace,
-		DisableOpenAPIValidation: d.skipValidation, SkipSchemaValidation: d.skipSchema, EnableDNS: d.enableDNS,
-		SubNotes: d.subNotes, HideNotes: d.hideNotes, Description: d.description, Labels: d.labels, PostRenderer: post,
-		Limits: limits,
-	}, nil
+// addForce adds the flags with which an operation overrides the fields of other managers.
+func addForce(cmd *cobra.Command, conflicts, replace *bool) {
+	f := cmd.Flags()
+	f.BoolVar(conflicts, "force-conflicts", false, "take over fields owned by other managers")
+	f.BoolVar(replace, "force-replace", false, "replace resources instead of patching them")
+	f.BoolVar(replace, "force", false, "alias of --force-replace")
+	_ = f.MarkHidden("force") // defined above
+	cmd.MarkFlagsMutuallyExclusive("force-replace", "force-conflicts")
+	cmd.MarkFlagsMutuallyExclusive("force", "force-conflicts")
+}
+
+// load loads the chart and the values. step, which may be nil, is called before each slow step.
+func (d *deployFlags) load(ctx context.Context, a *app, ref string, step func(string)) (kube.Rendering, error) {
+	input, r := d.ChartInput, d.rendering
+	input.Chart.Progress = step
+	loaded, err := input.Load(ctx, a.App, ref)
+	r.Chart, r.Values, r.PostRenderer, r.Limits = loaded.Chart, loaded.Values, loaded.PostRenderer, loaded.Limits
+	r.Order, r.SkipSchemaValidation, r.EnableDNS = loaded.Order, loaded.SkipSchemaValidation, loaded.EnableDNS
+	return r, err
+}
+
+// loadVerbosely loads the chart and the values, and prints slow steps.
+func (d *deployFlags) loadVerbosely(cmd *cobra.Command, a *app, ref string) (kube.Rendering, error) {
+	steps := &progress{notices: a.Display(cmd)}
+	defer steps.end()
+	return d.load(cmd.Context(), a, ref, steps.start)
 }
 
 // prepare prepares an install or upgrade of a loaded chart.
@@ -135,17 +104,13 @@ type prepare = func(context.Context, *kube.Client, kube.Common, kube.Rendering) 
 
 // deploy loads the chart and passes the job to do, or to a dry run on the server.
 func (a *app) deploy(cmd *cobra.Command, d *deployFlags, r runOptions, name, ref, dry string, prepare prepare, do executor) error {
-	quietChart := d.chart // no progress messages while the screen is open
-	dir := newChartDir(ref, func(ctx context.Context) (*kube.Chart, error) { return quietChart.Load(ctx, ref, a.Settings) })
-	steps := &progress{notices: a.Display(cmd, r.mode.Report())}
-	d.chart.Progress = steps.start
-	rendering, err := d.load(cmd.Context(), a, ref, a.Settings)
-	steps.end()
+	dir := newChartDir(ref, func(ctx context.Context) (*kube.Chart, error) { return d.Chart.Load(ctx, ref, a.Settings) })
+	rendering, err := d.loadVerbosely(cmd, a, ref)
 	if err != nil {
 		return err
 	}
 	rendering.Limits.Time = r.common.Timeout
-	reg, err := d.chart.Registry(a.Settings)
+	reg, err := d.Chart.Registry(a.Settings)
 	if err != nil {
 		return err
 	}
@@ -161,10 +126,8 @@ func (a *app) deploy(cmd *cobra.Command, d *deployFlags, r runOptions, name, ref
 	}
 	if r.sandbox {
 		j.reload = func(ctx context.Context, values map[string]any) error {
-			quiet := *d // no progress messages while the screen is open
-			quiet.chart.Progress = nil
 			dir.markLoaded()
-			reloaded, err := quiet.load(ctx, a, ref, a.Settings)
+			reloaded, err := d.load(ctx, a, ref, nil) // no progress messages while the screen is open
 			if err == nil {
 				reloaded.Limits, reloaded.Values = rendering.Limits, values
 				rendering = reloaded
@@ -208,7 +171,7 @@ lockstep install shop oci://example.com/charts/shop --version 1.2.3 -f prod.yaml
 			return command.CompleteChart(chartArg, chartArg)(cmd, args, s)
 		},
 		RunE: func(cmd *cobra.Command, args []string) error {
-			return a.withReports(cmd, &flags.run, do, args, func() error { return a.install(cmd, &flags, args, do) })
+			return a.withReports(cmd, &flags.run, do, args, func(r runOptions) error { return a.install(cmd, &flags, r, args, do) })
 		},
 	}
 	flags.run.add(cmd)
@@ -228,11 +191,7 @@ lockstep install shop oci://example.com/charts/shop --version 1.2.3 -f prod.yaml
 	return cmd
 }
 
-func (a *app) install(cmd *cobra.Command, flags *installFlags, args []string, do executor) error {
-	r, err := flags.run.parse(cmd)
-	if err != nil {
-		return err
-	}
+func (a *app) install(cmd *cobra.Command, flags *installFlags, r runOptions, args []string, do executor) error {
 	dry, err := dryRunMode(flags.deploy.dryRun)
 	if err != nil {
 		return err
@@ -242,10 +201,10 @@ func (a *app) install(cmd *cobra.Command, flags *installFlags, args []string, do
 		return err
 	}
 	if dry == "client" {
-		return flags.dryRun(cmd, a, r.mode, name, ref)
+		return flags.dryRun(cmd, a, name, ref)
 	}
 	if flags.run.cluster.enabled {
-		return a.deployInCluster(cmd, &flags.run, &flags.deploy, r, name, ref, do)
+		return a.deployInCluster(cmd, flags.run.cluster, &flags.deploy, r, name, ref, do)
 	}
 	prepare := func(ctx context.Context, c *kube.Client, common kube.Common, rendering kube.Rendering) (*kube.Operation, error) {
 		return c.PrepareInstall(ctx, kube.Install{

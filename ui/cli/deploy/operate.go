@@ -51,8 +51,8 @@ type executor struct {
 func (a *app) operate(cmd *cobra.Command, j job) error {
 	for {
 		restart := false
-		err := a.inSandbox(cmd, j, func(s *helmcli.EnvSettings) error {
-			j.common.Lease = a.leaseOptions(cmd, j)
+		err := a.inSandbox(cmd, j.sandbox, func(s *helmcli.EnvSettings) error {
+			j.common.Lease = a.leaseOptions(cmd)
 			client, op, err := a.prepareOperation(cmd, j, s, false)
 			if err != nil || op == nil {
 				return err
@@ -68,8 +68,8 @@ func (a *app) operate(cmd *cobra.Command, j job) error {
 
 // leaseOptions returns the options of the Lease that locks a release (R51). Lock files next to
 // the records show which runs of this machine were killed.
-func (a *app) leaseOptions(cmd *cobra.Command, j job) kube.LeaseOptions {
-	opts := kube.LeaseOptions{OnWait: a.Display(cmd, j.mode.Report()).Note}
+func (a *app) leaseOptions(cmd *cobra.Command) kube.LeaseOptions {
+	opts := kube.LeaseOptions{OnWait: a.Display(cmd).Note}
 	if runs, err := report.RunDir(); err == nil {
 		opts.LockDir = filepath.Join(filepath.Dir(runs), "locks")
 	}
@@ -78,7 +78,7 @@ func (a *app) leaseOptions(cmd *cobra.Command, j job) kube.LeaseOptions {
 
 // preview prepares a job and calls do with the operation. It does not run the operation.
 func (a *app) preview(cmd *cobra.Command, j job, do func(context.Context, *kube.Operation) error) error {
-	return a.inSandbox(cmd, j, func(s *helmcli.EnvSettings) error {
+	return a.inSandbox(cmd, j.sandbox, func(s *helmcli.EnvSettings) error {
 		_, op, err := a.prepareOperation(cmd, j, s, true)
 		if err != nil || op == nil {
 			return err
@@ -94,7 +94,7 @@ func (a *app) prepareOperation(cmd *cobra.Command, j job, settings *helmcli.EnvS
 	if err != nil {
 		return nil, nil, err
 	}
-	notices := a.Display(cmd, j.mode.Report())
+	notices := a.Display(cmd)
 	defer reportUnreachable(client, notices)()
 	steps := &progress{notices: notices}
 	defer steps.end()
@@ -102,8 +102,8 @@ func (a *app) prepareOperation(cmd *cobra.Command, j job, settings *helmcli.EnvS
 	common.OnStep, common.Job = steps.start, kube.Job()
 	common.Release, common.Namespace, common.PlanOnly = j.release, settings.Namespace(), planOnly
 	op, err := command.Cancelable(cmd.Context(), func(ctx context.Context) (*kube.Operation, error) { return j.prepare(ctx, client, common) })
-	if refusal := (*kube.Refusal)(nil); errors.As(err, &refusal) {
-		a.Display(cmd, j.mode.Report()).Warnings(refusal.Warnings)
+	if refusal, ok := errors.AsType[*kube.Refusal](err); ok {
+		notices.Warnings(refusal.Warnings)
 	}
 	if errors.Is(err, kube.ErrCompleted) {
 		notices.Note(err.Error() + "; nothing to do")
@@ -114,11 +114,11 @@ func (a *app) prepareOperation(cmd *cobra.Command, j job, settings *helmcli.EnvS
 
 // inSandbox calls do with the settings of the cluster to use. With --sandbox that is a throwaway
 // cluster, which is deleted afterwards.
-func (a *app) inSandbox(cmd *cobra.Command, j job, do func(*helmcli.EnvSettings) error) error {
-	if !j.sandbox {
+func (a *app) inSandbox(cmd *cobra.Command, sandbox bool, do func(*helmcli.EnvSettings) error) error {
+	if !sandbox {
 		return do(a.Settings)
 	}
-	notices := a.Display(cmd, j.mode.Report())
+	notices := a.Display(cmd)
 	start, ready := time.Now(), notices.Start("starting a throwaway cluster")
 	cluster, err := throwaway.Start(cmd.Context(), throwaway.Options{})
 	if err != nil {
@@ -131,18 +131,7 @@ func (a *app) inSandbox(cmd *cobra.Command, j job, do func(*helmcli.EnvSettings)
 		}
 	}()
 	ready(fmt.Sprintf("ready after %.1fs", time.Since(start).Seconds()))
-	return do(settingsFor(a.Settings, cluster.Kubeconfig))
-}
-
-// settingsFor returns a copy of the settings that connects to the cluster of another kubeconfig.
-func settingsFor(s *helmcli.EnvSettings, kubeconfig string) *helmcli.EnvSettings {
-	out := helmcli.New()
-	out.SetNamespace(s.Namespace())
-	out.KubeConfig, out.KubeContext = kubeconfig, ""
-	out.KubeToken, out.KubeAsUser, out.KubeAsGroups, out.KubeAPIServer = "", "", nil, ""
-	out.KubeCaFile, out.KubeTLSServerName, out.KubeInsecureSkipTLSVerify = "", "", false
-	out.Debug, out.MaxHistory, out.BurstLimit, out.QPS, out.ColorMode = s.Debug, s.MaxHistory, s.BurstLimit, s.QPS, s.ColorMode
-	out.RegistryConfig, out.RepositoryConfig, out.RepositoryCache = s.RegistryConfig, s.RepositoryConfig, s.RepositoryCache
-	out.PluginsDirectory, out.ContentCache = s.PluginsDirectory, s.ContentCache
-	return out
+	settings := command.ContextSettings(a.Settings, cluster.Kubeconfig, "")
+	settings.SetNamespace(a.Settings.Namespace())
+	return do(settings)
 }

@@ -18,9 +18,9 @@ import (
 	"lockstep/ui/report"
 )
 
-// withReports calls run and writes the reports of its operation, even if the operation never
+// withReports parses the flags, calls run, and writes the reports of its operation, even if the operation never
 // starts. If a report file cannot be created, it does not call run.
-func (a *app) withReports(cmd *cobra.Command, flags *runFlags, do executor, names []string, run func() error) error {
+func (a *app) withReports(cmd *cobra.Command, flags *runFlags, do executor, names []string, run func(runOptions) error) error {
 	switch {
 	case len(flags.reports) == 0:
 	case isDryRun(cmd):
@@ -33,29 +33,36 @@ func (a *app) withReports(cmd *cobra.Command, flags *runFlags, do executor, name
 	if err := flags.cluster.check(cmd, do); err != nil {
 		return err
 	}
+	start := func() error {
+		r, err := flags.parse(cmd)
+		if err != nil {
+			return err
+		}
+		return run(r)
+	}
 	if !do.writes {
-		return run()
+		return start()
 	}
 	if !isDryRun(cmd) {
 		// Writing to a closed pipe must not kill the operation.
 		signal.Ignore(syscall.SIGPIPE)
 	}
 	out, err := report.NewOutcomes(report.OutcomesOptions{
-		Files: flags.reports, Errs: command.NewStream(cmd.ErrOrStderr(), os.Stderr, a.Settings.ColorMode),
+		Files: flags.reports, Errs: a.Stderr(cmd),
 		Summary: os.Getenv("GITHUB_STEP_SUMMARY"), File: func(chart string) string { return chartFile(names, chart) },
 	})
 	if err != nil {
 		return err
 	}
 	flags.outcomes = out
-	err = run()
+	err = start()
 	if !out.Over() {
 		op, cause := event.Operation{Name: cmd.Name(), Release: names[0], Namespace: a.Settings.Namespace()}, new(kube.Mask).Error(a.Signals.Cause(err))
 		outcome := report.NotStarted(op, time.Now().UTC(), command.ExitCode(cause), cause, problems(cause))
-		if cause != nil && flags.output.Value == "json" && !isDryRun(cmd) && (cmd.Name() != "uninstall" || len(names) == 1) {
-			a.Display(cmd, report.ModeJSON).Operation(report.Options{}).Consume(report.NotStartedEvent(outcome))
+		if cause != nil && command.OutputFormat(cmd) == report.ModeJSON && !isDryRun(cmd) && (cmd.Name() != "uninstall" || len(names) == 1) {
+			a.Display(cmd).Operation(report.Options{}).Consume(report.NotStartedEvent(outcome))
 		}
-		command.WarnIf(a.Display(cmd, report.ModeText), out.End(outcome))
+		command.WarnIf(a.Display(cmd), out.End(outcome))
 	}
 	return err
 }

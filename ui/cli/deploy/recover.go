@@ -4,7 +4,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"log/slog"
 	"strconv"
 	"strings"
 
@@ -30,7 +29,6 @@ status, objects), left (objects) and next (commands). Objects have kind, name an
 (applied, earlier, changed, missing or left) and revision.`
 
 func (a *app) newRecover() *cobra.Command {
-	output := command.TextOrJSON()
 	cmd := &cobra.Command{
 		Use:     "recover NAME",
 		GroupID: "release",
@@ -40,42 +38,38 @@ func (a *app) newRecover() *cobra.Command {
 lockstep recover shop -n shop -o json | jq '.groups[] | {id, status}'`,
 		Args:              command.Args(1, 1),
 		ValidArgsFunction: a.CompleteRelease(nil),
-		RunE: func(cmd *cobra.Command, args []string) error {
-			return a.recover(cmd, args[0], command.ModeFor(output.Value, true))
-		},
+		RunE:              func(cmd *cobra.Command, args []string) error { return a.recover(cmd, args[0]) },
 	}
-	command.AddChoice(cmd, &output, "output", "o", "format")
+	command.AddOutput(cmd)
 	return cmd
 }
 
-func (a *app) recover(cmd *cobra.Command, name string, m command.Mode) error {
-	client, err := kube.Connect(a.Settings, slog.Default(), nil)
+func (a *app) recover(cmd *cobra.Command, name string) error {
+	client, err := a.Connect()
 	if err != nil {
 		return err
 	}
-	common := kube.Common{Release: name, Namespace: a.Settings.Namespace(), Lease: a.leaseOptions(cmd, job{runOptions: runOptions{mode: m}})}
+	common := kube.Common{Release: name, Namespace: a.Settings.Namespace(), Lease: a.leaseOptions(cmd)}
 	found, err := command.Cancelable(cmd.Context(), func(ctx context.Context) (*kube.Recovery, error) { return client.Recover(ctx, common) })
 	if err != nil {
 		return err
 	}
-	d := a.Display(cmd, m.Report())
+	d := a.Display(cmd)
 	r := report.Recovery{
 		Release: found.Release, Namespace: found.Namespace, Revision: found.Revision, Status: string(found.Status),
 		Marked: []report.MarkedRevision{}, Groups: []report.RecoveredGroup{}, Left: []report.RecoveredObject{}, Next: afterRecovery(suggester{app: a, cmd: cmd}, found),
 	}
+	by := ""
+	if found.Dead != nil {
+		by = found.Dead.String()
+	}
 	for _, mark := range found.Marked {
-		by := ""
-		if found.Dead != nil {
-			by = found.Dead.String()
-		}
 		r.Marked = append(r.Marked, report.MarkedRevision{Revision: mark.Revision, From: string(mark.From), To: string(mark.To), By: by})
 	}
 	if found.Interrupted == "" {
 		return d.Show(r)
 	}
-	view, err := command.Cancelable(cmd.Context(), func(ctx context.Context) (*kube.View, error) {
-		return client.PrepareView(ctx, name, a.Settings.Namespace(), found.Revision)
-	})
+	view, err := releases.OpenView(cmd.Context(), client, name, a.Settings.Namespace(), found.Revision)
 	if err != nil {
 		return err
 	}

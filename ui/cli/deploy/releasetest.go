@@ -19,10 +19,9 @@ does not change the release.`
 
 // testFlags are the flags of test.
 type testFlags struct {
-	run    runFlags
-	dryRun bool
-	logs   bool
-	filter []string
+	run          runFlags
+	dryRun, logs bool
+	filter       []string
 }
 
 func (a *app) newTest(do executor) *cobra.Command {
@@ -37,7 +36,7 @@ lockstep test shop -n shop --filter name=shop-smoke`,
 		Args:              command.Args(1, 1),
 		ValidArgsFunction: a.CompleteRelease(nil),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			return a.withReports(cmd, &flags.run, do, args, func() error { return a.test(cmd, &flags, args[0], do) })
+			return a.withReports(cmd, &flags.run, do, args, func(r runOptions) error { return a.test(cmd, &flags, r, args[0], do) })
 		},
 	}
 	flags.run.add(cmd)
@@ -64,20 +63,16 @@ func parseFilter(filter []string) (include, exclude []string, err error) {
 	return include, exclude, nil
 }
 
-func (a *app) test(cmd *cobra.Command, flags *testFlags, name string, do executor) error {
-	r, err := flags.run.parse(cmd)
-	if err != nil {
-		return err
-	}
+func (a *app) test(cmd *cobra.Command, flags *testFlags, r runOptions, name string, do executor) error {
 	include, exclude, err := parseFilter(flags.filter)
 	if err != nil {
 		return err
 	}
 	if flags.run.cluster.enabled {
-		return a.inCluster(cmd, &flags.run, r, packedRun{release: name, args: []string{name}})
+		return a.inCluster(cmd, flags.run.cluster, r, packedRun{release: name, args: []string{name}})
 	}
 	var logs bytes.Buffer // printed after everything else
-	d := a.Display(cmd, r.mode.Report())
+	d := a.Display(cmd)
 	if flags.dryRun {
 		do = a.dryRunLines()
 	}

@@ -22,14 +22,9 @@ was not deployed in order, for example by Helm, is applied all at once. "lockste
 
 // rollbackFlags are the flags of rollback.
 type rollbackFlags struct {
-	run          runFlags
-	dryRun       string
-	serverSide   command.Choice
-	force        bool
-	forceReplace bool
-	cleanup      bool
-	history      int
-	description  string
+	kube.Rollback
+	run    runFlags
+	dryRun string
 }
 
 func (a *app) newRollback(do executor) *cobra.Command {
@@ -44,58 +39,46 @@ lockstep rollback shop 3 -n shop --dry-run`,
 		Args:              command.Args(1, 2),
 		ValidArgsFunction: a.CompleteRelease(a.CompleteRevisions),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			return a.withReports(cmd, &flags.run, do, args, func() error { return a.rollback(cmd, &flags, args, do) })
+			return a.withReports(cmd, &flags.run, do, args, func(r runOptions) error { return a.rollback(cmd, &flags, r, args, do) })
 		},
 	}
 	flags.run.add(cmd)
 	flags.run.addWait(cmd)
 	flags.run.addReadiness(cmd)
-	addServerSide(cmd, &flags.serverSide)
+	addServerSide(cmd, &flags.ServerSide)
 	addDryRun(cmd, &flags.dryRun)
 	f := cmd.Flags()
-	f.BoolVar(&flags.force, "force-conflicts", false, "take over fields owned by other managers")
-	f.BoolVar(&flags.forceReplace, "force-replace", false, "replace resources instead of patching them")
-	f.BoolVar(&flags.forceReplace, "force", false, "alias of --force-replace")
-	_ = f.MarkHidden("force") // defined above
-	f.BoolVar(&flags.cleanup, "cleanup-on-fail", false, "delete objects created by a failed rollback")
-	f.IntVar(&flags.history, "history-max", a.Settings.MaxHistory, "maximum revisions to keep; 0 keeps all")
-	f.StringVar(&flags.description, "description", "", "description of the new revision")
-	cmd.MarkFlagsMutuallyExclusive("force-replace", "force-conflicts")
-	cmd.MarkFlagsMutuallyExclusive("force", "force-conflicts")
+	addForce(cmd, &flags.ForceConflicts, &flags.ForceReplace)
+	f.BoolVar(&flags.CleanupOnFail, "cleanup-on-fail", false, "delete objects created by a failed rollback")
+	f.IntVar(&flags.HistoryMax, "history-max", a.Settings.MaxHistory, "maximum revisions to keep; 0 keeps all")
+	f.StringVar(&flags.Description, "description", "", "description of the new revision")
 	return cmd
 }
 
-func (a *app) rollback(cmd *cobra.Command, flags *rollbackFlags, args []string, do executor) error {
-	r, err := flags.run.parse(cmd)
-	if err != nil {
-		return err
-	}
+func (a *app) rollback(cmd *cobra.Command, flags *rollbackFlags, r runOptions, args []string, do executor) error {
 	dry, err := dryRunMode(flags.dryRun)
 	if err != nil {
 		return err
 	}
-	revision := 0
 	if len(args) > 1 {
-		if revision, err = strconv.Atoi(args[1]); err != nil || revision < 0 {
+		if flags.Revision, err = strconv.Atoi(args[1]); err != nil || flags.Revision < 0 {
 			return fmt.Errorf("revision %q is not a number; list revisions with: lockstep history %s", args[1], args[0])
 		}
 	}
-	if n := utf8.RuneCountInString(flags.description); n > action.MaxDescriptionLength {
+	if n := utf8.RuneCountInString(flags.Description); n > action.MaxDescriptionLength {
 		return fmt.Errorf("--description has %d characters; the maximum is %d", n, action.MaxDescriptionLength)
 	}
 	if dry != "none" {
 		do = a.dryRunLines()
 	}
 	if flags.run.cluster.enabled {
-		return a.inCluster(cmd, &flags.run, r, packedRun{release: args[0], args: args})
+		return a.inCluster(cmd, flags.run.cluster, r, packedRun{release: args[0], args: args})
 	}
 	return do.run(cmd, job{runOptions: r, release: args[0],
 		next: func(s *event.State, m *kube.Mask) []string { return suggester{a, cmd, m}.afterRollback(s) },
 		prepare: func(ctx context.Context, c *kube.Client, common kube.Common) (*kube.Operation, error) {
-			return c.PrepareRollback(ctx, kube.Rollback{
-				Common: common, Revision: revision, ServerSide: flags.serverSide.Value,
-				ForceConflicts: flags.force, ForceReplace: flags.forceReplace,
-				CleanupOnFail: flags.cleanup, HistoryMax: flags.history, Description: flags.description,
-			})
+			back := flags.Rollback
+			back.Common = common
+			return c.PrepareRollback(ctx, back)
 		}})
 }

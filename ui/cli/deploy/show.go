@@ -6,14 +6,15 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
+	"iter"
 	"os"
 	"sync/atomic"
 
 	"github.com/spf13/cobra"
 
 	"lockstep/engine/event"
+	"lockstep/engine/plan"
 	"lockstep/kube"
-	"lockstep/theme"
 	"lockstep/ui/board"
 	"lockstep/ui/cli/command"
 	"lockstep/ui/cli/runs"
@@ -26,63 +27,89 @@ import (
 // restarted it.
 func (a *app) show(cmd *cobra.Command, client *kube.Client, op *kube.Operation, j job) (restart bool, err error) {
 	var restarted atomic.Bool
-	d := a.Display(cmd, j.mode.Report())
-	a.Logs.Hide(op.Mask().Text)
-	first := firstRun()
-	record := newRecord(d)
-	record.KeepManifests(op.Manifests)
-	defer record.Close()
-	next := func(s *event.State) []string { return j.next(s, op.Mask()) }
-	opts := report.Options{Next: next, Record: record.Name}
-	var boardEditor board.Editor
-	var remoteEditor remote.Editor
+	changes := screen.Changes(op)
+	r := shownRun{
+		runOptions: j.runOptions, op: op, info: op.Info(), clients: []*kube.Client{client}, changes: changes, hide: op.Mask().Text, manifests: op.Manifests,
+		outcome: cmp.Or(j.outcome, "the release will be marked failed"),
+		next:    func(s *event.State) []string { return j.next(s, op.Mask()) },
+		board:   board.Options{Inspector: screen.NewInspector(changes, client.Diagnoser(), op.Mask()), Kubectl: client.KubectlFlags()},
+	}
 	if op.Editable() == nil {
 		ed := editor{op, j.dir, j.saved}
-		boardEditor, remoteEditor = ed, ed
+		r.editor, r.board.Editor = ed, ed
 	}
-	changes := screen.Changes(op)
-	server, err := serve(op, changes, remoteEditor, j.controlFlag)
+	if j.reload != nil {
+		r.board.Restart = func(ctx context.Context) error {
+			values, err := op.Values(false)
+			if err == nil {
+				err = j.reload(ctx, values)
+			}
+			restarted.Store(err == nil)
+			return err
+		}
+	}
+	r.board.Later, r.closed = screen.ViewAfterRun(client, op.Info().Release, op.Info().Namespace)
+	err = a.showRun(cmd, r)
+	return restarted.Load(), err
+}
+
+// shownRun is an operation, on one release or a stack, and how it is shown.
+type shownRun struct {
+	runOptions
+	op      command.Operation
+	info    event.Operation
+	clients []*kube.Client      // one of them if this process runs in the cluster
+	changes screen.ChangeSource // may be nil, like editor
+	editor  remote.Editor
+	hide    func(string) string // hides secret values
+	// manifests is for report.RunLog.KeepManifests; nil for none.
+	manifests func(edits int) iter.Seq2[plan.Object, string]
+	next      func(*event.State) []string // suggests commands to run afterwards
+	outcome   string                      // of an abort without rollback
+	board     board.Options
+	closed    func() // called when the screen has closed
+}
+
+// showRun runs an operation on the screen or as lines until it ends.
+func (a *app) showRun(cmd *cobra.Command, r shownRun) error {
+	d := a.Display(cmd)
+	a.Logs.Hide(r.hide)
+	r.board.First = firstRun()
+	record := newRecord(d)
+	record.KeepManifests(r.manifests)
+	defer record.Close()
+	opts := report.Options{Next: r.next, Record: record.Name}
+	server, err := serve(r)
 	if err != nil {
-		return false, err
+		return err
 	}
-	defer closeServer(server)
-	if in := client.Requests(cmd.Context()); in != nil {
-		go remote.ServeRequests(cmd.Context(), in, cmd.OutOrStdout(), op.Command, changes, remoteEditor)
+	defer server.Close()
+	for _, client := range r.clients {
+		if in := client.Requests(cmd.Context()); in != nil {
+			go remote.ServeRequests(cmd.Context(), in, cmd.OutOrStdout(), r.op.Command, r.changes, r.editor)
+		}
 	}
-	if server != nil {
-		opts.Steer = runs.CtlCommand(op.Info())
+	if server.Server != nil {
+		opts.Steer = runs.CtlCommand(r.info)
 	}
-	guard := &unattended{op: op, timeout: j.common.Timeout, rollback: j.rollbackOnSignal, attached: func() int { return attachedClients(server) }}
-	signals := command.SignalPolicy{Rollback: j.rollbackOnSignal, Hangup: j.hangup, Outcome: cmp.Or(j.outcome, "the release will be marked failed"), Unattended: guard.start}
+	guard := &unattended{op: r.op, timeout: r.common.Timeout, rollback: r.rollbackOnSignal, attached: server.clients}
+	policy := command.SignalPolicy{Rollback: r.rollbackOnSignal, Hangup: r.hangup, Outcome: r.outcome, Unattended: guard.start}
 	var notices report.Notices
-	if j.mode != command.ModeScreen {
+	if !r.screen {
 		notices = d
 	}
-	if err := a.Signals.Bind(op, signals, notices); err != nil {
-		return false, err
+	if err := a.Signals.Bind(r.op, policy, notices); err != nil {
+		return err
 	}
 	defer a.Signals.Unbind()
 	var state *event.State
-	if j.mode == command.ModeScreen {
-		o := board.Options{First: first, AtQuit: a.Signals.AtQuit, Kubectl: client.KubectlFlags(), Editor: boardEditor, Next: func(s *event.State) []string { return nextLines(s, opts) }}
-		if j.reload != nil {
-			o.Restart = func(ctx context.Context) error {
-				values, err := op.Values(false)
-				if err == nil {
-					err = j.reload(ctx, values)
-				}
-				if err == nil {
-					restarted.Store(true)
-				}
-				return err
-			}
-		}
-		state, err = a.onScreen(cmd, client, op, o, opts, func() { closeServer(server) }, record, a.Signals, guard)
+	if r.screen {
+		state, err = a.runOnScreen(cmd, r, opts, server.Close, record, a.Signals, guard)
 	} else {
-		state, err = run(op, record, d.Operation(opts), a.Signals, guard)
+		state, err = run(r.op, record, d.Operation(opts), a.Signals, guard)
 	}
-	command.WarnIf(d, j.outcomes.End(report.NewOutcome(state, next(state))))
-	return restarted.Load(), command.OperationError(state, err, j.mode)
+	command.WarnIf(d, r.outcomes.End(report.NewOutcome(state, r.next(state))))
+	return command.OperationError(state, err, r.screen)
 }
 
 // run runs an operation and passes its events to the consumers.
@@ -96,45 +123,33 @@ func run(op command.Operation, consumers ...report.Consumer) (*event.State, erro
 	return state, <-over
 }
 
-// onScreen runs an operation on the screen and prints its summary. It calls over when the
+// runOnScreen runs an operation on the screen and prints its summary. It calls ended when the
 // operation ends, which may be before the screen closes.
-func (a *app) onScreen(cmd *cobra.Command, client *kube.Client, op *kube.Operation, o board.Options, opts report.Options, over func(), consumers ...report.Consumer) (*event.State, error) {
-	o.Inspector = screen.NewInspector(screen.Changes(op), client.Diagnoser(), op.Mask())
-	later, wait := screen.ViewAfterRun(client, op.Info().Release, op.Info().Namespace)
-	o.Later = later
-	return a.runOnScreen(cmd, op, o, opts, over, wait, consumers...)
-}
-
-// runOnScreen runs op on the screen and prints its summary. It calls over when op ends, and
-// closed when the screen closes.
-func (a *app) runOnScreen(cmd *cobra.Command, op command.Operation, o board.Options, opts report.Options, over, closed func(), consumers ...report.Consumer) (*event.State, error) {
-	d := a.Display(cmd, report.ModeText)
-	themeOpts, themeErr := theme.FromEnv(os.Getenv)
-	restore := a.Logs.ToFile(d)
-	defer restore()
+func (a *app) runOnScreen(cmd *cobra.Command, r shownRun, opts report.Options, ended func(), consumers ...report.Consumer) (*event.State, error) {
+	o := r.board
+	defer screen.Open(a.App, cmd, &o)()
 	var state *event.State
 	var runErr error
-	ended := make(chan struct{})
+	done := make(chan struct{})
 	go func() {
-		defer close(ended)
-		state, runErr = run(op, consumers...)
+		defer close(done)
+		state, runErr = run(r.op, consumers...)
 		a.Signals.Unbind()
-		over()
+		ended()
 	}()
-	screen.DiscardInput()
-	o.Source, o.Command, o.Theme = op.Feed().Reader(), op.Command, themeOpts
+	o.Source, o.Command, o.AtQuit = r.op.Feed().Reader(), r.op.Command, a.Signals.AtQuit
+	o.Next = func(s *event.State) []string { return nextLines(s, opts) }
 	err := board.Run(cmd.Context(), o)
-	closed()
+	r.closed()
 	switch {
 	case errors.Is(err, board.ErrTerminalGone):
 		a.Signals.Hangup()
 		command.DropTerminal()
 	case err != nil && !errors.Is(err, command.ErrInterrupted):
-		op.Command(event.Command{Name: event.Abort, Reason: err.Error()})
+		r.op.Command(event.Command{Name: event.Abort, Reason: err.Error()})
 	}
-	<-ended
-	report.Summary(cmd.OutOrStdout(), state, a.SummaryOptions(opts))
-	command.WarnIf(d, themeErr)
+	<-done
+	a.Summary(cmd, state, opts)
 	return state, runErr
 }
 
@@ -166,30 +181,35 @@ func newRecord(notices report.Notices) *report.RunLog {
 	return report.NewRunLog(dir, notices.Warn)
 }
 
-// serve opens the socket of an operation (R47). changes and editor may be nil. If that fails, the
-// operation runs without a socket, unless controlFlag makes it wait for another terminal.
-func serve(op command.Operation, changes screen.ChangeSource, editor remote.Editor, controlFlag string) (s *remote.Server, err error) {
+// server is the socket of an operation (R47), or nil inside if there is none.
+type server struct{ *remote.Server }
+
+// serve opens the socket of an operation. If that fails, the operation runs without a socket,
+// unless its controlFlag makes it wait for another terminal.
+func serve(r shownRun) (server, error) {
 	dir, err := runs.LiveDir()
 	if err == nil {
-		s, err = remote.Serve(dir, op.Feed(), op.Command, changes, editor)
+		var s *remote.Server
+		if s, err = remote.Serve(dir, r.op.Feed(), r.op.Command, r.changes, r.editor); err == nil {
+			return server{s}, nil
+		}
 	}
-	if err == nil || controlFlag == "" {
-		return s, nil
+	if r.controlFlag == "" {
+		return server{}, nil
 	}
-	return nil, fmt.Errorf("%s needs the screen or a socket to control the run from another terminal: %w", controlFlag, err)
+	return server{}, fmt.Errorf("%s needs the screen or a socket to control the run from another terminal: %w", r.controlFlag, err)
 }
 
-// attachedClients returns the number of attached clients. s may be nil.
-func attachedClients(s *remote.Server) int {
-	if s == nil {
+// clients returns the number of attached clients.
+func (s server) clients() int {
+	if s.Server == nil {
 		return 0
 	}
 	return s.Clients()
 }
 
-// closeServer closes a server, which may be nil.
-func closeServer(s *remote.Server) {
-	if s != nil {
-		s.Close()
+func (s server) Close() {
+	if s.Server != nil {
+		s.Server.Close()
 	}
 }

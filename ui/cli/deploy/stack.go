@@ -32,7 +32,7 @@ const downLong = `Uninstall all releases in a helmfile, in reverse order: a rele
 // stackFlags are the flags of up and down.
 type stackFlags struct {
 	command.HelmfileFlags
-	run         runFlags
+	run         *runFlags
 	set         []string
 	concurrency int
 	skipDeps    bool
@@ -56,7 +56,7 @@ func (s *stackFlags) addPrune(cmd *cobra.Command) {
 }
 
 func (a *app) newUp() *cobra.Command {
-	var flags stackFlags
+	flags := stackFlags{run: &runFlags{}}
 	cmd := &cobra.Command{
 		Use:     "up",
 		GroupID: "deploy",
@@ -77,7 +77,7 @@ helmfile build --embed-values | lockstep up -f -`,
 }
 
 func (a *app) newDown() *cobra.Command {
-	var flags stackFlags
+	flags := stackFlags{run: &runFlags{}}
 	cmd := &cobra.Command{
 		Use:     "down",
 		GroupID: "deploy",
@@ -93,15 +93,12 @@ lockstep down -f helmfile.yaml -l tier=frontend`,
 }
 
 func (a *app) withStackReports(cmd *cobra.Command, flags *stackFlags, down bool) error {
-	return a.withReports(cmd, &flags.run, executor{writes: true}, []string{cmp.Or(flags.File, "helmfile.yaml")}, func() error { return a.runStack(cmd, flags, down) })
+	names := []string{cmp.Or(flags.Path, "helmfile.yaml")}
+	return a.withReports(cmd, flags.run, executor{writes: true}, names, func(r runOptions) error { return a.runStack(cmd, flags, r, down) })
 }
 
 // runStack runs up or down, with --sandbox on a throwaway cluster.
-func (a *app) runStack(cmd *cobra.Command, flags *stackFlags, down bool) error {
-	r, err := flags.run.parse(cmd)
-	if err != nil {
-		return err
-	}
+func (a *app) runStack(cmd *cobra.Command, flags *stackFlags, r runOptions, down bool) error {
 	file, err := flags.Read(a.App, cmd)
 	if err != nil {
 		return err
@@ -112,75 +109,68 @@ func (a *app) runStack(cmd *cobra.Command, flags *stackFlags, down bool) error {
 	if flags.run.cluster.enabled {
 		return a.stackInCluster(cmd, flags, file, r, down)
 	}
-	return a.inSandbox(cmd, job{runOptions: r}, func(s *helmcli.EnvSettings) error {
-		r.common.Lease = a.leaseOptions(cmd, job{runOptions: r})
-		stack, clients, err := a.prepareStack(cmd, flags, file, r, s, down)
-		if err != nil {
-			return err
-		}
-		return a.showStack(cmd, flags, r, stack, clients)
-	})
+	r.common.Lease = a.leaseOptions(cmd)
+	return a.withStack(cmd, flags, file, r, down, func(stack *kube.Stack, all clients) error { return a.showStack(cmd, r, stack, all) })
 }
 
-// clients has the connections of a stack by context.
-type clients map[string]*kube.Client
-
-// prepareStack loads and plans all releases of a helmfile.
-func (a *app) prepareStack(cmd *cobra.Command, flags *stackFlags, file *kube.Helmfile, r runOptions, s *helmcli.EnvSettings, down bool) (*kube.Stack, clients, error) {
-	d := a.Display(cmd, r.mode.Report())
-	loader, err := command.NewStackLoader(a.App, file, s, flags.set, flags.skipDeps)
-	if err != nil {
-		return nil, nil, err
-	}
-	steps := &progress{notices: d}
-	defer steps.end()
-	steps.start(fmt.Sprintf("planning %d releases", len(file.Releases)))
-	all := clients{}
-	connect := func(name string) (*kube.Client, error) {
-		settings := s
-		if name != "" && !r.sandbox {
-			settings = settingsFor(s, s.KubeConfig)
-			settings.KubeContext = name
-		}
-		c, err := kube.Connect(settings, slog.Default(), loader.Registry)
-		if err == nil {
-			all[name] = c
-		}
-		return c, err
-	}
-	r.common.ReadinessTimeout = min(max(r.common.ReadinessTimeout, 0), r.common.Timeout)
-	stack, err := command.Cancelable(cmd.Context(), func(ctx context.Context) (*kube.Stack, error) {
-		return kube.PrepareStack(ctx, kube.StackOptions{
-			File: file, Down: down, Common: r.common, Concurrency: flags.concurrency, Name: flags.name, Prune: flags.prune,
-			Render: loader.Load,
-		}, connect)
-	})
-	return stack, all, err
-}
-
-// planStack prints the changes of "up", release by release. The exit code says whether there
-// are any.
-func (a *app) planStack(cmd *cobra.Command, flags *stackFlags) error {
-	r, err := flags.run.parse(cmd)
-	if err != nil {
-		return err
-	}
+// previewStack plans the releases of a helmfile and calls do. It runs nothing.
+func (a *app) previewStack(cmd *cobra.Command, flags *stackFlags, r runOptions, do func(*kube.Stack) error) error {
 	file, err := flags.Read(a.App, cmd)
 	if err != nil {
 		return err
 	}
 	r.common.PlanOnly = true
-	return a.inSandbox(cmd, job{runOptions: r}, func(s *helmcli.EnvSettings) error {
-		stack, _, err := a.prepareStack(cmd, flags, file, r, s, false)
+	return a.withStack(cmd, flags, file, r, false, func(stack *kube.Stack, _ clients) error { return do(stack) })
+}
+
+// clients has the connections of a stack by context.
+type clients map[string]*kube.Client
+
+// withStack loads and plans all releases of a helmfile and calls do.
+func (a *app) withStack(cmd *cobra.Command, flags *stackFlags, file *kube.Helmfile, r runOptions, down bool, do func(*kube.Stack, clients) error) error {
+	return a.inSandbox(cmd, r.sandbox, func(s *helmcli.EnvSettings) error {
+		loader, err := command.NewStackLoader(a.App, file, s, flags.set, flags.skipDeps)
+		if err != nil {
+			return err
+		}
+		all := clients{}
+		connect := func(name string) (*kube.Client, error) {
+			settings := s
+			if name != "" && !r.sandbox {
+				settings = command.ContextSettings(s, s.KubeConfig, name)
+			}
+			c, err := kube.Connect(settings, slog.Default(), loader.Registry)
+			if err == nil {
+				all[name] = c
+			}
+			return c, err
+		}
+		steps := &progress{notices: a.Display(cmd)}
+		steps.start(fmt.Sprintf("planning %d releases", len(file.Releases)))
+		stack, err := command.Cancelable(cmd.Context(), func(ctx context.Context) (*kube.Stack, error) {
+			return kube.PrepareStack(ctx, kube.StackOptions{
+				File: file, Down: down, Common: r.common, Concurrency: flags.concurrency, Name: flags.name, Prune: flags.prune,
+				Render: loader.Load,
+			}, connect)
+		})
+		steps.end()
 		if err != nil {
 			return err
 		}
 		defer stack.Close()
+		return do(stack, all)
+	})
+}
+
+// planStack prints the changes of "up", release by release. The exit code says whether there
+// are any.
+func (a *app) planStack(cmd *cobra.Command, flags *stackFlags, r runOptions) error {
+	return a.previewStack(cmd, flags, r, func(stack *kube.Stack) error {
 		found, err := command.Cancelable(cmd.Context(), func(ctx context.Context) (report.StackPlan, error) { return stackChanges(ctx, stack) })
 		if err != nil {
 			return err
 		}
-		if err := a.Display(cmd, r.mode.Report()).Show(found); err != nil {
+		if err := a.Display(cmd).Show(found); err != nil {
 			return err
 		}
 		switch refused, changed := found.Count(); {
@@ -198,38 +188,33 @@ func stackChanges(ctx context.Context, stack *kube.Stack) (out report.StackPlan,
 	out.Stack = stack.Info().Release
 	for _, rel := range stack.Releases() {
 		one := report.ReleasePlan{Release: rel.ID, Needs: rel.Needs, Unchanged: rel.Unchanged || rel.Operation == nil}
-		if op := rel.Operation; !one.Unchanged {
-			changes, err := op.Changes(ctx)
-			if err != nil {
+		if !one.Unchanged {
+			if one.Plan, err = planOf(ctx, rel.Operation); err != nil {
 				return out, fmt.Errorf("release %s: %w", rel.ID, err)
 			}
-			one.Plan = &report.Plan{Operation: op.Info(), Changes: reportChanges(changes), Warnings: op.Warnings(), Errors: op.Refused(), Phases: op.Phases()}
 		}
 		out.Releases = append(out.Releases, one)
 	}
 	return out, nil
 }
 
-// addStack extends a command for one release: without arguments it reads the helmfile of -f or
-// of the working directory and calls do.
-func (a *app) addStack(cmd *cobra.Command, do func(*cobra.Command, *stackFlags) error) {
-	flags := stackFlags{run: runFlags{waitFlags: waitFlags{timeout: defaultTimeout, waitAll: true}}}
-	flags.run.output = command.TextOrJSON()
+// addStack extends a command for one release, which has the flags run and input: without arguments
+// it reads the helmfile of -f or of the working directory and calls do.
+func (a *app) addStack(cmd *cobra.Command, run *runFlags, input *command.ChartInput, do func(*cobra.Command, *stackFlags, runOptions) error) {
+	flags := stackFlags{run: run}
 	flags.AddSelection(cmd)
 	flags.addPrune(cmd)
-	run := cmd.RunE
+	runOne := cmd.RunE
 	cmd.Args = command.OrHelmfile(cmd.Args)
 	cmd.RunE = func(cmd *cobra.Command, args []string) error {
 		if len(args) > 0 {
-			return run(cmd, args)
+			return runOne(cmd, args)
 		}
-		var err error
-		if flags.File, err = command.HelmfileArgument(cmd); err != nil {
+		r, err := run.parse(cmd)
+		if err != nil {
 			return err
 		}
-		if flags.run.output.Value, err = cmd.Flags().GetString("output"); err != nil {
-			return err
-		}
-		return do(cmd, &flags)
+		flags.set = input.Values.Values
+		return do(cmd, &flags, r)
 	}
 }

@@ -20,12 +20,9 @@ Several releases are uninstalled one after another, up to the first failure.`
 
 // uninstallFlags are the flags of uninstall.
 type uninstallFlags struct {
-	run            runFlags
-	dryRun         bool
-	keepHistory    bool
-	ignoreNotFound bool
-	cascade        command.Choice
-	description    string
+	kube.Uninstall
+	run    runFlags
+	dryRun bool
 }
 
 func (a *app) newUninstall(do executor) *cobra.Command {
@@ -42,27 +39,22 @@ lockstep uninstall shop -n shop --keep-history`,
 		Args:              command.Args(1, -1),
 		ValidArgsFunction: a.CompleteReleases,
 		RunE: func(cmd *cobra.Command, args []string) error {
-			return a.withReports(cmd, &flags.run, do, args, func() error { return a.uninstall(cmd, &flags, args, do) })
+			return a.withReports(cmd, &flags.run, do, args, func(r runOptions) error { return a.uninstall(cmd, &flags, r, args, do) })
 		},
 	}
 	flags.run.add(cmd)
 	flags.run.addWait(cmd)
 	f := cmd.Flags()
-	f.DurationVar(&flags.run.readiness, "readiness-timeout", 0, "time for each object to be deleted (0: up to --timeout)")
+	f.DurationVar(&flags.run.common.ReadinessTimeout, "readiness-timeout", 0, "time for each object to be deleted (0: up to --timeout)")
 	f.BoolVar(&flags.dryRun, "dry-run", false, "print which objects would be removed, in order, without writing anything")
-	f.BoolVar(&flags.keepHistory, "keep-history", false, "keep the release's history, so that you can roll back to it")
-	f.BoolVar(&flags.ignoreNotFound, "ignore-not-found", false, "succeed if the release does not exist")
-	f.StringVar(&flags.description, "description", "", "description of the release")
-	flags.cascade = command.Choice{Allowed: []string{"background", "orphan", "foreground"}}
-	command.AddChoice(cmd, &flags.cascade, "cascade", "", "what happens to dependents")
+	f.BoolVar(&flags.KeepHistory, "keep-history", false, "keep the release's history, so that you can roll back to it")
+	f.BoolVar(&flags.IgnoreNotFound, "ignore-not-found", false, "succeed if the release does not exist")
+	f.StringVar(&flags.Description, "description", "", "description of the release")
+	command.AddChoice(cmd, &flags.DeletionPropagation, "cascade", "", "what happens to dependents", "background", "orphan", "foreground")
 	return cmd
 }
 
-func (a *app) uninstall(cmd *cobra.Command, flags *uninstallFlags, names []string, do executor) error {
-	r, err := flags.run.parse(cmd)
-	if err != nil {
-		return err
-	}
+func (a *app) uninstall(cmd *cobra.Command, flags *uninstallFlags, r runOptions, names []string, do executor) error {
 	if flags.dryRun {
 		do = a.dryRunLines()
 	}
@@ -70,7 +62,7 @@ func (a *app) uninstall(cmd *cobra.Command, flags *uninstallFlags, names []strin
 		if len(names) > 1 {
 			return errors.New("--in-cluster covers one release; uninstall them one at a time")
 		}
-		return a.inCluster(cmd, &flags.run, r, packedRun{release: names[0], args: names})
+		return a.inCluster(cmd, flags.run.cluster, r, packedRun{release: names[0], args: names})
 	}
 	var changes error
 	for i := range names {
@@ -99,12 +91,11 @@ func (a *app) uninstallJob(cmd *cobra.Command, flags *uninstallFlags, r runOptio
 	return job{runOptions: r, release: name,
 		next: func(s *event.State, m *kube.Mask) []string { return suggester{a, cmd, m}.afterUninstall(s, others) },
 		prepare: func(ctx context.Context, c *kube.Client, common kube.Common) (*kube.Operation, error) {
-			op, err := c.PrepareUninstall(ctx, kube.Uninstall{
-				Common: common, KeepHistory: flags.keepHistory,
-				IgnoreNotFound: flags.ignoreNotFound, DeletionPropagation: flags.cascade.Value, Description: flags.description,
-			})
+			u := flags.Uninstall
+			u.Common = common
+			op, err := c.PrepareUninstall(ctx, u)
 			if op == nil && err == nil {
-				a.Display(cmd, r.mode.Report()).Note(fmt.Sprintf("release %s not found in namespace %s; nothing to do", name, common.Namespace))
+				a.Display(cmd).Note(fmt.Sprintf("release %s not found in namespace %s; nothing to do", name, common.Namespace))
 			}
 			return op, err
 		}}

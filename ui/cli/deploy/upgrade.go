@@ -20,25 +20,23 @@ the last good revision, in that revision's order.`
 
 // upgradeFlags are the flags of upgrade.
 type upgradeFlags struct {
-	run        runFlags
-	deploy     deployFlags
-	serverSide command.Choice
-	install    bool
-	history    int
-	cleanup    bool
-	crds       bool
-
-	reuseValues, resetValues, resetThenReuse bool
+	kube.Upgrade
+	run    runFlags
+	deploy deployFlags
 }
 
 // addServerSide adds --server-side of upgrade and rollback.
-func addServerSide(cmd *cobra.Command, c *command.Choice) {
-	*c = command.Choice{Allowed: []string{"auto", "true", "false"}}
-	command.AddChoice(cmd, c, "server-side", "", "use server-side apply; auto keeps the release's method")
+func addServerSide(cmd *cobra.Command, value *string) {
+	command.AddChoice(cmd, value, "server-side", "", "use server-side apply; auto keeps the release's method", "auto", "true", "false")
 }
 
 func (a *app) newUpgrade(do executor) *cobra.Command {
-	var flags upgradeFlags
+	cmd, _ := a.newUpgradeWithFlags(do)
+	return cmd
+}
+
+func (a *app) newUpgradeWithFlags(do executor) (*cobra.Command, *upgradeFlags) {
+	flags := &upgradeFlags{}
 	cmd := &cobra.Command{
 		Use:     "upgrade NAME CHART",
 		GroupID: "deploy",
@@ -51,7 +49,7 @@ lockstep upgrade shop ./shop --dry-run`,
 		Args:              command.Args(2, 2),
 		ValidArgsFunction: a.CompleteRelease(command.CompleteChart(1, 1)),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			return a.withReports(cmd, &flags.run, do, args, func() error { return a.upgrade(cmd, &flags, args[0], args[1], do) })
+			return a.withReports(cmd, &flags.run, do, args, func(r runOptions) error { return a.upgrade(cmd, flags, r, args[0], args[1], do) })
 		},
 	}
 	flags.run.add(cmd)
@@ -59,38 +57,31 @@ lockstep upgrade shop ./shop --dry-run`,
 	flags.run.addReadiness(cmd)
 	flags.run.addRollbackFlag(cmd, "the upgrade", "roll back to the last good revision")
 	flags.deploy.add(cmd)
-	addServerSide(cmd, &flags.serverSide)
+	addServerSide(cmd, &flags.ServerSide)
 	f := cmd.Flags()
-	f.BoolVarP(&flags.install, "install", "i", false, "install if the release does not exist")
-	f.BoolVar(&flags.reuseValues, "reuse-values", false, "merge given values into the last revision's")
-	f.BoolVar(&flags.resetValues, "reset-values", false, "ignore the last revision's values")
-	f.BoolVar(&flags.resetThenReuse, "reset-then-reuse-values", false, "merge the last revision's values, then the given ones, into the chart's defaults")
-	f.BoolVar(&flags.crds, "upgrade-crds", false, "apply crds/ first, unless a stored version would be lost")
-	f.BoolVar(&flags.cleanup, "cleanup-on-fail", false, "delete objects created by a failed upgrade")
-	f.IntVar(&flags.history, "history-max", a.Settings.MaxHistory, "maximum revisions to keep; 0 keeps all")
+	f.BoolVarP(&flags.Install, "install", "i", false, "install if the release does not exist")
+	f.BoolVar(&flags.ReuseValues, "reuse-values", false, "merge given values into the last revision's")
+	f.BoolVar(&flags.ResetValues, "reset-values", false, "ignore the last revision's values")
+	f.BoolVar(&flags.ResetThenReuseValues, "reset-then-reuse-values", false, "merge the last revision's values, then the given ones, into the chart's defaults")
+	f.BoolVar(&flags.UpgradeCRDs, "upgrade-crds", false, "apply crds/ first, unless a stored version would be lost")
+	f.BoolVar(&flags.CleanupOnFail, "cleanup-on-fail", false, "delete objects created by a failed upgrade")
+	f.IntVar(&flags.HistoryMax, "history-max", a.Settings.MaxHistory, "maximum revisions to keep; 0 keeps all")
 	a.completeGroups(cmd, func(args []string) string { return args[len(args)-1] }, &flags.deploy)
-	return cmd
+	return cmd, flags
 }
 
-func (a *app) upgrade(cmd *cobra.Command, flags *upgradeFlags, name, ref string, do executor) error {
-	r, err := flags.run.parse(cmd)
-	if err != nil {
-		return err
-	}
+func (a *app) upgrade(cmd *cobra.Command, flags *upgradeFlags, r runOptions, name, ref string, do executor) error {
 	dry, err := dryRunMode(flags.deploy.dryRun)
 	if err != nil {
 		return err
 	}
 	if flags.run.cluster.enabled || do.manifests {
-		return a.deployInCluster(cmd, &flags.run, &flags.deploy, r, name, ref, do)
+		return a.deployInCluster(cmd, flags.run.cluster, &flags.deploy, r, name, ref, do)
 	}
 	prepare := func(ctx context.Context, c *kube.Client, common kube.Common, rendering kube.Rendering) (*kube.Operation, error) {
-		return c.PrepareUpgrade(ctx, kube.Upgrade{
-			Common: common, Rendering: rendering,
-			Install: flags.install, CreateNamespace: flags.deploy.createNamespace, ServerSide: flags.serverSide.Value,
-			ReuseValues: flags.reuseValues, ResetValues: flags.resetValues, ResetThenReuseValues: flags.resetThenReuse,
-			UpgradeCRDs: flags.crds, CleanupOnFail: flags.cleanup, HistoryMax: flags.history,
-		})
+		up := flags.Upgrade
+		up.Common, up.Rendering, up.CreateNamespace = common, rendering, flags.deploy.createNamespace
+		return c.PrepareUpgrade(ctx, up)
 	}
 	// An upgrade needs the release from the cluster, even for --dry-run=client.
 	return a.deploy(cmd, &flags.deploy, r, name, ref, dry, prepare, do)

@@ -7,7 +7,6 @@ import (
 	"github.com/spf13/cobra"
 	"helm.sh/helm/v4/pkg/action"
 	"helm.sh/helm/v4/pkg/cli/output"
-	"helm.sh/helm/v4/pkg/release"
 	rel1 "helm.sh/helm/v4/pkg/release/v1"
 
 	"lockstep/ui/cli/command"
@@ -46,9 +45,9 @@ func (a *app) newGetPart(name, about string, data bool, show showPart) *cobra.Co
 		Args:              command.Args(1, 1),
 		ValidArgsFunction: a.CompleteRelease(nil),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			to := a.helmDisplay(cmd).Text()
+			to := a.Display(cmd).Text()
 			if data && helmFormat(cmd) != output.JSON {
-				to = a.Display(cmd, report.ModeText).Data()
+				to = a.DisplayAs(cmd, report.ModeText).Data()
 			}
 			return a.printLikeHelm(cmd, a.Settings.Namespace(), to, func(out *bytes.Buffer) error { return show(cmd, out, args[0]) })
 		},
@@ -76,11 +75,7 @@ func (a *app) getRelease(cmd *cobra.Command, name string) (*rel1.Release, error)
 	if err != nil {
 		return nil, err
 	}
-	all, err := command.V1Releases([]release.Releaser{found})
-	if err != nil {
-		return nil, err
-	}
-	return all[0], nil
+	return command.V1Release(found)
 }
 
 func (a *app) newGetAll() *cobra.Command {
@@ -100,8 +95,7 @@ func (a *app) newGetAll() *cobra.Command {
 }
 
 func (a *app) newGetMetadata() *cobra.Command {
-	about := "print name, namespace, chart and status"
-	cmd := a.newGetPart("metadata", about, false, func(cmd *cobra.Command, out *bytes.Buffer, name string) error {
+	cmd := a.newGetPart("metadata", "print name, namespace, chart and status", false, func(cmd *cobra.Command, out *bytes.Buffer, name string) error {
 		get := action.NewGetMetadata(a.Helm)
 		get.Version = revisionFlag(cmd)
 		m, err := get.Run(name)
@@ -110,7 +104,7 @@ func (a *app) newGetMetadata() *cobra.Command {
 		}
 		return likehelm.Metadata(out, helmFormat(cmd), m)
 	})
-	addHelmOutput(cmd)
+	command.AddOutput(cmd, output.Formats()...)
 	return cmd
 }
 
@@ -125,6 +119,6 @@ func (a *app) newGetValues() *cobra.Command {
 		return likehelm.Values(out, helmFormat(cmd), values, get.AllValues)
 	})
 	cmd.Flags().BoolVarP(&get.AllValues, "all", "a", false, "print all values, including chart defaults")
-	addHelmOutput(cmd)
+	command.AddOutput(cmd, output.Formats()...)
 	return cmd
 }

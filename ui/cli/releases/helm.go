@@ -12,10 +12,8 @@ import (
 	"helm.sh/helm/v4/pkg/cli/output"
 	"helm.sh/helm/v4/pkg/storage/driver"
 
-	"lockstep/kube"
 	"lockstep/ui/cli/command"
 	"lockstep/ui/likehelm"
-	"lockstep/ui/report"
 )
 
 // Commands that Helm also has print exactly what helm prints, because scripts rely on it. Tests
@@ -54,7 +52,7 @@ func (a *app) explainError(cmd *cobra.Command, namespace string, err error) erro
 		}
 		return fmt.Errorf("release %s not found in namespace %s; list releases with: lockstep list -A", name, namespace)
 	case strings.Contains(err.Error(), "cluster unreachable"):
-		client, why := kube.Connect(a.Settings, nil, nil)
+		client, why := a.Connect()
 		if why == nil {
 			why = client.Reachable(cmd.Context())
 		}
@@ -75,25 +73,12 @@ func (a *app) printLikeHelm(cmd *cobra.Command, namespace string, to io.Writer, 
 	return errors.Join(err, writeErr)
 }
 
-// addHelmOutput adds Helm's -o.
-func addHelmOutput(cmd *cobra.Command) {
-	command.AddChoice(cmd, &command.Choice{Allowed: output.Formats()}, "output", "o", "format")
-}
-
 // helmFormat returns the value of -o.
 func helmFormat(cmd *cobra.Command) output.Format {
 	if f := cmd.Flag("output"); f != nil {
 		return output.Format(f.Value.String())
 	}
 	return output.Table
-}
-
-// helmDisplay returns the display of a command with Helm's -o.
-func (a *app) helmDisplay(cmd *cobra.Command) report.Display {
-	if f := helmFormat(cmd); f != output.Table {
-		return a.Display(cmd, report.Mode(f))
-	}
-	return a.Display(cmd, report.ModeText)
 }
 
 func (a *app) addRevision(cmd *cobra.Command) {

@@ -4,6 +4,7 @@ import (
 	"bytes"
 
 	"github.com/spf13/cobra"
+	"helm.sh/helm/v4/pkg/cli/output"
 
 	"lockstep/ui/cli/command"
 	"lockstep/ui/likehelm"
@@ -20,7 +21,7 @@ func (a *app) newHistory() *cobra.Command {
 		Args:              command.Args(1, 1),
 		ValidArgsFunction: a.CompleteRelease(nil),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			return a.printLikeHelm(cmd, a.Settings.Namespace(), a.helmDisplay(cmd).Text(), func(out *bytes.Buffer) error {
+			return a.printLikeHelm(cmd, a.Settings.Namespace(), a.Display(cmd).Text(), func(out *bytes.Buffer) error {
 				revisions, err := a.History(args[0])
 				if err != nil {
 					return err
@@ -33,6 +34,6 @@ func (a *app) newHistory() *cobra.Command {
 	f := cmd.Flags()
 	f.IntVar(&newest, "max", 256, "maximum number of revisions")
 	f.BoolVar(&rollbacks, "show-rollback-revision", false, "show the target revision of rollbacks (table only)")
-	addHelmOutput(cmd)
+	command.AddOutput(cmd, output.Formats()...)
 	return cmd
 }

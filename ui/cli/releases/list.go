@@ -8,6 +8,7 @@ import (
 
 	"github.com/spf13/cobra"
 	"helm.sh/helm/v4/pkg/action"
+	"helm.sh/helm/v4/pkg/cli/output"
 
 	"lockstep/ui/cli/command"
 	"lockstep/ui/likehelm"
@@ -45,7 +46,7 @@ func (a *app) newList() *cobra.Command {
 	f.IntVar(&list.Offset, "offset", 0, "skip the first N releases")
 	f.StringVarP(&list.Filter, "filter", "f", "", "list releases whose name matches a regular expression")
 	f.StringVarP(&list.Selector, "selector", "l", "", "list releases with these labels: key=value,…")
-	addHelmOutput(cmd)
+	command.AddOutput(cmd, output.Formats()...)
 	return cmd
 }
 
@@ -57,7 +58,7 @@ func (a *app) list(cmd *cobra.Command, list *action.List) error {
 	if list.AllNamespaces {
 		namespace = ""
 	}
-	return a.printLikeHelm(cmd, namespace, a.helmDisplay(cmd).Text(), func(out *bytes.Buffer) error {
+	return a.printLikeHelm(cmd, namespace, a.Display(cmd).Text(), func(out *bytes.Buffer) error {
 		list.SetStateMask()
 		found, err := list.Run()
 		if err != nil {

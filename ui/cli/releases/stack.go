@@ -1,13 +1,13 @@
 package releases
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"log/slog"
 	"sync"
 
 	"github.com/spf13/cobra"
-	helmcli "helm.sh/helm/v4/pkg/cli"
 	"helm.sh/helm/v4/pkg/storage/driver"
 
 	"lockstep/engine/event"
@@ -48,27 +48,21 @@ func (a *app) stackStatus(cmd *cobra.Command, flags *command.HelmfileFlags) erro
 	if err := errors.Join(errs...); err != nil {
 		return err
 	}
-	return a.helmDisplay(cmd).Show(report.StackStatus(rows))
+	return a.Display(cmd).Show(report.StackStatus(rows))
 }
 
 // connectTo connects to a context; "" is the current one.
-func (a *app) connectTo(name string) (*kube.Client, error) {
-	settings := a.Settings
-	if name != "" {
-		settings = helmcli.New()
-		settings.KubeConfig, settings.KubeContext = a.Settings.KubeConfig, name
+func (a *app) connectTo(context string) (*kube.Client, error) {
+	if context == "" {
+		return a.Connect()
 	}
-	return kube.Connect(settings, slog.Default(), nil)
+	return kube.Connect(command.ContextSettings(a.Settings, a.Settings.KubeConfig, context), slog.Default(), nil)
 }
 
 // readStatus reads the status of a release and its objects.
 func readStatus(ctx context.Context, c *kube.Client, rel kube.HelmfileRelease) (report.ReleaseStatus, error) {
 	row := report.ReleaseStatus{Release: rel.ID(), Status: "not installed"}
-	namespace := rel.Namespace
-	if namespace == "" {
-		namespace = c.Namespace()
-	}
-	view, err := c.PrepareView(ctx, rel.Name, namespace, 0)
+	view, err := c.PrepareView(ctx, rel.Name, cmp.Or(rel.Namespace, c.Namespace()), 0)
 	if errors.Is(err, driver.ErrReleaseNotFound) {
 		return row, nil
 	}

@@ -4,13 +4,11 @@ import (
 	"bytes"
 	"context"
 	"fmt"
-	"log/slog"
 	"time"
 
 	"github.com/spf13/cobra"
 	"helm.sh/helm/v4/pkg/action"
 	"helm.sh/helm/v4/pkg/cli/output"
-	"helm.sh/helm/v4/pkg/release"
 
 	"lockstep/engine/event"
 	"lockstep/kube"
@@ -54,7 +52,7 @@ lockstep status -f helmfile.yaml`,
 	}
 	stack.Add(cmd)
 	a.addRevision(cmd)
-	addHelmOutput(cmd)
+	command.AddOutput(cmd, output.Formats()...)
 	f := cmd.Flags()
 	f.Bool("show-resources", false, "no effect: resources are always shown")
 	_ = f.MarkHidden("show-resources") // defined above
@@ -66,7 +64,7 @@ func (a *app) status(cmd *cobra.Command, name string) error {
 	if err != nil {
 		return err
 	}
-	d := a.helmDisplay(cmd)
+	d := a.Display(cmd)
 	groups, secrets, err := a.currentGroups(cmd, name)
 	switch {
 	case cmd.Context().Err() != nil:
@@ -87,11 +85,11 @@ func (a *app) helmStatus(cmd *cobra.Command, out *bytes.Buffer, name string) err
 	if err != nil {
 		return err
 	}
-	all, err := command.V1Releases([]release.Releaser{found})
+	rel, err := command.V1Release(found)
 	if err != nil {
 		return err
 	}
-	return likehelm.Status(out, format, all[0])
+	return likehelm.Status(out, format, rel)
 }
 
 // currentGroups returns the current state of a release's groups, or nil if it was not deployed in
@@ -113,14 +111,19 @@ func (a *app) currentGroups(cmd *cobra.Command, name string) ([]report.Group, *k
 
 // openView opens a view of a release at --revision.
 func (a *app) openView(cmd *cobra.Command, name string) (*kube.Client, *kube.View, error) {
-	client, err := kube.Connect(a.Settings, slog.Default(), nil)
+	client, err := a.Connect()
 	if err != nil {
 		return nil, nil, err
 	}
-	view, err := command.Cancelable(cmd.Context(), func(ctx context.Context) (*kube.View, error) {
-		return client.PrepareView(ctx, name, a.Settings.Namespace(), revisionFlag(cmd))
-	})
+	view, err := OpenView(cmd.Context(), client, name, a.Settings.Namespace(), revisionFlag(cmd))
 	return client, view, err
+}
+
+// OpenView opens a view of a revision of a release, 0 for the latest.
+func OpenView(ctx context.Context, client *kube.Client, name, namespace string, revision int) (*kube.View, error) {
+	return command.Cancelable(ctx, func(ctx context.Context) (*kube.View, error) {
+		return client.PrepareView(ctx, name, namespace, revision)
+	})
 }
 
 // timings returns how long each group of a release took when it was deployed.
@@ -147,10 +150,8 @@ func ReadOnce(ctx context.Context, view *kube.View, consumers ...report.Consumer
 		case <-ctx.Done():
 		}
 	}()
-	failed := make(chan error, 1)
-	go func() { failed <- view.Run(ctx) }()
-	state := report.Follow(view.Feed(), consumers...)
-	if err := <-failed; err != nil {
+	state, err := follow(ctx, view, consumers...)
+	if err != nil {
 		return nil, err
 	}
 	select {
@@ -159,4 +160,11 @@ func ReadOnce(ctx context.Context, view *kube.View, consumers ...report.Consumer
 	default:
 		return nil, fmt.Errorf("could not read all resources within %s; check that the cluster is reachable and the release still exists", readTimeout)
 	}
+}
+
+// follow runs a view until ctx or the release ends. Consumers receive the events.
+func follow(ctx context.Context, view *kube.View, consumers ...report.Consumer) (*event.State, error) {
+	failed := make(chan error, 1)
+	go func() { failed <- view.Run(ctx) }()
+	return report.Follow(view.Feed(), consumers...), <-failed
 }

@@ -3,13 +3,12 @@ package releases
 import (
 	"context"
 	"errors"
-	"os"
+	"sync"
 
 	"github.com/spf13/cobra"
 
 	"lockstep/engine/event"
 	"lockstep/kube"
-	"lockstep/theme"
 	"lockstep/ui/board"
 	"lockstep/ui/cli/command"
 	"lockstep/ui/cli/runs"
@@ -25,14 +24,8 @@ shows that run until it ends.
 
 A release that was not deployed in order, for example by Helm, is shown as one group. Hooks are not shown.`
 
-// watchFlags are the flags of watch.
-type watchFlags struct {
-	output      command.Choice
-	noTUI, once bool
-}
-
 func (a *app) newWatch() *cobra.Command {
-	var flags watchFlags
+	once := false
 	cmd := &cobra.Command{
 		Use:     "watch NAME",
 		GroupID: "release",
@@ -42,46 +35,41 @@ func (a *app) newWatch() *cobra.Command {
 lockstep watch shop -n shop --once`,
 		Args:              command.Args(1, 1),
 		ValidArgsFunction: a.CompleteRelease(nil),
-		RunE:              func(cmd *cobra.Command, args []string) error { return a.watch(cmd, &flags, args[0]) },
+		RunE:              func(cmd *cobra.Command, args []string) error { return a.watch(cmd, args[0], once) },
 	}
 	a.addRevision(cmd)
-	f := cmd.Flags()
-	f.BoolVar(&flags.once, "once", false, "print the current state and exit")
-	f.BoolVar(&flags.noTUI, "no-tui", false, "print lines instead of the screen")
-	flags.output = command.TextOrJSON()
-	command.AddChoice(cmd, &flags.output, "output", "o", "format")
+	cmd.Flags().BoolVar(&once, "once", false, "print the current state and exit")
+	cmd.Flags().Bool("no-tui", false, "print lines instead of the screen")
+	command.AddOutput(cmd)
 	return cmd
 }
 
-func (a *app) watch(cmd *cobra.Command, flags *watchFlags, name string) error {
-	if done, err := a.watchRun(cmd, flags, name); done || err != nil {
+func (a *app) watch(cmd *cobra.Command, name string, once bool) error {
+	if done, err := a.watchRun(cmd, name, once); done || err != nil {
 		return err
 	}
 	client, view, err := a.openView(cmd, name)
 	if err != nil {
 		return err
 	}
-	ctx, m := cmd.Context(), command.ModeFor(flags.output.Value, flags.noTUI)
-	d := a.Display(cmd, m.Report())
+	d := a.Display(cmd)
 	switch {
-	case flags.once:
-		state, err := ReadOnce(ctx, view, d.Once())
+	case once:
+		state, err := ReadOnce(cmd.Context(), view, d.Once())
 		if err != nil {
 			return err
 		}
 		return d.Show(report.Release{State: state, Timings: timings(view)})
-	case m == command.ModeScreen:
-		return a.watchOnScreen(ctx, d, client, view)
+	case command.UseScreen(cmd):
+		return a.watchOnScreen(cmd, client, view)
 	}
-	failed := make(chan error, 1)
-	go func() { failed <- view.Run(ctx) }()
-	report.Follow(view.Feed(), d.Watch())
-	return <-failed
+	_, err = follow(cmd.Context(), view, d.Watch())
+	return err
 }
 
 // watchRun shows the live run of the release on this machine (R47) until it ends, because the
 // release's record is incomplete until then. done reports whether watch should end, too.
-func (a *app) watchRun(cmd *cobra.Command, flags *watchFlags, name string) (done bool, err error) {
+func (a *app) watchRun(cmd *cobra.Command, name string, once bool) (done bool, err error) {
 	if cmd.Flags().Changed("revision") {
 		return false, nil // the run may create another revision
 	}
@@ -94,37 +82,35 @@ func (a *app) watchRun(cmd *cobra.Command, flags *watchFlags, name string) (done
 	for _, r := range live {
 		defer r.Close()
 	}
-	r, m := live[0], command.ModeFor(flags.output.Value, flags.noTUI)
-	d := a.Display(cmd, m.Report())
+	r, d := live[0], a.Display(cmd)
 	switch {
-	case flags.once:
+	case once:
 		return true, d.Show(report.NewRunStatus(r.Now(cmd.Context())))
-	case m == command.ModeScreen:
-		return true, runs.ShowLive(a.App, cmd, d, r, nil)
+	case command.UseScreen(cmd):
+		return true, runs.ShowLive(a.App, cmd, r, nil)
 	}
 	now := report.Watch(cmd.Context(), r.Feed(), d.Operation(report.Options{}))
 	return cmd.Context().Err() != nil || now.Operation.Name == "uninstall" && now.Status == event.Succeeded, nil
 }
 
 // watchOnScreen shows a view on the screen until the user quits, then prints the last state.
-func (a *app) watchOnScreen(ctx context.Context, d report.Display, client *kube.Client, view *kube.View) error {
-	themeOpts, themeErr := theme.FromEnv(os.Getenv)
-	parent := ctx
-	ctx, cancel := context.WithCancel(ctx)
+func (a *app) watchOnScreen(cmd *cobra.Command, client *kube.Client, view *kube.View) error {
+	const noChanges = screen.NoChanges("watch changes nothing; to see the changes of a chart, run lockstep plan")
+	o := board.Options{
+		Source: view.Feed().Reader(), Inspector: screen.NewInspector(noChanges, client.Diagnoser(), view.Mask()), Kubectl: client.KubectlFlags(),
+	}
+	defer screen.Open(a.App, cmd, &o)()
+	ctx, cancel := context.WithCancel(cmd.Context())
 	defer cancel()
-	restore := a.Logs.ToFile(d)
-	defer restore()
-	state := make(chan *event.State, 1)
-	failed := make(chan error, 1)
-	go func() { failed <- view.Run(ctx) }()
-	go func() { state <- report.Follow(view.Feed()) }()
-	err := board.Run(ctx, board.Options{Source: view.Feed().Reader(), Inspector: screen.NewInspector(screen.NoChanges("watch changes nothing; to see the changes of a chart, run lockstep plan"), client.Diagnoser(), view.Mask()), Theme: themeOpts,
-		Kubectl: client.KubectlFlags()})
-	if parent.Err() != nil {
+	var state *event.State
+	var viewErr error
+	var viewing sync.WaitGroup
+	viewing.Go(func() { state, viewErr = follow(ctx, view) })
+	err := board.Run(ctx, o)
+	if cmd.Context().Err() != nil {
 		err = nil // a signal quits, as the key q does
 	}
 	cancel()
-	err = errors.Join(err, <-failed, d.Show(report.Release{State: <-state, Timings: timings(view)}))
-	command.WarnIf(d, themeErr)
-	return err
+	viewing.Wait()
+	return errors.Join(err, viewErr, a.Display(cmd).Show(report.Release{State: state, Timings: timings(view)}))
 }

@@ -3,15 +3,12 @@ package runs
 import (
 	"context"
 	"errors"
-	"log/slog"
-	"os"
 	"time"
 
 	"github.com/spf13/cobra"
 
 	"lockstep/engine/event"
 	"lockstep/kube"
-	"lockstep/theme"
 	"lockstep/ui/board"
 	"lockstep/ui/cli/command"
 	"lockstep/ui/cli/screen"
@@ -30,14 +27,7 @@ result of a command has that id in its field answers.
 
 Exit codes: the run's own if you watched it to the end, 0 if it is still running, 2 if there is no such run.`
 
-// attachFlags are the flags of attach.
-type attachFlags struct {
-	output command.Choice
-	noTUI  bool
-}
-
 func (a *app) newAttach() *cobra.Command {
-	var flags attachFlags
 	cmd := &cobra.Command{
 		Use:     "attach [RELEASE]",
 		GroupID: "deploy",
@@ -53,12 +43,11 @@ lockstep attach shop -o json | jq .message`,
 				return err
 			}
 			defer r.Close()
-			return Attach(a.App, cmd, r, command.ModeFor(flags.output.Value, flags.noTUI))
+			return Attach(a.App, cmd, r, command.UseScreen(cmd))
 		},
 	}
-	cmd.Flags().BoolVar(&flags.noTUI, "no-tui", false, "print lines instead of the screen")
-	flags.output = command.TextOrJSON()
-	command.AddChoice(cmd, &flags.output, "output", "o", "format")
+	cmd.Flags().Bool("no-tui", false, "print lines instead of the screen")
+	command.AddOutput(cmd)
 	return cmd
 }
 
@@ -71,51 +60,54 @@ func firstArg(args []string) string {
 
 // Attach shows a live run until it ends or the user quits. It returns the run's own error if
 // the run has ended.
-func Attach(a *command.App, cmd *cobra.Command, r *remote.Run, m command.Mode) error {
-	d := a.Display(cmd, m.Report())
-	if m == command.ModeScreen {
-		if err := ShowLive(a, cmd, d, r, r.Command); err != nil {
+func Attach(a *command.App, cmd *cobra.Command, r *remote.Run, onScreen bool) error {
+	d := a.Display(cmd)
+	if onScreen {
+		if err := ShowLive(a, cmd, r, r.Command); err != nil {
 			return err
 		}
 	} else {
 		report.Watch(cmd.Context(), r.Feed(), d.Operation(report.Options{Steer: CtlCommand(r.Operation)}))
 	}
-	return attachError(r, d, m)
+	s := r.Now(context.Background())
+	switch {
+	case s.Ended.IsZero() && r.Lost():
+		return lostError(r.Err(), d)
+	case s.Ended.IsZero():
+		d.Note("the run continues; attach again: lockstep attach " + r.Operation.Release)
+		return nil
+	}
+	return command.OperationError(s, nil, onScreen)
 }
 
 // ShowLive shows a live run on the screen, then prints its state. With a nil send it is read-only.
-func ShowLive(a *command.App, cmd *cobra.Command, d report.Display, r *remote.Run, send func(event.Command)) error {
-	themeOpts, themeErr := theme.FromEnv(os.Getenv)
-	defer a.Logs.ToFile(d)()
-	o := board.Options{Source: r.Feed().Reader(), Command: send, Attached: true, Theme: themeOpts}
-	if send != nil {
-		o.Editor = liveEditor{r}
-	}
+func ShowLive(a *command.App, cmd *cobra.Command, r *remote.Run, send func(event.Command)) error {
+	o := board.Options{Source: r.Feed().Reader(), Command: send, Attached: true, Inspector: screen.Disconnected{ChangeSource: r}}
+	defer screen.Open(a, cmd, &o)()
 	wait := func() {}
 	if r.Operation.Stack() {
-		o.Editor = nil
 		o.Release = func(string) (board.Inspector, []string) {
-			return screen.Disconnected(screen.NoChanges("only the terminal of the run shows this")), nil
+			return screen.Disconnected{ChangeSource: screen.NoChanges("only the terminal of the run shows this")}, nil
+		}
+	} else {
+		if send != nil {
+			o.Editor = liveEditor{r}
+		}
+		if client := ClientFor(a, r.Operation); client != nil {
+			o.Inspector, o.Kubectl = liveInspector(cmd.Context(), client, r), client.KubectlFlags()
+			o.Later, wait = screen.ViewAfterRun(client, r.Operation.Release, r.Operation.Namespace)
 		}
 	}
-	if client := ClientFor(a, r.Operation); client == nil || r.Operation.Stack() {
-		o.Inspector = screen.Disconnected(r)
-	} else {
-		o.Inspector, o.Kubectl = liveInspector(cmd.Context(), client, r), client.KubectlFlags()
-		o.Later, wait = screen.ViewAfterRun(client, r.Operation.Release, r.Operation.Namespace)
-	}
-	screen.DiscardInput()
 	err := board.Run(cmd.Context(), o)
 	wait()
 	if cmd.Context().Err() != nil {
 		err = nil // a signal quits, as the key q does
 	}
 	if now := r.Now(context.Background()); now.Ended.IsZero() {
-		err = errors.Join(err, d.Show(report.NewRunStatus(now)))
+		err = errors.Join(err, a.Display(cmd).Show(report.NewRunStatus(now)))
 	} else {
-		report.Summary(cmd.OutOrStdout(), now, a.SummaryOptions(report.Options{}))
+		a.Summary(cmd, now, report.Options{})
 	}
-	command.WarnIf(d, themeErr)
 	return err
 }
 
@@ -146,7 +138,7 @@ func (e liveEditor) Save(values string, all bool) (string, error) {
 
 // ClientFor connects to a run's cluster. It returns nil if the kubeconfig selects another one.
 func ClientFor(a *command.App, op event.Operation) *kube.Client {
-	client, err := kube.Connect(a.Settings, slog.Default(), nil)
+	client, err := a.Connect()
 	if err != nil || client.ContextName() != op.Context {
 		return nil
 	}
@@ -160,22 +152,9 @@ func liveInspector(ctx context.Context, client *kube.Client, r *remote.Run) boar
 	defer cancel()
 	view, err := client.PrepareView(ctx, r.Operation.Release, r.Operation.Namespace, 0)
 	if err != nil {
-		return screen.Disconnected(r)
+		return screen.Disconnected{ChangeSource: r}
 	}
 	return screen.NewInspector(r, client.Diagnoser(), view.Mask())
-}
-
-// attachError returns the error of attach: the run's own if the run has ended.
-func attachError(r *remote.Run, d report.Display, m command.Mode) error {
-	s := r.Now(context.Background())
-	switch {
-	case s.Ended.IsZero() && r.Lost():
-		return lostError(r.Err(), d)
-	case s.Ended.IsZero():
-		d.Note("the run continues; attach again: lockstep attach " + r.Operation.Release)
-		return nil
-	}
-	return command.OperationError(s, nil, m)
 }
 
 // lostError returns the error of attach if the events ended before the run. It has the exit code of

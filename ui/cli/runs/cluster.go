@@ -5,7 +5,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"log/slog"
 	"slices"
 	"sync/atomic"
 	"time"
@@ -19,7 +18,7 @@ import (
 )
 
 // listClusterRuns prints the runs in the cluster.
-func (a *app) listClusterRuns(cmd *cobra.Command, allNamespaces bool, mode report.Mode) error {
+func (a *app) listClusterRuns(cmd *cobra.Command, allNamespaces bool) error {
 	namespace := a.Settings.Namespace()
 	if allNamespaces {
 		namespace = ""
@@ -30,15 +29,17 @@ func (a *app) listClusterRuns(cmd *cobra.Command, allNamespaces bool, mode repor
 	}
 	list := report.ClusterRuns{}
 	for _, r := range found {
-		list = append(list, report.ClusterRun{Release: r.Release, Namespace: r.Namespace, Operation: r.Command, StartedBy: r.By, Started: r.Started, State: r.State, Job: r.Name})
+		list = append(list, report.ClusterRun{
+			Release: r.Release, Namespace: r.Namespace, Operation: r.Command, StartedBy: r.By, Started: r.Started, State: r.State, Job: r.Name,
+		})
 	}
-	return a.Display(cmd, mode).Show(list)
+	return a.Display(cmd).Show(list)
 }
 
 // clusterRuns connects to the cluster and returns the runs in a namespace, or in all if it is
 // empty.
 func (a *app) clusterRuns(ctx context.Context, namespace string) (*kube.Client, []kube.ClusterRun, error) {
-	client, err := kube.Connect(a.Settings, slog.Default(), nil)
+	client, err := a.Connect()
 	if err != nil {
 		return nil, nil, err
 	}
@@ -62,8 +63,9 @@ func (a *app) connectClusterRun(cmd *cobra.Command, name string) (*remote.Run, e
 	if err != nil {
 		return nil, fmt.Errorf("%w; could not search the cluster: %w", notFound, err)
 	}
-	found = slices.DeleteFunc(found, func(r kube.ClusterRun) bool { return name != "" && r.Release != name || name == "" && r.Ended() })
-	switch live := slices.IndexFunc(found, func(r kube.ClusterRun) bool { return !r.Ended() }); {
+	isLive := func(r kube.ClusterRun) bool { return !r.Ended() }
+	found = slices.DeleteFunc(found, func(r kube.ClusterRun) bool { return name != "" && r.Release != name || name == "" && !isLive(r) })
+	switch live := slices.IndexFunc(found, isLive); {
 	case len(found) == 0:
 		return nil, fmt.Errorf("%w, and none in namespace %s of the cluster", notFound, a.Settings.Namespace())
 	case name == "" && len(found) > 1:
@@ -71,7 +73,7 @@ func (a *app) connectClusterRun(cmd *cobra.Command, name string) (*remote.Run, e
 	case live >= 0:
 		found = found[live:]
 	}
-	run, err := ConnectJob(cmd.Context(), client, &found[0], a.Display(cmd, report.ModeText).Note)
+	run, err := ConnectJob(cmd.Context(), client, &found[0], a.Display(cmd).Note)
 	if err != nil {
 		return nil, fmt.Errorf("attach to Job %s/%s: %w", found[0].Namespace, found[0].Name, err)
 	}

@@ -71,7 +71,6 @@ var ctlCommands = []ctlCommand{
 const resumeAlias = "continue"
 
 func (a *app) newCtl() *cobra.Command {
-	output := command.TextOrJSON()
 	var opts values.Options
 	cmd := &cobra.Command{
 		Use:     "ctl RELEASE COMMAND [GROUP]",
@@ -92,13 +91,7 @@ lockstep ctl shop edit --set api.image.tag=1.2.3`,
 			default:
 				return a.completeGroup(cmd, args)
 			}
-			var words []string
-			for _, c := range ctlCommands {
-				if c.word != resumeAlias {
-					words = append(words, c.word)
-				}
-			}
-			return words, cobra.ShellCompDirectiveNoFileComp
+			return ctlWords(), cobra.ShellCompDirectiveNoFileComp
 		},
 		RunE: func(cmd *cobra.Command, args []string) error {
 			c, err := parseCtl(args[1:])
@@ -108,12 +101,22 @@ lockstep ctl shop edit --set api.image.tag=1.2.3`,
 			if err != nil {
 				return err
 			}
-			return a.ctl(cmd, args[0], c, command.Mode(output.Value))
+			return a.ctl(cmd, args[0], c)
 		},
 	}
-	command.AddChoice(cmd, &output, "output", "o", "format")
+	command.AddOutput(cmd)
 	command.AddValueFlags(cmd.Flags(), &opts)
 	return cmd
+}
+
+// ctlWords returns the values of COMMAND that help lists.
+func ctlWords() (words []string) {
+	for _, c := range ctlCommands {
+		if c.word != resumeAlias {
+			words = append(words, c.word)
+		}
+	}
+	return words
 }
 
 // completeGroup completes the argument GROUP with the groups of the run.
@@ -127,7 +130,7 @@ func (a *app) completeGroup(cmd *cobra.Command, args []string) ([]string, cobra.
 		return nil, cobra.ShellCompDirectiveNoFileComp
 	}
 	defer r.Close()
-	return command.CompleteGroups(r.Now(cmd.Context()).Groups()), cobra.ShellCompDirectiveNoFileComp | cobra.ShellCompDirectiveKeepOrder
+	return command.CompleteGroups(r.Now(cmd.Context()).Groups())
 }
 
 // editedValues returns the values passed to edit as YAML. Other commands take none.
@@ -147,33 +150,28 @@ func (a *app) editedValues(c event.Command, opts values.Options) (string, error)
 }
 
 // parseCtl parses COMMAND [GROUP].
-func parseCtl(args []string) (event.Command, error) {
-	var words []string
-	for _, c := range ctlCommands {
-		switch {
-		case c.word != args[0]:
-			if c.word != resumeAlias {
-				words = append(words, c.word)
-			}
-			continue
-		case c.group == noGroup && len(args) > 1:
-			return event.Command{}, fmt.Errorf("ctl %s takes no group", c.word)
-		case c.group == requiredGroup && len(args) < 2:
-			return event.Command{}, fmt.Errorf("ctl %s needs a group, for example shop/db:schema", c.word)
-		}
+func parseCtl(args []string) (none event.Command, _ error) {
+	i := slices.IndexFunc(ctlCommands, func(c ctlCommand) bool { return c.word == args[0] })
+	if i < 0 {
+		return none, fmt.Errorf("unknown command %q; use one of %s", args[0], strings.Join(slices.Sorted(slices.Values(ctlWords())), ", "))
+	}
+	switch c := ctlCommands[i]; {
+	case c.group == noGroup && len(args) > 1:
+		return none, fmt.Errorf("ctl %s takes no group", c.word)
+	case c.group == requiredGroup && len(args) < 2:
+		return none, fmt.Errorf("ctl %s needs a group, for example shop/db:schema", c.word)
+	default:
 		return event.Command{Name: c.command, Group: firstArg(args[1:]), Reason: "by lockstep ctl"}, nil
 	}
-	slices.Sort(words)
-	return event.Command{}, fmt.Errorf("unknown command %q; use one of %s", args[0], strings.Join(words, ", "))
 }
 
-func (a *app) ctl(cmd *cobra.Command, name string, c event.Command, m command.Mode) error {
+func (a *app) ctl(cmd *cobra.Command, name string, c event.Command) error {
 	r, err := a.connectRun(cmd, name)
 	if err != nil {
 		return err
 	}
 	defer r.Close()
-	d := a.Display(cmd, m.Report())
+	d := a.Display(cmd)
 	if c.Name == "" {
 		return d.Show(report.NewRunStatus(r.Now(cmd.Context())))
 	}
@@ -206,22 +204,18 @@ func expandGroups(c event.Command, s *event.State) (commands []event.Command, er
 	if err != nil {
 		return nil, err
 	}
-	set := func(id string) bool {
-		for u := range s.Breakpoints {
-			if u.Group == id {
-				return true
-			}
-		}
-		return false
+	set := map[string]bool{}
+	for u := range s.Breakpoints {
+		set[u.Group] = true
 	}
 	multiple := c.Name == event.Break || c.Name == event.Disable
 	switch {
 	case len(ids) > 1 && !multiple:
 		return nil, fmt.Errorf("%s takes one group, but %s matches %s", c.Name, c.Group, strings.Join(ids, ", "))
 	case len(ids) > 1 && c.Name == event.Disable:
-		ids = slices.DeleteFunc(ids, func(id string) bool { return !set(id) })
-	case len(ids) > 1 && slices.ContainsFunc(ids, func(id string) bool { return !set(id) }):
-		ids = slices.DeleteFunc(ids, set)
+		ids = slices.DeleteFunc(ids, func(id string) bool { return !set[id] })
+	case len(ids) > 1 && slices.ContainsFunc(ids, func(id string) bool { return !set[id] }):
+		ids = slices.DeleteFunc(ids, func(id string) bool { return set[id] })
 	}
 	for _, id := range ids {
 		c.Group = id

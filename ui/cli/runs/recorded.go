@@ -58,6 +58,11 @@ func (l recorded) Logs(_ context.Context, o plan.Object, follow func(board.LogLi
 	return nil
 }
 
+// recordedActions are the actions that lead to each recorded change.
+var recordedActions = map[event.Change]board.Action{
+	event.Created: "create", event.Configured: "change", event.Unchanged: "unchanged", event.Deleted: "delete", event.Absent: "absent", event.Kept: "keep",
+}
+
 // Change returns what the run did to an object. Records have no field diffs.
 func (l recorded) Change(_ context.Context, it board.Item) (board.Change, error) {
 	g := l.record.State.Find(it.Phase, it.Group)
@@ -70,20 +75,7 @@ func (l recorded) Change(_ context.Context, it board.Item) (board.Change, error)
 		c.Action = "hook" // even if its delete policy deleted it afterwards
 		return c, nil
 	}
-	switch did {
-	case event.Created:
-		c.Action = "create"
-	case event.Configured:
-		c.Action = "change"
-	case event.Unchanged:
-		c.Action = "unchanged"
-	case event.Deleted:
-		c.Action = "delete"
-	case event.Absent:
-		c.Action = "absent"
-	case event.Kept:
-		c.Action = "keep"
-	default:
+	if c.Action = recordedActions[did]; c.Action == "" {
 		return board.Change{}, board.Nothing("the run never reached it")
 	}
 	return c, nil

@@ -21,7 +21,7 @@ the name of a record as in the run's summary, a unique prefix of it, or a file, 
 in the cluster it is the name of the Job or the release; -n selects the namespace.`
 
 func (a *app) newReplay() *cobra.Command {
-	flags := replayFlags{output: command.TextOrJSON()}
+	var flags replayFlags
 	cmd := &cobra.Command{
 		Use:     "replay [RUN]",
 		GroupID: "more",
@@ -42,26 +42,25 @@ lockstep replay --no-tui`,
 			if err != nil {
 				return err
 			}
-			return a.Display(cmd, report.ModeText).Lines(report.Runs(dir)...)
+			return a.Display(cmd).Lines(report.Runs(dir)...)
 		},
 	}
 	f := cmd.Flags()
 	f.BoolVar(&flags.list, "list", false, "list the records, newest first")
 	f.BoolVar(&flags.screen, "tui", false, "use the screen, or fail without a terminal")
-	f.BoolVar(&flags.noTUI, "no-tui", false, "print lines instead of the screen (default without a terminal, in CI, or with -o)")
+	f.Bool("no-tui", false, "print lines instead of the screen (default without a terminal, in CI, or with -o)")
 	f.Float64Var(&flags.speed, "speed", 1, "screen: speed factor; 0 jumps to the end")
 	f.IntVar(&flags.at, "at", 0, "screen: start paused after this many events")
-	command.AddChoice(cmd, &flags.output, "output", "o", "format")
+	command.AddOutput(cmd)
 	cmd.MarkFlagsMutuallyExclusive("tui", "no-tui", "output")
 	return cmd
 }
 
 // replayFlags are the flags of replay.
 type replayFlags struct {
-	output              command.Choice
-	list, screen, noTUI bool
-	speed               float64
-	at                  int
+	list, screen bool
+	speed        float64
+	at           int
 }
 
 func (a *app) replay(cmd *cobra.Command, args []string, flags *replayFlags) error {
@@ -69,9 +68,8 @@ func (a *app) replay(cmd *cobra.Command, args []string, flags *replayFlags) erro
 	if err != nil {
 		return err
 	}
-	m := command.ModeFor(flags.output.Value, flags.noTUI)
-	d := a.Display(cmd, m.Report())
-	if flags.screen || m == command.ModeScreen && !cmd.Flags().Changed("output") {
+	d := a.Display(cmd)
+	if flags.screen || command.UseScreen(cmd) && !cmd.Flags().Changed("output") {
 		p := replay.NewPlayer(r.Events, flags.speed)
 		if flags.at > 0 {
 			p.Stop(flags.at)
@@ -85,7 +83,7 @@ func (a *app) replay(cmd *cobra.Command, args []string, flags *replayFlags) erro
 		if err := d.Lines(resumeHint(r, p)); err != nil {
 			return err
 		}
-		report.Summary(cmd.OutOrStdout(), r.State, a.SummaryOptions(report.Options{}))
+		a.Summary(cmd, r.State, report.Options{})
 	} else {
 		report.Replay(r.Events, d.Operation(report.Options{}))
 	}

@@ -46,7 +46,6 @@ const runsRmLong = `Remove records of runs: the ones you name, all of them, or t
 active runs are kept. Releases are not affected.`
 
 func (a *app) newRuns() *cobra.Command {
-	output := command.TextOrJSON()
 	var inCluster, allNamespaces bool
 	cmd := &cobra.Command{
 		Use:     "runs",
@@ -62,20 +61,19 @@ lockstep runs rm --older-than 30d`,
 		ValidArgsFunction: cobra.NoFileCompletions,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if inCluster || allNamespaces {
-				return a.listClusterRuns(cmd, allNamespaces, report.Mode(output.Value))
+				return a.listClusterRuns(cmd, allNamespaces)
 			}
 			dir, runs, err := listRuns()
 			if err != nil {
 				return err
 			}
-			d := a.Display(cmd, report.Mode(output.Value))
-			if len(runs) == 0 && report.Mode(output.Value) == report.ModeText {
-				return d.Lines(noRuns(dir))
+			if len(runs) == 0 && command.OutputFormat(cmd) == report.ModeText {
+				return a.Display(cmd).Lines(noRuns(dir))
 			}
-			return d.Show(runs)
+			return a.Display(cmd).Show(runs)
 		},
 	}
-	command.AddChoice(cmd, &output, "output", "o", "format")
+	command.AddOutput(cmd)
 	cmd.Flags().BoolVar(&inCluster, "in-cluster", false, "list the runs in the cluster, in the namespace of -n")
 	cmd.Flags().BoolVarP(&allNamespaces, "all-namespaces", "A", false, "list the runs in the cluster, in all namespaces")
 	cmd.AddCommand(a.newRunsShow(), a.newRunsDiff(), a.newRunsRm())
@@ -83,7 +81,6 @@ lockstep runs rm --older-than 30d`,
 }
 
 func (a *app) newRunsShow() *cobra.Command {
-	output := command.TextOrJSON()
 	cmd := &cobra.Command{
 		Use:   "show [RUN]",
 		Short: "show how a run ended, why, and what took the time",
@@ -97,15 +94,14 @@ lockstep runs show 20261120-120411-shop -o json | jq .criticalPath`,
 			if err != nil {
 				return err
 			}
-			return a.Display(cmd, report.Mode(output.Value)).Show(r)
+			return a.Display(cmd).Show(r)
 		},
 	}
-	command.AddChoice(cmd, &output, "output", "o", "format")
+	command.AddOutput(cmd)
 	return cmd
 }
 
 func (a *app) newRunsDiff() *cobra.Command {
-	output := command.TextOrJSON()
 	cmd := &cobra.Command{
 		Use:     "diff A B",
 		Short:   "compare the durations of groups in two runs",
@@ -127,10 +123,10 @@ func (a *app) newRunsDiff() *cobra.Command {
 			if err != nil {
 				return err
 			}
-			return a.Display(cmd, report.Mode(output.Value)).Show(report.DiffRuns(before, after))
+			return a.Display(cmd).Show(report.DiffRuns(before, after))
 		},
 	}
-	command.AddChoice(cmd, &output, "output", "o", "format")
+	command.AddOutput(cmd)
 	return cmd
 }
 
@@ -252,7 +248,7 @@ func (a *app) removeRuns(cmd *cobra.Command, names []string, match func(report.R
 		named[report.RunName(path)] = true
 	}
 	removed := 0
-	d := a.Display(cmd, report.ModeText)
+	d := a.Display(cmd)
 	for _, name := range report.Runs(dir) {
 		i := slices.IndexFunc(runs, func(r report.Run) bool { return r.Name == name })
 		run := report.Run{} // an empty file counts as infinitely old

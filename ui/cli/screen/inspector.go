@@ -4,6 +4,7 @@
 package screen
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"io"
@@ -15,6 +16,7 @@ import (
 	"lockstep/engine/plan"
 	"lockstep/kube"
 	"lockstep/ui/board"
+	inspectors "lockstep/ui/board/inspector"
 )
 
 // inspector reads objects from the cluster and hides secret values.
@@ -32,15 +34,9 @@ func NewInspector(changes ChangeSource, d *kube.Diagnoser, mask *kube.Mask) boar
 // Changes returns the changes of an operation in this process.
 func Changes(op *kube.Operation) ChangeSource { return localRun{op} }
 
-// Disconnected returns an inspector without a cluster, which has only the changes of a run.
-func Disconnected(changes ChangeSource) board.Inspector { return disconnected{changes} }
-
 // ChangeSource returns what a run changes in objects. Changes makes one for an operation in this
 // process; *remote.Run is one for a run in another process.
-type ChangeSource interface {
-	Change(context.Context, board.Item) (board.Change, error)
-	Sent(context.Context, board.Item) (string, error)
-}
+type ChangeSource = inspectors.Foresight
 
 // localRun is the ChangeSource of an operation in this process.
 type localRun struct{ op *kube.Operation }
@@ -57,7 +53,7 @@ func (p localRun) Change(ctx context.Context, it board.Item) (board.Change, erro
 func BoardChange(c kube.Change) board.Change {
 	out := board.Change{Action: board.Action(c.Action), Message: c.Message}
 	for _, f := range c.Fields {
-		out.Fields = append(out.Fields, board.Field{In: f.In, Lines: f.Lines})
+		out.Fields = append(out.Fields, board.Field(f))
 	}
 	return out
 }
@@ -76,17 +72,20 @@ func (n NoChanges) Change(context.Context, board.Item) (board.Change, error) {
 
 func (n NoChanges) Sent(context.Context, board.Item) (string, error) { return "", board.Nothing(n) }
 
-// disconnected is an inspector without a cluster.
-type disconnected struct{ ChangeSource }
-
-const notConnected = board.Nothing("this screen is not connected to the cluster")
-
-func (disconnected) Events(context.Context, plan.Object) ([]string, error)  { return nil, notConnected }
-func (disconnected) Pods(context.Context, plan.Object) ([]board.Pod, error) { return nil, notConnected }
-func (disconnected) Logs(context.Context, plan.Object, func(board.LogLine)) error {
-	return notConnected
+// Disconnected is an inspector without a cluster, which has only changes.
+type Disconnected struct {
+	ChangeSource
+	Why board.Nothing // the message for everything else; it has a default
 }
-func (disconnected) Live(context.Context, plan.Object) (string, error) { return "", notConnected }
+
+func (d Disconnected) why() error {
+	return cmp.Or(d.Why, "this screen is not connected to the cluster")
+}
+
+func (d Disconnected) Events(context.Context, plan.Object) ([]string, error)        { return nil, d.why() }
+func (d Disconnected) Pods(context.Context, plan.Object) ([]board.Pod, error)       { return nil, d.why() }
+func (d Disconnected) Logs(context.Context, plan.Object, func(board.LogLine)) error { return d.why() }
+func (d Disconnected) Live(context.Context, plan.Object) (string, error)            { return "", d.why() }
 
 func (i inspector) Events(ctx context.Context, o plan.Object) ([]string, error) {
 	events, err := i.diagnoser.Events(ctx, o)

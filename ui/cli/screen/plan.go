@@ -13,7 +13,6 @@ import (
 	"lockstep/theme"
 	"lockstep/ui/board"
 	"lockstep/ui/cli/command"
-	"lockstep/ui/report"
 )
 
 // planEvents returns the events of a run that has a plan and has not started.
@@ -29,14 +28,27 @@ func planEvents(phases []event.Phase, warnings []plan.Warning) []event.Event {
 	return events
 }
 
+// Open prepares the terminal for the screen and sets o.Theme. close is called after the screen
+// has closed; it prints the warnings that could not be shown meanwhile.
+func Open(a *command.App, cmd *cobra.Command, o *board.Options) (close func()) {
+	d := a.Display(cmd)
+	var invalid error
+	o.Theme, invalid = theme.FromEnv(os.Getenv)
+	restore := a.Logs.ToFile(d)
+	DiscardInput()
+	return func() {
+		command.WarnIf(d, invalid)
+		restore()
+	}
+}
+
 // Show opens the screen. It returns an error if there is no suitable terminal.
-func Show(a *command.App, cmd *cobra.Command, o board.Options, show func(context.Context, board.Options) error) error {
-	if command.ModeFor("text", false) != command.ModeScreen {
+func Show(a *command.App, cmd *cobra.Command, o board.Options, show func(context.Context, board.Options) error) (err error) {
+	if !command.ScreenSupported() {
 		return errors.New("the screen needs a terminal (and CI and ACCESSIBLE unset, and TERM other than dumb)")
 	}
-	themeOpts, err := theme.FromEnv(os.Getenv)
-	command.WarnIf(a.Display(cmd, report.ModeText), err)
-	o.Theme = themeOpts
+	o.Theme, err = theme.FromEnv(os.Getenv)
+	command.WarnIf(a.Display(cmd), err)
 	return show(cmd.Context(), o)
 }
 

@@ -1,0 +1,109 @@
+package deploy
+
+import (
+	"context"
+	"fmt"
+	"maps"
+	"slices"
+	"strconv"
+
+	"github.com/spf13/cobra"
+
+	"lockstep/kube"
+	"lockstep/ui/cli/command"
+	"lockstep/ui/report"
+)
+
+const rbacLong = `Print a ServiceAccount with the roles and bindings that exactly this release needs, as YAML for kubectl apply. With
+them, lockstep can install, upgrade, roll back, test and uninstall the release. Nothing is written.
+
+Permissions for objects are limited to their names. With server-side apply that includes create; with
+--server-side=false, create applies to all names. So do permissions for release records: with HELM_DRIVER=secret the
+account can read all Secrets of the release's namespace, as with Helm. There is one Role per namespace, and a
+ClusterRole for cluster-scoped kinds.
+
+If the chart contains Roles, the account also gets the permissions that they grant, and "bind" for existing roles in the
+chart's bindings, because the API server lets nobody grant permissions that they lack. The roles named *:optional only
+help to watch, check and explain; a comment on each rule says what lockstep does without it.
+
+Run rbac again after you change the chart or its values. If the release exists, the account keeps the permissions for
+its deployed objects. Without a chart, rbac reads a helmfile and gives one account the permissions for all its releases.`
+
+// newRBAC returns the rbac command, which plans an upgrade --install.
+func (a *app) newRBAC() *cobra.Command {
+	var flags installFlags
+	cmd := &cobra.Command{
+		Use: "rbac NAME CHART", GroupID: "release", Short: "print the ServiceAccount and roles that a release needs", Long: rbacLong,
+		Example: `lockstep rbac shop ./shop -n shop | kubectl apply -f -
+lockstep rbac shop ./shop -n shop --service-account deployer -f prod.yaml
+lockstep rbac shop ./shop -n shop --in-cluster   # for install --in-cluster
+lockstep rbac shop ./shop --sandbox              # without a cluster
+lockstep rbac -f helmfile.yaml`,
+		Args:              command.Args(2, 2),
+		ValidArgsFunction: a.CompleteRelease(command.CompleteChart(1, 1)),
+		RunE:              func(cmd *cobra.Command, args []string) error { return a.rbac(cmd, &flags, args[0], args[1]) },
+	}
+	flags.run.add(cmd)
+	flags.run.addSandbox(cmd)
+	flags.deploy.add(cmd)
+	f := cmd.Flags()
+	f.BoolVar(&flags.serverSide, "server-side", true, "use server-side apply")
+	flags.run.cluster.account = "lockstep"
+	f.Lookup("service-account").Usage, f.Lookup("service-account").DefValue = "name of the ServiceAccount", "lockstep"
+	f.Lookup("in-cluster").Usage = "also print what a run with --in-cluster needs"
+	a.addStack(cmd, &flags.run, &flags.deploy.ChartInput, a.rbacStack)
+	hideRunFlags(cmd)
+	for _, name := range []string{"output", "skip-preflight", "create-namespace", "on-hangup", "description", "labels", "render-subchart-notes", "image", "keep-for"} {
+		f.Lookup(name).Hidden = true
+	}
+	return cmd
+}
+
+func (a *app) rbac(cmd *cobra.Command, flags *installFlags, name, ref string) error {
+	r, err := flags.run.parse(cmd)
+	if err != nil {
+		return err
+	}
+	r.common.SkipPreflight = true // the new account must pass the checks, not this user
+	prepare := func(ctx context.Context, c *kube.Client, common kube.Common, rendering kube.Rendering) (*kube.Operation, error) {
+		return c.PrepareUpgrade(ctx, kube.Upgrade{
+			Common: common, Rendering: rendering, Install: true, CreateNamespace: true, ServerSide: strconv.FormatBool(flags.serverSide),
+		})
+	}
+	return a.deploy(cmd, &flags.deploy, r, name, ref, "none", prepare, executor{run: func(cmd *cobra.Command, j job) error {
+		return a.preview(cmd, j, func(_ context.Context, op *kube.Operation) error {
+			return a.writeRoles(cmd, flags.run.cluster, op.Info().Namespace, op.Info().Release, op)
+		})
+	}})
+}
+
+// rbacStack prints the roles for all releases of a helmfile, by context.
+func (a *app) rbacStack(cmd *cobra.Command, flags *stackFlags, r runOptions) error {
+	r.common.SkipPreflight = true
+	return a.previewStack(cmd, flags, r, func(stack *kube.Stack) error {
+		ops := map[string][]*kube.Operation{}
+		for _, rel := range stack.Releases() {
+			if rel.Operation != nil {
+				context := rel.Operation.Info().Context
+				ops[context] = append(ops[context], rel.Operation)
+			}
+		}
+		for _, context := range slices.Sorted(maps.Keys(ops)) {
+			if len(ops) > 1 {
+				a.DisplayAs(cmd, report.ModeText).Print(fmt.Sprintf("---\n# For the cluster in context %s.\n", context))
+			}
+			if err := a.writeRoles(cmd, flags.run.cluster, a.Settings.Namespace(), stack.Info().Release, ops[context]...); err != nil {
+				return err
+			}
+		}
+		return nil
+	})
+}
+
+// writeRoles prints the roles for releases, and the warnings of their plans.
+func (a *app) writeRoles(cmd *cobra.Command, c clusterFlags, namespace, name string, ops ...*kube.Operation) error {
+	for _, op := range ops {
+		a.Display(cmd).Warnings(op.Warnings())
+	}
+	return kube.WriteRoles(cmd.OutOrStdout(), kube.Roles{Account: c.account, Namespace: namespace, Name: name, InCluster: c.enabled}, ops...)
+}
