@@ -15,7 +15,6 @@ import (
 
 	"charm.land/fang/v2"
 	"github.com/spf13/cobra"
-	"github.com/spf13/pflag"
 
 	"lockstep/engine/plan"
 	"lockstep/kube"
@@ -85,7 +84,9 @@ func unpackTask() error {
 func captureErrors(cmd *cobra.Command, failed *error) {
 	if run := cmd.RunE; run != nil {
 		cmd.RunE = func(c *cobra.Command, args []string) error {
-			*failed = offerFlags(c, run(c, args))
+			if err := run(c, args); err != nil {
+				*failed = offerFlags(c, err)
+			}
 			return nil
 		}
 	}
@@ -162,7 +163,6 @@ func exclusive(err error) error {
 	return command.UsageError(fmt.Sprintf("--%s cannot be combined with --%s", given[0], strings.Join(given[1:], " or --")))
 }
 
-// unknownFlag is the error about an unknown flag.
 type unknownFlag struct {
 	error
 	help string // the command that lists all flags
@@ -195,12 +195,8 @@ func isUsageError(err error) bool {
 	if _, ok := errors.AsType[command.UsageError](err); ok {
 		return true
 	}
-	for _, p := range []string{"unknown command", "unknown flag", "unknown shorthand flag", "flag needs an argument", "invalid argument", "bad flag syntax"} {
-		if strings.HasPrefix(err.Error(), p) {
-			return true
-		}
-	}
-	return false
+	prefixes := []string{"unknown command", "unknown flag", "unknown shorthand flag", "flag needs an argument", "invalid argument", "bad flag syntax"}
+	return slices.ContainsFunc(prefixes, func(p string) bool { return strings.HasPrefix(err.Error(), p) })
 }
 
 const rootLong = `lockstep deploys Helm charts in the order they declare. Charts, releases, repositories and flags are Helm's; lockstep
@@ -213,9 +209,7 @@ func newRoot(signals *command.Signals) *cobra.Command {
 	a := &app{command.NewApp(signals)}
 	a.Image = DefaultImage()
 	root := &cobra.Command{
-		Use:   "lockstep",
-		Short: "deploy Helm charts in order",
-		Long:  rootLong,
+		Use: "lockstep", Short: "deploy Helm charts in order", Long: rootLong,
 		Example: `lockstep install shop ./shop --sandbox   # try it on a throwaway cluster
 lockstep dag ./shop                      # show the order`,
 		PersistentPreRunE: func(*cobra.Command, []string) error {
@@ -226,20 +220,21 @@ lockstep dag ./shop                      # show the order`,
 	root.AddGroup(&cobra.Group{ID: "deploy", Title: "deploy"}, &cobra.Group{ID: "release", Title: "releases"},
 		&cobra.Group{ID: "look", Title: "charts"}, &cobra.Group{ID: "more", Title: "more"},
 		&cobra.Group{ID: "pages", Title: "help pages"})
-	a.addGlobalFlags(root.PersistentFlags())
+	a.Settings.AddFlags(root.PersistentFlags())
+	for _, name := range unlistedFlags {
+		_ = root.PersistentFlags().MarkHidden(name) // fails if Helm no longer has it
+	}
 	root.SetFlagErrorFunc(namesHelp)
 	root.SetHelpCommandGroupID("more")
 	root.SetCompletionCommandGroupID("more")
-	rules, events := a.newRules(), a.newEvents()
 	root.AddCommand(deploy.Commands(a.App)...)
 	root.AddCommand(releases.Commands(a.App)...)
 	root.AddCommand(author.Commands(a.App)...)
 	root.AddCommand(runs.Commands(a.App)...)
-	root.AddCommand(sandbox.New(), a.newVersion(), a.newPage("reports", "report formats and CI output", report.OutcomesDoc), events, rules)
+	root.AddCommand(sandbox.New(), a.newVersion(), a.newPage("reports", "report formats and CI output", report.OutcomesDoc), a.newEvents(), a.newRules())
 	for _, p := range help.Pages() {
 		root.AddCommand(a.newPage(p.Name, p.Title, p.Text))
 	}
-	helpTakesArgs(root, events, rules)
 	shortenHelp(root)
 	return root
 }
@@ -248,16 +243,6 @@ lockstep dag ./shop                      # show the order`,
 var unlistedFlags = []string{"kube-token", "kube-as-user", "kube-as-group", "kube-apiserver", "kube-ca-file", "kube-tls-server-name",
 	"kube-insecure-skip-tls-verify", "burst-limit", "qps", "content-cache", "repository-cache", "colour"}
 
-func (a *app) addGlobalFlags(f *pflag.FlagSet) {
-	a.Settings.AddFlags(f)
-	for _, name := range unlistedFlags {
-		if flag := f.Lookup(name); flag != nil {
-			flag.Hidden = true
-		}
-	}
-}
-
-// app adds this package's commands to the shared App.
 type app struct{ *command.App }
 
 // newPage returns a page of help, which is not a command.

@@ -29,30 +29,46 @@ const (
 
 // shortenHelp makes the --help of every command fit in 24 lines: the first paragraph of its
 // description, some examples and the common flags. "lockstep help COMMAND", man pages and
-// completion show everything.
+// completion show everything. "help PAGE" also accepts the arguments of a page.
 func shortenHelp(root *cobra.Command) {
 	full := false
-	if help, _, err := root.Find([]string{"help"}); err == nil {
-		help.PersistentPreRun = func(*cobra.Command, []string) { full = true }
-		show := help.RunE
-		help.RunE = func(c *cobra.Command, args []string) error {
-			if found, rest, err := root.Find(args); err != nil || len(args) > 0 && (found == root || len(rest) == len(args)) {
-				return command.UsageError(fmt.Sprintf("no command or help page named %q", strings.Join(args, " ")))
-			}
-			return show(c, args)
+	root.InitDefaultHelpCmd()
+	help, _, err := root.Find([]string{"help"})
+	if err != nil {
+		panic(err) // InitDefaultHelpCmd has added it
+	}
+	help.Run = nil
+	help.RunE = func(_ *cobra.Command, args []string) error {
+		found, rest, err := root.Find(args)
+		switch {
+		case err != nil || len(args) > 0 && found == root:
+			return command.UsageError(fmt.Sprintf("no command or help page named %q", strings.Join(args, " ")))
+		case isPage(found) && found.RunE != nil: // cobra would drop the arguments
+			return found.RunE(found, rest)
 		}
+		full = true
+		found.InitDefaultHelpFlag()
+		found.InitDefaultVersionFlag()
+		return found.Help()
+	}
+	complete := help.ValidArgsFunction
+	help.ValidArgsFunction = func(cmd *cobra.Command, args []string, word string) ([]string, cobra.ShellCompDirective) {
+		if found, rest, err := root.Find(args); err == nil && isPage(found) && found.ValidArgsFunction != nil {
+			return found.ValidArgsFunction(found, rest, word)
+		}
+		return complete(cmd, args, word)
 	}
 	var shorten func(*cobra.Command)
 	shorten = func(cmd *cobra.Command) {
 		cmd.Long = lineBreak.ReplaceAllString(cmd.Long, "$1 $2")
 		for _, sub := range cmd.Commands() {
-			if sub.GroupID != "pages" {
+			if !isPage(sub) {
 				sub.SetHelpFunc(func(c *cobra.Command, args []string) {
-					if full {
-						showHelp(root, c, args)
-						return
+					if show := func() { showHelp(root, c, args) }; full {
+						show()
+					} else {
+						shortHelp(c, show)
 					}
-					shortHelp(c, func() { showHelp(root, c, args) })
 				})
 			}
 			shorten(sub)
@@ -60,6 +76,8 @@ func shortenHelp(root *cobra.Command) {
 	}
 	shorten(root)
 }
+
+func isPage(cmd *cobra.Command) bool { return cmd.GroupID == "pages" }
 
 // showHelp prints fang's help of a command, with "(default X)" where fang writes "(X)".
 func showHelp(root, c *cobra.Command, args []string) {
@@ -79,7 +97,6 @@ func showHelp(root, c *cobra.Command, args []string) {
 	}
 }
 
-// shortHelp prints the short help of a command.
 func shortHelp(c *cobra.Command, print func()) {
 	long, examples, own := c.Long, c.Example, 0
 	c.Long, _, _ = strings.Cut(long, "\n\n")

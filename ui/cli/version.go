@@ -69,12 +69,9 @@ func moduleVersions() report.Version {
 func (a *app) newVersion() *cobra.Command {
 	short := false
 	cmd := &cobra.Command{
-		Use:               "version",
-		GroupID:           "more",
-		Short:             "print the version",
-		Long:              "Print the version of lockstep, and of the Helm and Kubernetes libraries in it.",
-		Args:              command.Args(0, 0),
-		ValidArgsFunction: cobra.NoFileCompletions,
+		Use: "version", GroupID: "more", Short: "print the version",
+		Long: "Print the version of lockstep, and of the Helm and Kubernetes libraries in it.",
+		Args: command.Args(0, 0), ValidArgsFunction: cobra.NoFileCompletions,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if short && command.OutputFormat(cmd) == report.ModeText {
 				return a.Display(cmd).Lines(version())

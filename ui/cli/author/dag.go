@@ -27,17 +27,13 @@ func (a *app) newDag() *cobra.Command {
 	var stack command.HelmfileFlags
 	tui := false
 	cmd := &cobra.Command{
-		Use:     "dag CHART",
-		GroupID: "look",
-		Short:   "show the groups of a chart and their order",
-		Long:    dagLong,
+		Use: "dag CHART", GroupID: "look", Short: "show the groups of a chart and their order", Long: dagLong,
 		Example: `lockstep dag ./shop
 lockstep dag ./shop --tui
 lockstep dag ./shop -o dot | dot -Tsvg > shop.svg
 lockstep dag ./shop -o json | jq '.groups[] | {id, after}'
 lockstep dag -f helmfile.yaml`,
-		Args:              command.OrHelmfile(command.Args(1, 2)),
-		ValidArgsFunction: command.CompleteChart(0, 1),
+		Args: command.OrHelmfile(command.Args(1, 2)), ValidArgsFunction: command.CompleteChart(0, 1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if len(args) == 0 {
 				return a.stackDag(cmd, &stack)
@@ -61,7 +57,6 @@ lockstep dag -f helmfile.yaml`,
 	return cmd
 }
 
-// printDag prints a plan in the format of -o.
 func (a *app) printDag(cmd *cobra.Command, title string, p *plan.Plan) error {
 	return report.Dag(cmd.OutOrStdout(), title, p, cmd.Flag("output").Value.String(), a.Style(os.Stdout))
 }

@@ -41,14 +41,10 @@ type lintFlags struct {
 func (a *app) newLint() *cobra.Command {
 	var flags lintFlags
 	cmd := &cobra.Command{
-		Use:     "lint CHART…",
-		GroupID: "look",
-		Short:   "check charts for mistakes",
-		Long:    lintLong,
+		Use: "lint CHART…", GroupID: "look", Short: "check charts for mistakes", Long: lintLong,
 		Example: `lockstep lint ./shop
 lockstep lint ./shop --strict -o json`,
-		Args:              command.Args(1, -1),
-		ValidArgsFunction: command.CompleteChart(0, 1000),
+		Args: command.Args(1, -1), ValidArgsFunction: command.CompleteChart(0, 1000),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if flags.subcharts {
 				args = withSubcharts(args)
@@ -120,7 +116,7 @@ func (l *lintFlags) lint(ctx context.Context, a *app, path string) (report.Linte
 		return out.LintedChart, err
 	}
 	c, err := kube.LoadChartPath(path)
-	if errors.Is(err, fs.ErrNotExist) && !exists(path) {
+	if errors.Is(err, fs.ErrNotExist) && !command.Exists(path) {
 		out.fail("chart " + path + ": no such directory or archive")
 		return out.LintedChart, nil
 	}
@@ -145,11 +141,6 @@ func (l *lintFlags) lint(ctx context.Context, a *app, path string) (report.Linte
 	}
 	out.Findings = append(out.Findings, ordered...)
 	return out.LintedChart, nil
-}
-
-func exists(path string) bool {
-	_, err := os.Stat(path)
-	return err == nil
 }
 
 func (l *linted) add(f report.Finding) {

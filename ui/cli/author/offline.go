@@ -12,7 +12,6 @@ import (
 	"lockstep/ui/cli/screen"
 )
 
-// showChart shows a planned chart on the screen.
 func (a *app) showChart(cmd *cobra.Command, r *command.Rendered) error {
 	phases := []event.Phase{{Name: "apply", Kind: event.PhaseApply, Groups: r.Planned.Groups}}
 	o := board.Options{Title: cmd.Name() + " " + r.Tree.Path, Inspector: offlineInspector(r)}

@@ -7,9 +7,12 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"context"
 	"lockstep/kube"
 	"lockstep/ui/cli/command"
 	"lockstep/ui/report"
+	"slices"
+	"strings"
 )
 
 const suggestLong = `Show the order that a chart implies: which objects reference or call others, and therefore must wait for them. This needs
@@ -34,16 +37,12 @@ func (a *app) newSuggest() *cobra.Command {
 	tui, write, partial := false, false, false
 	var stack command.HelmfileFlags
 	cmd := &cobra.Command{
-		Use:     "suggest CHART",
-		GroupID: "look",
-		Short:   "show the order that a chart implies, and why",
-		Long:    suggestLong,
+		Use: "suggest CHART", GroupID: "look", Short: "show the order that a chart implies, and why", Long: suggestLong,
 		Example: `lockstep suggest ./wordpress
 lockstep suggest ./wordpress --tui
 lockstep suggest ./wordpress --write   # to the chart's files
 lockstep suggest -f helmfile.yaml      # needs between releases`,
-		Args:              command.OrHelmfile(command.Args(1, 2)),
-		ValidArgsFunction: command.CompleteChart(0, 1),
+		Args: command.OrHelmfile(command.Args(1, 2)), ValidArgsFunction: command.CompleteChart(0, 1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			switch {
 			case len(args) == 0:
@@ -125,10 +124,69 @@ func (a *app) writeOrder(cmd *cobra.Command, r *command.Rendered, ordered *kube.
 	return fmt.Errorf("%s of chart %s cannot be written, so nothing was%s", report.Count(len(found.Left), "part"), r.Input.Chart.Name(), next)
 }
 
-// checkTextOrJSON returns an error if -o is a format for graphs.
 func checkTextOrJSON(cmd *cobra.Command, printed string) error {
 	if format := cmd.Flag("output").Value.String(); format != "text" && format != "json" {
 		return fmt.Errorf("%s text or json, not -o %s", printed, format)
 	}
 	return nil
+}
+
+// suggestNeeds prints the needs that the releases of a helmfile imply. With write it adds them to the file.
+func (a *app) suggestNeeds(cmd *cobra.Command, flags *command.HelmfileFlags, write bool) error {
+	if err := checkTextOrJSON(cmd, "needs are printed as"); err != nil {
+		return err
+	}
+	file, err := flags.Read(a.App, cmd)
+	if err != nil {
+		return err
+	}
+	needs, err := command.Cancelable(cmd.Context(), func(ctx context.Context) ([]kube.StackNeed, error) { return a.impliedNeeds(ctx, file) })
+	if err != nil {
+		return err
+	}
+	d, found := a.Display(cmd), report.Needs{}
+	missing := map[string][]string{}
+	for _, n := range needs {
+		found = append(found, report.Need(n))
+		missing[n.Release] = append(missing[n.Release], n.Needs)
+	}
+	if err := d.Show(found); err != nil || !write || len(needs) == 0 {
+		return err
+	}
+	files, err := file.AddNeeds(missing)
+	if err != nil {
+		return err
+	}
+	d.Note("added to " + strings.Join(files, ", "))
+	return nil
+}
+
+// impliedNeeds renders all releases, without a cluster, and returns the needs that they imply.
+func (a *app) impliedNeeds(ctx context.Context, file *kube.Helmfile) ([]kube.StackNeed, error) {
+	loader, err := command.NewStackLoader(a.App, file, a.Settings, nil, false)
+	if err != nil {
+		return nil, err
+	}
+	var all []kube.RenderedStackRelease
+	for _, rel := range file.Releases {
+		input, err := loader.Load(ctx, rel)
+		var r *kube.Rendered
+		if err == nil {
+			r, err = kube.RenderChart(ctx, input.Chart, input.Values, command.RenderOptions(input, rel.Name, rel.Namespace))
+		}
+		if err != nil {
+			return nil, fmt.Errorf("%s: release %s: %w", rel.At, rel.ID(), err)
+		}
+		all = append(all, kube.RenderedStackRelease{ID: rel.ID(), Needs: slices.Concat(rel.Needs, rel.After), Rendered: r})
+	}
+	if len(all) == 0 {
+		return nil, errors.New("no release is selected")
+	}
+	needs := kube.SuggestNeeds(all)
+	for i := range needs {
+		for _, r := range all {
+			needs[i].Why = r.Mask().Text(needs[i].Why)
+		}
+	}
+	return needs, nil
 }

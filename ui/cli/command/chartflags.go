@@ -112,6 +112,12 @@ func IsDir(path string) bool {
 	return err == nil && info.IsDir()
 }
 
+// Exists reports whether there is a file or directory at path.
+func Exists(path string) bool {
+	_, err := os.Stat(path)
+	return err == nil
+}
+
 // Registry returns the client for oci:// charts.
 func (c *ChartFlags) Registry(settings *helmcli.EnvSettings) (*registry.Client, error) {
 	opts := []registry.ClientOption{

@@ -14,15 +14,17 @@ import (
 type Choice struct {
 	value   *string
 	Allowed []string
-	// Unlisted words are accepted but not documented.
-	Unlisted []string
+	// Unlisted words are accepted but not documented, and mean another value.
+	Unlisted map[string]string
 }
 
 func (c *Choice) String() string { return *c.value }
 func (c *Choice) Type() string   { return "string" }
 
 func (c *Choice) Set(s string) error {
-	if !slices.Contains(c.Allowed, s) && !slices.Contains(c.Unlisted, s) {
+	if meant, ok := c.Unlisted[s]; ok {
+		s = meant
+	} else if !slices.Contains(c.Allowed, s) {
 		return fmt.Errorf("must be one of %s", strings.Join(c.Allowed, ", "))
 	}
 	*c.value = s
@@ -56,6 +58,6 @@ func AddOrder(cmd *cobra.Command, order *string) {
 
 // AddWait adds --wait (R27), which may be used without a value.
 func AddWait(cmd *cobra.Command, wait *string, usage string) {
-	AddChoice(cmd, wait, "wait", "", usage, string(kube.WaitOrdered), "watcher", "hookOnly", "legacy").Unlisted = []string{"true", "false", "none"}
+	AddChoice(cmd, wait, "wait", "", usage, string(kube.WaitOrdered), "watcher", "hookOnly", "legacy").Unlisted = map[string]string{"true": "true", "false": "false", "none": "none"}
 	cmd.Flags().Lookup("wait").NoOptDefVal = "watcher"
 }

@@ -25,7 +25,7 @@ type Logs struct {
 
 // Configure redirects the logs of all libraries.
 func (l *Logs) Configure(debug bool) {
-	l.debug = debug
+	l.debug, l.out, l.mask = debug, report.Safe(os.Stderr), new(kube.Mask).Text
 	handler := slog.DiscardHandler
 	if debug {
 		handler = slog.NewTextHandler(l, &slog.HandlerOptions{Level: slog.LevelDebug})
@@ -40,12 +40,6 @@ func (l *Logs) Configure(debug bool) {
 func (l *Logs) Write(p []byte) (int, error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if l.out == nil {
-		l.out = report.Safe(os.Stderr)
-	}
-	if l.mask == nil {
-		l.mask = new(kube.Mask).Text
-	}
 	if _, err := l.out.Write([]byte(l.mask(string(p)))); err != nil {
 		return 0, err
 	}
@@ -75,7 +69,7 @@ func (l *Logs) ToFile(notices report.Notices) (restore func()) {
 		l.redirect(report.Safe(file))
 	}
 	return func() {
-		l.redirect(nil)
+		l.redirect(report.Safe(os.Stderr))
 		if err != nil {
 			notices.Warn("cannot write the screen's debug log: " + err.Error())
 			return

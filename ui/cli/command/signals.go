@@ -54,7 +54,6 @@ type Signals struct {
 	cleanup  map[*func()]bool // called before Quit
 }
 
-// target is the bound operation.
 type target struct {
 	op      Operation // nil after Unbind
 	policy  SignalPolicy
@@ -142,8 +141,7 @@ func (i *Signals) Unbind() {
 // Cause returns ErrInterrupted if a signal ended the command before anything was written, or
 // else err.
 func (i *Signals) Cause(err error) error {
-	var exit *exitError
-	if err != nil && !errors.As(err, &exit) && i.Interrupted() {
+	if _, exits := errors.AsType[*exitError](err); err != nil && !exits && i.Interrupted() {
 		return Exit(ExitAborted, ErrInterrupted)
 	}
 	return err

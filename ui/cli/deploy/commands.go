@@ -9,7 +9,6 @@ import (
 	"lockstep/ui/cli/command"
 )
 
-// app adds this package's commands to the shared App.
 type app struct{ *command.App }
 
 // Commands returns the commands of this package.

@@ -5,7 +5,6 @@ import (
 	"context"
 	"fmt"
 	"io"
-	"strconv"
 
 	"github.com/spf13/cobra"
 
@@ -16,30 +15,22 @@ import (
 	"lockstep/ui/report"
 )
 
-// addDryRun adds Helm's --dry-run.
+// addDryRun adds --dry-run, which accepts the same values as Helm's.
 func addDryRun(cmd *cobra.Command, value *string) {
-	f := cmd.Flags()
-	f.StringVar(value, "dry-run", "none", "print the result without writing anything: client renders locally, server asks the API server")
-	f.Lookup("dry-run").NoOptDefVal = "client"
-	complete := cobra.FixedCompletions([]string{"none", "client", "server"}, cobra.ShellCompDirectiveNoFileComp)
-	_ = cmd.RegisterFlagCompletionFunc("dry-run", complete) // defined above
+	command.AddChoice(cmd, value, "dry-run", "", "", dryRunNone, dryRunClient, "server").Unlisted = map[string]string{
+		"1": dryRunClient, "t": dryRunClient, "T": dryRunClient, "true": dryRunClient, "True": dryRunClient, "TRUE": dryRunClient,
+		"0": dryRunNone, "f": dryRunNone, "F": dryRunNone, "false": dryRunNone, "False": dryRunNone, "FALSE": dryRunNone,
+	}
+	f := cmd.Flags().Lookup("dry-run")
+	f.Usage = "print the result without writing anything: client renders locally, server asks the API server"
+	f.NoOptDefVal = dryRunClient
 }
 
-// dryRunMode parses --dry-run as Helm does: none, client or server.
-func dryRunMode(value string) (string, error) {
-	switch value {
-	case "none", "client", "server":
-		return value, nil
-	}
-	dryRun, err := strconv.ParseBool(value)
-	if err != nil {
-		return "", fmt.Errorf("--dry-run=%s: use none, client or server", value)
-	}
-	if dryRun {
-		return "client", nil
-	}
-	return "none", nil
-}
+// Values of --dry-run.
+const (
+	dryRunNone   = "none"
+	dryRunClient = "client"
+)
 
 // dryRun prints the result of an install without a cluster.
 func (flags *installFlags) dryRun(cmd *cobra.Command, a *app, name, ref string) error {

@@ -289,7 +289,6 @@ func (p *packedRun) task(a *app, cmd *cobra.Command, c clusterFlags, r runOption
 	}
 }
 
-// passedEnv returns the environment variables to pass to a run in the cluster.
 func passedEnv() map[string]string {
 	env := map[string]string{}
 	for _, name := range []string{"HELM_DRIVER", "HELM_MAX_HISTORY", "LOCKSTEP_RENDER_MEMORY"} {

@@ -103,7 +103,7 @@ func (d *deployFlags) loadVerbosely(cmd *cobra.Command, a *app, ref string) (kub
 type prepare = func(context.Context, *kube.Client, kube.Common, kube.Rendering) (*kube.Operation, error)
 
 // deploy loads the chart and passes the job to do, or to a dry run on the server.
-func (a *app) deploy(cmd *cobra.Command, d *deployFlags, r runOptions, name, ref, dry string, prepare prepare, do executor) error {
+func (a *app) deploy(cmd *cobra.Command, d *deployFlags, r runOptions, name, ref string, prepare prepare, do executor) error {
 	dir := newChartDir(ref, func(ctx context.Context) (*kube.Chart, error) { return d.Chart.Load(ctx, ref, a.Settings) })
 	rendering, err := d.loadVerbosely(cmd, a, ref)
 	if err != nil {
@@ -135,13 +135,12 @@ func (a *app) deploy(cmd *cobra.Command, d *deployFlags, r runOptions, name, ref
 			return err
 		}
 	}
-	if dry != "none" {
+	if d.dryRun != dryRunNone {
 		return a.dryRunServer(cmd, j, rendering.Chart, d)
 	}
 	return do.run(cmd, j)
 }
 
-// installFlags are the flags of install.
 type installFlags struct {
 	run        runFlags
 	deploy     deployFlags
@@ -153,10 +152,7 @@ type installFlags struct {
 func (a *app) newInstall(do executor) *cobra.Command {
 	var flags installFlags
 	cmd := &cobra.Command{
-		Use:     "install NAME CHART",
-		GroupID: "deploy",
-		Short:   "install a chart, group by group",
-		Long:    installLong,
+		Use: "install NAME CHART", GroupID: "deploy", Short: "install a chart, group by group", Long: installLong,
 		Example: `lockstep install shop ./shop -n shop --create-namespace
 lockstep install shop ./shop --sandbox                  # on a throwaway cluster
 lockstep install shop ./shop --break-on shop/db:schema  # pause before the migration
@@ -192,15 +188,11 @@ lockstep install shop oci://example.com/charts/shop --version 1.2.3 -f prod.yaml
 }
 
 func (a *app) install(cmd *cobra.Command, flags *installFlags, r runOptions, args []string, do executor) error {
-	dry, err := dryRunMode(flags.deploy.dryRun)
-	if err != nil {
-		return err
-	}
 	name, ref, err := flags.name.NameAndChart(args)
 	if err != nil {
 		return err
 	}
-	if dry == "client" {
+	if flags.deploy.dryRun == dryRunClient {
 		return flags.dryRun(cmd, a, name, ref)
 	}
 	if flags.run.cluster.enabled {
@@ -213,5 +205,5 @@ func (a *app) install(cmd *cobra.Command, flags *installFlags, r runOptions, arg
 			ClientSide:      !flags.serverSide, Replace: flags.replace,
 		})
 	}
-	return a.deploy(cmd, &flags.deploy, r, name, ref, dry, prepare, do)
+	return a.deploy(cmd, &flags.deploy, r, name, ref, prepare, do)
 }

@@ -48,8 +48,11 @@ func (p suggester) related(s *event.State, why string, words ...string) string {
 
 // withConnection adds the flags that select the cluster and namespace to a command.
 func (p suggester) withConnection(s *event.State, cmd *cobra.Command, words []string) []string {
-	words = p.masked(words)
-	words = append([]string{"lockstep"}, words...)
+	given := words
+	words = []string{"lockstep"}
+	for _, w := range given {
+		words = append(words, p.mask.Argument("", w)) // hides passwords, for example in a URL
+	}
 	if !s.Operation.Stack() { // each release of a stack has a namespace
 		words = append(words, "-n", s.Operation.Namespace)
 	}
@@ -62,15 +65,6 @@ func (p suggester) withConnection(s *event.State, cmd *cobra.Command, words []st
 		}
 	}, p.mask)
 	return words
-}
-
-// masked hides passwords in arguments, for example in a URL.
-func (p suggester) masked(words []string) []string {
-	out := make([]string, len(words))
-	for i, w := range words {
-		out[i] = p.mask.Argument("", w)
-	}
-	return out
 }
 
 // selectsCluster reports whether a flag selects the cluster or the user.
@@ -129,7 +123,6 @@ func (p suggester) afterDeploy(s *event.State, ref, saved string, sandbox bool) 
 	return next
 }
 
-// afterRollback suggests commands after a rollback.
 func (p suggester) afterRollback(s *event.State) []string {
 	if s.Status == event.Succeeded || s.Exit == command.ExitNothing {
 		return nil

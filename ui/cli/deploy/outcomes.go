@@ -70,14 +70,11 @@ func (a *app) withReports(cmd *cobra.Command, flags *runFlags, do executor, name
 // problems returns the problems that an error lists, or nil if it is not about a plan or a
 // check of the cluster.
 func problems(err error) (found []plan.Warning) {
-	var refusal *kube.Refusal
-	var faults plan.Errors
-	var fault *plan.Error
-	switch {
-	case errors.As(err, &refusal):
+	if refusal, ok := errors.AsType[*kube.Refusal](err); ok {
 		return refusal.Conflicts
-	case errors.As(err, &faults):
-	case errors.As(err, &fault):
+	}
+	faults, _ := errors.AsType[plan.Errors](err)
+	if fault, ok := errors.AsType[*plan.Error](err); ok && faults == nil {
 		faults = plan.Errors{fault}
 	}
 	for _, f := range faults {
@@ -86,39 +83,32 @@ func problems(err error) (found []plan.Warning) {
 	return found
 }
 
-// isDryRun reports whether --dry-run is set.
 func isDryRun(cmd *cobra.Command) bool {
 	f := cmd.Flags().Lookup("dry-run")
-	return f != nil && f.Changed && f.Value.String() != "none" && f.Value.String() != "false"
+	return f != nil && f.Changed && f.Value.String() != dryRunNone && f.Value.String() != "false"
 }
 
 // chartFile returns the path of a chart's Chart.yaml, or of its nearest parent that has one,
 // relative to GITHUB_WORKSPACE. It is "" unless the chart is deployed from a directory.
 func chartFile(args []string, chart string) string {
 	dir := args[len(args)-1]
-	if len(args) < 2 || !exists(filepath.Join(dir, "Chart.yaml")) {
+	if len(args) < 2 || !command.Exists(filepath.Join(dir, "Chart.yaml")) {
 		return ""
 	}
 	_, subcharts, _ := strings.Cut(chart, "/")
 	for name := range strings.SplitSeq(subcharts, "/") {
 		sub := filepath.Join(dir, "charts", name)
-		if name == "" || !exists(filepath.Join(sub, "Chart.yaml")) {
+		if name == "" || !command.Exists(filepath.Join(sub, "Chart.yaml")) {
 			break
 		}
 		dir = sub
 	}
 	file, err := filepath.Abs(filepath.Join(dir, "Chart.yaml"))
-	if err != nil {
-		return ""
+	if err == nil {
+		file, err = filepath.Rel(os.Getenv("GITHUB_WORKSPACE"), file)
 	}
-	file, err = filepath.Rel(os.Getenv("GITHUB_WORKSPACE"), file)
 	if err != nil || !filepath.IsLocal(file) {
 		return ""
 	}
 	return filepath.ToSlash(file)
-}
-
-func exists(file string) bool {
-	_, err := os.Stat(file)
-	return err == nil
 }

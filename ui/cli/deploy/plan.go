@@ -102,7 +102,6 @@ func (a *app) plan(cmd *cobra.Command, j job) error {
 	})
 }
 
-// planOf returns the plan of an operation for package report.
 func planOf(ctx context.Context, op *kube.Operation) (*report.Plan, error) {
 	changes, err := op.Changes(ctx)
 	if err != nil {
@@ -111,7 +110,6 @@ func planOf(ctx context.Context, op *kube.Operation) (*report.Plan, error) {
 	return &report.Plan{Operation: op.Info(), Changes: reportChanges(changes), Warnings: op.Warnings(), Errors: op.Refused(), Phases: op.Phases()}, nil
 }
 
-// reportChanges converts changes for package report.
 func reportChanges(changes []kube.Change) (out []report.Change) {
 	for _, c := range changes {
 		out = append(out, report.Change{Phase: c.Phase, Group: c.Group, Object: c.Object, Action: string(c.Action), Diff: c.Diff, Message: c.Message})

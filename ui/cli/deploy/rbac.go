@@ -39,9 +39,8 @@ lockstep rbac shop ./shop -n shop --service-account deployer -f prod.yaml
 lockstep rbac shop ./shop -n shop --in-cluster   # for install --in-cluster
 lockstep rbac shop ./shop --sandbox              # without a cluster
 lockstep rbac -f helmfile.yaml`,
-		Args:              command.Args(2, 2),
-		ValidArgsFunction: a.CompleteRelease(command.CompleteChart(1, 1)),
-		RunE:              func(cmd *cobra.Command, args []string) error { return a.rbac(cmd, &flags, args[0], args[1]) },
+		Args: command.Args(2, 2), ValidArgsFunction: a.CompleteRelease(command.CompleteChart(1, 1)),
+		RunE: func(cmd *cobra.Command, args []string) error { return a.rbac(cmd, &flags, args[0], args[1]) },
 	}
 	flags.run.add(cmd)
 	flags.run.addSandbox(cmd)
@@ -64,13 +63,14 @@ func (a *app) rbac(cmd *cobra.Command, flags *installFlags, name, ref string) er
 	if err != nil {
 		return err
 	}
+	flags.deploy.dryRun = dryRunNone
 	r.common.SkipPreflight = true // the new account must pass the checks, not this user
 	prepare := func(ctx context.Context, c *kube.Client, common kube.Common, rendering kube.Rendering) (*kube.Operation, error) {
 		return c.PrepareUpgrade(ctx, kube.Upgrade{
 			Common: common, Rendering: rendering, Install: true, CreateNamespace: true, ServerSide: strconv.FormatBool(flags.serverSide),
 		})
 	}
-	return a.deploy(cmd, &flags.deploy, r, name, ref, "none", prepare, executor{run: func(cmd *cobra.Command, j job) error {
+	return a.deploy(cmd, &flags.deploy, r, name, ref, prepare, executor{run: func(cmd *cobra.Command, j job) error {
 		return a.preview(cmd, j, func(_ context.Context, op *kube.Operation) error {
 			return a.writeRoles(cmd, flags.run.cluster, op.Info().Namespace, op.Info().Release, op)
 		})

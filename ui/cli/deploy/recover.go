@@ -30,15 +30,11 @@ status, objects), left (objects) and next (commands). Objects have kind, name an
 
 func (a *app) newRecover() *cobra.Command {
 	cmd := &cobra.Command{
-		Use:     "recover NAME",
-		GroupID: "release",
-		Short:   "mark a release as failed if a killed run left it pending",
-		Long:    recoverLong,
+		Use: "recover NAME", GroupID: "release", Short: "mark a release as failed if a killed run left it pending", Long: recoverLong,
 		Example: `lockstep recover shop -n shop
 lockstep recover shop -n shop -o json | jq '.groups[] | {id, status}'`,
-		Args:              command.Args(1, 1),
-		ValidArgsFunction: a.CompleteRelease(nil),
-		RunE:              func(cmd *cobra.Command, args []string) error { return a.recover(cmd, args[0]) },
+		Args: command.Args(1, 1), ValidArgsFunction: a.CompleteRelease(nil),
+		RunE: func(cmd *cobra.Command, args []string) error { return a.recover(cmd, args[0]) },
 	}
 	command.AddOutput(cmd)
 	return cmd

@@ -17,7 +17,6 @@ import (
 const testLong = `Run the tests of a release, one after another: its chart's hooks with the annotation helm.sh/hook: test. The result
 does not change the release.`
 
-// testFlags are the flags of test.
 type testFlags struct {
 	run          runFlags
 	dryRun, logs bool
@@ -27,14 +26,10 @@ type testFlags struct {
 func (a *app) newTest(do executor) *cobra.Command {
 	var flags testFlags
 	cmd := &cobra.Command{
-		Use:     "test NAME",
-		GroupID: "deploy",
-		Short:   "run the tests of a release",
-		Long:    testLong,
+		Use: "test NAME", GroupID: "deploy", Short: "run the tests of a release", Long: testLong,
 		Example: `lockstep test shop -n shop --logs
 lockstep test shop -n shop --filter name=shop-smoke`,
-		Args:              command.Args(1, 1),
-		ValidArgsFunction: a.CompleteRelease(nil),
+		Args: command.Args(1, 1), ValidArgsFunction: a.CompleteRelease(nil),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			return a.withReports(cmd, &flags.run, do, args, func(r runOptions) error { return a.test(cmd, &flags, r, args[0], do) })
 		},

@@ -20,7 +20,6 @@ the reverse of the current order. Without REVISION, or with 0, the last deployed
 If the last operation was a rollback that failed or was killed, a rollback without REVISION resumes it. A revision that
 was not deployed in order, for example by Helm, is applied all at once. "lockstep history NAME" lists the revisions.`
 
-// rollbackFlags are the flags of rollback.
 type rollbackFlags struct {
 	kube.Rollback
 	run    runFlags
@@ -30,14 +29,11 @@ type rollbackFlags struct {
 func (a *app) newRollback(do executor) *cobra.Command {
 	var flags rollbackFlags
 	cmd := &cobra.Command{
-		Use:     "rollback NAME [REVISION]",
-		GroupID: "deploy",
-		Short:   "roll back to an earlier revision, group by group",
-		Long:    rollbackLong,
+		Use: "rollback NAME [REVISION]", GroupID: "deploy", Short: "roll back to an earlier revision, group by group",
+		Long: rollbackLong,
 		Example: `lockstep rollback shop -n shop
 lockstep rollback shop 3 -n shop --dry-run`,
-		Args:              command.Args(1, 2),
-		ValidArgsFunction: a.CompleteRelease(a.CompleteRevisions),
+		Args: command.Args(1, 2), ValidArgsFunction: a.CompleteRelease(a.CompleteRevisions),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			return a.withReports(cmd, &flags.run, do, args, func(r runOptions) error { return a.rollback(cmd, &flags, r, args, do) })
 		},
@@ -56,11 +52,8 @@ lockstep rollback shop 3 -n shop --dry-run`,
 }
 
 func (a *app) rollback(cmd *cobra.Command, flags *rollbackFlags, r runOptions, args []string, do executor) error {
-	dry, err := dryRunMode(flags.dryRun)
-	if err != nil {
-		return err
-	}
 	if len(args) > 1 {
+		var err error
 		if flags.Revision, err = strconv.Atoi(args[1]); err != nil || flags.Revision < 0 {
 			return fmt.Errorf("revision %q is not a number; list revisions with: lockstep history %s", args[1], args[0])
 		}
@@ -68,7 +61,7 @@ func (a *app) rollback(cmd *cobra.Command, flags *rollbackFlags, r runOptions, a
 	if n := utf8.RuneCountInString(flags.Description); n > action.MaxDescriptionLength {
 		return fmt.Errorf("--description has %d characters; the maximum is %d", n, action.MaxDescriptionLength)
 	}
-	if dry != "none" {
+	if flags.dryRun != dryRunNone {
 		do = a.dryRunLines()
 	}
 	if flags.run.cluster.enabled {

@@ -200,7 +200,6 @@ func serve(r shownRun) (server, error) {
 	return server{}, fmt.Errorf("%s needs the screen or a socket to control the run from another terminal: %w", r.controlFlag, err)
 }
 
-// clients returns the number of attached clients.
 func (s server) clients() int {
 	if s.Server == nil {
 		return 0

@@ -10,9 +10,15 @@ import (
 	"github.com/spf13/cobra"
 	helmcli "helm.sh/helm/v4/pkg/cli"
 
+	"lockstep/engine/event"
 	"lockstep/kube"
+	"lockstep/ui/board"
 	"lockstep/ui/cli/command"
+	"lockstep/ui/cli/screen"
 	"lockstep/ui/report"
+	"maps"
+	"slices"
+	"strings"
 )
 
 const upLong = `Deploy all releases in a helmfile, in the order of their needs. A release starts when every release it needs is
@@ -29,7 +35,6 @@ After a failure or a kill, run the same command again.`
 
 const downLong = `Uninstall all releases in a helmfile, in reverse order: a release is uninstalled after every release that needs it is gone.`
 
-// stackFlags are the flags of up and down.
 type stackFlags struct {
 	command.HelmfileFlags
 	run         *runFlags
@@ -58,10 +63,7 @@ func (s *stackFlags) addPrune(cmd *cobra.Command) {
 func (a *app) newUp() *cobra.Command {
 	flags := stackFlags{run: &runFlags{}}
 	cmd := &cobra.Command{
-		Use:     "up",
-		GroupID: "deploy",
-		Short:   "deploy all releases in a helmfile, in order",
-		Long:    upLong,
+		Use: "up", GroupID: "deploy", Short: "deploy all releases in a helmfile, in order", Long: upLong,
 		Example: `lockstep up
 lockstep up -f helmfile.yaml -e production --rollback-on-failure
 lockstep up -l tier=backend --break-on db
@@ -79,10 +81,7 @@ helmfile build --embed-values | lockstep up -f -`,
 func (a *app) newDown() *cobra.Command {
 	flags := stackFlags{run: &runFlags{}}
 	cmd := &cobra.Command{
-		Use:     "down",
-		GroupID: "deploy",
-		Short:   "uninstall all releases in a helmfile, in reverse order",
-		Long:    downLong,
+		Use: "down", GroupID: "deploy", Short: "uninstall all releases in a helmfile, in reverse order", Long: downLong,
 		Example: `lockstep down
 lockstep down -f helmfile.yaml -l tier=frontend`,
 		Args: command.Args(0, 0),
@@ -217,4 +216,42 @@ func (a *app) addStack(cmd *cobra.Command, run *runFlags, input *command.ChartIn
 		flags.set = input.Values.Values
 		return do(cmd, &flags, r)
 	}
+}
+
+// showStack runs a stack on the screen or as lines until it ends.
+func (a *app) showStack(cmd *cobra.Command, r runOptions, stack *kube.Stack, all clients) error {
+	nothing := func(why screen.NoChanges) board.Inspector { return screen.Disconnected{ChangeSource: why} }
+	release := func(scope string) (board.Inspector, []string) {
+		client := all[releaseContext(scope)]
+		for _, rel := range stack.Releases() {
+			if rel.ID == scope && rel.Operation != nil {
+				return screen.NewInspector(screen.Changes(rel.Operation), client.Diagnoser(), rel.Operation.Mask()), client.KubectlFlags()
+			}
+		}
+		return nothing("nothing to do"), client.KubectlFlags()
+	}
+	return a.showRun(cmd, shownRun{
+		runOptions: r, op: stack, info: stack.Info(), clients: slices.Collect(maps.Values(all)), hide: stack.Text,
+		outcome: "running releases will be marked failed",
+		next:    func(s *event.State) []string { return suggester{app: a, cmd: cmd}.afterStack(s, r.sandbox) },
+		board:   board.Options{Inspector: nothing("press enter to open the release"), Release: release},
+		closed:  func() {},
+	})
+}
+
+// releaseContext returns the context in the ID of a release, [context/]namespace/name.
+func releaseContext(id string) string {
+	parts := strings.Split(id, "/")
+	if len(parts) < 3 {
+		return ""
+	}
+	return strings.Join(parts[:len(parts)-2], "/")
+}
+
+// afterStack suggests running a stack again that did not succeed, which resumes it (S7).
+func (p suggester) afterStack(s *event.State, sandbox bool) []string {
+	if s.Status == event.Succeeded || sandbox || s.Exit == command.ExitNothing {
+		return nil
+	}
+	return []string{p.rerun(s, nil)}
 }

@@ -18,7 +18,6 @@ only after every group that waited for it is gone.
 
 Several releases are uninstalled one after another, up to the first failure.`
 
-// uninstallFlags are the flags of uninstall.
 type uninstallFlags struct {
 	kube.Uninstall
 	run    runFlags
@@ -28,16 +27,11 @@ type uninstallFlags struct {
 func (a *app) newUninstall(do executor) *cobra.Command {
 	var flags uninstallFlags
 	cmd := &cobra.Command{
-		Use:        "uninstall NAME [NAME...]",
-		Aliases:    []string{"del", "delete", "un"},
-		SuggestFor: []string{"remove", "rm"},
-		GroupID:    "deploy",
-		Short:      "uninstall releases, in reverse order",
-		Long:       uninstallLong,
+		Use: "uninstall NAME [NAME...]", Aliases: []string{"del", "delete", "un"}, SuggestFor: []string{"remove", "rm"},
+		GroupID: "deploy", Short: "uninstall releases, in reverse order", Long: uninstallLong,
 		Example: `lockstep uninstall shop -n shop
 lockstep uninstall shop -n shop --keep-history`,
-		Args:              command.Args(1, -1),
-		ValidArgsFunction: a.CompleteReleases,
+		Args: command.Args(1, -1), ValidArgsFunction: a.CompleteReleases,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			return a.withReports(cmd, &flags.run, do, args, func(r runOptions) error { return a.uninstall(cmd, &flags, r, args, do) })
 		},

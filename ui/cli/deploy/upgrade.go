@@ -18,14 +18,12 @@ Without new values, the values of the last revision are reused. --reuse-values m
 The screen, the checks and Ctrl-C work as in "lockstep install". With --rollback-on-failure, a failure rolls back to
 the last good revision, in that revision's order.`
 
-// upgradeFlags are the flags of upgrade.
 type upgradeFlags struct {
 	kube.Upgrade
 	run    runFlags
 	deploy deployFlags
 }
 
-// addServerSide adds --server-side of upgrade and rollback.
 func addServerSide(cmd *cobra.Command, value *string) {
 	command.AddChoice(cmd, value, "server-side", "", "use server-side apply; auto keeps the release's method", "auto", "true", "false")
 }
@@ -38,16 +36,12 @@ func (a *app) newUpgrade(do executor) *cobra.Command {
 func (a *app) newUpgradeWithFlags(do executor) (*cobra.Command, *upgradeFlags) {
 	flags := &upgradeFlags{}
 	cmd := &cobra.Command{
-		Use:     "upgrade NAME CHART",
-		GroupID: "deploy",
-		Short:   "upgrade a release, group by group",
-		Long:    upgradeLong,
+		Use: "upgrade NAME CHART", GroupID: "deploy", Short: "upgrade a release, group by group", Long: upgradeLong,
 		Example: `lockstep upgrade shop ./shop -n shop --set api.replicas=3
 lockstep upgrade --install shop ./shop -n shop --create-namespace
 lockstep upgrade shop ./shop --rollback-on-failure
 lockstep upgrade shop ./shop --dry-run`,
-		Args:              command.Args(2, 2),
-		ValidArgsFunction: a.CompleteRelease(command.CompleteChart(1, 1)),
+		Args: command.Args(2, 2), ValidArgsFunction: a.CompleteRelease(command.CompleteChart(1, 1)),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			return a.withReports(cmd, &flags.run, do, args, func(r runOptions) error { return a.upgrade(cmd, flags, r, args[0], args[1], do) })
 		},
@@ -71,10 +65,6 @@ lockstep upgrade shop ./shop --dry-run`,
 }
 
 func (a *app) upgrade(cmd *cobra.Command, flags *upgradeFlags, r runOptions, name, ref string, do executor) error {
-	dry, err := dryRunMode(flags.deploy.dryRun)
-	if err != nil {
-		return err
-	}
 	if flags.run.cluster.enabled || do.manifests {
 		return a.deployInCluster(cmd, flags.run.cluster, &flags.deploy, r, name, ref, do)
 	}
@@ -84,5 +74,5 @@ func (a *app) upgrade(cmd *cobra.Command, flags *upgradeFlags, r runOptions, nam
 		return c.PrepareUpgrade(ctx, up)
 	}
 	// An upgrade needs the release from the cluster, even for --dry-run=client.
-	return a.deploy(cmd, &flags.deploy, r, name, ref, dry, prepare, do)
+	return a.deploy(cmd, &flags.deploy, r, name, ref, prepare, do)
 }

@@ -16,12 +16,10 @@ import (
 
 func (a *app) newGet() *cobra.Command {
 	get := &cobra.Command{
-		Use:     "get",
-		GroupID: "release",
-		Short:   "print values, manifest, hooks or notes",
-		Long:    "Print parts of a stored release, like \"helm get\".",
-		Args:    command.Args(0, 0),
-		RunE:    func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
+		Use: "get", GroupID: "release", Short: "print values, manifest, hooks or notes",
+		Long: "Print parts of a stored release, like \"helm get\".",
+		Args: command.Args(0, 0),
+		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
 	get.AddCommand(a.newGetAll(),
 		a.newGetPart("hooks", "print the hooks", true, a.showRecord(likehelm.Hooks)),
@@ -32,18 +30,14 @@ func (a *app) newGet() *cobra.Command {
 	return get
 }
 
-// showPart prints part of a release's record.
 type showPart func(cmd *cobra.Command, out *bytes.Buffer, name string) error
 
 // newGetPart returns a command that prints part of a release's record. data means that the output
 // is for other programs, so it is not sanitized for a terminal.
 func (a *app) newGetPart(name, about string, data bool, show showPart) *cobra.Command {
 	cmd := &cobra.Command{
-		Use:               name + " NAME",
-		Short:             about,
-		Long:              strings.ToUpper(about[:1]) + about[1:] + " of a release.",
-		Args:              command.Args(1, 1),
-		ValidArgsFunction: a.CompleteRelease(nil),
+		Use: name + " NAME", Short: about, Long: strings.ToUpper(about[:1]) + about[1:] + " of a release.",
+		Args: command.Args(1, 1), ValidArgsFunction: a.CompleteRelease(nil),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			to := a.Display(cmd).Text()
 			if data && helmFormat(cmd) != output.JSON {
@@ -56,7 +50,6 @@ func (a *app) newGetPart(name, about string, data bool, show showPart) *cobra.Co
 	return cmd
 }
 
-// showRecord returns a showPart that prints a revision with show.
 func (a *app) showRecord(show func(*bytes.Buffer, *rel1.Release)) showPart {
 	return func(cmd *cobra.Command, out *bytes.Buffer, name string) error {
 		r, err := a.getRelease(cmd, name)
@@ -67,7 +60,6 @@ func (a *app) showRecord(show func(*bytes.Buffer, *rel1.Release)) showPart {
 	}
 }
 
-// getRelease reads a release at --revision.
 func (a *app) getRelease(cmd *cobra.Command, name string) (*rel1.Release, error) {
 	get := action.NewGet(a.Helm)
 	get.Version = revisionFlag(cmd)

@@ -63,7 +63,6 @@ func (a *app) explainError(cmd *cobra.Command, namespace string, err error) erro
 	return err
 }
 
-// printLikeHelm prints the output of likeHelm.
 func (a *app) printLikeHelm(cmd *cobra.Command, namespace string, to io.Writer, show func(*bytes.Buffer) error) error {
 	out, err := a.likeHelm(cmd, namespace, show)
 	if out == nil {
@@ -73,7 +72,6 @@ func (a *app) printLikeHelm(cmd *cobra.Command, namespace string, to io.Writer, 
 	return errors.Join(err, writeErr)
 }
 
-// helmFormat returns the value of -o.
 func helmFormat(cmd *cobra.Command) output.Format {
 	if f := cmd.Flag("output"); f != nil {
 		return output.Format(f.Value.String())
@@ -86,7 +84,6 @@ func (a *app) addRevision(cmd *cobra.Command) {
 	_ = cmd.RegisterFlagCompletionFunc("revision", a.CompleteRevisions) // defined above
 }
 
-// revisionFlag returns the value of --revision.
 func revisionFlag(cmd *cobra.Command) int {
 	n, err := cmd.Flags().GetInt("revision")
 	if err != nil {

@@ -17,14 +17,10 @@ import (
 func (a *app) newList() *cobra.Command {
 	list := action.NewList(a.Helm)
 	cmd := &cobra.Command{
-		Use:               "list",
-		Aliases:           []string{"ls"},
-		GroupID:           "release",
-		Short:             "list releases",
-		Long:              "List the releases of a namespace, like \"helm list\", including those deployed with Helm.",
-		Args:              command.Args(0, 0),
-		ValidArgsFunction: cobra.NoFileCompletions,
-		RunE:              func(cmd *cobra.Command, _ []string) error { return a.list(cmd, list) },
+		Use: "list", Aliases: []string{"ls"}, GroupID: "release", Short: "list releases",
+		Long: "List the releases of a namespace, like \"helm list\", including those deployed with Helm.",
+		Args: command.Args(0, 0), ValidArgsFunction: cobra.NoFileCompletions,
+		RunE: func(cmd *cobra.Command, _ []string) error { return a.list(cmd, list) },
 	}
 	f := cmd.Flags()
 	f.BoolVarP(&list.AllNamespaces, "all-namespaces", "A", false, "list releases of all namespaces")
@@ -73,4 +69,28 @@ func (a *app) list(cmd *cobra.Command, list *action.List) error {
 		}
 		return likehelm.List(out, helmFormat(cmd), releases, list)
 	})
+}
+
+func (a *app) newHistory() *cobra.Command {
+	newest, rollbacks := 0, false
+	cmd := &cobra.Command{
+		Use: "history NAME", Aliases: []string{"hist"}, GroupID: "release", Short: "list the revisions of a release",
+		Long: "List the revisions of a release, like \"helm history\".",
+		Args: command.Args(1, 1), ValidArgsFunction: a.CompleteRelease(nil),
+		RunE: func(cmd *cobra.Command, args []string) error {
+			return a.printLikeHelm(cmd, a.Settings.Namespace(), a.Display(cmd).Text(), func(out *bytes.Buffer) error {
+				revisions, err := a.History(args[0])
+				if err != nil {
+					return err
+				}
+				revisions = revisions[len(revisions)-max(0, min(newest, len(revisions))):]
+				return likehelm.History(out, helmFormat(cmd), revisions, rollbacks)
+			})
+		},
+	}
+	f := cmd.Flags()
+	f.IntVar(&newest, "max", 256, "maximum number of revisions")
+	f.BoolVar(&rollbacks, "show-rollback-revision", false, "show the target revision of rollbacks (table only)")
+	command.AddOutput(cmd, output.Formats()...)
+	return cmd
 }

@@ -34,15 +34,11 @@ const diagnoseTimeout = 5 * time.Second
 func (a *app) newStatus() *cobra.Command {
 	var stack command.HelmfileFlags
 	cmd := &cobra.Command{
-		Use:     "status NAME",
-		GroupID: "release",
-		Short:   "show the status of a release and its groups",
-		Long:    statusLong,
+		Use: "status NAME", GroupID: "release", Short: "show the status of a release and its groups", Long: statusLong,
 		Example: `lockstep status shop -n shop
 lockstep status shop -n shop -o json | jq '.groups[] | {id, status}'
 lockstep status -f helmfile.yaml`,
-		Args:              command.OrHelmfile(command.Args(1, 1)),
-		ValidArgsFunction: a.CompleteRelease(nil),
+		Args: command.OrHelmfile(command.Args(1, 1)), ValidArgsFunction: a.CompleteRelease(nil),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if len(args) == 0 {
 				return a.stackStatus(cmd, &stack)
@@ -75,7 +71,6 @@ func (a *app) status(cmd *cobra.Command, name string) error {
 	return d.Status([]byte(secrets.Text(text.String())), groups)
 }
 
-// helmStatus prints the output of "helm status".
 func (a *app) helmStatus(cmd *cobra.Command, out *bytes.Buffer, name string) error {
 	format := helmFormat(cmd)
 	status := action.NewStatus(a.Helm)

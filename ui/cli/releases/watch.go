@@ -27,15 +27,11 @@ A release that was not deployed in order, for example by Helm, is shown as one g
 func (a *app) newWatch() *cobra.Command {
 	once := false
 	cmd := &cobra.Command{
-		Use:     "watch NAME",
-		GroupID: "release",
-		Short:   "watch a release, group by group",
-		Long:    watchLong,
+		Use: "watch NAME", GroupID: "release", Short: "watch a release, group by group", Long: watchLong,
 		Example: `lockstep watch shop -n shop
 lockstep watch shop -n shop --once`,
-		Args:              command.Args(1, 1),
-		ValidArgsFunction: a.CompleteRelease(nil),
-		RunE:              func(cmd *cobra.Command, args []string) error { return a.watch(cmd, args[0], once) },
+		Args: command.Args(1, 1), ValidArgsFunction: a.CompleteRelease(nil),
+		RunE: func(cmd *cobra.Command, args []string) error { return a.watch(cmd, args[0], once) },
 	}
 	a.addRevision(cmd)
 	cmd.Flags().BoolVar(&once, "once", false, "print the current state and exit")

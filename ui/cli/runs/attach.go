@@ -29,14 +29,10 @@ Exit codes: the run's own if you watched it to the end, 0 if it is still running
 
 func (a *app) newAttach() *cobra.Command {
 	cmd := &cobra.Command{
-		Use:     "attach [RELEASE]",
-		GroupID: "deploy",
-		Short:   "attach to a live run",
-		Long:    attachLong,
+		Use: "attach [RELEASE]", GroupID: "deploy", Short: "attach to a live run", Long: attachLong,
 		Example: `lockstep attach shop
 lockstep attach shop -o json | jq .message`,
-		Args:              command.Args(0, 1),
-		ValidArgsFunction: completeLive,
+		Args: command.Args(0, 1), ValidArgsFunction: completeLive,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			r, err := a.connectRun(cmd, firstArg(args))
 			if err != nil {

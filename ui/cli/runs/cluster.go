@@ -17,7 +17,6 @@ import (
 	"lockstep/ui/report"
 )
 
-// listClusterRuns prints the runs in the cluster.
 func (a *app) listClusterRuns(cmd *cobra.Command, allNamespaces bool) error {
 	namespace := a.Settings.Namespace()
 	if allNamespaces {

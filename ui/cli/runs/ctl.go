@@ -43,7 +43,6 @@ attach" explains how runs are found.
 
 Exit codes: 0 accepted, 1 refused, 2 no such run, or the run ended first.`
 
-// groupArg says whether a command takes the argument GROUP.
 type groupArg int
 
 const (
@@ -73,10 +72,7 @@ const resumeAlias = "continue"
 func (a *app) newCtl() *cobra.Command {
 	var opts values.Options
 	cmd := &cobra.Command{
-		Use:     "ctl RELEASE COMMAND [GROUP]",
-		GroupID: "deploy",
-		Short:   "control a live run",
-		Long:    ctlLong,
+		Use: "ctl RELEASE COMMAND [GROUP]", GroupID: "deploy", Short: "control a live run", Long: ctlLong,
 		Example: `lockstep ctl shop status
 lockstep ctl shop pause
 lockstep ctl shop step shop/db:schema
@@ -119,7 +115,6 @@ func ctlWords() (words []string) {
 	return words
 }
 
-// completeGroup completes the argument GROUP with the groups of the run.
 func (a *app) completeGroup(cmd *cobra.Command, args []string) ([]string, cobra.ShellCompDirective) {
 	takesGroup := func(c ctlCommand) bool { return c.word == args[1] && c.group != noGroup }
 	if len(args) > 2 || !slices.ContainsFunc(ctlCommands, takesGroup) {

@@ -23,17 +23,13 @@ in the cluster it is the name of the Job or the release; -n selects the namespac
 func (a *app) newReplay() *cobra.Command {
 	var flags replayFlags
 	cmd := &cobra.Command{
-		Use:     "replay [RUN]",
-		GroupID: "more",
-		Short:   "replay a recorded run",
-		Long:    replayLong,
+		Use: "replay [RUN]", GroupID: "more", Short: "replay a recorded run", Long: replayLong,
 		Example: `lockstep replay
 lockstep replay 20261120-120411-shop
 lockstep replay --speed 16
 lockstep replay --at 63          # paused after 63 events
 lockstep replay --no-tui`,
-		Args:              command.Args(0, 1),
-		ValidArgsFunction: completeRecords(1),
+		Args: command.Args(0, 1), ValidArgsFunction: completeRecords(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if !flags.list {
 				return a.replay(cmd, args, &flags)
@@ -56,7 +52,6 @@ lockstep replay --no-tui`,
 	return cmd
 }
 
-// replayFlags are the flags of replay.
 type replayFlags struct {
 	list, screen bool
 	speed        float64

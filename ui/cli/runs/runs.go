@@ -48,17 +48,13 @@ active runs are kept. Releases are not affected.`
 func (a *app) newRuns() *cobra.Command {
 	var inCluster, allNamespaces bool
 	cmd := &cobra.Command{
-		Use:     "runs",
-		GroupID: "more",
-		Short:   "list, show, compare and remove records of runs",
-		Long:    runsLong,
+		Use: "runs", GroupID: "more", Short: "list, show, compare and remove records of runs", Long: runsLong,
 		Example: `lockstep runs
 lockstep runs -A          # runs in the cluster
 lockstep runs show
 lockstep runs diff 20261120-1204 20261121-0911
 lockstep runs rm --older-than 30d`,
-		Args:              command.Args(0, 0),
-		ValidArgsFunction: cobra.NoFileCompletions,
+		Args: command.Args(0, 0), ValidArgsFunction: cobra.NoFileCompletions,
 		RunE: func(cmd *cobra.Command, _ []string) error {
 			if inCluster || allNamespaces {
 				return a.listClusterRuns(cmd, allNamespaces)
@@ -82,13 +78,10 @@ lockstep runs rm --older-than 30d`,
 
 func (a *app) newRunsShow() *cobra.Command {
 	cmd := &cobra.Command{
-		Use:   "show [RUN]",
-		Short: "show how a run ended, why, and what took the time",
-		Long:  runsShowLong,
+		Use: "show [RUN]", Short: "show how a run ended, why, and what took the time", Long: runsShowLong,
 		Example: `lockstep runs show
 lockstep runs show 20261120-120411-shop -o json | jq .criticalPath`,
-		Args:              command.Args(0, 1),
-		ValidArgsFunction: completeRecords(1),
+		Args: command.Args(0, 1), ValidArgsFunction: completeRecords(1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			r, err := a.readRecord(cmd.Context(), firstArg(args))
 			if err != nil {
@@ -103,9 +96,7 @@ lockstep runs show 20261120-120411-shop -o json | jq .criticalPath`,
 
 func (a *app) newRunsDiff() *cobra.Command {
 	cmd := &cobra.Command{
-		Use:     "diff A B",
-		Short:   "compare the durations of groups in two runs",
-		Long:    runsDiffLong,
+		Use: "diff A B", Short: "compare the durations of groups in two runs", Long: runsDiffLong,
 		Example: `lockstep runs diff 20261120-120411-shop 20261121-091102-shop`,
 		Args: func(cmd *cobra.Command, args []string) error {
 			if len(args) < 2 {
@@ -134,13 +125,10 @@ func (a *app) newRunsRm() *cobra.Command {
 	var all bool
 	var age string
 	cmd := &cobra.Command{
-		Use:   "rm {RUN… | --all | --older-than AGE}",
-		Short: "remove records of runs",
-		Long:  runsRmLong,
+		Use: "rm {RUN… | --all | --older-than AGE}", Short: "remove records of runs", Long: runsRmLong,
 		Example: `lockstep runs rm 20261120-120411-shop
 lockstep runs rm --older-than 30d`,
-		Args:              command.Args(0, 1<<10),
-		ValidArgsFunction: completeRecords(1 << 10),
+		Args: command.Args(0, 1<<10), ValidArgsFunction: completeRecords(1 << 10),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			switch {
 			case len(args) > 0 && all:
@@ -247,14 +235,14 @@ func (a *app) removeRuns(cmd *cobra.Command, names []string, match func(report.R
 		}
 		named[report.RunName(path)] = true
 	}
+	byName := map[string]report.Run{}
+	for _, r := range runs {
+		byName[r.Name] = r
+	}
 	removed := 0
 	d := a.Display(cmd)
 	for _, name := range report.Runs(dir) {
-		i := slices.IndexFunc(runs, func(r report.Run) bool { return r.Name == name })
-		run := report.Run{} // an empty file counts as infinitely old
-		if i >= 0 {
-			run = runs[i]
-		}
+		run := byName[name] // zero for an empty file, which counts as infinitely old
 		switch {
 		case len(names) > 0 && !named[name], len(names) == 0 && !match(run):
 			continue

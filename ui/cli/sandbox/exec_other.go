@@ -14,8 +14,7 @@ import (
 func replaceProcess(path string, argv []string) error {
 	cmd := &exec.Cmd{Path: path, Args: argv, Stdin: os.Stdin, Stdout: os.Stdout, Stderr: os.Stderr}
 	err := cmd.Run()
-	var ended *exec.ExitError
-	if errors.As(err, &ended) {
+	if ended, ok := errors.AsType[*exec.ExitError](err); ok {
 		return command.Exit(ended.ExitCode(), nil)
 	}
 	return err

@@ -25,10 +25,7 @@ Annotations in a pod template decide how its pods behave:
 // New returns the command, which passes all arguments to lockstep-sandbox.
 func New() *cobra.Command {
 	return &cobra.Command{
-		Use:     "sandbox [flags] [-- COMMAND ARG…]",
-		GroupID: "more",
-		Short:   "run a throwaway cluster",
-		Long:    sandboxLong,
+		Use: "sandbox [flags] [-- COMMAND ARG…]", GroupID: "more", Short: "run a throwaway cluster", Long: sandboxLong,
 		Example: `lockstep sandbox -- lockstep install shop ./shop
 lockstep sandbox --kubeconfig kc   # then: kubectl --kubeconfig kc get pods`,
 		DisableFlagParsing: true,

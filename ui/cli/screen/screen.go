@@ -10,9 +10,11 @@ import (
 
 	"lockstep/engine/event"
 	"lockstep/engine/plan"
+	"lockstep/kube"
 	"lockstep/theme"
 	"lockstep/ui/board"
 	"lockstep/ui/cli/command"
+	"sync"
 )
 
 // planEvents returns the events of a run that has a plan and has not started.
@@ -57,4 +59,20 @@ func ShowPlan(a *command.App, cmd *cobra.Command, o board.Options, phases []even
 	return Show(a, cmd, o, func(ctx context.Context, o board.Options) error {
 		return board.Show(ctx, planEvents(phases, warnings), o)
 	})
+}
+
+// ViewAfterRun returns a function for board.Options.Later that opens a view of a release. The view
+// ends with the screen; wait returns once it has ended.
+func ViewAfterRun(client *kube.Client, release, namespace string) (open func(context.Context) (board.Source, error), wait func()) {
+	var running sync.WaitGroup
+	open = func(ctx context.Context) (board.Source, error) {
+		view, err := client.PrepareView(ctx, release, namespace, 0)
+		if err != nil {
+			return nil, err
+		}
+		source := view.Feed().Reader()
+		running.Go(func() { _ = view.Run(ctx) }) // the screen shows that the view has ended
+		return source, nil
+	}
+	return open, running.Wait
 }
