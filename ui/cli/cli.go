@@ -195,7 +195,9 @@ func isUsageError(err error) bool {
 	if _, ok := errors.AsType[command.UsageError](err); ok {
 		return true
 	}
-	prefixes := []string{"unknown command", "unknown flag", "unknown shorthand flag", "flag needs an argument", "invalid argument", "bad flag syntax"}
+	prefixes := []string{
+		"unknown command", "unknown flag", "unknown shorthand flag", "flag needs an argument", "invalid argument", "bad flag syntax",
+	}
 	return slices.ContainsFunc(prefixes, func(p string) bool { return strings.HasPrefix(err.Error(), p) })
 }
 
@@ -231,7 +233,8 @@ lockstep dag ./shop                      # show the order`,
 	root.AddCommand(releases.Commands(a.App)...)
 	root.AddCommand(author.Commands(a.App)...)
 	root.AddCommand(runs.Commands(a.App)...)
-	root.AddCommand(sandbox.New(), a.newVersion(), a.newPage("reports", "report formats and CI output", report.OutcomesDoc), a.newEvents(), a.newRules())
+	root.AddCommand(sandbox.New(), a.newVersion(), a.newEvents(), a.newRules())
+	root.AddCommand(a.newPage("reports", "report formats and CI output", report.OutcomesDoc))
 	for _, p := range help.Pages() {
 		root.AddCommand(a.newPage(p.Name, p.Title, p.Text))
 	}

@@ -107,7 +107,10 @@ type linted struct {
 
 // lint checks one chart. Problems of the chart are findings; other problems are errors.
 func (l *lintFlags) lint(ctx context.Context, a *app, path string) (report.LintedChart, error) {
-	out := linted{report.LintedChart{Chart: path, Findings: []report.Finding{}}, l, a.Settings.Namespace(), kube.RenderLimits{}, new(kube.Mask).Text}
+	out := linted{
+		LintedChart: report.LintedChart{Chart: path, Findings: []report.Finding{}}, lintFlags: l,
+		namespace: a.Settings.Namespace(), hide: new(kube.Mask).Text,
+	}
 	vals, err := kube.MergeValues(l.values, a.Settings)
 	if err == nil {
 		out.limits, err = command.RenderLimits()

@@ -1,18 +1,18 @@
 package author
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"os"
+	"slices"
+	"strings"
 
 	"github.com/spf13/cobra"
 
-	"context"
 	"lockstep/kube"
 	"lockstep/ui/cli/command"
 	"lockstep/ui/report"
-	"slices"
-	"strings"
 )
 
 const suggestLong = `Show the order that a chart implies: which objects reference or call others, and therefore must wait for them. This needs
@@ -107,7 +107,7 @@ func (a *app) writeOrder(cmd *cobra.Command, r *command.Rendered, ordered *kube.
 	if err := found.Write(); err != nil {
 		return err
 	}
-	written := report.ChartEdits{Chart: r.Input.Chart.Path(), Files: []report.EditedFile{}, Left: []report.ManualEdit{}, Restarts: found.Restarts}
+	written := report.ChartEdits{Chart: chart.Dir, Files: []report.EditedFile{}, Left: []report.ManualEdit{}, Restarts: found.Restarts}
 	for _, f := range found.Files {
 		written.Files = append(written.Files, report.EditedFile{Name: f.Name, Lines: f.Lines})
 	}

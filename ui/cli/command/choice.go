@@ -14,7 +14,7 @@ import (
 type Choice struct {
 	value   *string
 	Allowed []string
-	// Unlisted words are accepted but not documented, and mean another value.
+	// Unlisted words are accepted but not documented, with the value that each sets.
 	Unlisted map[string]string
 }
 
@@ -53,11 +53,13 @@ func AddOutput(cmd *cobra.Command, formats ...string) {
 
 // AddOrder adds --order (R68).
 func AddOrder(cmd *cobra.Command, order *string) {
-	AddChoice(cmd, order, "order", "", "order to follow; inferred also orders objects by their references and calls", kube.OrderDeclared, kube.OrderInferred)
+	const usage = "order to follow; inferred also orders objects by their references and calls"
+	AddChoice(cmd, order, "order", "", usage, kube.OrderDeclared, kube.OrderInferred)
 }
 
 // AddWait adds --wait (R27), which may be used without a value.
 func AddWait(cmd *cobra.Command, wait *string, usage string) {
-	AddChoice(cmd, wait, "wait", "", usage, string(kube.WaitOrdered), "watcher", "hookOnly", "legacy").Unlisted = map[string]string{"true": "true", "false": "false", "none": "none"}
+	c := AddChoice(cmd, wait, "wait", "", usage, string(kube.WaitOrdered), "watcher", "hookOnly", "legacy")
+	c.Unlisted = map[string]string{"true": "true", "false": "false", "none": "none"}
 	cmd.Flags().Lookup("wait").NoOptDefVal = "watcher"
 }

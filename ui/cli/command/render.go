@@ -80,7 +80,8 @@ func (i *ChartInput) Load(ctx context.Context, a *App, ref string) (none kube.Re
 	}
 	limits, err := RenderLimits()
 	return kube.Rendering{
-		Chart: c, Values: vals, Order: i.Order, SkipSchemaValidation: i.SkipSchema, EnableDNS: i.EnableDNS, PostRenderer: post, Limits: limits,
+		Chart: c, Values: vals, Order: i.Order, SkipSchemaValidation: i.SkipSchema, EnableDNS: i.EnableDNS,
+		PostRenderer: post, Limits: limits,
 	}, err
 }
 

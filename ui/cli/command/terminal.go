@@ -4,9 +4,9 @@ import (
 	"io"
 	"os"
 
+	"github.com/spf13/cobra"
 	"golang.org/x/term"
 
-	"github.com/spf13/cobra"
 	"lockstep/theme"
 	"lockstep/ui/report"
 )

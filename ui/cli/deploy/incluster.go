@@ -284,8 +284,8 @@ func (p *packedRun) task(a *app, cmd *cobra.Command, c clusterFlags, r runOption
 		name = "upgrade"
 	}
 	return kube.Task{
-		Namespace: a.Settings.Namespace(), Release: p.release, Command: name, Args: p.commandLine(cmd, name, a.Settings.Namespace(), r), Files: p.files,
-		Env: passedEnv(), Image: cmp.Or(c.image, a.Image), ServiceAccount: c.account, KeepFor: c.keepFor,
+		Namespace: a.Settings.Namespace(), Release: p.release, Command: name, Files: p.files,
+		Args: p.commandLine(cmd, name, a.Settings.Namespace(), r), Env: passedEnv(), Image: cmp.Or(c.image, a.Image), ServiceAccount: c.account, KeepFor: c.keepFor,
 	}
 }
 

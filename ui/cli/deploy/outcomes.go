@@ -18,8 +18,8 @@ import (
 	"lockstep/ui/report"
 )
 
-// withReports parses the flags, calls run, and writes the reports of its operation, even if the operation never
-// starts. If a report file cannot be created, it does not call run.
+// withReports parses the flags, calls run, and writes the reports of its operation, even if the
+// operation never starts. If a report file cannot be created, it does not call run.
 func (a *app) withReports(cmd *cobra.Command, flags *runFlags, do executor, names []string, run func(runOptions) error) error {
 	switch {
 	case len(flags.reports) == 0:

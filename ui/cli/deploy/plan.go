@@ -107,7 +107,9 @@ func planOf(ctx context.Context, op *kube.Operation) (*report.Plan, error) {
 	if err != nil {
 		return nil, err
 	}
-	return &report.Plan{Operation: op.Info(), Changes: reportChanges(changes), Warnings: op.Warnings(), Errors: op.Refused(), Phases: op.Phases()}, nil
+	return &report.Plan{
+		Operation: op.Info(), Changes: reportChanges(changes), Warnings: op.Warnings(), Errors: op.Refused(), Phases: op.Phases(),
+	}, nil
 }
 
 func reportChanges(changes []kube.Change) (out []report.Change) {

@@ -101,7 +101,9 @@ func (r *runFlags) parse(cmd *cobra.Command) (runOptions, error) {
 	case common.ReadinessTimeout > common.Timeout:
 		return runOptions{}, fmt.Errorf("--readiness-timeout %s exceeds --timeout %s: lower the first or raise the second (R25)", common.ReadinessTimeout, common.Timeout)
 	}
-	out := runOptions{screen: command.UseScreen(cmd), sandbox: r.sandbox, rollbackOnSignal: common.RollbackOnFailure, hangup: r.hangup, outcomes: r.outcomes}
+	out := runOptions{
+		screen: command.UseScreen(cmd), sandbox: r.sandbox, rollbackOnSignal: common.RollbackOnFailure, hangup: r.hangup, outcomes: r.outcomes,
+	}
 	isFailure := func(text string) bool { return text == "failure" }
 	common.HoldOnFailure = r.hold && (out.screen || changed("hold-on-failure")) || slices.ContainsFunc(common.BreakOn, isFailure)
 	switch {

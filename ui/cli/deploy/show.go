@@ -29,7 +29,8 @@ func (a *app) show(cmd *cobra.Command, client *kube.Client, op *kube.Operation, 
 	var restarted atomic.Bool
 	changes := screen.Changes(op)
 	r := shownRun{
-		runOptions: j.runOptions, op: op, info: op.Info(), clients: []*kube.Client{client}, changes: changes, hide: op.Mask().Text, manifests: op.Manifests,
+		runOptions: j.runOptions, op: op, info: op.Info(), clients: []*kube.Client{client},
+		changes: changes, hide: op.Mask().Text, manifests: op.Manifests,
 		outcome: cmp.Or(j.outcome, "the release will be marked failed"),
 		next:    func(s *event.State) []string { return j.next(s, op.Mask()) },
 		board:   board.Options{Inspector: screen.NewInspector(changes, client.Diagnoser(), op.Mask()), Kubectl: client.KubectlFlags()},

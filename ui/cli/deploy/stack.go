@@ -6,6 +6,9 @@ import (
 	"errors"
 	"fmt"
 	"log/slog"
+	"maps"
+	"slices"
+	"strings"
 
 	"github.com/spf13/cobra"
 	helmcli "helm.sh/helm/v4/pkg/cli"
@@ -16,9 +19,6 @@ import (
 	"lockstep/ui/cli/command"
 	"lockstep/ui/cli/screen"
 	"lockstep/ui/report"
-	"maps"
-	"slices"
-	"strings"
 )
 
 const upLong = `Deploy all releases in a helmfile, in the order of their needs. A release starts when every release it needs is
@@ -126,7 +126,9 @@ func (a *app) previewStack(cmd *cobra.Command, flags *stackFlags, r runOptions, 
 type clients map[string]*kube.Client
 
 // withStack loads and plans all releases of a helmfile and calls do.
-func (a *app) withStack(cmd *cobra.Command, flags *stackFlags, file *kube.Helmfile, r runOptions, down bool, do func(*kube.Stack, clients) error) error {
+func (a *app) withStack(
+	cmd *cobra.Command, flags *stackFlags, file *kube.Helmfile, r runOptions, down bool, do func(*kube.Stack, clients) error,
+) error {
 	return a.inSandbox(cmd, r.sandbox, func(s *helmcli.EnvSettings) error {
 		loader, err := command.NewStackLoader(a.App, file, s, flags.set, flags.skipDeps)
 		if err != nil {

@@ -63,11 +63,7 @@ var ctlCommands = []ctlCommand{
 	{"break", event.Break, requiredGroup}, {"disable", event.Disable, requiredGroup},
 	{"accept", event.Accept, optionalGroup}, {"retry", event.Retry, optionalGroup}, {"give-up", event.GiveUp, optionalGroup}, {"edit", event.Edit, noGroup},
 	{"abort", event.Abort, noGroup}, {"rollback", event.Rollback, noGroup}, {"stop", event.Stop, noGroup}, {"status", "", noGroup},
-	{resumeAlias, event.Resume, noGroup},
 }
-
-// resumeAlias is another word for resume, which help and completion do not list.
-const resumeAlias = "continue"
 
 func (a *app) newCtl() *cobra.Command {
 	var opts values.Options
@@ -105,12 +101,9 @@ lockstep ctl shop edit --set api.image.tag=1.2.3`,
 	return cmd
 }
 
-// ctlWords returns the values of COMMAND that help lists.
 func ctlWords() (words []string) {
 	for _, c := range ctlCommands {
-		if c.word != resumeAlias {
-			words = append(words, c.word)
-		}
+		words = append(words, c.word)
 	}
 	return words
 }
@@ -146,7 +139,9 @@ func (a *app) editedValues(c event.Command, opts values.Options) (string, error)
 
 // parseCtl parses COMMAND [GROUP].
 func parseCtl(args []string) (none event.Command, _ error) {
-	i := slices.IndexFunc(ctlCommands, func(c ctlCommand) bool { return c.word == args[0] })
+	i := slices.IndexFunc(ctlCommands, func(c ctlCommand) bool {
+		return c.word == args[0] || c.command == event.Resume && args[0] == "continue" // not listed by help
+	})
 	if i < 0 {
 		return none, fmt.Errorf("unknown command %q; use one of %s", args[0], strings.Join(slices.Sorted(slices.Values(ctlWords())), ", "))
 	}

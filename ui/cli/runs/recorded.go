@@ -60,7 +60,8 @@ func (l recorded) Logs(_ context.Context, o plan.Object, follow func(board.LogLi
 
 // recordedActions are the actions that lead to each recorded change.
 var recordedActions = map[event.Change]board.Action{
-	event.Created: "create", event.Configured: "change", event.Unchanged: "unchanged", event.Deleted: "delete", event.Absent: "absent", event.Kept: "keep",
+	event.Created: "create", event.Configured: "change", event.Unchanged: "unchanged",
+	event.Deleted: "delete", event.Absent: "absent", event.Kept: "keep",
 }
 
 // Change returns what the run did to an object. Records have no field diffs.

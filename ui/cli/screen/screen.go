@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"os"
+	"sync"
 	"time"
 
 	"github.com/spf13/cobra"
@@ -14,7 +15,6 @@ import (
 	"lockstep/theme"
 	"lockstep/ui/board"
 	"lockstep/ui/cli/command"
-	"sync"
 )
 
 // planEvents returns the events of a run that has a plan and has not started.
