@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"io"
 	"slices"
-	"strconv"
 	"strings"
 
 	"lockstep/engine/plan"
@@ -87,19 +86,20 @@ func dagText(title string, p *plan.Plan, style Style) string {
 		label := "  "
 		if first {
 			b.WriteString("\n")
-			label = fmt.Sprintf("%2s", strconv.Itoa(n))
+			label = fmt.Sprintf("%2d", n)
 		}
 		b.WriteString(style.render(theme.Faint, label+" "+branch(first, last, style)) + " " + style.render(theme.Strong, g.ID) + "\n")
 		rail := "   " + style.bar()
 		if last {
 			rail = "    "
 		}
-		for _, l := range wrap("after ", after[g.ID]) {
-			b.WriteString(rail + "   " + style.render(theme.Accent, l) + "\n")
+		list := func(role theme.Role, text, indent string) {
+			for l := range strings.Lines(fill(text, dagWidth-7, indent)) {
+				b.WriteString(rail + "   " + style.render(role, strings.TrimRight(l, "\n")) + "\n")
+			}
 		}
-		for _, l := range wrap("", names(g.Objects)) {
-			b.WriteString(rail + "   " + clean(l) + "\n")
-		}
+		list(theme.Accent, prefixed("after ", strings.Join(after[g.ID], ", ")), "      ")
+		list(theme.Text, strings.Join(names(g.Objects), ", "), "")
 	}
 	return b.String()
 }
@@ -123,27 +123,6 @@ func names(objects []plan.Object) []string {
 		out[i] = o.String()
 	}
 	return out
-}
-
-// wrap breaks a list into lines. The first one starts with head.
-func wrap(head string, items []string) []string {
-	if len(items) == 0 {
-		return nil
-	}
-	const room = dagWidth - 7
-	lines, line := []string{}, head
-	indent := strings.Repeat(" ", len(head))
-	for i, item := range items {
-		if i < len(items)-1 {
-			item += ","
-		}
-		if width(line)+width(item) > room && line != head && line != indent {
-			lines = append(lines, strings.TrimRight(line, " "))
-			line = indent
-		}
-		line += item + " "
-	}
-	return append(lines, strings.TrimRight(line, " "))
 }
 
 // byChart groups the groups by chart. Charts are in the order of their first group.

@@ -6,6 +6,8 @@ import (
 	"strings"
 	"testing"
 
+	"github.com/charmbracelet/x/ansi"
+
 	"lockstep/engine/plan"
 )
 
@@ -25,8 +27,8 @@ func TestDag(t *testing.T) {
 		}
 		golden(t, "dag."+format, out.Bytes())
 		for _, l := range strings.Split(out.String(), "\n") {
-			if format == "text" && width(l) > dagWidth {
-				t.Errorf("line of %d characters: %s", width(l), l)
+			if format == "text" && ansi.StringWidth(l) > dagWidth {
+				t.Errorf("line of %d characters: %s", ansi.StringWidth(l), l)
 			}
 		}
 	}

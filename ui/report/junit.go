@@ -4,7 +4,6 @@ import (
 	"encoding/xml"
 	"fmt"
 	"slices"
-	"strings"
 	"time"
 
 	"lockstep/engine/event"
@@ -173,14 +172,6 @@ func skipReason(g GroupOutcome) string {
 		return g.Message
 	}
 	return "not started"
-}
-
-func cleanLines(lines []string) string {
-	out := make([]string, len(lines))
-	for i, l := range lines {
-		out[i] = clean(l)
-	}
-	return strings.Join(out, "\n")
 }
 
 func junitTime(seconds float64) string { return fmt.Sprintf("%.3f", seconds) }

@@ -2,7 +2,6 @@ package report
 
 import (
 	"fmt"
-	"slices"
 	"strings"
 
 	"lockstep/engine/event"
@@ -39,7 +38,7 @@ func (o *Outcome) markdown() []byte {
 	o.markdownTable(&b)
 	o.markdownGraph(&b)
 	if len(o.CriticalPath) > 1 {
-		b.WriteString("Critical path: " + markdown(strings.Join(fold(o.CriticalPath, maxPath), " → ")) + "\n\n")
+		b.WriteString("Critical path: " + markdown(strings.Join(fold(o.CriticalPath, "… %s …"), " → ")) + "\n\n")
 	}
 	o.markdownWarnings(&b)
 	if len(o.Next) > 0 {
@@ -271,13 +270,4 @@ func quoteMarkdown(b *strings.Builder, lines []string) {
 		fence += "`"
 	}
 	b.WriteString(fence + "text\n" + text + "\n" + fence + "\n\n")
-}
-
-// fold replaces the middle of a list that is longer than limit with a count.
-func fold(names []string, limit int) []string {
-	over := len(names) - limit
-	if over <= 0 {
-		return names
-	}
-	return slices.Concat(names[:limit/2], []string{fmt.Sprintf("… %s …", Count(over, "group"))}, names[len(names)-limit/2:])
 }

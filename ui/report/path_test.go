@@ -12,11 +12,11 @@ func TestLongPath(t *testing.T) {
 	for n := range 30 {
 		lines = append(lines, fmt.Sprintf("  c:g%d", n))
 	}
-	got := folded(lines, plain)
+	got := fold(lines, "  … %s")
 	if want := slices.Concat(lines[:8], []string{"  … 14 groups"}, lines[22:]); !slices.Equal(got, want) {
 		t.Errorf("%q, want %q", got, want)
 	}
-	if got := folded(lines[:16], plain); !slices.Equal(got, lines[:16]) {
+	if got := fold(lines[:16], "  … %s"); !slices.Equal(got, lines[:16]) {
 		t.Errorf("a path of 16: %q", got)
 	}
 }

@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"fmt"
 	"io"
-	"slices"
 	"strings"
 
 	"lockstep/engine/event"
@@ -53,10 +52,9 @@ func (p Plan) jsonForm() any {
 
 func (p Plan) text(to Stream) string {
 	var b strings.Builder
-	head := p.Operation.Name + " " + p.Operation.Release
-	if p.Operation.Chart != "" {
-		head += ": chart " + p.Operation.Chart
-	}
+	head := p.Operation.Name + " " + p.Operation.Release + prefixed(": chart ", p.Operation.Chart)
+	state := event.State{}
+	state.Apply(event.Event{Kind: event.KindPlan, Phases: p.Phases})
 	fmt.Fprintf(&b, "%s, namespace %s\n", to.Style.render(theme.Strong, head), clean(p.Operation.Namespace))
 	var phase, group string
 	for _, c := range p.Changes {
@@ -66,7 +64,11 @@ func (p Plan) text(to Stream) string {
 		}
 		if c.Group != group && c.Action != "hook" {
 			group = c.Group
-			fmt.Fprintf(&b, "  %s\n", clean(p.unitName(c)))
+			name := group
+			if g := state.Find(phase, group); g != nil {
+				name = unitName(&state, g)
+			}
+			b.WriteString("  " + clean(name) + "\n")
 		}
 		a := actions[c.Action]
 		fmt.Fprintf(&b, "    %s\n", to.Style.render(a.role, a.sign+" "+p.line(c)))
@@ -77,24 +79,6 @@ func (p Plan) text(to Stream) string {
 	}
 	fmt.Fprintf(&b, "\n%s\n", p.summary())
 	return b.String()
-}
-
-// unitName returns the id of a change's group, with " removal" as in the summary if the operation
-// both applies and removes a group with that id.
-func (p Plan) unitName(c Change) string {
-	removal, other := false, false
-	for _, phase := range p.Phases {
-		switch {
-		case phase.Name == c.Phase:
-			removal = phase.Kind == event.PhaseRemove
-		case slices.ContainsFunc(phase.Groups, func(g *plan.Group) bool { return g.ID == c.Group }):
-			other = true
-		}
-	}
-	if removal && other {
-		return c.Group + " removal"
-	}
-	return c.Group
 }
 
 func (p Plan) line(c Change) string {
@@ -158,19 +142,18 @@ func (d Display) DryRun(r DryRun) error {
 	if r.Notes != "" {
 		d.Note("NOTES:\n" + r.Hide(r.Notes))
 	}
+	var removed []string
 	for _, p := range r.Phases {
 		if p.Kind != event.PhaseRemove {
 			continue
 		}
 		for _, g := range p.Groups {
 			for _, o := range g.Objects {
-				if _, err := fmt.Fprintf(d.lines, "## REMOVE: %s\n", clean(g.ID+" "+o.String())); err != nil {
-					return err
-				}
+				removed = append(removed, "## REMOVE: "+clean(g.ID+" "+o.String()))
 			}
 		}
 	}
-	return nil
+	return write(d.lines, joinLines(removed))
 }
 
 // Edit compares an edited revision with the one that it replaces (R46).
@@ -186,14 +169,13 @@ type Edit struct {
 // Lines returns the counts, the warnings and the changes to the plan. After its indent, a
 // line starts with + (new), - (removed) or ~ (changed).
 func (e Edit) Lines() []string {
-	var lines []string
-	switch _, counts := count(e.Changes); {
-	case e.Empty:
+	_, counts := count(e.Changes)
+	if len(e.Changes) == 0 {
+		counts = "no object changes"
+	}
+	lines := []string{fmt.Sprintf("revision %d: %s", e.Operation.Revision, counts)}
+	if e.Empty {
 		lines = []string{"no object changes: nothing to apply"}
-	case len(e.Changes) == 0:
-		lines = []string{fmt.Sprintf("revision %d: no object changes", e.Operation.Revision)}
-	default:
-		lines = []string{fmt.Sprintf("revision %d: %s", e.Operation.Revision, counts)}
 	}
 	for _, w := range e.Warnings {
 		lines = append(lines, "! "+withReason(w.Rule, w.Message))
@@ -201,26 +183,23 @@ func (e Edit) Lines() []string {
 	if plan := e.plan(); len(plan) > 0 && !e.Empty {
 		lines = append(append(lines, "", "plan"), plan...)
 	}
-	for n := range lines {
-		lines[n] = clean(lines[n])
-	}
-	return lines
+	return cleaned(lines...)
 }
 
 // plan returns the changes to the applied groups and their order.
 func (e Edit) plan() (lines []string) {
-	before, after := appliedGroups(e.Before), appliedGroups(e.After)
-	for _, g := range after {
-		i := slices.IndexFunc(before, func(old *plan.Group) bool { return old.ID == g.ID })
-		switch gates := strings.Join(g.After, ", "); {
-		case i < 0:
+	before, after := plan.Plan{Groups: appliedGroups(e.Before)}, plan.Plan{Groups: appliedGroups(e.After)}
+	for _, g := range after.Groups {
+		old, gates := before.Group(g.ID), strings.Join(g.After, ", ")
+		switch {
+		case old == nil:
 			lines = append(lines, fmt.Sprintf("  + %s (%s)%s", g.ID, Count(len(g.Objects), "object"), prefixed(", after ", gates)))
-		case strings.Join(before[i].After, ", ") != gates:
+		case strings.Join(old.After, ", ") != gates:
 			lines = append(lines, "  ~ "+g.ID+" waits for "+cmp.Or(gates, "nothing"))
 		}
 	}
-	for _, g := range before {
-		if !slices.ContainsFunc(after, func(now *plan.Group) bool { return now.ID == g.ID }) {
+	for _, g := range before.Groups {
+		if after.Group(g.ID) == nil {
 			lines = append(lines, "  - "+g.ID)
 		}
 	}

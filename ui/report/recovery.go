@@ -76,12 +76,14 @@ func (r Recovery) text(to Stream) string {
 		state += "; nothing to recover"
 	}
 	fmt.Fprintln(&b, clean(state))
-	longest := 0
+	var rows [][]string
 	for _, g := range r.Groups {
 		for _, o := range g.Objects {
-			longest = max(longest, len(clean(o.String())))
+			status := withMessage(to.Style.mark(o.Status)+"  "+o.origin(), o.Status, o.Message)
+			rows = append(rows, []string{clean(o.String()), status})
 		}
 	}
+	objects := table(rows)
 	for _, g := range r.Groups {
 		applied, ready := 0, 0
 		for _, o := range g.Objects {
@@ -92,14 +94,9 @@ func (r Recovery) text(to Stream) string {
 				ready++
 			}
 		}
-		fmt.Fprintf(&b, "%s %d of %d applied, %d ready\n", to.Style.render(theme.Strong, clean(g.ID)), applied, len(g.Objects), ready)
-		for _, o := range g.Objects {
-			line := fmt.Sprintf("  %-*s  %s  %s", longest, clean(o.String()), to.Style.mark(o.Status), o.origin())
-			if o.Status != event.Ready {
-				line = withReason(line, clean(o.Message))
-			}
-			fmt.Fprintln(&b, line)
-		}
+		fmt.Fprintf(&b, "%s %d of %d applied, %d ready\n", to.Style.render(theme.Strong, g.ID), applied, len(g.Objects), ready)
+		b.WriteString(joinLines(objects[:len(g.Objects)]))
+		objects = objects[len(g.Objects):]
 	}
 	for _, o := range r.Left {
 		fmt.Fprintf(&b, "%s %s\n", clean(o.String()), o.origin())
@@ -108,12 +105,4 @@ func (r Recovery) text(to Stream) string {
 		fmt.Fprintln(&b, "next:", clean(l))
 	}
 	return b.String()
-}
-
-// prefixed returns prefix + text, or "" if text is empty.
-func prefixed(prefix, text string) string {
-	if text == "" {
-		return ""
-	}
-	return prefix + text
 }

@@ -54,19 +54,17 @@ type LiveObject struct {
 // Groups returns the groups of a state, with the timings of the run that deployed them.
 func Groups(s *event.State, timings []Timing) []Group {
 	groups := []Group{}
-	for _, p := range s.Phases {
-		for _, g := range p.Groups {
-			l := Group{ID: g.ID, Chart: g.Chart, Name: g.Name, Layer: g.Layer, After: g.After, Status: g.Status, Message: g.Message, Objects: []LiveObject{}}
-			for _, t := range timings {
-				if t.Phase == p.Name && t.Group == g.ID {
-					l.LastRun = &GroupRun{t.Status, t.Started, t.Took.Seconds()}
-				}
+	for g := range groupsOf(s) {
+		l := Group{ID: g.ID, Chart: g.Chart, Name: g.Name, Layer: g.Layer, After: g.After, Status: g.Status, Message: g.Message, Objects: []LiveObject{}}
+		for _, t := range timings {
+			if t.Phase == g.Phase && t.Group == g.ID {
+				l.LastRun = &GroupRun{t.Status, t.Started, t.Took.Seconds()}
 			}
-			for _, o := range g.Objects {
-				l.Objects = append(l.Objects, LiveObject{o.Object, o.Status, o.Message})
-			}
-			groups = append(groups, l)
 		}
+		for _, o := range g.Objects {
+			l.Objects = append(l.Objects, LiveObject{o.Object, o.Status, o.Message})
+		}
+		groups = append(groups, l)
 	}
 	return groups
 }
@@ -120,30 +118,33 @@ func viewTitle(s *event.State) string {
 
 // formatGroups lists groups and their objects, without messages of ready objects.
 func formatGroups(groups []Group, style Style) string {
-	longest := 0
 	after := map[string][]string{}
+	var rows [][]string
 	for _, g := range groups {
 		after[g.ID] = g.After
 		for _, o := range g.Objects {
-			longest = max(longest, len(clean(o.String())))
+			rows = append(rows, []string{clean(o.String()), withMessage(style.mark(o.Status), o.Status, o.Message)})
 		}
 	}
+	objects := table(rows)
 	var b strings.Builder
 	for _, g := range groups {
 		fmt.Fprintf(&b, "%s %d/%d%s", style.render(theme.Strong, g.ID), g.ready(), len(g.Objects), g.LastRun)
 		if ids := direct(g.After, after); len(ids) > 0 {
 			b.WriteString(style.render(theme.Quiet, "  after "+strings.Join(ids, ", ")))
 		}
-		b.WriteByte('\n')
-		for _, o := range g.Objects {
-			line := fmt.Sprintf("  %-*s  %s", longest, clean(o.String()), style.mark(o.Status))
-			if o.Status != event.Ready {
-				line = withReason(line, clean(o.Message))
-			}
-			b.WriteString(line + "\n")
-		}
+		b.WriteString("\n" + joinLines(objects[:len(g.Objects)]))
+		objects = objects[len(g.Objects):]
 	}
 	return b.String()
+}
+
+// withMessage adds the message of an object that is not ready.
+func withMessage(text string, status event.Status, message string) string {
+	if status == event.Ready {
+		return text
+	}
+	return withReason(text, clean(message))
 }
 
 // ready counts the objects that are ready.
@@ -233,13 +234,9 @@ func (c *changes) writeAll() {
 
 // complete reports whether every object was read.
 func (c *changes) complete() bool {
-	for _, p := range c.state.Phases {
-		for _, g := range p.Groups {
-			for _, o := range g.Objects {
-				if o.Applied.IsZero() {
-					return false
-				}
-			}
+	for g := range groupsOf(&c.state) {
+		if slices.ContainsFunc(g.Objects, func(o *event.ObjectState) bool { return o.Applied.IsZero() }) {
+			return false
 		}
 	}
 	return len(c.state.Phases) > 0
@@ -292,11 +289,7 @@ func (a Answer) jsonForm() any { return compact{event.Event(a)} }
 func (a Answer) text(Stream) string { return clean(commandReply(event.Event(a))) + "\n" }
 
 func commandReply(e event.Event) string {
-	text := string(e.Command)
-	if e.Group != "" {
-		text += " " + e.Group
-	}
-	return withReason(text+" "+string(e.Status), e.Message)
+	return withReason(string(e.Command)+prefixed(" ", e.Group)+" "+string(e.Status), e.Message)
 }
 
 // ClusterRun is a run in the cluster.
@@ -319,11 +312,7 @@ func (runs ClusterRuns) text(to Stream) string {
 	}
 	rows := [][]string{{"RELEASE", "NAMESPACE", "OPERATION", "STATE", "SINCE", "STARTED BY", "JOB"}}
 	for _, r := range runs {
-		rows = append(rows, []string{clean(r.Release), clean(r.Namespace), clean(r.Operation), r.State, r.Started.Local().Format(time.DateTime), clean(r.StartedBy), clean(r.Job)})
+		rows = append(rows, cleaned(r.Release, r.Namespace, r.Operation, r.State, r.Started.Local().Format(time.DateTime), r.StartedBy, r.Job))
 	}
-	lines := tableIn(rows, to.Width, 0, 6)
-	for n, l := range lines {
-		lines[n] = strings.TrimPrefix(l, "  ")
-	}
-	return strings.Join(lines, "\n") + "\n"
+	return listed(tableIn(rows, to.Width, 0, 6))
 }

@@ -114,7 +114,11 @@ func (r *RunLog) create(e event.Event) error {
 		}
 		name = fmt.Sprintf("%s-%d", base, n)
 	}
-	prune(r.dir, maxRuns)
+	if names := Runs(r.dir); len(names) > maxRuns {
+		for _, old := range names[maxRuns:] {
+			_ = RemoveRun(r.dir, old)
+		}
+	}
 	return nil
 }
 
@@ -131,15 +135,7 @@ func MakePrivate(dir string) error {
 	return os.Chmod(dir, 0o700)
 }
 
-// prune removes the oldest records. Names sort by age because they start with the time.
-func prune(dir string, keep int) {
-	names := Runs(dir)
-	for _, old := range names[min(keep, len(names)):] {
-		_ = os.Remove(filepath.Join(dir, old+runSuffix))
-	}
-}
-
-// Runs returns the names of the records in dir, newest first.
+// Runs returns the names of the records in dir, newest first: they start with the time.
 func Runs(dir string) []string {
 	entries, err := os.ReadDir(dir)
 	if err != nil {
@@ -151,8 +147,7 @@ func Runs(dir string) []string {
 			names = append(names, name)
 		}
 	}
-	slices.Sort(names)
-	slices.Reverse(names)
+	slices.SortFunc(names, func(a, b string) int { return strings.Compare(b, a) })
 	return names
 }
 
@@ -251,22 +246,18 @@ func (r *Record) Manifest(o plan.Object, at int) string {
 // Diagnosis returns the lines of an object's diagnoses in the first at events, without
 // duplicates, the latest last.
 func (r *Record) Diagnosis(o plan.Object, at int) []string {
-	var lines []string
-	for _, e := range r.Events[:at] {
-		if e.Kind == event.KindDiagnosis && e.Object != nil && *e.Object == o {
-			lines = append(slices.DeleteFunc(lines, func(l string) bool { return slices.Contains(e.Lines, l) }), unique(e.Lines)...)
+	var latest []string
+	known := map[string]bool{"": true}
+	for _, e := range slices.Backward(r.Events[:at]) {
+		if e.Kind != event.KindDiagnosis || e.Object == nil || *e.Object != o {
+			continue
+		}
+		for _, l := range slices.Backward(e.Lines) {
+			if !known[l] {
+				known[l], latest = true, append(latest, l)
+			}
 		}
 	}
-	return lines
-}
-
-// unique drops empty lines and all but the last of equal ones.
-func unique(lines []string) []string {
-	var out []string
-	for n, l := range lines {
-		if l != "" && !slices.Contains(lines[n+1:], l) {
-			out = append(out, l)
-		}
-	}
-	return out
+	slices.Reverse(latest)
+	return latest
 }

@@ -3,6 +3,7 @@ package report
 import (
 	"bufio"
 	"bytes"
+	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -62,7 +63,7 @@ type RunResult struct {
 }
 
 // ending returns the outcome as it is shown, see event.Ending.
-func (r Run) ending() string { return string(event.Ending(event.Status(r.Outcome), r.Unchecked)) }
+func (r Run) ending() event.Status { return event.Ending(event.Status(r.Outcome), r.Unchecked) }
 
 // newRun summarizes a run from its first and last event.
 func newRun(name string, first, last event.Event) Run {
@@ -119,8 +120,7 @@ func readSummary(path string) (Run, error) {
 	if _, err := f.ReadAt(tail, info.Size()-int64(len(tail))); err != nil && !errors.Is(err, io.EOF) {
 		return Run{}, err
 	}
-	lines := bytes.Split(tail, []byte("\n"))
-	for _, l := range slices.Backward(lines) {
+	for _, l := range slices.Backward(bytes.Split(tail, []byte("\n"))) {
 		var e event.Event
 		if len(l) > 0 && json.Unmarshal(l, &e) == nil {
 			last = e
@@ -215,16 +215,12 @@ func ReadRecord(dir, name string) (*Record, error) {
 	}
 	events, damage := event.Read(f)
 	r, err := NewRecord(name, events)
-	var line *event.LineError
+	line := &event.LineError{Line: 1}
 	switch {
-	case err != nil && errors.As(damage, &line):
+	case err != nil && errors.As(damage, &line), err == nil && r.Events[0].Kind == "": // JSON, but not an event
 		return nil, fmt.Errorf("%s is not a recorded run (line %d is not a lockstep event)", path, line.Line)
-	case err != nil && damage != nil:
-		return nil, fmt.Errorf("%s: %w", path, damage)
 	case err != nil:
-		return nil, fmt.Errorf("%s: %w", path, err)
-	case r.Events[0].Kind == "": // JSON, but not an event
-		return nil, fmt.Errorf("%s is not a recorded run (line 1 is not a lockstep event)", path)
+		return nil, fmt.Errorf("%s: %w", path, cmp.Or(damage, err))
 	}
 	r.Damage = damage
 	return r, nil
@@ -249,34 +245,12 @@ func (runs RunList) text(to Stream) string {
 	}
 	rows := [][]string{{"RUN", "WHEN", "OPERATION", "RELEASE", "NAMESPACE", "OUTCOME", "DURATION"}}
 	for _, r := range runs {
-		rows = append(rows, []string{clean(r.Name), r.startTime(), clean(r.Operation), clean(r.Release), clean(r.Namespace), to.Style.outcome(r.ending()), r.took()})
+		rows = append(rows, append(cleaned(r.Name, r.startTime(), r.Operation, r.Release, r.Namespace), to.Style.mark(r.ending()), r.took()))
 	}
-	lines := tableIn(rows, to.Width, 3, 1) // the name also has the release and the time
-	for n, l := range lines {
-		lines[n] = strings.TrimPrefix(l, "  ")
-		if n > 0 {
-			lines[n] = to.Style.coloured(lines[n], to.Style.outcome(runs[n-1].ending()), runs[n-1].ending())
-		}
-	}
-	return strings.Join(lines, "\n") + "\n"
+	return listed(tableIn(rows, to.Width, 3, 1)) // the name also has the release and the time
 }
 
 // startTime returns the start of the run in local time.
 func (r *Run) startTime() string { return r.Started.Local().Format(time.DateTime) }
 
 func (r *Run) took() string { return seconds(r.Seconds) }
-
-// outcome returns the glyph and the word of a run's outcome, without colour.
-func (s Style) outcome(outcome string) string {
-	m := s.Theme.Mark(outcome)
-	return m.Glyph + " " + m.Word
-}
-
-// coloured gives the outcome in an aligned line its colour.
-func (s Style) coloured(line, word, outcome string) string {
-	at := strings.Index(line, word)
-	if at < 0 {
-		return line
-	}
-	return line[:at] + s.render(s.Theme.Mark(outcome).Role, word) + line[at+len(word):]
-}

@@ -9,6 +9,8 @@ import (
 	"testing"
 	"time"
 
+	"github.com/charmbracelet/x/ansi"
+
 	"lockstep/engine/event"
 )
 
@@ -161,7 +163,7 @@ func TestBarsFitTerminal(t *testing.T) {
 		path, _, _ = strings.Cut(path, "  best possible")
 		most := 0
 		for l := range strings.Lines(path) {
-			most = max(most, width(strings.TrimRight(l, "\n")))
+			most = max(most, ansi.StringWidth(strings.TrimRight(l, "\n")))
 		}
 		if most > columns || most < min(columns-2, 110) {
 			t.Errorf("%d of %d columns:\n%s", most, columns, path)

@@ -8,6 +8,8 @@ import (
 	"strings"
 	"time"
 
+	"github.com/charmbracelet/x/ansi"
+
 	"lockstep/engine/event"
 	"lockstep/engine/forecast"
 	"lockstep/engine/plan"
@@ -64,8 +66,14 @@ type runFailure struct {
 func (r *Record) details() runDetails {
 	s := r.State
 	waits := forecast.Waits(s)
-	d := runDetails{Run: r.Run, Incomplete: r.Incomplete(), Path: []pathStep{}, Failures: rootFailures(s)}
-	d.Fixed = fixedFailures(s)
+	d := runDetails{Run: r.Run, Incomplete: r.Incomplete(), Path: []pathStep{}, Fixed: fixedFailures(s)}
+	for _, r := range s.Roots() {
+		f := runFailure{Phase: r.Group.Phase, Group: r.Group.ID, Message: r.Group.Message, Cause: r.Cause, Evidence: r.Evidence}
+		if r.Object != nil {
+			f.Object = &r.Object.Object
+		}
+		d.Failures = append(d.Failures, f)
+	}
 	for _, p := range forecast.Path(s) {
 		d.Path = append(d.Path, pathStep{p.Group.Phase, p.Group.ID, p.Start.Seconds(), p.Took.Seconds(), p.Waited.Seconds()})
 	}
@@ -79,25 +87,13 @@ func (r *Record) details() runDetails {
 	return d
 }
 
-func rootFailures(s *event.State) []runFailure {
-	var out []runFailure
-	for _, r := range s.Roots() {
-		f := runFailure{Phase: r.Group.Phase, Group: r.Group.ID, Message: r.Group.Message, Cause: r.Cause, Evidence: r.Evidence}
-		if r.Object != nil {
-			f.Object = &r.Object.Object
-		}
-		out = append(out, f)
-	}
-	return out
-}
-
 func (r *Record) jsonForm() any { return r.details() }
 
 func (r *Record) text(to Stream) string {
 	var b strings.Builder
 	d, style := r.details(), to.Style
 	line := func(text string) { b.WriteString("  " + clean(text) + "\n") }
-	b.WriteString(style.glyph(event.Status(r.ending())) + " " + r.headline(style) + "\n")
+	b.WriteString(style.glyph(r.ending()) + " " + r.headline(style) + "\n")
 	reason := r.Message
 	if len(d.Failures) > 0 { // they have the reason
 		reason = r.State.Outcome
@@ -117,7 +113,7 @@ func (r *Record) text(to Stream) string {
 		writeFailures(&b, r.State, style, len(d.Failures), len(d.Failures)*event.MaxEvidence)
 	}
 	if path := forecast.Path(r.State); len(path) > 0 {
-		b.WriteString("\n" + style.render(theme.Strong, "critical path") + "\n" + strings.Join(bars(r.State, path, style, to.Width), "\n") + "\n")
+		b.WriteString("\n" + style.render(theme.Strong, "critical path") + "\n" + joinLines(bars(r.State, path, style, to.Width)))
 		if r.State.Status == event.Succeeded {
 			line("best possible time: " + seconds(d.BestTime))
 		}
@@ -135,11 +131,6 @@ func (r *Record) headline(style Style) string {
 	}
 	return verdict(r.State, style)
 }
-
-func seconds(s float64) string { return Seconds(time.Duration(s * float64(time.Second))) }
-
-// pad aligns text to the right.
-func pad(text string, width int) string { return fmt.Sprintf("%*s", width, text) }
 
 // runsDiff compares the groups of two runs.
 type runsDiff struct {
@@ -194,11 +185,9 @@ func DiffRuns(a, b *Record) runsDiff {
 // startedGroups returns the groups that started.
 func startedGroups(s *event.State) map[event.Unit]*event.GroupState {
 	out := map[event.Unit]*event.GroupState{}
-	for _, p := range s.Phases {
-		for _, g := range p.Groups {
-			if !g.Started.IsZero() {
-				out[g.Unit()] = g
-			}
+	for g := range groupsOf(s) {
+		if !g.Started.IsZero() {
+			out[g.Unit()] = g
 		}
 	}
 	return out
@@ -232,15 +221,14 @@ func diffGroup(s *event.State, before, after *event.GroupState) groupDiff {
 
 // delta returns how much longer a group took than before.
 func (d *groupDiff) delta() float64 {
-	switch {
-	case d.A == nil && d.B == nil:
-		return 0
-	case d.A == nil:
-		return *d.B
-	case d.B == nil:
-		return -*d.A
+	before, after := 0.0, 0.0
+	if d.A != nil {
+		before = *d.A
 	}
-	return *d.B - *d.A
+	if d.B != nil {
+		after = *d.B
+	}
+	return after - before
 }
 
 func (d runsDiff) text(to Stream) string {
@@ -248,9 +236,9 @@ func (d runsDiff) text(to Stream) string {
 	style := to.Style
 	var rows [][]string
 	for _, r := range []*Run{&d.A, &d.B} {
-		rows = append(rows, []string{clean(r.Name), r.startTime(), clean(r.Operation + " " + r.Release), style.outcome(r.ending()), r.took()})
+		rows = append(rows, append(cleaned(r.Name, r.startTime(), r.Operation+" "+r.Release), style.mark(r.ending()), r.took()))
 	}
-	b.WriteString(strings.Join(tableIn(rows, to.Width, 1), "\n") + "\n\n")
+	b.WriteString(joinLines(tableIn(rows, to.Width, 1)) + "\n")
 	rows = nil
 	same := 0
 	for _, g := range d.Groups {
@@ -260,9 +248,7 @@ func (d runsDiff) text(to Stream) string {
 		}
 		rows = append(rows, []string{g.Change, clean(g.name), g.times(style), g.statuses(style)})
 	}
-	for _, l := range table(rows) {
-		b.WriteString(l + "\n")
-	}
+	b.WriteString(joinLines(table(rows)))
 	if same > 0 {
 		b.WriteString(style.render(theme.Quiet, "  "+Count(same, "group")+" about the same") + "\n")
 	}
@@ -315,31 +301,28 @@ const maxPath = 16
 // bars draws a line for each step of a path: name, time, and a bar from its start to its
 // end. The bar has two parts: sending requests, and waiting for the cluster.
 func bars(s *event.State, path []forecast.Step, style Style, columns int) []string {
+	rows := make([][]string, len(path))
+	for n, p := range path {
+		rows[n] = cleaned(unitName(s, p.Group), alignRight(Seconds(p.Took)))
+	}
 	room := defaultBar
 	if columns > 0 {
-		taken := 0
-		for _, p := range path {
-			taken = max(taken, width(clean(unitName(s, p.Group)))+2+2+7+2)
-		}
-		room = min(max(columns-1-taken, minBar), maxBar)
+		room = min(max(columns-1-ansi.StringWidth(table(rows)[0])-2, minBar), maxBar)
 	}
-	var rows [][]string
-	for n, b := range forecast.Bars(path, room) {
-		bar := strings.Repeat(" ", b.From) + strings.Repeat(style.Theme.Lines.Rest, b.Sent) + strings.Repeat(style.Theme.Lines.Bar, b.Waited)
-		if style.Theme.Still { // for screen readers
-			bar = ""
+	if !style.Theme.Still { // no bars for screen readers
+		for n, b := range forecast.Bars(path, room) {
+			line := style.Theme.Lines
+			rows[n] = append(rows[n], strings.Repeat(" ", b.From)+strings.Repeat(line.Rest, b.Sent)+strings.Repeat(line.Bar, b.Waited))
 		}
-		rows = append(rows, []string{clean(unitName(s, path[n].Group)), pad(Seconds(path[n].Took), 7), bar})
 	}
-	return folded(table(rows), style)
+	return fold(table(rows), "  "+style.Theme.Lines.Ellipsis+" %s")
 }
 
-// folded replaces the middle of a long path by a count.
-func folded(lines []string, style Style) []string {
-	over := len(lines) - maxPath
+// fold replaces the middle of a long path by a count of groups in a format.
+func fold(path []string, format string) []string {
+	over := len(path) - maxPath
 	if over <= 0 {
-		return lines
+		return path
 	}
-	dots := "  " + style.Theme.Lines.Ellipsis + " " + Count(over, "group")
-	return append(append(lines[:maxPath/2:maxPath/2], dots), lines[len(lines)-maxPath/2:]...)
+	return slices.Concat(path[:maxPath/2], []string{fmt.Sprintf(format, Count(over, "group"))}, path[len(path)-maxPath/2:])
 }

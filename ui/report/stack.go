@@ -43,7 +43,7 @@ func (t *textLog) releaseOperation(e event.Event) {
 	case event.Running:
 		op := t.state.Operation
 		op.Release, op.Namespace, op.Context = "", "", "" // the scope has them
-		t.line(e, e.Status, strings.Replace(headline(op), " : ", ": ", 1))
+		t.line(e, e.Status, headline(op))
 	case event.RollingBack:
 		t.line(e, e.Status, withReason("rolling back", e.Message))
 	case event.Succeeded:
@@ -91,9 +91,6 @@ func releaseOutcome(g *event.GroupState) (verb, detail string) {
 	return cmp.Or(string(change), string(g.Status)), ""
 }
 
-// isRollback reports whether a phase rolls back the operation.
-func isRollback(phase string) bool { return strings.HasPrefix(phase, event.RollbackPrefix) }
-
 // releases writes the plan of a stack: its releases in layers, with their groups.
 func (t *textLog) releases(phases []event.Phase) {
 	var rows [][]string
@@ -102,36 +99,24 @@ func (t *textLog) releases(phases []event.Phase) {
 		after := plan.Reduce(p.Groups)
 		last := ""
 		for _, g := range p.Groups {
-			column := fmt.Sprintf("%s %d", p.Name, g.Layer)
-			if column == last {
-				column = ""
-			} else {
-				last = column
-			}
+			column := changed(&last, fmt.Sprintf("%s %d", p.Name, g.Layer))
 			count++
 			size := "unchanged"
 			if release := t.state.Scopes[g.ID]; release != nil {
-				groups, objects := release.Groups(), 0
-				for _, g := range groups {
-					objects += len(g.Objects)
-				}
-				size = Count(len(groups), "group") + ", " + Count(objects, "object")
+				size = Count(len(release.Groups()), "group") + ", " + Count(release.Count().Total, "object")
 			} else if p.Kind == event.PhaseRemove {
 				size = "not installed"
 			} else {
 				unchanged++
 			}
-			rows = append(rows, []string{column, g.ID, size, prefixed("after ", strings.Join(after[g.ID], ", "))})
+			rows = append(rows, cleaned(column, g.ID, size, prefixed("after ", strings.Join(after[g.ID], ", "))))
 		}
 	}
 	text := "plan: " + Count(count, "release")
 	if unchanged > 0 {
 		text += fmt.Sprintf(", %d unchanged", unchanged)
 	}
-	fmt.Fprintf(t.out, "\n%s\n", text)
-	for _, line := range table(rows) {
-		fmt.Fprintln(t.out, clean(line))
-	}
+	fmt.Fprint(t.out, "\n"+text+"\n"+joinLines(table(rows)))
 	t.blankLine = true
 }
 
@@ -141,35 +126,27 @@ func writeReleases(w io.Writer, s *event.State, o Options) {
 		return slices.ContainsFunc(s.Phases, func(p *event.PhaseState) bool { return isRollback(p.Name) && s.Find(p.Name, id) != nil })
 	}
 	outcomes := map[string]int{}
-	var order []string
+	var verbs []string
 	var rows [][]string
-	var shown []event.Status
-	for _, p := range s.Phases {
-		for _, g := range p.Groups {
-			if !groupOK(g) {
-				rows = append(rows, []string{o.word(g.Status), g.ID, strings.TrimPrefix(cmp.Or(g.Cause, g.Message), "not started: ")})
-				shown = append(shown, g.Status)
-				continue
-			}
-			if !isRollback(p.Name) && undone(g.ID) {
-				continue
-			}
+	for g := range groupsOf(s) {
+		switch {
+		case !groupOK(g):
+			reason := strings.TrimPrefix(cmp.Or(g.Cause, g.Message), "not started: ")
+			rows = append(rows, append([]string{o.glyphAndWord(g.Status)}, cleaned(g.ID, reason)...))
+		case isRollback(g.Phase) || !undone(g.ID):
 			verb, _ := releaseOutcome(g)
-			if outcomes[verb]++; !slices.Contains(order, verb) {
-				order = append(order, verb)
+			if outcomes[verb]++; outcomes[verb] == 1 {
+				verbs = append(verbs, verb)
 			}
 		}
 	}
-	var parts []string
-	for _, verb := range order {
-		parts = append(parts, fmt.Sprintf("%d %s", outcomes[verb], verb))
+	for n, verb := range verbs {
+		verbs[n] = fmt.Sprint(outcomes[verb], " ", verb)
 	}
-	if len(parts) > 0 {
-		fmt.Fprintln(w, " ", o.glyph(event.Ready), "releases:", strings.Join(parts, ", "))
+	if len(verbs) > 0 {
+		fmt.Fprintln(w, " ", o.glyph(event.Ready), "releases:", strings.Join(verbs, ", "))
 	}
-	for i, line := range table(rows) {
-		fmt.Fprintln(w, " ", o.glyph(shown[i])+clean(line[1:]))
-	}
+	fmt.Fprint(w, joinLines(table(rows)))
 }
 
 // StackPlan is the plan of an operation on a stack.
@@ -235,21 +212,16 @@ func (p StackPlan) text(to Stream) string {
 	var b strings.Builder
 	unchanged := 0
 	for _, r := range p.Releases {
+		name, needs := to.Style.render(theme.Strong, r.Release), clean(prefixed(", after ", strings.Join(r.Needs, ", ")))
 		if r.Plan == nil {
 			unchanged++
-			fmt.Fprintf(&b, "%s unchanged%s\n\n", to.Style.render(theme.Strong, clean(r.Release)), needs(r))
+			b.WriteString(name + " unchanged" + needs + "\n\n")
 			continue
 		}
-		fmt.Fprintf(&b, "%s%s\n", to.Style.render(theme.Strong, clean(r.Release)), needs(r))
-		b.WriteString(r.Plan.text(to) + "\n")
+		b.WriteString(name + needs + "\n" + r.Plan.text(to) + "\n")
 	}
-	_, changed := p.Count()
-	fmt.Fprintf(&b, "%s: %d to change, %d unchanged\n", Count(len(p.Releases), "release"), changed, unchanged)
+	fmt.Fprintf(&b, "%s: %d to change, %d unchanged\n", Count(len(p.Releases), "release"), len(p.Releases)-unchanged, unchanged)
 	return b.String()
-}
-
-func needs(r ReleasePlan) string {
-	return clean(prefixed(", after ", strings.Join(r.Needs, ", ")))
 }
 
 // StackStatus is the current status of a stack's releases.
@@ -270,13 +242,13 @@ type ReleaseStatus struct {
 func (s StackStatus) text(Stream) string {
 	rows := [][]string{{"RELEASE", "STATUS", "REVISION", "CHART", "READY", ""}}
 	for _, r := range s {
-		row := []string{clean(r.Release), r.Status, "", "", "", ""}
-		if r.Revision > 0 {
-			row = []string{clean(r.Release), r.Status, fmt.Sprint(r.Revision), clean(r.Chart), fmt.Sprintf("%d/%d", r.Ready, r.Groups), clean(r.Problem)}
+		if r.Revision == 0 {
+			rows = append(rows, cleaned(r.Release, r.Status))
+			continue
 		}
-		rows = append(rows, row)
+		rows = append(rows, cleaned(r.Release, r.Status, number(r.Revision), r.Chart, fmt.Sprintf("%d/%d", r.Ready, r.Groups), r.Problem))
 	}
-	return strings.Join(table(rows), "\n") + "\n"
+	return joinLines(table(rows))
 }
 
 // Needs are the needs of a stack's releases that its file does not declare.
@@ -295,9 +267,9 @@ func (n Needs) text(Stream) string {
 	if len(n) == 0 {
 		return "no missing needs found\n"
 	}
-	var b strings.Builder
+	var lines []string
 	for _, need := range n {
-		fmt.Fprintf(&b, "%s needs %s\n  %s\n", clean(need.Release), clean(need.Needs), clean(need.Why))
+		lines = append(lines, clean(need.Release+" needs "+need.Needs), "  "+clean(need.Why))
 	}
-	return b.String()
+	return joinLines(lines)
 }

@@ -3,7 +3,6 @@ package report
 import (
 	"io"
 	"regexp"
-	"slices"
 	"strings"
 	"sync"
 	"unicode/utf8"
@@ -39,6 +38,9 @@ func (s Style) mark(st event.Status) string {
 }
 
 func (s Style) word(st event.Status) string { return s.Theme.Mark(string(st)).Word }
+
+// glyphAndWord returns both, only the glyph coloured.
+func (s Style) glyphAndWord(st event.Status) string { return s.glyph(st) + " " + s.word(st) }
 
 // render styles one line of text and removes unsafe characters.
 func (s Style) render(r theme.Role, words string) string {
@@ -85,9 +87,6 @@ func Safe(w io.Writer) io.Writer { return newSanitizer(w, text.Block) }
 // styled returns a writer that removes all control sequences except those of a style.
 func styled(w io.Writer, style Style) io.Writer {
 	own := style.sequences()
-	if own == nil {
-		return newSanitizer(w, func(s string) string { return style.Theme.Plain(text.Block(s)) })
-	}
 	return newSanitizer(w, func(s string) string { return style.Theme.Plain(keep(own, s)) })
 }
 
@@ -119,23 +118,25 @@ func (b *sanitizer) Write(p []byte) (int, error) {
 // partial returns the length of the incomplete character at the end of s.
 func partial(s string) int {
 	for n := 1; n < utf8.UTFMax && n <= len(s); n++ {
-		if b := s[len(s)-n]; utf8.RuneStart(b) {
-			if b >= utf8.RuneSelf && !utf8.FullRuneInString(s[len(s)-n:]) {
-				return n
+		if end := s[len(s)-n:]; utf8.RuneStart(end[0]) {
+			if utf8.FullRuneInString(end) {
+				return 0
 			}
-			return 0
+			return n
 		}
 	}
 	return 0
 }
 
-// keep makes s safe, except for matches of own.
+// keep makes s safe, except for matches of own, which may be nil.
 func keep(own *regexp.Regexp, s string) string {
+	if own == nil {
+		return text.Block(s)
+	}
 	var b strings.Builder
 	at := 0
 	for _, m := range own.FindAllStringIndex(s, -1) {
-		b.WriteString(text.Block(s[at:m[0]]))
-		b.WriteString(s[m[0]:m[1]])
+		b.WriteString(text.Block(s[at:m[0]]) + s[m[0]:m[1]])
 		at = m[1]
 	}
 	return b.String() + text.Block(s[at:])
@@ -148,15 +149,11 @@ func (s Style) sequences() *regexp.Regexp {
 	}
 	var all []string
 	for role := theme.Text; role <= theme.Selected; role++ {
-		on, off, _ := strings.Cut(s.Theme.Render(role, "x"), "x")
-		for _, code := range []string{on, off} {
-			if code != "" && !slices.Contains(all, regexp.QuoteMeta(code)) {
+		for code := range strings.SplitSeq(s.Theme.Render(role, "x"), "x") {
+			if code != "" {
 				all = append(all, regexp.QuoteMeta(code))
 			}
 		}
-	}
-	if len(all) == 0 {
-		return nil
 	}
 	return regexp.MustCompile(strings.Join(all, "|"))
 }
@@ -178,7 +175,7 @@ func (f wrapper) Write(p []byte) (int, error) {
 	}
 	var b strings.Builder
 	for line := range strings.Lines(string(p)) {
-		b.WriteString(strings.Join(f.lines(strings.TrimSuffix(line, "\n")), "\n") + "\n")
+		b.WriteString(f.wrap(strings.TrimSuffix(line, "\n")) + "\n")
 	}
 	if _, err := io.WriteString(f.w, b.String()); err != nil {
 		return 0, err
@@ -186,28 +183,22 @@ func (f wrapper) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-func (f wrapper) lines(line string) []string {
+func (f wrapper) wrap(line string) string {
 	if ansi.StringWidth(line) <= f.columns {
-		return []string{line}
+		return line
 	}
-	indent := line[:len(line)-len(strings.TrimLeft(line, " "))]
-	first, more := indent, indent+"  "
-	if strings.HasPrefix(ansi.Strip(line[len(indent):]), f.bar+" ") {
-		at := strings.Index(line, f.bar)
-		end := at + len(f.bar)
-		if space := strings.IndexByte(line[end:], ' '); space >= 0 {
-			end += space + 1
-		}
-		first, more = line[:end], line[:end]
+	text := strings.TrimLeft(line, " ")
+	first := line[:len(line)-len(text)]
+	more := first + "  "
+	if strings.HasPrefix(ansi.Strip(text), f.bar+" ") {
+		end := strings.Index(line, f.bar) + len(f.bar)
+		first = line[:end+strings.IndexByte(line[end:], ' ')+1]
+		more = first
 	}
 	room := max(f.columns-ansi.StringWidth(more), minTextWidth)
-	out := strings.Split(ansi.Wrap(line[len(first):], room, ""), "\n")
-	for n, l := range out {
-		if n == 0 {
-			out[n] = first + l
-			continue
-		}
-		out[n] = more + strings.TrimLeft(l, " ")
+	lines := strings.Split(ansi.Wrap(line[len(first):], room, ""), "\n")
+	for n, l := range lines[1:] {
+		lines[n+1] = more + strings.TrimLeft(l, " ")
 	}
-	return out
+	return first + strings.Join(lines, "\n")
 }

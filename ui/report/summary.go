@@ -67,10 +67,7 @@ func writeVerdict(w io.Writer, s *event.State, style Style) {
 // writeTimes writes the critical path and compares the slowest groups with their last run.
 func writeTimes(w io.Writer, s *event.State, o Options) {
 	if path := forecast.Path(s); len(path) > 1 && s.Status != event.Aborted {
-		fmt.Fprintln(w, "  critical path")
-		for _, l := range bars(s, path, o.Style, max(o.Width-2, 0)) {
-			fmt.Fprintln(w, " ", l)
-		}
+		writeList(w, "critical path", bars(s, path, o.Style, max(o.Width-2, 0)))
 	}
 	var rows [][]string
 	for _, g := range forecast.Slowest(s, maxSlow) {
@@ -78,26 +75,22 @@ func writeTimes(w io.Writer, s *event.State, o Options) {
 		if g.Differs() {
 			difference = withSign((g.Took - g.Usual).Seconds())
 		}
-		rows = append(rows, []string{clean(unitName(s, g.Group)), pad(Seconds(g.Took), 7), "last time " + Seconds(g.Usual), difference})
+		rows = append(rows, cleaned(unitName(s, g.Group), alignRight(Seconds(g.Took)), "last time "+Seconds(g.Usual), difference))
 	}
-	if len(rows) == 0 {
-		return
-	}
-	fmt.Fprintln(w, "  slowest groups")
-	for _, l := range table(rows) {
-		fmt.Fprintln(w, " ", l)
+	writeList(w, "slowest groups", table(rows))
+}
+
+// writeList writes indented lines below a heading, or nothing if there are none.
+func writeList(w io.Writer, heading string, lines []string) {
+	if len(lines) > 0 {
+		fmt.Fprint(w, "  "+heading+"\n  "+strings.Join(lines, "\n  ")+"\n")
 	}
 }
 
 func writeNotes(w io.Writer, s *event.State) {
-	if len(s.Notes) == 0 {
-		return
+	if len(s.Notes) > 0 {
+		fmt.Fprint(w, "\nNOTES:\n"+cleanLines(s.Notes)+"\n\n")
 	}
-	fmt.Fprintln(w, "\nNOTES:")
-	for _, l := range s.Notes {
-		fmt.Fprintln(w, clean(l))
-	}
-	fmt.Fprintln(w)
 }
 
 // writeFailures writes a line for each root failure, at most limit, then at most evidence
@@ -175,19 +168,12 @@ func verdict(s *event.State, style Style) string {
 	if end.IsZero() {
 		end, how = s.Now, "still running after "
 	}
-	total := end.Sub(s.Started)
-	var details []string
+	total, paused := end.Sub(s.Started), ""
 	if idle := total - s.Active(end); idle > 0 {
-		details = append(details, Seconds(idle)+" paused")
-	}
-	if op.Revision > 0 {
-		details = append(details, fmt.Sprintf("revision %d", op.Revision))
-	}
-	if op.Namespace != "" {
-		details = append(details, "namespace "+op.Namespace)
+		paused = Seconds(idle) + " paused"
 	}
 	text := op.Name + " " + op.Release + " " + how + Seconds(total)
-	if len(details) > 0 {
+	if details := nonEmpty(paused, prefixed("revision ", number(op.Revision)), prefixed("namespace ", op.Namespace)); len(details) > 0 {
 		text += " (" + strings.Join(details, ", ") + ")"
 	}
 	return clean(text)
@@ -202,23 +188,30 @@ func writeGroups(w io.Writer, s *event.State, o Options) {
 	}
 	var shown []*event.GroupState
 	var rows [][]string
+	var together []string // about groups that were skipped for the same reason
 	done, all := 0, 0
-	reasons, skipped := skippedByReason(s)
-	for _, p := range s.Phases {
-		for _, g := range p.Groups {
-			if !isRollback(p.Name) {
-				all++
-			}
-			switch {
-			case groupOK(g):
-				if !isRollback(p.Name) {
-					done++
-				}
-			case g.Status == event.Skipped && len(skipped[g.Message]) > maxNamed:
-			default:
-				shown = append(shown, g)
-				rows = append(rows, groupRow(s, g, o.Style))
-			}
+	skipped := map[string][]string{} // names by reason
+	for g := range groupsOf(s) {
+		if g.Status == event.Skipped {
+			skipped[g.Message] = append(skipped[g.Message], unitName(s, g))
+		}
+	}
+	for g := range groupsOf(s) {
+		ok, rollback := groupOK(g), isRollback(g.Phase)
+		if !rollback {
+			all++
+		}
+		names := skipped[g.Message]
+		switch {
+		case ok && !rollback:
+			done++
+		case ok:
+		case g.Status != event.Skipped || len(names) <= maxNamed:
+			shown = append(shown, g)
+			rows = append(rows, groupRow(s, g, o.Style))
+		case names[0] == unitName(s, g):
+			text := clean(withReason(abbreviate(names), problem(g)))
+			together = append(together, o.glyphAndWord(event.Skipped)+"  "+text)
 		}
 	}
 	writeChanges(w, s, done, all, o)
@@ -229,13 +222,11 @@ func writeGroups(w io.Writer, s *event.State, o Options) {
 			fmt.Fprintln(w, " ", clean(g.Phase)+":")
 		}
 		phase = g.Phase
-		fmt.Fprintln(w, " ", o.glyph(g.Status)+clean(line[1:]))
+		fmt.Fprintln(w, line)
 		writeDiagnosis(w, g, o)
 	}
-	for _, reason := range reasons {
-		if names := skipped[reason]; len(names) > maxNamed {
-			fmt.Fprintln(w, " ", o.glyph(event.Skipped), clean(withReason(o.word(event.Skipped)+"  "+abbreviate(names), strings.TrimPrefix(reason, "not started: "))))
-		}
+	for _, line := range together {
+		fmt.Fprintln(w, " ", line)
 	}
 }
 
@@ -257,24 +248,6 @@ func writeChanges(w io.Writer, s *event.State, done, all int, o Options) {
 	}
 }
 
-// skippedByReason returns the reasons why groups were skipped, in order, and the names of
-// those groups.
-func skippedByReason(s *event.State) (reasons []string, names map[string][]string) {
-	names = map[string][]string{}
-	for _, p := range s.Phases {
-		for _, g := range p.Groups {
-			if g.Status != event.Skipped {
-				continue
-			}
-			if names[g.Message] == nil {
-				reasons = append(reasons, g.Message)
-			}
-			names[g.Message] = append(names[g.Message], unitName(s, g))
-		}
-	}
-	return reasons, names
-}
-
 func groupOK(g *event.GroupState) bool {
 	switch g.Status {
 	case event.Ready, event.Gone:
@@ -291,7 +264,8 @@ func groupRow(s *event.State, g *event.GroupState, style Style) []string {
 	if !g.Started.IsZero() && !g.Ended.IsZero() {
 		took = Seconds(g.Ended.Sub(g.Started))
 	}
-	return []string{style.word(g.Status), unitName(s, g), fmt.Sprintf("%d/%d", g.Reached(), len(g.Objects)), took, problem(g)}
+	return append([]string{style.glyphAndWord(g.Status)},
+		cleaned(unitName(s, g), fmt.Sprintf("%d/%d", g.Reached(), len(g.Objects)), took, problem(g))...)
 }
 
 // problem describes a group's problem in one line, without the cause of a failure; "" if
@@ -328,7 +302,7 @@ func problem(g *event.GroupState) string {
 			}
 		}
 	case event.Aborted:
-		if reason := unlessKnown(g.Message, "aborted"); reason != "" {
+		if reason := abortReason(g.Message); reason != "" {
 			objects = append([]string{reason}, objects...)
 		}
 	}

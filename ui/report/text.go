@@ -108,16 +108,15 @@ func (t *textLog) Consume(e event.Event) {
 	case event.KindObject:
 		t.object(e)
 	case event.KindCommand:
-		if e.Answers == event.Internal {
-			return
+		if e.Answers != event.Internal {
+			t.line(e, e.Status, commandReply(e))
 		}
-		t.line(e, e.Status, commandReply(e))
 	case event.KindBreakpoint:
 		t.line(e, e.Status, "breakpoint "+string(e.Status)+" on "+e.Group)
 	case event.KindWarning:
 		t.warning(e)
 	case event.KindWaiting:
-		t.line(e, event.InProgress, "waiting for "+objectIn(e.Object, e.Group)+": "+t.waiting(e)+t.remaining(e.Time))
+		t.waiting(e)
 	case event.KindServer:
 		t.line(e, e.Status, e.Message)
 	case event.KindDiagnosis:
@@ -137,8 +136,8 @@ func (t *textLog) line(e event.Event, st event.Status, text string) {
 	if t.scope != "" {
 		start, text = t.stackStarted, t.opts.render(theme.Accent, clean(t.scope))+"  "+text
 	}
-	elapsed := fmt.Sprintf("%7s", Seconds(e.Time.Sub(start)))
-	fmt.Fprintln(t.out, t.opts.render(theme.Quiet, elapsed), t.opts.glyph(st), text)
+	elapsed := t.opts.render(theme.Quiet, alignRight(Seconds(e.Time.Sub(start))))
+	fmt.Fprintln(t.out, elapsed, t.opts.glyph(st), text)
 }
 
 // quote writes details below a line.
@@ -161,20 +160,17 @@ func (t *textLog) operation(e event.Event) {
 		fmt.Fprintln(t.out, headline(t.state.Operation))
 		t.blankLine = true
 	case event.RollingBack:
-		text := "rolling back"
-		if t.state.Operation.Stack() {
-			t.line(e, event.RollingBack, text+" all changed releases")
-			return
-		}
+		text, reason := "rolling back", e.Message
 		switch {
+		case t.state.Operation.Stack():
+			text += " all changed releases"
 		case e.Operation == nil:
 		case e.Operation.ToRevision > 0:
 			text += fmt.Sprintf(" to revision %d", e.Operation.ToRevision)
 		default:
 			text += " (" + e.Operation.Name + ")"
 		}
-		reason := e.Message
-		if len(t.state.Roots()) > 0 { // just reported
+		if t.state.Operation.Stack() || len(t.state.Roots()) > 0 { // reported with the failure
 			reason = ""
 		}
 		t.line(e, event.RollingBack, withReason(text, reason))
@@ -186,70 +182,40 @@ func (t *textLog) operation(e event.Event) {
 
 // target describes what an operation deploys, and where.
 func target(op event.Operation) []string {
-	var parts []string
-	for _, p := range [][2]string{{"chart", op.Chart}, {"namespace", op.Namespace}, {"context", op.Context}} {
-		if p[1] != "" {
-			parts = append(parts, p[0]+" "+p[1])
-		}
-	}
-	if op.Revision > 0 {
-		parts = append(parts, fmt.Sprintf("revision %d", op.Revision))
-	}
-	return parts
+	return nonEmpty(prefixed("chart ", op.Chart), prefixed("namespace ", op.Namespace), prefixed("context ", op.Context),
+		prefixed("revision ", number(op.Revision)))
 }
 
 // headline returns the first line of an operation.
 func headline(op event.Operation) string {
-	parts := target(op)
-	if op.ToRevision > 0 {
-		parts = append(parts, fmt.Sprintf("back to revision %d", op.ToRevision))
-	}
+	timeout := ""
 	if op.Timeout > 0 {
-		parts = append(parts, "timeout "+shortDuration(op.Timeout))
+		timeout = "timeout " + shortDuration(op.Timeout)
 	}
-	head := clean(op.Name + " " + op.Release)
-	if len(parts) == 0 {
-		return head
-	}
-	return head + ": " + clean(strings.Join(parts, ", "))
+	parts := append(target(op), nonEmpty(prefixed("back to revision ", number(op.ToRevision)), timeout)...)
+	return clean(withReason(strings.TrimSpace(op.Name+" "+op.Release), strings.Join(parts, ", ")))
 }
 
-// shortDuration formats 5m0s as 5m.
+// shortDuration formats 5m0s as 5m and 1h0m0s as 1h.
 func shortDuration(d time.Duration) string {
-	s := d.String()
-	if strings.HasSuffix(s, "m0s") {
-		s = strings.TrimSuffix(s, "0s")
-	}
-	if strings.HasSuffix(s, "h0m") {
-		s = strings.TrimSuffix(s, "0m")
-	}
-	return s
+	return strings.NewReplacer("h0m0s", "h", "m0s", "m").Replace(d.String())
 }
 
 func (t *textLog) run(e event.Event) {
-	text, reason := t.opts.word(e.Status), e.Message
+	text, reason, commands := t.opts.word(e.Status), e.Message, ""
 	switch e.Status {
 	case event.Running:
 		text = "resumed"
+	case event.Paused:
+		commands = "step, continue, abort"
 	case event.Held:
-		text = "held on failure"
+		text, commands = "held on failure", "retry, accept, give-up, abort"
 		reason, _, _ = strings.Cut(reason, ": ") // the group; its own line has the rest
 	}
 	t.line(e, e.Status, withReason(text, reason))
-	switch {
-	case t.opts.Steer == "":
-	case e.Status == event.Held:
-		t.line(e, e.Status, "steer with: "+t.opts.Steer+" retry, accept, give-up, abort")
-	case e.Status == event.Paused:
-		t.line(e, e.Status, "steer with: "+t.opts.Steer+" step, continue, abort")
+	if t.opts.Steer != "" && commands != "" {
+		t.line(e, e.Status, "steer with: "+t.opts.Steer+" "+commands)
 	}
-}
-
-func withReason(text, reason string) string {
-	if reason == "" {
-		return text
-	}
-	return text + ": " + reason
 }
 
 func (t *textLog) warning(e event.Event) {

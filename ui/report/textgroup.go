@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"regexp"
 	"slices"
-	"strconv"
 	"strings"
 	"time"
 
@@ -20,8 +19,7 @@ func (t *textLog) group(e event.Event, before event.Status) {
 	if g == nil {
 		return
 	}
-	removing := slices.ContainsFunc(t.state.Phases, func(p *event.PhaseState) bool { return p.Name == e.Phase && p.Kind == event.PhaseRemove })
-	took := e.Time.Sub(g.Started)
+	name, removing, took := unitName(&t.state, g), removes(&t.state, e.Phase), e.Time.Sub(g.Started)
 	if t.state.Operation.Stack() {
 		t.releaseStatus(e, g, took)
 		return
@@ -30,16 +28,20 @@ func (t *textLog) group(e event.Event, before event.Status) {
 	case event.Running:
 		t.line(e, e.Status, started(g, removing, before))
 	case event.Held:
-		t.line(e, e.Status, withReason(unitName(&t.state, g)+" held", e.Message))
+		t.line(e, e.Status, withReason(name+" held", e.Message))
 	case event.Ready, event.Applied, event.Gone:
 		t.line(e, e.Status, t.ended(g, before, took))
 		t.failures(e, g)
 	case event.Failed:
-		t.failed(e, g, took, progress(g, removing))
+		text := name + " failed"
+		if !g.Started.IsZero() {
+			text += " after " + Seconds(took)
+		}
+		t.failed(e, g, text+" ("+progress(g, removing)+")")
 	case event.Aborted:
-		t.line(e, e.Status, withReason(unitName(&t.state, g)+" aborted after "+Seconds(took)+" ("+progress(g, removing)+")", unlessKnown(e.Message, "aborted")))
+		t.line(e, e.Status, withReason(name+" aborted after "+Seconds(took)+" ("+progress(g, removing)+")", abortReason(e.Message)))
 	case event.Skipped:
-		t.skipped.add(e, unitName(&t.state, g))
+		t.skipped.add(e, name)
 	}
 }
 
@@ -64,13 +66,12 @@ func (t *textLog) ended(g *event.GroupState, before event.Status, took time.Dura
 }
 
 // failed writes that a group failed, with the failed objects and causes.
-func (t *textLog) failed(e event.Event, g *event.GroupState, took time.Duration, done string) {
-	text := unitName(&t.state, g) + " failed"
-	if !g.Started.IsZero() {
-		text += " after " + Seconds(took)
+func (t *textLog) failed(e event.Event, g *event.GroupState, text string) {
+	roots := slices.DeleteFunc(t.state.Roots(), func(r event.Root) bool { return r.Group != g })
+	if len(roots) == 0 {
+		roots = []event.Root{{Group: g, Cause: g.Message}}
 	}
-	roots := t.groupRoots(g)
-	t.line(e, e.Status, withReason(text+" ("+done+")", roots[0].String()))
+	t.line(e, e.Status, withReason(text, roots[0].String()))
 	for _, r := range roots {
 		if r.Object == nil {
 			continue
@@ -87,15 +88,6 @@ func (t *textLog) failed(e event.Event, g *event.GroupState, took time.Duration,
 		}
 	}
 	t.failures(e, g)
-}
-
-// groupRoots returns the causes of a group's failure, at least one.
-func (t *textLog) groupRoots(g *event.GroupState) []event.Root {
-	roots := slices.DeleteFunc(t.state.Roots(), func(r event.Root) bool { return r.Group != g })
-	if len(roots) == 0 {
-		return []event.Root{{Group: g, Cause: g.Message}}
-	}
-	return roots
 }
 
 // evidence writes the lines of evidence that are not written yet. They name the object
@@ -141,15 +133,20 @@ func normalize(line string) string {
 	return strings.TrimSpace(podName.ReplaceAllString(clean(line), "pod"))
 }
 
+// find returns the group and the object of an event, or nil.
+func (t *textLog) find(e event.Event) (*event.GroupState, *event.ObjectState) {
+	g := t.state.Find(e.Phase, e.Group)
+	if g == nil || e.Object == nil {
+		return g, nil
+	}
+	return g, g.Find(*e.Object)
+}
+
 // diagnosis writes why an object is not ready, unless its group's line has the cause.
 func (t *textLog) diagnosis(e event.Event) {
-	g := t.state.Find(e.Phase, e.Group)
-	if g == nil || e.Object == nil || t.state.Operation.Stack() {
-		return
-	}
-	o := g.Find(*e.Object)
+	g, o := t.find(e)
 	switch {
-	case o == nil || o.Cause == "":
+	case o == nil || o.Cause == "" || t.state.Operation.Stack():
 	case !g.Status.Over(): // it may still become ready
 		t.line(e, event.InProgress, withReason(objectIn(e.Object, e.Group), o.Cause))
 	default:
@@ -162,14 +159,22 @@ func (t *textLog) diagnosis(e event.Event) {
 	}
 }
 
-// waiting returns the text of a heartbeat, preceded by the cause if it is known.
-func (t *textLog) waiting(e event.Event) string {
-	g := t.state.Find(e.Phase, e.Group)
-	if g == nil || e.Object == nil {
-		return e.Message
+// waiting writes a heartbeat, with the forecast of the run if there is one.
+func (t *textLog) waiting(e event.Event) {
+	text := "waiting for " + objectIn(e.Object, e.Group) + ": " + t.waitingFor(e)
+	if f, ok := forecast.Estimate(&t.state, e.Time); ok {
+		text += "; " + f.String()
 	}
-	o := g.Find(*e.Object)
-	if o == nil || o.Cause == "" {
+	t.line(e, event.InProgress, text)
+}
+
+// waitingFor returns how far an object is, preceded by the cause if it is known.
+func (t *textLog) waitingFor(e event.Event) string {
+	_, o := t.find(e)
+	switch {
+	case e.Object == nil:
+		return e.Message
+	case o == nil || o.Cause == "":
 		return waitText(e.Object.Kind, e.Message)
 	}
 	status := strings.Replace(e.Message, ": "+e.Cause, "", 1)
@@ -219,22 +224,22 @@ func (t *textLog) flushSkipped() {
 	t.line(s.first, event.Skipped, abbreviate(s.names)+" "+cmp.Or(s.first.Message, t.opts.word(event.Skipped)))
 }
 
-// unlessKnown returns s, or "" if it equals known.
-func unlessKnown(s, known string) string {
-	if s == known {
+// abortReason returns the message of an aborted group, or "" if it gives no reason.
+func abortReason(message string) string {
+	if message == "aborted" {
 		return ""
 	}
-	return s
+	return message
 }
 
 // object writes a line for an object that failed, unless its group already reported it,
 // or that became ready after it failed.
 func (t *textLog) object(e event.Event) {
-	g := t.state.Find(e.Phase, e.Group)
-	if g == nil || e.Object == nil || t.state.Operation.Stack() {
+	g, o := t.find(e)
+	if o == nil || t.state.Operation.Stack() {
 		return
 	}
-	key := objectKey{e.Phase, e.Group, *e.Object}
+	key := objectKey{e.Phase, e.Group, o.Object}
 	switch {
 	case e.Status == event.Failed && g.Status != event.Running:
 		t.failures(e, g)
@@ -286,11 +291,17 @@ func (t *textLog) plan(phases []event.Phase) {
 	if len(rows) == 0 {
 		return
 	}
-	fmt.Fprintf(t.out, "\nplan: %s in %s\n", Count(objects, "object"), Count(groups, "group"))
-	for _, line := range table(rows) {
-		fmt.Fprintln(t.out, clean(line))
-	}
+	fmt.Fprintf(t.out, "\nplan: %s in %s\n%s", Count(objects, "object"), Count(groups, "group"), joinLines(table(rows)))
 	t.blankLine = true
+}
+
+// changed returns text, or "" if it equals the last one.
+func changed(last *string, text string) string {
+	if *last == text {
+		return ""
+	}
+	*last = text
+	return text
 }
 
 func phaseRows(p event.Phase) [][]string {
@@ -301,30 +312,17 @@ func phaseRows(p event.Phase) [][]string {
 		column := p.Name
 		switch p.Kind {
 		case event.PhaseApply:
-			column = strings.TrimSuffix(p.Name, string(event.PhaseApply)) + "layer " + strconv.Itoa(layer[g.ID])
+			column = fmt.Sprintf("%slayer %d", strings.TrimSuffix(p.Name, string(event.PhaseApply)), layer[g.ID])
 		case event.PhaseRemove:
-			column += " layer " + strconv.Itoa(layer[g.ID])
+			column += fmt.Sprintf(" layer %d", layer[g.ID])
 		}
-		shown := column
-		if column == last {
-			shown = ""
-		}
-		last = column
-		rows = append(rows, []string{shown, g.ID, Count(len(g.Objects), "object"), prefixed("after ", strings.Join(after[g.ID], ", "))})
+		rows = append(rows, cleaned(changed(&last, column), g.ID, Count(len(g.Objects), "object"), prefixed("after ", strings.Join(after[g.ID], ", "))))
 	}
 	return rows
 }
 
 // slow is the theme's mark for a group that takes longer than usual; it is not a status.
 const slow = "slow"
-
-// remaining returns the forecast of the run, or "" if there is none.
-func (t *textLog) remaining(now time.Time) string {
-	if f, ok := forecast.Estimate(&t.state, now); ok {
-		return "; " + f.String()
-	}
-	return ""
-}
 
 // reportSlow reports each group that takes longer than usual, once. Only heartbeats and
 // events of groups trigger it.

@@ -3,8 +3,10 @@ package report
 import (
 	"fmt"
 	"io"
+	"iter"
 	"regexp"
 	"slices"
+	"strconv"
 	"strings"
 	"time"
 
@@ -17,9 +19,7 @@ import (
 
 // Seconds formats a duration: 4.1s, 1m52s, 2h03m.
 func Seconds(d time.Duration) string {
-	if d < 0 {
-		d = 0
-	}
+	d = max(d, 0)
 	switch {
 	case d < 100*time.Second:
 		return fmt.Sprintf("%.1fs", d.Seconds())
@@ -31,36 +31,60 @@ func Seconds(d time.Duration) string {
 	return fmt.Sprintf("%dh%02dm", d/time.Hour, d%time.Hour/time.Minute)
 }
 
+func seconds(s float64) string { return Seconds(time.Duration(s * float64(time.Second))) }
+
 // Count formats "1 object" or "3 objects".
 func Count(n int, noun string) string {
-	if n == 1 {
-		return "1 " + noun
+	if n != 1 {
+		noun += "s"
 	}
-	return fmt.Sprintf("%d %ss", n, noun)
+	return fmt.Sprint(n, " ", noun)
 }
+
+// prefixed returns prefix + text, or "" if text is empty.
+func prefixed(prefix, text string) string {
+	if text == "" {
+		return ""
+	}
+	return prefix + text
+}
+
+// nonEmpty returns the parts without empty ones.
+func nonEmpty(parts ...string) []string {
+	return slices.DeleteFunc(parts, func(s string) bool { return s == "" })
+}
+
+// number formats a number, 0 as "".
+func number(n int) string {
+	if n == 0 {
+		return ""
+	}
+	return strconv.Itoa(n)
+}
+
+func withReason(text, reason string) string { return text + prefixed(": ", reason) }
 
 // outcome summarizes the changes to the objects of a group: "3 objects created",
 // "2 created, 1 unchanged", or "3 objects" if they are unknown.
 func outcome(g *event.GroupState) string {
-	changes := []event.Change{event.Created, event.Configured, event.Unchanged, event.Deleted, event.Absent, event.Kept}
 	n := map[event.Change]int{}
 	for _, o := range g.Objects {
 		n[o.Change]++
 	}
 	var parts []string
-	for _, c := range changes {
+	for _, c := range []event.Change{event.Created, event.Configured, event.Unchanged, event.Deleted, event.Absent, event.Kept} {
 		if n[c] == len(g.Objects) && n[c] > 0 {
 			return Count(n[c], "object") + " " + c.Word()
 		}
 		if n[c] > 0 {
-			parts = append(parts, fmt.Sprintf("%d %s", n[c], c.Word()))
+			parts = append(parts, fmt.Sprint(n[c], " ", c.Word()))
 		}
 	}
 	if len(parts) == 0 {
 		return Count(len(g.Objects), "object")
 	}
 	if n[""] > 0 {
-		parts = append(parts, fmt.Sprintf("%d not applied", n[""]))
+		parts = append(parts, fmt.Sprint(n[""], " not applied"))
 	}
 	return strings.Join(parts, ", ")
 }
@@ -87,34 +111,45 @@ func abbreviate(names []string) string {
 
 // objectIn names an object and its group; either may be empty.
 func objectIn(o *plan.Object, group string) string {
-	switch {
-	case o == nil:
+	if o == nil {
 		return group
-	case group == "":
-		return o.String()
 	}
-	return o.String() + " in " + group
+	return o.String() + prefixed(" in ", group)
 }
+
+// groupsOf yields the groups of all phases, in plan order.
+func groupsOf(s *event.State) iter.Seq[*event.GroupState] {
+	return func(yield func(*event.GroupState) bool) {
+		for _, p := range s.Phases {
+			for _, g := range p.Groups {
+				if !yield(g) {
+					return
+				}
+			}
+		}
+	}
+}
+
+// removes reports whether a phase removes its groups.
+func removes(s *event.State, phase string) bool {
+	return slices.ContainsFunc(s.Phases, func(p *event.PhaseState) bool { return p.Name == phase && p.Kind == event.PhaseRemove })
+}
+
+// isRollback reports whether a phase rolls back the operation.
+func isRollback(phase string) bool { return strings.HasPrefix(phase, event.RollbackPrefix) }
 
 // unitName returns the id of a group, with " removal" if the operation both applies and
 // removes a group with that id.
 func unitName(s *event.State, g *event.GroupState) string {
-	removal, other := false, false
-	for _, p := range s.Phases {
-		switch {
-		case p.Name == g.Phase:
-			removal = p.Kind == event.PhaseRemove
-		case s.Find(p.Name, g.ID) != nil:
-			other = true
-		}
-	}
-	if removal && other {
+	inOther := func(p *event.PhaseState) bool { return p.Name != g.Phase && s.Find(p.Name, g.ID) != nil }
+	if removes(s, g.Phase) && slices.ContainsFunc(s.Phases, inOther) {
 		return g.ID + " removal"
 	}
 	return g.ID
 }
 
-// table aligns rows in columns, indented by two and two blanks apart.
+// table aligns rows of clean, perhaps coloured cells in columns, indented by two and two
+// blanks apart.
 func table(rows [][]string) []string {
 	var widths []int
 	for _, r := range rows {
@@ -122,18 +157,38 @@ func table(rows [][]string) []string {
 			if i == len(widths) {
 				widths = append(widths, 0)
 			}
-			widths[i] = max(widths[i], width(cell))
+			widths[i] = max(widths[i], ansi.StringWidth(cell))
 		}
 	}
-	var lines []string
-	for _, r := range rows {
-		var b strings.Builder
+	lines := make([]string, len(rows))
+	for n, r := range rows {
 		for i, cell := range r {
-			b.WriteString("  " + cell + strings.Repeat(" ", widths[i]-width(cell)))
+			lines[n] += "  " + cell + strings.Repeat(" ", widths[i]-ansi.StringWidth(cell))
 		}
-		lines = append(lines, strings.TrimRight(b.String(), " "))
+		lines[n] = strings.TrimRight(lines[n], " ")
 	}
 	return lines
+}
+
+// cleaned returns clean texts: lines, or the cells of a row of a table.
+func cleaned(texts ...string) []string {
+	out := make([]string, len(texts))
+	for i, t := range texts {
+		out[i] = clean(t)
+	}
+	return out
+}
+
+// cleanLines joins lines.
+func cleanLines(lines []string) string { return strings.Join(cleaned(lines...), "\n") }
+
+// joinLines joins lines, each with a line end.
+func joinLines(lines []string) string {
+	var b strings.Builder
+	for _, l := range lines {
+		b.WriteString(l + "\n")
+	}
+	return b.String()
 }
 
 // tableIn is like table, but drops optional columns until the rest fits a terminal (0: no
@@ -141,7 +196,7 @@ func table(rows [][]string) []string {
 func tableIn(rows [][]string, columns int, optional ...int) []string {
 	lines := table(rows)
 	last := len(optional) - 1
-	if columns == 0 || last < 0 || !slices.ContainsFunc(lines, func(l string) bool { return width(l) > columns }) {
+	if columns == 0 || last < 0 || !slices.ContainsFunc(lines, func(l string) bool { return ansi.StringWidth(l) > columns }) {
 		return lines
 	}
 	narrow := make([][]string, len(rows))
@@ -151,8 +206,16 @@ func tableIn(rows [][]string, columns int, optional ...int) []string {
 	return tableIn(narrow, columns, optional[:last]...)
 }
 
-// width returns the number of characters; names in Kubernetes are ASCII.
-func width(s string) int { return len([]rune(s)) }
+// listed returns a table that is not indented.
+func listed(table []string) string {
+	for n, l := range table {
+		table[n] = strings.TrimPrefix(l, "  ")
+	}
+	return joinLines(table)
+}
+
+// alignRight pads a duration on the left.
+func alignRight(duration string) string { return fmt.Sprintf("%7s", duration) }
 
 // maxPageWidth is the longest line that is easy to read.
 const maxPageWidth = 100
@@ -210,7 +273,7 @@ func fill(text string, width int, indent string) string {
 		n := ansi.StringWidth(word)
 		switch {
 		case column == 0:
-		case column+1+n > width:
+		case column+1+n > width && column > len(indent):
 			b.WriteString("\n" + indent)
 			column = len(indent)
 		default:
