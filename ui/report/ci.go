@@ -37,9 +37,9 @@ func CIFromEnv(getenv func(string) string) CI {
 // Outcomes writes the outcome of an operation for other programs: the files of --report,
 // GitHub annotations and the job summary.
 type Outcomes struct {
-	files  files
-	github *annotations // nil elsewhere
-	over   bool
+	OutcomesOptions
+	files files
+	over  bool
 }
 
 // OutcomesOptions are for NewOutcomes.
@@ -56,14 +56,7 @@ type OutcomesOptions struct {
 // NewOutcomes returns an error if a file cannot be written.
 func NewOutcomes(o OutcomesOptions) (*Outcomes, error) {
 	files, err := newFiles(o.Files)
-	if err != nil {
-		return nil, err
-	}
-	out := &Outcomes{files: files}
-	if o.Errs.CI == GitHub {
-		out.github = &annotations{w: Safe(o.Errs.Writer), summary: o.Summary, file: o.File}
-	}
-	return out, nil
+	return &Outcomes{OutcomesOptions: o, files: files}, err
 }
 
 // Over reports whether End was called.
@@ -73,75 +66,58 @@ func (o *Outcomes) Over() bool { return o.over }
 func (o *Outcomes) End(outcome *Outcome) error {
 	o.over = true
 	err := o.files.write(outcome)
-	if o.github != nil {
-		err = errors.Join(err, o.github.write(outcome))
+	if o.Errs.CI != GitHub {
+		return err
 	}
-	return err
+	o.annotateAll(outcome)
+	if o.Summary == "" {
+		return err
+	}
+	f, failed := os.OpenFile(o.Summary, os.O_APPEND|os.O_CREATE|os.O_WRONLY, 0o644)
+	if failed == nil {
+		_, failed = f.Write(append(outcome.markdown(), '\n'))
+		failed = errors.Join(failed, f.Close())
+	}
+	if failed != nil {
+		failed = fmt.Errorf("cannot write the job summary: %w", failed)
+	}
+	return errors.Join(err, failed)
 }
 
 // maxAnnotations is the number of annotations of a kind that GitHub shows for a step.
 const maxAnnotations = 10
 
-// annotations writes GitHub annotations and the job summary.
-type annotations struct {
-	w       io.Writer
-	summary string
-	file    func(chart string) string
+// annotateAll writes the warnings and failures as GitHub annotations.
+func (o *Outcomes) annotateAll(outcome *Outcome) {
+	title := outcome.title()
+	for _, w := range outcome.Warnings[:min(len(outcome.Warnings), maxAnnotations)] {
+		o.annotate("warning", "", title, w.text())
+	}
+	if outcome.Status == event.Succeeded {
+		return
+	}
+	title += " " + outcome.verb()
+	if len(outcome.Failures) == 0 {
+		o.annotate("error", o.chartFile(""), title, outcome.Message)
+	}
+	for _, f := range outcome.Failures[:min(len(outcome.Failures), maxAnnotations)] {
+		lines := append([]string{f.Text}, unknownLines(f.Evidence, []string{f.Text})...)
+		o.annotate("error", o.chartFile(f.chart), title+" at "+f.place, lines...)
+	}
 }
 
-func (a *annotations) write(o *Outcome) error {
-	for _, w := range o.Warnings[:min(len(o.Warnings), maxAnnotations)] {
-		a.annotate("warning", "", o.title(), w.text())
-	}
-	switch {
-	case o.Status == event.Succeeded:
-	case len(o.Failures) == 0:
-		a.annotate("error", a.chartFile(""), o.title()+" "+o.verb(), o.Message)
-	default:
-		for _, f := range o.Failures[:min(len(o.Failures), maxAnnotations)] {
-			lines := append([]string{f.Text}, unknownLines(f.Evidence, []string{f.Text})...)
-			a.annotate("error", a.chartFile(o.failedChart(f)), o.title()+" "+o.verb()+" at "+f.place, lines...)
-		}
-	}
-	if a.summary == "" {
-		return nil
-	}
-	f, err := os.OpenFile(a.summary, os.O_APPEND|os.O_CREATE|os.O_WRONLY, 0o644)
-	if err == nil {
-		_, err = f.Write(append(o.markdown(), '\n'))
-		err = errors.Join(err, f.Close())
-	}
-	if err != nil {
-		return fmt.Errorf("cannot write the job summary: %w", err)
-	}
-	return nil
-}
-
-func (a *annotations) chartFile(chart string) string {
-	if a.file == nil {
+func (o *Outcomes) chartFile(chart string) string {
+	if o.File == nil {
 		return ""
 	}
-	return a.file(chart)
-}
-
-// failedChart returns the chart path of a failure.
-func (o *Outcome) failedChart(f Failure) string {
-	for _, g := range o.Groups {
-		if g.Phase == f.Phase && g.ID == f.Group {
-			return g.state.Chart
-		}
-	}
-	return ""
+	return o.File(chart)
 }
 
 // annotate writes a workflow command. It escapes the text, so that it cannot contain
 // another command.
-func (a *annotations) annotate(level, file, title string, lines ...string) {
-	where := "title=" + escapeProperty(title)
-	if file != "" {
-		where = "file=" + escapeProperty(file) + "," + where
-	}
-	fmt.Fprintf(a.w, "::%s %s::%s\n", level, where, escapeData(cleanLines(lines)))
+func (o *Outcomes) annotate(level, file, title string, lines ...string) {
+	where := strings.Join(nonEmpty(prefixed("file=", escapeProperty(file)), "title="+escapeProperty(title)), ",")
+	fmt.Fprintf(Safe(o.Errs.Writer), "::%s %s::%s\n", level, where, escapeData(cleanLines(lines)))
 }
 
 func escapeData(s string) string {
@@ -161,21 +137,21 @@ func (s Stream) withoutCommands() io.Writer {
 	if s.CI != GitHub {
 		return s.Writer
 	}
-	return writerFunc(func(p []byte) (int, error) {
-		text := workflowCommand.ReplaceAllFunc(p, func(found []byte) []byte {
-			last := len(found) - 1
-			return slices.Concat(found[:last], []byte{' '}, found[last:])
-		})
-		if _, err := s.Write(text); err != nil {
-			return 0, err
-		}
-		return len(p), nil
-	})
+	return commandBreaker{s.Writer}
 }
 
-type writerFunc func([]byte) (int, error)
+type commandBreaker struct{ w io.Writer }
 
-func (f writerFunc) Write(p []byte) (int, error) { return f(p) }
+func (c commandBreaker) Write(p []byte) (int, error) {
+	text := workflowCommand.ReplaceAllFunc(p, func(found []byte) []byte {
+		last := len(found) - 1
+		return slices.Concat(found[:last], []byte{' '}, found[last:])
+	})
+	if _, err := c.w.Write(text); err != nil {
+		return 0, err
+	}
+	return len(p), nil
+}
 
 // sections puts each phase into a section of GitLab's log.
 type sections struct {

@@ -1,6 +1,7 @@
 package report
 
 import (
+	"cmp"
 	"encoding/xml"
 	"fmt"
 	"slices"
@@ -13,20 +14,21 @@ import (
 // The elements of JUnit XML that Jenkins, GitLab and GitHub Actions read.
 type (
 	junitSuites struct {
-		XMLName xml.Name     `xml:"testsuites"`
-		Name    string       `xml:"name,attr"`
-		Time    string       `xml:"time,attr"`
-		Stamp   string       `xml:"timestamp,attr,omitempty"`
-		Suites  []junitSuite `xml:"testsuite"`
+		XMLName xml.Name `xml:"testsuites"`
+		junitHead
+		Suites []junitSuite `xml:"testsuite"`
 		junitCounts
 	}
 	junitSuite struct {
-		Name       string          `xml:"name,attr"`
-		Time       string          `xml:"time,attr"`
-		Stamp      string          `xml:"timestamp,attr,omitempty"`
+		junitHead
 		Properties []junitProperty `xml:"properties>property,omitempty"`
 		Cases      []junitCase     `xml:"testcase"`
 		junitCounts
+	}
+	junitHead struct {
+		Name  string `xml:"name,attr"`
+		Time  string `xml:"time,attr"`
+		Stamp string `xml:"timestamp,attr,omitempty"`
 	}
 	junitCounts struct {
 		Tests    int `xml:"tests,attr"`
@@ -61,17 +63,20 @@ type (
 // started, or not ready when their group failed, are skipped. If the operation failed
 // but no group did, it gets its own suite.
 func (o *Outcome) junit() []byte {
-	all := junitSuites{Name: clean(o.title()), Time: junitTime(o.Seconds), Stamp: junitStamp(o.Started)}
+	all := junitSuites{junitHead: newJunitHead(o.title(), o.Started, o.Seconds)}
 	if len(o.Failures) == 0 && o.Status != event.Succeeded {
-		all.Suites = append(all.Suites, o.junitOperation())
+		failed := junitCase{Class: clean(o.Operation.Name), Name: all.Name, Time: all.Time, Error: newJunitProblem(string(o.Status), o.Message)}
+		all.Suites = append(all.Suites, junitSuite{junitHead: all.junitHead, Cases: []junitCase{failed}})
 	}
 	for _, g := range o.Groups {
 		all.Suites = append(all.Suites, o.junitGroup(g))
 	}
 	for i := range all.Suites {
 		s := &all.Suites[i]
-		s.count()
-		all.Tests, all.Failures, all.Errors, all.Skipped = all.Tests+s.Tests, all.Failures+s.junitCounts.Failures, all.Errors+s.Errors, all.Skipped+s.Skipped
+		for _, c := range s.Cases {
+			s.count(c)
+			all.count(c)
+		}
 	}
 	text, err := xml.MarshalIndent(all, "", "  ")
 	if err != nil {
@@ -80,31 +85,28 @@ func (o *Outcome) junit() []byte {
 	return []byte(xml.Header + string(text) + "\n")
 }
 
-func (s *junitSuite) count() {
-	for _, c := range s.Cases {
-		s.Tests++
-		switch {
-		case c.Failure != nil:
-			s.Failures++
-		case c.Error != nil:
-			s.Errors++
-		case c.Skipped != nil:
-			s.Skipped++
-		}
+func newJunitHead(name string, started time.Time, seconds float64) junitHead {
+	stamp := ""
+	if !started.IsZero() {
+		stamp = started.UTC().Format(time.RFC3339)
+	}
+	return junitHead{clean(name), junitTime(seconds), stamp}
+}
+
+func (n *junitCounts) count(c junitCase) {
+	n.Tests++
+	switch {
+	case c.Failure != nil:
+		n.Failures++
+	case c.Error != nil:
+		n.Errors++
+	case c.Skipped != nil:
+		n.Skipped++
 	}
 }
 
-// junitOperation returns the suite of an operation that failed although no group did.
-func (o *Outcome) junitOperation() junitSuite {
-	message := clean(o.Message)
-	return junitSuite{Name: clean(o.title()), Time: junitTime(o.Seconds), Stamp: junitStamp(o.Started), Cases: []junitCase{{
-		Class: clean(o.Operation.Name), Name: clean(o.title()), Time: junitTime(o.Seconds),
-		Error: &junitProblem{Message: message, Type: clean(string(o.Status)), Text: message},
-	}}}
-}
-
 func (o *Outcome) junitGroup(g GroupOutcome) junitSuite {
-	s := junitSuite{Name: clean(g.name), Time: junitTime(g.Seconds), Stamp: junitStamp(g.Started), Properties: []junitProperty{{"phase", clean(g.Phase)}}}
+	s := junitSuite{junitHead: newJunitHead(g.name, g.Started, g.Seconds), Properties: []junitProperty{{"phase", clean(g.Phase)}}}
 	for _, m := range o.Fixed {
 		if m.Phase == g.Phase && m.Group == g.ID {
 			s.Properties = append(s.Properties, junitProperty{"fixed by " + m.How, clean(m.Text)})
@@ -112,40 +114,41 @@ func (o *Outcome) junitGroup(g GroupOutcome) junitSuite {
 	}
 	failures := 0
 	for _, obj := range g.Objects {
-		c := junitCase{Class: clean(g.name), Name: clean(obj.Object.String()), Time: junitTime(obj.Seconds)}
+		c := junitCase{Class: s.Name, Name: clean(obj.Object.String()), Time: junitTime(obj.Seconds)}
 		f := o.findFailure(g, &obj.Object)
+		status := withReason(string(obj.Status), obj.Message)
 		switch {
 		case f != nil:
 			c.Failure = junitFailure(f)
 			failures++
 		case obj.Status == event.Ready || obj.Status == event.Gone:
-		case g.Status == event.Skipped || obj.Status == event.Waiting:
-			c.Skipped = &junitSkipped{clean(skipReason(g))}
+		case g.Status == event.Skipped:
+			c.Skipped = &junitSkipped{clean(cmp.Or(g.Message, "not started"))}
+		case obj.Status == event.Waiting:
+			c.Skipped = &junitSkipped{"not started"}
 		case g.Status == event.Applied: // not checked (R21)
-			c.Skipped = &junitSkipped{clean("not checked: " + withReason(string(obj.Status), obj.Message))}
+			c.Skipped = &junitSkipped{clean("not checked: " + status)}
 		case g.Status == event.Failed: // another object failed
-			c.Skipped = &junitSkipped{clean(withCause("not ready when its group failed", obj))}
+			c.Skipped = &junitSkipped{clean("not ready when its group failed: " + cmp.Or(obj.Cause, status))}
 		default:
-			text := clean(withCause("interrupted", obj))
-			c.Error = &junitProblem{Message: text, Type: clean(string(g.Status)), Text: cleanLines(append([]string{text}, obj.Evidence...))}
+			c.Error = newJunitProblem(string(g.Status), "interrupted: "+cmp.Or(obj.Cause, status), obj.Evidence...)
 		}
 		s.Cases = append(s.Cases, c)
 	}
 	if f := o.findFailure(g, nil); f != nil && failures == 0 {
-		s.Cases = append(s.Cases, junitCase{Class: clean(g.name), Name: clean(g.name), Time: s.Time, Failure: junitFailure(f)})
+		s.Cases = append(s.Cases, junitCase{Class: s.Name, Name: s.Name, Time: s.Time, Failure: junitFailure(f)})
 	}
 	return s
 }
 
 // findFailure returns the failure of an object, or of the group if obj is nil, or nil.
 func (o *Outcome) findFailure(g GroupOutcome, obj *plan.Object) *Failure {
-	i := slices.IndexFunc(o.Failures, func(f Failure) bool {
-		return f.Phase == g.Phase && f.Group == g.ID && (obj == nil && f.Object == nil || obj != nil && f.Object != nil && *f.Object == *obj)
-	})
-	if i < 0 {
-		return nil
+	for i, f := range o.Failures {
+		if f.Phase == g.Phase && f.Group == g.ID && (f.Object == obj || f.Object != nil && obj != nil && *f.Object == *obj) {
+			return &o.Failures[i]
+		}
 	}
-	return &o.Failures[i]
+	return nil
 }
 
 func junitFailure(f *Failure) *junitProblem {
@@ -153,32 +156,12 @@ func junitFailure(f *Failure) *junitProblem {
 	if f.Object != nil {
 		kind = f.Object.Kind
 	}
-	lines := append([]string{f.Text}, f.Evidence...)
-	lines = append(lines, newDiagnosis(f.Details, lines)...)
-	return &junitProblem{Message: clean(f.Text), Type: clean(kind), Text: cleanLines(lines)}
+	diagnosis := newDiagnosis(f.Details, append([]string{f.Text}, f.Evidence...))
+	return newJunitProblem(kind, f.Text, slices.Concat(f.Evidence, diagnosis)...)
 }
 
-// withCause adds the cause or the status of an object that was not done.
-func withCause(how string, obj ObjectOutcome) string {
-	if obj.Cause != "" {
-		return withReason(how, obj.Cause)
-	}
-	return withReason(how, withReason(string(obj.Status), obj.Message))
-}
-
-// skipReason returns why a group, or an object in it, was not started.
-func skipReason(g GroupOutcome) string {
-	if g.Status == event.Skipped && g.Message != "" {
-		return g.Message
-	}
-	return "not started"
+func newJunitProblem(kind, message string, details ...string) *junitProblem {
+	return &junitProblem{Message: clean(message), Type: clean(kind), Text: cleanLines(append([]string{message}, details...))}
 }
 
 func junitTime(seconds float64) string { return fmt.Sprintf("%.3f", seconds) }
-
-func junitStamp(t time.Time) string {
-	if t.IsZero() {
-		return ""
-	}
-	return t.UTC().Format(time.RFC3339)
-}

@@ -2,6 +2,7 @@ package report
 
 import (
 	"fmt"
+	"regexp"
 	"strings"
 
 	"lockstep/engine/event"
@@ -22,18 +23,12 @@ const (
 // the groups, then a graph coloured by outcome.
 func (o *Outcome) markdown() []byte {
 	var b strings.Builder
-	outcome := ""
+	head := o.title() + " " + o.verb() + " after " + seconds(o.Seconds)
 	if len(o.Failures) > 0 || o.Unchecked > 0 { // else the message has it
-		outcome = prefixed(": ", o.Outcome)
+		head = withReason(head, o.Outcome)
 	}
-	fmt.Fprintf(&b, "### %s %s %s after %s%s\n\n", statusSign(o.ending()), markdown(o.title()), markdown(o.verb()), seconds(o.Seconds), markdown(outcome))
-	where := target(o.Operation)
-	if o.Release != "" {
-		where = append(where, "release "+o.Release)
-	}
-	if len(where) > 0 {
-		b.WriteString(markdown(strings.Join(where, ", ")) + "\n\n")
-	}
+	where := strings.Join(append(target(o.Operation), nonEmpty(prefixed("release ", o.Release))...), ", ")
+	b.WriteString("### " + statusSign(o.ending()) + " " + markdown(head) + prefixed("\n\n", markdown(where)) + "\n\n")
 	o.markdownFailures(&b)
 	o.markdownTable(&b)
 	o.markdownGraph(&b)
@@ -43,8 +38,8 @@ func (o *Outcome) markdown() []byte {
 	o.markdownWarnings(&b)
 	if len(o.Next) > 0 {
 		b.WriteString("Next:\n\n")
-		quoteMarkdown(&b, o.Next)
 	}
+	quoteMarkdown(&b, o.Next)
 	return []byte(strings.TrimRight(b.String(), "\n") + "\n")
 }
 
@@ -52,7 +47,9 @@ func (o *Outcome) markdownFailures(b *strings.Builder) {
 	if len(o.Failures) == 0 && o.Status != event.Succeeded && o.Message != "" {
 		b.WriteString("**" + markdown(o.Message) + "**\n\n")
 	}
+	var known []string
 	for _, f := range o.Failures {
+		known = append(known, f.Cause)
 		fmt.Fprintf(b, "- **%s** (in %s)\n", markdown(f.Text), markdown(f.place))
 	}
 	for _, m := range o.Fixed {
@@ -61,32 +58,21 @@ func (o *Outcome) markdownFailures(b *strings.Builder) {
 	if len(o.Failures)+len(o.Fixed) > 0 {
 		b.WriteString("\n")
 	}
-	var known []string
-	for _, f := range o.Failures {
-		known = append(known, f.Cause)
-	}
 	for _, f := range o.Failures {
 		lines := unknownLines(f.Evidence, known)
 		known = append(known, lines...)
 		if len(f.Evidence) == 0 {
 			lines = f.Details
 		}
-		if len(lines) == 0 {
-			continue
-		}
-		if len(o.Failures) > 1 {
-			b.WriteString(markdown(f.subject()) + ":\n\n")
+		if len(lines) > 0 && len(o.Failures) > 1 {
+			subject := f.place
+			if f.Object != nil {
+				subject = f.Object.String()
+			}
+			b.WriteString(markdown(subject) + ":\n\n")
 		}
 		quoteMarkdown(b, lines[:min(len(lines), maxQuoted)])
 	}
-}
-
-// subject returns the object or the group that failed.
-func (f *Failure) subject() string {
-	if f.Object == nil {
-		return f.place
-	}
-	return f.Object.String()
 }
 
 func (o *Outcome) markdownTable(b *strings.Builder) {
@@ -105,19 +91,17 @@ func (o *Outcome) markdownTable(b *strings.Builder) {
 			done++
 			continue
 		}
-		names := skipped[g.Message]
-		if g.Status == event.Skipped && len(names) > maxNamed {
-			if names[0] == g.name {
-				fmt.Fprintf(b, "| %s | %s %s | | | %s |\n", markdown(abbreviate(names)), statusSign(g.Status), statusWord(g.Status), markdown(o.comment(g)))
+		name, size, took := g.name, fmt.Sprintf(" %d/%d", g.state.Reached(), len(g.Objects)), " "
+		if names := skipped[g.Message]; g.Status == event.Skipped && len(names) > maxNamed {
+			if names[0] != name {
+				continue
 			}
-			continue
+			name, size, took = abbreviate(names), "", ""
 		}
-		took := ""
 		if !g.Started.IsZero() {
-			took = seconds(g.Seconds)
+			took += seconds(g.Seconds)
 		}
-		fmt.Fprintf(b, "| %s | %s %s | %d/%d | %s | %s |\n", markdown(g.name), statusSign(g.Status), markdown(statusWord(g.Status)),
-			g.state.Reached(), len(g.Objects), took, markdown(o.comment(g)))
+		fmt.Fprintf(b, "| %s | %s %s |%s |%s | %s |\n", markdown(name), statusSign(g.Status), markdown(statusWord(g.Status)), size, took, markdown(o.comment(g)))
 	}
 	if done > 0 {
 		fmt.Fprintf(b, "| %s | %s done | | | |\n", Count(done, "group"), statusSign(event.Ready))
@@ -148,18 +132,19 @@ func (o *Outcome) markdownGraph(b *strings.Builder) {
 	for i, g := range o.Groups {
 		fmt.Fprintf(b, "  g%d[\"%s\"]:::%s\n", i, escapeMermaid(clean(g.name)), statusColour(g.Status))
 	}
-	for _, phase := range o.phases() {
-		groups := make([]*plan.Group, 0, len(phase))
+	for from := 0; from < len(o.Groups); { // one phase
+		var groups []*plan.Group
 		at := map[string]int{}
-		for _, i := range phase {
+		for i := from; i < len(o.Groups) && o.Groups[i].Phase == o.Groups[from].Phase; i++ {
 			groups = append(groups, o.Groups[i].state.Group)
 			at[o.Groups[i].ID] = i
 		}
+		from += len(groups)
 		after := plan.Reduce(groups)
 		for _, g := range groups {
 			for _, id := range after[g.ID] {
-				if from, ok := at[id]; ok {
-					fmt.Fprintf(b, "  g%d --> g%d\n", from, at[g.ID])
+				if gate, ok := at[id]; ok {
+					fmt.Fprintf(b, "  g%d --> g%d\n", gate, at[g.ID])
 				}
 			}
 		}
@@ -170,18 +155,6 @@ func (o *Outcome) markdownGraph(b *strings.Builder) {
   classDef never fill:#f6f8fa,stroke:#8c959f,color:#57606a,stroke-dasharray:4
   classDef cut fill:#fff8c5,stroke:#9a6700,color:#1f2328
 ` + "```\n\n")
-}
-
-// phases returns the indices of the groups of each phase.
-func (o *Outcome) phases() [][]int {
-	var out [][]int
-	for i, g := range o.Groups {
-		if i == 0 || g.Phase != o.Groups[i-1].Phase {
-			out = append(out, nil)
-		}
-		out[len(out)-1] = append(out[len(out)-1], i)
-	}
-	return out
 }
 
 func (o *Outcome) markdownWarnings(b *strings.Builder) {
@@ -244,27 +217,18 @@ func statusColour(s event.Status) string {
 	return "cut"
 }
 
+var markdownSign = regexp.MustCompile("[\\\\`*_{}\\[\\]>#!|~@]")
+
 // markdown escapes text for one line of Markdown or HTML.
 func markdown(s string) string {
-	var b strings.Builder
-	for _, r := range clean(s) {
-		switch {
-		case r == '<':
-			b.WriteString("&lt;")
-		case r == '&':
-			b.WriteString("&amp;")
-		case strings.ContainsRune("\\`*_{}[]>#!|~@", r):
-			b.WriteRune('\\')
-			b.WriteRune(r)
-		default:
-			b.WriteRune(r)
-		}
-	}
-	return b.String()
+	return strings.NewReplacer("<", "&lt;", "&", "&amp;").Replace(markdownSign.ReplaceAllString(clean(s), `\$0`))
 }
 
-// quoteMarkdown writes lines as a code block with a fence that none of them contains.
+// quoteMarkdown writes lines, if any, as a code block with a fence that none of them contains.
 func quoteMarkdown(b *strings.Builder, lines []string) {
+	if len(lines) == 0 {
+		return
+	}
 	text, fence := cleanLines(lines), "```"
 	for strings.Contains(text, fence) {
 		fence += "`"

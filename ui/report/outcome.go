@@ -2,6 +2,7 @@ package report
 
 import (
 	"bytes"
+	"cmp"
 	_ "embed"
 	"errors"
 	"fmt"
@@ -76,6 +77,7 @@ type Failure struct {
 	Text string `json:"text"`
 
 	place string // see failurePlace
+	chart string
 }
 
 // FixedFailure is a failure that was fixed, see event.FixedFailure.
@@ -123,31 +125,26 @@ type Warning struct {
 // NewOutcome returns the outcome of an operation from its state. next are commands that
 // the reader may want to type.
 func NewOutcome(s *event.State, next []string) *Outcome {
-	end := s.Ended
-	if end.IsZero() {
-		end = s.Now
-	}
+	end := cmp.Or(s.Ended, s.Now)
 	total := end.Sub(s.Started)
 	o := &Outcome{
 		Version:  outcomeVersion,
 		Result:   Result{s.Operation, s.Status, s.Exit, s.Release, s.Message, s.Outcome, s.Unchecked},
 		Times:    Times{s.Started, end, total.Seconds(), max(total-s.Active(end), 0).Seconds()},
-		Failures: []Failure{}, Fixed: []FixedFailure{}, Groups: []GroupOutcome{}, CriticalPath: []string{}, Warnings: []Warning{}, Next: append([]string{}, next...),
+		Failures: []Failure{}, Fixed: append([]FixedFailure{}, fixedFailures(s)...), Groups: []GroupOutcome{},
+		CriticalPath: []string{}, Warnings: []Warning{}, Next: append([]string{}, next...),
 	}
 	for _, r := range s.Roots() {
 		o.Failures = append(o.Failures, failure(s, r))
 	}
-	o.Fixed = append(o.Fixed, fixedFailures(s)...)
 	if len(o.Failures) > 0 {
 		first := o.Failures[0]
 		o.Object, o.Cause, o.Evidence = first.Object, first.Cause, first.Evidence
 	} else if s.Status != event.Succeeded { // no group failed
 		o.Object, o.Cause, o.Evidence = s.Root, s.Cause, s.Evidence
 	}
-	for _, p := range s.Phases {
-		for _, g := range p.Groups {
-			o.Groups = append(o.Groups, groupOutcome(s, g))
-		}
+	for g := range groupsOf(s) {
+		o.Groups = append(o.Groups, groupOutcome(s, g))
 	}
 	for _, p := range forecast.Path(s) {
 		o.CriticalPath = append(o.CriticalPath, p.Group.ID)
@@ -163,27 +160,25 @@ func NewOutcome(s *event.State, next []string) *Outcome {
 // that caused err, if any.
 func NotStarted(op event.Operation, at time.Time, exit int, err error, reasons []plan.Warning) *Outcome {
 	s := &event.State{Operation: op, Status: event.Failed, Exit: exit, Started: at, Ended: at}
-	if err == nil {
+	switch {
+	case err == nil:
 		s.Status, s.Message = event.Succeeded, "nothing to do"
-		return NewOutcome(s, nil)
-	}
-	s.Message = err.Error()
-	if exit == exitAborted {
-		s.Status = event.Aborted
-	} else {
-		setCause(s, err, reasons)
+	case exit == exitAborted:
+		s.Status, s.Message = event.Aborted, err.Error()
+	default:
+		s.Message, s.Cause = err.Error(), oneLine(err.Error())
+		setCause(s, reasons)
 	}
 	return NewOutcome(s, nil)
 }
 
-func setCause(s *event.State, err error, reasons []plan.Warning) {
+// setCause sets the cause to the first of the reasons, if any.
+func setCause(s *event.State, reasons []plan.Warning) {
 	if len(reasons) == 0 {
-		s.Cause = oneLine(err.Error())
 		return
 	}
 	first := reasons[0]
-	s.Root, s.Cause = first.Object, oneLine(first.Message)
-	s.Cause = strings.TrimPrefix(s.Cause, first.Chart+": ")
+	s.Root, s.Cause = first.Object, strings.TrimPrefix(oneLine(first.Message), first.Chart+": ")
 	if first.Object != nil {
 		s.Cause = strings.TrimPrefix(s.Cause, first.Object.String()+": ")
 	}
@@ -214,7 +209,10 @@ func fixedFailures(s *event.State) (out []FixedFailure) {
 }
 
 func failure(s *event.State, r event.Root) Failure {
-	f := Failure{Phase: r.Group.Phase, Group: r.Group.ID, Cause: r.Cause, Evidence: append([]string{}, r.Evidence...), Details: []string{}, Text: r.String(), place: failurePlace(s, r)}
+	f := Failure{
+		Phase: r.Group.Phase, Group: r.Group.ID, Cause: r.Cause, Evidence: append([]string{}, r.Evidence...), Details: []string{}, Text: r.String(),
+		place: failurePlace(s, r), chart: r.Group.Chart,
+	}
 	if r.Object != nil {
 		f.Object = &r.Object.Object
 		f.Details = append(f.Details, r.Object.Diagnosis...)
@@ -231,30 +229,19 @@ func groupOutcome(s *event.State, g *event.GroupState) GroupOutcome {
 		out.name += " (rollback)"
 	}
 	if !g.Started.IsZero() {
-		end := g.Ended
-		if end.IsZero() {
-			end = s.Now
-		}
-		out.Seconds = end.Sub(g.Started).Seconds()
+		out.Seconds = cmp.Or(g.Ended, s.Now).Sub(g.Started).Seconds()
 	}
 	for _, o := range g.Objects {
-		out.Objects = append(out.Objects, objectOutcome(s, g, o))
-	}
-	return out
-}
-
-func objectOutcome(s *event.State, g *event.GroupState, o *event.ObjectState) ObjectOutcome {
-	out := ObjectOutcome{Object: o.Object, Status: o.Status, Message: o.Message, Change: o.Change, Cause: o.Cause, Evidence: o.Evidence}
-	if o.Applied.IsZero() {
-		return out
-	}
-	until := o.Since
-	if !o.Done() && o.Status != event.Failed {
-		if until = g.Ended; until.IsZero() {
-			until = s.Now
+		until := o.Since
+		if !o.Done() && o.Status != event.Failed {
+			until = cmp.Or(g.Ended, s.Now)
 		}
+		obj := ObjectOutcome{Object: o.Object, Status: o.Status, Message: o.Message, Change: o.Change, Cause: o.Cause, Evidence: o.Evidence}
+		if !o.Applied.IsZero() {
+			obj.Seconds = max(until.Sub(o.Applied), 0).Seconds()
+		}
+		out.Objects = append(out.Objects, obj)
 	}
-	out.Seconds = max(until.Sub(o.Applied), 0).Seconds()
 	return out
 }
 

@@ -164,9 +164,9 @@ func verdict(s *event.State, style Style) string {
 		}
 		how += " in "
 	}
-	end := s.Ended
-	if end.IsZero() {
-		end, how = s.Now, "still running after "
+	end := cmp.Or(s.Ended, s.Now)
+	if s.Ended.IsZero() {
+		how = "still running after "
 	}
 	total, paused := end.Sub(s.Started), ""
 	if idle := total - s.Active(end); idle > 0 {
