@@ -21,14 +21,14 @@ func TestContrast(t *testing.T) {
 			if look == HighContrast {
 				least, on = 7, on[:1]
 			}
-			for name, fg := range map[string]color.Color{"quiet": p.quiet, "accent": p.accent, "good": p.good, "busy": p.busy,
-				"stopped": p.stopped, "bad": p.bad, "never": p.never, "key": p.key} {
+			for name, fg := range map[string]color.Color{"quiet": p[Quiet], "accent": p[Accent], "good": p[Good], "busy": p[Busy],
+				"stopped": p[Stopped], "bad": p[Bad], "never": p[Never], "key": p[Key]} {
 				for _, b := range on {
 					if c := contrast(fg, b); c < least {
 						t.Errorf("%s %s: %s on %v has a contrast of %.1f", look, bg, name, b, c)
 					}
 				}
-				if c := contrast(fg, p.selected); c < 4.5 {
+				if c := contrast(fg, p[Selected]); c < 4.5 {
 					t.Errorf("%s %s: %s on the selected line has a contrast of %.1f", look, bg, name, c)
 				}
 			}

@@ -1,6 +1,7 @@
 package theme
 
 import (
+	"slices"
 	"strings"
 	"unicode/utf8"
 )
@@ -123,6 +124,12 @@ var asciiLines = Lines{
 	Ellipsis: "~", Dot: "-", Enter: "enter", Left: "left", Right: "right", Undo: "u",
 }
 
+// signs returns the characters that text may contain too.
+func (l *Lines) signs() []string {
+	return slices.Concat(l.Light[:], l.Heavy[:], l.Round[:],
+		[]string{l.Arrow, l.More, l.Less, l.Open, l.Break, l.Next, l.Half, l.Ellipsis, l.Dot, l.Undo})
+}
+
 // likenesses are ASCII replacements: for characters that lockstep draws, and for common ones
 // in text of charts.
 var likenesses = func() map[rune]string {
@@ -130,21 +137,17 @@ var likenesses = func() map[rune]string {
 		'‐': "-", '‑': "-", '‒': "-", '—': "-", '−': "-", '•': "*", '×': "x", '→': ">", '←': "<", '≥': ">", '≤': "<",
 		'‘': "'", '’': "'", '‚': "'", '“': `"`, '”': `"`, '„': `"`, '«': `"`, '»': `"`, '‹': "<", '›': ">", '\u00a0': " ",
 	}
-	add := func(signs, ascii []string) {
-		for i, s := range signs {
-			if r, n := utf8.DecodeRuneInString(s); n > 1 {
-				like[r] = ascii[i]
-			}
+	add := func(sign, ascii string) {
+		if r, n := utf8.DecodeRuneInString(sign); n > 1 {
+			like[r] = ascii
 		}
 	}
-	u, a := unicodeLines, asciiLines
-	add(u.Light[:], a.Light[:])
-	add(u.Heavy[:], a.Heavy[:])
-	add(u.Round[:], a.Round[:])
-	add([]string{u.Arrow, u.More, u.Less, u.Open, u.Break, u.Next, u.Half, u.Ellipsis, u.Dot, u.Undo},
-		[]string{a.Arrow, a.More, a.Less, a.Open, a.Break, a.Next, a.Half, a.Ellipsis, a.Dot, a.Undo})
+	ascii := asciiLines.signs()
+	for i, sign := range unicodeLines.signs() {
+		add(sign, ascii[i])
+	}
 	for _, m := range marks {
-		add([]string{m.glyph}, []string{m.ascii})
+		add(m.glyph, m.ascii)
 	}
 	like['⏸'] = marks["paused"].ascii
 	like['–'] = "-" // in text; as a mark it is never replaced

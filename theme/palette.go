@@ -1,61 +1,69 @@
 package theme
 
 import (
+	"cmp"
 	"image/color"
 
 	"charm.land/lipgloss/v2"
 )
 
-// palette holds the colours of a look on one background; nil is the terminal's
-// own text colour.
-type palette struct {
-	quiet, faint, accent, good, busy, stopped, bad, never, key, selected color.Color
+// palette holds the colours of a look on one background: of text, and for Selected of the
+// background. Roles without a colour have that of the terminal's text.
+type palette map[Role]color.Color
+
+// colours are the palettes for 24-bit colour.
+var colours = map[Look]map[Background]palette{
+	Standard: {
+		Dark:  hex("#8B96AA", "#5C677B", "#8AB4FF", "#8CC570", "#62C8E8", "#E8B85A", "#FF7B72", "#AA92C8", "#212B43"),
+		Light: hex("#5F6B7A", "#9AA4B2", "#2F55C8", "#2B7A38", "#0670B0", "#8F5A00", "#C0271F", "#77578F", "#E6EDFB"),
+	},
+	HighContrast: {
+		Dark:  hex("#D8D8D8", "#9A9A9A", "#FFFFFF", "#5CFF5C", "#5CE1FF", "#FFE14D", "#FF8585", "#FF9CFF", "#26334D"),
+		Light: hex("#303030", "#6C6C6C", "#0000C0", "#005F00", "#004C8C", "#7A4A00", "#B00000", "#5F005F", "#D7E3FF"),
+	},
+	ColourBlind: {
+		Dark:  hex("#8E99AB", "#58626F", "#D6DEEB", "#56B4E9", "#F0E442", "#E69F00", "#FF7A45", "#D283AE", "#20293C"),
+		Light: hex("#5A6472", "#9AA4B2", "#3B3B98", "#006DAB", "#756500", "#9A5600", "#B23C00", "#8F4A75", "#E6EDF8"),
+	},
+}
+
+func hex(quiet, faint, accent, good, busy, stopped, bad, never, selected string) palette {
+	p := palette{}
+	for role, c := range map[Role]string{Quiet: quiet, Faint: faint, Accent: accent, Good: good, Busy: busy, Stopped: stopped,
+		Bad: bad, Never: never, Selected: selected, Idle: quiet, Key: accent} {
+		p[role] = lipgloss.Color(c)
+	}
+	return p
 }
 
 func paletteFor(o Options) palette {
-	light := o.Background == Light
-	switch {
-	case o.Depth == None:
-		return palette{}
-	case o.Depth == Basic:
-		return basicPalette(o.Look, light)
-	case o.Look == HighContrast && light:
-		return hex("#303030", "#6C6C6C", "#0000C0", "#005F00", "#004C8C", "#7A4A00", "#B00000", "#5F005F", "#0000C0", "#D7E3FF")
-	case o.Look == HighContrast:
-		return hex("#D8D8D8", "#9A9A9A", "#FFFFFF", "#5CFF5C", "#5CE1FF", "#FFE14D", "#FF8585", "#FF9CFF", "#FFFFFF", "#26334D")
-	case o.Look == ColourBlind && light:
-		return hex("#5A6472", "#9AA4B2", "#3B3B98", "#006DAB", "#756500", "#9A5600", "#B23C00", "#8F4A75", "#3B3B98", "#E6EDF8")
-	case o.Look == ColourBlind:
-		return hex("#8E99AB", "#58626F", "#D6DEEB", "#56B4E9", "#F0E442", "#E69F00", "#FF7A45", "#D283AE", "#D6DEEB", "#20293C")
-	case light:
-		return hex("#5F6B7A", "#9AA4B2", "#2F55C8", "#2B7A38", "#0670B0", "#8F5A00", "#C0271F", "#77578F", "#2F55C8", "#E6EDFB")
+	background := cmp.Or(o.Background, Dark)
+	switch o.Depth {
+	case None:
+		return nil
+	case Basic:
+		return basicPalette(o.Look, background)
 	}
-	return hex("#8B96AA", "#5C677B", "#8AB4FF", "#8CC570", "#62C8E8", "#E8B85A", "#FF7B72", "#AA92C8", "#8AB4FF", "#212B43")
+	return colours[cmp.Or(o.Look, Standard)][background]
 }
 
 // basicPalette uses the terminal's own 16 colours, which are readable on its
 // background. Bright black is not used for text: it is often too close to the
 // background.
-func basicPalette(l Look, light bool) palette {
+func basicPalette(l Look, background Background) palette {
 	p := palette{
-		faint: lipgloss.BrightBlack, accent: lipgloss.BrightBlue, good: lipgloss.Green, busy: lipgloss.Cyan,
-		stopped: lipgloss.Yellow, bad: lipgloss.Red, never: lipgloss.Magenta, key: lipgloss.BrightBlue,
+		Faint: lipgloss.BrightBlack, Accent: lipgloss.BrightBlue, Good: lipgloss.Green, Busy: lipgloss.Cyan,
+		Stopped: lipgloss.Yellow, Bad: lipgloss.Red, Never: lipgloss.Magenta,
 	}
-	if light {
-		p.accent, p.key = lipgloss.Blue, lipgloss.Blue
-		p.faint = lipgloss.White
+	if background == Light {
+		p[Faint], p[Accent] = lipgloss.White, lipgloss.Blue
 	}
 	switch l {
 	case HighContrast:
-		p.faint = nil
+		p[Faint] = nil
 	case ColourBlind:
-		p.good, p.busy, p.accent, p.key = lipgloss.Blue, lipgloss.Yellow, nil, nil
-		p.stopped = lipgloss.Magenta
+		p[Good], p[Busy], p[Accent], p[Stopped] = lipgloss.Blue, lipgloss.Yellow, nil, lipgloss.Magenta
 	}
+	p[Key] = p[Accent]
 	return p
-}
-
-func hex(quiet, faint, accent, good, busy, stopped, bad, never, key, selected string) palette {
-	c := func(s string) color.Color { return lipgloss.Color(s) }
-	return palette{c(quiet), c(faint), c(accent), c(good), c(busy), c(stopped), c(bad), c(never), c(key), c(selected)}
 }

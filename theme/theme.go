@@ -6,7 +6,6 @@ package theme
 
 import (
 	"fmt"
-	"image/color"
 	"strings"
 
 	"charm.land/lipgloss/v2"
@@ -78,23 +77,11 @@ const (
 	roles
 )
 
+var diffRoles = map[string]Role{"+": Good, "-": Bad, "~": Busy, "!": Stopped, "@": Quiet}
+
 // DiffRole returns the role of a line of a diff or a list of changes by its sign, its first
 // character; Text for unchanged lines.
-func DiffRole(sign string) Role {
-	switch sign {
-	case "+":
-		return Good
-	case "-":
-		return Bad
-	case "~":
-		return Busy
-	case "!":
-		return Stopped
-	case "@":
-		return Quiet
-	}
-	return Text
-}
+func DiffRole(sign string) Role { return diffRoles[sign] }
 
 // Theme is the result of Options. It is immutable; it is large, so methods that are called
 // often take a pointer.
@@ -111,30 +98,23 @@ func New(o Options) Theme {
 		t.Lines = asciiLines
 	}
 	p := paletteFor(o)
-	fg := func(c color.Color) lipgloss.Style {
-		if c == nil {
-			return lipgloss.NewStyle()
+	for role := range roles {
+		style := lipgloss.NewStyle()
+		switch c := p[role]; {
+		case role == Selected && c == nil:
+			style = style.Reverse(true)
+		case role == Selected:
+			style = style.Background(c)
+		case c != nil:
+			style = style.Foreground(c)
 		}
-		return lipgloss.NewStyle().Foreground(c)
-	}
-	bare := o.Depth == None
-	t.styles = [roles]lipgloss.Style{
-		Text:     lipgloss.NewStyle(),
-		Strong:   lipgloss.NewStyle().Bold(true),
-		Quiet:    fg(p.quiet),
-		Faint:    fg(p.faint).Faint(bare),
-		Accent:   fg(p.accent).Bold(true),
-		Good:     fg(p.good),
-		Busy:     fg(p.busy),
-		Idle:     fg(p.quiet),
-		Stopped:  fg(p.stopped).Bold(true),
-		Bad:      fg(p.bad).Bold(true),
-		Never:    fg(p.never),
-		Key:      fg(p.key).Bold(true),
-		Selected: lipgloss.NewStyle().Bold(true).Reverse(bare || p.selected == nil),
-	}
-	if p.selected != nil {
-		t.styles[Selected] = t.styles[Selected].Background(p.selected)
+		switch role {
+		case Strong, Accent, Stopped, Bad, Key, Selected:
+			style = style.Bold(true)
+		case Faint:
+			style = style.Faint(o.Depth == None)
+		}
+		t.styles[role] = style
 	}
 	return t
 }

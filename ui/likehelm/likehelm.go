@@ -99,36 +99,25 @@ func Values(out *bytes.Buffer, format output.Format, values map[string]any, all 
 	if format != output.Table {
 		return encode(out, format, values, nil)
 	}
+	title := "USER-SUPPLIED VALUES:"
 	if all {
-		fmt.Fprintln(out, "COMPUTED VALUES:")
-	} else {
-		fmt.Fprintln(out, "USER-SUPPLIED VALUES:")
+		title = "COMPUTED VALUES:"
 	}
+	return printYAML(out, title, values)
+}
+
+func printYAML(out *bytes.Buffer, title string, values map[string]any) error {
+	fmt.Fprintln(out, title)
 	return output.EncodeYAML(out, values)
 }
 
 // Metadata prints the name, namespace, chart and status of a release.
 func Metadata(out *bytes.Buffer, format output.Format, m *action.Metadata) error {
 	return encode(out, format, m, func() {
-		for _, line := range []struct {
-			name  string
-			value any
-		}{
-			{"NAME", m.Name},
-			{"CHART", m.Chart},
-			{"VERSION", m.Version},
-			{"APP_VERSION", m.AppVersion},
-			{"ANNOTATIONS", labels.Set(m.Annotations)},
-			{"LABELS", labels.Set(m.Labels)},
-			{"DEPENDENCIES", m.FormattedDepNames()},
-			{"NAMESPACE", m.Namespace},
-			{"REVISION", m.Revision},
-			{"STATUS", m.Status},
-			{"DEPLOYED_AT", m.DeployedAt},
-			{"APPLY_METHOD", applyMethodText(m.ApplyMethod)},
-		} {
-			fmt.Fprintf(out, "%s: %v\n", line.name, line.value)
-		}
+		fmt.Fprintf(out, "NAME: %v\nCHART: %v\nVERSION: %v\nAPP_VERSION: %v\n", m.Name, m.Chart, m.Version, m.AppVersion)
+		fmt.Fprintf(out, "ANNOTATIONS: %v\nLABELS: %v\n", labels.Set(m.Annotations), labels.Set(m.Labels))
+		fmt.Fprintf(out, "DEPENDENCIES: %v\nNAMESPACE: %v\nREVISION: %v\n", m.FormattedDepNames(), m.Namespace, m.Revision)
+		fmt.Fprintf(out, "STATUS: %v\nDEPLOYED_AT: %v\nAPPLY_METHOD: %v\n", m.Status, m.DeployedAt, applyMethodText(m.ApplyMethod))
 	})
 }
 

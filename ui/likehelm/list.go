@@ -27,28 +27,21 @@ type listRow struct {
 
 // List prints releases. opts has the flags.
 func List(out *bytes.Buffer, format output.Format, releases []*rel1.Release, opts *action.List) error {
-	if opts.Short {
-		return names(out, format, releases)
-	}
-	rows := []listRow{} // [] instead of null if empty
+	rows, names := []listRow{}, []string{} // [] instead of null if empty
 	for _, r := range releases {
+		names = append(names, r.Name)
 		row := listRow{Name: r.Name, Namespace: r.Namespace, Revision: strconv.Itoa(r.Version), Updated: updatedText(r, opts.TimeFormat), Status: r.Info.Status.String()}
 		row.Chart, row.AppVersion = chartVersions(r)
 		rows = append(rows, row)
 	}
-	return encode(out, format, rows, func() { listTable(out, rows, !opts.NoHeaders) })
-}
-
-func names(out *bytes.Buffer, format output.Format, releases []*rel1.Release) error {
-	all := []string{}
-	for _, r := range releases {
-		all = append(all, r.Name)
+	if opts.Short {
+		return encode(out, format, names, func() {
+			for _, name := range names {
+				fmt.Fprintln(out, name)
+			}
+		})
 	}
-	return encode(out, format, all, func() {
-		for _, name := range all {
-			fmt.Fprintln(out, name)
-		}
-	})
+	return encode(out, format, rows, func() { listTable(out, rows, !opts.NoHeaders) })
 }
 
 // updatedText returns the time of the last deployment in a Go time format.

@@ -2,6 +2,7 @@ package likehelm
 
 import (
 	"bytes"
+	"errors"
 	"fmt"
 	"maps"
 	"slices"
@@ -36,16 +37,9 @@ func All(out *bytes.Buffer, r *rel1.Release) error {
 	printHead(out, r)
 	fmt.Fprintf(out, "CHART: %s\nVERSION: %s\nAPP_VERSION: %s\n", r.Chart.Metadata.Name, r.Chart.Metadata.Version, r.Chart.Metadata.AppVersion)
 	printState(out, r)
-	fmt.Fprintln(out, "USER-SUPPLIED VALUES:")
-	if err := output.EncodeYAML(out, r.Config); err != nil {
-		return err
-	}
 	computed, err := util.CoalesceValues(r.Chart, r.Config)
+	err = errors.Join(err, printYAML(out, "USER-SUPPLIED VALUES:", r.Config), printYAML(out, "\nCOMPUTED VALUES:", computed.AsMap()))
 	if err != nil {
-		return err
-	}
-	fmt.Fprint(out, "\nCOMPUTED VALUES:\n")
-	if err := output.EncodeYAML(out, computed.AsMap()); err != nil {
 		return err
 	}
 	fmt.Fprintln(out)
@@ -108,13 +102,10 @@ func printTests(out *bytes.Buffer, hooks []*rel1.Hook) {
 	found := false
 	for _, h := range hooks {
 		for _, event := range h.Events {
-			if event != rel1.HookTest {
-				continue
-			}
-			found = true
-			if run := h.LastRun; !run.StartedAt.IsZero() {
+			found = found || event == rel1.HookTest
+			if run := h.LastRun; event == rel1.HookTest && !run.StartedAt.IsZero() {
 				fmt.Fprintf(out, "TEST SUITE:     %s\nLast Started:   %s\nLast Completed: %s\nPhase:          %s\n",
-					h.Name, run.StartedAt.Format(time.ANSIC), run.CompletedAt.Format(time.ANSIC), string(run.Phase))
+					h.Name, run.StartedAt.Format(time.ANSIC), run.CompletedAt.Format(time.ANSIC), run.Phase)
 			}
 		}
 	}

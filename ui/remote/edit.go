@@ -2,6 +2,7 @@ package remote
 
 import (
 	"context"
+	"slices"
 	"time"
 
 	"lockstep/engine/event"
@@ -31,6 +32,8 @@ const errValuesHidden = inspector.Nothing("values are not sent from a run in the
 func (withoutValues) Values(bool) (string, error)             { return "", errValuesHidden }
 func (withoutValues) UserValues(string, bool) (string, error) { return "", errValuesHidden }
 
+var editQueries = []protocol.QueryType{protocol.QueryValues, protocol.QueryUserValues, protocol.QueryEdit, protocol.QueryReload}
+
 // answerEdit answers a query about an edit. ok reports whether q is one.
 func (s *Server) answerEdit(ctx context.Context, q protocol.Request) (r protocol.Reply, ok bool) {
 	ctx, cancel := context.WithTimeout(ctx, editTimeout)
@@ -38,12 +41,9 @@ func (s *Server) answerEdit(ctx context.Context, q protocol.Request) (r protocol
 	r.ID = q.ID
 	var err error
 	var edited edit.Edited
-	switch q.Type {
-	case protocol.QueryValues, protocol.QueryUserValues, protocol.QueryEdit, protocol.QueryReload:
-	default:
-		return r, false
-	}
 	switch {
+	case !slices.Contains(editQueries, q.Type):
+		return r, false
 	case s.editor == nil:
 		err = inspector.Nothing("nothing to edit: this operation takes neither values nor a chart")
 	case q.Type == protocol.QueryValues:
@@ -64,33 +64,31 @@ func (s *Server) answerEdit(ctx context.Context, q protocol.Request) (r protocol
 
 // Values returns the values of the run for editing, unmasked.
 func (r *Run) Values(ctx context.Context, all bool) (string, error) {
-	a, err := r.query(ctx, protocol.Request{Query: protocol.Query{Type: protocol.QueryValues, All: all}})
+	a, err := r.queryEdit(ctx, protocol.QueryValues, "", all)
 	return a.Text, err
 }
 
 // UserValues returns edited values without chart defaults, unmasked.
 func (r *Run) UserValues(ctx context.Context, values string, all bool) (string, error) {
-	a, err := r.query(ctx, editQuery(protocol.QueryUserValues, values, all))
+	a, err := r.queryEdit(ctx, protocol.QueryUserValues, values, all)
 	return a.Text, err
 }
 
 // Edit makes the run render and plan a revision with edited values.
 func (r *Run) Edit(ctx context.Context, values string, all bool) (edit.Edited, error) {
-	return r.prepareEdit(ctx, editQuery(protocol.QueryEdit, values, all))
+	return edited(r.queryEdit(ctx, protocol.QueryEdit, values, all))
 }
 
 // Reload makes the run load its chart again, and render and plan a revision with it.
 func (r *Run) Reload(ctx context.Context) (edit.Edited, error) {
-	return r.prepareEdit(ctx, editQuery(protocol.QueryReload, "", false))
+	return edited(r.queryEdit(ctx, protocol.QueryReload, "", false))
 }
 
-// editQuery returns a query about an edit.
-func editQuery(query protocol.QueryType, values string, all bool) protocol.Request {
-	return protocol.Request{Command: protocol.Command{Values: values}, Query: protocol.Query{Type: query, All: all}}
+func (r *Run) queryEdit(ctx context.Context, query protocol.QueryType, values string, all bool) (protocol.Reply, error) {
+	return r.query(ctx, protocol.Request{Command: protocol.Command{Values: values}, Query: protocol.Query{Type: query, All: all}})
 }
 
-func (r *Run) prepareEdit(ctx context.Context, q protocol.Request) (edit.Edited, error) {
-	a, err := r.query(ctx, q)
+func edited(a protocol.Reply, err error) (edit.Edited, error) {
 	out := edit.Edited{Lines: a.Edited.Lines, Empty: a.Edited.Empty, Order: event.Command{Name: event.Edit, Edit: a.Edited.Edit}}
 	for _, c := range a.Edited.Changes {
 		out.Changes = append(out.Changes, edit.Altered{Group: c.Group, Object: c.Object, Change: decodeChange(c.Change)})

@@ -70,19 +70,18 @@ func decodeChange(c protocol.Change) inspector.Change {
 // Change asks the run what it changes in an object. The error is inspector.Nothing if the run
 // cannot say, or that of ctx.
 func (r *Run) Change(ctx context.Context, it inspector.Item) (inspector.Change, error) {
-	a, err := r.query(ctx, objectQuery(protocol.QueryChange, it))
+	a, err := r.queryObject(ctx, protocol.QueryChange, it)
 	return decodeChange(a.Change), err
 }
 
 // Sent asks the run for an object as it sends it to the API server.
 func (r *Run) Sent(ctx context.Context, it inspector.Item) (string, error) {
-	a, err := r.query(ctx, objectQuery(protocol.QuerySent, it))
+	a, err := r.queryObject(ctx, protocol.QuerySent, it)
 	return a.Text, err
 }
 
-// objectQuery returns a query about an object.
-func objectQuery(query protocol.QueryType, it inspector.Item) protocol.Request {
-	return protocol.Request{Phase: it.Phase, Group: it.Group, Query: protocol.Query{Type: query, Kind: it.Kind, Object: it.Object}}
+func (r *Run) queryObject(ctx context.Context, query protocol.QueryType, it inspector.Item) (protocol.Reply, error) {
+	return r.query(ctx, protocol.Request{Phase: it.Phase, Group: it.Group, Query: protocol.Query{Type: query, Kind: it.Kind, Object: it.Object}})
 }
 
 // query sends a query and waits for its reply.

@@ -69,29 +69,21 @@ func Runs(dir string) ([]*Run, error) {
 		return nil, err
 	}
 	defer done()
-	var (
-		mu   sync.Mutex
-		runs []*Run
-		all  sync.WaitGroup
-	)
-	for _, e := range entries {
+	var all sync.WaitGroup
+	runs := make([]*Run, len(entries)) // nil for sockets that do not answer
+	for n, e := range entries {
 		if info, err := e.Info(); err != nil || !strings.HasSuffix(e.Name(), suffix) || info.Mode().Type() != fs.ModeSocket || !ownedByUser(info) {
 			continue
 		}
 		all.Go(func() {
-			r, err := dial(filepath.Join(short, e.Name()))
-			if errors.Is(err, syscall.ECONNREFUSED) {
+			var err error
+			if runs[n], err = dial(filepath.Join(short, e.Name())); errors.Is(err, syscall.ECONNREFUSED) {
 				_ = os.Remove(filepath.Join(dir, e.Name())) // another process may have removed it
 			}
-			if err != nil {
-				return // the run has just ended, or does not respond
-			}
-			mu.Lock()
-			defer mu.Unlock()
-			runs = append(runs, r)
 		})
 	}
 	all.Wait()
+	runs = slices.DeleteFunc(runs, func(r *Run) bool { return r == nil }) // it has just ended, or does not respond
 	slices.SortFunc(runs, func(a, b *Run) int { return strings.Compare(a.String(), b.String()) })
 	return runs, nil
 }
@@ -102,11 +94,10 @@ func dial(path string) (*Run, error) {
 	if err != nil {
 		return nil, err
 	}
-	if err := conn.SetReadDeadline(time.Now().Add(connectTimeout)); err != nil {
-		_ = conn.Close()
-		return nil, err
+	var r *Run
+	if err = conn.SetReadDeadline(time.Now().Add(connectTimeout)); err == nil {
+		r, err = Connect(conn)
 	}
-	r, err := Connect(conn)
 	if err == nil {
 		err = conn.SetReadDeadline(time.Time{})
 	}
@@ -220,17 +211,18 @@ func (r *Run) Command(c event.Command) {
 
 // refuse adds the refusal of a command to the feed.
 func (r *Run) refuse(c event.Command, reason string) {
-	r.relayMu.Lock()
-	defer r.relayMu.Unlock()
-	e := event.Event{Seq: r.lastSeq, Time: time.Now().UTC(), Kind: event.KindCommand, Command: c.Name, Answers: c.ID, Phase: c.Phase, Group: c.Group, Status: event.Refused, Message: reason}
-	r.feed.Relay(e)
+	r.add(event.Event{Kind: event.KindCommand, Command: c.Name, Answers: c.ID, Phase: c.Phase, Group: c.Group, Status: event.Refused, Message: reason})
 }
 
 // Warn adds a warning about the run to the feed.
-func (r *Run) Warn(message string) {
+func (r *Run) Warn(message string) { r.add(event.Event{Kind: event.KindWarning, Message: message}) }
+
+// add adds an event of this process to the feed.
+func (r *Run) add(e event.Event) {
 	r.relayMu.Lock()
 	defer r.relayMu.Unlock()
-	r.feed.Relay(event.Event{Seq: r.lastSeq, Time: time.Now().UTC(), Kind: event.KindWarning, Message: message})
+	e.Seq, e.Time = r.lastSeq, time.Now().UTC()
+	r.feed.Relay(e)
 }
 
 // Do sends a command and waits for the event with its result. It returns an error if the command
@@ -303,9 +295,9 @@ func (r *Run) Lost() bool {
 func (r *Run) Close() { _ = r.conn.Close() }
 
 func (r *Run) String() string {
-	place := "in namespace " + r.Operation.Namespace
+	text := fmt.Sprintf("%s %s in namespace %s", r.Operation.Name, r.Operation.Release, r.Operation.Namespace)
 	if r.Operation.Context != "" {
-		place += " of context " + r.Operation.Context
+		text += " of context " + r.Operation.Context
 	}
-	return fmt.Sprintf("%s %s %s", r.Operation.Name, r.Operation.Release, place)
+	return text
 }

@@ -154,10 +154,7 @@ func (s *Server) serve(c net.Conn) {
 		}
 		for _, e := range events {
 			line, err := json.Marshal(e)
-			if err == nil {
-				err = out.send(append(line, '\n'))
-			}
-			if err != nil {
+			if err != nil || out.send(append(line, '\n')) != nil {
 				return
 			}
 		}

@@ -13,21 +13,19 @@ import (
 // than the release record that stores them, which is compressed.
 const MaxRequest = 16 << 20
 
-// TooLongError is the error of a request of MaxRequest bytes or more.
-type TooLongError struct{ Length int }
-
-func (e *TooLongError) Error() string {
-	return fmt.Sprintf("the command has %.1f MiB; the limit is %d MiB: pass fewer values, or start an upgrade with them", float64(e.Length)/(1<<20), MaxRequest>>20)
+// checkLength returns an error if a request has MaxRequest bytes or more.
+func checkLength(length int) error {
+	if length < MaxRequest {
+		return nil
+	}
+	return fmt.Errorf("the command has %.1f MiB; the limit is %d MiB: pass fewer values, or start an upgrade with them", float64(length)/(1<<20), MaxRequest>>20)
 }
 
 // RequestError is the error of an invalid line. Later lines can still be read.
 type RequestError struct {
 	Request Request // the readable part
-	Err     error
+	error
 }
-
-func (e *RequestError) Error() string { return e.Err.Error() }
-func (e *RequestError) Unwrap() error { return e.Err }
 
 // Decoder reads the requests of a client.
 type Decoder struct{ r *bufio.Reader }
@@ -42,14 +40,14 @@ func (d *Decoder) Next() (Request, error) {
 	if err != nil && (length == 0 || !errors.Is(err, io.EOF)) {
 		return Request{}, err
 	}
-	if length >= MaxRequest {
-		return Request{}, &RequestError{Err: &TooLongError{length}}
+	if err := checkLength(length); err != nil {
+		return Request{}, &RequestError{error: err}
 	}
 	var o Request
-	if err := json.Unmarshal(line, &o); err != nil {
-		return Request{}, &RequestError{o, fmt.Errorf("a message must be a JSON object on one line: %w", err)}
-	}
+	err = json.Unmarshal(line, &o)
 	switch {
+	case err != nil:
+		err = fmt.Errorf("a message must be a JSON object on one line: %w", err)
 	case o.Version > Version || o.Version < 0:
 		err = fmt.Errorf("the message uses protocol version %d, but the run knows only versions up to %d: use the same lockstep as the run", o.Version, Version)
 	case o.Name == "" && o.Type == "":

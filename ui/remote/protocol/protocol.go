@@ -116,16 +116,13 @@ func (o Request) EventCommand() event.Command {
 	return event.Command{Name: o.Name, Phase: o.Phase, Group: o.Group, Reason: o.Reason, KnowsRollback: o.KnowsRollback, ID: o.ID, Values: o.Values, Edit: o.Edit}
 }
 
-// Encode returns the line of a request, or a TooLongError.
+// Encode returns the line of a request, or an error if it is too long.
 func (o Request) Encode() ([]byte, error) {
 	line, err := json.Marshal(o)
 	if err != nil {
 		return nil, fmt.Errorf("encode the message: %w", err)
 	}
-	if len(line) >= MaxRequest {
-		return nil, &TooLongError{Length: len(line)}
-	}
-	return append(line, '\n'), nil
+	return append(line, '\n'), checkLength(len(line))
 }
 
 // replyPrefix is the start of a line that is not an event.
