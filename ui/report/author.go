@@ -71,11 +71,11 @@ func (l Lint) text(Stream) string {
 
 // String formats a finding as Helm does.
 func (f Finding) String() string {
-	text := "[" + strings.ToUpper(f.Severity) + "] "
+	text := Warning{Rule: f.Rule, Message: f.Message}.text()
 	if f.Path != "" {
-		text += f.Path + ": "
+		text = f.Path + ": " + text
 	}
-	return text + Warning{Rule: f.Rule, Message: f.Message}.text()
+	return "[" + strings.ToUpper(f.Severity) + "] " + text
 }
 
 // ChartEdits is the result of "suggest --write".
@@ -105,24 +105,21 @@ type ManualEdit struct {
 }
 
 func (w ChartEdits) text(to Stream) string {
-	var b strings.Builder
 	total := 0
 	var rows [][]string
 	for _, f := range w.Files {
 		total += f.Lines
-		rows = append(rows, []string{f.Name, fmt.Sprintf("+%d", f.Lines)})
+		rows = append(rows, cleaned(f.Name, fmt.Sprintf("+%d", f.Lines)))
 	}
+	head := fmt.Sprintf("%s: added %s to %s", w.Chart, Count(total, "line"), Count(len(w.Files), "file"))
 	switch {
 	case len(w.Files) == 0 && len(w.Left) == 0:
-		fmt.Fprintf(&b, "%s already declares the whole order; nothing to write\n", clean(w.Chart))
+		head = w.Chart + " already declares the whole order; nothing to write"
 	case len(w.Files) == 0:
-		fmt.Fprintf(&b, "nothing was written to %s\n", clean(w.Chart))
-	default:
-		fmt.Fprintf(&b, "%s: added %s to %s\n", clean(w.Chart), Count(total, "line"), Count(len(w.Files), "file"))
+		head = "nothing was written to " + w.Chart
 	}
-	for _, line := range table(rows) {
-		fmt.Fprintf(&b, "%s\n", clean(line))
-	}
+	var b strings.Builder
+	b.WriteString(clean(head) + "\n" + joinLines(table(rows)))
 	if len(w.Restarts) > 0 {
 		fmt.Fprintf(&b, "the next upgrade restarts %s once, since a checksum in its pods changes\n", clean(abbreviate(names(w.Restarts))))
 	}
@@ -134,13 +131,10 @@ func (w ChartEdits) text(to Stream) string {
 		if l.Line > 0 {
 			at = fmt.Sprintf("%s:%d", at, l.Line)
 		}
-		about := ""
-		if len(l.Objects) > 0 {
-			about = " " + abbreviate(names(l.Objects))
-		}
-		fmt.Fprintf(&b, "  %s%s: %s\n", to.Style.render(theme.Strong, clean(at)), clean(about), clean(l.Why))
+		about := withReason(prefixed(" ", abbreviate(names(l.Objects))), l.Why)
+		b.WriteString("  " + to.Style.render(theme.Strong, at) + clean(about) + "\n")
 		for _, line := range l.Lines {
-			fmt.Fprintf(&b, "      %s\n", clean(line))
+			b.WriteString("      " + clean(line) + "\n")
 		}
 	}
 	return b.String()
@@ -196,55 +190,50 @@ func suggestionJSON(w io.Writer, s Suggested) error {
 // reasonsText explains why groups wait for others: the most certain call or habit on one
 // line, and the number of references. With All it lists all reasons.
 func reasonsText(s Suggested, style Style) string {
-	p, o := s.Plan, s.Order
-	var b strings.Builder
-	line := func(format string, args ...any) {
-		if b.Len() == 0 {
-			b.WriteString("\nwhy\n")
-		}
-		fmt.Fprintf(&b, format+"\n", args...)
-	}
+	strong := func(id string) string { return style.render(theme.Strong, id) }
+	var why []string
 	crossing := 0
-	for _, g := range p.Groups {
+	for _, g := range s.Plan.Groups {
 		references, to := 0, []string{}
 		for _, id := range g.After {
-			reasons := o.Between(g.Objects, p.Group(id).Objects)
-			crossing += len(reasons)
+			reasons := s.Order.Between(g.Objects, s.Plan.Group(id).Objects)
+			all := len(reasons)
+			crossing += all
 			if !s.All {
-				all := len(reasons)
 				reasons = slices.DeleteFunc(reasons, func(e infer.Edge) bool { return e.Strength == infer.Hard })
-				if hard := all - len(reasons); hard > 0 {
-					references, to = references+hard, append(to, id)
-				}
+			}
+			if hard := all - len(reasons); hard > 0 {
+				references, to = references+hard, append(to, id)
 			}
 			if len(reasons) == 0 {
 				continue
 			}
-			after := fmt.Sprintf("  %s after %s", style.render(theme.Strong, g.ID), style.render(theme.Strong, id))
+			after := "  " + strong(g.ID) + " after " + strong(id)
 			if !s.All {
-				more := ""
+				after += ": " + clean(reasons[0].Reason.Text)
 				if n := len(reasons) - 1; n > 0 {
-					more = style.render(theme.Faint, fmt.Sprintf(" (and %d more)", n))
+					after += style.render(theme.Faint, fmt.Sprintf(" (and %d more)", n))
 				}
-				line("%s: %s%s", after, clean(reasons[0].Reason.Text), more)
-				continue
+				reasons = nil
 			}
-			line("%s", after)
+			why = append(why, after)
 			for _, e := range reasons {
-				line("    %s %s", style.render(theme.Faint, fmt.Sprintf("%-7s", e.Strength)), clean(e.String()))
+				why = append(why, "    "+style.render(theme.Faint, fmt.Sprintf("%-7s", e.Strength))+" "+clean(e.String()))
 			}
 		}
 		if references > 0 {
-			line("  %s: %s to objects of %s", style.render(theme.Strong, g.ID), Count(references, "reference"), strings.Join(to, ", "))
+			why = append(why, "  "+strong(g.ID)+": "+Count(references, "reference")+" to objects of "+strings.Join(to, ", "))
 		}
 	}
+	var b strings.Builder
+	b.WriteString(prefixed("\nwhy\n", joinLines(why)))
 	if len(s.NotInferred) > 0 {
 		b.WriteString("\ndeclared in the chart, but nothing in the manifests requires it\n")
 		for _, pair := range s.NotInferred {
-			fmt.Fprintf(&b, "  %s after %s\n", style.render(theme.Strong, clean(pair[0])), style.render(theme.Strong, clean(pair[1])))
+			b.WriteString("  " + strong(pair[0]) + " after " + strong(pair[1]) + "\n")
 		}
 	}
-	if inside := len(o.Edges) - crossing; inside > 0 {
+	if inside := len(s.Order.Edges) - crossing; inside > 0 {
 		text := "1 dependency inside a group is not listed; Helm's install order already covers it"
 		if inside > 1 {
 			text = fmt.Sprintf("%d dependencies inside groups are not listed; Helm's install order already covers them", inside)

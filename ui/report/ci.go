@@ -102,7 +102,7 @@ func (o *Outcomes) annotateAll(outcome *Outcome) {
 	}
 	for _, f := range outcome.Failures[:min(len(outcome.Failures), maxAnnotations)] {
 		lines := append([]string{f.Text}, unknownLines(f.Evidence, []string{f.Text})...)
-		o.annotate("error", o.chartFile(f.chart), title+" at "+f.place, lines...)
+		o.annotate("error", o.chartFile(f.group.Chart), title+" at "+f.place, lines...)
 	}
 }
 

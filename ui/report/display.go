@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"io"
 	"regexp"
+	"strings"
 
 	"lockstep/engine/event"
 	"lockstep/engine/plan"
@@ -80,51 +81,43 @@ func (d Display) Show(v View) error {
 
 // Lines writes plain lines in every mode.
 func (d Display) Lines(lines ...string) error {
-	for _, l := range lines {
-		if err := write(Safe(d.out.Writer), clean(l)+"\n"); err != nil {
-			return err
-		}
-	}
-	return nil
+	return write(Safe(d.out.Writer), joinLines(cleaned(lines...)))
 }
 
 // Print writes text that is not part of the result: to stdout in text mode, else to stderr.
 func (d Display) Print(text string) {
+	to := d.errs
 	if d.forPeople() {
-		fmt.Fprint(d.lines, text)
-		return
+		to = d.lines
 	}
-	fmt.Fprint(d.errs, text)
+	fmt.Fprint(to, text)
 }
 
 // Operation returns the consumer that shows an operation.
 func (d Display) Operation(o Options) Consumer {
-	if !d.forPeople() {
-		return jsonLines{d.out}
-	}
 	o.Style, o.Width = d.out.Style, d.out.Width
 	text := newTextLog(d.lines, d.errs, o)
 	if d.out.CI == GitLab {
-		return &sections{Consumer: text, w: d.out.Writer}
+		return d.consumer(&sections{Consumer: text, w: d.out.Writer})
 	}
-	return text
+	return d.consumer(text)
 }
 
 // Watch returns the consumer that shows a release and its changes.
 func (d Display) Watch() Consumer {
-	if !d.forPeople() {
-		return jsonLines{d.out}
-	}
-	return &changes{out: d.lines, notices: d.notices, style: d.out.Style}
+	return d.consumer(&changes{out: d.lines, notices: d.notices, style: d.out.Style})
 }
 
 // Once returns the consumer for a release that is shown once: in text mode it discards the
 // events, and the caller shows a Release at the end.
-func (d Display) Once() Consumer {
-	if !d.forPeople() {
-		return jsonLines{d.out}
+func (d Display) Once() Consumer { return d.consumer(discard{}) }
+
+// consumer returns text, or the consumer that writes events as JSON.
+func (d Display) consumer(text Consumer) Consumer {
+	if d.forPeople() {
+		return text
 	}
-	return discard{}
+	return jsonLines{d.out}
 }
 
 // helmColours matches what Helm colours: table headings, statuses, namespaces.
@@ -235,15 +228,10 @@ type Version struct {
 func (v Version) jsonForm() any { return compact{v} }
 
 func (v Version) text(Stream) string {
-	return fmt.Sprintf("lockstep %s (%sHelm %s, Kubernetes client %s, %s)\n", v.Version, v.commit(), v.Helm, v.Client, v.Go)
-}
-
-func (v Version) commit() string {
-	switch {
-	case v.Commit == "":
-		return ""
-	case v.Modified:
-		return "commit " + v.Commit + " plus local changes, "
+	commit := prefixed("commit ", v.Commit)
+	if v.Modified {
+		commit += " plus local changes" // only known with the commit
 	}
-	return "commit " + v.Commit + ", "
+	parts := nonEmpty(commit, "Helm "+v.Helm, "Kubernetes client "+v.Client, v.Go)
+	return "lockstep " + v.Version + " (" + strings.Join(parts, ", ") + ")\n"
 }

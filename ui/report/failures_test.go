@@ -169,18 +169,18 @@ func TestFailureFitsTenLines(t *testing.T) {
 // their order.
 func TestNewestLogLinesAreKept(t *testing.T) {
 	evidence := []string{"FATAL: x", "BackOff: again", "two", "three", "four"}
-	r := event.Root{Object: &event.ObjectState{Diagnosis: []string{"last lines of pod p, container c:", "  one", "  two", "  three", "  four", "  FATAL: x"}}}
+	diagnosis := []string{"last lines of pod p, container c:", "  one", "  two", "  three", "  four", "  FATAL: x"}
 	for most, want := range map[int][]string{
 		9: {"BackOff: again", "two", "three", "four"},
 		3: {"BackOff: again", "three", "four"},
 		2: {"BackOff: again", "four"},
 		1: {"BackOff: again"},
 	} {
-		if got := shortened(slices.Clone(evidence[1:]), r, most); !slices.Equal(got, want) {
+		if got := shortened(slices.Clone(evidence[1:]), diagnosis, most); !slices.Equal(got, want) {
 			t.Errorf("%d lines: %q, want %q", most, got, want)
 		}
 	}
-	if got := shortened([]string{"a", "b"}, event.Root{}, 1); !slices.Equal(got, []string{"a"}) {
+	if got := shortened([]string{"a", "b"}, nil, 1); !slices.Equal(got, []string{"a"}) {
 		t.Errorf("without an object: %q", got)
 	}
 }

@@ -76,8 +76,8 @@ type Failure struct {
 	// Text is one sentence about the failure.
 	Text string `json:"text"`
 
-	place string // see failurePlace
-	chart string
+	place string // the group, and whether it is rolling back
+	group *event.GroupState
 }
 
 // FixedFailure is a failure that was fixed, see event.FixedFailure.
@@ -131,11 +131,8 @@ func NewOutcome(s *event.State, next []string) *Outcome {
 		Version:  outcomeVersion,
 		Result:   Result{s.Operation, s.Status, s.Exit, s.Release, s.Message, s.Outcome, s.Unchecked},
 		Times:    Times{s.Started, end, total.Seconds(), max(total-s.Active(end), 0).Seconds()},
-		Failures: []Failure{}, Fixed: append([]FixedFailure{}, fixedFailures(s)...), Groups: []GroupOutcome{},
+		Failures: append([]Failure{}, failures(s)...), Fixed: append([]FixedFailure{}, fixedFailures(s)...), Groups: []GroupOutcome{},
 		CriticalPath: []string{}, Warnings: []Warning{}, Next: append([]string{}, next...),
-	}
-	for _, r := range s.Roots() {
-		o.Failures = append(o.Failures, failure(s, r))
 	}
 	if len(o.Failures) > 0 {
 		first := o.Failures[0]
@@ -208,10 +205,21 @@ func fixedFailures(s *event.State) (out []FixedFailure) {
 	return out
 }
 
+// failures returns the root failures.
+func failures(s *event.State) (out []Failure) {
+	for _, r := range s.Roots() {
+		out = append(out, failure(s, r))
+	}
+	return out
+}
+
 func failure(s *event.State, r event.Root) Failure {
 	f := Failure{
 		Phase: r.Group.Phase, Group: r.Group.ID, Cause: r.Cause, Evidence: append([]string{}, r.Evidence...), Details: []string{}, Text: r.String(),
-		place: failurePlace(s, r), chart: r.Group.Chart,
+		place: unitName(s, r.Group), group: r.Group,
+	}
+	if isRollback(r.Group.Phase) {
+		f.place += ", rolling back"
 	}
 	if r.Object != nil {
 		f.Object = &r.Object.Object
@@ -300,7 +308,7 @@ func newFiles(args []string) (files, error) {
 	return all, nil
 }
 
-// write replaces each file atomically.
+// write replaces each file atomically, except for special ones.
 func (f files) write(o *Outcome) error {
 	var failed error
 	for _, file := range f {
@@ -346,20 +354,20 @@ func (r *reportFile) tempFile() (*os.File, error) {
 }
 
 func (r *reportFile) write(text []byte) error {
+	open := r.tempFile
 	if r.special {
-		f, err := os.OpenFile(r.name, os.O_WRONLY, 0)
-		if err != nil {
-			return err
-		}
-		_, err = f.Write(text)
-		return errors.Join(err, f.Close())
+		open = func() (*os.File, error) { return os.OpenFile(r.name, os.O_WRONLY, 0) }
 	}
-	f, err := r.tempFile()
+	f, err := open()
 	if err != nil {
 		return err
 	}
 	_, err = f.Write(text)
-	if err = errors.Join(err, f.Close()); err == nil {
+	err = errors.Join(err, f.Close())
+	if r.special {
+		return err
+	}
+	if err == nil {
 		err = os.Rename(f.Name(), r.name)
 	}
 	if err != nil {

@@ -163,13 +163,14 @@ func (r *GroupRun) String() string {
 	if r == nil {
 		return ""
 	}
+	how := string(r.Status) + " after"
 	switch r.Status {
 	case event.Ready:
-		return "  took " + seconds(r.Seconds)
+		how = "took"
 	case event.Applied: // not checked (R21)
-		return "  applied in " + seconds(r.Seconds)
+		how = "applied in"
 	}
-	return "  " + string(r.Status) + " after " + seconds(r.Seconds)
+	return "  " + how + " " + seconds(r.Seconds)
 }
 
 // direct drops the ids that another of them implies; after has the dependencies of each

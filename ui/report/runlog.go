@@ -62,18 +62,20 @@ func (r *RunLog) Consume(e event.Event) {
 	if r.closed {
 		return
 	}
+	var err error
 	if r.file == nil {
-		if err := r.create(e); err != nil {
-			r.stop(err)
-			return
-		}
+		err = r.create(e)
 	}
-	err := writeEvent(r.file, e)
+	if err == nil {
+		err = writeEvent(r.file, e)
+	}
 	if err == nil && e.Kind == event.KindOperation && e.Status == event.Running {
 		err = r.keepManifests(e.Time)
 	}
 	if err != nil {
-		r.stop(err)
+		r.Close()
+		r.name = ""
+		r.warn(fmt.Sprintf("this run is not recorded: %v", err))
 	}
 }
 
@@ -83,12 +85,6 @@ func (r *RunLog) Close() {
 	if r.file != nil {
 		_ = r.file.Close() // write errors were reported
 	}
-}
-
-func (r *RunLog) stop(err error) {
-	r.Close()
-	r.name = ""
-	r.warn(fmt.Sprintf("this run is not recorded: %v", err))
 }
 
 var notFileName = regexp.MustCompile(`[^A-Za-z0-9._-]+`)
@@ -102,17 +98,17 @@ func (r *RunLog) create(e event.Event) error {
 	if e.Operation != nil {
 		name += "-" + notFileName.ReplaceAllString(e.Operation.Release, "_")
 	}
-	base := name
-	for n := 2; ; n++ {
-		f, err := os.OpenFile(filepath.Join(r.dir, name+runSuffix), os.O_CREATE|os.O_EXCL|os.O_WRONLY, 0o600)
-		if err == nil {
-			r.file, r.name = f, name
-			break
-		}
-		if !errors.Is(err, fs.ErrExist) {
+	r.name = name
+	for n := 2; r.file == nil; n++ {
+		f, err := os.OpenFile(filepath.Join(r.dir, r.name+runSuffix), os.O_CREATE|os.O_EXCL|os.O_WRONLY, 0o600)
+		switch {
+		case err == nil:
+			r.file = f
+		case errors.Is(err, fs.ErrExist):
+			r.name = fmt.Sprintf("%s-%d", name, n)
+		default:
 			return err
 		}
-		name = fmt.Sprintf("%s-%d", base, n)
 	}
 	if names := Runs(r.dir); len(names) > maxRuns {
 		for _, old := range names[maxRuns:] {

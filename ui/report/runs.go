@@ -1,7 +1,6 @@
 package report
 
 import (
-	"bufio"
 	"bytes"
 	"cmp"
 	"encoding/json"
@@ -103,21 +102,17 @@ func readSummary(path string) (Run, error) {
 		return Run{}, err
 	}
 	defer f.Close()
-	line, err := bufio.NewReader(f).ReadBytes('\n')
-	if err != nil && !errors.Is(err, io.EOF) {
-		return Run{}, err
-	}
 	var first event.Event
-	if err := json.Unmarshal(line, &first); err != nil {
+	if err := json.NewDecoder(f).Decode(&first); err != nil {
 		return Run{}, fmt.Errorf("%s contains no events: %w", path, err)
 	}
 	last := first
-	info, err := f.Stat()
+	end, err := f.Seek(0, io.SeekEnd)
 	if err != nil {
 		return Run{}, err
 	}
-	tail := make([]byte, min(info.Size(), tailSize))
-	if _, err := f.ReadAt(tail, info.Size()-int64(len(tail))); err != nil && !errors.Is(err, io.EOF) {
+	tail := make([]byte, min(end, tailSize))
+	if _, err := f.ReadAt(tail, end-int64(len(tail))); err != nil && !errors.Is(err, io.EOF) {
 		return Run{}, err
 	}
 	for _, l := range slices.Backward(bytes.Split(tail, []byte("\n"))) {
@@ -140,23 +135,16 @@ func FindRun(dir, name string) (string, error) {
 		return "", fmt.Errorf("record %s not found", name)
 	}
 	name = strings.TrimSuffix(name, runSuffix)
-	var found []string
-	for _, n := range Runs(dir) {
-		if n == name {
-			found = []string{n}
-			break
-		}
-		if strings.HasPrefix(n, name) {
-			found = append(found, n)
-		}
-	}
-	switch len(found) {
-	case 0:
+	found := slices.DeleteFunc(Runs(dir), func(n string) bool { return !strings.HasPrefix(n, name) })
+	switch {
+	case len(found) == 0:
 		return "", &unknownRun{name, dir}
-	case 1:
-		return filepath.Join(dir, found[0]+runSuffix), nil
+	case len(found) == 1:
+		name = found[0]
+	case !slices.Contains(found, name):
+		return "", fmt.Errorf("%s matches several records: %s", name, abbreviate(found))
 	}
-	return "", fmt.Errorf("%s matches several records: %s", name, abbreviate(found))
+	return filepath.Join(dir, name+runSuffix), nil
 }
 
 // unknownRun is the error about a name that no record has.

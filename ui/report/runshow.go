@@ -12,7 +12,6 @@ import (
 
 	"lockstep/engine/event"
 	"lockstep/engine/forecast"
-	"lockstep/engine/plan"
 	"lockstep/theme"
 )
 
@@ -53,26 +52,18 @@ type bottleneck struct {
 	name  string
 }
 
-// runFailure is a failed object, or a failed group if no object is known.
+// runFailure is a failure with the message of its group.
 type runFailure struct {
-	Phase    string       `json:"phase"`
-	Group    string       `json:"group"`
-	Object   *plan.Object `json:"object,omitempty"`
-	Message  string       `json:"message,omitempty"`
-	Cause    string       `json:"cause,omitempty"`
-	Evidence []string     `json:"evidence,omitempty"`
+	Failure
+	Message string `json:"message,omitempty"`
 }
 
 func (r *Record) details() runDetails {
 	s := r.State
 	waits := forecast.Waits(s)
 	d := runDetails{Run: r.Run, Incomplete: r.Incomplete(), Path: []pathStep{}, Fixed: fixedFailures(s)}
-	for _, r := range s.Roots() {
-		f := runFailure{Phase: r.Group.Phase, Group: r.Group.ID, Message: r.Group.Message, Cause: r.Cause, Evidence: r.Evidence}
-		if r.Object != nil {
-			f.Object = &r.Object.Object
-		}
-		d.Failures = append(d.Failures, f)
+	for _, f := range failures(s) {
+		d.Failures = append(d.Failures, runFailure{f, f.group.Message})
 	}
 	for _, p := range forecast.Path(s) {
 		d.Path = append(d.Path, pathStep{p.Group.Phase, p.Group.ID, p.Start.Seconds(), p.Took.Seconds(), p.Waited.Seconds()})
@@ -110,7 +101,7 @@ func (r *Record) text(to Stream) string {
 	line(fmt.Sprintf("%s, lockstep replay %s", r.startTime(), r.Name))
 	if len(d.Failures) > 0 {
 		b.WriteString("\n")
-		writeFailures(&b, r.State, style, len(d.Failures), len(d.Failures)*event.MaxEvidence)
+		writeFailures(&b, failures(r.State), style, len(d.Failures), len(d.Failures)*event.MaxEvidence)
 	}
 	if path := forecast.Path(r.State); len(path) > 0 {
 		b.WriteString("\n" + style.render(theme.Strong, "critical path") + "\n" + joinLines(bars(r.State, path, style, to.Width)))
@@ -196,14 +187,8 @@ func startedGroups(s *event.State) map[event.Unit]*event.GroupState {
 func diffGroup(s *event.State, before, after *event.GroupState) groupDiff {
 	g := cmp.Or(after, before)
 	d := groupDiff{Phase: g.Phase, Group: g.ID, name: unitName(s, g)}
-	if before != nil {
-		took := forecast.Took(before).Seconds()
-		d.A, d.Was = &took, before.Status
-	}
-	if after != nil {
-		took := forecast.Took(after).Seconds()
-		d.B, d.Is = &took, after.Status
-	}
+	d.A, d.Was = result(before)
+	d.B, d.Is = result(after)
 	switch {
 	case before == nil:
 		d.Change = newGroup
@@ -219,16 +204,19 @@ func diffGroup(s *event.State, before, after *event.GroupState) groupDiff {
 	return d
 }
 
+// result returns how long a group took and its status; nothing if it did not run.
+func result(g *event.GroupState) (took *float64, status event.Status) {
+	if g == nil {
+		return nil, ""
+	}
+	s := forecast.Took(g).Seconds()
+	return &s, g.Status
+}
+
 // delta returns how much longer a group took than before.
 func (d *groupDiff) delta() float64 {
-	before, after := 0.0, 0.0
-	if d.A != nil {
-		before = *d.A
-	}
-	if d.B != nil {
-		after = *d.B
-	}
-	return after - before
+	var none float64
+	return *cmp.Or(d.B, &none) - *cmp.Or(d.A, &none)
 }
 
 func (d runsDiff) text(to Stream) string {

@@ -94,25 +94,22 @@ func releaseOutcome(g *event.GroupState) (verb, detail string) {
 // releases writes the plan of a stack: its releases in layers, with their groups.
 func (t *textLog) releases(phases []event.Phase) {
 	var rows [][]string
-	count, unchanged := 0, 0
+	unchanged := 0
 	for _, p := range phases {
-		after := plan.Reduce(p.Groups)
-		last := ""
-		for _, g := range p.Groups {
-			column := changed(&last, fmt.Sprintf("%s %d", p.Name, g.Layer))
-			count++
-			size := "unchanged"
-			if release := t.state.Scopes[g.ID]; release != nil {
-				size = Count(len(release.Groups()), "group") + ", " + Count(release.Count().Total, "object")
-			} else if p.Kind == event.PhaseRemove {
-				size = "not installed"
-			} else {
-				unchanged++
+		layer := func(g *plan.Group) string { return fmt.Sprintf("%s %d", p.Name, g.Layer) }
+		rows = append(rows, planRows(p.Groups, layer, func(g *plan.Group) string {
+			release := t.state.Scopes[g.ID]
+			switch {
+			case release != nil:
+				return Count(len(release.Groups()), "group") + ", " + Count(release.Count().Total, "object")
+			case p.Kind == event.PhaseRemove:
+				return "not installed"
 			}
-			rows = append(rows, cleaned(column, g.ID, size, prefixed("after ", strings.Join(after[g.ID], ", "))))
-		}
+			unchanged++
+			return "unchanged"
+		})...)
 	}
-	text := "plan: " + Count(count, "release")
+	text := "plan: " + Count(len(rows), "release")
 	if unchanged > 0 {
 		text += fmt.Sprintf(", %d unchanged", unchanged)
 	}
@@ -171,13 +168,9 @@ func (p StackPlan) Count() (refused, changed int) {
 		if r.Plan == nil {
 			continue
 		}
+		n, _ := count(r.Plan.Changes)
 		changed++
-		refused += len(r.Plan.Errors)
-		for _, c := range r.Plan.Changes {
-			if c.Action == "refuse" {
-				refused++
-			}
-		}
+		refused += len(r.Plan.Errors) + n["refuse"]
 	}
 	return refused, changed
 }

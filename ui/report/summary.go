@@ -10,6 +10,7 @@ import (
 
 	"lockstep/engine/event"
 	"lockstep/engine/forecast"
+	"lockstep/engine/plan"
 	"lockstep/theme"
 )
 
@@ -46,7 +47,7 @@ func Summary(w io.Writer, s *event.State, o Options) {
 		}
 	}
 	writeVerdict(wrapped, s, o.Style)
-	writeFailures(wrapped, s, o.Style, maxFailures, maxEvidence)
+	writeFailures(wrapped, failures(s), o.Style, maxFailures, maxEvidence)
 }
 
 // writeVerdict writes how an operation ended, and why unless the failures explain it.
@@ -95,35 +96,35 @@ func writeNotes(w io.Writer, s *event.State) {
 
 // writeFailures writes a line for each root failure, at most limit, then at most evidence
 // lines of evidence in all.
-func writeFailures(w io.Writer, s *event.State, style Style, limit, evidence int) {
-	roots := s.Roots()
-	more := max(len(roots)-limit, 0)
-	roots = roots[:len(roots)-more]
+func writeFailures(w io.Writer, failures []Failure, style Style, limit, evidence int) {
+	more := max(len(failures)-limit, 0)
+	failures = failures[:len(failures)-more]
 	var known []string
-	for _, r := range roots {
-		fmt.Fprintln(w, style.glyph(event.Failed), clean(r.String()+" (in "+failurePlace(s, r)+")"))
-		known = append(known, r.Cause)
+	for _, f := range failures {
+		fmt.Fprintln(w, style.glyph(event.Failed), clean(f.Text+" (in "+f.place+")"))
+		known = append(known, f.Cause)
 	}
 	if more > 0 {
 		fmt.Fprintln(w, style.glyph(event.Failed), "and", more, "more, see above")
 	}
-	for n, r := range roots {
-		lines := unknownLines(r.Evidence, known)
-		lines = shortened(lines, r, max(evidence/(len(roots)-n), 1))
+	for n, f := range failures {
+		lines := shortened(unknownLines(f.Evidence, known), f.Details, max(evidence/(len(failures)-n), 1))
 		evidence -= len(lines)
 		known = append(known, lines...)
-		for _, l := range nameObject(r, lines, len(roots) > 1) {
+		if len(failures) > 1 && f.Object != nil {
+			lines = nameObject(*f.Object, lines)
+		}
+		for _, l := range lines {
 			fmt.Fprintln(w, " ", style.bar(), clean(l))
 		}
 	}
 }
 
 // shortened limits lines of evidence. It drops a container's oldest log lines first.
-func shortened(lines []string, r event.Root, limit int) []string {
-	isLog := func(l string) bool { return r.Object != nil && slices.Contains(r.Object.Diagnosis, "  "+l) }
+func shortened(lines, diagnosis []string, limit int) []string {
 	excess := len(lines) - limit
 	lines = slices.DeleteFunc(lines, func(l string) bool {
-		drop := excess > 0 && isLog(l)
+		drop := excess > 0 && slices.Contains(diagnosis, "  "+l)
 		if drop {
 			excess--
 		}
@@ -132,23 +133,11 @@ func shortened(lines []string, r event.Root, limit int) []string {
 	return lines[:min(len(lines), limit)]
 }
 
-// failurePlace names the failed group, and the rollback if it is part of one.
-func failurePlace(s *event.State, r event.Root) string {
-	name := unitName(s, r.Group)
-	if isRollback(r.Group.Phase) {
-		name += ", rolling back"
-	}
-	return name
-}
-
-// nameObject puts the failed object in front of its lines if others failed too.
-func nameObject(r event.Root, lines []string, others bool) []string {
-	if !others || r.Object == nil {
-		return lines
-	}
+// nameObject puts the failed object in front of its lines.
+func nameObject(o plan.Object, lines []string) []string {
 	out := make([]string, len(lines))
 	for n, l := range lines {
-		out[n] = withReason(r.Object.Object.String(), strings.TrimSpace(l))
+		out[n] = withReason(o.String(), strings.TrimSpace(l))
 	}
 	return out
 }
@@ -271,22 +260,23 @@ func groupRow(s *event.State, g *event.GroupState, style Style) []string {
 // problem describes a group's problem in one line, without the cause of a failure; "" if
 // it has no problem.
 func problem(g *event.GroupState) string {
-	var objects []string
+	var objects, lost []string
 	for _, o := range g.Objects {
-		switch {
-		case !o.InTrouble():
-		case g.Status == event.Failed:
-			objects = append(objects, o.Object.String())
-		default:
-			objects = append(objects, o.Object.String()+": "+cmp.Or(o.Cause, o.Message))
+		switch name := o.Object.String(); {
+		case o.InTrouble() && g.Status == event.Failed:
+			objects = append(objects, name)
+		case o.InTrouble():
+			objects = append(objects, name+": "+cmp.Or(o.Cause, o.Message))
+		case g.Status == event.Ready && o.Status == event.InProgress && o.Cause == "":
+			lost = append(lost, withReason(name+" is no longer ready", o.Message))
 		}
 	}
+	first := ""
 	switch g.Status {
 	case event.Failed:
 		if g.Root != nil && !slices.Contains(objects, g.Root.String()) {
-			objects = append([]string{g.Root.String()}, objects...)
-		}
-		if len(objects) == 0 {
+			first = g.Root.String()
+		} else if len(objects) == 0 {
 			return g.Message
 		}
 	case event.Skipped, event.Held:
@@ -295,18 +285,10 @@ func problem(g *event.GroupState) string {
 		if len(objects) == 0 && g.Done < len(g.Objects) {
 			return "not checked, " + progress(g, false)
 		}
-	case event.Ready:
-		for _, o := range g.Objects {
-			if o.Status == event.InProgress && o.Cause == "" {
-				objects = append(objects, withReason(o.Object.String()+" is no longer ready", o.Message))
-			}
-		}
 	case event.Aborted:
-		if reason := abortReason(g.Message); reason != "" {
-			objects = append([]string{reason}, objects...)
-		}
+		first = abortReason(g.Message)
 	}
-	return abbreviate(objects)
+	return abbreviate(slices.Concat(nonEmpty(first), objects, lost))
 }
 
 // writeDiagnosis writes the diagnoses of a group's objects, without lines that are

@@ -84,7 +84,7 @@ func (t *textLog) failed(e event.Event, g *event.GroupState, text string) {
 	}
 	for _, r := range roots {
 		if r.Object != nil {
-			t.evidence(objectKey{e.Phase, e.Group, r.Object.Object}, r, len(roots) > 1)
+			t.evidence(objectKey{e.Phase, e.Group, r.Object.Object}, r.Evidence, len(roots) > 1)
 		}
 	}
 	t.failures(e, g)
@@ -92,12 +92,15 @@ func (t *textLog) failed(e event.Event, g *event.GroupState, text string) {
 
 // evidence writes the lines of evidence that are not written yet. They name the object
 // if others failed too.
-func (t *textLog) evidence(key objectKey, r event.Root, others bool) {
+func (t *textLog) evidence(key objectKey, evidence []string, others bool) {
 	report := t.reported[key]
-	lines := unknownLines(r.Evidence, append(report.evidence, report.cause))
-	t.quote(nameObject(r, lines, others))
+	lines := unknownLines(evidence, append(report.evidence, report.cause))
 	report.evidence = append(report.evidence, lines...)
 	t.reported[key] = report
+	if others {
+		lines = nameObject(key.object, lines)
+	}
+	t.quote(lines)
 }
 
 // unknownLines returns the lines without those that repeat known ones or each other.
@@ -155,7 +158,7 @@ func (t *textLog) diagnosis(e event.Event) {
 			t.reported[key] = failureReport{o.Cause, report.evidence}
 			t.line(e, event.Failed, withReason(objectIn(e.Object, e.Group), o.Cause))
 		}
-		t.evidence(key, event.Root{Object: o, Evidence: o.Evidence}, false)
+		t.evidence(key, o.Evidence, false)
 	}
 }
 
@@ -259,7 +262,7 @@ func (t *textLog) failures(e event.Event, g *event.GroupState) {
 		cause := cmp.Or(o.Cause, o.Message)
 		t.reported[key] = failureReport{cause: cause}
 		t.line(e, o.Status, withReason(objectIn(&o.Object, g.ID)+" failed", cause))
-		t.evidence(key, event.Root{Object: o, Evidence: o.Evidence}, false)
+		t.evidence(key, o.Evidence, false)
 	}
 }
 
@@ -295,28 +298,32 @@ func (t *textLog) plan(phases []event.Phase) {
 	t.blankLine = true
 }
 
-// changed returns text, or "" if it equals the last one.
-func changed(last *string, text string) string {
-	if *last == text {
-		return ""
-	}
-	*last = text
-	return text
-}
-
 func phaseRows(p event.Phase) [][]string {
-	var rows [][]string
-	layer, after := plan.Layers(p.Groups), plan.Reduce(p.Groups)
-	last := ""
-	for _, g := range inLayers(p.Groups, layer) {
-		column := p.Name
+	layers := plan.Layers(p.Groups)
+	layer := func(g *plan.Group) string {
 		switch p.Kind {
 		case event.PhaseApply:
-			column = fmt.Sprintf("%slayer %d", strings.TrimSuffix(p.Name, string(event.PhaseApply)), layer[g.ID])
+			return fmt.Sprintf("%slayer %d", strings.TrimSuffix(p.Name, string(event.PhaseApply)), layers[g.ID])
 		case event.PhaseRemove:
-			column += fmt.Sprintf(" layer %d", layer[g.ID])
+			return fmt.Sprintf("%s layer %d", p.Name, layers[g.ID])
 		}
-		rows = append(rows, cleaned(changed(&last, column), g.ID, Count(len(g.Objects), "object"), prefixed("after ", strings.Join(after[g.ID], ", "))))
+		return p.Name
+	}
+	return planRows(inLayers(p.Groups, layers), layer, func(g *plan.Group) string { return Count(len(g.Objects), "object") })
+}
+
+// planRows returns a row for each group: layer, unless it is that of the row before, id,
+// size and dependencies.
+func planRows(groups []*plan.Group, layer, size func(*plan.Group) string) (rows [][]string) {
+	after, last := plan.Reduce(groups), ""
+	for _, g := range groups {
+		column := layer(g)
+		if column == last {
+			column = ""
+		} else {
+			last = column
+		}
+		rows = append(rows, cleaned(column, g.ID, size(g), prefixed("after ", strings.Join(after[g.ID], ", "))))
 	}
 	return rows
 }
