@@ -38,7 +38,7 @@ func CIFromEnv(getenv func(string) string) CI {
 // GitHub annotations and the job summary.
 type Outcomes struct {
 	OutcomesOptions
-	files files
+	files []reportFile
 	over  bool
 }
 
@@ -65,7 +65,12 @@ func (o *Outcomes) Over() bool { return o.over }
 // End writes the outcome. The error names the files that could not be written.
 func (o *Outcomes) End(outcome *Outcome) error {
 	o.over = true
-	err := o.files.write(outcome)
+	var err error
+	for _, file := range o.files {
+		if failed := file.write(formats[file.format](outcome)); failed != nil {
+			err = errors.Join(err, fmt.Errorf("cannot write the %s report: %w", file.format, failed))
+		}
+	}
 	if o.Errs.CI != GitHub {
 		return err
 	}

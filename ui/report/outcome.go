@@ -29,9 +29,19 @@ const outcomeVersion = 1
 // Outcome is the result of an operation, as --report writes it. outcomes.md documents
 // its JSON fields.
 type Outcome struct {
-	Version int `json:"version"`
-	Result
-	Times
+	Version   int             `json:"version"`
+	Operation event.Operation `json:"operation"`
+	Status    event.Status    `json:"status"`
+	Exit      int             `json:"exit"`
+	Release   string          `json:"release,omitempty"`
+	Message   string          `json:"message,omitempty"`
+	Outcome   string          `json:"outcome,omitempty"`
+	Unchecked int             `json:"unchecked,omitempty"`
+	// Seconds includes pauses.
+	Started time.Time `json:"started,omitzero"`
+	Ended   time.Time `json:"ended,omitzero"`
+	Seconds float64   `json:"seconds"`
+	Paused  float64   `json:"pausedSeconds"`
 	// The first of Failures, or, if there is none, why the operation did not succeed.
 	Object   *plan.Object `json:"object,omitempty"`
 	Cause    string       `json:"cause,omitempty"`
@@ -43,25 +53,6 @@ type Outcome struct {
 	CriticalPath []string       `json:"criticalPath"`
 	Warnings     []Warning      `json:"warnings"`
 	Next         []string       `json:"next"`
-}
-
-// Result is the status, exit code and outcome of an operation.
-type Result struct {
-	Operation event.Operation `json:"operation"`
-	Status    event.Status    `json:"status"`
-	Exit      int             `json:"exit"`
-	Release   string          `json:"release,omitempty"`
-	Message   string          `json:"message,omitempty"`
-	Outcome   string          `json:"outcome,omitempty"`
-	Unchecked int             `json:"unchecked,omitempty"`
-}
-
-// Times are the start, end and duration of an operation; the duration includes pauses.
-type Times struct {
-	Started time.Time `json:"started,omitzero"`
-	Ended   time.Time `json:"ended,omitzero"`
-	Seconds float64   `json:"seconds"`
-	Paused  float64   `json:"pausedSeconds"`
 }
 
 // Failure is a root failure: it was not caused by another one.
@@ -128,9 +119,9 @@ func NewOutcome(s *event.State, next []string) *Outcome {
 	end := cmp.Or(s.Ended, s.Now)
 	total := end.Sub(s.Started)
 	o := &Outcome{
-		Version:  outcomeVersion,
-		Result:   Result{s.Operation, s.Status, s.Exit, s.Release, s.Message, s.Outcome, s.Unchecked},
-		Times:    Times{s.Started, end, total.Seconds(), max(total-s.Active(end), 0).Seconds()},
+		Version: outcomeVersion, Operation: s.Operation, Status: s.Status, Exit: s.Exit, Release: s.Release, Message: s.Message,
+		Outcome: s.Outcome, Unchecked: s.Unchecked,
+		Started: s.Started, Ended: end, Seconds: total.Seconds(), Paused: max(total-s.Active(end), 0).Seconds(),
 		Failures: append([]Failure{}, failures(s)...), Fixed: append([]FixedFailure{}, fixedFailures(s)...), Groups: []GroupOutcome{},
 		CriticalPath: []string{}, Warnings: []Warning{}, Next: append([]string{}, next...),
 	}
@@ -276,9 +267,7 @@ func (o *Outcome) ending() event.Status { return event.Ending(o.Status, o.Unchec
 // formats are the formats of --report.
 var formats = map[string]func(*Outcome) []byte{"junit": (*Outcome).junit, "json": (*Outcome).json, "markdown": (*Outcome).markdown}
 
-// files are written when an operation is over.
-type files []reportFile
-
+// reportFile is a file that is written when the operation is over.
 type reportFile struct {
 	format, name string
 	// special means that the file is not a regular one (a pipe), so it is not replaced.
@@ -286,8 +275,7 @@ type reportFile struct {
 }
 
 // newFiles parses FORMAT=FILE arguments and checks that the files can be written.
-func newFiles(args []string) (files, error) {
-	var all files
+func newFiles(args []string) (all []reportFile, err error) {
 	for _, a := range args {
 		format, name, ok := strings.Cut(a, "=")
 		if !ok || name == "" || formats[format] == nil {
@@ -306,17 +294,6 @@ func newFiles(args []string) (files, error) {
 		all = append(all, file)
 	}
 	return all, nil
-}
-
-// write replaces each file atomically, except for special ones.
-func (f files) write(o *Outcome) error {
-	var failed error
-	for _, file := range f {
-		if err := file.write(formats[file.format](o)); err != nil {
-			failed = errors.Join(failed, fmt.Errorf("cannot write the %s report: %w", file.format, err))
-		}
-	}
-	return failed
 }
 
 // probe checks that the file can be written. It leaves no file behind.
@@ -353,6 +330,7 @@ func (r *reportFile) tempFile() (*os.File, error) {
 	}
 }
 
+// write replaces the file atomically, unless it is special.
 func (r *reportFile) write(text []byte) error {
 	open := r.tempFile
 	if r.special {

@@ -170,29 +170,16 @@ func (r *RunLog) keepManifests(now time.Time) error {
 		return nil
 	}
 	for o, text := range r.manifests(r.revisions - 1) {
-		lines := strings.Split(strings.TrimRight(text, "\n"), "\n")
+		r.room -= min(len(text), maxManifest)
 		if over := len(text) - maxManifest; over > 0 {
-			lines = append(firstLines(lines, maxManifest), fmt.Sprintf("# truncated: %d more bytes", over))
+			text = text[:strings.LastIndexByte(text[:maxManifest], '\n')+1] + fmt.Sprintf("# truncated: %d more bytes", over)
 		}
-		e := event.Event{Time: now, Kind: event.KindManifest, Object: &o, Lines: lines}
-		if err := writeEvent(r.file, e); err != nil {
+		e := event.Event{Time: now, Kind: event.KindManifest, Object: &o, Lines: strings.Split(strings.TrimRight(text, "\n"), "\n")}
+		if err := writeEvent(r.file, e); err != nil || r.room <= 0 {
 			return err
-		}
-		if r.room -= min(len(text), maxManifest); r.room <= 0 {
-			return nil
 		}
 	}
 	return nil
-}
-
-// firstLines returns the first whole lines that fit in room bytes.
-func firstLines(lines []string, room int) []string {
-	for n, l := range lines {
-		if room -= len(l) + 1; room < 0 {
-			return lines[:n:n]
-		}
-	}
-	return lines
 }
 
 // manifests are the manifests of one revision, which starts at event number from.

@@ -23,9 +23,6 @@ func (t *textLog) release(e event.Event) {
 		log = newTextLog(t.out, t.warnings, t.opts)
 		log.opts.Steer = ""
 		log.scope, log.stackStarted = e.Scope, t.state.Started
-		if t.scopes == nil {
-			t.scopes = map[string]*textLog{}
-		}
 		t.scopes[e.Scope] = log
 	}
 	if t.blankLine && e.Kind != event.KindPlan {

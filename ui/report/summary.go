@@ -32,7 +32,9 @@ func Summary(w io.Writer, s *event.State, o Options) {
 	wrapped := wrapper{w, o.Width, o.Theme.Lines.Light[theme.ArmUp|theme.ArmDown]}
 	writeGroups(wrapped, s, o)
 	writeTimes(wrapped, s, o)
-	writeNotes(w, s) // not wrapped: the chart lays them out
+	if len(s.Notes) > 0 {
+		fmt.Fprint(w, "\nNOTES:\n"+cleanLines(s.Notes)+"\n\n") // not wrapped: the chart lays them out
+	}
 	if o.Record != nil {
 		if name := o.Record(); name != "" {
 			fmt.Fprintln(w, "  replay this run: lockstep replay", name)
@@ -85,12 +87,6 @@ func writeTimes(w io.Writer, s *event.State, o Options) {
 func writeList(w io.Writer, heading string, lines []string) {
 	if len(lines) > 0 {
 		fmt.Fprint(w, "  "+heading+"\n  "+strings.Join(lines, "\n  ")+"\n")
-	}
-}
-
-func writeNotes(w io.Writer, s *event.State) {
-	if len(s.Notes) > 0 {
-		fmt.Fprint(w, "\nNOTES:\n"+cleanLines(s.Notes)+"\n\n")
 	}
 }
 

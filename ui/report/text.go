@@ -31,23 +31,17 @@ type textLog struct {
 	out, warnings io.Writer
 	opts          Options
 	state         event.State
-	reported      map[objectKey]failureReport
-	skipped       skippedGroups       // not yet written
-	planned       map[string]bool     // phases that have been written
-	slow          map[event.Unit]bool // groups that were reported as slow
-	nextSlow      time.Time           // no other group becomes slow before this time
+	reported      map[objectKey][]string // what was written about failed objects: cause, evidence
+	skipped       skippedGroups          // not yet written
+	planned       map[string]bool        // phases that have been written
+	slow          map[event.Unit]bool    // groups that were reported as slow
+	nextSlow      time.Time              // no other group becomes slow before this time
 	lastLog       logKey
 	blankLine     bool // to write before the next line
 
 	scope        string              // the release of a stack, printed in front of each line
 	stackStarted time.Time           // if scope is set
 	scopes       map[string]*textLog // the logs of a stack's releases
-}
-
-// failureReport is what was written about a failed object.
-type failureReport struct {
-	cause    string
-	evidence []string
 }
 
 type objectKey struct {
@@ -65,7 +59,7 @@ type logKey struct {
 func newTextLog(out, warnings io.Writer, opts Options) *textLog {
 	return &textLog{
 		out: styled(out, opts.Style), warnings: styled(warnings, opts.Style), opts: opts,
-		reported: map[objectKey]failureReport{}, planned: map[string]bool{}, slow: map[event.Unit]bool{},
+		reported: map[objectKey][]string{}, planned: map[string]bool{}, slow: map[event.Unit]bool{}, scopes: map[string]*textLog{},
 	}
 }
 
@@ -114,7 +108,8 @@ func (t *textLog) Consume(e event.Event) {
 	case event.KindBreakpoint:
 		t.line(e, e.Status, "breakpoint "+string(e.Status)+" on "+e.Group)
 	case event.KindWarning:
-		t.warning(e)
+		text := Warning{e.Rule, e.Object, e.Message}.text()
+		fmt.Fprintln(t.warnings, t.opts.render(theme.Stopped, "warning:"), clean(text))
 	case event.KindWaiting:
 		t.waiting(e)
 	case event.KindServer:
@@ -216,10 +211,6 @@ func (t *textLog) run(e event.Event) {
 	if t.opts.Steer != "" && commands != "" {
 		t.line(e, e.Status, "steer with: "+t.opts.Steer+" "+commands)
 	}
-}
-
-func (t *textLog) warning(e event.Event) {
-	fmt.Fprintln(t.warnings, t.opts.render(theme.Stopped, "warning:"), clean(Warning{e.Rule, e.Object, e.Message}.text()))
 }
 
 func (t *textLog) log(e event.Event) {

@@ -76,7 +76,7 @@ func (t *textLog) failed(e event.Event, g *event.GroupState, text string) {
 		if r.Object == nil {
 			continue
 		}
-		t.reported[objectKey{e.Phase, e.Group, r.Object.Object}] = failureReport{cause: r.Cause}
+		t.reported[objectKey{e.Phase, e.Group, r.Object.Object}] = []string{r.Cause}
 		if r.Object != roots[0].Object {
 			sentence := strings.TrimPrefix(r.String(), r.Object.Object.String()+": ")
 			t.line(e, e.Status, withReason(objectIn(&r.Object.Object, e.Group), sentence))
@@ -93,10 +93,8 @@ func (t *textLog) failed(e event.Event, g *event.GroupState, text string) {
 // evidence writes the lines of evidence that are not written yet. They name the object
 // if others failed too.
 func (t *textLog) evidence(key objectKey, evidence []string, others bool) {
-	report := t.reported[key]
-	lines := unknownLines(evidence, append(report.evidence, report.cause))
-	report.evidence = append(report.evidence, lines...)
-	t.reported[key] = report
+	lines := unknownLines(evidence, t.reported[key])
+	t.reported[key] = append(t.reported[key], lines...)
 	if others {
 		lines = nameObject(key.object, lines)
 	}
@@ -154,8 +152,8 @@ func (t *textLog) diagnosis(e event.Event) {
 		t.line(e, event.InProgress, withReason(objectIn(e.Object, e.Group), o.Cause))
 	default:
 		key := objectKey{e.Phase, e.Group, *e.Object}
-		if report := t.reported[key]; !event.SameCause(report.cause, o.Cause) {
-			t.reported[key] = failureReport{o.Cause, report.evidence}
+		if known := t.reported[key]; len(known) == 0 || !event.SameCause(known[0], o.Cause) {
+			t.reported[key] = append([]string{o.Cause}, known...)
 			t.line(e, event.Failed, withReason(objectIn(e.Object, e.Group), o.Cause))
 		}
 		t.evidence(key, o.Evidence, false)
@@ -246,7 +244,7 @@ func (t *textLog) object(e event.Event) {
 	switch {
 	case e.Status == event.Failed && g.Status != event.Running:
 		t.failures(e, g)
-	case e.Status == event.Ready && t.wasReported(key):
+	case e.Status == event.Ready && t.reported[key] != nil:
 		delete(t.reported, key)
 		t.line(e, e.Status, objectIn(e.Object, e.Group)+" ready after all")
 	}
@@ -256,19 +254,14 @@ func (t *textLog) object(e event.Event) {
 func (t *textLog) failures(e event.Event, g *event.GroupState) {
 	for _, o := range g.Objects {
 		key := objectKey{e.Phase, g.ID, o.Object}
-		if o.Status != event.Failed || t.wasReported(key) {
+		if o.Status != event.Failed || t.reported[key] != nil {
 			continue
 		}
 		cause := cmp.Or(o.Cause, o.Message)
-		t.reported[key] = failureReport{cause: cause}
+		t.reported[key] = []string{cause}
 		t.line(e, o.Status, withReason(objectIn(&o.Object, g.ID)+" failed", cause))
 		t.evidence(key, o.Evidence, false)
 	}
-}
-
-func (t *textLog) wasReported(key objectKey) bool {
-	_, ok := t.reported[key]
-	return ok
 }
 
 // plan writes the phases that are not written yet, as a table: layer, group, number of
