@@ -86,17 +86,14 @@ const (
 	ArmLeft
 )
 
-// Lines are the characters to draw with. Each is one cell wide, except for the
-// ASCII forms of keys.
+// Lines are the characters to draw with. Each is one cell wide, except for the ASCII forms of keys.
 type Lines struct {
 	// Light and Heavy hold the character for each combination of arms.
 	Light, Heavy [16]string
-	// Round are the corners of a card: top left, top right, bottom left,
-	// bottom right.
+	// Round are the corners of a card: top left, top right, bottom left, bottom right.
 	Round [4]string
-	// Arrow points at a card, More and Less mean columns out of view, Open marks an
-	// expanded item, Cursor the selected line, Break a breakpoint, Next the next group
-	// to step.
+	// Arrow points at a card, More and Less mean columns out of view, Open marks an expanded item, Cursor the
+	// selected line, Break a breakpoint, Next the next group to step.
 	Arrow, More, Less, Open, Cursor, Break, Next string
 	// Bar, Half and Rest draw the progress bar.
 	Bar, Half, Rest string

@@ -47,9 +47,8 @@ func paletteFor(o Options) palette {
 	return colours[cmp.Or(o.Look, Standard)][background]
 }
 
-// basicPalette uses the terminal's own 16 colours, which are readable on its
-// background. Bright black is not used for text: it is often too close to the
-// background.
+// basicPalette uses the terminal's own 16 colours, which are readable on its background. Bright black is not
+// used for text: it is often too close to the background.
 func basicPalette(l Look, background Background) palette {
 	p := palette{
 		Faint: lipgloss.BrightBlack, Accent: lipgloss.BrightBlue, Good: lipgloss.Green, Busy: lipgloss.Cyan,

@@ -17,8 +17,7 @@ type Look string
 const (
 	Standard     Look = "standard"
 	HighContrast Look = "high-contrast"
-	// ColourBlind keeps good, busy and bad apart for people who cannot tell red
-	// from green.
+	// ColourBlind keeps good, busy and bad apart for people who cannot tell red from green.
 	ColourBlind Look = "colour-blind"
 )
 
@@ -26,8 +25,7 @@ const (
 type Background string
 
 const (
-	// Detect lets a screen ask the terminal. Until there is an answer it counts
-	// as Dark.
+	// Detect lets a screen ask the terminal. Until there is an answer it counts as Dark.
 	Detect Background = ""
 	Dark   Background = "dark"
 	Light  Background = "light"
@@ -37,8 +35,7 @@ const (
 type Depth uint8
 
 const (
-	// Full is 24-bit colour. Whatever writes to the terminal reduces it to what
-	// the terminal supports.
+	// Full is 24-bit colour. Whatever writes to the terminal reduces it to what the terminal supports.
 	Full Depth = iota
 	// Basic is the terminal's own 16 colours.
 	Basic
@@ -134,8 +131,7 @@ func (t *Theme) Render(r Role, text string) string { return t.styles[r].Render(t
 //	                 is not UTF-8
 //	ACCESSIBLE       any non-empty value: no animation
 //
-// getenv is os.Getenv. The only error is about LOCKSTEP_THEME; the other options
-// are valid even then.
+// getenv is os.Getenv. The only error is about LOCKSTEP_THEME; the other options are valid even then.
 func FromEnv(getenv func(string) string) (Options, error) {
 	o, err := Parse(getenv("LOCKSTEP_THEME"))
 	if err != nil {

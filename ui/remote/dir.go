@@ -1,8 +1,7 @@
-// Package remote lets other processes of the same user watch and control a run (R47). A Server
-// publishes the events of a run on a Unix socket, and accepts commands and queries; a Run is the
-// client. Package protocol defines the messages. A Server never blocks its run. Both sides trust
-// only sockets in a directory that no other user can access. Only ui/cli and its packages import
-// remote.
+// Package remote lets other processes of the same user watch and control a run (R47). A Server publishes the
+// events of a run on a Unix socket, and accepts commands and queries; a Run is the client. Package protocol
+// defines the messages. A Server never blocks its run. Both sides trust only sockets in a directory that no
+// other user can access. Only ui/cli and its packages import remote.
 package remote
 
 import (

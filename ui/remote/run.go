@@ -266,9 +266,8 @@ func (r *Run) Now(ctx context.Context) *event.State {
 	return s
 }
 
-// Err returns nil if the run ended before the feed, and otherwise why the feed ended: ErrLost, or an
-// error with the method ExitCode if the connection knows how the run ended. Call it after the feed
-// has ended.
+// Err returns nil if the run ended before the feed, and otherwise why the feed ended: ErrLost, or an error
+// with the method ExitCode if the connection knows how the run ended. Call it after the feed has ended.
 func (r *Run) Err() error {
 	events := r.feed.Events()
 	if events[len(events)-1].Exit != nil {

@@ -128,8 +128,7 @@ func (s *Server) accept() {
 	}
 }
 
-// serve sends the events to a client and handles its requests, until it disconnects or the feed
-// ends.
+// serve sends the events to a client and handles its requests, until it disconnects or the feed ends.
 func (s *Server) serve(c net.Conn) {
 	s.clients.Add(1)
 	ctx, cancel := context.WithCancel(context.Background())

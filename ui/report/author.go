@@ -93,8 +93,7 @@ type EditedFile struct {
 	Lines int    `json:"lines"`
 }
 
-// ManualEdit is lines to add by hand: to the templates of Objects, or, without Objects, to
-// Chart.yaml.
+// ManualEdit is lines to add by hand: to the templates of Objects, or, without Objects, to Chart.yaml.
 type ManualEdit struct {
 	Chart   string        `json:"chart"`
 	Objects []plan.Object `json:"objects,omitempty"`

@@ -118,8 +118,7 @@ func (o *Outcomes) chartFile(chart string) string {
 	return o.File(chart)
 }
 
-// annotate writes a workflow command. It escapes the text, so that it cannot contain
-// another command.
+// annotate writes a workflow command. It escapes the text, so that it cannot contain another command.
 func (o *Outcomes) annotate(level, file, title string, lines ...string) {
 	where := strings.Join(nonEmpty(prefixed("file=", escapeProperty(file)), "title="+escapeProperty(title)), ",")
 	fmt.Fprintf(Safe(o.Errs.Writer), "::%s %s::%s\n", level, where, escapeData(cleanLines(lines)))

@@ -164,8 +164,7 @@ func quoteDot(s string) string {
 	return `"` + strings.NewReplacer(`\`, `\\`, `"`, `\"`, "\n", `\n`).Replace(s) + `"`
 }
 
-// dagMermaid writes a Mermaid flowchart. Nodes are numbered because Mermaid needs plain
-// names.
+// dagMermaid writes a Mermaid flowchart. Nodes are numbered because Mermaid needs plain names.
 func dagMermaid(p *plan.Plan) string {
 	var b strings.Builder
 	b.WriteString("flowchart LR\n")

@@ -128,8 +128,7 @@ func (d Display) Text() io.Writer {
 	return newSanitizer(d.out.withoutCommands(), func(s string) string { return keep(helmColours, s) })
 }
 
-// Data returns the writer for data that may be piped to other programs. It is sanitized
-// only on a terminal.
+// Data returns the writer for data that may be piped to other programs. It is sanitized only on a terminal.
 func (d Display) Data() io.Writer {
 	if d.out.Terminal {
 		return Safe(d.out.Writer)
@@ -142,8 +141,7 @@ type Notices interface {
 	Note(text string)
 	Warn(text string)
 	Warnings([]plan.Warning)
-	// Start announces a slow step. The function that it returns finishes the line with
-	// its result.
+	// Start announces a slow step. The function that it returns finishes the line with its result.
 	Start(text string) (end func(text string))
 	// Error writes the last line of a command that failed.
 	Error(error)
@@ -199,8 +197,7 @@ func (discard) Consume(event.Event) {}
 // Page writes a help page. It ignores write errors: the user may have quit the pager.
 func Page(w io.Writer, text string) { _ = write(Safe(w), text) }
 
-// jsonLines writes one event per line (events.md), with unsafe characters escaped. It
-// ignores write errors.
+// jsonLines writes one event per line (events.md), with unsafe characters escaped. It ignores write errors.
 type jsonLines struct{ w io.Writer }
 
 func (j jsonLines) Consume(e event.Event) { _ = writeEvent(j.w, e) }

@@ -58,10 +58,9 @@ type (
 	}
 )
 
-// junit returns the outcome as JUnit XML: a suite per group, a case per object. Root failures
-// are failures; objects that an abort interrupted are errors; objects that were not
-// started, or not ready when their group failed, are skipped. If the operation failed
-// but no group did, it gets its own suite.
+// junit returns the outcome as JUnit XML: a suite per group, a case per object. Root failures are failures;
+// objects that an abort interrupted are errors; objects that were not started, or not ready when their group
+// failed, are skipped. If the operation failed but no group did, it gets its own suite.
 func (o *Outcome) junit() []byte {
 	all := junitSuites{junitHead: newJunitHead(o.title(), o.Started, o.Seconds)}
 	if len(o.Failures) == 0 && o.Status != event.Succeeded {

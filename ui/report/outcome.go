@@ -26,22 +26,11 @@ var OutcomesDoc string
 // outcomeVersion changes only if a field of Outcome is removed. Adding fields keeps it.
 const outcomeVersion = 1
 
-// Outcome is the result of an operation, as --report writes it. outcomes.md documents
-// its JSON fields.
+// Outcome is the result of an operation, as --report writes it. outcomes.md documents its JSON fields.
 type Outcome struct {
-	Version   int             `json:"version"`
-	Operation event.Operation `json:"operation"`
-	Status    event.Status    `json:"status"`
-	Exit      int             `json:"exit"`
-	Release   string          `json:"release,omitempty"`
-	Message   string          `json:"message,omitempty"`
-	Outcome   string          `json:"outcome,omitempty"`
-	Unchecked int             `json:"unchecked,omitempty"`
-	// Seconds includes pauses.
-	Started time.Time `json:"started,omitzero"`
-	Ended   time.Time `json:"ended,omitzero"`
-	Seconds float64   `json:"seconds"`
-	Paused  float64   `json:"pausedSeconds"`
+	Version int `json:"version"`
+	Result
+	Times
 	// The first of Failures, or, if there is none, why the operation did not succeed.
 	Object   *plan.Object `json:"object,omitempty"`
 	Cause    string       `json:"cause,omitempty"`
@@ -53,6 +42,25 @@ type Outcome struct {
 	CriticalPath []string       `json:"criticalPath"`
 	Warnings     []Warning      `json:"warnings"`
 	Next         []string       `json:"next"`
+}
+
+// Result is the status, exit code and outcome of an operation.
+type Result struct {
+	Operation event.Operation `json:"operation"`
+	Status    event.Status    `json:"status"`
+	Exit      int             `json:"exit"`
+	Release   string          `json:"release,omitempty"`
+	Message   string          `json:"message,omitempty"`
+	Outcome   string          `json:"outcome,omitempty"`
+	Unchecked int             `json:"unchecked,omitempty"`
+}
+
+// Times are the start, end and duration of an operation; the duration includes pauses.
+type Times struct {
+	Started time.Time `json:"started,omitzero"`
+	Ended   time.Time `json:"ended,omitzero"`
+	Seconds float64   `json:"seconds"`
+	Paused  float64   `json:"pausedSeconds"`
 }
 
 // Failure is a root failure: it was not caused by another one.
@@ -119,9 +127,9 @@ func NewOutcome(s *event.State, next []string) *Outcome {
 	end := cmp.Or(s.Ended, s.Now)
 	total := end.Sub(s.Started)
 	o := &Outcome{
-		Version: outcomeVersion, Operation: s.Operation, Status: s.Status, Exit: s.Exit, Release: s.Release, Message: s.Message,
-		Outcome: s.Outcome, Unchecked: s.Unchecked,
-		Started: s.Started, Ended: end, Seconds: total.Seconds(), Paused: max(total-s.Active(end), 0).Seconds(),
+		Version:  outcomeVersion,
+		Result:   Result{s.Operation, s.Status, s.Exit, s.Release, s.Message, s.Outcome, s.Unchecked},
+		Times:    Times{s.Started, end, total.Seconds(), max(total-s.Active(end), 0).Seconds()},
 		Failures: append([]Failure{}, failures(s)...), Fixed: append([]FixedFailure{}, fixedFailures(s)...), Groups: []GroupOutcome{},
 		CriticalPath: []string{}, Warnings: []Warning{}, Next: append([]string{}, next...),
 	}
@@ -143,9 +151,8 @@ func NewOutcome(s *event.State, next []string) *Outcome {
 	return o
 }
 
-// NotStarted returns the outcome of an operation that did not start: because of err, or,
-// if err is nil, because there was nothing to do. reasons are the findings in the plan
-// that caused err, if any.
+// NotStarted returns the outcome of an operation that did not start: because of err, or, if err is nil,
+// because there was nothing to do. reasons are the findings in the plan that caused err, if any.
 func NotStarted(op event.Operation, at time.Time, exit int, err error, reasons []plan.Warning) *Outcome {
 	s := &event.State{Operation: op, Status: event.Failed, Exit: exit, Started: at, Ended: at}
 	switch {

@@ -206,8 +206,7 @@ func (e Edit) plan() (lines []string) {
 	return lines
 }
 
-// appliedGroups returns the groups of all phases except removals and the namespace, which
-// already exists.
+// appliedGroups returns the groups of all phases except removals and the namespace, which already exists.
 func appliedGroups(phases []event.Phase) (groups []*plan.Group) {
 	for _, p := range phases {
 		if p.Kind != event.PhaseRemove && p.Kind != event.PhaseNamespace {

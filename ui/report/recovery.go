@@ -9,8 +9,7 @@ import (
 	"lockstep/theme"
 )
 
-// Recovery is a release whose last run may have been killed, and the state of its
-// objects.
+// Recovery is a release whose last run may have been killed, and the state of its objects.
 type Recovery struct {
 	Release   string `json:"release"`
 	Namespace string `json:"namespace"`
@@ -47,9 +46,8 @@ type RecoveredObject struct {
 	plan.Object
 	Status  event.Status `json:"status,omitempty"`
 	Message string       `json:"message,omitempty"`
-	// Is compares the object with the manifests: applied (matches the latest
-	// revision), earlier (matches Revision), changed (matches none), missing, or
-	// left (belongs to Revision only).
+	// Is compares the object with the manifests: applied (matches the latest revision), earlier (matches
+	// Revision), changed (matches none), missing, or left (belongs to Revision only).
 	Is       string `json:"is"`
 	Revision int    `json:"revision,omitempty"`
 }

@@ -98,8 +98,7 @@ func (d Display) Status(helmOutput []byte, groups []Group) error {
 	return err
 }
 
-// Release is the live state of a release. It has no JSON form: the events have the same
-// content.
+// Release is the live state of a release. It has no JSON form: the events have the same content.
 type Release struct {
 	State   *event.State
 	Timings []Timing
@@ -173,16 +172,14 @@ func (r *GroupRun) String() string {
 	return "  " + how + " " + seconds(r.Seconds)
 }
 
-// direct drops the ids that another of them implies; after has the dependencies of each
-// group.
+// direct drops the ids that another of them implies; after has the dependencies of each group.
 func direct(ids []string, after map[string][]string) []string {
 	return slices.DeleteFunc(slices.Clone(ids), func(id string) bool {
 		return slices.ContainsFunc(ids, func(other string) bool { return slices.Contains(after[other], id) })
 	})
 }
 
-// changes writes a watched release: all groups once every object was read, then a line
-// for each change.
+// changes writes a watched release: all groups once every object was read, then a line for each change.
 type changes struct {
 	notices
 	out     io.Writer

@@ -1,7 +1,6 @@
-// Package report shows operations without a screen: as a text log (Display.Operation,
-// Summary), as NDJSON events, as records of runs (RunLog, Record) and as report files
-// (Outcome). A Display also shows the results of other commands (View) as text or JSON.
-// The package imports neither kube nor the screen.
+// Package report shows operations without a screen: as a text log (Display.Operation, Summary), as NDJSON
+// events, as records of runs (RunLog, Record) and as report files (Outcome). A Display also shows the results
+// of other commands (View) as text or JSON. The package imports neither kube nor the screen.
 package report
 
 import (
@@ -11,14 +10,12 @@ import (
 	"lockstep/engine/event"
 )
 
-// Consumer takes every event of one operation, in order, from one goroutine. It must
-// not block on a person.
+// Consumer takes every event of one operation, in order, from one goroutine. It must not block on a person.
 type Consumer interface {
 	Consume(event.Event)
 }
 
-// Follow passes events to the consumers until the feed is closed, and returns the
-// final state.
+// Follow passes events to the consumers until the feed is closed, and returns the final state.
 func Follow(feed *event.Feed, consumers ...Consumer) *event.State {
 	return Watch(context.Background(), feed, consumers...)
 }
@@ -57,8 +54,7 @@ func consume(state *event.State, events []event.Event, consumers []Consumer) {
 //go:embed events.md
 var EventsDoc string
 
-// EventsSchema is the JSON schema of an event. A test generates it from event.Event
-// and EventsDoc.
+// EventsSchema is the JSON schema of an event. A test generates it from event.Event and EventsDoc.
 //
 //go:embed events.schema.json
 var EventsSchema string

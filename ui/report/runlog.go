@@ -40,8 +40,7 @@ func NewRunLog(dir string, warn func(string)) *RunLog {
 	return &RunLog{dir: dir, warn: warn, room: maxManifests}
 }
 
-// RunDir returns the directory of the records: lockstep/runs below $XDG_STATE_HOME or
-// ~/.local/state.
+// RunDir returns the directory of the records: lockstep/runs below $XDG_STATE_HOME or ~/.local/state.
 func RunDir() (string, error) {
 	state := os.Getenv("XDG_STATE_HOME")
 	if !filepath.IsAbs(state) {
@@ -118,8 +117,7 @@ func (r *RunLog) create(e event.Event) error {
 	return nil
 }
 
-// MakePrivate creates a directory that only the user may access, and corrects the mode of
-// an existing one.
+// MakePrivate creates a directory that only the user may access, and corrects the mode of an existing one.
 func MakePrivate(dir string) error {
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return err
@@ -147,18 +145,16 @@ func Runs(dir string) []string {
 	return names
 }
 
-// Manifests in a record let a replay show the applied objects. They are events of kind
-// manifest, one per object, after the first event and after each event that starts an
-// edited revision. -o json does not have them. Their size is limited because many records
-// are kept.
+// Manifests in a record let a replay show the applied objects. They are events of kind manifest, one per
+// object, after the first event and after each event that starts an edited revision. -o json does not have
+// them. Their size is limited because many records are kept.
 const (
 	maxManifest  = 64 << 10 // bytes of one object
 	maxManifests = 2 << 20  // bytes of all objects
 )
 
-// KeepManifests adds the manifests of each revision to the record. The record calls
-// manifests when a revision has started, with the number of edits (R46) before it. Call
-// KeepManifests before the first event.
+// KeepManifests adds the manifests of each revision to the record. The record calls manifests when a revision
+// has started, with the number of edits (R46) before it. Call KeepManifests before the first event.
 func (r *RunLog) KeepManifests(manifests func(edits int) iter.Seq2[plan.Object, string]) {
 	r.manifests = manifests
 }

@@ -31,18 +31,25 @@ type Run struct {
 	// Name is the name of the record, or the path of a file in another directory.
 	Name    string    `json:"name"`
 	Started time.Time `json:"started"`
+	RunTarget
+	RunResult
+}
 
+// RunTarget is the operation of a run, and the release that it changed.
+type RunTarget struct {
 	Operation string `json:"operation"`
 	Release   string `json:"release"`
 	Namespace string `json:"namespace"`
 	Context   string `json:"context,omitempty"`
 	Chart     string `json:"chart,omitempty"`
 	Revision  int    `json:"revision,omitempty"`
+}
 
+// RunResult is the outcome of a run.
+type RunResult struct {
 	// Outcome is succeeded, failed, aborted, running or cut-off.
 	Outcome string `json:"outcome"`
-	// Unchecked is the number of groups that were applied, not checked, and not ready at
-	// the end (R21).
+	// Unchecked is the number of groups that were applied, not checked, and not ready at the end (R21).
 	Unchecked int `json:"unchecked,omitempty"`
 	// Exit is the exit code; nil if the record has no end.
 	Exit    *int    `json:"exit,omitempty"`
@@ -58,13 +65,12 @@ func (r Run) ending() event.Status { return event.Ending(event.Status(r.Outcome)
 
 // newRun summarizes a run from its first and last event.
 func newRun(name string, first, last event.Event) Run {
-	r := Run{Name: name, Started: first.Time, Outcome: Killed, Seconds: max(last.Time.Sub(first.Time), 0).Seconds()}
+	r := Run{Name: name, Started: first.Time, RunResult: RunResult{Outcome: Killed, Seconds: max(last.Time.Sub(first.Time), 0).Seconds()}}
 	if op := first.Operation; op != nil {
-		r.Operation, r.Release, r.Namespace, r.Context, r.Chart, r.Revision = op.Name, op.Release, op.Namespace, op.Context, op.Chart, op.Revision
+		r.RunTarget = RunTarget{op.Name, op.Release, op.Namespace, op.Context, op.Chart, op.Revision}
 	}
 	if last.Kind == event.KindOperation && last.Exit != nil {
-		r.Outcome, r.Unchecked, r.Exit, r.Message = string(last.Status), last.Unchecked, last.Exit, last.Message
-		r.Object, r.Cause = last.Object, last.Cause
+		r.RunResult = RunResult{string(last.Status), last.Unchecked, last.Exit, r.Seconds, last.Message, last.Object, last.Cause}
 	}
 	return r
 }

@@ -282,8 +282,7 @@ const (
 	maxBar     = 80
 )
 
-// maxPath is the number of groups of a path that are shown. The middle of a longer path is
-// only counted.
+// maxPath is the number of groups of a path that are shown. The middle of a longer path is only counted.
 const maxPath = 16
 
 // bars draws a line for each step of a path: name, time, and a bar from its start to its

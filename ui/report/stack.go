@@ -66,8 +66,7 @@ func (t *textLog) releaseStatus(e event.Event, g *event.GroupState, took time.Du
 	}
 }
 
-// releaseOutcome returns the word for what was done to a release, and details that end in
-// a comma.
+// releaseOutcome returns the word for what was done to a release, and details that end in a comma.
 func releaseOutcome(g *event.GroupState) (verb, detail string) {
 	change, message := event.Change(""), ""
 	for _, o := range g.Objects {

@@ -17,8 +17,7 @@ import (
 // Style is the theme of the output, and whether it may have colours.
 type Style struct {
 	Theme theme.Theme
-	// Codes allows control sequences for colour and the like. Without them
-	// the output is plain text.
+	// Codes allows control sequences for colour and the like. Without them the output is plain text.
 	Codes bool
 }
 

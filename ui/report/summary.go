@@ -253,8 +253,7 @@ func groupRow(s *event.State, g *event.GroupState, style Style) []string {
 		cleaned(unitName(s, g), fmt.Sprintf("%d/%d", g.Reached(), len(g.Objects)), took, problem(g))...)
 }
 
-// problem describes a group's problem in one line, without the cause of a failure; "" if
-// it has no problem.
+// problem describes a group's problem in one line, without the cause of a failure; "" if it has no problem.
 func problem(g *event.GroupState) string {
 	var objects, lost []string
 	for _, o := range g.Objects {
@@ -287,8 +286,7 @@ func problem(g *event.GroupState) string {
 	return abbreviate(slices.Concat(nonEmpty(first), objects, lost))
 }
 
-// writeDiagnosis writes the diagnoses of a group's objects, without lines that are
-// evidence of its failure.
+// writeDiagnosis writes the diagnoses of a group's objects, without lines that are evidence of its failure.
 func writeDiagnosis(w io.Writer, g *event.GroupState, o Options) {
 	if g.Status == event.Ready || g.Status == event.Gone {
 		return

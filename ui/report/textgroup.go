@@ -90,8 +90,7 @@ func (t *textLog) failed(e event.Event, g *event.GroupState, text string) {
 	t.failures(e, g)
 }
 
-// evidence writes the lines of evidence that are not written yet. They name the object
-// if others failed too.
+// evidence writes the lines of evidence that are not written yet. They name the object if others failed too.
 func (t *textLog) evidence(key objectKey, evidence []string, others bool) {
 	lines := unknownLines(evidence, t.reported[key])
 	t.reported[key] = append(t.reported[key], lines...)
@@ -197,8 +196,7 @@ func waitText(kind, text string) string {
 	return text
 }
 
-// skippedGroups collects groups that were skipped for the same reason, to write one line
-// for all of them.
+// skippedGroups collects groups that were skipped for the same reason, to write one line for all of them.
 type skippedGroups struct {
 	first event.Event
 	names []string
@@ -264,8 +262,7 @@ func (t *textLog) failures(e event.Event, g *event.GroupState) {
 	}
 }
 
-// plan writes the phases that are not written yet, as a table: layer, group, number of
-// objects, dependencies.
+// plan writes the phases that are not written yet, as a table: layer, group, number of objects, dependencies.
 func (t *textLog) plan(phases []event.Phase) {
 	if t.state.Operation.Stack() {
 		t.releases(phases)

@@ -148,8 +148,7 @@ func unitName(s *event.State, g *event.GroupState) string {
 	return g.ID
 }
 
-// table aligns rows of clean, perhaps coloured cells in columns, indented by two and two
-// blanks apart.
+// table aligns rows of clean, perhaps coloured cells in columns, indented by two and two blanks apart.
 func table(rows [][]string) []string {
 	var widths []int
 	for _, r := range rows {
