@@ -5,6 +5,7 @@
 package theme
 
 import (
+	"cmp"
 	"fmt"
 	"strings"
 
@@ -148,13 +149,8 @@ func FromEnv(getenv func(string) string) (Options, error) {
 // utf8Locale reports whether the locale is UTF-8, which it also is if none is
 // set: in containers none is, but the terminal is that of the machine outside.
 func utf8Locale(getenv func(string) string) bool {
-	for _, name := range []string{"LC_ALL", "LC_CTYPE", "LANG"} {
-		if v := getenv(name); v != "" {
-			v = strings.ToLower(v)
-			return strings.Contains(v, "utf-8") || strings.Contains(v, "utf8")
-		}
-	}
-	return true
+	locale := strings.ToLower(cmp.Or(getenv("LC_ALL"), getenv("LC_CTYPE"), getenv("LANG"), "utf-8"))
+	return strings.Contains(locale, "utf-8") || strings.Contains(locale, "utf8")
 }
 
 // Parse reads a theme: words from auto, dark, light, high-contrast and

@@ -152,16 +152,14 @@ type Suggested struct {
 // Suggestion writes the plan of an inferred order as Dag does, with the reasons: text has
 // those between groups, json has all edges.
 func Suggestion(w io.Writer, title string, s Suggested, format string, style Style) error {
-	switch format {
-	case "json":
+	if format == "json" {
 		return suggestionJSON(escaped(w), s)
-	case "text":
-		if err := Dag(w, title, s.Plan, format, style); err != nil {
-			return err
-		}
-		return write(styled(w, style), reasonsText(s, style))
 	}
-	return Dag(w, title, s.Plan, format, style)
+	err := Dag(w, title, s.Plan, format, style)
+	if err == nil && format == "text" {
+		err = write(styled(w, style), reasonsText(s, style))
+	}
+	return err
 }
 
 type suggestedEdge struct {

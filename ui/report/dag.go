@@ -19,17 +19,15 @@ var DagFormats = []string{"text", "json", "dot", "mermaid"}
 //
 // Rule R36: the plan as a drawing, JSON, dot or Mermaid.
 func Dag(w io.Writer, title string, p *plan.Plan, format string, style Style) error {
-	if format == "json" {
-		return encode(escaped(w), newDagOutput(p))
-	}
-	w = styled(w, style)
 	switch format {
+	case "json":
+		return encode(escaped(w), newDagOutput(p))
 	case "text":
-		return write(w, dagText(title, p, style))
+		return write(styled(w, style), dagText(title, p, style))
 	case "dot":
-		return write(w, dagDot(title, p))
+		return write(styled(w, style), dagDot(title, p))
 	case "mermaid":
-		return write(w, dagMermaid(p))
+		return write(styled(w, style), dagMermaid(p))
 	}
 	return fmt.Errorf("unknown format %q: use one of %s", format, strings.Join(DagFormats, ", "))
 }
@@ -106,15 +104,16 @@ func dagText(title string, p *plan.Plan, style Style) string {
 
 // branch connects a group to the line of its layer.
 func branch(first, last bool, style Style) string {
+	lines := style.Theme.Lines
 	switch {
 	case first && last:
-		return style.Theme.Lines.Light[theme.ArmLeft|theme.ArmRight]
+		return lines.Light[theme.ArmLeft|theme.ArmRight]
 	case first:
-		return style.Theme.Lines.Light[theme.ArmLeft|theme.ArmRight|theme.ArmDown]
+		return lines.Light[theme.ArmLeft|theme.ArmRight|theme.ArmDown]
 	case last:
-		return style.Theme.Lines.Round[2]
+		return lines.Round[2]
 	}
-	return style.Theme.Lines.Light[theme.ArmUp|theme.ArmRight|theme.ArmDown]
+	return lines.Light[theme.ArmUp|theme.ArmRight|theme.ArmDown]
 }
 
 func names(objects []plan.Object) []string {

@@ -182,22 +182,11 @@ func (w Warning) text() string {
 
 // statusSign, statusWord and statusColour show a status without a theme.
 func statusSign(s event.Status) string {
-	switch statusColour(s) {
-	case "good":
-		return "✅"
-	case "bad":
-		return "❌"
-	case "cut":
-		return "⚠️"
-	case "applied":
-		return "◇"
-	}
-	return "⊘"
+	return map[string]string{"good": "✅", "bad": "❌", "cut": "⚠️", "applied": "◇", "never": "⊘"}[statusColour(s)]
 }
 
 func statusWord(s event.Status) string {
-	switch s {
-	case event.Skipped, event.Waiting:
+	if s == event.Skipped || s == event.Waiting {
 		return "never started"
 	}
 	return string(s)
