@@ -37,7 +37,7 @@ func CIFromEnv(getenv func(string) string) CI {
 // Outcomes writes the outcome of an operation for other programs: the files of --report,
 // GitHub annotations and the job summary.
 type Outcomes struct {
-	OutcomesOptions
+	opts  OutcomesOptions
 	files []reportFile
 	over  bool
 }
@@ -56,7 +56,7 @@ type OutcomesOptions struct {
 // NewOutcomes returns an error if a file cannot be written.
 func NewOutcomes(o OutcomesOptions) (*Outcomes, error) {
 	files, err := newFiles(o.Files)
-	return &Outcomes{OutcomesOptions: o, files: files}, err
+	return &Outcomes{opts: o, files: files}, err
 }
 
 // Over reports whether End was called.
@@ -71,14 +71,14 @@ func (o *Outcomes) End(outcome *Outcome) error {
 			err = errors.Join(err, fmt.Errorf("cannot write the %s report: %w", file.format, failed))
 		}
 	}
-	if o.Errs.CI != GitHub {
+	if o.opts.Errs.CI != GitHub {
 		return err
 	}
 	o.annotateAll(outcome)
-	if o.Summary == "" {
+	if o.opts.Summary == "" {
 		return err
 	}
-	f, failed := os.OpenFile(o.Summary, os.O_APPEND|os.O_CREATE|os.O_WRONLY, 0o644)
+	f, failed := os.OpenFile(o.opts.Summary, os.O_APPEND|os.O_CREATE|os.O_WRONLY, 0o644)
 	if failed == nil {
 		_, failed = f.Write(append(outcome.markdown(), '\n'))
 		failed = errors.Join(failed, f.Close())
@@ -112,16 +112,16 @@ func (o *Outcomes) annotateAll(outcome *Outcome) {
 }
 
 func (o *Outcomes) chartFile(chart string) string {
-	if o.File == nil {
+	if o.opts.File == nil {
 		return ""
 	}
-	return o.File(chart)
+	return o.opts.File(chart)
 }
 
 // annotate writes a workflow command. It escapes the text, so that it cannot contain another command.
 func (o *Outcomes) annotate(level, file, title string, lines ...string) {
 	where := strings.Join(nonEmpty(prefixed("file=", escapeProperty(file)), "title="+escapeProperty(title)), ",")
-	fmt.Fprintf(Safe(o.Errs.Writer), "::%s %s::%s\n", level, where, escapeData(cleanLines(lines)))
+	fmt.Fprintf(Safe(o.opts.Errs.Writer), "::%s %s::%s\n", level, where, escapeData(cleanLines(lines)))
 }
 
 func escapeData(s string) string {
