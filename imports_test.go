@@ -104,9 +104,9 @@ var boardLayers = [][]string{
 	{"graph", "keys"},
 	{"picture"},
 	{"screen"},
-	{"cards", "footer", "header", "inspector", "line", "page", "report"},
-	{"columns", "pane"},
-	{"breakpoints", "dialogs", "edit", "help", "jump", "palette", "replay", "steer"},
+	{"cards", "header", "inspector", "line", "page", "report"},
+	{"columns"},
+	{"breakpoints", "dialogs", "edit", "jump", "palette", "replay", "steer"},
 	{""},
 }
 

@@ -71,7 +71,7 @@ func goesOn(phase string, g *plan.Group, layer, now int, at time.Time) []event.E
 
 func largeScreen(tb testing.TB, total, w, h int) *rig {
 	s := newScreen(tb, w, h, nil)
-	s.Update(batchMsg{large(total), true})
+	s.Update(batchMsg{events: large(total), more: true})
 	return s
 }
 
@@ -94,7 +94,7 @@ func drawFrames(b *testing.B, s *rig) {
 		if len(e.Message) > 20 {
 			e.Message = ""
 		}
-		s.Update(batchMsg{[]event.Event{e}, true})
+		s.Update(batchMsg{events: []event.Event{e}, more: true})
 		s.View()
 	}
 }
@@ -106,7 +106,7 @@ func BenchmarkFrameFiltered(b *testing.B) {
 	s.press("/", "0", "0", "1", "enter")
 	b.ReportAllocs()
 	for b.Loop() {
-		s.send(batchMsg{[]event.Event{{Kind: event.KindWaiting, Time: s.State.Now}}, true})
+		s.send(batchMsg{events: []event.Event{{Kind: event.KindWaiting, Time: s.State.Now}}, more: true})
 	}
 }
 
@@ -133,7 +133,7 @@ func BenchmarkBusy(b *testing.B) {
 	b.ReportAllocs()
 	for b.Loop() {
 		for range int(time.Second / screen.BatchEvery) {
-			s.Update(batchMsg{batch, true})
+			s.Update(batchMsg{events: batch, more: true})
 			s.View()
 		}
 	}
@@ -210,11 +210,11 @@ func stackOf(releases int) []event.Event {
 func BenchmarkStack(b *testing.B) {
 	s := newStack(b.Context(), Options{Source: idle{}, Release: func(string) (Inspector, []string) { return nil, nil }})
 	s.Update(tea.WindowSizeMsg{Width: 200, Height: 50})
-	s.Update(batchMsg{stackOf(200), true})
+	s.Update(batchMsg{events: stackOf(200), more: true})
 	o := s.State.Phases[0].Groups[100].Objects[0].Object
 	e := event.Event{Kind: event.KindObject, Phase: "releases", Group: "data/release-100", Object: &o, Status: event.Applying, Time: s.State.Now}
 	for name, msg := range map[string]func() tea.Msg{
-		"event": func() tea.Msg { e.Message += "."; return batchMsg{[]event.Event{e}, true} },
+		"event": func() tea.Msg { e.Message += "."; return batchMsg{events: []event.Event{e}, more: true} },
 		"key":   func() tea.Msg { return keyPress("tab") },
 	} {
 		b.Run(name, func(b *testing.B) {

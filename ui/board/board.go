@@ -14,8 +14,8 @@
 // this package joins them and holds the table of keys.
 //
 //	canvas, keys, graph, picture, screen   shared
-//	header, cards, inspector, report, page, line, footer; columns, pane   regions, which draw
-//	breakpoints, dialogs, edit, help, jump, palette, replay, steer   modes, on a stack
+//	header, cards, inspector, report, page, line; columns   regions, which draw
+//	breakpoints, dialogs, edit, jump, palette, replay, steer   modes, on a stack
 //
 // A new mode needs a folder with a keys.Mode and a line in the table of keys.
 package board
@@ -106,7 +106,7 @@ type Options struct {
 	// Environ describes the terminal; the process's environment by default.
 	Environ []string
 	// record is the run to replay, if any; see Replay.
-	record []*replay.Player
+	record *replay.Player
 }
 
 // Run shows the operation until it is over and the user quits, or until ctx is done; then it
@@ -120,9 +120,11 @@ func Run(ctx context.Context, o Options) error {
 	defer cancel(nil)
 	defer onHangup(cancel)()
 
-	var m tea.Model = newModel(ctx, o)
+	var m tea.Model
 	if o.Release != nil || o.replaysStack() {
 		m = newStack(ctx, o)
+	} else {
+		m = newModel(ctx, o)
 	}
 	opts := []tea.ProgramOption{
 		tea.WithContext(ctx),
@@ -137,40 +139,33 @@ func Run(ctx context.Context, o Options) error {
 		opts = append(opts, tea.WithEnvironment(o.Environ))
 	}
 	_, err := tea.NewProgram(m, opts...).Run()
-	if cause := context.Cause(ctx); cause != nil {
-		return fmt.Errorf("screen: %w", cause)
-	}
-	switch {
+	switch cause := context.Cause(ctx); {
+	case cause != nil:
+		err = cause
 	case err == nil:
 		return nil
-	case errors.Is(err, tea.ErrProgramPanic):
-		return fmt.Errorf("screen: %w", err)
+	case !errors.Is(err, tea.ErrProgramPanic):
+		err = fmt.Errorf("%w: %w", ErrTerminalGone, err)
 	}
-	return fmt.Errorf("screen: %w: %w", ErrTerminalGone, err)
+	return fmt.Errorf("screen: %w", err)
 }
 
 // Replay plays a recorded run, read-only, forwards and backwards. It ignores Source,
 // Command and Now.
 func Replay(ctx context.Context, p *replay.Player, o Options) error { return Run(ctx, o.replaying(p)) }
 
+func (o Options) replaying(p *replay.Player) Options {
+	o.Source, o.Command, o.record, o.Now = nil, nil, p, p.Now
+	return o
+}
+
 // replaysStack reports whether the screen replays a record of a stack.
 func (o Options) replaysStack() bool {
-	for _, p := range o.record {
-		if op := p.Events()[0].Operation; op != nil && op.Stack() {
-			return true
-		}
+	if o.record == nil {
+		return false
 	}
-	return false
-}
-
-func (o Options) replaying(p *replay.Player) Options {
-	o.Source, o.Command = nil, nil
-	return o.recorded(p)
-}
-
-func (o Options) recorded(p *replay.Player) Options {
-	o.record, o.Now = []*replay.Player{p}, p.Now
-	return o
+	op := o.record.Events()[0].Operation
+	return op != nil && op.Stack()
 }
 
 // Show shows the state after the events, read-only. It ignores Source, Command and Now.

@@ -2,6 +2,7 @@ package board
 
 import (
 	"fmt"
+	"strings"
 	"testing"
 
 	"lockstep/engine/event"
@@ -89,10 +90,10 @@ func TestChangesAreAskedOnce(t *testing.T) {
 		asked("asked for", 1)
 		g := s.Group()
 		o := *s.Object()
-		s.send(batchMsg{[]event.Event{{Kind: event.KindObject, Phase: g.Phase, Group: g.ID, Object: &o.Object, Status: event.Applying, Time: s.State.Now}}, true})
+		s.send(batchMsg{events: []event.Event{{Kind: event.KindObject, Phase: g.Phase, Group: g.ID, Object: &o.Object, Status: event.Applying, Time: s.State.Now}}, more: true})
 		asked("on its way", 0)
 		s.shows(t, "is being sent")
-		s.send(batchMsg{[]event.Event{{Kind: event.KindObject, Phase: g.Phase, Group: g.ID, Object: &o.Object, Status: event.Ready, Change: event.Configured, Time: s.State.Now}}, true})
+		s.send(batchMsg{events: []event.Event{{Kind: event.KindObject, Phase: g.Phase, Group: g.ID, Object: &o.Object, Status: event.Ready, Change: event.Configured, Time: s.State.Now}}, more: true})
 		asked("applied", 1)
 	})
 }
@@ -106,14 +107,14 @@ func TestNotYetIsAskedAgain(t *testing.T) {
 		s, c := diffing(t, later)
 		s.shows(t, "2 objects: 2 cannot be compared yet (namespace later does not exist yet)", "shop-db-migrations  cannot be compared yet\n")
 		c.asked.Store(0)
-		s.send(batchMsg{[]event.Event{{Kind: event.KindWaiting, Time: s.State.Now}}, true})
+		s.send(batchMsg{events: []event.Event{{Kind: event.KindWaiting, Time: s.State.Now}}, more: true})
 		s.settle()
 		if n := c.asked.Load(); n != 0 {
 			t.Errorf("%d questions for nothing", n)
 		}
 		for _, n := range s.Graph.Nodes {
 			if n.Status == event.Waiting {
-				s.send(batchMsg{[]event.Event{{Kind: event.KindGroup, Phase: n.Phase, Group: n.ID, Status: event.Ready, Time: s.State.Now}}, true})
+				s.send(batchMsg{events: []event.Event{{Kind: event.KindGroup, Phase: n.Phase, Group: n.ID, Status: event.Ready, Time: s.State.Now}}, more: true})
 				break
 			}
 		}
@@ -183,7 +184,7 @@ func TestManyAreComparedInPart(t *testing.T) {
 		for n := range 300 {
 			phase.Groups[299].Objects = append(phase.Groups[299].Objects, plan.Object{Kind: "ConfigMap", Name: fmt.Sprintf("more-%d", n)})
 		}
-		s.Update(batchMsg{events, true})
+		s.Update(batchMsg{events: events, more: true})
 		s.press("end", "enter")
 		for range 40 {
 			s.settle()
@@ -217,7 +218,7 @@ func TestNoKeyDoesTwoThings(t *testing.T) {
 	for _, table := range tables() {
 		seen := map[string]string{}
 		for _, b := range table {
-			for _, k := range b.Keys {
+			for _, k := range strings.Fields(b.Keys) {
 				if seen[k] != "" {
 					t.Errorf("%q is %q and %q", k, seen[k], b.About)
 				}

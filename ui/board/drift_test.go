@@ -48,14 +48,12 @@ func TestApplyingAgainSaysWhatItReverts(t *testing.T) {
 	} {
 		answers := &answerer{changes: map[string]inspector.Change{"Deployment/shop-api": change}}
 		s := with("sandbox-held", 0, "", func(o *Options) { o.Inspector = answers })(t)
-		s.insp.Reverts = inspector.Reverts{}
-		s.send(s.insp.QueryReverts()())
 		s.shows(t, want)
 		if s.resized(60, 20); change.Action == inspector.Alter {
 			s.shows(t, "R retry, reverts   G stop here   a abort")
 		}
 	}
-	if s := with("sandbox-install", 63, "", answered)(t); s.insp.QueryReverts() != nil {
+	if s := with("sandbox-install", 63, "", answered)(t); s.insp.RetryHint() != "" {
 		t.Error("it is asked of a run that goes on")
 	}
 }

@@ -31,18 +31,20 @@ type feed struct {
 	ctx    context.Context
 	source Source
 	polled time.Time // when the last batch arrived
+	later  bool      // it watches the release after the operation
 }
 
 // batchMsg is a batch of events; more is false for the last one.
 type batchMsg struct {
 	events []event.Event
 	more   bool
+	later  bool // after the operation
 }
 
 // poll waits for the next events, and at least screen.BatchEvery after the last
 // batch, which limits the frame rate of a busy run.
 func (f *feed) poll() tea.Cmd {
-	ctx, source, fresh := f.ctx, f.source, f.polled.Add(screen.BatchEvery)
+	ctx, source, later, fresh := f.ctx, f.source, f.later, f.polled.Add(screen.BatchEvery)
 	return func() tea.Msg {
 		if !screen.Sleep(ctx, time.Until(fresh)) {
 			return nil
@@ -51,6 +53,6 @@ func (f *feed) poll() tea.Cmd {
 		if !more && ctx.Err() != nil {
 			return nil
 		}
-		return batchMsg{events, more}
+		return batchMsg{events, more, later}
 	}
 }

@@ -47,8 +47,8 @@ func newScreen(t testing.TB, w, h int, events []event.Event, change ...func(*Opt
 	if len(events) > 0 {
 		s.feed(events...)
 	}
-	if s.insp.ShowsDiff() {
-		s.settle() // what the pane has asked is answered
+	if s.insp.ShowsDiff() || s.Held() && s.insp.HasAnswers() {
+		s.settle() // what has been asked is answered
 	}
 	return s
 }
@@ -81,7 +81,7 @@ func (s *rig) send(msg tea.Msg) {
 func (s *rig) feed(events ...event.Event) {
 	var cmds []tea.Cmd
 	for batch := range slices.Chunk(events, 8) {
-		_, cmd := s.Update(batchMsg{batch, true})
+		_, cmd := s.Update(batchMsg{events: batch, more: true})
 		cmds = append(cmds, cmd)
 	}
 	s.last = tea.Batch(cmds...)
@@ -218,4 +218,4 @@ func (s *rig) edits() bool { _, ok := s.edit.Draft(); return ok }
 func (s *rig) written() string { values, _ := s.edit.Draft(); return values }
 
 // turnTo goes to an event of a replay.
-func (s *rig) turnTo(at int) { s.replays[0].PauseAt(at); s.stale = true }
+func (s *rig) turnTo(at int) { s.replay.PauseAt(at); s.stale = true }

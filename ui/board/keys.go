@@ -3,6 +3,7 @@ package board
 import (
 	"context"
 	"strconv"
+	"strings"
 
 	tea "charm.land/bubbletea/v2"
 
@@ -31,102 +32,95 @@ const (
 // room for the last one.
 func (m *model) boardKeys() []keys.Binding {
 	look := func(t inspector.Tab) func() tea.Cmd { return func() tea.Cmd { return m.insp.Look(t) } }
-	by := func(do func(int), n int) func() tea.Cmd { return keys.Run(func() { do(n) }) }
 	group := keys.Unless(m.HasGroup, "select a group first")
 	inspects := keys.Unless(m.HasGroup, "nothing to inspect yet")
+	var back func() string
+	if m.back != nil {
+		back = keys.Always("all releases")
+	}
 	return []keys.Binding{
-		{Keys: []string{"q"}, Label: "q", Hint: keys.When("quit", m.MayQuit), Do: m.quit, Part: partEnd,
-			About: "quit", More: "while running, asks to abort"},
-		{Keys: []string{"A"}, Label: "A", Hint: keys.When("re-check", m.Held), Do: m.steer.OrderFailed(event.Accept), Steers: true, OnFailure: true, Part: partFix,
+		{Keys: "q", Hint: keys.When("quit", m.MayQuit), Do: m.quit, Part: partEnd, About: "quit", More: "while running, asks to abort"},
+		{Keys: "A", Hint: keys.When("re-check", m.Held), Do: m.steer.OrderFailed(event.Accept), Steers: true, OnFailure: true, Part: partFix,
 			About: "re-check", More: "the failed groups, without applying"},
-		{Keys: []string{"R"}, Label: "R", Hint: m.insp.RetryHint, Do: m.steer.OrderFailed(event.Retry), Steers: true, OnFailure: true, Part: partFix,
+		{Keys: "R", Hint: m.insp.RetryHint, Do: m.steer.OrderFailed(event.Retry), Steers: true, OnFailure: true, Part: partFix,
 			About: "retry", More: "applies the failed groups again"},
-		{Keys: []string{"G"}, Label: "G", Hint: keys.When("stop here", m.Held), Disabled: keys.Unless(m.Held, "no failure is held"), Do: m.giveUp.Open, Steers: true, OnFailure: true, Part: partFix,
+		{Keys: "G", Hint: keys.When("stop here", m.Held), Disabled: keys.Unless(m.Held, "no failure is held"), Do: m.giveUp.Open, Steers: true, OnFailure: true, Part: partFix,
 			About: "stop here", More: "leaves it failed and ends; asks first"},
-		{Keys: []string{"p", "space"}, Label: "p/space", Hint: m.steer.PauseHint, Do: m.steer.Pause, Steers: true, Part: partStep,
+		{Keys: "p space", Label: "p/space", Hint: m.steer.PauseHint, Do: m.steer.Pause, Steers: true, Part: partStep,
 			About: "pause or resume", More: "running work continues"},
-		{Keys: []string{"n"}, Label: "n", Hint: keys.When("step", m.Paused), Do: m.steer.Order(event.Step), Steers: true, Part: partStep,
+		{Keys: "n", Hint: keys.When("step", m.Paused), Do: m.steer.Order(event.Step), Steers: true, Part: partStep,
 			About: "step", More: "starts the next group, then pauses"},
-		{Keys: []string{"N"}, Label: "N", Hint: keys.When("step this", m.steer.MayStep), Disabled: group, Do: m.steer.OrderGroup(event.Step), Steers: true, Part: partStep,
+		{Keys: "N", Hint: keys.When("step this", m.steer.MayStep), Disabled: group, Do: m.steer.OrderGroup(event.Step), Steers: true, Part: partStep,
 			About: "step this group", More: "starts the selected group, then pauses"},
-		{Keys: []string{"c"}, Label: "c", Do: m.steer.Order(event.Resume), Steers: true, Part: partStep,
-			About: "resume"},
-		{Keys: []string{"e"}, Label: "e", Hint: keys.When("edit values", m.edit.May), Disabled: m.edit.WhyNot, Do: m.edit.Given, Steers: true, OnFailure: true, Part: partFix,
+		{Keys: "c", Do: m.steer.Order(event.Resume), Steers: true, Part: partStep, About: "resume"},
+		{Keys: "e", Hint: keys.When("edit values", m.edit.May), Disabled: m.edit.WhyNot, Do: m.edit.Given, Steers: true, OnFailure: true, Part: partFix,
 			About: "edit values", More: "yours; shows the changes first"},
-		{Keys: []string{"V"}, Label: "V", Disabled: m.edit.WhyNot, Do: m.edit.All, Steers: true, Part: partFix,
+		{Keys: "V", Disabled: m.edit.WhyNot, Do: m.edit.All, Steers: true, Part: partFix,
 			About: "edit all values", More: "with the defaults of the chart"},
-		{Keys: []string{"E"}, Label: "E", Hint: m.edit.ChartHint, Disabled: m.edit.WhyNot, Do: m.edit.RenderAgain, Steers: true, OnFailure: true, Part: partFix,
+		{Keys: "E", Hint: m.edit.ChartHint, Disabled: m.edit.WhyNot, Do: m.edit.RenderAgain, Steers: true, OnFailure: true, Part: partFix,
 			About: "render again", More: "reads the chart again; shows the changes first"},
-		{Keys: []string{"Z"}, Label: "Z", Hint: keys.When("restart", m.steer.MayRestart), Disabled: m.steer.WhyNotRestart, Do: m.steer.Restart, Steers: true, Part: partEnd,
+		{Keys: "Z", Hint: keys.When("restart", m.steer.MayRestart), Disabled: m.steer.WhyNotRestart, Do: m.steer.Restart, Steers: true, Part: partEnd,
 			About: "restart", More: "on a new cluster, with --sandbox"},
-		{Keys: []string{"a", "ctrl+c"}, Label: "a/ctrl-c", Hint: keys.When("abort", m.Steerable), Do: m.askAbort, Steers: true, OnFailure: true, Stays: true, Part: partEnd,
+		{Keys: "a ctrl+c", Label: "a/ctrl-c", Hint: keys.When("abort", m.Steerable), Do: m.askAbort, Steers: true, OnFailure: true, Stays: true, Part: partEnd,
 			About: "abort", More: "keeps objects or rolls back; asks first"},
-		{Keys: []string{"t"}, Label: "t", Hint: keys.When("run to here", m.steer.MayRunTo), Disabled: group, Do: m.steer.OrderGroup(event.RunTo), Steers: true, Part: partStep,
+		{Keys: "t", Hint: keys.When("run to here", m.steer.MayRunTo), Disabled: group, Do: m.steer.OrderGroup(event.RunTo), Steers: true, Part: partStep,
 			About: "run to this group", More: "pauses before it"},
-		{Keys: []string{"b"}, Label: "b", Hint: m.steer.BreakHint, Disabled: group, Do: m.steer.OrderGroup(event.Break), Steers: true, Part: partStep,
+		{Keys: "b", Hint: m.steer.BreakHint, Disabled: group, Do: m.steer.OrderGroup(event.Break), Steers: true, Part: partStep,
 			About: "breakpoint", More: "sets or deletes one on this group"},
-		{Keys: []string{"B"}, Label: "B", Hint: keys.When("breakpoints", func() bool { return m.Steerable() && len(m.State.Breakpoints) > 0 }), Do: m.breaks.Open, Steers: true, Part: partStep,
+		{Keys: "B", Hint: keys.When("breakpoints", func() bool { return m.Steerable() && len(m.State.Breakpoints) > 0 }), Do: m.breaks.Open, Steers: true, Part: partStep,
 			About: "breakpoints…", More: "list, disable, delete"},
 
-		{Keys: []string{"d"}, Label: "d", Hint: m.diffHint, Disabled: inspects, Do: m.insp.OpenDiff, Near: true, Part: partLook,
+		{Keys: "d", Hint: m.diffHint, Disabled: inspects, Do: m.insp.OpenDiff, Near: true, Part: partLook,
 			About: "diff", More: "what will change, field by field"},
-		{Keys: []string{"y"}, Label: "y", Hint: m.sentHint, Disabled: inspects, Do: func() tea.Cmd { return m.insp.OpenManifest(false) }, Near: true, Part: partLook,
+		{Keys: "y", Hint: m.sentHint, Disabled: inspects, Do: func() tea.Cmd { return m.insp.OpenManifest(false) }, Near: true, Part: partLook,
 			About: "manifest", More: "the object as applied"},
-		{Keys: []string{"Y"}, Label: "Y", Hint: m.liveHint, Disabled: inspects, Do: func() tea.Cmd { return m.insp.OpenManifest(true) }, Near: true, Part: partLook,
+		{Keys: "Y", Hint: m.liveHint, Disabled: inspects, Do: func() tea.Cmd { return m.insp.OpenManifest(true) }, Near: true, Part: partLook,
 			About: "live object", More: "as it is in the cluster"},
-		{Keys: []string{"v"}, Label: "v", Disabled: inspects, Do: look(inspector.TabEvents), Part: partLook,
-			About: "events", More: "of the object and its pods"},
-		{Keys: []string{"l"}, Label: "l", Disabled: inspects, Do: look(inspector.TabLogs), Part: partLook,
-			About: "logs", More: "of all its pods and containers"},
-		{Keys: []string{"x"}, Label: "x", Disabled: m.insp.WhyNoShell, Do: m.insp.Shell, Part: partLook,
+		{Keys: "v", Disabled: inspects, Do: look(inspector.TabEvents), Part: partLook, About: "events", More: "of the object and its pods"},
+		{Keys: "l", Disabled: inspects, Do: look(inspector.TabLogs), Part: partLook, About: "logs", More: "of all its pods and containers"},
+		{Keys: "x", Disabled: m.insp.WhyNoShell, Do: m.insp.Shell, Part: partLook,
 			About: "shell…", More: "in a container of the pod; exit returns here"},
-		m.tabKey(0, "why, diff, manifest, events, pods, logs, gates, timings"), m.tabKey(1, ""), m.tabKey(2, ""), m.tabKey(3, ""),
-		m.tabKey(4, ""), m.tabKey(5, ""), m.tabKey(6, ""), m.tabKey(7, ""),
-		{Keys: []string{"s"}, Label: "s", Disabled: keys.Unless(func() bool { return m.insp.Subject() != nil }, "nothing for kubectl to show"), Do: m.showKubectl, Part: partLook,
+		m.tabKey(0), m.tabKey(1), m.tabKey(2), m.tabKey(3), m.tabKey(4), m.tabKey(5), m.tabKey(6), m.tabKey(7),
+		{Keys: "s", Disabled: keys.Unless(func() bool { return m.insp.Subject() != nil }, "nothing for kubectl to show"), Do: m.showKubectl, Part: partLook,
 			About: "kubectl command", More: "shows and copies the matching one"},
-		{Keys: []string{"C"}, Label: "C", Disabled: keys.Unless(m.HasGroup, "nothing to copy yet"), Do: m.insp.Copy, Part: partLook,
+		{Keys: "C", Disabled: keys.Unless(m.HasGroup, "nothing to copy yet"), Do: m.insp.Copy, Part: partLook,
 			About: "copy", More: "the text of the tab or pane"},
-		{Keys: []string{":"}, Label: ":", Do: m.palette.Open, Part: partFind,
-			About: "commands…", More: "search and run any"},
-		{Keys: []string{"/"}, Label: "/", Hint: keys.Always("filter"), Do: m.openFilter, Part: partFind,
-			About: "filter…", More: "by name, kind or status"},
-		{Keys: []string{"f"}, Label: "f", Hint: keys.When("next problem", m.board.AnyProblem), Disabled: keys.Unless(m.board.AnyProblem, "no problems"), Do: m.board.NextProblem, Part: partLook,
+		{Keys: ":", Do: m.palette.Open, Part: partFind, About: "commands…", More: "search and run any"},
+		{Keys: "/", Hint: keys.Always("filter"), Do: m.openFilter, Part: partFind, About: "filter…", More: "by name, kind or status"},
+		{Keys: "f", Hint: keys.When("next problem", m.board.AnyProblem), Disabled: keys.Unless(m.board.AnyProblem, "no problems"), Do: m.board.NextProblem, Part: partLook,
 			About: "next problem", More: "failing or blocking"},
-		{Keys: []string{"enter"}, Label: "enter", Hint: m.inspectHint, Disabled: inspects, Do: m.inspect, Stays: true, Part: partLook,
+		{Keys: "enter", Hint: m.inspectHint, Disabled: inspects, Do: m.inspect, Stays: true, Part: partLook,
 			About: "inspect", More: "the selected group or object"},
-		{Keys: []string{"F"}, Label: "F", Hint: keys.When("follow", func() bool { return !m.Follow && !m.Over() }), Do: m.board.FollowAgain, Part: partFind,
+		{Keys: "F", Hint: keys.When("follow", func() bool { return !m.Follow && !m.Over() }), Do: m.board.FollowAgain, Part: partFind,
 			About: "follow", More: "shows the running groups again"},
-		{Keys: []string{"z"}, Label: "z", Do: m.board.NextDetail, Part: partFind,
-			About: "card size", More: "compact, full, auto"},
-		{Keys: []string{"w"}, Label: "w", Hint: keys.When("warnings", func() bool { return len(m.State.Warnings) > 0 }), Do: m.warnings.Open, Part: partLook,
+		{Keys: "z", Do: m.board.NextDetail, Part: partFind, About: "card size", More: "compact, full, auto"},
+		{Keys: "w", Hint: keys.When("warnings", func() bool { return len(m.State.Warnings) > 0 }), Do: m.warnings.Open, Part: partLook,
 			About: "warnings…"},
-		{Keys: []string{"o"}, Label: "o", Hint: keys.When("report", m.HasReport), Disabled: keys.Unless(m.HasReport, "the report appears when the operation is over"), Do: m.report.Open, Part: partLook,
+		{Keys: "o", Hint: keys.When("report", m.HasReport), Disabled: keys.Unless(m.HasReport, "the report appears when the operation is over"), Do: m.report.Open, Part: partLook,
 			About: "report…", More: "changes, timings, notes, next commands"},
-		{Keys: []string{"up", "k"}, Label: "up k", Do: by(m.board.Move, -1), Part: partMove, About: "line up"},
-		{Keys: []string{"down", "j"}, Label: "down j", Do: by(m.board.Move, 1), Part: partMove, About: "line down"},
-		{Keys: []string{"left"}, Label: "left", Do: by(m.board.MoveColumn, -1), Part: partMove, About: "column to the left"},
-		{Keys: []string{"right"}, Label: "right", Do: by(m.board.MoveColumn, 1), Part: partMove, About: "column to the right"},
-		{Keys: []string{"tab"}, Label: "tab", Do: by(m.board.MoveGroup, 1), Part: partMove, About: "next group", More: "in plan order"},
-		{Keys: []string{"shift+tab"}, Label: "shift-tab", Do: by(m.board.MoveGroup, -1), Part: partMove, About: "previous group"},
-		{Keys: []string{"g"}, Label: "g", Hint: keys.When("go to", func() bool { return len(m.Graph.Nodes) > 9 }), Disabled: group, Do: m.jump.Open, Part: partFind, About: "go to a group…", More: "by letters of its name or its code"},
-		{Keys: []string{"home"}, Label: "home", Do: keys.Run(func() { m.board.MoveEnd(false) }), Part: partMove, About: "first group"},
-		{Keys: []string{"end"}, Label: "end", Do: keys.Run(func() { m.board.MoveEnd(true) }), Part: partMove, About: "last group"},
-		{Keys: []string{"pgup", "ctrl+b"}, Label: "page up", Do: by(m.board.Page, -1), Part: partMove, About: "page up"},
-		{Keys: []string{"pgdown", "ctrl+f"}, Label: "page down", Do: by(m.board.Page, 1), Part: partMove, About: "page down"},
+		{Keys: "up k", Do: keys.By(m.board.Move, -1), Part: partMove, About: "line up"},
+		{Keys: "down j", Do: keys.By(m.board.Move, 1), Part: partMove, About: "line down"},
+		{Keys: "left", Do: keys.By(m.board.MoveColumn, -1), Part: partMove, About: "column to the left"},
+		{Keys: "right", Do: keys.By(m.board.MoveColumn, 1), Part: partMove, About: "column to the right"},
+		{Keys: "tab", Do: keys.By(m.board.MoveGroup, 1), Part: partMove, About: "next group", More: "in plan order"},
+		{Keys: "shift+tab", Label: "shift-tab", Do: keys.By(m.board.MoveGroup, -1), Part: partMove, About: "previous group"},
+		{Keys: "g", Hint: keys.When("go to", func() bool { return len(m.Graph.Nodes) > 9 }), Disabled: group, Do: m.jump.Open, Part: partFind, About: "go to a group…", More: "by letters of its name or its code"},
+		{Keys: "home", Do: keys.Run(m.board.MoveFirst), Part: partMove, About: "first group"},
+		{Keys: "end", Do: keys.Run(m.board.MoveLast), Part: partMove, About: "last group"},
+		{Keys: "pgup ctrl+b", Label: "page up", Do: keys.By(m.board.Page, -1), Part: partMove, About: "page up"},
+		{Keys: "pgdown ctrl+f", Label: "page down", Do: keys.By(m.board.Page, 1), Part: partMove, About: "page down"},
 
-		{Keys: []string{"esc"}, Label: "esc", Hint: m.backHint(), Do: m.escape, Part: partMove, About: "back", More: "closes the inspector, clears the filter"},
-		{Keys: []string{"?"}, Label: "?", Hint: keys.Always("help"), Do: m.help.Open, Part: partFind,
-			About: "help"},
+		{Keys: "esc", Hint: back, Do: m.escape, Part: partMove, About: "back", More: "closes the inspector, clears the filter"},
+		{Keys: "?", Hint: keys.Always("help"), Do: m.help.Open, Part: partFind, About: "help"},
 	}
 }
 
 // tabKey opens a tab by its number. The first one documents all of them.
-func (m *model) tabKey(t inspector.Tab, all string) keys.Binding {
-	key := strconv.Itoa(int(t) + 1)
-	b := keys.Binding{Keys: []string{key}, Label: key, About: "tab: " + inspector.TabNames[t], Disabled: keys.Unless(m.HasGroup, "nothing to inspect yet"), Part: partLook, Alias: all == "",
-		Do: func() tea.Cmd { return m.insp.Look(t) }}
-	if all != "" {
-		b.Label, b.About, b.More = "1-8", "tabs", all
+func (m *model) tabKey(t inspector.Tab) keys.Binding {
+	b := keys.Binding{Keys: strconv.Itoa(int(t) + 1), About: "tab: " + inspector.TabNames[t], Part: partLook, Alias: t > 0,
+		Disabled: keys.Unless(m.HasGroup, "nothing to inspect yet"), Do: func() tea.Cmd { return m.insp.Look(t) }}
+	if t == 0 {
+		b.Label, b.About, b.More = "1-8", "tabs", strings.Join(inspector.TabNames[:], ", ")
 	}
 	return b
 }
@@ -134,33 +128,31 @@ func (m *model) tabKey(t inspector.Tab, all string) keys.Binding {
 // inspectorKeys returns the keys that mean something else in the inspector.
 func (m *model) inspectorKeys() []keys.Binding {
 	i := m.insp
-	scroll := func(by int) func() tea.Cmd { return keys.Run(func() { i.Scroll(by) }) }
 	turn := func(by inspector.Tab) func() tea.Cmd {
 		return func() tea.Cmd { return i.OpenTab((i.Tab + by + inspector.Tabs) % inspector.Tabs) }
 	}
-	line := func(by int) func() tea.Cmd { return keys.Run(func() { m.board.Move(by) }) }
 	inLogs := func() bool { return i.Tab == inspector.TabLogs }
 	return []keys.Binding{
-		{Keys: []string{"tab", "right"}, Label: "tab", Hint: keys.Always("next tab"), Do: turn(1), About: "next tab (also right)"},
-		{Keys: []string{"shift+tab", "left"}, Label: "shift-tab", Do: turn(-1), About: "previous tab (also left)"},
-		{Keys: []string{"esc"}, Label: "esc", Hint: keys.Always("close"), Do: m.escape, About: "close"},
-		{Keys: []string{"enter"}, Label: "enter", Do: i.Close, About: "close"},
-		{Keys: []string{"up", "k"}, Label: "up k", Do: scroll(-1), About: "scroll up"},
-		{Keys: []string{"down", "j"}, Label: "down j", Do: scroll(1), About: "scroll down"},
-		{Keys: []string{"pgup", "ctrl+b"}, Label: "page up", Do: scroll(-10), About: "scroll up by a page"},
-		{Keys: []string{"pgdown", "ctrl+f"}, Label: "page down", Do: scroll(10), About: "scroll down by a page"},
-		{Keys: []string{"home"}, Label: "home", Do: keys.Run(func() { i.Scroll(-i.Page.Last) }), About: "to the beginning"},
-		{Keys: []string{"end"}, Label: "end", Do: keys.Run(func() { i.Scroll(i.Page.Last) }), About: "to the end (follows logs)"},
-		{Keys: []string{"shift+down", ")"}, Label: "shift-down )", Do: line(1), About: "inspect the next object or group"},
-		{Keys: []string{"shift+up", "("}, Label: "shift-up (", Do: line(-1), About: "inspect the previous object or group"},
-		{Keys: []string{"/"}, Label: "/", Hint: keys.Always("search"), Do: m.openSearch, About: "search in this tab: enter or down next match, up previous, esc ends"},
-		{Keys: []string{"]"}, Label: "]", Hint: keys.When("next pod", func() bool { return i.SeveralPods() }), Only: inLogs, Do: keys.Run(func() { i.TurnPod(1) }), About: "only the next pod's logs"},
-		{Keys: []string{"["}, Label: "[", Only: inLogs, Do: keys.Run(func() { i.TurnPod(-1) }), About: "only the previous pod's logs"},
-		{Keys: []string{"}"}, Label: "}", Hint: keys.When("next container", func() bool { return i.SeveralContainers() }), Only: inLogs, Do: keys.Run(func() { i.TurnContainer(1) }), About: "only the next container's logs"},
-		{Keys: []string{"{"}, Label: "{", Only: inLogs, Do: keys.Run(func() { i.TurnContainer(-1) }), About: "only the previous container's logs"},
-		{Keys: []string{"0"}, Label: "0", Hint: keys.When("all logs", func() bool { return i.Inspector.LogsFiltered() }), Only: inLogs, Do: keys.Run(func() { i.AllLogs() }), About: "logs of all pods and containers"},
-		{Keys: []string{"T"}, Label: "T", Hint: keys.When("times", func() bool { return i.HasTimes() }), Only: inLogs, Do: keys.Run(func() { i.Times = !i.Times }), About: "show or hide timestamps"},
-		{Keys: []string{"W"}, Label: "W", Hint: m.wrapHint, Only: i.Wraps, Do: keys.Run(func() { i.Cut = !i.Cut }), About: "cut or wrap long lines"},
+		{Keys: "tab right", Label: "tab", Hint: keys.Always("next tab"), Do: turn(1), About: "next tab (also right)"},
+		{Keys: "shift+tab left", Label: "shift-tab", Do: turn(-1), About: "previous tab (also left)"},
+		{Keys: "esc", Hint: keys.Always("close"), Do: m.escape, About: "close"},
+		{Keys: "enter", Do: i.Close, About: "close"},
+		{Keys: "up k", Do: keys.By(i.Scroll, -1), About: "scroll up"},
+		{Keys: "down j", Do: keys.By(i.Scroll, 1), About: "scroll down"},
+		{Keys: "pgup ctrl+b", Label: "page up", Do: keys.By(i.Scroll, -10), About: "scroll up by a page"},
+		{Keys: "pgdown ctrl+f", Label: "page down", Do: keys.By(i.Scroll, 10), About: "scroll down by a page"},
+		{Keys: "home", Do: keys.Run(func() { i.Scroll(-i.Page.Last) }), About: "to the beginning"},
+		{Keys: "end", Do: keys.Run(func() { i.Scroll(i.Page.Last) }), About: "to the end (follows logs)"},
+		{Keys: "shift+down )", Label: "shift-down )", Do: keys.By(m.board.Move, 1), About: "inspect the next object or group"},
+		{Keys: "shift+up (", Label: "shift-up (", Do: keys.By(m.board.Move, -1), About: "inspect the previous object or group"},
+		{Keys: "/", Hint: keys.Always("search"), Do: m.openSearch, About: "search in this tab: enter or down next match, up previous, esc ends"},
+		{Keys: "]", Hint: keys.When("next pod", i.SeveralPods), Only: inLogs, Do: keys.By(i.TurnPod, 1), About: "only the next pod's logs"},
+		{Keys: "[", Only: inLogs, Do: keys.By(i.TurnPod, -1), About: "only the previous pod's logs"},
+		{Keys: "}", Hint: keys.When("next container", i.SeveralContainers), Only: inLogs, Do: keys.By(i.TurnContainer, 1), About: "only the next container's logs"},
+		{Keys: "{", Only: inLogs, Do: keys.By(i.TurnContainer, -1), About: "only the previous container's logs"},
+		{Keys: "0", Hint: keys.When("all logs", i.LogsFiltered), Only: inLogs, Do: keys.Run(i.AllLogs), About: "logs of all pods and containers"},
+		{Keys: "T", Hint: keys.When("times", i.HasTimes), Only: inLogs, Do: keys.Run(func() { i.Times = !i.Times }), About: "show or hide timestamps"},
+		{Keys: "W", Hint: m.wrapHint, Only: i.Wraps, Do: keys.Run(func() { i.Cut = !i.Cut }), About: "cut or wrap long lines"},
 	}
 }
 
@@ -169,8 +161,9 @@ type Key = keys.Key
 
 // Keys returns the table of all keys, as the help of the screen shows it.
 func Keys() []Key {
-	record := replay.NewPlayer([]event.Event{{}}, 0)
-	return newModel(context.Background(), Options{Command: func(event.Command) {}}.recorded(record)).allKeys()
+	o := Options{}.replaying(replay.NewPlayer([]event.Event{{}}, 0))
+	o.Command = func(event.Command) {}
+	return newModel(context.Background(), o).allKeys()
 }
 
 // allKeys lists the keys that this screen has.
@@ -179,7 +172,7 @@ func (m *model) allKeys() []Key {
 	for _, part := range []string{partStep, partFix, partLook, partFind, partMove, partEnd} {
 		for _, b := range m.boardKeys() {
 			if b.Part == part && !b.Alias && !(b.Steers && m.ReadOnly()) {
-				out = append(out, Key{Keys: b.Label, Part: part, About: b.About, More: b.More})
+				out = append(out, keys.Document(part, []keys.Binding{b})...)
 			}
 		}
 	}
@@ -193,8 +186,8 @@ func (m *model) allKeys() []Key {
 	steers(edit.Part, m.edit.Keys())
 	out = append(out, keys.Document(palette.Part, m.palette.Keys())...)
 	out = append(out, keys.Document(page.Part, m.help.Keys())...)
-	for _, r := range m.replays {
-		out = append(out, keys.Document(replay.Part, r.Keys())...)
+	if m.replay != nil {
+		out = append(out, keys.Document(replay.Part, m.replay.Keys())...)
 	}
 	steers(m.abort.Part(), m.abort.Keys())
 	steers(m.giveUp.Part(), m.giveUp.Keys())
@@ -215,10 +208,10 @@ func (m *model) sentHint() string {
 		return ""
 	}
 	it, ok := m.insp.Item()
-	switch o := m.insp.Subject(); {
+	switch {
 	case !ok, it.Kind == event.PhaseRemove:
 		return ""
-	case inspector.Applied(o):
+	case inspector.Applied(m.insp.Subject()):
 		return "as sent"
 	}
 	return "will apply"
@@ -236,22 +229,12 @@ func (m *model) showsObject() bool {
 	return m.insp.Shown && m.insp.HasAnswers() && (m.insp.Tab == inspector.TabDiff || m.insp.Tab == inspector.TabManifest)
 }
 
-func (m *model) canInspect() bool { return m.Group() != nil && !m.insp.Shown }
-
-// backHint returns the word for esc on the board of a stack's release, nil on others.
-func (m *model) backHint() func() string {
-	if m.back == nil {
-		return nil
-	}
-	return keys.Always("all releases")
-}
-
 // inspectHint returns the word for enter.
 func (m *model) inspectHint() string {
 	switch {
-	case !m.canInspect():
+	case m.Group() == nil || m.insp.Shown:
 		return ""
-	case m.zoom != nil:
+	case m.openRelease != nil:
 		return "open release"
 	}
 	return "inspect"

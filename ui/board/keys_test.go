@@ -38,7 +38,10 @@ const (
 func with(run string, n int, keys string, opts ...func(*Options)) func(testing.TB) *rig {
 	return func(t testing.TB) *rig {
 		s := newScreen(t, 200, 50, nil, opts...)
-		s.Update(batchMsg{recorded(t, run, n), true})
+		_, s.last = s.Update(batchMsg{events: recorded(t, run, n), more: true})
+		if s.Held() && s.insp.HasAnswers() {
+			s.settle() // what has been asked is answered
+		}
 		s.press(strings.Fields(keys)...)
 		s.sent = nil
 		return s
@@ -132,7 +135,7 @@ func allKeys() (keys []string) {
 	}
 	for _, table := range tables() {
 		for _, b := range table {
-			add(b.Keys)
+			add(strings.Fields(b.Keys))
 		}
 	}
 	return keys
@@ -140,8 +143,8 @@ func allKeys() (keys []string) {
 
 // tables are those of the board and the inspector, and of all modes.
 func tables() [][]keys.Binding {
-	m := newModel(context.Background(), Options{}.recorded(replay.NewPlayer([]event.Event{{}}, 0)))
-	return [][]keys.Binding{m.boardKeys(), m.inspectorKeys(), m.replays[0].Keys(), m.breaks.Keys(), m.edit.Keys(), m.palette.Keys(), m.help.Keys(), m.abort.Keys(), m.giveUp.Keys()}
+	m := newModel(context.Background(), Options{}.replaying(replay.NewPlayer([]event.Event{{}}, 0)))
+	return [][]keys.Binding{m.boardKeys(), m.inspectorKeys(), m.replay.Keys(), m.breaks.Keys(), m.edit.Keys(), m.palette.Keys(), m.help.Keys(), m.abort.Keys(), m.giveUp.Keys()}
 }
 
 // open names what is open on top of the board.
@@ -312,7 +315,7 @@ func TestCtrlCTwice(t *testing.T) {
 func TestCtrlCTwiceLeaves(t *testing.T) {
 	for keys, leaves := range map[string]bool{"ctrl+c ctrl+c": true, "ctrl+c K": false, "": false} {
 		s := with("sandbox-install", 63, keys)(t)
-		_, cmd := s.Update(batchMsg{[]event.Event{{Kind: event.KindOperation, Status: event.Aborted, Time: s.State.Now}}, true})
+		_, cmd := s.Update(batchMsg{events: []event.Event{{Kind: event.KindOperation, Status: event.Aborted, Time: s.State.Now}}, more: true})
 		if leads[tea.QuitMsg](cmd) != leaves {
 			t.Errorf("after %q the screen leaves by itself: %t", keys, !leaves)
 		}
@@ -400,7 +403,7 @@ func TestNoKeyIsBothHarmlessAndFinal(t *testing.T) {
 	harmful := map[string]string{}
 	for _, table := range tables() {
 		for _, b := range table {
-			for _, k := range b.Keys {
+			for _, k := range strings.Fields(b.Keys) {
 				if final.MatchString(b.About) {
 					harmful[k] = b.About
 				}
@@ -414,7 +417,7 @@ func TestNoKeyIsBothHarmlessAndFinal(t *testing.T) {
 	}
 	for _, table := range tables() {
 		for _, b := range table {
-			for _, k := range b.Keys {
+			for _, k := range strings.Fields(b.Keys) {
 				if harmful[k] != "" && !final.MatchString(b.About) {
 					t.Errorf("%s: %q in one place, %q in another", k, harmful[k], b.About)
 				}

@@ -16,32 +16,28 @@ import (
 
 // later is the source of these observations.
 type later struct {
-	open   func(context.Context) (Source, error) // may be nil
-	asked  bool
-	events feed
+	open  func(context.Context) (Source, error) // nil once called, or if the screen keeps its last state
+	polls feed
 }
 
-// laterMsg is the result of open; observedMsg is a batch of observations.
-type (
-	laterMsg struct {
-		source Source
-		err    error
-	}
-	observedMsg batchMsg
-)
+// laterMsg is the result of open.
+type laterMsg struct {
+	source Source
+	err    error
+}
 
 // startLater starts to watch the release once the operation is over.
 func (m *model) startLater() tea.Cmd {
 	switch {
-	case m.later.open == nil, m.later.asked, !m.HasReport(), m.QuitAtEnd:
+	case m.later.open == nil, !m.HasReport(), m.QuitAtEnd:
 		return nil
 	case m.State.Release == event.NoRelease, m.State.Operation.Name == "test":
 		return nil
 	case m.State.Operation.Name == "uninstall" && m.State.Status == event.Succeeded:
 		return nil
 	}
-	m.later.asked = true
 	open, ctx := m.later.open, m.ctx
+	m.later.open = nil
 	return func() tea.Msg {
 		source, err := open(ctx)
 		return laterMsg{source, err}
@@ -56,29 +52,19 @@ func (m *model) laterOpened(msg laterMsg) tea.Cmd {
 	}
 	m.Later = m.State.Snapshot()
 	m.Graph = graph.New(m.Later)
-	m.later.events = feed{ctx: m.ctx, source: msg.source}
-	return tea.Batch(m.settle(), m.pollLater())
+	m.later.polls = feed{ctx: m.ctx, source: msg.source, later: true}
+	return tea.Batch(m.settle(), m.later.polls.poll())
 }
 
-func (m *model) pollLater() tea.Cmd {
-	poll := m.later.events.poll()
-	return func() tea.Msg {
-		if batch, ok := poll().(batchMsg); ok {
-			return observedMsg(batch)
-		}
-		return nil
-	}
-}
-
-func (m *model) observe(msg observedMsg) tea.Cmd {
-	m.later.events.polled = time.Now()
-	for _, e := range msg.events {
+func (m *model) observe(b batchMsg) tea.Cmd {
+	m.later.polls.polled = time.Now()
+	for _, e := range b.events {
 		m.Later.Observe(e)
 	}
 	cmd := m.settle()
-	if !msg.more {
+	if !b.more {
 		m.NotLive = "no longer watched"
 		return cmd
 	}
-	return tea.Batch(cmd, m.pollLater())
+	return tea.Batch(cmd, m.later.polls.poll())
 }

@@ -29,7 +29,7 @@ func overAndWatched(t *testing.T, w, h int) (s *rig, observe func(...event.Event
 			events[i].Time = clock
 		}
 		clock = clock.Add(8 * time.Second)
-		s.send(observedMsg{events, true})
+		s.send(batchMsg{events: events, more: true, later: true})
 	}
 	return s, observe
 }
@@ -77,7 +77,7 @@ func TestTheScreenIsLiveAfterTheEnd(t *testing.T) {
 // TestNotLiveSaysSo: a screen that nobody brings news to any more does not look live.
 func TestNotLiveSaysSo(t *testing.T) {
 	s, _ := overAndWatched(t, 120, 30)
-	s.send(observedMsg{nil, false})
+	s.send(batchMsg{later: true})
 	s.shows(t, "no longer watched")
 	s = newScreen(t, 120, 30, recorded(t, "sandbox-install", 0))
 	s.send(laterMsg{err: errors.New("forbidden")})
@@ -100,8 +100,8 @@ func TestWatchedAfterWhat(t *testing.T) {
 		s := newScreen(t, 100, 30, events, func(o *Options) {
 			o.Later = func(context.Context) (Source, error) { return idle{}, nil }
 		})
-		if s.later.asked != tt.want {
-			t.Errorf("%s is watched: %t", tt.name, s.later.asked)
+		if asked := s.later.open == nil; asked != tt.want {
+			t.Errorf("%s is watched: %t", tt.name, asked)
 		}
 	}
 }

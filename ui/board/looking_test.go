@@ -7,7 +7,6 @@ import (
 	"testing"
 	"time"
 
-	"lockstep/engine/plan"
 	"lockstep/ui/board/inspector"
 )
 
@@ -136,7 +135,7 @@ func TestSearch(t *testing.T) {
 		t.Errorf("searching has sent %v", s.sent)
 	}
 	s.press("esc")
-	if !s.insp.Shown || s.insp.IsSearching() {
+	if !s.insp.Shown || s.Modes.Has(s.search) {
 		t.Fatal("esc has to end the search, and nothing else")
 	}
 	s.press("/", "q", "q", "q")
@@ -198,16 +197,6 @@ func TestKubectl(t *testing.T) {
 	if got := s.copied(); !strings.HasPrefix(got, `kubectl --kubeconfig '/tmp/it'\''s here' `) {
 		t.Errorf("it is not quoted: %s", got)
 	}
-	for o, want := range map[plan.Object]string{
-		{Kind: "ClusterRole", Group: "rbac.authorization.k8s.io", Name: "system:x"}: "describe clusterrole.rbac.authorization.k8s.io/system:x",
-		{Kind: "ConfigMap", Namespace: "n", Name: "c"}:                              "-n n describe configmap/c",
-	} {
-		n := s.Group()
-		about := inspector.Subject{Picture: &s.Picture, Node: n, Object: n.Objects[0]}
-		if got := about.Kubectl(nil, o, nil); got != "kubectl "+want {
-			t.Errorf("%s, want kubectl %s", got, want)
-		}
-	}
 }
 
 // TestCopy copies the whole text of what is open, without what does not fit being cut.
@@ -267,8 +256,8 @@ func TestPaletteDoesWhatKeysDo(t *testing.T) {
 			s.press(":")
 			var listed []string
 			for n, b := range s.palette.Commands() {
-				listed = append(listed, b.Keys...)
-				if b.Keys[0] == ":" {
+				listed = append(listed, strings.Fields(b.Keys)...)
+				if b.Key() == ":" {
 					continue
 				}
 				one, two := st.open(t), st.open(t)
@@ -278,9 +267,9 @@ func TestPaletteDoesWhatKeysDo(t *testing.T) {
 					one.Update(keyPress("down")) // without drawing each time
 				}
 				one.press("enter")
-				two.press(b.Keys[0])
+				two.press(b.Key())
 				if got, want := one.outcome(was), two.outcome(was); got != want || one.open() != two.open() || fmt.Sprint(one.sent) != fmt.Sprint(two.sent) {
-					t.Errorf("%s: %s %q leads to %q %v %s, its key to %q %v %s", st.name, b.Label, b.About, got, one.sent, one.open(), want, two.sent, two.open())
+					t.Errorf("%s: %s %q leads to %q %v %s, its key to %q %v %s", st.name, b.Name(), b.About, got, one.sent, one.open(), want, two.sent, two.open())
 				}
 			}
 			for _, k := range allKeys() {

@@ -14,16 +14,13 @@ import (
 	"lockstep/ui/board/columns"
 	"lockstep/ui/board/dialogs"
 	"lockstep/ui/board/edit"
-	"lockstep/ui/board/footer"
 	"lockstep/ui/board/header"
-	"lockstep/ui/board/help"
 	"lockstep/ui/board/inspector"
 	"lockstep/ui/board/jump"
 	"lockstep/ui/board/keys"
 	"lockstep/ui/board/line"
 	"lockstep/ui/board/page"
 	"lockstep/ui/board/palette"
-	"lockstep/ui/board/pane"
 	"lockstep/ui/board/replay"
 	"lockstep/ui/board/report"
 	"lockstep/ui/board/screen"
@@ -43,18 +40,18 @@ type model struct {
 	stale bool          // the frame is out of date
 	first bool          // the user has not seen the screen before
 	ticks bool          // a tick is scheduled
-	// zoom opens the board of a release of a stack, back returns to the stack; nil on other
-	// boards.
-	zoom func(scope string) tea.Cmd
-	back func() tea.Cmd
+	// openRelease opens the board of a release of a stack, back returns to the stack; nil on
+	// other boards.
+	openRelease func(scope string) tea.Cmd
+	back        func() tea.Cmd
 }
 
 // regions are the parts of the screen.
 type regions struct {
 	header *header.Header
 	board  *columns.Board
-	insp   *inspector.Region
-	pane   *pane.Pane
+	insp   *inspector.Inspector
+	pane   *pane
 }
 
 // modes can be opened on top of the board; steer and edit control the run.
@@ -68,31 +65,29 @@ type modes struct {
 	jump           *jump.Jump
 	help, warnings *page.Page
 	report         *page.Page
-	replays        []*replay.Replay // at most one
+	replay         *replay.Replay // nil for a live run
 }
 
 func newModel(ctx context.Context, o Options) *model {
 	m := &model{feed: feed{ctx: ctx, source: o.Source}, later: later{open: o.Later}, theme: o.Theme, stale: true, first: o.First}
-	s := screen.New(o.Now, screen.Run{Attached: o.Attached, Throwaway: o.Restart != nil, Replayed: len(o.record) > 0, Command: o.Command, Abort: m.askAbort})
+	s := screen.New(o.Now, screen.Run{Attached: o.Attached, Throwaway: o.Restart != nil, Replayed: o.record != nil, Command: o.Command, Abort: m.askAbort})
 	m.Screen = s
 	end := &report.Report{Screen: s, Next: o.Next}
 	m.board = columns.New(s, m.place)
-	m.insp = inspector.NewRegion(ctx, s, o.Inspector, m.board.Show)
+	m.insp = inspector.New(ctx, s, o.Inspector, m.board.Show)
 	m.insp.Kubectl = o.Kubectl
 	m.header = &header.Header{Screen: s, Title: o.Title}
-	m.pane = pane.New(s, m.insp, end)
-
-	explain := help.New(s, m.allKeys)
+	m.pane = &pane{s, m.insp, end}
 	m.modes = modes{
 		steer: steer.New(ctx, s, o.Restart), edit: edit.New(ctx, s, o.Editor, o.AtQuit),
 		abort: dialogs.Abort(s), giveUp: dialogs.GiveUp(s), breaks: breakpoints.New(s), palette: palette.New(s, m.table),
 		filter: line.New(s, line.Use{Prompt: "/", Enter: "keep", Esc: "clear", Typed: m.applyFilter, Cleared: m.clearFilter, Found: s.Matches}),
-		search: line.New(s, line.Use{Prompt: "/", Enter: "next", Esc: "end", Typed: m.insp.Seek, Cleared: m.insp.EndSearch, Found: func() string { return m.insp.Hits }, Next: m.insp.ToMatch}),
+		search: line.New(s, line.Use{Prompt: "/", Enter: "next", Esc: "end", Typed: m.insp.Seek, Cleared: m.insp.EndSearch, Found: m.insp.Matches, Next: m.insp.ToMatch}),
 		jump:   jump.New(s, m.board),
-		help:   page.New(s, "keys", explain.Keys), warnings: page.New(s, "warnings", explain.Warnings), report: page.New(s, "report", end.Lines),
+		help:   page.New(s, "keys", m.helpLines), warnings: page.New(s, "warnings", m.warningLines), report: page.New(s, "report", end.Lines),
 	}
-	for _, p := range o.record {
-		m.replays = append(m.replays, replay.New(ctx, s, p, m.settle))
+	if o.record != nil {
+		m.replay = replay.New(ctx, s, o.record, m.settle)
 	}
 	m.setTheme(o.Theme)
 	return m
@@ -106,7 +101,12 @@ func (m *model) setTheme(o theme.Options) {
 // Init asks for the first events and, if it is not known, for the terminal's
 // background.
 func (m *model) Init() tea.Cmd {
-	cmds := []tea.Cmd{m.pollFirst()}
+	var cmds []tea.Cmd
+	if m.replay != nil {
+		cmds = append(cmds, m.replay.Begin())
+	} else {
+		cmds = append(cmds, m.poll())
+	}
 	if m.first {
 		cmds = append(cmds, m.SayFor(firstFor, theme.Accent, m.Join("above: the groups, layer by layer", "below: details of the selected group", "p pause, n step, g go to a group, ? all keys")))
 	}
@@ -118,14 +118,6 @@ func (m *model) Init() tea.Cmd {
 
 // firstFor is how long the introduction stays.
 const firstFor = 20 * time.Second
-
-// pollFirst asks for the first events.
-func (m *model) pollFirst() tea.Cmd {
-	for _, r := range m.replays {
-		return r.Begin()
-	}
-	return m.poll()
-}
 
 // tickMsg updates the times on the screen.
 type tickMsg struct{}
@@ -161,16 +153,15 @@ func (m *model) handle(msg tea.Msg) tea.Cmd {
 	case tea.ColorProfileMsg:
 		m.setDepth(msg.Profile)
 	case batchMsg:
+		if msg.later {
+			return m.observe(msg)
+		}
 		return m.absorb(msg)
 	case laterMsg:
 		return m.laterOpened(msg)
-	case observedMsg:
-		return m.observe(msg)
 	case tickMsg:
 		m.ticks = false
-		if m.insp.Shown {
-			return m.insp.Refresh()
-		}
+		return m.insp.Refresh()
 	case screen.FlashOver:
 		if int(msg) == m.Flash.N {
 			m.Flash.Text = ""
@@ -194,8 +185,8 @@ func (m *model) handle(msg tea.Msg) tea.Cmd {
 // forward passes a message to all parts; each ignores the messages of the others.
 func (m *model) forward(msg tea.Msg) tea.Cmd {
 	cmds := []tea.Cmd{m.insp.Update(msg), m.edit.Update(msg), m.steer.Update(msg)}
-	for _, r := range m.replays {
-		cmds = append(cmds, r.Update(msg))
+	if m.replay != nil {
+		cmds = append(cmds, m.replay.Update(msg))
 	}
 	return tea.Batch(cmds...)
 }
@@ -252,8 +243,8 @@ func (m *model) settle() tea.Cmd {
 
 // tick schedules a tick while the screen shows running times.
 func (m *model) tick() tea.Cmd {
-	still := slices.ContainsFunc(m.replays, (*replay.Replay).Still)
-	if m.ticks || still || !m.Lively() && !(m.insp.Shown && m.insp.Loading()) {
+	still := m.replay != nil && !m.replay.Moving()
+	if m.ticks || still || !m.Lively() && !m.insp.Loading() {
 		return nil
 	}
 	m.ticks = true
@@ -297,15 +288,15 @@ func (m *model) draw() {
 		m.place()
 		m.header.Draw(m.failureHints())
 		m.board.Draw()
-		m.pane.Draw()
-		for _, r := range m.replays {
-			r.Draw()
+		m.pane.draw()
+		if m.replay != nil {
+			m.replay.Draw()
 		}
-		footer.Draw(m.Screen, m.hints(), m.activeQuery())
+		m.drawFooter()
 	}
 	for _, open := range m.Modes {
 		open.Draw()
 	}
-	footer.DrawFlash(m.Screen)
+	m.drawFlash()
 	m.frame = m.Canvas.String()
 }

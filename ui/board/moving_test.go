@@ -31,7 +31,7 @@ func TestFind(t *testing.T) {
 	}
 	s = with("sandbox-rollback", 111, "home")(t)
 	s.feed(recorded(t, "sandbox-rollback", 140)[111:]...)
-	if !s.Follow || !s.Back(s.Group()) {
+	if !s.Follow || !s.Group().Back() {
 		t.Errorf("the view stays at %v when the rollback begins", s.Sel)
 	}
 }
@@ -49,8 +49,8 @@ func TestOpening(t *testing.T) {
 	} {
 		for _, size := range sizes {
 			s := newScreen(t, size[0], size[1], nil, readOnly)
-			s.send(batchMsg{recorded(t, run, 0), false})
-			if s.Sel.Group != want || s.Back(s.Group()) {
+			s.send(batchMsg{events: recorded(t, run, 0)})
+			if s.Sel.Group != want || s.Group().Back() {
 				t.Errorf("%s at %v opens at %v", run, size, s.Sel)
 			}
 			if !slices.ContainsFunc(s.board.Cards, func(c cards.Card) bool { return c.Node == s.Group() }) {
@@ -62,7 +62,7 @@ func TestOpening(t *testing.T) {
 	s := newScreen(t, 100, 30, nil, readOnly)
 	plan := recorded(t, "sandbox-install", 0)
 	plan = plan[slices.IndexFunc(plan, func(e event.Event) bool { return e.Kind == event.KindPlan }):][:1]
-	s.send(batchMsg{plan, false})
+	s.send(batchMsg{events: plan, more: false})
 	if s.Group() != s.Graph.Nodes[0] {
 		t.Errorf("a plan opens at %v", s.Sel)
 	}
@@ -99,8 +99,8 @@ func TestMoving(t *testing.T) {
 
 func moveKeys(k Key) []string {
 	for _, b := range tables()[0] {
-		if b.Label == k.Keys {
-			return b.Keys
+		if b.Name() == k.Keys {
+			return strings.Fields(b.Keys)
 		}
 	}
 	return nil
@@ -180,10 +180,10 @@ func TestKeyTable(t *testing.T) {
 	for _, table := range tables() {
 		seen := map[string]bool{}
 		for _, b := range table {
-			if b.Label == "" || b.About == "" || b.Do == nil {
+			if b.Keys == "" || b.About == "" || b.Do == nil {
 				t.Errorf("%v is not explained", b.Keys)
 			}
-			for _, k := range b.Keys {
+			for _, k := range strings.Fields(b.Keys) {
 				if seen[k] {
 					t.Errorf("%q twice", k)
 				}

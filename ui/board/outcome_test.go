@@ -11,7 +11,7 @@ import (
 func outcomes(s *rig) map[string]string {
 	out := map[string]string{}
 	for _, n := range s.Graph.Nodes {
-		if !s.Back(n) {
+		if !n.Back() {
 			out[n.ID] = s.GroupMark(n).Word
 		}
 	}

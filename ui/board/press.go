@@ -1,9 +1,6 @@
 package board
 
 import (
-	"slices"
-	"strings"
-
 	tea "charm.land/bubbletea/v2"
 
 	"lockstep/ui/board/canvas"
@@ -33,22 +30,19 @@ func (m *model) press(k tea.KeyPressMsg) tea.Cmd {
 func (m *model) runKey(name string) tea.Cmd {
 	b, ok := keys.Find(m.table(), name)
 	switch {
-	case !ok:
-		return nil
-	case b.Steers && m.ReadOnly():
-		if name == "ctrl+c" {
-			return m.quit()
-		}
-		return nil
+	case ok && !(b.Steers && m.ReadOnly()):
+		return b.Press(m.Explain)
+	case ok && name == "ctrl+c":
+		return m.quit()
 	}
-	return b.Press(m.Explain)
+	return nil
 }
 
 // table returns the board's table of keys, after those of a replay and of the open
 // inspector. The first binding of a key wins.
 func (m *model) table() (table []keys.Binding) {
-	for _, r := range m.replays {
-		table = append(table, r.Keys()...)
+	if m.replay != nil {
+		table = m.replay.Keys()
 	}
 	if m.insp.Shown {
 		table = append(table, m.inspectorKeys()...)
@@ -90,10 +84,10 @@ func (m *model) escape() tea.Cmd {
 
 // inspect opens the inspector on the selection, or the board of the selected release.
 func (m *model) inspect() tea.Cmd {
-	if n := m.Group(); m.zoom != nil && n != nil {
-		return m.zoom(n.ID)
+	if n := m.Group(); m.openRelease != nil && n != nil {
+		return m.openRelease(n.ID)
 	}
-	return m.insp.Look(m.insp.FirstTab())
+	return m.insp.Open()
 }
 
 func (m *model) openFilter() tea.Cmd {
@@ -102,7 +96,7 @@ func (m *model) openFilter() tea.Cmd {
 }
 
 func (m *model) openSearch() tea.Cmd {
-	m.insp.Search(true)
+	m.insp.StartSearch()
 	return m.search.Open()
 }
 
@@ -114,14 +108,6 @@ func (m *model) applyFilter(query string) {
 func (m *model) clearFilter() {
 	m.Find("")
 	m.board.Show()
-}
-
-// activeQuery returns the filter and its number of matches, "" without one.
-func (m *model) activeQuery() string {
-	if m.Filter.On() {
-		return m.Filter.Query + "  " + m.Matches()
-	}
-	return ""
 }
 
 // showKubectl shows and copies the kubectl command for the selection.
@@ -136,8 +122,8 @@ func (m *model) click(at tea.Mouse) tea.Cmd {
 	if at.Button != tea.MouseLeft || m.Modes.Covers() || m.TooSmall() {
 		return nil
 	}
-	for _, r := range m.replays {
-		if cmd, ok := r.Click(at.X, at.Y); ok {
+	if m.replay != nil {
+		if cmd, ok := m.replay.Click(at.X, at.Y); ok {
 			return cmd
 		}
 	}
@@ -168,62 +154,4 @@ func (m *model) wheel(msg tea.MouseWheelMsg) tea.Cmd {
 		m.board.Wheel(at)
 	}
 	return nil
-}
-
-// hints returns the footer's keys: those that work now.
-func (m *model) hints() []keys.Hint {
-	return m.filterHints(func(b keys.Binding) bool { return !b.OnFailure || !m.Held() })
-}
-
-// failureHints returns the keys that resolve a held failure; the state line shows them.
-func (m *model) failureHints() []keys.Hint {
-	if !m.Held() {
-		return nil
-	}
-	return m.filterHints(func(b keys.Binding) bool { return b.OnFailure })
-}
-
-func (m *model) filterHints(which func(keys.Binding) bool) []keys.Hint {
-	if m.Modes.Top() != nil {
-		return nil // the mode shows its own keys
-	}
-	table := m.boardKeys()
-	if m.insp.Shown {
-		own := m.inspectorKeys()
-		table = slices.DeleteFunc(table, func(b keys.Binding) bool { _, taken := keys.Find(own, b.Keys[0]); return taken })
-		at := slices.IndexFunc(own, func(b keys.Binding) bool { return b.Keys[0] == "esc" }) + 1
-		for _, b := range table {
-			if b.Near {
-				own = slices.Insert(own, at, b)
-				at++
-			}
-		}
-		table = append(own, slices.DeleteFunc(table, func(b keys.Binding) bool { return b.Near })...)
-	}
-	for _, r := range m.replays {
-		leave := slices.IndexFunc(table, func(b keys.Binding) bool { return b.Label == "q" })
-		table = slices.Insert(table, leave+1, r.Keys()...)
-	}
-	var out []keys.Hint
-	for _, b := range table {
-		if b.Hint == nil || !b.Active() || b.Steers && m.ReadOnly() || !which(b) {
-			continue
-		}
-		if word := b.Hint(); word != "" {
-			key, _, _ := strings.Cut(b.Label, "/")
-			if key == "" {
-				key = b.Label
-			}
-			switch {
-			case key == "enter":
-				key = m.Theme.Lines.Enter
-			case key == "left":
-				key = m.Theme.Lines.Left
-			case key == "right":
-				key = m.Theme.Lines.Right
-			}
-			out = append(out, keys.Hint{Key: key, Word: word, Press: b.Keys[0], Stays: b.Stays})
-		}
-	}
-	return out
 }

@@ -26,7 +26,7 @@ func replayed(t testing.TB, run string, at int, opts ...func(*Options)) *rig {
 		p.Stop(at)
 	}
 	s := newScreen(t, 200, 50, nil, append(opts, func(o *Options) { *o = o.replaying(p) })...)
-	s.pollFirst()
+	s.replay.Begin()
 	s.View()
 	return s
 }
@@ -52,7 +52,7 @@ func TestReplayIsWhatHappened(t *testing.T) {
 		t.Run(run, func(t *testing.T) {
 			s := replayed(t, run, 0)
 			rnd := rand.New(rand.NewPCG(1, 1))
-			events := s.replays[0].Events()
+			events := s.replay.Events()
 			for range 60 {
 				switch at := 1 + rnd.IntN(len(events)); rnd.IntN(3) {
 				case 0:
@@ -62,7 +62,7 @@ func TestReplayIsWhatHappened(t *testing.T) {
 				case 2:
 					s.press([]string{",", ".", "x", "X", "<", ">"}[rnd.IntN(6)])
 				}
-				at := s.replays[0].At()
+				at := s.replay.At()
 				if want := reduced(events[:at]); !reflect.DeepEqual(&s.State, want) {
 					t.Fatalf("at event %d the picture is another one than the events draw", at)
 				}
@@ -78,11 +78,11 @@ func TestReplayIsWhatHappened(t *testing.T) {
 // TestReplayKeys goes where the keys say.
 func TestReplayKeys(t *testing.T) {
 	s := replayed(t, "failed", 10)
-	events := s.replays[0].Events()
+	events := s.replay.Events()
 	at := func(key string, want int) {
 		t.Helper()
-		if s.press(key); s.replays[0].At() != want {
-			t.Errorf("%s goes to event %d, want %d", key, s.replays[0].At(), want)
+		if s.press(key); s.replay.At() != want {
+			t.Errorf("%s goes to event %d, want %d", key, s.replay.At(), want)
 		}
 	}
 	nth := func(n int, what func(event.Event) bool) int {
@@ -118,7 +118,7 @@ func TestReplayKeys(t *testing.T) {
 	s.showsNot(t, "read-only")
 
 	s = replayed(t, "sandbox-install", 10)
-	if s.press("x"); s.replays[0].At() != 10 {
+	if s.press("x"); s.replay.At() != 10 {
 		t.Error("a failure is found where there is none")
 	}
 	s.shows(t, "no failures in this run")
@@ -156,7 +156,7 @@ func TestReplayPlays(t *testing.T) {
 			p := replay.NewPlayer(events, speed)
 			s := newScreen(t, 100, 30, nil, func(o *Options) { *o = o.replaying(p) })
 			start := time.Now()
-			s.pump(s.pollFirst())
+			s.pump(s.replay.Begin())
 			if took, want := time.Since(start), time.Duration(float64(total)/speed); took < want || took > want+time.Second+want/4 {
 				t.Errorf("speed %v: it takes %s, want %s", speed, took, want)
 			}
@@ -192,7 +192,7 @@ func TestReplaySpeed(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p := replay.NewPlayer(recorded(t, "sandbox-install", 0), 1)
 		s := newScreen(t, 100, 30, nil, func(o *Options) { *o = o.replaying(p) })
-		s.pollFirst()
+		s.replay.Begin()
 		time.Sleep(time.Second)
 		s.press("+", "+")
 		time.Sleep(time.Second)
@@ -224,20 +224,20 @@ func TestReplaySpeed(t *testing.T) {
 // TestTimeline clicks on the line.
 func TestTimeline(t *testing.T) {
 	s := replayed(t, "sandbox-rollback", 0)
-	line := s.replays[0].Line
+	line := s.replay.Line
 	if drawn := []rune(s.lines()[line.Y])[line.X:][:line.W]; !slices.Contains(drawn, '✗') {
 		t.Errorf("the line does not show what failed: %s", string(drawn))
 	}
 	s.send(tea.MouseClickMsg{X: line.X, Y: line.Y, Button: tea.MouseLeft})
-	if part := s.replays[0].Part(s.replays[0].Now()); part > 0.02 {
+	if part := s.replay.Part(s.replay.Now()); part > 0.02 {
 		t.Errorf("its left end is at %v", part)
 	}
 	s.send(tea.MouseClickMsg{X: line.X + line.W - 1, Y: line.Y, Button: tea.MouseLeft})
-	if part := s.replays[0].Part(s.replays[0].Now()); part < 0.9 {
+	if part := s.replay.Part(s.replay.Now()); part < 0.9 {
 		t.Errorf("its right end is at %v", part)
 	}
-	if len(s.replays[0].Events()) > 0 {
-		one := replay.NewPlayer(s.replays[0].Events()[:1], 1)
+	if len(s.replay.Events()) > 0 {
+		one := replay.NewPlayer(s.replay.Events()[:1], 1)
 		if one.Moving() || one.Part(one.Now()) != 1 {
 			t.Error("a record of one event goes by")
 		}
@@ -248,7 +248,7 @@ func TestTimeline(t *testing.T) {
 func TestReplayTells(t *testing.T) {
 	s := replayed(t, "sandbox-held", 0)
 	seen := map[event.Kind]bool{}
-	for i, e := range s.replays[0].Events() {
+	for i, e := range s.replay.Events() {
 		if seen[e.Kind] {
 			continue
 		}
@@ -256,7 +256,7 @@ func TestReplayTells(t *testing.T) {
 		s.turnTo(i + 1)
 		s.View()
 		last := s.lines()[s.H-2]
-		if text := strings.TrimSpace(s.replays[0].Describe(e)); text == "" || !strings.Contains(last, ansi.Strip(text)[:min(len(text), 8)]) {
+		if text := strings.TrimSpace(s.replay.Describe(e)); text == "" || !strings.Contains(last, ansi.Strip(text)[:min(len(text), 8)]) {
 			t.Errorf("%s is told as %q: %s", e.Kind, text, last)
 		}
 	}
@@ -267,7 +267,7 @@ func BenchmarkReplayBack(b *testing.B) {
 	events := large(10_000)
 	p := replay.NewPlayer(events, 0)
 	s := newScreen(b, 200, 50, nil, func(o *Options) { *o = o.replaying(p) })
-	s.pollFirst()
+	s.replay.Begin()
 	for b.Loop() {
 		s.turnTo(len(events))
 		s.turnTo(len(events) - 1)

@@ -64,7 +64,7 @@ func TestSizesAtRandom(t *testing.T) {
 				if i%3 == 0 {
 					s.send(tea.WindowSizeMsg{Width: 20 + rnd.IntN(201), Height: 5 + rnd.IntN(56)})
 				}
-				s.Update(batchMsg{[]event.Event{e}, true})
+				s.Update(batchMsg{events: []event.Event{e}, more: true})
 				key := keys[rnd.IntN(len(keys))]
 				s.press(key)
 				within(t, s, fmt.Sprintf("seed %d, event %d, %s at %d×%d", seed, i, key, s.W, s.H))

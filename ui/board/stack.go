@@ -34,7 +34,7 @@ type releaseMsg struct {
 
 func newStack(ctx context.Context, o Options) *stack {
 	s := &stack{model: newModel(ctx, o), ctx: ctx, opts: o, boards: map[string]*model{}, pending: map[string][]event.Event{}}
-	s.zoom = s.show
+	s.openRelease = s.show
 	s.Scoped = func(e event.Event) {
 		scope := e.Scope
 		e.Scope = ""
@@ -122,8 +122,8 @@ func (s *stack) handle(msg tea.Msg) tea.Cmd {
 // isForAll reports whether a key is about all releases: those that steer or end the run, and
 // those of a replay.
 func (s *stack) isForAll(key string) bool {
-	for _, r := range s.replays {
-		if _, ok := keys.Find(r.Keys(), key); ok {
+	if s.replay != nil {
+		if _, ok := keys.Find(s.replay.Keys(), key); ok {
 			return true
 		}
 	}
@@ -132,12 +132,9 @@ func (s *stack) isForAll(key string) bool {
 
 // runForAll runs a key that is about all releases. Dialogs open on the stack's own board.
 func (s *stack) runForAll(k tea.KeyPressMsg) tea.Cmd {
-	was := s.open
 	_, cmd := s.model.Update(k)
 	if s.model.Modes.Top() != nil {
 		s.open = ""
-	} else {
-		s.open = was
 	}
 	return cmd
 }
@@ -155,7 +152,7 @@ func (s *stack) share() tea.Cmd {
 	var cmds []tea.Cmd
 	for scope, events := range s.pending {
 		delete(s.pending, scope)
-		_, cmd := s.release(scope).Update(batchMsg{events, true})
+		_, cmd := s.release(scope).Update(batchMsg{events: events, more: true})
 		cmds = append(cmds, s.wrap(scope, cmd))
 	}
 	return tea.Batch(cmds...)

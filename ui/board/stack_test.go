@@ -26,7 +26,7 @@ func openStack(t *testing.T, w, h, n int, look theme.Options, sent *[]event.Comm
 	o.Now = func() time.Time { return s.State.Now }
 	s = newStack(t.Context(), o)
 	s.Update(tea.WindowSizeMsg{Width: w, Height: h})
-	s.Update(batchMsg{events, true})
+	s.Update(batchMsg{events: events, more: true})
 	for _, k := range keys {
 		s.Update(keyPress(k))
 	}

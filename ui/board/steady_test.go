@@ -23,7 +23,7 @@ func TestWhatNeverLeavesTheScreen(t *testing.T) {
 		events := recorded(t, run, 0)
 		s := newScreen(t, 100, 30, nil)
 		for i, e := range events {
-			s.Update(batchMsg{[]event.Event{e}, true})
+			s.Update(batchMsg{events: []event.Event{e}, more: true})
 			stands := s.State.Run == event.Paused || s.State.Run == event.Held
 			if !stands && i%7 > 0 && i < len(events)-1 {
 				continue

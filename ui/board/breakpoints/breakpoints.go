@@ -57,13 +57,13 @@ func (b *List) Keys() []keys.Binding {
 		}
 	}
 	return []keys.Binding{
-		{Keys: []string{"up", "k"}, Label: "up k", Do: move(-1), About: "line up"},
-		{Keys: []string{"down", "j"}, Label: "down j", Do: move(1), About: "line down"},
-		{Keys: []string{"space"}, Label: "space", Do: order(event.Disable), About: "disable or enable the breakpoint"},
-		{Keys: []string{"x", "delete"}, Label: "x", Do: order(event.Break), About: "delete the breakpoint"},
-		{Keys: []string{"enter"}, Label: "enter", Do: keys.Run(b.visit), About: "go to the group"},
-		{Keys: []string{"esc", "B"}, Label: "esc", Do: keys.Run(b.close), About: "close the list"},
-		{Keys: []string{"ctrl+c"}, Label: "ctrl-c", Do: b.Abort, About: "abort (asks first)"},
+		{Keys: "up k", Do: move(-1), About: "line up"},
+		{Keys: "down j", Do: move(1), About: "line down"},
+		{Keys: "space", Do: order(event.Disable), About: "disable or enable the breakpoint"},
+		{Keys: "x delete", Label: "x", Do: order(event.Break), About: "delete the breakpoint"},
+		{Keys: "enter", Do: keys.Run(b.visit), About: "go to the group"},
+		{Keys: "esc B", Label: "esc", Do: keys.Run(b.close), About: "close the list"},
+		{Keys: "ctrl+c", Label: "ctrl-c", Do: b.Abort, About: "abort (asks first)"},
 	}
 }
 

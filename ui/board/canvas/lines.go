@@ -108,7 +108,7 @@ func WrapLines(lines []Line, w int) []Line {
 // Labelled wraps text in a column to the right of a label.
 func Labelled(label Piece, column int, role theme.Role, text string, w int) (out []Line) {
 	for _, s := range Wrap(text, w) {
-		out = append(out, Line{{label.Role, fmt.Sprintf("%-*s", column, label.Text)}, {role, s}})
+		out = append(out, Line{{label.Role, Pad(label.Text, column)}, {role, s}})
 		label.Text = ""
 	}
 	return out

@@ -4,6 +4,8 @@
 package cards
 
 import (
+	"slices"
+
 	"lockstep/ui/board/canvas"
 	"lockstep/ui/board/graph"
 	"lockstep/ui/board/screen"
@@ -32,6 +34,11 @@ type Frame struct {
 
 // Reset starts an empty layout in a frame.
 func (l *Layout) Reset(f Frame) { *l = Layout{Screen: l.Screen, Frame: f, Top: l.Top} }
+
+// ShownIn returns the visible groups of a column.
+func (l *Layout) ShownIn(col int) []*graph.Node {
+	return slices.DeleteFunc(slices.Clone(l.Graph.Cols[col].Nodes), func(n *graph.Node) bool { return !l.Shown(n) })
+}
 
 // Card is a group with its place on the screen; it may be partly out of view.
 type Card struct {
@@ -69,14 +76,9 @@ func (c *Card) At(line int) screen.Spot {
 	return at
 }
 
-// LineOf returns the first line below the card's border that shows an object.
-func (c *Card) LineOf(at screen.Spot) (line int, ok bool) {
-	for line, r := range c.rows {
-		if r.o != nil && r.o.Object == at.Object {
-			return line, true
-		}
-	}
-	return 0, false
+// LineOf returns the first line below the card's border that shows an object, or -1.
+func (c *Card) LineOf(at screen.Spot) int {
+	return slices.IndexFunc(c.rows, func(r row) bool { return r.o != nil && r.o.Object == at.Object })
 }
 
 // Column is a column in view.

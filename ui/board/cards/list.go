@@ -126,13 +126,13 @@ func (l *Layout) listNames() int {
 func (l *Layout) listName(n *graph.Node) string {
 	title, phase := graph.PhaseTitle(n.Phase), l.Graph.Cols[n.Col].Phase
 	switch {
-	case l.Back(n):
+	case n.Back():
 	case phase.Kind == event.PhaseApply:
 		return n.Name
 	case len(phase.Groups) == 1:
 		return title
 	}
-	if l.Back(n) {
+	if n.Back() {
 		title = l.Theme.Lines.Undo + " " + title
 	}
 	return title + " " + l.Theme.Lines.Dot + " " + n.Name

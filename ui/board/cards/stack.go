@@ -23,12 +23,7 @@ type Fold struct {
 // into one line before others lose their objects; if even one line a group does not fit,
 // the least urgent groups fold too.
 func (l *Layout) PlaceColumn(p Column, top int) {
-	nodes := make([]*graph.Node, 0, len(l.Graph.Cols[p.Index].Nodes))
-	for _, n := range l.Graph.Cols[p.Index].Nodes {
-		if l.Shown(n) {
-			nodes = append(nodes, n)
-		}
-	}
+	nodes := l.ShownIn(p.Index)
 	switch l.Detail {
 	case screen.Everything:
 		l.stack(p, top, nodes, listed)
@@ -59,18 +54,13 @@ func (l *Layout) PlaceColumn(p Column, top int) {
 // one, then by urgency, then from the top.
 func (l *Layout) unfold(from, top, spare int) {
 	own := l.Cards[from:]
-	order := make([]int, len(own))
-	for i := range order {
-		order[i] = i
-	}
 	rank := func(i int) int {
 		if l.IsSelected(own[i].Node) {
 			return -1
 		}
 		return Rank(own[i].Node)
 	}
-	slices.SortStableFunc(order, func(a, b int) int { return rank(a) - rank(b) })
-	for _, i := range order {
+	for _, i := range Order(len(own), func(a, b int) int { return rank(a) - rank(b) }) {
 		c := own[i]
 		c.flat, c.rows = false, l.cardRows(c.Node, listed, l.Area.H)
 		c.Rect.H = max(len(c.rows)+2, minCardRows)
@@ -125,42 +115,46 @@ func (l *Layout) stack(p Column, y int, nodes []*graph.Node, d density) int {
 // it folds finished groups only. It reports whether it saved enough.
 func (l *Layout) foldUp(p Column, top, from, over int, d density) bool {
 	own := l.Cards[from:]
-	order := make([]int, len(own))
-	for i := range order {
-		order[i] = i
-	}
-	slices.SortStableFunc(order, func(a, b int) int { // the last of equal ones first, but finished ones in order
+	order := Order(len(own), func(a, b int) int { // the last of equal ones first, but finished ones in order
 		if ra, rb := Rank(own[a].Node), Rank(own[b].Node); ra != rb || own[a].Node.Status.Over() {
 			return rb - ra
 		}
 		return b - a
 	})
-	gone := map[*graph.Node]bool{}
+	folded := map[*graph.Node]bool{}
 	saved := -1 // the fold itself takes a row
 	for _, i := range order {
 		if n := own[i].Node; saved < over && !l.IsSelected(n) && (d >= lines || n.Status.Over() && !picture.IsUnfinished(n.Status)) {
-			gone[n] = true
+			folded[n] = true
 			saved += own[i].Rect.H
 		}
 	}
 	if saved < over {
 		return false
 	}
-	f := Fold{}
-	y := top
+	f := Fold{Rect: canvas.Rect{X: p.X, Y: top, W: p.W, H: 1}}
 	kept := l.Cards[:from]
-	for _, c := range slices.Clone(own) {
-		if gone[c.Node] {
+	for _, c := range own {
+		if folded[c.Node] {
 			f.Nodes = append(f.Nodes, c.Node)
 			continue
 		}
-		c.Rect.Y = y
-		y += c.Rect.H
+		c.Rect.Y = f.Rect.Y
+		f.Rect.Y += c.Rect.H
 		kept = append(kept, c)
 	}
-	f.Rect = canvas.Rect{X: p.X, Y: y, W: p.W, H: 1}
 	l.Cards, l.Folds = kept, append(l.Folds, f)
 	return true
+}
+
+// Order returns the indexes below n, stably sorted.
+func Order(n int, compare func(a, b int) int) []int {
+	order := make([]int, n)
+	for i := range order {
+		order[i] = i
+	}
+	slices.SortStableFunc(order, compare)
+	return order
 }
 
 // drawFold writes how many groups a fold stands for, and their statuses.
@@ -177,21 +171,29 @@ func (l *Layout) drawFold(f *Fold) {
 	text := fmt.Sprintf("+ %d more", len(f.Nodes))
 	long, short := text+" "+marks[0].Word, text+" "+marks[0].Glyph
 	if len(marks) > 1 {
-		var words, glyphs []string
+		long, short = text+":", text+":"
 		for _, mark := range marks {
-			words = append(words, fmt.Sprintf("%d %s", counts[mark], mark.Word))
-			glyphs = append(glyphs, fmt.Sprintf("%d%s", counts[mark], mark.Glyph))
+			long += fmt.Sprintf(" %d %s,", counts[mark], mark.Word)
+			short += fmt.Sprintf(" %d%s", counts[mark], mark.Glyph)
 		}
-		long, short = text+": "+strings.Join(words, ", "), text+": "+strings.Join(glyphs, " ")
-	}
-	for _, longer := range []string{short, long} {
-		if canvas.Width(longer)+4 <= f.Rect.W {
-			text = longer
-		}
+		long = strings.TrimSuffix(long, ",")
 	}
 	l.Canvas.Blank(f.Rect)
-	l.Canvas.PutFit(f.Rect.X+1, f.Rect.Y, f.Rect.W-1, theme.Text, text)
+	l.Canvas.PutFit(f.Rect.X+1, f.Rect.Y, f.Rect.W-1, theme.Text, longest(f.Rect.W-4, text, short, long))
 }
+
+// longest returns the last of several texts that fits a width, or the first.
+func longest(w int, texts ...string) string {
+	for _, text := range slices.Backward(texts[1:]) {
+		if canvas.Width(text) <= w {
+			return text
+		}
+	}
+	return texts[0]
+}
+
+// urgencies are the statuses of groups, the most urgent first.
+var urgencies = []event.Status{event.Failed, event.Degraded, event.Held, event.Aborted, event.Running, event.Waiting, event.Skipped, event.Applied}
 
 // Rank orders groups by urgency; 0 is the most urgent.
 func Rank(n *graph.Node) int {
@@ -199,10 +201,8 @@ func Rank(n *graph.Node) int {
 	if n.Degraded > 0 {
 		is = event.Degraded
 	}
-	for i, s := range []event.Status{event.Failed, event.Degraded, event.Held, event.Aborted, event.Running, event.Waiting, event.Skipped, event.Applied} {
-		if is == s {
-			return i
-		}
+	if i := slices.Index(urgencies, is); i >= 0 {
+		return i
 	}
-	return 9
+	return len(urgencies)
 }

@@ -1,8 +1,6 @@
 package columns
 
 import (
-	"slices"
-
 	"lockstep/ui/board/canvas"
 	"lockstep/ui/board/cards"
 	"lockstep/ui/board/graph"
@@ -37,7 +35,7 @@ func (b *Board) banded() bool {
 	heights := b.heights(runs)
 	for k, run := range runs {
 		for _, i := range run {
-			if minCardRows*len(b.shownIn(i))+b.lanes() > heights[k]-1 {
+			if minCardRows*len(b.ShownIn(i))+b.lanes() > heights[k]-1 {
 				return false
 			}
 		}
@@ -51,7 +49,7 @@ func (b *Board) runs(cols []int, limit int) (out [][]int) {
 	for from := 0; from < len(cols); {
 		to := from + 1
 		for ; to < len(cols); to++ {
-			if ws := b.columnWidths(cols[from:to+1], limit); ws.end() > b.W-1 {
+			if b.room(b.bandWidths(cols[from:to+1], limit)) < 0 {
 				break
 			}
 		}
@@ -61,11 +59,8 @@ func (b *Board) runs(cols []int, limit int) (out [][]int) {
 	return out
 }
 
-// columnWidths returns the widths of columns next to each other.
-func (b *Board) columnWidths(cols []int, limit int) Widths {
-	ws := Widths{cols: cols, Card: make([]int, len(b.Graph.Cols)), gutter: make([]int, len(b.Graph.Cols)), tight: limit < graph.MinCard}
-	ws.set(&b.Graph, limit)
-	return ws
+func (b *Board) bandWidths(cols []int, limit int) Widths {
+	return b.widthsOf(cols, limit, limit < graph.MinCard)
 }
 
 // heights returns the heights of bands, titles included: what each needs, up to its share.
@@ -91,8 +86,8 @@ func (b *Board) placeBands(runs [][]int, heights []int, limit int) {
 	placed := make([][]cards.Card, len(runs))
 	rows := make([]int, len(runs))
 	place := func(k, height int) {
-		ws := b.columnWidths(runs[k], limit)
-		ws.spread(&b.Graph, b.W-1-ws.end())
+		ws := b.bandWidths(runs[k], limit)
+		b.spread(ws)
 		b.Area, b.Cards = canvas.Rect{X: whole.X, Y: whole.Y, W: whole.W, H: height - 1}, nil
 		own := band{b.Area, b.across(ws, runs[k][0])}
 		for _, p := range own.columns {
@@ -105,15 +100,13 @@ func (b *Board) placeBands(runs [][]int, heights []int, limit int) {
 		b.bands[k] = own
 	}
 	b.bands = make([]band, len(runs))
-	total, order := 0, make([]int, len(runs))
-	spare := 0
+	total, spare := 0, 0
 	for k := range runs {
 		place(k, heights[k])
-		order[k], total = k, total+heights[k]
+		total += heights[k]
 		spare += heights[k] - rows[k]
 	}
-	slices.SortStableFunc(order, func(x, y int) int { return b.urgency(runs[x]) - b.urgency(runs[y]) })
-	for _, k := range order {
+	for _, k := range cards.Order(len(runs), func(x, y int) int { return b.urgency(runs[x]) - b.urgency(runs[y]) }) {
 		was := rows[k]
 		place(k, was+spare)
 		spare -= rows[k] - was
@@ -147,7 +140,6 @@ func (b *Board) drawBands() {
 	b.Rows = 0 // nothing is out of view
 	for _, own := range b.bands {
 		b.Area, b.Columns = own.area, own.columns
-		b.drawTitles()
-		b.drawGraph()
+		b.drawColumns()
 	}
 }

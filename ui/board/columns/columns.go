@@ -4,6 +4,8 @@
 package columns
 
 import (
+	"slices"
+
 	"lockstep/engine/event"
 	"lockstep/engine/plan"
 	"lockstep/ui/board/cards"
@@ -55,19 +57,18 @@ func (b *Board) Draw() {
 	switch {
 	case len(b.bands) > 0:
 		b.drawBands()
-		return
 	case b.Whole:
 		b.drawOverview()
-		return
 	case b.Narrow():
 		b.DrawList()
-		return
+	default:
+		b.drawColumns()
 	}
-	b.drawTitles()
-	b.drawGraph()
 }
 
-func (b *Board) drawGraph() {
+// drawColumns draws titles, cards and edges.
+func (b *Board) drawColumns() {
+	b.drawTitles()
 	defer b.Canvas.Within(b.Area)()
 	b.drawEdges()
 	b.DrawCards()
@@ -93,16 +94,9 @@ func (b *Board) Show() {
 	}
 	b.place()
 	from, to := b.Extent(n)
-	if to-from > b.Area.H {
-		to = from + b.Area.H
-	}
-	old := b.Top
-	if from < b.Top {
-		b.Top = from
-	} else if to > b.Top+b.Area.H {
-		b.Top = to - b.Area.H
-	}
-	if b.Top != old {
+	top := min(max(b.Top, min(to, from+b.Area.H)-b.Area.H), from)
+	if b.Top != top {
+		b.Top = top
 		b.place()
 	}
 }
@@ -130,20 +124,16 @@ func (b *Board) fill() {
 
 // Extent returns the rows of the selected group or object on the board, the end excluded.
 func (b *Board) Extent(n *graph.Node) (from, to int) {
-	base := b.Area.Y - b.Top
-	for i := range b.Cards {
-		c := &b.Cards[i]
-		if c.Node != n {
-			continue
-		}
-		if b.Sel.Object != (plan.Object{}) && c.Rect.H > b.Area.H {
-			if line, ok := c.LineOf(b.Sel); ok {
-				return c.Rect.Y - base + line, c.Rect.Y - base + line + 3
-			}
-		}
-		return c.Rect.Y - base, c.Rect.Y - base + c.Rect.H
+	i := slices.IndexFunc(b.Cards, func(c cards.Card) bool { return c.Node == n })
+	if i < 0 {
+		return b.Top, b.Top
 	}
-	return b.Top, b.Top
+	c := &b.Cards[i]
+	from = c.Rect.Y - b.Area.Y + b.Top
+	if line := c.LineOf(b.Sel); b.Sel.Object != (plan.Object{}) && c.Rect.H > b.Area.H && line >= 0 {
+		return from + line, from + line + 3
+	}
+	return from, from + c.Rect.H
 }
 
 // SteadyRows returns how many rows the board takes with all groups and objects, so that the
@@ -165,7 +155,7 @@ func (b *Board) SteadyRows() int {
 // columnRows returns how many rows a column takes with all its groups and objects.
 func (b *Board) columnRows(i int) int {
 	rows := b.lanes()
-	for _, n := range b.shownIn(i) {
+	for _, n := range b.ShownIn(i) {
 		rows += 2 + max(len(b.ShownObjects(n)), 1)
 		if n.Single() {
 			rows--

@@ -19,9 +19,7 @@ func (b *Board) FollowRun() {
 	if o := picture.Worst(n); o != nil && (n.Status == event.Running || n.Status == event.Failed) {
 		to.Object = o.Object
 	}
-	if to != b.Sel {
-		b.Sel = to
-	}
+	b.Sel = to
 	if b.Narrow() || b.TooSmall() {
 		return
 	}
@@ -35,20 +33,15 @@ func (b *Board) FollowRun() {
 		return
 	}
 	b.First = first
-	if before := b.columnBefore(first); before >= 0 && b.fits(before, last) {
-		b.First = before
-	}
-	b.fill()
-}
-
-func (b *Board) columnBefore(col int) int {
-	before := -1
-	for _, i := range b.columns() {
-		if i < col {
-			before = i
+	for _, i := range slices.Backward(b.columns()) {
+		if i < first {
+			if b.fits(i, last) {
+				b.First = i
+			}
+			break
 		}
 	}
-	return before
+	b.fill()
 }
 
 // action returns the group to follow: one with a held failure, else one at a breakpoint, else
@@ -57,9 +50,9 @@ func (b *Board) action() *graph.Node {
 	ending := b.Over() || b.State.Run == event.Aborting
 	urgency := func(n *graph.Node) int {
 		switch {
-		case n.Status == event.Failed && (b.State.Run == event.Held || ending) && b.Back(n) == b.RollingBack():
+		case n.Status == event.Failed && (b.State.Run == event.Held || ending) && b.IsCurrent(n):
 			return 5
-		case n.Status == event.Aborted && ending && b.Back(n) == b.RollingBack():
+		case n.Status == event.Aborted && ending && b.IsCurrent(n):
 			return 4
 		case n.Status == event.Held:
 			return 3
@@ -67,18 +60,16 @@ func (b *Board) action() *graph.Node {
 			return 2
 		case ending:
 			return 0
-		case n.GroupState == b.Next, n.Status == event.Waiting && b.Back(n) == b.RollingBack() && b.Tally.Groups == 0 && b.Ready(n):
+		case n.GroupState == b.Next, n.Status == event.Waiting && b.IsCurrent(n) && b.Tally.Groups == 0 && b.Ready(n):
 			return 1
 		}
 		return 0
 	}
-	best := b.Group()
-	most := 0
-	if best != nil && !b.Shown(best) {
-		best = nil
-	}
-	if best != nil {
+	best, most := b.Group(), 0
+	if best != nil && b.Shown(best) {
 		most = urgency(best)
+	} else {
+		best = nil
 	}
 	for _, n := range b.Visible() {
 		if r := urgency(n); r > most {

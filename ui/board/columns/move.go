@@ -28,19 +28,20 @@ func (b *Board) stops(col int) []screen.Spot {
 	}
 	nodes := b.Visible()
 	if !b.Narrow() || b.Whole {
-		nodes = slices.DeleteFunc(slices.Clone(b.Graph.Cols[col].Nodes), func(n *graph.Node) bool { return !b.Shown(n) })
+		nodes = b.ShownIn(col)
 	}
 	var out []screen.Spot
 	for _, n := range nodes {
-		if c := placed[n]; b.Whole && len(b.bands) == 0 && b.IsSelected(n) {
-			out = append(out, screen.Spot{Unit: n.Unit()})
+		expanded := b.Whole && len(b.bands) == 0 && b.IsSelected(n)
+		if c := placed[n]; c != nil && !expanded {
+			out = append(out, c.Spots()...)
+			continue
+		}
+		out = append(out, screen.Spot{Unit: n.Unit()})
+		if expanded {
 			for _, o := range b.ShownObjects(n) {
 				out = append(out, screen.Spot{Unit: n.Unit(), Object: o.Object})
 			}
-		} else if c != nil {
-			out = append(out, c.Spots()...)
-		} else {
-			out = append(out, screen.Spot{Unit: n.Unit()})
 		}
 	}
 	return out
@@ -107,15 +108,9 @@ func (b *Board) MoveGroup(by int) {
 	b.selectAt(func(n int) int { return (at + by + n) % n })
 }
 
-// MoveEnd goes to the first or the last group.
-func (b *Board) MoveEnd(last bool) {
-	b.selectAt(func(n int) int {
-		if last {
-			return n - 1
-		}
-		return 0
-	})
-}
+// MoveFirst and MoveLast go to the first or the last group.
+func (b *Board) MoveFirst() { b.selectAt(func(int) int { return 0 }) }
+func (b *Board) MoveLast()  { b.selectAt(func(n int) int { return n - 1 }) }
 
 // selectAt selects the group at the index that which returns for n groups, if any.
 func (b *Board) selectAt(which func(n int) int) {
@@ -171,14 +166,12 @@ func (b *Board) AnyProblem() bool {
 // cycles through the failures only.
 func (b *Board) NextProblem() tea.Cmd {
 	failed, blocking := b.Problems()
-	list := append(failed, blocking...)
-	b.Follow = false
-	at := slices.Index(list, b.Sel)
-	if at >= len(failed) && len(failed) > 0 {
-		at = -1
+	list := failed
+	if len(failed) == 0 {
+		list = blocking
 	}
-	s := list[(at+1)%len(list)]
-	b.Sel = s
+	b.Follow = false
+	b.Sel = list[(slices.Index(list, b.Sel)+1)%len(list)]
 	b.Show()
 	return nil
 }
@@ -189,17 +182,14 @@ func (b *Board) Click(x, y int) (again bool) {
 		return false
 	}
 	for i := range b.Cards {
-		c := &b.Cards[i]
-		if !c.Rect.Has(x, y) {
-			continue
+		if c := &b.Cards[i]; c.Rect.Has(x, y) {
+			was := b.Sel
+			b.Sel = c.At(y - c.Rect.Y)
+			again = b.Sel == was
+			b.Follow = b.Follow && again
 		}
-		to := c.At(y - c.Rect.Y)
-		if to == b.Sel {
-			return true
-		}
-		b.Follow, b.Sel = false, to
 	}
-	return false
+	return again
 }
 
 // clickFold shows every group on its own line, and goes to the first of the fold.
@@ -216,20 +206,10 @@ func (b *Board) clickFold(x, y int) bool {
 
 // Wheel scrolls up and down, or sideways.
 func (b *Board) Wheel(at tea.Mouse) {
-	by := 0
-	switch at.Button {
-	case tea.MouseWheelUp:
-		by = -1
-	case tea.MouseWheelDown:
-		by = 1
-	case tea.MouseWheelLeft:
-		b.scrollColumns(-1)
-	case tea.MouseWheelRight:
-		b.scrollColumns(1)
-	}
+	by := map[tea.MouseButton]int{tea.MouseWheelUp: -1, tea.MouseWheelLeft: -1, tea.MouseWheelDown: 1, tea.MouseWheelRight: 1}[at.Button]
 	switch {
 	case by == 0:
-	case at.Mod.Contains(tea.ModShift):
+	case at.Mod.Contains(tea.ModShift), at.Button == tea.MouseWheelLeft, at.Button == tea.MouseWheelRight:
 		b.scrollColumns(by)
 	default:
 		b.Follow = false

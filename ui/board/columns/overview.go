@@ -1,6 +1,8 @@
 package columns
 
 import (
+	"slices"
+
 	"lockstep/theme"
 	"lockstep/ui/board/canvas"
 	"lockstep/ui/board/graph"
@@ -33,22 +35,21 @@ func (b *Board) overview() bool {
 	}
 	groups := make([]int, len(cols))
 	for n, i := range cols {
-		groups[n] = len(b.shownIn(i))
+		groups[n] = len(b.ShownIn(i))
 	}
 	g, ok := b.named(groups)
 	for i := 0; !ok && asked && i < len(dots); i++ {
 		g, ok = b.grid(groups, dots[i])
 	}
-	switch {
-	case ok:
-	case asked: // it scrolls
-		per := (b.W - 1) / dots[len(dots)-1]
-		g = grid{cell: dots[len(dots)-1], per: per, rows: 1, bands: len(b.Visible())/per + len(cols)}
-	default:
-		return false
+	if !ok && asked { // it scrolls
+		cell := dots[len(dots)-1]
+		per := (b.W - 1) / cell
+		g, ok = grid{cell: cell, per: per, rows: 1, bands: len(b.Visible())/per + len(cols)}, true
 	}
-	b.placeGrid(g, cols)
-	return true
+	if ok {
+		b.placeGrid(g, cols)
+	}
+	return ok
 }
 
 // wholeAsCards reports whether all groups fit as cards or lines in columns. It depends on
@@ -56,7 +57,7 @@ func (b *Board) overview() bool {
 func (b *Board) wholeAsCards(cols []int) bool {
 	tallest := 0
 	for _, i := range cols {
-		tallest = max(tallest, len(b.shownIn(i)))
+		tallest = max(tallest, len(b.ShownIn(i)))
 	}
 	return tallest+b.lanes() < b.Area.H && b.fits(cols[0], cols[len(cols)-1])
 }
@@ -96,21 +97,12 @@ func (b *Board) grid(groups []int, cell int) (grid, bool) {
 	return g, false
 }
 
-func (b *Board) shownIn(col int) (out []*graph.Node) {
-	for _, n := range b.Graph.Cols[col].Nodes {
-		if b.Shown(n) {
-			out = append(out, n)
-		}
-	}
-	return out
-}
-
 // placeGrid places the groups. Free rows of a column show objects that are not ready.
 func (b *Board) placeGrid(g grid, cols []int) {
 	b.Whole = true
 	at, top, end := 0, 0, 0 // the column in the band, the band's first row and its end
 	for _, i := range cols {
-		nodes := b.shownIn(i)
+		nodes := b.ShownIn(i)
 		for first := true; len(nodes) > 0; first = false {
 			if at == g.per {
 				at, top = 0, end
@@ -159,17 +151,12 @@ func (b *Board) drawOverview() {
 	if chosen == nil {
 		return
 	}
-	for i := range b.Cards {
-		c := &b.Cards[i]
-		for _, up := range chosen.Ins {
-			if c.Node == up {
-				b.Canvas.Put(c.Rect.X-1, c.Rect.Y, theme.Accent, b.Theme.Lines.Less)
-			}
-		}
-		for _, down := range chosen.Outs {
-			if c.Node == down {
-				b.Canvas.Put(c.Rect.X-1, c.Rect.Y, theme.Accent, b.Theme.Lines.More)
-			}
+	for _, c := range b.Cards {
+		switch {
+		case slices.Contains(chosen.Ins, c.Node):
+			b.Canvas.Put(c.Rect.X-1, c.Rect.Y, theme.Accent, b.Theme.Lines.Less)
+		case slices.Contains(chosen.Outs, c.Node):
+			b.Canvas.Put(c.Rect.X-1, c.Rect.Y, theme.Accent, b.Theme.Lines.More)
 		}
 	}
 }

@@ -2,6 +2,7 @@ package columns
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 
 	"lockstep/engine/event"
@@ -29,11 +30,10 @@ func (b *Board) drawTitles() {
 			continue
 		}
 		if p.Prefix != "" {
-			said := b.Join(title, p.Prefix+b.Theme.Lines.Ellipsis)
-			if canvas.Width(said) > room {
-				said = strings.TrimPrefix(said, "layer ")
+			title = b.Join(title, p.Prefix+b.Theme.Lines.Ellipsis)
+			if canvas.Width(title) > room {
+				title = strings.TrimPrefix(title, "layer ")
 			}
-			title = said
 		}
 		b.Canvas.PutFit(p.X+1, y, room, role, title)
 	}
@@ -44,19 +44,14 @@ func (b *Board) columnTitle(c *graph.Column) string {
 	if c.Phase.Kind == event.PhaseApply {
 		title = "layer " + title
 	}
-	if strings.HasPrefix(c.Phase.Name, event.RollbackPrefix) {
+	if picture.IsRollback(c.Phase) {
 		title = b.Theme.Lines.Undo + " " + title
 	}
 	return title
 }
 
 func (b *Board) columnActive(i int) bool {
-	for _, n := range b.Graph.Cols[i].Nodes {
-		if picture.Active(n) {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(b.Graph.Cols[i].Nodes, picture.Active)
 }
 
 // Strip is a line with a cell for each column of the board: the glyph of its most urgent
@@ -102,13 +97,7 @@ func (b *Board) placeStrip() Strip {
 
 // outRight returns how many columns are out of view at the right.
 func (b *Board) outRight(cols []int) int {
-	n := 0
-	for _, i := range cols {
-		if i > b.Columns[len(b.Columns)-1].Index {
-			n++
-		}
-	}
-	return n
+	return len(cols) - 1 - slices.Index(cols, b.Columns[len(b.Columns)-1].Index)
 }
 
 func (b *Board) moreText(n int) string { return fmt.Sprintf("+%d %s", n, b.Theme.Lines.More) }
@@ -128,8 +117,8 @@ func (b *Board) drawStrip(y int) (end int) {
 	for _, c := range b.StripCells() {
 		if c.In != was {
 			b.Canvas.Put(c.X-1, y, theme.Accent, map[bool]string{true: "[", false: "]"}[c.In])
+			was = c.In
 		}
-		was = c.In
 		mark := b.columnsMark(c.cols)
 		b.Canvas.Put(c.X, y, mark.Role, mark.Glyph)
 	}
@@ -181,8 +170,8 @@ func (b *Board) columnsMark(cols []int) theme.Mark {
 func (b *Board) mostUrgent(cols []int) *graph.Node {
 	var best *graph.Node
 	for _, i := range cols {
-		for _, n := range b.Graph.Cols[i].Nodes {
-			if b.Shown(n) && (best == nil || cards.Rank(n) < cards.Rank(best)) {
+		for _, n := range b.ShownIn(i) {
+			if best == nil || cards.Rank(n) < cards.Rank(best) {
 				best = n
 			}
 		}

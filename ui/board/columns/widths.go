@@ -8,49 +8,55 @@ import (
 	"lockstep/ui/board/graph"
 )
 
-// Widths holds the widths of a board's columns, by index.
+// Widths holds the widths of a board's columns.
 type Widths struct {
-	cols   []int // the columns with visible groups
-	Card   []int
-	gutter []int
-	tight  bool // no padding in cards and gutters
+	Columns []Width // with visible groups
+	tight   bool    // no padding in cards and gutters
 }
 
-// end returns the x after the last column.
-func (ws *Widths) end() int {
+// Width holds the widths of a column's cards and of the gutter behind it.
+type Width struct{ Index, Card, gutter int }
+
+// widthsOf gives columns their preferred widths, up to a limit, and gutters. Cards below
+// graph.MinCard are tight.
+func (b *Board) widthsOf(cols []int, limit int, tight bool) Widths {
+	ws := Widths{tight: tight}
+	for _, i := range cols {
+		c := b.Graph.Cols[i]
+		w := Width{i, min(c.Width, limit), c.Gutter}
+		if tight {
+			w.gutter = graph.TightGutter(c)
+		}
+		ws.Columns = append(ws.Columns, w)
+	}
+	return ws
+}
+
+// room returns how many cells are free behind the last column; negative if some lack.
+func (b *Board) room(ws Widths) int {
 	x := 1
-	for k, i := range ws.cols {
-		x += ws.Card[i]
-		if k < len(ws.cols)-1 {
-			x += ws.gutter[i]
+	for k, w := range ws.Columns {
+		x += w.Card
+		if k < len(ws.Columns)-1 {
+			x += w.gutter
 		}
 	}
-	return x
-}
-
-// set gives every column its preferred width, up to a limit, and a gutter.
-func (ws *Widths) set(p *graph.Graph, limit int) {
-	for _, i := range ws.cols {
-		c := p.Cols[i]
-		ws.Card[i], ws.gutter[i] = min(c.Width, limit), c.Gutter
-		if ws.tight {
-			ws.gutter[i] = graph.TightGutter(c)
-		}
-	}
+	return b.W - 1 - x
 }
 
 // spread distributes free room over the columns, a cell at a time from the left: first
 // for names, then for reasons.
-func (ws *Widths) spread(p *graph.Graph, room int) {
+func (b *Board) spread(ws Widths) {
+	room := b.room(ws)
 	for _, most := range []func(*graph.Column) int{
 		func(c *graph.Column) int { return c.Width },
 		func(c *graph.Column) int { return max(c.Width, min(c.Width*3/2, graph.MaxCard)) },
 	} {
 		for was := -1; was != room && room > 0; {
 			was = room
-			for _, i := range ws.cols {
-				if room > 0 && ws.Card[i] < most(p.Cols[i]) {
-					ws.Card[i]++
+			for k := range ws.Columns {
+				if w := &ws.Columns[k]; room > 0 && w.Card < most(b.Graph.Cols[w.Index]) {
+					w.Card++
 					room--
 				}
 			}
@@ -62,22 +68,17 @@ func (ws *Widths) spread(p *graph.Graph, room int) {
 // fit, the columns are wide enough for names, and the view scrolls. Widths depend on
 // names and the screen's size only, so that nothing moves with the run or the selection.
 func (b *Board) Widths() Widths {
-	ws := Widths{cols: b.columns(), Card: make([]int, len(b.Graph.Cols)), gutter: make([]int, len(b.Graph.Cols))}
+	cols := b.columns()
 	for limit := graph.MaxCard; limit >= graph.TightCard; limit-- {
-		ws.tight = limit < graph.MinCard
-		ws.set(&b.Graph, limit)
-		if room := b.W - 1 - ws.end(); room >= 0 {
-			ws.spread(&b.Graph, room)
+		if ws := b.widthsOf(cols, limit, limit < graph.MinCard); b.room(ws) >= 0 {
+			b.spread(ws)
 			return ws
 		}
 	}
-	ws.tight = false
-	limit := 28
 	if b.W >= 110 {
-		limit = 30
+		return b.widthsOf(cols, 30, false)
 	}
-	ws.set(&b.Graph, limit)
-	return ws
+	return b.widthsOf(cols, 28, false)
 }
 
 // columns returns the columns with visible groups.
@@ -96,20 +97,20 @@ func (b *Board) columns() []int {
 func (b *Board) across(ws Widths, first int) []cards.Column {
 	var out []cards.Column
 	x := 1
-	for _, i := range ws.cols {
-		if i < first {
+	for _, w := range ws.Columns {
+		if w.Index < first {
 			continue
 		}
-		w := ws.Card[i]
-		room := b.W - 1 - x
-		if room < w {
-			if room >= graph.TightCard {
-				out = append(out, cards.Column{Index: i, X: x, W: room, Cut: true, Prefix: b.prefixIn(i, room)})
-			}
+		room := min(b.W-1-x, w.Card)
+		cut := room < w.Card
+		if cut && room < graph.TightCard {
 			break
 		}
-		out = append(out, cards.Column{Index: i, X: x, W: w, Prefix: b.prefixIn(i, w)})
-		x += w + ws.gutter[i]
+		out = append(out, cards.Column{Index: w.Index, X: x, W: room, Cut: cut, Prefix: b.prefixIn(w.Index, room)})
+		if cut {
+			break
+		}
+		x += w.Card + w.gutter
 	}
 	return out
 }

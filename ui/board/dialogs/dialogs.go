@@ -3,6 +3,7 @@
 package dialogs
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 
@@ -23,16 +24,10 @@ type Dialog struct {
 	duringRollback bool // a rollback was running when the dialog opened
 }
 
-const (
-	partAbort  = "in the abort dialog"
-	partGiveUp = "before stopping here"
-)
-
 // choice is an answer to a dialog.
 type choice struct {
-	keys  []string
-	label string
-	about string // for the help
+	keys, label string
+	about       string // for the help
 	// text says exactly what the choice does to this release; empty hides the choice.
 	// whyNot says why a visible choice is disabled.
 	text, whyNot string
@@ -54,9 +49,9 @@ func (d *Dialog) Open() tea.Cmd {
 // Part returns the heading of its keys.
 func (d *Dialog) Part() string {
 	if d.givesUp {
-		return partGiveUp
+		return "before stopping here"
 	}
-	return partAbort
+	return "in the abort dialog"
 }
 
 // Keys returns the answers.
@@ -72,18 +67,19 @@ func (d *Dialog) Keys() []keys.Binding {
 func (d *Dialog) choices() []choice {
 	if d.givesUp {
 		return []choice{
-			{keys: []string{"G"}, label: "G", about: "leave it failed, finish running work, end", text: d.giveUpText(), order: d.FailedCommand(event.GiveUp)},
-			{keys: []string{"esc"}, label: "esc", about: "keep holding", text: "keep holding"},
+			{keys: "G", about: "leave it failed, finish running work, end", text: d.giveUpText(), order: d.FailedCommand(event.GiveUp)},
+			{keys: "esc", about: "keep holding", text: "keep holding"},
 		}
 	}
-	back := choice{keys: []string{"r"}, label: "r", about: "abort and roll back (or uninstall)", order: event.Command{Name: event.Rollback}}
-	keep := choice{keys: []string{"K"}, label: "K", about: "abort and keep existing objects", order: event.Command{Name: event.Abort}}
-	wait := choice{keys: []string{"esc"}, label: "esc", about: "cancel", text: "let it finish"}
+	back := choice{keys: "r", about: "abort and roll back (or uninstall)", order: event.Command{Name: event.Rollback}}
+	keep := choice{keys: "K", about: "abort and keep existing objects", order: event.Command{Name: event.Abort}}
+	wait := choice{keys: "esc", about: "cancel", text: "let it finish"}
 	if d.State.Run != event.Aborting {
 		keep.text, wait.text = d.keepText(), "cancel"
 		back.text, back.whyNot = d.rollbackText()
 	}
-	stop := choice{keys: []string{"ctrl+c"}, label: "ctrl-c", about: "stop now, cancel requests in flight", text: "stop now, keep existing objects", order: event.Command{Name: event.Stop, Reason: "stopped by ctrl-c"}}
+	stop := choice{keys: "ctrl+c", label: "ctrl-c", about: "stop now, cancel requests in flight", text: "stop now, keep existing objects",
+		order: event.Command{Name: event.Stop, Reason: "stopped by ctrl-c"}}
 	if n := d.Tally.Requests; n > 0 {
 		stop.text = fmt.Sprintf("stop now: cancel %s in flight, keep existing objects", canvas.Count(n, "request"))
 	}
@@ -113,11 +109,14 @@ func (d *Dialog) Update(msg tea.Msg) tea.Cmd {
 func (d *Dialog) giveUpText() string {
 	failed, never := 0, map[*graph.Node]bool{}
 	only := d.FailedCommand(event.GiveUp).Group
-	for _, n := range d.Graph.Nodes {
-		if n.Status == event.Failed && d.Back(n) == d.RollingBack() && (only == "" || n.ID == only) {
-			failed++
-			for _, d := range d.Graph.Followers(n) {
-				never[d] = never[d] || d.Status == event.Waiting
+	for _, n := range d.Failing() {
+		if only != "" && n.ID != only {
+			continue
+		}
+		failed++
+		for _, f := range d.Graph.Followers(n) {
+			if f.Status == event.Waiting {
+				never[f] = true
 			}
 		}
 	}
@@ -138,7 +137,7 @@ func plural(n int, one, many string) string {
 // appliedObjects counts the objects that the operation has applied or is applying.
 func (d *Dialog) appliedObjects() (applied, inFlight int) {
 	for _, n := range d.Graph.Nodes {
-		if d.Back(n) || d.Graph.Cols[n.Col].Phase.Kind != event.PhaseApply {
+		if n.Back() || n.Kind != event.PhaseApply {
 			continue
 		}
 		for _, o := range n.Objects {
@@ -153,30 +152,26 @@ func (d *Dialog) appliedObjects() (applied, inFlight int) {
 	return applied, inFlight
 }
 
-// removed counts the deleted and the remaining objects of the current removal phases.
-func (d *Dialog) removed() (gone, left int) {
+// keepText says which objects stay if the run stops here.
+func (d *Dialog) keepText() string {
+	if d.State.Operation.Stack() {
+		return d.keepReleasesText()
+	}
+	gone, left := 0, 0
 	for _, n := range d.Graph.Nodes {
-		if d.Back(n) == d.RollingBack() && d.Graph.Cols[n.Col].Phase.Kind == event.PhaseRemove {
+		if d.IsCurrent(n) && n.Kind == event.PhaseRemove {
 			gone += n.Done
 			left += len(n.Objects) - n.Done
 		}
 	}
-	return gone, left
-}
-
-// keepText says which objects stay if the run stops here.
-func (d *Dialog) keepText() string {
-	gone, left := d.removed()
-	are := plural(gone, "1 object is", "%d objects are")
+	removed := fmt.Sprintf("%s deleted, %d remaining; the release is marked failed", plural(gone, "1 object is", "%d objects are"), left)
 	switch {
-	case d.State.Operation.Stack():
-		return d.keepReleases()
 	case d.RollingBack() && gone+left > 0:
-		return fmt.Sprintf("stop the rollback: %s deleted, %d remaining; the release is marked failed", are, left)
+		return "stop the rollback: " + removed
 	case d.RollingBack():
 		return "stop the rollback here; the release is marked failed"
 	case d.State.Operation.Name == "uninstall":
-		return fmt.Sprintf("stop here: %s deleted, %d remaining; the release is marked failed", are, left)
+		return "stop here: " + removed
 	}
 	applied, inFlight := d.appliedObjects()
 	stay := plural(applied, "1 object stays", "%d objects stay")
@@ -189,8 +184,8 @@ func (d *Dialog) keepText() string {
 	return "keep existing objects: " + stay + ", the release is marked failed"
 }
 
-// keepReleases counts the releases of a stack that are done if the run stops here.
-func (d *Dialog) keepReleases() string {
+// keepReleasesText counts the releases of a stack that are done if the run stops here.
+func (d *Dialog) keepReleasesText() string {
 	over, running := 0, 0
 	for _, n := range d.Graph.Nodes {
 		switch n.Status {
@@ -200,7 +195,7 @@ func (d *Dialog) keepReleases() string {
 			running++
 		}
 	}
-	text := fmt.Sprintf("stop here: %s done", plural(over, "1 release is", "%d releases are"))
+	text := "stop here: " + plural(over, "1 release is", "%d releases are") + " done"
 	if running > 0 {
 		text += ", " + plural(running, "1 running release is marked failed", "%d running releases are marked failed")
 	}
@@ -241,11 +236,12 @@ func (d *Dialog) Draw() {
 	}
 	wide := canvas.Width(title) + 4
 	choices := slices.DeleteFunc(d.choices(), func(c choice) bool { return c.text == "" })
-	for i, c := range choices {
+	for i := range choices {
+		c := &choices[i]
 		if c.whyNot != "" {
-			choices[i].text += ": not possible, " + c.whyNot
+			c.text += ": not possible, " + c.whyNot
 		}
-		wide = max(wide, canvas.Width(choices[i].text)+12)
+		wide = max(wide, canvas.Width(c.text)+12)
 	}
 	w := min(wide, d.W-4)
 	var lines []canvas.Line
@@ -254,7 +250,7 @@ func (d *Dialog) Draw() {
 		if c.whyNot != "" {
 			key, role = theme.Quiet, theme.Quiet
 		}
-		lines = append(lines, canvas.Labelled(canvas.Piece{Role: key, Text: c.label}, 8, role, c.text, max(w-11, 8))...)
+		lines = append(lines, canvas.Labelled(canvas.Piece{Role: key, Text: cmp.Or(c.label, c.keys)}, 8, role, c.text, max(w-11, 8))...)
 	}
 	d.Canvas.Box(title, w, lines, theme.Stopped)
 }

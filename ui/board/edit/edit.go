@@ -104,17 +104,14 @@ const Part = "in the edit review"
 
 // Keys returns the keys of the page.
 func (e *Edit) Keys() []keys.Binding {
-	return []keys.Binding{
-		{Keys: []string{"enter"}, Label: "enter", Disabled: e.whyNotApply, Do: e.apply, About: "apply the edited revision"},
-		{Keys: []string{"e"}, Label: "e", Disabled: e.WhyNot, Do: e.again, About: "edit again"},
-		{Keys: []string{"w"}, Label: "w", Disabled: e.whyNotSave, Do: e.save, About: "save the values to a file"},
-		{Keys: []string{"up", "k"}, Label: "up k", Do: e.Scrolls(-1), About: "line up"},
-		{Keys: []string{"down", "j"}, Label: "down j", Do: e.Scrolls(1), About: "line down"},
-		{Keys: []string{"pgup", "ctrl+b"}, Label: "page up", Do: e.Scrolls(-10), About: "page up"},
-		{Keys: []string{"pgdown", "ctrl+f", "space"}, Label: "page down", Do: e.Scrolls(10), About: "page down"},
-		{Keys: []string{"esc"}, Label: "esc", Do: keys.Run(e.close), About: "discard (e restores the text)"},
-		{Keys: []string{"ctrl+c"}, Label: "ctrl-c", Do: e.Abort, About: "abort (asks first)"},
-	}
+	return slices.Concat([]keys.Binding{
+		{Keys: "enter", Disabled: e.whyNotApply, Do: e.apply, About: "apply the edited revision"},
+		{Keys: "e", Disabled: e.WhyNot, Do: e.again, About: "edit again"},
+		{Keys: "w", Disabled: e.whyNotSave, Do: e.save, About: "save the values to a file"},
+	}, e.ScrollKeys(), []keys.Binding{
+		{Keys: "esc", Do: keys.Run(e.close), About: "discard (e restores the text)"},
+		{Keys: "ctrl+c", Label: "ctrl-c", Do: e.Abort, About: "abort (asks first)"},
+	})
 }
 
 func (e *Edit) close() { e.Modes.Close(e) }

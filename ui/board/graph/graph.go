@@ -53,6 +53,7 @@ type Column struct {
 // Node is a group on the board.
 type Node struct {
 	*event.GroupState
+	Kind  event.PhaseKind
 	Name  string // short, unique on the board for people
 	index int    // in plan order
 	Col   int
@@ -81,13 +82,10 @@ func New(s *event.State) Graph {
 }
 
 func (p *Graph) addPhase(phase *event.PhaseState) {
-	if len(phase.Groups) == 0 {
-		return
-	}
 	own := make([]*Node, len(phase.Groups))
 	groups := make([]*plan.Group, len(phase.Groups))
 	for i, g := range phase.Groups {
-		own[i] = &Node{GroupState: g, Name: shortName(phase, g.Group), index: len(p.Nodes) + i, Lane: -1, release: p.release}
+		own[i] = &Node{GroupState: g, Kind: phase.Kind, Name: shortName(phase, g.Group), index: len(p.Nodes) + i, Lane: -1, release: p.release}
 		groups[i] = g.Group
 		p.ByKey[own[i].Unit()] = own[i]
 		p.short[g.ID] = own[i].Name
@@ -99,13 +97,12 @@ func (p *Graph) addPhase(phase *event.PhaseState) {
 		p.connect(phase.Name, own, groups)
 		layer = plan.Layers(groups)
 	}
-	title := PhaseTitle(phase.Name)
 	first := len(p.Cols)
 	for _, n := range own {
 		for len(p.Cols) <= first+layer[n.ID] {
-			c := &Column{Title: title, Phase: phase}
+			c := &Column{Title: PhaseTitle(phase.Name), Phase: phase}
 			if layered {
-				c.Title = strings.TrimPrefix(title+" "+strconv.Itoa(len(p.Cols)-first), "apply ")
+				c.Title = strings.TrimPrefix(c.Title+" "+strconv.Itoa(len(p.Cols)-first), "apply ")
 			}
 			p.Cols = append(p.Cols, c)
 		}
@@ -137,36 +134,27 @@ func (p *Graph) connect(phase string, own []*Node, groups []*plan.Group) {
 // that fewer edges cross. Plan order breaks ties.
 func untangle(nodes []*Node) {
 	middle := func(n *Node) float64 {
-		if len(n.Ins) == 0 {
-			return 0
-		}
-		sum := 0.0
+		sum := 0
 		for _, up := range n.Ins {
-			sum += float64(up.index)
+			sum += up.index
 		}
-		return sum / float64(len(n.Ins))
+		return float64(sum) / float64(max(len(n.Ins), 1))
 	}
 	slices.SortStableFunc(nodes, func(a, b *Node) int { return cmp.Compare(middle(a), middle(b)) })
 }
 
 // PhaseTitle returns the name of a phase as a column's title.
-func PhaseTitle(name string) string {
-	return strings.TrimPrefix(name, event.RollbackPrefix)
-}
+func PhaseTitle(name string) string { return strings.TrimPrefix(name, event.RollbackPrefix) }
 
 // shortName returns a group's name without the parts that all groups of the phase share.
 func shortName(phase *event.PhaseState, g *plan.Group) string {
-	switch phase.Kind {
-	case event.PhaseApply, event.PhaseRemove:
-		return plan.ShortID(g.ID)
-	}
 	switch {
+	case phase.Kind == event.PhaseApply, phase.Kind == event.PhaseRemove:
+		return plan.ShortID(g.ID)
 	case len(g.Objects) == 1:
 		return ShortObject(g.Objects[0])
-	case g.Name != "":
-		return g.Name
 	}
-	return g.ID
+	return cmp.Or(g.Name, g.ID)
 }
 
 // naturalWidth returns the preferred width of a column's cards. It depends on names only, so
@@ -223,10 +211,15 @@ func (p *Graph) Followers(n *Node) []*Node {
 		}
 	}
 	walk(n)
+	return p.Select(func(d *Node) bool { return seen[d] })
+}
+
+// Select returns the nodes that satisfy a condition, in plan order.
+func (p *Graph) Select(is func(*Node) bool) []*Node {
 	var out []*Node
-	for _, d := range p.Nodes {
-		if seen[d] {
-			out = append(out, d)
+	for _, n := range p.Nodes {
+		if is(n) {
+			out = append(out, n)
 		}
 	}
 	return out
@@ -234,9 +227,6 @@ func (p *Graph) Followers(n *Node) []*Node {
 
 // Shorten replaces group IDs in a message with the board's short names.
 func (p *Graph) Shorten(message string) string {
-	if message == "" {
-		return ""
-	}
 	words := strings.Split(message, " ")
 	for i, w := range words {
 		id := strings.TrimRight(w, ":,;")
@@ -249,10 +239,8 @@ func (p *Graph) Shorten(message string) string {
 
 // Removing reports whether objects of the group are deleted or being deleted.
 func (n *Node) Removing() bool {
-	for _, o := range n.Objects {
-		if o.Status == event.Gone || o.Status == event.Deleting {
-			return true
-		}
-	}
-	return false
+	return slices.ContainsFunc(n.Objects, func(o *event.ObjectState) bool { return o.Status == event.Gone || o.Status == event.Deleting })
 }
+
+// Back reports whether the group belongs to a rollback.
+func (n *Node) Back() bool { return strings.HasPrefix(n.Phase, event.RollbackPrefix) }

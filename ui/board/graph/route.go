@@ -16,7 +16,6 @@ const maxLanes = 2
 // route places the edges: those to the next column in the gutter between, longer ones in
 // a lane above the cards.
 func (p *Graph) route() {
-	p.Lanes = 0
 	var until [maxLanes]int // the last column that a lane is taken in
 	for _, c := range p.Cols {
 		for _, n := range c.Nodes {
@@ -45,13 +44,11 @@ func (n *Node) reach() int {
 // freeLane takes the first lane that is free from one column to another; -1 if there is
 // none.
 func freeLane(until []int, from, to int) int {
-	for i, u := range until {
-		if u < from {
-			until[i] = to
-			return i
-		}
+	i := slices.IndexFunc(until, func(u int) bool { return u < from })
+	if i >= 0 {
+		until[i] = to
 	}
-	return -1
+	return i
 }
 
 // gutterNets lists the nodes whose edges use the gutter right of a column: its own, and those
@@ -77,11 +74,7 @@ func (p *Graph) gutterNets(col int) []*Node {
 
 // Track returns the place of a node's edges in the gutter right of a column, from 0.
 func (c *Column) Track(n *Node) int {
-	i := slices.Index(c.Nets, n)
-	if i < 0 {
-		return 0
-	}
-	return i * c.tracks() / len(c.Nets)
+	return max(slices.Index(c.Nets, n), 0) * c.tracks() / max(len(c.Nets), 1)
 }
 
 // Dense reports whether the gutter right of a column has more than maxTracks edges.

@@ -29,7 +29,7 @@ type Header struct {
 }
 
 func (h *Header) Rows() int {
-	rows := 2 + max(len(h.StateLines)-1, 0)
+	rows := 1 + max(len(h.StateLines), 1)
 	if h.H >= 36 || h.Held() {
 		rows++
 	}
@@ -41,18 +41,8 @@ func (h *Header) Draw(hints []keys.Hint) {
 	h.drawOperation()
 	h.drawState()
 	if h.Held() {
-		h.drawFailureKeys(hints, 2+max(len(h.StateLines)-1, 0))
+		h.drawFailureKeys(hints, 1+max(len(h.StateLines), 1))
 	}
-}
-
-// drawBadge marks a replay.
-func (h *Header) drawBadge(x int) int {
-	if !h.Replayed {
-		return x
-	}
-	const badge = " REPLAY "
-	h.Canvas.Mark(x, 0, len(badge))
-	return h.Canvas.Put(x, 0, theme.Accent, badge) + 1
 }
 
 // drawOperation draws the first line: operation and release, cluster and namespace, time.
@@ -68,29 +58,27 @@ func (h *Header) drawOperation() {
 	}
 	end := cv.PutRight(h.W-1, 0, theme.Text, timing) - 2
 
-	x := cv.Put(1, 0, theme.Quiet, "")
+	x := 1
 	if h.W >= 70 {
 		x = cv.Put(x, 0, theme.Quiet, "lockstep ")
 	}
-	x = h.drawBadge(cv.Put(x, 0, theme.Faint, h.Theme.Lines.More+" "))
-	what := strings.TrimSpace(op.Name + " " + op.Release)
-	if what == "" {
-		what = h.Title
+	x = cv.Put(x, 0, theme.Faint, h.Theme.Lines.More+" ")
+	if badge := " REPLAY "; h.Replayed {
+		cv.Mark(x, 0, len(badge))
+		x = cv.Put(x, 0, theme.Accent, badge) + 1
 	}
+	what := cmp.Or(strings.TrimSpace(op.Name+" "+op.Release), h.Title)
 	if h.Within != "" {
 		what = h.Within + " " + h.Theme.Lines.More + " " + what
 	}
 	x = cv.PutFit(x, 0, end-x, theme.Strong, what)
 
-	where := h.location()
-	for len(where) > 0 {
-		text := strings.Join(where, " "+h.Theme.Lines.Dot+" ")
-		if x+3+canvas.Width(text) <= end {
-			from := max(x+3, (h.W-canvas.Width(text))/2)
-			cv.Put(min(from, end-canvas.Width(text)), 0, theme.Quiet, text)
+	for where := h.location(); len(where) > 0; where = where[:len(where)-1] {
+		text := h.Join(where...)
+		if from := end - canvas.Width(text); from >= x+3 {
+			cv.Put(min(max(x+3, (h.W-canvas.Width(text))/2), from), 0, theme.Quiet, text)
 			return
 		}
-		where = where[:len(where)-1]
 	}
 }
 
@@ -167,34 +155,35 @@ func (h *Header) stateRoom() int {
 func (h *Header) stateMark() (theme.Mark, string) {
 	s := &h.State
 	mark := h.Theme.Mark(string(s.Run))
+	called := func(status event.Status, word string) theme.Mark {
+		mark := h.Theme.Mark(string(status))
+		mark.Word = word
+		return mark
+	}
 	switch {
 	case h.PlanOnly():
-		mark = h.Theme.Mark(string(event.Waiting))
-		mark.Word = "plan"
-		return mark, fmt.Sprintf("%s, %s %s press q to quit", canvas.Count(len(h.Graph.Nodes), "group"), canvas.Count(h.Tally.Total, "object"), h.Theme.Lines.Dot)
+		return called(event.Waiting, "plan"), fmt.Sprintf("%s, %s %s press q to quit", canvas.Count(len(h.Graph.Nodes), "group"), canvas.Count(h.Tally.Total, "object"), h.Theme.Lines.Dot)
 	case s.Status == "" && h.Over():
 		return h.Theme.Mark("aborted"), "the record is empty"
 	case s.Status == "":
-		mark = h.Theme.Mark(string(event.Waiting))
-		mark.Word = "starting"
-		return mark, ""
+		return called(event.Waiting, "starting"), ""
 	case h.Over():
 		return h.endMark()
 	case s.Run == event.Held:
-		mark = h.Theme.Mark(string(event.Failed))
-		mark.Word = "held"
-		return mark, h.Join(h.heldText(), h.awayText())
+		return called(event.Failed, "held"), h.Join(h.heldText(), h.awayText())
 	case s.Run == event.Paused:
 		text := h.Graph.Shorten(s.RunMessage)
-		if h.Stepped() { // the message names an older place
+		if h.Stepped { // the message names an older place
 			text = ""
 		}
 		if s.Status == event.RollingBack {
 			text = strings.TrimSpace("rolling back " + text)
 		}
-		next := h.nextText()
-		if next != "" && strings.HasSuffix(text, h.Graph.ByKey[h.Next.Unit()].Name) { // the text names the next group
-			next = ""
+		next := ""
+		if h.Next != nil {
+			if name := h.Graph.ByKey[h.Next.Unit()].Name; !strings.HasSuffix(text, name) {
+				next = h.Theme.Lines.Next + " " + name
+			}
 		}
 		return mark, h.Join(text, next, h.inFlight(), h.awayText())
 	case s.Run == event.Replacing:
@@ -204,10 +193,8 @@ func (h *Header) stateMark() (theme.Mark, string) {
 	case !s.Away.IsZero():
 		return h.Theme.Mark(string(event.Away)), h.awayText()
 	case s.Status == event.RollingBack:
-		mark = h.Theme.Mark(string(event.RollingBack))
-		return mark, h.Join(h.others(h.W), h.Graph.Shorten(s.Message))
-	}
-	if s.Operation.IsWatch() {
+		return h.Theme.Mark(string(event.RollingBack)), h.Join(h.others(h.W), h.Graph.Shorten(s.Message))
+	case s.Operation.IsWatch():
 		return h.liveMark(), ""
 	}
 	mark = h.Theme.Mark(string(event.Running))
@@ -217,14 +204,6 @@ func (h *Header) stateMark() (theme.Mark, string) {
 		mark.Glyph, mark.Role = worse.Glyph, worse.Role
 	}
 	return mark, h.Expected().Text
-}
-
-// nextText names the group that a step starts.
-func (h *Header) nextText() string {
-	if h.Next == nil {
-		return ""
-	}
-	return h.Theme.Lines.Next + " " + h.Graph.ByKey[h.Next.Unit()].Name
 }
 
 // awayText says how long the API server has been unreachable, "" if it answers.
@@ -280,10 +259,10 @@ func (h *Header) endMark() (theme.Mark, string) {
 
 // quitHint says how to quit, and what quitting deletes.
 func (h *Header) quitHint() string {
-	if h.Throwaway {
+	switch {
+	case h.Throwaway:
 		return "press q to quit; this deletes the cluster"
-	}
-	if h.Within != "" {
+	case h.Within != "":
 		return "press esc to see all releases"
 	}
 	return "press q to quit"

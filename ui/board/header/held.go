@@ -2,6 +2,7 @@ package header
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 
 	"lockstep/engine/event"
@@ -29,20 +30,6 @@ func (h *Header) heldText() string {
 	return text
 }
 
-// heldLines has a line for each held failure: group, object, cause.
-func (h *Header) heldLines() []string {
-	var lines []string
-	roots := h.State.Roots()
-	for _, n := range h.Failing() {
-		for _, r := range roots {
-			if r.Group == n.GroupState {
-				lines = append(lines, h.Join(n.Name, h.cause(n, r)))
-			}
-		}
-	}
-	return lines
-}
-
 // cause returns the cause of a group's failure, with the object unless the group is named
 // after it.
 func (h *Header) cause(n *graph.Node, r event.Root) string {
@@ -50,7 +37,7 @@ func (h *Header) cause(n *graph.Node, r event.Root) string {
 		return h.Graph.Shorten(r.Cause)
 	}
 	name := graph.ShortObject(r.Object.Object)
-	if name == n.Name || r.Object.Object.String() == n.Name {
+	if n.Name == name || n.Name == r.Object.Object.String() {
 		return r.Cause
 	}
 	return name + ": " + r.Cause
@@ -99,28 +86,23 @@ func (h *Header) Lines(room int) []string {
 	if h.State.Run != event.Held && !h.Over() {
 		return nil
 	}
-	_, text := h.stateMark()
-	first, width := h.stateRoom(), h.W-1-h.stateFrom()
-	wrap := func(n int, l string) []string {
-		if n == 0 {
-			return canvas.WrapAfter(l, first, width)
-		}
-		return canvas.Wrap(l, width)
-	}
+	width := h.W - 1 - h.stateFrom()
 	var all, short []string // short: one line each, except the first
 	for n, l := range h.failureLines() {
-		lines := wrap(n, l)
-		all = append(all, lines...)
-		if n > 0 {
-			lines = []string{canvas.Fit(l, width, h.Theme.Lines.Ellipsis)}
+		if n == 0 {
+			all = canvas.WrapAfter(l, h.stateRoom(), width)
+			short = all
+			continue
 		}
-		short = append(short, lines...)
+		all = slices.Concat(all, canvas.Wrap(l, width))
+		short = slices.Concat(short, []string{canvas.Fit(l, width, h.Theme.Lines.Ellipsis)})
 	}
 	if len(all) > room {
 		all = short
 	}
 	if len(all) == 0 || len(all) > room {
-		all = wrap(0, text)
+		_, text := h.stateMark()
+		all = canvas.WrapAfter(text, h.stateRoom(), width)
 	}
 	if len(all) > room {
 		rest := strings.Join(all[room-1:], " ")
@@ -132,12 +114,20 @@ func (h *Header) Lines(room int) []string {
 	return all
 }
 
-// failureLines has a line for each of several failures.
+// failureLines has a line for each failure: group, object, cause; at the end only if there are several.
 func (h *Header) failureLines() []string {
-	if h.State.Run == event.Held {
-		return h.heldLines()
-	}
 	roots := h.State.Roots()
+	if h.State.Run == event.Held {
+		var lines []string
+		for _, n := range h.Failing() {
+			for _, r := range roots {
+				if r.Group == n.GroupState {
+					lines = append(lines, h.Join(n.Name, h.cause(n, r)))
+				}
+			}
+		}
+		return lines
+	}
 	if len(roots) < 2 || h.State.Status != event.Failed {
 		return nil
 	}

@@ -2,11 +2,11 @@ package header
 
 import (
 	"fmt"
-	"strings"
 
 	"lockstep/engine/event"
 	"lockstep/theme"
 	"lockstep/ui/board/canvas"
+	"lockstep/ui/board/picture"
 )
 
 // counts says how many objects are done; it is always visible.
@@ -28,12 +28,11 @@ func (h *Header) counts() string {
 // others counts the objects in other states, in as many numbers as fit a width.
 func (h *Header) others(room int) string {
 	t := h.Tally
-	active := "in progress"
 	var parts []string
 	for _, p := range []struct {
 		n    int
 		word string
-	}{{t.Degraded, "degraded"}, {t.Active, active}, {t.Applied, "applied"}, {t.Failed, "failed"}, {t.Waiting, "waiting"}} {
+	}{{t.Degraded, "degraded"}, {t.Active, "in progress"}, {t.Applied, "applied"}, {t.Failed, "failed"}, {t.Waiting, "waiting"}} {
 		if p.n > 0 {
 			parts = append(parts, fmt.Sprintf("%d %s", p.n, p.word))
 		}
@@ -41,26 +40,23 @@ func (h *Header) others(room int) string {
 	if n := len(h.State.Warnings); n > 0 {
 		parts = append(parts, canvas.Count(n, "warning"))
 	}
-	for len(parts) > 0 {
-		if text := h.Join(parts...); canvas.Width(text) <= room {
-			return text
-		}
+	for len(parts) > 0 && canvas.Width(h.Join(parts...)) > room {
 		parts = parts[:len(parts)-1]
 	}
-	return ""
+	return h.Join(parts...)
 }
 
 // removes reports whether the current phases only delete objects.
 func (h *Header) removes() bool {
 	removes := false
 	for _, p := range h.State.Phases {
-		if strings.HasPrefix(p.Name, event.RollbackPrefix) != h.RollingBack() {
-			continue
-		}
-		if p.Kind == event.PhaseApply {
+		switch {
+		case picture.IsRollback(p) != h.RollingBack():
+		case p.Kind == event.PhaseApply:
 			return false
+		case p.Kind == event.PhaseRemove:
+			removes = true
 		}
-		removes = removes || p.Kind == event.PhaseRemove
 	}
 	return removes
 }
@@ -90,15 +86,15 @@ func (h *Header) drawProgress(end, y int) {
 	ready := h.Tally.Done * w * 2 / h.Tally.Total
 	reached := (h.Tally.Done + h.Tally.Applied) * w * 2 / h.Tally.Total
 	for i := range w {
-		char, role := l.Rest, theme.Faint
+		char, role := l.Bar, h.barRole()
 		switch {
-		case 2*i+1 < reached:
-			char, role = l.Bar, h.barRole()
-		case 2*i < reached:
-			char, role = l.Half, h.barRole()
-		}
-		if 2*i >= ready && char != l.Rest { // applied, not checked (R21)
+		case 2*i >= reached:
+			char, role = l.Rest, theme.Faint
+		case 2*i >= ready: // applied, not checked (R21)
 			role = theme.Quiet
+		}
+		if 2*i+1 == reached {
+			char = l.Half
 		}
 		h.Canvas.Put(x+i, y, role, char)
 	}

@@ -2,6 +2,7 @@ package inspector
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 
 	"lockstep/engine/event"
@@ -14,39 +15,32 @@ import (
 // maxDiffLines limits the lines of one object in the diff of a group; unlimited does not.
 const maxDiffLines, unlimited = 40, 1 << 20
 
-// Lines returns the diff of the selected object, or of all objects of the group.
-func (c *Changes) Lines(s Subject, width int) []canvas.Line {
+// lines returns the diff of the selected object, or of all objects of the group.
+func (c *changes) lines(s Subject, width int) (out []canvas.Line) {
 	if c.ask == nil {
 		return []canvas.Line{canvas.Plain(theme.Quiet, notConnected)}
 	}
-	var out []canvas.Line
-	items, moments := s.items()
-	if none := c.common(items, moments, func(a answer) string { return a.none }); none != "" {
+	all, names := c.of(s), 0
+	if none := common(all, func(a answer) string { return a.none }); none != "" {
 		return canvas.WrapLines([]canvas.Line{canvas.Plain(theme.Quiet, none)}, width)
 	}
-	shared := c.common(items, moments, func(a answer) string { return a.change.Message })
+	room := unlimited
 	if s.Object == nil {
-		out = append(out, c.head(s, items, moments))
+		out, room = append(out, diffHead(all, len(s.Node.Objects))), maxDiffLines
 	}
+	shared := common(all, func(a answer) string { return a.change.Message })
 	if shared != "" {
 		out[0] = append(out[0], canvas.Piece{Role: theme.Quiet, Text: " (" + shared + ")"})
 	}
-	names := 0
-	for _, it := range items {
-		names = max(names, canvas.Width(graph.ShortObject(it.Object)))
+	for _, x := range all {
+		names = max(names, canvas.Width(graph.ShortObject(x.item.Object)))
 	}
 	names = min(names, max(width/2, 12))
-	for n, it := range items {
-		room := maxDiffLines
-		if s.Object != nil {
-			room = unlimited
-		}
-		a, known := c.cached(it, moments[n])
+	for _, x := range all {
 		if shared != "" {
-			a.change.Message = ""
+			x.change.Message = ""
 		}
-		o := s.Node.Find(it.Object)
-		out = append(out, changeLines(o, a, known, names, room, width, s.Theme.Lines.Ellipsis)...)
+		out = append(out, changeLines(x, names, room, width, s.Theme.Lines.Ellipsis)...)
 	}
 	if more := len(s.Node.Objects) - maxCompared; s.Object == nil && more > 0 {
 		out = append(out, canvas.Plain(theme.Quiet, fmt.Sprintf("  and %d more; select one for details", more)))
@@ -55,84 +49,81 @@ func (c *Changes) Lines(s Subject, width int) []canvas.Line {
 }
 
 // common returns the text that is the same for all of several objects, or "".
-func (c *Changes) common(items []Item, moments []moment, said func(answer) string) (text string) {
-	if len(items) < 2 {
+func common(all []comparison, said func(answer) string) string {
+	if len(all) < 2 {
 		return ""
 	}
-	for n, it := range items {
-		a, known := c.cached(it, moments[n])
-		if !known || said(a) == "" || n > 0 && said(a) != text {
-			return ""
-		}
-		text = said(a)
+	text := said(all[0].answer)
+	if slices.ContainsFunc(all, func(x comparison) bool { return !x.known || said(x.answer) != text }) {
+		return ""
 	}
 	return text
 }
 
-// head counts the actions of a group's objects.
-func (c *Changes) head(s Subject, items []Item, moments []moment) canvas.Line {
-	count, unknown, none := map[Action]int{}, 0, 0
-	for n, it := range items {
-		switch a, known := c.cached(it, moments[n]); {
-		case !known:
-			unknown++
-		case a.none != "":
+// diffHead counts the actions of a group's objects.
+func diffHead(all []comparison, objects int) canvas.Line {
+	count, missing, none := map[Action]int{}, objects, 0
+	for _, x := range all {
+		switch {
+		case !x.known:
+			continue
+		case x.none != "":
 			none++
 		default:
-			count[a.change.Action]++
+			count[x.change.Action]++
 		}
+		missing--
 	}
 	var parts []string
-	for _, p := range []struct {
-		action Action
-		word   string
-	}{
-		{Create, "create"}, {Alter, "change"}, {Unchanged, "unchanged"}, {Delete, "delete"}, {Absent, "already gone"}, {Keep, "kept"},
-		{Hook, "to run"}, {Refuse, "refused"}, {Later, "cannot be compared yet"},
-	} {
-		if n := count[p.action]; n > 0 {
-			parts = append(parts, fmt.Sprintf("%d %s", n, p.word))
+	add := func(n int, word string) {
+		if n > 0 {
+			parts = append(parts, fmt.Sprintf("%d %s", n, word))
 		}
 	}
-	if none > 0 {
-		parts = append(parts, fmt.Sprintf("%d unknown", none))
-	}
-	if unknown += len(s.Node.Objects) - len(items); unknown > 0 {
-		parts = append(parts, fmt.Sprintf("%d not compared", unknown))
-	}
-	return canvas.Line{{Role: theme.Strong, Text: canvas.Count(len(s.Node.Objects), "object")}, {Role: theme.Text, Text: ": " + strings.Join(parts, ", ")}}
+	add(count[Create], "create")
+	add(count[Alter], "change")
+	add(count[Unchanged], "unchanged")
+	add(count[Delete], "delete")
+	add(count[Absent], "already gone")
+	add(count[Keep], "kept")
+	add(count[Hook], "to run")
+	add(count[Refuse], "refused")
+	add(count[Later], "cannot be compared yet")
+	add(none, "unknown")
+	add(missing, "not compared")
+	return canvas.Line{{Role: theme.Strong, Text: canvas.Count(objects, "object")}, {Role: theme.Text, Text: ": " + strings.Join(parts, ", ")}}
 }
 
 // ChangeLines returns a change as the diff shows it; names is the width of the name column.
 func ChangeLines(o plan.Object, c Change, names, width int, ellipsis string) []canvas.Line {
-	var a answer
-	a.take(c, nil)
-	return changeLines(&event.ObjectState{Object: o}, a, true, names, unlimited, width, ellipsis)
+	x := comparison{object: &event.ObjectState{Object: o}, known: true}
+	x.take(c, nil)
+	return changeLines(x, names, unlimited, width, ellipsis)
 }
 
 // changeLines returns one line for an object's change, and below it the fields.
-func changeLines(o *event.ObjectState, a answer, known bool, names, room, width int, ellipsis string) []canvas.Line {
-	name := canvas.FitMiddle(graph.ShortObject(o.Object), names, ellipsis)
-	head := canvas.Line{{Role: theme.Text, Text: "  " + canvas.Pad(name, names) + "  "}}
+func changeLines(x comparison, names, room, width int, ellipsis string) []canvas.Line {
+	name := canvas.FitMiddle(graph.ShortObject(x.object.Object), names, ellipsis)
+	head := canvas.Line{{Role: theme.Text, Text: "  " + canvas.Pad(name, names) + "  "}, {Role: theme.Quiet}}
+	what := &head[1]
 	switch {
-	case !known && inFlightStatus(o.Status):
-		head = append(head, canvas.Piece{Role: theme.Quiet, Text: "is being sent"})
-	case !known:
-		head = append(head, canvas.Piece{Role: theme.Quiet, Text: "comparing with the cluster " + ellipsis})
-	case a.none != "":
-		head = append(head, canvas.Piece{Role: theme.Quiet, Text: a.none})
+	case !x.known && isInFlight(x.object):
+		what.Text = "is being sent"
+	case !x.known:
+		what.Text = "comparing with the cluster " + ellipsis
+	case x.none != "":
+		what.Text = x.none
 	default:
-		role, text := changeText(o, a.change)
-		head = append(head, canvas.Piece{Role: role, Text: text})
-		if a.change.Message != "" {
-			head = append(head, canvas.Piece{Role: theme.Text, Text: ": " + a.change.Message})
+		what.Role, what.Text = changeText(x.object, x.change)
+		if x.change.Message != "" {
+			head = append(head, canvas.Piece{Role: theme.Text, Text: ": " + x.change.Message})
 		}
 	}
 	out := canvas.WrapLines([]canvas.Line{head}, width)
-	if !known {
+	if !x.known {
 		return out
 	}
-	lines := fieldLines(a.change.Fields, width)
+	lines := fieldLines(x.change.Fields, width)
 	if over := len(lines) - room; over > 0 {
 		lines = append(lines[:room], canvas.Plain(theme.Quiet, fmt.Sprintf("    %s %d more lines; select it to see them", ellipsis, over)))
 	}

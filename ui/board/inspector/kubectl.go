@@ -5,26 +5,31 @@ import (
 	"strings"
 
 	"lockstep/engine/plan"
+	"lockstep/ui/board/canvas"
 )
 
-// Kubectl returns the kubectl command that shows what the open tab shows, or describes the
-// subject if i is nil. o is the object of the tabs; cluster selects the cluster.
-func (s Subject) Kubectl(i *Inspector, o plan.Object, cluster []string) string {
-	words := append([]string{"kubectl"}, cluster...)
+// KubectlLine returns the kubectl command that shows what the open tab shows, or describes the
+// selection.
+func (i *Inspector) KubectlLine() string {
+	o := i.Subject().Object
+	words := append([]string{"kubectl"}, i.Kubectl...)
+	if op := i.State.Operation; i.Kubectl == nil && op.Context != "" {
+		words = append(words, "--context", op.Context)
+	}
 	if o.Namespace != "" {
 		words = append(words, "-n", o.Namespace)
 	}
-	words = append(words, s.kubectlArgs(i, o)...)
+	words = append(words, i.kubectlArgs(o)...)
 	for n, w := range words {
 		words[n] = quoted(w)
 	}
-	return strings.Join(words, " ")
+	return canvas.Clean(strings.Join(words, " "))
 }
 
 // kubectlArgs returns the arguments of the command after the cluster and the namespace.
-func (s Subject) kubectlArgs(i *Inspector, o plan.Object) []string {
-	tab := TabWhy
-	if i != nil {
+func (i *Inspector) kubectlArgs(o plan.Object) []string {
+	tab, n := TabWhy, i.Group()
+	if i.Shown {
 		tab = i.Tab
 	}
 	switch {
@@ -38,13 +43,13 @@ func (s Subject) kubectlArgs(i *Inspector, o plan.Object) []string {
 		return words
 	case tab == TabEvents:
 		return []string{"events", "--for", resource(o)}
-	case tab == TabManifest || tab == TabDiff && s.Object != nil:
+	case tab == TabManifest || tab == TabDiff && i.Object() != nil:
 		return []string{"get", resource(o), "-o", "yaml"}
-	case s.Object != nil || len(s.Node.Objects) == 1:
+	case i.Object() != nil || len(n.Objects) == 1:
 		return []string{"describe", resource(o)}
 	}
 	words := []string{"get"}
-	for _, other := range s.Node.Objects {
+	for _, other := range n.Objects {
 		if other := other.Object; other.Namespace == "" || other.Namespace == o.Namespace { // kubectl takes one namespace
 			words = append(words, resource(other))
 		}

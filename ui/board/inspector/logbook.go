@@ -4,26 +4,10 @@ import (
 	"fmt"
 	"slices"
 	"strings"
-	"time"
 
 	"lockstep/theme"
 	"lockstep/ui/board/canvas"
 )
-
-// LogLine is a line of a log.
-type LogLine struct {
-	Source
-	Time time.Time // zero if unknown
-	Text string
-	// Note means that the text is lockstep's own. An empty note announces the source.
-	Note bool
-}
-
-// Source is a container of a pod. Try counts its instances from 1; zero is unknown.
-type Source struct {
-	Pod, Container string
-	Try            int
-}
 
 const maxLogLines = 5000
 
@@ -90,18 +74,18 @@ func cycle(names []string, now string, by int) string {
 // TurnPod shows only the logs of the next or previous pod, TurnContainer those of a
 // container, AllLogs all.
 func (i *Inspector) TurnPod(by int) {
-	i.logs.only = Source{Pod: cycle(i.logs.pods(), i.logs.only.Pod, by)}
-	i.scrollToEnd()
+	i.filterLogs(Source{Pod: cycle(i.logs.pods(), i.logs.only.Pod, by)})
 }
 
 func (i *Inspector) TurnContainer(by int) {
-	i.logs.only.Container = cycle(i.logs.containers(), i.logs.only.Container, by)
-	i.scrollToEnd()
+	i.filterLogs(Source{Pod: i.logs.only.Pod, Container: cycle(i.logs.containers(), i.logs.only.Container, by)})
 }
 
-func (i *Inspector) AllLogs() {
-	i.logs.only = Source{}
-	i.scrollToEnd()
+func (i *Inspector) AllLogs() { i.filterLogs(Source{}) }
+
+func (i *Inspector) filterLogs(only Source) {
+	i.logs.only = only
+	i.Page.Top, i.Page.End = i.Page.Last, true
 }
 
 // SeveralPods and SeveralContainers report whether there is more than one.
@@ -116,8 +100,6 @@ func (i *Inspector) LogsFiltered() bool { return i.Tab == TabLogs && i.logs.only
 func (i *Inspector) HasTimes() bool {
 	return i.Tab == TabLogs && slices.ContainsFunc(i.logs.lines, func(l LogLine) bool { return !l.Time.IsZero() })
 }
-
-func (i *Inspector) scrollToEnd() { i.Page.Top, i.Page.End = i.Page.Last, true }
 
 // heading names a source: its pod's number, its container, its instance, its pod.
 func (b *logBook) heading(s Source, dot string) string {
@@ -181,10 +163,7 @@ func (b *logBook) text(i *Inspector, width int, l theme.Lines) []canvas.Line {
 	}
 	begun := map[Source]bool{}
 	for _, line := range b.lines {
-		if !line.matches(b.only) {
-			continue
-		}
-		if line.Note && line.Text == "" {
+		if !line.matches(b.only) || line.Note && line.Text == "" {
 			continue
 		}
 		if several > 1 && !begun[line.Source] && line.Pod != "" {
@@ -230,11 +209,7 @@ func (i *Inspector) wrapped(out []canvas.Line, before string, role theme.Role, t
 		if n > 0 {
 			before = strings.Repeat(" ", canvas.Width(before))
 		}
-		if before == "" {
-			out = append(out, canvas.Plain(role, part))
-		} else {
-			out = append(out, canvas.Line{{Role: theme.Quiet, Text: before}, {Role: role, Text: part}})
-		}
+		out = append(out, canvas.Line{{Role: theme.Quiet, Text: before}, {Role: role, Text: part}})
 	}
 	return out
 }

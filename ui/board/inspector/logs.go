@@ -2,62 +2,37 @@ package inspector
 
 import (
 	"context"
-	"sync"
+	"errors"
 	"time"
 
 	tea "charm.land/bubbletea/v2"
 
-	"lockstep/engine/plan"
 	"lockstep/ui/board/canvas"
 )
 
 // collectFor is how long log lines are batched.
 const collectFor = 80 * time.Millisecond
 
-// logTail passes log lines to the screen in batches.
+// logTail passes log lines to the screen. If they are too many, the oldest are lost.
 type logTail struct {
-	mu    sync.Mutex
-	lines []LogLine
-	done  bool
-	err   error
-	more  chan struct{} // holds a token while lines are pending
+	lines chan LogLine
 	ended chan struct{} // closed at the end of the logs
-}
-
-func newLogTail() *logTail {
-	return &logTail{more: make(chan struct{}, 1), ended: make(chan struct{})}
+	err   error         // valid after the end
+	shown bool          // the screen has lines of it
 }
 
 func (t *logTail) add(line LogLine) {
-	t.mu.Lock()
-	t.lines = append(t.lines, line)
-	if n := len(t.lines); n > 2*maxLogLines {
-		t.lines = append(t.lines[:0:0], t.lines[n-maxLogLines:]...)
+	for {
+		select {
+		case t.lines <- line:
+			return
+		default:
+		}
+		select {
+		case <-t.lines:
+		default:
+		}
 	}
-	t.mu.Unlock()
-	t.wake()
-}
-
-func (t *logTail) end(err error) {
-	t.mu.Lock()
-	t.done, t.err = true, err
-	t.mu.Unlock()
-	close(t.ended)
-	t.wake()
-}
-
-func (t *logTail) wake() {
-	select {
-	case t.more <- struct{}{}:
-	default:
-	}
-}
-
-func (t *logTail) take() (lines []LogLine, done bool, err error) {
-	t.mu.Lock()
-	defer t.mu.Unlock()
-	lines, t.lines = t.lines, nil
-	return lines, t.done, t.err
 }
 
 // LogMsg is a batch of log lines of query n.
@@ -65,61 +40,71 @@ type LogMsg struct {
 	n     int
 	lines []LogLine
 	done  bool
-	err   error
 }
 
 // followLogs follows the logs of an object until the tab closes.
-func (i *Inspector) followLogs(o plan.Object) tea.Cmd {
-	answers := i.answers
+func (i *Inspector) followLogs() tea.Cmd {
 	ctx, cancel := context.WithCancel(i.ctx)
-	i.cancel, i.tail = cancel, newLogTail()
-	tail := i.tail
+	tail := &logTail{lines: make(chan LogLine, maxLogLines), ended: make(chan struct{})}
+	answers, o := i.answers, i.about.Object
+	i.cancel, i.tail = cancel, tail
 	follow := func() tea.Msg {
-		tail.end(answers.Logs(ctx, o, tail.add))
+		tail.err = answers.Logs(ctx, o, tail.add)
+		close(tail.ended)
 		return nil
 	}
-	return tea.Batch(follow, i.nextLines(ctx))
+	return tea.Batch(follow, i.nextLines())
 }
 
 // nextLines waits for the next batch of log lines.
-func (i *Inspector) nextLines(ctx context.Context) tea.Cmd {
+func (i *Inspector) nextLines() tea.Cmd {
 	n, tail := i.N, i.tail
 	return func() tea.Msg {
+		m := LogMsg{n: n}
 		select {
-		case <-tail.more:
-		case <-ctx.Done():
-			return nil
+		case l := <-tail.lines:
+			m.lines = append(m.lines, l)
+		case <-tail.ended:
 		}
 		select {
 		case <-time.After(collectFor):
 		case <-tail.ended:
-		case <-ctx.Done():
+			m.done = true
 		}
-		lines, done, err := tail.take()
-		return LogMsg{n, lines, done, err}
+		for {
+			select {
+			case l := <-tail.lines:
+				m.lines = append(m.lines, l)
+				continue
+			default:
+			}
+			return m
+		}
 	}
 }
 
-// logged stores log lines and waits for more.
-func (i *Inspector) logged(a LogMsg) tea.Cmd {
-	if a.n != i.N {
+// logged stores log lines and waits for more. Those of a repeated query replace the old ones.
+func (i *Inspector) logged(m LogMsg) tea.Cmd {
+	if m.n != i.N {
 		return nil
 	}
 	i.busy = false
-	for n, l := range a.lines {
-		l.Pod, l.Container = canvas.Clean(l.Pod), canvas.Clean(l.Container)
-		l.Text = canvas.Clean(l.Text)
-		a.lines[n] = l
+	if !i.tail.shown {
+		i.logs.lines, i.logs.sources, i.tail.shown = nil, nil, true
 	}
-	i.logs.add(a.lines)
-	if !a.done {
-		return i.nextLines(i.ctx)
+	for n, l := range m.lines {
+		l.Pod, l.Container, l.Text = canvas.Clean(l.Pod), canvas.Clean(l.Container), canvas.Clean(l.Text)
+		m.lines[n] = l
 	}
-	i.note = logError(a.err)
-	switch {
-	case i.note != "":
+	i.logs.add(m.lines)
+	if !m.done {
+		return i.nextLines()
+	}
+	switch err := i.tail.err; {
+	case err != nil && !errors.Is(err, context.Canceled):
+		i.note = explain("cannot follow the log", err)
 	case len(i.logs.lines) == 0:
-		i.note = "nothing here"
+		i.note = noAnswer
 	default:
 		i.note = "the log ends here"
 	}

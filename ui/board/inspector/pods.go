@@ -9,17 +9,6 @@ import (
 	"lockstep/ui/board/canvas"
 )
 
-// Pod is a pod in a table. Unknown fields are empty.
-type Pod struct {
-	Name     string
-	Ready    string // ready containers, "1/2"
-	Restarts string
-	Created  time.Time
-	Node     string
-	Phase    string
-	Why      string // it is not ready
-}
-
 // reasonRoom is the minimum width of the last column; with less it moves below the line.
 const reasonRoom = 24
 
@@ -75,10 +64,8 @@ func (s Subject) podTable(pods []Pod, width int) (head canvas.Line, out []canvas
 		rest -= cut
 	}
 	below := rest+reasonRoom > width
-	if below {
-		if over := rest - width; over > 0 {
-			widths[0] = max(widths[0]-over, 8)
-		}
+	if over := rest - width; over > 0 {
+		widths[0] = max(widths[0]-over, 8)
 	}
 	text := ""
 	for c, h := range heads {
@@ -96,22 +83,13 @@ func (s Subject) podTable(pods []Pod, width int) (head canvas.Line, out []canvas
 		if p.Why != "" {
 			role, why = theme.Strong, p.Why
 		}
-		switch {
-		case !below:
-			for k, part := range canvas.Wrap(why, width-rest) {
-				if k > 0 {
-					row = strings.Repeat(" ", rest)
-				}
-				out = append(out, canvas.Line{{Role: theme.Text, Text: row}, {Role: role, Text: part}})
-			}
-		default:
-			out = append(out, canvas.Plain(theme.Text, row))
-			if p.Why == "" {
-				continue // the ready column is enough
-			}
-			for _, part := range canvas.Wrap(why, max(width-4, 8)) {
-				out = append(out, canvas.Plain(role, "    "+part))
-			}
+		if !below {
+			out = append(out, canvas.Labelled(canvas.Piece{Role: theme.Text, Text: row}, rest, role, why, width-rest)...)
+			continue
+		}
+		out = append(out, canvas.Plain(theme.Text, row))
+		if p.Why != "" { // else the ready column is enough
+			out = append(out, canvas.Labelled(canvas.Piece{}, 4, role, why, max(width-4, 8))...)
 		}
 	}
 	return canvas.Plain(theme.Strong, strings.TrimRight(text, " ")), out

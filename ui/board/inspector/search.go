@@ -2,6 +2,7 @@ package inspector
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 
 	tea "charm.land/bubbletea/v2"
@@ -12,33 +13,41 @@ import (
 
 // search is a search in the open tab.
 type search struct {
-	on    bool
-	query string // in lower case
-	from  int    // the top line at the start of the search
-	at    int    // the line of the current match, -1 for none
+	query string
+	from  int // the top line at the start of the search
+	at    int // the line of the current match, -1 for none
 }
 
-// Search starts or ends a search.
-func (i *Inspector) Search(on bool) { i.search = search{on: on, from: i.Page.Top, at: -1} }
+// StartSearch starts a search at the top line in view, EndSearch ends it.
+func (i *Inspector) StartSearch() { i.search = search{from: i.Page.Top, at: -1} }
+func (i *Inspector) EndSearch()   { i.search = search{at: -1} }
 
 // Seek goes to the first match, ignoring case, from where the search started.
-func (i *Inspector) Seek(query string, lines []canvas.Line, room int) {
-	i.search.query, i.search.at = strings.ToLower(query), i.search.from-1
+func (i *Inspector) Seek(query string) {
+	i.search.query, i.search.at = query, i.search.from-1
 	i.Page.Top = i.search.from
-	if !i.NextMatch(1, lines, room) {
+	if !i.toMatch(1) {
 		i.search.at = -1
 	}
 }
 
-// NextMatch goes to the next or previous matching line, cyclically. It reports whether
-// there is one.
-func (i *Inspector) NextMatch(by int, lines []canvas.Line, room int) bool {
+// ToMatch goes to the next or previous matching line, cyclically.
+func (i *Inspector) ToMatch(by int) tea.Cmd {
+	if !i.toMatch(by) {
+		return i.Say(theme.Quiet, "nothing here matches "+canvas.Clean(i.search.query))
+	}
+	return nil
+}
+
+// toMatch reports whether there is a match.
+func (i *Inspector) toMatch(by int) bool {
+	lines, room := i.tabLines()
 	all := i.matches(lines)
 	if len(all) == 0 {
 		return false
 	}
-	n := 0
-	for n < len(all) && (all[n] < i.search.at || by > 0 && all[n] == i.search.at) {
+	n, found := slices.BinarySearch(all, i.search.at)
+	if found && by > 0 {
 		n++
 	}
 	if by < 0 {
@@ -53,30 +62,42 @@ func (i *Inspector) NextMatch(by int, lines []canvas.Line, room int) bool {
 	return true
 }
 
+// Matches returns the number of the current match and of all matches.
+func (i *Inspector) Matches() string {
+	lines, _ := i.tabLines()
+	all := i.matches(lines)
+	if len(all) == 0 {
+		return "no match"
+	}
+	n, found := slices.BinarySearch(all, i.search.at)
+	if found {
+		n++
+	}
+	return fmt.Sprintf("%d of %d", n, len(all))
+}
+
 // matches returns the indexes of the matching lines.
 func (i *Inspector) matches(lines []canvas.Line) (at []int) {
 	for n, l := range lines {
-		for _, p := range l {
-			if fold(p.Text, i.search.query) >= 0 {
-				at = append(at, n)
-				break
-			}
+		if len(found(l, i.search.query)) > 0 {
+			at = append(at, n)
 		}
 	}
 	return at
 }
 
-// Found returns the ranges of a line's cells that match.
-func (i *Inspector) Found(l canvas.Line) (cells [][2]int) {
+// found returns the ranges of a line's cells that match.
+func found(l canvas.Line, query string) (cells [][2]int) {
+	query = strings.ToLower(query)
 	x := 0
 	for _, p := range l {
 		for from := 0; ; {
-			n := fold(p.Text[from:], i.search.query)
+			n := fold(p.Text[from:], query)
 			if n < 0 {
 				break
 			}
 			from += n
-			end := from + len(i.search.query)
+			end := from + len(query)
 			cells = append(cells, [2]int{x + canvas.Width(p.Text[:from]), x + canvas.Width(p.Text[:end])})
 			from = end
 		}
@@ -105,55 +126,8 @@ func fold(text, lower string) int {
 	return -1
 }
 
-// At returns the line of the current match, -1 for none.
-func (i *Inspector) At() int {
-	if i.search.query == "" {
-		return -1
-	}
-	return i.search.at
-}
-
-// IsSearching reports whether a search is on in the open tab.
-func (r *Region) IsSearching() bool { return r.Shown && r.search.on }
-
-func (r *Region) Seek(query string) {
-	r.Query = query
-	lines, room := r.tabLines()
-	r.Inspector.Seek(query, lines, room)
-}
-
-func (r *Region) EndSearch() {
-	r.Query = ""
-	r.Search(false)
-}
-
-func (r *Region) ToMatch(by int) tea.Cmd {
-	lines, room := r.tabLines()
-	if !r.NextMatch(by, lines, room) {
-		return r.Say(theme.Quiet, "nothing here matches "+canvas.Clean(r.Query))
-	}
-	return nil
-}
-
-// matched returns the number of the current match and of all matches.
-func (r *Region) matched(lines []canvas.Line) string {
-	if !r.IsSearching() {
-		return ""
-	}
-	all, at := r.matches(lines), 0
-	if len(all) == 0 {
-		return "no match"
-	}
-	for n, line := range all {
-		if line <= r.search.at {
-			at = n + 1
-		}
-	}
-	return fmt.Sprintf("%d of %d", at, len(all))
-}
-
 // tabLines returns the lines of the open tab, and how many of them fit.
-func (r *Region) tabLines() (lines []canvas.Line, room int) {
-	body, head := r.tabBody()
-	return r.Lines(r.Selected(), body.W), max(body.H-len(head), 1)
+func (i *Inspector) tabLines() (lines []canvas.Line, room int) {
+	body, head := i.tabBody()
+	return i.lines(body.W), max(body.H-len(head), 1)
 }

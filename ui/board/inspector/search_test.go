@@ -22,8 +22,7 @@ func TestFound(t *testing.T) {
 		{"", canvas.Plain(theme.Text, "a"), nil},
 		{"ab", canvas.Plain(theme.Text, "a"), nil},
 	} {
-		i := Inspector{search: search{on: true, query: tt.query}}
-		if got := i.Found(tt.line); !reflect.DeepEqual(got, tt.want) {
+		if got := found(tt.line, tt.query); !reflect.DeepEqual(got, tt.want) {
 			t.Errorf("%q in %v: %v, want %v", tt.query, tt.line, got, tt.want)
 		}
 	}

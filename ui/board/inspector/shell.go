@@ -17,26 +17,27 @@ type Shells interface {
 	Shell(ctx context.Context, o plan.Object, pod, container string) (shell tea.ExecCommand, where string, err error)
 }
 
-// ShellMsg is the result of Shells.Shell.
-type ShellMsg struct {
-	shell tea.ExecCommand
-	where string
-	err   error
-}
-
-// ShellEnded is the result of a shell.
-type ShellEnded struct {
-	where string
-	err   error
-}
+type (
+	// ShellMsg is the result of Shells.Shell.
+	ShellMsg struct {
+		shell tea.ExecCommand
+		where string
+		err   error
+	}
+	// ShellEnded is the result of a shell.
+	ShellEnded struct {
+		where string
+		err   error
+	}
+)
 
 // WhyNoShell says why no shell can be opened, or "".
-func (r *Region) WhyNoShell() string {
-	_, can := r.answers.(Shells)
+func (i *Inspector) WhyNoShell() string {
+	_, can := i.answers.(Shells)
 	switch {
 	case !can:
 		return "no cluster to open a shell in"
-	case r.Subject() == nil:
+	case i.Subject() == nil:
 		return "select an object first"
 	}
 	return ""
@@ -44,34 +45,34 @@ func (r *Region) WhyNoShell() string {
 
 // Shell opens a shell in the container that the logs are filtered by, or else in the
 // running one with the most trouble.
-func (r *Region) Shell() tea.Cmd {
-	shells, o := r.answers.(Shells), r.Subject().Object
+func (i *Inspector) Shell() tea.Cmd {
+	ctx, shells, o := i.ctx, i.answers.(Shells), i.Subject().Object
 	var at Source
-	if r.Shown && r.Tab == TabLogs {
-		at = r.logs.only
+	if i.Shown {
+		at = i.logs.only
 	}
-	ctx := r.ctx
 	return func() tea.Msg {
 		shell, where, err := shells.Shell(ctx, o, at.Pod, at.Container)
 		return ShellMsg{shell, where, err}
 	}
 }
 
-// RunShell suspends the screen until the shell ends.
-func (r *Region) RunShell(msg ShellMsg) tea.Cmd {
-	if nothing := Nothing(""); errors.As(msg.err, &nothing) {
-		return r.Explain(string(nothing))
-	}
-	if msg.err != nil {
-		return r.Say(theme.Bad, msg.err.Error())
+// runShell suspends the screen until the shell ends.
+func (i *Inspector) runShell(msg ShellMsg) tea.Cmd {
+	nothing := Nothing("")
+	switch {
+	case errors.As(msg.err, &nothing):
+		return i.Explain(string(nothing))
+	case msg.err != nil:
+		return i.Say(theme.Bad, msg.err.Error())
 	}
 	return tea.Exec(msg.shell, func(err error) tea.Msg { return ShellEnded{msg.where, err} })
 }
 
-// EndShell says how a shell ended.
-func (r *Region) EndShell(msg ShellEnded) tea.Cmd {
+// endShell says how a shell ended.
+func (i *Inspector) endShell(msg ShellEnded) tea.Cmd {
 	if msg.err != nil {
-		return r.Say(theme.Bad, msg.err.Error())
+		return i.Say(theme.Bad, msg.err.Error())
 	}
-	return r.Explain("shell ended: " + msg.where)
+	return i.Explain("shell ended: " + msg.where)
 }

@@ -5,105 +5,86 @@ import (
 	"lockstep/ui/board/canvas"
 )
 
-// tabPlaces returns the places of the tabs' names.
-func (r *Region) tabPlaces() []canvas.Rect {
-	p := r.Area
-	total := 0
+// tabPlaces returns the places of the tabs' names, scrolled so that the open one is in view.
+func (i *Inspector) tabPlaces() []canvas.Rect {
+	at, gap := canvas.Rect{X: i.Area.X + i.Area.W, Y: i.Area.Y, H: 1}, 3
 	for _, name := range TabNames {
-		total += len(name) + 3
+		at.X -= len(name) + gap
 	}
-	x := p.X + p.W - total
-	if r.tabsBelow() {
-		x = p.X + 2
+	if i.tabsBelow() {
+		at.X, at.Y = i.Area.X+2, at.Y+1
+	}
+	if i.W < 68 {
+		gap--
 	}
 	places := make([]canvas.Rect, Tabs)
 	for k, name := range TabNames {
-		y := p.Y
-		if r.tabsBelow() {
-			y++
-		}
-		places[k] = canvas.Rect{X: x, Y: y, W: len(name) + 2, H: 1}
-		x += len(name) + 3
-		if r.W < 68 {
-			x--
-		}
+		at.W = len(name) + 2
+		places[k] = at
+		at.X += len(name) + gap
 	}
-	r.scrollTabs(places)
-	return places
-}
-
-// scrollTabs scrolls the open tab into view.
-func (r *Region) scrollTabs(places []canvas.Rect) {
-	open := places[r.Tab]
-	by := max(open.X+open.W+1-r.W, 0)
+	open := places[i.Tab]
+	by := max(open.X+open.W+1-i.W, 0)
 	for k := range places {
 		places[k].X -= by
 	}
+	return places
 }
 
 // tabsBelow reports whether the tabs go below the title.
-func (r *Region) tabsBelow() bool { return r.W < 100 }
+func (i *Inspector) tabsBelow() bool { return i.W < 100 }
 
-func (r *Region) Draw() {
-	p := r.Area
-	defer r.Canvas.Within(p)()
-	r.Canvas.Head(p.Y, canvas.Fit(r.Title(), r.titleRoom(), r.Theme.Lines.Ellipsis))
-	for k, at := range r.tabPlaces() {
+func (i *Inspector) Draw() {
+	cv, tabs := i.Canvas, i.tabPlaces()
+	defer cv.Within(i.Area)()
+	room := tabs[0].X - 5
+	if i.tabsBelow() {
+		room = i.W - 6
+	}
+	cv.Head(i.Area.Y, canvas.Fit(i.Title(), room, i.Theme.Lines.Ellipsis))
+	for k, at := range tabs {
 		if at.X < 0 {
 			continue
 		}
 		role := theme.Quiet
-		if Tab(k) == r.Tab {
+		if Tab(k) == i.Tab {
 			role = theme.Accent
-			r.Canvas.Mark(at.X, at.Y, at.W)
+			cv.Mark(at.X, at.Y, at.W)
 		}
-		r.Canvas.Put(at.X, at.Y, role, " "+TabNames[k]+" ")
+		cv.Put(at.X, at.Y, role, " "+TabNames[k]+" ")
 	}
-	body, head := r.tabBody()
+	body, head := i.tabBody()
 	if body.H <= 0 {
 		return
 	}
-	for i, l := range head {
-		r.Canvas.Line(body.X, body.Y+i, body.W, l)
+	for n, l := range head {
+		cv.Line(body.X, body.Y+n, body.W, l)
 	}
 	body.Y, body.H = body.Y+len(head), body.H-len(head)
-	lines := r.Lines(r.Selected(), body.W)
-	r.Hits = r.matched(lines)
-	pg := &r.Page
+	lines, pg := i.lines(body.W), &i.Page
 	pg.Last = max(len(lines)-body.H, 0)
 	if pg.End {
 		pg.Top = pg.Last
 	}
 	pg.Top = min(pg.Top, pg.Last)
-	for i, l := range lines[pg.Top:min(pg.Top+body.H, len(lines))] {
-		r.Canvas.Line(body.X, body.Y+i, body.W, l)
-		for _, f := range r.Found(l) {
-			r.Canvas.Mark(body.X+f[0], body.Y+i, min(f[1], body.W)-f[0])
+	for n, l := range lines[pg.Top:min(pg.Top+body.H, len(lines))] {
+		cv.Line(body.X, body.Y+n, body.W, l)
+		for _, f := range found(l, i.search.query) {
+			cv.Mark(body.X+f[0], body.Y+n, min(f[1], body.W)-f[0])
 		}
-		if r.At() == pg.Top+i {
-			r.Canvas.Put(0, body.Y+i, theme.Key, r.Theme.Lines.Cursor)
+		if i.search.query != "" && i.search.at == pg.Top+n {
+			cv.Put(0, body.Y+n, theme.Key, i.Theme.Lines.Cursor)
 		}
 	}
-	r.Canvas.ScrollBar(r.W-1, body, pg.Top, len(lines))
+	cv.ScrollBar(i.W-1, body, pg.Top, len(lines))
 }
 
 // tabBody returns the area of the open tab's text, and its lines that do not scroll.
-func (r *Region) tabBody() (body canvas.Rect, head []canvas.Line) {
-	p := r.Area
-	body = canvas.Rect{X: 2, Y: p.Y + 1, W: p.W - 4, H: p.H - 1}
-	if r.tabsBelow() {
-		body.Y++
-		body.H--
-	}
-	if head = r.Head(r.Selected(), body.W); len(head) >= body.H {
+func (i *Inspector) tabBody() (body canvas.Rect, head []canvas.Line) {
+	top := i.tabPlaces()[0].Y + 1
+	body = canvas.Rect{X: 2, Y: top, W: i.Area.W - 4, H: i.Area.Y + i.Area.H - top}
+	if head = i.head(body.W); len(head) >= body.H {
 		head = nil
 	}
 	return body, head
-}
-
-func (r *Region) titleRoom() int {
-	if r.tabsBelow() {
-		return r.W - 6
-	}
-	return r.tabPlaces()[0].X - 5
 }

@@ -13,27 +13,31 @@ import (
 	"lockstep/ui/board/picture"
 )
 
-// Lines returns the text of the open tab.
-func (i *Inspector) Lines(s Subject, width int) []canvas.Line {
-	n := s.Node
-	if n == nil {
+// lines returns the text of the open tab.
+func (i *Inspector) lines(width int) []canvas.Line {
+	s := i.Selected()
+	if s.Node == nil {
 		return []canvas.Line{canvas.Plain(theme.Quiet, "no longer part of the operation")}
 	}
 	switch i.Tab {
 	case TabWhy:
-		return s.whyTab(n, width)
+		return s.whyTab(width)
 	case TabDiff:
-		return i.changes.Lines(s, width)
+		return i.changes.lines(s, width)
 	case TabGates:
-		return s.gatesTab(n, width)
+		return s.gatesTab(s.Node, width)
 	case TabTimings:
-		return s.timingsTab(n, width)
+		return s.timingsTab(s.Node, width)
 	}
 	return i.queryTab(s, width)
 }
 
-// Head returns the lines of the open tab that do not scroll.
-func (i *Inspector) Head(s Subject, width int) (out []canvas.Line) {
+// Diff returns the diff of the selection.
+func (i *Inspector) Diff(width int) []canvas.Line { return i.changes.lines(i.Selected(), width) }
+
+// head returns the lines of the open tab that do not scroll.
+func (i *Inspector) head(width int) (out []canvas.Line) {
+	s := i.Selected()
 	if !i.Tab.queries() || s.Node == nil {
 		return nil
 	}
@@ -50,8 +54,7 @@ func (i *Inspector) Head(s Subject, width int) (out []canvas.Line) {
 }
 
 // queryTab returns the answer of the cluster, after a hook's recorded log.
-func (i *Inspector) queryTab(s Subject, width int) []canvas.Line {
-	var out []canvas.Line
+func (i *Inspector) queryTab(s Subject, width int) (out []canvas.Line) {
 	if o := s.Object; i.Tab == TabLogs && o != nil && !i.LogsFiltered() {
 		for _, l := range o.Log {
 			out = append(out, canvas.Plain(theme.Text, l))
@@ -70,9 +73,7 @@ func (i *Inspector) queryTab(s Subject, width int) []canvas.Line {
 	case i.busy && len(i.text)+len(i.pods) == 0:
 		out = append(out, canvas.Plain(theme.Quiet, "comparing with the cluster "+s.Theme.Lines.Ellipsis))
 	case i.note != "":
-		for _, l := range canvas.Wrap(i.note, width) {
-			out = append(out, canvas.Plain(theme.Quiet, l))
-		}
+		out = append(out, canvas.Labelled(canvas.Piece{}, 0, theme.Quiet, i.note, width)...)
 	}
 	return out
 }
@@ -97,41 +98,34 @@ const maxListed = 1000
 
 // whyTab returns Why without a limit; for a group, all its objects follow, the most urgent
 // first.
-func (s Subject) whyTab(n *graph.Node, width int) []canvas.Line {
-	const all = 1 << 20
-	if o := s.Object; o != nil {
-		return canvas.WrapLines(s.Why(n, o, all, width), width)
+func (s Subject) whyTab(width int) []canvas.Line {
+	lines := canvas.WrapLines(s.Why(1<<20, width), width)
+	if s.Object == nil {
+		lines = append(lines, s.Objects()...)
 	}
-	return append(canvas.WrapLines(s.Why(n, nil, all, width), width), s.Objects(n, worstObject(n))...)
+	return lines
 }
 
-// Described returns the object that Why describes, or nil.
-func (s Subject) Described() *event.ObjectState {
-	if s.Object != nil {
+// described returns the object that Why describes, or nil.
+func (s Subject) described() *event.ObjectState {
+	if s.Object != nil || s.Node.Status == event.Waiting {
 		return s.Object
 	}
-	return worstObject(s.Node)
-}
-
-// worstObject returns the object that Why describes with its group, or nil.
-func worstObject(n *graph.Node) *event.ObjectState {
-	if n.Status == event.Waiting {
-		return nil
-	}
-	return picture.Worst(n)
+	return picture.Worst(s.Node)
 }
 
 // Objects lists the objects of a group below an empty line, the most urgent first,
-// without the one that was described.
-func (s Subject) Objects(n *graph.Node, described *event.ObjectState) []canvas.Line {
-	out := []canvas.Line{nil}
+// without the one that Why describes.
+func (s Subject) Objects() []canvas.Line {
+	n, described := s.Node, s.described()
 	objects := slices.Clone(n.Objects[:min(len(n.Objects), maxListed)])
 	objects = slices.DeleteFunc(objects, func(o *event.ObjectState) bool { return o == described })
 	slices.SortStableFunc(objects, func(a, b *event.ObjectState) int { return picture.Urgency(a) - picture.Urgency(b) })
+	out := []canvas.Line{nil}
 	for _, o := range objects {
-		l := s.objectWhy(n, o)
-		l = append(canvas.Line{{Role: l[0].Role, Text: s.ObjectMark(n, o).Glyph + " "}, {Role: theme.Text, Text: o.Object.String() + "  "}}, append(canvas.Line{{Role: l[0].Role, Text: s.ObjectMark(n, o).Word}}, l[1:]...)...)
-		out = append(out, l)
+		mark, why := s.ObjectMark(n, o), s.objectWhy(n, o)
+		out = append(out, append(canvas.Line{{Role: mark.Role, Text: mark.Glyph + " "}, {Role: theme.Text, Text: o.Object.String() + "  "},
+			{Role: mark.Role, Text: mark.Word}}, why[1:]...))
 	}
 	if more := len(n.Objects) - maxListed; more > 0 {
 		out = append(out, canvas.Plain(theme.Quiet, fmt.Sprintf("%s %d more", s.Theme.Lines.Ellipsis, more)))

@@ -1,6 +1,7 @@
 package inspector
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"strings"
@@ -22,17 +23,18 @@ type Subject struct {
 
 // Why explains the status of a group or of one of its objects: status and reason, the
 // diagnosis, and the gates. The diagnosis gets the lines that the rest leaves of room.
-func (s Subject) Why(n *graph.Node, o *event.ObjectState, room, w int) []canvas.Line {
+func (s Subject) Why(room, w int) []canvas.Line {
+	n, o := s.Node, s.described()
 	var head []canvas.Line
-	if o != nil {
-		head = append(head, s.objectWhy(n, o))
-	} else {
+	if s.Object == nil {
 		head = append(head, s.groupWhy(n))
-		if o = worstObject(n); o != nil {
-			l := s.objectWhy(n, o)
+	}
+	if o != nil {
+		l := s.objectWhy(n, o)
+		if s.Object == nil {
 			l[0].Text = graph.ShortObject(o.Object) + " " + l[0].Text
-			head = append(head, l)
 		}
+		head = append(head, l)
 	}
 	head = canvas.WrapLines(head, w)
 	tail := s.gateLines(n, w)
@@ -58,22 +60,15 @@ func (s Subject) objectWhy(n *graph.Node, o *event.ObjectState) canvas.Line {
 	if left := s.FailsIn(n, o); left != "" {
 		l = append(l, canvas.Piece{Role: theme.Quiet, Text: ", " + left})
 	}
-	if why := s.whyNot(o); why != "" {
-		l = append(l, canvas.Piece{Role: theme.Text, Text: ": "}, canvas.Piece{Role: theme.Strong, Text: why})
-	} else if o.Message != "" {
+	switch {
+	case o.Cause != "" && !o.Done(): // takes precedence over the message
+		l = append(l, canvas.Piece{Role: theme.Text, Text: ": "}, canvas.Piece{Role: theme.Strong, Text: o.Cause})
+	case o.Message != "":
 		l = append(l, canvas.Piece{Role: theme.Text, Text: ": " + o.Message})
-	} else if o.Change != "" && o.Change.Word() != mark.Word {
+	case o.Change != "" && o.Change.Word() != mark.Word:
 		l = append(l, canvas.Piece{Role: theme.Quiet, Text: ", " + o.Change.Word()})
 	}
 	return l
-}
-
-// whyNot returns the cause why an object is not ready; it takes precedence over its message.
-func (s Subject) whyNot(o *event.ObjectState) string {
-	if o.Done() {
-		return ""
-	}
-	return o.Cause
 }
 
 // groupWhy returns a group's status and its reason in a line.
@@ -104,34 +99,40 @@ func diagnosis(o *event.ObjectState, room int) []canvas.Line {
 		lines = append(lines, canvas.Plain(theme.Quiet, o.Message))
 		room--
 	}
-	found := append(o.Diagnosis[:len(o.Diagnosis):len(o.Diagnosis)], o.Log...)
-	if over := len(found) - max(room, 0); over > 0 {
-		found = found[over:]
-	}
-	for _, s := range found {
+	found := slices.Concat(o.Diagnosis, o.Log)
+	for _, s := range found[max(len(found)-max(room, 0), 0):] {
 		lines = append(lines, canvas.Plain(theme.Quiet, "  "+s))
 	}
 	return lines
 }
 
 // gateLines name the groups that a group still waits for, and those that wait for it.
-func (s Subject) gateLines(n *graph.Node, w int) []canvas.Line {
-	var lines []canvas.Line
+func (s Subject) gateLines(n *graph.Node, w int) (lines []canvas.Line) {
 	if n.Status == event.Waiting || n.Status == event.Held {
-		if l := s.gateLine("waits for ", n.Ins, func(u *graph.Node) bool { return !picture.Passed(u) }); l != nil {
-			lines = append(lines, l)
-		}
+		gates, why := canvas.Line{{Role: theme.Text, Text: "waits for "}}, ""
 		for _, u := range n.Ins {
-			if why := n.Group.Why[u.ID]; why != "" && !picture.Passed(u) {
-				lines = append(lines, canvas.WrapLines([]canvas.Line{canvas.Plain(theme.Quiet, "  "+shortWhy(why))}, w)...)
-				break // the gates tab lists all
+			if picture.Passed(u) {
+				continue
 			}
+			if len(gates) > 1 {
+				gates = append(gates, canvas.Piece{Role: theme.Quiet, Text: ", "})
+			}
+			mark, text := s.GroupMark(u), " "+u.Name
+			if d, over, ok := s.Spent(u); ok {
+				text += " " + canvas.Span(d, over)
+			}
+			gates = append(gates, canvas.Piece{Role: mark.Role, Text: mark.Glyph}, canvas.Piece{Role: theme.Text, Text: text})
+			why = cmp.Or(why, n.Group.Why[u.ID]) // the gates tab lists all
+		}
+		if len(gates) > 1 {
+			lines = append(lines, gates)
+		}
+		if why != "" {
+			lines = append(lines, canvas.WrapLines([]canvas.Line{canvas.Plain(theme.Quiet, "  "+shortWhy(why))}, w)...)
 		}
 	}
-	if !n.Status.Over() || n.Status == event.Failed {
-		if l := s.followersLine(n); l != nil {
-			lines = append(lines, l)
-		}
+	if l := s.followersLine(n); l != nil && (!n.Status.Over() || n.Status == event.Failed) {
+		lines = append(lines, l)
 	}
 	return lines
 }
@@ -155,26 +156,4 @@ func (s Subject) followersLine(n *graph.Node) canvas.Line {
 		names[i] = d.Name
 	}
 	return canvas.Line{{Role: theme.Text, Text: canvas.Count(len(all), "group") + verb}, {Role: theme.Quiet, Text: strings.Join(names, ", ")}}
-}
-
-func (s Subject) gateLine(head string, nodes []*graph.Node, which func(*graph.Node) bool) canvas.Line {
-	l := canvas.Line{{Role: theme.Text, Text: head}}
-	for _, u := range nodes {
-		if !which(u) {
-			continue
-		}
-		if len(l) > 1 {
-			l = append(l, canvas.Piece{Role: theme.Quiet, Text: ", "})
-		}
-		mark := s.GroupMark(u)
-		text := " " + u.Name
-		if d, over, ok := s.Spent(u); ok {
-			text += " " + canvas.Span(d, over)
-		}
-		l = append(l, canvas.Piece{Role: mark.Role, Text: mark.Glyph}, canvas.Piece{Role: theme.Text, Text: text})
-	}
-	if len(l) == 1 {
-		return nil
-	}
-	return l
 }

@@ -33,7 +33,7 @@ type Board interface{ Select(*graph.Node) }
 func New(s *screen.Screen, b Board) *Jump {
 	j := &Jump{Screen: s, board: b}
 	j.Line = line.New(s, line.Use{Prompt: "go to ", Enter: "go", Esc: "back", Typed: j.typed, Cleared: j.cancel, Found: j.status, Kept: j.accept, Other: []keys.Binding{
-		{Keys: []string{"tab"}, Label: "tab", About: "breakpoint", Only: s.Steerable, Do: j.breakpoint},
+		{Keys: "tab", About: "breakpoint", Only: s.Steerable, Do: j.breakpoint},
 	}})
 	return j
 }

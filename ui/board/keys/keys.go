@@ -4,7 +4,9 @@
 package keys
 
 import (
+	"cmp"
 	"slices"
+	"strings"
 
 	tea "charm.land/bubbletea/v2"
 
@@ -13,11 +15,11 @@ import (
 
 // Binding is a key in one context.
 type Binding struct {
-	Keys  []string // bubbletea's names
-	Label string   // for people
-	About string   // one to three words
-	More  string   // the help's addition, if any
-	Part  string   // heading in the help
+	Keys  string // bubbletea's names, with blanks between them
+	Label string // for people, if different
+	About string // one to three words
+	More  string // the help's addition, if any
+	Part  string // heading in the help
 	// Only reports whether the binding applies now. Nil: always.
 	Only func() bool
 	// Hint is the word in the footer, empty while the key does nothing. Nil: never in
@@ -34,6 +36,15 @@ type Binding struct {
 	Alias     bool // another binding documents it
 }
 
+// Key returns the first of its keys.
+func (b Binding) Key() string {
+	key, _, _ := strings.Cut(b.Keys, " ")
+	return key
+}
+
+// Name returns the name of its keys for people.
+func (b Binding) Name() string { return cmp.Or(b.Label, b.Keys) }
+
 // Active reports whether the binding applies now.
 func (b Binding) Active() bool { return b.Only == nil || b.Only() }
 
@@ -47,28 +58,19 @@ func (b Binding) Press(say func(why string) tea.Cmd) tea.Cmd {
 	return b.Do()
 }
 
-// Unless returns a Disabled that gives the reason unless ok.
-func Unless(ok func() bool, why string) func() string {
-	return func() string {
-		if ok() {
-			return ""
-		}
-		return why
-	}
-}
-
 // Find returns the first active binding of a key in a table.
 func Find(table []Binding, name string) (Binding, bool) {
-	for _, b := range table {
-		if slices.Contains(b.Keys, name) && b.Active() {
-			return b, true
-		}
+	i := slices.IndexFunc(table, func(b Binding) bool { return slices.Contains(strings.Fields(b.Keys), name) && b.Active() })
+	if i < 0 {
+		return Binding{}, false
 	}
-	return Binding{}, false
+	return table[i], true
 }
 
-// Always returns a Hint that is always in the footer.
-func Always(word string) func() string { return func() string { return word } }
+// Unless returns a Disabled that gives the reason unless ok.
+func Unless(ok func() bool, why string) func() string {
+	return When(why, func() bool { return !ok() })
+}
 
 // When returns a Hint that is in the footer while ok.
 func When(word string, ok func() bool) func() string {
@@ -80,10 +82,16 @@ func When(word string, ok func() bool) func() string {
 	}
 }
 
+// Always returns a Hint that is always in the footer.
+func Always(word string) func() string { return func() string { return word } }
+
 // Run returns a Do that calls a function and returns no command.
 func Run(do func()) func() tea.Cmd {
 	return func() tea.Cmd { do(); return nil }
 }
+
+// By returns a Do that calls a function with a number.
+func By(do func(int), n int) func() tea.Cmd { return Run(func() { do(n) }) }
 
 // Key documents a binding: label, heading, action and explanation.
 type Key struct{ Keys, Part, About, More string }
@@ -92,7 +100,7 @@ type Key struct{ Keys, Part, About, More string }
 func Document(part string, table []Binding) []Key {
 	var out []Key
 	for _, b := range table {
-		out = append(out, Key{b.Label, part, b.About, b.More})
+		out = append(out, Key{b.Name(), part, b.About, b.More})
 	}
 	return out
 }

@@ -60,7 +60,7 @@ func (l *Line) Line() (*textinput.Model, string) {
 	}
 	for _, b := range l.use.Other {
 		if b.Active() {
-			hints += "  " + b.Label + " " + b.About
+			hints += "  " + b.Name() + " " + b.About
 		}
 	}
 	return &l.input, l.use.Found() + hints
@@ -76,14 +76,14 @@ func (l *Line) Cursor() *tea.Cursor {
 // Keys returns the keys that do not go to the text.
 func (l *Line) Keys() []keys.Binding {
 	table := append(slices.Clone(l.use.Other),
-		keys.Binding{Keys: []string{"esc"}, Do: keys.Run(l.Clear)},
-		keys.Binding{Keys: []string{"ctrl+c"}, Do: l.Abort})
+		keys.Binding{Keys: "esc", Do: keys.Run(l.Clear)},
+		keys.Binding{Keys: "ctrl+c", Do: l.Abort})
 	if next := l.use.Next; next != nil {
 		return append(table,
-			keys.Binding{Keys: []string{"enter", "down"}, Do: func() tea.Cmd { return next(1) }},
-			keys.Binding{Keys: []string{"up"}, Do: func() tea.Cmd { return next(-1) }})
+			keys.Binding{Keys: "enter down", Do: func() tea.Cmd { return next(1) }},
+			keys.Binding{Keys: "up", Do: func() tea.Cmd { return next(-1) }})
 	}
-	return append(table, keys.Binding{Keys: []string{"enter", "down", "tab"}, Do: keys.Run(l.keep)})
+	return append(table, keys.Binding{Keys: "enter down tab", Do: keys.Run(l.keep)})
 }
 
 func (l *Line) keep() {

@@ -28,8 +28,15 @@ func (t *Text) Home() { t.top, t.last = 0, 0 }
 
 func (t *Text) scroll(by int) { t.top = min(max(t.top+by, 0), t.last) }
 
-// Scrolls returns the action of a key that scrolls by so many lines.
-func (t *Text) Scrolls(by int) func() tea.Cmd { return keys.Run(func() { t.scroll(by) }) }
+// ScrollKeys returns the keys that scroll by lines and pages.
+func (t *Text) ScrollKeys() []keys.Binding {
+	return []keys.Binding{
+		{Keys: "up k", Do: keys.By(t.scroll, -1), About: "line up"},
+		{Keys: "down j", Do: keys.By(t.scroll, 1), About: "line down"},
+		{Keys: "pgup ctrl+b", Label: "page up", Do: keys.By(t.scroll, -10), About: "page up"},
+		{Keys: "pgdown ctrl+f space", Label: "page down", Do: keys.By(t.scroll, 10), About: "page down"},
+	}
+}
 
 // Update handles the mouse wheel.
 func (t *Text) Update(msg tea.Msg) tea.Cmd {
@@ -47,9 +54,9 @@ func (t *Text) Update(msg tea.Msg) tea.Cmd {
 // DrawText draws the visible part of lines in a box.
 func (t *Text) DrawText(title string, w int, lines []canvas.Line, role theme.Role) {
 	room, all := max(t.H-5, 1), len(lines)
-	if t.last = max(len(lines)-room, 0); t.last > 0 {
+	if t.last = max(all-room, 0); t.last > 0 {
 		t.scroll(0)
-		title = fmt.Sprintf("%s %s %d%%", title, t.Theme.Lines.Dot, 100*(t.top+room)/len(lines))
+		title = fmt.Sprintf("%s %s %d%%", title, t.Theme.Lines.Dot, 100*(t.top+room)/all)
 		lines = lines[t.top:][:room]
 		if t.W-w < 24 { // narrow strips of the board at its sides would distract
 			t.Canvas.Blank(canvas.Rect{X: 0, Y: 0, W: t.W, H: t.H})
@@ -79,17 +86,11 @@ func (p *Page) Open() tea.Cmd {
 }
 
 func (p *Page) Keys() []keys.Binding {
-	const all = 1 << 20
-	return []keys.Binding{
-		{Keys: []string{"up", "k"}, Label: "up k", Do: p.Scrolls(-1), About: "line up"},
-		{Keys: []string{"down", "j"}, Label: "down j", Do: p.Scrolls(1), About: "line down"},
-		{Keys: []string{"pgup", "ctrl+b"}, Label: "page up", Do: p.Scrolls(-10), About: "page up"},
-		{Keys: []string{"pgdown", "ctrl+f", "space"}, Label: "page down", Do: p.Scrolls(10), About: "page down"},
-		{Keys: []string{"home"}, Label: "home", Do: p.Scrolls(-all), About: "to the beginning"},
-		{Keys: []string{"end"}, Label: "end", Do: p.Scrolls(all), About: "to the end"},
-		{Keys: []string{"esc", "enter", "?", "w"}, Label: "esc", Do: keys.Run(func() { p.Modes.Close(p) }), About: "close"},
-		{Keys: []string{"ctrl+c"}, Label: "ctrl-c", Do: p.Abort, About: "abort (asks first)"},
-	}
+	return append(p.ScrollKeys(),
+		keys.Binding{Keys: "home", Do: keys.Run(p.Home), About: "to the beginning"},
+		keys.Binding{Keys: "end", Do: keys.Run(func() { p.top = p.last }), About: "to the end"},
+		keys.Binding{Keys: "esc enter ? w", Label: "esc", Do: keys.Run(func() { p.Modes.Close(p) }), About: "close"},
+		keys.Binding{Keys: "ctrl+c", Label: "ctrl-c", Do: p.Abort, About: "abort (asks first)"})
 }
 
 func (p *Page) Draw() {

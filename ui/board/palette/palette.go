@@ -47,13 +47,13 @@ func (p *Palette) Keys() []keys.Binding {
 		return keys.Run(func() { p.at = min(max(p.at+by, 0), max(len(p.Commands())-1, 0)) })
 	}
 	return []keys.Binding{
-		{Keys: []string{"up", "ctrl+p"}, Label: "up", Do: move(-1), About: "line up"},
-		{Keys: []string{"down", "ctrl+n"}, Label: "down", Do: move(1), About: "line down"},
-		{Keys: []string{"pgup"}, Label: "page up", Do: move(-10), About: "page up"},
-		{Keys: []string{"pgdown"}, Label: "page down", Do: move(10), About: "page down"},
-		{Keys: []string{"enter"}, Label: "enter", Do: p.run, About: "run it"},
-		{Keys: []string{"esc"}, Label: "esc", Do: keys.Run(p.close), About: "close"},
-		{Keys: []string{"ctrl+c"}, Label: "ctrl-c", Do: p.Abort, About: "abort (asks first)"},
+		{Keys: "up ctrl+p", Label: "up", Do: move(-1), About: "line up"},
+		{Keys: "down ctrl+n", Label: "down", Do: move(1), About: "line down"},
+		{Keys: "pgup", Label: "page up", Do: move(-10), About: "page up"},
+		{Keys: "pgdown", Label: "page down", Do: move(10), About: "page down"},
+		{Keys: "enter", Do: p.run, About: "run it"},
+		{Keys: "esc", Do: keys.Run(p.close), About: "close"},
+		{Keys: "ctrl+c", Label: "ctrl-c", Do: p.Abort, About: "abort (asks first)"},
 	}
 }
 
@@ -74,8 +74,8 @@ func (p *Palette) Commands() (out []keys.Binding) {
 	table := p.table()
 	words := strings.Fields(strings.ToLower(p.input.Value()))
 	for _, b := range table {
-		first, _ := keys.Find(table, b.Keys[0])
-		text := strings.ToLower(b.Label + " " + b.About + " " + b.More)
+		first, _ := keys.Find(table, b.Key())
+		text := strings.ToLower(b.Name() + " " + b.About + " " + b.More)
 		switch {
 		case first.About != b.About, b.Steers && p.ReadOnly(): // the key means something else, or nothing
 		case slices.ContainsFunc(words, func(w string) bool { return !strings.Contains(text, w) }):
@@ -93,7 +93,7 @@ func (p *Palette) rank(b keys.Binding, words []string) int {
 	if !p.enabled(b) {
 		rank = 2
 	}
-	if len(words) > 0 && b.Label != words[0] && !strings.HasPrefix(b.About, words[0]) {
+	if len(words) > 0 && b.Name() != words[0] && !strings.HasPrefix(b.About, words[0]) {
 		rank++
 	}
 	return rank
@@ -155,7 +155,7 @@ func (p *Palette) Draw() {
 // row returns a command: name, explanation as far as it fits, key.
 func (p *Palette) row(cursor string, b keys.Binding, key, name theme.Role, width int) canvas.Line {
 	const names = 24
-	rest := max(width-2-names-canvas.Width(b.Label), 1)
+	rest := max(width-2-names-canvas.Width(b.Name()), 1)
 	more := canvas.Fit(b.More, rest-1, p.Theme.Lines.Ellipsis)
-	return canvas.Line{{Role: theme.Key, Text: cursor + " "}, {Role: name, Text: canvas.Pad(b.About, names)}, {Role: theme.Quiet, Text: canvas.Pad(more, rest)}, {Role: key, Text: b.Label}}
+	return canvas.Line{{Role: theme.Key, Text: cursor + " "}, {Role: name, Text: canvas.Pad(b.About, names)}, {Role: theme.Quiet, Text: canvas.Pad(more, rest)}, {Role: key, Text: b.Name()}}
 }

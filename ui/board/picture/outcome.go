@@ -26,7 +26,7 @@ func (p *Picture) Undone() {
 	p.undo = map[plan.Object]*event.ObjectState{}
 	for _, n := range p.Graph.Nodes {
 		for _, o := range n.Objects {
-			if p.Back(n) && o.Status != event.Waiting {
+			if n.Back() && o.Status != event.Waiting {
 				p.undo[o.Object] = o
 			}
 		}
@@ -40,15 +40,14 @@ func (p *Picture) Undone() {
 // unchanged, failed, or nothing to undo.
 func (p *Picture) ObjectOutcome(n *graph.Node, o *event.ObjectState) string {
 	u := p.undo[o.Object]
-	if u == nil || p.Back(n) || o.Status == event.Waiting || u.Change == event.Kept || u.Change == event.Unchanged {
+	if u == nil || n.Back() || o.Status == event.Waiting || u.Change == event.Kept || u.Change == event.Unchanged {
 		return ""
 	}
 	switch u.Status {
 	case event.Gone:
-		if o.Status == event.Gone { // before the rollback
-			return ""
+		if o.Status != event.Gone { // before the rollback
+			return removed
 		}
-		return removed
 	case event.Ready, event.Applied:
 		return rolledBack
 	case event.Deleting:
@@ -61,7 +60,7 @@ func (p *Picture) ObjectOutcome(n *graph.Node, o *event.ObjectState) string {
 
 // groupOutcome returns a rollback's effect on a group that had started.
 func (p *Picture) groupOutcome(n *graph.Node) string {
-	if p.Back(n) || n.Started.IsZero() {
+	if n.Back() || n.Started.IsZero() {
 		return ""
 	}
 	is, any, all := removed, false, true
@@ -98,16 +97,14 @@ func (p *Picture) untouched(o *event.ObjectState) bool {
 // rollback too.
 func (p *Picture) GroupMark(n *graph.Node) theme.Mark {
 	mark := p.Theme.Mark(string(n.Status))
-	if n.Degraded > 0 {
+	switch {
+	case n.Degraded > 0:
 		return p.Theme.Mark(string(event.Degraded))
+	case n.Outcome == "":
+	case IsUnfinished(n.Status):
+		mark.Word += ", " + p.Theme.Mark(n.Outcome).Word
+	default:
+		return p.Theme.Mark(n.Outcome)
 	}
-	if n.Outcome == "" {
-		return mark
-	}
-	now := p.Theme.Mark(n.Outcome)
-	if IsUnfinished(n.Status) {
-		mark.Word += ", " + now.Word
-		return mark
-	}
-	return now
+	return mark
 }

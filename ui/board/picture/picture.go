@@ -40,11 +40,8 @@ func (p *Picture) ReadOnly() bool { return !p.Steers }
 
 // Over reports whether the operation is over.
 func (p *Picture) Over() bool {
-	switch p.State.Status {
-	case event.Succeeded, event.Failed, event.Aborted:
-		return true
-	}
-	return p.Ended
+	is := p.State.Status
+	return p.Ended || is == event.Succeeded || is == event.Failed || is == event.Aborted
 }
 
 // Steerable reports whether the run accepts commands.
@@ -52,13 +49,14 @@ func (p *Picture) Steerable() bool { return !p.ReadOnly() && !p.Over() }
 
 // RollingBack reports whether the operation is being or was rolled back.
 func (p *Picture) RollingBack() bool {
-	for _, p := range p.State.Phases {
-		if strings.HasPrefix(p.Name, event.RollbackPrefix) {
-			return true
-		}
-	}
-	return p.State.Status == event.RollingBack
+	return p.State.Status == event.RollingBack || slices.ContainsFunc(p.State.Phases, IsRollback)
 }
+
+func IsRollback(p *event.PhaseState) bool { return strings.HasPrefix(p.Name, event.RollbackPrefix) }
+
+// IsCurrent reports whether a group belongs to the rollback if there is one, else to the
+// operation.
+func (p *Picture) IsCurrent(n *graph.Node) bool { return n.Back() == p.RollingBack() }
 
 // tally holds the header's counts, computed once per batch.
 type tally struct {
@@ -81,7 +79,7 @@ func (p *Picture) Count() {
 				n.Degraded++
 			}
 		}
-		if strings.HasPrefix(n.Phase, event.RollbackPrefix) == back {
+		if n.Back() == back {
 			p.Tally.add(n)
 		}
 	}
@@ -107,27 +105,17 @@ func (t *tally) add(g *graph.Node) {
 		switch {
 		case o.Done():
 			t.Done++
-			continue
 		case g.Degraded > 0 && Degraded(g, o):
 			t.Degraded++
-			continue
 		case o.Status == event.Failed, g.Status == event.Failed && Urgency(o) == 1:
 			t.Failed++
-			continue
-		case g.Status == event.Aborted && Urgency(o) == 1:
-			continue // no longer watched
-		}
-		switch o.Status {
-		case event.Waiting:
+		case g.Status == event.Aborted && Urgency(o) == 1: // no longer watched
+		case o.Status == event.Waiting:
 			t.Waiting++
-		case event.Applying, event.Deleting:
+		case o.Status == event.Applied && g.Status.Over():
+			t.Applied++
+		case o.Status == event.Applying, o.Status == event.Deleting:
 			t.Requests++
-			t.Active++
-		case event.Applied:
-			if g.Status.Over() {
-				t.Applied++
-				continue
-			}
 			t.Active++
 		default:
 			t.Active++
@@ -137,10 +125,10 @@ func (t *tally) add(g *graph.Node) {
 
 // Lively reports whether the screen shows running times.
 func (p *Picture) Lively() bool {
-	if p.Later != nil && p.Tally.Degraded > 0 {
-		return true // it shows how long ago
-	}
-	if p.Over() || p.State.Started.IsZero() {
+	switch {
+	case p.Later != nil && p.Tally.Degraded > 0: // it shows how long ago
+		return true
+	case p.Over() || p.State.Started.IsZero():
 		return false
 	}
 	return p.Tally.Groups > 0 || p.State.Run == event.Running || p.State.Run == event.Aborting
@@ -170,26 +158,22 @@ func Passed(n *graph.Node) bool {
 // Reason says in one line why an object is not ready, starting with its status; "" if it
 // is ready or has no reason.
 func (p *Picture) Reason(n *graph.Node, o *event.ObjectState) string {
+	why := cmp.Or(o.Cause, o.Message)
 	switch {
 	case Degraded(n, o):
-		return p.Join(p.ObjectMark(n, o).Word+" "+canvas.Span(p.DegradedFor(n, o), false), cmp.Or(o.Cause, o.Message), p.FailsIn(n, o))
+		return p.Join(p.ObjectMark(n, o).Word+" "+canvas.Span(p.DegradedFor(n, o), false), why, p.FailsIn(n, o))
 	case o.Status == event.Failed:
-		return cmp.Or(o.Cause, o.Message)
+		return why
 	case IsUnfinished(n.Status) && Urgency(o) == 1:
-		return "not ready: " + cmp.Or(o.Cause, o.Message, string(o.Status))
+		return "not ready: " + cmp.Or(why, string(o.Status))
+	case o.Status != event.InProgress && o.Status != event.Deleting:
+		return ""
 	}
-	switch o.Status {
-	case event.InProgress, event.Deleting:
-		text := p.ObjectMark(n, o).Word
-		if !n.Status.Over() || n.Status == event.Applied {
-			text += " " + canvas.Span(p.InProgressFor(o), false)
-		}
-		if why := cmp.Or(o.Cause, o.Message); why != "" {
-			text += " " + p.Theme.Lines.Dot + " " + why
-		}
-		return text
+	text := p.ObjectMark(n, o).Word
+	if !n.Status.Over() || n.Status == event.Applied {
+		text += " " + canvas.Span(p.InProgressFor(o), false)
 	}
-	return ""
+	return p.Join(text, why)
 }
 
 // InProgressFor returns how long an object has been in progress.
@@ -278,26 +262,19 @@ func (p *Picture) Join(parts ...string) string {
 // Active reports whether a group is running or held.
 func Active(n *graph.Node) bool { return n.Status == event.Running || n.Status == event.Held }
 
-func (p *Picture) Back(n *graph.Node) bool { return strings.HasPrefix(n.Phase, event.RollbackPrefix) }
-
 // Ready reports whether all dependencies of a waiting group are over.
 func (p *Picture) Ready(n *graph.Node) bool {
-	for _, up := range n.Ins {
-		if !up.Status.Over() {
-			return false
-		}
-	}
-	return true
+	return !slices.ContainsFunc(n.Ins, func(up *graph.Node) bool { return !up.Status.Over() })
 }
 
 // Worst returns the most urgent object of a group: failed, degraded, or longest in progress.
 func Worst(n *graph.Node) *event.ObjectState {
 	var best *event.ObjectState
 	for _, o := range n.Objects {
-		if Urgency(o) > 1 {
-			continue
-		}
-		if best == nil || Degraded(n, o) && !Degraded(n, best) || Urgency(o) < Urgency(best) || Urgency(o) == Urgency(best) && o.Applied.Before(best.Applied) {
+		switch {
+		case Urgency(o) > 1:
+		case best == nil, Degraded(n, o) && !Degraded(n, best), Urgency(o) < Urgency(best),
+			Urgency(o) == Urgency(best) && o.Applied.Before(best.Applied):
 			best = o
 		}
 	}

@@ -90,16 +90,12 @@ func (p *Player) move() {
 // halt stops the clock.
 func (p *Player) halt() { p.time, p.moving = p.Now(), false }
 
-// accelerate multiplies the speed, within its limits.
-func (p *Player) accelerate(by float64) {
-	p.time, p.since = p.Now(), p.clock()
-	p.speed = min(max(p.speed*by, Slowest), Fastest)
-}
-
 // due returns the number of events up to the current time.
-func (p *Player) due() int {
-	now, n := p.Now(), p.At()
-	for n < len(p.events) && !p.events[n].Time.After(now) {
+func (p *Player) due() int { return p.until(p.Now(), p.At()) }
+
+// until returns the number of events up to a time, at least n.
+func (p *Player) until(t time.Time, n int) int {
+	for n < len(p.events) && !p.events[n].Time.After(t) {
 		n++
 	}
 	return n
@@ -112,9 +108,6 @@ func (p *Player) wait() time.Duration {
 	}
 	return time.Duration(float64(p.events[p.At()].Time.Sub(p.Now())) / p.speed)
 }
-
-// passes moves the position without changing the clock.
-func (p *Player) passes(n int) { p.at.Store(int64(n)) }
 
 // next returns the position of the next interesting event after from, or before it if by is -1;
 // 0 if there is none.
@@ -129,12 +122,7 @@ func (p *Player) next(from, by int, interesting func(event.Event) bool) int {
 
 // byTime returns the position at a part of the record's time, from 0 to 1.
 func (p *Player) byTime(part float64) int {
-	t := p.Start().Add(time.Duration(part * float64(p.end().Sub(p.Start()))))
-	n := 1
-	for n < len(p.events) && !p.events[n].Time.After(t) {
-		n++
-	}
-	return n
+	return p.until(p.Start().Add(time.Duration(part*float64(p.end().Sub(p.Start())))), 1)
 }
 
 // Part returns the part of the record's time up to t, from 0 to 1.

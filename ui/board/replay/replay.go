@@ -36,27 +36,22 @@ func New(ctx context.Context, s *screen.Screen, p *Player, settle func() tea.Cmd
 // Begin shows the state at the current position and plays on.
 func (r *Replay) Begin() tea.Cmd { return tea.Batch(r.moveTo(0, r.At()), r.playNext()) }
 
-// Rows returns how many lines of the screen the time line takes.
-func (r *Replay) Rows() int { return 1 }
-
 // Keys returns the keys of a replay; they take precedence over the board's and the inspector's.
 func (r *Replay) Keys() []keys.Binding {
-	by := func(n int) func() tea.Cmd { return func() tea.Cmd { return r.PauseAt(r.At() + n) } }
-	group := func(by int) func() tea.Cmd { return func() tea.Cmd { return r.pauseAtGroup(by) } }
-	failure := func(by int) func() tea.Cmd { return func() tea.Cmd { return r.pauseAtFailure(by) } }
+	by := func(do func(int) tea.Cmd, n int) func() tea.Cmd { return func() tea.Cmd { return do(n) } }
 	faster := func(by float64) func() tea.Cmd { return func() tea.Cmd { return r.setSpeed(by) } }
 	return []keys.Binding{
-		{Keys: []string{"space"}, Label: "space", Hint: r.playHint, Do: r.playOrHalt, About: "play or pause; at the end: replay"},
-		{Keys: []string{"left"}, Label: "left", Hint: keys.Always("previous event"), Do: by(-1), About: "previous event"},
-		{Keys: []string{"right"}, Label: "right", Hint: keys.Always("next event"), Do: by(1), About: "next event"},
-		{Keys: []string{","}, Label: ",", Hint: keys.Always("previous group"), Do: group(-1), About: "previous group status change"},
-		{Keys: []string{"."}, Label: ".", Hint: keys.Always("next group"), Do: group(1), About: "next group status change"},
-		{Keys: []string{"x"}, Label: "x", Hint: keys.When("failure", r.hasFailure), Do: failure(1), About: "next failure"},
-		{Keys: []string{"X"}, Label: "X", Do: failure(-1), About: "previous failure"},
-		{Keys: []string{"+", "="}, Label: "+", Hint: keys.When("faster", func() bool { return r.speed < Fastest }), Do: faster(2), About: "twice as fast, up to 64×"},
-		{Keys: []string{"-"}, Label: "-", Hint: keys.When("slower", func() bool { return r.speed > Slowest }), Do: faster(0.5), About: "half as fast, down to 1×"},
-		{Keys: []string{"<"}, Label: "<", Do: func() tea.Cmd { return r.PauseAt(1) }, About: "to the beginning"},
-		{Keys: []string{">"}, Label: ">", Do: func() tea.Cmd { return r.PauseAt(len(r.events)) }, About: "to the end"},
+		{Keys: "space", Hint: r.playHint, Do: r.playOrHalt, About: "play or pause; at the end: replay"},
+		{Keys: "left", Hint: keys.Always("previous event"), Do: by(r.pauseBy, -1), About: "previous event"},
+		{Keys: "right", Hint: keys.Always("next event"), Do: by(r.pauseBy, 1), About: "next event"},
+		{Keys: ",", Hint: keys.Always("previous group"), Do: by(r.pauseAtGroup, -1), About: "previous group status change"},
+		{Keys: ".", Hint: keys.Always("next group"), Do: by(r.pauseAtGroup, 1), About: "next group status change"},
+		{Keys: "x", Hint: keys.When("failure", r.hasFailure), Do: by(r.pauseAtFailure, 1), About: "next failure"},
+		{Keys: "X", Do: by(r.pauseAtFailure, -1), About: "previous failure"},
+		{Keys: "+ =", Label: "+", Hint: keys.When("faster", func() bool { return r.speed < Fastest }), Do: faster(2), About: "twice as fast, up to 64×"},
+		{Keys: "-", Hint: keys.When("slower", func() bool { return r.speed > Slowest }), Do: faster(0.5), About: "half as fast, down to 1×"},
+		{Keys: "<", Do: by(r.PauseAt, 1), About: "to the beginning"},
+		{Keys: ">", Do: by(r.PauseAt, len(r.events)), About: "to the end"},
 	}
 }
 
@@ -68,9 +63,7 @@ func (r *Replay) playHint() string {
 }
 
 // hasFailure reports whether the record has a failure.
-func (r *Replay) hasFailure() bool {
-	return slices.ContainsFunc(r.events, IsFailure)
-}
+func (r *Replay) hasFailure() bool { return slices.ContainsFunc(r.events, IsFailure) }
 
 // Played is the number of the timer that expired for the next event.
 type Played int
@@ -82,7 +75,7 @@ func (r *Replay) played(msg Played) tea.Cmd {
 	}
 	from := r.At()
 	to := max(r.due(), min(from+1, len(r.events))) // the clock may be slightly behind the timer
-	r.passes(to)
+	r.at.Store(int64(to))                          // without changing the clock
 	return tea.Batch(r.moveTo(from, to), r.playNext())
 }
 
@@ -115,8 +108,10 @@ func (r *Replay) playOrHalt() tea.Cmd {
 	return tea.Batch(r.moveTo(from, r.At()), r.playNext())
 }
 
+// setSpeed multiplies the speed, within its limits.
 func (r *Replay) setSpeed(by float64) tea.Cmd {
-	r.accelerate(by)
+	r.time, r.since = r.Now(), r.clock()
+	r.speed = min(max(r.speed*by, Slowest), Fastest)
 	return r.playNext()
 }
 
@@ -126,6 +121,8 @@ func (r *Replay) PauseAt(at int) tea.Cmd {
 	r.Stop(at)
 	return r.moveTo(from, r.At())
 }
+
+func (r *Replay) pauseBy(n int) tea.Cmd { return r.PauseAt(r.At() + n) }
 
 // pauseAtGroup pauses at the next status change of a group, or else at the end.
 func (r *Replay) pauseAtGroup(by int) tea.Cmd {
@@ -138,16 +135,16 @@ func (r *Replay) pauseAtGroup(by int) tea.Cmd {
 
 // pauseAtFailure pauses at the next failure, cyclically.
 func (r *Replay) pauseAtFailure(by int) tea.Cmd {
-	if !r.hasFailure() {
-		return r.Say(theme.Quiet, "no failures in this run")
+	from := r.At()
+	if r.next(from, by, IsFailure) == 0 {
+		from = 0
+		if by < 0 {
+			from = len(r.events) + 1
+		}
 	}
-	at := r.next(r.At(), by, IsFailure)
-	switch {
-	case at > 0:
-	case by > 0:
-		at = r.next(0, by, IsFailure)
-	default:
-		at = r.next(len(r.events)+1, by, IsFailure)
+	at := r.next(from, by, IsFailure)
+	if at == 0 {
+		return r.Say(theme.Quiet, "no failures in this run")
 	}
 	cmd := r.PauseAt(at)
 	if n := r.Graph.ByKey[r.events[at-1].Unit()]; n != nil {
@@ -178,6 +175,3 @@ func (r *Replay) Update(msg tea.Msg) tea.Cmd {
 	}
 	return nil
 }
-
-// Still reports whether the replay is paused.
-func (r *Replay) Still() bool { return !r.moving }

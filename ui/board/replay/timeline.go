@@ -3,6 +3,7 @@ package replay
 import (
 	"fmt"
 	"strconv"
+	"time"
 
 	tea "charm.land/bubbletea/v2"
 
@@ -16,8 +17,15 @@ import (
 // current event.
 func (r *Replay) Draw() {
 	p, cv, y := r.Player, r.Canvas, r.H-2
-	x := cv.Put(1, y, theme.Accent, r.stateGlyph()) + 1
-	x = cv.Put(x, y, theme.Strong, r.times("×")+strconv.FormatFloat(p.speed, 'g', 3, 64)) + 2
+	glyph, times := r.Theme.Mark(string(event.Paused)).Glyph, "×"
+	if p.moving {
+		glyph = r.Theme.Lines.Arrow
+	}
+	if r.Theme.ASCII {
+		times = "x"
+	}
+	x := cv.Put(1, y, theme.Accent, glyph) + 1
+	x = cv.Put(x, y, theme.Strong, times+strconv.FormatFloat(p.speed, 'g', 3, 64)) + 2
 	x = cv.Put(x, y, theme.Text, canvas.Clock(p.Now().Sub(p.Start()))+" of "+canvas.Clock(p.end().Sub(p.Start()))) + 2
 	end := r.W - 1
 	count := fmt.Sprintf("%d of %d", p.At(), len(p.events))
@@ -38,46 +46,21 @@ func (r *Replay) drawLine(area canvas.Rect) {
 		return
 	}
 	p, l := r.Player, r.Theme.Lines
-	cell := func(part float64) int { return min(int(part*float64(area.W)), area.W-1) }
-	now := cell(p.Part(p.Now()))
-	for i := range area.W {
-		switch {
-		case i < now:
-			r.Canvas.Put(area.X+i, area.Y, theme.Accent, l.Bar)
-		case i == now:
-			r.Canvas.Put(area.X+i, area.Y, theme.Accent, l.Half)
-		default:
-			r.Canvas.Put(area.X+i, area.Y, theme.Faint, l.Rest)
+	cell := func(t time.Time) int { return min(int(p.Part(t)*float64(area.W)), area.W-1) }
+	now := cell(p.Now())
+	r.Canvas.Rule(area.X, area.Y, now, theme.Accent, l.Bar)
+	r.Canvas.Put(area.X+now, area.Y, theme.Accent, l.Half)
+	r.Canvas.Rule(area.X+now+1, area.Y, area.W-now-1, theme.Faint, l.Rest)
+	mark := func(status event.Status, is func(event.Event) bool) {
+		m := r.Theme.Mark(string(status))
+		for _, e := range p.events {
+			if is(e) {
+				r.Canvas.Put(area.X+cell(e.Time), area.Y, m.Role, m.Glyph)
+			}
 		}
 	}
-	for _, e := range p.events { // before the failures, which are drawn over pauses
-		if e.Kind == event.KindRun && e.Status == event.Paused {
-			mark := r.Theme.Mark(string(event.Paused))
-			r.Canvas.Put(area.X+cell(p.Part(e.Time)), area.Y, mark.Role, mark.Glyph)
-		}
-	}
-	for _, e := range p.events {
-		if IsFailure(e) {
-			mark := r.Theme.Mark(string(event.Failed))
-			r.Canvas.Put(area.X+cell(p.Part(e.Time)), area.Y, mark.Role, mark.Glyph)
-		}
-	}
-}
-
-// stateGlyph returns the glyph for playing or paused.
-func (r *Replay) stateGlyph() string {
-	if r.moving {
-		return r.Theme.Lines.Arrow
-	}
-	return r.Theme.Mark(string(event.Paused)).Glyph
-}
-
-// times returns the multiplication sign.
-func (r *Replay) times(sign string) string {
-	if r.Theme.ASCII {
-		return "x"
-	}
-	return sign
+	mark(event.Paused, func(e event.Event) bool { return e.Kind == event.KindRun && e.Status == event.Paused })
+	mark(event.Failed, IsFailure) // over pauses
 }
 
 // Describe describes an event in a few words.

@@ -123,7 +123,7 @@ func (r *Report) unitName(g *event.GroupState) string {
 		return g.ID
 	}
 	for _, p := range r.State.Phases {
-		if p.Name != g.Phase && r.Graph.Cols[n.Col].Phase.Kind == event.PhaseRemove && r.State.Find(p.Name, g.ID) != nil {
+		if p.Name != g.Phase && n.Kind == event.PhaseRemove && r.State.Find(p.Name, g.ID) != nil {
 			return n.Name + " removal"
 		}
 	}

@@ -50,9 +50,8 @@ func (s *Screen) Refilter() {
 	for _, w := range strings.Fields(strings.ToLower(f.Query)) {
 		f.words = append(f.words, word{w, theme.MayBeStatus(w)})
 	}
-	f.groups, f.whole, f.objects = nil, nil, nil
 	if !f.On() {
-		f.names = nil
+		*f = Filter{Query: f.Query}
 		return
 	}
 	if f.names == nil {
@@ -97,13 +96,10 @@ func (f *Filter) holds(name string, status func() string) bool {
 		if strings.Contains(name, w.text) {
 			continue
 		}
-		if !w.status {
-			return false
-		}
-		if is == "" {
+		if w.status && is == "" {
 			is = strings.ToLower(status())
 		}
-		if !strings.Contains(is, w.text) {
+		if !w.status || !strings.Contains(is, w.text) {
 			return false
 		}
 	}
@@ -127,15 +123,7 @@ func (s *Screen) ShownObjects(n *graph.Node) []*event.ObjectState {
 }
 
 // Visible returns the groups on the board, in plan order.
-func (s *Screen) Visible() []*graph.Node {
-	var out []*graph.Node
-	for _, n := range s.Graph.Nodes {
-		if s.Shown(n) {
-			out = append(out, n)
-		}
-	}
-	return out
-}
+func (s *Screen) Visible() []*graph.Node { return s.Graph.Select(s.Shown) }
 
 // Matches says how many groups match.
 func (s *Screen) Matches() string {

@@ -47,7 +47,7 @@ type Screen struct {
 	Rewound func()
 
 	Run
-	stepped bool // since the run paused
+	Stepped bool // since the run paused
 	outlook outlook
 }
 
@@ -95,11 +95,10 @@ func (s *Screen) Group() *graph.Node { return s.Graph.ByKey[s.Sel.Unit] }
 
 // Object returns the selected object, or nil if a group is selected.
 func (s *Screen) Object() *event.ObjectState {
-	n := s.Group()
-	if n == nil || s.Sel.Object == (plan.Object{}) {
-		return nil
+	if n := s.Group(); n != nil && s.Sel.Object != (plan.Object{}) {
+		return n.Find(s.Sel.Object)
 	}
-	return n.Find(s.Sel.Object)
+	return nil
 }
 
 // IsSelected reports whether the group or one of its objects is selected.
@@ -122,11 +121,43 @@ func (s *Screen) HasReport() bool {
 	return s.Over() && !s.State.Ended.IsZero() && !s.State.Operation.IsWatch()
 }
 
-// Stepped reports whether a step was taken since the run paused.
-func (s *Screen) Stepped() bool { return s.stepped }
-
 // MayQuit reports whether quitting does not end a run.
 func (s *Screen) MayQuit() bool { return s.Over() || s.ReadOnly() || s.Attached }
+
+// Failing returns the failed groups of the current phases, the selected one first.
+func (s *Screen) Failing() []*graph.Node {
+	var out []*graph.Node
+	for _, n := range s.Graph.Nodes {
+		switch {
+		case n.Status != event.Failed || !s.IsCurrent(n):
+		case s.IsSelected(n):
+			out = append([]*graph.Node{n}, out...)
+		default:
+			out = append(out, n)
+		}
+	}
+	return out
+}
+
+// RootOf returns the root cause of a group's failure.
+func (s *Screen) RootOf(n *graph.Node) event.Root {
+	for _, r := range s.State.Roots() {
+		if r.Group == n.GroupState {
+			return r
+		}
+	}
+	return event.Root{Group: n.GroupState, Cause: n.Message}
+}
+
+// FailedCommand returns a command about the selected group if that failed, else about all failed
+// groups.
+func (s *Screen) FailedCommand(name event.CommandName) event.Command {
+	c := event.Command{Name: name}
+	if n := s.Group(); n != nil && n.Status == event.Failed {
+		c.Phase, c.Group = n.Phase, n.ID
+	}
+	return c
+}
 
 // Send sends a command to the run, which answers with an event.
 func (s *Screen) Send(c event.Command) tea.Cmd {
@@ -148,24 +179,22 @@ func (s *Screen) Absorb(events []event.Event) (cmds []tea.Cmd) {
 	announced := false
 	for _, e := range events {
 		s.State.Apply(e)
-		if e.Scope != "" {
+		switch command := e.Kind == event.KindCommand; {
+		case e.Scope != "":
 			if s.Scoped != nil {
 				s.Scoped(e)
 			}
-			continue
-		}
-		switch {
 		case e.Kind == event.KindOperation && e.Status == event.RollingBack:
 			s.Follow = true
 		case e.Kind == event.KindRun:
-			s.stepped = false
-		case e.Kind == event.KindCommand && e.Command == event.Step && e.Status == event.Accepted:
-			s.stepped = true
+			s.Stepped = false
 		case e.Kind == event.KindPlan:
 			announced = true
-		case e.Kind == event.KindCommand && e.Command == event.Edit && e.Status == event.Accepted:
+		case command && e.Command == event.Step && e.Status == event.Accepted:
+			s.Stepped = true
+		case command && e.Command == event.Edit && e.Status == event.Accepted:
 			s.Follow = true // the plan changed
-		case e.Kind == event.KindCommand && e.Status == event.Refused:
+		case command && e.Status == event.Refused:
 			cmds = append(cmds, s.Say(theme.Bad, commandNames[e.Command]+" refused: "+e.Message))
 		}
 	}
@@ -177,7 +206,7 @@ func (s *Screen) Absorb(events []event.Event) (cmds []tea.Cmd) {
 
 // Rewind forgets all events.
 func (s *Screen) Rewind() {
-	s.State, s.Graph, s.stepped, s.outlook = event.State{}, graph.New(&event.State{}), false, outlook{}
+	s.State, s.Graph, s.Stepped, s.outlook = event.State{}, graph.New(&event.State{}), false, outlook{}
 	if s.Rewound != nil {
 		s.Rewound()
 	}

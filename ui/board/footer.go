@@ -1,0 +1,129 @@
+package board
+
+import (
+	"slices"
+	"strings"
+
+	"lockstep/theme"
+	"lockstep/ui/board/canvas"
+	"lockstep/ui/board/keys"
+)
+
+// hints returns the footer's keys: those that work now.
+func (m *model) hints() []keys.Hint {
+	return m.filterHints(func(b keys.Binding) bool { return !b.OnFailure || !m.Held() })
+}
+
+// failureHints returns the keys that resolve a held failure; they are below the state line.
+func (m *model) failureHints() []keys.Hint {
+	return m.filterHints(func(b keys.Binding) bool { return b.OnFailure && m.Held() })
+}
+
+func (m *model) filterHints(which func(keys.Binding) bool) (out []keys.Hint) {
+	if m.Modes.Top() != nil {
+		return nil // the mode shows its own keys
+	}
+	for _, b := range m.hintTable() {
+		if b.Hint == nil || !b.Active() || b.Steers && m.ReadOnly() || !which(b) {
+			continue
+		}
+		if word := b.Hint(); word != "" {
+			out = append(out, keys.Hint{Key: m.keySign(b), Word: word, Press: b.Key(), Stays: b.Stays})
+		}
+	}
+	return out
+}
+
+// hintTable returns the board's keys in the order of the footer: the inspector's, if it is
+// open, come first, and a replay's after q.
+func (m *model) hintTable() []keys.Binding {
+	table := m.boardKeys()
+	if m.insp.Shown {
+		own, rest := m.inspectorKeys(), []keys.Binding{}
+		at := slices.IndexFunc(own, func(b keys.Binding) bool { return b.Keys == "esc" }) + 1
+		for _, b := range table {
+			switch _, taken := keys.Find(own, b.Key()); {
+			case taken:
+			case b.Near:
+				own = slices.Insert(own, at, b)
+				at++
+			default:
+				rest = append(rest, b)
+			}
+		}
+		table = append(own, rest...)
+	}
+	if m.replay != nil {
+		quit := slices.IndexFunc(table, func(b keys.Binding) bool { return b.Keys == "q" })
+		table = slices.Insert(table, quit+1, m.replay.Keys()...)
+	}
+	return table
+}
+
+// keySign returns a key as the footer shows it.
+func (m *model) keySign(b keys.Binding) string {
+	switch l := m.Theme.Lines; b.Key() {
+	case "enter":
+		return l.Enter
+	case "left":
+		return l.Left
+	case "right":
+		return l.Right
+	case "/":
+		return "/"
+	}
+	sign, _, _ := strings.Cut(b.Name(), "/")
+	return sign
+}
+
+// drawFooter draws as many keys as fit, help always, and the filter; or the line that the
+// user types.
+func (m *model) drawFooter() {
+	y, cv := m.H-1, m.Canvas
+	if typed, ok := m.Modes.Top().(keys.Line); ok {
+		input, found := typed.Line()
+		x := cv.Put(1, y, theme.Key, typed.Prompt())
+		cv.PutFit(x, y, m.W-x-1, theme.Text, input.Value())
+		cv.PutRight(m.W-1, y, theme.Quiet, found)
+		return
+	}
+	x, end, hints := 1, m.W-1, m.hints()
+	if m.Filter.On() {
+		text := "/" + m.Filter.Query + "  " + m.Matches() + "  esc clears"
+		end = cv.PutRight(end, y, theme.Stopped, canvas.Fit(text, m.W/2, m.Theme.Lines.Ellipsis)) - 2
+	}
+	if h := len(hints) - 1; h > 0 && keys.Cells(hints, 2) > end-x { // help is always visible
+		help := hints[h]
+		m.PutHint(end-help.Width(), y, help, theme.Quiet)
+		end -= help.Width() + 2
+		hints = hints[:h]
+	}
+	kept := 0 // room reserved for later hints with Stays
+	for _, h := range hints {
+		if h.Stays {
+			kept += h.Width() + 2
+		}
+	}
+	for _, h := range hints {
+		if h.Stays {
+			kept -= h.Width() + 2
+		}
+		if x+h.Width()+kept <= end {
+			x = m.PutHint(x, y, h, theme.Quiet) + 2
+		}
+	}
+}
+
+// drawFlash draws the short message above the keys, wrapped.
+func (m *model) drawFlash() {
+	if m.Flash.Text == "" || m.TooSmall() {
+		return
+	}
+	lines := canvas.Wrap(m.Flash.Text, m.W-2)
+	top := max(m.H-1-len(lines), 2)
+	lines = lines[:min(len(lines), m.H-1-top)]
+	m.Canvas.Blank(canvas.Rect{X: 0, Y: top, W: m.W, H: len(lines)})
+	for i, l := range lines {
+		m.Canvas.Put(1, top+i, m.Flash.Role, l)
+	}
+}

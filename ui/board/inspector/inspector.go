@@ -1,0 +1,264 @@
+package inspector
+
+import (
+	"context"
+	"slices"
+	"strings"
+	"time"
+
+	tea "charm.land/bubbletea/v2"
+
+	"lockstep/engine/event"
+	"lockstep/theme"
+	"lockstep/ui/board/canvas"
+	"lockstep/ui/board/keys"
+	"lockstep/ui/board/picture"
+	"lockstep/ui/board/screen"
+)
+
+// Tab is a page of the inspector.
+type Tab int
+
+const (
+	TabWhy Tab = iota
+	TabDiff
+	TabManifest
+	TabEvents
+	TabPods
+	TabLogs
+	TabGates
+	TabTimings
+	Tabs
+)
+
+var TabNames = [Tabs]string{"why", "diff", "manifest", "events", "pods", "logs", "gates", "timings"}
+
+// queries reports whether the tab shows the result of one query to the cluster.
+func (t Tab) queries() bool {
+	return t == TabEvents || t == TabPods || t == TabLogs || t == TabManifest
+}
+
+// Inspector is the part of the screen that shows the selection, open or closed.
+type Inspector struct {
+	*screen.Screen
+	Shown bool
+	Area  canvas.Rect
+	// Kubectl holds the kubectl flags that select the cluster. Nil: the operation's
+	// context.
+	Kubectl []string
+	ctx     context.Context // ends all queries
+	answers Answers         // nil: not connected
+	changes *changes
+	show    func() // scrolls the selection into view
+
+	Tab   Tab
+	Live  bool // show the manifest of the object in the cluster
+	Cut   bool // cut long lines instead of wrapping them
+	Times bool // show the timestamps of log lines
+	Page  pageOf
+	N     int // number of the query, to drop late answers
+	result
+	search search
+	about  Item // the object of the query
+	asked  time.Time
+	cancel context.CancelFunc
+	tail   *logTail
+}
+
+// pageOf is the position of a scrolled text.
+type pageOf struct {
+	Top, Last int
+	End       bool // follows the end of the text
+}
+
+// New returns a closed inspector; answers may be nil. Its queries end with ctx.
+func New(ctx context.Context, s *screen.Screen, answers Answers, show func()) *Inspector {
+	return &Inspector{Screen: s, ctx: ctx, answers: answers, changes: newChanges(ctx, answers), show: show}
+}
+
+// Selected returns the selection.
+func (i *Inspector) Selected() Subject {
+	return Subject{Picture: &i.Picture, Node: i.Group(), Object: i.Object()}
+}
+
+// Subject returns the object of the tabs: the selected one, or the most urgent of the selected
+// group; nil for none.
+func (i *Inspector) Subject() *event.ObjectState {
+	if o := i.Object(); o != nil {
+		return o
+	}
+	n := i.Group()
+	if n == nil || len(n.Objects) == 0 {
+		return nil
+	}
+	if w := picture.Worst(n); w != nil {
+		return w
+	}
+	for _, o := range n.Objects {
+		switch o.Object.Kind {
+		case "Deployment", "StatefulSet", "DaemonSet", "Job", "Pod":
+			return o
+		}
+	}
+	return n.Objects[0]
+}
+
+// Item returns the subject with its place in the plan.
+func (i *Inspector) Item() (Item, bool) {
+	o := i.Subject()
+	if o == nil {
+		return Item{}, false
+	}
+	return i.Selected().item(o), true
+}
+
+// Title returns the full name of the selection.
+func (i *Inspector) Title() string {
+	n := i.Group()
+	if n == nil {
+		return ""
+	}
+	title := n.ID
+	if o := i.Object(); o != nil && o.Object.String() != n.Name {
+		title += " " + i.Theme.Lines.Dot + " " + o.Object.String()
+	}
+	return title
+}
+
+// HasAnswers reports whether the inspector can query the cluster.
+func (i *Inspector) HasAnswers() bool { return i.answers != nil }
+
+// CanPreview reports whether the selected group has not started and can be compared with
+// the cluster.
+func (i *Inspector) CanPreview() bool {
+	n := i.Group()
+	return n != nil && i.answers != nil && (n.Status == event.Waiting || n.Status == event.Held)
+}
+
+// ShowsDiff reports whether the pane shows the diff of the selection: only while the run
+// is paused.
+func (i *Inspector) ShowsDiff() bool {
+	paused := i.State.Run == event.Paused || i.State.Run == event.Held || i.PlanOnly()
+	return paused && !i.Shown && i.CanPreview()
+}
+
+// Wraps reports whether the open tab wraps long lines.
+func (i *Inspector) Wraps() bool {
+	return i.Tab == TabLogs || i.Tab == TabManifest || i.Tab == TabEvents
+}
+
+func (i *Inspector) Close() tea.Cmd {
+	if i.Shown {
+		i.Stop()
+		i.Shown = false
+		i.show()
+	}
+	return nil
+}
+
+func (i *Inspector) open() {
+	i.Follow = false
+	if !i.Shown {
+		i.Shown, i.Cut, i.Times, i.search = true, false, false, search{}
+		i.show()
+	}
+}
+
+// Open opens the inspector: on the diff of a waiting group, else on why.
+func (i *Inspector) Open() tea.Cmd {
+	if i.CanPreview() {
+		return i.Look(TabDiff)
+	}
+	return i.Look(TabWhy)
+}
+
+// Look opens the inspector on a tab.
+func (i *Inspector) Look(t Tab) tea.Cmd {
+	i.open()
+	return i.OpenTab(t)
+}
+
+// OpenTab opens a tab. The manifest of an applied object is the one in the cluster.
+func (i *Inspector) OpenTab(t Tab) tea.Cmd {
+	i.Tab = t
+	if t == TabManifest {
+		o := i.Subject()
+		i.Live = o != nil && Applied(o)
+	}
+	return i.query()
+}
+
+// OpenDiff opens the diff, or refreshes it if it is open.
+func (i *Inspector) OpenDiff() tea.Cmd {
+	if i.Shown && i.Tab == TabDiff {
+		i.changes.forget(i.Selected())
+	}
+	return i.Look(TabDiff)
+}
+
+// OpenManifest opens the manifest as applied, or as it is in the cluster.
+func (i *Inspector) OpenManifest(live bool) tea.Cmd {
+	i.open()
+	i.Tab, i.Live = TabManifest, live
+	return i.query()
+}
+
+func (i *Inspector) Scroll(by int) {
+	i.Page.Top = min(max(i.Page.Top+by, 0), i.Page.Last)
+	i.Page.End = i.Tab == TabLogs && i.Page.Top == i.Page.Last
+}
+
+// Wheel scrolls the open tab.
+func (i *Inspector) Wheel(at tea.Mouse) {
+	switch at.Button {
+	case tea.MouseWheelUp:
+		i.Scroll(-3)
+	case tea.MouseWheelDown:
+		i.Scroll(3)
+	}
+}
+
+// Click opens the tab under the mouse.
+func (i *Inspector) Click(x, y int) tea.Cmd {
+	if k := slices.IndexFunc(i.tabPlaces(), func(r canvas.Rect) bool { return r.X >= 0 && r.Has(x, y) }); k >= 0 {
+		return i.OpenTab(Tab(k))
+	}
+	return nil
+}
+
+// Update stores answers, and queries again after events changed the state of a replay.
+func (i *Inspector) Update(msg tea.Msg) tea.Cmd {
+	switch msg := msg.(type) {
+	case changesMsg:
+		i.changes.store(msg)
+	case LoadedMsg:
+		i.loaded(msg)
+	case LogMsg:
+		if i.Shown {
+			return i.logged(msg)
+		}
+	case ShellMsg:
+		return i.runShell(msg)
+	case ShellEnded:
+		return i.endShell(msg)
+	case keys.Changed:
+		if i.Replayed {
+			return i.again()
+		}
+	}
+	return nil
+}
+
+// Copy copies the text of the open tab, or of the pane.
+func (i *Inspector) Copy() tea.Cmd {
+	const noWrap = 1 << 16
+	lines := i.Selected().Why(noWrap, noWrap)
+	if i.Shown {
+		lines = append(i.head(noWrap), i.lines(noWrap)...)
+	}
+	var text strings.Builder
+	for _, l := range lines {
+		text.WriteString(strings.TrimRight(canvas.Clean(l.Text()), " ") + "\n")
+	}
+	return tea.Batch(tea.SetClipboard(text.String()), i.Say(theme.Quiet, canvas.Count(len(lines), "line")+" copied"))
+}
