@@ -104,9 +104,9 @@ var boardLayers = [][]string{
 	{"graph", "keys"},
 	{"picture"},
 	{"screen"},
-	{"cards", "header", "inspector", "line", "page", "report"},
+	{"cards", "header", "inspector", "line", "page"},
 	{"columns"},
-	{"breakpoints", "dialogs", "edit", "jump", "palette", "replay", "steer"},
+	{"breakpoints", "dialogs", "edit", "jump", "palette", "replay"},
 	{""},
 }
 

@@ -14,8 +14,8 @@
 // this package joins them and holds the table of keys.
 //
 //	canvas, keys, graph, picture, screen   shared
-//	header, cards, inspector, report, page, line; columns   regions, which draw
-//	breakpoints, dialogs, edit, jump, palette, replay, steer   modes, on a stack
+//	header, cards, inspector, page, line; columns   regions, which draw
+//	breakpoints, dialogs, edit, jump, palette, replay   modes, on a stack
 //
 // A new mode needs a folder with a keys.Mode and a line in the table of keys.
 package board

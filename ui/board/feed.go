@@ -26,7 +26,6 @@ func (s *recordedEvents) Next(context.Context) ([]event.Event, bool) {
 	return events, len(events) > 0
 }
 
-// feed polls a Source.
 type feed struct {
 	ctx    context.Context
 	source Source

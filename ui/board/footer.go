@@ -60,7 +60,6 @@ func (m *model) hintTable() []keys.Binding {
 	return table
 }
 
-// keySign returns a key as the footer shows it.
 func (m *model) keySign(b keys.Binding) string {
 	switch l := m.Theme.Lines; b.Key() {
 	case "enter":

@@ -36,7 +36,6 @@ func (m *model) helpLines(width int) []canvas.Line {
 	return append(out, m.legend()...)
 }
 
-// legend says what the glyphs mean.
 func (m *model) legend() []canvas.Line {
 	out := []canvas.Line{nil, canvas.Plain(theme.Strong, "glyphs")}
 	add := func(role theme.Role, glyph, word string) {

@@ -8,6 +8,7 @@ import (
 	tea "charm.land/bubbletea/v2"
 	"github.com/charmbracelet/colorprofile"
 
+	"lockstep/engine/event"
 	"lockstep/theme"
 	"lockstep/ui/board/breakpoints"
 	"lockstep/ui/board/canvas"
@@ -22,9 +23,7 @@ import (
 	"lockstep/ui/board/page"
 	"lockstep/ui/board/palette"
 	"lockstep/ui/board/replay"
-	"lockstep/ui/board/report"
 	"lockstep/ui/board/screen"
-	"lockstep/ui/board/steer"
 )
 
 // model joins the regions and the modes, which share one screen.
@@ -33,30 +32,29 @@ type model struct {
 	regions
 	modes
 	feed
-	later later
-	pens  *canvas.Pens
-	theme theme.Options // as requested, before the terminal's limits
-	frame string        // the last frame, while nothing has changed
-	stale bool          // the frame is out of date
-	first bool          // the user has not seen the screen before
-	ticks bool          // a tick is scheduled
+	later   later
+	pens    *canvas.Pens
+	theme   theme.Options               // as requested, before the terminal's limits
+	frame   string                      // the last frame, while nothing has changed
+	stale   bool                        // the frame is out of date
+	first   bool                        // the user has not seen the screen before
+	ticks   bool                        // a tick is scheduled
+	restart func(context.Context) error // prepares a restart; nil: not possible
+	next    func(*event.State) []string // suggests commands at the end; may be nil
 	// openRelease opens the board of a release of a stack, back returns to the stack; nil on
 	// other boards.
 	openRelease func(scope string) tea.Cmd
 	back        func() tea.Cmd
 }
 
-// regions are the parts of the screen.
 type regions struct {
 	header *header.Header
 	board  *columns.Board
 	insp   *inspector.Inspector
-	pane   *pane
 }
 
-// modes can be opened on top of the board; steer and edit control the run.
+// modes can be opened on top of the board.
 type modes struct {
-	steer          *steer.Steer
 	edit           *edit.Edit
 	abort, giveUp  *dialogs.Dialog
 	breaks         *breakpoints.List
@@ -70,21 +68,20 @@ type modes struct {
 
 func newModel(ctx context.Context, o Options) *model {
 	m := &model{feed: feed{ctx: ctx, source: o.Source}, later: later{open: o.Later}, theme: o.Theme, stale: true, first: o.First}
+	m.restart, m.next = o.Restart, o.Next
 	s := screen.New(o.Now, screen.Run{Attached: o.Attached, Throwaway: o.Restart != nil, Replayed: o.record != nil, Command: o.Command, Abort: m.askAbort})
 	m.Screen = s
-	end := &report.Report{Screen: s, Next: o.Next}
 	m.board = columns.New(s, m.place)
 	m.insp = inspector.New(ctx, s, o.Inspector, m.board.Show)
 	m.insp.Kubectl = o.Kubectl
 	m.header = &header.Header{Screen: s, Title: o.Title}
-	m.pane = &pane{s, m.insp, end}
 	m.modes = modes{
-		steer: steer.New(ctx, s, o.Restart), edit: edit.New(ctx, s, o.Editor, o.AtQuit),
+		edit:  edit.New(ctx, s, o.Editor, o.AtQuit),
 		abort: dialogs.Abort(s), giveUp: dialogs.GiveUp(s), breaks: breakpoints.New(s), palette: palette.New(s, m.table),
 		filter: line.New(s, line.Use{Prompt: "/", Enter: "keep", Esc: "clear", Typed: m.applyFilter, Cleared: m.clearFilter, Found: s.Matches}),
 		search: line.New(s, line.Use{Prompt: "/", Enter: "next", Esc: "end", Typed: m.insp.Seek, Cleared: m.insp.EndSearch, Found: m.insp.Matches, Next: m.insp.ToMatch}),
 		jump:   jump.New(s, m.board),
-		help:   page.New(s, "keys", m.helpLines), warnings: page.New(s, "warnings", m.warningLines), report: page.New(s, "report", end.Lines),
+		help:   page.New(s, "keys", m.helpLines), warnings: page.New(s, "warnings", m.warningLines), report: page.New(s, "report", m.reportLines),
 	}
 	if o.record != nil {
 		m.replay = replay.New(ctx, s, o.record, m.settle)
@@ -157,6 +154,8 @@ func (m *model) handle(msg tea.Msg) tea.Cmd {
 			return m.observe(msg)
 		}
 		return m.absorb(msg)
+	case restartMsg:
+		return m.restartOrStop(msg)
 	case laterMsg:
 		return m.laterOpened(msg)
 	case tickMsg:
@@ -184,7 +183,7 @@ func (m *model) handle(msg tea.Msg) tea.Cmd {
 
 // forward passes a message to all parts; each ignores the messages of the others.
 func (m *model) forward(msg tea.Msg) tea.Cmd {
-	cmds := []tea.Cmd{m.insp.Update(msg), m.edit.Update(msg), m.steer.Update(msg)}
+	cmds := []tea.Cmd{m.insp.Update(msg), m.edit.Update(msg)}
 	if m.replay != nil {
 		cmds = append(cmds, m.replay.Update(msg))
 	}
@@ -288,7 +287,7 @@ func (m *model) draw() {
 		m.place()
 		m.header.Draw(m.failureHints())
 		m.board.Draw()
-		m.pane.draw()
+		m.drawPane()
 		if m.replay != nil {
 			m.replay.Draw()
 		}

@@ -18,7 +18,7 @@ func (m *model) place() {
 		m.arrange(nil, true, 0)
 		free = b.Area.H - b.Rows
 	}
-	if more := min(m.pane.missingDiffRows(), m.H/2-m.insp.Area.H); more > free && !b.Narrow() { // a whole diff matters more than full cards
+	if more := min(m.missingDiffRows(), m.H/2-m.insp.Area.H); more > free && !b.Narrow() { // a whole diff matters more than full cards
 		m.arrange(nil, b.Terse, more)
 		if len(b.Folds) > 0 || b.Rows > b.Area.H {
 			m.arrange(nil, b.Terse, 0)
@@ -32,7 +32,7 @@ func (m *model) place() {
 		m.arrange(lines, b.Terse, 0)
 		free = b.Area.H - b.Rows
 	}
-	lacks := min(m.pane.missingRows(), free)
+	lacks := min(m.missingRows(), free)
 	if !b.Whole {
 		b.WrapReasons(b.Area.Y + b.Area.H - lacks)
 	}
@@ -65,8 +65,8 @@ func (m *model) arrange(lines []string, terse bool, more int) {
 	if m.replay != nil {
 		bottom-- // the time line
 	}
-	rows := m.pane.rows(top-given, bottom) + more
+	rows := m.paneRows(top-given, bottom) + more
 	m.insp.Area = canvas.Rect{X: 0, Y: bottom - rows, W: m.W, H: rows}
 	area := canvas.Rect{X: 0, Y: top, W: m.W, H: max(m.insp.Area.Y-top, 0)}
-	m.board.Lay(cards.Frame{Area: area, Terse: terse, Given: given, Wanted: m.pane.missingFailureRows()})
+	m.board.Lay(cards.Frame{Area: area, Terse: terse, Given: given, Wanted: m.missingFailureRows()})
 }

@@ -26,7 +26,6 @@ func (m *model) press(k tea.KeyPressMsg) tea.Cmd {
 	return cmd
 }
 
-// runKey runs a key of the board.
 func (m *model) runKey(name string) tea.Cmd {
 	b, ok := keys.Find(m.table(), name)
 	switch {
@@ -110,7 +109,6 @@ func (m *model) clearFilter() {
 	m.board.Show()
 }
 
-// showKubectl shows and copies the kubectl command for the selection.
 func (m *model) showKubectl() tea.Cmd {
 	line := m.insp.KubectlLine()
 	page.New(m.Screen, "copied", func(width int) []canvas.Line { return canvas.Words(line, width) }).Open()
@@ -141,7 +139,6 @@ func (m *model) click(at tea.Mouse) tea.Cmd {
 	return nil
 }
 
-// wheel scrolls the region under the mouse.
 func (m *model) wheel(msg tea.MouseWheelMsg) tea.Cmd {
 	at := msg.Mouse()
 	switch {

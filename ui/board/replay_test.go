@@ -274,3 +274,20 @@ func BenchmarkReplayBack(b *testing.B) {
 		s.View()
 	}
 }
+
+// TestReplayDoesNotRepeatLogs: an open log is asked for at every moment, and shown once.
+func TestReplayDoesNotRepeatLogs(t *testing.T) {
+	inBubble(t, func(t *testing.T) {
+		s := replayed(t, "sandbox-held", 0, answered)
+		s.press("f", "l")
+		s.settle()
+		want := s.text()
+		for _, key := range []string{"left", "left", "right", "right"} {
+			s.press(key)
+			s.settle()
+		}
+		if n, once := strings.Count(s.text(), "FATAL"), strings.Count(want, "FATAL"); n != once || once == 0 {
+			t.Errorf("%d lines of a log with %d:\n%s", n, once, s.text())
+		}
+	})
+}

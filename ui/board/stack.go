@@ -49,7 +49,6 @@ func newStack(ctx context.Context, o Options) *stack {
 	return s
 }
 
-// release returns the board of a release.
 func (s *stack) release(scope string) *model {
 	m := s.boards[scope]
 	if m == nil {
@@ -75,7 +74,6 @@ func (s *stack) release(scope string) *model {
 	return m
 }
 
-// show opens the board of a release.
 func (s *stack) show(scope string) tea.Cmd {
 	m := s.boards[scope]
 	if m == nil {
@@ -147,7 +145,6 @@ func isInput(msg tea.Msg) bool {
 	return false
 }
 
-// share passes pending events to the boards of their releases.
 func (s *stack) share() tea.Cmd {
 	var cmds []tea.Cmd
 	for scope, events := range s.pending {
@@ -182,7 +179,6 @@ func (s *stack) wrap(scope string, cmd tea.Cmd) tea.Cmd {
 	}
 }
 
-// View draws the board that is shown.
 func (s *stack) View() tea.View {
 	if m := s.boards[s.open]; m != nil {
 		return m.View()

@@ -82,7 +82,6 @@ type terminalFile interface {
 	Fd() uintptr
 }
 
-// guardFile is a guard of a terminal.
 type guardFile struct {
 	*guard
 	file terminalFile

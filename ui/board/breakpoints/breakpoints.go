@@ -2,7 +2,7 @@
 package breakpoints
 
 import (
-	"fmt"
+	"slices"
 
 	tea "charm.land/bubbletea/v2"
 
@@ -24,10 +24,8 @@ type List struct {
 	at event.Unit
 }
 
-// New returns a closed list.
 func New(s *screen.Screen) *List { return &List{Screen: s} }
 
-// Open shows it.
 func (b *List) Open() tea.Cmd {
 	b.at = event.Unit{}
 	b.Modes.Open(b)
@@ -44,21 +42,18 @@ func (b *List) Update(msg tea.Msg) tea.Cmd {
 	return nil
 }
 
-// Keys returns the keys of the list.
 func (b *List) Keys() []keys.Binding {
-	move := func(by int) func() tea.Cmd { return keys.Run(func() { b.move(by) }) }
 	order := func(name event.CommandName) func() tea.Cmd {
 		return func() tea.Cmd {
-			n := b.selected()
-			if n == nil {
-				return nil
+			if n := b.selected(); n != nil {
+				return b.Send(event.Command{Name: name, Phase: n.Phase, Group: n.ID})
 			}
-			return b.Send(event.Command{Name: name, Phase: n.Phase, Group: n.ID})
+			return nil
 		}
 	}
 	return []keys.Binding{
-		{Keys: "up k", Do: move(-1), About: "line up"},
-		{Keys: "down j", Do: move(1), About: "line down"},
+		{Keys: "up k", Do: keys.By(b.move, -1), About: "line up"},
+		{Keys: "down j", Do: keys.By(b.move, 1), About: "line down"},
 		{Keys: "space", Do: order(event.Disable), About: "disable or enable the breakpoint"},
 		{Keys: "x delete", Label: "x", Do: order(event.Break), About: "delete the breakpoint"},
 		{Keys: "enter", Do: keys.Run(b.visit), About: "go to the group"},
@@ -68,16 +63,10 @@ func (b *List) Keys() []keys.Binding {
 }
 
 // groups returns the groups with a breakpoint ahead of them, in plan order.
-func (b *List) groups() (nodes []*graph.Node) {
-	for _, n := range b.Graph.Nodes {
-		if b.State.HasBreakpoint(n.Unit()) && !n.Status.Over() && n.Status != event.Running {
-			nodes = append(nodes, n)
-		}
-	}
-	return nodes
+func (b *List) groups() []*graph.Node {
+	return b.Graph.Select(b.BreakpointAhead)
 }
 
-// selected returns the selected group, nil if the list is empty.
 func (b *List) selected() *graph.Node {
 	nodes := b.groups()
 	if len(nodes) == 0 {
@@ -87,12 +76,7 @@ func (b *List) selected() *graph.Node {
 }
 
 func (b *List) index(nodes []*graph.Node) int {
-	for i, n := range nodes {
-		if n.Unit() == b.at {
-			return i
-		}
-	}
-	return 0
+	return max(slices.IndexFunc(nodes, func(n *graph.Node) bool { return n.Unit() == b.at }), 0)
 }
 
 func (b *List) move(by int) {
@@ -114,36 +98,32 @@ func (b *List) Draw() {
 	if b.TooSmall() {
 		return
 	}
-	nodes := b.groups()
+	nodes, dot := b.groups(), " "+b.Theme.Lines.Dot+" "
 	if len(nodes) == 0 {
-		b.Canvas.Box("breakpoints "+b.Theme.Lines.Dot+" esc closes", min(b.W-4, 56), []canvas.Line{canvas.Plain(theme.Quiet, "No breakpoints; b sets one on the selected group")}, theme.Accent)
+		none := []canvas.Line{canvas.Plain(theme.Quiet, "No breakpoints; b sets one on the selected group")}
+		b.Canvas.Box("breakpoints"+dot+"esc closes", min(b.W-4, 56), none, theme.Accent)
 		return
 	}
-	at, room := b.index(nodes), max(b.H-6, 1)
-	first := min(max(at-room/2, 0), max(len(nodes)-room, 0))
-	wide := 0
+	at, room, wide := b.index(nodes), max(b.H-6, 1), 58
 	for _, n := range nodes {
-		wide = max(wide, canvas.Width(nameOf(n)))
+		wide = max(wide, canvas.Width(nameOf(n))+18)
 	}
-	w := min(max(wide+18, 58), b.W-4)
+	w, first := min(wide, b.W-4), min(max(at-room/2, 0), max(len(nodes)-room, 0))
 	var lines []canvas.Line
 	for i, n := range nodes[first:min(first+room, len(nodes))] {
-		cursor, glyph, word := " ", b.Theme.Lines.Break, b.Theme.Mark(string(n.Status)).Word
-		role := theme.Text
+		cursor, glyph, word, role := " ", b.Theme.Lines.Break, b.Theme.Mark(string(n.Status)).Word, theme.Text
 		if first+i == at {
 			cursor, role = b.Theme.Lines.Cursor, theme.Strong
 		}
 		if !b.State.PausesBefore(n.Unit()) {
 			glyph, word = " ", "disabled"
 		}
-		name := canvas.FitMiddle(nameOf(n), w-18, b.Theme.Lines.Ellipsis)
 		lines = append(lines, canvas.Line{
 			{Role: theme.Key, Text: cursor + " "}, {Role: theme.Stopped, Text: glyph + " "},
-			{Role: role, Text: name + fmt.Sprintf("%*s", w-17-canvas.Width(name), "")}, {Role: theme.Quiet, Text: word},
+			{Role: role, Text: canvas.Pad(canvas.FitMiddle(nameOf(n), w-18, b.Theme.Lines.Ellipsis), w-17)}, {Role: theme.Quiet, Text: word},
 		})
 	}
-	title := fmt.Sprintf("%s %s space disable · x delete · esc", canvas.Count(len(nodes), "breakpoint"), b.Theme.Lines.Dot)
-	b.Canvas.Box(title, w, lines, theme.Accent)
+	b.Canvas.Box(canvas.Count(len(nodes), "breakpoint")+dot+"space disable · x delete · esc", w, lines, theme.Accent)
 }
 
 // nameOf returns a group's id, with its phase unless that is the apply phase.

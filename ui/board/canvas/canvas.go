@@ -127,7 +127,6 @@ func (c *Canvas) PutRight(x, y int, role theme.Role, text string) int {
 	return from
 }
 
-// Rule draws a horizontal line.
 func (c *Canvas) Rule(x, y, w int, role theme.Role, char string) {
 	for i := range w {
 		c.Put(x+i, y, role, char)
@@ -143,7 +142,6 @@ func (c *Canvas) Mark(x, y, w int) {
 	}
 }
 
-// Blank empties a rectangle.
 func (c *Canvas) Blank(r Rect) {
 	for y := r.Y; y < r.Y+r.H; y++ {
 		for x := r.X; x < r.X+r.W; x++ {

@@ -10,13 +10,11 @@ import (
 	"lockstep/theme"
 )
 
-// Piece is text in a role.
 type Piece struct {
 	Role theme.Role
 	Text string
 }
 
-// Line is a line of pieces.
 type Line []Piece
 
 func Plain(role theme.Role, text string) Line { return Line{{role, text}} }
@@ -33,7 +31,6 @@ func (l Line) Text() string {
 	return b.String()
 }
 
-// Line draws a line in a width.
 func (c *Canvas) Line(x, y, w int, l Line) {
 	end := x + w
 	for _, p := range l {
@@ -141,7 +138,6 @@ func (c *Canvas) ScrollBar(x int, r Rect, first, lines int) {
 	}
 }
 
-// Pad appends blanks up to a width.
 func Pad(s string, w int) string {
 	if n := w - Width(s); n > 0 {
 		return s + fmt.Sprintf("%*s", n, "")

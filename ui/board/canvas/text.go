@@ -27,7 +27,6 @@ func Fit(s string, width int, ellipsis string) string {
 	return ansi.TruncateWc(s, width, ellipsis)
 }
 
-// Width returns the number of cells that text takes.
 func Width(s string) int {
 	for i := range len(s) {
 		if s[i] >= 0x80 {

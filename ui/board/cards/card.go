@@ -12,7 +12,6 @@ import (
 	"lockstep/ui/board/picture"
 )
 
-// DrawCards draws groups in columns.
 func (l *Layout) DrawCards() {
 	if len(l.Columns) == 0 {
 		l.drawEmpty()
@@ -34,7 +33,6 @@ func (l *Layout) drawFolds() {
 	}
 }
 
-// drawEmpty says why the board is empty.
 func (l *Layout) drawEmpty() {
 	text := "preparing " + l.Theme.Lines.Ellipsis
 	if l.Filter.On() {
@@ -65,28 +63,22 @@ func (l *Layout) drawCard(c *Card) {
 
 // frameRole returns the role of a card's border: only running and failing groups stand out.
 func frameRole(n *graph.Node) theme.Role {
-	if n.Degraded > 0 {
+	switch {
+	case n.Degraded > 0, n.Status == event.Held:
 		return theme.Stopped
-	}
-	switch n.Status {
-	case event.Running:
+	case n.Status == event.Running:
 		return theme.Busy
-	case event.Failed:
+	case n.Status == event.Failed:
 		return theme.Bad
-	case event.Held:
-		return theme.Stopped
 	}
 	return theme.Faint
 }
 
-// drawFrame draws a card's border with the group's name, count and status.
 func (l *Layout) drawFrame(c *Card) {
-	cv, glyphs, r := l.Canvas, l.Theme.Lines, c.Rect
-	role := frameRole(c.Node)
-	edge := glyphs.Light
-	corner := glyphs.Round
+	cv, r, role := l.Canvas, c.Rect, frameRole(c.Node)
+	edge, corner := l.Theme.Lines.Light, l.Theme.Lines.Round
 	if l.IsSelected(c.Node) {
-		edge = glyphs.Heavy
+		edge = l.Theme.Lines.Heavy
 		corner = [4]string{edge[6], edge[12], edge[3], edge[9]}
 		if role == theme.Faint {
 			role = theme.Accent
@@ -96,7 +88,11 @@ func (l *Layout) drawFrame(c *Card) {
 	cv.Frame(r, role, edge, corner)
 	end := right
 	if l.nameWidth(c.Node)+len(c.Node.Count())+3 <= r.W-3 { // else the name needs the room
-		end = l.drawCount(c.Node, right-1, r.Y) - 1
+		counted := theme.Quiet
+		if picture.Active(c.Node) || c.Node.Status == event.Failed {
+			counted = theme.Text
+		}
+		end = cv.PutRight(right-1, r.Y, counted, " "+c.Node.Count()+" ") - 1
 	}
 	left, foot := r.X+2, right-1
 	cv.Put(r.X+1, r.Y, role, " ")
@@ -112,57 +108,70 @@ func (l *Layout) drawFrame(c *Card) {
 	l.drawShared(c, r.X+1, from, bottom)
 }
 
-// drawCount writes how many objects are done, and returns where the text starts.
-func (l *Layout) drawCount(n *graph.Node, end, y int) int {
-	role := theme.Quiet
-	if picture.Active(n) || n.Status == event.Failed {
-		role = theme.Text
-	}
-	return l.Canvas.PutRight(end, y, role, " "+n.Count()+" ")
-}
-
-// nameWidth returns how wide drawName draws, with its glyphs.
-func (l *Layout) nameWidth(n *graph.Node) int {
-	w := canvas.Width(n.Name) + 4
-	if cut := l.cutName(n); cut != "" {
-		w -= canvas.Width(cut) - 1
+// nameParts returns what precedes a group's name: its glyph, its code while the user jumps to
+// a group, its breakpoint, and the sign of the next step.
+func (l *Layout) nameParts(n *graph.Node) canvas.Line {
+	mark := l.GroupMark(n)
+	parts := canvas.Plain(mark.Role, mark.Glyph+" ")
+	if code := l.Codes[n.Unit()]; code != "" {
+		parts = append(parts, canvas.Piece{Role: theme.Key, Text: code + " "})
 	}
 	if l.HasBreakpoint(n) {
-		w += 2
-	}
-	if code := l.Codes[n.Unit()]; code != "" {
-		w += canvas.Width(code) + 1
+		parts = append(parts, canvas.Piece{Role: theme.Stopped, Text: l.Theme.Lines.Break + " "})
 	}
 	if l.Next == n.GroupState {
-		w += 2
+		parts = append(parts, canvas.Piece{Role: theme.Key, Text: l.Theme.Lines.Next + " "})
+	}
+	return parts
+}
+
+// nameWidth returns how wide drawName draws, with two cells of padding.
+func (l *Layout) nameWidth(n *graph.Node) int {
+	w := canvas.Width(l.nameParts(n).Text()+n.Name) + 2
+	if cut := l.cutName(n); cut != "" {
+		w -= canvas.Width(cut) - 1
 	}
 	return w
 }
 
+// nameRole returns the role of a group's name that is not selected.
+func nameRole(n *graph.Node) theme.Role {
+	switch {
+	case picture.Active(n), n.Status == event.Failed:
+		return theme.Strong
+	case n.Status == event.Waiting, n.Status == event.Skipped:
+		return theme.Quiet
+	}
+	return theme.Text
+}
+
 // drawName writes a group's glyph and name into a width, and returns the x after them.
 func (l *Layout) drawName(n *graph.Node, x, y, w int) int {
-	mark := l.GroupMark(n)
-	role := theme.Text
-	switch {
-	case l.IsSelected(n):
+	role, end := nameRole(n), x+w
+	if l.IsSelected(n) {
 		role = theme.Accent
-	case picture.Active(n), n.Status == event.Failed:
-		role = theme.Strong
-	case n.Status == event.Waiting, n.Status == event.Skipped:
-		role = theme.Quiet
 	}
-	end := x + w
-	x = l.Canvas.Put(x, y, mark.Role, mark.Glyph+" ")
-	if code := l.Codes[n.Unit()]; code != "" {
-		x = l.Canvas.Put(x, y, theme.Key, code+" ")
-	}
-	if l.HasBreakpoint(n) {
-		x = l.Canvas.Put(x, y, theme.Stopped, l.Theme.Lines.Break+" ")
-	}
-	if l.Next == n.GroupState {
-		x = l.Canvas.Put(x, y, theme.Key, l.Theme.Lines.Next+" ")
+	for _, p := range l.nameParts(n) {
+		x = l.Canvas.Put(x, y, p.Role, p.Text)
 	}
 	return l.Canvas.Put(x, y, role, l.Graph.NameIn(n, l.cutName(n), end-x, l.Theme.Lines.Ellipsis))
+}
+
+// spent returns how long a group has taken, "" if unknown or if it was rolled back: then it is the
+// time of its creation.
+func (l *Layout) spent(n *graph.Node) string {
+	if d, over, ok := l.Spent(n); ok && n.Outcome == "" {
+		return canvas.Span(d, over)
+	}
+	return ""
+}
+
+// quietIfGood returns the role of a mark, where success does not stand out.
+func quietIfGood(mark theme.Mark) theme.Role {
+	if mark.Role == theme.Good {
+		return theme.Quiet
+	}
+	return mark.Role
 }
 
 // drawFoot writes a group's status and duration into the bottom border, and returns
@@ -170,10 +179,8 @@ func (l *Layout) drawName(n *graph.Node, x, y, w int) int {
 func (l *Layout) drawFoot(n *graph.Node, x, end, y int) int {
 	mark := l.GroupMark(n)
 	text := mark.Word
-	if d, over, ok := l.Spent(n); ok && n.Outcome == "" { // with an outcome, the time is that of its creation
-		if timed := text + " " + canvas.Span(d, over); !l.Tight || canvas.Width(timed)+1 <= end-x {
-			text = timed
-		}
+	if spent := l.spent(n); spent != "" && (!l.Tight || canvas.Width(text+spent)+2 <= end-x) {
+		text += " " + spent
 	}
 	if n.Status == event.Held && n.Message != "" {
 		text = "paused: " + n.Message // by a breakpoint or a run-to
@@ -219,27 +226,12 @@ func (l *Layout) drawFlat(n *graph.Node, x, y, w int) {
 	if l.IsSelected(n) {
 		l.Canvas.Mark(x, y, w)
 	}
-	name := l.nameWidth(n)
-	text := mark.Word
-	counted := text + " " + n.Count()
-	timed := counted
-	if d, over, ok := l.Spent(n); ok && n.Outcome == "" {
-		timed += " " + canvas.Span(d, over)
-	}
-	for _, longer := range []string{counted, timed} {
-		if name+1+len(longer) <= w {
-			text = longer
-		}
-	}
-	role := theme.Quiet
-	if mark.Role != theme.Good {
-		role = mark.Role
-	}
-	end := l.Canvas.PutRight(x+w-1, y, role, text)
+	counted := mark.Word + " " + n.Count()
+	text := longest(w-1-l.nameWidth(n), mark.Word, counted, strings.TrimSuffix(counted+" "+l.spent(n), " "))
+	end := l.Canvas.PutRight(x+w-1, y, quietIfGood(mark), text)
 	l.drawName(n, x+1, y, end-x-2)
 }
 
-// drawRow draws a line of a card.
 func (l *Layout) drawRow(c *Card, r row, i, x, y, w int) {
 	cv, ellipsis := l.Canvas, l.Theme.Lines.Ellipsis
 	switch r.kind {
@@ -305,13 +297,8 @@ func (l *Layout) wordOnLine(n *graph.Node, o *event.ObjectState) bool {
 
 // cutName returns the prefix that the column's title shows once for all its groups.
 func (l *Layout) cutName(n *graph.Node) string {
-	if l.Narrow() {
-		return ""
-	}
-	for _, p := range l.Columns {
-		if p.Index == n.Col {
-			return p.Prefix
-		}
+	if i := slices.IndexFunc(l.Columns, func(p Column) bool { return p.Index == n.Col }); i >= 0 && !l.Narrow() {
+		return l.Columns[i].Prefix
 	}
 	return ""
 }

@@ -26,10 +26,8 @@ func (l *Layout) AddCell(n *graph.Node, at canvas.Rect, spare int) int {
 	return len(c.rows)
 }
 
-// CellWidth returns the preferred width of a cell.
 func (l *Layout) CellWidth(n *graph.Node) int { return canvas.Width(n.Name) + 12 }
 
-// DrawCells draws groups as cells.
 func (l *Layout) DrawCells() {
 	if len(l.Cards) == 0 {
 		l.drawEmpty()
@@ -46,9 +44,7 @@ func (l *Layout) DrawCells() {
 			l.drawRow(c, r, i, c.Rect.X+2, c.Rect.Y+1+i, c.Rect.W-3)
 		}
 	}
-	if l.Area.H >= 3 {
-		l.Canvas.ScrollBar(l.Area.X+l.Area.W-1, l.Area, l.Top, l.Rows)
-	}
+	l.drawFolds()
 }
 
 // drawDot draws a group as its glyph, or as its code while the user jumps to a group.
@@ -70,15 +66,7 @@ func (l *Layout) drawCell(c *Card) {
 	if l.IsSelected(n) {
 		l.Canvas.Mark(r.X, r.Y, r.W)
 	}
-	mark := l.GroupMark(n)
-	role := theme.Quiet
-	if mark.Role != theme.Good {
-		role = mark.Role
-	}
-	var texts []string
-	if d, over, ok := l.Spent(n); ok && n.Outcome == "" {
-		texts = append(texts, canvas.Span(d, over))
-	}
+	mark, texts := l.GroupMark(n), []string{"", l.spent(n)}
 	switch {
 	case n.Status == event.Waiting:
 	case picture.Active(n) || n.Degraded > 0:
@@ -87,14 +75,8 @@ func (l *Layout) drawCell(c *Card) {
 		texts = append(texts, mark.Word)
 	}
 	end := r.X + r.W - 1
-	text := ""
-	for _, t := range texts {
-		if l.nameWidth(n)+1+canvas.Width(t) <= r.W-2 {
-			text = t
-		}
-	}
-	if text != "" {
-		end = l.Canvas.PutRight(end-1, r.Y, role, text)
+	if text := longest(r.W-3-l.nameWidth(n), texts...); text != "" {
+		end = l.Canvas.PutRight(end-1, r.Y, quietIfGood(mark), text)
 	}
 	l.drawName(n, r.X, r.Y, end-r.X-1)
 }

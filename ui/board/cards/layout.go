@@ -23,7 +23,6 @@ type Layout struct {
 	Rows    int  // height of the whole board, including what is scrolled out
 }
 
-// Frame is the room that the board has.
 type Frame struct {
 	Area  canvas.Rect
 	Terse bool // waiting groups do not show their contents

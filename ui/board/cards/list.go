@@ -1,6 +1,8 @@
 package cards
 
 import (
+	"strings"
+
 	"lockstep/engine/event"
 	"lockstep/engine/plan"
 	"lockstep/theme"
@@ -14,10 +16,10 @@ import (
 // one line each, with the objects of running groups, and of others if they fit.
 func (l *Layout) PlaceList() {
 	nodes := l.Visible()
-	switch {
-	case l.Detail == screen.Everything:
+	switch l.Detail {
+	case screen.Everything:
 		l.stackList(nodes, listed)
-	case l.Detail == screen.LinesOnly:
+	case screen.LinesOnly:
 		l.stackList(nodes, lines)
 	default:
 		for _, d := range []density{listed, foldDone, foldIdle} {
@@ -92,7 +94,6 @@ func (l *Layout) unfolded(n *graph.Node, d density) bool {
 	return l.IsSelected(n) && !l.Follow && n.Status != event.Waiting
 }
 
-// DrawList draws the groups one below the other.
 func (l *Layout) DrawList() {
 	defer l.Canvas.Within(l.Area)()
 	if len(l.Cards) == 0 {
@@ -107,13 +108,12 @@ func (l *Layout) DrawList() {
 		}
 		l.drawListHead(c, name)
 		for j, r := range c.rows {
-			l.drawListRow(c, r, j, c.Rect.Y+1+j)
+			l.drawRow(c, r, j, 5, c.Rect.Y+1+j, l.W-7)
 		}
 	}
 	l.drawFolds()
 }
 
-// listNames returns the width of the column of names.
 func (l *Layout) listNames() int {
 	w := 12
 	for _, n := range l.Graph.Nodes {
@@ -124,16 +124,14 @@ func (l *Layout) listNames() int {
 
 // listName returns a group's name, with its phase unless that is the apply phase.
 func (l *Layout) listName(n *graph.Node) string {
-	title, phase := graph.PhaseTitle(n.Phase), l.Graph.Cols[n.Col].Phase
+	title := graph.PhaseTitle(n.Phase)
 	switch {
 	case n.Back():
-	case phase.Kind == event.PhaseApply:
-		return n.Name
-	case len(phase.Groups) == 1:
-		return title
-	}
-	if n.Back() {
 		title = l.Theme.Lines.Undo + " " + title
+	case n.Kind == event.PhaseApply:
+		return n.Name
+	case len(l.Graph.Cols[n.Col].Phase.Groups) == 1:
+		return title
 	}
 	return title + " " + l.Theme.Lines.Dot + " " + n.Name
 }
@@ -141,13 +139,6 @@ func (l *Layout) listName(n *graph.Node) string {
 func (l *Layout) drawListHead(c *Card, name int) {
 	n, cv, y := c.Node, l.Canvas, c.Rect.Y
 	mark := l.GroupMark(n)
-	role := theme.Text
-	switch {
-	case picture.Active(n), n.Status == event.Failed:
-		role = theme.Strong
-	case n.Status == event.Waiting, n.Status == event.Skipped:
-		role = theme.Quiet
-	}
 	if l.IsSelected(n) && l.Sel.Object == (plan.Object{}) {
 		cv.Mark(0, y, l.W-1)
 	}
@@ -158,36 +149,25 @@ func (l *Layout) drawListHead(c *Card, name int) {
 	if l.Next == n.GroupState {
 		cv.Put(0, y, theme.Key, l.Theme.Lines.Next)
 	}
-	cv.PutFit(x, y, name, role, l.listName(n))
-	counted := n.Count()
-	x = x + name + 1 + 5
-	cv.PutRight(x, y, theme.Quiet, counted)
-	x += 7
-	if d, over, ok := l.Spent(n); ok && n.Outcome == "" {
-		cv.PutRight(x, y, theme.Quiet, canvas.Span(d, over))
-	}
-	x += 2
-	l.Canvas.Line(x, y, l.W-2-x, l.listStatus(n, mark))
+	cv.PutFit(x, y, name, nameRole(n), l.listName(n))
+	x += name + 6
+	cv.PutRight(x, y, theme.Quiet, n.Count())
+	cv.PutRight(x+7, y, theme.Quiet, l.spent(n))
+	l.Canvas.Line(x+9, y, l.W-11-x, l.listStatus(n, mark))
 }
 
 // listStatus returns the end of a group's line: its status, or the groups it waits for.
 func (l *Layout) listStatus(n *graph.Node, mark theme.Mark) canvas.Line {
 	if n.Status == event.Waiting {
-		text := ""
+		var names []string
 		for _, up := range n.Ins {
 			if !picture.Passed(up) {
-				text += ", " + up.Name
+				names = append(names, up.Name)
 			}
 		}
-		if text != "" {
-			return canvas.Plain(theme.Quiet, "after "+text[2:])
+		if len(names) > 0 {
+			return canvas.Plain(theme.Quiet, "after "+strings.Join(names, ", "))
 		}
 	}
-	role := mark.Role
-	if role == theme.Good {
-		role = theme.Quiet
-	}
-	return canvas.Plain(role, mark.Word)
+	return canvas.Plain(quietIfGood(mark), mark.Word)
 }
-
-func (l *Layout) drawListRow(c *Card, r row, i, y int) { l.drawRow(c, r, i, 5, y, l.W-7) }

@@ -42,7 +42,6 @@ func (l *Layout) WrapReasons(bottom int) {
 	}
 }
 
-// ReasonWidth returns the width of the reasons on a card.
 func (l *Layout) ReasonWidth(c *Card) int {
 	switch {
 	case l.Narrow():

@@ -56,7 +56,6 @@ func (d density) rows(screen int) int {
 	return max(screen/3, 6)
 }
 
-// row is a line of a card.
 type row struct {
 	kind rowKind
 	o    *event.ObjectState // the object it belongs to, nil for others
@@ -119,7 +118,6 @@ func (l *Layout) contents(n *graph.Node, limit int) []row {
 	return l.worstRows(rows, n, objects, limit)
 }
 
-// skippedRows say why a group was never started.
 func (l *Layout) skippedRows(n *graph.Node, limit int) []row {
 	text := l.Graph.Shorten(strings.TrimPrefix(n.Message, "not started: "))
 	if !l.Tight {
@@ -181,26 +179,21 @@ func (l *Layout) worstRows(rows []row, n *graph.Node, objects []*event.ObjectSta
 // afterRows list the unfinished groups that a group waits for.
 func (l *Layout) afterRows(n *graph.Node, limit int) []row {
 	var rows []row
-	if l.Tight {
-		rows = append(rows, row{kind: moreRow, text: "after"})
-	}
-	head := len(rows)
 	for _, up := range n.Ins {
-		if picture.Passed(up) {
-			continue
+		if !picture.Passed(up) {
+			rows = append(rows, row{kind: afterRow, text: up.Name})
 		}
-		rows = append(rows, row{kind: afterRow, text: up.Name})
 	}
-	if len(rows) == head && len(n.Ins) > 0 { // only the run itself holds it
+	if len(rows) == 0 { // only the run itself holds it
 		text := "may start"
 		if l.State.Run == event.Paused || l.State.Run == event.Held {
 			text += ", run is " + string(l.State.Run)
 		}
 		return []row{{kind: moreRow, text: text}}
 	}
-	indent := strings.Repeat(" ", 6)
+	indent := "      "
 	if l.Tight {
-		indent = ""
+		indent, rows = "", slices.Insert(rows, 0, row{kind: moreRow, text: "after"})
 	}
 	if len(rows) > limit {
 		more := len(rows) - limit + 1

@@ -133,7 +133,6 @@ func (b *Board) urgency(cols []int) int {
 	return len(cols)
 }
 
-// drawBands draws each band as its own board.
 func (b *Board) drawBands() {
 	whole, columns, rows := b.Area, b.Columns, b.Rows
 	defer func() { b.Area, b.Columns, b.Rows = whole, columns, rows }()

@@ -13,7 +13,6 @@ import (
 	"lockstep/ui/board/screen"
 )
 
-// Board is the part of the screen with the groups.
 type Board struct {
 	cards.Layout
 	First int // first column in view
@@ -29,7 +28,6 @@ func New(s *screen.Screen, place func()) *Board {
 	return &Board{Layout: cards.Layout{Screen: s}, place: place}
 }
 
-// Lay lays the board out in a frame.
 func (b *Board) Lay(f cards.Frame) {
 	b.Reset(f)
 	b.Strip, b.Whole, b.heads, b.bands = Strip{}, false, nil, nil
@@ -52,7 +50,6 @@ func (b *Board) Lay(f cards.Frame) {
 	b.FinishColumns()
 }
 
-// Draw draws the board.
 func (b *Board) Draw() {
 	switch {
 	case len(b.bands) > 0:
@@ -66,7 +63,6 @@ func (b *Board) Draw() {
 	}
 }
 
-// drawColumns draws titles, cards and edges.
 func (b *Board) drawColumns() {
 	b.drawTitles()
 	defer b.Canvas.Within(b.Area)()

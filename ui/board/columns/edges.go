@@ -8,7 +8,6 @@ import (
 	"lockstep/ui/board/graph"
 )
 
-// edge is an edge of a group, as it is drawn.
 type edge struct {
 	net  *graph.Node // the source
 	to   *graph.Node // the target, on the last stretch

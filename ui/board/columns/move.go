@@ -13,7 +13,6 @@ import (
 	"lockstep/ui/board/screen"
 )
 
-// Select selects a group and scrolls it into view.
 func (b *Board) Select(n *graph.Node) {
 	b.Sel = screen.Spot{Unit: n.Unit()}
 	b.Show()
@@ -47,7 +46,6 @@ func (b *Board) stops(col int) []screen.Spot {
 	return out
 }
 
-// Move goes a line up or down.
 func (b *Board) Move(by int) {
 	b.Follow = false
 	n := b.Group()
@@ -120,7 +118,6 @@ func (b *Board) selectAt(which func(n int) int) {
 	}
 }
 
-// Page goes up or down by a page.
 func (b *Board) Page(by int) {
 	for range max(b.Area.H-2, 1) {
 		b.Move(by)

@@ -12,7 +12,6 @@ import (
 // The overview shows all groups at once: one line each, one column a layer, in bands
 // below each other if needed. If names do not fit, it shows each group's glyph only.
 
-// grid is how the overview is divided.
 type grid struct {
 	cell  int // the width of a cell
 	per   int // columns in a band

@@ -95,7 +95,6 @@ func (b *Board) placeStrip() Strip {
 	return s
 }
 
-// outRight returns how many columns are out of view at the right.
 func (b *Board) outRight(cols []int) int {
 	return len(cols) - 1 - slices.Index(cols, b.Columns[len(b.Columns)-1].Index)
 }
@@ -154,7 +153,6 @@ func (b *Board) StripCells() []StripCell {
 	return cells
 }
 
-// columnsMark returns the mark of the most urgent group in some columns.
 func (b *Board) columnsMark(cols []int) theme.Mark {
 	n := b.mostUrgent(cols)
 	switch {

@@ -81,7 +81,6 @@ func (b *Board) Widths() Widths {
 	return b.widthsOf(cols, 28, false)
 }
 
-// columns returns the columns with visible groups.
 func (b *Board) columns() []int {
 	var out []int
 	for i, c := range b.Graph.Cols {

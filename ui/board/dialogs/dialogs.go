@@ -24,7 +24,6 @@ type Dialog struct {
 	duringRollback bool // a rollback was running when the dialog opened
 }
 
-// choice is an answer to a dialog.
 type choice struct {
 	keys, label string
 	about       string // for the help
@@ -46,7 +45,6 @@ func (d *Dialog) Open() tea.Cmd {
 	return nil
 }
 
-// Part returns the heading of its keys.
 func (d *Dialog) Part() string {
 	if d.givesUp {
 		return "before stopping here"
@@ -54,7 +52,6 @@ func (d *Dialog) Part() string {
 	return "in the abort dialog"
 }
 
-// Keys returns the answers.
 func (d *Dialog) Keys() []keys.Binding {
 	var table []keys.Binding
 	for _, c := range d.choices() {
@@ -86,7 +83,6 @@ func (d *Dialog) choices() []choice {
 	return []choice{keep, back, stop, wait}
 }
 
-// choose sends the command of a choice.
 func (d *Dialog) choose(c choice) tea.Cmd {
 	d.Modes.Close(d)
 	if c.order.Name == "" {

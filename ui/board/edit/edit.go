@@ -81,7 +81,6 @@ type (
 	ChartChecked bool
 )
 
-// Edit is the page that shows an edit for review.
 type Edit struct {
 	page.Text
 	ctx    context.Context
@@ -102,7 +101,6 @@ func New(ctx context.Context, s *screen.Screen, editor Editor, atQuit func(func(
 // Part is the heading of its keys.
 const Part = "in the edit review"
 
-// Keys returns the keys of the page.
 func (e *Edit) Keys() []keys.Binding {
 	return slices.Concat([]keys.Binding{
 		{Keys: "enter", Disabled: e.whyNotApply, Do: e.apply, About: "apply the edited revision"},
@@ -202,7 +200,6 @@ func Accepted(ev event.Event) bool {
 	return ev.Kind == event.KindCommand && ev.Command == event.Edit && ev.Status == event.Accepted
 }
 
-// DropDraft drops the draft and closes the page.
 func (e *Edit) DropDraft() {
 	e.draft = nil
 	e.close()
@@ -225,7 +222,6 @@ func (e *Edit) read(msg Written) tea.Cmd {
 	return e.plan(func(ed Editor, ctx context.Context) (Edited, error) { return ed.Edit(ctx, msg.Values, all) })
 }
 
-// plan renders and plans an edit in the background.
 func (e *Edit) plan(make func(Editor, context.Context) (Edited, error)) tea.Cmd {
 	if e.draft.busy {
 		return nil
@@ -250,30 +246,28 @@ func (e *Edit) show(msg planned) {
 	e.Modes.OpenBelow(e)
 }
 
-// apply continues the run with the edited revision.
 func (e *Edit) apply() tea.Cmd {
 	e.close()
 	return e.Send(e.draft.made.Order)
 }
 
-const invalid = "the edit is invalid; e edits it again"
-
 func (e *Edit) whyNotApply() string {
-	switch {
-	case e.draft.failed != nil:
-		return invalid
-	case e.draft.made.Empty:
+	if e.draft.failed == nil && e.draft.made.Empty {
 		return "nothing to apply"
 	}
-	return ""
+	return e.whyInvalid()
 }
 
 func (e *Edit) whyNotSave() string {
-	switch {
-	case e.draft.chart:
+	if e.draft.chart {
 		return "only the chart changed, there are no edited values"
-	case e.draft.failed != nil:
-		return invalid
+	}
+	return e.whyInvalid()
+}
+
+func (e *Edit) whyInvalid() string {
+	if e.draft.failed != nil {
+		return "the edit is invalid; e edits it again"
 	}
 	return ""
 }
@@ -314,26 +308,23 @@ func (e *Edit) chartChecked(changed bool) tea.Cmd {
 	return e.watchFolder()
 }
 
-// Draw draws the review over the board.
 func (e *Edit) Draw() {
 	if e.TooSmall() {
 		return
 	}
-	d, dot := e.draft, " "+e.Theme.Lines.Dot+" "
-	w := min(e.W-4, 110)
-	title, border := []string{"Review edit", "enter apply", "e edit again", "w save", "esc discard"}, theme.Accent
+	d, w, border := e.draft, min(e.W-4, 110), theme.Accent
+	title, again := []string{"Review edit", "enter apply", "e edit again", "w save", "esc discard"}, []string{"e edit again", "esc discard"}
 	switch {
 	case d.failed != nil:
-		title, border = []string{"Invalid edit", "e edit again", "esc discard"}, theme.Bad
+		title, border = append([]string{"Invalid edit"}, again...), theme.Bad
 	case d.made.Empty:
-		title = []string{"Nothing to apply", "e edit again", "esc discard"}
+		title = append([]string{"Nothing to apply"}, again...)
 	case d.chart:
 		title = []string{"Review edit", "enter apply", "e edit values", "esc discard"}
 	}
-	e.DrawText(strings.Join(title, dot), w, e.lines(w-4), border)
+	e.DrawText(e.Join(title...), w, e.lines(w-4), border)
 }
 
-// lines returns the text of the review in a width.
 func (e *Edit) lines(w int) (lines []canvas.Line) {
 	d := e.draft
 	texts := d.made.Lines
@@ -344,9 +335,7 @@ func (e *Edit) lines(w int) (lines []canvas.Line) {
 		texts = append(slices.Clone(texts), "", "To try the failed groups again: esc, then R (retry) or A (re-check).")
 	}
 	for _, text := range texts {
-		for _, s := range canvas.Wrap(canvas.Clean(text), w) {
-			lines = append(lines, canvas.Plain(role(text), s))
-		}
+		lines = append(lines, canvas.Labelled(canvas.Piece{}, 0, role(text), text, w)...)
 	}
 	if d.failed != nil {
 		return lines
@@ -366,7 +355,6 @@ func (e *Edit) lines(w int) (lines []canvas.Line) {
 	return lines
 }
 
-// role returns the role of a line of the plan's changes.
 func role(line string) theme.Role {
 	line = strings.TrimLeft(line, " ")
 	return theme.DiffRole(line[:min(1, len(line))])

@@ -143,7 +143,6 @@ func untangle(nodes []*Node) {
 	slices.SortStableFunc(nodes, func(a, b *Node) int { return cmp.Compare(middle(a), middle(b)) })
 }
 
-// PhaseTitle returns the name of a phase as a column's title.
 func PhaseTitle(name string) string { return strings.TrimPrefix(name, event.RollbackPrefix) }
 
 // shortName returns a group's name without the parts that all groups of the phase share.
@@ -177,7 +176,6 @@ func naturalWidth(c *Column) int {
 	return min(w, MaxCard)
 }
 
-// commonNames returns the common prefix of a column's group names.
 func commonNames(c *Column) string {
 	names := make([]string, len(c.Nodes))
 	for i, n := range c.Nodes {
@@ -195,7 +193,6 @@ func (n *Node) Single() bool {
 	return len(n.Objects) == 1 && n.Name == ShortObject(n.Objects[0].Object)
 }
 
-// Count says how many of its objects are done.
 func (n *Node) Count() string { return fmt.Sprintf("%d/%d", n.Reached(), len(n.Objects)) }
 
 // Followers returns all groups that wait for one, directly or indirectly.

@@ -56,7 +56,6 @@ func (p *Graph) ObjectIn(o plan.Object, w int, ellipsis string) string {
 	return canvas.FitMiddle(kind+name, w, ellipsis)
 }
 
-// NameIn fits a node's name into a width, without the prefix cut.
 func (p *Graph) NameIn(n *Node, cut string, w int, ellipsis string) string {
 	if n.Single() {
 		return p.ObjectIn(n.Objects[0].Object, w, ellipsis)
@@ -67,7 +66,6 @@ func (p *Graph) NameIn(n *Node, cut string, w int, ellipsis string) string {
 	return GroupIn(n.Name, w, ellipsis)
 }
 
-// GroupIn fits a group's name into a width.
 func GroupIn(name string, w int, ellipsis string) string {
 	name = canvas.Clean(name)
 	if chart, ok := strings.CutSuffix(name, plan.ShortUnsequenced); ok && canvas.Width(name) > w {

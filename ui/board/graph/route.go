@@ -147,5 +147,4 @@ func (s stretch) crossings(right stretch) int {
 	return n
 }
 
-// TightGutter returns the width of a gutter without padding.
 func TightGutter(c *Column) int { return c.tracks() + 1 }

@@ -49,12 +49,12 @@ func (h *Header) Draw(hints []keys.Hint) {
 // If it is too long, it drops parts of the middle.
 func (h *Header) drawOperation() {
 	cv, op := h.Canvas, h.State.Operation
-	timing := canvas.Clock(h.State.Active(h.Now()))
-	if op.Timeout > 0 {
-		timing += " of " + canvas.Clock(op.Timeout)
-	}
-	if h.State.Started.IsZero() || h.PlanOnly() || op.IsWatch() {
-		timing = ""
+	timing := ""
+	if !h.State.Started.IsZero() && !h.PlanOnly() && !op.IsWatch() {
+		timing = canvas.Clock(h.State.Active(h.Now()))
+		if op.Timeout > 0 {
+			timing += " of " + canvas.Clock(op.Timeout)
+		}
 	}
 	end := cv.PutRight(h.W-1, 0, theme.Text, timing) - 2
 
@@ -83,31 +83,20 @@ func (h *Header) drawOperation() {
 }
 
 // location lists context, namespace and revision, the most important first.
-func (h *Header) location() []string {
+func (h *Header) location() (out []string) {
+	add := func(text string, known bool) {
+		if known {
+			out = append(out, canvas.Clean(text))
+		}
+	}
 	op := h.State.Operation
-	var out []string
-	if op.Context != "" {
-		out = append(out, canvas.Clean(op.Context))
-	}
-	if op.Namespace != "" {
-		out = append(out, "ns "+canvas.Clean(op.Namespace))
-	}
-	if op.Revision > 0 {
-		out = append(out, fmt.Sprintf("rev %d", op.Revision))
-	}
-	switch {
-	case h.Replayed: // the badge says so
-	case h.ReadOnly():
-		out = append(out, "read-only")
-	case h.Attached:
-		out = append(out, "attached")
-	}
-	switch {
-	case h.NotLive != "":
-		out = append(out, h.NotLive)
-	case h.Later != nil:
-		out = append(out, "live")
-	}
+	add(op.Context, op.Context != "")
+	add("ns "+op.Namespace, op.Namespace != "")
+	add(fmt.Sprintf("rev %d", op.Revision), op.Revision > 0)
+	add("read-only", h.ReadOnly() && !h.Replayed) // the badge says so of a replay
+	add("attached", h.Attached && !h.ReadOnly())
+	add("live", h.Later != nil && h.NotLive == "")
+	add(h.NotLive, h.NotLive != "")
 	return out
 }
 
@@ -117,26 +106,23 @@ func (h *Header) drawState() {
 	mark, text := h.stateMark()
 	cv.Put(1, 1, mark.Role, mark.Glyph+" "+mark.Word)
 	h.drawProgress(h.W-1, 1)
-	x := h.stateFrom()
-	room := h.stateRoom()
+	x, room := h.stateFrom(), h.stateRoom()
+	for n, l := range h.StateLines {
+		cv.PutFit(x, 1+n, room, theme.Text, l)
+		room = h.W - 1 - x
+	}
 	if len(h.StateLines) > 0 {
-		for n, l := range h.StateLines {
-			cv.PutFit(x, 1+n, room, theme.Text, l)
-			room = h.W - 1 - x
-		}
 		return
 	}
 	end := x + room
 	if text != "" {
 		x = cv.PutFit(x, 1, room, theme.Text, text) + 2
 	}
-	if h.State.Status == event.RollingBack && h.State.Run == event.Running || h.PlanOnly() {
-		return // the text has the counts
+	if (h.State.Status != event.RollingBack || h.State.Run != event.Running) && !h.PlanOnly() { // else the text has the counts
+		cv.Put(x, 1, theme.Quiet, h.others(end-x))
 	}
-	cv.Put(x, 1, theme.Quiet, h.others(end-x))
 }
 
-// stateFrom returns the x where the text of the state line starts.
 func (h *Header) stateFrom() int {
 	mark, _ := h.stateMark()
 	return 1 + canvas.Width(mark.Glyph+" "+mark.Word) + 2
@@ -217,20 +203,15 @@ func (h *Header) awayText() string {
 // liveMark returns the state of a watched release: its record's status as the word, its
 // objects' state as glyph and colour. A pending release is never shown as ready.
 func (h *Header) liveMark() theme.Mark {
-	is := event.Running
-	record := h.State.Message
+	is, record := event.Running, h.State.Message
 	switch {
 	case h.Tally.Failed > 0, record == "failed":
 		is = event.Failed
-	case record == "", record == "deployed", record == "superseded":
-		if h.Tally.Done == h.Tally.Total {
-			is = event.Ready
-		}
+	case h.Tally.Done == h.Tally.Total && (record == "" || record == "deployed" || record == "superseded"):
+		is = event.Ready
 	}
 	mark := h.Theme.Mark(string(is))
-	if record != "" {
-		mark.Word = record
-	}
+	mark.Word = cmp.Or(record, mark.Word)
 	return mark
 }
 
@@ -275,15 +256,12 @@ func (h *Header) changesSince() string {
 	}
 	worse, text := 0, ""
 	for _, n := range h.Graph.Nodes {
-		if n.Degraded == 0 {
-			continue
+		if n.Degraded > 0 && text == "" {
+			o := picture.Worst(n)
+			text = fmt.Sprintf("%s %s: %s (%s ago)", h.Theme.Mark(string(event.Degraded)).Glyph, graph.ShortObject(o.Object),
+				cmp.Or(o.Cause, o.Message, "not ready"), canvas.Span(h.DegradedFor(n, o), false))
 		}
-		if worse += n.Degraded; text != "" {
-			continue
-		}
-		o := picture.Worst(n)
-		ago := canvas.Span(h.DegradedFor(n, o), false) + " ago"
-		text = fmt.Sprintf("%s %s: %s (%s)", h.Theme.Mark(string(event.Degraded)).Glyph, graph.ShortObject(o.Object), cmp.Or(o.Cause, o.Message, "not ready"), ago)
+		worse += n.Degraded
 	}
 	if worse > 1 {
 		text += fmt.Sprintf(" and %d more", worse-1)

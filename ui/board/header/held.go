@@ -58,7 +58,6 @@ func (h *Header) readyAgain() string {
 	return ""
 }
 
-// drawFailureKeys draws the keys that resolve a failure.
 func (h *Header) drawFailureKeys(hints []keys.Hint, y int) {
 	x, end := 3, h.W-1
 	ready := h.readyAgain()

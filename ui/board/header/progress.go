@@ -9,7 +9,6 @@ import (
 	"lockstep/ui/board/picture"
 )
 
-// counts says how many objects are done; it is always visible.
 func (h *Header) counts() string {
 	t := h.Tally
 	if t.Total == 0 || h.PlanOnly() {

@@ -63,7 +63,6 @@ type comparison struct {
 // maxCompared is how many objects of a selected group are compared.
 const maxCompared = 200
 
-// of returns the comparisons of a subject.
 func (c *changes) of(s Subject) (out []comparison) {
 	n := s.Node
 	if n == nil {
@@ -103,7 +102,6 @@ func (c *changes) forget(s Subject) {
 	}
 }
 
-// changesMsg holds new answers about changes.
 type changesMsg []comparison
 
 const parallelQueries = 8
@@ -142,7 +140,6 @@ func isInFlight(o *event.ObjectState) bool {
 	return o.Status == event.Applying || o.Status == event.Deleting
 }
 
-// take stores a cleaned answer.
 func (a *answer) take(c Change, err error) {
 	if err != nil {
 		a.none = canvas.Clean(explain("lookup failed", err))

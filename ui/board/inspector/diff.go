@@ -60,7 +60,6 @@ func common(all []comparison, said func(answer) string) string {
 	return text
 }
 
-// diffHead counts the actions of a group's objects.
 func diffHead(all []comparison, objects int) canvas.Line {
 	count, missing, none := map[Action]int{}, objects, 0
 	for _, x := range all {
@@ -165,7 +164,6 @@ func changeText(o *event.ObjectState, c Change) (theme.Role, string) {
 	return is.role, is.text
 }
 
-// fieldLines returns the fields of a change, grouped by parent.
 func fieldLines(fields []Field, width int) []canvas.Line {
 	const indent = "    "
 	var out []canvas.Line

@@ -65,7 +65,6 @@ type Inspector struct {
 	tail   *logTail
 }
 
-// pageOf is the position of a scrolled text.
 type pageOf struct {
 	Top, Last int
 	End       bool // follows the end of the text
@@ -76,7 +75,6 @@ func New(ctx context.Context, s *screen.Screen, answers Answers, show func()) *I
 	return &Inspector{Screen: s, ctx: ctx, answers: answers, changes: newChanges(ctx, answers), show: show}
 }
 
-// Selected returns the selection.
 func (i *Inspector) Selected() Subject {
 	return Subject{Picture: &i.Picture, Node: i.Group(), Object: i.Object()}
 }
@@ -125,7 +123,6 @@ func (i *Inspector) Title() string {
 	return title
 }
 
-// HasAnswers reports whether the inspector can query the cluster.
 func (i *Inspector) HasAnswers() bool { return i.answers != nil }
 
 // CanPreview reports whether the selected group has not started and can be compared with
@@ -142,7 +139,6 @@ func (i *Inspector) ShowsDiff() bool {
 	return paused && !i.Shown && i.CanPreview()
 }
 
-// Wraps reports whether the open tab wraps long lines.
 func (i *Inspector) Wraps() bool {
 	return i.Tab == TabLogs || i.Tab == TabManifest || i.Tab == TabEvents
 }
@@ -208,7 +204,6 @@ func (i *Inspector) Scroll(by int) {
 	i.Page.End = i.Tab == TabLogs && i.Page.Top == i.Page.Last
 }
 
-// Wheel scrolls the open tab.
 func (i *Inspector) Wheel(at tea.Mouse) {
 	switch at.Button {
 	case tea.MouseWheelUp:

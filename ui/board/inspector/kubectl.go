@@ -77,7 +77,6 @@ func (b *logBook) kubectlArgs(o plan.Object) []string {
 	return append(words, "--all-containers")
 }
 
-// resource returns an object as an argument of kubectl.
 func resource(o plan.Object) string {
 	kind := strings.ToLower(o.Kind)
 	if o.Group != "" {
@@ -88,7 +87,6 @@ func resource(o plan.Object) string {
 
 var plainWord = regexp.MustCompile(`^[\w./:@%+=,-]+$`)
 
-// quoted quotes a word for the shell.
 func quoted(word string) string {
 	if plainWord.MatchString(word) {
 		return word

@@ -18,7 +18,6 @@ type logBook struct {
 	only    Source   // the filter; empty fields match all
 }
 
-// add appends cleaned lines.
 func (b *logBook) add(lines []LogLine) {
 	sorted := true
 	for _, l := range lines {
@@ -93,10 +92,8 @@ func (i *Inspector) SeveralPods() bool { return i.Tab == TabLogs && len(i.logs.p
 
 func (i *Inspector) SeveralContainers() bool { return i.Tab == TabLogs && len(i.logs.containers()) > 1 }
 
-// LogsFiltered reports whether the logs are filtered.
 func (i *Inspector) LogsFiltered() bool { return i.Tab == TabLogs && i.logs.only != Source{} }
 
-// HasTimes reports whether log lines have timestamps.
 func (i *Inspector) HasTimes() bool {
 	return i.Tab == TabLogs && slices.ContainsFunc(i.logs.lines, func(l LogLine) bool { return !l.Time.IsZero() })
 }
@@ -120,33 +117,33 @@ func (b *logBook) heading(s Source, dot string) string {
 	return strings.Join(parts, " "+dot+" ")
 }
 
-// head names the visible logs.
+// head names the visible logs, "" without any.
 func (b *logBook) head(dot string) string {
-	shown := slices.DeleteFunc(slices.Clone(b.sources), func(s Source) bool { return s.Pod == "" || !s.matches(b.only) })
-	if len(shown) == 0 {
-		return ""
-	}
-	last := shown[len(shown)-1]
-	pods, containers := b.pods(), b.containers()
-	only := b.only
-	switch {
-	case len(pods) == 1:
-		only.Pod = pods[0]
-	case only.Pod == "":
-		text := fmt.Sprintf("all %d pods", len(pods))
-		if only.Container != "" {
-			text += " " + dot + " " + only.Container
+	last := Source{}
+	for _, s := range b.sources {
+		if s.Pod != "" && s.matches(b.only) {
+			last = s
 		}
-		return text
 	}
-	if len(containers) == 1 {
+	pods, containers, only := b.pods(), b.containers(), b.only
+	if len(pods) == 1 {
+		only.Pod = pods[0]
+	}
+	switch {
+	case last.Pod == "":
+		return ""
+	case only.Pod == "" && only.Container == "":
+		return fmt.Sprintf("all %d pods", len(pods))
+	case only.Pod == "":
+		return fmt.Sprintf("all %d pods %s %s", len(pods), dot, only.Container)
+	case only.Container == "" && len(containers) > 1:
+		all := fmt.Sprintf(" %s all %d containers %s ", dot, len(containers), dot)
+		return strings.Replace(b.heading(only, dot), " "+dot+" ", all, 1)
+	case only.Container == "" && len(containers) == 1:
 		only.Container = containers[0]
 	}
-	if only.Container != "" {
-		only.Try = last.Try
-		return b.heading(only, dot)
-	}
-	return strings.Replace(b.heading(only, dot), " "+dot+" ", fmt.Sprintf(" %s all %d containers %s ", dot, len(containers), dot), 1)
+	only.Try = last.Try
+	return b.heading(only, dot)
 }
 
 // text returns the visible lines. Of several sources, each has a heading before its first line

@@ -56,7 +56,6 @@ func (i *Inspector) followLogs() tea.Cmd {
 	return tea.Batch(follow, i.nextLines())
 }
 
-// nextLines waits for the next batch of log lines.
 func (i *Inspector) nextLines() tea.Cmd {
 	n, tail := i.N, i.tail
 	return func() tea.Msg {

@@ -11,7 +11,6 @@ import (
 	"lockstep/ui/board/canvas"
 )
 
-// search is a search in the open tab.
 type search struct {
 	query string
 	from  int // the top line at the start of the search
@@ -39,7 +38,6 @@ func (i *Inspector) ToMatch(by int) tea.Cmd {
 	return nil
 }
 
-// toMatch reports whether there is a match.
 func (i *Inspector) toMatch(by int) bool {
 	lines, room := i.tabLines()
 	all := i.matches(lines)
@@ -76,7 +74,6 @@ func (i *Inspector) Matches() string {
 	return fmt.Sprintf("%d of %d", n, len(all))
 }
 
-// matches returns the indexes of the matching lines.
 func (i *Inspector) matches(lines []canvas.Line) (at []int) {
 	for n, l := range lines {
 		if len(found(l, i.search.query)) > 0 {

@@ -31,7 +31,6 @@ func (i *Inspector) tabPlaces() []canvas.Rect {
 	return places
 }
 
-// tabsBelow reports whether the tabs go below the title.
 func (i *Inspector) tabsBelow() bool { return i.W < 100 }
 
 func (i *Inspector) Draw() {

@@ -13,7 +13,6 @@ import (
 	"lockstep/ui/board/picture"
 )
 
-// lines returns the text of the open tab.
 func (i *Inspector) lines(width int) []canvas.Line {
 	s := i.Selected()
 	if s.Node == nil {
@@ -32,7 +31,6 @@ func (i *Inspector) lines(width int) []canvas.Line {
 	return i.queryTab(s, width)
 }
 
-// Diff returns the diff of the selection.
 func (i *Inspector) Diff(width int) []canvas.Line { return i.changes.lines(i.Selected(), width) }
 
 // head returns the lines of the open tab that do not scroll.
@@ -141,11 +139,12 @@ func (s Subject) gatesTab(n *graph.Node, width int) []canvas.Line {
 			up = append(up, u)
 		}
 	}
-	out := []canvas.Line{canvas.Plain(theme.Strong, "waits for")}
-	out = append(out, s.nodeLines(up, "none: first group", func(u *graph.Node) string { return n.Group.Why[u.ID] })...)
-	out = append(out, nil, canvas.Plain(theme.Strong, "needed by"))
-	out = append(out, s.nodeLines(s.Graph.Followers(n), "nothing", func(u *graph.Node) string { return u.Group.Why[n.ID] })...)
-	return canvas.WrapLines(out, width)
+	return canvas.WrapLines(slices.Concat(
+		[]canvas.Line{canvas.Plain(theme.Strong, "waits for")},
+		s.nodeLines(up, "none: first group", func(u *graph.Node) string { return n.Group.Why[u.ID] }),
+		[]canvas.Line{nil, canvas.Plain(theme.Strong, "needed by")},
+		s.nodeLines(s.Graph.Followers(n), "nothing", func(u *graph.Node) string { return u.Group.Why[n.ID] }),
+	), width)
 }
 
 // shortWhy shortens "A waits for B: why" to "A: why", where B is the line's heading.
@@ -190,19 +189,22 @@ func (s Subject) timingsTab(n *graph.Node, w int) []canvas.Line {
 		}
 		return "+" + canvas.Span(t.Sub(s.State.Started), true)
 	}
-	const times = 3 * 10
-	names := min(42, max(w-times, 10))
+	const column = 10
+	names := min(42, max(w-3*column, 10))
+	row := func(role theme.Role, name, started, ended, took string) canvas.Line {
+		return canvas.Plain(role, canvas.Pad(name, names)+fmt.Sprintf("%*s%*s%*s", column, started, column, ended, column, took))
+	}
 	took := "-"
 	if d, over, ok := s.Spent(n); ok {
 		took = canvas.Span(d, over)
 	}
 	out := []canvas.Line{
-		{{Role: theme.Strong, Text: canvas.Pad("", names)}, {Role: theme.Strong, Text: fmt.Sprintf("%10s%10s%10s", "started", "ended", "took")}},
-		{{Role: theme.Text, Text: canvas.Pad(canvas.FitMiddle(n.ID, names, s.Theme.Lines.Ellipsis), names)}, {Role: theme.Text, Text: fmt.Sprintf("%10s%10s%10s", at(n.Started), at(n.Ended), took)}},
+		row(theme.Strong, "", "started", "ended", "took"),
+		row(theme.Text, canvas.FitMiddle(n.ID, names, s.Theme.Lines.Ellipsis), at(n.Started), at(n.Ended), took),
 	}
 	for _, p := range s.State.Phases {
 		if usual, known := p.Usual[n.ID]; known && p.Name == n.Phase {
-			out = append(out, canvas.Line{{Role: theme.Quiet, Text: canvas.Pad("  usually", names) + fmt.Sprintf("%30s", canvas.Span(usual, true))}})
+			out = append(out, row(theme.Quiet, "  usually", "", "", canvas.Span(usual, true)))
 		}
 	}
 	for _, o := range n.Objects[:min(len(n.Objects), maxListed)] {
@@ -210,13 +212,12 @@ func (s Subject) timingsTab(n *graph.Node, w int) []canvas.Line {
 		switch {
 		case o.Applied.IsZero():
 		case o.Done() || o.Status == event.Failed:
-			ended = o.Since
-			took = canvas.Span(o.Since.Sub(o.Applied), true)
+			ended, took = o.Since, canvas.Span(o.Since.Sub(o.Applied), true)
 		default:
 			took = canvas.Span(s.InProgressFor(o), false)
 		}
-		name := canvas.Pad("  "+s.Graph.ObjectIn(o.Object, names-2, s.Theme.Lines.Ellipsis), names)
-		out = append(out, canvas.Line{{Role: theme.Quiet, Text: name}, {Role: theme.Quiet, Text: fmt.Sprintf("%10s%10s%10s", at(o.Applied), at(ended), took)}})
+		name := "  " + s.Graph.ObjectIn(o.Object, names-2, s.Theme.Lines.Ellipsis)
+		out = append(out, row(theme.Quiet, name, at(o.Applied), at(ended), took))
 	}
 	return out
 }

@@ -3,7 +3,6 @@
 package jump
 
 import (
-	"cmp"
 	"fmt"
 	"slices"
 	"strings"
@@ -17,7 +16,6 @@ import (
 	"lockstep/ui/board/screen"
 )
 
-// Jump goes to a group.
 type Jump struct {
 	*screen.Screen
 	*line.Line
@@ -45,7 +43,6 @@ func (j *Jump) Open() tea.Cmd {
 	return j.Line.Open()
 }
 
-// accept keeps the selected match.
 func (j *Jump) accept() {
 	j.Reset()
 	j.Detail, j.Codes = j.detail, nil
@@ -54,7 +51,6 @@ func (j *Jump) accept() {
 	}
 }
 
-// cancel restores the selection.
 func (j *Jump) cancel() {
 	j.Detail, j.Codes, j.Sel = j.detail, nil, j.from
 }
@@ -90,33 +86,26 @@ func (j *Jump) search(letters string) []*graph.Node {
 	if letters == "" {
 		return nil
 	}
-	type hit struct {
-		n    *graph.Node
-		rank int
-	}
-	var hits []hit
+	ranks := map[*graph.Node]int{}
 	for _, n := range j.Visible() {
 		name := strings.ToLower(n.Name)
 		parts := strings.FieldsFunc(name, func(r rune) bool { return strings.ContainsRune("/:-_.() ", r) })
 		starts := func(part string) bool { return strings.HasPrefix(part, letters) }
 		switch {
 		case j.Codes[n.Unit()] == letters:
-			hits = append(hits, hit{n, 0})
+			ranks[n] = 1
 		case name == letters || len(parts) > 0 && parts[len(parts)-1] == letters:
-			hits = append(hits, hit{n, 1})
+			ranks[n] = 2
 		case starts(name) || slices.ContainsFunc(parts, starts):
-			hits = append(hits, hit{n, 2})
+			ranks[n] = 3
 		case strings.Contains(name, letters):
-			hits = append(hits, hit{n, 3})
+			ranks[n] = 4
 		case inOrder(name, letters):
-			hits = append(hits, hit{n, 4})
+			ranks[n] = 5
 		}
 	}
-	slices.SortStableFunc(hits, func(a, b hit) int { return cmp.Compare(a.rank, b.rank) })
-	out := make([]*graph.Node, len(hits))
-	for i, h := range hits {
-		out[i] = h.n
-	}
+	out := j.Graph.Select(func(n *graph.Node) bool { return ranks[n] > 0 })
+	slices.SortStableFunc(out, func(a, b *graph.Node) int { return ranks[a] - ranks[b] })
 	return out
 }
 

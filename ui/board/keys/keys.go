@@ -36,7 +36,6 @@ type Binding struct {
 	Alias     bool // another binding documents it
 }
 
-// Key returns the first of its keys.
 func (b Binding) Key() string {
 	key, _, _ := strings.Cut(b.Keys, " ")
 	return key
@@ -45,7 +44,6 @@ func (b Binding) Key() string {
 // Name returns the name of its keys for people.
 func (b Binding) Name() string { return cmp.Or(b.Label, b.Keys) }
 
-// Active reports whether the binding applies now.
 func (b Binding) Active() bool { return b.Only == nil || b.Only() }
 
 // Press runs the binding, or says why it is disabled.

@@ -48,10 +48,8 @@ func (s Stack) Covers() bool {
 	return len(s) > 0 && !line
 }
 
-// Has reports whether a mode is open.
 func (s Stack) Has(m Mode) bool { return slices.Contains(s, m) }
 
-// Open puts a mode on top.
 func (s *Stack) Open(m Mode) {
 	s.Close(m)
 	*s = append(*s, m)

@@ -13,7 +13,6 @@ import (
 	"lockstep/ui/board/screen"
 )
 
-// Line is a line of text that the user types.
 type Line struct {
 	*screen.Screen
 	input textinput.Model
@@ -34,7 +33,6 @@ type Use struct {
 	Other []keys.Binding // further keys
 }
 
-// New returns an empty line.
 func New(s *screen.Screen, u Use) *Line { return &Line{Screen: s, input: keys.NewInput(), use: u} }
 
 // Open opens the line with its previous text.
@@ -43,7 +41,6 @@ func (l *Line) Open() tea.Cmd {
 	return l.input.Focus()
 }
 
-// Clear closes and empties the line.
 func (l *Line) Clear() {
 	l.Modes.Close(l)
 	l.input.SetValue("")
@@ -66,7 +63,6 @@ func (l *Line) Line() (*textinput.Model, string) {
 	return &l.input, l.use.Found() + hints
 }
 
-// Cursor returns the place of the text cursor.
 func (l *Line) Cursor() *tea.Cursor {
 	c := tea.NewCursor(min(1+canvas.Width(l.use.Prompt)+l.input.Position(), l.W-1), l.H-1)
 	c.Blink = false

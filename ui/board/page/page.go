@@ -16,14 +16,12 @@ import (
 // Part is the heading of the keys of a page.
 const Part = "in the help, the warnings and other pages"
 
-// Text is a scroll position in a text.
 type Text struct {
 	*screen.Screen
 	top  int
 	last int // the last top that still fills the page
 }
 
-// Home goes back to the first line.
 func (t *Text) Home() { t.top, t.last = 0, 0 }
 
 func (t *Text) scroll(by int) { t.top = min(max(t.top+by, 0), t.last) }
@@ -38,7 +36,6 @@ func (t *Text) ScrollKeys() []keys.Binding {
 	}
 }
 
-// Update handles the mouse wheel.
 func (t *Text) Update(msg tea.Msg) tea.Cmd {
 	if wheel, ok := msg.(tea.MouseWheelMsg); ok {
 		switch wheel.Button {
@@ -66,7 +63,6 @@ func (t *Text) DrawText(title string, w int, lines []canvas.Line, role theme.Rol
 	t.Canvas.ScrollBar(inner.X+inner.W, inner, t.top, all)
 }
 
-// Page is a text to read.
 type Page struct {
 	Text
 	title string
@@ -78,7 +74,6 @@ func New(s *screen.Screen, title string, lines func(width int) []canvas.Line) *P
 	return &Page{Text: Text{Screen: s}, title: title, lines: lines}
 }
 
-// Open shows the page from its first line.
 func (p *Page) Open() tea.Cmd {
 	p.Home()
 	p.Modes.Open(p)

@@ -27,12 +27,10 @@ type Palette struct {
 	cursor *tea.Cursor
 }
 
-// New returns a closed palette of the commands in a table.
 func New(s *screen.Screen, table func() []keys.Binding) *Palette {
 	return &Palette{Screen: s, table: table}
 }
 
-// Open shows the palette without a filter.
 func (p *Palette) Open() tea.Cmd {
 	p.input, p.at = keys.NewInput(), -1
 	p.Modes.Open(p)
@@ -43,14 +41,12 @@ func (p *Palette) close() { p.Modes.Close(p) }
 
 // Keys returns the keys of the list. All others go to the filter.
 func (p *Palette) Keys() []keys.Binding {
-	move := func(by int) func() tea.Cmd {
-		return keys.Run(func() { p.at = min(max(p.at+by, 0), max(len(p.Commands())-1, 0)) })
-	}
+	move := func(by int) { p.at = min(max(p.at+by, 0), max(len(p.Commands())-1, 0)) }
 	return []keys.Binding{
-		{Keys: "up ctrl+p", Label: "up", Do: move(-1), About: "line up"},
-		{Keys: "down ctrl+n", Label: "down", Do: move(1), About: "line down"},
-		{Keys: "pgup", Label: "page up", Do: move(-10), About: "page up"},
-		{Keys: "pgdown", Label: "page down", Do: move(10), About: "page down"},
+		{Keys: "up ctrl+p", Label: "up", Do: keys.By(move, -1), About: "line up"},
+		{Keys: "down ctrl+n", Label: "down", Do: keys.By(move, 1), About: "line down"},
+		{Keys: "pgup", Label: "page up", Do: keys.By(move, -10), About: "page up"},
+		{Keys: "pgdown", Label: "page down", Do: keys.By(move, 10), About: "page down"},
 		{Keys: "enter", Do: p.run, About: "run it"},
 		{Keys: "esc", Do: keys.Run(p.close), About: "close"},
 		{Keys: "ctrl+c", Label: "ctrl-c", Do: p.Abort, About: "abort (asks first)"},
@@ -66,7 +62,6 @@ func (p *Palette) Update(msg tea.Msg) (cmd tea.Cmd) {
 	return cmd
 }
 
-// Cursor returns the place of the text cursor.
 func (p *Palette) Cursor() *tea.Cursor { return p.cursor }
 
 // Commands returns the commands that contain all typed words, the enabled ones first.
@@ -102,7 +97,6 @@ func (p *Palette) rank(b keys.Binding, words []string) int {
 // enabled reports whether a command is enabled, as far as the footer knows.
 func (p *Palette) enabled(b keys.Binding) bool { return b.Hint == nil || b.Hint() != "" }
 
-// run runs the selected command.
 func (p *Palette) run() tea.Cmd {
 	all := p.Commands()
 	p.close()
@@ -118,44 +112,39 @@ func (p *Palette) Draw() {
 		return
 	}
 	all := p.Commands()
-	w := min(p.W-4, 92)
-	room := max(p.H-8, 1)
+	w, room := min(p.W-4, 92), max(p.H-8, 1)
 	first := min(max(p.at-room/2, 0), max(len(all)-room, 0))
-	prompt := ":" + p.input.Value()
-	lines := []canvas.Line{canvas.Plain(theme.Strong, prompt), nil}
+	lines := []canvas.Line{canvas.Plain(theme.Strong, ":"+p.input.Value()), nil}
 	for i, b := range all[first:min(first+room, len(all))] {
-		cursor, key, role := " ", theme.Key, theme.Text
-		if !p.enabled(b) {
-			key, role = theme.Quiet, theme.Quiet
-		}
-		if first+i == p.at {
-			cursor = p.Theme.Lines.Cursor
-			if role == theme.Text {
-				role = theme.Strong
-			}
-		}
-		lines = append(lines, p.row(cursor, b, key, role, w-4))
+		lines = append(lines, p.row(b, first+i == p.at, w-4))
 	}
 	if len(all) == 0 {
 		lines = append(lines, canvas.Plain(theme.Quiet, "no matching command"))
 	}
-	dot := " " + p.Theme.Lines.Dot + " "
-	title := canvas.Count(len(all), "command") + dot + "type to search" + dot + p.Theme.Lines.Enter + " run" + dot + "esc"
 	for len(lines) < min(room, 12)+2 { // the same height for every filter
 		lines = append(lines, nil)
 	}
 	if p.W-w < 24 {
 		p.Canvas.Blank(canvas.Rect{X: 0, Y: 0, W: p.W, H: p.H})
 	}
+	title := p.Join(canvas.Count(len(all), "command"), "type to search", p.Theme.Lines.Enter+" run", "esc")
 	inner := p.Canvas.Box(title, w, lines, theme.Accent)
 	p.cursor = tea.NewCursor(min(inner.X+1+p.input.Position(), inner.X+inner.W-1), inner.Y)
 	p.cursor.Blink = false
 }
 
 // row returns a command: name, explanation as far as it fits, key.
-func (p *Palette) row(cursor string, b keys.Binding, key, name theme.Role, width int) canvas.Line {
+func (p *Palette) row(b keys.Binding, selected bool, width int) canvas.Line {
 	const names = 24
+	cursor, key, name := " ", theme.Key, theme.Text
+	if selected {
+		cursor, name = p.Theme.Lines.Cursor, theme.Strong
+	}
+	if !p.enabled(b) {
+		key, name = theme.Quiet, theme.Quiet
+	}
 	rest := max(width-2-names-canvas.Width(b.Name()), 1)
 	more := canvas.Fit(b.More, rest-1, p.Theme.Lines.Ellipsis)
-	return canvas.Line{{Role: theme.Key, Text: cursor + " "}, {Role: name, Text: canvas.Pad(b.About, names)}, {Role: theme.Quiet, Text: canvas.Pad(more, rest)}, {Role: key, Text: b.Name()}}
+	return canvas.Line{{Role: theme.Key, Text: cursor + " "}, {Role: name, Text: canvas.Pad(b.About, names)},
+		{Role: theme.Quiet, Text: canvas.Pad(more, rest)}, {Role: key, Text: b.Name()}}
 }

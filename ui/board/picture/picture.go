@@ -35,10 +35,8 @@ type Picture struct {
 	Ended   bool                               // the source has ended
 }
 
-// ReadOnly reports whether the screen cannot send commands.
 func (p *Picture) ReadOnly() bool { return !p.Steers }
 
-// Over reports whether the operation is over.
 func (p *Picture) Over() bool {
 	is := p.State.Status
 	return p.Ended || is == event.Succeeded || is == event.Failed || is == event.Aborted
@@ -253,13 +251,11 @@ func (p *Picture) StatusMark(n *graph.Node, o *event.ObjectState) theme.Mark {
 	return p.Theme.Mark(string(o.Status))
 }
 
-// Join joins the non-empty parts with a dot.
 func (p *Picture) Join(parts ...string) string {
 	parts = slices.DeleteFunc(parts, func(s string) bool { return s == "" })
 	return strings.Join(parts, " "+p.Theme.Lines.Dot+" ")
 }
 
-// Active reports whether a group is running or held.
 func Active(n *graph.Node) bool { return n.Status == event.Running || n.Status == event.Held }
 
 // Ready reports whether all dependencies of a waiting group are over.

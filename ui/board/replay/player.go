@@ -47,7 +47,6 @@ func (p *Player) Moving() bool          { return p.moving }
 // At returns the number of events played. It is safe for concurrent use.
 func (p *Player) At() int { return int(p.at.Load()) }
 
-// Stop pauses after so many events.
 func (p *Player) Stop(at int) {
 	p.moving = false
 	p.seek(at)
@@ -60,7 +59,6 @@ func (p *Player) Start() time.Time { return p.events[0].Time }
 func (p *Player) end() time.Time   { return p.events[len(p.events)-1].Time }
 func (p *Player) atEnd() bool      { return p.At() == len(p.events) }
 
-// Now returns the current time of the record.
 func (p *Player) Now() time.Time {
 	if !p.moving {
 		return p.time
@@ -87,7 +85,6 @@ func (p *Player) move() {
 	p.since, p.moving = p.clock(), len(p.events) > 1
 }
 
-// halt stops the clock.
 func (p *Player) halt() { p.time, p.moving = p.Now(), false }
 
 // due returns the number of events up to the current time.

@@ -62,13 +62,11 @@ func (r *Replay) playHint() string {
 	return "play"
 }
 
-// hasFailure reports whether the record has a failure.
 func (r *Replay) hasFailure() bool { return slices.ContainsFunc(r.events, IsFailure) }
 
 // Played is the number of the timer that expired for the next event.
 type Played int
 
-// played plays the events that are due.
 func (r *Replay) played(msg Played) tea.Cmd {
 	if int(msg) != r.armed || !r.moving {
 		return nil
@@ -115,7 +113,6 @@ func (r *Replay) setSpeed(by float64) tea.Cmd {
 	return r.playNext()
 }
 
-// PauseAt pauses after so many events.
 func (r *Replay) PauseAt(at int) tea.Cmd {
 	from := r.At()
 	r.Stop(at)

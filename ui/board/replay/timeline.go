@@ -40,7 +40,6 @@ func (r *Replay) Draw() {
 	r.drawLine(r.Line)
 }
 
-// drawLine draws the line itself.
 func (r *Replay) drawLine(area canvas.Rect) {
 	if area.W < 4 {
 		return
@@ -63,7 +62,6 @@ func (r *Replay) drawLine(area canvas.Rect) {
 	mark(event.Failed, IsFailure) // over pauses
 }
 
-// Describe describes an event in a few words.
 func (r *Replay) Describe(e event.Event) string {
 	word := ""
 	if e.Status != "" {

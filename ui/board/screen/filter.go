@@ -33,7 +33,6 @@ type label struct {
 	text   string
 }
 
-// On reports whether there is a query.
 func (f *Filter) On() bool { return len(f.words) > 0 }
 
 // Find sets the query; an empty one shows everything.
@@ -68,7 +67,6 @@ func (s *Screen) Refilter() {
 	}
 }
 
-// matching returns the matching objects of a group.
 func (s *Screen) matching(n *graph.Node) []*event.ObjectState {
 	f := &s.Filter
 	names := f.names[n.Unit()]
@@ -125,7 +123,6 @@ func (s *Screen) ShownObjects(n *graph.Node) []*event.ObjectState {
 // Visible returns the groups on the board, in plan order.
 func (s *Screen) Visible() []*graph.Node { return s.Graph.Select(s.Shown) }
 
-// Matches says how many groups match.
 func (s *Screen) Matches() string {
 	if !s.Filter.On() {
 		return ""

@@ -76,7 +76,6 @@ const (
 	Details
 )
 
-// New returns a screen before the first event.
 func New(now func() time.Time, r Run) *Screen {
 	if now == nil {
 		now = time.Now
@@ -101,12 +100,17 @@ func (s *Screen) Object() *event.ObjectState {
 	return nil
 }
 
-// IsSelected reports whether the group or one of its objects is selected.
 func (s *Screen) IsSelected(n *graph.Node) bool { return n.Unit() == s.Sel.Unit }
 
 // HasBreakpoint reports whether a group has an enabled breakpoint and is not over.
 func (s *Screen) HasBreakpoint(n *graph.Node) bool {
 	return s.State.PausesBefore(n.Unit()) && !n.Status.Over()
+}
+
+// BreakpointAhead reports whether a group that has not started has a breakpoint, perhaps a
+// disabled one.
+func (s *Screen) BreakpointAhead(n *graph.Node) bool {
+	return s.State.HasBreakpoint(n.Unit()) && !n.Status.Over() && n.Status != event.Running
 }
 
 // Held and Paused report whether the run is, and accepts commands.
@@ -204,7 +208,6 @@ func (s *Screen) Absorb(events []event.Event) (cmds []tea.Cmd) {
 	return cmds
 }
 
-// Rewind forgets all events.
 func (s *Screen) Rewind() {
 	s.State, s.Graph, s.Stepped, s.outlook = event.State{}, graph.New(&event.State{}), false, outlook{}
 	if s.Rewound != nil {
@@ -250,7 +253,6 @@ func (s *Screen) SayFor(d time.Duration, role theme.Role, text string) tea.Cmd {
 // Explain says why a key does not work now.
 func (s *Screen) Explain(why string) tea.Cmd { return s.Say(theme.Quiet, why) }
 
-// HasGroup reports whether a group is selected.
 func (s *Screen) HasGroup() bool { return s.Group() != nil }
 
 // BatchEvery is how long events are collected before they are drawn.

@@ -1,0 +1,146 @@
+package board
+
+import (
+	"fmt"
+	"slices"
+	"strings"
+
+	"lockstep/engine/event"
+	"lockstep/engine/forecast"
+	"lockstep/theme"
+	"lockstep/ui/board/canvas"
+)
+
+// reportLines returns the final report: changes, timings, notes, next commands.
+func (m *model) reportLines(width int) []canvas.Line {
+	s := &m.State
+	mark, done := m.Theme.Mark(string(s.Ending())), s.Changes(false).String()
+	out := []canvas.Line{{{Role: mark.Role, Text: mark.Glyph + " " + mark.Word}, {Role: theme.Text, Text: " in " + canvas.Span(s.Ended.Sub(s.Started), true) + m.idle()}}}
+	if done != "" {
+		out[0] = append(out[0], canvas.Piece{Role: theme.Strong, Text: ": " + done})
+	}
+	out = canvas.WrapLines(out, width)
+	if undid := s.Changes(true).String(); undid != "" {
+		out = append(out, canvas.Plain(theme.Stopped, m.Theme.Mark("rolled-back").Glyph+" rolled back: "+undid))
+	}
+	for _, root := range s.Roots() {
+		out = append(out, canvas.WrapLines([]canvas.Line{{{Role: theme.Bad, Text: m.Theme.Mark(string(event.Failed)).Glyph + " "}, {Role: theme.Text, Text: m.Graph.Shorten(root.String())}}}, width)...)
+	}
+	for _, fixed := range s.Fixed {
+		out = append(out, canvas.WrapLines([]canvas.Line{{{Role: theme.Stopped, Text: "fixed: "}, {Role: theme.Text, Text: m.Graph.Shorten(fixed.String())}}}, width)...)
+	}
+	if s.Outcome != "" {
+		out = append(out, canvas.Plain(theme.Quiet, s.Outcome))
+	}
+	out = append(out, m.pathLines(width)...)
+	out = append(out, m.slowestLines(width)...)
+	out = append(out, textLines("notes", s.Notes, width)...)
+	if m.next != nil {
+		out = append(out, textLines("next", m.next(s), width)...)
+	}
+	return out
+}
+
+// idle returns the time that the operation was paused or held, in parentheses.
+func (m *model) idle() string {
+	idle := m.State.Ended.Sub(m.State.Started) - m.State.Active(m.State.Ended)
+	if idle <= 0 {
+		return ""
+	}
+	return " (" + canvas.Span(idle, true) + " paused)"
+}
+
+// longestPath limits the lines of the critical path.
+const longestPath = 16
+
+func (m *model) pathLines(width int) []canvas.Line {
+	path := forecast.Path(&m.State)
+	if len(path) < 2 || m.State.Status == event.Aborted {
+		return nil
+	}
+	groups := make([]*event.GroupState, len(path))
+	for n, p := range path {
+		groups[n] = p.Group
+	}
+	const took = 9
+	names, wide := m.unitNames(groups, width/3)
+	room := min(width-2-wide-took-1, 80)
+	out := []canvas.Line{canvas.Plain(theme.Quiet, "critical path")}
+	for n, b := range forecast.Bars(path, max(room, 1)) {
+		out = append(out, canvas.Line{
+			{Role: theme.Text, Text: "  " + names[n]}, {Role: theme.Quiet, Text: fmt.Sprintf("%*s ", took, canvas.Span(path[n].Took, true))},
+			{Role: theme.Faint, Text: strings.Repeat(" ", b.From) + strings.Repeat(m.Theme.Lines.Rest, b.Sent)},
+			{Role: theme.Busy, Text: strings.Repeat(m.Theme.Lines.Bar, b.Waited)},
+		})
+	}
+	if over := len(path) - longestPath; over > 0 {
+		middle := canvas.Plain(theme.Quiet, fmt.Sprintf("  %s %s", m.Theme.Lines.Ellipsis, canvas.Count(over, "group")))
+		out = slices.Concat(out[:1+longestPath/2], []canvas.Line{middle}, out[len(out)-longestPath/2:])
+	}
+	return out
+}
+
+// slowestLines lists the slowest groups, compared with the last run.
+func (m *model) slowestLines(width int) []canvas.Line {
+	slowest := forecast.Slowest(&m.State, 3)
+	if len(slowest) == 0 {
+		return nil
+	}
+	groups := make([]*event.GroupState, len(slowest))
+	for n, g := range slowest {
+		groups[n] = g.Group
+	}
+	names, _ := m.unitNames(groups, width/3)
+	out := []canvas.Line{canvas.Plain(theme.Quiet, "slowest groups, compared with last time")}
+	for n, g := range slowest {
+		role, than := theme.Quiet, "about the same"
+		switch {
+		case !g.Differs():
+		case g.Took > g.Usual:
+			role, than = theme.Stopped, "+"+canvas.Span(g.Took-g.Usual, true)
+		default:
+			role, than = theme.Good, "-"+canvas.Span(g.Usual-g.Took, true)
+		}
+		took := fmt.Sprintf("%9s  last time %s  ", canvas.Span(g.Took, true), canvas.Span(g.Usual, true))
+		out = append(out, canvas.Line{{Role: theme.Text, Text: "  " + names[n]}, {Role: theme.Quiet, Text: took}, {Role: role, Text: than}})
+	}
+	return out
+}
+
+// unitNames returns the names of groups in a column of at most limit cells, and its width.
+func (m *model) unitNames(groups []*event.GroupState, limit int) (names []string, wide int) {
+	for _, g := range groups {
+		name := m.unitName(g)
+		names, wide = append(names, name), min(max(wide, canvas.Width(name)), limit)
+	}
+	for n, name := range names {
+		names[n] = canvas.Pad(canvas.FitMiddle(name, wide, m.Theme.Lines.Ellipsis), wide)
+	}
+	return names, wide
+}
+
+// unitName returns the board's name of a group; it marks a removal if another group has the
+// same name.
+func (m *model) unitName(g *event.GroupState) string {
+	n := m.Graph.ByKey[g.Unit()]
+	if n == nil {
+		return g.ID
+	}
+	for _, p := range m.State.Phases {
+		if p.Name != g.Phase && n.Kind == event.PhaseRemove && m.State.Find(p.Name, g.ID) != nil {
+			return n.Name + " removal"
+		}
+	}
+	return n.Name
+}
+
+func textLines(heading string, lines []string, width int) []canvas.Line {
+	if len(lines) == 0 {
+		return nil
+	}
+	out := []canvas.Line{canvas.Plain(theme.Quiet, heading)}
+	for _, l := range lines {
+		out = append(out, canvas.Labelled(canvas.Piece{}, 2, theme.Text, l, width-2)...)
+	}
+	return out
+}
