@@ -158,6 +158,10 @@ func TestInspectorLate(t *testing.T) {
 	s.press("esc")
 	s.send(inspector.LoadedMsg{N: late, Text: []string{"too late"}})
 	s.showsNot(t, "too late")
+	s.press("v")
+	s.send(inspector.LoadedMsg{N: late, Text: []string{"too late"}})
+	s.showsNot(t, "too late")
+	s.shows(t, "loading")
 }
 
 // TestLogsEnd proves that following a log ends when its tab is left.

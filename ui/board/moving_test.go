@@ -126,6 +126,25 @@ func TestFilter(t *testing.T) {
 	s.showsNot(t, "\x1b")
 }
 
+// TestNextProblemStaysWithFailures: while anything has failed, f does not lead to what is
+// still in progress.
+func TestNextProblemStaysWithFailures(t *testing.T) {
+	s := newScreen(t, 160, 45, recorded(t, "sandbox-held", 0))
+	n := s.Graph.Nodes[len(s.Graph.Nodes)-2]
+	o := n.Objects[0].Object
+	s.feed(event.Event{Kind: event.KindGroup, Phase: n.Phase, Group: n.ID, Status: event.Running, Time: s.State.Now},
+		event.Event{Kind: event.KindObject, Phase: n.Phase, Group: n.ID, Object: &o, Status: event.InProgress, Time: s.State.Now})
+	failed, blocking := s.board.Problems()
+	if len(failed) == 0 || len(blocking) == 0 {
+		t.Fatalf("%d failures, %d in progress", len(failed), len(blocking))
+	}
+	for range 2*len(failed) + 1 {
+		if s.press("f"); !slices.Contains(failed, s.Sel) {
+			t.Errorf("f leads to %v", s.Sel)
+		}
+	}
+}
+
 // TestMouse clicks and scrolls.
 func TestMouse(t *testing.T) {
 	s := newScreen(t, 160, 45, recorded(t, "sandbox-held", 0))

@@ -233,7 +233,7 @@ func (b *Board) NextDetail() tea.Cmd {
 	b.Detail = (b.Detail + 1) % screen.Details
 	b.Follow = b.Follow && b.Detail == screen.AsFits
 	b.Show()
-	return b.Say(theme.Quiet, [...]string{"auto (what fits)", "overview (z: full)", "full (z: auto)"}[b.Detail])
+	return b.Say(theme.Quiet, [...]string{"auto (what fits)", "compact (z: full)", "full (z: auto)"}[b.Detail])
 }
 
 // FollowAgain follows the run again, as the screen does until the user moves.

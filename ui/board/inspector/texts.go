@@ -69,7 +69,7 @@ func (i *Inspector) queryTab(s Subject, width int) (out []canvas.Line) {
 	out = append(out, i.logs.text(i, width, s.Theme.Lines)...)
 	switch {
 	case i.busy && len(i.text)+len(i.pods) == 0:
-		out = append(out, canvas.Plain(theme.Quiet, "comparing with the cluster "+s.Theme.Lines.Ellipsis))
+		out = append(out, canvas.Plain(theme.Quiet, "loading "+s.Theme.Lines.Ellipsis))
 	case i.note != "":
 		out = append(out, canvas.Labelled(canvas.Piece{}, 0, theme.Quiet, i.note, width)...)
 	}
