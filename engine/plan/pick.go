@@ -61,7 +61,7 @@ func Pick(text string, groups []*Group) ([]string, error) {
 // PickBreakpoint is Pick for an argument of --break-on other than "failure".
 func PickBreakpoint(text string, groups []*Group) ([]string, error) {
 	ids, err := Pick(text, groups)
-	if err != nil && editDistance(text, "failure") < 3 {
+	if err != nil && EditDistance(text, "failure") < 3 {
 		return nil, fmt.Errorf("no group %s; did you mean failure?", text)
 	}
 	return ids, err
@@ -82,7 +82,7 @@ func closest(text string, ids []string) string {
 	best, least := "", 1+max(len(text)/3, 1)
 	for _, id := range ids {
 		for _, name := range []string{id, withoutRoot(id), id[strings.LastIndexByte(id, ':')+1:]} {
-			if d := editDistance(text, name); d < least {
+			if d := EditDistance(text, name); d < least {
 				best, least = id, d
 			}
 		}
@@ -90,8 +90,8 @@ func closest(text string, ids []string) string {
 	return best
 }
 
-// editDistance returns the Levenshtein distance of two texts.
-func editDistance(a, b string) int {
+// EditDistance returns the Levenshtein distance of two texts.
+func EditDistance(a, b string) int {
 	row := make([]int, len(b)+1)
 	for j := range row {
 		row[j] = j

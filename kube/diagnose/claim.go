@@ -3,6 +3,7 @@ package diagnose
 import (
 	"context"
 	"fmt"
+	"slices"
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
@@ -32,8 +33,7 @@ func (d *Diagnoser) checkClaims(ctx context.Context, p Pod) lead {
 }
 
 // claim finds out why a claim has no volume: from its class, the volume that it names, and
-// its events, in this order. Events come last, because the
-// controller emits them only every 15 s.
+// its events, in this order. Events come last, because the controller emits them only every 15 s.
 func (d *Diagnoser) claim(ctx context.Context, namespace, name string) lead {
 	c, err := d.kube.CoreV1().PersistentVolumeClaims(namespace).Get(ctx, name, metav1.GetOptions{})
 	switch {
@@ -46,10 +46,10 @@ func (d *Diagnoser) claim(ctx context.Context, namespace, name string) lead {
 	case c.Status.Phase == corev1.ClaimLost:
 		return lead{cause: fmt.Sprintf("lost its volume %s, which was deleted", c.Spec.VolumeName)}
 	}
-	events, err := d.events(ctx, ref{kind: "PersistentVolumeClaim", namespace: namespace, name: name, uid: c.UID})
+	events, err := d.events(ctx, refTo("PersistentVolumeClaim", c))
 	l := d.unbound(ctx, c, events)
-	for i := len(events) - 1; i >= 0; i-- {
-		l.evidence = append(l.evidence, "claim "+name+": "+events[i].Reason+": "+events[i].Message)
+	for _, e := range slices.Backward(events) {
+		l.evidence = append(l.evidence, "claim "+name+": "+e.Reason+": "+e.Message)
 	}
 	if err != nil {
 		l.gaps = append(l.gaps, unreadable("events", err))
@@ -63,7 +63,7 @@ func (d *Diagnoser) claim(ctx context.Context, namespace, name string) lead {
 }
 
 func (d *Diagnoser) unbound(ctx context.Context, c *corev1.PersistentVolumeClaim, events []Event) lead {
-	if e := latest(events, "VolumeMismatch", "ProvisioningFailed"); e != nil && !strings.Contains(e.Message, "not found") {
+	if e := newestOf(events, "VolumeMismatch", "ProvisioningFailed"); e != nil && !strings.Contains(e.Message, "not found") {
 		return lead{cause: "has no volume: " + e.Message}
 	}
 	if c.Spec.VolumeName != "" {
@@ -131,16 +131,4 @@ func claimRequest(c *corev1.PersistentVolumeClaim) string {
 		parts = append(parts, string(m))
 	}
 	return strings.Join(parts, ", ")
-}
-
-// latest returns the newest event with one of the reasons, or nil.
-func latest(events []Event, reasons ...string) *Event {
-	for i := len(events) - 1; i >= 0; i-- {
-		for _, r := range reasons {
-			if events[i].Reason == r {
-				return &events[i]
-			}
-		}
-	}
-	return nil
 }

@@ -44,9 +44,7 @@ func (d *Diagnoser) deletion(ctx context.Context, u *unstructured.Unstructured) 
 	if slices.Contains(u.GetFinalizers(), claimProtection) {
 		_, l.fails = d.podsUsing(ctx, u.GetNamespace(), u.GetName())
 	}
-	for _, f := range u.GetFinalizers() {
-		l.evidence = append(l.evidence, "finalizer "+f+": "+d.finalizer(ctx, u, f))
-	}
+	l.evidence = d.finalizers(ctx, u)
 	switch u.GroupVersionKind().GroupKind().String() {
 	case "Namespace":
 		l.evidence = append(d.remaining(ctx, u), conditions(u)...)
@@ -70,14 +68,10 @@ func (d *Diagnoser) Terminating(ctx context.Context, o plan.Object) (why string,
 	if err != nil || u.GetDeletionTimestamp() == nil {
 		return "", false
 	}
-	var parts []string
-	for _, f := range u.GetFinalizers() {
-		parts = append(parts, "finalizer "+f+": "+d.finalizer(ctx, u, f))
+	if parts := d.finalizers(ctx, u); len(parts) > 0 {
+		return strings.Join(parts, "; "), true
 	}
-	if len(parts) == 0 {
-		return status.Compute(u, status.Rule{}, time.Now()).Message, true
-	}
-	return strings.Join(parts, "; "), true
+	return status.Compute(u, status.Rule{}, time.Now()).Message, true
 }
 
 // absent reports a missing object, with a missing or terminating namespace as the cause.
@@ -105,7 +99,14 @@ const claimProtection = "kubernetes.io/pvc-protection"
 // beingDeleted starts the cause of an object that is being deleted.
 const beingDeleted = "being deleted"
 
-// finalizer describes what a finalizer waits for.
+// finalizers describes what each finalizer of an object waits for.
+func (d *Diagnoser) finalizers(ctx context.Context, u *unstructured.Unstructured) (lines []string) {
+	for _, f := range u.GetFinalizers() {
+		lines = append(lines, "finalizer "+f+": "+d.finalizer(ctx, u, f))
+	}
+	return lines
+}
+
 func (d *Diagnoser) finalizer(ctx context.Context, u *unstructured.Unstructured, name string) string {
 	switch name {
 	case claimProtection:
@@ -166,7 +167,7 @@ func claimNames(p *corev1.Pod) (names []string) {
 }
 
 // remainingResource matches a resource in the status of a terminating namespace.
-var remainingResource = regexp.MustCompile(`(\S+)\. has \d+ resource instances|(\S+) has \d+ resource instances`)
+var remainingResource = regexp.MustCompile(`(\S+) has \d+ resource instances`)
 
 // remaining lists the objects whose finalizers block the deletion of a namespace.
 func (d *Diagnoser) remaining(ctx context.Context, ns *unstructured.Unstructured) (lines []string) {
@@ -175,7 +176,7 @@ func (d *Diagnoser) remaining(ctx context.Context, ns *unstructured.Unstructured
 			continue
 		}
 		for _, m := range remainingResource.FindAllStringSubmatch(c.message, 2) {
-			lines = append(lines, d.heldByFinalizers(ctx, ns.GetName(), schema.ParseGroupResource(strings.TrimSuffix(m[1]+m[2], ".")))...)
+			lines = append(lines, d.heldByFinalizers(ctx, ns.GetName(), schema.ParseGroupResource(strings.TrimSuffix(m[1], ".")))...)
 		}
 	}
 	return lines

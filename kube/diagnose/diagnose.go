@@ -140,10 +140,10 @@ func (q *inquiry) cost(owners int) int {
 }
 
 func (d *Diagnoser) readEvents(ctx context.Context, q *inquiry, owners []ref) {
-	refs := append([]ref{newRef(q.live)}, owners...)
+	refs := append([]ref{refTo(q.live.GetKind(), q.live)}, owners...)
 	for i, p := range q.Pods {
 		if i < eventPods && p.severity > healthy && q.live.GetKind() != "Pod" {
-			refs = append(refs, ref{kind: "Pod", namespace: p.Namespace, name: p.Name, uid: p.uid})
+			refs = append(refs, p.ref())
 		}
 	}
 	events, err := d.warnings(ctx, q.live.GetNamespace(), refs)
@@ -260,17 +260,12 @@ func (d *Diagnoser) Manifest(ctx context.Context, o plan.Object) (string, error)
 	if err != nil {
 		return "", fmt.Errorf("read %s: %w", o, err)
 	}
-	text, err := yaml.Marshal(withoutSecrets(live).Object)
+	live = live.DeepCopy()
+	live.SetManagedFields(nil)
+	mask.Object(live.Object, nil)
+	text, err := yaml.Marshal(live.Object)
 	if err != nil {
 		return "", fmt.Errorf("print %s: %w", o, err)
 	}
 	return string(text), nil
-}
-
-// withoutSecrets returns a copy of an object without managed fields and secret values.
-func withoutSecrets(u *unstructured.Unstructured) *unstructured.Unstructured {
-	u = u.DeepCopy()
-	u.SetManagedFields(nil)
-	mask.Object(u.Object, nil)
-	return u
 }

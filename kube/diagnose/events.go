@@ -48,9 +48,11 @@ type ref struct {
 	uid                   types.UID
 }
 
-func newRef(u *unstructured.Unstructured) ref {
-	return ref{kind: u.GetKind(), namespace: u.GetNamespace(), name: u.GetName(), uid: u.GetUID()}
+func refTo(kind string, o metav1.Object) ref {
+	return ref{kind, o.GetNamespace(), o.GetName(), o.GetUID()}
 }
+
+func (p Pod) ref() ref { return ref{"Pod", p.Namespace, p.Name, p.uid} }
 
 // Events lists the events of an object, the direct owner of its pods, and its least healthy
 // pods, the newest last. It omits events of an earlier object with the same name. It returns
@@ -59,7 +61,7 @@ func (d *Diagnoser) Events(ctx context.Context, o plan.Object) ([]Event, error) 
 	ctx, cancel := context.WithTimeout(ctx, readTimeout)
 	defer cancel()
 	live, err := d.get(ctx, o)
-	refs := []ref{{kind: o.Kind, namespace: o.Namespace, name: o.Name, uid: d.memory.uid(o)}}
+	refs := []ref{{o.Kind, o.Namespace, o.Name, d.memory.uid(o)}}
 	switch {
 	case err == nil:
 		refs[0].uid = live.GetUID()
@@ -86,7 +88,7 @@ func (d *Diagnoser) relatedRefs(ctx context.Context, live *unstructured.Unstruct
 		return nil
 	}
 	for _, p := range pods[:min(len(pods), eventPods)] {
-		refs = append(refs, ref{kind: "Pod", namespace: p.Namespace, name: p.Name, uid: p.uid})
+		refs = append(refs, p.ref())
 	}
 	return refs
 }
@@ -183,12 +185,6 @@ func aggregate(events []Event) []Event {
 			merged[i].Time = e.Time
 		}
 	}
-	sortEvents(merged)
+	slices.SortStableFunc(merged, func(a, b Event) int { return cmp.Or(a.Time.Compare(b.Time), cmp.Compare(a.Object, b.Object)) })
 	return merged
-}
-
-func sortEvents(events []Event) {
-	slices.SortStableFunc(events, func(a, b Event) int {
-		return cmp.Or(a.Time.Compare(b.Time), cmp.Compare(a.Object, b.Object))
-	})
 }

@@ -1,13 +1,13 @@
 package diagnose
 
 import (
+	"cmp"
 	"context"
 	"fmt"
-	"maps"
-	"slices"
 	"strings"
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/labels"
 
 	"lockstep/engine/event"
 	"lockstep/kube/status"
@@ -73,7 +73,7 @@ func (d *Diagnoser) followPods(ctx context.Context, q *inquiry) lead {
 			return l
 		}
 	}
-	e := q.newestEvent("FailedCreate")
+	e := newestOf(q.Events, "FailedCreate")
 	switch failed := q.verdict().Status == event.Failed; {
 	case e != nil && q.lacksPods():
 	case (failed || q.rule().Custom()) && (len(q.Pods) == 0 || q.Pods[0].severity == healthy):
@@ -105,11 +105,7 @@ func (q *inquiry) replicaCause() lead {
 	case found && desired == 0:
 		l := lead{cause: "no node matches its pods"}
 		if nodes, _, _ := unstructured.NestedStringMap(q.live.Object, "spec", "template", "spec", "nodeSelector"); len(nodes) > 0 {
-			var all []string
-			for _, k := range slices.Sorted(maps.Keys(nodes)) {
-				all = append(all, k+"="+nodes[k])
-			}
-			l.cause += ", nodeSelector " + strings.Join(all, ",")
+			l.cause += ", nodeSelector " + labels.FormatLabels(nodes)
 		}
 		return l
 	case wait > 0 && ready > number("status", "availableReplicas")+number("status", "numberAvailable"):
@@ -139,8 +135,8 @@ func (q *inquiry) conditionCause() lead {
 		return lead{}
 	}
 	c, l := worstCondition(q.live, expressions), lead{cause: v.Message}
-	switch e := q.newestEvent(); {
-	case c != nil && !strings.Contains(v.Message, shownText(c)):
+	switch e := q.newestWarning(); {
+	case c != nil && !strings.Contains(v.Message, cmp.Or(c.message, c.kind+" is "+c.status)): // not in the verdict yet
 		l.cause += "; " + c.String()
 	case c == nil && e != nil:
 		l.cause += "; " + e.Reason + ": " + e.Message
@@ -156,12 +152,4 @@ func (q *inquiry) conditionCause() lead {
 		l.evidence = []string{c.String()}
 	}
 	return l
-}
-
-// shownText returns the part of a condition that messages about it contain.
-func shownText(c *condition) string {
-	if c.message != "" {
-		return c.message
-	}
-	return c.kind + " is " + c.status
 }

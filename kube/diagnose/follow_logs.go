@@ -150,9 +150,8 @@ func (f *follower) readPrevious(ctx context.Context, p Pod, c Container) {
 	}
 	previous := &logState{try: c.Restarts}
 	f.streams.Go(func() {
-		lines := int64(shownLines)
-		_ = f.read(ctx, p, c.Name, previous.try, previous, &corev1.PodLogOptions{Previous: true, TailLines: &lines}) // may be gone
-		if c.State == "running" {                                                                                    // else c describes the end of the current instance
+		_ = f.read(ctx, p, c.Name, previous.try, previous, &corev1.PodLogOptions{Previous: true, TailLines: new(int64(shownLines))}) // may be gone
+		if c.State == "running" {                                                                                                    // else c describes the end of the current instance
 			previous.end(previous.try, c, f.noteFunc(p, c))
 		}
 	})
@@ -193,11 +192,9 @@ func (f *follower) container(ctx context.Context, s *logState, p Pod, c Containe
 	}
 	opts := &corev1.PodLogOptions{Follow: true}
 	if s.try == now && !s.last.IsZero() {
-		since := metav1.NewTime(s.last)
-		opts.SinceTime = &since
+		opts.SinceTime = new(metav1.NewTime(s.last))
 	} else {
-		lines := int64(shownLines)
-		opts.TailLines = &lines
+		opts.TailLines = new(int64(shownLines))
 	}
 	s.try, s.open, s.opened = now, true, time.Now()
 	f.streams.Go(func() {
@@ -276,12 +273,8 @@ const shownLines = 500
 // tail reads the last n lines of a container. If the container was restarted and is
 // running, it reads the log of the previous instance, which is the one that failed.
 func (d *Diagnoser) tail(ctx context.Context, p Pod, container string, n int) ([]string, error) {
-	previous := false
-	for _, c := range p.Containers {
-		if c.Name == container {
-			previous = c.State == "running" && c.Restarts > 0
-		}
-	}
+	c := p.container(container)
+	previous := c.State == "running" && c.Restarts > 0
 	lines, err := d.lastLines(ctx, p, container, n, previous)
 	if previous && (len(lines) == 0 || apierrors.IsBadRequest(err) || apierrors.IsNotFound(err)) {
 		return d.lastLines(ctx, p, container, n, false)
@@ -290,9 +283,9 @@ func (d *Diagnoser) tail(ctx context.Context, p Pod, container string, n int) ([
 }
 
 func (d *Diagnoser) lastLines(ctx context.Context, p Pod, container string, n int, previous bool) ([]string, error) {
-	tail, limit := int64(n), int64(256<<10)
+	const limit = 256 << 10
 	r, err := d.kube.CoreV1().Pods(p.Namespace).GetLogs(p.Name, &corev1.PodLogOptions{
-		Container: container, TailLines: &tail, LimitBytes: &limit, Previous: previous,
+		Container: container, TailLines: new(int64(n)), LimitBytes: new(int64(limit)), Previous: previous,
 	}).Stream(ctx)
 	if err != nil {
 		return nil, err
@@ -300,7 +293,7 @@ func (d *Diagnoser) lastLines(ctx context.Context, p Pod, container string, n in
 	defer r.Close()
 	var lines []string
 	scan := bufio.NewScanner(r)
-	scan.Buffer(nil, int(limit)+1)
+	scan.Buffer(nil, limit+1)
 	for scan.Scan() {
 		if text := status.CleanText(scan.Text()); text != "" {
 			lines = append(lines, text)

@@ -35,10 +35,10 @@ func (c Container) imagePullCause() string {
 // backs off, and a missing pull secret.
 func (q *inquiry) imagePullCauseWithEvents(p Pod) string {
 	text := p.Why
-	if e := q.eventAbout(p, "Failed"); e != nil && strings.HasSuffix(text, "cannot be pulled") {
+	if e := q.warningAbout(p, "Failed"); e != nil && strings.HasSuffix(text, "cannot be pulled") {
 		text += ": " + lastError(e.Message)
 	}
-	if e := q.eventAbout(p, "FailedToRetrieveImagePullSecret"); e != nil {
+	if e := q.warningAbout(p, "FailedToRetrieveImagePullSecret"); e != nil {
 		if m := unreadPullSecrets.FindStringSubmatch(e.Message); m != nil {
 			text += "; pull secret " + m[1] + " could not be read"
 		}

@@ -11,6 +11,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/kubectl/pkg/util/podutils"
 
 	"lockstep/kube/status"
 )
@@ -93,10 +94,8 @@ func (p Pod) Count() (ready, total, restarts int) {
 
 // container returns the container with a name.
 func (p Pod) container(name string) Container {
-	for _, c := range p.Containers {
-		if c.Name == name {
-			return c
-		}
+	if i := slices.IndexFunc(p.Containers, func(c Container) bool { return c.Name == name }); i >= 0 {
+		return p.Containers[i]
 	}
 	return Container{Name: name}
 }
@@ -182,7 +181,7 @@ func newContainer(s corev1.ContainerStatus, spec corev1.Container, init bool) Co
 // assess finds the problem that keeps the pod from being ready.
 func (p *Pod) assess(pod *corev1.Pod) {
 	deleting := pod.DeletionTimestamp != nil
-	if pod.Status.Phase == corev1.PodSucceeded || isTrue(pod, corev1.PodReady) && !deleting {
+	if pod.Status.Phase == corev1.PodSucceeded || podutils.IsPodReady(pod) && !deleting {
 		return
 	}
 	if why := terminationCause(pod); why != "" && !deleting {
@@ -190,7 +189,7 @@ func (p *Pod) assess(pod *corev1.Pod) {
 		return
 	}
 	for _, c := range p.Containers {
-		if t, why := c.problem(); t > p.severity && (!deleting || p.failedBefore(pod, c)) {
+		if t, why := c.problem(); t > p.severity && (!deleting || failedBefore(pod, c)) {
 			p.severity, p.Why, p.culprit = t, why, c.Name
 		}
 	}
@@ -215,7 +214,7 @@ func (p *Pod) assess(pod *corev1.Pod) {
 
 // failedBefore reports whether a container of a Job's pod failed before the pod was deleted:
 // a Job that gives up removes its pods.
-func (p *Pod) failedBefore(pod *corev1.Pod, c Container) bool {
+func failedBefore(pod *corev1.Pod, c Container) bool {
 	owner := metav1.GetControllerOfNoCopy(pod)
 	return owner != nil && owner.Kind == "Job" && c.Ended && c.Exit != 143 && (c.Exit != 137 || c.EndReason == "OOMKilled")
 }
@@ -263,15 +262,6 @@ func colon(first, second string) string {
 		return status.CleanText(first + second)
 	}
 	return status.CleanText(first + ": " + second)
-}
-
-func isTrue(p *corev1.Pod, t corev1.PodConditionType) bool {
-	for _, c := range p.Status.Conditions {
-		if c.Type == t {
-			return c.Status == corev1.ConditionTrue
-		}
-	}
-	return false
 }
 
 // whyFalse returns the reason why a condition is False, or "".

@@ -100,8 +100,7 @@ func (d *Diagnoser) podsOfDeployment(ctx context.Context, u *unstructured.Unstru
 	}
 	sortPods(current)
 	sortPods(old)
-	owner := ref{kind: "ReplicaSet", namespace: newest.Namespace, name: newest.Name, uid: newest.UID}
-	return []ref{owner}, append(current, old...), nil
+	return []ref{refTo("ReplicaSet", &newest)}, append(current, old...), nil
 }
 
 // revision returns the revision of a ReplicaSet in its Deployment.
@@ -126,9 +125,8 @@ func (d *Diagnoser) podsOfCronJob(ctx context.Context, u *unstructured.Unstructu
 	if newest == nil {
 		return nil, nil, nil
 	}
-	owner := ref{kind: "Job", namespace: newest.Namespace, name: newest.Name, uid: newest.UID}
 	pods, err := d.selected(ctx, u, labels.SelectorFromSet(labels.Set{"batch.kubernetes.io/job-name": newest.Name}))
-	return []ref{owner}, podsControlledBy(pods, newest.UID), err
+	return []ref{refTo("Job", newest)}, podsControlledBy(pods, newest.UID), err
 }
 
 // matchingPods lists the pods that an object selects and, if uid is not empty, that the object with

@@ -7,11 +7,14 @@ import (
 	"slices"
 	"strings"
 
+	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	policyv1 "k8s.io/api/policy/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"lockstep/engine/event"
 	"lockstep/engine/plan"
@@ -57,40 +60,29 @@ func (d *Diagnoser) mismatch(ctx context.Context, namespace string, selector met
 	return l
 }
 
+// labelled are the kinds whose pod labels are compared with a selector, and where they have them.
+var labelled = []struct {
+	gvr         schema.GroupVersionResource
+	kind, title string
+	path        []string
+}{
+	{appsv1.SchemeGroupVersion.WithResource("deployments"), "Deployment", "Deployments", []string{"spec", "template", "metadata", "labels"}},
+	{appsv1.SchemeGroupVersion.WithResource("statefulsets"), "StatefulSet", "StatefulSets", []string{"spec", "template", "metadata", "labels"}},
+	{appsv1.SchemeGroupVersion.WithResource("daemonsets"), "DaemonSet", "DaemonSets", []string{"spec", "template", "metadata", "labels"}},
+	{corev1.SchemeGroupVersion.WithResource("pods"), "Pod", "pods", []string{"metadata", "labels"}},
+}
+
 // listPodLabels lists the pod labels in a namespace: of workloads, then of pods.
 func (d *Diagnoser) listPodLabels(ctx context.Context, namespace string) (all []podLabels, gaps []string) {
-	some := metav1.ListOptions{Limit: maxCompared}
-	add := func(group, kind, name string, labels map[string]string) {
-		all = append(all, podLabels{plan.Object{Group: group, Kind: kind, Namespace: namespace, Name: name}, labels})
-	}
-	note := func(what string, err error) {
+	for _, l := range labelled {
+		list, err := d.dyn.Resource(l.gvr).Namespace(namespace).List(ctx, metav1.ListOptions{Limit: maxCompared})
 		if err != nil {
-			gaps = append(gaps, unreadable(what, err))
+			gaps = append(gaps, unreadable(l.title, err))
+			continue
 		}
-	}
-	apps := d.kube.AppsV1()
-	deployments, err := apps.Deployments(namespace).List(ctx, some)
-	if note("Deployments", err); err == nil {
-		for _, o := range deployments.Items {
-			add("apps", "Deployment", o.Name, o.Spec.Template.Labels)
-		}
-	}
-	sets, err := apps.StatefulSets(namespace).List(ctx, some)
-	if note("StatefulSets", err); err == nil {
-		for _, o := range sets.Items {
-			add("apps", "StatefulSet", o.Name, o.Spec.Template.Labels)
-		}
-	}
-	daemons, err := apps.DaemonSets(namespace).List(ctx, some)
-	if note("DaemonSets", err); err == nil {
-		for _, o := range daemons.Items {
-			add("apps", "DaemonSet", o.Name, o.Spec.Template.Labels)
-		}
-	}
-	pods, err := d.kube.CoreV1().Pods(namespace).List(ctx, some)
-	if note("pods", err); err == nil {
-		for _, o := range pods.Items {
-			add(corev1.GroupName, "Pod", o.Name, o.Labels)
+		for _, u := range list.Items {
+			labels, _, _ := unstructured.NestedStringMap(u.Object, l.path...)
+			all = append(all, podLabels{plan.Object{Group: l.gvr.Group, Kind: l.kind, Namespace: namespace, Name: u.GetName()}, labels})
 		}
 	}
 	return all, gaps
@@ -126,28 +118,7 @@ func similar(a, b string) bool {
 	if a == "" || b == "" {
 		return false
 	}
-	return strings.Contains(a, b) || strings.Contains(b, a) || max(len(a), len(b)) > 3 && distance(a, b) <= 2
-}
-
-// distance returns the edit distance of two strings.
-func distance(a, b string) int {
-	row := make([]int, len(b)+1)
-	for j := range row {
-		row[j] = j
-	}
-	for i := range len(a) {
-		before := row[0]
-		row[0]++
-		for j := range len(b) {
-			cost := before
-			if a[i] != b[j] {
-				cost++
-			}
-			before = row[j+1]
-			row[j+1] = min(cost, before+1, row[j]+1)
-		}
-	}
-	return row[len(b)]
+	return strings.Contains(a, b) || strings.Contains(b, a) || max(len(a), len(b)) > 3 && plan.EditDistance(a, b) <= 2
 }
 
 // budget finds out why a PodDisruptionBudget allows no disruption: it matches no pods, its

@@ -32,7 +32,7 @@ func (d *Diagnoser) service(ctx context.Context, q *inquiry) lead {
 	q.serves = ready > 0 || len(selector) == 0
 	addresses, _, _ := unstructured.NestedSlice(q.live.Object, "status", "loadBalancer", "ingress")
 	unaddressed := kind == "LoadBalancer" && len(addresses) == 0
-	if e := q.newestEvent(); unaddressed && e != nil {
+	if e := q.newestWarning(); unaddressed && e != nil {
 		return lead{cause: "no address: " + e.Reason + ": " + e.Message}
 	}
 	l := lead{cause: cmp.Or(q.verdict().Message, fmt.Sprintf("%d of %d pods are ready", ready, len(q.Pods))), symptom: true}
@@ -107,7 +107,7 @@ func (d *Diagnoser) ingress(ctx context.Context, q *inquiry) lead {
 			return l
 		}
 	}
-	if e := q.newestEvent(); e != nil {
+	if e := q.newestWarning(); e != nil {
 		return lead{cause: e.Reason + ": " + e.Message}
 	}
 	return d.ingressControllerCause(ctx, in)

@@ -12,7 +12,6 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
 	"lockstep/engine/event"
-	"lockstep/engine/plan"
 	"lockstep/kube/status"
 )
 
@@ -27,15 +26,15 @@ func (q *inquiry) summary() string {
 	if len(q.Pods) > 0 && q.Pods[0].severity > starting {
 		return q.podProblem(q.Pods[0])
 	}
-	if e := q.newestEvent("FailedCreate"); e != nil && q.lacksPods() {
+	if e := newestOf(q.Events, "FailedCreate"); e != nil && q.lacksPods() {
 		q.Fails = true
 		return "no pods can be created: " + plainError(e.Message)
 	}
 	if len(q.Pods) > 0 && q.Pods[0].severity == starting {
-		q.Symptom = q.eventAbout(q.Pods[0], "") == nil
+		q.Symptom = q.warningAbout(q.Pods[0], "") == nil
 		return q.podProblem(q.Pods[0])
 	}
-	if e := q.newestEvent(); e != nil {
+	if e := q.newestWarning(); e != nil {
 		return e.Reason + ": " + e.Message
 	}
 	q.Symptom = true
@@ -48,7 +47,7 @@ func (q *inquiry) summary() string {
 func (q *inquiry) withReadinessVerdict(cause string) string {
 	v := q.verdict()
 	switch {
-	case !q.hasCustomReadiness() || v.Status == event.Ready || strings.Contains(cause, v.Message):
+	case !q.rule().Custom() || q.live.GetDeletionTimestamp() != nil || v.Status == event.Ready || strings.Contains(cause, v.Message):
 		return cause
 	case q.Symptom || v.Decided:
 		q.Symptom = q.Symptom && !v.Decided
@@ -56,11 +55,6 @@ func (q *inquiry) withReadinessVerdict(cause string) string {
 	}
 	q.lead.evidence = slices.Concat([]string{v.Message}, q.lead.evidence)
 	return cause
-}
-
-// hasCustomReadiness reports whether the chart's expressions decide that the object is ready.
-func (q *inquiry) hasCustomReadiness() bool {
-	return q.rule().Custom() && q.live.GetDeletionTimestamp() == nil
 }
 
 // evidence returns the lines behind the cause: from followed objects, the log, warnings and
@@ -140,10 +134,7 @@ func (q *inquiry) rule() status.Rule {
 	if q.live.GetAnnotations()[rel1.HookAnnotation] != "" {
 		return status.Rule{Hook: true}
 	}
-	rule, _, err := status.ParseRule(q.live.GetAnnotations())
-	if err != nil {
-		rule = status.Rule{}
-	}
+	rule, _, _ := status.ParseRule(q.live.GetAnnotations()) // an invalid one counts as none
 	rule.JobsComplete = true
 	return rule
 }
@@ -164,7 +155,7 @@ func (q *inquiry) podProblem(p Pod) string {
 			return q.imagePullCauseWithEvents(p)
 		}
 	case unready:
-		if e := q.eventAbout(p, "Unhealthy"); e != nil {
+		if e := q.warningAbout(p, "Unhealthy"); e != nil {
 			text += ": " + e.Message
 		} else if line := decisiveLine(q.Logs); line != "" && errorWord.MatchString(line) {
 			text += ": " + line
@@ -172,7 +163,7 @@ func (q *inquiry) podProblem(p Pod) string {
 	case starting:
 		if e := q.startupWarning(p); e != nil {
 			text = startupCause(e)
-		} else if !isPod(q.object, p) {
+		} else if q.object.Kind != "Pod" || q.object.Name != p.Name {
 			text = p.String()
 		}
 	}
@@ -183,7 +174,7 @@ func (q *inquiry) podProblem(p Pod) string {
 func (q *inquiry) crash(p Pod) string {
 	c := p.container(p.culprit)
 	times := q.restartSuffix(c)
-	if e := q.eventAbout(p, "Unhealthy"); e != nil && c.EndReason != "OOMKilled" && (c.Exit == 137 || c.Exit == 143) {
+	if e := q.warningAbout(p, "Unhealthy"); e != nil && c.EndReason != "OOMKilled" && (c.Exit == 137 || c.Exit == 143) {
 		if m := probeFailure.FindStringSubmatch(e.Message); m != nil {
 			return fmt.Sprintf("%s was killed because its %s probe failed%s: %s", c.title(), strings.ToLower(m[1]), times, m[2])
 		}
@@ -218,53 +209,50 @@ func (q *inquiry) lacksPods() bool {
 	return len(q.Pods) == 0 || found && int64(len(q.Pods)) < want
 }
 
-// newestEvent returns the newest warning or, if a reason is given, the newest event with
-// that reason.
-func (q *inquiry) newestEvent(reason ...string) *Event {
-	for i := len(q.Events) - 1; i >= 0; i-- {
-		e := &q.Events[i]
-		if len(reason) == 0 && e.Warning || len(reason) > 0 && e.Reason == reason[0] {
-			return e
+// newest returns the newest event that matches, or nil.
+func newest(events []Event, matches func(Event) bool) *Event {
+	for _, e := range slices.Backward(events) {
+		if matches(e) {
+			return &e
 		}
 	}
 	return nil
 }
 
-// eventAbout returns the newest warning about a pod, with the given reason unless that is
-// "". It ignores failures to schedule once the pod has a node.
-func (q *inquiry) eventAbout(p Pod, reason string) *Event {
-	for i := len(q.Events) - 1; i >= 0; i-- {
-		e := &q.Events[i]
-		if !e.Warning || e.Object != "Pod/"+p.Name || e.Reason == "FailedScheduling" && p.Node != "" {
-			continue
-		}
-		if reason == "" || e.Reason == reason {
-			return e
-		}
-	}
-	return nil
+// newestOf returns the newest event with one of the reasons, or nil.
+func newestOf(events []Event, reasons ...string) *Event {
+	return newest(events, func(e Event) bool { return slices.Contains(reasons, e.Reason) })
+}
+
+func (q *inquiry) newestWarning() *Event {
+	return newest(q.Events, func(e Event) bool { return e.Warning })
+}
+
+// warnsAbout reports whether the event is a warning about a pod. Failures to schedule do not count once it has a node.
+func (e Event) warnsAbout(p Pod) bool {
+	return e.Warning && e.Object == "Pod/"+p.Name && !(e.Reason == "FailedScheduling" && p.Node != "")
+}
+
+// warningAbout returns the newest warning about a pod, with the given reason unless that is "".
+func (q *inquiry) warningAbout(p Pod, reason string) *Event {
+	return newest(q.Events, func(e Event) bool { return e.warnsAbout(p) && (reason == "" || e.Reason == reason) })
 }
 
 // startupWarning returns the newest warning about a pod, preferably not a timeout.
 func (q *inquiry) startupWarning(p Pod) *Event {
-	for _, e := range slices.Backward(q.Events) {
-		if e.Warning && e.Object == "Pod/"+p.Name && !(e.Reason == "FailedScheduling" && p.Node != "") && !strings.Contains(e.Message, "timed out waiting for the condition") {
-			return &e
-		}
-	}
-	return q.eventAbout(p, "")
+	return cmp.Or(newest(q.Events, func(e Event) bool {
+		return e.warnsAbout(p) && !strings.Contains(e.Message, "timed out waiting for the condition")
+	}), q.warningAbout(p, ""))
 }
-
-func isPod(o plan.Object, p Pod) bool { return o.Kind == "Pod" && o.Name == p.Name }
 
 var errorWord = regexp.MustCompile(`(?i)\b(fatal|panic|error|exception|failed|denied|cannot|refused)\b`)
 
 // decisiveLine returns the log line that most likely explains why a program ended: the last
 // one that looks like an error, or else the last one.
 func decisiveLine(lines []string) string {
-	for i := len(lines) - 1; i >= 0; i-- {
-		if errorWord.MatchString(lines[i]) {
-			return lines[i]
+	for _, l := range slices.Backward(lines) {
+		if errorWord.MatchString(l) {
+			return l
 		}
 	}
 	if len(lines) == 0 {

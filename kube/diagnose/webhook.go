@@ -1,6 +1,7 @@
 package diagnose
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"regexp"
@@ -29,10 +30,7 @@ var (
 func (d *Diagnoser) webhook(ctx context.Context, words string) lead {
 	if m := hookRefuses.FindStringSubmatch(words); m != nil {
 		config, gap := d.hookConfig(ctx, m[1])
-		why := strings.TrimSpace(m[2])
-		if why == "" {
-			why = "no reason given"
-		}
+		why := cmp.Or(strings.TrimSpace(m[2]), "no reason given")
 		return lead{cause: fmt.Sprintf("refused by %s: %s", hookName(m[1], config), why), evidence: gap}
 	}
 	if m := hookFails.FindStringSubmatch(words); m != nil {
@@ -91,23 +89,16 @@ func (d *Diagnoser) withServiceCause(ctx context.Context, namespace, name, cause
 // hookConfig names the configuration of a webhook, or "" if it is unknown; gap is a failed
 // read.
 func (d *Diagnoser) hookConfig(ctx context.Context, name string) (config string, gap []string) {
-	api := d.kube.AdmissionregistrationV1()
-	validating, err := api.ValidatingWebhookConfigurations().List(ctx, metav1.ListOptions{})
-	if err != nil {
-		return "", []string{unreadable("webhook configurations", err)}
-	}
-	for _, c := range validating.Items {
-		if slices.ContainsFunc(c.Webhooks, func(h admissionv1.ValidatingWebhook) bool { return h.Name == name }) {
-			return "ValidatingWebhookConfiguration " + c.Name, nil
+	for _, kind := range []string{"ValidatingWebhookConfiguration", "MutatingWebhookConfiguration"} {
+		list, err := d.dyn.Resource(admissionv1.SchemeGroupVersion.WithResource(strings.ToLower(kind)+"s")).List(ctx, metav1.ListOptions{})
+		if err != nil {
+			return "", []string{unreadable("webhook configurations", err)}
 		}
-	}
-	mutating, err := api.MutatingWebhookConfigurations().List(ctx, metav1.ListOptions{})
-	if err != nil {
-		return "", []string{unreadable("webhook configurations", err)}
-	}
-	for _, c := range mutating.Items {
-		if slices.ContainsFunc(c.Webhooks, func(h admissionv1.MutatingWebhook) bool { return h.Name == name }) {
-			return "MutatingWebhookConfiguration " + c.Name, nil
+		for _, c := range list.Items {
+			hooks, _, _ := unstructured.NestedSlice(c.Object, "webhooks")
+			if slices.ContainsFunc(hooks, func(h any) bool { m, _ := h.(map[string]any); return m["name"] == name }) {
+				return kind + " " + c.GetName(), nil
+			}
 		}
 	}
 	return "", nil
