@@ -127,13 +127,13 @@ func describeService(u *unstructured.Unstructured, status event.Status) string {
 			}
 		}
 	}
-	if len(addresses) == 0 && status == event.Ready {
+	switch {
+	case len(addresses) > 0:
+		return strings.Join(addresses, ", ")
+	case status == event.Ready:
 		return "no address yet, not checked"
 	}
-	if len(addresses) == 0 {
-		return "no address yet"
-	}
-	return strings.Join(addresses, ", ")
+	return "no address yet"
 }
 
 func describeCRD(status event.Status, k *kstatus.Result) string {

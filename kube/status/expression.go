@@ -6,6 +6,7 @@ import (
 	"errors"
 	"fmt"
 	"reflect"
+	"regexp"
 	"strconv"
 	"strings"
 
@@ -53,7 +54,7 @@ func parseExpression(text string) (Expression, error) {
 		return Expression{}, err
 	}
 	rest = strings.TrimSpace(rest)
-	if e.op = operator(rest); e.op == "" {
+	if e.op = operator.FindString(rest); e.op == "" {
 		return Expression{}, errors.New("needs one of == != < <= > >= after the path")
 	}
 	if e.want, err = parseLiteral(strings.TrimSpace(rest[len(e.op):])); err != nil {
@@ -61,6 +62,9 @@ func parseExpression(text string) (Expression, error) {
 	}
 	return e, nil
 }
+
+// operator matches the operator after a path.
+var operator = regexp.MustCompile(`^(==|!=|<=|>=|<|>)`)
 
 // String returns the expression as it was written.
 func (e Expression) String() string { return e.text }
@@ -232,16 +236,9 @@ func selects(node jsonpath.Node, constants bool) error {
 	case *jsonpath.ListNode:
 		return selectsAll(n.Nodes, constants)
 	case *jsonpath.UnionNode:
-		for _, l := range n.Nodes {
-			if err := selects(l, constants); err != nil {
-				return err
-			}
-		}
+		return selectsAll(n.Nodes, constants)
 	case *jsonpath.FilterNode:
-		if err := selects(n.Left, true); err != nil {
-			return err
-		}
-		return selects(n.Right, true)
+		return cmp.Or(selects(n.Left, true), selects(n.Right, true))
 	case *jsonpath.IdentifierNode:
 		return fmt.Errorf("%q found where a field or a quoted value is needed", n.Name)
 	case *jsonpath.TextNode, *jsonpath.IntNode, *jsonpath.FloatNode, *jsonpath.BoolNode:
@@ -252,22 +249,13 @@ func selects(node jsonpath.Node, constants bool) error {
 	return nil
 }
 
-func selectsAll(nodes []jsonpath.Node, constants bool) error {
+func selectsAll[N jsonpath.Node](nodes []N, constants bool) error {
 	for _, n := range nodes {
 		if err := selects(n, constants); err != nil {
 			return err
 		}
 	}
 	return nil
-}
-
-func operator(s string) string {
-	for _, op := range []string{"==", "!=", "<=", ">=", "<", ">"} {
-		if strings.HasPrefix(s, op) {
-			return op
-		}
-	}
-	return ""
 }
 
 func parseLiteral(s string) (literal, error) {

@@ -3,9 +3,9 @@ package status
 import (
 	"context"
 	"fmt"
-	"sync"
-	"time"
+	"maps"
 
+	"golang.org/x/sync/errgroup"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -39,45 +39,19 @@ func (s *source) poll(ctx context.Context, mayList bool) {
 		default:
 			s.failed = 0
 			s.recovered()
-			s.waitForPoll(ctx, jitter(every))
+			sleep(ctx, jitter(every), s.wake)
 		}
-	}
-}
-
-// waitForPoll waits until the next poll, or until a subscription joins.
-func (s *source) waitForPoll(ctx context.Context, d time.Duration) {
-	t := time.NewTimer(d)
-	defer t.Stop()
-	select {
-	case <-ctx.Done():
-	case <-t.C:
-	case <-s.wake:
 	}
 }
 
 // getAll gets each object once. It returns one of the temporary errors.
 func (s *source) getAll(ctx context.Context) error {
-	var wg sync.WaitGroup
-	var mu sync.Mutex
-	var failure error
-	names := make(chan types.NamespacedName)
-	for range pollers {
-		wg.Go(func() {
-			for name := range names {
-				if err := s.get(ctx, name); err != nil {
-					mu.Lock()
-					failure = err
-					mu.Unlock()
-				}
-			}
-		})
-	}
+	var all errgroup.Group
+	all.SetLimit(pollers)
 	for _, name := range s.stream.names() {
-		names <- name
+		all.Go(func() error { return s.get(ctx, name) })
 	}
-	close(names)
-	wg.Wait()
-	return failure
+	return all.Wait()
 }
 
 // get reads one object and sends it to the stream. It returns only temporary errors; it sends
@@ -113,10 +87,7 @@ func trim(u *unstructured.Unstructured) *unstructured.Unstructured {
 	}
 	object := map[string]any{"apiVersion": u.GetAPIVersion(), "kind": u.GetKind(), "metadata": meta}
 	if spec, ok := u.Object["spec"].(map[string]any); ok {
-		kept := make(map[string]any, len(spec))
-		for k, v := range spec {
-			kept[k] = v
-		}
+		kept := maps.Clone(spec)
 		for _, key := range unneededFields {
 			delete(kept, key)
 		}
@@ -162,7 +133,7 @@ func (r metadataReader) List(ctx context.Context, opts metav1.ListOptions) (*uns
 	list.SetResourceVersion(found.ResourceVersion)
 	list.SetContinue(found.Continue)
 	for i := range found.Items {
-		list.Items[i] = *r.object(&found.Items[i])
+		list.Items[i] = *toUnstructured(&found.Items[i], r.gvk)
 	}
 	return list, nil
 }
@@ -177,11 +148,7 @@ func (r metadataReader) Get(ctx context.Context, name string, opts metav1.GetOpt
 	if err != nil {
 		return nil, err
 	}
-	return r.object(found), nil
-}
-
-func (r metadataReader) object(m *metav1.PartialObjectMetadata) *unstructured.Unstructured {
-	return toUnstructured(m, r.gvk)
+	return toUnstructured(found, r.gvk), nil
 }
 
 // toUnstructured converts an object of a watch, which may be metadata of a kind, or returns

@@ -66,7 +66,7 @@ func newSource(s *stream) *source {
 // client returns the client for a namespace, or for all namespaces if it is "".
 func (s *source) client(namespace string) reader {
 	gvr := s.stream.key.gvr
-	if kind := s.kind(); !kind.Empty() && s.stream.hub.options.Metadata != nil {
+	if kind := s.kind(); kind.Kind != "" && s.stream.hub.options.Metadata != nil {
 		client := s.stream.hub.options.Metadata.Resource(gvr)
 		if namespace == "" {
 			return metadataReader{client, kind}
@@ -80,13 +80,10 @@ func (s *source) client(namespace string) reader {
 	return client.Namespace(namespace)
 }
 
-// kind returns the kind of the objects if it is one of metadataKinds.
+// kind returns the kind of the objects if it is one of metadataKinds, else one without a name.
 func (s *source) kind() schema.GroupVersionKind {
 	gvr := s.stream.key.gvr
-	if kind, ok := metadataKinds[gvr.GroupResource()]; ok {
-		return gvr.GroupVersion().WithKind(kind)
-	}
-	return schema.GroupVersionKind{}
+	return gvr.GroupVersion().WithKind(metadataKinds[gvr.GroupResource()])
 }
 
 func (s *source) options() metav1.ListOptions {
@@ -185,8 +182,7 @@ func (s *source) watch(ctx context.Context, version string) (string, error) {
 	if span == lastSpan {
 		span += rand.N(lastSpan)
 	}
-	timeout := int64(span / time.Second)
-	opts.TimeoutSeconds = &timeout
+	opts.TimeoutSeconds = new(int64(span / time.Second))
 	started, first := time.Now(), time.Time{}
 	w, err := s.client(s.stream.key.namespace).Watch(ctx, opts)
 	if err != nil {
@@ -273,7 +269,7 @@ func (s *source) pause(ctx context.Context, err error) {
 		if s.unknown++; s.unknown == unknownAfter {
 			s.send(ctx, delta{complete: true})
 		}
-		sleep(ctx, jitter(min(wait, unknownDelay)))
+		sleep(ctx, jitter(min(wait, unknownDelay)), nil)
 		return
 	}
 	if err != nil && s.failed >= outageAfter && !s.reported {
@@ -283,7 +279,7 @@ func (s *source) pause(ctx context.Context, err error) {
 	if seconds, ok := apierrors.SuggestsClientDelay(err); ok {
 		wait = max(wait, min(longestDelay, time.Duration(seconds)*time.Second))
 	}
-	sleep(ctx, jitter(wait))
+	sleep(ctx, jitter(wait), nil)
 }
 
 // jitter varies a duration by up to a fifth, so that clients do not synchronize.
@@ -291,11 +287,11 @@ func jitter(d time.Duration) time.Duration {
 	return d - d/5 + rand.N(2*d/5+1)
 }
 
-func sleep(ctx context.Context, d time.Duration) {
-	t := time.NewTimer(d)
-	defer t.Stop()
+// sleep waits until d has passed, ctx is done or wake has a token; wake may be nil.
+func sleep(ctx context.Context, d time.Duration, wake <-chan struct{}) {
 	select {
 	case <-ctx.Done():
-	case <-t.C:
+	case <-time.After(d):
+	case <-wake:
 	}
 }

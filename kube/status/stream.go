@@ -127,14 +127,8 @@ func (s *stream) addUser(w *Watcher) (limits []string) {
 	}
 	if s.users[w] = true; s.idle != nil {
 		s.idle.Stop()
-		s.idle = nil
 	}
-	for _, text := range []string{s.limit, s.trouble} {
-		if text != "" {
-			limits = append(limits, text)
-		}
-	}
-	return limits
+	return slices.DeleteFunc([]string{s.limit, s.trouble}, func(text string) bool { return text == "" })
 }
 
 // notice reports to all users what limits watching, permanently or temporarily.
@@ -270,12 +264,7 @@ func (s *stream) forget(o *watched) {
 	delete(s.timed, o)
 	delete(s.waiting, o)
 	id := s.targetID(o)
-	list := s.watched[id]
-	for i, have := range list {
-		if have == o {
-			s.watched[id] = append(list[:i:i], list[i+1:]...)
-		}
-	}
+	s.watched[id] = slices.DeleteFunc(s.watched[id], func(other *watched) bool { return other == o })
 	if len(s.watched[id]) == 0 {
 		delete(s.watched, id)
 	}
