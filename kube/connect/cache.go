@@ -123,8 +123,7 @@ func (a *cache) fill(k *kept, resp *http.Response) {
 	if resp.StatusCode >= http.StatusMultipleChoices && resp.StatusCode != http.StatusNotFound && resp.StatusCode != http.StatusForbidden {
 		return
 	}
-	body, again := peek(resp)
-	resp.Body = again
+	body := peek(resp)
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	if len(body) <= maxKept && a.size+len(body) <= maxKeptAll {

@@ -4,6 +4,7 @@
 package connect
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"log/slog"
@@ -85,13 +86,11 @@ func (c *Client) dial() error {
 	if err != nil {
 		return c.invalid(err)
 	}
-	if c.Dynamic, err = dynamic.NewForConfig(config); err != nil {
-		return fmt.Errorf("connect to %s: %w", config.Host, err)
-	}
-	if c.Clientset, err = kubernetes.NewForConfig(config); err != nil {
-		return fmt.Errorf("connect to %s: %w", config.Host, err)
-	}
-	if c.Metadata, err = metadata.NewForConfig(config); err != nil {
+	var errs [3]error
+	c.Dynamic, errs[0] = dynamic.NewForConfig(config)
+	c.Clientset, errs[1] = kubernetes.NewForConfig(config)
+	c.Metadata, errs[2] = metadata.NewForConfig(config)
+	if err := cmp.Or(errs[:]...); err != nil {
 		return fmt.Errorf("connect to %s: %w", config.Host, err)
 	}
 	c.diagnoser = diagnose.New(c.Clientset, c.Dynamic, c.Getter)

@@ -102,47 +102,46 @@ func (l *Link) oldest() *gate {
 	return oldest
 }
 
-// isAway reports whether the API server does not respond.
-func (l *Link) isAway() bool {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	return len(l.gates) > 0
+// reach is what is known of an API server.
+type reach struct {
+	away  bool // it does not respond now
+	found bool // a connection was accepted at its address, ever
+	known bool // it responded, ever
 }
 
-// found reports whether a connection was ever accepted at the address.
-func (l *Link) found() bool {
+func (l *Link) reach() reach {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	return l.met || l.answered
+	return reach{away: len(l.gates) > 0, found: l.met || l.answered, known: l.answered}
 }
 
-// known reports whether the API server ever responded.
-func (l *Link) known() bool {
+// tell calls the listeners for the requests with some Writes, with a function that they may not have.
+func (l *Link) tell(of *Writes, do func(Listener)) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	return l.answered
+	for _, to := range l.listeners {
+		if to.Of == nil || to.Of == of {
+			do(to)
+		}
+	}
 }
 
 // trying calls the listeners before a retry.
 func (l *Link) trying(of *Writes, t Target, since time.Time, answer string) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	for _, to := range l.listeners {
-		if to.Trying != nil && (to.Of == nil || to.Of == of) {
+	l.tell(of, func(to Listener) {
+		if to.Trying != nil {
 			to.Trying(t, since, answer)
 		}
-	}
+	})
 }
 
 // warned calls the listeners with a warning of the API server.
 func (l *Link) warned(of *Writes, t Target, warning string) {
-	l.mu.Lock()
-	defer l.mu.Unlock()
-	for _, to := range l.listeners {
-		if to.Warned != nil && (to.Of == nil || to.Of == of) {
+	l.tell(of, func(to Listener) {
+		if to.Warned != nil {
 			to.Warned(t, warning)
 		}
-	}
+	})
 }
 
 // pass lets one request be sent once. The caller must end it.
@@ -175,7 +174,7 @@ func (l *Link) enter(ctx context.Context, group string, first bool) (*pass, erro
 
 // wait waits at one gate. It returns the gate if the request is now its prober.
 func (l *Link) wait(ctx context.Context, key string, first bool) (*gate, error) {
-	g, turn := l.stand(key)
+	g, turn := l.joinQueue(key)
 	if g == nil {
 		return nil, nil
 	}
@@ -194,13 +193,13 @@ func (l *Link) wait(ctx context.Context, key string, first bool) (*gate, error) 
 		return g, nil
 	}
 	if err != nil {
-		l.leave(g, turn, probes)
+		l.leaveQueue(g, turn, probes)
 	}
 	return nil, err
 }
 
-// stand joins the queue of a closed gate.
-func (l *Link) stand(key string) (*gate, chan bool) {
+// joinQueue joins the queue of a closed gate.
+func (l *Link) joinQueue(key string) (*gate, chan bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	g := l.gates[key]
@@ -235,8 +234,8 @@ func inTime(ctx context.Context, pause time.Duration) time.Duration {
 	return pause
 }
 
-// leave leaves a gate without a try.
-func (l *Link) leave(g *gate, turn chan bool, probes bool) {
+// leaveQueue leaves a gate without a try.
+func (l *Link) leaveQueue(g *gate, turn chan bool, probes bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	g.queue = slices.DeleteFunc(g.queue, func(c chan bool) bool { return c == turn })
@@ -245,12 +244,12 @@ func (l *Link) leave(g *gate, turn chan bool, probes bool) {
 	default:
 	}
 	if probes {
-		g.pass()
+		g.promote()
 	}
 }
 
-// pass makes the next in the queue the prober.
-func (g *gate) pass() {
+// promote makes the next in the queue the prober.
+func (g *gate) promote() {
 	g.probing = len(g.queue) > 0
 	if g.probing {
 		g.queue[0] <- true
@@ -262,11 +261,11 @@ func (g *gate) pass() {
 type outcome int
 
 const (
-	nothing outcome = iota // the try ended for other reasons
-	there                  // the API server responded
-	busy                   // it, or a proxy before it, does not serve the group now
-	lost                   // the connection broke, or no response came
-	refused                // the connection was refused
+	nothing   outcome = iota // the try ended for other reasons
+	responded                // the API server responded
+	busy                     // it, or a proxy before it, does not serve the group now
+	lost                     // the connection broke, or no response came
+	refused                  // the connection was refused
 )
 
 // end records the outcome of the request, which was sent at since. It reports whether one of
@@ -276,17 +275,15 @@ func (p *pass) end(o outcome, since time.Time, reason string) (closed bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	away := len(l.gates) > 0
-	l.met = l.met || o == there || o == busy || o == lost
+	l.met = l.met || o == responded || o == busy || o == lost
 	switch o {
-	case there:
+	case responded:
 		l.answered = true
 		l.open(wire)
 		l.open(p.group)
 	case busy:
 		if p.group != wire {
 			l.open(wire)
-		}
-		if p.group != wire {
 			reason += ", asked for " + strings.TrimPrefix(p.group, "/")
 		}
 		l.fail(p.group, 1, since, reason)
@@ -297,7 +294,7 @@ func (p *pass) end(o outcome, since time.Time, reason string) (closed bool) {
 	}
 	for _, g := range p.probes {
 		g.tries++
-		g.pass()
+		g.promote()
 	}
 	switch g := l.oldest(); {
 	case g != nil && !away:
@@ -348,10 +345,8 @@ func backoff(n int, longest time.Duration) time.Duration {
 
 // sleep waits. The error is ctx's.
 func sleep(ctx context.Context, d time.Duration) error {
-	t := time.NewTimer(d)
-	defer t.Stop()
 	select {
-	case <-t.C:
+	case <-time.After(d):
 		return nil
 	case <-ctx.Done():
 		return context.Cause(ctx)

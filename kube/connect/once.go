@@ -58,9 +58,9 @@ func (c *call) settle(ctx context.Context, resp *http.Response, err error) (*htt
 	switch {
 	case c.request.Method == http.MethodDelete && resp.StatusCode == http.StatusNotFound:
 		return answer(resp, http.StatusOK, []byte(`{"kind":"Status","apiVersion":"v1","metadata":{},"status":"Success"}`)), nil
-	case c.creates() && reasonOf(resp) == metav1.StatusReasonAlreadyExists:
+	case c.creates() && statusOf(resp).Reason == metav1.StatusReasonAlreadyExists:
 		return c.compare(ctx, resp, c.made), nil
-	case c.request.Method == http.MethodPut && c.writes && reasonOf(resp) == metav1.StatusReasonConflict:
+	case c.request.Method == http.MethodPut && c.writes && statusOf(resp).Reason == metav1.StatusReasonConflict:
 		return c.compare(ctx, resp, c.put), nil
 	}
 	return resp, nil
@@ -93,9 +93,7 @@ func (c *call) compare(ctx context.Context, refused *http.Response, ours func(th
 	if err != nil || resp.StatusCode != http.StatusOK {
 		return refused
 	}
-	body, again := peek(resp)
-	resp.Body = again
-	there := object(body)
+	there := object(peek(resp))
 	age := func(at time.Time) time.Duration { // by the server's clock
 		now, err := http.ParseTime(resp.Header.Get("Date"))
 		if err != nil {
@@ -116,13 +114,14 @@ const clockSlack = 2 * time.Second
 // fields that the API server does not rewrite, and is no older than the first try.
 func (c *call) made(there *unstructured.Unstructured, age func(time.Time) time.Duration) bool {
 	sent := object(c.body)
-	for _, part := range []string{"data", "type", "immutable"} {
-		if !contains(there.Object[part], sent.Object[part]) {
+	for _, path := range [][]string{{"data"}, {"type"}, {"immutable"}, {"metadata", "labels"}, {"metadata", "annotations"}} {
+		live, _, _ := unstructured.NestedFieldNoCopy(there.Object, path...)
+		want, _, _ := unstructured.NestedFieldNoCopy(sent.Object, path...)
+		if !contains(live, want) {
 			return false
 		}
 	}
-	return contains(there.Object["metadata"], map[string]any{"labels": nonNil(sent.GetLabels()), "annotations": nonNil(sent.GetAnnotations())}) &&
-		there.GetDeletionTimestamp() == nil && age(there.GetCreationTimestamp().Time) <= time.Since(c.began)+clockSlack
+	return there.GetDeletionTimestamp() == nil && age(there.GetCreationTimestamp().Time) <= time.Since(c.began)+clockSlack
 }
 
 // put reports whether an object is as an earlier try wrote it.
@@ -134,14 +133,6 @@ func (c *call) put(there *unstructured.Unstructured, _ func(time.Time) time.Dura
 		u.SetGeneration(0)
 	}
 	return contains(there.Object, sent.Object)
-}
-
-func nonNil(m map[string]string) map[string]any {
-	out := make(map[string]any, len(m))
-	for k, v := range m {
-		out[k] = v
-	}
-	return out
 }
 
 // contains reports whether a live value has everything that was sent.
@@ -187,21 +178,17 @@ func object(body []byte) *unstructured.Unstructured {
 	return u
 }
 
-// reasonOf returns the reason in a refusal by the API server.
-func reasonOf(resp *http.Response) metav1.StatusReason {
-	body, again := peek(resp)
-	resp.Body = again
-	var status metav1.Status
-	if json.Unmarshal(body, &status) != nil {
-		return ""
-	}
-	return status.Reason
+// statusOf returns the Status in a refusal by the API server, or an empty one. The body of the response can still be read.
+func statusOf(resp *http.Response) (status metav1.Status) {
+	_ = json.Unmarshal(peek(resp), &status)
+	return status
 }
 
-// peek reads the body of a response, and returns one that can be read again.
-func peek(resp *http.Response) (body []byte, again io.ReadCloser) {
-	body, _ = io.ReadAll(resp.Body)
-	return body, io.NopCloser(bytes.NewReader(body))
+// peek returns the body of a response, which can be read again.
+func peek(resp *http.Response) []byte {
+	body, _ := io.ReadAll(resp.Body)
+	resp.Body = io.NopCloser(bytes.NewReader(body))
+	return body
 }
 
 // answer returns resp with another code and body.

@@ -11,9 +11,6 @@ import (
 	"strings"
 	"syscall"
 	"time"
-
-	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/util/json"
 )
 
 // longestAsked is the maximum for Retry-After.
@@ -29,16 +26,12 @@ func retryAfter(resp *http.Response) time.Duration {
 	return d + backoff(0, d/5+1)
 }
 
-// messageOf returns the message of a Status, such as ": failed calling webhook …", or "". The
-// body of the response can still be read.
+// messageOf returns the message of a Status, such as ": failed calling webhook …", or "".
 func messageOf(resp *http.Response) string {
-	body, again := peek(resp)
-	resp.Body = again
-	var status metav1.Status
-	if json.Unmarshal(body, &status) != nil || status.Kind != "Status" || status.Message == "" {
-		return ""
+	if s := statusOf(resp); s.Kind == "Status" && s.Message != "" {
+		return ": " + s.Message
 	}
-	return ": " + status.Message
+	return ""
 }
 
 // mistyped reports whether an object has fields of the wrong type. Server-side apply responds

@@ -30,11 +30,11 @@ type limitsKey struct{}
 // the shortest limit counts for internal errors, which tend to stay, and the longest for
 // overloads, which pass.
 func WithRetryTimeout(ctx context.Context, d time.Duration) context.Context {
-	l, said := ctx.Value(limitsKey{}).(limits)
+	l, set := ctx.Value(limitsKey{}).(limits)
 	switch {
-	case !said && d <= 0:
+	case !set && d <= 0:
 		l = limitsOf(ctx)
-	case !said:
+	case !set:
 		l.errors, l.full = d, d
 	case d > 0:
 		l.errors, l.full = min(l.errors, d), max(l.full, d)
@@ -104,8 +104,8 @@ func newCall(t *transport, r *http.Request) (*call, error) {
 func (c *call) do(ctx context.Context) (*http.Response, error) {
 	waits, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
-	winding := run.RetryContext(c.t.ctx)
-	defer context.AfterFunc(winding, func() { cancel(context.Cause(winding)) })()
+	stopping := run.RetryContext(c.t.ctx)
+	defer context.AfterFunc(stopping, func() { cancel(context.Cause(stopping)) })()
 	var resp *http.Response
 	var err, last error
 	for {
@@ -174,7 +174,7 @@ func (c *call) again(ctx context.Context) *http.Request {
 func (c *call) enough(v verdict) bool {
 	l, now := c.t.limits, time.Now()
 	over := func(since time.Time, limit time.Duration) bool { return limit > 0 && now.Sub(since) >= limit }
-	erring := v.erring && !(v.apart && c.t.link.isAway()) // else the whole API server is away
+	erring := v.erring && !(v.apart && c.t.link.reach().away) // else the whole API server is away
 	switch {
 	case !erring:
 		c.erring = time.Time{}
@@ -185,7 +185,7 @@ func (c *call) enough(v verdict) bool {
 	if v.full {
 		most = l.full
 	}
-	return over(c.began, l.away) || !c.t.link.known() && over(c.began, l.first) ||
+	return over(c.began, l.away) || !c.t.link.reach().known && over(c.began, l.first) ||
 		erring && over(c.erring, most) || c.target.aggregated() && c.tries+1 >= aggregatedTries
 }
 
@@ -234,18 +234,18 @@ func judge(of Target, resp *http.Response, err error, link *Link) verdict {
 	reason := fmt.Sprintf("%d %s", resp.StatusCode, http.StatusText(resp.StatusCode))
 	switch resp.StatusCode {
 	case http.StatusTooManyRequests:
-		return verdict{outcome: there, again: true, erring: true, full: true, asked: retryAfter(resp), reason: reason + messageOf(resp)}
+		return verdict{outcome: responded, again: true, erring: true, full: true, asked: retryAfter(resp), reason: reason + messageOf(resp)}
 	case http.StatusInternalServerError:
 		message := messageOf(resp)
-		return verdict{outcome: there, again: !mistyped(message), erring: true, asked: retryAfter(resp), reason: reason + message}
+		return verdict{outcome: responded, again: !mistyped(message), erring: true, asked: retryAfter(resp), reason: reason + message}
 	case http.StatusBadGateway, http.StatusServiceUnavailable, http.StatusGatewayTimeout:
 		if Aggregated(of.Group) {
 			reason = fmt.Sprintf("%s does not answer: %s", of.apiService(), reason)
-			return verdict{outcome: there, again: true, erring: true, apart: true, asked: retryAfter(resp), reason: reason}
+			return verdict{outcome: responded, again: true, erring: true, apart: true, asked: retryAfter(resp), reason: reason}
 		}
 		return verdict{outcome: busy, again: true, asked: retryAfter(resp), reason: reason}
 	}
-	return verdict{outcome: there}
+	return verdict{outcome: responded}
 }
 
 func judgeError(err error, link *Link) verdict {
@@ -253,10 +253,10 @@ func judgeError(err error, link *Link) verdict {
 	case untrusted(err):
 		return verdict{}
 	case noCredentials(err), !resolved(err):
-		return verdict{again: link.known(), reason: shortReason(err)}
+		return verdict{again: link.reach().known, reason: shortReason(err)}
 	case errors.Is(err, errEnded):
 		return verdict{}
-	case notSent(err) && !link.found(): // the address may be wrong
+	case notSent(err) && !link.reach().found: // the address may be wrong
 		return verdict{reason: shortReason(err)}
 	case notSent(err):
 		return verdict{outcome: refused, again: true, reason: shortReason(err)}
