@@ -18,12 +18,31 @@ import (
 	"lockstep/kube/status"
 )
 
-// WhyKept says why an upgrade leaves an object that is gone from the chart, ""
-// where it does not: the live object has helm.sh/resource-policy: keep, or
-// another release has taken it over.
-func WhyKept(scope manifest.Scope, live metav1.Object) string { return Removal{}.why(scope, live) }
+// Removal says how objects are deleted.
+type Removal struct {
+	Policy metav1.DeletionPropagation
+	// Keep keeps the objects for which WhyKept has a reason. Helm itself sorts them out before an uninstall, but not
+	// before an upgrade deletes objects.
+	Keep bool
+	// Owned also keeps objects without the labels and annotations of a release.
+	Owned bool
+}
 
-func (r Removal) whyKept(scope manifest.Scope, i *resource.Info) (string, error) {
+// WhyKept returns why a live object that is no longer in the chart is kept, or "": it has helm.sh/resource-policy: keep, or
+// belongs to another release.
+func (r Removal) WhyKept(scope manifest.Scope, live metav1.Object) string {
+	switch by := manifest.OwnerOf(live); {
+	case scope.Taken(by):
+		return "kept: it belongs to " + by + " now"
+	case r.Owned && by == "":
+		return "kept: not labeled as part of the release"
+	case live.GetAnnotations()[helmkube.ResourcePolicyAnno] == helmkube.KeepPolicy:
+		return "kept: helm.sh/resource-policy"
+	}
+	return ""
+}
+
+func (r Removal) readWhyKept(scope manifest.Scope, i *resource.Info) (string, error) {
 	live, err := resource.NewHelper(i.Client, i.Mapping).Get(i.Namespace, i.Name)
 	if apierrors.IsNotFound(err) {
 		return "", nil
@@ -35,23 +54,10 @@ func (r Removal) whyKept(scope manifest.Scope, i *resource.Info) (string, error)
 	if err != nil {
 		return "", err
 	}
-	return r.why(scope, m), nil
+	return r.WhyKept(scope, m), nil
 }
 
-func (r Removal) why(scope manifest.Scope, live metav1.Object) string {
-	if by := manifest.OwnerOf(live); scope.Taken(by) {
-		return "kept: it belongs to " + by + " now"
-	} else if r.Owned && by == "" {
-		return "kept: not labeled as part of the release"
-	}
-	if live.GetAnnotations()[helmkube.ResourcePolicyAnno] == helmkube.KeepPolicy {
-		return "kept: helm.sh/resource-policy"
-	}
-	return ""
-}
-
-// Delete deletes an object and reports whether there was one. That its
-// kind is gone means that it is gone too.
+// Delete deletes an object and reports whether it existed. If the cluster does not serve its kind, it did not.
 func Delete(i *resource.Info, policy metav1.DeletionPropagation) (bool, error) {
 	_, err := resource.NewHelper(i.Client, i.Mapping).WithFieldManager(connect.FieldManager).
 		DeleteWithOptions(i.Namespace, i.Name, &metav1.DeleteOptions{PropagationPolicy: &policy})
@@ -70,30 +76,25 @@ func (s Session) DeleteAndWait(ctx context.Context, i *resource.Info) error {
 	return s.AwaitGone(ctx, helmkube.ResourceList{i})
 }
 
-// there reports whether an object that is not seen is there all the same: by watches
-// that others share nothing may have been seen of it yet. Then it will be.
-func (s Session) there(ctx context.Context, o plan.Object, list helmkube.ResourceList) bool {
-	if !s.RunWatcher.Shared || ctx.Err() != nil {
+// existsDespiteWatch reports whether an object exists although the watches lack it: shared watches may lag behind and
+// report it later.
+func (s Session) existsDespiteWatch(ctx context.Context, i *resource.Info) bool {
+	if i == nil || !s.RunWatcher.Shared || ctx.Err() != nil {
 		return false
 	}
-	for _, i := range list {
-		if i.Namespace == o.Namespace && i.Name == o.Name && i.Mapping.GroupVersionKind.Kind == o.Kind {
-			_, err := s.Client.Metadata.Resource(i.Mapping.Resource).Namespace(i.Namespace).Get(ctx, i.Name, metav1.GetOptions{})
-			return err == nil
-		}
-	}
-	return false
+	_, err := s.Client.Metadata.Resource(i.Mapping.Resource).Namespace(i.Namespace).Get(ctx, i.Name, metav1.GetOptions{})
+	return err == nil
 }
 
 // AwaitGone waits until all objects of a list are gone.
 func (s Session) AwaitGone(ctx context.Context, list helmkube.ResourceList) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
-	left := map[plan.Object]bool{}
+	left := map[plan.Object]*resource.Info{}
 	var targets []status.Target
 	for _, i := range list {
 		obj := plan.Object{Group: i.Mapping.GroupVersionKind.Group, Kind: i.Mapping.GroupVersionKind.Kind, Namespace: i.Namespace, Name: i.Name}
-		left[obj] = true
+		left[obj] = i
 		targets = append(targets, status.Target{Object: obj, GVR: i.Mapping.Resource, Namespaced: i.Namespaced()})
 	}
 	seen := make(chan run.Observation)
@@ -107,7 +108,7 @@ func (s Session) AwaitGone(ctx context.Context, list helmkube.ResourceList) erro
 	for len(left) > 0 {
 		select {
 		case ob := <-seen:
-			if ob.Status == event.Gone && !s.there(ctx, ob.Object, list) {
+			if ob.Status == event.Gone && !s.existsDespiteWatch(ctx, left[ob.Object]) {
 				delete(left, ob.Object)
 			} else if ob.Status != event.Gone {
 				last = ob

@@ -15,8 +15,7 @@ import (
 	"k8s.io/client-go/kubernetes"
 )
 
-// podWatches are the watches of pods and of warnings that Signs come from: one of each
-// for a namespace in which somebody listens, or for all.
+// podWatches are the watches of pods and warnings for Signs: one of each for each namespace with a listener, or one for all.
 type podWatches struct {
 	ctx    context.Context
 	cancel context.CancelFunc
@@ -24,72 +23,71 @@ type podWatches struct {
 	linger time.Duration
 	wg     sync.WaitGroup
 
-	mu      sync.Mutex          // guards the fields below
-	wide    map[kindOfSign]bool // one watch serves all namespaces
+	mu      sync.Mutex       // guards the fields below
+	wide    map[watched]bool // whether one watch serves all namespaces
 	running map[feed]context.CancelFunc
-	needed  map[string]int // namespaces, by how many need them
+	users   map[string]int // by namespace
 	podState
 }
 
 // podState is what the watches know of pods, and who listens.
 type podState struct {
 	listeners map[owner]map[*Signs]func()
-	pods      map[types.NamespacedName]owner // whose they are
-	reported  map[types.UID]string           // the trouble of each pod that was told last
-	gone      []goneUntil                    // pods that are gone, in the order in which they went
+	owners    map[types.NamespacedName]owner // of pods
+	reported  map[types.UID]string           // the last reported trouble of each pod
+	deleted   []deletedPod                   // in the order of their deletion
 }
 
-// kindOfSign is what a sign is read from.
-type kindOfSign string
+// watched is what a feed watches.
+type watched string
 
 const (
-	ofPods     kindOfSign = "pods"
-	ofWarnings kindOfSign = "warnings"
+	pods     watched = "pods"
+	warnings watched = "warnings"
 )
 
-// feed is a watch; its namespace is "" for all.
+// feed is a watch in a namespace, or in all if that is "".
 type feed struct {
-	of        kindOfSign
+	of        watched
 	namespace string
 }
 
-// goneUntil is a pod that is gone, and until when events about it may come.
-type goneUntil struct {
+// deletedPod is a deleted pod whose owner is remembered until a time, because warnings about it may be late.
+type deletedPod struct {
 	types.NamespacedName
 	until time.Time
 }
 
-// eventsLate is how long after a pod has gone warnings of it are still told.
-const eventsLate = 2 * time.Minute
+// lateWarnings is how long after the deletion of a pod warnings about it are still reported.
+const lateWarnings = 2 * time.Minute
 
 func newPodWatches(ctx context.Context, kube kubernetes.Interface, opts WatchOptions) *podWatches {
 	all := opts.AllNamespaces
 	ctx, cancel := context.WithCancel(ctx)
-	return &podWatches{ctx: ctx, cancel: cancel, kube: kube, linger: cmp.Or(opts.Linger, time.Minute), wide: map[kindOfSign]bool{ofPods: all, ofWarnings: all},
-		running: map[feed]context.CancelFunc{}, needed: map[string]int{},
-		podState: podState{listeners: map[owner]map[*Signs]func(){}, pods: map[types.NamespacedName]owner{}, reported: map[types.UID]string{}}}
+	return &podWatches{ctx: ctx, cancel: cancel, kube: kube, linger: cmp.Or(opts.Linger, time.Minute), wide: map[watched]bool{pods: all, warnings: all},
+		running: map[feed]context.CancelFunc{}, users: map[string]int{},
+		podState: podState{listeners: map[owner]map[*Signs]func(){}, owners: map[types.NamespacedName]owner{}, reported: map[types.UID]string{}}}
 }
 
 // close ends all watches and waits for their goroutines.
 func (w *podWatches) close() {
-	w.mu.Lock() // nobody may be half way through starting one
+	w.mu.Lock() // waits for a watch that is being started
 	w.cancel()
 	w.mu.Unlock()
 	w.wg.Wait()
 }
 
-// need sees to it that a namespace is watched, until as many have released it.
-func (w *podWatches) need(namespace string) {
+// acquire watches a namespace until release has been called as often.
+func (w *podWatches) acquire(namespace string) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	w.needed[namespace]++
-	w.start(ofPods, namespace)
-	w.start(ofWarnings, namespace)
+	w.users[namespace]++
+	w.start(pods, namespace)
+	w.start(warnings, namespace)
 }
 
-// start starts the watch that a namespace needs, unless it is there. The caller holds
-// the lock.
-func (w *podWatches) start(of kindOfSign, namespace string) {
+// start starts the watch for a namespace unless it runs. The caller holds the lock.
+func (w *podWatches) start(of watched, namespace string) {
 	f := feed{of, namespace}
 	if w.wide[of] {
 		f.namespace = ""
@@ -100,31 +98,30 @@ func (w *podWatches) start(of kindOfSign, namespace string) {
 	ctx, cancel := context.WithCancel(w.ctx)
 	w.running[f] = cancel
 	w.wg.Go(func() {
-		if w.follow(ctx, f); ctx.Err() == nil && f.namespace == "" { // it may not watch all
+		if w.run(ctx, f); ctx.Err() == nil && f.namespace == "" { // watching all namespaces is forbidden
 			w.split(of)
 		}
 	})
 }
 
-// split watches each namespace by itself.
-func (w *podWatches) split(of kindOfSign) {
+// split watches each namespace separately.
+func (w *podWatches) split(of watched) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.wide[of] = false
-	for ns := range w.needed {
+	for ns := range w.users {
 		w.start(of, ns)
 	}
 }
 
-// release ends the watches of a namespace, after a while, where nobody else needs
-// them.
+// release ends the watches of a namespace, after a while, unless somebody else uses them.
 func (w *podWatches) release(namespace string) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	if w.needed[namespace]--; w.needed[namespace] > 0 {
+	if w.users[namespace]--; w.users[namespace] > 0 {
 		return
 	}
-	delete(w.needed, namespace)
+	delete(w.users, namespace)
 	if w.ctx.Err() == nil {
 		time.AfterFunc(w.linger, w.endIdle)
 	}
@@ -134,15 +131,16 @@ func (w *podWatches) endIdle() {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	for f, cancel := range w.running {
-		if f.namespace == "" && len(w.needed) == 0 || f.namespace != "" && w.needed[f.namespace] == 0 {
+		if f.namespace == "" && len(w.users) == 0 || f.namespace != "" && w.users[f.namespace] == 0 {
 			cancel()
 			delete(w.running, f)
 		}
 	}
 }
 
-func (w *podWatches) follow(ctx context.Context, f feed) {
-	if f.of == ofPods {
+// run runs a watch until ctx ends or it is forbidden.
+func (w *podWatches) run(ctx context.Context, f feed) {
+	if f.of == pods {
 		follow(ctx, func() (watch.Interface, error) {
 			return w.kube.CoreV1().Pods(f.namespace).Watch(ctx, metav1.ListOptions{})
 		}, func(e watch.Event) {
@@ -161,8 +159,8 @@ func (w *podWatches) follow(ctx context.Context, f feed) {
 	})
 }
 
-// follow watches until ctx ends or that is not allowed.
-func follow(ctx context.Context, open func() (watch.Interface, error), saw func(watch.Event)) {
+// follow opens one watch after the other, until ctx ends or watching is forbidden.
+func follow(ctx context.Context, open func() (watch.Interface, error), handle func(watch.Event)) {
 	for wait := time.Second; ctx.Err() == nil; {
 		w, err := open()
 		if apierrors.IsForbidden(err) || apierrors.IsMethodNotSupported(err) || apierrors.IsUnauthorized(err) {
@@ -171,7 +169,7 @@ func follow(ctx context.Context, open func() (watch.Interface, error), saw func(
 		if err == nil {
 			wait = time.Second
 			for e := range w.ResultChan() {
-				saw(e)
+				handle(e)
 			}
 			w.Stop()
 		}
@@ -201,30 +199,31 @@ func (w *podWatches) unlisten(o owner, s *Signs) {
 	}
 }
 
-func (w *podWatches) pod(p *corev1.Pod, gone bool) {
+func (w *podWatches) pod(p *corev1.Pod, deleted bool) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	w.forgetGone()
-	if gone {
+	w.forgetDeleted()
+	name := types.NamespacedName{Namespace: p.Namespace, Name: p.Name}
+	if deleted {
 		delete(w.reported, p.UID)
-		w.gone = append(w.gone, goneUntil{nameOf(p), time.Now().Add(eventsLate)})
+		w.deleted = append(w.deleted, deletedPod{name, time.Now().Add(lateWarnings)})
 		return
 	}
 	of := ownerOf(p)
-	w.pods[nameOf(p)] = of
-	if t := trouble(p); t != "" && t != w.reported[p.UID] && w.sign(of, time.Time{}) {
+	w.owners[name] = of
+	if t := troubleOf(p); t != "" && t != w.reported[p.UID] && w.sign(of, time.Time{}) {
 		w.reported[p.UID] = t
 	}
 }
 
-// forgetGone forgets pods that have been gone for long. One of the same name that has
-// come since is known again by its next change. The caller holds the lock.
-func (w *podWatches) forgetGone() {
+// forgetDeleted forgets the owners of pods that were deleted long ago. If there is a new pod with the same name, its next
+// change makes its owner known again. The caller holds the lock.
+func (w *podWatches) forgetDeleted() {
 	n := 0
-	for now := time.Now(); n < len(w.gone) && w.gone[n].until.Before(now); n++ {
-		delete(w.pods, w.gone[n].NamespacedName)
+	for now := time.Now(); n < len(w.deleted) && w.deleted[n].until.Before(now); n++ {
+		delete(w.owners, w.deleted[n].NamespacedName)
 	}
-	w.gone = w.gone[n:]
+	w.deleted = w.deleted[n:]
 }
 
 func (w *podWatches) warning(e *corev1.Event) {
@@ -233,9 +232,7 @@ func (w *podWatches) warning(e *corev1.Event) {
 	defer w.mu.Unlock()
 	switch of.kind {
 	case "Pod":
-		if whose, ok := w.pods[types.NamespacedName{Namespace: of.namespace, Name: of.name}]; ok {
-			of = whose
-		}
+		of = cmp.Or(w.owners[types.NamespacedName{Namespace: of.namespace, Name: of.name}], of)
 	case "ReplicaSet":
 		if at := strings.LastIndex(of.name, "-"); at > 0 && w.listeners[of] == nil {
 			of.kind, of.name = "Deployment", of.name[:at]
@@ -244,12 +241,12 @@ func (w *podWatches) warning(e *corev1.Event) {
 	w.sign(of, e.CreationTimestamp.Time)
 }
 
-// sign tells whoever listens, and has begun before the sign was given (the zero time
-// for now). It reports whether there was anybody. The caller holds the lock.
-func (w *podWatches) sign(of owner, given time.Time) (reported bool) {
-	for s, tell := range w.listeners[of] {
-		if given.IsZero() || !given.Before(s.begun) {
-			tell()
+// sign calls the listeners of an object that started before the sign appeared (the zero time means now). It reports whether
+// there were any. The caller holds the lock.
+func (w *podWatches) sign(of owner, at time.Time) (reported bool) {
+	for s, report := range w.listeners[of] {
+		if at.IsZero() || !at.Before(s.started) {
+			report()
 			reported = true
 		}
 	}

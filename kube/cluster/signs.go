@@ -2,46 +2,44 @@ package cluster
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"sync"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/types"
 
 	"lockstep/engine/event"
 	"lockstep/engine/plan"
 	"lockstep/engine/run"
 )
 
-// Signs tells one run the first signs of trouble with its objects: what their pods, and
-// what the cluster warns of, show long before a status does. Where those may not be
-// watched there are no signs, and what is stuck is looked into after a while.
+// Signs reports the first signs of trouble with the objects of one run: pods and warnings show trouble long before the status
+// of a workload does. If they may not be watched, there are no signs, and the engine looks into stuck objects after a while.
 type Signs struct {
-	from *podWatches
+	watches *podWatches
 
 	mu         sync.Mutex
-	begun      time.Time // what was warned of before is no sign
+	started    time.Time // earlier warnings are no signs
 	namespaces map[string]bool
 	objects    map[owner]bool
 	closed     bool
 }
 
-// owner is an object by what pods and events call it.
+// owner identifies an object as pods and events refer to it.
 type owner struct{ namespace, kind, name string }
 
-// owning are the kinds of objects whose trouble shows in pods and warnings first.
-var owning = map[string]bool{"Deployment": true, "ReplicaSet": true, "StatefulSet": true, "DaemonSet": true, "Job": true, "CronJob": true,
+// podOwners are the kinds whose trouble shows in pods and warnings first.
+var podOwners = map[string]bool{"Deployment": true, "ReplicaSet": true, "StatefulSet": true, "DaemonSet": true, "Job": true, "CronJob": true,
 	"Pod": true, "PersistentVolumeClaim": true}
 
-// noticing adds a sign to what is seen of objects whose trouble shows in their own
-// status: that it says something else than before, and the object is not ready.
-func noticing(report func(run.Observation)) func(run.Observation) {
+// withStatusSigns adds a sign to observations of other kinds: the object is not ready and its message has changed.
+func withStatusSigns(report func(run.Observation)) func(run.Observation) {
 	var mu sync.Mutex
 	last := map[plan.Object]string{}
 	return func(o run.Observation) {
-		if o.Status == event.InProgress && !owning[o.Object.Kind] {
+		if o.Status == event.InProgress && !podOwners[o.Object.Kind] {
 			mu.Lock()
 			was, known := last[o.Object]
 			last[o.Object] = o.Message
@@ -52,8 +50,8 @@ func noticing(report func(run.Observation)) func(run.Observation) {
 	}
 }
 
-func newSigns(from *podWatches) *Signs {
-	return &Signs{from: from, begun: time.Now().Add(-time.Second), namespaces: map[string]bool{}, objects: map[owner]bool{}} // events have whole seconds
+func newSigns(watches *podWatches) *Signs { // a second earlier, because events have whole seconds
+	return &Signs{watches: watches, started: time.Now().Add(-time.Second), namespaces: map[string]bool{}, objects: map[owner]bool{}}
 }
 
 // listen calls sign at each sign of trouble with an object.
@@ -64,40 +62,37 @@ func (s *Signs) listen(o owner, sign func()) {
 		return
 	}
 	s.objects[o] = true
-	s.from.listen(o, s, sign)
+	s.watches.listen(o, s, sign)
 	if !s.namespaces[o.namespace] {
 		s.namespaces[o.namespace] = true
-		s.from.need(o.namespace)
+		s.watches.acquire(o.namespace)
 	}
 }
 
-// close ends all listening.
+// close removes all listeners.
 func (s *Signs) close() {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	s.closed = true
 	for o := range s.objects {
-		s.from.unlisten(o, s)
+		s.watches.unlisten(o, s)
 	}
 	for ns := range s.namespaces {
-		s.from.release(ns)
+		s.watches.release(ns)
 	}
 	clear(s.objects)
 	clear(s.namespaces)
 }
 
-// trouble says what is wrong with a pod, so that what is new can be told from what is
-// known; "" for nothing.
-func trouble(p *corev1.Pod) string {
+// troubleOf summarizes the problems of a pod, to tell new ones from known ones; "" if there are none.
+func troubleOf(p *corev1.Pod) string {
 	var out strings.Builder
-	for _, list := range [][]corev1.ContainerStatus{p.Status.InitContainerStatuses, p.Status.ContainerStatuses} {
-		for _, c := range list {
-			if w := c.State.Waiting; w != nil && w.Reason != "" && w.Reason != "ContainerCreating" && w.Reason != "PodInitializing" {
-				fmt.Fprintf(&out, "%s %s ", c.Name, w.Reason)
-			}
-			if t := c.State.Terminated; t != nil && t.ExitCode != 0 || c.RestartCount > 0 {
-				fmt.Fprintf(&out, "%s %d ", c.Name, c.RestartCount)
-			}
+	for _, c := range slices.Concat(p.Status.InitContainerStatuses, p.Status.ContainerStatuses) {
+		if w := c.State.Waiting; w != nil && w.Reason != "" && w.Reason != "ContainerCreating" && w.Reason != "PodInitializing" {
+			fmt.Fprintf(&out, "%s %s ", c.Name, w.Reason)
+		}
+		if t := c.State.Terminated; t != nil && t.ExitCode != 0 || c.RestartCount > 0 {
+			fmt.Fprintf(&out, "%s %d ", c.Name, c.RestartCount)
 		}
 	}
 	if p.Status.Phase == corev1.PodFailed {
@@ -111,7 +106,7 @@ func trouble(p *corev1.Pod) string {
 	return out.String()
 }
 
-// ownerOf is the object that a pod's trouble is told of.
+// ownerOf returns the object to which a pod's trouble belongs: the Deployment, or the pod's controller, or the pod itself.
 func ownerOf(p *corev1.Pod) owner {
 	of := owner{p.Namespace, "Pod", p.Name}
 	if c := metav1.GetControllerOfNoCopy(p); c != nil {
@@ -121,8 +116,4 @@ func ownerOf(p *corev1.Pod) owner {
 		}
 	}
 	return of
-}
-
-func nameOf(p *corev1.Pod) types.NamespacedName {
-	return types.NamespacedName{Namespace: p.Namespace, Name: p.Name}
 }

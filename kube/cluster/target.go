@@ -1,5 +1,5 @@
-// Package cluster does the requests of a run: it applies, deletes and watches
-// objects for the engine, and tells what the API server's refusals mean.
+// Package cluster sends the requests of a run: Target applies, deletes and watches objects for the engine. Watches are the
+// watches that runs share, Signs report the first signs of trouble. Package kube and the packages below it may import it.
 package cluster
 
 import (
@@ -24,31 +24,26 @@ import (
 	"lockstep/kube/status"
 )
 
-// Session is what all targets of an operation share.
+// Session is shared by all targets of an operation.
 type Session struct {
 	Client     *connect.Client
 	Builder    *manifest.Builder
 	RunWatcher RunWatcher
-	// JobsComplete makes Jobs ready only once they have completed
-	// (--wait-for-jobs).
+	// JobsComplete makes Jobs ready only when they are complete (--wait-for-jobs).
 	JobsComplete bool
-	// Resumes means that the last run did not come to its end, and this one goes
-	// on from there.
+	// Resumes means that this run continues the last one, which was cut off.
 	Resumes bool
-	// Warn is told of what is not as it should be, once for each message. It
-	// may be called from any goroutine.
+	// Warn is called with each warning, from any goroutine.
 	Warn func(plan.Warning)
 }
 
-// Target is a list of objects as a stage of the engine works on it: it is the
-// run.Cluster of either an apply or a removal.
+// Target is the run.Cluster of a stage that applies or deletes a list of objects.
 type Target struct {
-	s     Session
-	infos map[plan.Object]*resource.Info
-	send  func(*resource.Info) error // nil for a removal
-	gone  Removal
-	// hooks are those in the plan, by their objects; expiring are the Jobs
-	// that remove themselves.
+	s       Session
+	infos   map[plan.Object]*resource.Info
+	send    func(*resource.Info) error // applies an object; nil for a removal
+	removal Removal
+	// hooks are the hooks in the plan, expiring the Jobs with a TTL.
 	hooks    map[plan.Object]Hook
 	expiring map[plan.Object]*expiringJob
 
@@ -62,42 +57,30 @@ var _ run.Cluster = (*Target)(nil)
 
 // Hook is a hook in the plan.
 type Hook interface {
-	// Clear deletes the object of a previous run of the hook, before it is applied.
+	// Clear deletes the previous object of the hook before the next one is applied.
 	Clear(ctx context.Context, i *resource.Info) error
-	// SetStatus records the status of the hook's object, each time it changes.
+	// SetStatus records each change of the status of the hook's object.
 	SetStatus(event.Status)
 }
 
-// unplaced is an object that can be watched only once it is known where it is:
-// under which name, where the API server makes that up, and under which plural
-// and in which scope, where the cluster learns its kind on the way (R29).
+// unplaced is an object that cannot be watched yet: its name is generated, or its kind is not served yet, so its plural and
+// scope are unknown (R29).
 type unplaced struct {
 	watch func(*resource.Info) (end func())
-	end   func() // of the watch that has been begun, nil for none
+	end   func() // ends the watch; nil if there is none
 }
 
-// Removal says how objects are deleted.
-type Removal struct {
-	Policy metav1.DeletionPropagation
-	// Keep leaves objects alone whose live annotation says so; Helm has sorted
-	// those out before an uninstall, not before an upgrade's removals.
-	Keep bool
-	// Owned leaves objects alone that do not say that they are the release's.
-	Owned bool
-}
-
-// NewApply returns a target that brings a list to the cluster. send makes the
-// request for one object. hooks are those in the plan, by their objects.
+// NewApply returns a target that applies a list; send applies one object.
 func NewApply(s Session, list helmkube.ResourceList, send func(*resource.Info) error, hooks map[plan.Object]Hook) *Target {
 	t := newTarget(s, list)
 	t.send, t.hooks = send, hooks
 	return t
 }
 
-// NewRemoval returns a target that takes a list away.
+// NewRemoval returns a target that deletes a list.
 func NewRemoval(s Session, list helmkube.ResourceList, how Removal) *Target {
 	t := newTarget(s, list)
-	t.gone = how
+	t.removal = how
 	return t
 }
 
@@ -123,13 +106,13 @@ func newTarget(s Session, list helmkube.ResourceList) *Target {
 // Watch observes the objects of a group.
 func (t *Target) Watch(ctx context.Context, g *plan.Group, report func(run.Observation)) {
 	var targets []status.Target
-	report = noticing(report)
+	report = withStatusSigns(report)
 	for _, obj := range g.Objects {
 		i := t.infos[obj]
 		if i == nil {
 			continue
 		}
-		if t.send != nil && owning[obj.Kind] && obj.Namespace != "" {
+		if t.send != nil && podOwners[obj.Kind] && obj.Namespace != "" {
 			t.s.RunWatcher.Signs.listen(owner{obj.Namespace, obj.Kind, obj.Name}, func() { report(run.Observation{Object: obj, Sign: true}) })
 		}
 		t.mu.Lock()
@@ -141,7 +124,7 @@ func (t *Target) Watch(ctx context.Context, g *plan.Group, report func(run.Obser
 		target := status.Target{
 			Object: obj, GVR: i.Mapping.Resource, Namespaced: i.Namespaced(), Rule: rule, Labelled: !f.Hook && !f.Unlabelled,
 		}
-		if t.send == nil { // of what is applied a version says that it is seen as it is now
+		if t.send == nil { // after an apply, the version of the outcome serves that purpose
 			target.Existed = manifest.Version(f.Before().Version)
 		}
 		if f.Generated || f.Late {
@@ -153,8 +136,7 @@ func (t *Target) Watch(ctx context.Context, g *plan.Group, report func(run.Obser
 	t.s.RunWatcher.Watcher.Watch(ctx, targets, func(ob run.Observation) { t.report(ctx, ob, report) })
 }
 
-// watchPlaced watches an object from when it is known where it is. The engine
-// knows it by what it is called in the plan.
+// watchPlaced watches an object once its name, plural and scope are known. The engine knows it by its name in the plan.
 func (t *Target) watchPlaced(ctx context.Context, i *resource.Info, f *manifest.Fact, target status.Target, report func(run.Observation)) {
 	planned := target.Object
 	watch := func(i *resource.Info) func() {
@@ -177,8 +159,7 @@ func (t *Target) watchPlaced(ctx context.Context, i *resource.Info, f *manifest.
 	t.unplaced[planned] = &unplaced{watch: watch}
 }
 
-// place begins to watch an object of which it is known now where it is, unless
-// that has been begun.
+// place starts to watch an object whose name, plural and scope are known now, unless it is watched already.
 func (t *Target) place(obj plan.Object, i *resource.Info) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -187,8 +168,8 @@ func (t *Target) place(obj plan.Object, i *resource.Info) {
 	}
 }
 
-// displace ends the watch of what an earlier attempt made.
-func (t *Target) displace(obj plan.Object) {
+// unplace ends the watch of the object that an earlier attempt created.
+func (t *Target) unplace(obj plan.Object) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if u := t.unplaced[obj]; u != nil && u.end != nil {
@@ -197,8 +178,7 @@ func (t *Target) displace(obj plan.Object) {
 	}
 }
 
-// Late are the objects of kinds that the cluster does not know, which are not
-// watched yet.
+// Late returns the objects of kinds that the cluster does not serve yet. They are not watched.
 func (t *Target) Late() (objects []plan.Object) {
 	for obj, i := range t.infos {
 		if t.s.Builder.Fact(i).Late {
@@ -208,9 +188,8 @@ func (t *Target) Late() (objects []plan.Object) {
 	return objects
 }
 
-// PlaceLate looks again for the kinds that the cluster did not know, and begins to
-// watch the objects of those that it knows now, for those who apply nothing (R29).
-// It reports whether some are left.
+// PlaceLate looks for the kinds of late objects again, and starts to watch those whose kind is served now. It is for callers
+// that apply nothing (R29). It reports whether late objects are left.
 func (t *Target) PlaceLate() (left bool) {
 	for _, obj := range t.Late() {
 		i := t.infos[obj]
@@ -224,10 +203,10 @@ func (t *Target) PlaceLate() (left bool) {
 	return left
 }
 
-// createNamed creates an object with a generateName, after what an earlier
-// attempt made of it is deleted, and starts to watch it (R44).
+// createNamed creates an object with a generateName and starts to watch it. It first deletes the object of an earlier
+// attempt (R44).
 func (t *Target) createNamed(i *resource.Info, obj plan.Object) error {
-	t.displace(obj)
+	t.unplace(obj)
 	if i.Name != "" {
 		if _, err := Delete(i, metav1.DeletePropagationBackground); err != nil {
 			return fmt.Errorf("delete %s, created by the last attempt: %w", i.Name, err)
@@ -242,16 +221,14 @@ func (t *Target) createNamed(i *resource.Info, obj plan.Object) error {
 	return nil
 }
 
-// Apply sends one object. One of a kind that was not known at first is looked
-// up now (R29); a Job or Pod that failed is replaced when it is tried again,
-// since an apply would change nothing (R44). One that has failed in the run that
-// this one continues from is tried again (R50).
+// Apply applies one object. It looks for a late kind again (R29). At a retry it replaces a failed Job or Pod, because an apply
+// would not restart it (R44); so it does with one that failed in the run that this one resumes (R50).
 func (t *Target) Apply(ctx context.Context, g *plan.Group, obj plan.Object) (run.Outcome, error) {
 	i := t.infos[obj]
 	if i == nil {
 		return run.Outcome{}, fmt.Errorf("apply %s: not part of this operation", obj)
 	}
-	defer t.tellTries(i, obj)()
+	defer t.reportRetries(i, obj)()
 	f := t.s.Builder.Fact(i)
 	if f.Generated {
 		t.expiring[obj].begin()
@@ -280,43 +257,41 @@ func (t *Target) Apply(ctx context.Context, g *plan.Group, obj plan.Object) (run
 		f.KeepSent(i)
 		return t.send(i)
 	})
-	if old := t.terminating(ctx, i, err); old != nil && t.hooks[obj] == nil {
+	if out, terminating := t.terminating(ctx, i, err); terminating && t.hooks[obj] == nil {
 		t.mu.Lock()
-		t.attempts[obj]-- // which has brought nothing
+		t.attempts[obj]-- // it had no effect
 		t.mu.Unlock()
-		return run.Outcome{Message: old.message, Terminating: old.await}, nil
+		return out, nil
 	}
 	if again && diagnose.IsFieldConflict(err) {
-		return t.leave(i, obj, err)
+		return t.keepEdited(i, obj, err)
 	}
 	if err != nil {
 		return run.Outcome{}, t.refused(ctx, obj, err)
 	}
 	change := f.Changed(i)
 	if u, ok := i.Object.(*unstructured.Unstructured); ok {
-		u.SetManagedFields(nil) // most of an answer, kept to the end, and of no more use to anybody
+		u.SetManagedFields(nil) // not needed, and most of the memory
 		if t.s.Resumes && change == event.Unchanged && !again && t.hooks[obj] == nil && HasEnded(u, f.Rule) {
-			return t.Apply(ctx, g, obj) // again, which replaces it
+			return t.Apply(ctx, g, obj) // replaces it
 		}
 	}
 	t.expiring[obj].applied(i)
 	return run.Outcome{Change: change, Version: manifest.Version(i.ResourceVersion)}, nil
 }
 
-// refused says why the API server has not taken an object, and what to do.
+// refused adds to an error why the API server refused an object, and what to do.
 func (t *Target) refused(ctx context.Context, obj plan.Object, err error) error {
 	return t.s.Client.Diagnoser().Refused(ctx, obj, err)
 }
 
-// HasEnded reports whether an object is a Job or Pod that has failed: nothing will
-// come of it any more.
+// HasEnded reports whether an object is a failed Job or Pod.
 func HasEnded(u *unstructured.Unstructured, rule status.Rule) bool {
 	return (u.GetKind() == "Job" || u.GetKind() == "Pod") && status.Compute(u, rule, time.Now()).Status == event.Failed
 }
 
-// tellTries tells, until it is stopped, that a request for an object is answered
-// with an error and tried again.
-func (t *Target) tellTries(i *resource.Info, obj plan.Object) (stop func()) {
+// reportRetries reports retries of requests for an object until it is stopped.
+func (t *Target) reportRetries(i *resource.Info, obj plan.Object) (stop func()) {
 	t.mu.Lock()
 	report := t.reports[obj]
 	t.mu.Unlock()
@@ -331,9 +306,9 @@ func (t *Target) tellTries(i *resource.Info, obj plan.Object) (stop func()) {
 	}})
 }
 
-// leave takes an object as somebody has changed it since it was applied, in
-// order to mend it: the retry waits for it as it is (R44).
-func (t *Target) leave(i *resource.Info, obj plan.Object, conflict error) (run.Outcome, error) {
+// keepEdited accepts an object that somebody has changed since it was applied, in order to fix it: the retry waits until it is
+// ready (R44).
+func (t *Target) keepEdited(i *resource.Info, obj plan.Object, conflict error) (run.Outcome, error) {
 	if err := i.Get(); err != nil {
 		return run.Outcome{}, fmt.Errorf("read %s: %w", obj, err)
 	}
@@ -342,8 +317,7 @@ func (t *Target) leave(i *resource.Info, obj plan.Object, conflict error) (run.O
 	return run.Outcome{Change: event.Unchanged, Version: manifest.Version(i.ResourceVersion)}, nil
 }
 
-// sendLate sends an object; one of a late kind after its API has been found,
-// and again for as long as the API server does not serve it yet.
+// sendLate sends an object. If its kind is late, it first waits until the API server serves it.
 func (t *Target) sendLate(ctx context.Context, i *resource.Info, f *manifest.Fact, send func(*resource.Info) error) error {
 	if !f.Late {
 		return send(i)
@@ -363,20 +337,20 @@ func (t *Target) sendLate(ctx context.Context, i *resource.Info, f *manifest.Fac
 	return err
 }
 
-// Delete asks for the removal of one object.
+// Delete deletes one object.
 func (t *Target) Delete(ctx context.Context, _ *plan.Group, obj plan.Object) (run.Outcome, error) {
 	i := t.infos[obj]
 	if i == nil {
 		return run.Outcome{Change: event.Absent}, nil
 	}
-	defer t.tellTries(i, obj)()
-	if t.gone.Keep {
-		why, err := t.gone.whyKept(t.s.Builder.Scope(), i)
+	defer t.reportRetries(i, obj)()
+	if t.removal.Keep {
+		why, err := t.removal.readWhyKept(t.s.Builder.Scope(), i)
 		if err != nil || why != "" {
 			return run.Outcome{Change: event.Kept, Message: why}, err
 		}
 	}
-	found, err := Delete(i, t.gone.Policy)
+	found, err := Delete(i, t.removal.Policy)
 	switch {
 	case err != nil:
 		return run.Outcome{}, fmt.Errorf("delete: %w", t.refused(ctx, obj, err))

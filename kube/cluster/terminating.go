@@ -10,19 +10,15 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/wait"
 	"k8s.io/cli-runtime/pkg/resource"
+
+	"lockstep/engine/run"
 )
 
-// terminating is an object that has to go before one of its name can be there.
-type terminating struct {
-	message string
-	await   func(context.Context)
-}
-
-// terminating reports whether an apply has met an object that is being deleted, nil
-// where it has not: the API server takes changes of one, which are lost with it.
-func (t *Target) terminating(ctx context.Context, i *resource.Info, err error) *terminating {
+// terminating returns, after an apply with the error err, the outcome for an object that is being deleted: it must be gone
+// before the apply can be repeated. The API server accepts changes to it, but they are lost.
+func (t *Target) terminating(ctx context.Context, i *resource.Info, err error) (out run.Outcome, terminating bool) {
 	if i.Mapping == nil || i.Name == "" {
-		return nil
+		return run.Outcome{}, false
 	}
 	client := t.s.Client.Metadata.Resource(i.Mapping.Resource).Namespace(i.Namespace)
 	var old metav1.Object
@@ -33,16 +29,18 @@ func (t *Target) terminating(ctx context.Context, i *resource.Info, err error) *
 		old, err = client.Get(ctx, i.Name, metav1.GetOptions{})
 	}
 	if err != nil || old.GetDeletionTimestamp() == nil {
-		return nil
+		return run.Outcome{}, false
 	}
-	uid, message := old.GetUID(), "terminating"
+	uid := old.GetUID()
+	out.Message = "terminating"
 	if f := old.GetFinalizers(); len(f) > 0 {
-		message = "waiting for finalizers " + strings.Join(f, ", ")
+		out.Message = "waiting for finalizers " + strings.Join(f, ", ")
 	}
-	return &terminating{message, func(ctx context.Context) {
+	out.Terminating = func(ctx context.Context) {
 		_ = wait.PollUntilContextCancel(ctx, 500*time.Millisecond, true, func(ctx context.Context) (bool, error) {
 			now, err := client.Get(ctx, i.Name, metav1.GetOptions{})
 			return apierrors.IsNotFound(err) || err == nil && now.GetUID() != uid, nil
 		})
-	}}
+	}
+	return out, true
 }

@@ -22,29 +22,24 @@ import (
 	"lockstep/kube/manifest"
 )
 
-// expiringJob is a Job that removes itself once it has finished
-// (ttlSecondsAfterFinished). It may be gone before anybody has seen how it
-// ended. What can be known then is, in this order:
+// expiringJob is a Job that is deleted after it has finished (ttlSecondsAfterFinished), possibly before its end was observed.
+// Then its result is, in this order:
 //
-//   - how it was seen last. A watch continues where it was cut, so that an API
-//     server that was away hides nothing; what hides an end is a Job that may
-//     not be watched, or a version that has expired meanwhile;
-//   - the Job's Events, which say that it completed or why it failed, as long
-//     as the cluster keeps them and where they may be read.
+//   - the last observation. A watch continues after an outage where it stopped, so an end is missed only if the Job may not
+//     be watched, or the version has expired;
+//   - the Job's Events, which say that it completed or why it failed, if they still exist and may be read.
 //
-// With neither it counts as complete, with a warning: a Job that somebody has
-// deleted looks the same then (R22).
+// With neither it counts as complete, with a warning: a Job that somebody deleted looks the same (R22).
 type expiringJob struct {
 	mu      sync.Mutex
 	name    string
-	uid     types.UID       // of the Job that was applied, "" before that
-	version uint64          // that it had then
-	end     run.Observation // how it ended, if that is known
+	uid     types.UID       // of the applied Job, "" before that
+	version uint64          // after the apply
+	end     run.Observation // its result, if that is known
 	busy    bool            // Events are being read
 }
 
-// begin forgets an earlier attempt. It and applied do nothing for an object
-// that does not remove itself.
+// begin forgets an earlier attempt. begin and applied do nothing for a nil Job.
 func (j *expiringJob) begin() {
 	if j == nil {
 		return
@@ -54,7 +49,7 @@ func (j *expiringJob) begin() {
 	j.uid, j.version, j.end = "", 0, run.Observation{}
 }
 
-// applied tells which Job counts from now on.
+// applied sets the Job that counts from now on.
 func (j *expiringJob) applied(i *resource.Info) {
 	m, err := meta.Accessor(i.Object)
 	if j == nil || err != nil {
@@ -63,13 +58,12 @@ func (j *expiringJob) applied(i *resource.Info) {
 	j.mu.Lock()
 	defer j.mu.Unlock()
 	j.name, j.uid, j.version = i.Name, m.GetUID(), manifest.Version(i.ResourceVersion)
-	if j.end.Version != 0 && j.end.Version < j.version { // that of an earlier Job of the name
+	if j.end.Version != 0 && j.end.Version < j.version { // of an earlier Job with the same name
 		j.end = run.Observation{}
 	}
 }
 
-// report passes on what was seen of an object, and of a Job that has removed itself
-// how it ended.
+// report forwards an observation; for an expired Job, its result instead of Gone.
 func (t *Target) report(ctx context.Context, ob run.Observation, to func(run.Observation)) {
 	if h := t.hooks[ob.Object]; h != nil {
 		h.SetStatus(ob.Status)
@@ -82,7 +76,7 @@ func (t *Target) report(ctx context.Context, ob run.Observation, to func(run.Obs
 	j.mu.Lock()
 	defer j.mu.Unlock()
 	switch {
-	case ob.Version != 0 && ob.Version < j.version: // older than its apply
+	case ob.Version != 0 && ob.Version < j.version: // before the apply
 	case ob.Status == event.Ready || ob.Status == event.Failed:
 		j.end = ob
 	case ob.Status != event.Gone || j.uid == "":
@@ -90,17 +84,17 @@ func (t *Target) report(ctx context.Context, ob run.Observation, to func(run.Obs
 		if !j.busy {
 			j.busy = true
 			name, uid := j.name, j.uid
-			t.s.RunWatcher.Watcher.Go(ctx, func(ctx context.Context) { t.readPast(ctx, j, name, uid, ob, to) })
+			t.s.RunWatcher.Watcher.Go(ctx, func(ctx context.Context) { t.readResult(ctx, j, name, uid, ob, to) })
 		}
 		return
 	default:
-		ob = removed(ob, j.end)
+		ob = expired(ob, j.end)
 	}
 	to(ob)
 }
 
-// removed is what is told of a Job that has ended and removed itself.
-func removed(ob, end run.Observation) run.Observation {
+// expired returns the observation of an expired Job.
+func expired(ob, end run.Observation) run.Observation {
 	ob.Status, ob.Message = end.Status, end.Message
 	if end.Status == event.Ready {
 		ob.Message = "finished, and removed by ttlSecondsAfterFinished"
@@ -108,16 +102,16 @@ func removed(ob, end run.Observation) run.Observation {
 	return ob
 }
 
-// readPast finds out how a Job ended that is gone.
-func (t *Target) readPast(ctx context.Context, j *expiringJob, name string, uid types.UID, ob run.Observation, report func(run.Observation)) {
-	end, known := endOf(ctx, t.s.Client, ob.Object.Namespace, name, uid)
+// readResult finds out how an expired Job ended.
+func (t *Target) readResult(ctx context.Context, j *expiringJob, name string, uid types.UID, ob run.Observation, report func(run.Observation)) {
+	end, known := resultOf(ctx, t.s.Client, ob.Object.Namespace, name, uid)
 	if ctx.Err() != nil {
 		return
 	}
 	j.mu.Lock()
 	defer j.mu.Unlock()
 	j.busy = false
-	if j.uid != uid || end.Status == event.InProgress { // tried again, or not gone
+	if j.uid != uid || end.Status == event.InProgress { // applied again, or not gone
 		return
 	}
 	if !known {
@@ -126,20 +120,19 @@ func (t *Target) readPast(ctx context.Context, j *expiringJob, name string, uid 
 			"%s: removed by ttlSecondsAfterFinished before its result was seen; counted as complete", o)})
 	}
 	j.end = end
-	report(removed(ob, end))
+	report(expired(ob, end))
 }
 
-// ends are the reasons of the Events that tell how a Job has ended.
-var ends = []string{"Completed", batchv1.JobReasonBackoffLimitExceeded, batchv1.JobReasonDeadlineExceeded,
+// endReasons are the reasons of the Events about the end of a Job.
+var endReasons = []string{"Completed", batchv1.JobReasonBackoffLimitExceeded, batchv1.JobReasonDeadlineExceeded,
 	batchv1.JobReasonPodFailurePolicy, batchv1.JobReasonFailedIndexes, batchv1.JobReasonMaxFailedIndexesExceeded}
 
-// endOf tells how a Job that is gone has ended, or InProgress for one that is
-// there after all. It is known where an Event says so.
-func endOf(ctx context.Context, c *connect.Client, namespace, name string, job types.UID) (end run.Observation, known bool) {
+// resultOf returns how a Job that is gone ended, and whether an Event shows that; or InProgress if the Job exists after all.
+func resultOf(ctx context.Context, c *connect.Client, namespace, name string, job types.UID) (end run.Observation, known bool) {
 	ctx, cancel := context.WithTimeout(ctx, 10*time.Second)
 	defer cancel()
 	end.Status = event.Ready
-	if there, err := c.Clientset.BatchV1().Jobs(namespace).Get(ctx, name, metav1.GetOptions{}); err == nil && there.UID == job {
+	if live, err := c.Clientset.BatchV1().Jobs(namespace).Get(ctx, name, metav1.GetOptions{}); err == nil && live.UID == job {
 		end.Status = event.InProgress
 		return end, true
 	}
@@ -149,7 +142,7 @@ func endOf(ctx context.Context, c *connect.Client, namespace, name string, job t
 		return end, false
 	}
 	for _, e := range list.Items {
-		if !slices.Contains(ends, e.Reason) {
+		if !slices.Contains(endReasons, e.Reason) {
 			continue
 		}
 		if e.Type == corev1.EventTypeWarning {

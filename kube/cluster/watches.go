@@ -9,29 +9,26 @@ import (
 	"lockstep/kube/status"
 )
 
-// Watches are what runs see of the cluster by, as many as share them: one watch of a
-// kind for all their objects of it, one of pods and one of warnings. A run sees of
-// them its own objects alone. A run that is given none has some of its own.
+// Watches are the watches that any number of runs share: one for each kind of their objects, one for pods and one for
+// warnings. Each run sees only its own objects.
 type Watches struct {
 	hub   *status.Hub
 	pods  *podWatches
 	close context.CancelFunc
 }
 
-// WatchOptions are those of Watches. The zero value is usable.
+// WatchOptions are the options of Watches. The zero value is usable.
 type WatchOptions struct {
-	// AllNamespaces has one watch of a kind serve all namespaces, where the user may
-	// watch it so, instead of one for each namespace in which a run is at work.
+	// AllNamespaces makes one watch of a kind serve all namespaces, if the user may do that, instead of one for each
+	// namespace with a run.
 	AllNamespaces bool
-	// Linger is how long a watch continues after the last run that has used it is over,
-	// so that the next one finds it; 1 min if 0.
+	// Linger is how long a watch continues after the last run that used it has ended, so that the next run can use it;
+	// 1 min if 0.
 	Linger time.Duration
 }
 
-// NewWatches returns Watches over a connection. They send no request before a run
-// needs one. They work until ctx is done or they are closed, which is up to the
-// caller, once all runs that share them are over: one that is still under way then
-// sees nothing any more, and ends with its timeout.
+// NewWatches returns Watches over a connection. They send the first request when a run needs it, and work until ctx is done
+// or the caller closes them. If a run has not ended by then, it sees nothing more and ends with its timeout.
 func NewWatches(ctx context.Context, c *connect.Client, opts WatchOptions) (*Watches, error) {
 	ctx, cancel := context.WithCancel(ctx)
 	bound, err := c.Bind(ctx, &connect.Writes{})
@@ -53,19 +50,17 @@ func (w *Watches) Close() {
 	w.pods.close()
 }
 
-// RunWatcher is what one run sees by Watches.
+// RunWatcher is the view that one run has of Watches.
 type RunWatcher struct {
 	Watcher *status.Watcher
 	Signs   *Signs
-	// Shared means that others have used the watches, or may: what is missing in what
-	// they have seen so far may be there.
+	// Shared means that other runs may use the watches, which may lag behind: an object that they lack may exist.
 	Shared bool
 }
 
-// Open returns what a run sees, until it is ended: by the Watches, or where they are nil
-// by some of its own over a connection, which end with ctx and with it. notice is told
-// once of each thing that limits watching, from any goroutine; nil for nobody. Nothing
-// is told after end has returned.
+// Open returns a RunWatcher, which works until end is called. A nil w opens separate watches over the connection, which end
+// with ctx. notice is called from any goroutine, once for each problem that limits watching, but not after end has
+// returned; it may be nil.
 func (w *Watches) Open(ctx context.Context, c *connect.Client, notice func(plan.Warning)) (s RunWatcher, end func(), err error) {
 	shared := w != nil
 	if !shared {

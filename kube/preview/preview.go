@@ -324,7 +324,7 @@ func (o *session) previewRemoval(ctx context.Context, c *Change) error {
 	if o.prepared.Info.Name == "uninstall" { // kept objects are not in its plan
 		return nil
 	}
-	if c.Message = cluster.WhyKept(o.builder.Scope(), live); c.Message != "" {
+	if c.Message = (cluster.Removal{}).WhyKept(o.builder.Scope(), live); c.Message != "" {
 		c.Action = ActionKeep
 	}
 	return nil
