@@ -26,15 +26,9 @@ func (r *Rig) Account(name string) *kube.Client {
 	for name := range config.AuthInfos {
 		config.AuthInfos[name] = &clientcmdapi.AuthInfo{Token: token.Status.Token}
 	}
-	s := cli.New()
-	s.KubeConfig = filepath.Join(r.T.TempDir(), "kubeconfig")
-	if err := clientcmd.WriteToFile(*config, s.KubeConfig); err != nil {
+	file := filepath.Join(r.T.TempDir(), "kubeconfig")
+	if err := clientcmd.WriteToFile(*config, file); err != nil {
 		r.T.Fatal(err)
 	}
-	s.SetNamespace(r.Namespace)
-	c, err := kube.Connect(s, nil, nil)
-	if err != nil {
-		r.T.Fatal(err)
-	}
-	return c
+	return Connected(r.T, r.Namespace, func(s *cli.EnvSettings) { s.KubeConfig = file })
 }

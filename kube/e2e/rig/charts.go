@@ -3,6 +3,7 @@ package rig
 import (
 	"encoding/json"
 	"fmt"
+	"maps"
 	"os"
 	"path/filepath"
 	"slices"
@@ -97,9 +98,7 @@ func MakeDir(t *testing.T, fs Files) string {
 
 func Adding(fs Files, name, text string) map[string]string {
 	out := map[string]string{name: text}
-	for k, v := range fs {
-		out[k] = v
-	}
+	maps.Copy(out, fs)
 	return out
 }
 
@@ -186,13 +185,10 @@ func Installable(t *testing.T) []string {
 	if err != nil || len(dirs) == 0 {
 		t.Fatal("no charts", err)
 	}
-	var names []string
-	for _, dir := range dirs {
-		if name := filepath.Base(dir); !slices.Contains(notInstallable, name) {
-			names = append(names, name)
-		}
+	for i, dir := range dirs {
+		dirs[i] = filepath.Base(dir)
 	}
-	return names
+	return slices.DeleteFunc(dirs, func(name string) bool { return slices.Contains(notInstallable, name) })
 }
 
 // ShopLike returns a chart of several kinds with dependencies between groups.

@@ -33,14 +33,7 @@ func (r *Rig) Through(m Middle, user string) *kube.Client {
 		r.T.Fatal(err)
 	}
 	r.T.Cleanup(front.Close)
-	s := cli.New()
-	s.KubeConfig, s.KubeAPIServer, s.KubeAsUser = Sandbox.Kubeconfig, front.URL, user
-	s.SetNamespace(r.Namespace)
-	c, err := kube.Connect(s, nil, nil)
-	if err != nil {
-		r.T.Fatal(err)
-	}
-	return c
+	return Connected(r.T, r.Namespace, func(s *cli.EnvSettings) { s.KubeAPIServer, s.KubeAsUser = front.URL, user })
 }
 
 // Broken answers like an API server with an internal error.

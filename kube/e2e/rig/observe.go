@@ -11,7 +11,6 @@ import (
 	rcommon "helm.sh/helm/v4/pkg/release/common"
 	rel1 "helm.sh/helm/v4/pkg/release/v1"
 	"helm.sh/helm/v4/pkg/storage/driver"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
@@ -42,23 +41,29 @@ func (r *Rig) Changes(op *kube.Operation, err error) (lines []string, diffs map[
 // Writes returns lockstep's writes in the test's namespace, without reviews of rights.
 func (r *Rig) Writes() []string {
 	r.T.Helper()
-	var out []string
-	for _, e := range r.Audit() {
-		if e.UserAgent == "lockstep" && (e.Object.Namespace == r.Namespace || e.Object.Name == r.Namespace) {
-			out = append(out, e.Verb+" "+e.Object.Resource+"/"+e.Object.Name)
-		}
-	}
-	return out
+	return verbs(r.ownWrites(time.Time{}, func(o auditlog.ObjectRef) bool { return o.Namespace == r.Namespace || o.Name == r.Namespace }))
 }
 
 // WritesOf returns lockstep's writes since a time, including those to cluster-scoped objects
 // with the test's name.
-func (r *Rig) WritesOf(since time.Time) (out []string) {
+func (r *Rig) WritesOf(since time.Time) []string {
 	r.T.Helper()
-	for _, e := range r.Audit() {
-		if e.Received.After(since) && e.UserAgent == "lockstep" && (e.Object.Namespace == r.Namespace || strings.Contains(e.Object.Name, r.Namespace)) {
-			out = append(out, e.Verb+" "+e.Object.Resource+"/"+e.Object.Name)
-		}
+	return verbs(r.ownWrites(since, func(o auditlog.ObjectRef) bool {
+		return o.Namespace == r.Namespace || strings.Contains(o.Name, r.Namespace)
+	}))
+}
+
+// ownWrites returns lockstep's writes to some objects since a time.
+func (r *Rig) ownWrites(since time.Time, matches func(auditlog.ObjectRef) bool) auditlog.Log {
+	r.T.Helper()
+	return r.Audit().Where(func(e auditlog.Event) bool {
+		return e.Received.After(since) && e.UserAgent == "lockstep" && matches(e.Object)
+	})
+}
+
+func verbs(log auditlog.Log) (out []string) {
+	for _, e := range log {
+		out = append(out, e.Verb+" "+e.Object.Resource+"/"+e.Object.Name)
 	}
 	return out
 }
@@ -94,8 +99,8 @@ func (r *Rig) watched(resource string) bool {
 // Posts returns the times at which lockstep created objects of a resource, in order.
 func (r *Rig) Posts(resource string) (at []time.Time) {
 	r.T.Helper()
-	for _, e := range r.Audit() {
-		if e.UserAgent == "lockstep" && e.Verb == "create" && e.Object.Resource == resource && e.Object.Namespace == r.Namespace {
+	for _, e := range r.ownWrites(time.Time{}, func(o auditlog.ObjectRef) bool { return o.Namespace == r.Namespace && o.Resource == resource }) {
+		if e.Verb == "create" {
 			at = append(at, e.Received)
 		}
 	}
@@ -107,14 +112,21 @@ func (r *Rig) Posts(resource string) (at []time.Time) {
 func (r *Rig) ConfigMaps(namespace string) []string {
 	r.T.Helper()
 	list, err := r.Cluster.CoreV1().ConfigMaps(namespace).List(r.T.Context(), metav1.ListOptions{})
+	names := namesOf(r, "", list.Items, err)
+	return slices.DeleteFunc(names, func(name string) bool { return name == "kube-root-ca.crt" })
+}
+
+// namesOf returns the names of listed objects with a prefix.
+func namesOf[T any, P interface {
+	*T
+	GetName() string
+}](r *Rig, prefix string, items []T, err error) (names []string) {
+	r.T.Helper()
 	if err != nil {
 		r.T.Fatal(err)
 	}
-	var names []string
-	for _, c := range list.Items {
-		if c.Name != "kube-root-ca.crt" {
-			names = append(names, c.Name)
-		}
+	for i := range items {
+		names = append(names, prefix+P(&items[i]).GetName())
 	}
 	return names
 }
@@ -148,53 +160,26 @@ func (r *Rig) Status() rcommon.Status {
 	if err != nil {
 		r.T.Fatal(err)
 	}
-	rel, err := release.AsV1(last)
-	if err != nil {
-		r.T.Fatal(err)
-	}
-	return rel.Info.Status
+	return r.v1(last).Info.Status
 }
 
-// Left returns the Deployments, ConfigMaps and Jobs with Helm's label in the namespace.
+// Left returns the Deployments and ConfigMaps with Helm's label, and all Jobs, in the namespace.
 func (r *Rig) Left() []string {
 	r.T.Helper()
-	var out []string
 	opts := metav1.ListOptions{LabelSelector: "app.kubernetes.io/managed-by=Helm"}
 	deployments, err := r.Cluster.AppsV1().Deployments(r.Namespace).List(r.T.Context(), opts)
-	if err != nil {
-		r.T.Fatal(err)
-	}
-	for _, d := range deployments.Items {
-		out = append(out, "Deployment/"+d.Name)
-	}
+	out := namesOf(r, "Deployment/", deployments.Items, err)
 	maps, err := r.Cluster.CoreV1().ConfigMaps(r.Namespace).List(r.T.Context(), opts)
-	if err != nil {
-		r.T.Fatal(err)
-	}
-	for _, m := range maps.Items {
-		out = append(out, "ConfigMap/"+m.Name)
-	}
+	out = append(out, namesOf(r, "ConfigMap/", maps.Items, err)...)
 	jobs, err := r.Cluster.BatchV1().Jobs(r.Namespace).List(r.T.Context(), metav1.ListOptions{})
-	if err != nil {
-		r.T.Fatal(err)
-	}
-	for _, j := range jobs.Items {
-		out = append(out, "Job/"+j.Name)
-	}
-	return out
+	return append(out, namesOf(r, "Job/", jobs.Items, err)...)
 }
 
-// Jobs returns the names of the Jobs in the namespace that are not being deleted.
-func (r *Rig) Jobs() (names []string) {
+// Jobs returns the names of the Jobs in the namespace.
+func (r *Rig) Jobs() []string {
 	r.T.Helper()
 	list, err := r.Cluster.BatchV1().Jobs(r.Namespace).List(r.T.Context(), metav1.ListOptions{})
-	if err != nil && !apierrors.IsNotFound(err) {
-		r.T.Fatal(err)
-	}
-	for _, j := range list.Items {
-		names = append(names, j.Name)
-	}
-	return names
+	return namesOf(r, "", list.Items, err)
 }
 
 // History returns "revision status" of each revision, in order, from Helm's SDK.
@@ -216,11 +201,7 @@ func (r *Rig) Revisions() []string {
 	}
 	var revisions []*rel1.Release
 	for _, x := range list {
-		rel, err := release.AsV1(x)
-		if err != nil {
-			r.T.Fatal(err)
-		}
-		revisions = append(revisions, rel)
+		revisions = append(revisions, r.v1(x))
 	}
 	slices.SortFunc(revisions, func(a, b *rel1.Release) int { return a.Version - b.Version })
 	var out []string
@@ -230,15 +211,18 @@ func (r *Rig) Revisions() []string {
 	return out
 }
 
+func (r *Rig) v1(x any) *rel1.Release {
+	r.T.Helper()
+	rel, err := release.AsV1(x)
+	if err != nil {
+		r.T.Fatal(err)
+	}
+	return rel
+}
+
 // Labelled returns the remaining objects of a release, without hooks.
 func (r *Rig) Labelled() []string {
-	var out []string
-	for _, o := range r.Left() {
-		if !strings.HasPrefix(o, "Job/") {
-			out = append(out, o)
-		}
-	}
-	return out
+	return slices.DeleteFunc(r.Left(), func(o string) bool { return strings.HasPrefix(o, "Job/") })
 }
 
 // AssertDeployed checks with Helm's SDK that a release is an ordinary, deployed one (R28).
@@ -252,10 +236,7 @@ func (r *Rig) AssertDeployed(name string) {
 	}
 	var found []string
 	for _, x := range releases {
-		rel, err := release.AsV1(x)
-		if err != nil {
-			r.T.Fatal(err)
-		}
+		rel := r.v1(x)
 		found = append(found, fmt.Sprintf("%s %d %s", rel.Name, rel.Version, rel.Info.Status))
 	}
 	if want := name + " 1 deployed"; len(found) != 1 || found[0] != want {
@@ -265,10 +246,7 @@ func (r *Rig) AssertDeployed(name string) {
 	if err != nil {
 		r.T.Fatal(err)
 	}
-	rel, err := release.AsV1(x)
-	if err != nil {
-		r.T.Fatal(err)
-	}
+	rel := r.v1(x)
 	if strings.Contains(rel.Manifest, "helm.sh/depends-on/") || strings.Contains(rel.Manifest, "helm.sh/dependson/") {
 		r.T.Errorf("the stored manifest has annotation keys that an API server refuses (R3)")
 	}
@@ -280,10 +258,8 @@ func (r *Rig) AssertDeployed(name string) {
 // Written returns the writes in the test's namespace since a time, without dry runs.
 func (r *Rig) Written(since time.Time) (out []string) {
 	r.T.Helper()
-	for _, e := range r.Audit() {
-		if e.Received.After(since) && e.UserAgent == "lockstep" && e.Object.Namespace == r.Namespace {
-			out = append(out, e.Verb+" "+e.RequestURI)
-		}
+	for _, e := range r.ownWrites(since, func(o auditlog.ObjectRef) bool { return o.Namespace == r.Namespace }) {
+		out = append(out, e.Verb+" "+e.RequestURI)
 	}
 	return out
 }

@@ -133,8 +133,8 @@ func (r *Rig) MustRun(op *kube.Operation, err error) Outcome {
 		r.T.Fatal(err)
 	}
 	out := r.Run(op, nil)
-	if out.Err != nil || out.State.Exit != 0 {
-		r.T.Fatalf("%s: %v, exit %d", op.Info().Name, out.Err, out.State.Exit)
+	if out.Err != nil || out.State.Status != event.Succeeded || out.State.Exit != 0 {
+		r.T.Fatalf("%s: %v, %s, exit %d", op.Info().Name, out.Err, out.State.Status, out.State.Exit)
 	}
 	return out
 }

@@ -107,12 +107,5 @@ func (p *proxy) Set(w Wire) {
 // Client returns a connection through the proxy.
 func (p *proxy) Client(t *testing.T, namespace string) *kube.Client {
 	t.Helper()
-	s := cli.New()
-	s.KubeConfig, s.KubeAPIServer = Sandbox.Kubeconfig, "https://"+p.listener.Addr().String()
-	s.SetNamespace(namespace)
-	c, err := kube.Connect(s, nil, nil)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return c
+	return Connected(t, namespace, func(s *cli.EnvSettings) { s.KubeAPIServer = "https://" + p.listener.Addr().String() })
 }

@@ -113,16 +113,24 @@ func testClient(t *testing.T) kubernetes.Interface {
 	return client
 }
 
-func Connected(t *testing.T, namespace string) *kube.Client {
+// Connected returns a connection of the cluster's administrator, or as change makes the settings.
+func Connected(t *testing.T, namespace string, change ...func(*cli.EnvSettings)) *kube.Client {
 	t.Helper()
-	s := cli.New()
-	s.KubeConfig = Sandbox.Kubeconfig
-	s.SetNamespace(namespace)
-	c, err := kube.Connect(s, nil, nil)
+	c, err := kube.Connect(settings(namespace, change...), nil, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
 	return c
+}
+
+func settings(namespace string, change ...func(*cli.EnvSettings)) *cli.EnvSettings {
+	s := cli.New()
+	s.KubeConfig = Sandbox.Kubeconfig
+	s.SetNamespace(namespace)
+	for _, f := range change {
+		f(s)
+	}
+	return s
 }
 
 func LoadChart(t *testing.T, name string) *charts.Chart {
@@ -176,47 +184,43 @@ func (r *Rig) Run(op *kube.Operation, on func(event.Event)) Outcome {
 	var out Outcome
 	var wg sync.WaitGroup
 	wg.Go(func() {
-		for reader := op.Feed().Reader(); ; {
-			batch, ok := reader.Next(context.Background())
-			if !ok {
-				return
+		follow(op.Feed(), func(e event.Event) {
+			out.State.Apply(e)
+			out.Events = append(out.Events, e)
+			if on != nil {
+				on(e)
 			}
-			for _, e := range batch {
-				out.State.Apply(e)
-				out.Events = append(out.Events, e)
-				if on != nil {
-					on(e)
-				}
-			}
-		}
+		})
 	})
 	out.Err = op.Run()
 	wg.Wait()
 	return out
 }
 
+// follow calls do with each event of a feed.
+func follow(feed *event.Feed, do func(event.Event)) {
+	for reader := feed.Reader(); ; {
+		batch, ok := reader.Next(context.Background())
+		if !ok {
+			return
+		}
+		for _, e := range batch {
+			do(e)
+		}
+	}
+}
+
 // Deploy installs a chart, which must succeed.
 func (r *Rig) Deploy(chart string, change func(*kube.Install)) Outcome {
 	r.T.Helper()
-	op, err := r.Install(chart, change)
-	if err != nil {
-		r.T.Fatal(err)
-	}
-	out := r.Run(op, nil)
-	if out.Err != nil || out.State.Status != event.Succeeded || out.State.Exit != 0 {
-		r.T.Fatalf("install %s: %v, %s, exit %d", chart, out.Err, out.State.Status, out.State.Exit)
-	}
-	return out
+	return r.MustRun(r.Install(chart, change))
 }
 
 // Helm returns a configuration of Helm's SDK without lockstep.
 func (r *Rig) Helm() *action.Configuration {
 	r.T.Helper()
-	s := cli.New()
-	s.KubeConfig = Sandbox.Kubeconfig
-	s.SetNamespace(r.Namespace)
 	cfg := action.NewConfiguration()
-	if err := cfg.Init(s.RESTClientGetter(), r.Namespace, "secret"); err != nil {
+	if err := cfg.Init(settings(r.Namespace).RESTClientGetter(), r.Namespace, "secret"); err != nil {
 		r.T.Fatal(err)
 	}
 	return cfg
@@ -272,10 +276,8 @@ func Oracle(t *testing.T, chart, namespace string) map[string]oracleGroup {
 
 // With returns a copy of values with some changed.
 func With(base map[string]any, more map[string]any) map[string]any {
-	out := maps.Clone(base)
-	if out == nil {
-		out = map[string]any{}
-	}
+	out := map[string]any{}
+	maps.Copy(out, base)
 	maps.Copy(out, more)
 	return out
 }

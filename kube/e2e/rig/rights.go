@@ -32,14 +32,7 @@ func (r *Rig) Bound(user, kind, role string, rules []rbacv1.PolicyRule) *kube.Cl
 		r.T.Fatal(err)
 	}
 	r.AwaitRights(user, rules)
-	s := cli.New()
-	s.KubeConfig, s.KubeAsUser = Sandbox.Kubeconfig, r.Namespace+"-"+user
-	s.SetNamespace(r.Namespace)
-	c, err := kube.Connect(s, nil, nil)
-	if err != nil {
-		r.T.Fatal(err)
-	}
-	return c
+	return Connected(r.T, r.Namespace, func(s *cli.EnvSettings) { s.KubeAsUser = r.Namespace + "-" + user })
 }
 
 // AwaitRights waits until the API server's authorizer, which has a delay, knows the rights of

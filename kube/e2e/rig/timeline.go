@@ -26,11 +26,7 @@ func (r *Rig) TimelineOf(resource, name string) int {
 // LastStatus returns the time of the last write of an object's status.
 func (tl *timeline) LastStatus(t *testing.T, object string) (at time.Time) {
 	t.Helper()
-	for _, e := range tl.Of(t, object) {
-		if e.Object.Subresource == "status" {
-			at = e.Received
-		}
-	}
+	at, _ = tl.last(t, []string{object}, func(e auditlog.Event) bool { return e.Object.Subresource == "status" })
 	return at
 }
 
@@ -68,38 +64,43 @@ func (tl *timeline) Since(at time.Time) *timeline {
 	return &out
 }
 
-// firstWriteIfAny returns the first of lockstep's writes to the objects. Like lastWriteIfAny
+// firstWriteIfAny returns the first of lockstep's writes to the objects. Like LastWriteIfAny
 // it ignores unchanged objects.
 func (tl *timeline) firstWriteIfAny(t *testing.T, objects []string) (at time.Time, which string) {
 	t.Helper()
-	for _, o := range objects {
-		for _, e := range tl.Of(t, o) {
-			if e.UserAgent == tl.agent && e.Verb != "delete" && e.Object.Subresource == "" && (at.IsZero() || e.Received.Before(at)) {
-				at, which = e.Received, o
-			}
-		}
-	}
-	return at, which
+	return tl.first(t, objects, tl.isWrite)
 }
 
 func (tl *timeline) LastWriteIfAny(t *testing.T, objects []string) (at time.Time, which string) {
 	t.Helper()
-	for _, o := range objects {
-		for _, e := range tl.Of(t, o) {
-			if e.UserAgent == tl.agent && e.Verb != "delete" && e.Object.Subresource == "" && e.Received.After(at) {
-				at, which = e.Received, o
-			}
-		}
-	}
-	return at, which
+	return tl.last(t, objects, tl.isWrite)
 }
 
 // Deleted returns the time of lockstep's last delete request for the objects.
 func (tl *timeline) Deleted(t *testing.T, objects []string) (at time.Time, which string) {
 	t.Helper()
+	return tl.last(t, objects, tl.isDelete)
+}
+
+func (tl *timeline) FirstDelete(t *testing.T, objects []string) (at time.Time, which string) {
+	t.Helper()
+	return tl.first(t, objects, tl.isDelete)
+}
+
+func (tl *timeline) isWrite(e auditlog.Event) bool {
+	return e.UserAgent == tl.agent && e.Verb != "delete" && e.Object.Subresource == ""
+}
+
+func (tl *timeline) isDelete(e auditlog.Event) bool {
+	return e.UserAgent == tl.agent && e.Verb == "delete"
+}
+
+// first returns the time of the first matching event about the objects, and its object.
+func (tl *timeline) first(t *testing.T, objects []string, matches func(auditlog.Event) bool) (at time.Time, which string) {
+	t.Helper()
 	for _, o := range objects {
 		for _, e := range tl.Of(t, o) {
-			if e.Verb == "delete" && e.UserAgent == tl.agent && e.Received.After(at) {
+			if matches(e) && (at.IsZero() || e.Received.Before(at)) {
 				at, which = e.Received, o
 			}
 		}
@@ -107,11 +108,11 @@ func (tl *timeline) Deleted(t *testing.T, objects []string) (at time.Time, which
 	return at, which
 }
 
-func (tl *timeline) FirstDelete(t *testing.T, objects []string) (at time.Time, which string) {
+func (tl *timeline) last(t *testing.T, objects []string, matches func(auditlog.Event) bool) (at time.Time, which string) {
 	t.Helper()
 	for _, o := range objects {
 		for _, e := range tl.Of(t, o) {
-			if e.Verb == "delete" && e.UserAgent == tl.agent && (at.IsZero() || e.Received.Before(at)) {
+			if matches(e) && e.Received.After(at) {
 				at, which = e.Received, o
 			}
 		}
@@ -169,31 +170,18 @@ func (tl *timeline) Of(t *testing.T, object string) []auditlog.Event {
 	if !ok {
 		t.Fatalf("the cluster does not know kind %s", kind)
 	}
-	var out []auditlog.Event
-	for _, e := range tl.Events {
-		if e.Object.Resource == gvr.Resource && e.Object.Name == name {
-			out = append(out, e)
-		}
-	}
-	return out
+	return tl.Events.Where(func(e auditlog.Event) bool { return e.Object.Resource == gvr.Resource && e.Object.Name == name })
 }
 
 // FirstWrite returns the time of the first write to any of the objects.
 func (tl *timeline) FirstWrite(t *testing.T, objects []string) (at time.Time, which string) {
 	t.Helper()
 	for _, o := range objects {
-		found := false
-		for _, e := range tl.Of(t, o) {
-			if e.UserAgent != tl.agent || e.Object.Subresource != "" {
-				continue
-			}
-			found = true
-			if at.IsZero() || e.Received.Before(at) {
-				at, which = e.Received, o
-			}
-		}
-		if !found {
+		first, _ := tl.first(t, []string{o}, func(e auditlog.Event) bool { return e.UserAgent == tl.agent && e.Object.Subresource == "" })
+		if first.IsZero() {
 			t.Errorf("%s was never written", o)
+		} else if at.IsZero() || first.Before(at) {
+			at, which = first, o
 		}
 	}
 	return at, which

@@ -30,19 +30,11 @@ func (r *Rig) Look(revision int) *viewer {
 	}
 	ctx, stop := context.WithCancel(context.Background())
 	v := &viewer{t: r.T, View: view, Stop: stop, Over: make(chan error, 1)}
-	go func() {
-		for reader := view.Feed().Reader(); ; {
-			batch, ok := reader.Next(context.Background())
-			if !ok {
-				return
-			}
-			v.mu.Lock()
-			for _, e := range batch {
-				v.state.Apply(e)
-			}
-			v.mu.Unlock()
-		}
-	}()
+	go follow(view.Feed(), func(e event.Event) {
+		v.mu.Lock()
+		defer v.mu.Unlock()
+		v.state.Apply(e)
+	})
 	go func() { v.Over <- view.Run(ctx) }()
 	r.T.Cleanup(stop)
 	return v
