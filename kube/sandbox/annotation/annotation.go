@@ -4,6 +4,7 @@ package annotation
 
 import (
 	"fmt"
+	"slices"
 	"strconv"
 	"time"
 )
@@ -79,14 +80,9 @@ func (v *Values) Text(name string) string { return v.from[Prefix+name] }
 
 // OneOf returns the value if it is one of the allowed ones, else "".
 func (v *Values) OneOf(name string, allowed ...string) string {
-	s, ok := v.from[Prefix+name]
-	if !ok || s == "" {
-		return ""
-	}
-	for _, a := range allowed {
-		if s == a {
-			return s
-		}
+	s := v.Text(name)
+	if s == "" || slices.Contains(allowed, s) {
+		return s
 	}
 	v.problem(name, s, fmt.Sprintf("must be one of %v", allowed))
 	return ""

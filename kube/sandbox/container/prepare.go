@@ -1,7 +1,6 @@
 package container
 
 import (
-	"cmp"
 	"context"
 	"fmt"
 	"maps"
@@ -102,9 +101,9 @@ func (c *containerRun) environment(ctx context.Context, cluster map[string]strin
 		var err error
 		switch {
 		case from.ConfigMapRef != nil:
-			data, err = c.configMap(ctx, from.ConfigMapRef.Name, from.ConfigMapRef.Optional)
+			data, err = c.data(ctx, ConfigMap, from.ConfigMapRef.Name, from.ConfigMapRef.Optional)
 		case from.SecretRef != nil:
-			data, err = c.secret(ctx, from.SecretRef.Name, from.SecretRef.Optional)
+			data, err = c.data(ctx, Secret, from.SecretRef.Name, from.SecretRef.Optional)
 		}
 		if err != nil {
 			return nil, err
@@ -133,11 +132,11 @@ func (c *containerRun) environment(ctx context.Context, cluster map[string]strin
 func (c *containerRun) valueFrom(ctx context.Context, from *corev1.EnvVarSource) (string, bool, error) {
 	switch {
 	case from.ConfigMapKeyRef != nil:
-		data, err := c.configMap(ctx, from.ConfigMapKeyRef.Name, from.ConfigMapKeyRef.Optional)
+		data, err := c.data(ctx, ConfigMap, from.ConfigMapKeyRef.Name, from.ConfigMapKeyRef.Optional)
 		value, ok := data[from.ConfigMapKeyRef.Key]
 		return string(value), ok, err
 	case from.SecretKeyRef != nil:
-		data, err := c.secret(ctx, from.SecretKeyRef.Name, from.SecretKeyRef.Optional)
+		data, err := c.data(ctx, Secret, from.SecretKeyRef.Name, from.SecretKeyRef.Optional)
 		value, ok := data[from.SecretKeyRef.Key]
 		return string(value), ok, err
 	case from.FieldRef != nil:
@@ -177,9 +176,4 @@ func (c *containerRun) kubeconfig() (string, error) {
 	config.CurrentContext = Image
 	file := filepath.Join(c.dir, "kubeconfig")
 	return file, clientcmd.WriteToFile(*config, file)
-}
-
-// serviceAccount returns the name of the pod's service account.
-func (c *containerRun) serviceAccount() string {
-	return cmp.Or(c.pod.Spec.ServiceAccountName, "default")
 }

@@ -1,6 +1,7 @@
 package container
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"maps"
@@ -14,8 +15,10 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/kubernetes"
 	"k8s.io/klog/v2"
 	"k8s.io/kubernetes/third_party/forked/golang/expansion"
+	"k8s.io/utils/ptr"
 )
 
 // retryToken is the time between two attempts to renew a token.
@@ -51,13 +54,15 @@ func (c *containerRun) mountVolume(ctx context.Context, m corev1.VolumeMount, v 
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return err
 	}
-	files, err := c.files(ctx, dir, v)
-	if err != nil {
-		return err
-	}
-	for name, data := range files {
-		if err := write(filepath.Join(dir, path.Clean("/"+name)), data); err != nil {
+	for _, s := range Sources(v) {
+		files, err := c.files(ctx, dir, s)
+		if err != nil {
 			return err
+		}
+		for name, data := range files {
+			if err := write(filepath.Join(dir, path.Clean("/"+name)), data); err != nil {
+				return err
+			}
 		}
 	}
 	sub := m.SubPath
@@ -96,38 +101,31 @@ func write(file string, data []byte) error {
 	return os.Rename(next, file)
 }
 
-// files returns the files of a volume. Volumes without content (emptyDir, claims, hostPath) are empty folders.
-func (c *containerRun) files(ctx context.Context, dir string, v *corev1.Volume) (map[string][]byte, error) {
+// Sources returns the sources of a volume's files. Other volumes (emptyDir, claims, hostPath) have none and are empty folders.
+func Sources(v *corev1.Volume) []corev1.VolumeProjection {
 	switch {
 	case v.Secret != nil:
-		data, err := c.secret(ctx, v.Secret.SecretName, v.Secret.Optional)
-		return selectKeys(data, v.Secret.Items), err
+		return []corev1.VolumeProjection{{Secret: &corev1.SecretProjection{
+			LocalObjectReference: corev1.LocalObjectReference{Name: v.Secret.SecretName}, Items: v.Secret.Items, Optional: v.Secret.Optional}}}
 	case v.ConfigMap != nil:
-		data, err := c.configMap(ctx, v.ConfigMap.Name, v.ConfigMap.Optional)
-		return selectKeys(data, v.ConfigMap.Items), err
+		return []corev1.VolumeProjection{{ConfigMap: &corev1.ConfigMapProjection{
+			LocalObjectReference: v.ConfigMap.LocalObjectReference, Items: v.ConfigMap.Items, Optional: v.ConfigMap.Optional}}}
 	case v.DownwardAPI != nil:
-		return c.downward(v.DownwardAPI.Items)
-	case v.Projected == nil:
-		return nil, nil
+		return []corev1.VolumeProjection{{DownwardAPI: &corev1.DownwardAPIProjection{Items: v.DownwardAPI.Items}}}
+	case v.Projected != nil:
+		return v.Projected.Sources
 	}
-	all := map[string][]byte{}
-	for _, s := range v.Projected.Sources {
-		files, err := c.projected(ctx, dir, s)
-		if err != nil {
-			return nil, err
-		}
-		maps.Copy(all, files)
-	}
-	return all, nil
+	return nil
 }
 
-func (c *containerRun) projected(ctx context.Context, dir string, s corev1.VolumeProjection) (map[string][]byte, error) {
+// files returns the files of a source.
+func (c *containerRun) files(ctx context.Context, dir string, s corev1.VolumeProjection) (map[string][]byte, error) {
 	switch {
 	case s.Secret != nil:
-		data, err := c.secret(ctx, s.Secret.Name, s.Secret.Optional)
+		data, err := c.data(ctx, Secret, s.Secret.Name, s.Secret.Optional)
 		return selectKeys(data, s.Secret.Items), err
 	case s.ConfigMap != nil:
-		data, err := c.configMap(ctx, s.ConfigMap.Name, s.ConfigMap.Optional)
+		data, err := c.data(ctx, ConfigMap, s.ConfigMap.Name, s.ConfigMap.Optional)
 		return selectKeys(data, s.ConfigMap.Items), err
 	case s.DownwardAPI != nil:
 		return c.downward(s.DownwardAPI.Items)
@@ -170,35 +168,34 @@ func selectKeys(data map[string][]byte, items []corev1.KeyToPath) map[string][]b
 	return files
 }
 
-// secret returns the data of a Secret in the pod's namespace, or nothing if it is optional and missing.
-func (c *containerRun) secret(ctx context.Context, name string, optional *bool) (map[string][]byte, error) {
-	s, err := c.client.CoreV1().Secrets(c.pod.Namespace).Get(ctx, name, metav1.GetOptions{})
-	if err != nil {
-		return nil, unlessOptional(err, optional)
-	}
-	return s.Data, nil
-}
+// Kinds for Data, as a kubelet names them in messages.
+const (
+	ConfigMap = "configmap"
+	Secret    = "secret"
+)
 
-func (c *containerRun) configMap(ctx context.Context, name string, optional *bool) (map[string][]byte, error) {
-	m, err := c.client.CoreV1().ConfigMaps(c.pod.Namespace).Get(ctx, name, metav1.GetOptions{})
-	if err != nil {
-		return nil, unlessOptional(err, optional)
+// Data returns the data of a ConfigMap or Secret.
+func Data(ctx context.Context, client kubernetes.Interface, kind, namespace, name string) (map[string][]byte, error) {
+	if kind == Secret {
+		s, err := client.CoreV1().Secrets(namespace).Get(ctx, name, metav1.GetOptions{})
+		return s.Data, err
 	}
-	data := maps.Clone(m.BinaryData)
-	if data == nil {
-		data = map[string][]byte{}
-	}
+	m, err := client.CoreV1().ConfigMaps(namespace).Get(ctx, name, metav1.GetOptions{})
+	data := map[string][]byte{}
+	maps.Copy(data, m.BinaryData)
 	for key, value := range m.Data {
 		data[key] = []byte(value)
 	}
-	return data, nil
+	return data, err
 }
 
-func unlessOptional(err error, optional *bool) error {
-	if optional != nil && *optional && apierrors.IsNotFound(err) {
-		return nil
+// data returns the data of an object in the pod's namespace, or nothing if it is optional and missing.
+func (c *containerRun) data(ctx context.Context, kind, name string, optional *bool) (map[string][]byte, error) {
+	data, err := Data(ctx, c.client, kind, c.pod.Namespace, name)
+	if apierrors.IsNotFound(err) && ptr.Deref(optional, false) {
+		return nil, nil
 	}
-	return err
+	return data, err
 }
 
 // writeToken writes a new token that is bound to the pod.
@@ -210,7 +207,7 @@ func (c *containerRun) writeToken(ctx context.Context, t *token) error {
 	if t.source.Audience != "" {
 		request.Spec.Audiences = []string{t.source.Audience}
 	}
-	answer, err := c.client.CoreV1().ServiceAccounts(c.pod.Namespace).CreateToken(ctx, c.serviceAccount(), request, metav1.CreateOptions{})
+	answer, err := c.client.CoreV1().ServiceAccounts(c.pod.Namespace).CreateToken(ctx, cmp.Or(c.pod.Spec.ServiceAccountName, "default"), request, metav1.CreateOptions{})
 	if err != nil {
 		return err
 	}

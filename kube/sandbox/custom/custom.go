@@ -3,11 +3,11 @@
 package custom
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"fmt"
 	"maps"
-	"reflect"
 	"sync"
 	"time"
 
@@ -48,20 +48,15 @@ func newController(client dynamic.Interface, s served) *controller {
 func (c *controller) run(ctx context.Context) {
 	inf := dynamicinformer.NewFilteredDynamicInformer(c.client, c.served.resource, "", 0, cache.Indexers{}, nil).Informer()
 	// Both fail only for an informer that has run already.
-	_, _ = inf.AddEventHandler(cache.ResourceEventHandlerFuncs{DeleteFunc: c.forget})
+	_, _ = inf.AddEventHandler(cache.ResourceEventHandlerFuncs{DeleteFunc: loop.Deleted(c.forget)})
 	_ = loop.Each(ctx, inf, 1, c.sync)
 	inf.RunWithContext(ctx)
 }
 
-func (c *controller) forget(o any) {
-	if d, ok := o.(cache.DeletedFinalStateUnknown); ok {
-		o = d.Obj
-	}
-	if u, ok := o.(*unstructured.Unstructured); ok {
-		c.mu.Lock()
-		delete(c.seen, u.GetUID())
-		c.mu.Unlock()
-	}
+func (c *controller) forget(o *unstructured.Unstructured) {
+	c.mu.Lock()
+	defer c.mu.Unlock()
+	delete(c.seen, o.GetUID())
 }
 
 // firstSeen returns when the object's generation was first observed.
@@ -185,40 +180,18 @@ func (c *controller) missingFields(o *unstructured.Unstructured, want map[string
 }
 
 // contains reports whether merging want into have would change nothing.
-func contains(have, want map[string]any) bool {
-	for k, w := range want {
-		h, ok := have[k]
-		hm, isMap := h.(map[string]any)
-		wm, wantMap := w.(map[string]any)
-		switch {
-		case w == nil && !ok:
-		case isMap && wantMap && contains(hm, wm):
-		case wantMap && isMap, !ok, !reflect.DeepEqual(normalize(h), normalize(w)):
-			return false
-		}
+func contains(have, want any) bool {
+	fields, isMap := want.(map[string]any)
+	if !isMap {
+		a, _ := json.Marshal(have) // as JSON, an int64 equals the same float64
+		b, _ := json.Marshal(want)
+		return bytes.Equal(a, b)
 	}
-	return true
-}
-
-// normalize makes numbers comparable: JSON read in different ways gives int64 or float64.
-func normalize(v any) any {
-	switch v := v.(type) {
-	case int64:
-		return float64(v)
-	case map[string]any:
-		m := make(map[string]any, len(v))
-		for k, x := range v {
-			m[k] = normalize(x)
-		}
-		return m
-	case []any:
-		l := make([]any, len(v))
-		for i, x := range v {
-			l[i] = normalize(x)
-		}
-		return l
+	current, same := have.(map[string]any)
+	for k, v := range fields {
+		same = same && contains(current[k], v)
 	}
-	return v
+	return same
 }
 
 var crds = schema.GroupVersionResource{Group: "apiextensions.k8s.io", Version: "v1", Resource: "customresourcedefinitions"}
@@ -234,7 +207,7 @@ func Run(ctx context.Context, cfg *rest.Config) error {
 	if _, err := inf.AddEventHandler(cache.ResourceEventHandlerFuncs{
 		AddFunc:    func(o any) { w.definition(ctx, o) },
 		UpdateFunc: func(_, o any) { w.definition(ctx, o) },
-		DeleteFunc: w.removed,
+		DeleteFunc: loop.Deleted(w.removed),
 	}); err != nil {
 		return err
 	}
@@ -271,10 +244,7 @@ func (w *watcher) definition(ctx context.Context, o any) {
 	if is && ok && was.served == s {
 		return
 	}
-	if is {
-		was.stop()
-		delete(w.running, crd.GetName())
-	}
+	w.stop(crd)
 	if ok {
 		ctx, stop := context.WithCancel(ctx)
 		w.running[crd.GetName()] = running{s, stop}
@@ -282,16 +252,14 @@ func (w *watcher) definition(ctx context.Context, o any) {
 	}
 }
 
-func (w *watcher) removed(o any) {
-	if d, ok := o.(cache.DeletedFinalStateUnknown); ok {
-		o = d.Obj
-	}
-	crd, ok := o.(*unstructured.Unstructured)
-	if !ok {
-		return
-	}
+func (w *watcher) removed(crd *unstructured.Unstructured) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
+	w.stop(crd)
+}
+
+// stop stops the controller of a definition, if there is one. The caller holds the lock.
+func (w *watcher) stop(crd *unstructured.Unstructured) {
 	if r, ok := w.running[crd.GetName()]; ok {
 		r.stop()
 		delete(w.running, crd.GetName())

@@ -80,7 +80,7 @@ func New(ctx context.Context, o Options) (*Kubelet, error) {
 			o.FieldSelector = fields.OneTermNotEqualSelector("spec.nodeName", "").String()
 		}))
 	k.pods = k.factory.Core().V1().Pods().Informer()
-	if _, err := k.pods.AddEventHandler(cache.ResourceEventHandlerFuncs{DeleteFunc: k.forget}); err != nil {
+	if _, err := k.pods.AddEventHandler(cache.ResourceEventHandlerFuncs{DeleteFunc: loop.Deleted(k.forget)}); err != nil {
 		return nil, err
 	}
 	port, err := k.serve(ctx, o)
@@ -115,16 +115,11 @@ func (k *Kubelet) Run(ctx context.Context) error {
 	return nil
 }
 
-func (k *Kubelet) forget(o any) {
-	if gone, ok := o.(cache.DeletedFinalStateUnknown); ok {
-		o = gone.Obj
-	}
-	if pod, ok := o.(*corev1.Pod); ok {
-		k.mu.Lock()
-		delete(k.past, pod.UID)
-		k.mu.Unlock()
-		k.runtime.Remove(pod.UID)
-	}
+func (k *Kubelet) forget(pod *corev1.Pod) {
+	k.mu.Lock()
+	delete(k.past, pod.UID)
+	k.mu.Unlock()
+	k.runtime.Remove(pod.UID)
 }
 
 func (k *Kubelet) history(uid types.UID) history {

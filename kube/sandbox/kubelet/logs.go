@@ -8,6 +8,7 @@ import (
 	"net"
 	"net/http"
 	"net/url"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -97,11 +98,9 @@ func exactTime(remembered, reported time.Time) time.Time {
 }
 
 func containerStatus(pod *corev1.Pod, name string) (corev1.ContainerStatus, bool) {
-	for _, list := range [][]corev1.ContainerStatus{pod.Status.ContainerStatuses, pod.Status.InitContainerStatuses} {
-		for _, c := range list {
-			if c.Name == name {
-				return c, true
-			}
+	for _, c := range slices.Concat(pod.Status.ContainerStatuses, pod.Status.InitContainerStatuses) {
+		if c.Name == name {
+			return c, true
 		}
 	}
 	return corev1.ContainerStatus{}, false

@@ -10,45 +10,39 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"lockstep/kube/sandbox/container"
 )
 
 // missing checks the ConfigMaps, Secrets and keys that a pod needs before it can start. It returns a kubelet's
 // message about the first missing one, and the container that refers to it ("" for a volume).
-func (k *Kubelet) missing(ctx context.Context, p *pass) (what, container string) {
+func (k *Kubelet) missing(ctx context.Context, p *pass) (what, in string) {
 	if p.hasRun() {
 		return "", ""
 	}
 	r := references{k: k, ctx: ctx, namespace: p.pod.Namespace}
-	for _, v := range p.pod.Spec.Volumes {
-		if c := v.ConfigMap; c != nil && !isTrue(c.Optional) {
-			r.volume(v.Name, "configmap", c.Name, c.Items)
-		}
-		if s := v.Secret; s != nil && !isTrue(s.Optional) {
-			r.volume(v.Name, "secret", s.SecretName, s.Items)
-		}
-		if v.Projected == nil {
-			continue
-		}
-		for _, part := range v.Projected.Sources {
+	for i := range p.pod.Spec.Volumes {
+		v := &p.pod.Spec.Volumes[i]
+		for _, part := range container.Sources(v) {
 			if c := part.ConfigMap; c != nil && !isTrue(c.Optional) {
-				r.volume(v.Name, "configmap", c.Name, c.Items)
+				r.volume(v.Name, container.ConfigMap, c.Name, c.Items)
 			}
 			if s := part.Secret; s != nil && !isTrue(s.Optional) {
-				r.volume(v.Name, "secret", s.Name, s.Items)
+				r.volume(v.Name, container.Secret, s.Name, s.Items)
 			}
 		}
 	}
 	for _, c := range p.allContainers() {
 		if r.what != "" {
-			return r.what, container
+			return r.what, in
 		}
-		container = c.Name
+		in = c.Name
 		for _, e := range c.EnvFrom {
 			if m := e.ConfigMapRef; m != nil && !isTrue(m.Optional) {
-				r.object("configmap", m.Name)
+				r.object(container.ConfigMap, m.Name)
 			}
 			if s := e.SecretRef; s != nil && !isTrue(s.Optional) {
-				r.object("secret", s.Name)
+				r.object(container.Secret, s.Name)
 			}
 		}
 		for _, e := range c.Env {
@@ -56,21 +50,21 @@ func (k *Kubelet) missing(ctx context.Context, p *pass) (what, container string)
 				continue
 			}
 			if m := e.ValueFrom.ConfigMapKeyRef; m != nil && !isTrue(m.Optional) {
-				r.key("configmap", "ConfigMap", m.Name, m.Key)
+				r.key(container.ConfigMap, "ConfigMap", m.Name, m.Key)
 			}
 			if s := e.ValueFrom.SecretKeyRef; s != nil && !isTrue(s.Optional) {
-				r.key("secret", "Secret", s.Name, s.Key)
+				r.key(container.Secret, "Secret", s.Name, s.Key)
 			}
 		}
 	}
 	if r.what == "" {
 		return p.asRoot()
 	}
-	return r.what, container
+	return r.what, in
 }
 
 // asRoot returns a kubelet's message about a container that runs as root although runAsNonRoot forbids it.
-func (p *pass) asRoot() (what, container string) {
+func (p *pass) asRoot() (what, in string) {
 	for _, c := range p.allContainers() {
 		user, not := (*int64)(nil), (*bool)(nil)
 		if s := p.pod.Spec.SecurityContext; s != nil {
@@ -117,7 +111,7 @@ func (r *references) volume(volume, kind, name string, items []corev1.KeyToPath)
 	}
 	keys := r.object(kind, name)
 	for _, i := range items {
-		if r.what == "" && !keys[i.Key] {
+		if _, ok := keys[i.Key]; r.what == "" && !ok {
 			r.what = fmt.Sprintf("references non-existent %s key: %s", kind, i.Key)
 		}
 	}
@@ -127,40 +121,21 @@ func (r *references) volume(volume, kind, name string, items []corev1.KeyToPath)
 }
 
 func (r *references) key(kind, title, name, key string) {
-	if keys := r.object(kind, name); r.what == "" && !keys[key] {
+	if _, ok := r.object(kind, name)[key]; r.what == "" && !ok {
 		r.what = fmt.Sprintf("couldn't find key %s in %s %s/%s", key, title, r.namespace, name)
 	}
 }
 
-// object returns the keys of a ConfigMap or Secret.
-func (r *references) object(kind, name string) map[string]bool {
-	keys := map[string]bool{}
+// object returns the data of a ConfigMap or Secret.
+func (r *references) object(kind, name string) map[string][]byte {
 	if r.what != "" {
-		return keys
+		return nil
 	}
-	var err error
-	if kind == "secret" {
-		var s *corev1.Secret
-		if s, err = r.k.client.CoreV1().Secrets(r.namespace).Get(r.ctx, name, metav1.GetOptions{}); err == nil {
-			for key := range s.Data {
-				keys[key] = true
-			}
-		}
-	} else {
-		var m *corev1.ConfigMap
-		if m, err = r.k.client.CoreV1().ConfigMaps(r.namespace).Get(r.ctx, name, metav1.GetOptions{}); err == nil {
-			for key := range m.Data {
-				keys[key] = true
-			}
-			for key := range m.BinaryData {
-				keys[key] = true
-			}
-		}
-	}
+	data, err := container.Data(r.ctx, r.k.client, kind, r.namespace, name)
 	if apierrors.IsNotFound(err) {
 		r.what = fmt.Sprintf("%s %q not found", kind, name)
 	}
-	return keys
+	return data
 }
 
 func isTrue(b *bool) bool { return b != nil && *b }

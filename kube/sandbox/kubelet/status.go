@@ -2,6 +2,7 @@ package kubelet
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 
@@ -18,11 +19,9 @@ func creating(corev1.Container) corev1.ContainerStateWaiting {
 
 func waitingReasons(st *corev1.PodStatus) map[string]string {
 	m := map[string]string{}
-	for _, list := range [][]corev1.ContainerStatus{st.InitContainerStatuses, st.ContainerStatuses} {
-		for _, c := range list {
-			if c.State.Waiting != nil {
-				m[c.Name] = c.State.Waiting.Reason
-			}
+	for _, c := range slices.Concat(st.InitContainerStatuses, st.ContainerStatuses) {
+		if c.State.Waiting != nil {
+			m[c.Name] = c.State.Waiting.Reason
 		}
 	}
 	return m

@@ -61,3 +61,15 @@ func Each[T metav1.Object](ctx context.Context, inf cache.SharedIndexInformer, w
 	}
 	return nil
 }
+
+// Deleted returns a DeleteFunc that calls f with a deleted object, also if the informer missed the deletion.
+func Deleted[T any](f func(T)) func(any) {
+	return func(o any) {
+		if missed, ok := o.(cache.DeletedFinalStateUnknown); ok {
+			o = missed.Obj
+		}
+		if t, ok := o.(T); ok {
+			f(t)
+		}
+	}
+}

@@ -5,6 +5,8 @@ package pki
 import (
 	"bytes"
 	"crypto"
+	"crypto/ecdsa"
+	"crypto/elliptic"
 	"crypto/rand"
 	"crypto/tls"
 	"crypto/x509"
@@ -179,7 +181,7 @@ func (p *PKI) create() error {
 		return err
 	}
 	p.key = key
-	saPEM, err := keyutil.MakeEllipticPrivateKeyPEM()
+	_, saPEM, err := newKey()
 	// The certificate last: load looks for it, so a start that was cut short is begun again.
 	return errors.Join(err, p.write(ServiceAccountKey, saPEM), p.write(ca+".key", keyPEM), p.write(CACert, certPEM(p.cert.Raw)))
 }
@@ -214,15 +216,12 @@ func certPEM(der []byte) []byte {
 }
 
 func newKey() (crypto.Signer, []byte, error) {
-	text, err := keyutil.MakeEllipticPrivateKeyPEM()
+	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
 	if err != nil {
 		return nil, nil, err
 	}
-	key, err := keyutil.ParsePrivateKeyPEM(text)
-	if err != nil {
-		return nil, nil, err
-	}
-	return key.(crypto.Signer), text, nil
+	text, err := keyutil.MarshalPrivateKeyToPEM(key)
+	return key, text, err
 }
 
 // Certificate returns one of the issued certificates with its key.
