@@ -113,19 +113,15 @@ func (o Options) args() []string {
 func (c *Cluster) watch(stdout io.Reader, line chan<- []byte) {
 	r := bufio.NewReader(stdout)
 	first, err := r.ReadBytes('\n')
-	if err != nil {
-		first = nil
+	if err == nil {
+		line <- first
+		_, _ = io.Copy(io.Discard, r)
 	}
-	if first == nil { // the process is ending: wait, so that the error can quote all its output
-		c.ended = c.cmd.Wait()
-		close(c.done)
-		line <- nil
-		return
-	}
-	line <- first
-	_, _ = io.Copy(io.Discard, r)
 	c.ended = c.cmd.Wait()
 	close(c.done)
+	if err != nil { // only now, so that the error can quote all output
+		line <- nil
+	}
 }
 
 func (c *Cluster) ready(line []byte) error {
@@ -242,17 +238,28 @@ func lockstepBin() string {
 	if err != nil || filepath.Base(self) == module {
 		return self
 	}
-	if isTest(self) {
-		if wd, err := os.Getwd(); err == nil {
-			if path := filepath.Join(moduleRoot(wd), "bin", module); executable(path) {
-				return path
-			}
-		}
+	if path := filepath.Join(testBin(self), module); filepath.IsAbs(path) && executable(path) {
+		return path
 	}
 	return ""
 }
 
-func isTest(self string) bool { return strings.HasSuffix(strings.TrimSuffix(self, ".exe"), ".test") }
+// testBin returns bin/ of this module if this executable is a test of it, else "".
+func testBin(self string) string {
+	wd, err := os.Getwd()
+	if err != nil || !strings.HasSuffix(strings.TrimSuffix(self, ".exe"), ".test") {
+		return ""
+	}
+	for ; ; wd = filepath.Dir(wd) {
+		mod, _ := os.ReadFile(filepath.Join(wd, "go.mod"))
+		switch first, _, _ := strings.Cut(string(mod), "\n"); {
+		case strings.TrimSpace(first) == "module "+module:
+			return filepath.Join(wd, "bin")
+		case wd == filepath.Dir(wd):
+			return ""
+		}
+	}
+}
 
 func find() (string, error) {
 	if path := os.Getenv(BinaryEnv); path != "" {
@@ -289,34 +296,10 @@ func candidates(self string) []string {
 			dirs = append(dirs, filepath.Dir(real))
 		}
 	}
-	if isTest(self) {
-		if wd, err := os.Getwd(); err == nil {
-			if root := moduleRoot(wd); root != "" {
-				dirs = append(dirs, filepath.Join(root, "bin"))
-			}
-		}
+	if bin := testBin(self); bin != "" {
+		dirs = append(dirs, bin)
 	}
 	return dirs
-}
-
-// moduleRoot returns the nearest folder, from dir upwards, that contains this module's go.mod, "" if there is
-// none.
-func moduleRoot(dir string) string {
-	for {
-		data, err := os.ReadFile(filepath.Join(dir, "go.mod"))
-		if err == nil {
-			for line := range strings.Lines(string(data)) {
-				if f := strings.Fields(line); len(f) >= 2 && f[0] == "module" && f[1] == module {
-					return dir
-				}
-			}
-		}
-		parent := filepath.Dir(dir)
-		if parent == dir {
-			return ""
-		}
-		dir = parent
-	}
 }
 
 func executable(path string) bool {

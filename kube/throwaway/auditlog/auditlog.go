@@ -7,6 +7,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"net/url"
 	"os"
 	"slices"
 	"strings"
@@ -188,10 +189,6 @@ func routine(o ObjectRef) bool {
 
 func dryRun(uri string) bool {
 	_, query, _ := strings.Cut(uri, "?")
-	for p := range strings.SplitSeq(query, "&") {
-		if strings.HasPrefix(p, "dryRun=") {
-			return true
-		}
-	}
-	return false
+	values, _ := url.ParseQuery(query)
+	return values.Has("dryRun")
 }

@@ -15,7 +15,6 @@ import (
 	"net/http/httptest"
 	"net/http/httputil"
 	"net/url"
-	"os"
 	"sync"
 
 	"k8s.io/client-go/rest"
@@ -71,9 +70,9 @@ func New(o Options) (*Front, error) {
 		ConnState:   f.track,
 		ConnContext: func(ctx context.Context, c net.Conn) context.Context { return context.WithValue(ctx, connKey{}, c) },
 	}
-	scheme := "http"
+	f.URL = "http"
 	if o.TLS {
-		scheme = "https"
+		f.URL = "https"
 		f.tls = httptest.NewTLSServer(http.NotFoundHandler())
 		f.tls.Close()
 		f.server.TLSConfig = &tls.Config{Certificates: f.tls.TLS.Certificates, NextProtos: []string{"h2", "http/1.1"}}
@@ -82,7 +81,7 @@ func New(o Options) (*Front, error) {
 	if err := f.Up(); err != nil {
 		return nil, err
 	}
-	f.URL = scheme + "://" + f.address
+	f.URL += "://" + f.address
 	return f, nil
 }
 
@@ -180,39 +179,22 @@ func reset(c net.Conn) {
 }
 
 // Swallow forwards a request to the API server and drops the response: the request was
-// done, but the client is not told.
-func Swallow(r *http.Request, onward http.Handler) {
-	onward.ServeHTTP(discard{http.Header{}}, r)
-}
-
-// discard is a ResponseWriter that drops the response.
-type discard struct{ header http.Header }
-
-func (d discard) Header() http.Header       { return d.header }
-func (discard) Write(p []byte) (int, error) { return len(p), nil }
-func (discard) WriteHeader(int)             {}
+// carried out, but the client does not learn that.
+func Swallow(r *http.Request, onward http.Handler) { onward.ServeHTTP(httptest.NewRecorder(), r) }
 
 // WriteKubeconfig writes a kubeconfig for clients of the front.
 func (f *Front) WriteKubeconfig(path, namespace string) error {
 	cluster := api.NewCluster()
 	cluster.Server = f.URL
 	if f.tls != nil {
-		cluster.CertificateAuthorityData = certificate(f.tls)
+		cluster.CertificateAuthorityData = pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: f.tls.Certificate().Raw})
 	}
 	c := api.NewConfig()
 	c.Clusters["front"] = cluster
 	c.AuthInfos["front"] = api.NewAuthInfo()
 	c.Contexts["front"] = &api.Context{Cluster: "front", AuthInfo: "front", Namespace: namespace}
 	c.CurrentContext = "front"
-	data, err := clientcmd.Write(*c)
-	if err != nil {
-		return err
-	}
-	return os.WriteFile(path, data, 0o600)
-}
-
-func certificate(s *httptest.Server) []byte {
-	return pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: s.Certificate().Raw})
+	return clientcmd.WriteToFile(*c, path)
 }
 
 // Refuse answers as the API server does when it cannot serve a request: with a Status
