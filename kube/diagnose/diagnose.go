@@ -204,11 +204,7 @@ func (d *Diagnoser) get(ctx context.Context, o plan.Object) (*unstructured.Unstr
 	if err != nil {
 		return nil, err
 	}
-	var client dynamic.ResourceInterface = d.dyn.Resource(mapping.Resource)
-	if o.Namespace != "" {
-		client = d.dyn.Resource(mapping.Resource).Namespace(o.Namespace)
-	}
-	live, err := client.Get(ctx, o.Name, metav1.GetOptions{})
+	live, err := d.dyn.Resource(mapping.Resource).Namespace(o.Namespace).Get(ctx, o.Name, metav1.GetOptions{})
 	if err == nil {
 		d.memory.rememberUID(o, live.GetUID())
 	}

@@ -86,21 +86,14 @@ func (d *Diagnoser) podsOfDeployment(ctx context.Context, u *unstructured.Unstru
 	if err != nil {
 		return nil, nil, err
 	}
-	var current, old []Pod
-	for i := range pods {
-		for _, s := range mine {
-			switch {
-			case !isOwned(&pods[i], s.UID):
-			case s.UID == newest.UID:
-				current = append(current, newPod(&pods[i]))
-			default:
-				old = append(old, newPod(&pods[i]))
-			}
+	var old []Pod
+	for _, s := range mine {
+		if s.UID != newest.UID {
+			old = append(old, podsControlledBy(pods, s.UID)...)
 		}
 	}
-	sortPods(current)
 	sortPods(old)
-	return []ref{refTo("ReplicaSet", &newest)}, append(current, old...), nil
+	return []ref{refTo("ReplicaSet", &newest)}, append(podsControlledBy(pods, newest.UID), old...), nil
 }
 
 // revision returns the revision of a ReplicaSet in its Deployment.

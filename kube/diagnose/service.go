@@ -13,7 +13,6 @@ import (
 	networkingv1 "k8s.io/api/networking/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
 
 	"lockstep/engine/plan"
@@ -21,34 +20,33 @@ import (
 
 // service finds out why a Service has no address or no endpoints.
 func (d *Diagnoser) service(ctx context.Context, q *inquiry) lead {
-	selector, _, _ := unstructured.NestedStringMap(q.live.Object, "spec", "selector")
+	s := &corev1.Service{}
+	_ = runtime.DefaultUnstructuredConverter.FromUnstructured(q.live.Object, s) // ignore invalid fields
 	ready := 0
 	for _, p := range q.Pods {
 		if p.severity == healthy && p.Phase == "running" {
 			ready++
 		}
 	}
-	kind, _, _ := unstructured.NestedString(q.live.Object, "spec", "type")
-	q.serves = ready > 0 || len(selector) == 0
-	addresses, _, _ := unstructured.NestedSlice(q.live.Object, "status", "loadBalancer", "ingress")
-	unaddressed := kind == "LoadBalancer" && len(addresses) == 0
+	q.serves = ready > 0 || len(s.Spec.Selector) == 0
+	unaddressed := s.Spec.Type == corev1.ServiceTypeLoadBalancer && len(s.Status.LoadBalancer.Ingress) == 0
 	if e := q.newestWarning(); unaddressed && e != nil {
 		return lead{cause: "no address: " + e.Reason + ": " + e.Message}
 	}
 	l := lead{cause: cmp.Or(q.verdict().Message, fmt.Sprintf("%d of %d pods are ready", ready, len(q.Pods))), symptom: true}
 	switch {
-	case len(selector) == 0:
-		l = d.endpoints(ctx, q)
+	case len(s.Spec.Selector) == 0:
+		l = d.endpoints(ctx, q, s)
 	case len(q.failed) > 0 && len(q.Pods) == 0:
 		l.cause = "its pods are unknown"
 	case len(q.Pods) == 0:
-		l = d.mismatch(ctx, q.live.GetNamespace(), metav1.LabelSelector{MatchLabels: selector})
+		l = d.mismatch(ctx, q.live.GetNamespace(), metav1.LabelSelector{MatchLabels: s.Spec.Selector})
 	case ready == 0:
 		l = lead{cause: fmt.Sprintf("0 of %d pods are ready; %s", len(q.Pods), q.podProblem(q.Pods[0]))}
 	}
 	switch {
 	case unaddressed && l.symptom:
-		return d.loadBalancerCause(ctx, q)
+		return d.loadBalancerCause(ctx, s)
 	case unaddressed:
 		l.cause = "no address: " + l.cause
 	}
@@ -56,11 +54,11 @@ func (d *Diagnoser) service(ctx context.Context, q *inquiry) lead {
 }
 
 // endpoints checks whether a Service without a selector has endpoints.
-func (d *Diagnoser) endpoints(ctx context.Context, q *inquiry) lead {
-	if kind, _, _ := unstructured.NestedString(q.live.Object, "spec", "type"); kind == string(corev1.ServiceTypeExternalName) {
+func (d *Diagnoser) endpoints(ctx context.Context, q *inquiry, s *corev1.Service) lead {
+	if s.Spec.Type == corev1.ServiceTypeExternalName {
 		return lead{cause: cmp.Or(q.verdict().Message, "it is only an alias for an external host"), symptom: true}
 	}
-	list, err := d.kube.DiscoveryV1().EndpointSlices(q.live.GetNamespace()).List(ctx, metav1.ListOptions{LabelSelector: discoveryv1.LabelServiceName + "=" + q.live.GetName()})
+	list, err := d.kube.DiscoveryV1().EndpointSlices(s.Namespace).List(ctx, metav1.ListOptions{LabelSelector: discoveryv1.LabelServiceName + "=" + s.Name})
 	q.note("EndpointSlices", err)
 	if err != nil || slices.ContainsFunc(list.Items, func(s discoveryv1.EndpointSlice) bool { return len(s.Endpoints) > 0 }) {
 		return lead{cause: cmp.Or(q.verdict().Message, "it has no selector: its endpoints come from elsewhere"), symptom: true}
@@ -71,9 +69,8 @@ func (d *Diagnoser) endpoints(ctx context.Context, q *inquiry) lead {
 
 // loadBalancerCause explains a Service that lacks only an address. It says whether another Service
 // of the same class has one, which shows that a load balancer works.
-func (d *Diagnoser) loadBalancerCause(ctx context.Context, q *inquiry) lead {
-	s, class := &corev1.Service{}, ""
-	_ = runtime.DefaultUnstructuredConverter.FromUnstructured(q.live.Object, s) // ignore invalid fields
+func (d *Diagnoser) loadBalancerCause(ctx context.Context, s *corev1.Service) lead {
+	class := ""
 	if s.Spec.LoadBalancerClass != nil {
 		class = " of class " + *s.Spec.LoadBalancerClass
 	}
@@ -168,27 +165,24 @@ func (d *Diagnoser) ingressClass(ctx context.Context, in *networkingv1.Ingress) 
 
 // backends checks the Services of an Ingress.
 func (d *Diagnoser) backends(ctx context.Context, in *networkingv1.Ingress) lead {
-	var all []*networkingv1.IngressServiceBackend
-	if b := in.Spec.DefaultBackend; b != nil && b.Service != nil {
-		all = append(all, b.Service)
+	var all []*networkingv1.IngressBackend
+	if in.Spec.DefaultBackend != nil {
+		all = append(all, in.Spec.DefaultBackend)
 	}
 	for _, r := range in.Spec.Rules {
-		if r.HTTP == nil {
-			continue
-		}
-		for _, p := range r.HTTP.Paths {
-			if p.Backend.Service != nil {
-				all = append(all, p.Backend.Service)
+		if r.HTTP != nil {
+			for i := range r.HTTP.Paths {
+				all = append(all, &r.HTTP.Paths[i].Backend)
 			}
 		}
 	}
 	seen := map[string]bool{}
 	for _, b := range all {
-		if seen[b.Name] || len(seen) == maxPods {
+		if b.Service == nil || seen[b.Service.Name] || len(seen) == maxPods {
 			continue
 		}
-		seen[b.Name] = true
-		if l := d.backend(ctx, in.Namespace, b); l.cause != "" {
+		seen[b.Service.Name] = true
+		if l := d.backend(ctx, in.Namespace, b.Service); l.cause != "" {
 			return l
 		}
 	}

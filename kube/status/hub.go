@@ -7,6 +7,7 @@
 package status
 
 import (
+	"cmp"
 	"context"
 	"log/slog"
 	"sync"
@@ -23,9 +24,6 @@ import (
 
 // Options of a Hub. The zero value is usable.
 type Options struct {
-	// Selector filters the watches of Labelled objects on the server;
-	// "app.kubernetes.io/managed-by=Helm" if empty.
-	Selector string
 	// Metadata reads objects of kinds that need only metadata; nil to read whole objects.
 	Metadata metadata.Interface
 	// Poll is the interval for objects that may not be watched; 2 s if 0.
@@ -40,6 +38,9 @@ type Options struct {
 	// around; nil for none.
 	Log *slog.Logger
 }
+
+// helmSelector selects Labelled objects on the server.
+const helmSelector = "app.kubernetes.io/managed-by=Helm"
 
 // maxNamedWatches is the number of unlabelled objects of one kind and namespace that get
 // separate watches, by name. Further ones share a watch without a filter.
@@ -87,18 +88,9 @@ func (k streamKey) String() string {
 
 // NewHub returns a Hub that works until ctx is done. The caller must close it.
 func NewHub(ctx context.Context, client dynamic.Interface, options Options) *Hub {
-	if options.Selector == "" {
-		options.Selector = "app.kubernetes.io/managed-by=Helm"
-	}
-	if options.Poll <= 0 {
-		options.Poll = 2 * time.Second
-	}
-	if options.Linger <= 0 {
-		options.Linger = time.Minute
-	}
-	if options.Log == nil {
-		options.Log = slog.New(slog.DiscardHandler)
-	}
+	options.Poll = cmp.Or(options.Poll, 2*time.Second)
+	options.Linger = cmp.Or(options.Linger, time.Minute)
+	options.Log = cmp.Or(options.Log, slog.New(slog.DiscardHandler))
 	ctx, cancel := context.WithCancel(ctx)
 	return &Hub{client: client, options: options, ctx: ctx, cancel: cancel, streams: map[streamKey]*stream{},
 		narrow: map[schema.GroupVersionResource]bool{}, named: map[streamKey]int{}}
@@ -177,7 +169,7 @@ func (h *Hub) keys(targets []Target) []streamKey {
 	for i, t := range targets {
 		switch shared := keys[i]; {
 		case t.Labelled:
-			keys[i].label = h.options.Selector
+			keys[i].label = helmSelector
 		case unlabelled[shared] < maxNamedWatches && h.named[shared] < maxNamedWatches && h.streams[shared] == nil:
 			keys[i] = streamKey{gvr: t.GVR, name: t.Object.Name}
 			if t.Namespaced {
@@ -267,8 +259,8 @@ type Target struct {
 	GVR        schema.GroupVersionResource
 	Namespaced bool
 	Rule       Rule
-	// Labelled means that the applied object has the label of Options.Selector. Helm adds
-	// it to every object of a release, but not to hooks or the content of crds/.
+	// Labelled means that the applied object has Helm's label. Helm adds it to every object of
+	// a release, but not to hooks or the content of crds/.
 	Labelled bool
 	// Existed is a resourceVersion at which the object existed, or 0: it is not Gone
 	// because an older state of the cluster lacks it.

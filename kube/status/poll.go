@@ -57,7 +57,7 @@ func (s *source) getAll(ctx context.Context) error {
 // get reads one object and sends it to the stream. It returns only temporary errors; it sends
 // a missing right to the stream.
 func (s *source) get(ctx context.Context, name types.NamespacedName) error {
-	u, err := s.client(s.stream.key.namespace).Get(ctx, name.Name, metav1.GetOptions{})
+	u, err := s.client().Get(ctx, name.Name, metav1.GetOptions{})
 	switch {
 	case err == nil:
 		s.send(ctx, delta{put: trim(u)})

@@ -63,21 +63,13 @@ func newSource(s *stream) *source {
 	return &source{stream: s, wake: make(chan struct{}, 1), span: span}
 }
 
-// client returns the client for a namespace, or for all namespaces if it is "".
-func (s *source) client(namespace string) reader {
-	gvr := s.stream.key.gvr
-	if kind := s.kind(); kind.Kind != "" && s.stream.hub.options.Metadata != nil {
-		client := s.stream.hub.options.Metadata.Resource(gvr)
-		if namespace == "" {
-			return metadataReader{client, kind}
-		}
-		return metadataReader{client.Namespace(namespace), kind}
+// client returns the client for the objects of the stream. Without a namespace it reads all of them.
+func (s *source) client() reader {
+	key, hub := s.stream.key, s.stream.hub
+	if kind := s.kind(); kind.Kind != "" && hub.options.Metadata != nil {
+		return metadataReader{hub.options.Metadata.Resource(key.gvr).Namespace(key.namespace), kind}
 	}
-	client := s.stream.hub.client.Resource(gvr)
-	if namespace == "" {
-		return client
-	}
-	return client.Namespace(namespace)
+	return hub.client.Resource(key.gvr).Namespace(key.namespace)
 }
 
 // kind returns the kind of the objects if it is one of metadataKinds, else one without a name.
@@ -131,7 +123,7 @@ func (s *source) list(ctx context.Context) (version string, err error) {
 	opts.Limit = pageSize
 	var all []*unstructured.Unstructured
 	for {
-		page, err := s.client(s.stream.key.namespace).List(ctx, opts)
+		page, err := s.client().List(ctx, opts)
 		if err != nil {
 			return "", err
 		}
@@ -184,7 +176,7 @@ func (s *source) watch(ctx context.Context, version string) (string, error) {
 	}
 	opts.TimeoutSeconds = new(int64(span / time.Second))
 	started, first := time.Now(), time.Time{}
-	w, err := s.client(s.stream.key.namespace).Watch(ctx, opts)
+	w, err := s.client().Watch(ctx, opts)
 	if err != nil {
 		return version, err
 	}
