@@ -8,7 +8,35 @@ import (
 	"time"
 )
 
-// The README's table is this package's Table, row by row.
+// entry documents one annotation.
+type entry struct {
+	Name    string // without Prefix
+	On      string // the objects it is read from
+	Value   string // an example
+	Default string
+	Meaning string
+}
+
+// table lists all annotations in the order of the README.
+var table = []entry{
+	{StartDelay, "Pod", "`2s`", "`0s`", "How long the pod stays Pending (pulling the image, creating containers)."},
+	{ReadyDelay, "Pod", "`5s`", "`0s`", "How long the containers run before the pod is Ready. Above 2s there is an `Unhealthy` event."},
+	{RunDuration, "Pod", "`3s`", "`1s`", "How long a container runs if it exits at all: in pods of Jobs, and in pods with `sandbox/exit-code`."},
+	{ExitCode, "Pod", "`\"3\"`", "`\"0\"`", "Containers exit with this code. With `restartPolicy: Always` or `OnFailure`, any code but 0 is a crash loop."},
+	{FailTimes, "Pod", "`\"2\"`", "always", "With `sandbox/exit-code`: fail this many times, then work. Counts restarts, or the failed pods of a Job whose pods are never restarted."},
+	{Fail, "Pod", "`image`", "", "`image`: ErrImagePull and ImagePullBackOff. `config`: CreateContainerConfigError. `create`, `run`: CreateContainerError, RunContainerError. `pending`: ContainerCreating forever. `attach`: the same, because another node has its volume. `never-ready`: runs, but the readiness probe always fails. `oom`: killed for using too much memory, code 137, as with `sandbox/exit-code`. `liveness`, `startup`: killed because that probe fails. `evicted`: the node is low on disk."},
+	{Message, "Pod", "`no route to host`", "the usual message", "The message of a `sandbox/fail` in status and events; the output of a failing probe."},
+	{Container, "Pod", "`proxy`", "all", "The only container that `sandbox/exit-code`, `sandbox/log` and `sandbox/fail` (except `image`, `config`, `pending`, `attach` and `evicted`) apply to; it may be an init container or a sidecar. The others run, and stop if it exits for good."},
+	{UnreadyAfter, "Pod", "`10s`", "never", "A Ready pod becomes unready this long after its containers started."},
+	{StopDuration, "Pod", "`1s`", "`0s`", "How long a deleted pod takes to stop, up to its grace period."},
+	{Log, "Pod", "`text`", "one line", "The output of the containers. If `sandbox/run-duration` applies, lines are spread over it."},
+	{ReadyAfter, "Service, Ingress, PersistentVolumeClaim", "`3s`", "`0s`", "When the load balancer gets its address, or the claim its volume."},
+	{Fail, "Service, Ingress, PersistentVolumeClaim", "`never`", "", "Any value: there will be no address and no volume."},
+	{ReadyAfter, "any custom resource", "`2s`", "not simulated", "How long after each change of its spec the object gets a `Ready` condition that is True (False until then) and `status.observedGeneration`."},
+	{Status, "any custom resource", "`'{\"phase\":\"Ready\"}'`", "the condition", "With `sandbox/ready-after`: this JSON object is merged into `.status` instead of the condition."},
+}
+
+// The README's table is table, row by row.
 func TestReadme(t *testing.T) {
 	data, err := os.ReadFile("../README.md")
 	if err != nil {
@@ -20,7 +48,7 @@ func TestReadme(t *testing.T) {
 			got = append(got, strings.TrimSpace(line))
 		}
 	}
-	for _, e := range Table {
+	for _, e := range table {
 		want = append(want, fmt.Sprintf("| `%s%s` | %s | %s | %s | %s |", Prefix, e.Name, e.On, e.Value, e.Default, e.Meaning))
 	}
 	if g, w := strings.Join(got, "\n"), strings.Join(want, "\n"); g != w {
