@@ -1,6 +1,5 @@
-// Package connect is the connection to a cluster: the clients that a kubeconfig describes, and
-// the one transport that sends all requests of an operation, including Helm's. The central
-// types are Client, Getter and Link.
+// Package connect is the connection to a cluster: the clients that a kubeconfig describes, and the one transport that
+// sends all requests of an operation, including Helm's. The central types are Client, Getter and Link.
 package connect
 
 import (
@@ -61,8 +60,7 @@ func New(settings *cli.EnvSettings, log *slog.Logger, reg *registry.Client) (*Cl
 	return From(flags, settings, log, reg)
 }
 
-// From is New for a caller's own getter, whose kubeconfig is used. It does not change Helm's
-// field manager.
+// From is New for a caller's own getter, whose kubeconfig is used. It does not change Helm's field manager.
 func From(flags genericclioptions.RESTClientGetter, settings *cli.EnvSettings, log *slog.Logger, reg *registry.Client) (*Client, error) {
 	if log == nil {
 		log = slog.New(slog.DiscardHandler)
@@ -72,9 +70,8 @@ func From(flags genericclioptions.RESTClientGetter, settings *cli.EnvSettings, l
 	return c, c.dial()
 }
 
-// Bind returns the same connection with new clients, whose requests end with ctx, because
-// Helm's client takes no context. They have their own discovery cache. Writes are recorded in
-// writes.
+// Bind returns the same connection with new clients, whose requests end with ctx, because Helm's client takes no
+// context. They have their own discovery cache. Writes are recorded in writes.
 func (c *Client) Bind(ctx context.Context, writes *Writes) (*Client, error) {
 	bound := &Client{Getter: newGetter(ctx, c.Getter.flags, c.link, writes), link: c.link, settings: c.settings, log: c.log, registry: c.registry}
 	return bound, bound.dial()

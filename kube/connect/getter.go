@@ -18,11 +18,10 @@ import (
 	clienttransport "k8s.io/client-go/transport"
 )
 
-// Getter gives Helm's factory its clients. Unlike Helm's own getter it caches discovery in
-// memory and not on disk, where responses of another cluster at the same address may be
-// stored. It has no client-side rate limit, because the API server has priority and fairness.
-// It sends all requests through transport, which cancels them with a context and retries
-// temporary failures (R53).
+// Getter gives Helm's factory its clients. Unlike Helm's own getter it caches discovery in memory and not on disk,
+// where responses of another cluster at the same address may be stored. It has no client-side rate limit, because the
+// API server has priority and fairness. It sends all requests through transport, which cancels them with a context
+// and retries temporary failures (R53).
 type Getter struct {
 	flags genericclioptions.RESTClientGetter
 	load  func() (*loaded, error)
@@ -56,8 +55,7 @@ func newGetter(ctx context.Context, flags genericclioptions.RESTClientGetter, li
 	})}
 }
 
-// kindsOfMapper is discovery for a mapper: after a kind was not found, the response must come
-// from the cluster.
+// kindsOfMapper is discovery for a mapper: after a kind was not found, the response must come from the cluster.
 type kindsOfMapper struct {
 	discovery.CachedDiscoveryInterface
 	t *transport
@@ -69,13 +67,11 @@ func (k kindsOfMapper) Invalidate() {
 	k.CachedDiscoveryInterface.Invalidate()
 }
 
-// patientDiscovery replaces client-go's timeout of 32 s for discovery: the transport's context
-// ends it.
+// patientDiscovery replaces client-go's timeout of 32 s for discovery: the transport's context ends it.
 const patientDiscovery = time.Hour
 
-// carried returns a configuration whose requests go through t, and from there as the
-// kubeconfig says. t wraps all of client-go's round trippers, so that a retry can ask for new
-// credentials.
+// carried returns a configuration whose requests go through t, and from there as the kubeconfig says. t wraps all of
+// client-go's round trippers, so that a retry can ask for new credentials.
 func carried(config *rest.Config, t *transport) (*rest.Config, error) {
 	config.UserAgent = "lockstep"
 	config.WrapTransport = withoutHelmsRetry(config.WrapTransport)
@@ -104,8 +100,7 @@ func carried(config *rest.Config, t *transport) (*rest.Config, error) {
 	return out, nil
 }
 
-// withoutHelmsRetry removes Helm's own retries, which send a request again whose body has
-// already been read.
+// withoutHelmsRetry removes Helm's own retries, which send a request again whose body has already been read.
 func withoutHelmsRetry(wrap clienttransport.WrapperFunc) clienttransport.WrapperFunc {
 	if wrap == nil {
 		return nil
@@ -150,8 +145,7 @@ func (g *Getter) ToDiscoveryClient() (discovery.CachedDiscoveryInterface, error)
 	return l.discovery, nil
 }
 
-// ToRESTMapper returns the shared mapper. It asks the server again for a kind
-// that it does not know.
+// ToRESTMapper returns the shared mapper. It asks the server again for a kind that it does not know.
 func (g *Getter) ToRESTMapper() (meta.RESTMapper, error) {
 	l, err := g.load()
 	if err != nil {

@@ -5,9 +5,8 @@ import (
 	"time"
 )
 
-// Guard sets a function that is called before each write: it waits until the request may be
-// sent. With a context that has ended it returns at once. After an error the request is not
-// sent.
+// Guard sets a function that is called before each write: it waits until the request may be sent. With a context that
+// has ended it returns at once. After an error the request is not sent.
 func (w *Writes) Guard(ask func(context.Context) error) { w.guard.Store(&ask) }
 
 // admit waits until a write may be sent.

@@ -32,11 +32,9 @@ type Link struct {
 type Listener struct {
 	Away func(since time.Time, reason string)
 	Back func()
-	// Of limits Trying and Warned to the requests of a connection with these Writes; nil for
-	// all.
+	// Of limits Trying and Warned to the requests of a connection with these Writes; nil for all.
 	Of *Writes
-	// Trying is called before a retry after an error response, with the time of the first
-	// one.
+	// Trying is called before a retry after an error response, with the time of the first one.
 	Trying func(t Target, since time.Time, answer string)
 	// Warned is called with each warning in the response to a write, such as a deprecated
 	// version or a violation of PodSecurity.
@@ -54,8 +52,7 @@ const (
 	// probePause is the longest time between two probes.
 	probePause = 2 * time.Second
 
-	// letGo is the time per waiting request in which they are released, longestLetGo the
-	// maximum for all.
+	// letGo is the time per waiting request in which they are released, longestLetGo the maximum for all.
 	letGo        = 10 * time.Millisecond
 	longestLetGo = 2 * time.Second
 )
@@ -126,7 +123,6 @@ func (l *Link) tell(of *Writes, do func(Listener)) {
 	}
 }
 
-// trying calls the listeners before a retry.
 func (l *Link) trying(of *Writes, t Target, since time.Time, answer string) {
 	l.tell(of, func(to Listener) {
 		if to.Trying != nil {
@@ -135,7 +131,6 @@ func (l *Link) trying(of *Writes, t Target, since time.Time, answer string) {
 	})
 }
 
-// warned calls the listeners with a warning of the API server.
 func (l *Link) warned(of *Writes, t Target, warning string) {
 	l.tell(of, func(to Listener) {
 		if to.Warned != nil {
@@ -151,8 +146,7 @@ type pass struct {
 	probes []*gate // whose prober it is
 }
 
-// enter waits until a request of a group may be sent; first is true for the first try. The
-// error is ctx's.
+// enter waits until a request of a group may be sent; first is true for the first try. The error is ctx's.
 func (l *Link) enter(ctx context.Context, group string, first bool) (*pass, error) {
 	p := &pass{link: l, group: group}
 	keys := []string{group, wire} // the wire last: its prober waits for nothing else
@@ -268,8 +262,7 @@ const (
 	refused                  // the connection was refused
 )
 
-// end records the outcome of the request, which was sent at since. It reports whether one of
-// its gates is closed now.
+// end records the outcome of the request, which was sent at since. It reports whether one of its gates is closed now.
 func (p *pass) end(o outcome, since time.Time, reason string) (closed bool) {
 	l := p.link
 	l.mu.Lock()
@@ -313,7 +306,6 @@ func (p *pass) end(o outcome, since time.Time, reason string) (closed bool) {
 	return l.gates[p.group] != nil || l.gates[wire] != nil
 }
 
-// open opens a closed gate.
 func (l *Link) open(key string) {
 	delete(l.failures, key)
 	g := l.gates[key]

@@ -20,7 +20,6 @@ import (
 // patch, which are idempotent. For the others, this file finds out, so that callers do not
 // mistake the result of the first try for the work of another run.
 
-// creates reports whether the request creates an object.
 func (c *call) creates() bool {
 	return c.request.Method == http.MethodPost && c.writes && c.target.Resource != "" && c.target.Name == ""
 }
@@ -46,8 +45,7 @@ func (c *call) nameCreated() {
 	}
 }
 
-// settle turns the last response into the final one: a write that an earlier try carried out
-// has succeeded.
+// settle turns the last response into the final one: a write that an earlier try carried out has succeeded.
 func (c *call) settle(ctx context.Context, resp *http.Response, err error) (*http.Response, error) {
 	if err != nil || !c.doubt {
 		if err != nil && !notSent(err) {
@@ -66,8 +64,7 @@ func (c *call) settle(ctx context.Context, resp *http.Response, err error) (*htt
 	return resp, nil
 }
 
-// compare reads the object. If an earlier try wrote it, the object is the response, else the
-// refusal.
+// compare reads the object. If an earlier try wrote it, the object is the response, else the refusal.
 func (c *call) compare(ctx context.Context, refused *http.Response, ours func(there *unstructured.Unstructured, age func(time.Time) time.Duration) bool) *http.Response {
 	sent := object(c.body)
 	if sent == nil {

@@ -25,10 +25,9 @@ const firstContact = 10 * time.Second
 
 type limitsKey struct{}
 
-// WithRetryTimeout returns a context for Bind that limits how long a request is retried after an
-// internal error (500) or an overload (429) of the API server. If it is called several times,
-// the shortest limit counts for internal errors, which tend to stay, and the longest for
-// overloads, which pass.
+// WithRetryTimeout returns a context for Bind that limits how long a request is retried after an internal error (500)
+// or an overload (429) of the API server. If it is called several times, the shortest limit counts for internal
+// errors, which tend to stay, and the longest for overloads, which pass.
 func WithRetryTimeout(ctx context.Context, d time.Duration) context.Context {
 	l, set := ctx.Value(limitsKey{}).(limits)
 	switch {
@@ -72,8 +71,7 @@ type attempts struct {
 	tries     int
 	erring    time.Time // start of the internal errors or overload
 	refreshed bool      // its credentials
-	// doubt means that a failed try may have been carried out, reached that one may have
-	// reached an API server.
+	// doubt means that a failed try may have been carried out, reached that one may have reached an API server.
 	doubt, reached bool
 }
 
@@ -201,8 +199,7 @@ func (c *call) giveUp(resp *http.Response, err, ended error) (*http.Response, er
 	return nil, &unanswered{last: err, ended: ended}
 }
 
-// unanswered means that there is no response. It hides the last error from client-go, which
-// would retry.
+// unanswered means that there is no response. It hides the last error from client-go, which would retry.
 type unanswered struct{ last, ended error }
 
 func (u *unanswered) Error() string {

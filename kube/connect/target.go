@@ -36,13 +36,11 @@ func targetOf(server, path string) Target {
 	return t
 }
 
-// isReview reports whether creating such an object is only a query, which the API server does
-// not store.
+// isReview reports whether creating such an object is only a query, which the API server does not store.
 func (t Target) isReview() bool {
 	return t.Group == "authentication.k8s.io" || t.Group == "authorization.k8s.io"
 }
 
-// gate returns the gate of the request's group.
 func (t Target) gate() string {
 	if t.Resource == "" {
 		return wire
@@ -53,8 +51,7 @@ func (t Target) gate() string {
 // apiService returns the name of the APIService of the request's group.
 func (t Target) apiService() string { return "APIService/" + t.Version + "." + t.Group }
 
-// aggregatedTries limits discovery of an aggregated API: many clusters have one that has not
-// responded for months.
+// aggregatedTries limits discovery of an aggregated API: many clusters have one that has not responded for months.
 const aggregatedTries = 3
 
 // aggregated reports whether the request is discovery of a possibly aggregated API.

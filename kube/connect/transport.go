@@ -25,9 +25,8 @@ type Writes struct {
 // Any reports whether anything was written, or may have been.
 func (w *Writes) Any() bool { return w.any.Load() }
 
-// transport sends all requests: it cancels them when its context ends, retries temporary
-// failures (retry.go), and records writes. It wraps client-go's own round trippers, so that a
-// retry asks for credentials again.
+// transport sends all requests: it cancels them when its context ends, retries temporary failures (retry.go), and
+// records writes. It wraps client-go's own round trippers, so that a retry asks for credentials again.
 type transport struct {
 	ctx    context.Context
 	writes *Writes
@@ -54,9 +53,8 @@ type arrivedError struct{ error }
 
 func (e *arrivedError) Unwrap() error { return e.error }
 
-// MayHaveArrived reports whether a failed write may have reached an API server. The server may
-// carry it out even after a read that did not find its result: cancelling a request does not
-// stop one that is already on its way.
+// MayHaveArrived reports whether a failed write may have reached an API server. The server may carry it out even
+// after a read that did not find its result: cancelling a request does not stop one that is already on its way.
 func MayHaveArrived(err error) bool {
 	var arrived *arrivedError
 	return errors.As(err, &arrived)
@@ -104,8 +102,7 @@ func (t *transport) WrappedRoundTripper() http.RoundTripper {
 	return next
 }
 
-// refresh makes the next try read the credentials again. It reports whether a retry may have
-// other ones.
+// refresh makes the next try read the credentials again. It reports whether a retry may have other ones.
 func (t *transport) refresh(used int) bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -159,9 +156,8 @@ const (
 // errSlow ends a try that takes too long.
 var errSlow = errors.New("timed out")
 
-// try sends a request once, and returns when it did. The body of the response is in memory,
-// unless it is a stream. If a plugin provides credentials, the time limit starts after that,
-// because the user may have to log in.
+// try sends a request once, and returns when it did. The body of the response is in memory, unless it is a stream. If
+// a plugin provides credentials, the time limit starts after that, because the user may have to log in.
 func try(ctx context.Context, next http.RoundTripper, r *http.Request, limit time.Duration, streams, plugin bool) (sent time.Time, resp *http.Response, err error) {
 	ctx, cancel := context.WithCancelCause(ctx)
 	sent = time.Now()
@@ -197,8 +193,7 @@ func try(ctx context.Context, next http.RoundTripper, r *http.Request, limit tim
 
 type underWayKey struct{}
 
-// underWay is below the round tripper that asks a plugin for credentials: a request that gets
-// here has them.
+// underWay is below the round tripper that asks a plugin for credentials: a request that gets here has them.
 type underWay struct{ next http.RoundTripper }
 
 func (u underWay) RoundTrip(r *http.Request) (*http.Response, error) {

@@ -7,7 +7,6 @@ import (
 	"strings"
 )
 
-// title names a container with its role in the pod.
 func (c Container) title() string {
 	switch {
 	case c.Sidecar:

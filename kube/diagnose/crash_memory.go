@@ -8,9 +8,8 @@ import (
 	"lockstep/engine/plan"
 )
 
-// crashMemory remembers how a container of an object failed, and its log: a Job that gives
-// up removes its pods, and a restarted container has no log yet. The zero value is ready to
-// use.
+// crashMemory remembers how a container of an object failed, and its log: a Job that gives up removes its pods, and a
+// restarted container has no log yet. The zero value is ready to use.
 type crashMemory struct {
 	mu      sync.Mutex
 	crashes map[types.UID]crash // by the object's UID

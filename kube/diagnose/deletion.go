@@ -23,8 +23,7 @@ import (
 // reported instead of the failure.
 const deletionGrace = 15 * time.Second
 
-// ignoreDeletionIfFailed drops a recent deletion from a failed object, so that the
-// failure is reported.
+// ignoreDeletionIfFailed drops a recent deletion from a failed object, so that the failure is reported.
 func (q *inquiry) ignoreDeletionIfFailed() {
 	since := q.live.GetDeletionTimestamp()
 	if since == nil || time.Since(since.Time) > deletionGrace {
@@ -132,8 +131,7 @@ func (d *Diagnoser) finalizer(ctx context.Context, u *unstructured.Unstructured,
 // maxListed is how many objects a line or a list names.
 const maxListed = 3
 
-// podsUsing returns the first pods that use a claim; inUse is true if a pod that uses it is not
-// being deleted.
+// podsUsing returns the first pods that use a claim; inUse is true if a pod that uses it is not being deleted.
 func (d *Diagnoser) podsUsing(ctx context.Context, namespace, claim string) (names []string, inUse bool) {
 	list, err := d.kube.CoreV1().Pods(namespace).List(ctx, metav1.ListOptions{Limit: 500})
 	if err != nil {
@@ -153,7 +151,6 @@ func (d *Diagnoser) podsUsing(ctx context.Context, namespace, claim string) (nam
 	return names, inUse
 }
 
-// claimNames returns the names of the claims that a pod uses.
 func claimNames(p *corev1.Pod) (names []string) {
 	for _, v := range p.Spec.Volumes {
 		switch {

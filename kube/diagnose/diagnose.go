@@ -1,12 +1,10 @@
-// Package diagnose finds out why an object in the cluster is not ready: from its
-// conditions, events, pods and the last lines of their logs. It also reads the data of the
-// screen's inspector. Its central types are Diagnoser, Report and Pod; package kube and the
-// packages below it may import it.
+// Package diagnose finds out why an object in the cluster is not ready: from its conditions, events, pods and the
+// last lines of their logs. It also reads the data of the screen's inspector. Its central types are Diagnoser, Report
+// and Pod; package kube and the packages below it may import it.
 //
-// It never changes the cluster. Data that cannot be read, for instance because of a missing
-// right, becomes a line of the report instead of an error. Text from the cluster is cleaned
-// (status.CleanText), except for the logs that the inspector follows. Values of Secrets are
-// never shown.
+// It never changes the cluster. Data that cannot be read, for instance because of a missing right, becomes a line of
+// the report instead of an error. Text from the cluster is cleaned (status.CleanText), except for the logs that the
+// inspector follows. Values of Secrets are never shown.
 package diagnose
 
 import (
@@ -68,8 +66,7 @@ func New(kube kubernetes.Interface, dyn dynamic.Interface, clients Clients) *Dia
 
 // Report explains why an object is not ready.
 type Report struct {
-	// Finding has the cause; its Lines are conditions, pods, events, log lines and failed
-	// reads.
+	// Finding has the cause; its Lines are conditions, pods, events, log lines and failed reads.
 	run.Finding
 	// Pods are the object's pods, the one with the worst problem first.
 	Pods []Pod
@@ -211,7 +208,6 @@ func (d *Diagnoser) get(ctx context.Context, o plan.Object) (*unstructured.Unstr
 	return live, err
 }
 
-// note records a failed read.
 func (q *inquiry) note(what string, err error) {
 	if err != nil {
 		q.failed = append(q.failed, unreadable(what, err))
@@ -227,8 +223,7 @@ func unreadable(what string, err error) string {
 	return status.CleanText(what + " cannot be read: " + text)
 }
 
-// reportGaps adds the failed reads to the evidence and, if the cause is only a symptom, to
-// the cause.
+// reportGaps adds the failed reads to the evidence and, if the cause is only a symptom, to the cause.
 func (q *inquiry) reportGaps() {
 	gaps := slices.Compact(slices.Clone(q.failed))
 	if len(gaps) == 0 {
@@ -244,8 +239,7 @@ func (q *inquiry) reportGaps() {
 // ErrAbsent is returned for an object that is not in the cluster.
 var ErrAbsent = errors.New("not in the cluster")
 
-// Manifest returns the live object as YAML, without managed fields and with secret values
-// hidden.
+// Manifest returns the live object as YAML, without managed fields and with secret values hidden.
 func (d *Diagnoser) Manifest(ctx context.Context, o plan.Object) (string, error) {
 	ctx, cancel := context.WithTimeout(ctx, readTimeout)
 	defer cancel()

@@ -13,9 +13,8 @@ import (
 	"lockstep/kube/status"
 )
 
-// lead is a cause beyond the pods' own status: in the object's spec or conditions, or in another
-// object that it needs, such as a pod's claim or an Ingress's Service. It is empty if there is
-// none.
+// lead is a cause beyond the pods' own status: in the object's spec or conditions, or in another object that it
+// needs, such as a pod's claim or an Ingress's Service. It is empty if there is none.
 type lead struct {
 	cause    string
 	evidence []string
@@ -55,8 +54,7 @@ func (d *Diagnoser) follow(ctx context.Context, q *inquiry) lead {
 	return q.conditionCause()
 }
 
-// followPods checks the claims and the node of the first pod or, if no pods can be created,
-// why they are refused.
+// followPods checks the claims and the node of the first pod or, if no pods can be created, why they are refused.
 func (d *Diagnoser) followPods(ctx context.Context, q *inquiry) lead {
 	if len(q.Pods) > 0 {
 		for _, check := range []func(context.Context, Pod) lead{d.checkClaims, d.checkNode} {

@@ -33,8 +33,7 @@ type LogLine struct {
 }
 
 const (
-	// maxFollowed is the maximum number of an object's pods that are followed; the least
-	// healthy come first.
+	// maxFollowed is the maximum number of an object's pods that are followed; the least healthy come first.
 	maxFollowed = 20
 	// pollInterval is the time between checks for new pods and restarts.
 	pollInterval = 2 * time.Second
@@ -43,10 +42,9 @@ const (
 // ErrNoPods is returned for a kind that never has pods.
 var ErrNoPods = errors.New("no pods")
 
-// FollowLogs calls emit, concurrently, with the log lines of all containers of an object's
-// pods until ctx is done: the last 500 lines of each container and of its previous instance,
-// then new lines, also from new pods and restarted containers. It waits for an object that
-// does not exist yet.
+// FollowLogs calls emit, concurrently, with the log lines of all containers of an object's pods until ctx is done:
+// the last 500 lines of each container and of its previous instance, then new lines, also from new pods and restarted
+// containers. It waits for an object that does not exist yet.
 func (d *Diagnoser) FollowLogs(ctx context.Context, o plan.Object, emit func(LogLine)) error {
 	f := &follower{d: d, emit: emit, logs: map[containerKey]*logState{}, wake: make(chan struct{}, 1)}
 	defer f.streams.Wait()
@@ -157,15 +155,13 @@ func (f *follower) readPrevious(ctx context.Context, p Pod, c Container) {
 	})
 }
 
-// noteFunc returns a function that emits notes about a container's log.
 func (f *follower) noteFunc(p Pod, c Container) func(try int, at time.Time, text string) {
 	return func(try int, at time.Time, text string) {
 		f.emit(LogLine{Pod: p.Name, Container: c.Name, Try: try, Time: at, Text: text, Note: true})
 	}
 }
 
-// container follows the log of a container unless it already does, and reports the
-// container's end.
+// container follows the log of a container unless it already does, and reports the container's end.
 func (f *follower) container(ctx context.Context, s *logState, p Pod, c Container) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -257,7 +253,6 @@ func (s *logState) advance(at time.Time) time.Time {
 	return s.last
 }
 
-// splitTimestamp splits a log line from its leading timestamp.
 func splitTimestamp(line string) (time.Time, string) {
 	stamp, text, _ := strings.Cut(line, " ")
 	at, err := time.Parse(time.RFC3339Nano, stamp)

@@ -92,7 +92,6 @@ func (p Pod) Count() (ready, total, restarts int) {
 	return ready, total, restarts
 }
 
-// container returns the container with a name.
 func (p Pod) container(name string) Container {
 	if i := slices.IndexFunc(p.Containers, func(c Container) bool { return c.Name == name }); i >= 0 {
 		return p.Containers[i]
@@ -240,8 +239,7 @@ func terminationCause(pod *corev1.Pod) string {
 
 const notReadyText = "is running but not ready"
 
-// notReady finds the problem of a running pod: a container is not ready, or a readiness gate
-// is false.
+// notReady finds the problem of a running pod: a container is not ready, or a readiness gate is false.
 func (p *Pod) notReady(pod *corev1.Pod) {
 	p.severity = unready
 	for _, c := range p.Containers {
@@ -274,9 +272,8 @@ func whyFalse(p *corev1.Pod, t corev1.PodConditionType) string {
 	return ""
 }
 
-// checkNode checks the node of a pod without a problem of its own: the kubelet has not
-// started it, or it is not ready although its containers are. Without the right to read
-// nodes it finds nothing.
+// checkNode checks the node of a pod without a problem of its own: the kubelet has not started it, or it is not ready
+// although its containers are. Without the right to read nodes it finds nothing.
 func (d *Diagnoser) checkNode(ctx context.Context, p Pod) lead {
 	idle := p.severity == starting && p.Phase == "pending" && len(p.Containers) == 0
 	if p.Node == "" || !idle && !p.notReadyDespiteContainers() {

@@ -36,8 +36,7 @@ func (d *Diagnoser) Pods(ctx context.Context, o plan.Object) ([]Pod, error) {
 	return pods, nil
 }
 
-// podKinds are the kinds whose pods the inspector lists. findPods also finds those of a
-// PodDisruptionBudget.
+// podKinds are the kinds whose pods the inspector lists. findPods also finds those of a PodDisruptionBudget.
 var podKinds = map[string]bool{
 	"Pod": true, "Deployment.apps": true, "ReplicaSet.apps": true, "StatefulSet.apps": true, "DaemonSet.apps": true, "Job.batch": true,
 	"ReplicationController": true, "CronJob.batch": true, "Service": true,
@@ -96,7 +95,6 @@ func (d *Diagnoser) podsOfDeployment(ctx context.Context, u *unstructured.Unstru
 	return []ref{refTo("ReplicaSet", &newest)}, append(podsControlledBy(pods, newest.UID), old...), nil
 }
 
-// revision returns the revision of a ReplicaSet in its Deployment.
 func revision(s *appsv1.ReplicaSet) int {
 	n := 0
 	_, _ = fmt.Sscan(s.Annotations["deployment.kubernetes.io/revision"], &n)

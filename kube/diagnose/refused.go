@@ -19,9 +19,8 @@ import (
 	"lockstep/kube/status"
 )
 
-// rbacDenied matches the API server's message if the authorizer denied a request. Admission
-// (a quota, a LimitRange, a policy, PodSecurity, a webhook) also answers 403, with other
-// messages.
+// rbacDenied matches the API server's message if the authorizer denied a request. Admission (a quota, a LimitRange, a
+// policy, PodSecurity, a webhook) also answers 403, with other messages.
 var rbacDenied = regexp.MustCompile(`User "([^"]*)" cannot (\S+) (?:resource "([^"]*)"|path )`)
 
 // LacksRight reports whether a request was refused because the user has no right to make it.
@@ -29,8 +28,7 @@ func LacksRight(err error) bool {
 	return apierrors.IsForbidden(err) && rbacDenied.MatchString(err.Error())
 }
 
-// Explain adds advice for the user to an error of the API server. The result implements
-// run.Explained.
+// Explain adds advice for the user to an error of the API server. The result implements run.Explained.
 func Explain(err error) error {
 	var answer apierrors.APIStatus
 	if err == nil || !errors.As(err, &answer) {
@@ -158,26 +156,22 @@ func (d *Diagnoser) limitRangeCause(ctx context.Context, namespace, words string
 	return lead{cause: "refused by " + strings.Join(names, " or ") + ": " + withoutName(words)}
 }
 
-// refusalPrefix matches the start of a refusal, which names the object, or a pod with a
-// generated name.
+// refusalPrefix matches the start of a refusal, which names the object, or a pod with a generated name.
 var refusalPrefix = regexp.MustCompile(`^(\(combined from similar events\): )?(Error creating: )?(\S+ "[^"]*" is (forbidden|invalid): )?`)
 
 // withoutName removes the object's name from a refusal.
 func withoutName(words string) string { return refusalPrefix.ReplaceAllString(words, "") }
 
-// rawValueText matches the value in the API server's message about a field with the wrong
-// type. It may be secret.
+// rawValueText matches the value in the API server's message about a field with the wrong type. It may be secret.
 var rawValueText = regexp.MustCompile(`got &value\.valueUnstructured\{Value:.*?\}`)
 
-// IsFieldConflict reports whether server-side apply failed because another manager owns
-// fields.
+// IsFieldConflict reports whether server-side apply failed because another manager owns fields.
 func IsFieldConflict(err error) bool {
 	return apierrors.IsConflict(err) && apierrors.HasStatusCause(err, metav1.CauseTypeFieldManagerConflict)
 }
 
-// immutable lists the immutable fields that an update tried to change, each with the reason.
-// Immutability can only be recognized by the text of the message, which also contains the value,
-// possibly pages of it.
+// immutable lists the immutable fields that an update tried to change, each with the reason. Immutability can only be
+// recognized by the text of the message, which also contains the value, possibly pages of it.
 func immutable(err error) (fields []string) {
 	var status apierrors.APIStatus
 	if !apierrors.IsInvalid(err) || !errors.As(err, &status) || status.Status().Details == nil {

@@ -112,8 +112,7 @@ func nearestLabels(selector, labels map[string]string) (has []string, score int)
 	return has, score
 }
 
-// similar reports whether one value is part of the other, or they differ by one or two
-// letters.
+// similar reports whether one value is part of the other, or they differ by one or two letters.
 func similar(a, b string) bool {
 	if a == "" || b == "" {
 		return false

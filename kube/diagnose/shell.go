@@ -111,9 +111,8 @@ func newExecutor(config *rest.Config, request *rest.Request) (remotecommand.Exec
 	})
 }
 
-// Run runs the shell on a terminal until it ends or ctx is done. The terminal is raw during
-// that time and restored afterwards. Run does not handle signals, and leaves unread input to
-// later readers.
+// Run runs the shell on a terminal until it ends or ctx is done. The terminal is raw during that time and restored
+// afterwards. Run does not handle signals, and leaves unread input to later readers.
 func (s *Shell) Run(ctx context.Context, in io.Reader, out io.Writer) error {
 	stdin, err := cancelreader.NewReader(in)
 	if err != nil {

@@ -41,9 +41,8 @@ func (q *inquiry) summary() string {
 	return cmp.Or(q.verdict().Message, "no known problem")
 }
 
-// withReadinessVerdict prefixes a cause with the verdict of the chart's own readiness
-// expressions (R23) if that decided the status, or if the cause is only a symptom. Otherwise
-// the verdict becomes evidence.
+// withReadinessVerdict prefixes a cause with the verdict of the chart's own readiness expressions (R23) if that
+// decided the status, or if the cause is only a symptom. Otherwise the verdict becomes evidence.
 func (q *inquiry) withReadinessVerdict(cause string) string {
 	v := q.verdict()
 	switch {
@@ -57,8 +56,7 @@ func (q *inquiry) withReadinessVerdict(cause string) string {
 	return cause
 }
 
-// evidence returns the lines behind the cause: from followed objects, the log, warnings and
-// conditions.
+// evidence returns the lines behind the cause: from followed objects, the log, warnings and conditions.
 func (q *inquiry) evidence() []string {
 	var lines []string
 	add := func(l string) {
@@ -95,8 +93,7 @@ func (q *inquiry) evidence() []string {
 // maxTail is the maximum number of log lines in the evidence besides the decisive one.
 const maxTail = 5
 
-// logTail returns the newest log lines that are not in others, oldest first, as far as there
-// is room in the evidence.
+// logTail returns the newest log lines that are not in others, oldest first, as far as there is room in the evidence.
 func (q *inquiry) logTail(others []string) (tail []string) {
 	room := min(maxTail, event.MaxEvidence-len(others))
 	for _, l := range slices.Backward(q.Logs) {

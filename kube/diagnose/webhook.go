@@ -16,8 +16,7 @@ import (
 	"lockstep/engine/plan"
 )
 
-// Messages of the API server about webhooks that refuse an object, do not answer, or cannot
-// convert between versions.
+// Messages of the API server about webhooks that refuse an object, do not answer, or cannot convert between versions.
 var (
 	hookRefuses  = regexp.MustCompile(`admission webhook "([^"]+)" denied the request(?:: | without explanation)?(.*)`)
 	hookFails    = regexp.MustCompile(`failed calling webhook "([^"]+)": (?:failed to call webhook: )?(?:Post "([^"]*)": )?(.*)`)
@@ -73,8 +72,7 @@ func (d *Diagnoser) withServiceAt(ctx context.Context, address, cause string) le
 	return d.withServiceCause(ctx, m[2], m[1], cause)
 }
 
-// withServiceCause appends to a cause why a Service has no ready pods. If it has some, the cause is
-// unchanged.
+// withServiceCause appends to a cause why a Service has no ready pods. If it has some, the cause is unchanged.
 func (d *Diagnoser) withServiceCause(ctx context.Context, namespace, name, cause string) lead {
 	l := lead{cause: cause}
 	r := d.Object(ctx, plan.Object{Kind: "Service", Namespace: namespace, Name: name})
@@ -86,8 +84,7 @@ func (d *Diagnoser) withServiceCause(ctx context.Context, namespace, name, cause
 	return l
 }
 
-// hookConfig names the configuration of a webhook, or "" if it is unknown; gap is a failed
-// read.
+// hookConfig names the configuration of a webhook, or "" if it is unknown; gap is a failed read.
 func (d *Diagnoser) hookConfig(ctx context.Context, name string) (config string, gap []string) {
 	for _, kind := range []string{"ValidatingWebhookConfiguration", "MutatingWebhookConfiguration"} {
 		list, err := d.dyn.Resource(admissionv1.SchemeGroupVersion.WithResource(strings.ToLower(kind)+"s")).List(ctx, metav1.ListOptions{})
@@ -137,8 +134,7 @@ func (d *Diagnoser) apiService(ctx context.Context, u *unstructured.Unstructured
 // metricsGroup matches the metrics API that an autoscaler could not reach.
 var metricsGroup = regexp.MustCompile(`(?:custom\.|external\.)?metrics\.k8s\.io`)
 
-// autoscaler finds out why an autoscaler does not scale and, if it gets no metrics, checks
-// the metrics API.
+// autoscaler finds out why an autoscaler does not scale and, if it gets no metrics, checks the metrics API.
 func (d *Diagnoser) autoscaler(ctx context.Context, q *inquiry) lead {
 	l := q.conditionCause()
 	c := worstCondition(q.live, "")

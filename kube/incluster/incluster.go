@@ -1,7 +1,6 @@
-// Package incluster runs lockstep in the cluster, as a Job whose pod gets the command line, the
-// chart and the values from Secrets. It does not depend on charts or operations: a Task is a command
-// line with files, and its output is lines. The central types are Task, Run and Conn. Only package
-// kube imports it.
+// Package incluster runs lockstep in the cluster, as a Job whose pod gets the command line, the chart and the values
+// from Secrets. It does not depend on charts or operations: a Task is a command line with files, and its output is
+// lines. The central types are Task, Run and Conn. Only package kube imports it.
 //
 // A run and its clients communicate only through the API server. Output is read from the pod's log,
 // which keeps all lines, costs no writes, and can be read by any number of screens. Requests are
@@ -189,9 +188,8 @@ func Start(ctx context.Context, kube kubernetes.Interface, t Task) (*Run, error)
 	return &run, nil
 }
 
-// Manifests returns the objects of a task for another tool to create, without owner references and
-// without a time limit. The name of the Job depends on the contents, because the pod of a Job cannot
-// be changed.
+// Manifests returns the objects of a task for another tool to create, without owner references and without a time
+// limit. The name of the Job depends on the contents, because the pod of a Job cannot be changed.
 func (t Task) Manifests() (objects []any, err error) {
 	parts, err := pack(t.Args, t.Files)
 	if err != nil {

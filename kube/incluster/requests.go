@@ -75,9 +75,8 @@ func send(ctx context.Context, kube kubernetes.Interface, namespace, name string
 // a pod. The Lease has the same name.
 func Job() string { return os.Getenv(leaseVar) }
 
-// Requests returns a reader with the requests to the run in this pod, one per line, until ctx ends. It
-// returns nil outside of such a pod. Each request is removed from the Lease before it is returned, so
-// it is returned only once.
+// Requests returns a reader with the requests to the run in this pod, one per line, until ctx ends. It returns nil
+// outside of such a pod. Each request is removed from the Lease before it is returned, so it is returned only once.
 func Requests(ctx context.Context, kube kubernetes.Interface) io.Reader {
 	namespace, name, ok := strings.Cut(Job(), "/")
 	if !ok {

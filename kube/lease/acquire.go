@@ -41,9 +41,8 @@ type Lease struct {
 	latest latestObservation
 }
 
-// Acquire locks a release; found is the State that Look returned. It returns a *LockedError
-// if another run holds the lock. If the returned State is Unavailable, the *Lease is nil and
-// the run continues without a lock.
+// Acquire locks a release; found is the State that Look returned. It returns a *LockedError if another run holds the
+// lock. If the returned State is Unavailable, the *Lease is nil and the run continues without a lock.
 //
 // Rule R51: one run at a time; a second one is refused, and a dead one replaced
 func Acquire(ctx context.Context, c Client, params Params, found State, opts Options) (*Lease, State, error) {
@@ -66,8 +65,7 @@ func Acquire(ctx context.Context, c Client, params Params, found State, opts Opt
 	return l, State{}, nil
 }
 
-// take creates the Lease, or takes over that of a dead run. It tries until this run
-// or another one has it.
+// take creates the Lease, or takes over that of a dead run. It tries until this run or another one has it.
 func (l *Lease) take(ctx context.Context, found State, opts Options) (State, error) {
 	for {
 		switch found.Status {

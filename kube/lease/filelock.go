@@ -63,8 +63,7 @@ func releaseLockFile(f *flock.Flock, remove bool) {
 	_ = f.Close()
 }
 
-// dead reports whether a holder is dead. That is known if it ran on this machine and its lock
-// file exists.
+// dead reports whether a holder is dead. That is known if it ran on this machine and its lock file exists.
 func (o Options) dead(h Holder) (dead, known bool) {
 	host, err := os.Hostname()
 	if o.LockDir == "" || err != nil || host != h.Host || !safeRunID.MatchString(h.RunID) {

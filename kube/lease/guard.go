@@ -17,10 +17,9 @@ func (l *Lease) Err() error {
 	return nil
 }
 
-// Guard returns nil if the run may write: it holds the lock, or continues without it. While
-// that is unknown, for example after an outage or a suspension, Guard requests a renewal and
-// waits for it. It returns an error if the lock is lost or released, or ctx ends; if ctx has
-// already ended it does not wait.
+// Guard returns nil if the run may write: it holds the lock, or continues without it. While that is unknown, for
+// example after an outage or a suspension, Guard requests a renewal and waits for it. It returns an error if the lock
+// is lost or released, or ctx ends; if ctx has already ended it does not wait.
 //
 // Rule R51a: a run that may have lost its release writes nothing
 func (l *Lease) Guard(ctx context.Context) error {

@@ -1,7 +1,6 @@
-// Package lease lets one run at a time work on a release (R51). A run holds a
-// coordination.k8s.io Lease in the release's namespace: Look reads it, Acquire takes
-// it, Guard protects each write, Release deletes it. A lock file on the run's machine
-// shows at once that a run there was killed. It imports only engine/plan.
+// Package lease lets one run at a time work on a release (R51). A run holds a coordination.k8s.io Lease in the
+// release's namespace: Look reads it, Acquire takes it, Guard protects each write, Release deletes it. A lock file on
+// the run's machine shows at once that a run there was killed. It imports only engine/plan.
 //
 // client-go's leaderelection does not fit: it keeps the Lease after its release, cannot
 // store details of the holder, and finds out that a holder is dead only by waiting.
@@ -26,8 +25,7 @@ type Client = v1.LeaseInterface
 
 // Options configure how Leases are held and read. The zero value is ready to use.
 type Options struct {
-	// LockDir is the directory of this machine's lock files, "" for none. It is created
-	// if it is missing.
+	// LockDir is the directory of this machine's lock files, "" for none. It is created if it is missing.
 	LockDir string
 	// Duration is how long a Lease is valid after a renewal, in whole seconds; 0 means
 	// 15 s. It is renewed every third of that.
@@ -45,8 +43,7 @@ func (o Options) duration() time.Duration {
 	return max(o.Duration.Round(time.Second), time.Second)
 }
 
-// Name returns the name of a release's Lease. Release names have at most 53 characters,
-// Lease names 253.
+// Name returns the name of a release's Lease. Release names have at most 53 characters, Lease names 253.
 func Name(release string) string { return "lockstep.v1." + release }
 
 // Holder describes the run that holds a Lease. Host and RunID lead to its lock file.
@@ -134,7 +131,6 @@ func unavailable(err error) bool {
 	return apierrors.IsForbidden(err) || apierrors.IsMethodNotSupported(err)
 }
 
-// namespaceTerminating reports whether the namespace is being deleted.
 func namespaceTerminating(err error) bool {
 	return apierrors.HasStatusCause(err, corev1.NamespaceTerminatingCause)
 }

@@ -65,11 +65,10 @@ const pollInterval = time.Second
 
 // observer decides whether the holder of one Lease is alive.
 //
-// The holder is dead once the Lease has stayed unchanged for its full duration on the observer's
-// monotonic clock. Every renewal changes resourceVersion, so the last renewal was sent before the
-// first read, and by then the holder's own Guard blocks its writes. Clocks of two machines are never
-// compared. The takeover itself is conditional on resourceVersion. Time spent suspended does not count,
-// which only delays the takeover.
+// The holder is dead once the Lease has stayed unchanged for its full duration on the observer's monotonic clock.
+// Every renewal changes resourceVersion, so the last renewal was sent before the first read, and by then the holder's
+// own Guard blocks its writes. Clocks of two machines are never compared. The takeover itself is conditional on
+// resourceVersion. Time spent suspended does not count, which only delays the takeover.
 //
 // An outage may also have kept the holder from renewing, so one gap between reads counts for at most
 // a quarter of the duration (but at least 2*pollInterval). With slow reads, five are enough.
@@ -105,8 +104,7 @@ func (o *observer) look(ctx context.Context) (State, error) {
 	}
 }
 
-// judge decides whether the holder of a Lease that was read at that time is alive, if that
-// is known.
+// judge decides whether the holder of a Lease that was read at that time is alive, if that is known.
 func (o *observer) judge(l *coordinationv1.Lease, now time.Time) (s State, known bool) {
 	h := holderOf(l)
 	live, dead := State{Status: Live, Holder: h}, State{Status: Dead, Holder: h, lease: l}

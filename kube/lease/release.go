@@ -44,9 +44,8 @@ func (l *Lease) deleteOwn(ctx context.Context) error {
 	}
 }
 
-// tryDelete deletes the Lease as last seen. done means that the Lease is gone or another run's.
-// If it is still ours but has changed, because the response to a renewal was lost, the next
-// attempt deletes the changed one.
+// tryDelete deletes the Lease as last seen. done means that the Lease is gone or another run's. If it is still ours
+// but has changed, because the response to a renewal was lost, the next attempt deletes the changed one.
 func (l *Lease) tryDelete(ctx context.Context) (done bool, err error) {
 	ctx, cancel := context.WithTimeout(ctx, deleteTimeout)
 	defer cancel()

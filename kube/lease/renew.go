@@ -39,8 +39,7 @@ func (l *Lease) renewLoop(ctx context.Context) {
 	}
 }
 
-// renew renews the Lease once, or finds out what happened to it. An error leaves the
-// condition unchanged.
+// renew renews the Lease once, or finds out what happened to it. An error leaves the condition unchanged.
 func (l *Lease) renew(ctx context.Context) error {
 	if l.latest.lastCondition() == namespaceGone {
 		return l.recreate(ctx)
@@ -83,9 +82,8 @@ func (l *Lease) reread(ctx context.Context) error {
 	return l.confirmHeld(ctx, current, at)
 }
 
-// confirmHeld records that the Lease is ours, as a request sent at that time has shown. If
-// there was a time without it, the release records must show that no other run changed
-// the release meanwhile.
+// confirmHeld records that the Lease is ours, as a request sent at that time has shown. If there was a time without
+// it, the release records must show that no other run changed the release meanwhile.
 func (l *Lease) confirmHeld(ctx context.Context, object *coordinationv1.Lease, sent time.Time) error {
 	l.object = object
 	if l.latest.lastCondition() != held {

@@ -16,8 +16,7 @@ import (
 	"lockstep/kube/connect"
 )
 
-// Release describes a release, to derive the rights that install, upgrade, rollback, test and
-// uninstall need.
+// Release describes a release, to derive the rights that install, upgrade, rollback, test and uninstall need.
 type Release struct {
 	Name, Namespace, Driver string
 	ClientSide, Replace     bool
@@ -115,8 +114,7 @@ func (r Release) watches(to Set, o Object) {
 	}
 }
 
-// bindings adds the rights to bind roles of others, and to write a ClusterRole with an aggregation
-// rule.
+// bindings adds the rights to bind roles of others, and to write a ClusterRole with an aggregation rule.
 func (r Release) bindings(to Set, o Object) {
 	if o.Group != rbacv1.GroupName {
 		return

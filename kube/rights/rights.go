@@ -180,9 +180,8 @@ func (op Operation) clientSide(k event.PhaseKind) bool {
 // verbs returns the verbs that a phase needs on an object, with reasons that are not obvious. Hooks
 // other than CRDs are also deleted, by their delete policy.
 //
-// The API server authorises a server-side apply as patch, and if the object does not exist also as
-// create. Both checks include the object's name, so a Role can limit both to it. For a POST that is
-// impossible.
+// The API server authorises a server-side apply as patch, and if the object does not exist also as create. Both
+// checks include the object's name, so a Role can limit both to it. For a POST that is impossible.
 func (op Operation) verbs(k event.PhaseKind, o plan.Object, presence Presence) map[string]string {
 	sends := func(presence Presence) map[string]string {
 		switch {

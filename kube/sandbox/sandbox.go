@@ -158,8 +158,7 @@ func (s *sandbox) fail(err error) {
 	}
 }
 
-// start starts the cluster and waits until pods can be created. The caller must call stop, also after an
-// error.
+// start starts the cluster and waits until pods can be created. The caller must call stop, also after an error.
 func (s *sandbox) start(ctx context.Context) error {
 	p, err := pki.Open(s.path("pki"))
 	if err != nil {

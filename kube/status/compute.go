@@ -17,8 +17,7 @@ import (
 // Result is the result of Compute.
 type Result struct {
 	run.Observation
-	// Recheck is the time after which the result may differ even if the object does not
-	// change; 0 for never.
+	// Recheck is the time after which the result may differ even if the object does not change; 0 for never.
 	Recheck time.Duration
 	// Doubts describe comparisons with something that is not a number (R23), one line each.
 	Doubts []string
@@ -209,8 +208,7 @@ func unscheduled(u *unstructured.Unstructured, now time.Time) (Result, bool) {
 	return r, true
 }
 
-// job handles Jobs. For kstatus a started Job is Current, which R22 uses unless the Job must
-// complete.
+// job handles Jobs. For kstatus a started Job is Current, which R22 uses unless the Job must complete.
 func job(u *unstructured.Unstructured, complete bool, now time.Time) Result {
 	for _, t := range []string{"Failed", "FailureTarget"} { // FailureTarget comes earlier, before the pods are gone
 		if c, ok := findCondition(u, t); ok && c.status == "True" {

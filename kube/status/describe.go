@@ -16,8 +16,7 @@ import (
 // jobTick is how often the message of a running Job is updated with its age.
 const jobTick = 10 * time.Second
 
-// describe summarizes the progress of an object in the terms of kubectl. The message of
-// kstatus is the last resort.
+// describe summarizes the progress of an object in the terms of kubectl. The message of kstatus is the last resort.
 func describe(u *unstructured.Unstructured, status event.Status, k *kstatus.Result) string {
 	switch groupKind(u) {
 	case "apps/Deployment":
@@ -146,7 +145,6 @@ func describeCRD(status event.Status, k *kstatus.Result) string {
 	return k.Message
 }
 
-// suspended reports whether a Job is suspended.
 func suspended(u *unstructured.Unstructured) bool {
 	yes, _, _ := unstructured.NestedBool(u.Object, "spec", "suspend")
 	return yes
@@ -281,9 +279,8 @@ func describeContainers(u *unstructured.Unstructured, field string) string {
 // server fit, such as those of PodSecurity about several containers.
 const maxText = 1000
 
-// CleanText turns text from the cluster into one line that is safe to print on a terminal
-// (text.Line). It collapses white space, and replaces the middle of long text with "…": the
-// start names the subject, the end the reason.
+// CleanText turns text from the cluster into one line that is safe to print on a terminal (text.Line). It collapses
+// white space, and replaces the middle of long text with "…": the start names the subject, the end the reason.
 func CleanText(s string) string {
 	s = strings.Join(strings.Fields(text.Line(s)), " ")
 	if utf8.RuneCountInString(s) <= maxText {

@@ -17,13 +17,11 @@ import (
 //
 //	{<jsonpath>} <op> <value>
 //
-// The path starts at the object's .status; a leading .status, $ or @ is
-// allowed. The operators are == != < <= > >=. The value is a string, bare or in
-// quotes of either kind, a number or a boolean.
+// The path starts at the object's .status; a leading .status, $ or @ is allowed. The operators are == != < <= > >=.
+// The value is a string, bare or in quotes of either kind, a number or a boolean.
 //
-// A path can match several values, through a filter, [*] or ..; one that satisfies the
-// comparison is enough. If it matches nothing, or only null, objects and lists, the expression
-// is false, even with !=.
+// A path can match several values, through a filter, [*] or ..; one that satisfies the comparison is enough. If it
+// matches nothing, or only null, objects and lists, the expression is false, even with !=.
 //
 // Two values are compared as numbers if one is a number and the other can be parsed as one, so
 // 1 == 1.0 and the string "3" == 3; otherwise as text, so true == "true", and the string "1.10"
@@ -42,7 +40,6 @@ type literal struct {
 	quoted bool
 }
 
-// parseExpression parses one expression.
 func parseExpression(text string) (Expression, error) {
 	text = strings.TrimSpace(text)
 	path, rest, err := splitPath(text)
@@ -114,8 +111,7 @@ func (e Expression) Actual(status map[string]any) string {
 	return CleanText(e.field() + " is " + strings.Join(values, ", "))
 }
 
-// field returns the field names at the end of the path, after the last index or filter; ".phase" if
-// there is none.
+// field returns the field names at the end of the path, after the last index or filter; ".phase" if there is none.
 func (e Expression) field() string {
 	path, _, _ := splitPath(e.text) // valid
 	last := strings.LastIndexAny(path, "]$@*")
@@ -142,9 +138,8 @@ func (e Expression) satisfied(c int) bool {
 	return c >= 0
 }
 
-// find returns the strings, numbers and booleans that the path matches. Errors of the library,
-// such as for an index out of range or a filter on something that is not a list, mean that
-// nothing matches.
+// find returns the strings, numbers and booleans that the path matches. Errors of the library, such as for an index
+// out of range or a filter on something that is not a list, mean that nothing matches.
 func (e Expression) find(status map[string]any) []any {
 	if status == nil {
 		return nil

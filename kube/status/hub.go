@@ -34,8 +34,7 @@ type Options struct {
 	// Linger is how long a watch continues after its last Watcher is closed, so that the
 	// next one can use it; 1 min if 0.
 	Linger time.Duration
-	// Log gets messages about misbehaviour of the API server or a proxy that the Hub works
-	// around; nil for none.
+	// Log gets messages about misbehaviour of the API server or a proxy that the Hub works around; nil for none.
 	Log *slog.Logger
 }
 
@@ -46,9 +45,8 @@ const helmSelector = "app.kubernetes.io/managed-by=Helm"
 // separate watches, by name. Further ones share a watch without a filter.
 const maxNamedWatches = 8
 
-// Hub has the watches of any number of Watchers: one list and one watch for each kind and
-// namespace, or for each kind. Only objects without the common label have separate watches,
-// by name.
+// Hub has the watches of any number of Watchers: one list and one watch for each kind and namespace, or for each
+// kind. Only objects without the common label have separate watches, by name.
 //
 // It recovers from watches that end, expired versions, restarts of the API server,
 // throttling, and kinds that are not known yet. If watching is not allowed, it polls.
@@ -63,7 +61,7 @@ type Hub struct {
 	mu      sync.Mutex
 	streams map[streamKey]*stream
 	narrow  map[schema.GroupVersionResource]bool // may not be watched in all namespaces at once
-	named   map[streamKey]int                    // number of watches by name, by kind and namespace
+	named   map[streamKey]int                    // watches by name started so far, by kind and namespace
 }
 
 // streamKey identifies a stream. At most one of label and name is set.
@@ -96,8 +94,7 @@ func NewHub(ctx context.Context, client dynamic.Interface, options Options) *Hub
 		narrow: map[schema.GroupVersionResource]bool{}, named: map[streamKey]int{}}
 }
 
-// Close ends all watches and waits for their goroutines. No Watcher reports anything after it
-// has returned.
+// Close ends all watches and waits for their goroutines. No Watcher reports anything after it has returned.
 func (h *Hub) Close() {
 	h.mu.Lock() // waits for a Watch that is starting a stream
 	h.cancel()
@@ -124,8 +121,7 @@ func (h *Hub) watch(w *Watcher, ctx context.Context, targets []Target, report re
 	}
 }
 
-// subscribe subscribes a Watcher to the streams of its targets, and returns what limits
-// watching.
+// subscribe subscribes a Watcher to the streams of its targets, and returns what limits watching.
 func (h *Hub) subscribe(w *Watcher, ctx context.Context, targets []Target, report reporter) (limits []string) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -316,9 +312,8 @@ func (w *Watcher) Go(ctx context.Context, do func(context.Context)) {
 // then every change of status, message or version. It returns at once. report is called from
 // other goroutines, but never concurrently for one object, and must not block for long.
 //
-// An observation has the resourceVersion on which it is based. For an object that does not
-// exist this is the version of the list or of the deletion; it is 0 if the server does not
-// know the kind, or if the object is polled.
+// An observation has the resourceVersion on which it is based. For an object that does not exist this is the version
+// of the list or of the deletion; it is 0 if the server does not know the kind, or if the object is polled.
 func (w *Watcher) Watch(ctx context.Context, targets []Target, report func(run.Observation)) {
 	if w.ctx.Err() != nil || len(targets) == 0 {
 		return

@@ -151,8 +151,7 @@ func (r metadataReader) Get(ctx context.Context, name string, opts metav1.GetOpt
 	return toUnstructured(found, r.gvk), nil
 }
 
-// toUnstructured converts an object of a watch, which may be metadata of a kind, or returns
-// nil.
+// toUnstructured converts an object of a watch, which may be metadata of a kind, or returns nil.
 func toUnstructured(o runtime.Object, gvk schema.GroupVersionKind) *unstructured.Unstructured {
 	switch o := o.(type) {
 	case *unstructured.Unstructured:

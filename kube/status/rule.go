@@ -8,8 +8,7 @@ import (
 	"lockstep/engine/plan"
 )
 
-// The annotations of R23. Their values are JSON arrays: the chart loader
-// converts YAML lists (R1).
+// The annotations of R23. Their values are JSON arrays: the chart loader converts YAML lists (R1).
 const (
 	SuccessAnnotation = "helm.sh/readiness-success"
 	FailureAnnotation = "helm.sh/readiness-failure"
@@ -29,13 +28,11 @@ type Rule struct {
 // Custom reports whether expressions replace kstatus.
 func (r Rule) Custom() bool { return len(r.Success) > 0 && len(r.Failure) > 0 }
 
-// ParseRule parses the readiness annotations of an object. The caller sets JobsComplete and
-// Hook.
+// ParseRule parses the readiness annotations of an object. The caller sets JobsComplete and Hook.
 //
-// A value that is not a list of strings, or an invalid expression, is an error that names the
-// annotation (R2, R24). If only one of the two annotations is set, the rule is kstatus, and
-// ParseRule returns a warning without chart and object (R24). An empty list or value counts
-// as not set.
+// A value that is not a list of strings, or an invalid expression, is an error that names the annotation (R2, R24).
+// If only one of the two annotations is set, the rule is kstatus, and ParseRule returns a warning without chart and
+// object (R24). An empty list or value counts as not set.
 func ParseRule(annotations map[string]string) (Rule, []plan.Warning, error) {
 	success, err := parseList(annotations, SuccessAnnotation)
 	if err != nil {

@@ -16,10 +16,9 @@ import (
 
 // source feeds a stream by listing and watching its objects.
 //
-// client-go's Reflector does not stop promptly (it sleeps between attempts and ignores the
-// context), leaves a request behind, and only logs errors that a source must distinguish: a
-// missing right, an unknown kind, an outage. RetryWatcher does not recover from an expired
-// version.
+// client-go's Reflector does not stop promptly (it sleeps between attempts and ignores the context), leaves a request
+// behind, and only logs errors that a source must distinguish: a missing right, an unknown kind, an outage.
+// RetryWatcher does not recover from an expired version.
 type source struct {
 	stream   *stream
 	wake     chan struct{} // a subscription has joined; for polling

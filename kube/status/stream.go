@@ -14,9 +14,8 @@ import (
 	"lockstep/engine/run"
 )
 
-// stream mirrors the objects of one streamKey and reports them to its subscriptions. The
-// goroutine of run owns the mirror, and a source in another one feeds it, so that no lock is
-// held during a report.
+// stream mirrors the objects of one streamKey and reports them to its subscriptions. The goroutine of run owns the
+// mirror, and a source in another one feeds it, so that no lock is held during a report.
 type stream struct {
 	hub    *Hub
 	key    streamKey
@@ -335,8 +334,7 @@ func (s *stream) refresh(o *watched) {
 // events. It sends one about every minute.
 const bookmarksWithin = 90 * time.Second
 
-// outdated reports whether an object may be missing only because the mirror is older than
-// Target.Existed.
+// outdated reports whether an object may be missing only because the mirror is older than Target.Existed.
 func (s *stream) outdated(o *watched, now time.Time) bool {
 	if o.sub.first || s.version == 0 || s.seen >= o.target.Existed {
 		return false

@@ -29,8 +29,7 @@ func fails() string {
 		"\n---\n" + ConfigMap("never", map[string]string{"helm.sh/layer": "never", "helm.sh/dependson/layer": "fails"})
 }
 
-// Failing returns a chart that creates ConfigMaps and then fails. The second one waits for the
-// first.
+// Failing returns a chart that creates ConfigMaps and then fails. The second one waits for the first.
 func Failing(t *testing.T, first, second string) *charts.Chart {
 	return MakeChart(t, Files{
 		"Chart.yaml":                 "apiVersion: v2\nname: edge\nversion: 1.0.0\nannotations: {helm.sh/depends-on/subcharts: '[\"sub\"]'}\ndependencies: [{name: sub, version: 1.0.0}]\n",
@@ -118,8 +117,7 @@ func Group(name string, after ...string) map[string]string {
 	return m
 }
 
-// Object returns the text of an object: "v1/ConfigMap/name", its annotations, and
-// what else it has as indented YAML.
+// Object returns the text of an object: "v1/ConfigMap/name", its annotations, and what else it has as indented YAML.
 func Object(what string, annotations map[string]string, rest ...string) string {
 	i := strings.LastIndex(what, "/")
 	j := strings.LastIndex(what[:i], "/")
@@ -141,8 +139,7 @@ func ConfigMap(name string, annotations map[string]string, data ...string) strin
 	return Object("v1/ConfigMap/"+name, annotations, text)
 }
 
-// Deployment returns a Deployment whose pods are ready after a delay. more is added to its
-// spec.
+// Deployment returns a Deployment whose pods are ready after a delay. more is added to its spec.
 func Deployment(name string, annotations map[string]string, readyDelay string, more ...string) string {
 	return Object("apps/v1/Deployment/"+name, annotations, "spec:\n  selector: {matchLabels: {app: "+name+"}}", strings.Join(more, "\n"),
 		"  template:", "    metadata:", "      labels: {app: "+name+"}", "      annotations: {sandbox/ready-delay: "+readyDelay+"}",

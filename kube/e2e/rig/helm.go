@@ -43,8 +43,7 @@ func (r *Rig) MustHelm(args ...string) string {
 	return out
 }
 
-// Objects lists the objects of common kinds in the namespace, without those that the cluster
-// creates.
+// Objects lists the objects of common kinds in the namespace, without those that the cluster creates.
 func (r *Rig) Objects() []string {
 	r.T.Helper()
 	kinds := []schema.GroupVersionResource{

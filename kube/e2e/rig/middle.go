@@ -16,8 +16,7 @@ type Middle struct {
 	Amend  func(*http.Response) error
 }
 
-// Through returns a connection through a middle, for the given user, or for "" the cluster's
-// administrator.
+// Through returns a connection through a middle, for the given user, or for "" the cluster's administrator.
 func (r *Rig) Through(m Middle, user string) *kube.Client {
 	r.T.Helper()
 	o := meddle.Options{Kubeconfig: Sandbox.Kubeconfig, Amend: m.Amend}

@@ -19,8 +19,7 @@ import (
 	"lockstep/kube/throwaway/auditlog"
 )
 
-// Changes plans an operation and returns its changes as "group object action", and the diffs
-// by object.
+// Changes plans an operation and returns its changes as "group object action", and the diffs by object.
 func (r *Rig) Changes(op *kube.Operation, err error) (lines []string, diffs map[string]kube.Change) {
 	r.T.Helper()
 	if err != nil {
@@ -44,8 +43,7 @@ func (r *Rig) Writes() []string {
 	return verbs(r.ownWrites(time.Time{}, func(o auditlog.ObjectRef) bool { return o.Namespace == r.Namespace || o.Name == r.Namespace }))
 }
 
-// WritesOf returns lockstep's writes since a time, including those to cluster-scoped objects
-// with the test's name.
+// WritesOf returns lockstep's writes since a time, including those to cluster-scoped objects with the test's name.
 func (r *Rig) WritesOf(since time.Time) []string {
 	r.T.Helper()
 	return verbs(r.ownWrites(since, func(o auditlog.ObjectRef) bool {

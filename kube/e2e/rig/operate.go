@@ -38,9 +38,8 @@ func (r *Rig) EveryOperation(clientSide bool, check func(Outcome)) {
 	}
 }
 
-// CutWhile runs an operation through a proxy that is cut once an object of a resource has a
-// status and is watched, until meanwhile returns. CutWhile returns the time of the
-// reconnection.
+// CutWhile runs an operation through a proxy that is cut once an object of a resource has a status and is watched,
+// until meanwhile returns. CutWhile returns the time of the reconnection.
 func (r *Rig) CutWhile(prepare func() (*kube.Operation, error), resource, object, message string, meanwhile func()) (out Outcome, back time.Time) {
 	r.T.Helper()
 	p, direct := NewProxy(r.T), r.Client

@@ -52,8 +52,7 @@ func Main(m *testing.M) {
 	os.Exit(testcluster.Main(m))
 }
 
-// Long is make chaos: all cases of what is cut off or fails, of which make test has one
-// of each kind.
+// Long is make chaos: all cases of what is cut off or fails, of which make test has one of each kind.
 var Long = os.Getenv("CHAOS") == "long"
 
 // ChartsDir holds the charts of testdata, as a package of tests sees it.
@@ -68,8 +67,7 @@ type Rig struct {
 	Cluster kubernetes.Interface
 }
 
-// New creates a namespace for a test. It is never deleted, because that takes the controllers
-// many seconds.
+// New creates a namespace for a test. It is never deleted, because that takes the controllers many seconds.
 func New(t *testing.T) *Rig {
 	t.Helper()
 	name := strings.ToLower(strings.NewReplacer("/", "-", "_", "-", "#", "-", ",", "", "(", "", ")", "", ":", "", " ", "-", ".", "-").Replace(t.Name()))
@@ -86,8 +84,7 @@ func Named(t *testing.T, name string) *Rig {
 	return r
 }
 
-// Needs skips a test if the cluster's Kubernetes does not serve a kind; since is the first
-// version that does.
+// Needs skips a test if the cluster's Kubernetes does not serve a kind; since is the first version that does.
 func (r *Rig) Needs(groupVersion, kind, since string) {
 	r.T.Helper()
 	list, err := r.Cluster.Discovery().ServerResourcesForGroupVersion(groupVersion)
@@ -239,8 +236,7 @@ func (r *Rig) Audit() auditlog.Log {
 	})
 }
 
-// oracleGroup is a group of the hand-written plan of a chart: its objects and its
-// dependencies.
+// oracleGroup is a group of the hand-written plan of a chart: its objects and its dependencies.
 type oracleGroup struct {
 	Objects []string // "Kind/name"
 	Gates   []string

@@ -35,8 +35,7 @@ func (r *Rig) Bound(user, kind, role string, rules []rbacv1.PolicyRule) *kube.Cl
 	return Connected(r.T, r.Namespace, func(s *cli.EnvSettings) { s.KubeAsUser = r.Namespace + "-" + user })
 }
 
-// AwaitRights waits until the API server's authorizer, which has a delay, knows the rights of
-// a user.
+// AwaitRights waits until the API server's authorizer, which has a delay, knows the rights of a user.
 func (r *Rig) AwaitRights(user string, rules []rbacv1.PolicyRule) {
 	r.T.Helper()
 	if len(rules) == 0 {

@@ -23,8 +23,7 @@ type Trouble struct {
 	Evidence string // part of a line
 }
 
-// InTrouble returns a chart of objects in parallel groups, and one group that waits for all of
-// them.
+// InTrouble returns a chart of objects in parallel groups, and one group that waits for all of them.
 func InTrouble(t *testing.T, all []Trouble) *charts.Chart {
 	var groups, docs []string
 	for i, x := range all {

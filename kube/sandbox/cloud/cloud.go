@@ -126,7 +126,6 @@ func (c *cloud) service(ctx context.Context, s *corev1.Service) (time.Duration, 
 	return 0, err
 }
 
-// ingress assigns an address to an Ingress.
 func (c *cloud) ingress(ctx context.Context, i *networkingv1.Ingress) (time.Duration, error) {
 	if len(i.Status.LoadBalancer.Ingress) > 0 {
 		return 0, nil

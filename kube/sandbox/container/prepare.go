@@ -146,7 +146,6 @@ func (c *containerRun) valueFrom(ctx context.Context, from *corev1.EnvVarSource)
 	return "", false, fmt.Errorf("the sandbox supports no such valueFrom")
 }
 
-// field returns a field of the pod.
 func (c *containerRun) field(name string) (string, error) {
 	switch name {
 	case "spec.nodeName":

@@ -130,7 +130,6 @@ func (r *Runtime) Start(ctx context.Context, pod *corev1.Pod, name string, attem
 	return nil
 }
 
-// folder returns the folder of a pod.
 func (r *Runtime) folder(pod types.UID) string {
 	r.mu.Lock()
 	defer r.mu.Unlock()

@@ -118,7 +118,6 @@ func Sources(v *corev1.Volume) []corev1.VolumeProjection {
 	return nil
 }
 
-// files returns the files of a source.
 func (c *containerRun) files(ctx context.Context, dir string, s corev1.VolumeProjection) (map[string][]byte, error) {
 	switch {
 	case s.Secret != nil:
@@ -153,8 +152,7 @@ func (c *containerRun) downward(items []corev1.DownwardAPIVolumeFile) (map[strin
 	return files, nil
 }
 
-// selectKeys returns the keys that items name, renamed, or all keys without items. Required keys were checked
-// before.
+// selectKeys returns the keys that items name, renamed, or all keys without items. Required keys were checked before.
 func selectKeys(data map[string][]byte, items []corev1.KeyToPath) map[string][]byte {
 	if len(items) == 0 {
 		return data

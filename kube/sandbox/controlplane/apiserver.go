@@ -159,8 +159,7 @@ func parse(name string, sets cliflag.NamedFlagSets, args []string) error {
 	return nil
 }
 
-// EtcdConfig has the paths of an etcd. It listens on unix sockets, because any local user could connect to a
-// port.
+// EtcdConfig has the paths of an etcd. It listens on unix sockets, because any local user could connect to a port.
 type EtcdConfig struct {
 	Dir, LogFile             string
 	ClientSocket, PeerSocket string

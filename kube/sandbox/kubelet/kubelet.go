@@ -253,8 +253,7 @@ func (k *Kubelet) newIP() string {
 	return fmt.Sprintf("10.244.%d.%d", n>>8&255, n&255)
 }
 
-// stripManagedFields halves the memory of the cached pods. An update without managed fields does not change
-// them.
+// stripManagedFields halves the memory of the cached pods. An update without managed fields does not change them.
 func stripManagedFields(o any) (any, error) {
 	if m, err := meta.Accessor(o); err == nil {
 		m.SetManagedFields(nil)

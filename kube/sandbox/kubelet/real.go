@@ -46,7 +46,6 @@ func (k *Kubelet) start(ctx context.Context, p *pass) error {
 	return err
 }
 
-// processLog responds with the output of a process.
 func (k *Kubelet) processLog(w http.ResponseWriter, r *http.Request, pod *corev1.Pod, o logOptions) {
 	name := k.runtime.Name(pod)
 	st, _ := containerStatus(pod, name)

@@ -126,7 +126,6 @@ func (r *references) key(kind, title, name, key string) {
 	}
 }
 
-// object returns the data of a ConfigMap or Secret.
 func (r *references) object(kind, name string) map[string][]byte {
 	if r.what != "" {
 		return nil
@@ -150,7 +149,6 @@ func imageNameError(c corev1.Container) string {
 	return ""
 }
 
-// failImageName handles a pod with an invalid image name.
 func (p *pass) failImageName() {
 	before := waitingReasons(&p.pod.Status)
 	p.wait(true, func(c corev1.Container) corev1.ContainerStateWaiting {

@@ -161,8 +161,7 @@ func (l Log) Namespace(name string) Log {
 	return l.Where(func(e Event) bool { return e.Object.Resource != "" && e.Object.Namespace == name })
 }
 
-// UserAgent returns the events of the program with this name in the user agent, such as "Helm"
-// for "Helm/4.3.1".
+// UserAgent returns the events of the program with this name in the user agent, such as "Helm" for "Helm/4.3.1".
 func (l Log) UserAgent(name string) Log {
 	return l.Where(func(e Event) bool { return e.UserAgent == name || strings.HasPrefix(e.UserAgent, name+"/") })
 }

@@ -24,14 +24,11 @@ import (
 
 // Options configure a Front. All but Kubeconfig are optional.
 type Options struct {
-	// Kubeconfig is the path of the kubeconfig of the API server; all requests are made
-	// by its user.
+	// Kubeconfig is the path of the kubeconfig of the API server; all requests are made by its user.
 	Kubeconfig string
-	// TLS serves HTTPS with HTTP/2, so that requests share a connection. Without it the
-	// front serves plain HTTP/1.1.
+	// TLS serves HTTPS with HTTP/2, so that requests share a connection. Without it the front serves plain HTTP/1.1.
 	TLS bool
-	// Meddle answers a request, most often with onward, which forwards it to the API
-	// server.
+	// Meddle answers a request, most often with onward, which forwards it to the API server.
 	Meddle func(w http.ResponseWriter, r *http.Request, onward http.Handler)
 	// Amend may change the API server's responses.
 	Amend func(*http.Response) error
@@ -158,8 +155,7 @@ func (f *Front) track(c net.Conn, s http.ConnState) {
 	}
 }
 
-// Reset resets the connection of a request, and so ends all other requests on that
-// connection too.
+// Reset resets the connection of a request, and so ends all other requests on that connection too.
 func Reset(r *http.Request) {
 	if c, ok := r.Context().Value(connKey{}).(net.Conn); ok {
 		reset(c)

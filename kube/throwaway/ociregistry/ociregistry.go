@@ -1,5 +1,4 @@
-// Package ociregistry serves a packaged chart as an OCI registry does, as far as a pull needs
-// it. Only tests use it.
+// Package ociregistry serves a packaged chart as an OCI registry does, as far as a pull needs it. Only tests use it.
 package ociregistry
 
 import (

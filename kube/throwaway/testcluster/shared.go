@@ -29,16 +29,14 @@ type member struct {
 	held  *os.File // the write end of the sandbox's stdin; the sandbox ends when all members have closed theirs
 }
 
-// folder returns the folder of a test run. run is the process id of go test, or of a package
-// that runs alone.
+// folder returns the folder of a test run. run is the process id of go test, or of a package that runs alone.
 func folder(run int) string {
 	return filepath.Join(os.TempDir(), fmt.Sprintf("lockstep-test-%d-%d", os.Getuid(), run))
 }
 
 // start joins the test run of the go test that started this process.
 func start() (*Cluster, error) {
-	// Even if the cluster already runs, so that go test knows that the results depend on the
-	// program.
+	// Even if the cluster already runs, so that go test knows that the results depend on the program.
 	program, argv, err := throwaway.Command(nil)
 	if err != nil {
 		return nil, err

@@ -25,8 +25,7 @@ type Cluster struct {
 // Log returns the audit log since this package joined the cluster.
 func (c *Cluster) Log() (auditlog.Log, error) { return c.tail.Read() }
 
-// Alone makes this package start its own cluster, because its tests disturb others. Call it
-// before Get or Start.
+// Alone makes this package start its own cluster, because its tests disturb others. Call it before Get or Start.
 func Alone() { alone = true }
 
 var (
