@@ -23,7 +23,7 @@ func TestAnAPIApartIsAway(t *testing.T) {
 				}
 				return says(200, "{}"), nil
 			})
-			x.link.answered = true
+			x.link.known = true
 			var away, told []string
 			defer x.link.Listen(Listener{
 				Away:   func(_ time.Time, reason string) { away = append(away, reason) },
@@ -68,7 +68,7 @@ func TestAnAPIApartIsAwayWithAll(t *testing.T) {
 			}
 			return says(200, "{}"), nil
 		})
-		x.link.answered = true
+		x.link.known = true
 		var wg sync.WaitGroup
 		for _, path := range []string{thingPath, secretsPath + "/x"} {
 			wg.Go(func() {

@@ -102,7 +102,7 @@ func (a *cache) find(c *call) (k *kept, first bool) {
 	case c.writes && (c.target.Resource == "customresourcedefinitions" || c.target.Resource == "apiservices"):
 		a.mode, a.answers = cacheNothing, nil
 		return nil, false
-	case a.mode == cacheNothing, a.mode == cacheKinds && (!kind || c.t.asksAgain.Load()),
+	case a.mode == cacheNothing, a.mode == cacheKinds && (!kind || c.t.bypassCache.Load()),
 		c.writes, c.streams, c.request.Method != http.MethodGet && !c.target.isReview():
 		return nil, false
 	}

@@ -41,42 +41,42 @@ func newGetter(ctx context.Context, flags genericclioptions.RESTClientGetter, li
 			return nil, err
 		}
 		t := &transport{ctx: ctx, writes: writes, link: link, limits: limitsOf(ctx)}
-		if config, err = carried(config, t); err != nil {
+		if config, err = throughTransport(config, t); err != nil {
 			return nil, err
 		}
-		patient := rest.CopyConfig(config)
-		patient.Timeout = patientDiscovery
-		client, err := discovery.NewDiscoveryClientForConfig(patient)
+		withTimeout := rest.CopyConfig(config)
+		withTimeout.Timeout = discoveryTimeout
+		client, err := discovery.NewDiscoveryClientForConfig(withTimeout)
 		if err != nil {
 			return nil, err
 		}
 		cached := memory.NewMemCacheClient(client)
-		return &loaded{config, cached, restmapper.NewDeferredDiscoveryRESTMapper(kindsOfMapper{cached, t})}, nil
+		return &loaded{config, cached, restmapper.NewDeferredDiscoveryRESTMapper(mapperDiscovery{cached, t})}, nil
 	})}
 }
 
-// kindsOfMapper is discovery for a mapper: after a kind was not found, the response must come from the cluster.
-type kindsOfMapper struct {
+// mapperDiscovery is discovery for a mapper: after a kind was not found, the response must come from the cluster.
+type mapperDiscovery struct {
 	discovery.CachedDiscoveryInterface
 	t *transport
 }
 
 // Invalidate bypasses the cache from now on.
-func (k kindsOfMapper) Invalidate() {
-	k.t.asksAgain.Store(true)
+func (k mapperDiscovery) Invalidate() {
+	k.t.bypassCache.Store(true)
 	k.CachedDiscoveryInterface.Invalidate()
 }
 
-// patientDiscovery replaces client-go's timeout of 32 s for discovery: the transport's context ends it.
-const patientDiscovery = time.Hour
+// discoveryTimeout replaces client-go's timeout of 32 s for discovery: the transport's context ends it.
+const discoveryTimeout = time.Hour
 
-// carried returns a configuration whose requests go through t, and from there as the kubeconfig says. t wraps all of
-// client-go's round trippers, so that a retry can ask for new credentials.
-func carried(config *rest.Config, t *transport) (*rest.Config, error) {
+// throughTransport returns a configuration whose requests go through t, and from there as the kubeconfig says. t wraps
+// all of client-go's round trippers, so that a retry can ask for new credentials.
+func throughTransport(config *rest.Config, t *transport) (*rest.Config, error) {
 	config.UserAgent = "lockstep"
 	config.WrapTransport = withoutHelmsRetry(config.WrapTransport)
 	if t.plugin = config.ExecProvider != nil || config.AuthProvider != nil; t.plugin {
-		config.Wrap(func(next http.RoundTripper) http.RoundTripper { return underWay{next} })
+		config.Wrap(func(next http.RoundTripper) http.RoundTripper { return credentialed{next} })
 	}
 	renew := func() (http.RoundTripper, error) { return rest.TransportFor(config) }
 	var err error

@@ -19,8 +19,8 @@ type Link struct {
 	cache cache
 
 	mu        sync.Mutex
-	met       bool           // a connection was accepted, ever
-	answered  bool           // a response came, ever
+	found     bool           // a connection was accepted, ever
+	known     bool           // a response came, ever
 	failures  map[string]int // consecutive, by gate
 	gates     map[string]*gate
 	listeners map[int]Listener
@@ -52,9 +52,9 @@ const (
 	// probePause is the longest time between two probes.
 	probePause = 2 * time.Second
 
-	// letGo is the time per waiting request in which they are released, longestLetGo the maximum for all.
-	letGo        = 10 * time.Millisecond
-	longestLetGo = 2 * time.Second
+	// releaseStep is the time per waiting request in which they are released, maxReleaseTime the maximum for all.
+	releaseStep    = 10 * time.Millisecond
+	maxReleaseTime = 2 * time.Second
 )
 
 func newLink() *Link {
@@ -109,7 +109,7 @@ type reach struct {
 func (l *Link) reach() reach {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	return reach{away: len(l.gates) > 0, found: l.met || l.answered, known: l.answered}
+	return reach{away: len(l.gates) > 0, found: l.found || l.known, known: l.known}
 }
 
 // tell calls the listeners for the requests with some Writes, with a function that they may not have.
@@ -217,7 +217,7 @@ func (l *Link) pause(g *gate, probes bool) time.Duration {
 	if probes {
 		return backoff(g.tries, probePause)
 	}
-	return rand.N(min(longestLetGo, time.Duration(g.last)*letGo) + 1)
+	return rand.N(min(maxReleaseTime, time.Duration(g.last)*releaseStep) + 1)
 }
 
 // inTime shortens a pause to half of the time that ctx leaves.
@@ -268,10 +268,10 @@ func (p *pass) end(o outcome, since time.Time, reason string) (closed bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	away := len(l.gates) > 0
-	l.met = l.met || o == responded || o == busy || o == lost
+	l.found = l.found || o == responded || o == busy || o == lost
 	switch o {
 	case responded:
-		l.answered = true
+		l.known = true
 		l.open(wire)
 		l.open(p.group)
 	case busy:

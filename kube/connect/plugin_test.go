@@ -21,7 +21,7 @@ func TestSlowPlugin(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		x, tries := over(bound(t), nil)
 		x.plugin = true
-		answered := underWay{roundTripper(func(r *http.Request) (*http.Response, error) {
+		answered := credentialed{roundTripper(func(r *http.Request) (*http.Response, error) {
 			select {
 			case <-time.After(5 * time.Second):
 				return says(200, "{}"), nil

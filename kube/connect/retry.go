@@ -111,9 +111,9 @@ func (c *call) do(ctx context.Context) (*http.Response, error) {
 		if ended != nil {
 			return c.giveUp(resp, err, ended)
 		}
-		next, made := c.t.below()
+		next, made := c.t.current()
 		var sent time.Time
-		sent, resp, err = try(ctx, next, c.again(ctx), min(lastLimit, firstLimit<<min(c.tries, 5)), c.streams, c.t.plugin)
+		sent, resp, err = try(ctx, next, c.newRequest(ctx), min(lastLimit, firstLimit<<min(c.tries, 5)), c.streams, c.t.plugin)
 		if c.tries == 0 {
 			c.began = sent
 		}
@@ -140,7 +140,7 @@ func (c *call) do(ctx context.Context) (*http.Response, error) {
 		}
 		c.doubt = c.doubt || resp != nil && resp.StatusCode >= http.StatusInternalServerError || err != nil && !notSent(err)
 		c.reached = c.reached || resp != nil && (resp.StatusCode == http.StatusBadGateway || resp.StatusCode == http.StatusGatewayTimeout) || err != nil && !notSent(err)
-		if c.enough(v) {
+		if c.limitReached(v) {
 			return c.giveUp(resp, err, nil)
 		}
 		if !c.erring.IsZero() {
@@ -158,7 +158,7 @@ func (c *call) do(ctx context.Context) (*http.Response, error) {
 }
 
 // again returns a copy of the request to send.
-func (c *call) again(ctx context.Context) *http.Request {
+func (c *call) newRequest(ctx context.Context) *http.Request {
 	r := c.request.Clone(ctx)
 	if c.body != nil {
 		r.GetBody = func() (io.ReadCloser, error) { return io.NopCloser(bytes.NewReader(c.body)), nil }
@@ -168,8 +168,8 @@ func (c *call) again(ctx context.Context) *http.Request {
 	return r
 }
 
-// enough reports whether the limit for retries is reached.
-func (c *call) enough(v verdict) bool {
+// limitReached reports whether the limit for retries is reached.
+func (c *call) limitReached(v verdict) bool {
 	l, now := c.t.limits, time.Now()
 	over := func(since time.Time, limit time.Duration) bool { return limit > 0 && now.Sub(since) >= limit }
 	erring := v.erring && !(v.apart && c.t.link.reach().away) // else the whole API server is away
@@ -194,7 +194,7 @@ func (c *call) giveUp(resp *http.Response, err, ended error) (*http.Response, er
 		resp.Header.Del("Retry-After") // client-go would retry
 		return resp, nil
 	case err == nil:
-		return nil, fmt.Errorf("%w: %w", errEnded, ended)
+		return nil, fmt.Errorf("%w: %w", errNotSent, ended)
 	}
 	return nil, &unanswered{last: err, ended: ended}
 }
@@ -251,7 +251,7 @@ func judgeError(err error, link *Link) verdict {
 		return verdict{}
 	case noCredentials(err), !resolved(err):
 		return verdict{again: link.reach().known, reason: shortReason(err)}
-	case errors.Is(err, errEnded):
+	case errors.Is(err, errNotSent):
 		return verdict{}
 	case notSent(err) && !link.reach().found: // the address may be wrong
 		return verdict{reason: shortReason(err)}

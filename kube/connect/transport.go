@@ -33,9 +33,9 @@ type transport struct {
 	link   *Link
 	limits limits
 	server string // the path of the server's address, which all paths begin with
-	plugin bool   // next may ask a plugin for credentials, and passes underWay when it has them
+	plugin bool   // next may ask a plugin for credentials, and passes credentialed when it has them
 
-	asksAgain atomic.Bool // a kind that it did not find made it ask for all of them again
+	bypassCache atomic.Bool // set once a kind was not found
 
 	mu   sync.Mutex
 	next http.RoundTripper
@@ -44,8 +44,8 @@ type transport struct {
 	renew func() (http.RoundTripper, error)
 }
 
-// errEnded means that a request was not sent because its context had ended.
-var errEnded = errors.New("not sent")
+// errNotSent means that a request was not sent because its context had ended.
+var errNotSent = errors.New("not sent")
 
 // arrivedError means that there is no response to a write that may have reached an API server,
 // which may still carry it out.
@@ -68,7 +68,7 @@ func (t *transport) RoundTrip(r *http.Request) (*http.Response, error) {
 	done := func() { stop(); cancel(nil) }
 	if t.ctx.Err() != nil {
 		done()
-		return nil, fmt.Errorf("%w: %w", errEnded, context.Cause(t.ctx))
+		return nil, fmt.Errorf("%w: %w", errNotSent, context.Cause(t.ctx))
 	}
 	c, err := newCall(t, r)
 	if err != nil {
@@ -98,7 +98,7 @@ func (t *transport) RoundTrip(r *http.Request) (*http.Response, error) {
 
 // WrappedRoundTripper lets client-go find the transport below.
 func (t *transport) WrappedRoundTripper() http.RoundTripper {
-	next, _ := t.below()
+	next, _ := t.current()
 	return next
 }
 
@@ -121,8 +121,8 @@ func (t *transport) refresh(used int) bool {
 	return true
 }
 
-// below returns the round tripper for a try, and how often it was replaced before.
-func (t *transport) below() (http.RoundTripper, int) {
+// current returns the round tripper for a try, and how often it was replaced before.
+func (t *transport) current() (http.RoundTripper, int) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	return t.next, t.made
@@ -140,7 +140,7 @@ func writes(r *http.Request, t Target) bool {
 // notSent reports whether a request certainly did not reach an API server.
 func notSent(err error) bool {
 	var op *net.OpError
-	return errors.As(err, &op) && op.Op == "dial" || errors.Is(err, errEnded) || noCredentials(err)
+	return errors.As(err, &op) && op.Op == "dial" || errors.Is(err, errNotSent) || noCredentials(err)
 }
 
 const (
@@ -148,9 +148,9 @@ const (
 	// as long, because a webhook may be slow.
 	firstLimit = 15 * time.Second
 	lastLimit  = 2 * time.Minute
-	// slowest is the time limit for each chunk of a response.
-	slowest = time.Second
-	chunk   = 32 << 10
+	// chunkTimeout is the time limit for each chunk of a response.
+	chunkTimeout = time.Second
+	chunk        = 32 << 10
 )
 
 // errSlow ends a try that takes too long.
@@ -165,7 +165,7 @@ func try(ctx context.Context, next http.RoundTripper, r *http.Request, limit tim
 	timer := time.AfterFunc(limit, func() { cancel(fmt.Errorf("%w: not in %s", errSlow, limit)) })
 	if plugin {
 		timer.Stop()
-		ctx = context.WithValue(ctx, underWayKey{}, func() {
+		ctx = context.WithValue(ctx, credentialedKey{}, func() {
 			sent = time.Now()
 			deadline = sent.Add(limit)
 			timer.Reset(limit)
@@ -181,7 +181,7 @@ func try(ctx context.Context, next http.RoundTripper, r *http.Request, limit tim
 	defer timer.Stop()
 	if err == nil {
 		err = readAll(resp, func() {
-			deadline = deadline.Add(slowest)
+			deadline = deadline.Add(chunkTimeout)
 			timer.Reset(time.Until(deadline))
 		})
 	}
@@ -191,23 +191,23 @@ func try(ctx context.Context, next http.RoundTripper, r *http.Request, limit tim
 	return sent, resp, err
 }
 
-type underWayKey struct{}
+type credentialedKey struct{}
 
-// underWay is below the round tripper that asks a plugin for credentials: a request that gets here has them.
-type underWay struct{ next http.RoundTripper }
+// credentialed is below the round tripper that asks a plugin for credentials: a request that gets here has them.
+type credentialed struct{ next http.RoundTripper }
 
-func (u underWay) RoundTrip(r *http.Request) (*http.Response, error) {
-	if begin, ok := r.Context().Value(underWayKey{}).(func()); ok {
+func (u credentialed) RoundTrip(r *http.Request) (*http.Response, error) {
+	if begin, ok := r.Context().Value(credentialedKey{}).(func()); ok {
 		begin()
 	}
 	return u.next.RoundTrip(r)
 }
 
 // WrappedRoundTripper lets client-go find the transport below.
-func (u underWay) WrappedRoundTripper() http.RoundTripper { return u.next }
+func (u credentialed) WrappedRoundTripper() http.RoundTripper { return u.next }
 
-// readAll reads a response to its end. It calls came after each chunk.
-func readAll(resp *http.Response, came func()) error {
+// readAll reads a response to its end. It calls onChunk after each chunk.
+func readAll(resp *http.Response, onChunk func()) error {
 	defer resp.Body.Close()
 	var all bytes.Buffer
 	for {
@@ -219,7 +219,7 @@ func readAll(resp *http.Response, came func()) error {
 		if err != nil {
 			return fmt.Errorf("read the response: %w", err)
 		}
-		came()
+		onChunk()
 	}
 }
 

@@ -116,7 +116,7 @@ func TestWhatPasses(t *testing.T) {
 					}
 					return says(200, "{}"), nil
 				})
-				x.link.answered = true
+				x.link.known = true
 				resp, err := x.RoundTrip(request(t.Context(), method, secretsPath, body))
 				want, tries := 200, int32(3)
 				if fail.final {
@@ -284,7 +284,7 @@ func TestOutage(t *testing.T) {
 				}
 				return says(503, ""), nil
 			})
-			x.link.answered = true
+			x.link.known = true
 			var told []string
 			defer x.link.Listen(Listener{
 				Away: func(since time.Time, reason string) {
@@ -329,7 +329,7 @@ func TestWhoHasLittleTimeTries(t *testing.T) {
 			}
 			return says(200, "{}"), nil
 		})
-		x.link.answered = true
+		x.link.known = true
 		for range 12 { // in the five minutes of bound
 			away = true
 			outage, cancel := context.WithTimeout(t.Context(), 20*time.Second)
@@ -426,7 +426,7 @@ func TestNoAnswer(t *testing.T) {
 			ctx, cancel := context.WithTimeoutCause(bound(t), 2*time.Minute, errors.New("timed out (--timeout)"))
 			defer cancel()
 			x, _ := over(ctx, tt.do)
-			x.link.answered = true
+			x.link.known = true
 			resp, err := x.RoundTrip(request(t.Context(), "GET", secretsPath, ""))
 			if tt.fails {
 				if err == nil || !strings.Contains(err.Error(), "timed out (--timeout)") || !strings.Contains(err.Error(), "timed out") {
