@@ -1,19 +1,17 @@
 package diagnose
 
 import (
-	"sync"
-
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/utils/lru"
 
 	"lockstep/engine/plan"
 )
 
 // crashMemory remembers how a container of an object failed, and its log: a Job that gives up removes its pods, and a
-// restarted container has no log yet. The zero value is ready to use.
+// restarted container has no log yet. It also remembers UIDs, so that they are known after the deletion of an object.
 type crashMemory struct {
-	mu      sync.Mutex
-	crashes map[types.UID]crash // by the object's UID
-	uids    map[plan.Object]types.UID
+	crashes *lru.Cache // crash by the object's types.UID
+	uids    *lru.Cache // types.UID by plan.Object
 }
 
 type crash struct {
@@ -21,56 +19,42 @@ type crash struct {
 	logs []string
 }
 
-// Limits of a crashMemory.
-const (
-	maxCrashes = 1000
-	maxUIDs    = 20000
-)
+func newCrashMemory() crashMemory { return crashMemory{crashes: lru.New(1000), uids: lru.New(20000)} }
 
-// rememberUID stores the UID of an object, so that it is still known after its deletion.
-func (m *crashMemory) rememberUID(o plan.Object, uid types.UID) {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	if m.uids == nil || len(m.uids) >= maxUIDs {
-		m.uids = map[plan.Object]types.UID{}
-	}
-	m.uids[o] = uid
-}
+func (m crashMemory) rememberUID(o plan.Object, uid types.UID) { m.uids.Add(o, uid) }
 
 // uid returns the UID of an object that was read before, or "".
-func (m *crashMemory) uid(o plan.Object) types.UID {
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	return m.uids[o]
+func (m crashMemory) uid(o plan.Object) types.UID {
+	v, _ := m.uids.Get(o)
+	uid, _ := v.(types.UID)
+	return uid
 }
 
-// keep remembers the crash that an inquiry found. An empty log is replaced by the
-// remembered one of the same container.
-func (m *crashMemory) keep(q *inquiry) {
+func (m crashMemory) crash(uid types.UID) (c crash, ok bool) {
+	v, _ := m.crashes.Get(uid)
+	c, ok = v.(crash)
+	return c, ok
+}
+
+// keep remembers the crash that an inquiry found. An empty log is replaced by the remembered one of the same container.
+func (m crashMemory) keep(q *inquiry) {
 	if q.Pods[0].severity != crashed {
 		return
 	}
-	m.mu.Lock()
-	defer m.mu.Unlock()
 	uid := q.live.GetUID()
-	if old, ok := m.crashes[uid]; ok && len(q.Logs) == 0 && old.pod.culprit == q.Pods[0].culprit {
+	if old, ok := m.crash(uid); ok && len(q.Logs) == 0 && old.pod.culprit == q.Pods[0].culprit {
 		q.Logs = old.logs
 	}
-	if m.crashes == nil || len(m.crashes) >= maxCrashes {
-		m.crashes = map[types.UID]crash{}
-	}
-	m.crashes[uid] = crash{q.Pods[0], q.Logs}
+	m.crashes.Add(uid, crash{q.Pods[0], q.Logs})
 }
 
-// restoreCrash puts the remembered failed pod first if no existing pod shows a failure:
-// a Job's pods may be gone or running again.
-func (m *crashMemory) restoreCrash(q *inquiry) {
+// restoreCrash puts the remembered failed pod first if no existing pod shows a failure: a Job's pods may be gone or
+// running again.
+func (m crashMemory) restoreCrash(q *inquiry) {
 	if len(q.Pods) > 0 && (q.Pods[0].severity > starting || q.live.GetKind() != "Job") {
 		return
 	}
-	m.mu.Lock()
-	defer m.mu.Unlock()
-	if old, ok := m.crashes[q.live.GetUID()]; ok && q.live.GetUID() != "" {
+	if old, ok := m.crash(q.live.GetUID()); ok && q.live.GetUID() != "" {
 		q.Pods = append([]Pod{old.pod}, q.Pods...)
 		q.Logs = old.logs
 	}

@@ -61,7 +61,7 @@ type Diagnoser struct {
 
 // New returns a Diagnoser that reads through the given clients.
 func New(kube kubernetes.Interface, dyn dynamic.Interface, clients Clients) *Diagnoser {
-	return &Diagnoser{kube: kube, dyn: dyn, clients: clients}
+	return &Diagnoser{memory: newCrashMemory(), kube: kube, dyn: dyn, clients: clients}
 }
 
 // Report explains why an object is not ready.

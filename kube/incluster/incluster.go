@@ -171,20 +171,20 @@ func Start(ctx context.Context, kube kubernetes.Interface, t Task) (*Run, error)
 	if err != nil {
 		return nil, err
 	}
-	name := jobName(t.Release)
+	name := namePrefix(t.Release) + utilrand.String(5)
 	job, secrets, lease := t.objects(name, parts)
 	job.Spec.Parallelism = new(int32(0)) // no pod before its Secrets exist, because the kubelet is slow to retry a failed mount
 	job, err = kube.BatchV1().Jobs(t.Namespace).Create(ctx, job, metav1.CreateOptions{})
 	if err != nil {
 		return nil, fmt.Errorf("create Job %s/%s: %w", t.Namespace, name, err)
 	}
+	run := newRun(kube, job)
 	if err := createOwned(ctx, kube, job, secrets, lease); err != nil {
 		cleanupCtx, cancel := context.WithTimeout(context.WithoutCancel(ctx), 10*time.Second)
 		defer cancel()
-		_ = kube.BatchV1().Jobs(t.Namespace).Delete(cleanupCtx, name, metav1.DeleteOptions{PropagationPolicy: new(metav1.DeletePropagationBackground)}) // on an error, the Job fails at its deadline
+		_ = run.Delete(cleanupCtx) // on an error, the Job fails at its deadline
 		return nil, err
 	}
-	run := newRun(kube, job)
 	return &run, nil
 }
 
@@ -236,11 +236,6 @@ func createOwned(ctx context.Context, kube kubernetes.Interface, job *batchv1.Jo
 		return fmt.Errorf("patch Job %s/%s: %w", job.Namespace, job.Name, err)
 	}
 	return nil
-}
-
-// jobName returns a new name for the Job of a release.
-func jobName(release string) string {
-	return namePrefix(release) + utilrand.String(5)
 }
 
 func namePrefix(release string) string {

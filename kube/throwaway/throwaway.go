@@ -125,10 +125,10 @@ func (c *Cluster) watch(stdout io.Reader, line chan<- []byte) {
 }
 
 func (c *Cluster) ready(line []byte) error {
-	if line == nil {
-		if c.ended != nil {
-			return fmt.Errorf("it exited before it was ready: %w", c.ended)
-		}
+	switch {
+	case line == nil && c.ended != nil:
+		return fmt.Errorf("it exited before it was ready: %w", c.ended)
+	case line == nil:
 		return errors.New("it exited before it was ready")
 	}
 	var r readyLine

@@ -2,17 +2,18 @@ package rig
 
 import (
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 	"testing"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"sigs.k8s.io/yaml"
 
 	"lockstep/engine/event"
 	"lockstep/engine/plan"
 	"lockstep/kube/charts"
+	"lockstep/kube/throwaway/testcluster"
 )
 
 // Trouble is an object that does not become ready, in a separate group.
@@ -27,19 +28,13 @@ type Trouble struct {
 func InTrouble(t *testing.T, all []Trouble) *charts.Chart {
 	var groups, docs []string
 	for i, x := range all {
-		o := map[string]any{}
-		if err := yaml.Unmarshal([]byte(x.Doc), &o); err != nil {
-			t.Fatal(err, x.Doc)
-		}
-		u := unstructured.Unstructured{Object: o}
-		a := u.GetAnnotations()
-		if a == nil {
-			a = map[string]string{}
-		}
+		u := testcluster.Parse(t, x.Doc)[0]
 		groups = append(groups, fmt.Sprintf("g%d", i))
+		a := map[string]string{}
+		maps.Copy(a, u.GetAnnotations())
 		a[plan.AnnotationGroup] = groups[i]
 		u.SetAnnotations(a)
-		text, err := yaml.Marshal(o)
+		text, err := yaml.Marshal(u.Object)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -98,11 +93,7 @@ func (r *Rig) Create(docs ...string) {
 	if err != nil {
 		r.T.Fatal(err)
 	}
-	for _, doc := range docs {
-		u := &unstructured.Unstructured{}
-		if err := yaml.Unmarshal([]byte(doc), u); err != nil {
-			r.T.Fatal(err, doc)
-		}
+	for _, u := range testcluster.Parse(r.T, strings.Join(docs, "\n---\n")) {
 		m, err := mapper.RESTMapping(u.GroupVersionKind().GroupKind(), u.GroupVersionKind().Version)
 		if err != nil {
 			r.T.Fatal(err)
