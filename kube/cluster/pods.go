@@ -64,8 +64,8 @@ const lateWarnings = 2 * time.Minute
 func newPodWatches(ctx context.Context, kube kubernetes.Interface, opts WatchOptions) *podWatches {
 	all := opts.AllNamespaces
 	ctx, cancel := context.WithCancel(ctx)
-	return &podWatches{ctx: ctx, cancel: cancel, kube: kube, linger: cmp.Or(opts.Linger, time.Minute), wide: map[watched]bool{pods: all, warnings: all},
-		running: map[feed]context.CancelFunc{}, users: map[string]int{},
+	return &podWatches{ctx: ctx, cancel: cancel, kube: kube, linger: cmp.Or(opts.Linger, time.Minute),
+		wide: map[watched]bool{pods: all, warnings: all}, running: map[feed]context.CancelFunc{}, users: map[string]int{},
 		podState: podState{listeners: map[owner]map[*Signs]func(){}, owners: map[types.NamespacedName]owner{}, reported: map[types.UID]string{}}}
 }
 

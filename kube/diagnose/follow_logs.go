@@ -148,8 +148,9 @@ func (f *follower) readPrevious(ctx context.Context, p Pod, c Container) {
 	}
 	previous := &logState{try: c.Restarts}
 	f.streams.Go(func() {
-		_ = f.read(ctx, p, c.Name, previous.try, previous, &corev1.PodLogOptions{Previous: true, TailLines: new(int64(shownLines))}) // may be gone
-		if c.State == "running" {                                                                                                    // else c describes the end of the current instance
+		opts := &corev1.PodLogOptions{Previous: true, TailLines: new(int64(shownLines))}
+		_ = f.read(ctx, p, c.Name, previous.try, previous, opts) // may be gone
+		if c.State == "running" {                                // else c describes the end of the current instance
 			previous.end(previous.try, c, f.noteFunc(p, c))
 		}
 	})

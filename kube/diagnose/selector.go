@@ -60,15 +60,17 @@ func (d *Diagnoser) mismatch(ctx context.Context, namespace string, selector met
 	return l
 }
 
+var templateLabels = []string{"spec", "template", "metadata", "labels"}
+
 // labelled are the kinds whose pod labels are compared with a selector, and where they have them.
 var labelled = []struct {
 	gvr         schema.GroupVersionResource
 	kind, title string
 	path        []string
 }{
-	{appsv1.SchemeGroupVersion.WithResource("deployments"), "Deployment", "Deployments", []string{"spec", "template", "metadata", "labels"}},
-	{appsv1.SchemeGroupVersion.WithResource("statefulsets"), "StatefulSet", "StatefulSets", []string{"spec", "template", "metadata", "labels"}},
-	{appsv1.SchemeGroupVersion.WithResource("daemonsets"), "DaemonSet", "DaemonSets", []string{"spec", "template", "metadata", "labels"}},
+	{appsv1.SchemeGroupVersion.WithResource("deployments"), "Deployment", "Deployments", templateLabels},
+	{appsv1.SchemeGroupVersion.WithResource("statefulsets"), "StatefulSet", "StatefulSets", templateLabels},
+	{appsv1.SchemeGroupVersion.WithResource("daemonsets"), "DaemonSet", "DaemonSets", templateLabels},
 	{corev1.SchemeGroupVersion.WithResource("pods"), "Pod", "pods", []string{"metadata", "labels"}},
 }
 

@@ -97,7 +97,9 @@ func (r *Rig) watched(resource string) bool {
 // Posts returns the times at which lockstep created objects of a resource, in order.
 func (r *Rig) Posts(resource string) (at []time.Time) {
 	r.T.Helper()
-	for _, e := range r.ownWrites(time.Time{}, func(o auditlog.ObjectRef) bool { return o.Namespace == r.Namespace && o.Resource == resource }) {
+	for _, e := range r.ownWrites(time.Time{}, func(o auditlog.ObjectRef) bool {
+		return o.Namespace == r.Namespace && o.Resource == resource
+	}) {
 		if e.Verb == "create" {
 			at = append(at, e.Received)
 		}
