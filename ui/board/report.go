@@ -7,6 +7,7 @@ import (
 
 	"lockstep/engine/event"
 	"lockstep/engine/forecast"
+	"lockstep/engine/text"
 	"lockstep/theme"
 	"lockstep/ui/board/canvas"
 )
@@ -74,7 +75,7 @@ func (m *model) pathLines(width int) []canvas.Line {
 		})
 	}
 	if over := len(path) - longestPath; over > 0 {
-		middle := canvas.Plain(theme.Quiet, fmt.Sprintf("  %s %s", m.Theme.Lines.Ellipsis, canvas.Count(over, "group")))
+		middle := canvas.Plain(theme.Quiet, fmt.Sprintf("  %s %s", m.Theme.Lines.Ellipsis, text.Count(over, "group")))
 		out = slices.Concat(out[:1+longestPath/2], []canvas.Line{middle}, out[len(out)-longestPath/2:])
 	}
 	return out

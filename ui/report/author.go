@@ -9,6 +9,7 @@ import (
 
 	"lockstep/engine/infer"
 	"lockstep/engine/plan"
+	"lockstep/engine/text"
 	"lockstep/theme"
 )
 
@@ -110,7 +111,7 @@ func (w ChartEdits) text(to Stream) string {
 		total += f.Lines
 		rows = append(rows, cleaned(f.Name, fmt.Sprintf("+%d", f.Lines)))
 	}
-	head := fmt.Sprintf("%s: added %s to %s", w.Chart, Count(total, "line"), Count(len(w.Files), "file"))
+	head := fmt.Sprintf("%s: added %s to %s", w.Chart, text.Count(total, "line"), text.Count(len(w.Files), "file"))
 	switch {
 	case len(w.Files) == 0 && len(w.Left) == 0:
 		head = w.Chart + " already declares the whole order; nothing to write"
@@ -219,7 +220,7 @@ func reasonsText(s Suggested, style Style) string {
 			}
 		}
 		if references > 0 {
-			why = append(why, "  "+strong(g.ID)+": "+Count(references, "reference")+" to objects of "+strings.Join(to, ", "))
+			why = append(why, "  "+strong(g.ID)+": "+text.Count(references, "reference")+" to objects of "+strings.Join(to, ", "))
 		}
 	}
 	var b strings.Builder

@@ -8,6 +8,7 @@ import (
 	"strings"
 
 	"lockstep/engine/plan"
+	"lockstep/engine/text"
 	"lockstep/theme"
 )
 
@@ -69,14 +70,14 @@ func dagText(title string, p *plan.Plan, style Style) string {
 		depth = max(depth, layer[g.ID]+1)
 	}
 	var b strings.Builder
-	size := Count(objects, "object") + " in " + Count(len(groups), "group")
+	size := text.Count(objects, "object") + " in " + text.Count(len(groups), "group")
 	switch {
 	case len(groups) == 0:
 		return clean(title) + ": no objects to order (hooks and crds/ are not shown)\n"
 	case objects == 0: // a stack
-		size = Count(len(groups), "release")
+		size = text.Count(len(groups), "release")
 	}
-	fmt.Fprintf(&b, "%s: %s, %s\n", clean(title), size, Count(depth, "layer"))
+	fmt.Fprintf(&b, "%s: %s, %s\n", clean(title), size, text.Count(depth, "layer"))
 	for i, g := range groups {
 		n := layer[g.ID]
 		first := i == 0 || layer[groups[i-1].ID] != n

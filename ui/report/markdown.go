@@ -7,6 +7,7 @@ import (
 
 	"lockstep/engine/event"
 	"lockstep/engine/plan"
+	"lockstep/engine/text"
 )
 
 const (
@@ -104,7 +105,7 @@ func (o *Outcome) markdownTable(b *strings.Builder) {
 		fmt.Fprintf(b, "| %s | %s %s |%s |%s | %s |\n", markdown(name), statusSign(g.Status), markdown(statusWord(g.Status)), size, took, markdown(o.comment(g)))
 	}
 	if done > 0 {
-		fmt.Fprintf(b, "| %s | %s done | | | |\n", Count(done, "group"), statusSign(event.Ready))
+		fmt.Fprintf(b, "| %s | %s done | | | |\n", text.Count(done, "group"), statusSign(event.Ready))
 	}
 	b.WriteString("\n")
 }
@@ -161,7 +162,7 @@ func (o *Outcome) markdownWarnings(b *strings.Builder) {
 	if len(o.Warnings) == 0 {
 		return
 	}
-	fmt.Fprintf(b, "<details><summary>%s</summary>\n\n", Count(len(o.Warnings), "warning"))
+	fmt.Fprintf(b, "<details><summary>%s</summary>\n\n", text.Count(len(o.Warnings), "warning"))
 	for _, w := range o.Warnings {
 		b.WriteString("- " + markdown(w.text()) + "\n")
 	}

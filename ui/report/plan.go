@@ -8,6 +8,7 @@ import (
 
 	"lockstep/engine/event"
 	"lockstep/engine/plan"
+	"lockstep/engine/text"
 	"lockstep/theme"
 )
 
@@ -102,7 +103,7 @@ func (p Plan) summary() string {
 	n, s := count(p.Changes)
 	s += fmt.Sprintf(", %d unchanged", n["unchanged"]+n["absent"]+n["keep"])
 	if hooks := n["hook"]; hooks > 0 {
-		s += ", " + Count(hooks, "hook") + " to run"
+		s += ", " + text.Count(hooks, "hook") + " to run"
 	}
 	if refused := n["refuse"]; refused > 0 {
 		s += fmt.Sprintf(", %d refused", refused)
@@ -193,7 +194,7 @@ func (e Edit) plan() (lines []string) {
 		old, gates := before.Group(g.ID), strings.Join(g.After, ", ")
 		switch {
 		case old == nil:
-			lines = append(lines, fmt.Sprintf("  + %s (%s)%s", g.ID, Count(len(g.Objects), "object"), prefixed(", after ", gates)))
+			lines = append(lines, fmt.Sprintf("  + %s (%s)%s", g.ID, text.Count(len(g.Objects), "object"), prefixed(", after ", gates)))
 		case strings.Join(old.After, ", ") != gates:
 			lines = append(lines, "  ~ "+g.ID+" waits for "+cmp.Or(gates, "nothing"))
 		}

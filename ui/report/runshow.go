@@ -12,6 +12,7 @@ import (
 
 	"lockstep/engine/event"
 	"lockstep/engine/forecast"
+	"lockstep/engine/text"
 	"lockstep/theme"
 )
 
@@ -238,7 +239,7 @@ func (d runsDiff) text(to Stream) string {
 	}
 	b.WriteString(joinLines(table(rows)))
 	if same > 0 {
-		b.WriteString(style.render(theme.Quiet, "  "+Count(same, "group")+" about the same") + "\n")
+		b.WriteString(style.render(theme.Quiet, "  "+text.Count(same, "group")+" about the same") + "\n")
 	}
 	if total := d.B.Seconds - d.A.Seconds; math.Abs(total) >= 0.5 { // ignore noise
 		b.WriteString(style.render(theme.Quiet, "  total "+withSign(total)) + "\n")
@@ -311,5 +312,5 @@ func fold(path []string, format string) []string {
 	if over <= 0 {
 		return path
 	}
-	return slices.Concat(path[:maxPath/2], []string{fmt.Sprintf(format, Count(over, "group"))}, path[len(path)-maxPath/2:])
+	return slices.Concat(path[:maxPath/2], []string{fmt.Sprintf(format, text.Count(over, "group"))}, path[len(path)-maxPath/2:])
 }

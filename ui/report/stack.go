@@ -10,6 +10,7 @@ import (
 
 	"lockstep/engine/event"
 	"lockstep/engine/plan"
+	"lockstep/engine/text"
 	"lockstep/theme"
 )
 
@@ -97,7 +98,7 @@ func (t *textLog) releases(phases []event.Phase) {
 			release := t.state.Scopes[g.ID]
 			switch {
 			case release != nil:
-				return Count(len(release.Groups()), "group") + ", " + Count(release.Count().Total, "object")
+				return text.Count(len(release.Groups()), "group") + ", " + text.Count(release.Count().Total, "object")
 			case p.Kind == event.PhaseRemove:
 				return "not installed"
 			}
@@ -105,7 +106,7 @@ func (t *textLog) releases(phases []event.Phase) {
 			return "unchanged"
 		})...)
 	}
-	text := "plan: " + Count(len(rows), "release")
+	text := "plan: " + text.Count(len(rows), "release")
 	if unchanged > 0 {
 		text += fmt.Sprintf(", %d unchanged", unchanged)
 	}
@@ -209,7 +210,7 @@ func (p StackPlan) text(to Stream) string {
 		}
 		b.WriteString(name + needs + "\n" + r.Plan.text(to) + "\n")
 	}
-	fmt.Fprintf(&b, "%s: %d to change, %d unchanged\n", Count(len(p.Releases), "release"), len(p.Releases)-unchanged, unchanged)
+	fmt.Fprintf(&b, "%s: %d to change, %d unchanged\n", text.Count(len(p.Releases), "release"), len(p.Releases)-unchanged, unchanged)
 	return b.String()
 }
 

@@ -11,6 +11,7 @@ import (
 	"lockstep/engine/event"
 	"lockstep/engine/forecast"
 	"lockstep/engine/plan"
+	"lockstep/engine/text"
 	"lockstep/theme"
 )
 
@@ -222,9 +223,9 @@ func writeChanges(w io.Writer, s *event.State, done, all int, o Options) {
 	changes := changed.String()
 	switch {
 	case done < all && changes != "":
-		fmt.Fprintln(w, " ", o.glyph(""), fmt.Sprintf("%d of %s done; %s", done, Count(all, "group"), changed.Sentence()))
+		fmt.Fprintln(w, " ", o.glyph(""), fmt.Sprintf("%d of %s done; %s", done, text.Count(all, "group"), changed.Sentence()))
 	case done > 0:
-		fmt.Fprintln(w, " ", o.glyph(event.Ready), withReason(Count(done, "group")+" done", changes))
+		fmt.Fprintln(w, " ", o.glyph(event.Ready), withReason(text.Count(done, "group")+" done", changes))
 	case changes != "":
 		fmt.Fprintln(w, " ", o.glyph(""), changes)
 	}

@@ -11,6 +11,7 @@ import (
 	"lockstep/engine/event"
 	"lockstep/engine/forecast"
 	"lockstep/engine/plan"
+	"lockstep/engine/text"
 )
 
 // group writes a line for a group's new status. before is its previous one.
@@ -46,15 +47,15 @@ func (t *textLog) group(e event.Event, before event.Status) {
 }
 
 func started(g *event.GroupState, removing bool, before event.Status) string {
-	text := g.ID
+	line := g.ID
 	if removing {
-		text += " removal"
+		line += " removal"
 	}
-	text += " started"
+	line += " started"
 	if before.Over() {
-		text += " again"
+		line += " again"
 	}
-	return text + " (" + Count(len(g.Objects), "object") + ")"
+	return line + " (" + text.Count(len(g.Objects), "object") + ")"
 }
 
 func (t *textLog) ended(g *event.GroupState, before event.Status, took time.Duration) string {
@@ -284,7 +285,7 @@ func (t *textLog) plan(phases []event.Phase) {
 	if len(rows) == 0 {
 		return
 	}
-	fmt.Fprintf(t.out, "\nplan: %s in %s\n%s", Count(objects, "object"), Count(groups, "group"), joinLines(table(rows)))
+	fmt.Fprintf(t.out, "\nplan: %s in %s\n%s", text.Count(objects, "object"), text.Count(groups, "group"), joinLines(table(rows)))
 	t.blankLine = true
 }
 
@@ -299,7 +300,7 @@ func phaseRows(p event.Phase) [][]string {
 		}
 		return p.Name
 	}
-	return planRows(inLayers(p.Groups, layers), layer, func(g *plan.Group) string { return Count(len(g.Objects), "object") })
+	return planRows(inLayers(p.Groups, layers), layer, func(g *plan.Group) string { return text.Count(len(g.Objects), "object") })
 }
 
 // planRows returns a row for each group: layer, unless it is that of the row before, id,

@@ -14,6 +14,7 @@ import (
 
 	"lockstep/engine/event"
 	"lockstep/engine/plan"
+	"lockstep/engine/text"
 	"lockstep/theme"
 )
 
@@ -32,14 +33,6 @@ func Seconds(d time.Duration) string {
 }
 
 func seconds(s float64) string { return Seconds(time.Duration(s * float64(time.Second))) }
-
-// Count formats "1 object" or "3 objects".
-func Count(n int, noun string) string {
-	if n != 1 {
-		noun += "s"
-	}
-	return fmt.Sprint(n, " ", noun)
-}
 
 // prefixed returns prefix + text, or "" if text is empty.
 func prefixed(prefix, text string) string {
@@ -74,14 +67,14 @@ func outcome(g *event.GroupState) string {
 	var parts []string
 	for _, c := range []event.Change{event.Created, event.Configured, event.Unchanged, event.Deleted, event.Absent, event.Kept} {
 		if n[c] == len(g.Objects) && n[c] > 0 {
-			return Count(n[c], "object") + " " + c.Word()
+			return text.Count(n[c], "object") + " " + c.Word()
 		}
 		if n[c] > 0 {
 			parts = append(parts, fmt.Sprint(n[c], " ", c.Word()))
 		}
 	}
 	if len(parts) == 0 {
-		return Count(len(g.Objects), "object")
+		return text.Count(len(g.Objects), "object")
 	}
 	if n[""] > 0 {
 		parts = append(parts, fmt.Sprint(n[""], " not applied"))

@@ -6,11 +6,16 @@ import (
 	"testing"
 	"time"
 
+	"helm.sh/helm/v4/pkg/cli"
+
 	"lockstep/engine/event"
 	"lockstep/kube"
 	"lockstep/kube/e2e/rig"
 	"lockstep/kube/throwaway/auditlog"
 )
+
+// sharingUser is the user of TestReleasesShareWatches.
+const sharingUser = "sharing"
 
 // together runs operations at the same time, which must all succeed.
 func together(t *testing.T, many int, prepare func(n int) (*rig.Rig, *kube.Operation, error)) {
@@ -50,14 +55,16 @@ func assertFewWatches(t *testing.T, namespace string) {
 }
 
 // watches counts the watches that lockstep has had open at the same time, by resource, in a
-// namespace or, for "", in all.
+// namespace or, for "", in all namespaces by sharingUser.
 func watches(t *testing.T, namespace string) map[string]int {
 	t.Helper()
 	log, err := rig.Sandbox.Log()
 	if err != nil {
 		t.Fatal(err)
 	}
-	log = log.UserAgent("lockstep").Where(func(e auditlog.Event) bool { return e.Verb == "watch" && e.Object.Namespace == namespace })
+	log = log.UserAgent("lockstep").Where(func(e auditlog.Event) bool {
+		return e.Verb == "watch" && e.Object.Namespace == namespace && (namespace != "" || e.Username == sharingUser)
+	})
 	ended := map[string]time.Time{}
 	for _, e := range log {
 		if e.Stage == auditlog.ResponseComplete {
@@ -85,7 +92,8 @@ func watches(t *testing.T, namespace string) map[string]int {
 func TestReleasesShareWatches(t *testing.T) {
 	t.Parallel()
 	const many = 10
-	client := rig.Connected(t, "default")
+	// A user of its own, because other packages watch all namespaces too.
+	client := rig.Connected(t, "default", func(s *cli.EnvSettings) { s.KubeAsUser, s.KubeAsGroups = sharingUser, []string{"system:masters"} })
 	shared, err := client.Watch(t.Context(), kube.WatchOptions{AllNamespaces: true, Linger: time.Hour})
 	if err != nil {
 		t.Fatal(err)

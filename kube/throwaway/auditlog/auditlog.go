@@ -3,6 +3,7 @@ package auditlog
 
 import (
 	"bufio"
+	"cmp"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -38,7 +39,7 @@ type Event struct {
 	Verb       string // get, list, watch, create, update, patch, delete, deletecollection, or an HTTP verb in lower case
 	RequestURI string
 	UserAgent  string
-	Username   string
+	Username   string    // the impersonated user, if any
 	Object     ObjectRef // zero for a request that is not about objects, such as /version
 	Code       int       // HTTP status
 	Received   time.Time // when the request came in
@@ -127,6 +128,7 @@ func parse(line []byte) (Event, error) {
 		RequestURI     string
 		UserAgent      string
 		User           struct{ Username string }
+		Impersonated   struct{ Username string } `json:"impersonatedUser"`
 		ObjectRef      ObjectRef
 		ResponseStatus struct{ Code int }
 
@@ -140,7 +142,7 @@ func parse(line []byte) (Event, error) {
 	}
 	return Event{
 		AuditID: e.AuditID, Stage: e.Stage, Verb: e.Verb, RequestURI: e.RequestURI,
-		UserAgent: e.UserAgent, Username: e.User.Username, Object: e.ObjectRef, Code: e.ResponseStatus.Code,
+		UserAgent: e.UserAgent, Username: cmp.Or(e.Impersonated.Username, e.User.Username), Object: e.ObjectRef, Code: e.ResponseStatus.Code,
 		Received: e.RequestReceivedTimestamp, At: e.StageTimestamp,
 	}, nil
 }

@@ -7,6 +7,7 @@ import (
 	tea "charm.land/bubbletea/v2"
 
 	"lockstep/engine/event"
+	"lockstep/engine/text"
 	"lockstep/theme"
 	"lockstep/ui/board/canvas"
 	"lockstep/ui/board/graph"
@@ -123,7 +124,7 @@ func (b *List) Draw() {
 			{Role: role, Text: canvas.Pad(canvas.FitMiddle(nameOf(n), w-18, b.Theme.Lines.Ellipsis), w-17)}, {Role: theme.Quiet, Text: word},
 		})
 	}
-	b.Canvas.Box(canvas.Count(len(nodes), "breakpoint")+dot+"space disable · x delete · esc", w, lines, theme.Accent)
+	b.Canvas.Box(text.Count(len(nodes), "breakpoint")+dot+"space disable · x delete · esc", w, lines, theme.Accent)
 }
 
 // nameOf returns a group's id, with its phase unless that is the apply phase.

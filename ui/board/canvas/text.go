@@ -89,11 +89,3 @@ func Span(d time.Duration, over bool) string {
 	}
 	return fmt.Sprintf("%d s", int(d/time.Second))
 }
-
-// Count writes "1 object" or "3 objects".
-func Count(n int, what string) string {
-	if n == 1 {
-		return "1 " + what
-	}
-	return fmt.Sprintf("%d %ss", n, what)
-}

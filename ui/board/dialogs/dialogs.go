@@ -10,6 +10,7 @@ import (
 	tea "charm.land/bubbletea/v2"
 
 	"lockstep/engine/event"
+	"lockstep/engine/text"
 	"lockstep/theme"
 	"lockstep/ui/board/canvas"
 	"lockstep/ui/board/graph"
@@ -78,7 +79,7 @@ func (d *Dialog) choices() []choice {
 	stop := choice{keys: "ctrl+c", label: "ctrl-c", about: "stop now, cancel requests in flight", text: "stop now, keep existing objects",
 		order: event.Command{Name: event.Stop, Reason: "stopped by ctrl-c"}}
 	if n := d.Tally.Requests; n > 0 {
-		stop.text = fmt.Sprintf("stop now: cancel %s in flight, keep existing objects", canvas.Count(n, "request"))
+		stop.text = fmt.Sprintf("stop now: cancel %s in flight, keep existing objects", text.Count(n, "request"))
 	}
 	return []choice{keep, back, stop, wait}
 }
@@ -116,7 +117,7 @@ func (d *Dialog) giveUpText() string {
 			}
 		}
 	}
-	text := fmt.Sprintf("Leave %s failed, finish running work, then end as failed", canvas.Count(failed, "group"))
+	text := fmt.Sprintf("Leave %s failed, finish running work, then end as failed", text.Count(failed, "group"))
 	if n := len(never); n > 0 {
 		text += "; " + plural(n, "1 waiting group never starts", "%d waiting groups never start")
 	}

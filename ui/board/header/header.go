@@ -9,6 +9,7 @@ import (
 	"time"
 
 	"lockstep/engine/event"
+	"lockstep/engine/text"
 	"lockstep/theme"
 	"lockstep/ui/board/canvas"
 	"lockstep/ui/board/graph"
@@ -148,7 +149,7 @@ func (h *Header) stateMark() (theme.Mark, string) {
 	}
 	switch {
 	case h.PlanOnly():
-		return called(event.Waiting, "plan"), fmt.Sprintf("%s, %s %s press q to quit", canvas.Count(len(h.Graph.Nodes), "group"), canvas.Count(h.Tally.Total, "object"), h.Theme.Lines.Dot)
+		return called(event.Waiting, "plan"), fmt.Sprintf("%s, %s %s press q to quit", text.Count(len(h.Graph.Nodes), "group"), text.Count(h.Tally.Total, "object"), h.Theme.Lines.Dot)
 	case s.Status == "" && h.Over():
 		return h.Theme.Mark("aborted"), "the record is empty"
 	case s.Status == "":
@@ -281,7 +282,7 @@ func (h *Header) inFlight() string {
 	case h.Tally.Requests > 0:
 		return fmt.Sprintf("waiting for in-flight applies (%d)", h.Tally.Requests)
 	case n > 0 && h.State.Run == event.Paused:
-		return canvas.Count(n, "object") + " in progress"
+		return text.Count(n, "object") + " in progress"
 	}
 	return ""
 }

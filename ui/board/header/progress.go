@@ -4,6 +4,7 @@ import (
 	"fmt"
 
 	"lockstep/engine/event"
+	"lockstep/engine/text"
 	"lockstep/theme"
 	"lockstep/ui/board/canvas"
 	"lockstep/ui/board/picture"
@@ -37,7 +38,7 @@ func (h *Header) others(room int) string {
 		}
 	}
 	if n := len(h.State.Warnings); n > 0 {
-		parts = append(parts, canvas.Count(n, "warning"))
+		parts = append(parts, text.Count(n, "warning"))
 	}
 	for len(parts) > 0 && canvas.Width(h.Join(parts...)) > room {
 		parts = parts[:len(parts)-1]

@@ -7,6 +7,7 @@ import (
 
 	"lockstep/engine/event"
 	"lockstep/engine/plan"
+	"lockstep/engine/text"
 	"lockstep/theme"
 	"lockstep/ui/board/canvas"
 	"lockstep/ui/board/graph"
@@ -90,7 +91,7 @@ func diffHead(all []comparison, objects int) canvas.Line {
 	add(count[Later], "cannot be compared yet")
 	add(none, "unknown")
 	add(missing, "not compared")
-	return canvas.Line{{Role: theme.Strong, Text: canvas.Count(objects, "object")}, {Role: theme.Text, Text: ": " + strings.Join(parts, ", ")}}
+	return canvas.Line{{Role: theme.Strong, Text: text.Count(objects, "object")}, {Role: theme.Text, Text: ": " + strings.Join(parts, ", ")}}
 }
 
 // ChangeLines returns a change as the diff shows it; names is the width of the name column.
@@ -144,7 +145,7 @@ var actionTexts = map[Action]struct {
 func changeText(o *event.ObjectState, c Change) (theme.Role, string) {
 	is, known := actionTexts[c.Action]
 	if n := len(c.Fields); n > 0 && c.Action == Alter {
-		is.text = canvas.Count(n, "field")
+		is.text = text.Count(n, "field")
 	}
 	did := o.Change.Word()
 	switch done := did != "" && o.Change != event.Unchanged; {

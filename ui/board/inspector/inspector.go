@@ -9,6 +9,7 @@ import (
 	tea "charm.land/bubbletea/v2"
 
 	"lockstep/engine/event"
+	"lockstep/engine/text"
 	"lockstep/theme"
 	"lockstep/ui/board/canvas"
 	"lockstep/ui/board/keys"
@@ -251,9 +252,9 @@ func (i *Inspector) Copy() tea.Cmd {
 	if i.Shown {
 		lines = append(i.head(noWrap), i.lines(noWrap)...)
 	}
-	var text strings.Builder
+	var copied strings.Builder
 	for _, l := range lines {
-		text.WriteString(strings.TrimRight(canvas.Clean(l.Text()), " ") + "\n")
+		copied.WriteString(strings.TrimRight(canvas.Clean(l.Text()), " ") + "\n")
 	}
-	return tea.Batch(tea.SetClipboard(text.String()), i.Say(theme.Quiet, canvas.Count(len(lines), "line")+" copied"))
+	return tea.Batch(tea.SetClipboard(copied.String()), i.Say(theme.Quiet, text.Count(len(lines), "line")+" copied"))
 }

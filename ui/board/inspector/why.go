@@ -7,6 +7,7 @@ import (
 	"strings"
 
 	"lockstep/engine/event"
+	"lockstep/engine/text"
 	"lockstep/theme"
 	"lockstep/ui/board/canvas"
 	"lockstep/ui/board/graph"
@@ -85,7 +86,7 @@ func (s Subject) groupWhy(n *graph.Node) canvas.Line {
 		}
 		l = append(l, canvas.Piece{Role: theme.Text, Text: how + canvas.Span(d, over)})
 	}
-	l = append(l, canvas.Piece{Role: theme.Quiet, Text: fmt.Sprintf(", %d of %s", n.Done, canvas.Count(len(n.Objects), "object"))})
+	l = append(l, canvas.Piece{Role: theme.Quiet, Text: fmt.Sprintf(", %d of %s", n.Done, text.Count(len(n.Objects), "object"))})
 	if n.Message != "" {
 		l = append(l, canvas.Piece{Role: theme.Text, Text: ": " + s.Graph.Shorten(n.Message)})
 	}
@@ -155,5 +156,5 @@ func (s Subject) followersLine(n *graph.Node) canvas.Line {
 	for i, d := range all {
 		names[i] = d.Name
 	}
-	return canvas.Line{{Role: theme.Text, Text: canvas.Count(len(all), "group") + verb}, {Role: theme.Quiet, Text: strings.Join(names, ", ")}}
+	return canvas.Line{{Role: theme.Text, Text: text.Count(len(all), "group") + verb}, {Role: theme.Quiet, Text: strings.Join(names, ", ")}}
 }

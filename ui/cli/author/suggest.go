@@ -10,6 +10,7 @@ import (
 
 	"github.com/spf13/cobra"
 
+	"lockstep/engine/text"
 	"lockstep/kube"
 	"lockstep/ui/cli/command"
 	"lockstep/ui/report"
@@ -121,7 +122,7 @@ func (a *app) writeOrder(cmd *cobra.Command, r *command.Rendered, ordered *kube.
 	if partial {
 		next = ""
 	}
-	return fmt.Errorf("%s of chart %s cannot be written, so nothing was%s", report.Count(len(found.Left), "part"), r.Input.Chart.Name(), next)
+	return fmt.Errorf("%s of chart %s cannot be written, so nothing was%s", text.Count(len(found.Left), "part"), r.Input.Chart.Name(), next)
 }
 
 func checkTextOrJSON(cmd *cobra.Command, printed string) error {

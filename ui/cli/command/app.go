@@ -16,6 +16,7 @@ import (
 	helmcli "helm.sh/helm/v4/pkg/cli"
 
 	"lockstep/engine/event"
+	"lockstep/engine/text"
 	"lockstep/kube"
 	"lockstep/ui/report"
 )
@@ -38,13 +39,13 @@ func Args(from, to int) cobra.PositionalArgs {
 		case want == "":
 			return UsageError(fmt.Sprintf("%s takes no arguments (got %d)", cmd.Name(), len(args)))
 		case len(args) > to && to >= 0:
-			return UsageError(fmt.Sprintf("%s takes at most %s (got %d)", cmd.Name(), report.Count(to, "argument"), len(args)))
+			return UsageError(fmt.Sprintf("%s takes at most %s (got %d)", cmd.Name(), text.Count(to, "argument"), len(args)))
 		}
 		if many, ok := strings.CutSuffix(want, "…"); ok && len(args) == 0 {
 			return UsageError(fmt.Sprintf("%s needs at least one %s", cmd.Name(), many))
 		}
 		needed := slices.DeleteFunc(strings.Fields(want), func(s string) bool { return strings.HasPrefix(s, "[") })
-		return UsageError(fmt.Sprintf("%s needs %s (got %s)", cmd.Name(), strings.Join(needed, " and "), report.Count(len(args), "argument")))
+		return UsageError(fmt.Sprintf("%s needs %s (got %s)", cmd.Name(), strings.Join(needed, " and "), text.Count(len(args), "argument")))
 	}
 }
 

@@ -10,7 +10,6 @@ import (
 
 	"lockstep/engine/plan"
 	"lockstep/engine/text"
-	"lockstep/ui/report"
 )
 
 // Completion completes an argument of a command.
@@ -80,7 +79,7 @@ func (a *App) CompleteRevisions(_ *cobra.Command, args []string, _ string) ([]st
 func CompleteGroups(groups []*plan.Group) (words []string, _ cobra.ShellCompDirective) {
 	for i, g := range groups {
 		if !slices.ContainsFunc(groups[:i], func(earlier *plan.Group) bool { return earlier.ID == g.ID }) {
-			words = append(words, text.Line(plan.ShellID(g.ID))+"\t"+report.Count(len(g.Objects), "object"))
+			words = append(words, text.Line(plan.ShellID(g.ID))+"\t"+text.Count(len(g.Objects), "object"))
 		}
 	}
 	return words, cobra.ShellCompDirectiveNoFileComp | cobra.ShellCompDirectiveKeepOrder

@@ -7,6 +7,7 @@ import (
 	"github.com/spf13/cobra"
 	helmcli "helm.sh/helm/v4/pkg/cli"
 
+	"lockstep/engine/text"
 	"lockstep/kube"
 	"lockstep/ui/board"
 	"lockstep/ui/cli/command"
@@ -94,7 +95,7 @@ func (a *app) plan(cmd *cobra.Command, j job) error {
 		}
 		switch {
 		case refused > 0:
-			return fmt.Errorf("the API server would refuse %s", report.Count(refused, "change"))
+			return fmt.Errorf("the API server would refuse %s", text.Count(refused, "change"))
 		case changes > 0:
 			return command.Exit(command.ExitChanges, nil)
 		}

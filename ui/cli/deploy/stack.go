@@ -14,6 +14,7 @@ import (
 	helmcli "helm.sh/helm/v4/pkg/cli"
 
 	"lockstep/engine/event"
+	"lockstep/engine/text"
 	"lockstep/kube"
 	"lockstep/ui/board"
 	"lockstep/ui/cli/command"
@@ -176,7 +177,7 @@ func (a *app) planStack(cmd *cobra.Command, flags *stackFlags, r runOptions) err
 		}
 		switch refused, changed := found.Count(); {
 		case refused > 0:
-			return fmt.Errorf("%s would be refused", report.Count(refused, "change"))
+			return fmt.Errorf("%s would be refused", text.Count(refused, "change"))
 		case changed > 0:
 			return command.Exit(command.ExitChanges, nil)
 		}

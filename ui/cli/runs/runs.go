@@ -14,6 +14,7 @@ import (
 	"github.com/spf13/cobra"
 
 	"lockstep/engine/event"
+	"lockstep/engine/text"
 	"lockstep/ui/cli/command"
 	"lockstep/ui/report"
 )
@@ -255,7 +256,7 @@ func (a *app) removeRuns(cmd *cobra.Command, names []string, match func(report.R
 		}
 		removed++
 	}
-	return d.Lines(report.Count(removed, "record") + " removed")
+	return d.Lines(text.Count(removed, "record") + " removed")
 }
 
 // completeRecords completes up to limit arguments with the names of records.
