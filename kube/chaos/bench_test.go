@@ -22,6 +22,7 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
 	"lockstep/kube/throwaway/meddle"
+	"lockstep/kube/throwaway/testcluster"
 )
 
 // slowdown is how much longer than on a quiet machine something may take.
@@ -43,6 +44,7 @@ var benches atomic.Int32
 // newBench returns a bench; close deletes it. With h2 requests share connections.
 func newBench(t *testing.T, h2, withCRD bool) *bench {
 	t.Helper()
+	testcluster.Get(t)
 	b := &bench{t: t, dir: t.TempDir(), ns: fmt.Sprintf("chaos-%d", benches.Add(1))}
 	if withCRD {
 		b.group = b.ns + ".example.com"

@@ -76,6 +76,7 @@ func New(t *testing.T) *Rig {
 
 func Named(t *testing.T, name string) *Rig {
 	t.Helper()
+	testcluster.Get(t)
 	r := &Rig{T: t, Namespace: name, Client: Connected(t, name), Cluster: testClient(t)}
 	ns := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: name}}
 	if _, err := r.Cluster.CoreV1().Namespaces().Create(t.Context(), ns, metav1.CreateOptions{}); err != nil {

@@ -36,7 +36,6 @@ func folder(run int) string {
 
 // start joins the test run of the go test that started this process.
 func start() (*Cluster, error) {
-	// Even if the cluster already runs, so that go test knows that the results depend on the program.
 	program, argv, err := throwaway.Command(nil)
 	if err != nil {
 		return nil, err

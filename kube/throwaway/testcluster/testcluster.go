@@ -9,6 +9,7 @@ import (
 	"sync"
 	"testing"
 
+	"lockstep/kube/throwaway"
 	"lockstep/kube/throwaway/auditlog"
 )
 
@@ -49,13 +50,17 @@ func Main(m *testing.M) int {
 	return code
 }
 
-// Get returns the cluster. With -short the test is skipped.
+// Get returns the cluster. With -short the test is skipped. A package that calls Start before its tests must
+// also call Get in each of them: go test takes cached results unless a test has read what has changed.
 func Get(t testing.TB) *Cluster {
 	t.Helper()
 	if testing.Short() {
 		t.Skip("needs a cluster")
 	}
 	c, err := Start()
+	if err == nil {
+		_, _, err = throwaway.Command(nil) // the results depend on the sandbox's program
+	}
 	if err != nil {
 		t.Fatal(err)
 	}
