@@ -222,17 +222,17 @@ func checkGraphs(t testing.TB, groups []*Group) {
 		t.Error("Reduce loses order")
 	}
 
-	reversed := Reverse(groups)
+	reversed := RemovalOrder(groups)
 	checkShape(t, reversed)
 	back := closure(reversed)
 	for a := range closed {
 		for b := range closed {
 			if closed[a][b] != back[b][a] {
-				t.Errorf("Reverse: order of %s and %s", a, b) // R31
+				t.Errorf("RemovalOrder: order of %s and %s", a, b) // R31
 			}
 		}
 	}
-	again := Reverse(reversed)
+	again := RemovalOrder(reversed)
 	if !sameClosure(closure(again), closed) {
 		t.Error("Reverse of Reverse is another graph")
 	}

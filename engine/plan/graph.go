@@ -24,31 +24,6 @@ func (p *Plan) Gates() map[string]bool {
 	return gates
 }
 
-// Reverse returns the graph for removing groups (R31): each group waits for those that waited for it, and its
-// objects are in reverse order. The result is in plan order and shares nothing with groups.
-func Reverse(groups []*Group) []*Group {
-	reversed := make([]*Group, len(groups))
-	for i, g := range groups {
-		r := *g
-		r.After, r.Why = []string{}, nil
-		r.Objects = slices.Clone(g.Objects)
-		slices.Reverse(r.Objects)
-		r.Waves = g.completeWaves()
-		slices.Reverse(r.Waves)
-		for n := range r.Waves {
-			r.Waves[n].Established = nil
-		}
-		reversed[i] = &r
-	}
-	for i, gates := range gatesByIndex(groups) {
-		for _, j := range gates {
-			reversed[j].After = append(reversed[j].After, groups[i].ID)
-		}
-	}
-	normalize(reversed)
-	return reversed
-}
-
 // Subset returns the graph with only those objects for which keep returns true. It drops
 // groups without objects, but keeps the order through them: groups that waited for a dropped
 // group wait for its gates. The result is in plan order and shares nothing with groups.

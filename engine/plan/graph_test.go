@@ -35,12 +35,12 @@ func TestPlanLookups(t *testing.T) {
 	}
 }
 
-func TestReverse(t *testing.T) { // R31
+func TestRemovalOrder(t *testing.T) { // R31
 	groups := graph(map[string][]string{"a": {}, "b": {"a"}, "c": {"a"}, "d": {"b", "c"}})
 	groups[0].Objects = []Object{object("CustomResourceDefinition/w"), object("Widget/a"), object("Widget/b")}
 	groups[0].Waves = []Wave{{Count: 1}, {Count: 2, Established: groups[0].Objects[:1]}}
 	before := show(groups)
-	sameLines(t, "reverse", show(Reverse(groups)), []string{
+	sameLines(t, "reverse", show(RemovalOrder(groups)), []string{
 		"d = ConfigMap/d", "b = ConfigMap/b < d", "c = ConfigMap/c < d",
 		"a = Widget/b Widget/a | CustomResourceDefinition/w < b c",
 	})
@@ -84,7 +84,7 @@ func TestGraphsOfOldPlans(t *testing.T) {
 		{ID: "c", After: []string{"a"}, Objects: []Object{object("ConfigMap/c")}, Waves: []Wave{{Count: -1}}},
 	}
 	n := 0
-	for _, g := range Subset(Reverse(groups), func(Object) bool { return true }) {
+	for _, g := range Subset(RemovalOrder(groups), func(Object) bool { return true }) {
 		n += len(g.Objects)
 	}
 	if n != 4 {

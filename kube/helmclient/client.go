@@ -271,7 +271,7 @@ func (c *Client) planApply(list helmkube.ResourceList) (Planned, error) {
 	if c.cfg.Apply.matches(resources, turns) {
 		return c.cfg.Apply, nil
 	}
-	planned, warnings, err := c.ordering().Apply(c.cfg.Tree, resources, turns)
+	planned, warnings, err := c.ordering().PlanApply(c.cfg.Tree, resources, turns)
 	if err != nil {
 		return Planned{}, err
 	}
@@ -300,7 +300,7 @@ func (c *Client) removeOld(old Revision, list helmkube.ResourceList, how cluster
 	planned := c.cfg.Remove
 	if resources := c.builder().Resources(list); !planned.matches(resources, nil) {
 		var warnings []plan.Warning
-		planned, warnings = c.ordering().Remove(old, resources)
+		planned, warnings = c.ordering().PlanRemoval(old, resources)
 		c.cfg.warn(warnings)
 		c.cfg.announce(planned.Phase)
 	}

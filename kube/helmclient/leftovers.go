@@ -35,10 +35,10 @@ func (l Leftovers) Planned() (newer, older []Planned) {
 	return newer, older
 }
 
-// RemoveOf plans the phase that removes leftovers of revision version.
-func (o Ordering) RemoveOf(version int, r Revision, doomed []plan.Resource) (Planned, []plan.Warning) {
-	p, warnings := o.Remove(r, doomed)
-	p.Phase.Name = fmt.Sprintf("%s%s-%d", o.Prefix, PhaseRemove, version)
+// PlanLeftovers plans the phase that removes leftovers of the revision with a number.
+func (o Ordering) PlanLeftovers(number int, r Revision, leftovers []plan.Resource) (Planned, []plan.Warning) {
+	p, warnings := o.PlanRemoval(r, leftovers)
+	p.Phase.Name = fmt.Sprintf("%s%s-%d", o.Prefix, PhaseRemove, number)
 	return p, warnings
 }
 

@@ -77,7 +77,7 @@ func (l leftoverSearch) leftBy(rel *rel1.Release, known map[plan.Object]bool) (l
 		return left, newer, warnings
 	}
 	order := helmclient.Ordering{Prefix: l.prefix, Root: rel.Chart.Name()}
-	planned, more := order.RemoveOf(rel.Version, held.Revision, l.builder.Resources(doomed))
+	planned, more := order.PlanLeftovers(rel.Version, held.Revision, l.builder.Resources(doomed))
 	return helmclient.Leftover{Manifest: rel.Manifest, Planned: planned}, newer, append(warnings, more...)
 }
 

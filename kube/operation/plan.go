@@ -48,7 +48,7 @@ func (p planning) plan(s *preflight.Session, info event.Operation) (*preflight.P
 		turns = append(turns, h.Turn)
 	}
 	order := helmclient.Ordering{Root: p.target.Root()}
-	apply, more, err := order.Apply(p.target.Tree, p.builder.Resources(p.list), turns)
+	apply, more, err := order.PlanApply(p.target.Tree, p.builder.Resources(p.list), turns)
 	if err != nil {
 		return nil, err
 	}
@@ -56,7 +56,7 @@ func (p planning) plan(s *preflight.Session, info event.Operation) (*preflight.P
 	if p.implied != nil {
 		p.implied.Explain(apply.Phase.Groups)
 	}
-	remove, more := order.Remove(p.old.Revision, p.builder.Resources(manifest.Without(p.held, p.list)))
+	remove, more := order.PlanRemoval(p.old.Revision, p.builder.Resources(manifest.Without(p.held, p.list)))
 	warnings = append(warnings, more...)
 	left, more := leftoverSearch{s, p.builder, "", p.others, p.old.Release, []helmkube.ResourceList{p.list, p.held}}.leftovers()
 	warnings = append(warnings, more...)

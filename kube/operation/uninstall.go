@@ -85,7 +85,7 @@ func (u *Uninstall) plan(s *preflight.Session, revs *existing) (*preflight.Prepa
 	doomed, more := helmclient.Removable(b, list)
 	warnings = append(warnings, more...)
 	p.Old = old
-	p.Remove, more = helmclient.Ordering{Root: p.Target.Root()}.Remove(old.Revision, b.Resources(doomed))
+	p.Remove, more = helmclient.Ordering{Root: p.Target.Root()}.PlanRemoval(old.Revision, b.Resources(doomed))
 	warnings = append(warnings, more...)
 	p.Leftovers, more = leftoverSearch{s, b, "", revs.Others(rel), rel, []helmkube.ResourceList{list}}.leftovers()
 	p.Warnings = uniqueWarnings(slices.Concat(revs.warnings, warnings, more))
@@ -127,9 +127,7 @@ func (u *Uninstall) asRollback(as *attempts) (task, error) {
 	}, func(a *attempt) (*rel1.Release, error) { return u.run(a, rel) }}, nil
 }
 
-// run runs Helm's uninstall.
-//
-// Rule R31: a group is deleted once all groups that depend on it are gone.
+// run runs Helm's uninstall. The order of the removals is decided in plan.RemovalOrder (R31).
 func (u *Uninstall) run(a *attempt, last *rel1.Release) (*rel1.Release, error) {
 	if err := a.admitFirst(); err != nil {
 		return nil, err

@@ -127,10 +127,10 @@ func newRevision(s *preflight.Session, rel *rel1.Release) (*revision, error) {
 	list, more := b.Expand(s.Context, list)
 	warnings = append(warnings, more...)
 	order := helmclient.Ordering{Root: rel.Chart.Name()}
-	planned, _, err := order.Apply(release.TreeOf(rel), b.Resources(list), nil)
+	planned, _, err := order.PlanApply(release.TreeOf(rel), b.Resources(list), nil)
 	if err != nil {
 		warnings = append(warnings, plan.Warning{Rule: "R28", Message: fmt.Sprintf("the order of revision %d cannot be rebuilt: %v", rel.Version, err)})
-		if planned, _, err = order.Apply(nil, b.Resources(list), nil); err != nil {
+		if planned, _, err = order.PlanApply(nil, b.Resources(list), nil); err != nil {
 			return nil, fmt.Errorf("order revision %d: %w", rel.Version, err)
 		}
 	}

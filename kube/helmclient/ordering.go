@@ -70,9 +70,9 @@ func Phases(all ...Planned) []event.Phase {
 	return out
 }
 
-// Apply plans the phase that applies resources: in the order of the DAG or, if tree is nil,
+// PlanApply plans the phase that applies resources: in the order of the DAG or, if tree is nil,
 // all at once (R27). The warnings are about the plan.
-func (o Ordering) Apply(tree *plan.Chart, resources []plan.Resource, turns []plan.Turn) (Planned, []plan.Warning, error) {
+func (o Ordering) PlanApply(tree *plan.Chart, resources []plan.Resource, turns []plan.Turn) (Planned, []plan.Warning, error) {
 	p, err := o.plan(tree, resources)
 	if err != nil {
 		return Planned{}, nil, err
@@ -81,16 +81,16 @@ func (o Ordering) Apply(tree *plan.Chart, resources []plan.Resource, turns []pla
 	return Planned{phase, resources, turns}, p.Warnings, nil
 }
 
-// Remove plans the phase that removes resources of an old revision, in reverse of the order
+// PlanRemoval plans the phase that removes resources of an old revision, in reverse of the order
 // that applied them (R30, R31). If that order cannot be rebuilt, it plans to remove all at
 // once, with a warning.
-func (o Ordering) Remove(old Revision, doomed []plan.Resource) (Planned, []plan.Warning) {
+func (o Ordering) PlanRemoval(old Revision, resources []plan.Resource) (Planned, []plan.Warning) {
 	known := map[plan.Object]bool{}
 	for _, r := range old.Resources {
 		known[r.Object] = true
 	}
 	all, removed := slices.Clone(old.Resources), map[plan.Object]bool{}
-	for _, r := range doomed {
+	for _, r := range resources {
 		removed[r.Object] = true
 		if !known[r.Object] {
 			all = append(all, r)
@@ -102,8 +102,9 @@ func (o Ordering) Remove(old Revision, doomed []plan.Resource) (Planned, []plan.
 		warnings = []plan.Warning{{Rule: "R28", Message: fmt.Sprintf("the previous order cannot be rebuilt, so everything is removed at once: %v", err)}}
 		p = plan.Flat(all, o.Root)
 	}
-	groups := plan.Subset(p.Groups, func(x plan.Object) bool { return removed[x] })
-	return Planned{event.Phase{Name: o.Prefix + PhaseRemove, Kind: event.PhaseRemove, Groups: plan.Reverse(groups)}, doomed, nil}, warnings
+	groups := plan.RemovalOrder(plan.Subset(p.Groups, func(x plan.Object) bool { return removed[x] }))
+	phase := event.Phase{Name: o.Prefix + PhaseRemove, Kind: event.PhaseRemove, Groups: groups}
+	return Planned{phase, resources, nil}, warnings
 }
 
 func (o Ordering) plan(tree *plan.Chart, resources []plan.Resource) (*plan.Plan, error) {
