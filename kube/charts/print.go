@@ -200,9 +200,9 @@ func (p *printer) selected(source string) bool {
 // and groups visible.
 func (r *Rendered) Mask() *mask.Mask {
 	m := &mask.Mask{}
-	m.Release(r.Release)
+	m.AddRelease(r.Release)
 	for _, o := range r.Resources {
-		m.Public(o.Chart, o.Object.String(), o.Annotations[plan.AnnotationGroup])
+		m.AddPublic(o.Chart, o.Object.String(), o.Annotations[plan.AnnotationGroup])
 	}
 	return m
 }
@@ -217,10 +217,10 @@ func HideValues(c *Chart, values map[string]any, err error) error {
 // and those that its templates write into Secrets.
 func MaskOfValues(c *Chart, values map[string]any) *mask.Mask {
 	m := &mask.Mask{}
-	m.Values(values)
+	m.AddValues(values)
 	if h, err := c.Helm(); err == nil {
-		m.Values(h.Values)
-		m.Secrets(valuesOfSecrets(h, []map[string]any{values})...)
+		m.AddValues(h.Values)
+		m.AddSecrets(valuesOfSecrets(h, []map[string]any{values})...)
 	}
 	return m
 }

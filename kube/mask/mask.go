@@ -55,31 +55,31 @@ type Mask struct {
 	hidden  []string
 }
 
-// Public excludes values, even if a Secret contains them: names of objects and groups,
+// AddPublic excludes values, even if a Secret contains them: names of objects and groups,
 // without which messages are unreadable.
-func (m *Mask) Public(names ...string) {
+func (m *Mask) AddPublic(names ...string) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	m.public, m.replace = append(m.public, names...), nil
 }
 
-// Release adds the secrets in the manifests and values of a release.
-func (m *Mask) Release(rel *rel1.Release) {
+// AddRelease adds the secrets in the manifests and values of a release.
+func (m *Mask) AddRelease(rel *rel1.Release) {
 	if rel == nil {
 		return
 	}
-	m.Manifest(rel.Manifest)
+	m.AddManifest(rel.Manifest)
 	for _, h := range rel.Hooks {
-		m.Manifest(h.Manifest)
+		m.AddManifest(h.Manifest)
 	}
-	m.Values(rel.Config)
+	m.AddValues(rel.Config)
 	if rel.Chart != nil {
-		m.Values(rel.Chart.Values)
+		m.AddValues(rel.Chart.Values)
 	}
 }
 
-// Values adds the values of a chart that are named like credentials.
-func (m *Mask) Values(values map[string]any) { m.add(credentials(values)) }
+// AddValues adds the values of a chart that are named like credentials.
+func (m *Mask) AddValues(values map[string]any) { m.add(credentials(values)) }
 
 // suspects are words, in any case, of which a document with secrets has at least one. The
 // long s folds to s.
@@ -92,8 +92,8 @@ func suspicious(doc string) bool {
 	return slices.ContainsFunc(suspects, func(word string) bool { return strings.Contains(doc, word) })
 }
 
-// Manifest adds the secrets in the objects of a manifest.
-func (m *Mask) Manifest(manifest string) {
+// AddManifest adds the secrets in the objects of a manifest.
+func (m *Mask) AddManifest(manifest string) {
 	for _, doc := range documents.Split(manifest) {
 		var object map[string]any
 		if suspicious(doc) && yaml.Unmarshal([]byte(doc), &object) == nil {
@@ -129,8 +129,8 @@ func (m *Mask) AddObject(object map[string]any) {
 	}
 }
 
-// Secrets adds all scalars in values, whatever they are called.
-func (m *Mask) Secrets(values ...any) {
+// AddSecrets adds all scalars in values, whatever they are called.
+func (m *Mask) AddSecrets(values ...any) {
 	for _, v := range values {
 		m.add(scalars(v, nil))
 	}

@@ -47,7 +47,7 @@ func TestSecretsAreHiddenInEveryForm(t *testing.T) {
 		"argument that follows": fmt.Sprintf("apiVersion: v1\nkind: Pod\nspec: {containers: [{args: [--api-key, %q]}]}", canary),
 	} {
 		var m Mask
-		m.Manifest(manifest)
+		m.AddManifest(manifest)
 		for _, told := range []string{canary, "x" + canary + "y", encoded, fmt.Sprintf("%q", canary), fmt.Sprintf("%#v", []byte(canary)),
 			strings.TrimRight(encoded, "="), base64.StdEncoding.EncodeToString([]byte(canary + "\n")), "p=s3cr3t+%22p%2Fw%22%2B%C3%A4"} {
 			if got := m.Text(told); got == told || strings.Contains(got, "s3cr3t") || strings.Contains(got, encoded) {
@@ -56,7 +56,7 @@ func TestSecretsAreHiddenInEveryForm(t *testing.T) {
 		}
 	}
 	var m Mask
-	m.Manifest("apiVersion: v1\nkind: Secret\nstringData: {url: 'postgres://me:hunter22@db/x', env: \"A=b\\nAPI_KEY='k3yk3y'\\n\", n: 123456789}")
+	m.AddManifest("apiVersion: v1\nkind: Secret\nstringData: {url: 'postgres://me:hunter22@db/x', env: \"A=b\\nAPI_KEY='k3yk3y'\\n\", n: 123456789}")
 	if got := m.Text("me hunter22 k3yk3y 123456789"); got != "me (hidden) (hidden) (hidden)" {
 		t.Error(got)
 	}
@@ -65,8 +65,8 @@ func TestSecretsAreHiddenInEveryForm(t *testing.T) {
 // TestWordsStayReadable: short values and names are not hidden, since other messages use them.
 func TestWordsStayReadable(t *testing.T) {
 	var m Mask
-	m.Manifest("apiVersion: v1\nkind: Secret\nstringData: {a: 'true', port: '8080', db: postgres, host: example, what: password, none: null}\ntype: Opaque")
-	m.Public("shop/db:postgres-main")
+	m.AddManifest("apiVersion: v1\nkind: Secret\nstringData: {a: 'true', port: '8080', db: postgres, host: example, what: password, none: null}\ntype: Opaque")
+	m.AddPublic("shop/db:postgres-main")
 	const text = "StatefulSet/postgres-main: true on 8080, Opaque Secret of example.com has a password"
 	if got := m.Text(text); got != text {
 		t.Error(got)
@@ -91,7 +91,7 @@ func TestAPIServerQuotesAreRemoved(t *testing.T) {
 
 func TestEventsKeepTheirNames(t *testing.T) {
 	var m Mask
-	m.Manifest("apiVersion: v1\nkind: Secret\nstringData: {a: s3cr3tval}")
+	m.AddManifest("apiVersion: v1\nkind: Secret\nstringData: {a: s3cr3tval}")
 	in := event.Event{Group: "s3cr3tval", Object: &plan.Object{Name: "s3cr3tval"}, Message: "x s3cr3tval", Lines: []string{"s3cr3tval"},
 		Cause: "y s3cr3tval", Evidence: []string{"z s3cr3tval"}}
 	out := m.Event(in)
@@ -106,7 +106,7 @@ func TestEventsKeepTheirNames(t *testing.T) {
 
 func TestErrorsKeepTheirIdentity(t *testing.T) {
 	var m Mask
-	m.Values(map[string]any{"db": map[string]any{"password": "s3cr3tval", "host": "example"}})
+	m.AddValues(map[string]any{"db": map[string]any{"password": "s3cr3tval", "host": "example"}})
 	err := m.Error(fmt.Errorf("s3cr3tval of example: %w", fs.ErrNotExist))
 	if err.Error() != "(hidden) of example: file does not exist" || !errors.Is(err, fs.ErrNotExist) {
 		t.Error(err)
@@ -161,7 +161,7 @@ func TestObjectHidesByPlace(t *testing.T) {
 // TestReasonsAreMasked hides secrets in the reasons why groups wait, in a copy of the plan.
 func TestReasonsAreMasked(t *testing.T) {
 	var m Mask
-	m.Manifest("apiVersion: v1\nkind: Secret\nstringData: {host: hunter22}")
+	m.AddManifest("apiVersion: v1\nkind: Secret\nstringData: {host: hunter22}")
 	g := &plan.Group{ID: "shop:web", Why: map[string]string{"shop:db": "web waits for db: it names hunter22"}}
 	e := m.Event(event.Event{Phases: []event.Phase{{Groups: []*plan.Group{g}}}})
 	if got := e.Phases[0].Groups[0].Why["shop:db"]; got != "web waits for db: it names (hidden)" {
@@ -178,7 +178,7 @@ func TestSecretsAreHiddenWithinOtherTexts(t *testing.T) {
 	const value, wide = "S3cret/vAlue+<1>\"x", "two  words\tand\x1b[31m  more"
 	long := strings.Repeat("0123456789abcdefghij", 100)
 	var m Mask
-	m.Manifest(fmt.Sprintf("apiVersion: v1\nkind: Secret\nstringData: {a: %q, b: %q, c: %q}", value, wide, long))
+	m.AddManifest(fmt.Sprintf("apiVersion: v1\nkind: Secret\nstringData: {a: %q, b: %q, c: %q}", value, wide, long))
 	inner, _ := json.Marshal(map[string]string{"x": value})
 	outer, _ := json.Marshal(map[string]string{"y": string(inner)})
 	texts := map[string]string{
@@ -222,8 +222,8 @@ func TestPasswordsOfAddressesAreHidden(t *testing.T) {
 			t.Errorf("%q", got)
 		}
 	}
-	m.Manifest("apiVersion: v1\nkind: Pod\nspec: {containers: [{env: [{name: DSN, value: 'postgres://u:hunter%2322@h/db'}]}]}")
-	m.Values(map[string]any{"db": map[string]any{"password": 73194628.0}})
+	m.AddManifest("apiVersion: v1\nkind: Pod\nspec: {containers: [{env: [{name: DSN, value: 'postgres://u:hunter%2322@h/db'}]}]}")
+	m.AddValues(map[string]any{"db": map[string]any{"password": 73194628.0}})
 	if got := m.Text("login hunter#22 hunter%2322 73194628"); got != "login (hidden) (hidden) (hidden)" {
 		t.Error(got)
 	}

@@ -70,7 +70,7 @@ func (op *Operation) Edit(ctx context.Context, values map[string]any, c *charts.
 	up.Edited = now.progress()
 	planned, err := PrepareUpgrade(ctx, op.client, up)
 	if err != nil {
-		op.mask.Values(up.Values)
+		op.mask.AddValues(up.Values)
 		return nil, op.mask.Error(err)
 	}
 	return &Edited{planned, up, now}, nil

@@ -179,14 +179,14 @@ func (op *Operation) Changes(ctx context.Context) ([]preview.Change, error) {
 func (op *Operation) Mask() *mask.Mask {
 	op.masked.Do(func() {
 		p := op.prepared
-		op.mask.Release(p.Target.Release)
-		op.mask.Release(p.Old.Release)
-		op.mask.Public(p.Info.Name, p.Info.Release, p.Info.Namespace, p.Info.Chart, p.Info.Context)
+		op.mask.AddRelease(p.Target.Release)
+		op.mask.AddRelease(p.Old.Release)
+		op.mask.AddPublic(p.Info.Name, p.Info.Release, p.Info.Namespace, p.Info.Chart, p.Info.Context)
 		for _, phase := range p.Phases {
 			for _, g := range phase.Groups {
-				op.mask.Public(g.ID)
+				op.mask.AddPublic(g.ID)
 				for _, o := range g.Objects {
-					op.mask.Public(o.String())
+					op.mask.AddPublic(o.String())
 				}
 			}
 		}

@@ -143,7 +143,7 @@ func dryRun(s *preflight.Session, root string, render func(context.Context, *act
 	if err != nil {
 		return nil, err
 	}
-	s.Secrets.Release(rel)
+	s.Secrets.AddRelease(rel)
 	list, later, warnings := client.Built()
 	return &rendered{rel, outputs, b, list, warnings, later}, nil
 }

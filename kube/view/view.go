@@ -147,17 +147,17 @@ func (v *View) Explain(ctx context.Context) { v.explainer.diagnoseAll(ctx) }
 // show switches to a revision. Observations of objects that the earlier revision also had are
 // kept until there are new ones.
 func (v *View) show(r *revision) {
-	v.mask.Release(r.rel)
-	v.mask.Public(v.name, v.namespace)
+	v.mask.AddRelease(r.rel)
+	v.mask.AddPublic(v.name, v.namespace)
 	v.mu.Lock()
 	defer v.mu.Unlock()
 	before := v.groups
 	v.revision, v.groups, v.unseen, v.seen = r, map[string]*group{}, 0, make(chan struct{})
 	for _, p := range r.phases {
 		for _, g := range p.Groups {
-			v.mask.Public(g.ID)
+			v.mask.AddPublic(g.ID)
 			for _, o := range g.Objects {
-				v.mask.Public(o.String())
+				v.mask.AddPublic(o.String())
 			}
 			v.groups[g.ID] = newGroup(g, before[g.ID])
 			v.unseen += len(g.Objects)

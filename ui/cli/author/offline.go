@@ -40,7 +40,7 @@ func (d offlineChart) Sent(_ context.Context, it board.Item) (string, error) {
 		u := d.chart.Docs[n].Object.DeepCopy()
 		kube.MaskObject(u.Object)
 		var known kube.Mask
-		known.Release(d.chart.Release)
+		known.AddRelease(d.chart.Release)
 		text, err := kube.YAML(u.Object)
 		return known.Text(text), err
 	}

@@ -73,8 +73,8 @@ func (c *ChartFlags) Load(ctx context.Context, chart string, settings *helmcli.E
 		return loaded, nil
 	}
 	var m kube.Mask
-	m.Secrets(c.Password)
-	m.Values(map[string]any{"chart": chart, "repo": c.RepoURL})
+	m.AddSecrets(c.Password)
+	m.AddValues(map[string]any{"chart": chart, "repo": c.RepoURL})
 	return nil, m.Error(err)
 }
 
