@@ -38,7 +38,6 @@ var wideStructs = map[string]string{
 	"theme.Lines":               "the characters of a drawing",
 	"kube/diagnose.Container":   "a container as causes read it",
 	"kube/preflight.Prepared":   "the immutable plan of an operation",
-	"kube/operation.spec":       "what distinguishes the attempts of an operation",
 	"kube/operation.shared":     "what the revisions of a run share, under one lock",
 	"kube/stack.Stack":          "a run of many releases, under one lock",
 	"kube/stack.member":         "a release of a stack, from its plan to its end",

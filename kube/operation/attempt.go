@@ -3,13 +3,14 @@ package operation
 import (
 	"context"
 	"fmt"
+	"slices"
+	"strings"
 	"sync"
 	"time"
 
 	helmkube "helm.sh/helm/v4/pkg/kube"
 	rel1 "helm.sh/helm/v4/pkg/release/v1"
 	helmstorage "helm.sh/helm/v4/pkg/storage"
-	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"lockstep/engine/event"
 	"lockstep/engine/plan"
@@ -22,110 +23,158 @@ import (
 	"lockstep/kube/release"
 )
 
-// attempts is the state that the attempts of one operation share.
-type attempts struct {
+// runner runs the attempts of one operation.
+type runner struct {
 	op           *Operation
 	engine       *run.Engine
 	runWatcher   cluster.RunWatcher
 	stopWatching func() // ends runWatcher
 }
 
-// spec holds the settings that differ between the attempts of an operation.
+// spec holds what differs between the attempts of an operation.
 type spec struct {
 	prefix string // "" or event.RollbackPrefix
-	wait   helmkube.WaitStrategy
-	force  bool
-	root   string
-	tree   *plan.Chart
-	old    helmclient.Revision
-	// apply and remove are the plan, empty if it is made when the attempt runs.
-	apply, remove helmclient.Planned
-	leftovers     helmclient.Leftovers
-	hooks         helmclient.HookEvents
-	uninstalling  bool
-	removal       time.Duration         // limit for the deletion of one object, 0 for none
-	record        *release.Record       // stored with a new revision; nil: keep the record in its chart
-	deferredAPIs  []schema.GroupVersion // see preflight.Prepared
-	preview       *preflight.Prepared   // of a rollback, for previews of its objects
-}
-
-func newSpec(p *preflight.Prepared) spec {
-	return spec{
-		wait: p.Common.Strategy(), force: p.Target.Force, root: p.Target.Root(), tree: p.Target.Tree, old: p.Old.Revision,
-		apply: p.Apply, remove: p.Remove, leftovers: p.Leftovers, hooks: p.Hooks, record: p.Target.Record, deferredAPIs: p.DeferredAPIs,
-	}
+	// prepared is the plan. The phases of a rollback are planned when it runs.
+	prepared     *preflight.Prepared
+	uninstalling bool
+	removal      time.Duration // limit for the deletion of one object, 0 for none
 }
 
 // attempt is one run of a Helm action: the operation itself or its rollback. The engine
 // cancels its requests.
 type attempt struct {
-	attempts
-	spec     spec
-	helm     *connect.Helm
-	session  cluster.Session
-	client   *helmclient.Client
-	driver   *release.Driver
-	preluded bool // a phase of the prelude was started
+	*runner
+	spec           spec
+	helm           *connect.Helm
+	session        cluster.Session
+	client         *helmclient.Client
+	driver         *release.Driver
+	preludeStarted bool // a phase of the prelude was started
 	// crdsApplied is set if applying crds/ may have changed the kinds that the cluster serves.
 	crdsApplied bool
 }
 
 // newAttempt configures Helm's action with our decorators.
-func (as *attempts) newAttempt(s spec) (*attempt, error) {
-	common := as.op.prepared.Common
-	b, err := as.newSession()
+func (r *runner) newAttempt(s spec) (*attempt, error) {
+	b, err := r.newSession()
 	if err != nil {
 		return nil, err
 	}
-	helm := b.Helm
 	session := cluster.Session{
-		Client: b.Client, Builder: b.Builder(s.root), RunWatcher: as.runWatcher,
-		JobsComplete: common.WaitForJobs, Resumes: as.op.prepared.Resumes, Warn: warnOnce(as.engine.Publish, as.op.prepared.Warnings),
+		Client:       b.Client,
+		Builder:      b.Builder(s.prepared.Target.Root()),
+		RunWatcher:   r.runWatcher,
+		JobsComplete: r.op.prepared.Common.WaitForJobs,
+		Resumes:      r.op.prepared.Resumes,
+		Warn:         warnOnce(r.engine.Publish, r.op.prepared.Warnings),
 	}
-	client := helmclient.New(helmclient.Config{
-		Context: b.Context, Inner: helm.Client, Session: session, Engine: as.engine,
-		Options: helmclient.Options{Prefix: s.prefix, Wait: s.wait, SkipLeaves: common.SkipLeaves, Readiness: common.ReadinessTimeout, Removal: s.removal, Force: s.force},
-		Tree:    s.tree, Old: s.old, Apply: s.apply, Remove: s.remove, Leftovers: s.leftovers, Hooks: s.hooks, Uninstalling: s.uninstalling, Announced: as.op.prepared.Phases, DeferredAPIs: s.deferredAPIs,
-	})
+	client := helmclient.New(r.clientConfig(s, b, session))
+	driver := r.newDriver(s, b.Helm, client)
+	b.Helm.Config.KubeClient, b.Helm.Config.HookOutputFunc = client, client.Output
+	b.Helm.Config.Releases = helmstorage.Init(driver)
+	return &attempt{runner: r, spec: s, helm: b.Helm, session: session, client: client, driver: driver}, nil
+}
+
+func (r *runner) clientConfig(s spec, b *preflight.Session, session cluster.Session) helmclient.Config {
+	p, common := s.prepared, r.op.prepared.Common
+	return helmclient.Config{
+		Context: b.Context,
+		Inner:   b.Helm.Client,
+		Session: session,
+		Engine:  r.engine,
+		Options: helmclient.Options{
+			Prefix:     s.prefix,
+			Wait:       common.Strategy(),
+			SkipLeaves: common.SkipLeaves,
+			Readiness:  common.ReadinessTimeout,
+			Removal:    s.removal,
+			Force:      p.Target.Force,
+		},
+		Tree:         p.Target.Tree,
+		Old:          p.Old.Revision,
+		Apply:        p.Apply,
+		Remove:       p.Remove,
+		Leftovers:    p.Leftovers,
+		DeferredAPIs: p.DeferredAPIs,
+		Announced:    r.op.prepared.Phases,
+		Hooks:        p.Hooks,
+		Uninstalling: s.uninstalling,
+	}
+}
+
+func (r *runner) newDriver(s spec, helm *connect.Helm, client *helmclient.Client) *release.Driver {
 	job := ""
 	if s.prefix == "" { // a rollback on failure does not complete the operation
-		job = common.Job
+		job = r.op.prepared.Common.Job
 	}
-	driver := release.NewDriver(helm.Config.Releases.Driver, release.DriverOptions{
-		BeforeCreate: func(rel *rel1.Release) (*release.Record, error) { return s.record, client.ExpectHooks(rel) },
-		Held:         as.op.holdsLease,
-		Job:          job,
-		Mask:         as.op.Mask().Text,
-		Timings:      func() []release.Timing { return release.TimingsIn(as.op.feed.Events(), s.prefix != "") },
+	return release.NewDriver(helm.Config.Releases.Driver, release.DriverOptions{
+		BeforeCreate: func(rel *rel1.Release) (*release.Record, error) {
+			return s.prepared.Target.Record, client.ExpectHooks(rel)
+		},
+		HoldsLease: r.op.holdsLease,
+		Job:        job,
+		Mask:       r.op.Mask().Text,
+		Timings:    func() []release.Timing { return release.TimingsIn(r.op.feed.Events(), s.prefix != "") },
 	})
-	helm.Config.KubeClient, helm.Config.HookOutputFunc = client, client.Output
-	helm.Config.Releases = helmstorage.Init(driver)
-	return &attempt{attempts: *as, spec: s, helm: helm, session: session, client: client, driver: driver}, nil
 }
 
 // runTask runs the operation itself and returns the status in its record. The attempt
 // is nil if it never started.
-func (as *attempts) runTask(j task) (a *attempt, status string, err error) {
-	if a, err = as.newAttempt(j.spec); err != nil {
+func (r *runner) runTask(t task) (a *attempt, status string, err error) {
+	if a, err = r.newAttempt(t.spec); err != nil {
 		return nil, "", err
 	}
-	as.op.mu.Lock()
-	as.op.attempt = a
-	as.op.mu.Unlock()
-	rel, status, err := a.perform(j, as.op.prepared.Info.Name)
+	r.op.mu.Lock()
+	r.op.attempt = a
+	r.op.mu.Unlock()
+	rel, status, err := a.perform(t, r.op.prepared.Info.Name)
 	if err == nil {
-		publishNotes(as.engine, rel)
+		publishNotes(r.engine, rel)
 	}
 	return a, status, err
 }
 
 // perform runs Helm's action, confirms the release record and returns the status in it.
-func (a *attempt) perform(j task, operation string) (rel *rel1.Release, status string, err error) {
-	if rel, err = j.do(a); err == nil {
+func (a *attempt) perform(t task, operation string) (rel *rel1.Release, status string, err error) {
+	if rel, err = t.do(a); err == nil {
 		status, err = a.confirmRecord(operation)
 		a.warnOfTerminating()
 	}
 	return rel, status, err
+}
+
+// warnOfTerminating warns about removed objects that are still being deleted at the end of
+// an operation that does not wait for them (R30).
+func (a *attempt) warnOfTerminating() {
+	if a.spec.uninstalling {
+		return
+	}
+	ctx, cancel := a.finalContext()
+	defer cancel()
+	for _, o := range notYetGone(a.op.feed.Events()) {
+		why, still := a.op.client.Diagnoser().Terminating(ctx, o)
+		if !still {
+			continue
+		}
+		a.engine.Publish(event.WarningEvent(plan.Warning{Rule: "R30", Object: &o, Message: fmt.Sprintf(
+			"%s is still being deleted; not waiting for it: %s", o, why)}))
+	}
+}
+
+// notYetGone returns the deleted objects that still existed at their last event, in the
+// order of deletion.
+func notYetGone(events []event.Event) (objects []plan.Object) {
+	going := map[plan.Object]bool{}
+	for _, e := range events {
+		if e.Kind != event.KindObject || e.Object == nil || !strings.HasPrefix(strings.TrimPrefix(e.Phase, event.RollbackPrefix), helmclient.PhaseRemove) {
+			continue
+		}
+		if _, known := going[*e.Object]; !known && e.Status == event.Deleting {
+			objects = append(objects, *e.Object)
+		}
+		going[*e.Object] = e.Status == event.Deleting
+	}
+	return slices.DeleteFunc(objects, func(o plan.Object) bool { return !going[o] })
 }
 
 // warnOnce returns a function that publishes each warning once and skips those in known.
@@ -145,21 +194,21 @@ func warnOnce(publish func(event.Event), known []plan.Warning) func(plan.Warning
 	}
 }
 
-// rebound returns the attempt's storage and session with requests bound to ctx, because
+// withContext returns the attempt's storage and session with requests bound to ctx, because
 // the engine may have cancelled the attempt's own.
-func (a *attempt) rebound(ctx context.Context) (*helmstorage.Storage, cluster.Session, error) {
+func (a *attempt) withContext(ctx context.Context) (*helmstorage.Storage, cluster.Session, error) {
 	b, err := a.op.newSession(ctx, &a.op.writes)
 	if err != nil {
 		return nil, cluster.Session{}, err
 	}
 	session := a.session
-	session.Client, session.Builder = b.Client, b.Builder(a.spec.root)
+	session.Client, session.Builder = b.Client, b.Builder(a.spec.prepared.Target.Root())
 	return helmstorage.Init(a.driver.Over(b.Releases().Driver)), session, nil
 }
 
 // newSession returns a session whose requests the engine cancels.
-func (as *attempts) newSession() (*preflight.Session, error) {
-	return as.op.newSession(as.engine.Requests(), &as.op.writes)
+func (r *runner) newSession() (*preflight.Session, error) {
+	return r.op.newSession(r.engine.Requests(), &r.op.writes)
 }
 
 // newSession returns a session whose requests end with ctx.

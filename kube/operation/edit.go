@@ -26,9 +26,9 @@ import (
 // Edited is an edit of a running operation (R46): the next revision, rendered and
 // planned. Nothing has been written.
 type Edited struct {
-	planned *Operation
-	next    Upgrade
-	before  *Operation
+	operation *Operation // the edited revision
+	opts      Upgrade    // the options of operation
+	replaced  *Operation
 }
 
 // Editable returns an error if the operation applies nothing and so cannot be edited. Others
@@ -60,112 +60,121 @@ func (op *Operation) Edit(ctx context.Context, values map[string]any, c *charts.
 	if err := op.Editable(); err != nil {
 		return nil, err
 	}
-	now := op.current()
-	up := *now.edit
+	running := op.current()
+	up := *running.edit
 	up.Values, up.ResetValues, up.ReuseValues, up.ResetThenReuseValues = charts.CopyValues(values), true, false, false
 	if c != nil {
 		up.Chart = c
 	}
-	up.Step, up.BreakOn, up.OnStep, up.Common.Lease.OnWait = false, nil, nil, nil // the run is paused already, and reports elsewhere
-	up.Edited = now.progress()
-	planned, err := PrepareUpgrade(ctx, op.client, up)
+	up.Step, up.BreakOn = false, nil // the run is paused already
+	up.OnStep, up.Common.Lease.OnWait = nil, nil
+	up.Edited = running.progress()
+	edited, err := PrepareUpgrade(ctx, op.client, up)
 	if err != nil {
 		op.mask.AddValues(up.Values)
 		return nil, op.mask.Error(err)
 	}
-	return &Edited{planned, up, now}, nil
+	return &Edited{edited, up, running}, nil
 }
 
-// editFrom handles an edit from another process, whose values are merged over those of the
+// remoteEdit handles an edit from another process, whose values are merged over those of the
 // run. It publishes a refusal if the edit is invalid.
-func (op *Operation) editFrom(eng *run.Engine, c event.Command) {
-	edited, err := op.editOver(eng.Requests(), c.Values)
-	if err == nil {
-		var empty bool
-		if empty, err = edited.Empty(); empty { // it would only create another revision
-			err = errors.New("the edit changes no object, so there is nothing to apply; retry or accept a failed group instead")
-		}
-	}
+func (op *Operation) remoteEdit(eng *run.Engine, c event.Command) {
+	edited, err := op.editWithOverrides(eng.Requests(), c.Values)
 	if err != nil {
-		eng.Publish(event.Event{Kind: event.KindCommand, Command: c.Name, Answers: c.ID, Status: event.Refused, Message: strings.Join(strings.Fields(err.Error()), " ")})
+		message := strings.Join(strings.Fields(err.Error()), " ")
+		eng.Publish(event.Event{Kind: event.KindCommand, Command: c.Name, Answers: c.ID, Status: event.Refused, Message: message})
 		return
 	}
 	c.Values, c.Edit = "", edited.Command().Edit
 	eng.Command(c)
 }
 
-// editOver prepares an edit whose values, as YAML, are merged over those of the run.
-func (op *Operation) editOver(ctx context.Context, text string) (*Edited, error) {
+// editWithOverrides prepares an edit whose values, as YAML, are merged over those of the run.
+// It returns an error if the edit would only create another revision.
+func (op *Operation) editWithOverrides(ctx context.Context, text string) (*Edited, error) {
 	if err := op.Editable(); err != nil {
 		return nil, err
 	}
-	var over map[string]any
-	if err := yaml.Unmarshal([]byte(text), &over); err != nil {
+	var overrides map[string]any
+	if err := yaml.Unmarshal([]byte(text), &overrides); err != nil {
 		return nil, fmt.Errorf("read the edited values: %w", err)
 	}
 	values, err := op.Values(false)
 	if err != nil {
 		return nil, err
 	}
-	return op.Edit(ctx, chartcommon.CoalesceTables(over, values), nil)
+	edited, err := op.Edit(ctx, chartcommon.CoalesceTables(overrides, values), nil)
+	if err != nil {
+		return nil, err
+	}
+	empty, err := edited.Empty()
+	if err != nil {
+		return nil, err
+	}
+	if empty {
+		return nil, errors.New("the edit changes no object, so there is nothing to apply; retry or accept a failed group instead")
+	}
+	return edited, nil
 }
 
 // progress returns the Lease and the revision that the operation already has, for planning
 // its next revision.
 func (op *Operation) progress() *preflight.EditedRun {
-	own := &preflight.EditedRun{Leased: op.holdsLease()}
+	progress := &preflight.EditedRun{Leased: op.holdsLease()}
 	op.mu.Lock()
 	defer op.mu.Unlock()
 	if op.attempt != nil {
-		own.Revision = op.attempt.driver.Written().Created
+		progress.Revision = op.attempt.driver.Written().Created
 	}
-	return own
+	return progress
 }
 
 // Command returns the command to continue with the edited revision. Only the operation that
 // prepared the edit knows its id.
 func (e *Edited) Command() event.Command {
-	e.before.mu.Lock()
-	defer e.before.mu.Unlock()
-	id := slices.Index(e.before.edits, e) + 1
+	e.replaced.mu.Lock()
+	defer e.replaced.mu.Unlock()
+	id := slices.Index(e.replaced.edits, e) + 1
 	if id == 0 {
-		e.before.edits = append(e.before.edits, e)
-		id = len(e.before.edits)
+		e.replaced.edits = append(e.replaced.edits, e)
+		id = len(e.replaced.edits)
 	}
 	return event.Command{Name: event.Edit, Edit: event.EditID(id)}
 }
 
 // Info names the operation that creates the edited revision.
-func (e *Edited) Info() event.Operation { return e.planned.Info() }
+func (e *Edited) Info() event.Operation { return e.operation.Info() }
 
 // Phases returns the phases of the edited revision, in order.
-func (e *Edited) Phases() []event.Phase { return e.planned.Phases() }
+func (e *Edited) Phases() []event.Phase { return e.operation.Phases() }
 
 // Before returns the phases of the revision that the edit replaces.
-func (e *Edited) Before() []event.Phase { return e.before.Phases() }
+func (e *Edited) Before() []event.Phase { return e.replaced.Phases() }
 
 // Warnings returns the warnings about the edited chart and its plan.
-func (e *Edited) Warnings() []plan.Warning { return e.planned.Warnings() }
+func (e *Edited) Warnings() []plan.Warning { return e.operation.Warnings() }
 
 // Changes returns the objects whose manifests differ from the replaced revision's, in the
 // order of the new plan, followed by deleted objects. Secret values are masked.
 func (e *Edited) Changes() ([]preview.Change, error) {
-	was := maps.Collect(e.before.planned(e.before.prepared.Target.Release))
-	is := maps.Collect(e.planned.planned(e.planned.prepared.Target.Release))
+	before := maps.Collect(e.replaced.objects(e.replaced.prepared.Target.Release))
+	after := maps.Collect(e.operation.objects(e.operation.prepared.Target.Release))
 	var changes []preview.Change
-	for _, c := range e.planned.inPlanOrder(is) {
-		old, there := was[c.Object]
-		delete(was, c.Object)
-		if c.Action = preview.ActionCreate; there {
-			if err := c.Differ(old, is[c.Object]); err != nil {
+	for _, c := range e.operation.inPlanOrder(after) {
+		old, existed := before[c.Object]
+		delete(before, c.Object)
+		c.Action = preview.ActionCreate
+		if existed {
+			if err := c.Differ(old, after[c.Object]); err != nil {
 				return nil, err
 			}
 		}
-		if !there || c.Diff != "" {
-			changes = append(changes, c.Masked(e.before.Mask().Text).Masked(e.planned.Mask().Text))
+		if !existed || c.Diff != "" {
+			changes = append(changes, c.Masked(e.replaced.Mask().Text).Masked(e.operation.Mask().Text))
 		}
 	}
-	for _, c := range e.before.inPlanOrder(was) {
+	for _, c := range e.replaced.inPlanOrder(before) {
 		c.Action = preview.ActionDelete
 		changes = append(changes, c)
 	}
@@ -176,27 +185,27 @@ func (e *Edited) Changes() ([]preview.Change, error) {
 // the one that it would replace.
 func (e *Edited) Empty() (bool, error) {
 	changes, err := e.Changes()
-	if err != nil || len(changes) > 0 || !reflect.DeepEqual(gates(e.Before()), gates(e.Phases())) {
+	if err != nil || len(changes) > 0 || !reflect.DeepEqual(waitsByUnit(e.Before()), waitsByUnit(e.Phases())) {
 		return false, err
 	}
-	was, is := e.before.prepared.Target.Release.Chart, e.planned.prepared.Target.Release.Chart
+	before, after := e.replaced.prepared.Target.Release.Chart, e.operation.prepared.Target.Release.Chart
 	sameFile := func(a, b chart.CRD) bool { return bytes.Equal(a.File.Data, b.File.Data) }
-	return was == is || slices.EqualFunc(was.CRDObjects(), is.CRDObjects(), sameFile), nil
+	return before == after || slices.EqualFunc(before.CRDObjects(), after.CRDObjects(), sameFile), nil
 }
 
-// gates returns the groups that are applied, each with the groups that it waits for, without
-// the namespace: it exists by the time of an edit.
-func gates(phases []event.Phase) map[event.Unit][]string {
-	after := map[event.Unit][]string{}
+// waitsByUnit returns, for each group that is applied, the groups that it waits for. It omits
+// the namespace, which exists by the time of an edit.
+func waitsByUnit(phases []event.Phase) map[event.Unit][]string {
+	waits := map[event.Unit][]string{}
 	for _, p := range phases {
 		if p.Kind == event.PhaseRemove || p.Kind == event.PhaseNamespace {
 			continue
 		}
 		for _, g := range p.Groups {
-			after[event.Unit{Phase: p.Name, Group: g.ID}] = append([]string{}, g.After...)
+			waits[event.Unit{Phase: p.Name, Group: g.ID}] = append([]string{}, g.After...)
 		}
 	}
-	return after
+	return waits
 }
 
 // inPlanOrder returns objects with their phase and group, in the order of the operation's plan.
@@ -215,74 +224,77 @@ func (op *Operation) inPlanOrder(objects map[plan.Object]*unstructured.Unstructu
 	return out
 }
 
-// replace finalizes the revision that was edited and runs the edited one in its place
-// (R46). ended is false if a command was accepted that overrides the edit (R48).
-func (as *attempts) replace(a *attempt, with *Edited) (ended bool, cause error) {
-	op := as.op
-	var left finalState
+// startEditedRevision finalizes the revision that was edited and runs the edited one in its
+// place (R46). ended is false if a command was accepted that overrides the edit (R48).
+func (r *runner) startEditedRevision(a *attempt, edited *Edited) (ended bool, cause error) {
+	op := r.op
+	var replaced finalState
 	if a != nil && op.wrote(a) {
-		left, _ = a.finalize(run.ErrReplaced)
+		replaced, _ = a.finalize(run.ErrReplaced)
 	}
 	op.mu.Lock()
-	op.revisions = append(op.revisions, with.planned) // before its event is published
+	op.revisions = append(op.revisions, edited.operation) // before its event is published
 	op.mu.Unlock()
-	if op.engine.BeginNext(with.Info(), replacedMessage(op.prepared.Info, left.status), with.planned.phasesWithUsual()...) != nil {
+	message := replacedMessage(op.prepared.Info, replaced.status)
+	if op.engine.BeginNext(edited.Info(), message, edited.operation.phasesWithUsual()...) != nil {
 		op.mu.Lock()
 		op.revisions = op.revisions[:len(op.revisions)-1]
 		op.mu.Unlock()
 		return false, nil
 	}
-	next, err := as.prepareNext(a, with, left.err)
+	next, err := r.prepareNext(a, edited, replaced.err)
 	if err != nil {
-		return true, op.fail(as, a, fmt.Errorf("continue with the edited revision: %w", err))
+		return true, op.fail(r, a, fmt.Errorf("continue with the edited revision: %w", err))
 	}
-	return true, next.runToEnd(&attempts{op: next, engine: as.engine, runWatcher: as.runWatcher, stopWatching: as.stopWatching})
+	nextRunner := *r
+	nextRunner.op = next
+	return true, next.runToEnd(&nextRunner)
 }
 
 // prepareNext prepares the edited revision again on the objects that the replaced one left,
-// and makes it the running revision.
-func (as *attempts) prepareNext(a *attempt, with *Edited, failed error) (*Operation, error) {
-	if failed != nil {
-		return nil, failed
+// and makes it the running revision. finalizeErr is why the replaced one is not final.
+func (r *runner) prepareNext(a *attempt, edited *Edited, finalizeErr error) (*Operation, error) {
+	if finalizeErr != nil {
+		return nil, finalizeErr
 	}
-	op, up := as.op, with.next
+	op, up := r.op, edited.opts
 	up.Edited = op.progress()
-	planned, err := PrepareUpgrade(as.engine.Requests(), op.client, up)
+	prepared, err := PrepareUpgrade(r.engine.Requests(), op.client, up)
 	if err != nil {
 		return nil, err
 	}
-	next := &Operation{client: op.client, prepared: planned.prepared, method: planned.method, shared: op.shared}
+	next := &Operation{client: op.client, prepared: prepared.prepared, tasks: prepared.tasks, shared: op.shared}
+	next.Mask()
+	op.mu.Lock()
+	op.running, op.attempt, op.previewers = next, nil, previewers{}
+	op.revisionCreated = op.revisionCreated || a != nil && a.driver.Written().Created > 0
+	op.mu.Unlock()
+	if !reflect.DeepEqual(next.prepared.Phases, edited.operation.prepared.Phases) {
+		r.engine.Announce(next.phasesWithUsual()...)
+	}
 	known := map[string]bool{}
 	for _, w := range op.prepared.Warnings {
 		known[w.Message] = true
 	}
-	next.Mask()
-	op.mu.Lock()
-	op.now, op.attempt, op.outlooks = next, nil, outlooks{}
-	op.made = op.made || a != nil && a.driver.Written().Created > 0
-	op.mu.Unlock()
-	if !reflect.DeepEqual(next.prepared.Phases, with.planned.prepared.Phases) {
-		as.engine.Announce(next.phasesWithUsual()...)
-	}
 	for _, w := range next.prepared.Warnings {
 		if !known[w.Message] {
-			as.engine.Publish(event.WarningEvent(w))
+			r.engine.Publish(event.WarningEvent(w))
 		}
 	}
 	return next, nil
 }
 
-// replacedMessage returns the message for replacing the revision of was. status is the one
-// in its record, "" if the revision was never created.
-func replacedMessage(was event.Operation, status string) string {
+// replacedMessage returns the message for replacing the revision of an operation. status is
+// the one in its record, "" if the revision was never created.
+func replacedMessage(replaced event.Operation, status string) string {
 	if status == "" || status == event.NoRelease {
-		return fmt.Sprintf("revision %d was edited before it was created", was.Revision)
+		return fmt.Sprintf("revision %d was edited before it was created", replaced.Revision)
 	}
-	return fmt.Sprintf("revision %d was edited and stays %s; the edited revision replaces it", was.Revision, status)
+	return fmt.Sprintf("revision %d was edited and stays %s; the edited revision replaces it", replaced.Revision, status)
 }
 
-// edited returns the edit that a command continues with, nil for other commands.
-func (op *Operation) edited(c *event.Command) *Edited {
+// editOf returns the edit that a command continues with, nil for other commands.
+func (op *Operation) editOf(c *event.Command) *Edited {
 	op.mu.Lock()
 	defer op.mu.Unlock()
 	if c == nil || c.Name != event.Edit || c.Edit < 1 || int(c.Edit) > len(op.edits) {

@@ -21,7 +21,7 @@ import (
 	"lockstep/kube/release"
 )
 
-// Install are the options of an install.
+// Install holds the options of an install.
 type Install struct {
 	Common
 	Rendering
@@ -39,15 +39,15 @@ func PrepareInstall(ctx context.Context, c *connect.Client, in Install) (*Operat
 }
 
 func (in *Install) prepare(s *preflight.Session, c *connect.Client) (*Operation, error) {
-	of, err := in.target(s)
+	p, err := in.newPlanning(s)
 	if err != nil {
 		return nil, err
 	}
-	revs, _, err := findRelease(s)
+	state, _, err := findRelease(s)
 	if err != nil {
-		return nil, fmt.Errorf("install %s in namespace %s: %w", in.Release, in.Namespace, in.readError(s, "install", of, err))
+		return nil, fmt.Errorf("install %s in namespace %s: %w", in.Release, in.Namespace, in.readError(s, "install", p, err))
 	}
-	return in.planOperation(s, c, of, revs, in.asUpgrade())
+	return in.planOperation(s, c, p, state, in.asUpgrade())
 }
 
 // check makes the checks that need no cluster.
@@ -62,34 +62,35 @@ func (in *Install) check() error {
 	return err
 }
 
-// planOperation plans the install of a release with the revisions revs, nil for none,
-// and makes the last checks. Edits (R46) start from edit.
-func (in *Install) planOperation(s *preflight.Session, c *connect.Client, of planning, revs *existing, edit *Upgrade) (*Operation, error) {
-	revision, err := in.revision(s, revs)
+// planOperation plans the install of a release and makes the last checks. state is nil if there
+// is no release. Edits (R46) start from edit.
+func (in *Install) planOperation(s *preflight.Session, c *connect.Client, p planning, state *releaseState, edit *Upgrade) (*Operation, error) {
+	revision, err := in.revision(s, state)
 	if err != nil {
 		return nil, err
 	}
-	info, tree, err := in.plan(s, &of, revs)
+	info, tree, err := in.plan(s, &p, state)
 	if err != nil {
 		return nil, err
 	}
 	info.Revision = revision
-	if of.found = revs; revs != nil && revs.Last.Info.Status == rcommon.StatusFailed {
-		of.others = revs.Others(nil)
+	p.state = state
+	if state.lastFailed() {
+		p.otherRevisions = state.Others(nil)
 	}
-	p, incoming, err := of.planRevision(s, info, tree)
+	prepared, incoming, err := p.planRevision(s, info, tree)
 	if err != nil {
 		return nil, err
 	}
-	if p, err = s.Check(p, incoming); err != nil {
+	if prepared, err = s.Check(prepared, incoming); err != nil {
 		return nil, err
 	}
-	return newOperation(c, p, method{main: task{newSpec(p), in.run}, undo: undoInstall(p), edit: edit}), nil
+	return newOperation(c, prepared, tasks{main: task{spec{prepared: prepared}, in.run}, rollback: in.rollbackPlan(prepared), edit: edit}), nil
 }
 
-// plan renders the chart and infers the order. It uses revs only for the objects of a failed
-// attempt; revs is nil if the release does not exist or cannot be read.
-func (in *Install) plan(s *preflight.Session, of *planning, revs *existing) (info event.Operation, tree *plan.Chart, err error) {
+// plan renders the chart and infers the order. It uses state only for the objects of a failed
+// attempt; state is nil if the release does not exist or cannot be read.
+func (in *Install) plan(s *preflight.Session, p *planning, state *releaseState) (info event.Operation, tree *plan.Chart, err error) {
 	tree, warnings, err := in.Chart.Tree(in.Values)
 	if err != nil {
 		return info, nil, err
@@ -102,65 +103,65 @@ func (in *Install) plan(s *preflight.Session, of *planning, revs *existing) (inf
 		return info, nil, err
 	}
 	var more []plan.Warning
-	if of.implied, tree, more, err = in.implied(in.Common, tree, r.release, r.builder, r.list); err != nil {
+	if p.inferredOrder, tree, more, err = in.inferOrder(in.Common, tree, r); err != nil {
 		return info, nil, err
 	}
 	r.warnings = slices.Concat(warnings, r.warnings, more)
-	if of.refused, err = in.conflicts(r, revs); err != nil {
+	if p.refused, err = in.conflicts(r, state); err != nil {
 		return info, nil, err
 	}
-	of.rendered, of.target.Release, of.target.Outputs = r, r.release, r.outputs
-	of.events = hookEvents(in.NoHooks, rel1.HookPreInstall, rel1.HookPostInstall)
+	p.rendered, p.target.Release, p.target.Outputs = r, r.release, r.outputs
+	p.hooks = hookEvents(in.NoHooks, rel1.HookPreInstall, rel1.HookPostInstall)
 	return s.Info("install", r.release), tree, nil
 }
 
 // readError is like cannotList, but also names the missing rights for the chart's objects if
 // the chart can be planned.
-func (in *Install) readError(s *preflight.Session, operation string, of planning, err error) error {
+func (in *Install) readError(s *preflight.Session, operation string, p planning, err error) error {
 	if !apierrors.IsForbidden(err) {
 		return err
 	}
-	if info, tree, failed := in.plan(s, &of, nil); failed == nil {
-		if p, incoming, failed := of.planRevision(s, info, tree); failed == nil {
-			p.Info.Name = operation
-			return s.Refuse(p, incoming, err)
+	if info, tree, planErr := in.plan(s, &p, nil); planErr == nil {
+		if prepared, incoming, planErr := p.planRevision(s, info, tree); planErr == nil {
+			prepared.Info.Name = operation
+			return s.Refuse(prepared, incoming, err)
 		}
 	}
 	return cannotList(s, operation, err)
 }
 
-// target returns a planning with everything but the rendered chart: the target's settings
+// newPlanning returns a planning with everything but the rendered chart: the target's settings
 // and the phases for the namespace and crds/.
-func (in *Install) target(s *preflight.Session) (of planning, err error) {
+func (in *Install) newPlanning(s *preflight.Session) (p planning, err error) {
 	t := preflight.Target{CRDs: in.crds(in.upgradeCRDs), Force: in.ForceConflicts, ClientSide: in.ClientSide, Replace: in.ForceReplace}
 	if err := s.CheckCRDs(t.CRDs); err != nil {
-		return of, err
+		return p, err
 	}
 	if t.NewNamespace, err = s.AwaitNamespace(in.CreateNamespace); err != nil {
-		return of, err
+		return p, err
 	}
 	if t.NewNamespace {
-		of.before = append(of.before, preflight.NamespacePhase(in.Namespace))
+		p.prelude = append(p.prelude, preflight.NamespacePhase(in.Namespace))
 	}
 	crds, err := t.CRDs.Phases()
-	of.target, of.before = t, append(of.before, crds...)
-	return of, err
+	p.target, p.prelude = t, append(p.prelude, crds...)
+	return p, err
 }
 
 // conflicts returns a refusal for each existing object that the release does not own. As in
 // Helm's upgrade --install, the release owns the objects of its failed attempt.
-func (in *Install) conflicts(r *rendered, revs *existing) ([]plan.Warning, error) {
+func (in *Install) conflicts(r *rendered, state *releaseState) ([]plan.Warning, error) {
 	if in.TakeOwnership {
 		return nil, nil
 	}
-	var had helmkube.ResourceList
-	if revs != nil && revs.Last.Info.Status == rcommon.StatusFailed {
+	var owned helmkube.ResourceList
+	if state.lastFailed() {
 		var err error
-		if had, err = buildRevision(r.builder, revs.Last); err != nil {
+		if owned, err = buildRevision(r.builder, state.Last); err != nil {
 			return nil, err
 		}
 	}
-	return preflight.CheckOwners(r.builder, r.list, had), nil
+	return preflight.CheckOwners(r.builder, r.list, owned), nil
 }
 
 func (in *Install) dryRun(ctx context.Context, cfg *action.Configuration) (*rel1.Release, charts.Outputs, error) {
@@ -205,12 +206,12 @@ func (in *Install) run(a *attempt) (*rel1.Release, error) {
 	})
 }
 
-// undoInstall returns the rollback of a first install, which is to uninstall (R33).
-func undoInstall(p *preflight.Prepared) *undo {
+// rollbackPlan returns the rollback of a first install, which is to uninstall (R33).
+func (in *Install) rollbackPlan(p *preflight.Prepared) *rollbackPlan {
 	info := p.Info
 	info.Name, info.Timeout = "uninstall", p.Common.Timeout
 	u := Uninstall{Common: p.Common}
-	return &undo{info, u.asRollback}
+	return &rollbackPlan{info, u.prepareRollback}
 }
 
 // resumable reports whether the last operation was a failed install.
@@ -222,18 +223,19 @@ func resumable(revs *release.Revisions) bool {
 
 // revision returns the revision to create: 1, or the next one after a failed install or an
 // uninstall that kept the history. As in Helm, it returns an error if the name is in use.
-func (in *Install) revision(s *preflight.Session, revs *existing) (int, error) {
-	if revs == nil {
+func (in *Install) revision(s *preflight.Session, state *releaseState) (int, error) {
+	if state == nil {
 		return 1, nil
 	}
-	st, deployed := revs.Last.Info.Status, revs.Current.Info.Status == rcommon.StatusDeployed
-	in.Replace = in.Replace || resumable(revs.Revisions)
-	if in.Replace && !deployed && (st == rcommon.StatusUninstalled || st == rcommon.StatusFailed) {
-		return revs.Last.Version + 1, nil
+	last := state.Last
+	status, deployed := last.Info.Status, state.Current.Info.Status == rcommon.StatusDeployed
+	in.Replace = in.Replace || resumable(state.Revisions)
+	if in.Replace && !deployed && (status == rcommon.StatusUninstalled || status == rcommon.StatusFailed) {
+		return last.Version + 1, nil
 	}
-	done := ""
-	if st == rcommon.StatusDeployed && killedBeforeUnlock(s, "install") {
-		done = fmt.Sprintf("; nothing to install: a run that could not unlock the release deployed it, %s", s.Lease.Holder)
+	inUse := fmt.Sprintf("release name %s is in use in namespace %s (revision %d, %s)", in.Release, last.Namespace, last.Version, status)
+	if status == rcommon.StatusDeployed && killedBeforeUnlock(s, "install") {
+		return 0, fmt.Errorf("%s: upgrade it, or choose another name; nothing to install: a run that could not unlock the release deployed it, %s", inUse, s.Lease.Holder)
 	}
-	return 0, fmt.Errorf("release name %s is in use in namespace %s (revision %d, %s): upgrade it, or choose another name%s", in.Release, revs.Last.Namespace, revs.Last.Version, st, done)
+	return 0, fmt.Errorf("%s: upgrade it, or choose another name", inUse)
 }

@@ -18,9 +18,9 @@ type leftoverSearch struct {
 	session *preflight.Session
 	builder *manifest.Builder
 	prefix  string // of the names of phases
-	// others are the revisions to search, the newest first.
-	others []*rel1.Release
-	old    *rel1.Release // nil for none
+	// revisions are the revisions to search, the newest first.
+	revisions []*rel1.Release
+	old       *rel1.Release // nil for none
 	// planned are the objects of the target and of the old revision. The plan handles
 	// them already.
 	planned []helmkube.ResourceList
@@ -42,12 +42,12 @@ func (l leftoverSearch) leftovers() (out helmclient.Leftovers, warnings []plan.W
 	if l.old != nil {
 		read[l.old.Manifest] = true
 	}
-	for _, rel := range l.others {
+	for _, rel := range l.revisions {
 		if read[rel.Manifest] {
 			continue
 		}
 		read[rel.Manifest] = true
-		left, newer, more := l.leftBy(rel, known)
+		left, newer, more := l.leftoversOf(rel, known)
 		warnings = append(warnings, more...)
 		switch {
 		case left.Planned.Empty():
@@ -60,24 +60,24 @@ func (l leftoverSearch) leftovers() (out helmclient.Leftovers, warnings []plan.W
 	return out, warnings
 }
 
-// leftBy returns the leftovers of one revision and adds them to known. newer is set if the
+// leftoversOf returns the leftovers of one revision and adds them to known. newer is set if the
 // revision is newer than the old one.
-func (l leftoverSearch) leftBy(rel *rel1.Release, known map[plan.Object]bool) (left helmclient.Leftover, newer bool, warnings []plan.Warning) {
+func (l leftoverSearch) leftoversOf(rel *rel1.Release, known map[plan.Object]bool) (left helmclient.Leftover, newer bool, warnings []plan.Warning) {
 	newer = l.old != nil && rel.Version > l.old.Version
-	held, list, warnings, err := readRevision(l.session.Context, l.builder, rel)
+	revision, list, warnings, err := readRevision(l.session.Context, l.builder, rel)
 	if err != nil {
 		return left, newer, append(warnings, plan.Warning{Rule: "R32a", Message: fmt.Sprintf("objects that only revision %d created are kept: %v", rel.Version, err)})
 	}
 	only := orphans(known, l.builder.Resources(list))
-	doomed := l.present(list.Filter(func(i *resource.Info) bool {
+	removable := l.present(list.Filter(func(i *resource.Info) bool {
 		f := l.builder.Fact(i)
 		return f != nil && only[f.Resource.Object] && !f.Late && !f.Generated && !manifest.Kept(i)
 	}), l.old == nil || newer)
-	if len(doomed) == 0 {
+	if len(removable) == 0 {
 		return left, newer, warnings
 	}
-	order := helmclient.Ordering{Prefix: l.prefix, Root: rel.Chart.Name()}
-	planned, more := order.PlanLeftovers(rel.Version, held.Revision, l.builder.Resources(doomed))
+	ordering := helmclient.Ordering{Prefix: l.prefix, Root: rel.Chart.Name()}
+	planned, more := ordering.PlanLeftovers(rel.Version, revision.Revision, l.builder.Resources(removable))
 	return helmclient.Leftover{Manifest: rel.Manifest, Planned: planned}, newer, append(warnings, more...)
 }
 
@@ -92,14 +92,14 @@ func orphans(known map[plan.Object]bool, resources []plan.Resource) map[plan.Obj
 	return only
 }
 
-// present returns the objects of a list that exist and belong to the release, with
-// unreadable also those that the user may not read.
-func (l leftoverSearch) present(list helmkube.ResourceList, unreadable bool) helmkube.ResourceList {
+// present returns the objects of a list that exist and belong to the release. It also returns
+// those that the user may not read if includeUnreadable is set.
+func (l leftoverSearch) present(list helmkube.ResourceList, includeUnreadable bool) helmkube.ResourceList {
 	l.builder.Prefetch(l.session.Context, list, nil)
 	return list.Filter(func(i *resource.Info) bool {
 		f := l.builder.Fact(i)
 		if !f.Before().Known {
-			return unreadable
+			return includeUnreadable
 		}
 		return f.Before().Version != "" && f.Owner == l.builder.Scope().Owner()
 	})

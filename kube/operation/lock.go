@@ -28,9 +28,9 @@ type lockState struct {
 	end   context.CancelFunc
 	// lostErr is set once another run has taken the release; then no more writes are sent.
 	lostErr error
-	// undoing is set once the rollback has started. From then on the first stop command
+	// rollingBack is set once the rollback has started. From then on the first stop command
 	// only asks for confirmation (R43).
-	undoing bool
+	rollingBack bool
 }
 
 func (s *lockState) state() (l *lease.Lease, lostErr error) {
@@ -39,15 +39,15 @@ func (s *lockState) state() (l *lease.Lease, lostErr error) {
 	return s.lease, s.lostErr
 }
 
-// lockRelease acquires the Lease, then verifies that the latest revision is still the planned
+// lockRelease acquires the Lease, then verifies that the latest revision is still the expected
 // one. The rollback of an operation uses the operation's Lease.
-func (a *attempt) lockRelease(planned *rel1.Release) (*rel1.Release, error) {
+func (a *attempt) lockRelease(expected *rel1.Release) (*rel1.Release, error) {
 	if a.spec.prefix == "" {
 		if err := a.op.acquire(a.engine); err != nil {
 			return nil, err
 		}
 	}
-	return a.verifyUnchanged(planned)
+	return a.verifyUnchanged(expected)
 }
 
 // acquire acquires the Lease of the release, if the cluster has Leases and the user may
@@ -111,7 +111,7 @@ func (op *Operation) guard(ctx context.Context) error {
 // stop ends the run because another one has taken the release.
 func (op *Operation) stop(why error) {
 	op.lock.mu.Lock()
-	first, undoing := op.lock.lostErr == nil, op.lock.undoing
+	first, rollingBack := op.lock.lostErr == nil, op.lock.rollingBack
 	if first {
 		op.lock.lostErr = why
 	}
@@ -126,7 +126,7 @@ func (op *Operation) stop(why error) {
 	eng.Publish(event.Event{Kind: event.KindWarning, Rule: "R51a", Message: why.Error()})
 	stop := event.Command{Name: event.Stop, Reason: why.Error()}
 	eng.Command(stop)
-	if undoing {
+	if rollingBack {
 		eng.Command(stop)
 	}
 }
@@ -145,10 +145,10 @@ func (op *Operation) lost() error {
 	return lostErr
 }
 
-func (op *Operation) noteRollback() {
+func (op *Operation) setRollingBack() {
 	op.lock.mu.Lock()
 	defer op.lock.mu.Unlock()
-	op.lock.undoing = true
+	op.lock.rollingBack = true
 }
 
 // unlockTime limits the attempts to delete the Lease; it is enough for a restart of the API
@@ -174,17 +174,17 @@ type changedError struct{ message string }
 func (e *changedError) Error() string { return e.message }
 
 // verifyUnchanged reads the latest revision again. It returns a changedError if that is not
-// the planned one.
-func (a *attempt) verifyUnchanged(planned *rel1.Release) (*rel1.Release, error) {
+// the expected one, nil for none.
+func (a *attempt) verifyUnchanged(expected *rel1.Release) (*rel1.Release, error) {
 	name := a.op.prepared.Common.Release
-	last, there, err := release.Last(a.helm.Config.Releases, name)
+	last, found, err := release.Last(a.helm.Config.Releases, name)
 	switch {
 	case err != nil:
 		return nil, fmt.Errorf("read release %s again: %w", name, err)
-	case !there && planned == nil, there && planned != nil && release.Same(last, planned):
+	case !found && expected == nil, found && expected != nil && release.Same(last, expected):
 		a.op.ledger.Seal()
 		return last, nil
-	case there:
+	case found:
 		return nil, &changedError{fmt.Sprintf("release %s changed since planning (now revision %d, %s); rerun", name, last.Version, last.Info.Status)}
 	}
 	return nil, &changedError{fmt.Sprintf("release %s was uninstalled by another operation", name)}
@@ -193,6 +193,6 @@ func (a *attempt) verifyUnchanged(planned *rel1.Release) (*rel1.Release, error) 
 // lostRace reports whether an operation failed because another run came first.
 func lostRace(err error) bool {
 	var locked *lease.LockedError
-	var meanwhile *changedError
-	return errors.As(err, &locked) || errors.As(err, &meanwhile)
+	var changed *changedError
+	return errors.As(err, &locked) || errors.As(err, &changed)
 }

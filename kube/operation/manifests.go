@@ -27,14 +27,14 @@ import (
 // that led to the revision, 0 for the first. A revision that has not started has none.
 func (op *Operation) Manifests(edits int) iter.Seq2[plan.Object, string] {
 	return func(yield func(plan.Object, string) bool) {
-		of := op.afterEdits(edits)
-		if of == nil {
+		revision := op.afterEdits(edits)
+		if revision == nil {
 			return
 		}
-		for o, u := range of.planned(of.prepared.Target.Release, of.prepared.Old.Release) {
+		for o, u := range revision.objects(revision.prepared.Target.Release, revision.prepared.Old.Release) {
 			mask.Object(u.Object, nil)
 			text, err := documents.Write(u.Object)
-			if err == nil && !yield(o, op.Mask().Text(of.Mask().Text(text))) {
+			if err == nil && !yield(o, op.Mask().Text(revision.Mask().Text(text))) {
 				return
 			}
 		}
@@ -51,36 +51,38 @@ func (op *Operation) afterEdits(edits int) *Operation {
 	return op.revisions[edits]
 }
 
-// planned returns the objects of the plan, each from the first release that has it.
-func (op *Operation) planned(releases ...*rel1.Release) iter.Seq2[plan.Object, *unstructured.Unstructured] {
+// objects returns the objects of the plan, each from the first release that has it.
+func (op *Operation) objects(releases ...*rel1.Release) iter.Seq2[plan.Object, *unstructured.Unstructured] {
 	return func(yield func(plan.Object, *unstructured.Unstructured) bool) {
-		planned := map[plan.Object]bool{}
+		remaining := map[plan.Object]bool{} // the objects of the plan that were not returned yet
 		for _, p := range op.prepared.Phases {
 			for _, g := range p.Groups {
 				for _, o := range g.Objects {
-					planned[o] = true
+					remaining[o] = true
 				}
 			}
 		}
 		for _, rel := range releases {
-			for _, doc := range texts(rel) {
+			for _, doc := range manifests(rel) {
 				_, doc = documents.CutSource(doc)
 				u := &unstructured.Unstructured{}
 				value, _ := op.prepared.Common.Reader().Object(doc)
-				if u.Object, _ = value.(map[string]any); u.Object == nil {
+				u.Object, _ = value.(map[string]any)
+				if u.Object == nil {
 					continue // it holds no object
 				}
 				o := plan.Object{
 					Group: u.GroupVersionKind().Group, Kind: u.GetKind(),
 					Namespace: cmp.Or(u.GetNamespace(), op.prepared.Common.Namespace), Name: cmp.Or(u.GetName(), u.GetGenerateName()),
 				}
-				if !planned[o] { // its kind may not be namespaced
+				if !remaining[o] { // its kind may not be namespaced
 					o.Namespace = ""
 				}
-				if !planned[o] {
+				if !remaining[o] {
 					continue
 				}
-				if delete(planned, o); !yield(o, u) {
+				delete(remaining, o)
+				if !yield(o, u) {
 					return
 				}
 			}
@@ -88,7 +90,8 @@ func (op *Operation) planned(releases ...*rel1.Release) iter.Seq2[plan.Object, *
 	}
 }
 
-func texts(rel *rel1.Release) []string {
+// manifests returns the documents of a release and its hooks, nothing for nil.
+func manifests(rel *rel1.Release) []string {
 	if rel == nil {
 		return nil
 	}

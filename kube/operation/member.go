@@ -28,14 +28,16 @@ func (op *Operation) Stale() (bool, error) {
 	return charts.AsksCluster(target.Chart, target.Config), nil
 }
 
-// Unchanged reports whether the operation would change neither the chart, its values and its
-// manifests nor any object in the cluster. It sends read requests only.
+// Unchanged reports whether the operation would change nothing: not the chart, its values or its
+// manifests, and no object in the cluster. It sends read requests only.
 //
 // Rule S4: a stack skips an unchanged release without a new revision.
 func (op *Operation) Unchanged(ctx context.Context) (bool, error) {
 	p := op.prepared
-	next, last := p.Target.Release, p.Last
-	if p.Info.Name != "upgrade" || p.Resumes || len(p.Marks) > 0 || last == nil || last.Info.Status != rcommon.StatusDeployed || !sameRelease(next, last) {
+	if p.Info.Name != "upgrade" || p.Resumes || len(p.Marks) > 0 {
+		return false, nil
+	}
+	if p.Last == nil || p.Last.Info.Status != rcommon.StatusDeployed || !sameRelease(p.Target.Release, p.Last) {
 		return false, nil
 	}
 	changes, err := op.Changes(ctx)
@@ -95,5 +97,5 @@ func (op *Operation) FindGroups(text string) []string {
 func (op *Operation) BreakOn(ids []string) {
 	op.mu.Lock()
 	defer op.mu.Unlock()
-	op.breaks = append(op.breaks, ids...)
+	op.breakpoints = append(op.breakpoints, ids...)
 }

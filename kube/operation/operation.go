@@ -1,7 +1,7 @@
 // Package operation plans and runs Helm's actions with wrapped versions of Helm's client and
 // storage. There is a file for each operation; prelude.go has the namespace and crds/,
-// failure.go failures, --rollback-on-failure and final states. An Operation runs one or two attempts: itself and its
-// rollback. Only package kube imports it.
+// failure.go failures and final states. An Operation runs one or two attempts: itself and its
+// rollback (rollback_on_failure.go). Only packages kube and kube/stack import it.
 package operation
 
 import (
@@ -27,23 +27,23 @@ import (
 	"lockstep/kube/release"
 )
 
-// Common are the options that all operations share.
+// Common holds the options that all operations share.
 type Common = preflight.Common
 
 // Operation is an operation on a release. It was checked and planned; Run writes.
 type Operation struct {
 	client   *connect.Client
 	prepared *preflight.Prepared
-	method
-	masked sync.Once
+	tasks
+	maskOnce sync.Once
 	*shared
 }
 
-// method holds the tasks of an operation.
-type method struct {
-	main task
-	undo *undo    // nil if there is nothing to roll back to
-	edit *Upgrade // the options that an edit (R46) starts from, nil if nothing is applied
+// tasks holds what an operation runs.
+type tasks struct {
+	main     task
+	rollback *rollbackPlan // nil if there is nothing to roll back to
+	edit     *Upgrade      // the options that an edit (R46) starts from, nil if nothing is applied
 }
 
 // shared is the state that an operation and its edited revisions (R46) share.
@@ -54,27 +54,27 @@ type shared struct {
 	ledger *release.Ledger
 	lock   lockState
 
-	mu     sync.Mutex // guards the fields below
-	engine *run.Engine
-	early  []event.Command
-	breaks []string // more breakpoints, see BreakOn
-	// outlooks preview single objects of the running revision and, once it has started,
+	mu              sync.Mutex // guards the fields below
+	engine          *run.Engine
+	pendingCommands []event.Command // received before the engine started
+	breakpoints     []string        // added by BreakOn
+	// previewers preview single objects of the running revision and, once it has started,
 	// of the rollback.
-	outlooks outlooks
-	// now is the operation whose revision runs; attempt is its attempt, nil before it
-	// starts. made is set if an edit replaced a revision that was already created.
-	now     *Operation
-	attempt *attempt
-	made    bool
+	previewers previewers
+	// running is the operation whose revision runs; attempt is its attempt, nil before it
+	// starts. revisionCreated is set if an edit replaced a revision that was already created.
+	running         *Operation
+	attempt         *attempt
+	revisionCreated bool
 	// edits are the prepared edits; their ids start at 1.
 	edits []*Edited
 	// revisions are the operations whose revisions have started.
 	revisions []*Operation
 }
 
-func newOperation(c *connect.Client, p *preflight.Prepared, how method) *Operation {
-	op := &Operation{client: c, prepared: p, method: how, shared: &shared{}}
-	op.now, op.revisions = op, []*Operation{op}
+func newOperation(c *connect.Client, p *preflight.Prepared, t tasks) *Operation {
+	op := &Operation{client: c, prepared: p, tasks: t, shared: &shared{}}
+	op.running, op.revisions = op, []*Operation{op}
 	op.ledger = release.NewLedger(p.Common.Namespace, p.Common.Release, op.stop)
 	op.lock.ctx, op.lock.lose = context.WithCancelCause(context.Background())
 	op.writes.Guard(op.guard)
@@ -103,35 +103,35 @@ func prepare(ctx context.Context, c *connect.Client, common *Common, check func(
 	if err != nil {
 		return nil, err
 	}
-	if err := notCompleted(s); err != nil {
-		return nil, err
+	if completedByJob(s) {
+		if err := s.Lease.DeleteStale(s.Context, s.Client.Leases(common.Namespace)); err != nil {
+			return nil, fmt.Errorf("release %s: delete the Lease of a killed run: %w", common.Release, err)
+		}
+		return nil, ErrCompleted
 	}
 	op, err := plan(s, c)
 	return op, s.Secrets.Error(err)
 }
 
-// notCompleted returns ErrCompleted if an earlier pod of the run's Job deployed the latest
-// revision before it was killed. It deletes the Lease of that pod.
-func notCompleted(s *preflight.Session) error {
+// completedByJob reports whether an earlier pod of the run's Job deployed the latest revision
+// before it was killed.
+func completedByJob(s *preflight.Session) bool {
 	c := s.Common
 	if c.Job == "" || c.PlanOnly || c.Edited != nil {
-		return nil
+		return false
 	}
-	last, there, err := release.Last(s.Releases(), c.Release)
-	if err != nil || !there || !release.DeployedBy(last, c.Job) {
-		return nil // the operation reads the release again, and reports the error
+	last, found, err := release.Last(s.Releases(), c.Release)
+	if err != nil {
+		return false // the operation reads the release again, and reports the error
 	}
-	if err := s.Lease.DeleteStale(s.Context, s.Client.Leases(c.Namespace)); err != nil {
-		return fmt.Errorf("release %s: delete the Lease of a killed run: %w", c.Release, err)
-	}
-	return ErrCompleted
+	return found && release.DeployedBy(last, c.Job)
 }
 
 // current returns the operation whose revision runs: this one, or an edit of it.
 func (op *Operation) current() *Operation {
 	op.mu.Lock()
 	defer op.mu.Unlock()
-	return op.now
+	return op.running
 }
 
 // task is what one attempt runs: the operation itself or its rollback.
@@ -140,10 +140,10 @@ type task struct {
 	do   func(*attempt) (*rel1.Release, error)
 }
 
-// undo is the rollback of an operation (R33). task plans it, when the rollback starts.
-type undo struct {
-	info event.Operation
-	task func(*attempts) (task, error)
+// rollbackPlan is the rollback of an operation (R33). prepare plans it when it starts.
+type rollbackPlan struct {
+	info    event.Operation
+	prepare func(*runner) (task, error)
 }
 
 // Feed returns the events of the operation. It ends when Run returns.
@@ -177,7 +177,7 @@ func (op *Operation) Changes(ctx context.Context) ([]preview.Change, error) {
 // Mask returns the mask for the secret values of the target and the old revision. It is
 // applied to everything that the operation reports.
 func (op *Operation) Mask() *mask.Mask {
-	op.masked.Do(func() {
+	op.maskOnce.Do(func() {
 		p := op.prepared
 		op.mask.AddRelease(p.Target.Release)
 		op.mask.AddRelease(p.Old.Release)
@@ -202,11 +202,11 @@ func (op *Operation) Command(c event.Command) {
 		c.Edit = 0
 	}
 	if op.engine == nil {
-		op.early = append(op.early, c)
+		op.pendingCommands = append(op.pendingCommands, c)
 		return
 	}
 	if c.Name == event.Edit && c.Edit == 0 && c.Values != "" {
-		go op.editFrom(op.engine, c) // it sends requests
+		go op.remoteEdit(op.engine, c) // it sends requests
 		return
 	}
 	op.engine.Command(c)
@@ -238,9 +238,16 @@ func (op *Operation) displayName(t connect.Target) string {
 func (op *Operation) run() error {
 	eng := op.start()
 	warn := warnOnce(eng.Publish, op.prepared.Warnings)
-	defer op.client.Link().Listen(connect.Listener{Of: &op.writes, Away: eng.Away, Back: eng.Back, Trying: warnRecordRetries(eng), Warned: func(t connect.Target, text string) {
-		warn(plan.Warning{Message: op.displayName(t) + ": the API server warns: " + text})
-	}})()
+	stopListening := op.client.Link().Listen(connect.Listener{
+		Of:     &op.writes,
+		Away:   eng.Away,
+		Back:   eng.Back,
+		Trying: warnRecordRetries(eng),
+		Warned: func(t connect.Target, text string) {
+			warn(plan.Warning{Message: op.displayName(t) + ": the API server warns: " + text})
+		},
+	})
+	defer stopListening()
 	ctx, cancel := context.WithCancel(context.Background())
 	defer cancel()
 	eng.Announce(op.phasesWithUsual()...)
@@ -248,24 +255,24 @@ func (op *Operation) run() error {
 		eng.Publish(event.WarningEvent(w))
 	}
 	defer op.unlock()
-	as, err := op.attempts(ctx, eng)
+	r, err := op.newRunner(ctx, eng)
 	if err != nil {
 		return op.fail(nil, nil, err)
 	}
-	defer as.stopWatching()
-	return op.runToEnd(as)
+	defer r.stopWatching()
+	return op.runToEnd(r)
 }
 
 // runToEnd runs the operation, and its rollback if it fails.
-func (op *Operation) runToEnd(as *attempts) error {
-	a, status, err := as.runTask(op.main)
+func (op *Operation) runToEnd(r *runner) error {
+	a, status, err := r.runTask(op.main)
 	if err == nil {
 		err = op.engine.Finish(run.End{Status: event.Succeeded, Release: status})
 	}
 	if err == nil {
 		return nil
 	}
-	return op.fail(as, a, err)
+	return op.fail(r, a, err)
 }
 
 // phasesWithUsual returns the phases with the usual durations of their groups.
@@ -306,23 +313,23 @@ func (op *Operation) start() *run.Engine {
 	defer op.mu.Unlock()
 	common := op.prepared.Common
 	op.engine = run.New(run.Options{
-		Operation: op.prepared.Info, Feed: &op.feed, Paused: common.Step, Breakpoints: slices.Concat(common.BreakOn, op.breaks),
-		HoldOnFailure: common.HoldOnFailure, Heartbeat: common.Heartbeat, Diagnose: op.client.Diagnose,
+		Operation: op.prepared.Info, Feed: &op.feed, Diagnose: op.client.Diagnose, Heartbeat: common.Heartbeat,
+		Paused: common.Step, Breakpoints: slices.Concat(common.BreakOn, op.breakpoints), HoldOnFailure: common.HoldOnFailure,
 	})
-	for _, c := range op.early {
+	for _, c := range op.pendingCommands {
 		op.engine.Command(c)
 	}
 	return op.engine
 }
 
-// attempts opens the watches that the operation and its rollback share. They end with ctx.
-func (op *Operation) attempts(ctx context.Context, eng *run.Engine) (*attempts, error) {
+// newRunner opens the watches that the operation and its rollback share. They end with ctx.
+func (op *Operation) newRunner(ctx context.Context, eng *run.Engine) (*runner, error) {
 	notice := func(w plan.Warning) { eng.Publish(event.WarningEvent(w)) }
 	runWatcher, stopWatching, err := op.prepared.Common.Watches.Open(ctx, op.client, notice)
 	if err != nil {
 		return nil, err
 	}
-	return &attempts{op: op, engine: eng, runWatcher: runWatcher, stopWatching: stopWatching}, nil
+	return &runner{op: op, engine: eng, runWatcher: runWatcher, stopWatching: stopWatching}, nil
 }
 
 func publishNotes(eng *run.Engine, rel *rel1.Release) {

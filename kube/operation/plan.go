@@ -21,51 +21,54 @@ import (
 // planning is the input for the plan of an operation that applies objects.
 type planning struct {
 	*rendered
-	found  *existing // nil if there is no release
+	state  *releaseState // nil if there is no release
 	target preflight.Target
 	old    preflight.Old
-	// held are the objects of the old revision. others are further revisions whose objects
-	// may still exist (R32a).
-	held    helmkube.ResourceList
-	others  []*rel1.Release
-	events  helmclient.HookEvents
-	refused []plan.Warning
-	before  []event.Phase // phases to run first
-	// implied is the inferred order of the target, nil if it is declared.
-	implied *infer.Order
+	// oldObjects are the objects of old.
+	oldObjects helmkube.ResourceList
+	// otherRevisions are further revisions whose objects may still exist (R32a).
+	otherRevisions []*rel1.Release
+	hooks          helmclient.HookEvents
+	refused        []plan.Warning
+	prelude        []event.Phase // phases to run first
+	inferredOrder  *infer.Order  // of the target, nil if its order is declared
 }
 
 // plan orders the whole operation: objects and hooks of the target, then removals.
 func (p planning) plan(s *preflight.Session, info event.Operation) (*preflight.Prepared, error) {
-	warnings := slices.Concat(p.found.allWarnings(), p.warnings)
-	hooks, _, more, err := helmclient.ScopedHooks(p.builder, p.target.Release, p.target.Tree, p.list, p.events)
+	warnings := slices.Concat(p.state.allWarnings(), p.warnings)
+	scoped, _, more, err := helmclient.ScopedHooks(p.builder, p.target.Release, p.target.Tree, p.list, p.hooks)
 	if err != nil {
 		return nil, err
 	}
 	warnings = append(warnings, more...)
 	var turns []plan.Turn
-	for _, h := range hooks {
+	for _, h := range scoped {
 		turns = append(turns, h.Turn)
 	}
-	order := helmclient.Ordering{Root: p.target.Root()}
-	apply, more, err := order.PlanApply(p.target.Tree, p.builder.Resources(p.list), turns)
+	ordering := helmclient.Ordering{Root: p.target.Root()}
+	apply, more, err := ordering.PlanApply(p.target.Tree, p.builder.Resources(p.list), turns)
 	if err != nil {
 		return nil, err
 	}
 	warnings = append(warnings, more...)
-	if p.implied != nil {
-		p.implied.Explain(apply.Phase.Groups)
+	if p.inferredOrder != nil {
+		p.inferredOrder.Explain(apply.Phase.Groups)
 	}
-	remove, more := order.PlanRemoval(p.old.Revision, p.builder.Resources(manifest.Without(p.held, p.list)))
+	remove, more := ordering.PlanRemoval(p.old.Revision, p.builder.Resources(manifest.Without(p.oldObjects, p.list)))
 	warnings = append(warnings, more...)
-	left, more := leftoverSearch{s, p.builder, "", p.others, p.old.Release, []helmkube.ResourceList{p.list, p.held}}.leftovers()
+	search := leftoverSearch{
+		session: s, builder: p.builder, revisions: p.otherRevisions, old: p.old.Release, planned: []helmkube.ResourceList{p.list, p.oldObjects},
+	}
+	leftovers, more := search.leftovers()
 	warnings = append(warnings, more...)
-	newer, older := left.Planned()
-	pre, post := helmclient.HookPhases(p.target.Release, "", p.events, hooks)
+	newer, older := leftovers.Planned()
+	pre, post := helmclient.HookPhases(p.target.Release, "", p.hooks, scoped)
+	main := helmclient.Phases(slices.Concat([]helmclient.Planned{apply}, newer, []helmclient.Planned{remove}, older)...)
 	return &preflight.Prepared{
-		Common: s.Common, Info: info, Target: p.target, Old: p.old, Apply: apply, Remove: remove, Leftovers: left, Hooks: p.events,
-		Phases:   slices.Concat(p.before, pre, helmclient.Phases(slices.Concat([]helmclient.Planned{apply}, newer, []helmclient.Planned{remove}, older)...), post),
-		Warnings: uniqueWarnings(warnings), Refused: p.refused, DeferredAPIs: p.deferredAPIs, Basis: p.found.basis(s, info.Revision),
+		Common: s.Common, Info: info, Target: p.target, Old: p.old, Apply: apply, Remove: remove, Leftovers: leftovers, Hooks: p.hooks,
+		Phases:   slices.Concat(p.prelude, pre, main, post),
+		Warnings: uniqueWarnings(warnings), Refused: p.refused, DeferredAPIs: p.deferredAPIs, Basis: p.state.basis(s, info.Revision),
 	}, nil
 }
 
@@ -107,7 +110,8 @@ func (p planning) planRevision(s *preflight.Session, info event.Operation, tree 
 	if err != nil {
 		return nil, nil, err
 	}
-	prepared.Warnings, prepared.Refused = uniqueWarnings(append(prepared.Warnings, unknown...)), append(prepared.Refused, never...)
+	prepared.Warnings = uniqueWarnings(append(prepared.Warnings, unknown...))
+	prepared.Refused = append(prepared.Refused, never...)
 	return prepared, incoming, nil
 }
 
@@ -133,15 +137,15 @@ func (r *Rendering) check(c preflight.Common) error {
 	return nil
 }
 
-// implied returns the inferred order, nil for --order=declared, with the tree to plan by and
+// inferOrder returns the inferred order, nil for --order=declared, with the tree to plan by and
 // warnings.
-func (r *Rendering) implied(c preflight.Common, tree *plan.Chart, rel *rel1.Release, b *manifest.Builder, list helmkube.ResourceList) (*infer.Order, *plan.Chart, []plan.Warning, error) {
+func (r *Rendering) inferOrder(c preflight.Common, tree *plan.Chart, rendered *rendered) (*infer.Order, *plan.Chart, []plan.Warning, error) {
 	if r.Order != OrderInferred {
 		return nil, tree, nil, nil
 	}
-	objects := charts.HookData(rel)
-	for _, i := range list {
-		f := b.Fact(i)
+	objects := charts.HookData(rendered.release)
+	for _, i := range rendered.list {
+		f := rendered.builder.Fact(i)
 		if u, ok := i.Object.(*unstructured.Unstructured); ok && f != nil {
 			objects = append(objects, infer.Object{Resource: f.Resource, Fields: u.Object})
 		}

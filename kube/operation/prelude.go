@@ -26,7 +26,7 @@ func (a *attempt) prelude(t preflight.Target) error {
 	if err := a.admitFirst(); err != nil {
 		return err
 	}
-	if _, err := a.mark(a.op.prepared.Last); err != nil {
+	if _, err := a.lockAndWriteMarks(a.op.prepared.Last); err != nil {
 		return err
 	}
 	return a.applyCRDs(t.CRDs)
@@ -93,7 +93,7 @@ func (a *attempt) forgetKinds() error {
 
 // runPrelude runs a phase whose objects do not carry Helm's labels.
 func (a *attempt) runPrelude(phase event.Phase, list helmkube.ResourceList, send func(*resource.Info) error) error {
-	a.preluded = true
+	a.preludeStarted = true
 	for _, i := range list {
 		a.session.Builder.Fact(i).Unlabelled = true
 	}
@@ -107,7 +107,7 @@ func (a *attempt) runPrelude(phase event.Phase, list helmkube.ResourceList, send
 // record are written before it (R41: --step stops before the first write). After a
 // prelude, and in a rollback, it returns at once.
 func (a *attempt) admitFirst() error {
-	if a.preluded || a.spec.prefix != "" {
+	if a.preludeStarted || a.spec.prefix != "" {
 		return nil
 	}
 	for _, phase := range a.op.prepared.Phases {

@@ -24,7 +24,7 @@ type Recovery struct {
 	Marked []release.Mark
 	Dead   *lease.Holder
 	// Revision is the latest one and Status its status now. Interrupted is the operation
-	// that failed or was interrupted: install, upgrade, rollback, uninstall, "" for none.
+	// that failed or was interrupted: "install", "upgrade", "rollback", "uninstall", "" for none.
 	Revision    int
 	Status      rcommon.Status
 	Interrupted string
@@ -50,26 +50,28 @@ func Recover(ctx context.Context, c *connect.Client, common Common) (*Recovery, 
 	if err != nil {
 		return nil, err
 	}
-	revs, there, err := release.Read(s.Releases(), common.Release)
+	revs, found, err := release.Read(s.Releases(), common.Release)
 	switch {
 	case err != nil:
 		return nil, cannotRead(s, "recover", err)
-	case !there:
+	case !found:
 		return nil, &release.NotFound{Name: common.Release, Namespace: common.Namespace}
 	}
 	r := &Recovery{Release: common.Release, Namespace: common.Namespace, Marked: revs.Interrupted()}
 	if s.Lease.Status == lease.Dead {
 		r.Dead = &s.Lease.Holder
 	}
-	if r.Interrupted = interruptedOperation(revs); len(r.Marked) > 0 || r.Dead != nil {
-		if err := r.write(s, revs); err != nil {
+	r.Interrupted = interruptedOperation(revs)
+	if len(r.Marked) > 0 || r.Dead != nil {
+		if err := r.writeMarks(s, revs); err != nil {
 			return nil, fmt.Errorf("recover %s: %w", common.Release, err)
 		}
 		if revs, err = release.MustExist(release.Read(s.Releases(), common.Release)); err != nil {
 			return nil, fmt.Errorf("recover %s: %w", common.Release, err)
 		}
 	}
-	r.Revision, r.Status, r.To, r.Good = revs.Last.Version, revs.Last.Info.Status, revs.Last.Info.RollbackRevision, revs.Good()
+	r.Revision, r.Status = revs.Last.Version, revs.Last.Info.Status
+	r.To, r.Good = revs.Last.Info.RollbackRevision, revs.Good()
 	if r.Interrupted == "" {
 		return r, nil
 	}
@@ -91,14 +93,14 @@ func interruptedOperation(revs *release.Revisions) string {
 	return "upgrade"
 }
 
-// write writes the marks, unless the release changed meanwhile.
-func (r *Recovery) write(s *preflight.Session, planned *release.Revisions) error {
+// writeMarks writes the marks, unless the release changed meanwhile.
+func (r *Recovery) writeMarks(s *preflight.Session, read *release.Revisions) error {
 	return withLease(s, func() error {
 		last, err := release.MustExist(release.Last(s.Releases(), r.Release))
 		if err != nil {
 			return err
 		}
-		if !release.Same(last, planned.Last) {
+		if !release.Same(last, read.Last) {
 			return fmt.Errorf("revision %d (%s) was created meanwhile by another operation", last.Version, last.Info.Status)
 		}
 		for _, m := range r.Marked {
@@ -137,7 +139,8 @@ func withLease(s *preflight.Session, do func() error) error {
 
 // compare compares the cluster with the latest revision and with the good one.
 func (r *Recovery) compare(s *preflight.Session, revs *release.Revisions) (err error) {
-	if r.Changes, err = changesTo(s, revs, r.Revision); err != nil || r.Good == 0 || r.Good == r.Revision {
+	r.Changes, err = changesTo(s, revs, r.Revision)
+	if err != nil || r.Good == 0 || r.Good == r.Revision {
 		return err
 	}
 	changes, err := changesTo(s, revs, r.Good)
@@ -152,13 +155,13 @@ func (r *Recovery) compare(s *preflight.Session, revs *release.Revisions) (err e
 
 // changesTo returns the changes that would bring the cluster to a revision, without hooks.
 func changesTo(s *preflight.Session, revs *release.Revisions, revision int) ([]preview.Change, error) {
-	back := Rollback{Common: s.Common, Revision: revision}
-	back.NoHooks, back.PlanOnly = true, true
-	target, err := back.target(revs, false)
+	rb := Rollback{Common: s.Common, Revision: revision}
+	rb.NoHooks, rb.PlanOnly = true, true
+	target, err := rb.target(revs, false)
 	if err != nil {
 		return nil, err
 	}
-	p, _, err := back.plan(s, &existing{Revisions: revs, stored: revs.Last}, target)
+	p, _, err := rb.plan(s, &releaseState{Revisions: revs, stored: revs.Last}, target)
 	if err != nil {
 		return nil, err
 	}

@@ -16,10 +16,10 @@ import (
 	"lockstep/kube/release"
 )
 
-// ReleaseTest are the options of a test run.
+// ReleaseTest holds the options of a test run.
 type ReleaseTest struct {
 	Common
-	// Include and Exclude choose test hooks by name.
+	// Include and Exclude select test hooks by name.
 	Include, Exclude []string
 	// Logs receives the logs of the tests' pods, before their delete policies apply;
 	// nil for none.
@@ -37,26 +37,31 @@ func (t *ReleaseTest) prepare(s *preflight.Session, c *connect.Client) (*Operati
 	if err != nil {
 		return nil, cannotRead(s, "test", err)
 	}
-	chosen := t.withSelectedHooks(rel)
-	p := &preflight.Prepared{Common: s.Common, Info: s.Info("test", rel), Target: preflight.Target{Release: chosen, ClientSide: !serverSide("", rel)}, Hooks: helmclient.HookEvents{Before: rel1.HookTest},
-		Basis: preflight.Basis{Last: rel, Lease: s.Lease, Records: preflight.RecordChanges{Updated: []int{rel.Version}}}}
-	p.Phases, _ = helmclient.HookPhases(chosen, "", p.Hooks, nil)
+	selected := t.withSelectedHooks(rel)
+	p := &preflight.Prepared{
+		Common: s.Common,
+		Info:   s.Info("test", rel),
+		Target: preflight.Target{Release: selected, ClientSide: !serverSide("", rel)},
+		Hooks:  helmclient.HookEvents{Before: rel1.HookTest},
+		Basis:  preflight.Basis{Last: rel, Lease: s.Lease, Records: preflight.RecordChanges{Updated: []int{rel.Version}}},
+	}
+	p.Phases, _ = helmclient.HookPhases(selected, "", p.Hooks, nil)
 	if len(p.Phases) == 0 {
 		return nil, nil
 	}
 	if p, err = s.Check(p, &preflight.Incoming{}); err != nil {
 		return nil, err
 	}
-	return newOperation(c, p, method{main: task{newSpec(p), t.run}}), nil
+	return newOperation(c, p, tasks{main: task{spec{prepared: p}, t.run}}), nil
 }
 
 // withSelectedHooks returns a copy of a release with the selected hooks only.
 func (t *ReleaseTest) withSelectedHooks(rel *rel1.Release) *rel1.Release {
-	chosen := *rel
-	chosen.Hooks = slices.DeleteFunc(slices.Clone(rel.Hooks), func(h *rel1.Hook) bool {
+	selected := *rel
+	selected.Hooks = slices.DeleteFunc(slices.Clone(rel.Hooks), func(h *rel1.Hook) bool {
 		return slices.Contains(t.Exclude, h.Name) || len(t.Include) > 0 && !slices.Contains(t.Include, h.Name)
 	})
-	return &chosen
+	return &selected
 }
 
 // run runs the tests. A failed test does not change the status of the release.
@@ -82,8 +87,8 @@ func (t *ReleaseTest) run(a *attempt) (*rel1.Release, error) {
 	if shutdown == nil {
 		return nil, err
 	}
-	if ending := shutdown(); ending != nil && !errors.Is(err, ending) { // it repeats why a test failed
-		err = errors.Join(err, ending)
+	if shutdownErr := shutdown(); shutdownErr != nil && !errors.Is(err, shutdownErr) { // it may repeat why a test failed
+		err = errors.Join(err, shutdownErr)
 	}
 	return nil, err
 }

@@ -21,7 +21,7 @@ import (
 	"lockstep/kube/preflight"
 )
 
-// Rendering are the options that install and upgrade share, named like Helm's flags.
+// Rendering holds the options that install and upgrade share, named like Helm's flags.
 type Rendering struct {
 	Chart  *charts.Chart
 	Values map[string]any

@@ -18,7 +18,7 @@ import (
 	"lockstep/kube/release"
 )
 
-// Uninstall are the options of an uninstall. Without a readiness timeout only the timeout of
+// Uninstall holds the options of an uninstall. Without a readiness timeout only the timeout of
 // the operation limits the deletion of an object.
 type Uninstall struct {
 	Common
@@ -39,37 +39,38 @@ func PrepareUninstall(ctx context.Context, c *connect.Client, u Uninstall) (*Ope
 }
 
 func (u *Uninstall) prepare(s *preflight.Session, c *connect.Client, removal time.Duration) (*Operation, error) {
-	revs, there, err := findRelease(s)
-	if err == nil && !there && (u.IgnoreNotFound || killedBeforeUnlock(s, "uninstall")) {
+	state, found, err := findRelease(s)
+	if err == nil && !found && (u.IgnoreNotFound || killedBeforeUnlock(s, "uninstall")) {
 		if err := s.Lease.DeleteStale(s.Context, s.Client.Leases(u.Namespace)); err != nil {
 			return nil, fmt.Errorf("uninstall %s: delete the Lease of a killed run: %w", u.Release, err)
 		}
 		return nil, nil
 	}
-	if _, err = release.MustExist(revs, there, err); err != nil {
+	if _, err = release.MustExist(state, found, err); err != nil {
 		return nil, cannotRead(s, "uninstall", err)
 	}
-	if revs.Last.Info.Status == rcommon.StatusUninstalled && u.KeepHistory {
+	if state.Last.Info.Status == rcommon.StatusUninstalled && u.KeepHistory {
 		return nil, fmt.Errorf("uninstall %s: already uninstalled; its history is kept", u.Release)
 	}
-	p, err := u.plan(s, revs)
+	p, err := u.plan(s, state)
 	if err != nil {
 		return nil, err
 	}
 	if p, err = s.Check(p, nil); err != nil {
 		return nil, err
 	}
-	sp := newSpec(p)
-	sp.uninstalling, sp.removal = true, removal
-	run := func(a *attempt) (*rel1.Release, error) { return u.run(a, revs.stored) }
-	return newOperation(c, p, method{main: task{sp, run}}), nil
+	run := func(a *attempt) (*rel1.Release, error) { return u.run(a, state.stored) }
+	return newOperation(c, p, tasks{main: task{spec{prepared: p, uninstalling: true, removal: removal}, run}}), nil
 }
 
 // plan plans the removal of the latest revision's objects, then of leftovers of earlier
 // revisions (R32a). For a release that is already uninstalled only the history is deleted.
-func (u *Uninstall) plan(s *preflight.Session, revs *existing) (*preflight.Prepared, error) {
-	rel := revs.Last
-	p := &preflight.Prepared{Common: s.Common, Info: s.Info("uninstall", rel), Target: preflight.Target{Release: rel}, Hooks: u.events(rel), Basis: revs.basis(s, 0), Warnings: revs.warnings}
+func (u *Uninstall) plan(s *preflight.Session, state *releaseState) (*preflight.Prepared, error) {
+	rel := state.Last
+	p := &preflight.Prepared{
+		Common: s.Common, Info: s.Info("uninstall", rel), Target: preflight.Target{Release: rel},
+		Hooks: u.hookEvents(rel), Basis: state.basis(s, 0), Warnings: state.warnings,
+	}
 	if rel.Info.Status == rcommon.StatusUninstalled {
 		return p, nil
 	}
@@ -82,28 +83,29 @@ func (u *Uninstall) plan(s *preflight.Session, revs *existing) (*preflight.Prepa
 		return nil, err
 	}
 	b.Prefetch(s.Context, list, nil)
-	doomed, more := helmclient.Removable(b, list)
+	removable, more := helmclient.Removable(b, list)
 	warnings = append(warnings, more...)
 	p.Old = old
-	p.Remove, more = helmclient.Ordering{Root: p.Target.Root()}.PlanRemoval(old.Revision, b.Resources(doomed))
+	p.Remove, more = helmclient.Ordering{Root: p.Target.Root()}.PlanRemoval(old.Revision, b.Resources(removable))
 	warnings = append(warnings, more...)
-	p.Leftovers, more = leftoverSearch{s, b, "", revs.Others(rel), rel, []helmkube.ResourceList{list}}.leftovers()
-	p.Warnings = uniqueWarnings(slices.Concat(revs.warnings, warnings, more))
-	before, after := helmclient.HookPhases(rel, "", p.Hooks, nil)
+	search := leftoverSearch{session: s, builder: b, revisions: state.Others(rel), old: rel, planned: []helmkube.ResourceList{list}}
+	p.Leftovers, more = search.leftovers()
+	p.Warnings = uniqueWarnings(slices.Concat(state.warnings, warnings, more))
+	pre, post := helmclient.HookPhases(rel, "", p.Hooks, nil)
 	_, older := p.Leftovers.Planned()
-	p.Phases = slices.Concat(before, helmclient.Phases(append([]helmclient.Planned{p.Remove}, older...)...), after)
+	p.Phases = slices.Concat(pre, helmclient.Phases(append([]helmclient.Planned{p.Remove}, older...)...), post)
 	return p, nil
 }
 
-// events returns the hook events of the uninstall, none if the release is already uninstalled.
-func (u *Uninstall) events(rel *rel1.Release) helmclient.HookEvents {
+// hookEvents returns the hook events of the uninstall, none if the release is already uninstalled.
+func (u *Uninstall) hookEvents(rel *rel1.Release) helmclient.HookEvents {
 	none := u.NoHooks || rel.Info.Status == rcommon.StatusUninstalled
 	return hookEvents(none, rel1.HookPreDelete, rel1.HookPostDelete)
 }
 
-// asRollback plans the uninstall as the rollback of an install.
-func (u *Uninstall) asRollback(as *attempts) (task, error) {
-	s, err := as.newSession()
+// prepareRollback prepares the uninstall as the rollback of an install.
+func (u *Uninstall) prepareRollback(r *runner) (task, error) {
+	s, err := r.newSession()
 	if err != nil {
 		return task{}, err
 	}
@@ -117,14 +119,16 @@ func (u *Uninstall) asRollback(as *attempts) (task, error) {
 	if err != nil {
 		return task{}, err
 	}
-	left, _ := leftoverSearch{s, b, event.RollbackPrefix, revs.Others(rel), rel, []helmkube.ResourceList{list}}.leftovers()
-	return task{spec{
-		prefix: event.RollbackPrefix, wait: u.Strategy(), root: rel.Chart.Name(), old: old.Revision, leftovers: left,
-		hooks: u.events(rel), uninstalling: true,
-		preview: &preflight.Prepared{
-			Common: s.Common, Info: event.Operation{Name: "uninstall"}, Target: preflight.Target{Release: rel}, Old: preflight.Old{Release: rel},
-		},
-	}, func(a *attempt) (*rel1.Release, error) { return u.run(a, rel) }}, nil
+	search := leftoverSearch{
+		session: s, builder: b, prefix: event.RollbackPrefix, revisions: revs.Others(rel), old: rel, planned: []helmkube.ResourceList{list},
+	}
+	leftovers, _ := search.leftovers()
+	prepared := &preflight.Prepared{
+		Common: s.Common, Info: event.Operation{Name: "uninstall"}, Target: preflight.Target{Release: rel},
+		Old: old, Leftovers: leftovers, Hooks: u.hookEvents(rel),
+	}
+	run := func(a *attempt) (*rel1.Release, error) { return u.run(a, rel) }
+	return task{spec{prefix: event.RollbackPrefix, prepared: prepared, uninstalling: true}, run}, nil
 }
 
 // run runs Helm's uninstall. The order of the removals is decided in plan.RemovalOrder (R31).
@@ -132,7 +136,7 @@ func (u *Uninstall) run(a *attempt, last *rel1.Release) (*rel1.Release, error) {
 	if err := a.admitFirst(); err != nil {
 		return nil, err
 	}
-	rel, err := a.mark(last)
+	rel, err := a.lockAndWriteMarks(last)
 	if err != nil {
 		return nil, err
 	}
@@ -144,8 +148,8 @@ func (u *Uninstall) run(a *attempt, last *rel1.Release) (*rel1.Release, error) {
 	h.WaitStrategy, h.Timeout = u.Strategy(), u.Timeout
 	h.DeletionPropagation, h.Description = u.DeletionPropagation, u.Description
 	if _, err := h.Run(u.Release); err != nil {
-		if removing := a.client.RemoveErr(); removing != nil { // Helm's error does not say why
-			return nil, removing
+		if removeErr := a.client.RemoveErr(); removeErr != nil { // Helm's error does not say why
+			return nil, removeErr
 		}
 		return nil, err
 	}

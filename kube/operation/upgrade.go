@@ -3,6 +3,7 @@ package operation
 import (
 	"context"
 	"fmt"
+	"slices"
 
 	"helm.sh/helm/v4/pkg/action"
 	chartcommon "helm.sh/helm/v4/pkg/chart/common/util"
@@ -18,7 +19,7 @@ import (
 	"lockstep/kube/release"
 )
 
-// Upgrade are the options of an upgrade.
+// Upgrade holds the options of an upgrade.
 type Upgrade struct {
 	Common
 	Rendering
@@ -44,48 +45,48 @@ func PrepareUpgrade(ctx context.Context, c *connect.Client, up Upgrade) (*Operat
 }
 
 func (up *Upgrade) prepare(s *preflight.Session, c *connect.Client) (*Operation, error) {
-	revs, there, err := findRelease(s)
+	state, found, err := findRelease(s)
 	switch {
 	case err != nil:
 		return nil, fmt.Errorf("upgrade %s in namespace %s: %w", up.Release, up.Namespace, up.readError(s, err))
-	case !there && !up.Install:
+	case !found && !up.Install:
 		return nil, &release.NotFound{Name: up.Release, Namespace: up.Namespace, Advice: "add --install to install it"}
-	case !there:
+	case !found:
 		return up.install(s, c, nil, false)
 	}
-	switch st := revs.Last.Info.Status; {
-	case st == rcommon.StatusUninstalled && up.Install:
-		return up.install(s, c, revs, true)
-	case up.Install && resumable(revs.Revisions):
-		if up.Values, err = up.reusedValues(revs.Last); err != nil {
+	switch {
+	case up.Install && state.Last.Info.Status == rcommon.StatusUninstalled:
+		return up.install(s, c, state, true)
+	case up.Install && resumable(state.Revisions):
+		if up.Values, err = up.reusedValues(state.Last); err != nil {
 			return nil, err
 		}
-		return up.install(s, c, revs, false)
+		return up.install(s, c, state, false)
 	}
-	p, incoming, err := up.plan(s, revs)
+	p, incoming, err := up.plan(s, state)
 	if err != nil {
 		return nil, err
 	}
 	if p, err = s.Check(p, incoming); err != nil {
 		return nil, err
 	}
-	how := method{main: task{newSpec(p), up.run}, edit: up}
-	if back := revs.Good(); back > 0 {
-		how.undo = up.undo(p, back)
+	t := tasks{main: task{spec{prepared: p}, up.run}, edit: up}
+	if goodRevision := state.Good(); goodRevision > 0 {
+		t.rollback = up.rollbackPlan(p, goodRevision)
 	}
-	return newOperation(c, p, how), nil
+	return newOperation(c, p, t), nil
 }
 
 // plan renders the chart and plans the upgrade (R30).
-func (up *Upgrade) plan(s *preflight.Session, revs *existing) (*preflight.Prepared, *preflight.Incoming, error) {
-	target := preflight.Target{Force: up.ForceConflicts}
+func (up *Upgrade) plan(s *preflight.Session, state *releaseState) (*preflight.Prepared, *preflight.Incoming, error) {
+	target := preflight.Target{Force: up.ForceConflicts, Replace: up.ForceReplace}
 	if up.UpgradeCRDs {
 		target.CRDs = up.crds(true)
 	}
 	if err := s.CheckCRDs(target.CRDs); err != nil {
 		return nil, nil, err
 	}
-	before, err := target.CRDs.Phases()
+	prelude, err := target.CRDs.Phases()
 	if err != nil {
 		return nil, nil, err
 	}
@@ -93,33 +94,35 @@ func (up *Upgrade) plan(s *preflight.Session, revs *existing) (*preflight.Prepar
 	if err != nil {
 		return nil, nil, err
 	}
-	target.Release, target.Outputs, target.ClientSide, target.Replace = r.release, r.outputs, !serverSide(up.ServerSide, r.release), up.ForceReplace
-	tree, warnings, err := up.Chart.Tree(up.treeValues(revs.Revisions, r.release))
+	onServer := serverSide(up.ServerSide, r.release)
+	target.Release, target.Outputs, target.ClientSide = r.release, r.outputs, !onServer
+	tree, warnings, err := up.Chart.Tree(up.treeValues(state.Revisions, r.release))
 	if err != nil {
 		return nil, nil, err
 	}
-	if err := checkForce(up.ForceReplace, up.ForceConflicts, serverSide(up.ServerSide, r.release)); err != nil {
+	if err := checkForce(up.ForceReplace, up.ForceConflicts, onServer); err != nil {
 		return nil, nil, err
 	}
-	old, held, more, err := readRevision(s.Context, r.builder, revs.Current)
+	old, oldObjects, more, err := readRevision(s.Context, r.builder, state.Current)
 	if err != nil {
 		return nil, nil, err
 	}
-	r.warnings = append(append(warnings, r.warnings...), more...)
+	r.warnings = slices.Concat(warnings, r.warnings, more)
 	var refused []plan.Warning
 	if !up.TakeOwnership {
-		refused = preflight.CheckOwners(r.builder, r.list, held)
+		refused = preflight.CheckOwners(r.builder, r.list, oldObjects)
 	}
 	info := s.Info("upgrade", r.release)
-	info.PreviousRevision = revs.Good()
-	implied, tree, more, err := up.implied(up.Common, tree, r.release, r.builder, r.list)
+	info.PreviousRevision = state.Good()
+	inferred, tree, more, err := up.inferOrder(up.Common, tree, r)
 	if err != nil {
 		return nil, nil, err
 	}
 	r.warnings = append(r.warnings, more...)
 	return planning{
-		found: revs, implied: implied, rendered: r, target: target, old: old, held: held, others: revs.Others(revs.Current),
-		events: hookEvents(up.NoHooks, rel1.HookPreUpgrade, rel1.HookPostUpgrade), before: before, refused: refused,
+		state: state, inferredOrder: inferred, rendered: r, target: target, old: old, oldObjects: oldObjects,
+		otherRevisions: state.Others(state.Current), prelude: prelude, refused: refused,
+		hooks: hookEvents(up.NoHooks, rel1.HookPreUpgrade, rel1.HookPostUpgrade),
 	}.planRevision(s, info, tree)
 }
 
@@ -132,27 +135,27 @@ func (up *Upgrade) asInstall(replace bool) Install {
 }
 
 // install plans the upgrade as an install. Edits of it start from the options of the upgrade.
-func (up *Upgrade) install(s *preflight.Session, c *connect.Client, revs *existing, replace bool) (*Operation, error) {
+func (up *Upgrade) install(s *preflight.Session, c *connect.Client, state *releaseState, replace bool) (*Operation, error) {
 	in := up.asInstall(replace)
 	if err := in.check(); err != nil {
 		return nil, err
 	}
-	of, err := in.target(s)
+	p, err := in.newPlanning(s)
 	if err != nil {
 		return nil, err
 	}
-	return in.planOperation(s, c, of, revs, up)
+	return in.planOperation(s, c, p, state, up)
 }
 
 // readError is like cannotList, but also names the missing rights for the chart's objects if
 // the chart can be planned.
 func (up *Upgrade) readError(s *preflight.Session, err error) error {
 	in := up.asInstall(false)
-	of, failed := in.target(s)
-	if failed != nil {
+	p, planErr := in.newPlanning(s)
+	if planErr != nil {
 		return cannotList(s, "upgrade", err)
 	}
-	return in.readError(s, "upgrade", of, err)
+	return in.readError(s, "upgrade", p, err)
 }
 
 // asUpgrade returns the options of an upgrade that edits of the install start from.
@@ -242,11 +245,11 @@ func (up *Upgrade) run(a *attempt) (*rel1.Release, error) {
 	})
 }
 
-// undo returns the rollback of a failed upgrade to a good revision (R33). Helm's own choice
-// may be a failed one.
-func (up *Upgrade) undo(p *preflight.Prepared, revision int) *undo {
+// rollbackPlan returns the rollback of a failed upgrade to a good revision (R33). Helm's own
+// choice may be a failed one.
+func (up *Upgrade) rollbackPlan(p *preflight.Prepared, goodRevision int) *rollbackPlan {
 	info := p.Info
-	info.Name, info.ToRevision, info.PreviousRevision = "rollback", revision, 0
-	back := Rollback{Common: p.Common, Revision: revision, ForceConflicts: up.ForceConflicts, ForceReplace: up.ForceReplace, ServerSide: up.ServerSide}
-	return &undo{info, back.asRollback}
+	info.Name, info.ToRevision, info.PreviousRevision = "rollback", goodRevision, 0
+	rb := Rollback{Common: p.Common, Revision: goodRevision, ForceConflicts: up.ForceConflicts, ForceReplace: up.ForceReplace, ServerSide: up.ServerSide}
+	return &rollbackPlan{info, rb.prepareRollback}
 }

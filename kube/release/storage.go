@@ -39,9 +39,9 @@ type DriverOptions struct {
 	BeforeCreate func(*rel1.Release) (*Record, error)
 	// BeforeUninstall is called before a revision is marked uninstalling.
 	BeforeUninstall func(*rel1.Release)
-	// Held reports whether the run holds the Lease of the release. If so, the Driver signs
+	// HoldsLease reports whether the run holds the Lease of the release. If so, the Driver signs
 	// the revisions that it writes.
-	Held func() bool
+	HoldsLease func() bool
 	// Job is noted in the revisions that the Driver signs.
 	Job string
 	// Timings returns the timings to store with the created revision at its end.
@@ -131,7 +131,7 @@ func (d *Driver) logRead(err error) error {
 
 // sign signs a revision if the run holds the Lease.
 func (d *Driver) sign(rel *rel1.Release, created bool) error {
-	if d.opts.Held == nil || !d.opts.Held() {
+	if d.opts.HoldsLease == nil || !d.opts.HoldsLease() {
 		return nil
 	}
 	return sign(rel, created, d.opts.Job)

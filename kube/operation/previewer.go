@@ -10,44 +10,44 @@ import (
 	"lockstep/kube/preview"
 )
 
-// outlooks preview objects of the operation (nil until the first preview) and of its rollback
+// previewers preview the objects of the operation (nil until the first preview) and of its rollback
 // (nil until it starts).
-type outlooks struct{ main, rollback *preview.Previewer }
+type previewers struct{ main, rollback *preview.Previewer }
 
-// outlook returns the outlook that previews a unit.
-func (op *Operation) outlook(u event.Unit) (*preview.Previewer, error) {
+// previewer returns the previewer for a unit.
+func (op *Operation) previewer(u event.Unit) (*preview.Previewer, error) {
 	op.mu.Lock()
 	defer op.mu.Unlock()
 	if strings.HasPrefix(u.Phase, event.RollbackPrefix) {
-		if op.outlooks.rollback == nil {
+		if op.previewers.rollback == nil {
 			return nil, errors.New("not planned yet")
 		}
-		return op.outlooks.rollback, nil
+		return op.previewers.rollback, nil
 	}
-	if op.outlooks.main == nil {
-		op.outlooks.main = preview.NewPreviewer(op.client, op.now.prepared)
+	if op.previewers.main == nil {
+		op.previewers.main = preview.NewPreviewer(op.client, op.running.prepared)
 	}
-	return op.outlooks.main, nil
+	return op.previewers.main, nil
 }
 
 // Change returns the change that Run makes to an object of a unit. It sends at most two
 // requests, writes nothing, and may be called at any time.
 func (op *Operation) Change(ctx context.Context, u event.Unit, kind event.PhaseKind, o plan.Object) (preview.Change, error) {
-	view, err := op.outlook(u)
+	p, err := op.previewer(u)
 	if err != nil {
 		return preview.Change{}, err
 	}
-	c, err := view.Change(ctx, u, kind, o)
+	c, err := p.Change(ctx, u, kind, o)
 	return c.Masked(op.Mask().Text), op.Mask().Error(err)
 }
 
 // Sent returns an object of a unit as Run sends it, as YAML with secret values hidden.
 // The error is a preview.NothingSent if it is only deleted.
 func (op *Operation) Sent(ctx context.Context, u event.Unit, kind event.PhaseKind, o plan.Object) (string, error) {
-	view, err := op.outlook(u)
+	p, err := op.previewer(u)
 	if err != nil {
 		return "", err
 	}
-	text, err := view.Sent(ctx, u, kind, o)
+	text, err := p.Sent(ctx, u, kind, o)
 	return op.Mask().Text(text), op.Mask().Error(err)
 }

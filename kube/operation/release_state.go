@@ -16,43 +16,49 @@ import (
 	"lockstep/kube/release"
 )
 
-// existing is a release with its revisions as they will be once the marks are written.
-type existing struct {
+// releaseState is an existing release with its revisions as they will be once the marks are
+// written. Its methods accept nil, for a release that does not exist.
+type releaseState struct {
 	*release.Revisions
 	stored   *rel1.Release // the latest revision as stored, without marks
 	marks    []release.Mark
 	warnings []plan.Warning
-	// dead is set if the last run on the release was killed.
-	dead bool
+	// lastRunKilled is set if the last run on the release was killed.
+	lastRunKilled bool
 }
 
 // findRelease reads a release and makes the session's storage show the marks, which
 // the operation writes before anything else. It returns an error if another run may be
-// active. there is false if the release does not exist.
+// active. found is false if the release does not exist.
 //
 // Rule R52: a release left pending or uninstalling by a dead run blocks nobody.
-func findRelease(s *preflight.Session) (f *existing, there bool, err error) {
-	revs, there, err := release.Read(s.Releases(), s.Common.Release)
-	if err != nil || !there {
+func findRelease(s *preflight.Session) (state *releaseState, found bool, err error) {
+	revs, found, err := release.Read(s.Releases(), s.Common.Release)
+	if err != nil || !found {
 		return nil, false, err
 	}
-	f = &existing{Revisions: revs, stored: revs.Last, dead: s.Lease.Status == lease.Dead}
+	state = &releaseState{Revisions: revs, stored: revs.Last, lastRunKilled: s.Lease.Status == lease.Dead}
 	for _, m := range revs.Interrupted() {
 		if !m.Ours && m.Revision != revs.Last.Version {
 			continue // Helm ignores it too
 		}
 		if !s.Common.Edited.Created(m.Revision) {
-			if err := f.checkMark(s, m); err != nil {
+			if err := state.checkMark(s, m); err != nil {
 				return nil, false, err
 			}
 		}
-		f.marks = append(f.marks, m)
+		state.marks = append(state.marks, m)
 	}
-	if len(f.marks) > 0 { // read the release as it will be
-		s.Helm.Config.Releases = release.Marked(s.Releases(), f.marks)
-		f.Revisions, err = release.MustExist(release.Read(s.Releases(), s.Common.Release))
+	if len(state.marks) > 0 { // read the release as it will be
+		s.Helm.Config.Releases = release.Marked(s.Releases(), state.marks)
+		state.Revisions, err = release.MustExist(release.Read(s.Releases(), s.Common.Release))
 	}
-	return f, true, err
+	return state, true, err
+}
+
+// lastFailed reports whether the latest revision is failed.
+func (r *releaseState) lastFailed() bool {
+	return r != nil && r.Last.Info.Status == rcommon.StatusFailed
 }
 
 // killedBeforeUnlock reports whether the last run was the same operation and was killed while
@@ -62,7 +68,7 @@ func killedBeforeUnlock(s *preflight.Session, operation string) bool {
 }
 
 // checkMark adds a warning about a mark, or returns an error if it must not be written.
-func (f *existing) checkMark(s *preflight.Session, m release.Mark) error {
+func (r *releaseState) checkMark(s *preflight.Session, m release.Mark) error {
 	message := m.String()
 	switch {
 	case m.To == rcommon.StatusSuperseded:
@@ -77,7 +83,7 @@ func (f *existing) checkMark(s *preflight.Session, m release.Mark) error {
 	default:
 		message += " by a run that has ended; it is marked failed, and this run resumes from it"
 	}
-	f.warnings = append(f.warnings, plan.Warning{Rule: "R52", Message: message})
+	r.warnings = append(r.warnings, plan.Warning{Rule: "R52", Message: message})
 	return nil
 }
 
@@ -99,58 +105,60 @@ func cannotRead(s *preflight.Session, operation string, err error) error {
 	return fmt.Errorf("%s %s in namespace %s: %w", operation, c.Release, c.Namespace, cannotList(s, operation, err))
 }
 
-// basis returns the state that the plan is based on. made is the revision that the operation
-// creates, 0 for none. f is nil if the release does not exist.
-func (f *existing) basis(s *preflight.Session, made int) preflight.Basis {
-	b := preflight.Basis{Lease: s.Lease, Records: f.records(made)}
-	if f != nil {
-		b.Last, b.Marks, b.Resumes, b.UsualDurations = f.stored, f.marks, f.Last.Info.Status == rcommon.StatusFailed, f.Usual()
+// basis returns the state that the plan is based on. newRevision is the revision that the
+// operation creates, 0 for none.
+func (r *releaseState) basis(s *preflight.Session, newRevision int) preflight.Basis {
+	b := preflight.Basis{Lease: s.Lease, Records: r.records(newRevision)}
+	if r != nil {
+		b.Last, b.Marks, b.Resumes, b.UsualDurations = r.stored, r.marks, r.lastFailed(), r.Usual()
 	}
 	return b
 }
 
-// allWarnings returns the warnings about the state of the release; f may be nil.
-func (f *existing) allWarnings() []plan.Warning {
-	if f == nil {
+// allWarnings returns the warnings about the state of the release.
+func (r *releaseState) allWarnings() []plan.Warning {
+	if r == nil {
 		return nil
 	}
-	return f.warnings
+	return r.warnings
 }
 
 // records returns the revisions whose records an operation may update: the one that it
-// creates (made, 0 for none), those that it supersedes, and the marked ones. Deleted
-// are all, for an uninstall and for the rollback of an install.
-func (f *existing) records(made int) (r preflight.RecordChanges) {
-	if made > 0 {
-		r.Updated, r.Deleted = append(r.Updated, made), append(r.Deleted, made)
+// creates (newRevision, 0 for none), those that it supersedes, and the marked ones. All of
+// them may be deleted, by an uninstall or the rollback of an install.
+func (r *releaseState) records(newRevision int) (c preflight.RecordChanges) {
+	if newRevision > 0 {
+		c.Updated, c.Deleted = append(c.Updated, newRevision), append(c.Deleted, newRevision)
 	}
-	if f == nil {
-		return r
+	if r == nil {
+		return c
 	}
-	for _, rel := range f.All {
-		r.Deleted = append(r.Deleted, rel.Version)
-		if rel == f.Last || rel == f.Current || rel.Info.Status == rcommon.StatusDeployed {
-			r.Updated = append(r.Updated, rel.Version)
+	for _, rel := range r.All {
+		c.Deleted = append(c.Deleted, rel.Version)
+		if rel == r.Last || rel == r.Current || rel.Info.Status == rcommon.StatusDeployed {
+			c.Updated = append(c.Updated, rel.Version)
 		}
 	}
-	for _, m := range f.marks {
-		if !slices.Contains(r.Updated, m.Revision) {
-			r.Updated = append(r.Updated, m.Revision)
+	for _, m := range r.marks {
+		if !slices.Contains(c.Updated, m.Revision) {
+			c.Updated = append(c.Updated, m.Revision)
 		}
 	}
-	return r
+	return c
 }
 
-// mark takes the Lease and writes the marks, before all other writes of an operation.
-func (a *attempt) mark(planned *rel1.Release) (*rel1.Release, error) {
-	last, err := a.lockRelease(planned)
+// lockAndWriteMarks takes the Lease, verifies that the latest revision is the expected one, and
+// writes the marks, before all other writes of an operation.
+func (a *attempt) lockAndWriteMarks(expected *rel1.Release) (*rel1.Release, error) {
+	last, err := a.lockRelease(expected)
 	if err != nil || a.spec.prefix != "" || len(a.op.prepared.Marks) == 0 {
 		return last, err
 	}
+	name := a.op.prepared.Common.Release
 	for _, m := range a.op.prepared.Marks {
-		if err := m.Write(a.helm.Config.Releases, a.op.prepared.Common.Release); err != nil {
+		if err := m.Write(a.helm.Config.Releases, name); err != nil {
 			return nil, err
 		}
 	}
-	return release.MustExist(release.Last(a.helm.Config.Releases, a.op.prepared.Common.Release))
+	return release.MustExist(release.Last(a.helm.Config.Releases, name))
 }

@@ -1,0 +1,116 @@
+package operation
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	rcommon "helm.sh/helm/v4/pkg/release/common"
+
+	"lockstep/engine/event"
+	"lockstep/engine/run"
+	"lockstep/kube/preview"
+)
+
+// ShouldRollBack reports whether a run of an operation or a stack (S5) that did not succeed
+// is rolled back.
+//
+// Rule R33: --rollback-on-failure decides for a failure, the command itself for an abort (R43)
+func ShouldRollBack(c Common, v run.Verdict) bool {
+	if v.Abort != nil {
+		return v.Abort.Name == event.Rollback
+	}
+	return c.RollbackOnFailure
+}
+
+// rollBack runs the rollback as part of the same run (R43) and closes the feed. It does not
+// start, and ended is false, if a command that ends the run without a rollback was
+// accepted (R48).
+func (r *runner) rollBack(end run.End, cause error, notes []string) (ended bool, err error) {
+	info := r.op.rollback.info
+	r.op.setRollingBack()
+	if r.engine.BeginRollback(info, cause.Error()) != nil {
+		return false, nil
+	}
+	a, err := r.runRollback()
+	if err == nil {
+		end.Release = rcommon.StatusDeployed.String()
+		end.Message, end.Outcome = join(rolledBack(info), cause.Error(), notes...)
+		if info.Name == "uninstall" {
+			end.Release = event.NoRelease
+		}
+		r.engine.Close(end)
+		return true, cause
+	}
+	if a != nil {
+		left, sweepErr := a.finalize(err)
+		end.Release = left.status
+		notes = append(notes, text(sweepErr))
+		if left.err != nil {
+			notes = append(notes, left.text(info.Name, a.driver.Written().Created > 0), text(left.err))
+		}
+	}
+	notes = append(notes, leftBehind(r.op.feed.Events()))
+	if r.op.lost() != nil {
+		end.Status, end.Exit = event.Aborted, 1
+	}
+	failed := "the rollback also failed"
+	if r.engine.Verdict().Abort != nil {
+		failed = "the rollback was stopped"
+	}
+	end.Message, end.Outcome = join(failed+": "+err.Error(), cause.Error(), notes...)
+	if stage := (*run.StageError)(nil); errors.As(err, &stage) && len(stage.Failures) > 0 { // its groups show why
+		_, end.Outcome = join(failed, cause.Error(), notes...)
+	}
+	r.engine.Close(end)
+	return true, errors.Join(cause, err)
+}
+
+// runRollback runs the rollback. The attempt is nil if it never started.
+func (r *runner) runRollback() (*attempt, error) {
+	t, err := r.op.rollback.prepare(r)
+	if err != nil {
+		return nil, err
+	}
+	r.op.mu.Lock()
+	r.op.previewers.rollback = preview.NewPreviewer(r.op.client, t.spec.prepared)
+	r.op.mu.Unlock()
+	a, err := r.newAttempt(t.spec)
+	if err != nil {
+		return nil, err
+	}
+	_, _, err = a.perform(t, r.op.rollback.info.Name)
+	return a, err
+}
+
+func rolledBack(info event.Operation) string {
+	if info.Name == "uninstall" {
+		return "the release was uninstalled"
+	}
+	return fmt.Sprintf("the release is back at revision %d", info.ToRevision)
+}
+
+// leftBehind names the objects that an operation created and its rollback did not
+// delete (R43).
+func leftBehind(events []event.Event) string {
+	var left []string
+	for _, e := range events {
+		if e.Kind != event.KindObject || e.Object == nil {
+			continue
+		}
+		switch name := e.Object.String(); {
+		case e.Status == event.Gone || e.Change == event.Deleted:
+			left = slices.DeleteFunc(left, func(s string) bool { return s == name })
+		case e.Change == event.Created && !slices.Contains(left, name):
+			left = append(left, name)
+		}
+	}
+	switch n := len(left); {
+	case n == 0:
+		return ""
+	case n > 10:
+		return fmt.Sprintf("%d new objects remain: %s, …", n, strings.Join(left[:10], ", "))
+	}
+	return "new objects remain: " + strings.Join(left, ", ")
+}
