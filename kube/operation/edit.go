@@ -230,7 +230,11 @@ func (r *runner) startEditedRevision(a *attempt, edited *Edited) (ended bool, ca
 	op := r.op
 	var replaced finalState
 	if a != nil && op.wrote(a) {
-		replaced, _ = a.finalize(run.ErrReplaced)
+		var sweepErr error
+		replaced, sweepErr = a.finalize(run.ErrReplaced)
+		if sweepErr != nil {
+			r.engine.Publish(event.Event{Kind: event.KindWarning, Message: sweepErr.Error()})
+		}
 	}
 	op.mu.Lock()
 	op.revisions = append(op.revisions, edited.operation) // before its event is published
