@@ -210,7 +210,7 @@ func TestKilledAfterAWrite(t *testing.T) {
 				if !over {
 					op, err := again.prepare(r.Client)
 					// What is deployed is never begun again: the name is in use (R51a).
-					over = err != nil && again.Operation == "install" && strings.Contains(err.Error(), "nothing to install")
+					over = err != nil && again.Operation == "install" && strings.Contains(err.Error(), "nothing to do")
 					if err != nil && !over {
 						t.Fatalf("%v: %v", before, err)
 					}
