@@ -86,11 +86,11 @@ type Client struct {
 	cfg                Config
 	hooks              hookQueue
 
-	mu        sync.Mutex
-	built     helmkube.ResourceList // by the last Build of the release's manifest
-	snapshot  *manifest.Snapshot    // read by Builds since the last write
-	applies   bool                  // the revision uses server-side apply
-	removeErr error                 // why a removal failed, which Helm does not return
+	mu              sync.Mutex
+	built           helmkube.ResourceList // by the last Build of the release's manifest
+	snapshot        *manifest.Snapshot    // read by Builds since the last write
+	appliesOnServer bool                  // the revision uses server-side apply
+	removeErr       error                 // why a removal failed, which Helm does not return
 }
 
 var (
@@ -116,7 +116,7 @@ func (c *Client) Create(list helmkube.ResourceList, opts ...helmkube.ClientCreat
 	}
 	c.forgetSnapshot()
 	manifest.DropPrefetched(list)
-	if unit := c.hooks.of(list); unit != nil {
+	if unit := c.hooks.unitOf(list); unit != nil {
 		return c.createHook(unit, list, opts)
 	}
 	if !c.builder().Ours(list) {
@@ -143,28 +143,7 @@ func (c *Client) Update(original, target helmkube.ResourceList, opts ...helmkube
 	manifest.DropPrefetched(original, target)
 	original, warnings := c.builder().Expand(c.cfg.Context, original)
 	c.cfg.warn(warnings)
-	c.mu.Lock()
-	applies := c.applies
-	c.mu.Unlock()
-	res := &helmkube.Result{}
-	var mu sync.Mutex
-	originals := manifest.NewIndex(original)
-	err := c.apply(target, func(i *resource.Info) error {
-		var before helmkube.ResourceList
-		if x := originals.Get(i); x != nil {
-			before = helmkube.ResourceList{x}
-		}
-		if applies {
-			defer c.builder().Fact(i).Recall(append(before, i)...)()
-		}
-		r, err := c.cfg.Inner.Update(before, helmkube.ResourceList{i}, opts...)
-		mu.Lock()
-		defer mu.Unlock()
-		if r != nil {
-			res.Created, res.Updated = append(res.Created, r.Created...), append(res.Updated, r.Updated...)
-		}
-		return err
-	})
+	res, err := c.applyTarget(original, target, opts)
 	if err != nil { // --cleanup-on-fail deletes the created objects
 		res.Created = append(res.Created, target.Filter(func(i *resource.Info) bool {
 			f := c.builder().Fact(i)
@@ -175,17 +154,45 @@ func (c *Client) Update(original, target helmkube.ResourceList, opts ...helmkube
 		c.mu.Unlock()
 		return res, err
 	}
-	gone := manifest.Without(original, target)
+	missing := manifest.Without(original, target)
 	// Helm adds to original the objects that the target takes over.
-	taken := map[string]bool{}
+	takenOver := map[string]bool{}
 	for _, i := range target {
-		taken[i.Source] = true
+		takenOver[i.Source] = true
 	}
-	old := Revision{c.cfg.Old.Tree, c.builder().Resources(original.Filter(func(i *resource.Info) bool { return !taken[i.Source] }))}
-	err = c.remove(old, gone, cluster.Removal{Policy: metav1.DeletePropagationBackground, Keep: true})
+	oldObjects := original.Filter(func(i *resource.Info) bool { return !takenOver[i.Source] })
+	old := Revision{c.cfg.Old.Tree, c.builder().Resources(oldObjects)}
+	err = c.remove(old, missing, cluster.Removal{Policy: metav1.DeletePropagationBackground, Keep: true})
 	if err == nil {
-		res.Deleted = gone
+		res.Deleted = missing
 	}
+	return res, err
+}
+
+// applyTarget applies the objects of the target in order.
+func (c *Client) applyTarget(original, target helmkube.ResourceList, opts []helmkube.ClientUpdateOption) (*helmkube.Result, error) {
+	c.mu.Lock()
+	onServer := c.appliesOnServer
+	c.mu.Unlock()
+	res := &helmkube.Result{}
+	var mu sync.Mutex // guards res
+	originals := manifest.NewIndex(original)
+	err := c.apply(target, func(i *resource.Info) error {
+		var before helmkube.ResourceList
+		if x := originals.Get(i); x != nil {
+			before = helmkube.ResourceList{x}
+		}
+		if onServer {
+			defer c.builder().Fact(i).Recall(append(before, i)...)()
+		}
+		r, err := c.cfg.Inner.Update(before, helmkube.ResourceList{i}, opts...)
+		mu.Lock()
+		defer mu.Unlock()
+		if r != nil {
+			res.Created, res.Updated = append(res.Created, r.Created...), append(res.Updated, r.Updated...)
+		}
+		return err
+	})
 	return res, err
 }
 
@@ -198,7 +205,7 @@ func (c *Client) Delete(list helmkube.ResourceList, policy metav1.DeletionPropag
 	}
 	c.forgetSnapshot()
 	manifest.DropPrefetched(list)
-	if unit := c.hooks.of(list); unit != nil {
+	if unit := c.hooks.unitOf(list); unit != nil {
 		return c.deleteHook(unit, list, policy)
 	}
 	if !c.builder().Ours(list) {
@@ -206,10 +213,10 @@ func (c *Client) Delete(list helmkube.ResourceList, policy metav1.DeletionPropag
 	}
 	old, remove := c.cfg.Old, c.remove
 	switch {
-	case !c.cfg.Uninstalling && len(c.last()) > 0:
-		remove, old = c.removeOld, Revision{c.cfg.Tree, c.builder().Resources(c.last())}
+	case !c.cfg.Uninstalling && len(c.builtObjects()) > 0:
+		remove, old = c.removeOld, Revision{c.cfg.Tree, c.builder().Resources(c.builtObjects())}
 	case c.cfg.Uninstalling && c.cfg.Options.Prefix == "": // the plan also has the absent objects, which Helm skips
-		list = append(list, manifest.Without(c.absent(c.last()), list)...)
+		list = append(list, manifest.Without(c.absent(c.builtObjects()), list)...)
 	}
 	if err := remove(old, list, cluster.Removal{Policy: policy}); err != nil {
 		c.mu.Lock()
@@ -261,7 +268,7 @@ func (c *Client) apply(list helmkube.ResourceList, send func(*resource.Info) err
 		return err
 	}
 	c.hooks.finishMain()
-	return c.endScoped(c.cfg.Context, c.cfg.Session)
+	return c.deleteScopedHooks(c.cfg.Context, c.cfg.Session)
 }
 
 // planApply returns the plan for a list. It plans now, and announces the phase, if there is
@@ -282,18 +289,18 @@ func (c *Client) planApply(list helmkube.ResourceList) (Planned, error) {
 
 // remove runs the phase that deletes a list, in reverse of the plan that applied it
 // (R30, R31), with leftovers of other revisions before and after it (R32a).
-func (c *Client) remove(old Revision, list helmkube.ResourceList, how cluster.Removal) error {
+func (c *Client) remove(old Revision, list helmkube.ResourceList, removal cluster.Removal) error {
 	if err := c.removeLeftovers(c.cfg.Leftovers.Newer); err != nil {
 		return err
 	}
-	if err := c.removeOld(old, list, how); err != nil {
+	if err := c.removeOld(old, list, removal); err != nil {
 		return err
 	}
 	return c.removeLeftovers(c.cfg.Leftovers.Older)
 }
 
 // removeOld runs the phase that deletes a list of objects of the old revision.
-func (c *Client) removeOld(old Revision, list helmkube.ResourceList, how cluster.Removal) error {
+func (c *Client) removeOld(old Revision, list helmkube.ResourceList, removal cluster.Removal) error {
 	if len(list) == 0 {
 		return nil
 	}
@@ -304,7 +311,7 @@ func (c *Client) removeOld(old Revision, list helmkube.ResourceList, how cluster
 		c.cfg.warn(warnings)
 		c.cfg.announce(planned.Phase)
 	}
-	if err := c.removeStage(planned, list, how); err != nil {
+	if err := c.removeStage(planned, list, removal); err != nil {
 		return err
 	}
 	c.hooks.finishMain()
@@ -332,8 +339,8 @@ func (c *Client) absent(list helmkube.ResourceList) helmkube.ResourceList {
 	})
 }
 
-// last returns the objects of the last Build of the release's manifest.
-func (c *Client) last() helmkube.ResourceList {
+// builtObjects returns the objects of the last Build of the release's manifest.
+func (c *Client) builtObjects() helmkube.ResourceList {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	return slices.Clone(c.built)

@@ -19,12 +19,12 @@ import (
 // DryRun wraps Helm's client for an action that writes nothing. It builds objects like Client,
 // keeps the last ones, and refuses writes.
 type DryRun struct {
-	readsOfHelm
-	ctx      context.Context
-	inner    *helmkube.Client
-	builder  *manifest.Builder
-	served   func(helmkube.ResourceList) (waited, later []schema.GroupVersion, err error)
-	snapshot manifest.Snapshot
+	helmReader
+	ctx         context.Context
+	inner       *helmkube.Client
+	builder     *manifest.Builder
+	waitForAPIs waitForAPIs
+	snapshot    manifest.Snapshot
 
 	mu           sync.Mutex
 	built        helmkube.ResourceList
@@ -32,8 +32,8 @@ type DryRun struct {
 	deferredAPIs []schema.GroupVersion
 }
 
-// readsOfHelm are the methods of Helm's client that write nothing.
-type readsOfHelm interface {
+// helmReader has the methods of Helm's client that write nothing.
+type helmReader interface {
 	Get(list helmkube.ResourceList, related bool) (map[string][]runtime.Object, error)
 	IsReachable() error
 	GetPodList(namespace string, opts metav1.ListOptions) (*corev1.PodList, error)
@@ -46,18 +46,21 @@ var (
 	_ helmkube.InterfaceWaitOptions = (*DryRun)(nil)
 )
 
+// waitForAPIs waits until the APIs of a list are served. It returns those that it waited for,
+// and those that are deferred because the list itself provides them.
+type waitForAPIs func(helmkube.ResourceList) (waited, deferred []schema.GroupVersion, err error)
+
 // errDryRun refuses writes, which a dry run of Helm never sends.
 var errDryRun = errors.New("a dry run writes nothing")
 
-// NewDryRun returns a DryRun whose requests end with ctx. served waits until the APIs of a
-// list are served. It returns those it waited for and those that the list itself provides.
-func NewDryRun(ctx context.Context, inner *helmkube.Client, b *manifest.Builder, served func(helmkube.ResourceList) (waited, later []schema.GroupVersion, err error)) *DryRun {
-	return &DryRun{readsOfHelm: inner, ctx: ctx, inner: inner, builder: b, served: served}
+// NewDryRun returns a DryRun whose requests end with ctx.
+func NewDryRun(ctx context.Context, inner *helmkube.Client, b *manifest.Builder, wait waitForAPIs) *DryRun {
+	return &DryRun{helmReader: inner, ctx: ctx, inner: inner, builder: b, waitForAPIs: wait}
 }
 
 // Built returns the objects of the last manifest, the unavailable APIs that it provides, and
 // the warnings about all manifests.
-func (d *DryRun) Built() (list helmkube.ResourceList, later []schema.GroupVersion, warnings []plan.Warning) {
+func (d *DryRun) Built() (list helmkube.ResourceList, deferredAPIs []schema.GroupVersion, warnings []plan.Warning) {
 	d.mu.Lock()
 	defer d.mu.Unlock()
 	return d.built, d.deferredAPIs, d.warnings
@@ -73,21 +76,22 @@ func (d *DryRun) Build(r io.Reader, _ bool) (helmkube.ResourceList, error) {
 	if err != nil {
 		return nil, err
 	}
-	waited, later, err := d.served(list)
+	waited, deferredAPIs, err := d.waitForAPIs(list)
 	if err == nil && len(waited) > 0 { // their kinds were unknown
-		if list, warnings, err = d.builder.RebuildTarget(string(raw)); err == nil {
-			_, later, err = d.served(list)
+		list, warnings, err = d.builder.RebuildTarget(string(raw))
+		if err == nil {
+			_, deferredAPIs, err = d.waitForAPIs(list)
 		}
 	}
 	if err != nil {
 		return nil, err
 	}
-	d.builder.Hide(list, later)
+	d.builder.Hide(list, deferredAPIs)
 	d.builder.Prefetch(d.ctx, list, &d.snapshot)
 	d.builder.AssumeAbsent(list)
 	d.mu.Lock()
 	defer d.mu.Unlock()
-	d.built, d.warnings, d.deferredAPIs = list, append(d.warnings, warnings...), later
+	d.built, d.warnings, d.deferredAPIs = list, append(d.warnings, warnings...), deferredAPIs
 	return list, nil
 }
 

@@ -21,13 +21,13 @@ import (
 func (c *Client) GetPodList(namespace string, opts metav1.ListOptions) (*corev1.PodList, error) {
 	pods, err := c.cfg.Inner.GetPodList(namespace, opts)
 	if err == nil {
-		c.hooks.recordPods(hookOfPods(opts), pods)
+		c.hooks.recordPods(listedHook(opts), pods)
 	}
 	return pods, err
 }
 
-// hookOfPods returns the hook whose pods Helm lists, "Job/name" or "Pod/name".
-func hookOfPods(opts metav1.ListOptions) string {
+// listedHook returns the hook whose pods Helm lists, "Job/name" or "Pod/name".
+func listedHook(opts metav1.ListOptions) string {
 	if set, err := labels.ConvertSelectorToLabelsMap(opts.LabelSelector); err == nil && set["job-name"] != "" {
 		return "Job/" + set["job-name"]
 	}
@@ -57,8 +57,8 @@ func (q *hookQueue) recordPods(hook string, pods *corev1.PodList) {
 // podKey names a pod.
 type podKey struct{ namespace, name string }
 
-// ofPod returns the hook that created a pod, or nil.
-func (q *hookQueue) ofPod(namespace, name string) *hookUnit {
+// unitOfPod returns the hook that created a pod, or nil.
+func (q *hookQueue) unitOfPod(namespace, name string) *hookUnit {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	return q.pods[podKey{namespace, name}]
@@ -76,7 +76,7 @@ func (c *Client) OutputContainerLogsForPodList(pods *corev1.PodList, namespace s
 		return w
 	})
 	for _, l := range lines {
-		l.end()
+		l.flush()
 	}
 	return err
 }
@@ -85,7 +85,7 @@ func (c *Client) OutputContainerLogsForPodList(pods *corev1.PodList, namespace s
 // the hook, with the pod and container as message.
 func (c *Client) Output(namespace, pod, container string) io.Writer {
 	ev := event.Event{Kind: event.KindLog, Message: "Pod/" + pod + " " + container}
-	if u := c.hooks.ofPod(namespace, pod); u != nil {
+	if u := c.hooks.unitOfPod(namespace, pod); u != nil {
 		ev.Phase, ev.Group = u.phase, u.group.ID
 		if len(u.group.Objects) > 0 {
 			obj := u.group.Objects[0]
@@ -110,17 +110,18 @@ type lineWriter struct {
 func (w *lineWriter) Write(p []byte) (int, error) {
 	text := w.rest + string(p)
 	i := strings.LastIndexByte(text, '\n')
-	if w.rest = text[i+1:]; i >= 0 {
+	w.rest = text[i+1:]
+	if i >= 0 {
 		w.emit(strings.Split(text[:i], "\n"))
 	}
 	if len(w.rest) > longestLine {
-		w.end()
+		w.flush()
 	}
 	return len(p), nil
 }
 
-// end emits a last line without a line end.
-func (w *lineWriter) end() {
+// flush emits a last line without a line end.
+func (w *lineWriter) flush() {
 	if w.rest != "" {
 		w.emit([]string{w.rest})
 		w.rest = ""

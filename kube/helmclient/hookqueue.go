@@ -145,6 +145,7 @@ func (q *hookQueue) match(manifest string, validate bool) *hookUnit {
 	return nil
 }
 
+// claim records that the Infos of a list belong to a unit.
 func (q *hookQueue) claim(u *hookUnit, b *manifest.Builder, list helmkube.ResourceList) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -155,8 +156,8 @@ func (q *hookQueue) claim(u *hookUnit, b *manifest.Builder, list helmkube.Resour
 	}
 }
 
-// of returns the unit of a list, or nil.
-func (q *hookQueue) of(list helmkube.ResourceList) *hookUnit {
+// unitOf returns the unit of a list, or nil.
+func (q *hookQueue) unitOf(list helmkube.ResourceList) *hookUnit {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	for _, i := range list {
@@ -167,20 +168,20 @@ func (q *hookQueue) of(list helmkube.ResourceList) *hookUnit {
 	return nil
 }
 
-func (q *hookQueue) started(u *hookUnit, list helmkube.ResourceList, stage *run.StageRun) {
+func (q *hookQueue) recordStart(u *hookUnit, list helmkube.ResourceList, stage *run.StageRun) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	u.list, u.run = list, stage
 }
 
-func (q *hookQueue) failed(u *hookUnit, err error) {
+func (q *hookQueue) recordFailure(u *hookUnit, err error) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	u.err = err
 }
 
-// succeeded advances to the next hook.
-func (q *hookQueue) succeeded(u *hookUnit) {
+// recordSuccess advances to the next hook.
+func (q *hookQueue) recordSuccess(u *hookUnit) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
 	u.done = true
@@ -237,8 +238,8 @@ func (q *hookQueue) takeScoped() []*scopedHook {
 	defer q.mu.Unlock()
 	var out []*scopedHook
 	for _, s := range q.scoped {
-		if !s.ended {
-			s.ended = true
+		if !s.cleanedUp {
+			s.cleanedUp = true
 			out = append(out, s)
 		}
 	}

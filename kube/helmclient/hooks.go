@@ -22,9 +22,9 @@ import (
 // caller must call it just before the revision is stored or deleted.
 func (c *Client) ExpectHooks(rel *release.Release) error {
 	c.mu.Lock()
-	c.applies = rel.ApplyMethod == string(release.ApplyMethodServerSideApply)
+	c.appliesOnServer = rel.ApplyMethod == string(release.ApplyMethodServerSideApply)
 	c.mu.Unlock()
-	turns, lists, warnings, err := ScopedHooks(c.builder(), rel, c.cfg.Tree, c.last(), c.cfg.Hooks)
+	turns, lists, warnings, err := ScopedHooks(c.builder(), rel, c.cfg.Tree, c.builtObjects(), c.cfg.Hooks)
 	if err != nil {
 		return err
 	}
@@ -69,9 +69,9 @@ func (c *Client) createHook(u *hookUnit, list helmkube.ResourceList, opts []helm
 		Phase:   event.Phase{Name: u.phase, Kind: event.PhaseHooks, Groups: []*plan.Group{&group}},
 		Cluster: cluster.NewApply(c.cfg.Session, list, send, nil),
 	})
-	c.hooks.started(u, list, stage)
+	c.hooks.recordStart(u, list, stage)
 	if err := stage.Applied(); err != nil {
-		c.hooks.failed(u, err)
+		c.hooks.recordFailure(u, err)
 		return nil, err
 	}
 	return &helmkube.Result{Created: list}, nil
@@ -82,10 +82,10 @@ func (c *Client) awaitHook(u *hookUnit) error {
 		return fmt.Errorf("hook %s was never created", u.group.ID)
 	}
 	if err := u.run.Wait(); err != nil {
-		c.hooks.failed(u, err)
+		c.hooks.recordFailure(u, err)
 		return err
 	}
-	c.hooks.succeeded(u)
+	c.hooks.recordSuccess(u)
 	return nil
 }
 
@@ -110,8 +110,10 @@ func (c *Client) deleteHook(u *hookUnit, list helmkube.ResourceList, policy meta
 		if u.run != nil {
 			obj := c.builder().Fact(i).Resource.Object
 			obj.Name = i.Name
-			c.cfg.Engine.Publish(event.Event{Kind: event.KindObject, Phase: u.phase, Group: u.group.ID, Object: &obj,
-				Status: u.finalStatus(), Change: event.Deleted, Message: "deleted by helm.sh/hook-delete-policy"})
+			c.cfg.Engine.Publish(event.Event{
+				Kind: event.KindObject, Phase: u.phase, Group: u.group.ID, Object: &obj,
+				Status: u.finalStatus(), Change: event.Deleted, Message: "deleted by helm.sh/hook-delete-policy",
+			})
 		}
 	}
 	return res, nil
@@ -121,7 +123,7 @@ func (c *Client) deleteHook(u *hookUnit, list helmkube.ResourceList, policy meta
 // otherwise. A failed hook stays for inspection unless Helm deletes it by its policy. Sweep
 // uses the given session because the client's own requests may have been stopped.
 func (c *Client) Sweep(ctx context.Context, s cluster.Session) error {
-	if err := c.endScoped(ctx, s); err != nil {
+	if err := c.deleteScopedHooks(ctx, s); err != nil {
 		return err
 	}
 	u := c.hooks.running()

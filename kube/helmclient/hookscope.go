@@ -29,10 +29,10 @@ type scopedHook struct {
 	session cluster.Session
 	list    helmkube.ResourceList
 
-	mu     sync.Mutex
-	sent   bool         // the hook was created, or may have been
-	status event.Status // the last one seen
-	ended  bool         // its delete policies were applied
+	mu        sync.Mutex
+	sent      bool         // the hook was created, or may have been
+	status    event.Status // the last one seen
+	cleanedUp bool         // its delete policies were applied
 }
 
 var _ cluster.Hook = (*scopedHook)(nil)
@@ -108,19 +108,19 @@ func (s *scopedHook) deletable() bool {
 	return s.Hook.Kind == "Job" || s.Hook.Kind == "Pod"
 }
 
-// endScoped deletes hooks in the plan by their policies, and interrupted Jobs and Pods.
-func (c *Client) endScoped(ctx context.Context, s cluster.Session) error {
-	for _, x := range c.hooks.takeScoped() {
-		if !x.deletable() {
+// deleteScopedHooks deletes hooks in the plan by their policies, and interrupted Jobs and Pods.
+func (c *Client) deleteScopedHooks(ctx context.Context, s cluster.Session) error {
+	for _, hook := range c.hooks.takeScoped() {
+		if !hook.deletable() {
 			continue
 		}
-		list, err := buildHook(s.Builder, x.HookTurn)
+		list, err := buildHook(s.Builder, hook.HookTurn)
 		if err != nil {
 			return err
 		}
-		for _, i := range withNames(list, x.list) {
+		for _, i := range withNames(list, hook.list) {
 			if err := s.DeleteAndWait(ctx, i); err != nil {
-				return fmt.Errorf("delete hook %s: %w", x.Group.ID, err)
+				return fmt.Errorf("delete hook %s: %w", hook.Group.ID, err)
 			}
 		}
 	}

@@ -56,8 +56,8 @@ func (c *Client) removeLeftovers(left []Leftover) error {
 			f := c.builder().Fact(i)
 			return f != nil && slices.ContainsFunc(l.Planned.Resources, func(r plan.Resource) bool { return r.Object == f.Resource.Object })
 		})
-		how := cluster.Removal{Policy: metav1.DeletePropagationBackground, Keep: true, Owned: true}
-		if err := c.removeStage(l.Planned, list, how); err != nil {
+		removal := cluster.Removal{Policy: metav1.DeletePropagationBackground, Keep: true, Owned: true}
+		if err := c.removeStage(l.Planned, list, removal); err != nil {
 			return err
 		}
 	}
@@ -66,10 +66,10 @@ func (c *Client) removeLeftovers(left []Leftover) error {
 
 // removeStage runs a phase that removes a list. Only an uninstall fails if an object is not
 // gone in time (R30).
-func (c *Client) removeStage(planned Planned, list helmkube.ResourceList, how cluster.Removal) error {
+func (c *Client) removeStage(planned Planned, list helmkube.ResourceList, removal cluster.Removal) error {
 	stage := run.Stage{
 		Phase:     planned.Phase,
-		Cluster:   cluster.NewRemoval(c.cfg.Session, list, how),
+		Cluster:   cluster.NewRemoval(c.cfg.Session, list, removal),
 		Await:     func(*plan.Group) bool { return c.cfg.Options.Wait != helmkube.HookOnlyStrategy },
 		Readiness: c.cfg.Options.Removal,
 	}

@@ -19,7 +19,7 @@ func Removable(b *manifest.Builder, list helmkube.ResourceList) (helmkube.Resour
 	keep := func(o plan.Object, format string, args ...any) {
 		warnings = append(warnings, plan.Warning{Rule: "R31", Object: &o, Message: fmt.Sprintf("%s is kept: ", o) + fmt.Sprintf(format, args...)})
 	}
-	doomed := list.Filter(func(i *resource.Info) bool {
+	removable := list.Filter(func(i *resource.Info) bool {
 		f := b.Fact(i)
 		switch {
 		case f == nil:
@@ -33,5 +33,5 @@ func Removable(b *manifest.Builder, list helmkube.ResourceList) (helmkube.Resour
 		}
 		return false
 	})
-	return doomed, warnings
+	return removable, warnings
 }

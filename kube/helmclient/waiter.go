@@ -36,8 +36,8 @@ func helmStrategy(ws helmkube.WaitStrategy) helmkube.WaitStrategy {
 // waitMethod is a method of Helm's waiter.
 type waitMethod = func(helmkube.Waiter, helmkube.ResourceList, time.Duration) error
 
-// helm waits with Helm's waiter and the client's context.
-func (w *waiter) helm(wait waitMethod, list helmkube.ResourceList, timeout time.Duration) error {
+// waitWithHelm waits with Helm's waiter and the client's context.
+func (w *waiter) waitWithHelm(wait waitMethod, list helmkube.ResourceList, timeout time.Duration) error {
 	inner, err := w.c.cfg.Inner.GetWaiterWithOptions(helmStrategy(w.strategy), append(w.opts, helmkube.WithWaitContext(w.c.cfg.Context))...)
 	if err != nil {
 		return err
@@ -56,17 +56,17 @@ func (w *waiter) WaitWithJobs(list helmkube.ResourceList, timeout time.Duration)
 	return w.wait(helmkube.Waiter.WaitWithJobs, list, timeout)
 }
 
-func (w *waiter) wait(with waitMethod, list helmkube.ResourceList, timeout time.Duration) error {
+func (w *waiter) wait(method waitMethod, list helmkube.ResourceList, timeout time.Duration) error {
 	if w.c.builder().Ours(list) && w.c.cfg.Options.Wait != helmkube.LegacyStrategy || len(list) == 0 {
 		return nil
 	}
-	return w.helm(with, list, timeout)
+	return w.waitWithHelm(method, list, timeout)
 }
 
 // WaitForDelete waits until a list is gone. It returns at once for objects of the release,
 // which the engine has waited for.
 func (w *waiter) WaitForDelete(list helmkube.ResourceList, timeout time.Duration) error {
-	if unit := w.c.hooks.of(list); unit != nil {
+	if unit := w.c.hooks.unitOf(list); unit != nil {
 		ctx := w.c.cfg.Context
 		if timeout > 0 {
 			var cancel context.CancelFunc
@@ -78,16 +78,16 @@ func (w *waiter) WaitForDelete(list helmkube.ResourceList, timeout time.Duration
 	if w.c.builder().Ours(list) || len(list) == 0 {
 		return nil
 	}
-	return w.helm(helmkube.Waiter.WaitForDelete, list, timeout)
+	return w.waitWithHelm(helmkube.Waiter.WaitForDelete, list, timeout)
 }
 
 // WatchUntilReady waits for a hook.
 func (w *waiter) WatchUntilReady(list helmkube.ResourceList, timeout time.Duration) error {
-	switch unit := w.c.hooks.of(list); {
+	switch unit := w.c.hooks.unitOf(list); {
 	case unit != nil:
 		return w.c.awaitHook(unit)
 	case len(list) == 0:
 		return nil
 	}
-	return w.helm(helmkube.Waiter.WatchUntilReady, list, timeout)
+	return w.waitWithHelm(helmkube.Waiter.WatchUntilReady, list, timeout)
 }
