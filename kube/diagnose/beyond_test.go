@@ -59,7 +59,7 @@ func TestForbidden(t *testing.T) {
 	}
 }
 
-// answer is an error of the API server with a reason of its own.
+// answer is an error of the API server with a reason.
 func answer(code int32, reason metav1.StatusReason, message string) error {
 	return &apierrors.StatusError{ErrStatus: metav1.Status{Code: code, Reason: reason, Message: message}}
 }

@@ -106,9 +106,9 @@ func (d *Diagnoser) withoutClass(ctx context.Context) lead {
 
 // notProvisioned finds out why an existing class has not provided a volume.
 func (d *Diagnoser) notProvisioned(ctx context.Context, c *corev1.PersistentVolumeClaim, class *storagev1.StorageClass) lead {
-	late := class.VolumeBindingMode != nil && *class.VolumeBindingMode == storagev1.VolumeBindingWaitForFirstConsumer
+	bindsLate := class.VolumeBindingMode != nil && *class.VolumeBindingMode == storagev1.VolumeBindingWaitForFirstConsumer
 	switch {
-	case late && c.Annotations["volume.kubernetes.io/selected-node"] == "":
+	case bindsLate && c.Annotations["volume.kubernetes.io/selected-node"] == "":
 		return lead{cause: fmt.Sprintf("has no volume: StorageClass %s provisions one only once a pod that uses it is scheduled (WaitForFirstConsumer); put the claim into that pod's group", class.Name)}
 	case class.Provisioner == "kubernetes.io/no-provisioner":
 		return lead{cause: fmt.Sprintf("has no volume: StorageClass %s does not provision volumes, and no existing volume fits %s", class.Name, claimRequest(c))}

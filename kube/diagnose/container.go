@@ -56,7 +56,7 @@ func (c Container) terminationMessage() string {
 	case "", "Error", "Completed", "OOMKilled":
 		return c.EndMessage
 	}
-	return colon(c.EndReason, c.EndMessage)
+	return joinColon(c.EndReason, c.EndMessage)
 }
 
 // runtimeError removes the prefixes of the runtime's layers from an error about a program.

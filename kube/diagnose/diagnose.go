@@ -107,7 +107,7 @@ func (d *Diagnoser) Object(ctx context.Context, o plan.Object) Report {
 	d.memory.restoreCrash(q)
 	d.readEvents(ctx, q, owners)
 	d.readLogs(ctx, q)
-	q.lead = d.follow(ctx, q)
+	q.lead = d.findCause(ctx, q)
 	q.failed = append(q.failed, q.lead.gaps...)
 	cause := q.summary()
 	if strings.Contains(cause, "because it is being terminated") { // the namespace
@@ -124,7 +124,7 @@ func (d *Diagnoser) Object(ctx context.Context, o plan.Object) Report {
 }
 
 // cost estimates the requests of an inquiry: for the object, its intermediate owners,
-// pods and warnings, logs, and followed objects.
+// pods and warnings, logs, and related objects.
 func (q *inquiry) cost(owners int) int {
 	n := 3 + owners
 	if len(q.Pods) > 0 && q.Pods[0].logsMayHelp() {

@@ -137,12 +137,12 @@ func statusLines(pod *corev1.Pod, p Pod) (lines []string) {
 		return nil
 	}
 	if pod.Status.Reason != "" {
-		lines = append(lines, "the pod failed: "+colon(pod.Status.Reason, pod.Status.Message))
+		lines = append(lines, "the pod failed: "+joinColon(pod.Status.Reason, pod.Status.Message))
 	}
 	c := p.container(p.culprit)
 	switch {
 	case c.State == "waiting" && c.Message != "":
-		lines = append(lines, c.title()+" is waiting: "+colon(c.Reason, c.Message))
+		lines = append(lines, c.title()+" is waiting: "+joinColon(c.Reason, c.Message))
 	case c.Ended && c.Exit != 0:
 		lines = append(lines, fmt.Sprintf("%s exited: %s, code %d", c.title(), cmp.Or(c.EndReason, "no reason given"), c.Exit))
 	}
@@ -197,7 +197,7 @@ func (p *Pod) assess(pod *corev1.Pod) {
 		p.Phase, p.severity, p.Why = "terminating", starting, "is terminating"
 	case p.severity >= cannotStart:
 	case pod.Status.Phase == corev1.PodFailed:
-		p.severity, p.Why = crashed, cmp.Or(colon(pod.Status.Reason, pod.Status.Message), "failed")
+		p.severity, p.Why = crashed, cmp.Or(joinColon(pod.Status.Reason, pod.Status.Message), "failed")
 	case len(pod.Spec.SchedulingGates) > 0:
 		p.severity, p.Why = unschedulable, "cannot be scheduled: scheduling gate not removed: "+pod.Spec.SchedulingGates[0].Name
 	case whyFalse(pod, corev1.PodScheduled) != "":
@@ -228,11 +228,11 @@ func terminationCause(pod *corev1.Pod) string {
 	}
 	for _, c := range pod.Status.Conditions {
 		if c.Type == corev1.DisruptionTarget && c.Status == corev1.ConditionTrue {
-			return status.CleanText("the pod was terminated: " + colon(c.Reason, c.Message))
+			return status.CleanText("the pod was terminated: " + joinColon(c.Reason, c.Message))
 		}
 	}
 	if pod.Status.Reason != "" {
-		return colon(pod.Status.Reason, pod.Status.Message)
+		return joinColon(pod.Status.Reason, pod.Status.Message)
 	}
 	return ""
 }
@@ -254,8 +254,8 @@ func (p *Pod) notReady(pod *corev1.Pod) {
 	}
 }
 
-// colon returns "first: second", or the one that is not empty.
-func colon(first, second string) string {
+// joinColon returns "first: second", or the one that is not empty.
+func joinColon(first, second string) string {
 	if first == "" || second == "" {
 		return status.CleanText(first + second)
 	}
@@ -272,7 +272,7 @@ func whyFalse(p *corev1.Pod, t corev1.PodConditionType) string {
 	return ""
 }
 
-// checkNode checks the node of a pod without a problem of its own: the kubelet has not started it, or it is not ready
+// checkNode checks the node of a pod whose status shows no problem: the kubelet has not started it, or it is not ready
 // although its containers are. Without the right to read nodes it finds nothing.
 func (d *Diagnoser) checkNode(ctx context.Context, p Pod) lead {
 	idle := p.severity == starting && p.Phase == "pending" && len(p.Containers) == 0
@@ -286,7 +286,7 @@ func (d *Diagnoser) checkNode(ctx context.Context, p Pod) lead {
 	for _, c := range n.Status.Conditions {
 		if c.Type == corev1.NodeReady && c.Status != corev1.ConditionTrue {
 			why := condition{kind: string(c.Type), status: string(c.Status), reason: c.Reason, message: c.Message}.String()
-			return lead{cause: "node " + n.Name + " is not ready: " + colon(c.Reason, c.Message), evidence: []string{"node " + n.Name + ": " + why}}
+			return lead{cause: "node " + n.Name + " is not ready: " + joinColon(c.Reason, c.Message), evidence: []string{"node " + n.Name + ": " + why}}
 		}
 	}
 	return lead{}

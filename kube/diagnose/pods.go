@@ -81,7 +81,7 @@ func (d *Diagnoser) podsOfDeployment(ctx context.Context, u *unstructured.Unstru
 		return nil, nil, nil
 	}
 	newest := slices.MaxFunc(mine, func(a, b appsv1.ReplicaSet) int { return cmp.Compare(revision(&a), revision(&b)) })
-	pods, err := d.selected(ctx, u, selector)
+	pods, err := d.listSelected(ctx, u, selector)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -116,7 +116,7 @@ func (d *Diagnoser) podsOfCronJob(ctx context.Context, u *unstructured.Unstructu
 	if newest == nil {
 		return nil, nil, nil
 	}
-	pods, err := d.selected(ctx, u, labels.SelectorFromSet(labels.Set{"batch.kubernetes.io/job-name": newest.Name}))
+	pods, err := d.listSelected(ctx, u, labels.SelectorFromSet(labels.Set{"batch.kubernetes.io/job-name": newest.Name}))
 	return []ref{refTo("Job", newest)}, podsControlledBy(pods, newest.UID), err
 }
 
@@ -127,11 +127,11 @@ func (d *Diagnoser) matchingPods(ctx context.Context, u *unstructured.Unstructur
 	if err != nil || selector == nil {
 		return nil, err
 	}
-	pods, err := d.selected(ctx, u, selector)
+	pods, err := d.listSelected(ctx, u, selector)
 	return podsControlledBy(pods, uid), err
 }
 
-func (d *Diagnoser) selected(ctx context.Context, u *unstructured.Unstructured, selector labels.Selector) ([]corev1.Pod, error) {
+func (d *Diagnoser) listSelected(ctx context.Context, u *unstructured.Unstructured, selector labels.Selector) ([]corev1.Pod, error) {
 	list, err := d.kube.CoreV1().Pods(u.GetNamespace()).List(ctx, metav1.ListOptions{LabelSelector: selector.String()})
 	if err != nil {
 		return nil, err

@@ -157,7 +157,8 @@ func (d *Diagnoser) ingressClass(ctx context.Context, in *networkingv1.Ingress) 
 	if len(classes) > 0 {
 		l.evidence[0] = "available IngressClasses: " + strings.Join(classes, ", ")
 	}
-	if l.cause = "it names no IngressClass, and there is no default"; name != nil {
+	l.cause = "it names no IngressClass, and there is no default"
+	if name != nil {
 		l.cause = "IngressClass " + *name + " does not exist"
 	}
 	return l

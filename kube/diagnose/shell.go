@@ -39,7 +39,7 @@ func (d *Diagnoser) Shell(ctx context.Context, o plan.Object, pod, container str
 	if err != nil {
 		return nil, err
 	}
-	p, c := running(pods, pod, container)
+	p, c := runningContainer(pods, pod, container)
 	if c == "" {
 		return nil, fmt.Errorf("open a shell in %s: %w", o, ErrNotRunning)
 	}
@@ -59,8 +59,8 @@ func (d *Diagnoser) Shell(ctx context.Context, o plan.Object, pod, container str
 	return &Shell{Pod: p.Name, Container: c, executor: executor}, nil
 }
 
-// running returns the first pod with a running container, and that container.
-func running(pods []Pod, pod, container string) (Pod, string) {
+// runningContainer returns the first pod with a running container, and that container.
+func runningContainer(pods []Pod, pod, container string) (Pod, string) {
 	for _, p := range pods {
 		if pod != "" && p.Name != pod {
 			continue

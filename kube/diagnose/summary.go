@@ -15,7 +15,7 @@ import (
 	"lockstep/kube/status"
 )
 
-// summary returns the most useful cause: from a followed object, a pod, a failure to create
+// summary returns the most useful cause: from a related object, a pod, a failure to create
 // pods, the newest event, or the object's status.
 func (q *inquiry) summary() string {
 	q.Fails = q.lead.fails || len(q.Pods) > 0 && q.Pods[0].severity >= cannotStart
@@ -56,7 +56,7 @@ func (q *inquiry) withReadinessVerdict(cause string) string {
 	return cause
 }
 
-// evidence returns the lines behind the cause: from followed objects, the log, warnings and conditions.
+// evidence returns the lines behind the cause: from related objects, the log, warnings and conditions.
 func (q *inquiry) evidence() []string {
 	var lines []string
 	add := func(l string) {
@@ -70,7 +70,7 @@ func (q *inquiry) evidence() []string {
 	add(decisiveLine(q.Logs))
 	for _, bare := range []bool{false, true} { // messages that are only a code come last
 		for _, e := range slices.Backward(q.Events) {
-			if e.Warning && code.MatchString(e.Message) == bare {
+			if e.Warning && bareErrorCode.MatchString(e.Message) == bare {
 				add(e.Reason + ": " + e.Message)
 			}
 		}
@@ -105,8 +105,8 @@ func (q *inquiry) logTail(others []string) (tail []string) {
 	return tail
 }
 
-// code matches a message that is only a code, such as "Error: ImagePullBackOff".
-var code = regexp.MustCompile(`^Error: \w+$`)
+// bareErrorCode matches a message that is only a code, such as "Error: ImagePullBackOff".
+var bareErrorCode = regexp.MustCompile(`^Error: \w+$`)
 
 // statusWithoutEvent returns the lines of the first pod's status that no event repeats.
 func (q *inquiry) statusWithoutEvent() (lines []string) {
@@ -146,7 +146,7 @@ func (q *inquiry) podProblem(p Pod) string {
 	text := p.Why
 	switch p.severity {
 	case crashed:
-		return q.crash(p)
+		return q.crashCause(p)
 	case cannotStart:
 		if p.container(p.culprit).imagePullFailed() {
 			return q.imagePullCauseWithEvents(p)
@@ -167,8 +167,8 @@ func (q *inquiry) podProblem(p Pod) string {
 	return text
 }
 
-// crash describes how a pod's container failed, how many times, and its decisive log line.
-func (q *inquiry) crash(p Pod) string {
+// crashCause describes how a pod's container failed, how many times, and its decisive log line.
+func (q *inquiry) crashCause(p Pod) string {
 	c := p.container(p.culprit)
 	times := q.restartSuffix(c)
 	if e := q.warningAbout(p, "Unhealthy"); e != nil && c.EndReason != "OOMKilled" && (c.Exit == 137 || c.Exit == 143) {
@@ -277,7 +277,10 @@ func listConditions(u *unstructured.Unstructured) []condition {
 	var all []condition
 	for _, item := range list {
 		m, _ := item.(map[string]any)
-		text := func(key string) string { s, _ := m[key].(string); return s }
+		text := func(key string) string {
+			s, _ := m[key].(string)
+			return s
+		}
 		if text("type") != "" {
 			all = append(all, condition{text("type"), text("status"), text("reason"), text("message"), text("lastTransitionTime")})
 		}

@@ -93,12 +93,17 @@ func (d *Diagnoser) hookConfig(ctx context.Context, name string) (config string,
 		}
 		for _, c := range list.Items {
 			hooks, _, _ := unstructured.NestedSlice(c.Object, "webhooks")
-			if slices.ContainsFunc(hooks, func(h any) bool { m, _ := h.(map[string]any); return m["name"] == name }) {
+			if slices.ContainsFunc(hooks, func(h any) bool { return isNamed(h, name) }) {
 				return kind + " " + c.GetName(), nil
 			}
 		}
 	}
 	return "", nil
+}
+
+func isNamed(hook any, name string) bool {
+	m, _ := hook.(map[string]any)
+	return m["name"] == name
 }
 
 // apiServices is the resource that registers aggregated APIs.

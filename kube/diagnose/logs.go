@@ -136,7 +136,7 @@ func (f *follower) update(ctx context.Context, pods []Pod) {
 				f.emit(LogLine{Pod: p.Name, Container: c.Name, Try: 1 + c.Restarts, Note: true})
 				f.readPrevious(ctx, p, c)
 			}
-			f.container(ctx, f.logs[key], p, c)
+			f.followContainer(ctx, f.logs[key], p, c)
 		}
 	}
 }
@@ -151,7 +151,7 @@ func (f *follower) readPrevious(ctx context.Context, p Pod, c Container) {
 		opts := &corev1.PodLogOptions{Previous: true, TailLines: new(int64(shownLines))}
 		_ = f.read(ctx, p, c.Name, previous.try, previous, opts) // may be gone
 		if c.State == "running" {                                // else c describes the end of the current instance
-			previous.end(previous.try, c, f.noteFunc(p, c))
+			previous.reportEnd(previous.try, c, f.noteFunc(p, c))
 		}
 	})
 }
@@ -162,44 +162,45 @@ func (f *follower) noteFunc(p Pod, c Container) func(try int, at time.Time, text
 	}
 }
 
-// container follows the log of a container unless it already does, and reports the container's end.
-func (f *follower) container(ctx context.Context, s *logState, p Pod, c Container) {
+// followContainer follows the log of a container unless it already does, and reports the
+// container's end.
+func (f *follower) followContainer(ctx context.Context, s *logState, p Pod, c Container) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	note := f.noteFunc(p, c)
-	now := 1 + c.Restarts
-	has := c.State == "running" || c.Ended
+	instance := 1 + c.Restarts
+	hasLog := c.State == "running" || c.Ended
 	switch {
 	case s.open:
 		return
-	case !has:
-		if why := colon(c.Reason, c.Message); why != s.why {
+	case !hasLog:
+		if why := joinColon(c.Reason, c.Message); why != s.why {
 			s.why = why
-			note(now, time.Now(), "has not started: "+why)
+			note(instance, time.Now(), "has not started: "+why)
 		}
 		return
 	}
-	over := now
+	ended := instance
 	if c.State == "running" {
-		over--
+		ended--
 	}
-	s.end(over, c, note)
-	if s.try == now && (c.State != "running" || time.Since(s.opened) < pollInterval) {
+	s.reportEnd(ended, c, note)
+	if s.try == instance && (c.State != "running" || time.Since(s.opened) < pollInterval) {
 		return // all of it has been read
 	}
 	opts := &corev1.PodLogOptions{Follow: true}
-	if s.try == now && !s.last.IsZero() {
+	if s.try == instance && !s.last.IsZero() {
 		opts.SinceTime = new(metav1.NewTime(s.last))
 	} else {
 		opts.TailLines = new(int64(shownLines))
 	}
-	s.try, s.open, s.opened = now, true, time.Now()
+	s.try, s.open, s.opened = instance, true, time.Now()
 	f.streams.Go(func() {
-		err := f.read(ctx, p, c.Name, now, s, opts)
+		err := f.read(ctx, p, c.Name, instance, s, opts)
 		s.mu.Lock()
 		s.open = false
 		if err != nil && ctx.Err() == nil && !apierrors.IsBadRequest(err) && !apierrors.IsNotFound(err) {
-			note(now, time.Now(), "cannot be read: "+err.Error())
+			note(instance, time.Now(), "cannot be read: "+err.Error())
 		}
 		s.mu.Unlock()
 		select {
@@ -209,8 +210,8 @@ func (f *follower) container(ctx context.Context, s *logState, p Pod, c Containe
 	})
 }
 
-// end reports, at most once, how the instance whose log was read has exited.
-func (s *logState) end(try int, c Container, note func(int, time.Time, string)) {
+// reportEnd reports, at most once, how the instance whose log was read has exited.
+func (s *logState) reportEnd(try int, c Container, note func(int, time.Time, string)) {
 	if s.try != try || s.ended >= try || !c.Ended {
 		return
 	}

@@ -23,19 +23,19 @@ type lead struct {
 	gaps     []string // failed reads
 }
 
-// follow looks for a lead, depending on the kind of the object.
-func (d *Diagnoser) follow(ctx context.Context, q *inquiry) lead {
+// findCause looks for a lead, depending on the kind of the object.
+func (d *Diagnoser) findCause(ctx context.Context, q *inquiry) lead {
 	if q.live.GetDeletionTimestamp() != nil {
 		return d.deletion(ctx, q.live)
 	}
 	switch q.live.GroupVersionKind().GroupKind().String() {
 	case "Pod", "Deployment.apps", "ReplicaSet.apps", "StatefulSet.apps", "DaemonSet.apps", "ReplicationController":
-		return d.followPods(ctx, q)
+		return d.podCause(ctx, q)
 	case "Job.batch", "CronJob.batch":
 		if suspended, _, _ := unstructured.NestedBool(q.live.Object, "spec", "suspend"); suspended {
 			return lead{cause: "suspended (spec.suspend: true)"}
 		}
-		return d.followPods(ctx, q)
+		return d.podCause(ctx, q)
 	case "PersistentVolumeClaim":
 		l := d.claim(ctx, q.live.GetNamespace(), q.live.GetName())
 		l.cause = strings.TrimPrefix(l.cause, "has ")
@@ -54,8 +54,8 @@ func (d *Diagnoser) follow(ctx context.Context, q *inquiry) lead {
 	return q.conditionCause()
 }
 
-// followPods checks the claims and the node of the first pod or, if no pods can be created, why they are refused.
-func (d *Diagnoser) followPods(ctx context.Context, q *inquiry) lead {
+// podCause checks the claims and the node of the first pod or, if no pods can be created, why they are refused.
+func (d *Diagnoser) podCause(ctx context.Context, q *inquiry) lead {
 	if len(q.Pods) > 0 {
 		for _, check := range []func(context.Context, Pod) lead{d.checkClaims, d.checkNode} {
 			if l := check(ctx, q.Pods[0]); l.cause != "" {
@@ -72,17 +72,22 @@ func (d *Diagnoser) followPods(ctx context.Context, q *inquiry) lead {
 		}
 	}
 	e := newestOf(q.Events, "FailedCreate")
-	switch failed := q.verdict().Status == event.Failed; {
-	case e != nil && q.lacksPods():
-	case (failed || q.rule().Custom()) && (len(q.Pods) == 0 || q.Pods[0].severity == healthy):
-		return q.conditionCause()
-	default:
-		return lead{}
+	if e != nil && q.lacksPods() {
+		return d.refusedPodsCause(ctx, q.live.GetNamespace(), e)
 	}
-	words := plainError(e.Message)
-	l := d.admission(ctx, q.live.GetNamespace(), words)
+	podsHealthy := len(q.Pods) == 0 || q.Pods[0].severity == healthy
+	if podsHealthy && (q.verdict().Status == event.Failed || q.rule().Custom()) {
+		return q.conditionCause()
+	}
+	return lead{}
+}
+
+// refusedPodsCause finds out why a workload's pods are refused, from a FailedCreate event.
+func (d *Diagnoser) refusedPodsCause(ctx context.Context, namespace string, e *Event) lead {
+	message := plainError(e.Message)
+	l := d.admission(ctx, namespace, message)
 	if l.cause == "" {
-		l.cause = withoutName(words)
+		l.cause = withoutName(message)
 	}
 	l.cause = "no pods can be created: " + l.cause
 	return l
@@ -91,7 +96,10 @@ func (d *Diagnoser) followPods(ctx context.Context, q *inquiry) lead {
 // replicaCause finds out why a workload with healthy pods is not ready: it has no replicas,
 // no node matches, or minReadySeconds has not passed.
 func (q *inquiry) replicaCause() lead {
-	number := func(path ...string) int64 { n, _, _ := unstructured.NestedInt64(q.live.Object, path...); return n }
+	number := func(path ...string) int64 {
+		n, _, _ := unstructured.NestedInt64(q.live.Object, path...)
+		return n
+	}
 	desired, found, _ := unstructured.NestedInt64(q.live.Object, "status", "desiredNumberScheduled")
 	ready := number("status", "readyReplicas") + number("status", "numberReady")
 	wait := number("spec", "minReadySeconds")
@@ -119,7 +127,7 @@ func (q *inquiry) jobFailure() lead {
 	}
 	for _, c := range listConditions(q.live) {
 		if (c.kind == "Failed" || c.kind == "FailureTarget") && c.status == "True" {
-			return lead{cause: "failed: " + colon(c.reason, c.message), evidence: []string{c.String()}}
+			return lead{cause: "failed: " + joinColon(c.reason, c.message), evidence: []string{c.String()}}
 		}
 	}
 	return lead{}
@@ -128,11 +136,12 @@ func (q *inquiry) jobFailure() lead {
 // conditionCause returns the cause from the conditions of the object, first those in its readiness
 // expressions (R23), or else from its newest warning or its status.message.
 func (q *inquiry) conditionCause() lead {
-	v, expressions := q.verdict(), q.live.GetAnnotations()[status.SuccessAnnotation]+q.live.GetAnnotations()[status.FailureAnnotation]
+	v, annotations := q.verdict(), q.live.GetAnnotations()
 	if v.Status == event.Ready {
 		return lead{}
 	}
-	c, l := worstCondition(q.live, expressions), lead{cause: v.Message}
+	c := worstCondition(q.live, annotations[status.SuccessAnnotation]+annotations[status.FailureAnnotation])
+	l := lead{cause: v.Message}
 	switch e := q.newestWarning(); {
 	case c != nil && !strings.Contains(v.Message, cmp.Or(c.message, c.kind+" is "+c.status)): // not in the verdict yet
 		l.cause += "; " + c.String()
