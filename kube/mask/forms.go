@@ -46,7 +46,10 @@ const maxTwice = 16 << 10
 // escapes are the escapes of strings in Go, JSON and YAML.
 var escapes = []func(string) string{
 	func(s string) string { return strings.Trim(strconv.Quote(s), `"`) },
-	func(s string) string { text, _ := json.Marshal(s); return string(text[1 : len(text)-1]) }, // cannot fail
+	func(s string) string {
+		text, _ := json.Marshal(s) // cannot fail
+		return string(text[1 : len(text)-1])
+	},
 	func(s string) string { return strings.TrimSuffix(documents.JSON(s)[1:], `"`) },
 }
 
@@ -67,9 +70,9 @@ func inBase64(v string) (all []string) {
 // cut marks where a long text was shortened.
 const cut = "…"
 
-// withoutEnds hides the pieces of a value at both sides of each cut, and at the end of the
+// hideCutValues hides the pieces of a value at both sides of each cut, and at the end of the
 // text, which may have been cut without a mark.
-func withoutEnds(s string, values []string) string {
+func hideCutValues(s string, values []string) string {
 	parts := strings.Split(s, cut)
 	for i := range parts {
 		for _, v := range values {
@@ -77,16 +80,16 @@ func withoutEnds(s string, values []string) string {
 				parts[i] = Hidden
 			}
 			if i > 0 {
-				parts[i] = withoutEnd(parts[i], v)
+				parts[i] = hideEnd(parts[i], v)
 			}
-			parts[i] = withoutStart(parts[i], v)
+			parts[i] = hideStart(parts[i], v)
 		}
 	}
 	return strings.Join(parts, cut)
 }
 
-// withoutStart hides the start of a value at the end of a text.
-func withoutStart(s, v string) string {
+// hideStart hides the start of a value at the end of a text.
+func hideStart(s, v string) string {
 	for at := max(0, len(s)-len(v)); at+minLength <= len(s); at++ {
 		next := strings.Index(s[at:], v[:minLength])
 		if next < 0 {
@@ -99,8 +102,8 @@ func withoutStart(s, v string) string {
 	return s
 }
 
-// withoutEnd hides the end of a value at the start of a text.
-func withoutEnd(s, v string) string {
+// hideEnd hides the end of a value at the start of a text.
+func hideEnd(s, v string) string {
 	last := v[len(v)-minLength:]
 	for end := min(len(s), len(v)); end >= minLength; end-- {
 		at := strings.LastIndex(s[:end], last)
@@ -117,8 +120,8 @@ func withoutEnd(s, v string) string {
 // Ellipsis replaces a value on a command line that the user has to fill in.
 const Ellipsis = "…"
 
-// index matches the indices at the end of a key.
-var index = regexp.MustCompile(`(\[\d*\])+$`)
+// keyIndex matches the indices at the end of a key.
+var keyIndex = regexp.MustCompile(`(\[\d*\])+$`)
 
 // Argument returns the value of a flag as it may be shown. Ellipsis replaces secrets: values
 // that the mask hides, in key1=val1,key2=val2 those that are named like credentials, and
@@ -131,9 +134,9 @@ func (m *Mask) Argument(flag, value string) string {
 	for i, part := range parts {
 		key, v, assigns := strings.Cut(part, "=")
 		switch {
-		case assigns && m.secret(key, v):
+		case assigns && m.isSecretValue(key, v):
 			parts[i] = key + "=" + Ellipsis
-		case !assigns && m.secret("", part):
+		case !assigns && m.isSecretValue("", part):
 			parts[i] = Ellipsis
 		}
 	}
@@ -152,17 +155,17 @@ func (m *Mask) Path(value string) string {
 	return value
 }
 
-// secret reports whether a value is secret because of its key or its text.
-func (m *Mask) secret(key, value string) bool {
+// isSecretValue reports whether a value is secret because of its key or its text.
+func (m *Mask) isSecretValue(key, value string) bool {
 	switch value {
 	case "", "true", "false", "null":
 		return false
 	}
-	if isCredential(index.ReplaceAllString(key, "")) || m.Text(value) != value || len(within(value)) > 0 {
+	if isCredential(keyIndex.ReplaceAllString(key, "")) || m.Text(value) != value || len(embeddedSecrets(value)) > 0 {
 		return true
 	}
 	for part := range strings.SplitSeq(value, ",") { // of a list
-		if key, v, ok := strings.Cut(part, "="); ok && v != "" && isCredential(index.ReplaceAllString(key, "")) {
+		if key, v, ok := strings.Cut(part, "="); ok && v != "" && isCredential(keyIndex.ReplaceAllString(key, "")) {
 			return true
 		}
 	}

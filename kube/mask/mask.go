@@ -48,15 +48,15 @@ const (
 // all. It may be used by several goroutines.
 type Mask struct {
 	mu     sync.Mutex
-	values map[string]bool
+	values map[string]bool // in all forms in which they may appear
 	public []string
-	// replace hides the values in hidden. It is created from values when needed.
+	// replace hides the values in hidden. It is nil until they are needed, and after each change.
 	replace *strings.Replacer
 	hidden  []string
 }
 
-// AddPublic excludes values, even if a Secret contains them: names of objects and groups,
-// without which messages are unreadable.
+// AddPublic adds names that are never hidden, even if a Secret contains them: those of objects
+// and groups, without which messages are unreadable.
 func (m *Mask) AddPublic(names ...string) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -145,7 +145,7 @@ func (m *Mask) add(values []string) {
 	}
 	for _, v := range values {
 		m.addOne(v)
-		for _, inner := range within(v) {
+		for _, inner := range embeddedSecrets(v) {
 			m.addOne(inner)
 		}
 		if lines := strings.Split(v, "\n"); len(lines) > 1 && len(lines) <= maxLines {
@@ -159,7 +159,7 @@ func (m *Mask) add(values []string) {
 	m.replace = nil
 }
 
-// addOne needs m.mu.
+// addOne adds a value in all its forms. It needs m.mu.
 func (m *Mask) addOne(value string) {
 	trimmed := strings.TrimSpace(value)
 	if len(trimmed) < minLength || credential.FindString(trimmed) == trimmed {
@@ -195,9 +195,9 @@ func scalars(v any, out []string) []string {
 	return out
 }
 
-// within returns the secrets in a value that is a file or a URL: fields and variables that are
+// embeddedSecrets returns the secrets in a value that is a file or a URL: fields and variables that are
 // named like credentials, and passwords.
-func within(value string) (out []string) {
+func embeddedSecrets(value string) (out []string) {
 	var file any
 	if strings.ContainsAny(value, "{:") && yaml.Unmarshal([]byte(value), &file) == nil {
 		out = credentials(file)
@@ -210,15 +210,15 @@ func within(value string) (out []string) {
 	return append(out, passwords(value)...)
 }
 
-// address matches the credentials in a URL.
-var address = regexp.MustCompile(`(://[^\s/:@"']*:)([^\s/@"']+)@`)
+// urlPassword matches the credentials in a URL.
+var urlPassword = regexp.MustCompile(`(://[^\s/:@"']*:)([^\s/@"']+)@`)
 
 // passwords returns the passwords of the URLs in a text, as written and decoded.
 func passwords(text string) (out []string) {
 	if !strings.Contains(text, "@") {
 		return nil
 	}
-	for _, m := range address.FindAllStringSubmatch(text, -1) {
+	for _, m := range urlPassword.FindAllStringSubmatch(text, -1) {
 		out = append(out, m[2])
 		if plain, err := url.PathUnescape(m[2]); err == nil && plain != m[2] {
 			out = append(out, plain)
@@ -227,9 +227,9 @@ func passwords(text string) (out []string) {
 	return out
 }
 
-// quoted are patterns of error messages of the API server, of parsers and of Helm that quote
+// valueQuotes are patterns of error messages of the API server, of parsers and of Helm that quote
 // (parts of) values.
-var quoted = []struct {
+var valueQuotes = []struct {
 	pattern     *regexp.Regexp
 	replacement string
 }{
@@ -240,7 +240,7 @@ var quoted = []struct {
 	{regexp.MustCompile(`(is a table\. Ignoring non-table value) \(.*\)`), "${1}"},
 	{regexp.MustCompile("(cannot (?:decode|unmarshal) !!\\w+) `[^`]*`"), "${1} " + Hidden},
 	{regexp.MustCompile(`(unknown anchor) '[^']*'`), "${1} " + Hidden},
-	{address, "${1}" + Hidden + "@"},
+	{urlPassword, "${1}" + Hidden + "@"},
 }
 
 // Text hides the secret values in a text, and passwords in URLs.
@@ -248,13 +248,13 @@ func (m *Mask) Text(s string) string {
 	if m == nil || s == "" {
 		return s
 	}
-	for _, q := range quoted {
+	for _, q := range valueQuotes {
 		s = q.pattern.ReplaceAllString(s, q.replacement)
 	}
 	replacer, values := m.replacer()
 	s = replacer.Replace(s)
 	if strings.Contains(s, cut) {
-		s = withoutEnds(s, values)
+		s = hideCutValues(s, values)
 	}
 	return s
 }

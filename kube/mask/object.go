@@ -47,38 +47,38 @@ func hideObject(object, before map[string]any, secret bool) {
 		}
 	}
 	if !secret {
-		walk(object, before)
+		hideCredentials(object, before)
 		return
 	}
 	for field, value := range object {
-		if _, is := value.(bool); slices.Contains(publicFields, field) || is && field == "immutable" {
+		if _, isBool := value.(bool); slices.Contains(publicFields, field) || isBool && field == "immutable" {
 			continue
 		}
-		object[field] = hide(value, field, before)
+		object[field] = hideScalars(value, field, before)
 	}
 }
 
-// hide returns a value with all scalars hidden. before holds the previous value of key.
-func hide(value any, key string, before map[string]any) any {
-	old, was := before[key]
+// hideScalars returns a value with all scalars hidden. before holds the previous value of key.
+func hideScalars(value any, key string, before map[string]any) any {
+	old, existed := before[key]
 	switch v := value.(type) {
 	case map[string]any:
 		b, _ := old.(map[string]any)
 		for k := range v {
-			v[k] = hide(v[k], k, b)
+			v[k] = hideScalars(v[k], k, b)
 		}
 		return v
 	case nil:
 		return nil
 	}
-	if was && !same(old, value) {
+	if existed && !sameScalar(old, value) {
 		return Changed
 	}
 	return Hidden
 }
 
-// same compares scalars. Lists and maps count as different.
-func same(a, b any) bool { return !isComposite(a) && !isComposite(b) && a == b }
+// sameScalar compares scalars. Lists and maps count as different.
+func sameScalar(a, b any) bool { return !isComposite(a) && !isComposite(b) && a == b }
 
 func isComposite(v any) bool {
 	switch v.(type) {
@@ -88,19 +88,20 @@ func isComposite(v any) bool {
 	return false
 }
 
-// walk hides values that are named like credentials, and the value of {name: DB_PASSWORD, value: …}.
+// hideCredentials hides values that are named like credentials, and the value of
+// {name: DB_PASSWORD, value: …}.
 // old is the previous value.
-func walk(value, old any) {
+func hideCredentials(value, old any) {
 	switch v := value.(type) {
 	case map[string]any:
 		b, _ := old.(map[string]any)
 		name, _ := v["name"].(string)
 		for k, e := range v {
-			text, is := e.(string)
-			if is && (isCredential(k) || k == "value" && text != "" && isCredential(name)) {
-				v[k] = hide(e, k, b)
+			text, isText := e.(string)
+			if isText && (isCredential(k) || k == "value" && text != "" && isCredential(name)) {
+				v[k] = hideScalars(e, k, b)
 			} else {
-				walk(e, b[k])
+				hideCredentials(e, b[k])
 			}
 		}
 	case []any:
@@ -109,7 +110,7 @@ func walk(value, old any) {
 	}
 }
 
-// hideInList walks the elements of a list, which it matches by name, and hides arguments such as
+// hideInList hides values in the elements of a list, which it matches by name, and arguments such as
 // --password=x, and the one after --password.
 func hideInList(list, old []any) {
 	named := func(e any) string {
@@ -118,16 +119,16 @@ func hideInList(list, old []any) {
 		return name
 	}
 	for i, e := range list {
-		var was any
+		var previous any
 		for j, o := range old {
 			if name := named(e); name != "" && name == named(o) || name == "" && i == j {
-				was = o
+				previous = o
 			}
 		}
-		walk(e, was)
+		hideCredentials(e, previous)
 	}
 	text := Hidden
-	if !slices.EqualFunc(list, old, same) && old != nil {
+	if !slices.EqualFunc(list, old, sameScalar) && old != nil {
 		text = Changed
 	}
 	for i, a := range secretArguments(list) {
@@ -144,11 +145,12 @@ type secretArgument struct{ name, value string }
 // secretArguments returns the values of arguments such as --password=x, and those after
 // --password, by index.
 func secretArguments(list []any) map[int]secretArgument {
-	found, follows := map[int]secretArgument{}, false
+	found := map[int]secretArgument{}
+	follows := false // the element follows a flag such as --password
 	for i, e := range list {
-		s, is := e.(string)
+		s, isText := e.(string)
 		switch m := argument.FindStringSubmatch(s); {
-		case is && follows && !strings.HasPrefix(s, "-"):
+		case isText && follows && !strings.HasPrefix(s, "-"):
 			found[i] = secretArgument{"", s}
 			follows = false
 		case m != nil && isCredential(m[1]):
