@@ -203,7 +203,7 @@ func (a *attempt) withContext(ctx context.Context) (*helmstorage.Storage, cluste
 	}
 	session := a.session
 	session.Client, session.Builder = b.Client, b.Builder(a.spec.prepared.Target.Root())
-	return helmstorage.Init(a.driver.Over(b.Releases().Driver)), session, nil
+	return helmstorage.Init(a.driver.WithInner(b.Releases().Driver)), session, nil
 }
 
 // newSession returns a session whose requests the engine cancels.

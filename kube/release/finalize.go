@@ -45,7 +45,9 @@ func Finalize(s *storage.Storage, name string, w Written, cause error) (string, 
 // Unsure reports whether a change of the records may be missing although Helm returned no
 // error.
 func (w Written) Unsure() bool {
-	return w.Created > 0 && w.Err != nil || w.Uninstalling && w.Status != event.NoRelease && w.Status != rcommon.StatusUninstalled.String() || len(w.Others) > 0
+	createLost := w.Created > 0 && w.Err != nil
+	uninstallLost := w.Uninstalling && w.Status != event.NoRelease && w.Status != rcommon.StatusUninstalled.String()
+	return createLost || uninstallLost || len(w.Others) > 0
 }
 
 // Complete makes sure that the record of a successful operation has its final status, and

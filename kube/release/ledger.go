@@ -174,7 +174,8 @@ func (l *Ledger) knows(revision int) bool {
 func (l *Ledger) beginWrite(revision int, status rcommon.Status) (known entry, err error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if l.sealed = true; l.lost != nil {
+	l.sealed = true
+	if l.lost != nil {
 		return entry{}, l.lost
 	}
 	e := l.entries[revision]
@@ -213,7 +214,8 @@ func (l *Ledger) endWrite(sent, stored snapshot, err error) {
 func (l *Ledger) beginDelete(revision int) (known entry, err error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if l.sealed = true; l.lost != nil {
+	l.sealed = true
+	if l.lost != nil {
 		return entry{}, l.lost
 	}
 	if e := l.entries[revision]; e != nil {

@@ -33,15 +33,16 @@ func (m Mark) String() string {
 // Interrupted returns the marks for interrupted revisions, and for deployed ones that are
 // older than another deployed one.
 func (r *Revisions) Interrupted() (marks []Mark) {
+	deployed := r.deployed()
 	for _, rel := range r.All {
 		st := rel.Info.Status
 		m := Mark{Revision: rel.Version, From: st, To: rcommon.StatusFailed, Ours: signed(rel)}
-		switch deployed := r.deployed(); {
+		switch {
 		case st.IsPending(), st == rcommon.StatusUninstalling:
 		case st == rcommon.StatusDeployed && rel != deployed:
 			m.To, m.Ours = rcommon.StatusSuperseded, true // a later revision is deployed, so its run is over
-		case st == rcommon.StatusSuperseded && rel == r.Last && !rel.Info.Deleted.IsZero(): // install --replace was killed before it created the next one
-			m.Ours = true
+		case st == rcommon.StatusSuperseded && rel == r.Last && !rel.Info.Deleted.IsZero():
+			m.Ours = true // install --replace was killed before it created the next one
 		default:
 			continue
 		}
@@ -55,7 +56,8 @@ func (m Mark) apply(rel *rel1.Release) bool {
 	if rel.Version != m.Revision || rel.Info.Status != m.From {
 		return false
 	}
-	if rel.Info.Status = m.To; m.To == rcommon.StatusFailed {
+	rel.Info.Status = m.To
+	if m.To == rcommon.StatusFailed {
 		rel.Info.Description = fmt.Sprintf("Release %q failed: its run was interrupted while it was %s", rel.Name, m.From)
 	}
 	return true

@@ -115,11 +115,12 @@ func sign(rel *rel1.Release, created bool, job string) error {
 	if r == nil {
 		r = NewRecord(false, nil)
 	}
-	was := *r
-	if r.Uninstalling = rel.Info.Status == rcommon.StatusUninstalling; created {
+	before := *r
+	r.Uninstalling = rel.Info.Status == rcommon.StatusUninstalling
+	if created {
 		r.Revision, r.Job = rel.Version, job
 	}
-	if *r == was {
+	if *r == before {
 		return nil
 	}
 	return r.write(rel)

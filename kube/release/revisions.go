@@ -24,7 +24,7 @@ type Revisions struct {
 // Read reads the revisions of a release. found is false, with a nil error, if there are none.
 func Read(s *storage.Storage, name string) (r *Revisions, found bool, err error) {
 	history, err := s.History(name)
-	if found, err := foundBy(err); !found {
+	if found, err := checkFound(err); !found {
 		return nil, false, err
 	}
 	r = &Revisions{}
@@ -44,8 +44,8 @@ func Read(s *storage.Storage, name string) (r *Revisions, found bool, err error)
 	return r, true, nil
 }
 
-// foundBy turns driver.ErrReleaseNotFound into found == false and returns other errors.
-func foundBy(err error) (found bool, _ error) {
+// checkFound turns driver.ErrReleaseNotFound into found == false and returns other errors.
+func checkFound(err error) (found bool, _ error) {
 	if errors.Is(err, driver.ErrReleaseNotFound) {
 		return false, nil
 	}
@@ -98,7 +98,7 @@ func Get(s *storage.Storage, name string, revision int) (rel *rel1.Release, foun
 	} else {
 		x, err = s.Get(name, revision)
 	}
-	if found, err := foundBy(err); !found {
+	if found, err := checkFound(err); !found {
 		return nil, false, err
 	}
 	rel, err = AsV1(x)

@@ -32,7 +32,7 @@ type writeLog struct {
 	readErr error // of the last List or Query; the existing revisions are unknown
 }
 
-// DriverOptions configure a Driver. Each field may be nil.
+// DriverOptions configures a Driver. Each field may be nil.
 type DriverOptions struct {
 	// BeforeCreate is called before a new revision is stored. It returns the record to
 	// add, nil to keep the one in the chart: a rollback's chart has it already.
@@ -71,8 +71,9 @@ func NewDriver(inner driver.Driver, opts DriverOptions) *Driver {
 	return &Driver{inner, opts, &writeLog{}}
 }
 
-// Over returns the same driver for another connection. Both share their log of writes.
-func (d *Driver) Over(inner driver.Driver) *Driver {
+// WithInner returns the driver around another one, for another connection. Both share their log
+// of writes.
+func (d *Driver) WithInner(inner driver.Driver) *Driver {
 	return &Driver{inner, d.opts, d.log}
 }
 
@@ -98,7 +99,8 @@ func (d *Driver) logWrite(rel *rel1.Release, err error) {
 		}
 		return
 	}
-	if w.Err = err; err == nil {
+	w.Err = err
+	if err == nil {
 		w.Status = rel.Info.Status.String()
 		w.Uninstalling = w.Uninstalling || rel.Info.Status == rcommon.StatusUninstalling
 	}
@@ -123,7 +125,8 @@ func (d *Driver) Query(labels map[string]string) ([]release.Releaser, error) {
 func (d *Driver) logRead(err error) error {
 	d.log.mu.Lock()
 	defer d.log.mu.Unlock()
-	if _, d.log.readErr = foundBy(err); d.log.readErr != nil {
+	_, d.log.readErr = checkFound(err)
+	if d.log.readErr != nil {
 		d.log.readErr = fmt.Errorf("no revision created, because the existing ones are unknown: %w", err)
 	}
 	return err
@@ -149,6 +152,29 @@ func (d *Driver) Create(key string, r release.Releaser) error {
 	if err != nil {
 		return err
 	}
+	if err := d.prepareCreate(rel); err != nil {
+		return err
+	}
+	create := func() (unsure bool, _ error) {
+		return d.confirm(key, rel, d.store(rel, func() error { return d.inner.Create(key, rel) }))
+	}
+	unsure, err := create()
+	if tooLarge(err) { // it may fit without the record
+		dropFile(rel, recordFile)
+		unsure, err = create()
+	}
+	if errors.Is(err, driver.ErrReleaseExists) {
+		err = fmt.Errorf("revision %d was created meanwhile, by helm or a run without a Lease: %w", rel.Version, err)
+	}
+	if err == nil || unsure {
+		d.logCreated(rel, unsure)
+	}
+	d.logWrite(rel, err)
+	return err
+}
+
+// prepareCreate adds the record to a new revision, signs it, and drops timings of an old one.
+func (d *Driver) prepareCreate(rel *rel1.Release) error {
 	charts.UnwrapTemplates(rel.Chart)
 	if d.opts.BeforeCreate != nil {
 		record, err := d.opts.BeforeCreate(rel)
@@ -165,22 +191,7 @@ func (d *Driver) Create(key string, r release.Releaser) error {
 		return err
 	}
 	dropFile(rel, timingsFile) // a rollback's chart has those of the old revision
-	create := func() (bool, error) {
-		return d.confirm(key, rel, d.store(rel, func() error { return d.inner.Create(key, rel) }))
-	}
-	unsure, err := create()
-	if tooLarge(err) { // it may fit without the record
-		dropFile(rel, recordFile)
-		unsure, err = create()
-	}
-	if errors.Is(err, driver.ErrReleaseExists) {
-		err = fmt.Errorf("revision %d was created meanwhile, by helm or a run without a Lease: %w", rel.Version, err)
-	}
-	if err == nil || unsure {
-		d.logCreated(rel, unsure)
-	}
-	d.logWrite(rel, err)
-	return err
+	return nil
 }
 
 // logCreated logs a new revision. unsure is set if it may not have been stored yet.
@@ -261,8 +272,8 @@ func (d *Driver) confirm(key string, rel *rel1.Release, err error) (unsure bool,
 		unreadable := !errors.Is(readErr, driver.ErrReleaseNotFound) && errors.As(err, &status)
 		return unreadable || connect.MayHaveArrived(err), err
 	}
-	if found, ok := stored.(*rel1.Release); ok && found.Info.Status == rel.Info.Status && found.Info.Description == rel.Info.Description &&
-		found.Info.LastDeployed.Equal(rel.Info.LastDeployed) {
+	found, ok := stored.(*rel1.Release)
+	if ok && Same(found, rel) && found.Info.Description == rel.Info.Description {
 		return false, nil
 	}
 	return false, err

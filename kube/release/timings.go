@@ -48,8 +48,8 @@ func TimingsIn(events []event.Event, rollback bool) []Timing {
 	}
 	var out []Timing
 	for _, p := range s.Phases {
-		name, back := strings.CutPrefix(p.Name, event.RollbackPrefix)
-		if back != rollback {
+		name, ofRollback := strings.CutPrefix(p.Name, event.RollbackPrefix)
+		if ofRollback != rollback {
 			continue
 		}
 		for _, g := range p.Groups {
@@ -60,7 +60,11 @@ func TimingsIn(events []event.Event, rollback bool) []Timing {
 			if end.IsZero() {
 				end = s.Now
 			}
-			out = append(out, Timing{Phase: name, Group: g.ID, Status: g.Status, Started: g.Started, Took: end.Sub(g.Started), Unchanged: g.Message == string(event.Unchanged)})
+			out = append(out, Timing{
+				Phase: name, Group: g.ID, Status: g.Status,
+				Started: g.Started, Took: end.Sub(g.Started),
+				Unchanged: g.Message == string(event.Unchanged),
+			})
 		}
 	}
 	return out
@@ -77,7 +81,8 @@ func (r *Revisions) Usual() map[event.Unit]time.Duration {
 		}
 		for _, t := range TimingsOf(rel) {
 			u := event.Unit{Phase: t.Phase, Group: t.Group}
-			if _, known := usual[u]; !known && !t.Unchanged && t.Took >= 0 && (t.Status == event.Ready || t.Status == event.Applied || t.Status == event.Gone) {
+			succeeded := t.Status == event.Ready || t.Status == event.Applied || t.Status == event.Gone
+			if _, known := usual[u]; !known && succeeded && !t.Unchanged && t.Took >= 0 {
 				usual[u] = t.Took
 			}
 		}
