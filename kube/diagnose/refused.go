@@ -47,8 +47,9 @@ func Explain(err error) error {
 		short := strings.Join(fields, ", ") + "; delete the object and try again, or rename it in the chart"
 		return refuse(short, short)
 	case rawValueText.MatchString(err.Error()):
-		words = rawValueText.ReplaceAllString(words, "has the wrong type; quote a number or boolean meant as text")
-		return refuse(rawValueText.ReplaceAllString(err.Error(), "has the wrong type; quote a number or boolean meant as text"), words)
+		const wrongType = "has the wrong type; quote a number or boolean meant as text"
+		words = rawValueText.ReplaceAllString(words, wrongType)
+		return refuse(rawValueText.ReplaceAllString(err.Error(), wrongType), words)
 	case LacksRight(err):
 		return advise("this user lacks permission")
 	}
@@ -170,6 +171,12 @@ func IsFieldConflict(err error) bool {
 	return apierrors.IsConflict(err) && apierrors.HasStatusCause(err, metav1.CauseTypeFieldManagerConflict)
 }
 
+// immutableWords are parts of the API server's messages about immutable fields.
+var immutableWords = []string{
+	"field is immutable", "may not be changed", "may not change once set", "spec for fields other than",
+	"pod updates may not change", "spec is immutable after creation",
+}
+
 // immutable lists the immutable fields that an update tried to change, each with the reason. Immutability can only be
 // recognized by the text of the message, which also contains the value, possibly pages of it.
 func immutable(err error) (fields []string) {
@@ -178,15 +185,17 @@ func immutable(err error) (fields []string) {
 		return nil
 	}
 	for _, c := range status.Status().Details.Causes {
-		for _, words := range []string{"field is immutable", "may not be changed", "may not change once set", "spec for fields other than", "pod updates may not change", "spec is immutable after creation"} {
-			if at := strings.Index(c.Message, words); at >= 0 {
-				reason := c.Message[at:]
-				if strings.HasPrefix(words, "spec ") || words == "pod updates may not change" {
-					reason, _, _ = strings.Cut(c.Message, "\n")
-				}
-				fields = append(fields, c.Field+": "+reason)
-				break
+		for _, words := range immutableWords {
+			at := strings.Index(c.Message, words)
+			if at < 0 {
+				continue
 			}
+			reason := c.Message[at:]
+			if strings.HasPrefix(words, "spec ") || words == "pod updates may not change" {
+				reason, _, _ = strings.Cut(c.Message, "\n")
+			}
+			fields = append(fields, c.Field+": "+reason)
+			break
 		}
 	}
 	return fields

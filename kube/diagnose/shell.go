@@ -50,8 +50,13 @@ func (d *Diagnoser) Shell(ctx context.Context, o plan.Object, pod, container str
 	if err != nil {
 		return nil, err
 	}
+	options := &corev1.PodExecOptions{
+		Container: c,
+		Command:   []string{"sh", "-c", "command -v bash >/dev/null && exec bash || exec sh"},
+		Stdin:     true, Stdout: true, TTY: true,
+	}
 	request := d.kube.CoreV1().RESTClient().Post().Namespace(p.Namespace).Resource("pods").Name(p.Name).SubResource("exec").
-		VersionedParams(&corev1.PodExecOptions{Container: c, Command: []string{"sh", "-c", "command -v bash >/dev/null && exec bash || exec sh"}, Stdin: true, Stdout: true, TTY: true}, scheme.ParameterCodec)
+		VersionedParams(options, scheme.ParameterCodec)
 	executor, err := newExecutor(config, request)
 	if err != nil {
 		return nil, fmt.Errorf("open a shell in pod %s: %w", p.Name, err)

@@ -67,7 +67,7 @@ func (cfg Config) warn(warnings []plan.Warning) {
 	}
 }
 
-// Options are the options of an operation that a Client needs.
+// Options holds the options of an operation that a Client needs.
 type Options struct {
 	// Prefix is the prefix of phase names: "" or event.RollbackPrefix.
 	Prefix string

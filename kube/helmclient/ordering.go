@@ -49,14 +49,14 @@ func (p Planned) Empty() bool { return len(p.Resources) == 0 }
 // matches reports whether the phase was planned from these resources, in any order (Helm sorts
 // them for an uninstall), and hooks.
 func (p Planned) matches(resources []plan.Resource, turns []plan.Turn) bool {
-	planned := map[plan.Object]plan.Resource{}
-	for _, r := range p.Resources {
-		planned[r.Object] = r
-	}
 	if len(resources) != len(p.Resources) || !reflect.DeepEqual(p.Turns, turns) {
 		return false
 	}
-	return !slices.ContainsFunc(resources, func(r plan.Resource) bool { return !reflect.DeepEqual(planned[r.Object], r) })
+	byObject := map[plan.Object]plan.Resource{}
+	for _, r := range p.Resources {
+		byObject[r.Object] = r
+	}
+	return !slices.ContainsFunc(resources, func(r plan.Resource) bool { return !reflect.DeepEqual(byObject[r.Object], r) })
 }
 
 // Phases returns the phases of plans, without empty ones.

@@ -23,10 +23,10 @@ type simulation struct {
 	cluster map[string]bool
 }
 
-func (l *simulation) revisions() *release.Revisions {
-	revs := &release.Revisions{All: l.history, Last: l.history[len(l.history)-1]}
+func (s *simulation) revisions() *release.Revisions {
+	revs := &release.Revisions{All: s.history, Last: s.history[len(s.history)-1]}
 	revs.Current = revs.Last
-	for _, rel := range slices.Backward(l.history) {
+	for _, rel := range slices.Backward(s.history) {
 		if rel.Info.Status == rcommon.StatusDeployed {
 			revs.Current = rel
 			break
@@ -44,7 +44,7 @@ func objectsIn(text string) (resources []plan.Resource) {
 }
 
 // removed returns the objects that lockstep removes between the old revision and the target.
-func (l *simulation) removed(target string, revs *release.Revisions, old *rel1.Release) (out []string) {
+func (s *simulation) removed(target string, revs *release.Revisions, old *rel1.Release) (out []string) {
 	known := map[plan.Object]bool{}
 	orphans(known, objectsIn(target))
 	for _, rel := range append([]*rel1.Release{old}, revs.Others(old)...) {
@@ -57,37 +57,38 @@ func (l *simulation) removed(target string, revs *release.Revisions, old *rel1.R
 
 // deploy adds a revision with the target's objects. An interrupted one creates only some of
 // them and removes nothing. Helm removes only objects of the old revision.
-func (l *simulation) deploy(target string, helm, rollback, interrupted bool) {
+func (s *simulation) deploy(target string, helm, rollback, interrupted bool) {
 	var removed []string
-	if len(l.history) > 0 {
-		revs := l.revisions()
+	if len(s.history) > 0 {
+		revs := s.revisions()
 		old := revs.Current
 		if rollback {
 			old = revs.Last
 		}
-		if removed = l.removed(target, revs, old); helm {
+		removed = s.removed(target, revs, old)
+		if helm {
 			removed = slices.DeleteFunc(strings.Fields(old.Manifest), func(name string) bool { return slices.Contains(strings.Fields(target), name) })
 		}
 	}
-	rel := &rel1.Release{Version: len(l.history) + 1, Manifest: target, Info: &rel1.Info{Status: rcommon.StatusFailed}}
+	rel := &rel1.Release{Version: len(s.history) + 1, Manifest: target, Info: &rel1.Info{Status: rcommon.StatusFailed}}
 	for _, name := range strings.Fields(target) {
-		if interrupted && l.r.IntN(2) == 0 {
+		if interrupted && s.r.IntN(2) == 0 {
 			break
 		}
-		l.cluster[name] = true
+		s.cluster[name] = true
 	}
 	if !interrupted {
 		for _, name := range removed {
-			delete(l.cluster, name)
+			delete(s.cluster, name)
 		}
-		for _, before := range l.history {
+		for _, before := range s.history {
 			if before.Info.Status == rcommon.StatusDeployed {
 				before.Info.Status = rcommon.StatusSuperseded
 			}
 		}
 		rel.Info.Status = rcommon.StatusDeployed
 	}
-	l.history = append(l.history, rel)
+	s.history = append(s.history, rel)
 }
 
 // TestNoOrphans simulates random upgrades and rollbacks by lockstep and by Helm, many of them
@@ -95,23 +96,23 @@ func (l *simulation) deploy(target string, helm, rollback, interrupted bool) {
 // of its target (R32a).
 func TestNoOrphans(t *testing.T) {
 	for seed := range uint64(2000) {
-		l := &simulation{r: rand.New(rand.NewPCG(seed, 20)), cluster: map[string]bool{}}
+		s := &simulation{r: rand.New(rand.NewPCG(seed, 20)), cluster: map[string]bool{}}
 		var known []string
-		for range 3 + l.r.IntN(8) {
+		for range 3 + s.r.IntN(8) {
 			var objects []string
 			for _, name := range []string{"a", "b", "c", "d", "e", "f"} {
-				if l.r.IntN(3) == 0 {
+				if s.r.IntN(3) == 0 {
 					objects = append(objects, name)
 				}
 			}
 			target := strings.Join(objects, " ")
-			helm, interrupted, rollback := l.r.IntN(2) == 0, l.r.IntN(2) == 0, len(l.history) > 0 && l.r.IntN(3) == 0
+			helm, interrupted, rollback := s.r.IntN(2) == 0, s.r.IntN(2) == 0, len(s.history) > 0 && s.r.IntN(3) == 0
 			if rollback {
-				target = l.history[l.r.IntN(len(l.history))].Manifest
+				target = s.history[s.r.IntN(len(s.history))].Manifest
 			}
-			l.deploy(target, helm, rollback, interrupted)
+			s.deploy(target, helm, rollback, interrupted)
 			known = append(known, fmt.Sprintf("%q helm %t rollback %t interrupted %t", target, helm, rollback, interrupted))
-			if got := slices.Sorted(maps.Keys(l.cluster)); !helm && !interrupted && !slices.Equal(got, strings.Fields(target)) {
+			if got := slices.Sorted(maps.Keys(s.cluster)); !helm && !interrupted && !slices.Equal(got, strings.Fields(target)) {
 				t.Fatalf("seed %d: after\n%s\nthe cluster has %v", seed, strings.Join(known, "\n"), got)
 			}
 		}

@@ -84,14 +84,16 @@ func newOperation(c *connect.Client, p *preflight.Prepared, t tasks) *Operation 
 // ErrCompleted is the error of an operation that an earlier pod of the same Job has completed.
 var ErrCompleted = errors.New("an earlier pod of this Job has completed the operation")
 
-// prepare completes the options, opens a session and calls plan in it. check, which may be nil,
-// makes the checks that need no cluster. prepare refuses if another run holds the release, or
-// with ErrCompleted. Secret values are masked in the error.
+// prepare completes the options, opens a session and calls planIn with it. check, which may be
+// nil, makes the checks that need no cluster. prepare returns an error if another run holds the
+// release, or ErrCompleted. Secret values are masked in the error.
 func prepare(ctx context.Context, c *connect.Client, common *Common, check func() error,
-	plan func(*preflight.Session, *connect.Client) (*Operation, error)) (_ *Operation, err error) {
-	if *common, err = common.Complete(c.Namespace()); err != nil {
+	planIn func(*preflight.Session, *connect.Client) (*Operation, error)) (*Operation, error) {
+	completed, err := common.Complete(c.Namespace())
+	if err != nil {
 		return nil, err
 	}
+	*common = completed
 	if check != nil {
 		if err := check(); err != nil {
 			return nil, err
@@ -109,7 +111,7 @@ func prepare(ctx context.Context, c *connect.Client, common *Common, check func(
 		}
 		return nil, ErrCompleted
 	}
-	op, err := plan(s, c)
+	op, err := planIn(s, c)
 	return op, s.Secrets.Error(err)
 }
 
