@@ -38,7 +38,7 @@ type scopedHook struct {
 var _ cluster.Hook = (*scopedHook)(nil)
 
 // ScopedHooks returns the hooks that run around their subchart, and the objects of each; none
-// for a release without a tree. list are the objects of the release.
+// for a release without a tree. list has the objects of the release.
 func ScopedHooks(b *manifest.Builder, rel *release.Release, tree *plan.Chart, list helmkube.ResourceList, events HookEvents) (
 	turns []charts.HookTurn, built []helmkube.ResourceList, warnings []plan.Warning, err error) {
 	if tree == nil || events.Before == "" {

@@ -25,7 +25,7 @@ type waiter struct {
 
 var _ helmkube.Waiter = (*waiter)(nil)
 
-// helmStrategy returns the strategy of Helm's that replaces one of ours.
+// helmStrategy returns Helm's strategy for waiting: that of watcher for WaitOrdered.
 func helmStrategy(ws helmkube.WaitStrategy) helmkube.WaitStrategy {
 	if ws == WaitOrdered {
 		return helmkube.StatusWatcherStrategy

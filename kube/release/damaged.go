@@ -12,13 +12,13 @@ import (
 )
 
 // Checked wraps a Helm driver. It returns an error for a damaged record, on which Helm would
-// panic, and changes errors that Helm would take for "there is no record".
+// panic, and rewords errors that Helm would take for "there is no record".
 func Checked(d driver.Driver) driver.Driver { return &checked{d} }
 
 type checked struct{ driver.Driver }
 
 // readError is a failed read. Helm takes every error with "not found" in its text for the
-// answer that there are no records, but a forbidden error may say that of a role.
+// answer that there are no records, but a forbidden error may contain it, about a role.
 type readError struct{ error }
 
 func (e *readError) Error() string {
@@ -54,7 +54,7 @@ func (d *checked) List(filter func(release.Releaser) bool) ([]release.Releaser, 
 }
 
 // Query reads the revisions with the labels. It returns an error if one of them is damaged,
-// because that one may have created any object.
+// because the objects of that revision are unknown.
 func (d *checked) Query(labels map[string]string) ([]release.Releaser, error) {
 	list, err := d.Driver.Query(labels)
 	for _, r := range list {

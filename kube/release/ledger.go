@@ -53,7 +53,7 @@ func NewLedger(namespace, release string, onLost func(error)) *Ledger {
 }
 
 // Seal marks the start of the run, which is based on the records read so far. The first write
-// also does.
+// seals the ledger too.
 func (l *Ledger) Seal() {
 	l.mu.Lock()
 	defer l.mu.Unlock()

@@ -21,7 +21,7 @@ import (
 
 // Record is the order of a revision's charts, for a later rollback or uninstall. Groups are in
 // the annotations of the manifest. It is stored among the chart's files, because they belong
-// to one revision; an upgrade of Helm's copies labels.
+// to one revision; Helm's upgrade copies labels.
 //
 // Rule R28: the only addition to a release is a file among the chart's files.
 type Record struct {
@@ -29,7 +29,7 @@ type Record struct {
 	Sequenced bool        `json:"sequenced"`
 	Tree      *plan.Chart `json:"tree"`
 	// Revision is set by a run that creates the revision while it holds the Lease. It may
-	// differ from the release's, because a rollback of Helm's copies the file.
+	// differ from the release's, because Helm's rollback copies the file.
 	// Uninstalling is set by a run that uninstalls it while it holds the Lease.
 	Revision     int  `json:"revision,omitempty"`
 	Uninstalling bool `json:"uninstalling,omitempty"`
@@ -108,8 +108,8 @@ func signed(rel *rel1.Release) bool {
 	return r.Revision == rel.Version
 }
 
-// sign notes in the record of a revision that a run which holds the Lease has created it, or
-// is uninstalling it. job is that of the run.
+// sign writes into the record of a revision that a run with the Lease has created it, or is
+// uninstalling it. job is the Job of the run.
 func sign(rel *rel1.Release, created bool, job string) error {
 	r := ReadRecord(rel)
 	if r == nil {

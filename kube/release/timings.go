@@ -21,8 +21,8 @@ type Timing struct {
 	Unchanged bool `json:"unchanged,omitempty"`
 }
 
-// timings are stored with a revision at the end of its run. Revision is included because a
-// rollback of Helm's copies the file.
+// timings are stored with a revision at the end of its run. Revision is included because Helm's
+// rollback copies the file.
 type timings struct {
 	Revision int      `json:"revision"`
 	Groups   []Timing `json:"groups"`
