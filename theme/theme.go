@@ -75,12 +75,6 @@ const (
 	roles
 )
 
-var diffRoles = map[string]Role{"+": Good, "-": Bad, "~": Busy, "!": Stopped, "@": Quiet}
-
-// DiffRole returns the role of a line of a diff or a list of changes by its sign, its first
-// character; Text for unchanged lines.
-func DiffRole(sign string) Role { return diffRoles[sign] }
-
 // Theme is the result of Options. It is immutable; it is large, so methods that are called
 // often take a pointer.
 type Theme struct {

@@ -19,12 +19,12 @@ func (m *model) failureHints() []keys.Hint {
 	return m.filterHints(func(b keys.Binding) bool { return b.OnFailure && m.Held() })
 }
 
-func (m *model) filterHints(which func(keys.Binding) bool) (out []keys.Hint) {
+func (m *model) filterHints(wanted func(keys.Binding) bool) (out []keys.Hint) {
 	if m.Modes.Top() != nil {
 		return nil // the mode shows its own keys
 	}
-	for _, b := range m.hintTable() {
-		if b.Hint == nil || !b.Active() || b.Steers && m.ReadOnly() || !which(b) {
+	for _, b := range m.footerBindings() {
+		if b.Hint == nil || !b.Active() || b.Steers && m.ReadOnly() || !wanted(b) {
 			continue
 		}
 		if word := b.Hint(); word != "" {
@@ -34,14 +34,14 @@ func (m *model) filterHints(which func(keys.Binding) bool) (out []keys.Hint) {
 	return out
 }
 
-// hintTable returns the board's keys in the order of the footer: the inspector's, if it is
+// footerBindings returns the board's keys in the order of the footer: the inspector's, if it is
 // open, come first, and a replay's after q.
-func (m *model) hintTable() []keys.Binding {
-	table := m.boardKeys()
+func (m *model) footerBindings() []keys.Binding {
+	bindings := m.boardKeys()
 	if m.insp.Shown {
 		own, rest := m.inspectorKeys(), []keys.Binding{}
 		at := slices.IndexFunc(own, func(b keys.Binding) bool { return b.Keys == "esc" }) + 1
-		for _, b := range table {
+		for _, b := range bindings {
 			switch _, taken := keys.Find(own, b.Key()); {
 			case taken:
 			case b.Near:
@@ -51,15 +51,16 @@ func (m *model) hintTable() []keys.Binding {
 				rest = append(rest, b)
 			}
 		}
-		table = append(own, rest...)
+		bindings = append(own, rest...)
 	}
 	if m.replay != nil {
-		quit := slices.IndexFunc(table, func(b keys.Binding) bool { return b.Keys == "q" })
-		table = slices.Insert(table, quit+1, m.replay.Keys()...)
+		quit := slices.IndexFunc(bindings, func(b keys.Binding) bool { return b.Keys == "q" })
+		bindings = slices.Insert(bindings, quit+1, m.replay.Keys()...)
 	}
-	return table
+	return bindings
 }
 
+// keySign returns how the footer names the key of a binding.
 func (m *model) keySign(b keys.Binding) string {
 	switch l := m.Theme.Lines; b.Key() {
 	case "enter":
@@ -97,17 +98,17 @@ func (m *model) drawFooter() {
 		end -= help.Width() + 2
 		hints = hints[:h]
 	}
-	kept := 0 // room reserved for later hints with Stays
+	reserved := 0 // room for later hints with Stays
 	for _, h := range hints {
 		if h.Stays {
-			kept += h.Width() + 2
+			reserved += h.Width() + 2
 		}
 	}
 	for _, h := range hints {
 		if h.Stays {
-			kept -= h.Width() + 2
+			reserved -= h.Width() + 2
 		}
-		if x+h.Width()+kept <= end {
+		if x+h.Width()+reserved <= end {
 			x = m.PutHint(x, y, h, theme.Quiet) + 2
 		}
 	}
