@@ -66,7 +66,7 @@ var wordChanges = edit.Altered{Group: "shop:words", Object: plan.Object{Kind: "C
 func TestEdit(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		order := event.Command{Name: event.Edit}
-		s := edited(t, "word: new\n", edit.Edited{Lines: []string{"revision 2: 1 to change"}, Changes: []edit.Altered{wordChanges}, Order: order}, nil)
+		s := edited(t, "word: new\n", edit.Edited{Lines: []string{"revision 2: 1 to change"}, Changes: []edit.Altered{wordChanges}, Command: order}, nil)
 		s.shows(t, "enter apply", "revision 2: 1 to change", "+ word: new")
 		if s.press("esc"); len(s.sent) > 0 {
 			t.Errorf("leaving sends %v", s.sent)
@@ -159,7 +159,7 @@ func TestAnEditLooksLikeTheDiff(t *testing.T) { // R46
 // TestAnEmptyEdit has nothing to apply. A failure that is held is retried instead.
 func TestAnEmptyEdit(t *testing.T) { // R46
 	inBubble(t, func(t *testing.T) {
-		s := edited(t, "word: old # same\n", edit.Edited{Lines: []string{"no object changes: nothing to apply"}, Empty: true, Order: event.Command{Name: event.Edit}}, nil)
+		s := edited(t, "word: old # same\n", edit.Edited{Lines: []string{"no object changes: nothing to apply"}, Empty: true, Command: event.Command{Name: event.Edit}}, nil)
 		s.shows(t, "Nothing to apply", "e edit again", "no object changes", "R (retry)", "A (re-check)")
 		s.showsNot(t, "enter apply")
 		if s.press("enter"); len(s.sent) > 0 {

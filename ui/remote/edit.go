@@ -55,7 +55,7 @@ func (s *Server) answerEdit(ctx context.Context, q protocol.Request) (r protocol
 	default:
 		edited, err = s.editor.Reload(ctx)
 	}
-	r.Edited = protocol.Edited{Edit: edited.Order.Edit, Empty: edited.Empty, Lines: edited.Lines}
+	r.Edited = protocol.Edited{Edit: edited.Command.Edit, Empty: edited.Empty, Lines: edited.Lines}
 	for _, c := range edited.Changes {
 		r.Edited.Changes = append(r.Edited.Changes, protocol.Altered{Group: c.Group, Object: c.Object, Change: encodeChange(c.Change)})
 	}
@@ -89,7 +89,7 @@ func (r *Run) queryEdit(ctx context.Context, query protocol.QueryType, values st
 }
 
 func edited(a protocol.Reply, err error) (edit.Edited, error) {
-	out := edit.Edited{Lines: a.Edited.Lines, Empty: a.Edited.Empty, Order: event.Command{Name: event.Edit, Edit: a.Edited.Edit}}
+	out := edit.Edited{Lines: a.Edited.Lines, Empty: a.Edited.Empty, Command: event.Command{Name: event.Edit, Edit: a.Edited.Edit}}
 	for _, c := range a.Edited.Changes {
 		out.Changes = append(out.Changes, edit.Altered{Group: c.Group, Object: c.Object, Change: decodeChange(c.Change)})
 	}

@@ -18,7 +18,7 @@ import (
 type fakeEditor struct{}
 
 var secondEdit = edit.Edited{
-	Lines: []string{"revision 2: 1 to change"}, Order: event.Command{Name: event.Edit, Edit: 2},
+	Lines: []string{"revision 2: 1 to change"}, Command: event.Command{Name: event.Edit, Edit: 2},
 	Changes: []edit.Altered{{Group: "shop:db", Object: plan.Object{Kind: "Job", Name: "x"}, Change: inspector.Change{
 		Action: inspector.Alter, Fields: []inspector.Field{{In: "spec", Lines: []string{"-a: 1", "+a: 2"}}}}}},
 }
@@ -45,7 +45,7 @@ func (fakeEditor) Edit(_ context.Context, values string, all bool) (edit.Edited,
 }
 
 func (fakeEditor) Reload(context.Context) (edit.Edited, error) {
-	return edit.Edited{Empty: true, Order: event.Command{Name: event.Edit, Edit: 3}}, nil
+	return edit.Edited{Empty: true, Command: event.Command{Name: event.Edit, Edit: 3}}, nil
 }
 
 // TestEdit reads and edits values over the socket. The command to apply the edit has its ID.
@@ -64,13 +64,13 @@ func TestEdit(t *testing.T) { // R46, R47
 	if err != nil || !reflect.DeepEqual(made, secondEdit) {
 		t.Errorf("edit: got %+v, %v", made, err)
 	}
-	if o := protocol.CommandRequest(made.Order).EventCommand(); o.Edit != 2 {
+	if o := protocol.CommandRequest(made.Command).EventCommand(); o.Edit != 2 {
 		t.Errorf("the command has edit %d, want 2", o.Edit)
 	}
 	if _, err := r.Edit(ctx, "word: [", false); err == nil || err.Error() != "which word?" {
 		t.Errorf("an invalid edit: %v", err)
 	}
-	if made, err := r.Reload(ctx); err != nil || !made.Empty || made.Order.Edit != 3 {
+	if made, err := r.Reload(ctx); err != nil || !made.Empty || made.Command.Edit != 3 {
 		t.Errorf("reload: got %+v, %v", made, err)
 	}
 }

@@ -46,7 +46,7 @@ type Edited struct {
 	Lines   []string      // counts, warnings and changes to the plan
 	Changes []Altered     // changes to objects, in plan order
 	Empty   bool          // nothing to apply
-	Order   event.Command // continues the run with this revision
+	Command event.Command // continues the run with this revision
 }
 
 // Altered is a change to an object in a group.
@@ -248,7 +248,7 @@ func (e *Edit) show(msg planned) {
 
 func (e *Edit) apply() tea.Cmd {
 	e.close()
-	return e.Send(e.draft.made.Order)
+	return e.Send(e.draft.made.Command)
 }
 
 func (e *Edit) whyNotApply() string {

@@ -188,7 +188,7 @@ func (e editor) prepare(ctx context.Context, values map[string]any, c *kube.Char
 		Operation: revision.Info(), Before: revision.Before(), After: revision.Phases(), Changes: reportChanges(changes),
 		Warnings: revision.Warnings(), Empty: empty,
 	}
-	out := board.Edited{Lines: summary.Lines(), Empty: empty, Order: revision.Command()}
+	out := board.Edited{Lines: summary.Lines(), Empty: empty, Command: revision.Command()}
 	for _, c := range changes {
 		out.Changes = append(out.Changes, board.Altered{Group: c.Group, Object: c.Object, Change: screen.BoardChange(c)})
 	}
