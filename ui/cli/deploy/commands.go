@@ -1,5 +1,5 @@
-// Package deploy implements the commands that change releases, and plan. A command parses its
-// flags into a job; an executor runs the job, on the screen or as lines, or previews it. Only
+// Package deploy implements the commands that change releases, and plan. A command turns its
+// flags into an operationSpec, and an executor runs or previews it, on the screen or as lines. Only
 // ui/cli imports it.
 package deploy
 
@@ -14,8 +14,10 @@ type app struct{ *command.App }
 // Commands returns the commands of this package.
 func Commands(shared *command.App) []*cobra.Command {
 	a := &app{shared}
-	run := executor{run: a.operate, writes: true}
+	exec := executor{run: a.prepareAndRun, writes: true}
 	return []*cobra.Command{
-		a.newInstall(run), a.newUpgrade(run), a.newRollback(run), a.newUninstall(run), a.newTest(run), a.newPlan(), a.newRBAC(), a.newRecover(), a.newManifests(), a.newUp(), a.newDown(),
+		a.newInstall(exec), a.newUpgrade(exec), a.newRollback(exec), a.newUninstall(exec), a.newTest(exec),
+		a.newUp(), a.newDown(),
+		a.newPlan(), a.newRBAC(), a.newRecover(), a.newManifests(),
 	}
 }

@@ -51,8 +51,8 @@ func (flags *installFlags) dryRun(cmd *cobra.Command, a *app, name, ref string) 
 }
 
 // dryRunServer prints the result of an install or upgrade that the API server has checked.
-func (a *app) dryRunServer(cmd *cobra.Command, j job, chart *kube.Chart, d *deployFlags) error {
-	return a.preview(cmd, j, func(_ context.Context, op *kube.Operation) error {
+func (a *app) dryRunServer(cmd *cobra.Command, spec operationSpec, chart *kube.Chart, d *deployFlags) error {
+	return a.preview(cmd, spec, func(_ context.Context, op *kube.Operation) error {
 		if err := refusal(op); err != nil {
 			return err
 		}
@@ -60,14 +60,14 @@ func (a *app) dryRunServer(cmd *cobra.Command, j job, chart *kube.Chart, d *depl
 		if err != nil {
 			return err
 		}
-		return a.showDryRun(cmd, out, op.Mask(), d, j.common.NoHooks, op.Phases())
+		return a.showDryRun(cmd, out, op.Mask(), d, spec.common.NoHooks, op.Phases())
 	})
 }
 
-// dryRunLines returns an executor that prints the plan of a job as lines.
+// dryRunLines returns an executor that prints the plan of an operation as lines.
 func (a *app) dryRunLines() executor {
-	return executor{run: func(cmd *cobra.Command, j job) error {
-		return a.preview(cmd, j, func(_ context.Context, op *kube.Operation) error {
+	return executor{run: func(cmd *cobra.Command, spec operationSpec) error {
+		return a.preview(cmd, spec, func(_ context.Context, op *kube.Operation) error {
 			if err := refusal(op); err != nil {
 				return err
 			}

@@ -221,21 +221,21 @@ func newChartDir(ref string, load func(context.Context) (*kube.Chart, error)) *c
 
 // markLoaded records the state of the directory. Call it before a load, so that changes during
 // the load are detected.
-func (f *chartDir) markLoaded() {
-	if f == nil {
+func (d *chartDir) markLoaded() {
+	if d == nil {
 		return
 	}
-	now := readDirState(f.path)
-	f.mu.Lock()
-	f.loaded = now
-	f.mu.Unlock()
+	now := readDirState(d.path)
+	d.mu.Lock()
+	d.loaded = now
+	d.mu.Unlock()
 }
 
 // changed reports whether the directory has changed since markLoaded.
-func (f *chartDir) changed() bool {
-	f.mu.Lock()
-	defer f.mu.Unlock()
-	return readDirState(f.path) != f.loaded
+func (d *chartDir) changed() bool {
+	d.mu.Lock()
+	defer d.mu.Unlock()
+	return readDirState(d.path) != d.loaded
 }
 
 // readDirState reads the state of a directory. It ignores unreadable files.

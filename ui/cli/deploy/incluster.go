@@ -50,13 +50,13 @@ var localFlags = []string{
 }
 
 // check returns an error if a command cannot run in the cluster.
-func (c *clusterFlags) check(cmd *cobra.Command, do executor) error {
+func (c *clusterFlags) check(cmd *cobra.Command, exec executor) error {
 	switch {
-	case !c.enabled && !do.manifests:
+	case !c.enabled && !exec.printManifests:
 		return nil
 	case isDryRun(cmd):
-		return fmt.Errorf("%s cannot be combined with --dry-run", c.asked(cmd))
-	case !do.writes && !do.manifests:
+		return fmt.Errorf("%s cannot be combined with --dry-run", c.requestedBy(cmd))
+	case !exec.writes && !exec.printManifests:
 		return fmt.Errorf("--in-cluster cannot be combined with %s, which writes nothing", cmd.Name())
 	case cmd.Flags().Changed("post-renderer"):
 		return errors.New("--post-renderer does not work with --in-cluster: its plugin is on this machine")
@@ -64,8 +64,8 @@ func (c *clusterFlags) check(cmd *cobra.Command, do executor) error {
 	return nil
 }
 
-// asked is the flag or command that asked for a run in the cluster.
-func (c *clusterFlags) asked(cmd *cobra.Command) string {
+// requestedBy returns the flag or command that asks for a run in the cluster.
+func (c *clusterFlags) requestedBy(cmd *cobra.Command) string {
 	if c.enabled {
 		return "--in-cluster"
 	}
@@ -85,10 +85,10 @@ type packedRun struct {
 }
 
 // inCluster runs a command as a Job and attaches to it.
-func (a *app) inCluster(cmd *cobra.Command, c clusterFlags, r runOptions, p packedRun) error {
+func (a *app) runAsJob(cmd *cobra.Command, c clusterFlags, r runOptions, p packedRun) error {
 	if c.account == "" && !r.sandbox {
 		return fmt.Errorf("%s needs --service-account NAME; create one with the permissions this release needs: lockstep rbac %s -n %s --in-cluster | kubectl apply -f -",
-			c.asked(cmd), rbacArguments(cmd), a.Settings.Namespace())
+			c.requestedBy(cmd), rbacArguments(cmd), a.Settings.Namespace())
 	}
 	if driver := os.Getenv("HELM_DRIVER"); driver == "sql" || driver == "memory" {
 		return fmt.Errorf("--in-cluster needs release records in Secrets or ConfigMaps, not in HELM_DRIVER=%s", driver)
@@ -96,7 +96,7 @@ func (a *app) inCluster(cmd *cobra.Command, c clusterFlags, r runOptions, p pack
 	if p.printOnly {
 		return kube.WriteTask(cmd.OutOrStdout(), p.task(a, cmd, c, r))
 	}
-	return a.inSandbox(cmd, r.sandbox, func(s *helmcli.EnvSettings) error {
+	return a.withCluster(cmd, r.sandbox, func(s *helmcli.EnvSettings) error {
 		client, err := kube.Connect(s, slog.Default(), nil)
 		if err == nil {
 			err = client.Reachable(cmd.Context())
@@ -125,7 +125,7 @@ func rbacArguments(cmd *cobra.Command) string {
 }
 
 // deployInCluster packs the chart and values of an install or upgrade and runs it in the cluster.
-func (a *app) deployInCluster(cmd *cobra.Command, c clusterFlags, d *deployFlags, r runOptions, name, ref string, do executor) error {
+func (a *app) deployInCluster(cmd *cobra.Command, c clusterFlags, d *deployFlags, r runOptions, name, ref string, exec executor) error {
 	rendering, err := d.loadVerbosely(cmd, a, ref)
 	if err != nil {
 		return err
@@ -136,7 +136,7 @@ func (a *app) deployInCluster(cmd *cobra.Command, c clusterFlags, d *deployFlags
 	}
 	p := packedRun{
 		release: name, args: []string{name, chartInCluster}, files: map[string][]byte{chartInCluster: archive}, labels: rendering.Labels,
-		createNamespace: d.createNamespace, printOnly: do.manifests,
+		createNamespace: d.createNamespace, printOnly: exec.printManifests,
 	}
 	if len(rendering.Values) > 0 {
 		values, err := kube.YAML(rendering.Values)
@@ -148,7 +148,7 @@ func (a *app) deployInCluster(cmd *cobra.Command, c clusterFlags, d *deployFlags
 	}
 	if registry.IsOCI(ref) && p.task(a, cmd, c, r).TooLarge() {
 		delete(p.files, chartInCluster)
-		if p.args[1], err = p.fetchInPod(cmd.Context(), &d.Chart, ref, rendering.Chart, a.Settings); err != nil {
+		if p.args[1], err = p.pinForPod(cmd.Context(), &d.Chart, ref, rendering.Chart, a.Settings); err != nil {
 			return err
 		}
 		if d.Chart.PlainHTTP {
@@ -158,12 +158,12 @@ func (a *app) deployInCluster(cmd *cobra.Command, c clusterFlags, d *deployFlags
 			p.args = append(p.args, "--insecure-skip-tls-verify")
 		}
 	}
-	return a.inCluster(cmd, c, r, p)
+	return a.runAsJob(cmd, c, r, p)
 }
 
-// fetchInPod returns the reference with which the pod downloads a chart from a registry, and packs
+// pinForPod returns the reference with which the pod downloads a chart from a registry, and packs
 // the user's credentials for the registry.
-func (p *packedRun) fetchInPod(ctx context.Context, flags *command.ChartFlags, ref string, chart *kube.Chart, s *helmcli.EnvSettings) (string, error) {
+func (p *packedRun) pinForPod(ctx context.Context, flags *command.ChartFlags, ref string, chart *kube.Chart, s *helmcli.EnvSettings) (string, error) {
 	client, err := flags.Registry(s)
 	if err != nil {
 		return "", err
@@ -208,7 +208,7 @@ func (a *app) stackInCluster(cmd *cobra.Command, flags *stackFlags, file *kube.H
 		steps.end()
 	}
 	if err == nil && p.task(a, cmd, flags.run.cluster, r).TooLarge() {
-		err = p.fetchChartsInPod(cmd.Context(), name, file, loader, charts, a.Settings)
+		err = p.replaceWithReferences(cmd.Context(), name, file, loader, charts, a.Settings)
 	}
 	if err != nil {
 		return err
@@ -216,7 +216,7 @@ func (a *app) stackInCluster(cmd *cobra.Command, flags *stackFlags, file *kube.H
 	if p.files[name+"/helmfile.yaml"], err = file.Packed(charts); err != nil {
 		return err
 	}
-	return a.inCluster(cmd, flags.run.cluster, r, p)
+	return a.runAsJob(cmd, flags.run.cluster, r, p)
 }
 
 // pack packs the charts and values of a helmfile in the directory name. It returns the paths of the
@@ -247,8 +247,8 @@ func (p *packedRun) pack(ctx context.Context, name string, file *kube.Helmfile, 
 	return charts, nil
 }
 
-// fetchChartsInPod replaces packed charts from registries with references.
-func (p *packedRun) fetchChartsInPod(ctx context.Context, name string, file *kube.Helmfile, loader *command.StackLoader, charts map[string]string, s *helmcli.EnvSettings) error {
+// replaceWithReferences replaces packed charts from registries with references.
+func (p *packedRun) replaceWithReferences(ctx context.Context, name string, file *kube.Helmfile, loader *command.StackLoader, charts map[string]string, s *helmcli.EnvSettings) error {
 	for _, rel := range file.Releases {
 		ref, source := loader.Source(rel)
 		if charts[rel.ID()] == "" || !registry.IsOCI(ref) || source.PlainHTTP || source.InsecureSkipTLSVerify {
@@ -256,7 +256,7 @@ func (p *packedRun) fetchChartsInPod(ctx context.Context, name string, file *kub
 		}
 		rendering, err := loader.Load(ctx, rel) // already loaded
 		if err == nil {
-			charts[rel.ID()], err = p.fetchInPod(ctx, source, ref, rendering.Chart, s)
+			charts[rel.ID()], err = p.pinForPod(ctx, source, ref, rendering.Chart, s)
 		}
 		if err != nil {
 			return fmt.Errorf("%s: release %s: %w", rel.At, rel.ID(), err)
@@ -308,7 +308,7 @@ written, and no cluster is needed.`
 
 // newManifests returns the manifests command, which has the flags of upgrade.
 func (a *app) newManifests() *cobra.Command {
-	cmd := a.newUpgrade(executor{manifests: true})
+	cmd := a.newUpgrade(executor{printManifests: true})
 	cmd.Use, cmd.GroupID, cmd.Short, cmd.Long = "manifests NAME CHART", "release", "print the Job that would deploy a release in the cluster", manifestsLong
 	cmd.Example = `lockstep manifests shop ./shop -n shop --service-account lockstep > job.yaml
 lockstep manifests shop ./shop -n shop --service-account lockstep -f prod.yaml | kubectl apply -f -`

@@ -92,18 +92,25 @@ func (d *deployFlags) load(ctx context.Context, a *app, ref string, step func(st
 	return r, err
 }
 
-// loadVerbosely loads the chart and the values, and prints slow steps.
+// loadVerbosely loads the chart and the values, and prints the slow steps.
 func (d *deployFlags) loadVerbosely(cmd *cobra.Command, a *app, ref string) (kube.Rendering, error) {
 	steps := &progress{notices: a.Display(cmd)}
 	defer steps.end()
 	return d.load(cmd.Context(), a, ref, steps.start)
 }
 
-// prepare prepares an install or upgrade of a loaded chart.
-type prepare = func(context.Context, *kube.Client, kube.Common, kube.Rendering) (*kube.Operation, error)
+// prepareFunc prepares an install or upgrade of a loaded chart.
+type prepareFunc func(context.Context, *kube.Client, kube.Common, kube.Rendering) (*kube.Operation, error)
 
-// deploy loads the chart and passes the job to do, or to a dry run on the server.
-func (a *app) deploy(cmd *cobra.Command, d *deployFlags, r runOptions, name, ref string, prepare prepare, do executor) error {
+// with returns a function that prepares the operation with the chart of r.
+func (prepare prepareFunc) with(r kube.Rendering) func(context.Context, *kube.Client, kube.Common) (*kube.Operation, error) {
+	return func(ctx context.Context, c *kube.Client, common kube.Common) (*kube.Operation, error) {
+		return prepare(ctx, c, common, r)
+	}
+}
+
+// deploy loads the chart and passes the operation to exec, or to a dry run on the server.
+func (a *app) deploy(cmd *cobra.Command, d *deployFlags, r runOptions, name, ref string, prepare prepareFunc, exec executor) error {
 	dir := newChartDir(ref, func(ctx context.Context) (*kube.Chart, error) { return d.Chart.Load(ctx, ref, a.Settings) })
 	rendering, err := d.loadVerbosely(cmd, a, ref)
 	if err != nil {
@@ -115,30 +122,27 @@ func (a *app) deploy(cmd *cobra.Command, d *deployFlags, r runOptions, name, ref
 		return err
 	}
 	saved := &savedValues{}
-	j := job{
+	spec := operationSpec{
 		runOptions: r, release: name, registry: reg, dir: dir, saved: saved,
 		next: func(s *event.State, m *kube.Mask) []string {
 			return suggester{a, cmd, m}.afterDeploy(s, ref, saved.file(), r.sandbox)
 		},
-		prepare: func(ctx context.Context, c *kube.Client, common kube.Common) (*kube.Operation, error) {
-			return prepare(ctx, c, common, rendering)
-		},
+		prepare: prepare.with(rendering),
 	}
 	if r.sandbox {
-		j.reload = func(ctx context.Context, values map[string]any) error {
+		spec.reload = func(ctx context.Context, values map[string]any) (operationSpec, error) {
 			dir.markLoaded()
 			reloaded, err := d.load(ctx, a, ref, nil) // no progress messages while the screen is open
-			if err == nil {
-				reloaded.Limits, reloaded.Values = rendering.Limits, values
-				rendering = reloaded
-			}
-			return err
+			reloaded.Limits, reloaded.Values = rendering.Limits, values
+			restarted := spec
+			restarted.prepare = prepare.with(reloaded)
+			return restarted, err
 		}
 	}
 	if d.dryRun != dryRunNone {
-		return a.dryRunServer(cmd, j, rendering.Chart, d)
+		return a.dryRunServer(cmd, spec, rendering.Chart, d)
 	}
-	return do.run(cmd, j)
+	return exec.run(cmd, spec)
 }
 
 type installFlags struct {
@@ -149,7 +153,7 @@ type installFlags struct {
 	replace    bool
 }
 
-func (a *app) newInstall(do executor) *cobra.Command {
+func (a *app) newInstall(exec executor) *cobra.Command {
 	var flags installFlags
 	cmd := &cobra.Command{
 		Use: "install NAME CHART", GroupID: "deploy", Short: "install a chart, group by group", Long: installLong,
@@ -167,7 +171,7 @@ lockstep install shop oci://example.com/charts/shop --version 1.2.3 -f prod.yaml
 			return command.CompleteChart(chartArg, chartArg)(cmd, args, s)
 		},
 		RunE: func(cmd *cobra.Command, args []string) error {
-			return a.withReports(cmd, &flags.run, do, args, func(r runOptions) error { return a.install(cmd, &flags, r, args, do) })
+			return a.withReports(cmd, &flags.run, exec, args, func(r runOptions) error { return a.install(cmd, &flags, r, args, exec) })
 		},
 	}
 	flags.run.add(cmd)
@@ -187,7 +191,7 @@ lockstep install shop oci://example.com/charts/shop --version 1.2.3 -f prod.yaml
 	return cmd
 }
 
-func (a *app) install(cmd *cobra.Command, flags *installFlags, r runOptions, args []string, do executor) error {
+func (a *app) install(cmd *cobra.Command, flags *installFlags, r runOptions, args []string, exec executor) error {
 	name, ref, err := flags.name.NameAndChart(args)
 	if err != nil {
 		return err
@@ -196,7 +200,7 @@ func (a *app) install(cmd *cobra.Command, flags *installFlags, r runOptions, arg
 		return flags.dryRun(cmd, a, name, ref)
 	}
 	if flags.run.cluster.enabled {
-		return a.deployInCluster(cmd, flags.run.cluster, &flags.deploy, r, name, ref, do)
+		return a.deployInCluster(cmd, flags.run.cluster, &flags.deploy, r, name, ref, exec)
 	}
 	prepare := func(ctx context.Context, c *kube.Client, common kube.Common, rendering kube.Rendering) (*kube.Operation, error) {
 		return c.PrepareInstall(ctx, kube.Install{
@@ -205,5 +209,5 @@ func (a *app) install(cmd *cobra.Command, flags *installFlags, r runOptions, arg
 			ClientSide:      !flags.serverSide, Replace: flags.replace,
 		})
 	}
-	return a.deploy(cmd, &flags.deploy, r, name, ref, prepare, do)
+	return a.deploy(cmd, &flags.deploy, r, name, ref, prepare, exec)
 }

@@ -22,15 +22,15 @@ type suggester struct {
 }
 
 // rerun returns the user's command with args. It keeps all flags except those in without.
-func (p suggester) rerun(s *event.State, args []string, without ...string) string {
-	words := p.withConnection(s, p.cmd, append([]string{p.cmd.Name()}, args...))
-	command.VisitSetFlags(p.cmd, func(name string, set []string) {
-		if !p.selectsCluster(name) && name != "namespace" && !slices.Contains(without, name) {
+func (s suggester) rerun(state *event.State, args []string, without ...string) string {
+	words := s.withConnection(state, s.cmd, append([]string{s.cmd.Name()}, args...))
+	command.VisitSetFlags(s.cmd, func(name string, set []string) {
+		if !s.selectsCluster(name) && name != "namespace" && !slices.Contains(without, name) {
 			words = append(words, set...)
 		}
-	}, p.mask)
+	}, s.mask)
 	why := "after fixing it"
-	if s.Status == event.Aborted {
+	if state.Status == event.Aborted {
 		why = "to continue"
 	}
 	return withComment(words, why)
@@ -38,38 +38,37 @@ func (p suggester) rerun(s *event.State, args []string, without ...string) strin
 
 // related returns another command for the release of an operation. It keeps only the flags that
 // select the cluster.
-func (p suggester) related(s *event.State, why string, words ...string) string {
-	cmd, _, err := p.cmd.Root().Find(words[:1])
+func (s suggester) related(state *event.State, why string, words ...string) string {
+	cmd, _, err := s.cmd.Root().Find(words[:1])
 	if err != nil {
-		cmd = p.cmd
+		cmd = s.cmd
 	}
-	return withComment(p.withConnection(s, cmd, words), why)
+	return withComment(s.withConnection(state, cmd, words), why)
 }
 
 // withConnection adds the flags that select the cluster and namespace to a command.
-func (p suggester) withConnection(s *event.State, cmd *cobra.Command, words []string) []string {
-	given := words
-	words = []string{"lockstep"}
-	for _, w := range given {
-		words = append(words, p.mask.Argument("", w)) // hides passwords, for example in a URL
+func (s suggester) withConnection(state *event.State, cmd *cobra.Command, words []string) []string {
+	line := []string{"lockstep"}
+	for _, w := range words {
+		line = append(line, s.mask.Argument("", w)) // hides passwords, for example in a URL
 	}
-	if !s.Operation.Stack() { // each release of a stack has a namespace
-		words = append(words, "-n", s.Operation.Namespace)
+	if !state.Operation.Stack() { // each release of a stack has a namespace
+		line = append(line, "-n", state.Operation.Namespace)
 	}
-	if c := p.Settings.KubeContext; c != "" { // may come from HELM_KUBECONTEXT, set only for this command
-		words = append(words, "--kube-context", p.mask.Argument("kube-context", c))
+	if c := s.Settings.KubeContext; c != "" { // may come from HELM_KUBECONTEXT, set only for this command
+		line = append(line, "--kube-context", s.mask.Argument("kube-context", c))
 	}
-	command.VisitSetFlags(p.cmd, func(name string, set []string) {
-		if p.selectsCluster(name) && name != "kube-context" && cmd.Flag(name) != nil {
-			words = append(words, set...)
+	command.VisitSetFlags(s.cmd, func(name string, set []string) {
+		if s.selectsCluster(name) && name != "kube-context" && cmd.Flag(name) != nil {
+			line = append(line, set...)
 		}
-	}, p.mask)
-	return words
+	}, s.mask)
+	return line
 }
 
 // selectsCluster reports whether a flag selects the cluster or the user.
-func (p suggester) selectsCluster(flag string) bool {
-	return strings.HasPrefix(flag, "kube") && p.cmd.InheritedFlags().Lookup(flag) != nil
+func (s suggester) selectsCluster(flag string) bool {
+	return strings.HasPrefix(flag, "kube") && s.cmd.InheritedFlags().Lookup(flag) != nil
 }
 
 // withComment returns a shell command with a comment: why to run it, and whether the user must
@@ -100,53 +99,56 @@ func valueFlags() []string {
 
 // afterDeploy suggests commands after an install or upgrade. The same command resumes it (R50).
 // A values file in saved replaces the flags for values.
-func (p suggester) afterDeploy(s *event.State, ref, saved string, sandbox bool) []string {
-	name, back := s.Operation.Release, s.Operation.PreviousRevision
-	if s.Status == event.Succeeded || sandbox || s.Exit == command.ExitNothing {
+func (s suggester) afterDeploy(state *event.State, ref, saved string, sandbox bool) []string {
+	name, goodRevision := state.Operation.Release, state.Operation.PreviousRevision
+	if state.Status == event.Succeeded || sandbox || state.Exit == command.ExitNothing {
 		return nil
 	}
 	args, without := []string{name, ref}, []string{"generate-name", "name-template"}
 	if saved != "" {
 		args, without = append(args, "-f", saved), append(without, valueFlags()...)
 	}
-	next := []string{p.rerun(s, args, without...)}
+	next := []string{s.rerun(state, args, without...)}
 	switch {
-	case rolledBack(s):
-	case s.Release == event.NoRelease:
-	case s.Release != "failed": // another run is active, or the record could not be written
-		next = append(next, p.related(s, "or show the state of each object", "recover", name))
-	case back > 0:
-		next = append(next, p.related(s, "or roll back", "rollback", name, fmt.Sprint(back)))
-	case s.Operation.Name == "install": // no earlier revision to roll back to
-		next = append(next, p.related(s, "or remove it", "uninstall", name))
+	case rolledBack(state):
+	case state.Release == event.NoRelease:
+	case state.Release != "failed": // another run is active, or the record could not be written
+		next = append(next, s.related(state, "or show the state of each object", "recover", name))
+	case goodRevision > 0:
+		next = append(next, s.related(state, "or roll back", "rollback", name, fmt.Sprint(goodRevision)))
+	case state.Operation.Name == "install": // no earlier revision to roll back to
+		next = append(next, s.related(state, "or remove it", "uninstall", name))
 	}
 	return next
 }
 
-func (p suggester) afterRollback(s *event.State) []string {
-	if s.Status == event.Succeeded || s.Exit == command.ExitNothing {
+func (s suggester) afterRollback(state *event.State) []string {
+	if state.Status == event.Succeeded || state.Exit == command.ExitNothing {
 		return nil
 	}
-	name := s.Operation.Release
-	return []string{p.rerun(s, []string{name, fmt.Sprint(s.Operation.ToRevision)}), p.related(s, "", "history", name)}
+	name := state.Operation.Release
+	return []string{
+		s.rerun(state, []string{name, fmt.Sprint(state.Operation.ToRevision)}),
+		s.related(state, "", "history", name),
+	}
 }
 
 // afterUninstall suggests commands after an uninstall. others are releases still to uninstall.
-func (p suggester) afterUninstall(s *event.State, others []string) []string {
-	if s.Status == event.Succeeded || s.Exit == command.ExitNothing || s.Release == event.NoRelease {
+func (s suggester) afterUninstall(state *event.State, others []string) []string {
+	if state.Status == event.Succeeded || state.Exit == command.ExitNothing || state.Release == event.NoRelease {
 		return nil
 	}
-	name := s.Operation.Release
-	return []string{p.rerun(s, append([]string{name}, others...)), p.related(s, "", "status", name)}
+	name := state.Operation.Release
+	return []string{s.rerun(state, append([]string{name}, others...)), s.related(state, "", "status", name)}
 }
 
 // afterTest suggests running the failed tests again.
-func (p suggester) afterTest(s *event.State) []string {
-	if s.Status == event.Succeeded {
+func (s suggester) afterTest(state *event.State) []string {
+	if state.Status == event.Succeeded {
 		return nil
 	}
 	var failed []string
-	for _, phase := range s.Phases {
+	for _, phase := range state.Phases {
 		for _, g := range phase.Groups {
 			if g.Status == event.Failed {
 				_, name, _ := strings.Cut(g.Name, "/")
@@ -155,25 +157,26 @@ func (p suggester) afterTest(s *event.State) []string {
 		}
 	}
 	if failed == nil {
-		return []string{p.rerun(s, []string{s.Operation.Release})}
+		return []string{s.rerun(state, []string{state.Operation.Release})}
 	}
-	return []string{p.rerun(s, append([]string{s.Operation.Release}, failed...), "filter")}
+	return []string{s.rerun(state, append([]string{state.Operation.Release}, failed...), "filter")}
 }
 
 // rolledBack reports whether the operation was rolled back completely.
-func rolledBack(s *event.State) bool {
-	any := false
-	for _, p := range s.Phases {
+func rolledBack(state *event.State) bool {
+	found := false
+	for _, p := range state.Phases {
 		if !strings.HasPrefix(p.Name, event.RollbackPrefix) {
 			continue
 		}
 		for _, g := range p.Groups {
-			switch any = true; g.Status {
+			found = true
+			switch g.Status {
 			case event.Ready, event.Applied, event.Gone:
 			default:
 				return false
 			}
 		}
 	}
-	return any
+	return found
 }

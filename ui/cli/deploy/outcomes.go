@@ -20,17 +20,17 @@ import (
 
 // withReports parses the flags, calls run, and writes the reports of its operation, even if the
 // operation never starts. If a report file cannot be created, it does not call run.
-func (a *app) withReports(cmd *cobra.Command, flags *runFlags, do executor, names []string, run func(runOptions) error) error {
+func (a *app) withReports(cmd *cobra.Command, flags *runFlags, exec executor, args []string, run func(runOptions) error) error {
 	switch {
 	case len(flags.reports) == 0:
 	case isDryRun(cmd):
 		return command.UsageError("--report cannot be combined with --dry-run")
-	case !do.writes:
+	case !exec.writes:
 		return errors.New("--report needs a run; this command only shows what would happen")
-	case cmd.Name() == "uninstall" && len(names) > 1:
+	case cmd.Name() == "uninstall" && len(args) > 1:
 		return errors.New("--report covers one release; uninstall them one at a time")
 	}
-	if err := flags.cluster.check(cmd, do); err != nil {
+	if err := flags.cluster.check(cmd, exec); err != nil {
 		return err
 	}
 	start := func() error {
@@ -40,7 +40,7 @@ func (a *app) withReports(cmd *cobra.Command, flags *runFlags, do executor, name
 		}
 		return run(r)
 	}
-	if !do.writes {
+	if !exec.writes {
 		return start()
 	}
 	if !isDryRun(cmd) {
@@ -49,7 +49,7 @@ func (a *app) withReports(cmd *cobra.Command, flags *runFlags, do executor, name
 	}
 	out, err := report.NewOutcomes(report.OutcomesOptions{
 		Files: flags.reports, Errs: a.Stderr(cmd),
-		Summary: os.Getenv("GITHUB_STEP_SUMMARY"), File: func(chart string) string { return chartFile(names, chart) },
+		Summary: os.Getenv("GITHUB_STEP_SUMMARY"), File: func(chart string) string { return chartFile(args, chart) },
 	})
 	if err != nil {
 		return err
@@ -57,9 +57,9 @@ func (a *app) withReports(cmd *cobra.Command, flags *runFlags, do executor, name
 	flags.outcomes = out
 	err = start()
 	if !out.Over() {
-		op, cause := event.Operation{Name: cmd.Name(), Release: names[0], Namespace: a.Settings.Namespace()}, new(kube.Mask).Error(a.Signals.Cause(err))
+		op, cause := event.Operation{Name: cmd.Name(), Release: args[0], Namespace: a.Settings.Namespace()}, new(kube.Mask).Error(a.Signals.Cause(err))
 		outcome := report.NotStarted(op, time.Now().UTC(), command.ExitCode(cause), cause, problems(cause))
-		if cause != nil && command.OutputFormat(cmd) == report.ModeJSON && !isDryRun(cmd) && (cmd.Name() != "uninstall" || len(names) == 1) {
+		if cause != nil && command.OutputFormat(cmd) == report.ModeJSON && !isDryRun(cmd) && (cmd.Name() != "uninstall" || len(args) == 1) {
 			a.Display(cmd).Operation(report.Options{}).Consume(report.NotStartedEvent(outcome))
 		}
 		command.WarnIf(a.Display(cmd), out.End(outcome))

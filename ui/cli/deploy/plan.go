@@ -68,12 +68,12 @@ func hideRunFlags(cmd *cobra.Command) {
 	}
 }
 
-// plan prints the changes of a job. The exit code says whether there are any.
-func (a *app) plan(cmd *cobra.Command, j job) error {
+// plan prints the changes of an operation. The exit code says whether there are any.
+func (a *app) plan(cmd *cobra.Command, spec operationSpec) error {
 	if tui, err := cmd.Flags().GetBool("tui"); err == nil && tui {
-		return a.planOnScreen(cmd, j)
+		return a.planOnScreen(cmd, spec)
 	}
-	return a.preview(cmd, j, func(ctx context.Context, op *kube.Operation) error {
+	return a.preview(cmd, spec, func(ctx context.Context, op *kube.Operation) error {
 		p, err := planOf(ctx, op)
 		if err != nil {
 			return err
@@ -120,10 +120,10 @@ func reportChanges(changes []kube.Change) (out []report.Change) {
 	return out
 }
 
-// planOnScreen shows the plan of a job on the screen, with the diff of the selected object.
-func (a *app) planOnScreen(cmd *cobra.Command, j job) error {
-	return a.inSandbox(cmd, j.sandbox, func(s *helmcli.EnvSettings) error {
-		client, op, err := a.prepareOperation(cmd, j, s, true)
+// planOnScreen shows the plan of an operation on the screen, with the diff of the selected object.
+func (a *app) planOnScreen(cmd *cobra.Command, spec operationSpec) error {
+	return a.withCluster(cmd, spec.sandbox, func(s *helmcli.EnvSettings) error {
+		client, op, err := a.prepareOperation(cmd, spec, s, true)
 		if err != nil || op == nil {
 			return err
 		}

@@ -70,8 +70,8 @@ func (a *app) rbac(cmd *cobra.Command, flags *installFlags, name, ref string) er
 			Common: common, Rendering: rendering, Install: true, CreateNamespace: true, ServerSide: strconv.FormatBool(flags.serverSide),
 		})
 	}
-	return a.deploy(cmd, &flags.deploy, r, name, ref, prepare, executor{run: func(cmd *cobra.Command, j job) error {
-		return a.preview(cmd, j, func(_ context.Context, op *kube.Operation) error {
+	return a.deploy(cmd, &flags.deploy, r, name, ref, prepare, executor{run: func(cmd *cobra.Command, spec operationSpec) error {
+		return a.preview(cmd, spec, func(_ context.Context, op *kube.Operation) error {
 			return a.writeRoles(cmd, flags.run.cluster, op.Info().Namespace, op.Info().Release, op)
 		})
 	}})

@@ -23,7 +23,7 @@ type testFlags struct {
 	filter       []string
 }
 
-func (a *app) newTest(do executor) *cobra.Command {
+func (a *app) newTest(exec executor) *cobra.Command {
 	var flags testFlags
 	cmd := &cobra.Command{
 		Use: "test NAME", GroupID: "deploy", Short: "run the tests of a release", Long: testLong,
@@ -31,7 +31,7 @@ func (a *app) newTest(do executor) *cobra.Command {
 lockstep test shop -n shop --filter name=shop-smoke`,
 		Args: command.Args(1, 1), ValidArgsFunction: a.CompleteRelease(nil),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			return a.withReports(cmd, &flags.run, do, args, func(r runOptions) error { return a.test(cmd, &flags, r, args[0], do) })
+			return a.withReports(cmd, &flags.run, exec, args, func(r runOptions) error { return a.test(cmd, &flags, r, args[0], exec) })
 		},
 	}
 	flags.run.add(cmd)
@@ -58,20 +58,20 @@ func parseFilter(filter []string) (include, exclude []string, err error) {
 	return include, exclude, nil
 }
 
-func (a *app) test(cmd *cobra.Command, flags *testFlags, r runOptions, name string, do executor) error {
+func (a *app) test(cmd *cobra.Command, flags *testFlags, r runOptions, name string, exec executor) error {
 	include, exclude, err := parseFilter(flags.filter)
 	if err != nil {
 		return err
 	}
 	if flags.run.cluster.enabled {
-		return a.inCluster(cmd, flags.run.cluster, r, packedRun{release: name, args: []string{name}})
+		return a.runAsJob(cmd, flags.run.cluster, r, packedRun{release: name, args: []string{name}})
 	}
 	var logs bytes.Buffer // printed after everything else
 	d := a.Display(cmd)
 	if flags.dryRun {
-		do = a.dryRunLines()
+		exec = a.dryRunLines()
 	}
-	runErr := do.run(cmd, job{runOptions: r, release: name, outcome: "the release does not change",
+	runErr := exec.run(cmd, operationSpec{runOptions: r, release: name, abortOutcome: "the release does not change",
 		next: func(s *event.State, m *kube.Mask) []string { return suggester{a, cmd, m}.afterTest(s) },
 		prepare: func(ctx context.Context, c *kube.Client, common kube.Common) (*kube.Operation, error) {
 			test := kube.ReleaseTest{Common: common, Include: include, Exclude: exclude}

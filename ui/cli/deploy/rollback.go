@@ -26,7 +26,7 @@ type rollbackFlags struct {
 	dryRun string
 }
 
-func (a *app) newRollback(do executor) *cobra.Command {
+func (a *app) newRollback(exec executor) *cobra.Command {
 	var flags rollbackFlags
 	cmd := &cobra.Command{
 		Use: "rollback NAME [REVISION]", GroupID: "deploy", Short: "roll back to an earlier revision, group by group",
@@ -35,7 +35,7 @@ func (a *app) newRollback(do executor) *cobra.Command {
 lockstep rollback shop 3 -n shop --dry-run`,
 		Args: command.Args(1, 2), ValidArgsFunction: a.CompleteRelease(a.CompleteRevisions),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			return a.withReports(cmd, &flags.run, do, args, func(r runOptions) error { return a.rollback(cmd, &flags, r, args, do) })
+			return a.withReports(cmd, &flags.run, exec, args, func(r runOptions) error { return a.rollback(cmd, &flags, r, args, exec) })
 		},
 	}
 	flags.run.add(cmd)
@@ -51,7 +51,7 @@ lockstep rollback shop 3 -n shop --dry-run`,
 	return cmd
 }
 
-func (a *app) rollback(cmd *cobra.Command, flags *rollbackFlags, r runOptions, args []string, do executor) error {
+func (a *app) rollback(cmd *cobra.Command, flags *rollbackFlags, r runOptions, args []string, exec executor) error {
 	if len(args) > 1 {
 		var err error
 		if flags.Revision, err = strconv.Atoi(args[1]); err != nil || flags.Revision < 0 {
@@ -62,16 +62,16 @@ func (a *app) rollback(cmd *cobra.Command, flags *rollbackFlags, r runOptions, a
 		return fmt.Errorf("--description has %d characters; the maximum is %d", n, action.MaxDescriptionLength)
 	}
 	if flags.dryRun != dryRunNone {
-		do = a.dryRunLines()
+		exec = a.dryRunLines()
 	}
 	if flags.run.cluster.enabled {
-		return a.inCluster(cmd, flags.run.cluster, r, packedRun{release: args[0], args: args})
+		return a.runAsJob(cmd, flags.run.cluster, r, packedRun{release: args[0], args: args})
 	}
-	return do.run(cmd, job{runOptions: r, release: args[0],
+	return exec.run(cmd, operationSpec{runOptions: r, release: args[0],
 		next: func(s *event.State, m *kube.Mask) []string { return suggester{a, cmd, m}.afterRollback(s) },
 		prepare: func(ctx context.Context, c *kube.Client, common kube.Common) (*kube.Operation, error) {
-			back := flags.Rollback
-			back.Common = common
-			return c.PrepareRollback(ctx, back)
+			opts := flags.Rollback
+			opts.Common = common
+			return c.PrepareRollback(ctx, opts)
 		}})
 }

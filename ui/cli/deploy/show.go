@@ -23,39 +23,42 @@ import (
 	"lockstep/ui/report"
 )
 
-// show runs an operation on the screen or as lines until it ends. It reports whether the user
-// restarted it.
-func (a *app) show(cmd *cobra.Command, client *kube.Client, op *kube.Operation, j job) (restart bool, err error) {
-	var restarted atomic.Bool
+// runOperation runs an operation on the screen or as lines until it ends. It returns the operation
+// to run next if the user restarted it, else nil.
+func (a *app) runOperation(cmd *cobra.Command, client *kube.Client, op *kube.Operation, spec operationSpec) (*operationSpec, error) {
+	var restart atomic.Pointer[operationSpec]
 	changes := screen.Changes(op)
-	r := shownRun{
-		runOptions: j.runOptions, op: op, info: op.Info(), clients: []*kube.Client{client},
+	r := displayedRun{
+		runOptions: spec.runOptions, op: op, info: op.Info(), clients: []*kube.Client{client},
 		changes: changes, hide: op.Mask().Text, manifests: op.Manifests,
-		outcome: cmp.Or(j.outcome, "the release will be marked failed"),
-		next:    func(s *event.State) []string { return j.next(s, op.Mask()) },
-		board:   board.Options{Inspector: screen.NewInspector(changes, client.Diagnoser(), op.Mask()), Kubectl: client.KubectlFlags()},
+		abortOutcome: cmp.Or(spec.abortOutcome, "the release will be marked failed"),
+		next:         func(s *event.State) []string { return spec.next(s, op.Mask()) },
+		board:        board.Options{Inspector: screen.NewInspector(changes, client.Diagnoser(), op.Mask()), Kubectl: client.KubectlFlags()},
 	}
 	if op.Editable() == nil {
-		ed := editor{op, j.dir, j.saved}
+		ed := editor{op, spec.dir, spec.saved}
 		r.editor, r.board.Editor = ed, ed
 	}
-	if j.reload != nil {
+	if spec.reload != nil {
 		r.board.Restart = func(ctx context.Context) error {
 			values, err := op.Values(false)
-			if err == nil {
-				err = j.reload(ctx, values)
+			if err != nil {
+				return err
 			}
-			restarted.Store(err == nil)
+			reloaded, err := spec.reload(ctx, values)
+			if err == nil {
+				restart.Store(&reloaded)
+			}
 			return err
 		}
 	}
 	r.board.Later, r.closed = screen.ViewAfterRun(client, op.Info().Release, op.Info().Namespace)
-	err = a.showRun(cmd, r)
-	return restarted.Load(), err
+	err := a.runDisplayed(cmd, r)
+	return restart.Load(), err
 }
 
-// shownRun is an operation, on one release or a stack, and how it is shown.
-type shownRun struct {
+// displayedRun is an operation, on one release or a stack, and how it is shown.
+type displayedRun struct {
 	runOptions
 	op      command.Operation
 	info    event.Operation
@@ -66,13 +69,14 @@ type shownRun struct {
 	// manifests is for report.RunLog.KeepManifests; nil for none.
 	manifests func(edits int) iter.Seq2[plan.Object, string]
 	next      func(*event.State) []string // suggests commands to run afterwards
-	outcome   string                      // of an abort without rollback
-	board     board.Options
-	closed    func() // called when the screen has closed
+	// abortOutcome says what an abort without rollback does.
+	abortOutcome string
+	board        board.Options
+	closed       func() // called when the screen has closed
 }
 
-// showRun runs an operation on the screen or as lines until it ends.
-func (a *app) showRun(cmd *cobra.Command, r shownRun) error {
+// runDisplayed runs an operation on the screen or as lines until it ends.
+func (a *app) runDisplayed(cmd *cobra.Command, r displayedRun) error {
 	d := a.Display(cmd)
 	a.Logs.Hide(r.hide)
 	r.board.First = firstRun()
@@ -93,8 +97,8 @@ func (a *app) showRun(cmd *cobra.Command, r shownRun) error {
 	if server.Server != nil {
 		opts.Steer = runs.CtlCommand(r.info)
 	}
-	guard := &unattended{op: r.op, timeout: r.common.Timeout, rollback: r.rollbackOnSignal, attached: server.clients}
-	policy := command.SignalPolicy{Rollback: r.rollbackOnSignal, Hangup: r.hangup, Outcome: r.outcome, Unattended: guard.start}
+	hangup := &hangupTimer{op: r.op, timeout: r.common.Timeout, rollback: r.rollbackOnSignal, attached: server.clients}
+	policy := command.SignalPolicy{Rollback: r.rollbackOnSignal, Hangup: r.hangup, Outcome: r.abortOutcome, Unattended: hangup.start}
 	var notices report.Notices
 	if !r.screen {
 		notices = d
@@ -105,9 +109,9 @@ func (a *app) showRun(cmd *cobra.Command, r shownRun) error {
 	defer a.Signals.Unbind()
 	var state *event.State
 	if r.screen {
-		state, err = a.runOnScreen(cmd, r, opts, server.Close, record, a.Signals, guard)
+		state, err = a.runOnScreen(cmd, r, opts, server.Close, record, a.Signals, hangup)
 	} else {
-		state, err = run(r.op, record, d.Operation(opts), a.Signals, guard)
+		state, err = run(r.op, record, d.Operation(opts), a.Signals, hangup)
 	}
 	command.WarnIf(d, r.outcomes.End(report.NewOutcome(state, r.next(state))))
 	return command.OperationError(state, err, r.screen)
@@ -115,18 +119,20 @@ func (a *app) showRun(cmd *cobra.Command, r shownRun) error {
 
 // run runs an operation and passes its events to the consumers.
 func run(op command.Operation, consumers ...report.Consumer) (*event.State, error) {
-	over := make(chan error, 1)
+	result := make(chan error, 1)
 	go func() {
 		defer op.Feed().Close()
-		over <- op.Run()
+		result <- op.Run()
 	}()
 	state := report.Follow(op.Feed(), consumers...)
-	return state, <-over
+	return state, <-result
 }
 
 // runOnScreen runs an operation on the screen and prints its summary. It calls ended when the
 // operation ends, which may be before the screen closes.
-func (a *app) runOnScreen(cmd *cobra.Command, r shownRun, opts report.Options, ended func(), consumers ...report.Consumer) (*event.State, error) {
+func (a *app) runOnScreen(
+	cmd *cobra.Command, r displayedRun, opts report.Options, ended func(), consumers ...report.Consumer,
+) (*event.State, error) {
 	o := r.board
 	defer screen.Open(a.App, cmd, &o)()
 	var state *event.State
@@ -182,12 +188,12 @@ func newRecord(notices report.Notices) *report.RunLog {
 	return report.NewRunLog(dir, notices.Warn)
 }
 
-// server is the socket of an operation (R47), or nil inside if there is none.
+// server is the socket of an operation (R47). Server is nil if it could not be opened.
 type server struct{ *remote.Server }
 
 // serve opens the socket of an operation. If that fails, the operation runs without a socket,
 // unless its controlFlag makes it wait for another terminal.
-func serve(r shownRun) (server, error) {
+func serve(r displayedRun) (server, error) {
 	dir, err := runs.LiveDir()
 	if err == nil {
 		var s *remote.Server

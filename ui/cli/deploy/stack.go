@@ -110,7 +110,7 @@ func (a *app) runStack(cmd *cobra.Command, flags *stackFlags, r runOptions, down
 		return a.stackInCluster(cmd, flags, file, r, down)
 	}
 	r.common.Lease = a.leaseOptions(cmd)
-	return a.withStack(cmd, flags, file, r, down, func(stack *kube.Stack, all clients) error { return a.showStack(cmd, r, stack, all) })
+	return a.withStack(cmd, flags, file, r, down, func(stack *kube.Stack, all clients) error { return a.runStackOperation(cmd, r, stack, all) })
 }
 
 // previewStack plans the releases of a helmfile and calls do. It runs nothing.
@@ -130,7 +130,7 @@ type clients map[string]*kube.Client
 func (a *app) withStack(
 	cmd *cobra.Command, flags *stackFlags, file *kube.Helmfile, r runOptions, down bool, do func(*kube.Stack, clients) error,
 ) error {
-	return a.inSandbox(cmd, r.sandbox, func(s *helmcli.EnvSettings) error {
+	return a.withCluster(cmd, r.sandbox, func(s *helmcli.EnvSettings) error {
 		loader, err := command.NewStackLoader(a.App, file, s, flags.set, flags.skipDeps)
 		if err != nil {
 			return err
@@ -221,8 +221,8 @@ func (a *app) addStack(cmd *cobra.Command, run *runFlags, input *command.ChartIn
 	}
 }
 
-// showStack runs a stack on the screen or as lines until it ends.
-func (a *app) showStack(cmd *cobra.Command, r runOptions, stack *kube.Stack, all clients) error {
+// runStackOperation runs a stack on the screen or as lines until it ends.
+func (a *app) runStackOperation(cmd *cobra.Command, r runOptions, stack *kube.Stack, all clients) error {
 	nothing := func(why screen.NoChanges) board.Inspector { return screen.Disconnected{ChangeSource: why} }
 	release := func(scope string) (board.Inspector, []string) {
 		client := all[releaseContext(scope)]
@@ -233,12 +233,12 @@ func (a *app) showStack(cmd *cobra.Command, r runOptions, stack *kube.Stack, all
 		}
 		return nothing("nothing to do"), client.KubectlFlags()
 	}
-	return a.showRun(cmd, shownRun{
+	return a.runDisplayed(cmd, displayedRun{
 		runOptions: r, op: stack, info: stack.Info(), clients: slices.Collect(maps.Values(all)), hide: stack.Text,
-		outcome: "running releases will be marked failed",
-		next:    func(s *event.State) []string { return suggester{app: a, cmd: cmd}.afterStack(s, r.sandbox) },
-		board:   board.Options{Inspector: nothing("press enter to open the release"), Release: release},
-		closed:  func() {},
+		abortOutcome: "running releases will be marked failed",
+		next:         func(s *event.State) []string { return suggester{app: a, cmd: cmd}.afterStack(s, r.sandbox) },
+		board:        board.Options{Inspector: nothing("press enter to open the release"), Release: release},
+		closed:       func() {},
 	})
 }
 
@@ -252,9 +252,9 @@ func releaseContext(id string) string {
 }
 
 // afterStack suggests running a stack again that did not succeed, which resumes it (S7).
-func (p suggester) afterStack(s *event.State, sandbox bool) []string {
-	if s.Status == event.Succeeded || sandbox || s.Exit == command.ExitNothing {
+func (s suggester) afterStack(state *event.State, sandbox bool) []string {
+	if state.Status == event.Succeeded || sandbox || state.Exit == command.ExitNothing {
 		return nil
 	}
-	return []string{p.rerun(s, nil)}
+	return []string{s.rerun(state, nil)}
 }

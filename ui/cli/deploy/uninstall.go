@@ -24,7 +24,7 @@ type uninstallFlags struct {
 	dryRun bool
 }
 
-func (a *app) newUninstall(do executor) *cobra.Command {
+func (a *app) newUninstall(exec executor) *cobra.Command {
 	var flags uninstallFlags
 	cmd := &cobra.Command{
 		Use: "uninstall NAME [NAME...]", Aliases: []string{"del", "delete", "un"}, SuggestFor: []string{"remove", "rm"},
@@ -33,7 +33,7 @@ func (a *app) newUninstall(do executor) *cobra.Command {
 lockstep uninstall shop -n shop --keep-history`,
 		Args: command.Args(1, -1), ValidArgsFunction: a.CompleteReleases,
 		RunE: func(cmd *cobra.Command, args []string) error {
-			return a.withReports(cmd, &flags.run, do, args, func(r runOptions) error { return a.uninstall(cmd, &flags, r, args, do) })
+			return a.withReports(cmd, &flags.run, exec, args, func(r runOptions) error { return a.uninstall(cmd, &flags, r, args, exec) })
 		},
 	}
 	flags.run.add(cmd)
@@ -48,19 +48,19 @@ lockstep uninstall shop -n shop --keep-history`,
 	return cmd
 }
 
-func (a *app) uninstall(cmd *cobra.Command, flags *uninstallFlags, r runOptions, names []string, do executor) error {
+func (a *app) uninstall(cmd *cobra.Command, flags *uninstallFlags, r runOptions, names []string, exec executor) error {
 	if flags.dryRun {
-		do = a.dryRunLines()
+		exec = a.dryRunLines()
 	}
 	if flags.run.cluster.enabled {
 		if len(names) > 1 {
 			return errors.New("--in-cluster covers one release; uninstall them one at a time")
 		}
-		return a.inCluster(cmd, flags.run.cluster, r, packedRun{release: names[0], args: names})
+		return a.runAsJob(cmd, flags.run.cluster, r, packedRun{release: names[0], args: names})
 	}
 	var changes error
 	for i := range names {
-		err := do.run(cmd, a.uninstallJob(cmd, flags, r, names[i:]))
+		err := exec.run(cmd, a.uninstallSpec(cmd, flags, r, names[i:]))
 		unchanged := err != nil && command.ExitCode(err) == command.ExitNothing
 		left := names[i:]
 		if !unchanged {
@@ -71,7 +71,7 @@ func (a *app) uninstall(cmd *cobra.Command, flags *uninstallFlags, r runOptions,
 			changes = err
 		case a.Signals.Interrupted() && len(left) > 0 && (err == nil || unchanged && i > 0):
 			return command.Exit(command.ExitAborted, fmt.Errorf("interrupted; not uninstalled: %s", strings.Join(left, ", ")))
-		case unchanged && i > 0 && do.writes: // earlier releases were uninstalled
+		case unchanged && i > 0 && exec.writes: // earlier releases were uninstalled
 			return command.Exit(command.ExitFailed, err)
 		case err != nil:
 			return err
@@ -80,14 +80,14 @@ func (a *app) uninstall(cmd *cobra.Command, flags *uninstallFlags, r runOptions,
 	return changes
 }
 
-func (a *app) uninstallJob(cmd *cobra.Command, flags *uninstallFlags, r runOptions, names []string) job {
+func (a *app) uninstallSpec(cmd *cobra.Command, flags *uninstallFlags, r runOptions, names []string) operationSpec {
 	name, others := names[0], names[1:]
-	return job{runOptions: r, release: name,
+	return operationSpec{runOptions: r, release: name,
 		next: func(s *event.State, m *kube.Mask) []string { return suggester{a, cmd, m}.afterUninstall(s, others) },
 		prepare: func(ctx context.Context, c *kube.Client, common kube.Common) (*kube.Operation, error) {
-			u := flags.Uninstall
-			u.Common = common
-			op, err := c.PrepareUninstall(ctx, u)
+			opts := flags.Uninstall
+			opts.Common = common
+			op, err := c.PrepareUninstall(ctx, opts)
 			if op == nil && err == nil {
 				a.Display(cmd).Note(fmt.Sprintf("release %s not found in namespace %s; nothing to do", name, common.Namespace))
 			}

@@ -18,12 +18,12 @@ func TestSignalAfterFirstUninstall(t *testing.T) {
 	a := &app{command.NewApp(command.NewSignals(t.Context()))}
 	var said strings.Builder
 	var done []string
-	uninstalls := executor{writes: true, run: func(cmd *cobra.Command, j job) error {
+	uninstalls := executor{writes: true, run: func(cmd *cobra.Command, spec operationSpec) error {
 		if err := a.Signals.Bind(&fakeOperation{}, command.SignalPolicy{}, report.NewNotices(report.Stream{Writer: &said})); err != nil {
 			return err
 		}
 		defer a.Signals.Unbind()
-		done = append(done, j.release)
+		done = append(done, spec.release)
 		a.Signals.Handle(os.Interrupt) // after the last event, so there is no reply
 		return nil
 	}}

@@ -28,12 +28,12 @@ func addServerSide(cmd *cobra.Command, value *string) {
 	command.AddChoice(cmd, value, "server-side", "", "use server-side apply; auto keeps the release's method", "auto", "true", "false")
 }
 
-func (a *app) newUpgrade(do executor) *cobra.Command {
-	cmd, _ := a.newUpgradeWithFlags(do)
+func (a *app) newUpgrade(exec executor) *cobra.Command {
+	cmd, _ := a.newUpgradeWithFlags(exec)
 	return cmd
 }
 
-func (a *app) newUpgradeWithFlags(do executor) (*cobra.Command, *upgradeFlags) {
+func (a *app) newUpgradeWithFlags(exec executor) (*cobra.Command, *upgradeFlags) {
 	flags := &upgradeFlags{}
 	cmd := &cobra.Command{
 		Use: "upgrade NAME CHART", GroupID: "deploy", Short: "upgrade a release, group by group", Long: upgradeLong,
@@ -43,7 +43,7 @@ lockstep upgrade shop ./shop --rollback-on-failure
 lockstep upgrade shop ./shop --dry-run`,
 		Args: command.Args(2, 2), ValidArgsFunction: a.CompleteRelease(command.CompleteChart(1, 1)),
 		RunE: func(cmd *cobra.Command, args []string) error {
-			return a.withReports(cmd, &flags.run, do, args, func(r runOptions) error { return a.upgrade(cmd, flags, r, args[0], args[1], do) })
+			return a.withReports(cmd, &flags.run, exec, args, func(r runOptions) error { return a.upgrade(cmd, flags, r, args[0], args[1], exec) })
 		},
 	}
 	flags.run.add(cmd)
@@ -64,15 +64,15 @@ lockstep upgrade shop ./shop --dry-run`,
 	return cmd, flags
 }
 
-func (a *app) upgrade(cmd *cobra.Command, flags *upgradeFlags, r runOptions, name, ref string, do executor) error {
-	if flags.run.cluster.enabled || do.manifests {
-		return a.deployInCluster(cmd, flags.run.cluster, &flags.deploy, r, name, ref, do)
+func (a *app) upgrade(cmd *cobra.Command, flags *upgradeFlags, r runOptions, name, ref string, exec executor) error {
+	if flags.run.cluster.enabled || exec.printManifests {
+		return a.deployInCluster(cmd, flags.run.cluster, &flags.deploy, r, name, ref, exec)
 	}
 	prepare := func(ctx context.Context, c *kube.Client, common kube.Common, rendering kube.Rendering) (*kube.Operation, error) {
-		up := flags.Upgrade
-		up.Common, up.Rendering, up.CreateNamespace = common, rendering, flags.deploy.createNamespace
-		return c.PrepareUpgrade(ctx, up)
+		opts := flags.Upgrade
+		opts.Common, opts.Rendering, opts.CreateNamespace = common, rendering, flags.deploy.createNamespace
+		return c.PrepareUpgrade(ctx, opts)
 	}
 	// An upgrade needs the release from the cluster, even for --dry-run=client.
-	return a.deploy(cmd, &flags.deploy, r, name, ref, prepare, do)
+	return a.deploy(cmd, &flags.deploy, r, name, ref, prepare, exec)
 }

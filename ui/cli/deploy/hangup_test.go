@@ -30,13 +30,13 @@ func TestUnattendedRunEnds(t *testing.T) {
 	} {
 		synctest.Test(t, func(t *testing.T) {
 			op, attached := &fakeOperation{}, 0
-			d := &unattended{op: op, timeout: time.Minute, rollback: tt.rollback, attached: func() int { return attached }}
-			d.Consume(event.Event{Kind: event.KindRun, Status: tt.run})
+			timer := &hangupTimer{op: op, timeout: time.Minute, rollback: tt.rollback, attached: func() int { return attached }}
+			timer.Consume(event.Event{Kind: event.KindRun, Status: tt.run})
 			time.Sleep(time.Hour)
 			if len(op.sent) > 0 {
 				t.Errorf("%s: sent %v before the terminal closed", name, op.sent)
 			}
-			d.start()
+			timer.start()
 			attached = 1
 			time.Sleep(90 * time.Second)
 			if len(op.sent) > 0 {
@@ -47,7 +47,7 @@ func TestUnattendedRunEnds(t *testing.T) {
 			if got := append(op.sent, ""); got[0] != tt.want {
 				t.Errorf("%s: sent %v, want %s", name, op.sent, tt.want)
 			}
-			d.Consume(event.Event{Kind: event.KindOperation, Status: event.Failed})
+			timer.Consume(event.Event{Kind: event.KindOperation, Status: event.Failed})
 		})
 	}
 }

@@ -1,0 +1,146 @@
+package deploy
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"log/slog"
+	"path/filepath"
+	"time"
+
+	"github.com/spf13/cobra"
+	helmcli "helm.sh/helm/v4/pkg/cli"
+	"helm.sh/helm/v4/pkg/registry"
+
+	"lockstep/engine/event"
+	"lockstep/kube"
+	"lockstep/kube/throwaway"
+	"lockstep/ui/cli/command"
+	"lockstep/ui/report"
+)
+
+// operationSpec is an operation to prepare and run, as the flags of a command specify it.
+type operationSpec struct {
+	runOptions
+	release  string
+	registry *registry.Client // may be nil
+	// prepare plans and checks. The operation is nil if there is nothing to do.
+	prepare func(context.Context, *kube.Client, kube.Common) (*kube.Operation, error)
+	dir     *chartDir    // nil if the chart is not a directory
+	saved   *savedValues // nil if the operation cannot be edited
+	// reload loads the chart again and returns the operation with it and the given values, for
+	// a restart on a new throwaway cluster. It is nil without --sandbox.
+	reload func(ctx context.Context, values map[string]any) (operationSpec, error)
+	// next suggests commands to run after the operation.
+	next func(*event.State, *kube.Mask) []string
+	// abortOutcome says what an abort without rollback does to the release; "" means that the
+	// release will be marked failed.
+	abortOutcome string
+}
+
+// executor runs an operation, or shows what it would do.
+type executor struct {
+	run    func(cmd *cobra.Command, spec operationSpec) error
+	writes bool
+	// printManifests means that the command only prints the objects of a run in the cluster; run
+	// is nil.
+	printManifests bool
+}
+
+// prepareAndRun is the executor that runs an operation. With --sandbox it uses a throwaway
+// cluster, and a new one each time the user restarts the run.
+func (a *app) prepareAndRun(cmd *cobra.Command, spec operationSpec) error {
+	for {
+		var restart *operationSpec
+		err := a.withCluster(cmd, spec.sandbox, func(s *helmcli.EnvSettings) error {
+			spec.common.Lease = a.leaseOptions(cmd)
+			client, op, err := a.prepareOperation(cmd, spec, s, false)
+			if err != nil || op == nil {
+				return err
+			}
+			restart, err = a.runOperation(cmd, client, op, spec)
+			return err
+		})
+		if restart == nil {
+			return err
+		}
+		spec = *restart
+	}
+}
+
+// leaseOptions returns the options of the Lease that locks a release (R51). Lock files next to
+// the records show which runs of this machine were killed.
+func (a *app) leaseOptions(cmd *cobra.Command) kube.LeaseOptions {
+	opts := kube.LeaseOptions{OnWait: a.Display(cmd).Note}
+	if runs, err := report.RunDir(); err == nil {
+		opts.LockDir = filepath.Join(filepath.Dir(runs), "locks")
+	}
+	return opts
+}
+
+// preview prepares an operation and calls do with it. It does not run it.
+func (a *app) preview(cmd *cobra.Command, spec operationSpec, do func(context.Context, *kube.Operation) error) error {
+	return a.withCluster(cmd, spec.sandbox, func(s *helmcli.EnvSettings) error {
+		_, op, err := a.prepareOperation(cmd, spec, s, true)
+		if err != nil || op == nil {
+			return err
+		}
+		_, err = command.Cancelable(cmd.Context(), func(ctx context.Context) (struct{}, error) {
+			return struct{}{}, do(ctx, op)
+		})
+		return err
+	})
+}
+
+// prepareOperation connects and prepares an operation. The operation is nil if there is nothing to do.
+func (a *app) prepareOperation(
+	cmd *cobra.Command, spec operationSpec, settings *helmcli.EnvSettings, planOnly bool,
+) (*kube.Client, *kube.Operation, error) {
+	client, err := kube.Connect(settings, slog.Default(), spec.registry)
+	if err != nil {
+		return nil, nil, err
+	}
+	notices := a.Display(cmd)
+	defer reportUnreachable(client, notices)()
+	steps := &progress{notices: notices}
+	defer steps.end()
+	common := spec.common
+	common.OnStep, common.Job = steps.start, kube.Job()
+	common.Release, common.Namespace, common.PlanOnly = spec.release, settings.Namespace(), planOnly
+	op, err := command.Cancelable(cmd.Context(), func(ctx context.Context) (*kube.Operation, error) {
+		return spec.prepare(ctx, client, common)
+	})
+	if refusal, ok := errors.AsType[*kube.Refusal](err); ok {
+		notices.Warnings(refusal.Warnings)
+	}
+	if errors.Is(err, kube.ErrCompleted) {
+		notices.Note(err.Error() + "; nothing to do")
+		return client, nil, nil
+	}
+	return client, op, err
+}
+
+// withCluster calls do with the settings of the cluster to use. With --sandbox that is a throwaway
+// cluster, which is deleted afterwards.
+func (a *app) withCluster(cmd *cobra.Command, sandbox bool, do func(*helmcli.EnvSettings) error) error {
+	if !sandbox {
+		return do(a.Settings)
+	}
+	notices := a.Display(cmd)
+	start := time.Now()
+	ready := notices.Start("starting a throwaway cluster")
+	cluster, err := throwaway.Start(cmd.Context(), throwaway.Options{})
+	if err != nil {
+		ready("")
+		return err
+	}
+	defer func() {
+		if err := cluster.Close(); err != nil {
+			notices.Warn(err.Error())
+		}
+	}()
+	ready(fmt.Sprintf("ready after %.1fs", time.Since(start).Seconds()))
+	settings := command.ContextSettings(a.Settings, cluster.Kubeconfig, "")
+	settings.SetNamespace(a.Settings.Namespace())
+	return do(settings)
+}
