@@ -90,18 +90,31 @@ func (p Plan) line(c Change) string {
 	return withReason(s+" "+cmp.Or(actions[c.Action].word, c.Action), c.Message)
 }
 
-// count counts the changes by action and summarizes them.
-func count(changes []Change) (n map[string]int, text string) {
-	n = map[string]int{}
+// Count counts the refused changes and those that modify the cluster. Hooks do not count: they
+// run with every operation.
+func (p Plan) Count() (refused, changed int) {
+	n := countActions(p.Changes)
+	return n["refuse"], n["create"] + n["change"] + n["delete"]
+}
+
+// actionCounts is how many changes have an action, by action.
+type actionCounts map[string]int
+
+func countActions(changes []Change) actionCounts {
+	n := actionCounts{}
 	for _, c := range changes {
 		n[c.Action]++
 	}
-	return n, fmt.Sprintf("%d to create, %d to change, %d to delete", n["create"], n["change"], n["delete"])
+	return n
+}
+
+func (n actionCounts) String() string {
+	return fmt.Sprintf("%d to create, %d to change, %d to delete", n["create"], n["change"], n["delete"])
 }
 
 func (p Plan) summary() string {
-	n, s := count(p.Changes)
-	s += fmt.Sprintf(", %d unchanged", n["unchanged"]+n["absent"]+n["keep"])
+	n := countActions(p.Changes)
+	s := fmt.Sprintf("%s, %d unchanged", n, n["unchanged"]+n["absent"]+n["keep"])
 	if hooks := n["hook"]; hooks > 0 {
 		s += ", " + text.Count(hooks, "hook") + " to run"
 	}
@@ -170,9 +183,9 @@ type Edit struct {
 // Lines returns the counts, the warnings and the changes to the plan. After its indent, a
 // line starts with + (new), - (removed) or ~ (changed).
 func (e Edit) Lines() []string {
-	_, counts := count(e.Changes)
-	if len(e.Changes) == 0 {
-		counts = "no object changes"
+	counts := "no object changes"
+	if len(e.Changes) > 0 {
+		counts = countActions(e.Changes).String()
 	}
 	lines := []string{fmt.Sprintf("revision %d: %s", e.Operation.Revision, counts)}
 	if e.Empty {

@@ -165,9 +165,9 @@ func (p StackPlan) Count() (refused, changed int) {
 		if r.Plan == nil {
 			continue
 		}
-		n, _ := count(r.Plan.Changes)
+		n, _ := r.Plan.Count()
 		changed++
-		refused += len(r.Plan.Errors) + n["refuse"]
+		refused += len(r.Plan.Errors) + n
 	}
 	return refused, changed
 }

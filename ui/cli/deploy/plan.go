@@ -84,38 +84,33 @@ func (a *app) plan(cmd *cobra.Command, spec operationSpec) error {
 		if err := refusal(op); err != nil {
 			return err
 		}
-		changes, refused := 0, 0
-		for _, c := range p.Changes {
-			switch change := (kube.Change{Action: kube.Action(c.Action)}); {
-			case change.Real():
-				changes++
-			case change.Action == kube.ActionRefuse:
-				refused++
-			}
-		}
-		switch {
+		switch refused, changed := p.Count(); {
 		case refused > 0:
 			return fmt.Errorf("the API server would refuse %s", text.Count(refused, "change"))
-		case changes > 0:
+		case changed > 0:
 			return command.Exit(command.ExitChanges, nil)
 		}
 		return nil
 	})
 }
 
+// planOf returns the plan of an operation, with its changes to the cluster.
 func planOf(ctx context.Context, op *kube.Operation) (*report.Plan, error) {
 	changes, err := op.Changes(ctx)
 	if err != nil {
 		return nil, err
 	}
 	return &report.Plan{
-		Operation: op.Info(), Changes: reportChanges(changes), Warnings: op.Warnings(), Errors: op.Refused(), Phases: op.Phases(),
+		Operation: op.Info(), Changes: reportChanges(changes), Phases: op.Phases(),
+		Warnings: op.Warnings(), Errors: op.Refused(),
 	}, nil
 }
 
 func reportChanges(changes []kube.Change) (out []report.Change) {
 	for _, c := range changes {
-		out = append(out, report.Change{Phase: c.Phase, Group: c.Group, Object: c.Object, Action: string(c.Action), Diff: c.Diff, Message: c.Message})
+		out = append(out, report.Change{
+			Phase: c.Phase, Group: c.Group, Object: c.Object, Action: string(c.Action), Diff: c.Diff, Message: c.Message,
+		})
 	}
 	return out
 }

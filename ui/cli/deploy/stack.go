@@ -93,8 +93,10 @@ lockstep down -f helmfile.yaml -l tier=frontend`,
 }
 
 func (a *app) withStackReports(cmd *cobra.Command, flags *stackFlags, down bool) error {
-	names := []string{cmp.Or(flags.Path, "helmfile.yaml")}
-	return a.withReports(cmd, flags.run, executor{writes: true}, names, func(r runOptions) error { return a.runStack(cmd, flags, r, down) })
+	args := []string{cmp.Or(flags.Path, "helmfile.yaml")}
+	return a.withReports(cmd, flags.run, executor{writes: true}, args, func(r runOptions) error {
+		return a.runStack(cmd, flags, r, down)
+	})
 }
 
 // runStack runs up or down, with --sandbox on a throwaway cluster.
@@ -110,7 +112,9 @@ func (a *app) runStack(cmd *cobra.Command, flags *stackFlags, r runOptions, down
 		return a.stackInCluster(cmd, flags, file, r, down)
 	}
 	r.common.Lease = a.leaseOptions(cmd)
-	return a.withStack(cmd, flags, file, r, down, func(stack *kube.Stack, all clients) error { return a.runStackOperation(cmd, r, stack, all) })
+	return a.withStack(cmd, flags, file, r, down, func(stack *kube.Stack, all clients) error {
+		return a.runStackOperation(cmd, r, stack, all)
+	})
 }
 
 // previewStack plans the releases of a helmfile and calls do. It runs nothing.
@@ -168,14 +172,16 @@ func (a *app) withStack(
 // are any.
 func (a *app) planStack(cmd *cobra.Command, flags *stackFlags, r runOptions) error {
 	return a.previewStack(cmd, flags, r, func(stack *kube.Stack) error {
-		found, err := command.Cancelable(cmd.Context(), func(ctx context.Context) (report.StackPlan, error) { return stackChanges(ctx, stack) })
+		p, err := command.Cancelable(cmd.Context(), func(ctx context.Context) (report.StackPlan, error) {
+			return stackPlanOf(ctx, stack)
+		})
 		if err != nil {
 			return err
 		}
-		if err := a.Display(cmd).Show(found); err != nil {
+		if err := a.Display(cmd).Show(p); err != nil {
 			return err
 		}
-		switch refused, changed := found.Count(); {
+		switch refused, changed := p.Count(); {
 		case refused > 0:
 			return fmt.Errorf("%s would be refused", text.Count(refused, "change"))
 		case changed > 0:
@@ -185,24 +191,26 @@ func (a *app) planStack(cmd *cobra.Command, flags *stackFlags, r runOptions) err
 	})
 }
 
-// stackChanges returns the changes of each release of a stack.
-func stackChanges(ctx context.Context, stack *kube.Stack) (out report.StackPlan, err error) {
+// stackPlanOf returns the plan of a stack, with the changes of each release.
+func stackPlanOf(ctx context.Context, stack *kube.Stack) (out report.StackPlan, err error) {
 	out.Stack = stack.Info().Release
 	for _, rel := range stack.Releases() {
-		one := report.ReleasePlan{Release: rel.ID, Needs: rel.Needs, Unchanged: rel.Unchanged || rel.Operation == nil}
-		if !one.Unchanged {
-			if one.Plan, err = planOf(ctx, rel.Operation); err != nil {
+		release := report.ReleasePlan{Release: rel.ID, Needs: rel.Needs, Unchanged: rel.Unchanged || rel.Operation == nil}
+		if !release.Unchanged {
+			if release.Plan, err = planOf(ctx, rel.Operation); err != nil {
 				return out, fmt.Errorf("release %s: %w", rel.ID, err)
 			}
 		}
-		out.Releases = append(out.Releases, one)
+		out.Releases = append(out.Releases, release)
 	}
 	return out, nil
 }
 
 // addStack extends a command for one release, which has the flags run and input: without arguments
 // it reads the helmfile of -f or of the working directory and calls do.
-func (a *app) addStack(cmd *cobra.Command, run *runFlags, input *command.ChartInput, do func(*cobra.Command, *stackFlags, runOptions) error) {
+func (a *app) addStack(
+	cmd *cobra.Command, run *runFlags, input *command.ChartInput, do func(*cobra.Command, *stackFlags, runOptions) error,
+) {
 	flags := stackFlags{run: run}
 	flags.AddSelection(cmd)
 	flags.addPrune(cmd)
