@@ -43,7 +43,8 @@ func (flags *installFlags) dryRun(cmd *cobra.Command, a *app, name, ref string) 
 		if text == "failure" {
 			continue
 		}
-		if _, err := plan.PickBreakpoint(text, out.Planned.Groups); err != nil { // groups of hooks are not known without a cluster
+		if _, err := plan.PickBreakpoint(text, out.Planned.Groups); err != nil {
+			// The group may be one of hooks, which are not known without a cluster.
 			a.Display(cmd).Warn(fmt.Sprintf("--break-on: %v (--dry-run=client does not search hooks)", err))
 		}
 	}
@@ -127,9 +128,12 @@ func (a *app) showDryRun(cmd *cobra.Command, r *command.Rendered, secrets *kube.
 	}
 	shown := *r.Release
 	shown.Manifest = manifest.String()
-	out := report.DryRun{Release: &shown, Phases: phases, Warnings: secrets.Warnings(r.Planned.Warnings), Hide: secrets.Text, Print: func(w io.Writer) error {
-		return r.Print(w, r.Planned, kube.PrintOptions{IncludeCRDs: !d.rendering.SkipCRDs, NoHooks: noHooks})
-	}}
+	out := report.DryRun{
+		Release: &shown, Phases: phases, Warnings: secrets.Warnings(r.Planned.Warnings), Hide: secrets.Text,
+		Print: func(w io.Writer) error {
+			return r.Print(w, r.Planned, kube.PrintOptions{IncludeCRDs: !d.rendering.SkipCRDs, NoHooks: noHooks})
+		},
+	}
 	if !d.rendering.HideNotes {
 		out.Notes = r.Release.Info.Notes
 	}

@@ -85,12 +85,13 @@ func (e editor) read(edited string, all bool) (values map[string]any, text strin
 	if err := yaml.Unmarshal([]byte(original), &before); err != nil {
 		return nil, "", fmt.Errorf("read all values: %w", err)
 	}
-	given, err := e.op.Values(false)
-	if err == nil {
-		kube.ApplyValueChanges(given, before, values)
-		text, err = kube.YAML(given)
+	userValues, err := e.op.Values(false)
+	if err != nil {
+		return nil, "", err
 	}
-	return given, text, err
+	kube.ApplyValueChanges(userValues, before, values)
+	text, err = kube.YAML(userValues)
+	return userValues, text, err
 }
 
 // UserValues returns the user's values of an edited file, as YAML.
@@ -102,13 +103,13 @@ func (e editor) UserValues(edited string, all bool) (string, error) {
 // Save writes the edited values to a new file.
 func (e editor) Save(edited string, all bool) (path string, err error) {
 	values, text, err := e.read(edited, all)
-	if err == nil {
-		path, err = command.SaveValues(e.op.Info().Release, text)
+	if err != nil {
+		return "", err
 	}
-	if err == nil {
-		err = e.saved.record(path, values, func() (map[string]any, error) { return e.op.Values(false) })
+	if path, err = command.SaveValues(e.op.Info().Release, text); err != nil {
+		return path, err
 	}
-	return path, err
+	return path, e.saved.record(path, values, func() (map[string]any, error) { return e.op.Values(false) })
 }
 
 // savedValues is the last file to which edited values of a run were saved.
@@ -185,8 +186,8 @@ func (e editor) prepare(ctx context.Context, values map[string]any, c *kube.Char
 		return board.Edited{}, err
 	}
 	summary := report.Edit{
-		Operation: revision.Info(), Before: revision.Before(), After: revision.Phases(), Changes: reportChanges(changes),
-		Warnings: revision.Warnings(), Empty: empty,
+		Operation: revision.Info(), Before: revision.Before(), After: revision.Phases(),
+		Changes: reportChanges(changes), Warnings: revision.Warnings(), Empty: empty,
 	}
 	out := board.Edited{Lines: summary.Lines(), Empty: empty, Command: revision.Command()}
 	for _, c := range changes {

@@ -46,7 +46,8 @@ var localFlags = []string{
 	"version", "devel", "repo", "username", "password", "ca-file", "cert-file", "key-file", "insecure-skip-tls-verify", "plain-http",
 	"pass-credentials", "verify", "keyring", "dependency-update", "generate-name", "name-template", "labels", "hold-on-failure",
 	"namespace", "kubeconfig", "kube-context", "kube-token", "kube-as-user", "kube-as-group", "kube-apiserver", "kube-ca-file",
-	"file", "environment", "selector", "state-values-file", "state-values-set", "skip-deps", "kube-tls-server-name", "kube-insecure-skip-tls-verify", "registry-config", "repository-config", "repository-cache", "color",
+	"kube-tls-server-name", "kube-insecure-skip-tls-verify", "registry-config", "repository-config", "repository-cache", "color",
+	"file", "environment", "selector", "state-values-file", "state-values-set", "skip-deps",
 }
 
 // check returns an error if a command cannot run in the cluster.
@@ -98,17 +99,21 @@ func (a *app) runAsJob(cmd *cobra.Command, c clusterFlags, r runOptions, p packe
 	}
 	return a.withCluster(cmd, r.sandbox, func(s *helmcli.EnvSettings) error {
 		client, err := kube.Connect(s, slog.Default(), nil)
-		if err == nil {
-			err = client.Reachable(cmd.Context())
-		}
-		if err == nil && (p.createNamespace || r.sandbox) {
-			err = client.EnsureNamespace(cmd.Context(), s.Namespace())
-		}
-		if err == nil && r.sandbox && c.account == "" {
-			c.account, err = client.TrustAccount(cmd.Context(), s.Namespace())
-		}
 		if err != nil {
 			return err
+		}
+		if err := client.Reachable(cmd.Context()); err != nil {
+			return err
+		}
+		if p.createNamespace || r.sandbox {
+			if err := client.EnsureNamespace(cmd.Context(), s.Namespace()); err != nil {
+				return err
+			}
+		}
+		if r.sandbox && c.account == "" {
+			if c.account, err = client.TrustAccount(cmd.Context(), s.Namespace()); err != nil {
+				return err
+			}
 		}
 		return a.runTask(cmd, client, r, p.task(a, cmd, c, r))
 	})
@@ -161,9 +166,11 @@ func (a *app) deployInCluster(cmd *cobra.Command, c clusterFlags, d *deployFlags
 	return a.runAsJob(cmd, c, r, p)
 }
 
-// pinForPod returns the reference with which the pod downloads a chart from a registry, and packs
-// the user's credentials for the registry.
-func (p *packedRun) pinForPod(ctx context.Context, flags *command.ChartFlags, ref string, chart *kube.Chart, s *helmcli.EnvSettings) (string, error) {
+// pinForPod returns the reference, pinned to a digest, with which the pod downloads a chart from a
+// registry. It packs the user's credentials for the registry.
+func (p *packedRun) pinForPod(
+	ctx context.Context, flags *command.ChartFlags, ref string, chart *kube.Chart, s *helmcli.EnvSettings,
+) (string, error) {
 	client, err := flags.Registry(s)
 	if err != nil {
 		return "", err
@@ -240,7 +247,8 @@ func (p *packedRun) pack(ctx context.Context, name string, file *kube.Helmfile, 
 		if err != nil {
 			return nil, err
 		}
-		chart := fmt.Sprintf("charts/%s-%.6x.tgz", rendering.Chart.Name(), sha256.Sum256(archive)) // one file for all releases with the same chart
+		// Releases with the same chart share its file.
+		chart := fmt.Sprintf("charts/%s-%.6x.tgz", rendering.Chart.Name(), sha256.Sum256(archive))
 		p.files[name+"/"+chart], p.files[name+"/"+rel.ValuesFile()] = archive, []byte(values)
 		charts[rel.ID()] = "./" + chart
 	}
@@ -248,7 +256,9 @@ func (p *packedRun) pack(ctx context.Context, name string, file *kube.Helmfile, 
 }
 
 // replaceWithReferences replaces packed charts from registries with references.
-func (p *packedRun) replaceWithReferences(ctx context.Context, name string, file *kube.Helmfile, loader *command.StackLoader, charts map[string]string, s *helmcli.EnvSettings) error {
+func (p *packedRun) replaceWithReferences(
+	ctx context.Context, name string, file *kube.Helmfile, loader *command.StackLoader, charts map[string]string, s *helmcli.EnvSettings,
+) error {
 	for _, rel := range file.Releases {
 		ref, source := loader.Source(rel)
 		if charts[rel.ID()] == "" || !registry.IsOCI(ref) || source.PlainHTTP || source.InsecureSkipTLSVerify {
@@ -285,10 +295,12 @@ func (p *packedRun) task(a *app, cmd *cobra.Command, c clusterFlags, r runOption
 	}
 	return kube.Task{
 		Namespace: a.Settings.Namespace(), Release: p.release, Command: name, Files: p.files,
-		Args: p.commandLine(cmd, name, a.Settings.Namespace(), r), Env: passedEnv(), Image: cmp.Or(c.image, a.Image), ServiceAccount: c.account, KeepFor: c.keepFor,
+		Args: p.commandLine(cmd, name, a.Settings.Namespace(), r), Env: passedEnv(),
+		Image: cmp.Or(c.image, a.Image), ServiceAccount: c.account, KeepFor: c.keepFor,
 	}
 }
 
+// passedEnv returns the environment variables of this process that a run in the cluster gets too.
 func passedEnv() map[string]string {
 	env := map[string]string{}
 	for _, name := range []string{"HELM_DRIVER", "HELM_MAX_HISTORY", "LOCKSTEP_RENDER_MEMORY"} {

@@ -18,8 +18,8 @@ import (
 	"lockstep/ui/report"
 )
 
-// withReports parses the flags, calls run, and writes the reports of its operation, even if the
-// operation never starts. If a report file cannot be created, it does not call run.
+// withReports parses the flags, calls run with them, and writes the reports of the operation, even
+// if it never starts. If a report file cannot be created, it does not call run.
 func (a *app) withReports(cmd *cobra.Command, flags *runFlags, exec executor, args []string, run func(runOptions) error) error {
 	switch {
 	case len(flags.reports) == 0:
@@ -34,11 +34,11 @@ func (a *app) withReports(cmd *cobra.Command, flags *runFlags, exec executor, ar
 		return err
 	}
 	start := func() error {
-		r, err := flags.parse(cmd)
+		options, err := flags.parse(cmd)
 		if err != nil {
 			return err
 		}
-		return run(r)
+		return run(options)
 	}
 	if !exec.writes {
 		return start()
@@ -47,24 +47,31 @@ func (a *app) withReports(cmd *cobra.Command, flags *runFlags, exec executor, ar
 		// Writing to a closed pipe must not kill the operation.
 		signal.Ignore(syscall.SIGPIPE)
 	}
-	out, err := report.NewOutcomes(report.OutcomesOptions{
+	outcomes, err := report.NewOutcomes(report.OutcomesOptions{
 		Files: flags.reports, Errs: a.Stderr(cmd),
 		Summary: os.Getenv("GITHUB_STEP_SUMMARY"), File: func(chart string) string { return chartFile(args, chart) },
 	})
 	if err != nil {
 		return err
 	}
-	flags.outcomes = out
+	flags.outcomes = outcomes
 	err = start()
-	if !out.Over() {
-		op, cause := event.Operation{Name: cmd.Name(), Release: args[0], Namespace: a.Settings.Namespace()}, new(kube.Mask).Error(a.Signals.Cause(err))
-		outcome := report.NotStarted(op, time.Now().UTC(), command.ExitCode(cause), cause, problems(cause))
-		if cause != nil && command.OutputFormat(cmd) == report.ModeJSON && !isDryRun(cmd) && (cmd.Name() != "uninstall" || len(args) == 1) {
-			a.Display(cmd).Operation(report.Options{}).Consume(report.NotStartedEvent(outcome))
-		}
-		command.WarnIf(a.Display(cmd), out.End(outcome))
+	if !outcomes.Over() {
+		a.reportNotStarted(cmd, args, outcomes, new(kube.Mask).Error(a.Signals.Cause(err)))
 	}
 	return err
+}
+
+// reportNotStarted writes the reports of an operation that did not start because of cause, which
+// is nil if there was nothing to do. With -o json it also prints an event.
+func (a *app) reportNotStarted(cmd *cobra.Command, args []string, outcomes *report.Outcomes, cause error) {
+	op := event.Operation{Name: cmd.Name(), Release: args[0], Namespace: a.Settings.Namespace()}
+	outcome := report.NotStarted(op, time.Now().UTC(), command.ExitCode(cause), cause, problems(cause))
+	oneRelease := cmd.Name() != "uninstall" || len(args) == 1
+	if cause != nil && oneRelease && command.OutputFormat(cmd) == report.ModeJSON && !isDryRun(cmd) {
+		a.Display(cmd).Operation(report.Options{}).Consume(report.NotStartedEvent(outcome))
+	}
+	command.WarnIf(a.Display(cmd), outcomes.End(outcome))
 }
 
 // problems returns the problems that an error lists, or nil if it is not about a plan or a

@@ -84,15 +84,15 @@ func (a *app) rbacStack(cmd *cobra.Command, flags *stackFlags, r runOptions) err
 		ops := map[string][]*kube.Operation{}
 		for _, rel := range stack.Releases() {
 			if rel.Operation != nil {
-				context := rel.Operation.Info().Context
-				ops[context] = append(ops[context], rel.Operation)
+				kubeContext := rel.Operation.Info().Context
+				ops[kubeContext] = append(ops[kubeContext], rel.Operation)
 			}
 		}
-		for _, context := range slices.Sorted(maps.Keys(ops)) {
+		for _, kubeContext := range slices.Sorted(maps.Keys(ops)) {
 			if len(ops) > 1 {
-				a.DisplayAs(cmd, report.ModeText).Print(fmt.Sprintf("---\n# For the cluster in context %s.\n", context))
+				a.DisplayAs(cmd, report.ModeText).Print(fmt.Sprintf("---\n# For the cluster in context %s.\n", kubeContext))
 			}
-			if err := a.writeRoles(cmd, flags.run.cluster, a.Settings.Namespace(), stack.Info().Release, ops[context]...); err != nil {
+			if err := a.writeRoles(cmd, flags.run.cluster, a.Settings.Namespace(), stack.Info().Release, ops[kubeContext]...); err != nil {
 				return err
 			}
 		}

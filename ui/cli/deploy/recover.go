@@ -46,21 +46,26 @@ func (a *app) recover(cmd *cobra.Command, name string) error {
 		return err
 	}
 	common := kube.Common{Release: name, Namespace: a.Settings.Namespace(), Lease: a.leaseOptions(cmd)}
-	found, err := command.Cancelable(cmd.Context(), func(ctx context.Context) (*kube.Recovery, error) { return client.Recover(ctx, common) })
+	found, err := command.Cancelable(cmd.Context(), func(ctx context.Context) (*kube.Recovery, error) {
+		return client.Recover(ctx, common)
+	})
 	if err != nil {
 		return err
 	}
 	d := a.Display(cmd)
 	r := report.Recovery{
 		Release: found.Release, Namespace: found.Namespace, Revision: found.Revision, Status: string(found.Status),
-		Marked: []report.MarkedRevision{}, Groups: []report.RecoveredGroup{}, Left: []report.RecoveredObject{}, Next: afterRecovery(suggester{app: a, cmd: cmd}, found),
+		Marked: []report.MarkedRevision{}, Groups: []report.RecoveredGroup{}, Left: []report.RecoveredObject{},
+		Next: suggester{app: a, cmd: cmd}.afterRecovery(found),
 	}
-	by := ""
+	killed := ""
 	if found.Dead != nil {
-		by = found.Dead.String()
+		killed = found.Dead.String()
 	}
 	for _, mark := range found.Marked {
-		r.Marked = append(r.Marked, report.MarkedRevision{Revision: mark.Revision, From: string(mark.From), To: string(mark.To), By: by})
+		r.Marked = append(r.Marked, report.MarkedRevision{
+			Revision: mark.Revision, From: string(mark.From), To: string(mark.To), By: killed,
+		})
 	}
 	if found.Interrupted == "" {
 		return d.Show(r)
@@ -90,8 +95,7 @@ func joinRecovery(found *kube.Recovery, live []report.Group) (groups []report.Re
 		case kube.ActionCreate:
 			o.Is = "missing"
 		case kube.ActionDelete:
-			o.Is = "left"
-			o.Revision, _ = strconv.Atoi(c.Phase[strings.LastIndexByte(c.Phase, '-')+1:])
+			o.Is, o.Revision = "left", leftoverRevision(c.Phase)
 			left = append(left, o)
 			continue
 		default:
@@ -104,34 +108,48 @@ func joinRecovery(found *kube.Recovery, live []report.Group) (groups []report.Re
 	for _, g := range live {
 		out := report.RecoveredGroup{ID: g.ID, After: g.After, Status: g.Status}
 		for _, o := range g.Objects {
-			x, known := byObject[o.Object]
-			if !known { // its name is generated
-				x = report.RecoveredObject{Object: o.Object, Is: "applied", Revision: found.Revision}
+			recovered, ok := byObject[o.Object]
+			if !ok { // its name is generated
+				recovered = report.RecoveredObject{Object: o.Object, Is: "applied", Revision: found.Revision}
 			}
-			x.Status, x.Message = o.Status, o.Message
-			if x.Is == "missing" {
-				x.Status, x.Message = event.Waiting, ""
+			recovered.Status, recovered.Message = o.Status, o.Message
+			if recovered.Is == "missing" {
+				recovered.Status, recovered.Message = event.Waiting, ""
 			}
-			out.Objects = append(out.Objects, x)
+			out.Objects = append(out.Objects, recovered)
 		}
 		groups = append(groups, out)
 	}
 	return groups, left
 }
 
+// leftoverRevision returns the revision whose leftovers a phase removes, or 0 if it removes none.
+// "lockstep help events" documents the names of phases.
+func leftoverRevision(phase string) int {
+	number, ok := strings.CutPrefix(phase, string(event.PhaseRemove)+"-")
+	if !ok {
+		return 0
+	}
+	revision, err := strconv.Atoi(number)
+	if err != nil {
+		return 0
+	}
+	return revision
+}
+
 // afterRecovery suggests commands after a recovery: the interrupted one, or a rollback to the
 // last good revision.
-func afterRecovery(p suggester, r *kube.Recovery) []string {
-	s := &event.State{Operation: event.Operation{Release: r.Release, Namespace: r.Namespace}}
-	rollback := func(to int) string { return p.related(s, "", "rollback", r.Release, fmt.Sprint(to)) }
+func (s suggester) afterRecovery(r *kube.Recovery) []string {
+	state := &event.State{Operation: event.Operation{Release: r.Release, Namespace: r.Namespace}}
+	rollback := func(to int) string { return s.related(state, "", "rollback", r.Release, fmt.Sprint(to)) }
 	next := []string{}
 	switch r.Interrupted {
 	case "install", "upgrade":
-		next = append(next, p.related(s, "with the same chart, values and flags", r.Interrupted, r.Release, "CHART"))
+		next = append(next, s.related(state, "with the same chart, values and flags", r.Interrupted, r.Release, "CHART"))
 	case "rollback":
 		return append(next, rollback(r.To))
 	case "uninstall":
-		return append(next, p.related(s, "", r.Interrupted, r.Release))
+		return append(next, s.related(state, "", r.Interrupted, r.Release))
 	}
 	if r.Good > 0 && r.Interrupted == "upgrade" {
 		next = append(next, rollback(r.Good))

@@ -42,14 +42,14 @@ lockstep test shop -n shop --filter name=shop-smoke`,
 	return cmd
 }
 
-var notName = regexp.MustCompile(`^!\s?name=`)
+var exclusion = regexp.MustCompile(`^!\s?name=`)
 
 // parseFilter parses --filter as Helm does.
 func parseFilter(filter []string) (include, exclude []string, err error) {
 	for _, f := range filter {
 		if name, ok := strings.CutPrefix(f, "name="); ok {
 			include = append(include, name)
-		} else if prefix := notName.FindString(f); prefix != "" {
+		} else if prefix := exclusion.FindString(f); prefix != "" {
 			exclude = append(exclude, f[len(prefix):])
 		} else {
 			return nil, nil, fmt.Errorf("--filter %s: use name=NAME or '!name=NAME'", f)
@@ -71,7 +71,8 @@ func (a *app) test(cmd *cobra.Command, flags *testFlags, r runOptions, name stri
 	if flags.dryRun {
 		exec = a.dryRunLines()
 	}
-	runErr := exec.run(cmd, operationSpec{runOptions: r, release: name, abortOutcome: "the release does not change",
+	runErr := exec.run(cmd, operationSpec{
+		runOptions: r, release: name, abortOutcome: "the release does not change",
 		next: func(s *event.State, m *kube.Mask) []string { return suggester{a, cmd, m}.afterTest(s) },
 		prepare: func(ctx context.Context, c *kube.Client, common kube.Common) (*kube.Operation, error) {
 			test := kube.ReleaseTest{Common: common, Include: include, Exclude: exclude}
@@ -83,7 +84,8 @@ func (a *app) test(cmd *cobra.Command, flags *testFlags, r runOptions, name stri
 				d.Print(fmt.Sprintf("release %s has no tests, or --filter excludes all of them\n", name))
 			}
 			return op, err
-		}})
+		},
+	})
 	if logs.Len() > 0 {
 		d.Print("\n" + logs.String())
 	}

@@ -67,11 +67,13 @@ func (a *app) rollback(cmd *cobra.Command, flags *rollbackFlags, r runOptions, a
 	if flags.run.cluster.enabled {
 		return a.runAsJob(cmd, flags.run.cluster, r, packedRun{release: args[0], args: args})
 	}
-	return exec.run(cmd, operationSpec{runOptions: r, release: args[0],
+	return exec.run(cmd, operationSpec{
+		runOptions: r, release: args[0],
 		next: func(s *event.State, m *kube.Mask) []string { return suggester{a, cmd, m}.afterRollback(s) },
 		prepare: func(ctx context.Context, c *kube.Client, common kube.Common) (*kube.Operation, error) {
 			opts := flags.Rollback
 			opts.Common = common
 			return c.PrepareRollback(ctx, opts)
-		}})
+		},
+	})
 }

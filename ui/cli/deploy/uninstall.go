@@ -82,7 +82,8 @@ func (a *app) uninstall(cmd *cobra.Command, flags *uninstallFlags, r runOptions,
 
 func (a *app) uninstallSpec(cmd *cobra.Command, flags *uninstallFlags, r runOptions, names []string) operationSpec {
 	name, others := names[0], names[1:]
-	return operationSpec{runOptions: r, release: name,
+	return operationSpec{
+		runOptions: r, release: name,
 		next: func(s *event.State, m *kube.Mask) []string { return suggester{a, cmd, m}.afterUninstall(s, others) },
 		prepare: func(ctx context.Context, c *kube.Client, common kube.Common) (*kube.Operation, error) {
 			opts := flags.Uninstall
@@ -92,5 +93,6 @@ func (a *app) uninstallSpec(cmd *cobra.Command, flags *uninstallFlags, r runOpti
 				a.Display(cmd).Note(fmt.Sprintf("release %s not found in namespace %s; nothing to do", name, common.Namespace))
 			}
 			return op, err
-		}}
+		},
+	}
 }
