@@ -176,11 +176,11 @@ func TestNewestLogLinesAreKept(t *testing.T) {
 		2: {"BackOff: again", "four"},
 		1: {"BackOff: again"},
 	} {
-		if got := shortened(slices.Clone(evidence[1:]), diagnosis, most); !slices.Equal(got, want) {
+		if got := shorten(slices.Clone(evidence[1:]), diagnosis, most); !slices.Equal(got, want) {
 			t.Errorf("%d lines: %q, want %q", most, got, want)
 		}
 	}
-	if got := shortened([]string{"a", "b"}, nil, 1); !slices.Equal(got, []string{"a"}) {
+	if got := shorten([]string{"a", "b"}, nil, 1); !slices.Equal(got, []string{"a"}) {
 		t.Errorf("without an object: %q", got)
 	}
 }

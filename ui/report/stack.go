@@ -17,8 +17,8 @@ import (
 // The groups of a stack are releases (S1): its log says deployed instead of ready, and
 // each release has its own log, with its name in front of each line.
 
-// release writes an event of a release of a stack, with its name.
-func (t *textLog) release(e event.Event) {
+// releaseEvent writes an event of a release of a stack, with its name.
+func (t *textLog) releaseEvent(e event.Event) {
 	log := t.scopes[e.Scope]
 	if log == nil {
 		log = newTextLog(t.out, t.warnings, t.opts)
@@ -88,8 +88,8 @@ func releaseOutcome(g *event.GroupState) (verb, detail string) {
 	return cmp.Or(string(change), string(g.Status)), ""
 }
 
-// releases writes the plan of a stack: its releases in layers, with their groups.
-func (t *textLog) releases(phases []event.Phase) {
+// stackPlan writes the plan of a stack: its releases in layers, with their groups.
+func (t *textLog) stackPlan(phases []event.Phase) {
 	var rows [][]string
 	unchanged := 0
 	for _, p := range phases {
@@ -116,8 +116,10 @@ func (t *textLog) releases(phases []event.Phase) {
 
 // writeReleases writes the totals of a stack, then a line for each release that is not OK.
 func writeReleases(w io.Writer, s *event.State, o Options) {
-	undone := func(id string) bool {
-		return slices.ContainsFunc(s.Phases, func(p *event.PhaseState) bool { return isRollback(p.Name) && s.Find(p.Name, id) != nil })
+	rolledBack := func(id string) bool {
+		return slices.ContainsFunc(s.Phases, func(p *event.PhaseState) bool {
+			return isRollback(p.Name) && s.Find(p.Name, id) != nil
+		})
 	}
 	outcomes := map[string]int{}
 	var verbs []string
@@ -127,7 +129,7 @@ func writeReleases(w io.Writer, s *event.State, o Options) {
 		case !groupOK(g):
 			reason := strings.TrimPrefix(cmp.Or(g.Cause, g.Message), "not started: ")
 			rows = append(rows, append([]string{o.glyphAndWord(g.Status)}, cleaned(g.ID, reason)...))
-		case isRollback(g.Phase) || !undone(g.ID):
+		case isRollback(g.Phase) || !rolledBack(g.ID):
 			verb, _ := releaseOutcome(g)
 			if outcomes[verb]++; outcomes[verb] == 1 {
 				verbs = append(verbs, verb)

@@ -53,7 +53,8 @@ func Summary(w io.Writer, s *event.State, o Options) {
 	writeFailures(wrapped, failures(s), o.Style, maxFailures, maxEvidence)
 }
 
-// writeVerdict writes how an operation ended, and why unless the failures explain it.
+// writeVerdict writes the fixed failures, how an operation ended, and why unless the failures
+// explain it.
 func writeVerdict(w io.Writer, s *event.State, style Style) {
 	reason := s.Reason()
 	switch {
@@ -79,7 +80,8 @@ func writeTimes(w io.Writer, s *event.State, o Options) {
 		if g.Differs() {
 			difference = withSign((g.Took - g.Usual).Seconds())
 		}
-		rows = append(rows, cleaned(unitName(s, g.Group), alignRight(Seconds(g.Took)), "last time "+Seconds(g.Usual), difference))
+		name, took := unitName(s, g.Group), alignRight(Seconds(g.Took))
+		rows = append(rows, cleaned(name, took, "last time "+Seconds(g.Usual), difference))
 	}
 	writeList(w, "slowest groups", table(rows))
 }
@@ -93,22 +95,22 @@ func writeList(w io.Writer, heading string, lines []string) {
 
 // writeFailures writes a line for each root failure, at most limit, then at most evidence
 // lines of evidence in all.
-func writeFailures(w io.Writer, failures []Failure, style Style, limit, evidence int) {
-	more := max(len(failures)-limit, 0)
-	failures = failures[:len(failures)-more]
+func writeFailures(w io.Writer, roots []Failure, style Style, limit, evidence int) {
+	more := max(len(roots)-limit, 0)
+	roots = roots[:len(roots)-more]
 	var known []string
-	for _, f := range failures {
+	for _, f := range roots {
 		fmt.Fprintln(w, style.glyph(event.Failed), clean(f.Text+" (in "+f.place+")"))
 		known = append(known, f.Cause)
 	}
 	if more > 0 {
 		fmt.Fprintln(w, style.glyph(event.Failed), "and", more, "more, see above")
 	}
-	for n, f := range failures {
-		lines := shortened(unknownLines(f.Evidence, known), f.Details, max(evidence/(len(failures)-n), 1))
+	for n, f := range roots {
+		lines := shorten(unknownLines(f.Evidence, known), f.Details, max(evidence/(len(roots)-n), 1))
 		evidence -= len(lines)
 		known = append(known, lines...)
-		if len(failures) > 1 && f.Object != nil {
+		if len(roots) > 1 && f.Object != nil {
 			lines = nameObject(*f.Object, lines)
 		}
 		for _, l := range lines {
@@ -117,8 +119,8 @@ func writeFailures(w io.Writer, failures []Failure, style Style, limit, evidence
 	}
 }
 
-// shortened limits lines of evidence. It drops a container's oldest log lines first.
-func shortened(lines, diagnosis []string, limit int) []string {
+// shorten limits lines of evidence. It drops a container's oldest log lines first.
+func shorten(lines, diagnosis []string, limit int) []string {
 	excess := len(lines) - limit
 	lines = slices.DeleteFunc(lines, func(l string) bool {
 		drop := excess > 0 && slices.Contains(diagnosis, "  "+l)
@@ -142,23 +144,21 @@ func nameObject(o plan.Object, lines []string) []string {
 // verdict describes how an operation ended, and when.
 func verdict(s *event.State, style Style) string {
 	op := s.Operation
-	how := style.word(s.Status) + " after "
-	if s.Status == event.Succeeded {
-		how = style.word(s.Ending()) + s.FixedNote()
-		if len(s.Fixed) > 0 {
-			how += ","
-		}
-		how += " in "
+	ending := style.word(s.Status) + " after "
+	switch {
+	case s.Ended.IsZero():
+		ending = "still running after "
+	case s.Status == event.Succeeded && len(s.Fixed) > 0:
+		ending = style.word(s.Ending()) + s.FixedNote() + ", in "
+	case s.Status == event.Succeeded:
+		ending = style.word(s.Ending()) + " in "
 	}
 	end := cmp.Or(s.Ended, s.Now)
-	if s.Ended.IsZero() {
-		how = "still running after "
-	}
 	total, paused := end.Sub(s.Started), ""
 	if idle := total - s.Active(end); idle > 0 {
 		paused = Seconds(idle) + " paused"
 	}
-	text := op.Name + " " + op.Release + " " + how + Seconds(total)
+	text := op.Name + " " + op.Release + " " + ending + Seconds(total)
 	if details := nonEmpty(paused, prefixed("revision ", number(op.Revision)), prefixed("namespace ", op.Namespace)); len(details) > 0 {
 		text += " (" + strings.Join(details, ", ") + ")"
 	}
@@ -166,44 +166,17 @@ func verdict(s *event.State, style Style) string {
 }
 
 // writeGroups writes the totals, then a line for each group that is not OK, with its
-// diagnosis. Many groups that were skipped for the same reason share a line.
+// diagnosis.
 func writeGroups(w io.Writer, s *event.State, o Options) {
 	if s.Operation.Stack() {
 		writeReleases(w, s, o)
 		return
 	}
-	var shown []*event.GroupState
-	var rows [][]string
-	var together []string // about groups that were skipped for the same reason
-	done, all := 0, 0
-	skipped := map[string][]string{} // names by reason
-	for g := range groupsOf(s) {
-		if g.Status == event.Skipped {
-			skipped[g.Message] = append(skipped[g.Message], unitName(s, g))
-		}
-	}
-	for g := range groupsOf(s) {
-		ok, rollback := groupOK(g), isRollback(g.Phase)
-		if !rollback {
-			all++
-		}
-		names := skipped[g.Message]
-		switch {
-		case ok && !rollback:
-			done++
-		case ok:
-		case g.Status != event.Skipped || len(names) <= maxNamed:
-			shown = append(shown, g)
-			rows = append(rows, groupRow(s, g, o.Style))
-		case names[0] == unitName(s, g):
-			text := clean(withReason(abbreviate(names), problem(g)))
-			together = append(together, o.glyphAndWord(event.Skipped)+"  "+text)
-		}
-	}
-	writeChanges(w, s, done, all, o)
+	groups := collectGroups(s, o.Style)
+	writeChanges(w, s, groups.done, groups.all, o)
 	phase := ""
-	for i, line := range table(rows) {
-		g := shown[i]
+	for i, line := range table(groups.rows) {
+		g := groups.shown[i]
 		if g.Phase != phase && strings.Contains(g.Phase, "/") { // a rollback
 			fmt.Fprintln(w, " ", clean(g.Phase)+":")
 		}
@@ -211,15 +184,52 @@ func writeGroups(w io.Writer, s *event.State, o Options) {
 		fmt.Fprintln(w, line)
 		writeDiagnosis(w, g, o)
 	}
-	for _, line := range together {
+	for _, line := range groups.skipped {
 		fmt.Fprintln(w, " ", line)
 	}
+}
+
+// groupSummary is the groups of an operation as its summary shows them.
+type groupSummary struct {
+	done, all int                 // without those of a rollback
+	shown     []*event.GroupState // the groups that are not OK
+	rows      [][]string          // of shown
+	skipped   []string            // a line for each reason why many groups were skipped
+}
+
+func collectGroups(s *event.State, style Style) (out groupSummary) {
+	skipped := map[string][]string{} // names by reason
+	for g := range groupsOf(s) {
+		if g.Status == event.Skipped {
+			skipped[g.Message] = append(skipped[g.Message], unitName(s, g))
+		}
+	}
+	for g := range groupsOf(s) {
+		ok := groupOK(g)
+		if !isRollback(g.Phase) {
+			out.all++
+			if ok {
+				out.done++
+			}
+		}
+		names := skipped[g.Message]
+		switch {
+		case ok:
+		case g.Status != event.Skipped || len(names) <= maxNamed:
+			out.shown = append(out.shown, g)
+			out.rows = append(out.rows, groupRow(s, g, style))
+		case names[0] == unitName(s, g): // the first of many
+			text := clean(withReason(abbreviate(names), problem(g)))
+			out.skipped = append(out.skipped, style.glyphAndWord(event.Skipped)+"  "+text)
+		}
+	}
+	return out
 }
 
 // writeChanges writes how many groups are done, and the changes to objects, which include those
 // of groups that are not done.
 func writeChanges(w io.Writer, s *event.State, done, all int, o Options) {
-	changed, undone := s.Changes(false), s.Changes(true).String()
+	changed, rolledBack := s.Changes(false), s.Changes(true).String()
 	changes := changed.String()
 	switch {
 	case done < all && changes != "":
@@ -229,8 +239,8 @@ func writeChanges(w io.Writer, s *event.State, done, all int, o Options) {
 	case changes != "":
 		fmt.Fprintln(w, " ", o.glyph(""), changes)
 	}
-	if undone != "" {
-		fmt.Fprintln(w, " ", o.glyph("rolled-back"), withReason(o.word("rolled-back"), undone))
+	if rolledBack != "" {
+		fmt.Fprintln(w, " ", o.glyph("rolled-back"), withReason(o.word("rolled-back"), rolledBack))
 	}
 }
 
@@ -254,7 +264,8 @@ func groupRow(s *event.State, g *event.GroupState, style Style) []string {
 		cleaned(unitName(s, g), fmt.Sprintf("%d/%d", g.Reached(), len(g.Objects)), took, problem(g))...)
 }
 
-// problem describes a group's problem in one line, without the cause of a failure; "" if it has no problem.
+// problem describes a group's problem in one line, without the cause of a failure. It is "" if the
+// group has no problem.
 func problem(g *event.GroupState) string {
 	var objects, lost []string
 	for _, o := range g.Objects {
@@ -287,7 +298,8 @@ func problem(g *event.GroupState) string {
 	return abbreviate(slices.Concat(nonEmpty(first), objects, lost))
 }
 
-// writeDiagnosis writes the diagnoses of a group's objects, without lines that are evidence of its failure.
+// writeDiagnosis writes the diagnoses of a group's objects, without lines that are evidence of its
+// failure.
 func writeDiagnosis(w io.Writer, g *event.GroupState, o Options) {
 	if g.Status == event.Ready || g.Status == event.Gone {
 		return

@@ -31,7 +31,7 @@ type textLog struct {
 	out, warnings io.Writer
 	opts          Options
 	state         event.State
-	reported      map[objectKey][]string // what was written about failed objects: cause, evidence
+	reported      map[objectKey][]string // the causes and evidence of failed objects that were written
 	skipped       skippedGroups          // not yet written
 	planned       map[string]bool        // phases that have been written
 	slow          map[event.Unit]bool    // groups that were reported as slow
@@ -67,7 +67,7 @@ func newTextLog(out, warnings io.Writer, opts Options) *textLog {
 func (t *textLog) Consume(e event.Event) {
 	if e.Scope != "" {
 		t.state.Apply(e)
-		t.release(e)
+		t.releaseEvent(e)
 		return
 	}
 	var before event.Status
@@ -83,13 +83,16 @@ func (t *textLog) Consume(e event.Event) {
 	}
 	t.reportSlow(e)
 	switch {
-	case t.scope == "":
-	case e.Kind == event.KindOperation:
+	case t.scope != "" && e.Kind == event.KindOperation:
 		t.releaseOperation(e)
-		return
-	case e.Kind == event.KindPlan:
-		return
+	case t.scope != "" && e.Kind == event.KindPlan: // the stack's plan has the release
+	default:
+		t.writeEvent(e, before)
 	}
+}
+
+// writeEvent writes the lines of one event. before is the status that its group had, if it has one.
+func (t *textLog) writeEvent(e event.Event, before event.Status) {
 	switch e.Kind {
 	case event.KindOperation:
 		t.operation(e)
@@ -204,6 +207,7 @@ func (t *textLog) run(e event.Event) {
 	case event.Paused:
 		commands = "step, continue, abort"
 	case event.Held:
+		// The screen calls accept re-check and give-up stop here; ctl has the names of commands.
 		text, commands = "held on failure", "retry, accept, give-up, abort"
 		reason, _, _ = strings.Cut(reason, ": ") // the group; its own line has the rest
 	}

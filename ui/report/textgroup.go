@@ -27,11 +27,11 @@ func (t *textLog) group(e event.Event, before event.Status) {
 	}
 	switch e.Status {
 	case event.Running:
-		t.line(e, e.Status, started(g, removing, before))
+		t.line(e, e.Status, startLine(g, removing, before))
 	case event.Held:
 		t.line(e, e.Status, withReason(name+" held", e.Message))
 	case event.Ready, event.Applied, event.Gone:
-		t.line(e, e.Status, t.ended(g, before, took))
+		t.line(e, e.Status, t.endLine(g, before, took))
 		t.failures(e, g)
 	case event.Failed:
 		text := name + " failed"
@@ -40,13 +40,14 @@ func (t *textLog) group(e event.Event, before event.Status) {
 		}
 		t.failed(e, g, text+" ("+progress(g, removing)+")")
 	case event.Aborted:
-		t.line(e, e.Status, withReason(name+" aborted after "+Seconds(took)+" ("+progress(g, removing)+")", abortReason(e.Message)))
+		text := name + " aborted after " + Seconds(took) + " (" + progress(g, removing) + ")"
+		t.line(e, e.Status, withReason(text, abortReason(e.Message)))
 	case event.Skipped:
 		t.skipped.add(e, name)
 	}
 }
 
-func started(g *event.GroupState, removing bool, before event.Status) string {
+func startLine(g *event.GroupState, removing bool, before event.Status) string {
 	line := g.ID
 	if removing {
 		line += " removal"
@@ -58,7 +59,7 @@ func started(g *event.GroupState, removing bool, before event.Status) string {
 	return line + " (" + text.Count(len(g.Objects), "object") + ")"
 }
 
-func (t *textLog) ended(g *event.GroupState, before event.Status, took time.Duration) string {
+func (t *textLog) endLine(g *event.GroupState, before event.Status, took time.Duration) string {
 	text := g.ID + " " + t.opts.word(g.Status) + " ("
 	if before != event.Applied {
 		text += outcome(g) + ", "
@@ -91,7 +92,8 @@ func (t *textLog) failed(e event.Event, g *event.GroupState, text string) {
 	t.failures(e, g)
 }
 
-// evidence writes the lines of evidence that are not written yet. They name the object if others failed too.
+// evidence writes the lines of evidence that are not written yet. They name the object if others
+// failed too.
 func (t *textLog) evidence(key objectKey, evidence []string, others bool) {
 	lines := unknownLines(evidence, t.reported[key])
 	t.reported[key] = append(t.reported[key], lines...)
@@ -180,14 +182,15 @@ func (t *textLog) waitingFor(e event.Event) string {
 	}
 	status := strings.Replace(e.Message, ": "+e.Cause, "", 1)
 	if o.Message != "" {
-		status = strings.Replace(status, o.Message, strings.Join(unknownLines(strings.Split(o.Message, " · "), []string{o.Cause}), " · "), 1)
+		news := unknownLines(strings.Split(o.Message, " · "), []string{o.Cause})
+		status = strings.Replace(status, o.Message, strings.Join(news, " · "), 1)
 	}
 	return o.Cause + " (" + waitText(e.Object.Kind, status) + ")"
 }
 
 var replicasPattern = regexp.MustCompile(`^(\d+ of \d+) (available|ready|updated)\b`)
 
-// waitText words how far an object is: "0 of 1 replicas available; waiting for 10s".
+// waitText returns how far an object is: "0 of 1 replicas available; waiting for 10s".
 func waitText(kind, text string) string {
 	text = strings.TrimPrefix(text, "in-progress, ")
 	switch kind {
@@ -266,7 +269,7 @@ func (t *textLog) failures(e event.Event, g *event.GroupState) {
 // plan writes the phases that are not written yet, as a table: layer, group, number of objects, dependencies.
 func (t *textLog) plan(phases []event.Phase) {
 	if t.state.Operation.Stack() {
-		t.releases(phases)
+		t.stackPlan(phases)
 		return
 	}
 	var rows [][]string
