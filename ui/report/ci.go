@@ -65,28 +65,32 @@ func (o *Outcomes) Over() bool { return o.over }
 // End writes the outcome. The error names the files that could not be written.
 func (o *Outcomes) End(outcome *Outcome) error {
 	o.over = true
-	var err error
+	var errs []error
 	for _, file := range o.files {
-		if failed := file.write(formats[file.format](outcome)); failed != nil {
-			err = errors.Join(err, fmt.Errorf("cannot write the %s report: %w", file.format, failed))
+		if err := file.write(formats[file.format](outcome)); err != nil {
+			errs = append(errs, fmt.Errorf("cannot write the %s report: %w", file.format, err))
 		}
 	}
-	if o.opts.Errs.CI != GitHub {
-		return err
+	if o.opts.Errs.CI == GitHub {
+		o.annotateAll(outcome)
+		if err := o.appendSummary(outcome); err != nil {
+			errs = append(errs, fmt.Errorf("cannot write the job summary: %w", err))
+		}
 	}
-	o.annotateAll(outcome)
+	return errors.Join(errs...)
+}
+
+// appendSummary adds the outcome to the job summary, if there is one.
+func (o *Outcomes) appendSummary(outcome *Outcome) error {
 	if o.opts.Summary == "" {
+		return nil
+	}
+	f, err := os.OpenFile(o.opts.Summary, os.O_APPEND|os.O_CREATE|os.O_WRONLY, 0o644)
+	if err != nil {
 		return err
 	}
-	f, failed := os.OpenFile(o.opts.Summary, os.O_APPEND|os.O_CREATE|os.O_WRONLY, 0o644)
-	if failed == nil {
-		_, failed = f.Write(append(outcome.markdown(), '\n'))
-		failed = errors.Join(failed, f.Close())
-	}
-	if failed != nil {
-		failed = fmt.Errorf("cannot write the job summary: %w", failed)
-	}
-	return errors.Join(err, failed)
+	_, err = f.Write(append(outcome.markdown(), '\n'))
+	return errors.Join(err, f.Close())
 }
 
 // maxAnnotations is the number of annotations of a kind that GitHub shows for a step.

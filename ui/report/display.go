@@ -105,7 +105,7 @@ func (d Display) Operation(o Options) Consumer {
 
 // Watch returns the consumer that shows a release and its changes.
 func (d Display) Watch() Consumer {
-	return d.consumer(&changes{out: d.lines, notices: d.notices, style: d.out.Style})
+	return d.consumer(&changeLog{out: d.lines, notices: d.notices, style: d.out.Style})
 }
 
 // Once returns the consumer for a release that is shown once: in text mode it discards the
@@ -125,7 +125,7 @@ var helmColours = regexp.MustCompile(`\x1b\[(?:(?:1|3[1-3])m(?:[A-Z]+(?: [A-Z]+)
 
 // Text returns the writer for Helm's text output.
 func (d Display) Text() io.Writer {
-	return newSanitizer(d.out.withoutCommands(), func(s string) string { return keep(helmColours, s) })
+	return newSanitizer(d.out.withoutCommands(), func(s string) string { return sanitize(helmColours, s) })
 }
 
 // Data returns the writer for data that may be piped to other programs. It is sanitized only on a terminal.
@@ -154,7 +154,7 @@ func newNotices(to Stream) notices { return notices{styled(to.withoutCommands(),
 
 type notices struct {
 	errs  io.Writer
-	theme Style
+	style Style
 }
 
 func (n notices) Note(text string) { fmt.Fprintln(n.errs, text) }
@@ -176,7 +176,7 @@ func (n notices) Start(text string) func(string) {
 }
 
 func (n notices) Error(err error) {
-	fmt.Fprintln(n.errs, n.theme.render(theme.Bad, "error:"), err)
+	fmt.Fprintln(n.errs, n.style.render(theme.Bad, "error:"), err)
 }
 
 // encode writes a value as indented JSON.

@@ -64,7 +64,10 @@ type (
 func (o *Outcome) junit() []byte {
 	all := junitSuites{junitHead: newJunitHead(o.title(), o.Started, o.Seconds)}
 	if len(o.Failures) == 0 && o.Status != event.Succeeded {
-		failed := junitCase{Class: clean(o.Operation.Name), Name: all.Name, Time: all.Time, Error: newJunitProblem(string(o.Status), o.Message)}
+		failed := junitCase{
+			Class: clean(o.Operation.Name), Name: all.Name, Time: all.Time,
+			Error: newJunitProblem(string(o.Status), o.Message),
+		}
 		all.Suites = append(all.Suites, junitSuite{junitHead: all.junitHead, Cases: []junitCase{failed}})
 	}
 	for _, g := range o.Groups {
@@ -105,10 +108,13 @@ func (n *junitCounts) count(c junitCase) {
 }
 
 func (o *Outcome) junitGroup(g GroupOutcome) junitSuite {
-	s := junitSuite{junitHead: newJunitHead(g.name, g.Started, g.Seconds), Properties: []junitProperty{{"phase", clean(g.Phase)}}}
-	for _, m := range o.Fixed {
-		if m.Phase == g.Phase && m.Group == g.ID {
-			s.Properties = append(s.Properties, junitProperty{"fixed by " + m.How, clean(m.Text)})
+	s := junitSuite{
+		junitHead:  newJunitHead(g.name, g.Started, g.Seconds),
+		Properties: []junitProperty{{"phase", clean(g.Phase)}},
+	}
+	for _, f := range o.Fixed {
+		if f.Phase == g.Phase && f.Group == g.ID {
+			s.Properties = append(s.Properties, junitProperty{"fixed by " + f.How, clean(f.Text)})
 		}
 	}
 	failures := 0

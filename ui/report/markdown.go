@@ -53,8 +53,8 @@ func (o *Outcome) markdownFailures(b *strings.Builder) {
 		known = append(known, f.Cause)
 		fmt.Fprintf(b, "- **%s** (in %s)\n", markdown(f.Text), markdown(f.place))
 	}
-	for _, m := range o.Fixed {
-		fmt.Fprintf(b, "- fixed by %s: %s (in %s)\n", m.How, markdown(m.Text), markdown(m.place))
+	for _, f := range o.Fixed {
+		fmt.Fprintf(b, "- fixed by %s: %s (in %s)\n", f.How, markdown(f.Text), markdown(f.place))
 	}
 	if len(o.Failures)+len(o.Fixed) > 0 {
 		b.WriteString("\n")
@@ -102,7 +102,8 @@ func (o *Outcome) markdownTable(b *strings.Builder) {
 		if !g.Started.IsZero() {
 			took += seconds(g.Seconds)
 		}
-		fmt.Fprintf(b, "| %s | %s %s |%s |%s | %s |\n", markdown(name), statusSign(g.Status), markdown(statusWord(g.Status)), size, took, markdown(o.comment(g)))
+		fmt.Fprintf(b, "| %s | %s %s |%s |%s | %s |\n", markdown(name),
+			statusSign(g.Status), markdown(statusWord(g.Status)), size, took, markdown(o.comment(g)))
 	}
 	if done > 0 {
 		fmt.Fprintf(b, "| %s | %s done | | | |\n", text.Count(done, "group"), statusSign(event.Ready))

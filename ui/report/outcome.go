@@ -130,8 +130,8 @@ func NewOutcome(s *event.State, next []string) *Outcome {
 		Version:  outcomeVersion,
 		Result:   Result{s.Operation, s.Status, s.Exit, s.Release, s.Message, s.Outcome, s.Unchecked},
 		Times:    Times{s.Started, end, total.Seconds(), max(total-s.Active(end), 0).Seconds()},
-		Failures: append([]Failure{}, failures(s)...), Fixed: append([]FixedFailure{}, fixedFailures(s)...), Groups: []GroupOutcome{},
-		CriticalPath: []string{}, Warnings: []Warning{}, Next: append([]string{}, next...),
+		Failures: append([]Failure{}, failures(s)...), Fixed: append([]FixedFailure{}, fixedFailures(s)...),
+		Groups: []GroupOutcome{}, CriticalPath: []string{}, Warnings: []Warning{}, Next: append([]string{}, next...),
 	}
 	if len(o.Failures) > 0 {
 		first := o.Failures[0]
@@ -189,16 +189,19 @@ func oneLine(s string) string { return strings.Join(strings.Fields(s), " ") }
 
 // NotStartedEvent returns the only event of an operation that did not start.
 func NotStartedEvent(o *Outcome) event.Event {
-	return event.Event{Seq: 1, Time: o.Ended, Kind: event.KindOperation, Status: o.Status, Operation: &o.Operation, Message: oneLine(o.Message), Exit: &o.Exit,
-		Outcome: "nothing was written", Object: o.Object, Cause: o.Cause, Evidence: o.Evidence}
+	return event.Event{
+		Seq: 1, Time: o.Ended, Kind: event.KindOperation, Operation: &o.Operation,
+		Status: o.Status, Exit: &o.Exit, Message: oneLine(o.Message), Outcome: "nothing was written",
+		Object: o.Object, Cause: o.Cause, Evidence: o.Evidence,
+	}
 }
 
 // exitAborted is the exit code of an operation that was aborted.
 const exitAborted = 3
 
 func fixedFailures(s *event.State) (out []FixedFailure) {
-	for _, m := range s.Fixed {
-		out = append(out, FixedFailure{failure(s, m.Root), string(m.How), m.By, m.Failed, m.Ready})
+	for _, f := range s.Fixed {
+		out = append(out, FixedFailure{failure(s, f.Root), string(f.How), f.By, f.Failed, f.Ready})
 	}
 	return out
 }
@@ -213,7 +216,8 @@ func failures(s *event.State) (out []Failure) {
 
 func failure(s *event.State, r event.Root) Failure {
 	f := Failure{
-		Phase: r.Group.Phase, Group: r.Group.ID, Cause: r.Cause, Evidence: append([]string{}, r.Evidence...), Details: []string{}, Text: r.String(),
+		Phase: r.Group.Phase, Group: r.Group.ID, Cause: r.Cause,
+		Evidence: append([]string{}, r.Evidence...), Details: []string{}, Text: r.String(),
 		place: unitName(s, r.Group), group: r.Group,
 	}
 	if isRollback(r.Group.Phase) {

@@ -17,10 +17,10 @@ type Recovery struct {
 	Status    string `json:"status"`
 	// Marked are the revisions that just got a final status.
 	Marked []MarkedRevision `json:"marked"`
-	// Groups are the groups of the latest revision, Left the remaining objects of other
+	// Groups are the groups of the latest revision, Leftovers the remaining objects of other
 	// revisions. Both are empty if nothing failed.
-	Groups []RecoveredGroup  `json:"groups"`
-	Left   []RecoveredObject `json:"left"`
+	Groups    []RecoveredGroup  `json:"groups"`
+	Leftovers []RecoveredObject `json:"left"`
 	// Next are commands to continue with.
 	Next []string `json:"next"`
 }
@@ -46,14 +46,15 @@ type RecoveredObject struct {
 	plan.Object
 	Status  event.Status `json:"status,omitempty"`
 	Message string       `json:"message,omitempty"`
-	// Is compares the object with the manifests: applied (matches the latest revision), earlier (matches
-	// Revision), changed (matches none), missing, or left (belongs to Revision only).
-	Is       string `json:"is"`
+	// Match compares the object with the manifests: applied (matches the latest revision), earlier
+	// (matches Revision), changed (matches none), missing, or left (belongs to Revision only).
+	Match    string `json:"is"`
 	Revision int    `json:"revision,omitempty"`
 }
 
+// origin says which revision the object belongs to.
 func (o RecoveredObject) origin() string {
-	switch o.Is {
+	switch o.Match {
 	case "earlier", "applied":
 		return fmt.Sprintf("matches revision %d", o.Revision)
 	case "left":
@@ -61,13 +62,27 @@ func (o RecoveredObject) origin() string {
 	case "changed":
 		return "matches no revision (changed or partly applied)"
 	}
-	return o.Is
+	return o.Match
+}
+
+// count counts the objects that match the latest revision, and those that are ready.
+func (g RecoveredGroup) count() (applied, ready int) {
+	for _, o := range g.Objects {
+		if o.Match == "applied" {
+			applied++
+		}
+		if o.Status == event.Ready {
+			ready++
+		}
+	}
+	return applied, ready
 }
 
 func (r Recovery) text(to Stream) string {
 	var b strings.Builder
 	for _, m := range r.Marked {
-		fmt.Fprintf(&b, "%s: revision %d was %s%s; now marked %s\n", r.Release, m.Revision, m.From, prefixed(", left by a run that was killed: ", m.By), m.To)
+		by := prefixed(", left by a run that was killed: ", m.By)
+		fmt.Fprintf(&b, "%s: revision %d was %s%s; now marked %s\n", r.Release, m.Revision, m.From, by, m.To)
 	}
 	state := fmt.Sprintf("%s: revision %d is %s, namespace %s", r.Release, r.Revision, r.Status, r.Namespace)
 	if len(r.Marked) == 0 {
@@ -83,20 +98,12 @@ func (r Recovery) text(to Stream) string {
 	}
 	objects := table(rows)
 	for _, g := range r.Groups {
-		applied, ready := 0, 0
-		for _, o := range g.Objects {
-			if o.Is == "applied" {
-				applied++
-			}
-			if o.Status == event.Ready {
-				ready++
-			}
-		}
+		applied, ready := g.count()
 		fmt.Fprintf(&b, "%s %d of %d applied, %d ready\n", to.Style.render(theme.Strong, g.ID), applied, len(g.Objects), ready)
 		b.WriteString(joinLines(objects[:len(g.Objects)]))
 		objects = objects[len(g.Objects):]
 	}
-	for _, o := range r.Left {
+	for _, o := range r.Leftovers {
 		fmt.Fprintf(&b, "%s %s\n", clean(o.String()), o.origin())
 	}
 	for _, l := range r.Next {

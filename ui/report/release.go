@@ -55,16 +55,19 @@ type LiveObject struct {
 func Groups(s *event.State, timings []Timing) []Group {
 	groups := []Group{}
 	for g := range groupsOf(s) {
-		l := Group{ID: g.ID, Chart: g.Chart, Name: g.Name, Layer: g.Layer, After: g.After, Status: g.Status, Message: g.Message, Objects: []LiveObject{}}
+		group := Group{
+			ID: g.ID, Chart: g.Chart, Name: g.Name, Layer: g.Layer, After: g.After,
+			Status: g.Status, Message: g.Message, Objects: []LiveObject{},
+		}
 		for _, t := range timings {
 			if t.Phase == g.Phase && t.Group == g.ID {
-				l.LastRun = &GroupRun{t.Status, t.Started, t.Took.Seconds()}
+				group.LastRun = &GroupRun{t.Status, t.Started, t.Took.Seconds()}
 			}
 		}
 		for _, o := range g.Objects {
-			l.Objects = append(l.Objects, LiveObject{o.Object, o.Status, o.Message})
+			group.Objects = append(group.Objects, LiveObject{o.Object, o.Status, o.Message})
 		}
-		groups = append(groups, l)
+		groups = append(groups, group)
 	}
 	return groups
 }
@@ -172,15 +175,17 @@ func (r *GroupRun) String() string {
 	return "  " + how + " " + seconds(r.Seconds)
 }
 
-// direct drops the ids that another of them implies; after has the dependencies of each group.
+// direct returns the ids without those that another of them implies. after has the dependencies of
+// each group.
 func direct(ids []string, after map[string][]string) []string {
 	return slices.DeleteFunc(slices.Clone(ids), func(id string) bool {
 		return slices.ContainsFunc(ids, func(other string) bool { return slices.Contains(after[other], id) })
 	})
 }
 
-// changes writes a watched release: all groups once every object was read, then a line for each change.
-type changes struct {
+// changeLog writes a watched release: all groups once every object was read, then a line for each
+// change.
+type changeLog struct {
 	notices
 	out     io.Writer
 	style   Style
@@ -190,7 +195,7 @@ type changes struct {
 }
 
 // Consume takes the next event of a view.
-func (c *changes) Consume(e event.Event) {
+func (c *changeLog) Consume(e event.Event) {
 	c.state.Apply(e)
 	switch {
 	case e.Kind == event.KindWarning:
@@ -211,14 +216,14 @@ func (c *changes) Consume(e event.Event) {
 	}
 }
 
-func (c *changes) line(e event.Event, words ...string) {
+func (c *changeLog) line(e event.Event, words ...string) {
 	at := c.style.render(theme.Quiet, e.Time.Local().Format("15:04:05"))
 	fmt.Fprintln(c.out, at, strings.Join(words, " "))
 }
 
 // writeAll derives the status of the groups from their objects, because the event about
 // the last group may not have arrived.
-func (c *changes) writeAll() {
+func (c *changeLog) writeAll() {
 	c.written, c.last = true, map[string]event.Status{}
 	groups := Groups(&c.state, nil)
 	fmt.Fprint(c.out, viewTitle(&c.state)+"\n"+formatGroups(groups, c.style))
@@ -231,7 +236,7 @@ func (c *changes) writeAll() {
 }
 
 // complete reports whether every object was read.
-func (c *changes) complete() bool {
+func (c *changeLog) complete() bool {
 	for g := range groupsOf(&c.state) {
 		if slices.ContainsFunc(g.Objects, func(o *event.ObjectState) bool { return o.Applied.IsZero() }) {
 			return false
@@ -256,7 +261,10 @@ type RunStatus struct {
 // NewRunStatus summarizes the state of a run.
 func NewRunStatus(s *event.State) RunStatus {
 	n := s.Count()
-	out := RunStatus{Operation: s.Operation, Status: s.Status, Run: s.Run, Message: s.RunMessage, Seq: s.Seq, Ready: n.Done, Total: n.Total, Groups: Groups(s, nil)}
+	out := RunStatus{
+		Operation: s.Operation, Status: s.Status, Run: s.Run, Message: s.RunMessage, Seq: s.Seq,
+		Ready: n.Done, Total: n.Total, Groups: Groups(s, nil),
+	}
 	if !s.Ended.IsZero() {
 		out.Message, out.over = s.Message, true
 	}
@@ -312,5 +320,5 @@ func (runs ClusterRuns) text(to Stream) string {
 	for _, r := range runs {
 		rows = append(rows, cleaned(r.Release, r.Namespace, r.Operation, r.State, r.Started.Local().Format(time.DateTime), r.StartedBy, r.Job))
 	}
-	return listed(tableIn(rows, to.Width, 0, 6))
+	return unindent(tableIn(rows, to.Width, 0, 6))
 }

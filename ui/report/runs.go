@@ -234,7 +234,7 @@ func (runs RunList) text(to Stream) string {
 	for _, r := range runs {
 		rows = append(rows, append(cleaned(r.Name, r.startTime(), r.Operation, r.Release, r.Namespace), to.Style.mark(r.ending()), r.took()))
 	}
-	return listed(tableIn(rows, to.Width, 3, 1)) // the name also has the release and the time
+	return unindent(tableIn(rows, to.Width, 3, 1)) // the name also has the release and the time
 }
 
 // startTime returns the start of the run in local time.

@@ -96,8 +96,8 @@ func (r *Record) text(to Stream) string {
 	if d.Incomplete != "" {
 		line(d.Incomplete)
 	}
-	for _, m := range r.State.Fixed {
-		line("fixed at " + m.Ready.Local().Format("15:04:05") + ": " + m.String())
+	for _, f := range r.State.Fixed {
+		line("fixed at " + f.Ready.Local().Format("15:04:05") + ": " + f.String())
 	}
 	line(fmt.Sprintf("%s, lockstep replay %s", r.startTime(), r.Name))
 	if len(d.Failures) > 0 {
@@ -136,12 +136,12 @@ type groupDiff struct {
 	Phase string `json:"phase"`
 	Group string `json:"group"`
 	// Change is slower, faster, same, new or gone.
-	Change string       `json:"change"`
-	A      *float64     `json:"aSeconds,omitempty"`
-	B      *float64     `json:"bSeconds,omitempty"`
-	Was    event.Status `json:"aStatus,omitempty"`
-	Is     event.Status `json:"bStatus,omitempty"`
-	name   string
+	Change  string       `json:"change"`
+	A       *float64     `json:"aSeconds,omitempty"`
+	B       *float64     `json:"bSeconds,omitempty"`
+	StatusA event.Status `json:"aStatus,omitempty"`
+	StatusB event.Status `json:"bStatus,omitempty"`
+	name    string
 }
 
 // Changes of a group from one run to the other.
@@ -188,8 +188,8 @@ func startedGroups(s *event.State) map[event.Unit]*event.GroupState {
 func diffGroup(s *event.State, before, after *event.GroupState) groupDiff {
 	g := cmp.Or(after, before)
 	d := groupDiff{Phase: g.Phase, Group: g.ID, name: unitName(s, g)}
-	d.A, d.Was = result(before)
-	d.B, d.Is = result(after)
+	d.A, d.StatusA = result(before)
+	d.B, d.StatusB = result(after)
 	switch {
 	case before == nil:
 		d.Change = newGroup
@@ -231,7 +231,7 @@ func (d runsDiff) text(to Stream) string {
 	rows = nil
 	same := 0
 	for _, g := range d.Groups {
-		if g.Change == similar && g.Was == g.Is {
+		if g.Change == similar && g.StatusA == g.StatusB {
 			same++
 			continue
 		}
@@ -270,10 +270,10 @@ func (d *groupDiff) times(style Style) string {
 
 // statuses returns the group's final statuses in both runs, or "" if they are equal.
 func (d *groupDiff) statuses(style Style) string {
-	if d.Was == d.Is || d.Was == "" || d.Is == "" {
+	if d.StatusA == d.StatusB || d.StatusA == "" || d.StatusB == "" {
 		return ""
 	}
-	return style.word(d.Is) + ", was " + style.word(d.Was)
+	return style.word(d.StatusB) + ", was " + style.word(d.StatusA)
 }
 
 // Columns for the bars of a whole run.

@@ -86,7 +86,7 @@ func Safe(w io.Writer) io.Writer { return newSanitizer(w, text.Block) }
 // styled returns a writer that removes all control sequences except those of a style.
 func styled(w io.Writer, style Style) io.Writer {
 	own := style.sequences()
-	return newSanitizer(w, func(s string) string { return style.Theme.Plain(keep(own, s)) })
+	return newSanitizer(w, func(s string) string { return style.Theme.Plain(sanitize(own, s)) })
 }
 
 // escaped returns a writer of JSON that escapes unsafe characters.
@@ -96,19 +96,19 @@ func escaped(w io.Writer) io.Writer {
 
 // newSanitizer returns w itself if it is a sanitizer already.
 func newSanitizer(w io.Writer, safe func(string) string) io.Writer {
-	if b, ok := w.(*sanitizer); ok {
-		return b
+	if z, ok := w.(*sanitizer); ok {
+		return z
 	}
 	return &sanitizer{w: w, safe: safe}
 }
 
-func (b *sanitizer) Write(p []byte) (int, error) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	s := b.rest + string(p)
+func (z *sanitizer) Write(p []byte) (int, error) {
+	z.mu.Lock()
+	defer z.mu.Unlock()
+	s := z.rest + string(p)
 	cut := len(s) - partial(s)
-	s, b.rest = s[:cut], s[cut:]
-	if _, err := io.WriteString(b.w, b.safe(s)); err != nil {
+	s, z.rest = s[:cut], s[cut:]
+	if _, err := io.WriteString(z.w, z.safe(s)); err != nil {
 		return 0, err
 	}
 	return len(p), nil
@@ -127,8 +127,8 @@ func partial(s string) int {
 	return 0
 }
 
-// keep makes s safe, except for matches of own, which may be nil.
-func keep(own *regexp.Regexp, s string) string {
+// sanitize makes s safe, except for the control sequences that own matches. own may be nil.
+func sanitize(own *regexp.Regexp, s string) string {
 	if own == nil {
 		return text.Block(s)
 	}
@@ -168,33 +168,33 @@ type wrapper struct {
 // minTextWidth is the least number of columns for text, however narrow the terminal.
 const minTextWidth = 20
 
-func (f wrapper) Write(p []byte) (int, error) {
-	if f.columns <= 0 {
-		return f.w.Write(p)
+func (w wrapper) Write(p []byte) (int, error) {
+	if w.columns <= 0 {
+		return w.w.Write(p)
 	}
 	var b strings.Builder
 	for line := range strings.Lines(string(p)) {
-		b.WriteString(f.wrap(strings.TrimSuffix(line, "\n")) + "\n")
+		b.WriteString(w.wrap(strings.TrimSuffix(line, "\n")) + "\n")
 	}
-	if _, err := io.WriteString(f.w, b.String()); err != nil {
+	if _, err := io.WriteString(w.w, b.String()); err != nil {
 		return 0, err
 	}
 	return len(p), nil
 }
 
-func (f wrapper) wrap(line string) string {
-	if ansi.StringWidth(line) <= f.columns {
+func (w wrapper) wrap(line string) string {
+	if ansi.StringWidth(line) <= w.columns {
 		return line
 	}
 	text := strings.TrimLeft(line, " ")
 	first := line[:len(line)-len(text)]
 	more := first + "  "
-	if strings.HasPrefix(ansi.Strip(text), f.bar+" ") {
-		end := strings.Index(line, f.bar) + len(f.bar)
+	if strings.HasPrefix(ansi.Strip(text), w.bar+" ") {
+		end := strings.Index(line, w.bar) + len(w.bar)
 		first = line[:end+strings.IndexByte(line[end:], ' ')+1]
 		more = first
 	}
-	room := max(f.columns-ansi.StringWidth(more), minTextWidth)
+	room := max(w.columns-ansi.StringWidth(more), minTextWidth)
 	lines := strings.Split(ansi.Wrap(line[len(first):], room, ""), "\n")
 	for n, l := range lines[1:] {
 		lines[n+1] = more + strings.TrimLeft(l, " ")

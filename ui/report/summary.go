@@ -63,8 +63,8 @@ func writeVerdict(w io.Writer, s *event.State, style Style) {
 	case len(s.Roots()) > 0 && (s.Outcome != "" || s.Status == event.Failed):
 		reason = s.Outcome
 	}
-	for _, m := range s.Fixed {
-		fmt.Fprintln(w, "  fixed:", clean(m.String()))
+	for _, f := range s.Fixed {
+		fmt.Fprintln(w, "  fixed:", clean(f.String()))
 	}
 	fmt.Fprintln(w, style.glyph(s.Ending()), withReason(verdict(s, style), clean(reason)))
 }

@@ -141,7 +141,8 @@ func unitName(s *event.State, g *event.GroupState) string {
 	return g.ID
 }
 
-// table aligns rows of clean, perhaps coloured cells in columns, indented by two and two blanks apart.
+// table aligns rows of cells in columns. Lines are indented by two blanks, columns are two blanks
+// apart. The cells must be clean; they may be coloured.
 func table(rows [][]string) []string {
 	var widths []int
 	for _, r := range rows {
@@ -183,8 +184,8 @@ func joinLines(lines []string) string {
 	return b.String()
 }
 
-// tableIn is like table, but drops optional columns until the rest fits a terminal (0: no
-// limit). The last one is dropped first.
+// tableIn is like table, but drops optional columns until the table fits the columns of a terminal
+// (0: no limit). It drops the last one first.
 func tableIn(rows [][]string, columns int, optional ...int) []string {
 	lines := table(rows)
 	last := len(optional) - 1
@@ -198,8 +199,8 @@ func tableIn(rows [][]string, columns int, optional ...int) []string {
 	return tableIn(narrow, columns, optional[:last]...)
 }
 
-// listed returns a table that is not indented.
-func listed(table []string) string {
+// unindent joins the lines of a table without their indent.
+func unindent(table []string) string {
 	for n, l := range table {
 		table[n] = strings.TrimPrefix(l, "  ")
 	}

@@ -55,7 +55,7 @@ func (a *app) recover(cmd *cobra.Command, name string) error {
 	d := a.Display(cmd)
 	r := report.Recovery{
 		Release: found.Release, Namespace: found.Namespace, Revision: found.Revision, Status: string(found.Status),
-		Marked: []report.MarkedRevision{}, Groups: []report.RecoveredGroup{}, Left: []report.RecoveredObject{},
+		Marked: []report.MarkedRevision{}, Groups: []report.RecoveredGroup{}, Leftovers: []report.RecoveredObject{},
 		Next: suggester{app: a, cmd: cmd}.afterRecovery(found),
 	}
 	killed := ""
@@ -79,28 +79,28 @@ func (a *app) recover(cmd *cobra.Command, name string) error {
 		return errors.Join(err, d.Show(r))
 	}
 	command.WarnIf(d, err)
-	r.Groups, r.Left = joinRecovery(found, report.Groups(state, nil))
+	r.Groups, r.Leftovers = joinRecovery(found, report.Groups(state, nil))
 	return d.Show(r)
 }
 
 // joinRecovery adds to the live objects of a release the revision that each matches.
-func joinRecovery(found *kube.Recovery, live []report.Group) (groups []report.RecoveredGroup, left []report.RecoveredObject) {
-	groups, left = []report.RecoveredGroup{}, []report.RecoveredObject{}
+func joinRecovery(found *kube.Recovery, live []report.Group) (groups []report.RecoveredGroup, leftovers []report.RecoveredObject) {
+	groups, leftovers = []report.RecoveredGroup{}, []report.RecoveredObject{}
 	byObject := map[plan.Object]report.RecoveredObject{}
 	for _, c := range found.Changes {
-		o := report.RecoveredObject{Object: c.Object, Is: "changed"}
+		o := report.RecoveredObject{Object: c.Object, Match: "changed"}
 		switch c.Action {
 		case kube.ActionUnchanged:
-			o.Is, o.Revision = "applied", found.Revision
+			o.Match, o.Revision = "applied", found.Revision
 		case kube.ActionCreate:
-			o.Is = "missing"
+			o.Match = "missing"
 		case kube.ActionDelete:
-			o.Is, o.Revision = "left", leftoverRevision(c.Phase)
-			left = append(left, o)
+			o.Match, o.Revision = "left", leftoverRevision(c.Phase)
+			leftovers = append(leftovers, o)
 			continue
 		default:
 			if n := found.Matches[c.Object]; n > 0 {
-				o.Is, o.Revision = "earlier", n
+				o.Match, o.Revision = "earlier", n
 			}
 		}
 		byObject[c.Object] = o
@@ -110,17 +110,17 @@ func joinRecovery(found *kube.Recovery, live []report.Group) (groups []report.Re
 		for _, o := range g.Objects {
 			recovered, ok := byObject[o.Object]
 			if !ok { // its name is generated
-				recovered = report.RecoveredObject{Object: o.Object, Is: "applied", Revision: found.Revision}
+				recovered = report.RecoveredObject{Object: o.Object, Match: "applied", Revision: found.Revision}
 			}
 			recovered.Status, recovered.Message = o.Status, o.Message
-			if recovered.Is == "missing" {
+			if recovered.Match == "missing" {
 				recovered.Status, recovered.Message = event.Waiting, ""
 			}
 			out.Objects = append(out.Objects, recovered)
 		}
 		groups = append(groups, out)
 	}
-	return groups, left
+	return groups, leftovers
 }
 
 // leftoverRevision returns the revision whose leftovers a phase removes, or 0 if it removes none.
