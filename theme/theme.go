@@ -36,7 +36,7 @@ const (
 type Depth uint8
 
 const (
-	// Full is 24-bit colour. Whatever writes to the terminal reduces it to what the terminal supports.
+	// Full is 24-bit colour. The writer of the terminal reduces it to the supported colours.
 	Full Depth = iota
 	// Basic is the terminal's own 16 colours.
 	Basic
@@ -63,7 +63,7 @@ const (
 	Strong               // headings
 	Quiet                // secondary text
 	Faint                // lines, edges
-	Accent               // what is selected
+	Accent               // selected items
 	Good                 // ready
 	Busy                 // in progress
 	Idle                 // waiting
@@ -119,7 +119,7 @@ func (t *Theme) Render(r Role, text string) string { return t.styles[r].Render(t
 
 // FromEnv reads the options from the environment:
 //
-//	LOCKSTEP_THEME   what Parse takes
+//	LOCKSTEP_THEME   a theme, as Parse reads it
 //	NO_COLOR         any non-empty value: no colour (no-color.org)
 //	LOCKSTEP_ASCII   any non-empty value: ASCII characters only; so does a
 //	                 locale (LC_ALL, LC_CTYPE, LANG, the first one set) that
@@ -140,15 +140,15 @@ func FromEnv(getenv func(string) string) (Options, error) {
 	return o, err
 }
 
-// utf8Locale reports whether the locale is UTF-8, which it also is if none is
-// set: in containers none is, but the terminal is that of the machine outside.
+// utf8Locale reports whether the locale is UTF-8. Without a locale it assumes UTF-8: containers
+// often set none, but their output goes to a terminal outside.
 func utf8Locale(getenv func(string) string) bool {
 	locale := strings.ToLower(cmp.Or(getenv("LC_ALL"), getenv("LC_CTYPE"), getenv("LANG"), "utf-8"))
 	return strings.Contains(locale, "utf-8") || strings.Contains(locale, "utf8")
 }
 
-// Parse reads a theme: words from auto, dark, light, high-contrast and
-// colour-blind, with commas between them ("light,high-contrast"). Empty is auto.
+// Parse reads a theme: a comma-separated list of auto, dark, light, high-contrast and colour-blind,
+// such as "light,high-contrast". Empty is auto.
 func Parse(s string) (Options, error) {
 	var o Options
 	for word := range strings.SplitSeq(s, ",") {
