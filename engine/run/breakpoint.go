@@ -91,7 +91,7 @@ func (m *machine) disableBreakpoint(named event.Unit) string {
 // runTo continues until a unit could start. Other breakpoints still pause the run.
 func (m *machine) runTo(named event.Unit) string {
 	if m.steering.reported == event.Held {
-		return heldRefusal
+		return m.heldRefusal()
 	}
 	u, why := m.unstarted(named)
 	switch {

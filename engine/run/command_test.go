@@ -10,6 +10,7 @@ import (
 func TestCommands(t *testing.T) { // R40 to R45: the exact events of each
 	quick := map[string]behaviour{"x": {ready: 2 * sec}, "y": {ready: 2 * sec}, "z": {ready: sec}}
 	chain := []string{"a: x", "b < a: y", "c < b: z"}
+	const held = "the run is held on a failure: re-check (accept), retry, stop here (give-up), or abort"
 	tests := []struct {
 		name   string
 		opts   Options
@@ -157,8 +158,8 @@ func TestCommands(t *testing.T) { // R40 to R45: the exact events of each
 			},
 			err: errAny,
 			trace: []string{"0.0s c:a running", "0.0s c:b running", "0.0s c:a failed (Pod/x: exit code 1)", "0.0s run held (c:a: Pod/x: exit code 1)",
-				"2.0s c:b ready", "5.0s step refused (" + heldRefusal + ")", "5.0s pause refused (the run is already held)",
-				"5.0s resume refused (" + heldRefusal + ")", "5.0s give-up refused (c:b has not failed)",
+				"2.0s c:b ready", "5.0s step refused (" + held + ")", "5.0s pause refused (the run is already held)",
+				"5.0s resume refused (" + held + ")", "5.0s give-up refused (c:b has not failed)",
 				"5.0s run running", "5.0s give-up accepted", "5.0s c:c skipped (not started: the operation failed)", "5.0s c:d skipped (not started: c:a failed)"},
 		},
 		{

@@ -198,7 +198,7 @@ func TestHeartbeatNamesTheOldest(t *testing.T) {
 		t.Fatal(err)
 	}
 	want(t, trace, "0.0s c:a running", "0.0s c:b running",
-		"10.0s waiting c:a Pod/x (applied; waiting for 10s, also for 1 more)",
+		"10.0s waiting c:a Pod/x (applied; waiting for 10s; 1 more object is waiting)",
 		"16.0s c:b ready",
 		"26.0s waiting c:a Pod/x (applied; waiting for 26s)",
 		"30.0s c:a ready")

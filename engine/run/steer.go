@@ -26,7 +26,10 @@ func (s *steering) pause(why string) { s.paused, s.why = true, why }
 
 // Rule R45: every command is answered by an event
 func (m *machine) command(c event.Command) {
-	answer := event.Event{Kind: event.KindCommand, Command: c.Name, By: c.By, Answers: c.ID, Phase: c.Phase, Group: c.Group, Status: event.Accepted}
+	answer := event.Event{
+		Kind: event.KindCommand, Command: c.Name, By: c.By, Answers: c.ID,
+		Phase: c.Phase, Group: c.Group, Status: event.Accepted,
+	}
 	stops := m.rollback.started && (c.Name == event.Abort || c.Name == event.Rollback)
 	if why := m.execute(c); why != "" {
 		answer.Status, answer.Message = event.Refused, why
@@ -108,13 +111,19 @@ func (m *machine) pause(reason string) string {
 	return ""
 }
 
-// heldRefusal lists the commands that a hold accepts (R44).
-const heldRefusal = "the run is held on a failure: re-check it, retry it, stop here, or abort"
+// heldRefusal refuses a command because a failure is held, and explains how to resolve it (R44).
+func (m *machine) heldRefusal() string {
+	edit := ""
+	if m.cannotEdit() == "" {
+		edit = "edit the values, "
+	}
+	return "the run is held on a failure: re-check (accept), retry, " + edit + "stop here (give-up), or abort"
+}
 
 func (m *machine) resume() string {
 	switch m.steering.reported {
 	case event.Held:
-		return heldRefusal
+		return m.heldRefusal()
 	case event.Running:
 		return "the run is not paused"
 	}
@@ -135,7 +144,7 @@ func (m *machine) step(named event.Unit) string {
 	case event.Running:
 		return "the run is not paused; pause it first"
 	case event.Held:
-		return heldRefusal
+		return m.heldRefusal()
 	}
 	if named.Group == "" {
 		if m.steering.step {
@@ -173,11 +182,9 @@ func (m *machine) unstarted(named event.Unit) (u *unit, refusal string) {
 
 // Rule R46: while paused or held, an edited revision replaces the running one
 func (m *machine) edit(c event.Command) string {
-	switch op := m.opts.Operation.Name; {
-	case m.rollback.started:
-		return "cannot edit during a rollback"
-	case op != "install" && op != "upgrade":
-		return fmt.Sprintf("%s takes no values; nothing to edit", op)
+	switch why := m.cannotEdit(); {
+	case why != "":
+		return why
 	case m.steering.reported == event.Running:
 		return "the run is not paused; pause it first"
 	case c.Edit == 0:
@@ -185,6 +192,17 @@ func (m *machine) edit(c event.Command) string {
 	}
 	m.steering.abort, m.steering.step, m.steering.stepUnit = &c, false, nil
 	m.reportRun()
+	return ""
+}
+
+// cannotEdit returns why the operation cannot be edited, or "" if it can be.
+func (m *machine) cannotEdit() string {
+	switch op := m.opts.Operation.Name; {
+	case m.rollback.started:
+		return "cannot edit during a rollback"
+	case op != "install" && op != "upgrade":
+		return fmt.Sprintf("%s takes no values; nothing to edit", op)
+	}
 	return ""
 }
 

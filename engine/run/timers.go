@@ -230,8 +230,11 @@ func (m *machine) publishHeartbeat(s *stage) {
 		message += ": " + oldest.found.Cause
 	}
 	message += fmt.Sprintf("; waiting for %s", m.now.Sub(oldest.since).Round(time.Second))
-	if waiting > 1 {
-		message += fmt.Sprintf(", also for %d more", waiting-1)
+	switch {
+	case waiting == 2:
+		message += "; 1 more object is waiting"
+	case waiting > 2:
+		message += fmt.Sprintf("; %d more objects are waiting", waiting-1)
 	}
 	obj := oldest.actual()
 	m.publish(event.Event{Kind: event.KindWaiting, Phase: group.Phase, Group: group.Group, Object: &obj, Status: oldest.status,

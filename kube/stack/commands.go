@@ -102,7 +102,7 @@ func (s *Stack) broadcast(c event.Command) {
 		}
 		s.mu.Unlock()
 		if held {
-			s.refuse(c, "a failure is held in "+holder.id+": re-check it, retry it, stop here, or abort")
+			s.refuse(c, "a failure is held in "+holder.id+": re-check (accept), retry, stop here (give-up), or abort")
 			return
 		}
 	}
