@@ -27,20 +27,20 @@ type Outcome struct {
 	Version uint64
 	// Name is the object's generated name, if the plan has only a prefix (metadata.generateName).
 	Name string
-	// Message is why an object was Kept, or why a Terminating one still exists.
+	// Message is why an object was Kept, or why the one that WaitGone waits for still exists.
 	Message string
-	// Terminating, if set, means that an object of the same name is still being deleted, so the apply must be sent
-	// again once it is gone (R30). The function returns then, or when ctx is done.
-	Terminating func(ctx context.Context)
+	// WaitGone is set if an object of the same name is still being deleted, so the apply must be
+	// sent again once it is gone (R30). It returns then, or when ctx is done.
+	WaitGone func(ctx context.Context)
 }
 
 // Observation is the last known state of an object.
 type Observation struct {
 	// Object has its name from the plan.
 	Object plan.Object
-	// Sign marks a sign of trouble with the object or its pods, which triggers a diagnosis.
+	// Trouble marks a sign of trouble with the object or its pods, which triggers a diagnosis.
 	// An observation with Status "" has nothing else.
-	Sign bool
+	Trouble bool
 	// Status is InProgress, Ready, Failed, Deleting or Gone; or Applying if the request is
 	// being retried for the reason in Message (R53).
 	Status event.Status

@@ -39,7 +39,7 @@ func TestSignsAreDiagnosed(t *testing.T) {
 	handle(observed{g, Observation{Object: g.objects[0].Object, Status: event.InProgress, Message: "0 of 1 available", Version: 2}})
 	for end := epoch.Add(time.Minute); now.Before(end); now = now.Add(100 * time.Millisecond) {
 		if now.Sub(epoch) > 300*time.Millisecond {
-			handle(observed{g, Observation{Object: g.objects[0].Object, Sign: true}})
+			handle(observed{g, Observation{Object: g.objects[0].Object, Trouble: true}})
 		}
 		if w := m.wake(); !w.IsZero() && !w.After(now) {
 			handle(ticked{})

@@ -60,8 +60,8 @@ type Finding struct {
 	Requests int
 }
 
-// Explained is a request error that carries its own Finding.
-type Explained interface {
+// FindingError is a request error that carries its own Finding.
+type FindingError interface {
 	error
 	Finding() Finding
 }
@@ -118,12 +118,14 @@ func (e *Engine) Publish(ev event.Event) { e.opts.Feed.Publish(ev) }
 // After the closing event it is ignored (R48).
 func (e *Engine) Command(c event.Command) { e.inbox.put(commanded{c}) }
 
-// Away reports that the API server has been unreachable since a time. Readiness timeouts
-// are suspended until Back (R53).
-func (e *Engine) Away(since time.Time, reason string) { e.inbox.put(serverAway{since, reason}) }
+// ServerUnreachable reports that the API server has been unreachable since a time. Readiness
+// timeouts are suspended until ServerReachable (R53).
+func (e *Engine) ServerUnreachable(since time.Time, reason string) {
+	e.inbox.put(serverUnreachable{since, reason})
+}
 
-// Back reports that the API server is reachable again.
-func (e *Engine) Back() { e.inbox.put(serverBack{}) }
+// ServerReachable reports that the API server is reachable again.
+func (e *Engine) ServerReachable() { e.inbox.put(serverReachable{}) }
 
 // Admit waits until the unit may start and marks it as running, for work before its stage,
 // such as deleting a hook's previous object. A later stage with this unit, or a second
@@ -149,7 +151,7 @@ type Verdict struct {
 }
 
 // Verdict returns the outcome so far. Commands may change it until the closing event, so
-// BeginRollback, BeginNext and Finish check again.
+// BeginRollback, BeginEditedRevision and Finish check again.
 func (e *Engine) Verdict() Verdict {
 	ended := Verdict{Abort: &event.Command{Name: event.Abort}}
 	return ask(e, ended, func(l *loop) Verdict {
@@ -163,10 +165,10 @@ func (e *Engine) BeginRollback(op event.Operation, reason string) error {
 	return e.transition(ErrAborted, func(m *machine) error { return m.beginRollback(op, reason) })
 }
 
-// BeginNext starts the edited revision and announces its phases, with a new clock and the
+// BeginEditedRevision starts the edited revision and announces its phases, with a new clock and the
 // same breakpoints (R46). It returns ErrAborted if a later command replaced the Edit.
-func (e *Engine) BeginNext(op event.Operation, reason string, phases ...event.Phase) error {
-	return e.transition(ErrAborted, func(m *machine) error { return m.beginNext(op, reason, phases) })
+func (e *Engine) BeginEditedRevision(op event.Operation, reason string, phases ...event.Phase) error {
+	return e.transition(ErrAborted, func(m *machine) error { return m.beginEditedRevision(op, reason, phases) })
 }
 
 // End is the end of an operation.
@@ -239,9 +241,9 @@ func (e *Engine) Start(s Stage) *StageRun {
 // Run runs a stage to its end. The error is a *StageError.
 func (e *Engine) Run(s Stage) error { return e.Start(s).Wait() }
 
-// Applied waits until every request of the stage was answered, or the stage ended; then it
+// WaitApplied waits until every request of the stage was answered, or the stage ended; then it
 // returns the stage's error.
-func (r *StageRun) Applied() error {
+func (r *StageRun) WaitApplied() error {
 	select {
 	case <-r.applied:
 		return nil

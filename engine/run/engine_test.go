@@ -241,7 +241,7 @@ func TestAdmitGatesWorkOutsideOfAStage(t *testing.T) { // R40, R41
 		}
 		b.at(2 * sec)
 		r := b.e.Start(Stage{Phase: phase, Cluster: newFake(map[string]behaviour{"x": {request: sec, ready: 2 * sec}})})
-		if err := r.Applied(); err != nil || time.Since(b.from) != 3*sec {
+		if err := r.WaitApplied(); err != nil || time.Since(b.from) != 3*sec {
 			t.Errorf("applied after %s: %v", time.Since(b.from), err)
 		}
 		if err := r.Wait(); err != nil {

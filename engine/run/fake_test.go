@@ -122,7 +122,7 @@ func (f *fakeCluster) Apply(ctx context.Context, _ *plan.Group, o plan.Object) (
 	time.Sleep(b.request)
 	broken := b.untilTry == 0 || try <= b.untilTry
 	if b.blocked != 0 && try == 1 {
-		return Outcome{Message: "waiting for finalizers example.com/held", Terminating: func(ctx context.Context) {
+		return Outcome{Message: "waiting for finalizers example.com/held", WaitGone: func(ctx context.Context) {
 			if b.blocked < 0 {
 				<-ctx.Done()
 			} else {

@@ -116,8 +116,8 @@ func (l *loop) send(r request) {
 	go func() {
 		out, err := call(ctx, r.group.def, r.object.Object)
 		l.inbox.put(answered{r, out, err})
-		if err == nil && out.Terminating != nil {
-			out.Terminating(l.ctx)
+		if err == nil && out.WaitGone != nil {
+			out.WaitGone(l.ctx)
 			l.inbox.put(vanished{r})
 		}
 	}()

@@ -78,10 +78,10 @@ func (m *machine) handle(now time.Time, msg message) []effect {
 		msg.diagnosis.stage.diagnosed(msg.diagnosis, msg.found)
 	case commanded:
 		m.command(msg.command)
-	case serverAway:
-		m.serverAway(msg.since, msg.reason)
-	case serverBack:
-		m.serverBack()
+	case serverUnreachable:
+		m.serverUnreachable(msg.since, msg.reason)
+	case serverReachable:
+		m.serverReachable()
 	case ticked:
 		m.tick()
 	case transitionRequested:
@@ -194,7 +194,7 @@ func (m *machine) beginRollback(op event.Operation, reason string) error {
 
 // beginNext ends the replaced revision and starts the next one. The run stays paused: only
 // a resume ends that (R41).
-func (m *machine) beginNext(op event.Operation, reason string, phases []event.Phase) error {
+func (m *machine) beginEditedRevision(op event.Operation, reason string, phases []event.Phase) error {
 	if !m.replacing() {
 		return ErrAborted
 	}

@@ -46,11 +46,11 @@ type (
 	// commanded is sent by Command.
 	commanded struct{ command event.Command }
 	// serverAway is sent by Away, serverBack by Back.
-	serverAway struct {
+	serverUnreachable struct {
 		since  time.Time
 		reason string
 	}
-	serverBack struct{}
+	serverReachable struct{}
 	// ticked is sent by the loop at the time that wake returned.
 	ticked struct{}
 	// transitionRequested is sent by BeginRollback, BeginNext and Finish, which wait on reply. It is buffered.

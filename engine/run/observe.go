@@ -25,7 +25,7 @@ func (s *stage) answer(r request, out Outcome, err error) {
 	if r.attempt != g.attempt.number {
 		return // pump can send the request of the newer attempt now
 	}
-	blocked := err == nil && out.Terminating != nil
+	blocked := err == nil && out.WaitGone != nil
 	if blocked && g.status == event.Running && !g.attempt.accepted {
 		s.block(g, o, out.Message)
 		return
@@ -36,7 +36,7 @@ func (s *stage) answer(r request, out Outcome, err error) {
 	}
 	if err != nil {
 		o.ignoreEarlier()
-		var why Explained
+		var why FindingError
 		if errors.As(err, &why) {
 			o.setFinding(why.Finding())
 		}
@@ -128,7 +128,7 @@ func (s *stage) observe(g *group, seen Observation) {
 	if o == nil || s.era != s.m.era { // a rollback or an edited revision has started
 		return
 	}
-	if seen.Sign && o.reply == replyTaken {
+	if seen.Trouble && o.reply == replyTaken {
 		s.scheduleDiagnosis(g, o, s.m.now)
 	}
 	switch {

@@ -38,7 +38,7 @@ func (m *machine) updateClocks() {
 	}
 }
 
-func (m *machine) serverAway(since time.Time, reason string) {
+func (m *machine) serverUnreachable(since time.Time, reason string) {
 	if !m.outage.since.IsZero() {
 		return
 	}
@@ -49,7 +49,7 @@ func (m *machine) serverAway(since time.Time, reason string) {
 	m.readiness.stop(since)
 }
 
-func (m *machine) serverBack() {
+func (m *machine) serverReachable() {
 	o := m.outage
 	if o.since.IsZero() {
 		return

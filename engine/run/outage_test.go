@@ -15,9 +15,9 @@ func TestDeadlinesAcrossAnOutage(t *testing.T) {
 	stage := Stage{Readiness: 10 * sec, Phase: event.Phase{Groups: groupsOf("a: early", "b: late")}}
 	trace, _ := run(t, Options{}, stage, fake, func(b *bench) {
 		b.at(5 * sec)
-		b.e.Away(time.Now(), "connection refused")
+		b.e.ServerUnreachable(time.Now(), "connection refused")
 		b.at(8 * sec)
-		b.e.Back()
+		b.e.ServerReachable()
 	})
 	var failed []string
 	for _, line := range trace {

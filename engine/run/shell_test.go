@@ -141,7 +141,7 @@ func (x *live) rollback() error {
 }
 
 func (x *live) next() error {
-	return x.e.BeginNext(event.Operation{Name: "upgrade", Timeout: x.s.options().Operation.Timeout}, "", x.s.phases()...)
+	return x.e.BeginEditedRevision(event.Operation{Name: "upgrade", Timeout: x.s.options().Operation.Timeout}, "", x.s.phases()...)
 }
 
 // liveCluster is the cluster of one stage.

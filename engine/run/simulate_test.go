@@ -55,11 +55,11 @@ func simulate(s scenario, spoil func(*machine)) []string {
 	for _, o := range s.Outages {
 		x.after(o.At, func() {
 			x.away = true
-			x.post(serverAway{x.now, "cut"})
+			x.post(serverUnreachable{x.now, "cut"})
 		})
 		x.after(o.At+o.For, func() {
 			x.away = false
-			x.post(serverBack{})
+			x.post(serverReachable{})
 			x.after(o.For/2, func() {
 				x.inbox = append(x.inbox, x.held...)
 				x.held = nil
@@ -169,9 +169,9 @@ func (x *simulation) handle(msg message) {
 		if r := msg.request; r.object.reply == replyBlocked && r.attempt == r.group.attempt.number {
 			x.r.freed[r.object.Name] = r.group.Unit
 		}
-	case serverAway:
+	case serverUnreachable:
 		x.r.away = true
-	case serverBack:
+	case serverReachable:
 		x.r.away = false
 	}
 	if in, ok := msg.(stageEntered); ok {
@@ -277,7 +277,7 @@ const gone = -1 // in blocked: the older object is gone
 // block responds that an object of the same name is still being deleted.
 func (x *simulation) block(r request, o objectSpec) {
 	x.r.blocked(r.group.Unit, r.object.Object)
-	x.answer(r, Outcome{Terminating: func(context.Context) {}}, nil)
+	x.answer(r, Outcome{WaitGone: func(context.Context) {}}, nil)
 	if x.blocked[o.Name]++; o.Blocked > 0 {
 		x.after(o.Blocked, func() {
 			x.blocked[o.Name] = gone
@@ -411,7 +411,7 @@ func (o *simulated) rollback() error {
 
 func (o *simulated) next() error {
 	op := event.Operation{Name: "upgrade", Timeout: o.x.m.opts.Operation.Timeout}
-	return o.transition(func(m *machine) error { return m.beginNext(op, "", o.x.s.phases()) })
+	return o.transition(func(m *machine) error { return m.beginEditedRevision(op, "", o.x.s.phases()) })
 }
 
 func (o *simulated) finish(end End) error {

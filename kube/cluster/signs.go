@@ -44,7 +44,7 @@ func withStatusSigns(report func(run.Observation)) func(run.Observation) {
 			was, known := last[o.Object]
 			last[o.Object] = o.Message
 			mu.Unlock()
-			o.Sign = o.Sign || known && was != o.Message
+			o.Trouble = o.Trouble || known && was != o.Message
 		}
 		report(o)
 	}

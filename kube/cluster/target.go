@@ -113,7 +113,7 @@ func (t *Target) Watch(ctx context.Context, g *plan.Group, report func(run.Obser
 			continue
 		}
 		if t.send != nil && podOwners[obj.Kind] && obj.Namespace != "" {
-			t.s.RunWatcher.Signs.listen(owner{obj.Namespace, obj.Kind, obj.Name}, func() { report(run.Observation{Object: obj, Sign: true}) })
+			t.s.RunWatcher.Signs.listen(owner{obj.Namespace, obj.Kind, obj.Name}, func() { report(run.Observation{Object: obj, Trouble: true}) })
 		}
 		t.mu.Lock()
 		t.reports[obj] = report

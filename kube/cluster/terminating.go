@@ -36,7 +36,7 @@ func (t *Target) terminating(ctx context.Context, i *resource.Info, err error) (
 	if f := old.GetFinalizers(); len(f) > 0 {
 		out.Message = "waiting for finalizers " + strings.Join(f, ", ")
 	}
-	out.Terminating = func(ctx context.Context) {
+	out.WaitGone = func(ctx context.Context) {
 		_ = wait.PollUntilContextCancel(ctx, 500*time.Millisecond, true, func(ctx context.Context) (bool, error) {
 			now, err := client.Get(ctx, i.Name, metav1.GetOptions{})
 			return apierrors.IsNotFound(err) || err == nil && now.GetUID() != uid, nil

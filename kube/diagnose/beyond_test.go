@@ -48,7 +48,7 @@ func TestForbidden(t *testing.T) {
 	} {
 		err := fmt.Errorf("server-side apply failed: %w", forbidden("pods", "big", words))
 		got := Explain(err)
-		var why run.Explained
+		var why run.FindingError
 		if !errors.As(got, &why) || !errors.Is(got, err) {
 			t.Fatalf("%v explains nothing", got)
 		}
@@ -107,7 +107,7 @@ func TestRefusals(t *testing.T) {
 		t.Run(tt.name, func(t *testing.T) {
 			d, _ := cluster(t, hooks)
 			err := d.Refused(t.Context(), named("", "Pod", "p"), tt.err)
-			var why run.Explained
+			var why run.FindingError
 			if !errors.As(err, &why) {
 				t.Fatal(err)
 			}

@@ -28,7 +28,7 @@ func LacksRight(err error) bool {
 	return apierrors.IsForbidden(err) && rbacDenied.MatchString(err.Error())
 }
 
-// Explain adds advice for the user to an error of the API server. The result implements run.Explained.
+// Explain adds advice for the user to an error of the API server. The result implements run.FindingError.
 func Explain(err error) error {
 	var answer apierrors.APIStatus
 	if err == nil || !errors.As(err, &answer) {

@@ -70,7 +70,7 @@ func (c *Client) createHook(u *hookUnit, list helmkube.ResourceList, opts []helm
 		Cluster: cluster.NewApply(c.cfg.Session, list, send, nil),
 	})
 	c.hooks.recordStart(u, list, stage)
-	if err := stage.Applied(); err != nil {
+	if err := stage.WaitApplied(); err != nil {
 		c.hooks.recordFailure(u, err)
 		return nil, err
 	}

@@ -240,7 +240,7 @@ func (r *runner) startEditedRevision(a *attempt, edited *Edited) (ended bool, ca
 	op.revisions = append(op.revisions, edited.operation) // before its event is published
 	op.mu.Unlock()
 	message := replacedMessage(op.prepared.Info, replaced.status)
-	if op.engine.BeginNext(edited.Info(), message, edited.operation.phasesWithUsual()...) != nil {
+	if op.engine.BeginEditedRevision(edited.Info(), message, edited.operation.phasesWithUsual()...) != nil {
 		op.mu.Lock()
 		op.revisions = op.revisions[:len(op.revisions)-1]
 		op.mu.Unlock()

@@ -242,8 +242,8 @@ func (op *Operation) run() error {
 	warn := warnOnce(eng.Publish, op.prepared.Warnings)
 	stopListening := op.client.Link().Listen(connect.Listener{
 		Of:     &op.writes,
-		Away:   eng.Away,
-		Back:   eng.Back,
+		Away:   eng.ServerUnreachable,
+		Back:   eng.ServerReachable,
 		Trying: warnRecordRetries(eng),
 		Warned: func(t connect.Target, text string) {
 			warn(plan.Warning{Message: op.displayName(t) + ": the API server warns: " + text})

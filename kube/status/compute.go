@@ -220,11 +220,11 @@ func job(u *unstructured.Unstructured, complete bool, now time.Time) Result {
 	}
 	if !complete {
 		r := byKstatus(u)
-		r.Message, r.Sign = describeJob(u, now), suspended(u)
+		r.Message, r.Trouble = describeJob(u, now), suspended(u)
 		return r
 	}
 	r := result(event.InProgress, describeJob(u, now))
-	r.Sign = suspended(u) // there are no pods to give a sign
+	r.Trouble = suspended(u) // there are no pods to give a sign of trouble
 	if age, ok := jobAge(u, now); ok {
 		r.Recheck = age.Truncate(jobTick) + jobTick - age
 	}

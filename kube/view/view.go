@@ -314,7 +314,7 @@ func (v *View) observeLocked(unit event.Unit, ob run.Observation) {
 	if g == nil {
 		return
 	}
-	if ob.Sign {
+	if ob.Trouble {
 		v.explainer.sign(target{unit, ob.Object})
 	}
 	if ob.Status == "" || ob.Status == event.Applying {
