@@ -12,12 +12,13 @@ type breakpoint uint8
 
 const (
 	noBreakpoint       breakpoint = iota
-	breakpointSet                 // stops, and stays
-	breakpointOnce                // stops, then is removed: the target of a run-to
-	breakpointDisabled            // stays, but does not stop
+	breakpointSet                 // pauses the run, and stays set
+	breakpointOnce                // pauses the run, then is removed: the target of a run-to
+	breakpointDisabled            // does not pause the run, but can be enabled again
 )
 
-func (m *machine) hasBreakpoint(id string) bool { return slices.Contains(m.opts.Breakpoints, id) }
+// breakpointRequested reports whether the options ask for a breakpoint at a group.
+func (m *machine) breakpointRequested(id string) bool { return slices.Contains(m.opts.Breakpoints, id) }
 
 func (u *unit) mustPause() bool {
 	return !u.reached && (u.breakpoint == breakpointSet || u.breakpoint == breakpointOnce)
@@ -41,22 +42,22 @@ func (m *machine) setBreakpoint(u *unit, b breakpoint) {
 // reports whether it did.
 //
 // Rule R42: a breakpoint pauses the whole run when its unit could start
-func (m *machine) pauseAtBreakpoints(open []*unit) bool {
-	var at []string
-	for _, u := range open {
+func (m *machine) pauseAtBreakpoints(units []*unit) bool {
+	var ids []string
+	for _, u := range units {
 		if u.mustPause() {
 			u.reached = true
 			m.setUnit(u, event.Held, "breakpoint")
 			if u.breakpoint == breakpointOnce {
 				m.setBreakpoint(u, noBreakpoint)
 			}
-			at = append(at, u.Group)
+			ids = append(ids, u.Group)
 		}
 	}
-	if len(at) == 0 {
+	if len(ids) == 0 {
 		return false
 	}
-	m.steering.pause("breakpoint " + strings.Join(at, ", "))
+	m.steering.pause("breakpoint " + strings.Join(ids, ", "))
 	m.reportRun()
 	return true
 }

@@ -16,35 +16,35 @@ import (
 // Rule R15a: groups that start together are applied kind by kind across all of them
 type cohort struct {
 	groups []*group
-	turns  turns
+	waves  waveHeap
 }
 
-// turn is the current wave of a group in a cohort.
-type turn struct {
-	group *group
-	place int // of the group in the cohort
-	rank  plan.Rank
-	waits bool // for the answers to its requests
+// queuedWave is the current wave of a group in a cohort.
+type queuedWave struct {
+	group    *group
+	index    int // of the group in the cohort
+	rank     plan.Rank
+	inFlight bool // sent, but not all of its requests are answered
 }
 
 func (c *cohort) join(g *group) {
-	g.seats = append(g.seats, seat{c, len(c.groups)})
+	g.memberships = append(g.memberships, membership{c, len(c.groups)})
 	c.groups = append(c.groups, g)
 }
 
-// seat is the place of a group in a cohort. A retried group is in several cohorts: the groups
-// that it first started with still wait for its waves.
-type seat struct {
+// membership is a group's membership in a cohort. A retried group is in several cohorts: the
+// groups that it first started with still wait for its waves.
+type membership struct {
 	*cohort
-	place int
+	index int // of the group in the cohort
 }
 
-// updateTurn updates the group's current wave in its cohorts. It must be called after each
-// change of that wave.
-func (g *group) updateTurn() {
-	if rank, waits, ok := g.nextWave(); ok {
-		for _, s := range g.seats {
-			heap.Push(&s.turns, turn{g, s.place, rank, waits})
+// queueWave queues the group's current wave in its cohorts. It must be called after each change
+// of that wave.
+func (g *group) queueWave() {
+	if rank, inFlight, ok := g.nextWave(); ok {
+		for _, m := range g.memberships {
+			heap.Push(&m.waves, queuedWave{g, m.index, rank, inFlight})
 		}
 	}
 }
@@ -53,31 +53,31 @@ func (g *group) updateTurn() {
 // lower rank is in flight. The caller sends their waves.
 func (c *cohort) due() (due []*group) {
 	var lowest plan.Rank
-	for len(c.turns) > 0 {
-		t := c.turns[0]
+	for len(c.waves) > 0 {
+		w := c.waves[0]
 		switch {
-		case !t.valid():
-		case t.waits || due != nil && t.rank != lowest:
+		case !w.valid():
+		case w.inFlight || due != nil && w.rank != lowest:
 			return due
-		case due == nil || due[len(due)-1] != t.group:
-			lowest, due = t.rank, append(due, t.group)
+		case due == nil || due[len(due)-1] != w.group:
+			lowest, due = w.rank, append(due, w.group)
 		}
-		heap.Pop(&c.turns)
+		heap.Pop(&c.waves)
 	}
 	return due
 }
 
-func (t turn) valid() bool {
-	if t.group.status != event.Running || t.group.attempt.accepted {
+func (w queuedWave) valid() bool {
+	if w.group.status != event.Running || w.group.attempt.accepted {
 		return false
 	}
-	rank, waits, ok := t.group.nextWave()
-	return ok && rank == t.rank && waits == t.waits
+	rank, inFlight, ok := w.group.nextWave()
+	return ok && rank == w.rank && inFlight == w.inFlight
 }
 
 // nextWave returns the rank of the group's wave in flight, or else of the next one that can be
 // sent. ok is false if there is neither.
-func (g *group) nextWave() (rank plan.Rank, waits, ok bool) {
+func (g *group) nextWave() (rank plan.Rank, inFlight, ok bool) {
 	a := &g.attempt
 	if a.pending > 0 {
 		return g.ranks[a.wave-1], true, true
@@ -91,33 +91,33 @@ func (g *group) nextWave() (rank plan.Rank, waits, ok bool) {
 // established reports whether the CRDs that a wave needs are established (R17).
 func (g *group) established(w plan.Wave) bool {
 	return !slices.ContainsFunc(w.Established, func(need plan.Object) bool {
-		o := g.index[need]
-		return o != nil && !(o.reply == replyTaken && o.status == event.Ready)
+		o := g.byObject[need]
+		return o != nil && !(o.request == requestSucceeded && o.status == event.Ready)
 	})
 }
 
-// turns is a heap: the lowest rank comes first. Within a rank, waves that can be sent come
+// waveHeap is a heap: the lowest rank comes first. Within a rank, waves that can be sent come
 // before those in flight, then the groups that started first.
-type turns []turn
+type waveHeap []queuedWave
 
-func (ts turns) Less(i, j int) bool {
-	a, b := ts[i], ts[j]
+func (h waveHeap) Less(i, j int) bool {
+	a, b := h[i], h[j]
 	order := a.rank.Compare(b.rank)
 	if a.group.stage.removes() { // the reverse order of the apply
 		order = -order
 	}
-	if order == 0 && a.waits != b.waits {
-		return b.waits
+	if order == 0 && a.inFlight != b.inFlight {
+		return b.inFlight
 	}
-	return cmp.Or(order, cmp.Compare(a.place, b.place)) < 0
+	return cmp.Or(order, cmp.Compare(a.index, b.index)) < 0
 }
 
-func (ts turns) Len() int      { return len(ts) }
-func (ts turns) Swap(i, j int) { ts[i], ts[j] = ts[j], ts[i] }
-func (ts *turns) Push(x any)   { *ts = append(*ts, x.(turn)) }
-func (ts *turns) Pop() any {
-	last := len(*ts) - 1
-	t := (*ts)[last]
-	*ts = (*ts)[:last]
-	return t
+func (h waveHeap) Len() int      { return len(h) }
+func (h waveHeap) Swap(i, j int) { h[i], h[j] = h[j], h[i] }
+func (h *waveHeap) Push(x any)   { *h = append(*h, x.(queuedWave)) }
+func (h *waveHeap) Pop() any {
+	last := len(*h) - 1
+	w := (*h)[last]
+	*h = (*h)[:last]
+	return w
 }

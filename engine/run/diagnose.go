@@ -78,7 +78,7 @@ func (s *stage) scheduleDiagnosis(g *group, o *object, at time.Time) {
 
 // mayDiagnose reports whether the group waits for an object that has not failed.
 func (s *stage) mayDiagnose(g *group, o *object) bool {
-	return g.status == event.Running && (o.reply == replyTaken && !s.done(o) || o.reply == replyBlocked) && o.status != event.Failed
+	return g.status == event.Running && (o.request == requestSucceeded && !s.done(o) || o.request == requestBlocked) && o.status != event.Failed
 }
 
 // startDiagnoses starts the diagnoses that are due: first of objects that were never

@@ -101,7 +101,7 @@ func New(opts Options) *Engine {
 	e := &Engine{opts: opts, inbox: inbox{ready: make(chan struct{}, 1)}, over: make(chan struct{})}
 	e.ctx, e.cancel = context.WithCancel(context.Background())
 	l := &loop{Engine: e, machine: newMachine(opts, time.Now())}
-	l.renew()
+	l.newRequestContexts()
 	l.perform(l.machine.effects) // publish the opening event before New returns
 	go l.run()
 	return e
@@ -146,8 +146,6 @@ func (e *Engine) Requests() context.Context {
 type Verdict struct {
 	// Abort is the command that aborted it, or nil. If it is an Edit, another revision follows (R46).
 	Abort *event.Command
-	// TimedOut means that the operation has timed out.
-	TimedOut bool
 }
 
 // Verdict returns the outcome so far. Commands may change it until the closing event, so
@@ -155,12 +153,13 @@ type Verdict struct {
 func (e *Engine) Verdict() Verdict {
 	ended := Verdict{Abort: &event.Command{Name: event.Abort}}
 	return ask(e, ended, func(l *loop) Verdict {
-		return Verdict{Abort: l.machine.steering.abort, TimedOut: l.machine.timeouts.expired}
+		return Verdict{Abort: l.machine.steering.abort}
 	})
 }
 
-// BeginRollback starts the rollback of a failed or aborted operation, with a new clock and without breakpoints. It
-// returns ErrAborted if an accepted command ends the run without a rollback (R48).
+// BeginRollback starts the rollback of a failed or aborted operation, with a new clock and
+// without breakpoints. It returns ErrAborted if an accepted command ends the run without a
+// rollback (R48).
 func (e *Engine) BeginRollback(op event.Operation, reason string) error {
 	return e.transition(ErrAborted, func(m *machine) error { return m.beginRollback(op, reason) })
 }
@@ -203,7 +202,7 @@ func (e *Engine) Close(end End) {
 	}
 }
 
-// transition moves the operation on and returns the error, or ended if the run has ended.
+// transition runs a transition on the loop and returns its error, or ended if the run has ended.
 func (e *Engine) transition(ended error, transition func(*machine) error) error {
 	reply := make(chan error, 1)
 	return call(e, reply, transitionRequested{transition, reply}, ended)

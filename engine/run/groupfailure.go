@@ -20,7 +20,7 @@ func (s *stage) fail(g *group, o *object, f *failure) {
 	}
 	s.queue = slices.DeleteFunc(s.queue, func(r request) bool { return r.group == g })
 	for _, o := range g.objects {
-		if o.reply != replyTaken {
+		if o.request != requestSucceeded {
 			o.ignoreEarlier()
 		}
 	}
@@ -84,7 +84,7 @@ func (s *stage) diagnosed(d diagnosis, found Finding) {
 		if o.setFinding(found); o.found.Cause != known {
 			s.reportFinding(d.group, o, d.actual, found.Lines)
 		}
-		if s.Lenient && o.reply == replyTaken && found.Fails {
+		if s.Lenient && o.request == requestSucceeded && found.Fails {
 			s.release(d.group, o)
 		}
 		return
@@ -140,7 +140,7 @@ func (s *stage) blame(g *group, known map[*group]blame) blame {
 	}
 	known[g] = blame{}
 	for _, id := range g.def.After {
-		gate := s.by[id]
+		gate := s.byID[id]
 		switch {
 		case gate == nil:
 			continue

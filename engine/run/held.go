@@ -64,7 +64,7 @@ func (s *stage) accept(g *group) {
 		if o.last.Status == event.Failed {
 			o.last = Observation{}
 		}
-		if g.await || o.reply != replyTaken {
+		if g.await || o.request != requestSucceeded {
 			s.setDeadline(g, o)
 		}
 		s.assess(g, o)

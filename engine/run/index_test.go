@@ -21,18 +21,18 @@ func (x *simulation) indexes() {
 			open = append(open, g)
 		}
 		over = over && g.status.Over()
-		if g.status == event.Applied && g.attempt.undone != undone(g) {
-			x.r.fail("%v has %d objects that are not done, counted are %d", g.Unit, undone(g), g.attempt.undone)
+		if g.status == event.Applied && g.attempt.notDone != notDone(g) {
+			x.r.fail("%v has %d objects that are not done, counted are %d", g.Unit, notDone(g), g.attempt.notDone)
 		}
-		if n := len(g.seats); n > 0 {
-			c := g.seats[n-1].cohort
-			due := (&cohort{turns: slices.Clone(c.turns)}).due()
+		if n := len(g.memberships); n > 0 {
+			c := g.memberships[n-1].cohort
+			due := (&cohort{waves: slices.Clone(c.waves)}).due()
 			if want := dueOf(c); !slices.Equal(due, want) {
 				x.r.fail("R15a: of the cohort of %v %d groups are due, want %d", g.Unit, len(due), len(want))
 			}
 		}
 	}
-	if listed := slices.DeleteFunc(slices.Clone(s.open), func(g *group) bool { return g.attempt.number > 0 }); !slices.Equal(listed, open) {
+	if listed := slices.DeleteFunc(slices.Clone(s.candidates), func(g *group) bool { return g.attempt.number > 0 }); !slices.Equal(listed, open) {
 		x.r.fail("R14: %d groups are listed as open, want %d", len(listed), len(open))
 	}
 	if s.allOver() != over {
@@ -45,7 +45,7 @@ func (x *simulation) indexes() {
 	}
 }
 
-func undone(g *group) (n int) {
+func notDone(g *group) (n int) {
 	for _, o := range g.objects {
 		if !g.stage.done(o) {
 			n++

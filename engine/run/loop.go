@@ -36,7 +36,8 @@ func (l *loop) run() {
 		select {
 		case <-l.inbox.ready: // sent by put; never closed
 			for _, msg := range l.inbox.drain() {
-				if l.handle(msg); l.machine.ended {
+				l.handle(msg)
+				if l.machine.ended {
 					return
 				}
 			}
@@ -74,9 +75,9 @@ func (l *loop) perform(effects []effect) {
 			l.endRetries(eff.cause)
 		case cancelRequests:
 			l.cancelRequests()
-		case renewRequests:
+		case resetRequests:
 			l.cancelRequests()
-			l.renew()
+			l.newRequestContexts()
 		case admitReplied:
 			eff.admission.done <- eff.err
 		case allApplied:
@@ -92,14 +93,16 @@ func (l *loop) perform(effects []effect) {
 
 type retryKey struct{}
 
-func (l *loop) renew() {
+// newRequestContexts creates the contexts of requests and of retries.
+func (l *loop) newRequestContexts() {
 	requests, cancel := context.WithCancel(l.ctx)
 	retries, end := context.WithCancelCause(requests)
-	l.requests, l.cancelRequests, l.endRetries = context.WithValue(requests, retryKey{}, retries), cancel, end
+	l.requests = context.WithValue(requests, retryKey{}, retries)
+	l.cancelRequests, l.endRetries = cancel, end
 }
 
-// RetryContext returns the context that ends when the run stops retrying requests: after an abort or the timeout.
-// ctx must derive from the run's request context; other contexts are returned unchanged.
+// RetryContext returns the context that ends when the run stops retrying requests: after an abort
+// or the timeout. If ctx does not derive from the run's request context, RetryContext returns ctx.
 func RetryContext(ctx context.Context) context.Context {
 	if retries, ok := ctx.Value(retryKey{}).(context.Context); ok {
 		return retries
@@ -118,7 +121,7 @@ func (l *loop) send(r request) {
 		l.inbox.put(answered{r, out, err})
 		if err == nil && out.WaitGone != nil {
 			out.WaitGone(l.ctx)
-			l.inbox.put(vanished{r})
+			l.inbox.put(nameFreed{r})
 		}
 	}()
 }

@@ -70,8 +70,8 @@ func (m *machine) handle(now time.Time, msg message) []effect {
 		m.enter(msg.stage, msg.run)
 	case answered:
 		msg.request.stage.answer(msg.request, msg.outcome, msg.err)
-	case vanished:
-		msg.request.stage.vanished(msg.request)
+	case nameFreed:
+		msg.request.stage.nameFreed(msg.request)
 	case observed:
 		msg.group.stage.observe(msg.group, msg.observation)
 	case diagnosed:
@@ -99,7 +99,7 @@ func (m *machine) announce(phases []event.Phase) {
 	for _, p := range phases {
 		for _, g := range p.Groups {
 			u, added := m.units.add(event.Unit{Phase: p.Name, Group: g.ID})
-			if added && m.hasBreakpoint(g.ID) {
+			if added && m.breakpointRequested(g.ID) {
 				m.setBreakpoint(u, breakpointSet)
 			}
 		}
@@ -133,7 +133,7 @@ func (m *machine) advance() {
 	if s == nil {
 		return
 	}
-	s.pump()
+	s.sendQueued()
 	s.reportApplied()
 	if !s.busy.blocking() && m.heldFailure() == nil && (s.failing() && s.running() == 0 || s.allOver()) {
 		s.close(nil)
@@ -152,13 +152,13 @@ func (m *machine) windDown() {
 	case m.steering.abort == nil:
 		cause = fmt.Errorf("%w after %s (--timeout)", ErrTimeout, m.opts.Operation.Timeout)
 	}
-	for _, g := range m.admissions {
-		m.do(admitReplied{g, cause})
+	for _, a := range m.admissions {
+		m.do(admitReplied{a, cause})
 	}
 	m.admissions = nil
-	if !m.timeouts.winding { // also between two stages, when Helm sends requests
-		m.timeouts.winding, m.timeouts.cancelAt = true, m.now.Add(windDownTime)
-		if m.stage != nil && m.stage.outOfTime { // its requests already had windDownTime
+	if !m.timeouts.windDownStarted { // also between two stages, when Helm sends requests
+		m.timeouts.windDownStarted, m.timeouts.cancelAt = true, m.now.Add(windDownTime)
+		if m.stage != nil && m.stage.operationTimedOut { // its requests already had windDownTime
 			m.timeouts.cancelAt = m.now
 		}
 		m.do(endRetries{cause})
@@ -192,8 +192,8 @@ func (m *machine) beginRollback(op event.Operation, reason string) error {
 	return nil
 }
 
-// beginNext ends the replaced revision and starts the next one. The run stays paused: only
-// a resume ends that (R41).
+// beginEditedRevision ends the replaced revision and starts the edited one. A paused run stays
+// paused until a resume (R41).
 func (m *machine) beginEditedRevision(op event.Operation, reason string, phases []event.Phase) error {
 	if !m.replacing() {
 		return ErrAborted
@@ -201,7 +201,7 @@ func (m *machine) beginEditedRevision(op event.Operation, reason string, phases 
 	m.skipUnits("not started: "+ErrReplaced.Error(), ErrReplaced.Error())
 	m.opts.Breakpoints = nil
 	for _, u := range m.units.all {
-		if u.breakpoint == breakpointSet && !m.hasBreakpoint(u.Group) {
+		if u.breakpoint == breakpointSet && !m.breakpointRequested(u.Group) {
 			m.opts.Breakpoints = append(m.opts.Breakpoints, u.Group)
 		}
 	}
@@ -219,7 +219,7 @@ func (m *machine) beginEditedRevision(op event.Operation, reason string, phases 
 
 // startOver resets requests, steering and clocks for a rollback or an edited revision.
 func (m *machine) startOver() {
-	m.do(renewRequests{})
+	m.do(resetRequests{})
 	m.era++
 	m.steering = steering{reported: event.Running}
 	m.timeouts = timeouts{}
@@ -249,19 +249,20 @@ func (m *machine) finish(end End) error {
 		end.Object, end.Cause, end.Evidence = &m.root.Object, m.root.Cause, m.root.Evidence
 	}
 	m.do(publish{closing: true, event: event.Event{
-		Kind: event.KindOperation, Status: end.Status, Message: oneLine(end.Message), Exit: &end.Exit, Outcome: oneLine(end.Outcome), Release: end.Release, Unchecked: unchecked,
+		Kind: event.KindOperation, Status: end.Status, Message: oneLine(end.Message), Exit: &end.Exit,
+		Outcome: oneLine(end.Outcome), Release: end.Release, Unchecked: unchecked,
 		Object: end.Object, Cause: oneLine(end.Cause), Evidence: end.Evidence,
 	}})
 	m.ended = true
 	return nil
 }
 
-// skipReason returns why units did not start: the first failure, or else otherwise.
-func (m *machine) skipReason(otherwise string) string {
+// skipReason returns why units did not start: the first failed group, or else fallback.
+func (m *machine) skipReason(fallback string) string {
 	if m.root != nil && m.steering.abort == nil {
 		return m.root.Group + " failed"
 	}
-	return otherwise
+	return fallback
 }
 
 // skipUnits ends the units that have not started, and those that were admitted but not run.

@@ -29,9 +29,9 @@ type (
 		outcome Outcome
 		err     error
 	}
-	// vanished is sent by the same goroutine if an object of the same name was
-	// Terminating, once that object is gone.
-	vanished struct{ request request }
+	// nameFreed is sent by the same goroutine if it had to WaitGone, once the name of the
+	// object is free.
+	nameFreed struct{ request request }
 	// observed is sent by the watch that a startWatch started, any number of times until
 	// the context of watches is done.
 	observed struct {
@@ -45,7 +45,7 @@ type (
 	}
 	// commanded is sent by Command.
 	commanded struct{ command event.Command }
-	// serverAway is sent by Away, serverBack by Back.
+	// serverUnreachable and serverReachable are sent by the methods of the same names.
 	serverUnreachable struct {
 		since  time.Time
 		reason string
@@ -53,7 +53,8 @@ type (
 	serverReachable struct{}
 	// ticked is sent by the loop at the time that wake returned.
 	ticked struct{}
-	// transitionRequested is sent by BeginRollback, BeginNext and Finish, which wait on reply. It is buffered.
+	// transitionRequested is sent by BeginRollback, BeginEditedRevision and Finish, which
+	// wait on reply. It is buffered.
 	transitionRequested struct {
 		transition func(*machine) error
 		reply      chan<- error
@@ -67,7 +68,7 @@ type (
 type effect any
 
 type (
-	// publish adds an event to the record; the closing one ends it.
+	// publish adds an event to the feed; the closing one ends it.
 	publish struct {
 		event   event.Event
 		closing bool
@@ -79,10 +80,10 @@ type (
 	// startDiagnosis finds out why an object is not ready; a diagnosed message returns the result.
 	startDiagnosis struct{ diagnosis diagnosis }
 	// endRetries ends the context of retries, cancelRequests the context of requests;
-	// renewRequests creates both again.
+	// resetRequests creates both again.
 	endRetries     struct{ cause error }
 	cancelRequests struct{}
-	renewRequests  struct{}
+	resetRequests  struct{}
 	admitReplied   struct {
 		admission *admission
 		err       error

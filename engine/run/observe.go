@@ -23,7 +23,7 @@ func (s *stage) answer(r request, out Outcome, err error) {
 	g, o := r.group, r.object
 	o.inFlight = false
 	if r.attempt != g.attempt.number {
-		return // pump can send the request of the newer attempt now
+		return // sendQueued can send the request of the newer attempt now
 	}
 	blocked := err == nil && out.WaitGone != nil
 	if blocked && g.status == event.Running && !g.attempt.accepted {
@@ -35,20 +35,10 @@ func (s *stage) answer(r request, out Outcome, err error) {
 		return // the group has failed
 	}
 	if err != nil {
-		o.ignoreEarlier()
-		var why FindingError
-		if errors.As(err, &why) {
-			o.setFinding(why.Finding())
-		}
-		s.setObject(g, o, event.Failed, oneLine(err.Error()), "")
-		s.fail(g, o, &failure{symptom: oneLine(err.Error()), certainty: causeKnown})
-		if why != nil {
-			s.reportFinding(g, o, o.actual(), why.Finding().Lines)
-		}
-		s.sendNext(g)
+		s.failRequest(g, o, err)
 		return
 	}
-	o.reply, o.version, o.name, o.since = replyTaken, out.Version, out.Name, s.m.now
+	o.request, o.version, o.name, o.since = requestSucceeded, out.Version, out.Name, s.m.now
 	o.unchanged = out.Change == event.Unchanged
 	if s.removes() {
 		s.deleted(g, o, out)
@@ -60,13 +50,29 @@ func (s *stage) answer(r request, out Outcome, err error) {
 		s.evaluate(g, o)
 	}
 	s.settle(g, o)
-	s.sendNext(g)
+	s.continueGroup(g)
+}
+
+// failRequest fails a group because the request for an object failed.
+func (s *stage) failRequest(g *group, o *object, err error) {
+	o.ignoreEarlier()
+	var why FindingError
+	if errors.As(err, &why) {
+		o.setFinding(why.Finding())
+	}
+	message := oneLine(err.Error())
+	s.setObject(g, o, event.Failed, message, "")
+	s.fail(g, o, &failure{symptom: message, certainty: causeKnown})
+	if why != nil {
+		s.reportFinding(g, o, o.actual(), why.Finding().Lines)
+	}
+	s.continueGroup(g)
 }
 
 // block delays an object because one with the same name is still being deleted. Its wave
 // keeps waiting for it.
 func (s *stage) block(g *group, o *object, message string) {
-	o.reply, o.since = replyBlocked, s.m.now
+	o.request, o.since = requestBlocked, s.m.now
 	s.setDeadline(g, o)
 	s.setObject(g, o, event.InProgress, blockedText(message), "")
 }
@@ -75,10 +81,10 @@ func blockedText(message string) string {
 	return oneLine("an object of this name is still being deleted: " + message)
 }
 
-// vanished sends a blocked object again once its name is free.
-func (s *stage) vanished(r request) {
-	if r.object.reply == replyBlocked && r.attempt == r.group.attempt.number {
-		r.object.reply = noReply
+// nameFreed sends a blocked object again: its name is free now.
+func (s *stage) nameFreed(r request) {
+	if r.object.request == requestBlocked && r.attempt == r.group.attempt.number {
+		r.object.request = requestUnanswered
 		s.queue = append(s.queue, r)
 	}
 }
@@ -87,26 +93,27 @@ func (s *stage) vanished(r request) {
 func (s *stage) unblock(g *group) {
 	before := g.attempt.pending
 	for _, o := range g.objects {
-		if o.reply == replyBlocked {
-			o.reply = noReply
+		if o.request == requestBlocked {
+			o.request = requestUnanswered
 			g.attempt.pending--
 		}
 	}
 	if g.attempt.pending < before {
-		s.sendNext(g)
+		s.continueGroup(g)
 	}
 }
 
-// sendNext sends the next waves after a change in a group. If the group failed, the groups
-// that started with it no longer wait for it.
-func (s *stage) sendNext(g *group) {
+// continueGroup queues the waves that are due after a change in a group, and ends the group if all
+// its objects are settled. If the group failed, the groups that started with it no longer wait for it.
+func (s *stage) continueGroup(g *group) {
 	if s.closed || s.m.windingDown() || g.attempt.number == 0 {
 		return
 	}
 	if g.attempt.pending == 0 {
-		g.updateTurn()
+		g.queueWave()
 	}
-	s.send(g)
+	s.queueDueWaves(g)
+	s.endGroup(g)
 }
 
 func (s *stage) deleted(g *group, o *object, out Outcome) {
@@ -124,11 +131,11 @@ func (s *stage) deleted(g *group, o *object, out Outcome) {
 }
 
 func (s *stage) observe(g *group, seen Observation) {
-	o := g.index[seen.Object]
+	o := g.byObject[seen.Object]
 	if o == nil || s.era != s.m.era { // a rollback or an edited revision has started
 		return
 	}
-	if seen.Trouble && o.reply == replyTaken {
+	if seen.Trouble && o.request == requestSucceeded {
 		s.scheduleDiagnosis(g, o, s.m.now)
 	}
 	switch {
@@ -140,23 +147,23 @@ func (s *stage) observe(g *group, seen Observation) {
 	case seen.Status == event.Applying:
 		return
 	}
-	if o.reply == replyBlocked && seen.Status == event.Deleting {
+	if o.request == requestBlocked && seen.Status == event.Deleting {
 		s.setObject(g, o, event.InProgress, blockedText(seen.Message), "")
 	}
-	vanished := seen.Status == event.Gone && o.last.Status != "" && o.last.Status != event.Gone && !s.removes()
+	disappeared := seen.Status == event.Gone && o.last.Status != "" && o.last.Status != event.Gone && !s.removes()
 	o.last = seen
-	if o.reply != replyTaken {
+	if o.request != requestSucceeded {
 		o.fresh = seen.Version == 0 || seen.Version > o.version
 	}
 	s.assess(g, o)
-	if vanished {
+	if disappeared {
 		s.scheduleDiagnosis(g, o, s.m.now)
 	}
 }
 
 // assess updates an object and its group after an observation.
 func (s *stage) assess(g *group, o *object) {
-	if o.reply != replyTaken && !g.attempt.accepted {
+	if o.request != requestSucceeded && !g.attempt.accepted {
 		return
 	}
 	if s.removes() {
@@ -167,13 +174,13 @@ func (s *stage) assess(g *group, o *object) {
 	s.settle(g, o)
 	s.markLeafReady(g)
 	if g.status == event.Running {
-		s.sendNext(g)
+		s.continueGroup(g)
 	}
 }
 
 func (s *stage) evaluateRemoval(g *group, o *object) {
 	switch {
-	case o.status == event.Gone, o.reply == replyTaken && o.status == event.Ready: // kept
+	case o.status == event.Gone, o.request == requestSucceeded && o.status == event.Ready: // kept
 	case o.last.Status == event.Gone:
 		s.setObject(g, o, event.Gone, "", "")
 	case o.last.Status == event.Deleting:
@@ -184,7 +191,7 @@ func (s *stage) evaluateRemoval(g *group, o *object) {
 // isCurrent reports whether the last observation of the object is at least as new as its
 // apply or, without an apply, newer than those from before the failure (R22).
 func (o *object) isCurrent() bool {
-	if o.reply == replyTaken {
+	if o.request == requestSucceeded {
 		return o.last.Status != "" && (o.last.Version == 0 || o.last.Version >= o.version)
 	}
 	return o.last.Status != "" && o.fresh
@@ -214,7 +221,7 @@ func (s *stage) evaluate(g *group, o *object) {
 
 // done reports whether an object is ready or, in a removal, gone (R31).
 func (s *stage) done(o *object) bool {
-	if s.removes() && o.reply != replyTaken {
+	if s.removes() && o.request != requestSucceeded {
 		return o.status == event.Gone
 	}
 	return o.status == event.Ready || o.status == event.Gone
@@ -226,40 +233,40 @@ func (s *stage) done(o *object) bool {
 func (s *stage) settle(g *group, o *object) {
 	done := s.done(o)
 	settled := done && g.attempt.accepted
-	if o.reply == replyTaken {
+	if o.request == requestSucceeded {
 		settled = done || !g.await || o.released
 	}
-	count(&g.attempt.undone, &o.done, done)
-	count(&g.attempt.open, &o.settled, settled)
+	setFlag(&o.done, done, &g.attempt.notDone)
+	setFlag(&o.settled, settled, &g.attempt.unsettled)
 }
 
-// count sets a condition of an object and updates the number of objects without it.
-func count(without *int, condition *bool, value bool) {
+// setFlag sets a flag of an object and updates the number of objects for which it is not set.
+func setFlag(flag *bool, value bool, unset *int) {
 	switch {
-	case value && !*condition:
-		*without--
-	case !value && *condition:
-		*without++
+	case value && !*flag:
+		*unset--
+	case !value && *flag:
+		*unset++
 	}
-	*condition = value
+	*flag = value
 }
 
 // endGroup ends a group whose objects are all settled; one that is ready already ends with its last answer (R50).
 func (s *stage) endGroup(g *group) {
-	if g.status != event.Running || g.attempt.open > 0 {
+	if g.status != event.Running || g.attempt.unsettled > 0 {
 		return
 	}
-	end, message := s.goal(), g.change()
+	status, message := s.goal(), g.change()
 	switch {
-	case !g.await && !s.outOfTime:
-		end = event.Applied
-	case g.attempt.undone > 0:
-		end, message = event.Applied, "still being deleted, not checked"
+	case !g.await && !s.operationTimedOut:
+		status = event.Applied
+	case g.attempt.notDone > 0:
+		status, message = event.Applied, "still being deleted, not checked"
 	}
-	s.m.setUnit(g.unit, end, message)
+	s.m.setUnit(g.unit, status, message)
 	for _, next := range g.dependents {
 		if next.pendingGates--; next.pendingGates == 0 {
-			s.addOpen(next)
+			s.addCandidate(next)
 		}
 	}
 	s.markLeafReady(g)
@@ -267,7 +274,7 @@ func (s *stage) endGroup(g *group) {
 
 // markLeafReady publishes that an unchecked group is ready, or gone (R21).
 func (s *stage) markLeafReady(g *group) {
-	if g.status == event.Applied && g.attempt.undone == 0 {
+	if g.status == event.Applied && g.attempt.notDone == 0 {
 		s.m.setUnit(g.unit, s.goal(), g.change())
 	}
 }
@@ -293,7 +300,7 @@ func (s *stage) setObject(g *group, o *object, status event.Status, message stri
 		return
 	}
 	o.status, o.message = status, message
-	if o.reply != noReply && o.pace.count == 0 {
+	if o.request != requestUnanswered && o.pace.count == 0 {
 		s.diagnoseLater(g, o)
 	}
 	obj, planned := o.actual(), ""
@@ -301,7 +308,8 @@ func (s *stage) setObject(g *group, o *object, status event.Status, message stri
 		planned = o.Name
 	}
 	e := event.Event{
-		Kind: event.KindObject, Phase: g.Phase, Group: g.Group, Object: &obj, Planned: planned, Status: status, Message: message, Change: change,
+		Kind: event.KindObject, Phase: g.Phase, Group: g.Group, Object: &obj, Planned: planned,
+		Status: status, Message: message, Change: change,
 	}
 	if status == event.Failed {
 		e.Cause, e.Evidence = cmp.Or(o.found.Cause, message), o.found.Evidence

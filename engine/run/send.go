@@ -6,23 +6,22 @@ import (
 	"lockstep/engine/event"
 )
 
-// send queues the requests that are due in the cohort of g, and ends g if all its objects are settled.
-func (s *stage) send(g *group) {
-	for _, next := range g.seats[len(g.seats)-1].due() {
+// queueDueWaves queues the requests of the waves that are due in the cohort of g.
+func (s *stage) queueDueWaves(g *group) {
+	for _, next := range g.memberships[len(g.memberships)-1].due() {
 		a := &next.attempt
 		w := next.def.Waves[a.wave]
 		for _, o := range next.objects[a.sent : a.sent+w.Count] {
 			s.queue = append(s.queue, request{s, next, o, a.number})
 		}
 		a.pending, a.sent, a.wave = w.Count, a.sent+w.Count, a.wave+1
-		next.updateTurn()
+		next.queueWave()
 	}
-	s.endGroup(g)
 }
 
-// pump sends queued requests while there are free slots. Each object has at most one request
+// sendQueued sends queued requests while there are free slots. Each object has at most one request
 // in flight, so a retry waits for the request of the previous attempt (R44).
-func (s *stage) pump() {
+func (s *stage) sendQueued() {
 	for i := 0; i < len(s.queue) && s.busy.requests < s.m.opts.Parallel; {
 		r := s.queue[i]
 		stale := r.attempt != r.group.attempt.number || r.group.status != event.Running
@@ -36,12 +35,12 @@ func (s *stage) pump() {
 			s.queue = slices.Delete(s.queue, i, i+1)
 		}
 		if !stale {
-			s.request(r)
+			s.startRequest(r)
 		}
 	}
 }
 
-func (s *stage) request(r request) {
+func (s *stage) startRequest(r request) {
 	status := event.Applying
 	if s.removes() {
 		status = event.Deleting

@@ -165,8 +165,8 @@ func (x *simulation) handle(msg message) {
 	switch msg := msg.(type) {
 	case observed:
 		x.seen[msg.observation.Object.Name] = msg.observation
-	case vanished:
-		if r := msg.request; r.object.reply == replyBlocked && r.attempt == r.group.attempt.number {
+	case nameFreed:
+		if r := msg.request; r.object.request == requestBlocked && r.attempt == r.group.attempt.number {
 			x.r.freed[r.object.Name] = r.group.Unit
 		}
 	case serverUnreachable:
@@ -216,7 +216,7 @@ func (x *simulation) perform(effects []effect) {
 				}
 				x.post(diagnosed{eff.diagnosis, Finding{Cause: "why", Requests: 5}})
 			})
-		case cancelRequests, renewRequests:
+		case cancelRequests, resetRequests:
 			for _, r := range x.hangs {
 				x.answer(r, Outcome{}, errRefused)
 			}
@@ -281,7 +281,7 @@ func (x *simulation) block(r request, o objectSpec) {
 	if x.blocked[o.Name]++; o.Blocked > 0 {
 		x.after(o.Blocked, func() {
 			x.blocked[o.Name] = gone
-			x.hear(vanished{r})
+			x.hear(nameFreed{r})
 		})
 	}
 }
@@ -402,7 +402,7 @@ func (o *simulated) stage(p phaseSpec, def event.Phase) error {
 }
 
 func (o *simulated) verdict() Verdict {
-	return Verdict{Abort: o.x.m.steering.abort, TimedOut: o.x.m.timeouts.expired}
+	return Verdict{Abort: o.x.m.steering.abort}
 }
 
 func (o *simulated) rollback() error {

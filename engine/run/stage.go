@@ -61,27 +61,27 @@ func (s *StageError) Error() string {
 	return strings.Join(parts, "; ")
 }
 
-// stage is a running stage. Observations of its objects count until a rollback starts, even
-// after the stage has ended.
+// stage is a running stage. Observations of its objects count until a rollback or an edited
+// revision starts, even after the stage has ended.
 type stage struct {
 	Stage
-	m          *machine
-	run        *StageRun // gets the result
-	groups     []*group  // in plan order
-	by         map[string]*group
-	open       []*group  // not started, and either startable or admitted, in plan order
-	ended      int       // the groups before this one have ended
-	applied    int       // all requests of the groups before this one were queued
-	queue      []request // waiting for a free slot, or for an earlier request for the same object
-	busy       inFlight
-	deadlines  []deadline  // the next one first, in time of the readiness clock
-	scheduled  []scheduled // unsorted
-	diagnoseAt time.Time   // time of the next scheduled diagnosis, zero for none
-	failures   []*failure  // in the order in which the groups failed
-	reported   bool        // allApplied was sent
-	closed     bool
-	outOfTime  bool // the operation's timeout is over, so a lenient removal no longer waits
-	era        int  // of the machine when the stage started
+	m                 *machine
+	run               *StageRun // gets the result
+	groups            []*group  // in plan order
+	byID              map[string]*group
+	candidates        []*group  // not started, and either startable or admitted, in plan order
+	ended             int       // the groups before this one have ended
+	applied           int       // all requests of the groups before this one were queued
+	queue             []request // waiting for a free slot, or for an earlier request for the same object
+	busy              inFlight
+	deadlines         []deadline  // the next one first, in time of the readiness clock
+	scheduled         []scheduled // unsorted
+	diagnoseAt        time.Time   // time of the next scheduled diagnosis, zero for none
+	failures          []*failure  // in the order in which the groups failed
+	reported          bool        // allApplied was sent
+	closed            bool
+	operationTimedOut bool // the operation's timeout is over, so a lenient removal no longer waits
+	era               int  // of the machine when the stage started
 }
 
 // inFlight counts the messages that are still expected.
@@ -99,36 +99,36 @@ type group struct {
 	*unit
 	def          *plan.Group
 	stage        *stage
-	place        int         // in plan order
-	seats        []seat      // the last one is for the current attempt
-	ranks        []plan.Rank // of its waves
+	position     int          // in plan order
+	memberships  []membership // the last one is for the current attempt
+	ranks        []plan.Rank  // of its waves
 	await        bool
 	watched      bool
 	pendingGates int      // number of gates that are not ready
 	dependents   []*group // groups that wait for this one
 	objects      []*object
-	index        map[plan.Object]*object
+	byObject     map[plan.Object]*object
 	attempt      attempt
 }
 
 type attempt struct {
-	number   int // 0 before the first
-	round    int // counts attempts and accepts
-	accepted bool
-	wave     int // the next wave to send
-	sent     int // the next object to send
-	pending  int // requests of this attempt without an answer
-	open     int // objects that are not settled
-	undone   int // objects that are not done
+	number    int // 0 before the first
+	round     int // counts attempts and accepts
+	accepted  bool
+	wave      int // the next wave to send
+	sent      int // the next object to send
+	pending   int // requests of this attempt without an answer
+	unsettled int // objects that are not settled
+	notDone   int // objects that are not done
 }
 
 type object struct {
 	plan.Object
-	reply    reply // to this attempt's request
-	inFlight bool  // a request of any attempt is in flight
-	released bool  // still being deleted, but the group no longer waits for it
-	settled  bool  // the group no longer waits for it
-	done     bool  // ready, or in a removal gone
+	request  requestState // to this attempt's request
+	inFlight bool         // a request of any attempt is in flight
+	released bool         // still being deleted, but the group no longer waits for it
+	settled  bool         // the group no longer waits for it
+	done     bool         // ready, or in a removal gone
 	// unchanged means that this attempt's request changed nothing.
 	unchanged bool
 	// version is that of the apply or, before the apply, the highest one seen before this
@@ -146,12 +146,12 @@ type object struct {
 }
 
 // reply is the API server's answer to the request for an object.
-type reply uint8
+type requestState uint8
 
 const (
-	noReply      reply = iota
-	replyBlocked       // an object of the same name is still being deleted
-	replyTaken
+	requestUnanswered requestState = iota
+	requestBlocked                 // an object of the same name is still being deleted
+	requestSucceeded
 )
 
 type failure struct {
@@ -190,19 +190,19 @@ type deadline struct {
 }
 
 func (m *machine) enter(def Stage, run *StageRun) {
-	s := &stage{Stage: def, m: m, run: run, by: make(map[string]*group, len(def.Phase.Groups)), era: m.era}
+	s := &stage{Stage: def, m: m, run: run, byID: make(map[string]*group, len(def.Phase.Groups)), era: m.era}
 	for _, g := range def.Phase.Groups {
 		s.add(g)
 	}
 	for _, g := range s.groups {
 		for _, id := range g.def.After {
-			if before := s.by[id]; before != nil {
+			if before := s.byID[id]; before != nil {
 				before.dependents = append(before.dependents, g)
 				g.pendingGates++
 			}
 		}
 		if g.pendingGates == 0 || g.status == event.Running { // Running: admitted
-			s.open = append(s.open, g)
+			s.candidates = append(s.candidates, g)
 		}
 	}
 	m.stage = s
@@ -215,16 +215,16 @@ func (s *stage) add(def *plan.Group) {
 		u.status, u.reached = event.Waiting, false
 	}
 	g := &group{
-		unit: u, def: def, stage: s, place: len(s.groups), ranks: def.Ranks(s.removes()), await: s.Await == nil || s.Await(def),
-		index: make(map[plan.Object]*object, len(def.Objects)),
+		unit: u, def: def, stage: s, position: len(s.groups), ranks: def.Ranks(s.removes()), await: s.Await == nil || s.Await(def),
+		byObject: make(map[plan.Object]*object, len(def.Objects)),
 	}
 	for _, o := range def.Objects {
 		or := &object{Object: o, status: event.Waiting}
 		g.objects = append(g.objects, or)
-		g.index[o] = or
+		g.byObject[o] = or
 	}
 	u.unchecked = !g.await && s.Phase.Kind == event.PhaseApply
-	s.groups, s.by[def.ID] = append(s.groups, g), g
+	s.groups, s.byID[def.ID] = append(s.groups, g), g
 }
 
 func (s *stage) running() (n int) {

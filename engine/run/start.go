@@ -14,61 +14,62 @@ func (m *machine) startUnits() {
 	m.continueStarted()
 	switch status, _ := m.runStatus(); status {
 	case event.Running:
-		for m.startOpenUnits() { // an empty group ends at once and opens gates
+		for m.startNextUnits() { // an empty group ends at once, which may make others startable
 		}
 	case event.Paused:
 		m.takeStep()
 	}
 	if m.cohort != nil { // all groups that start at this moment have started
-		m.stage.send(m.cohort.groups[0])
+		m.stage.queueDueWaves(m.cohort.groups[0])
 	}
 }
 
-// continueStarted handles units that have already started: the second gate of a unit, and the
-// stage of an admitted unit.
+// continueStarted answers a repeated Admit for a running unit, and starts the attempts of groups
+// that were admitted before their stage.
 func (m *machine) continueStarted() {
 	for len(m.admissions) > 0 {
 		u, _ := m.units.add(m.admissions[0].unit)
 		if u.status != event.Running {
 			break
 		}
-		m.openGate()
+		m.admitNext()
 	}
 	s := m.stage
 	if s == nil {
 		return
 	}
-	s.open = slices.DeleteFunc(s.open, func(g *group) bool { return g.attempt.number > 0 })
-	for _, g := range slices.Clone(s.open) { // an empty group ends at once and opens others
+	s.candidates = slices.DeleteFunc(s.candidates, func(g *group) bool { return g.attempt.number > 0 })
+	for _, g := range slices.Clone(s.candidates) { // an empty group ends at once and adds others
 		if g.status == event.Running {
 			s.begin(g)
 		}
 	}
 }
 
-func (s *stage) addOpen(g *group) {
-	at, listed := slices.BinarySearchFunc(s.open, g, func(a, b *group) int { return cmp.Compare(a.place, b.place) })
+func (s *stage) addCandidate(g *group) {
+	at, listed := slices.BinarySearchFunc(s.candidates, g, func(a, b *group) int { return cmp.Compare(a.position, b.position) })
 	if !listed {
-		s.open = slices.Insert(s.open, at, g)
+		s.candidates = slices.Insert(s.candidates, at, g)
 	}
 }
 
 // startable returns the units that could start now, in plan order, ignoring pauses and Options.Groups.
-func (m *machine) startable() (open []*unit) {
+func (m *machine) startable() (units []*unit) {
 	if len(m.admissions) > 0 {
 		u, _ := m.units.add(m.admissions[0].unit)
-		open = append(open, u)
+		units = append(units, u)
 	}
 	if s := m.stage; s != nil && !s.failing() {
-		for _, g := range s.open {
+		for _, g := range s.candidates {
 			if g.pendingGates == 0 && (g.status == event.Waiting || g.status == event.Held) {
-				open = append(open, g.unit)
+				units = append(units, g.unit)
 			}
 		}
 	}
-	return open
+	return units
 }
 
+// free returns how many more groups may run, by Options.Groups.
 func (m *machine) free() int {
 	if m.opts.Groups <= 0 || m.stage == nil {
 		return math.MaxInt
@@ -76,45 +77,46 @@ func (m *machine) free() int {
 	return max(0, m.opts.Groups-m.stage.running())
 }
 
-// startOpenUnits starts all units that can start, unless one of them has a breakpoint. It
+// startNextUnits starts all units that can start, unless one of them has a breakpoint. It
 // reports whether a unit started.
-func (m *machine) startOpenUnits() bool {
-	open := m.startable()
-	open = open[:min(m.free(), len(open))]
-	if m.pauseAtBreakpoints(open) {
+func (m *machine) startNextUnits() bool {
+	next := m.startable()
+	next = next[:min(m.free(), len(next))]
+	if m.pauseAtBreakpoints(next) {
 		return false
 	}
-	m.start(open)
-	return len(open) > 0
+	m.start(next)
+	return len(next) > 0
 }
 
 // takeStep starts the unit of a step once it can start.
 func (m *machine) takeStep() {
-	open := m.startable()
-	if !m.steering.step || len(open) == 0 || m.free() == 0 {
+	startable := m.startable()
+	if !m.steering.step || len(startable) == 0 || m.free() == 0 {
 		return
 	}
 	u := m.steering.stepUnit
 	if u == nil {
-		u = open[0]
+		u = startable[0]
 	}
 	m.steering.step, m.steering.stepUnit = false, nil
 	m.start([]*unit{u})
 }
 
-func (m *machine) start(open []*unit) {
-	for _, u := range open {
+func (m *machine) start(units []*unit) {
+	for _, u := range units {
 		u.reached = true
 		m.setUnit(u, event.Running, "")
 		if len(m.admissions) > 0 && m.admissions[0].unit == u.Unit {
-			m.openGate()
+			m.admitNext()
 		} else {
-			m.stage.begin(m.stage.by[u.Group])
+			m.stage.begin(m.stage.byID[u.Group])
 		}
 	}
 }
 
-func (m *machine) openGate() {
+// admitNext lets the oldest Admit return.
+func (m *machine) admitNext() {
 	m.do(admitReplied{m.admissions[0], nil})
 	m.admissions = m.admissions[1:]
 }
@@ -126,19 +128,28 @@ func (s *stage) begin(g *group) {
 		s.m.cohort = &cohort{}
 	}
 	s.m.cohort.join(g)
-	g.attempt = attempt{number: g.attempt.number + 1, round: g.attempt.round + 1, open: len(g.objects), undone: len(g.objects)}
+	g.attempt = attempt{
+		number: g.attempt.number + 1, round: g.attempt.round + 1,
+		unsettled: len(g.objects), notDone: len(g.objects),
+	}
 	for _, o := range g.objects {
-		o.reply, o.settled, o.done, o.unchanged, o.released, o.since = noReply, false, false, false, false, s.m.now
-		o.found, o.diagnoseAt = Finding{}, time.Time{}
-		o.pace.reset()
-		o.ignoreEarlier()
+		o.reset(s.m.now)
 	}
 	if !g.watched {
 		g.watched = true
 		s.m.do(startWatch{g})
 	}
-	g.updateTurn()
+	g.queueWave()
 	s.endGroup(g) // if it is empty
+}
+
+// reset prepares the object for a new attempt.
+func (o *object) reset(now time.Time) {
+	o.request, o.since = requestUnanswered, now
+	o.settled, o.done, o.unchanged, o.released = false, false, false, false
+	o.found, o.diagnoseAt = Finding{}, time.Time{}
+	o.pace.reset()
+	o.ignoreEarlier()
 }
 
 // ignoreEarlier makes the object ignore earlier observations in its next apply or after its failure.

@@ -153,14 +153,14 @@ func (m *machine) step(named event.Unit) string {
 		m.steering.step = true // takes effect when the next unit can start
 		return ""
 	}
-	open := m.startable()
-	u := m.units.find(named, func(u *unit) bool { return slices.Contains(open, u) })
+	startable := m.startable()
+	u := m.units.find(named, func(u *unit) bool { return slices.Contains(startable, u) })
 	switch {
 	case u == nil:
 		return fmt.Sprintf("no group %q", named.Group)
 	case u.status != event.Waiting && u.status != event.Held:
 		return u.Group + " has already started"
-	case !slices.Contains(open, u):
+	case !slices.Contains(startable, u):
 		return u.Group + " cannot start yet"
 	}
 	m.steering.step, m.steering.stepUnit = true, u

@@ -13,12 +13,12 @@ import (
 // they are cancelled, so that an unreachable API server cannot block the run.
 const windDownTime = 10 * time.Second
 
-// timeouts is the state of the operation's timeout, its winding down and the heartbeat.
+// timeouts is the state of the operation's timeout, its wind-down and the heartbeat.
 type timeouts struct {
-	expired   bool          // the operation's timeout has passed
-	winding   bool          // endRetries was sent
-	heartbeat time.Duration // next heartbeat, in active time
-	cancelAt  time.Time     // when requests in flight are cancelled, zero for never
+	expired         bool          // the operation's timeout has passed
+	windDownStarted bool          // endRetries was sent
+	heartbeat       time.Duration // next heartbeat, in active time
+	cancelAt        time.Time     // when requests in flight are cancelled, zero for never
 }
 
 // wake returns the time of the next tick, zero for never. While the run is paused or held,
@@ -64,7 +64,7 @@ func earliest(a, b time.Time) time.Time {
 // gets windDownTime more, to receive the answers to its requests.
 func (m *machine) operationTimeout() time.Duration {
 	limit := m.opts.Operation.Timeout
-	if m.stage != nil && m.stage.outOfTime {
+	if m.stage != nil && m.stage.operationTimedOut {
 		limit += windDownTime
 	}
 	return limit
@@ -79,7 +79,7 @@ const goneGrace = 2 * time.Second
 // Rule R25: timeouts count active time, for one resource from its apply, and for the operation
 func (s *stage) setDeadline(g *group, o *object) {
 	limit := s.Readiness
-	if s.Lenient && o.reply == replyTaken && len(g.dependents) == 0 {
+	if s.Lenient && o.request == requestSucceeded && len(g.dependents) == 0 {
 		limit = goneGrace
 	}
 	if limit <= 0 {
@@ -100,7 +100,7 @@ func (s *stage) release(g *group, o *object) {
 
 // stopWaiting ends all waits of a lenient removal, including future ones.
 func (s *stage) stopWaiting() {
-	s.outOfTime = true
+	s.operationTimedOut = true
 	for _, g := range s.groups {
 		g.await = false
 		for _, o := range g.objects {
@@ -135,7 +135,7 @@ func (m *machine) tick() {
 	}
 	active := m.clock.active(m.now)
 	if limit := m.operationTimeout(); limit > 0 && active >= limit && !t.expired {
-		if s := m.stage; s != nil && s.Lenient && !s.outOfTime {
+		if s := m.stage; s != nil && s.Lenient && !s.operationTimedOut {
 			s.stopWaiting()
 			return
 		}
@@ -151,7 +151,7 @@ func (m *machine) tick() {
 	for s.dropStale(); m.readiness.stopped.IsZero() && len(s.deadlines) > 0 && s.deadlines[0].at <= ready; s.dropStale() {
 		d := s.deadlines[0]
 		s.deadlines = s.deadlines[1:]
-		if s.Lenient && d.object.reply == replyTaken {
+		if s.Lenient && d.object.request == requestSucceeded {
 			s.release(d.group, d.object)
 			continue
 		}
@@ -213,7 +213,7 @@ func (m *machine) publishHeartbeat(s *stage) {
 			continue
 		}
 		for _, o := range g.objects {
-			if o.reply != replyBlocked && (o.reply != replyTaken || s.done(o)) {
+			if o.request != requestBlocked && (o.request != requestSucceeded || s.done(o)) {
 				continue
 			}
 			if oldest == nil || o.since.Before(oldest.since) {

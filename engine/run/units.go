@@ -15,20 +15,20 @@ type unit struct {
 
 // units are all announced units, in order.
 type units struct {
-	all []*unit
-	by  map[event.Unit]*unit
+	all  []*unit
+	byID map[event.Unit]*unit
 }
 
 // add returns the unit with that id, and whether it is new.
 func (us *units) add(id event.Unit) (u *unit, added bool) {
-	if u := us.by[id]; u != nil {
+	if u := us.byID[id]; u != nil {
 		return u, false
 	}
-	if us.by == nil {
-		us.by = map[event.Unit]*unit{}
+	if us.byID == nil {
+		us.byID = map[event.Unit]*unit{}
 	}
 	u = &unit{Unit: id, status: event.Waiting}
-	us.all, us.by[id] = append(us.all, u), u
+	us.all, us.byID[id] = append(us.all, u), u
 	return u, true
 }
 
@@ -45,7 +45,7 @@ func (us *units) unchecked() (n int) {
 // matching unit with that id.
 func (us *units) find(id event.Unit, match func(*unit) bool) *unit {
 	if id.Phase != "" {
-		return us.by[id]
+		return us.byID[id]
 	}
 	var first *unit
 	for _, u := range us.all {
