@@ -78,7 +78,8 @@ func (s *stage) scheduleDiagnosis(g *group, o *object, at time.Time) {
 
 // mayDiagnose reports whether the group waits for an object that has not failed.
 func (s *stage) mayDiagnose(g *group, o *object) bool {
-	return g.status == event.Running && (o.request == requestSucceeded && !s.done(o) || o.request == requestBlocked) && o.status != event.Failed
+	waiting := o.request == requestBlocked || o.request == requestSucceeded && !s.done(o)
+	return g.status == event.Running && waiting && o.status != event.Failed
 }
 
 // startDiagnoses starts the diagnoses that are due: first of objects that were never
@@ -90,24 +91,27 @@ func (m *machine) startDiagnoses() {
 	}
 	s := m.stage
 	slices.SortStableFunc(s.scheduled, func(a, b scheduled) int {
-		return cmp.Or(cmp.Compare(min(a.object.pace.count, 1), min(b.object.pace.count, 1)), a.object.diagnoseAt.Compare(b.object.diagnoseAt))
+		return cmp.Or(
+			cmp.Compare(min(a.object.pace.count, 1), min(b.object.pace.count, 1)),
+			a.object.diagnoseAt.Compare(b.object.diagnoseAt),
+		)
 	})
 	var later []scheduled
 	s.diagnoseAt = time.Time{}
-	for _, l := range s.scheduled {
-		o := l.object
+	for _, d := range s.scheduled {
+		o := d.object
 		switch {
-		case l.round != l.group.attempt.round: // the new attempt schedules its own
-		case !s.mayDiagnose(l.group, o):
+		case d.round != d.group.attempt.round: // the new attempt schedules its own
+		case !s.mayDiagnose(d.group, o):
 			o.diagnoseAt = time.Time{}
 		case s.busy.background >= maxDiagnoses || m.now.Before(o.diagnoseAt):
-			later = append(later, l)
+			later = append(later, d)
 			s.diagnoseAt = earliest(s.diagnoseAt, o.diagnoseAt)
 		default:
 			s.busy.background++
 			o.diagnoseAt = time.Time{}
 			o.pace.Start(m.now)
-			m.do(startDiagnosis{diagnosis{stage: s, group: l.group, object: o, actual: o.actual(), round: l.round}})
+			m.do(startDiagnosis{diagnosis{stage: s, group: d.group, object: o, actual: o.actual(), round: d.round}})
 		}
 	}
 	s.scheduled = later

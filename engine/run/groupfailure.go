@@ -75,18 +75,7 @@ func (s *stage) diagnosed(d diagnosis, found Finding) {
 	o := d.object
 	o.pace.AddCost(s.m.now, found.Requests)
 	if d.failure == nil {
-		s.busy.background--
-		s.diagnoseLater(d.group, o)
-		known := o.found.Cause
-		if s.closed || d.round != d.group.attempt.round || d.group.status != event.Running || o.settled {
-			return
-		}
-		if o.setFinding(found); o.found.Cause != known {
-			s.reportFinding(d.group, o, d.actual, found.Lines)
-		}
-		if s.Lenient && o.request == requestSucceeded && found.Fails {
-			s.release(d.group, o)
-		}
+		s.diagnosedWaiting(d, found)
 		return
 	}
 	s.busy.diagnoses--
@@ -94,6 +83,24 @@ func (s *stage) diagnosed(d diagnosis, found Finding) {
 	s.reportFailure(d.failure, o.found)
 	if o.found.Cause != "" || !found.nothing() {
 		s.reportFinding(d.group, o, d.actual, found.Lines)
+	}
+}
+
+// diagnosedWaiting handles the diagnosis of an object that has not failed.
+func (s *stage) diagnosedWaiting(d diagnosis, found Finding) {
+	g, o := d.group, d.object
+	s.busy.background--
+	s.diagnoseLater(g, o)
+	if s.closed || d.round != g.attempt.round || g.status != event.Running || o.settled {
+		return
+	}
+	known := o.found.Cause
+	o.setFinding(found)
+	if o.found.Cause != known {
+		s.reportFinding(g, o, d.actual, found.Lines)
+	}
+	if s.Lenient && o.request == requestSucceeded && found.Fails {
+		s.release(g, o)
 	}
 }
 

@@ -23,13 +23,15 @@ func (m *machine) heldFailure() *failure {
 	return nil
 }
 
+// resolveFailures accepts, retries or gives up the named failed group, or all failed groups if none is named.
 func (m *machine) resolveFailures(name event.CommandName, named event.Unit) string {
 	if m.heldFailure() == nil {
 		return "no failure is held"
 	}
 	s := m.stage
 	chosen := slices.DeleteFunc(slices.Clone(s.failures), func(f *failure) bool {
-		return f.state == failureDiagnosing || named.Group != "" && f.Group != named.Group || named.Phase != "" && f.group.Phase != named.Phase
+		return f.state == failureDiagnosing || named.Group != "" && f.Group != named.Group ||
+			named.Phase != "" && f.group.Phase != named.Phase
 	})
 	if len(chosen) == 0 {
 		return named.Group + " has not failed"

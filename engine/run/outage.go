@@ -77,7 +77,8 @@ func (m *machine) reportOutage() {
 }
 
 func (o *outage) text(now time.Time) string {
-	return fmt.Sprintf("the API server has been unreachable for %s (%s)", now.Sub(o.since).Round(time.Second), oneLine(o.reason))
+	duration := now.Sub(o.since).Round(time.Second)
+	return fmt.Sprintf("the API server has been unreachable for %s (%s)", duration, oneLine(o.reason))
 }
 
 // state describes the outage as a suffix for the state of an object, or returns "".

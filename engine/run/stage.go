@@ -13,14 +13,14 @@ import (
 type Stage struct {
 	Phase   event.Phase
 	Cluster Cluster
-	// Await reports whether a group ends only when its objects are ready or, in a removal, gone. Other groups end
-	// once the API server has accepted their objects (R21). Nil awaits every group.
+	// Await reports whether a group ends only when its objects are ready or, in a removal, gone.
+	// Other groups end once the API server has accepted their objects (R21). Nil awaits every group.
 	Await func(*plan.Group) bool
 	// Readiness is the active time in which an awaited object must become ready after its
 	// apply or, in a removal, be gone; 0 for no limit (R25).
 	Readiness time.Duration
-	// Lenient removals never fail because an object is still being deleted: groups that wait for it continue after
-	// Readiness (R30), or, if there are none, the stage ends after goneGrace.
+	// Lenient removals never fail because an object is still being deleted: groups that wait for it
+	// continue after Readiness (R30), or, if there are none, the stage ends after goneGrace.
 	Lenient bool
 }
 
@@ -104,7 +104,7 @@ type group struct {
 	ranks        []plan.Rank  // of its waves
 	await        bool
 	watched      bool
-	pendingGates int      // number of gates that are not ready
+	pendingGates int      // number of groups in After that are not ready
 	dependents   []*group // groups that wait for this one
 	objects      []*object
 	byObject     map[plan.Object]*object
@@ -124,7 +124,7 @@ type attempt struct {
 
 type object struct {
 	plan.Object
-	request  requestState // to this attempt's request
+	request  requestState // of this attempt's request
 	inFlight bool         // a request of any attempt is in flight
 	released bool         // still being deleted, but the group no longer waits for it
 	settled  bool         // the group no longer waits for it
@@ -145,12 +145,12 @@ type object struct {
 	found      Finding   // the best finding in this attempt
 }
 
-// reply is the API server's answer to the request for an object.
+// requestState is the state of the request that applies or deletes an object in this attempt.
 type requestState uint8
 
 const (
-	requestUnanswered requestState = iota
-	requestBlocked                 // an object of the same name is still being deleted
+	requestUnanswered requestState = iota // or not sent yet
+	requestBlocked                        // an object of the same name is still being deleted
 	requestSucceeded
 )
 
@@ -215,13 +215,14 @@ func (s *stage) add(def *plan.Group) {
 		u.status, u.reached = event.Waiting, false
 	}
 	g := &group{
-		unit: u, def: def, stage: s, position: len(s.groups), ranks: def.Ranks(s.removes()), await: s.Await == nil || s.Await(def),
+		unit: u, def: def, stage: s, position: len(s.groups), ranks: def.Ranks(s.removes()),
+		await:    s.Await == nil || s.Await(def),
 		byObject: make(map[plan.Object]*object, len(def.Objects)),
 	}
 	for _, o := range def.Objects {
-		or := &object{Object: o, status: event.Waiting}
-		g.objects = append(g.objects, or)
-		g.byObject[o] = or
+		obj := &object{Object: o, status: event.Waiting}
+		g.objects = append(g.objects, obj)
+		g.byObject[o] = obj
 	}
 	u.unchecked = !g.await && s.Phase.Kind == event.PhaseApply
 	s.groups, s.byID[def.ID] = append(s.groups, g), g

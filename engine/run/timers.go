@@ -29,7 +29,7 @@ func (m *machine) wake() time.Time {
 		return t.cancelAt
 	}
 	next := earliest(m.nextDiagnosis(), m.outage.reportAt)
-	at := func(c *clock, active time.Duration) {
+	wakeAt := func(c *clock, active time.Duration) {
 		if c.stopped.IsZero() {
 			next = earliest(next, m.now.Add(max(active-c.active(m.now), 0)))
 		}
@@ -38,15 +38,15 @@ func (m *machine) wake() time.Time {
 		return next
 	}
 	if limit := m.operationTimeout(); limit > 0 && !t.expired {
-		at(&m.clock, limit)
+		wakeAt(&m.clock, limit)
 	}
 	if s := m.stage; s != nil {
 		if m.opts.Heartbeat > 0 {
-			at(&m.clock, t.heartbeat)
+			wakeAt(&m.clock, t.heartbeat)
 		}
 		s.dropStale()
 		if len(s.deadlines) > 0 {
-			at(&m.readiness, s.deadlines[0].at)
+			wakeAt(&m.readiness, s.deadlines[0].at)
 		}
 	}
 	return next
@@ -87,8 +87,10 @@ func (s *stage) setDeadline(g *group, o *object) {
 	}
 	d := deadline{g, o, g.attempt.round, s.m.readiness.active(s.m.now) + limit}
 	// after the deadlines of the same time
-	at, _ := slices.BinarySearchFunc(s.deadlines, d.at+1, func(set deadline, at time.Duration) int { return cmp.Compare(set.at, at) })
-	s.deadlines = slices.Insert(s.deadlines, at, d)
+	i, _ := slices.BinarySearchFunc(s.deadlines, d.at+1, func(other deadline, at time.Duration) int {
+		return cmp.Compare(other.at, at)
+	})
+	s.deadlines = slices.Insert(s.deadlines, i, d)
 }
 
 // release stops waiting for an object that is still being deleted, without a failure (R30).
@@ -110,7 +112,8 @@ func (s *stage) stopWaiting() {
 	}
 }
 
-// dropStale drops obsolete deadlines from the front.
+// dropStale drops deadlines from the front that no longer matter: their object is settled, or their
+// group has ended or is in another round.
 func (s *stage) dropStale() {
 	for len(s.deadlines) > 0 {
 		d := s.deadlines[0]
@@ -135,20 +138,35 @@ func (m *machine) tick() {
 	}
 	active := m.clock.active(m.now)
 	if limit := m.operationTimeout(); limit > 0 && active >= limit && !t.expired {
-		if s := m.stage; s != nil && s.Lenient && !s.operationTimedOut {
-			s.stopWaiting()
-			return
-		}
-		t.expired = true
-		m.failUnready()
+		m.timeOut()
 		return
 	}
-	s := m.stage
-	if s == nil {
+	if m.stage == nil {
 		return
 	}
-	ready := m.readiness.active(m.now)
-	for s.dropStale(); m.readiness.stopped.IsZero() && len(s.deadlines) > 0 && s.deadlines[0].at <= ready; s.dropStale() {
+	m.stage.expireDeadlines()
+	if m.opts.Heartbeat > 0 && active >= t.heartbeat {
+		m.restartHeartbeat()
+		m.publishHeartbeat(m.stage)
+	}
+}
+
+// timeOut handles the timeout of the operation: a lenient removal stops waiting, anything else fails.
+func (m *machine) timeOut() {
+	if s := m.stage; s != nil && s.Lenient && !s.operationTimedOut {
+		s.stopWaiting()
+		return
+	}
+	m.timeouts.expired = true
+	m.failUnready()
+}
+
+// expireDeadlines fails the groups whose readiness timeout has passed. A lenient removal stops
+// waiting for the object instead.
+func (s *stage) expireDeadlines() {
+	readiness := &s.m.readiness
+	now := readiness.active(s.m.now)
+	for s.dropStale(); readiness.stopped.IsZero() && len(s.deadlines) > 0 && s.deadlines[0].at <= now; s.dropStale() {
 		d := s.deadlines[0]
 		s.deadlines = s.deadlines[1:]
 		if s.Lenient && d.object.request == requestSucceeded {
@@ -164,13 +182,11 @@ func (m *machine) tick() {
 			timedOut: fmt.Sprintf("gave up after %s (--readiness-timeout)", s.Readiness),
 		})
 	}
-	if m.opts.Heartbeat > 0 && active >= t.heartbeat {
-		m.restartHeartbeat()
-		m.publishHeartbeat(s)
-	}
 }
 
-func (m *machine) restartHeartbeat() { m.timeouts.heartbeat = m.clock.active(m.now) + m.opts.Heartbeat }
+func (m *machine) restartHeartbeat() {
+	m.timeouts.heartbeat = m.clock.active(m.now) + m.opts.Heartbeat
+}
 
 // state describes an object's last status with its message.
 func (o *object) state() string {
@@ -237,6 +253,8 @@ func (m *machine) publishHeartbeat(s *stage) {
 		message += fmt.Sprintf("; %d more objects are waiting", waiting-1)
 	}
 	obj := oldest.actual()
-	m.publish(event.Event{Kind: event.KindWaiting, Phase: group.Phase, Group: group.Group, Object: &obj, Status: oldest.status,
-		Message: message, Cause: oldest.found.Cause, Evidence: oldest.found.Evidence})
+	m.publish(event.Event{
+		Kind: event.KindWaiting, Phase: group.Phase, Group: group.Group, Object: &obj, Status: oldest.status,
+		Message: message, Cause: oldest.found.Cause, Evidence: oldest.found.Evidence,
+	})
 }
