@@ -27,7 +27,7 @@ var lookAlikes = []string{
 	"spec:\n  items:\n  - metadata:\n      annotations:\n        helm.sh/dependson/chart: [a]\n",
 }
 
-// ownAnnotations are annotations as written, after Respell and after normalise; "" means
+// ownAnnotations are annotations as written, after RewriteKeys and after normalise; "" means
 // unchanged.
 var ownAnnotations = [][3]string{
 	{`helm.sh/depends-on/resource-groups: '["a"]'`, `helm.sh/depends-on-resource-groups: '["a"]'`, ``},
@@ -42,9 +42,9 @@ var ownAnnotations = [][3]string{
 	{`helm.sh/resource-group:`, ``, `helm.sh/resource-group: ''`},
 }
 
-// randomDocument returns the text of an object, and the expected results of Respell and
+// randomDocument returns the text of an object, and the expected results of RewriteKeys and
 // normalise.
-func randomDocument(r *rand.Rand) (text, respelled, normalised string) {
+func randomDocument(r *rand.Rand) (text, rewritten, normalised string) {
 	var parts [3]strings.Builder
 	put := func(texts ...string) {
 		for i := range parts {
@@ -86,16 +86,16 @@ func randomDocument(r *rand.Rand) (text, respelled, normalised string) {
 func TestOtherTextIsUnchanged(t *testing.T) {
 	for seed := range uint64(300) {
 		r := rand.New(rand.NewPCG(seed, 0))
-		var text, respelled, normalised strings.Builder
+		var text, rewritten, normalised strings.Builder
 		for n := range 1 + r.IntN(3) {
 			a, b, c := randomDocument(r)
 			head := fmt.Sprintf("---\n# Source: shop/templates/%d.yaml\n", n)
 			text.WriteString(head + a)
-			respelled.WriteString(head + b)
+			rewritten.WriteString(head + b)
 			normalised.WriteString(head + c)
 		}
-		if got := Respell(text.String()); got != respelled.String() || Respell(got) != got {
-			t.Fatalf("seed %d: respelled\n%s\nis\n%s\nwant\n%s", seed, text.String(), got, respelled.String())
+		if got := RewriteKeys(text.String()); got != rewritten.String() || RewriteKeys(got) != got {
+			t.Fatalf("seed %d: rewritten\n%s\nis\n%s\nwant\n%s", seed, text.String(), got, rewritten.String())
 		}
 		if got := normalise(text.String()); got != normalised.String() || normalise(got) != got {
 			t.Fatalf("seed %d: normalised\n%s\nis\n%s\nwant\n%s", seed, text.String(), got, normalised.String())
@@ -116,7 +116,7 @@ func TestRespellSharedAnnotations(t *testing.T) {
 		if err := yaml.Unmarshal([]byte(s), &was); err != nil {
 			t.Fatal(err)
 		}
-		got := Respell("kind: X\n" + s)
+		got := RewriteKeys("kind: X\n" + s)
 		if err := yaml.Unmarshal([]byte(strings.TrimPrefix(got, "kind: X\n")), &is); err != nil {
 			t.Fatal(err)
 		}

@@ -14,8 +14,8 @@ import (
 	"helm.sh/helm/v4/pkg/chart/loader/archive"
 )
 
-// Archive returns the chart as a package that Helm reads, made of the files as they are now, but
-// without their times.
+// Archive packages the chart's current files. It packs a directory with zero times, so that the
+// same files give the same bytes, and returns an archive unchanged.
 func (c *Chart) Archive() ([]byte, error) {
 	packed, err := pack(c.path, c.Name(), false)
 	if err != nil {
@@ -24,13 +24,13 @@ func (c *Chart) Archive() ([]byte, error) {
 	return packed, nil
 }
 
-// pack returns a .tgz archive of the chart at file. It returns an archive as it is, because packing
-// it again would change its digest.
-func pack(file, name string, times bool) ([]byte, error) {
-	if info, err := os.Stat(file); err != nil || !info.IsDir() {
-		return os.ReadFile(file)
+// pack returns a .tgz archive of the chart at path, with the times of its files if keepTimes is
+// set. It returns an archive unchanged, because packing it again would change its digest.
+func pack(chartPath, name string, keepTimes bool) ([]byte, error) {
+	if info, err := os.Stat(chartPath); err != nil || !info.IsDir() {
+		return os.ReadFile(chartPath)
 	}
-	files, err := readDir(file)
+	files, err := readDir(chartPath)
 	if err != nil {
 		return nil, err
 	}
@@ -38,10 +38,12 @@ func pack(file, name string, times bool) ([]byte, error) {
 	zip := gzip.NewWriter(&packed)
 	out := tar.NewWriter(zip)
 	for _, f := range files {
-		if !times {
+		if !keepTimes {
 			f.ModTime = time.Time{}
 		}
-		err := out.WriteHeader(&tar.Header{Name: path.Join(name, f.Name), Mode: 0o644, Size: int64(len(f.Data)), ModTime: f.ModTime})
+		err := out.WriteHeader(&tar.Header{
+			Name: path.Join(name, f.Name), Mode: 0o644, Size: int64(len(f.Data)), ModTime: f.ModTime,
+		})
 		if err == nil {
 			_, err = out.Write(f.Data)
 		}

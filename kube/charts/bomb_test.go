@@ -20,7 +20,7 @@ func TestArchivesInArchivesAreBounded(t *testing.T) {
 		}
 		files = append(files, &archive.BufferedFile{Name: "charts/" + name + ".tgz", Data: packed})
 	}
-	if _, err := newSource(files); err != nil {
+	if _, err := newChartFiles(files); err != nil {
 		t.Error(err)
 	}
 	left := int64(3 << 20)

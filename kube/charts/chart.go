@@ -11,7 +11,7 @@
 //	Load ─▶ Chart ─▶ Render ─▶ Rendered (tree, resources, warnings)   offline: dag, template, lint
 //	          │
 //	          ├─▶ Tree                       the chart tree of R4, R11, R12
-//	          └─▶ Helm + WrapTemplates ─▶ a Helm action ─▶ Parse ─▶ Resources
+//	          └─▶ Helm + WrapTemplates ─▶ a Helm action ─▶ ParseManifest ─▶ Resources
 package charts
 
 import (
@@ -43,10 +43,10 @@ type Ref struct {
 	action.ChartPathOptions
 }
 
-// Chart is a loaded chart with its subcharts. It is immutable.
+// Chart is a loaded chart with its subcharts. It is immutable, but Archive reads the disk again.
 type Chart struct {
 	path string // for messages
-	src  *source
+	root *chartFiles
 }
 
 // Load finds and loads a chart, and downloads it if it is not local. The registry client is
@@ -92,27 +92,27 @@ func LoadPath(path string) (*Chart, error) {
 }
 
 func fromFiles(path string, files []*archive.BufferedFile) (*Chart, error) {
-	src, err := newSource(files)
+	root, err := newChartFiles(files)
 	if err != nil {
 		return nil, fmt.Errorf("chart %s: %w", path, err)
 	}
-	return &Chart{path: path, src: src}, nil
+	return &Chart{path: path, root: root}, nil
 }
 
 // Name returns the chart's name, the first element of every chart path in it.
-func (c *Chart) Name() string { return c.src.meta.Name }
+func (c *Chart) Name() string { return c.root.meta.Name }
 
 // Path returns the directory or archive that the chart was loaded from, for example a
 // downloaded archive.
 func (c *Chart) Path() string { return c.path }
 
 // Metadata returns the contents of Chart.yaml. The caller must not change it.
-func (c *Chart) Metadata() *chart.Metadata { return c.src.meta }
+func (c *Chart) Metadata() *chart.Metadata { return c.root.meta }
 
 // Helm returns a new copy of the chart for Helm's actions, normalised (R1, R34a). Actions
 // change the chart: they rename subcharts to their aliases and drop disabled ones.
 func (c *Chart) Helm() (*chart.Chart, error) {
-	h, err := c.src.helm()
+	h, err := c.root.helm()
 	if err != nil {
 		return nil, fmt.Errorf("chart %s: %w", c.path, err)
 	}
@@ -122,7 +122,7 @@ func (c *Chart) Helm() (*chart.Chart, error) {
 // Check returns an error if the chart cannot be installed: because it is a library, or because
 // charts/ lacks a dependency of Chart.yaml.
 func (c *Chart) Check() error {
-	if t := c.src.meta.Type; t == "library" {
+	if t := c.root.meta.Type; t == "library" {
 		return fmt.Errorf("chart %s: library charts cannot be installed", c.path)
 	}
 	if missing := c.Missing(); len(missing) > 0 {
@@ -145,8 +145,8 @@ func (e *MissingError) Error() string {
 // includes disabled ones.
 func (c *Chart) Missing() []string {
 	var missing []string
-	for _, d := range c.src.meta.Dependencies {
-		if c.src.byName(d.Name) == nil && !slices.Contains(missing, d.Name) {
+	for _, d := range c.root.meta.Dependencies {
+		if c.root.byName(d.Name) == nil && !slices.Contains(missing, d.Name) {
 			missing = append(missing, d.Name)
 		}
 	}
@@ -171,10 +171,10 @@ func Values(o values.Options, settings *cli.EnvSettings) (map[string]any, error)
 	return v, nil
 }
 
-// The parts of Helm's and Go's errors that Values says differently.
+// Patterns of Helm and Go errors that Values rewords.
 var (
-	// valuesFile starts an error about the content of a values file, setFlag one about --set
-	// and its relatives.
+	// valuesFile starts an error about the content of a values file, setFlag one about --set and
+	// similar flags.
 	valuesFile = regexp.MustCompile(`^failed to parse (\S+): cannot unmarshal yaml document: `)
 	setFlag    = regexp.MustCompile(`^failed parsing (--set\S*) data`)
 	// notJSON is about --set-json, and has only the argument.
@@ -223,12 +223,12 @@ func YAML(fields map[string]any) (string, error) {
 // value becomes null, which removes the default of the chart.
 func ApplyChanges(overrides, before, after map[string]any) {
 	for k, v := range after {
-		old, there := before[k]
-		if there && reflect.DeepEqual(old, v) {
+		old, exists := before[k]
+		if exists && reflect.DeepEqual(old, v) {
 			continue
 		}
-		was, wasMap := old.(map[string]any)
-		now, isMap := v.(map[string]any)
+		oldMap, wasMap := old.(map[string]any)
+		newMap, isMap := v.(map[string]any)
 		if !wasMap || !isMap {
 			overrides[k] = copyValue(v)
 			continue
@@ -238,10 +238,10 @@ func ApplyChanges(overrides, before, after map[string]any) {
 			inner = map[string]any{}
 			overrides[k] = inner
 		}
-		ApplyChanges(inner, was, now)
+		ApplyChanges(inner, oldMap, newMap)
 	}
 	for k, v := range before {
-		if _, there := after[k]; !there && v != nil {
+		if _, exists := after[k]; !exists && v != nil {
 			overrides[k] = nil
 		}
 	}

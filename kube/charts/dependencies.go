@@ -39,7 +39,7 @@ func FetchDependencies(dir string, o action.ChartPathOptions, settings *cli.EnvS
 	f := fetcher{dir: dir, temp: temp, options: o, settings: settings, client: client}
 	lock := &chart.Lock{Generated: time.Now()}
 	for _, d := range c.Metadata().Dependencies {
-		version, err := f.fetch(d, c.src)
+		version, err := f.fetch(d, c.root)
 		if err != nil {
 			return fmt.Errorf("chart %s: dependency %s: %w", dir, d.Name, err)
 		}
@@ -61,10 +61,10 @@ type fetcher struct {
 }
 
 // fetch fetches one dependency and returns its version.
-func (f *fetcher) fetch(d *chart.Dependency, s *source) (string, error) {
+func (f *fetcher) fetch(d *chart.Dependency, cf *chartFiles) (string, error) {
 	switch {
 	case d.Repository == "": // it must be in charts/ already
-		sub := s.find(d)
+		sub := cf.find(d)
 		if sub == nil {
 			return "", fmt.Errorf("it has no repository, and charts/ has no version %q of it", d.Version)
 		}

@@ -100,7 +100,7 @@ func TestFetchDependencies(t *testing.T) {
 	if i < 0 || r.Subcharts[i].Chart == nil || !slices.ContainsFunc(r.Subcharts[i].Chart.Subcharts, func(s plan.Subchart) bool { return s.Name == "b" && slices.Equal(s.DependsOn, []string{"a"}) }) {
 		t.Errorf("the order of the local chart is lost: %+v", r.Subcharts)
 	}
-	if local, err := LoadPath(filepath.Join(dir, "charts/local-1.0.0.tgz")); err != nil || slices.ContainsFunc(local.src.files, func(f *archive.BufferedFile) bool { return f.Name == "notes.txt" }) {
+	if local, err := LoadPath(filepath.Join(dir, "charts/local-1.0.0.tgz")); err != nil || slices.ContainsFunc(local.root.files, func(f *archive.BufferedFile) bool { return f.Name == "notes.txt" }) {
 		t.Errorf("the archive has a file listed in .helmignore: %v", err)
 	}
 }

@@ -129,7 +129,7 @@ type Folder struct {
 }
 
 // below returns the folder of a subchart.
-func (f Folder) below(sub *source) Folder {
+func (f Folder) below(sub *chartFiles) Folder {
 	to := Folder{Dir: path.Join(f.Dir, "charts", sub.name), Archive: f.Archive}
 	if sub.packed && f.Archive == "" {
 		to.Archive = to.Dir + ".tgz"
@@ -165,14 +165,14 @@ func LoadWith(dir string, contents map[string][]byte) (*Chart, error) {
 // Save writes the chart, normalised (R1, R34a) and with archives unpacked, into dir, for
 // Helm's lint and dependency commands, which load charts from disk. It creates dir if needed.
 func (c *Chart) Save(dir string) error {
-	if err := c.src.save(dir); err != nil {
+	if err := c.root.save(dir); err != nil {
 		return fmt.Errorf("chart %s: save: %w", c.path, err)
 	}
 	return nil
 }
 
-func (s *source) save(dir string) error {
-	for _, f := range s.files {
+func (cf *chartFiles) save(dir string) error {
+	for _, f := range cf.files {
 		path := filepath.Join(dir, filepath.FromSlash(f.Name))
 		if err := os.MkdirAll(filepath.Dir(path), 0o755); err != nil {
 			return err
@@ -181,7 +181,7 @@ func (s *source) save(dir string) error {
 			return err
 		}
 	}
-	for _, sub := range s.subs {
+	for _, sub := range cf.subs {
 		if err := sub.save(filepath.Join(dir, "charts", sub.name)); err != nil {
 			return err
 		}

@@ -31,7 +31,7 @@ func FuzzChartYAML(f *testing.F) {
 		if strings.Contains(string(again), "v3") && second.v3 {
 			t.Errorf("apiVersion v3 is still there: %q", again)
 		}
-		if len(second.siblings) > 0 {
+		if len(second.dependsOnByDependency) > 0 {
 			t.Errorf("depends-on is still there: %q", again)
 		}
 		files := []*archive.BufferedFile{
@@ -43,7 +43,7 @@ func FuzzChartYAML(f *testing.F) {
 		if err != nil {
 			return
 		}
-		(&spellings{}).chart(c.src, c.Name())
+		(&annotationChecker{}).checkChart(c.root, c.Name())
 		root, _, err := c.Tree(nil)
 		if err != nil {
 			return
@@ -70,16 +70,16 @@ func FuzzManifest(f *testing.F) {
 		f.Add(s)
 	}
 	f.Fuzz(func(t *testing.T, s string) {
-		(&spellings{}).text(s)
+		(&annotationChecker{}).checkTemplate(s)
 		manifest := normalise(s)
-		stored := Respell(manifest)
-		if again := Respell(stored); again != stored {
+		stored := RewriteKeys(manifest)
+		if again := RewriteKeys(stored); again != stored {
 			t.Errorf("%q is stored as %q, then as %q", s, stored, again)
 		}
 		h := &release.Hook{Name: "h", Path: "shop/templates/h.yaml", Manifest: manifest, Events: []release.HookEvent{release.HookPreInstall}}
 		hookScope(h, "shop")
-		docs, _, err := Parse(manifest, "shop")
-		kept, _, keptErr := Parse(stored, "shop")
+		docs, _, err := ParseManifest(manifest, "shop")
+		kept, _, keptErr := ParseManifest(stored, "shop")
 		if (err == nil) != (keptErr == nil) || len(docs) != len(kept) {
 			t.Fatalf("%d objects, %v; in the record %d, %v", len(docs), err, len(kept), keptErr)
 		}

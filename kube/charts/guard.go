@@ -56,21 +56,21 @@ type Guard struct {
 
 	mu       sync.Mutex
 	ctx      context.Context // of Run, nil before
-	all      bool            // the slot is held from the start of Run to its end
+	wholeRun bool            // the rendering has the slot from the start of Run to its end
 	running  []string        // templates, each included by the one before
 	outputs  Outputs         // of the templates that ended
 	abortErr error           // why the rendering was abandoned
 	slotUse
 }
 
-// slotUse is how a rendering has held renderSlot, guarded by its mutex.
+// slotUse is how a rendering has used renderSlot, guarded by its mutex.
 type slotUse struct {
-	held     bool // this rendering has held renderSlot since started
+	hasSlot  bool // this rendering has had renderSlot since started
 	started  time.Time
 	maxStack int           // of the process, before the slot was acquired
 	base     usage         // of the process, without this rendering
-	own      usage         // of this rendering, while it held the slot before
-	took     time.Duration // while it held the slot before
+	own      usage         // of this rendering, while it had the slot before
+	took     time.Duration // while it had the slot before
 }
 
 // renderSlot is a semaphore for one rendering.
@@ -126,19 +126,19 @@ func (g *Guard) leave(output string) string {
 		out.name = g.running[0]
 	}
 	g.running, g.outputs = nil, append(g.outputs, out)
-	if !g.all {
+	if !g.wholeRun {
 		g.release()
 	}
 	return output
 }
 
-// acquire acquires renderSlot, unless this rendering holds it or does not run in Run.
+// acquire acquires renderSlot, unless this rendering has it or does not run in Run.
 func (g *Guard) acquire() error {
 	g.mu.Lock()
 	ctx, err := g.ctx, g.abortErr
-	held := g.held || ctx == nil
+	needsNoSlot := g.hasSlot || ctx == nil
 	g.mu.Unlock()
-	if err != nil || held {
+	if err != nil || needsNoSlot {
 		return err
 	}
 	err = waitForSlot(ctx, g.limits.Time)
@@ -150,7 +150,7 @@ func (g *Guard) acquire() error {
 	}
 	// Endless recursion must exceed our limit before it exceeds Go's, which kills the process.
 	g.maxStack = debug.SetMaxStack(math.MaxInt32)
-	g.held, g.started, g.base = true, time.Now(), memoryUsage().minus(g.own)
+	g.hasSlot, g.started, g.base = true, time.Now(), memoryUsage().minus(g.own)
 	return nil
 }
 
@@ -174,12 +174,12 @@ func waitForSlot(ctx context.Context, timeout time.Duration) error {
 	}
 }
 
-// release releases renderSlot if this rendering holds it. It needs g.mu.
+// release releases renderSlot if this rendering has it. The caller holds g.mu.
 func (g *Guard) release() {
-	if !g.held {
+	if !g.hasSlot {
 		return
 	}
-	g.held, g.took, g.own = false, g.took+time.Since(g.started), memoryUsage().minus(g.base)
+	g.hasSlot, g.took, g.own = false, g.took+time.Since(g.started), memoryUsage().minus(g.base)
 	debug.SetMaxStack(g.maxStack)
 	<-renderSlot
 }
@@ -191,7 +191,7 @@ func (g *Guard) aborted() error {
 	return g.abortErr
 }
 
-// abort marks the rendering as abandoned and returns the error. It needs g.mu.
+// abort marks the rendering as abandoned and returns the error. The caller holds g.mu.
 func (g *Guard) abort(reason string) error {
 	err := &limitError{Reason: reason}
 	if n := len(g.running); n > 0 {
@@ -201,8 +201,8 @@ func (g *Guard) abort(reason string) error {
 	return err
 }
 
-// pollInterval is the time between two checks of the limits. A template can allocate a few
-// 100 MiB in that time.
+// pollInterval is the time between two checks of the limits. A template can allocate a few hundred
+// MiB in that time.
 const pollInterval = 20 * time.Millisecond
 
 // Run calls do, which renders and may do other things afterwards, and returns its error. If a
@@ -216,7 +216,7 @@ func (g *Guard) Run(ctx context.Context, do func() error) error {
 	go func() {
 		err := do()
 		g.mu.Lock()
-		g.release() // a failed template has not
+		g.release() // a failed template never reaches leave
 		g.mu.Unlock()
 		done <- err
 	}()
@@ -239,7 +239,7 @@ func (g *Guard) Run(ctx context.Context, do func() error) error {
 
 // RunAll is like Run, but applies the limits to all of do, not only to wrapped templates.
 func (g *Guard) RunAll(ctx context.Context, do func() error) error {
-	g.all = true
+	g.wholeRun = true
 	return g.Run(ctx, func() error {
 		if err := g.acquire(); err != nil {
 			return err
@@ -252,7 +252,7 @@ func (g *Guard) RunAll(ctx context.Context, do func() error) error {
 func (g *Guard) checkLimits(ctx context.Context) error {
 	g.mu.Lock()
 	defer g.mu.Unlock()
-	if !g.held {
+	if !g.hasSlot {
 		return nil
 	}
 	growth := memoryUsage().minus(g.base)

@@ -35,7 +35,7 @@ func HookGroup(rel *release.Release, h *release.Hook, event release.HookEvent, b
 	if len(before) > 0 {
 		g.After = append(g.After, before[len(before)-1].ID)
 	}
-	docs, _, err := Parse(h.Manifest, g.Chart)
+	docs, _, err := ParseManifest(h.Manifest, g.Chart)
 	if err != nil { // Helm reports it when it builds the hook
 		return g
 	}
@@ -54,7 +54,7 @@ func HookData(rel *release.Release) []infer.Object {
 		if h.Kind != "ConfigMap" && h.Kind != "Secret" {
 			continue
 		}
-		docs, _, err := Parse(h.Manifest, rel.Chart.Name())
+		docs, _, err := ParseManifest(h.Manifest, rel.Chart.Name())
 		if err != nil {
 			continue // Helm reports it when it builds the hook
 		}
@@ -65,17 +65,16 @@ func HookData(rel *release.Release) []infer.Object {
 	return out
 }
 
-// HookTurn is a hook that runs before or after the groups of its subchart.
-type HookTurn struct {
-	plan.Turn
+// ScopedHook is a hook that runs before or after the groups of its subchart (lockstep/hook-scope).
+type ScopedHook struct {
+	plan.SubchartHook
 	Hook *release.Hook
 }
 
-// HookTurns returns the hooks of two events that run before or after the groups of their own
-// subchart (lockstep/hook-scope). before and after are the events around the release's
-// objects, resources. If the annotation cannot apply to a hook, HookTurns returns a warning,
-// and the hook runs as in Helm.
-func HookTurns(rel *release.Release, root string, resources []plan.Resource, before, after release.HookEvent) (turns []HookTurn, warnings []plan.Warning) {
+// ScopedHooks returns the hooks of two events that run before or after the groups of their own
+// subchart. before and after are the events around the release's objects, resources. If the
+// annotation cannot apply to a hook, ScopedHooks returns a warning, and the hook runs as in Helm.
+func ScopedHooks(rel *release.Release, root string, resources []plan.Resource, before, after release.HookEvent) (hooks []ScopedHook, warnings []plan.Warning) {
 	for _, e := range []release.HookEvent{before, after} {
 		for _, h := range HooksOf(rel.Hooks, e) {
 			chart, scope := hookScope(h, root)
@@ -96,11 +95,11 @@ func HookTurns(rel *release.Release, root string, resources []plan.Resource, bef
 			default:
 				g := HookGroup(rel, h, e, nil)
 				g.Chart = chart
-				turns = append(turns, HookTurn{plan.Turn{Chart: chart, Before: e == before, Group: g}, h})
+				hooks = append(hooks, ScopedHook{plan.SubchartHook{Chart: chart, Before: e == before, Group: g}, h})
 			}
 		}
 	}
-	return turns, warnings
+	return hooks, warnings
 }
 
 // hookScope returns the chart path of a hook and the value of its scope annotation, "" if not
@@ -109,7 +108,7 @@ func hookScope(h *release.Hook, root string) (chart, scope string) {
 	if !strings.Contains(h.Manifest, plan.AnnotationHookScope) {
 		return "", ""
 	}
-	docs, _, err := Parse("# Source: "+h.Path+"\n"+h.Manifest, root)
+	docs, _, err := ParseManifest("# Source: "+h.Path+"\n"+h.Manifest, root)
 	if err != nil || len(docs) == 0 {
 		return "", "" // Helm reports it
 	}

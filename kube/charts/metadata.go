@@ -17,17 +17,17 @@ import (
 type facts struct {
 	// dependsOn is helm.sh/depends-on/subcharts.
 	dependsOn []string
-	// siblings is depends-on of each dependency, by alias, else name (R4).
-	siblings map[string][]string
+	// dependsOnByDependency is depends-on of each dependency, by alias, else name (R4).
+	dependsOnByDependency map[string][]string
 	// faults are about malformed lists (R2).
 	faults []plan.Fault
-	// quoted are the annotations whose values became strings, with their old values.
-	quoted []quotedAnnotation
+	// converted are the annotations whose values became strings, with their old values.
+	converted []convertedAnnotation
 	// v3 is set for apiVersion v3 (R34a).
 	v3 bool
 }
 
-type quotedAnnotation struct {
+type convertedAnnotation struct {
 	key   string
 	value *kyaml.Node
 }
@@ -37,7 +37,7 @@ type quotedAnnotation struct {
 // and with apiVersion v2 instead of v3. Data that is not a YAML mapping is returned
 // unchanged; Helm's loader reports the error.
 func (f *facts) extract(data []byte) []byte {
-	doc := parse(string(data))
+	doc := parseYAML(string(data))
 	if doc == nil {
 		return data
 	}
@@ -61,7 +61,9 @@ func (f *facts) extract(data []byte) []byte {
 
 // fault records a malformed list of names. Ignoring it would silently drop the order.
 func (f *facts) fault(what string, value *kyaml.Node) {
-	f.faults = append(f.faults, plan.Fault{Rule: "R2", Message: fmt.Sprintf("%s in Chart.yaml must be a list of names, but is %s", what, inline(value))})
+	f.faults = append(f.faults, plan.Fault{
+		Rule: "R2", Message: fmt.Sprintf("%s in Chart.yaml must be a list of names, but is %s", what, inline(value)),
+	})
 }
 
 // extractVersion replaces apiVersion v3. It reports whether root changed.
@@ -85,14 +87,14 @@ func (f *facts) extractAnnotations(m *kyaml.Node) (changed bool) {
 		if key != plan.AnnotationSubchartDependsOn && key != plan.StoredKey(plan.AnnotationSubchartDependsOn) {
 			continue
 		}
-		if names, ok := names(value); ok {
-			f.dependsOn = append(f.dependsOn, names...)
+		if list, ok := names(value); ok {
+			f.dependsOn = append(f.dependsOn, list...)
 		} else {
 			f.fault("annotation "+key, value)
 		}
-		if text, ok := asString(value); ok {
+		if text, convert := toStringValue(value); convert {
 			old := *documents.Resolve(value)
-			f.quoted = append(f.quoted, quotedAnnotation{key, &old})
+			f.converted = append(f.converted, convertedAnnotation{key, &old})
 			setString(value, text)
 			changed = true
 		}
@@ -112,21 +114,21 @@ func (f *facts) extractDependency(m *kyaml.Node) bool {
 	at := slices.Index(m.Content, key)
 	m.Content = slices.Concat(m.Content[:at], m.Content[at+2:])
 	name := cmp.Or(text(child(m, "alias")), text(child(m, "name")))
-	names, ok := names(value)
+	list, ok := names(value)
 	if !ok {
 		f.fault("depends-on of dependency "+name, value)
 		return true
 	}
-	if f.siblings == nil {
-		f.siblings = map[string][]string{}
+	if f.dependsOnByDependency == nil {
+		f.dependsOnByDependency = map[string][]string{}
 	}
-	f.siblings[name] = names
+	f.dependsOnByDependency[name] = list
 	return true
 }
 
-// Spelling is a sequencing annotation that lockstep accepts and Helm does not: Helm accepts
-// only strings, and sends every key to the API server unchanged.
-type Spelling struct {
+// IncompatibleAnnotation is a sequencing annotation that lockstep accepts and Helm does not: Helm
+// accepts only strings, and sends every key to the API server unchanged.
+type IncompatibleAnnotation struct {
 	// Rule is the rule by which lockstep accepts it.
 	Rule string
 	// Key and Value are as written. Where is the first object or file that has it, and
@@ -135,100 +137,100 @@ type Spelling struct {
 	// Kind is the kind of the value, such as "a number", or "" for a string.
 	Kind   string
 	Others int
-	// Both is a line that works with Helm and lockstep.
-	Both string
+	// Portable is a line that works with Helm and lockstep.
+	Portable string
 }
 
-func (s Spelling) String() string {
-	where, write := s.Where, "write "
-	if s.Others > 0 { // with other values
-		where, write = fmt.Sprintf("%s and %d more", s.Where, s.Others), "write each value as a string, for example "
+func (a IncompatibleAnnotation) String() string {
+	where, write := a.Where, "write "+a.Portable
+	if a.Others > 0 { // with other values
+		where, write = fmt.Sprintf("%s and %d more", a.Where, a.Others), "write each value as a string, for example "+a.Portable
 	}
-	if s.Rule == "R1" {
-		return fmt.Sprintf("%s: %s: %s is %s, but Helm accepts only string annotations; %s%s", where, s.Key, s.Value, s.Kind, write, s.Both)
+	if a.Rule == "R1" {
+		return fmt.Sprintf("%s: %s: %s is %s, but Helm accepts only string annotations; %s", where, a.Key, a.Value, a.Kind, write)
 	}
-	rename := fmt.Sprintf("rename %s to %s", s.Key, plan.StoredKey(s.Key))
+	rename := fmt.Sprintf("rename %s to %s", a.Key, plan.StoredKey(a.Key))
 	switch {
-	case s.Kind != "" && s.Others > 0:
-		rename += ", and " + write + s.Both
-	case s.Kind != "":
-		rename = write + s.Both
+	case a.Kind != "" && a.Others > 0:
+		rename += ", and " + write
+	case a.Kind != "":
+		rename = write
 	}
-	return fmt.Sprintf("%s: Helm cannot install this chart, because the API server rejects keys with two slashes, such as %s: %s", where, s.Key, rename)
+	return fmt.Sprintf("%s: Helm cannot install this chart, because the API server rejects keys with two slashes, such as %s: %s", where, a.Key, rename)
 }
 
-// spellings collects the spellings of one chart, each key at most once per rule.
-type spellings struct{ list []Spelling }
+// annotationChecker finds the incompatible annotations of one chart, each key at most once per rule.
+type annotationChecker struct{ found []IncompatibleAnnotation }
 
-// text collects from the output of a template, before it is normalised.
-func (s *spellings) text(text string) {
+// checkTemplate checks the output of a template, before it is normalised.
+func (c *annotationChecker) checkTemplate(text string) {
 	for _, doc := range separator.Split(text, -1) {
 		if !hinted(doc, orderingHints) {
 			continue
 		}
-		if root := parse(doc); root != nil {
-			s.object(documents.Resolve(root.Content[0]))
+		if root := parseYAML(doc); root != nil {
+			c.checkObject(documents.Resolve(root.Content[0]))
 		}
 	}
 }
 
-func (s *spellings) object(o *kyaml.Node) {
+func (c *annotationChecker) checkObject(o *kyaml.Node) {
 	metadata := child(o, "metadata")
 	where := text(child(o, "kind")) + "/" + text(child(metadata, "name"))
 	for k, value := range documents.Entries(child(metadata, "annotations")) {
 		if key := documents.Resolve(k).Value; slices.Contains(sequencing, key) {
-			s.annotation(where, key, documents.Resolve(value), plan.StoredKey(key) != key)
+			c.checkAnnotation(where, key, documents.Resolve(value), plan.StoredKey(key) != key)
 		}
 	}
 	if items := child(o, "items"); items != nil {
 		for _, item := range items.Content {
-			s.object(documents.Resolve(item))
+			c.checkObject(documents.Resolve(item))
 		}
 	}
 }
 
-// chart collects from the Chart.yaml files as they were before normalisation. Their keys may
+// checkChart checks the Chart.yaml files as they were before normalisation. Their keys may
 // have two slashes, since they are not sent to an API server.
-func (s *spellings) chart(src *source, path string) {
-	for _, r := range src.facts.quoted {
-		s.annotation("Chart.yaml of "+path, r.key, r.value, false)
+func (c *annotationChecker) checkChart(cf *chartFiles, path string) {
+	for _, a := range cf.facts.converted {
+		c.checkAnnotation("Chart.yaml of "+path, a.key, a.value, false)
 	}
-	for _, sub := range src.subs {
-		s.chart(sub, path+"/"+sub.meta.Name)
+	for _, sub := range cf.subs {
+		c.checkChart(sub, path+"/"+sub.meta.Name)
 	}
 }
 
-// annotation adds an annotation if Helm would refuse it. slashes is set for a key that the API
-// server rejects.
-func (s *spellings) annotation(where, key string, value *kyaml.Node, slashes bool) {
-	quoted, list := asString(value)
-	if !list {
-		quoted = text(value)
+// checkAnnotation adds an annotation if Helm would refuse it. twoSlashes is set for a key that the
+// API server rejects.
+func (c *annotationChecker) checkAnnotation(where, key string, value *kyaml.Node, twoSlashes bool) {
+	converted, changed := toStringValue(value)
+	if !changed {
+		converted = text(value)
 	}
 	rule := "R3"
-	if !slashes {
+	if !twoSlashes {
 		rule = "R1"
 	}
-	if strings.TrimSpace(quoted) == "" || !list && !slashes || plan.CheckAnnotation(key, quoted) != nil {
+	if strings.TrimSpace(converted) == "" || !changed && !twoSlashes || plan.CheckAnnotation(key, converted) != nil {
 		return
 	}
-	for i := range s.list {
-		if f := &s.list[i]; f.Key == key && f.Rule == rule {
-			f.Others++
+	for i := range c.found {
+		if a := &c.found[i]; a.Key == key && a.Rule == rule {
+			a.Others++
 			return
 		}
 	}
-	f := Spelling{
+	a := IncompatibleAnnotation{
 		Rule: rule, Key: key, Value: inline(value), Where: where,
-		Both: plan.StoredKey(key) + ": " + documents.Quote(quoted),
+		Portable: plan.StoredKey(key) + ": " + documents.Quote(converted),
 	}
-	if list {
-		f.Kind = kindWord(value)
+	if changed {
+		a.Kind = kindWord(value)
 	}
-	if list && documents.Resolve(value).Kind == kyaml.ScalarNode { // a number or a boolean
-		f.Value, f.Both = quoted, plan.StoredKey(key)+`: "`+quoted+`"`
+	if changed && documents.Resolve(value).Kind == kyaml.ScalarNode { // a number or a boolean
+		a.Value, a.Portable = converted, plan.StoredKey(key)+`: "`+converted+`"`
 	}
-	s.list = append(s.list, f)
+	c.found = append(c.found, a)
 }
 
 // kindWord names the kind of a YAML value.

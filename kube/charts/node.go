@@ -96,15 +96,15 @@ func names(n *kyaml.Node) (list []string, ok bool) {
 	return nil, false
 }
 
-// asString converts the value of an annotation to a string. ok is false if the value is a
-// string already. Lists and mappings become JSON, with the scalars of a list as strings;
+// toStringValue converts the value of an annotation to a string. changed is false if the value is
+// a string already. Lists and mappings become JSON, with the scalars of a list as strings;
 // other scalars keep their text; null becomes "". Helm's parser decides what is a string:
 // to it, yes and 012 are not.
-func asString(n *kyaml.Node) (s string, ok bool) {
+func toStringValue(n *kyaml.Node) (converted string, changed bool) {
 	n = documents.Resolve(n)
 	if n.Kind != kyaml.ScalarNode {
-		s, err := toJSON(n)
-		return s, err == nil
+		converted, err := toJSON(n)
+		return converted, err == nil
 	}
 	if n.Style != 0 {
 		return "", false
@@ -159,7 +159,7 @@ func equal(a, b *kyaml.Node) bool {
 	return a.Kind == b.Kind && a.ShortTag() == b.ShortTag() && a.Value == b.Value && slices.EqualFunc(a.Content, b.Content, equal)
 }
 
-// setString replaces n by a quoted string.
+// setString replaces n with a quoted string.
 func setString(n *kyaml.Node, s string) {
 	*n = kyaml.Node{
 		Kind: kyaml.ScalarNode, Tag: kyaml.NodeTagString, Style: kyaml.SingleQuotedStyle, Value: s,

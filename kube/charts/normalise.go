@@ -32,14 +32,14 @@ func normalise(s string) string {
 		if !slices.Contains(sequencing, key.Value) {
 			return edit{}, false
 		}
-		text, ok := asString(value)
+		text, ok := toStringValue(value)
 		return edit{name: key.Value, text: text, quote: true}, ok
 	})
 }
 
-// Respell replaces annotation keys with two slashes by their stored spelling with one, which
-// API servers accept (R3). It changes no other byte.
-func Respell(manifest string) string {
+// RewriteKeys replaces annotation keys with two slashes with their stored spelling, which has one
+// slash and which API servers accept (R3). It changes no other byte.
+func RewriteKeys(manifest string) string {
 	return editAnnotations(manifest, twoSlashHints, func(key, value *kyaml.Node) (edit, bool) {
 		stored := plan.StoredKey(key.Value)
 		return edit{name: stored}, stored != key.Value
@@ -54,15 +54,15 @@ type edit struct {
 	quote      bool
 }
 
-// chooser returns the edit of an annotation, false to leave it unchanged.
-type chooser func(key, value *kyaml.Node) (edit, bool)
+// editChooser returns the edit of an annotation, false to leave it unchanged.
+type editChooser func(key, value *kyaml.Node) (edit, bool)
 
-// editAnnotations edits the annotations of the objects in s: the keys of metadata.annotations.
+// editAnnotations edits the entries of metadata.annotations of the objects in s.
 // Similar text in strings, block scalars or pod templates does not change.
 //
 // It does not parse documents without a hint. Most have none, and parsing them would take
 // longer than the rest of the rendering.
-func editAnnotations(s string, hints []string, choose chooser) string {
+func editAnnotations(s string, hints []string, choose editChooser) string {
 	if !hinted(s, hints) {
 		return s
 	}
@@ -76,14 +76,14 @@ func editAnnotations(s string, hints []string, choose chooser) string {
 	return b.String()
 }
 
-func editDocument(doc string, hints []string, choose chooser) string {
+func editDocument(doc string, hints []string, choose editChooser) string {
 	if !hinted(doc, hints) {
 		return doc
 	}
 	if at := documentEnd.FindStringIndex(doc); at != nil {
 		return editDocument(doc[:at[0]], hints, choose) + doc[at[0]:]
 	}
-	root := parse(doc)
+	root := parseYAML(doc)
 	if root == nil {
 		return doc
 	}
@@ -101,7 +101,7 @@ func editDocument(doc string, hints []string, choose chooser) string {
 					setString(e.value, e.text)
 				}
 			}
-			if equal(root, parse(out)) {
+			if equal(root, parseYAML(out)) {
 				return out
 			}
 		}
@@ -118,9 +118,9 @@ func hinted(doc string, hints []string) bool {
 	return slices.ContainsFunc(hints, func(h string) bool { return strings.Contains(doc, h) })
 }
 
-// parse returns the document node of the first document in doc, nil if it is invalid or not
+// parseYAML returns the document node of the first document in doc, nil if it is invalid or not
 // finite; Helm's parser refuses it.
-func parse(doc string) *kyaml.Node {
+func parseYAML(doc string) *kyaml.Node {
 	var root kyaml.Node
 	if err := kyaml.Unmarshal([]byte(doc), &root); err != nil || len(root.Content) == 0 || !finite(&root) {
 		return nil
@@ -130,7 +130,7 @@ func parse(doc string) *kyaml.Node {
 
 // finder finds the annotations to change in an object.
 type finder struct {
-	choose chooser
+	choose editChooser
 	edits  [][]edit // of each object; items follow their list
 	// shared is set if an edit is in an anchored node: changing its text would also change
 	// the places of its aliases.

@@ -12,8 +12,8 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
-// Outputs are the outputs of a chart's templates, in the order in which Helm executes them. A
-// Replay makes another action render the same.
+// Outputs are the outputs of a chart's templates, in the order in which Helm executes them.
+// CachedOutputs make another action render the same.
 type Outputs []templateOutput
 
 // templateOutput is the output of one template. Two aliases of one chart share the name.
@@ -22,28 +22,28 @@ type templateOutput struct{ name, text string }
 // Outputs returns the outputs so far.
 func (g *Guard) Outputs() Outputs { return g.outputs }
 
-// Replay makes an action return earlier outputs instead of executing the templates again, so
-// that lookups and random values are those of the plan. It works for one action.
-type Replay struct{ left Outputs }
+// CachedOutputs make an action return earlier outputs instead of executing the templates again,
+// so that lookups and random values are those of the plan. They work for one action.
+type CachedOutputs struct{ left Outputs }
 
-// NewReplay returns a replay of outputs.
-func NewReplay(outputs Outputs) *Replay { return &Replay{outputs} }
+// NewCachedOutputs returns the cache of outputs for one action.
+func NewCachedOutputs(outputs Outputs) *CachedOutputs { return &CachedOutputs{outputs} }
 
 // Funcs returns the functions for action.Configuration.CustomTemplateFuncs that templates need
-// after ReplayTemplates.
-func (r *Replay) Funcs() template.FuncMap {
-	return template.FuncMap{replayer: func(name string) (string, error) {
-		if len(r.left) == 0 || r.left[0].name != name {
+// after ReplaceTemplates.
+func (c *CachedOutputs) Funcs() template.FuncMap {
+	return template.FuncMap{outputReader: func(name string) (string, error) {
+		if len(c.left) == 0 || c.left[0].name != name {
 			return "", fmt.Errorf("template %s was not rendered during planning: run the command again", name)
 		}
-		text := r.left[0].text
-		r.left = r.left[1:]
+		text := c.left[0].text
+		c.left = c.left[1:]
 		return text, nil
 	}}
 }
 
-// AsksCluster reports whether the templates of a chart, or templates in values, may use
-// lookup or the capabilities of the cluster.
+// AsksCluster reports whether the templates of a chart, or templates in values, may use lookup or
+// the capabilities of the cluster.
 func AsksCluster(c *chart.Chart, values map[string]any) bool {
 	text, err := yaml.Marshal(values)
 	return err != nil || asksCluster(text) || slices.ContainsFunc(c.Raw, func(f *common.File) bool { return asksCluster(f.Data) }) ||
@@ -81,8 +81,9 @@ func (p *cachedPostRenderer) Run(manifests *bytes.Buffer) (*bytes.Buffer, error)
 	return out, err
 }
 
-// ReplayTemplates is like WrapTemplates, for an action with the functions of a Replay.
-func ReplayTemplates(c *chart.Chart) {
-	w := wrapper{of: func(name, _ string) []byte { return fmt.Appendf(nil, "{{%s %q}}", replayer, name) }}
+// ReplaceTemplates replaces the templates of c with calls that return their cached outputs. The
+// action that renders c needs the functions of CachedOutputs.
+func ReplaceTemplates(c *chart.Chart) {
+	w := wrapper{text: func(name, _ string) []byte { return fmt.Appendf(nil, "{{%s %q}}", outputReader, name) }}
 	w.chart(c, c.Name(), 0)
 }

@@ -27,27 +27,28 @@ type Document struct {
 	index int
 }
 
-// Parse returns the objects of a manifest in its order, with the items of lists instead of
-// the lists. Duplicates are kept. root is the name of the root chart. Objects without a
+// ParseManifest returns the objects of a manifest in its order, with the items of lists instead
+// of the lists. Duplicates are kept. root is the name of the root chart. Objects without a
 // usable Source comment, for example because a post-renderer dropped it, belong to the
 // root chart, with a warning.
 //
 // Rule R6: a resource belongs to the chart in its Source comment, else to the root chart.
-func Parse(manifest, root string) ([]Document, []plan.Warning, error) {
-	return ParseBy(nil, manifest, root)
+func ParseManifest(manifest, root string) ([]Document, []plan.Warning, error) {
+	return ParseManifestWith(nil, manifest, root)
 }
 
-// ParseBy is like Parse, with a reader that caches documents.
-func ParseBy(r *documents.Reader, manifest, root string) ([]Document, []plan.Warning, error) {
-	docs, _, warnings, err := parseManifest(r, manifest, root, false)
+// ParseManifestWith is like ParseManifest, with a reader that caches documents.
+func ParseManifestWith(r *documents.Reader, manifest, root string) ([]Document, []plan.Warning, error) {
+	docs, _, warnings, err := parseDocuments(r, manifest, root, false)
 	return docs, warnings, err
 }
 
 var errNoKind = errors.New("document has no apiVersion or kind")
 
-// parseManifest is like ParseBy, but also returns the documents without an object: those with
+// parseDocuments is like ParseManifestWith, but also returns the documents without an object: those with
 // comments only and, if kindless is set, those without kind, which are an error otherwise.
-func parseManifest(r *documents.Reader, manifest, root string, kindless bool) (docs, others []Document, _ []plan.Warning, _ error) {
+func parseDocuments(r *documents.Reader, manifest, root string, kindless bool) (
+	docs, others []Document, warnings []plan.Warning, err error) {
 	var lost []string
 	texts := documents.Split(manifest)
 	sources := make([]string, len(texts))

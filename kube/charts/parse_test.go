@@ -35,7 +35,7 @@ func TestParse(t *testing.T) {
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
-			docs, warnings, err := Parse(tt.manifest, "shop")
+			docs, warnings, err := ParseManifest(tt.manifest, "shop")
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -60,7 +60,7 @@ func TestParseErrors(t *testing.T) {
 		"just text":                           "shop/templates/x.yaml: not a Kubernetes object",
 		"apiVersion: v1\nkind: L\nitems: [x]": "shop/templates/x.yaml: item 0 of the L is not an object",
 	} {
-		_, _, err := Parse("---\n# Source: shop/templates/x.yaml\n"+text+"\n", "shop")
+		_, _, err := ParseManifest("---\n# Source: shop/templates/x.yaml\n"+text+"\n", "shop")
 		if err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%q: error %v, want %q", text, err, want)
 		}
@@ -95,7 +95,7 @@ apiVersion: rbac.authorization.k8s.io/v1
 kind: ClusterRole
 metadata: {name: c}
 `
-	docs, _, err := Parse(manifest, "shop")
+	docs, _, err := ParseManifest(manifest, "shop")
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -91,8 +91,8 @@ func (p *printer) groups(r *Rendered, plan *plan.Plan, hook func(*release.Hook))
 		docs[key] = append(docs[key], r.Docs[i])
 	}
 	for _, g := range plan.Groups {
-		if i := slices.IndexFunc(r.Turns, func(t HookTurn) bool { return t.Group.ID == g.ID }); i >= 0 {
-			hook(r.Turns[i].Hook)
+		if i := slices.IndexFunc(r.ScopedHooks, func(t ScopedHook) bool { return t.Group.ID == g.ID }); i >= 0 {
+			hook(r.ScopedHooks[i].Hook)
 			continue
 		}
 		p.group(g, docs)
@@ -150,7 +150,7 @@ func (p *printer) document(source, raw string) {
 		}
 		out = p.files[source]
 	}
-	raw = Respell(raw) // for kubectl
+	raw = RewriteKeys(raw) // for kubectl
 	fmt.Fprintf(out, "---\n# Source: %s\n%s", source, raw)
 	if !strings.HasSuffix(raw, "\n") {
 		out.WriteByte('\n')
@@ -271,7 +271,7 @@ func valuesOfSecrets(c *helmchart.Chart, scopes []map[string]any) (found []any) 
 }
 
 // HideSecrets masks the values of Secrets, including hooks, in the output of Print. It
-// replaces r.Release by a copy.
+// replaces r.Release with a copy.
 func (r *Rendered) HideSecrets() {
 	for i, d := range r.Docs {
 		if d.Object.GetKind() == "Secret" {
@@ -280,19 +280,19 @@ func (r *Rendered) HideSecrets() {
 	}
 	rel := *r.Release
 	rel.Hooks = slices.Clone(rel.Hooks)
-	of := map[*release.Hook]*release.Hook{}
+	replacement := map[*release.Hook]*release.Hook{}
 	for i, h := range rel.Hooks {
-		of[h] = h
-		docs, _, _, err := parseManifest(nil, h.Manifest, r.Tree.Path, true)
+		replacement[h] = h
+		docs, _, _, err := parseDocuments(nil, h.Manifest, r.Tree.Path, true)
 		if err != nil || len(docs) != 1 || docs[0].Object.GetKind() != "Secret" {
 			continue
 		}
 		hidden := *h
 		hidden.Manifest = withoutValues(docs[0].Object)
-		rel.Hooks[i], of[h] = &hidden, &hidden
+		rel.Hooks[i], replacement[h] = &hidden, &hidden
 	}
-	for i, t := range r.Turns {
-		r.Turns[i].Hook = of[t.Hook]
+	for i, h := range r.ScopedHooks {
+		r.ScopedHooks[i].Hook = replacement[h.Hook]
 	}
 	r.Release = &rel
 }

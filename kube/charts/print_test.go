@@ -61,7 +61,7 @@ func TestPrint(t *testing.T) {
 			if got != tt.want {
 				t.Errorf("got:\n%s\nwant:\n%s", got, tt.want)
 			}
-			docs, _, err := Parse(got, "shop")
+			docs, _, err := ParseManifest(got, "shop")
 			if err != nil {
 				t.Error(err)
 			}

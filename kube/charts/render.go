@@ -35,9 +35,9 @@ type RenderOptions struct {
 
 	// Kindless adds documents without kind to Rendered.Others; otherwise they are an error.
 	Kindless bool
-	// Spellings fills in Rendered.Spellings.
-	Spellings bool
-	spellings *spellings
+	// FindIncompatible fills in Rendered.Incompatible.
+	FindIncompatible bool
+	checker          *annotationChecker
 }
 
 // Rendered is a chart rendered without a cluster.
@@ -51,13 +51,13 @@ type Rendered struct {
 	// Resources are the planner's view of Docs, in the same order.
 	Resources []plan.Resource
 	Tree      *plan.Chart
-	// Turns are the hooks that run around their subchart.
-	Turns []HookTurn
-	// Warnings are about the chart (see Tree) and the manifest (see Parse).
+	// ScopedHooks are the hooks that run around their subchart.
+	ScopedHooks []ScopedHook
+	// Warnings are about the chart (see Tree) and the manifest (see ParseManifest).
 	Warnings []plan.Warning
-	// Spellings are the annotations that Helm would refuse, if RenderOptions.Spellings is
-	// set.
-	Spellings []Spelling
+	// Incompatible are the annotations that Helm would refuse, if RenderOptions.FindIncompatible
+	// is set.
+	Incompatible []IncompatibleAnnotation
 }
 
 // CheckReleaseName checks the name of a new release, as Helm does.
@@ -78,9 +78,9 @@ func Render(ctx context.Context, c *Chart, values map[string]any, o RenderOption
 	if err != nil {
 		return nil, err
 	}
-	if o.Spellings {
-		o.spellings = &spellings{}
-		o.spellings.chart(c.src, c.Name())
+	if o.FindIncompatible {
+		o.checker = &annotationChecker{}
+		o.checker.checkChart(c.root, c.Name())
 	}
 	rel, err := c.dryRun(ctx, values, o)
 	if err != nil {
@@ -92,8 +92,8 @@ func Render(ctx context.Context, c *Chart, values map[string]any, o RenderOption
 		return nil, fmt.Errorf("chart %s: %w", c.path, err)
 	}
 	r.Warnings = append(warnings, r.Warnings...)
-	if o.spellings != nil {
-		r.Spellings = o.spellings.list
+	if o.checker != nil {
+		r.Incompatible = o.checker.found
 	}
 	return r, nil
 }
@@ -104,8 +104,9 @@ func FromRelease(rel *release.Release, tree *plan.Chart, upgrade bool) (*Rendere
 	return fromRelease(rel, tree, RenderOptions{IsUpgrade: upgrade})
 }
 
+// fromRelease is like FromRelease, with options.
 func fromRelease(rel *release.Release, tree *plan.Chart, o RenderOptions) (*Rendered, error) {
-	docs, others, warnings, err := parseManifest(nil, rel.Manifest, tree.Path, o.Kindless)
+	docs, others, warnings, err := parseDocuments(nil, rel.Manifest, tree.Path, o.Kindless)
 	if err != nil {
 		return nil, err
 	}
@@ -118,9 +119,9 @@ func fromRelease(rel *release.Release, tree *plan.Chart, o RenderOptions) (*Rend
 	if o.IsUpgrade {
 		before, after = release.HookPreUpgrade, release.HookPostUpgrade
 	}
-	turns, more := HookTurns(rel, tree.Path, resources, before, after)
+	hooks, more := ScopedHooks(rel, tree.Path, resources, before, after)
 	return &Rendered{
-		Release: rel, Tree: tree, Docs: docs, CRDs: crds, Others: others, Resources: resources, Turns: turns,
+		Release: rel, Tree: tree, Docs: docs, CRDs: crds, Others: others, Resources: resources, ScopedHooks: hooks,
 		Warnings: append(warnings, more...),
 	}, nil
 }
@@ -168,9 +169,9 @@ func install(ctx context.Context, h *chart.Chart, values map[string]any, o Rende
 	g := NewGuard(o.Limits)
 	cfg := action.NewConfiguration()
 	cfg.CustomTemplateFuncs = g.Funcs()
-	if o.spellings != nil {
+	if o.checker != nil {
 		cfg.CustomTemplateFuncs[normaliser] = func(output string) string {
-			o.spellings.text(output)
+			o.checker.checkTemplate(output)
 			return g.leave(normalise(output))
 		}
 	}
@@ -207,17 +208,17 @@ func install(ctx context.Context, h *chart.Chart, values map[string]any, o Rende
 }
 
 // Plan returns the plan of the rendered objects. Its warnings are about the order only. The
-// error is a *plan.PlanError.
+// error is of type plan.Errors.
 func (r *Rendered) Plan() (*plan.Plan, error) {
 	p, err := plan.Build(r.Tree, r.Resources)
 	if err != nil {
 		return nil, err
 	}
-	var turns []plan.Turn
-	for _, t := range r.Turns {
-		turns = append(turns, t.Turn)
+	var hooks []plan.SubchartHook
+	for _, h := range r.ScopedHooks {
+		hooks = append(hooks, h.SubchartHook)
 	}
-	p.Groups = plan.AroundSubcharts(p.Groups, turns)
+	p.Groups = plan.AroundSubcharts(p.Groups, hooks)
 	return p, nil
 }
 

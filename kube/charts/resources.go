@@ -19,7 +19,7 @@ func Resources(docs []Document, namespace string, namespaced Scope) []plan.Resou
 	resources := make([]plan.Resource, len(docs))
 	for i, d := range docs {
 		resources[i] = plan.Resource{
-			Object: d.Name(namespace, namespaced), Chart: d.Chart, Source: d.Source,
+			Object: d.Identity(namespace, namespaced), Chart: d.Chart, Source: d.Source,
 			Annotations: annotations(d.Object), Defines: defines(d.Object), LoadBalancer: isLoadBalancer(d.Object),
 		}
 		if _, _, err := status.ParseRule(resources[i].Annotations); err != nil {
@@ -29,9 +29,9 @@ func Resources(docs []Document, namespace string, namespaced Scope) []plan.Resou
 	return resources
 }
 
-// Name returns the identity of the document's object, as in Resources. An object without a
+// Identity returns the identity of the document's object, as in Resources. An object without a
 // name has its generateName instead, followed by "#2" for the second object with it.
-func (d Document) Name(namespace string, namespaced Scope) plan.Object {
+func (d Document) Identity(namespace string, namespaced Scope) plan.Object {
 	gvk := d.Object.GroupVersionKind()
 	o := plan.Object{Group: gvk.Group, Kind: gvk.Kind, Name: d.Object.GetName()}
 	if o.Name == "" {
@@ -49,8 +49,8 @@ func (d Document) Name(namespace string, namespaced Scope) plan.Object {
 	return o
 }
 
-// annotations returns the annotations of an object, with other values than strings formatted.
-// The object's own method returns none if one value is not a string.
+// annotations returns the annotations of an object, and formats values that are not strings. The
+// object's own method returns none if one value is not a string.
 func annotations(u *unstructured.Unstructured) map[string]string {
 	m, _, _ := unstructured.NestedMap(u.Object, "metadata", "annotations")
 	if len(m) == 0 {

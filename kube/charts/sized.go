@@ -36,25 +36,25 @@ func indented(args []reflect.Value) float64 {
 
 // limitedFuncs returns the functions of sizes with a limit on the size of their results.
 func (g *Guard) limitedFuncs() template.FuncMap {
-	funcs, of := template.FuncMap{}, sprig.TxtFuncMap()
+	funcs, sprigFuncs := template.FuncMap{}, sprig.TxtFuncMap()
 	for name, size := range sizes {
-		f := reflect.ValueOf(of[name])
-		t := f.Type()
+		f := reflect.ValueOf(sprigFuncs[name])
+		signature := f.Type()
 		var in []reflect.Type
-		for i := range t.NumIn() {
-			in = append(in, t.In(i))
+		for i := range signature.NumIn() {
+			in = append(in, signature.In(i))
 		}
-		failed := reflect.TypeFor[error]()
-		with := reflect.FuncOf(in, []reflect.Type{t.Out(0), failed}, t.IsVariadic())
-		funcs[name] = reflect.MakeFunc(with, func(args []reflect.Value) []reflect.Value {
+		errorType := reflect.TypeFor[error]()
+		limitedSignature := reflect.FuncOf(in, []reflect.Type{signature.Out(0), errorType}, signature.IsVariadic())
+		funcs[name] = reflect.MakeFunc(limitedSignature, func(args []reflect.Value) []reflect.Value {
 			if err := g.checkCall(name, size(args)); err != nil {
-				return []reflect.Value{reflect.Zero(t.Out(0)), reflect.ValueOf(err)}
+				return []reflect.Value{reflect.Zero(signature.Out(0)), reflect.ValueOf(err)}
 			}
 			call := f.Call
-			if t.IsVariadic() {
+			if signature.IsVariadic() {
 				call = f.CallSlice
 			}
-			return append(call(args), reflect.Zero(failed))[:2]
+			return append(call(args), reflect.Zero(errorType))[:2]
 		}).Interface()
 	}
 	return funcs

@@ -24,14 +24,14 @@ const wrapperColumn = 997
 // The names of the functions that wrappers call: first enterer with the name of the template,
 // then normaliser with the rendered manifest, or leaver with rendered notes.
 const (
-	enterer    = "lockstepEnter"
-	normaliser = "lockstepNormalise"
-	leaver     = "lockstepLeave"
-	replayer   = "lockstepReplay" // the only call in a replay, with the name of the template
+	enterer      = "lockstepEnter"
+	normaliser   = "lockstepNormalise"
+	leaver       = "lockstepLeave"
+	outputReader = "lockstepCachedOutput" // the only call in a replaced template, with its name
 )
 
-// TemplateFuncs returns the functions that wrapped templates call, without limits, for
-// action.Configuration.CustomTemplateFuncs.
+// TemplateFuncs returns the functions that wrapped templates call, without limits on time and total
+// memory, for action.Configuration.CustomTemplateFuncs.
 func TemplateFuncs() template.FuncMap { return NewGuard(Limits{}).Funcs() }
 
 // WrapTemplates changes the templates of c and its subcharts so that every rendered manifest
@@ -43,15 +43,15 @@ func TemplateFuncs() template.FuncMap { return NewGuard(Limits{}).Funcs() }
 // The action that renders c needs TemplateFuncs. The caller must call UnwrapTemplates before
 // the chart is stored, and CleanError on the action's errors.
 func WrapTemplates(c *chart.Chart) {
-	w := wrapper{of: wrapperOf}
+	w := wrapper{text: wrapperOf}
 	w.chart(c, c.Name(), 0)
 }
 
 // wrapper wraps templates.
 type wrapper struct {
 	charts int // the number of charts wrapped so far
-	// of returns the text of the template name, which includes the partial hidden.
-	of func(name, hidden string) []byte
+	// text returns the new text of a template, whose original text is in the partial hidden.
+	text func(name, hidden string) []byte
 }
 
 // chart wraps the templates of c. full is its path, with the original names of charts.
@@ -74,7 +74,7 @@ func (w *wrapper) chart(c *chart.Chart, full string, depth int) {
 		hidden := mark + path.Join(full, dir, "_"+base)
 		templates = append(templates,
 			&common.File{Name: climb + hidden, ModTime: t.ModTime, Data: t.Data},
-			&common.File{Name: t.Name, ModTime: t.ModTime, Data: w.of(shortened(path.Join(full, t.Name)), hidden)})
+			&common.File{Name: t.Name, ModTime: t.ModTime, Data: w.text(shortened(path.Join(full, t.Name)), hidden)})
 	}
 	c.Templates = templates
 	for _, sub := range c.Dependencies() {

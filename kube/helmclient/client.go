@@ -274,11 +274,11 @@ func (c *Client) apply(list helmkube.ResourceList, send func(*resource.Info) err
 // planApply returns the plan for a list. It plans now, and announces the phase, if there is
 // no plan yet or crds/ changed what the chart renders.
 func (c *Client) planApply(list helmkube.ResourceList) (Planned, error) {
-	resources, turns := c.builder().Resources(list), c.hooks.turns()
-	if c.cfg.Apply.matches(resources, turns) {
+	resources, hooks := c.builder().Resources(list), c.hooks.subchartHooks()
+	if c.cfg.Apply.matches(resources, hooks) {
 		return c.cfg.Apply, nil
 	}
-	planned, warnings, err := c.ordering().PlanApply(c.cfg.Tree, resources, turns)
+	planned, warnings, err := c.ordering().PlanApply(c.cfg.Tree, resources, hooks)
 	if err != nil {
 		return Planned{}, err
 	}

@@ -21,9 +21,9 @@ type HookEvents struct{ Before, After release.HookEvent }
 
 // HookPhases returns the phases of a release's hooks before and after its objects, without the
 // hooks in the plan (lockstep/hook-scope).
-func HookPhases(rel *release.Release, prefix string, events HookEvents, turns []charts.HookTurn) (before, after []event.Phase) {
+func HookPhases(rel *release.Release, prefix string, events HookEvents, scoped []charts.ScopedHook) (before, after []event.Phase) {
 	inPlan := func(text string) bool {
-		return slices.ContainsFunc(turns, func(t charts.HookTurn) bool { return t.Hook.Manifest == text })
+		return slices.ContainsFunc(scoped, func(h charts.ScopedHook) bool { return h.Hook.Manifest == text })
 	}
 	_, phases := hookUnits(rel, prefix, events, inPlan)
 	for _, p := range phases {
@@ -223,10 +223,10 @@ func (q *hookQueue) scopedHooks() []*scopedHook {
 	return slices.Clone(q.scoped)
 }
 
-func (q *hookQueue) turns() []plan.Turn {
-	var out []plan.Turn
+func (q *hookQueue) subchartHooks() []plan.SubchartHook {
+	var out []plan.SubchartHook
 	for _, s := range q.scopedHooks() {
-		out = append(out, s.Turn)
+		out = append(out, s.SubchartHook)
 	}
 	return out
 }

@@ -24,14 +24,14 @@ func (c *Client) ExpectHooks(rel *release.Release) error {
 	c.mu.Lock()
 	c.appliesOnServer = rel.ApplyMethod == string(release.ApplyMethodServerSideApply)
 	c.mu.Unlock()
-	turns, lists, warnings, err := ScopedHooks(c.builder(), rel, c.cfg.Tree, c.builtObjects(), c.cfg.Hooks)
+	hooks, lists, warnings, err := ScopedHooks(c.builder(), rel, c.cfg.Tree, c.builtObjects(), c.cfg.Hooks)
 	if err != nil {
 		return err
 	}
 	c.cfg.warn(warnings)
 	var scoped []*scopedHook
-	for n, t := range turns {
-		scoped = append(scoped, &scopedHook{HookTurn: t, session: c.cfg.Session, list: lists[n]})
+	for n, h := range hooks {
+		scoped = append(scoped, &scopedHook{ScopedHook: h, session: c.cfg.Session, list: lists[n]})
 	}
 	for _, phase := range c.hooks.reset(rel, c.cfg.Options.Prefix, c.cfg.Hooks, scoped) {
 		c.cfg.announce(phase)

@@ -25,7 +25,7 @@ import (
 
 // scopedHook is a hook that runs around the groups of its subchart.
 type scopedHook struct {
-	charts.HookTurn
+	charts.ScopedHook
 	session cluster.Session
 	list    helmkube.ResourceList
 
@@ -40,26 +40,26 @@ var _ cluster.Hook = (*scopedHook)(nil)
 // ScopedHooks returns the hooks that run around their subchart, and the objects of each; none
 // for a release without a tree. list has the objects of the release.
 func ScopedHooks(b *manifest.Builder, rel *release.Release, tree *plan.Chart, list helmkube.ResourceList, events HookEvents) (
-	turns []charts.HookTurn, built []helmkube.ResourceList, warnings []plan.Warning, err error) {
+	hooks []charts.ScopedHook, built []helmkube.ResourceList, warnings []plan.Warning, err error) {
 	if tree == nil || events.Before == "" {
 		return nil, nil, nil, nil
 	}
-	turns, warnings = charts.HookTurns(rel, b.Scope().Root, b.Resources(list), events.Before, events.After)
-	for _, t := range turns {
-		objects, err := buildHook(b, t)
+	hooks, warnings = charts.ScopedHooks(rel, b.Scope().Root, b.Resources(list), events.Before, events.After)
+	for _, h := range hooks {
+		objects, err := buildHook(b, h)
 		if err != nil {
 			return nil, nil, nil, err
 		}
 		built = append(built, objects)
 	}
-	return turns, built, warnings, nil
+	return hooks, built, warnings, nil
 }
 
 // buildHook returns the objects of a hook in the plan.
-func buildHook(b *manifest.Builder, t charts.HookTurn) (helmkube.ResourceList, error) {
-	list, _, err := b.Build("# Source: " + t.Hook.Path + "\n" + t.Hook.Manifest)
+func buildHook(b *manifest.Builder, h charts.ScopedHook) (helmkube.ResourceList, error) {
+	list, _, err := b.Build("# Source: " + h.Hook.Path + "\n" + h.Hook.Manifest)
 	if err != nil {
-		return nil, fmt.Errorf("hook %s/%s: %w", t.Hook.Kind, t.Hook.Name, err)
+		return nil, fmt.Errorf("hook %s/%s: %w", h.Hook.Kind, h.Hook.Name, err)
 	}
 	for _, i := range list {
 		f := b.Fact(i)
@@ -114,7 +114,7 @@ func (c *Client) deleteScopedHooks(ctx context.Context, s cluster.Session) error
 		if !hook.deletable() {
 			continue
 		}
-		list, err := buildHook(s.Builder, hook.HookTurn)
+		list, err := buildHook(s.Builder, hook.ScopedHook)
 		if err != nil {
 			return err
 		}

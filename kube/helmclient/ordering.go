@@ -40,7 +40,7 @@ type Revision struct {
 type Planned struct {
 	Phase     event.Phase
 	Resources []plan.Resource
-	Turns     []plan.Turn // of the hooks among the phase's groups
+	Hooks     []plan.SubchartHook // among the phase's groups
 }
 
 // Empty reports whether there is nothing to do.
@@ -48,8 +48,8 @@ func (p Planned) Empty() bool { return len(p.Resources) == 0 }
 
 // matches reports whether the phase was planned from these resources, in any order (Helm sorts
 // them for an uninstall), and hooks.
-func (p Planned) matches(resources []plan.Resource, turns []plan.Turn) bool {
-	if len(resources) != len(p.Resources) || !reflect.DeepEqual(p.Turns, turns) {
+func (p Planned) matches(resources []plan.Resource, hooks []plan.SubchartHook) bool {
+	if len(resources) != len(p.Resources) || !reflect.DeepEqual(p.Hooks, hooks) {
 		return false
 	}
 	byObject := map[plan.Object]plan.Resource{}
@@ -72,13 +72,13 @@ func Phases(all ...Planned) []event.Phase {
 
 // PlanApply plans the phase that applies resources: in the order of the DAG or, if tree is nil,
 // all at once (R27). The warnings are about the plan.
-func (o Ordering) PlanApply(tree *plan.Chart, resources []plan.Resource, turns []plan.Turn) (Planned, []plan.Warning, error) {
+func (o Ordering) PlanApply(tree *plan.Chart, resources []plan.Resource, hooks []plan.SubchartHook) (Planned, []plan.Warning, error) {
 	p, err := o.plan(tree, resources)
 	if err != nil {
 		return Planned{}, nil, err
 	}
-	phase := event.Phase{Name: o.Prefix + PhaseApply, Kind: event.PhaseApply, Groups: plan.AroundSubcharts(p.Groups, turns)}
-	return Planned{phase, resources, turns}, p.Warnings, nil
+	phase := event.Phase{Name: o.Prefix + PhaseApply, Kind: event.PhaseApply, Groups: plan.AroundSubcharts(p.Groups, hooks)}
+	return Planned{phase, resources, hooks}, p.Warnings, nil
 }
 
 // PlanRemoval plans the phase that removes resources of an old revision, in reverse of the order

@@ -98,7 +98,7 @@ func (b *Builder) RebuildTarget(manifest string) (helmkube.ResourceList, []plan.
 }
 
 func (b *Builder) build(manifest string, lenient bool) (helmkube.ResourceList, []plan.Warning, error) {
-	docs, warnings, err := charts.ParseBy(b.reader, manifest, rootOf(manifest, b.scope.Root))
+	docs, warnings, err := charts.ParseManifestWith(b.reader, manifest, rootOf(manifest, b.scope.Root))
 	if err != nil {
 		return nil, nil, err
 	}

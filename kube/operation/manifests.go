@@ -139,13 +139,13 @@ func (op *Operation) documents() (map[event.PhaseKind][]charts.Document, error) 
 		if rel == nil {
 			continue
 		}
-		found, _, err := charts.ParseBy(op.prepared.Common.Reader(), rel.Manifest, t.Root())
+		found, _, err := charts.ParseManifestWith(op.prepared.Common.Reader(), rel.Manifest, t.Root())
 		if err != nil {
 			return nil, err
 		}
 		docs[event.PhaseApply] = append(docs[event.PhaseApply], found...)
 		for _, h := range rel.Hooks {
-			found, _, err := charts.ParseBy(op.prepared.Common.Reader(), h.Manifest, t.Root())
+			found, _, err := charts.ParseManifestWith(op.prepared.Common.Reader(), h.Manifest, t.Root())
 			if err != nil {
 				return nil, err
 			}

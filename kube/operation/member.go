@@ -55,8 +55,8 @@ func (op *Operation) Unchanged(ctx context.Context) (bool, error) {
 // sameRelease reports whether a, a revision to be stored, has the same chart, values and
 // manifests as b, a stored one.
 func sameRelease(a, b *rel1.Release) bool {
-	sameHook := func(a, b *rel1.Hook) bool { return charts.Respell(a.Manifest) == b.Manifest && a.Path == b.Path }
-	if a.Chart == nil || b.Chart == nil || charts.Respell(a.Manifest) != b.Manifest ||
+	sameHook := func(a, b *rel1.Hook) bool { return charts.RewriteKeys(a.Manifest) == b.Manifest && a.Path == b.Path }
+	if a.Chart == nil || b.Chart == nil || charts.RewriteKeys(a.Manifest) != b.Manifest ||
 		!slices.EqualFunc(a.Hooks, b.Hooks, sameHook) || !sameValues(a.Config, b.Config) {
 		return false
 	}

@@ -42,12 +42,12 @@ func (p planning) plan(s *preflight.Session, info event.Operation) (*preflight.P
 		return nil, err
 	}
 	warnings = append(warnings, more...)
-	var turns []plan.Turn
+	var subchartHooks []plan.SubchartHook
 	for _, h := range scoped {
-		turns = append(turns, h.Turn)
+		subchartHooks = append(subchartHooks, h.SubchartHook)
 	}
 	ordering := helmclient.Ordering{Root: p.target.Root()}
-	apply, more, err := ordering.PlanApply(p.target.Tree, p.builder.Resources(p.list), turns)
+	apply, more, err := ordering.PlanApply(p.target.Tree, p.builder.Resources(p.list), subchartHooks)
 	if err != nil {
 		return nil, err
 	}

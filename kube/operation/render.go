@@ -82,8 +82,8 @@ func (r *Rendering) execute(a *attempt, do helmAction) (*rel1.Release, error) {
 		rel, _, err := r.render(ctx, cfg, do)
 		return rel, err
 	}
-	cfg.CustomTemplateFuncs = charts.NewReplay(a.op.prepared.Target.Outputs).Funcs()
-	charts.ReplayTemplates(c)
+	cfg.CustomTemplateFuncs = charts.NewCachedOutputs(a.op.prepared.Target.Outputs).Funcs()
+	charts.ReplaceTemplates(c)
 	return r.runAction(ctx, charts.NewGuard(r.Limits), c, do)
 }
 

@@ -75,7 +75,7 @@ func newPlannedObjects(p *Prepared, incoming Incoming) (*plannedObjects, error) 
 	}
 	addDocs(crds, p.Common.Namespace, false, add)
 	for _, h := range p.Target.Release.Hooks {
-		docs, _, err := charts.ParseBy(p.Common.reader, h.Manifest, p.Target.Root())
+		docs, _, err := charts.ParseManifestWith(p.Common.reader, h.Manifest, p.Target.Root())
 		if err != nil {
 			return nil, fmt.Errorf("hook %s/%s: %w", h.Kind, h.Name, err)
 		}

@@ -77,7 +77,7 @@ func (p *Prepared) Provides() (*Provided, error) {
 		texts = append(texts, h.Manifest)
 	}
 	for _, text := range texts {
-		more, _, err := charts.ParseBy(p.Common.reader, text, p.Target.Root())
+		more, _, err := charts.ParseManifestWith(p.Common.reader, text, p.Target.Root())
 		if err != nil {
 			return nil, fmt.Errorf("read the manifest of release %s: %w", p.Common.Release, err)
 		}

@@ -14,7 +14,7 @@ import (
 // All objects are new.
 func parsePlanned(t *testing.T, text string) *plannedObjects {
 	t.Helper()
-	docs, _, err := charts.Parse(strings.ReplaceAll("---\n"+text, "---\n", "---\n# Source: c/templates/x.yaml\n"), "c")
+	docs, _, err := charts.ParseManifest(strings.ReplaceAll("---\n"+text, "---\n", "---\n# Source: c/templates/x.yaml\n"), "c")
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -304,10 +304,10 @@ func (d *Driver) store(rel *rel1.Release, write func() error) error {
 	}
 	manifest := rel.Manifest
 	hooks := make([]string, len(rel.Hooks))
-	rel.Manifest = charts.Respell(manifest)
+	rel.Manifest = charts.RewriteKeys(manifest)
 	for i, h := range rel.Hooks {
 		hooks[i] = h.Manifest
-		h.Manifest = charts.Respell(h.Manifest)
+		h.Manifest = charts.RewriteKeys(h.Manifest)
 	}
 	err := write()
 	rel.Manifest = manifest

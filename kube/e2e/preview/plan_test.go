@@ -161,7 +161,7 @@ func TestTemplateForKubectl(t *testing.T) {
 		if err := rendered.Print(&out, plan, charts.PrintOptions{}); err != nil {
 			t.Fatal(err)
 		}
-		docs, _, err := charts.Parse(out.String(), chart)
+		docs, _, err := charts.ParseManifest(out.String(), chart)
 		if err != nil || len(docs) < 3 {
 			t.Fatalf("%d objects, %v", len(docs), err)
 		}

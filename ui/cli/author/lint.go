@@ -202,7 +202,7 @@ func (l *linted) helm(ctx context.Context, vals map[string]any, save func(dir st
 func (l *linted) order(ctx context.Context, a *app, c *kube.Chart, vals map[string]any) error {
 	r, err := kube.RenderChart(ctx, c, vals, kube.RenderOptions{
 		Release: command.DefaultRelease, Namespace: l.namespace, KubeVersion: l.kubeVersion, SkipSchemaValidation: l.skipSchema,
-		Limits: l.limits, Spellings: true,
+		Limits: l.limits, FindIncompatible: true,
 	})
 	if err != nil {
 		l.fail(err.Error())
@@ -223,7 +223,7 @@ func (l *linted) order(ctx context.Context, a *app, c *kube.Chart, vals map[stri
 	for _, f := range found {
 		l.add(report.Finding{Severity: f.Severity, Rule: f.Rule, Chart: f.Chart, Object: f.Object, Message: f.Message})
 	}
-	for _, s := range r.Spellings {
+	for _, s := range r.Incompatible {
 		l.add(report.Finding{Severity: report.SeverityInfo, Rule: s.Rule, Message: s.String()})
 	}
 	return nil

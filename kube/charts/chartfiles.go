@@ -18,9 +18,9 @@ import (
 	"lockstep/engine/plan"
 )
 
-// source is one chart as it was read, before Helm renames or drops anything. Each subchart is
-// a source too, so that Helm loads every chart separately and in a fixed order.
-type source struct {
+// chartFiles is one chart as it was read, before Helm renames or drops anything. Each subchart has
+// its own, so that Helm loads every chart separately and in a fixed order.
+type chartFiles struct {
 	// name is the name of its directory in charts/, or of its archive without .tgz; "" for
 	// the root chart.
 	name string
@@ -35,7 +35,7 @@ type source struct {
 	// facts are the fields that Helm's loader drops.
 	facts facts
 	// subs are the charts in charts/, in the order of their file names.
-	subs []*source
+	subs []*chartFiles
 }
 
 // maxUnpacked limits the total unpacked size of the archives in a chart, including nested
@@ -44,40 +44,40 @@ const maxUnpacked = 5 * archiveLimit
 
 const archiveLimit = 100 << 20 // the default of archive.MaxDecompressedChartSize
 
-// newSource returns the source of a chart. The names of files are relative to the chart.
-func newSource(files []*archive.BufferedFile) (*source, error) {
+// newChartFiles returns the files of a chart. The names of files are relative to the chart.
+func newChartFiles(files []*archive.BufferedFile) (*chartFiles, error) {
 	left := int64(maxUnpacked)
 	return unpack(files, &left)
 }
 
-// unpack is like newSource, with the rest of maxUnpacked, from which it subtracts.
-func unpack(files []*archive.BufferedFile, left *int64) (*source, error) {
+// unpack is like newChartFiles, with the rest of maxUnpacked, from which it subtracts.
+func unpack(files []*archive.BufferedFile, left *int64) (*chartFiles, error) {
 	own, below := split(files)
-	s := &source{originals: map[string][]byte{}}
+	cf := &chartFiles{originals: map[string][]byte{}}
 	for _, f := range own {
 		if f.Name == "Chart.yaml" || f.Name == "requirements.yaml" {
-			s.originals[f.Name] = f.Data
-			f = &archive.BufferedFile{Name: f.Name, ModTime: f.ModTime, Data: s.facts.extract(f.Data)}
+			cf.originals[f.Name] = f.Data
+			f = &archive.BufferedFile{Name: f.Name, ModTime: f.ModTime, Data: cf.facts.extract(f.Data)}
 		}
-		s.files = append(s.files, f)
+		cf.files = append(cf.files, f)
 	}
-	c, err := loader.LoadFiles(s.files)
+	c, err := loader.LoadFiles(cf.files)
 	if err != nil {
 		return nil, err
 	}
 	if v := c.Metadata.APIVersion; v != chart.APIVersionV1 && v != chart.APIVersionV2 {
 		return nil, fmt.Errorf("chart %s has apiVersion %q; supported: v1, v2, v3", c.Name(), v)
 	}
-	s.meta = c.Metadata
+	cf.meta = c.Metadata
 	for _, name := range slices.Sorted(maps.Keys(below)) {
-		sub, err := newSubSource(name, below[name], left)
+		sub, err := newSubchartFiles(name, below[name], left)
 		if err != nil {
 			return nil, fmt.Errorf("error unpacking subchart %s in %s: %w", name, c.Name(), err)
 		}
 		sub.name, sub.packed = strings.TrimSuffix(name, ".tgz"), path.Ext(name) == ".tgz"
-		s.subs = append(s.subs, sub)
+		cf.subs = append(cf.subs, sub)
 	}
-	return s, nil
+	return cf, nil
 }
 
 // split separates a chart's own files from the files in charts/, which it returns by the name
@@ -86,8 +86,8 @@ func unpack(files []*archive.BufferedFile, left *int64) (*source, error) {
 func split(files []*archive.BufferedFile) (own []*archive.BufferedFile, below map[string][]*archive.BufferedFile) {
 	below = map[string][]*archive.BufferedFile{}
 	for _, f := range files {
-		rest, in := strings.CutPrefix(f.Name, "charts/")
-		if !in || path.Ext(rest) == ".prov" {
+		rest, inSubchart := strings.CutPrefix(f.Name, "charts/")
+		if !inSubchart || path.Ext(rest) == ".prov" {
 			own = append(own, f)
 			continue
 		}
@@ -100,9 +100,9 @@ func split(files []*archive.BufferedFile) (own []*archive.BufferedFile, below ma
 	return own, below
 }
 
-// newSubSource returns the source of charts/name. For an archive, files is one file without a
+// newSubchartFiles returns the files of charts/name. For an archive, files is one file without a
 // name.
-func newSubSource(name string, files []*archive.BufferedFile, left *int64) (*source, error) {
+func newSubchartFiles(name string, files []*archive.BufferedFile, left *int64) (*chartFiles, error) {
 	if path.Ext(name) == ".tgz" {
 		if files[0].Name != "" {
 			return nil, errors.New("a directory has the name of an archive")
@@ -125,17 +125,17 @@ func newSubSource(name string, files []*archive.BufferedFile, left *int64) (*sou
 
 // helm returns a new Helm chart with its subcharts. Its raw files are the original ones, for
 // FromHelm.
-func (s *source) helm() (*chart.Chart, error) {
-	c, err := loader.LoadFiles(s.files)
+func (cf *chartFiles) helm() (*chart.Chart, error) {
+	c, err := loader.LoadFiles(cf.files)
 	if err != nil {
 		return nil, err
 	}
 	for _, f := range c.Raw {
-		if data := s.originals[f.Name]; data != nil {
+		if data := cf.originals[f.Name]; data != nil {
 			f.Data = data
 		}
 	}
-	for _, sub := range s.subs {
+	for _, sub := range cf.subs {
 		sc, err := sub.helm()
 		if err != nil {
 			return nil, err
@@ -145,24 +145,24 @@ func (s *source) helm() (*chart.Chart, error) {
 	return c, nil
 }
 
-// find returns the source of a dependency of Chart.yaml, nil if there is none. Like Helm, it
+// find returns the files of a dependency of Chart.yaml, or nil. Like Helm, it
 // returns the first one with that name and a matching version, or for a dependency without
 // an alias one with any version.
-func (s *source) find(d *chart.Dependency) *source {
-	for _, sub := range s.subs {
+func (cf *chartFiles) find(d *chart.Dependency) *chartFiles {
+	for _, sub := range cf.subs {
 		if sub.meta.Name == d.Name && chartutil.IsCompatibleRange(d.Version, sub.meta.Version) {
 			return sub
 		}
 	}
 	if d.Alias == "" {
-		return s.byName(d.Name)
+		return cf.byName(d.Name)
 	}
 	return nil
 }
 
 // byName returns the first subchart with that name, or nil.
-func (s *source) byName(name string) *source {
-	for _, sub := range s.subs {
+func (cf *chartFiles) byName(name string) *chartFiles {
+	for _, sub := range cf.subs {
 		if sub.meta.Name == name {
 			return sub
 		}
@@ -170,9 +170,9 @@ func (s *source) byName(name string) *source {
 	return nil
 }
 
-// declares reports whether sub is the source of a dependency of Chart.yaml.
-func (s *source) declares(sub *source) bool {
-	return slices.ContainsFunc(s.meta.Dependencies, func(d *chart.Dependency) bool { return s.find(d) == sub })
+// declares reports whether sub is a dependency of Chart.yaml.
+func (cf *chartFiles) declares(sub *chartFiles) bool {
+	return slices.ContainsFunc(cf.meta.Dependencies, func(d *chart.Dependency) bool { return cf.find(d) == sub })
 }
 
 // Tree returns the chart tree for a user's values, with the ordering of every Chart.yaml (R4,
@@ -200,10 +200,10 @@ func (c *Chart) walk(values map[string]any) (*plan.Chart, *treeBuilder, error) {
 		return nil, nil, fmt.Errorf("chart %s: dependencies: %w", c.path, err)
 	}
 	b := &treeBuilder{folders: map[string]Folder{}}
-	return b.chart(c.src, h, h.Name(), Folder{}), b, nil
+	return b.chart(c.root, h, h.Name(), Folder{}), b, nil
 }
 
-// treeBuilder walks sources together with the Helm charts built from them.
+// treeBuilder walks chartFiles together with the Helm charts built from them.
 type treeBuilder struct {
 	warnings []plan.Warning
 	folders  map[string]Folder // by chart path
@@ -216,17 +216,17 @@ func (b *treeBuilder) warn(rule, path, format string, args ...any) {
 }
 
 // chart returns the node of s. h is the same chart after Helm has processed dependencies.
-func (b *treeBuilder) chart(s *source, h *chart.Chart, path string, at Folder) *plan.Chart {
+func (b *treeBuilder) chart(cf *chartFiles, h *chart.Chart, path string, at Folder) *plan.Chart {
 	b.folders[path] = at
-	node := &plan.Chart{Path: path, DependsOn: s.facts.dependsOn, Faults: s.facts.faults}
-	if s.facts.v3 {
+	node := &plan.Chart{Path: path, DependsOn: cf.facts.dependsOn, Faults: cf.facts.faults}
+	if cf.facts.v3 {
 		b.warn("R34a", path, "apiVersion v3 is loaded as v2")
 	}
-	for _, d := range s.meta.Dependencies {
-		b.addDeclared(node, s, h, d, at)
+	for _, d := range cf.meta.Dependencies {
+		b.addDeclared(node, cf, h, d, at)
 	}
-	for _, sub := range s.subs {
-		if !s.declares(sub) {
+	for _, sub := range cf.subs {
+		if !cf.declares(sub) {
 			b.addUndeclared(node, sub, h, at)
 		}
 	}
@@ -234,14 +234,14 @@ func (b *treeBuilder) chart(s *source, h *chart.Chart, path string, at Folder) *
 }
 
 // addDeclared adds a dependency of Chart.yaml.
-func (b *treeBuilder) addDeclared(node *plan.Chart, s *source, h *chart.Chart, d *chart.Dependency, at Folder) {
+func (b *treeBuilder) addDeclared(node *plan.Chart, cf *chartFiles, h *chart.Chart, d *chart.Dependency, at Folder) {
 	name := cmp.Or(d.Alias, d.Name)
-	sub := s.find(d)
-	if other := s.byName(d.Name); sub == nil && other != nil {
+	sub := cf.find(d)
+	if other := cf.byName(d.Name); sub == nil && other != nil {
 		b.warn("R12", node.Path, "dependency %s requires %s %s, but charts/ has %s; helm skips it", name, d.Name, d.Version, other.meta.Version)
 		return
 	}
-	entry := plan.Subchart{Name: d.Name, Alias: d.Alias, DependsOn: s.facts.siblings[name]}
+	entry := plan.Subchart{Name: d.Name, Alias: d.Alias, DependsOn: cf.facts.dependsOnByDependency[name]}
 	if kept := enabled(h, name); sub != nil && kept != nil {
 		entry.Chart = b.chart(sub, kept, node.Path+"/"+name, at.below(sub))
 	}
@@ -250,7 +250,7 @@ func (b *treeBuilder) addDeclared(node *plan.Chart, s *source, h *chart.Chart, d
 
 // addUndeclared adds a chart in charts/ that is not a dependency of Chart.yaml. It skips a
 // second one with the same name, for which Helm renders the templates of the first.
-func (b *treeBuilder) addUndeclared(node *plan.Chart, sub *source, h *chart.Chart, at Folder) {
+func (b *treeBuilder) addUndeclared(node *plan.Chart, sub *chartFiles, h *chart.Chart, at Folder) {
 	name := sub.meta.Name
 	path := node.Path + "/" + name
 	if slices.ContainsFunc(node.Subcharts, func(other plan.Subchart) bool { return other.Chart != nil && other.Chart.Path == path }) {

@@ -6,9 +6,9 @@ import (
 	"strings"
 )
 
-// Turn is a hook that runs before the first or after the last group of its subchart
+// SubchartHook is a hook that runs before the first or after the last group of its subchart
 // (lockstep/hook-scope: subchart).
-type Turn struct {
+type SubchartHook struct {
 	Chart  string // path of the subchart, which has groups
 	Before bool
 	Group  *Group
@@ -17,34 +17,34 @@ type Turn struct {
 // Within reports whether a chart path equals another one or is below it.
 func Within(chart, of string) bool { return chart == of || strings.HasPrefix(chart, of+"/") }
 
-// AroundSubcharts adds turns before and after the groups of their subcharts, in the given
-// order. A turn before waits for everything that the subchart waits for, a turn after for the
-// whole subchart, and groups that wait for the subchart also wait for its turns. The result
-// is in plan order; AroundSubcharts modifies the groups.
-func AroundSubcharts(groups []*Group, turns []Turn) []*Group {
-	if len(turns) == 0 {
+// AroundSubcharts adds hooks before and after the groups of their subcharts, in the given order.
+// A hook before waits for everything that the subchart waits for, a hook after for the whole
+// subchart, and groups that wait for the subchart also wait for its hooks. The result is in plan
+// order; AroundSubcharts modifies the groups.
+func AroundSubcharts(groups []*Group, hooks []SubchartHook) []*Group {
+	if len(hooks) == 0 {
 		return groups
 	}
-	byChart := map[string][]Turn{}
+	byChart := map[string][]SubchartHook{}
 	var paths []string
-	for _, t := range turns {
-		if byChart[t.Chart] == nil {
-			paths = append(paths, t.Chart)
+	for _, h := range hooks {
+		if byChart[h.Chart] == nil {
+			paths = append(paths, h.Chart)
 		}
-		byChart[t.Chart] = append(byChart[t.Chart], t)
+		byChart[h.Chart] = append(byChart[h.Chart], h)
 	}
-	// Inner subcharts first: their turns are part of the outer subcharts.
+	// Inner subcharts first: their hooks are part of the outer subcharts.
 	slices.SortFunc(paths, func(a, b string) int {
 		return cmp.Or(strings.Count(b, "/")-strings.Count(a, "/"), strings.Compare(a, b))
 	})
-	for _, p := range paths {
-		groups = aroundSubchart(groups, p, byChart[p])
+	for _, path := range paths {
+		groups = aroundSubchart(groups, path, byChart[path])
 	}
 	normalize(groups)
 	return groups
 }
 
-func aroundSubchart(groups []*Group, path string, turns []Turn) []*Group {
+func aroundSubchart(groups []*Group, path string, hooks []SubchartHook) []*Group {
 	inside := map[string]bool{}
 	var all, gates []string
 	for _, g := range groups {
@@ -60,9 +60,9 @@ func aroundSubchart(groups []*Group, path string, turns []Turn) []*Group {
 	}
 	before, after := gates, all
 	var added []*Group
-	for _, t := range turns {
-		g := *t.Group
-		if t.Before {
+	for _, h := range hooks {
+		g := *h.Group
+		if h.Before {
 			g.After, before = append([]string{}, before...), []string{g.ID}
 		} else {
 			g.After, after = append([]string{}, after...), []string{g.ID}

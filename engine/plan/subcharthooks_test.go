@@ -7,19 +7,19 @@ import (
 	"testing"
 )
 
-// TestAroundSubcharts puts turns around an inner and an outer subchart.
+// TestAroundSubcharts puts hooks around an inner and an outer subchart.
 func TestAroundSubcharts(t *testing.T) {
 	group := func(id string, after ...string) *Group {
 		chart, _, _ := strings.Cut(id, ":")
 		return &Group{ID: id, Chart: chart, After: append([]string{}, after...)}
 	}
-	turn := func(chart, id string, before bool) Turn {
-		return Turn{chart, before, &Group{ID: id, Chart: chart}}
+	hook := func(chart, id string, before bool) SubchartHook {
+		return SubchartHook{chart, before, &Group{ID: id, Chart: chart}}
 	}
 	groups := []*Group{group("r/base:x"), group("r/db:a", "r/base:x"), group("r/db/in:c"), group("r/db:b", "r/db:a", "r/db/in:c"), group("r/app:y", "r/db:b")}
-	got := AroundSubcharts(groups, []Turn{
-		turn("r/db", "pre-1", true), turn("r/db", "pre-2", true), turn("r/db", "post-1", false), turn("r/db", "post-2", false),
-		turn("r/db/in", "in-pre", true), turn("r/db/in", "in-post", false),
+	got := AroundSubcharts(groups, []SubchartHook{
+		hook("r/db", "pre-1", true), hook("r/db", "pre-2", true), hook("r/db", "post-1", false), hook("r/db", "post-2", false),
+		hook("r/db/in", "in-pre", true), hook("r/db/in", "in-post", false),
 	})
 	want := []string{
 		"r/base:x <- ",
@@ -44,8 +44,8 @@ func TestAroundSubcharts(t *testing.T) {
 }
 
 // TestAroundSubchartsKeepsOrder: whatever waited for what still does, and
-// around the groups of a subchart nothing else comes before a turn before it or
-// after a turn after it.
+// around the groups of a subchart nothing else comes before a hook before it or
+// after a hook after it.
 func TestAroundSubchartsKeepsOrder(t *testing.T) {
 	for seed := range uint64(200) {
 		r := rand.New(rand.NewPCG(seed, 1))
@@ -68,8 +68,8 @@ func TestAroundSubchartsKeepsOrder(t *testing.T) {
 				was = append(was, [2]string{a, g.ID})
 			}
 		}
-		turns := []Turn{{"r/a", true, &Group{ID: "pre"}}, {"r/a", false, &Group{ID: "post"}}, {"r/a/b", true, &Group{ID: "in"}}}
-		got := AroundSubcharts(groups, turns)
+		hooks := []SubchartHook{{"r/a", true, &Group{ID: "pre"}}, {"r/a", false, &Group{ID: "post"}}, {"r/a/b", true, &Group{ID: "in"}}}
+		got := AroundSubcharts(groups, hooks)
 		before := map[string]map[string]bool{} // all that comes before a group
 		for _, g := range got {                // in plan order
 			all := map[string]bool{}
