@@ -103,9 +103,9 @@ func TestOtherTextIsUnchanged(t *testing.T) {
 	}
 }
 
-// TestRespellSharedAnnotations: an anchored value used in two places changes only among the
+// TestRewriteKeysOfSharedAnnotations: an anchored value used in two places changes only among the
 // annotations of the object (R3).
-func TestRespellSharedAnnotations(t *testing.T) {
+func TestRewriteKeysOfSharedAnnotations(t *testing.T) {
 	const alike = "helm.sh/dependson/layer"
 	for _, s := range []string{
 		"spec:\n  annotations: &a {helm.sh/dependson/layer: x, big: 12345678901234567}\nmetadata:\n  annotations: *a\n",

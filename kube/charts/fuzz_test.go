@@ -55,7 +55,7 @@ func FuzzChartYAML(f *testing.F) {
 }
 
 // FuzzManifest: a manifest is parsed into objects or refused, and normalising and respelling
-// it for the record does not change the result. Respelling twice changes nothing.
+// it for the record does not change the result. Rewriting keys twice changes nothing.
 func FuzzManifest(f *testing.F) {
 	for _, s := range []string{
 		"---\n# Source: shop/templates/a.yaml\napiVersion: v1\nkind: ConfigMap\nmetadata:\n  name: a\n  annotations:\n    helm.sh/depends-on/resource-groups: '[\"a\"]'\n    helm.sh/weight: null\n",
