@@ -218,32 +218,58 @@ var (
 	emphasis = regexp.MustCompile(`\*[^*]+\*`)
 )
 
-// Markdown writes a page of help: as is, or, if width is not 0, formatted for a terminal of
-// that many columns. Tables and indented lines stay as they are.
+// Markdown writes a page of help, with its tables in aligned columns. For a terminal of width
+// columns it also formats the rest; indented lines stay as they are. Width 0 is no terminal.
 func Markdown(w io.Writer, markdown string, style Style, width int) error {
 	w = styled(w, style)
-	if width <= 0 {
-		return write(w, markdown)
+	mark := func(role theme.Role, mark, text string) string {
+		words := strings.Fields(strings.Trim(text, mark))
+		for i := range words { // one by one, so that no colour crosses a line end
+			words[i] = style.render(role, words[i])
+		}
+		return strings.Join(words, " ")
 	}
-	marks := func(role theme.Role, mark string) func(string) string {
-		return func(s string) string { return style.render(role, strings.Trim(s, mark)) }
+	inline := func(text string) string {
+		if width <= 0 {
+			return text
+		}
+		text = code.ReplaceAllStringFunc(text, func(s string) string { return mark(theme.Accent, "`", s) })
+		return emphasis.ReplaceAllStringFunc(text, func(s string) string { return mark(theme.Strong, "*", s) })
+	}
+	columns := maxPageWidth
+	if width > 0 {
+		columns = min(width, maxPageWidth)
 	}
 	var b, paragraph strings.Builder
+	var rows [][]string
 	flush := func() {
+		if len(rows) > 0 {
+			b.WriteString(pageTable(rows, columns))
+			rows = nil
+		}
 		indent := ""
 		if strings.HasPrefix(paragraph.String(), "- ") {
 			indent = "  "
 		}
-		text := code.ReplaceAllStringFunc(paragraph.String(), marks(theme.Accent, "`"))
-		b.WriteString(fill(emphasis.ReplaceAllStringFunc(text, marks(theme.Strong, "*")), min(width, maxPageWidth), indent))
+		b.WriteString(fill(inline(paragraph.String()), columns, indent))
 		paragraph.Reset()
 	}
 	for line := range strings.Lines(markdown) {
 		switch {
+		case strings.HasPrefix(line, "|---"):
+		case strings.HasPrefix(line, "|"):
+			cells := strings.Split(strings.Trim(line, "|\n"), "|")
+			for i, cell := range cells {
+				cells[i] = inline(strings.TrimSpace(cell))
+			}
+			rows = append(rows, cells)
+		case width <= 0:
+			flush()
+			b.WriteString(line)
 		case strings.HasPrefix(line, "#"):
 			flush()
 			b.WriteString(style.render(theme.Strong, strings.Trim(line, "# \n")) + "\n")
-		case line == "\n", strings.HasPrefix(line, "|"), strings.HasPrefix(line, "  ") && paragraph.Len() == 0:
+		case line == "\n", strings.HasPrefix(line, "  ") && paragraph.Len() == 0:
 			flush()
 			b.WriteString(line)
 		case strings.HasPrefix(line, "- "):
@@ -255,6 +281,56 @@ func Markdown(w io.Writer, markdown string, style Style, width int) error {
 	}
 	flush()
 	return write(w, b.String())
+}
+
+// pageTable aligns a table in at most the given number of columns. It wraps the widest cells, and
+// then leaves a blank line between rows.
+func pageTable(rows [][]string, columns int) string {
+	var widths, words []int // of the widest cell and the longest word of each column
+	for _, r := range rows {
+		for i, cell := range r {
+			if i == len(widths) {
+				widths, words = append(widths, 0), append(words, 0)
+			}
+			widths[i] = max(widths[i], ansi.StringWidth(cell))
+			for _, word := range strings.Fields(cell) {
+				words[i] = max(words[i], ansi.StringWidth(word))
+			}
+		}
+	}
+	total := 2 * (len(widths) - 1)
+	for _, w := range widths {
+		total += w
+	}
+	wraps := total > columns
+	for ; total > columns; total-- {
+		widest := -1
+		for i, w := range widths {
+			if w > words[i] && (widest < 0 || w > widths[widest]) {
+				widest = i
+			}
+		}
+		if widest < 0 {
+			break // a narrow terminal breaks the lines
+		}
+		widths[widest]--
+	}
+	var lines [][]string
+	for n, r := range rows {
+		if wraps && n > 0 {
+			lines = append(lines, nil)
+		}
+		start := len(lines)
+		for i, cell := range r {
+			for k, part := range strings.Split(strings.TrimSuffix(fill(cell, widths[i], ""), "\n"), "\n") {
+				if start+k == len(lines) {
+					lines = append(lines, make([]string, len(r)))
+				}
+				lines[start+k][i] = part
+			}
+		}
+	}
+	return listed(table(lines))
 }
 
 // fill breaks text into lines of at most width columns, all but the first of them indented.
