@@ -69,7 +69,7 @@ func (r *reader) credentials() {
 				}
 				for _, service := range r.readyServices(n) {
 					j.uses = append(j.uses, use{service: service.name(), who: s.name().String()})
-					r.add(j, n, Soft, Reason{In: s.name(), Path: "metadata.name", Value: s.name().Name, By: []plan.Object{s.name()}, Text: fmt.Sprintf("both read %s, so it is a client of it", s.name())})
+					r.add(j, n, Soft, Reason{In: s.name(), Path: "metadata.name", Value: s.name().Name, By: []plan.Object{s.name()}, Text: fmt.Sprintf("both read %s, so %s is probably a client of %s", s.name(), j.name(), n.name())})
 				}
 			}
 		}

@@ -24,7 +24,7 @@ const (
 	partLook      = "see what is happening"
 	partFind      = "find something"
 	partMove      = "move around"
-	partEnd       = "end it"
+	partEnd       = "quit or abort"
 	partInspector = "in the inspector"
 )
 
@@ -45,7 +45,7 @@ func (m *model) boardKeys() []keys.Binding {
 		{Keys: "R", Hint: m.insp.RetryHint, Do: m.orderFailed(event.Retry), Steers: true, OnFailure: true, Part: partFix,
 			About: "retry", More: "applies the failed groups again"},
 		{Keys: "G", Hint: keys.When("stop here", m.Held), Disabled: keys.Unless(m.Held, "no failure is held"), Do: m.giveUp.Open, Steers: true, OnFailure: true, Part: partFix,
-			About: "stop here", More: "leaves it failed and ends; asks first"},
+			About: "stop here", More: "ends the run as failed; asks first"},
 		{Keys: "p space", Label: "p/space", Hint: m.pauseHint, Do: m.pauseOrResume, Steers: true, Part: partStep,
 			About: "pause or resume", More: "running work continues"},
 		{Keys: "n", Hint: keys.When("step", m.Paused), Do: m.order(event.Step), Steers: true, Part: partStep,
@@ -54,11 +54,11 @@ func (m *model) boardKeys() []keys.Binding {
 			About: "step this group", More: "starts the selected group, then pauses"},
 		{Keys: "c", Do: m.order(event.Resume), Steers: true, Part: partStep, About: "resume"},
 		{Keys: "e", Hint: keys.When("edit values", m.edit.May), Disabled: m.edit.WhyNot, Do: m.edit.Given, Steers: true, OnFailure: true, Part: partFix,
-			About: "edit values", More: "yours; shows the changes first"},
+			About: "edit values", More: "only those you set; shows the changes"},
 		{Keys: "V", Disabled: m.edit.WhyNot, Do: m.edit.All, Steers: true, Part: partFix,
-			About: "edit all values", More: "with the defaults of the chart"},
+			About: "edit all values", More: "including the chart's defaults"},
 		{Keys: "E", Hint: m.edit.ChartHint, Disabled: m.edit.WhyNot, Do: m.edit.RenderAgain, Steers: true, OnFailure: true, Part: partFix,
-			About: "render again", More: "reads the chart again; shows the changes first"},
+			About: "render again", More: "reads the chart again; shows changes"},
 		{Keys: "Z", Hint: keys.When("restart", m.mayRestart), Disabled: m.whyNotRestart, Do: m.requestRestart, Steers: true, Part: partEnd,
 			About: "restart", More: "on a new cluster, with --sandbox"},
 		{Keys: "a ctrl+c", Label: "a/ctrl-c", Hint: keys.When("abort", m.Steerable), Do: m.askAbort, Steers: true, OnFailure: true, Stays: true, Part: partEnd,

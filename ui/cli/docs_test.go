@@ -14,27 +14,23 @@ import (
 
 var update = flag.Bool("update", false, "write the table of help/flags.md")
 
-// ownFlags are the flags of install that the page lists.
-var ownFlags = []string{"break-on", "hold-on-failure", "no-tui", "on-hangup", "on-interrupt", "order", "output", "readiness-timeout",
-	"report", "rollback-on-failure", "sandbox", "show-secrets", "skip-preflight", "step", "timeout", "wait", "wait-all"}
-
-// TestFlagsPage keeps the table of flags equal to the flags of install; -update writes it.
+// TestFlagsPage keeps the table of flags equal to the flags of install that Helm's install does not
+// have, or that have a different default; -update writes it.
 func TestFlagsPage(t *testing.T) {
 	const path, begin, end = "help/flags.md", "<!-- flags -->\n", "<!-- /flags -->"
-	install, _, err := newRoot(command.NewSignals(t.Context())).Find([]string{"install"})
-	if err != nil {
-		t.Fatal(err)
-	}
+	install, helm := find(t, newRoot(command.NewSignals(t.Context())), "install"), find(t, newHelm(t), "install")
 	table := "\n| flag | meaning | default |\n|---|---|---|\n"
-	for _, name := range ownFlags {
-		f := install.Flags().Lookup(name)
+	install.LocalNonPersistentFlags().VisitAll(func(f *pflag.Flag) {
+		if theirs := helm.Flags().Lookup(f.Name); f.Hidden || theirs != nil && theirs.DefValue == f.DefValue {
+			return
+		}
 		_, usage := pflag.UnquoteUsage(f)
 		value := strings.Trim(f.DefValue, "[]")
 		if strings.Contains(usage, "(default") {
 			value = ""
 		}
-		table += fmt.Sprintf("| `--%s` | %s | %s |\n", name, usage, value)
-	}
+		table += fmt.Sprintf("| `--%s` | %s | %s |\n", f.Name, usage, value)
+	})
 	text, err := os.ReadFile(path)
 	if err != nil {
 		t.Fatal(err)

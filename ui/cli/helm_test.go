@@ -16,11 +16,7 @@ import (
 // TestHelmFlags compares flags with Helm's: no flag of Helm may be missing or have a different
 // shorthand or default.
 func TestHelmFlags(t *testing.T) {
-	t.Setenv("HELM_NO_PLUGINS", "1")
-	helm, err := helmcmd.NewRootCmd(io.Discard, nil, func(bool) {})
-	if err != nil {
-		t.Fatal(err)
-	}
+	helm := newHelm(t)
 	left := map[string][]string{ // flags that lockstep lacks, or that differ
 		"install":   {"output", "wait"},
 		"upgrade":   {"output", "wait"},
@@ -54,6 +50,17 @@ func TestHelmFlags(t *testing.T) {
 			t.Errorf("aliases %v, want %v", ours.Aliases, theirs.Aliases)
 		})
 	}
+}
+
+// newHelm returns Helm's command line, without plugins.
+func newHelm(t *testing.T) *cobra.Command {
+	t.Helper()
+	t.Setenv("HELM_NO_PLUGINS", "1")
+	helm, err := helmcmd.NewRootCmd(io.Discard, nil, func(bool) {})
+	if err != nil {
+		t.Fatal(err)
+	}
+	return helm
 }
 
 func find(t *testing.T, root *cobra.Command, path string) *cobra.Command {

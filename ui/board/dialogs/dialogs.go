@@ -48,7 +48,7 @@ func (d *Dialog) Open() tea.Cmd {
 
 func (d *Dialog) Part() string {
 	if d.givesUp {
-		return "before stopping here"
+		return "in the stop-here dialog"
 	}
 	return "in the abort dialog"
 }
@@ -65,7 +65,7 @@ func (d *Dialog) Keys() []keys.Binding {
 func (d *Dialog) choices() []choice {
 	if d.givesUp {
 		return []choice{
-			{keys: "G", about: "leave it failed, finish running work, end", text: d.giveUpText(), order: d.FailedCommand(event.GiveUp)},
+			{keys: "G", about: "finish running work, then end as failed", text: d.giveUpText(), order: d.FailedCommand(event.GiveUp)},
 			{keys: "esc", about: "keep holding", text: "keep holding"},
 		}
 	}

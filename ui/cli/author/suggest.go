@@ -23,12 +23,12 @@ files.
 Existing groups are kept, and inferred edges are added to them. "lockstep help inferred" explains how lockstep finds
 edges.
 
---write adds annotations that Helm also accepts to templates and Chart.yaml, and changes nothing else. Groups
-that are rendered conditionally are named under the same condition. It writes all or nothing: it first renders the chart
-with the new lines in memory, with your values and with each boolean value flipped, and checks that the order is always
-the suggested one. If not, it exits with code 2 and lists each place that it cannot edit, why, and the lines to add by
-hand. It cannot edit annotations that come from a helper, a place in a template that renders objects of several groups,
-packed charts, or symbolic links. With --partial it then skips those groups, and all groups that wait for them.
+--write adds annotations that Helm also accepts to templates and Chart.yaml, and changes nothing else. If a
+group is rendered only under a condition, other groups wait for it under the same condition. It writes all or nothing: it
+first renders the chart with the new lines in memory, with your values and with each boolean value flipped, and checks
+that the order is always the suggested one. If not, it exits with code 2 and lists each place that it cannot edit, why,
+and the lines to add by hand. It cannot edit annotations that come from a helper, a place in a template that renders
+objects of several groups, packaged charts, or symbolic links. With --partial it then skips those groups, and all groups that wait for them.
 
 If templates use the release name, pass NAME before CHART.`
 

@@ -20,9 +20,9 @@ import (
 const recoverLong = `Mark a release as failed if a killed run left it pending or uninstalling, and show its objects: which match the latest
 revision or an earlier one, which are missing or left over, and which are ready. Nothing else changes.
 
-After a killed run of lockstep you do not need recover: the next command does the same and continues. After a killed run
-of helm you do: other commands refuse a release that helm left pending, because helm may still be running. Make sure
-that it is not, then run recover. If a run of lockstep is still active, recover names it and exits with code 2.
+After a killed run of lockstep you do not need recover: the next install, upgrade, rollback or uninstall does the same
+and continues. After a killed run of helm you do: other commands refuse a release that helm left pending, because helm
+may still be running. Make sure that it is not, then run recover. If a run of lockstep is still active, recover names it and exits with code 2.
 
 -o json prints one object: release, namespace, revision, status, marked (revision, from, to, by), groups (id, after,
 status, objects), left (objects) and next (commands). Objects have kind, name and so on, status, message, is

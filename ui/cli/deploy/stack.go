@@ -25,8 +25,8 @@ import (
 const upLong = `Deploy all releases in a helmfile, in the order of their needs. A release starts when every release it needs is
 deployed, with all groups ready; inside a release, groups run in the chart's order. Unchanged releases are skipped.
 
-Everything is rendered, planned and checked before the first write. On a failure, releases that need the failed one do
-not start and running ones finish. --rollback-on-failure then rolls back everything this run changed, in reverse.
+Everything is rendered, planned and checked before the first write. After a failure, no further releases start, and
+running ones finish. --rollback-on-failure then rolls back every release that this run installed or upgraded, in reverse.
 
 lockstep reads plain YAML itself; for files with templates it runs helmfile, which must be in PATH. "lockstep help
 helmfile" lists the supported keys. Without -f: helmfile.yaml, helmfile.yaml.gotmpl or helmfile.d in the current
@@ -75,7 +75,7 @@ helmfile build --embed-values | lockstep up -f -`,
 	flags.add(cmd)
 	cmd.Flags().StringArrayVar(&flags.set, "set", nil, "set values of every release: key1=val1,key2=val2 (repeatable)")
 	flags.run.addReadiness(cmd)
-	flags.run.addRollbackFlag(cmd, "the run", "roll back all releases that this run changed")
+	flags.run.addRollbackFlag(cmd, "the run", "roll back every release that it installed or upgraded")
 	return cmd
 }
 

@@ -16,7 +16,7 @@ import (
 const uninstallLong = `Uninstall releases: pre-delete hooks, then group by group in reverse order, then post-delete hooks. A group is deleted
 only after every group that waited for it is gone.
 
-Several releases are uninstalled one after another, up to the first failure.`
+Several releases are uninstalled one after another; after a failure, the remaining ones are not touched.`
 
 type uninstallFlags struct {
 	kube.Uninstall

@@ -19,7 +19,7 @@ import (
 const ctlLong = `Control a live run of another process on this machine, or of a Job in the cluster. COMMAND is pause, resume, step,
 run-to, break, disable, accept, retry, give-up, edit, abort, rollback, stop or status.
 
-  pause           start no more groups; requests in flight finish
+  pause           start no new groups; running ones continue
   resume          continue after a pause
   step [GROUP]    while paused, start one group: the next one, or GROUP
   run-to GROUP    continue, and pause before a group
@@ -28,13 +28,16 @@ run-to, break, disable, accept, retry, give-up, edit, abort, rollback, stop or s
   accept [GROUP]  re-check failed groups without applying them
   retry [GROUP]   apply failed groups again
   give-up [GROUP] leave failed groups as they are and finish running work
-  edit            while paused or held, end this revision and start a new one; -f and --set are merged into the run's
-                  values; refused if no object changes, if the chart fails to render, if its order is invalid, or if the
-                  values exceed 16 MiB
-  abort           start nothing more and keep existing objects; during a rollback the first abort only warns
+  edit            while paused or held, continue as a new revision with the
+                  values of -f and --set merged into those of the run
+  abort           start nothing new, keep existing objects; during a
+                  rollback the first abort only prints a warning
   rollback        abort and roll back
   stop            abort and cancel the requests in flight
   status          print the state of the run
+
+edit is refused if no object changes, if the chart fails to render, if its order is invalid, or if the values exceed
+16 MiB.
 
 GROUP is a name that "lockstep dag" prints, CHART:GROUP, or any unambiguous suffix of one; CHART:~ means resources
 without a group.

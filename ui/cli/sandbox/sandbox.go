@@ -8,17 +8,21 @@ import (
 )
 
 const sandboxLong = `Run a real Kubernetes control plane with simulated nodes on this machine, until you interrupt it or COMMAND exits.
-COMMAND finds the cluster through KUBECONFIG, and its exit code is returned. Nothing is left behind.
+COMMAND finds the cluster through KUBECONFIG, and its exit code is returned. The cluster is then deleted, unless
+--data-dir keeps it.
 
 Containers of the image lockstep run this program; all others are simulated.
 Annotations in a pod template decide how its pods behave:
 
-  sandbox/start-delay, sandbox/ready-delay, sandbox/run-duration, sandbox/stop-duration: 2s
-  sandbox/exit-code: "1"       sandbox/fail-times: "2"       sandbox/unready-after: 10s
-  sandbox/fail: image | config | never-ready | pending       sandbox/log: what the container logs
+  sandbox/start-delay: 2s      also ready-delay, run-duration, stop-duration
+  sandbox/exit-code: "1"       exit code of a container that ends
+  sandbox/fail-times: "2"      fail this many times, then succeed
+  sandbox/unready-after: 10s   become unready after this time
+  sandbox/fail: image          also config, never-ready, pending
+  sandbox/log: TEXT            what the container logs
 
   --kubeconfig FILE   write the kubeconfig to FILE
-  --audit-log FILE    append the API server's audit log to FILE, one JSON event per line
+  --audit-log FILE    append the API server's audit log to FILE as JSON lines
   --data-dir DIR      keep the cluster in DIR and reuse it at the next start
   --nodes N           number of nodes (default 2)`
 
