@@ -330,7 +330,7 @@ func pageTable(rows [][]string, columns int) string {
 			}
 		}
 	}
-	return listed(table(lines))
+	return unindent(table(lines))
 }
 
 // fill breaks text into lines of at most width columns, all but the first of them indented.
