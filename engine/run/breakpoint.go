@@ -99,7 +99,7 @@ func (m *machine) runTo(named event.Unit) string {
 	case why != "":
 		return why
 	case u.status == event.Held || slices.Contains(m.startable(), u):
-		return u.Group + " can start now: nothing runs before it"
+		return u.Group + " is the next group already"
 	}
 	if !u.mustPause() {
 		b := breakpointOnce

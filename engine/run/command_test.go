@@ -56,7 +56,7 @@ func TestCommands(t *testing.T) { // R40 to R45: the exact events of each
 			name: "step needs a paused run (R45)", groups: chain[:1], script: quick,
 			steer: func(b *bench) { b.command(event.Step, ""); b.command(event.Resume, ""); b.command(event.Retry, "") },
 			trace: []string{"0.0s c:a running", "0.0s step refused (the run is not paused; pause it first)",
-				"0.0s resume refused (the run is not paused)", "0.0s retry refused (no failure is held)", "2.0s c:a ready"},
+				"0.0s resume refused (the run is not paused)", "0.0s retry refused (there is no failed group to fix)", "2.0s c:a ready"},
 		},
 		{
 			name: "a breakpoint pauses the whole run before the group's first write (R42)", opts: Options{Breakpoints: []string{"c:b"}},
@@ -114,7 +114,7 @@ func TestCommands(t *testing.T) { // R40 to R45: the exact events of each
 				b.command(event.RunTo, "c:b")
 				b.command(event.Resume, "")
 			},
-			trace: []string{"0.0s run paused (before the first group)", "0.0s run-to refused (c:a can start now: nothing runs before it)",
+			trace: []string{"0.0s run paused (before the first group)", "0.0s run-to refused (c:a is the next group already)",
 				`0.0s run-to refused (no group "c:q")`, "0.0s breakpoint c:b set", "0.0s break accepted",
 				"0.0s breakpoint c:c set", "0.0s run running", "0.0s run-to accepted", "0.0s c:a running", "2.0s c:a ready",
 				"2.0s c:b held (breakpoint)", "2.0s run paused (breakpoint c:b)", "3.0s c:b waiting", "3.0s run running", "3.0s run-to accepted", "3.0s c:b running",

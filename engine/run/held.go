@@ -26,7 +26,7 @@ func (m *machine) heldFailure() *failure {
 // resolveFailures accepts, retries or gives up the named failed group, or all failed groups if none is named.
 func (m *machine) resolveFailures(name event.CommandName, named event.Unit) string {
 	if m.heldFailure() == nil {
-		return "no failure is held"
+		return "there is no failed group to fix"
 	}
 	s := m.stage
 	chosen := slices.DeleteFunc(slices.Clone(s.failures), func(f *failure) bool {

@@ -327,6 +327,9 @@ func (t *Target) sendLate(ctx context.Context, i *resource.Info, f *manifest.Fac
 		if last = t.s.Builder.Resolve(i); last != nil {
 			return false, nil
 		}
+		if i.Name != "" {
+			t.s.Builder.ReadLate(ctx, i)
+		}
 		last = send(i)
 		return last == nil || !apierrors.IsNotFound(last), nil
 	})

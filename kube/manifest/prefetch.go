@@ -170,10 +170,25 @@ func answer(i *resource.Info, found *metav1.PartialObjectMetadata, f *Fact) {
 	if found == nil {
 		return
 	}
-	f.before.Version, f.Owner = found.ResourceVersion, OwnerOf(found)
-	f.before.helms, f.before.at = entriesOfHelm(found), time.Now()
+	f.before, f.Owner = stateOf(found), OwnerOf(found)
 	if !updatedByHelm(found) {
 		f.seen = known
+	}
+}
+
+func stateOf(found *metav1.PartialObjectMetadata) Before {
+	return Before{Known: true, Version: found.ResourceVersion, helms: entriesOfHelm(found), at: time.Now()}
+}
+
+// ReadLate reads the state of an object before its apply, once its kind is served. If that is
+// forbidden, the state remains unknown.
+func (b *Builder) ReadLate(ctx context.Context, i *resource.Info) {
+	found, err := b.client.Metadata.Resource(i.Mapping.Resource).Namespace(i.Namespace).Get(ctx, i.Name, metav1.GetOptions{})
+	switch f := b.Fact(i); {
+	case err == nil:
+		f.before = stateOf(found)
+	case apierrors.IsNotFound(err):
+		f.SetAbsent()
 	}
 }
 

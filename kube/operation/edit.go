@@ -113,7 +113,7 @@ func (op *Operation) editWithOverrides(ctx context.Context, text string) (*Edite
 		return nil, err
 	}
 	if empty {
-		return nil, errors.New("the edit changes no object, so there is nothing to apply; retry or accept a failed group instead")
+		return nil, errors.New("the edit changes no object, so there is nothing to apply")
 	}
 	return edited, nil
 }

@@ -209,7 +209,7 @@ func (s *Stack) sendDecision(c event.Command) {
 		}
 	}
 	if !found {
-		s.refuse(c, "no failure is held")
+		s.refuse(c, "there is no failed group to fix")
 	}
 }
 

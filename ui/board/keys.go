@@ -44,7 +44,7 @@ func (m *model) boardKeys() []keys.Binding {
 			About: "re-check", More: "the failed groups, without applying"},
 		{Keys: "R", Hint: m.insp.RetryHint, Do: m.orderFailed(event.Retry), Steers: true, OnFailure: true, Part: partFix,
 			About: "retry", More: "applies the failed groups again"},
-		{Keys: "G", Hint: keys.When("stop here", m.Held), Disabled: keys.Unless(m.Held, "no failure is held"), Do: m.giveUp.Open, Steers: true, OnFailure: true, Part: partFix,
+		{Keys: "G", Hint: keys.When("stop here", m.Held), Disabled: keys.Unless(m.Held, "there is no failed group to fix"), Do: m.giveUp.Open, Steers: true, OnFailure: true, Part: partFix,
 			About: "stop here", More: "ends the run as failed; asks first"},
 		{Keys: "p space", Label: "p/space", Hint: m.pauseHint, Do: m.pauseOrResume, Steers: true, Part: partStep,
 			About: "pause or resume", More: "running work continues"},

@@ -180,7 +180,11 @@ func (t *textLog) operation(e event.Event) {
 
 // target describes what an operation deploys, and where.
 func target(op event.Operation) []string {
-	return nonEmpty(prefixed("chart ", op.Chart), prefixed("namespace ", op.Namespace), prefixed("context ", op.Context),
+	source := "chart "
+	if op.Stack() {
+		source = "helmfile "
+	}
+	return nonEmpty(prefixed(source, op.Chart), prefixed("namespace ", op.Namespace), prefixed("context ", op.Context),
 		prefixed("revision ", number(op.Revision)))
 }
 

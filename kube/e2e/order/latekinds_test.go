@@ -1,6 +1,7 @@
 package order
 
 import (
+	"slices"
 	"sync"
 	"testing"
 	"time"
@@ -77,6 +78,11 @@ func TestLateKinds(t *testing.T) {
 				}
 				if got := statuses(out, "late"); got[len(got)-1] != event.Ready {
 					t.Errorf("late went through %v", got)
+				}
+				if !slices.ContainsFunc(out.Events, func(e event.Event) bool {
+					return e.Object != nil && e.Object.Name == "late" && e.Change == event.Created
+				}) {
+					t.Error("no event says that late was created")
 				}
 				ready := lateReady(r, k)
 				if after, _ := r.Timeline("lockstep").FirstWrite(t, []string{"ConfigMap/after"}); ready.IsZero() || after.Before(ready) {

@@ -192,7 +192,7 @@ func (d *Dialog) keepReleasesText() string {
 			running++
 		}
 	}
-	text := "stop here: " + plural(over, "1 release is", "%d releases are") + " done"
+	text := "keep existing objects: " + plural(over, "1 release is", "%d releases are") + " done"
 	if running > 0 {
 		text += ", " + plural(running, "1 running release is marked failed", "%d running releases are marked failed")
 	}
@@ -223,6 +223,9 @@ func (d *Dialog) rollbackText() (text, whyNot string) {
 func (d *Dialog) Draw() {
 	op := d.State.Operation
 	title := fmt.Sprintf("abort the %s of %s?", op.Name, canvas.Clean(op.Release))
+	if op.Stack() {
+		title = fmt.Sprintf("abort this run of %s?", canvas.Clean(op.Release))
+	}
 	switch {
 	case d.givesUp:
 		title = "stop here?"

@@ -54,6 +54,11 @@ var localFlags = []string{
 func (c *clusterFlags) check(cmd *cobra.Command, exec executor) error {
 	switch {
 	case !c.enabled && !exec.printManifests:
+		for _, name := range []string{"service-account", "image", "keep-for"} {
+			if exec.writes && cmd.Flags().Changed(name) {
+				return fmt.Errorf("--%s requires --in-cluster", name)
+			}
+		}
 		return nil
 	case isDryRun(cmd):
 		return fmt.Errorf("%s cannot be combined with --dry-run", c.requestedBy(cmd))
