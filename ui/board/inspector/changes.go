@@ -174,14 +174,13 @@ func (i *Inspector) QueryChanges() tea.Cmd {
 
 // failed returns the object whose failure holds the run; without a node if there is none.
 func (i *Inspector) failed() (s Subject) {
-	if !i.Held() {
+	failing := i.Failing()
+	if !i.Held() || len(failing) == 0 {
 		return s
 	}
-	for _, n := range i.Failing() {
-		if root := i.RootOf(n); root.Object != nil {
-			s = Subject{Picture: &i.Picture, Node: n, Object: root.Object}
-		}
-		break // the others follow after a retry
+	first := failing[0] // the others follow after a retry
+	if root := i.RootOf(first); root.Object != nil {
+		s = Subject{Picture: &i.Picture, Node: first, Object: root.Object}
 	}
 	return s
 }
