@@ -11,19 +11,26 @@ import (
 	"testing"
 )
 
-// TestReleaseIsReproducible makes a release from a copy of this checkout. Its binary is the same, byte for
-// byte, as the one that make builds here; it names its commit; and all modules and licences in it are listed.
+// TestReleaseIsReproducible makes a release for one platform twice, in folders
+// of different names: all its files are the same, byte for byte, the binary says
+// from which commit it is, and what it contains is listed.
 func TestReleaseIsReproducible(t *testing.T) {
 	if testing.Short() {
-		t.Skip("links the program")
+		t.Skip("builds the program twice")
 	}
-	if runtime.GOOS != "linux" || runtime.GOARCH != "amd64" {
-		t.Skip("compares the release for linux/amd64 with the binary of this machine")
+	if runtime.GOOS != "linux" {
+		t.Skip("the programs that the target calls besides Go are those of Linux")
 	}
 	one := release(t, filepath.Join(t.TempDir(), "one"))
-	output(t, ".", "make", "lockstep")
-	if !bytes.Equal(read(t, one, "lockstep_linux_amd64"), read(t, "bin", "lockstep")) {
-		t.Error("the binary differs from bin/lockstep")
+	two := release(t, filepath.Join(t.TempDir(), "another-folder", "two"))
+	names, err := os.ReadDir(one)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, e := range names {
+		if !bytes.Equal(read(t, one, e.Name()), read(t, two, e.Name())) {
+			t.Errorf("%s differs", e.Name())
+		}
 	}
 	sums := string(read(t, one, "SHA256SUMS"))
 	for _, name := range []string{"lockstep_linux_amd64", "lockstep_linux_amd64.cdx.json", "LICENSES.txt"} {
@@ -31,12 +38,14 @@ func TestReleaseIsReproducible(t *testing.T) {
 			t.Errorf("no checksum of %s:\n%s", name, sums)
 		}
 	}
-	var build struct{ Version, Commit string }
-	if err := json.Unmarshal(output(t, one, filepath.Join(one, "lockstep_linux_amd64"), "version", "-o", "json"), &build); err != nil {
-		t.Fatal(err)
-	}
-	if head := strings.TrimSpace(string(output(t, ".", "git", "rev-parse", "HEAD"))); build.Commit != head || !strings.Contains(build.Version, head[:12]) {
-		t.Errorf("version: got %+v, want commit %s", build, head)
+	if runtime.GOARCH == "amd64" {
+		var says struct{ Version, Commit string }
+		if err := json.Unmarshal(output(t, one, filepath.Join(one, "lockstep_linux_amd64"), "version", "-o", "json"), &says); err != nil {
+			t.Fatal(err)
+		}
+		if head := strings.TrimSpace(string(output(t, ".", "git", "rev-parse", "HEAD"))); says.Commit != head || !strings.Contains(says.Version, head[:12]) {
+			t.Errorf("it says %+v, the commit is %s", says, head)
+		}
 	}
 	var bom struct {
 		Components []struct{ Name, Version string }

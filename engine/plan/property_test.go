@@ -7,7 +7,7 @@ import (
 
 func TestPlanProperties(t *testing.T) { // R7, R10, R11, R14, R17, R31
 	planned := 0
-	const runs = 1500
+	const runs = 3000
 	for seed := range uint64(runs) {
 		random := rand.New(rand.NewPCG(seed, 0))
 		root, resources := makeInput(random)

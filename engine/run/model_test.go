@@ -9,7 +9,7 @@ import (
 )
 
 var (
-	modelRuns = flag.Int("model.runs", 50_000, "how many runs the model test simulates")
+	modelRuns = flag.Int("model.runs", 100_000, "how many runs the model test simulates")
 	modelSeed = flag.Uint64("model.seed", 0, "the first seed of the model test")
 )
 
