@@ -49,7 +49,7 @@ func (b *Board) runs(cols []int, limit int) (out [][]int) {
 	for from := 0; from < len(cols); {
 		to := from + 1
 		for ; to < len(cols); to++ {
-			if b.room(b.bandWidths(cols[from:to+1], limit)) < 0 {
+			if b.room(cols[from:to+1], limit) < 0 {
 				break
 			}
 		}
@@ -57,10 +57,6 @@ func (b *Board) runs(cols []int, limit int) (out [][]int) {
 		from = to
 	}
 	return out
-}
-
-func (b *Board) bandWidths(cols []int, limit int) Widths {
-	return b.widthsOf(cols, limit, limit < graph.MinCard)
 }
 
 // heights returns the heights of bands, titles included: what each needs, up to its share.
@@ -86,8 +82,8 @@ func (b *Board) placeBands(runs [][]int, heights []int, limit int) {
 	placed := make([][]cards.Card, len(runs))
 	rows := make([]int, len(runs))
 	place := func(k, height int) {
-		ws := b.bandWidths(runs[k], limit)
-		b.spread(ws)
+		ws := b.widthsOf(runs[k], limit)
+		b.spread(ws, b.room(runs[k], limit))
 		b.Area, b.Cards = canvas.Rect{X: whole.X, Y: whole.Y, W: whole.W, H: height - 1}, nil
 		own := band{b.Area, b.across(ws, runs[k][0])}
 		for _, p := range own.columns {

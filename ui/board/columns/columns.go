@@ -102,19 +102,21 @@ func (b *Board) showColumn(col int) {
 	if col < b.First {
 		b.First = col
 	}
-	for b.First < col && !b.fits(b.First, col) {
+	ws := b.Widths()
+	for b.First < col && !b.fits(ws, b.First, col) {
 		b.First++
 	}
-	b.fill()
+	b.fill(ws)
 }
 
 // fill scrolls left as long as the last column stays in view.
-func (b *Board) fill() {
-	cols := b.columns()
-	for i := len(cols) - 2; i >= 0; i-- {
-		if cols[i] < b.First && b.fits(cols[i], cols[len(cols)-1]) {
-			b.First = cols[i]
+func (b *Board) fill(ws Widths) {
+	for k := len(ws.Columns) - 2; k >= 0; k-- {
+		first := ws.Columns[k].Index
+		if !b.fits(ws, first, ws.Columns[len(ws.Columns)-1].Index) {
+			return
 		}
+		b.First = min(b.First, first)
 	}
 }
 

@@ -29,19 +29,20 @@ func (b *Board) FollowRun() {
 			first, last = min(first, other.Col), max(last, other.Col)
 		}
 	}
-	if b.First <= first && b.fits(b.First, last) {
+	ws := b.Widths()
+	if b.First <= first && b.fits(ws, b.First, last) {
 		return
 	}
 	b.First = first
 	for _, i := range slices.Backward(b.columns()) {
 		if i < first {
-			if b.fits(i, last) {
+			if b.fits(ws, i, last) {
 				b.First = i
 			}
 			break
 		}
 	}
-	b.fill()
+	b.fill(ws)
 }
 
 // action returns the group to follow: one with a held failure, else one at a breakpoint, else

@@ -221,7 +221,7 @@ func (b *Board) scrollColumns(by int) {
 	if at < 0 || at >= len(cols) || b.Narrow() || b.Whole {
 		return
 	}
-	if last := cols[len(cols)-1]; by > 0 && b.fits(b.First, last) {
+	if last := cols[len(cols)-1]; by > 0 && b.fits(b.Widths(), b.First, last) {
 		return
 	}
 	b.Follow = false

@@ -58,7 +58,7 @@ func (b *Board) wholeAsCards(cols []int) bool {
 	for _, i := range cols {
 		tallest = max(tallest, len(b.ShownIn(i)))
 	}
-	return tallest+b.lanes() < b.Area.H && b.fits(cols[0], cols[len(cols)-1])
+	return tallest+b.lanes() < b.Area.H && b.fits(b.Widths(), cols[0], cols[len(cols)-1])
 }
 
 // named returns the grid with the widest cells that have names. groups has the number of

@@ -19,35 +19,39 @@ type Width struct{ Index, Card, gutter int }
 
 // widthsOf gives columns their preferred widths, up to a limit, and gutters. Cards below
 // graph.MinCard are tight.
-func (b *Board) widthsOf(cols []int, limit int, tight bool) Widths {
-	ws := Widths{tight: tight}
+func (b *Board) widthsOf(cols []int, limit int) Widths {
+	ws := Widths{Columns: make([]Width, 0, len(cols)), tight: limit < graph.MinCard}
 	for _, i := range cols {
-		c := b.Graph.Cols[i]
-		w := Width{i, min(c.Width, limit), c.Gutter}
-		if tight {
-			w.gutter = graph.TightGutter(c)
-		}
-		ws.Columns = append(ws.Columns, w)
+		ws.Columns = append(ws.Columns, b.width(i, limit))
 	}
 	return ws
 }
 
-// room returns how many cells are free behind the last column; negative if some lack.
-func (b *Board) room(ws Widths) int {
-	x := 1
-	for k, w := range ws.Columns {
-		x += w.Card
-		if k < len(ws.Columns)-1 {
-			x += w.gutter
+func (b *Board) width(i, limit int) Width {
+	c := b.Graph.Cols[i]
+	if limit < graph.MinCard {
+		return Width{i, min(c.Width, limit), graph.TightGutter(c)}
+	}
+	return Width{i, min(c.Width, limit), c.Gutter}
+}
+
+// room returns how many cells are free behind the last of some columns; negative if some
+// lack.
+func (b *Board) room(cols []int, limit int) int {
+	room := b.W - 2
+	for k, i := range cols {
+		w := b.width(i, limit)
+		room -= w.Card
+		if k < len(cols)-1 {
+			room -= w.gutter
 		}
 	}
-	return b.W - 1 - x
+	return room
 }
 
 // spread distributes free room over the columns, a cell at a time from the left: first
 // for names, then for reasons.
-func (b *Board) spread(ws Widths) {
-	room := b.room(ws)
+func (b *Board) spread(ws Widths, room int) {
 	for _, most := range []func(*graph.Column) int{
 		func(c *graph.Column) int { return c.Width },
 		func(c *graph.Column) int { return max(c.Width, min(c.Width*3/2, graph.MaxCard)) },
@@ -70,15 +74,16 @@ func (b *Board) spread(ws Widths) {
 func (b *Board) Widths() Widths {
 	cols := b.columns()
 	for limit := graph.MaxCard; limit >= graph.TightCard; limit-- {
-		if ws := b.widthsOf(cols, limit, limit < graph.MinCard); b.room(ws) >= 0 {
-			b.spread(ws)
+		if room := b.room(cols, limit); room >= 0 {
+			ws := b.widthsOf(cols, limit)
+			b.spread(ws, room)
 			return ws
 		}
 	}
 	if b.W >= 110 {
-		return b.widthsOf(cols, 30, false)
+		return b.widthsOf(cols, 30)
 	}
-	return b.widthsOf(cols, 28, false)
+	return b.widthsOf(cols, 28)
 }
 
 func (b *Board) columns() []int {
@@ -130,8 +135,8 @@ func (b *Board) prefixIn(i, w int) string {
 }
 
 // fits reports whether the columns first to last fit the screen.
-func (b *Board) fits(first, last int) bool {
-	for _, p := range b.across(b.Widths(), first) {
+func (b *Board) fits(ws Widths, first, last int) bool {
+	for _, p := range b.across(ws, first) {
 		if p.Index == last {
 			return !p.Cut
 		}
