@@ -16,8 +16,9 @@ import (
 
 // large is a run of so many objects in 300 groups in 30 layers, half way: the
 // groups of the layer in the middle are under way.
-func large(total int) []event.Event {
-	const layers, perLayer = 30, 10
+func large(total int) []event.Event { return layered(total, 30, 10) }
+
+func layered(total, layers, perLayer int) []event.Event {
 	at := time.Date(2026, 11, 20, 12, 0, 0, 0, time.UTC)
 	p := event.Phase{Name: "apply", Kind: event.PhaseApply}
 	var progress []event.Event
@@ -26,7 +27,10 @@ func large(total int) []event.Event {
 		for i := range perLayer {
 			g := &plan.Group{ID: fmt.Sprintf("big/chart-%02d:group-%02d", l, i), Layer: l, After: []string{}}
 			if l > 0 {
-				g.After = append(g.After, p.Groups[(l-1)*perLayer+i].ID, p.Groups[(l-1)*perLayer+(i+3)%perLayer].ID)
+				g.After = append(g.After, p.Groups[(l-1)*perLayer+i].ID)
+			}
+			if l > 0 && perLayer > 1 {
+				g.After = append(g.After, p.Groups[(l-1)*perLayer+(i+3)%perLayer].ID)
 			}
 			if l > 4 && i%4 == 0 {
 				g.After = append(g.After, p.Groups[(l-4)*perLayer+i].ID)
@@ -136,6 +140,28 @@ func BenchmarkBusy(b *testing.B) {
 			s.Update(batchMsg{events: batch, more: true})
 			s.View()
 		}
+	}
+}
+
+// TestFrameScales counts the allocations of a frame: a frame shows no more of ten times the
+// layers or objects, so it costs far less than ten times as much. What it computes for each
+// column must not compute all columns again.
+func TestFrameScales(t *testing.T) {
+	frame := func(objects, layers int) float64 {
+		s := newScreen(t, 200, 50, nil)
+		s.Update(batchMsg{events: layered(objects, layers, 1), more: true})
+		o := s.Group().Objects[0].Object
+		e := event.Event{Kind: event.KindObject, Phase: "apply", Group: s.Group().ID, Object: &o, Status: event.InProgress, Time: s.State.Now}
+		return testing.AllocsPerRun(3, func() {
+			s.Update(batchMsg{events: []event.Event{e}, more: true})
+			s.View()
+		})
+	}
+	few := frame(600, 30)
+	if layers, objects := frame(600, 300), frame(6_000, 30); max(layers, objects) > 3*few {
+		t.Errorf("%.0f allocations with 30 layers and 600 objects, %.0f with 300 layers, %.0f with 6,000 objects", few, layers, objects)
+	} else {
+		t.Logf("%.0f, %.0f, %.0f allocations", few, layers, objects)
 	}
 }
 

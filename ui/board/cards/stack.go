@@ -62,6 +62,9 @@ func (l *Layout) unfold(from, top, spare int) {
 	}
 	for _, i := range Order(len(own), func(a, b int) int { return rank(a) - rank(b) }) {
 		c := own[i]
+		if len(l.ShownObjects(c.Node)) > c.Rect.H+spare {
+			continue // each takes a row at least
+		}
 		c.flat, c.rows = false, l.cardRows(c.Node, listed, l.Area.H)
 		c.Rect.H = max(len(c.rows)+2, minCardRows)
 		if c.Node.Single() && len(c.rows) == 0 && len(c.Node.Ins)+len(c.Node.Outs) == 0 {

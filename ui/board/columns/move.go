@@ -1,6 +1,7 @@
 package columns
 
 import (
+	"iter"
 	"slices"
 
 	tea "charm.land/bubbletea/v2"
@@ -124,30 +125,40 @@ func (b *Board) Page(by int) {
 	}
 }
 
+// problems yields the failed groups and objects, and those that the run waits for, in plan
+// order, and whether each has failed.
+func (b *Board) problems() iter.Seq2[screen.Spot, bool] {
+	return func(yield func(screen.Spot, bool) bool) {
+		for _, n := range b.Visible() {
+			if n.Degraded == 0 && n.Status != event.Failed && n.Status != event.Running && n.Status != event.Held && n.Status != event.Applied {
+				continue
+			}
+			found := false
+			for _, o := range n.Objects {
+				failed := o.Status == event.Failed || picture.Urgency(o) == 1 && n.Status == event.Failed
+				if !failed && !picture.Degraded(n, o) && (picture.Urgency(o) != 1 || n.Status != event.Running) {
+					continue
+				}
+				found = true
+				if !yield(screen.Spot{Unit: n.Unit(), Object: o.Object}, failed) {
+					return
+				}
+			}
+			if !found && (n.Status == event.Failed || n.Status == event.Held) && !yield(screen.Spot{Unit: n.Unit()}, n.Status == event.Failed) {
+				return
+			}
+		}
+	}
+}
+
 // Problems returns the failed groups and objects, and those that the run waits for, each in
 // plan order.
 func (b *Board) Problems() (failed, blocking []screen.Spot) {
-	for _, n := range b.Visible() {
-		if n.Degraded == 0 && n.Status != event.Failed && n.Status != event.Running && n.Status != event.Held && n.Status != event.Applied {
-			continue
-		}
-		found := false
-		for _, o := range n.Objects {
-			switch {
-			case o.Status == event.Failed, picture.Urgency(o) == 1 && n.Status == event.Failed:
-				failed = append(failed, screen.Spot{Unit: n.Unit(), Object: o.Object})
-				found = true
-			case picture.Urgency(o) == 1 && n.Status == event.Running, picture.Degraded(n, o):
-				blocking = append(blocking, screen.Spot{Unit: n.Unit(), Object: o.Object})
-				found = true
-			}
-		}
-		switch {
-		case found:
-		case n.Status == event.Failed:
-			failed = append(failed, screen.Spot{Unit: n.Unit()})
-		case n.Status == event.Held:
-			blocking = append(blocking, screen.Spot{Unit: n.Unit()})
+	for spot, isFailed := range b.problems() {
+		if isFailed {
+			failed = append(failed, spot)
+		} else {
+			blocking = append(blocking, spot)
 		}
 	}
 	return failed, blocking
@@ -155,8 +166,10 @@ func (b *Board) Problems() (failed, blocking []screen.Spot) {
 
 // AnyProblem reports whether there is something for NextProblem to find.
 func (b *Board) AnyProblem() bool {
-	failed, blocking := b.Problems()
-	return len(failed)+len(blocking) > 0
+	for range b.problems() {
+		return true
+	}
+	return false
 }
 
 // NextProblem goes to the problem after the selected one. While anything has failed, it
