@@ -5,15 +5,11 @@ package help
 import (
 	"embed"
 	"path"
-	"regexp"
 	"strings"
 )
 
 //go:embed *.md
 var files embed.FS
-
-// comment matches an HTML comment, and the whole line if nothing else is on it.
-var comment = regexp.MustCompile(`(?m)^<!--.*?-->\n\n?| ?<!--.*?-->`)
 
 // Page is a page of help.
 type Page struct{ Name, Title, Text string }
@@ -29,9 +25,28 @@ func Pages() (pages []Page) {
 		if err != nil {
 			panic(err)
 		}
-		text := comment.ReplaceAllString(string(data), "")
+		text := withoutComments(string(data))
 		title, _, _ := strings.Cut(strings.TrimPrefix(text, "# "), "\n")
 		pages = append(pages, Page{Name: strings.TrimSuffix(e.Name(), path.Ext(e.Name())), Title: title, Text: text})
 	}
 	return pages
+}
+
+// withoutComments removes HTML comments, those on a line of their own with the line and an
+// empty one after it. Every command of lockstep does this at its start: no regular expression.
+func withoutComments(text string) string {
+	var out strings.Builder
+	for {
+		before, rest, found := strings.Cut(text, "<!--")
+		if !found {
+			out.WriteString(text)
+			return out.String()
+		}
+		_, after, _ := strings.Cut(rest, "-->")
+		if before == "" || strings.HasSuffix(before, "\n") {
+			after = strings.TrimPrefix(strings.TrimPrefix(after, "\n"), "\n")
+		}
+		out.WriteString(strings.TrimSuffix(before, " "))
+		text = after
+	}
 }
