@@ -7,6 +7,7 @@ import (
 	"go/parser"
 	"go/token"
 	"maps"
+	"os"
 	"path"
 	"path/filepath"
 	"slices"
@@ -15,8 +16,9 @@ import (
 )
 
 const (
-	maxFiles  = 20 // source files a folder
-	maxFields = 12 // fields a struct
+	maxFiles  = 20      // source files a folder
+	maxFields = 12      // fields a struct
+	maxSize   = 1 << 20 // bytes a file in git
 )
 
 // moreFiles are the folders that have more files, with how many they may have; none is
@@ -50,6 +52,16 @@ var wideStructs = map[string]string{
 	"engine/infer.reader":       "the working state of one inference",
 	"ui/report.textLog":         "what the lines printed so far decide for the next",
 	"kube/sandbox.sandbox":      "the parts of the cluster, each closed in its turn",
+}
+
+// TestNoProgramInGit checks that no file in git is so large that it must be a program or other
+// output of a build.
+func TestNoProgramInGit(t *testing.T) {
+	for _, name := range strings.Split(string(output(t, ".", "git", "ls-files", "-z")), "\x00") {
+		if f, err := os.Lstat(name); err == nil && f.Size() > maxSize {
+			t.Errorf("%s has %d bytes: remove it from git", name, f.Size())
+		}
+	}
 }
 
 // TestCounts prints what "make lint" shows of the size of the code without its tests:
