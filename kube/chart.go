@@ -8,6 +8,7 @@ import (
 	"lockstep/kube/charts"
 	"lockstep/kube/connect"
 	"lockstep/kube/diagnose"
+	"lockstep/kube/documents"
 	"lockstep/kube/mask"
 	"lockstep/kube/preview"
 )
@@ -68,7 +69,9 @@ var (
 	FetchDependencies = charts.FetchDependencies
 
 	// MergeValues merges values files and --set arguments, as Helm does.
+	// ValuesError explains an error about a values file that is no YAML mapping.
 	MergeValues = charts.Values
+	ValuesError = documents.ValuesError
 	// ApplyValueChanges adds the differences between two values to the first argument.
 	ApplyValueChanges = charts.ApplyChanges
 	// YAML formats values or an object.

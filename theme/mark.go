@@ -23,7 +23,7 @@ var marks = map[string]struct {
 }{
 	"":              {"○", ".", "waiting", Idle},
 	"waiting":       {"○", ".", "waiting", Idle},
-	"held":          {"‖", `"`, "held", Stopped},
+	"held":          {"‖", `"`, "paused", Stopped}, // a group at a breakpoint
 	"paused":        {"‖", `"`, "paused", Stopped},
 	"running":       {"◐", "o", "running", Busy},
 	"applying":      {"◐", "o", "applying", Busy},
@@ -99,8 +99,6 @@ type Lines struct {
 	Bar, Half, Rest string
 	// Ellipsis ends cut text, Dot separates, Enter, Left and Right are keys.
 	Ellipsis, Dot, Enter, Left, Right string
-	// Undo marks the columns of a rollback.
-	Undo string
 }
 
 var unicodeLines = Lines{
@@ -109,7 +107,7 @@ var unicodeLines = Lines{
 	Round: [4]string{"╭", "╮", "╰", "╯"},
 	Arrow: "▶", More: "▸", Less: "◂", Open: "▾", Cursor: "▸", Break: "●", Next: "▷",
 	Bar: "━", Half: "╸", Rest: "─",
-	Ellipsis: "…", Dot: "·", Enter: "↵", Left: "←", Right: "→", Undo: "↩",
+	Ellipsis: "…", Dot: "·", Enter: "↵", Left: "←", Right: "→",
 }
 
 var asciiLines = Lines{
@@ -118,13 +116,13 @@ var asciiLines = Lines{
 	Round: [4]string{"+", "+", "+", "+"},
 	Arrow: ">", More: ">", Less: "<", Open: ":", Cursor: ">", Break: "*", Next: "@",
 	Bar: "#", Half: "#", Rest: "-",
-	Ellipsis: "~", Dot: "-", Enter: "enter", Left: "left", Right: "right", Undo: "u",
+	Ellipsis: "~", Dot: "-", Enter: "enter", Left: "left", Right: "right",
 }
 
 // signs returns the characters that text may contain too.
 func (l *Lines) signs() []string {
 	return slices.Concat(l.Light[:], l.Heavy[:], l.Round[:],
-		[]string{l.Arrow, l.More, l.Less, l.Open, l.Break, l.Next, l.Half, l.Ellipsis, l.Dot, l.Undo})
+		[]string{l.Arrow, l.More, l.Less, l.Open, l.Break, l.Next, l.Half, l.Ellipsis, l.Dot})
 }
 
 // likenesses are ASCII replacements: for characters that lockstep draws, and for common ones

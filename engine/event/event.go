@@ -217,6 +217,14 @@ type Operation struct {
 // releases, whose own events have a Scope.
 func (o Operation) Stack() bool { return o.Name == "up" || o.Name == "down" }
 
+// GroupNoun is the noun for the operation's groups, which are releases in a stack.
+func (o Operation) GroupNoun() string {
+	if o.Stack() {
+		return "release"
+	}
+	return "group"
+}
+
 // Undo returns the operation that rolls this one back, "uninstall" or "rollback", or "" if
 // it cannot be rolled back.
 func (o Operation) Undo() string {

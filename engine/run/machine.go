@@ -46,7 +46,7 @@ func newMachine(opts Options, now time.Time) *machine {
 	m.steering.reported = event.Running
 	m.publish(event.Event{Kind: event.KindOperation, Status: event.Running, Operation: &opts.Operation})
 	if opts.Paused {
-		m.steering.pause("before the first group")
+		m.steering.pause("before the first " + opts.Operation.GroupNoun())
 		m.reportRun()
 	}
 	return m

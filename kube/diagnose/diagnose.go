@@ -167,9 +167,11 @@ func (q *inquiry) lines() []string {
 	for _, c := range conditions(q.live) {
 		lines = append(lines, "condition "+c)
 	}
-	for i, p := range q.Pods {
+	// Ready and completed pods explain nothing.
+	failing := slices.DeleteFunc(slices.Clone(q.Pods), func(p Pod) bool { return p.severity == healthy })
+	for i, p := range failing {
 		if i == maxPods {
-			lines = append(lines, fmt.Sprintf("and %d more pods", len(q.Pods)-i))
+			lines = append(lines, fmt.Sprintf("and %d more pods", len(failing)-i))
 			break
 		}
 		lines = append(lines, p.String())

@@ -285,6 +285,10 @@ func TestPodsAndLogs(t *testing.T) {
 	if s := pods[1].String(); s != "pod q: ready" {
 		t.Error(s)
 	}
+	lines := strings.Join(d.Object(t.Context(), named("apps", "Deployment", "api")).Lines, "\n")
+	if !strings.Contains(lines, "pod p: ") || strings.Contains(lines, "pod q") {
+		t.Errorf("a ready pod explains no failure:\n%s", lines)
+	}
 	if _, err := d.Pods(context.Background(), named("", "ConfigMap", "none")); err == nil {
 		t.Error("no error")
 	}

@@ -160,12 +160,14 @@ func TestAnEditLooksLikeTheDiff(t *testing.T) { // R46
 func TestAnEmptyEdit(t *testing.T) { // R46
 	inBubble(t, func(t *testing.T) {
 		s := edited(t, "word: old # same\n", edit.Edited{Lines: []string{"no object changes: nothing to apply"}, Empty: true, Command: event.Command{Name: event.Edit}}, nil)
-		s.shows(t, "Nothing to apply", "e edit again", "no object changes", "R (retry)", "A (re-check)")
+		s.shows(t, "Nothing to apply · e edit again · w save · esc discard", "no object changes", "R (retry)", "A (re-check)")
 		s.showsNot(t, "enter apply")
 		if s.press("enter"); len(s.sent) > 0 {
 			t.Errorf("it is sent: %v", s.sent)
 		}
 		s.shows(t, "nothing to apply")
+		s.press("w")
+		s.shows(t, "values saved to values-shop-edited.yaml")
 	})
 }
 

@@ -41,7 +41,7 @@ func (m *model) legend() []canvas.Line {
 	add := func(role theme.Role, glyph, word string) {
 		out = append(out, canvas.Labelled(canvas.Piece{Role: role, Text: glyph}, 12, theme.Text, word, 1<<10)...)
 	}
-	for _, s := range []string{"ready", "in-progress", "applied", "waiting", "held", "failed", "skipped", "unchanged", "rolled-back"} {
+	for _, s := range []string{"ready", "in-progress", "degraded", "applied", "waiting", "held", "failed", "skipped", "unchanged", "rolled-back"} {
 		mark := m.Theme.Mark(s)
 		add(mark.Role, mark.Glyph, mark.Word)
 	}

@@ -1,7 +1,9 @@
 package board
 
 import (
+	"cmp"
 	"context"
+	"slices"
 	"strconv"
 	"strings"
 
@@ -34,11 +36,18 @@ func (m *model) boardKeys() []keys.Binding {
 	look := func(t inspector.Tab) func() tea.Cmd { return func() tea.Cmd { return m.insp.Look(t) } }
 	group := keys.Unless(m.HasGroup, "select a group first")
 	inspects := keys.Unless(m.HasGroup, "nothing to inspect yet")
+	noKubectl := keys.Unless(func() bool { return m.insp.Subject() != nil }, "nothing for kubectl to show")
+	objects := func() string {
+		if m.openRelease != nil {
+			return "enter opens the release, which has the objects"
+		}
+		return inspects()
+	}
 	var back func() string
 	if m.back != nil {
 		back = keys.Always("all releases")
 	}
-	return []keys.Binding{
+	table := []keys.Binding{
 		{Keys: "q", Hint: keys.When("quit", m.MayQuit), Do: m.quit, Part: partEnd, About: "quit", More: "while running, asks to abort"},
 		{Keys: "A", Hint: keys.When("re-check", m.Held), Do: m.orderFailed(event.Accept), Steers: true, OnFailure: true, Part: partFix,
 			About: "re-check", More: "the failed groups, without applying"},
@@ -70,18 +79,18 @@ func (m *model) boardKeys() []keys.Binding {
 		{Keys: "B", Hint: keys.When("breakpoints", func() bool { return m.Steerable() && len(m.State.Breakpoints) > 0 }), Do: m.breaks.Open, Steers: true, Part: partStep,
 			About: "breakpoints…", More: "list, disable, delete"},
 
-		{Keys: "d", Hint: m.diffHint, Disabled: inspects, Do: m.insp.OpenDiff, Near: true, Part: partLook,
+		{Keys: "d", Hint: m.diffHint, Disabled: objects, Do: m.insp.OpenDiff, Near: true, Part: partLook,
 			About: "diff", More: "what will change, field by field"},
-		{Keys: "y", Hint: m.sentHint, Disabled: inspects, Do: func() tea.Cmd { return m.insp.OpenManifest(false) }, Near: true, Part: partLook,
-			About: "manifest", More: "the object as applied"},
-		{Keys: "Y", Hint: m.liveHint, Disabled: inspects, Do: func() tea.Cmd { return m.insp.OpenManifest(true) }, Near: true, Part: partLook,
+		{Keys: "y", Hint: m.sentHint, Disabled: objects, Do: func() tea.Cmd { return m.insp.OpenManifest(false) }, Near: true, Part: partLook,
+			About: "manifest", More: "as sent, or to be sent, by this run"},
+		{Keys: "Y", Hint: m.liveHint, Disabled: objects, Do: func() tea.Cmd { return m.insp.OpenManifest(true) }, Near: true, Part: partLook,
 			About: "live object", More: "as it is in the cluster"},
-		{Keys: "v", Disabled: inspects, Do: look(inspector.TabEvents), Part: partLook, About: "events", More: "of the object and its pods"},
-		{Keys: "l", Disabled: inspects, Do: look(inspector.TabLogs), Part: partLook, About: "logs", More: "of all its pods and containers"},
-		{Keys: "x", Disabled: m.insp.WhyNoShell, Do: m.insp.Shell, Part: partLook,
-			About: "shell…", More: "in a container of the pod; exit returns here"},
+		{Keys: "v", Disabled: objects, Do: look(inspector.TabEvents), Part: partLook, About: "events", More: "of the object and its pods"},
+		{Keys: "l", Disabled: objects, Do: look(inspector.TabLogs), Part: partLook, About: "logs", More: "of all its pods and containers"},
+		{Keys: "x", Disabled: func() string { return cmp.Or(objects(), m.insp.WhyNoShell()) }, Do: m.insp.Shell, Part: partLook,
+			About: "open a shell…", More: "in a container of the pod; exit returns here"},
 		m.tabKey(0), m.tabKey(1), m.tabKey(2), m.tabKey(3), m.tabKey(4), m.tabKey(5), m.tabKey(6), m.tabKey(7),
-		{Keys: "s", Disabled: keys.Unless(func() bool { return m.insp.Subject() != nil }, "nothing for kubectl to show"), Do: m.showKubectl, Part: partLook,
+		{Keys: "s", Disabled: func() string { return cmp.Or(objects(), noKubectl()) }, Do: m.showKubectl, Part: partLook,
 			About: "kubectl command", More: "shows and copies the matching one"},
 		{Keys: "C", Disabled: keys.Unless(m.HasGroup, "nothing to copy yet"), Do: m.insp.Copy, Part: partLook,
 			About: "copy", More: "the text of the tab or pane"},
@@ -113,6 +122,14 @@ func (m *model) boardKeys() []keys.Binding {
 		{Keys: "esc", Hint: back, Do: m.escape, Part: partMove, About: "back", More: "closes the inspector, clears the filter"},
 		{Keys: "?", Hint: keys.Always("help"), Do: m.help.Open, Part: partFind, About: "help"},
 	}
+	if m.whole != nil {
+		for i, b := range m.whole.boardKeys() { // in the same order
+			if slices.Contains(keysForAll, b.Key()) {
+				table[i] = b
+			}
+		}
+	}
+	return table
 }
 
 // tabKey opens a tab by its number. The first one documents all of them.
@@ -197,7 +214,7 @@ func (m *model) allKeys() []Key {
 // The footer offers the diff before a group is applied, and the diff and both
 // manifests next to each other.
 func (m *model) diffHint() string {
-	if !m.insp.Shown && m.insp.CanPreview() || m.showsObject() && m.insp.Tab != inspector.TabDiff {
+	if m.openRelease == nil && !m.insp.Shown && m.insp.CanPreview() || m.showsObject() && m.insp.Tab != inspector.TabDiff {
 		return "diff"
 	}
 	return ""
@@ -207,21 +224,17 @@ func (m *model) sentHint() string {
 	if !m.showsObject() || m.insp.Tab == inspector.TabManifest && !m.insp.Live {
 		return ""
 	}
-	it, ok := m.insp.Item()
-	switch {
-	case !ok, it.Kind == event.PhaseRemove:
+	if it, ok := m.insp.Item(); !ok || it.Kind == event.PhaseRemove {
 		return ""
-	case inspector.Applied(m.insp.Subject()):
-		return "as sent"
 	}
-	return "will apply"
+	return "manifest"
 }
 
 func (m *model) liveHint() string {
 	if !m.showsObject() || m.insp.Tab == inspector.TabManifest && m.insp.Live {
 		return ""
 	}
-	return "live"
+	return "live object"
 }
 
 // showsObject reports whether the inspector shows a diff or a manifest.

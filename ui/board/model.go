@@ -45,6 +45,7 @@ type model struct {
 	// other boards.
 	openRelease func(scope string) tea.Cmd
 	back        func() tea.Cmd
+	whole       *model // the stack's board, nil on other boards than those of releases
 }
 
 type regions struct {

@@ -109,3 +109,15 @@ func TestRolledBack(t *testing.T) {
 	expect(map[string]string{"c:a": "ready", "c:c": "partly rolled back"})
 	s.shows(t, "partly rolled back", "↩ ConfigMap/c-1", "○ ConfigMap/d-1")
 }
+
+// TestAbortedByTheUser says so, with the outcome and without the failures that it ended.
+func TestAbortedByTheUser(t *testing.T) {
+	s := newScreen(t, 100, 30, recorded(t, "sandbox-held", 0))
+	s.press("a", "r")
+	s.feed(event.Event{Kind: event.KindOperation, Status: event.RollingBack, Message: "aborted; shop/api:server: Deployment/shop-api: not ready"})
+	s.shows(t, "aborted by you")
+	s.showsNot(t, "aborted; api:server")
+	s.feed(event.Event{Kind: event.KindOperation, Status: event.Aborted, Exit: new(int), Outcome: "the release was uninstalled",
+		Message: "the release was uninstalled: aborted; shop/api:server: Deployment/shop-api: not ready", Time: s.State.Now})
+	s.shows(t, "✗ aborted by you  press q to quit · the release was uninstalled  ")
+}

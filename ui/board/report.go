@@ -75,7 +75,7 @@ func (m *model) pathLines(width int) []canvas.Line {
 		})
 	}
 	if over := len(path) - longestPath; over > 0 {
-		middle := canvas.Plain(theme.Quiet, fmt.Sprintf("  %s %s", m.Theme.Lines.Ellipsis, text.Count(over, "group")))
+		middle := canvas.Plain(theme.Quiet, fmt.Sprintf("  %s %s", m.Theme.Lines.Ellipsis, text.Count(over, m.State.Operation.GroupNoun())))
 		out = slices.Concat(out[:1+longestPath/2], []canvas.Line{middle}, out[len(out)-longestPath/2:])
 	}
 	return out

@@ -68,6 +68,8 @@ func (s *stack) release(scope string) *model {
 		m = newModel(s.ctx, o)
 		m.setTheme(s.Theme.Options)
 		m.W, m.H = s.W, s.H
+		m.Whole, m.Scope, m.whole = &s.Picture, scope, s.model
+		m.Abort = func() tea.Cmd { m.Modes = nil; return s.askAbort() }
 		m.back = func() tea.Cmd { s.open = ""; s.stale = true; return nil }
 		s.boards[scope] = m
 	}
@@ -80,15 +82,26 @@ func (s *stack) show(scope string) tea.Cmd {
 		return s.Say(theme.Quiet, "nothing to do for "+scope)
 	}
 	s.open = scope
-	m.header.Within = s.State.Operation.Name + " " + s.State.Operation.Release
 	return s.wrap(scope, m.settle())
 }
 
 // Update passes a message to its board: input to the shown one, changes of the terminal to
 // all.
 func (s *stack) Update(msg tea.Msg) (tea.Model, tea.Cmd) {
-	cmd := s.handle(msg)
-	return s, tea.Batch(cmd, s.share())
+	said := s.Flash.N
+	cmd := tea.Batch(s.handle(msg), s.share())
+	m := s.boards[s.open]
+	switch {
+	case m == nil:
+	case s.model.Modes.Top() != nil: // it is on the stack's own board
+		s.open = ""
+	case s.Flash.N != said:
+		cmd = tea.Batch(cmd, s.wrap(s.open, m.Say(s.Flash.Role, s.Flash.Text)))
+	}
+	if m != nil {
+		m.stale = true // it shows the stack's state too
+	}
+	return s, cmd
 }
 
 func (s *stack) handle(msg tea.Msg) tea.Cmd {
@@ -106,7 +119,8 @@ func (s *stack) handle(msg tea.Msg) tea.Cmd {
 		return tea.Batch(cmds...)
 	case tea.KeyPressMsg:
 		if m := s.boards[s.open]; m != nil && m.Modes.Top() == nil && s.isForAll(msg.String()) {
-			return s.runForAll(msg)
+			_, cmd := s.model.Update(msg)
+			return cmd
 		}
 	}
 	if m := s.boards[s.open]; m != nil && isInput(msg) {
@@ -125,17 +139,11 @@ func (s *stack) isForAll(key string) bool {
 			return true
 		}
 	}
-	return slices.Contains([]string{"q", "a", "ctrl+c", "p", "space", "c", "n", "o"}, key)
+	return slices.Contains(keysForAll, key)
 }
 
-// runForAll runs a key that is about all releases. Dialogs open on the stack's own board.
-func (s *stack) runForAll(k tea.KeyPressMsg) tea.Cmd {
-	_, cmd := s.model.Update(k)
-	if s.model.Modes.Top() != nil {
-		s.open = ""
-	}
-	return cmd
-}
+// keysForAll act on the whole stack from the board of a release too.
+var keysForAll = []string{"q", "a", "ctrl+c", "p", "space", "c", "n", "o"}
 
 func isInput(msg tea.Msg) bool {
 	switch msg.(type) {

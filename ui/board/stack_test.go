@@ -10,6 +10,7 @@ import (
 	"github.com/charmbracelet/x/ansi"
 
 	"lockstep/engine/event"
+	"lockstep/engine/plan"
 	"lockstep/theme"
 	"lockstep/ui/board/replay"
 )
@@ -116,6 +117,66 @@ func TestStackReplay(t *testing.T) {
 		s.Update(keyPress("esc"))
 		if !strings.Contains(text(), "data/queue") {
 			t.Errorf("esc does not return to the releases:\n%s", text())
+		}
+	})
+}
+
+// TestReleaseOfAPausedStack shows the pause on the board of a release that has not started, with
+// the keys of the stack; refusals and questions about the stack are seen from there too (S6).
+func TestReleaseOfAPausedStack(t *testing.T) {
+	inBubble(t, func(t *testing.T) {
+		var sent []event.Command
+		s := openStack(t, 100, 30, 75, dark, &sent, "end", "enter")
+		text := func() string { return ansi.Strip(s.View().Content) }
+		expect := func(want ...string) {
+			t.Helper()
+			for _, w := range want {
+				if !strings.Contains(text(), w) {
+					t.Errorf("%q is missing:\n%s", w, text())
+				}
+			}
+		}
+		feed := func(e event.Event) {
+			e.Time = s.State.Now
+			s.Update(batchMsg{events: []event.Event{e}, more: true})
+		}
+		expect("○ waiting  for shop/identity", " p pause  a abort ")
+		feed(event.Event{Kind: event.KindRun, Status: event.Paused, Message: "breakpoint shop/identity"})
+		expect("‖ paused  not started · breakpoint shop/identity  3 waiting", " p resume  n step  a abort  b breakpoint ")
+		s.Update(keyPress("n"))
+		if last := sent[len(sent)-1]; last.Name != event.Step || last.Scope != "" {
+			t.Errorf("n sent %+v", last)
+		}
+		feed(event.Event{Kind: event.KindCommand, Command: event.Step, Status: event.Refused, Message: "nothing to start"})
+		expect("step refused: nothing to start")
+		for _, keys := range [][]string{{"?", "ctrl+c"}, {":", "a", "b", "o", "r", "t", "enter"}} {
+			for _, k := range keys {
+				s.Update(keyPress(k))
+			}
+			expect("abort this run of shop?")
+			for _, k := range []string{"esc", "end", "enter"} {
+				s.Update(keyPress(k))
+			}
+		}
+		feed(event.Event{Kind: event.KindOperation, Status: event.Failed, Exit: new(int), Outcome: "2 of 5 deployed"})
+		expect("⊘ never started  press esc to see all releases · 2 of 5 deployed")
+	})
+}
+
+// TestColumnsOfAStack are named by their layers, and those of its rollback and removals so.
+func TestColumnsOfAStack(t *testing.T) {
+	inBubble(t, func(t *testing.T) {
+		s := openStack(t, 200, 50, 75, dark, nil)
+		group := &plan.Group{ID: "data/queue", After: []string{}, Objects: []plan.Object{{Kind: "Release", Name: "queue"}}}
+		s.Update(batchMsg{events: []event.Event{{Kind: event.KindPlan, Phases: []event.Phase{
+			{Name: "remove", Kind: event.PhaseRemove, Groups: []*plan.Group{group}}, {Name: "rollback/releases", Kind: event.PhaseApply, Groups: []*plan.Group{group}},
+		}}}, more: true})
+		var titles []string
+		for _, c := range s.Graph.Cols {
+			titles = append(titles, c.Title)
+		}
+		if got, want := strings.Join(titles, ", "), "layer 0, layer 1, layer 2, layer 3, remove layer 0, rollback layer 0"; got != want {
+			t.Errorf("the columns are %s, want %s", got, want)
 		}
 	})
 }

@@ -102,7 +102,7 @@ func (b *List) Draw() {
 	nodes, dot := b.groups(), " "+b.Theme.Lines.Dot+" "
 	if len(nodes) == 0 {
 		none := []canvas.Line{canvas.Plain(theme.Quiet, "No breakpoints; b sets one on the selected group")}
-		b.Canvas.Box("breakpoints"+dot+"esc closes", min(b.W-4, 56), none, theme.Accent)
+		b.Canvas.Box("breakpoints"+dot+"esc close", min(b.W-4, 56), none, theme.Accent)
 		return
 	}
 	at, room, wide := b.index(nodes), max(b.H-6, 1), 58
@@ -124,7 +124,11 @@ func (b *List) Draw() {
 			{Role: role, Text: canvas.Pad(canvas.FitMiddle(nameOf(n), w-18, b.Theme.Lines.Ellipsis), w-17)}, {Role: theme.Quiet, Text: word},
 		})
 	}
-	b.Canvas.Box(text.Count(len(nodes), "breakpoint")+dot+"space disable · x delete · esc", w, lines, theme.Accent)
+	toggle := "space disable"
+	if !b.State.PausesBefore(nodes[at].Unit()) {
+		toggle = "space enable"
+	}
+	b.Canvas.Box(text.Count(len(nodes), "breakpoint")+dot+toggle+dot+"x delete"+dot+"esc close", w, lines, theme.Accent)
 }
 
 // nameOf returns a group's id, with its phase unless that is the apply phase.

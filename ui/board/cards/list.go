@@ -124,16 +124,12 @@ func (l *Layout) listNames() int {
 
 // listName returns a group's name, with its phase unless that is the apply phase.
 func (l *Layout) listName(n *graph.Node) string {
-	title := graph.PhaseTitle(n.Phase)
-	switch {
-	case n.Back():
-		title = l.Theme.Lines.Undo + " " + title
-	case n.Kind == event.PhaseApply:
-		return n.Name
-	case len(l.Graph.Cols[n.Col].Phase.Groups) == 1:
+	phase := l.Graph.Cols[n.Col].Phase
+	title := graph.PhaseTitle(phase)
+	if title != "" && len(phase.Groups) == 1 && phase.Kind != event.PhaseApply && phase.Kind != event.PhaseRemove {
 		return title
 	}
-	return title + " " + l.Theme.Lines.Dot + " " + n.Name
+	return l.Join(title, n.Name)
 }
 
 func (l *Layout) drawListHead(c *Card, name int) {

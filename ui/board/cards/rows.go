@@ -186,8 +186,8 @@ func (l *Layout) afterRows(n *graph.Node, limit int) []row {
 	}
 	if len(rows) == 0 { // only the run itself holds it
 		text := "may start"
-		if l.State.Run == event.Paused || l.State.Run == event.Held {
-			text += ", run is " + string(l.State.Run)
+		if run, _ := l.RunStatus(); run == event.Paused || run == event.Held {
+			text += ", " + string(run)
 		}
 		return []row{{kind: moreRow, text: text}}
 	}

@@ -139,9 +139,12 @@ func (b *Board) drawOverview() {
 		if b.columnActive(h.col) {
 			role = theme.Strong
 		}
-		title := b.columnTitle(b.Graph.Cols[h.col])
-		if h.rect.W < minCellWidth {
+		title := b.Graph.Cols[h.col].Title
+		switch {
+		case h.rect.W < minCellWidth:
 			title = ""
+		case h.rect.W < canvas.Width(title):
+			title = b.Graph.Cols[h.col].ShortTitle()
 		}
 		b.Canvas.PutFit(h.rect.X, h.rect.Y+b.Area.Y-b.Top, h.rect.W, role, title)
 	}

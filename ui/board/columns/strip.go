@@ -25,29 +25,18 @@ func (b *Board) drawTitles() {
 		if b.columnActive(p.Index) {
 			role = theme.Strong
 		}
-		title, room := b.columnTitle(b.Graph.Cols[p.Index]), min(p.X+p.W, end)-p.X-1
+		title, room := b.Graph.Cols[p.Index].Title, min(p.X+p.W, end)-p.X-1
 		if canvas.Width(title) > room && p.Cut {
 			continue
 		}
 		if p.Prefix != "" {
 			title = b.Join(title, p.Prefix+b.Theme.Lines.Ellipsis)
-			if canvas.Width(title) > room {
-				title = strings.TrimPrefix(title, "layer ")
-			}
+		}
+		if canvas.Width(title) > room {
+			title = strings.Replace(title, b.Graph.Cols[p.Index].Title, b.Graph.Cols[p.Index].ShortTitle(), 1)
 		}
 		b.Canvas.PutFit(p.X+1, y, room, role, title)
 	}
-}
-
-func (b *Board) columnTitle(c *graph.Column) string {
-	title := c.Title
-	if c.Phase.Kind == event.PhaseApply {
-		title = "layer " + title
-	}
-	if picture.IsRollback(c.Phase) {
-		title = b.Theme.Lines.Undo + " " + title
-	}
-	return title
 }
 
 func (b *Board) columnActive(i int) bool {
@@ -83,7 +72,7 @@ func (b *Board) placeStrip() Strip {
 	if last.Cut && len(shown) > 1 { // its title is dropped
 		last = shown[len(shown)-2]
 	}
-	room := end - (last.X + 1 + canvas.Width(b.columnTitle(b.Graph.Cols[last.Index])) + 2)
+	room := end - (last.X + 1 + canvas.Width(b.Graph.Cols[last.Index].Title) + 2)
 	if room < minStripWidth {
 		return s
 	}

@@ -317,8 +317,10 @@ func (e *Edit) Draw() {
 	switch {
 	case d.failed != nil:
 		title, border = append([]string{"Invalid edit"}, again...), theme.Bad
-	case d.made.Empty:
+	case d.made.Empty && d.chart:
 		title = append([]string{"Nothing to apply"}, again...)
+	case d.made.Empty:
+		title = []string{"Nothing to apply", "e edit again", "w save", "esc discard"}
 	case d.chart:
 		title = []string{"Review edit", "enter apply", "e edit values", "esc discard"}
 	}

@@ -100,9 +100,9 @@ func (p *Graph) addPhase(phase *event.PhaseState) {
 	first := len(p.Cols)
 	for _, n := range own {
 		for len(p.Cols) <= first+layer[n.ID] {
-			c := &Column{Title: PhaseTitle(phase.Name), Phase: phase}
+			c := &Column{Title: PhaseTitle(phase), Phase: phase}
 			if layered {
-				c.Title = strings.TrimPrefix(c.Title+" "+strconv.Itoa(len(p.Cols)-first), "apply ")
+				c.Title = strings.TrimPrefix(c.Title+" "+layerWord+strconv.Itoa(len(p.Cols)-first), " ")
 			}
 			p.Cols = append(p.Cols, c)
 		}
@@ -143,7 +143,27 @@ func untangle(nodes []*Node) {
 	slices.SortStableFunc(nodes, func(a, b *Node) int { return cmp.Compare(middle(a), middle(b)) })
 }
 
-func PhaseTitle(name string) string { return strings.TrimPrefix(name, event.RollbackPrefix) }
+// layerWord precedes the number of a layer.
+const layerWord = "layer "
+
+// ShortTitle is the title without the word for the layer, for a column without room for it.
+func (c *Column) ShortTitle() string { return strings.Replace(c.Title, layerWord, "", 1) }
+
+// PhaseTitle returns the words for a phase: "" for the one that applies the operation's groups,
+// "remove" for deletions, "rollback" before either, and the event of hooks.
+func PhaseTitle(phase *event.PhaseState) string {
+	name, back := strings.CutPrefix(phase.Name, event.RollbackPrefix)
+	switch phase.Kind {
+	case event.PhaseApply:
+		name = ""
+	case event.PhaseRemove:
+		name = "remove"
+	}
+	if back && !strings.HasSuffix(name, "rollback") { // as its hooks are named
+		name = strings.TrimSuffix("rollback "+name, " ")
+	}
+	return name
+}
 
 // shortName returns a group's name without the parts that all groups of the phase share.
 func shortName(phase *event.PhaseState, g *plan.Group) string {

@@ -23,8 +23,6 @@ type Header struct {
 	*screen.Screen
 	// Title is shown if the operation has no name.
 	Title string
-	// Within is the stack that a release is part of, or "".
-	Within string
 	// StateLines is the state's text if it takes several lines.
 	StateLines []string
 }
@@ -51,8 +49,12 @@ func (h *Header) Draw(hints []keys.Hint) {
 func (h *Header) drawOperation() {
 	cv, op := h.Canvas, h.State.Operation
 	timing := ""
-	if !h.State.Started.IsZero() && !h.PlanOnly() && !op.IsWatch() {
-		timing = canvas.Clock(h.State.Active(h.Now()))
+	clock := &h.State
+	if h.Whole != nil && clock.Status == "" {
+		clock = &h.Whole.State
+	}
+	if !clock.Started.IsZero() && !h.PlanOnly() && !op.IsWatch() {
+		timing = canvas.Clock(clock.Active(h.Now()))
 		if op.Timeout > 0 {
 			timing += " of " + canvas.Clock(op.Timeout)
 		}
@@ -69,8 +71,8 @@ func (h *Header) drawOperation() {
 		x = cv.Put(x, 0, theme.Accent, badge) + 1
 	}
 	what := cmp.Or(strings.TrimSpace(op.Name+" "+op.Release), h.Title)
-	if h.Within != "" {
-		what = h.Within + " " + h.Theme.Lines.More + " " + what
+	if h.Whole != nil {
+		what = strings.Join([]string{h.Whole.State.Operation.Name, h.Whole.State.Operation.Release, h.Theme.Lines.More, what}, " ")
 	}
 	x = cv.PutFit(x, 0, end-x, theme.Strong, what)
 
@@ -149,7 +151,9 @@ func (h *Header) stateMark() (theme.Mark, string) {
 	}
 	switch {
 	case h.PlanOnly():
-		return called(event.Waiting, "plan"), fmt.Sprintf("%s, %s %s press q to quit", text.Count(len(h.Graph.Nodes), "group"), text.Count(h.Tally.Total, "object"), h.Theme.Lines.Dot)
+		return called(event.Waiting, "plan"), fmt.Sprintf("%s, %s %s press q to quit", text.Count(len(h.Graph.Nodes), h.State.Operation.GroupNoun()), text.Count(h.Tally.Total, "object"), h.Theme.Lines.Dot)
+	case s.Status == "" && h.Whole != nil:
+		return h.notStarted()
 	case s.Status == "" && h.Over():
 		return h.Theme.Mark("aborted"), "the record is empty"
 	case s.Status == "":
@@ -180,7 +184,11 @@ func (h *Header) stateMark() (theme.Mark, string) {
 	case !s.Away.IsZero():
 		return h.Theme.Mark(string(event.Away)), h.awayText()
 	case s.Status == event.RollingBack:
-		return h.Theme.Mark(string(event.RollingBack)), h.Join(h.others(h.W), h.Graph.Shorten(s.Message))
+		why := h.Graph.Shorten(s.Message)
+		if h.Aborts { // the message repeats each failure
+			why = "aborted by you"
+		}
+		return h.Theme.Mark(string(event.RollingBack)), h.Join(h.others(h.W), why)
 	case s.Operation.IsWatch():
 		return h.liveMark(), ""
 	}
@@ -191,6 +199,33 @@ func (h *Header) stateMark() (theme.Mark, string) {
 		mark.Glyph, mark.Role = worse.Glyph, worse.Role
 	}
 	return mark, h.Expected().Text
+}
+
+// notStarted returns the state of a release before its operation starts: that of its stack, which
+// may wait for other releases, be paused, or have ended without it.
+func (h *Header) notStarted() (theme.Mark, string) {
+	called := func(status event.Status) theme.Mark { return h.Theme.Mark(string(status)) }
+	own := h.Whole.Graph.Select(func(n *graph.Node) bool { return n.ID == h.Scope && h.Whole.IsCurrent(n) })
+	run, why := h.RunStatus()
+	switch {
+	case h.Over():
+		return called(event.Skipped), h.Join(h.quitHint(), h.Whole.State.Outcome)
+	case run == event.Paused || run == event.Held:
+		return called(event.Paused), h.Join("not started", why)
+	case len(own) > 0 && own[0].Status == event.Waiting:
+		var names []string
+		for _, up := range own[0].Ins {
+			if !picture.Passed(up) {
+				names = append(names, up.Name)
+			}
+		}
+		if len(names) > 0 {
+			return called(event.Waiting), "for " + strings.Join(names, ", ")
+		}
+	}
+	mark := called(event.Waiting)
+	mark.Word = "starting"
+	return mark, ""
 }
 
 // awayText says how long the API server has been unreachable, "" if it answers.
@@ -236,7 +271,14 @@ func (h *Header) endMark() (theme.Mark, string) {
 		}
 		return mark, h.Join(ends, quit)
 	}
-	return mark, h.Join(quit, h.Graph.Shorten(s.Reason()), h.changesSince())
+	why := s.Reason()
+	if s.Status == event.Aborted && s.Outcome != "" { // the reason repeats each failure
+		why = s.Outcome
+	}
+	if by := cmp.Or(map[bool]string{true: "you"}[h.Aborts], s.Answer.By); s.Status == event.Aborted && by != "" {
+		mark.Word += " by " + by
+	}
+	return mark, h.Join(quit, h.Graph.Shorten(why), h.changesSince())
 }
 
 // quitHint says how to quit, and what quitting deletes.
@@ -244,7 +286,7 @@ func (h *Header) quitHint() string {
 	switch {
 	case h.Throwaway:
 		return "press q to quit; this deletes the cluster"
-	case h.Within != "":
+	case h.Whole != nil:
 		return "press esc to see all releases"
 	}
 	return "press q to quit"
@@ -278,11 +320,8 @@ func (h *Header) changesSince() string {
 
 // inFlight says which work a pause or an abort still waits for.
 func (h *Header) inFlight() string {
-	switch n := h.Tally.Active; {
-	case h.Tally.Requests > 0:
-		return fmt.Sprintf("waiting for in-flight applies (%d)", h.Tally.Requests)
-	case n > 0 && h.State.Run == event.Paused:
-		return text.Count(n, "object") + " in progress"
+	if n := h.Tally.Requests; n > 0 {
+		return "waiting for " + text.Count(n, "request") + " in flight"
 	}
 	return ""
 }

@@ -29,7 +29,10 @@ func (c *changes) lines(s Subject, width int) (out []canvas.Line) {
 	if s.Object == nil {
 		out, room = append(out, diffHead(all, len(s.Node.Objects))), maxDiffLines
 	}
-	shared := common(all, func(a answer) string { return a.change.Message })
+	shared := ""
+	if len(all) > 1 {
+		shared = common(all, func(a answer) string { return a.change.Message })
+	}
 	if shared != "" {
 		out[0] = append(out[0], canvas.Piece{Role: theme.Quiet, Text: " (" + shared + ")"})
 	}
@@ -49,9 +52,9 @@ func (c *changes) lines(s Subject, width int) (out []canvas.Line) {
 	return out
 }
 
-// common returns the text that is the same for all of several objects, or "".
+// common returns the text that is the same for all objects, or "".
 func common(all []comparison, said func(answer) string) string {
-	if len(all) < 2 {
+	if len(all) == 0 {
 		return ""
 	}
 	text := said(all[0].answer)

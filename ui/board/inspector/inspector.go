@@ -136,8 +136,8 @@ func (i *Inspector) CanPreview() bool {
 // ShowsDiff reports whether the pane shows the diff of the selection: only while the run
 // is paused.
 func (i *Inspector) ShowsDiff() bool {
-	paused := i.State.Run == event.Paused || i.State.Run == event.Held || i.PlanOnly()
-	return paused && !i.Shown && i.CanPreview()
+	run, _ := i.RunStatus()
+	return (run == event.Paused || run == event.Held || i.PlanOnly()) && !i.Shown && i.CanPreview()
 }
 
 func (i *Inspector) Wraps() bool {

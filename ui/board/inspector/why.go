@@ -97,7 +97,7 @@ func (s Subject) groupWhy(n *graph.Node) canvas.Line {
 func diagnosis(o *event.ObjectState, room int) []canvas.Line {
 	var lines []canvas.Line
 	if o.Message != "" && o.Cause != "" && !strings.Contains(o.Cause, o.Message) && room > 1 {
-		lines = append(lines, canvas.Plain(theme.Quiet, o.Message))
+		lines = append(lines, canvas.Plain(theme.Quiet, "now: "+o.Message))
 		room--
 	}
 	found := slices.Concat(o.Diagnosis, o.Log)
@@ -141,13 +141,16 @@ func (s Subject) gateLines(n *graph.Node, w int) (lines []canvas.Line) {
 // followersLine counts the groups that wait for one, or never started because of it.
 func (s Subject) followersLine(n *graph.Node) canvas.Line {
 	all := s.Graph.Followers(n)
-	verb := " wait for it: "
+	verb, one := " wait for it: ", " waits for it: "
+	if s.State.Operation.Stack() {
+		verb, one = " need it: ", " needs it: "
+	}
 	switch {
 	case !s.State.Ended.IsZero() || n.Status == event.Failed && s.State.Run == event.Aborting:
 		all = slices.DeleteFunc(all, func(d *graph.Node) bool { return d.Status != event.Waiting && d.Status != event.Skipped })
 		verb = " never started: "
 	case len(all) == 1:
-		verb = " waits for it: "
+		verb = one
 	}
 	if len(all) == 0 {
 		return nil
@@ -156,5 +159,5 @@ func (s Subject) followersLine(n *graph.Node) canvas.Line {
 	for i, d := range all {
 		names[i] = d.Name
 	}
-	return canvas.Line{{Role: theme.Text, Text: text.Count(len(all), "group") + verb}, {Role: theme.Quiet, Text: strings.Join(names, ", ")}}
+	return canvas.Line{{Role: theme.Text, Text: text.Count(len(all), s.State.Operation.GroupNoun()) + verb}, {Role: theme.Quiet, Text: strings.Join(names, ", ")}}
 }

@@ -93,5 +93,5 @@ func (p *Page) Draw() {
 		return
 	}
 	w := min(p.W-4, 92)
-	p.DrawText(p.title+" "+p.Theme.Lines.Dot+" esc closes", w, p.lines(w-4), theme.Accent)
+	p.DrawText(p.title+" "+p.Theme.Lines.Dot+" esc close", w, p.lines(w-4), theme.Accent)
 }

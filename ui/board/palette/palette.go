@@ -128,7 +128,7 @@ func (p *Palette) Draw() {
 	if p.W-w < 24 {
 		p.Canvas.Blank(canvas.Rect{X: 0, Y: 0, W: p.W, H: p.H})
 	}
-	title := p.Join(text.Count(len(all), "command"), "type to search", p.Theme.Lines.Enter+" run", "esc")
+	title := p.Join(text.Count(len(all), "command"), "type to search", p.Theme.Lines.Enter+" run", "esc close")
 	inner := p.Canvas.Box(title, w, lines, theme.Accent)
 	p.cursor = tea.NewCursor(min(inner.X+1+p.input.Position(), inner.X+inner.W-1), inner.Y)
 	p.cursor.Blink = false

@@ -33,13 +33,34 @@ type Picture struct {
 	undo    map[plan.Object]*event.ObjectState // the objects of the rollback
 	Next    *event.GroupState                  // the next group to step, while paused
 	Ended   bool                               // the source has ended
+	// Whole is the stack of which the operation is the release Scope; nil for other operations.
+	Whole *Picture
+	Scope string
 }
 
 func (p *Picture) ReadOnly() bool { return !p.Steers }
 
 func (p *Picture) Over() bool {
 	is := p.State.Status
-	return p.Ended || is == event.Succeeded || is == event.Failed || is == event.Aborted
+	return p.Ended || is == event.Succeeded || is == event.Failed || is == event.Aborted || p.Whole != nil && p.Whole.Over()
+}
+
+// RunStatus returns the status of the run, and why it has it. A release that has not started waits
+// with its stack.
+func (p *Picture) RunStatus() (event.Status, string) {
+	if p.Whole != nil && p.State.Status == "" {
+		return p.Whole.RunStatus()
+	}
+	return p.State.Run, p.State.RunMessage
+}
+
+// Paused and Held report whether the run is, and accepts commands.
+func (p *Picture) Paused() bool { return p.runIs(event.Paused) }
+func (p *Picture) Held() bool   { return p.runIs(event.Held) }
+
+func (p *Picture) runIs(status event.Status) bool {
+	is, _ := p.RunStatus()
+	return p.Steerable() && is == status
 }
 
 // Steerable reports whether the run accepts commands.

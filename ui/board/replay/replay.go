@@ -46,7 +46,7 @@ func (r *Replay) Keys() []keys.Binding {
 		{Keys: "right", Hint: keys.Always("next event"), Do: by(r.pauseBy, 1), About: "next event"},
 		{Keys: ",", Hint: keys.Always("previous group"), Do: by(r.pauseAtGroup, -1), About: "previous group status change"},
 		{Keys: ".", Hint: keys.Always("next group"), Do: by(r.pauseAtGroup, 1), About: "next group status change"},
-		{Keys: "x", Hint: keys.When("failure", r.hasFailure), Do: by(r.pauseAtFailure, 1), About: "next failure"},
+		{Keys: "x", Hint: keys.When("next failure", r.hasFailure), Do: by(r.pauseAtFailure, 1), About: "next failure"},
 		{Keys: "X", Do: by(r.pauseAtFailure, -1), About: "previous failure"},
 		{Keys: "+ =", Label: "+", Hint: keys.When("faster", func() bool { return r.speed < Fastest }), Do: faster(2), About: "twice as fast, up to 64×"},
 		{Keys: "-", Hint: keys.When("slower", func() bool { return r.speed > Slowest }), Do: faster(0.5), About: "half as fast, down to 1×"},

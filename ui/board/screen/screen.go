@@ -40,6 +40,7 @@ type Screen struct {
 	Modes     keys.Stack
 	Buttons   []Button // the hints in the last frame
 	QuitAtEnd bool     // quit when the operation is over
+	Aborts    bool     // the user aborted the run on this screen
 
 	// Scoped takes the events of a stack's releases; Rewound means that all events are
 	// forgotten. Both may be nil.
@@ -113,12 +114,10 @@ func (s *Screen) BreakpointAhead(n *graph.Node) bool {
 	return s.State.HasBreakpoint(n.Unit()) && !n.Status.Over() && n.Status != event.Running
 }
 
-// Held and Paused report whether the run is, and accepts commands.
-func (s *Screen) Held() bool   { return s.Steerable() && s.State.Run == event.Held }
-func (s *Screen) Paused() bool { return s.Steerable() && s.State.Run == event.Paused }
-
 // PlanOnly reports whether the screen shows a plan without a run.
-func (s *Screen) PlanOnly() bool { return s.State.Status == "" && s.Over() && len(s.Graph.Nodes) > 0 }
+func (s *Screen) PlanOnly() bool {
+	return s.State.Status == "" && s.Over() && len(s.Graph.Nodes) > 0 && s.Whole == nil
+}
 
 // HasReport reports whether an operation ended.
 func (s *Screen) HasReport() bool {
@@ -168,6 +167,7 @@ func (s *Screen) Send(c event.Command) tea.Cmd {
 	if s.Over() {
 		return s.Say(theme.Quiet, "the operation is over")
 	}
+	s.Aborts = s.Aborts || c.Name == event.Abort || c.Name == event.Rollback || c.Name == event.Stop
 	s.Command(c)
 	return nil
 }

@@ -245,7 +245,7 @@ func (a *app) runStackOperation(cmd *cobra.Command, r runOptions, stack *kube.St
 		runOptions: r, op: stack, info: stack.Info(), clients: slices.Collect(maps.Values(all)), hide: stack.Text,
 		abortOutcome: "running releases will be marked failed",
 		next:         func(s *event.State) []string { return suggester{app: a, cmd: cmd}.afterStack(s, r.sandbox) },
-		board:        board.Options{Inspector: nothing("press enter to open the release"), Release: release},
+		board:        board.Options{Inspector: nothing("not compared yet; enter opens the release"), Release: release},
 		closed:       func() {},
 	})
 }
