@@ -150,9 +150,9 @@ func (o *session) hook(obj plan.Object) (*rel1.Hook, *resource.Info) {
 func (o *session) hookMessage(obj plan.Object) string {
 	h, _ := o.hook(obj)
 	if h != nil && (len(h.DeletePolicies) == 0 || slices.Contains(h.DeletePolicies, rel1.HookBeforeHookCreation)) { // the default
-		return "recreated; the previous one is deleted first"
+		return "a previous " + obj.Kind + " is deleted first"
 	}
-	return "recreated"
+	return ""
 }
 
 // NothingSent is the error about an object that is not sent: its text is the reason.

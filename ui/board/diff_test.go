@@ -227,3 +227,24 @@ func TestNoKeyDoesTwoThings(t *testing.T) {
 		}
 	}
 }
+
+// TestDiffOfAHook says once that it will run, and afterwards that it has.
+func TestDiffOfAHook(t *testing.T) {
+	inBubble(t, func(t *testing.T) {
+		hook := map[string]inspector.Change{"Job/shop-smoke-test": {Action: inspector.Hook, Message: "a previous Job is deleted first"},
+			"Job/shop-preflight": {Action: inspector.Hook, Message: "a previous Job is deleted first"}}
+		s, _ := diffing(t, hook)
+		press := func(keys ...string) {
+			for _, key := range keys {
+				s.settle()
+				s.press(key)
+			}
+			s.settle()
+		}
+		press("esc", "end", "d")
+		s.shows(t, "Job/shop-smoke-test  will run: a previous Job is deleted first")
+		s.showsNot(t, "1 object: ")
+		press("esc", "home", "right", "d")
+		s.shows(t, "Job/shop-preflight  has run\n")
+	})
+}

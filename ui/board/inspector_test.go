@@ -13,6 +13,7 @@ import (
 
 	"lockstep/engine/plan"
 	"lockstep/ui/board/inspector"
+	"lockstep/ui/board/screen"
 )
 
 // answerer is an Inspector that gives the same answers always.
@@ -214,4 +215,23 @@ func TestShell(t *testing.T) {
 	s = newScreen(t, 160, 45, recorded(t, "sandbox-held", 0))
 	s.press("x")
 	s.shows(t, "no cluster to open a shell in")
+}
+
+// TestGatesOfHooks names the phases around a hook, since no group of its phase waits for it.
+func TestGatesOfHooks(t *testing.T) {
+	s := newScreen(t, 120, 40, recorded(t, "sandbox-install", 0))
+	for _, want := range []struct{ group, before, after string }{
+		{"namespace:shop", "nothing, it starts first", "pre-install"},
+		{"pre-install:Job/shop-preflight", "namespace", "layer 0"},
+		{"post-install:Job/shop-smoke-test", "all layers", "nothing"},
+	} {
+		for _, n := range s.Graph.Nodes {
+			if n.ID == want.group {
+				s.Sel = screen.Spot{Unit: n.Unit()}
+			}
+		}
+		s.press("7")
+		s.shows(t, "waits for\n    "+want.before+"\n\n  needed by\n    "+want.after+"\n")
+		s.press("esc")
+	}
 }

@@ -107,7 +107,7 @@ func TestRolledBack(t *testing.T) {
 	undo("a", "a-1", event.Failed, "")
 	s.feed(event.Event{Kind: event.KindOperation, Status: event.Failed})
 	expect(map[string]string{"c:a": "ready", "c:c": "partly rolled back"})
-	s.shows(t, "partly rolled back", "↩ ConfigMap/c-1", "○ ConfigMap/d-1")
+	s.shows(t, "partly rolled back", "↩ ConfigMap/c-1", "⊘ ConfigMap/d-1")
 }
 
 // TestAbortedByTheUser says so, with the outcome and without the failures that it ended.
@@ -120,4 +120,14 @@ func TestAbortedByTheUser(t *testing.T) {
 	s.feed(event.Event{Kind: event.KindOperation, Status: event.Aborted, Exit: new(int), Outcome: "the release was uninstalled",
 		Message: "the release was uninstalled: aborted; shop/api:server: Deployment/shop-api: not ready", Time: s.State.Now})
 	s.shows(t, "✗ aborted by you  press q to quit · the release was uninstalled  ")
+}
+
+// TestNeverStarted says so once for a group, and for its objects too.
+func TestNeverStarted(t *testing.T) {
+	s, _ := undoing(t)
+	s.feed(event.Event{Kind: event.KindGroup, Phase: "apply", Group: "c:d", Status: event.Skipped, Message: "not started: c:a failed"},
+		event.Event{Kind: event.KindOperation, Status: event.Failed})
+	s.Sel.Unit = event.Unit{Phase: "apply", Group: "c:d"}
+	s.press("enter")
+	s.shows(t, "never started, 0 of 2 objects: c:a failed", "⊘ ConfigMap/d-1  never started")
 }

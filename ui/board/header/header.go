@@ -173,7 +173,7 @@ func (h *Header) stateMark() (theme.Mark, string) {
 		next := ""
 		if h.Next != nil {
 			if name := h.Graph.ByKey[h.Next.Unit()].Name; !strings.HasSuffix(text, name) {
-				next = h.Theme.Lines.Next + " " + name
+				next = h.Theme.Lines.Next + " next: " + name
 			}
 		}
 		return mark, h.Join(text, next, h.inFlight(), h.awayText())

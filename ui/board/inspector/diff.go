@@ -26,7 +26,7 @@ func (c *changes) lines(s Subject, width int) (out []canvas.Line) {
 		return canvas.WrapLines([]canvas.Line{canvas.Plain(theme.Quiet, none)}, width)
 	}
 	room := unlimited
-	if s.Object == nil {
+	if s.Object == nil && len(s.Node.Objects) > 1 {
 		out, room = append(out, diffHead(all, len(s.Node.Objects))), maxDiffLines
 	}
 	shared := ""
@@ -118,7 +118,7 @@ func changeLines(x comparison, names, room, width int, ellipsis string) []canvas
 		what.Text = x.none
 	default:
 		what.Role, what.Text = changeText(x.object, x.change)
-		if x.change.Message != "" {
+		if x.change.Message != "" && !(x.change.Action == Hook && Applied(x.object)) { // that was about its start
 			head = append(head, canvas.Piece{Role: theme.Text, Text: ": " + x.change.Message})
 		}
 	}
@@ -140,8 +140,11 @@ var actionTexts = map[Action]struct {
 }{
 	Create: {theme.Good, "will be created"}, Alter: {theme.Busy, "changes"}, Unchanged: {theme.Quiet, "unchanged"},
 	Delete: {theme.Bad, "will be deleted"}, Absent: {theme.Quiet, "is already gone"}, Keep: {theme.Quiet, "stays"},
-	Hook: {theme.Accent, "runs"}, Refuse: {theme.Bad, "would be refused"}, Later: {theme.Stopped, "cannot be compared yet"},
+	Hook: {theme.Accent, ""}, Refuse: {theme.Bad, "would be refused"}, Later: {theme.Stopped, "cannot be compared yet"},
 }
+
+// hookTexts are the texts of hooks that run and of other objects, before and after they are applied.
+var hookTexts = map[bool][2]string{true: {"will run", "has run"}, false: {"will be created", "was created"}}
 
 // changeText returns the text of a change. For an object that this run has applied, it is what the
 // run did, and what another apply would do.
@@ -150,10 +153,14 @@ func changeText(o *event.ObjectState, c Change) (theme.Role, string) {
 	if n := len(c.Fields); n > 0 && c.Action == Alter {
 		is.text = text.Count(n, "field")
 	}
-	did := o.Change.Word()
+	did, runs := o.Change.Word(), o.Object.Kind == "Job" || o.Object.Kind == "Pod"
 	switch done := did != "" && o.Change != event.Unchanged; {
 	case done && c.Recorded:
 		return theme.Text, did
+	case c.Action == Hook && Applied(o) && !c.Recorded:
+		return theme.Quiet, hookTexts[runs][1]
+	case c.Action == Hook:
+		return is.role, hookTexts[runs][0]
 	case !known:
 		return theme.Text, string(c.Action)
 	case done && c.Action == Create:

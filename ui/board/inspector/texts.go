@@ -1,6 +1,7 @@
 package inspector
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"strings"
@@ -139,12 +140,38 @@ func (s Subject) gatesTab(n *graph.Node, width int) []canvas.Line {
 			up = append(up, u)
 		}
 	}
+	before, after := s.neighbours(n)
 	return canvas.WrapLines(slices.Concat(
 		[]canvas.Line{canvas.Plain(theme.Strong, "waits for")},
-		s.nodeLines(up, "none: first group", func(u *graph.Node) string { return n.Group.Why[u.ID] }),
+		s.nodeLines(up, before, func(u *graph.Node) string { return n.Group.Why[u.ID] }),
 		[]canvas.Line{nil, canvas.Plain(theme.Strong, "needed by")},
-		s.nodeLines(s.Graph.Followers(n), "nothing", func(u *graph.Node) string { return u.Group.Why[n.ID] }),
+		s.nodeLines(s.Graph.Followers(n), after, func(u *graph.Node) string { return u.Group.Why[n.ID] }),
 	), width)
+}
+
+// neighbours says what a group without dependencies waits for, and what waits for one without
+// dependents: the hook before or after a hook, else the phase before or after its own.
+func (s Subject) neighbours(n *graph.Node) (before, after string) {
+	before, after = "nothing, it starts first", "nothing"
+	own := s.Graph.Cols[n.Col]
+	for _, c := range s.Graph.Cols {
+		switch {
+		case c.Phase == own.Phase || picture.IsRollback(c.Phase) != n.Back():
+		case c.Nodes[0].Col < n.Col:
+			before = cmp.Or(graph.PhaseTitle(c.Phase), "all layers")
+		case after == "nothing":
+			after = c.Title
+		}
+	}
+	if i := slices.Index(own.Nodes, n); own.Phase.Kind == event.PhaseHooks { // they run one after another
+		if i > 0 {
+			before = own.Nodes[i-1].Name
+		}
+		if i < len(own.Nodes)-1 {
+			after = own.Nodes[i+1].Name
+		}
+	}
+	return before, after
 }
 
 // shortWhy shortens "A waits for B: why" to "A: why", where B is the line's heading.

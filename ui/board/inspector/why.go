@@ -88,7 +88,8 @@ func (s Subject) groupWhy(n *graph.Node) canvas.Line {
 	}
 	l = append(l, canvas.Piece{Role: theme.Quiet, Text: fmt.Sprintf(", %d of %s", n.Done, text.Count(len(n.Objects), "object"))})
 	if n.Message != "" {
-		l = append(l, canvas.Piece{Role: theme.Text, Text: ": " + s.Graph.Shorten(n.Message)})
+		why := strings.TrimPrefix(n.Message, "not started: ") // the status says so
+		l = append(l, canvas.Piece{Role: theme.Text, Text: ": " + s.Graph.Shorten(why)})
 	}
 	return l
 }
@@ -96,8 +97,10 @@ func (s Subject) groupWhy(n *graph.Node) canvas.Line {
 // diagnosis returns the last lines of an object's diagnosis and log.
 func diagnosis(o *event.ObjectState, room int) []canvas.Line {
 	var lines []canvas.Line
-	if o.Message != "" && o.Cause != "" && !strings.Contains(o.Cause, o.Message) && room > 1 {
-		lines = append(lines, canvas.Plain(theme.Quiet, "now: "+o.Message))
+	now := strings.TrimPrefix(o.Message, "failed: ")
+	repeats := func(l string) bool { return strings.Contains(l, now) }
+	if now != "" && o.Cause != "" && !repeats(o.Cause) && !slices.ContainsFunc(o.Diagnosis, repeats) && room > 1 {
+		lines = append(lines, canvas.Plain(theme.Quiet, "now: "+now))
 		room--
 	}
 	found := slices.Concat(o.Diagnosis, o.Log)

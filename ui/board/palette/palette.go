@@ -136,7 +136,6 @@ func (p *Palette) Draw() {
 
 // row returns a command: name, explanation as far as it fits, key.
 func (p *Palette) row(b keys.Binding, selected bool, width int) canvas.Line {
-	const names = 24
 	cursor, key, name := " ", theme.Key, theme.Text
 	if selected {
 		cursor, name = p.Theme.Lines.Cursor, theme.Strong
@@ -144,8 +143,10 @@ func (p *Palette) row(b keys.Binding, selected bool, width int) canvas.Line {
 	if !p.enabled(b) {
 		key, name = theme.Quiet, theme.Quiet
 	}
+	names := max(24, canvas.Width(b.About)+1)
+	names = min(names, max(width-3-canvas.Width(b.Name()), 1))
 	rest := max(width-2-names-canvas.Width(b.Name()), 1)
 	more := canvas.Fit(b.More, rest-1, p.Theme.Lines.Ellipsis)
-	return canvas.Line{{Role: theme.Key, Text: cursor + " "}, {Role: name, Text: canvas.Pad(b.About, names)},
+	return canvas.Line{{Role: theme.Key, Text: cursor + " "}, {Role: name, Text: canvas.Pad(canvas.Fit(b.About, names, p.Theme.Lines.Ellipsis), names)},
 		{Role: theme.Quiet, Text: canvas.Pad(more, rest)}, {Role: key, Text: b.Name()}}
 }

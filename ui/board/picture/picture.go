@@ -262,6 +262,8 @@ func (p *Picture) StatusMark(n *graph.Node, o *event.ObjectState) theme.Mark {
 		mark := p.Theme.Mark(string(n.Status))
 		mark.Word = "not ready"
 		return mark
+	case n.Status == event.Skipped && o.Status == event.Waiting:
+		return p.Theme.Mark(string(event.Skipped))
 	case o.Status == event.Applied && !n.Status.Over():
 		mark := p.Theme.Mark(string(event.InProgress))
 		mark.Word = p.Theme.Mark(string(event.Applied)).Word
