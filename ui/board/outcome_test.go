@@ -108,6 +108,7 @@ func TestRolledBack(t *testing.T) {
 	s.feed(event.Event{Kind: event.KindOperation, Status: event.Failed})
 	expect(map[string]string{"c:a": "ready", "c:c": "partly rolled back"})
 	s.shows(t, "partly rolled back", "↩ ConfigMap/c-1", "⊘ ConfigMap/d-1")
+	s.resized(60, 40).shows(t, "rollback · c:a ", "rollback · c:c ")
 }
 
 // TestAbortedByTheUser says so, with the outcome and without the failures that it ended.

@@ -29,7 +29,7 @@ func TestDiffAtBreakpoint(t *testing.T) {
 	c.await(0, "+ image: example/app:2.0")
 	mark := c.mark()
 	c.keys("\r") // a pending object opens on its diff
-	c.await(mark, "will apply")
+	c.await(mark, "live object")
 	for _, o := range others {
 		o.keys("d")
 		o.await(0, "- image: example/app:1.0")

@@ -129,6 +129,9 @@ func (l *Layout) listName(n *graph.Node) string {
 	if title != "" && len(phase.Groups) == 1 && phase.Kind != event.PhaseApply && phase.Kind != event.PhaseRemove {
 		return title
 	}
+	if n.Back() { // the status shows whether it removes
+		title = "rollback"
+	}
 	return l.Join(title, n.Name)
 }
 

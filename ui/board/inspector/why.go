@@ -87,8 +87,13 @@ func (s Subject) groupWhy(n *graph.Node) canvas.Line {
 		l = append(l, canvas.Piece{Role: theme.Text, Text: how + canvas.Span(d, over)})
 	}
 	l = append(l, canvas.Piece{Role: theme.Quiet, Text: fmt.Sprintf(", %d of %s", n.Done, text.Count(len(n.Objects), "object"))})
-	if n.Message != "" {
-		why := strings.TrimPrefix(n.Message, "not started: ") // the status says so
+	why := strings.TrimPrefix(n.Message, "not started: ") // the status says so
+	if o := s.described(); s.Object == nil && o != nil {
+		if rest, ok := strings.CutPrefix(why, o.Object.String()+": "); ok { // the object's line has the rest
+			why, _, _ = strings.Cut(rest, ": ")
+		}
+	}
+	if why != "" && why != mark.Word {
 		l = append(l, canvas.Piece{Role: theme.Text, Text: ": " + s.Graph.Shorten(why)})
 	}
 	return l
