@@ -124,8 +124,11 @@ func (m *model) boardKeys() []keys.Binding {
 	}
 	if m.whole != nil {
 		for i, b := range m.whole.boardKeys() { // in the same order
-			if slices.Contains(keysForAll, b.Key()) {
+			if own := table[i]; slices.Contains(keysForAll, b.Key()) {
 				table[i] = b
+				if m.Held() { // the stack refuses to resume, and offers the keys of the failure here
+					table[i].Hint = own.Hint
+				}
 			}
 		}
 	}

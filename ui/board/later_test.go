@@ -119,7 +119,7 @@ func TestAnswersDoNotCoverTheState(t *testing.T) {
 		if s.lines()[1] != state {
 			t.Errorf("the state is now %q, was %q", s.lines()[1], state)
 		}
-		if text := strings.Join(strings.Fields(s.text()), " "); !strings.Contains(text, "continue refused: "+why) {
+		if text := strings.Join(strings.Fields(s.text()), " "); !strings.Contains(text, "resume refused: "+why) {
 			t.Errorf("the answer is not there, or cut:\n%s", s.text())
 		}
 		s.shows(t, "help")

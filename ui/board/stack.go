@@ -82,7 +82,7 @@ func (s *stack) show(scope string) tea.Cmd {
 		return s.Say(theme.Quiet, "nothing to do for "+scope)
 	}
 	s.open = scope
-	return s.wrap(scope, m.settle())
+	return s.wrap(scope, tea.Batch(m.settle(), m.insp.QueryChanges()))
 }
 
 // Update passes a message to its board: input to the shown one, changes of the terminal to

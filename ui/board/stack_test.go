@@ -149,6 +149,8 @@ func TestReleaseOfAPausedStack(t *testing.T) {
 		}
 		feed(event.Event{Kind: event.KindCommand, Command: event.Step, Status: event.Refused, Message: "nothing to start"})
 		expect("step refused: nothing to start")
+		feed(event.Event{Kind: event.KindCommand, Command: event.Resume, Status: event.Refused, Message: "a failure is held"})
+		expect("resume refused: a failure is held")
 		for _, keys := range [][]string{{"?", "ctrl+c"}, {":", "a", "b", "o", "r", "t", "enter"}} {
 			for _, k := range keys {
 				s.Update(keyPress(k))
@@ -160,6 +162,10 @@ func TestReleaseOfAPausedStack(t *testing.T) {
 		}
 		feed(event.Event{Kind: event.KindOperation, Status: event.Failed, Exit: new(int), Outcome: "2 of 5 deployed"})
 		expect("⊘ never started  press esc to see all releases · 2 of 5 deployed")
+		s = openStack(t, 100, 30, 75, dark, &sent, "end", "enter")
+		feed(event.Event{Kind: event.KindOperation, Scope: "shop/shop", Status: event.Running, Operation: &event.Operation{Name: "install", Release: "shop"}})
+		feed(event.Event{Kind: event.KindRun, Scope: "shop/shop", Status: event.Held, Message: "shop:api"})
+		expect("✗ held", "A re-check   R retry   G stop here   a abort", "\n b breakpoint  / filter")
 	})
 }
 

@@ -174,7 +174,7 @@ func (s *Screen) Send(c event.Command) tea.Cmd {
 
 // commandNames are the screen's names of the commands.
 var commandNames = map[event.CommandName]string{
-	event.Pause: "pause", event.Resume: "continue", event.Step: "step", event.RunTo: "run to", event.Break: "breakpoint", event.Disable: "disable", event.Edit: "edit",
+	event.Pause: "pause", event.Resume: "resume", event.Step: "step", event.RunTo: "run to", event.Break: "breakpoint", event.Disable: "disable", event.Edit: "edit",
 	event.Accept: "re-check", event.Retry: "retry", event.GiveUp: "stop here", event.Abort: "abort", event.Rollback: "rollback", event.Stop: "stop",
 }
 
