@@ -51,6 +51,37 @@ func TwoSlashKeys() []string { return slices.Sorted(maps.Keys(storedKeys)) }
 // dash instead of the second slash, other keys do not change.
 func StoredKey(key string) string { return cmp.Or(storedKeys[key], key) }
 
+// helmKeys are Helm's own annotations and labels below keyPrefix.
+var helmKeys = []string{
+	"helm.sh/hook", "helm.sh/hook-weight", "helm.sh/hook-delete-policy", "helm.sh/hook-output-log-policy", "helm.sh/resource-policy", "helm.sh/chart",
+}
+
+// keyPrefix is the prefix of the ordering annotations and of Helm's own.
+const keyPrefix = "helm.sh/"
+
+// knownKeys are all keys below keyPrefix that have a meaning.
+var knownKeys = slices.Concat(helmKeys, TwoSlashKeys(), slices.Sorted(maps.Values(storedKeys)), []string{
+	AnnotationGroup, AnnotationLayer, AnnotationWeight, AnnotationInstallBefore, AnnotationReadinessSuccess, AnnotationReadinessFailure,
+})
+
+// maxTypos limits the number of wrong characters in a key that counts as misspelt.
+const maxTypos = 4
+
+// Misspelt returns the known key that a similar unknown key was probably meant to be, or "".
+func Misspelt(key string) (known string) {
+	name, ok := strings.CutPrefix(key, keyPrefix)
+	if !ok || slices.Contains(knownKeys, key) {
+		return ""
+	}
+	least := 1 + min(max(len(name)/3, 1), maxTypos)
+	for _, k := range knownKeys {
+		if d := EditDistance(key, k); d < least {
+			known, least = k, d
+		}
+	}
+	return known
+}
+
 // Annotation looks up an annotation in either spelling (R3). The author's, with two slashes, takes precedence.
 func Annotation(annotations map[string]string, key string) (value string, ok bool) {
 	a := findAnnotation(annotations, key)

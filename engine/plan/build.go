@@ -48,11 +48,12 @@ func unordered(resources []Resource) []*member {
 }
 
 // Check reports mistakes that do not depend on the order: annotations that Build refuses, and
-// warnings about readiness (R2, R24). It is for strategies other than ordered, see Flat.
+// warnings about keys and readiness (R2, R2b, R24). It is for strategies other than ordered, see Flat.
 func Check(root *Chart, resources []Resource) ([]Warning, error) {
 	p := newPlanner(root, resources)
 	for _, c := range p.sortedCharts() {
 		for _, m := range c.members {
+			p.checkKeys(c, m)
 			p.checkReadiness(c, m)
 		}
 	}
@@ -173,6 +174,7 @@ func (p *planner) read(c *chartNode) {
 				uses[f] = m
 			}
 		}
+		p.checkKeys(c, m)
 		p.checkReadiness(c, m)
 		for _, fault := range m.faults {
 			p.warn("R2", c.path, &m.Object, "%s: %s, so the resource is %s", m.Object, fault, deployedLast)
@@ -197,6 +199,24 @@ func (p *planner) read(c *chartNode) {
 			if m.weight != nil {
 				m.group = strconv.FormatInt(*m.weight, 10)
 			}
+		}
+	}
+}
+
+// checkKeys reports misspelt annotations.
+//
+// Rule R2b: a misspelt key is a warning, or an error if the API server would refuse it.
+func (p *planner) checkKeys(c *chartNode, m *member) {
+	for key := range m.Annotations {
+		hint, near := "", Misspelt(key)
+		if near != "" {
+			hint = "; did you mean " + near + "?"
+		}
+		switch {
+		case strings.Count(key, "/") > 1 && storedKeys[key] == "":
+			p.fail("R2b", c.path, &m.Object, "%s: the API server would refuse annotation %s, because its key has more than one slash%s", m.Object, key, hint)
+		case near != "":
+			p.warn("R2b", c.path, &m.Object, "%s: annotation %s is unknown and has no effect%s", m.Object, key, hint)
 		}
 	}
 }

@@ -1,6 +1,7 @@
 package plan
 
 import (
+	"reflect"
 	"slices"
 	"strings"
 	"testing"
@@ -50,6 +51,28 @@ func TestLint(t *testing.T) { // R37
 		resources := append(job(), res("shop/x", "ConfigMap/x"), res("shop", "ConfigMap/lonely", in, "lonely"), res("shop", "ConfigMap/loose", needs, `["db"]`))
 		sameFindings(t, Lint(root, resources), `warning R9: "lonely"`, "warning R10: ConfigMap/loose", `warning R11: subchart "x"`,
 			`warning R12: "off", which is disabled`, "warning R22: Job/leaf", "warning R22: Job/migrate: other groups wait for it")
+	})
+	t.Run("R2b misspelt keys", func(t *testing.T) {
+		one := func(key string) []Resource { return []Resource{res("shop", "ConfigMap/a", key, "x")} }
+		for key, want := range map[string]string{
+			"helm.sh/resource-groups": AnnotationGroup, "helm.sh/readiness-sucess": AnnotationReadinessSuccess, "helm.sh/depend-on-resource-groups": StoredKey(needs),
+			"helm.sh/weigth": AnnotationWeight, "helm.sh/hooks": "helm.sh/hook",
+		} {
+			want = "warning R2b: shop: ConfigMap/a: annotation " + key + " is unknown and has no effect; did you mean " + want + "?"
+			sameFindings(t, Lint(nil, one(key)), want)
+			p, err := Build(nil, one(key))
+			unordered, checked := Check(nil, one(key))
+			if err != nil || checked != nil || len(p.Warnings) != 1 || !reflect.DeepEqual(p.Warnings, unordered) {
+				t.Errorf("%s: the plan warns %v (%v), the check %v (%v)", key, p, err, unordered, checked)
+			}
+		}
+		for _, key := range append(helmKeys, "helm.sh/owner", "helm.sh/revision", "example.com/resource-groups", "resource-groups") {
+			sameFindings(t, Lint(nil, one(key)))
+		}
+		const refused = "shop: ConfigMap/a: the API server would refuse annotation "
+		sameFindings(t, Lint(chart("shop"), one("helm.sh/depend-on/resource-groups")),
+			"error R2b: "+refused+"helm.sh/depend-on/resource-groups, because its key has more than one slash; did you mean "+needs+"?")
+		sameFindings(t, Lint(chart("shop"), one("example.com/a/b")), "error R2b: "+refused+"example.com/a/b, because its key has more than one slash")
 	})
 	t.Run("undeclared subcharts", func(t *testing.T) {
 		all := []Resource{res("shop/x", "ConfigMap/x"), res("shop/y", "ConfigMap/y"), res("shop/z", "ConfigMap/z")}

@@ -222,6 +222,11 @@ func (b *treeBuilder) chart(cf *chartFiles, h *chart.Chart, path string, at Fold
 	if cf.facts.v3 {
 		b.warn("R34a", path, "apiVersion v3 is loaded as v2")
 	}
+	for _, key := range slices.Sorted(maps.Keys(cf.meta.Annotations)) {
+		if near := plan.Misspelt(key); near != "" {
+			b.warn("R2b", path, "Chart.yaml: annotation %s is unknown and has no effect; did you mean %s?", key, near)
+		}
+	}
 	for _, d := range cf.meta.Dependencies {
 		b.addDeclared(node, cf, h, d, at)
 	}

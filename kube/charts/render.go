@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"context"
 	"fmt"
+	"slices"
 
 	"helm.sh/helm/v4/pkg/action"
 	"helm.sh/helm/v4/pkg/chart/common"
@@ -205,6 +206,24 @@ func install(ctx context.Context, h *chart.Chart, values map[string]any, o Rende
 		}
 		return rel, nil
 	})
+}
+
+// Check returns the errors of Document.Check about the objects and hooks.
+func (r *Rendered) Check() (errs []error) {
+	all := slices.Clone(r.Docs)
+	for _, h := range r.Release.Hooks {
+		docs, _, err := ParseManifest("# Source: "+h.Path+"\n"+h.Manifest, r.Tree.Path)
+		if err != nil {
+			errs = append(errs, err)
+		}
+		all = append(all, docs...)
+	}
+	for _, d := range all {
+		if err := d.Check(); err != nil {
+			errs = append(errs, err)
+		}
+	}
+	return errs
 }
 
 // Plan returns the plan of the rendered objects. Its warnings are about the order only. The

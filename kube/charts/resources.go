@@ -1,6 +1,7 @@
 package charts
 
 import (
+	"cmp"
 	"fmt"
 
 	"lockstep/engine/plan"
@@ -27,6 +28,22 @@ func Resources(docs []Document, namespace string, namespaced Scope) []plan.Resou
 		}
 	}
 	return resources
+}
+
+// Check returns an error for an object that no API server would accept: without a name, or with labels or annotations
+// that are not strings.
+func (d Document) Check() error {
+	kind, name := d.Object.GetKind(), cmp.Or(d.Object.GetName(), d.Object.GetGenerateName())
+	if name == "" {
+		return fmt.Errorf("%s: %s has no name: set metadata.name or metadata.generateName", d.Source, kind)
+	}
+	for _, field := range []string{"labels", "annotations"} {
+		// Rule R2a: null is accepted, as by Helm, but numbers and booleans are not.
+		if _, _, err := unstructured.NestedNullCoercingStringMap(d.Object.Object, "metadata", field); err != nil {
+			return fmt.Errorf("%s: %s/%s: metadata.%s must contain strings; quote numbers and booleans: %w", d.Source, kind, name, field, err)
+		}
+	}
+	return nil
 }
 
 // Identity returns the identity of the document's object, as in Resources. An object without a

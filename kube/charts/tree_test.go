@@ -42,6 +42,12 @@ func TestTree(t *testing.T) {
 			want: "shop db\n  shop/db db  \n",
 		},
 		{
+			name: "R2b: misspelt annotation",
+			files: plus(in("charts/db", sub("db")), tree{
+				"Chart.yaml": chartYAML("shop", "annotations:\n  helm.sh/depends-on/subchart: '[\"db\"]'\n  example.com/a/b: x\n")}),
+			want: "shop \n  shop/db db  \n", rules: []string{"R2b"},
+		},
+		{
 			name: "R2: malformed lists are faults",
 			files: plus(in("charts/db", sub("db")), tree{
 				"Chart.yaml": chartYAML("shop", "annotations:\n  helm.sh/depends-on/subcharts: '[\"db\"'\n", deps, dep("db", "depends-on: {a: b}"))}),

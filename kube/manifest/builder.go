@@ -152,14 +152,8 @@ func rootOf(manifest, fallback string) string {
 
 func (b *Builder) info(d charts.Document, mapping *meta.RESTMapping, late bool) (*resource.Info, error) {
 	u := d.Object
-	if u.GetName() == "" && u.GetGenerateName() == "" {
-		return nil, fmt.Errorf("%s: %s has no metadata.name", d.Source, u.GetKind())
-	}
-	for _, field := range []string{"labels", "annotations"} {
-		// Rule R2a: null is accepted, as by Helm, but numbers and booleans are not.
-		if _, _, err := unstructured.NestedNullCoercingStringMap(u.Object, "metadata", field); err != nil {
-			return nil, fmt.Errorf("%s: %s/%s: metadata.%s must contain strings; quote numbers and booleans: %w", d.Source, u.GetKind(), u.GetName(), field, err)
-		}
+	if err := d.Check(); err != nil {
+		return nil, err
 	}
 	client, err := b.RESTClient(mapping)
 	if err != nil {

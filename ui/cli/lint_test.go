@@ -103,3 +103,27 @@ func TestLintBrokenChart(t *testing.T) {
 		t.Errorf("refuses a list in Chart.yaml:\n%s", out)
 	}
 }
+
+// R2a, R37: objects that an install would refuse, because they have no name or values that are not strings, are errors.
+func TestLintOfUnnamedObjects(t *testing.T) {
+	noCluster(t)
+	const object = "\n---\napiVersion: v1\nkind: ConfigMap\nmetadata: "
+	dir := writeChart(t, map[string]string{
+		"Chart.yaml":          "apiVersion: v2\nname: shop\nversion: 1.0.0\n",
+		"templates/a.yaml":    object + "{labels: {a: b}}" + object + "{generateName: a-}" + object + "{name: x, annotations: {example.com/n: 1}}",
+		"templates/hook.yaml": object + "{annotations: {helm.sh/hook: pre-install}}",
+	})
+	out, _, err := runCommand("lint", dir)
+	if command.ExitCode(err) != command.ExitNothing {
+		t.Errorf("exit code %d (%v)", command.ExitCode(err), err)
+	}
+	for _, part := range []string{
+		"[ERROR] shop/templates/a.yaml: ConfigMap has no name: set metadata.name or metadata.generateName\n",
+		"[ERROR] shop/templates/hook.yaml: ConfigMap has no name: set metadata.name or metadata.generateName\n",
+		"[ERROR] shop/templates/a.yaml: ConfigMap/x: metadata.annotations must contain strings; quote numbers and booleans: ",
+	} {
+		if strings.Count(out, part) != 1 {
+			t.Errorf("does not say %q once:\n%s", part, out)
+		}
+	}
+}

@@ -211,6 +211,9 @@ func (l *linted) order(ctx context.Context, a *app, c *kube.Chart, vals map[stri
 	secrets, values := r.Mask(), l.hide
 	l.hide = func(s string) string { return values(secrets.Text(s)) }
 	a.Logs.Hide(l.hide)
+	for _, err := range r.Check() {
+		l.fail(err.Error())
+	}
 	var found []plan.Finding
 	for _, w := range r.Warnings {
 		found = append(found, plan.Finding{Severity: severity(w.Rule), Rule: w.Rule, Chart: w.Chart, Object: w.Object, Message: w.Message})
