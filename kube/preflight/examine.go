@@ -37,6 +37,7 @@ func (s *Session) checkCluster(p *Prepared, incoming Incoming) error {
 		func() findings { return findings{view.checkBudgets(t), nil} },
 		func() findings { return findings{view.checkQuotas(t, record), nil} },
 		func() findings { return findings{view.checkVersions(t), nil} },
+		func() findings { return view.checkFields(t, p) },
 	}
 	found := make([]findings, len(checks))
 	each(len(checks), func(i int) { found[i] = checks[i]() })

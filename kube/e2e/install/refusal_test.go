@@ -118,3 +118,87 @@ func TestUnreachableCluster(t *testing.T) {
 		t.Errorf("error %v", err)
 	}
 }
+
+// TestMalformedFields: the API server would refuse to apply these objects (R2a), so nothing is written. A kind that the
+// chart defines itself is not checked, because the cluster may have another definition of it.
+func TestMalformedFields(t *testing.T) {
+	t.Parallel()
+	pod := func(field string) string {
+		return "spec:\n  selector: {matchLabels: {app: web}}\n  template:\n    metadata: {labels: {app: web}}\n    spec:\n      containers: [{name: main, image: example/app:1.0" + field + "}]\n"
+	}
+	crd := func(api string) string {
+		return rig.Object("apiextensions.k8s.io/v1/CustomResourceDefinition/gears."+api, nil, "spec:\n  group: "+api+"\n  scope: Namespaced\n  names: {kind: Gear, plural: gears}",
+			"  versions: [{name: v1, served: true, storage: true, schema: {openAPIV3Schema: {type: object, properties: {spec: {type: object, properties: {teeth: {type: integer}}}}}}}]")
+	}
+	gear := func(api string) string { return rig.Object(api+"/v1/Gear/g", nil, "spec: {teeht: 1}") }
+	tests := []struct {
+		name   string
+		docs   func(api string) []string
+		before func(api string) []string
+		change func(*kube.Install)
+		want   []string
+	}{
+		{name: "unknown field", docs: func(string) []string {
+			return []string{rig.ConfigMap("a", nil), rig.Object("apps/v1/Deployment/web", nil, pod("")+"  replica: 2")}
+		}, want: []string{"Deployment/web: unknown field spec.replica: the API server would refuse it"}},
+		{name: "unknown field, applied on the client", docs: func(string) []string {
+			return []string{rig.Object("apps/v1/Deployment/web", nil, pod("")+"  replica: 2")}
+		},
+			change: func(i *kube.Install) { i.ClientSide = true }, want: []string{"Deployment/web: unknown field spec.replica: the API server would refuse it"}},
+		{name: "in a namespace that does not exist", docs: func(string) []string { return []string{rig.ConfigMap("a", nil, "b: c\ndta: {}")} },
+			change: func(i *kube.Install) { i.Namespace, i.CreateNamespace = i.Namespace+"-new", true }, want: []string{"ConfigMap/a: unknown field dta: "}},
+		{name: "wrong type", docs: func(string) []string {
+			return []string{rig.Object("v1/Service/web", nil, "spec: {ports: [{port: http}]}"), rig.Object("v1/Secret/s", nil, "stringData: {pin: 1234}")}
+		}, want: []string{"Service/web: spec.ports[port=\"http\",protocol=\"TCP\"].port: expected numeric", "Secret/s: stringData.pin: ", "quote a number"}},
+		{name: "repeated item", docs: func(string) []string {
+			return []string{rig.Object("apps/v1/Deployment/web", nil, pod(", env: [{name: A, value: b}, {name: A, value: c}]"))}
+		}, want: []string{"Deployment/web: spec.template.spec.containers[name=\"main\"].env: duplicate entries for key [name=\"A\"]: "}},
+		{name: "hook", docs: func(string) []string {
+			return []string{rig.ConfigMap("a", nil), rig.Object("v1/ConfigMap/hook", map[string]string{"helm.sh/hook": "pre-install"}, "dta: {}")}
+		}, want: []string{"ConfigMap/hook: unknown field dta: "}},
+		{name: "generated name", docs: func(string) []string { return []string{rig.Generated(rig.ConfigMap("a-", nil, "b: c\ndta: {}"))} },
+			want: []string{"ConfigMap/a-: unknown field dta: "}},
+		{name: "custom resource", before: func(api string) []string { return []string{crd(api)} }, docs: func(api string) []string { return []string{gear(api)} },
+			want: []string{"Gear/g: unknown field spec.teeht: "}},
+		{name: "custom resource with its CRD", before: func(api string) []string { return []string{crd(api)} }, docs: func(api string) []string {
+			return []string{strings.Replace(crd(api), "teeth", "teeht", 1), gear(api)}
+		}, change: func(i *kube.Install) { i.TakeOwnership = true }},
+	}
+	for _, tt := range tests {
+		t.Run(tt.name, func(t *testing.T) {
+			t.Parallel()
+			r := rig.New(t)
+			api := r.Namespace + ".example.com"
+			if tt.before != nil {
+				r.Deploy("plain", rig.Use(rig.One(t, tt.before(api)...), func(i *kube.Install) { i.Release = "before" }))
+			}
+			before := len(r.Writes())
+			_, err := r.Install("plain", rig.Use(rig.One(t, tt.docs(api)...), tt.change))
+			if (err != nil) != (tt.want != nil) {
+				t.Fatalf("error %v", err)
+			}
+			for _, part := range tt.want {
+				if !strings.Contains(err.Error(), part) {
+					t.Errorf("the error does not say %q: %v", part, err)
+				}
+			}
+			if err != nil && strings.Contains(err.Error(), "1234") {
+				t.Errorf("the error contains a secret value: %v", err)
+			}
+			if w := r.Writes(); len(w) != before {
+				t.Errorf("written: %v", w[before:])
+			}
+		})
+	}
+}
+
+// TestUnknownFieldIsPatched: a patch by a client-side upgrade only makes the API server warn about an unknown field (R2a).
+func TestUnknownFieldIsPatched(t *testing.T) {
+	t.Parallel()
+	r := rig.New(t)
+	r.Deploy("plain", rig.Use(rig.One(t, rig.ConfigMap("a", nil)), func(i *kube.Install) { i.ClientSide = true }))
+	out := r.MustRun(r.Upgrade("plain", rig.UseUp(rig.One(t, rig.ConfigMap("a", nil, "b: c\ndta: {}")), nil)))
+	if !out.Says("", "ConfigMap/a: unknown field dta: the API server ignores it") {
+		t.Errorf("warnings %v", out.State.Warnings)
+	}
+}

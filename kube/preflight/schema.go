@@ -1,0 +1,195 @@
+package preflight
+
+import (
+	"errors"
+	"fmt"
+	"maps"
+	"regexp"
+	"slices"
+	"strconv"
+	"strings"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/client-go/kubernetes/scheme"
+
+	"lockstep/engine/event"
+	"lockstep/engine/plan"
+	"lockstep/kube/connect"
+	"lockstep/kube/diagnose"
+	"lockstep/kube/manifest"
+)
+
+// checkVersions warns about objects in deprecated API versions.
+func (s *clusterView) checkVersions(t *plannedObjects) (warnings []plan.Warning) {
+	var kinds []schema.GroupVersionKind
+	of := map[schema.GroupVersionKind][]*incomingObject{}
+	for _, o := range t.objects {
+		if l, known := manifest.LifecycleOf(o.gvk); !known || l.DeprecatedMajor == 0 {
+			continue
+		}
+		if of[o.gvk] == nil {
+			kinds = append(kinds, o.gvk)
+		}
+		of[o.gvk] = append(of[o.gvk], o)
+	}
+	if len(kinds) == 0 {
+		return nil
+	}
+	version, err := s.Client.Clientset.Discovery().ServerVersion()
+	if s.recordFailure(err, "the version of the API server", "") {
+		return nil
+	}
+	major, minor := number(version.Major), number(version.Minor)
+	for _, gvk := range kinds {
+		l, _ := manifest.LifecycleOf(gvk)
+		reached := func(a, b int) bool { return major > a || major == a && minor >= b }
+		if !reached(l.DeprecatedMajor, l.DeprecatedMinor) || l.RemovedMajor > 0 && reached(l.RemovedMajor, l.RemovedMinor) { // CheckKinds refuses removed ones
+			continue
+		}
+		first, verb := of[gvk][0], "uses"
+		if len(of[gvk]) > 1 {
+			verb = "use"
+		}
+		text := fmt.Sprintf("%s %s apiVersion %s, which is deprecated since Kubernetes %d.%d", andMore(first, len(of[gvk])), verb, gvk.GroupVersion(), l.DeprecatedMajor, l.DeprecatedMinor)
+		if l.RemovedMajor > 0 {
+			text += fmt.Sprintf(" and removed in %d.%d", l.RemovedMajor, l.RemovedMinor)
+		}
+		warnings = append(warnings, plan.Warning{Object: &first.Object, Message: text + l.Use()})
+	}
+	return warnings
+}
+
+// number parses a part of a version, such as "33+". It returns 0 for text that is no number.
+func number(s string) int {
+	n, _ := strconv.Atoi(strings.TrimRight(s, "+"))
+	return n
+}
+
+// checkFields refuses objects with fields that the API server does not know, or whose values do not fit: it would refuse
+// to apply them. A client-side patch only makes it warn about an unknown field, as in Helm. The check sends a dry run for
+// the few objects that mayBeMalformed returns.
+func (s *clusterView) checkFields(t *plannedObjects, p *Prepared) (out findings) {
+	suspects := slices.DeleteFunc(slices.Clone(t.objects), func(o *incomingObject) bool { return !s.mayBeMalformed(o) })
+	faults := make([][]string, len(suspects))
+	each(len(suspects), func(i int) { faults[i] = s.fieldFaults(suspects[i], p.Target.ClientSide) })
+	for i, o := range suspects {
+		text := strings.Join(faults[i], ", ")
+		available := unavailable
+		if !native(o) {
+			available = t.availabilityOf(o.Object, p.Common.Provided)
+		}
+		switch patched := p.Target.ClientSide && !p.Target.Replace && !o.new && !o.hook; {
+		case text == "" || available == certain || s.existsInCRDs(o, p):
+		case patched:
+			out.warnings = append(out.warnings, o.warn("%s: %s: the API server ignores it; correct it in the chart", o, text))
+		case available == possible:
+			out.warnings = append(out.warnings, o.warn("%s: %s: the API server will refuse it unless an earlier group changes the CRD", o, text))
+		default:
+			out.refused = append(out.refused, o.warn("%s: %s: the API server would refuse it; correct it in the chart", o, text))
+		}
+	}
+	return out
+}
+
+// mayBeMalformed reports whether a dry run is needed to know if the API server accepts the fields of an object: always
+// for a kind without a Go type; otherwise if the type does not fit, which may only mean that the API server is newer.
+func (s *clusterView) mayBeMalformed(o *incomingObject) bool {
+	if o.fields == nil || o.gvk.Kind == "" {
+		return false
+	}
+	if !native(o) {
+		return true
+	}
+	typed, err := scheme.Scheme.New(o.gvk)
+	return err != nil || runtime.DefaultUnstructuredConverter.FromUnstructuredWithValidation(o.fields, typed, true) != nil || repeatsName(o.fields)
+}
+
+// native reports whether an object is of a kind that Kubernetes defines.
+func native(o *incomingObject) bool { return scheme.Scheme.Recognizes(o.gvk) }
+
+// repeatsName reports whether two items of a list have the same name, which server-side apply refuses for most lists.
+func repeatsName(value any) bool {
+	switch value := value.(type) {
+	case map[string]any:
+		return slices.ContainsFunc(slices.Collect(maps.Values(value)), repeatsName)
+	case []any:
+		names := map[any]bool{}
+		for _, item := range value {
+			m, _ := item.(map[string]any)
+			if name, ok := m["name"].(string); ok && names[name] || repeatsName(item) {
+				return true
+			} else if ok {
+				names[name] = true
+			}
+		}
+	}
+	return false
+}
+
+// existsInCRDs reports whether an object in crds/ exists and is therefore not applied.
+func (s *clusterView) existsInCRDs(o *incomingObject, p *Prepared) bool {
+	if p.Phases[o.at.phase].Kind != event.PhaseCRDs || p.Target.CRDs.Upgrade {
+		return false
+	}
+	kind := o.Object
+	kind.Name = ""
+	exists, _ := s.existing(kind, []string{o.Name})
+	return exists[o.Name]
+}
+
+// fieldFaults sends an object as a dry run, and returns what the API server says about its fields; nil if it accepts
+// them, or gives another reason for a refusal, which may go away.
+func (s *clusterView) fieldFaults(o *incomingObject, clientSide bool) []string {
+	mapping, err := s.mapper.RESTMapping(o.gvk.GroupKind(), o.gvk.Version)
+	if err != nil {
+		return nil // CheckKinds reports it
+	}
+	u := &unstructured.Unstructured{Object: o.fields}
+	client, dryRun := s.Client.Dynamic.Resource(mapping.Resource).Namespace(o.Namespace), []string{metav1.DryRunAll}
+	if clientSide || u.GetName() == "" {
+		_, err = client.Create(s.Context, u, metav1.CreateOptions{DryRun: dryRun, FieldManager: connect.FieldManager, FieldValidation: metav1.FieldValidationStrict})
+	} else {
+		data, _ := u.MarshalJSON() // it was decoded from YAML
+		force := true
+		_, err = client.Patch(s.Context, o.Name, types.ApplyPatchType, data, metav1.PatchOptions{
+			DryRun: dryRun, Force: &force, FieldManager: connect.FieldManager, FieldValidation: metav1.FieldValidationStrict})
+	}
+	if answer := apierrors.APIStatus(nil); errors.As(err, &answer) {
+		return fieldFaultsIn(diagnose.Explain(err).Error())
+	}
+	return nil
+}
+
+var (
+	// typedPatch and strictDecoding match the messages of server-side apply and of other writes.
+	typedPatch     = regexp.MustCompile(`(?s)^failed to create typed patch object \(.*?; .*?, Kind=[^)]*\): (?:errors:)?(.*)$`)
+	strictDecoding = regexp.MustCompile(`(?s)strict decoding error: (.*)$`)
+	unknownField   = regexp.MustCompile(`^unknown field "(.*)"$`)
+)
+
+// fieldFaultsIn returns the faults of fields in a message of the API server, in the same words for each way to write.
+func fieldFaultsIn(message string) (faults []string) {
+	var lines []string
+	if m := typedPatch.FindStringSubmatch(message); m != nil {
+		lines = strings.Split(m[1], "\n")
+	} else if m := strictDecoding.FindStringSubmatch(message); m != nil {
+		lines = strings.Split(m[1], ", ")
+	}
+	for _, line := range lines {
+		line = strings.TrimPrefix(strings.TrimSpace(line), ".")
+		if field, ok := strings.CutSuffix(line, ": field not declared in schema"); ok {
+			line = "unknown field " + field
+		} else if m := unknownField.FindStringSubmatch(line); m != nil {
+			line = "unknown field " + m[1]
+		}
+		if line != "" {
+			faults = append(faults, line)
+		}
+	}
+	return faults
+}
