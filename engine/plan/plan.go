@@ -104,6 +104,9 @@ type Warning struct {
 	Chart   string  `json:"chart,omitempty"`
 	Object  *Object `json:"object,omitempty"`
 	Message string  `json:"message"`
+	// Shared is Message without the object and in the plural, "are owned by release other", if it can be the same for
+	// many objects. Text output then has one line for all of them.
+	Shared string `json:"-"`
 }
 
 func (w Warning) String() string {

@@ -24,20 +24,22 @@ func CheckKinds(p *Prepared, incoming Incoming) (warnings, refused []plan.Warnin
 				return nil, nil, err
 			}
 		}
-		unknown := fmt.Sprintf("%s: %s: the cluster has no kind %s (%s)", f.Resource.Chart, f.Resource.Object, f.Resource.Object.Kind, i.Mapping.GroupVersionKind.GroupVersion())
+		kind := fmt.Sprintf("kind %s (%s)", f.Resource.Object.Kind, i.Mapping.GroupVersionKind.GroupVersion())
+		unknown := fmt.Sprintf("%s: %s: the cluster has no %s", f.Resource.Chart, f.Resource.Object, kind)
+		refuse := func(w plan.Warning, why string) {
+			w.Message, w.Shared = unknown+why, "need "+kind+", which the cluster does not have"+why
+			refused = append(refused, w)
+		}
 		w := plan.Warning{Rule: "R29", Chart: f.Resource.Chart, Object: &f.Resource.Object}
 		exists, removed := t.availabilityOf(f.Resource.Object, p.Common.Provided), manifest.Removed(i.Mapping.GroupVersionKind)
 		switch {
 		case exists == certain:
 		case removed != "":
-			w.Message = unknown + removed
-			refused = append(refused, w)
+			refuse(w, removed)
 		case !strings.Contains(f.Resource.Object.Group, "."):
-			w.Message = unknown + ", and no CRD can define it: check its apiVersion"
-			refused = append(refused, w)
+			refuse(w, ", and no CRD can define it: check its apiVersion")
 		case exists == unavailable:
-			w.Message = unknown + ", and no earlier group of the chart can define it: install its CRD first"
-			refused = append(refused, w)
+			refuse(w, ", and no earlier group of the chart can define it: install its CRD first")
 		default:
 			w.Message = unknown + ", and no CRD in the chart defines it, so an earlier group must"
 			warnings = append(warnings, w)

@@ -27,8 +27,10 @@ func CheckOwners(b *manifest.Builder, list, previous helmkube.ResourceList) (ref
 		switch place := placeOf(o); {
 		case b.Scope().Taken(f.Owner):
 			w.Message = fmt.Sprintf("%s (%s) is owned by %s: remove it from one of the charts, or take it over with --take-ownership", o, place, f.Owner)
+			w.Shared = fmt.Sprintf("in %s are owned by %s: remove them from one of the charts, or take them over with --take-ownership", place, f.Owner)
 		case !inPrevious[o]:
 			w.Message = fmt.Sprintf("%s already exists (%s) and is not managed by Helm: delete it, or take it over with --take-ownership", o, place)
+			w.Shared = fmt.Sprintf("already exist in %s and are not managed by Helm: delete them, or take them over with --take-ownership", place)
 		default:
 			continue
 		}

@@ -21,16 +21,35 @@ func (r *Refusal) Hidden(hide func(string) string) error {
 	hidden.Conflicts, hidden.Warnings = slices.Clone(r.Conflicts), slices.Clone(r.Warnings)
 	for _, list := range [][]plan.Warning{hidden.Conflicts, hidden.Warnings} {
 		for i := range list {
-			list[i].Message = hide(list[i].Message)
+			list[i].Message, list[i].Shared = hide(list[i].Message), hide(list[i].Shared)
 		}
 	}
 	return &hidden
 }
 
-// Error returns one line per conflict.
+// maxNamed is the number of objects that are named in a line about more of them.
+const maxNamed = 3
+
+// Error returns one line per conflict, and one for all objects that share a conflict if they are more than maxNamed.
 func (r *Refusal) Error() string {
-	lines := []string{fmt.Sprintf("%s: %d conflicts, nothing was written:", r.Operation, len(r.Conflicts))}
+	type conflict struct{ rule, shared string }
+	of := map[conflict][]string{}
 	for _, w := range r.Conflicts {
+		if w.Shared != "" && w.Object != nil {
+			of[conflict{w.Rule, w.Shared}] = append(of[conflict{w.Rule, w.Shared}], w.Object.String())
+		}
+	}
+	lines := []string{fmt.Sprintf("%s: %d conflicts, nothing was written:", r.Operation, len(r.Conflicts))}
+	printed := map[conflict]bool{}
+	for _, w := range r.Conflicts {
+		key := conflict{w.Rule, w.Shared}
+		if names := of[key]; len(names) > maxNamed && w.Object != nil {
+			if printed[key] {
+				continue
+			}
+			printed[key] = true
+			w.Message = fmt.Sprintf("%d objects %s; among them %s (\"lockstep plan\" lists all)", len(names), w.Shared, strings.Join(names[:maxNamed], ", "))
+		}
 		if w.Rule != "" {
 			w.Message += " (" + w.Rule + ")"
 		}
