@@ -14,6 +14,7 @@ import (
 	helmcli "helm.sh/helm/v4/pkg/cli"
 
 	"lockstep/engine/event"
+	"lockstep/engine/plan"
 	"lockstep/engine/text"
 	"lockstep/kube"
 	"lockstep/ui/board"
@@ -203,7 +204,36 @@ func stackPlanOf(ctx context.Context, stack *kube.Stack) (out report.StackPlan, 
 		}
 		out.Releases = append(out.Releases, release)
 	}
+	dropRepeated(out.Releases, stack.Phases())
 	return out, nil
+}
+
+// dropRepeated lists a namespace and an object in crds/, which several releases may create, only under the first
+// release that does so. order are the releases as groups, in the order in which they start.
+func dropRepeated(releases []report.ReleasePlan, order []event.Phase) {
+	type key struct {
+		context string
+		object  plan.Object
+	}
+	created := map[key]bool{}
+	for _, p := range order {
+		for _, g := range p.Groups {
+			r := releases[slices.IndexFunc(releases, func(r report.ReleasePlan) bool { return r.Release == g.ID })]
+			if r.Plan == nil {
+				continue
+			}
+			prelude := map[string]bool{}
+			for _, p := range r.Plan.Phases {
+				prelude[p.Name] = p.Kind == event.PhaseNamespace || p.Kind == event.PhaseCRDs
+			}
+			r.Plan.Changes = slices.DeleteFunc(r.Plan.Changes, func(c report.Change) bool {
+				k := key{releaseContext(r.Release), c.Object}
+				repeated := prelude[c.Phase] && c.Action == string(kube.ActionCreate) && created[k]
+				created[k] = created[k] || prelude[c.Phase]
+				return repeated
+			})
+		}
+	}
 }
 
 // addStack extends a command for one release, which has the flags run and input: without arguments
