@@ -1,6 +1,7 @@
 package stack
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -10,6 +11,7 @@ import (
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/util/resourceversion"
 	"k8s.io/apimachinery/pkg/util/validation"
 
 	"lockstep/kube/connect"
@@ -94,7 +96,10 @@ func labeledReleases(ctx context.Context, c *connect.Client, name string) (found
 		return nil, fmt.Errorf("find the releases of stack %s in all namespaces of context %s: %w", name, c.ContextName(), err)
 	}
 	slices.SortStableFunc(records.Items, func(a, b metav1.PartialObjectMetadata) int {
-		return a.CreationTimestamp.Compare(b.CreationTimestamp.Time)
+		// Timestamps have seconds only. The last update of a record is the end of its release's run, which is later for
+		// releases that need others.
+		updated, _ := resourceversion.CompareResourceVersion(a.ResourceVersion, b.ResourceVersion)
+		return cmp.Or(a.CreationTimestamp.Compare(b.CreationTimestamp.Time), updated)
 	})
 	for _, r := range records.Items {
 		known := func(f helmfile.Release) bool { return f.Namespace == r.Namespace && f.Name == r.Labels["name"] }
