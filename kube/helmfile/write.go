@@ -159,10 +159,10 @@ func (f *File) Packed(charts map[string]string) ([]byte, error) {
 	releases := []map[string]any{}
 	for _, r := range f.Releases {
 		if r.Context != "" || r.FallbackContext != "" {
-			return nil, fmt.Errorf("%s: release %s has a kubeContext: a run in the cluster deploys to that cluster only", r.At, r.ID())
+			return nil, fmt.Errorf("%s: release %s has a kubeContext: a run in the cluster deploys to that cluster only; remove kubeContext, or run without --in-cluster", r.At, r.ID())
 		}
 		if r.PostRenderer != "" {
-			return nil, fmt.Errorf("%s: release %s has a postRenderer, whose plugin is on this machine", r.At, r.ID())
+			return nil, fmt.Errorf("%s: release %s has a postRenderer, whose plugin is on this machine: run without --in-cluster", r.At, r.ID())
 		}
 		packed := map[string]any{
 			"name": r.Name, "namespace": r.Namespace, "chart": cmp.Or(charts[r.ID()], "./unused"), "needs": slices.Concat(r.Needs, r.After), "installed": r.Installed,

@@ -51,7 +51,7 @@ func (s *Session) awaitAPI(ctx context.Context, gv schema.GroupVersion, why stri
 		select {
 		case <-ctx.Done():
 			o := apiServiceOf(gv)
-			return &Refusal{Operation: "read the existing objects", Conflicts: []plan.Warning{{Object: &o, Message: fmt.Sprintf("%s; %v", why, context.Cause(ctx))}}}
+			return &Refusal{Operation: "read the existing objects", Conflicts: []plan.Warning{{Object: &o, Message: fmt.Sprintf("%s; %v; check the Service that serves this API, or delete the APIService if nothing uses it", why, context.Cause(ctx))}}}
 		case <-time.After(time.Second):
 		}
 	}

@@ -68,7 +68,7 @@ func checkNamespaces(t *plannedObjects, namespaces map[string]*corev1.Namespace,
 		case t.unknownBefore(o):
 			warnings = append(warnings, o.warn("%s is in namespace %s, which neither the chart nor the cluster has, so an earlier group must create it", o, name))
 		default:
-			refused = append(refused, o.warn("%s is in namespace %s, which neither the chart nor the cluster has: create it", o, name))
+			refused = append(refused, o.warn("%s is in namespace %s, which neither the chart nor the cluster has: create the namespace, or add it to the chart", o, name))
 		}
 	}
 	return warnings, refused

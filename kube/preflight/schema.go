@@ -86,11 +86,11 @@ func (s *clusterView) checkFields(t *plannedObjects, p *Prepared) (out findings)
 		switch patched := p.Target.ClientSide && !p.Target.Replace && !o.new && !o.hook; {
 		case text == "" || available == certain || s.existsInCRDs(o, p):
 		case patched:
-			out.warnings = append(out.warnings, o.warn("%s: %s: the API server ignores it; correct it in the chart", o, text))
+			out.warnings = append(out.warnings, o.warn("%s: %s: the API server ignores it; correct the chart", o, text))
 		case available == possible:
-			out.warnings = append(out.warnings, o.warn("%s: %s: the API server will refuse it unless an earlier group changes the CRD", o, text))
+			out.warnings = append(out.warnings, o.warn("%s: %s: the API server will refuse the object unless an earlier group changes its CRD; correct it in the chart", o, text))
 		default:
-			out.refused = append(out.refused, o.warn("%s: %s: the API server would refuse it; correct it in the chart", o, text))
+			out.refused = append(out.refused, o.warn("%s: %s: the API server would refuse the object; correct it in the chart", o, text))
 		}
 	}
 	return out

@@ -212,7 +212,7 @@ func (s *Stack) checkSharedObjects() (errs []error) {
 						owner[key{m.context(), o}] = m
 					} else if other != m && !reported[[2]*member{other, m}] {
 						reported[[2]*member{other, m}] = true
-						errs = append(errs, fmt.Errorf("%s: releases %s and %s both have %s: an object can belong to only one release", m.At, other.id, m.id, o))
+						errs = append(errs, fmt.Errorf("%s: releases %s and %s both have %s: an object can belong to only one release; remove it from one of the charts", m.At, other.id, m.id, o))
 					}
 				}
 			}

@@ -140,11 +140,11 @@ func TestMalformedFields(t *testing.T) {
 	}{
 		{name: "unknown field", docs: func(string) []string {
 			return []string{rig.ConfigMap("a", nil), rig.Object("apps/v1/Deployment/web", nil, pod("")+"  replica: 2")}
-		}, want: []string{"Deployment/web: unknown field spec.replica: the API server would refuse it"}},
+		}, want: []string{"Deployment/web: unknown field spec.replica: the API server would refuse the object"}},
 		{name: "unknown field, applied on the client", docs: func(string) []string {
 			return []string{rig.Object("apps/v1/Deployment/web", nil, pod("")+"  replica: 2")}
 		},
-			change: func(i *kube.Install) { i.ClientSide = true }, want: []string{"Deployment/web: unknown field spec.replica: the API server would refuse it"}},
+			change: func(i *kube.Install) { i.ClientSide = true }, want: []string{"Deployment/web: unknown field spec.replica: the API server would refuse the object"}},
 		{name: "in a namespace that does not exist", docs: func(string) []string { return []string{rig.ConfigMap("a", nil, "b: c\ndta: {}")} },
 			change: func(i *kube.Install) { i.Namespace, i.CreateNamespace = i.Namespace+"-new", true }, want: []string{"ConfigMap/a: unknown field dta: "}},
 		{name: "wrong type", docs: func(string) []string {
