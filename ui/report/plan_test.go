@@ -30,3 +30,15 @@ func TestPlanListsRemovals(t *testing.T) {
 		t.Errorf("%s\nwant\n%s", got, want)
 	}
 }
+
+// TestStackPlanCountsOnce: an error that marks a change counts once.
+func TestStackPlanCountsOnce(t *testing.T) {
+	o := plan.Object{Kind: "Gear", Name: "g"}
+	p := StackPlan{Releases: []ReleasePlan{{Plan: &Plan{
+		Changes: []Change{{Object: o, Action: "refuse"}, {Object: plan.Object{Kind: "Gear", Name: "h"}, Action: "refuse"}},
+		Errors:  []plan.Warning{{Object: &o}, {Object: &plan.Object{Kind: "Namespace", Name: "n"}}, {}},
+	}}, {}}}
+	if refused, changed := p.Count(); refused != 4 || changed != 1 {
+		t.Errorf("%d refused, %d changed; want 4, 1", refused, changed)
+	}
+}

@@ -161,7 +161,7 @@ type ReleasePlan struct {
 	Plan      *Plan `json:"plan,omitempty"`
 }
 
-// Count counts the refused changes and the releases that change.
+// Count counts the refused changes, with errors about no single change, and the releases that change.
 func (p StackPlan) Count() (refused, changed int) {
 	for _, r := range p.Releases {
 		if r.Plan == nil {
@@ -169,7 +169,13 @@ func (p StackPlan) Count() (refused, changed int) {
 		}
 		n, _ := r.Plan.Count()
 		changed++
-		refused += len(r.Plan.Errors) + n
+		refused += n
+		for _, e := range r.Plan.Errors {
+			marked := func(c Change) bool { return e.Object != nil && c.Object == *e.Object && c.Action == "refuse" }
+			if !slices.ContainsFunc(r.Plan.Changes, marked) {
+				refused++
+			}
+		}
 	}
 	return refused, changed
 }
