@@ -135,7 +135,7 @@ func TestRightsMissingByName(t *testing.T) {
 	rules[3].Verbs = slices.DeleteFunc(slices.Clone(rules[3].Verbs), func(v string) bool { return v == "create" })
 	few := r.Acting(r.As("few", rules...))
 	_, err := few.Install("plain", rig.Use(colours(t, "red", "e"), nil))
-	want := "in namespace " + r.Namespace + ": configmaps c, e [create get patch], services [create]; ask an administrator to grant them"
+	want := "in namespace " + r.Namespace + ": configmaps c, e [create get patch], services [create]; ask an administrator to grant them (\"lockstep rbac\" prints the roles)"
 	if err == nil || !strings.HasSuffix(err.Error(), want) {
 		t.Errorf("error %v, want %s", err, want)
 	}
