@@ -121,6 +121,9 @@ func (s *State) applyGroup(e Event) {
 	}
 	s.fixTracker.beforeChange(g, e)
 	if e.Status == Running && (g.Started.IsZero() || g.Status.Over()) {
+		if s.Run == Paused && g.Started.IsZero() { // a step: the reason names an earlier place
+			s.RunMessage = ""
+		}
 		g.Started, g.Ended = e.Time, time.Time{}
 	}
 	if e.Status.Over() && !g.Status.Over() {

@@ -1,6 +1,9 @@
 package event
 
-import "slices"
+import (
+	"slices"
+	"strings"
+)
 
 // Next returns the unit that a step without a name starts: the first of the current phase,
 // in plan order, whose gates are open (R41). It returns nil if there is none, or while a
@@ -20,6 +23,16 @@ func (s *State) Next() *GroupState {
 		}
 	}
 	return next
+}
+
+// Pause returns why the run is paused, "" if a step has started a group since, and the group that
+// a step starts next, nil if there is none or the reason names it.
+func (s *State) Pause() (reason string, next *GroupState) {
+	next = s.Next()
+	if next != nil && strings.HasSuffix(s.RunMessage, " "+next.ID) {
+		next = nil
+	}
+	return s.RunMessage, next
 }
 
 // currentPhase returns the last phase that started, or the next one if that is over.

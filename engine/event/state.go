@@ -27,6 +27,7 @@ type State struct {
 	Unchecked int
 	Release   string
 	// Run is the status of the run: Running, Paused, Held, Replacing or Aborting.
+	// RunMessage says why; for a pause, see Pause.
 	Run        Status
 	RunMessage string
 

@@ -330,8 +330,8 @@ func (x *simulation) compare() {
 	if x.r.closed || x.r.asked > 0 { // a failure is published with its cause
 		return
 	}
-	if state.Run != m.steering.reported {
-		x.r.fail("the run is %s, in the picture %s", m.steering.reported, state.Run)
+	if s := m.steering; state.Run != s.reported || state.RunMessage != s.reportedMessage {
+		x.r.fail("the run is %s (%s), in the picture %s (%s)", s.reported, s.reportedMessage, state.Run, state.RunMessage)
 	}
 	if m.outage.reported == state.Away.IsZero() {
 		x.r.fail("R53: the outage is %+v, in the picture %s", m.outage, state.Away)

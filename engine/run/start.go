@@ -100,6 +100,7 @@ func (m *machine) takeStep() {
 		u = startable[0]
 	}
 	m.steering.step, m.steering.stepUnit = false, nil
+	m.steering.why, m.steering.reportedMessage = "", "" // the run is no longer there; see event.State.applyGroup
 	m.start([]*unit{u})
 }
 

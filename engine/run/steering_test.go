@@ -57,7 +57,7 @@ func TestFailuresAreDecidedInAnyOrder(t *testing.T) { // R44, R41
 				b.command(event.Step, "")
 			},
 			trace: []string{"0.0s run paused (before the first group)", "0.0s step accepted", "0.0s c:a running", "0.0s c:a failed (Pod/x: exit code 1)",
-				"0.0s run held (c:a: Pod/x: exit code 1)", "1.0s run paused (before the first group)", "1.0s c:a running", "1.0s retry accepted", "1.0s c:a ready",
+				"0.0s run held (c:a: Pod/x: exit code 1)", "1.0s run paused", "1.0s c:a running", "1.0s retry accepted", "1.0s c:a ready",
 				"2.0s step accepted", "2.0s c:b running", "2.0s c:b ready"},
 		},
 		{

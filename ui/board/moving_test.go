@@ -239,7 +239,8 @@ func TestKeyTable(t *testing.T) {
 func TestStepped(t *testing.T) {
 	s := pausedRun(t)
 	s.shows(t, "paused  breakpoint db:schema")
-	s.feed(event.Event{Kind: event.KindCommand, Command: event.Step, Status: event.Accepted, Time: s.State.Now})
+	next := s.State.Next()
+	s.feed(event.Event{Kind: event.KindGroup, Phase: next.Phase, Group: next.ID, Status: event.Running, Time: s.State.Now})
 	s.showsNot(t, "breakpoint db:schema")
 	s.feed(event.Event{Kind: event.KindRun, Status: event.Paused, Message: "breakpoint shop:gateway", Time: s.State.Now})
 	s.shows(t, "paused  breakpoint shop:gateway")

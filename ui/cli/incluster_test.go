@@ -163,7 +163,7 @@ func TestRunInTheCluster(t *testing.T) {
 	if err := client.CoreV1().Pods(ns).Delete(ctx, killed, metav1.DeleteOptions{GracePeriodSeconds: new(int64(0))}); err != nil {
 		t.Fatal(err)
 	}
-	elsewhere.runUntil(strings.Join(as("operator", "ctl s status"), " "), "before the first group, 0 of 6 objects ready")
+	elsewhere.runUntil(strings.Join(as("operator", "ctl s status"), " "), "install s paused: before the first group; next: ")
 	elsewhere.run(0, as("operator", "ctl s continue")...)
 	if s := elsewhere.run(0, as("viewer", "attach s --no-tui")...); !strings.Contains(s, "install s done") {
 		t.Errorf("the end, seen from elsewhere:\n%s", s)

@@ -99,7 +99,7 @@ type GroupOutcome struct {
 	Objects []ObjectOutcome `json:"objects"`
 
 	state *event.GroupState
-	name  string // unitName, with " (rollback)" in a rollback
+	name  string // see unitTitle
 }
 
 // ObjectOutcome is the result of an object.
@@ -233,10 +233,7 @@ func failure(s *event.State, r event.Root) Failure {
 func groupOutcome(s *event.State, g *event.GroupState) GroupOutcome {
 	out := GroupOutcome{
 		Phase: g.Phase, ID: g.ID, Status: g.Status, Message: g.Message, Started: g.Started,
-		Objects: []ObjectOutcome{}, state: g, name: unitName(s, g),
-	}
-	if isRollback(g.Phase) {
-		out.name += " (rollback)"
+		Objects: []ObjectOutcome{}, state: g, name: unitTitle(s, g),
 	}
 	if !g.Started.IsZero() {
 		out.Seconds = cmp.Or(g.Ended, s.Now).Sub(g.Started).Seconds()

@@ -25,7 +25,9 @@ type Timing struct {
 
 // Group is a group with the live status of its objects.
 type Group struct {
-	ID      string       `json:"id"`
+	ID string `json:"id"`
+	// Phase is set if the group is part of a run, which may have one id in several phases.
+	Phase   string       `json:"phase,omitempty"`
 	Chart   string       `json:"chart"`
 	Name    string       `json:"name"`
 	Layer   int          `json:"layer"`
@@ -35,6 +37,7 @@ type Group struct {
 	Objects []LiveObject `json:"objects"`
 	// LastRun is the group's result in the run that deployed the revision, if known.
 	LastRun *GroupRun `json:"ran,omitempty"`
+	title   string    // see unitTitle
 }
 
 // GroupRun is the result of a group in a run.
@@ -57,7 +60,10 @@ func Groups(s *event.State, timings []Timing) []Group {
 	for g := range groupsOf(s) {
 		group := Group{
 			ID: g.ID, Chart: g.Chart, Name: g.Name, Layer: g.Layer, After: g.After,
-			Status: g.Status, Message: g.Message, Objects: []LiveObject{},
+			Status: g.Status, Message: g.Message, Objects: []LiveObject{}, title: unitTitle(s, g),
+		}
+		if !s.Operation.IsWatch() {
+			group.Phase = g.Phase
 		}
 		for _, t := range timings {
 			if t.Phase == g.Phase && t.Group == g.ID {
@@ -120,10 +126,13 @@ func viewTitle(s *event.State) string {
 
 // formatGroups lists groups and their objects, without messages of ready objects.
 func formatGroups(groups []Group, style Style) string {
-	after := map[string][]string{}
+	after := map[string]map[string][]string{} // by phase and id
 	var rows [][]string
 	for _, g := range groups {
-		after[g.ID] = g.After
+		if after[g.Phase] == nil {
+			after[g.Phase] = map[string][]string{}
+		}
+		after[g.Phase][g.ID] = g.After
 		for _, o := range g.Objects {
 			rows = append(rows, []string{clean(o.String()), withMessage(style.mark(o.Status), o.Status, o.Message)})
 		}
@@ -131,8 +140,8 @@ func formatGroups(groups []Group, style Style) string {
 	objects := table(rows)
 	var b strings.Builder
 	for _, g := range groups {
-		fmt.Fprintf(&b, "%s %d/%d%s", style.render(theme.Strong, g.ID), g.ready(), len(g.Objects), g.LastRun)
-		if ids := direct(g.After, after); len(ids) > 0 {
+		fmt.Fprintf(&b, "%s %d/%d%s", style.render(theme.Strong, clean(g.title)), g.ready(), len(g.Objects), g.LastRun)
+		if ids := direct(g.After, after[g.Phase]); len(ids) > 0 {
 			b.WriteString(style.render(theme.Quiet, "  after "+strings.Join(ids, ", ")))
 		}
 		b.WriteString("\n" + joinLines(objects[:len(g.Objects)]))
@@ -149,11 +158,11 @@ func withMessage(text string, status event.Status, message string) string {
 	return withReason(text, clean(message))
 }
 
-// ready counts the objects that are ready.
+// ready counts the objects that are ready, or gone in a removal.
 func (g *Group) ready() int {
 	n := 0
 	for _, o := range g.Objects {
-		if o.Status == event.Ready {
+		if o.Status == event.Ready || o.Status == event.Gone {
 			n++
 		}
 	}
@@ -255,7 +264,9 @@ type RunStatus struct {
 	Ready     int             `json:"ready"`
 	Total     int             `json:"total"`
 	Groups    []Group         `json:"groups"`
-	over      bool
+	// Next is the group that a step starts while the run is paused.
+	Next  string `json:"next,omitempty"`
+	state *event.State
 }
 
 // NewRunStatus summarizes the state of a run.
@@ -263,28 +274,36 @@ func NewRunStatus(s *event.State) RunStatus {
 	n := s.Count()
 	out := RunStatus{
 		Operation: s.Operation, Status: s.Status, Run: s.Run, Message: s.RunMessage, Seq: s.Seq,
-		Ready: n.Done, Total: n.Total, Groups: Groups(s, nil),
+		Ready: n.Done, Total: n.Total, Groups: Groups(s, nil), state: s,
 	}
-	if !s.Ended.IsZero() {
-		out.Message, out.over = s.Message, true
+	switch next := s.Next(); {
+	case !s.Ended.IsZero():
+		out.Message = s.Message
+	case s.Run == event.Paused && next != nil:
+		out.Next = next.ID
 	}
 	return out
 }
 
 func (r RunStatus) text(to Stream) string {
-	status := string(r.Run)
+	s, status, next := r.state, string(r.Run), ""
 	switch {
-	case r.over, r.Status == event.RollingBack && r.Run == event.Running:
-		status = string(r.Status)
-	case r.Status == event.RollingBack:
+	case !s.Ended.IsZero(), s.Status == event.RollingBack && s.Run == event.Running:
+		status = to.Style.word(s.Status)
+	case s.Status == event.RollingBack:
 		status += " while rolling back"
 	}
-	op := r.Operation
-	head := fmt.Sprintf("%s %s: %s, %d of %d objects ready", op.Name, op.Release, withReason(status, r.Message), r.Ready, r.Total)
-	if op.Namespace != "" {
-		head += " (namespace " + op.Namespace + ")"
+	if r.Run == event.Paused && s.Ended.IsZero() {
+		if _, group := s.Pause(); group != nil {
+			next = "next: " + unitTitle(s, group)
+		}
 	}
-	return clean(head) + "\n\n" + formatGroups(r.Groups, to.Style)
+	count := fmt.Sprintf("%d of %d objects ready", r.Ready, r.Total)
+	if r.Operation.Namespace != "" {
+		count += " (namespace " + r.Operation.Namespace + ")"
+	}
+	head := r.Operation.Name + " " + r.Operation.Release + " " + withReason(status, r.Message)
+	return clean(strings.Join(nonEmpty(head, next, count), "; ")) + "\n\n" + formatGroups(r.Groups, to.Style)
 }
 
 // Answer is the reply to a command.

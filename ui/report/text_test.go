@@ -253,3 +253,46 @@ func TestRemovalsAndUncheckedGroups(t *testing.T) {
 		}
 	}
 }
+
+// TestRunStatus: a paused run names the group that a step starts next, and the place where it paused only
+// until then. Groups with the same id can be distinguished.
+func TestRunStatus(t *testing.T) {
+	groups := func() []*plan.Group {
+		return []*plan.Group{
+			{ID: "c:a", Objects: []plan.Object{{Kind: "Job", Name: "a"}}},
+			{ID: "c:b", After: []string{"c:a"}, Objects: []plan.Object{{Kind: "Job", Name: "b"}}},
+		}
+	}
+	var s event.State
+	phase := "apply"
+	group := func(id string, to event.Status) event.Event {
+		return event.Event{Kind: event.KindGroup, Phase: phase, Group: id, Status: to, Time: time.Unix(1, 0)}
+	}
+	run := func(status event.Status, why string) event.Event {
+		return event.Event{Kind: event.KindRun, Status: status, Message: why}
+	}
+	operation := event.Event{Kind: event.KindOperation, Status: event.Running, Operation: &event.Operation{Name: "upgrade", Release: "r", Namespace: "n"}}
+	phases := []event.Phase{{Name: "apply", Kind: event.PhaseApply, Groups: groups()}, {Name: "remove", Kind: event.PhaseRemove, Groups: groups()[:1]}}
+	for _, step := range []struct {
+		events []event.Event
+		want   string
+	}{
+		{[]event.Event{operation, {Kind: event.KindPlan, Phases: phases}, run(event.Paused, "before the first group")},
+			"upgrade r paused: before the first group; next: c:a; 0 of 3 objects ready (namespace n)"},
+		{[]event.Event{group("c:a", event.Running)}, "upgrade r paused; 0 of 3 objects ready (namespace n)"},
+		{[]event.Event{group("c:a", event.Ready)}, "upgrade r paused; next: c:b; 0 of 3 objects ready (namespace n)"},
+		{[]event.Event{run(event.Running, ""), group("c:b", event.Held), run(event.Paused, "breakpoint c:b")},
+			"upgrade r paused: breakpoint c:b; 0 of 3 objects ready (namespace n)"},
+		{[]event.Event{group("c:b", event.Running), group("c:b", event.Ready)},
+			"upgrade r paused; next: c:a removal; 0 of 3 objects ready (namespace n)"},
+		{[]event.Event{run(event.Running, "")}, "upgrade r running; 0 of 3 objects ready (namespace n)"},
+	} {
+		for _, e := range step.events {
+			s.Apply(e)
+		}
+		text := NewRunStatus(&s).text(Stream{Style: plain})
+		if head, _, _ := strings.Cut(text, "\n"); head != step.want || !strings.Contains(text, "\nc:a 0/1\n") || !strings.Contains(text, "\nc:a removal 0/1\n") {
+			t.Errorf("%s\nwant %s", text, step.want)
+		}
+	}
+}

@@ -141,6 +141,15 @@ func unitName(s *event.State, g *event.GroupState) string {
 	return g.ID
 }
 
+// unitTitle is unitName, with " (rollback)" in a rollback.
+func unitTitle(s *event.State, g *event.GroupState) string {
+	name := unitName(s, g)
+	if isRollback(g.Phase) {
+		name += " (rollback)"
+	}
+	return name
+}
+
 // table aligns rows of cells in columns. Lines are indented by two blanks, columns are two blanks
 // apart. The cells must be clean; they may be coloured.
 func table(rows [][]string) []string {

@@ -163,18 +163,13 @@ func (h *Header) stateMark() (theme.Mark, string) {
 	case s.Run == event.Held:
 		return called(event.Failed, "held"), h.Join(h.heldText(), h.awayText())
 	case s.Run == event.Paused:
-		text := h.Graph.Shorten(s.RunMessage)
-		if h.Stepped { // the message names an older place
-			text = ""
-		}
+		reason, following := s.Pause()
+		text, next := h.Graph.Shorten(reason), ""
 		if s.Status == event.RollingBack {
 			text = strings.TrimSpace("rolling back " + text)
 		}
-		next := ""
-		if h.Next != nil {
-			if name := h.Graph.ByKey[h.Next.Unit()].Name; !strings.HasSuffix(text, name) {
-				next = h.Theme.Lines.Next + " next: " + name
-			}
+		if following != nil && h.Steerable() {
+			next = h.Theme.Lines.Next + " next: " + h.Graph.ByKey[following.Unit()].Name
 		}
 		return mark, h.Join(text, next, h.inFlight(), h.awayText())
 	case s.Run == event.Replacing:

@@ -48,7 +48,6 @@ type Screen struct {
 	Rewound func()
 
 	Run
-	Stepped bool // since the run paused
 	outlook outlook
 }
 
@@ -190,12 +189,8 @@ func (s *Screen) Absorb(events []event.Event) (cmds []tea.Cmd) {
 			}
 		case e.Kind == event.KindOperation && e.Status == event.RollingBack:
 			s.Follow = true
-		case e.Kind == event.KindRun:
-			s.Stepped = false
 		case e.Kind == event.KindPlan:
 			announced = true
-		case command && e.Command == event.Step && e.Status == event.Accepted:
-			s.Stepped = true
 		case command && e.Command == event.Edit && e.Status == event.Accepted:
 			s.Follow = true // the plan changed
 		case command && e.Status == event.Refused:
@@ -209,7 +204,7 @@ func (s *Screen) Absorb(events []event.Event) (cmds []tea.Cmd) {
 }
 
 func (s *Screen) Rewind() {
-	s.State, s.Graph, s.Stepped, s.outlook = event.State{}, graph.New(&event.State{}), false, outlook{}
+	s.State, s.Graph, s.outlook = event.State{}, graph.New(&event.State{}), outlook{}
 	if s.Rewound != nil {
 		s.Rewound()
 	}
