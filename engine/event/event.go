@@ -189,6 +189,9 @@ const MaxEvidence = 8
 // NoRelease is Event.Release if the release does not exist.
 const NoRelease = "none"
 
+// NothingWritten is Event.Outcome if the operation ended before its first write.
+const NothingWritten = "nothing was written"
+
 // RollbackPrefix starts the names of the phases of a rollback that is part of another operation.
 const RollbackPrefix = "rollback/"
 

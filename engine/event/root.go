@@ -140,6 +140,16 @@ func (s *State) Reason() string {
 	return reason
 }
 
+// Result returns in one phrase that an operation did not succeed, and the outcome for the release,
+// without the reason: "install shop failed; the release is marked failed".
+func (s *State) Result() string {
+	text := s.Operation.Name + " " + s.Operation.Release + " " + string(s.Status)
+	if s.Outcome != "" {
+		text += "; " + s.Outcome
+	}
+	return text
+}
+
 // SameCause reports whether two causes differ only in numbers, such as a count of restarts.
 func SameCause(a, b string) bool {
 	return counts.ReplaceAllString(a, "") == counts.ReplaceAllString(b, "")

@@ -48,8 +48,12 @@ func TestCommands(t *testing.T) { // R40 to R45: the exact events of each
 		},
 		{
 			name: "a step before a gate is open takes effect when it opens (R41)", opts: Options{Paused: true}, groups: chain[:2], script: quick,
-			steer: func(b *bench) { b.command(event.Step, ""); b.command(event.Step, "") },
-			trace: []string{"0.0s run paused (before the first group)", "0.0s step accepted", "0.0s c:a running", "0.0s step accepted",
+			steer: func(b *bench) {
+				b.command(event.Step, "c:b")
+				b.command(event.Step, "")
+				b.command(event.Step, "")
+			},
+			trace: []string{"0.0s run paused (before the first group)", "0.0s step refused (c:b is waiting for c:a)", "0.0s step accepted", "0.0s c:a running", "0.0s step accepted",
 				"2.0s c:a ready", "2.0s c:b running", "4.0s c:b ready"},
 		},
 		{
@@ -136,7 +140,7 @@ func TestCommands(t *testing.T) { // R40 to R45: the exact events of each
 		{
 			name: "stop cancels requests in flight (R43)", groups: []string{"a: x"}, script: map[string]behaviour{"x": {hang: true}}, err: ErrAborted,
 			steer: func(b *bench) { b.at(sec); b.command(event.Abort, ""); b.at(2 * sec); b.command(event.Stop, "") },
-			trace: []string{"0.0s c:a running", "1.0s run aborting", "1.0s abort accepted", "2.0s run aborting", "2.0s stop accepted", "2.0s c:a failed (Pod/x: context canceled)"},
+			trace: []string{"0.0s c:a running", "1.0s run aborting", "1.0s abort accepted", "2.0s run aborting", "2.0s stop accepted", "2.0s c:a aborted (aborted)"},
 		},
 		{
 			name: "a failure holds the run; retry applies and waits again (R44)", opts: Options{HoldOnFailure: true}, groups: chain[:2],

@@ -290,8 +290,11 @@ func TestUnreachableServerCannotBlockAnAbort(t *testing.T) { // R34
 	if !errors.Is(err, ErrAborted) {
 		t.Error(err)
 	}
-	if got := trace[len(trace)-1]; !strings.HasPrefix(got, "11.0s c:a") {
+	if got := trace[len(trace)-1]; got != "11.0s c:a aborted (aborted)" {
 		t.Errorf("ended with %q, want the request cancelled 10s after the abort", got)
+	}
+	if stage := (*StageError)(nil); !errors.As(err, &stage) || stage.Cancelled != 1 || len(stage.Failures) > 0 {
+		t.Errorf("a cancelled request counts as a failure: %+v", stage)
 	}
 }
 

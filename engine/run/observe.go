@@ -2,6 +2,7 @@ package run
 
 import (
 	"cmp"
+	"context"
 	"errors"
 	"slices"
 
@@ -34,7 +35,11 @@ func (s *stage) answer(r request, out Outcome, err error) {
 	if blocked {
 		return // the group has failed
 	}
-	if err != nil {
+	switch {
+	case err != nil && s.m.timeouts.cancelled && errors.Is(err, context.Canceled):
+		s.busy.cancelled++ // the group did not fail: it ends as aborted
+		return
+	case err != nil:
 		s.failRequest(g, o, err)
 		return
 	}

@@ -41,6 +41,8 @@ type StageError struct {
 	Failures []Failure
 	// Skipped lists the groups that never started, in plan order.
 	Skipped []string
+	// Cancelled is the number of requests that a stop, or the end of windDownTime, cancelled.
+	Cancelled int
 	// Cause is ErrAborted, ErrTimeout or ErrReplaced if one of them ended the stage, or nil.
 	Cause error
 }
@@ -84,12 +86,14 @@ type stage struct {
 	era               int  // of the machine when the stage started
 }
 
-// inFlight counts the messages that are still expected.
+// inFlight counts the messages that are still expected, and those that no longer are.
 type inFlight struct {
 	requests int
 	// The stage waits for diagnoses of failures before it ends, but not for the others,
 	// which run in the background.
 	diagnoses, background int
+	// cancelled counts the requests that the run itself cancelled.
+	cancelled int
 }
 
 // blocking reports whether the stage must not end yet.
@@ -263,7 +267,7 @@ func (s *stage) close(cause error) {
 	if len(s.failures) > 0 && s.m.root == nil {
 		s.m.root = &s.failures[0].Failure
 	}
-	err := &StageError{Cause: cause}
+	err := &StageError{Cause: cause, Cancelled: s.busy.cancelled}
 	for _, f := range s.failures {
 		err.Failures = append(err.Failures, f.Failure)
 	}

@@ -1,8 +1,10 @@
 package run
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
+	"strings"
 
 	"lockstep/engine/event"
 )
@@ -76,7 +78,7 @@ func (m *machine) execute(c event.Command) string {
 func (m *machine) runStatus() (event.Status, string) {
 	s := &m.steering
 	if m.replacing() {
-		return event.Replacing, "replaced by an edited revision"
+		return event.Replacing, "an edited revision is about to start"
 	}
 	if s.abort != nil {
 		return event.Aborting, s.abort.Reason
@@ -161,10 +163,22 @@ func (m *machine) step(named event.Unit) string {
 	case u.status != event.Waiting && u.status != event.Held:
 		return u.Group + " has already started"
 	case !slices.Contains(startable, u):
-		return u.Group + " cannot start yet"
+		return u.Group + " is waiting for " + m.waitsFor(u)
 	}
 	m.steering.step, m.steering.stepUnit = true, u
 	return ""
+}
+
+// waitsFor names the groups that keep a unit from starting.
+func (m *machine) waitsFor(u *unit) string {
+	s := m.stage
+	if s == nil || s.byID[u.Group] == nil || s.byID[u.Group].unit != u {
+		return "earlier groups"
+	}
+	return cmp.Or(strings.Join(slices.DeleteFunc(slices.Clone(s.byID[u.Group].def.After), func(id string) bool {
+		gate := s.byID[id]
+		return gate == nil || gate.status == event.Ready || gate.status == event.Applied || gate.status == event.Gone
+	}), ", "), "earlier groups")
 }
 
 // unstarted returns the named unit if it has not started, or else the reason for a refusal.
@@ -231,7 +245,7 @@ func (m *machine) abort(c event.Command) string {
 	}
 	m.steering.abort, m.steering.step, m.steering.stepUnit = &c, false, nil
 	if c.Name == event.Stop {
-		m.do(cancelRequests{})
+		m.cancelRequests()
 		m.steering.reported = "" // publish another event: the abort is stricter now
 	}
 	m.reportRun()

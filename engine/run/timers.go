@@ -19,6 +19,7 @@ type timeouts struct {
 	windDownStarted bool          // endRetries was sent
 	heartbeat       time.Duration // next heartbeat, in active time
 	cancelAt        time.Time     // when requests in flight are cancelled, zero for never
+	cancelled       bool          // they were cancelled
 }
 
 // wake returns the time of the next tick, zero for never. While the run is paused or held,
@@ -129,7 +130,7 @@ func (m *machine) tick() {
 	t := &m.timeouts
 	if !t.cancelAt.IsZero() && !m.now.Before(t.cancelAt) {
 		t.cancelAt = time.Time{}
-		m.do(cancelRequests{})
+		m.cancelRequests()
 	}
 	m.startDiagnoses()
 	m.reportOutage()
@@ -149,6 +150,12 @@ func (m *machine) tick() {
 		m.restartHeartbeat()
 		m.publishHeartbeat(m.stage)
 	}
+}
+
+// cancelRequests cancels the requests in flight; those that end with that do not fail their groups.
+func (m *machine) cancelRequests() {
+	m.timeouts.cancelled = true
+	m.do(cancelRequests{})
 }
 
 // timeOut handles the timeout of the operation: a lenient removal stops waiting, anything else fails.

@@ -1,7 +1,9 @@
 package operation
 
 import (
+	"cmp"
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 	"strings"
@@ -11,6 +13,7 @@ import (
 
 	"lockstep/engine/event"
 	"lockstep/engine/run"
+	enginetext "lockstep/engine/text"
 	"lockstep/kube/release"
 )
 
@@ -33,11 +36,14 @@ func (op *Operation) endFailed(r *runner, a *attempt, err error) (ended bool, ca
 	if v.Abort != nil {
 		end = run.End{Status: event.Aborted, Exit: 3}
 	}
+	if v.Abort != nil && v.Abort.Name != event.Edit {
+		err = Aborted(v.Abort, err)
+	}
 	wrote, lost, edited := a != nil && op.wrote(a), op.lost(), op.editOf(v.Abort)
 	switch {
 	case lost != nil && !wrote: // R51: the second run, which wrote nothing, is refused
 		err = lost
-		end = run.End{Status: event.Aborted, Exit: 2, Outcome: "nothing was written"}
+		end = run.End{Status: event.Aborted, Exit: 2, Outcome: event.NothingWritten}
 	case lost != nil:
 		err = lost
 		end = run.End{Status: event.Aborted, Exit: 1, Message: lost.Error() + "; this run stopped and left the release to the other one"}
@@ -46,7 +52,10 @@ func (op *Operation) endFailed(r *runner, a *attempt, err error) (ended bool, ca
 	case wrote && lostRace(err):
 		end.Exit, end.Outcome = notWritten(end.Exit), fmt.Sprintf("only namespace %s was created", op.prepared.Common.Namespace)
 	case !wrote:
-		end.Exit, end.Outcome = notWritten(end.Exit), "nothing was written"
+		end.Exit, end.Outcome = notWritten(end.Exit), event.NothingWritten
+		if v.Abort != nil {
+			end.Message = abortedBy(v.Abort) + " before anything was written"
+		}
 	default:
 		return r.endWritten(a, end, v, err)
 	}
@@ -76,7 +85,7 @@ func (r *runner) endWritten(a *attempt, end run.End, v run.Verdict, err error) (
 		notes = append(notes, leftBehind(op.feed.Events()))
 	}
 	end.Release = left.status
-	end.Message, end.Outcome = join(outcome, err.Error(), append(notes, text(left.err))...)
+	end.Message, end.Outcome = Join(outcome, err, append(notes, text(left.err))...)
 	return op.engine.Finish(end) == nil, err
 }
 
@@ -150,10 +159,46 @@ func text(err error) string {
 	return err.Error()
 }
 
-// join returns the outcome and notes as one line, with the cause and without it.
-func join(outcome, cause string, notes ...string) (why, without string) {
-	notes = slices.DeleteFunc(notes, func(s string) bool { return s == "" })
-	return strings.Join(append([]string{outcome + ": " + cause}, notes...), "; "), strings.Join(append([]string{outcome}, notes...), "; ")
+// Join returns the outcome and notes as one line, with the cause and without it. An abort comes
+// before its outcome, a failure after it.
+func Join(outcome string, cause error, notes ...string) (why, without string) {
+	without = strings.Join(append([]string{outcome}, slices.DeleteFunc(notes, func(s string) bool { return s == "" })...), "; ")
+	if by := (*abortedError)(nil); errors.As(cause, &by) {
+		return by.text + "; " + without, without
+	}
+	return outcome + ": " + cause.Error() + strings.TrimPrefix(without, outcome), without
+}
+
+// abortedError says in one phrase who aborted the operation, instead of how its parts ended.
+type abortedError struct {
+	text string
+	error
+}
+
+func (a *abortedError) Error() string { return a.text }
+func (a *abortedError) Unwrap() error { return a.error }
+
+// Aborted returns the error of an operation that a command ended with err.
+func Aborted(by *event.Command, err error) error {
+	text := abortedBy(by)
+	if stage := (*run.StageError)(nil); errors.As(err, &stage) && stage.Cancelled > 0 {
+		text += "; " + enginetext.Count(stage.Cancelled, "request") + " cancelled"
+		if by.Name == event.Stop {
+			text += " by stop"
+		}
+	}
+	return &abortedError{text, err}
+}
+
+// abortedBy says who aborted a run: "aborted by you".
+func abortedBy(c *event.Command) string {
+	switch {
+	case c.Reason == "":
+		return "aborted by " + cmp.Or(c.By, "you")
+	case strings.HasPrefix(c.Reason, "by "):
+		return "aborted " + c.Reason
+	}
+	return "aborted: " + c.Reason
 }
 
 // finalizeTime limits the attempts to write the final record after an abort or timeout.

@@ -36,7 +36,7 @@ func (r *runner) rollBack(end run.End, cause error, notes []string) (ended bool,
 	a, err := r.runRollback()
 	if err == nil {
 		end.Release = rcommon.StatusDeployed.String()
-		end.Message, end.Outcome = join(rolledBack(info), cause.Error(), notes...)
+		end.Message, end.Outcome = Join(rolledBack(info), cause, notes...)
 		if info.Name == "uninstall" {
 			end.Release = event.NoRelease
 		}
@@ -55,13 +55,13 @@ func (r *runner) rollBack(end run.End, cause error, notes []string) (ended bool,
 	if r.op.lost() != nil {
 		end.Status, end.Exit = event.Aborted, 1
 	}
-	failed := "the rollback also failed"
+	failed, why := "the rollback also failed", ": "+err.Error()
 	if r.engine.Verdict().Abort != nil {
-		failed = "the rollback was stopped"
+		failed, why = "the rollback was stopped", ""
 	}
-	end.Message, end.Outcome = join(failed+": "+err.Error(), cause.Error(), notes...)
+	end.Message, end.Outcome = Join(failed+why, cause, notes...)
 	if stage := (*run.StageError)(nil); errors.As(err, &stage) && len(stage.Failures) > 0 { // its groups show why
-		_, end.Outcome = join(failed, cause.Error(), notes...)
+		_, end.Outcome = Join(failed, cause, notes...)
 	}
 	r.engine.Close(end)
 	return true, errors.Join(cause, err)

@@ -259,6 +259,7 @@ func (s *Stack) fail(cause error) error {
 		end := run.End{Status: event.Failed, Exit: 1}
 		if v.Abort != nil {
 			end.Status, end.Exit = event.Aborted, 3
+			cause = operation.Aborted(v.Abort, cause)
 		}
 		if v.Abort == nil && !slices.ContainsFunc(s.members, func(m *member) bool { return m.ran }) {
 			end.Exit = 2 // nothing was written
@@ -273,7 +274,10 @@ func (s *Stack) fail(cause error) error {
 		}
 		end.Outcome = s.outcome()
 		end.Message = end.Outcome
-		if stage := (*run.StageError)(nil); errors.As(cause, &stage) && len(stage.Skipped) > 0 {
+		if v.Abort != nil {
+			end.Message, _ = operation.Join(end.Outcome, cause)
+		}
+		if stage := (*run.StageError)(nil); v.Abort == nil && errors.As(cause, &stage) && len(stage.Skipped) > 0 {
 			end.Message += "; never started: " + strings.Join(stage.Skipped, ", ")
 		}
 		if s.engine.Finish(end) == nil {

@@ -131,7 +131,7 @@ func TestControlFromOtherTerminals(t *testing.T) {
 	m := newMachine(t)
 	out, ends := m.start("install", "s", filepath.Join(data, "charts", "fanout"), "-n", "att", "--create-namespace", "--no-tui", "--step")
 	m.waitPaused()
-	out.await(t, "steer with: lockstep ctl s step, continue, abort")
+	out.await(t, "control it with: lockstep ctl s step|resume|abort")
 	if s := m.run(1, "ctl", "s", "retry"); !strings.Contains(s, "retry refused: ") {
 		t.Errorf("refused command: got %q", s)
 	}

@@ -191,7 +191,7 @@ func oneLine(s string) string { return strings.Join(strings.Fields(s), " ") }
 func NotStartedEvent(o *Outcome) event.Event {
 	return event.Event{
 		Seq: 1, Time: o.Ended, Kind: event.KindOperation, Operation: &o.Operation,
-		Status: o.Status, Exit: &o.Exit, Message: oneLine(o.Message), Outcome: "nothing was written",
+		Status: o.Status, Exit: &o.Exit, Message: oneLine(o.Message), Outcome: event.NothingWritten,
 		Object: o.Object, Cause: o.Cause, Evidence: o.Evidence,
 	}
 }

@@ -137,7 +137,7 @@ func FindRun(dir, name string) (string, error) {
 	found := slices.DeleteFunc(Runs(dir), func(n string) bool { return !strings.HasPrefix(n, name) })
 	switch {
 	case len(found) == 0:
-		return "", &unknownRun{name, dir}
+		return "", &unknownRun{name}
 	case len(found) == 1:
 		name = found[0]
 	case !slices.Contains(found, name):
@@ -147,10 +147,10 @@ func FindRun(dir, name string) (string, error) {
 }
 
 // unknownRun is the error about a name that no record has.
-type unknownRun struct{ name, dir string }
+type unknownRun struct{ name string }
 
 func (u *unknownRun) Error() string {
-	return fmt.Sprintf("no file or record named %s; list the records in %s with: lockstep runs", u.name, u.dir)
+	return fmt.Sprintf("no run named %s on this machine; list the runs with: lockstep runs", u.name)
 }
 
 func (u *unknownRun) Is(err error) bool { return err == fs.ErrNotExist }

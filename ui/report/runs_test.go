@@ -191,6 +191,16 @@ func TestRunsAreCompared(t *testing.T) {
 		t.Fatal(err)
 	}
 	golden(t, "runs-diff.txt", told(t, func(d Display) error { return d.Show(DiffRuns(a, b)) }))
+	save(t, dir, "aborted", aborted(t))
+	c, err := ReadRecord(dir, "aborted")
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, g := range append(DiffRuns(c, b).Groups, DiffRuns(b, c).Groups...) {
+		if g.Phase == "apply" && (g.Change == newGroup || g.Change == goneGroup) {
+			t.Errorf("a group that the aborted run never reached is %s: %+v", g.Change, g)
+		}
+	}
 	for _, g := range DiffRuns(a, a).Groups {
 		if g.Change != similar {
 			t.Errorf("a run differs from itself: %+v", g)

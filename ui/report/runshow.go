@@ -153,16 +153,19 @@ const (
 	goneGroup = "gone"
 )
 
-// DiffRuns compares the groups of two runs. The slower groups come first, then faster,
+// DiffRuns compares the groups of two runs. A group that one of them never reached is not compared,
+// nor is it new or gone. The slower groups come first, then faster,
 // new, gone and similar ones.
 func DiffRuns(a, b *Record) runsDiff {
 	d := runsDiff{A: a.Run, B: b.Run, Groups: []groupDiff{}}
 	before, after := startedGroups(a.State), startedGroups(b.State)
 	for unit, g := range after {
-		d.Groups = append(d.Groups, diffGroup(b.State, before[unit], g))
+		if before[unit] != nil || !planned(a.State, unit) {
+			d.Groups = append(d.Groups, diffGroup(b.State, before[unit], g))
+		}
 	}
 	for unit, g := range before {
-		if after[unit] == nil {
+		if after[unit] == nil && !planned(b.State, unit) {
 			d.Groups = append(d.Groups, diffGroup(a.State, g, nil))
 		}
 	}
@@ -173,6 +176,10 @@ func DiffRuns(a, b *Record) runsDiff {
 	})
 	return d
 }
+
+// planned reports whether a run had a group, even if it ended before the group started, or before
+// the end of the record.
+func planned(s *event.State, u event.Unit) bool { return s.Find(u.Phase, u.Group) != nil }
 
 // startedGroups returns the groups that started.
 func startedGroups(s *event.State) map[event.Unit]*event.GroupState {

@@ -66,6 +66,7 @@ func writeVerdict(w io.Writer, s *event.State, style Style) {
 	for _, f := range s.Fixed {
 		fmt.Fprintln(w, "  fixed:", clean(f.String()))
 	}
+	reason = strings.TrimPrefix(reason, "aborted ") // the verdict says so
 	fmt.Fprintln(w, style.glyph(s.Ending()), withReason(verdict(s, style), clean(reason)))
 }
 

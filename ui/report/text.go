@@ -105,7 +105,8 @@ func (t *textLog) writeEvent(e event.Event, before event.Status) {
 	case event.KindObject:
 		t.object(e)
 	case event.KindCommand:
-		if e.Answers != event.Internal {
+		// An accepted command without a message has a line about its effect.
+		if e.Answers != event.Internal && (e.Status == event.Refused || e.Message != "") {
 			t.line(e, e.Status, commandReply(e))
 		}
 	case event.KindBreakpoint:
@@ -209,15 +210,15 @@ func (t *textLog) run(e event.Event) {
 	case event.Running:
 		text = "resumed"
 	case event.Paused:
-		commands = "step, continue, abort"
+		commands = "step|resume|abort"
 	case event.Held:
 		// The screen calls accept re-check and give-up stop here; ctl has the names of commands.
-		text, commands = "held on failure", "retry, accept, give-up, abort"
+		text, commands = "held on failure", "retry|accept|give-up|abort"
 		reason, _, _ = strings.Cut(reason, ": ") // the group; its own line has the rest
 	}
 	t.line(e, e.Status, withReason(text, reason))
 	if t.opts.Steer != "" && commands != "" {
-		t.line(e, e.Status, "steer with: "+t.opts.Steer+" "+commands)
+		t.line(e, e.Status, "control it with: "+t.opts.Steer+" "+commands)
 	}
 }
 

@@ -28,8 +28,6 @@ func (t *textLog) group(e event.Event, before event.Status) {
 	switch e.Status {
 	case event.Running:
 		t.line(e, e.Status, startLine(g, removing, before))
-	case event.Held:
-		t.line(e, e.Status, withReason(name+" held", e.Message))
 	case event.Ready, event.Applied, event.Gone:
 		t.line(e, e.Status, t.endLine(g, before, took))
 		t.failures(e, g)

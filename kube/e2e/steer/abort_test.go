@@ -1,7 +1,6 @@
 package steer
 
 import (
-	"strings"
 	"testing"
 
 	rcommon "helm.sh/helm/v4/pkg/release/common"
@@ -35,8 +34,9 @@ func TestAbortInTheMiddle(t *testing.T) {
 			if out.State.Status != event.Aborted || out.State.Exit != 3 {
 				t.Errorf("%s, exit %d", out.State.Status, out.State.Exit)
 			}
-			if !strings.Contains(out.State.Message, "never started: ") || !strings.Contains(out.State.Message, "shop/db:schema") {
-				t.Errorf("the message does not say what never started: %s", out.State.Message)
+			end := map[event.CommandName]string{event.Abort: "the release is marked failed", event.Rollback: "the release was uninstalled"}[command]
+			if want := "aborted by you; " + end; out.State.Message != want {
+				t.Errorf("the message is %q, want %q", out.State.Message, want)
 			}
 			if command == event.Rollback {
 				if got := r.Status(); got != "" {
@@ -92,7 +92,7 @@ func TestAbortBeforeTheFirstWrite(t *testing.T) {
 	}
 	op.Command(event.Command{Name: event.Abort})
 	out := r.Run(op, nil)
-	if out.State.Exit != 3 || !strings.Contains(out.State.Message, "nothing was written") {
+	if out.State.Exit != 3 || out.State.Message != "aborted by you before anything was written" {
 		t.Errorf("exit %d: %s", out.State.Exit, out.State.Message)
 	}
 	if w := r.Writes(); len(w) > 0 {

@@ -5,7 +5,10 @@ import (
 	"errors"
 	"fmt"
 
+	"github.com/spf13/cobra"
+
 	"lockstep/engine/event"
+	"lockstep/ui/report"
 )
 
 // The exit codes of the program.
@@ -55,15 +58,17 @@ func ErrorToShow(err error) error {
 	return err
 }
 
-// OperationError returns the error of a command whose operation has ended. After a screen it has
-// no text, because the summary has shown the reason.
-func OperationError(s *event.State, err error, onScreen bool) error {
+// OperationError returns the error of a command whose operation has ended. Its text leaves out what the
+// summary has shown: everything after a screen, the reason in text mode.
+func OperationError(cmd *cobra.Command, s *event.State, err error, onScreen bool) error {
 	if s.Status == event.Succeeded {
 		return nil
 	}
 	switch {
 	case onScreen && s.Status != "":
 		err = nil
+	case s.Message != "" && OutputFormat(cmd) == report.ModeText:
+		err = errors.New(s.Result())
 	case s.Message != "":
 		err = errors.New(s.Reason())
 	}

@@ -51,6 +51,7 @@ type Signals struct {
 	signaled bool             // a signal that ends the command has arrived
 	last     os.Signal        // that signal
 	closed   bool             // the terminal has closed
+	wrote    bool             // a unit has started: the operation may have written
 	cleanup  map[*func()]bool // called before Quit
 }
 
@@ -214,7 +215,7 @@ func (i *Signals) sendAbort(rollback bool) {
 		command = event.Rollback
 	}
 	i.pending = append(i.pending, command)
-	i.op.Command(event.Command{Name: command, Reason: i.last.String()})
+	i.op.Command(event.Command{Name: command, Reason: "by a signal (" + i.last.String() + ")"})
 }
 
 // Hangup handles a closed terminal that was noticed without a SIGHUP.
@@ -252,6 +253,8 @@ func (i *Signals) Consume(e event.Event) {
 	i.mu.Lock()
 	defer i.mu.Unlock()
 	switch {
+	case e.Kind == event.KindGroup && e.Status == event.Running:
+		i.wrote = true
 	case e.Kind == event.KindOperation && e.Status == event.RollingBack:
 		i.sent = 0
 	case e.Kind == event.KindCommand:
@@ -272,6 +275,8 @@ func (i *Signals) replyText(e event.Event) string {
 	switch {
 	case e.Message != "":
 		return e.Message
+	case !i.wrote:
+		return "aborting; nothing was written"
 	case e.Command == event.Stop:
 		return "stopping now; requests in flight are cancelled"
 	case e.Command == event.Rollback:

@@ -39,6 +39,7 @@ func TestSignalRepliesArePrinted(t *testing.T) {
 	if output() != "" {
 		t.Errorf("printed %q before the reply", output())
 	}
+	in.Consume(event.Event{Kind: event.KindGroup, Status: event.Running})
 	in.Consume(event.Event{Kind: event.KindCommand, Command: event.Abort, Status: event.Accepted})
 	in.Handle(os.Interrupt)
 	in.Consume(event.Event{Kind: event.KindCommand, Command: event.Stop, Status: event.Accepted})
@@ -46,6 +47,17 @@ func TestSignalRepliesArePrinted(t *testing.T) {
 		"interrupt: stopping now; requests in flight are cancelled\n"
 	if output() != want || !slices.Equal(op.sent, []event.CommandName{event.Abort, event.Stop}) {
 		t.Errorf("sent %v, printed %q", op.sent, output())
+	}
+}
+
+// TestSignalBeforeTheFirstWrite: a signal while the run waits before its first unit does not announce a
+// failed release.
+func TestSignalBeforeTheFirstWrite(t *testing.T) {
+	in, _, output := bind(t, SignalPolicy{Outcome: "the release will be marked failed"})
+	in.Handle(os.Interrupt)
+	in.Consume(event.Event{Kind: event.KindCommand, Command: event.Abort, Status: event.Accepted})
+	if want := "interrupt: aborting; nothing was written\n"; output() != want {
+		t.Errorf("printed %q, want %q", output(), want)
 	}
 }
 

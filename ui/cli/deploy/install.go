@@ -36,7 +36,8 @@ lockstep checks everything it can before the first write; until then Ctrl-C simp
 aborts: requests in flight finish and the release is marked failed, or uninstalled with --rollback-on-failure or
 --on-interrupt=rollback. A second Ctrl-C stops at once. During a rollback the first Ctrl-C only warns and the second
 stops it. If the terminal closes, --on-hangup decides whether the install continues or aborts. If it continues and is
-paused, or held after a failure, it waits up to --timeout for someone to attach.
+paused, or held after a failure, it waits up to --timeout for someone to attach. While the terminal is open, it waits
+without a limit.
 
 After a failure or a kill, run the same command again: it resumes where the last run stopped.
 

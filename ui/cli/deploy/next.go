@@ -30,7 +30,10 @@ func (s suggester) rerun(state *event.State, args []string, without ...string) s
 		}
 	}, s.mask)
 	why := "after fixing it"
-	if state.Status == event.Aborted {
+	switch {
+	case state.Status == event.Aborted && rolledBack(state):
+		why = "to " + state.Operation.Name + " again"
+	case state.Status == event.Aborted:
 		why = "to continue"
 	}
 	return withComment(words, why)
@@ -101,7 +104,7 @@ func valueFlags() []string {
 // A values file in saved replaces the flags for values.
 func (s suggester) afterDeploy(state *event.State, ref, saved string, sandbox bool) []string {
 	name, goodRevision := state.Operation.Release, state.Operation.PreviousRevision
-	if state.Status == event.Succeeded || sandbox || state.Exit == command.ExitNothing {
+	if state.Status == event.Succeeded || sandbox || wroteNothing(state) {
 		return nil
 	}
 	args, without := []string{name, ref}, []string{"generate-name", "name-template"}
@@ -123,7 +126,7 @@ func (s suggester) afterDeploy(state *event.State, ref, saved string, sandbox bo
 }
 
 func (s suggester) afterRollback(state *event.State) []string {
-	if state.Status == event.Succeeded || state.Exit == command.ExitNothing {
+	if state.Status == event.Succeeded || wroteNothing(state) {
 		return nil
 	}
 	name := state.Operation.Release
@@ -135,7 +138,7 @@ func (s suggester) afterRollback(state *event.State) []string {
 
 // afterUninstall suggests commands after an uninstall. others are releases still to uninstall.
 func (s suggester) afterUninstall(state *event.State, others []string) []string {
-	if state.Status == event.Succeeded || state.Exit == command.ExitNothing || state.Release == event.NoRelease {
+	if state.Status == event.Succeeded || wroteNothing(state) || state.Release == event.NoRelease {
 		return nil
 	}
 	name := state.Operation.Release
@@ -160,6 +163,11 @@ func (s suggester) afterTest(state *event.State) []string {
 		return []string{s.rerun(state, []string{state.Operation.Release})}
 	}
 	return []string{s.rerun(state, append([]string{state.Operation.Release}, failed...), "filter")}
+}
+
+// wroteNothing reports whether the operation ended before its first write, so that its command needs no hint.
+func wroteNothing(state *event.State) bool {
+	return state.Exit == command.ExitNothing || state.Outcome == event.NothingWritten
 }
 
 // rolledBack reports whether the operation was rolled back completely.

@@ -98,6 +98,10 @@ func TestNextCommands(t *testing.T) {
 	given := func(argv ...string) suggester {
 		return mustParse(t, append(argv, "--kube-context", "my cluster", "--namespace", "n")...)
 	}
+	aborted := func(s *event.State, outcome string) *event.State {
+		s.Status, s.Exit, s.Outcome = event.Aborted, command.ExitAborted, outcome
+		return s
+	}
 	deploy := func(s *event.State) []string {
 		return given(s.Operation.Name, "s", "./c", "--set", "password=secret").afterDeploy(s, "./c", "", false)
 	}
@@ -112,6 +116,11 @@ func TestNextCommands(t *testing.T) {
 		{"an install that may be pending", deploy(endedState("install", 0, event.Failed, "", "")), []string{restart, look}},
 		{"an install that was rolled back", deploy(endedState("install", 0, event.Failed, event.Gone, "none")), []string{restart}},
 		{"an install whose rollback failed", deploy(endedState("install", 0, event.Failed, event.Failed, "failed")), []string{restart, away}},
+		{"an install that was aborted and rolled back", deploy(aborted(endedState("install", 0, event.Aborted, event.Gone, "none"), "")),
+			[]string{shown(restart, "after fixing it", "to install again")}},
+		{"an install that was aborted", deploy(aborted(endedState("install", 0, event.Aborted, "", "failed"), "")),
+			[]string{shown(restart, "after fixing it", "to continue"), away}},
+		{"an install that was aborted before its first write", deploy(aborted(endedState("install", 0, event.Skipped, "", ""), event.NothingWritten)), nil},
 		{"an install in a sandbox", given("install", "s", "./c").afterDeploy(endedState("install", 0, event.Failed, "", "failed"), "./c", "", true), nil},
 		{"an install under a generated name", given("install", "./c", "-g").afterDeploy(endedState("install", 0, event.Failed, "", "none"), "./c", "", false),
 			[]string{"lockstep install s ./c" + where + fix}},

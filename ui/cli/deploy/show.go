@@ -114,7 +114,7 @@ func (a *app) runDisplayed(cmd *cobra.Command, r displayedRun) error {
 		state, err = run(r.op, record, d.Operation(opts), a.Signals, hangup)
 	}
 	command.WarnIf(d, r.outcomes.End(report.NewOutcome(state, r.next(state))))
-	return command.OperationError(state, err, r.screen)
+	return command.OperationError(cmd, state, err, r.screen)
 }
 
 // run runs an operation and passes its events to the consumers.

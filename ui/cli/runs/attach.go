@@ -73,7 +73,7 @@ func Attach(a *command.App, cmd *cobra.Command, r *remote.Run, onScreen bool) er
 		d.Note("the run continues; attach again: lockstep attach " + r.Operation.Release)
 		return nil
 	}
-	return command.OperationError(s, nil, onScreen)
+	return command.OperationError(cmd, s, nil, onScreen)
 }
 
 // ShowLive shows a live run on the screen, then prints its state. With a nil send it is read-only.

@@ -56,7 +56,7 @@ func (a *app) clusterRuns(ctx context.Context, namespace string) (*kube.Client, 
 func (a *app) connectClusterRun(cmd *cobra.Command, name string) (*remote.Run, error) {
 	notFound := errors.New("no live run on this machine")
 	if name != "" {
-		notFound = fmt.Errorf("no live run of %s on this machine", name)
+		notFound = fmt.Errorf("release %s has no live run on this machine", name)
 	}
 	client, found, err := a.clusterRuns(cmd.Context(), a.Settings.Namespace())
 	if err != nil {
@@ -66,7 +66,7 @@ func (a *app) connectClusterRun(cmd *cobra.Command, name string) (*remote.Run, e
 	found = slices.DeleteFunc(found, func(r kube.ClusterRun) bool { return name != "" && r.Release != name || name == "" && !isLive(r) })
 	switch live := slices.IndexFunc(found, isLive); {
 	case len(found) == 0:
-		return nil, fmt.Errorf("%w, and none in namespace %s of the cluster", notFound, a.Settings.Namespace())
+		return nil, fmt.Errorf("%w or in namespace %s of the cluster; list earlier runs with: lockstep runs", notFound, a.Settings.Namespace())
 	case name == "" && len(found) > 1:
 		return nil, fmt.Errorf("several live runs in namespace %s; name the release", a.Settings.Namespace())
 	case live >= 0:
@@ -138,11 +138,11 @@ func ConnectJob(ctx context.Context, client *kube.Client, job *kube.ClusterRun, 
 func (a *app) clusterRecord(ctx context.Context, name string, notFound error) (*report.Record, error) {
 	_, found, err := a.clusterRuns(ctx, a.Settings.Namespace())
 	if err != nil {
-		return nil, fmt.Errorf("%w; could not search the cluster: %w", notFound, err)
+		return nil, fmt.Errorf("%w (could not search the cluster: %w)", notFound, err)
 	}
 	i := slices.IndexFunc(found, func(r kube.ClusterRun) bool { return r.Name == name || r.Release == name })
 	if i < 0 {
-		return nil, fmt.Errorf("%w, and no run with that name in namespace %s of the cluster", notFound, a.Settings.Namespace())
+		return nil, fmt.Errorf("no run named %s on this machine or in namespace %s of the cluster; list the runs with: lockstep runs, lockstep runs -A", name, a.Settings.Namespace())
 	}
 	job := found[i]
 	ctx, cancel := context.WithCancelCause(ctx)
