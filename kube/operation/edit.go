@@ -292,7 +292,7 @@ func (r *runner) prepareNext(a *attempt, edited *Edited, finalizeErr error) (*Op
 // the one in its record, "" if the revision was never created.
 func replacedMessage(replaced event.Operation, status string) string {
 	if status == "" || status == event.NoRelease {
-		return fmt.Sprintf("revision %d starts again with the edit; nothing of it had been applied", replaced.Revision)
+		return fmt.Sprintf("revision %d starts again with the edit, before anything was applied", replaced.Revision)
 	}
 	return fmt.Sprintf("revision %d was edited and stays %s; the edited revision replaces it", replaced.Revision, status)
 }

@@ -53,8 +53,6 @@ func (t *textLog) releaseOperation(e event.Event) {
 // releaseStatus writes a line for a release's new status.
 func (t *textLog) releaseStatus(e event.Event, g *event.GroupState, took time.Duration) {
 	switch e.Status {
-	case event.Held:
-		t.line(e, e.Status, withReason(g.ID+" held", e.Message))
 	case event.Ready, event.Gone:
 		verb, detail := releaseOutcome(g)
 		t.line(e, e.Status, g.ID+" "+verb+" ("+detail+Seconds(took)+")")
