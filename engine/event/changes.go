@@ -16,7 +16,7 @@ type Changes struct{ Created, Configured, Unchanged, Deleted, Kept, Hooks int }
 func (s *State) Changes(rollback bool) Changes {
 	var c Changes
 	for _, p := range s.Phases {
-		if strings.HasPrefix(p.Name, RollbackPrefix) != rollback {
+		if IsRollback(p.Name) != rollback {
 			continue
 		}
 		for _, g := range p.Groups {

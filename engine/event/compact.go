@@ -76,10 +76,8 @@ func compact(events []Event) []Event {
 		out = append(out, e)
 	}
 	known := map[Unit]bool{{}: true}
-	for _, p := range phases {
-		for _, g := range p.Groups {
-			known[Unit{p.Name, g.ID}] = true
-		}
+	for g := range Groups(phases) {
+		known[g.Unit()] = true
 	}
 	for n, e := range events {
 		if s := newSubject(e); e.Kind != KindOperation && e.Kind != KindPlan && isLast(last, s, n) && known[s.unit] {

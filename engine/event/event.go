@@ -4,6 +4,7 @@
 package event
 
 import (
+	"strings"
 	"time"
 
 	"lockstep/engine/plan"
@@ -194,6 +195,9 @@ const NothingWritten = "nothing was written"
 
 // RollbackPrefix starts the names of the phases of a rollback that is part of another operation.
 const RollbackPrefix = "rollback/"
+
+// IsRollback reports whether a phase is part of a rollback that is part of another operation.
+func IsRollback(phase string) bool { return strings.HasPrefix(phase, RollbackPrefix) }
 
 // Operation describes an operation: the command, the release, the chart, the timeouts.
 type Operation struct {

@@ -5,7 +5,6 @@ package forecast
 
 import (
 	"slices"
-	"strings"
 	"time"
 
 	"lockstep/engine/event"
@@ -34,7 +33,7 @@ func Length(s *event.State, took Lengths) time.Duration {
 
 // forward returns the phases that are not part of a rollback.
 func forward(s *event.State) []*event.PhaseState {
-	return slices.DeleteFunc(slices.Clone(s.Phases), func(p *event.PhaseState) bool { return strings.HasPrefix(p.Name, event.RollbackPrefix) })
+	return slices.DeleteFunc(slices.Clone(s.Phases), func(p *event.PhaseState) bool { return event.IsRollback(p.Name) })
 }
 
 // endTimes returns the end times of a phase's groups by id, and the last of them, if the

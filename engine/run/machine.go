@@ -96,12 +96,10 @@ func (m *machine) publish(e event.Event) { m.do(publish{event: e}) }
 
 func (m *machine) announce(phases []event.Phase) {
 	m.publish(event.Event{Kind: event.KindPlan, Phases: phases})
-	for _, p := range phases {
-		for _, g := range p.Groups {
-			u, added := m.units.add(event.Unit{Phase: p.Name, Group: g.ID})
-			if added && m.breakpointRequested(g.ID) {
-				m.setBreakpoint(u, breakpointSet)
-			}
+	for g := range event.Groups(phases) {
+		u, added := m.units.add(g.Unit())
+		if added && m.breakpointRequested(g.ID) {
+			m.setBreakpoint(u, breakpointSet)
 		}
 	}
 }

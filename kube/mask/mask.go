@@ -63,6 +63,16 @@ func (m *Mask) AddPublic(names ...string) {
 	m.public, m.replace = append(m.public, names...), nil
 }
 
+// AddPlan adds the names of the groups and objects of a plan, as AddPublic does.
+func (m *Mask) AddPlan(phases []event.Phase) {
+	for g := range event.Groups(phases) {
+		m.AddPublic(g.ID)
+	}
+	for _, o := range event.Objects(phases) {
+		m.AddPublic(o.String())
+	}
+}
+
 // AddRelease adds the secrets in the manifests and values of a release.
 func (m *Mask) AddRelease(rel *rel1.Release) {
 	if rel == nil {

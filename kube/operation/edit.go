@@ -197,12 +197,9 @@ func (e *Edited) Empty() (bool, error) {
 // the namespace, which exists by the time of an edit.
 func waitsByUnit(phases []event.Phase) map[event.Unit][]string {
 	waits := map[event.Unit][]string{}
-	for _, p := range phases {
-		if p.Kind == event.PhaseRemove || p.Kind == event.PhaseNamespace {
-			continue
-		}
-		for _, g := range p.Groups {
-			waits[event.Unit{Phase: p.Name, Group: g.ID}] = append([]string{}, g.After...)
+	for g := range event.Groups(phases) {
+		if g.Phase.Kind != event.PhaseRemove && g.Phase.Kind != event.PhaseNamespace {
+			waits[g.Unit()] = append([]string{}, g.After...)
 		}
 	}
 	return waits
@@ -211,14 +208,10 @@ func waitsByUnit(phases []event.Phase) map[event.Unit][]string {
 // inPlanOrder returns objects with their phase and group, in the order of the operation's plan.
 func (op *Operation) inPlanOrder(objects map[plan.Object]*unstructured.Unstructured) (out []preview.Change) {
 	seen := map[plan.Object]bool{}
-	for _, p := range op.prepared.Phases {
-		for _, g := range p.Groups {
-			for _, o := range g.Objects {
-				if objects[o] != nil && !seen[o] && p.Kind != event.PhaseRemove {
-					seen[o] = true
-					out = append(out, preview.Change{Phase: p.Name, Group: g.ID, Object: o})
-				}
-			}
+	for g, o := range event.Objects(op.prepared.Phases) {
+		if objects[o] != nil && !seen[o] && g.Phase.Kind != event.PhaseRemove {
+			seen[o] = true
+			out = append(out, preview.Change{Phase: g.Phase.Name, Group: g.ID, Object: o})
 		}
 	}
 	return out

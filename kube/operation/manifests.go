@@ -55,12 +55,8 @@ func (op *Operation) afterEdits(edits int) *Operation {
 func (op *Operation) objects(releases ...*rel1.Release) iter.Seq2[plan.Object, *unstructured.Unstructured] {
 	return func(yield func(plan.Object, *unstructured.Unstructured) bool) {
 		remaining := map[plan.Object]bool{} // the objects of the plan that were not returned yet
-		for _, p := range op.prepared.Phases {
-			for _, g := range p.Groups {
-				for _, o := range g.Objects {
-					remaining[o] = true
-				}
-			}
+		for _, o := range event.Objects(op.prepared.Phases) {
+			remaining[o] = true
 		}
 		for _, rel := range releases {
 			for _, doc := range manifests(rel) {

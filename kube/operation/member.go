@@ -8,6 +8,7 @@ import (
 	rcommon "helm.sh/helm/v4/pkg/release/common"
 	rel1 "helm.sh/helm/v4/pkg/release/v1"
 
+	"lockstep/engine/event"
 	"lockstep/engine/plan"
 	"lockstep/kube/charts"
 	"lockstep/kube/preflight"
@@ -83,8 +84,8 @@ func sameValues(a, b map[string]any) bool {
 // match or the argument is ambiguous.
 func (op *Operation) FindGroups(text string) []string {
 	var groups []*plan.Group
-	for _, p := range op.Phases() {
-		groups = append(groups, p.Groups...)
+	for g := range event.Groups(op.Phases()) {
+		groups = append(groups, g.Group)
 	}
 	ids, err := plan.Pick(text, groups)
 	if err != nil {

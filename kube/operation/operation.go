@@ -184,14 +184,7 @@ func (op *Operation) Mask() *mask.Mask {
 		op.mask.AddRelease(p.Target.Release)
 		op.mask.AddRelease(p.Old.Release)
 		op.mask.AddPublic(p.Info.Name, p.Info.Release, p.Info.Namespace, p.Info.Chart, p.Info.Context)
-		for _, phase := range p.Phases {
-			for _, g := range phase.Groups {
-				op.mask.AddPublic(g.ID)
-				for _, o := range g.Objects {
-					op.mask.AddPublic(o.String())
-				}
-			}
-		}
+		op.mask.AddPlan(p.Phases)
 	})
 	return &op.mask
 }
@@ -224,14 +217,10 @@ func (op *Operation) Run() error {
 // displayName returns the name that the plan has for the object of a request, or else its
 // resource and name.
 func (op *Operation) displayName(t connect.Target) string {
-	for _, phase := range op.Phases() {
-		for _, g := range phase.Groups {
-			for _, o := range g.Objects {
-				plural, _ := meta.UnsafeGuessKindToResource(schema.GroupVersionKind{Kind: o.Kind})
-				if plural.Resource == t.Resource && o.Group == t.Group && o.Namespace == t.Namespace && o.Name == t.Name {
-					return o.String()
-				}
-			}
+	for _, o := range event.Objects(op.Phases()) {
+		plural, _ := meta.UnsafeGuessKindToResource(schema.GroupVersionKind{Kind: o.Kind})
+		if plural.Resource == t.Resource && o.Group == t.Group && o.Namespace == t.Namespace && o.Name == t.Name {
+			return o.String()
 		}
 	}
 	return strings.TrimSpace(t.Resource + " " + t.Name)

@@ -3,7 +3,6 @@ package operation
 import (
 	"context"
 	"errors"
-	"strings"
 
 	"lockstep/engine/event"
 	"lockstep/engine/plan"
@@ -18,7 +17,7 @@ type previewers struct{ main, rollback *preview.Previewer }
 func (op *Operation) previewer(u event.Unit) (*preview.Previewer, error) {
 	op.mu.Lock()
 	defer op.mu.Unlock()
-	if strings.HasPrefix(u.Phase, event.RollbackPrefix) {
+	if event.IsRollback(u.Phase) {
 		if op.previewers.rollback == nil {
 			return nil, errors.New("not planned yet")
 		}

@@ -91,13 +91,9 @@ func Changes(ctx context.Context, c *connect.Client, p *preflight.Prepared) ([]C
 	o.list()
 	var changes []Change
 	kinds := map[string]event.PhaseKind{}
-	for _, phase := range p.Phases {
-		kinds[phase.Name] = phase.Kind
-		for _, g := range phase.Groups {
-			for _, obj := range g.Objects {
-				changes = append(changes, Change{Phase: phase.Name, Group: g.ID, Object: obj})
-			}
-		}
+	for g, obj := range event.Objects(p.Phases) {
+		kinds[g.Phase.Name] = g.Phase.Kind
+		changes = append(changes, Change{Phase: g.Phase.Name, Group: g.ID, Object: obj})
 	}
 	errs := make([]error, len(changes))
 	slots := make(chan struct{}, maxRequests)

@@ -94,32 +94,29 @@ func (op Operation) Rights() Set {
 	op.storage(all)
 	op.lease(all)
 	type key struct {
+		phase       event.PhaseKind
 		plan.Object // without its name
 		presence    Presence
 	}
-	for _, phase := range op.Phases {
-		seen := map[key][]Right{}
-		for _, g := range phase.Groups {
-			for _, o := range g.Objects {
-				k := key{o, op.Presence[o]}
-				k.Name = ""
-				needs, known := seen[k]
-				if !known {
-					if resource, ok := op.Resource(schema.GroupKind{Group: o.Group, Kind: o.Kind}); ok {
-						for verb, why := range op.verbs(phase.Kind, o, k.presence) {
-							needs = append(needs, Right{Verb: verb, Resource: resource, Namespace: o.Namespace, Why: why})
-						}
-					}
-					seen[k] = needs
-				}
-				for _, r := range needs {
-					if k.presence == Unnamed || r.Verb == "create" && op.clientSide(phase.Kind) { // a POST has no name in its path
-						all.Add(r)
-						continue
-					}
-					all.Add(r, o.Name)
+	seen := map[key][]Right{}
+	for g, o := range event.Objects(op.Phases) {
+		k := key{g.Phase.Kind, o, op.Presence[o]}
+		k.Name = ""
+		needs, known := seen[k]
+		if !known {
+			if resource, ok := op.Resource(schema.GroupKind{Group: o.Group, Kind: o.Kind}); ok {
+				for verb, why := range op.verbs(k.phase, o, k.presence) {
+					needs = append(needs, Right{Verb: verb, Resource: resource, Namespace: o.Namespace, Why: why})
 				}
 			}
+			seen[k] = needs
+		}
+		for _, r := range needs {
+			if k.presence == Unnamed || r.Verb == "create" && op.clientSide(k.phase) { // a POST has no name in its path
+				all.Add(r)
+				continue
+			}
+			all.Add(r, o.Name)
 		}
 	}
 	return all

@@ -5,7 +5,6 @@ import (
 	"slices"
 
 	"lockstep/engine/event"
-	"lockstep/engine/plan"
 	"lockstep/kube/operation"
 )
 
@@ -168,9 +167,9 @@ func (s *Stack) setBreakpoint(m *member, c event.Command) {
 }
 
 func (m *member) groupPhase(group string) string {
-	for _, p := range m.op.Phases() {
-		if slices.ContainsFunc(p.Groups, func(g *plan.Group) bool { return g.ID == group }) {
-			return p.Name
+	for g := range event.Groups(m.op.Phases()) {
+		if g.ID == group {
+			return g.Phase.Name
 		}
 	}
 	return ""

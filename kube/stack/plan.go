@@ -201,20 +201,16 @@ func (s *Stack) checkSharedObjects() (errs []error) {
 		if m.op == nil || m.remove {
 			continue
 		}
-		for _, p := range m.op.Phases() {
-			if p.Kind != event.PhaseApply {
+		for g, o := range event.Objects(m.op.Phases()) {
+			if g.Phase.Kind != event.PhaseApply {
 				continue
 			}
-			for _, g := range p.Groups {
-				for _, o := range g.Objects {
-					other := owner[key{m.context(), o}]
-					if other == nil {
-						owner[key{m.context(), o}] = m
-					} else if other != m && !reported[[2]*member{other, m}] {
-						reported[[2]*member{other, m}] = true
-						errs = append(errs, fmt.Errorf("%s: releases %s and %s both have %s: an object can belong to only one release; remove it from one of the charts", m.At, other.id, m.id, o))
-					}
-				}
+			other := owner[key{m.context(), o}]
+			if other == nil {
+				owner[key{m.context(), o}] = m
+			} else if other != m && !reported[[2]*member{other, m}] {
+				reported[[2]*member{other, m}] = true
+				errs = append(errs, fmt.Errorf("%s: releases %s and %s both have %s: an object can belong to only one release; remove it from one of the charts", m.At, other.id, m.id, o))
 			}
 		}
 	}

@@ -198,15 +198,13 @@ func (s *Stack) relay(m *member, phase string, o plan.Object, e event.Event) {
 
 func (m *member) progress() string {
 	all, over, failed := 0, 0, ""
-	for _, p := range m.state.Phases {
-		for _, g := range p.Groups {
-			all++
-			switch g.Status {
-			case event.Ready, event.Gone, event.Applied:
-				over++
-			case event.Failed:
-				failed = g.ID + " failed; "
-			}
+	for g := range m.state.GroupStates() {
+		all++
+		switch g.Status {
+		case event.Ready, event.Gone, event.Applied:
+			over++
+		case event.Failed:
+			failed = g.ID + " failed; "
 		}
 	}
 	text := fmt.Sprintf("%s%d of %d groups done", failed, over, all)

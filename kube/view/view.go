@@ -153,15 +153,10 @@ func (v *View) show(r *revision) {
 	defer v.mu.Unlock()
 	before := v.groups
 	v.revision, v.groups, v.unseen, v.seen = r, map[string]*group{}, 0, make(chan struct{})
-	for _, p := range r.phases {
-		for _, g := range p.Groups {
-			v.mask.AddPublic(g.ID)
-			for _, o := range g.Objects {
-				v.mask.AddPublic(o.String())
-			}
-			v.groups[g.ID] = newGroup(g, before[g.ID])
-			v.unseen += len(g.Objects)
-		}
+	v.mask.AddPlan(r.phases)
+	for g := range event.Groups(r.phases) {
+		v.groups[g.ID] = newGroup(g.Group, before[g.ID])
+		v.unseen += len(g.Objects)
 	}
 	if v.unseen == 0 {
 		close(v.seen)
@@ -198,19 +193,15 @@ func (v *View) Run(ctx context.Context) error {
 func (v *View) drop(before *revision) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
-	for _, p := range before.phases {
-		for _, old := range p.Groups {
-			g := v.groups[old.ID]
-			if g == nil {
-				continue
-			}
-			for _, o := range old.Objects {
-				if _, planned := g.fresh[o]; !planned {
-					delete(g.last, o)
-					v.feed.Publish(event.Event{Kind: event.KindObject, Phase: p.Name, Group: old.ID, Object: &o,
-						Status: event.Gone, Message: fmt.Sprintf("not in revision %d", v.revision.rel.Version)})
-				}
-			}
+	for old, o := range event.Objects(before.phases) {
+		g := v.groups[old.ID]
+		if g == nil {
+			continue
+		}
+		if _, planned := g.fresh[o]; !planned {
+			delete(g.last, o)
+			v.feed.Publish(event.Event{Kind: event.KindObject, Phase: old.Phase.Name, Group: old.ID, Object: &o,
+				Status: event.Gone, Message: fmt.Sprintf("not in revision %d", v.revision.rel.Version)})
 		}
 	}
 }
@@ -232,14 +223,12 @@ func (v *View) follow(ctx context.Context, s *preflight.Session) (*rel1.Release,
 	session := cluster.Session{Client: s.Client, Builder: r.builder, RunWatcher: runWatcher, Warn: notice}
 	target := cluster.NewApply(session, r.list, func(*resource.Info) error { return nil }, nil)
 	late := target.Late()
-	for _, p := range r.phases {
-		for _, g := range p.Groups {
-			target.Watch(ctx, g, func(ob run.Observation) { v.observe(p.Name, g.ID, ob) })
-			for _, o := range g.Objects {
-				if slices.Contains(late, o) { // without a kind it cannot exist
-					v.observe(p.Name, g.ID, run.Observation{Object: o, Status: event.Gone})
-				}
-			}
+	for g := range event.Groups(r.phases) {
+		target.Watch(ctx, g.Group, func(ob run.Observation) { v.observe(g.Unit(), ob) })
+	}
+	for g, o := range event.Objects(r.phases) {
+		if slices.Contains(late, o) { // without a kind it cannot exist
+			v.observe(g.Unit(), run.Observation{Object: o, Status: event.Gone})
 		}
 	}
 	var background sync.WaitGroup
@@ -302,10 +291,10 @@ func (v *View) await(ctx context.Context, s *preflight.Session, r *revision) (*r
 	}
 }
 
-func (v *View) observe(phase, id string, ob run.Observation) {
+func (v *View) observe(unit event.Unit, ob run.Observation) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
-	v.observeLocked(event.Unit{Phase: phase, Group: id}, ob)
+	v.observeLocked(unit, ob)
 }
 
 // observeLocked needs v.mu.

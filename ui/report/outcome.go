@@ -139,7 +139,7 @@ func NewOutcome(s *event.State, next []string) *Outcome {
 	} else if s.Status != event.Succeeded { // no group failed
 		o.Object, o.Cause, o.Evidence = s.Root, s.Cause, s.Evidence
 	}
-	for g := range groupsOf(s) {
+	for g := range s.GroupStates() {
 		o.Groups = append(o.Groups, groupOutcome(s, g))
 	}
 	for _, p := range forecast.Path(s) {
@@ -220,7 +220,7 @@ func failure(s *event.State, r event.Root) Failure {
 		Evidence: append([]string{}, r.Evidence...), Details: []string{}, Text: r.String(),
 		place: unitName(s, r.Group), group: r.Group,
 	}
-	if isRollback(r.Group.Phase) {
+	if event.IsRollback(r.Group.Phase) {
 		f.place += ", rolling back"
 	}
 	if r.Object != nil {

@@ -157,14 +157,9 @@ func (d Display) DryRun(r DryRun) error {
 		d.Note("NOTES:\n" + r.Hide(r.Notes))
 	}
 	var removed []string
-	for _, p := range r.Phases {
-		if p.Kind != event.PhaseRemove {
-			continue
-		}
-		for _, g := range p.Groups {
-			for _, o := range g.Objects {
-				removed = append(removed, "## REMOVE: "+clean(g.ID+" "+o.String()))
-			}
+	for g, o := range event.Objects(r.Phases) {
+		if g.Phase.Kind == event.PhaseRemove {
+			removed = append(removed, "## REMOVE: "+clean(g.ID+" "+o.String()))
 		}
 	}
 	return write(d.lines, joinLines(removed))

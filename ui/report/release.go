@@ -57,7 +57,7 @@ type LiveObject struct {
 // Groups returns the groups of a state, with the timings of the run that deployed them.
 func Groups(s *event.State, timings []Timing) []Group {
 	groups := []Group{}
-	for g := range groupsOf(s) {
+	for g := range s.GroupStates() {
 		group := Group{
 			ID: g.ID, Chart: g.Chart, Name: g.Name, Layer: g.Layer, After: g.After,
 			Status: g.Status, Message: g.Message, Objects: []LiveObject{}, title: unitTitle(s, g),
@@ -246,7 +246,7 @@ func (c *changeLog) writeAll() {
 
 // complete reports whether every object was read.
 func (c *changeLog) complete() bool {
-	for g := range groupsOf(&c.state) {
+	for g := range c.state.GroupStates() {
 		if slices.ContainsFunc(g.Objects, func(o *event.ObjectState) bool { return o.Applied.IsZero() }) {
 			return false
 		}

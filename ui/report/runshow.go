@@ -184,7 +184,7 @@ func planned(s *event.State, u event.Unit) bool { return s.Find(u.Phase, u.Group
 // startedGroups returns the groups that started.
 func startedGroups(s *event.State) map[event.Unit]*event.GroupState {
 	out := map[event.Unit]*event.GroupState{}
-	for g := range groupsOf(s) {
+	for g := range s.GroupStates() {
 		if !g.Started.IsZero() {
 			out[g.Unit()] = g
 		}

@@ -72,7 +72,7 @@ func releaseOutcome(g *event.GroupState) (verb, detail string) {
 		change, message = o.Change, o.Message
 	}
 	switch {
-	case isRollback(g.Phase):
+	case event.IsRollback(g.Phase):
 		return "rolled back", message + ", "
 	case change == event.Created:
 		return "installed", ""
@@ -116,18 +116,18 @@ func (t *textLog) stackPlan(phases []event.Phase) {
 func writeReleases(w io.Writer, s *event.State, o Options) {
 	rolledBack := func(id string) bool {
 		return slices.ContainsFunc(s.Phases, func(p *event.PhaseState) bool {
-			return isRollback(p.Name) && s.Find(p.Name, id) != nil
+			return event.IsRollback(p.Name) && s.Find(p.Name, id) != nil
 		})
 	}
 	outcomes := map[string]int{}
 	var verbs []string
 	var rows [][]string
-	for g := range groupsOf(s) {
+	for g := range s.GroupStates() {
 		switch {
 		case !groupOK(g):
 			reason := strings.TrimPrefix(cmp.Or(g.Cause, g.Message), "not started: ")
 			rows = append(rows, append([]string{o.glyphAndWord(g.Status)}, cleaned(g.ID, reason)...))
-		case isRollback(g.Phase) || !rolledBack(g.ID):
+		case event.IsRollback(g.Phase) || !rolledBack(g.ID):
 			verb, _ := releaseOutcome(g)
 			if outcomes[verb]++; outcomes[verb] == 1 {
 				verbs = append(verbs, verb)

@@ -200,14 +200,14 @@ type groupSummary struct {
 
 func collectGroups(s *event.State, style Style) (out groupSummary) {
 	skipped := map[string][]string{} // names by reason
-	for g := range groupsOf(s) {
+	for g := range s.GroupStates() {
 		if g.Status == event.Skipped {
 			skipped[g.Message] = append(skipped[g.Message], unitName(s, g))
 		}
 	}
-	for g := range groupsOf(s) {
+	for g := range s.GroupStates() {
 		ok := groupOK(g)
-		if !isRollback(g.Phase) {
+		if !event.IsRollback(g.Phase) {
 			out.all++
 			if ok {
 				out.done++

@@ -3,7 +3,6 @@ package report
 import (
 	"fmt"
 	"io"
-	"iter"
 	"regexp"
 	"slices"
 	"strconv"
@@ -110,26 +109,10 @@ func objectIn(o *plan.Object, group string) string {
 	return o.String() + prefixed(" in ", group)
 }
 
-// groupsOf yields the groups of all phases, in plan order.
-func groupsOf(s *event.State) iter.Seq[*event.GroupState] {
-	return func(yield func(*event.GroupState) bool) {
-		for _, p := range s.Phases {
-			for _, g := range p.Groups {
-				if !yield(g) {
-					return
-				}
-			}
-		}
-	}
-}
-
 // removes reports whether a phase removes its groups.
 func removes(s *event.State, phase string) bool {
 	return slices.ContainsFunc(s.Phases, func(p *event.PhaseState) bool { return p.Name == phase && p.Kind == event.PhaseRemove })
 }
-
-// isRollback reports whether a phase rolls back the operation.
-func isRollback(phase string) bool { return strings.HasPrefix(phase, event.RollbackPrefix) }
 
 // unitName returns the id of a group, with " removal" if the operation both applies and
 // removes a group with that id.

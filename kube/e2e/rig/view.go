@@ -53,21 +53,17 @@ func (v *viewer) Await(what string, so func(*event.State) bool) {
 	}
 	v.mu.Lock()
 	defer v.mu.Unlock()
-	for _, p := range v.state.Phases {
-		for _, g := range p.Groups {
-			v.t.Log(g.ID, g.Status, g.Message)
-		}
+	for g := range v.state.GroupStates() {
+		v.t.Log(g.ID, g.Status, g.Message)
 	}
 	v.t.Fatalf("never seen: %s", what)
 }
 
 // All reports whether there are groups and all of them have a status.
 func All(s *event.State, status event.Status) bool {
-	for _, p := range s.Phases {
-		for _, g := range p.Groups {
-			if g.Status != status {
-				return false
-			}
+	for g := range s.GroupStates() {
+		if g.Status != status {
+			return false
 		}
 	}
 	return len(s.Phases) > 0

@@ -260,4 +260,4 @@ func (n *Node) Removing() bool {
 }
 
 // Back reports whether the group belongs to a rollback.
-func (n *Node) Back() bool { return strings.HasPrefix(n.Phase, event.RollbackPrefix) }
+func (n *Node) Back() bool { return event.IsRollback(n.Phase) }

@@ -7,7 +7,6 @@ import (
 	"lockstep/engine/text"
 	"lockstep/theme"
 	"lockstep/ui/board/canvas"
-	"lockstep/ui/board/picture"
 )
 
 func (h *Header) counts() string {
@@ -51,7 +50,7 @@ func (h *Header) removes() bool {
 	removes := false
 	for _, p := range h.State.Phases {
 		switch {
-		case picture.IsRollback(p) != h.RollingBack():
+		case event.IsRollback(p.Name) != h.RollingBack():
 		case p.Kind == event.PhaseApply:
 			return false
 		case p.Kind == event.PhaseRemove:

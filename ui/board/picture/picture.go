@@ -68,10 +68,8 @@ func (p *Picture) Steerable() bool { return !p.ReadOnly() && !p.Over() }
 
 // RollingBack reports whether the operation is being or was rolled back.
 func (p *Picture) RollingBack() bool {
-	return p.State.Status == event.RollingBack || slices.ContainsFunc(p.State.Phases, IsRollback)
+	return p.State.Status == event.RollingBack || slices.ContainsFunc(p.State.Phases, func(p *event.PhaseState) bool { return event.IsRollback(p.Name) })
 }
-
-func IsRollback(p *event.PhaseState) bool { return strings.HasPrefix(p.Name, event.RollbackPrefix) }
 
 // IsCurrent reports whether a group belongs to the rollback if there is one, else to the
 // operation.

@@ -151,12 +151,10 @@ func (s suggester) afterTest(state *event.State) []string {
 		return nil
 	}
 	var failed []string
-	for _, phase := range state.Phases {
-		for _, g := range phase.Groups {
-			if g.Status == event.Failed {
-				_, name, _ := strings.Cut(g.Name, "/")
-				failed = append(failed, "--filter", "name="+name)
-			}
+	for g := range state.GroupStates() {
+		if g.Status == event.Failed {
+			_, name, _ := strings.Cut(g.Name, "/")
+			failed = append(failed, "--filter", "name="+name)
 		}
 	}
 	if failed == nil {
@@ -173,17 +171,15 @@ func wroteNothing(state *event.State) bool {
 // rolledBack reports whether the operation was rolled back completely.
 func rolledBack(state *event.State) bool {
 	found := false
-	for _, p := range state.Phases {
-		if !strings.HasPrefix(p.Name, event.RollbackPrefix) {
+	for g := range state.GroupStates() {
+		if !event.IsRollback(g.Phase) {
 			continue
 		}
-		for _, g := range p.Groups {
-			found = true
-			switch g.Status {
-			case event.Ready, event.Applied, event.Gone:
-			default:
-				return false
-			}
+		found = true
+		switch g.Status {
+		case event.Ready, event.Applied, event.Gone:
+		default:
+			return false
 		}
 	}
 	return found

@@ -74,14 +74,12 @@ func readStatus(ctx context.Context, c *kube.Client, rel kube.HelmfileRelease) (
 		return row, err
 	}
 	row.Status, row.Revision, row.Chart = state.Message, state.Operation.Revision, state.Operation.Chart
-	for _, p := range state.Phases {
-		for _, g := range p.Groups {
-			row.Groups++
-			if g.Status == event.Ready {
-				row.Ready++
-			} else if row.Problem == "" {
-				row.Problem = g.ID + " " + string(g.Status)
-			}
+	for g := range state.GroupStates() {
+		row.Groups++
+		if g.Status == event.Ready {
+			row.Ready++
+		} else if row.Problem == "" {
+			row.Problem = g.ID + " " + string(g.Status)
 		}
 	}
 	return row, nil
