@@ -62,31 +62,22 @@ func (m *machine) pauseAtBreakpoints(units []*unit) bool {
 	return true
 }
 
-func (m *machine) toggleBreakpoint(named event.Unit) string {
+// toggleBreakpoint deletes a breakpoint, or disables it, or else sets it.
+func (m *machine) toggleBreakpoint(named event.Unit, disable bool) string {
 	u, why := m.unstarted(named)
+	next := breakpointSet
 	switch {
 	case why != "":
-	case u.breakpoint == noBreakpoint:
-		m.setBreakpoint(u, breakpointSet)
-	default:
-		m.setBreakpoint(u, noBreakpoint)
-	}
-	return why
-}
-
-// disableBreakpoint disables a breakpoint, or enables it again.
-func (m *machine) disableBreakpoint(named event.Unit) string {
-	u, why := m.unstarted(named)
-	switch {
-	case why != "":
-	case u.breakpoint == noBreakpoint:
+		return why
+	case disable && u.breakpoint == noBreakpoint:
 		return u.Group + " has no breakpoint"
-	case u.breakpoint == breakpointDisabled:
-		m.setBreakpoint(u, breakpointSet)
-	default:
-		m.setBreakpoint(u, breakpointDisabled)
+	case disable && u.breakpoint != breakpointDisabled:
+		next = breakpointDisabled
+	case !disable && u.breakpoint != noBreakpoint:
+		next = noBreakpoint
 	}
-	return why
+	m.setBreakpoint(u, next)
+	return ""
 }
 
 // runTo continues until a unit could start. Other breakpoints still pause the run.

@@ -63,9 +63,9 @@ func (m *machine) execute(c event.Command) string {
 	case event.RunTo:
 		return m.runTo(c.Unit())
 	case event.Break:
-		return m.toggleBreakpoint(c.Unit())
+		return m.toggleBreakpoint(c.Unit(), false)
 	case event.Disable:
-		return m.disableBreakpoint(c.Unit())
+		return m.toggleBreakpoint(c.Unit(), true)
 	case event.Accept, event.Retry, event.GiveUp:
 		return m.resolveFailures(c.Name, c.Unit())
 	case event.Edit:

@@ -125,7 +125,7 @@ func (t *Target) Watch(ctx context.Context, g *plan.Group, report func(run.Obser
 			Object: obj, GVR: i.Mapping.Resource, Namespaced: i.Namespaced(), Rule: rule, Labelled: !f.Hook && !f.Unlabelled,
 		}
 		if t.send == nil { // after an apply, the version of the outcome serves that purpose
-			target.Existed = manifest.Version(f.Before().Version)
+			target.Existed = status.ParseVersion(f.Before().Version)
 		}
 		if f.Generated || f.Late {
 			t.watchPlaced(ctx, i, f, target, report)
@@ -236,7 +236,7 @@ func (t *Target) Apply(ctx context.Context, g *plan.Group, obj plan.Object) (run
 			return run.Outcome{}, t.refused(ctx, obj, err)
 		}
 		t.expiring[obj].applied(i)
-		return run.Outcome{Change: event.Created, Version: manifest.Version(i.ResourceVersion), Name: i.Name}, nil
+		return run.Outcome{Change: event.Created, Version: status.ParseVersion(i.ResourceVersion), Name: i.Name}, nil
 	}
 	t.mu.Lock()
 	t.attempts[obj]++
@@ -277,7 +277,7 @@ func (t *Target) Apply(ctx context.Context, g *plan.Group, obj plan.Object) (run
 		}
 	}
 	t.expiring[obj].applied(i)
-	return run.Outcome{Change: change, Version: manifest.Version(i.ResourceVersion)}, nil
+	return run.Outcome{Change: change, Version: status.ParseVersion(i.ResourceVersion)}, nil
 }
 
 // refused adds to an error why the API server refused an object, and what to do.
@@ -314,7 +314,7 @@ func (t *Target) keepEdited(i *resource.Info, obj plan.Object, conflict error) (
 	}
 	t.s.Warn(plan.Warning{Rule: "R44", Object: &obj,
 		Message: fmt.Sprintf("%s keeps a change made outside the chart since it was applied: %v", obj, conflict)})
-	return run.Outcome{Change: event.Unchanged, Version: manifest.Version(i.ResourceVersion)}, nil
+	return run.Outcome{Change: event.Unchanged, Version: status.ParseVersion(i.ResourceVersion)}, nil
 }
 
 // sendLate sends an object. If its kind is late, it first waits until the API server serves it.

@@ -19,7 +19,7 @@ import (
 	"lockstep/engine/plan"
 	"lockstep/engine/run"
 	"lockstep/kube/connect"
-	"lockstep/kube/manifest"
+	"lockstep/kube/status"
 )
 
 // expiringJob is a Job that is deleted after it has finished (ttlSecondsAfterFinished), possibly before its end was observed.
@@ -57,7 +57,7 @@ func (j *expiringJob) applied(i *resource.Info) {
 	}
 	j.mu.Lock()
 	defer j.mu.Unlock()
-	j.name, j.uid, j.version = i.Name, m.GetUID(), manifest.Version(i.ResourceVersion)
+	j.name, j.uid, j.version = i.Name, m.GetUID(), status.ParseVersion(i.ResourceVersion)
 	if j.end.Version != 0 && j.end.Version < j.version { // of an earlier Job with the same name
 		j.end = run.Observation{}
 	}

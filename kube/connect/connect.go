@@ -171,6 +171,18 @@ func (c *Client) Diagnose(ctx context.Context, o plan.Object) run.Finding {
 // StorageDriver returns Helm's release storage driver, HELM_DRIVER.
 func StorageDriver() string { return os.Getenv("HELM_DRIVER") }
 
+// RecordResource returns the resource that a storage driver keeps release records in: secrets,
+// configmaps, or "" if they are not objects of the cluster.
+func RecordResource(driver string) string {
+	switch driver {
+	case "", "secret", "secrets":
+		return "secrets"
+	case "configmap", "configmaps":
+		return "configmaps"
+	}
+	return ""
+}
+
 // Helm is Helm's own action configuration for a namespace, with the parts that packages wrap.
 type Helm struct {
 	Config  *action.Configuration

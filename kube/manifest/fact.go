@@ -5,7 +5,6 @@ import (
 	"fmt"
 	"reflect"
 	"slices"
-	"strconv"
 	"time"
 
 	helmkube "helm.sh/helm/v4/pkg/kube"
@@ -127,15 +126,6 @@ func fieldsOf(m metav1.ManagedFieldsEntry) (fields map[string]any) {
 		return nil
 	}
 	return fields
-}
-
-// Version parses a resourceVersion as a number, 0 if it is not one.
-func Version(s string) uint64 {
-	n, err := strconv.ParseUint(s, 10, 64)
-	if err != nil {
-		return 0
-	}
-	return n
 }
 
 // Infer updates the readiness rules of a list with the inferred annotations of a tree.

@@ -5,6 +5,7 @@ import (
 	"fmt"
 
 	"lockstep/engine/plan"
+	"lockstep/kube/connect"
 	"lockstep/kube/helmclient"
 )
 
@@ -22,7 +23,7 @@ func (s *Session) checkCluster(p *Prepared, incoming Incoming) error {
 	if p.Target.NewNamespace {
 		view.newNamespace = p.Common.Namespace
 	}
-	record := p.Info.Name != "test" && keepsSecrets()
+	record := p.Info.Name != "test" && connect.RecordResource(connect.StorageDriver()) == "secrets"
 	waits := waitPolicy{groupsReady: p.Common.Strategy() == helmclient.WaitOrdered && p.Target.Tree != nil, jobsComplete: p.Common.WaitForJobs}
 	checks := []func() findings{
 		func() findings {

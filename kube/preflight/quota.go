@@ -13,7 +13,6 @@ import (
 	resources "k8s.io/component-helpers/resource"
 
 	"lockstep/engine/plan"
-	"lockstep/kube/connect"
 )
 
 // checkQuotas warns about requests that exceed the free quota or the LimitRanges of their
@@ -179,11 +178,6 @@ func withoutRequests(q corev1.ResourceQuota, objects []*incomingObject, ranges [
 		}
 	}
 	return found
-}
-
-func keepsSecrets() bool {
-	d := connect.StorageDriver()
-	return d == "" || strings.HasPrefix(d, "secret")
 }
 
 // counts reports whether a quota counts pods of a spec that has its defaults. A quota with

@@ -7,7 +7,6 @@ import (
 	"encoding/json"
 	"fmt"
 	"slices"
-	"strings"
 
 	rel1 "helm.sh/helm/v4/pkg/release/v1"
 
@@ -33,7 +32,7 @@ const (
 // without the chart tree, or nil. It returns an error if the release is too large even
 // without a record.
 func Fit(rel *rel1.Release, full *Record) (*Record, []plan.Warning, error) {
-	if d := connect.StorageDriver(); d != "" && !strings.HasPrefix(d, "secret") && !strings.HasPrefix(d, "configmap") {
+	if connect.RecordResource(connect.StorageDriver()) == "" {
 		return full, nil, nil
 	}
 	size, err := storedSize(rel, full)

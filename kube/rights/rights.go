@@ -15,6 +15,7 @@ import (
 
 	"lockstep/engine/event"
 	"lockstep/engine/plan"
+	"lockstep/kube/connect"
 	"lockstep/kube/lease"
 	"lockstep/kube/release"
 )
@@ -127,11 +128,8 @@ const whyList = "to list the revisions of the release"
 
 // storage adds the rights on release records.
 func (op Operation) storage(to Set) {
-	kind := "secrets"
-	switch d := op.Driver; {
-	case strings.HasPrefix(d, "configmap"):
-		kind = "configmaps"
-	case d != "" && !strings.HasPrefix(d, "secret"):
+	kind := connect.RecordResource(op.Driver)
+	if kind == "" {
 		return
 	}
 	verbs := map[string]string{"list": whyList, "create": "", "update": ""}

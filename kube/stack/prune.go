@@ -85,7 +85,7 @@ func (s *Stack) addPruned(ctx context.Context) error {
 
 // labeledReleases returns the releases in a cluster with the label of a stack, oldest first.
 func labeledReleases(ctx context.Context, c *connect.Client, name string) (found []helmfile.Release, err error) {
-	resource := map[string]string{"": "secrets", "secret": "secrets", "secrets": "secrets", "configmap": "configmaps", "configmaps": "configmaps"}[connect.StorageDriver()]
+	resource := connect.RecordResource(connect.StorageDriver())
 	if resource == "" {
 		return nil, fmt.Errorf("--prune needs release records in Secrets or ConfigMaps, not in HELM_DRIVER=%s", connect.StorageDriver())
 	}

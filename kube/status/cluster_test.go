@@ -108,7 +108,7 @@ func (l *log) wait(t *testing.T, o plan.Object, s event.Status, version string) 
 		l.mu.Lock()
 		seen := l.last[o]
 		l.mu.Unlock()
-		if seen.Status == s && seen.Version >= parseVersion(version) {
+		if seen.Status == s && seen.Version >= ParseVersion(version) {
 			return seen
 		}
 		select {

@@ -31,7 +31,7 @@ type Result struct {
 func Compute(u *unstructured.Unstructured, rule Rule, now time.Time) Result {
 	r := decide(u, rule, now)
 	r.Object = objectName(u)
-	r.Version = parseVersion(u.GetResourceVersion())
+	r.Version = ParseVersion(u.GetResourceVersion())
 	r.Message = CleanText(r.Message)
 	return r
 }
@@ -270,8 +270,8 @@ func groupKind(u *unstructured.Unstructured) string {
 	return u.GetKind()
 }
 
-// parseVersion parses a resourceVersion; it returns 0 if that is not a number.
-func parseVersion(s string) uint64 {
+// ParseVersion parses a resourceVersion; it returns 0 if that is not a number.
+func ParseVersion(s string) uint64 {
 	v, err := strconv.ParseUint(s, 10, 64)
 	if err != nil {
 		return 0

@@ -145,7 +145,7 @@ func TestClusterRemoval(t *testing.T) {
 	if _, err := maps.Patch(t.Context(), "held", types.MergePatchType, []byte(`{"metadata":{"finalizers":null}}`), metav1.PatchOptions{}); err != nil {
 		t.Fatal(err)
 	}
-	if o := l.wait(t, objectName(cm), event.Gone, ""); o.Version <= parseVersion(cm.GetResourceVersion()) {
+	if o := l.wait(t, objectName(cm), event.Gone, ""); o.Version <= ParseVersion(cm.GetResourceVersion()) {
 		t.Errorf("gone at version %d, created at %s", o.Version, cm.GetResourceVersion())
 	}
 }

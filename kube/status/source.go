@@ -134,7 +134,7 @@ func (s *source) list(ctx context.Context) (version string, err error) {
 			break
 		}
 	}
-	s.send(ctx, delta{complete: true, list: all, version: parseVersion(version)})
+	s.send(ctx, delta{complete: true, list: all, version: ParseVersion(version)})
 	s.unknown = 0
 	s.recovered()
 	return version, nil
@@ -227,9 +227,9 @@ func (s *source) event(ctx context.Context, t watch.EventType, u *unstructured.U
 	case watch.Added, watch.Modified:
 		s.send(ctx, delta{put: trim(u)})
 	case watch.Deleted:
-		s.send(ctx, delta{gone: s.stream.objectID(u), version: parseVersion(u.GetResourceVersion())})
+		s.send(ctx, delta{gone: s.stream.objectID(u), version: ParseVersion(u.GetResourceVersion())})
 	case watch.Bookmark:
-		s.send(ctx, delta{version: parseVersion(u.GetResourceVersion())})
+		s.send(ctx, delta{version: ParseVersion(u.GetResourceVersion())})
 	}
 }
 

@@ -285,7 +285,7 @@ func (s *stream) apply(d delta) {
 			}
 		}
 	case d.put != nil:
-		s.seen = max(s.seen, parseVersion(d.put.GetResourceVersion()))
+		s.seen = max(s.seen, ParseVersion(d.put.GetResourceVersion()))
 		s.objects[s.objectID(d.put)] = d.put
 		for _, o := range s.watched[s.objectID(d.put)] {
 			s.refresh(o)

@@ -96,7 +96,7 @@ func (a *app) runAsJob(cmd *cobra.Command, c clusterFlags, r runOptions, p packe
 		return fmt.Errorf("%s needs --service-account NAME; create one with the permissions this release needs: lockstep rbac %s -n %s --in-cluster | kubectl apply -f -",
 			c.requestedBy(cmd), rbacArguments(cmd), a.Settings.Namespace())
 	}
-	if driver := os.Getenv("HELM_DRIVER"); driver == "sql" || driver == "memory" {
+	if driver := kube.StorageDriver(); driver == "sql" || driver == "memory" {
 		return fmt.Errorf("--in-cluster needs release records in Secrets or ConfigMaps, not in HELM_DRIVER=%s", driver)
 	}
 	if p.printOnly {
