@@ -1,8 +1,6 @@
 package run
 
 import (
-	"cmp"
-	"slices"
 	"time"
 
 	"lockstep/engine/event"
@@ -28,19 +26,18 @@ const (
 	requestWindow = time.Minute
 )
 
-// scheduled is a diagnosis of an object in a round of its group.
-type scheduled struct {
+// waitingObject is an object that its group waits for.
+type waitingObject struct {
 	group  *group
 	object *object
-	round  int
 }
 
 // nextDiagnosis returns the time of the next diagnosis, zero for never.
 func (m *machine) nextDiagnosis() time.Time {
-	if m.opts.Diagnose == nil || m.stage == nil || m.stage.busy.background >= maxDiagnoses || m.steering.abort != nil {
+	if m.opts.Diagnose == nil || m.stage == nil || m.steering.abort != nil {
 		return time.Time{}
 	}
-	return m.stage.diagnoseAt
+	return m.stage.schedule.Next()
 }
 
 // diagnoseLater schedules a diagnosis without a sign of trouble.
@@ -63,17 +60,10 @@ func firstDiagnosis(o plan.Object) time.Duration {
 	return quietDelay
 }
 
-// scheduleDiagnosis schedules a diagnosis; the earlier of two counts.
 func (s *stage) scheduleDiagnosis(g *group, o *object, at time.Time) {
-	if !s.mayDiagnose(g, o) {
-		return
+	if s.mayDiagnose(g, o) {
+		s.schedule.Add(waitingObject{g, o}, &o.pace, at)
 	}
-	at = o.pace.Next(at)
-	if o.diagnoseAt.IsZero() {
-		s.scheduled = append(s.scheduled, scheduled{g, o, g.attempt.round})
-	}
-	o.diagnoseAt = earliest(o.diagnoseAt, at)
-	s.diagnoseAt = earliest(s.diagnoseAt, at)
 }
 
 // mayDiagnose reports whether the group waits for an object that has not failed.
@@ -82,37 +72,14 @@ func (s *stage) mayDiagnose(g *group, o *object) bool {
 	return g.status == event.Running && waiting && o.status != event.Failed
 }
 
-// startDiagnoses starts the diagnoses that are due: first of objects that were never
-// diagnosed, then of those that have waited longest.
+// startDiagnoses starts the diagnoses that are due.
 func (m *machine) startDiagnoses() {
-	due := m.nextDiagnosis()
-	if due.IsZero() || m.now.Before(due) {
+	if m.nextDiagnosis().IsZero() {
 		return
 	}
 	s := m.stage
-	slices.SortStableFunc(s.scheduled, func(a, b scheduled) int {
-		return cmp.Or(
-			cmp.Compare(min(a.object.pace.count, 1), min(b.object.pace.count, 1)),
-			a.object.diagnoseAt.Compare(b.object.diagnoseAt),
-		)
-	})
-	var later []scheduled
-	s.diagnoseAt = time.Time{}
-	for _, d := range s.scheduled {
-		o := d.object
-		switch {
-		case d.round != d.group.attempt.round: // the new attempt schedules its own
-		case !s.mayDiagnose(d.group, o):
-			o.diagnoseAt = time.Time{}
-		case s.busy.background >= maxDiagnoses || m.now.Before(o.diagnoseAt):
-			later = append(later, d)
-			s.diagnoseAt = earliest(s.diagnoseAt, o.diagnoseAt)
-		default:
-			s.busy.background++
-			o.diagnoseAt = time.Time{}
-			o.pace.Start(m.now)
-			m.do(startDiagnosis{diagnosis{stage: s, group: d.group, object: o, actual: o.actual(), round: d.round}})
-		}
+	for _, w := range s.schedule.Start(m.now, func(w waitingObject) bool { return s.mayDiagnose(w.group, w.object) }) {
+		g, o := w.group, w.object
+		m.do(startDiagnosis{diagnosis{stage: s, group: g, object: o, actual: o.actual(), round: g.attempt.round}})
 	}
-	s.scheduled = later
 }

@@ -73,11 +73,12 @@ func (s *stage) failing() bool { return len(s.failures) > 0 }
 
 func (s *stage) diagnosed(d diagnosis, found Finding) {
 	o := d.object
-	o.pace.AddCost(s.m.now, found.Requests)
 	if d.failure == nil {
+		s.schedule.End(&o.pace, s.m.now, found.Requests)
 		s.diagnosedWaiting(d, found)
 		return
 	}
+	o.pace.addCost(s.m.now, found.Requests)
 	s.busy.diagnoses--
 	o.setFinding(d.failure.withDecidingCause(found))
 	s.reportFailure(d.failure, o.found)
@@ -89,7 +90,6 @@ func (s *stage) diagnosed(d diagnosis, found Finding) {
 // diagnosedWaiting handles the diagnosis of an object that has not failed.
 func (s *stage) diagnosedWaiting(d diagnosis, found Finding) {
 	g, o := d.group, d.object
-	s.busy.background--
 	s.diagnoseLater(g, o)
 	if s.closed || d.round != g.attempt.round || g.status != event.Running || o.settled {
 		return

@@ -2,7 +2,6 @@ package run
 
 import (
 	"slices"
-	"time"
 
 	"lockstep/engine/event"
 )
@@ -62,7 +61,7 @@ func (s *stage) accept(g *group) {
 	g.attempt.round++
 	g.attempt.accepted = true
 	for _, o := range g.objects {
-		o.diagnoseAt = time.Time{}
+		o.pace.Cancel()
 		if o.last.Status == event.Failed {
 			o.last = Observation{}
 		}

@@ -10,6 +10,7 @@ import (
 type Pace struct {
 	count int // diagnoses so far
 	costs []cost
+	due   time.Time // time of the next diagnosis, zero for none
 }
 
 type cost struct {
@@ -17,8 +18,8 @@ type cost struct {
 	requests int
 }
 
-// Next returns the first time, not before at, at which another diagnosis may start.
-func (p *Pace) Next(at time.Time) time.Time {
+// next returns the first time, not before at, at which another diagnosis may start.
+func (p *Pace) next(at time.Time) time.Time {
 	if n := len(p.costs); n > 0 {
 		if next := p.costs[n-1].at.Add(gap(max(p.count, 1))); next.After(at) {
 			at = next
@@ -27,25 +28,29 @@ func (p *Pace) Next(at time.Time) time.Time {
 	return p.withinBudget(at)
 }
 
+// Cancel cancels the next diagnosis.
+func (p *Pace) Cancel() { p.due = time.Time{} }
+
 // NextQuiet returns the time of the next diagnosis without a sign of trouble.
 func (p *Pace) NextQuiet(now time.Time) time.Time { return now.Add(max(quietInterval, gap(p.count))) }
 
-// Start records the start of a diagnosis.
-func (p *Pace) Start(now time.Time) {
+// start records the start of a diagnosis.
+func (p *Pace) start(now time.Time) {
+	p.due = time.Time{}
 	p.count++
 	p.costs = append(p.costs, cost{at: now})
 }
 
-// AddCost records the cost of the last diagnosis.
-func (p *Pace) AddCost(now time.Time, requests int) {
+// addCost records the cost of the last diagnosis.
+func (p *Pace) addCost(now time.Time, requests int) {
 	p.costs = slices.DeleteFunc(p.costs, func(x cost) bool { return now.Sub(x.at) > requestWindow })
 	if n := len(p.costs); n > 0 {
 		p.costs[n-1].requests += requests
 	}
 }
 
-// reset returns to the first gap; requests sent so far still count.
-func (p *Pace) reset() { p.count = 0 }
+// reset returns to the first gap, without a next diagnosis; requests sent so far still count.
+func (p *Pace) reset() { p.count, p.due = 0, time.Time{} }
 
 func gap(count int) time.Duration { return min(minGap<<min(count-1, 10), maxGap) }
 

@@ -148,7 +148,7 @@ func (s *stage) begin(g *group) {
 func (o *object) reset(now time.Time) {
 	o.request, o.since = requestUnanswered, now
 	o.settled, o.done, o.unchanged, o.released = false, false, false, false
-	o.found, o.diagnoseAt = Finding{}, time.Time{}
+	o.found = Finding{}
 	o.pace.reset()
 	o.ignoreEarlier()
 }

@@ -1,9 +1,7 @@
 package view
 
 import (
-	"cmp"
 	"context"
-	"slices"
 	"sync"
 	"time"
 
@@ -15,9 +13,10 @@ import (
 // explainer diagnoses objects that are not ready: at each sign of trouble, or after a delay
 // without one, like package run.
 type explainer struct {
-	mu      sync.Mutex
-	objects map[plan.Object]*diagnoses
-	wake    chan struct{} // has a token if a diagnosis may be due
+	mu       sync.Mutex
+	objects  map[plan.Object]*diagnoses
+	schedule run.Schedule[*diagnoses]
+	wake     chan struct{} // has a token if a diagnosis may be due
 }
 
 // target is an object to diagnose.
@@ -31,8 +30,6 @@ type diagnoses struct {
 	target    target
 	pace      run.Pace
 	notReady  bool
-	due       time.Time // zero for never
-	running   bool
 	published string        // cause
 	failure   string        // cause, if waiting does not help
 	once      chan struct{} // closed after the first diagnosis
@@ -45,14 +42,17 @@ const (
 )
 
 func newExplainer() explainer {
-	return explainer{objects: map[plan.Object]*diagnoses{}, wake: make(chan struct{}, 1)}
+	return explainer{
+		objects: map[plan.Object]*diagnoses{}, wake: make(chan struct{}, 1),
+		schedule: run.Schedule[*diagnoses]{Limit: maxDiagnoses},
+	}
 }
 
 // sign schedules a diagnosis because something is wrong with an object.
 func (x *explainer) sign(t target) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
-	x.schedule(x.get(t), time.Now())
+	x.add(x.get(t), time.Now())
 }
 
 // observe records whether an object is ready, and returns why it fails, if that is known.
@@ -64,9 +64,10 @@ func (x *explainer) observe(t target, notReady bool) (failure string) {
 	d.notReady = notReady
 	switch {
 	case !notReady:
-		d.due, d.published, d.failure = time.Time{}, "", ""
+		d.pace.Cancel()
+		d.published, d.failure = "", ""
 	case !before:
-		x.schedule(d, time.Now().Add(signDelay))
+		x.add(d, time.Now().Add(signDelay))
 	}
 	return d.failure
 }
@@ -81,14 +82,12 @@ func (x *explainer) get(t target) *diagnoses {
 	return d
 }
 
-// schedule schedules a diagnosis, unless there is an earlier one.
-func (x *explainer) schedule(d *diagnoses, at time.Time) {
-	at = d.pace.Next(at)
-	if !d.notReady || !d.due.IsZero() && !at.Before(d.due) {
-		return
+// add schedules a diagnosis of an object that is not ready.
+func (x *explainer) add(d *diagnoses, at time.Time) {
+	if d.notReady {
+		x.schedule.Add(d, &d.pace, at)
+		x.wakeUp()
 	}
-	d.due = at
-	x.wakeUp()
 }
 
 func (x *explainer) wakeUp() {
@@ -127,7 +126,10 @@ func (x *explainer) run(ctx context.Context, diagnose func(context.Context, plan
 				x.markDone(t)
 			})
 		}
-		timer.Reset(max(time.Until(next), 0))
+		timer.Stop()
+		if !next.IsZero() {
+			timer.Reset(max(time.Until(next), 0))
+		}
 	}
 }
 
@@ -150,7 +152,7 @@ func (x *explainer) diagnoseAll(ctx context.Context) {
 	for _, d := range x.objects {
 		if d.notReady {
 			waitFor = append(waitFor, d.once)
-			x.schedule(d, time.Now())
+			x.add(d, time.Now())
 		}
 	}
 	x.mu.Unlock()
@@ -163,34 +165,14 @@ func (x *explainer) diagnoseAll(ctx context.Context) {
 	}
 }
 
-// start starts the diagnoses that are due, longest overdue first, as far as the limit
-// allows. next is when the next one is due.
+// start starts the diagnoses that are due. next is when the next one is due, zero for never.
 func (x *explainer) start(now time.Time) (started []target, next time.Time) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
-	next = now.Add(time.Hour)
-	running := 0
-	var due []*diagnoses
-	for _, d := range x.objects {
-		switch {
-		case d.running:
-			running++
-		case d.due.IsZero():
-		case !d.due.After(now):
-			due = append(due, d)
-		case d.due.Before(next):
-			next = d.due
-		}
-	}
-	slices.SortFunc(due, func(a, b *diagnoses) int {
-		return cmp.Or(a.due.Compare(b.due), a.target.object.Compare(b.target.object))
-	})
-	for _, d := range due[:min(len(due), max(maxDiagnoses-running, 0))] {
-		d.running, d.due = true, time.Time{}
-		d.pace.Start(now)
+	for _, d := range x.schedule.Start(now, func(d *diagnoses) bool { return d.notReady }) {
 		started = append(started, d.target)
 	}
-	return started, next
+	return started, x.schedule.Next()
 }
 
 // finish stores a finding, and reports whether it is new.
@@ -199,8 +181,7 @@ func (x *explainer) finish(t target, f run.Finding) (isNew bool) {
 	defer x.mu.Unlock()
 	d := x.get(t)
 	now := time.Now()
-	d.running = false
-	d.pace.AddCost(now, f.Requests)
+	x.schedule.End(&d.pace, now, f.Requests)
 	isNew = d.notReady && f.Cause != "" && f.Cause != d.published && (d.published == "" || !f.Symptom)
 	if isNew {
 		d.published = f.Cause
@@ -209,9 +190,7 @@ func (x *explainer) finish(t target, f run.Finding) (isNew bool) {
 	if d.notReady && f.Fails {
 		d.failure = f.Cause
 	}
-	if d.due.IsZero() || d.due.After(now) {
-		x.schedule(d, d.pace.NextQuiet(now))
-	}
+	x.add(d, d.pace.NextQuiet(now))
 	x.wakeUp() // another diagnosis may start
 	return isNew
 }

@@ -127,7 +127,7 @@ func unitName(s *event.State, g *event.GroupState) string {
 // unitTitle is unitName, with " (rollback)" in a rollback.
 func unitTitle(s *event.State, g *event.GroupState) string {
 	name := unitName(s, g)
-	if isRollback(g.Phase) {
+	if event.IsRollback(g.Phase) {
 		name += " (rollback)"
 	}
 	return name

@@ -156,7 +156,7 @@ func (s Subject) neighbours(n *graph.Node) (before, after string) {
 	own := s.Graph.Cols[n.Col]
 	for _, c := range s.Graph.Cols {
 		switch {
-		case c.Phase == own.Phase || picture.IsRollback(c.Phase) != n.Back():
+		case c.Phase == own.Phase || event.IsRollback(c.Phase.Name) != n.Back():
 		case c.Nodes[0].Col < n.Col:
 			before = cmp.Or(graph.PhaseTitle(c.Phase), "all layers")
 		case after == "nothing":
