@@ -133,10 +133,10 @@ func TestOneGenerateNameTwice(t *testing.T) {
 			t.Errorf("the events draw %+v, want the Jobs %v, ready", o, first["a"])
 		}
 	}
-	posts := r.Posts("jobs")
+	created := posts(r, "jobs")
 	for _, name := range first["a"] {
-		if done := r.Timeline("lockstep").LastStatus(t, "Job/"+name); len(posts) != 3 || posts[2].Before(done) || a.Done != 2 {
-			t.Errorf("Jobs were created at %v, %s of a was complete at %s; %d are done", posts, name, done, a.Done)
+		if done := r.Timeline("lockstep").LastStatus(t, "Job/"+name); len(created) != 3 || created[2].Before(done) || a.Done != 2 {
+			t.Errorf("Jobs were created at %v, %s of a was complete at %s; %d are done", created, name, done, a.Done)
 		}
 	}
 
@@ -179,4 +179,16 @@ func jobsByGroup(r *rig.Rig) map[string][]string {
 		out[g] = append(out[g], j.Name)
 	}
 	return out
+}
+
+// posts returns the times at which lockstep created objects of a resource, in order.
+func posts(r *rig.Rig, resource string) (at []time.Time) {
+	r.T.Helper()
+	for _, e := range r.Audit() {
+		if e.Object.Namespace == r.Namespace && e.Object.Resource == resource && e.Verb == "create" && e.UserAgent == "lockstep" {
+			at = append(at, e.Received)
+		}
+	}
+	slices.SortFunc(at, time.Time.Compare)
+	return at
 }

@@ -34,7 +34,7 @@ func TestPostRendererThatLosesTheSource(t *testing.T) {
 		t.Run(fmt.Sprint(bare), func(t *testing.T) {
 			t.Parallel()
 			r := rig.New(t)
-			chart := rig.MakeChart(t, rig.Subcharted())
+			chart := rig.MakeChart(t, subcharted())
 			out := r.Deploy("plain", rig.Use(chart, func(i *kube.Install) { i.PostRenderer = stripper{bare} }))
 			sub, root := out.State.Find(helmclient.PhaseApply, "edge/sub:(unsequenced)"), out.State.Find(helmclient.PhaseApply, "edge:three")
 			if bare && (root == nil || len(root.After) != 1 || !out.Says("R6", "ConfigMap/c")) {
@@ -58,7 +58,7 @@ func TestPostRendererThatLosesTheSource(t *testing.T) {
 func TestManifestWithoutSources(t *testing.T) {
 	t.Parallel()
 	r := rig.New(t)
-	r.Deploy("plain", rig.Use(rig.MakeChart(t, rig.Subcharted()), nil))
+	r.Deploy("plain", rig.Use(rig.MakeChart(t, subcharted()), nil))
 	strip := func() {
 		cfg := r.Helm()
 		last, err := cfg.Releases.Last("t")
@@ -88,5 +88,17 @@ func TestManifestWithoutSources(t *testing.T) {
 	}
 	if got := r.ConfigMaps(r.Namespace); gone != 2 || len(got) > 0 {
 		t.Errorf("%d objects were told to be gone; left are %v", gone, got)
+	}
+}
+
+// subcharted returns a chart with a subchart.
+func subcharted() rig.Files {
+	return rig.Files{
+		"Chart.yaml":                       "apiVersion: v2\nname: edge\nversion: 1.0.0\ndependencies: [{name: sub, version: 1.0.0}]\n",
+		"templates/a.yaml":                 rig.ConfigMap("a", rig.Group("one")),
+		"templates/b.yaml":                 rig.ConfigMap("b", rig.Group("two", "one")),
+		"charts/sub/Chart.yaml":            "apiVersion: v2\nname: sub\nversion: 1.0.0\n",
+		"charts/sub/templates/c.yaml":      rig.ConfigMap("c", rig.Group("three", "two")),
+		"charts/sub/templates/unused.yaml": "# nothing\n",
 	}
 }

@@ -37,7 +37,7 @@ func TestWaitChangesNoOrder(t *testing.T) {
 			if got := units(out, event.PhaseRemove); len(got) != len(rig.Oracle(t, "hip0025-groups-complete", r.Namespace)) {
 				t.Errorf("removed in the groups %v", got)
 			}
-			r.Timeline("lockstep").Since(start).AssertWritesFollowGates(t, "rollback", groups)
+			assertWritesFollowGates(r, "rollback", "fanout", start)
 			view, err := r.Client.PrepareView(t.Context(), "t", r.Namespace, 0)
 			if err != nil || !view.Sequenced() {
 				t.Errorf("revision 3 is recorded as sequenced: %v, %v", err == nil && view.Sequenced(), err)

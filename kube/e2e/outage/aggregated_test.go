@@ -17,7 +17,7 @@ import (
 
 // removeAPI removes an APIService. Until all others answer again, no namespace can be deleted.
 func removeAPI(r *rig.Rig, api string) {
-	_ = r.Client.Dynamic.Resource(rig.ApiServiceResource).Delete(context.Background(), "v1."+api, metav1.DeleteOptions{})
+	_ = r.Client.Dynamic.Resource(apiServiceResource).Delete(context.Background(), "v1."+api, metav1.DeleteOptions{})
 	r.Eventually("all APIs answer", func() bool {
 		_, _, err := r.Cluster.Discovery().ServerGroupsAndResources()
 		return err == nil
@@ -54,11 +54,11 @@ func TestAggregatedAPIDown(t *testing.T) {
 	}
 
 	// What brings it itself does not wait before it begins; its gate says why.
-	if err := r.Client.Dynamic.Resource(rig.ApiServiceResource).Delete(t.Context(), "v1."+api, metav1.DeleteOptions{}); err != nil {
+	if err := r.Client.Dynamic.Resource(apiServiceResource).Delete(t.Context(), "v1."+api, metav1.DeleteOptions{}); err != nil {
 		t.Fatal(err)
 	}
 	r.Eventually("the API is gone", func() bool {
-		_, err := r.Client.Dynamic.Resource(rig.ApiServiceResource).Get(t.Context(), "v1."+api, metav1.GetOptions{})
+		_, err := r.Client.Dynamic.Resource(apiServiceResource).Get(t.Context(), "v1."+api, metav1.GetOptions{})
 		return apierrors.IsNotFound(err)
 	})
 	own := rig.One(t, thing, rig.Object("apiregistration.k8s.io/v1/APIService/v1."+api, rig.Group("api"),

@@ -9,6 +9,7 @@ import (
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 
 	"lockstep/engine/event"
@@ -29,7 +30,7 @@ func TestAggregatedAPIFailsMidway(t *testing.T) {
 		_, err := r.Cluster.Discovery().ServerResourcesForGroupVersion(api + "/v1")
 		return err == nil
 	})
-	services := r.Client.Dynamic.Resource(rig.ApiServiceResource)
+	services := r.Client.Dynamic.Resource(apiServiceResource)
 	t.Cleanup(func() {
 		_ = r.Client.Dynamic.Resource(rig.CrdResource).Delete(context.Background(), "things."+api, metav1.DeleteOptions{})
 		removeAPI(r, api)
@@ -81,3 +82,5 @@ func TestAggregatedAPIFailsMidway(t *testing.T) {
 		}
 	}
 }
+
+var apiServiceResource = schema.GroupVersionResource{Group: "apiregistration.k8s.io", Version: "v1", Resource: "apiservices"}

@@ -6,7 +6,6 @@ import (
 	"maps"
 	"os"
 	"path/filepath"
-	"slices"
 	"strings"
 	"testing"
 
@@ -37,18 +36,6 @@ func Failing(t *testing.T, first, second string) *charts.Chart {
 		"charts/sub/Chart.yaml":      "apiVersion: v2\nname: sub\nversion: 1.0.0\n",
 		"charts/sub/templates/a.yml": ConfigMap("a", nil) + "\n---\n" + ConfigMap(first, Group("first")) + "\n---\n" + ConfigMap(second, Group("second", "first")),
 	})
-}
-
-// Subcharted returns a chart with a subchart.
-func Subcharted() Files {
-	return Files{
-		"Chart.yaml":                       "apiVersion: v2\nname: edge\nversion: 1.0.0\ndependencies: [{name: sub, version: 1.0.0}]\n",
-		"templates/a.yaml":                 ConfigMap("a", Group("one")),
-		"templates/b.yaml":                 ConfigMap("b", Group("two", "one")),
-		"charts/sub/Chart.yaml":            "apiVersion: v2\nname: sub\nversion: 1.0.0\n",
-		"charts/sub/templates/c.yaml":      ConfigMap("c", Group("three", "two")),
-		"charts/sub/templates/unused.yaml": "# nothing\n",
-	}
 }
 
 func MustHelm(t *testing.T, c *charts.Chart) *chart.Chart {
@@ -170,22 +157,6 @@ func UseUp(c *charts.Chart, change func(*kube.Upgrade)) func(*kube.Upgrade) {
 			change(u)
 		}
 	}
-}
-
-// notInstallable are the charts that are made to fail.
-var notInstallable = []string{"fail-hook", "fail-image", "fail-readiness"}
-
-// Installable returns the charts of testdata that can be installed.
-func Installable(t *testing.T) []string {
-	t.Helper()
-	dirs, err := filepath.Glob(filepath.Join(ChartsDir, "*"))
-	if err != nil || len(dirs) == 0 {
-		t.Fatal("no charts", err)
-	}
-	for i, dir := range dirs {
-		dirs[i] = filepath.Base(dir)
-	}
-	return slices.DeleteFunc(dirs, func(name string) bool { return slices.Contains(notInstallable, name) })
 }
 
 // ShopLike returns a chart of several kinds with dependencies between groups.

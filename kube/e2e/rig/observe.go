@@ -94,20 +94,6 @@ func (r *Rig) watched(resource string) bool {
 	})
 }
 
-// Posts returns the times at which lockstep created objects of a resource, in order.
-func (r *Rig) Posts(resource string) (at []time.Time) {
-	r.T.Helper()
-	for _, e := range r.ownWrites(time.Time{}, func(o auditlog.ObjectRef) bool {
-		return o.Namespace == r.Namespace && o.Resource == resource
-	}) {
-		if e.Verb == "create" {
-			at = append(at, e.Received)
-		}
-	}
-	slices.SortFunc(at, time.Time.Compare)
-	return at
-}
-
 // ConfigMaps returns the names of the ConfigMaps in a namespace, without the cluster's own.
 func (r *Rig) ConfigMaps(namespace string) []string {
 	r.T.Helper()

@@ -280,5 +280,3 @@ func With(base map[string]any, more map[string]any) map[string]any {
 }
 
 var CrdResource = schema.GroupVersionResource{Group: "apiextensions.k8s.io", Version: "v1", Resource: "customresourcedefinitions"}
-
-var ApiServiceResource = schema.GroupVersionResource{Group: "apiregistration.k8s.io", Version: "v1", Resource: "apiservices"}

@@ -1,7 +1,6 @@
 package rig
 
 import (
-	"maps"
 	"slices"
 	"strings"
 	"testing"
@@ -30,29 +29,6 @@ func (tl *timeline) LastStatus(t *testing.T, object string) (at time.Time) {
 	return at
 }
 
-// AssertWritesFollowGates checks that the first write of every group is after the last write
-// of each of its dependencies.
-func (tl *timeline) AssertWritesFollowGates(t *testing.T, what string, groups map[string]oracleGroup) {
-	t.Helper()
-	compared := 0
-	for id, g := range groups {
-		first, name := tl.firstWriteIfAny(t, g.Objects)
-		for _, gate := range g.Gates {
-			last, by := tl.LastWriteIfAny(t, groups[gate].Objects)
-			if first.IsZero() || last.IsZero() {
-				continue
-			}
-			compared++
-			if first.Before(last) {
-				t.Errorf("%s: %s of %s was written at %s, before %s of %s at %s", what, name, id, Clock(first), by, gate, Clock(last))
-			}
-		}
-	}
-	if compared == 0 && len(groups) > 1 && slices.ContainsFunc(slices.Collect(maps.Values(groups)), func(g oracleGroup) bool { return len(g.Gates) > 0 }) {
-		t.Errorf("%s: nothing was compared", what)
-	}
-}
-
 // Since returns the timeline from a time on.
 func (tl *timeline) Since(at time.Time) *timeline {
 	out := *tl
@@ -64,9 +40,9 @@ func (tl *timeline) Since(at time.Time) *timeline {
 	return &out
 }
 
-// firstWriteIfAny returns the first of lockstep's writes to the objects. Like LastWriteIfAny
+// FirstWriteIfAny returns the first of lockstep's writes to the objects. Like LastWriteIfAny
 // it ignores unchanged objects.
-func (tl *timeline) firstWriteIfAny(t *testing.T, objects []string) (at time.Time, which string) {
+func (tl *timeline) FirstWriteIfAny(t *testing.T, objects []string) (at time.Time, which string) {
 	t.Helper()
 	return tl.first(t, objects, tl.isWrite)
 }
