@@ -35,6 +35,8 @@ type Options struct {
 	Paused bool
 	// Breakpoints are ids of groups: the run pauses before every unit with such an id, once each (R42).
 	Breakpoints []string
+	// Disabled are ids of groups whose breakpoints do not pause the run until they are enabled.
+	Disabled []string
 	// HoldOnFailure pauses the run when a group fails, also during a rollback (R44).
 	HoldOnFailure bool
 	// Heartbeat is how long no group changes its status before an event names the object that

@@ -2,6 +2,7 @@ package run
 
 import (
 	"fmt"
+	"slices"
 	"time"
 
 	"lockstep/engine/event"
@@ -98,8 +99,12 @@ func (m *machine) announce(phases []event.Phase) {
 	m.publish(event.Event{Kind: event.KindPlan, Phases: phases})
 	for g := range event.Groups(phases) {
 		u, added := m.units.add(g.Unit())
-		if added && m.breakpointRequested(g.ID) {
+		switch {
+		case !added:
+		case m.breakpointRequested(g.ID):
 			m.setBreakpoint(u, breakpointSet)
+		case slices.Contains(m.opts.Disabled, g.ID):
+			m.setBreakpoint(u, breakpointDisabled)
 		}
 	}
 }
@@ -182,7 +187,7 @@ func (m *machine) beginRollback(op event.Operation, reason string) error {
 			m.setBreakpoint(u, noBreakpoint)
 		}
 	}
-	m.opts.Breakpoints = nil
+	m.opts.Breakpoints, m.opts.Disabled = nil, nil
 	m.opts.Operation.Timeout = op.Timeout
 	m.startOver()
 	m.rollback = rollback{started: true}
@@ -197,7 +202,7 @@ func (m *machine) beginEditedRevision(op event.Operation, reason string, phases 
 		return ErrAborted
 	}
 	m.skipUnits("not started: "+ErrReplaced.Error(), ErrReplaced.Error())
-	m.opts.Breakpoints = nil
+	m.opts.Breakpoints, m.opts.Disabled = nil, nil
 	for _, u := range m.units.all {
 		if u.breakpoint == breakpointSet && !m.breakpointRequested(u.Group) {
 			m.opts.Breakpoints = append(m.opts.Breakpoints, u.Group)

@@ -94,9 +94,15 @@ func (op *Operation) FindGroups(text string) []string {
 	return ids
 }
 
-// BreakOn sets breakpoints on groups, by their ids, before Run.
-func (op *Operation) BreakOn(ids []string) {
+// BreakOn sets breakpoints on groups, by their ids, before Run. Each is Set or Disabled.
+func (op *Operation) BreakOn(breakpoints map[string]event.Status) {
 	op.mu.Lock()
 	defer op.mu.Unlock()
-	op.breakpoints = append(op.breakpoints, ids...)
+	for id, status := range breakpoints {
+		if status == event.Disabled {
+			op.disabled = append(op.disabled, id)
+		} else {
+			op.breakpoints = append(op.breakpoints, id)
+		}
+	}
 }

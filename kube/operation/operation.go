@@ -58,6 +58,7 @@ type shared struct {
 	engine          *run.Engine
 	pendingCommands []event.Command // received before the engine started
 	breakpoints     []string        // added by BreakOn
+	disabled        []string        // breakpoints, added by BreakOn
 	// previewers preview single objects of the running revision and, once it has started,
 	// of the rollback.
 	previewers previewers
@@ -305,7 +306,7 @@ func (op *Operation) start() *run.Engine {
 	common := op.prepared.Common
 	op.engine = run.New(run.Options{
 		Operation: op.prepared.Info, Feed: &op.feed, Diagnose: op.client.Diagnose, Heartbeat: common.Heartbeat,
-		Paused: common.Step, Breakpoints: slices.Concat(common.BreakOn, op.breakpoints), HoldOnFailure: common.HoldOnFailure,
+		Paused: common.Step, Breakpoints: slices.Concat(common.BreakOn, op.breakpoints), Disabled: op.disabled, HoldOnFailure: common.HoldOnFailure,
 	})
 	for _, c := range op.pendingCommands {
 		op.engine.Command(c)

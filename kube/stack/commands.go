@@ -2,6 +2,7 @@ package stack
 
 import (
 	"fmt"
+	"maps"
 	"slices"
 
 	"lockstep/engine/event"
@@ -138,7 +139,7 @@ func (s *Stack) sendToRelease(c event.Command) {
 		return
 	}
 	switch {
-	case c.Name != event.Break && c.Name != event.RunTo:
+	case c.Name != event.Break && c.Name != event.Disable && c.Name != event.RunTo:
 		s.refuse(c, fmt.Sprintf("release %s is not running", m.id))
 	case m.ran:
 		s.refuse(c, fmt.Sprintf("release %s has already run", m.id))
@@ -149,16 +150,25 @@ func (s *Stack) sendToRelease(c event.Command) {
 	}
 }
 
-// setBreakpoint sets or deletes a breakpoint on a group of a release that has not started.
+// setBreakpoint sets, disables or deletes a breakpoint on a group of a release that has not started.
 func (s *Stack) setBreakpoint(m *member, c event.Command) {
 	s.mu.Lock()
-	set := !m.breakpoints[c.Group] || c.Name == event.RunTo
-	m.breakpoints[c.Group] = set
-	s.mu.Unlock()
-	status := event.Set
-	if !set {
+	before, status := m.breakpoints[c.Group], event.Set
+	switch {
+	case c.Name == event.Disable && before == "":
+		s.mu.Unlock()
+		s.refuse(c, c.Group+" has no breakpoint")
+		return
+	case c.Name == event.Disable && before == event.Set:
+		status = event.Disabled
+	case c.Name == event.Break && before != "":
 		status = event.Cleared
 	}
+	m.breakpoints[c.Group] = status
+	if status == event.Cleared {
+		delete(m.breakpoints, c.Group)
+	}
+	s.mu.Unlock()
 	s.engine.Publish(event.Event{Kind: event.KindCommand, Command: c.Name, By: c.By, Answers: c.ID, Phase: c.Phase, Group: c.Group, Status: event.Accepted})
 	s.engine.Publish(event.Event{Kind: event.KindBreakpoint, Scope: m.id, Phase: m.groupPhase(c.Group), Group: c.Group, Status: status})
 	if c.Name == event.RunTo {
@@ -225,12 +235,7 @@ func (s *Stack) operationStarted(m *member, op *operation.Operation) {
 	s.active = append(s.active, m)
 	paused, step := s.state.Run == event.Paused, s.step
 	s.step = false
-	var breaks []string
-	for id, set := range m.breakpoints {
-		if set {
-			breaks = append(breaks, id)
-		}
-	}
+	breaks := maps.Clone(m.breakpoints)
 	s.mu.Unlock()
 	op.BreakOn(breaks)
 	if paused {

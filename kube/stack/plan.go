@@ -85,7 +85,7 @@ func Name(file *helmfile.File) string {
 
 func (s *Stack) addMembers() error {
 	for _, r := range s.opts.File.Releases {
-		m := &member{Release: r, id: r.ID(), remove: s.opts.Down || !r.Installed, breakpoints: map[string]bool{}, prepared: make(chan struct{})}
+		m := &member{Release: r, id: r.ID(), remove: s.opts.Down || !r.Installed, breakpoints: map[string]event.Status{}, prepared: make(chan struct{})}
 		s.members, s.byID[m.id] = append(s.members, m), m
 	}
 	if len(s.members) == 0 {
@@ -318,7 +318,7 @@ func (s *Stack) resolveBreakpoints() error {
 				continue
 			}
 			for _, id := range m.op.FindGroups(text) {
-				m.breakpoints[id], found = true, true
+				m.breakpoints[id], found = event.Set, true
 			}
 		}
 		if !found {

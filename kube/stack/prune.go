@@ -14,6 +14,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/resourceversion"
 	"k8s.io/apimachinery/pkg/util/validation"
 
+	"lockstep/engine/event"
 	"lockstep/kube/connect"
 	"lockstep/kube/helmfile"
 )
@@ -71,7 +72,7 @@ func (s *Stack) addPruned(ctx context.Context) error {
 			r.Context, r.FallbackContext, r.At = sample.Context, sample.FallbackContext, "--prune"
 			m := &member{
 				Release: r, id: r.ID(), remove: true, client: sample.client, watches: sample.watches,
-				breakpoints: map[string]bool{}, prepared: make(chan struct{}),
+				breakpoints: map[string]event.Status{}, prepared: make(chan struct{}),
 			}
 			if previous != nil {
 				m.needs = []*member{previous}

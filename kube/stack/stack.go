@@ -77,8 +77,8 @@ type member struct {
 	report  func(run.Observation) // reports progress to the stack's engine
 	state   event.State           // state of its operation, guarded by Stack.mu
 	breakOn []string              // --break-on for its groups
-	// breakpoints are set on its groups, by ID, before it starts.
-	breakpoints map[string]bool
+	// breakpoints are those on its groups, by ID, before it starts: Set or Disabled.
+	breakpoints map[string]event.Status
 	skipped     bool // it was unchanged when its turn came
 	rolledBack  bool
 	result      error

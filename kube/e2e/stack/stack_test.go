@@ -237,7 +237,7 @@ func TestProvided(t *testing.T) {
 func TestSteered(t *testing.T) {
 	t.Parallel()
 	b := newBench(t)
-	stack := []release{{Name: "a", Dir: chart(t, "a")}, {Name: "b", Dir: chart(t, "b"), Needs: []string{"a"}}}
+	stack := []release{{Name: "a", Dir: chart(t, "a")}, {Name: "b", Dir: chart(t, "b"), Needs: []string{"a"}}, {Name: "c", Dir: chart(t, "c"), Needs: []string{"b"}}}
 	s, err := b.prepare(false, func(o *kube.StackOptions) { o.Common.Step, o.Common.BreakOn = true, []string{"b/b:app"} }, stack...)
 	var started, stopped []string
 	steps := 0
@@ -252,7 +252,10 @@ func TestSteered(t *testing.T) {
 			if len(started) != 1 {
 				t.Errorf("one step has started %v", started)
 			}
-			s.Command(event.Command{Name: event.Break, Group: "b:config"}) // of a release that has not started
+			// Neither release has started.
+			s.Command(event.Command{Name: event.Break, Group: "b:config"})
+			s.Command(event.Command{Name: event.Break, Group: "c:config"})
+			s.Command(event.Command{Name: event.Disable, Group: "c:config"})
 			s.Command(event.Command{Name: event.Resume})
 		case e.Kind == event.KindRun && e.Status == event.Paused && strings.Contains(e.Message, "breakpoint") && e.Scope == "":
 			stopped = append(stopped, e.Message)
@@ -262,11 +265,14 @@ func TestSteered(t *testing.T) {
 	if state.Exit != 0 {
 		t.Fatalf("exit %d: %s", state.Exit, state.Reason())
 	}
-	if !slices.Equal(started, []string{"a:config", "a:app", "b:config", "b:app"}) {
+	if !slices.Equal(started, []string{"a:config", "a:app", "b:config", "b:app", "c:config", "c:app"}) {
 		t.Errorf("started %v", started)
 	}
 	if len(stopped) != 2 || !strings.Contains(stopped[0], "b:config") || !strings.Contains(stopped[1], "b:app") {
 		t.Errorf("the run was paused: %q", stopped)
+	}
+	if enabled, known := state.Scopes[b.Namespace+"/c"].Breakpoints[event.Unit{Phase: "apply", Group: "c:config"}]; enabled || !known {
+		t.Errorf("the disabled breakpoint is enabled %t, known %t", enabled, known)
 	}
 	if _, err := b.prepare(false, func(o *kube.StackOptions) { o.Common.BreakOn = []string{"nothing"} }, release{Name: "z", Dir: chart(t, "z")}); err == nil || !strings.Contains(err.Error(), "--break-on nothing") {
 		t.Errorf("a breakpoint on nothing: %v", err)
