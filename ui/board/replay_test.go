@@ -196,24 +196,20 @@ func TestReplaySpeed(t *testing.T) {
 		time.Sleep(time.Second)
 		s.press("+", "+")
 		time.Sleep(time.Second)
-		if gone := p.Now().Sub(p.Start()); gone != 5*time.Second || p.Speed() != 4 {
-			t.Errorf("after 1 s and 1 s at speed %v it is %s", p.Speed(), gone)
+		if gone := p.Now().Sub(p.Start()); gone != 5*time.Second {
+			t.Errorf("after 1 s and 1 s at speed 4 it is %s", gone)
 		}
 		s.press("space")
 		time.Sleep(time.Minute)
-		s.shows(t, "4", "0:05 of")
+		s.shows(t, "×4 ", "0:05 of")
 		for range 10 {
 			s.press("+")
 		}
-		if p.Speed() != replay.Fastest {
-			t.Errorf("speed %v", p.Speed())
-		}
+		s.shows(t, "×64 ")
 		for range 10 {
 			s.press("-")
 		}
-		if p.Speed() != replay.Slowest {
-			t.Errorf("speed %v", p.Speed())
-		}
+		s.shows(t, "×1 ")
 		s.press(">", "space")
 		if p.At() != 1 || !p.Moving() {
 			t.Errorf("at the end, space goes to event %d", p.At())

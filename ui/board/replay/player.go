@@ -9,8 +9,8 @@ import (
 
 // The limits of a replay's speed with keys; 1 is real time.
 const (
-	Slowest = 1
-	Fastest = 64
+	slowest = 1
+	fastest = 64
 )
 
 // Player plays the record of a run: its position, counted in events, and its clock. It
@@ -31,7 +31,7 @@ type Player struct {
 func NewPlayer(events []event.Event, speed float64) *Player {
 	p := &Player{events: events, speed: speed, clock: time.Now}
 	if speed <= 0 {
-		p.speed = Slowest
+		p.speed = slowest
 		p.seek(len(events))
 		return p
 	}
@@ -41,7 +41,6 @@ func NewPlayer(events []event.Event, speed float64) *Player {
 }
 
 func (p *Player) Events() []event.Event { return p.events }
-func (p *Player) Speed() float64        { return p.speed }
 func (p *Player) Moving() bool          { return p.moving }
 
 // At returns the number of events played. It is safe for concurrent use.

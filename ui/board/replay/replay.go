@@ -48,8 +48,8 @@ func (r *Replay) Keys() []keys.Binding {
 		{Keys: ".", Hint: keys.Always("next group"), Do: by(r.pauseAtGroup, 1), About: "next group status change"},
 		{Keys: "x", Hint: keys.When("next failure", r.hasFailure), Do: by(r.pauseAtFailure, 1), About: "next failure"},
 		{Keys: "X", Do: by(r.pauseAtFailure, -1), About: "previous failure"},
-		{Keys: "+ =", Label: "+", Hint: keys.When("faster", func() bool { return r.speed < Fastest }), Do: faster(2), About: "twice as fast, up to 64×"},
-		{Keys: "-", Hint: keys.When("slower", func() bool { return r.speed > Slowest }), Do: faster(0.5), About: "half as fast, down to 1×"},
+		{Keys: "+ =", Label: "+", Hint: keys.When("faster", func() bool { return r.speed < fastest }), Do: faster(2), About: "twice as fast, up to 64×"},
+		{Keys: "-", Hint: keys.When("slower", func() bool { return r.speed > slowest }), Do: faster(0.5), About: "half as fast, down to 1×"},
 		{Keys: "<", Do: by(r.PauseAt, 1), About: "to the beginning"},
 		{Keys: ">", Do: by(r.PauseAt, len(r.events)), About: "to the end"},
 	}
@@ -109,7 +109,7 @@ func (r *Replay) playOrHalt() tea.Cmd {
 // setSpeed multiplies the speed, within its limits.
 func (r *Replay) setSpeed(by float64) tea.Cmd {
 	r.time, r.since = r.Now(), r.clock()
-	r.speed = min(max(r.speed*by, Slowest), Fastest)
+	r.speed = min(max(r.speed*by, slowest), fastest)
 	return r.playNext()
 }
 
