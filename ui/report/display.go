@@ -35,7 +35,7 @@ type compact struct{ value any }
 
 // Display shows the results of commands as text or JSON.
 type Display struct {
-	notices
+	Notices
 	mode  Mode
 	out   Stream
 	lines io.Writer // sanitized writer of text
@@ -43,7 +43,7 @@ type Display struct {
 
 // New returns a Display that writes results to out and everything else to errs.
 func New(mode Mode, out, errs Stream) Display {
-	d := Display{notices: newNotices(errs), mode: mode, out: out, lines: styled(out.withoutCommands(), out.Style)}
+	d := Display{Notices: NewNotices(errs), mode: mode, out: out, lines: styled(out.withoutCommands(), out.Style)}
 	switch mode {
 	case ModeJSON:
 		d.out.Writer = escaped(out.withoutCommands())
@@ -105,7 +105,7 @@ func (d Display) Operation(o Options) Consumer {
 
 // Watch returns the consumer that shows a release and its changes.
 func (d Display) Watch() Consumer {
-	return d.consumer(&changeLog{out: d.lines, notices: d.notices, style: d.out.Style})
+	return d.consumer(&changeLog{out: d.lines, Notices: d.Notices, style: d.out.Style})
 }
 
 // Once returns the consumer for a release that is shown once: in text mode it discards the
@@ -137,31 +137,19 @@ func (d Display) Data() io.Writer {
 }
 
 // Notices writes messages to stderr, in every mode.
-type Notices interface {
-	Note(text string)
-	Warn(text string)
-	Warnings([]plan.Warning)
-	// Start announces a slow step. The function that it returns finishes the line with its result.
-	Start(text string) (end func(text string))
-	// Error writes the last line of a command that failed.
-	Error(error)
-}
-
-// NewNotices returns Notices on a stream.
-func NewNotices(to Stream) Notices { return newNotices(to) }
-
-func newNotices(to Stream) notices { return notices{styled(to.withoutCommands(), to.Style), to.Style} }
-
-type notices struct {
+type Notices struct {
 	errs  io.Writer
 	style Style
 }
 
-func (n notices) Note(text string) { fmt.Fprintln(n.errs, text) }
+// NewNotices returns Notices on a stream.
+func NewNotices(to Stream) Notices { return Notices{styled(to.withoutCommands(), to.Style), to.Style} }
 
-func (n notices) Warn(text string) { fmt.Fprintln(n.errs, "warning:", text) }
+func (n Notices) Note(text string) { fmt.Fprintln(n.errs, text) }
 
-func (n notices) Warnings(warnings []plan.Warning) {
+func (n Notices) Warn(text string) { fmt.Fprintln(n.errs, "warning:", text) }
+
+func (n Notices) Warnings(warnings []plan.Warning) {
 	for _, w := range warnings {
 		n.Warn(withRule(w))
 	}
@@ -170,12 +158,14 @@ func (n notices) Warnings(warnings []plan.Warning) {
 // withRule returns a message with its rule, if it has one.
 func withRule(w plan.Warning) string { return Warning{Rule: w.Rule, Message: w.Message}.text() }
 
-func (n notices) Start(text string) func(string) {
+// Start announces a slow step. The function that it returns finishes the line with its result.
+func (n Notices) Start(text string) func(string) {
 	fmt.Fprint(n.errs, text+" … ")
 	return func(end string) { fmt.Fprintln(n.errs, end) }
 }
 
-func (n notices) Error(err error) {
+// Error writes the last line of a command that failed.
+func (n Notices) Error(err error) {
 	fmt.Fprintln(n.errs, n.style.render(theme.Bad, "error:"), err)
 }
 

@@ -195,7 +195,7 @@ func direct(ids []string, after map[string][]string) []string {
 // changeLog writes a watched release: all groups once every object was read, then a line for each
 // change.
 type changeLog struct {
-	notices
+	Notices
 	out     io.Writer
 	style   Style
 	state   event.State

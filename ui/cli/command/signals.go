@@ -58,7 +58,7 @@ type Signals struct {
 type target struct {
 	op      Operation // nil after Unbind
 	policy  SignalPolicy
-	notices report.Notices
+	notices *report.Notices
 	sent    int                 // commands sent since the operation, or its rollback, started
 	pending []event.CommandName // commands without a reply
 }
@@ -108,7 +108,7 @@ func (i *Signals) Watch() (stop func()) {
 
 // Bind turns signals into commands to an operation until Unbind. It returns ErrInterrupted if
 // a signal has already arrived. notices is nil if the screen shows what a signal does.
-func (i *Signals) Bind(op Operation, policy SignalPolicy, notices report.Notices) error {
+func (i *Signals) Bind(op Operation, policy SignalPolicy, notices *report.Notices) error {
 	i.mu.Lock()
 	defer i.mu.Unlock()
 	if i.signaled {

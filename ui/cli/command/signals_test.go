@@ -25,7 +25,7 @@ func bind(t *testing.T, o SignalPolicy) (*Signals, *fakeOperation, func() string
 	t.Helper()
 	in, op := NewSignals(t.Context()), &fakeOperation{}
 	var output strings.Builder
-	if err := in.Bind(op, o, report.NewNotices(report.Stream{Writer: &output})); err != nil {
+	if err := in.Bind(op, o, new(report.NewNotices(report.Stream{Writer: &output}))); err != nil {
 		t.Fatal(err)
 	}
 	return in, op, output.String

@@ -215,7 +215,7 @@ func (a *app) stackInCluster(cmd *cobra.Command, flags *stackFlags, file *kube.H
 		}
 	}
 	if !down {
-		steps := &progress{notices: a.Display(cmd)}
+		steps := &progress{notices: a.Display(cmd).Notices}
 		charts, err = p.pack(cmd.Context(), name, file, loader, steps.start)
 		steps.end()
 	}
@@ -383,7 +383,7 @@ func (a *app) runTask(cmd *cobra.Command, client *kube.Client, r runOptions, tas
 	}
 	defer run.Close()
 	run.By = job.By
-	record := newRecord(d)
+	record := newRecord(d.Notices)
 	recorded := make(chan struct{})
 	go func() {
 		defer close(recorded)
@@ -394,7 +394,7 @@ func (a *app) runTask(cmd *cobra.Command, client *kube.Client, r runOptions, tas
 	<-recorded
 	record.Close()
 	if state := run.Now(context.Background()); !state.Ended.IsZero() {
-		command.WarnIf(d, r.outcomes.End(report.NewOutcome(state, nil)))
+		command.WarnIf(d.Notices, r.outcomes.End(report.NewOutcome(state, nil)))
 	}
 	return err
 }

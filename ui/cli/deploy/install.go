@@ -95,7 +95,7 @@ func (d *deployFlags) load(ctx context.Context, a *app, ref string, step func(st
 
 // loadVerbosely loads the chart and the values, and prints the slow steps.
 func (d *deployFlags) loadVerbosely(cmd *cobra.Command, a *app, ref string) (kube.Rendering, error) {
-	steps := &progress{notices: a.Display(cmd)}
+	steps := &progress{notices: a.Display(cmd).Notices}
 	defer steps.end()
 	return d.load(cmd.Context(), a, ref, steps.start)
 }

@@ -101,8 +101,8 @@ func (a *app) prepareOperation(
 		return nil, nil, err
 	}
 	notices := a.Display(cmd)
-	defer reportUnreachable(client, notices)()
-	steps := &progress{notices: notices}
+	defer reportUnreachable(client, notices.Notices)()
+	steps := &progress{notices: notices.Notices}
 	defer steps.end()
 	common := spec.common
 	common.OnStep, common.Job = steps.start, kube.Job()

@@ -71,7 +71,7 @@ func (a *app) reportNotStarted(cmd *cobra.Command, args []string, outcomes *repo
 	if cause != nil && oneRelease && command.OutputFormat(cmd) == report.ModeJSON && !isDryRun(cmd) {
 		a.Display(cmd).Operation(report.Options{}).Consume(report.NotStartedEvent(outcome))
 	}
-	command.WarnIf(a.Display(cmd), outcomes.End(outcome))
+	command.WarnIf(a.Display(cmd).Notices, outcomes.End(outcome))
 }
 
 // problems returns the problems that an error lists, or nil if it is not about a plan or a

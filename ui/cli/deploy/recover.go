@@ -78,7 +78,7 @@ func (a *app) recover(cmd *cobra.Command, name string) error {
 	if state == nil {
 		return errors.Join(err, d.Show(r))
 	}
-	command.WarnIf(d, err)
+	command.WarnIf(d.Notices, err)
 	r.Groups, r.Leftovers = joinRecovery(found, report.Groups(state, nil))
 	return d.Show(r)
 }

@@ -80,7 +80,7 @@ func (a *app) runDisplayed(cmd *cobra.Command, r displayedRun) error {
 	d := a.Display(cmd)
 	a.Logs.Hide(r.hide)
 	r.board.First = firstRun()
-	record := newRecord(d)
+	record := newRecord(d.Notices)
 	record.KeepManifests(r.manifests)
 	defer record.Close()
 	opts := report.Options{Next: r.next, Record: record.Name}
@@ -99,9 +99,9 @@ func (a *app) runDisplayed(cmd *cobra.Command, r displayedRun) error {
 	}
 	hangup := &hangupTimer{op: r.op, timeout: r.common.Timeout, rollback: r.rollbackOnSignal, attached: server.clients}
 	policy := command.SignalPolicy{Rollback: r.rollbackOnSignal, Hangup: r.hangup, Outcome: r.abortOutcome, Unattended: hangup.start}
-	var notices report.Notices
+	var notices *report.Notices
 	if !r.screen {
-		notices = d
+		notices = &d.Notices
 	}
 	if err := a.Signals.Bind(r.op, policy, notices); err != nil {
 		return err
@@ -113,7 +113,7 @@ func (a *app) runDisplayed(cmd *cobra.Command, r displayedRun) error {
 	} else {
 		state, err = run(r.op, record, d.Operation(opts), a.Signals, hangup)
 	}
-	command.WarnIf(d, r.outcomes.End(report.NewOutcome(state, r.next(state))))
+	command.WarnIf(d.Notices, r.outcomes.End(report.NewOutcome(state, r.next(state))))
 	return command.OperationError(cmd, state, err, r.screen)
 }
 

@@ -152,7 +152,7 @@ func (a *app) withStack(
 			}
 			return c, err
 		}
-		steps := &progress{notices: a.Display(cmd)}
+		steps := &progress{notices: a.Display(cmd).Notices}
 		steps.start(fmt.Sprintf("planning %d releases", len(file.Releases)))
 		stack, err := command.Cancelable(cmd.Context(), func(ctx context.Context) (*kube.Stack, error) {
 			return kube.PrepareStack(ctx, kube.StackOptions{

@@ -19,7 +19,7 @@ func TestSignalAfterFirstUninstall(t *testing.T) {
 	var said strings.Builder
 	var done []string
 	uninstalls := executor{writes: true, run: func(cmd *cobra.Command, spec operationSpec) error {
-		if err := a.Signals.Bind(&fakeOperation{}, command.SignalPolicy{}, report.NewNotices(report.Stream{Writer: &said})); err != nil {
+		if err := a.Signals.Bind(&fakeOperation{}, command.SignalPolicy{}, new(report.NewNotices(report.Stream{Writer: &said}))); err != nil {
 			return err
 		}
 		defer a.Signals.Unbind()

@@ -36,10 +36,10 @@ func Open(a *command.App, cmd *cobra.Command, o *board.Options) (close func()) {
 	d := a.Display(cmd)
 	var invalid error
 	o.Theme, invalid = theme.FromEnv(os.Getenv)
-	restore := a.Logs.ToFile(d)
+	restore := a.Logs.ToFile(d.Notices)
 	DiscardInput()
 	return func() {
-		command.WarnIf(d, invalid)
+		command.WarnIf(d.Notices, invalid)
 		restore()
 	}
 }
@@ -50,7 +50,7 @@ func Show(a *command.App, cmd *cobra.Command, o board.Options, show func(context
 		return errors.New("the screen needs a terminal (and CI and ACCESSIBLE unset, and TERM other than dumb)")
 	}
 	o.Theme, err = theme.FromEnv(os.Getenv)
-	command.WarnIf(a.Display(cmd), err)
+	command.WarnIf(a.Display(cmd).Notices, err)
 	return show(cmd.Context(), o)
 }
 
