@@ -1,15 +1,12 @@
 package charts
 
 import (
-	"bytes"
-	"encoding/json"
 	"regexp"
 	"slices"
 	"strings"
 	"unicode/utf8"
 
 	kyaml "sigs.k8s.io/kustomize/kyaml/yaml"
-	"sigs.k8s.io/yaml"
 
 	"lockstep/engine/plan"
 	"lockstep/kube/documents"
@@ -54,6 +51,13 @@ type edit struct {
 	quote      bool
 }
 
+func (e edit) apply() {
+	e.key.Value = e.name
+	if e.quote {
+		setString(e.value, e.text)
+	}
+}
+
 // editChooser returns the edit of an annotation, false to leave it unchanged.
 type editChooser func(key, value *kyaml.Node) (edit, bool)
 
@@ -89,28 +93,24 @@ func editDocument(doc string, hints []string, choose editChooser) string {
 	}
 	f := finder{choose: choose}
 	f.object(root.Content[0])
-	edits := slices.Concat(f.edits...)
-	if len(edits) == 0 {
+	if len(f.edits) == 0 {
 		return doc
 	}
 	if !f.shared {
-		if out, ok := editText(doc, root, edits); ok {
-			for _, e := range edits {
-				e.key.Value = e.name
-				if e.quote {
-					setString(e.value, e.text)
-				}
+		if out, ok := editText(doc, root, f.edits); ok {
+			for _, e := range f.edits {
+				e.apply()
 			}
 			if equal(root, parseYAML(out)) {
 				return out
 			}
 		}
 	}
-	out, err := reencode(doc, f.edits)
+	out, err := reencode(doc, choose)
 	if err != nil {
 		return doc
 	}
-	return leadingLines(doc) + out
+	return doc[:len(doc)-len(strings.TrimLeft(doc, "\r\n"))] + out // with its empty lines
 }
 
 // hinted reports whether one of the hints occurs in a document.
@@ -131,14 +131,13 @@ func parseYAML(doc string) *kyaml.Node {
 // finder finds the annotations to change in an object.
 type finder struct {
 	choose editChooser
-	edits  [][]edit // of each object; items follow their list
+	edits  []edit
 	// shared is set if an edit is in an anchored node: changing its text would also change
 	// the places of its aliases.
 	shared bool
 }
 
 func (f *finder) object(object *kyaml.Node) {
-	f.edits = append(f.edits, nil)
 	metadata := child(object, "metadata")
 	annotations := child(metadata, "annotations")
 	f.annotations(annotations, anchored(object) || anchored(metadata) || anchored(annotations))
@@ -162,8 +161,7 @@ func (f *finder) annotations(m *kyaml.Node, shared bool) {
 			continue
 		}
 		e.key, e.value = key, value
-		last := len(f.edits) - 1
-		f.edits[last] = append(f.edits[last], e)
+		f.edits = append(f.edits, e)
 		f.shared = f.shared || shared || anchored(key) || anchored(value)
 	}
 }
@@ -171,51 +169,18 @@ func (f *finder) annotations(m *kyaml.Node, shared bool) {
 // anchored reports whether a node has an anchor or is an alias.
 func anchored(n *kyaml.Node) bool { return n != nil && (n.Anchor != "" || n.Kind == kyaml.AliasNode) }
 
-// reencode makes the edits in the decoded document and encodes it again. Aliases are expanded
-// and comments are lost.
-func reencode(doc string, edits [][]edit) (string, error) {
-	data, err := yaml.YAMLToJSON([]byte(doc))
-	if err != nil {
+// reencode makes the edits in the parsed document and encodes it again, with aliases expanded.
+func reencode(doc string, choose editChooser) (string, error) {
+	root := parseYAML(doc)
+	if err := kyaml.NewRNode(root).DeAnchor(); err != nil {
 		return "", err
 	}
-	d := json.NewDecoder(bytes.NewReader(data))
-	d.UseNumber() // keep large integers exact
-	var object map[string]any
-	if err := d.Decode(&object); err != nil {
-		return "", err
+	f := finder{choose: choose}
+	f.object(root.Content[0])
+	for _, e := range f.edits {
+		e.apply()
 	}
-	editObject(object, &edits)
-	if data, err = json.Marshal(object); err != nil {
-		return "", err
-	}
-	out, err := yaml.JSONToYAML(data)
-	return string(out), err
-}
-
-// editObject makes the first of edits in object, and the following ones in its items.
-func editObject(object map[string]any, edits *[][]edit) {
-	metadata, _ := object["metadata"].(map[string]any)
-	annotations, _ := metadata["annotations"].(map[string]any)
-	own := (*edits)[0]
-	*edits = (*edits)[1:]
-	for _, e := range own {
-		old := documents.Resolve(e.key).Value
-		value, ok := annotations[old]
-		if !ok {
-			continue
-		}
-		if e.quote {
-			value = e.text
-		}
-		delete(annotations, old)
-		annotations[e.name] = value
-	}
-	items, _ := object["items"].([]any)
-	for _, item := range items {
-		if item, ok := item.(map[string]any); ok {
-			editObject(item, edits)
-		}
-	}
+	return kyaml.String(root)
 }
 
 // editText makes the edits in the text of a document. ok is false if it cannot. The caller
@@ -369,9 +334,4 @@ func trimTail(s string) string {
 		}
 		s = s[:i]
 	}
-}
-
-// leadingLines returns the empty lines that doc starts with.
-func leadingLines(doc string) string {
-	return doc[:len(doc)-len(strings.TrimLeft(doc, "\r\n"))]
 }

@@ -60,6 +60,8 @@ func TestNormaliseReencodes(t *testing.T) {
 		{"JSON", `{"kind": "X", "metadata": {"annotations": {"helm.sh/depends-on/resource-groups": ["a", "b"]}}}`},
 		{"flow mapping", "kind: X\nmetadata:\n  annotations: {helm.sh/depends-on/resource-groups: [a, b], x: y}\n"},
 		{"anchor", "kind: X\nmetadata:\n  labels: &l\n    helm.sh/depends-on/resource-groups: [a, b]\n  annotations: *l\n"},
+		{"merge key", "kind: X\nx: &l\n  helm.sh/depends-on/resource-groups: [a, b]\n  yes: 012\nmetadata:\n  annotations: {<<: *l, x: y}\n"},
+		{"anchored item", "kind: List\nitems:\n- &i\n  kind: X\n- *i\nmetadata:\n  annotations: &l\n    helm.sh/depends-on/resource-groups: [a, b]\nx: *l\n"},
 		{"line ends of YAML in a value", "kind: X\nmetadata:\n  annotations:\n    helm.sh/depends-on/resource-groups:\n    - a\n    - b # \u2028\u2028\u2028\n    x: y\n"},
 		{"line ends of YAML in the list", "kind: X\nmetadata:\n  annotations:\n    helm.sh/depends-on/resource-groups: # \u2028\u2028\u2028\n    - a\n    - b\n    x: y\n"},
 		{"block scalar in the list", "kind: X\nmetadata:\n  annotations:\n    helm.sh/depends-on/resource-groups:\n    - a\n    - |-\n      b\n"},
