@@ -4,15 +4,12 @@ package pki
 
 import (
 	"bytes"
+	"cmp"
 	"crypto"
-	"crypto/ecdsa"
-	"crypto/elliptic"
 	"crypto/rand"
 	"crypto/tls"
 	"crypto/x509"
-	"crypto/x509/pkix"
 	"encoding/csv"
-	"encoding/pem"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -24,13 +21,14 @@ import (
 	"k8s.io/client-go/tools/clientcmd"
 	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
 	"k8s.io/client-go/util/cert"
-	"k8s.io/client-go/util/keyutil"
+	"k8s.io/kubernetes/cmd/kubeadm/app/apis/kubeadm"
+	"k8s.io/kubernetes/cmd/kubeadm/app/util/pkiutil"
 )
 
 // Files in the folder of a PKI. Each certificate X.crt has its key in X.key.
 const (
 	CACert            = "ca.crt"
-	ServiceAccountKey = "sa.key"
+	ServiceAccountKey = serviceAccount + ".key"
 	APIServer         = "apiserver"
 	KubeletClient     = "kubelet-client"
 	KubeletServer     = "kubelet-server"
@@ -38,8 +36,12 @@ const (
 	// Tokens tells the API server whose each token is.
 	Tokens = "tokens.csv"
 
-	ca = "ca"
+	ca             = "ca"
+	serviceAccount = "sa"
 )
+
+// algorithm is that of all keys.
+const algorithm = kubeadm.EncryptionAlgorithmECDSAP256
 
 // User is the user of a kubeconfig.
 type User struct {
@@ -83,15 +85,13 @@ func Open(dir string) (*PKI, error) {
 	if err := p.loadTokens(); err != nil {
 		return nil, fmt.Errorf("tokens: %w", err)
 	}
-	for _, c := range []struct{ file, user, group string }{
-		{APIServer, "kube-apiserver", ""},
-		{KubeletClient, "kube-apiserver-kubelet-client", "system:masters"},
-		{KubeletServer, "system:node:sandbox", "system:nodes"},
-		{FrontProxy, "front-proxy-client", ""},
-	} {
-		if err := p.issue(c.file, c.user, c.group); err != nil {
-			return nil, fmt.Errorf("certificate %s: %w", c.file, err)
-		}
+	if err := cmp.Or(
+		p.issue(APIServer, "kube-apiserver"),
+		p.issue(KubeletClient, "kube-apiserver-kubelet-client", "system:masters"),
+		p.issue(KubeletServer, "system:node:sandbox", "system:nodes"),
+		p.issue(FrontProxy, "front-proxy-client"),
+	); err != nil {
+		return nil, fmt.Errorf("certificates: %w", err)
 	}
 	return p, nil
 }
@@ -112,7 +112,7 @@ func (p *PKI) Pool() *x509.CertPool {
 // WriteKubeconfig writes a user's kubeconfig to file, with mode 0600.
 func (p *PKI) WriteKubeconfig(file, server string, user User) error {
 	c := clientcmdapi.NewConfig()
-	c.Clusters[clusterName] = &clientcmdapi.Cluster{Server: server, CertificateAuthorityData: certPEM(p.cert.Raw)}
+	c.Clusters[clusterName] = &clientcmdapi.Cluster{Server: server, CertificateAuthorityData: pkiutil.EncodeCertPEM(p.cert)}
 	c.AuthInfos[user.Name] = &clientcmdapi.AuthInfo{Token: p.tokens[user]}
 	c.Contexts[clusterName] = &clientcmdapi.Context{Cluster: clusterName, AuthInfo: user.Name, Namespace: "default"}
 	c.CurrentContext = clusterName
@@ -157,7 +157,7 @@ func (p *PKI) loadTokens() error {
 		_ = out.Write([]string{p.tokens[user], user.Name, user.Name, user.Group})
 	}
 	out.Flush()
-	return p.write(Tokens, all.Bytes())
+	return os.WriteFile(p.Path(Tokens), all.Bytes(), 0o600)
 }
 
 func (p *PKI) load() error {
@@ -173,55 +173,37 @@ func (p *PKI) load() error {
 }
 
 func (p *PKI) create() error {
-	key, keyPEM, err := newKey()
+	var err error
+	p.cert, p.key, err = pkiutil.NewCertificateAuthority(&pkiutil.CertConfig{EncryptionAlgorithm: algorithm,
+		Config: cert.Config{CommonName: "lockstep-sandbox-ca", NotBefore: time.Now().Add(-time.Hour)}})
 	if err != nil {
 		return err
 	}
-	if p.cert, err = cert.NewSelfSignedCACert(cert.Config{CommonName: "lockstep-sandbox-ca", NotBefore: time.Now().Add(-time.Hour)}, key); err != nil {
+	account, err := pkiutil.NewPrivateKey(algorithm)
+	if err != nil {
 		return err
 	}
-	p.key = key
-	_, saPEM, err := newKey()
 	// The certificate last: load looks for it, so a start that was cut short is begun again.
-	return errors.Join(err, p.write(ServiceAccountKey, saPEM), p.write(ca+".key", keyPEM), p.write(CACert, certPEM(p.cert.Raw)))
+	return cmp.Or(pkiutil.WriteKey(p.dir, serviceAccount, account), pkiutil.WriteCertAndKey(p.dir, ca, p.cert, p.key))
 }
 
-// issue creates a certificate with its key for a user.
-func (p *PKI) issue(file, user, group string) error {
-	key, keyPEM, err := newKey()
+// issue creates a certificate with its key for a user, valid as long as the authority.
+func (p *PKI) issue(file, user string, groups ...string) error {
+	c, key, err := pkiutil.NewCertAndKey(p.cert, p.key, &pkiutil.CertConfig{
+		Config: cert.Config{
+			CommonName: user, Organization: groups,
+			Usages: []x509.ExtKeyUsage{x509.ExtKeyUsageClientAuth, x509.ExtKeyUsageServerAuth},
+			AltNames: cert.AltNames{
+				IPs:      []net.IP{net.IPv4(127, 0, 0, 1), net.IPv4(10, 96, 0, 1)},
+				DNSNames: []string{"localhost", "kubernetes", "kubernetes.default", "kubernetes.default.svc", "kubernetes.default.svc.cluster.local"},
+			},
+		},
+		NotAfter: p.cert.NotAfter, EncryptionAlgorithm: algorithm,
+	})
 	if err != nil {
 		return err
 	}
-	template := &x509.Certificate{
-		Subject:   pkix.Name{CommonName: user},
-		NotBefore: p.cert.NotBefore, NotAfter: p.cert.NotAfter,
-		KeyUsage:    x509.KeyUsageDigitalSignature | x509.KeyUsageKeyEncipherment,
-		ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageClientAuth, x509.ExtKeyUsageServerAuth},
-		IPAddresses: []net.IP{net.IPv4(127, 0, 0, 1), net.IPv4(10, 96, 0, 1)},
-		DNSNames:    []string{"localhost", "kubernetes", "kubernetes.default", "kubernetes.default.svc", "kubernetes.default.svc.cluster.local"},
-	}
-	if group != "" {
-		template.Subject.Organization = []string{group}
-	}
-	der, err := x509.CreateCertificate(rand.Reader, template, p.cert, key.Public(), p.key) // with a random serial number
-	return errors.Join(err, p.write(file+".crt", certPEM(der)), p.write(file+".key", keyPEM))
-}
-
-func (p *PKI) write(name string, data []byte) error {
-	return os.WriteFile(p.Path(name), data, 0o600)
-}
-
-func certPEM(der []byte) []byte {
-	return pem.EncodeToMemory(&pem.Block{Type: cert.CertificateBlockType, Bytes: der})
-}
-
-func newKey() (crypto.Signer, []byte, error) {
-	key, err := ecdsa.GenerateKey(elliptic.P256(), rand.Reader)
-	if err != nil {
-		return nil, nil, err
-	}
-	text, err := keyutil.MarshalPrivateKeyToPEM(key)
-	return key, text, err
+	return pkiutil.WriteCertAndKey(p.dir, file, c, key)
 }
 
 // Certificate returns one of the issued certificates with its key.
