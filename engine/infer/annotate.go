@@ -10,19 +10,13 @@ import (
 	"lockstep/engine/plan"
 )
 
-// Place is an object of a chart.
-type Place struct {
-	Chart  string
-	Object plan.Object
-}
-
-// Annotations returns the annotations to add, by object. Lists are JSON in a string.
-func (o *Order) Annotations() map[Place]map[string]string {
+// inferred returns the annotations to add, one entry for the objects of a chart with the same ones. Lists are JSON in
+// a string.
+func (o *Order) inferred() (all []plan.Inferred) {
 	layers := map[string]bool{}
 	for _, c := range o.Charts {
 		layers[c.Path] = c.Layers
 	}
-	out := map[Place]map[string]string{}
 	for _, g := range o.Groups {
 		if g.Name == plan.Unsequenced || g.Declared {
 			continue
@@ -38,16 +32,19 @@ func (o *Order) Annotations() map[Place]map[string]string {
 		if layers[g.Chart] && len(g.Subcharts) > 0 {
 			add[plan.AnnotationLayerChart] = list(g.Subcharts)
 		}
+		others, jobs := plan.Inferred{Chart: g.Chart, Annotations: add}, plan.Inferred{Chart: g.Chart, Annotations: maps.Clone(add)}
+		jobs.Annotations[plan.AnnotationReadinessSuccess] = list([]string{jobComplete})
+		jobs.Annotations[plan.AnnotationReadinessFailure] = list([]string{jobFailed})
 		for _, object := range g.Objects {
-			own := maps.Clone(add)
+			entry := &others
 			if o.jobs[object] && !layers[g.Chart] {
-				own[plan.AnnotationReadinessSuccess] = list([]string{jobComplete})
-				own[plan.AnnotationReadinessFailure] = list([]string{jobFailed})
+				entry = &jobs
 			}
-			out[Place{g.Chart, object}] = own
+			entry.Objects = append(entry.Objects, object)
 		}
+		all = append(all, slices.DeleteFunc([]plan.Inferred{others, jobs}, func(i plan.Inferred) bool { return i.Objects == nil })...)
 	}
-	return out
+	return all
 }
 
 // The readiness conditions of a Job that others wait for (R23).

@@ -90,7 +90,7 @@ func TestGroupsOfAChart(t *testing.T) {
 	t.Run("a Job that is waited for", func(t *testing.T) {
 		o := checkGroups(t, shop, pod("Job", "shop-migrate-1-0-0", "{containers: [{env: [{name: DB_HOST, value: db.example.com}]}]}")+pod("Deployment", "shop-web", "{containers: [{env: [{name: DB_HOST, value: db.example.com}]}]}"),
 			"shop:migrate: Job/shop-migrate-1-0-0", "shop:web: Deployment/shop-web after shop:migrate")
-		got := o.Annotations()[Place{"shop", plan.Object{Group: "batch", Kind: "Job", Namespace: "ns", Name: "shop-migrate-1-0-0"}}]
+		got := o.inferred()[0].Annotations // of the Job
 		if got[plan.AnnotationReadinessSuccess] != `["{.conditions[?(@.type==\"Complete\")].status} == True"]` || got[plan.AnnotationReadinessFailure] == "" {
 			t.Error(got)
 		}

@@ -1,7 +1,6 @@
 package infer
 
 import (
-	"encoding/json"
 	"slices"
 	"strings"
 
@@ -18,35 +17,13 @@ func (o *Order) Tree(tree *plan.Chart) *plan.Chart {
 	return t
 }
 
-// inferred returns the annotations, one entry for the objects of a chart with the same ones.
-func (o *Order) inferred() (all []plan.Inferred) {
-	add := o.Annotations()
-	entries := map[string]*plan.Inferred{}
-	for _, g := range o.Groups {
-		for _, object := range g.Objects {
-			more := add[Place{g.Chart, object}]
-			if more == nil {
-				continue
-			}
-			text, _ := json.Marshal(more) // strings never fail
-			key := g.Chart + "\n" + string(text)
-			if entries[key] == nil {
-				entries[key] = &plan.Inferred{Chart: g.Chart, Annotations: more}
-			}
-			entries[key].Objects = append(entries[key].Objects, object)
-		}
-	}
-	for _, key := range sorted(entries) {
-		all = append(all, *entries[key])
-	}
-	return all
-}
+// pair is a group or chart that waits for another one.
+type pair struct{ from, to string }
 
 // Explain adds the reasons why groups wait for their gates, from edges between their objects
 // or, for groups of different charts, between those charts.
 func (o *Order) Explain(groups []*plan.Group) {
 	in, by := index(groups)
-	type pair struct{ from, to string }
 	best, between := map[pair]Edge{}, map[pair]Edge{}
 	keep := func(m map[pair]Edge, p pair, e Edge) {
 		if old, known := m[p]; !known || compareStrength(e, old) < 0 {
@@ -60,7 +37,7 @@ func (o *Order) Explain(groups []*plan.Group) {
 		}
 		keep(best, pair{from.ID, to.ID}, e)
 		if from.Chart != to.Chart {
-			keep(between, pair(siblings(from.Chart, to.Chart)), e)
+			keep(between, siblings(from.Chart, to.Chart), e)
 		}
 	}
 	for _, g := range groups {
@@ -68,7 +45,7 @@ func (o *Order) Explain(groups []*plan.Group) {
 		for _, id := range g.After {
 			e, ok := best[pair{g.ID, id}]
 			if to := by[id]; !ok && to != nil && to.Chart != g.Chart {
-				e, ok = between[pair(siblings(g.Chart, to.Chart))]
+				e, ok = between[siblings(g.Chart, to.Chart)]
 			}
 			if ok {
 				why[id] = e.String()
@@ -94,7 +71,7 @@ func index(groups []*plan.Group) (in map[plan.Object]*plan.Group, by map[string]
 
 // siblings returns the subcharts of the nearest common parent that contain two charts. If one
 // chart contains the other, it returns that chart itself and its subchart.
-func siblings(from, to string) struct{ from, to string } {
+func siblings(from, to string) pair {
 	parent := common(from, to)
 	below := func(path string) string {
 		if at, ok := child(parent, path); ok {
@@ -102,7 +79,7 @@ func siblings(from, to string) struct{ from, to string } {
 		}
 		return path
 	}
-	return struct{ from, to string }{below(from), below(to)}
+	return pair{below(from), below(to)}
 }
 
 // NotInferred returns the gates of a plan without an edge, as pairs of group ids: the waiting group and its gate.

@@ -20,7 +20,7 @@ func Resources(docs []Document, namespace string, namespaced Scope) []plan.Resou
 	resources := make([]plan.Resource, len(docs))
 	for i, d := range docs {
 		resources[i] = plan.Resource{
-			Object: d.Identity(namespace, namespaced), Chart: d.Chart, Source: d.Source,
+			Object: d.identity(namespace, namespaced), Chart: d.Chart, Source: d.Source,
 			Annotations: annotations(d.Object), Defines: defines(d.Object), LoadBalancer: isLoadBalancer(d.Object),
 		}
 		if _, _, err := status.ParseRule(resources[i].Annotations); err != nil {
@@ -46,9 +46,9 @@ func (d Document) Check() error {
 	return nil
 }
 
-// Identity returns the identity of the document's object, as in Resources. An object without a
+// identity returns the identity of the document's object, as in Resources. An object without a
 // name has its generateName instead, followed by "#2" for the second object with it.
-func (d Document) Identity(namespace string, namespaced Scope) plan.Object {
+func (d Document) identity(namespace string, namespaced Scope) plan.Object {
 	gvk := d.Object.GroupVersionKind()
 	o := plan.Object{Group: gvk.Group, Kind: gvk.Kind, Name: d.Object.GetName()}
 	if o.Name == "" {
@@ -95,17 +95,12 @@ func isLoadBalancer(u *unstructured.Unstructured) bool {
 
 // defines returns the kind that a CustomResourceDefinition defines (R17).
 func defines(u *unstructured.Unstructured) plan.GroupKind {
-	if !isCRD(u) {
+	if u.GroupVersionKind().GroupKind() != (schema.GroupKind{Group: "apiextensions.k8s.io", Kind: "CustomResourceDefinition"}) {
 		return plan.GroupKind{}
 	}
 	group, _, _ := unstructured.NestedString(u.Object, "spec", "group")
 	kind, _, _ := unstructured.NestedString(u.Object, "spec", "names", "kind")
 	return plan.GroupKind{Group: group, Kind: kind}
-}
-
-func isCRD(u *unstructured.Unstructured) bool {
-	gvk := u.GroupVersionKind()
-	return gvk.Group == "apiextensions.k8s.io" && gvk.Kind == "CustomResourceDefinition"
 }
 
 // OfflineScope returns a Scope that needs no cluster. It knows the kinds of Kubernetes and

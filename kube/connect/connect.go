@@ -145,9 +145,9 @@ func (c *Client) Reachable(ctx context.Context) error {
 		return c.missing()
 	}
 	if apierrors.IsUnauthorized(err) {
-		return &UnreachableError{fmt.Errorf("the cluster in context %q refused the credentials (%w); log in again, or check the user in the kubeconfig", c.ContextName(), err)}
+		return &unreachableError{fmt.Errorf("the cluster in context %q refused the credentials (%w); log in again, or check the user in the kubeconfig", c.ContextName(), err)}
 	}
-	return &UnreachableError{fmt.Errorf("cannot reach the cluster in context %[2]q: %[1]w; check that it is running and that this is the right context", err, c.ContextName())}
+	return &unreachableError{fmt.Errorf("cannot reach the cluster in context %[2]q: %[1]w; check that it is running and that this is the right context", err, c.ContextName())}
 }
 
 // Leases returns the client for Leases of a namespace.

@@ -13,15 +13,15 @@ import (
 // NoClusterError is the error about a kubeconfig that leads to no cluster. It says how to choose one.
 type NoClusterError struct{ error }
 
-// UnreachableError is the error about a cluster that does not answer or refuses the credentials.
-type UnreachableError struct{ error }
+// unreachableError is the error about a cluster that does not answer or refuses the credentials.
+type unreachableError struct{ error }
 
-func (e *UnreachableError) Unwrap() error { return errors.Unwrap(e.error) }
+func (e *unreachableError) Unwrap() error { return errors.Unwrap(e.error) }
 
 // IsClusterError reports whether an error is about the whole cluster and not about an object in it.
 func IsClusterError(err error) bool {
 	var none *NoClusterError
-	var unreachable *UnreachableError
+	var unreachable *unreachableError
 	return errors.As(err, &none) || errors.As(err, &unreachable)
 }
 

@@ -19,10 +19,6 @@ type crash struct {
 	logs []string
 }
 
-func newCrashMemory() crashMemory { return crashMemory{crashes: lru.New(1000), uids: lru.New(20000)} }
-
-func (m crashMemory) rememberUID(o plan.Object, uid types.UID) { m.uids.Add(o, uid) }
-
 // uid returns the UID of an object that was read before, or "".
 func (m crashMemory) uid(o plan.Object) types.UID {
 	v, _ := m.uids.Get(o)

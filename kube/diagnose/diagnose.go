@@ -24,6 +24,7 @@ import (
 	"k8s.io/client-go/dynamic"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
+	"k8s.io/utils/lru"
 	"sigs.k8s.io/yaml"
 
 	"lockstep/engine/event"
@@ -61,7 +62,7 @@ type Diagnoser struct {
 
 // New returns a Diagnoser that reads through the given clients.
 func New(kube kubernetes.Interface, dyn dynamic.Interface, clients Clients) *Diagnoser {
-	return &Diagnoser{memory: newCrashMemory(), kube: kube, dyn: dyn, clients: clients}
+	return &Diagnoser{memory: crashMemory{crashes: lru.New(1000), uids: lru.New(20000)}, kube: kube, dyn: dyn, clients: clients}
 }
 
 // Report explains why an object is not ready.
@@ -205,7 +206,7 @@ func (d *Diagnoser) get(ctx context.Context, o plan.Object) (*unstructured.Unstr
 	}
 	live, err := d.dyn.Resource(mapping.Resource).Namespace(o.Namespace).Get(ctx, o.Name, metav1.GetOptions{})
 	if err == nil {
-		d.memory.rememberUID(o, live.GetUID())
+		d.memory.uids.Add(o, live.GetUID())
 	}
 	return live, err
 }

@@ -151,18 +151,16 @@ var failedPodName = regexp.MustCompile(`pods "[^"]+"`)
 func (d *Diagnoser) warnings(ctx context.Context, namespace string, refs []ref) ([]Event, error) {
 	events, err := d.listEvents(ctx, namespace, "type="+corev1.EventTypeWarning, func(e *corev1.Event) bool {
 		o := e.InvolvedObject
-		return e.Type == corev1.EventTypeWarning && !selfRepairing(e.Reason) && slices.ContainsFunc(refs, func(r ref) bool {
+		return e.Type == corev1.EventTypeWarning && !slices.Contains(selfRepairing, e.Reason) && slices.ContainsFunc(refs, func(r ref) bool {
 			return o.Kind == r.kind && o.Name == r.name && (o.UID == r.uid || o.UID == "")
 		})
 	})
 	return aggregate(events), err
 }
 
-// selfRepairing reports whether events with a reason are about an address or port that the
-// API server corrects at once. They explain no failure.
-func selfRepairing(reason string) bool {
-	return reason == "ClusterIPNotAllocated" || reason == "PortNotAllocated"
-}
+// selfRepairing are the reasons of events about an address or port that the API server corrects
+// at once. They explain no failure.
+var selfRepairing = []string{"ClusterIPNotAllocated", "PortNotAllocated"}
 
 // aggregate merges equal events, also those of different pods, and sorts them.
 func aggregate(events []Event) []Event {

@@ -5,7 +5,6 @@ import (
 	"context"
 	"fmt"
 	"regexp"
-	"slices"
 	"strings"
 
 	admissionv1 "k8s.io/api/admissionregistration/v1"
@@ -93,17 +92,14 @@ func (d *Diagnoser) hookConfig(ctx context.Context, name string) (config string,
 		}
 		for _, c := range list.Items {
 			hooks, _, _ := unstructured.NestedSlice(c.Object, "webhooks")
-			if slices.ContainsFunc(hooks, func(h any) bool { return isNamed(h, name) }) {
-				return kind + " " + c.GetName(), nil
+			for _, h := range hooks {
+				if m, _ := h.(map[string]any); m["name"] == name {
+					return kind + " " + c.GetName(), nil
+				}
 			}
 		}
 	}
 	return "", nil
-}
-
-func isNamed(hook any, name string) bool {
-	m, _ := hook.(map[string]any)
-	return m["name"] == name
 }
 
 // apiServices is the resource that registers aggregated APIs.
@@ -121,17 +117,12 @@ func (d *Diagnoser) apiService(ctx context.Context, u *unstructured.Unstructured
 			l = lead{cause: c.String(), evidence: []string{c.String()}}
 		}
 	}
-	service, _, _ := unstructured.NestedStringMap(u.Object, "spec", "service")
-	if service == nil {
-		service = map[string]string{}
-		for _, key := range []string{"namespace", "name"} {
-			service[key], _, _ = unstructured.NestedString(u.Object, "spec", "service", key)
-		}
-	}
-	if service["name"] == "" {
+	namespace, _, _ := unstructured.NestedString(u.Object, "spec", "service", "namespace")
+	name, _, _ := unstructured.NestedString(u.Object, "spec", "service", "name")
+	if name == "" {
 		return l
 	}
-	more := d.withServiceCause(ctx, service["namespace"], service["name"], l.cause)
+	more := d.withServiceCause(ctx, namespace, name, l.cause)
 	l.cause, l.evidence = more.cause, append(l.evidence, more.evidence...)
 	return l
 }

@@ -14,6 +14,7 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	podutil "k8s.io/kubernetes/pkg/api/v1/pod"
 
 	"lockstep/kube/sandbox/container"
 )
@@ -98,12 +99,7 @@ func exactTime(remembered, reported time.Time) time.Time {
 }
 
 func containerStatus(pod *corev1.Pod, name string) (corev1.ContainerStatus, bool) {
-	for _, c := range slices.Concat(pod.Status.ContainerStatuses, pod.Status.InitContainerStatuses) {
-		if c.Name == name {
-			return c, true
-		}
-	}
-	return corev1.ContainerStatus{}, false
+	return podutil.GetContainerStatus(slices.Concat(pod.Status.ContainerStatuses, pod.Status.InitContainerStatuses), name)
 }
 
 // logLines returns all output of a run. The lines of a run that ends are spread over its duration.

@@ -8,6 +8,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	apiequality "k8s.io/apimachinery/pkg/api/equality"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	podutil "k8s.io/kubernetes/pkg/api/v1/pod"
 
 	"lockstep/kube/sandbox/container"
 )
@@ -291,7 +292,9 @@ func (p *pass) addStartEvents(c corev1.Container, attempt int) {
 // initFails handles a pod whose script is about an init container: it runs for a while and fails, or completes.
 // It reports whether the init container still has to complete.
 func (p *pass) initFails() bool {
-	at := slices.IndexFunc(p.pod.Spec.InitContainers, func(c corev1.Container) bool { return c.Name == p.script.container && !isSidecar(c) })
+	at := slices.IndexFunc(p.pod.Spec.InitContainers, func(c corev1.Container) bool {
+		return c.Name == p.script.container && !podutil.IsRestartableInitContainer(&c)
+	})
 	if at < 0 || p.script.exitCode == 0 || p.hasRun() {
 		return false
 	}

@@ -8,6 +8,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	podutil "k8s.io/kubernetes/pkg/api/v1/pod"
 )
 
 const hostIP = "127.0.0.1"
@@ -99,7 +100,7 @@ func (p *pass) runContainers() {
 // container if the script is about all.
 func (p *pass) actor() (corev1.ContainerStatus, corev1.RestartPolicy) {
 	for _, c := range p.pod.Spec.InitContainers {
-		if isSidecar(c) && c.Name == p.script.container {
+		if podutil.IsRestartableInitContainer(&c) && c.Name == p.script.container {
 			st, _ := containerStatus(p.pod, c.Name)
 			return st, corev1.RestartPolicyAlways
 		}
@@ -206,7 +207,7 @@ func (p *pass) running(attempt int, last corev1.ContainerState, ready bool) {
 	st.Phase = corev1.PodRunning
 	st.InitContainerStatuses, st.ContainerStatuses = nil, nil
 	for _, c := range p.pod.Spec.InitContainers {
-		if isSidecar(c) {
+		if podutil.IsRestartableInitContainer(&c) {
 			st.InitContainerStatuses = append(st.InitContainerStatuses, p.runs(c, attempt, last, ready))
 		} else {
 			st.InitContainerStatuses = append(st.InitContainerStatuses, p.initStatus(c, p.past.begin))
@@ -228,7 +229,7 @@ func (p *pass) running(attempt int, last corev1.ContainerState, ready bool) {
 // runs returns the status of a running container. attempt, last and ready apply to the containers that the
 // script is about.
 func (p *pass) runs(c corev1.Container, attempt int, last corev1.ContainerState, ready bool) corev1.ContainerStatus {
-	if !p.script.appliesTo(c.Name) || isSidecar(c) && p.script.container == "" {
+	if !p.script.appliesTo(c.Name) || podutil.IsRestartableInitContainer(&c) && p.script.container == "" {
 		attempt, last, ready = 0, corev1.ContainerState{}, true
 	}
 	begin := metav1.NewTime(p.past.begin)
@@ -260,7 +261,7 @@ func (p *pass) unmetGate() string {
 // initStatus returns the status of an init container once the others run: a sidecar is running, others have
 // completed.
 func (p *pass) initStatus(c corev1.Container, begin time.Time) corev1.ContainerStatus {
-	side := isSidecar(c)
+	side := podutil.IsRestartableInitContainer(&c)
 	old, ok := containerStatus(p.pod, c.Name)
 	if ok && (old.State.Terminated != nil && old.State.Terminated.ExitCode == 0 || side && old.State.Running != nil) {
 		return old
@@ -274,10 +275,6 @@ func (p *pass) initStatus(c corev1.Container, begin time.Time) corev1.ContainerS
 			FinishedAt: metav1.NewTime(begin), ContainerID: s.ContainerID}
 	}
 	return s
-}
-
-func isSidecar(c corev1.Container) bool {
-	return c.RestartPolicy != nil && *c.RestartPolicy == corev1.ContainerRestartPolicyAlways
 }
 
 // end ends an attempt, permanently or until the next restart.
