@@ -72,6 +72,8 @@ var (
 	// ValuesError explains an error about a values file that is no YAML mapping.
 	MergeValues = charts.Values
 	ValuesError = documents.ValuesError
+	// IgnoredValues returns the --set arguments that Helm accepts but that set nothing.
+	IgnoredValues = charts.IgnoredValues
 	// ApplyValueChanges adds the differences between two values to the first argument.
 	ApplyValueChanges = charts.ApplyChanges
 	// YAML formats values or an object.

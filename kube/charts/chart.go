@@ -158,8 +158,10 @@ func Values(o values.Options, settings *cli.EnvSettings) (map[string]any, error)
 	v, err := o.MergeValues(getter.All(settings))
 	var file *fs.PathError
 	switch {
-	case errors.As(err, &file) && file.Error() == err.Error() && errors.Is(err, fs.ErrNotExist):
-		return nil, fmt.Errorf("cannot open values file %s: no such file", file.Path)
+	case errors.As(err, &file) && file.Error() == err.Error():
+		return nil, fmt.Errorf("cannot read values file %s: %s", file.Path, fileReason(file))
+	case errors.As(err, &file):
+		return nil, fmt.Errorf("--set-file: cannot read %s: %s", file.Path, fileReason(file))
 	case err != nil && valuesFile.MatchString(err.Error()):
 		return nil, documents.ValuesError(valuesFile.FindStringSubmatch(err.Error())[1], err)
 	case err != nil:
@@ -169,6 +171,13 @@ func Values(o values.Options, settings *cli.EnvSettings) (map[string]any, error)
 		return nil, errors.New(notNumber.ReplaceAllString(text, "$1 is not a number"))
 	}
 	return v, nil
+}
+
+func fileReason(err *fs.PathError) string {
+	if errors.Is(err, fs.ErrNotExist) {
+		return "no such file"
+	}
+	return err.Err.Error()
 }
 
 // Patterns of Helm and Go errors that Values rewords.

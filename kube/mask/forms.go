@@ -130,7 +130,7 @@ func (m *Mask) Argument(flag, value string) string {
 	if isCredential(flag) || strings.ContainsFunc(value, unicode.IsControl) {
 		return Ellipsis
 	}
-	parts := assignments(value)
+	parts := Assignments(value)
 	for i, part := range parts {
 		key, v, assigns := strings.Cut(part, "=")
 		switch {
@@ -172,9 +172,9 @@ func (m *Mask) isSecretValue(key, value string) bool {
 	return false
 }
 
-// assignments splits key1=val1,key2=val2 at commas that are not escaped, quoted, or in
+// Assignments splits key1=val1,key2=val2 at commas that are not escaped, quoted, or in
 // brackets.
-func assignments(value string) (parts []string) {
+func Assignments(value string) (parts []string) {
 	depth, quoted, start := 0, false, 0
 	for i := 0; i < len(value); i++ {
 		switch c := value[i]; {

@@ -32,6 +32,18 @@ func AddValueFlags(f *pflag.FlagSet, v *values.Options) {
 	f.StringArrayVar(&v.LiteralValues, "set-literal", nil, "set a literal STRING value: key=val (repeatable)")
 }
 
+// IgnoredValues returns the arguments of a command's AddValueFlags that set nothing.
+func IgnoredValues(cmd *cobra.Command) []string {
+	arguments := func(flag string) []string {
+		list, _ := cmd.Flags().GetStringArray(flag) // fails if the command does not have the flag
+		return list
+	}
+	return kube.IgnoredValues(values.Options{
+		Values: arguments("set"), StringValues: arguments("set-string"), FileValues: arguments("set-file"),
+		JSONValues: arguments("set-json"), LiteralValues: arguments("set-literal"),
+	})
+}
+
 // ChartFlags are Helm's flags for finding a chart.
 type ChartFlags struct {
 	action.ChartPathOptions
