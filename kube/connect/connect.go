@@ -147,7 +147,7 @@ func (c *Client) Reachable(ctx context.Context) error {
 	if apierrors.IsUnauthorized(err) {
 		return &unreachableError{fmt.Errorf("the cluster in context %q refused the credentials (%w); log in again, or check the user in the kubeconfig", c.ContextName(), err)}
 	}
-	return &unreachableError{fmt.Errorf("cannot reach the cluster in context %[2]q: %[1]w; check that it is running and that this is the right context", err, c.ContextName())}
+	return &unreachableError{fmt.Errorf("cannot reach the cluster in context %[2]q: %[1]w; %[3]s", err, c.ContextName(), whatToCheck(err))}
 }
 
 // Leases returns the client for Leases of a namespace.

@@ -53,6 +53,28 @@ func untrusted(err error) bool {
 		errors.As(err, &record) || strings.Contains(err.Error(), "server gave HTTP response to HTTPS client")
 }
 
+// whatToCheck says what to check after the API server could not be reached.
+func whatToCheck(err error) string {
+	var (
+		authority x509.UnknownAuthorityError
+		host      x509.HostnameError
+		invalid   x509.CertificateInvalidError
+	)
+	switch {
+	case errors.As(err, &authority):
+		return "no CA in the kubeconfig signed its certificate: check that this is the right cluster, and correct certificate-authority or pass --kube-ca-file"
+	case errors.As(err, &host):
+		return "its certificate is for another host: correct the server's address in the kubeconfig, or pass --kube-tls-server-name"
+	case errors.As(err, &invalid) && invalid.Reason == x509.Expired:
+		return "renew its certificate, or correct the clock of this machine"
+	case noCredentials(err):
+		return "fix the credential plugin of the user in the kubeconfig"
+	case untrusted(err):
+		return "check the server's address in the kubeconfig and its certificate"
+	}
+	return "check that it is running and that this is the right context"
+}
+
 // noCredentials reports whether a credential plugin of the kubeconfig failed.
 func noCredentials(err error) bool { return strings.Contains(err.Error(), "getting credentials: ") }
 
