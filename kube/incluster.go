@@ -93,12 +93,17 @@ func WriteTask(w io.Writer, t Task) error {
 // ClusterRuns returns the runs in the cluster, of one namespace or of all (""), the newest
 // first.
 func (c *Client) ClusterRuns(ctx context.Context, namespace string) ([]ClusterRun, error) {
-	return incluster.List(ctx, c.Clientset, namespace)
+	runs, err := incluster.List(ctx, c.Clientset, namespace)
+	return runs, c.ExplainDenied(err)
 }
 
 // Requests returns a reader with the requests to this process, one per line, if it is in the pod of a task;
 // otherwise nil.
 func (c *Client) Requests(ctx context.Context) io.Reader { return incluster.Requests(ctx, c.Clientset) }
+
+// ExplainDenied replaces an error about a request that the user has no right to make with a
+// sentence about the missing right. It returns other errors unchanged.
+func (c *Client) ExplainDenied(err error) error { return preflight.ExplainDenied(c.Client, err) }
 
 // User is who the API server takes the user for, "" if it does not say.
 func (c *Client) User(ctx context.Context) string { return preflight.Username(ctx, c.Client) }

@@ -2,14 +2,18 @@ package preflight
 
 import (
 	"context"
+	"errors"
 	"fmt"
+	"regexp"
 	"slices"
 
 	authnv1 "k8s.io/api/authentication/v1"
 	authv1 "k8s.io/api/authorization/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"lockstep/kube/connect"
+	"lockstep/kube/diagnose"
 	"lockstep/kube/rights"
 )
 
@@ -32,6 +36,30 @@ func missingRights(ctx context.Context, c *connect.Client, all rights.Set) right
 		}
 	}
 	return missing
+}
+
+// denied matches the API server's message about a right that the user lacks. Its parts are the
+// user, the verb, the resource, the API group and the namespace.
+var denied = regexp.MustCompile(`User "([^"]*)" cannot (\S+) resource "([^"]*)" in API group "([^"]*)" (?:in the namespace "([^"]*)"|at the cluster scope)`)
+
+// ExplainDenied replaces an error about a request that the user has no right to make with the
+// sentence of checkRights. It returns other errors unchanged.
+func ExplainDenied(c *connect.Client, err error) error {
+	if err == nil || !diagnose.LacksRight(err) {
+		return err
+	}
+	found := denied.FindStringSubmatch(err.Error())
+	if found == nil {
+		return err
+	}
+	missing := rights.Set{}
+	missing.Add(rights.Right{Verb: found[2], Resource: schema.GroupResource{Group: found[4], Resource: found[3]}, Namespace: found[5]})
+	return errors.New(lacks(userName(c, found[1]), missing))
+}
+
+// lacks is the sentence about missing rights.
+func lacks(user string, missing rights.Set) string {
+	return fmt.Sprintf("%s lacks permissions: %s; ask an administrator to grant them", user, missing)
 }
 
 func rulesIn(ctx context.Context, c *connect.Client, namespace string) []authv1.ResourceRule {
@@ -100,8 +128,12 @@ func Username(ctx context.Context, c *connect.Client) string {
 
 // user returns the name of the user, or else of the context, for messages.
 func user(ctx context.Context, c *connect.Client) string {
-	if name := Username(ctx, c); name != "" {
-		return fmt.Sprintf("user %s (context %q)", name, c.ContextName())
+	return userName(c, Username(ctx, c))
+}
+
+func userName(c *connect.Client, name string) string {
+	if name == "" {
+		return fmt.Sprintf("the user of context %q", c.ContextName())
 	}
-	return fmt.Sprintf("the user of context %q", c.ContextName())
+	return fmt.Sprintf("user %s (context %q)", name, c.ContextName())
 }

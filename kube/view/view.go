@@ -72,7 +72,7 @@ func Prepare(ctx context.Context, c *connect.Client, name, namespace string, num
 	rel, exists, err := release.Get(s.Releases(), name, number)
 	switch {
 	case err != nil:
-		return nil, fmt.Errorf("read %s in namespace %s: %w", name, v.namespace, err)
+		return nil, fmt.Errorf("read %s in namespace %s: %w", name, v.namespace, preflight.ExplainDenied(c, err))
 	case !exists:
 		return nil, &release.NotFound{Name: name, Namespace: v.namespace}
 	}
