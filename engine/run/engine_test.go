@@ -254,6 +254,30 @@ func TestAdmitGatesWorkOutsideOfAStage(t *testing.T) { // R40, R41
 	})
 }
 
+// TestUnitWithoutStage: a unit that was admitted, but whose stage never starts, ends without a word about objects in flight.
+func TestUnitWithoutStage(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		feed := &event.Feed{}
+		e := New(Options{Feed: feed})
+		group := groupsOf("a: x")[0]
+		e.Announce(event.Phase{Name: "apply", Kind: event.PhaseApply, Groups: []*plan.Group{group}})
+		if err := e.Admit("apply", group); err != nil {
+			t.Fatal(err)
+		}
+		e.Finish(End{Status: event.Failed})
+		synctest.Wait()
+		var last event.Event
+		for _, ev := range feed.Events() {
+			if ev.Kind == event.KindGroup {
+				last = ev
+			}
+		}
+		if last.Status != event.Aborted || last.Message != "no object was applied: the operation ended" {
+			t.Errorf("%s: %s", last.Status, last.Message)
+		}
+	})
+}
+
 func TestRollbackHasItsOwnClockAndAbort(t *testing.T) { // R33, R43
 	synctest.Test(t, func(t *testing.T) {
 		feed := &event.Feed{}

@@ -180,8 +180,7 @@ func (m *machine) beginRollback(op event.Operation, reason string) error {
 	if a := m.steering.abort; a != nil && a.Name != event.Rollback {
 		return ErrAborted
 	}
-	why := m.skipReason("rolling back")
-	m.skipUnits("not started: "+why, "interrupted: "+why)
+	m.skipUnits(m.skipReason("rolling back"))
 	for _, u := range m.units.all {
 		if u.breakpoint != noBreakpoint {
 			m.setBreakpoint(u, noBreakpoint)
@@ -201,7 +200,7 @@ func (m *machine) beginEditedRevision(op event.Operation, reason string, phases 
 	if !m.replacing() {
 		return ErrAborted
 	}
-	m.skipUnits("not started: "+ErrReplaced.Error(), ErrReplaced.Error())
+	m.skipUnits(ErrReplaced.Error())
 	m.opts.Breakpoints, m.opts.Disabled = nil, nil
 	for _, u := range m.units.all {
 		if u.breakpoint == breakpointSet && !m.breakpointRequested(u.Group) {
@@ -239,14 +238,13 @@ func (m *machine) finish(end End) error {
 	}
 	unchecked := 0
 	if end.Status == event.Succeeded {
-		m.skipUnits("not started: nothing to do", "nothing to do")
+		m.skipUnits("nothing to do")
 		if unchecked = m.units.unchecked(); unchecked > 0 {
 			end.Outcome = text.Count(unchecked, "group") + " applied, not checked"
 			end.Message = end.Outcome
 		}
 	} else {
-		why := m.skipReason("the operation ended")
-		m.skipUnits("not started: "+why, "interrupted: "+why)
+		m.skipUnits(m.skipReason("the operation ended"))
 	}
 	if m.root != nil && end.Object == nil && end.Status != event.Succeeded {
 		end.Object, end.Cause, end.Evidence = &m.root.Object, m.root.Cause, m.root.Evidence
@@ -270,16 +268,18 @@ func (m *machine) skipReason(fallback string) string {
 
 // skipUnits ends the units that have not started, and those that were admitted but not run.
 // It publishes failures that are still being diagnosed.
-func (m *machine) skipUnits(skipped, aborted string) {
+func (m *machine) skipUnits(why string) {
+	aborted := "no object was applied: "
 	if m.stage != nil {
 		m.stage.reportFailures()
+		aborted = "interrupted: "
 	}
 	for _, u := range m.units.all {
 		switch u.status {
 		case event.Waiting, event.Held:
-			m.setUnit(u, event.Skipped, skipped)
+			m.setUnit(u, event.Skipped, "not started: "+why)
 		case event.Running:
-			m.setUnit(u, event.Aborted, aborted)
+			m.setUnit(u, event.Aborted, aborted+why)
 		}
 	}
 }

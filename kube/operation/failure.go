@@ -14,6 +14,7 @@ import (
 	"lockstep/engine/event"
 	"lockstep/engine/run"
 	enginetext "lockstep/engine/text"
+	"lockstep/kube/preflight"
 	"lockstep/kube/release"
 )
 
@@ -52,6 +53,9 @@ func (op *Operation) endFailed(r *runner, a *attempt, err error) (ended bool, ca
 	case wrote && lostRace(err):
 		end.Exit, end.Outcome = notWritten(end.Exit), fmt.Sprintf("only namespace %s was created", op.prepared.Common.Namespace)
 	case !wrote:
+		if err = preflight.ExplainDenied(op.client, err); end.Cause != "" {
+			end.Cause = err.Error()
+		}
 		end.Exit, end.Outcome = notWritten(end.Exit), event.NothingWritten
 		if v.Abort != nil {
 			end.Message = abortedBy(v.Abort) + " before anything was written"

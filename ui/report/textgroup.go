@@ -38,7 +38,10 @@ func (t *textLog) group(e event.Event, before event.Status) {
 		}
 		t.failed(e, g, text+" ("+progress(g, removing)+")")
 	case event.Aborted:
-		text := name + " aborted after " + Seconds(took) + " (" + progress(g, removing) + ")"
+		text := name + " aborted"
+		if slices.ContainsFunc(g.Objects, func(o *event.ObjectState) bool { return !o.Applied.IsZero() }) {
+			text += " after " + Seconds(took) + " (" + progress(g, removing) + ")"
+		}
 		t.line(e, e.Status, withReason(text, abortReason(e.Message)))
 	case event.Skipped:
 		t.skipped.add(e, name)
