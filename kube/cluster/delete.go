@@ -35,7 +35,7 @@ func (r Removal) WhyKept(scope manifest.Scope, live metav1.Object) string {
 	case scope.Taken(by):
 		return "kept: it belongs to " + by + " now"
 	case r.Owned && by == "":
-		return "kept: not labeled as part of the release"
+		return "kept: not labelled as part of the release"
 	case live.GetAnnotations()[helmkube.ResourcePolicyAnno] == helmkube.KeepPolicy:
 		return "kept: helm.sh/resource-policy"
 	}

@@ -206,7 +206,7 @@ func TestSecretsAreMaskedInManifests(t *testing.T) {
 			s := newScreen(t, 120, 40, recorded(t, "sandbox-breakpoint", 0), func(o *Options) { o.Inspector = c })
 			s.press(key)
 			s.settle()
-			s.shows(t, "key: (masked)")
+			s.shows(t, "key: (hidden)")
 			s.showsNot(t, "c4n4ry")
 		}
 	})

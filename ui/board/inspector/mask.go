@@ -6,8 +6,8 @@ import (
 	"lockstep/engine/plan"
 )
 
-// hidden replaces a secret value.
-const hidden = "(masked)"
+// hidden replaces a secret value, like mask.Hidden, which the screen must not import.
+const hidden = "(hidden)"
 
 // maskSecrets masks the values of a manifest that is, or contains, a Secret. Answers
 // should have masked them; this is the second line of defence. It works on lines, and in
