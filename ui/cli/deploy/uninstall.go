@@ -4,9 +4,11 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"slices"
 	"strings"
 
 	"github.com/spf13/cobra"
+	"helm.sh/helm/v4/pkg/storage/driver"
 
 	"lockstep/engine/event"
 	"lockstep/kube"
@@ -16,7 +18,8 @@ import (
 const uninstallLong = `Uninstall releases: pre-delete hooks, then group by group in reverse order, then post-delete hooks. A group is deleted
 only after every group that waited for it is gone.
 
-Several releases are uninstalled one after another; after a failure, the remaining ones are not touched.`
+Several releases are uninstalled one after another. lockstep checks all of them before it uninstalls the first. After a
+failure, the remaining ones are not touched.`
 
 type uninstallFlags struct {
 	kube.Uninstall
@@ -60,7 +63,7 @@ func (a *app) uninstall(cmd *cobra.Command, flags *uninstallFlags, r runOptions,
 	}
 	var changes error
 	for i := range names {
-		err := exec.run(cmd, a.uninstallSpec(cmd, flags, r, names[i:]))
+		err := exec.run(cmd, a.uninstallSpec(cmd, flags, r, names[i:], i == 0))
 		unchanged := err != nil && command.ExitCode(err) == command.ExitNothing
 		left := names[i:]
 		if !unchanged {
@@ -80,7 +83,32 @@ func (a *app) uninstall(cmd *cobra.Command, flags *uninstallFlags, r runOptions,
 	return changes
 }
 
-func (a *app) uninstallSpec(cmd *cobra.Command, flags *uninstallFlags, r runOptions, names []string) operationSpec {
+// checkUninstalls returns an error if one of several releases cannot be uninstalled. It names all
+// that do not exist.
+func checkUninstalls(ctx context.Context, c *kube.Client, opts kube.Uninstall, names []string) error {
+	var missing []string
+	for i, name := range names {
+		if slices.Contains(names[:i], name) && !opts.IgnoreNotFound {
+			return command.UsageError(fmt.Sprintf("release %s is given twice", name))
+		}
+		opts.Release = name
+		switch _, err := c.PrepareUninstall(ctx, opts); {
+		case errors.Is(err, driver.ErrReleaseNotFound):
+			missing = append(missing, name)
+		case err != nil:
+			return err
+		}
+	}
+	if len(missing) == 0 {
+		return nil
+	}
+	return fmt.Errorf("not found in namespace %s: %s; nothing was uninstalled; list releases with: lockstep list -A",
+		opts.Namespace, strings.Join(missing, ", "))
+}
+
+// uninstallSpec is for the first of names. Before the first release of the command is uninstalled,
+// all are checked.
+func (a *app) uninstallSpec(cmd *cobra.Command, flags *uninstallFlags, r runOptions, names []string, first bool) operationSpec {
 	name, others := names[0], names[1:]
 	return operationSpec{
 		runOptions: r, release: name,
@@ -88,6 +116,11 @@ func (a *app) uninstallSpec(cmd *cobra.Command, flags *uninstallFlags, r runOpti
 		prepare: func(ctx context.Context, c *kube.Client, common kube.Common) (*kube.Operation, error) {
 			opts := flags.Uninstall
 			opts.Common = common
+			if first && len(others) > 0 {
+				if err := checkUninstalls(ctx, c, opts, names); err != nil {
+					return nil, err
+				}
+			}
 			op, err := c.PrepareUninstall(ctx, opts)
 			if op == nil && err == nil {
 				a.Display(cmd).Note(fmt.Sprintf("release %s not found in namespace %s; nothing to do", name, common.Namespace))
