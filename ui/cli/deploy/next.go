@@ -25,7 +25,7 @@ type suggester struct {
 func (s suggester) rerun(state *event.State, args []string, without ...string) string {
 	words := s.withConnection(state, s.cmd, append([]string{s.cmd.Name()}, args...))
 	command.VisitSetFlags(s.cmd, func(name string, set []string) {
-		if !s.selectsCluster(name) && name != "namespace" && !slices.Contains(without, name) {
+		if !selectsCluster(s.cmd, name) && name != "namespace" && !slices.Contains(without, name) {
 			words = append(words, set...)
 		}
 	}, s.mask)
@@ -62,7 +62,7 @@ func (s suggester) withConnection(state *event.State, cmd *cobra.Command, words 
 		line = append(line, "--kube-context", s.mask.Argument("kube-context", c))
 	}
 	command.VisitSetFlags(s.cmd, func(name string, set []string) {
-		if s.selectsCluster(name) && name != "kube-context" && cmd.Flag(name) != nil {
+		if selectsCluster(s.cmd, name) && name != "kube-context" && cmd.Flag(name) != nil {
 			line = append(line, set...)
 		}
 	}, s.mask)
@@ -70,8 +70,8 @@ func (s suggester) withConnection(state *event.State, cmd *cobra.Command, words 
 }
 
 // selectsCluster reports whether a flag selects the cluster or the user.
-func (s suggester) selectsCluster(flag string) bool {
-	return strings.HasPrefix(flag, "kube") && s.cmd.InheritedFlags().Lookup(flag) != nil
+func selectsCluster(cmd *cobra.Command, flag string) bool {
+	return strings.HasPrefix(flag, "kube") && cmd.InheritedFlags().Lookup(flag) != nil
 }
 
 // withComment returns a shell command with a comment: why to run it, and whether the user must

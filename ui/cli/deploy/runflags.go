@@ -1,12 +1,14 @@
 package deploy
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"slices"
 	"time"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 
 	"lockstep/kube"
 	"lockstep/ui/cli/command"
@@ -91,7 +93,15 @@ type runOptions struct {
 // parse validates the flags (R25). Call it before anything else.
 func (r *runFlags) parse(cmd *cobra.Command) (runOptions, error) {
 	changed, common := cmd.Flags().Changed, r.common
+	connection := ""
+	cmd.Flags().Visit(func(f *pflag.Flag) {
+		if selectsCluster(cmd, f.Name) {
+			connection = cmp.Or(connection, f.Name)
+		}
+	})
 	switch {
+	case r.sandbox && connection != "":
+		return runOptions{}, command.UsageError("--sandbox cannot be combined with --" + connection + ", which selects another cluster")
 	case common.Timeout <= 0:
 		return runOptions{}, errors.New("--timeout must be more than 0")
 	case !changed("readiness-timeout"):
