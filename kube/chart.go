@@ -69,9 +69,11 @@ var (
 	FetchDependencies = charts.FetchDependencies
 
 	// MergeValues merges values files and --set arguments, as Helm does.
-	// ValuesError explains an error about a values file that is no YAML mapping.
 	MergeValues = charts.Values
+	// ValuesError explains an error about a values file that is no YAML mapping.
 	ValuesError = documents.ValuesError
+	// CheckReleaseName checks the name of a release, as Helm does.
+	CheckReleaseName = charts.CheckReleaseName
 	// IgnoredValues returns the --set arguments that Helm accepts but that set nothing.
 	IgnoredValues = charts.IgnoredValues
 	// ApplyValueChanges adds the differences between two values to the first argument.

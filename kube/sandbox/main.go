@@ -126,7 +126,7 @@ func parseOptions(args []string) (options, error) {
 	}
 	switch {
 	case len(rest) > 0:
-		return o, fmt.Errorf("unexpected %q; a command goes after --", strings.Join(rest, " "))
+		return o, fmt.Errorf("unexpected argument %q; a command goes after --, as in: lockstep sandbox -- %s", rest[0], strings.Join(rest, " "))
 	case o.nodes < 1:
 		return o, errors.New("--nodes must be at least 1")
 	case len(o.command) > 0 && (o.whileStdin || o.json):

@@ -4,6 +4,7 @@
 package cli
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -15,6 +16,7 @@ import (
 
 	"charm.land/fang/v2"
 	"github.com/spf13/cobra"
+	"k8s.io/apimachinery/pkg/util/validation"
 
 	"lockstep/engine/plan"
 	"lockstep/kube"
@@ -112,8 +114,8 @@ var flagErrors = []struct {
 	pattern *regexp.Regexp
 	text    string
 }{
-	{regexp.MustCompile(`time: missing unit in duration ("[^"]*")`), "no unit in $1; for example 30s or 5m"},
-	{regexp.MustCompile(`time: invalid duration "[^"]*"`), "must be a duration, for example 30s or 5m"},
+	{regexp.MustCompile(`time: missing unit in duration "([^"]*)"`), "add a unit, for example ${1}s or ${1}m"},
+	{regexp.MustCompile(`time: (invalid duration|unknown unit) .*`), "must be a duration, for example 30s or 5m"},
 	{regexp.MustCompile(`strconv\.ParseBool: .*`), "must be true or false"},
 	{regexp.MustCompile(`strconv\.ParseInt: .*`), "must be a whole number"},
 	{regexp.MustCompile(`strconv\.ParseFloat: .*`), "must be a number"},
@@ -190,6 +192,19 @@ func (a *app) checkColour() error {
 	return command.UsageError(fmt.Sprintf("invalid argument %q for \"--color\" flag: must be one of %s", mode, strings.Join(allowed, ", ")))
 }
 
+// checkNamespace refuses a namespace that cannot exist.
+func checkNamespace(cmd *cobra.Command) error {
+	f := cmd.Flag("namespace")
+	if f == nil || f.Value.String() == "" || len(validation.IsDNS1123Label(f.Value.String())) == 0 {
+		return nil
+	}
+	source := "HELM_NAMESPACE"
+	if f.Changed {
+		source = "--namespace"
+	}
+	return fmt.Errorf("%s: invalid namespace name %q: use at most 63 lowercase letters, digits and \"-\"; start and end with a letter or digit", source, f.Value)
+}
+
 // isUsageError reports whether an error is about the arguments. Cobra has no type for these errors.
 func isUsageError(err error) bool {
 	if _, ok := errors.AsType[command.UsageError](err); ok {
@@ -214,9 +229,15 @@ func newRoot(signals *command.Signals) *cobra.Command {
 		Use: "lockstep", Short: "deploy Helm charts in order", Long: rootLong,
 		Example: `lockstep install shop ./shop --sandbox   # try it on a throwaway cluster
 lockstep dag ./shop                      # show the order`,
-		PersistentPreRunE: func(*cobra.Command, []string) error {
+		PersistentPreRunE: func(cmd *cobra.Command, _ []string) error {
 			a.Logs.Configure(a.Settings.Debug)
-			return a.checkColour()
+			if err := cmp.Or(a.checkColour(), checkNamespace(cmd)); err != nil {
+				return err
+			}
+			for _, argument := range command.IgnoredValues(cmd) {
+				a.Display(cmd).Warn(argument + " sets nothing, because its key is empty or lacks a closing bracket")
+			}
+			return nil
 		},
 	}
 	root.AddGroup(&cobra.Group{ID: "deploy", Title: "deploy"}, &cobra.Group{ID: "release", Title: "releases"},
@@ -226,6 +247,8 @@ lockstep dag ./shop                      # show the order`,
 	for _, name := range unlistedFlags {
 		_ = root.PersistentFlags().MarkHidden(name) // fails if Helm no longer has it
 	}
+	root.PersistentFlags().Lookup("color").Usage = "use colours (never, auto, always)"
+	root.PersistentFlags().Lookup("namespace").Usage = "namespace (default: the one in the kubeconfig's context)"
 	root.SetFlagErrorFunc(namesHelp)
 	root.SetHelpCommandGroupID("more")
 	root.SetCompletionCommandGroupID("more")
@@ -238,6 +261,7 @@ lockstep dag ./shop                      # show the order`,
 	for _, p := range help.Pages() {
 		root.AddCommand(a.newPage(p.Name, p.Title, p.Text))
 	}
+	addCompletion(root)
 	shortenHelp(root)
 	return root
 }

@@ -77,10 +77,36 @@ func shortenHelp(root *cobra.Command) {
 	shorten(root)
 }
 
+// addCompletion adds cobra's command that prints completion scripts.
+func addCompletion(root *cobra.Command) {
+	root.InitDefaultCompletionCmd()
+	cmd, _, err := root.Find([]string{"completion"})
+	if err != nil {
+		panic(err) // InitDefaultCompletionCmd has added it
+	}
+	cmd.Short = "print the completion script for a shell"
+	cmd.Long = "Print the completion script for a shell. The help of each shell says how to load it."
+	cmd.Args = command.Args(0, 0)
+	cmd.RunE = func(cmd *cobra.Command, _ []string) error { return cmd.Help() }
+	for _, shell := range cmd.Commands() {
+		shell.Short = "print the completion script for " + shell.Name()
+		_, how, _ := strings.Cut(shell.Long, "\n\n")
+		shell.Long = "Print the completion script for " + shell.Name() + ".\n\n" + how
+	}
+}
+
 func isPage(cmd *cobra.Command) bool { return cmd.GroupID == "pages" }
 
 // showHelp prints fang's help of a command, with "(default X)" where fang writes "(X)".
 func showHelp(root, c *cobra.Command, args []string) {
+	if usesNoCluster(c) {
+		for _, name := range clusterFlags {
+			if f := c.Flag(name); f != nil && !f.Hidden {
+				f.Hidden = true
+				defer func() { f.Hidden = false }()
+			}
+		}
+	}
 	defaults := map[*pflag.Flag]string{}
 	c.Flags().VisitAll(func(f *pflag.Flag) {
 		defaults[f] = f.DefValue
@@ -95,6 +121,18 @@ func showHelp(root, c *cobra.Command, args []string) {
 	for f, value := range defaults {
 		f.DefValue = value
 	}
+}
+
+// noClusterCommands and their subcommands use neither a cluster nor a chart. Help does not list
+// clusterFlags for them.
+var (
+	noClusterCommands = []string{"completion", "version", "sandbox", "runs rm"}
+	clusterFlags      = []string{"namespace", "kubeconfig", "kube-context", "registry-config", "repository-config"}
+)
+
+func usesNoCluster(c *cobra.Command) bool {
+	_, path, _ := strings.Cut(c.CommandPath(), " ")
+	return slices.ContainsFunc(noClusterCommands, func(p string) bool { return strings.HasPrefix(path+" ", p+" ") })
 }
 
 func shortHelp(c *cobra.Command, print func()) {

@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"slices"
 	"strings"
 	"testing"
 
@@ -8,6 +9,9 @@ import (
 
 	"lockstep/ui/cli/command"
 )
+
+// withoutNamespace are commands that ignore --namespace.
+var withoutNamespace = []string{"completion", "completion bash", "version", "sandbox", "runs rm"}
 
 // TestHelpFitsScreen: --help of each command has at most 24 lines and names the page with the rest.
 func TestHelpFitsScreen(t *testing.T) {
@@ -30,6 +34,9 @@ func TestHelpFitsScreen(t *testing.T) {
 		out, err := program(t, nil, append(path, "--help")...).Output()
 		if lines := strings.Count(string(out), "\n"); err != nil || lines > 24 {
 			t.Errorf("%s --help: %d lines, %v\n%s", strings.Join(path, " "), lines, err, out)
+		}
+		if noNamespace := slices.Contains(withoutNamespace, strings.Join(path, " ")); noNamespace && strings.Contains(string(out), "--namespace") {
+			t.Errorf("%s --help lists --namespace, which it ignores", strings.Join(path, " "))
 		}
 	}
 }

@@ -30,7 +30,7 @@ func (a *app) newTemplate() *cobra.Command {
 	var inRelease bool
 	var wait string
 	cmd := &cobra.Command{
-		Use: "template NAME CHART", GroupID: "look", Short: "print a chart in deployment order", Long: templateLong,
+		Use: "template {CHART | NAME CHART}", GroupID: "look", Short: "print a chart in deployment order", Long: templateLong,
 		Example: `lockstep template shop ./shop
 lockstep template shop ./shop --show-only templates/ingress.yaml`,
 		Args: command.Args(1, 2), ValidArgsFunction: command.CompleteChart(0, 1),

@@ -35,7 +35,7 @@ func Args(from, to int) cobra.PositionalArgs {
 		_, want, _ := strings.Cut(cmd.Use, " ")
 		switch {
 		case want == "" && cmd.HasSubCommands():
-			return UsageError(fmt.Sprintf("unknown command %q for %q", args[0], cmd.CommandPath()))
+			return UsageError(fmt.Sprintf("unknown command %q for %q; use one of %s", args[0], cmd.CommandPath(), strings.Join(subcommands(cmd), ", ")))
 		case want == "":
 			return UsageError(fmt.Sprintf("%s takes no arguments (got %d)", cmd.Name(), len(args)))
 		case len(args) > to && to >= 0:
@@ -44,9 +44,20 @@ func Args(from, to int) cobra.PositionalArgs {
 		if many, ok := strings.CutSuffix(want, "…"); ok && len(args) == 0 {
 			return UsageError(fmt.Sprintf("%s needs at least one %s", cmd.Name(), many))
 		}
+		if first, _, ok := strings.Cut(want, " | "); ok { // {CHART | NAME CHART}
+			want = strings.TrimPrefix(first, "{")
+		}
 		needed := slices.DeleteFunc(strings.Fields(want), func(s string) bool { return strings.HasPrefix(s, "[") })
 		return UsageError(fmt.Sprintf("%s needs %s (got %s)", cmd.Name(), strings.Join(needed, " and "), text.Count(len(args), "argument")))
 	}
+}
+
+// subcommands returns the names of a command's subcommands, sorted.
+func subcommands(cmd *cobra.Command) (names []string) {
+	for _, c := range cmd.Commands() {
+		names = append(names, c.Name())
+	}
+	return names
 }
 
 // App is the state that all commands share.

@@ -1,11 +1,14 @@
 package command
 
 import (
+	"errors"
 	"fmt"
 	"slices"
+	"strconv"
 	"strings"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 
 	"lockstep/kube"
 )
@@ -41,6 +44,33 @@ func AddChoice(cmd *cobra.Command, value *string, name, short, usage string, all
 		return c.Allowed, cobra.ShellCompDirectiveNoFileComp
 	})
 	return c
+}
+
+// count is the value of a flag that is a number and not negative.
+type count struct{ value *int }
+
+func (c count) String() string {
+	if c.value == nil { // pflag compares a zero value
+		return "0"
+	}
+	return strconv.Itoa(*c.value)
+}
+
+func (c count) Type() string { return "int" }
+
+func (c count) Set(s string) error {
+	n, err := strconv.ParseInt(s, 0, strconv.IntSize)
+	if err == nil && n < 0 {
+		err = errors.New("must not be negative")
+	}
+	*c.value = int(n)
+	return err
+}
+
+// AddCount adds a flag for a number that must not be negative.
+func AddCount(f *pflag.FlagSet, value *int, name, short string, preset int, usage string) {
+	*value = preset
+	f.VarP(count{value}, name, short, usage)
 }
 
 // AddOutput adds -o, which Display and UseScreen read. Without formats it accepts text and json.

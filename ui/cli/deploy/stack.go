@@ -50,7 +50,7 @@ type stackFlags struct {
 func (s *stackFlags) add(cmd *cobra.Command) {
 	s.Add(cmd)
 	f := cmd.Flags()
-	f.IntVar(&s.concurrency, "concurrency", 0, "maximum releases at a time; 0 for no limit")
+	command.AddCount(f, &s.concurrency, "concurrency", "", 0, "maximum releases at a time; 0 for no limit")
 	f.BoolVar(&s.skipDeps, "skip-deps", false, "do not download missing dependencies of local charts")
 	s.addPrune(cmd)
 	s.run.add(cmd)
@@ -59,7 +59,7 @@ func (s *stackFlags) add(cmd *cobra.Command) {
 
 func (s *stackFlags) addPrune(cmd *cobra.Command) {
 	cmd.Flags().StringVar(&s.name, "stack", "", "label the stored releases with this name, for --prune")
-	cmd.Flags().BoolVar(&s.prune, "prune", false, "uninstall releases labeled by --stack that the file no longer defines")
+	cmd.Flags().BoolVar(&s.prune, "prune", false, "uninstall releases labelled by --stack that the file no longer defines")
 }
 
 func (a *app) newUp() *cobra.Command {

@@ -12,6 +12,7 @@ import (
 	"helm.sh/helm/v4/pkg/cli/output"
 	"helm.sh/helm/v4/pkg/storage/driver"
 
+	"lockstep/kube"
 	"lockstep/ui/cli/command"
 	"lockstep/ui/likehelm"
 )
@@ -40,7 +41,7 @@ func (a *app) likeHelm(cmd *cobra.Command, namespace string, show func(*bytes.Bu
 	return out, a.explainError(cmd, namespace, err)
 }
 
-// explainError adds to Helm's errors what was not found, and where.
+// explainError adds to Helm's errors what was not found or is not permitted, and where.
 func (a *app) explainError(cmd *cobra.Command, namespace string, err error) error {
 	switch {
 	case err == nil:
@@ -51,16 +52,19 @@ func (a *app) explainError(cmd *cobra.Command, namespace string, err error) erro
 			return fmt.Errorf("revision %s of release %s not found in namespace %s; list revisions with: lockstep history %s", f.Value, name, namespace, name)
 		}
 		return fmt.Errorf("release %s not found in namespace %s; list releases with: lockstep list -A", name, namespace)
+	case strings.Contains(strings.ToLower(err.Error()), "release name is invalid: "):
+		return kube.CheckReleaseName(cmd.Flags().Arg(0))
+	}
+	client, connectErr := a.Connect()
+	switch {
+	case connectErr != nil:
+		return connectErr
 	case strings.Contains(err.Error(), "cluster unreachable"):
-		client, why := a.Connect()
-		if why == nil {
-			why = client.Reachable(cmd.Context())
-		}
-		if why != nil {
+		if why := client.Reachable(cmd.Context()); why != nil {
 			return why
 		}
 	}
-	return err
+	return client.ExplainDenied(err)
 }
 
 func (a *app) printLikeHelm(cmd *cobra.Command, namespace string, to io.Writer, show func(*bytes.Buffer) error) error {
@@ -80,7 +84,7 @@ func helmFormat(cmd *cobra.Command) output.Format {
 }
 
 func (a *app) addRevision(cmd *cobra.Command) {
-	cmd.Flags().Int("revision", 0, "revision to show (default latest)")
+	command.AddCount(cmd.Flags(), new(int), "revision", "", 0, "revision to show (default latest)")
 	_ = cmd.RegisterFlagCompletionFunc("revision", a.CompleteRevisions) // defined above
 }
 

@@ -2,8 +2,8 @@ package releases
 
 import (
 	"bytes"
-	"errors"
 	"fmt"
+	"regexp"
 	"strings"
 
 	"github.com/spf13/cobra"
@@ -39,7 +39,7 @@ func (a *app) newList() *cobra.Command {
 		f.BoolVar(status.only, status.name, false, "list "+status.name+" releases (combinable; default all)")
 	}
 	f.IntVarP(&list.Limit, "max", "m", 256, "maximum number of releases")
-	f.IntVar(&list.Offset, "offset", 0, "skip the first N releases")
+	command.AddCount(f, &list.Offset, "offset", "", 0, "skip the first N releases")
 	f.StringVarP(&list.Filter, "filter", "f", "", "list releases whose name matches a regular expression")
 	f.StringVarP(&list.Selector, "selector", "l", "", "list releases with these labels: key=value,…")
 	command.AddOutput(cmd, output.Formats()...)
@@ -47,8 +47,8 @@ func (a *app) newList() *cobra.Command {
 }
 
 func (a *app) list(cmd *cobra.Command, list *action.List) error {
-	if list.Offset < 0 { // Helm would panic
-		return errors.New("--offset must not be negative")
+	if _, err := regexp.Compile(list.Filter); err != nil {
+		return fmt.Errorf("--filter %q is not a valid regular expression: %s", list.Filter, strings.TrimPrefix(err.Error(), "error parsing regexp: "))
 	}
 	namespace := a.Settings.Namespace()
 	if list.AllNamespaces {
@@ -83,13 +83,13 @@ func (a *app) newHistory() *cobra.Command {
 				if err != nil {
 					return err
 				}
-				revisions = revisions[len(revisions)-max(0, min(newest, len(revisions))):]
+				revisions = revisions[len(revisions)-min(newest, len(revisions)):]
 				return likehelm.History(out, helmFormat(cmd), revisions, rollbacks)
 			})
 		},
 	}
 	f := cmd.Flags()
-	f.IntVar(&newest, "max", 256, "maximum number of revisions")
+	command.AddCount(f, &newest, "max", "", 256, "maximum number of revisions")
 	f.BoolVar(&rollbacks, "show-rollback-revision", false, "show the target revision of rollbacks (table only)")
 	command.AddOutput(cmd, output.Formats()...)
 	return cmd

@@ -77,7 +77,13 @@ lockstep ctl shop pause
 lockstep ctl shop step shop/db:schema
 lockstep ctl shop run-to api:~
 lockstep ctl shop edit --set api.image.tag=1.2.3`,
-		Args: command.Args(2, 3),
+		Args: func(cmd *cobra.Command, args []string) error {
+			err := command.Args(2, 3)(cmd, args)
+			if len(args) < 2 {
+				err = command.UsageError(err.Error() + "; COMMAND is one of " + ctlList())
+			}
+			return err
+		},
 		ValidArgsFunction: func(cmd *cobra.Command, args []string, word string) ([]string, cobra.ShellCompDirective) {
 			switch len(args) {
 			case 0:
@@ -110,6 +116,8 @@ func ctlWords() (words []string) {
 	}
 	return words
 }
+
+func ctlList() string { return strings.Join(slices.Sorted(slices.Values(ctlWords())), ", ") }
 
 func (a *app) completeGroup(cmd *cobra.Command, args []string) ([]string, cobra.ShellCompDirective) {
 	takesGroup := func(c ctlCommand) bool { return c.word == args[1] && c.group != noGroup }
@@ -146,7 +154,7 @@ func parseCtl(args []string) (none event.Command, _ error) {
 		return c.word == args[0] || c.command == event.Resume && args[0] == "continue" // not listed by help
 	})
 	if i < 0 {
-		return none, fmt.Errorf("unknown command %q; use one of %s", args[0], strings.Join(slices.Sorted(slices.Values(ctlWords())), ", "))
+		return none, fmt.Errorf("unknown command %q; use one of %s", args[0], ctlList())
 	}
 	switch c := ctlCommands[i]; {
 	case c.group == noGroup && len(args) > 1:
