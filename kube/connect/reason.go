@@ -11,6 +11,8 @@ import (
 	"strings"
 	"syscall"
 	"time"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 )
 
 // longestAsked is the maximum for Retry-After.
@@ -71,6 +73,8 @@ func whatToCheck(err error) string {
 		return "fix the credential plugin of the user in the kubeconfig"
 	case untrusted(err):
 		return "check the server's address in the kubeconfig and its certificate"
+	case apierrors.IsBadRequest(err), apierrors.IsNotFound(err), apierrors.IsMethodNotSupported(err):
+		return "this is not the answer of an API server: check the server's address in the kubeconfig"
 	}
 	return "check that it is running and that this is the right context"
 }

@@ -9,6 +9,8 @@ import (
 	"strings"
 	"syscall"
 	"testing"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 )
 
 // TestWhatToCheck: each reason why the API server cannot be reached has its own advice.
@@ -24,6 +26,7 @@ func TestWhatToCheck(t *testing.T) {
 		{&tls.CertificateVerificationError{Err: x509.CertificateInvalidError{Reason: x509.NotAuthorizedToSign}}, "its certificate"},
 		{tls.RecordHeaderError{}, "check the server's address"},
 		{errors.New("getting credentials: exec: no such plugin"), "credential plugin"},
+		{apierrors.NewBadRequest("rejected"), "not the answer of an API server"},
 		{syscall.ECONNREFUSED, running},
 		{syscall.ETIMEDOUT, running},
 	} {

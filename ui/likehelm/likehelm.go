@@ -29,7 +29,7 @@ func SetColour(mode string) error {
 	case "auto":
 		color.NoColor = plainByDefault
 	default:
-		return fmt.Errorf("invalid color mode %q: use one of never, auto, always", mode)
+		return fmt.Errorf("invalid --color %q: use one of never, auto, always", mode)
 	}
 	return nil
 }

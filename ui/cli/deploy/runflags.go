@@ -104,7 +104,9 @@ func (r *runFlags) parse(cmd *cobra.Command) (runOptions, error) {
 		return runOptions{}, command.UsageError("--sandbox cannot be combined with --" + connection + ", which selects another cluster")
 	case common.Timeout <= 0:
 		return runOptions{}, errors.New("--timeout must be more than 0")
-	case !changed("readiness-timeout"):
+	case r.cluster.keepFor < 0:
+		return runOptions{}, errors.New("--keep-for must not be negative")
+	case !changed("readiness-timeout"), common.ReadinessTimeout == 0 && cmd.Flag("readiness-timeout").DefValue == "0s":
 		common.ReadinessTimeout = 0 // means the default, or the timeout if that is shorter
 	case common.ReadinessTimeout <= 0:
 		return runOptions{}, errors.New("--readiness-timeout must be more than 0")
