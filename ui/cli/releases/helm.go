@@ -84,7 +84,7 @@ func helmFormat(cmd *cobra.Command) output.Format {
 }
 
 func (a *app) addRevision(cmd *cobra.Command) {
-	command.AddCount(cmd.Flags(), new(int), "revision", "", 0, "revision to show (default latest)")
+	cmd.Flags().Int("revision", 0, "revision to show (default latest)")
 	_ = cmd.RegisterFlagCompletionFunc("revision", a.CompleteRevisions) // defined above
 }
 
