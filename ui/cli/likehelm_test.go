@@ -83,6 +83,7 @@ history web --max 1 -o json
 history web --max 0
 history web --max 0 -o json
 history web --max 0 -o yaml
+history web --max -3
 history web --show-rollback-revision
 history web --show-rollback-revision -o json
 hist bare -o json

@@ -89,7 +89,7 @@ func (a *app) newHistory() *cobra.Command {
 		},
 	}
 	f := cmd.Flags()
-	command.AddCount(f, &newest, "max", "", 256, "maximum number of revisions")
+	f.IntVar(&newest, "max", 256, "maximum number of revisions")
 	f.BoolVar(&rollbacks, "show-rollback-revision", false, "show the target revision of rollbacks (table only)")
 	command.AddOutput(cmd, output.Formats()...)
 	return cmd
