@@ -36,10 +36,11 @@ func messageOf(resp *http.Response) string {
 	return ""
 }
 
-// mistyped reports whether an object has fields of the wrong type. Server-side apply responds
-// with 500 although a retry cannot succeed.
-func mistyped(message string) bool {
-	return strings.Contains(message, "failed to create typed patch object")
+// Mistyped reports whether the message of a refusal says that a value of an object does not fit
+// its field. Server-side apply then responds with 500 although a retry cannot succeed. A
+// conversion webhook that fails is another matter.
+func Mistyped(message string) bool {
+	return strings.Contains(message, "failed to create typed patch object") || strings.Contains(message, "unable to convert unstructured object to")
 }
 
 // untrusted reports whether the server at the address is not trusted, or not the cluster.

@@ -234,7 +234,7 @@ func judge(of Target, resp *http.Response, err error, link *Link) verdict {
 		return verdict{outcome: responded, again: true, erring: true, full: true, asked: retryAfter(resp), reason: reason + messageOf(resp)}
 	case http.StatusInternalServerError:
 		message := messageOf(resp)
-		return verdict{outcome: responded, again: !mistyped(message), erring: true, asked: retryAfter(resp), reason: reason + message}
+		return verdict{outcome: responded, again: !Mistyped(message), erring: true, asked: retryAfter(resp), reason: reason + message}
 	case http.StatusBadGateway, http.StatusServiceUnavailable, http.StatusGatewayTimeout:
 		if Aggregated(of.Group) {
 			reason = fmt.Sprintf("%s does not answer: %s", of.apiService(), reason)

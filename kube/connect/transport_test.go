@@ -536,14 +536,22 @@ func TestErrorsOfTheServer(t *testing.T) {
 	})
 }
 
-// TestMistypedObjects are refused with a 500 of which nothing is to be expected.
+// TestMistypedObjects: a 500 about the object itself is not retried, unlike one about a webhook that converts it.
 func TestMistypedObjects(t *testing.T) {
-	x, tries := over(bound(t), func(int, *http.Request) (*http.Response, error) {
-		return says(500, `{"kind":"Status","message":"failed to create typed patch object (x; /v1, Kind=Service): .spec.ports[0].port: expected numeric","code":500}`), nil
-	})
-	resp, err := x.RoundTrip(request(t.Context(), "PATCH", secretsPath+"/x", "{}"))
-	if err != nil || resp.StatusCode != 500 || tries.Load() != 1 {
-		t.Errorf("%v, %v, after %d tries", resp, err, tries.Load())
+	for message, retried := range map[string]bool{
+		"failed to create typed patch object (x; /v1, Kind=Service): .spec.ports[0].port: expected numeric": false,
+		"failed to convert new object (x; /v1, Kind=Secret) to proper version: unable to convert unstructured object to /v1, Kind=Secret: error decoding from json: illegal base64 data at input byte 7": false,
+		"failed to convert new object (x; a.b/v1, Kind=C) to proper version: conversion webhook for a.b/v1, Kind=C failed: EOF":                                                                         true,
+	} {
+		synctest.Test(t, func(t *testing.T) {
+			x, tries := over(bound(t), func(int, *http.Request) (*http.Response, error) {
+				return says(500, fmt.Sprintf(`{"kind":"Status","message":%q,"code":500}`, message)), nil
+			})
+			resp, err := x.RoundTrip(request(t.Context(), "PATCH", secretsPath+"/x", "{}"))
+			if err != nil || resp.StatusCode != 500 || tries.Load() > 1 != retried {
+				t.Errorf("%v, %v, after %d tries: %s", resp, err, tries.Load(), message)
+			}
+		})
 	}
 }
 

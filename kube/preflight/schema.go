@@ -170,6 +170,8 @@ var (
 	typedPatch     = regexp.MustCompile(`(?s)^failed to create typed patch object \(.*?; .*?, Kind=[^)]*\): (?:errors:)?(.*)$`)
 	strictDecoding = regexp.MustCompile(`(?s)strict decoding error: (.*)$`)
 	unknownField   = regexp.MustCompile(`^unknown field "(.*)"$`)
+	// undecodable matches the messages about a value that cannot be decoded. They do not name its field.
+	undecodable = regexp.MustCompile(`(?:unable to convert unstructured object to .*?, Kind=\S+: (?:error decoding from json: )?|cannot be handled as a \S+: )(.*)$`)
 )
 
 // fieldFaultsIn returns the faults of fields in a message of the API server, in the same words for each way to write.
@@ -179,6 +181,8 @@ func fieldFaultsIn(message string) (faults []string) {
 		lines = strings.Split(m[1], "\n")
 	} else if m := strictDecoding.FindStringSubmatch(message); m != nil {
 		lines = strings.Split(m[1], ", ")
+	} else if m := undecodable.FindStringSubmatch(message); m != nil {
+		lines = []string{"a value cannot be decoded: " + m[1]}
 	}
 	for _, line := range lines {
 		line = strings.TrimPrefix(strings.TrimSpace(line), ".")

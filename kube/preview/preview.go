@@ -283,9 +283,9 @@ func (o *session) previewCreation(ctx context.Context, c *Change, i *resource.In
 }
 
 // isMalformed reports whether an object was refused because it is invalid itself. An error
-// about an unknown field has no reason, only a text.
+// about a field has no reason, only a text.
 func isMalformed(err error) bool {
-	return apierrors.IsInvalid(err) || apierrors.IsBadRequest(err) && !isNoDryRun(err) || err != nil && strings.HasPrefix(err.Error(), "failed to create typed patch object")
+	return apierrors.IsInvalid(err) || apierrors.IsBadRequest(err) && !isNoDryRun(err) || err != nil && connect.Mistyped(err.Error())
 }
 
 // refuse turns an error of the API server into a refusal of the object, and returns other

@@ -162,7 +162,7 @@ func TestControlFromOtherTerminals(t *testing.T) {
 			t.Errorf("completion of %s: got %q", command, s)
 		}
 	}
-	if s := m.run(0, "watch", "s", "-n", "att", "--once"); !strings.Contains(s, "install s: paused") {
+	if s := m.run(0, "watch", "s", "-n", "att", "--once"); !strings.Contains(s, "install s paused") {
 		t.Errorf("watch:\n%s", s)
 	}
 	events, read := m.start("attach", "s", "-o", "json")

@@ -150,6 +150,10 @@ func TestMalformedFields(t *testing.T) {
 		{name: "wrong type", docs: func(string) []string {
 			return []string{rig.Object("v1/Service/web", nil, "spec: {ports: [{port: http}]}"), rig.Object("v1/Secret/s", nil, "stringData: {pin: 1234}")}
 		}, want: []string{"Service/web: spec.ports[port=\"http\",protocol=\"TCP\"].port: expected numeric", "Secret/s: stringData.pin: ", "quote a number"}},
+		{name: "no base64", docs: func(string) []string { return []string{rig.Object("v1/Secret/s", nil, "data: {a: abcdefg!}")} },
+			want: []string{"Secret/s: a value cannot be decoded: illegal base64 data at input byte 7: the API server would refuse the object"}},
+		{name: "no base64, applied on the client", docs: func(string) []string { return []string{rig.Object("v1/Secret/s", nil, "data: {a: abcdefg!}")} },
+			change: func(i *kube.Install) { i.ClientSide = true }, want: []string{"Secret/s: a value cannot be decoded: illegal base64 data at input byte 7: "}},
 		{name: "repeated item", docs: func(string) []string {
 			return []string{rig.Object("apps/v1/Deployment/web", nil, pod(", env: [{name: A, value: b}, {name: A, value: c}]"))}
 		}, want: []string{"Deployment/web: spec.template.spec.containers[name=\"main\"].env: duplicate entries for key [name=\"A\"]: "}},

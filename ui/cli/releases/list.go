@@ -83,7 +83,7 @@ func (a *app) newHistory() *cobra.Command {
 				if err != nil {
 					return err
 				}
-				revisions = revisions[len(revisions)-min(newest, len(revisions)):]
+				revisions = revisions[len(revisions)-max(min(newest, len(revisions)), 0):]
 				return likehelm.History(out, helmFormat(cmd), revisions, rollbacks)
 			})
 		},
