@@ -59,7 +59,7 @@ func ExplainDenied(c *connect.Client, err error) error {
 
 // lacks is the sentence about missing rights.
 func lacks(user string, missing rights.Set) string {
-	return fmt.Sprintf("%s lacks permissions: %s; ask an administrator to grant them (\"lockstep rbac\" prints the roles)", user, missing)
+	return fmt.Sprintf("%s lacks permissions: %s; ask an administrator to grant them", user, missing)
 }
 
 func rulesIn(ctx context.Context, c *connect.Client, namespace string) []authv1.ResourceRule {

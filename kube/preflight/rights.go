@@ -82,7 +82,7 @@ func (s *Session) checkRights(p *Prepared, incoming *Incoming) error {
 	if len(missing) == 0 {
 		return nil
 	}
-	lack := plan.Warning{Message: lacks(user(s.Context, s.Client), missing)}
+	lack := plan.Warning{Message: lacks(user(s.Context, s.Client), missing) + ` ("lockstep rbac" prints the roles)`}
 	if p.Common.PlanOnly { // another user may run it
 		p.Warnings = append(p.Warnings, lack)
 	} else {

@@ -4,6 +4,7 @@ import (
 	"cmp"
 	"errors"
 	"fmt"
+	"os"
 
 	"github.com/spf13/cobra"
 
@@ -59,7 +60,8 @@ func ErrorToShow(err error) error {
 }
 
 // OperationError returns the error of a command whose operation has ended. Its text leaves out what the
-// summary has shown: everything after a screen, the reason in text mode.
+// terminal shows already: everything after a screen, the reason after a summary. A script may read
+// the error alone.
 func OperationError(cmd *cobra.Command, s *event.State, err error, onScreen bool) error {
 	if s.Status == event.Succeeded {
 		return nil
@@ -67,7 +69,7 @@ func OperationError(cmd *cobra.Command, s *event.State, err error, onScreen bool
 	switch {
 	case onScreen && s.Status != "":
 		err = nil
-	case s.Message != "" && OutputFormat(cmd) == report.ModeText:
+	case s.Message != "" && OutputFormat(cmd) == report.ModeText && IsTerminal(os.Stdout):
 		err = errors.New(s.Result())
 	case s.Message != "":
 		err = errors.New(s.Reason())
