@@ -23,6 +23,10 @@ type limits struct {
 // firstContact is how long to try an API server that never responded.
 const firstContact = 10 * time.Second
 
+// dryRunErrors is the most that a dry run is retried after internal errors: one answer more tells
+// little, and a webhook that cannot be called stays so for longer than anybody waits for a plan.
+const dryRunErrors = 2 * time.Second
+
 type limitsKey struct{}
 
 // WithRetryTimeout returns a context for Bind that limits how long a request is retried after an internal error (500)
@@ -62,6 +66,7 @@ type call struct {
 	about   Target // with the name of a new object
 	writes  bool
 	streams bool // the response is a watch or a followed log
+	dryRun  bool
 	attempts
 }
 
@@ -82,6 +87,7 @@ func newCall(t *transport, r *http.Request) (*call, error) {
 	c := &call{
 		t: t, request: r, target: target, attempts: attempts{began: time.Now()},
 		writes: writes(r, target), streams: watch == "true" || watch == "1" || q.Get("follow") == "true",
+		dryRun: q.Has("dryRun"),
 	}
 	if c.about = c.target; r.Body == nil {
 		return c, nil
@@ -180,8 +186,11 @@ func (c *call) limitReached(v verdict) bool {
 		c.erring = now
 	}
 	most := l.errors
-	if v.full {
+	switch {
+	case v.full:
 		most = l.full
+	case c.dryRun && (most == 0 || most > dryRunErrors):
+		most = dryRunErrors
 	}
 	return over(c.began, l.away) || !c.t.link.reach().known && over(c.began, l.first) ||
 		erring && over(c.erring, most) || c.target.aggregated() && c.tries+1 >= aggregatedTries

@@ -536,12 +536,24 @@ func TestErrorsOfTheServer(t *testing.T) {
 	})
 }
 
+// TestErrorsOfDryRuns: a dry run is not retried for long (R53).
+func TestErrorsOfDryRuns(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		x, tries := over(bound(t), func(int, *http.Request) (*http.Response, error) { return status(500, "InternalError"), nil })
+		begun := time.Now()
+		resp, err := x.RoundTrip(request(t.Context(), "PATCH", secretsPath+"/x?dryRun=All", "{}"))
+		if took := time.Since(begun); err != nil || resp.StatusCode != 500 || tries.Load() < 2 || took > 3*dryRunErrors {
+			t.Errorf("%v, %v, after %d tries in %s", resp, err, tries.Load(), took)
+		}
+	})
+}
+
 // TestMistypedObjects: a 500 about the object itself is not retried, unlike one about a webhook that converts it.
 func TestMistypedObjects(t *testing.T) {
 	for message, retried := range map[string]bool{
-		"failed to create typed patch object (x; /v1, Kind=Service): .spec.ports[0].port: expected numeric": false,
+		"failed to create typed patch object (x; /v1, Kind=Service): .spec.ports[0].port: expected numeric":                                                                                              false,
 		"failed to convert new object (x; /v1, Kind=Secret) to proper version: unable to convert unstructured object to /v1, Kind=Secret: error decoding from json: illegal base64 data at input byte 7": false,
-		"failed to convert new object (x; a.b/v1, Kind=C) to proper version: conversion webhook for a.b/v1, Kind=C failed: EOF":                                                                         true,
+		"failed to convert new object (x; a.b/v1, Kind=C) to proper version: conversion webhook for a.b/v1, Kind=C failed: EOF":                                                                          true,
 	} {
 		synctest.Test(t, func(t *testing.T) {
 			x, tries := over(bound(t), func(int, *http.Request) (*http.Response, error) {
