@@ -11,6 +11,7 @@ import (
 	"strings"
 
 	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
 	helmcli "helm.sh/helm/v4/pkg/cli"
 
 	"lockstep/engine/event"
@@ -250,6 +251,9 @@ func (a *app) addStack(
 		if len(args) > 0 {
 			return runOne(cmd, args)
 		}
+		if err := a.refuseReleaseFlags(cmd); err != nil {
+			return err
+		}
 		r, err := run.parse(cmd)
 		if err != nil {
 			return err
@@ -257,6 +261,22 @@ func (a *app) addStack(
 		flags.set = input.Values.Values
 		return do(cmd, &flags, r)
 	}
+}
+
+// refuseReleaseFlags returns an error for flags that up does not have: a helmfile sets them for
+// each of its releases.
+func (a *app) refuseReleaseFlags(cmd *cobra.Command) (err error) {
+	up, upgrade := a.newUp().Flags(), a.newUpgrade(executor{}).Flags()
+	cmd.Flags().Visit(func(f *pflag.Flag) {
+		switch {
+		case f.Name == "values" || f.Name == "set" || up.Lookup(f.Name) != nil || upgrade.Lookup(f.Name) == nil:
+		case f.Name == "labels":
+			err = command.UsageError("--labels applies to one release; use --selector to select releases of a helmfile")
+		default:
+			err = command.UsageError("--" + f.Name + " applies to one release; for a helmfile, set it in the file")
+		}
+	})
+	return err
 }
 
 // runStackOperation runs a stack on the screen or as lines until it ends.
