@@ -17,7 +17,7 @@ import (
 )
 
 // lockState is the state of the operation's Lease (R51, R51a), which it acquires before the
-// first write, keeps during the rollback and releases at the end.
+// first write to the release, keeps during the rollback and releases at the end.
 type lockState struct {
 	// lose cancels ctx when another run takes the release.
 	ctx  context.Context
@@ -28,9 +28,6 @@ type lockState struct {
 	end   context.CancelFunc
 	// lostErr is set once another run has taken the release; then no more writes are sent.
 	lostErr error
-	// rollingBack is set once the rollback has started. From then on the first stop command
-	// only asks for confirmation (R43).
-	rollingBack bool
 }
 
 func (s *lockState) state() (l *lease.Lease, lostErr error) {
@@ -111,7 +108,7 @@ func (op *Operation) guard(ctx context.Context) error {
 // stop ends the run because another one has taken the release.
 func (op *Operation) stop(why error) {
 	op.lock.mu.Lock()
-	first, rollingBack := op.lock.lostErr == nil, op.lock.rollingBack
+	first := op.lock.lostErr == nil
 	if first {
 		op.lock.lostErr = why
 	}
@@ -124,11 +121,7 @@ func (op *Operation) stop(why error) {
 		return
 	}
 	eng.Publish(event.Event{Kind: event.KindWarning, Rule: "R51a", Message: why.Error()})
-	stop := event.Command{Name: event.Stop, Reason: why.Error()}
-	eng.Command(stop)
-	if rollingBack {
-		eng.Command(stop)
-	}
+	eng.Command(event.Command{Name: event.Stop, Reason: why.Error(), KnowsRollback: true}) // it needs no confirmation (R43)
 }
 
 func (op *Operation) holdsLease() bool {
@@ -143,12 +136,6 @@ func (op *Operation) lost() error {
 		return l.Err()
 	}
 	return lostErr
-}
-
-func (op *Operation) setRollingBack() {
-	op.lock.mu.Lock()
-	defer op.lock.mu.Unlock()
-	op.lock.rollingBack = true
 }
 
 // unlockTime limits the attempts to delete the Lease; it is enough for a restart of the API

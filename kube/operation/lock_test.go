@@ -1,0 +1,37 @@
+package operation
+
+import (
+	"errors"
+	"testing"
+
+	"lockstep/engine/event"
+	"lockstep/engine/run"
+	"lockstep/kube/connect"
+	"lockstep/kube/preflight"
+)
+
+// TestLostLockStopsARollbackAtOnce loses the lock during a rollback. One stop command ends the
+// run, without the confirmation that a user would be asked for (R51a, R43).
+func TestLostLockStopsARollbackAtOnce(t *testing.T) {
+	op := newOperation(&connect.Client{}, &preflight.Prepared{}, tasks{})
+	eng := op.start()
+	if err := eng.BeginRollback(event.Operation{Name: "rollback"}, "it failed"); err != nil {
+		t.Fatal(err)
+	}
+	op.stop(errors.New("the lock was lost"))
+	if v := eng.Verdict(); v.Abort == nil || v.Abort.Name != event.Stop {
+		t.Errorf("the verdict is %+v, want a stop", v)
+	}
+	if err := eng.Finish(run.End{Status: event.Aborted, Exit: 1}); err != nil {
+		t.Error(err)
+	}
+	var answers []event.Status
+	for _, e := range op.feed.Events() {
+		if e.Kind == event.KindCommand {
+			answers = append(answers, e.Status)
+		}
+	}
+	if len(answers) != 1 || answers[0] != event.Accepted {
+		t.Errorf("the stop was answered %v, want one accepted", answers)
+	}
+}
