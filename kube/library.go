@@ -288,7 +288,7 @@ func (l *library) run(do func(*helmclient.Client) error) error {
 	abort()
 	end := run.End{Status: event.Succeeded}
 	if err != nil {
-		end = run.End{Status: event.Failed, Message: err.Error(), Exit: 1}
+		end = run.End{Status: event.Failed, Message: err.Error(), Exit: event.ExitFailed}
 	}
 	eng.Close(end)
 	events.Wait()

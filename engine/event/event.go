@@ -193,6 +193,13 @@ const NoRelease = "none"
 // NothingWritten is Event.Outcome if the operation ended before its first write.
 const NothingWritten = "nothing was written"
 
+// The exit codes of an operation, in Event.Exit.
+const (
+	ExitFailed  = 1 // it failed; the release is failed or rolled back
+	ExitNothing = 2 // it failed before anything was written
+	ExitAborted = 3 // it was aborted by key or signal
+)
+
 // RollbackPrefix starts the names of the phases of a rollback that is part of another operation.
 const RollbackPrefix = "rollback/"
 

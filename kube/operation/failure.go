@@ -33,9 +33,9 @@ func (op *Operation) fail(r *runner, a *attempt, err error) error {
 // failed. ended is false if the verdict changed meanwhile.
 func (op *Operation) endFailed(r *runner, a *attempt, err error) (ended bool, cause error) {
 	v := op.engine.Verdict()
-	end := run.End{Status: event.Failed, Exit: 1, Cause: err.Error()} // the cause is used if no group failed
+	end := run.End{Status: event.Failed, Exit: event.ExitFailed, Cause: err.Error()} // the cause is used if no group failed
 	if v.Abort != nil {
-		end = run.End{Status: event.Aborted, Exit: 3}
+		end = run.End{Status: event.Aborted, Exit: event.ExitAborted}
 	}
 	if v.Abort != nil && v.Abort.Name != event.Edit {
 		err = Aborted(v.Abort, err)
@@ -44,19 +44,21 @@ func (op *Operation) endFailed(r *runner, a *attempt, err error) (ended bool, ca
 	switch {
 	case lost != nil && !wrote: // R51: the second run, which wrote nothing, is refused
 		err = lost
-		end = run.End{Status: event.Aborted, Exit: 2, Outcome: event.NothingWritten}
+		end = run.End{Status: event.Aborted, Exit: event.ExitNothing, Outcome: event.NothingWritten}
 	case lost != nil:
 		err = lost
-		end = run.End{Status: event.Aborted, Exit: 1, Message: lost.Error() + "; this run stopped and left the release to the other one"}
+		end = run.End{Status: event.Aborted, Exit: event.ExitFailed, Message: lost.Error() + "; this run stopped and left the release to the other one"}
 	case edited != nil && r != nil:
 		return r.startEditedRevision(a, edited)
 	case wrote && lostRace(err):
-		end.Exit, end.Outcome = notWritten(end.Exit), fmt.Sprintf("only namespace %s was created", op.prepared.Common.Namespace)
+		end.Exit = exitNothingDeployed(end.Exit)
+		end.Outcome = fmt.Sprintf("only namespace %s was created", op.prepared.Common.Namespace)
 	case !wrote:
 		if err = preflight.ExplainDenied(op.client, err); end.Cause != "" {
 			end.Cause = err.Error()
 		}
-		end.Exit, end.Outcome = notWritten(end.Exit), event.NothingWritten
+		end.Exit = exitNothingDeployed(end.Exit)
+		end.Outcome = event.NothingWritten
 		if v.Abort != nil {
 			end.Message = abortedBy(v.Abort) + " before anything was written"
 		}
@@ -103,11 +105,13 @@ func (op *Operation) createdRevision(a *attempt) bool {
 // wrote reports whether the operation wrote anything, or may have.
 func (op *Operation) wrote(a *attempt) bool { return a.driver.Written().Any || op.writes.Any() }
 
-func notWritten(exit int) int {
-	if exit == 3 {
+// exitNothingDeployed returns the exit code of an operation that wrote nothing, except perhaps
+// the namespace: ExitNothing, unless a command aborted it, which scripts must be able to tell.
+func exitNothingDeployed(exit int) int {
+	if exit == event.ExitAborted {
 		return exit
 	}
-	return 2
+	return event.ExitNothing
 }
 
 // finalState is the state of the release after a failed operation: the status in its record,

@@ -52,7 +52,8 @@ func (r *runner) rollBack(end run.End, cause error, notes []string) (ended bool,
 	}
 	notes = append(notes, leftBehind(r.op.feed.Events()))
 	if r.op.lost() != nil {
-		end.Status, end.Exit = event.Aborted, 1
+		end.Status = event.Aborted
+		end.Exit = event.ExitFailed
 	}
 	failed, why := "the rollback also failed", ": "+err.Error()
 	if r.engine.Verdict().Abort != nil {

@@ -254,13 +254,13 @@ func (s *Stack) isRollingBack() bool {
 func (s *Stack) fail(cause error) error {
 	for {
 		v := s.engine.Verdict()
-		end := run.End{Status: event.Failed, Exit: 1}
+		end := run.End{Status: event.Failed, Exit: event.ExitFailed}
 		if v.Abort != nil {
-			end.Status, end.Exit = event.Aborted, 3
+			end.Status, end.Exit = event.Aborted, event.ExitAborted
 			cause = operation.Aborted(v.Abort, cause)
 		}
 		if v.Abort == nil && !slices.ContainsFunc(s.members, func(m *member) bool { return m.ran }) {
-			end.Exit = 2 // nothing was written
+			end.Exit = event.ExitNothing
 		}
 		if operation.ShouldRollBack(s.opts.Common, v) && s.info.Name == "up" && len(s.toRollBack()) > 0 {
 			err := s.rollBack(&end, cause)

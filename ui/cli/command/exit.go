@@ -15,10 +15,10 @@ import (
 // The exit codes of the program.
 const (
 	ExitDone    = 0
-	ExitFailed  = 1 // the operation failed; the release is failed or rolled back
-	ExitNothing = 2 // failed before anything was written
-	ExitAborted = 3 // aborted by key or signal
-	ExitChanges = 4 // plan: there are changes
+	ExitFailed  = event.ExitFailed  // the operation failed; the release is failed or rolled back
+	ExitNothing = event.ExitNothing // failed before anything was written
+	ExitAborted = event.ExitAborted // aborted by key or signal
+	ExitChanges = 4                 // plan: there are changes
 )
 
 // exitError ends the program with a code. Any other error means ExitNothing, because commands
