@@ -13,7 +13,7 @@ import (
 
 	"lockstep/engine/event"
 	"lockstep/engine/run"
-	enginetext "lockstep/engine/text"
+	"lockstep/engine/text"
 	"lockstep/kube/preflight"
 	"lockstep/kube/release"
 )
@@ -75,23 +75,23 @@ func (op *Operation) endFailed(r *runner, a *attempt, err error) (ended bool, ca
 // it back if asked to.
 func (r *runner) endWritten(a *attempt, end run.End, v run.Verdict, err error) (ended bool, cause error) {
 	op := r.op
-	left, sweepErr := a.finalize(err)
+	final, sweepErr := a.finalize(err)
 	cleanupFailure := a.cleanupFailure()
-	notes := []string{text(sweepErr), cleanupFailure}
+	notes := []string{errorText(sweepErr), cleanupFailure}
 	revisionCreated := op.createdRevision(a)
 	rollback := ShouldRollBack(op.prepared.Common, v)
 	if rollback && op.rollback != nil && revisionCreated {
 		return r.rollBack(end, err, notes)
 	}
-	outcome := left.text(op.prepared.Info.Name, revisionCreated)
+	outcome := final.describe(op.prepared.Info.Name, revisionCreated)
 	if rollback {
 		outcome += ", and there is nothing to roll back to"
 	}
 	if cleanupFailure != "" || v.Abort != nil && v.Abort.Name == event.Stop {
 		notes = append(notes, leftBehind(op.feed.Events()))
 	}
-	end.Release = left.status
-	end.Message, end.Outcome = Join(outcome, err, append(notes, text(left.err))...)
+	end.Release = final.status
+	end.Message, end.Outcome = ClosingTexts(outcome, err, append(notes, errorText(final.err))...)
 	return op.engine.Finish(end) == nil, err
 }
 
@@ -122,10 +122,10 @@ type finalState struct {
 	err    error
 }
 
-// text describes the state for the closing event. If the record could not be brought to a
+// describe describes the state for the closing event. If the record could not be brought to a
 // final state, it says how to fix that (R34). revisionCreated is set if the operation
 // created a revision.
-func (s finalState) text(operation string, revisionCreated bool) string {
+func (s finalState) describe(operation string, revisionCreated bool) string {
 	switch {
 	case operation == "test":
 		return "the release is unchanged"
@@ -159,43 +159,45 @@ func (a *attempt) cleanupFailure() string {
 	return fmt.Sprintf("some new objects could not be deleted: %v", err)
 }
 
-// text returns the text of an error, "" for nil.
-func text(err error) string {
+// errorText returns the text of an error, "" for nil.
+func errorText(err error) string {
 	if err == nil {
 		return ""
 	}
 	return err.Error()
 }
 
-// Join returns the outcome and notes as one line, with the cause and without it. An abort comes
-// before its outcome, a failure after it.
-func Join(outcome string, cause error, notes ...string) (why, without string) {
-	without = strings.Join(append([]string{outcome}, slices.DeleteFunc(notes, func(s string) bool { return s == "" })...), "; ")
+// ClosingTexts returns the texts of the closing event: the outcome and notes as one line, as a
+// message with the cause and as an outcome without it. In the message an abort comes before its
+// outcome, a failure after it.
+func ClosingTexts(outcome string, cause error, notes ...string) (message, withoutCause string) {
+	notes = slices.DeleteFunc(notes, func(s string) bool { return s == "" })
+	withoutCause = strings.Join(append([]string{outcome}, notes...), "; ")
 	if by := (*abortedError)(nil); errors.As(cause, &by) {
-		return by.text + "; " + without, without
+		return by.phrase + "; " + withoutCause, withoutCause
 	}
-	return outcome + ": " + cause.Error() + strings.TrimPrefix(without, outcome), without
+	return outcome + ": " + cause.Error() + strings.TrimPrefix(withoutCause, outcome), withoutCause
 }
 
 // abortedError says in one phrase who aborted the operation, instead of how its parts ended.
 type abortedError struct {
-	text string
+	phrase string
 	error
 }
 
-func (a *abortedError) Error() string { return a.text }
+func (a *abortedError) Error() string { return a.phrase }
 func (a *abortedError) Unwrap() error { return a.error }
 
 // Aborted returns the error of an operation that a command ended with err.
 func Aborted(by *event.Command, err error) error {
-	text := abortedBy(by)
+	phrase := abortedBy(by)
 	if stage := (*run.StageError)(nil); errors.As(err, &stage) && stage.Cancelled > 0 {
-		text += "; " + enginetext.Count(stage.Cancelled, "request") + " cancelled"
+		phrase += "; " + text.Count(stage.Cancelled, "request") + " cancelled"
 		if by.Name == event.Stop {
-			text += " by stop"
+			phrase += " by stop"
 		}
 	}
-	return &abortedError{text, err}
+	return &abortedError{phrase, err}
 }
 
 // abortedBy says who aborted a run: "aborted by you".
@@ -213,7 +215,7 @@ func abortedBy(c *event.Command) string {
 const finalizeTime = 20 * time.Second
 
 // finalContext returns a context for writing the release record after the groups. It ends
-// finalizeTime after the engine's requests do, or at once if the Lease is lost.
+// finalizeTime after the run starts to wind down, or at once if the Lease is lost.
 func (a *attempt) finalContext() (context.Context, context.CancelFunc) {
 	ctx, cancel := context.WithCancel(a.op.lock.ctx)
 	stop := context.AfterFunc(run.RetryContext(a.engine.Requests()), func() { time.AfterFunc(finalizeTime, cancel) })
@@ -226,7 +228,7 @@ func (a *attempt) finalContext() (context.Context, context.CancelFunc) {
 // finalize marks a release that is still pending or uninstalling as failed (R34) and
 // deletes the object of an interrupted hook. It returns the state of the release, and
 // the error of that deletion.
-func (a *attempt) finalize(cause error) (left finalState, sweepErr error) {
+func (a *attempt) finalize(cause error) (final finalState, sweepErr error) {
 	if lost := a.op.lost(); lost != nil {
 		return finalState{err: lost}, nil
 	}
@@ -238,13 +240,13 @@ func (a *attempt) finalize(cause error) (left finalState, sweepErr error) {
 	}
 	sweepErr = a.client.Sweep(ctx, session)
 	err = release.Retry(ctx, func() (err error) {
-		left.status, err = release.Finalize(releases, a.op.prepared.Common.Release, a.driver.Written(), cause)
+		final.status, err = release.Finalize(releases, a.op.prepared.Common.Release, a.driver.Written(), cause)
 		return err
 	})
 	if err != nil {
 		return finalState{err: fmt.Errorf("write the release record: %w", err)}, sweepErr
 	}
-	return left, sweepErr
+	return final, sweepErr
 }
 
 // confirmRecord makes sure that the record of a successful operation has its final status

@@ -35,7 +35,7 @@ func (r *runner) rollBack(end run.End, cause error, notes []string) (ended bool,
 	a, err := r.runRollback()
 	if err == nil {
 		end.Release = rcommon.StatusDeployed.String()
-		end.Message, end.Outcome = Join(rolledBack(info), cause, notes...)
+		end.Message, end.Outcome = ClosingTexts(rolledBack(info), cause, notes...)
 		if info.Name == "uninstall" {
 			end.Release = event.NoRelease
 		}
@@ -43,28 +43,38 @@ func (r *runner) rollBack(end run.End, cause error, notes []string) (ended bool,
 		return true, cause
 	}
 	if a != nil {
-		left, sweepErr := a.finalize(err)
-		end.Release = left.status
-		notes = append(notes, text(sweepErr))
-		if left.err != nil {
-			notes = append(notes, left.text(info.Name, a.driver.Written().Created > 0), text(left.err))
+		final, sweepErr := a.finalize(err)
+		end.Release = final.status
+		notes = append(notes, errorText(sweepErr))
+		if final.err != nil {
+			notes = append(notes, final.describe(info.Name, a.driver.Written().Created > 0), errorText(final.err))
 		}
 	}
 	notes = append(notes, leftBehind(r.op.feed.Events()))
+	r.closeFailedRollback(end, cause, err, notes)
+	return true, errors.Join(cause, err)
+}
+
+// closeFailedRollback closes the feed after a rollback that ended with err. The outcome does not
+// repeat an error that the groups show.
+func (r *runner) closeFailedRollback(end run.End, cause, err error, notes []string) {
 	if r.op.lost() != nil {
 		end.Status = event.Aborted
 		end.Exit = event.ExitFailed
 	}
-	failed, why := "the rollback also failed", ": "+err.Error()
+	result := "the rollback also failed"
+	resultWithError := result + ": " + err.Error()
 	if r.engine.Verdict().Abort != nil {
-		failed, why = "the rollback was stopped", ""
+		result = "the rollback was stopped"
+		resultWithError = result
 	}
-	end.Message, end.Outcome = Join(failed+why, cause, notes...)
-	if stage := (*run.StageError)(nil); errors.As(err, &stage) && len(stage.Failures) > 0 { // its groups show why
-		_, end.Outcome = Join(failed, cause, notes...)
+	var outcome string
+	end.Message, outcome = ClosingTexts(resultWithError, cause, notes...)
+	if stage := (*run.StageError)(nil); errors.As(err, &stage) && len(stage.Failures) > 0 {
+		_, outcome = ClosingTexts(result, cause, notes...)
 	}
+	end.Outcome = outcome
 	r.engine.Close(end)
-	return true, errors.Join(cause, err)
 }
 
 // runRollback runs the rollback. The attempt is nil if it never started.

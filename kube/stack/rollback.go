@@ -49,7 +49,7 @@ func (s *Stack) rollBack(end *run.End, cause error) error {
 	if err == nil {
 		end.Outcome = fmt.Sprintf("rolled back all changed releases (%d)", len(changed))
 	}
-	end.Message, _ = operation.Join(end.Outcome, cause)
+	end.Message, _ = operation.ClosingTexts(end.Outcome, cause)
 	return err
 }
 

@@ -273,7 +273,7 @@ func (s *Stack) fail(cause error) error {
 		end.Outcome = s.outcome()
 		end.Message = end.Outcome
 		if v.Abort != nil {
-			end.Message, _ = operation.Join(end.Outcome, cause)
+			end.Message, _ = operation.ClosingTexts(end.Outcome, cause)
 		}
 		if stage := (*run.StageError)(nil); v.Abort == nil && errors.As(cause, &stage) && len(stage.Skipped) > 0 {
 			end.Message += "; never started: " + strings.Join(stage.Skipped, ", ")
