@@ -18,7 +18,6 @@ import (
 	"lockstep/kube/charts"
 	"lockstep/kube/connect"
 	"lockstep/kube/preflight"
-	"lockstep/kube/release"
 )
 
 // Install holds the options of an install.
@@ -43,9 +42,9 @@ func (in *Install) prepare(s *preflight.Session, c *connect.Client) (*Operation,
 	if err != nil {
 		return nil, err
 	}
-	state, _, err := findRelease(s)
+	state, _, err := loadRelease(s)
 	if err != nil {
-		return nil, fmt.Errorf("install %s in namespace %s: %w", in.Release, in.Namespace, in.readError(s, "install", p, err))
+		return nil, fmt.Errorf("install %s in namespace %s: %w", in.Release, in.Namespace, in.explainForbiddenWithPlan(s, "install", p, err))
 	}
 	return in.planOperation(s, c, p, state, in.asUpgrade())
 }
@@ -115,9 +114,9 @@ func (in *Install) plan(s *preflight.Session, p *planning, state *releaseState) 
 	return s.Info("install", r.release), tree, nil
 }
 
-// readError is like cannotList, but also names the missing rights for the chart's objects if
+// explainForbiddenWithPlan is like explainForbidden, but also names the missing rights for the chart's objects if
 // the chart can be planned.
-func (in *Install) readError(s *preflight.Session, operation string, p planning, err error) error {
+func (in *Install) explainForbiddenWithPlan(s *preflight.Session, operation string, p planning, err error) error {
 	if !apierrors.IsForbidden(err) {
 		return err
 	}
@@ -127,7 +126,7 @@ func (in *Install) readError(s *preflight.Session, operation string, p planning,
 			return s.Refuse(prepared, incoming, err)
 		}
 	}
-	return cannotList(s, operation, err)
+	return explainForbidden(s, operation, err)
 }
 
 // newPlanning returns a planning with everything but the rendered chart: the target's settings
@@ -212,13 +211,6 @@ func (in *Install) rollbackPlan(p *preflight.Prepared) *rollbackPlan {
 	info.Name, info.Timeout = "uninstall", p.Common.Timeout
 	u := Uninstall{Common: p.Common}
 	return &rollbackPlan{info, u.prepareRollback}
-}
-
-// resumable reports whether the last operation was a failed install.
-//
-// Rule R50: if no revision was ever deployed, an install resumes from the failed one.
-func resumable(revs *release.Revisions) bool {
-	return revs.Last.Info.Status == rcommon.StatusFailed && revs.Good() == 0
 }
 
 // revision returns the revision to create: 1, or the next one after a failed install or an

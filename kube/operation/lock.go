@@ -19,14 +19,14 @@ import (
 // lockState is the state of the operation's Lease (R51, R51a), which it acquires before the
 // first write to the release, keeps during the rollback and releases at the end.
 type lockState struct {
-	// lose cancels ctx when another run takes the release.
+	// lose cancels ctx when another run acquires the Lease.
 	ctx  context.Context
 	lose context.CancelCauseFunc
 
 	mu    sync.Mutex   // guards the fields below
 	lease *lease.Lease // nil if there is none, or not yet
 	end   context.CancelFunc
-	// lostErr is set once another run has taken the release; then no more writes are sent.
+	// lostErr is set once another run has acquired the Lease; then no more writes are sent.
 	lostErr error
 }
 
@@ -36,15 +36,31 @@ func (s *lockState) state() (l *lease.Lease, lostErr error) {
 	return s.lease, s.lostErr
 }
 
-// lockRelease acquires the Lease, then verifies that the latest revision is still the expected
+// acquireLock acquires the Lease, then verifies that the latest revision is still the expected
 // one. The rollback of an operation uses the operation's Lease.
-func (a *attempt) lockRelease(expected *rel1.Release) (*rel1.Release, error) {
+func (a *attempt) acquireLock(expected *rel1.Release) (*rel1.Release, error) {
 	if a.spec.prefix == "" {
 		if err := a.op.acquire(a.engine); err != nil {
 			return nil, err
 		}
 	}
 	return a.verifyUnchanged(expected)
+}
+
+// acquireLockAndWriteMarks is acquireLock, then writes the marks, before all other writes to the
+// release.
+func (a *attempt) acquireLockAndWriteMarks(expected *rel1.Release) (*rel1.Release, error) {
+	last, err := a.acquireLock(expected)
+	if err != nil || a.spec.prefix != "" || len(a.op.prepared.Marks) == 0 {
+		return last, err
+	}
+	name := a.op.prepared.Common.Release
+	for _, m := range a.op.prepared.Marks {
+		if err := m.Write(a.helm.Config.Releases, name); err != nil {
+			return nil, err
+		}
+	}
+	return release.MustExist(release.Last(a.helm.Config.Releases, name))
 }
 
 // acquire acquires the Lease of the release, if the cluster has Leases and the user may
@@ -96,7 +112,7 @@ func (op *Operation) checkRecords(ctx context.Context) error {
 	return op.ledger.Check(s.Releases())
 }
 
-// guard returns an error for a write after another run has taken the release.
+// guard returns an error for a write after another run has acquired the Lease.
 func (op *Operation) guard(ctx context.Context) error {
 	l, lostErr := op.lock.state()
 	if lostErr != nil || l == nil {
@@ -105,7 +121,7 @@ func (op *Operation) guard(ctx context.Context) error {
 	return l.Guard(ctx)
 }
 
-// stop ends the run because another one has taken the release.
+// stop ends the run because another one has acquired the Lease.
 func (op *Operation) stop(why error) {
 	op.lock.mu.Lock()
 	first := op.lock.lostErr == nil

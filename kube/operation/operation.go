@@ -1,7 +1,7 @@
 // Package operation plans and runs Helm's actions with wrapped versions of Helm's client and
-// storage. There is a file for each operation; prelude.go has the namespace and crds/,
-// failure.go failures and final states. An Operation runs one or two attempts: itself and its
-// rollback (rollback_on_failure.go). Only packages kube and kube/stack import it.
+// storage. There is a file for each operation; prelude.go has the namespace and crds/, resume.go
+// the start after a killed run, failure.go failures and final states. An Operation runs one or two
+// attempts: itself and its rollback (rollback_on_failure.go). Only packages kube and kube/stack import it.
 package operation
 
 import (
@@ -114,20 +114,6 @@ func prepare(ctx context.Context, c *connect.Client, common *Common, check func(
 	}
 	op, err := planIn(s, c)
 	return op, s.Secrets.Error(err)
-}
-
-// completedByJob reports whether an earlier pod of the run's Job deployed the latest revision
-// before it was killed.
-func completedByJob(s *preflight.Session) bool {
-	c := s.Common
-	if c.Job == "" || c.PlanOnly || c.Edited != nil {
-		return false
-	}
-	last, found, err := release.Last(s.Releases(), c.Release)
-	if err != nil {
-		return false // the operation reads the release again, and reports the error
-	}
-	return found && release.DeployedBy(last, c.Job)
 }
 
 // current returns the operation whose revision runs: this one, or an edit of it.

@@ -1,11 +1,15 @@
 package operation
 
 import (
+	"errors"
 	"fmt"
 	"slices"
 
 	helmkube "helm.sh/helm/v4/pkg/kube"
+	rcommon "helm.sh/helm/v4/pkg/release/common"
 	rel1 "helm.sh/helm/v4/pkg/release/v1"
+	"helm.sh/helm/v4/pkg/storage/driver"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
 	"lockstep/engine/event"
@@ -36,7 +40,7 @@ type planning struct {
 
 // plan orders the whole operation: objects and hooks of the target, then removals.
 func (p planning) plan(s *preflight.Session, info event.Operation) (*preflight.Prepared, error) {
-	warnings := slices.Concat(p.state.allWarnings(), p.warnings)
+	warnings := slices.Concat(p.state.stateWarnings(), p.warnings)
 	scoped, _, more, err := helmclient.ScopedHooks(p.builder, p.target.Release, p.target.Tree, p.list, p.hooks)
 	if err != nil {
 		return nil, err
@@ -152,4 +156,56 @@ func (r *Rendering) inferOrder(c preflight.Common, tree *plan.Chart, rendered *r
 	}
 	order := infer.From(c.Release, tree, objects)
 	return order, order.Tree(tree), order.Warnings(), order.Check()
+}
+
+// basis returns the state that the plan is based on. newRevision is the revision that the
+// operation creates, 0 for none.
+func (r *releaseState) basis(s *preflight.Session, newRevision int) preflight.Basis {
+	b := preflight.Basis{Lease: s.Lease, Records: r.records(newRevision)}
+	if r != nil {
+		b.Last, b.Marks, b.Resumes, b.UsualDurations = r.stored, r.marks, r.lastFailed(), r.Usual()
+	}
+	return b
+}
+
+// records returns the revisions whose records an operation may change. Updated are the one that
+// it creates (newRevision, 0 for none), those that it supersedes, and the marked ones. Deleted
+// are all revisions, because an uninstall or the rollback of an install deletes them.
+func (r *releaseState) records(newRevision int) (c preflight.RecordChanges) {
+	if newRevision > 0 {
+		c.Updated, c.Deleted = append(c.Updated, newRevision), append(c.Deleted, newRevision)
+	}
+	if r == nil {
+		return c
+	}
+	for _, rel := range r.All {
+		c.Deleted = append(c.Deleted, rel.Version)
+		if rel == r.Last || rel == r.Current || rel.Info.Status == rcommon.StatusDeployed {
+			c.Updated = append(c.Updated, rel.Version)
+		}
+	}
+	for _, m := range r.marks {
+		if !slices.Contains(c.Updated, m.Revision) {
+			c.Updated = append(c.Updated, m.Revision)
+		}
+	}
+	return c
+}
+
+// explainForbidden turns a forbidden error from listing revisions into a refusal that names all
+// missing rights. It returns other errors unchanged.
+func explainForbidden(s *preflight.Session, operation string, err error) error {
+	if !apierrors.IsForbidden(err) {
+		return err
+	}
+	return s.Refuse(&preflight.Prepared{Common: s.Common, Info: s.Info(operation, nil)}, nil, err)
+}
+
+// wrapReadError wraps the error of an operation that could not read its release.
+func wrapReadError(s *preflight.Session, operation string, err error) error {
+	c := s.Common
+	if errors.Is(err, driver.ErrReleaseNotFound) {
+		return &release.NotFound{Name: c.Release, Namespace: c.Namespace}
+	}
+	return fmt.Errorf("%s %s in namespace %s: %w", operation, c.Release, c.Namespace, explainForbidden(s, operation, err))
 }

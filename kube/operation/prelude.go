@@ -26,7 +26,7 @@ func (a *attempt) prelude(t preflight.Target) error {
 	if err := a.admitFirst(); err != nil {
 		return err
 	}
-	if _, err := a.lockAndWriteMarks(a.op.prepared.Last); err != nil {
+	if _, err := a.acquireLockAndWriteMarks(a.op.prepared.Last); err != nil {
 		return err
 	}
 	return a.applyCRDs(t.CRDs)

@@ -53,7 +53,7 @@ func Recover(ctx context.Context, c *connect.Client, common Common) (*Recovery, 
 	revs, found, err := release.Read(s.Releases(), common.Release)
 	switch {
 	case err != nil:
-		return nil, cannotRead(s, "recover", err)
+		return nil, wrapReadError(s, "recover", err)
 	case !found:
 		return nil, &release.NotFound{Name: common.Release, Namespace: common.Namespace}
 	}

@@ -35,7 +35,7 @@ func PrepareTest(ctx context.Context, c *connect.Client, t ReleaseTest) (*Operat
 func (t *ReleaseTest) prepare(s *preflight.Session, c *connect.Client) (*Operation, error) {
 	rel, err := release.MustExist(release.Last(s.Releases(), t.Release))
 	if err != nil {
-		return nil, cannotRead(s, "test", err)
+		return nil, wrapReadError(s, "test", err)
 	}
 	selected := t.withSelectedHooks(rel)
 	p := &preflight.Prepared{
@@ -72,7 +72,7 @@ func (t *ReleaseTest) run(a *attempt) (*rel1.Release, error) {
 	if err := a.admitFirst(); err != nil {
 		return nil, err
 	}
-	if _, err := a.lockRelease(a.op.prepared.Last); err != nil {
+	if _, err := a.acquireLock(a.op.prepared.Last); err != nil {
 		return nil, err
 	}
 	h := action.NewReleaseTesting(a.helm.Config)

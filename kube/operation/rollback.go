@@ -36,9 +36,9 @@ func PrepareRollback(ctx context.Context, c *connect.Client, rb Rollback) (*Oper
 }
 
 func (rb *Rollback) prepare(s *preflight.Session, c *connect.Client) (*Operation, error) {
-	state, err := release.MustExist(findRelease(s))
+	state, err := release.MustExist(loadRelease(s))
 	if err != nil {
-		return nil, cannotRead(s, "rollback", err)
+		return nil, wrapReadError(s, "rollback", err)
 	}
 	target, err := rb.target(state.Revisions, state.lastRunKilled)
 	if err != nil {
@@ -135,7 +135,7 @@ func (rb *Rollback) prepareRollback(r *runner) (task, error) {
 	}
 	revs, err := release.MustExist(release.Read(s.Releases(), rb.Release))
 	if err != nil {
-		return task{}, cannotRead(s, "rollback", err)
+		return task{}, wrapReadError(s, "rollback", err)
 	}
 	target, err := rb.target(revs, false)
 	if err != nil {
@@ -170,7 +170,7 @@ func (rb *Rollback) run(a *attempt, to int, from *rel1.Release) (*rel1.Release, 
 	if err := a.admitFirst(); err != nil {
 		return nil, err
 	}
-	if _, err := a.lockAndWriteMarks(from); err != nil {
+	if _, err := a.acquireLockAndWriteMarks(from); err != nil {
 		return nil, fmt.Errorf("roll back: %w", err)
 	}
 	h := action.NewRollback(a.helm.Config)

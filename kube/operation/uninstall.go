@@ -39,7 +39,7 @@ func PrepareUninstall(ctx context.Context, c *connect.Client, u Uninstall) (*Ope
 }
 
 func (u *Uninstall) prepare(s *preflight.Session, c *connect.Client, removal time.Duration) (*Operation, error) {
-	state, found, err := findRelease(s)
+	state, found, err := loadRelease(s)
 	if err == nil && !found && (u.IgnoreNotFound || killedBeforeUnlock(s, "uninstall")) {
 		if err := s.Lease.DeleteStale(s.Context, s.Client.Leases(u.Namespace)); err != nil {
 			return nil, fmt.Errorf("uninstall %s: delete the Lease of a killed run: %w", u.Release, err)
@@ -47,7 +47,7 @@ func (u *Uninstall) prepare(s *preflight.Session, c *connect.Client, removal tim
 		return nil, nil
 	}
 	if _, err = release.MustExist(state, found, err); err != nil {
-		return nil, cannotRead(s, "uninstall", err)
+		return nil, wrapReadError(s, "uninstall", err)
 	}
 	if state.Last.Info.Status == rcommon.StatusUninstalled && u.KeepHistory {
 		return nil, fmt.Errorf("uninstall %s: already uninstalled; its history is kept", u.Release)
@@ -136,7 +136,7 @@ func (u *Uninstall) run(a *attempt, last *rel1.Release) (*rel1.Release, error) {
 	if err := a.admitFirst(); err != nil {
 		return nil, err
 	}
-	rel, err := a.lockAndWriteMarks(last)
+	rel, err := a.acquireLockAndWriteMarks(last)
 	if err != nil {
 		return nil, err
 	}

@@ -45,10 +45,10 @@ func PrepareUpgrade(ctx context.Context, c *connect.Client, up Upgrade) (*Operat
 }
 
 func (up *Upgrade) prepare(s *preflight.Session, c *connect.Client) (*Operation, error) {
-	state, found, err := findRelease(s)
+	state, found, err := loadRelease(s)
 	switch {
 	case err != nil:
-		return nil, fmt.Errorf("upgrade %s in namespace %s: %w", up.Release, up.Namespace, up.readError(s, err))
+		return nil, fmt.Errorf("upgrade %s in namespace %s: %w", up.Release, up.Namespace, up.explainForbiddenWithPlan(s, err))
 	case !found && !up.Install:
 		return nil, &release.NotFound{Name: up.Release, Namespace: up.Namespace, Advice: "add --install to install it"}
 	case !found:
@@ -147,15 +147,15 @@ func (up *Upgrade) install(s *preflight.Session, c *connect.Client, state *relea
 	return in.planOperation(s, c, p, state, up)
 }
 
-// readError is like cannotList, but also names the missing rights for the chart's objects if
+// explainForbiddenWithPlan is like explainForbidden, but also names the missing rights for the chart's objects if
 // the chart can be planned.
-func (up *Upgrade) readError(s *preflight.Session, err error) error {
+func (up *Upgrade) explainForbiddenWithPlan(s *preflight.Session, err error) error {
 	in := up.asInstall(false)
 	p, planErr := in.newPlanning(s)
 	if planErr != nil {
-		return cannotList(s, "upgrade", err)
+		return explainForbidden(s, "upgrade", err)
 	}
-	return in.readError(s, "upgrade", p, err)
+	return in.explainForbiddenWithPlan(s, "upgrade", p, err)
 }
 
 // asUpgrade returns the options of an upgrade that edits of the install start from.

@@ -90,7 +90,7 @@ type packedRun struct {
 	stack           bool // a helmfile
 }
 
-// inCluster runs a command as a Job and attaches to it.
+// runAsJob runs a command as a Job and attaches to it.
 func (a *app) runAsJob(cmd *cobra.Command, c clusterFlags, r runOptions, p packedRun) error {
 	if c.account == "" && !r.sandbox {
 		return fmt.Errorf("%s needs --service-account NAME; create one with the permissions this release needs: lockstep rbac %s -n %s --in-cluster | kubectl apply -f -",

@@ -1,0 +1,116 @@
+package operation
+
+import (
+	"fmt"
+
+	rcommon "helm.sh/helm/v4/pkg/release/common"
+	rel1 "helm.sh/helm/v4/pkg/release/v1"
+
+	"lockstep/engine/plan"
+	"lockstep/kube/lease"
+	"lockstep/kube/preflight"
+	"lockstep/kube/release"
+)
+
+// A killed run leaves its Lease, an unfinished revision, or both. The next run marks the revision
+// and resumes from it (R52, R50), or finds that the operation had completed.
+
+// releaseState is an existing release with its revisions as they will be once the marks are
+// written. Its methods accept nil, for a release that does not exist.
+type releaseState struct {
+	*release.Revisions
+	stored   *rel1.Release // the latest revision as stored, without marks
+	marks    []release.Mark
+	warnings []plan.Warning
+	// lastRunKilled is set if the last run on the release was killed.
+	lastRunKilled bool
+}
+
+// loadRelease reads a release and makes the session's storage show the marks, which
+// the operation writes before anything else. It returns an error if another run may be
+// active. found is false if the release does not exist.
+//
+// Rule R52: a release left pending or uninstalling by a dead run does not block the next run.
+func loadRelease(s *preflight.Session) (state *releaseState, found bool, err error) {
+	revs, found, err := release.Read(s.Releases(), s.Common.Release)
+	if err != nil || !found {
+		return nil, false, err
+	}
+	state = &releaseState{Revisions: revs, stored: revs.Last, lastRunKilled: s.Lease.Status == lease.Dead}
+	for _, m := range revs.Interrupted() {
+		if !m.Ours && m.Revision != revs.Last.Version {
+			continue // Helm ignores it too
+		}
+		if !s.Common.Edited.Created(m.Revision) {
+			if err := state.checkMark(s, m); err != nil {
+				return nil, false, err
+			}
+		}
+		state.marks = append(state.marks, m)
+	}
+	if len(state.marks) > 0 { // read the release as it will be
+		s.Helm.Config.Releases = release.Marked(s.Releases(), state.marks)
+		state.Revisions, err = release.MustExist(release.Read(s.Releases(), s.Common.Release))
+	}
+	return state, true, err
+}
+
+// lastFailed reports whether the latest revision is failed.
+func (r *releaseState) lastFailed() bool {
+	return r != nil && r.Last.Info.Status == rcommon.StatusFailed
+}
+
+// checkMark adds a warning about a mark, or returns an error if it must not be written.
+func (r *releaseState) checkMark(s *preflight.Session, m release.Mark) error {
+	message := m.String()
+	switch {
+	case m.To == rcommon.StatusSuperseded:
+		message += "; it is marked superseded"
+	case !m.Ours || s.Lease.Status == lease.Unavailable:
+		return fmt.Errorf("release %s: %s by another program, perhaps helm, which may still be running; if it is not, mark the release failed with: lockstep recover %s",
+			s.Common.Release, message, s.Common.Release)
+	case s.Lease.Status == lease.Dead:
+		message += fmt.Sprintf(" by a run that was killed: %s; it is marked failed, and this run resumes from it", s.Lease.Holder)
+	case s.Common.PlanOnly:
+		message += " by a run that was killed or is still running"
+	default:
+		message += " by a run that has ended; it is marked failed, and this run resumes from it"
+	}
+	r.warnings = append(r.warnings, plan.Warning{Rule: "R52", Message: message})
+	return nil
+}
+
+// stateWarnings returns the warnings about the state of the release.
+func (r *releaseState) stateWarnings() []plan.Warning {
+	if r == nil {
+		return nil
+	}
+	return r.warnings
+}
+
+// resumable reports whether the last operation was a failed install.
+//
+// Rule R50: if no revision was ever deployed, an install resumes from the failed one.
+func resumable(revs *release.Revisions) bool {
+	return revs.Last.Info.Status == rcommon.StatusFailed && revs.Good() == 0
+}
+
+// killedBeforeUnlock reports whether the last run was the same operation and was killed while
+// it held the Lease. The operation may already have completed.
+func killedBeforeUnlock(s *preflight.Session, operation string) bool {
+	return s.Lease.Status == lease.Dead && s.Lease.Holder.Operation == operation
+}
+
+// completedByJob reports whether an earlier pod of the run's Job deployed the latest revision
+// before it was killed.
+func completedByJob(s *preflight.Session) bool {
+	c := s.Common
+	if c.Job == "" || c.PlanOnly || c.Edited != nil {
+		return false
+	}
+	last, found, err := release.Last(s.Releases(), c.Release)
+	if err != nil {
+		return false // the operation reads the release again, and reports the error
+	}
+	return found && release.DeployedBy(last, c.Job)
+}
