@@ -31,16 +31,16 @@ type runner struct {
 	stopWatching func() // ends runWatcher
 }
 
-// spec holds what differs between the attempts of an operation.
+// spec holds the parameters of an attempt.
 type spec struct {
 	prefix string // "" or event.RollbackPrefix
 	// prepared is the plan. The phases of a rollback are planned when it runs.
-	prepared     *preflight.Prepared
-	uninstalling bool
-	removal      time.Duration // limit for the deletion of one object, 0 for none
+	prepared        *preflight.Prepared
+	uninstalling    bool
+	deletionTimeout time.Duration // for one object, 0 for none
 }
 
-// attempt is one run of a Helm action: the operation itself or its rollback. The engine
+// attempt is one run of a Helm action: that of the operation or of its rollback. The engine
 // cancels its requests.
 type attempt struct {
 	*runner
@@ -54,40 +54,41 @@ type attempt struct {
 	crdsApplied bool
 }
 
-// newAttempt configures Helm's action with our decorators.
-func (r *runner) newAttempt(s spec) (*attempt, error) {
-	b, err := r.newSession()
+// newAttempt returns an attempt with Helm's client and storage wrapped.
+func (r *runner) newAttempt(spec spec) (*attempt, error) {
+	ps, err := r.newSession()
 	if err != nil {
 		return nil, err
 	}
 	session := cluster.Session{
-		Client:       b.Client,
-		Builder:      b.Builder(s.prepared.Target.Root()),
+		Client:       ps.Client,
+		Builder:      ps.Builder(spec.prepared.Target.Root()),
 		RunWatcher:   r.runWatcher,
 		JobsComplete: r.op.prepared.Common.WaitForJobs,
 		Resumes:      r.op.prepared.Resumes,
 		Warn:         warnOnce(r.engine.Publish, r.op.prepared.Warnings),
 	}
-	client := helmclient.New(r.clientConfig(s, b, session))
-	driver := r.newDriver(s, b.Helm, client)
-	b.Helm.Config.KubeClient, b.Helm.Config.HookOutputFunc = client, client.Output
-	b.Helm.Config.Releases = helmstorage.Init(driver)
-	return &attempt{runner: r, spec: s, helm: b.Helm, session: session, client: client, driver: driver}, nil
+	client := helmclient.New(r.clientConfig(spec, ps, session))
+	driver := r.newDriver(spec, ps.Helm, client)
+	ps.Helm.Config.KubeClient = client
+	ps.Helm.Config.HookOutputFunc = client.Output
+	ps.Helm.Config.Releases = helmstorage.Init(driver)
+	return &attempt{runner: r, spec: spec, helm: ps.Helm, session: session, client: client, driver: driver}, nil
 }
 
-func (r *runner) clientConfig(s spec, b *preflight.Session, session cluster.Session) helmclient.Config {
-	p, common := s.prepared, r.op.prepared.Common
+func (r *runner) clientConfig(spec spec, ps *preflight.Session, session cluster.Session) helmclient.Config {
+	p, common := spec.prepared, r.op.prepared.Common
 	return helmclient.Config{
-		Context: b.Context,
-		Inner:   b.Helm.Client,
+		Context: ps.Context,
+		Inner:   ps.Helm.Client,
 		Session: session,
 		Engine:  r.engine,
 		Options: helmclient.Options{
-			Prefix:     s.prefix,
+			Prefix:     spec.prefix,
 			Wait:       common.Strategy(),
 			SkipLeaves: common.SkipLeaves,
 			Readiness:  common.ReadinessTimeout,
-			Removal:    s.removal,
+			Removal:    spec.deletionTimeout,
 			Force:      p.Target.Force,
 		},
 		Tree:         p.Target.Tree,
@@ -98,44 +99,44 @@ func (r *runner) clientConfig(s spec, b *preflight.Session, session cluster.Sess
 		DeferredAPIs: p.DeferredAPIs,
 		Announced:    r.op.prepared.Phases,
 		Hooks:        p.Hooks,
-		Uninstalling: s.uninstalling,
+		Uninstalling: spec.uninstalling,
 	}
 }
 
-func (r *runner) newDriver(s spec, helm *connect.Helm, client *helmclient.Client) *release.Driver {
+func (r *runner) newDriver(spec spec, helm *connect.Helm, client *helmclient.Client) *release.Driver {
 	job := ""
-	if s.prefix == "" { // a rollback on failure does not complete the operation
+	if spec.prefix == "" { // a rollback on failure does not complete the operation
 		job = r.op.prepared.Common.Job
 	}
 	return release.NewDriver(helm.Config.Releases.Driver, release.DriverOptions{
 		BeforeCreate: func(rel *rel1.Release) (*release.Record, error) {
-			return s.prepared.Target.Record, client.ExpectHooks(rel)
+			return spec.prepared.Target.Record, client.ExpectHooks(rel)
 		},
 		HoldsLease: r.op.holdsLease,
 		Job:        job,
 		Mask:       r.op.Mask().Text,
-		Timings:    func() []release.Timing { return release.TimingsIn(r.op.feed.Events(), s.prefix != "") },
+		Timings:    func() []release.Timing { return release.TimingsIn(r.op.feed.Events(), spec.prefix != "") },
 	})
 }
 
-// runTask runs the operation itself and returns the status in its record. The attempt
-// is nil if it never started.
-func (r *runner) runTask(t task) (a *attempt, status string, err error) {
+// runOperation runs the operation, without its rollback, and returns the status in its record.
+// The attempt is nil if it never started.
+func (r *runner) runOperation(t task) (a *attempt, status string, err error) {
 	if a, err = r.newAttempt(t.spec); err != nil {
 		return nil, "", err
 	}
 	r.op.mu.Lock()
 	r.op.attempt = a
 	r.op.mu.Unlock()
-	rel, status, err := a.perform(t, r.op.prepared.Info.Name)
+	rel, status, err := a.runAction(t, r.op.prepared.Info.Name)
 	if err == nil {
 		publishNotes(r.engine, rel)
 	}
 	return a, status, err
 }
 
-// perform runs Helm's action, confirms the release record and returns the status in it.
-func (a *attempt) perform(t task, operation string) (rel *rel1.Release, status string, err error) {
+// runAction runs Helm's action, confirms the release record and returns the status in it.
+func (a *attempt) runAction(t task, operation string) (rel *rel1.Release, status string, err error) {
 	if rel, err = t.do(a); err == nil {
 		status, err = a.confirmRecord(operation)
 		a.warnOfTerminating()
@@ -164,17 +165,17 @@ func (a *attempt) warnOfTerminating() {
 // notYetGone returns the deleted objects that still existed at their last event, in the
 // order of deletion.
 func notYetGone(events []event.Event) (objects []plan.Object) {
-	going := map[plan.Object]bool{}
+	terminating := map[plan.Object]bool{}
 	for _, e := range events {
 		if e.Kind != event.KindObject || e.Object == nil || !strings.HasPrefix(strings.TrimPrefix(e.Phase, event.RollbackPrefix), helmclient.PhaseRemove) {
 			continue
 		}
-		if _, known := going[*e.Object]; !known && e.Status == event.Deleting {
+		if _, known := terminating[*e.Object]; !known && e.Status == event.Deleting {
 			objects = append(objects, *e.Object)
 		}
-		going[*e.Object] = e.Status == event.Deleting
+		terminating[*e.Object] = e.Status == event.Deleting
 	}
-	return slices.DeleteFunc(objects, func(o plan.Object) bool { return !going[o] })
+	return slices.DeleteFunc(objects, func(o plan.Object) bool { return !terminating[o] })
 }
 
 // warnOnce returns a function that publishes each warning once and skips those in known.
@@ -197,13 +198,14 @@ func warnOnce(publish func(event.Event), known []plan.Warning) func(plan.Warning
 // withContext returns the attempt's storage and session with requests bound to ctx, because
 // the engine may have cancelled the attempt's own.
 func (a *attempt) withContext(ctx context.Context) (*helmstorage.Storage, cluster.Session, error) {
-	b, err := a.op.newSession(ctx, &a.op.writes)
+	ps, err := a.op.newSession(ctx, &a.op.writes)
 	if err != nil {
 		return nil, cluster.Session{}, err
 	}
 	session := a.session
-	session.Client, session.Builder = b.Client, b.Builder(a.spec.prepared.Target.Root())
-	return helmstorage.Init(a.driver.WithInner(b.Releases().Driver)), session, nil
+	session.Client = ps.Client
+	session.Builder = ps.Builder(a.spec.prepared.Target.Root())
+	return helmstorage.Init(a.driver.WithInner(ps.Releases().Driver)), session, nil
 }
 
 // newSession returns a session whose requests the engine cancels.

@@ -233,7 +233,7 @@ func (r *runner) startEditedRevision(a *attempt, edited *Edited) (ended bool, ca
 	op.revisions = append(op.revisions, edited.operation) // before its event is published
 	op.mu.Unlock()
 	message := replacedMessage(op.prepared.Info, replaced.status)
-	if op.engine.BeginEditedRevision(edited.Info(), message, edited.operation.phasesWithUsual()...) != nil {
+	if op.engine.BeginEditedRevision(edited.Info(), message, edited.operation.phasesWithDurations()...) != nil {
 		op.mu.Lock()
 		op.revisions = op.revisions[:len(op.revisions)-1]
 		op.mu.Unlock()
@@ -267,7 +267,7 @@ func (r *runner) prepareNext(a *attempt, edited *Edited, finalizeErr error) (*Op
 	op.revisionCreated = op.revisionCreated || a != nil && a.driver.Written().Created > 0
 	op.mu.Unlock()
 	if !reflect.DeepEqual(next.prepared.Phases, edited.operation.prepared.Phases) {
-		r.engine.Announce(next.phasesWithUsual()...)
+		r.engine.Announce(next.phasesWithDurations()...)
 	}
 	known := map[string]bool{}
 	for _, w := range op.prepared.Warnings {

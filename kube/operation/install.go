@@ -38,7 +38,7 @@ func PrepareInstall(ctx context.Context, c *connect.Client, in Install) (*Operat
 }
 
 func (in *Install) prepare(s *preflight.Session, c *connect.Client) (*Operation, error) {
-	p, err := in.newPlanning(s)
+	p, err := in.newPlanInput(s)
 	if err != nil {
 		return nil, err
 	}
@@ -63,12 +63,15 @@ func (in *Install) check() error {
 
 // planOperation plans the install of a release and makes the last checks. state is nil if there
 // is no release. Edits (R46) start from edit.
-func (in *Install) planOperation(s *preflight.Session, c *connect.Client, p planning, state *releaseState, edit *Upgrade) (*Operation, error) {
+func (in *Install) planOperation(s *preflight.Session, c *connect.Client, p planInput, state *releaseState, edit *Upgrade) (*Operation, error) {
+	if state != nil && resumable(state.Revisions) {
+		in.Replace = true
+	}
 	revision, err := in.revision(s, state)
 	if err != nil {
 		return nil, err
 	}
-	info, tree, err := in.plan(s, &p, state)
+	info, tree, err := in.renderInto(s, &p, state)
 	if err != nil {
 		return nil, err
 	}
@@ -84,12 +87,12 @@ func (in *Install) planOperation(s *preflight.Session, c *connect.Client, p plan
 	if prepared, err = s.Check(prepared, incoming); err != nil {
 		return nil, err
 	}
-	return newOperation(c, prepared, tasks{main: task{spec{prepared: prepared}, in.run}, rollback: in.rollbackPlan(prepared), edit: edit}), nil
+	return newOperation(c, prepared, tasks{main: task{spec{prepared: prepared}, in.run}, rollback: rollbackByUninstall(prepared), edit: edit}), nil
 }
 
-// plan renders the chart and infers the order. It uses state only for the objects of a failed
-// attempt; state is nil if the release does not exist or cannot be read.
-func (in *Install) plan(s *preflight.Session, p *planning, state *releaseState) (info event.Operation, tree *plan.Chart, err error) {
+// renderInto renders the chart, infers the order, and completes p with both. It uses state only
+// for the objects of a failed attempt; state is nil if the release does not exist or cannot be read.
+func (in *Install) renderInto(s *preflight.Session, p *planInput, state *releaseState) (info event.Operation, tree *plan.Chart, err error) {
 	tree, warnings, err := in.Chart.Tree(in.Values)
 	if err != nil {
 		return info, nil, err
@@ -98,6 +101,7 @@ func (in *Install) plan(s *preflight.Session, p *planning, state *releaseState) 
 	if err != nil {
 		return info, nil, err
 	}
+	// An install replaces only objects that it takes over.
 	if err := checkForce(in.ForceReplace && in.TakeOwnership, in.ForceConflicts, !in.ClientSide); err != nil {
 		return info, nil, err
 	}
@@ -106,21 +110,23 @@ func (in *Install) plan(s *preflight.Session, p *planning, state *releaseState) 
 		return info, nil, err
 	}
 	r.warnings = slices.Concat(warnings, r.warnings, more)
-	if p.refused, err = in.conflicts(r, state); err != nil {
+	if p.conflicts, err = in.conflicts(r, state); err != nil {
 		return info, nil, err
 	}
-	p.rendered, p.target.Release, p.target.Outputs = r, r.release, r.outputs
+	p.rendered = r
+	p.target.Release = r.release
+	p.target.Outputs = r.outputs
 	p.hooks = hookEvents(in.NoHooks, rel1.HookPreInstall, rel1.HookPostInstall)
 	return s.Info("install", r.release), tree, nil
 }
 
 // explainForbiddenWithPlan is like explainForbidden, but also names the missing rights for the chart's objects if
 // the chart can be planned.
-func (in *Install) explainForbiddenWithPlan(s *preflight.Session, operation string, p planning, err error) error {
+func (in *Install) explainForbiddenWithPlan(s *preflight.Session, operation string, p planInput, err error) error {
 	if !apierrors.IsForbidden(err) {
 		return err
 	}
-	if info, tree, planErr := in.plan(s, &p, nil); planErr == nil {
+	if info, tree, planErr := in.renderInto(s, &p, nil); planErr == nil {
 		if prepared, incoming, planErr := p.planRevision(s, info, tree); planErr == nil {
 			prepared.Info.Name = operation
 			return s.Refuse(prepared, incoming, err)
@@ -129,9 +135,8 @@ func (in *Install) explainForbiddenWithPlan(s *preflight.Session, operation stri
 	return explainForbidden(s, operation, err)
 }
 
-// newPlanning returns a planning with everything but the rendered chart: the target's settings
-// and the phases for the namespace and crds/.
-func (in *Install) newPlanning(s *preflight.Session) (p planning, err error) {
+// newPlanInput returns everything but the rendered chart: the target's settings and the phases for the namespace and crds/.
+func (in *Install) newPlanInput(s *preflight.Session) (p planInput, err error) {
 	t := preflight.Target{CRDs: in.crds(in.upgradeCRDs), Force: in.ForceConflicts, ClientSide: in.ClientSide, Replace: in.ForceReplace}
 	if err := s.CheckCRDs(t.CRDs); err != nil {
 		return p, err
@@ -143,11 +148,12 @@ func (in *Install) newPlanning(s *preflight.Session) (p planning, err error) {
 		p.prelude = append(p.prelude, preflight.NamespacePhase(in.Namespace))
 	}
 	crds, err := t.CRDs.Phases()
-	p.target, p.prelude = t, append(p.prelude, crds...)
+	p.target = t
+	p.prelude = append(p.prelude, crds...)
 	return p, err
 }
 
-// conflicts returns a refusal for each existing object that the release does not own. As in
+// conflicts returns a conflict for each existing object that the release does not own. As in
 // Helm's upgrade --install, the release owns the objects of its failed attempt.
 func (in *Install) conflicts(r *rendered, state *releaseState) ([]plan.Warning, error) {
 	if in.TakeOwnership {
@@ -167,8 +173,8 @@ func (in *Install) dryRun(ctx context.Context, cfg *action.Configuration) (*rel1
 	i := in.action(cfg)
 	i.DryRunStrategy = action.DryRunServer
 	i.TakeOwnership = true // Helm stops at the first conflict; CheckOwners reports all
-	return in.render(ctx, cfg, func(chart *chart.Chart, values map[string]any) (helmrelease.Releaser, error) {
-		return i.RunWithContext(ctx, chart, values)
+	return in.render(ctx, cfg, func(c *chart.Chart, values map[string]any) (helmrelease.Releaser, error) {
+		return i.RunWithContext(ctx, c, values)
 	})
 }
 
@@ -176,14 +182,25 @@ func (in *Install) dryRun(ctx context.Context, cfg *action.Configuration) (*rel1
 // which are units of the run.
 func (in *Install) action(cfg *action.Configuration) *action.Install {
 	i := action.NewInstall(cfg)
-	i.ReleaseName, i.Namespace = in.Release, in.Namespace
-	i.WaitStrategy, i.WaitForJobs, i.Timeout = in.Strategy(), in.WaitForJobs, in.Timeout
-	i.DisableHooks, i.SkipCRDs = in.NoHooks, true
-	i.ServerSideApply, i.ForceConflicts, i.ForceReplace = !in.ClientSide, in.ForceConflicts, in.ForceReplace
-	i.TakeOwnership, i.Replace = in.TakeOwnership, in.Replace
-	i.DisableOpenAPIValidation, i.SkipSchemaValidation, i.EnableDNS = in.DisableOpenAPIValidation, in.SkipSchemaValidation, in.EnableDNS
-	i.SubNotes, i.HideNotes = in.SubNotes, in.HideNotes
-	i.Description, i.Labels = in.Description, in.Labels
+	i.ReleaseName = in.Release
+	i.Namespace = in.Namespace
+	i.WaitStrategy = in.Strategy()
+	i.WaitForJobs = in.WaitForJobs
+	i.Timeout = in.Timeout
+	i.DisableHooks = in.NoHooks
+	i.SkipCRDs = true
+	i.ServerSideApply = !in.ClientSide
+	i.ForceConflicts = in.ForceConflicts
+	i.ForceReplace = in.ForceReplace
+	i.TakeOwnership = in.TakeOwnership
+	i.Replace = in.Replace
+	i.DisableOpenAPIValidation = in.DisableOpenAPIValidation
+	i.SkipSchemaValidation = in.SkipSchemaValidation
+	i.EnableDNS = in.EnableDNS
+	i.SubNotes = in.SubNotes
+	i.HideNotes = in.HideNotes
+	i.Description = in.Description
+	i.Labels = in.Labels
 	i.PostRenderer = in.PostRenderer
 	if in.PostRenderStrategy != "" {
 		i.PostRenderStrategy = in.PostRenderStrategy
@@ -195,20 +212,21 @@ func (in *Install) action(cfg *action.Configuration) *action.Install {
 //
 // Rule R29: the namespace, crds/, pre-install hooks, groups, post-install hooks.
 func (in *Install) run(a *attempt) (*rel1.Release, error) {
-	if err := a.prelude(a.op.prepared.Target); err != nil {
+	if err := a.runPrelude(a.op.prepared.Target); err != nil {
 		return nil, err
 	}
 	i := in.action(a.helm.Config)
 	i.TakeOwnership = i.TakeOwnership || a.op.prepared.Resumes // Helm's install does not know the failed attempt; see conflicts
-	return in.execute(a, func(chart *chart.Chart, values map[string]any) (helmrelease.Releaser, error) {
-		return i.RunWithContext(context.Background(), chart, values)
+	return in.runWithCachedOutputs(a, func(c *chart.Chart, values map[string]any) (helmrelease.Releaser, error) {
+		return i.RunWithContext(context.Background(), c, values)
 	})
 }
 
-// rollbackPlan returns the rollback of a first install, which is to uninstall (R33).
-func (in *Install) rollbackPlan(p *preflight.Prepared) *rollbackPlan {
+// rollbackByUninstall returns the rollback of a first install: an uninstall (R33).
+func rollbackByUninstall(p *preflight.Prepared) *rollbackPlan {
 	info := p.Info
-	info.Name, info.Timeout = "uninstall", p.Common.Timeout
+	info.Name = "uninstall"
+	info.Timeout = p.Common.Timeout
 	u := Uninstall{Common: p.Common}
 	return &rollbackPlan{info, u.prepareRollback}
 }
@@ -221,7 +239,6 @@ func (in *Install) revision(s *preflight.Session, state *releaseState) (int, err
 	}
 	last := state.Last
 	status, deployed := last.Info.Status, state.Current.Info.Status == rcommon.StatusDeployed
-	in.Replace = in.Replace || resumable(state.Revisions)
 	if in.Replace && !deployed && (status == rcommon.StatusUninstalled || status == rcommon.StatusFailed) {
 		return last.Version + 1, nil
 	}

@@ -68,10 +68,10 @@ func (l leftoverSearch) leftoversOf(rel *rel1.Release, known map[plan.Object]boo
 	if err != nil {
 		return left, newer, append(warnings, plan.Warning{Rule: "R32a", Message: fmt.Sprintf("objects that only revision %d created are kept: %v", rel.Version, err)})
 	}
-	only := orphans(known, l.builder.Resources(list))
+	unclaimed := claimUnknown(known, l.builder.Resources(list))
 	removable := l.present(list.Filter(func(i *resource.Info) bool {
 		f := l.builder.Fact(i)
-		return f != nil && only[f.Resource.Object] && !f.Late && !f.Generated && !manifest.Kept(i)
+		return f != nil && unclaimed[f.Resource.Object] && !f.Late && !f.Generated && !manifest.Kept(i)
 	}), l.old == nil || newer)
 	if len(removable) == 0 {
 		return left, newer, warnings
@@ -81,15 +81,15 @@ func (l leftoverSearch) leftoversOf(rel *rel1.Release, known map[plan.Object]boo
 	return helmclient.Leftover{Manifest: rel.Manifest, Planned: planned}, newer, append(warnings, more...)
 }
 
-// orphans returns the objects of a revision that are not in known, and adds them to it.
-func orphans(known map[plan.Object]bool, resources []plan.Resource) map[plan.Object]bool {
-	only := map[plan.Object]bool{}
+// claimUnknown returns the objects of a revision that are not in known, and adds them to it.
+func claimUnknown(known map[plan.Object]bool, resources []plan.Resource) map[plan.Object]bool {
+	unclaimed := map[plan.Object]bool{}
 	for _, r := range resources {
 		if !known[r.Object] {
-			known[r.Object], only[r.Object] = true, true
+			known[r.Object], unclaimed[r.Object] = true, true
 		}
 	}
-	return only
+	return unclaimed
 }
 
 // present returns the objects of a list that exist and belong to the release. It also returns

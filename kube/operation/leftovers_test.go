@@ -46,9 +46,9 @@ func objectsIn(text string) (resources []plan.Resource) {
 // removed returns the objects that lockstep removes between the old revision and the target.
 func (s *simulation) removed(target string, revs *release.Revisions, old *rel1.Release) (out []string) {
 	known := map[plan.Object]bool{}
-	orphans(known, objectsIn(target))
+	claimUnknown(known, objectsIn(target))
 	for _, rel := range append([]*rel1.Release{old}, revs.Others(old)...) {
-		for o := range orphans(known, objectsIn(rel.Manifest)) {
+		for o := range claimUnknown(known, objectsIn(rel.Manifest)) {
 			out = append(out, o.Name)
 		}
 	}

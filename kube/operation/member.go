@@ -12,6 +12,7 @@ import (
 	"lockstep/engine/plan"
 	"lockstep/kube/charts"
 	"lockstep/kube/preflight"
+	"lockstep/kube/preview"
 )
 
 // The methods in this file are for stacks, which run one operation per release.
@@ -46,7 +47,7 @@ func (op *Operation) Unchanged(ctx context.Context) (bool, error) {
 		return false, fmt.Errorf("compare release %s with the cluster: %w", p.Common.Release, err)
 	}
 	for _, c := range changes {
-		if c.Real() || c.Action == "refuse" {
+		if c.Real() || c.Action == preview.ActionRefuse {
 			return false, nil
 		}
 	}

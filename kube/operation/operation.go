@@ -39,7 +39,7 @@ type Operation struct {
 	*shared
 }
 
-// tasks holds what an operation runs.
+// tasks are the tasks of an operation.
 type tasks struct {
 	main     task
 	rollback *rollbackPlan // nil if there is nothing to roll back to
@@ -85,11 +85,11 @@ func newOperation(c *connect.Client, p *preflight.Prepared, t tasks) *Operation 
 // ErrCompleted is the error of an operation that an earlier pod of the same Job has completed.
 var ErrCompleted = errors.New("an earlier pod of this Job has completed the operation")
 
-// prepare completes the options, opens a session and calls planIn with it. check, which may be
+// prepare completes the options, opens a session and calls makePlan with it. check, which may be
 // nil, makes the checks that need no cluster. prepare returns an error if another run holds the
 // release, or ErrCompleted. Secret values are masked in the error.
 func prepare(ctx context.Context, c *connect.Client, common *Common, check func() error,
-	planIn func(*preflight.Session, *connect.Client) (*Operation, error)) (*Operation, error) {
+	makePlan func(*preflight.Session, *connect.Client) (*Operation, error)) (*Operation, error) {
 	completed, err := common.Complete(c.Namespace())
 	if err != nil {
 		return nil, err
@@ -112,7 +112,7 @@ func prepare(ctx context.Context, c *connect.Client, common *Common, check func(
 		}
 		return nil, ErrCompleted
 	}
-	op, err := planIn(s, c)
+	op, err := makePlan(s, c)
 	return op, s.Secrets.Error(err)
 }
 
@@ -123,7 +123,7 @@ func (op *Operation) current() *Operation {
 	return op.running
 }
 
-// task is what one attempt runs: the operation itself or its rollback.
+// task is the action of one attempt: that of the operation or of its rollback.
 type task struct {
 	spec spec
 	do   func(*attempt) (*rel1.Release, error)
@@ -228,7 +228,7 @@ func (op *Operation) run() error {
 	defer stopListening()
 	ctx, cancel := context.WithCancel(context.Background())
 	defer cancel()
-	eng.Announce(op.phasesWithUsual()...)
+	eng.Announce(op.phasesWithDurations()...)
 	for _, w := range op.prepared.Warnings {
 		eng.Publish(event.WarningEvent(w))
 	}
@@ -243,7 +243,7 @@ func (op *Operation) run() error {
 
 // runToEnd runs the operation, and its rollback if it fails.
 func (op *Operation) runToEnd(r *runner) error {
-	a, status, err := r.runTask(op.main)
+	a, status, err := r.runOperation(op.main)
 	if err == nil {
 		err = op.engine.Finish(run.End{Status: event.Succeeded, Release: status})
 	}
@@ -253,8 +253,8 @@ func (op *Operation) runToEnd(r *runner) error {
 	return op.fail(r, a, err)
 }
 
-// phasesWithUsual returns the phases with the usual durations of their groups.
-func (op *Operation) phasesWithUsual() []event.Phase {
+// phasesWithDurations returns the phases with the usual durations of their groups.
+func (op *Operation) phasesWithDurations() []event.Phase {
 	phases := slices.Clone(op.prepared.Phases)
 	for n, p := range phases {
 		usual := map[string]time.Duration{}

@@ -22,8 +22,8 @@ import (
 	"lockstep/kube/release"
 )
 
-// planning is the input for the plan of an operation that applies objects.
-type planning struct {
+// planInput is the input for the plan of an operation that applies objects.
+type planInput struct {
 	*rendered
 	state  *releaseState // nil if there is no release
 	target preflight.Target
@@ -33,13 +33,13 @@ type planning struct {
 	// otherRevisions are further revisions whose objects may still exist (R32a).
 	otherRevisions []*rel1.Release
 	hooks          helmclient.HookEvents
-	refused        []plan.Warning
+	conflicts      []plan.Warning
 	prelude        []event.Phase // phases to run first
 	inferredOrder  *infer.Order  // of the target, nil if its order is declared
 }
 
 // plan orders the whole operation: objects and hooks of the target, then removals.
-func (p planning) plan(s *preflight.Session, info event.Operation) (*preflight.Prepared, error) {
+func (p planInput) plan(s *preflight.Session, info event.Operation) (*preflight.Prepared, error) {
 	warnings := slices.Concat(p.state.stateWarnings(), p.warnings)
 	scoped, _, more, err := helmclient.ScopedHooks(p.builder, p.target.Release, p.target.Tree, p.list, p.hooks)
 	if err != nil {
@@ -72,7 +72,7 @@ func (p planning) plan(s *preflight.Session, info event.Operation) (*preflight.P
 	return &preflight.Prepared{
 		Common: s.Common, Info: info, Target: p.target, Old: p.old, Apply: apply, Remove: remove, Leftovers: leftovers, Hooks: p.hooks,
 		Phases:   slices.Concat(p.prelude, pre, main, post),
-		Warnings: uniqueWarnings(warnings), Refused: p.refused, DeferredAPIs: p.deferredAPIs, Basis: p.state.basis(s, info.Revision),
+		Warnings: uniqueWarnings(warnings), Refused: p.conflicts, DeferredAPIs: p.deferredAPIs, Basis: p.state.basis(s, info.Revision),
 	}, nil
 }
 
@@ -88,16 +88,16 @@ func uniqueWarnings(warnings []plan.Warning) []plan.Warning {
 
 // planRevision plans an operation that creates a revision, and the record of that revision.
 // The caller must call Session.Check with the results.
-func (p planning) planRevision(s *preflight.Session, info event.Operation, tree *plan.Chart) (*preflight.Prepared, *preflight.Incoming, error) {
+func (p planInput) planRevision(s *preflight.Session, info event.Operation, tree *plan.Chart) (*preflight.Prepared, *preflight.Incoming, error) {
 	ordered := s.Common.Strategy() == helmclient.WaitOrdered
 	if ordered {
 		p.target.Tree = tree
 	} else {
-		unordered, err := plan.Check(tree, p.builder.Resources(p.list))
+		orderWarnings, err := plan.Check(tree, p.builder.Resources(p.list))
 		if err != nil {
 			return nil, nil, err
 		}
-		p.warnings = append(p.warnings, unordered...)
+		p.warnings = append(p.warnings, orderWarnings...)
 	}
 	record, warnings, err := release.Fit(p.target.Release, release.NewRecord(ordered, tree))
 	if err != nil {
@@ -110,12 +110,12 @@ func (p planning) planRevision(s *preflight.Session, info event.Operation, tree 
 		return nil, nil, err
 	}
 	incoming := &preflight.Incoming{Builder: p.builder, List: p.list}
-	unknown, never, err := preflight.CheckKinds(prepared, *incoming)
+	kindWarnings, kindConflicts, err := preflight.CheckKinds(prepared, *incoming)
 	if err != nil {
 		return nil, nil, err
 	}
-	prepared.Warnings = uniqueWarnings(append(prepared.Warnings, unknown...))
-	prepared.Refused = append(prepared.Refused, never...)
+	prepared.Warnings = uniqueWarnings(append(prepared.Warnings, kindWarnings...))
+	prepared.Refused = append(prepared.Refused, kindConflicts...)
 	return prepared, incoming, nil
 }
 
@@ -127,7 +127,7 @@ const (
 	OrderInferred = "inferred" // by annotations and by references between objects (R68)
 )
 
-// check checks the chart and the order, which must be known and, if it is inferred, waited for.
+// check checks the chart and --order. An inferred order needs --wait=ordered.
 func (r *Rendering) check(c preflight.Common) error {
 	if err := r.Chart.Check(); err != nil {
 		return err
@@ -163,7 +163,10 @@ func (r *Rendering) inferOrder(c preflight.Common, tree *plan.Chart, rendered *r
 func (r *releaseState) basis(s *preflight.Session, newRevision int) preflight.Basis {
 	b := preflight.Basis{Lease: s.Lease, Records: r.records(newRevision)}
 	if r != nil {
-		b.Last, b.Marks, b.Resumes, b.UsualDurations = r.stored, r.marks, r.lastFailed(), r.Usual()
+		b.Last = r.stored
+		b.Marks = r.marks
+		b.Resumes = r.lastFailed()
+		b.UsualDurations = r.Usual()
 	}
 	return b
 }
@@ -173,7 +176,8 @@ func (r *releaseState) basis(s *preflight.Session, newRevision int) preflight.Ba
 // are all revisions, because an uninstall or the rollback of an install deletes them.
 func (r *releaseState) records(newRevision int) (c preflight.RecordChanges) {
 	if newRevision > 0 {
-		c.Updated, c.Deleted = append(c.Updated, newRevision), append(c.Deleted, newRevision)
+		c.Updated = append(c.Updated, newRevision)
+		c.Deleted = append(c.Deleted, newRevision)
 	}
 	if r == nil {
 		return c

@@ -15,9 +15,9 @@ import (
 	"lockstep/kube/preflight"
 )
 
-// prelude creates the namespace, takes the Lease in it and applies crds/. Unlike with Helm,
+// runPrelude creates the namespace, acquires the Lease in it and applies crds/. Unlike with Helm,
 // the namespace and crds/ are units of the run (R29, R40).
-func (a *attempt) prelude(t preflight.Target) error {
+func (a *attempt) runPrelude(t preflight.Target) error {
 	if t.NewNamespace {
 		if err := a.createNamespace(a.op.prepared.Common.Namespace); err != nil {
 			return err
@@ -40,43 +40,43 @@ func (a *attempt) createNamespace(name string) error {
 	for _, i := range list {
 		a.session.Builder.Fact(i).SetAbsent() // the checks found it missing
 	}
-	return a.runPrelude(preflight.NamespacePhase(name), list, func(i *resource.Info) error {
+	return a.runPreludePhase(preflight.NamespacePhase(name), list, func(i *resource.Info) error {
 		_, err := a.helm.Client.Create(helmkube.ResourceList{i})
 		return err
 	})
 }
 
 // applyCRDs runs the phase of crds/, then drops cached kinds. As in Helm, it leaves existing
-// CRDs as they are, unless u.Upgrade is set.
-func (a *attempt) applyCRDs(u preflight.CRDs) error {
-	phases, err := u.Phases()
+// CRDs as they are, unless crds.Upgrade is set.
+func (a *attempt) applyCRDs(crds preflight.CRDs) error {
+	phases, err := crds.Phases()
 	if err != nil || len(phases) == 0 {
 		return err
 	}
-	list, err := u.Build(a.session.Builder)
+	list, err := crds.Build(a.session.Builder)
 	if err != nil {
 		return err
 	}
 	a.session.Builder.Prefetch(a.engine.Requests(), list, nil)
 	manifest.DropPrefetched(list)
 	var created atomic.Bool
-	err = a.runPrelude(phases[0], list, func(i *resource.Info) error {
+	err = a.runPreludePhase(phases[0], list, func(i *resource.Info) error {
 		switch {
 		case a.session.Builder.Fact(i).Before().Version == "":
 			created.Store(true)
 			_, err := a.helm.Client.Create(helmkube.ResourceList{i})
 			return err
-		case !u.Upgrade:
+		case !crds.Upgrade:
 			return i.Get()
 		}
 		_, err := a.helm.Client.Update(nil, helmkube.ResourceList{i},
-			helmkube.ClientUpdateOptionServerSideApply(true, u.Force), helmkube.ClientUpdateOptionUpgradeClientSideFieldManager(true))
+			helmkube.ClientUpdateOptionServerSideApply(true, crds.Force), helmkube.ClientUpdateOptionUpgradeClientSideFieldManager(true))
 		return err
 	})
 	if err != nil {
 		return err
 	}
-	a.crdsApplied = u.Upgrade || created.Load()
+	a.crdsApplied = crds.Upgrade || created.Load()
 	return a.forgetKinds()
 }
 
@@ -91,8 +91,8 @@ func (a *attempt) forgetKinds() error {
 	return nil
 }
 
-// runPrelude runs a phase whose objects do not carry Helm's labels.
-func (a *attempt) runPrelude(phase event.Phase, list helmkube.ResourceList, send func(*resource.Info) error) error {
+// runPreludePhase runs a phase whose objects do not carry Helm's labels.
+func (a *attempt) runPreludePhase(phase event.Phase, list helmkube.ResourceList, send func(*resource.Info) error) error {
 	a.preludeStarted = true
 	for _, i := range list {
 		a.session.Builder.Fact(i).Unlabelled = true
@@ -104,7 +104,7 @@ func (a *attempt) runPrelude(phase event.Phase, list helmkube.ResourceList, send
 }
 
 // admitFirst waits until the first unit may start, because the Lease and the release
-// record are written before it (R41: --step stops before the first write). After a
+// record are written before it (R41: --step pauses before the first write). After a
 // prelude, and in a rollback, it returns at once.
 func (a *attempt) admitFirst() error {
 	if a.preludeStarted || a.spec.prefix != "" {

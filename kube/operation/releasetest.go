@@ -76,12 +76,14 @@ func (t *ReleaseTest) run(a *attempt) (*rel1.Release, error) {
 		return nil, err
 	}
 	h := action.NewReleaseTesting(a.helm.Config)
-	h.Namespace, h.Timeout = t.Namespace, t.Timeout
-	h.Filters[action.IncludeNameFilter], h.Filters[action.ExcludeNameFilter] = t.Include, t.Exclude
+	h.Namespace = t.Namespace
+	h.Timeout = t.Timeout
+	h.Filters[action.IncludeNameFilter] = t.Include
+	h.Filters[action.ExcludeNameFilter] = t.Exclude
 	ran, shutdown, err := h.Run(t.Release)
 	if tested, ok := ran.(*rel1.Release); ok && t.Logs != nil {
-		if logs := h.GetPodLogs(t.Logs, tested); logs != nil {
-			a.engine.Publish(event.Event{Kind: event.KindWarning, Message: logs.Error()})
+		if logsErr := h.GetPodLogs(t.Logs, tested); logsErr != nil {
+			a.engine.Publish(event.Event{Kind: event.KindWarning, Message: logsErr.Error()})
 		}
 	}
 	if shutdown == nil {

@@ -65,14 +65,14 @@ func (r *Rendering) render(ctx context.Context, cfg *action.Configuration, do he
 	guard := charts.NewGuard(r.Limits)
 	cfg.CustomTemplateFuncs = guard.Funcs()
 	charts.WrapTemplates(c)
-	rel, err := r.runAction(ctx, guard, c, do)
+	rel, err := r.runGuarded(ctx, guard, c, do)
 	return rel, guard.Outputs(), err
 }
 
-// execute runs an action with the templates' output from planning. It renders them again if
+// runWithCachedOutputs runs an action with the templates' output from planning. It renders them again if
 // crds/ were applied since and the templates may ask which kinds the cluster serves: Helm
 // also applies crds/ first. Changes are then planned during the run.
-func (r *Rendering) execute(a *attempt, do helmAction) (*rel1.Release, error) {
+func (r *Rendering) runWithCachedOutputs(a *attempt, do helmAction) (*rel1.Release, error) {
 	ctx, cfg := a.engine.Requests(), a.helm.Config
 	c, err := r.Chart.Helm()
 	if err != nil {
@@ -84,14 +84,14 @@ func (r *Rendering) execute(a *attempt, do helmAction) (*rel1.Release, error) {
 	}
 	cfg.CustomTemplateFuncs = charts.NewCachedOutputs(a.op.prepared.Target.Outputs).Funcs()
 	charts.ReplaceTemplates(c)
-	return r.runAction(ctx, charts.NewGuard(r.Limits), c, do)
+	return r.runGuarded(ctx, charts.NewGuard(r.Limits), c, do)
 }
 
-// runAction runs an action on a copy of the values. It does not cancel Helm's context,
+// runGuarded runs an action on a copy of the values. It does not cancel Helm's context,
 // because the action would continue in the background. If templates exceed the limits, or
-// ctx ends while they render, runAction returns without waiting for the action, which can
+// ctx ends while they render, runGuarded returns without waiting for the action, which can
 // write nothing because its requests fail from then on.
-func (r *Rendering) runAction(ctx context.Context, guard *charts.Guard, c *chart.Chart, do helmAction) (*rel1.Release, error) {
+func (r *Rendering) runGuarded(ctx context.Context, guard *charts.Guard, c *chart.Chart, do helmAction) (*rel1.Release, error) {
 	result := make(chan *rel1.Release, 1)
 	err := guard.Run(ctx, func() error {
 		out, err := do(c, charts.CopyValues(r.Values))
@@ -135,7 +135,8 @@ func dryRun(s *preflight.Session, root string, render func(context.Context, *act
 	}
 	b := s.Builder(root)
 	client := helmclient.NewDryRun(s.Context, helm.Client, b, s.WaitForAPIs)
-	helm.Config.KubeClient, helm.Config.Releases = client, s.Releases()
+	helm.Config.KubeClient = client
+	helm.Config.Releases = s.Releases()
 	rel, outputs, err := render(s.Context, helm.Config)
 	if refusal := (*preflight.Refusal)(nil); errors.As(err, &refusal) {
 		return nil, refusal // without Helm's wrapping
@@ -144,13 +145,20 @@ func dryRun(s *preflight.Session, root string, render func(context.Context, *act
 		return nil, err
 	}
 	s.Secrets.AddRelease(rel)
-	list, later, warnings := client.Built()
-	return &rendered{rel, outputs, b, list, warnings, later}, nil
+	list, deferredAPIs, warnings := client.Built()
+	return &rendered{
+		release:      rel,
+		outputs:      outputs,
+		builder:      b,
+		list:         list,
+		warnings:     warnings,
+		deferredAPIs: deferredAPIs,
+	}, nil
 }
 
 // hookEvents returns the hook events of an operation, none with --no-hooks.
-func hookEvents(none bool, before, after rel1.HookEvent) helmclient.HookEvents {
-	if none {
+func hookEvents(noHooks bool, before, after rel1.HookEvent) helmclient.HookEvents {
+	if noHooks {
 		return helmclient.HookEvents{}
 	}
 	return helmclient.HookEvents{Before: before, After: after}

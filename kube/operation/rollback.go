@@ -60,7 +60,7 @@ func (rb *Rollback) prepare(s *preflight.Session, c *connect.Client) (*Operation
 
 // plan plans a rollback.
 //
-// Rule R32: in the order of the target revision, if that was sequenced; removals in the
+// Rule R32: in the order of the target revision, if that was ordered; removals in the
 // reverse order of the current one.
 // Rule R30a: the order comes from the records, whatever --wait is.
 func (rb *Rollback) plan(s *preflight.Session, state *releaseState, target *rel1.Release) (*preflight.Prepared, *preflight.Incoming, error) {
@@ -81,8 +81,9 @@ func (rb *Rollback) plan(s *preflight.Session, state *releaseState, target *rel1
 	b.Prefetch(s.Context, list, nil)
 	warnings = append(warnings, preflight.OwnerWarnings(b, list)...)
 	info := s.Info("rollback", target)
-	info.Revision, info.ToRevision = state.Last.Version+1, target.Version
-	p, err := planning{
+	info.Revision = state.Last.Version + 1
+	info.ToRevision = target.Version
+	p, err := planInput{
 		state:    state,
 		rendered: &rendered{release: target, builder: b, list: list, warnings: warnings, deferredAPIs: deferredAPIs},
 		target: preflight.Target{
@@ -164,8 +165,8 @@ func (rb *Rollback) prepareRollback(r *runner) (task, error) {
 	return task{spec{prefix: event.RollbackPrefix, prepared: prepared}, run}, nil
 }
 
-// run runs Helm's rollback, after a check, which Helm lacks, that no other revision was
-// created since planning.
+// run runs Helm's rollback. Unlike Helm, it first checks that no revision was created since
+// planning.
 func (rb *Rollback) run(a *attempt, to int, from *rel1.Release) (*rel1.Release, error) {
 	if err := a.admitFirst(); err != nil {
 		return nil, err
@@ -174,12 +175,18 @@ func (rb *Rollback) run(a *attempt, to int, from *rel1.Release) (*rel1.Release, 
 		return nil, fmt.Errorf("roll back: %w", err)
 	}
 	h := action.NewRollback(a.helm.Config)
-	h.Version, h.Timeout = to, rb.Timeout
-	h.WaitStrategy, h.WaitForJobs, h.DisableHooks = rb.Strategy(), rb.WaitForJobs, rb.NoHooks
-	h.ForceConflicts, h.ForceReplace = rb.ForceConflicts, rb.ForceReplace
+	h.Version = to
+	h.Timeout = rb.Timeout
+	h.WaitStrategy = rb.Strategy()
+	h.WaitForJobs = rb.WaitForJobs
+	h.DisableHooks = rb.NoHooks
+	h.ForceConflicts = rb.ForceConflicts
+	h.ForceReplace = rb.ForceReplace
 	if rb.ServerSide != "" {
 		h.ServerSideApply = rb.ServerSide
 	}
-	h.CleanupOnFail, h.MaxHistory, h.Description = rb.CleanupOnFail, rb.HistoryMax, rb.Description
+	h.CleanupOnFail = rb.CleanupOnFail
+	h.MaxHistory = rb.HistoryMax
+	h.Description = rb.Description
 	return nil, h.Run(rb.Release)
 }

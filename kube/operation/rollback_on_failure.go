@@ -90,7 +90,7 @@ func (r *runner) runRollback() (*attempt, error) {
 	if err != nil {
 		return nil, err
 	}
-	_, _, err = a.perform(t, r.op.rollback.info.Name)
+	_, _, err = a.runAction(t, r.op.rollback.info.Name)
 	return a, err
 }
 

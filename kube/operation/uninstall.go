@@ -32,13 +32,13 @@ type Uninstall struct {
 // not exist, and IgnoreNotFound is set or a run was killed just after deleting it,
 // PrepareUninstall deletes the Lease of the dead run and returns nil, nil.
 func PrepareUninstall(ctx context.Context, c *connect.Client, u Uninstall) (*Operation, error) {
-	removal := u.ReadinessTimeout // before Complete sets the default: 0 means no limit
+	deletionTimeout := u.ReadinessTimeout // before Complete sets the default: 0 means no limit
 	return prepare(ctx, c, &u.Common, nil, func(s *preflight.Session, c *connect.Client) (*Operation, error) {
-		return u.prepare(s, c, removal)
+		return u.prepare(s, c, deletionTimeout)
 	})
 }
 
-func (u *Uninstall) prepare(s *preflight.Session, c *connect.Client, removal time.Duration) (*Operation, error) {
+func (u *Uninstall) prepare(s *preflight.Session, c *connect.Client, deletionTimeout time.Duration) (*Operation, error) {
 	state, found, err := loadRelease(s)
 	if err == nil && !found && (u.IgnoreNotFound || killedBeforeUnlock(s, "uninstall")) {
 		if err := s.Lease.DeleteStale(s.Context, s.Client.Leases(u.Namespace)); err != nil {
@@ -60,7 +60,7 @@ func (u *Uninstall) prepare(s *preflight.Session, c *connect.Client, removal tim
 		return nil, err
 	}
 	run := func(a *attempt) (*rel1.Release, error) { return u.run(a, state.stored) }
-	return newOperation(c, p, tasks{main: task{spec{prepared: p, uninstalling: true, removal: removal}, run}}), nil
+	return newOperation(c, p, tasks{main: task{spec{prepared: p, uninstalling: true, deletionTimeout: deletionTimeout}, run}}), nil
 }
 
 // plan plans the removal of the latest revision's objects, then of leftovers of earlier
@@ -99,8 +99,8 @@ func (u *Uninstall) plan(s *preflight.Session, state *releaseState) (*preflight.
 
 // hookEvents returns the hook events of the uninstall, none if the release is already uninstalled.
 func (u *Uninstall) hookEvents(rel *rel1.Release) helmclient.HookEvents {
-	none := u.NoHooks || rel.Info.Status == rcommon.StatusUninstalled
-	return hookEvents(none, rel1.HookPreDelete, rel1.HookPostDelete)
+	noHooks := u.NoHooks || rel.Info.Status == rcommon.StatusUninstalled
+	return hookEvents(noHooks, rel1.HookPreDelete, rel1.HookPostDelete)
 }
 
 // prepareRollback prepares the uninstall as the rollback of an install.
@@ -144,9 +144,13 @@ func (u *Uninstall) run(a *attempt, last *rel1.Release) (*rel1.Release, error) {
 		return nil, err
 	}
 	h := action.NewUninstall(a.helm.Config)
-	h.DisableHooks, h.IgnoreNotFound, h.KeepHistory = u.NoHooks, u.IgnoreNotFound, u.KeepHistory
-	h.WaitStrategy, h.Timeout = u.Strategy(), u.Timeout
-	h.DeletionPropagation, h.Description = u.DeletionPropagation, u.Description
+	h.DisableHooks = u.NoHooks
+	h.IgnoreNotFound = u.IgnoreNotFound
+	h.KeepHistory = u.KeepHistory
+	h.WaitStrategy = u.Strategy()
+	h.Timeout = u.Timeout
+	h.DeletionPropagation = u.DeletionPropagation
+	h.Description = u.Description
 	if _, err := h.Run(u.Release); err != nil {
 		if removeErr := a.client.RemoveErr(); removeErr != nil { // Helm's error does not say why
 			return nil, removeErr

@@ -12,6 +12,7 @@ import (
 	rcommon "helm.sh/helm/v4/pkg/release/common"
 	rel1 "helm.sh/helm/v4/pkg/release/v1"
 
+	"lockstep/engine/event"
 	"lockstep/engine/plan"
 	"lockstep/kube/charts"
 	"lockstep/kube/connect"
@@ -79,14 +80,7 @@ func (up *Upgrade) prepare(s *preflight.Session, c *connect.Client) (*Operation,
 
 // plan renders the chart and plans the upgrade (R30).
 func (up *Upgrade) plan(s *preflight.Session, state *releaseState) (*preflight.Prepared, *preflight.Incoming, error) {
-	target := preflight.Target{Force: up.ForceConflicts, Replace: up.ForceReplace}
-	if up.UpgradeCRDs {
-		target.CRDs = up.crds(true)
-	}
-	if err := s.CheckCRDs(target.CRDs); err != nil {
-		return nil, nil, err
-	}
-	prelude, err := target.CRDs.Phases()
+	target, prelude, err := up.newTarget(s)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -95,38 +89,52 @@ func (up *Upgrade) plan(s *preflight.Session, state *releaseState) (*preflight.P
 		return nil, nil, err
 	}
 	onServer := serverSide(up.ServerSide, r.release)
-	target.Release, target.Outputs, target.ClientSide = r.release, r.outputs, !onServer
-	tree, warnings, err := up.Chart.Tree(up.treeValues(state.Revisions, r.release))
+	target.Release = r.release
+	target.Outputs = r.outputs
+	target.ClientSide = !onServer
+	tree, treeWarnings, err := up.Chart.Tree(up.treeValues(state.Revisions, r.release))
 	if err != nil {
 		return nil, nil, err
 	}
 	if err := checkForce(up.ForceReplace, up.ForceConflicts, onServer); err != nil {
 		return nil, nil, err
 	}
-	old, oldObjects, more, err := readRevision(s.Context, r.builder, state.Current)
+	old, oldObjects, oldWarnings, err := readRevision(s.Context, r.builder, state.Current)
 	if err != nil {
 		return nil, nil, err
 	}
-	r.warnings = slices.Concat(warnings, r.warnings, more)
-	var refused []plan.Warning
+	var conflicts []plan.Warning
 	if !up.TakeOwnership {
-		refused = preflight.CheckOwners(r.builder, r.list, oldObjects)
+		conflicts = preflight.CheckOwners(r.builder, r.list, oldObjects)
 	}
 	info := s.Info("upgrade", r.release)
 	info.PreviousRevision = state.Good()
-	inferred, tree, more, err := up.inferOrder(up.Common, tree, r)
+	inferred, tree, orderWarnings, err := up.inferOrder(up.Common, tree, r)
 	if err != nil {
 		return nil, nil, err
 	}
-	r.warnings = append(r.warnings, more...)
-	return planning{
+	r.warnings = slices.Concat(treeWarnings, r.warnings, oldWarnings, orderWarnings)
+	return planInput{
 		state: state, inferredOrder: inferred, rendered: r, target: target, old: old, oldObjects: oldObjects,
-		otherRevisions: state.Others(state.Current), prelude: prelude, refused: refused,
+		otherRevisions: state.Others(state.Current), prelude: prelude, conflicts: conflicts,
 		hooks: hookEvents(up.NoHooks, rel1.HookPreUpgrade, rel1.HookPostUpgrade),
 	}.planRevision(s, info, tree)
 }
 
-// asInstall returns the options of the install that an upgrade is if nothing is deployed.
+// newTarget returns the settings of the target, without the rendered chart, and the phase of crds/.
+func (up *Upgrade) newTarget(s *preflight.Session) (target preflight.Target, prelude []event.Phase, err error) {
+	target = preflight.Target{Force: up.ForceConflicts, Replace: up.ForceReplace}
+	if up.UpgradeCRDs {
+		target.CRDs = up.crds(true)
+	}
+	if err := s.CheckCRDs(target.CRDs); err != nil {
+		return target, nil, err
+	}
+	prelude, err = target.CRDs.Phases()
+	return target, prelude, err
+}
+
+// asInstall returns the install options for an upgrade that installs, because nothing is deployed.
 func (up *Upgrade) asInstall(replace bool) Install {
 	return Install{
 		Common: up.Common, Rendering: up.Rendering, CreateNamespace: up.CreateNamespace,
@@ -140,7 +148,7 @@ func (up *Upgrade) install(s *preflight.Session, c *connect.Client, state *relea
 	if err := in.check(); err != nil {
 		return nil, err
 	}
-	p, err := in.newPlanning(s)
+	p, err := in.newPlanInput(s)
 	if err != nil {
 		return nil, err
 	}
@@ -151,7 +159,7 @@ func (up *Upgrade) install(s *preflight.Session, c *connect.Client, state *relea
 // the chart can be planned.
 func (up *Upgrade) explainForbiddenWithPlan(s *preflight.Session, err error) error {
 	in := up.asInstall(false)
-	p, planErr := in.newPlanning(s)
+	p, planErr := in.newPlanInput(s)
 	if planErr != nil {
 		return explainForbidden(s, "upgrade", err)
 	}
@@ -204,18 +212,31 @@ func (up *Upgrade) treeValues(revs *release.Revisions, rel *rel1.Release) map[st
 // action returns Helm's upgrade action with our options.
 func (up *Upgrade) action(cfg *action.Configuration) *action.Upgrade {
 	u := action.NewUpgrade(cfg)
-	u.Install, u.Namespace = up.Install, up.Namespace
-	u.WaitStrategy, u.WaitForJobs, u.Timeout = up.Strategy(), up.WaitForJobs, up.Timeout
-	u.DisableHooks, u.SkipCRDs = up.NoHooks, true
-	u.ForceConflicts, u.ForceReplace, u.TakeOwnership = up.ForceConflicts, up.ForceReplace, up.TakeOwnership
+	u.Install = up.Install
+	u.Namespace = up.Namespace
+	u.WaitStrategy = up.Strategy()
+	u.WaitForJobs = up.WaitForJobs
+	u.Timeout = up.Timeout
+	u.DisableHooks = up.NoHooks
+	u.SkipCRDs = true
+	u.ForceConflicts = up.ForceConflicts
+	u.ForceReplace = up.ForceReplace
+	u.TakeOwnership = up.TakeOwnership
 	if up.ServerSide != "" {
 		u.ServerSideApply = up.ServerSide
 	}
-	u.ReuseValues, u.ResetValues, u.ResetThenReuseValues = up.ReuseValues, up.ResetValues, up.ResetThenReuseValues
-	u.MaxHistory, u.CleanupOnFail = up.HistoryMax, up.CleanupOnFail
-	u.DisableOpenAPIValidation, u.SkipSchemaValidation, u.EnableDNS = up.DisableOpenAPIValidation, up.SkipSchemaValidation, up.EnableDNS
-	u.SubNotes, u.HideNotes = up.SubNotes, up.HideNotes
-	u.Description, u.Labels = up.Description, up.Labels
+	u.ReuseValues = up.ReuseValues
+	u.ResetValues = up.ResetValues
+	u.ResetThenReuseValues = up.ResetThenReuseValues
+	u.MaxHistory = up.HistoryMax
+	u.CleanupOnFail = up.CleanupOnFail
+	u.DisableOpenAPIValidation = up.DisableOpenAPIValidation
+	u.SkipSchemaValidation = up.SkipSchemaValidation
+	u.EnableDNS = up.EnableDNS
+	u.SubNotes = up.SubNotes
+	u.HideNotes = up.HideNotes
+	u.Description = up.Description
+	u.Labels = up.Labels
 	u.PostRenderer = up.PostRenderer
 	if up.PostRenderStrategy != "" {
 		u.PostRenderStrategy = up.PostRenderStrategy
@@ -236,11 +257,11 @@ func (up *Upgrade) dryRun(ctx context.Context, cfg *action.Configuration) (*rel1
 //
 // Rule R30: the new plan in order, then removals in reverse order of the old plan.
 func (up *Upgrade) run(a *attempt) (*rel1.Release, error) {
-	if err := a.prelude(a.op.prepared.Target); err != nil {
+	if err := a.runPrelude(a.op.prepared.Target); err != nil {
 		return nil, err
 	}
 	u := up.action(a.helm.Config)
-	return up.execute(a, func(c *chart.Chart, values map[string]any) (helmrelease.Releaser, error) {
+	return up.runWithCachedOutputs(a, func(c *chart.Chart, values map[string]any) (helmrelease.Releaser, error) {
 		return u.RunWithContext(context.Background(), up.Release, c, values)
 	})
 }
@@ -249,7 +270,12 @@ func (up *Upgrade) run(a *attempt) (*rel1.Release, error) {
 // choice may be a failed one.
 func (up *Upgrade) rollbackPlan(p *preflight.Prepared, goodRevision int) *rollbackPlan {
 	info := p.Info
-	info.Name, info.ToRevision, info.PreviousRevision = "rollback", goodRevision, 0
-	rb := Rollback{Common: p.Common, Revision: goodRevision, ForceConflicts: up.ForceConflicts, ForceReplace: up.ForceReplace, ServerSide: up.ServerSide}
+	info.Name = "rollback"
+	info.ToRevision = goodRevision
+	info.PreviousRevision = 0
+	rb := Rollback{
+		Common: p.Common, Revision: goodRevision, ForceConflicts: up.ForceConflicts,
+		ForceReplace: up.ForceReplace, ServerSide: up.ServerSide,
+	}
 	return &rollbackPlan{info, rb.prepareRollback}
 }
