@@ -14,7 +14,7 @@ type Roles = rights.Roles
 // roll back, test and uninstall the releases of operations that are only planned.
 func WriteRoles(w io.Writer, roles Roles, ops ...*Operation) error {
 	for _, op := range ops {
-		if err := op.Rights(&roles); err != nil {
+		if err := op.AddRights(&roles); err != nil {
 			return err
 		}
 	}

@@ -98,9 +98,9 @@ func manifests(rel *rel1.Release) []string {
 	return docs
 }
 
-// Rights adds to roles the rights to install, upgrade, roll back, test and uninstall the
-// release, both with the objects of the plan and those of the deployed revision.
-func (op *Operation) Rights(to *rights.Roles) error {
+// AddRights adds the rights to install, upgrade, roll back, test and uninstall the release to
+// roles, both with the objects of the plan and those of the deployed revision.
+func (op *Operation) AddRights(roles *rights.Roles) error {
 	mapper, err := op.client.Getter.ToRESTMapper()
 	if err != nil {
 		return err
@@ -111,8 +111,8 @@ func (op *Operation) Rights(to *rights.Roles) error {
 	}
 	t, c := op.prepared.Target, op.prepared.Common
 	r := rights.Release{
-		Name: c.Release, Namespace: c.Namespace, Driver: connect.StorageDriver(), ClientSide: t.ClientSide, Replace: t.Replace,
-		Resource: resourceOf(mapper, docs),
+		Name: c.Release, Namespace: c.Namespace, Driver: connect.StorageDriver(),
+		ClientSide: t.ClientSide, Replace: t.Replace, Resource: resourceFinder(mapper, docs),
 	}
 	for _, phase := range []event.PhaseKind{event.PhaseCRDs, event.PhaseHooks, event.PhaseApply} {
 		for n, res := range charts.Resources(docs[phase], c.Namespace, scopeOf(mapper, docs)) {
@@ -123,7 +123,7 @@ func (op *Operation) Rights(to *rights.Roles) error {
 			r.Objects = append(r.Objects, o)
 		}
 	}
-	to.Add(r, t.NewNamespace)
+	roles.Add(r, t.NewNamespace)
 	return nil
 }
 
@@ -156,7 +156,8 @@ func (op *Operation) documents() (map[event.PhaseKind][]charts.Document, error) 
 	return docs, err
 }
 
-// scopeOf reports which kinds are namespaced, by the cluster and by CRDs in the documents.
+// scopeOf returns a function that reports whether a kind is namespaced. It asks the cluster,
+// then the CRDs in the documents.
 func scopeOf(mapper meta.RESTMapper, docs map[event.PhaseKind][]charts.Document) charts.Scope {
 	offline := charts.OfflineScope(slices.Concat(docs[event.PhaseCRDs], docs[event.PhaseHooks], docs[event.PhaseApply])...)
 	return func(kind schema.GroupVersionKind) bool {
@@ -167,9 +168,9 @@ func scopeOf(mapper meta.RESTMapper, docs map[event.PhaseKind][]charts.Document)
 	}
 }
 
-// resourceOf returns the resources of kinds: by the cluster, by CRDs in the documents, or
-// by the usual plural.
-func resourceOf(mapper meta.RESTMapper, docs map[event.PhaseKind][]charts.Document) func(schema.GroupKind) schema.GroupResource {
+// resourceFinder returns a function that finds the resource of a kind in the cluster, then in the
+// CRDs of the documents, and else guesses the plural.
+func resourceFinder(mapper meta.RESTMapper, docs map[event.PhaseKind][]charts.Document) func(schema.GroupKind) schema.GroupResource {
 	defined := map[schema.GroupKind]schema.GroupResource{}
 	for _, list := range docs {
 		for _, d := range list {

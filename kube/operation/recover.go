@@ -28,9 +28,9 @@ type Recovery struct {
 	Revision    int
 	Status      rcommon.Status
 	Interrupted string
-	// To is the target of an interrupted rollback, Good the revision to roll back to; 0
+	// RollbackTarget is that of an interrupted rollback, GoodRevision the one to roll back to; 0
 	// for none.
-	To, Good int
+	RollbackTarget, GoodRevision int
 	// Changes would bring the cluster to the latest revision. Matches is the revision that
 	// an object matches now, for objects that match one.
 	Changes []preview.Change
@@ -70,8 +70,10 @@ func Recover(ctx context.Context, c *connect.Client, common Common) (*Recovery, 
 			return nil, fmt.Errorf("recover %s: %w", common.Release, err)
 		}
 	}
-	r.Revision, r.Status = revs.Last.Version, revs.Last.Info.Status
-	r.To, r.Good = revs.Last.Info.RollbackRevision, revs.Good()
+	r.Revision = revs.Last.Version
+	r.Status = revs.Last.Info.Status
+	r.RollbackTarget = revs.Last.Info.RollbackRevision
+	r.GoodRevision = revs.Good()
 	if r.Interrupted == "" {
 		return r, nil
 	}
@@ -140,14 +142,14 @@ func withLease(s *preflight.Session, do func() error) error {
 // compare compares the cluster with the latest revision and with the good one.
 func (r *Recovery) compare(s *preflight.Session, revs *release.Revisions) (err error) {
 	r.Changes, err = changesTo(s, revs, r.Revision)
-	if err != nil || r.Good == 0 || r.Good == r.Revision {
+	if err != nil || r.GoodRevision == 0 || r.GoodRevision == r.Revision {
 		return err
 	}
-	changes, err := changesTo(s, revs, r.Good)
+	changes, err := changesTo(s, revs, r.GoodRevision)
 	r.Matches = map[plan.Object]int{}
 	for _, c := range changes {
 		if c.Action == preview.ActionUnchanged {
-			r.Matches[c.Object] = r.Good
+			r.Matches[c.Object] = r.GoodRevision
 		}
 	}
 	return err

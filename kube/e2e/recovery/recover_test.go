@@ -32,7 +32,7 @@ func TestRecover(t *testing.T) {
 		t.Fatal(err)
 	}
 	r.AssertHistory("1 deployed", "2 failed")
-	if len(found.Marked) != 1 || found.Marked[0].From != rcommon.StatusPendingUpgrade || found.Dead == nil || found.Dead.Operation != "upgrade" || found.Interrupted != "upgrade" || found.Good != 1 {
+	if len(found.Marked) != 1 || found.Marked[0].From != rcommon.StatusPendingUpgrade || found.Dead == nil || found.Dead.Operation != "upgrade" || found.Interrupted != "upgrade" || found.GoodRevision != 1 {
 		t.Errorf("it found %+v", found)
 	}
 	var is []string

@@ -147,12 +147,12 @@ func (s suggester) afterRecovery(r *kube.Recovery) []string {
 	case "install", "upgrade":
 		next = append(next, s.related(state, "with the same chart, values and flags", r.Interrupted, r.Release, "CHART"))
 	case "rollback":
-		return append(next, rollback(r.To))
+		return append(next, rollback(r.RollbackTarget))
 	case "uninstall":
 		return append(next, s.related(state, "", r.Interrupted, r.Release))
 	}
-	if r.Good > 0 && r.Interrupted == "upgrade" {
-		next = append(next, rollback(r.Good))
+	if r.GoodRevision > 0 && r.Interrupted == "upgrade" {
+		next = append(next, rollback(r.GoodRevision))
 	}
 	return next
 }
