@@ -21,7 +21,7 @@ import (
 // Operations and what they are made of.
 type (
 	Operation   = operation.Operation
-	Edited      = operation.Edited
+	Edit        = operation.Edit
 	Common      = operation.Common
 	Rendering   = operation.Rendering
 	Install     = operation.Install

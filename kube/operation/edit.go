@@ -23,18 +23,18 @@ import (
 	"lockstep/kube/preview"
 )
 
-// Edited is an edit of a running operation (R46): the next revision, rendered and
-// planned. Nothing has been written.
-type Edited struct {
-	operation *Operation // the edited revision
+// Edit is an edit of a running operation (R46): the next revision, rendered and planned. Nothing
+// has been written.
+type Edit struct {
+	operation *Operation // creates the edited revision
 	opts      Upgrade    // the options of operation
 	replaced  *Operation
 }
 
-// Editable returns an error if the operation applies nothing and so cannot be edited. Others
+// CheckEditable returns an error if the operation applies nothing and so cannot be edited. Others
 // can be edited while they are paused or held.
-func (op *Operation) Editable() error {
-	if op.edit == nil {
+func (op *Operation) CheckEditable() error {
+	if op.editOptions == nil {
 		return fmt.Errorf("nothing to edit: %s takes neither values nor a chart", op.prepared.Info.Name)
 	}
 	return nil
@@ -56,44 +56,50 @@ func (op *Operation) Values(all bool) (map[string]any, error) {
 
 // Edit renders and plans another revision of the running operation with other values
 // and, unless c is nil, another chart. An error changes nothing.
-func (op *Operation) Edit(ctx context.Context, values map[string]any, c *charts.Chart) (*Edited, error) {
-	if err := op.Editable(); err != nil {
+func (op *Operation) Edit(ctx context.Context, values map[string]any, c *charts.Chart) (*Edit, error) {
+	if err := op.CheckEditable(); err != nil {
 		return nil, err
 	}
 	running := op.current()
-	up := *running.edit
-	up.Values, up.ResetValues, up.ReuseValues, up.ResetThenReuseValues = charts.CopyValues(values), true, false, false
+	up := *running.editOptions
+	up.Values = charts.CopyValues(values)
+	up.ResetValues = true
+	up.ReuseValues = false
+	up.ResetThenReuseValues = false
 	if c != nil {
 		up.Chart = c
 	}
-	up.Step, up.BreakOn = false, nil // the run is paused already
-	up.OnStep, up.Common.Lease.OnWait = nil, nil
-	up.Edited = running.progress()
+	up.Step = false // the run is already paused
+	up.BreakOn = nil
+	up.OnStep = nil
+	up.Common.Lease.OnWait = nil
+	up.EditedRun = running.progress()
 	edited, err := PrepareUpgrade(ctx, op.client, up)
 	if err != nil {
 		op.mask.AddValues(up.Values)
 		return nil, op.mask.Error(err)
 	}
-	return &Edited{edited, up, running}, nil
+	return &Edit{operation: edited, opts: up, replaced: running}, nil
 }
 
 // remoteEdit handles an edit from another process, whose values are merged over those of the
 // run. It publishes a refusal if the edit is invalid.
 func (op *Operation) remoteEdit(eng *run.Engine, c event.Command) {
-	edited, err := op.editWithOverrides(eng.Requests(), c.Values)
+	edit, err := op.editWithOverrides(eng.Requests(), c.Values)
 	if err != nil {
 		message := strings.Join(strings.Fields(err.Error()), " ")
 		eng.Publish(event.Event{Kind: event.KindCommand, Command: c.Name, Answers: c.ID, Status: event.Refused, Message: message})
 		return
 	}
-	c.Values, c.Edit = "", edited.Command().Edit
+	c.Values = ""
+	c.Edit = edit.Command().Edit
 	eng.Command(c)
 }
 
 // editWithOverrides prepares an edit whose values, as YAML, are merged over those of the run.
 // It returns an error if the edit would only create another revision.
-func (op *Operation) editWithOverrides(ctx context.Context, text string) (*Edited, error) {
-	if err := op.Editable(); err != nil {
+func (op *Operation) editWithOverrides(ctx context.Context, text string) (*Edit, error) {
+	if err := op.CheckEditable(); err != nil {
 		return nil, err
 	}
 	var overrides map[string]any
@@ -104,24 +110,24 @@ func (op *Operation) editWithOverrides(ctx context.Context, text string) (*Edite
 	if err != nil {
 		return nil, err
 	}
-	edited, err := op.Edit(ctx, chartcommon.CoalesceTables(overrides, values), nil)
+	edit, err := op.Edit(ctx, chartcommon.CoalesceTables(overrides, values), nil)
 	if err != nil {
 		return nil, err
 	}
-	empty, err := edited.Empty()
+	empty, err := edit.Empty()
 	if err != nil {
 		return nil, err
 	}
 	if empty {
 		return nil, errors.New("the edit changes no object, so there is nothing to apply")
 	}
-	return edited, nil
+	return edit, nil
 }
 
 // progress returns the Lease and the revision that the operation already has, for planning
 // its next revision.
-func (op *Operation) progress() *preflight.EditedRun {
-	progress := &preflight.EditedRun{Leased: op.holdsLease()}
+func (op *Operation) progress() *preflight.RunProgress {
+	progress := &preflight.RunProgress{HoldsLease: op.holdsLease()}
 	op.mu.Lock()
 	defer op.mu.Unlock()
 	if op.attempt != nil {
@@ -132,7 +138,7 @@ func (op *Operation) progress() *preflight.EditedRun {
 
 // Command returns the command to continue with the edited revision. Only the operation that
 // prepared the edit knows its id.
-func (e *Edited) Command() event.Command {
+func (e *Edit) Command() event.Command {
 	e.replaced.mu.Lock()
 	defer e.replaced.mu.Unlock()
 	id := slices.Index(e.replaced.edits, e) + 1
@@ -144,20 +150,20 @@ func (e *Edited) Command() event.Command {
 }
 
 // Info names the operation that creates the edited revision.
-func (e *Edited) Info() event.Operation { return e.operation.Info() }
+func (e *Edit) Info() event.Operation { return e.operation.Info() }
 
 // Phases returns the phases of the edited revision, in order.
-func (e *Edited) Phases() []event.Phase { return e.operation.Phases() }
+func (e *Edit) Phases() []event.Phase { return e.operation.Phases() }
 
-// Before returns the phases of the revision that the edit replaces.
-func (e *Edited) Before() []event.Phase { return e.replaced.Phases() }
+// PhasesBefore returns the phases of the revision that the edit replaces.
+func (e *Edit) PhasesBefore() []event.Phase { return e.replaced.Phases() }
 
 // Warnings returns the warnings about the edited chart and its plan.
-func (e *Edited) Warnings() []plan.Warning { return e.operation.Warnings() }
+func (e *Edit) Warnings() []plan.Warning { return e.operation.Warnings() }
 
 // Changes returns the objects whose manifests differ from the replaced revision's, in the
 // order of the new plan, followed by deleted objects. Secret values are masked.
-func (e *Edited) Changes() ([]preview.Change, error) {
+func (e *Edit) Changes() ([]preview.Change, error) {
 	before := maps.Collect(e.replaced.objects(e.replaced.prepared.Target.Release))
 	after := maps.Collect(e.operation.objects(e.operation.prepared.Target.Release))
 	var changes []preview.Change
@@ -183,9 +189,9 @@ func (e *Edited) Changes() ([]preview.Change, error) {
 
 // Empty reports whether the edited revision applies the same objects in the same order as
 // the one that it would replace.
-func (e *Edited) Empty() (bool, error) {
+func (e *Edit) Empty() (bool, error) {
 	changes, err := e.Changes()
-	if err != nil || len(changes) > 0 || !reflect.DeepEqual(waitsByUnit(e.Before()), waitsByUnit(e.Phases())) {
+	if err != nil || len(changes) > 0 || !reflect.DeepEqual(waitsByUnit(e.PhasesBefore()), waitsByUnit(e.Phases())) {
 		return false, err
 	}
 	before, after := e.replaced.prepared.Target.Release.Chart, e.operation.prepared.Target.Release.Chart
@@ -217,9 +223,9 @@ func (op *Operation) inPlanOrder(objects map[plan.Object]*unstructured.Unstructu
 	return out
 }
 
-// startEditedRevision finalizes the revision that was edited and runs the edited one in its
-// place (R46). ended is false if a command was accepted that overrides the edit (R48).
-func (r *runner) startEditedRevision(a *attempt, edited *Edited) (ended bool, cause error) {
+// startEditedRevision finalizes the replaced revision and runs the edited one instead (R46). ended
+// is false if a command was accepted that overrides the edit (R48).
+func (r *runner) startEditedRevision(a *attempt, edit *Edit) (ended bool, cause error) {
 	op := r.op
 	var replaced finalState
 	if a != nil && op.wrote(a) {
@@ -230,16 +236,16 @@ func (r *runner) startEditedRevision(a *attempt, edited *Edited) (ended bool, ca
 		}
 	}
 	op.mu.Lock()
-	op.revisions = append(op.revisions, edited.operation) // before its event is published
+	op.revisions = append(op.revisions, edit.operation) // before its event is published
 	op.mu.Unlock()
 	message := replacedMessage(op.prepared.Info, replaced.status)
-	if op.engine.BeginEditedRevision(edited.Info(), message, edited.operation.phasesWithDurations()...) != nil {
+	if op.engine.BeginEditedRevision(edit.Info(), message, edit.operation.phasesWithDurations()...) != nil {
 		op.mu.Lock()
 		op.revisions = op.revisions[:len(op.revisions)-1]
 		op.mu.Unlock()
 		return false, nil
 	}
-	next, err := r.prepareNext(a, edited, replaced.err)
+	next, err := r.prepareNext(a, edit, replaced.err)
 	if err != nil {
 		return true, op.fail(r, a, fmt.Errorf("continue with the edited revision: %w", err))
 	}
@@ -250,33 +256,30 @@ func (r *runner) startEditedRevision(a *attempt, edited *Edited) (ended bool, ca
 
 // prepareNext prepares the edited revision again on the objects that the replaced one left,
 // and makes it the running revision. finalizeErr is why the replaced one is not final.
-func (r *runner) prepareNext(a *attempt, edited *Edited, finalizeErr error) (*Operation, error) {
+func (r *runner) prepareNext(a *attempt, edit *Edit, finalizeErr error) (*Operation, error) {
 	if finalizeErr != nil {
 		return nil, finalizeErr
 	}
-	op, up := r.op, edited.opts
-	up.Edited = op.progress()
-	prepared, err := PrepareUpgrade(r.engine.Requests(), op.client, up)
+	op, up := r.op, edit.opts
+	up.EditedRun = op.progress()
+	edited, err := PrepareUpgrade(r.engine.Requests(), op.client, up)
 	if err != nil {
 		return nil, err
 	}
-	next := &Operation{client: op.client, prepared: prepared.prepared, tasks: prepared.tasks, shared: op.shared}
+	next := &Operation{client: op.client, prepared: edited.prepared, tasks: edited.tasks, shared: op.shared}
 	next.Mask()
 	op.mu.Lock()
-	op.running, op.attempt, op.previewers = next, nil, previewers{}
+	op.running = next
+	op.attempt = nil
+	op.previewers = previewers{}
 	op.revisionCreated = op.revisionCreated || a != nil && a.driver.Written().Created > 0
 	op.mu.Unlock()
-	if !reflect.DeepEqual(next.prepared.Phases, edited.operation.prepared.Phases) {
+	if !reflect.DeepEqual(next.prepared.Phases, edit.operation.prepared.Phases) {
 		r.engine.Announce(next.phasesWithDurations()...)
 	}
-	known := map[string]bool{}
-	for _, w := range op.prepared.Warnings {
-		known[w.Message] = true
-	}
+	warn := warnOnce(r.engine.Publish, op.prepared.Warnings)
 	for _, w := range next.prepared.Warnings {
-		if !known[w.Message] {
-			r.engine.Publish(event.WarningEvent(w))
-		}
+		warn(w)
 	}
 	return next, nil
 }
@@ -285,13 +288,13 @@ func (r *runner) prepareNext(a *attempt, edited *Edited, finalizeErr error) (*Op
 // the one in its record, "" if the revision was never created.
 func replacedMessage(replaced event.Operation, status string) string {
 	if status == "" || status == event.NoRelease {
-		return fmt.Sprintf("revision %d starts again with the edit, before anything was applied", replaced.Revision)
+		return fmt.Sprintf("nothing was applied yet; revision %d starts over with the edit", replaced.Revision)
 	}
 	return fmt.Sprintf("revision %d was edited and stays %s; the edited revision replaces it", replaced.Revision, status)
 }
 
 // editOf returns the edit that a command continues with, nil for other commands.
-func (op *Operation) editOf(c *event.Command) *Edited {
+func (op *Operation) editOf(c *event.Command) *Edit {
 	op.mu.Lock()
 	defer op.mu.Unlock()
 	if c == nil || c.Name != event.Edit || c.Edit < 1 || int(c.Edit) > len(op.edits) {

@@ -40,7 +40,7 @@ func (op *Operation) endFailed(r *runner, a *attempt, err error) (ended bool, ca
 	if v.Abort != nil && v.Abort.Name != event.Edit {
 		err = Aborted(v.Abort, err)
 	}
-	wrote, lost, edited := a != nil && op.wrote(a), op.lost(), op.editOf(v.Abort)
+	wrote, lost, edit := a != nil && op.wrote(a), op.lost(), op.editOf(v.Abort)
 	switch {
 	case lost != nil && !wrote: // R51: the second run, which wrote nothing, is refused
 		err = lost
@@ -48,8 +48,8 @@ func (op *Operation) endFailed(r *runner, a *attempt, err error) (ended bool, ca
 	case lost != nil:
 		err = lost
 		end = run.End{Status: event.Aborted, Exit: event.ExitFailed, Message: lost.Error() + "; this run stopped and left the release to the other one"}
-	case edited != nil && r != nil:
-		return r.startEditedRevision(a, edited)
+	case edit != nil && r != nil:
+		return r.startEditedRevision(a, edit)
 	case wrote && lostRace(err):
 		end.Exit = exitNothingDeployed(end.Exit)
 		end.Outcome = fmt.Sprintf("only namespace %s was created", op.prepared.Common.Namespace)

@@ -62,8 +62,8 @@ func (in *Install) check() error {
 }
 
 // planOperation plans the install of a release and makes the last checks. state is nil if there
-// is no release. Edits (R46) start from edit.
-func (in *Install) planOperation(s *preflight.Session, c *connect.Client, p planInput, state *releaseState, edit *Upgrade) (*Operation, error) {
+// is no release. Edits (R46) start from editOptions.
+func (in *Install) planOperation(s *preflight.Session, c *connect.Client, p planInput, state *releaseState, editOptions *Upgrade) (*Operation, error) {
 	if state != nil && resumable(state.Revisions) {
 		in.Replace = true
 	}
@@ -87,7 +87,7 @@ func (in *Install) planOperation(s *preflight.Session, c *connect.Client, p plan
 	if prepared, err = s.Check(prepared, incoming); err != nil {
 		return nil, err
 	}
-	return newOperation(c, prepared, tasks{main: task{spec{prepared: prepared}, in.run}, rollback: rollbackByUninstall(prepared), edit: edit}), nil
+	return newOperation(c, prepared, tasks{main: task{spec{prepared: prepared}, in.run}, rollback: rollbackByUninstall(prepared), editOptions: editOptions}), nil
 }
 
 // renderInto renders the chart, infers the order, and completes p with both. It uses state only

@@ -41,9 +41,9 @@ type Operation struct {
 
 // tasks are the tasks of an operation.
 type tasks struct {
-	main     task
-	rollback *rollbackPlan // nil if there is nothing to roll back to
-	edit     *Upgrade      // the options that an edit (R46) starts from, nil if nothing is applied
+	main        task
+	rollback    *rollbackPlan // nil if there is nothing to roll back to
+	editOptions *Upgrade      // for edits (R46) to start from, nil if nothing is applied
 }
 
 // shared is the state that an operation and its edited revisions (R46) share.
@@ -68,7 +68,7 @@ type shared struct {
 	attempt         *attempt
 	revisionCreated bool
 	// edits are the prepared edits; their ids start at 1.
-	edits []*Edited
+	edits []*Edit
 	// revisions are the operations whose revisions have started.
 	revisions []*Operation
 }

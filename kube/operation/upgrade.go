@@ -71,7 +71,7 @@ func (up *Upgrade) prepare(s *preflight.Session, c *connect.Client) (*Operation,
 	if p, err = s.Check(p, incoming); err != nil {
 		return nil, err
 	}
-	t := tasks{main: task{spec{prepared: p}, up.run}, edit: up}
+	t := tasks{main: task{spec{prepared: p}, up.run}, editOptions: up}
 	if goodRevision := state.Good(); goodRevision > 0 {
 		t.rollback = up.rollbackPlan(p, goodRevision)
 	}

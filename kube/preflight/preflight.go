@@ -64,8 +64,8 @@ type Common struct {
 	// Provided are the objects of releases that are deployed before this one; nil for none.
 	Provided *Provided
 
-	// Edited is the run that this operation edits (R46), or nil.
-	Edited *EditedRun
+	// EditedRun is the run that this operation edits (R46), or nil.
+	EditedRun *RunProgress
 
 	// OnStep, if set, is called with a description of each slow step of the preparation.
 	OnStep func(step string)
@@ -78,14 +78,14 @@ type Common struct {
 	reader *documents.Reader
 }
 
-// EditedRun is the progress of a run that is being edited.
-type EditedRun struct {
-	Leased   bool // the run holds the release's Lease
-	Revision int  // created by the run and marked failed once it continues; 0 for none
+// RunProgress is the progress of a run that is being edited.
+type RunProgress struct {
+	HoldsLease bool // the run holds the release's Lease
+	Revision   int  // created by the run and marked failed once it continues; 0 for none
 }
 
 // Created reports whether the run created a revision.
-func (r *EditedRun) Created(revision int) bool { return r != nil && r.Revision == revision }
+func (r *RunProgress) Created(revision int) bool { return r != nil && r.Revision == revision }
 
 const (
 	defaultTimeout   = 5 * time.Minute
@@ -287,7 +287,7 @@ func OpenUnlocked(ctx context.Context, c *connect.Client, common Common) (*Sessi
 	}
 	common.ReportStep("reading release " + common.Release + " in the cluster")
 	s, err := Open(ctx, c, common)
-	if err != nil || common.PlanOnly || common.Edited != nil && common.Edited.Leased {
+	if err != nil || common.PlanOnly || common.EditedRun != nil && common.EditedRun.HoldsLease {
 		return s, err
 	}
 	if s.Lease, err = lease.Look(ctx, s.Client.Leases(common.Namespace), common.Release, common.Lease); err != nil {

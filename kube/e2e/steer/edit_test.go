@@ -51,7 +51,7 @@ func edits(r *rig.Rig, op *kube.Operation, edits ...func() event.Command) func(e
 }
 
 // edited prepares an edit that must succeed; check examines it.
-func edited(r *rig.Rig, op *kube.Operation, values map[string]any, check func(*kube.Edited)) func() event.Command {
+func edited(r *rig.Rig, op *kube.Operation, values map[string]any, check func(*kube.Edit)) func() event.Command {
 	return func() event.Command {
 		e, err := op.Edit(r.T.Context(), values, nil)
 		if err != nil {
@@ -126,7 +126,7 @@ func TestEditAHeldInstallation(t *testing.T) {
 			awaitRefusal(t, op, "nothing was edited")
 			r.AssertHistory("1 pending-install")
 			before = version(r, "a")
-			return edited(r, op, map[string]any{"image": wrongImage + "2", "password": "tricky-1"}, func(e *kube.Edited) {
+			return edited(r, op, map[string]any{"image": wrongImage + "2", "password": "tricky-1"}, func(e *kube.Edit) {
 				if empty, err := e.Empty(); empty || err != nil {
 					t.Errorf("an edit of an image: %v, %v", empty, err)
 				}
@@ -170,7 +170,7 @@ func TestEditAnUpgrade(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	out := r.Run(op, edits(r, op, edited(r, op, map[string]any{"image": rightImage}, func(e *kube.Edited) {
+	out := r.Run(op, edits(r, op, edited(r, op, map[string]any{"image": rightImage}, func(e *kube.Edit) {
 		changes, err := e.Changes()
 		if err != nil || len(changes) != 2 || changes[1].Object.Name != "extra" || changes[1].Action != kube.ActionDelete {
 			t.Errorf("it would do %+v: %v", changes, err)
@@ -246,7 +246,7 @@ func TestEditBeforeTheFirstWrite(t *testing.T) {
 	}
 	r.AssertHistory("1 deployed")
 	assertValues(r, "map[image:"+rightImage+"]")
-	if op, err = r.Uninstall(); err != nil || op.Editable() == nil {
+	if op, err = r.Uninstall(); err != nil || op.CheckEditable() == nil {
 		t.Errorf("an uninstallation can be edited: %v", err)
 	}
 }

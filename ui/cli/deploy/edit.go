@@ -37,7 +37,7 @@ const (
 )
 
 func (e editor) Values(all bool) (string, error) {
-	if err := e.op.Editable(); err != nil {
+	if err := e.op.CheckEditable(); err != nil {
 		return "", err
 	}
 	values, err := e.op.Values(all)
@@ -186,7 +186,7 @@ func (e editor) prepare(ctx context.Context, values map[string]any, c *kube.Char
 		return board.Edited{}, err
 	}
 	summary := report.Edit{
-		Operation: revision.Info(), Before: revision.Before(), After: revision.Phases(),
+		Operation: revision.Info(), Before: revision.PhasesBefore(), After: revision.Phases(),
 		Changes: reportChanges(changes), Warnings: revision.Warnings(), Empty: empty,
 	}
 	out := board.Edited{Lines: summary.Lines(), Empty: empty, Command: revision.Command()}

@@ -35,7 +35,7 @@ func (a *app) runOperation(cmd *cobra.Command, client *kube.Client, op *kube.Ope
 		next:         func(s *event.State) []string { return spec.next(s, op.Mask()) },
 		board:        board.Options{Inspector: screen.NewInspector(changes, client.Diagnoser(), op.Mask()), Kubectl: client.KubectlFlags()},
 	}
-	if op.Editable() == nil {
+	if op.CheckEditable() == nil {
 		ed := editor{op, spec.dir, spec.saved}
 		r.editor, r.board.Editor = ed, ed
 	}
