@@ -167,7 +167,8 @@ func (a *attempt) warnOfTerminating() {
 func notYetGone(events []event.Event) (objects []plan.Object) {
 	terminating := map[plan.Object]bool{}
 	for _, e := range events {
-		if e.Kind != event.KindObject || e.Object == nil || !strings.HasPrefix(strings.TrimPrefix(e.Phase, event.RollbackPrefix), helmclient.PhaseRemove) {
+		phase := strings.TrimPrefix(e.Phase, event.RollbackPrefix)
+		if e.Kind != event.KindObject || e.Object == nil || !strings.HasPrefix(phase, helmclient.PhaseRemove) {
 			continue
 		}
 		if _, known := terminating[*e.Object]; !known && e.Status == event.Deleting {
@@ -234,5 +235,6 @@ func readRevision(ctx context.Context, b *manifest.Builder, rel *rel1.Release) (
 		return preflight.Old{}, nil, nil, err
 	}
 	list, warnings := b.Expand(ctx, list)
-	return preflight.Old{Release: rel, Revision: helmclient.Revision{Tree: release.TreeOf(rel), Resources: b.Resources(list)}}, list, warnings, nil
+	revision := helmclient.Revision{Tree: release.TreeOf(rel), Resources: b.Resources(list)}
+	return preflight.Old{Release: rel, Revision: revision}, list, warnings, nil
 }

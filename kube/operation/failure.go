@@ -47,7 +47,8 @@ func (op *Operation) endFailed(r *runner, a *attempt, err error) (ended bool, ca
 		end = run.End{Status: event.Aborted, Exit: event.ExitNothing, Outcome: event.NothingWritten}
 	case lost != nil:
 		err = lost
-		end = run.End{Status: event.Aborted, Exit: event.ExitFailed, Message: lost.Error() + "; this run stopped and left the release to the other one"}
+		end = run.End{Status: event.Aborted, Exit: event.ExitFailed}
+		end.Message = lost.Error() + "; this run stopped and left the release to the other one"
 	case edit != nil && r != nil:
 		return r.startEditedRevision(a, edit)
 	case wrote && lostRace(err):

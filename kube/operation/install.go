@@ -87,7 +87,11 @@ func (in *Install) planOperation(s *preflight.Session, c *connect.Client, p plan
 	if prepared, err = s.Check(prepared, incoming); err != nil {
 		return nil, err
 	}
-	return newOperation(c, prepared, tasks{main: task{spec{prepared: prepared}, in.run}, rollback: rollbackByUninstall(prepared), editOptions: editOptions}), nil
+	return newOperation(c, prepared, tasks{
+		main:        task{spec{prepared: prepared}, in.run},
+		rollback:    rollbackByUninstall(prepared),
+		editOptions: editOptions,
+	}), nil
 }
 
 // renderInto renders the chart, infers the order, and completes p with both. It uses state only

@@ -66,7 +66,8 @@ func (l leftoverSearch) leftoversOf(rel *rel1.Release, known map[plan.Object]boo
 	newer = l.old != nil && rel.Version > l.old.Version
 	revision, list, warnings, err := readRevision(l.session.Context, l.builder, rel)
 	if err != nil {
-		return left, newer, append(warnings, plan.Warning{Rule: "R32a", Message: fmt.Sprintf("objects that only revision %d created are kept: %v", rel.Version, err)})
+		message := fmt.Sprintf("objects that only revision %d created are kept: %v", rel.Version, err)
+		return left, newer, append(warnings, plan.Warning{Rule: "R32a", Message: message})
 	}
 	unclaimed := claimUnknown(known, l.builder.Resources(list))
 	removable := l.present(list.Filter(func(i *resource.Info) bool {

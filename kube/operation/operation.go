@@ -282,7 +282,8 @@ func warnRecordRetries(eng *run.Engine) func(connect.Target, time.Time, string) 
 			return
 		}
 		known[answer] = true
-		eng.Publish(event.Event{Kind: event.KindWarning, Rule: "R53", Message: fmt.Sprintf("release record %s, retrying: %s", t.Name, answer)})
+		message := fmt.Sprintf("release record %s, retrying: %s", t.Name, answer)
+		eng.Publish(event.Event{Kind: event.KindWarning, Rule: "R53", Message: message})
 	}
 }
 
@@ -292,7 +293,8 @@ func (op *Operation) start() *run.Engine {
 	common := op.prepared.Common
 	op.engine = run.New(run.Options{
 		Operation: op.prepared.Info, Feed: &op.feed, Diagnose: op.client.Diagnose, Heartbeat: common.Heartbeat,
-		Paused: common.Step, Breakpoints: slices.Concat(common.BreakOn, op.breakpoints), Disabled: op.disabled, HoldOnFailure: common.HoldOnFailure,
+		Paused: common.Step, HoldOnFailure: common.HoldOnFailure,
+		Breakpoints: slices.Concat(common.BreakOn, op.breakpoints), Disabled: op.disabled,
 	})
 	for _, c := range op.pendingCommands {
 		op.engine.Command(c)

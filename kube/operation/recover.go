@@ -126,7 +126,8 @@ func withLease(s *preflight.Session, do func() error) error {
 		return err
 	}
 	name, namespace := s.Common.Release, s.Common.Namespace
-	l, _, err := lease.Acquire(s.Context, client.Leases(namespace), lease.Params{Namespace: namespace, Release: name, Operation: "recover"}, s.Lease, s.Common.Lease)
+	params := lease.Params{Namespace: namespace, Release: name, Operation: "recover"}
+	l, _, err := lease.Acquire(s.Context, client.Leases(namespace), params, s.Lease, s.Common.Lease)
 	if err != nil {
 		return err
 	}

@@ -126,8 +126,11 @@ type rendered struct {
 	deferredAPIs []schema.GroupVersion // unavailable APIs that the chart itself provides
 }
 
+// renderFunc renders a chart with an action.
+type renderFunc func(context.Context, *action.Configuration) (*rel1.Release, charts.Outputs, error)
+
 // dryRun renders a chart with Helm's server-side dry run.
-func dryRun(s *preflight.Session, root string, render func(context.Context, *action.Configuration) (*rel1.Release, charts.Outputs, error)) (*rendered, error) {
+func dryRun(s *preflight.Session, root string, render renderFunc) (*rendered, error) {
 	s.Common.ReportStep("rendering chart " + root)
 	helm, err := s.Client.Helm(s.Common.Namespace)
 	if err != nil {

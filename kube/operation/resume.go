@@ -27,7 +27,7 @@ type releaseState struct {
 }
 
 // loadRelease reads a release and makes the session's storage show the marks, which
-// the operation writes before anything else. It returns an error if another run may be
+// the operation writes before all other writes to the release. It returns an error if another run may be
 // active. found is false if the release does not exist.
 //
 // Rule R52: a release left pending or uninstalling by a dead run does not block the next run.
