@@ -20,20 +20,20 @@ import (
 
 // Operations and what they are made of.
 type (
-	Operation   = operation.Operation
-	Edit        = operation.Edit
-	Common      = operation.Common
-	Rendering   = operation.Rendering
-	Install     = operation.Install
-	Upgrade     = operation.Upgrade
-	Rollback    = operation.Rollback
-	Uninstall   = operation.Uninstall
-	ReleaseTest = operation.ReleaseTest
-	Change      = preview.Change
-	Action      = preview.Action
-	View        = view.View
-	Timing      = release.Timing
-	Recovery    = operation.Recovery
+	Operation    = operation.Operation
+	Edit         = operation.Edit
+	Common       = operation.Common
+	ChartOptions = operation.ChartOptions
+	Install      = operation.Install
+	Upgrade      = operation.Upgrade
+	Rollback     = operation.Rollback
+	Uninstall    = operation.Uninstall
+	ReleaseTest  = operation.ReleaseTest
+	Change       = preview.Change
+	Action       = preview.Action
+	View         = view.View
+	Timing       = release.Timing
+	Recovery     = operation.Recovery
 	// Refusal is the error about an operation that the cluster would refuse.
 	Refusal = preflight.Refusal
 	// Watches observe the objects of operations. Operations with the same

@@ -98,7 +98,7 @@ func (s *scaling) stored(client *kube.Client, name, template string) (size int, 
 		return 0, "", err
 	}
 	op, err := client.PrepareInstall(s.ctx, kube.Install{
-		Common: kube.Common{Release: name, Namespace: "default", PlanOnly: true, SkipPreflight: true}, Rendering: kube.Rendering{Chart: chart, Values: map[string]any{}}})
+		Common: kube.Common{Release: name, Namespace: "default", PlanOnly: true, SkipPreflight: true}, ChartOptions: kube.ChartOptions{Chart: chart, Values: map[string]any{}}})
 	if err != nil {
 		_, why, found := strings.Cut(err.Error(), "its record takes ")
 		if !found {

@@ -23,7 +23,7 @@ import (
 // Install holds the options of an install.
 type Install struct {
 	Common
-	Rendering
+	ChartOptions
 	CreateNamespace bool
 	ClientSide      bool // apply on the client instead of the server
 	Replace         bool
@@ -54,7 +54,7 @@ func (in *Install) check() error {
 	if err := charts.CheckReleaseName(in.Release); err != nil {
 		return err
 	}
-	if err := in.Rendering.check(in.Common); err != nil {
+	if err := in.ChartOptions.check(in.Common); err != nil {
 		return err
 	}
 	_, _, err := in.Chart.Tree(in.Values)

@@ -128,7 +128,7 @@ const (
 )
 
 // check checks the chart and --order. An inferred order needs --wait=ordered.
-func (r *Rendering) check(c preflight.Common) error {
+func (r *ChartOptions) check(c preflight.Common) error {
 	if err := r.Chart.Check(); err != nil {
 		return err
 	}
@@ -143,7 +143,7 @@ func (r *Rendering) check(c preflight.Common) error {
 
 // inferOrder returns the inferred order, nil for --order=declared, with the tree to plan by and
 // warnings.
-func (r *Rendering) inferOrder(c preflight.Common, tree *plan.Chart, rendered *rendered) (*infer.Order, *plan.Chart, []plan.Warning, error) {
+func (r *ChartOptions) inferOrder(c preflight.Common, tree *plan.Chart, rendered *rendered) (*infer.Order, *plan.Chart, []plan.Warning, error) {
 	if r.Order != OrderInferred {
 		return nil, tree, nil, nil
 	}

@@ -21,8 +21,8 @@ import (
 	"lockstep/kube/preflight"
 )
 
-// Rendering holds the options that install and upgrade share, named like Helm's flags.
-type Rendering struct {
+// ChartOptions holds the options that install and upgrade share, named like Helm's flags.
+type ChartOptions struct {
 	Chart  *charts.Chart
 	Values map[string]any
 
@@ -45,7 +45,7 @@ type Rendering struct {
 }
 
 // crds returns how to handle crds/.
-func (r *Rendering) crds(upgrade bool) preflight.CRDs {
+func (r *ChartOptions) crds(upgrade bool) preflight.CRDs {
 	if r.SkipCRDs {
 		return preflight.CRDs{}
 	}
@@ -57,7 +57,7 @@ type helmAction func(*chart.Chart, map[string]any) (helmrelease.Releaser, error)
 
 // render runs an action that renders the chart, within the limits and with lists in
 // annotations normalised (R1). It also returns the output of the templates.
-func (r *Rendering) render(ctx context.Context, cfg *action.Configuration, do helmAction) (*rel1.Release, charts.Outputs, error) {
+func (r *ChartOptions) render(ctx context.Context, cfg *action.Configuration, do helmAction) (*rel1.Release, charts.Outputs, error) {
 	c, err := r.Chart.Helm()
 	if err != nil {
 		return nil, nil, err
@@ -72,7 +72,7 @@ func (r *Rendering) render(ctx context.Context, cfg *action.Configuration, do he
 // runWithCachedOutputs runs an action with the templates' output from planning. It renders them again if
 // crds/ were applied since and the templates may ask which kinds the cluster serves: Helm
 // also applies crds/ first. Changes are then planned during the run.
-func (r *Rendering) runWithCachedOutputs(a *attempt, do helmAction) (*rel1.Release, error) {
+func (r *ChartOptions) runWithCachedOutputs(a *attempt, do helmAction) (*rel1.Release, error) {
 	ctx, cfg := a.engine.Requests(), a.helm.Config
 	c, err := r.Chart.Helm()
 	if err != nil {
@@ -91,7 +91,7 @@ func (r *Rendering) runWithCachedOutputs(a *attempt, do helmAction) (*rel1.Relea
 // because the action would continue in the background. If templates exceed the limits, or
 // ctx ends while they render, runGuarded returns without waiting for the action, which can
 // write nothing because its requests fail from then on.
-func (r *Rendering) runGuarded(ctx context.Context, guard *charts.Guard, c *chart.Chart, do helmAction) (*rel1.Release, error) {
+func (r *ChartOptions) runGuarded(ctx context.Context, guard *charts.Guard, c *chart.Chart, do helmAction) (*rel1.Release, error) {
 	result := make(chan *rel1.Release, 1)
 	err := guard.Run(ctx, func() error {
 		out, err := do(c, charts.CopyValues(r.Values))

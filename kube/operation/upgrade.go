@@ -23,7 +23,7 @@ import (
 // Upgrade holds the options of an upgrade.
 type Upgrade struct {
 	Common
-	Rendering
+	ChartOptions
 	// Install installs if the release does not exist. CreateNamespace applies only then.
 	Install         bool
 	CreateNamespace bool
@@ -42,7 +42,7 @@ type Upgrade struct {
 // PrepareUpgrade checks and plans an upgrade. It writes nothing.
 func PrepareUpgrade(ctx context.Context, c *connect.Client, up Upgrade) (*Operation, error) {
 	up.PostRenderer = charts.PostRenderOnce(up.PostRenderer)
-	return prepare(ctx, c, &up.Common, func() error { return up.Rendering.check(up.Common) }, up.prepare)
+	return prepare(ctx, c, &up.Common, func() error { return up.ChartOptions.check(up.Common) }, up.prepare)
 }
 
 func (up *Upgrade) prepare(s *preflight.Session, c *connect.Client) (*Operation, error) {
@@ -137,7 +137,7 @@ func (up *Upgrade) newTarget(s *preflight.Session) (target preflight.Target, pre
 // asInstall returns the install options for an upgrade that installs, because nothing is deployed.
 func (up *Upgrade) asInstall(replace bool) Install {
 	return Install{
-		Common: up.Common, Rendering: up.Rendering, CreateNamespace: up.CreateNamespace,
+		Common: up.Common, ChartOptions: up.ChartOptions, CreateNamespace: up.CreateNamespace,
 		ClientSide: up.ServerSide == "false", Replace: replace, upgradeCRDs: up.UpgradeCRDs,
 	}
 }
@@ -169,7 +169,7 @@ func (up *Upgrade) explainForbiddenWithPlan(s *preflight.Session, err error) err
 // asUpgrade returns the options of an upgrade that edits of the install start from.
 func (in *Install) asUpgrade() *Upgrade {
 	up := &Upgrade{
-		Common: in.Common, Rendering: in.Rendering, Install: true, CreateNamespace: in.CreateNamespace,
+		Common: in.Common, ChartOptions: in.ChartOptions, Install: true, CreateNamespace: in.CreateNamespace,
 		ServerSide: "true", UpgradeCRDs: in.upgradeCRDs,
 	}
 	if in.ClientSide {

@@ -237,7 +237,7 @@ func (s *Stack) plan(ctx context.Context, m *member, provided *preflight.Provide
 	}
 	rendering.Labels = s.labels(rendering.Labels)
 	p.op, p.err = operation.PrepareUpgrade(ctx, m.client, operation.Upgrade{
-		Common: common, Rendering: rendering, Install: true, CreateNamespace: m.CreateNamespace,
+		Common: common, ChartOptions: rendering, Install: true, CreateNamespace: m.CreateNamespace,
 		ReuseValues: m.ReuseValues, ResetValues: !m.ReuseValues, CleanupOnFail: m.CleanupOnFail, HistoryMax: m.HistoryMax,
 	})
 	if p.err != nil {

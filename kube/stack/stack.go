@@ -27,7 +27,7 @@ type Options struct {
 	// Down uninstalls all releases, in reverse order of their needs.
 	Down bool
 	// Render loads the chart of a release, with the options in the file.
-	Render func(context.Context, helmfile.Release) (operation.Rendering, error)
+	Render func(context.Context, helmfile.Release) (operation.ChartOptions, error)
 	// Common are options of all operations. Each release sets its own name, namespace and
 	// timeout.
 	Common operation.Common

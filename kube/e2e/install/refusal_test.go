@@ -38,7 +38,7 @@ func TestBadChartsWriteNothing(t *testing.T) {
 			r := rig.New(t)
 			chart, err := charts.LoadPath(path)
 			if err == nil {
-				_, err = r.Client.PrepareInstall(t.Context(), kube.Install{Rendering: kube.Rendering{Chart: chart}, Common: kube.Common{Release: "t", Namespace: r.Namespace}})
+				_, err = r.Client.PrepareInstall(t.Context(), kube.Install{ChartOptions: kube.ChartOptions{Chart: chart}, Common: kube.Common{Release: "t", Namespace: r.Namespace}})
 			}
 			if err == nil {
 				t.Fatal("it is accepted")
@@ -112,7 +112,7 @@ func TestUnreachableCluster(t *testing.T) {
 	s.KubeConfig, s.KubeAPIServer = rig.Sandbox.Kubeconfig, "https://127.0.0.1:1"
 	c, err := kube.Connect(s, nil, nil)
 	if err == nil {
-		_, err = c.PrepareInstall(t.Context(), kube.Install{Rendering: kube.Rendering{Chart: rig.LoadChart(t, "plain")}, Common: kube.Common{Release: "t", Namespace: "default"}})
+		_, err = c.PrepareInstall(t.Context(), kube.Install{ChartOptions: kube.ChartOptions{Chart: rig.LoadChart(t, "plain")}, Common: kube.Common{Release: "t", Namespace: "default"}})
 	}
 	if err == nil || !strings.Contains(err.Error(), "cannot reach the cluster") {
 		t.Errorf("error %v", err)

@@ -139,7 +139,7 @@ func (r *Rig) MustRun(op *kube.Operation, err error) Outcome {
 }
 
 func (r *Rig) Upgrade(chart string, change func(*kube.Upgrade)) (*kube.Operation, error) {
-	up := kube.Upgrade{Common: r.Common(), Rendering: kube.Rendering{Chart: LoadChart(r.T, chart), Values: r.Values(chart)}}
+	up := kube.Upgrade{Common: r.Common(), ChartOptions: kube.ChartOptions{Chart: LoadChart(r.T, chart), Values: r.Values(chart)}}
 	if change != nil {
 		change(&up)
 	}

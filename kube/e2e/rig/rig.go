@@ -156,7 +156,7 @@ func (r *Rig) Values(chart string) map[string]any {
 
 // Install prepares an install of release t.
 func (r *Rig) Install(chart string, change func(*kube.Install)) (*kube.Operation, error) {
-	in := kube.Install{Rendering: kube.Rendering{Chart: LoadChart(r.T, chart), Values: r.Values(chart)}, Common: r.Common()}
+	in := kube.Install{ChartOptions: kube.ChartOptions{Chart: LoadChart(r.T, chart), Values: r.Values(chart)}, Common: r.Common()}
 	if change != nil {
 		change(&in)
 	}

@@ -55,14 +55,14 @@ func of(namespace string, releases ...release) *kube.Helmfile {
 }
 
 // render loads a release's chart with its values.
-func render(releases []release) func(context.Context, kube.HelmfileRelease) (kube.Rendering, error) {
-	return func(_ context.Context, rel kube.HelmfileRelease) (kube.Rendering, error) {
+func render(releases []release) func(context.Context, kube.HelmfileRelease) (kube.ChartOptions, error) {
+	return func(_ context.Context, rel kube.HelmfileRelease) (kube.ChartOptions, error) {
 		c, err := charts.LoadPath(rel.Chart)
 		if err != nil {
-			return kube.Rendering{}, err
+			return kube.ChartOptions{}, err
 		}
 		i := slices.IndexFunc(releases, func(r release) bool { return r.Name == rel.Name && r.Context == rel.Context })
-		return kube.Rendering{Chart: c, Values: releases[i].Values}, nil
+		return kube.ChartOptions{Chart: c, Values: releases[i].Values}, nil
 	}
 }
 

@@ -68,7 +68,7 @@ func TestCancelEndsPreparation(t *testing.T) {
 			up := kube.Upgrade{Common: common(r), UpgradeCRDs: true}
 			in := kube.Install{}
 			chart(r.T)(&in)
-			up.Rendering = in.Rendering
+			up.ChartOptions = in.ChartOptions
 			_, err := c.PrepareUpgrade(ctx, up)
 			return err
 		},
@@ -97,7 +97,7 @@ func TestCancelEndsPreparation(t *testing.T) {
 			r.MustRun(r.Upgrade("plain", func(u *kube.Upgrade) {
 				in := kube.Install{}
 				chart(t)(&in)
-				u.Rendering = in.Rendering
+				u.ChartOptions = in.ChartOptions
 			}))
 			for n := int32(0); ; n++ {
 				h, c := hold(r, "", n)

@@ -30,7 +30,7 @@ func crdChart(t *testing.T, group string, resource bool, versions ...string) *ku
 	if last := versions[len(versions)-1]; resource {
 		fs["templates/gear.yaml"] = rig.Object(group+"/"+last+"/Gear/g", nil, "spec: {size: x}")
 	}
-	return &kube.Upgrade{Rendering: kube.Rendering{Chart: rig.MakeChart(t, fs)}}
+	return &kube.Upgrade{ChartOptions: kube.ChartOptions{Chart: rig.MakeChart(t, fs)}}
 }
 
 // versions returns the versions of the test's CRD in the cluster.

@@ -130,16 +130,16 @@ func (f *fleet) operate(ctx context.Context, step string, n int) (events int, er
 
 func (f *fleet) prepare(ctx context.Context, step string, n int) (*kube.Operation, error) {
 	common := kube.Common{Release: f.release(n), Namespace: f.namespace(n), Timeout: f.timeout, ReadinessTimeout: f.timeout, Watches: f.watches}
-	rendering := kube.Rendering{Chart: f.chart, Values: f.values}
+	rendering := kube.ChartOptions{Chart: f.chart, Values: f.values}
 	switch step {
 	case "install":
-		return f.client.PrepareInstall(ctx, kube.Install{Common: common, Rendering: rendering})
+		return f.client.PrepareInstall(ctx, kube.Install{Common: common, ChartOptions: rendering})
 	case "upgrade":
 		rendering.Values = map[string]any{"greeting": "hello again"}
 		for k, v := range f.values {
 			rendering.Values[k] = v
 		}
-		return f.client.PrepareUpgrade(ctx, kube.Upgrade{Common: common, Rendering: rendering})
+		return f.client.PrepareUpgrade(ctx, kube.Upgrade{Common: common, ChartOptions: rendering})
 	case "uninstall":
 		return f.client.PrepareUninstall(ctx, kube.Uninstall{Common: common})
 	}

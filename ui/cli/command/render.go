@@ -64,7 +64,7 @@ func (i *ChartInput) Add(f *pflag.FlagSet) {
 }
 
 // Load loads a chart and its values. It hides the secret ones in the logs.
-func (i *ChartInput) Load(ctx context.Context, a *App, ref string) (none kube.Rendering, _ error) {
+func (i *ChartInput) Load(ctx context.Context, a *App, ref string) (none kube.ChartOptions, _ error) {
 	c, err := i.Chart.Load(ctx, ref, a.Settings)
 	if err != nil {
 		return none, err
@@ -79,7 +79,7 @@ func (i *ChartInput) Load(ctx context.Context, a *App, ref string) (none kube.Re
 		return none, err
 	}
 	limits, err := RenderLimits()
-	return kube.Rendering{
+	return kube.ChartOptions{
 		Chart: c, Values: vals, Order: i.Order, SkipSchemaValidation: i.SkipSchema, EnableDNS: i.EnableDNS,
 		PostRenderer: post, Limits: limits,
 	}, err
@@ -120,7 +120,7 @@ type Rendered struct {
 	Planned     *plan.Plan
 	AllWarnings []plan.Warning
 	// Input and Options are the inputs of the rendering.
-	Input   kube.Rendering
+	Input   kube.ChartOptions
 	Options kube.RenderOptions
 	Secrets *kube.Mask
 }
@@ -182,7 +182,7 @@ func (r *RenderFlags) RenderAs(ctx context.Context, a *App, name, ref string) (*
 }
 
 // RenderOptions returns the options for rendering a release without a cluster.
-func RenderOptions(in kube.Rendering, release, namespace string) kube.RenderOptions {
+func RenderOptions(in kube.ChartOptions, release, namespace string) kube.RenderOptions {
 	return kube.RenderOptions{
 		Release: release, Namespace: namespace, SkipSchemaValidation: in.SkipSchemaValidation, EnableDNS: in.EnableDNS,
 		PostRenderer: in.PostRenderer, Limits: in.Limits,

@@ -48,25 +48,25 @@ func NewStackLoader(a *App, file *kube.Helmfile, s *helmcli.EnvSettings, set []s
 }
 
 // Load loads the chart and the values of a release.
-func (l *StackLoader) Load(ctx context.Context, rel kube.HelmfileRelease) (kube.Rendering, error) {
+func (l *StackLoader) Load(ctx context.Context, rel kube.HelmfileRelease) (kube.ChartOptions, error) {
 	chart, err := l.chart(ctx, rel)
 	if err != nil {
-		return kube.Rendering{}, err
+		return kube.ChartOptions{}, err
 	}
 	values, err := rel.Merge(l.set, os.ReadFile)
 	if err != nil {
-		return kube.Rendering{}, err
+		return kube.ChartOptions{}, err
 	}
 	l.app.HideValues(chart, values)
 	renderer, err := PostFlags{rel.PostRenderer, rel.PostRenderArgs}.Renderer(l.settings)
 	if err != nil {
-		return kube.Rendering{}, fmt.Errorf("postRenderer: Helm 4 runs post-renderers as plugins: %w", err)
+		return kube.ChartOptions{}, fmt.Errorf("postRenderer: Helm 4 runs post-renderers as plugins: %w", err)
 	}
 	var labels map[string]string
 	if rel.StoreLabels {
 		labels = rel.Labels
 	}
-	return kube.Rendering{
+	return kube.ChartOptions{
 		Chart: chart, Values: values, Labels: labels, SkipCRDs: rel.SkipCRDs, TakeOwnership: rel.TakeOwnership, DisableOpenAPIValidation: rel.NoOpenAPI,
 		SkipSchemaValidation: rel.SkipSchema, EnableDNS: rel.EnableDNS, Description: rel.Description, PostRenderer: renderer, Limits: l.limits,
 	}, nil

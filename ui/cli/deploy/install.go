@@ -46,7 +46,7 @@ CHART is anything Helm accepts: a directory, a packaged chart, repo/name, a URL,
 // deployFlags are the flags shared by install and upgrade.
 type deployFlags struct {
 	command.ChartInput
-	rendering       kube.Rendering // the flags for which ChartInput has no field
+	rendering       kube.ChartOptions // the flags for which ChartInput has no field
 	createNamespace bool
 
 	dryRun                  string
@@ -84,7 +84,7 @@ func addForce(cmd *cobra.Command, conflicts, replace *bool) {
 }
 
 // load loads the chart and the values. step, which may be nil, is called before each slow step.
-func (d *deployFlags) load(ctx context.Context, a *app, ref string, step func(string)) (kube.Rendering, error) {
+func (d *deployFlags) load(ctx context.Context, a *app, ref string, step func(string)) (kube.ChartOptions, error) {
 	input, r := d.ChartInput, d.rendering
 	input.Chart.Progress = step
 	loaded, err := input.Load(ctx, a.App, ref)
@@ -94,17 +94,17 @@ func (d *deployFlags) load(ctx context.Context, a *app, ref string, step func(st
 }
 
 // loadVerbosely loads the chart and the values, and prints the slow steps.
-func (d *deployFlags) loadVerbosely(cmd *cobra.Command, a *app, ref string) (kube.Rendering, error) {
+func (d *deployFlags) loadVerbosely(cmd *cobra.Command, a *app, ref string) (kube.ChartOptions, error) {
 	steps := &progress{notices: a.Display(cmd).Notices}
 	defer steps.end()
 	return d.load(cmd.Context(), a, ref, steps.start)
 }
 
 // prepareFunc prepares an install or upgrade of a loaded chart.
-type prepareFunc func(context.Context, *kube.Client, kube.Common, kube.Rendering) (*kube.Operation, error)
+type prepareFunc func(context.Context, *kube.Client, kube.Common, kube.ChartOptions) (*kube.Operation, error)
 
 // with returns a function that prepares the operation with the chart of r.
-func (prepare prepareFunc) with(r kube.Rendering) func(context.Context, *kube.Client, kube.Common) (*kube.Operation, error) {
+func (prepare prepareFunc) with(r kube.ChartOptions) func(context.Context, *kube.Client, kube.Common) (*kube.Operation, error) {
 	return func(ctx context.Context, c *kube.Client, common kube.Common) (*kube.Operation, error) {
 		return prepare(ctx, c, common, r)
 	}
@@ -203,9 +203,9 @@ func (a *app) install(cmd *cobra.Command, flags *installFlags, r runOptions, arg
 	if flags.run.cluster.enabled {
 		return a.deployInCluster(cmd, flags.run.cluster, &flags.deploy, r, name, ref, exec)
 	}
-	prepare := func(ctx context.Context, c *kube.Client, common kube.Common, rendering kube.Rendering) (*kube.Operation, error) {
+	prepare := func(ctx context.Context, c *kube.Client, common kube.Common, rendering kube.ChartOptions) (*kube.Operation, error) {
 		return c.PrepareInstall(ctx, kube.Install{
-			Common: common, Rendering: rendering,
+			Common: common, ChartOptions: rendering,
 			CreateNamespace: flags.deploy.createNamespace || r.sandbox,
 			ClientSide:      !flags.serverSide, Replace: flags.replace,
 		})

@@ -65,9 +65,9 @@ func (a *app) rbac(cmd *cobra.Command, flags *installFlags, name, ref string) er
 	}
 	flags.deploy.dryRun = dryRunNone
 	r.common.SkipPreflight = true // the new account must pass the checks, not this user
-	prepare := func(ctx context.Context, c *kube.Client, common kube.Common, rendering kube.Rendering) (*kube.Operation, error) {
+	prepare := func(ctx context.Context, c *kube.Client, common kube.Common, rendering kube.ChartOptions) (*kube.Operation, error) {
 		return c.PrepareUpgrade(ctx, kube.Upgrade{
-			Common: common, Rendering: rendering, Install: true, CreateNamespace: true, ServerSide: strconv.FormatBool(flags.serverSide),
+			Common: common, ChartOptions: rendering, Install: true, CreateNamespace: true, ServerSide: strconv.FormatBool(flags.serverSide),
 		})
 	}
 	return a.deploy(cmd, &flags.deploy, r, name, ref, prepare, executor{run: func(cmd *cobra.Command, spec operationSpec) error {

@@ -68,9 +68,9 @@ func (a *app) upgrade(cmd *cobra.Command, flags *upgradeFlags, r runOptions, nam
 	if flags.run.cluster.enabled || exec.printManifests {
 		return a.deployInCluster(cmd, flags.run.cluster, &flags.deploy, r, name, ref, exec)
 	}
-	prepare := func(ctx context.Context, c *kube.Client, common kube.Common, rendering kube.Rendering) (*kube.Operation, error) {
+	prepare := func(ctx context.Context, c *kube.Client, common kube.Common, rendering kube.ChartOptions) (*kube.Operation, error) {
 		opts := flags.Upgrade
-		opts.Common, opts.Rendering, opts.CreateNamespace = common, rendering, flags.deploy.createNamespace
+		opts.Common, opts.ChartOptions, opts.CreateNamespace = common, rendering, flags.deploy.createNamespace
 		return c.PrepareUpgrade(ctx, opts)
 	}
 	// An upgrade needs the release from the cluster, even for --dry-run=client.
