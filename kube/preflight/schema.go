@@ -55,7 +55,7 @@ func (s *clusterView) checkVersions(t *plannedObjects) (warnings []plan.Warning)
 		if len(of[gvk]) > 1 {
 			verb = "use"
 		}
-		text := fmt.Sprintf("%s %s apiVersion %s, which is deprecated since Kubernetes %d.%d", andMore(first, len(of[gvk])), verb, gvk.GroupVersion(), l.DeprecatedMajor, l.DeprecatedMinor)
+		text := fmt.Sprintf("%s %s apiVersion %s, deprecated since Kubernetes %d.%d", andMore(first, len(of[gvk])), verb, gvk.GroupVersion(), l.DeprecatedMajor, l.DeprecatedMinor)
 		if l.RemovedMajor > 0 {
 			text += fmt.Sprintf(" and removed in %d.%d", l.RemovedMajor, l.RemovedMinor)
 		}
