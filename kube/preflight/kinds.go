@@ -66,7 +66,7 @@ func (t *plannedObjects) availabilityOf(o plan.Object, provided *Provided) avail
 	switch {
 	case planned == nil || provided.defines(kind) || slices.ContainsFunc(t.objects, defines):
 		return certain
-	case t.unknownBefore(planned) || provided != nil && provided.mayAddKinds:
+	case t.unknownBefore(planned) || provided != nil && provided.operatorsMayAddKinds:
 		return possible
 	}
 	return unavailable
@@ -74,16 +74,16 @@ func (t *plannedObjects) availabilityOf(o plan.Object, provided *Provided) avail
 
 // unknownBefore reports whether objects before o may create objects or kinds that are in no manifest.
 func (t *plannedObjects) unknownBefore(o *incomingObject) bool {
-	return slices.ContainsFunc(t.objects, func(b *incomingObject) bool { return mayAddKinds(b.Object) && t.earlier(b.at, o.at) })
+	return slices.ContainsFunc(t.objects, func(b *incomingObject) bool { return objectMayAddKinds(b.Object) && t.earlier(b.at, o.at) })
 }
 
 // workloads are the kinds that run pods.
 var workloads = []string{"Pod", "Job", "CronJob", "Deployment", "StatefulSet", "DaemonSet", "ReplicaSet", "ReplicationController"}
 
-// mayAddKinds reports whether an object may lead to kinds that its manifest does not define:
+// objectMayAddKinds reports whether an object may lead to kinds that its manifest does not define:
 // a workload, which may be an operator; an aggregated API; or a custom resource, for which an
 // operator in the cluster may install more kinds.
-func mayAddKinds(o plan.Object) bool {
+func objectMayAddKinds(o plan.Object) bool {
 	return custom(o) || slices.Contains(workloads, o.Kind) || o.Kind == "APIService"
 }
 

@@ -54,7 +54,7 @@ func ExplainDenied(c *connect.Client, err error) error {
 	}
 	missing := rights.Set{}
 	missing.Add(rights.Right{Verb: found[2], Resource: schema.GroupResource{Group: found[4], Resource: found[3]}, Namespace: found[5]})
-	return errors.New(lacks(userName(c, found[1]), missing))
+	return errors.New(lacks(describeUser(c, found[1]), missing))
 }
 
 // lacks is the sentence about missing rights.
@@ -126,12 +126,12 @@ func Username(ctx context.Context, c *connect.Client) string {
 	return review.Status.UserInfo.Username
 }
 
-// user returns the name of the user, or else of the context, for messages.
-func user(ctx context.Context, c *connect.Client) string {
-	return userName(c, Username(ctx, c))
+// currentUser returns the name of the user, or else of the context, for messages.
+func currentUser(ctx context.Context, c *connect.Client) string {
+	return describeUser(c, Username(ctx, c))
 }
 
-func userName(c *connect.Client, name string) string {
+func describeUser(c *connect.Client, name string) string {
 	if name == "" {
 		return fmt.Sprintf("the user of context %q", c.ContextName())
 	}

@@ -12,9 +12,9 @@ import (
 // treat them as existing. nil is empty.
 type Provided struct {
 	objects map[plan.Object]map[string]any
-	// kinds are those that CRDs define; operators may add more if mayAddKinds is set.
-	kinds       map[plan.GroupKind]bool
-	mayAddKinds bool
+	kinds   map[plan.GroupKind]bool // defined by CRDs
+	// operatorsMayAddKinds is set if an operator among the objects may add kinds that no CRD here defines.
+	operatorsMayAddKinds bool
 }
 
 // NewProvided returns an empty Provided.
@@ -29,7 +29,7 @@ func (p *Provided) Add(others *Provided) {
 	}
 	maps.Copy(p.objects, others.objects)
 	maps.Copy(p.kinds, others.kinds)
-	p.mayAddKinds = p.mayAddKinds || others.mayAddKinds
+	p.operatorsMayAddKinds = p.operatorsMayAddKinds || others.operatorsMayAddKinds
 }
 
 // Has reports whether an object is provided.
@@ -43,7 +43,7 @@ func (p *Provided) Has(o plan.Object) bool {
 
 // MayAddKinds reports whether CRDs or operators may add kinds.
 func (p *Provided) MayAddKinds() bool {
-	return p != nil && (len(p.kinds) > 0 || p.mayAddKinds)
+	return p != nil && (len(p.kinds) > 0 || p.operatorsMayAddKinds)
 }
 
 func (p *Provided) defines(kind plan.GroupKind) bool { return p != nil && p.kinds[kind] }
@@ -92,7 +92,7 @@ func (p *Prepared) Provides() (*Provided, error) {
 		if r.Defines != (plan.GroupKind{}) {
 			out.kinds[r.Defines] = true
 		}
-		out.mayAddKinds = out.mayAddKinds || mayAddKinds(r.Object)
+		out.operatorsMayAddKinds = out.operatorsMayAddKinds || objectMayAddKinds(r.Object)
 	}
 	return out, nil
 }

@@ -143,8 +143,8 @@ func overQuota(q corev1.ResourceQuota, wants corev1.ResourceList) (found []plan.
 	return found
 }
 
-// computed are the resources that containers must set if a quota counts them.
-var computed = []corev1.ResourceName{corev1.ResourceCPU, corev1.ResourceMemory, corev1.ResourceRequestsCPU, corev1.ResourceRequestsMemory, corev1.ResourceLimitsCPU, corev1.ResourceLimitsMemory}
+// computeResources are the resources that containers must set if a quota counts them.
+var computeResources = []corev1.ResourceName{corev1.ResourceCPU, corev1.ResourceMemory, corev1.ResourceRequestsCPU, corev1.ResourceRequestsMemory, corev1.ResourceLimitsCPU, corev1.ResourceLimitsMemory}
 
 // withoutRequests warns about pods without requests or limits that a quota requires.
 func withoutRequests(q corev1.ResourceQuota, objects []*incomingObject, ranges []corev1.LimitRange) (found []plan.Warning) {
@@ -158,7 +158,7 @@ func withoutRequests(q corev1.ResourceQuota, objects []*incomingObject, ranges [
 			continue
 		}
 		var lacks []string
-		for _, name := range computed {
+		for _, name := range computeResources {
 			if _, counted := q.Spec.Hard[name]; !counted {
 				continue
 			}

@@ -77,12 +77,12 @@ func (s *Session) checkRights(p *Prepared, incoming *Incoming) error {
 		return fmt.Errorf("check permissions: %w", context.Cause(s.Context))
 	}
 	if len(optional) > 0 && !p.Common.PlanOnly {
-		p.Lease = lease.State{Status: lease.Unavailable, Err: fmt.Errorf("%s lacks permissions: %s", user(s.Context, s.Client), optional)}
+		p.Lease = lease.State{Status: lease.Unavailable, Err: fmt.Errorf("%s lacks permissions: %s", currentUser(s.Context, s.Client), optional)}
 	}
 	if len(missing) == 0 {
 		return nil
 	}
-	lack := plan.Warning{Message: lacks(user(s.Context, s.Client), missing) + ` ("lockstep rbac" prints the roles)`}
+	lack := plan.Warning{Message: lacks(currentUser(s.Context, s.Client), missing) + ` ("lockstep rbac" prints the roles)`}
 	if p.Common.PlanOnly { // another user may run it
 		p.Warnings = append(p.Warnings, lack)
 	} else {
