@@ -22,11 +22,11 @@ type budget struct {
 
 // idleBudgets returns the PodDisruptionBudgets that select no pods of the plan. It returns none
 // if the plan has custom resources, which may create other pods.
-func (t *plannedObjects) idleBudgets() (idle []budget) {
-	if slices.ContainsFunc(t.objects, func(o *incomingObject) bool { return custom(o.Object) && !slices.Contains(passive, o.Object.Group) }) {
+func (planned *plannedObjects) idleBudgets() (idle []budget) {
+	if slices.ContainsFunc(planned.objects, func(o *incomingObject) bool { return custom(o.Object) && !slices.Contains(passive, o.Object.Group) }) {
 		return nil
 	}
-	for _, o := range t.objects {
+	for _, o := range planned.objects {
 		var b policyv1.PodDisruptionBudget
 		if o.Kind != "PodDisruptionBudget" || o.Object.Group != policyv1.GroupName || runtime.DefaultUnstructuredConverter.FromUnstructured(o.fields, &b) != nil {
 			continue
@@ -35,9 +35,9 @@ func (t *plannedObjects) idleBudgets() (idle []budget) {
 		if err != nil || selector.Empty() { // an empty selector selects all pods of the namespace
 			continue
 		}
-		matched := slices.ContainsFunc(t.objects, func(w *incomingObject) bool {
-			meta, _, pods := podsOf(w)
-			return pods && w.Namespace == o.Namespace && selector.Matches(labels.Set(meta.Labels))
+		matched := slices.ContainsFunc(planned.objects, func(other *incomingObject) bool {
+			meta, _, createsPods := podsOf(other)
+			return createsPods && other.Namespace == o.Namespace && selector.Matches(labels.Set(meta.Labels))
 		})
 		if !matched {
 			idle = append(idle, budget{o, selector})
@@ -47,21 +47,21 @@ func (t *plannedObjects) idleBudgets() (idle []budget) {
 }
 
 // checkBudgets warns about PodDisruptionBudgets that select no pods in the plan or the cluster.
-func (s *clusterView) checkBudgets(t *plannedObjects) (warnings []plan.Warning) {
-	pods := map[string][]labels.Set{}
-	for _, b := range t.idleBudgets() {
+func (v *clusterView) checkBudgets(planned *plannedObjects) (warnings []plan.Warning) {
+	podLabels := map[string][]labels.Set{}
+	for _, b := range planned.idleBudgets() {
 		ns := b.from.Namespace
-		if _, listed := pods[ns]; !listed && ns != s.newNamespace {
-			l, err := s.Client.Metadata.Resource(podResource).Namespace(ns).List(s.Context, metav1.ListOptions{})
-			if s.recordFailure(err, "pods", ns) {
+		if _, listed := podLabels[ns]; !listed && ns != v.newNamespace {
+			l, err := v.Client.Metadata.Resource(podResource).Namespace(ns).List(v.Context, metav1.ListOptions{})
+			if v.recordFailure(err, "pods", ns) {
 				continue
 			}
-			pods[ns] = nil
-			for _, p := range l.Items {
-				pods[ns] = append(pods[ns], p.Labels)
+			podLabels[ns] = nil
+			for _, pod := range l.Items {
+				podLabels[ns] = append(podLabels[ns], pod.Labels)
 			}
 		}
-		if !slices.ContainsFunc(pods[ns], func(l labels.Set) bool { return b.selector.Matches(l) }) {
+		if !slices.ContainsFunc(podLabels[ns], func(l labels.Set) bool { return b.selector.Matches(l) }) {
 			warnings = append(warnings, b.warning())
 		}
 	}
@@ -69,5 +69,5 @@ func (s *clusterView) checkBudgets(t *plannedObjects) (warnings []plan.Warning) 
 }
 
 func (b budget) warning() plan.Warning {
-	return b.from.warn("%s matches pods with %s, and neither the chart nor namespace %s has any: it protects nothing", b.from, b.selector, b.from.Namespace)
+	return b.from.warning("%s matches pods with %s, and neither the chart nor namespace %s has any: it protects nothing", b.from, b.selector, b.from.Namespace)
 }

@@ -31,11 +31,11 @@ type CRDs struct {
 }
 
 // docs returns the objects in crds/ that the operation applies.
-func (u CRDs) docs() ([]charts.Document, error) {
-	if u.Chart == nil {
+func (c CRDs) docs() ([]charts.Document, error) {
+	if c.Chart == nil {
 		return nil, nil
 	}
-	h, err := u.Chart.Helm()
+	h, err := c.Chart.Helm()
 	if err != nil {
 		return nil, err
 	}
@@ -43,8 +43,8 @@ func (u CRDs) docs() ([]charts.Document, error) {
 }
 
 // Phases returns the phase of crds/, none if it is empty.
-func (u CRDs) Phases() ([]event.Phase, error) {
-	docs, err := u.docs()
+func (c CRDs) Phases() ([]event.Phase, error) {
+	docs, err := c.docs()
 	if err != nil || len(docs) == 0 {
 		return nil, err
 	}
@@ -52,7 +52,7 @@ func (u CRDs) Phases() ([]event.Phase, error) {
 	for _, r := range charts.Resources(docs, "", charts.OfflineScope(docs...)) {
 		objects = append(objects, r.Object)
 	}
-	return []event.Phase{{Name: PhaseCRDs, Kind: event.PhaseCRDs, Groups: []*plan.Group{oneGroup("crds/", u.Chart.Name()+":crds/", objects...)}}}, nil
+	return []event.Phase{{Name: PhaseCRDs, Kind: event.PhaseCRDs, Groups: []*plan.Group{oneGroup("crds/", c.Chart.Name()+":crds/", objects...)}}}, nil
 }
 
 // NamespacePhase returns the phase that creates the namespace.
@@ -71,8 +71,8 @@ func oneGroup(name, id string, objects ...plan.Object) *plan.Group {
 }
 
 // Build returns the Infos of crds/.
-func (u CRDs) Build(b *manifest.Builder) (helmkube.ResourceList, error) {
-	docs, err := u.docs()
+func (c CRDs) Build(b *manifest.Builder) (helmkube.ResourceList, error) {
+	docs, err := c.docs()
 	if err != nil || len(docs) == 0 {
 		return nil, err
 	}
@@ -88,11 +88,11 @@ var crdResource = schema.GroupVersionResource{Group: "apiextensions.k8s.io", Ver
 
 // CheckCRDs returns an error for an upgrade of crds/ that would remove a version in which
 // objects may be stored, because the API server could no longer read them.
-func (s *Session) CheckCRDs(u CRDs) error {
-	if !u.Upgrade {
+func (s *Session) CheckCRDs(crds CRDs) error {
+	if !crds.Upgrade {
 		return nil
 	}
-	docs, err := u.docs()
+	docs, err := crds.docs()
 	if err != nil {
 		return err
 	}

@@ -15,7 +15,7 @@ func (s *Session) checkCluster(p *Prepared, incoming Incoming) error {
 	if err != nil {
 		return err
 	}
-	t, err := newPlannedObjects(p, incoming)
+	planned, err := newPlannedObjects(p, incoming)
 	if err != nil {
 		return fmt.Errorf("check the objects: %w", err)
 	}
@@ -27,18 +27,18 @@ func (s *Session) checkCluster(p *Prepared, incoming Incoming) error {
 	waits := waitPolicy{groupsReady: p.Common.Strategy() == helmclient.WaitOrdered && p.Target.Tree != nil, jobsComplete: p.Common.WaitForJobs}
 	checks := []func() findings{
 		func() findings {
-			namespaces := view.namespaces(t)
-			warnings, refused := checkNamespaces(t, namespaces, p.Common.Namespace)
-			warnings = append(warnings, checkPodSecurity(t, namespaces)...)
-			return findings{append(warnings, view.checkWebhooks(t, namespaces)...), refused}
+			namespaces := view.namespaces(planned)
+			warnings, refused := checkNamespaces(planned, namespaces, p.Common.Namespace)
+			warnings = append(warnings, checkPodSecurity(planned, namespaces)...)
+			return findings{append(warnings, view.checkWebhooks(planned, namespaces)...), refused}
 		},
-		func() findings { return findings{view.checkReferences(t, waits), nil} },
-		func() findings { return findings{view.checkKeys(t), nil} },
-		func() findings { return findings{view.checkStorage(t), nil} },
-		func() findings { return findings{view.checkBudgets(t), nil} },
-		func() findings { return findings{view.checkQuotas(t, record), nil} },
-		func() findings { return findings{view.checkVersions(t), nil} },
-		func() findings { return view.checkFields(t, p) },
+		func() findings { return findings{view.checkReferences(planned, waits), nil} },
+		func() findings { return findings{view.checkKeys(planned), nil} },
+		func() findings { return findings{view.checkStorage(planned), nil} },
+		func() findings { return findings{view.checkBudgets(planned), nil} },
+		func() findings { return findings{view.checkQuotas(planned, record), nil} },
+		func() findings { return findings{view.checkVersions(planned), nil} },
+		func() findings { return view.checkFields(planned, p) },
 	}
 	found := make([]findings, len(checks))
 	each(len(checks), func(i int) { found[i] = checks[i]() })

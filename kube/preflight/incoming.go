@@ -32,10 +32,10 @@ type incomingObject struct {
 	gvk    schema.GroupVersionKind
 	fields map[string]any
 	// defines is the kind that a CustomResourceDefinition defines.
-	defines plan.GroupKind
-	at      position
-	hook    bool
-	new     bool // not in the cluster, as far as known
+	defines  plan.GroupKind
+	position position
+	hook     bool
+	new      bool // not in the cluster, as far as known
 }
 
 // position is a position in the plan.
@@ -55,16 +55,16 @@ type plannedObjects struct {
 // newPlannedObjects returns the objects that the phases apply: the namespace, crds/, hooks and
 // manifest objects.
 func newPlannedObjects(p *Prepared, incoming Incoming) (*plannedObjects, error) {
-	t := &plannedObjects{byObject: p.Common.Provided.incoming(), dependencies: map[string]map[string]bool{}}
-	at := t.positions(p.Phases)
+	planned := &plannedObjects{byObject: p.Common.Provided.incoming(), dependencies: map[string]map[string]bool{}}
+	positions := planned.positions(p.Phases)
 	add := func(o *incomingObject) {
-		u, planned := at[o.Object]
-		if !planned {
+		pos, ok := positions[o.Object]
+		if !ok {
 			return
 		}
-		o.at = u
-		t.objects = append(t.objects, o)
-		t.byObject[o.Object] = o
+		o.position = pos
+		planned.objects = append(planned.objects, o)
+		planned.byObject[o.Object] = o
 	}
 	if p.Target.NewNamespace {
 		add(&incomingObject{Object: plan.Object{Kind: "Namespace", Name: p.Common.Namespace}, new: true})
@@ -90,7 +90,7 @@ func newPlannedObjects(p *Prepared, incoming Incoming) (*plannedObjects, error) 
 			})
 		}
 	}
-	return t, nil
+	return planned, nil
 }
 
 func addDocs(docs []charts.Document, namespace string, hook bool, add func(*incomingObject)) {
@@ -100,38 +100,38 @@ func addDocs(docs []charts.Document, namespace string, hook bool, add func(*inco
 	}
 }
 
-// positions returns the first position of each object, and fills in t.dependencies.
-func (t *plannedObjects) positions(phases []event.Phase) map[plan.Object]position {
-	at := map[plan.Object]position{}
+// positions returns the first position of each object, and fills in planned.dependencies.
+func (planned *plannedObjects) positions(phases []event.Phase) map[plan.Object]position {
+	first := map[plan.Object]position{}
 	for n, p := range phases {
 		if p.Kind == event.PhaseRemove {
 			continue
 		}
 		for _, g := range p.Groups {
 			for _, o := range g.Objects {
-				if _, ok := at[o]; !ok {
-					at[o] = position{n, g}
+				if _, ok := first[o]; !ok {
+					first[o] = position{n, g}
 				}
 			}
 		}
-		t.addDependencies(p.Groups)
+		planned.addDependencies(p.Groups)
 	}
-	return at
+	return first
 }
 
 // addDependencies adds the ids of the groups that each group waits for, directly or indirectly.
-func (t *plannedObjects) addDependencies(groups []*plan.Group) {
+func (planned *plannedObjects) addDependencies(groups []*plan.Group) {
 	after := map[string][]string{}
 	for _, g := range groups {
 		after[g.ID] = g.After
 	}
 	var visit func(id string) map[string]bool
 	visit = func(id string) map[string]bool {
-		if known := t.dependencies[id]; known != nil {
+		if known := planned.dependencies[id]; known != nil {
 			return known
 		}
 		ids := map[string]bool{}
-		t.dependencies[id] = ids
+		planned.dependencies[id] = ids
 		for _, a := range after[id] {
 			ids[a] = true
 			maps.Copy(ids, visit(a))
@@ -144,8 +144,8 @@ func (t *plannedObjects) addDependencies(groups []*plan.Group) {
 }
 
 // earlier reports whether b waits for a, directly or indirectly.
-func (t *plannedObjects) earlier(a, b position) bool {
-	return a.phase < b.phase || a.phase == b.phase && t.dependencies[b.group.ID][a.group.ID]
+func (planned *plannedObjects) earlier(a, b position) bool {
+	return a.phase < b.phase || a.phase == b.phase && planned.dependencies[b.group.ID][a.group.ID]
 }
 
 // passive are the API groups of custom resources that create no objects.
@@ -155,8 +155,8 @@ var passive = []string{"monitoring.coreos.com", "networking.istio.io", "security
 // by a custom resource that has or mentions its name (a Certificate, an ExternalSecret, a
 // database), by a command, script or annotation that mentions it, or through a role that
 // may create its kind.
-func (t *plannedObjects) mayCreate(missing plan.Object) bool {
-	return slices.ContainsFunc(t.objects, func(o *incomingObject) bool { return o.mayCreate(missing) })
+func (planned *plannedObjects) mayCreate(missing plan.Object) bool {
+	return slices.ContainsFunc(planned.objects, func(o *incomingObject) bool { return o.mayCreate(missing) })
 }
 
 func (o *incomingObject) mayCreate(missing plan.Object) bool {
@@ -212,8 +212,8 @@ func mentions(pods refs.Pods, name string) bool {
 	return refs.Mentions(pods.Meta["annotations"], name)
 }
 
-// warn returns a warning about the object.
-func (o *incomingObject) warn(format string, args ...any) plan.Warning {
+// warning returns a warning about the object.
+func (o *incomingObject) warning(format string, args ...any) plan.Warning {
 	object := o.Object
 	return plan.Warning{Object: &object, Message: fmt.Sprintf(format, args...)}
 }

@@ -13,14 +13,14 @@ import (
 // a provided CRD defines is fine; it is looked up again when its group starts (R29). CheckKinds
 // warns about a kind that an earlier group may define, and refuses one that nothing can define.
 func CheckKinds(p *Prepared, incoming Incoming) (warnings, refused []plan.Warning, err error) {
-	var t *plannedObjects
+	var planned *plannedObjects
 	for _, i := range incoming.List {
 		f := incoming.Builder.Fact(i)
 		if f == nil || !f.Late {
 			continue
 		}
-		if t == nil {
-			if t, err = newPlannedObjects(p, incoming); err != nil {
+		if planned == nil {
+			if planned, err = newPlannedObjects(p, incoming); err != nil {
 				return nil, nil, err
 			}
 		}
@@ -31,14 +31,14 @@ func CheckKinds(p *Prepared, incoming Incoming) (warnings, refused []plan.Warnin
 			refused = append(refused, w)
 		}
 		w := plan.Warning{Rule: "R29", Chart: f.Resource.Chart, Object: &f.Resource.Object}
-		exists, removed := t.availabilityOf(f.Resource.Object, p.Common.Provided), manifest.Removed(i.Mapping.GroupVersionKind)
+		kindAvailability, removed := planned.availabilityOf(f.Resource.Object, p.Common.Provided), manifest.Removed(i.Mapping.GroupVersionKind)
 		switch {
-		case exists == certain:
+		case kindAvailability == certain:
 		case removed != "":
 			refuse(w, removed)
 		case !strings.Contains(f.Resource.Object.Group, "."):
 			refuse(w, ", and no CRD can define it: check its apiVersion")
-		case exists == unavailable:
+		case kindAvailability == unavailable:
 			refuse(w, ", and no earlier group of the chart can define it: install its CRD first")
 		default:
 			w.Message = unknown + ", and no CRD in the chart defines it, so an earlier group must"
@@ -59,22 +59,22 @@ const (
 
 // availabilityOf returns whether the kind of an object will exist. A CRD in the same group, or in
 // one that runs in parallel, counts: the run waits for its API.
-func (t *plannedObjects) availabilityOf(o plan.Object, provided *Provided) availability {
+func (planned *plannedObjects) availabilityOf(o plan.Object, provided *Provided) availability {
 	kind := plan.GroupKind{Group: o.Group, Kind: o.Kind}
-	planned := t.byObject[o]
-	defines := func(b *incomingObject) bool { return b.defines == kind && !t.earlier(planned.at, b.at) }
+	object := planned.byObject[o]
+	defines := func(other *incomingObject) bool { return other.defines == kind && !planned.earlier(object.position, other.position) }
 	switch {
-	case planned == nil || provided.defines(kind) || slices.ContainsFunc(t.objects, defines):
+	case object == nil || provided.defines(kind) || slices.ContainsFunc(planned.objects, defines):
 		return certain
-	case t.unknownBefore(planned) || provided != nil && provided.operatorsMayAddKinds:
+	case planned.unknownBefore(object) || provided != nil && provided.operatorsMayAddKinds:
 		return possible
 	}
 	return unavailable
 }
 
 // unknownBefore reports whether objects before o may create objects or kinds that are in no manifest.
-func (t *plannedObjects) unknownBefore(o *incomingObject) bool {
-	return slices.ContainsFunc(t.objects, func(b *incomingObject) bool { return objectMayAddKinds(b.Object) && t.earlier(b.at, o.at) })
+func (planned *plannedObjects) unknownBefore(o *incomingObject) bool {
+	return slices.ContainsFunc(planned.objects, func(other *incomingObject) bool { return objectMayAddKinds(other.Object) && planned.earlier(other.position, o.position) })
 }
 
 // workloads are the kinds that run pods.

@@ -133,8 +133,8 @@ func TestMissingKeys(t *testing.T) {
 	}
 	for name, tt := range tests {
 		t.Run(name, func(t *testing.T) {
-			target := parsePlanned(t, tt.objects)
-			checkWarnings(t, target.keyWarnings(target.requiredKeys(), tt.live), tt.want...)
+			planned := parsePlanned(t, tt.objects)
+			checkWarnings(t, planned.keyWarnings(planned.requiredKeys(), tt.live), tt.want...)
 		})
 	}
 }

@@ -19,9 +19,9 @@ import (
 
 // namespaces reads the namespaces of the objects in the plan, nil for a missing one. It omits
 // those that cannot be read.
-func (s *clusterView) namespaces(t *plannedObjects) map[string]*corev1.Namespace {
-	names := []string{s.Common.Namespace}
-	for _, o := range t.objects {
+func (v *clusterView) namespaces(planned *plannedObjects) map[string]*corev1.Namespace {
+	names := []string{v.Common.Namespace}
+	for _, o := range planned.objects {
 		if o.Namespace != "" && !slices.Contains(names, o.Namespace) {
 			names = append(names, o.Namespace)
 		}
@@ -29,7 +29,7 @@ func (s *clusterView) namespaces(t *plannedObjects) map[string]*corev1.Namespace
 	var mu sync.Mutex
 	out := map[string]*corev1.Namespace{}
 	each(len(names), func(i int) {
-		if ns, known := s.namespace(names[i]); known {
+		if ns, known := v.namespace(names[i]); known {
 			mu.Lock()
 			defer mu.Unlock()
 			out[names[i]] = ns
@@ -39,13 +39,13 @@ func (s *clusterView) namespaces(t *plannedObjects) map[string]*corev1.Namespace
 }
 
 // checkNamespaces checks for terminating namespaces, and missing ones that nothing creates.
-func checkNamespaces(t *plannedObjects, namespaces map[string]*corev1.Namespace, own string) (warnings, refused []plan.Warning) {
+func checkNamespaces(planned *plannedObjects, namespaces map[string]*corev1.Namespace, own string) (warnings, refused []plan.Warning) {
 	for _, name := range slices.Sorted(maps.Keys(namespaces)) {
 		ns := namespaces[name]
 		if ns != nil && ns.DeletionTimestamp == nil {
 			continue
 		}
-		i := slices.IndexFunc(t.objects, func(o *incomingObject) bool { return o.Namespace == name })
+		i := slices.IndexFunc(planned.objects, func(o *incomingObject) bool { return o.Namespace == name })
 		if i < 0 && (ns == nil || name != own) {
 			continue
 		}
@@ -60,15 +60,15 @@ func checkNamespaces(t *plannedObjects, namespaces map[string]*corev1.Namespace,
 			}
 			continue
 		}
-		o := t.objects[i]
-		switch incoming := t.byObject[plan.Object{Kind: "Namespace", Name: name}]; {
-		case incoming != nil && t.earlier(o.at, incoming.at):
-			warnings = append(warnings, o.warn("%s is in namespace %s, which is created after it (%s)", o, name, incoming.at.group.ID))
+		o := planned.objects[i]
+		switch incoming := planned.byObject[plan.Object{Kind: "Namespace", Name: name}]; {
+		case incoming != nil && planned.earlier(o.position, incoming.position):
+			warnings = append(warnings, o.warning("%s is in namespace %s, which is created after it (%s)", o, name, incoming.position.group.ID))
 		case incoming != nil:
-		case t.unknownBefore(o):
-			warnings = append(warnings, o.warn("%s is in namespace %s, which neither the chart nor the cluster has, so an earlier group must create it", o, name))
+		case planned.unknownBefore(o):
+			warnings = append(warnings, o.warning("%s is in namespace %s, which neither the chart nor the cluster has, so an earlier group must create it", o, name))
 		default:
-			refused = append(refused, o.warn("%s is in namespace %s, which neither the chart nor the cluster has: create the namespace, or add it to the chart", o, name))
+			refused = append(refused, o.warning("%s is in namespace %s, which neither the chart nor the cluster has: create the namespace, or add it to the chart", o, name))
 		}
 	}
 	return warnings, refused

@@ -22,8 +22,8 @@ import (
 // podsOf returns the pod template of an object, and whether it creates pods. Templates that
 // the API server would refuse anyway are skipped.
 func podsOf(o *incomingObject) (meta metav1.ObjectMeta, spec corev1.PodSpec, ok bool) {
-	pods, has := refs.FindPods(o.Object, o.fields)
-	if !has || pods.None {
+	pods, createsPods := refs.FindPods(o.Object, o.fields)
+	if !createsPods || pods.None {
 		return meta, spec, false
 	}
 	convert := runtime.DefaultUnstructuredConverter
@@ -84,20 +84,20 @@ func withMissing(list, from corev1.ResourceList) corev1.ResourceList {
 // outOfRange returns warnings about pods or claims of an object that violate a LimitRange.
 func outOfRange(o *incomingObject, ranges []corev1.LimitRange) (found []plan.Warning) {
 	warn := func(l corev1.LimitRange, format string, args ...any) {
-		found = append(found, o.warn("%s: LimitRange/%s in namespace %s: %s", o, l.Name, o.Namespace, fmt.Sprintf(format, args...)))
+		found = append(found, o.warning("%s: LimitRange/%s in namespace %s: %s", o, l.Name, o.Namespace, fmt.Sprintf(format, args...)))
 	}
-	_, spec, pods := podsOf(o)
+	_, spec, createsPods := podsOf(o)
 	withDefaults(&spec, ranges)
 	claims := claimsOf(o)
 	for _, l := range ranges {
 		for _, item := range l.Spec.Limits {
 			switch {
-			case item.Type == corev1.LimitTypeContainer && pods:
+			case item.Type == corev1.LimitTypeContainer && createsPods:
 				for _, c := range slices.Concat(spec.InitContainers, spec.Containers) {
 					checkLimitRange(item, c.Resources.Requests, c.Resources.Limits, "its %s limit is %s", "its %s request is %s",
 						func(format string, args ...any) { warn(l, "container "+c.Name+": "+format, args...) })
 				}
-			case item.Type == corev1.LimitTypePod && pods:
+			case item.Type == corev1.LimitTypePod && createsPods:
 				pod, all := &corev1.Pod{Spec: spec}, resources.PodResourcesOptions{}
 				checkLimitRange(item, resources.PodRequests(pod, all), resources.PodLimits(pod, all), "the pod's %s limit is %s",
 					"the pod's %s request is %s", func(format string, args ...any) { warn(l, format, args...) })
@@ -180,22 +180,22 @@ func orNone(q resource.Quantity, set bool) string {
 
 // checkPodSecurity warns about pods that violate the level of their namespace. It does not
 // refuse, because exemptions and mutating webhooks may still admit them.
-func checkPodSecurity(t *plannedObjects, namespaces map[string]*corev1.Namespace) (warnings []plan.Warning) {
+func checkPodSecurity(planned *plannedObjects, namespaces map[string]*corev1.Namespace) (warnings []plan.Warning) {
 	evaluator, err := policy.NewEvaluator(policy.DefaultChecks(), nil)
 	if err != nil {
 		return nil
 	}
-	for _, o := range t.objects {
+	for _, o := range planned.objects {
 		meta, spec, ok := podsOf(o)
 		if !ok {
 			continue
 		}
-		level, err := api.PolicyToEvaluate(t.labelsOf(o.Namespace, namespaces), api.Policy{Enforce: api.LevelVersion{Level: api.LevelPrivileged, Version: api.LatestVersion()}})
-		if len(err) > 0 || level.Enforce.Level == api.LevelPrivileged {
+		level, errs := api.PolicyToEvaluate(planned.labelsOf(o.Namespace, namespaces), api.Policy{Enforce: api.LevelVersion{Level: api.LevelPrivileged, Version: api.LatestVersion()}})
+		if len(errs) > 0 || level.Enforce.Level == api.LevelPrivileged {
 			continue
 		}
 		if result := policy.AggregateCheckResults(evaluator.EvaluatePod(level.Enforce, &meta, &spec)); !result.Allowed {
-			warnings = append(warnings, o.warn("%s violates the PodSecurity level %s of namespace %s: %s: no pods can be created",
+			warnings = append(warnings, o.warning("%s violates the PodSecurity level %s of namespace %s: %s: no pods can be created",
 				o, level.Enforce.Level, o.Namespace, result.ForbiddenDetail()))
 		}
 	}
@@ -203,13 +203,13 @@ func checkPodSecurity(t *plannedObjects, namespaces map[string]*corev1.Namespace
 }
 
 // labelsOf returns the labels of a namespace after the plan is applied.
-func (t *plannedObjects) labelsOf(name string, namespaces map[string]*corev1.Namespace) labels.Set {
+func (planned *plannedObjects) labelsOf(name string, namespaces map[string]*corev1.Namespace) labels.Set {
 	var set labels.Set
 	if ns := namespaces[name]; ns != nil {
 		set = ns.Labels
 	}
-	if b := t.byObject[plan.Object{Kind: "Namespace", Name: name}]; b != nil {
-		set = labels.Merge(set, b.labels())
+	if object := planned.byObject[plan.Object{Kind: "Namespace", Name: name}]; object != nil {
+		set = labels.Merge(set, object.labels())
 	}
 	return set
 }

@@ -339,11 +339,11 @@ func (s *Session) Info(name string, rel *rel1.Release) event.Operation {
 }
 
 // Check makes the last checks: breakpoints, rights, and the target's objects against the
-// cluster. It returns a copy of planned with their warnings, or a *Refusal with all
+// cluster. It returns a copy of prepared with their warnings, or a *Refusal with all
 // conflicts. incoming is nil if nothing is applied.
-func (s *Session) Check(planned *Prepared, incoming *Incoming) (*Prepared, error) {
+func (s *Session) Check(prepared *Prepared, incoming *Incoming) (*Prepared, error) {
 	s.Common.ReportStep("checking the plan against the cluster")
-	checked := *planned
+	checked := *prepared
 	p := &checked
 	if s.Context.Err() != nil { // answers may be missing
 		return nil, fmt.Errorf("prepare the %s: %w", p.Info.Name, context.Cause(s.Context))

@@ -53,7 +53,7 @@ func (p *Provided) incoming() map[plan.Object]*incomingObject {
 	all := map[plan.Object]*incomingObject{}
 	if p != nil {
 		for o, fields := range p.objects {
-			all[o] = &incomingObject{Object: o, fields: fields, at: position{phase: -1, group: &plan.Group{}}}
+			all[o] = &incomingObject{Object: o, fields: fields, position: position{phase: -1, group: &plan.Group{}}}
 		}
 	}
 	return all

@@ -17,34 +17,34 @@ import (
 
 // checkQuotas warns about requests that exceed the free quota or the LimitRanges of their
 // namespaces. record is set if the release record is a Secret and counts too.
-func (s *clusterView) checkQuotas(t *plannedObjects, record bool) (warnings []plan.Warning) {
-	in := map[string][]*incomingObject{}
-	for _, o := range t.objects {
-		if o.Namespace != "" && o.Namespace != s.newNamespace {
-			in[o.Namespace] = append(in[o.Namespace], o)
+func (v *clusterView) checkQuotas(planned *plannedObjects, record bool) (warnings []plan.Warning) {
+	byNamespace := map[string][]*incomingObject{}
+	for _, o := range planned.objects {
+		if o.Namespace != "" && o.Namespace != v.newNamespace {
+			byNamespace[o.Namespace] = append(byNamespace[o.Namespace], o)
 		}
 	}
-	return findAll(slices.Sorted(maps.Keys(in)), func(namespace string) (found []plan.Warning) {
+	return findAll(slices.Sorted(maps.Keys(byNamespace)), func(namespace string) (found []plan.Warning) {
 		var ranges []corev1.LimitRange
-		l, err := s.Client.Clientset.CoreV1().LimitRanges(namespace).List(s.Context, metav1.ListOptions{})
-		if !s.recordFailure(err, "limitranges", namespace) {
+		l, err := v.Client.Clientset.CoreV1().LimitRanges(namespace).List(v.Context, metav1.ListOptions{})
+		if !v.recordFailure(err, "limitranges", namespace) {
 			ranges = l.Items
 		}
-		for _, o := range in[namespace] {
+		for _, o := range byNamespace[namespace] {
 			found = append(found, outOfRange(o, ranges)...)
 		}
-		quotas, err := s.Client.Clientset.CoreV1().ResourceQuotas(namespace).List(s.Context, metav1.ListOptions{})
-		if s.recordFailure(err, "resourcequotas", namespace) {
+		quotas, err := v.Client.Clientset.CoreV1().ResourceQuotas(namespace).List(v.Context, metav1.ListOptions{})
+		if v.recordFailure(err, "resourcequotas", namespace) {
 			return found
 		}
 		for _, q := range quotas.Items {
-			needed := quotaNeeds(q, in[namespace], ranges)
-			if record && namespace == s.Common.Namespace && !scoped(q) {
+			needed := quotaNeeds(q, byNamespace[namespace], ranges)
+			if record && namespace == v.Common.Namespace && !scoped(q) {
 				add(needed, corev1.ResourceSecrets, resource.MustParse("1"))
 				add(needed, "count/secrets", resource.MustParse("1"))
 			}
 			found = append(found, overQuota(q, needed)...)
-			found = append(found, withoutRequests(q, in[namespace], ranges)...)
+			found = append(found, withoutRequests(q, byNamespace[namespace], ranges)...)
 		}
 		return found
 	})
@@ -173,7 +173,7 @@ func withoutRequests(q corev1.ResourceQuota, objects []*incomingObject, ranges [
 			}
 		}
 		if len(lacks) > 0 {
-			found = append(found, o.warn("%s does not set values required by ResourceQuota/%s in namespace %s: %s: no pods can be created",
+			found = append(found, o.warning("%s does not set values required by ResourceQuota/%s in namespace %s: %s: no pods can be created",
 				o, q.Name, q.Namespace, strings.Join(lacks, ", ")))
 		}
 	}

@@ -40,9 +40,9 @@ type reference struct {
 
 // checkReferences warns about objects that the plan refers to and that are in neither the plan
 // nor the cluster, or are created too late.
-func (s *clusterView) checkReferences(t *plannedObjects, waits waitPolicy) (warnings []plan.Warning) {
-	missing, late := t.references(waits)
-	return t.referenceWarnings(missing, late, s.absent(slices.Concat(missing, late)))
+func (v *clusterView) checkReferences(planned *plannedObjects, waits waitPolicy) (warnings []plan.Warning) {
+	missing, late := planned.references(waits)
+	return planned.referenceWarnings(missing, late, v.absent(slices.Concat(missing, late)))
 }
 
 // waitPolicy says whether the run waits for ready groups and complete Jobs before it starts the
@@ -51,20 +51,20 @@ type waitPolicy struct{ groupsReady, jobsComplete bool }
 
 // references returns the references to look up in the cluster: to objects that are missing in the
 // plan, and to objects that the plan creates too late.
-func (t *plannedObjects) references(waits waitPolicy) (missing, late []reference) {
-	for _, o := range t.objects {
-		pods, has := refs.FindPods(o.Object, o.fields)
-		idle := has && pods.None
-		for _, r := range refs.Find(o.Object, o.fields) {
-			n := reference{o, r}
-			if r.Optional || idle || consequences[r.Use] == "" || builtIn(r.To) {
+func (planned *plannedObjects) references(waits waitPolicy) (missing, late []reference) {
+	for _, o := range planned.objects {
+		pods, createsPods := refs.FindPods(o.Object, o.fields)
+		idle := createsPods && pods.None
+		for _, ref := range refs.Find(o.Object, o.fields) {
+			r := reference{o, ref}
+			if ref.Optional || idle || consequences[ref.Use] == "" || builtIn(ref.To) {
 				continue
 			}
-			switch to := t.byObject[r.To]; {
-			case to == nil && !t.mayCreate(r.To) && !requestsCertificate(n):
-				missing = append(missing, n)
-			case to != nil && slices.Contains(blocking, r.Use) && has && t.earlier(o.at, to.at) && blocksLaterGroups(n, waits):
-				late = append(late, n)
+			switch target := planned.byObject[ref.To]; {
+			case target == nil && !planned.mayCreate(ref.To) && !requestsCertificate(r):
+				missing = append(missing, r)
+			case target != nil && slices.Contains(blocking, ref.Use) && createsPods && planned.earlier(o.position, target.position) && blocksLaterGroups(r, waits):
+				late = append(late, r)
 			}
 		}
 	}
@@ -72,14 +72,14 @@ func (t *plannedObjects) references(waits waitPolicy) (missing, late []reference
 }
 
 // referenceWarnings returns warnings about the references to absent objects.
-func (t *plannedObjects) referenceWarnings(missing, late []reference, absent map[plan.Object]bool) (warnings []plan.Warning) {
+func (planned *plannedObjects) referenceWarnings(missing, late []reference, absent map[plan.Object]bool) (warnings []plan.Warning) {
 	for _, found := range groupByTarget(missing, absent) {
-		n := found[0]
-		warnings = append(warnings, n.from.warn("%s %s (%s), which neither the chart nor %s has: %s", subject(found), n.To, n.Path, scopeName(n.To), consequences[n.Use]))
+		r := found[0]
+		warnings = append(warnings, r.from.warning("%s %s (%s), which neither the chart nor %s has: %s", subject(found), r.To, r.Path, scopeName(r.To), consequences[r.Use]))
 	}
 	for _, found := range groupByTarget(late, absent) {
-		n := found[0]
-		warnings = append(warnings, n.from.warn("%s %s (%s), which is created after it (%s): %s", subject(found), n.To, n.Path, t.byObject[n.To].at.group.ID, consequences[n.Use]))
+		r := found[0]
+		warnings = append(warnings, r.from.warning("%s %s (%s), which is created after it (%s): %s", subject(found), r.To, r.Path, planned.byObject[r.To].position.group.ID, consequences[r.Use]))
 	}
 	return warnings
 }
@@ -88,8 +88,8 @@ func (t *plannedObjects) referenceWarnings(missing, late []reference, absent map
 // "Deployment/web and 2 more need".
 func subject(all []reference) string {
 	from := map[plan.Object]bool{}
-	for _, n := range all {
-		from[n.from.Object] = true
+	for _, r := range all {
+		from[r.from.Object] = true
 	}
 	if len(from) == 1 {
 		return all[0].from.String() + " needs"
@@ -107,13 +107,13 @@ func scopeName(o plan.Object) string {
 
 // groupByTarget groups the references to absent objects by object, sorted by the first referring object.
 func groupByTarget(all []reference, absent map[plan.Object]bool) [][]reference {
-	by := map[plan.Object][]reference{}
-	for _, n := range all {
-		if absent[n.To] {
-			by[n.To] = append(by[n.To], n)
+	byTarget := map[plan.Object][]reference{}
+	for _, r := range all {
+		if absent[r.To] {
+			byTarget[r.To] = append(byTarget[r.To], r)
 		}
 	}
-	out := slices.Collect(maps.Values(by))
+	out := slices.Collect(maps.Values(byTarget))
 	slices.SortFunc(out, func(a, b []reference) int {
 		return cmp.Or(a[0].from.Compare(b[0].from.Object), a[0].To.Compare(b[0].To))
 	})
@@ -122,9 +122,9 @@ func groupByTarget(all []reference, absent map[plan.Object]bool) [][]reference {
 
 // absent looks up the referenced objects by kind and namespace, and returns those that certainly
 // do not exist.
-func (s *clusterView) absent(refs []reference) map[plan.Object]bool {
+func (v *clusterView) absent(references []reference) map[plan.Object]bool {
 	names := map[plan.Object][]string{} // by the object without its name
-	for _, r := range refs {
+	for _, r := range references {
 		kind := r.To
 		kind.Name = ""
 		if !slices.Contains(names[kind], r.To.Name) {
@@ -136,7 +136,7 @@ func (s *clusterView) absent(refs []reference) map[plan.Object]bool {
 	out := map[plan.Object]bool{}
 	each(len(kinds), func(i int) {
 		o, list := kinds[i], names[kinds[i]]
-		exists, known := s.existing(o, list)
+		exists, known := v.existing(o, list)
 		mu.Lock()
 		defer mu.Unlock()
 		for _, name := range list {
@@ -180,7 +180,7 @@ func requestsCertificate(r reference) bool {
 func blocksLaterGroups(r reference, waits waitPolicy) bool {
 	switch r.from.Kind {
 	case "Job":
-		return r.from.hook || waits.groupsReady && (waits.jobsComplete || r.from.at.group.JobsComplete)
+		return r.from.hook || waits.groupsReady && (waits.jobsComplete || r.from.position.group.JobsComplete)
 	case "CronJob", "PodTemplate":
 		return false
 	case "Pod":
@@ -191,15 +191,15 @@ func blocksLaterGroups(r reference, waits waitPolicy) bool {
 
 // requiredKeys returns the references to keys of ConfigMaps and Secrets that pods need to
 // start, except to objects that others may create.
-func (t *plannedObjects) requiredKeys() (out []reference) {
-	for _, o := range t.objects {
-		pods, has := refs.FindPods(o.Object, o.fields)
-		if !has || pods.None {
+func (planned *plannedObjects) requiredKeys() (out []reference) {
+	for _, o := range planned.objects {
+		pods, createsPods := refs.FindPods(o.Object, o.fields)
+		if !createsPods || pods.None {
 			continue
 		}
-		for _, r := range refs.Find(o.Object, o.fields) {
-			if len(r.Keys) > 0 && !r.Optional && !t.mayCreate(r.To) {
-				out = append(out, reference{o, r})
+		for _, ref := range refs.Find(o.Object, o.fields) {
+			if len(ref.Keys) > 0 && !ref.Optional && !planned.mayCreate(ref.To) {
+				out = append(out, reference{o, ref})
 			}
 		}
 	}
@@ -208,21 +208,21 @@ func (t *plannedObjects) requiredKeys() (out []reference) {
 
 // checkKeys warns about missing keys in existing or planned ConfigMaps and Secrets that pods
 // need to start. checkReferences warns about missing objects.
-func (s *clusterView) checkKeys(t *plannedObjects) (warnings []plan.Warning) {
-	required := t.requiredKeys()
+func (v *clusterView) checkKeys(planned *plannedObjects) (warnings []plan.Warning) {
+	required := planned.requiredKeys()
 	var inCluster []plan.Object
-	for _, n := range required {
-		if t.byObject[n.To] == nil && n.To.Namespace != s.newNamespace && !slices.Contains(inCluster, n.To) {
-			inCluster = append(inCluster, n.To)
+	for _, r := range required {
+		if planned.byObject[r.To] == nil && r.To.Namespace != v.newNamespace && !slices.Contains(inCluster, r.To) {
+			inCluster = append(inCluster, r.To)
 		}
 	}
 	live := map[plan.Object][]string{}
 	for _, o := range inCluster[:min(len(inCluster), maxKeyReads)] {
-		if keys, known := s.keysOf(o); known {
+		if keys, known := v.keysOf(o); known {
 			live[o] = keys
 		}
 	}
-	return t.keyWarnings(required, live)
+	return planned.keyWarnings(required, live)
 }
 
 // maxKeyReads limits the number of ConfigMaps and Secrets that are read for their keys. They
@@ -230,16 +230,16 @@ func (s *clusterView) checkKeys(t *plannedObjects) (warnings []plan.Warning) {
 const maxKeyReads = 20
 
 // keysOf returns the keys of a ConfigMap or Secret in the cluster, if it exists.
-func (s *clusterView) keysOf(o plan.Object) (keys []string, known bool) {
-	core := s.Client.Clientset.CoreV1()
+func (v *clusterView) keysOf(o plan.Object) (keys []string, known bool) {
+	core := v.Client.Clientset.CoreV1()
 	if o.Kind == "Secret" {
-		secret, err := core.Secrets(o.Namespace).Get(s.Context, o.Name, metav1.GetOptions{})
+		secret, err := core.Secrets(o.Namespace).Get(v.Context, o.Name, metav1.GetOptions{})
 		if err != nil {
 			return nil, false // checkReferences reports it
 		}
 		return slices.Collect(maps.Keys(secret.Data)), true
 	}
-	config, err := core.ConfigMaps(o.Namespace).Get(s.Context, o.Name, metav1.GetOptions{})
+	config, err := core.ConfigMaps(o.Namespace).Get(v.Context, o.Name, metav1.GetOptions{})
 	if err != nil {
 		return nil, false
 	}
@@ -248,13 +248,13 @@ func (s *clusterView) keysOf(o plan.Object) (keys []string, known bool) {
 
 // keyWarnings returns warnings about missing keys. Only the manifest of a new object counts;
 // a live one may have more keys.
-func (t *plannedObjects) keyWarnings(required []reference, live map[plan.Object][]string) (warnings []plan.Warning) {
-	for _, n := range required {
-		keys, known := live[n.To]
-		if to := t.byObject[n.To]; to != nil && to.new {
-			keys, known = to.keys(), true
+func (planned *plannedObjects) keyWarnings(required []reference, live map[plan.Object][]string) (warnings []plan.Warning) {
+	for _, r := range required {
+		keys, known := live[r.To]
+		if target := planned.byObject[r.To]; target != nil && target.new {
+			keys, known = target.keys(), true
 		}
-		missing := slices.DeleteFunc(slices.Clone(n.Keys), func(k string) bool { return slices.Contains(keys, k) })
+		missing := slices.DeleteFunc(slices.Clone(r.Keys), func(k string) bool { return slices.Contains(keys, k) })
 		if !known || len(missing) == 0 {
 			continue
 		}
@@ -262,8 +262,8 @@ func (t *plannedObjects) keyWarnings(required []reference, live map[plan.Object]
 		if len(missing) > 1 {
 			what, it = "keys ", "them"
 		}
-		warnings = append(warnings, n.from.warn("%s needs %s in %s (%s), but the %s does not have %s: pods cannot start without %s",
-			n.from, what+strings.Join(missing, ", "), n.To, n.Path, n.To.Kind, it, it))
+		warnings = append(warnings, r.from.warning("%s needs %s in %s (%s), but the %s does not have %s: pods cannot start without %s",
+			r.from, what+strings.Join(missing, ", "), r.To, r.Path, r.To.Kind, it, it))
 	}
 	return warnings
 }

@@ -35,9 +35,9 @@ func parsePlanned(t *testing.T, text string) *plannedObjects {
 		before.Objects = append(before.Objects, r.Object)
 	}
 	out := &plannedObjects{byObject: map[plan.Object]*incomingObject{}, dependencies: map[string]map[string]bool{}}
-	at := out.positions([]event.Phase{{Name: "pre-install", Groups: []*plan.Group{before}}, {Name: "apply", Groups: p.Groups}})
+	positions := out.positions([]event.Phase{{Name: "pre-install", Groups: []*plan.Group{before}}, {Name: "apply", Groups: p.Groups}})
 	add := func(o *incomingObject) {
-		o.at, o.new = at[o.Object], true
+		o.position, o.new = positions[o.Object], true
 		out.objects = append(out.objects, o)
 		out.byObject[o.Object] = o
 	}
@@ -87,17 +87,17 @@ func TestMissingReferences(t *testing.T) {
 	}
 	for name, tt := range tests {
 		t.Run(name, func(t *testing.T) {
-			target := parsePlanned(t, tt.objects)
-			missing, late := target.references(waitPolicy{groupsReady: true})
+			planned := parsePlanned(t, tt.objects)
+			missing, late := planned.references(waitPolicy{groupsReady: true})
 			absent := map[plan.Object]bool{}
-			for _, n := range slices.Concat(missing, late) {
-				absent[n.To] = true
+			for _, r := range slices.Concat(missing, late) {
+				absent[r.To] = true
 			}
-			found := target.referenceWarnings(missing, late, absent)
+			found := planned.referenceWarnings(missing, late, absent)
 			if tt.want == "" && len(found) > 0 || tt.want != "" && (len(found) != 1 || !strings.Contains(found[0].Message, tt.want)) {
 				t.Errorf("found %v, want %q", found, tt.want)
 			}
-			if found = target.referenceWarnings(missing, late, nil); len(found) > 0 {
+			if found = planned.referenceWarnings(missing, late, nil); len(found) > 0 {
 				t.Errorf("warnings although all objects exist: %v", found)
 			}
 		})

@@ -33,17 +33,17 @@ const maxNamed = 3
 // Error returns one line per conflict, and one for all objects that share a conflict if they are more than maxNamed.
 func (r *Refusal) Error() string {
 	type conflict struct{ rule, shared string }
-	of := map[conflict][]string{}
+	objectsByConflict := map[conflict][]string{}
 	for _, w := range r.Conflicts {
 		if w.Shared != "" && w.Object != nil {
-			of[conflict{w.Rule, w.Shared}] = append(of[conflict{w.Rule, w.Shared}], w.Object.String())
+			objectsByConflict[conflict{w.Rule, w.Shared}] = append(objectsByConflict[conflict{w.Rule, w.Shared}], w.Object.String())
 		}
 	}
 	lines := []string{fmt.Sprintf("%s: %d conflicts, nothing was written:", r.Operation, len(r.Conflicts))}
 	printed := map[conflict]bool{}
 	for _, w := range r.Conflicts {
 		key := conflict{w.Rule, w.Shared}
-		if names := of[key]; len(names) > maxNamed && w.Object != nil {
+		if names := objectsByConflict[key]; len(names) > maxNamed && w.Object != nil {
 			if printed[key] {
 				continue
 			}

@@ -38,13 +38,13 @@ func ResourceOf(mapper meta.RESTMapper, kind schema.GroupKind) (schema.GroupReso
 	return m.Resource.GroupResource(), true
 }
 
-func (b *Incoming) presences() map[plan.Object]rights.Presence {
+func (in *Incoming) presences() map[plan.Object]rights.Presence {
 	out := map[plan.Object]rights.Presence{}
-	if b == nil {
+	if in == nil {
 		return out
 	}
-	for _, i := range b.List {
-		switch f := b.Builder.Fact(i); {
+	for _, i := range in.List {
+		switch f := in.Builder.Fact(i); {
 		case f == nil:
 		case f.Generated:
 			out[f.Resource.Object] = rights.Unnamed

@@ -25,23 +25,23 @@ import (
 )
 
 // checkVersions warns about objects in deprecated API versions.
-func (s *clusterView) checkVersions(t *plannedObjects) (warnings []plan.Warning) {
+func (v *clusterView) checkVersions(planned *plannedObjects) (warnings []plan.Warning) {
 	var kinds []schema.GroupVersionKind
-	of := map[schema.GroupVersionKind][]*incomingObject{}
-	for _, o := range t.objects {
+	byVersion := map[schema.GroupVersionKind][]*incomingObject{}
+	for _, o := range planned.objects {
 		if l, known := manifest.LifecycleOf(o.gvk); !known || l.DeprecatedMajor == 0 {
 			continue
 		}
-		if of[o.gvk] == nil {
+		if byVersion[o.gvk] == nil {
 			kinds = append(kinds, o.gvk)
 		}
-		of[o.gvk] = append(of[o.gvk], o)
+		byVersion[o.gvk] = append(byVersion[o.gvk], o)
 	}
 	if len(kinds) == 0 {
 		return nil
 	}
-	version, err := s.Client.Clientset.Discovery().ServerVersion()
-	if s.recordFailure(err, "the version of the API server", "") {
+	version, err := v.Client.Clientset.Discovery().ServerVersion()
+	if v.recordFailure(err, "the version of the API server", "") {
 		return nil
 	}
 	major, minor := number(version.Major), number(version.Minor)
@@ -51,11 +51,11 @@ func (s *clusterView) checkVersions(t *plannedObjects) (warnings []plan.Warning)
 		if !reached(l.DeprecatedMajor, l.DeprecatedMinor) || l.RemovedMajor > 0 && reached(l.RemovedMajor, l.RemovedMinor) { // CheckKinds refuses removed ones
 			continue
 		}
-		first, verb := of[gvk][0], "uses"
-		if len(of[gvk]) > 1 {
+		first, verb := byVersion[gvk][0], "uses"
+		if len(byVersion[gvk]) > 1 {
 			verb = "use"
 		}
-		text := fmt.Sprintf("%s %s apiVersion %s, deprecated since Kubernetes %d.%d", andMore(first, len(of[gvk])), verb, gvk.GroupVersion(), l.DeprecatedMajor, l.DeprecatedMinor)
+		text := fmt.Sprintf("%s %s apiVersion %s, deprecated since Kubernetes %d.%d", andMore(first, len(byVersion[gvk])), verb, gvk.GroupVersion(), l.DeprecatedMajor, l.DeprecatedMinor)
 		if l.RemovedMajor > 0 {
 			text += fmt.Sprintf(" and removed in %d.%d", l.RemovedMajor, l.RemovedMinor)
 		}
@@ -73,24 +73,24 @@ func number(s string) int {
 // checkFields refuses objects with fields that the API server does not know, or whose values do not fit: it would refuse
 // to apply them. A client-side patch only makes it warn about an unknown field, as in Helm. The check sends a dry run for
 // the few objects that mayBeMalformed returns.
-func (s *clusterView) checkFields(t *plannedObjects, p *Prepared) (out findings) {
-	suspects := slices.DeleteFunc(slices.Clone(t.objects), func(o *incomingObject) bool { return !s.mayBeMalformed(o) })
+func (v *clusterView) checkFields(planned *plannedObjects, p *Prepared) (out findings) {
+	suspects := slices.DeleteFunc(slices.Clone(planned.objects), func(o *incomingObject) bool { return !v.mayBeMalformed(o) })
 	faults := make([][]string, len(suspects))
-	each(len(suspects), func(i int) { faults[i] = s.fieldFaults(suspects[i], p.Target.ClientSide) })
+	each(len(suspects), func(i int) { faults[i] = v.fieldFaults(suspects[i], p.Target.ClientSide) })
 	for i, o := range suspects {
 		text := strings.Join(faults[i], ", ")
-		available := unavailable
+		kindAvailability := unavailable
 		if !native(o) {
-			available = t.availabilityOf(o.Object, p.Common.Provided)
+			kindAvailability = planned.availabilityOf(o.Object, p.Common.Provided)
 		}
 		switch patched := p.Target.ClientSide && !p.Target.Replace && !o.new && !o.hook; {
-		case text == "" || available == certain || s.existsInCRDs(o, p):
+		case text == "" || kindAvailability == certain || v.existsInCRDs(o, p):
 		case patched:
-			out.warnings = append(out.warnings, o.warn("%s: %s: the API server ignores it; correct the chart", o, text))
-		case available == possible:
-			out.warnings = append(out.warnings, o.warn("%s: %s: the API server will refuse the object unless an earlier group changes its CRD; correct it in the chart", o, text))
+			out.warnings = append(out.warnings, o.warning("%s: %s: the API server ignores it; correct the chart", o, text))
+		case kindAvailability == possible:
+			out.warnings = append(out.warnings, o.warning("%s: %s: the API server will refuse the object unless an earlier group changes its CRD; correct it in the chart", o, text))
 		default:
-			out.refused = append(out.refused, o.warn("%s: %s: the API server would refuse the object; correct it in the chart", o, text))
+			out.refused = append(out.refused, o.warning("%s: %s: the API server would refuse the object; correct it in the chart", o, text))
 		}
 	}
 	return out
@@ -98,7 +98,7 @@ func (s *clusterView) checkFields(t *plannedObjects, p *Prepared) (out findings)
 
 // mayBeMalformed reports whether a dry run is needed to know if the API server accepts the fields of an object: always
 // for a kind without a Go type; otherwise if the type does not fit, which may only mean that the API server is newer.
-func (s *clusterView) mayBeMalformed(o *incomingObject) bool {
+func (v *clusterView) mayBeMalformed(o *incomingObject) bool {
 	if o.fields == nil || o.gvk.Kind == "" {
 		return false
 	}
@@ -132,31 +132,31 @@ func repeatsName(value any) bool {
 }
 
 // existsInCRDs reports whether an object in crds/ exists and is therefore not applied.
-func (s *clusterView) existsInCRDs(o *incomingObject, p *Prepared) bool {
-	if p.Phases[o.at.phase].Kind != event.PhaseCRDs || p.Target.CRDs.Upgrade {
+func (v *clusterView) existsInCRDs(o *incomingObject, p *Prepared) bool {
+	if p.Phases[o.position.phase].Kind != event.PhaseCRDs || p.Target.CRDs.Upgrade {
 		return false
 	}
 	kind := o.Object
 	kind.Name = ""
-	exists, _ := s.existing(kind, []string{o.Name})
+	exists, _ := v.existing(kind, []string{o.Name})
 	return exists[o.Name]
 }
 
 // fieldFaults sends an object as a dry run, and returns what the API server says about its fields; nil if it accepts
 // them, or gives another reason for a refusal, which may go away.
-func (s *clusterView) fieldFaults(o *incomingObject, clientSide bool) []string {
-	mapping, err := s.mapper.RESTMapping(o.gvk.GroupKind(), o.gvk.Version)
+func (v *clusterView) fieldFaults(o *incomingObject, clientSide bool) []string {
+	mapping, err := v.mapper.RESTMapping(o.gvk.GroupKind(), o.gvk.Version)
 	if err != nil {
 		return nil // CheckKinds reports it
 	}
 	u := &unstructured.Unstructured{Object: o.fields}
-	client, dryRun := s.Client.Dynamic.Resource(mapping.Resource).Namespace(o.Namespace), []string{metav1.DryRunAll}
+	client, dryRun := v.Client.Dynamic.Resource(mapping.Resource).Namespace(o.Namespace), []string{metav1.DryRunAll}
 	if clientSide || u.GetName() == "" {
-		_, err = client.Create(s.Context, u, metav1.CreateOptions{DryRun: dryRun, FieldManager: connect.FieldManager, FieldValidation: metav1.FieldValidationStrict})
+		_, err = client.Create(v.Context, u, metav1.CreateOptions{DryRun: dryRun, FieldManager: connect.FieldManager, FieldValidation: metav1.FieldValidationStrict})
 	} else {
 		data, _ := u.MarshalJSON() // it was decoded from YAML
 		force := true
-		_, err = client.Patch(s.Context, o.Name, types.ApplyPatchType, data, metav1.PatchOptions{
+		_, err = client.Patch(v.Context, o.Name, types.ApplyPatchType, data, metav1.PatchOptions{
 			DryRun: dryRun, Force: &force, FieldManager: connect.FieldManager, FieldValidation: metav1.FieldValidationStrict})
 	}
 	if answer := apierrors.APIStatus(nil); errors.As(err, &answer) {

@@ -20,8 +20,8 @@ type storageClaim struct {
 
 // storageClaims returns the claims that will be created, except those with a volume name or
 // with an explicitly empty class.
-func (t *plannedObjects) storageClaims() (out []storageClaim) {
-	for _, o := range t.objects {
+func (planned *plannedObjects) storageClaims() (out []storageClaim) {
+	for _, o := range planned.objects {
 		if !o.new {
 			continue
 		}
@@ -41,13 +41,13 @@ func (t *plannedObjects) storageClaims() (out []storageClaim) {
 
 // checkStorage warns about claims whose StorageClass is in neither the plan nor the cluster and
 // that no volume offers, and about claims of the default class if there is none.
-func (s *clusterView) checkStorage(t *plannedObjects) (warnings []plan.Warning) {
-	claims := t.storageClaims()
+func (v *clusterView) checkStorage(planned *plannedObjects) (warnings []plan.Warning) {
+	claims := planned.storageClaims()
 	if len(claims) == 0 {
 		return nil
 	}
-	l, err := s.Client.Clientset.StorageV1().StorageClasses().List(s.Context, metav1.ListOptions{})
-	if s.recordFailure(err, "storageclasses.storage.k8s.io", "") {
+	l, err := v.Client.Clientset.StorageV1().StorageClasses().List(v.Context, metav1.ListOptions{})
+	if v.recordFailure(err, "storageclasses.storage.k8s.io", "") {
 		return nil
 	}
 	known := map[string]bool{}
@@ -55,31 +55,31 @@ func (s *clusterView) checkStorage(t *plannedObjects) (warnings []plan.Warning) 
 		known[c.Name] = true
 		known[""] = known[""] || isDefault(c.Annotations)
 	}
-	for _, o := range t.byObject {
+	for _, o := range planned.byObject {
 		if o.Kind == "StorageClass" && o.Object.Group == storagev1.GroupName {
 			known[o.Name] = true
 			annotations, _, _ := unstructured.NestedStringMap(o.fields, "metadata", "annotations")
 			known[""] = known[""] || isDefault(annotations)
 		}
 	}
-	claims = slices.DeleteFunc(claims, func(w storageClaim) bool {
-		return known[w.class] || w.class != "" && t.mayCreate(plan.Object{Group: storagev1.GroupName, Kind: "StorageClass", Name: w.class})
+	claims = slices.DeleteFunc(claims, func(claim storageClaim) bool {
+		return known[claim.class] || claim.class != "" && planned.mayCreate(plan.Object{Group: storagev1.GroupName, Kind: "StorageClass", Name: claim.class})
 	})
-	if len(claims) == 0 || !s.addVolumeClasses(t, known) {
+	if len(claims) == 0 || !v.addVolumeClasses(planned, known) {
 		return nil
 	}
 	warned := map[string]bool{}
-	for _, w := range claims {
-		if known[w.class] || warned[w.class+"/"+w.from.String()] {
+	for _, claim := range claims {
+		if known[claim.class] || warned[claim.class+"/"+claim.from.String()] {
 			continue
 		}
-		warned[w.class+"/"+w.from.String()] = true
-		if w.class == "" {
-			warnings = append(warnings, w.from.warn(
-				"%s needs the default StorageClass (%s is not set), and the cluster has no default: its claims stay pending", w.from, w.path))
+		warned[claim.class+"/"+claim.from.String()] = true
+		if claim.class == "" {
+			warnings = append(warnings, claim.from.warning(
+				"%s needs the default StorageClass (%s is not set), and the cluster has no default: its claims stay pending", claim.from, claim.path))
 		} else {
-			warnings = append(warnings, w.from.warn(
-				"%s needs StorageClass/%s (%s), which neither the chart nor the cluster has: its claims stay pending without it", w.from, w.class, w.path))
+			warnings = append(warnings, claim.from.warning(
+				"%s needs StorageClass/%s (%s), which neither the chart nor the cluster has: its claims stay pending without it", claim.from, claim.class, claim.path))
 		}
 	}
 	return warnings
@@ -91,15 +91,15 @@ func isDefault(annotations map[string]string) bool {
 
 // addVolumeClasses adds the classes of available and planned volumes, which need no StorageClass
 // object. It reports whether the volumes could be read.
-func (s *clusterView) addVolumeClasses(t *plannedObjects, known map[string]bool) bool {
-	l, err := s.Client.Clientset.CoreV1().PersistentVolumes().List(s.Context, metav1.ListOptions{})
-	if s.recordFailure(err, "persistentvolumes", "") {
+func (v *clusterView) addVolumeClasses(planned *plannedObjects, known map[string]bool) bool {
+	l, err := v.Client.Clientset.CoreV1().PersistentVolumes().List(v.Context, metav1.ListOptions{})
+	if v.recordFailure(err, "persistentvolumes", "") {
 		return false
 	}
-	for _, v := range l.Items {
-		known[v.Spec.StorageClassName] = known[v.Spec.StorageClassName] || v.Status.Phase == corev1.VolumeAvailable
+	for _, volume := range l.Items {
+		known[volume.Spec.StorageClassName] = known[volume.Spec.StorageClassName] || volume.Status.Phase == corev1.VolumeAvailable
 	}
-	for _, o := range t.byObject {
+	for _, o := range planned.byObject {
 		if o.Kind == "PersistentVolume" {
 			class, _, _ := unstructured.NestedString(o.fields, "spec", "storageClassName")
 			known[class] = true

@@ -30,28 +30,28 @@ type clusterView struct {
 
 // recordFailure reports whether a read request failed. If so, it adds what could not be read,
 // in a namespace or "", to the warning.
-func (s *clusterView) recordFailure(err error, what, namespace string) (failed bool) {
+func (v *clusterView) recordFailure(err error, what, namespace string) (failed bool) {
 	if err == nil {
 		return false
 	}
 	if namespace != "" {
 		what += " in namespace " + namespace
 	}
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	if s.Context.Err() == nil && !slices.Contains(s.unreadable, what) {
-		s.unreadable = append(s.unreadable, what)
+	v.mu.Lock()
+	defer v.mu.Unlock()
+	if v.Context.Err() == nil && !slices.Contains(v.unreadable, what) {
+		v.unreadable = append(v.unreadable, what)
 	}
 	return true
 }
 
 // unchecked returns a warning about all failed reads, nil if there were none.
-func (s *clusterView) unchecked() (warnings []plan.Warning) {
-	if len(s.unreadable) == 0 {
+func (v *clusterView) unchecked() (warnings []plan.Warning) {
+	if len(v.unreadable) == 0 {
 		return nil
 	}
-	slices.Sort(s.unreadable)
-	return []plan.Warning{{Message: "not checked, because reading failed or is not permitted: " + strings.Join(s.unreadable, ", ")}}
+	slices.Sort(v.unreadable)
+	return []plan.Warning{{Message: "not checked, because reading failed or is not permitted: " + strings.Join(v.unreadable, ", ")}}
 }
 
 // maxRequests limits the requests of each at the same time.
@@ -82,28 +82,28 @@ const listThreshold = 4
 
 // existing returns which names of a kind exist in the namespace of kind or in cluster scope. known
 // is false if the request fails or the kind is unknown.
-func (s *clusterView) existing(kind plan.Object, names []string) (exists map[string]bool, known bool) {
-	if kind.Namespace != "" && kind.Namespace == s.newNamespace {
+func (v *clusterView) existing(kind plan.Object, names []string) (exists map[string]bool, known bool) {
+	if kind.Namespace != "" && kind.Namespace == v.newNamespace {
 		return nil, true
 	}
-	mapping, err := s.mapper.RESTMapping(schema.GroupKind{Group: kind.Group, Kind: kind.Kind})
+	mapping, err := v.mapper.RESTMapping(schema.GroupKind{Group: kind.Group, Kind: kind.Kind})
 	if err != nil {
 		return nil, false // the kind may be defined later; CheckKinds reports it
 	}
-	client, err := s.Client.Metadata.Resource(mapping.Resource).Namespace(kind.Namespace), error(nil)
+	client, err := v.Client.Metadata.Resource(mapping.Resource).Namespace(kind.Namespace), error(nil)
 	if len(names) >= listThreshold {
-		exists, err = s.list(client)
+		exists, err = v.list(client)
 	}
 	if len(names) < listThreshold || apierrors.IsForbidden(err) { // a Role may grant get by name
-		exists, err = s.get(client, names)
+		exists, err = v.get(client, names)
 	}
-	return exists, !s.recordFailure(err, mapping.Resource.GroupResource().String(), kind.Namespace)
+	return exists, !v.recordFailure(err, mapping.Resource.GroupResource().String(), kind.Namespace)
 }
 
-func (s *clusterView) list(client metadata.ResourceInterface) (exists map[string]bool, err error) {
+func (v *clusterView) list(client metadata.ResourceInterface) (exists map[string]bool, err error) {
 	exists = map[string]bool{}
 	for opts := (metav1.ListOptions{Limit: 1000}); ; {
-		l, err := client.List(s.Context, opts)
+		l, err := client.List(v.Context, opts)
 		if err != nil {
 			return nil, err
 		}
@@ -117,10 +117,10 @@ func (s *clusterView) list(client metadata.ResourceInterface) (exists map[string
 }
 
 // get returns which of the names exist. It stops at the first one that cannot be read.
-func (s *clusterView) get(client metadata.ResourceInterface, names []string) (exists map[string]bool, err error) {
+func (v *clusterView) get(client metadata.ResourceInterface, names []string) (exists map[string]bool, err error) {
 	exists = map[string]bool{}
 	for _, n := range names {
-		_, err := client.Get(s.Context, n, metav1.GetOptions{})
+		_, err := client.Get(v.Context, n, metav1.GetOptions{})
 		if err != nil && !apierrors.IsNotFound(err) {
 			return nil, err
 		}
@@ -130,15 +130,15 @@ func (s *clusterView) get(client metadata.ResourceInterface, names []string) (ex
 }
 
 // namespace reads a namespace, nil if it does not exist. known is false if that failed.
-func (s *clusterView) namespace(name string) (ns *corev1.Namespace, known bool) {
-	if name == s.newNamespace {
+func (v *clusterView) namespace(name string) (ns *corev1.Namespace, known bool) {
+	if name == v.newNamespace {
 		return nil, true
 	}
-	ns, err := s.Client.Clientset.CoreV1().Namespaces().Get(s.Context, name, metav1.GetOptions{})
+	ns, err := v.Client.Clientset.CoreV1().Namespaces().Get(v.Context, name, metav1.GetOptions{})
 	if apierrors.IsNotFound(err) {
 		return nil, true
 	}
-	if s.recordFailure(err, fmt.Sprintf("namespace %s", name), "") {
+	if v.recordFailure(err, fmt.Sprintf("namespace %s", name), "") {
 		return nil, false
 	}
 	return ns, true

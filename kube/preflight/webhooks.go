@@ -29,15 +29,15 @@ type webhook struct {
 
 // checkWebhooks warns about webhooks without endpoints: the API server refuses the objects that
 // they must admit.
-func (s *clusterView) checkWebhooks(t *plannedObjects, namespaces map[string]*corev1.Namespace) (warnings []plan.Warning) {
+func (v *clusterView) checkWebhooks(planned *plannedObjects, namespaces map[string]*corev1.Namespace) (warnings []plan.Warning) {
 	type call struct {
 		webhook
 		objects []*incomingObject
 	}
 	calls := map[types.NamespacedName]call{}
-	for _, w := range s.webhooks() {
-		for _, o := range t.objects {
-			if _, found := calls[w.service]; found && calls[w.service].name != w.name || !s.intercepts(w, o, t, namespaces) {
+	for _, w := range v.webhooks() {
+		for _, o := range planned.objects {
+			if _, found := calls[w.service]; found && calls[w.service].name != w.name || !v.intercepts(w, o, planned, namespaces) {
 				continue
 			}
 			c := calls[w.service]
@@ -50,7 +50,7 @@ func (s *clusterView) checkWebhooks(t *plannedObjects, namespaces map[string]*co
 	})
 	return findAll(services, func(service types.NamespacedName) []plan.Warning {
 		c := calls[service]
-		if !s.hasNoEndpoints(service) {
+		if !v.hasNoEndpoints(service) {
 			return nil
 		}
 		return []plan.Warning{{Object: &c.objects[0].Object, Message: fmt.Sprintf("webhook %s must admit %s, but Service/%s in namespace %s has no endpoints: the API server will refuse these objects",
@@ -60,24 +60,24 @@ func (s *clusterView) checkWebhooks(t *plannedObjects, namespaces map[string]*co
 
 // webhooks returns the webhooks with failurePolicy Fail and a Service, except those with
 // conditions, which only the API server can evaluate.
-func (s *clusterView) webhooks() (out []webhook) {
+func (v *clusterView) webhooks() (out []webhook) {
 	add := func(w webhook, policy *admissionv1.FailurePolicyType, service *admissionv1.ServiceReference, conditions []admissionv1.MatchCondition) {
 		if (policy == nil || *policy == admissionv1.Fail) && service != nil && len(conditions) == 0 {
 			w.service = types.NamespacedName{Namespace: service.Namespace, Name: service.Name}
 			out = append(out, w)
 		}
 	}
-	api := s.Client.Clientset.AdmissionregistrationV1()
-	mutating, err := api.MutatingWebhookConfigurations().List(s.Context, metav1.ListOptions{})
-	if !s.recordFailure(err, "mutatingwebhookconfigurations.admissionregistration.k8s.io", "") {
+	api := v.Client.Clientset.AdmissionregistrationV1()
+	mutating, err := api.MutatingWebhookConfigurations().List(v.Context, metav1.ListOptions{})
+	if !v.recordFailure(err, "mutatingwebhookconfigurations.admissionregistration.k8s.io", "") {
 		for _, c := range mutating.Items {
 			for _, w := range c.Webhooks {
 				add(webhook{name: w.Name, rules: w.Rules, namespace: w.NamespaceSelector, object: w.ObjectSelector}, w.FailurePolicy, w.ClientConfig.Service, w.MatchConditions)
 			}
 		}
 	}
-	validating, err := api.ValidatingWebhookConfigurations().List(s.Context, metav1.ListOptions{})
-	if !s.recordFailure(err, "validatingwebhookconfigurations.admissionregistration.k8s.io", "") {
+	validating, err := api.ValidatingWebhookConfigurations().List(v.Context, metav1.ListOptions{})
+	if !v.recordFailure(err, "validatingwebhookconfigurations.admissionregistration.k8s.io", "") {
 		for _, c := range validating.Items {
 			for _, w := range c.Webhooks {
 				add(webhook{name: w.Name, rules: w.Rules, namespace: w.NamespaceSelector, object: w.ObjectSelector}, w.FailurePolicy, w.ClientConfig.Service, w.MatchConditions)
@@ -88,8 +88,8 @@ func (s *clusterView) webhooks() (out []webhook) {
 }
 
 // intercepts reports whether the API server calls a webhook when it creates an object.
-func (s *clusterView) intercepts(w webhook, o *incomingObject, t *plannedObjects, namespaces map[string]*corev1.Namespace) bool {
-	mapping, err := s.mapper.RESTMapping(schema.GroupKind{Group: o.gvk.Group, Kind: o.gvk.Kind}, o.gvk.Version)
+func (v *clusterView) intercepts(w webhook, o *incomingObject, planned *plannedObjects, namespaces map[string]*corev1.Namespace) bool {
+	mapping, err := v.mapper.RESTMapping(schema.GroupKind{Group: o.gvk.Group, Kind: o.gvk.Kind}, o.gvk.Version)
 	if err != nil || !o.new || o.gvk.Group == admissionv1.GroupName { // webhooks are not called for webhook configurations
 		return false
 	}
@@ -102,12 +102,12 @@ func (s *clusterView) intercepts(w webhook, o *incomingObject, t *plannedObjects
 		return false
 	}
 	own := o.labels()
-	return selects(w.object, own) && s.selectsNamespaceOf(w, o, own, t, namespaces)
+	return selects(w.object, own) && v.selectsNamespaceOf(w, o, own, planned, namespaces)
 }
 
 // selectsNamespaceOf reports whether the webhook selects the namespace of an object. It returns true
 // for cluster-scoped objects other than namespaces.
-func (s *clusterView) selectsNamespaceOf(w webhook, o *incomingObject, own labels.Set, t *plannedObjects, namespaces map[string]*corev1.Namespace) bool {
+func (v *clusterView) selectsNamespaceOf(w webhook, o *incomingObject, own labels.Set, planned *plannedObjects, namespaces map[string]*corev1.Namespace) bool {
 	switch {
 	case o.Kind == "Namespace" && o.Object.Group == "":
 		return selects(w.namespace, own)
@@ -123,7 +123,7 @@ func (s *clusterView) selectsNamespaceOf(w webhook, o *incomingObject, own label
 	if namespaces[o.Namespace] != nil {
 		delete(all, "name")
 	}
-	return selects(w.namespace, labels.Merge(all, t.labelsOf(o.Namespace, namespaces)))
+	return selects(w.namespace, labels.Merge(all, planned.labelsOf(o.Namespace, namespaces)))
 }
 
 func anyOf[T ~string](list []T, value T) bool {
@@ -139,9 +139,9 @@ func selects(selector *metav1.LabelSelector, set labels.Set) bool {
 }
 
 // hasNoEndpoints reports whether a Service certainly has no endpoints.
-func (s *clusterView) hasNoEndpoints(service types.NamespacedName) bool {
-	l, err := s.Client.Clientset.DiscoveryV1().EndpointSlices(service.Namespace).List(s.Context, metav1.ListOptions{LabelSelector: discoveryv1.LabelServiceName + "=" + service.Name})
-	if s.recordFailure(err, "endpointslices.discovery.k8s.io", service.Namespace) {
+func (v *clusterView) hasNoEndpoints(service types.NamespacedName) bool {
+	l, err := v.Client.Clientset.DiscoveryV1().EndpointSlices(service.Namespace).List(v.Context, metav1.ListOptions{LabelSelector: discoveryv1.LabelServiceName + "=" + service.Name})
+	if v.recordFailure(err, "endpointslices.discovery.k8s.io", service.Namespace) {
 		return false
 	}
 	for _, slice := range l.Items {
@@ -151,9 +151,9 @@ func (s *clusterView) hasNoEndpoints(service types.NamespacedName) bool {
 			}
 		}
 	}
-	svc, err := s.Client.Clientset.CoreV1().Services(service.Namespace).Get(s.Context, service.Name, metav1.GetOptions{})
+	svc, err := v.Client.Clientset.CoreV1().Services(service.Namespace).Get(v.Context, service.Name, metav1.GetOptions{})
 	if apierrors.IsNotFound(err) {
 		return true
 	}
-	return !s.recordFailure(err, "services", service.Namespace) && svc.Spec.Type != corev1.ServiceTypeExternalName
+	return !v.recordFailure(err, "services", service.Namespace) && svc.Spec.Type != corev1.ServiceTypeExternalName
 }
