@@ -177,7 +177,7 @@ func (o *incomingObject) mayCreate(missing plan.Object) bool {
 	return o.Kind == "Role" && o.Namespace == missing.Namespace && o.grantsCreate(missing) || o.Kind == "ClusterRole" && o.grantsCreate(missing)
 }
 
-// grantsCreate reports whether a role grants the right to create objects of a kind.
+// grantsCreate reports whether a role permits its subjects to create objects of a kind.
 func (o *incomingObject) grantsCreate(kind plan.Object) bool {
 	plural, _ := meta.UnsafeGuessKindToResource(schema.GroupVersionKind{Group: kind.Group, Kind: kind.Kind})
 	rules, _ := o.fields["rules"].([]any)

@@ -62,7 +62,9 @@ const (
 func (planned *plannedObjects) availabilityOf(o plan.Object, provided *Provided) availability {
 	kind := plan.GroupKind{Group: o.Group, Kind: o.Kind}
 	object := planned.byObject[o]
-	defines := func(other *incomingObject) bool { return other.defines == kind && !planned.earlier(object.position, other.position) }
+	defines := func(other *incomingObject) bool {
+		return other.defines == kind && !planned.earlier(object.position, other.position)
+	}
 	switch {
 	case object == nil || provided.defines(kind) || slices.ContainsFunc(planned.objects, defines):
 		return certain
@@ -74,7 +76,9 @@ func (planned *plannedObjects) availabilityOf(o plan.Object, provided *Provided)
 
 // unknownBefore reports whether objects before o may create objects or kinds that are in no manifest.
 func (planned *plannedObjects) unknownBefore(o *incomingObject) bool {
-	return slices.ContainsFunc(planned.objects, func(other *incomingObject) bool { return objectMayAddKinds(other.Object) && planned.earlier(other.position, o.position) })
+	return slices.ContainsFunc(planned.objects, func(other *incomingObject) bool {
+		return objectMayAddKinds(other.Object) && planned.earlier(other.position, o.position)
+	})
 }
 
 // workloads are the kinds that run pods.

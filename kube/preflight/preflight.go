@@ -46,7 +46,7 @@ type Common struct {
 	RollbackOnFailure bool
 	NoHooks           bool
 	PlanOnly          bool // never run: do not check the lock, and return conflicts in Refused instead of an error
-	// SkipPreflight skips the checks that send extra requests: rights, references, quotas
+	// SkipPreflight skips the checks that send extra requests: permissions, references, quotas
 	// and so on.
 	SkipPreflight bool
 
@@ -338,7 +338,7 @@ func (s *Session) Info(name string, rel *rel1.Release) event.Operation {
 	return info
 }
 
-// Check makes the last checks: breakpoints, rights, and the target's objects against the
+// Check makes the last checks: breakpoints, permissions, and the target's objects against the
 // cluster. It returns a copy of prepared with their warnings, or a *Refusal with all
 // conflicts. incoming is nil if nothing is applied.
 func (s *Session) Check(prepared *Prepared, incoming *Incoming) (*Prepared, error) {
@@ -354,7 +354,7 @@ func (s *Session) Check(prepared *Prepared, incoming *Incoming) (*Prepared, erro
 	}
 	p.Common.BreakOn = ids
 	if !p.Common.SkipPreflight {
-		if err := s.checkRights(p, incoming); err != nil {
+		if err := s.checkPermissions(p, incoming); err != nil {
 			return nil, err
 		}
 		if incoming != nil {

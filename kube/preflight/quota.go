@@ -157,7 +157,7 @@ func withoutRequests(q corev1.ResourceQuota, objects []*incomingObject, ranges [
 		if !counts(q, spec) {
 			continue
 		}
-		var lacks []string
+		var missing []string
 		for _, name := range computeResources {
 			if _, counted := q.Spec.Hard[name]; !counted {
 				continue
@@ -168,13 +168,13 @@ func withoutRequests(q corev1.ResourceQuota, objects []*incomingObject, ranges [
 					list, base = c.Resources.Limits, rest
 				}
 				if _, set := list[corev1.ResourceName(base)]; !set {
-					lacks = append(lacks, fmt.Sprintf("%s of container %s", name, c.Name))
+					missing = append(missing, fmt.Sprintf("%s of container %s", name, c.Name))
 				}
 			}
 		}
-		if len(lacks) > 0 {
+		if len(missing) > 0 {
 			found = append(found, o.warning("%s does not set values required by ResourceQuota/%s in namespace %s: %s: no pods can be created",
-				o, q.Name, q.Namespace, strings.Join(lacks, ", ")))
+				o, q.Name, q.Namespace, strings.Join(missing, ", ")))
 		}
 	}
 	return found

@@ -62,10 +62,10 @@ func (r *Refusal) Error() string {
 }
 
 // Refuse returns a *Refusal for an operation whose user may not read the release, with all
-// missing rights for the known part of the plan. It returns readErr if none are known.
+// missing permissions for the known part of the plan. It returns readErr if none are known.
 func (s *Session) Refuse(p *Prepared, incoming *Incoming, readErr error) error {
 	p.Common.PlanOnly = false // without the release there is no plan to show
-	if err := s.checkRights(p, incoming); err != nil {
+	if err := s.checkPermissions(p, incoming); err != nil {
 		return err
 	}
 	if len(p.Refused) == 0 {

@@ -13,19 +13,28 @@ import (
 	"lockstep/kube/rights"
 )
 
-// rightsFor returns the rights that an operation needs for its plan, without kinds that the
-// cluster does not have yet. incoming may be nil.
-func (s *Session) rightsFor(p *Prepared, incoming *Incoming) (rights.Set, error) {
+// permissionsFor returns the permissions that an operation needs for its plan, without kinds that
+// the cluster does not have yet. incoming may be nil.
+func (s *Session) permissionsFor(p *Prepared, incoming *Incoming) (rights.Set, error) {
 	mapper, err := s.Client.Getter.ToRESTMapper()
 	if err != nil {
 		return nil, err
 	}
 	return rights.Operation{
-		Name: p.Info.Name, Release: p.Common.Release, Namespace: p.Common.Namespace, Driver: connect.StorageDriver(),
-		RollbackOnFailure: p.Common.RollbackOnFailure, ClientSide: p.Target.ClientSide, Replace: p.Target.Replace,
-		NoLease: p.Lease.Status == lease.Unavailable, Phases: p.Phases, Updated: p.Records.Updated, Deleted: p.Records.Deleted,
-		RollbackTo: max(p.Info.ToRevision, p.Info.PreviousRevision),
-		Presence:   incoming.presences(), Resource: func(kind schema.GroupKind) (schema.GroupResource, bool) { return ResourceOf(mapper, kind) },
+		Name:              p.Info.Name,
+		Release:           p.Common.Release,
+		Namespace:         p.Common.Namespace,
+		Driver:            connect.StorageDriver(),
+		RollbackOnFailure: p.Common.RollbackOnFailure,
+		ClientSide:        p.Target.ClientSide,
+		Replace:           p.Target.Replace,
+		NoLease:           p.Lease.Status == lease.Unavailable,
+		Phases:            p.Phases,
+		Updated:           p.Records.Updated,
+		Deleted:           p.Records.Deleted,
+		RollbackTo:        max(p.Info.ToRevision, p.Info.PreviousRevision),
+		Presence:          incoming.presences(),
+		Resource:          func(kind schema.GroupKind) (schema.GroupResource, bool) { return ResourceOf(mapper, kind) },
 	}.Rights(), nil
 }
 
@@ -58,19 +67,19 @@ func (in *Incoming) presences() map[plan.Object]rights.Presence {
 	return out
 }
 
-// checkRights checks that the user has the rights for the plan. Missing ones are added to
-// p.Refused or, if the operation is only planned, to p.Warnings.
-func (s *Session) checkRights(p *Prepared, incoming *Incoming) error {
-	all, err := s.rightsFor(p, incoming)
+// checkPermissions checks that the user has the permissions for the plan. Missing ones are added
+// to p.Refused or, if the operation is only planned, to p.Warnings.
+func (s *Session) checkPermissions(p *Prepared, incoming *Incoming) error {
+	all, err := s.permissionsFor(p, incoming)
 	if err != nil {
 		return err
 	}
 	missing, optional := rights.Set{}, rights.Set{}
-	for r, names := range missingRights(s.Context, s.Client, all) {
-		if r.Optional() {
-			optional[r] = names
+	for permission, names := range missingPermissions(s.Context, s.Client, all) {
+		if permission.Optional() {
+			optional[permission] = names
 		} else {
-			missing[r] = names
+			missing[permission] = names
 		}
 	}
 	if s.Context.Err() != nil {
@@ -82,11 +91,11 @@ func (s *Session) checkRights(p *Prepared, incoming *Incoming) error {
 	if len(missing) == 0 {
 		return nil
 	}
-	lack := plan.Warning{Message: lacks(currentUser(s.Context, s.Client), missing) + ` ("lockstep rbac" prints the roles)`}
+	w := plan.Warning{Message: missingPermissionsText(currentUser(s.Context, s.Client), missing) + ` ("lockstep rbac" prints the roles)`}
 	if p.Common.PlanOnly { // another user may run it
-		p.Warnings = append(p.Warnings, lack)
+		p.Warnings = append(p.Warnings, w)
 	} else {
-		p.Refused = append(p.Refused, lack)
+		p.Refused = append(p.Refused, w)
 	}
 	return nil
 }
