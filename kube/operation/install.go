@@ -145,7 +145,7 @@ func (in *Install) newPlanInput(s *preflight.Session) (p planInput, err error) {
 	if err := s.CheckCRDs(t.CRDs); err != nil {
 		return p, err
 	}
-	if t.NewNamespace, err = s.AwaitNamespace(in.CreateNamespace); err != nil {
+	if t.NewNamespace, err = s.WaitForNamespace(in.CreateNamespace); err != nil {
 		return p, err
 	}
 	if t.NewNamespace {

@@ -22,27 +22,28 @@ var apiServices = schema.GroupVersionResource{Group: "apiregistration.k8s.io", V
 // WaitForAPIs waits until the aggregated APIs of the objects in a list are available, for at most
 // the readiness timeout. It returns the APIs that it waited for, whose kinds may have been
 // unknown, and the unavailable ones that the list itself provides, for which it does not wait.
-func (s *Session) WaitForAPIs(list helmkube.ResourceList) (waited, later []schema.GroupVersion, err error) {
-	ctx, cancel := context.WithTimeoutCause(s.Context, s.Common.ReadinessTimeout, fmt.Errorf("waited %s (--readiness-timeout)", s.Common.ReadinessTimeout))
+func (s *Session) WaitForAPIs(list helmkube.ResourceList) (waited, deferred []schema.GroupVersion, err error) {
+	timeout := s.Common.ReadinessTimeout
+	ctx, cancel := context.WithTimeoutCause(s.Context, timeout, fmt.Errorf("waited %s (--readiness-timeout)", timeout))
 	defer cancel()
 	for _, gv := range aggregated(list) {
 		why := s.unavailableReason(ctx, gv)
 		switch {
 		case why == "":
 		case provides(list, gv):
-			later = append(later, gv)
+			deferred = append(deferred, gv)
 		default:
-			if err := s.awaitAPI(ctx, gv, why); err != nil {
+			if err := s.waitForAPI(ctx, gv, why); err != nil {
 				return nil, nil, err
 			}
 			waited = append(waited, gv)
 		}
 	}
-	return waited, later, nil
+	return waited, deferred, nil
 }
 
-// awaitAPI waits until an unavailable API is served.
-func (s *Session) awaitAPI(ctx context.Context, gv schema.GroupVersion, why string) error {
+// waitForAPI waits until an unavailable API is served.
+func (s *Session) waitForAPI(ctx context.Context, gv schema.GroupVersion, why string) error {
 	for reported := ""; why != ""; why = s.unavailableReason(ctx, gv) {
 		if why != reported {
 			reported = why
@@ -51,7 +52,9 @@ func (s *Session) awaitAPI(ctx context.Context, gv schema.GroupVersion, why stri
 		select {
 		case <-ctx.Done():
 			o := apiServiceOf(gv)
-			return &Refusal{Operation: "read the existing objects", Conflicts: []plan.Warning{{Object: &o, Message: fmt.Sprintf("%s; %v; check the Service that serves this API, or delete the APIService if nothing uses it", why, context.Cause(ctx))}}}
+			message := fmt.Sprintf("%s; %v; check the Service that serves this API, or delete the APIService if nothing uses it",
+				why, context.Cause(ctx))
+			return &Refusal{Conflicts: []plan.Warning{{Object: &o, Message: message}}}
 		case <-time.After(time.Second):
 		}
 	}

@@ -51,8 +51,9 @@ func checkNamespaces(planned *plannedObjects, namespaces map[string]*corev1.Name
 		}
 		if ns != nil {
 			w := plan.Warning{Object: &plan.Object{Kind: "Namespace", Name: name}}
-			w.Message = fmt.Sprintf("namespace %s has been terminating since %s and accepts no new objects%s; wait until it is deleted, then create it again (install --create-namespace does both)", name,
-				ns.DeletionTimestamp.UTC().Format("2006-01-02 15:04:05 UTC"), lingering(ns))
+			w.Message = fmt.Sprintf("namespace %s has been terminating since %s and accepts no new objects%s; "+
+				"wait until it is deleted, then create it again (install --create-namespace does both)",
+				name, ns.DeletionTimestamp.UTC().Format("2006-01-02 15:04:05 UTC"), whyTerminating(ns))
 			if name == own {
 				refused = append(refused, w)
 			} else {
@@ -63,42 +64,47 @@ func checkNamespaces(planned *plannedObjects, namespaces map[string]*corev1.Name
 		o := planned.objects[i]
 		switch incoming := planned.byObject[plan.Object{Kind: "Namespace", Name: name}]; {
 		case incoming != nil && planned.earlier(o.position, incoming.position):
-			warnings = append(warnings, o.warning("%s is in namespace %s, which is created after it (%s)", o, name, incoming.position.group.ID))
+			warnings = append(warnings, o.warning("%s is in namespace %s, which is created after it (%s)",
+				o, name, incoming.position.group.ID))
 		case incoming != nil:
 		case planned.unknownBefore(o):
-			warnings = append(warnings, o.warning("%s is in namespace %s, which neither the chart nor the cluster has, so an earlier group must create it", o, name))
+			warnings = append(warnings, o.warning("%s is in namespace %s, which neither the chart nor the cluster has, "+
+				"so an earlier group must create it", o, name))
 		default:
-			refused = append(refused, o.warning("%s is in namespace %s, which neither the chart nor the cluster has: create the namespace, or add it to the chart", o, name))
+			refused = append(refused, o.warning("%s is in namespace %s, which neither the chart nor the cluster has: "+
+				"create the namespace, or add it to the chart", o, name))
 		}
 	}
 	return warnings, refused
 }
 
-// AwaitNamespace reports whether the namespace must be created. With create, it first waits for
+// WaitForNamespace reports whether the namespace must be created. With create, it first waits for
 // a terminating namespace to be deleted, at most until the session ends; without, a missing one
 // is an error. A namespace that the user may not read is assumed to exist.
-func (s *Session) AwaitNamespace(create bool) (missing bool, err error) {
-	name, waited := s.Common.Namespace, ""
+func (s *Session) WaitForNamespace(create bool) (mustCreate bool, err error) {
+	name, step := s.Common.Namespace, ""
 	for {
-		ns, err := s.Client.Clientset.CoreV1().Namespaces().Get(s.Context, name, metav1.GetOptions{})
+		ns, readErr := s.Client.Clientset.CoreV1().Namespaces().Get(s.Context, name, metav1.GetOptions{})
+		missing := apierrors.IsNotFound(readErr)
 		switch {
-		case s.Context.Err() != nil && waited != "":
-			return false, fmt.Errorf("%s: %w", waited, context.Cause(s.Context))
-		case apierrors.IsNotFound(err) && s.Common.Provided.Has(plan.Object{Kind: "Namespace", Name: name}):
+		case s.Context.Err() != nil && step != "":
+			return false, fmt.Errorf("%s: %w", step, context.Cause(s.Context))
+		case missing && s.Common.Provided.Has(plan.Object{Kind: "Namespace", Name: name}):
 			return false, nil
-		case apierrors.IsNotFound(err) && !create:
+		case missing && !create:
 			return false, fmt.Errorf("namespace %s does not exist: create it, or use --create-namespace", name)
-		case err != nil && !apierrors.IsNotFound(err) && !apierrors.IsForbidden(err):
-			return false, fmt.Errorf("read namespace %s: %w", name, err)
-		case err == nil && ns.DeletionTimestamp != nil && create && !s.Common.PlanOnly:
-		default:
-			if waited != "" && s.Lease.Status != lease.Unavailable { // an old Lease was deleted with the namespace
+		case readErr != nil && !missing && !apierrors.IsForbidden(readErr):
+			return false, fmt.Errorf("read namespace %s: %w", name, readErr)
+		}
+		terminating := readErr == nil && ns.DeletionTimestamp != nil
+		if !terminating || !create || s.Common.PlanOnly {
+			if step != "" && s.Lease.Status != lease.Unavailable { // an old Lease was deleted with the namespace
 				s.Lease = lease.State{}
 			}
-			return apierrors.IsNotFound(err), nil
+			return missing, nil
 		}
-		if text := fmt.Sprintf("waiting for namespace %s to be deleted%s", name, lingering(ns)); text != waited {
-			waited = text
+		if text := fmt.Sprintf("waiting for namespace %s to be deleted%s", name, whyTerminating(ns)); text != step {
+			step = text
 			s.Common.ReportStep(text)
 		}
 		select {
@@ -108,9 +114,9 @@ func (s *Session) AwaitNamespace(create bool) (missing bool, err error) {
 	}
 }
 
-// lingering returns why a terminating namespace still exists: its remaining objects and
+// whyTerminating returns why a terminating namespace still exists: its remaining objects and
 // their finalizers, "" if unknown.
-func lingering(ns *corev1.Namespace) string {
+func whyTerminating(ns *corev1.Namespace) string {
 	var why []string
 	for _, c := range ns.Status.Conditions {
 		if c.Status == corev1.ConditionTrue && c.Message != "" {

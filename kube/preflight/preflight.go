@@ -367,7 +367,7 @@ func (s *Session) Check(prepared *Prepared, incoming *Incoming) (*Prepared, erro
 		return p, nil
 	}
 	if len(p.Refused) > 0 {
-		return nil, &Refusal{p.Info.Name, p.Refused, p.Warnings}
+		return nil, p.refusal()
 	}
 	if p.Lease.Status == lease.Unavailable {
 		p.Warnings = append(p.Warnings, p.Lease.Warning())

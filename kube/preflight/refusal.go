@@ -10,7 +10,7 @@ import (
 
 // Refusal is an error with all conflicts that prevent an operation. Nothing was written.
 type Refusal struct {
-	Operation string
+	Operation string // its name; "" for a single conflict before the plan
 	// Conflicts has at least one entry; Warnings are the other findings.
 	Conflicts, Warnings []plan.Warning
 }
@@ -30,13 +30,14 @@ func (r *Refusal) Hidden(hide func(string) string) error {
 // maxNamed is the number of objects that are named in a line about more of them.
 const maxNamed = 3
 
-// Error returns one line per conflict, and one for all objects that share a conflict if they are more than maxNamed.
+// Error returns one line per conflict, and one for all objects that share a conflict if they are
+// more than maxNamed.
 func (r *Refusal) Error() string {
 	type conflict struct{ rule, shared string }
 	objectsByConflict := map[conflict][]string{}
 	for _, w := range r.Conflicts {
-		if w.Shared != "" && w.Object != nil {
-			objectsByConflict[conflict{w.Rule, w.Shared}] = append(objectsByConflict[conflict{w.Rule, w.Shared}], w.Object.String())
+		if key := (conflict{w.Rule, w.Shared}); w.Shared != "" && w.Object != nil {
+			objectsByConflict[key] = append(objectsByConflict[key], w.Object.String())
 		}
 	}
 	lines := []string{fmt.Sprintf("%s: %d conflicts, nothing was written:", r.Operation, len(r.Conflicts))}
@@ -48,7 +49,8 @@ func (r *Refusal) Error() string {
 				continue
 			}
 			printed[key] = true
-			w.Message = fmt.Sprintf("%d objects %s; among them %s (\"lockstep plan\" lists all)", len(names), w.Shared, strings.Join(names[:maxNamed], ", "))
+			w.Message = fmt.Sprintf("%d objects %s; among them %s (\"lockstep plan\" lists all)",
+				len(names), w.Shared, strings.Join(names[:maxNamed], ", "))
 		}
 		if w.Rule != "" {
 			w.Message += " (" + w.Rule + ")"
@@ -61,6 +63,11 @@ func (r *Refusal) Error() string {
 	return strings.Join(lines, "\n  ")
 }
 
+// refusal returns the error about the conflicts of an operation.
+func (p *Prepared) refusal() error {
+	return &Refusal{Operation: p.Info.Name, Conflicts: p.Refused, Warnings: p.Warnings}
+}
+
 // Refuse returns a *Refusal for an operation whose user may not read the release, with all
 // missing permissions for the known part of the plan. It returns readErr if none are known.
 func (s *Session) Refuse(p *Prepared, incoming *Incoming, readErr error) error {
@@ -71,5 +78,5 @@ func (s *Session) Refuse(p *Prepared, incoming *Incoming, readErr error) error {
 	if len(p.Refused) == 0 {
 		return readErr
 	}
-	return &Refusal{p.Info.Name, p.Refused, p.Warnings}
+	return p.refusal()
 }
