@@ -5,16 +5,18 @@ import (
 	"fmt"
 	"maps"
 	"slices"
-	"strings"
 	"sync"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
 
 	"lockstep/engine/plan"
 	"lockstep/kube/lease"
+	"lockstep/kube/status"
 )
 
 // namespaces reads the namespaces of the objects in the plan, nil for a missing one. It omits
@@ -114,17 +116,15 @@ func (s *Session) WaitForNamespace(create bool) (mustCreate bool, err error) {
 	}
 }
 
-// whyTerminating returns why a terminating namespace still exists: its remaining objects and
-// their finalizers, "" if unknown.
+// whyTerminating returns status.WhyTerminating as the end of a sentence.
 func whyTerminating(ns *corev1.Namespace) string {
-	var why []string
-	for _, c := range ns.Status.Conditions {
-		if c.Status == corev1.ConditionTrue && c.Message != "" {
-			why = append(why, c.Message)
-		}
-	}
-	if len(why) == 0 {
+	fields, err := runtime.DefaultUnstructuredConverter.ToUnstructured(ns)
+	if err != nil {
 		return ""
 	}
-	return ": " + strings.Join(why, "; ")
+	why := status.WhyTerminating(&unstructured.Unstructured{Object: fields})
+	if why == "" {
+		return ""
+	}
+	return ": " + why
 }

@@ -237,16 +237,23 @@ func deleting(u *unstructured.Unstructured) string {
 		return "waiting for finalizers " + strings.Join(f, ", ")
 	}
 	if groupKind(u) == "Namespace" {
-		return joinText("terminating", remaining(u))
+		return joinText("terminating", WhyTerminating(u))
 	}
 	return "terminating"
 }
 
-// remaining describes what blocks the deletion of a namespace.
-func remaining(u *unstructured.Unstructured) string {
+// terminatingConditions are the conditions of a namespace that explain why it still exists.
+var terminatingConditions = []string{
+	"NamespaceDeletionDiscoveryFailure", "NamespaceDeletionGroupVersionParsingFailure", "NamespaceDeletionContentFailure",
+	"NamespaceContentRemaining", "NamespaceFinalizersRemaining",
+}
+
+// WhyTerminating returns why a terminating namespace still exists: its remaining objects and their
+// finalizers, "" if unknown.
+func WhyTerminating(u *unstructured.Unstructured) string {
 	var why []string
-	for _, t := range []string{"NamespaceDeletionDiscoveryFailure", "NamespaceDeletionContentFailure", "NamespaceContentRemaining", "NamespaceFinalizersRemaining"} {
-		if c, ok := findCondition(u, t); ok && c.status == "True" {
+	for _, t := range terminatingConditions {
+		if c, ok := findCondition(u, t); ok && c.status == "True" && c.message != "" {
 			why = append(why, c.message)
 		}
 	}
