@@ -229,12 +229,12 @@ func buildRevision(b *manifest.Builder, rel *rel1.Release) (helmkube.ResourceLis
 }
 
 // readRevision returns a revision with its objects, lists among them expanded.
-func readRevision(ctx context.Context, b *manifest.Builder, rel *rel1.Release) (preflight.Old, helmkube.ResourceList, []plan.Warning, error) {
+func readRevision(ctx context.Context, b *manifest.Builder, rel *rel1.Release) (preflight.OldRevision, helmkube.ResourceList, []plan.Warning, error) {
 	list, err := buildRevision(b, rel)
 	if err != nil {
-		return preflight.Old{}, nil, nil, err
+		return preflight.OldRevision{}, nil, nil, err
 	}
 	list, warnings := b.Expand(ctx, list)
 	revision := helmclient.Revision{Tree: release.TreeOf(rel), Resources: b.Resources(list)}
-	return preflight.Old{Release: rel, Revision: revision}, list, warnings, nil
+	return preflight.OldRevision{Release: rel, Revision: revision}, list, warnings, nil
 }

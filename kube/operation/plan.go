@@ -27,7 +27,7 @@ type planInput struct {
 	*rendered
 	state  *releaseState // nil if there is no release
 	target preflight.Target
-	old    preflight.Old
+	old    preflight.OldRevision
 	// oldObjects are the objects of old.
 	oldObjects helmkube.ResourceList
 	// otherRevisions are further revisions whose objects may still exist (R32a).

@@ -1,6 +1,7 @@
 // Package preflight makes all checks before the first write. A Session reads the cluster and
 // checks; a Prepared is the checked plan of one operation, with its options (Common) and the
-// revision that it applies (Target). Packages operation, preview and view use it.
+// revision that it applies (Target). Packages kube, kube/operation, kube/preview, kube/stack and
+// kube/view import it.
 package preflight
 
 import (
@@ -33,7 +34,7 @@ type Common struct {
 	// Timeout is for the whole operation (default 5m), ReadinessTimeout for
 	// one resource (default 1m, at most Timeout).
 	Timeout, ReadinessTimeout time.Duration
-	// Wait is a wait strategy as in R27, "ordered" where empty.
+	// Wait is a wait strategy as in R27, "ordered" by default.
 	Wait        string
 	WaitForJobs bool
 	// SkipLeaves skips the readiness check of groups that no other group waits for, exactly as
@@ -41,11 +42,11 @@ type Common struct {
 	SkipLeaves bool
 
 	Step              bool     // start paused
-	BreakOn           []string // groups, as plan.Pick reads them; ids once it is prepared
+	BreakOn           []string // groups, as plan.Pick reads them
 	HoldOnFailure     bool
 	RollbackOnFailure bool
 	NoHooks           bool
-	PlanOnly          bool // never run: do not check the lock, and return conflicts in Refused instead of an error
+	PlanOnly          bool // do not check the lock, and return conflicts in Refused instead of an error
 	// SkipPreflight skips the checks that send extra requests: permissions, references, quotas
 	// and so on.
 	SkipPreflight bool
@@ -108,7 +109,8 @@ func (c Common) Complete(namespace string) (Common, error) {
 		c.ReadinessTimeout = min(defaultReadiness, c.Timeout)
 	}
 	if c.ReadinessTimeout > c.Timeout {
-		return c, fmt.Errorf("the readiness timeout %s exceeds the timeout %s of the operation: lower --readiness-timeout or raise --timeout (R25)", c.ReadinessTimeout, c.Timeout)
+		return c, fmt.Errorf("the readiness timeout %s exceeds the timeout %s of the operation: "+
+			"lower --readiness-timeout or raise --timeout (R25)", c.ReadinessTimeout, c.Timeout)
 	}
 	ws, err := WaitStrategy(c.Wait)
 	if err != nil {
@@ -172,7 +174,7 @@ type Prepared struct {
 	Info   event.Operation
 	// Target is the revision to apply, Old the one whose objects are removed.
 	Target Target
-	Old    Old
+	Old    OldRevision
 	// Apply and Remove are the phases of the release's objects, either may be empty.
 	// Hooks are the events of its hooks.
 	Apply, Remove helmclient.Planned
@@ -181,6 +183,8 @@ type Prepared struct {
 	Leftovers helmclient.Leftovers
 	// Phases are all phases, in order.
 	Phases []event.Phase
+	// Breakpoints are the ids of the groups in Common.BreakOn.
+	Breakpoints []string
 	// Warnings are about the chart and the plan.
 	Warnings []plan.Warning
 	// Refused are the conflicts that prevent the operation, empty unless PlanOnly.
@@ -215,7 +219,7 @@ type Target struct {
 	// templates, which are replayed when Helm's action runs.
 	Release *rel1.Release
 	Outputs charts.Outputs
-	// Tree orders its objects, nil if they are unsequenced. Record is stored with a new
+	// Tree orders its objects, nil if they are unordered. Record is stored with a new
 	// revision; nil if the chart already contains it.
 	Tree   *plan.Chart
 	Record *release.Record
@@ -236,14 +240,14 @@ func (t Target) Root() string {
 	return t.Release.Chart.Name()
 }
 
-// Old is the revision whose objects an operation removes.
-type Old struct {
+// OldRevision is the revision whose objects an operation removes.
+type OldRevision struct {
 	Release *rel1.Release // nil if there is none
 	helmclient.Revision
 }
 
 // Manifest returns the manifest of the old revision, "" if there is none.
-func (o Old) Manifest() string {
+func (o OldRevision) Manifest() string {
 	if o.Release == nil {
 		return ""
 	}
@@ -257,7 +261,7 @@ type Session struct {
 	Client  *connect.Client
 	Helm    *connect.Helm
 	Common  Common
-	Lease   lease.State // not set if PlanOnly
+	Lease   lease.State // set by OpenUnlocked, unless PlanOnly is set or the run holds the Lease
 	// Secrets masks the secret values of rendered and read releases in errors.
 	Secrets *mask.Mask
 }
@@ -283,7 +287,8 @@ func Open(ctx context.Context, c *connect.Client, common Common) (*Session, erro
 // if HELM_DRIVER=memory. PlanOnly skips both checks.
 func OpenUnlocked(ctx context.Context, c *connect.Client, common Common) (*Session, error) {
 	if !common.PlanOnly && connect.StorageDriver() == "memory" {
-		return nil, fmt.Errorf("release %s: HELM_DRIVER=memory forgets the release when this operation ends, so it could never be upgraded or uninstalled; unset HELM_DRIVER, or set it to secret, configmap or sql", common.Release)
+		return nil, fmt.Errorf("release %s: HELM_DRIVER=memory forgets the release when this operation ends, "+
+			"so it could never be upgraded or uninstalled; unset HELM_DRIVER, or set it to secret, configmap or sql", common.Release)
 	}
 	common.ReportStep("reading release " + common.Release + " in the cluster")
 	s, err := Open(ctx, c, common)
@@ -325,8 +330,12 @@ func (s *Session) Builder(root string) *manifest.Builder {
 // Info returns the description of an operation on a revision.
 func (s *Session) Info(name string, rel *rel1.Release) event.Operation {
 	info := event.Operation{
-		Name: name, Release: s.Common.Release, Namespace: s.Common.Namespace, Context: s.Client.ContextName(),
-		Timeout: s.Common.Timeout, ReadinessTimeout: s.Common.ReadinessTimeout,
+		Name:             name,
+		Release:          s.Common.Release,
+		Namespace:        s.Common.Namespace,
+		Context:          s.Client.ContextName(),
+		Timeout:          s.Common.Timeout,
+		ReadinessTimeout: s.Common.ReadinessTimeout,
 	}
 	if s.Common.Wait != "" && s.Common.Wait != "ordered" { // only --timeout applies, as in Helm
 		info.ReadinessTimeout = 0
@@ -348,11 +357,10 @@ func (s *Session) Check(prepared *Prepared, incoming *Incoming) (*Prepared, erro
 	if s.Context.Err() != nil { // answers may be missing
 		return nil, fmt.Errorf("prepare the %s: %w", p.Info.Name, context.Cause(s.Context))
 	}
-	ids, err := findBreakpoints(p.Common.BreakOn, p.Phases)
-	if err != nil {
+	var err error
+	if p.Breakpoints, err = findBreakpoints(p.Common.BreakOn, p.Phases); err != nil {
 		return nil, err
 	}
-	p.Common.BreakOn = ids
 	if !p.Common.SkipPreflight {
 		if err := s.checkPermissions(p, incoming); err != nil {
 			return nil, err
