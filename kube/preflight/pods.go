@@ -94,13 +94,17 @@ func outOfRange(o *incomingObject, ranges []corev1.LimitRange) (found []plan.War
 			switch {
 			case item.Type == corev1.LimitTypeContainer && createsPods:
 				for _, c := range slices.Concat(spec.InitContainers, spec.Containers) {
-					checkLimitRange(item, c.Resources.Requests, c.Resources.Limits, "its %s limit is %s", "its %s request is %s",
-						func(format string, args ...any) { warn(l, "container "+c.Name+": "+format, args...) })
+					for _, violation := range violations(item, c.Resources.Requests, c.Resources.Limits, "its") {
+						warn(l, "container %s: %s", c.Name, violation)
+					}
 				}
 			case item.Type == corev1.LimitTypePod && createsPods:
-				pod, all := &corev1.Pod{Spec: spec}, resources.PodResourcesOptions{}
-				checkLimitRange(item, resources.PodRequests(pod, all), resources.PodLimits(pod, all), "the pod's %s limit is %s",
-					"the pod's %s request is %s", func(format string, args ...any) { warn(l, format, args...) })
+				pod := &corev1.Pod{Spec: spec}
+				requests := resources.PodRequests(pod, resources.PodResourcesOptions{})
+				limits := resources.PodLimits(pod, resources.PodResourcesOptions{})
+				for _, violation := range violations(item, requests, limits, "the pod's") {
+					warn(l, "%s", violation)
+				}
 			case item.Type == corev1.LimitTypePersistentVolumeClaim:
 				for _, claim := range claims {
 					request := claim.Spec.Resources.Requests[corev1.ResourceStorage]
@@ -117,26 +121,33 @@ func outOfRange(o *incomingObject, ranges []corev1.LimitRange) (found []plan.War
 	return found
 }
 
-// checkLimitRange warns about limits above the maximum, requests below the minimum, and a too large
-// ratio of limit to request.
-func checkLimitRange(item corev1.LimitRangeItem, requests, limits corev1.ResourceList, limitIs, requestIs string, warn func(string, ...any)) {
+// violations returns the limits above the maximum, the requests below the minimum, and the ratios of
+// limit to request above theirs. whose is "its" or "the pod's".
+func violations(item corev1.LimitRangeItem, requests, limits corev1.ResourceList, whose string) (all []string) {
+	add := func(format string, args ...any) {
+		all = append(all, fmt.Sprintf(format, args...)+": no pods can be created")
+	}
 	for _, name := range slices.Sorted(maps.Keys(item.Max)) {
 		if has, ok := limits[name]; !ok || over(has, item.Max[name]) {
-			warn(limitIs+", but the maximum is %s: no pods can be created", name, orNone(has, ok), text(item.Max[name]))
+			add("%s %s limit is %s, but the maximum is %s", whose, name, orNone(has, ok), text(item.Max[name]))
 		}
 	}
 	for _, name := range slices.Sorted(maps.Keys(item.Min)) {
 		if has, ok := requests[name]; !ok || over(item.Min[name], has) {
-			warn(requestIs+", but the minimum is %s: no pods can be created", name, orNone(has, ok), text(item.Min[name]))
+			add("%s %s request is %s, but the minimum is %s", whose, name, orNone(has, ok), text(item.Min[name]))
 		}
 	}
 	for _, name := range slices.Sorted(maps.Keys(item.MaxLimitRequestRatio)) {
-		most, request, limit := item.MaxLimitRequestRatio[name], requests[name], limits[name]
-		if request.IsZero() || limit.IsZero() || limit.AsApproximateFloat64()/request.AsApproximateFloat64() > most.AsApproximateFloat64() {
-			warn("its %s limit is %s and its request %s, but the limit may be at most %g times the request: no pods can be created",
-				name, orNone(limit, !limit.IsZero()), orNone(request, !request.IsZero()), most.AsApproximateFloat64())
+		maximum := item.MaxLimitRequestRatio[name]
+		ratio := maximum.AsApproximateFloat64()
+		request := requests[name]
+		limit := limits[name]
+		if request.IsZero() || limit.IsZero() || limit.AsApproximateFloat64()/request.AsApproximateFloat64() > ratio {
+			add("its %s limit is %s and its request %s, but the limit may be at most %g times the request",
+				name, orNone(limit, !limit.IsZero()), orNone(request, !request.IsZero()), ratio)
 		}
 	}
+	return all
 }
 
 func claimsOf(o *incomingObject) (out []corev1.PersistentVolumeClaim) {
@@ -185,12 +196,13 @@ func checkPodSecurity(planned *plannedObjects, namespaces map[string]*corev1.Nam
 	if err != nil {
 		return nil
 	}
+	none := api.Policy{Enforce: api.LevelVersion{Level: api.LevelPrivileged, Version: api.LatestVersion()}}
 	for _, o := range planned.objects {
 		meta, spec, ok := podsOf(o)
 		if !ok {
 			continue
 		}
-		level, errs := api.PolicyToEvaluate(planned.labelsOf(o.Namespace, namespaces), api.Policy{Enforce: api.LevelVersion{Level: api.LevelPrivileged, Version: api.LatestVersion()}})
+		level, errs := api.PolicyToEvaluate(planned.labelsOf(o.Namespace, namespaces), none)
 		if len(errs) > 0 || level.Enforce.Level == api.LevelPrivileged {
 			continue
 		}

@@ -38,12 +38,12 @@ func (v *clusterView) checkQuotas(planned *plannedObjects, record bool) (warning
 			return found
 		}
 		for _, q := range quotas.Items {
-			needed := quotaNeeds(q, byNamespace[namespace], ranges)
+			needs := quotaNeeds(q, byNamespace[namespace], ranges)
 			if record && namespace == v.Common.Namespace && !scoped(q) {
-				add(needed, corev1.ResourceSecrets, resource.MustParse("1"))
-				add(needed, "count/secrets", resource.MustParse("1"))
+				add(needs, corev1.ResourceSecrets, resource.MustParse("1"))
+				add(needs, "count/secrets", resource.MustParse("1"))
 			}
-			found = append(found, overQuota(q, needed)...)
+			found = append(found, overQuota(q, needs)...)
 			found = append(found, withoutRequests(q, byNamespace[namespace], ranges)...)
 		}
 		return found
@@ -53,47 +53,52 @@ func (v *clusterView) checkQuotas(planned *plannedObjects, record bool) (warning
 // quotaNeeds returns the resources of a quota that new objects need; existing ones already
 // count as used. A quota with scopes counts only pods.
 func quotaNeeds(quota corev1.ResourceQuota, objects []*incomingObject, ranges []corev1.LimitRange) corev1.ResourceList {
-	wants := corev1.ResourceList{}
+	needs := corev1.ResourceList{}
 	for _, o := range objects {
 		if !o.new {
 			continue
 		}
-		n := replicas(o)
 		if !scoped(quota) {
-			addObject(wants, o)
+			addObject(needs, o)
 			for _, c := range claimsOf(o) {
 				created := int64(1)
 				if o.Kind == "StatefulSet" {
-					created = n
-					add(wants, corev1.ResourcePersistentVolumeClaims, *resource.NewQuantity(n, resource.DecimalSI))
+					created = replicas(o)
+					add(needs, corev1.ResourcePersistentVolumeClaims, *resource.NewQuantity(created, resource.DecimalSI))
 				}
-				addClaims(wants, c, created)
+				addClaims(needs, c, created)
 			}
 		}
-		_, spec, ok := podsOf(o)
-		if !ok || n == 0 {
-			continue
-		}
-		withDefaults(&spec, ranges)
-		if !counts(quota, spec) {
-			continue
-		}
-		pod := &corev1.Pod{Spec: spec}
-		if o.Kind != "Pod" || scoped(quota) {
-			add(wants, corev1.ResourcePods, *resource.NewQuantity(n, resource.DecimalSI))
-			add(wants, "count/pods", *resource.NewQuantity(n, resource.DecimalSI))
-		}
-		for name, q := range resources.PodRequests(pod, resources.PodResourcesOptions{}) {
-			q.Mul(n)
-			add(wants, name, q)
-			add(wants, "requests."+name, q)
-		}
-		for name, q := range resources.PodLimits(pod, resources.PodResourcesOptions{}) {
-			q.Mul(n)
-			add(wants, "limits."+name, q)
-		}
+		addPods(needs, o, quota, ranges)
 	}
-	return wants
+	return needs
+}
+
+// addPods adds the resources that the pods of an object need, if the quota counts them.
+func addPods(needs corev1.ResourceList, o *incomingObject, quota corev1.ResourceQuota, ranges []corev1.LimitRange) {
+	n := replicas(o)
+	_, spec, ok := podsOf(o)
+	if !ok || n == 0 {
+		return
+	}
+	withDefaults(&spec, ranges)
+	if !counts(quota, spec) {
+		return
+	}
+	pod := &corev1.Pod{Spec: spec}
+	if o.Kind != "Pod" || scoped(quota) {
+		add(needs, corev1.ResourcePods, *resource.NewQuantity(n, resource.DecimalSI))
+		add(needs, "count/pods", *resource.NewQuantity(n, resource.DecimalSI))
+	}
+	for name, q := range resources.PodRequests(pod, resources.PodResourcesOptions{}) {
+		q.Mul(n)
+		add(needs, name, q)
+		add(needs, "requests."+name, q)
+	}
+	for name, q := range resources.PodLimits(pod, resources.PodResourcesOptions{}) {
+		q.Mul(n)
+		add(needs, "limits."+name, q)
+	}
 }
 
 func add(list corev1.ResourceList, name corev1.ResourceName, q resource.Quantity) {
@@ -103,48 +108,55 @@ func add(list corev1.ResourceList, name corev1.ResourceName, q resource.Quantity
 }
 
 // addObject adds 1 to the resources that count objects of a kind.
-func addObject(wants corev1.ResourceList, o *incomingObject) {
+func addObject(needs corev1.ResourceList, o *incomingObject) {
 	plural, _ := meta.UnsafeGuessKindToResource(o.gvk)
 	one := *resource.NewQuantity(1, resource.DecimalSI)
-	add(wants, corev1.ResourceName("count/"+plural.GroupResource().String()), one)
+	add(needs, corev1.ResourceName("count/"+plural.GroupResource().String()), one)
 	if o.gvk.Group != "" {
 		return
 	}
-	add(wants, corev1.ResourceName(plural.Resource), one)
+	add(needs, corev1.ResourceName(plural.Resource), one)
 	if spec, _ := o.fields["spec"].(map[string]any); o.Kind == "Service" && spec["type"] == "LoadBalancer" {
-		add(wants, corev1.ResourceServicesLoadBalancers, one)
+		add(needs, corev1.ResourceServicesLoadBalancers, one)
 	}
 }
 
-func addClaims(wants corev1.ResourceList, claim corev1.PersistentVolumeClaim, n int64) {
+func addClaims(needs corev1.ResourceList, claim corev1.PersistentVolumeClaim, n int64) {
 	q := claim.Spec.Resources.Requests[corev1.ResourceStorage]
 	q.Mul(n)
-	add(wants, corev1.ResourceRequestsStorage, q)
+	add(needs, corev1.ResourceRequestsStorage, q)
 	if class := claim.Spec.StorageClassName; class != nil && *class != "" {
-		add(wants, corev1.ResourceName(*class+".storageclass.storage.k8s.io/requests.storage"), q)
-		add(wants, corev1.ResourceName(*class+".storageclass.storage.k8s.io/persistentvolumeclaims"), *resource.NewQuantity(n, resource.DecimalSI))
+		add(needs, corev1.ResourceName(*class+".storageclass.storage.k8s.io/requests.storage"), q)
+		add(needs, corev1.ResourceName(*class+".storageclass.storage.k8s.io/persistentvolumeclaims"), *resource.NewQuantity(n, resource.DecimalSI))
 	}
 }
 
 // overQuota warns about resources of which a quota has too little left.
-func overQuota(q corev1.ResourceQuota, wants corev1.ResourceList) (found []plan.Warning) {
+func overQuota(q corev1.ResourceQuota, needs corev1.ResourceList) (found []plan.Warning) {
 	for _, name := range slices.Sorted(maps.Keys(q.Status.Hard)) {
-		hard, used, want := q.Status.Hard[name], q.Status.Used[name], wants[name]
+		hard := q.Status.Hard[name]
+		used := q.Status.Used[name]
+		need := needs[name]
 		left := hard.DeepCopy()
 		left.Sub(used)
 		if left.Sign() < 0 {
 			left = resource.Quantity{}
 		}
-		if !want.IsZero() && over(want, left) {
-			found = append(found, plan.Warning{Message: fmt.Sprintf("ResourceQuota/%s in namespace %s: %s: the release needs %s, but the quota has only %s left (%s of %s used); the API server will refuse the rest",
-				q.Name, q.Namespace, name, text(want), text(left), text(used), text(hard))})
+		if !need.IsZero() && over(need, left) {
+			found = append(found, plan.Warning{Message: fmt.Sprintf("ResourceQuota/%s in namespace %s: %s: "+
+				"the release needs %s, but the quota has only %s left (%s of %s used); the API server will refuse the rest",
+				q.Name, q.Namespace, name, text(need), text(left), text(used), text(hard))})
 		}
 	}
 	return found
 }
 
 // computeResources are the resources that containers must set if a quota counts them.
-var computeResources = []corev1.ResourceName{corev1.ResourceCPU, corev1.ResourceMemory, corev1.ResourceRequestsCPU, corev1.ResourceRequestsMemory, corev1.ResourceLimitsCPU, corev1.ResourceLimitsMemory}
+var computeResources = []corev1.ResourceName{
+	corev1.ResourceCPU, corev1.ResourceMemory,
+	corev1.ResourceRequestsCPU, corev1.ResourceRequestsMemory,
+	corev1.ResourceLimitsCPU, corev1.ResourceLimitsMemory,
+}
 
 // withoutRequests warns about pods without requests or limits that a quota requires.
 func withoutRequests(q corev1.ResourceQuota, objects []*incomingObject, ranges []corev1.LimitRange) (found []plan.Warning) {
@@ -224,7 +236,8 @@ func inScope(s corev1.ScopedResourceSelectorRequirement, spec corev1.PodSpec) bo
 
 func bestEffort(spec corev1.PodSpec) bool {
 	pod := &corev1.Pod{Spec: spec}
-	requests, limits := resources.PodRequests(pod, resources.PodResourcesOptions{}), resources.PodLimits(pod, resources.PodResourcesOptions{})
+	requests := resources.PodRequests(pod, resources.PodResourcesOptions{})
+	limits := resources.PodLimits(pod, resources.PodResourcesOptions{})
 	for _, list := range []corev1.ResourceList{requests, limits} {
 		for _, name := range []corev1.ResourceName{corev1.ResourceCPU, corev1.ResourceMemory} {
 			if q := list[name]; !q.IsZero() {
