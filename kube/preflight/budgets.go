@@ -23,12 +23,17 @@ type budget struct {
 // idleBudgets returns the PodDisruptionBudgets that select no pods of the plan. It returns none
 // if the plan has custom resources, which may create other pods.
 func (planned *plannedObjects) idleBudgets() (idle []budget) {
-	if slices.ContainsFunc(planned.objects, func(o *incomingObject) bool { return custom(o.Object) && !slices.Contains(passive, o.Object.Group) }) {
+	if slices.ContainsFunc(planned.objects, func(o *incomingObject) bool {
+		return custom(o.Object) && !slices.Contains(passive, o.Object.Group)
+	}) {
 		return nil
 	}
 	for _, o := range planned.objects {
+		if o.Kind != "PodDisruptionBudget" || o.Object.Group != policyv1.GroupName {
+			continue
+		}
 		var b policyv1.PodDisruptionBudget
-		if o.Kind != "PodDisruptionBudget" || o.Object.Group != policyv1.GroupName || runtime.DefaultUnstructuredConverter.FromUnstructured(o.fields, &b) != nil {
+		if runtime.DefaultUnstructuredConverter.FromUnstructured(o.fields, &b) != nil {
 			continue
 		}
 		selector, err := metav1.LabelSelectorAsSelector(b.Spec.Selector)
@@ -69,5 +74,6 @@ func (v *clusterView) checkBudgets(planned *plannedObjects) (warnings []plan.War
 }
 
 func (b budget) warning() plan.Warning {
-	return b.from.warning("%s matches pods with %s, and neither the chart nor namespace %s has any: it protects nothing", b.from, b.selector, b.from.Namespace)
+	return b.from.warning("%s matches pods with %s, and neither the chart nor namespace %s has any: it protects nothing",
+		b.from, b.selector, b.from.Namespace)
 }

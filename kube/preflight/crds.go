@@ -108,7 +108,9 @@ func (s *Session) CheckCRDs(crds CRDs) error {
 			return fmt.Errorf("%s: read CustomResourceDefinition/%s: %w", d.Source, d.Object.GetName(), err)
 		}
 		if lost := lostVersions(live, d.Object); len(lost) > 0 {
-			return fmt.Errorf("%s: CustomResourceDefinition/%s would lose version %s, in which objects are stored (status.storedVersions): keep that version in the chart with served: false, or first migrate the objects and remove it from status.storedVersions",
+			return fmt.Errorf("%s: CustomResourceDefinition/%s would lose version %s, "+
+				"in which objects are stored (status.storedVersions): keep that version in the chart with served: false, "+
+				"or first migrate the objects and remove it from status.storedVersions",
 				d.Source, d.Object.GetName(), strings.Join(lost, ", "))
 		}
 	}

@@ -174,12 +174,13 @@ func (o *incomingObject) mayCreate(missing plan.Object) bool {
 		return o.Name == name || strings.HasPrefix(name, o.Name+"-") || strings.HasPrefix(name, o.Name+".") ||
 			refs.Mentions(o.fields["spec"], name)
 	}
-	return o.Kind == "Role" && o.Namespace == missing.Namespace && o.grantsCreate(missing) || o.Kind == "ClusterRole" && o.grantsCreate(missing)
+	kind := schema.GroupVersionKind{Group: missing.Group, Kind: missing.Kind}
+	return o.Kind == "Role" && o.Namespace == missing.Namespace && o.grantsCreate(kind) || o.Kind == "ClusterRole" && o.grantsCreate(kind)
 }
 
 // grantsCreate reports whether a role permits its subjects to create objects of a kind.
-func (o *incomingObject) grantsCreate(kind plan.Object) bool {
-	plural, _ := meta.UnsafeGuessKindToResource(schema.GroupVersionKind{Group: kind.Group, Kind: kind.Kind})
+func (o *incomingObject) grantsCreate(kind schema.GroupVersionKind) bool {
+	plural, _ := meta.UnsafeGuessKindToResource(kind)
 	rules, _ := o.fields["rules"].([]any)
 	return slices.ContainsFunc(rules, func(r any) bool {
 		rule, _ := r.(map[string]any)

@@ -31,7 +31,8 @@ func CheckKinds(p *Prepared, incoming Incoming) (warnings, refused []plan.Warnin
 			refused = append(refused, w)
 		}
 		w := plan.Warning{Rule: "R29", Chart: f.Resource.Chart, Object: &f.Resource.Object}
-		kindAvailability, removed := planned.availabilityOf(f.Resource.Object, p.Common.Provided), manifest.Removed(i.Mapping.GroupVersionKind)
+		kindAvailability := planned.availabilityOf(f.Resource.Object, p.Common.Provided)
+		removed := manifest.Removed(i.Mapping.GroupVersionKind)
 		switch {
 		case kindAvailability == certain:
 		case removed != "":

@@ -86,7 +86,10 @@ func (s *Session) checkPermissions(p *Prepared, incoming *Incoming) error {
 		return fmt.Errorf("check permissions: %w", context.Cause(s.Context))
 	}
 	if len(optional) > 0 && !p.Common.PlanOnly {
-		p.Lease = lease.State{Status: lease.Unavailable, Err: fmt.Errorf("%s lacks permissions: %s", currentUser(s.Context, s.Client), optional)}
+		p.Lease = lease.State{
+			Status: lease.Unavailable,
+			Err:    fmt.Errorf("%s lacks permissions: %s", currentUser(s.Context, s.Client), optional),
+		}
 	}
 	if len(missing) == 0 {
 		return nil

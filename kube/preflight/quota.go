@@ -126,8 +126,9 @@ func addClaims(needs corev1.ResourceList, claim corev1.PersistentVolumeClaim, n 
 	q.Mul(n)
 	add(needs, corev1.ResourceRequestsStorage, q)
 	if class := claim.Spec.StorageClassName; class != nil && *class != "" {
-		add(needs, corev1.ResourceName(*class+".storageclass.storage.k8s.io/requests.storage"), q)
-		add(needs, corev1.ResourceName(*class+".storageclass.storage.k8s.io/persistentvolumeclaims"), *resource.NewQuantity(n, resource.DecimalSI))
+		ofClass := *class + ".storageclass.storage.k8s.io/"
+		add(needs, corev1.ResourceName(ofClass+"requests.storage"), q)
+		add(needs, corev1.ResourceName(ofClass+"persistentvolumeclaims"), *resource.NewQuantity(n, resource.DecimalSI))
 	}
 }
 

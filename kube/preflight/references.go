@@ -63,7 +63,8 @@ func (planned *plannedObjects) references(waits waitPolicy) (missing, late []ref
 			switch target := planned.byObject[ref.To]; {
 			case target == nil && !planned.mayCreate(ref.To) && !requestsCertificate(r):
 				missing = append(missing, r)
-			case target != nil && slices.Contains(blocking, ref.Use) && createsPods && planned.earlier(o.position, target.position) && blocksLaterGroups(r, waits):
+			case target != nil && createsPods && slices.Contains(blocking, ref.Use) &&
+				planned.earlier(o.position, target.position) && blocksLaterGroups(r, waits):
 				late = append(late, r)
 			}
 		}
@@ -75,11 +76,13 @@ func (planned *plannedObjects) references(waits waitPolicy) (missing, late []ref
 func (planned *plannedObjects) referenceWarnings(missing, late []reference, absent map[plan.Object]bool) (warnings []plan.Warning) {
 	for _, found := range groupByTarget(missing, absent) {
 		r := found[0]
-		warnings = append(warnings, r.from.warning("%s %s (%s), which neither the chart nor %s has: %s", subject(found), r.To, r.Path, scopeName(r.To), consequences[r.Use]))
+		warnings = append(warnings, r.from.warning("%s %s (%s), which neither the chart nor %s has: %s",
+			subject(found), r.To, r.Path, placeOf(r.To, "the cluster"), consequences[r.Use]))
 	}
 	for _, found := range groupByTarget(late, absent) {
 		r := found[0]
-		warnings = append(warnings, r.from.warning("%s %s (%s), which is created after it (%s): %s", subject(found), r.To, r.Path, planned.byObject[r.To].position.group.ID, consequences[r.Use]))
+		warnings = append(warnings, r.from.warning("%s %s (%s), which is created after it (%s): %s",
+			subject(found), r.To, r.Path, planned.byObject[r.To].position.group.ID, consequences[r.Use]))
 	}
 	return warnings
 }
@@ -95,14 +98,6 @@ func subject(all []reference) string {
 		return all[0].from.String() + " needs"
 	}
 	return andMore(all[0].from, len(from)) + " need"
-}
-
-// scopeName returns the namespace that would contain an object, or "the cluster".
-func scopeName(o plan.Object) string {
-	if o.Namespace == "" {
-		return "the cluster"
-	}
-	return "namespace " + o.Namespace
 }
 
 // groupByTarget groups the references to absent objects by object, sorted by the first referring object.
@@ -123,10 +118,9 @@ func groupByTarget(all []reference, absent map[plan.Object]bool) [][]reference {
 // absent looks up the referenced objects by kind and namespace, and returns those that certainly
 // do not exist.
 func (v *clusterView) absent(references []reference) map[plan.Object]bool {
-	names := map[plan.Object][]string{} // by the object without its name
+	names := map[kindInNamespace][]string{}
 	for _, r := range references {
-		kind := r.To
-		kind.Name = ""
+		kind := kindOf(r.To)
 		if !slices.Contains(names[kind], r.To.Name) {
 			names[kind] = append(names[kind], r.To.Name)
 		}
@@ -135,14 +129,13 @@ func (v *clusterView) absent(references []reference) map[plan.Object]bool {
 	var mu sync.Mutex
 	out := map[plan.Object]bool{}
 	each(len(kinds), func(i int) {
-		o, list := kinds[i], names[kinds[i]]
-		exists, known := v.existing(o, list)
+		kind := kinds[i]
+		exists, known := v.existing(kind, names[kind])
 		mu.Lock()
 		defer mu.Unlock()
-		for _, name := range list {
+		for _, name := range names[kind] {
 			if known && !exists[name] {
-				o.Name = name
-				out[o] = true
+				out[plan.Object{Group: kind.Group, Kind: kind.Kind, Namespace: kind.namespace, Name: name}] = true
 			}
 		}
 	})
@@ -169,8 +162,10 @@ func requestsCertificate(r reference) bool {
 	metadata, _ := r.from.fields["metadata"].(map[string]any)
 	annotations, _ := metadata["annotations"].(map[string]any)
 	for key := range annotations {
-		if strings.Contains(key, "cert-manager.io/") || strings.Contains(key, "certmanager.k8s.io/") || strings.Contains(key, "acme") {
-			return true
+		for _, word := range []string{"cert-manager.io/", "certmanager.k8s.io/", "acme"} {
+			if strings.Contains(key, word) {
+				return true
+			}
 		}
 	}
 	return false

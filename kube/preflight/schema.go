@@ -48,23 +48,25 @@ func (v *clusterView) checkVersions(planned *plannedObjects) (warnings []plan.Wa
 	for _, gvk := range kinds {
 		l, _ := manifest.LifecycleOf(gvk)
 		reached := func(a, b int) bool { return major > a || major == a && minor >= b }
-		if !reached(l.DeprecatedMajor, l.DeprecatedMinor) || l.RemovedMajor > 0 && reached(l.RemovedMajor, l.RemovedMinor) { // CheckKinds refuses removed ones
+		removed := l.RemovedMajor > 0 && reached(l.RemovedMajor, l.RemovedMinor)
+		if removed || !reached(l.DeprecatedMajor, l.DeprecatedMinor) { // CheckKinds refuses removed ones
 			continue
 		}
 		first, verb := byVersion[gvk][0], "uses"
 		if len(byVersion[gvk]) > 1 {
 			verb = "use"
 		}
-		text := fmt.Sprintf("%s %s apiVersion %s, deprecated since Kubernetes %d.%d", andMore(first, len(byVersion[gvk])), verb, gvk.GroupVersion(), l.DeprecatedMajor, l.DeprecatedMinor)
+		message := fmt.Sprintf("%s %s apiVersion %s, deprecated since Kubernetes %d.%d",
+			andMore(first, len(byVersion[gvk])), verb, gvk.GroupVersion(), l.DeprecatedMajor, l.DeprecatedMinor)
 		if l.RemovedMajor > 0 {
-			text += fmt.Sprintf(" and removed in %d.%d", l.RemovedMajor, l.RemovedMinor)
+			message += fmt.Sprintf(" and removed in %d.%d", l.RemovedMajor, l.RemovedMinor)
 		}
-		warnings = append(warnings, plan.Warning{Object: &first.Object, Message: text + l.Use()})
+		warnings = append(warnings, plan.Warning{Object: &first.Object, Message: message + l.Use()})
 	}
 	return warnings
 }
 
-// number parses a part of a version, such as "33+". It returns 0 for text that is no number.
+// number parses a part of a version, such as "33+". It returns 0 for text that is not a number.
 func number(s string) int {
 	n, _ := strconv.Atoi(strings.TrimRight(s, "+"))
 	return n
@@ -74,7 +76,7 @@ func number(s string) int {
 // to apply them. A client-side patch only makes it warn about an unknown field, as in Helm. The check sends a dry run for
 // the few objects that mayBeMalformed returns.
 func (v *clusterView) checkFields(planned *plannedObjects, p *Prepared) (out findings) {
-	suspects := slices.DeleteFunc(slices.Clone(planned.objects), func(o *incomingObject) bool { return !v.mayBeMalformed(o) })
+	suspects := slices.DeleteFunc(slices.Clone(planned.objects), func(o *incomingObject) bool { return !mayBeMalformed(o) })
 	faults := make([][]string, len(suspects))
 	each(len(suspects), func(i int) { faults[i] = v.fieldFaults(suspects[i], p.Target.ClientSide) })
 	for i, o := range suspects {
@@ -88,7 +90,8 @@ func (v *clusterView) checkFields(planned *plannedObjects, p *Prepared) (out fin
 		case patched:
 			out.warnings = append(out.warnings, o.warning("%s: %s: the API server ignores it; correct the chart", o, text))
 		case kindAvailability == possible:
-			out.warnings = append(out.warnings, o.warning("%s: %s: the API server will refuse the object unless an earlier group changes its CRD; correct it in the chart", o, text))
+			out.warnings = append(out.warnings, o.warning("%s: %s: the API server will refuse the object "+
+				"unless an earlier group changes its CRD; correct it in the chart", o, text))
 		default:
 			out.refused = append(out.refused, o.warning("%s: %s: the API server would refuse the object; correct it in the chart", o, text))
 		}
@@ -98,7 +101,7 @@ func (v *clusterView) checkFields(planned *plannedObjects, p *Prepared) (out fin
 
 // mayBeMalformed reports whether a dry run is needed to know if the API server accepts the fields of an object: always
 // for a kind without a Go type; otherwise if the type does not fit, which may only mean that the API server is newer.
-func (v *clusterView) mayBeMalformed(o *incomingObject) bool {
+func mayBeMalformed(o *incomingObject) bool {
 	if o.fields == nil || o.gvk.Kind == "" {
 		return false
 	}
@@ -106,7 +109,11 @@ func (v *clusterView) mayBeMalformed(o *incomingObject) bool {
 		return true
 	}
 	typed, err := scheme.Scheme.New(o.gvk)
-	return err != nil || runtime.DefaultUnstructuredConverter.FromUnstructuredWithValidation(o.fields, typed, true) != nil || repeatsName(o.fields)
+	if err != nil {
+		return true
+	}
+	convert := runtime.DefaultUnstructuredConverter
+	return convert.FromUnstructuredWithValidation(o.fields, typed, true) != nil || repeatsName(o.fields)
 }
 
 // native reports whether an object is of a kind that Kubernetes defines.
@@ -136,9 +143,7 @@ func (v *clusterView) existsInCRDs(o *incomingObject, p *Prepared) bool {
 	if p.Phases[o.position.phase].Kind != event.PhaseCRDs || p.Target.CRDs.Upgrade {
 		return false
 	}
-	kind := o.Object
-	kind.Name = ""
-	exists, _ := v.existing(kind, []string{o.Name})
+	exists, _ := v.existing(kindOf(o.Object), []string{o.Name})
 	return exists[o.Name]
 }
 
@@ -150,9 +155,11 @@ func (v *clusterView) fieldFaults(o *incomingObject, clientSide bool) []string {
 		return nil // CheckKinds reports it
 	}
 	u := &unstructured.Unstructured{Object: o.fields}
-	client, dryRun := v.Client.Dynamic.Resource(mapping.Resource).Namespace(o.Namespace), []string{metav1.DryRunAll}
+	client := v.Client.Dynamic.Resource(mapping.Resource).Namespace(o.Namespace)
+	dryRun := []string{metav1.DryRunAll}
 	if clientSide || u.GetName() == "" {
-		_, err = client.Create(v.Context, u, metav1.CreateOptions{DryRun: dryRun, FieldManager: connect.FieldManager, FieldValidation: metav1.FieldValidationStrict})
+		_, err = client.Create(v.Context, u, metav1.CreateOptions{
+			DryRun: dryRun, FieldManager: connect.FieldManager, FieldValidation: metav1.FieldValidationStrict})
 	} else {
 		data, _ := u.MarshalJSON() // it was decoded from YAML
 		force := true
@@ -171,7 +178,8 @@ var (
 	strictDecoding = regexp.MustCompile(`(?s)strict decoding error: (.*)$`)
 	unknownField   = regexp.MustCompile(`^unknown field "(.*)"$`)
 	// undecodable matches the messages about a value that cannot be decoded. They do not name its field.
-	undecodable = regexp.MustCompile(`(?:unable to convert unstructured object to .*?, Kind=\S+: (?:error decoding from json: )?|cannot be handled as a \S+: )(.*)$`)
+	undecodable = regexp.MustCompile(`(?:unable to convert unstructured object to .*?, Kind=\S+: (?:error decoding from json: )?|` +
+		`cannot be handled as a \S+: )(.*)$`)
 )
 
 // fieldFaultsIn returns the faults of fields in a message of the API server, in the same words for each way to write.

@@ -28,7 +28,8 @@ func (planned *plannedObjects) storageClaims() (out []storageClaim) {
 		for path, claim := range rawClaimsOf(o) {
 			spec, _ := claim["spec"].(map[string]any)
 			class, named := spec["storageClassName"].(string)
-			if old, ok, _ := unstructured.NestedString(claim, "metadata", "annotations", "volume.beta.kubernetes.io/storage-class"); ok && !named {
+			old, ok, _ := unstructured.NestedString(claim, "metadata", "annotations", "volume.beta.kubernetes.io/storage-class")
+			if ok && !named {
 				class, named = old, true
 			}
 			if spec != nil && spec["volumeName"] == nil && (!named || class != "") {
@@ -63,30 +64,35 @@ func (v *clusterView) checkStorage(planned *plannedObjects) (warnings []plan.War
 		}
 	}
 	claims = slices.DeleteFunc(claims, func(claim storageClaim) bool {
-		return known[claim.class] || claim.class != "" && planned.mayCreate(plan.Object{Group: storagev1.GroupName, Kind: "StorageClass", Name: claim.class})
+		class := plan.Object{Group: storagev1.GroupName, Kind: "StorageClass", Name: claim.class}
+		return known[claim.class] || claim.class != "" && planned.mayCreate(class)
 	})
 	if len(claims) == 0 || !v.addVolumeClasses(planned, known) {
 		return nil
 	}
 	warned := map[string]bool{}
 	for _, claim := range claims {
-		if known[claim.class] || warned[claim.class+"/"+claim.from.String()] {
+		key := claim.class + "/" + claim.from.String()
+		if known[claim.class] || warned[key] {
 			continue
 		}
-		warned[claim.class+"/"+claim.from.String()] = true
+		warned[key] = true
 		if claim.class == "" {
 			warnings = append(warnings, claim.from.warning(
-				"%s needs the default StorageClass (%s is not set), and the cluster has no default: its claims stay pending", claim.from, claim.path))
+				"%s needs the default StorageClass (%s is not set), and the cluster has no default: its claims stay pending",
+				claim.from, claim.path))
 		} else {
 			warnings = append(warnings, claim.from.warning(
-				"%s needs StorageClass/%s (%s), which neither the chart nor the cluster has: its claims stay pending without it", claim.from, claim.class, claim.path))
+				"%s needs StorageClass/%s (%s), which neither the chart nor the cluster has: its claims stay pending without it",
+				claim.from, claim.class, claim.path))
 		}
 	}
 	return warnings
 }
 
 func isDefault(annotations map[string]string) bool {
-	return annotations["storageclass.kubernetes.io/is-default-class"] == "true" || annotations["storageclass.beta.kubernetes.io/is-default-class"] == "true"
+	return annotations["storageclass.kubernetes.io/is-default-class"] == "true" ||
+		annotations["storageclass.beta.kubernetes.io/is-default-class"] == "true"
 }
 
 // addVolumeClasses adds the classes of available and planned volumes, which need no StorageClass

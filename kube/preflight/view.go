@@ -54,10 +54,10 @@ func (v *clusterView) unchecked() (warnings []plan.Warning) {
 	return []plan.Warning{{Message: "not checked, because reading failed or is not permitted: " + strings.Join(v.unreadable, ", ")}}
 }
 
-// maxRequests limits the requests of each at the same time.
+// maxRequests is how many calls each makes at a time.
 const maxRequests = 16
 
-// each calls do with all numbers below n, which sends requests, in parallel.
+// each calls do(0) to do(n-1) in parallel.
 func each(n int, do func(i int)) {
 	var calls errgroup.Group
 	calls.SetLimit(maxRequests)
@@ -70,7 +70,7 @@ func each(n int, do func(i int)) {
 	_ = calls.Wait()
 }
 
-// findAll returns the findings of check for all items, which it checks in parallel, in their order.
+// findAll checks all items in parallel, and returns the findings in the order of items.
 func findAll[T any](items []T, check func(T) []plan.Warning) []plan.Warning {
 	found := make([][]plan.Warning, len(items))
 	each(len(items), func(i int) { found[i] = check(items[i]) })
@@ -80,24 +80,34 @@ func findAll[T any](items []T, check func(T) []plan.Warning) []plan.Warning {
 // listThreshold is the number of names from which one list request replaces a get for each.
 const listThreshold = 4
 
-// existing returns which names of a kind exist in the namespace of kind or in cluster scope. known
-// is false if the request fails or the kind is unknown.
-func (v *clusterView) existing(kind plan.Object, names []string) (exists map[string]bool, known bool) {
-	if kind.Namespace != "" && kind.Namespace == v.newNamespace {
+// kindInNamespace is a kind in a namespace, which is "" for cluster scope.
+type kindInNamespace struct {
+	plan.GroupKind
+	namespace string
+}
+
+func kindOf(o plan.Object) kindInNamespace {
+	return kindInNamespace{plan.GroupKind{Group: o.Group, Kind: o.Kind}, o.Namespace}
+}
+
+// existing returns which names of a kind exist. known is false if the request fails or the kind is
+// unknown.
+func (v *clusterView) existing(kind kindInNamespace, names []string) (exists map[string]bool, known bool) {
+	if kind.namespace != "" && kind.namespace == v.newNamespace {
 		return nil, true
 	}
 	mapping, err := v.mapper.RESTMapping(schema.GroupKind{Group: kind.Group, Kind: kind.Kind})
 	if err != nil {
 		return nil, false // the kind may be defined later; CheckKinds reports it
 	}
-	client, err := v.Client.Metadata.Resource(mapping.Resource).Namespace(kind.Namespace), error(nil)
+	client := v.Client.Metadata.Resource(mapping.Resource).Namespace(kind.namespace)
 	if len(names) >= listThreshold {
 		exists, err = v.list(client)
 	}
 	if len(names) < listThreshold || apierrors.IsForbidden(err) { // a Role may grant get by name
 		exists, err = v.get(client, names)
 	}
-	return exists, !v.recordFailure(err, mapping.Resource.GroupResource().String(), kind.Namespace)
+	return exists, !v.recordFailure(err, mapping.Resource.GroupResource().String(), kind.namespace)
 }
 
 func (v *clusterView) list(client metadata.ResourceInterface) (exists map[string]bool, err error) {

@@ -2,7 +2,6 @@ package preflight
 
 import (
 	"cmp"
-	"fmt"
 	"maps"
 	"slices"
 
@@ -40,9 +39,7 @@ func (v *clusterView) checkWebhooks(planned *plannedObjects, namespaces map[stri
 			if _, found := calls[w.service]; found && calls[w.service].name != w.name || !v.intercepts(w, o, planned, namespaces) {
 				continue
 			}
-			c := calls[w.service]
-			c.webhook, c.objects = w, append(c.objects, o)
-			calls[w.service] = c
+			calls[w.service] = call{w, append(calls[w.service].objects, o)}
 		}
 	}
 	services := slices.SortedFunc(maps.Keys(calls), func(a, b types.NamespacedName) int {
@@ -53,26 +50,43 @@ func (v *clusterView) checkWebhooks(planned *plannedObjects, namespaces map[stri
 		if !v.hasNoEndpoints(service) {
 			return nil
 		}
-		return []plan.Warning{{Object: &c.objects[0].Object, Message: fmt.Sprintf("webhook %s must admit %s, but Service/%s in namespace %s has no endpoints: the API server will refuse these objects",
-			c.name, andMore(c.objects[0], len(c.objects)), service.Name, service.Namespace)}}
+		return []plan.Warning{c.objects[0].warning(
+			"webhook %s must admit %s, but Service/%s in namespace %s has no endpoints: the API server will refuse these objects",
+			c.name, andMore(c.objects[0], len(c.objects)), service.Name, service.Namespace)}
 	})
 }
 
 // webhooks returns the webhooks with failurePolicy Fail and a Service, except those with
 // conditions, which only the API server can evaluate.
 func (v *clusterView) webhooks() (out []webhook) {
-	add := func(w webhook, policy *admissionv1.FailurePolicyType, service *admissionv1.ServiceReference, conditions []admissionv1.MatchCondition) {
-		if (policy == nil || *policy == admissionv1.Fail) && service != nil && len(conditions) == 0 {
-			w.service = types.NamespacedName{Namespace: service.Namespace, Name: service.Name}
-			out = append(out, w)
+	// add takes validating webhooks and, without their ReinvocationPolicy, mutating ones.
+	add := func(w admissionv1.ValidatingWebhook) {
+		service := w.ClientConfig.Service
+		if w.FailurePolicy != nil && *w.FailurePolicy != admissionv1.Fail || service == nil || len(w.MatchConditions) > 0 {
+			return
 		}
+		out = append(out, webhook{
+			name:      w.Name,
+			rules:     w.Rules,
+			namespace: w.NamespaceSelector,
+			object:    w.ObjectSelector,
+			service:   types.NamespacedName{Namespace: service.Namespace, Name: service.Name},
+		})
 	}
 	api := v.Client.Clientset.AdmissionregistrationV1()
 	mutating, err := api.MutatingWebhookConfigurations().List(v.Context, metav1.ListOptions{})
 	if !v.recordFailure(err, "mutatingwebhookconfigurations.admissionregistration.k8s.io", "") {
 		for _, c := range mutating.Items {
 			for _, w := range c.Webhooks {
-				add(webhook{name: w.Name, rules: w.Rules, namespace: w.NamespaceSelector, object: w.ObjectSelector}, w.FailurePolicy, w.ClientConfig.Service, w.MatchConditions)
+				add(admissionv1.ValidatingWebhook{
+					Name:              w.Name,
+					ClientConfig:      w.ClientConfig,
+					Rules:             w.Rules,
+					FailurePolicy:     w.FailurePolicy,
+					NamespaceSelector: w.NamespaceSelector,
+					ObjectSelector:    w.ObjectSelector,
+					MatchConditions:   w.MatchConditions,
+				})
 			}
 		}
 	}
@@ -80,7 +94,7 @@ func (v *clusterView) webhooks() (out []webhook) {
 	if !v.recordFailure(err, "validatingwebhookconfigurations.admissionregistration.k8s.io", "") {
 		for _, c := range validating.Items {
 			for _, w := range c.Webhooks {
-				add(webhook{name: w.Name, rules: w.Rules, namespace: w.NamespaceSelector, object: w.ObjectSelector}, w.FailurePolicy, w.ClientConfig.Service, w.MatchConditions)
+				add(w)
 			}
 		}
 	}
@@ -93,21 +107,22 @@ func (v *clusterView) intercepts(w webhook, o *incomingObject, planned *plannedO
 	if err != nil || !o.new || o.gvk.Group == admissionv1.GroupName { // webhooks are not called for webhook configurations
 		return false
 	}
+	namespaced := mapping.Scope.Name() == meta.RESTScopeNameNamespace
 	matched := slices.ContainsFunc(w.rules, func(r admissionv1.RuleWithOperations) bool {
 		return anyOf(r.Operations, admissionv1.Create) && anyOf(r.APIGroups, o.gvk.Group) &&
 			anyOf(r.APIVersions, o.gvk.Version) && (anyOf(r.Resources, mapping.Resource.Resource) || slices.Contains(r.Resources, "*/*")) &&
-			(r.Scope == nil || *r.Scope == admissionv1.AllScopes || (*r.Scope == admissionv1.NamespacedScope) == (mapping.Scope.Name() == meta.RESTScopeNameNamespace))
+			(r.Scope == nil || *r.Scope == admissionv1.AllScopes || (*r.Scope == admissionv1.NamespacedScope) == namespaced)
 	})
 	if !matched {
 		return false
 	}
 	own := o.labels()
-	return selects(w.object, own) && v.selectsNamespaceOf(w, o, own, planned, namespaces)
+	return selects(w.object, own) && selectsNamespaceOf(w, o, own, planned, namespaces)
 }
 
 // selectsNamespaceOf reports whether the webhook selects the namespace of an object. It returns true
 // for cluster-scoped objects other than namespaces.
-func (v *clusterView) selectsNamespaceOf(w webhook, o *incomingObject, own labels.Set, planned *plannedObjects, namespaces map[string]*corev1.Namespace) bool {
+func selectsNamespaceOf(w webhook, o *incomingObject, own labels.Set, planned *plannedObjects, namespaces map[string]*corev1.Namespace) bool {
 	switch {
 	case o.Kind == "Namespace" && o.Object.Group == "":
 		return selects(w.namespace, own)
@@ -140,7 +155,8 @@ func selects(selector *metav1.LabelSelector, set labels.Set) bool {
 
 // hasNoEndpoints reports whether a Service certainly has no endpoints.
 func (v *clusterView) hasNoEndpoints(service types.NamespacedName) bool {
-	l, err := v.Client.Clientset.DiscoveryV1().EndpointSlices(service.Namespace).List(v.Context, metav1.ListOptions{LabelSelector: discoveryv1.LabelServiceName + "=" + service.Name})
+	ofService := metav1.ListOptions{LabelSelector: discoveryv1.LabelServiceName + "=" + service.Name}
+	l, err := v.Client.Clientset.DiscoveryV1().EndpointSlices(service.Namespace).List(v.Context, ofService)
 	if v.recordFailure(err, "endpointslices.discovery.k8s.io", service.Namespace) {
 		return false
 	}

@@ -9,7 +9,7 @@ import (
 	"lockstep/kube/helmclient"
 )
 
-// checkCluster runs the checks that read the cluster concurrently and adds their findings to p.
+// checkCluster concurrently runs the checks that read the cluster, and adds their findings to p.
 func (s *Session) checkCluster(p *Prepared, incoming Incoming) error {
 	mapper, err := s.Client.Getter.ToRESTMapper()
 	if err != nil {
@@ -24,7 +24,10 @@ func (s *Session) checkCluster(p *Prepared, incoming Incoming) error {
 		view.newNamespace = p.Common.Namespace
 	}
 	record := p.Info.Name != "test" && connect.RecordResource(connect.StorageDriver()) == "secrets"
-	waits := waitPolicy{groupsReady: p.Common.Strategy() == helmclient.WaitOrdered && p.Target.Tree != nil, jobsComplete: p.Common.WaitForJobs}
+	waits := waitPolicy{
+		groupsReady:  p.Common.Strategy() == helmclient.WaitOrdered && p.Target.Tree != nil,
+		jobsComplete: p.Common.WaitForJobs,
+	}
 	checks := []func() findings{
 		func() findings {
 			namespaces := view.namespaces(planned)
@@ -43,7 +46,8 @@ func (s *Session) checkCluster(p *Prepared, incoming Incoming) error {
 	found := make([]findings, len(checks))
 	each(len(checks), func(i int) { found[i] = checks[i]() })
 	for _, f := range found {
-		p.Warnings, p.Refused = append(p.Warnings, f.warnings...), append(p.Refused, f.refused...)
+		p.Warnings = append(p.Warnings, f.warnings...)
+		p.Refused = append(p.Refused, f.refused...)
 	}
 	if s.Context.Err() != nil { // requests may have failed because of it
 		return fmt.Errorf("check the cluster: %w", context.Cause(s.Context))
