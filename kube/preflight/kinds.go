@@ -27,7 +27,8 @@ func CheckKinds(p *Prepared, incoming Incoming) (warnings, refused []plan.Warnin
 		kind := fmt.Sprintf("kind %s (%s)", f.Resource.Object.Kind, i.Mapping.GroupVersionKind.GroupVersion())
 		unknown := fmt.Sprintf("%s: %s: the cluster has no %s", f.Resource.Chart, f.Resource.Object, kind)
 		refuse := func(w plan.Warning, why string) {
-			w.Message, w.Shared = unknown+why, "need "+kind+", which the cluster does not have"+why
+			w.Message = unknown + why
+			w.Shared = "need " + kind + ", which the cluster does not have" + why
 			refused = append(refused, w)
 		}
 		w := plan.Warning{Rule: "R29", Chart: f.Resource.Chart, Object: &f.Resource.Object}

@@ -84,7 +84,8 @@ func checkNamespaces(planned *plannedObjects, namespaces map[string]*corev1.Name
 // a terminating namespace to be deleted, at most until the session ends; without, a missing one
 // is an error. A namespace that the user may not read is assumed to exist.
 func (s *Session) WaitForNamespace(create bool) (mustCreate bool, err error) {
-	name, step := s.Common.Namespace, ""
+	name := s.Common.Namespace
+	step := "" // the last one reported
 	for {
 		ns, readErr := s.Client.Clientset.CoreV1().Namespaces().Get(s.Context, name, metav1.GetOptions{})
 		missing := apierrors.IsNotFound(readErr)

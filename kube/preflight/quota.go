@@ -176,10 +176,12 @@ func withoutRequests(q corev1.ResourceQuota, objects []*incomingObject, ranges [
 				continue
 			}
 			for _, c := range slices.Concat(spec.InitContainers, spec.Containers) {
-				list, base := c.Resources.Requests, strings.TrimPrefix(string(name), "requests.")
-				if rest, limit := strings.CutPrefix(string(name), "limits."); limit {
-					list, base = c.Resources.Limits, rest
+				list := c.Resources.Requests
+				base, isLimit := strings.CutPrefix(string(name), "limits.")
+				if isLimit {
+					list = c.Resources.Limits
 				}
+				base = strings.TrimPrefix(base, "requests.")
 				if _, set := list[corev1.ResourceName(base)]; !set {
 					missing = append(missing, fmt.Sprintf("%s of container %s", name, c.Name))
 				}

@@ -253,12 +253,14 @@ func (planned *plannedObjects) keyWarnings(required []reference, live map[plan.O
 		if !known || len(missing) == 0 {
 			continue
 		}
-		what, it := "key ", "it"
+		named := "key " + missing[0]
+		it := "it"
 		if len(missing) > 1 {
-			what, it = "keys ", "them"
+			named = "keys " + strings.Join(missing, ", ")
+			it = "them"
 		}
 		warnings = append(warnings, r.from.warning("%s needs %s in %s (%s), but the %s does not have %s: pods cannot start without %s",
-			r.from, what+strings.Join(missing, ", "), r.To, r.Path, r.To.Kind, it, it))
+			r.from, named, r.To, r.Path, r.To.Kind, it, it))
 	}
 	return warnings
 }

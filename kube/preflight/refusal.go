@@ -18,10 +18,12 @@ type Refusal struct {
 // Hidden returns a copy with secret values masked by hide.
 func (r *Refusal) Hidden(hide func(string) string) error {
 	hidden := *r
-	hidden.Conflicts, hidden.Warnings = slices.Clone(r.Conflicts), slices.Clone(r.Warnings)
+	hidden.Conflicts = slices.Clone(r.Conflicts)
+	hidden.Warnings = slices.Clone(r.Warnings)
 	for _, list := range [][]plan.Warning{hidden.Conflicts, hidden.Warnings} {
 		for i := range list {
-			list[i].Message, list[i].Shared = hide(list[i].Message), hide(list[i].Shared)
+			list[i].Message = hide(list[i].Message)
+			list[i].Shared = hide(list[i].Shared)
 		}
 	}
 	return &hidden

@@ -52,7 +52,8 @@ func (v *clusterView) checkVersions(planned *plannedObjects) (warnings []plan.Wa
 		if removed || !reached(l.DeprecatedMajor, l.DeprecatedMinor) { // CheckKinds refuses removed ones
 			continue
 		}
-		first, verb := byVersion[gvk][0], "uses"
+		first := byVersion[gvk][0]
+		verb := "uses"
 		if len(byVersion[gvk]) > 1 {
 			verb = "use"
 		}
