@@ -42,7 +42,7 @@ func (c CRDs) docs() ([]charts.Document, error) {
 	return charts.CRDs(h)
 }
 
-// Phases returns the phase of crds/, none if it is empty.
+// Phases returns the phase of crds/, in a list that callers extend, or none if it is empty.
 func (c CRDs) Phases() ([]event.Phase, error) {
 	docs, err := c.docs()
 	if err != nil || len(docs) == 0 {
@@ -52,7 +52,8 @@ func (c CRDs) Phases() ([]event.Phase, error) {
 	for _, r := range charts.Resources(docs, "", charts.OfflineScope(docs...)) {
 		objects = append(objects, r.Object)
 	}
-	return []event.Phase{{Name: PhaseCRDs, Kind: event.PhaseCRDs, Groups: []*plan.Group{oneGroup("crds/", c.Chart.Name()+":crds/", objects...)}}}, nil
+	group := oneGroup("crds/", c.Chart.Name()+":crds/", objects...)
+	return []event.Phase{{Name: PhaseCRDs, Kind: event.PhaseCRDs, Groups: []*plan.Group{group}}}, nil
 }
 
 // NamespacePhase returns the phase that creates the namespace.
