@@ -1,7 +1,7 @@
 // Package run executes a plan: it decides what starts when, and handles time and commands. The
 // machine is pure and synchronous and makes all decisions; the Engine passes messages to it
-// and performs its effects. kube/operation and kube/stack start Engines; kube/cluster and
-// kube/stack implement Cluster.
+// and performs its effects. kube, kube/operation and kube/stack start Engines;
+// kube/cluster and kube/stack implement Cluster.
 // The package imports only engine/event, engine/plan and engine/text.
 package run
 
@@ -133,7 +133,7 @@ func (e *Engine) ServerReachable() { e.inbox.put(serverReachable{}) }
 // such as deleting a hook's previous object. A later stage with this unit, or a second
 // Admit, does not wait again. The error is ErrAborted, ErrTimeout or ErrReplaced.
 func (e *Engine) Admit(phase string, g *plan.Group) error {
-	w := &admission{unit: event.Unit{Phase: phase, Group: g.ID}, group: g, done: make(chan error, 1)}
+	w := &admission{unit: event.Unit{Phase: phase, Group: g.ID}, done: make(chan error, 1)}
 	return call(e, w.done, admitRequested{w}, ErrAborted)
 }
 
@@ -144,13 +144,13 @@ func (e *Engine) Requests() context.Context {
 	return ask(e, e.ctx, func(l *loop) context.Context { return l.requests })
 }
 
-// Verdict is the outcome of the run so far.
+// Verdict says which command, if any, ends the run.
 type Verdict struct {
-	// Abort is the command that aborted it, or nil. If it is an Edit, another revision follows (R46).
+	// Abort is that command, or nil, also after a failure. If it is an Edit, another revision follows (R46).
 	Abort *event.Command
 }
 
-// Verdict returns the outcome so far. Commands may change it until the closing event, so
+// Verdict returns the verdict so far. Commands may change it until the closing event, so
 // BeginRollback, BeginEditedRevision and Finish check again.
 func (e *Engine) Verdict() Verdict {
 	ended := Verdict{Abort: &event.Command{Name: event.Abort}}

@@ -119,9 +119,8 @@ type diagnosis struct {
 
 // admission is a unit that waits in Admit for its start, outside a stage.
 type admission struct {
-	unit  event.Unit
-	group *plan.Group
-	done  chan error // buffered
+	unit event.Unit
+	done chan error // buffered
 }
 
 // clock measures active time: the time in which the run was neither paused nor held (R25).

@@ -383,7 +383,7 @@ func (o *simulated) announce(p phaseSpec) {
 }
 
 func (o *simulated) admit(p phaseSpec, g *plan.Group) error {
-	w := &admission{unit: event.Unit{Phase: p.Name, Group: g.ID}, group: g, done: make(chan error, 1)}
+	w := &admission{unit: event.Unit{Phase: p.Name, Group: g.ID}, done: make(chan error, 1)}
 	o.x.post(admitRequested{w})
 	o.await(func() bool { return len(w.done) > 0 })
 	return <-w.done
