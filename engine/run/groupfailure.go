@@ -100,7 +100,7 @@ func (s *stage) diagnosedWaiting(d diagnosis, found Finding) {
 		s.reportFinding(g, o, d.actual, found.Lines)
 	}
 	if s.Lenient && o.request == requestSucceeded && found.Fails {
-		s.release(g, o)
+		s.stopWaitingFor(g, o)
 	}
 }
 

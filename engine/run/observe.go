@@ -239,7 +239,7 @@ func (s *stage) settle(g *group, o *object) {
 	done := s.done(o)
 	settled := done && g.attempt.accepted
 	if o.request == requestSucceeded {
-		settled = done || !g.await || o.released
+		settled = done || !g.await || o.notAwaited
 	}
 	setFlag(&o.done, done, &g.attempt.notDone)
 	setFlag(&o.settled, settled, &g.attempt.unsettled)

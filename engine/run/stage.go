@@ -124,11 +124,11 @@ type attempt struct {
 
 type object struct {
 	plan.Object
-	request  requestState // of this attempt's request
-	inFlight bool         // a request of any attempt is in flight
-	released bool         // still being deleted, but the group no longer waits for it
-	settled  bool         // the group no longer waits for it
-	done     bool         // ready, or in a removal gone
+	request    requestState // of this attempt's request
+	inFlight   bool         // a request of any attempt is in flight
+	notAwaited bool         // still being deleted, but the group no longer waits for it
+	settled    bool         // the group no longer waits for it
+	done       bool         // ready, or in a removal gone
 	// unchanged means that this attempt's request changed nothing.
 	unchanged bool
 	// version is that of the apply or, before the apply, the highest one seen before this

@@ -147,7 +147,7 @@ func (s *stage) begin(g *group) {
 // reset prepares the object for a new attempt.
 func (o *object) reset(now time.Time) {
 	o.request, o.since = requestUnanswered, now
-	o.settled, o.done, o.unchanged, o.released = false, false, false, false
+	o.settled, o.done, o.unchanged, o.notAwaited = false, false, false, false
 	o.found = Finding{}
 	o.pace.reset()
 	o.ignoreEarlier()

@@ -94,15 +94,15 @@ func (s *stage) setDeadline(g *group, o *object) {
 	s.deadlines = slices.Insert(s.deadlines, i, d)
 }
 
-// release stops waiting for an object that is still being deleted, without a failure (R30).
-func (s *stage) release(g *group, o *object) {
-	o.released = true
+// stopWaitingFor stops waiting for an object that is still being deleted, without a failure (R30).
+func (s *stage) stopWaitingFor(g *group, o *object) {
+	o.notAwaited = true
 	s.settle(g, o)
 	s.endGroup(g)
 }
 
-// stopWaiting ends all waits of a lenient removal, including future ones.
-func (s *stage) stopWaiting() {
+// stopWaitingForAll ends all waits of a lenient removal, including future ones.
+func (s *stage) stopWaitingForAll() {
 	s.operationTimedOut = true
 	for _, g := range s.groups {
 		g.await = false
@@ -161,7 +161,7 @@ func (m *machine) cancelRequests() {
 // timeOut handles the timeout of the operation: a lenient removal stops waiting, anything else fails.
 func (m *machine) timeOut() {
 	if s := m.stage; s != nil && s.Lenient && !s.operationTimedOut {
-		s.stopWaiting()
+		s.stopWaitingForAll()
 		return
 	}
 	m.timeouts.expired = true
@@ -177,7 +177,7 @@ func (s *stage) expireDeadlines() {
 		d := s.deadlines[0]
 		s.deadlines = s.deadlines[1:]
 		if s.Lenient && d.object.request == requestSucceeded {
-			s.release(d.group, d.object)
+			s.stopWaitingFor(d.group, d.object)
 			continue
 		}
 		goal := "ready"
