@@ -9,7 +9,7 @@ import (
 	"lockstep/engine/plan"
 )
 
-// cohort is a set of groups that started at the same moment. Their waves are sent kind by
+// cohort is a set of groups that started at the same moment. Their waves are queued kind by
 // kind, as if they were one group. Groups that have ended or wait for a CRD to be established
 // do not delay the others.
 //
@@ -19,12 +19,12 @@ type cohort struct {
 	waves  waveHeap
 }
 
-// queuedWave is the current wave of a group in a cohort.
-type queuedWave struct {
-	group    *group
-	index    int // of the group in the cohort
-	rank     plan.Rank
-	inFlight bool // sent, but not all of its requests are answered
+// offeredWave is the current wave of a group in a cohort.
+type offeredWave struct {
+	group   *group
+	index   int // of the group in the cohort
+	rank    plan.Rank
+	pending bool // queued, but not all of its requests are answered
 }
 
 func (c *cohort) join(g *group) {
@@ -39,25 +39,25 @@ type membership struct {
 	index int // of the group in the cohort
 }
 
-// queueWave queues the group's current wave in its cohorts. It must be called after each change
+// offerWave offers the group's current wave to its cohorts. It must be called after each change
 // of that wave.
-func (g *group) queueWave() {
-	if rank, inFlight, ok := g.nextWave(); ok {
+func (g *group) offerWave() {
+	if rank, pending, ok := g.nextWave(); ok {
 		for _, m := range g.memberships {
-			heap.Push(&m.waves, queuedWave{g, m.index, rank, inFlight})
+			heap.Push(&m.waves, offeredWave{g, m.index, rank, pending})
 		}
 	}
 }
 
 // due returns the groups whose next wave has the lowest rank, or none while a wave of a
-// lower rank is in flight. The caller sends their waves.
+// lower rank is pending. The caller queues their waves.
 func (c *cohort) due() (due []*group) {
 	var lowest plan.Rank
 	for len(c.waves) > 0 {
 		w := c.waves[0]
 		switch {
 		case !w.valid():
-		case w.inFlight || due != nil && w.rank != lowest:
+		case w.pending || due != nil && w.rank != lowest:
 			return due
 		case due == nil || due[len(due)-1] != w.group:
 			lowest, due = w.rank, append(due, w.group)
@@ -67,17 +67,17 @@ func (c *cohort) due() (due []*group) {
 	return due
 }
 
-func (w queuedWave) valid() bool {
+func (w offeredWave) valid() bool {
 	if w.group.status != event.Running || w.group.attempt.accepted {
 		return false
 	}
-	rank, inFlight, ok := w.group.nextWave()
-	return ok && rank == w.rank && inFlight == w.inFlight
+	rank, pending, ok := w.group.nextWave()
+	return ok && rank == w.rank && pending == w.pending
 }
 
-// nextWave returns the rank of the group's wave in flight, or else of the next one that can be
-// sent. ok is false if there is neither.
-func (g *group) nextWave() (rank plan.Rank, inFlight, ok bool) {
+// nextWave returns the rank of the group's pending wave, or else of the next one that can be
+// queued. ok is false if there is neither.
+func (g *group) nextWave() (rank plan.Rank, pending, ok bool) {
 	a := &g.attempt
 	if a.pending > 0 {
 		return g.ranks[a.wave-1], true, true
@@ -96,9 +96,9 @@ func (g *group) established(w plan.Wave) bool {
 	})
 }
 
-// waveHeap is a heap: the lowest rank comes first. Within a rank, waves that can be sent come
-// before those in flight, then the groups that started first.
-type waveHeap []queuedWave
+// waveHeap is a heap: the lowest rank comes first. Within a rank, waves that can be queued come
+// before pending ones, then the groups that started first.
+type waveHeap []offeredWave
 
 func (h waveHeap) Less(i, j int) bool {
 	a, b := h[i], h[j]
@@ -106,15 +106,15 @@ func (h waveHeap) Less(i, j int) bool {
 	if a.group.stage.removes() { // the reverse order of the apply
 		order = -order
 	}
-	if order == 0 && a.inFlight != b.inFlight {
-		return b.inFlight
+	if order == 0 && a.pending != b.pending {
+		return b.pending
 	}
 	return cmp.Or(order, cmp.Compare(a.index, b.index)) < 0
 }
 
 func (h waveHeap) Len() int      { return len(h) }
 func (h waveHeap) Swap(i, j int) { h[i], h[j] = h[j], h[i] }
-func (h *waveHeap) Push(x any)   { *h = append(*h, x.(queuedWave)) }
+func (h *waveHeap) Push(x any)   { *h = append(*h, x.(offeredWave)) }
 func (h *waveHeap) Pop() any {
 	last := len(*h) - 1
 	w := (*h)[last]

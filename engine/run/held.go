@@ -44,7 +44,7 @@ func (m *machine) resolveFailures(name event.CommandName, named event.Unit) stri
 	}
 	s.failures = slices.DeleteFunc(s.failures, func(f *failure) bool { return slices.Contains(chosen, f) })
 	m.reportRun()
-	s.ended, s.applied = 0, 0 // earlier groups may be running again
+	s.ended, s.fullyQueued = 0, 0 // earlier groups may be running again
 	for _, f := range chosen {
 		m.setUnit(f.group.unit, event.Running, "")
 		if name == event.Retry {

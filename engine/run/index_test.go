@@ -38,8 +38,8 @@ func (x *simulation) indexes() {
 	if s.allOver() != over {
 		x.r.fail("all groups are over: %t, want %t", s.allOver(), over)
 	}
-	for _, g := range s.groups[:s.applied] {
-		if g.attempt.number == 0 || g.attempt.sent < len(g.objects) {
+	for _, g := range s.groups[:s.fullyQueued] {
+		if g.attempt.number == 0 || g.attempt.queued < len(g.objects) {
 			x.r.fail("%v counts as applied", g.Unit)
 		}
 	}
@@ -54,7 +54,7 @@ func notDone(g *group) (n int) {
 	return n
 }
 
-// dueOf scans all groups of a cohort for those whose wave may be sent.
+// dueOf scans all groups of a cohort for those whose wave may be queued.
 func dueOf(c *cohort) []*group {
 	var lowest plan.Rank
 	var due []*group

@@ -115,7 +115,7 @@ func (s *stage) continueGroup(g *group) {
 		return
 	}
 	if g.attempt.pending == 0 {
-		g.queueWave()
+		g.offerWave()
 	}
 	s.queueDueWaves(g)
 	s.endGroup(g)

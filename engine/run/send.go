@@ -11,11 +11,13 @@ func (s *stage) queueDueWaves(g *group) {
 	for _, next := range g.memberships[len(g.memberships)-1].due() {
 		a := &next.attempt
 		w := next.def.Waves[a.wave]
-		for _, o := range next.objects[a.sent : a.sent+w.Count] {
+		for _, o := range next.objects[a.queued : a.queued+w.Count] {
 			s.queue = append(s.queue, request{s, next, o, a.number})
 		}
-		a.pending, a.sent, a.wave = w.Count, a.sent+w.Count, a.wave+1
-		next.queueWave()
+		a.pending = w.Count
+		a.queued += w.Count
+		a.wave++
+		next.offerWave()
 	}
 }
 

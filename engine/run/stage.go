@@ -73,7 +73,7 @@ type stage struct {
 	byID              map[string]*group
 	candidates        []*group  // not started, and either startable or admitted, in plan order
 	ended             int       // the groups before this one have ended
-	applied           int       // all requests of the groups before this one were queued
+	fullyQueued       int       // all requests of the groups before this one were queued
 	queue             []request // waiting for a free slot, or for an earlier request for the same object
 	busy              inFlight
 	deadlines         []deadline // the next one first, in time of the readiness clock
@@ -115,8 +115,8 @@ type attempt struct {
 	number    int // 0 before the first
 	round     int // counts attempts and accepts
 	accepted  bool
-	wave      int // the next wave to send
-	sent      int // the next object to send
+	wave      int // the next wave to queue
+	queued    int // the next object to queue
 	pending   int // requests of this attempt without an answer
 	unsettled int // objects that are not settled
 	notDone   int // objects that are not done
@@ -249,8 +249,8 @@ func (s *stage) reportApplied() {
 	if s.reported || s.busy.requests > 0 || len(s.queue) > 0 {
 		return
 	}
-	for ; s.applied < len(s.groups); s.applied++ {
-		if g := s.groups[s.applied]; g.attempt.number == 0 || g.attempt.sent < len(g.objects) {
+	for ; s.fullyQueued < len(s.groups); s.fullyQueued++ {
+		if g := s.groups[s.fullyQueued]; g.attempt.number == 0 || g.attempt.queued < len(g.objects) {
 			return
 		}
 	}

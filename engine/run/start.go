@@ -140,7 +140,7 @@ func (s *stage) begin(g *group) {
 		g.watched = true
 		s.m.do(startWatch{g})
 	}
-	g.queueWave()
+	g.offerWave()
 	s.endGroup(g) // if it is empty
 }
 
