@@ -66,18 +66,19 @@ const (
 type Status string
 
 const (
-	Waiting    Status = "waiting"     // group, object: not started
-	Held       Status = "held"        // group: at a breakpoint; run: on a failure (R44)
-	Running    Status = "running"     // operation, run, group
-	Applying   Status = "applying"    // object: a request is in flight
-	Applied    Status = "applied"     // object: accepted by the API server; group: all its objects applied, not checked
-	InProgress Status = "in-progress" // object: applied, not ready
-	Degraded   Status = "degraded"    // diagnosis: not ready, and waiting will not help
-	Ready      Status = "ready"       // object, group
-	Failed     Status = "failed"      // operation, group, object
-	Skipped    Status = "skipped"     // group: never started
-	Deleting   Status = "deleting"    // object: a request is in flight, or finalizers are pending
-	Gone       Status = "gone"        // object, group: removed
+	Waiting      Status = "waiting"     // group, object: not started
+	AtBreakpoint Status = "held"        // group (R42)
+	Held         Status = "held"        // run: on a failure (R44)
+	Running      Status = "running"     // operation, run, group
+	Applying     Status = "applying"    // object: a request is in flight
+	Applied      Status = "applied"     // object: accepted by the API server; group: all its objects applied, not checked
+	InProgress   Status = "in-progress" // object: applied, not ready
+	Degraded     Status = "degraded"    // diagnosis: not ready, and waiting will not help
+	Ready        Status = "ready"       // object, group
+	Failed       Status = "failed"      // operation, group, object
+	Skipped      Status = "skipped"     // group: never started
+	Deleting     Status = "deleting"    // object: a request is in flight, or finalizers are pending
+	Gone         Status = "gone"        // object, group: removed
 
 	Paused      Status = "paused"       // run
 	Aborting    Status = "aborting"     // run

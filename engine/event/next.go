@@ -18,7 +18,7 @@ func (s *State) Next() *GroupState {
 		switch {
 		case g.Status == Failed:
 			return nil
-		case next == nil && (g.Status == Waiting || g.Status == Held) && s.gatesOpen(p, g):
+		case next == nil && (g.Status == Waiting || g.Status == AtBreakpoint) && s.gatesOpen(p, g):
 			next = g
 		}
 	}

@@ -33,7 +33,7 @@ func (m *machine) setBreakpoint(u *unit, b breakpoint) {
 	case breakpointDisabled:
 		status = event.Disabled
 	default:
-		u.reached = u.status == event.Held
+		u.reached = u.status == event.AtBreakpoint
 	}
 	m.publish(event.Event{Kind: event.KindBreakpoint, Phase: u.Phase, Group: u.Group, Status: status})
 }
@@ -47,7 +47,7 @@ func (m *machine) pauseAtBreakpoints(units []*unit) bool {
 	for _, u := range units {
 		if u.mustPause() {
 			u.reached = true
-			m.setUnit(u, event.Held, "breakpoint")
+			m.setUnit(u, event.AtBreakpoint, "breakpoint")
 			if u.breakpoint == breakpointOnce {
 				m.setBreakpoint(u, noBreakpoint)
 			}
@@ -89,7 +89,7 @@ func (m *machine) runTo(named event.Unit) string {
 	switch {
 	case why != "":
 		return why
-	case u.status == event.Held || slices.Contains(m.startable(), u):
+	case u.status == event.AtBreakpoint || slices.Contains(m.startable(), u):
 		return u.Group + " is the next group already"
 	}
 	if !u.mustPause() {

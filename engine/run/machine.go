@@ -276,7 +276,7 @@ func (m *machine) skipUnits(why string) {
 	}
 	for _, u := range m.units.all {
 		switch u.status {
-		case event.Waiting, event.Held:
+		case event.Waiting, event.AtBreakpoint:
 			m.setUnit(u, event.Skipped, "not started: "+why)
 		case event.Running:
 			m.setUnit(u, event.Aborted, aborted+why)

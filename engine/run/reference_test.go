@@ -113,7 +113,7 @@ func (r *reference) event(e event.Event) {
 		}
 	case event.KindBreakpoint:
 		if u := r.units[e.Unit()]; u != nil {
-			u.stop = e.Status == event.Set && u.status != event.Held
+			u.stop = e.Status == event.Set && u.status != event.AtBreakpoint
 		}
 	case event.KindCommand:
 		r.answer(e)
@@ -133,7 +133,7 @@ func (r *reference) group(e event.Event, u *refUnit, next *event.GroupState) {
 			return
 		}
 		r.started(e.Unit(), u, was, next)
-	case event.Held:
+	case event.AtBreakpoint:
 		if was != event.Waiting || !u.stop {
 			r.fail("R42: %v is stopped before without a breakpoint, it was %s", e.Unit(), was)
 		}
@@ -145,7 +145,7 @@ func (r *reference) group(e event.Event, u *refUnit, next *event.GroupState) {
 		r.unready(e, u)
 		r.timeout = r.timeout || strings.Contains(e.Message, "(--timeout)")
 	case event.Waiting, event.Skipped:
-		if was != event.Waiting && was != event.Held {
+		if was != event.Waiting && was != event.AtBreakpoint {
 			r.fail("%v is %s after %s", e.Unit(), e.Status, was)
 		}
 	default: // ready, applied, gone, aborted
@@ -216,7 +216,7 @@ func (r *reference) unready(e event.Event, u *refUnit) {
 
 // started checks that a unit was allowed to start.
 func (r *reference) started(id event.Unit, u *refUnit, was event.Status, next *event.GroupState) {
-	if was != event.Waiting && was != event.Held {
+	if was != event.Waiting && was != event.AtBreakpoint {
 		r.fail("%v starts out of %s", id, was)
 	}
 	for _, gate := range u.after {
@@ -328,7 +328,7 @@ func (r *reference) answer(e event.Event) {
 			}
 		}
 	case event.Disable:
-		if u := r.units[c.Unit()]; ok && u != nil && u.status != event.Waiting && u.status != event.Held {
+		if u := r.units[c.Unit()]; ok && u != nil && u.status != event.Waiting && u.status != event.AtBreakpoint {
 			r.fail("R42: a breakpoint on %v is disabled, which is %s", c.Unit(), u.status)
 		}
 	case event.Break:

@@ -61,7 +61,7 @@ func (m *machine) startable() (units []*unit) {
 	}
 	if s := m.stage; s != nil && !s.failing() {
 		for _, g := range s.candidates {
-			if g.pendingGates == 0 && (g.status == event.Waiting || g.status == event.Held) {
+			if g.pendingGates == 0 && (g.status == event.Waiting || g.status == event.AtBreakpoint) {
 				units = append(units, g.unit)
 			}
 		}

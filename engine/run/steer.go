@@ -132,7 +132,7 @@ func (m *machine) resume() string {
 	s := &m.steering
 	s.paused, s.why, s.step, s.stepUnit = false, "", false, nil
 	for _, u := range m.units.all {
-		if u.status == event.Held {
+		if u.status == event.AtBreakpoint {
 			m.setUnit(u, event.Waiting, "")
 		}
 	}
@@ -160,7 +160,7 @@ func (m *machine) step(named event.Unit) string {
 	switch {
 	case u == nil:
 		return fmt.Sprintf("no group %q", named.Group)
-	case u.status != event.Waiting && u.status != event.Held:
+	case u.status != event.Waiting && u.status != event.AtBreakpoint:
 		return u.Group + " has already started"
 	case !slices.Contains(startable, u):
 		return u.Group + " is waiting for " + m.waitsFor(u)
@@ -183,7 +183,7 @@ func (m *machine) waitsFor(u *unit) string {
 
 // unstarted returns the named unit if it has not started, or else the reason for a refusal.
 func (m *machine) unstarted(named event.Unit) (u *unit, refusal string) {
-	waiting := func(u *unit) bool { return u.status == event.Waiting || u.status == event.Held }
+	waiting := func(u *unit) bool { return u.status == event.Waiting || u.status == event.AtBreakpoint }
 	u = m.units.find(named, waiting)
 	switch {
 	case u == nil:

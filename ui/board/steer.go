@@ -51,7 +51,7 @@ func (m *model) pauseHint() string {
 // mayStep reports whether the selected group, other than the next, can start now.
 func (m *model) mayStep() bool {
 	n := m.Group()
-	return m.Paused() && m.State.Run == event.Paused && n != nil && n.GroupState != m.Next && (n.Status == event.Held || n.Status == event.Waiting && m.Ready(n))
+	return m.Paused() && m.State.Run == event.Paused && n != nil && n.GroupState != m.Next && (n.Status == event.AtBreakpoint || n.Status == event.Waiting && m.Ready(n))
 }
 
 // mayRunTo reports whether other groups must run before the selected one.

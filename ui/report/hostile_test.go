@@ -81,7 +81,7 @@ func hostileEvents() []event.Event {
 	add(event.Event{Kind: event.KindPlan, Phases: []event.Phase{{Kind: event.PhaseApply}, {Name: "other", Kind: event.PhaseRemove}}})
 	for _, kind := range []event.Kind{event.KindRun, event.KindGroup, event.KindObject, event.KindCommand, event.KindBreakpoint, event.KindWarning,
 		event.KindWaiting, event.KindDiagnosis, event.KindLog, event.KindNotes} {
-		for _, status := range []event.Status{event.Running, event.Held, event.Applied, event.Ready, event.Failed, event.Skipped, event.Aborted, event.Gone, event.Refused, hostile} {
+		for _, status := range []event.Status{event.Running, event.AtBreakpoint, event.Applied, event.Ready, event.Failed, event.Skipped, event.Aborted, event.Gone, event.Refused, hostile} {
 			add(event.Event{Kind: kind, Status: status})
 		}
 	}

@@ -202,7 +202,7 @@ func statusColour(s event.Status) string {
 		return "applied"
 	case event.Failed:
 		return "bad"
-	case event.Skipped, event.Waiting, event.Held:
+	case event.Skipped, event.Waiting, event.AtBreakpoint:
 		return "never"
 	}
 	return "cut"

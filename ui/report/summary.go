@@ -287,7 +287,7 @@ func problem(g *event.GroupState) string {
 		} else if len(objects) == 0 {
 			return g.Message
 		}
-	case event.Skipped, event.Held:
+	case event.Skipped, event.AtBreakpoint:
 		return strings.TrimPrefix(g.Message, "not started: ")
 	case event.Applied:
 		if len(objects) == 0 && g.Done < len(g.Objects) {

@@ -281,7 +281,7 @@ func TestRunStatus(t *testing.T) {
 			"upgrade r paused: before the first group; next: c:a; 0 of 3 objects ready (namespace n)"},
 		{[]event.Event{group("c:a", event.Running)}, "upgrade r paused; 0 of 3 objects ready (namespace n)"},
 		{[]event.Event{group("c:a", event.Ready)}, "upgrade r paused; next: c:b; 0 of 3 objects ready (namespace n)"},
-		{[]event.Event{run(event.Running, ""), group("c:b", event.Held), run(event.Paused, "breakpoint c:b")},
+		{[]event.Event{run(event.Running, ""), group("c:b", event.AtBreakpoint), run(event.Paused, "breakpoint c:b")},
 			"upgrade r paused: breakpoint c:b; 0 of 3 objects ready (namespace n)"},
 		{[]event.Event{group("c:b", event.Running), group("c:b", event.Ready)},
 			"upgrade r paused; next: c:a removal; 0 of 3 objects ready (namespace n)"},

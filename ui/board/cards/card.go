@@ -64,7 +64,7 @@ func (l *Layout) drawCard(c *Card) {
 // frameRole returns the role of a card's border: only running and failing groups stand out.
 func frameRole(n *graph.Node) theme.Role {
 	switch {
-	case n.Degraded > 0, n.Status == event.Held:
+	case n.Degraded > 0, n.Status == event.AtBreakpoint:
 		return theme.Stopped
 	case n.Status == event.Running:
 		return theme.Busy
@@ -182,7 +182,7 @@ func (l *Layout) drawFoot(n *graph.Node, x, end, y int) int {
 	if spent := l.spent(n); spent != "" && (!l.Tight || canvas.Width(text+spent)+2 <= end-x) {
 		text += " " + spent
 	}
-	if n.Status == event.Held && n.Message != "" {
+	if n.Status == event.AtBreakpoint && n.Message != "" {
 		text = "paused: " + n.Message // by a breakpoint or a run-to
 	}
 	if _, now, ok := strings.Cut(text, ", "); ok && l.Tight { // the glyph shows the rest
@@ -290,7 +290,7 @@ func (l *Layout) wordOnLine(n *graph.Node, o *event.ObjectState) bool {
 	case event.InProgress, event.Deleting:
 		return false
 	case event.Waiting:
-		return n.Status != event.Waiting && n.Status != event.Held
+		return n.Status != event.Waiting && n.Status != event.AtBreakpoint
 	}
 	return true
 }

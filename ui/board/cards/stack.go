@@ -196,7 +196,7 @@ func longest(w int, texts ...string) string {
 }
 
 // urgencies are the statuses of groups, the most urgent first.
-var urgencies = []event.Status{event.Failed, event.Degraded, event.Held, event.Aborted, event.Running, event.Waiting, event.Skipped, event.Applied}
+var urgencies = []event.Status{event.Failed, event.Degraded, event.AtBreakpoint, event.Aborted, event.Running, event.Waiting, event.Skipped, event.Applied}
 
 // Rank orders groups by urgency; 0 is the most urgent.
 func Rank(n *graph.Node) int {

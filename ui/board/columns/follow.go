@@ -55,7 +55,7 @@ func (b *Board) action() *graph.Node {
 			return 5
 		case n.Status == event.Aborted && ending && b.IsCurrent(n):
 			return 4
-		case n.Status == event.Held:
+		case n.Status == event.AtBreakpoint:
 			return 3
 		case n.Status == event.Running:
 			return 2

@@ -130,7 +130,7 @@ func (b *Board) Page(by int) {
 func (b *Board) problems() iter.Seq2[screen.Spot, bool] {
 	return func(yield func(screen.Spot, bool) bool) {
 		for _, n := range b.Visible() {
-			if n.Degraded == 0 && n.Status != event.Failed && n.Status != event.Running && n.Status != event.Held && n.Status != event.Applied {
+			if n.Degraded == 0 && n.Status != event.Failed && n.Status != event.Running && n.Status != event.AtBreakpoint && n.Status != event.Applied {
 				continue
 			}
 			found := false
@@ -144,7 +144,7 @@ func (b *Board) problems() iter.Seq2[screen.Spot, bool] {
 					return
 				}
 			}
-			if !found && (n.Status == event.Failed || n.Status == event.Held) && !yield(screen.Spot{Unit: n.Unit()}, n.Status == event.Failed) {
+			if !found && (n.Status == event.Failed || n.Status == event.AtBreakpoint) && !yield(screen.Spot{Unit: n.Unit()}, n.Status == event.Failed) {
 				return
 			}
 		}

@@ -130,7 +130,7 @@ func (i *Inspector) HasAnswers() bool { return i.answers != nil }
 // the cluster.
 func (i *Inspector) CanPreview() bool {
 	n := i.Group()
-	return n != nil && i.answers != nil && (n.Status == event.Waiting || n.Status == event.Held)
+	return n != nil && i.answers != nil && (n.Status == event.Waiting || n.Status == event.AtBreakpoint)
 }
 
 // ShowsDiff reports whether the pane shows the diff of the selection: only while the run

@@ -117,7 +117,7 @@ func diagnosis(o *event.ObjectState, room int) []canvas.Line {
 
 // gateLines name the groups that a group still waits for, and those that wait for it.
 func (s Subject) gateLines(n *graph.Node, w int) (lines []canvas.Line) {
-	if n.Status == event.Waiting || n.Status == event.Held {
+	if n.Status == event.Waiting || n.Status == event.AtBreakpoint {
 		gates, why := canvas.Line{{Role: theme.Text, Text: "waits for "}}, ""
 		for _, u := range n.Ins {
 			if picture.Passed(u) {

@@ -277,7 +277,7 @@ func (p *Picture) Join(parts ...string) string {
 	return strings.Join(parts, " "+p.Theme.Lines.Dot+" ")
 }
 
-func Active(n *graph.Node) bool { return n.Status == event.Running || n.Status == event.Held }
+func Active(n *graph.Node) bool { return n.Status == event.Running || n.Status == event.AtBreakpoint }
 
 // Ready reports whether all dependencies of a waiting group are over.
 func (p *Picture) Ready(n *graph.Node) bool {
