@@ -78,14 +78,14 @@ func (l *loop) perform(effects []effect) {
 		case resetRequests:
 			l.cancelRequests()
 			l.newRequestContexts()
-		case admitReplied:
+		case replyAdmit:
 			eff.admission.done <- eff.err
-		case allApplied:
+		case reportAllApplied:
 			close(eff.run.applied)
-		case stageOver:
+		case endStage:
 			eff.run.err = eff.err
 			close(eff.run.done)
-		case replied:
+		case replyTransition:
 			eff.reply <- eff.err
 		}
 	}

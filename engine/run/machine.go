@@ -86,7 +86,7 @@ func (m *machine) handle(now time.Time, msg message) []effect {
 	case ticked:
 		m.tick()
 	case transitionRequested:
-		m.do(replied{msg.reply, msg.transition(m)})
+		m.do(replyTransition{msg.reply, msg.transition(m)})
 	}
 	m.advance()
 	return m.effects
@@ -156,7 +156,7 @@ func (m *machine) windDown() {
 		cause = fmt.Errorf("%w after %s (--timeout)", ErrTimeout, m.opts.Operation.Timeout)
 	}
 	for _, a := range m.admissions {
-		m.do(admitReplied{a, cause})
+		m.do(replyAdmit{a, cause})
 	}
 	m.admissions = nil
 	if !m.timeouts.windDownStarted { // also between two stages, when Helm sends requests

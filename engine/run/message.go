@@ -14,11 +14,11 @@ type message any
 type (
 	// announced is sent by Announce.
 	announced struct{ phases []event.Phase }
-	// admitRequested is sent by Admit. Exactly one admitReplied with the same admission answers it,
+	// admitRequested is sent by Admit. Exactly one replyAdmit with the same admission answers it,
 	// unless the run ends first.
 	admitRequested struct{ admission *admission }
-	// stageEntered is sent by Start. Exactly one stageOver with the same run
-	// answers it, after at most one allApplied, unless the run ends first.
+	// stageEntered is sent by Start. Exactly one endStage with the same run
+	// answers it, after at most one reportAllApplied, unless the run ends first.
 	stageEntered struct {
 		stage Stage
 		run   *StageRun
@@ -84,16 +84,19 @@ type (
 	endRetries     struct{ cause error }
 	cancelRequests struct{}
 	resetRequests  struct{}
-	admitReplied   struct {
+	// replyAdmit lets an Admit return.
+	replyAdmit struct {
 		admission *admission
 		err       error
 	}
-	allApplied struct{ run *StageRun }
-	stageOver  struct {
+	// reportAllApplied ends WaitApplied, endStage also Wait.
+	reportAllApplied struct{ run *StageRun }
+	endStage         struct {
 		run *StageRun
 		err error
 	}
-	replied struct {
+	// replyTransition returns the result of a transition.
+	replyTransition struct {
 		reply chan<- error
 		err   error
 	}

@@ -221,11 +221,11 @@ func (x *simulation) perform(effects []effect) {
 				x.answer(r, Outcome{}, errRefused)
 			}
 			x.hangs = nil
-		case admitReplied:
+		case replyAdmit:
 			eff.admission.done <- eff.err
-		case stageOver:
+		case endStage:
 			x.over[eff.run], x.r.stage = eff.err, nil
-		case replied:
+		case replyTransition:
 			eff.reply <- eff.err
 		}
 	}

@@ -79,7 +79,7 @@ type stage struct {
 	deadlines         []deadline // the next one first, in time of the readiness clock
 	schedule          Schedule[waitingObject]
 	failures          []*failure // in the order in which the groups failed
-	reported          bool       // allApplied was sent
+	reported          bool       // reportAllApplied was sent
 	closed            bool
 	operationTimedOut bool // the operation's timeout is over, so a lenient removal no longer waits
 	era               int  // of the machine when the stage started
@@ -244,7 +244,7 @@ func (s *stage) allOver() bool {
 	return s.ended == len(s.groups)
 }
 
-// reportApplied sends allApplied once every request of the stage was answered.
+// reportApplied sends reportAllApplied once every request of the stage was answered.
 func (s *stage) reportApplied() {
 	if s.reported || s.busy.requests > 0 || len(s.queue) > 0 {
 		return
@@ -255,7 +255,7 @@ func (s *stage) reportApplied() {
 		}
 	}
 	s.reported = true
-	s.m.do(allApplied{s.run})
+	s.m.do(reportAllApplied{s.run})
 }
 
 func (s *stage) close(cause error) {
@@ -278,8 +278,8 @@ func (s *stage) close(cause error) {
 		}
 	}
 	if cause == nil && len(err.Failures) == 0 && len(err.Skipped) == 0 {
-		s.m.do(stageOver{s.run, nil})
+		s.m.do(endStage{s.run, nil})
 		return
 	}
-	s.m.do(stageOver{s.run, err})
+	s.m.do(endStage{s.run, err})
 }

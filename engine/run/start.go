@@ -118,7 +118,7 @@ func (m *machine) start(units []*unit) {
 
 // admitNext lets the oldest Admit return.
 func (m *machine) admitNext() {
-	m.do(admitReplied{m.admissions[0], nil})
+	m.do(replyAdmit{m.admissions[0], nil})
 	m.admissions = m.admissions[1:]
 }
 
