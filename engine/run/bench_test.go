@@ -182,7 +182,7 @@ func carryThrough(p event.Phase, await bool) (ready int) {
 	m := newMachine(Options{Operation: event.Operation{Name: "install", Timeout: time.Hour}}, epoch)
 	stage := Stage{Phase: p, Readiness: time.Hour, Await: func(*plan.Group) bool { return await }}
 	now := epoch
-	inbox, seen := []message{announced{[]event.Phase{p}}, stageEntered{stage, &StageRun{}}}, []message(nil)
+	inbox, seen := []message{announced{[]event.Phase{p}}, stageStarted{stage, &StageRun{}}}, []message(nil)
 	for len(inbox)+len(seen) > 0 {
 		if len(inbox) == 0 {
 			inbox, seen = seen, nil

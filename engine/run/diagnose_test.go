@@ -34,7 +34,7 @@ func TestSignsAreDiagnosed(t *testing.T) {
 			}
 		}
 	}
-	handle(stageEntered{Stage{Phase: event.Phase{Name: "apply", Groups: groupsOf("a: x")}}, &StageRun{}})
+	handle(stageStarted{Stage{Phase: event.Phase{Name: "apply", Groups: groupsOf("a: x")}}, &StageRun{}})
 	g := m.stage.groups[0]
 	handle(observed{g, Observation{Object: g.objects[0].Object, Status: event.InProgress, Message: "0 of 1 available", Version: 2}})
 	for end := epoch.Add(time.Minute); now.Before(end); now = now.Add(100 * time.Millisecond) {
@@ -77,7 +77,7 @@ func TestObjectsWithoutPodsAreDiagnosedSoon(t *testing.T) {
 		}
 		groups := groupsOf("a: x")
 		groups[0].Objects[0].Kind = kind
-		handle(stageEntered{Stage{Phase: event.Phase{Name: "apply", Groups: groups}}, &StageRun{}})
+		handle(stageStarted{Stage{Phase: event.Phase{Name: "apply", Groups: groups}}, &StageRun{}})
 		for end := epoch.Add(10 * time.Second); now.Before(end) && looked < 0; now = now.Add(100 * time.Millisecond) {
 			if w := m.wake(); !w.IsZero() && !w.After(now) {
 				handle(ticked{})

@@ -163,13 +163,13 @@ func (e *Engine) Verdict() Verdict {
 // without breakpoints. It returns ErrAborted if an accepted command ends the run without a
 // rollback (R48).
 func (e *Engine) BeginRollback(op event.Operation, reason string) error {
-	return e.transition(ErrAborted, func(m *machine) error { return m.beginRollback(op, reason) })
+	return e.transition(ErrAborted, func(m *machine) error { return m.startRollback(op, reason) })
 }
 
 // BeginEditedRevision starts the edited revision and announces its phases, with a new clock and the
 // same breakpoints (R46). It returns ErrAborted if a later command replaced the Edit.
 func (e *Engine) BeginEditedRevision(op event.Operation, reason string, phases ...event.Phase) error {
-	return e.transition(ErrAborted, func(m *machine) error { return m.beginEditedRevision(op, reason, phases) })
+	return e.transition(ErrAborted, func(m *machine) error { return m.startEditedRevision(op, reason, phases) })
 }
 
 // End is the end of an operation.
@@ -235,7 +235,7 @@ func call[T any](e *Engine, reply <-chan T, msg message, ended T) T {
 // Start starts a stage. One stage runs at a time.
 func (e *Engine) Start(s Stage) *StageRun {
 	r := &StageRun{applied: make(chan struct{}), done: make(chan struct{}), over: e.over}
-	e.inbox.put(stageEntered{s, r})
+	e.inbox.put(stageStarted{s, r})
 	return r
 }
 

@@ -48,7 +48,7 @@ func (m *machine) resolveFailures(name event.CommandName, named event.Unit) stri
 	for _, f := range chosen {
 		m.setUnit(f.group.unit, event.Running, "")
 		if name == event.Retry {
-			s.begin(f.group)
+			s.startAttempt(f.group)
 		} else {
 			s.accept(f.group)
 		}

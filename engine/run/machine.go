@@ -67,8 +67,8 @@ func (m *machine) handle(now time.Time, msg message) []effect {
 		m.announce(msg.phases)
 	case admitRequested:
 		m.admissions = append(m.admissions, msg.admission)
-	case stageEntered:
-		m.enter(msg.stage, msg.run)
+	case stageStarted:
+		m.startStage(msg.stage, msg.run)
 	case answered:
 		msg.request.stage.answer(msg.request, msg.outcome, msg.err)
 	case nameFreed:
@@ -174,9 +174,9 @@ func (m *machine) windDown() {
 	}
 }
 
-// beginRollback starts the rollback of a failed or aborted operation. It is refused if a
+// startRollback starts the rollback of a failed or aborted operation. It is refused if a
 // command ended the run without one.
-func (m *machine) beginRollback(op event.Operation, reason string) error {
+func (m *machine) startRollback(op event.Operation, reason string) error {
 	if a := m.steering.abort; a != nil && a.Name != event.Rollback {
 		return ErrAborted
 	}
@@ -194,9 +194,9 @@ func (m *machine) beginRollback(op event.Operation, reason string) error {
 	return nil
 }
 
-// beginEditedRevision ends the replaced revision and starts the edited one. A paused run stays
+// startEditedRevision ends the replaced revision and starts the edited one. A paused run stays
 // paused until a resume (R41).
-func (m *machine) beginEditedRevision(op event.Operation, reason string, phases []event.Phase) error {
+func (m *machine) startEditedRevision(op event.Operation, reason string, phases []event.Phase) error {
 	if !m.replacing() {
 		return ErrAborted
 	}

@@ -17,9 +17,9 @@ type (
 	// admitRequested is sent by Admit. Exactly one replyAdmit with the same admission answers it,
 	// unless the run ends first.
 	admitRequested struct{ admission *admission }
-	// stageEntered is sent by Start. Exactly one endStage with the same run
+	// stageStarted is sent by Start. Exactly one endStage with the same run
 	// answers it, after at most one reportAllApplied, unless the run ends first.
-	stageEntered struct {
+	stageStarted struct {
 		stage Stage
 		run   *StageRun
 	}

@@ -174,7 +174,7 @@ func (x *simulation) handle(msg message) {
 	case serverReachable:
 		x.r.away = false
 	}
-	if in, ok := msg.(stageEntered); ok {
+	if in, ok := msg.(stageStarted); ok {
 		x.r.enter(in.stage.Phase)
 	}
 	effects := x.m.handle(x.now, msg)
@@ -392,7 +392,7 @@ func (o *simulated) admit(p phaseSpec, g *plan.Group) error {
 func (o *simulated) stage(p phaseSpec, def event.Phase) error {
 	run := &StageRun{}
 	o.x.phases[run] = p
-	o.x.post(stageEntered{Stage{Phase: def, Await: p.await, Lenient: p.Lenient, Readiness: time.Duration(o.x.s.Readiness) * time.Millisecond}, run})
+	o.x.post(stageStarted{Stage{Phase: def, Await: p.await, Lenient: p.Lenient, Readiness: time.Duration(o.x.s.Readiness) * time.Millisecond}, run})
 	left := func() bool { a := o.x.m.steering.abort; return o.x.s.Hasty && a != nil && a.Name == event.Stop }
 	o.await(func() bool { _, over := o.x.over[run]; return over || left() })
 	if _, over := o.x.over[run]; !over {
@@ -406,12 +406,12 @@ func (o *simulated) verdict() Verdict {
 }
 
 func (o *simulated) rollback() error {
-	return o.transition(func(m *machine) error { return m.beginRollback(event.Operation{Name: "uninstall"}, "") })
+	return o.transition(func(m *machine) error { return m.startRollback(event.Operation{Name: "uninstall"}, "") })
 }
 
 func (o *simulated) next() error {
 	op := event.Operation{Name: "upgrade", Timeout: o.x.m.opts.Operation.Timeout}
-	return o.transition(func(m *machine) error { return m.beginEditedRevision(op, "", o.x.s.phases()) })
+	return o.transition(func(m *machine) error { return m.startEditedRevision(op, "", o.x.s.phases()) })
 }
 
 func (o *simulated) finish(end End) error {

@@ -188,7 +188,7 @@ type deadline struct {
 	at     time.Duration // active time
 }
 
-func (m *machine) enter(def Stage, run *StageRun) {
+func (m *machine) startStage(def Stage, run *StageRun) {
 	s := &stage{Stage: def, m: m, run: run, byID: make(map[string]*group, len(def.Phase.Groups)), era: m.era,
 		schedule: Schedule[waitingObject]{Limit: maxDiagnoses}}
 	for _, g := range def.Phase.Groups {

@@ -41,7 +41,7 @@ func (m *machine) continueStarted() {
 	s.candidates = slices.DeleteFunc(s.candidates, func(g *group) bool { return g.attempt.number > 0 })
 	for _, g := range slices.Clone(s.candidates) { // an empty group ends at once and adds others
 		if g.status == event.Running {
-			s.begin(g)
+			s.startAttempt(g)
 		}
 	}
 }
@@ -111,7 +111,7 @@ func (m *machine) start(units []*unit) {
 		if len(m.admissions) > 0 && m.admissions[0].unit == u.Unit {
 			m.admitNext()
 		} else {
-			m.stage.begin(m.stage.byID[u.Group])
+			m.stage.startAttempt(m.stage.byID[u.Group])
 		}
 	}
 }
@@ -122,9 +122,9 @@ func (m *machine) admitNext() {
 	m.admissions = m.admissions[1:]
 }
 
-// begin starts an attempt at a group whose status is already Running. Its requests are sent
+// startAttempt starts an attempt at a group whose status is already Running. Its requests are sent
 // once all groups that start at this moment have started.
-func (s *stage) begin(g *group) {
+func (s *stage) startAttempt(g *group) {
 	if s.m.cohort == nil {
 		s.m.cohort = &cohort{}
 	}

@@ -60,11 +60,11 @@ func TestNothingRunsAfterTheEnd(t *testing.T) {
 		}
 		groups := groupsOf("a: x", "b: y", "c < a: z")
 		handle(announced{[]event.Phase{{Name: "apply", Groups: groups}}})
-		handle(stageEntered{Stage{Phase: event.Phase{Name: "apply", Groups: groups}}, &StageRun{}})
+		handle(stageStarted{Stage{Phase: event.Phase{Name: "apply", Groups: groups}}, &StageRun{}})
 		g := m.stage.groups[0]
 		handle(observed{g, Observation{Object: g.objects[0].Object, Status: event.Failed, Message: "exit code 2", Version: 2}})
 		if rolledBack {
-			handle(transitionRequested{func(m *machine) error { return m.beginRollback(event.Operation{Name: "uninstall"}, "") }, make(chan error, 1)})
+			handle(transitionRequested{func(m *machine) error { return m.startRollback(event.Operation{Name: "uninstall"}, "") }, make(chan error, 1)})
 		}
 		handle(transitionRequested{func(m *machine) error { return m.finish(End{Status: event.Failed, Exit: 1}) }, make(chan error, 1)})
 		for unit, want := range map[string]event.Status{"c:a": event.Failed, "c:b": event.Aborted, "c:c": event.Skipped} {
