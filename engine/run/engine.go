@@ -151,7 +151,7 @@ type Verdict struct {
 }
 
 // Verdict returns the verdict so far. Commands may change it until the closing event, so
-// BeginRollback, BeginEditedRevision and Finish check again.
+// StartRollback, StartEditedRevision and Finish check again.
 func (e *Engine) Verdict() Verdict {
 	ended := Verdict{Abort: &event.Command{Name: event.Abort}}
 	return ask(e, ended, func(l *loop) Verdict {
@@ -159,16 +159,16 @@ func (e *Engine) Verdict() Verdict {
 	})
 }
 
-// BeginRollback starts the rollback of a failed or aborted operation, with a new clock and
+// StartRollback starts the rollback of a failed or aborted operation, with a new clock and
 // without breakpoints. It returns ErrAborted if an accepted command ends the run without a
 // rollback (R48).
-func (e *Engine) BeginRollback(op event.Operation, reason string) error {
+func (e *Engine) StartRollback(op event.Operation, reason string) error {
 	return e.transition(ErrAborted, func(m *machine) error { return m.startRollback(op, reason) })
 }
 
-// BeginEditedRevision starts the edited revision and announces its phases, with a new clock and the
+// StartEditedRevision starts the edited revision and announces its phases, with a new clock and the
 // same breakpoints (R46). It returns ErrAborted if a later command replaced the Edit.
-func (e *Engine) BeginEditedRevision(op event.Operation, reason string, phases ...event.Phase) error {
+func (e *Engine) StartEditedRevision(op event.Operation, reason string, phases ...event.Phase) error {
 	return e.transition(ErrAborted, func(m *machine) error { return m.startEditedRevision(op, reason, phases) })
 }
 

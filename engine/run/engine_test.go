@@ -291,7 +291,7 @@ func TestRollbackHasItsOwnClockAndAbort(t *testing.T) { // R33, R43
 			t.Fatalf("error %v, verdict %+v", err, v)
 		}
 		b.at(20 * sec)
-		b.e.BeginRollback(event.Operation{Name: "uninstall", Timeout: 10 * sec}, "aborted")
+		b.e.StartRollback(event.Operation{Name: "uninstall", Timeout: 10 * sec}, "aborted")
 		fake := newFake(map[string]behaviour{"x": {gone: 5 * sec}})
 		err = b.e.Run(Stage{Phase: event.Phase{Name: "rollback/remove", Kind: event.PhaseRemove, Groups: groupsOf("a: x")}, Cluster: fake})
 		if err != nil {
@@ -350,7 +350,7 @@ func TestARollbackDoesNotTurnBackWhatWasReady(t *testing.T) {
 			t.Fatal(err)
 		}
 		seen := fake.reports[apply.Groups[0].Objects[0]]
-		e.BeginRollback(event.Operation{Name: "uninstall"}, "")
+		e.StartRollback(event.Operation{Name: "uninstall"}, "")
 		seen(Observation{Object: apply.Groups[0].Objects[0], Status: event.Gone, Version: 999})
 		e.Finish(End{Status: event.Failed, Exit: 1})
 		var s event.State

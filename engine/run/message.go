@@ -53,7 +53,7 @@ type (
 	serverReachable struct{}
 	// ticked is sent by the loop at the time that wake returned.
 	ticked struct{}
-	// transitionRequested is sent by BeginRollback, BeginEditedRevision and Finish, which
+	// transitionRequested is sent by StartRollback, StartEditedRevision and Finish, which
 	// wait on reply. It is buffered.
 	transitionRequested struct {
 		transition func(*machine) error

@@ -397,7 +397,7 @@ func (r *reference) operation(e event.Event) {
 		r.begun = true
 	case e.Status == event.RollingBack:
 		if r.steer.abort == event.Abort || r.steer.abort == event.Stop {
-			r.fail("R48: a rollback begins after an accepted %s", r.steer.abort)
+			r.fail("R48: a rollback starts after an accepted %s", r.steer.abort)
 		}
 		r.steer, r.timeout = refSteering{rolling: true}, false
 	default:
@@ -427,10 +427,10 @@ func (r *reference) ended(e event.Event) {
 		r.fail("R21: %d groups are applied and not known to be ready, the end tells of %d: %q", unchecked, e.Unchecked, e.Outcome)
 	}
 	if r.steer.abort == event.Edit {
-		r.fail("R48: an edit was accepted and no other revision began")
+		r.fail("R48: an edit was accepted and no other revision started")
 	}
 	if r.steer.abort == event.Rollback {
-		r.fail("R48: a rollback was accepted and did not begin")
+		r.fail("R48: a rollback was accepted and did not start")
 	}
 	if r.steer.abort != "" && status != event.Aborted {
 		r.fail("R48: %s was accepted, but the operation is %s", r.steer.abort, status)

@@ -137,11 +137,11 @@ func (x *live) verdict() Verdict   { return x.e.Verdict() }
 func (x *live) finish(e End) error { return x.e.Finish(e) }
 func (x *live) sleep(ms int)       { time.Sleep(time.Duration(ms) * time.Millisecond) }
 func (x *live) rollback() error {
-	return x.e.BeginRollback(event.Operation{Name: "uninstall"}, "")
+	return x.e.StartRollback(event.Operation{Name: "uninstall"}, "")
 }
 
 func (x *live) next() error {
-	return x.e.BeginEditedRevision(event.Operation{Name: "upgrade", Timeout: x.s.options().Operation.Timeout}, "", x.s.phases()...)
+	return x.e.StartEditedRevision(event.Operation{Name: "upgrade", Timeout: x.s.options().Operation.Timeout}, "", x.s.phases()...)
 }
 
 // liveCluster is the cluster of one stage.

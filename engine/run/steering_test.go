@@ -232,7 +232,7 @@ func TestRemovalsHaveTheirOwnBreakpoints(t *testing.T) { // R42
 func TestTheFirstInterruptOfARollbackChangesNothing(t *testing.T) { // R43, R44
 	for _, name := range []event.CommandName{event.Abort, event.Stop} {
 		inBubble(t, Options{HoldOnFailure: true}, func(b *bench) {
-			if err := b.e.BeginRollback(event.Operation{Name: "uninstall"}, "it failed"); err != nil {
+			if err := b.e.StartRollback(event.Operation{Name: "uninstall"}, "it failed"); err != nil {
 				t.Error(err)
 			}
 			remove := event.Phase{Name: "rollback/remove", Kind: event.PhaseRemove, Groups: groupsOf("a: x", "b < a: y")}
@@ -262,7 +262,7 @@ func TestTheFirstInterruptOfARollbackChangesNothing(t *testing.T) { // R43, R44
 // a rollback is running (R43).
 func TestWarnedUserStopsARollbackAtOnce(t *testing.T) {
 	inBubble(t, Options{}, func(b *bench) {
-		if err := b.e.BeginRollback(event.Operation{Name: "uninstall"}, "it failed"); err != nil {
+		if err := b.e.StartRollback(event.Operation{Name: "uninstall"}, "it failed"); err != nil {
 			t.Error(err)
 		}
 		b.e.Command(event.Command{Name: event.Abort, KnowsRollback: true, ID: "7"})
@@ -278,7 +278,7 @@ func TestWarnedUserStopsARollbackAtOnce(t *testing.T) {
 
 func TestAFailureOfARollbackIsHeld(t *testing.T) { // R44
 	inBubble(t, Options{HoldOnFailure: true}, func(b *bench) {
-		if err := b.e.BeginRollback(event.Operation{Name: "rollback"}, "it failed"); err != nil {
+		if err := b.e.StartRollback(event.Operation{Name: "rollback"}, "it failed"); err != nil {
 			t.Error(err)
 		}
 		back := event.Phase{Name: "rollback/apply", Kind: event.PhaseApply, Groups: groupsOf("a: x")}
@@ -310,7 +310,7 @@ func TestAcceptedCommandsCountAtTheEnd(t *testing.T) { // R48
 			if v := b.e.Verdict(); v.Abort == nil || v.Abort.Name != tt.command {
 				t.Errorf("verdict %+v, want %s", v, tt.command)
 			}
-			if err := b.e.BeginRollback(event.Operation{Name: "uninstall"}, ""); (err == nil) != tt.rollback {
+			if err := b.e.StartRollback(event.Operation{Name: "uninstall"}, ""); (err == nil) != tt.rollback {
 				t.Errorf("after %s a rollback begins: %v", tt.command, err)
 			}
 			if err := b.e.Finish(End{Status: event.Aborted, Exit: 3}); err != nil {

@@ -239,7 +239,7 @@ func (r *runner) startEditedRevision(a *attempt, edit *Edit) (ended bool, cause 
 	op.revisions = append(op.revisions, edit.operation) // before its event is published
 	op.mu.Unlock()
 	message := replacedMessage(op.prepared.Info, replaced.status)
-	if op.engine.BeginEditedRevision(edit.Info(), message, edit.operation.phasesWithDurations()...) != nil {
+	if op.engine.StartEditedRevision(edit.Info(), message, edit.operation.phasesWithDurations()...) != nil {
 		op.mu.Lock()
 		op.revisions = op.revisions[:len(op.revisions)-1]
 		op.mu.Unlock()

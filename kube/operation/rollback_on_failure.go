@@ -29,7 +29,7 @@ func ShouldRollBack(c Common, v run.Verdict) bool {
 // accepted (R48).
 func (r *runner) rollBack(end run.End, cause error, notes []string) (ended bool, err error) {
 	info := r.op.rollback.info
-	if r.engine.BeginRollback(info, cause.Error()) != nil {
+	if r.engine.StartRollback(info, cause.Error()) != nil {
 		return false, nil
 	}
 	a, err := r.runRollback()

@@ -30,7 +30,7 @@ func (s *Stack) rollBack(end *run.End, cause error) error {
 	changed := s.toRollBack()
 	info := s.info
 	info.Name = "rollback"
-	if err := s.engine.BeginRollback(info, cause.Error()); err != nil {
+	if err := s.engine.StartRollback(info, cause.Error()); err != nil {
 		return err
 	}
 	s.mu.Lock()

@@ -59,7 +59,7 @@ func finish(e *run.Engine, cluster *Cluster, err error) {
 	default:
 		undo := operation
 		undo.Name = "uninstall"
-		if e.BeginRollback(undo, "aborted: uninstalling") != nil {
+		if e.StartRollback(undo, "aborted: uninstalling") != nil {
 			e.Finish(run.End{Status: event.Aborted, Message: "kept what is there", Exit: 3})
 			return
 		}

@@ -47,7 +47,7 @@ func refused(t *testing.T) []event.Event {
 		groups := readPlan(shop...)
 		b.Announce(apply(groups))
 		err := b.Run(run.Stage{Phase: apply(groups), Cluster: newFake(fates(map[string]fate{"ddl": {refused: `create ConfigMap/ddl: exceeded quota: counts, used: configmaps=9, limited: configmaps=9`}}))})
-		_ = b.BeginRollback(event.Operation{Name: "rollback", ToRevision: 3, Timeout: time.Minute}, err.Error())
+		_ = b.StartRollback(event.Operation{Name: "rollback", ToRevision: 3, Timeout: time.Minute}, err.Error())
 		back := event.Phase{Name: "rollback/apply", Kind: event.PhaseApply, Groups: readPlan("shop/db:schema: ConfigMap/ddl")}
 		b.Announce(back)
 		_ = b.Run(run.Stage{Phase: back, Cluster: newFake(nil)})

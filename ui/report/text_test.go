@@ -218,7 +218,7 @@ func rolledBack(t *testing.T) []event.Event {
 		b.at(5 * sec)
 		b.command(event.Rollback, "")
 		_ = r.Wait()
-		b.BeginRollback(event.Operation{Name: "uninstall", Timeout: 5 * time.Minute}, "aborted")
+		b.StartRollback(event.Operation{Name: "uninstall", Timeout: 5 * time.Minute}, "aborted")
 		undo := event.Phase{Name: "rollback/remove", Kind: event.PhaseRemove, Groups: readPlan(
 			"shop/db:database: Service/db-server, StatefulSet/db-server", "shop/queue:broker: Service/queue, StatefulSet/queue", "shop/db:config < shop/db:database: ConfigMap/db, Secret/db")}
 		b.Announce(undo)
