@@ -51,7 +51,7 @@ func TestSignsAreDiagnosed(t *testing.T) {
 	if n := len(looks)*cost + cost; n > 20 {
 		t.Errorf("%d requests in a minute: %v", n, looks)
 	}
-	m.timeouts.heartbeat = 0
+	m.timeouts.nextHeartbeat = 0
 	handle(ticked{})
 	if len(reported) != 1 || !strings.Contains(reported[0], ": exited with code 3; waiting for ") {
 		t.Errorf("the heartbeat drops the cause: %q", reported)

@@ -76,7 +76,7 @@ func (f Finding) Status() event.Status {
 	return ""
 }
 
-func (f Finding) nothing() bool { return f.Cause == "" && len(f.Lines) == 0 }
+func (f Finding) empty() bool { return f.Cause == "" && len(f.Lines) == 0 }
 
 // Engine runs one operation: a sequence of stages, steered by commands. Its methods are
 // safe for concurrent use. New starts it, Finish ends it.

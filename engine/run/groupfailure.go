@@ -44,8 +44,8 @@ func (s *stage) reportFailures() {
 			s.reportFailure(f, *f.known)
 		}
 	}
-	if len(s.failures) > 0 && s.m.root == nil {
-		s.m.root = &s.failures[0].Failure
+	if len(s.failures) > 0 && s.m.firstFailure == nil {
+		s.m.firstFailure = &s.failures[0].Failure
 	}
 }
 
@@ -63,8 +63,8 @@ func (f *failure) text(found Finding) string {
 		return f.symptom
 	case found.Symptom:
 		return f.symptom + "; " + found.Cause
-	case f.timedOut != "":
-		return found.Cause + "; " + f.timedOut
+	case f.timeoutNote != "":
+		return found.Cause + "; " + f.timeoutNote
 	}
 	return found.Cause
 }
@@ -82,7 +82,7 @@ func (s *stage) diagnosed(d diagnosis, found Finding) {
 	s.busy.diagnoses--
 	o.setFinding(d.failure.withDecidingCause(found))
 	s.reportFailure(d.failure, o.found)
-	if o.found.Cause != "" || !found.nothing() {
+	if o.found.Cause != "" || !found.empty() {
 		s.reportFinding(d.group, o, d.actual, found.Lines)
 	}
 }

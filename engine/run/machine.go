@@ -19,17 +19,17 @@ type machine struct {
 	clock    clock
 	// readiness is the clock of readiness timeouts: it stops whenever clock stops, and while
 	// the API server is unreachable.
-	readiness  clock
-	outage     outage
-	units      units
-	admissions []*admission
-	stage      *stage // nil between stages
-	cohort     *cohort
-	timeouts   timeouts
-	rollback   rollback
-	era        int      // counts rollbacks and edited revisions; observations of an earlier era are ignored
-	root       *Failure // the first failure of earlier stages that was not fixed
-	ended      bool
+	readiness    clock
+	outage       outage
+	units        units
+	admissions   []*admission
+	stage        *stage // nil between stages
+	cohort       *cohort
+	timeouts     timeouts
+	rollback     rollback
+	era          int      // counts rollbacks and edited revisions; observations of an earlier era are ignored
+	firstFailure *Failure // that was not fixed; it explains the end of the run
+	ended        bool
 }
 
 type rollback struct {
@@ -207,7 +207,7 @@ func (m *machine) startEditedRevision(op event.Operation, reason string, phases 
 			m.opts.Breakpoints = append(m.opts.Breakpoints, u.Group)
 		}
 	}
-	m.units, m.root, m.opts.Operation = units{}, nil, op
+	m.units, m.firstFailure, m.opts.Operation = units{}, nil, op
 	paused := m.steering.paused
 	m.startOver()
 	m.publish(event.Event{Kind: event.KindOperation, Status: event.Running, Operation: &op, Message: oneLine(reason)})
@@ -246,8 +246,8 @@ func (m *machine) finish(end End) error {
 	} else {
 		m.skipUnits(m.skipReason("the operation ended"))
 	}
-	if m.root != nil && end.Object == nil && end.Status != event.Succeeded {
-		end.Object, end.Cause, end.Evidence = &m.root.Object, m.root.Cause, m.root.Evidence
+	if m.firstFailure != nil && end.Object == nil && end.Status != event.Succeeded {
+		end.Object, end.Cause, end.Evidence = &m.firstFailure.Object, m.firstFailure.Cause, m.firstFailure.Evidence
 	}
 	m.do(publish{closing: true, event: event.Event{
 		Kind: event.KindOperation, Status: end.Status, Message: oneLine(end.Message), Exit: &end.Exit,
@@ -260,8 +260,8 @@ func (m *machine) finish(end End) error {
 
 // skipReason returns why units did not start: the first failed group, or else fallback.
 func (m *machine) skipReason(fallback string) string {
-	if m.root != nil && m.steering.abort == nil {
-		return m.root.Group + " failed"
+	if m.firstFailure != nil && m.steering.abort == nil {
+		return m.firstFailure.Group + " failed"
 	}
 	return fallback
 }

@@ -177,7 +177,7 @@ func (s *stage) assess(g *group, o *object) {
 		s.evaluate(g, o)
 	}
 	s.settle(g, o)
-	s.markLeafReady(g)
+	s.markUncheckedReady(g)
 	if g.status == event.Running {
 		s.continueGroup(g)
 	}
@@ -274,11 +274,11 @@ func (s *stage) endGroup(g *group) {
 			s.addCandidate(next)
 		}
 	}
-	s.markLeafReady(g)
+	s.markUncheckedReady(g)
 }
 
-// markLeafReady publishes that an unchecked group is ready, or gone (R21).
-func (s *stage) markLeafReady(g *group) {
+// markUncheckedReady publishes that an unchecked group is ready, or gone (R21).
+func (s *stage) markUncheckedReady(g *group) {
 	if g.status == event.Applied && g.attempt.notDone == 0 {
 		s.m.setUnit(g.unit, s.goal(), g.change())
 	}

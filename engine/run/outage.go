@@ -81,8 +81,8 @@ func (o *outage) text(now time.Time) string {
 	return fmt.Sprintf("the API server has been unreachable for %s (%s)", duration, oneLine(o.reason))
 }
 
-// state describes the outage as a suffix for the state of an object, or returns "".
-func (o *outage) state(now time.Time) string {
+// suffix describes the outage as a suffix for the state of an object, or returns "".
+func (o *outage) suffix(now time.Time) string {
 	if o.since.IsZero() {
 		return ""
 	}

@@ -17,7 +17,7 @@ const windDownTime = 10 * time.Second
 type timeouts struct {
 	expired         bool          // the operation's timeout has passed
 	windDownStarted bool          // endRetries was sent
-	heartbeat       time.Duration // next heartbeat, in active time
+	nextHeartbeat   time.Duration // in active time
 	cancelAt        time.Time     // when requests in flight are cancelled, zero for never
 	cancelled       bool          // they were cancelled
 }
@@ -43,7 +43,7 @@ func (m *machine) wake() time.Time {
 	}
 	if s := m.stage; s != nil {
 		if m.opts.Heartbeat > 0 {
-			wakeAt(&m.clock, t.heartbeat)
+			wakeAt(&m.clock, t.nextHeartbeat)
 		}
 		s.dropStale()
 		if len(s.deadlines) > 0 {
@@ -146,7 +146,7 @@ func (m *machine) tick() {
 		return
 	}
 	m.stage.expireDeadlines()
-	if m.opts.Heartbeat > 0 && active >= t.heartbeat {
+	if m.opts.Heartbeat > 0 && active >= t.nextHeartbeat {
 		m.restartHeartbeat()
 		m.publishHeartbeat(m.stage)
 	}
@@ -185,14 +185,14 @@ func (s *stage) expireDeadlines() {
 			goal = "gone"
 		}
 		s.fail(d.group, d.object, &failure{
-			symptom:  oneLine(fmt.Sprintf("not %s after %s (--readiness-timeout): %s", goal, s.Readiness, d.object.state())),
-			timedOut: fmt.Sprintf("gave up after %s (--readiness-timeout)", s.Readiness),
+			symptom:     oneLine(fmt.Sprintf("not %s after %s (--readiness-timeout): %s", goal, s.Readiness, d.object.state())),
+			timeoutNote: fmt.Sprintf("gave up after %s (--readiness-timeout)", s.Readiness),
 		})
 	}
 }
 
 func (m *machine) restartHeartbeat() {
-	m.timeouts.heartbeat = m.clock.active(m.now) + m.opts.Heartbeat
+	m.timeouts.nextHeartbeat = m.clock.active(m.now) + m.opts.Heartbeat
 }
 
 // state describes an object's last status with its message.
@@ -215,10 +215,11 @@ func (m *machine) failUnready() {
 		}
 		for _, o := range g.objects {
 			if !o.settled {
-				limit, away := m.opts.Operation.Timeout, m.outage.state(m.now)
+				limit := m.opts.Operation.Timeout
+				outage := m.outage.suffix(m.now)
 				m.stage.fail(g, o, &failure{
-					symptom:  oneLine(fmt.Sprintf("not finished after %s (--timeout): %s", limit, o.state()+away)),
-					timedOut: fmt.Sprintf("gave up after %s (--timeout)%s", limit, away),
+					symptom:     oneLine(fmt.Sprintf("not finished after %s (--timeout): %s", limit, o.state()+outage)),
+					timeoutNote: fmt.Sprintf("gave up after %s (--timeout)%s", limit, outage),
 				})
 				break
 			}
