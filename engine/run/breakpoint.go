@@ -13,7 +13,7 @@ type breakpoint uint8
 const (
 	noBreakpoint       breakpoint = iota
 	breakpointSet                 // pauses the run, and stays set
-	breakpointOnce                // pauses the run, then is removed: the target of a run-to
+	breakpointOnce                // pauses the run, then is cleared: the target of a run-to
 	breakpointDisabled            // does not pause the run, but can be enabled again
 )
 
@@ -62,9 +62,9 @@ func (m *machine) pauseAtBreakpoints(units []*unit) bool {
 	return true
 }
 
-// toggleBreakpoint deletes a breakpoint, or disables it, or else sets it.
-func (m *machine) toggleBreakpoint(named event.Unit, disable bool) string {
-	u, why := m.unstarted(named)
+// toggleBreakpoint clears a breakpoint, or disables it, or else sets it.
+func (m *machine) toggleBreakpoint(target event.Unit, disable bool) string {
+	u, why := m.unstarted(target)
 	next := breakpointSet
 	switch {
 	case why != "":
@@ -81,16 +81,16 @@ func (m *machine) toggleBreakpoint(named event.Unit, disable bool) string {
 }
 
 // runTo continues until a unit could start. Other breakpoints still pause the run.
-func (m *machine) runTo(named event.Unit) string {
+func (m *machine) runTo(target event.Unit) string {
 	if m.steering.reported == event.Held {
 		return m.heldRefusal()
 	}
-	u, why := m.unstarted(named)
+	u, why := m.unstarted(target)
 	switch {
 	case why != "":
 		return why
 	case u.status == event.AtBreakpoint || slices.Contains(m.startable(), u):
-		return u.Group + " is the next group already"
+		return u.Group + " is already the next group"
 	}
 	if !u.mustPause() {
 		b := breakpointOnce

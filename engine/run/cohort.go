@@ -68,7 +68,7 @@ func (c *cohort) due() (due []*group) {
 }
 
 func (w offeredWave) valid() bool {
-	if w.group.status != event.Running || w.group.attempt.accepted {
+	if w.group.status != event.Running || w.group.attempt.rechecking {
 		return false
 	}
 	rank, pending, ok := w.group.nextWave()

@@ -118,7 +118,7 @@ func TestCommands(t *testing.T) { // R40 to R45: the exact events of each
 				b.command(event.RunTo, "c:b")
 				b.command(event.Resume, "")
 			},
-			trace: []string{"0.0s run paused (before the first group)", "0.0s run-to refused (c:a is the next group already)",
+			trace: []string{"0.0s run paused (before the first group)", "0.0s run-to refused (c:a is already the next group)",
 				`0.0s run-to refused (no group "c:q")`, "0.0s breakpoint c:b set", "0.0s break accepted",
 				"0.0s breakpoint c:c set", "0.0s run running", "0.0s run-to accepted", "0.0s c:a running", "2.0s c:a ready",
 				"2.0s c:b held (breakpoint)", "2.0s run paused (breakpoint c:b)", "3.0s c:b waiting", "3.0s run running", "3.0s run-to accepted", "3.0s c:b running",

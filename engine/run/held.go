@@ -22,20 +22,20 @@ func (m *machine) heldFailure() *failure {
 	return nil
 }
 
-// resolveFailures accepts, retries or gives up the named failed group, or all failed groups if none is named.
-func (m *machine) resolveFailures(name event.CommandName, named event.Unit) string {
+// resolveFailures re-checks, retries or gives up the named failed group, or all failed groups if none is named.
+func (m *machine) resolveFailures(command event.CommandName, target event.Unit) string {
 	if m.heldFailure() == nil {
 		return "there is no failed group to fix"
 	}
 	s := m.stage
 	chosen := slices.DeleteFunc(slices.Clone(s.failures), func(f *failure) bool {
-		return f.state == failureDiagnosing || named.Group != "" && f.Group != named.Group ||
-			named.Phase != "" && f.group.Phase != named.Phase
+		return f.state == failureDiagnosing || target.Group != "" && f.Group != target.Group ||
+			target.Phase != "" && f.group.Phase != target.Phase
 	})
 	if len(chosen) == 0 {
-		return named.Group + " has not failed"
+		return target.Group + " has not failed"
 	}
-	if name == event.GiveUp {
+	if command == event.GiveUp {
 		for _, f := range chosen {
 			f.state = failureGivenUp
 		}
@@ -47,19 +47,19 @@ func (m *machine) resolveFailures(name event.CommandName, named event.Unit) stri
 	s.ended, s.fullyQueued = 0, 0 // earlier groups may be running again
 	for _, f := range chosen {
 		m.setUnit(f.group.unit, event.Running, "")
-		if name == event.Retry {
+		if command == event.Retry {
 			s.startAttempt(f.group)
 		} else {
-			s.accept(f.group)
+			s.recheck(f.group)
 		}
 	}
 	return ""
 }
 
-// accept waits for a failed group again without applying it, because it may have been fixed in the cluster.
-func (s *stage) accept(g *group) {
+// recheck waits for a failed group again without applying it, because it may have been fixed in the cluster.
+func (s *stage) recheck(g *group) {
 	g.attempt.round++
-	g.attempt.accepted = true
+	g.attempt.rechecking = true
 	for _, o := range g.objects {
 		o.pace.Cancel()
 		if o.last.Status == event.Failed {

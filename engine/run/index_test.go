@@ -60,7 +60,7 @@ func dueOf(c *cohort) []*group {
 	var due []*group
 	found := false
 	for _, g := range c.groups {
-		if g.status != event.Running || g.attempt.accepted {
+		if g.status != event.Running || g.attempt.rechecking {
 			continue
 		}
 		rank, waits, ok := g.nextWave()

@@ -27,7 +27,7 @@ func (s *stage) answer(r request, out Outcome, err error) {
 		return // sendQueued can send the request of the newer attempt now
 	}
 	blocked := err == nil && out.WaitGone != nil
-	if blocked && g.status == event.Running && !g.attempt.accepted {
+	if blocked && g.status == event.Running && !g.attempt.rechecking {
 		s.block(g, o, out.Message)
 		return
 	}
@@ -168,7 +168,7 @@ func (s *stage) observe(g *group, seen Observation) {
 
 // assess updates an object and its group after an observation.
 func (s *stage) assess(g *group, o *object) {
-	if o.request != requestSucceeded && !g.attempt.accepted {
+	if o.request != requestSucceeded && !g.attempt.rechecking {
 		return
 	}
 	if s.removes() {
@@ -215,7 +215,7 @@ func (s *stage) evaluate(g *group, o *object) {
 	default:
 		s.setObject(g, o, o.last.Status, o.last.Message, "")
 	}
-	if o.status == event.Failed && (g.await || g.attempt.accepted) {
+	if o.status == event.Failed && (g.await || g.attempt.rechecking) {
 		certainty := causeUnknown
 		if o.last.Decided {
 			certainty = causePartial
@@ -233,11 +233,11 @@ func (s *stage) done(o *object) bool {
 }
 
 // settle updates whether an object is done and whether it is settled: the group no longer
-// waits for it. An object that is ready already counts at once (R50). One that was accepted
+// waits for it. An object that is already ready counts at once (R50). One that is re-checked
 // without an apply must be done even if its group is not awaited.
 func (s *stage) settle(g *group, o *object) {
 	done := s.done(o)
-	settled := done && g.attempt.accepted
+	settled := done && g.attempt.rechecking
 	if o.request == requestSucceeded {
 		settled = done || !g.await || o.notAwaited
 	}
@@ -256,7 +256,7 @@ func setFlag(flag *bool, value bool, unset *int) {
 	*flag = value
 }
 
-// endGroup ends a group whose objects are all settled; one that is ready already ends with its last answer (R50).
+// endGroup ends a group whose objects are all settled; a group that is already ready ends with its last answer (R50).
 func (s *stage) endGroup(g *group) {
 	if g.status != event.Running || g.attempt.unsettled > 0 {
 		return

@@ -112,14 +112,14 @@ type group struct {
 }
 
 type attempt struct {
-	number    int // 0 before the first
-	round     int // counts attempts and accepts
-	accepted  bool
-	wave      int // the next wave to queue
-	queued    int // the next object to queue
-	pending   int // requests of this attempt without an answer
-	unsettled int // objects that are not settled
-	notDone   int // objects that are not done
+	number     int  // 0 before the first
+	round      int  // counts attempts and re-checks
+	rechecking bool // without applying it again
+	wave       int  // the next wave to queue
+	queued     int  // the next object to queue
+	pending    int  // requests of this attempt without an answer
+	unsettled  int  // objects that are not settled
+	notDone    int  // objects that are not done
 }
 
 type object struct {

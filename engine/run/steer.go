@@ -141,14 +141,14 @@ func (m *machine) resume() string {
 }
 
 // Rule R41: a step starts one unit: the first in plan order whose gates are open, or the named one
-func (m *machine) step(named event.Unit) string {
+func (m *machine) step(target event.Unit) string {
 	switch m.steering.reported {
 	case event.Running:
 		return "the run is not paused; pause it first"
 	case event.Held:
 		return m.heldRefusal()
 	}
-	if named.Group == "" {
+	if target.Group == "" {
 		if m.steering.step {
 			return "already waiting to step; nothing can start yet"
 		}
@@ -156,10 +156,10 @@ func (m *machine) step(named event.Unit) string {
 		return ""
 	}
 	startable := m.startable()
-	u := m.units.find(named, func(u *unit) bool { return slices.Contains(startable, u) })
+	u := m.units.find(target, func(u *unit) bool { return slices.Contains(startable, u) })
 	switch {
 	case u == nil:
-		return fmt.Sprintf("no group %q", named.Group)
+		return fmt.Sprintf("no group %q", target.Group)
 	case u.status != event.Waiting && u.status != event.AtBreakpoint:
 		return u.Group + " has already started"
 	case !slices.Contains(startable, u):
@@ -182,12 +182,12 @@ func (m *machine) waitsFor(u *unit) string {
 }
 
 // unstarted returns the named unit if it has not started, or else the reason for a refusal.
-func (m *machine) unstarted(named event.Unit) (u *unit, refusal string) {
+func (m *machine) unstarted(target event.Unit) (u *unit, refusal string) {
 	waiting := func(u *unit) bool { return u.status == event.Waiting || u.status == event.AtBreakpoint }
-	u = m.units.find(named, waiting)
+	u = m.units.find(target, waiting)
 	switch {
 	case u == nil:
-		return nil, fmt.Sprintf("no group %q", named.Group)
+		return nil, fmt.Sprintf("no group %q", target.Group)
 	case !waiting(u):
 		return nil, u.Group + " has already started"
 	}
