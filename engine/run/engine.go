@@ -199,7 +199,8 @@ func (e *Engine) Finish(end End) error {
 // Close is like Finish, but if a command was accepted in the meantime, the run ends as aborted (R48).
 func (e *Engine) Close(end End) {
 	if e.Finish(end) != nil {
-		end.Status, end.Exit = event.Aborted, 3
+		end.Status = event.Aborted
+		end.Exit = 3
 		_ = e.Finish(end) // never refused
 	}
 }

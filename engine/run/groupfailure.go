@@ -19,19 +19,20 @@ func (s *stage) fail(g *group, o *object, f *failure) {
 		return
 	}
 	s.queue = slices.DeleteFunc(s.queue, func(r request) bool { return r.group == g })
-	for _, o := range g.objects {
-		if o.request != requestSucceeded {
-			o.ignoreEarlier()
+	for _, other := range g.objects {
+		if other.request != requestSucceeded {
+			other.ignoreEarlier()
 		}
 	}
-	f.group, f.Failure = g, Failure{Group: g.Group, Object: o.actual()}
+	f.group = g
+	f.Failure = Failure{Group: g.Group, Object: o.actual()}
 	g.status = event.Failed
 	f.known = &o.found
 	s.failures = append(s.failures, f)
 	s.unblock(g)
 	if f.certainty != causeKnown && s.m.opts.Diagnose != nil {
 		s.busy.diagnoses++
-		s.m.do(startDiagnosis{diagnosis{s, g, o, f.Object, g.attempt.round, f}})
+		s.m.do(startDiagnosis{diagnosis{stage: s, group: g, object: o, actual: f.Object, round: g.attempt.round, failure: f}})
 		return
 	}
 	s.reportFailure(f, o.found)
@@ -51,7 +52,9 @@ func (s *stage) reportFailures() {
 
 func (s *stage) reportFailure(f *failure, found Finding) {
 	f.state = max(f.state, failureReported)
-	f.Message, f.Cause, f.Evidence = f.text(found), cmp.Or(found.Cause, f.symptom), found.Evidence
+	f.Message = f.text(found)
+	f.Cause = cmp.Or(found.Cause, f.symptom)
+	f.Evidence = found.Evidence
 	s.m.failUnit(f.group.unit, f.Failure)
 	s.m.reportRun()
 }
@@ -94,9 +97,9 @@ func (s *stage) diagnosedWaiting(d diagnosis, found Finding) {
 	if s.closed || d.round != g.attempt.round || g.status != event.Running || o.settled {
 		return
 	}
-	known := o.found.Cause
+	before := o.found.Cause
 	o.setFinding(found)
-	if o.found.Cause != known {
+	if o.found.Cause != before {
 		s.reportFinding(g, o, d.actual, found.Lines)
 	}
 	if s.Lenient && o.request == requestSucceeded && found.Fails {
@@ -140,30 +143,30 @@ func (o *object) setFinding(found Finding) {
 // through which it waits. The zero value means none.
 type blame struct{ failed, gate string }
 
-// blame finds the failed group that keeps g from starting; known caches results.
-func (s *stage) blame(g *group, known map[*group]blame) blame {
-	if b, ok := known[g]; ok {
+// blame finds the failed group that keeps g from starting; cache has the results so far.
+func (s *stage) blame(g *group, cache map[*group]blame) blame {
+	if b, ok := cache[g]; ok {
 		return b
 	}
-	known[g] = blame{}
+	cache[g] = blame{}
 	for _, id := range g.def.After {
 		gate := s.byID[id]
 		switch {
 		case gate == nil:
 			continue
 		case gate.status == event.Failed:
-			known[g] = blame{id, id}
+			cache[g] = blame{id, id}
 		default:
-			known[g] = blame{s.blame(gate, known).failed, id}
+			cache[g] = blame{s.blame(gate, cache).failed, id}
 		}
-		if known[g].failed != "" {
+		if cache[g].failed != "" {
 			break
 		}
 	}
-	return known[g]
+	return cache[g]
 }
 
-// whySkipped names the failed group that g waits for, and the reason for an inferred edge.
+// whySkipped names the failed group that g waits for, and the reason for an inferred dependency.
 func (g *group) whySkipped(b blame, cause error) string {
 	switch {
 	case b.failed != "" && g.def.Why[b.gate] != "":

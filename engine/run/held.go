@@ -44,7 +44,9 @@ func (m *machine) resolveFailures(command event.CommandName, target event.Unit) 
 	}
 	s.failures = slices.DeleteFunc(s.failures, func(f *failure) bool { return slices.Contains(chosen, f) })
 	m.reportRun()
-	s.ended, s.fullyQueued = 0, 0 // earlier groups may be running again
+	// Earlier groups may be running again.
+	s.ended = 0
+	s.fullyQueued = 0
 	for _, f := range chosen {
 		m.setUnit(f.group.unit, event.Running, "")
 		if command == event.Retry {

@@ -19,6 +19,7 @@ type loop struct {
 	endRetries     context.CancelCauseFunc
 }
 
+// diagnoseTimeout limits one diagnosis.
 const diagnoseTimeout = 5 * time.Second
 
 func (l *loop) run() {
@@ -98,7 +99,8 @@ func (l *loop) newRequestContexts() {
 	requests, cancel := context.WithCancel(l.ctx)
 	retries, end := context.WithCancelCause(requests)
 	l.requests = context.WithValue(requests, retryKey{}, retries)
-	l.cancelRequests, l.endRetries = cancel, end
+	l.cancelRequests = cancel
+	l.endRetries = end
 }
 
 // RetryContext returns the context that ends when the run stops retrying requests: after an abort

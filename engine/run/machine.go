@@ -160,7 +160,8 @@ func (m *machine) windDown() {
 	}
 	m.admissions = nil
 	if !m.timeouts.windDownStarted { // also between two stages, when Helm sends requests
-		m.timeouts.windDownStarted, m.timeouts.cancelAt = true, m.now.Add(windDownTime)
+		m.timeouts.windDownStarted = true
+		m.timeouts.cancelAt = m.now.Add(windDownTime)
 		if m.stage != nil && m.stage.operationTimedOut { // its requests already had windDownTime
 			m.timeouts.cancelAt = m.now
 		}
@@ -186,7 +187,8 @@ func (m *machine) startRollback(op event.Operation, reason string) error {
 			m.setBreakpoint(u, noBreakpoint)
 		}
 	}
-	m.opts.Breakpoints, m.opts.Disabled = nil, nil
+	m.opts.Breakpoints = nil
+	m.opts.Disabled = nil
 	m.opts.Operation.Timeout = op.Timeout
 	m.startOver()
 	m.rollback = rollback{started: true}
@@ -201,13 +203,16 @@ func (m *machine) startEditedRevision(op event.Operation, reason string, phases 
 		return ErrAborted
 	}
 	m.skipUnits(ErrReplaced.Error())
-	m.opts.Breakpoints, m.opts.Disabled = nil, nil
+	m.opts.Breakpoints = nil
+	m.opts.Disabled = nil
 	for _, u := range m.units.all {
 		if u.breakpoint == breakpointSet && !m.breakpointRequested(u.Group) {
 			m.opts.Breakpoints = append(m.opts.Breakpoints, u.Group)
 		}
 	}
-	m.units, m.firstFailure, m.opts.Operation = units{}, nil, op
+	m.units = units{}
+	m.firstFailure = nil
+	m.opts.Operation = op
 	paused := m.steering.paused
 	m.startOver()
 	m.publish(event.Event{Kind: event.KindOperation, Status: event.Running, Operation: &op, Message: oneLine(reason)})
@@ -225,7 +230,8 @@ func (m *machine) startOver() {
 	m.era++
 	m.steering = steering{reported: event.Running}
 	m.timeouts = timeouts{}
-	m.clock, m.readiness = clock{start: m.now}, clock{start: m.now}
+	m.clock = clock{start: m.now}
+	m.readiness = clock{start: m.now}
 	m.updateClocks()
 }
 
@@ -247,7 +253,9 @@ func (m *machine) finish(end End) error {
 		m.skipUnits(m.skipReason("the operation ended"))
 	}
 	if m.firstFailure != nil && end.Object == nil && end.Status != event.Succeeded {
-		end.Object, end.Cause, end.Evidence = &m.firstFailure.Object, m.firstFailure.Cause, m.firstFailure.Evidence
+		end.Object = &m.firstFailure.Object
+		end.Cause = m.firstFailure.Cause
+		end.Evidence = m.firstFailure.Evidence
 	}
 	m.do(publish{closing: true, event: event.Event{
 		Kind: event.KindOperation, Status: end.Status, Message: oneLine(end.Message), Exit: &end.Exit,

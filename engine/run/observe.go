@@ -43,7 +43,10 @@ func (s *stage) answer(r request, out Outcome, err error) {
 		s.failRequest(g, o, err)
 		return
 	}
-	o.request, o.version, o.name, o.since = requestSucceeded, out.Version, out.Name, s.m.now
+	o.request = requestSucceeded
+	o.version = out.Version
+	o.name = out.Name
+	o.since = s.m.now
 	o.unchanged = out.Change == event.Unchanged
 	if s.removes() {
 		s.deleted(g, o, out)
@@ -77,7 +80,8 @@ func (s *stage) failRequest(g *group, o *object, err error) {
 // block delays an object because one with the same name is still being deleted. Its wave
 // keeps waiting for it.
 func (s *stage) block(g *group, o *object, message string) {
-	o.request, o.since = requestBlocked, s.m.now
+	o.request = requestBlocked
+	o.since = s.m.now
 	s.setDeadline(g, o)
 	s.setObject(g, o, event.InProgress, blockedText(message), "")
 }
@@ -304,7 +308,8 @@ func (s *stage) setObject(g *group, o *object, status event.Status, message stri
 	if o.status == status && o.message == message && change == "" {
 		return
 	}
-	o.status, o.message = status, message
+	o.status = status
+	o.message = message
 	if o.request != requestUnanswered && o.pace.count == 0 {
 		s.diagnoseLater(g, o)
 	}

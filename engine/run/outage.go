@@ -69,7 +69,8 @@ func (m *machine) reportOutage() {
 	if o.reportAt.IsZero() || m.now.Before(o.reportAt) {
 		return
 	}
-	o.reported, o.reportAt = true, time.Time{}
+	o.reported = true
+	o.reportAt = time.Time{}
 	if m.opts.Heartbeat > 0 {
 		o.reportAt = m.now.Add(m.opts.Heartbeat)
 	}

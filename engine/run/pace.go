@@ -49,8 +49,11 @@ func (p *Pace) addCost(now time.Time, requests int) {
 	}
 }
 
-// reset returns to the first gap, without a next diagnosis; requests sent so far still count.
-func (p *Pace) reset() { p.count, p.due = 0, time.Time{} }
+// reset restarts with the shortest gap and cancels the next diagnosis; requests sent so far still count.
+func (p *Pace) reset() {
+	p.count = 0
+	p.Cancel()
+}
 
 func gap(count int) time.Duration { return min(minGap<<min(count-1, 10), maxGap) }
 

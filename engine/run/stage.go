@@ -212,7 +212,8 @@ func (m *machine) startStage(def Stage, run *StageRun) {
 func (s *stage) add(def *plan.Group) {
 	u, _ := s.m.units.add(event.Unit{Phase: s.Phase.Name, Group: def.ID})
 	if u.status != event.Running { // Running: admitted
-		u.status, u.reached = event.Waiting, false
+		u.status = event.Waiting
+		u.reached = false
 	}
 	g := &group{
 		unit: u, def: def, stage: s, position: len(s.groups), ranks: def.Ranks(s.removes()),
@@ -225,7 +226,13 @@ func (s *stage) add(def *plan.Group) {
 		g.byObject[o] = obj
 	}
 	u.unchecked = !g.await && s.Phase.Kind == event.PhaseApply
-	s.groups, s.byID[def.ID] = append(s.groups, g), g
+	s.groups = append(s.groups, g)
+	s.byID[def.ID] = g
+}
+
+// open reports whether the gate is open: the group has ended and has not failed.
+func (g *group) open() bool {
+	return g.status == event.Ready || g.status == event.Applied || g.status == event.Gone
 }
 
 func (s *stage) running() (n int) {
@@ -259,7 +266,8 @@ func (s *stage) reportApplied() {
 }
 
 func (s *stage) close(cause error) {
-	s.closed, s.m.stage = true, nil
+	s.closed = true
+	s.m.stage = nil
 	if len(s.failures) > 0 && s.m.firstFailure == nil {
 		s.m.firstFailure = &s.failures[0].Failure
 	}
@@ -267,14 +275,14 @@ func (s *stage) close(cause error) {
 	for _, f := range s.failures {
 		err.Failures = append(err.Failures, f.Failure)
 	}
-	blamed := map[*group]blame{}
+	cache := map[*group]blame{}
 	for _, g := range s.groups {
 		switch {
 		case g.status == event.Running: // only a cause ends a stage with running groups
 			s.m.setUnit(g.unit, event.Aborted, cause.Error())
 		case !g.status.Over():
 			err.Skipped = append(err.Skipped, g.Group)
-			s.m.setUnit(g.unit, event.Skipped, g.whySkipped(s.blame(g, blamed), cause))
+			s.m.setUnit(g.unit, event.Skipped, g.whySkipped(s.blame(g, cache), cause))
 		}
 	}
 	if cause == nil && len(err.Failures) == 0 && len(err.Skipped) == 0 {

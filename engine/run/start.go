@@ -99,8 +99,10 @@ func (m *machine) takeStep() {
 	if u == nil {
 		u = startable[0]
 	}
-	m.steering.step, m.steering.stepUnit = false, nil
-	m.steering.why, m.steering.reportedMessage = "", "" // the run is no longer there; see event.State.applyGroup
+	m.steering.cancelStep()
+	// The reason of the pause names an earlier breakpoint; event.State.applyGroup drops it too.
+	m.steering.why = ""
+	m.steering.reportedMessage = ""
 	m.start([]*unit{u})
 }
 
@@ -146,8 +148,12 @@ func (s *stage) startAttempt(g *group) {
 
 // reset prepares the object for a new attempt.
 func (o *object) reset(now time.Time) {
-	o.request, o.since = requestUnanswered, now
-	o.settled, o.done, o.unchanged, o.notAwaited = false, false, false, false
+	o.request = requestUnanswered
+	o.since = now
+	o.settled = false
+	o.done = false
+	o.unchanged = false
+	o.notAwaited = false
 	o.found = Finding{}
 	o.pace.reset()
 	o.ignoreEarlier()
@@ -155,7 +161,8 @@ func (o *object) reset(now time.Time) {
 
 // ignoreEarlier makes the object ignore earlier observations in its next apply or after its failure.
 func (o *object) ignoreEarlier() {
-	o.version, o.fresh = max(o.version, o.last.Version), false
+	o.version = max(o.version, o.last.Version)
+	o.fresh = false
 	if o.last.Status == event.Failed {
 		o.last = Observation{}
 	}

@@ -1,7 +1,6 @@
 package run
 
 import (
-	"cmp"
 	"fmt"
 	"slices"
 	"strings"
@@ -24,7 +23,15 @@ type steering struct {
 	reportedMessage string
 }
 
-func (s *steering) pause(why string) { s.paused, s.why = true, why }
+func (s *steering) pause(why string) {
+	s.paused = true
+	s.why = why
+}
+
+func (s *steering) cancelStep() {
+	s.step = false
+	s.stepUnit = nil
+}
 
 // Rule R45: every command is answered by an event
 func (m *machine) command(c event.Command) {
@@ -98,7 +105,8 @@ func (m *machine) reportRun() {
 	if status == m.steering.reported && message == m.steering.reportedMessage {
 		return
 	}
-	m.steering.reported, m.steering.reportedMessage = status, message
+	m.steering.reported = status
+	m.steering.reportedMessage = message
 	m.updateClocks()
 	m.publish(event.Event{Kind: event.KindRun, Status: status, Message: message})
 }
@@ -113,7 +121,7 @@ func (m *machine) pause(reason string) string {
 	return ""
 }
 
-// heldRefusal refuses a command because a failure is held, and explains how to resolve it (R44).
+// heldRefusal returns why a command is refused while a failure is held, and how to resolve it (R44).
 func (m *machine) heldRefusal() string {
 	edit := ""
 	if m.cannotEdit() == "" {
@@ -130,7 +138,9 @@ func (m *machine) resume() string {
 		return "the run is not paused"
 	}
 	s := &m.steering
-	s.paused, s.why, s.step, s.stepUnit = false, "", false, nil
+	s.paused = false
+	s.why = ""
+	s.cancelStep()
 	for _, u := range m.units.all {
 		if u.status == event.AtBreakpoint {
 			m.setUnit(u, event.Waiting, "")
@@ -165,7 +175,8 @@ func (m *machine) step(target event.Unit) string {
 	case !slices.Contains(startable, u):
 		return u.Group + " is waiting for " + m.waitsFor(u)
 	}
-	m.steering.step, m.steering.stepUnit = true, u
+	m.steering.step = true
+	m.steering.stepUnit = u
 	return ""
 }
 
@@ -175,10 +186,16 @@ func (m *machine) waitsFor(u *unit) string {
 	if s == nil || s.byID[u.Group] == nil || s.byID[u.Group].unit != u {
 		return "earlier groups"
 	}
-	return cmp.Or(strings.Join(slices.DeleteFunc(slices.Clone(s.byID[u.Group].def.After), func(id string) bool {
-		gate := s.byID[id]
-		return gate == nil || gate.status == event.Ready || gate.status == event.Applied || gate.status == event.Gone
-	}), ", "), "earlier groups")
+	var waiting []string
+	for _, id := range s.byID[u.Group].def.After {
+		if gate := s.byID[id]; gate != nil && !gate.open() {
+			waiting = append(waiting, id)
+		}
+	}
+	if len(waiting) == 0 {
+		return "earlier groups"
+	}
+	return strings.Join(waiting, ", ")
 }
 
 // unstarted returns the named unit if it has not started, or else the reason for a refusal.
@@ -204,7 +221,8 @@ func (m *machine) edit(c event.Command) string {
 	case c.Edit == 0:
 		return "nothing was edited"
 	}
-	m.steering.abort, m.steering.step, m.steering.stepUnit = &c, false, nil
+	m.steering.abort = &c
+	m.steering.cancelStep()
 	m.reportRun()
 	return ""
 }
@@ -243,7 +261,8 @@ func (m *machine) abort(c event.Command) string {
 	case a != nil && c.Name != event.Stop && !m.replacing():
 		return "the run is already being aborted; stop it to also cancel requests in flight"
 	}
-	m.steering.abort, m.steering.step, m.steering.stepUnit = &c, false, nil
+	m.steering.abort = &c
+	m.steering.cancelStep()
 	if c.Name == event.Stop {
 		m.cancelRequests()
 		m.steering.reported = "" // publish another event: the abort is stricter now

@@ -7,7 +7,7 @@ type unit struct {
 	event.Unit
 	status     event.Status
 	breakpoint breakpoint
-	// reached means that the run has reached the unit: its breakpoint does not stop the run again.
+	// reached means that the run has reached the unit: its breakpoint does not pause the run again.
 	reached bool
 	// unchecked means that the unit ends once its objects are applied (R21).
 	unchecked bool
@@ -28,7 +28,8 @@ func (us *units) add(id event.Unit) (u *unit, added bool) {
 		us.byID = map[event.Unit]*unit{}
 	}
 	u = &unit{Unit: id, status: event.Waiting}
-	us.all, us.byID[id] = append(us.all, u), u
+	us.all = append(us.all, u)
+	us.byID[id] = u
 	return u, true
 }
 
