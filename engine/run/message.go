@@ -125,30 +125,3 @@ type admission struct {
 	unit event.Unit
 	done chan error // buffered
 }
-
-// clock measures active time: the time in which the run was neither paused nor held (R25).
-type clock struct {
-	start   time.Time
-	idle    time.Duration
-	stopped time.Time // zero while it runs
-}
-
-func (c *clock) active(now time.Time) time.Duration {
-	if !c.stopped.IsZero() {
-		now = c.stopped
-	}
-	return now.Sub(c.start) - c.idle
-}
-
-func (c *clock) stop(now time.Time) {
-	if c.stopped.IsZero() {
-		c.stopped = now
-	}
-}
-
-func (c *clock) resume(now time.Time) {
-	if !c.stopped.IsZero() {
-		c.idle += now.Sub(c.stopped)
-		c.stopped = time.Time{}
-	}
-}

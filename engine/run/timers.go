@@ -22,6 +22,33 @@ type timeouts struct {
 	cancelled       bool          // they were cancelled
 }
 
+// clock measures active time: the time in which the run was neither paused nor held (R25).
+type clock struct {
+	start   time.Time
+	idle    time.Duration
+	stopped time.Time // zero while it runs
+}
+
+func (c *clock) active(now time.Time) time.Duration {
+	if !c.stopped.IsZero() {
+		now = c.stopped
+	}
+	return now.Sub(c.start) - c.idle
+}
+
+func (c *clock) stop(now time.Time) {
+	if c.stopped.IsZero() {
+		c.stopped = now
+	}
+}
+
+func (c *clock) resume(now time.Time) {
+	if !c.stopped.IsZero() {
+		c.idle += now.Sub(c.stopped)
+		c.stopped = time.Time{}
+	}
+}
+
 // wake returns the time of the next tick, zero for never. While the run is paused or held,
 // nothing measured in active time is due.
 func (m *machine) wake() time.Time {
@@ -171,11 +198,11 @@ func (m *machine) timeOut() {
 // expireDeadlines fails the groups whose readiness timeout has passed. A lenient removal stops
 // waiting for the object instead.
 func (s *stage) expireDeadlines() {
-	readiness := &s.m.readiness
-	now := readiness.active(s.m.now)
-	for s.dropStale(); readiness.stopped.IsZero() && len(s.deadlines) > 0 && s.deadlines[0].at <= now; s.dropStale() {
-		d := s.deadlines[0]
-		s.deadlines = s.deadlines[1:]
+	for {
+		d, due := s.nextDue()
+		if !due {
+			return
+		}
 		if s.Lenient && d.object.request == requestSucceeded {
 			s.stopWaitingFor(d.group, d.object)
 			continue
@@ -189,6 +216,20 @@ func (s *stage) expireDeadlines() {
 			timeoutNote: fmt.Sprintf("gave up after %s (--readiness-timeout)", s.Readiness),
 		})
 	}
+}
+
+// nextDue removes and returns the next deadline that has passed and still matters.
+func (s *stage) nextDue() (d deadline, due bool) {
+	s.dropStale()
+	readiness := &s.m.readiness
+	if !readiness.stopped.IsZero() || len(s.deadlines) == 0 {
+		return d, false
+	}
+	if d = s.deadlines[0]; d.at > readiness.active(s.m.now) {
+		return d, false
+	}
+	s.deadlines = s.deadlines[1:]
+	return d, true
 }
 
 func (m *machine) restartHeartbeat() {
