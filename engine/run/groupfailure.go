@@ -182,5 +182,3 @@ func (g *group) whySkipped(b blame, cause error) string {
 	}
 	return "not started: the operation failed"
 }
-
-func oneLine(s string) string { return strings.Join(strings.Fields(s), " ") }

@@ -215,7 +215,7 @@ func (m *machine) startEditedRevision(op event.Operation, reason string, phases 
 	m.opts.Operation = op
 	paused := m.steering.paused
 	m.startOver()
-	m.publish(event.Event{Kind: event.KindOperation, Status: event.Running, Operation: &op, Message: oneLine(reason)})
+	m.publish(event.Event{Kind: event.KindOperation, Status: event.Running, Operation: &op, Message: text.CollapseSpace(reason)})
 	m.announce(phases)
 	if paused {
 		m.steering.pause(fmt.Sprintf("before the first group of revision %d", op.Revision))
@@ -258,9 +258,9 @@ func (m *machine) finish(end End) error {
 		end.Evidence = m.firstFailure.Evidence
 	}
 	m.do(publish{closing: true, event: event.Event{
-		Kind: event.KindOperation, Status: end.Status, Message: oneLine(end.Message), Exit: &end.Exit,
-		Outcome: oneLine(end.Outcome), Release: end.Release, Unchecked: unchecked,
-		Object: end.Object, Cause: oneLine(end.Cause), Evidence: end.Evidence,
+		Kind: event.KindOperation, Status: end.Status, Message: text.CollapseSpace(end.Message), Exit: &end.Exit,
+		Outcome: text.CollapseSpace(end.Outcome), Release: end.Release, Unchecked: unchecked,
+		Object: end.Object, Cause: text.CollapseSpace(end.Cause), Evidence: end.Evidence,
 	}})
 	m.ended = true
 	return nil

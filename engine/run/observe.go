@@ -8,6 +8,7 @@ import (
 
 	"lockstep/engine/event"
 	"lockstep/engine/plan"
+	"lockstep/engine/text"
 )
 
 // actual returns the object with its actual name in the cluster.
@@ -68,7 +69,7 @@ func (s *stage) failRequest(g *group, o *object, err error) {
 	if errors.As(err, &why) {
 		o.setFinding(why.Finding())
 	}
-	message := oneLine(err.Error())
+	message := text.CollapseSpace(err.Error())
 	s.setObject(g, o, event.Failed, message, "")
 	s.fail(g, o, &failure{symptom: message, certainty: causeKnown})
 	if why != nil {
@@ -87,7 +88,7 @@ func (s *stage) block(g *group, o *object, message string) {
 }
 
 func blockedText(message string) string {
-	return oneLine("an object of this name is still being deleted: " + message)
+	return text.CollapseSpace("an object of this name is still being deleted: " + message)
 }
 
 // nameFreed sends a blocked object again: its name is free now.
@@ -151,7 +152,7 @@ func (s *stage) observe(g *group, seen Observation) {
 	case seen.Status == "":
 		return
 	case seen.Status == event.Applying && o.inFlight:
-		s.setObject(g, o, o.status, oneLine(seen.Message), "")
+		s.setObject(g, o, o.status, text.CollapseSpace(seen.Message), "")
 		return
 	case seen.Status == event.Applying:
 		return
@@ -224,7 +225,7 @@ func (s *stage) evaluate(g *group, o *object) {
 		if o.last.Decided {
 			certainty = causePartial
 		}
-		s.fail(g, o, &failure{symptom: oneLine(o.message), certainty: certainty})
+		s.fail(g, o, &failure{symptom: text.CollapseSpace(o.message), certainty: certainty})
 	}
 }
 

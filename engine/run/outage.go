@@ -5,6 +5,7 @@ import (
 	"time"
 
 	"lockstep/engine/event"
+	"lockstep/engine/text"
 )
 
 // outage describes an unreachable API server. The zero value means that it is reachable.
@@ -79,7 +80,7 @@ func (m *machine) reportOutage() {
 
 func (o *outage) text(now time.Time) string {
 	duration := now.Sub(o.since).Round(time.Second)
-	return fmt.Sprintf("the API server has been unreachable for %s (%s)", duration, oneLine(o.reason))
+	return fmt.Sprintf("the API server has been unreachable for %s (%s)", duration, text.CollapseSpace(o.reason))
 }
 
 // suffix describes the outage as a suffix for the state of an object, or returns "".

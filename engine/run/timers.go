@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"lockstep/engine/event"
+	"lockstep/engine/text"
 )
 
 // windDownTime is how long requests in flight may take after an abort or the timeout. Then
@@ -212,7 +213,7 @@ func (s *stage) expireDeadlines() {
 			goal = "gone"
 		}
 		s.fail(d.group, d.object, &failure{
-			symptom:     oneLine(fmt.Sprintf("not %s after %s (--readiness-timeout): %s", goal, s.Readiness, d.object.state())),
+			symptom:     text.CollapseSpace(fmt.Sprintf("not %s after %s (--readiness-timeout): %s", goal, s.Readiness, d.object.state())),
 			timeoutNote: fmt.Sprintf("gave up after %s (--readiness-timeout)", s.Readiness),
 		})
 	}
@@ -259,7 +260,7 @@ func (m *machine) failUnready() {
 				limit := m.opts.Operation.Timeout
 				outage := m.outage.suffix(m.now)
 				m.stage.fail(g, o, &failure{
-					symptom:     oneLine(fmt.Sprintf("not finished after %s (--timeout): %s", limit, o.state()+outage)),
+					symptom:     text.CollapseSpace(fmt.Sprintf("not finished after %s (--timeout): %s", limit, o.state()+outage)),
 					timeoutNote: fmt.Sprintf("gave up after %s (--timeout)%s", limit, outage),
 				})
 				break

@@ -88,6 +88,9 @@ func Count(n int, noun string) string {
 	return fmt.Sprint(n, " ", noun)
 }
 
+// CollapseSpace returns a text on one line, with one blank for each run of white space.
+func CollapseSpace(s string) string { return strings.Join(strings.Fields(s), " ") }
+
 // EscapeJSON writes the unsafe characters of JSON as \uXXXX; in valid JSON they occur only in
 // strings, except for line ends.
 func EscapeJSON(json []byte) []byte {

@@ -16,6 +16,7 @@ import (
 	"lockstep/engine/event"
 	"lockstep/engine/forecast"
 	"lockstep/engine/plan"
+	"lockstep/engine/text"
 )
 
 // OutcomesDoc documents the files of --report, as Markdown.
@@ -161,7 +162,7 @@ func NotStarted(op event.Operation, at time.Time, exit int, err error, reasons [
 	case exit == exitAborted:
 		s.Status, s.Message = event.Aborted, err.Error()
 	default:
-		s.Message, s.Cause = err.Error(), oneLine(err.Error())
+		s.Message, s.Cause = err.Error(), text.CollapseSpace(err.Error())
 		setCause(s, reasons)
 	}
 	return NewOutcome(s, nil)
@@ -173,25 +174,23 @@ func setCause(s *event.State, reasons []plan.Warning) {
 		return
 	}
 	first := reasons[0]
-	s.Root, s.Cause = first.Object, strings.TrimPrefix(oneLine(first.Message), first.Chart+": ")
+	s.Root, s.Cause = first.Object, strings.TrimPrefix(text.CollapseSpace(first.Message), first.Chart+": ")
 	if first.Object != nil {
 		s.Cause = strings.TrimPrefix(s.Cause, first.Object.String()+": ")
 	}
 	if more := len(reasons) - 1; more > 0 {
 		s.Cause += fmt.Sprintf("; and %d more", more)
 		for _, w := range reasons[:min(len(reasons), event.MaxEvidence)] {
-			s.Evidence = append(s.Evidence, oneLine(withRule(w)))
+			s.Evidence = append(s.Evidence, text.CollapseSpace(withRule(w)))
 		}
 	}
 }
-
-func oneLine(s string) string { return strings.Join(strings.Fields(s), " ") }
 
 // NotStartedEvent returns the only event of an operation that did not start.
 func NotStartedEvent(o *Outcome) event.Event {
 	return event.Event{
 		Seq: 1, Time: o.Ended, Kind: event.KindOperation, Operation: &o.Operation,
-		Status: o.Status, Exit: &o.Exit, Message: oneLine(o.Message), Outcome: event.NothingWritten,
+		Status: o.Status, Exit: &o.Exit, Message: text.CollapseSpace(o.Message), Outcome: event.NothingWritten,
 		Object: o.Object, Cause: o.Cause, Evidence: o.Evidence,
 	}
 }
