@@ -46,9 +46,9 @@ type Observation struct {
 	Status event.Status
 	// Message is the reason in one line: "2 of 3 available".
 	Message string
-	// Decided means that Message is the cause of a failure that the chart's own expression
+	// FailureDeclared means that Message is the cause of a failure that the chart's own expression
 	// declares (R23). Diagnoses are added to it.
-	Decided bool
+	FailureDeclared bool
 	// Version is the observed resourceVersion as a number, 0 if unknown. Observations older
 	// than the object's apply do not count (R22).
 	Version uint64

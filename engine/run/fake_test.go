@@ -140,7 +140,7 @@ func (f *fakeCluster) Apply(ctx context.Context, _ *plan.Group, o plan.Object) (
 		}
 		switch {
 		case b.failed != "" && broken:
-			report(Observation{Object: o, Status: event.Failed, Message: b.failed, Decided: b.decided, Version: f.next()})
+			report(Observation{Object: o, Status: event.Failed, Message: b.failed, FailureDeclared: b.decided, Version: f.next()})
 		case b.never && broken:
 			report(Observation{Object: o, Status: event.InProgress, Message: "0 of 1 available", Version: f.next()})
 		default:

@@ -222,7 +222,7 @@ func (s *stage) evaluate(g *group, o *object) {
 	}
 	if o.status == event.Failed && (g.await || g.attempt.rechecking) {
 		certainty := causeUnknown
-		if o.last.Decided {
+		if o.last.FailureDeclared {
 			certainty = causePartial
 		}
 		s.fail(g, o, &failure{symptom: text.CollapseSpace(o.message), certainty: certainty})

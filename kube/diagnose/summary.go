@@ -48,8 +48,8 @@ func (q *inquiry) withReadinessVerdict(cause string) string {
 	switch {
 	case !q.rule().Custom() || q.live.GetDeletionTimestamp() != nil || v.Status == event.Ready || strings.Contains(cause, v.Message):
 		return cause
-	case q.Symptom || v.Decided:
-		q.Symptom = q.Symptom && !v.Decided
+	case q.Symptom || v.FailureDeclared:
+		q.Symptom = q.Symptom && !v.FailureDeclared
 		return v.Message + "; " + cause
 	}
 	q.lead.evidence = slices.Concat([]string{v.Message}, q.lead.evidence)

@@ -119,7 +119,7 @@ func custom(u *unstructured.Unstructured, rule Rule) Result {
 	status, exists, _ := unstructured.NestedMap(u.Object, "status")
 	var r Result
 	if e, ok := r.anyHolds(rule.Failure, status); ok {
-		r.Status, r.Message, r.Decided = event.Failed, fmt.Sprintf("readiness-failure %s is true (%s)", e, e.Actual(status)), true
+		r.Status, r.Message, r.FailureDeclared = event.Failed, fmt.Sprintf("readiness-failure %s is true (%s)", e, e.Actual(status)), true
 		return r
 	}
 	if e, ok := r.anyHolds(rule.Success, status); ok {
