@@ -180,7 +180,7 @@ func BenchmarkRun(b *testing.B) {
 // Observations arrive when all requests in flight have been answered.
 func carryThrough(p event.Phase, await bool) (ready int) {
 	m := newMachine(Options{Operation: event.Operation{Name: "install", Timeout: time.Hour}}, epoch)
-	stage := Stage{Phase: p, Readiness: time.Hour, Await: func(*plan.Group) bool { return await }}
+	stage := Stage{Phase: p, ObjectTimeout: time.Hour, Await: func(*plan.Group) bool { return await }}
 	now := epoch
 	inbox, seen := []message{announced{[]event.Phase{p}}, stageStarted{stage, &StageRun{}}}, []message(nil)
 	for len(inbox)+len(seen) > 0 {

@@ -83,7 +83,7 @@ func TestReadinessTimeoutIsPerResource(t *testing.T) { // R25
 	opts := Options{Diagnose: func(context.Context, plan.Object) Finding {
 		return Finding{Cause: "image cannot be pulled", Lines: []string{"event"}}
 	}}
-	trace, err := run(t, opts, Stage{Readiness: 10 * sec, Phase: event.Phase{Groups: groupsOf("a: x", "b: y", "c < a: z")}}, fake, nil)
+	trace, err := run(t, opts, Stage{ObjectTimeout: 10 * sec, Phase: event.Phase{Groups: groupsOf("a: x", "b: y", "c < a: z")}}, fake, nil)
 	want(t, trace,
 		"0.0s c:a running", "0.0s c:b running", "0.0s c:b ready",
 		"5.0s diagnosis c:a Pod/x (image cannot be pulled)",
@@ -156,7 +156,7 @@ func TestTimeoutEndsTheOperation(t *testing.T) { // R25
 func TestPausedTimeCountsForNoTimeout(t *testing.T) { // R25
 	fake := newFake(map[string]behaviour{"x": {never: true}})
 	opts := Options{Operation: event.Operation{Timeout: 60 * sec}}
-	trace, _ := run(t, opts, Stage{Readiness: 10 * sec, Phase: event.Phase{Groups: groupsOf("a: x")}}, fake, func(b *bench) {
+	trace, _ := run(t, opts, Stage{ObjectTimeout: 10 * sec, Phase: event.Phase{Groups: groupsOf("a: x")}}, fake, func(b *bench) {
 		b.at(4 * sec)
 		b.command(event.Pause, "")
 		b.at(104 * sec)
@@ -376,7 +376,7 @@ func TestVaguerFindingsReplaceNothing(t *testing.T) {
 		return Finding{Cause: "0 of 1 available", Symptom: true, Lines: []string{"new"}}
 	}}
 	var events []event.Event
-	_, err := run(t, opts, Stage{Readiness: 20 * sec, Phase: event.Phase{Groups: groupsOf("a: x")}}, fake, func(b *bench) {
+	_, err := run(t, opts, Stage{ObjectTimeout: 20 * sec, Phase: event.Phase{Groups: groupsOf("a: x")}}, fake, func(b *bench) {
 		b.at(25 * sec)
 		b.e.Close(End{Status: event.Failed, Exit: 1})
 		events = b.feed.Events()

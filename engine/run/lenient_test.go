@@ -11,7 +11,7 @@ import (
 )
 
 func removal(lines ...string) Stage {
-	return Stage{Phase: event.Phase{Name: "remove", Kind: event.PhaseRemove, Groups: groupsOf(lines...)}, Readiness: 30 * time.Second, Lenient: true}
+	return Stage{Phase: event.Phase{Name: "remove", Kind: event.PhaseRemove, Groups: groupsOf(lines...)}, ObjectTimeout: 30 * time.Second, Lenient: true}
 }
 
 // TestLenientRemoval: an object that does not go delays the groups after it for Readiness at
@@ -74,7 +74,7 @@ func TestLenientRemovalWithoutAnswers(t *testing.T) {
 // gone; until then its wave is not over (R30).
 func TestBlockedByItsOwnName(t *testing.T) {
 	fake := newFake(map[string]behaviour{"a": {blocked: 3 * time.Second}})
-	trace, err := run(t, Options{}, Stage{Phase: event.Phase{Name: "apply", Kind: event.PhaseApply, Groups: groupsOf("a: a, b")}, Readiness: 10 * time.Second}, fake, nil)
+	trace, err := run(t, Options{}, Stage{Phase: event.Phase{Name: "apply", Kind: event.PhaseApply, Groups: groupsOf("a: a, b")}, ObjectTimeout: 10 * time.Second}, fake, nil)
 	if err != nil {
 		t.Errorf("error %v", err)
 	}
@@ -88,7 +88,7 @@ func TestBlockedByItsOwnName(t *testing.T) {
 // that started with it continue.
 func TestBlockedForGood(t *testing.T) {
 	fake := newFake(map[string]behaviour{"a": {blocked: -1}})
-	trace, err := run(t, Options{}, Stage{Phase: event.Phase{Name: "apply", Kind: event.PhaseApply, Groups: groupsOf("a: ConfigMap/a, b", "c: ConfigMap/c, d")}, Readiness: 10 * time.Second}, fake, nil)
+	trace, err := run(t, Options{}, Stage{Phase: event.Phase{Name: "apply", Kind: event.PhaseApply, Groups: groupsOf("a: ConfigMap/a, b", "c: ConfigMap/c, d")}, ObjectTimeout: 10 * time.Second}, fake, nil)
 	if err == nil {
 		t.Error("it has succeeded")
 	}

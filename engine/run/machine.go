@@ -17,19 +17,19 @@ type machine struct {
 	effects  []effect
 	steering steering
 	clock    clock
-	// readiness is the clock of readiness timeouts: it stops whenever clock stops, and while
+	// readinessClock is the clock of readiness timeouts: it stops whenever clock stops, and while
 	// the API server is unreachable.
-	readiness    clock
-	outage       outage
-	units        units
-	admissions   []*admission
-	stage        *stage // nil between stages
-	cohort       *cohort
-	timeouts     timeouts
-	rollback     rollback
-	era          int      // counts rollbacks and edited revisions; observations of an earlier era are ignored
-	firstFailure *Failure // that was not fixed; it explains the end of the run
-	ended        bool
+	readinessClock clock
+	outage         outage
+	units          units
+	admissions     []*admission
+	stage          *stage // nil between stages
+	cohort         *cohort
+	timeouts       timeouts
+	rollback       rollback
+	era            int      // counts rollbacks and edited revisions; observations of an earlier era are ignored
+	firstFailure   *Failure // that was not fixed; it explains the end of the run
+	ended          bool
 }
 
 type rollback struct {
@@ -43,7 +43,7 @@ func newMachine(opts Options, now time.Time) *machine {
 	if opts.Parallel <= 0 {
 		opts.Parallel = 32
 	}
-	m := &machine{opts: opts, now: now, clock: clock{start: now}, readiness: clock{start: now}}
+	m := &machine{opts: opts, now: now, clock: clock{start: now}, readinessClock: clock{start: now}}
 	m.steering.reported = event.Running
 	m.publish(event.Event{Kind: event.KindOperation, Status: event.Running, Operation: &opts.Operation})
 	if opts.Paused {
@@ -231,7 +231,7 @@ func (m *machine) startOver() {
 	m.steering = steering{reported: event.Running}
 	m.timeouts = timeouts{}
 	m.clock = clock{start: m.now}
-	m.readiness = clock{start: m.now}
+	m.readinessClock = clock{start: m.now}
 	m.updateClocks()
 }
 

@@ -33,9 +33,9 @@ func (m *machine) updateClocks() {
 		m.clock.resume(m.now)
 	}
 	if idle || !m.outage.since.IsZero() {
-		m.readiness.stop(m.now)
+		m.readinessClock.stop(m.now)
 	} else {
-		m.readiness.resume(m.now)
+		m.readinessClock.resume(m.now)
 	}
 }
 
@@ -43,11 +43,11 @@ func (m *machine) serverUnreachable(since time.Time, reason string) {
 	if !m.outage.since.IsZero() {
 		return
 	}
-	if since.After(m.now) || since.Before(m.readiness.start) {
+	if since.After(m.now) || since.Before(m.readinessClock.start) {
 		since = m.now
 	}
 	m.outage = outage{since: since, reason: reason, reportAt: since.Add(outageGrace)}
-	m.readiness.stop(since)
+	m.readinessClock.stop(since)
 }
 
 func (m *machine) serverReachable() {
@@ -57,7 +57,7 @@ func (m *machine) serverReachable() {
 	}
 	m.outage = outage{}
 	m.updateClocks()
-	m.readiness.idle += min(catchUp, m.now.Sub(o.since))
+	m.readinessClock.idle += min(catchUp, m.now.Sub(o.since))
 	if o.reported {
 		m.publish(event.Event{Kind: event.KindServer, Status: event.Back,
 			Message: fmt.Sprintf("the API server is reachable again after %s", m.now.Sub(o.since).Round(time.Second))})

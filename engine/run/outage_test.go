@@ -12,7 +12,7 @@ import (
 // an object that is applied later can be earlier (R25, R53).
 func TestDeadlinesAcrossAnOutage(t *testing.T) {
 	fake := newFake(map[string]behaviour{"early": {request: 4900 * time.Millisecond, never: true}, "late": {request: 8100 * time.Millisecond, never: true}})
-	stage := Stage{Readiness: 10 * sec, Phase: event.Phase{Groups: groupsOf("a: early", "b: late")}}
+	stage := Stage{ObjectTimeout: 10 * sec, Phase: event.Phase{Groups: groupsOf("a: early", "b: late")}}
 	trace, _ := run(t, Options{}, stage, fake, func(b *bench) {
 		b.at(5 * sec)
 		b.e.ServerUnreachable(time.Now(), "connection refused")

@@ -125,7 +125,7 @@ func (x *live) stage(p phaseSpec, def event.Phase) error {
 	x.drain()
 	x.r.enter(def)
 	x.mu.Unlock()
-	err := x.e.Run(Stage{Phase: def, Await: p.await, Lenient: p.Lenient, Readiness: time.Duration(x.s.Readiness) * time.Millisecond, Cluster: &liveCluster{x, p, map[string]func(Observation){}}})
+	err := x.e.Run(Stage{Phase: def, Await: p.await, Lenient: p.Lenient, ObjectTimeout: time.Duration(x.s.Readiness) * time.Millisecond, Cluster: &liveCluster{x, p, map[string]func(Observation){}}})
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	x.drain()

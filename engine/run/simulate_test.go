@@ -392,7 +392,7 @@ func (o *simulated) admit(p phaseSpec, g *plan.Group) error {
 func (o *simulated) stage(p phaseSpec, def event.Phase) error {
 	run := &StageRun{}
 	o.x.phases[run] = p
-	o.x.post(stageStarted{Stage{Phase: def, Await: p.await, Lenient: p.Lenient, Readiness: time.Duration(o.x.s.Readiness) * time.Millisecond}, run})
+	o.x.post(stageStarted{Stage{Phase: def, Await: p.await, Lenient: p.Lenient, ObjectTimeout: time.Duration(o.x.s.Readiness) * time.Millisecond}, run})
 	left := func() bool { a := o.x.m.steering.abort; return o.x.s.Hasty && a != nil && a.Name == event.Stop }
 	o.await(func() bool { _, over := o.x.over[run]; return over || left() })
 	if _, over := o.x.over[run]; !over {

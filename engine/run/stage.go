@@ -16,11 +16,11 @@ type Stage struct {
 	// Await reports whether a group ends only when its objects are ready or, in a removal, gone.
 	// Other groups end once the API server has accepted their objects (R21). Nil awaits every group.
 	Await func(*plan.Group) bool
-	// Readiness is the active time in which an awaited object must become ready after its
+	// ObjectTimeout is the active time in which an awaited object must become ready after its
 	// apply or, in a removal, be gone; 0 for no limit (R25).
-	Readiness time.Duration
+	ObjectTimeout time.Duration
 	// Lenient removals never fail because an object is still being deleted: groups that wait for it
-	// continue after Readiness (R30), or, if there are none, the stage ends after goneGrace.
+	// continue after ObjectTimeout (R30), or, if there are none, the stage ends after goneGrace.
 	Lenient bool
 }
 

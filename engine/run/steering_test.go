@@ -128,7 +128,7 @@ func TestAcceptChecksAgainWithoutApplying(t *testing.T) { // R44, R22
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {
 			fake := newFake(map[string]behaviour{"x": tt.script})
-			s := Stage{Phase: event.Phase{Groups: groupsOf("a: x")}, Readiness: 20 * sec, Await: func(*plan.Group) bool { return tt.await }}
+			s := Stage{Phase: event.Phase{Groups: groupsOf("a: x")}, ObjectTimeout: 20 * sec, Await: func(*plan.Group) bool { return tt.await }}
 			trace, _ := run(t, Options{HoldOnFailure: true}, s, fake, func(b *bench) {
 				see := func(seen Observation) {
 					if seen.Object = pod("x"); seen.Status != "" {

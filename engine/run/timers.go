@@ -75,7 +75,7 @@ func (m *machine) wake() time.Time {
 		}
 		s.dropStale()
 		if len(s.deadlines) > 0 {
-			wakeAt(&m.readiness, s.deadlines[0].at)
+			wakeAt(&m.readinessClock, s.deadlines[0].at)
 		}
 	}
 	return next
@@ -107,14 +107,14 @@ const goneGrace = 2 * time.Second
 //
 // Rule R25: timeouts count active time, for one resource from its apply, and for the operation
 func (s *stage) setDeadline(g *group, o *object) {
-	limit := s.Readiness
+	limit := s.ObjectTimeout
 	if s.Lenient && o.request == requestSucceeded && len(g.dependents) == 0 {
 		limit = goneGrace
 	}
 	if limit <= 0 {
 		return
 	}
-	d := deadline{g, o, g.attempt.round, s.m.readiness.active(s.m.now) + limit}
+	d := deadline{g, o, g.attempt.round, s.m.readinessClock.active(s.m.now) + limit}
 	// after the deadlines of the same time
 	i, _ := slices.BinarySearchFunc(s.deadlines, d.at+1, func(other deadline, at time.Duration) int {
 		return cmp.Compare(other.at, at)
@@ -213,8 +213,8 @@ func (s *stage) expireDeadlines() {
 			goal = "gone"
 		}
 		s.fail(d.group, d.object, &failure{
-			symptom:     text.CollapseSpace(fmt.Sprintf("not %s after %s (--readiness-timeout): %s", goal, s.Readiness, d.object.state())),
-			timeoutNote: fmt.Sprintf("gave up after %s (--readiness-timeout)", s.Readiness),
+			symptom:     text.CollapseSpace(fmt.Sprintf("not %s after %s (--readiness-timeout): %s", goal, s.ObjectTimeout, d.object.state())),
+			timeoutNote: fmt.Sprintf("gave up after %s (--readiness-timeout)", s.ObjectTimeout),
 		})
 	}
 }
@@ -222,7 +222,7 @@ func (s *stage) expireDeadlines() {
 // nextDue removes and returns the next deadline that has passed and still matters.
 func (s *stage) nextDue() (d deadline, due bool) {
 	s.dropStale()
-	readiness := &s.m.readiness
+	readiness := &s.m.readinessClock
 	if !readiness.stopped.IsZero() || len(s.deadlines) == 0 {
 		return d, false
 	}

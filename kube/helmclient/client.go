@@ -256,13 +256,13 @@ func (c *Client) apply(list helmkube.ResourceList, send func(*resource.Info) err
 	}
 	gates := (&plan.Plan{Groups: planned.Phase.Groups}).Gates()
 	stage := run.Stage{
-		Phase:     planned.Phase,
-		Cluster:   cluster.NewApply(c.cfg.Session, list, send, inPlan),
-		Await:     func(g *plan.Group) bool { return c.awaits(gates[g.ID] || hooks[g.ID]) },
-		Readiness: c.cfg.Options.Readiness,
+		Phase:         planned.Phase,
+		Cluster:       cluster.NewApply(c.cfg.Session, list, send, inPlan),
+		Await:         func(g *plan.Group) bool { return c.awaits(gates[g.ID] || hooks[g.ID]) },
+		ObjectTimeout: c.cfg.Options.Readiness,
 	}
 	if c.cfg.Options.Wait != WaitOrdered {
-		stage.Readiness = 0 // the operation's timeout alone, as in Helm
+		stage.ObjectTimeout = 0 // the operation's timeout alone, as in Helm
 	}
 	if err := c.cfg.Engine.Run(stage); err != nil {
 		return err

@@ -68,13 +68,13 @@ func (c *Client) removeLeftovers(left []Leftover) error {
 // gone in time (R30).
 func (c *Client) removeStage(planned Planned, list helmkube.ResourceList, removal cluster.Removal) error {
 	stage := run.Stage{
-		Phase:     planned.Phase,
-		Cluster:   cluster.NewRemoval(c.cfg.Session, list, removal),
-		Await:     func(*plan.Group) bool { return c.cfg.Options.Wait != helmkube.HookOnlyStrategy },
-		Readiness: c.cfg.Options.Removal,
+		Phase:         planned.Phase,
+		Cluster:       cluster.NewRemoval(c.cfg.Session, list, removal),
+		Await:         func(*plan.Group) bool { return c.cfg.Options.Wait != helmkube.HookOnlyStrategy },
+		ObjectTimeout: c.cfg.Options.Removal,
 	}
 	if !c.cfg.Uninstalling {
-		stage.Lenient, stage.Readiness = true, c.cfg.Options.Readiness
+		stage.Lenient, stage.ObjectTimeout = true, c.cfg.Options.Readiness
 	}
 	return c.cfg.Engine.Run(stage)
 }

@@ -32,7 +32,7 @@ func carryOut(e *run.Engine, cluster *Cluster) {
 	e.Publish(event.Event{Kind: event.KindWarning, Rule: "R9", Object: &object,
 		Message: "shop/cache: group \"store\" has no edge in or out: its resources are unsequenced"})
 	for _, p := range all {
-		stage := run.Stage{Phase: p, Cluster: cluster, Readiness: time.Minute, Await: func(g *plan.Group) bool {
+		stage := run.Stage{Phase: p, Cluster: cluster, ObjectTimeout: time.Minute, Await: func(g *plan.Group) bool {
 			return g.ID != "shop:ingress"
 		}}
 		if err := e.Start(stage).Wait(); err != nil {

@@ -24,7 +24,7 @@ func manyRoots(t *testing.T) []event.Event {
 	return record(t, run.Options{Heartbeat: 10 * sec}, func(b *bench) {
 		groups := readPlan(lines...)
 		b.Announce(apply(groups))
-		r := b.Start(run.Stage{Phase: apply(groups), Readiness: 25 * sec, Cluster: newFake(map[string]fate{
+		r := b.Start(run.Stage{Phase: apply(groups), ObjectTimeout: 25 * sec, Cluster: newFake(map[string]fate{
 			"db": {never: true}, "pooler": {never: true}, "queue": {ready: 3 * sec, failed: "the deployment exceeded its progress deadline"}})})
 		b.at(1 * sec)
 		know := func(g *plan.Group, n int, cause string, evidence ...string) {

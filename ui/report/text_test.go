@@ -171,7 +171,7 @@ func heldAndRetried(t *testing.T) []event.Event {
 	return record(t, run.Options{HoldOnFailure: true}, func(b *bench) {
 		groups := readPlan(shop...)
 		b.Announce(apply(groups))
-		r := b.Start(run.Stage{Phase: apply(groups), Readiness: 20 * sec, Cluster: newFake(fates(map[string]fate{
+		r := b.Start(run.Stage{Phase: apply(groups), ObjectTimeout: 20 * sec, Cluster: newFake(fates(map[string]fate{
 			"ddl": {refused: "admission webhook denied the request", tries: 1}, "StatefulSet/db-server": {never: true, tries: 1}}))})
 		b.at(60 * sec)
 		b.command(event.Retry, "shop/db:database")
