@@ -137,10 +137,10 @@ func (e *Engine) Admit(phase string, g *plan.Group) error {
 	return call(e, w.done, admitRequested{w}, ErrAborted)
 }
 
-// Requests returns the context for requests of the operation. It is cancelled by Stop,
+// RequestContext returns the context for requests of the operation. It is cancelled by Stop,
 // windDownTime after an abort or the timeout, when a rollback or an edited revision starts
-// (call Requests again), and at the end.
-func (e *Engine) Requests() context.Context {
+// (call RequestContext again), and at the end.
+func (e *Engine) RequestContext() context.Context {
 	return ask(e, e.ctx, func(l *loop) context.Context { return l.requests })
 }
 

@@ -211,7 +211,7 @@ func (a *attempt) withContext(ctx context.Context) (*helmstorage.Storage, cluste
 
 // newSession returns a session whose requests the engine cancels.
 func (r *runner) newSession() (*preflight.Session, error) {
-	return r.op.newSession(r.engine.Requests(), &r.op.writes)
+	return r.op.newSession(r.engine.RequestContext(), &r.op.writes)
 }
 
 // newSession returns a session whose requests end with ctx.

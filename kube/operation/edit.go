@@ -85,7 +85,7 @@ func (op *Operation) Edit(ctx context.Context, values map[string]any, c *charts.
 // remoteEdit handles an edit from another process, whose values are merged over those of the
 // run. It publishes a refusal if the edit is invalid.
 func (op *Operation) remoteEdit(eng *run.Engine, c event.Command) {
-	edit, err := op.editWithOverrides(eng.Requests(), c.Values)
+	edit, err := op.editWithOverrides(eng.RequestContext(), c.Values)
 	if err != nil {
 		message := strings.Join(strings.Fields(err.Error()), " ")
 		eng.Publish(event.Event{Kind: event.KindCommand, Command: c.Name, Answers: c.ID, Status: event.Refused, Message: message})
@@ -262,7 +262,7 @@ func (r *runner) prepareNext(a *attempt, edit *Edit, finalizeErr error) (*Operat
 	}
 	op, up := r.op, edit.opts
 	up.EditedRun = op.progress()
-	edited, err := PrepareUpgrade(r.engine.Requests(), op.client, up)
+	edited, err := PrepareUpgrade(r.engine.RequestContext(), op.client, up)
 	if err != nil {
 		return nil, err
 	}

@@ -219,7 +219,7 @@ const finalizeTime = 20 * time.Second
 // finalizeTime after the run starts to wind down, or at once if the Lease is lost.
 func (a *attempt) finalContext() (context.Context, context.CancelFunc) {
 	ctx, cancel := context.WithCancel(a.op.lock.ctx)
-	stop := context.AfterFunc(run.RetryContext(a.engine.Requests()), func() { time.AfterFunc(finalizeTime, cancel) })
+	stop := context.AfterFunc(run.RetryContext(a.engine.RequestContext()), func() { time.AfterFunc(finalizeTime, cancel) })
 	return ctx, func() {
 		stop()
 		cancel()

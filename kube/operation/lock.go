@@ -82,7 +82,7 @@ func (op *Operation) acquire(eng *run.Engine) error {
 		Namespace: p.Common.Namespace, Release: p.Common.Release, Operation: p.Info.Name, CheckRecords: op.checkRecords,
 		OnForbidden: func(s lease.State) { eng.Publish(event.WarningEvent(s.Warning())) },
 	}
-	l, found, err := lease.Acquire(run.RetryContext(eng.Requests()), client.Leases(p.Common.Namespace), params, p.Lease, opts)
+	l, found, err := lease.Acquire(run.RetryContext(eng.RequestContext()), client.Leases(p.Common.Namespace), params, p.Lease, opts)
 	if l == nil {
 		end()
 		if err == nil {

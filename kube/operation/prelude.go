@@ -57,7 +57,7 @@ func (a *attempt) applyCRDs(crds preflight.CRDs) error {
 	if err != nil {
 		return err
 	}
-	a.session.Builder.Prefetch(a.engine.Requests(), list, nil)
+	a.session.Builder.Prefetch(a.engine.RequestContext(), list, nil)
 	manifest.DropPrefetched(list)
 	var created atomic.Bool
 	err = a.runPreludePhase(phases[0], list, func(i *resource.Info) error {

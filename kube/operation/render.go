@@ -73,7 +73,7 @@ func (r *ChartOptions) render(ctx context.Context, cfg *action.Configuration, do
 // crds/ were applied since and the templates may ask which kinds the cluster serves: Helm
 // also applies crds/ first. Changes are then planned during the run.
 func (r *ChartOptions) runWithCachedOutputs(a *attempt, do helmAction) (*rel1.Release, error) {
-	ctx, cfg := a.engine.Requests(), a.helm.Config
+	ctx, cfg := a.engine.RequestContext(), a.helm.Config
 	c, err := r.Chart.Helm()
 	if err != nil {
 		return nil, err
