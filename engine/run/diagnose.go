@@ -20,9 +20,9 @@ const (
 	maxGap = 30 * time.Second
 	// maxDiagnoses is the number of objects that are diagnosed at a time.
 	maxDiagnoses = 8
-	// maxRequests limits the requests that the diagnoses of an object send in requestWindow. The
+	// maxDiagnosisRequests limits the requests that the diagnoses of an object send in requestWindow. The
 	// diagnosis of its failure is exempt: with it, an object causes at most 20 per minute.
-	maxRequests   = 14
+	maxDiagnosisRequests   = 14
 	requestWindow = time.Minute
 )
 

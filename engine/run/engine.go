@@ -27,16 +27,16 @@ type Options struct {
 	Operation event.Operation
 	// Feed gets all events. The engine closes it in Finish.
 	Feed *event.Feed
-	// Parallel is the maximum number of requests in flight (default 32).
-	Parallel int
-	// Groups is the maximum number of groups that run at the same time; 0 for all.
-	Groups int
+	// MaxRequests is the maximum number of requests in flight (default 32).
+	MaxRequests int
+	// MaxGroups is the maximum number of groups that run at the same time; 0 for all.
+	MaxGroups int
 	// Paused starts the run paused, before the first unit (R41, --step).
 	Paused bool
 	// Breakpoints are ids of groups: the run pauses before every unit with such an id, once each (R42).
 	Breakpoints []string
-	// Disabled are ids of groups whose breakpoints do not pause the run until they are enabled.
-	Disabled []string
+	// DisabledBreakpoints are ids of groups whose breakpoints do not pause the run until they are enabled.
+	DisabledBreakpoints []string
 	// HoldOnFailure pauses the run when a group fails, also during a rollback (R44).
 	HoldOnFailure bool
 	// Heartbeat is how long no group changes its status before an event names the object that

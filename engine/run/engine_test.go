@@ -68,7 +68,7 @@ func TestAStaleStatusDoesNotCount(t *testing.T) { // R22
 
 func TestParallelIsTheMostRequestsUnderWay(t *testing.T) {
 	fake := newFake(map[string]behaviour{"o1": {request: sec}, "o2": {request: sec}, "o3": {request: sec}, "o4": {request: sec}, "o5": {request: sec}})
-	trace, err := run(t, Options{Parallel: 2}, Stage{Phase: event.Phase{Groups: groupsOf("a: o1 o2 o3", "b: o4 o5")}}, fake, nil)
+	trace, err := run(t, Options{MaxRequests: 2}, Stage{Phase: event.Phase{Groups: groupsOf("a: o1 o2 o3", "b: o4 o5")}}, fake, nil)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -40,8 +40,8 @@ type rollback struct {
 
 // newMachine returns an opened run; the opening events are the first effects.
 func newMachine(opts Options, now time.Time) *machine {
-	if opts.Parallel <= 0 {
-		opts.Parallel = 32
+	if opts.MaxRequests <= 0 {
+		opts.MaxRequests = 32
 	}
 	m := &machine{opts: opts, now: now, clock: clock{start: now}, readinessClock: clock{start: now}}
 	m.steering.reported = event.Running
@@ -103,7 +103,7 @@ func (m *machine) announce(phases []event.Phase) {
 		case !added:
 		case m.breakpointRequested(g.ID):
 			m.setBreakpoint(u, breakpointSet)
-		case slices.Contains(m.opts.Disabled, g.ID):
+		case slices.Contains(m.opts.DisabledBreakpoints, g.ID):
 			m.setBreakpoint(u, breakpointDisabled)
 		}
 	}
@@ -188,7 +188,7 @@ func (m *machine) startRollback(op event.Operation, reason string) error {
 		}
 	}
 	m.opts.Breakpoints = nil
-	m.opts.Disabled = nil
+	m.opts.DisabledBreakpoints = nil
 	m.opts.Operation.Timeout = op.Timeout
 	m.startOver()
 	m.rollback = rollback{started: true}
@@ -204,7 +204,7 @@ func (m *machine) startEditedRevision(op event.Operation, reason string, phases 
 	}
 	m.skipUnits(ErrReplaced.Error())
 	m.opts.Breakpoints = nil
-	m.opts.Disabled = nil
+	m.opts.DisabledBreakpoints = nil
 	for _, u := range m.units.all {
 		if u.breakpoint == breakpointSet && !m.breakpointRequested(u.Group) {
 			m.opts.Breakpoints = append(m.opts.Breakpoints, u.Group)

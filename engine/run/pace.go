@@ -6,7 +6,7 @@ import (
 )
 
 // Pace limits the diagnoses of one object: the gaps between them grow, and together they
-// send at most maxRequests in requestWindow. The zero value is ready to use.
+// send at most maxDiagnosisRequests in requestWindow. The zero value is ready to use.
 type Pace struct {
 	count int // diagnoses so far
 	costs []cost
@@ -58,14 +58,14 @@ func (p *Pace) reset() {
 func gap(count int) time.Duration { return min(minGap<<min(count-1, 10), maxGap) }
 
 // withinBudget returns the first time, not before at, at which another diagnosis stays within
-// maxRequests if it costs as much as the last one.
+// maxDiagnosisRequests if it costs as much as the last one.
 func (p *Pace) withinBudget(at time.Time) time.Time {
 	sum := 0
 	for i, x := range slices.Backward(p.costs) {
 		if i == len(p.costs)-1 {
 			sum = x.requests
 		}
-		if sum += x.requests; sum > maxRequests {
+		if sum += x.requests; sum > maxDiagnosisRequests {
 			if free := x.at.Add(requestWindow); free.After(at) {
 				return free
 			}

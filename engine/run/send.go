@@ -24,7 +24,7 @@ func (s *stage) queueDueWaves(g *group) {
 // sendQueued sends queued requests while there are free slots. Each object has at most one request
 // in flight, so a retry waits for the request of the previous attempt (R44).
 func (s *stage) sendQueued() {
-	for i := 0; i < len(s.queue) && s.busy.requests < s.m.opts.Parallel; {
+	for i := 0; i < len(s.queue) && s.busy.requests < s.m.opts.MaxRequests; {
 		r := s.queue[i]
 		stale := r.attempt != r.group.attempt.number || r.group.status != event.Running
 		if r.object.inFlight && !stale {

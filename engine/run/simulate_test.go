@@ -117,7 +117,7 @@ func (s scenario) options() Options {
 	}
 	return Options{
 		Diagnose:  diagnose,
-		Operation: event.Operation{Name: "install", Timeout: time.Duration(s.Timeout) * ms}, Parallel: s.Parallel, Groups: s.Groups,
+		Operation: event.Operation{Name: "install", Timeout: time.Duration(s.Timeout) * ms}, MaxRequests: s.Parallel, MaxGroups: s.Groups,
 		Paused: s.Paused, Breakpoints: s.Breakpoints, HoldOnFailure: s.Hold,
 	}
 }

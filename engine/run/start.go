@@ -53,7 +53,7 @@ func (s *stage) addCandidate(g *group) {
 	}
 }
 
-// startable returns the units that could start now, in plan order, ignoring pauses and Options.Groups.
+// startable returns the units that could start now, in plan order, ignoring pauses and Options.MaxGroups.
 func (m *machine) startable() (units []*unit) {
 	if len(m.admissions) > 0 {
 		u, _ := m.units.add(m.admissions[0].unit)
@@ -69,12 +69,12 @@ func (m *machine) startable() (units []*unit) {
 	return units
 }
 
-// free returns how many more groups may run, by Options.Groups.
+// free returns how many more groups may run, by Options.MaxGroups.
 func (m *machine) free() int {
-	if m.opts.Groups <= 0 || m.stage == nil {
+	if m.opts.MaxGroups <= 0 || m.stage == nil {
 		return math.MaxInt
 	}
-	return max(0, m.opts.Groups-m.stage.running())
+	return max(0, m.opts.MaxGroups-m.stage.running())
 }
 
 // startNextUnits starts all units that can start, unless one of them has a breakpoint. It

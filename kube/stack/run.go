@@ -50,7 +50,7 @@ func (s *Stack) start() *run.Engine {
 		}
 	}
 	eng := run.New(run.Options{
-		Operation: s.info, Feed: &s.feed, Parallel: len(s.members), Groups: max(0, s.opts.Concurrency), Paused: s.opts.Common.Step, Breakpoints: s.releaseBreakpoints(),
+		Operation: s.info, Feed: &s.feed, MaxRequests: len(s.members), MaxGroups: max(0, s.opts.Concurrency), Paused: s.opts.Common.Step, Breakpoints: s.releaseBreakpoints(),
 	})
 	s.mu.Lock()
 	s.engine = eng
