@@ -22,8 +22,8 @@ const (
 	maxDiagnoses = 8
 	// maxDiagnosisRequests limits the requests that the diagnoses of an object send in requestWindow. The
 	// diagnosis of its failure is exempt: with it, an object causes at most 20 per minute.
-	maxDiagnosisRequests   = 14
-	requestWindow = time.Minute
+	maxDiagnosisRequests = 14
+	requestWindow        = time.Minute
 )
 
 // waitingObject is an object that its group waits for.

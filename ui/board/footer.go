@@ -9,7 +9,7 @@ import (
 	"lockstep/ui/board/keys"
 )
 
-// hints returns the footer's keys: those that work now.
+// hints returns the footer's keys: those of boardKeys (keys.go) that work now.
 func (m *model) hints() []keys.Hint {
 	return m.filterHints(func(b keys.Binding) bool { return !b.OnFailure || !m.Held() })
 }

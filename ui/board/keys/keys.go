@@ -1,6 +1,7 @@
 // Package keys defines key bindings and the stack of modes. Dispatch, footer, help, command
 // palette and the documentation all read the same tables of Binding. Its central types are
-// Binding, Mode and Stack; every package of the board but canvas may import it.
+// Binding, Mode and Stack; every package of the board but canvas may import it. The table of the
+// board's own keys is boardKeys in ui/board/keys.go.
 package keys
 
 import (
