@@ -67,7 +67,7 @@ type Status string
 
 const (
 	Waiting      Status = "waiting"     // group, object: not started
-	AtBreakpoint Status = "held"        // group (R42)
+	AtBreakpoint        = Held          // group (R42); events have one word for both
 	Held         Status = "held"        // run: on a failure (R44)
 	Running      Status = "running"     // operation, run, group
 	Applying     Status = "applying"    // object: a request is in flight
