@@ -15,7 +15,7 @@ import (
 func TestLostLockStopsARollbackAtOnce(t *testing.T) {
 	op := newOperation(&connect.Client{}, &preflight.Prepared{}, tasks{})
 	eng := op.start()
-	if err := eng.BeginRollback(event.Operation{Name: "rollback"}, "it failed"); err != nil {
+	if err := eng.StartRollback(event.Operation{Name: "rollback"}, "it failed"); err != nil {
 		t.Fatal(err)
 	}
 	op.stop(errors.New("the lock was lost"))

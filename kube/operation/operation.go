@@ -294,7 +294,7 @@ func (op *Operation) start() *run.Engine {
 	op.engine = run.New(run.Options{
 		Operation: op.prepared.Info, Feed: &op.feed, Diagnose: op.client.Diagnose, Heartbeat: common.Heartbeat,
 		Paused: common.Step, HoldOnFailure: common.HoldOnFailure,
-		Breakpoints: slices.Concat(op.prepared.Breakpoints, op.breakpoints), Disabled: op.disabled,
+		Breakpoints: slices.Concat(op.prepared.Breakpoints, op.breakpoints), DisabledBreakpoints: op.disabled,
 	})
 	for _, c := range op.pendingCommands {
 		op.engine.Command(c)
