@@ -94,11 +94,11 @@ func (p *planner) warnEarlyGates(plan *Plan) {
 			case custom[o]:
 			case loadBalancer[o]:
 				p.warn("R22", g.Chart, &o, "%s: other groups wait for it, but a LoadBalancer Service counts as ready without an address; "+
-					"to make them wait for the address, annotate the Service with both %s, such as {.loadBalancer.ingress[0].ip} != none, and %s, such as {.loadBalancer.error} == true",
+					"to wait for the address, annotate the Service with both %s, such as {.loadBalancer.ingress[0].ip} != none, and %s, such as {.loadBalancer.error} == true",
 					o, AnnotationReadinessSuccess, AnnotationReadinessFailure)
 			case o.Group == "batch" && o.Kind == "Job" && !g.JobsComplete:
 				p.warn("R22", g.Chart, &o, "%s: other groups wait for it, but a Job counts as ready once it has started; "+
-					"to make them wait until it completes, pass --wait-for-jobs, or annotate the Job with %s or with both %s and %s",
+					"to wait until it completes, pass --wait-for-jobs, or annotate the Job with %s or with both %s and %s",
 					o, AnnotationLayer, AnnotationReadinessSuccess, AnnotationReadinessFailure)
 			}
 		}

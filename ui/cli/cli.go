@@ -216,9 +216,9 @@ func isUsageError(err error) bool {
 	return slices.ContainsFunc(prefixes, func(p string) bool { return strings.HasPrefix(err.Error(), p) })
 }
 
-const rootLong = `lockstep deploys Helm charts in the order they declare. Charts, releases, repositories and flags are Helm's; lockstep
-adds groups of resources that wait for each other, within a chart and between subcharts, and lets you watch, pause and
-step through a deployment.
+const rootLong = `lockstep deploys Helm charts in the order they declare. It works with ordinary Helm charts, releases, repositories and
+flags. Resources form groups, which are applied in the order of their dependencies, within a chart and between
+subcharts. You can watch, pause and step through a deployment.
 
 Exit codes: 0 success, 1 the operation failed, 2 failed before anything was written, 3 aborted; plan: 0 no changes, 4 changes.`
 

@@ -83,8 +83,8 @@ func AddOutput(cmd *cobra.Command, formats ...string) {
 
 // AddOrder adds --order (R68).
 func AddOrder(cmd *cobra.Command, order *string) {
-	const usage = "order to follow; inferred also orders objects by their references and calls"
-	AddChoice(cmd, order, "order", "", usage, kube.OrderDeclared, kube.OrderInferred)
+	AddChoice(cmd, order, "order", "", "", kube.OrderDeclared, kube.OrderInferred)
+	cmd.Flags().Lookup("order").Usage = "order of groups: declared (by the chart) or inferred (also from references and calls between objects)"
 }
 
 // AddWait adds --wait (R27), which may be used without a value.

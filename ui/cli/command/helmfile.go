@@ -21,7 +21,7 @@ func (h *HelmfileFlags) Add(cmd *cobra.Command) {
 }
 
 // AddSelection adds the flags that select releases and values. It skips shorthands that the
-// command already uses.
+// command already uses. If the command has --values, that flag also names the helmfile.
 func (h *HelmfileFlags) AddSelection(cmd *cobra.Command) {
 	f := cmd.Flags()
 	short := func(s string) string {
@@ -29,6 +29,9 @@ func (h *HelmfileFlags) AddSelection(cmd *cobra.Command) {
 			return ""
 		}
 		return s
+	}
+	if values := f.Lookup("values"); values != nil {
+		values.Usage += "; without a chart: the helmfile"
 	}
 	f.StringVarP(&h.Environment, "environment", short("e"), "", "environment of the helmfile")
 	f.StringArrayVarP(&h.Selectors, "selector", short("l"), nil, "only releases with these labels: key=value,key!=value (repeatable)")

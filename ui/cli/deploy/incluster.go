@@ -32,7 +32,7 @@ type clusterFlags struct {
 }
 
 func (c *clusterFlags) add(f *pflag.FlagSet) {
-	f.BoolVar(&c.enabled, "in-cluster", false, "run as a Job in the namespace of -n; this terminal only watches and controls it")
+	f.BoolVar(&c.enabled, "in-cluster", false, "run as a Job in the cluster; this terminal only watches and controls it")
 	f.StringVar(&c.account, "service-account", "", "the Job's ServiceAccount, with --in-cluster")
 	f.StringVar(&c.image, "image", "", "image of the Job, with --in-cluster (default: the image for this lockstep version)")
 	f.DurationVar(&c.keepFor, "keep-for", time.Hour, "how long to keep the Job after it ends, with --in-cluster")

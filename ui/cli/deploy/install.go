@@ -32,12 +32,12 @@ A group starts as soon as every group it waits for is ready.
 In a terminal, a screen shows every resource and lets you pause, step, retry and abort. Without a terminal, lockstep
 prints a line per event, or with -o json a JSON object per event ("lockstep help events").
 
-lockstep checks everything it can before the first write; until then Ctrl-C simply quits. After that, the first Ctrl-C
-aborts: requests in flight finish and the release is marked failed, or uninstalled with --rollback-on-failure or
---on-interrupt=rollback. A second Ctrl-C stops at once. During a rollback the first Ctrl-C only warns and the second
-stops it. If the terminal closes, --on-hangup decides whether the install continues or aborts. If it continues and is
-paused, or held after a failure, it waits up to --timeout for someone to attach. While the terminal is open, it waits
-without a limit.
+lockstep checks everything it can before the first write; until then Ctrl-C simply quits. After that, Ctrl-C on the
+screen asks whether to keep the objects or roll back. Without the screen, the first Ctrl-C aborts: requests in flight
+finish and the release is marked failed, or uninstalled with --rollback-on-failure or --on-interrupt=rollback. A second
+Ctrl-C stops at once. During a rollback the first Ctrl-C only warns and the second stops it. If the terminal closes,
+--on-hangup decides whether the install continues or aborts. If it continues and is paused, or held after a failure, it
+waits up to --timeout for someone to attach. While the terminal is open, it waits indefinitely.
 
 After a failure or a kill, run the same command again: it resumes where the last run stopped.
 

@@ -33,7 +33,7 @@ its deployed objects. Without a chart, rbac reads a helmfile and gives one accou
 func (a *app) newRBAC() *cobra.Command {
 	var flags installFlags
 	cmd := &cobra.Command{
-		Use: "rbac NAME CHART", GroupID: "release", Short: "print the ServiceAccount and roles that a release needs", Long: rbacLong,
+		Use: "rbac {NAME CHART | -f HELMFILE}", GroupID: "release", Short: "print the ServiceAccount and roles that a release needs", Long: rbacLong,
 		Example: `lockstep rbac shop ./shop -n shop | kubectl apply -f -
 lockstep rbac shop ./shop -n shop --service-account deployer -f prod.yaml
 lockstep rbac shop ./shop -n shop --in-cluster   # for install --in-cluster

@@ -39,7 +39,7 @@ func (r *runFlags) add(cmd *cobra.Command) {
 	f.Bool("no-tui", false, "print lines instead of the screen (default without a terminal, in CI, or with -o json)")
 	f.BoolVar(&r.common.Step, "step", false, "start paused, before the first write; with --no-tui, resume with lockstep ctl")
 	f.StringArrayVar(&r.common.BreakOn, "break-on", nil, "pause before a group: CHART:GROUP, CHART:~ (resources without a group), any unambiguous suffix of these, a pattern (*:schema), kind=Job, or failure (repeatable)")
-	f.BoolVar(&r.hold, "hold-on-failure", true, "pause on failure so that you can retry (default: true with the screen, false without)")
+	f.BoolVar(&r.hold, "hold-on-failure", true, "hold the run when a group fails, so that you can retry (default: true with the screen, false without)")
 	f.StringArrayVar(&r.reports, "report", nil, "write a report: junit=FILE, json=FILE or markdown=FILE (repeatable)")
 	f.BoolVar(&r.common.SkipPreflight, "skip-preflight", false, "skip checks of permissions, references, quotas, limits and webhooks")
 	command.AddOutput(cmd)
@@ -57,7 +57,7 @@ func (r *runFlags) addWait(cmd *cobra.Command) {
 // addReadiness adds the flags for the readiness of applied objects.
 func (r *runFlags) addReadiness(cmd *cobra.Command) {
 	f := cmd.Flags()
-	f.DurationVar(&r.common.ReadinessTimeout, "readiness-timeout", defaultReadiness, "time for each resource to become ready; at most --timeout")
+	f.DurationVar(&r.common.ReadinessTimeout, "readiness-timeout", defaultReadiness, "time for each object to become ready; at most --timeout")
 	f.BoolVar(&r.waitAll, "wait-all", true, "wait until every group is ready, not only those that others wait for")
 	f.BoolVar(&r.common.WaitForJobs, "wait-for-jobs", false, "wait until Jobs are complete")
 }
