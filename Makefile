@@ -93,7 +93,7 @@ chaos: all
 
 # Only API server, controllers and scheduler are of the older version; the rest of the
 # sandbox is current.
-KUBERNETES ?= 1.31 1.33 1.35
+KUBERNETES ?= 1.33 1.35
 COMPAT = ./kube/e2e/... ./kube/chaos ./kube/diagnose ./kube/status ./ui/cli
 STAMP = k8s.io/component-base/version.git
 
