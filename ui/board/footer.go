@@ -72,7 +72,7 @@ func (m *model) keySign(b keys.Binding) string {
 	case "/":
 		return "/"
 	}
-	sign, _, _ := strings.Cut(b.Name(), "/")
+	sign, _, _ := strings.Cut(b.Name(), ", ")
 	return sign
 }
 

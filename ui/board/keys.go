@@ -48,14 +48,14 @@ func (m *model) boardKeys() []keys.Binding {
 		back = keys.Always("all releases")
 	}
 	table := []keys.Binding{
-		{Keys: "q", Hint: keys.When("quit", m.MayQuit), Do: m.quit, Part: partEnd, About: "quit", More: "while running, asks to abort"},
+		{Keys: "q", Hint: keys.When("quit", m.MayQuit), Do: m.quit, Part: partEnd, About: "quit", More: "asks first if that aborts the run"},
 		{Keys: "A", Hint: keys.When("re-check", m.Held), Do: m.orderFailed(event.Accept), Steers: true, OnFailure: true, Part: partFix,
 			About: "re-check", More: "the failed groups, without applying"},
 		{Keys: "R", Hint: m.insp.RetryHint, Do: m.orderFailed(event.Retry), Steers: true, OnFailure: true, Part: partFix,
 			About: "retry", More: "applies the failed groups again"},
 		{Keys: "G", Hint: keys.When("stop here", m.Held), Disabled: keys.Unless(m.Held, "there is no failed group to fix"), Do: m.giveUp.Open, Steers: true, OnFailure: true, Part: partFix,
 			About: "stop here", More: "ends the run as failed; asks first"},
-		{Keys: "p space", Label: "p/space", Hint: m.pauseHint, Do: m.pauseOrResume, Steers: true, Part: partStep,
+		{Keys: "p space", Label: "p, space", Hint: m.pauseHint, Do: m.pauseOrResume, Steers: true, Part: partStep,
 			About: "pause or resume", More: "running work continues"},
 		{Keys: "n", Hint: keys.When("step", m.Paused), Do: m.order(event.Step), Steers: true, Part: partStep,
 			About: "step", More: "starts the next group, then pauses"},
@@ -70,7 +70,7 @@ func (m *model) boardKeys() []keys.Binding {
 			About: "render again", More: "reads the chart again; shows changes"},
 		{Keys: "Z", Hint: keys.When("restart", m.mayRestart), Disabled: m.whyNotRestart, Do: m.requestRestart, Steers: true, Part: partEnd,
 			About: "restart", More: "on a new cluster, with --sandbox"},
-		{Keys: "a ctrl+c", Label: "a/ctrl-c", Hint: keys.When("abort", m.Steerable), Do: m.askAbort, Steers: true, OnFailure: true, Stays: true, Part: partEnd,
+		{Keys: "a ctrl+c", Label: "a, ctrl-c", Hint: keys.When("abort", m.Steerable), Do: m.askAbort, Steers: true, OnFailure: true, Stays: true, Part: partEnd,
 			About: "abort", More: "keeps objects or rolls back; asks first"},
 		{Keys: "t", Hint: keys.When("run to here", m.mayRunTo), Disabled: group, Do: m.orderGroup(event.RunTo), Steers: true, Part: partStep,
 			About: "run to this group", More: "pauses before it"},
@@ -91,7 +91,7 @@ func (m *model) boardKeys() []keys.Binding {
 			About: "open a shell…", More: "in a container of the pod; exit returns here"},
 		m.tabKey(0), m.tabKey(1), m.tabKey(2), m.tabKey(3), m.tabKey(4), m.tabKey(5), m.tabKey(6), m.tabKey(7),
 		{Keys: "s", Disabled: func() string { return cmp.Or(objects(), noKubectl()) }, Do: m.showKubectl, Part: partLook,
-			About: "kubectl command", More: "shows and copies the matching one"},
+			About: "kubectl command", More: "shows and copies it for this object"},
 		{Keys: "C", Disabled: keys.Unless(m.HasGroup, "nothing to copy yet"), Do: m.insp.Copy, Part: partLook,
 			About: "copy", More: "the text of the tab or pane"},
 		{Keys: ":", Do: m.palette.Open, Part: partFind, About: "commands…", More: "search and run any"},
@@ -107,13 +107,13 @@ func (m *model) boardKeys() []keys.Binding {
 			About: "warnings…"},
 		{Keys: "o", Hint: keys.When("report", m.HasReport), Disabled: keys.Unless(m.HasReport, "the report appears when the operation is over"), Do: m.report.Open, Part: partLook,
 			About: "report…", More: "changes, timings, notes, next commands"},
-		{Keys: "up k", Do: keys.By(m.board.Move, -1), Part: partMove, About: "line up"},
-		{Keys: "down j", Do: keys.By(m.board.Move, 1), Part: partMove, About: "line down"},
+		{Keys: "up k", Label: "up, k", Do: keys.By(m.board.Move, -1), Part: partMove, About: "line up"},
+		{Keys: "down j", Label: "down, j", Do: keys.By(m.board.Move, 1), Part: partMove, About: "line down"},
 		{Keys: "left", Do: keys.By(m.board.MoveColumn, -1), Part: partMove, About: "column to the left"},
 		{Keys: "right", Do: keys.By(m.board.MoveColumn, 1), Part: partMove, About: "column to the right"},
 		{Keys: "tab", Do: keys.By(m.board.MoveGroup, 1), Part: partMove, About: "next group", More: "in plan order"},
 		{Keys: "shift+tab", Label: "shift-tab", Do: keys.By(m.board.MoveGroup, -1), Part: partMove, About: "previous group"},
-		{Keys: "g", Hint: keys.When("go to", func() bool { return len(m.Graph.Nodes) > 9 }), Disabled: group, Do: m.jump.Open, Part: partFind, About: "go to a group…", More: "by letters of its name or its code"},
+		{Keys: "g", Hint: keys.When("go to", func() bool { return len(m.Graph.Nodes) > 9 }), Disabled: group, Do: m.jump.Open, Part: partFind, About: "go to a group…", More: "by its name, or the code it shows"},
 		{Keys: "home", Do: keys.Run(m.board.MoveFirst), Part: partMove, About: "first group"},
 		{Keys: "end", Do: keys.Run(m.board.MoveLast), Part: partMove, About: "last group"},
 		{Keys: "pgup ctrl+b", Label: "page up", Do: keys.By(m.board.Page, -1), Part: partMove, About: "page up"},
@@ -157,14 +157,14 @@ func (m *model) inspectorKeys() []keys.Binding {
 		{Keys: "shift+tab left", Label: "shift-tab", Do: turn(-1), About: "previous tab (also left)"},
 		{Keys: "esc", Hint: keys.Always("close"), Do: m.escape, About: "close"},
 		{Keys: "enter", Do: i.Close, About: "close"},
-		{Keys: "up k", Do: keys.By(i.Scroll, -1), About: "scroll up"},
-		{Keys: "down j", Do: keys.By(i.Scroll, 1), About: "scroll down"},
+		{Keys: "up k", Label: "up, k", Do: keys.By(i.Scroll, -1), About: "scroll up"},
+		{Keys: "down j", Label: "down, j", Do: keys.By(i.Scroll, 1), About: "scroll down"},
 		{Keys: "pgup ctrl+b", Label: "page up", Do: keys.By(i.Scroll, -10), About: "scroll up by a page"},
 		{Keys: "pgdown ctrl+f", Label: "page down", Do: keys.By(i.Scroll, 10), About: "scroll down by a page"},
 		{Keys: "home", Do: keys.Run(func() { i.Scroll(-i.Page.Last) }), About: "to the beginning"},
 		{Keys: "end", Do: keys.Run(func() { i.Scroll(i.Page.Last) }), About: "to the end (follows logs)"},
-		{Keys: "shift+down )", Label: "shift-down )", Do: keys.By(m.board.Move, 1), About: "inspect the next object or group"},
-		{Keys: "shift+up (", Label: "shift-up (", Do: keys.By(m.board.Move, -1), About: "inspect the previous object or group"},
+		{Keys: "shift+down )", Label: "shift-down, )", Do: keys.By(m.board.Move, 1), About: "inspect the next object or group"},
+		{Keys: "shift+up (", Label: "shift-up, (", Do: keys.By(m.board.Move, -1), About: "inspect the previous object or group"},
 		{Keys: "/", Hint: keys.Always("search"), Do: m.openSearch, About: "search in this tab: enter or down next match, up previous, esc ends"},
 		{Keys: "]", Hint: keys.When("next pod", i.SeveralPods), Only: inLogs, Do: keys.By(i.TurnPod, 1), About: "only the next pod's logs"},
 		{Keys: "[", Only: inLogs, Do: keys.By(i.TurnPod, -1), About: "only the previous pod's logs"},
@@ -172,7 +172,7 @@ func (m *model) inspectorKeys() []keys.Binding {
 		{Keys: "{", Only: inLogs, Do: keys.By(i.TurnContainer, -1), About: "only the previous container's logs"},
 		{Keys: "0", Hint: keys.When("all logs", i.LogsFiltered), Only: inLogs, Do: keys.Run(i.AllLogs), About: "logs of all pods and containers"},
 		{Keys: "T", Hint: keys.When("times", i.HasTimes), Only: inLogs, Do: keys.Run(func() { i.Times = !i.Times }), About: "show or hide timestamps"},
-		{Keys: "W", Hint: m.wrapHint, Only: i.Wraps, Do: keys.Run(func() { i.Cut = !i.Cut }), About: "cut or wrap long lines"},
+		{Keys: "W", Hint: m.wrapHint, Only: i.Wraps, Do: keys.Run(func() { i.Cut = !i.Cut }), About: "wrap or truncate long lines"},
 	}
 }
 
@@ -260,5 +260,5 @@ func (m *model) wrapHint() string {
 	if m.insp.Cut {
 		return "wrap lines"
 	}
-	return "cut lines"
+	return "truncate lines"
 }

@@ -200,7 +200,7 @@ func TestHintsWork(t *testing.T) {
 				continue
 			}
 			for _, h := range append(s.failureHints(), s.hints()...) {
-				key, _, _ := strings.Cut(h.Key, "/")
+				key, _, _ := strings.Cut(h.Key, ", ")
 				if key == "" {
 					key = h.Key
 				}
@@ -430,7 +430,7 @@ func TestNoKeyIsBothHarmlessAndFinal(t *testing.T) {
 // group four at the most, why the run stands still none.
 func TestFewKeys(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
-		for key, tab := range map[string]inspector.Tab{"2": inspector.TabDiff, "5": inspector.TabPods, "6": inspector.TabLogs, "7": inspector.TabGates, "l": inspector.TabLogs, "d": inspector.TabDiff} {
+		for key, tab := range map[string]inspector.Tab{"2": inspector.TabDiff, "5": inspector.TabPods, "6": inspector.TabLogs, "7": inspector.TabOrder, "l": inspector.TabLogs, "d": inspector.TabDiff} {
 			s := with("sandbox-held", 0, "f "+key, answered)(t)
 			if !s.insp.Shown || s.insp.Tab != tab {
 				t.Errorf("%s opens %s", key, inspector.TabNames[s.insp.Tab])

@@ -165,19 +165,19 @@ func TestMouse(t *testing.T) {
 	if !s.insp.Shown {
 		t.Fatal("a second click does not inspect")
 	}
-	s.send(tea.MouseClickMsg(at("gates")))
-	if s.insp.Tab != inspector.TabGates {
+	s.send(tea.MouseClickMsg(at("order")))
+	if s.insp.Tab != inspector.TabOrder {
 		t.Errorf("a click opens tab %d", s.insp.Tab)
 	}
 	narrow := newScreen(t, 80, 24, recorded(t, "sandbox-held", 0)) // the tabs are below the title
 	narrow.press("enter", "8")
 	for y, l := range narrow.lines() {
-		if i := strings.Index(l, " gates "); i >= 0 {
+		if i := strings.Index(l, " order "); i >= 0 {
 			narrow.send(tea.MouseClickMsg{X: len([]rune(l[:i])) + 1, Y: y, Button: tea.MouseLeft})
 			break
 		}
 	}
-	if narrow.insp.Tab != inspector.TabGates {
+	if narrow.insp.Tab != inspector.TabOrder {
 		t.Errorf("a click below the title opens tab %d", narrow.insp.Tab)
 	}
 	s.press("esc", "z", "z") // all objects: the layers are not all in view

@@ -1,4 +1,4 @@
-// Package inspector shows one group or object: why it has its status, its gates and
+// Package inspector shows one group or object: why it has its status, its order and
 // timings, and, from the cluster, its diff, manifest, events, pods and logs. Its central
 // types are Inspector, the part of the screen, Subject, the selection, and Answers, the
 // interface to the cluster.

@@ -27,12 +27,12 @@ const (
 	TabEvents
 	TabPods
 	TabLogs
-	TabGates
+	TabOrder
 	TabTimings
 	Tabs
 )
 
-var TabNames = [Tabs]string{"why", "diff", "manifest", "events", "pods", "logs", "gates", "timings"}
+var TabNames = [Tabs]string{"why", "diff", "manifest", "events", "pods", "logs", "order", "timings"}
 
 // queries reports whether the tab shows the result of one query to the cluster.
 func (t Tab) queries() bool {

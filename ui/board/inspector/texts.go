@@ -24,8 +24,8 @@ func (i *Inspector) lines(width int) []canvas.Line {
 		return s.whyTab(width)
 	case TabDiff:
 		return i.changes.lines(s, width)
-	case TabGates:
-		return s.gatesTab(s.Node, width)
+	case TabOrder:
+		return s.orderTab(s.Node, width)
 	case TabTimings:
 		return s.timingsTab(s.Node, width)
 	}
@@ -132,8 +132,8 @@ func (s Subject) Objects() []canvas.Line {
 	return out
 }
 
-// gatesTab lists the dependencies and the dependents of a group.
-func (s Subject) gatesTab(n *graph.Node, width int) []canvas.Line {
+// orderTab lists the dependencies and the dependents of a group.
+func (s Subject) orderTab(n *graph.Node, width int) []canvas.Line {
 	var up []*graph.Node
 	for _, id := range n.After {
 		if u := s.Graph.ByKey[event.Unit{Phase: n.Phase, Group: id}]; u != nil {

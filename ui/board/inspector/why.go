@@ -131,7 +131,7 @@ func (s Subject) gateLines(n *graph.Node, w int) (lines []canvas.Line) {
 				text += " " + canvas.Span(d, over)
 			}
 			gates = append(gates, canvas.Piece{Role: mark.Role, Text: mark.Glyph}, canvas.Piece{Role: theme.Text, Text: text})
-			why = cmp.Or(why, n.Group.Why[u.ID]) // the gates tab lists all
+			why = cmp.Or(why, n.Group.Why[u.ID]) // the order tab lists all
 		}
 		if len(gates) > 1 {
 			lines = append(lines, gates)
