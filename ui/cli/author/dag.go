@@ -27,7 +27,7 @@ func (a *app) newDag() *cobra.Command {
 	var stack command.HelmfileFlags
 	tui := false
 	cmd := &cobra.Command{
-		Use: "dag {CHART | NAME CHART}", GroupID: "look", Short: "show the groups of a chart and their order", Long: dagLong,
+		Use: "dag {CHART | NAME CHART | -f HELMFILE}", GroupID: "look", Short: "show the groups of a chart and their order", Long: dagLong,
 		Example: `lockstep dag ./shop
 lockstep dag ./shop --tui
 lockstep dag ./shop -o dot | dot -Tsvg > shop.svg

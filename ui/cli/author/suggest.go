@@ -38,7 +38,7 @@ func (a *app) newSuggest() *cobra.Command {
 	tui, write, partial := false, false, false
 	var stack command.HelmfileFlags
 	cmd := &cobra.Command{
-		Use: "suggest {CHART | NAME CHART}", GroupID: "look", Short: "show the order that a chart implies, and why", Long: suggestLong,
+		Use: "suggest {CHART | NAME CHART | -f HELMFILE}", GroupID: "look", Short: "show the order that a chart implies, and why", Long: suggestLong,
 		Example: `lockstep suggest ./wordpress
 lockstep suggest ./wordpress --tui
 lockstep suggest ./wordpress --write   # to the chart's files

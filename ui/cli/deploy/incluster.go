@@ -316,9 +316,9 @@ func passedEnv() map[string]string {
 	return env
 }
 
-const manifestsLong = `Print the Job, Secrets and Lease that "upgrade --install --in-cluster" would create, as YAML. Commit them to Git for Argo
-CD or Flux, or apply them with kubectl. The Secrets contain the chart and all values: anyone who can read the output can
-read them. The name of the Job depends on the chart, the values and the flags, so a changed deployment is a new Job.
+const manifestsLong = `Print a Job that runs "upgrade --install" in the cluster, with its Secrets and Lease, as YAML for kubectl, Argo CD or
+Flux. The Secrets contain the chart and all values in plain text: encrypt them before you commit them to Git. The Job is
+not deleted automatically. Its name depends on the chart, the values and the flags: a changed deployment is a new Job.
 
 The namespace and the ServiceAccount must exist; "lockstep rbac" prints the account with its permissions. Nothing is
 written, and no cluster is needed.`

@@ -17,24 +17,28 @@ import (
 )
 
 const ctlLong = `Control a live run of another process on this machine, or of a Job in the cluster. COMMAND is pause, resume, step,
-run-to, break, disable, accept, retry, give-up, edit, abort, rollback, stop or status.
+run-to, break, disable, accept, retry, give-up, edit, abort, rollback, stop or status. On the screen, accept is called
+re-check, and give-up is called stop here. stop is harsher: it cancels the requests in flight.
 
-  pause           start no new groups; running ones continue
-  resume          continue after a pause
-  step [GROUP]    while paused, start one group: the next one, or GROUP
-  run-to GROUP    continue, and pause before a group
-  break GROUP     set a breakpoint before a group, or remove it
-  disable GROUP   disable a breakpoint, or enable it again
-  accept [GROUP]  re-check failed groups without applying them
-  retry [GROUP]   apply failed groups again
-  give-up [GROUP] leave failed groups as they are and finish running work
+  pause           start no new groups; running ones continue (p)
+  resume          continue after a pause (c)
+  step [GROUP]    while paused, start one group: the next one (n), or GROUP (N)
+  run-to GROUP    continue, and pause before a group (t)
+  break GROUP     set a breakpoint before a group, or remove it (b)
+  disable GROUP   disable a breakpoint, or enable it again (B)
+  accept [GROUP]  re-check failed groups without applying them (A, re-check)
+  retry [GROUP]   apply failed groups again (R)
+  give-up [GROUP] leave failed groups as they are, finish running work, then
+                  end the run as failed (G, stop here)
   edit            while paused or held, continue as a new revision with the
-                  values of -f and --set merged into those of the run
+                  values of -f and --set merged into those of the run (e)
   abort           start nothing new, keep existing objects; during a
-                  rollback the first abort only prints a warning
-  rollback        abort and roll back
-  stop            abort and cancel the requests in flight
+                  rollback the first abort only prints a warning (a, K)
+  rollback        abort and roll back (a, r)
+  stop            abort and cancel the requests in flight (ctrl-c twice)
   status          print the state of the run
+
+The keys in parentheses do the same on the screen.
 
 edit is refused if no object changes, if the chart fails to render, if its order is invalid, or if the values exceed
 16 MiB.
@@ -44,7 +48,7 @@ without a group.
 break and disable also accept a pattern, "*:schema", or the kind of a resource in the group, kind=Job. "lockstep help
 attach" explains how runs are found.
 
-Exit codes: 0 accepted, 1 refused, 2 no such run, or the run ended first.`
+Exit codes: 0 accepted, 1 refused, 2 no such run, or the run has ended.`
 
 type groupArg int
 
