@@ -17,7 +17,7 @@ type chartNode struct {
 	waits     []*chartNode
 	ownWaits  []*chartNode
 	members   []*member
-	groups    []*draft // the groups in the plan, the unsequenced batch last
+	groups    []*draft // the groups in the plan, the unsequenced group last
 
 	// Cached results of subtree, waitTargets and inheritedGates.
 	subtreeIDs, targetIDs, gateIDs []string

@@ -137,14 +137,14 @@ func checkNeeds(t testing.TB, plan *Plan, resources []Resource) {
 	}
 }
 
-// checkBatches checks that an unsequenced batch waits for the groups of its
+// checkBatches checks that an unsequenced group waits for the groups of its
 // chart, and that nothing of the chart waits for it (R10).
 func checkBatches(t testing.TB, plan *Plan) {
 	t.Helper()
 	for _, g := range plan.Groups {
 		batch := plan.Group(g.Chart + ":" + Unsequenced)
 		if batch != nil && batch != g && (!slices.Contains(batch.After, g.ID) || slices.Contains(g.After, batch.ID)) {
-			t.Errorf("%s and the unsequenced batch are not in order", g.ID)
+			t.Errorf("%s and the unsequenced group are not in order", g.ID)
 		}
 	}
 }

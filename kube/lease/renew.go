@@ -138,7 +138,7 @@ func (l *Lease) continueWithoutRights(ctx context.Context, why error) error {
 func (l *Lease) recreate(ctx context.Context) error {
 	o, _ := l.latest.get()
 	if o.condition != namespaceGone && !within(o.at, time.Now(), l.duration) {
-		l.loseBecause("its Lease was not renewed in time and was deleted; another run may have changed the release")
+		l.loseBecause("its lock was not renewed in time and was deleted; another run may have changed the release")
 		return nil
 	}
 	if o.condition != namespaceGone {

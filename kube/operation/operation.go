@@ -108,7 +108,7 @@ func prepare(ctx context.Context, c *connect.Client, common *Common, check func(
 	}
 	if completedByJob(s) {
 		if err := s.Lease.DeleteStale(s.Context, s.Client.Leases(common.Namespace)); err != nil {
-			return nil, fmt.Errorf("release %s: delete the Lease of a killed run: %w", common.Release, err)
+			return nil, fmt.Errorf("release %s: delete the lock of a killed run: %w", common.Release, err)
 		}
 		return nil, ErrCompleted
 	}

@@ -42,7 +42,7 @@ func (u *Uninstall) prepare(s *preflight.Session, c *connect.Client, deletionTim
 	state, found, err := loadRelease(s)
 	if err == nil && !found && (u.IgnoreNotFound || killedBeforeUnlock(s, "uninstall")) {
 		if err := s.Lease.DeleteStale(s.Context, s.Client.Leases(u.Namespace)); err != nil {
-			return nil, fmt.Errorf("uninstall %s: delete the Lease of a killed run: %w", u.Release, err)
+			return nil, fmt.Errorf("uninstall %s: delete the lock of a killed run: %w", u.Release, err)
 		}
 		return nil, nil
 	}
