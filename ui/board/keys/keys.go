@@ -43,7 +43,7 @@ func (b Binding) Key() string {
 }
 
 // Name returns the name of its keys for people.
-func (b Binding) Name() string { return cmp.Or(b.Label, b.Keys) }
+func (b Binding) Name() string { return cmp.Or(b.Label, strings.ReplaceAll(b.Keys, " ", ", ")) }
 
 func (b Binding) Active() bool { return b.Only == nil || b.Only() }
 

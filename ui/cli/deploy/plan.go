@@ -16,7 +16,7 @@ import (
 )
 
 const planLong = `Show what an operation would create, change and delete, in order, and which hooks would run. Nothing is written.
-"plan NAME CHART" plans an upgrade --install; "plan -f HELMFILE" plans all releases of a helmfile, like "up".
+"plan NAME CHART" plans an upgrade --install.
 
 Every object is sent to the API server as a dry run. New objects are checked individually, because they may need objects
 from earlier groups. Values of Secrets are hidden; plan only names the keys that change.
@@ -39,10 +39,9 @@ func (a *app) newPlan() *cobra.Command {
 	show := executor{run: a.plan}
 	cmd, flags := a.newUpgradeWithFlags(show)
 	a.addStack(cmd, &flags.run, &flags.deploy.ChartInput, a.planStack)
-	cmd.Use, cmd.GroupID, cmd.Short, cmd.Long = "plan {NAME CHART | -f HELMFILE}", "release", "show what an operation would do", planLong
+	cmd.Use, cmd.GroupID, cmd.Short, cmd.Long = "plan NAME CHART", "release", "show what an operation would do", planLong
 	cmd.Example = `lockstep plan shop ./shop -n shop
 lockstep plan uninstall shop
-lockstep plan -f helmfile.yaml
 lockstep plan shop ./shop -o json | jq '.changes[] | select(.action != "unchanged")'`
 	flags.Install = true
 	subs := []*cobra.Command{a.newInstall(show), a.newUpgrade(show), a.newRollback(show), a.newUninstall(show)}
