@@ -2,6 +2,7 @@ package kube
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"io"
 
@@ -34,6 +35,8 @@ var (
 	Job = incluster.Job
 	// ErrCompleted is the error of an operation that an earlier pod of the same Job has completed.
 	ErrCompleted = operation.ErrCompleted
+	// ErrNoAccount is wrapped by the error of StartTask about a ServiceAccount that does not exist.
+	ErrNoAccount = errors.New("create it with the permissions that the run needs")
 	// Unpack writes the files of a packed task into a directory, and returns its arguments.
 	Unpack = incluster.Unpack
 )
@@ -44,7 +47,7 @@ func (c *Client) StartTask(ctx context.Context, t Task) (*ClusterRun, error) {
 	user := make(chan string, 1)
 	go func() { user <- c.User(ctx) }() // beside the next request: each may take long
 	if _, err := c.Clientset.CoreV1().ServiceAccounts(t.Namespace).Get(ctx, t.ServiceAccount, metav1.GetOptions{}); apierrors.IsNotFound(err) {
-		return nil, fmt.Errorf("namespace %s has no ServiceAccount %s: create it with the permissions that the run needs, as lockstep rbac prints them", t.Namespace, t.ServiceAccount)
+		return nil, fmt.Errorf("namespace %s has no ServiceAccount %s: %w", t.Namespace, t.ServiceAccount, ErrNoAccount)
 	}
 	t.By = <-user
 	return incluster.Start(ctx, c.Clientset, t)

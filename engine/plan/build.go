@@ -213,8 +213,10 @@ func (p *planner) checkKeys(c *chartNode, m *member) {
 			hint = "; did you mean " + near + "?"
 		}
 		switch {
+		case strings.Count(key, "/") > 1 && near != "":
+			p.fail("R2b", c.path, &m.Object, "%s: annotation %s is unknown, and the API server would refuse it%s", m.Object, key, hint)
 		case strings.Count(key, "/") > 1 && storedKeys[key] == "":
-			p.fail("R2b", c.path, &m.Object, "%s: the API server would refuse annotation %s, because its key has more than one slash%s", m.Object, key, hint)
+			p.fail("R2b", c.path, &m.Object, "%s: the API server would refuse annotation %s, because its key has more than one slash", m.Object, key)
 		case near != "":
 			p.warn("R2b", c.path, &m.Object, "%s: annotation %s is unknown and has no effect%s", m.Object, key, hint)
 		}

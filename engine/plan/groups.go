@@ -267,7 +267,7 @@ func (p *planner) demoteIsolated(drafts []*draft) []*draft {
 		if d.unsequenced || len(d.needs) > 0 || needed[d.place] || len(d.waits()) > 0 {
 			continue
 		}
-		p.warn("R9", d.chart, nil, "group %q waits for no group, and none waits for it, so it is %s", d.name, deployedLast)
+		p.warn("R9", d.chart, nil, "group %q waits for no group, and none waits for it, so it is %s; add it to a dependency list unless its order does not matter", d.name, deployedLast)
 		d.unsequenced = true
 		demoted = append(demoted, d)
 	}

@@ -18,9 +18,13 @@ import (
 //     returns an error.
 func Pick(text string, groups []*Group) ([]string, error) {
 	if kind, ok := strings.CutPrefix(text, "kind="); ok {
-		return pickAll(text, groups, func(g *Group) bool {
+		ids := matchingIDs(groups, func(g *Group) bool {
 			return slices.ContainsFunc(g.Objects, func(o Object) bool { return isKind(o, kind) })
 		})
+		if len(ids) == 0 {
+			return nil, fmt.Errorf("no group has an object of kind %s", kind)
+		}
+		return ids, nil
 	}
 	if strings.ContainsAny(text, "*?") {
 		pattern := regexp.MustCompile("^" + strings.NewReplacer(`\*`, ".*", `\?`, ".").Replace(regexp.QuoteMeta(text)) + "$")
@@ -121,7 +125,7 @@ func pickAll(text string, groups []*Group, match func(*Group) bool) ([]string, e
 
 func joinIDs(ids []string) string {
 	if n := len(ids) - maxNamed; n > 0 {
-		return fmt.Sprintf("%s and %d more", strings.Join(ids[:maxNamed], ", "), n)
+		return fmt.Sprintf("%s and %d more; list all with lockstep dag", strings.Join(ids[:maxNamed], ", "), n)
 	}
 	return strings.Join(ids, ", ")
 }

@@ -43,7 +43,33 @@ func ParseManifestWith(r *documents.Reader, manifest, root string) ([]Document, 
 	return docs, warnings, err
 }
 
-var errNoKind = errors.New("document has no apiVersion or kind")
+// errNoKind is what an error about a document without apiVersion or kind wraps.
+var errNoKind = errors.New("no kind or apiVersion")
+
+// noTypeError names a document and the fields that it lacks.
+type noTypeError struct{ document, fields string }
+
+func (e noTypeError) Error() string        { return e.document + " has no " + e.fields }
+func (e noTypeError) Is(target error) bool { return target == errNoKind }
+
+// missingType returns the error about an object that lacks its kind, apiVersion or both.
+func missingType(d Document) error {
+	e := noTypeError{fields: "apiVersion"}
+	switch name, text := d.Object.GetName(), strings.TrimSpace(d.Raw); {
+	case name != "":
+		e.document = "the document named " + name
+	default:
+		first, _, _ := strings.Cut(text, "\n")
+		e.document = fmt.Sprintf("the document that starts with %.80q", first)
+	}
+	switch {
+	case d.Object.GetKind() == "" && d.Object.GetAPIVersion() == "":
+		e.fields = "apiVersion and no kind"
+	case d.Object.GetKind() == "":
+		e.fields = "kind"
+	}
+	return e
+}
 
 // parseDocuments is like ParseManifestWith, but also returns the documents without an object: those with
 // comments only and, if kindless is set, those without kind, which are an error otherwise.
@@ -151,7 +177,7 @@ func parseObject(d Document, object map[string]any) ([]Document, error) {
 	}
 	d.Object = &unstructured.Unstructured{Object: object}
 	if d.Object.GetKind() == "" || d.Object.GetAPIVersion() == "" {
-		return nil, fmt.Errorf("%s: %w: %.40q", d.Source, errNoKind, strings.TrimSpace(d.Raw))
+		return nil, fmt.Errorf("%s: %w", d.Source, missingType(d))
 	}
 	if !d.Object.IsList() {
 		return []Document{d}, nil

@@ -5,6 +5,7 @@ import (
 	"fmt"
 	"maps"
 	"os"
+	"path"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -39,13 +40,13 @@ func (f *fields) number(key string, value int) int { f.read(key, &value); return
 //
 // readReleases returns the selected releases of a file.
 func (r *reader) readReleases(s *state, values map[string]any, selectors []string) (out []Release, err error) {
-	defined := map[string]bool{}
+	defined, named := map[string]bool{}, map[string]string{} // named has the ID of a release by its name
 	for i, n := range s.releases {
 		rel, enabled, err := r.readRelease(s, i+1, n, values)
 		if err != nil {
 			return nil, err
 		}
-		defined[rel.ID()] = true
+		defined[rel.ID()], named[rel.Name] = true, rel.ID()
 		chosen, err := matchesSelectors(rel, selectors)
 		if err != nil {
 			return nil, err
@@ -58,9 +59,13 @@ func (r *reader) readReleases(s *state, values map[string]any, selectors []strin
 	}
 	for _, rel := range out {
 		for _, need := range rel.Needs {
-			if !defined[need] {
-				return nil, fmt.Errorf("%s: release %s needs %s, which %s does not define: check the name, or write namespace/name", rel.At, rel.ID(), need, s.path)
+			if defined[need] {
+				continue
 			}
+			if moved := named[path.Base(need)]; moved != "" && r.Namespace != "" {
+				return nil, fmt.Errorf("%s: release %s needs %s, but -n moves all releases to namespace %s: drop -n, or write needs: [%s]", rel.At, rel.ID(), need, r.Namespace, path.Base(need))
+			}
+			return nil, fmt.Errorf("%s: release %s needs %s, which %s does not define: check the name, or write namespace/name", rel.At, rel.ID(), need, s.path)
 		}
 	}
 	chosen := map[string]bool{}

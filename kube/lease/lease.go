@@ -105,7 +105,7 @@ type LockedError struct {
 }
 
 func (e *LockedError) Error() string {
-	return fmt.Sprintf("release %s in namespace %s is locked by another run: %s; try again when it has finished, or follow it with lockstep watch",
+	return fmt.Sprintf("release %s in namespace %s is locked by another run: %s; try again when it has finished, or follow it with: lockstep attach %[1]s -n %[2]s",
 		e.Release, e.Namespace, e.Holder)
 }
 

@@ -170,7 +170,7 @@ func (in *Install) conflicts(r *rendered, state *releaseState) ([]plan.Warning, 
 			return nil, err
 		}
 	}
-	return preflight.CheckOwners(r.builder, r.list, owned), nil
+	return preflight.CheckOwners(in.Common, r.builder, r.list, owned), nil
 }
 
 func (in *Install) dryRun(ctx context.Context, cfg *action.Configuration) (*rel1.Release, charts.Outputs, error) {

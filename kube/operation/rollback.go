@@ -111,7 +111,7 @@ func (rb *Rollback) target(revs *release.Revisions, lastRunKilled bool) (*rel1.R
 	if i := slices.IndexFunc(revs.All, func(rel *rel1.Release) bool { return rel.Version == to }); i >= 0 {
 		return revs.All[i], nil
 	}
-	return nil, fmt.Errorf("release %s has no revision %d; list revisions with: lockstep history %[1]s", rb.Release, to)
+	return nil, fmt.Errorf("release %s has no revision %d; list revisions with: lockstep history %[1]s -n %[3]s", rb.Release, to, rb.Namespace)
 }
 
 // defaultTarget returns the revision to roll back to if the user names none: the target of a

@@ -105,7 +105,7 @@ func (up *Upgrade) plan(s *preflight.Session, state *releaseState) (*preflight.P
 	}
 	var conflicts []plan.Warning
 	if !up.TakeOwnership {
-		conflicts = preflight.CheckOwners(r.builder, r.list, oldObjects)
+		conflicts = preflight.CheckOwners(up.Common, r.builder, r.list, oldObjects)
 	}
 	info := s.Info("upgrade", r.release)
 	info.PreviousRevision = state.Good()

@@ -11,8 +11,12 @@ import (
 
 // CheckOwners returns a conflict for each object that another release owns, and for each
 // object that already exists without an owner and is not in previous. Helm reports only the
-// first.
-func CheckOwners(b *manifest.Builder, list, previous helmkube.ResourceList) (refused []plan.Warning) {
+// first. The conflicts say how to take the objects over, which depends on where common is from.
+func CheckOwners(common Common, b *manifest.Builder, list, previous helmkube.ResourceList) (conflicts []plan.Warning) {
+	it, them := "take it over with --take-ownership", "take them over with --take-ownership"
+	if common.Provided != nil { // the release is in a helmfile
+		it, them = "set takeOwnership: true for release "+common.Release, "set takeOwnership: true for release "+common.Release
+	}
 	inPrevious := map[plan.Object]bool{}
 	for _, r := range b.Resources(previous) {
 		inPrevious[r.Object] = true
@@ -26,21 +30,17 @@ func CheckOwners(b *manifest.Builder, list, previous helmkube.ResourceList) (ref
 		w := plan.Warning{Chart: f.Resource.Chart, Object: &o}
 		switch place := placeOf(o, "cluster scope"); {
 		case b.Scope().Taken(f.Owner):
-			w.Message = fmt.Sprintf("%s (%s) is owned by %s: remove it from one of the charts, "+
-				"or take it over with --take-ownership", o, place, f.Owner)
-			w.Shared = fmt.Sprintf("in %s are owned by %s: remove them from one of the charts, "+
-				"or take them over with --take-ownership", place, f.Owner)
+			w.Message = fmt.Sprintf("%s (%s) is owned by %s: rename it, or %s", o, place, f.Owner, it)
+			w.Shared = fmt.Sprintf("in %s are owned by %s: rename them, or %s", place, f.Owner, them)
 		case !inPrevious[o]:
-			w.Message = fmt.Sprintf("%s already exists (%s) and is not managed by Helm: delete it, "+
-				"or take it over with --take-ownership", o, place)
-			w.Shared = fmt.Sprintf("already exist in %s and are not managed by Helm: delete them, "+
-				"or take them over with --take-ownership", place)
+			w.Message = fmt.Sprintf("%s already exists (%s) and is not managed by Helm: delete it, or %s", o, place, it)
+			w.Shared = fmt.Sprintf("already exist in %s and are not managed by Helm: delete them, or %s", place, them)
 		default:
 			continue
 		}
-		refused = append(refused, w)
+		conflicts = append(conflicts, w)
 	}
-	return refused
+	return conflicts
 }
 
 // placeOf returns the namespace of an object, or cluster if it has none.

@@ -246,6 +246,7 @@ func (s Set) String() string {
 			text.WriteString(location(k.namespace) + ": ")
 		}
 		slices.Sort(verbs[k])
+		verbs[k] = slices.Compact(verbs[k])
 		fmt.Fprintf(&text, "%s%s [%s]", k.resource, k.names, strings.Join(verbs[k], " "))
 		if k.why != "" {
 			text.WriteString(" (" + k.why + ")")

@@ -25,7 +25,7 @@ var comments = map[Use]string{
 	Watches:     "Watches cannot be limited to names. Without them lockstep reads each object every few seconds.",
 	Checks:      "Checks before the first write. Without these permissions lockstep skips the checks.",
 	Control:     "Commands from attach and ctl to a run in the cluster, through a Lease. Without these permissions nobody can control it.",
-	Details:     "Causes of objects that are not ready, and logs. Without these permissions lockstep names what it cannot read.",
+	Details:     "Causes of objects that are not ready, and logs. Without these permissions lockstep lists the objects that it cannot read.",
 }
 
 var verbOrder = []string{"get", "list", "watch", "create", "update", "patch", "delete"}

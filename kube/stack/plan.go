@@ -109,7 +109,7 @@ func noReleases(file *helmfile.File) error {
 	why := "the helmfile defines no releases"
 	switch {
 	case len(file.Others) > 0 && len(file.Selectors) > 0:
-		why = "no release matches -l " + strings.Join(file.Selectors, " -l ")
+		why = "no release matches --selector " + strings.Join(file.Selectors, " --selector ")
 	case len(file.Others) > 0:
 		why = "the conditions of all releases are false"
 	}

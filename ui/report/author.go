@@ -65,7 +65,11 @@ func (l Lint) text(Stream) string {
 		}
 	}
 	if b.Len() > 0 {
-		fmt.Fprintf(&b, "%d chart(s) linted, %d chart(s) failed\n", len(l.Charts), l.Failed())
+		result := "no errors"
+		if n := l.Failed(); n > 0 {
+			result = fmt.Sprintf("%d with errors", n)
+		}
+		fmt.Fprintf(&b, "%s linted, %s\n", text.Count(len(l.Charts), "chart"), result)
 	}
 	return b.String()
 }

@@ -80,15 +80,23 @@ func (g RecoveredGroup) count() (applied, ready int) {
 
 func (r Recovery) text(to Stream) string {
 	var b strings.Builder
+	name := "release " + r.Release + prefixed(" in namespace ", r.Namespace)
+	known := false // whether the latest revision was named
 	for _, m := range r.Marked {
-		by := prefixed(", left by a run that was killed: ", m.By)
-		fmt.Fprintf(&b, "%s: revision %d was %s%s; now marked %s\n", r.Release, m.Revision, m.From, by, m.To)
+		by := "; now marked "
+		if m.By != "" {
+			by = " by a killed run (" + m.By + ")" + by
+		}
+		fmt.Fprintln(&b, clean(fmt.Sprintf("%s: revision %d was left %s%s%s", name, m.Revision, m.From, by, m.To)))
+		known = known || m.Revision == r.Revision
 	}
-	state := fmt.Sprintf("%s: revision %d is %s, namespace %s", r.Release, r.Revision, r.Status, r.Namespace)
-	if len(r.Marked) == 0 {
-		state += "; nothing to recover"
+	if !known {
+		state := fmt.Sprintf("%s: revision %d has status %s", name, r.Revision, r.Status)
+		if len(r.Marked) == 0 {
+			state += "; nothing to recover"
+		}
+		fmt.Fprintln(&b, clean(state))
 	}
-	fmt.Fprintln(&b, clean(state))
 	var rows [][]string
 	for _, g := range r.Groups {
 		for _, o := range g.Objects {

@@ -311,9 +311,27 @@ type Answer event.Event
 
 func (a Answer) jsonForm() any { return compact{event.Event(a)} }
 
-func (a Answer) text(Stream) string { return clean(commandReply(event.Event(a))) + "\n" }
+// text is empty for a refusal: the command's error says it.
+func (a Answer) text(Stream) string {
+	if a.Status == event.Refused {
+		return ""
+	}
+	return clean(commandReply(event.Event(a))) + "\n"
+}
+
+// Refusal says that the command was refused, and why.
+func (a Answer) Refusal() string {
+	name := string(a.Command)
+	if !strings.Contains(a.Message, a.Group) {
+		name += prefixed(" ", a.Group)
+	}
+	return withReason(name+" refused", a.Message)
+}
 
 func commandReply(e event.Event) string {
+	if e.Status == event.Refused {
+		return Answer(e).Refusal()
+	}
 	return withReason(string(e.Command)+prefixed(" ", e.Group)+" "+string(e.Status), e.Message)
 }
 

@@ -66,8 +66,22 @@ func writeVerdict(w io.Writer, s *event.State, style Style) {
 	for _, f := range s.Fixed {
 		fmt.Fprintln(w, "  fixed:", clean(f.String()))
 	}
-	reason = strings.TrimPrefix(reason, "aborted ") // the verdict says so
-	fmt.Fprintln(w, style.glyph(s.Ending()), withReason(verdict(s, style), clean(reason)))
+	text := withReason(verdict(s, style), clean(reason))
+	if by, rest, ok := cutAbort(reason); ok && s.Status == event.Aborted {
+		text = verdict(s, style) + " " + clean(strings.Join(nonEmpty(by, rest), "; "))
+	}
+	fmt.Fprintln(w, style.glyph(s.Ending()), text)
+}
+
+// cutAbort cuts "aborted by ctrl-c; the release is marked failed" into who aborted the run, "by ctrl-c", and the rest.
+func cutAbort(reason string) (by, rest string, ok bool) {
+	reason, ok = strings.CutPrefix(reason, "aborted by ")
+	if by, rest, _ = strings.Cut(reason, "; "); rest == "" {
+		if early, found := strings.CutSuffix(by, " before anything was written"); found {
+			by, rest = early, event.NothingWritten
+		}
+	}
+	return "by " + by, rest, ok
 }
 
 // writeTimes writes the critical path and compares the slowest groups with their last run.
@@ -84,7 +98,7 @@ func writeTimes(w io.Writer, s *event.State, o Options) {
 		name, took := unitName(s, g.Group), alignRight(Seconds(g.Took))
 		rows = append(rows, cleaned(name, took, "last time "+Seconds(g.Usual), difference))
 	}
-	writeList(w, "slowest groups", table(rows))
+	writeList(w, "compared with last time", table(rows))
 }
 
 // writeList writes indented lines below a heading, or nothing if there are none.
@@ -160,7 +174,11 @@ func verdict(s *event.State, style Style) string {
 		paused = Seconds(idle) + " paused"
 	}
 	text := op.Name + " " + op.Release + " " + ending + Seconds(total)
-	if details := nonEmpty(paused, prefixed("revision ", number(op.Revision)), prefixed("namespace ", op.Namespace)); len(details) > 0 {
+	revision := op.Revision
+	if s.Outcome == event.NothingWritten {
+		revision = 0
+	}
+	if details := nonEmpty(paused, prefixed("revision ", number(revision)), prefixed("namespace ", op.Namespace)); len(details) > 0 {
 		text += " (" + strings.Join(details, ", ") + ")"
 	}
 	return clean(text)

@@ -110,7 +110,11 @@ func (t *textLog) writeEvent(e event.Event, before event.Status) {
 			t.line(e, e.Status, commandReply(e))
 		}
 	case event.KindBreakpoint:
-		t.line(e, e.Status, "breakpoint "+string(e.Status)+" on "+e.Group)
+		word := string(e.Status)
+		if e.Status == event.Cleared {
+			word = "removed"
+		}
+		t.line(e, e.Status, "breakpoint "+word+" on "+e.Group)
 	case event.KindWarning:
 		text := Warning{e.Rule, e.Object, e.Message}.text()
 		fmt.Fprintln(t.warnings, t.opts.render(theme.Stopped, "warning:"), clean(text))
@@ -215,6 +219,9 @@ func (t *textLog) run(e event.Event) {
 		// The screen calls accept re-check and give-up stop here; ctl has the names of commands.
 		text, commands = "held on failure", "retry|accept|give-up|abort"
 		reason, _, _ = strings.Cut(reason, ": ") // the group; its own line has the rest
+	}
+	if by, ok := strings.CutPrefix(reason, "by "); ok {
+		text, reason = text+" ("+by+")", ""
 	}
 	t.line(e, e.Status, withReason(text, reason))
 	if t.opts.Steer != "" && commands != "" {

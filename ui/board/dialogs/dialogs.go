@@ -77,7 +77,7 @@ func (d *Dialog) choices() []choice {
 		back.text, back.whyNot = d.rollbackText()
 	}
 	stop := choice{keys: "ctrl+c", label: "ctrl-c", about: "stop now, cancel requests in flight", text: "stop now, keep existing objects",
-		order: event.Command{Name: event.Stop, Reason: "stopped by ctrl-c"}}
+		order: event.Command{Name: event.Stop, Reason: "by ctrl-c"}}
 	if n := d.Tally.Requests; n > 0 {
 		stop.text = fmt.Sprintf("stop now: cancel %s in flight, keep existing objects", text.Count(n, "request"))
 	}

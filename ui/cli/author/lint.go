@@ -17,6 +17,7 @@ import (
 	"helm.sh/helm/v4/pkg/cli/values"
 
 	"lockstep/engine/plan"
+	"lockstep/engine/text"
 	"lockstep/kube"
 	"lockstep/ui/cli/command"
 	"lockstep/ui/report"
@@ -61,7 +62,7 @@ lockstep lint ./shop --strict -o json`,
 				return err
 			}
 			if n := out.Failed(); n > 0 {
-				return fmt.Errorf("%d of %d charts failed", n, len(out.Charts))
+				return errors.New(text.Count(n, "chart") + map[bool]string{true: " has errors", false: " have errors"}[n == 1])
 			}
 			return nil
 		},

@@ -215,7 +215,20 @@ func (i *Signals) sendAbort(rollback bool) {
 		command = event.Rollback
 	}
 	i.pending = append(i.pending, command)
-	i.op.Command(event.Command{Name: command, Reason: "by a signal (" + i.last.String() + ")"})
+	i.op.Command(event.Command{Name: command, Reason: "by " + signalName(i.last)})
+}
+
+// signalName returns the name that operators know a signal by.
+func signalName(s os.Signal) string {
+	switch s {
+	case os.Interrupt:
+		return "SIGINT"
+	case syscall.SIGTERM:
+		return "SIGTERM"
+	case syscall.SIGHUP:
+		return "SIGHUP"
+	}
+	return "a signal (" + s.String() + ")"
 }
 
 // Hangup handles a closed terminal that was noticed without a SIGHUP.

@@ -368,6 +368,9 @@ func (p *packedRun) commandLine(cmd *cobra.Command, name, namespace string, r ru
 func (a *app) runTask(cmd *cobra.Command, client *kube.Client, r runOptions, task kube.Task) error {
 	d := a.Display(cmd)
 	job, err := client.StartTask(cmd.Context(), task)
+	if errors.Is(err, kube.ErrNoAccount) {
+		return fmt.Errorf("%w: lockstep rbac %s -n %s --in-cluster --service-account %s | kubectl apply -f -", err, rbacArguments(cmd), task.Namespace, task.ServiceAccount)
+	}
 	if err != nil {
 		return err
 	}

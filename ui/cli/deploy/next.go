@@ -32,7 +32,7 @@ func (s suggester) rerun(state *event.State, args []string, without ...string) s
 	why := "after fixing it"
 	switch {
 	case state.Status == event.Aborted && rolledBack(state):
-		why = "to " + state.Operation.Name + " again"
+		why = "to run it again"
 	case state.Status == event.Aborted:
 		why = "to continue"
 	}

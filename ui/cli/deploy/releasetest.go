@@ -81,7 +81,11 @@ func (a *app) test(cmd *cobra.Command, flags *testFlags, r runOptions, name stri
 			}
 			op, err := c.PrepareTest(ctx, test)
 			if op == nil && err == nil {
-				d.Print(fmt.Sprintf("release %s has no tests, or --filter excludes all of them\n", name))
+				none := fmt.Sprintf("release %s has no tests", name)
+				if len(include)+len(exclude) > 0 {
+					none += ", or --filter excludes all of them"
+				}
+				d.Print(none + "\n")
 			}
 			return op, err
 		},

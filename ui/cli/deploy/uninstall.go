@@ -102,8 +102,12 @@ func checkUninstalls(ctx context.Context, c *kube.Client, opts kube.Uninstall, n
 	if len(missing) == 0 {
 		return nil
 	}
-	return fmt.Errorf("not found in namespace %s: %s; nothing was uninstalled; list releases with: lockstep list -A",
-		opts.Namespace, strings.Join(missing, ", "))
+	what := "release "
+	if len(missing) > 1 {
+		what = "releases "
+	}
+	return fmt.Errorf("%s not found in namespace %s, so nothing was uninstalled; list releases with: lockstep list -A",
+		what+strings.Join(missing, ", "), opts.Namespace)
 }
 
 // uninstallSpec is for the first of names. Before the first release of the command is uninstalled,

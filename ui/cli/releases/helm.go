@@ -49,7 +49,7 @@ func (a *app) explainError(cmd *cobra.Command, namespace string, err error) erro
 	case errors.Is(err, driver.ErrReleaseNotFound):
 		name := cmd.Flags().Arg(0)
 		if f := cmd.Flag("revision"); f != nil && f.Changed {
-			return fmt.Errorf("revision %s of release %s not found in namespace %s; list revisions with: lockstep history %s", f.Value, name, namespace, name)
+			return fmt.Errorf("revision %s of release %s not found in namespace %s; list revisions with: lockstep history %s -n %s", f.Value, name, namespace, name, namespace)
 		}
 		return fmt.Errorf("release %s not found in namespace %s; list releases with: lockstep list -A", name, namespace)
 	case strings.Contains(strings.ToLower(err.Error()), "release name is invalid: "):

@@ -142,7 +142,7 @@ func (a *app) clusterRecord(ctx context.Context, name string, notFound error) (*
 	}
 	i := slices.IndexFunc(found, func(r kube.ClusterRun) bool { return r.Name == name || r.Release == name })
 	if i < 0 {
-		return nil, fmt.Errorf("no run named %s on this machine or in namespace %s of the cluster; list the runs with: lockstep runs, lockstep runs -A", name, a.Settings.Namespace())
+		return nil, fmt.Errorf("no run named %s on this machine or in namespace %s of the cluster; list the runs with: lockstep runs, or lockstep runs -A for the whole cluster", name, a.Settings.Namespace())
 	}
 	job := found[i]
 	ctx, cancel := context.WithCancelCause(ctx)

@@ -192,10 +192,11 @@ func (a *app) ctl(cmd *cobra.Command, name string, c event.Command) error {
 		if err != nil {
 			return err
 		}
+		shown := report.Answer(answer)
 		if answer.Status == event.Refused {
-			refused = command.Exit(command.ExitFailed, errors.New(answer.Message))
+			refused = command.Exit(command.ExitFailed, errors.New(shown.Refusal()))
 		}
-		if err := d.Show(report.Answer(answer)); err != nil {
+		if err := d.Show(shown); err != nil {
 			return err
 		}
 	}
