@@ -201,6 +201,9 @@ const (
 	ExitAborted = 3 // it was aborted by key or signal
 )
 
+// NotCreated is Event.Message of an object that is missing from a failed release.
+const NotCreated = "not created"
+
 // RollbackPrefix starts the names of the phases of a rollback that is part of another operation.
 const RollbackPrefix = "rollback/"
 

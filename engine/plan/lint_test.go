@@ -71,7 +71,7 @@ func TestLint(t *testing.T) { // R37
 		}
 		const refused = "shop: ConfigMap/a: the API server would refuse annotation "
 		sameFindings(t, Lint(chart("shop"), one("helm.sh/depend-on/resource-groups")),
-			"error R2b: "+refused+"helm.sh/depend-on/resource-groups, because its key has more than one slash; did you mean "+needs+"?")
+			"error R2b: shop: ConfigMap/a: annotation helm.sh/depend-on/resource-groups is unknown, and the API server would refuse it; did you mean "+needs+"?")
 		sameFindings(t, Lint(chart("shop"), one("example.com/a/b")), "error R2b: "+refused+"example.com/a/b, because its key has more than one slash")
 	})
 	t.Run("undeclared subcharts", func(t *testing.T) {

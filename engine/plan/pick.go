@@ -59,7 +59,7 @@ func Pick(text string, groups []*Group) ([]string, error) {
 	if near := closest(text, ids); near != "" {
 		return nil, fmt.Errorf("no group %s; did you mean %s?", text, near)
 	}
-	return nil, fmt.Errorf("no group %s; the groups are %s", text, joinIDs(ids))
+	return nil, fmt.Errorf("no group %s; the groups are %s", text, listIDs(ids))
 }
 
 // PickBreakpoint is Pick for an argument of --break-on other than "failure".
@@ -120,12 +120,21 @@ func pickAll(text string, groups []*Group, match func(*Group) bool) ([]string, e
 	if ids := matchingIDs(groups, match); len(ids) > 0 {
 		return ids, nil
 	}
-	return nil, fmt.Errorf("no group matches %s; the groups are %s", text, joinIDs(matchingIDs(groups, func(*Group) bool { return true })))
+	return nil, fmt.Errorf("no group matches %s; the groups are %s", text, listIDs(matchingIDs(groups, func(*Group) bool { return true })))
+}
+
+// listIDs is joinIDs, with the command that lists all groups if some are left out.
+func listIDs(ids []string) string {
+	list := joinIDs(ids)
+	if len(ids) > maxNamed {
+		list += "; list all with lockstep dag"
+	}
+	return list
 }
 
 func joinIDs(ids []string) string {
 	if n := len(ids) - maxNamed; n > 0 {
-		return fmt.Sprintf("%s and %d more; list all with lockstep dag", strings.Join(ids[:maxNamed], ", "), n)
+		return fmt.Sprintf("%s and %d more", strings.Join(ids[:maxNamed], ", "), n)
 	}
 	return strings.Join(ids, ", ")
 }

@@ -55,7 +55,7 @@ func TestPick(t *testing.T) { // R42
 		"shema":        "no group shema; did you mean shop/db:schema?",
 		"db:shcema":    "no group db:shcema; did you mean shop/db:schema?",
 		"":             "the name of the group is empty; the groups are shop/db:schema, shop/db:database, shop/api:web, shop/front:web, shop/cache:(unsequenced), shop:web, pre-install/Job/warm",
-		"kind=Service": "no group matches kind=Service; the groups are shop/db:schema, shop/db:database, shop/api:web, shop/front:web, shop/cache:(unsequenced), shop:web, pre-install/Job/warm",
+		"kind=Service": "no group has an object of kind Service",
 	} {
 		if _, err := Pick(text, groups); err == nil || err.Error() != want {
 			t.Errorf("%s: %v; want %s", text, err, want)

@@ -55,12 +55,12 @@ func TestParse(t *testing.T) {
 
 func TestParseErrors(t *testing.T) {
 	for text, want := range map[string]string{
-		"a: b: c":                             "shop/templates/x.yaml: invalid YAML",
-		"kind: ConfigMap":                     "shop/templates/x.yaml: the document that starts with \"kind: ConfigMap\" has no apiVersion",
+		"a: b: c":                               "shop/templates/x.yaml: invalid YAML",
+		"kind: ConfigMap":                       "shop/templates/x.yaml: the document that starts with \"kind: ConfigMap\" has no apiVersion",
 		"apiVersion: v1\nmetadata: {name: app}": "shop/templates/x.yaml: the document named app has no kind",
-		"data: {}":                               "starts with \"data: {}\" has no apiVersion and no kind",
-		"just text":                           "shop/templates/x.yaml: not a Kubernetes object",
-		"apiVersion: v1\nkind: L\nitems: [x]": "shop/templates/x.yaml: item 0 of the L is not an object",
+		"data: {}":                              "starts with \"data: {}\" has no apiVersion and no kind",
+		"just text":                             "shop/templates/x.yaml: not a Kubernetes object",
+		"apiVersion: v1\nkind: L\nitems: [x]":   "shop/templates/x.yaml: item 0 of the L is not an object",
 	} {
 		_, _, err := ParseManifest("---\n# Source: shop/templates/x.yaml\n"+text+"\n", "shop")
 		if err == nil || !strings.Contains(err.Error(), want) {

@@ -207,7 +207,7 @@ func (p *Pod) assess(pod *corev1.Pod) {
 	case p.Why == "" && pod.Spec.NodeName == "" && pod.Spec.SchedulerName != "" && pod.Spec.SchedulerName != corev1.DefaultSchedulerName:
 		p.severity, p.Why = starting, "has no node: scheduler "+pod.Spec.SchedulerName+" has not assigned one"
 	case p.Why == "":
-		p.severity, p.Why = starting, "is being created"
+		p.severity, p.Why = starting, "being created"
 	}
 }
 

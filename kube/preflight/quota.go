@@ -140,15 +140,15 @@ func overQuota(q corev1.ResourceQuota, needs corev1.ResourceList) (found []plan.
 		need := needs[name]
 		left := hard.DeepCopy()
 		left.Sub(used)
-		remaining := "none is"
+		remaining := "none"
 		if left.Sign() > 0 {
-			remaining = "only " + text(left) + " is"
+			remaining = "only " + text(left)
 		} else {
 			left = resource.Quantity{}
 		}
 		if !need.IsZero() && over(need, left) {
 			found = append(found, plan.Warning{Message: fmt.Sprintf("ResourceQuota/%s in namespace %s: %s: "+
-				"the release needs %s, but %s left (%s of %s used); the API server will refuse the objects that exceed it",
+				"the release needs %s, but the quota has %s left (%s of %s used); the API server will refuse the objects that exceed it",
 				q.Name, q.Namespace, name, text(need), remaining, text(used), text(hard))})
 		}
 	}

@@ -357,7 +357,7 @@ func absent(release rcommon.Status) (event.Status, string) {
 	case release.IsPending():
 		return event.Waiting, "not in the cluster yet"
 	case release == rcommon.StatusFailed: // the operation may not have reached it
-		return event.Waiting, "not in the cluster"
+		return event.Waiting, event.NotCreated
 	case release == rcommon.StatusUninstalled, release == rcommon.StatusUninstalling:
 		return event.Gone, ""
 	}

@@ -144,14 +144,14 @@ func TestControlFromOtherTerminals(t *testing.T) {
 	}{
 		{1, "run-to nosuch", "no group nosuch; the groups are namespace:att, fanout:left-1,"},
 		{1, "step *-2", "step takes one group, but *-2 matches fanout:left-2, fanout:right-2"},
-		{0, "break left-2", "break fanout:left-2 accepted"},
-		{0, "break *:left-?", "break fanout:left-1 accepted\nbreak fanout:left-3 accepted"},
+		{0, "break left-2", "breakpoint fanout:left-2 set"},
+		{0, "break *:left-?", "breakpoint fanout:left-1 set\nbreakpoint fanout:left-3 set"},
 		{1, "run-to fanout:lfet-2", "no group fanout:lfet-2; did you mean fanout:left-2?"},
 		{1, "run-to t-2", "t-2 is ambiguous: fanout:left-2 or fanout:right-2"},
-		{0, "disable *-2", "disable fanout:left-2 accepted"},
-		{0, "disable ft-2", "disable fanout:left-2 accepted"},
-		{0, "disable fanout:left-2", "disable fanout:left-2 accepted"},
-		{0, "break *:left-?", "break fanout:left-1 accepted\nbreak fanout:left-2 accepted\nbreak fanout:left-3 accepted"},
+		{0, "disable *-2", "breakpoint fanout:left-2 disabled"},
+		{0, "disable ft-2", "breakpoint fanout:left-2 enabled"},
+		{0, "disable fanout:left-2", "breakpoint fanout:left-2 disabled"},
+		{0, "break *:left-?", "breakpoint fanout:left-1 removed\nbreakpoint fanout:left-2 removed\nbreakpoint fanout:left-3 removed"},
 	} {
 		if s := m.run(ask.code, append([]string{"ctl", "s"}, strings.Fields(ask.command)...)...); !strings.Contains(s, ask.want) {
 			t.Errorf("%s: got %q, want %q", ask.command, s, ask.want)

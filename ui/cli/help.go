@@ -15,7 +15,7 @@ import (
 
 // commonFlags are the flags that --help lists for commands with more than fewFlags.
 var commonFlags = map[string]bool{
-	"dry-run": true, "namespace": true, "rollback-on-failure": true, "set": true, "step": true, "strict": true,
+	"dry-run": true, "file": true, "namespace": true, "rollback-on-failure": true, "set": true, "step": true, "strict": true,
 	"tui": true, "values": true, "write": true,
 }
 
@@ -89,6 +89,7 @@ func addCompletion(root *cobra.Command) {
 	cmd.Args = command.Args(0, 0)
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error { return cmd.Help() }
 	for _, shell := range cmd.Commands() {
+		shell.Args = command.Args(0, 0)
 		shell.Short = "print the completion script for " + shell.Name()
 		_, how, _ := strings.Cut(shell.Long, "\n\n")
 		shell.Long = "Print the completion script for " + shell.Name() + ".\n\n" + how
@@ -106,6 +107,11 @@ func showHelp(root, c *cobra.Command, args []string) {
 				defer func() { f.Hidden = false }()
 			}
 		}
+	}
+	if f := c.Flag("namespace"); f != nil && c.Flags().Lookup("file") != nil && c.Flags().Lookup("concurrency") != nil {
+		usual := f.Usage
+		f.Usage = "namespace of all releases, instead of those in the file"
+		defer func() { f.Usage = usual }()
 	}
 	defaults := map[*pflag.Flag]string{}
 	c.Flags().VisitAll(func(f *pflag.Flag) {

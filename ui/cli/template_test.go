@@ -26,7 +26,7 @@ func TestTemplatePrintsDocumentsWithoutKind(t *testing.T) {
 		}
 		at = next
 	}
-	if _, _, err := runCommand("dag", dir); err == nil || !strings.Contains(err.Error(), "no apiVersion or kind") {
+	if _, _, err := runCommand("dag", dir); err == nil || !strings.Contains(err.Error(), " has no ") {
 		t.Errorf("dag says %v", err)
 	}
 }

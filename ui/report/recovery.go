@@ -101,6 +101,9 @@ func (r Recovery) text(to Stream) string {
 	for _, g := range r.Groups {
 		for _, o := range g.Objects {
 			status := withMessage(to.Style.mark(o.Status)+"  "+o.origin(), o.Status, o.Message)
+			if o.Match == "missing" {
+				status = to.Style.glyph(event.Skipped) + " not created"
+			}
 			rows = append(rows, []string{clean(o.String()), status})
 		}
 	}

@@ -134,7 +134,11 @@ func formatGroups(groups []Group, style Style) string {
 		}
 		after[g.Phase][g.ID] = g.After
 		for _, o := range g.Objects {
-			rows = append(rows, []string{clean(o.String()), withMessage(style.mark(o.Status), o.Status, o.Message)})
+			status := withMessage(style.mark(o.Status), o.Status, o.Message)
+			if o.Status == event.Waiting && o.Message == event.NotCreated { // nothing waits for it
+				status = style.glyph(event.Skipped) + " " + o.Message
+			}
+			rows = append(rows, []string{clean(o.String()), status})
 		}
 	}
 	objects := table(rows)
@@ -332,7 +336,31 @@ func commandReply(e event.Event) string {
 	if e.Status == event.Refused {
 		return Answer(e).Refusal()
 	}
-	return withReason(string(e.Command)+prefixed(" ", e.Group)+" "+string(e.Status), e.Message)
+	did := string(e.Command) + prefixed(" ", e.Group) + " " + string(e.Status)
+	if e.Command == event.Accept {
+		did = "re-check" + prefixed(" of ", e.Group) + " started"
+	}
+	return withReason(did, e.Message)
+}
+
+// Breakpoint is the reply to an accepted command that toggles the breakpoint of a group: whether it is set now, and
+// enabled.
+type Breakpoint struct {
+	Answer
+	Set, Enabled bool
+}
+
+func (b Breakpoint) text(Stream) string {
+	now := "removed"
+	switch {
+	case b.Command == event.Disable && b.Enabled:
+		now = "enabled"
+	case b.Enabled:
+		now = "set"
+	case b.Set:
+		now = "disabled"
+	}
+	return clean("breakpoint "+b.Group+" "+now) + "\n"
 }
 
 // ClusterRun is a run in the cluster.

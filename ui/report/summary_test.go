@@ -62,7 +62,7 @@ func TestSlowestGroupsComparedWithLastTime(t *testing.T) {
 	}
 	var out bytes.Buffer
 	Summary(&out, Replay(events), Options{Style: plain})
-	_, got, _ := strings.Cut(out.String(), "slowest groups\n")
+	_, got, _ := strings.Cut(out.String(), "compared with last time\n")
 	got, _, _ = strings.Cut(got, "\n\n")
 	want := `    shop/queue:broker     6.1s  last time 9.0s  -2.9s
     shop/db:database      4.1s  last time 4.0s  about the same

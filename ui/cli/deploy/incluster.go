@@ -124,16 +124,6 @@ func (a *app) runAsJob(cmd *cobra.Command, c clusterFlags, r runOptions, p packe
 	})
 }
 
-// rbacArguments returns the arguments of "lockstep rbac" for the same chart or helmfile.
-func rbacArguments(cmd *cobra.Command) string {
-	args := cmd.Flags().Args()
-	if len(args) == 0 {
-		file, _ := cmd.Flags().GetString("file") // fails if the command has no helmfile
-		args = []string{"-f", cmp.Or(file, "HELMFILE")}
-	}
-	return command.ShellJoin(args)
-}
-
 // deployInCluster packs the chart and values of an install or upgrade and runs it in the cluster.
 func (a *app) deployInCluster(cmd *cobra.Command, c clusterFlags, d *deployFlags, r runOptions, name, ref string, exec executor) error {
 	rendering, err := d.loadVerbosely(cmd, a, ref)
@@ -368,10 +358,10 @@ func (p *packedRun) commandLine(cmd *cobra.Command, name, namespace string, r ru
 func (a *app) runTask(cmd *cobra.Command, client *kube.Client, r runOptions, task kube.Task) error {
 	d := a.Display(cmd)
 	job, err := client.StartTask(cmd.Context(), task)
-	if errors.Is(err, kube.ErrNoAccount) {
-		return fmt.Errorf("%w: lockstep rbac %s -n %s --in-cluster --service-account %s | kubectl apply -f -", err, rbacArguments(cmd), task.Namespace, task.ServiceAccount)
-	}
 	if err != nil {
+		if errors.Is(err, kube.ErrNoAccount) {
+			err = fmt.Errorf("%w: lockstep rbac %s -n %s --in-cluster --service-account %s | kubectl apply -f -", err, rbacArguments(cmd), task.Namespace, task.ServiceAccount)
+		}
 		return err
 	}
 	d.Note(fmt.Sprintf("running in Job %s/%s; attach from any machine: lockstep attach %s -n %[1]s", job.Namespace, job.Name, job.Release))

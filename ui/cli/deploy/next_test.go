@@ -117,7 +117,7 @@ func TestNextCommands(t *testing.T) {
 		{"an install that was rolled back", deploy(endedState("install", 0, event.Failed, event.Gone, "none")), []string{restart}},
 		{"an install whose rollback failed", deploy(endedState("install", 0, event.Failed, event.Failed, "failed")), []string{restart, away}},
 		{"an install that was aborted and rolled back", deploy(aborted(endedState("install", 0, event.Aborted, event.Gone, "none"), "")),
-			[]string{shown(restart, "after fixing it", "to install again")}},
+			[]string{shown(restart, "after fixing it", "to run it again")}},
 		{"an install that was aborted", deploy(aborted(endedState("install", 0, event.Aborted, "", "failed"), "")),
 			[]string{shown(restart, "after fixing it", "to continue"), away}},
 		{"an install that was aborted before its first write", deploy(aborted(endedState("install", 0, event.Skipped, "", ""), event.NothingWritten)), nil},

@@ -16,7 +16,7 @@ import (
 )
 
 const planLong = `Show what an operation would create, change and delete, in order, and which hooks would run. Nothing is written.
-"plan NAME CHART" plans an upgrade --install.
+"plan NAME CHART" plans an upgrade --install. Without NAME and CHART, plan shows what up would do; -f names the helmfile.
 
 Every object is sent to the API server as a dry run. New objects are checked individually, because they may need objects
 from earlier groups. Values of Secrets are hidden; plan only names the keys that change.
@@ -39,9 +39,10 @@ func (a *app) newPlan() *cobra.Command {
 	show := executor{run: a.plan}
 	cmd, flags := a.newUpgradeWithFlags(show)
 	a.addStack(cmd, &flags.run, &flags.deploy.ChartInput, a.planStack)
-	cmd.Use, cmd.GroupID, cmd.Short, cmd.Long = "plan NAME CHART", "release", "show what an operation would do", planLong
+	cmd.Use, cmd.GroupID, cmd.Short, cmd.Long = "plan {NAME CHART | COMMAND | -f HELMFILE}", "release", "show what an operation would do", planLong
 	cmd.Example = `lockstep plan shop ./shop -n shop
 lockstep plan uninstall shop
+lockstep plan -f helmfile.yaml
 lockstep plan shop ./shop -o json | jq '.changes[] | select(.action != "unchanged")'`
 	flags.Install = true
 	subs := []*cobra.Command{a.newInstall(show), a.newUpgrade(show), a.newRollback(show), a.newUninstall(show)}
@@ -51,6 +52,11 @@ lockstep plan shop ./shop -o json | jq '.changes[] | select(.action != "unchange
 	}
 	for _, c := range append(subs, cmd) {
 		hideRunFlags(c)
+		for _, name := range []string{"in-cluster", "image", "keep-for", "service-account", "on-hangup", "on-interrupt"} {
+			if f := c.Flags().Lookup(name); f != nil {
+				f.Hidden = true
+			}
+		}
 		c.Flags().Bool("tui", false, "open the screen")
 		c.MarkFlagsMutuallyExclusive("tui", "output")
 	}

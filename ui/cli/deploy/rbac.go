@@ -1,6 +1,7 @@
 package deploy
 
 import (
+	"cmp"
 	"context"
 	"fmt"
 	"maps"
@@ -106,4 +107,14 @@ func (a *app) writeRoles(cmd *cobra.Command, c clusterFlags, namespace, name str
 		a.Display(cmd).Warnings(op.Warnings())
 	}
 	return kube.WriteRoles(cmd.OutOrStdout(), kube.Roles{Account: c.account, Namespace: namespace, Name: name, InCluster: c.enabled}, ops...)
+}
+
+// rbacArguments returns the arguments of "lockstep rbac" for the same chart or helmfile.
+func rbacArguments(cmd *cobra.Command) string {
+	args := cmd.Flags().Args()
+	if len(args) == 0 {
+		file, _ := cmd.Flags().GetString("file") // fails if the command has no helmfile
+		args = []string{"-f", cmp.Or(file, "HELMFILE")}
+	}
+	return command.ShellJoin(args)
 }

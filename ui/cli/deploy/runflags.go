@@ -71,7 +71,7 @@ func (r *runFlags) addRollbackFlag(cmd *cobra.Command, what, undo string) {
 	f.BoolVar(&r.common.RollbackOnFailure, "rollback-on-failure", false, "if "+what+" fails or is interrupted, "+undo)
 	f.BoolVar(&r.common.RollbackOnFailure, "atomic", false, "alias of --rollback-on-failure")
 	_ = f.MarkHidden("atomic") // defined above
-	command.AddChoice(cmd, &r.interrupt, "on-interrupt", "", "on the first SIGINT or SIGTERM, keep existing objects or roll back", "keep", "rollback")
+	command.AddChoice(cmd, &r.interrupt, "on-interrupt", "", "on the first SIGINT or SIGTERM, keep existing objects or roll back (default keep; rollback with --rollback-on-failure)", "keep", "rollback")
 	hangup := f.Lookup("on-hangup")
 	hangup.Value.(*command.Choice).Allowed = []string{command.HangupContinue, command.HangupKeep, command.HangupRollback}
 	hangup.Usage = "if the terminal closes: continue the run, abort and keep existing objects (keep), or abort and roll back (rollback)"

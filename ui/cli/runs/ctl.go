@@ -196,11 +196,26 @@ func (a *app) ctl(cmd *cobra.Command, name string, c event.Command) error {
 		if answer.Status == event.Refused {
 			refused = command.Exit(command.ExitFailed, errors.New(shown.Refusal()))
 		}
-		if err := d.Show(shown); err != nil {
+		var view report.View = shown
+		if toggles := one.Name == event.Break || one.Name == event.Disable; toggles && answer.Status == event.Accepted && !r.Operation.Stack() {
+			at := breakpointOf(r.Now(cmd.Context()), one.Group)
+			view = report.Breakpoint{Answer: shown, Set: at != nil, Enabled: at != nil && *at}
+		}
+		if err := d.Show(view); err != nil {
 			return err
 		}
 	}
 	return refused
+}
+
+// breakpointOf returns whether the breakpoint of a group is enabled, nil if it has none.
+func breakpointOf(s *event.State, group string) *bool {
+	for u, enabled := range s.Breakpoints {
+		if u.Group == group {
+			return &enabled
+		}
+	}
+	return nil
 }
 
 // expandGroups returns one command for each group that c.Group matches. Break on several groups
