@@ -11,6 +11,7 @@ import (
 	"os/exec"
 	"os/signal"
 	"path/filepath"
+	"strconv"
 	"strings"
 	"sync"
 	"syscall"
@@ -103,6 +104,9 @@ func parseOptions(args []string) (options, error) {
 	if err := fs.Parse(args); err != nil {
 		if errors.Is(err, pflag.ErrHelp) {
 			fmt.Print(usage, fs.FlagUsages())
+		}
+		if value, ok := errors.AsType[*pflag.InvalidValueError](err); ok && errors.Is(err, strconv.ErrSyntax) && value.GetFlag().Value.Type() == "int" {
+			return o, fmt.Errorf("--%s %s: must be a whole number; try --help", value.GetFlag().Name, value.GetValue())
 		}
 		return o, err
 	}
