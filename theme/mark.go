@@ -68,6 +68,13 @@ func (t *Theme) Mark(status string) Mark {
 	return Mark{Glyph: m.glyph, Word: m.word, Role: m.role}
 }
 
+// HeldFailure returns the mark of a run that is held because a group failed.
+func (t *Theme) HeldFailure() Mark {
+	m := t.Mark("failed")
+	m.Word = "held"
+	return m
+}
+
 // MayBeStatus reports whether text, in lower case, is part of a word for a status.
 func MayBeStatus(text string) bool {
 	for status, m := range marks {

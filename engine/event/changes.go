@@ -55,6 +55,11 @@ func (c Changes) String() string { return c.list("", "") }
 // Sentence is String with words for what is counted: "3 objects created, 1 changed, 2 hooks started".
 func (c Changes) Sentence() string { return c.list("object", " started") }
 
+// Releases is String for a stack, whose objects are releases: "3 installed, 1 upgraded".
+func (c Changes) Releases() string {
+	return strings.NewReplacer("created", "installed", "changed", "upgraded", "deleted", "uninstalled", "unchanged", "unchanged").Replace(c.String())
+}
+
 // list names the objects in the first count of objects only.
 func (c Changes) list(object, started string) string {
 	var parts []string

@@ -7,11 +7,14 @@ import (
 
 // Next returns the unit that a step without a name starts: the first of the current phase,
 // in plan order, whose gates are open (R41). It returns nil if there is none, or while a
-// failure or an abort blocks new starts.
+// failure or an abort blocks new starts. In a stack it may be a release that runs, see NextInRelease.
 func (s *State) Next() *GroupState {
 	p := s.currentPhase()
 	if p == nil || !s.Ended.IsZero() || s.Run == Held || s.Run == Replacing || s.Run == Aborting {
 		return nil
+	}
+	if release := s.nextRelease(); release != nil {
+		return release
 	}
 	var next *GroupState
 	for _, g := range p.Groups {

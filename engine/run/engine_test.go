@@ -272,7 +272,7 @@ func TestUnitWithoutStage(t *testing.T) {
 				last = ev
 			}
 		}
-		if last.Status != event.Aborted || last.Message != "no object was applied: the operation ended" {
+		if last.Status != event.Aborted || last.Message != "no object was applied: the run ended" {
 			t.Errorf("%s: %s", last.Status, last.Message)
 		}
 	})

@@ -25,7 +25,7 @@ func (m *machine) heldFailure() *failure {
 // resolveFailures re-checks, retries or gives up the named failed group, or all failed groups if none is named.
 func (m *machine) resolveFailures(command event.CommandName, target event.Unit) string {
 	if m.heldFailure() == nil {
-		return "there is no failed group to fix"
+		return "no group has failed"
 	}
 	s := m.stage
 	chosen := slices.DeleteFunc(slices.Clone(s.failures), func(f *failure) bool {

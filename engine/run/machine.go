@@ -250,7 +250,7 @@ func (m *machine) finish(end End) error {
 			end.Message = end.Outcome
 		}
 	} else {
-		m.skipUnits(m.skipReason("the operation ended"))
+		m.skipUnits(m.skipReason("the run ended"))
 	}
 	if m.firstFailure != nil && end.Object == nil && end.Status != event.Succeeded {
 		end.Object = &m.firstFailure.Object
@@ -266,9 +266,12 @@ func (m *machine) finish(end End) error {
 	return nil
 }
 
-// skipReason returns why units did not start: the first failed group, or else fallback.
+// skipReason returns why units did not start: an abort, the first failed group, or else fallback.
 func (m *machine) skipReason(fallback string) string {
-	if m.firstFailure != nil && m.steering.abort == nil {
+	switch {
+	case m.steering.abort != nil:
+		return "the run was aborted"
+	case m.firstFailure != nil:
 		return m.firstFailure.Group + " failed"
 	}
 	return fallback

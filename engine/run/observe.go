@@ -37,6 +37,8 @@ func (s *stage) answer(r request, out Outcome, err error) {
 		return // the group has failed
 	}
 	switch {
+	case s.m.steering.abort != nil && errors.Is(err, ErrAborted):
+		return // a release of a stack: it ends as aborted
 	case err != nil && s.m.timeouts.cancelled && errors.Is(err, context.Canceled):
 		s.busy.cancelled++ // the group did not fail: it ends as aborted
 		return

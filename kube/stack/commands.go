@@ -218,7 +218,7 @@ func (s *Stack) sendDecision(c event.Command) {
 		}
 	}
 	if !found {
-		s.refuse(c, "there is no failed group to fix")
+		s.refuse(c, "no group has failed")
 	}
 }
 

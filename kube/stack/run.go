@@ -221,16 +221,20 @@ func (m *member) progress() string {
 type failure struct {
 	text    string
 	finding run.Finding
+	aborted bool
 }
 
 func (f *failure) Error() string        { return f.text }
 func (f *failure) Finding() run.Finding { return f.finding }
 
+// Is reports an aborted operation as run.ErrAborted: the release did not fail.
+func (f *failure) Is(target error) bool { return f.aborted && target == run.ErrAborted }
+
 // explain returns the root cause of a release's failure.
 func (s *Stack) explain(m *member, err error) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	f := &failure{text: err.Error()}
+	f := &failure{text: err.Error(), aborted: errors.Is(err, run.ErrAborted)}
 	if reason := m.state.Reason(); reason != "" {
 		f.text = reason
 	}
@@ -295,6 +299,10 @@ func (s *Stack) outcome() string {
 			counts["uninstalled"]++
 		case m.ran && m.result == nil:
 			counts["deployed"]++
+		case m.ran && m.state.Status == event.Aborted && m.state.Outcome == event.NothingWritten:
+			counts["not started"]++
+		case m.ran && m.state.Release == event.NoRelease:
+			counts["uninstalled"]++
 		case m.ran:
 			counts[cmp.Or(m.state.Release, "failed")]++
 		case m.skipped:
@@ -304,11 +312,8 @@ func (s *Stack) outcome() string {
 		}
 	}
 	var parts []string
-	for _, result := range []string{"deployed", "uninstalled", "unchanged", "failed", "pending-install", "pending-upgrade", event.NoRelease, "not started"} {
+	for _, result := range []string{"deployed", "uninstalled", "unchanged", "failed", "pending-install", "pending-upgrade", "not started"} {
 		if n := counts[result]; n > 0 {
-			if result == event.NoRelease {
-				result = "removed again"
-			}
 			parts = append(parts, fmt.Sprintf("%d %s", n, result))
 		}
 	}

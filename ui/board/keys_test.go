@@ -7,6 +7,7 @@ import (
 	"slices"
 	"strings"
 	"testing"
+	"time"
 
 	tea "charm.land/bubbletea/v2"
 
@@ -347,7 +348,7 @@ func TestTheDialogTellsOfTheRollback(t *testing.T) {
 // TestDialogSays holds what the abort dialog promises against the release.
 func TestDialogSays(t *testing.T) {
 	s := with("sandbox-held", 0, "a")(t)
-	s.shows(t, "abort the install of shop?", "keep existing objects: 20 objects stay, the release is marked failed",
+	s.shows(t, "abort the install of shop?", "keep existing objects: 20 objects stay; the release is marked failed",
 		"roll back: uninstall all 20 objects in reverse order", "stop now", "cancel")
 
 	s = with("sandbox-held", 0, "")(t)
@@ -369,7 +370,21 @@ func TestDialogSays(t *testing.T) {
 	}
 
 	s = with("sandbox-install", 10, "a")(t)
-	s.shows(t, "nothing from the chart was applied yet", "keep existing objects: nothing from the chart exists yet, the release is marked failed")
+	s.shows(t, "roll back: uninstall the release", "keep existing objects: no chart objects exist yet; the release is marked failed")
+
+	// Before the first write there is nothing to keep or to roll back.
+	s = with("sandbox-install", 10, "")(t)
+	for _, n := range s.Graph.Nodes {
+		n.Started = time.Time{}
+	}
+	s.feed(event.Event{Time: s.State.Now, Kind: event.KindRun, Status: event.Paused, Message: "before the first group"})
+	s.press("a")
+	s.shows(t, " a       abort: nothing was written", " ctrl-c  abort and quit", " esc     cancel")
+	s.showsNot(t, "roll back", "keep existing")
+	s.press("a")
+	if len(s.sent) != 1 || s.sent[0].Name != event.Abort {
+		t.Errorf("a sends %v", s.sent)
+	}
 
 	s = with("sandbox-rollback", 160, "a")(t)
 	s.shows(t, "stop the rollback?", "objects are deleted", "remaining", "roll back: not possible, a rollback is running")
@@ -387,7 +402,7 @@ func TestOverTakesNoOrders(t *testing.T) {
 	if len(s.sent) > 0 {
 		t.Errorf("sent %v", s.sent)
 	}
-	s.shows(t, "the operation is over")
+	s.shows(t, "the run is over")
 }
 
 // onlyProblem reports whether there is nowhere else for f to go.

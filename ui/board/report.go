@@ -15,13 +15,16 @@ import (
 // reportLines returns the final report: changes, timings, notes, next commands.
 func (m *model) reportLines(width int) []canvas.Line {
 	s := &m.State
-	mark, done := m.Theme.Mark(string(s.Ending())), s.Changes(false).String()
+	mark, done, undid := m.Theme.Mark(string(s.Ending())), s.Changes(false).String(), s.Changes(true).String()
+	if s.Operation.Stack() {
+		done, undid = s.Changes(false).Releases(), s.Changes(true).Releases()
+	}
 	out := []canvas.Line{{{Role: mark.Role, Text: mark.Glyph + " " + mark.Word}, {Role: theme.Text, Text: " in " + canvas.Span(s.Ended.Sub(s.Started), true) + m.idle()}}}
 	if done != "" {
 		out[0] = append(out[0], canvas.Piece{Role: theme.Strong, Text: ": " + done})
 	}
 	out = canvas.WrapLines(out, width)
-	if undid := s.Changes(true).String(); undid != "" {
+	if undid != "" {
 		out = append(out, canvas.Plain(theme.Stopped, m.Theme.Mark("rolled-back").Glyph+" rolled back: "+undid))
 	}
 	for _, root := range s.Roots() {

@@ -99,6 +99,7 @@ func (s *stack) Update(msg tea.Msg) (tea.Model, tea.Cmd) {
 		cmd = tea.Batch(cmd, s.wrap(s.open, m.Say(s.Flash.Role, s.Flash.Text)))
 	}
 	if m != nil {
+		m.Count()
 		m.stale = true // it shows the stack's state too
 	}
 	return s, cmd

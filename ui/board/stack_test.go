@@ -169,6 +169,66 @@ func TestReleaseOfAPausedStack(t *testing.T) {
 	})
 }
 
+// TestHeldFailureInAStack shows on the releases that one of them holds a failure, with the keys that fix it (S6, R44).
+func TestHeldFailureInAStack(t *testing.T) {
+	inBubble(t, func(t *testing.T) {
+		var sent []event.Command
+		s := openStack(t, 100, 30, 75, dark, &sent)
+		feed, expect := stackScreen(t, s)
+		release := s.State.Scopes["data/database"]
+		group := release.Groups()[0].ID
+		phase, why := release.Phases[0].Name, group+": Deployment/broken: no image"
+		feed(event.Event{Kind: event.KindGroup, Scope: "data/database", Phase: phase, Group: group, Status: event.Failed, Message: "Deployment/broken: no image"})
+		feed(event.Event{Kind: event.KindRun, Scope: "data/database", Status: event.Held, Message: why})
+		feed(event.Event{Kind: event.KindRun, Status: event.Paused, Message: "data/database: " + why})
+		expect("✗ held  data/database · "+group, "Deployment/broken: no image", "┃✗ Release/database", "A re-check   R retry   G stop here   a abort")
+		s.Update(keyPress("G"))
+		expect("Leave 1 group failed", "; 2 waiting releases")
+		s.Update(keyPress("G"))
+		if len(sent) != 1 || sent[0].Name != event.GiveUp || sent[0].Group != "" {
+			t.Errorf("G sent %+v", sent)
+		}
+		s.Update(keyPress("e"))
+		expect("a stack cannot be edited: change the file and run it again")
+	})
+}
+
+// TestStepOfAStack names the group that the next step starts in a paused release (S6, R41).
+func TestStepOfAStack(t *testing.T) {
+	inBubble(t, func(t *testing.T) {
+		s := openStack(t, 120, 30, 75, dark, new([]event.Command))
+		feed, expect := stackScreen(t, s)
+		object := s.Graph.ByKey[event.Unit{Phase: "releases", Group: "data/database"}].Objects[0].Object
+		release := s.State.Scopes["data/database"]
+		first, group := release.Groups()[0].ID, release.Groups()[1].ID
+		feed(event.Event{Kind: event.KindGroup, Scope: "data/database", Phase: release.Phases[0].Name, Group: first, Status: event.Ready})
+		feed(event.Event{Kind: event.KindRun, Scope: "data/database", Status: event.Paused})
+		feed(event.Event{Kind: event.KindRun, Status: event.Paused})
+		feed(event.Event{Kind: event.KindObject, Phase: "releases", Group: "data/database", Object: &object, Status: event.Applying, Message: "paused: 0 of 3 groups done"})
+		expect("‖ paused  ▷ next: data/database, group "+group, "‖ ▷ data/database", "‖ paused: 0 of 3 groups done")
+		if strings.Contains(ansi.Strip(s.View().Content), "in flight") {
+			t.Errorf("a paused release has a request in flight:\n%s", ansi.Strip(s.View().Content))
+		}
+	})
+}
+
+// stackScreen returns functions that add an event to a stack's screen, and check its text.
+func stackScreen(t *testing.T, s *stack) (feed func(event.Event), expect func(...string)) {
+	feed = func(e event.Event) {
+		e.Time = s.State.Now
+		s.Update(batchMsg{events: []event.Event{e}, more: true})
+	}
+	expect = func(want ...string) {
+		t.Helper()
+		for _, w := range want {
+			if text := ansi.Strip(s.View().Content); !strings.Contains(text, w) {
+				t.Errorf("%q is missing:\n%s", w, text)
+			}
+		}
+	}
+	return feed, expect
+}
+
 // TestColumnsOfAStack are named by their layers, and those of its rollback and removals so.
 func TestColumnsOfAStack(t *testing.T) {
 	inBubble(t, func(t *testing.T) {

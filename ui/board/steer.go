@@ -38,11 +38,11 @@ func (m *model) sendOrder(c event.Command) tea.Cmd {
 }
 
 func (m *model) pauseHint() string {
-	switch {
+	switch run, _ := m.RunStatus(); {
 	case !m.Steerable():
-	case m.State.Run == event.Running:
+	case run == event.Running:
 		return "pause"
-	case m.State.Run == event.Paused:
+	case run == event.Paused:
 		return "resume"
 	}
 	return ""
@@ -66,7 +66,7 @@ func (m *model) breakHint() string {
 	case n == nil || !m.Steerable() || m.State.Run == event.Aborting:
 		return ""
 	case m.BreakpointAhead(n):
-		return "clear breakpoint"
+		return "remove breakpoint"
 	case n.Status == event.Waiting:
 		return "breakpoint"
 	}

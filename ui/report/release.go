@@ -12,6 +12,7 @@ import (
 
 	"lockstep/engine/event"
 	"lockstep/engine/plan"
+	"lockstep/engine/text"
 	"lockstep/theme"
 )
 
@@ -52,6 +53,9 @@ type LiveObject struct {
 	plan.Object
 	Status  event.Status `json:"status"`
 	Message string       `json:"message,omitempty"`
+	// run is the status of a stack's release that is paused or held, and progress its message.
+	run      event.Status
+	progress string
 }
 
 // Groups returns the groups of a state, with the timings of the run that deployed them.
@@ -71,7 +75,7 @@ func Groups(s *event.State, timings []Timing) []Group {
 			}
 		}
 		for _, o := range g.Objects {
-			group.Objects = append(group.Objects, LiveObject{o.Object, o.Status, o.Message})
+			group.Objects = append(group.Objects, LiveObject{o.Object, o.Status, o.Message, s.ReleaseRun(g), s.ReleaseProgress(g, o)})
 		}
 		groups = append(groups, group)
 	}
@@ -134,7 +138,7 @@ func formatGroups(groups []Group, style Style) string {
 		}
 		after[g.Phase][g.ID] = g.After
 		for _, o := range g.Objects {
-			status := withMessage(style.mark(o.Status), o.Status, o.Message)
+			status := withMessage(o.mark(style), o.Status, o.progress)
 			if o.Status == event.Waiting && o.Message == event.NotCreated { // nothing waits for it
 				status = style.glyph(event.Skipped) + " " + o.Message
 			}
@@ -152,6 +156,18 @@ func formatGroups(groups []Group, style Style) string {
 		objects = objects[len(g.Objects):]
 	}
 	return b.String()
+}
+
+// mark returns the glyph and the word of an object's status, or of the run of its release.
+func (o LiveObject) mark(style Style) string {
+	switch o.run {
+	case event.Held:
+		held := style.Theme.HeldFailure()
+		return style.render(held.Role, held.Glyph+" "+held.Word)
+	case event.Paused:
+		return style.mark(o.run)
+	}
+	return style.mark(o.Status)
 }
 
 // withMessage adds the message of an object that is not ready.
@@ -277,13 +293,14 @@ type RunStatus struct {
 func NewRunStatus(s *event.State) RunStatus {
 	n := s.Count()
 	out := RunStatus{
-		Operation: s.Operation, Status: s.Status, Run: s.Run, Message: s.RunMessage, Seq: s.Seq,
+		Operation: s.Operation, Status: s.Status, Seq: s.Seq,
 		Ready: n.Done, Total: n.Total, Groups: Groups(s, nil), state: s,
 	}
+	out.Run, out.Message = s.RunStatus()
 	switch next := s.Next(); {
 	case !s.Ended.IsZero():
 		out.Message = s.Message
-	case s.Run == event.Paused && next != nil:
+	case out.Run == event.Paused && next != nil:
 		out.Next = next.ID
 	}
 	return out
@@ -300,9 +317,15 @@ func (r RunStatus) text(to Stream) string {
 	if r.Run == event.Paused && s.Ended.IsZero() {
 		if _, group := s.Pause(); group != nil {
 			next = "next: " + unitTitle(s, group)
+			if inner := s.NextInRelease(group); inner != nil {
+				next += ", group " + inner.ID
+			}
 		}
 	}
 	count := fmt.Sprintf("%d of %d objects ready", r.Ready, r.Total)
+	if r.Operation.Stack() {
+		count = fmt.Sprintf("%d of %s ready", r.Ready, text.Count(r.Total, "release"))
+	}
 	if r.Operation.Namespace != "" {
 		count += " (namespace " + r.Operation.Namespace + ")"
 	}

@@ -216,7 +216,7 @@ func (p StackPlan) text(to Stream) string {
 		}
 		b.WriteString(name + needs + "\n" + r.Plan.text(to) + "\n")
 	}
-	fmt.Fprintf(&b, "%s: %d to change, %d unchanged\n", text.Count(len(p.Releases), "release"), len(p.Releases)-unchanged, unchanged)
+	fmt.Fprintf(&b, "%s: %d to deploy, %d unchanged\n", text.Count(len(p.Releases), "release"), len(p.Releases)-unchanged, unchanged)
 	return b.String()
 }
 

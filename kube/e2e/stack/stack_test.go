@@ -298,6 +298,11 @@ func TestAborted(t *testing.T) {
 			if state.Exit != 3 || state.Status != event.Aborted {
 				t.Errorf("exit %d, %s: %s", state.Exit, state.Status, state.Reason())
 			}
+			for g := range state.GroupStates() {
+				if want := map[string]event.Status{"b": event.Aborted, "c": event.Skipped}[g.Group.Name]; want != "" && g.Phase == "releases" && (g.Status != want || g.Group.Name == "c" && g.Message != "not started: the run was aborted") {
+					t.Errorf("%s is %s: %s", g.ID, g.Status, g.Message)
+				}
+			}
 			want := []string{"a 1 deployed", "b 1 failed", "c none"}
 			if name == event.Rollback {
 				want = []string{"a none", "b none", "c none"}

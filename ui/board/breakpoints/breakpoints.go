@@ -3,6 +3,7 @@ package breakpoints
 
 import (
 	"slices"
+	"strings"
 
 	tea "charm.land/bubbletea/v2"
 
@@ -56,7 +57,7 @@ func (b *List) Keys() []keys.Binding {
 		{Keys: "up k", Do: keys.By(b.move, -1), About: "line up"},
 		{Keys: "down j", Do: keys.By(b.move, 1), About: "line down"},
 		{Keys: "space", Do: order(event.Disable), About: "disable or enable the breakpoint"},
-		{Keys: "x delete", Label: "x", Do: order(event.Break), About: "delete the breakpoint"},
+		{Keys: "x delete", Label: "x", Do: order(event.Break), About: "remove the breakpoint"},
 		{Keys: "enter", Do: keys.Run(b.visit), About: "go to the group"},
 		{Keys: "esc B", Label: "esc", Do: keys.Run(b.close), About: "close the list"},
 		{Keys: "ctrl+c", Label: "ctrl-c", Do: b.Abort, About: "abort (asks first)"},
@@ -128,12 +129,12 @@ func (b *List) Draw() {
 	if !b.State.PausesBefore(nodes[at].Unit()) {
 		toggle = "space enable"
 	}
-	b.Canvas.Box(text.Count(len(nodes), "breakpoint")+dot+toggle+dot+"x delete"+dot+"esc close", w, lines, theme.Accent)
+	b.Canvas.Box(text.Count(len(nodes), "breakpoint")+dot+toggle+dot+"x remove"+dot+"esc close", w, lines, theme.Accent)
 }
 
-// nameOf returns a group's id, with its phase unless that is the apply phase.
+// nameOf returns a group's id, with its phase unless that is the apply phase or part of the id.
 func nameOf(n *graph.Node) string {
-	if n.Phase == "apply" {
+	if n.Phase == "apply" || strings.HasPrefix(n.ID, n.Phase+":") {
 		return canvas.Clean(n.ID)
 	}
 	return canvas.Clean(n.Phase + " " + n.ID)

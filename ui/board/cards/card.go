@@ -61,9 +61,11 @@ func (l *Layout) drawCard(c *Card) {
 	}
 }
 
-// frameRole returns the role of a card's border: only running and failing groups stand out.
-func frameRole(n *graph.Node) theme.Role {
+// frameRole returns the role of a card's border: only running, held and failing groups stand out.
+func (l *Layout) frameRole(n *graph.Node) theme.Role {
 	switch {
+	case l.State.ReleaseRun(n.GroupState) != "":
+		return l.GroupMark(n).Role
 	case n.Degraded > 0, n.Status == event.AtBreakpoint:
 		return theme.Stopped
 	case n.Status == event.Running:
@@ -75,7 +77,7 @@ func frameRole(n *graph.Node) theme.Role {
 }
 
 func (l *Layout) drawFrame(c *Card) {
-	cv, r, role := l.Canvas, c.Rect, frameRole(c.Node)
+	cv, r, role := l.Canvas, c.Rect, l.frameRole(c.Node)
 	edge, corner := l.Theme.Lines.Light, l.Theme.Lines.Round
 	if l.IsSelected(c.Node) {
 		edge = l.Theme.Lines.Heavy
@@ -157,10 +159,10 @@ func (l *Layout) drawName(n *graph.Node, x, y, w int) int {
 	return l.Canvas.Put(x, y, role, l.Graph.NameIn(n, l.cutName(n), end-x, l.Theme.Lines.Ellipsis))
 }
 
-// spent returns how long a group has taken, "" if unknown or if it was rolled back: then it is the
-// time of its creation.
+// spent returns how long a group has taken, "" if unknown, while a release is paused or held, or if it
+// was rolled back: then it is the time of its creation.
 func (l *Layout) spent(n *graph.Node) string {
-	if d, over, ok := l.Spent(n); ok && n.Outcome == "" {
+	if d, over, ok := l.Spent(n); ok && n.Outcome == "" && l.State.ReleaseRun(n.GroupState) == "" {
 		return canvas.Span(d, over)
 	}
 	return ""
@@ -287,6 +289,8 @@ func (l *Layout) drawObject(n *graph.Node, o *event.ObjectState, x, y, w int) {
 // next line starts with it, nor before its group has started. The glyph shows it too.
 func (l *Layout) wordOnLine(n *graph.Node, o *event.ObjectState) bool {
 	switch o.Status {
+	case event.Applying:
+		return l.State.ReleaseRun(n.GroupState) == ""
 	case event.InProgress, event.Deleting:
 		return false
 	case event.Waiting:
@@ -312,11 +316,12 @@ func (l *Layout) drawReason(n *graph.Node, r row, x, y, w int) {
 	}
 	mark := l.ObjectMark(n, r.o)
 	text := r.text
+	why := cmp.Or(r.o.Cause, l.State.ReleaseProgress(n.GroupState, r.o))
 	if !r.rest && canvas.Width(text) > w { // the card's border shows the time
-		text = l.Join(mark.Word, cmp.Or(r.o.Cause, r.o.Message))
+		text = l.Join(mark.Word, why)
 	}
-	if !r.rest && canvas.Width(text) > w && r.o.Status == event.InProgress { // and the status
-		text = cmp.Or(r.o.Cause, r.o.Message, text)
+	if !r.rest && canvas.Width(text) > w && (r.o.Status == event.InProgress || l.State.ReleaseRun(n.GroupState) != "") { // and the status
+		text = cmp.Or(why, text)
 	}
 	text = canvas.Fit(canvas.Clean(text), w, l.Theme.Lines.Ellipsis)
 	if rest, ok := strings.CutPrefix(text, mark.Word); ok && !r.rest {

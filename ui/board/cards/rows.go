@@ -185,9 +185,9 @@ func (l *Layout) afterRows(n *graph.Node, limit int) []row {
 		}
 	}
 	if len(rows) == 0 { // only the run itself holds it
-		text := "may start"
-		if run, _ := l.RunStatus(); run == event.Paused || run == event.Held {
-			text += ", " + string(run)
+		text := "ready to start"
+		if run, _ := l.RunStatus(); !l.Tight && (run == event.Paused || run == event.Held) {
+			text = l.Join(text, string(run))
 		}
 		return []row{{kind: moreRow, text: text}}
 	}

@@ -76,12 +76,24 @@ func (d *Dialog) choices() []choice {
 		keep.text, wait.text = d.keepText(), "cancel"
 		back.text, back.whyNot = d.rollbackText()
 	}
+	if d.wroteNothing() {
+		keep.keys, keep.about, keep.text = "a", "abort", "abort: nothing was written"
+		back.text = ""
+	}
 	stop := choice{keys: "ctrl+c", label: "ctrl-c", about: "stop now, cancel requests in flight", text: "stop now, keep existing objects",
 		order: event.Command{Name: event.Stop, Reason: "by ctrl-c"}}
-	if n := d.Tally.Requests; n > 0 {
+	switch n := d.Tally.Requests; {
+	case d.wroteNothing():
+		stop.text = "abort and quit"
+	case n > 0:
 		stop.text = fmt.Sprintf("stop now: cancel %s in flight, keep existing objects", text.Count(n, "request"))
 	}
 	return []choice{keep, back, stop, wait}
+}
+
+// wroteNothing reports whether the run is paused before its first group, and so before its first write (R41).
+func (d *Dialog) wroteNothing() bool {
+	return d.State.Run == event.Paused && !d.RollingBack() && !slices.ContainsFunc(d.Graph.Nodes, func(n *graph.Node) bool { return !n.Started.IsZero() })
 }
 
 func (d *Dialog) choose(c choice) tea.Cmd {
@@ -105,23 +117,33 @@ func (d *Dialog) Update(msg tea.Msg) tea.Cmd {
 // giveUpText counts the groups that giving up leaves failed or never starts.
 func (d *Dialog) giveUpText() string {
 	failed, never := 0, map[*graph.Node]bool{}
-	only := d.FailedCommand(event.GiveUp).Group
-	for _, n := range d.Failing() {
-		if only != "" && n.ID != only {
-			continue
-		}
-		failed++
+	skips := func(n *graph.Node) {
 		for _, f := range d.Graph.Followers(n) {
 			if f.Status == event.Waiting {
 				never[f] = true
 			}
 		}
 	}
-	text := fmt.Sprintf("Leave %s failed, finish running work, then end as failed", text.Count(failed, "group"))
-	if n := len(never); n > 0 {
-		text += "; " + plural(n, "1 waiting group never starts", "%d waiting groups never start")
+	for _, n := range d.Graph.Nodes { // of a stack
+		if d.State.ReleaseRun(n.GroupState) == event.Held {
+			failed += d.State.Scopes[n.ID].FailedGroups()
+			skips(n)
+		}
 	}
-	return text
+	only := d.FailedCommand(event.GiveUp).Group
+	for _, n := range d.Failing() {
+		if only != "" && n.ID != only {
+			continue
+		}
+		failed++
+		skips(n)
+	}
+	all := fmt.Sprintf("Leave %s failed, finish running work, then end as failed", text.Count(failed, "group"))
+	if n := len(never); n > 0 {
+		noun := d.State.Operation.GroupNoun()
+		all += "; " + plural(n, "1 waiting "+noun+" never starts", "%d waiting "+noun+"s never start")
+	}
+	return all
 }
 
 func plural(n int, one, many string) string {
@@ -173,15 +195,16 @@ func (d *Dialog) keepText() string {
 	applied, inFlight := d.appliedObjects()
 	stay := plural(applied, "1 object stays", "%d objects stay")
 	if applied == 0 { // hooks and the namespace may exist
-		stay = "nothing from the chart exists yet"
+		stay = "no chart objects exist yet"
 	}
 	if inFlight > 0 {
 		stay += fmt.Sprintf(" and %d in flight", inFlight)
 	}
-	return "keep existing objects: " + stay + ", the release is marked failed"
+	return "keep existing objects: " + stay + "; the release is marked failed"
 }
 
-// keepReleasesText counts the releases of a stack that are done if the run stops here.
+// keepReleasesText counts the releases of a stack that are done if the run stops here, and those that are marked
+// failed: one that has not started a group has written nothing.
 func (d *Dialog) keepReleasesText() string {
 	over, running := 0, 0
 	for _, n := range d.Graph.Nodes {
@@ -189,7 +212,9 @@ func (d *Dialog) keepReleasesText() string {
 		case event.Ready, event.Gone:
 			over++
 		case event.Running:
-			running++
+			if r := d.State.Scopes[n.ID]; r != nil && slices.ContainsFunc(slices.Collect(r.GroupStates()), func(g *event.GroupState) bool { return !g.Started.IsZero() }) {
+				running++
+			}
 		}
 	}
 	text := "keep existing objects: " + plural(over, "1 release is", "%d releases are") + " done"
@@ -215,7 +240,7 @@ func (d *Dialog) rollbackText() (text, whyNot string) {
 	case op.Undo() == "rollback":
 		return fmt.Sprintf("roll back: to revision %d, in order", op.PreviousRevision), ""
 	case applied+inFlight == 0:
-		return "roll back: uninstall; nothing from the chart was applied yet", ""
+		return "roll back: uninstall the release", ""
 	}
 	return "roll back: uninstall " + plural(applied+inFlight, "the 1 object", "all %d objects") + " in reverse order", ""
 }

@@ -128,6 +128,8 @@ func (e *Edit) May() bool { return e.WhyNot() == "" }
 // WhyNot says why the run cannot be edited now, "" if it can.
 func (e *Edit) WhyNot() string {
 	switch {
+	case e.State.Operation.Stack() || e.Whole != nil:
+		return "a stack cannot be edited: change the file and run it again"
 	case e.Attached && e.editor == nil:
 		return "edit where the run was started, or use lockstep ctl RELEASE edit -f FILE"
 	case e.editor == nil || e.State.Status == event.RollingBack:

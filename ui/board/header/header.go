@@ -143,7 +143,8 @@ func (h *Header) stateRoom() int {
 // stateMark returns the state as glyph and word, and the text after it.
 func (h *Header) stateMark() (theme.Mark, string) {
 	s := &h.State
-	mark := h.Theme.Mark(string(s.Run))
+	run, _ := h.RunStatus()
+	mark := h.Theme.Mark(string(run))
 	called := func(status event.Status, word string) theme.Mark {
 		mark := h.Theme.Mark(string(status))
 		mark.Word = word
@@ -160,16 +161,19 @@ func (h *Header) stateMark() (theme.Mark, string) {
 		return called(event.Waiting, "starting"), ""
 	case h.Over():
 		return h.endMark()
-	case s.Run == event.Held:
-		return called(event.Failed, "held"), h.Join(h.heldText(), h.awayText())
+	case run == event.Held:
+		return h.Theme.HeldFailure(), h.Join(h.heldText(), h.awayText())
 	case s.Run == event.Paused:
 		reason, following := s.Pause()
 		text, next := h.Graph.Shorten(reason), ""
 		if s.Status == event.RollingBack {
 			text = strings.TrimSpace("rolling back " + text)
 		}
-		if following != nil && h.Steerable() {
+		if following != nil && h.Next == following {
 			next = h.Theme.Lines.Next + " next: " + h.Graph.ByKey[following.Unit()].Name
+			if group := s.NextInRelease(following); group != nil {
+				next += ", group " + group.ID
+			}
 		}
 		return mark, h.Join(text, next, h.inFlight(), h.awayText())
 	case s.Run == event.Replacing:

@@ -15,6 +15,9 @@ import (
 // heldText names the failed groups, and the cause of the first.
 func (h *Header) heldText() string {
 	nodes := h.Failing()
+	if lines := h.releaseFailures(); len(lines) > 0 {
+		return lines[0]
+	}
 	if len(nodes) == 0 {
 		return h.Graph.Shorten(h.State.RunMessage)
 	}
@@ -82,7 +85,8 @@ func (h *Header) drawFailureKeys(hints []keys.Hint, y int) {
 // Lines returns the state's text about failures in at most room lines; nil if it fits one line
 // or there is room for one only.
 func (h *Header) Lines(room int) []string {
-	if h.State.Run != event.Held && !h.Over() {
+	run, _ := h.RunStatus()
+	if run != event.Held && !h.Over() {
 		return nil
 	}
 	width := h.W - 1 - h.stateFrom()
@@ -113,11 +117,24 @@ func (h *Header) Lines(room int) []string {
 	return all
 }
 
+// releaseFailures has a line for each failure that a release of a stack holds.
+func (h *Header) releaseFailures() (lines []string) {
+	for _, n := range h.Graph.Nodes {
+		if h.State.ReleaseRun(n.GroupState) != event.Held {
+			continue
+		}
+		for _, r := range h.State.Scopes[n.ID].Roots() {
+			lines = append(lines, h.Join(n.Name, h.Graph.Shorten(r.Group.ID+": "+r.String())))
+		}
+	}
+	return lines
+}
+
 // failureLines has a line for each failure: group, object, cause; at the end only if there are several.
 func (h *Header) failureLines() []string {
 	roots := h.State.Roots()
-	if h.State.Run == event.Held {
-		var lines []string
+	if run, _ := h.RunStatus(); run == event.Held {
+		lines := h.releaseFailures()
 		for _, n := range h.Failing() {
 			for _, r := range roots {
 				if r.Group == n.GroupState {

@@ -101,8 +101,9 @@ func (h *Header) drawProgress(end, y int) {
 
 // barRole returns the colour of the progress bar: that of the state.
 func (h *Header) barRole() theme.Role {
+	run, _ := h.RunStatus()
 	switch {
-	case h.State.Status == event.Failed || h.State.Run == event.Held:
+	case h.State.Status == event.Failed || run == event.Held:
 		return theme.Bad
 	case h.State.Run == event.Paused, h.State.Status == event.Aborted, h.RollingBack():
 		return theme.Stopped

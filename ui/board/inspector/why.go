@@ -40,7 +40,8 @@ func (s Subject) Why(room, w int) []canvas.Line {
 	head = canvas.WrapLines(head, w)
 	tail := s.gateLines(n, w)
 	if o != nil {
-		head = append(head, diagnosis(o, room-len(head)-len(tail))...)
+		now := strings.TrimPrefix(s.State.ReleaseProgress(n.GroupState, o), "failed: ")
+		head = append(head, diagnosis(o, now, room-len(head)-len(tail))...)
 	}
 	return append(head, tail...)
 }
@@ -55,7 +56,7 @@ func (s Subject) objectWhy(n *graph.Node, o *event.ObjectState) canvas.Line {
 	switch {
 	case n.Regressed(o):
 		l = append(l, canvas.Piece{Role: theme.Text, Text: " for " + canvas.Span(s.DegradedFor(n, o), false)})
-	case picture.Urgency(o) == 1 && !n.Status.Over():
+	case picture.Urgency(o) == 1 && !n.Status.Over() && s.State.ReleaseRun(n.GroupState) == "":
 		l = append(l, canvas.Piece{Role: theme.Text, Text: " for " + canvas.Span(s.InProgressFor(o), false)})
 	}
 	if left := s.FailsIn(n, o); left != "" {
@@ -65,7 +66,7 @@ func (s Subject) objectWhy(n *graph.Node, o *event.ObjectState) canvas.Line {
 	case o.Cause != "" && !o.Done(): // takes precedence over the message
 		l = append(l, canvas.Piece{Role: theme.Text, Text: ": "}, canvas.Piece{Role: theme.Strong, Text: o.Cause})
 	case o.Message != "":
-		l = append(l, canvas.Piece{Role: theme.Text, Text: ": " + o.Message})
+		l = append(l, canvas.Piece{Role: theme.Text, Text: ": " + s.State.ReleaseProgress(n.GroupState, o)})
 	case o.Change != "" && o.Change.Word() != mark.Word:
 		l = append(l, canvas.Piece{Role: theme.Quiet, Text: ", " + o.Change.Word()})
 	}
@@ -86,7 +87,9 @@ func (s Subject) groupWhy(n *graph.Node) canvas.Line {
 		}
 		l = append(l, canvas.Piece{Role: theme.Text, Text: how + canvas.Span(d, over)})
 	}
-	l = append(l, canvas.Piece{Role: theme.Quiet, Text: fmt.Sprintf(", %d of %s", n.Done, text.Count(len(n.Objects), "object"))})
+	if !s.State.Operation.Stack() {
+		l = append(l, canvas.Piece{Role: theme.Quiet, Text: fmt.Sprintf(", %d of %s", n.Done, text.Count(len(n.Objects), "object"))})
+	}
 	why := strings.TrimPrefix(n.Message, "not started: ") // the status says so
 	if o := s.described(); s.Object == nil && o != nil {
 		if rest, ok := strings.CutPrefix(why, o.Object.String()+": "); ok { // the object's line has the rest
@@ -99,10 +102,9 @@ func (s Subject) groupWhy(n *graph.Node) canvas.Line {
 	return l
 }
 
-// diagnosis returns the last lines of an object's diagnosis and log.
-func diagnosis(o *event.ObjectState, room int) []canvas.Line {
+// diagnosis returns an object's message, unless its cause has it, and the last lines of its diagnosis and log.
+func diagnosis(o *event.ObjectState, now string, room int) []canvas.Line {
 	var lines []canvas.Line
-	now := strings.TrimPrefix(o.Message, "failed: ")
 	repeats := func(l string) bool { return strings.Contains(l, now) }
 	if now != "" && o.Cause != "" && !repeats(o.Cause) && !slices.ContainsFunc(o.Diagnosis, repeats) && room > 1 {
 		lines = append(lines, canvas.Plain(theme.Quiet, "now: "+now))

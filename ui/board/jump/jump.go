@@ -73,7 +73,7 @@ func (j *Jump) typed(letters string) {
 func (j *Jump) status() string {
 	switch {
 	case j.Typed() == "":
-		return "letters of a name, or a code"
+		return "letters of a name, or a label"
 	case len(j.found) == 0:
 		return "no such group"
 	}

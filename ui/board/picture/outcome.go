@@ -98,6 +98,8 @@ func (p *Picture) untouched(o *event.ObjectState) bool {
 func (p *Picture) GroupMark(n *graph.Node) theme.Mark {
 	mark := p.Theme.Mark(string(n.Status))
 	switch {
+	case p.State.ReleaseRun(n.GroupState) != "":
+		return p.releaseMark(n)
 	case n.Degraded > 0:
 		return p.Theme.Mark(string(event.Degraded))
 	case n.Outcome == "":

@@ -46,12 +46,16 @@ func (p *Picture) Over() bool {
 }
 
 // RunStatus returns the status of the run, and why it has it. A release that has not started waits
-// with its stack.
+// with its stack; a failure held elsewhere only pauses it.
 func (p *Picture) RunStatus() (event.Status, string) {
 	if p.Whole != nil && p.State.Status == "" {
-		return p.Whole.RunStatus()
+		run, why := p.Whole.RunStatus()
+		if run == event.Held {
+			run = event.Paused
+		}
+		return run, why
 	}
-	return p.State.Run, p.State.RunMessage
+	return p.State.RunStatus()
 }
 
 // Paused and Held report whether the run is, and accepts commands.
@@ -85,8 +89,10 @@ type tally struct {
 // Count counts the objects of the operation's phases, or of the rollback's if there is one.
 func (p *Picture) Count() {
 	p.Tally, p.Next = tally{}, nil
-	if p.Steerable() && p.State.Run == event.Paused {
-		p.Next = p.State.Next()
+	if p.Paused() && p.State.Run == event.Paused {
+		if next := p.State.Next(); p.Whole == nil || p.Whole.stepsIn(p.Scope) {
+			p.Next = next
+		}
 	}
 	back := p.RollingBack()
 	for _, n := range p.Graph.Nodes {
@@ -97,9 +103,18 @@ func (p *Picture) Count() {
 			}
 		}
 		if n.Back() == back {
-			p.Tally.add(n)
+			p.Tally.add(n, p.State.ReleaseRun(n.GroupState) == event.Held)
 		}
 	}
+	if p.State.Operation.Stack() {
+		p.Tally.Requests = p.State.ReleaseRequests()
+	}
+}
+
+// stepsIn reports whether a step of a stack starts a group of a release.
+func (p *Picture) stepsIn(scope string) bool {
+	next := p.State.Next()
+	return next != nil && next.ID == scope && p.State.NextInRelease(next) != nil
 }
 
 // Degraded reports whether an object has a problem that waiting does not solve, or is no
@@ -108,7 +123,7 @@ func Degraded(n *graph.Node, o *event.ObjectState) bool {
 	return n.Regressed(o) || n.Status == event.Running && o.Degraded && !o.Done() && o.Status != event.Failed
 }
 
-func (t *tally) add(g *graph.Node) {
+func (t *tally) add(g *graph.Node, held bool) {
 	t.Total += len(g.Objects)
 	if g.Status == event.Running {
 		t.Groups++
@@ -122,6 +137,8 @@ func (t *tally) add(g *graph.Node) {
 		switch {
 		case o.Done():
 			t.Done++
+		case held:
+			t.Failed++
 		case g.Degraded > 0 && Degraded(g, o):
 			t.Degraded++
 		case o.Status == event.Failed, g.Status == event.Failed && Urgency(o) == 1:
@@ -175,8 +192,10 @@ func Passed(n *graph.Node) bool {
 // Reason says in one line why an object is not ready, starting with its status; "" if it
 // is ready or has no reason.
 func (p *Picture) Reason(n *graph.Node, o *event.ObjectState) string {
-	why := cmp.Or(o.Cause, o.Message)
+	why := cmp.Or(o.Cause, p.State.ReleaseProgress(n.GroupState, o))
 	switch {
+	case p.State.ReleaseRun(n.GroupState) != "":
+		return p.Join(p.ObjectMark(n, o).Word, why)
 	case Degraded(n, o):
 		return p.Join(p.ObjectMark(n, o).Word+" "+canvas.Span(p.DegradedFor(n, o), false), why, p.FailsIn(n, o))
 	case o.Status == event.Failed:
@@ -220,7 +239,7 @@ func (p *Picture) FailsIn(n *graph.Node, o *event.ObjectState) string {
 	if !ok {
 		return ""
 	}
-	return "fails in " + canvas.Span(left, false)
+	return "times out in " + canvas.Span(left, false)
 }
 
 // clockNow returns the current time, or the operation's end.
@@ -254,6 +273,8 @@ func (p *Picture) ObjectMark(n *graph.Node, o *event.ObjectState) theme.Mark {
 // group is over; an object in progress is not ready once its group failed.
 func (p *Picture) StatusMark(n *graph.Node, o *event.ObjectState) theme.Mark {
 	switch {
+	case p.State.ReleaseRun(n.GroupState) != "":
+		return p.releaseMark(n)
 	case Degraded(n, o):
 		return p.Theme.Mark(string(event.Degraded))
 	case IsUnfinished(n.Status) && Urgency(o) == 1:
@@ -270,6 +291,14 @@ func (p *Picture) StatusMark(n *graph.Node, o *event.ObjectState) theme.Mark {
 		return p.Theme.Mark(string(o.Change))
 	}
 	return p.Theme.Mark(string(o.Status))
+}
+
+// releaseMark returns the mark of a stack's release that is paused or held.
+func (p *Picture) releaseMark(n *graph.Node) theme.Mark {
+	if p.State.ReleaseRun(n.GroupState) == event.Held {
+		return p.Theme.HeldFailure()
+	}
+	return p.Theme.Mark(string(event.Paused))
 }
 
 func (p *Picture) Join(parts ...string) string {

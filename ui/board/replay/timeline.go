@@ -80,7 +80,7 @@ func (r *Replay) Describe(e event.Event) string {
 	}
 	switch e.Kind {
 	case event.KindDiagnosis:
-		word = "inspected: " + e.Message
+		about, word = about+":", e.Message
 	case event.KindLog:
 		word = "logs"
 	case event.KindWaiting:

@@ -164,7 +164,7 @@ func (s *Screen) FailedCommand(name event.CommandName) event.Command {
 // Send sends a command to the run, which answers with an event.
 func (s *Screen) Send(c event.Command) tea.Cmd {
 	if s.Over() {
-		return s.Say(theme.Quiet, "the operation is over")
+		return s.Say(theme.Quiet, "the run is over")
 	}
 	s.Aborts = s.Aborts || c.Name == event.Abort || c.Name == event.Rollback || c.Name == event.Stop
 	s.Command(c)

@@ -1,0 +1,81 @@
+package event
+
+import "strings"
+
+// RunStatus returns the status of the run, and the reason. A stack is Held while one of its releases
+// holds a failure, although its own engine is only paused.
+func (s *State) RunStatus() (status Status, message string) {
+	if len(s.Scopes) > 0 && (s.Run == Paused || s.Run == Running) {
+		for g := range s.GroupStates() {
+			if s.ReleaseRun(g) == Held {
+				return Held, g.ID + ": " + s.Scopes[g.ID].RunMessage
+			}
+		}
+	}
+	return s.Run, s.RunMessage
+}
+
+// ReleaseRun returns the status of the run of a stack's release: Paused or Held, or "" if it is
+// neither or its operation is not running.
+func (s *State) ReleaseRun(g *GroupState) Status {
+	r := s.Scopes[g.ID]
+	if r == nil || g.Status != Running || !r.Ended.IsZero() || r.Run != Paused && r.Run != Held {
+		return ""
+	}
+	return r.Run
+}
+
+// NextInRelease returns the next group of a stack's paused release, nil if there is none.
+func (s *State) NextInRelease(g *GroupState) *GroupState {
+	if g == nil || s.ReleaseRun(g) != Paused {
+		return nil
+	}
+	return s.Scopes[g.ID].Next()
+}
+
+// nextRelease returns the paused release of a stack in which a step starts a group: the one that
+// started first. It returns nil if a step starts another release.
+func (s *State) nextRelease() (first *GroupState) {
+	if len(s.Scopes) == 0 {
+		return nil
+	}
+	for g := range s.GroupStates() {
+		if s.NextInRelease(g) != nil && (first == nil || s.Scopes[g.ID].Started.Before(s.Scopes[first.ID].Started)) {
+			first = g
+		}
+	}
+	return first
+}
+
+// ReleaseRequests counts the requests in flight of a stack's running releases.
+func (s *State) ReleaseRequests() (n int) {
+	for _, r := range s.Scopes {
+		if !r.Ended.IsZero() {
+			continue
+		}
+		for g := range r.GroupStates() {
+			for _, o := range g.Objects {
+				if g.Status == Running && (o.Status == Applying || o.Status == Deleting) {
+					n++
+				}
+			}
+		}
+	}
+	return n
+}
+
+// ReleaseProgress returns the message of a stack's release without the status of its run, which
+// ReleaseRun has.
+func (s *State) ReleaseProgress(g *GroupState, o *ObjectState) string {
+	return strings.TrimPrefix(o.Message, string(s.ReleaseRun(g))+": ")
+}
+
+// FailedGroups counts the groups that have failed.
+func (s *State) FailedGroups() (n int) {
+	for g := range s.GroupStates() {
+		if g.Status == Failed {
+			n++
+		}
+	}
+	return n
+}
