@@ -199,8 +199,15 @@ func headline(op event.Operation) string {
 	if op.Timeout > 0 {
 		timeout = "timeout " + shortDuration(op.Timeout)
 	}
+	title := strings.TrimSpace(op.Name + " " + op.Release)
+	if op.Stack() { // the helmfile often has the name of the stack
+		if op.Chart != "" && op.Chart != op.Release {
+			title += " (" + op.Chart + ")"
+		}
+		op.Chart = ""
+	}
 	parts := append(target(op), nonEmpty(prefixed("back to revision ", number(op.ToRevision)), timeout)...)
-	return clean(withReason(strings.TrimSpace(op.Name+" "+op.Release), strings.Join(parts, ", ")))
+	return clean(withReason(title, strings.Join(parts, ", ")))
 }
 
 // shortDuration formats 5m0s as 5m and 1h0m0s as 1h.

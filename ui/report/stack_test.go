@@ -1,0 +1,50 @@
+package report
+
+import (
+	"strings"
+	"testing"
+	"time"
+
+	"lockstep/engine/event"
+	"lockstep/engine/plan"
+)
+
+// TestStackRunStatus says of a stack what its releases say: which group a step starts next, and which failure
+// is held (S6).
+func TestStackRunStatus(t *testing.T) {
+	groups := func(kind string, ids ...string) (out []*plan.Group) {
+		for _, id := range ids {
+			out = append(out, &plan.Group{ID: id, After: []string{}, Objects: []plan.Object{{Kind: kind, Name: id}}})
+		}
+		return out
+	}
+	var s event.State
+	object := plan.Object{Kind: "Release", Name: "n/a"}
+	for _, e := range []event.Event{
+		{Kind: event.KindOperation, Status: event.Running, Operation: &event.Operation{Name: "up", Release: "stack"}},
+		{Kind: event.KindPlan, Phases: []event.Phase{{Name: "releases", Kind: event.PhaseApply, Groups: groups("Release", "n/a", "n/b")}}},
+		{Kind: event.KindPlan, Scope: "n/a", Phases: []event.Phase{{Name: "apply", Kind: event.PhaseApply, Groups: groups("Job", "a:one", "a:two")}}},
+		{Kind: event.KindGroup, Phase: "releases", Group: "n/a", Status: event.Running},
+		{Kind: event.KindOperation, Scope: "n/a", Status: event.Running, Operation: &event.Operation{Name: "install", Release: "a"}},
+		{Kind: event.KindRun, Scope: "n/a", Status: event.Paused},
+		{Kind: event.KindRun, Status: event.Paused},
+		{Kind: event.KindGroup, Scope: "n/a", Phase: "apply", Group: "a:one", Status: event.Ready},
+		{Kind: event.KindObject, Phase: "releases", Group: "n/a", Object: &object, Status: event.Applying, Message: "paused: 1 of 2 groups done"},
+	} {
+		e.Time = time.Unix(1, 0)
+		s.Apply(e)
+	}
+	expect := func(want ...string) {
+		t.Helper()
+		got := NewRunStatus(&s).text(Stream{Style: plain})
+		for _, w := range want {
+			if !strings.Contains(got, w) {
+				t.Errorf("%q is missing:\n%s", w, got)
+			}
+		}
+	}
+	expect("up stack paused; next: n/a, group a:two; 0 of 2 releases ready", "‖ paused: 1 of 2 groups done")
+	s.Apply(event.Event{Kind: event.KindRun, Scope: "n/a", Status: event.Held, Message: "a:two: Job/a:two: exit code 3"})
+	s.Apply(event.Event{Kind: event.KindObject, Phase: "releases", Group: "n/a", Object: &object, Status: event.Applying, Message: "held: a:two failed; 1 of 2 groups done"})
+	expect("up stack held: n/a: a:two: Job/a:two: exit code 3; 0 of 2 releases ready", "✗ held: a:two failed; 1 of 2 groups done")
+}
