@@ -153,17 +153,8 @@ func (m *member) locate(err error) error {
 	if m.Context == "" && connect.IsClusterError(err) {
 		return err
 	}
-	return fmt.Errorf("%s: release %s: %w", m.At, m.id, keyAdvice{err})
+	return fmt.Errorf("%s: release %s: %w", m.At, m.id, err)
 }
-
-// keyAdvice is an error whose advice names the key of a release in a helmfile, not the flag of upgrade.
-type keyAdvice struct{ error }
-
-func (a keyAdvice) Error() string {
-	return strings.ReplaceAll(a.error.Error(), "with --take-ownership", "with takeOwnership: true")
-}
-
-func (a keyAdvice) Unwrap() error { return a.error }
 
 // planAll plans all releases concurrently, each after those that it needs.
 func (s *Stack) planAll(ctx context.Context) error {
