@@ -241,3 +241,28 @@ func (runs RunList) text(to Stream) string {
 func (r *Run) startTime() string { return r.Started.Local().Format(time.DateTime) }
 
 func (r *Run) took() string { return seconds(r.Seconds) }
+
+// ClusterRun is a run in the cluster.
+type ClusterRun struct {
+	Release   string    `json:"release"`
+	Namespace string    `json:"namespace"`
+	Operation string    `json:"operation"`
+	StartedBy string    `json:"startedBy,omitempty"`
+	Started   time.Time `json:"started"`
+	State     string    `json:"state"` // waiting, suspended, running, succeeded or failed
+	Job       string    `json:"job"`
+}
+
+// ClusterRuns is a list of runs in the cluster.
+type ClusterRuns []ClusterRun
+
+func (runs ClusterRuns) text(to Stream) string {
+	if len(runs) == 0 {
+		return "no runs in the cluster\n"
+	}
+	rows := [][]string{{"RELEASE", "NAMESPACE", "OPERATION", "STATE", "SINCE", "STARTED BY", "JOB"}}
+	for _, r := range runs {
+		rows = append(rows, cleaned(r.Release, r.Namespace, r.Operation, r.State, r.Started.Local().Format(time.DateTime), r.StartedBy, r.Job))
+	}
+	return unindent(tableIn(rows, to.Width, 0, 6))
+}
