@@ -201,7 +201,7 @@ func (n *NameFlags) Add(f *pflag.FlagSet) {
 // NameAndChart parses the arguments [NAME] CHART as Helm does.
 func (n *NameFlags) NameAndChart(args []string) (name, chart string, err error) {
 	if len(args) == 1 && !n.Generate && n.template == "" {
-		return "", "", UsageError("install needs NAME and CHART (got 1 argument), or --generate-name")
+		return "", "", UsageError("install needs NAME and CHART (got 1 argument); to omit NAME, add --generate-name")
 	}
 	if len(args) > 1 && n.Generate {
 		return "", "", UsageError("--generate-name cannot be combined with NAME")

@@ -22,7 +22,7 @@ func addDryRun(cmd *cobra.Command, value *string) {
 		"0": dryRunNone, "f": dryRunNone, "F": dryRunNone, "false": dryRunNone, "False": dryRunNone, "FALSE": dryRunNone,
 	}
 	f := cmd.Flags().Lookup("dry-run")
-	f.Usage = "print the result without writing anything: client renders locally, server asks the API server"
+	f.Usage = "print the result without writing anything: client renders locally, server also asks the API server"
 	f.NoOptDefVal = dryRunClient
 }
 

@@ -26,7 +26,7 @@ func (a *app) completeGroups(cmd *cobra.Command, chart func(args []string) strin
 	_ = cmd.RegisterFlagCompletionFunc("break-on", complete) // defined above
 }
 
-const installLong = `Install a chart: crds/, pre-install hooks, then group by group in the chart's order, then post-install hooks.
+const installLong = `Install a chart in this order: crds/, pre-install hooks, resource groups, post-install hooks.
 A group starts as soon as every group it waits for is ready.
 
 In a terminal, a screen shows every resource and lets you pause, step, retry and abort. Without a terminal, lockstep
