@@ -14,6 +14,7 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	podutil "k8s.io/kubernetes/pkg/api/v1/pod"
 
 	"lockstep/kube/sandbox/container"
@@ -198,6 +199,12 @@ func (k *Kubelet) logs(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	a, err := loggedAttempt(pod, container, o.previous, k.history(pod.UID))
+	if err != nil { // the client may have seen a status that is not in the cache yet
+		if latest, getErr := k.client.CoreV1().Pods(pod.Namespace).Get(r.Context(), pod.Name, metav1.GetOptions{}); getErr == nil {
+			pod = latest
+			a, err = loggedAttempt(pod, container, o.previous, k.history(pod.UID))
+		}
+	}
 	if err != nil {
 		http.Error(w, err.Error(), http.StatusBadRequest)
 		return
