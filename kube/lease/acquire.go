@@ -20,7 +20,8 @@ type Params struct {
 	// alone cannot prove that nobody else changed the release. It returns a *LostError if somebody did, and
 	// another error if that is unknown. A nil function means unchanged.
 	CheckRecords func(context.Context) error
-	// OnForbidden, if set, is called once, when the run loses its rights on Leases and continues without them.
+	// OnForbidden, if set, is called each time the run finds that it can no longer use Leases and
+	// continues without them.
 	OnForbidden func(State)
 }
 

@@ -25,7 +25,7 @@ const (
 // safeRunID matches the run IDs that are safe as a file name: a Lease may contain anything.
 var safeRunID = regexp.MustCompile(`^[a-z0-9]{8,32}$`)
 
-// newHolder describes this process as the holder of a new run.
+// newHolder returns the Holder for a new run in this process.
 func newHolder(operation string) Holder {
 	h := Holder{User: "unknown", Process: os.Getpid(), RunID: strings.ToLower(rand.Text()[:12]), Operation: operation, Since: time.Now().UTC().Truncate(time.Second)}
 	if u, err := user.Current(); err == nil {

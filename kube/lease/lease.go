@@ -1,6 +1,6 @@
 // Package lease lets one run at a time work on a release (R51). A run holds a coordination.k8s.io Lease in the
 // release's namespace: Look reads it, Acquire takes it, Guard protects each write, Release deletes it. A lock file on
-// the run's machine shows at once that a run there was killed. It imports only engine/plan.
+// the run's machine shows at once that a run there was killed. Of lockstep, the package imports only engine/plan.
 //
 // client-go's leaderelection does not fit: it keeps the Lease after its release, cannot
 // store details of the holder, and finds out that a holder is dead only by waiting.

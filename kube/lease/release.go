@@ -26,7 +26,8 @@ func (l *Lease) Release(ctx context.Context) error {
 // deleteTimeout limits one attempt to delete the Lease, because a request may hang.
 const deleteTimeout = 1500 * time.Millisecond
 
-// deleteOwn deletes the Lease if it is ours. It tries again until ctx ends.
+// deleteOwn deletes the Lease if it is ours. It retries until ctx ends, but
+// gives up at once if Leases are unavailable.
 func (l *Lease) deleteOwn(ctx context.Context) error {
 	for {
 		switch done, err := l.tryDelete(ctx); {

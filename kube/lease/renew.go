@@ -39,7 +39,8 @@ func (l *Lease) renewLoop(ctx context.Context) {
 	}
 }
 
-// renew renews the Lease once, or finds out what happened to it. An error leaves the condition unchanged.
+// renew renews the Lease once, or finds out what happened to it. It is called
+// again after an error.
 func (l *Lease) renew(ctx context.Context) error {
 	if l.latest.lastCondition() == namespaceGone {
 		return l.recreate(ctx)
