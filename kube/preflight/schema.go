@@ -73,22 +73,29 @@ func number(s string) int {
 	return n
 }
 
+// fieldFaults are what the API server says about the fields of an object.
+type fieldFaults struct {
+	texts       []string
+	undecodable bool // a value cannot be decoded, for which the API server refuses a patch too
+}
+
 // checkFields refuses objects with fields that the API server does not know, or whose values do not fit: it would refuse
 // to apply them. A client-side patch only makes it warn about an unknown field, as in Helm. The check sends a dry run for
 // the few objects that mayBeMalformed returns.
 func (v *clusterView) checkFields(planned *plannedObjects, p *Prepared) (out findings) {
 	suspects := slices.DeleteFunc(slices.Clone(planned.objects), func(o *incomingObject) bool { return !mayBeMalformed(o) })
-	faults := make([][]string, len(suspects))
-	each(len(suspects), func(i int) { faults[i] = v.fieldFaults(suspects[i], p.Target.ClientSide) })
+	faults := make([]fieldFaults, len(suspects))
+	each(len(suspects), func(i int) { faults[i] = v.tryFields(suspects[i], p.Target.ClientSide) })
 	for i, o := range suspects {
-		text := strings.Join(faults[i], ", ")
+		text := strings.Join(faults[i].texts, ", ")
 		kindAvailability := unavailable
 		if !native(o) {
 			kindAvailability = planned.availabilityOf(o.Object, p.Common.Provided)
 		}
-		switch patched := p.Target.ClientSide && !p.Target.Replace && !o.new && !o.hook; {
+		patched := p.Target.ClientSide && !p.Target.Replace && !o.new && !o.hook
+		switch {
 		case text == "" || kindAvailability == certain || v.existsInCRDs(o, p):
-		case patched:
+		case patched && !faults[i].undecodable:
 			out.warnings = append(out.warnings, o.warning("%s: %s: the API server ignores it; correct the chart", o, text))
 		case kindAvailability == possible:
 			out.warnings = append(out.warnings, o.warning("%s: %s: the API server will refuse the object "+
@@ -148,12 +155,12 @@ func (v *clusterView) existsInCRDs(o *incomingObject, p *Prepared) bool {
 	return exists[o.Name]
 }
 
-// fieldFaults sends an object as a dry run, and returns what the API server says about its fields; nil if it accepts
-// them, or gives another reason for a refusal, which may go away.
-func (v *clusterView) fieldFaults(o *incomingObject, clientSide bool) []string {
+// tryFields sends an object as a dry run. It returns no faults if the API server accepts its fields, or gives another
+// reason for a refusal, which may go away.
+func (v *clusterView) tryFields(o *incomingObject, clientSide bool) (none fieldFaults) {
 	mapping, err := v.mapper.RESTMapping(o.gvk.GroupKind(), o.gvk.Version)
 	if err != nil {
-		return nil // CheckKinds reports it
+		return none // CheckKinds reports it
 	}
 	u := &unstructured.Unstructured{Object: o.fields}
 	client := v.Client.Dynamic.Resource(mapping.Resource).Namespace(o.Namespace)
@@ -170,7 +177,7 @@ func (v *clusterView) fieldFaults(o *incomingObject, clientSide bool) []string {
 	if answer := apierrors.APIStatus(nil); errors.As(err, &answer) {
 		return fieldFaultsIn(diagnose.Explain(err).Error())
 	}
-	return nil
+	return none
 }
 
 var (
@@ -184,14 +191,14 @@ var (
 )
 
 // fieldFaultsIn returns the faults of fields in a message of the API server, in the same words for each way to write.
-func fieldFaultsIn(message string) (faults []string) {
+func fieldFaultsIn(message string) (faults fieldFaults) {
 	var lines []string
 	if m := typedPatch.FindStringSubmatch(message); m != nil {
 		lines = strings.Split(m[1], "\n")
 	} else if m := strictDecoding.FindStringSubmatch(message); m != nil {
 		lines = strings.Split(m[1], ", ")
 	} else if m := undecodable.FindStringSubmatch(message); m != nil {
-		lines = []string{"a value cannot be decoded: " + m[1]}
+		return fieldFaults{texts: []string{"a value cannot be decoded: " + m[1]}, undecodable: true}
 	}
 	for _, line := range lines {
 		line = strings.TrimPrefix(strings.TrimSpace(line), ".")
@@ -201,7 +208,7 @@ func fieldFaultsIn(message string) (faults []string) {
 			line = "unknown field " + m[1]
 		}
 		if line != "" {
-			faults = append(faults, line)
+			faults.texts = append(faults.texts, line)
 		}
 	}
 	return faults

@@ -254,8 +254,8 @@ func TestRemovalsAndUncheckedGroups(t *testing.T) {
 	}
 }
 
-// TestRunStatus: a paused run names the group that a step starts next, and the place where it paused only
-// until then. Groups with the same id can be distinguished.
+// TestRunStatus: a paused run names the group that a step starts next. It names the place where it paused
+// until the first step. Groups with the same id can be distinguished.
 func TestRunStatus(t *testing.T) {
 	groups := func() []*plan.Group {
 		return []*plan.Group{

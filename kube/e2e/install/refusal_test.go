@@ -206,3 +206,25 @@ func TestUnknownFieldIsPatched(t *testing.T) {
 		t.Errorf("warnings %v", out.State.Warnings)
 	}
 }
+
+// TestUndecodableValueIsNotPatched: the API server refuses a patch with a value that it cannot decode, whoever applies it.
+func TestUndecodableValueIsNotPatched(t *testing.T) {
+	t.Parallel()
+	r := rig.New(t)
+	secret := func(data string) string { return rig.Object("v1/Secret/s", nil, data) }
+	r.Deploy("plain", rig.Use(rig.One(t, secret("data: {a: YQ==}")), func(i *kube.Install) { i.ClientSide = true }))
+	upgrade := func(skip bool) (*kube.Operation, error) {
+		return r.Upgrade("plain", rig.UseUp(rig.One(t, secret("data: {a: abcdefg!}")), func(up *kube.Upgrade) { up.SkipPreflight = skip }))
+	}
+	op, err := upgrade(true)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if out := r.Run(op, nil); out.Err == nil {
+		t.Error("the API server took the patch")
+	}
+	_, err = upgrade(false)
+	if err == nil || !strings.Contains(err.Error(), "Secret/s: a value cannot be decoded: illegal base64 data at input byte 7: the API server would refuse the object") {
+		t.Errorf("%v", err)
+	}
+}

@@ -198,8 +198,8 @@ func (a *app) ctl(cmd *cobra.Command, name string, c event.Command) error {
 		}
 		var view report.View = shown
 		if toggles := one.Name == event.Break || one.Name == event.Disable; toggles && answer.Status == event.Accepted && !r.Operation.Stack() {
-			at := breakpointOf(r.Now(cmd.Context()), one.Group)
-			view = report.Breakpoint{Answer: shown, Set: at != nil, Enabled: at != nil && *at}
+			enabled, set := breakpointOf(r.Now(cmd.Context()), one.Group)
+			view = report.Breakpoint{Answer: shown, Set: set, Enabled: enabled}
 		}
 		if err := d.Show(view); err != nil {
 			return err
@@ -208,14 +208,14 @@ func (a *app) ctl(cmd *cobra.Command, name string, c event.Command) error {
 	return refused
 }
 
-// breakpointOf returns whether the breakpoint of a group is enabled, nil if it has none.
-func breakpointOf(s *event.State, group string) *bool {
+// breakpointOf reports whether a group has a breakpoint, and whether that is enabled.
+func breakpointOf(s *event.State, group string) (enabled, set bool) {
 	for u, enabled := range s.Breakpoints {
 		if u.Group == group {
-			return &enabled
+			return enabled, true
 		}
 	}
-	return nil
+	return false, false
 }
 
 // expandGroups returns one command for each group that c.Group matches. Break on several groups
