@@ -3,18 +3,17 @@ package kube
 import (
 	"io"
 
-	"lockstep/kube/rights"
+	"lockstep/kube/permissions"
 )
 
-// Roles names what WriteRoles prints: a ServiceAccount in a namespace, and the Name of the
-// roles that it gets.
-type Roles = rights.Roles
+// Roles are a ServiceAccount and its roles. Set the exported fields, then call WriteRoles.
+type Roles = permissions.Roles
 
-// WriteRoles prints, as YAML, a ServiceAccount with exactly the rights to install, upgrade,
-// roll back, test and uninstall the releases of operations that are only planned.
+// WriteRoles prints, as YAML, a ServiceAccount with exactly the permissions to install, upgrade, roll back,
+// test and uninstall the releases of planned operations (Common.PlanOnly).
 func WriteRoles(w io.Writer, roles Roles, ops ...*Operation) error {
 	for _, op := range ops {
-		if err := op.AddRights(&roles); err != nil {
+		if err := op.AddPermissions(&roles); err != nil {
 			return err
 		}
 	}

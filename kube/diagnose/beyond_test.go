@@ -32,7 +32,7 @@ func TestForbidden(t *testing.T) {
 	podSecurity := `violates PodSecurity "restricted:latest": allowPrivilegeEscalation != false (container "c" must set securityContext.allowPrivilegeEscalation=false), ` +
 		`unrestricted capabilities (container "c" must set securityContext.capabilities.drop=["ALL"]), runAsNonRoot != true (pod or container "c" must set securityContext.runAsNonRoot=true), ` +
 		`seccompProfile (pod or container "c" must set securityContext.seccompProfile.type to "RuntimeDefault" or "Localhost")`
-	if err := Explain(forbidden("pods", "big", rbac)); !strings.Contains(err.Error(), says) || !LacksRight(err) {
+	if err := Explain(forbidden("pods", "big", rbac)); !strings.Contains(err.Error(), says) || !LacksPermission(err) {
 		t.Errorf("RBAC's refusal is told as %q", err)
 	}
 	for _, words := range []string{
@@ -53,7 +53,7 @@ func TestForbidden(t *testing.T) {
 			t.Fatalf("%v explains nothing", got)
 		}
 		f := why.Finding()
-		if LacksRight(err) || strings.Contains(got.Error(), says) || f.Cause != "refused: "+words || f.Evidence[0] != `pods "big" is forbidden: `+words {
+		if LacksPermission(err) || strings.Contains(got.Error(), says) || f.Cause != "refused: "+words || f.Evidence[0] != `pods "big" is forbidden: `+words {
 			t.Errorf("%s\nis told as %q\ncause %q\nevidence %q", words, got, f.Cause, f.Evidence)
 		}
 	}

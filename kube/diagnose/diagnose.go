@@ -220,7 +220,7 @@ func (q *inquiry) note(what string, err error) {
 // unreadable describes a failed read, with the missing right if that is the reason.
 func unreadable(what string, err error) string {
 	text := err.Error()
-	if m := rbacDenied.FindStringSubmatch(text); m != nil && m[3] != "" && LacksRight(err) {
+	if m := rbacDenied.FindStringSubmatch(text); m != nil && m[3] != "" && LacksPermission(err) {
 		text = fmt.Sprintf("user %s may not %s %s", m[1], m[2], m[3])
 	}
 	return status.CleanText(what + " cannot be read: " + text)

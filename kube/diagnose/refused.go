@@ -23,8 +23,8 @@ import (
 // policy, PodSecurity, a webhook) also answers 403, with other messages.
 var rbacDenied = regexp.MustCompile(`User "([^"]*)" cannot (\S+) (?:resource "([^"]*)"|path )`)
 
-// LacksRight reports whether a request was refused because the user has no right to make it.
-func LacksRight(err error) bool {
+// LacksPermission reports whether a request was refused because the user lacks a permission.
+func LacksPermission(err error) bool {
 	return apierrors.IsForbidden(err) && rbacDenied.MatchString(err.Error())
 }
 
@@ -50,7 +50,7 @@ func Explain(err error) error {
 		const wrongType = "has the wrong type; quote a number or boolean meant as text"
 		words = rawValueText.ReplaceAllString(words, wrongType)
 		return refuse(rawValueText.ReplaceAllString(err.Error(), wrongType), words)
-	case LacksRight(err):
+	case LacksPermission(err):
 		return advise("this user lacks permission")
 	}
 	return refuse(err.Error(), words)

@@ -85,7 +85,7 @@ func (r *runner) clientConfig(spec spec, ps *preflight.Session, session cluster.
 		Engine:  r.engine,
 		Options: helmclient.Options{
 			Prefix:     spec.prefix,
-			Wait:       common.Strategy(),
+			Wait:       common.WaitStrategy(),
 			SkipLeaves: common.SkipLeaves,
 			Readiness:  common.ReadinessTimeout,
 			Removal:    spec.deletionTimeout,

@@ -124,7 +124,7 @@ func (in *Install) renderInto(s *preflight.Session, p *planInput, state *release
 	return s.Info("install", r.release), tree, nil
 }
 
-// explainForbiddenWithPlan is like explainForbidden, but also names the missing rights for the chart's objects if
+// explainForbiddenWithPlan is like explainForbidden, but also names the missing permissions for the chart's objects if
 // the chart can be planned.
 func (in *Install) explainForbiddenWithPlan(s *preflight.Session, operation string, p planInput, err error) error {
 	if !apierrors.IsForbidden(err) {
@@ -188,7 +188,7 @@ func (in *Install) action(cfg *action.Configuration) *action.Install {
 	i := action.NewInstall(cfg)
 	i.ReleaseName = in.Release
 	i.Namespace = in.Namespace
-	i.WaitStrategy = in.Strategy()
+	i.WaitStrategy = in.WaitStrategy()
 	i.WaitForJobs = in.WaitForJobs
 	i.Timeout = in.Timeout
 	i.DisableHooks = in.NoHooks

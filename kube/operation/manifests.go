@@ -17,8 +17,8 @@ import (
 	"lockstep/kube/connect"
 	"lockstep/kube/documents"
 	"lockstep/kube/mask"
+	"lockstep/kube/permissions"
 	"lockstep/kube/preflight"
-	"lockstep/kube/rights"
 )
 
 // Manifests returns the objects of the plan as YAML: those of the manifest and hooks of the
@@ -98,9 +98,9 @@ func manifests(rel *rel1.Release) []string {
 	return docs
 }
 
-// AddRights adds the rights to install, upgrade, roll back, test and uninstall the release to
+// AddPermissions adds the permissions to install, upgrade, roll back, test and uninstall the release to
 // roles, both with the objects of the plan and those of the deployed revision.
-func (op *Operation) AddRights(roles *rights.Roles) error {
+func (op *Operation) AddPermissions(roles *permissions.Roles) error {
 	mapper, err := op.client.Getter.ToRESTMapper()
 	if err != nil {
 		return err
@@ -110,13 +110,13 @@ func (op *Operation) AddRights(roles *rights.Roles) error {
 		return fmt.Errorf("release %s: %w", op.prepared.Common.Release, err)
 	}
 	t, c := op.prepared.Target, op.prepared.Common
-	r := rights.Release{
+	r := permissions.Release{
 		Name: c.Release, Namespace: c.Namespace, Driver: connect.StorageDriver(),
 		ClientSide: t.ClientSide, Replace: t.Replace, Resource: resourceFinder(mapper, docs),
 	}
 	for _, phase := range []event.PhaseKind{event.PhaseCRDs, event.PhaseHooks, event.PhaseApply} {
 		for n, res := range charts.Resources(docs[phase], c.Namespace, scopeOf(mapper, docs)) {
-			o := rights.Object{Object: res.Object, Fields: docs[phase][n].Object.Object, Phase: phase}
+			o := permissions.Object{Object: res.Object, Fields: docs[phase][n].Object.Object, Phase: phase}
 			if docs[phase][n].Object.GetName() == "" {
 				o.Name = ""
 			}

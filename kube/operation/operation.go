@@ -102,7 +102,7 @@ func prepare(ctx context.Context, c *connect.Client, common *Common, check func(
 	}
 	ctx, cancel := common.WithTimeout(ctx)
 	defer cancel()
-	s, err := preflight.OpenUnlocked(ctx, c, *common)
+	s, err := preflight.OpenIfUnlocked(ctx, c, *common)
 	if err != nil {
 		return nil, err
 	}

@@ -89,7 +89,7 @@ func uniqueWarnings(warnings []plan.Warning) []plan.Warning {
 // planRevision plans an operation that creates a revision, and the record of that revision.
 // The caller must call Session.Check with the results.
 func (p planInput) planRevision(s *preflight.Session, info event.Operation, tree *plan.Chart) (*preflight.Prepared, *preflight.Incoming, error) {
-	ordered := s.Common.Strategy() == helmclient.WaitOrdered
+	ordered := s.Common.WaitStrategy() == helmclient.WaitOrdered
 	if ordered {
 		p.target.Tree = tree
 	} else {
@@ -135,7 +135,7 @@ func (r *ChartOptions) check(c preflight.Common) error {
 	switch {
 	case r.Order != "" && r.Order != OrderDeclared && r.Order != OrderInferred:
 		return fmt.Errorf("--order=%s is unknown: use %s or %s", r.Order, OrderDeclared, OrderInferred)
-	case r.Order == OrderInferred && c.Strategy() != helmclient.WaitOrdered:
+	case r.Order == OrderInferred && c.WaitStrategy() != helmclient.WaitOrdered:
 		return fmt.Errorf("--order=inferred requires --wait=ordered, not --wait=%s", c.Wait)
 	}
 	return nil
@@ -197,7 +197,7 @@ func (r *releaseState) records(newRevision int) (c preflight.RecordChanges) {
 }
 
 // explainForbidden turns a forbidden error from listing revisions into a refusal that names all
-// missing rights. It returns other errors unchanged.
+// missing permissions. It returns other errors unchanged.
 func explainForbidden(s *preflight.Session, operation string, err error) error {
 	if !apierrors.IsForbidden(err) {
 		return err

@@ -46,7 +46,7 @@ func Recover(ctx context.Context, c *connect.Client, common Common) (*Recovery, 
 	}
 	ctx, cancel := common.WithTimeout(ctx)
 	defer cancel()
-	s, err := preflight.OpenUnlocked(ctx, c, common)
+	s, err := preflight.OpenIfUnlocked(ctx, c, common)
 	if err != nil {
 		return nil, err
 	}

@@ -177,7 +177,7 @@ func (rb *Rollback) run(a *attempt, to int, from *rel1.Release) (*rel1.Release, 
 	h := action.NewRollback(a.helm.Config)
 	h.Version = to
 	h.Timeout = rb.Timeout
-	h.WaitStrategy = rb.Strategy()
+	h.WaitStrategy = rb.WaitStrategy()
 	h.WaitForJobs = rb.WaitForJobs
 	h.DisableHooks = rb.NoHooks
 	h.ForceConflicts = rb.ForceConflicts

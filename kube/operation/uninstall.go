@@ -147,7 +147,7 @@ func (u *Uninstall) run(a *attempt, last *rel1.Release) (*rel1.Release, error) {
 	h.DisableHooks = u.NoHooks
 	h.IgnoreNotFound = u.IgnoreNotFound
 	h.KeepHistory = u.KeepHistory
-	h.WaitStrategy = u.Strategy()
+	h.WaitStrategy = u.WaitStrategy()
 	h.Timeout = u.Timeout
 	h.DeletionPropagation = u.DeletionPropagation
 	h.Description = u.Description

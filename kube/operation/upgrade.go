@@ -155,7 +155,7 @@ func (up *Upgrade) install(s *preflight.Session, c *connect.Client, state *relea
 	return in.planOperation(s, c, p, state, up)
 }
 
-// explainForbiddenWithPlan is like explainForbidden, but also names the missing rights for the chart's objects if
+// explainForbiddenWithPlan is like explainForbidden, but also names the missing permissions for the chart's objects if
 // the chart can be planned.
 func (up *Upgrade) explainForbiddenWithPlan(s *preflight.Session, err error) error {
 	in := up.asInstall(false)
@@ -214,7 +214,7 @@ func (up *Upgrade) action(cfg *action.Configuration) *action.Upgrade {
 	u := action.NewUpgrade(cfg)
 	u.Install = up.Install
 	u.Namespace = up.Namespace
-	u.WaitStrategy = up.Strategy()
+	u.WaitStrategy = up.WaitStrategy()
 	u.WaitForJobs = up.WaitForJobs
 	u.Timeout = up.Timeout
 	u.DisableHooks = up.NoHooks

@@ -19,9 +19,9 @@ import (
 // apiServices is the resource that registers aggregated APIs.
 var apiServices = schema.GroupVersionResource{Group: "apiregistration.k8s.io", Version: "v1", Resource: "apiservices"}
 
-// WaitForAPIs waits until the aggregated APIs of the objects in a list are available, for at most
-// the readiness timeout. It returns the APIs that it waited for, whose kinds may have been
-// unknown, and the unavailable ones that the list itself provides, for which it does not wait.
+// WaitForAPIs waits until the aggregated APIs of the objects in a list are available, at most for the
+// readiness timeout. waited are the APIs that were unavailable at first: their kinds may have been
+// unknown. deferred are unavailable APIs whose APIService is in the list; it does not wait for these.
 func (s *Session) WaitForAPIs(list helmkube.ResourceList) (waited, deferred []schema.GroupVersion, err error) {
 	timeout := s.Common.ReadinessTimeout
 	ctx, cancel := context.WithTimeoutCause(s.Context, timeout, fmt.Errorf("waited %s (--readiness-timeout)", timeout))
@@ -42,7 +42,7 @@ func (s *Session) WaitForAPIs(list helmkube.ResourceList) (waited, deferred []sc
 	return waited, deferred, nil
 }
 
-// waitForAPI waits until an unavailable API is served.
+// waitForAPI waits until an API is available. why is the reason why it is not.
 func (s *Session) waitForAPI(ctx context.Context, gv schema.GroupVersion, why string) error {
 	for reported := ""; why != ""; why = s.unavailableReason(ctx, gv) {
 		if why != reported {
@@ -65,7 +65,7 @@ func apiServiceOf(gv schema.GroupVersion) plan.Object {
 	return plan.Object{Group: apiServices.Group, Kind: "APIService", Name: gv.Version + "." + gv.Group}
 }
 
-// unavailableReason returns why an API is not available, "" if it is available or that is unknown.
+// unavailableReason returns why an API is not available, "" if it is available or its state is unknown.
 func (s *Session) unavailableReason(ctx context.Context, gv schema.GroupVersion) string {
 	o := apiServiceOf(gv)
 	u, err := s.Client.Dynamic.Resource(apiServices).Get(ctx, o.Name, metav1.GetOptions{})
@@ -82,7 +82,7 @@ func (s *Session) unavailableReason(ctx context.Context, gv schema.GroupVersion)
 	return ""
 }
 
-// aggregated returns the APIs of objects in a list that may be aggregated.
+// aggregated returns the APIs of the objects in a list, without those that cannot be aggregated.
 func aggregated(list helmkube.ResourceList) (all []schema.GroupVersion) {
 	for _, i := range list {
 		if gv := i.Mapping.GroupVersionKind.GroupVersion(); connect.Aggregated(gv.Group) && !slices.Contains(all, gv) {

@@ -14,18 +14,16 @@ import (
 
 var podResource = schema.GroupVersionResource{Version: "v1", Resource: "pods"}
 
-// budget is a PodDisruptionBudget of the plan, and the pods it selects.
+// budget is a PodDisruptionBudget of the plan.
 type budget struct {
 	from     *incomingObject
 	selector labels.Selector
 }
 
 // idleBudgets returns the PodDisruptionBudgets that select no pods of the plan. It returns none
-// if the plan has custom resources, which may create other pods.
+// if the plan has custom resources that may create other pods.
 func (planned *plannedObjects) idleBudgets() (idle []budget) {
-	if slices.ContainsFunc(planned.objects, func(o *incomingObject) bool {
-		return custom(o.Object) && !slices.Contains(passive, o.Object.Group)
-	}) {
+	if slices.ContainsFunc(planned.objects, func(o *incomingObject) bool { return isActive(o.Object) }) {
 		return nil
 	}
 	for _, o := range planned.objects {
@@ -58,7 +56,7 @@ func (v *clusterView) checkBudgets(planned *plannedObjects) (warnings []plan.War
 		ns := b.from.Namespace
 		if _, listed := podLabels[ns]; !listed && ns != v.newNamespace {
 			l, err := v.Client.Metadata.Resource(podResource).Namespace(ns).List(v.Context, metav1.ListOptions{})
-			if v.recordFailure(err, "pods", ns) {
+			if v.failed(err, "pods", ns) {
 				continue
 			}
 			podLabels[ns] = nil

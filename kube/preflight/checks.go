@@ -9,7 +9,7 @@ import (
 	"lockstep/kube/helmclient"
 )
 
-// checkCluster concurrently runs the checks that read the cluster, and adds their findings to p.
+// checkCluster runs the checks that read the cluster concurrently and adds their findings to p.
 func (s *Session) checkCluster(p *Prepared, incoming Incoming) error {
 	mapper, err := s.Client.Getter.ToRESTMapper()
 	if err != nil {
@@ -23,23 +23,24 @@ func (s *Session) checkCluster(p *Prepared, incoming Incoming) error {
 	if p.Target.NewNamespace {
 		view.newNamespace = p.Common.Namespace
 	}
-	record := p.Info.Name != "test" && connect.RecordResource(connect.StorageDriver()) == "secrets"
+	createsSecret := p.Info.Name != "test" && connect.RecordResource(connect.StorageDriver()) == "secrets"
 	waits := waitPolicy{
-		groupsReady:  p.Common.Strategy() == helmclient.WaitOrdered && p.Target.Tree != nil,
+		groupsReady:  p.Common.WaitStrategy() == helmclient.WaitOrdered && p.Target.Tree != nil,
 		jobsComplete: p.Common.WaitForJobs,
 	}
 	checks := []func() findings{
 		func() findings {
 			namespaces := view.namespaces(planned)
-			warnings, refused := checkNamespaces(planned, namespaces, p.Common.Namespace)
-			warnings = append(warnings, checkPodSecurity(planned, namespaces)...)
-			return findings{append(warnings, view.checkWebhooks(planned, namespaces)...), refused}
+			found := checkNamespaces(planned, namespaces, p.Common.Namespace)
+			found.warnings = append(found.warnings, checkPodSecurity(planned, namespaces)...)
+			found.warnings = append(found.warnings, view.checkWebhooks(planned, namespaces)...)
+			return found
 		},
 		func() findings { return findings{view.checkReferences(planned, waits), nil} },
 		func() findings { return findings{view.checkKeys(planned), nil} },
 		func() findings { return findings{view.checkStorage(planned), nil} },
 		func() findings { return findings{view.checkBudgets(planned), nil} },
-		func() findings { return findings{view.checkQuotas(planned, record), nil} },
+		func() findings { return findings{view.checkQuotas(planned, createsSecret), nil} },
 		func() findings { return findings{view.checkVersions(planned), nil} },
 		func() findings { return view.checkFields(planned, p) },
 	}
@@ -49,7 +50,7 @@ func (s *Session) checkCluster(p *Prepared, incoming Incoming) error {
 		p.Warnings = append(p.Warnings, f.warnings...)
 		p.Refused = append(p.Refused, f.refused...)
 	}
-	if s.Context.Err() != nil { // requests may have failed because of it
+	if s.Context.Err() != nil { // the checks may have failed because of it
 		return fmt.Errorf("check the cluster: %w", context.Cause(s.Context))
 	}
 	if p.Common.PlanOnly {
@@ -58,5 +59,10 @@ func (s *Session) checkCluster(p *Prepared, incoming Incoming) error {
 	return nil
 }
 
-// findings are the results of one check.
+// findings are the results of a check.
 type findings struct{ warnings, refused []plan.Warning }
+
+func (f *findings) add(more findings) {
+	f.warnings = append(f.warnings, more.warnings...)
+	f.refused = append(f.refused, more.refused...)
+}

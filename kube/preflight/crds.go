@@ -23,14 +23,14 @@ const (
 	PhaseCRDs      = "crds"
 )
 
-// CRDs configures how an operation applies crds/ of a chart. The zero value ignores them.
+// CRDs says how an operation applies crds/ of a chart. The zero value ignores crds/.
 type CRDs struct {
 	Chart   *charts.Chart // nil to ignore crds/
 	Upgrade bool          // also apply CRDs that exist
 	Force   bool          // take over fields from other managers
 }
 
-// docs returns the objects in crds/ that the operation applies.
+// docs returns the objects in crds/, none if they are ignored.
 func (c CRDs) docs() ([]charts.Document, error) {
 	if c.Chart == nil {
 		return nil, nil
@@ -42,7 +42,7 @@ func (c CRDs) docs() ([]charts.Document, error) {
 	return charts.CRDs(h)
 }
 
-// Phases returns the phase of crds/, in a list that callers extend, or none if it is empty.
+// Phases returns the phase that applies crds/, or none if crds/ has no objects.
 func (c CRDs) Phases() ([]event.Phase, error) {
 	docs, err := c.docs()
 	if err != nil || len(docs) == 0 {
@@ -62,7 +62,7 @@ func NamespacePhase(name string) event.Phase {
 	return event.Phase{Name: PhaseNamespace, Kind: event.PhaseNamespace, Groups: []*plan.Group{g}}
 }
 
-// NamespaceManifest returns the namespace of --create-namespace, as Helm would create it.
+// NamespaceManifest returns the manifest of the namespace that --create-namespace creates, as in Helm.
 func NamespaceManifest(name string) string {
 	return fmt.Sprintf("apiVersion: v1\nkind: Namespace\nmetadata:\n  name: %s\n  labels:\n    name: %s\n", name, name)
 }
@@ -71,7 +71,7 @@ func oneGroup(name, id string, objects ...plan.Object) *plan.Group {
 	return &plan.Group{ID: id, Name: name, After: []string{}, Objects: objects, Waves: []plan.Wave{{Count: len(objects)}}}
 }
 
-// Build returns the Infos of crds/.
+// Build builds the objects in crds/.
 func (c CRDs) Build(b *manifest.Builder) (helmkube.ResourceList, error) {
 	docs, err := c.docs()
 	if err != nil || len(docs) == 0 {
@@ -87,8 +87,8 @@ func (c CRDs) Build(b *manifest.Builder) (helmkube.ResourceList, error) {
 
 var crdResource = schema.GroupVersionResource{Group: "apiextensions.k8s.io", Version: "v1", Resource: "customresourcedefinitions"}
 
-// CheckCRDs returns an error for an upgrade of crds/ that would remove a version in which
-// objects may be stored, because the API server could no longer read them.
+// CheckCRDs returns an error if an upgrade of crds/ would remove a version in which objects may be
+// stored: the API server could no longer read these objects.
 func (s *Session) CheckCRDs(crds CRDs) error {
 	if !crds.Upgrade {
 		return nil
@@ -120,15 +120,16 @@ func (s *Session) CheckCRDs(crds CRDs) error {
 
 var crdKind = schema.GroupKind{Group: crdResource.Group, Kind: "CustomResourceDefinition"}
 
+// lostVersions returns the stored versions of a live CRD that the next one does not have.
 func lostVersions(live, next *unstructured.Unstructured) []string {
 	stored, _, _ := unstructured.NestedStringSlice(live.Object, "status", "storedVersions")
 	versions, _, _ := unstructured.NestedSlice(next.Object, "spec", "versions")
-	var have []string
+	var kept []string
 	for _, v := range versions {
 		if m, ok := v.(map[string]any); ok {
 			name, _ := m["name"].(string)
-			have = append(have, name)
+			kept = append(kept, name)
 		}
 	}
-	return slices.DeleteFunc(stored, func(v string) bool { return slices.Contains(have, v) })
+	return slices.DeleteFunc(stored, func(v string) bool { return slices.Contains(kept, v) })
 }

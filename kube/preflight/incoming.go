@@ -19,8 +19,8 @@ import (
 	"lockstep/kube/manifest"
 )
 
-// Incoming are the objects that an operation will apply, as built for planning. The zero
-// value is for an operation that only runs hooks.
+// Incoming are the objects that an operation will apply, as Builder built them for the plan. The
+// zero value is for an operation that only runs hooks.
 type Incoming struct {
 	Builder *manifest.Builder
 	List    helmkube.ResourceList
@@ -35,28 +35,27 @@ type incomingObject struct {
 	defines  plan.GroupKind
 	position position
 	hook     bool
-	new      bool // not in the cluster, as far as known
+	new      bool // not in the cluster, as far as known; never set for crds/ and hooks
 }
 
-// position is a position in the plan.
+// position is a group of the plan and the index of its phase; provided objects have phase -1.
 type position struct {
 	phase int
 	group *plan.Group
 }
 
-// plannedObjects holds the objects of an operation in plan order.
+// plannedObjects holds the objects that an operation applies: the namespace, crds/, the hooks and
+// the objects of the manifest.
 type plannedObjects struct {
 	objects  []*incomingObject
 	byObject map[plan.Object]*incomingObject // including objects that other releases provide
-	// dependencies are the ids of the groups that a group waits for, by its id.
+	// dependencies are the ids of the groups that a group waits for, directly or indirectly, by its id.
 	dependencies map[string]map[string]bool
 }
 
-// newPlannedObjects returns the objects that the phases apply: the namespace, crds/, hooks and
-// manifest objects.
 func newPlannedObjects(p *Prepared, incoming Incoming) (*plannedObjects, error) {
 	planned := &plannedObjects{byObject: p.Common.Provided.incoming(), dependencies: map[string]map[string]bool{}}
-	positions := planned.positions(p.Phases)
+	positions := planned.addPhases(p.Phases)
 	add := func(o *incomingObject) {
 		pos, ok := positions[o.Object]
 		if !ok {
@@ -100,8 +99,9 @@ func addDocs(docs []charts.Document, namespace string, hook bool, add func(*inco
 	}
 }
 
-// positions returns the first position of each object, and fills in planned.dependencies.
-func (planned *plannedObjects) positions(phases []event.Phase) map[plan.Object]position {
+// addPhases adds the dependencies of all groups that apply objects, and returns the first position of
+// each object.
+func (planned *plannedObjects) addPhases(phases []event.Phase) map[plan.Object]position {
 	first := map[plan.Object]position{}
 	for n, p := range phases {
 		if p.Kind == event.PhaseRemove {
@@ -143,18 +143,17 @@ func (planned *plannedObjects) addDependencies(groups []*plan.Group) {
 	}
 }
 
-// earlier reports whether b waits for a, directly or indirectly.
-func (planned *plannedObjects) earlier(a, b position) bool {
+// before reports whether b waits for a, directly or indirectly.
+func (planned *plannedObjects) before(a, b position) bool {
 	return a.phase < b.phase || a.phase == b.phase && planned.dependencies[b.group.ID][a.group.ID]
 }
 
-// passive are the API groups of custom resources that create no objects.
-var passive = []string{"monitoring.coreos.com", "networking.istio.io", "security.istio.io", "traefik.io", "projectcontour.io"}
+// passiveGroups are API groups of custom resources that create no objects.
+var passiveGroups = []string{"monitoring.coreos.com", "networking.istio.io", "security.istio.io", "traefik.io", "projectcontour.io"}
 
-// mayCreate reports whether an object that is not in the plan may be created by one that is:
-// by a custom resource that has or mentions its name (a Certificate, an ExternalSecret, a
-// database), by a command, script or annotation that mentions it, or through a role that
-// may create its kind.
+// mayCreate reports whether an object in the plan may create one that is missing: a custom resource
+// that has or mentions its name (a Certificate, an ExternalSecret, a database); a command, script or
+// annotation that mentions it; or a role that permits creating its kind.
 func (planned *plannedObjects) mayCreate(missing plan.Object) bool {
 	return slices.ContainsFunc(planned.objects, func(o *incomingObject) bool { return o.mayCreate(missing) })
 }
@@ -167,20 +166,22 @@ func (o *incomingObject) mayCreate(missing plan.Object) bool {
 	}
 	switch pods, ok := refs.FindPods(o.Object, o.fields); {
 	case ok:
-		return mentions(pods, name)
+		return podsMention(pods, name)
 	case o.Object.Group == "" && (o.Kind == "ConfigMap" || o.Kind == "Secret"):
 		return refs.Mentions(o.fields["data"], name) || refs.Mentions(o.fields["stringData"], name)
-	case custom(o.Object) && !slices.Contains(passive, o.Object.Group):
+	case isActive(o.Object):
 		return o.Name == name || strings.HasPrefix(name, o.Name+"-") || strings.HasPrefix(name, o.Name+".") ||
 			refs.Mentions(o.fields["spec"], name)
 	}
-	kind := schema.GroupVersionKind{Group: missing.Group, Kind: missing.Kind}
-	return o.Kind == "Role" && o.Namespace == missing.Namespace && o.grantsCreate(kind) || o.Kind == "ClusterRole" && o.grantsCreate(kind)
+	return (o.Kind == "ClusterRole" || o.Kind == "Role" && o.Namespace == missing.Namespace) && o.grantsCreate(missing)
 }
 
-// grantsCreate reports whether a role permits its subjects to create objects of a kind.
-func (o *incomingObject) grantsCreate(kind schema.GroupVersionKind) bool {
-	plural, _ := meta.UnsafeGuessKindToResource(kind)
+// isActive reports whether an object is a custom resource that may create other objects.
+func isActive(o plan.Object) bool { return isCustom(o) && !slices.Contains(passiveGroups, o.Group) }
+
+// grantsCreate reports whether a role permits creating objects of the kind of another object.
+func (o *incomingObject) grantsCreate(other plan.Object) bool {
+	plural, _ := meta.UnsafeGuessKindToResource(schema.GroupVersionKind{Group: other.Group, Kind: other.Kind})
 	rules, _ := o.fields["rules"].([]any)
 	return slices.ContainsFunc(rules, func(r any) bool {
 		rule, _ := r.(map[string]any)
@@ -188,13 +189,13 @@ func (o *incomingObject) grantsCreate(kind schema.GroupVersionKind) bool {
 			list, _ := rule[field].([]any)
 			return slices.Contains(list, any(word)) || slices.Contains(list, any("*"))
 		}
-		return has("apiGroups", kind.Group) && has("resources", plural.Resource) && has("verbs", "create")
+		return has("apiGroups", other.Group) && has("resources", plural.Resource) && has("verbs", "create")
 	})
 }
 
-// mentions reports whether commands, arguments or environment of containers, or annotations
-// of pods mention a name.
-func mentions(pods refs.Pods, name string) bool {
+// podsMention reports whether a command, argument or environment variable of a container, or an
+// annotation of the pods mentions a name.
+func podsMention(pods refs.Pods, name string) bool {
 	for _, kind := range []string{"initContainers", "containers"} {
 		list, _ := pods.Spec[kind].([]any)
 		for _, c := range list {
@@ -223,7 +224,7 @@ func (o *incomingObject) labels() labels.Set {
 	return (&unstructured.Unstructured{Object: o.fields}).GetLabels()
 }
 
-// andMore returns the first of n objects with the number of the others: "Deployment/web and 2 more".
+// andMore names the first of n objects and counts the others: "Deployment/web and 2 more".
 func andMore(first *incomingObject, n int) string {
 	if n == 1 {
 		return first.String()

@@ -9,9 +9,9 @@ import (
 	"lockstep/kube/manifest"
 )
 
-// CheckKinds checks kinds that the cluster does not have. A kind that a CRD of the chart or
-// a provided CRD defines is fine; it is looked up again when its group starts (R29). CheckKinds
-// warns about a kind that an earlier group may define, and refuses one that nothing can define.
+// CheckKinds checks the kinds that the cluster does not have. It accepts a kind that a CRD of the chart
+// or a provided CRD defines: the run looks it up again when its group starts (R29). It warns about a
+// kind that an earlier group may define, and refuses one that nothing can define.
 func CheckKinds(p *Prepared, incoming Incoming) (warnings, refused []plan.Warning, err error) {
 	var planned *plannedObjects
 	for _, i := range incoming.List {
@@ -50,7 +50,7 @@ func CheckKinds(p *Prepared, incoming Incoming) (warnings, refused []plan.Warnin
 	return warnings, refused, nil
 }
 
-// availability is the likelihood that a kind will exist.
+// availability says whether a kind will exist when it is needed.
 type availability int
 
 const (
@@ -59,41 +59,41 @@ const (
 	certain
 )
 
-// availabilityOf returns whether the kind of an object will exist. A CRD in the same group, or in
-// one that runs in parallel, counts: the run waits for its API.
+// availabilityOf returns whether the kind of an object will exist. A CRD in the same group or in one
+// that runs concurrently counts, because the run waits for its API.
 func (planned *plannedObjects) availabilityOf(o plan.Object, provided *Provided) availability {
 	kind := plan.GroupKind{Group: o.Group, Kind: o.Kind}
 	object := planned.byObject[o]
 	defines := func(other *incomingObject) bool {
-		return other.defines == kind && !planned.earlier(object.position, other.position)
+		return other.defines == kind && !planned.before(object.position, other.position)
 	}
 	switch {
-	case object == nil || provided.defines(kind) || slices.ContainsFunc(planned.objects, defines):
+	case object == nil || provided.defines(kind) || slices.ContainsFunc(planned.objects, defines): // nil: it is not applied
 		return certain
-	case planned.unknownBefore(object) || provided != nil && provided.operatorsMayAddKinds:
+	case planned.operatorBefore(object) || provided != nil && provided.operatorsMayAddKinds:
 		return possible
 	}
 	return unavailable
 }
 
-// unknownBefore reports whether objects before o may create objects or kinds that are in no manifest.
-func (planned *plannedObjects) unknownBefore(o *incomingObject) bool {
+// operatorBefore reports whether an operator that o waits for may create objects or kinds that are in
+// no manifest.
+func (planned *plannedObjects) operatorBefore(o *incomingObject) bool {
 	return slices.ContainsFunc(planned.objects, func(other *incomingObject) bool {
-		return objectMayAddKinds(other.Object) && planned.earlier(other.position, o.position)
+		return mayAddKinds(other.Object) && planned.before(other.position, o.position)
 	})
 }
 
 // workloads are the kinds that run pods.
 var workloads = []string{"Pod", "Job", "CronJob", "Deployment", "StatefulSet", "DaemonSet", "ReplicaSet", "ReplicationController"}
 
-// objectMayAddKinds reports whether an object may lead to kinds that its manifest does not define:
-// a workload, which may be an operator; an aggregated API; or a custom resource, for which an
-// operator in the cluster may install more kinds.
-func objectMayAddKinds(o plan.Object) bool {
-	return custom(o) || slices.Contains(workloads, o.Kind) || o.Kind == "APIService"
+// mayAddKinds reports whether an object may add kinds without a CRD in the manifest: a workload, which
+// may be an operator; an APIService; or a custom resource, for which an operator may install CRDs.
+func mayAddKinds(o plan.Object) bool {
+	return isCustom(o) || slices.Contains(workloads, o.Kind) || o.Kind == "APIService"
 }
 
-// custom reports whether an object is of a kind that is not built into Kubernetes.
-func custom(o plan.Object) bool {
+// isCustom reports whether an object is of a kind that is not built into Kubernetes.
+func isCustom(o plan.Object) bool {
 	return strings.Contains(o.Group, ".") && !strings.HasSuffix(o.Group, ".k8s.io")
 }

@@ -72,8 +72,8 @@ func TestQuotasWithScopes(t *testing.T) {
 		})
 	}
 	q := fromYAML[corev1.ResourceQuota](t, "{metadata: {name: q, namespace: ns}, spec: {hard: {requests.cpu: 1}, scopes: [Terminating]}}")
-	checkWarnings(t, withoutRequests(q, parsePlanned(t, workload("Deployment", plain)).objects, nil))
-	checkWarnings(t, withoutRequests(q, parsePlanned(t, workload("Deployment", "activeDeadlineSeconds: 9, "+plain)).objects, nil), "does not set values required by ResourceQuota/q in namespace ns: requests.cpu of container a")
+	checkWarnings(t, missingResources(q, parsePlanned(t, workload("Deployment", plain)).objects, nil))
+	checkWarnings(t, missingResources(q, parsePlanned(t, workload("Deployment", "activeDeadlineSeconds: 9, "+plain)).objects, nil), "does not set values required by ResourceQuota/q in namespace ns: requests.cpu of container a")
 }
 
 // TestLimitRanges checks the limits of containers, pods, and claims, including those of
@@ -89,7 +89,7 @@ func TestLimitRanges(t *testing.T) {
 		"pods, enough":            {"{type: Pod, max: {cpu: 4}}", workload("Deployment", two), nil},
 		"pods, too little":        {"{type: Pod, min: {cpu: 3}}", workload("Deployment", two), []string{"the pod's cpu request is 2, but the minimum is 3"}},
 		"pods, not set":           {"{type: Pod, max: {memory: 1Gi}}", workload("Deployment", two), []string{"the pod's memory limit is not set, but the maximum is 1Gi"}},
-		"pods, ratio":             {"{type: Pod, maxLimitRequestRatio: {cpu: 1500m}}", workload("Deployment", two), []string{"its cpu limit is 4 and its request 2, but the limit may be at most 1.5 times the request"}},
+		"pods, ratio":             {"{type: Pod, maxLimitRequestRatio: {cpu: 1500m}}", workload("Deployment", two), []string{"the pod's cpu limit is 4 and its request 2, but the limit may be at most 1.5 times the request"}},
 		"containers, ratio":       {"{type: Container, maxLimitRequestRatio: {cpu: 1}}", workload("Deployment", strings.Replace(two, "cpu: 2", "cpu: 1", 1)), []string{"container b: its cpu limit is 2 and its request 1"}},
 		"containers, ratio kept":  {"{type: Container, maxLimitRequestRatio: {cpu: 2}}", workload("Deployment", two), nil},
 		"claims":                  {"{type: PersistentVolumeClaim, max: {storage: 1Gi}}", "{apiVersion: v1, kind: PersistentVolumeClaim, metadata: {name: c}, spec: {resources: {requests: {storage: 2Gi}}}}", []string{"PersistentVolumeClaim/c: LimitRange/l in namespace ns: it requests 2Gi of storage, but the maximum is 1Gi"}},

@@ -14,25 +14,25 @@ import (
 
 	"lockstep/kube/connect"
 	"lockstep/kube/diagnose"
-	"lockstep/kube/rights"
+	"lockstep/kube/permissions"
 )
 
-// missingPermissions returns the permissions that the user lacks, with object names if only some
-// objects are forbidden. The rules that the API server lists may be incomplete, so
-// missingPermissions also requests a review of each permission that they do not grant.
-func missingPermissions(ctx context.Context, c *connect.Client, all rights.Set) rights.Set {
+// missingPermissions returns the permissions that the user lacks, with the names of the objects if
+// only some are forbidden. The API server's list of rules may be incomplete, so missingPermissions
+// requests a review of each permission that the rules do not grant.
+func missingPermissions(ctx context.Context, c *connect.Client, all permissions.Set) permissions.Set {
 	rules := map[string][]authv1.ResourceRule{}
-	missing := rights.Set{}
+	missing := permissions.Set{}
 	for permission, names := range all {
 		namespace := permission.Namespace
 		if _, listed := rules[namespace]; !listed {
 			rules[namespace] = rulesIn(ctx, c, namespace)
 		}
-		unlisted, granted := ungranted(rules[namespace], permission, names)
+		ungranted, granted := withoutRule(rules[namespace], permission, names)
 		if granted || allowed(ctx, c, permission, "") {
 			continue
 		}
-		denied := forbidden(ctx, c, permission, unlisted)
+		denied := forbidden(ctx, c, permission, ungranted)
 		switch {
 		case len(names) == 0 || len(denied) == len(names):
 			missing[permission] = nil
@@ -48,18 +48,18 @@ func missingPermissions(ctx context.Context, c *connect.Client, all rights.Set) 
 var deniedRequest = regexp.MustCompile(`User "([^"]*)" cannot (\S+) resource "([^"]*)" in API group "([^"]*)" ` +
 	`(?:in the namespace "([^"]*)"|at the cluster scope)`)
 
-// ExplainDenied replaces an error about a request that the user is not permitted to make with
-// missingPermissionsText. It returns other errors unchanged.
+// ExplainDenied replaces an error about a missing permission with one that names the user and the
+// permission. It returns other errors unchanged.
 func ExplainDenied(c *connect.Client, err error) error {
-	if err == nil || !diagnose.LacksRight(err) {
+	if err == nil || !diagnose.LacksPermission(err) {
 		return err
 	}
 	found := deniedRequest.FindStringSubmatch(err.Error())
 	if found == nil {
 		return err
 	}
-	missing := rights.Set{}
-	missing.Add(rights.Right{
+	missing := permissions.Set{}
+	missing.Add(permissions.Permission{
 		Verb:      found[2],
 		Resource:  schema.GroupResource{Group: found[4], Resource: found[3]},
 		Namespace: found[5],
@@ -67,11 +67,11 @@ func ExplainDenied(c *connect.Client, err error) error {
 	return errors.New(missingPermissionsText(describeUser(c, found[1]), missing))
 }
 
-// missingPermissionsText is the sentence about missing permissions.
-func missingPermissionsText(user string, missing rights.Set) string {
+func missingPermissionsText(user string, missing permissions.Set) string {
 	return fmt.Sprintf("%s lacks permissions: %s; ask an administrator to grant them", user, missing)
 }
 
+// rulesIn returns the rules that grant the user permissions in a namespace, nil if the request fails.
 func rulesIn(ctx context.Context, c *connect.Client, namespace string) []authv1.ResourceRule {
 	if namespace == "" {
 		return nil
@@ -84,9 +84,9 @@ func rulesIn(ctx context.Context, c *connect.Client, namespace string) []authv1.
 	return review.Status.ResourceRules
 }
 
-// ungranted returns the names for which no rule grants a permission. granted is set if the rules
+// withoutRule returns the names for which no rule grants a permission. granted is set if the rules
 // grant it for all names.
-func ungranted(rules []authv1.ResourceRule, permission rights.Right, names []string) (unlisted []string, granted bool) {
+func withoutRule(rules []authv1.ResourceRule, permission permissions.Permission, names []string) (ungranted []string, granted bool) {
 	has := func(list []string, s string) bool { return slices.Contains(list, "*") || slices.Contains(list, s) }
 	named := map[string]bool{}
 	for _, rule := range rules {
@@ -101,12 +101,12 @@ func ungranted(rules []authv1.ResourceRule, permission rights.Right, names []str
 			named[name] = true
 		}
 	}
-	unlisted = slices.DeleteFunc(slices.Clone(names), func(name string) bool { return named[name] })
-	return unlisted, len(names) > 0 && len(unlisted) == 0
+	ungranted = slices.DeleteFunc(slices.Clone(names), func(name string) bool { return named[name] })
+	return ungranted, len(names) > 0 && len(ungranted) == 0
 }
 
-// forbidden returns the names of objects for which the user lacks a permission.
-func forbidden(ctx context.Context, c *connect.Client, permission rights.Right, names []string) (out []string) {
+// forbidden returns the names for which a review denies a permission.
+func forbidden(ctx context.Context, c *connect.Client, permission permissions.Permission, names []string) (out []string) {
 	granted := make([]bool, len(names))
 	each(len(names), func(i int) { granted[i] = allowed(ctx, c, permission, names[i]) })
 	for i, name := range names {
@@ -117,9 +117,9 @@ func forbidden(ctx context.Context, c *connect.Client, permission rights.Right, 
 	return out
 }
 
-// allowed reports whether the user has a permission for the named object, or for "" for all objects
-// of the kind. It returns true if the request fails: the operation itself will find out.
-func allowed(ctx context.Context, c *connect.Client, permission rights.Right, name string) bool {
+// allowed reports whether the user has a permission for the named object, or with "" for all objects
+// of the resource. It returns true if the request fails: the operation itself will find out.
+func allowed(ctx context.Context, c *connect.Client, permission permissions.Permission, name string) bool {
 	review, err := c.Clientset.AuthorizationV1().SelfSubjectAccessReviews().Create(ctx, &authv1.SelfSubjectAccessReview{
 		Spec: authv1.SelfSubjectAccessReviewSpec{ResourceAttributes: &authv1.ResourceAttributes{
 			Namespace: permission.Namespace,
@@ -132,7 +132,7 @@ func allowed(ctx context.Context, c *connect.Client, permission rights.Right, na
 	return err != nil || review.Status.Allowed
 }
 
-// Username returns who the API server takes the user for, "" if it does not say.
+// Username returns the name under which the API server knows the user, "" if the request fails.
 func Username(ctx context.Context, c *connect.Client) string {
 	review, err := c.Clientset.AuthenticationV1().SelfSubjectReviews().Create(ctx, &authnv1.SelfSubjectReview{}, metav1.CreateOptions{})
 	if err != nil {
@@ -141,7 +141,7 @@ func Username(ctx context.Context, c *connect.Client) string {
 	return review.Status.UserInfo.Username
 }
 
-// currentUser returns the name of the user, or else of the context, for messages.
+// currentUser describes the user in messages.
 func currentUser(ctx context.Context, c *connect.Client) string {
 	return describeUser(c, Username(ctx, c))
 }

@@ -19,8 +19,8 @@ import (
 	"lockstep/kube/status"
 )
 
-// namespaces reads the namespaces of the objects in the plan, nil for a missing one. It omits
-// those that cannot be read.
+// namespaces reads the namespaces of the release and its objects. The value for a missing namespace
+// is nil; namespaces that cannot be read are omitted.
 func (v *clusterView) namespaces(planned *plannedObjects) map[string]*corev1.Namespace {
 	names := []string{v.Common.Namespace}
 	for _, o := range planned.objects {
@@ -40,52 +40,58 @@ func (v *clusterView) namespaces(planned *plannedObjects) map[string]*corev1.Nam
 	return out
 }
 
-// checkNamespaces checks for terminating namespaces, and missing ones that nothing creates.
-func checkNamespaces(planned *plannedObjects, namespaces map[string]*corev1.Namespace, own string) (warnings, refused []plan.Warning) {
+// checkNamespaces checks for terminating namespaces, and for missing ones that nothing creates.
+// A terminating namespace is a conflict if the release is in it (own).
+func checkNamespaces(planned *plannedObjects, namespaces map[string]*corev1.Namespace, own string) (out findings) {
 	for _, name := range slices.Sorted(maps.Keys(namespaces)) {
-		ns := namespaces[name]
-		if ns != nil && ns.DeletionTimestamp == nil {
-			continue
-		}
-		i := slices.IndexFunc(planned.objects, func(o *incomingObject) bool { return o.Namespace == name })
-		if i < 0 && (ns == nil || name != own) {
-			continue
-		}
-		if ns != nil {
-			w := plan.Warning{Object: &plan.Object{Kind: "Namespace", Name: name}}
-			w.Message = fmt.Sprintf("namespace %s has been terminating since %s and accepts no new objects%s; "+
-				"wait until it is deleted, then create it again (install --create-namespace does both)",
-				name, ns.DeletionTimestamp.UTC().Format("2006-01-02 15:04:05 UTC"), whyTerminating(ns))
-			if name == own {
-				refused = append(refused, w)
-			} else {
-				warnings = append(warnings, w)
+		switch ns := namespaces[name]; {
+		case ns == nil:
+			if i := slices.IndexFunc(planned.objects, func(o *incomingObject) bool { return o.Namespace == name }); i >= 0 {
+				out.add(planned.checkMissingNamespace(planned.objects[i]))
 			}
-			continue
-		}
-		o := planned.objects[i]
-		switch incoming := planned.byObject[plan.Object{Kind: "Namespace", Name: name}]; {
-		case incoming != nil && planned.earlier(o.position, incoming.position):
-			warnings = append(warnings, o.warning("%s is in namespace %s, which is created after it (%s)",
-				o, name, incoming.position.group.ID))
-		case incoming != nil:
-		case planned.unknownBefore(o):
-			warnings = append(warnings, o.warning("%s is in namespace %s, which neither the chart nor the cluster has, "+
-				"so an earlier group must create it", o, name))
+		case ns.DeletionTimestamp == nil:
+		case name == own:
+			out.refused = append(out.refused, terminatingWarning(ns))
 		default:
-			refused = append(refused, o.warning("%s is in namespace %s, which neither the chart nor the cluster has: "+
-				"create the namespace, or add it to the chart", o, name))
+			out.warnings = append(out.warnings, terminatingWarning(ns))
 		}
 	}
-	return warnings, refused
+	return out
 }
 
-// WaitForNamespace reports whether the namespace must be created. With create, it first waits for
-// a terminating namespace to be deleted, at most until the session ends; without, a missing one
-// is an error. A namespace that the user may not read is assumed to exist.
+func terminatingWarning(ns *corev1.Namespace) plan.Warning {
+	return plan.Warning{
+		Object: &plan.Object{Kind: "Namespace", Name: ns.Name},
+		Message: fmt.Sprintf("namespace %s has been terminating since %s and accepts no new objects%s; "+
+			"wait until it is deleted, then create it again (install --create-namespace does both)",
+			ns.Name, ns.DeletionTimestamp.UTC().Format("2006-01-02 15:04:05 UTC"), whyTerminating(ns)),
+	}
+}
+
+// checkMissingNamespace checks whether the plan creates the namespace of its first object there.
+func (planned *plannedObjects) checkMissingNamespace(o *incomingObject) (out findings) {
+	switch ns := planned.byObject[plan.Object{Kind: "Namespace", Name: o.Namespace}]; {
+	case ns != nil && planned.before(o.position, ns.position):
+		out.warnings = append(out.warnings, o.warning("%s is in namespace %s, which is created after it (%s)",
+			o, o.Namespace, ns.position.group.ID))
+	case ns != nil:
+	case planned.operatorBefore(o):
+		out.warnings = append(out.warnings, o.warning("%s is in namespace %s, which neither the chart nor the cluster has, "+
+			"so an earlier group must create it", o, o.Namespace))
+	default:
+		out.refused = append(out.refused, o.warning("%s is in namespace %s, which neither the chart nor the cluster has: "+
+			"create the namespace, or add it to the chart", o, o.Namespace))
+	}
+	return out
+}
+
+// WaitForNamespace reports whether the namespace of the release must be created. If create is set
+// (--create-namespace), it first waits until a terminating namespace is deleted or the session ends;
+// otherwise a missing namespace is an error. A namespace that the user may not read counts as
+// existing, and so does a missing one that another release of a helmfile creates.
 func (s *Session) WaitForNamespace(create bool) (mustCreate bool, err error) {
 	name := s.Common.Namespace
-	step := "" // the last one reported
+	step := "" // the last reported step, "" before the first wait
 	for {
 		ns, readErr := s.Client.Clientset.CoreV1().Namespaces().Get(s.Context, name, metav1.GetOptions{})
 		missing := apierrors.IsNotFound(readErr)
@@ -101,7 +107,7 @@ func (s *Session) WaitForNamespace(create bool) (mustCreate bool, err error) {
 		}
 		terminating := readErr == nil && ns.DeletionTimestamp != nil
 		if !terminating || !create || s.Common.PlanOnly {
-			if step != "" && s.Lease.Status != lease.Unavailable { // an old Lease was deleted with the namespace
+			if step != "" && s.Lease.Status != lease.Unavailable { // the Lease was deleted with the namespace
 				s.Lease = lease.State{}
 			}
 			return missing, nil
@@ -117,7 +123,7 @@ func (s *Session) WaitForNamespace(create bool) (mustCreate bool, err error) {
 	}
 }
 
-// whyTerminating returns status.WhyTerminating as the end of a sentence.
+// whyTerminating returns ": " and why a namespace has not been deleted yet, "" if that is unknown.
 func whyTerminating(ns *corev1.Namespace) string {
 	fields, err := runtime.DefaultUnstructuredConverter.ToUnstructured(ns)
 	if err != nil {

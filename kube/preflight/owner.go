@@ -9,13 +9,13 @@ import (
 	"lockstep/kube/manifest"
 )
 
-// CheckOwners returns a conflict for each object that another release owns, and for each
-// object that already exists without an owner and is not in previous. Helm reports only the
-// first. The conflicts say how to take the objects over, which depends on where common is from.
+// CheckOwners returns a conflict for each object of list that another release owns, and for each one
+// that already exists without an owner and is not in previous. Helm reports only the first conflict.
 func CheckOwners(common Common, b *manifest.Builder, list, previous helmkube.ResourceList) (conflicts []plan.Warning) {
-	it, them := "take it over with --take-ownership", "take them over with --take-ownership"
-	if common.Provided != nil { // the release is in a helmfile
-		it, them = "set takeOwnership: true for release "+common.Release, "set takeOwnership: true for release "+common.Release
+	takeIt, takeThem := "take it over with --take-ownership", "take them over with --take-ownership"
+	if common.Provided != nil { // a release of a helmfile
+		takeIt = "set takeOwnership: true for release " + common.Release
+		takeThem = takeIt
 	}
 	inPrevious := map[plan.Object]bool{}
 	for _, r := range b.Resources(previous) {
@@ -30,11 +30,11 @@ func CheckOwners(common Common, b *manifest.Builder, list, previous helmkube.Res
 		w := plan.Warning{Chart: f.Resource.Chart, Object: &o}
 		switch place := placeOf(o, "cluster scope"); {
 		case b.Scope().Taken(f.Owner):
-			w.Message = fmt.Sprintf("%s (%s) is owned by %s: rename it, or %s", o, place, f.Owner, it)
-			w.Shared = fmt.Sprintf("in %s are owned by %s: rename them, or %s", place, f.Owner, them)
+			w.Message = fmt.Sprintf("%s (%s) is owned by %s: rename it, or %s", o, place, f.Owner, takeIt)
+			w.Shared = fmt.Sprintf("in %s are owned by %s: rename them, or %s", place, f.Owner, takeThem)
 		case !inPrevious[o]:
-			w.Message = fmt.Sprintf("%s already exists (%s) and is not managed by Helm: delete it, or %s", o, place, it)
-			w.Shared = fmt.Sprintf("already exist in %s and are not managed by Helm: delete them, or %s", place, them)
+			w.Message = fmt.Sprintf("%s already exists (%s) and is not managed by Helm: delete it, or %s", o, place, takeIt)
+			w.Shared = fmt.Sprintf("already exist in %s and are not managed by Helm: delete them, or %s", place, takeThem)
 		default:
 			continue
 		}
@@ -43,7 +43,7 @@ func CheckOwners(common Common, b *manifest.Builder, list, previous helmkube.Res
 	return conflicts
 }
 
-// placeOf returns the namespace of an object, or cluster if it has none.
+// placeOf describes the namespace of an object, or returns cluster if it has none.
 func placeOf(o plan.Object, cluster string) string {
 	if o.Namespace == "" {
 		return cluster
@@ -51,14 +51,14 @@ func placeOf(o plan.Object, cluster string) string {
 	return "namespace " + o.Namespace
 }
 
-// OwnerWarnings returns a warning for each object that a rollback takes from another release.
+// OwnerWarnings returns a warning for each object that a rollback takes over from another release.
 func OwnerWarnings(b *manifest.Builder, list helmkube.ResourceList) (warnings []plan.Warning) {
 	for _, i := range list {
 		if f := b.Fact(i); f != nil && b.Scope().Taken(f.Owner) {
 			warnings = append(warnings, plan.Warning{
 				Rule:    "R32",
 				Object:  &f.Resource.Object,
-				Message: fmt.Sprintf("%s is owned by %s; this takes it back", f.Resource.Object, f.Owner),
+				Message: fmt.Sprintf("%s is owned by %s; this rollback takes it over", f.Resource.Object, f.Owner),
 			})
 		}
 	}

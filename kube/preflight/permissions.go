@@ -10,17 +10,17 @@ import (
 	"lockstep/engine/plan"
 	"lockstep/kube/connect"
 	"lockstep/kube/lease"
-	"lockstep/kube/rights"
+	"lockstep/kube/permissions"
 )
 
-// permissionsFor returns the permissions that an operation needs for its plan, without kinds that
+// permissionsFor returns the permissions that an operation needs for its plan, except for kinds that
 // the cluster does not have yet. incoming may be nil.
-func (s *Session) permissionsFor(p *Prepared, incoming *Incoming) (rights.Set, error) {
+func (s *Session) permissionsFor(p *Prepared, incoming *Incoming) (permissions.Set, error) {
 	mapper, err := s.Client.Getter.ToRESTMapper()
 	if err != nil {
 		return nil, err
 	}
-	return rights.Operation{
+	return permissions.Operation{
 		Name:              p.Info.Name,
 		Release:           p.Common.Release,
 		Namespace:         p.Common.Namespace,
@@ -35,7 +35,7 @@ func (s *Session) permissionsFor(p *Prepared, incoming *Incoming) (rights.Set, e
 		RollbackTo:        max(p.Info.ToRevision, p.Info.PreviousRevision),
 		Presence:          incoming.presences(),
 		Resource:          func(kind schema.GroupKind) (schema.GroupResource, bool) { return ResourceOf(mapper, kind) },
-	}.Rights(), nil
+	}.Permissions(), nil
 }
 
 // ResourceOf returns the resource of a kind that the cluster has.
@@ -47,8 +47,8 @@ func ResourceOf(mapper meta.RESTMapper, kind schema.GroupKind) (schema.GroupReso
 	return m.Resource.GroupResource(), true
 }
 
-func (in *Incoming) presences() map[plan.Object]rights.Presence {
-	out := map[plan.Object]rights.Presence{}
+func (in *Incoming) presences() map[plan.Object]permissions.Presence {
+	out := map[plan.Object]permissions.Presence{}
 	if in == nil {
 		return out
 	}
@@ -56,25 +56,25 @@ func (in *Incoming) presences() map[plan.Object]rights.Presence {
 		switch f := in.Builder.Fact(i); {
 		case f == nil:
 		case f.Generated:
-			out[f.Resource.Object] = rights.Unnamed
+			out[f.Resource.Object] = permissions.Unnamed
 		case !f.Before().Known:
 		case f.Before().Absent():
-			out[f.Resource.Object] = rights.Absent
+			out[f.Resource.Object] = permissions.Absent
 		default:
-			out[f.Resource.Object] = rights.Present
+			out[f.Resource.Object] = permissions.Present
 		}
 	}
 	return out
 }
 
-// checkPermissions checks that the user has the permissions for the plan. Missing ones are added
-// to p.Refused or, if the operation is only planned, to p.Warnings.
+// checkPermissions checks that the user has the permissions for the plan. Missing ones are added to
+// p.Refused or, with PlanOnly, to p.Warnings. If the user may not use Leases, p.Lease is Unavailable.
 func (s *Session) checkPermissions(p *Prepared, incoming *Incoming) error {
 	all, err := s.permissionsFor(p, incoming)
 	if err != nil {
 		return err
 	}
-	missing, optional := rights.Set{}, rights.Set{}
+	missing, optional := permissions.Set{}, permissions.Set{}
 	for permission, names := range missingPermissions(s.Context, s.Client, all) {
 		if permission.Optional() {
 			optional[permission] = names
@@ -95,7 +95,7 @@ func (s *Session) checkPermissions(p *Prepared, incoming *Incoming) error {
 		return nil
 	}
 	w := plan.Warning{Message: missingPermissionsText(currentUser(s.Context, s.Client), missing) + ` ("lockstep rbac" prints the roles)`}
-	if p.Common.PlanOnly { // another user may run it
+	if p.Common.PlanOnly { // another user may run the operation
 		p.Warnings = append(p.Warnings, w)
 	} else {
 		p.Refused = append(p.Refused, w)

@@ -19,8 +19,8 @@ import (
 	"lockstep/engine/refs"
 )
 
-// podsOf returns the pod template of an object, and whether it creates pods. Templates that
-// the API server would refuse anyway are skipped.
+// podsOf returns the pod template of an object. ok is false if the object creates no pods, or if the
+// API server would refuse the template anyway.
 func podsOf(o *incomingObject) (meta metav1.ObjectMeta, spec corev1.PodSpec, ok bool) {
 	pods, createsPods := refs.FindPods(o.Object, o.fields)
 	if !createsPods || pods.None {
@@ -54,18 +54,18 @@ func replicas(o *incomingObject) int64 {
 	return 0
 }
 
-// withDefaults sets missing requests to the limits, and other missing values to the defaults
-// of LimitRanges.
-func withDefaults(spec *corev1.PodSpec, ranges []corev1.LimitRange) {
+// setDefaults sets the missing requests of containers to their limits, then other missing values to
+// the defaults of the LimitRanges.
+func setDefaults(spec *corev1.PodSpec, ranges []corev1.LimitRange) {
 	for _, list := range [][]corev1.Container{spec.InitContainers, spec.Containers} {
 		for i := range list {
 			r := &list[i].Resources
-			r.Requests = withMissing(r.Requests, r.Limits)
+			r.Requests = merge(r.Limits, r.Requests)
 			for _, l := range ranges {
 				for _, item := range l.Spec.Limits {
 					if item.Type == corev1.LimitTypeContainer {
-						r.Limits = withMissing(r.Limits, item.Default)
-						r.Requests = withMissing(r.Requests, item.DefaultRequest)
+						r.Limits = merge(item.Default, r.Limits)
+						r.Requests = merge(item.DefaultRequest, r.Requests)
 					}
 				}
 			}
@@ -73,46 +73,46 @@ func withDefaults(spec *corev1.PodSpec, ranges []corev1.LimitRange) {
 	}
 }
 
-// withMissing returns a list with the missing values from another one.
-func withMissing(list, from corev1.ResourceList) corev1.ResourceList {
+// merge returns the defaults with the values that are set.
+func merge(defaults, set corev1.ResourceList) corev1.ResourceList {
 	all := corev1.ResourceList{}
-	maps.Copy(all, from)
-	maps.Copy(all, list)
+	maps.Copy(all, defaults)
+	maps.Copy(all, set)
 	return all
 }
 
-// outOfRange returns warnings about pods or claims of an object that violate a LimitRange.
+// outOfRange warns about pods and claims of an object that violate a LimitRange.
 func outOfRange(o *incomingObject, ranges []corev1.LimitRange) (found []plan.Warning) {
 	warn := func(l corev1.LimitRange, format string, args ...any) {
 		found = append(found, o.warning("%s: LimitRange/%s in namespace %s: %s", o, l.Name, o.Namespace, fmt.Sprintf(format, args...)))
 	}
 	_, spec, createsPods := podsOf(o)
-	withDefaults(&spec, ranges)
+	setDefaults(&spec, ranges)
 	claims := claimsOf(o)
 	for _, l := range ranges {
 		for _, item := range l.Spec.Limits {
 			switch {
 			case item.Type == corev1.LimitTypeContainer && createsPods:
 				for _, c := range slices.Concat(spec.InitContainers, spec.Containers) {
-					for _, violation := range violations(item, c.Resources.Requests, c.Resources.Limits, "its") {
-						warn(l, "container %s: %s", c.Name, violation)
+					for _, violation := range violations(item, c.Resources.Requests, c.Resources.Limits) {
+						warn(l, "container %s: its %s", c.Name, violation)
 					}
 				}
 			case item.Type == corev1.LimitTypePod && createsPods:
 				pod := &corev1.Pod{Spec: spec}
 				requests := resources.PodRequests(pod, resources.PodResourcesOptions{})
 				limits := resources.PodLimits(pod, resources.PodResourcesOptions{})
-				for _, violation := range violations(item, requests, limits, "the pod's") {
-					warn(l, "%s", violation)
+				for _, violation := range violations(item, requests, limits) {
+					warn(l, "the pod's %s", violation)
 				}
 			case item.Type == corev1.LimitTypePersistentVolumeClaim:
 				for _, claim := range claims {
 					request := claim.Spec.Resources.Requests[corev1.ResourceStorage]
-					if limit, ok := item.Max[corev1.ResourceStorage]; ok && over(request, limit) {
-						warn(l, "it requests %s of storage, but the maximum is %s", text(request), text(limit))
+					if limit, ok := item.Max[corev1.ResourceStorage]; ok && exceeds(request, limit) {
+						warn(l, "it requests %s of storage, but the maximum is %s", request.String(), limit.String())
 					}
-					if limit, ok := item.Min[corev1.ResourceStorage]; ok && over(limit, request) {
-						warn(l, "it requests %s of storage, but the minimum is %s", text(request), text(limit))
+					if limit, ok := item.Min[corev1.ResourceStorage]; ok && exceeds(limit, request) {
+						warn(l, "it requests %s of storage, but the minimum is %s", request.String(), limit.String())
 					}
 				}
 			}
@@ -121,20 +121,22 @@ func outOfRange(o *incomingObject, ranges []corev1.LimitRange) (found []plan.War
 	return found
 }
 
-// violations returns the limits above the maximum, the requests below the minimum, and the ratios of
-// limit to request above theirs. whose is "its" or "the pod's".
-func violations(item corev1.LimitRangeItem, requests, limits corev1.ResourceList, whose string) (all []string) {
+// violations describes the limits above the maximum, the requests below the minimum, and the ratios of
+// limit to request above the maximum ratio.
+func violations(item corev1.LimitRangeItem, requests, limits corev1.ResourceList) (all []string) {
 	add := func(format string, args ...any) {
 		all = append(all, fmt.Sprintf(format, args...)+": no pods can be created")
 	}
 	for _, name := range slices.Sorted(maps.Keys(item.Max)) {
-		if has, ok := limits[name]; !ok || over(has, item.Max[name]) {
-			add("%s %s limit is %s, but the maximum is %s", whose, name, orNone(has, ok), text(item.Max[name]))
+		if limit, ok := limits[name]; !ok || exceeds(limit, item.Max[name]) {
+			maximum := item.Max[name]
+			add("%s limit is %s, but the maximum is %s", name, orNotSet(limit, ok), maximum.String())
 		}
 	}
 	for _, name := range slices.Sorted(maps.Keys(item.Min)) {
-		if has, ok := requests[name]; !ok || over(item.Min[name], has) {
-			add("%s %s request is %s, but the minimum is %s", whose, name, orNone(has, ok), text(item.Min[name]))
+		if request, ok := requests[name]; !ok || exceeds(item.Min[name], request) {
+			minimum := item.Min[name]
+			add("%s request is %s, but the minimum is %s", name, orNotSet(request, ok), minimum.String())
 		}
 	}
 	for _, name := range slices.Sorted(maps.Keys(item.MaxLimitRequestRatio)) {
@@ -143,8 +145,8 @@ func violations(item corev1.LimitRangeItem, requests, limits corev1.ResourceList
 		request := requests[name]
 		limit := limits[name]
 		if request.IsZero() || limit.IsZero() || limit.AsApproximateFloat64()/request.AsApproximateFloat64() > ratio {
-			add("its %s limit is %s and its request %s, but the limit may be at most %g times the request",
-				name, orNone(limit, !limit.IsZero()), orNone(request, !request.IsZero()), ratio)
+			add("%s limit is %s and its request %s, but the limit may be at most %g times the request",
+				name, orNotSet(limit, !limit.IsZero()), orNotSet(request, !request.IsZero()), ratio)
 		}
 	}
 	return all
@@ -160,7 +162,8 @@ func claimsOf(o *incomingObject) (out []corev1.PersistentVolumeClaim) {
 	return out
 }
 
-// rawClaimsOf returns the claims that an object is or creates, with their paths in the object.
+// rawClaimsOf yields the PersistentVolumeClaims that an object is or creates, with their paths in the
+// object.
 func rawClaimsOf(o *incomingObject) iter.Seq2[string, map[string]any] {
 	return func(yield func(path string, claim map[string]any) bool) {
 		switch {
@@ -178,31 +181,29 @@ func rawClaimsOf(o *incomingObject) iter.Seq2[string, map[string]any] {
 	}
 }
 
-func over(a, b resource.Quantity) bool { return a.Cmp(b) > 0 }
+func exceeds(a, b resource.Quantity) bool { return a.Cmp(b) > 0 }
 
-func text(q resource.Quantity) string { return q.String() }
-
-func orNone(q resource.Quantity, set bool) string {
+func orNotSet(q resource.Quantity, set bool) string {
 	if !set {
 		return "not set"
 	}
-	return text(q)
+	return q.String()
 }
 
-// checkPodSecurity warns about pods that violate the level of their namespace. It does not
-// refuse, because exemptions and mutating webhooks may still admit them.
+// checkPodSecurity warns about pods that violate the PodSecurity level of their namespace. It does not
+// refuse them: the API server exempts some users, and a mutating webhook may change the pods.
 func checkPodSecurity(planned *plannedObjects, namespaces map[string]*corev1.Namespace) (warnings []plan.Warning) {
 	evaluator, err := policy.NewEvaluator(policy.DefaultChecks(), nil)
 	if err != nil {
 		return nil
 	}
-	none := api.Policy{Enforce: api.LevelVersion{Level: api.LevelPrivileged, Version: api.LatestVersion()}}
+	unlabelled := api.Policy{Enforce: api.LevelVersion{Level: api.LevelPrivileged, Version: api.LatestVersion()}}
 	for _, o := range planned.objects {
 		meta, spec, ok := podsOf(o)
 		if !ok {
 			continue
 		}
-		level, errs := api.PolicyToEvaluate(planned.labelsOf(o.Namespace, namespaces), none)
+		level, errs := api.PolicyToEvaluate(planned.labelsOf(o.Namespace, namespaces), unlabelled)
 		if len(errs) > 0 || level.Enforce.Level == api.LevelPrivileged {
 			continue
 		}
@@ -214,7 +215,7 @@ func checkPodSecurity(planned *plannedObjects, namespaces map[string]*corev1.Nam
 	return warnings
 }
 
-// labelsOf returns the labels of a namespace after the plan is applied.
+// labelsOf returns the labels that a namespace will have once the plan is applied.
 func (planned *plannedObjects) labelsOf(name string, namespaces map[string]*corev1.Namespace) labels.Set {
 	var set labels.Set
 	if ns := namespaces[name]; ns != nil {

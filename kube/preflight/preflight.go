@@ -1,5 +1,5 @@
-// Package preflight makes all checks before the first write. A Session reads the cluster and
-// checks; a Prepared is the checked plan of one operation, with its options (Common) and the
+// Package preflight runs all checks before the first write. A Session reads the cluster and checks
+// the plan; a Prepared is the checked plan of one operation, with its options (Common) and the
 // revision that it applies (Target). Packages kube, kube/operation, kube/preview, kube/stack and
 // kube/view import it.
 package preflight
@@ -46,7 +46,7 @@ type Common struct {
 	HoldOnFailure     bool
 	RollbackOnFailure bool
 	NoHooks           bool
-	PlanOnly          bool // do not check the lock, and return conflicts in Refused instead of an error
+	PlanOnly          bool // do not check the lock, and return conflicts in Prepared.Refused instead of an error
 	// SkipPreflight skips the checks that send extra requests: permissions, references, quotas
 	// and so on.
 	SkipPreflight bool
@@ -58,11 +58,12 @@ type Common struct {
 	// Lease configures the lock of the release (R51).
 	Lease lease.Options
 
-	// Job is the Job whose pod this is, as namespace/name; "" outside of the cluster. A
-	// revision deployed by an earlier pod of this Job counts as this operation's.
+	// Job is the Job in whose pod this process runs, as namespace/name; "" outside of a cluster.
+	// A revision that an earlier pod of this Job deployed counts as this operation's.
 	Job string
 
-	// Provided are the objects of releases that are deployed before this one; nil for none.
+	// Provided are the objects of releases that are deployed before this one. It is not nil if
+	// the release is in a helmfile.
 	Provided *Provided
 
 	// EditedRun is the run that this operation edits (R46), or nil.
@@ -93,8 +94,8 @@ const (
 	defaultReadiness = time.Minute
 )
 
-// Complete returns the options with defaults filled in; namespace is that of the connection.
-// It makes the checks that need no cluster.
+// Complete fills in the defaults and validates the options without a cluster. namespace is that of
+// the connection.
 func (c Common) Complete(namespace string) (Common, error) {
 	if c.reader == nil {
 		c.reader = &documents.Reader{}
@@ -112,7 +113,7 @@ func (c Common) Complete(namespace string) (Common, error) {
 		return c, fmt.Errorf("the readiness timeout %s exceeds the timeout %s of the operation: "+
 			"lower --readiness-timeout or raise --timeout (R25)", c.ReadinessTimeout, c.Timeout)
 	}
-	ws, err := WaitStrategy(c.Wait)
+	ws, err := ParseWaitStrategy(c.Wait)
 	if err != nil {
 		return c, err
 	}
@@ -134,9 +135,9 @@ func (c Common) WithTimeout(ctx context.Context) (context.Context, context.Cance
 	return context.WithTimeoutCause(ctx, c.Timeout, fmt.Errorf("timed out after %s (--timeout)", c.Timeout))
 }
 
-// Strategy returns the wait strategy. The options must be complete.
-func (c Common) Strategy() helmkube.WaitStrategy {
-	ws, err := WaitStrategy(c.Wait)
+// WaitStrategy returns the wait strategy. The options must be complete.
+func (c Common) WaitStrategy() helmkube.WaitStrategy {
+	ws, err := ParseWaitStrategy(c.Wait)
 	if err != nil {
 		return helmclient.WaitOrdered
 	}
@@ -146,15 +147,15 @@ func (c Common) Strategy() helmkube.WaitStrategy {
 // Reader returns the operation's reader of manifests, which caches them.
 func (c Common) Reader() *documents.Reader { return c.reader }
 
-// Scope returns the scope for building manifests of the release.
+// Scope returns the scope for building manifests of the release. root is the name of its chart.
 func (c Common) Scope(root string) manifest.Scope {
 	return manifest.Scope{Release: c.Release, Namespace: c.Namespace, Root: root}
 }
 
-// WaitStrategy returns the wait strategy for a value of --wait.
+// ParseWaitStrategy returns the wait strategy for a value of --wait.
 //
 // Rule R27: --wait selects the objects that the run waits for.
-func WaitStrategy(s string) (helmkube.WaitStrategy, error) {
+func ParseWaitStrategy(s string) (helmkube.WaitStrategy, error) {
 	switch s {
 	case "", "ordered":
 		return helmclient.WaitOrdered, nil
@@ -168,14 +169,14 @@ func WaitStrategy(s string) (helmkube.WaitStrategy, error) {
 	return "", fmt.Errorf("--wait=%s is unknown: use ordered, watcher, hookOnly or legacy (R27)", s)
 }
 
-// Prepared is a checked and planned operation. It is not changed after Check.
+// Prepared is a checked and planned operation. It does not change after Check.
 type Prepared struct {
 	Common Common
 	Info   event.Operation
 	// Target is the revision to apply, Old the one whose objects are removed.
 	Target Target
 	Old    OldRevision
-	// Apply and Remove are the phases of the release's objects, either may be empty.
+	// Apply and Remove are the phases of the release's objects; either may be empty.
 	// Hooks are the events of its hooks.
 	Apply, Remove helmclient.Planned
 	Hooks         helmclient.HookEvents
@@ -185,11 +186,11 @@ type Prepared struct {
 	Phases []event.Phase
 	// Breakpoints are the ids of the groups in Common.BreakOn.
 	Breakpoints []string
-	// Warnings are about the chart and the plan.
+	// Warnings are the findings that do not prevent the operation.
 	Warnings []plan.Warning
-	// Refused are the conflicts that prevent the operation, empty unless PlanOnly.
+	// Refused are the conflicts that prevent the operation. After Check it is empty unless PlanOnly is set.
 	Refused []plan.Warning
-	// DeferredAPIs are not served yet, because the target itself provides them.
+	// DeferredAPIs are aggregated APIs that are not served yet, because the target itself provides them.
 	DeferredAPIs []schema.GroupVersion
 	Basis
 }
@@ -200,27 +201,27 @@ type Basis struct {
 	Last *rel1.Release
 	// Lease is that of the release (R51).
 	Lease lease.State
-	// UsualDurations are the usual durations of units, from the release's records.
+	// UsualDurations are how long units usually take, from the release's records.
 	UsualDurations map[event.Unit]time.Duration
-	// Records are the records of revisions that the operation may change.
+	// Records are the revisions whose records the operation may change.
 	Records RecordChanges
 	// Marks are written before anything else (R52). Resumes is set if this operation
-	// resumes from one that failed or was interrupted (R50).
+	// continues one that failed or was interrupted (R50).
 	Marks   []release.Mark
 	Resumes bool
 }
 
-// RecordChanges are the revisions whose records an operation updates or deletes.
+// RecordChanges are the revisions whose release records an operation may update or delete.
 type RecordChanges struct{ Updated, Deleted []int }
 
 // Target is the revision that an operation applies or, in an uninstall, removes.
 type Target struct {
 	// Release is the revision as it is or would be stored. Outputs are the outputs of its
-	// templates, which are replayed when Helm's action runs.
+	// templates: Helm's action gets them instead of rendering again.
 	Release *rel1.Release
 	Outputs charts.Outputs
-	// Tree orders its objects, nil if they are unordered. Record is stored with a new
-	// revision; nil if the chart already contains it.
+	// Tree orders its objects; nil if they are unordered. Record is stored with a new
+	// revision; nil if the files of its chart already contain it.
 	Tree   *plan.Chart
 	Record *release.Record
 	CRDs   CRDs
@@ -228,7 +229,7 @@ type Target struct {
 	NewNamespace bool
 	// Force takes over fields from other managers.
 	Force bool
-	// ClientSide applies on the client; Replace then replaces existing objects.
+	// ClientSide uses client-side apply; Replace then replaces existing objects.
 	ClientSide, Replace bool
 }
 
@@ -254,20 +255,19 @@ func (o OldRevision) Manifest() string {
 	return o.Release.Manifest
 }
 
-// Session is a connection for the checks or an attempt of one operation. Its context cancels
-// its requests.
+// Session is the connection that the checks or one attempt of an operation use. Its requests end
+// with Context.
 type Session struct {
 	Context context.Context
 	Client  *connect.Client
 	Helm    *connect.Helm
 	Common  Common
-	Lease   lease.State // set by OpenUnlocked, unless PlanOnly is set or the run holds the Lease
-	// Secrets masks the secret values of rendered and read releases in errors.
+	Lease   lease.State // set by OpenIfUnlocked, unless PlanOnly is set or the run holds the Lease
+	// Secrets hides the secret values of rendered and stored releases in errors.
 	Secrets *mask.Mask
 }
 
-// CheckRetryTimeout is how long requests are retried after internal errors of the API server (500)
-// during the checks.
+// CheckRetryTimeout limits how long the checks retry a request after an internal server error (500).
 const CheckRetryTimeout = 15 * time.Second
 
 // Open opens a session and checks that the API server answers.
@@ -283,9 +283,9 @@ func Open(ctx context.Context, c *connect.Client, common Common) (*Session, erro
 	return s, nil
 }
 
-// OpenUnlocked is like Open, but fails if another run holds the lock (R51, *lease.LockedError) or
-// if HELM_DRIVER=memory. PlanOnly skips both checks.
-func OpenUnlocked(ctx context.Context, c *connect.Client, common Common) (*Session, error) {
+// OpenIfUnlocked is like Open, but fails if another run holds the lock (R51, *lease.LockedError) or
+// if HELM_DRIVER=memory. With PlanOnly it is the same as Open.
+func OpenIfUnlocked(ctx context.Context, c *connect.Client, common Common) (*Session, error) {
 	if !common.PlanOnly && connect.StorageDriver() == "memory" {
 		return nil, fmt.Errorf("release %s: HELM_DRIVER=memory forgets the release when this operation ends, "+
 			"so it could never be upgraded or uninstalled; unset HELM_DRIVER, or set it to secret, configmap or sql", common.Release)
@@ -305,7 +305,7 @@ func OpenUnlocked(ctx context.Context, c *connect.Client, common Common) (*Sessi
 }
 
 // NewSession returns a session whose requests end with ctx. It sends no request. The session
-// counts its writes in writes, and tracks the release records in the ledger.
+// counts its writes in writes and tracks the release records in ledger.
 func NewSession(ctx context.Context, c *connect.Client, common Common, writes *connect.Writes, ledger *release.Ledger) (*Session, error) {
 	bound, err := c.Bind(connect.WithRetryTimeout(ctx, common.ReadinessTimeout), writes)
 	if err != nil {
@@ -322,12 +322,12 @@ func NewSession(ctx context.Context, c *connect.Client, common Common, writes *c
 // Releases returns Helm's storage of releases.
 func (s *Session) Releases() *storage.Storage { return s.Helm.Config.Releases }
 
-// Builder returns a builder of manifests of the chart root.
+// Builder returns a builder of manifests; root is the name of their chart.
 func (s *Session) Builder(root string) *manifest.Builder {
 	return manifest.NewBuilder(s.Client, s.Helm, s.Common.reader, s.Common.Scope(root))
 }
 
-// Info returns the description of an operation on a revision.
+// Info describes the operation with this name on a revision, or on none (nil).
 func (s *Session) Info(name string, rel *rel1.Release) event.Operation {
 	info := event.Operation{
 		Name:             name,
@@ -337,7 +337,7 @@ func (s *Session) Info(name string, rel *rel1.Release) event.Operation {
 		Timeout:          s.Common.Timeout,
 		ReadinessTimeout: s.Common.ReadinessTimeout,
 	}
-	if s.Common.Wait != "" && s.Common.Wait != "ordered" { // only --timeout applies, as in Helm
+	if s.Common.WaitStrategy() != helmclient.WaitOrdered { // only --timeout applies, as in Helm
 		info.ReadinessTimeout = 0
 	}
 	if rel != nil && rel.Chart != nil && rel.Chart.Metadata != nil {
@@ -347,14 +347,14 @@ func (s *Session) Info(name string, rel *rel1.Release) event.Operation {
 	return info
 }
 
-// Check makes the last checks: breakpoints, permissions, and the target's objects against the
-// cluster. It returns a copy of prepared with their warnings, or a *Refusal with all
-// conflicts. incoming is nil if nothing is applied.
+// Check runs the last checks: of the breakpoints, the permissions, and the target's objects against
+// the cluster. It returns a copy of prepared with their warnings, or a *Refusal with all conflicts.
+// incoming is nil if nothing is applied.
 func (s *Session) Check(prepared *Prepared, incoming *Incoming) (*Prepared, error) {
 	s.Common.ReportStep("checking the plan against the cluster")
 	checked := *prepared
 	p := &checked
-	if s.Context.Err() != nil { // answers may be missing
+	if s.Context.Err() != nil { // prepared may be based on failed reads
 		return nil, fmt.Errorf("prepare the %s: %w", p.Info.Name, context.Cause(s.Context))
 	}
 	var err error

@@ -9,11 +9,11 @@ import (
 )
 
 // Provided are objects that other releases create before an operation starts (S3). The checks
-// treat them as existing. nil is empty.
+// treat them as existing. A nil Provided is empty.
 type Provided struct {
-	objects map[plan.Object]map[string]any
-	kinds   map[plan.GroupKind]bool // defined by CRDs
-	// operatorsMayAddKinds is set if an operator among the objects may add kinds that no CRD here defines.
+	objects map[plan.Object]map[string]any // with the fields of storage classes and volumes only
+	kinds   map[plan.GroupKind]bool        // defined by CRDs among the objects
+	// operatorsMayAddKinds is set if an operator among the objects may add kinds that are not in kinds.
 	operatorsMayAddKinds bool
 }
 
@@ -22,7 +22,7 @@ func NewProvided() *Provided {
 	return &Provided{objects: map[plan.Object]map[string]any{}, kinds: map[plan.GroupKind]bool{}}
 }
 
-// Add adds the objects of others.
+// Add adds the objects of others, which may be nil.
 func (p *Provided) Add(others *Provided) {
 	if others == nil {
 		return
@@ -41,7 +41,7 @@ func (p *Provided) Has(o plan.Object) bool {
 	return ok
 }
 
-// MayAddKinds reports whether CRDs or operators may add kinds.
+// MayAddKinds reports whether CRDs or operators among the objects may add kinds.
 func (p *Provided) MayAddKinds() bool {
 	return p != nil && (len(p.kinds) > 0 || p.operatorsMayAddKinds)
 }
@@ -92,7 +92,7 @@ func (p *Prepared) Provides() (*Provided, error) {
 		if r.Defines != (plan.GroupKind{}) {
 			out.kinds[r.Defines] = true
 		}
-		out.operatorsMayAddKinds = out.operatorsMayAddKinds || objectMayAddKinds(r.Object)
+		out.operatorsMayAddKinds = out.operatorsMayAddKinds || mayAddKinds(r.Object)
 	}
 	return out, nil
 }

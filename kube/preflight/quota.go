@@ -15,43 +15,43 @@ import (
 	"lockstep/engine/plan"
 )
 
-// checkQuotas warns about requests that exceed the free quota or the LimitRanges of their
-// namespaces. record is set if the release record is a Secret and counts too.
-func (v *clusterView) checkQuotas(planned *plannedObjects, record bool) (warnings []plan.Warning) {
+// checkQuotas warns about objects that exceed the quotas or LimitRanges of their namespaces.
+// createsSecret is set if the operation also creates a release record that is a Secret.
+func (v *clusterView) checkQuotas(planned *plannedObjects, createsSecret bool) (warnings []plan.Warning) {
 	byNamespace := map[string][]*incomingObject{}
 	for _, o := range planned.objects {
 		if o.Namespace != "" && o.Namespace != v.newNamespace {
 			byNamespace[o.Namespace] = append(byNamespace[o.Namespace], o)
 		}
 	}
-	return findAll(slices.Sorted(maps.Keys(byNamespace)), func(namespace string) (found []plan.Warning) {
+	return checkAll(slices.Sorted(maps.Keys(byNamespace)), func(namespace string) (found []plan.Warning) {
 		var ranges []corev1.LimitRange
 		l, err := v.Client.Clientset.CoreV1().LimitRanges(namespace).List(v.Context, metav1.ListOptions{})
-		if !v.recordFailure(err, "limitranges", namespace) {
+		if !v.failed(err, "limitranges", namespace) {
 			ranges = l.Items
 		}
 		for _, o := range byNamespace[namespace] {
 			found = append(found, outOfRange(o, ranges)...)
 		}
 		quotas, err := v.Client.Clientset.CoreV1().ResourceQuotas(namespace).List(v.Context, metav1.ListOptions{})
-		if v.recordFailure(err, "resourcequotas", namespace) {
+		if v.failed(err, "resourcequotas", namespace) {
 			return found
 		}
 		for _, q := range quotas.Items {
 			needs := quotaNeeds(q, byNamespace[namespace], ranges)
-			if record && namespace == v.Common.Namespace && !scoped(q) {
+			if createsSecret && namespace == v.Common.Namespace && !scoped(q) {
 				add(needs, corev1.ResourceSecrets, resource.MustParse("1"))
 				add(needs, "count/secrets", resource.MustParse("1"))
 			}
 			found = append(found, overQuota(q, needs)...)
-			found = append(found, withoutRequests(q, byNamespace[namespace], ranges)...)
+			found = append(found, missingResources(q, byNamespace[namespace], ranges)...)
 		}
 		return found
 	})
 }
 
-// quotaNeeds returns the resources of a quota that new objects need; existing ones already
-// count as used. A quota with scopes counts only pods.
+// quotaNeeds returns how much of each resource of a quota the new objects need; existing objects
+// already count as used. A quota with scopes counts only pods.
 func quotaNeeds(quota corev1.ResourceQuota, objects []*incomingObject, ranges []corev1.LimitRange) corev1.ResourceList {
 	needs := corev1.ResourceList{}
 	for _, o := range objects {
@@ -74,14 +74,14 @@ func quotaNeeds(quota corev1.ResourceQuota, objects []*incomingObject, ranges []
 	return needs
 }
 
-// addPods adds the resources that the pods of an object need, if the quota counts them.
+// addPods adds what the pods of an object need, if the quota counts these pods.
 func addPods(needs corev1.ResourceList, o *incomingObject, quota corev1.ResourceQuota, ranges []corev1.LimitRange) {
 	n := replicas(o)
 	_, spec, ok := podsOf(o)
 	if !ok || n == 0 {
 		return
 	}
-	withDefaults(&spec, ranges)
+	setDefaults(&spec, ranges)
 	if !counts(quota, spec) {
 		return
 	}
@@ -107,7 +107,7 @@ func add(list corev1.ResourceList, name corev1.ResourceName, q resource.Quantity
 	list[name] = sum
 }
 
-// addObject adds 1 to the resources that count objects of a kind.
+// addObject adds 1 to the resources that count objects of this kind.
 func addObject(needs corev1.ResourceList, o *incomingObject) {
 	plural, _ := meta.UnsafeGuessKindToResource(o.gvk)
 	one := *resource.NewQuantity(1, resource.DecimalSI)
@@ -135,22 +135,19 @@ func addClaims(needs corev1.ResourceList, claim corev1.PersistentVolumeClaim, n 
 // overQuota warns about resources of which a quota has too little left.
 func overQuota(q corev1.ResourceQuota, needs corev1.ResourceList) (found []plan.Warning) {
 	for _, name := range slices.Sorted(maps.Keys(q.Status.Hard)) {
-		hard := q.Status.Hard[name]
-		used := q.Status.Used[name]
-		need := needs[name]
+		need, hard, used := needs[name], q.Status.Hard[name], q.Status.Used[name]
 		left := hard.DeepCopy()
 		left.Sub(used)
+		if need.IsZero() || !exceeds(need, left) {
+			continue
+		}
 		remaining := "none"
 		if left.Sign() > 0 {
-			remaining = "only " + text(left)
-		} else {
-			left = resource.Quantity{}
+			remaining = "only " + left.String()
 		}
-		if !need.IsZero() && over(need, left) {
-			found = append(found, plan.Warning{Message: fmt.Sprintf("ResourceQuota/%s in namespace %s: %s: "+
-				"the release needs %s, but the quota has %s left (%s of %s used); the API server will refuse the objects that exceed it",
-				q.Name, q.Namespace, name, text(need), remaining, text(used), text(hard))})
-		}
+		found = append(found, plan.Warning{Message: fmt.Sprintf("ResourceQuota/%s in namespace %s: %s: "+
+			"the release needs %s, but the quota has %s left (%s of %s used); the API server will refuse the objects that exceed it",
+			q.Name, q.Namespace, name, need.String(), remaining, used.String(), hard.String())})
 	}
 	return found
 }
@@ -162,14 +159,14 @@ var computeResources = []corev1.ResourceName{
 	corev1.ResourceLimitsCPU, corev1.ResourceLimitsMemory,
 }
 
-// withoutRequests warns about pods without requests or limits that a quota requires.
-func withoutRequests(q corev1.ResourceQuota, objects []*incomingObject, ranges []corev1.LimitRange) (found []plan.Warning) {
+// missingResources warns about pods without the requests or limits that a quota requires.
+func missingResources(q corev1.ResourceQuota, objects []*incomingObject, ranges []corev1.LimitRange) (found []plan.Warning) {
 	for _, o := range objects {
 		_, spec, ok := podsOf(o)
 		if !ok || spec.Resources != nil {
 			continue
 		}
-		withDefaults(&spec, ranges)
+		setDefaults(&spec, ranges)
 		if !counts(q, spec) {
 			continue
 		}
@@ -178,13 +175,13 @@ func withoutRequests(q corev1.ResourceQuota, objects []*incomingObject, ranges [
 			if _, counted := q.Spec.Hard[name]; !counted {
 				continue
 			}
+			base, isLimit := strings.CutPrefix(string(name), "limits.")
+			base = strings.TrimPrefix(base, "requests.")
 			for _, c := range slices.Concat(spec.InitContainers, spec.Containers) {
 				list := c.Resources.Requests
-				base, isLimit := strings.CutPrefix(string(name), "limits.")
 				if isLimit {
 					list = c.Resources.Limits
 				}
-				base = strings.TrimPrefix(base, "requests.")
 				if _, set := list[corev1.ResourceName(base)]; !set {
 					missing = append(missing, fmt.Sprintf("%s of container %s", name, c.Name))
 				}
@@ -198,8 +195,8 @@ func withoutRequests(q corev1.ResourceQuota, objects []*incomingObject, ranges [
 	return found
 }
 
-// counts reports whether a quota counts pods of a spec that has its defaults. A quota with
-// scopes counts only pods that are certainly in all of them.
+// counts reports whether a quota counts pods with this spec, which includes the LimitRanges'
+// defaults. A quota with scopes counts pods that are in all of them.
 func counts(q corev1.ResourceQuota, spec corev1.PodSpec) bool {
 	var scopes []corev1.ScopedResourceSelectorRequirement
 	for _, s := range q.Spec.Scopes {
@@ -215,8 +212,8 @@ func scoped(q corev1.ResourceQuota) bool {
 	return len(q.Spec.Scopes) > 0 || q.Spec.ScopeSelector != nil
 }
 
-// inScope reports whether pods are in a scope, false if that is unknown: the API server sets an
-// empty priority class to the cluster's default.
+// inScope reports whether pods are certainly in a scope. It is unknown for an empty priority class,
+// which the API server sets to the cluster's default.
 func inScope(s corev1.ScopedResourceSelectorRequirement, spec corev1.PodSpec) bool {
 	switch s.ScopeName {
 	case corev1.ResourceQuotaScopeTerminating:

@@ -13,7 +13,7 @@ import (
 	"lockstep/engine/refs"
 )
 
-// consequences of missing references by use. Other uses are harmless.
+// consequences says what a missing object causes, by how it is used. Other uses are harmless.
 var consequences = map[refs.Use]string{
 	refs.Environment: "pods cannot start without it",
 	refs.Volume:      "pods cannot start without it",
@@ -45,8 +45,8 @@ func (v *clusterView) checkReferences(planned *plannedObjects, waits waitPolicy)
 	return planned.referenceWarnings(missing, late, v.absent(slices.Concat(missing, late)))
 }
 
-// waitPolicy says whether the run waits for ready groups and complete Jobs before it starts the
-// next group.
+// waitPolicy says whether a group starts only when the groups before it are ready, and whether a Job is
+// ready only when it is complete.
 type waitPolicy struct{ groupsReady, jobsComplete bool }
 
 // references returns the references to look up in the cluster: to objects that are missing in the
@@ -64,7 +64,7 @@ func (planned *plannedObjects) references(waits waitPolicy) (missing, late []ref
 			case target == nil && !planned.mayCreate(ref.To) && !requestsCertificate(r):
 				missing = append(missing, r)
 			case target != nil && createsPods && slices.Contains(blocking, ref.Use) &&
-				planned.earlier(o.position, target.position) && blocksLaterGroups(r, waits):
+				planned.before(o.position, target.position) && blocksLaterGroups(o, waits):
 				late = append(late, r)
 			}
 		}
@@ -100,7 +100,8 @@ func subject(all []reference) string {
 	return andMore(all[0].from, len(from)) + " need"
 }
 
-// groupByTarget groups the references to absent objects by object, sorted by the first referring object.
+// groupByTarget groups the references to absent objects by the absent object, and sorts the groups by
+// the first object that refers to it.
 func groupByTarget(all []reference, absent map[plan.Object]bool) [][]reference {
 	byTarget := map[plan.Object][]reference{}
 	for _, r := range all {
@@ -142,6 +143,7 @@ func (v *clusterView) absent(references []reference) map[plan.Object]bool {
 	return out
 }
 
+// builtIn reports whether every cluster has an object, or creates it in each namespace.
 func builtIn(o plan.Object) bool {
 	switch o.Kind {
 	case "ServiceAccount":
@@ -172,20 +174,20 @@ func requestsCertificate(r reference) bool {
 }
 
 // blocksLaterGroups reports whether later groups wait for the pods of an object.
-func blocksLaterGroups(r reference, waits waitPolicy) bool {
-	switch r.from.Kind {
+func blocksLaterGroups(o *incomingObject, waits waitPolicy) bool {
+	switch o.Kind {
 	case "Job":
-		return r.from.hook || waits.groupsReady && (waits.jobsComplete || r.from.position.group.JobsComplete)
+		return o.hook || waits.groupsReady && (waits.jobsComplete || o.position.group.JobsComplete)
 	case "CronJob", "PodTemplate":
 		return false
 	case "Pod":
-		return r.from.hook || waits.groupsReady
+		return o.hook || waits.groupsReady
 	}
-	return !r.from.hook && waits.groupsReady
+	return !o.hook && waits.groupsReady
 }
 
-// requiredKeys returns the references to keys of ConfigMaps and Secrets that pods need to
-// start, except to objects that others may create.
+// requiredKeys returns the references to keys of ConfigMaps and Secrets that pods need to start,
+// without ConfigMaps and Secrets that an object of the plan may write.
 func (planned *plannedObjects) requiredKeys() (out []reference) {
 	for _, o := range planned.objects {
 		pods, createsPods := refs.FindPods(o.Object, o.fields)
@@ -220,11 +222,11 @@ func (v *clusterView) checkKeys(planned *plannedObjects) (warnings []plan.Warnin
 	return planned.keyWarnings(required, live)
 }
 
-// maxKeyReads limits the number of ConfigMaps and Secrets that are read for their keys. They
-// are read one by one, because a list would transfer all their data.
+// maxKeyReads limits how many ConfigMaps and Secrets are read for their keys. They are read one by
+// one, because a list would transfer the data of all others in the namespace.
 const maxKeyReads = 20
 
-// keysOf returns the keys of a ConfigMap or Secret in the cluster, if it exists.
+// keysOf returns the keys of a ConfigMap or Secret in the cluster. known is false if the request fails.
 func (v *clusterView) keysOf(o plan.Object) (keys []string, known bool) {
 	core := v.Client.Clientset.CoreV1()
 	if o.Kind == "Secret" {
@@ -241,8 +243,8 @@ func (v *clusterView) keysOf(o plan.Object) (keys []string, known bool) {
 	return slices.AppendSeq(slices.Collect(maps.Keys(config.Data)), maps.Keys(config.BinaryData)), true
 }
 
-// keyWarnings returns warnings about missing keys. Only the manifest of a new object counts;
-// a live one may have more keys.
+// keyWarnings returns warnings about missing keys. The manifest counts only for a new object: a live
+// one may have more keys.
 func (planned *plannedObjects) keyWarnings(required []reference, live map[plan.Object][]string) (warnings []plan.Warning) {
 	for _, r := range required {
 		keys, known := live[r.To]

@@ -35,7 +35,7 @@ func parsePlanned(t *testing.T, text string) *plannedObjects {
 		before.Objects = append(before.Objects, r.Object)
 	}
 	out := &plannedObjects{byObject: map[plan.Object]*incomingObject{}, dependencies: map[string]map[string]bool{}}
-	positions := out.positions([]event.Phase{{Name: "pre-install", Groups: []*plan.Group{before}}, {Name: "apply", Groups: p.Groups}})
+	positions := out.addPhases([]event.Phase{{Name: "pre-install", Groups: []*plan.Group{before}}, {Name: "apply", Groups: p.Groups}})
 	add := func(o *incomingObject) {
 		o.position, o.new = positions[o.Object], true
 		out.objects = append(out.objects, o)

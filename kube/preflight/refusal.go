@@ -15,7 +15,7 @@ type Refusal struct {
 	Conflicts, Warnings []plan.Warning
 }
 
-// Hidden returns a copy with secret values masked by hide.
+// Hidden returns a copy with its text passed through hide.
 func (r *Refusal) Hidden(hide func(string) string) error {
 	hidden := *r
 	hidden.Conflicts = slices.Clone(r.Conflicts)
@@ -29,11 +29,10 @@ func (r *Refusal) Hidden(hide func(string) string) error {
 	return &hidden
 }
 
-// maxNamed is the number of objects that are named in a line about more of them.
+// maxNamed limits the objects that Error names in one line.
 const maxNamed = 3
 
-// Error returns one line per conflict, and one for all objects that share a conflict if they are
-// more than maxNamed.
+// Error returns a line per conflict. More than maxNamed objects that share a conflict share a line.
 func (r *Refusal) Error() string {
 	type conflict struct{ rule, shared string }
 	objectsByConflict := map[conflict][]string{}
@@ -51,7 +50,7 @@ func (r *Refusal) Error() string {
 				continue
 			}
 			printed[key] = true
-			w.Message = fmt.Sprintf("%d objects %s; among them %s (\"lockstep plan\" lists all)",
+			w.Message = fmt.Sprintf("%d objects %s; for example %s (\"lockstep plan\" lists all)",
 				len(names), w.Shared, strings.Join(names[:maxNamed], ", "))
 		}
 		if w.Rule != "" {
@@ -65,13 +64,12 @@ func (r *Refusal) Error() string {
 	return strings.Join(lines, "\n  ")
 }
 
-// refusal returns the error about the conflicts of an operation.
 func (p *Prepared) refusal() error {
 	return &Refusal{Operation: p.Info.Name, Conflicts: p.Refused, Warnings: p.Warnings}
 }
 
-// Refuse returns a *Refusal for an operation whose user may not read the release, with all
-// missing permissions for the known part of the plan. It returns readErr if none are known.
+// Refuse returns a *Refusal for an operation whose user may not read the release. It names all
+// permissions that the known part of the plan lacks. Without any, Refuse returns readErr.
 func (s *Session) Refuse(p *Prepared, incoming *Incoming, readErr error) error {
 	p.Common.PlanOnly = false // without the release there is no plan to show
 	if err := s.checkPermissions(p, incoming); err != nil {

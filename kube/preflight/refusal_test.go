@@ -16,7 +16,7 @@ func TestRefusalIsShort(t *testing.T) {
 		}
 		return all
 	}
-	const owned = `5 objects all owned; among them ConfigMap/c0, ConfigMap/c1, ConfigMap/c2 ("lockstep plan" lists all)`
+	const owned = `5 objects all owned; for example ConfigMap/c0, ConfigMap/c1, ConfigMap/c2 ("lockstep plan" lists all)`
 	own := shared(5, "", "owned")
 	tests := []struct {
 		conflicts []plan.Warning

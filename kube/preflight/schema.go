@@ -24,7 +24,7 @@ import (
 	"lockstep/kube/manifest"
 )
 
-// checkVersions warns about objects in deprecated API versions.
+// checkVersions warns about deprecated API versions.
 func (v *clusterView) checkVersions(planned *plannedObjects) (warnings []plan.Warning) {
 	var kinds []schema.GroupVersionKind
 	byVersion := map[schema.GroupVersionKind][]*incomingObject{}
@@ -41,15 +41,15 @@ func (v *clusterView) checkVersions(planned *plannedObjects) (warnings []plan.Wa
 		return nil
 	}
 	version, err := v.Client.Clientset.Discovery().ServerVersion()
-	if v.recordFailure(err, "the version of the API server", "") {
+	if v.failed(err, "the version of the API server", "") {
 		return nil
 	}
 	major, minor := number(version.Major), number(version.Minor)
 	for _, gvk := range kinds {
 		l, _ := manifest.LifecycleOf(gvk)
-		reached := func(a, b int) bool { return major > a || major == a && minor >= b }
-		removed := l.RemovedMajor > 0 && reached(l.RemovedMajor, l.RemovedMinor)
-		if removed || !reached(l.DeprecatedMajor, l.DeprecatedMinor) { // CheckKinds refuses removed ones
+		atLeast := func(a, b int) bool { return major > a || major == a && minor >= b }
+		removed := l.RemovedMajor > 0 && atLeast(l.RemovedMajor, l.RemovedMinor)
+		if removed || !atLeast(l.DeprecatedMajor, l.DeprecatedMinor) { // CheckKinds refuses removed versions
 			continue
 		}
 		first := byVersion[gvk][0]
@@ -73,31 +73,31 @@ func number(s string) int {
 	return n
 }
 
-// fieldFaults are what the API server says about the fields of an object.
+// fieldFaults describe the fields of an object that the API server refuses.
 type fieldFaults struct {
 	texts       []string
-	undecodable bool // a value cannot be decoded, for which the API server refuses a patch too
+	undecodable bool // a value cannot be decoded: the API server refuses even a client-side patch
 }
 
-// checkFields refuses objects with fields that the API server does not know, or whose values do not fit: it would refuse
-// to apply them. A client-side patch only makes it warn about an unknown field, as in Helm. The check sends a dry run for
-// the few objects that mayBeMalformed returns.
+// checkFields refuses objects that the API server would refuse because a field is unknown or a value does not fit. With a
+// client-side patch the API server ignores unknown fields, as in Helm, so checkFields only warns. It sends a dry run of each
+// object that mayBeMalformed.
 func (v *clusterView) checkFields(planned *plannedObjects, p *Prepared) (out findings) {
 	suspects := slices.DeleteFunc(slices.Clone(planned.objects), func(o *incomingObject) bool { return !mayBeMalformed(o) })
 	faults := make([]fieldFaults, len(suspects))
 	each(len(suspects), func(i int) { faults[i] = v.tryFields(suspects[i], p.Target.ClientSide) })
 	for i, o := range suspects {
 		text := strings.Join(faults[i].texts, ", ")
-		kindAvailability := unavailable
+		newSchema := unavailable // whether the plan brings another schema
 		if !native(o) {
-			kindAvailability = planned.availabilityOf(o.Object, p.Common.Provided)
+			newSchema = planned.availabilityOf(o.Object, p.Common.Provided)
 		}
 		patched := p.Target.ClientSide && !p.Target.Replace && !o.new && !o.hook
 		switch {
-		case text == "" || kindAvailability == certain || v.existsInCRDs(o, p):
+		case text == "" || newSchema == certain || v.skipsCRD(o, p):
 		case patched && !faults[i].undecodable:
 			out.warnings = append(out.warnings, o.warning("%s: %s: the API server ignores it; correct the chart", o, text))
-		case kindAvailability == possible:
+		case newSchema == possible:
 			out.warnings = append(out.warnings, o.warning("%s: %s: the API server will refuse the object "+
 				"unless an earlier group changes its CRD; correct it in the chart", o, text))
 		default:
@@ -107,8 +107,8 @@ func (v *clusterView) checkFields(planned *plannedObjects, p *Prepared) (out fin
 	return out
 }
 
-// mayBeMalformed reports whether a dry run is needed to know if the API server accepts the fields of an object: always
-// for a kind without a Go type; otherwise if the type does not fit, which may only mean that the API server is newer.
+// mayBeMalformed reports whether only a dry run can tell if the API server accepts the fields of an object: always for a
+// kind without a Go type, otherwise if the object does not fit its type. The API server may be newer than the type.
 func mayBeMalformed(o *incomingObject) bool {
 	if o.fields == nil || o.gvk.Kind == "" {
 		return false
@@ -124,7 +124,7 @@ func mayBeMalformed(o *incomingObject) bool {
 	return convert.FromUnstructuredWithValidation(o.fields, typed, true) != nil || repeatsName(o.fields)
 }
 
-// native reports whether an object is of a kind that Kubernetes defines.
+// native reports whether client-go has a Go type for the kind of an object.
 func native(o *incomingObject) bool { return scheme.Scheme.Recognizes(o.gvk) }
 
 // repeatsName reports whether two items of a list have the same name, which server-side apply refuses for most lists.
@@ -146,8 +146,8 @@ func repeatsName(value any) bool {
 	return false
 }
 
-// existsInCRDs reports whether an object in crds/ exists and is therefore not applied.
-func (v *clusterView) existsInCRDs(o *incomingObject, p *Prepared) bool {
+// skipsCRD reports whether the operation does not apply an object because it is in crds/ and exists.
+func (v *clusterView) skipsCRD(o *incomingObject, p *Prepared) bool {
 	if p.Phases[o.position.phase].Kind != event.PhaseCRDs || p.Target.CRDs.Upgrade {
 		return false
 	}
@@ -155,12 +155,12 @@ func (v *clusterView) existsInCRDs(o *incomingObject, p *Prepared) bool {
 	return exists[o.Name]
 }
 
-// tryFields sends an object as a dry run. It returns no faults if the API server accepts its fields, or gives another
-// reason for a refusal, which may go away.
-func (v *clusterView) tryFields(o *incomingObject, clientSide bool) (none fieldFaults) {
+// tryFields applies or creates an object as a dry run. It returns no faults if the API server refuses the object for another
+// reason than its fields: that reason may no longer exist when the run applies the object.
+func (v *clusterView) tryFields(o *incomingObject, clientSide bool) fieldFaults {
 	mapping, err := v.mapper.RESTMapping(o.gvk.GroupKind(), o.gvk.Version)
 	if err != nil {
-		return none // CheckKinds reports it
+		return fieldFaults{} // CheckKinds reports it
 	}
 	u := &unstructured.Unstructured{Object: o.fields}
 	client := v.Client.Dynamic.Resource(mapping.Resource).Namespace(o.Namespace)
@@ -169,7 +169,7 @@ func (v *clusterView) tryFields(o *incomingObject, clientSide bool) (none fieldF
 		_, err = client.Create(v.Context, u, metav1.CreateOptions{
 			DryRun: dryRun, FieldManager: connect.FieldManager, FieldValidation: metav1.FieldValidationStrict})
 	} else {
-		data, _ := u.MarshalJSON() // it was decoded from YAML
+		data, _ := u.MarshalJSON() // cannot fail: it was decoded from YAML
 		force := true
 		_, err = client.Patch(v.Context, o.Name, types.ApplyPatchType, data, metav1.PatchOptions{
 			DryRun: dryRun, Force: &force, FieldManager: connect.FieldManager, FieldValidation: metav1.FieldValidationStrict})
@@ -177,20 +177,20 @@ func (v *clusterView) tryFields(o *incomingObject, clientSide bool) (none fieldF
 	if answer := apierrors.APIStatus(nil); errors.As(err, &answer) {
 		return fieldFaultsIn(diagnose.Explain(err).Error())
 	}
-	return none
+	return fieldFaults{}
 }
 
 var (
-	// typedPatch and strictDecoding match the messages of server-side apply and of other writes.
+	// typedPatch matches messages about a server-side apply, strictDecoding those about other writes.
 	typedPatch     = regexp.MustCompile(`(?s)^failed to create typed patch object \(.*?; .*?, Kind=[^)]*\): (?:errors:)?(.*)$`)
 	strictDecoding = regexp.MustCompile(`(?s)strict decoding error: (.*)$`)
 	unknownField   = regexp.MustCompile(`^unknown field "(.*)"$`)
-	// undecodable matches the messages about a value that cannot be decoded. They do not name its field.
+	// undecodable matches messages about a value that cannot be decoded, which do not name the field.
 	undecodable = regexp.MustCompile(`(?:unable to convert unstructured object to .*?, Kind=\S+: (?:error decoding from json: )?|` +
 		`cannot be handled as a \S+: )(.*)$`)
 )
 
-// fieldFaultsIn returns the faults of fields in a message of the API server, in the same words for each way to write.
+// fieldFaultsIn parses a message of the API server. The texts are the same for apply, create and update.
 func fieldFaultsIn(message string) (faults fieldFaults) {
 	var lines []string
 	if m := typedPatch.FindStringSubmatch(message); m != nil {

@@ -18,8 +18,8 @@ type storageClaim struct {
 	path  string
 }
 
-// storageClaims returns the claims that will be created, except those with a volume name or
-// with an explicitly empty class.
+// storageClaims returns the claims that will be created, except those that name a volume or
+// explicitly set an empty class.
 func (planned *plannedObjects) storageClaims() (out []storageClaim) {
 	for _, o := range planned.objects {
 		if !o.new {
@@ -28,9 +28,8 @@ func (planned *plannedObjects) storageClaims() (out []storageClaim) {
 		for path, claim := range rawClaimsOf(o) {
 			spec, _ := claim["spec"].(map[string]any)
 			class, named := spec["storageClassName"].(string)
-			old, ok, _ := unstructured.NestedString(claim, "metadata", "annotations", "volume.beta.kubernetes.io/storage-class")
-			if ok && !named {
-				class, named = old, true
+			if !named {
+				class, named, _ = unstructured.NestedString(claim, "metadata", "annotations", "volume.beta.kubernetes.io/storage-class")
 			}
 			if spec != nil && spec["volumeName"] == nil && (!named || class != "") {
 				out = append(out, storageClaim{o, class, path + "spec.storageClassName"})
@@ -40,15 +39,15 @@ func (planned *plannedObjects) storageClaims() (out []storageClaim) {
 	return out
 }
 
-// checkStorage warns about claims whose StorageClass is in neither the plan nor the cluster and
-// that no volume offers, and about claims of the default class if there is none.
+// checkStorage warns about claims whose class neither a StorageClass nor a PersistentVolume of the
+// plan or the cluster has. A claim without a class needs a default StorageClass.
 func (v *clusterView) checkStorage(planned *plannedObjects) (warnings []plan.Warning) {
 	claims := planned.storageClaims()
 	if len(claims) == 0 {
 		return nil
 	}
 	l, err := v.Client.Clientset.StorageV1().StorageClasses().List(v.Context, metav1.ListOptions{})
-	if v.recordFailure(err, "storageclasses.storage.k8s.io", "") {
+	if v.failed(err, "storageclasses.storage.k8s.io", "") {
 		return nil
 	}
 	known := map[string]bool{}
@@ -95,11 +94,11 @@ func isDefault(annotations map[string]string) bool {
 		annotations["storageclass.beta.kubernetes.io/is-default-class"] == "true"
 }
 
-// addVolumeClasses adds the classes of available and planned volumes, which need no StorageClass
-// object. It reports whether the volumes could be read.
+// addVolumeClasses adds the classes of available and planned volumes to known: claims can be bound to
+// these volumes without a StorageClass. It reports whether the volumes could be read.
 func (v *clusterView) addVolumeClasses(planned *plannedObjects, known map[string]bool) bool {
 	l, err := v.Client.Clientset.CoreV1().PersistentVolumes().List(v.Context, metav1.ListOptions{})
-	if v.recordFailure(err, "persistentvolumes", "") {
+	if v.failed(err, "persistentvolumes", "") {
 		return false
 	}
 	for _, volume := range l.Items {

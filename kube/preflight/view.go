@@ -1,7 +1,6 @@
 package preflight
 
 import (
-	"fmt"
 	"slices"
 	"strings"
 	"sync"
@@ -17,8 +16,8 @@ import (
 	"lockstep/engine/plan"
 )
 
-// clusterView reads the cluster for the checks. It skips kinds that the user may not read, and
-// collects them for one warning.
+// clusterView reads the cluster for the checks. A check skips what it cannot read; unchecked lists
+// the failed reads in one warning.
 type clusterView struct {
 	*Session
 	mapper       meta.RESTMapper
@@ -28,19 +27,19 @@ type clusterView struct {
 	unreadable []string
 }
 
-// recordFailure reports whether a read request failed. If so, it adds what could not be read,
-// in a namespace or "", to the warning.
-func (v *clusterView) recordFailure(err error, what, namespace string) (failed bool) {
+// failed reports whether a read request failed, and remembers the resource that could not be read.
+// namespace is "" for cluster scope.
+func (v *clusterView) failed(err error, resource, namespace string) bool {
 	if err == nil {
 		return false
 	}
 	if namespace != "" {
-		what += " in namespace " + namespace
+		resource += " in namespace " + namespace
 	}
 	v.mu.Lock()
 	defer v.mu.Unlock()
-	if v.Context.Err() == nil && !slices.Contains(v.unreadable, what) {
-		v.unreadable = append(v.unreadable, what)
+	if v.Context.Err() == nil && !slices.Contains(v.unreadable, resource) {
+		v.unreadable = append(v.unreadable, resource)
 	}
 	return true
 }
@@ -54,10 +53,10 @@ func (v *clusterView) unchecked() (warnings []plan.Warning) {
 	return []plan.Warning{{Message: "not checked, because reading failed or is not permitted: " + strings.Join(v.unreadable, ", ")}}
 }
 
-// maxRequests is how many calls each makes at a time.
+// maxRequests limits the concurrent calls of each.
 const maxRequests = 16
 
-// each calls do(0) to do(n-1) in parallel.
+// each calls do(0) to do(n-1) concurrently.
 func each(n int, do func(i int)) {
 	var calls errgroup.Group
 	calls.SetLimit(maxRequests)
@@ -70,14 +69,14 @@ func each(n int, do func(i int)) {
 	_ = calls.Wait()
 }
 
-// findAll checks all items in parallel, and returns the findings in the order of items.
-func findAll[T any](items []T, check func(T) []plan.Warning) []plan.Warning {
+// checkAll checks the items concurrently and returns the warnings in their order.
+func checkAll[T any](items []T, check func(T) []plan.Warning) []plan.Warning {
 	found := make([][]plan.Warning, len(items))
 	each(len(items), func(i int) { found[i] = check(items[i]) })
 	return slices.Concat(found...)
 }
 
-// listThreshold is the number of names from which one list request replaces a get for each.
+// listThreshold is the number of names from which one list costs less than a get for each.
 const listThreshold = 4
 
 // kindInNamespace is a kind in a namespace, which is "" for cluster scope.
@@ -90,24 +89,24 @@ func kindOf(o plan.Object) kindInNamespace {
 	return kindInNamespace{plan.GroupKind{Group: o.Group, Kind: o.Kind}, o.Namespace}
 }
 
-// existing returns which names of a kind exist. known is false if the request fails or the kind is
-// unknown.
+// existing returns which of the named objects of a kind exist. known is false if a request fails or
+// the cluster does not have the kind.
 func (v *clusterView) existing(kind kindInNamespace, names []string) (exists map[string]bool, known bool) {
 	if kind.namespace != "" && kind.namespace == v.newNamespace {
 		return nil, true
 	}
 	mapping, err := v.mapper.RESTMapping(schema.GroupKind{Group: kind.Group, Kind: kind.Kind})
 	if err != nil {
-		return nil, false // the kind may be defined later; CheckKinds reports it
+		return nil, false // CheckKinds reports it unless an earlier group defines the kind
 	}
 	client := v.Client.Metadata.Resource(mapping.Resource).Namespace(kind.namespace)
 	if len(names) >= listThreshold {
 		exists, err = v.list(client)
 	}
-	if len(names) < listThreshold || apierrors.IsForbidden(err) { // a Role may grant get by name
+	if len(names) < listThreshold || apierrors.IsForbidden(err) { // a Role may permit get for these names only
 		exists, err = v.get(client, names)
 	}
-	return exists, !v.recordFailure(err, mapping.Resource.GroupResource().String(), kind.namespace)
+	return exists, !v.failed(err, mapping.Resource.GroupResource().String(), kind.namespace)
 }
 
 func (v *clusterView) list(client metadata.ResourceInterface) (exists map[string]bool, err error) {
@@ -126,7 +125,7 @@ func (v *clusterView) list(client metadata.ResourceInterface) (exists map[string
 	}
 }
 
-// get returns which of the names exist. It stops at the first one that cannot be read.
+// get returns which of the named objects exist. It stops at the first error.
 func (v *clusterView) get(client metadata.ResourceInterface, names []string) (exists map[string]bool, err error) {
 	exists = map[string]bool{}
 	for _, n := range names {
@@ -139,7 +138,8 @@ func (v *clusterView) get(client metadata.ResourceInterface, names []string) (ex
 	return exists, nil
 }
 
-// namespace reads a namespace, nil if it does not exist. known is false if that failed.
+// namespace reads a namespace. It returns nil if the namespace does not exist; known is false if the
+// request fails.
 func (v *clusterView) namespace(name string) (ns *corev1.Namespace, known bool) {
 	if name == v.newNamespace {
 		return nil, true
@@ -148,7 +148,7 @@ func (v *clusterView) namespace(name string) (ns *corev1.Namespace, known bool) 
 	if apierrors.IsNotFound(err) {
 		return nil, true
 	}
-	if v.recordFailure(err, fmt.Sprintf("namespace %s", name), "") {
+	if v.failed(err, "namespace "+name, "") {
 		return nil, false
 	}
 	return ns, true

@@ -20,14 +20,14 @@ import (
 
 // webhook is an admission webhook with failurePolicy Fail.
 type webhook struct {
-	name              string
-	rules             []admissionv1.RuleWithOperations
-	namespace, object *metav1.LabelSelector
-	service           types.NamespacedName
+	name                              string
+	rules                             []admissionv1.RuleWithOperations
+	namespaceSelector, objectSelector *metav1.LabelSelector
+	service                           types.NamespacedName
 }
 
-// checkWebhooks warns about webhooks without endpoints: the API server refuses the objects that
-// they must admit.
+// checkWebhooks warns about webhooks whose Service has no endpoints: the API server refuses the objects
+// that they must admit. There is one warning per Service, about the first webhook that uses it.
 func (v *clusterView) checkWebhooks(planned *plannedObjects, namespaces map[string]*corev1.Namespace) (warnings []plan.Warning) {
 	type call struct {
 		webhook
@@ -45,7 +45,7 @@ func (v *clusterView) checkWebhooks(planned *plannedObjects, namespaces map[stri
 	services := slices.SortedFunc(maps.Keys(calls), func(a, b types.NamespacedName) int {
 		return cmp.Or(cmp.Compare(a.Namespace, b.Namespace), cmp.Compare(a.Name, b.Name))
 	})
-	return findAll(services, func(service types.NamespacedName) []plan.Warning {
+	return checkAll(services, func(service types.NamespacedName) []plan.Warning {
 		c := calls[service]
 		if !v.hasNoEndpoints(service) {
 			return nil
@@ -56,26 +56,26 @@ func (v *clusterView) checkWebhooks(planned *plannedObjects, namespaces map[stri
 	})
 }
 
-// webhooks returns the webhooks with failurePolicy Fail and a Service, except those with
+// webhooks returns the webhooks with failurePolicy Fail and a Service, except those with match
 // conditions, which only the API server can evaluate.
 func (v *clusterView) webhooks() (out []webhook) {
-	// add takes validating webhooks and, without their ReinvocationPolicy, mutating ones.
+	// Mutating webhooks are converted: they have the same fields and a ReinvocationPolicy.
 	add := func(w admissionv1.ValidatingWebhook) {
 		service := w.ClientConfig.Service
 		if w.FailurePolicy != nil && *w.FailurePolicy != admissionv1.Fail || service == nil || len(w.MatchConditions) > 0 {
 			return
 		}
 		out = append(out, webhook{
-			name:      w.Name,
-			rules:     w.Rules,
-			namespace: w.NamespaceSelector,
-			object:    w.ObjectSelector,
-			service:   types.NamespacedName{Namespace: service.Namespace, Name: service.Name},
+			name:              w.Name,
+			rules:             w.Rules,
+			namespaceSelector: w.NamespaceSelector,
+			objectSelector:    w.ObjectSelector,
+			service:           types.NamespacedName{Namespace: service.Namespace, Name: service.Name},
 		})
 	}
 	api := v.Client.Clientset.AdmissionregistrationV1()
 	mutating, err := api.MutatingWebhookConfigurations().List(v.Context, metav1.ListOptions{})
-	if !v.recordFailure(err, "mutatingwebhookconfigurations.admissionregistration.k8s.io", "") {
+	if !v.failed(err, "mutatingwebhookconfigurations.admissionregistration.k8s.io", "") {
 		for _, c := range mutating.Items {
 			for _, w := range c.Webhooks {
 				add(admissionv1.ValidatingWebhook{
@@ -91,7 +91,7 @@ func (v *clusterView) webhooks() (out []webhook) {
 		}
 	}
 	validating, err := api.ValidatingWebhookConfigurations().List(v.Context, metav1.ListOptions{})
-	if !v.recordFailure(err, "validatingwebhookconfigurations.admissionregistration.k8s.io", "") {
+	if !v.failed(err, "validatingwebhookconfigurations.admissionregistration.k8s.io", "") {
 		for _, c := range validating.Items {
 			for _, w := range c.Webhooks {
 				add(w)
@@ -104,44 +104,44 @@ func (v *clusterView) webhooks() (out []webhook) {
 // intercepts reports whether the API server calls a webhook when it creates an object.
 func (v *clusterView) intercepts(w webhook, o *incomingObject, planned *plannedObjects, namespaces map[string]*corev1.Namespace) bool {
 	mapping, err := v.mapper.RESTMapping(schema.GroupKind{Group: o.gvk.Group, Kind: o.gvk.Kind}, o.gvk.Version)
-	if err != nil || !o.new || o.gvk.Group == admissionv1.GroupName { // webhooks are not called for webhook configurations
+	if err != nil || !o.new || o.gvk.Group == admissionv1.GroupName { // the API server calls no webhooks for their configurations
 		return false
 	}
 	namespaced := mapping.Scope.Name() == meta.RESTScopeNameNamespace
 	matched := slices.ContainsFunc(w.rules, func(r admissionv1.RuleWithOperations) bool {
-		return anyOf(r.Operations, admissionv1.Create) && anyOf(r.APIGroups, o.gvk.Group) &&
-			anyOf(r.APIVersions, o.gvk.Version) && (anyOf(r.Resources, mapping.Resource.Resource) || slices.Contains(r.Resources, "*/*")) &&
+		return matches(r.Operations, admissionv1.Create) && matches(r.APIGroups, o.gvk.Group) &&
+			matches(r.APIVersions, o.gvk.Version) && (matches(r.Resources, mapping.Resource.Resource) || slices.Contains(r.Resources, "*/*")) &&
 			(r.Scope == nil || *r.Scope == admissionv1.AllScopes || (*r.Scope == admissionv1.NamespacedScope) == namespaced)
 	})
 	if !matched {
 		return false
 	}
-	own := o.labels()
-	return selects(w.object, own) && selectsNamespaceOf(w, o, own, planned, namespaces)
+	return selects(w.objectSelector, o.labels()) && selectsNamespaceOf(w, o, planned, namespaces)
 }
 
 // selectsNamespaceOf reports whether the webhook selects the namespace of an object. It returns true
-// for cluster-scoped objects other than namespaces.
-func selectsNamespaceOf(w webhook, o *incomingObject, own labels.Set, planned *plannedObjects, namespaces map[string]*corev1.Namespace) bool {
+// for cluster-scoped objects other than namespaces, and false if the namespace could not be read.
+func selectsNamespaceOf(w webhook, o *incomingObject, planned *plannedObjects, namespaces map[string]*corev1.Namespace) bool {
+	selector := w.namespaceSelector
 	switch {
 	case o.Kind == "Namespace" && o.Object.Group == "":
-		return selects(w.namespace, own)
-	case o.Namespace == "":
-		return true
-	case w.namespace == nil || len(w.namespace.MatchLabels)+len(w.namespace.MatchExpressions) == 0:
+		return selects(selector, o.labels())
+	case o.Namespace == "" || selector == nil || len(selector.MatchLabels)+len(selector.MatchExpressions) == 0:
 		return true
 	}
-	if _, known := namespaces[o.Namespace]; !known {
+	ns, known := namespaces[o.Namespace]
+	if !known {
 		return false
 	}
-	all := labels.Set{"kubernetes.io/metadata.name": o.Namespace, "name": o.Namespace} // set by --create-namespace
-	if namespaces[o.Namespace] != nil {
-		delete(all, "name")
+	all := labels.Set{"kubernetes.io/metadata.name": o.Namespace}
+	if ns == nil {
+		all["name"] = o.Namespace // set by --create-namespace
 	}
-	return selects(w.namespace, labels.Merge(all, planned.labelsOf(o.Namespace, namespaces)))
+	return selects(selector, labels.Merge(all, planned.labelsOf(o.Namespace, namespaces)))
 }
 
-func anyOf[T ~string](list []T, value T) bool {
+// matches reports whether a list of a rule contains a value or "*".
+func matches[T ~string](list []T, value T) bool {
 	return slices.Contains(list, "*") || slices.Contains(list, value)
 }
 
@@ -157,7 +157,7 @@ func selects(selector *metav1.LabelSelector, set labels.Set) bool {
 func (v *clusterView) hasNoEndpoints(service types.NamespacedName) bool {
 	ofService := metav1.ListOptions{LabelSelector: discoveryv1.LabelServiceName + "=" + service.Name}
 	l, err := v.Client.Clientset.DiscoveryV1().EndpointSlices(service.Namespace).List(v.Context, ofService)
-	if v.recordFailure(err, "endpointslices.discovery.k8s.io", service.Namespace) {
+	if v.failed(err, "endpointslices.discovery.k8s.io", service.Namespace) {
 		return false
 	}
 	for _, slice := range l.Items {
@@ -171,5 +171,5 @@ func (v *clusterView) hasNoEndpoints(service types.NamespacedName) bool {
 	if apierrors.IsNotFound(err) {
 		return true
 	}
-	return !v.recordFailure(err, "services", service.Namespace) && svc.Spec.Type != corev1.ServiceTypeExternalName
+	return !v.failed(err, "services", service.Namespace) && svc.Spec.Type != corev1.ServiceTypeExternalName
 }

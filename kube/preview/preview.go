@@ -171,8 +171,8 @@ func (o *session) preview(ctx context.Context, c *Change, kind event.PhaseKind, 
 
 // compare previews the apply of an existing object. err is the error of reading it.
 func (o *session) compare(ctx context.Context, c *Change, i *resource.Info, live *unstructured.Unstructured, err error, change bool) error {
-	if diagnose.LacksRight(err) && o.deployed[c.Object] != nil {
-		return o.compareManifests(c, i, noRight)
+	if diagnose.LacksPermission(err) && o.deployed[c.Object] != nil {
+		return o.compareManifests(c, i, noPermission)
 	}
 	if err != nil {
 		return fmt.Errorf("read %s: %w", c.Object, err)
@@ -186,8 +186,8 @@ func (o *session) compare(ctx context.Context, c *Change, i *resource.Info, live
 	switch {
 	case err == nil:
 		return o.differ(c, i, live, next)
-	case diagnose.LacksRight(err) && o.deployed[c.Object] != nil:
-		return o.compareManifests(c, i, noRight)
+	case diagnose.LacksPermission(err) && o.deployed[c.Object] != nil:
+		return o.compareManifests(c, i, noPermission)
 	case isNoDryRun(err) && o.deployed[c.Object] != nil:
 		return o.compareManifests(c, i, noDryRun)
 	case isNoDryRun(err):
@@ -249,8 +249,8 @@ func (c *Change) Differ(live, next *unstructured.Unstructured) (err error) {
 
 // Why there is no dry run of an object.
 const (
-	noRight  = "this user is not allowed to do dry runs"
-	noDryRun = "its webhook does not support dry runs"
+	noPermission = "this user is not allowed to do dry runs"
+	noDryRun     = "its webhook does not support dry runs"
 )
 
 // isNoDryRun reports whether a dry run failed only because a webhook does not support it.

@@ -108,8 +108,8 @@ func (o *session) tryCreation(ctx context.Context, c *Change, i *resource.Info) 
 	case err == nil:
 	case !errors.As(err, &answer):
 		return err
-	case diagnose.LacksRight(err):
-		c.Message = noRight
+	case diagnose.LacksPermission(err):
+		c.Message = noPermission
 	case isNoDryRun(err):
 		c.Message = noDryRun
 	case apierrors.IsNotFound(err):

@@ -1,4 +1,4 @@
-package rights
+package permissions
 
 import (
 	"slices"
@@ -16,7 +16,7 @@ import (
 	"lockstep/kube/connect"
 )
 
-// Release describes a release, to derive the rights that install, upgrade, rollback, test and uninstall need.
+// Release describes the release for whose install, upgrade, rollback, test and uninstall permissions are derived.
 type Release struct {
 	Name, Namespace, Driver string
 	ClientSide, Replace     bool
@@ -32,31 +32,29 @@ type Object struct {
 	Phase  event.PhaseKind // PhaseCRDs, PhaseHooks or PhaseApply
 }
 
-// Grant is a rule of a role in the chart, in a namespace or "" for cluster scope. RBAC lets only
-// accounts with the same rights create the role.
+// Grant is a rule of a role in the chart; Namespace is "" for a ClusterRole. RBAC lets only accounts with the
+// same permissions create the role.
 type Grant struct {
 	Namespace, Role string
 	Rule            rbacv1.PolicyRule
 }
 
-// Rights returns the rights that all operations on the release need, and the optional ones.
-func (r Release) Rights() Set {
+// Permissions returns the permissions that all operations on the release need, and the optional ones.
+func (r Release) Permissions() Set {
 	all := Set{}
 	for _, name := range []string{"install", "upgrade", "uninstall"} {
-		for right, names := range r.operation(name).Rights() {
-			all.Add(right, names...)
-		}
+		all.addAll(r.operation(name).Permissions())
 	}
 	for _, o := range r.Objects {
-		r.watches(all, o)
-		r.bindings(all, o)
-		r.lookups(all, o)
+		r.addWatches(all, o)
+		r.addBindings(all, o)
+		r.addLookups(all, o)
 	}
-	r.reads(all)
+	r.addReads(all)
 	return all
 }
 
-// operation returns an operation on all objects, with unknown revisions.
+// operation returns an operation on all objects whose revisions are unknown.
 func (r Release) operation(name string) Operation {
 	presence := map[plan.Object]Presence{}
 	phases := map[event.PhaseKind]*plan.Group{}
@@ -101,21 +99,22 @@ func (r Release) ownsNamespace(o Object) bool {
 	return o.Group == "" && o.Kind == "Namespace" && slices.ContainsFunc(r.Objects, func(in Object) bool { return in.Namespace == o.Name })
 }
 
-// watches adds list and watch. Hooks are watched by name.
-func (r Release) watches(to Set, o Object) {
+// addWatches adds the permissions to watch an object: a hook by its name, other objects by their kind.
+func (r Release) addWatches(to Set, o Object) {
 	for _, verb := range []string{"list", "watch"} {
-		right := Right{Verb: verb, Resource: r.Resource(schema.GroupKind{Group: o.Group, Kind: o.Kind}), Namespace: o.Namespace, Use: Watches}
+		p := Permission{Verb: verb, Resource: r.Resource(schema.GroupKind{Group: o.Group, Kind: o.Kind}), Namespace: o.Namespace, Use: Watches}
 		if o.Phase == event.PhaseHooks && o.Name != "" {
-			right.Use = HookWatches
-			to.Add(right, o.Name)
-			continue
+			p.Use = HookWatches
+			to.Add(p, o.Name)
+		} else {
+			to.Add(p)
 		}
-		to.Add(right)
 	}
 }
 
-// bindings adds the rights to bind roles of others, and to write a ClusterRole with an aggregation rule.
-func (r Release) bindings(to Set, o Object) {
+// addBindings adds the permissions to bind roles outside the release, and to write a ClusterRole with an
+// aggregation rule.
+func (r Release) addBindings(to Set, o Object) {
 	if o.Group != rbacv1.GroupName {
 		return
 	}
@@ -124,13 +123,13 @@ func (r Release) bindings(to Set, o Object) {
 		if r.ClientSide { // a POST has no name in its path
 			names = nil
 		}
-		to.Add(Right{Verb: "escalate", Resource: r.Resource(schema.GroupKind{Group: o.Group, Kind: o.Kind}), Use: Bindings}, names...)
+		to.Add(Permission{Verb: "escalate", Resource: r.Resource(schema.GroupKind{Group: o.Group, Kind: o.Kind}), Use: Bindings}, names...)
 	}
 	for _, ref := range refs.Find(o.Object, o.Fields) {
 		if ref.Use != refs.Role || slices.ContainsFunc(r.Objects, func(own Object) bool { return own.Object == ref.To }) {
 			continue
 		}
-		to.Add(Right{Verb: "bind", Resource: r.Resource(schema.GroupKind{Group: o.Group, Kind: ref.To.Kind}), Namespace: o.Namespace, Use: Bindings}, ref.To.Name)
+		to.Add(Permission{Verb: "bind", Resource: r.Resource(schema.GroupKind{Group: o.Group, Kind: ref.To.Kind}), Namespace: o.Namespace, Use: Bindings}, ref.To.Name)
 	}
 }
 
@@ -154,22 +153,22 @@ func (r Release) Grants() (grants []Grant) {
 // checkedRefs are the references that preflight looks up.
 var checkedRefs = []refs.Use{refs.Environment, refs.Volume, refs.Claim, refs.Account, refs.Priority, refs.Runtime, refs.Pull, refs.Class, refs.Backend, refs.TLS, refs.Target, refs.Role}
 
-// lookups adds get for objects outside the release to which an object refers.
-func (r Release) lookups(to Set, o Object) {
+// addLookups adds the permissions to read the objects outside the release to which an object refers.
+func (r Release) addLookups(to Set, o Object) {
 	for _, ref := range refs.Find(o.Object, o.Fields) {
 		own := slices.ContainsFunc(r.Objects, func(own Object) bool { return own.Object == ref.To })
 		if own || ref.Optional || !slices.Contains(checkedRefs, ref.Use) || ref.To.Kind == "ServiceAccount" && ref.To.Name == "default" {
 			continue
 		}
-		to.Add(Right{Verb: "get", Resource: r.Resource(schema.GroupKind{Group: ref.To.Group, Kind: ref.To.Kind}), Namespace: ref.To.Namespace, Use: Checks}, ref.To.Name)
+		to.Add(Permission{Verb: "get", Resource: r.Resource(schema.GroupKind{Group: ref.To.Group, Kind: ref.To.Kind}), Namespace: ref.To.Namespace, Use: Checks}, ref.To.Name)
 	}
 }
 
-// reads adds the rights to read what preflight and diagnosis need besides the release's objects.
-func (r Release) reads(to Set) {
+// addReads adds the permissions to read the other objects that preflight checks and diagnoses need.
+func (r Release) addReads(to Set) {
 	read := func(use Use, namespace, group, resource string, verbs ...string) {
 		for _, verb := range verbs {
-			to.Add(Right{Verb: verb, Resource: schema.GroupResource{Group: group, Resource: resource}, Namespace: namespace, Use: use})
+			to.Add(Permission{Verb: verb, Resource: schema.GroupResource{Group: group, Resource: resource}, Namespace: namespace, Use: use})
 		}
 	}
 	const admission = "admissionregistration.k8s.io"
@@ -188,7 +187,7 @@ func (r Release) reads(to Set) {
 		if connect.Aggregated(o.Group) {
 			version, _ := o.Fields["apiVersion"].(string)
 			_, version, _ = strings.Cut(version, "/")
-			to.Add(Right{Verb: "get", Resource: schema.GroupResource{Group: "apiregistration.k8s.io", Resource: "apiservices"}, Use: Checks}, version+"."+o.Group)
+			to.Add(Permission{Verb: "get", Resource: schema.GroupResource{Group: "apiregistration.k8s.io", Resource: "apiservices"}, Use: Checks}, version+"."+o.Group)
 		}
 		switch spec, _ := o.Fields["spec"].(map[string]any); {
 		case o.Kind == "Deployment":
@@ -201,7 +200,7 @@ func (r Release) reads(to Set) {
 		}
 	}
 	for ns := range namespaces {
-		to.Add(Right{Verb: "get", Resource: schema.GroupResource{Resource: "namespaces"}, Namespace: ns, Use: Checks}, ns)
+		to.Add(Permission{Verb: "get", Resource: schema.GroupResource{Resource: "namespaces"}, Namespace: ns, Use: Checks}, ns)
 		read(Checks, ns, "", "limitranges", "list")
 		read(Checks, ns, "", "resourcequotas", "list")
 	}

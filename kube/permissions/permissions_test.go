@@ -1,4 +1,4 @@
-package rights
+package permissions
 
 import (
 	"bytes"
@@ -16,32 +16,29 @@ import (
 
 var update = flag.Bool("update", false, "update golden files")
 
-// TestRules formats rights as rules.
-func TestRules(t *testing.T) {
-	res := func(ns, verb, resource, why string) Right {
-		r := Right{Verb: verb, Why: why, Namespace: ns}
-		r.Resource.Resource = resource
-		return r
+func TestSetString(t *testing.T) {
+	to := func(verb, resource, ns, why string) Permission {
+		return Permission{Verb: verb, Resource: schema.GroupResource{Resource: resource}, Namespace: ns, Why: why}
 	}
-	for want, lack := range map[string]Set{
+	for want, set := range map[string]Set{
 		"in namespace ns: secrets [get], secrets [list] (to look), services [create patch]": {
-			res("ns", "patch", "services", ""): nil, res("ns", "list", "secrets", "to look"): nil, res("ns", "create", "services", ""): nil, res("ns", "get", "secrets", ""): nil,
+			to("patch", "services", "ns", ""): nil, to("list", "secrets", "ns", "to look"): nil, to("create", "services", "ns", ""): nil, to("get", "secrets", "ns", ""): nil,
 		},
 		"in the whole cluster: namespaces [create]; in namespace ns: secrets [get]; in namespace other: secrets [get]": {
-			res("", "create", "namespaces", ""): nil, res("ns", "get", "secrets", ""): nil, res("other", "get", "secrets", ""): nil,
+			to("create", "namespaces", "", ""): nil, to("get", "secrets", "ns", ""): nil, to("get", "secrets", "other", ""): nil,
 		},
 		"in namespace ns: secrets a, b [get], services a, b, c and 2 others [patch]": {
-			res("ns", "get", "secrets", ""): {"b", "a"}, res("ns", "patch", "services", ""): {"e", "d", "c", "b", "a"},
+			to("get", "secrets", "ns", ""): {"b", "a"}, to("patch", "services", "ns", ""): {"e", "d", "c", "b", "a"},
 		},
 	} {
-		if got := lack.String(); got != want {
+		if got := set.String(); got != want {
 			t.Errorf("got %q, want %q", got, want)
 		}
 	}
 }
 
-// TestRoles prints the roles for a release with several objects of a resource, with roles, and with
-// its own namespace.
+// TestRoles compares the roles for a release that has several objects of a kind, roles, and the namespace of
+// some of its objects with a golden file.
 func TestRoles(t *testing.T) {
 	object := func(phase event.PhaseKind, group, kind, namespace, name string, fields map[string]any) Object {
 		return Object{plan.Object{Group: group, Kind: kind, Namespace: namespace, Name: name}, fields, phase}
@@ -53,7 +50,7 @@ func TestRoles(t *testing.T) {
 	}, Objects: []Object{
 		object(event.PhaseCRDs, "apiextensions.k8s.io", "CustomResourceDefinition", "", "queues.example.com", nil),
 		object(event.PhaseApply, "", "ConfigMap", "prod", "b", nil), object(event.PhaseApply, "", "ConfigMap", "prod", "a", nil),
-		object(event.PhaseApply, "", "Secret", "prod", "key", nil), // the records have wider rights
+		object(event.PhaseApply, "", "Secret", "prod", "key", nil), // covered by the permissions for the release records
 		object(event.PhaseApply, "", "Service", "prod", "", nil),
 		object(event.PhaseHooks, "batch", "Job", "prod", "migrate", nil),
 		object(event.PhaseApply, "", "Namespace", "", "extra", nil), object(event.PhaseApply, "", "ConfigMap", "extra", "a", nil),
@@ -75,27 +72,27 @@ func TestRoles(t *testing.T) {
 		}
 	}
 	if want, err := os.ReadFile(file); err != nil || !bytes.Equal(out.Bytes(), want) {
-		t.Errorf("%v\n%s", err, out.String())
+		t.Errorf("roles differ from %s (error %v):\n%s", file, err, out.String())
 	}
 }
 
-// TestClientSideCreatesHaveNoNames: with client-side apply, create is granted on all objects.
+// TestClientSideCreatesHaveNoNames: with client-side apply, create is granted for all objects of a kind.
 func TestClientSideCreatesHaveNoNames(t *testing.T) {
 	r := Release{Name: "shop", Namespace: "prod", ClientSide: true, Driver: "configmap", Resource: func(k schema.GroupKind) schema.GroupResource {
 		return schema.GroupResource{Group: k.Group, Resource: strings.ToLower(k.Kind) + "s"}
 	}, Objects: []Object{{plan.Object{Kind: "Service", Namespace: "prod", Name: "web"}, nil, event.PhaseApply}}}
-	all := r.Rights()
-	right := func(verb, resource string, use Use) ([]string, bool) {
-		names, ok := all[Right{Verb: verb, Resource: schema.GroupResource{Resource: resource}, Namespace: "prod", Use: use}]
+	all := r.Permissions()
+	namesFor := func(verb, resource string, use Use) ([]string, bool) {
+		names, ok := all[Permission{Verb: verb, Resource: schema.GroupResource{Resource: resource}, Namespace: "prod", Use: use}]
 		return names, ok
 	}
-	if names, ok := right("create", "services", Objects); !ok || len(names) > 0 {
-		t.Errorf("create services: %v, %v", names, ok)
+	if names, ok := namesFor("create", "services", Objects); !ok || len(names) > 0 {
+		t.Errorf("create services: names %q, granted %v; want all names", names, ok)
 	}
-	if names, ok := right("patch", "services", Objects); !ok || !slices.Contains(names, "web") {
-		t.Errorf("patch services: %v, %v", names, ok)
+	if names, ok := namesFor("patch", "services", Objects); !ok || !slices.Contains(names, "web") {
+		t.Errorf("patch services: names %q, granted %v; want web", names, ok)
 	}
-	if _, ok := right("create", "configmaps", Records); !ok {
-		t.Error("the records are ConfigMaps")
+	if _, ok := namesFor("create", "configmaps", Records); !ok {
+		t.Error("create configmaps is not granted, but the release records are ConfigMaps")
 	}
 }

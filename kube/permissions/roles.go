@@ -1,4 +1,4 @@
-package rights
+package permissions
 
 import (
 	"fmt"
@@ -8,35 +8,32 @@ import (
 	"strconv"
 	"strings"
 
-	"k8s.io/apimachinery/pkg/runtime/schema"
 	"sigs.k8s.io/yaml"
 )
 
-// Roles are the objects that give a ServiceAccount the rights for releases.
+// Roles are the objects that give a ServiceAccount the permissions for releases.
 type Roles struct {
 	// Account and Namespace are those of the ServiceAccount.
 	Account, Namespace string
 	// Name distinguishes the roles from those for other releases of the same account.
 	Name string
-	// InCluster adds the rights that a run with --in-cluster needs.
+	// InCluster adds the permissions that a run with --in-cluster needs.
 	InCluster bool
 
-	rights     Set
-	grants     []Grant
-	namespaces map[string]*Release // to create; a value is the release whose chart contains the namespace
+	permissions Set
+	grants      []Grant
+	namespaces  map[string]*Release // to create; the value is the release whose chart contains the namespace, or nil
 }
 
-// Add adds the rights for a release. With newNamespace its namespace is created, too.
+// Add adds the permissions for a release. If newNamespace is set, the roles include its namespace.
 func (r *Roles) Add(release Release, newNamespace bool) {
-	if r.rights == nil {
-		r.rights, r.namespaces = Set{}, map[string]*Release{}
+	if r.permissions == nil {
+		r.permissions, r.namespaces = Set{}, map[string]*Release{}
 	}
-	for right, names := range release.Rights() {
-		r.rights.Add(right, names...)
-	}
-	if r.InCluster { // the name of the Lease is random
+	r.permissions.addAll(release.Permissions())
+	if r.InCluster { // the name of the run's Lease is random
 		for _, verb := range []string{"get", "watch", "patch"} {
-			r.rights.Add(Right{Verb: verb, Resource: schema.GroupResource{Group: "coordination.k8s.io", Resource: "leases"}, Namespace: release.Namespace, Use: Control})
+			r.permissions.Add(Permission{Verb: verb, Resource: leases, Namespace: release.Namespace, Use: Control})
 		}
 	}
 	r.grants = append(r.grants, release.Grants()...)
@@ -63,12 +60,12 @@ func (r Roles) Write(w io.Writer) error {
 	fmt.Fprintf(&out, rolesHeader, r.Account, r.Namespace, r.Name)
 	for _, ns := range slices.Sorted(maps.Keys(r.namespaces)) {
 		fmt.Fprintf(&out, "---\napiVersion: v1\nkind: Namespace\nmetadata:\n  name: %s\n", scalar(ns))
-		if by := r.namespaces[ns]; by != nil { // without these, its install refuses the namespace
+		if by := r.namespaces[ns]; by != nil { // without these labels and annotations its install would refuse the namespace
 			fmt.Fprintf(&out, "  labels:\n    app.kubernetes.io/managed-by: Helm\n  annotations:\n    meta.helm.sh/release-name: %s\n    meta.helm.sh/release-namespace: %s\n", scalar(by.Name), scalar(by.Namespace))
 		}
 	}
 	fmt.Fprintf(&out, "---\napiVersion: v1\nkind: ServiceAccount\nmetadata:\n  name: %s\n  namespace: %s\n", scalar(r.Account), scalar(r.Namespace))
-	needed, optional := makeRules(r.rights, r.grants)
+	needed, optional := makeRules(r.permissions, r.grants)
 	r.writeRoles(&out, "", needed)
 	r.writeRoles(&out, ":optional", optional)
 	_, err := io.WriteString(w, out.String())

@@ -1,4 +1,4 @@
-package rights
+package permissions
 
 import (
 	"cmp"
@@ -15,17 +15,17 @@ type rule struct {
 	rbacv1.PolicyRule
 }
 
-// comments explain rights, by their use.
+// comments explain the rules of a role to its reader.
 var comments = map[Use]string{
 	Objects:     "The chart's objects. A server-side apply needs patch and, for a new object, create; both by name.",
 	Records:     "The release records. Lists cannot be limited to names, and the names of later revisions are unknown.",
-	Bindings:    "Bind is needed for bindings to existing roles, escalate for roles that collect others' rules.",
+	Bindings:    "Bind is needed for bindings to existing roles, escalate for ClusterRoles with an aggregationRule.",
 	Lock:        "The lock of the release. Without it only Helm's pending status prevents concurrent runs.",
-	HookWatches: "Hooks are watched by name. Without it lockstep reads them every few seconds.",
-	Watches:     "Watches cannot be limited to names. Without them lockstep reads each object every few seconds.",
+	HookWatches: "Watches of hooks, by name. Without these permissions lockstep reads each hook every few seconds.",
+	Watches:     "Watches, which cannot be limited to names. Without these permissions lockstep reads each object every few seconds.",
 	Checks:      "Checks before the first write. Without these permissions lockstep skips the checks.",
 	Control:     "Commands from attach and ctl to a run in the cluster, through a Lease. Without these permissions nobody can control it.",
-	Details:     "Causes of objects that are not ready, and logs. Without these permissions lockstep lists the objects that it cannot read.",
+	Details:     "Logs, and why objects are not ready. Without these permissions lockstep names the objects that it cannot read.",
 }
 
 var verbOrder = []string{"get", "list", "watch", "create", "update", "patch", "delete"}
@@ -39,49 +39,49 @@ type request struct {
 	verb, name string
 }
 
-// target is an object, or all objects of a resource if the name is "", and the use of the rights.
+// target is an object, or all objects of a resource if the name is "", and the use of the permissions for it.
 type target struct {
 	place
 	use  Use
 	name string
 }
 
-// makeRules returns the rules that grant rights, by namespace: those that operations need, including
-// the lock, and the optional ones. Each right is granted by only one rule.
+// makeRules returns the rules that grant permissions, by namespace: those that operations need, including the
+// lock, and the optional ones. No two rules grant the same request.
 func makeRules(all Set, grants []Grant) (needed, optional map[string][]rule) {
+	named := func(p Permission) int { return min(len(all[p]), 1) }
+	order := slices.SortedFunc(maps.Keys(all), func(a, b Permission) int { // those for all objects first: they cover named objects
+		return cmp.Or(cmp.Compare(named(a), named(b)), cmp.Compare(a.Use, b.Use), compareVerbs(a.Verb, b.Verb))
+	})
 	granted := map[request]bool{}
-	part := func(optional bool) map[string][]rule {
-		order := slices.SortedFunc(maps.Keys(all), func(a, b Right) int {
-			whole := func(r Right) int { return min(len(all[r]), 1) } // rights on all objects first, because they cover named ones
-			return cmp.Or(cmp.Compare(whole(a), whole(b)), cmp.Compare(a.Use, b.Use), compareVerbs(a.Verb, b.Verb))
-		})
+	grant := func(isOptional bool) map[string][]rule {
 		verbs := map[target][]string{}
-		for _, r := range order {
-			if optional != (r.Use > Lock) {
+		for _, p := range order {
+			if isOptional != (p.Use > Lock) {
 				continue
 			}
-			names := all[r]
+			names := all[p]
 			if len(names) == 0 {
 				names = []string{""}
 			}
-			at := place{r.Namespace, r.Resource.Group, r.Resource.Resource}
+			at := place{p.Namespace, p.Resource.Group, p.Resource.Resource}
 			for _, name := range names {
-				if !granted[request{at, r.Verb, ""}] && !granted[request{at, r.Verb, name}] {
-					granted[request{at, r.Verb, name}] = true
-					verbs[target{at, r.Use, name}] = append(verbs[target{at, r.Use, name}], r.Verb)
+				if !granted[request{at, p.Verb, ""}] && !granted[request{at, p.Verb, name}] {
+					granted[request{at, p.Verb, name}] = true
+					verbs[target{at, p.Use, name}] = append(verbs[target{at, p.Use, name}], p.Verb)
 				}
 			}
 		}
 		return mergeRules(verbs)
 	}
-	needed, optional = part(false), part(true)
+	needed, optional = grant(false), grant(true)
 	for _, g := range grants {
-		needed[g.Namespace] = append(needed[g.Namespace], rule{"Rights that " + g.Role + " grants. Only an account that has them can create it.", g.Rule})
+		needed[g.Namespace] = append(needed[g.Namespace], rule{"Permissions that " + g.Role + " grants. Only an account that has them can create it.", g.Rule})
 	}
 	return needed, optional
 }
 
-// compareVerbs orders verbs in the usual order.
+// compareVerbs compares verbs by their conventional order.
 func compareVerbs(a, b string) int {
 	return cmp.Or(cmp.Compare(slices.Index(verbOrder, a), slices.Index(verbOrder, b)), cmp.Compare(a, b))
 }

@@ -1,8 +1,8 @@
-// Package rights derives the rights that an operation needs from its plan (Operation), and the
-// rights that a ServiceAccount needs for a release from its objects (Release). It sends no
-// requests: preflight checks the result, and "lockstep rbac" prints it. The central types are
-// Right, Set and Release. Packages kube, kube/operation and kube/preflight import it.
-package rights
+// Package permissions derives the permissions that an operation needs from its plan (Operation), and
+// those that a ServiceAccount needs from the objects of a release (Release, Roles). It sends no requests:
+// preflight checks an operation's permissions, and "lockstep rbac" prints Roles. Packages kube,
+// kube/operation and kube/preflight import it.
+package permissions
 
 import (
 	"cmp"
@@ -20,23 +20,23 @@ import (
 	"lockstep/kube/release"
 )
 
-// Right is a verb on objects of a resource in a namespace, which is "" for cluster scope.
-type Right struct {
+// Permission is a verb on objects of a resource in a namespace, which is "" for cluster scope.
+type Permission struct {
 	Verb      string
 	Resource  schema.GroupResource
 	Namespace string
 	Use       Use
-	Why       string // why it is needed if Helm might not need it
+	Why       string // shown in messages; "" if it is obvious
 }
 
-// Use is what a right is used for.
+// Use is what a permission is used for.
 type Use int
 
 const (
 	Objects Use = iota
 	Records
 	Bindings
-	Lock // this and the following ones are optional
+	Lock // an operation works without this and the following ones
 	HookWatches
 	Watches
 	Checks
@@ -44,31 +44,38 @@ const (
 	Control
 )
 
-// Optional reports whether an operation works without the right.
-func (r Right) Optional() bool { return r.Use >= Lock }
+// Optional reports whether an operation works without the permission.
+func (p Permission) Optional() bool { return p.Use >= Lock }
 
-// Set maps rights to names of objects, because a Role may grant rights by name. There are no names
-// if the request has none (a list or a POST), or if they are unknown.
-type Set map[Right][]string
+// Set maps permissions to the names of objects, because a Role can limit a permission to names. An empty list
+// means all objects: the request has no name (a list or a POST), or the names are unknown.
+type Set map[Permission][]string
 
-// Add adds a right to the named objects, or without names to all objects of its resource.
-func (s Set) Add(right Right, names ...string) {
-	switch known, ok := s[right]; {
-	case ok && len(known) == 0:
+// Add adds a permission for the named objects, or without names for all objects of its resource.
+func (s Set) Add(p Permission, names ...string) {
+	switch known, ok := s[p]; {
+	case ok && len(known) == 0: // it is for all objects
 	case len(names) == 0:
-		s[right] = nil
+		s[p] = nil
 	default:
-		s[right] = append(known, names...)
+		s[p] = append(known, names...)
 	}
 }
 
-// Operation describes an operation, to derive the rights that it needs.
+// addAll adds all permissions of another set.
+func (s Set) addAll(other Set) {
+	for p, names := range other {
+		s.Add(p, names...)
+	}
+}
+
+// Operation describes the operation whose permissions are derived.
 type Operation struct {
 	Name, Release, Namespace string
 	Driver                   string // HELM_DRIVER
 	RollbackOnFailure        bool
 	ClientSide, Replace      bool
-	NoLease                  bool // do not use a Lease
+	NoLease                  bool // the operation takes no Lease
 	Phases                   []event.Phase
 	// Updated and Deleted are the revisions whose records change, empty if unknown.
 	Updated, Deleted []int
@@ -89,17 +96,17 @@ const (
 	Unnamed // the API server generates its name, so it never exists yet
 )
 
-// Rights returns the rights that the operation needs.
-func (op Operation) Rights() Set {
+// Permissions returns the permissions that the operation needs.
+func (op Operation) Permissions() Set {
 	all := Set{}
-	op.storage(all)
-	op.lease(all)
+	op.addRecords(all)
+	op.addLease(all)
 	type key struct {
 		phase       event.PhaseKind
 		plan.Object // without its name
 		presence    Presence
 	}
-	seen := map[key][]Right{}
+	seen := map[key][]Permission{}
 	for g, o := range event.Objects(op.Phases) {
 		k := key{g.Phase.Kind, o, op.Presence[o]}
 		k.Name = ""
@@ -107,32 +114,29 @@ func (op Operation) Rights() Set {
 		if !known {
 			if resource, ok := op.Resource(schema.GroupKind{Group: o.Group, Kind: o.Kind}); ok {
 				for verb, why := range op.verbs(k.phase, o, k.presence) {
-					needs = append(needs, Right{Verb: verb, Resource: resource, Namespace: o.Namespace, Why: why})
+					needs = append(needs, Permission{Verb: verb, Resource: resource, Namespace: o.Namespace, Why: why})
 				}
 			}
 			seen[k] = needs
 		}
-		for _, r := range needs {
-			if k.presence == Unnamed || r.Verb == "create" && op.clientSide(k.phase) { // a POST has no name in its path
-				all.Add(r)
-				continue
+		for _, p := range needs {
+			if k.presence == Unnamed || p.Verb == "create" && op.clientSide(k.phase) { // a POST has no name in its path
+				all.Add(p)
+			} else {
+				all.Add(p, o.Name)
 			}
-			all.Add(r, o.Name)
 		}
 	}
 	return all
 }
 
-// whyList is the reason for listing release records.
-const whyList = "to list the revisions of the release"
-
-// storage adds the rights on release records.
-func (op Operation) storage(to Set) {
+// addRecords adds the permissions for release records.
+func (op Operation) addRecords(to Set) {
 	kind := connect.RecordResource(op.Driver)
 	if kind == "" {
 		return
 	}
-	verbs := map[string]string{"list": whyList, "create": "", "update": ""}
+	verbs := map[string]string{"list": "to list the revisions of the release", "create": "", "update": ""}
 	switch {
 	case op.Name == "test", op.Name == "recover":
 		delete(verbs, "create")
@@ -149,33 +153,36 @@ func (op Operation) storage(to Set) {
 		revisions["get"] = []int{op.RollbackTo}
 	}
 	for verb, why := range verbs {
-		to.Add(Right{Verb: verb, Resource: schema.GroupResource{Resource: kind}, Namespace: op.Namespace, Use: Records, Why: why}, release.Keys(op.Release, revisions[verb])...)
+		to.Add(Permission{Verb: verb, Resource: schema.GroupResource{Resource: kind}, Namespace: op.Namespace, Use: Records, Why: why}, release.Keys(op.Release, revisions[verb])...)
 	}
 }
 
-// lease adds the rights on the Lease of the release.
-func (op Operation) lease(to Set) {
+var leases = schema.GroupResource{Group: "coordination.k8s.io", Resource: "leases"}
+
+// addLease adds the permissions for the Lease of the release.
+func (op Operation) addLease(to Set) {
 	if op.NoLease {
 		return
 	}
-	for verb, names := range map[string][]string{"create": nil, "get": {lease.Name(op.Release)}, "update": {lease.Name(op.Release)}, "delete": {lease.Name(op.Release)}} {
-		to.Add(Right{Verb: verb, Resource: schema.GroupResource{Group: "coordination.k8s.io", Resource: "leases"}, Namespace: op.Namespace, Use: Lock}, names...)
+	name := lease.Name(op.Release)
+	for verb, names := range map[string][]string{"create": nil, "get": {name}, "update": {name}, "delete": {name}} {
+		to.Add(Permission{Verb: verb, Resource: leases, Namespace: op.Namespace, Use: Lock}, names...)
 	}
 }
 
-// whyRollback is the reason for rights that only a rollback uses.
+// whyRollback is the reason for permissions that only a rollback needs.
 const whyRollback = "to roll back"
 
-// clientSide reports whether the objects of a phase are applied on the client side. Objects that
-// Helm's actions do not send, and hooks of an uninstall, never are.
+// clientSide reports whether the objects of a phase are applied on the client side. The namespace, crds/ and
+// the hooks of an uninstall always use server-side apply.
 func (op Operation) clientSide(k event.PhaseKind) bool {
 	return op.ClientSide && k != event.PhaseNamespace && k != event.PhaseCRDs && op.Name != "uninstall"
 }
 
-// verbs returns the verbs that a phase needs on an object, with reasons that are not obvious. Hooks
-// other than CRDs are also deleted, by their delete policy.
+// verbs returns the verbs that a phase needs for an object, with the reasons that are not obvious. Hooks other
+// than CRDs are also deleted, according to their delete policies.
 //
-// The API server authorises a server-side apply as patch, and if the object does not exist also as create. Both
+// The API server authorizes a server-side apply as patch and, if the object does not exist, also as create. Both
 // checks include the object's name, so a Role can limit both to it. For a POST that is impossible.
 func (op Operation) verbs(k event.PhaseKind, o plan.Object, presence Presence) map[string]string {
 	sends := func(presence Presence) map[string]string {
@@ -223,13 +230,13 @@ func (op Operation) verbs(k event.PhaseKind, o plan.Object, presence Presence) m
 	return nil
 }
 
-// String formats rights by namespace, each resource with its verbs.
+// String formats the permissions by namespace, each resource with its verbs.
 func (s Set) String() string {
 	type key struct{ namespace, resource, names, why string }
 	verbs := map[key][]string{}
-	for right, names := range s {
-		k := key{right.Namespace, right.Resource.String(), abbreviate(names), right.Why}
-		verbs[k] = append(verbs[k], right.Verb)
+	for p, names := range s {
+		k := key{p.Namespace, p.Resource.String(), abbreviate(names), p.Why}
+		verbs[k] = append(verbs[k], p.Verb)
 	}
 	keys := slices.SortedFunc(maps.Keys(verbs), func(a, b key) int {
 		return cmp.Or(cmp.Compare(a.namespace, b.namespace), cmp.Compare(a.resource, b.resource), cmp.Compare(a.names, b.names), cmp.Compare(a.why, b.why))
@@ -263,7 +270,7 @@ func location(namespace string) string {
 	return "in namespace " + namespace
 }
 
-// abbreviate lists the first names and the number of others, after a space.
+// abbreviate lists names after a space: all of them, or the first ones and the number of others.
 func abbreviate(names []string) string {
 	const limit = 3
 	names = slices.Sorted(slices.Values(names))
