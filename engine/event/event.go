@@ -337,8 +337,8 @@ type Command struct {
 	ID string `json:"id,omitempty"`
 	// Values is YAML that an Edit from another process merges into the values of the run.
 	Values string `json:"values,omitempty"`
-	// Edit is the edit that the run's own process has prepared, or 0. The run's Verdict
-	// returns it to the operation.
+	// Edit is the edit that the run's own process has prepared, or 0. The run's
+	// EndingCommand returns it to the operation.
 	Edit EditID `json:"-"`
 }
 

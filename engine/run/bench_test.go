@@ -37,8 +37,8 @@ func (c *instantCluster) Delete(context.Context, *plan.Group, plan.Object) (Outc
 }
 
 // BenchmarkApply measures the time from the start of a group to its end, for groups of one
-// object in a chain: the overhead of the engine per step. With noise, 2,000 status events
-// per second arrive meanwhile, and a reader draws them.
+// object in a chain: the overhead of the engine per step. With noise, another goroutine publishes
+// 2,000 status events per second. A reader applies all events to a State.
 func BenchmarkApply(b *testing.B) {
 	for _, noise := range []int{0, 2000} {
 		b.Run(fmt.Sprintf("%d events a second", noise), func(b *testing.B) {
@@ -58,7 +58,7 @@ func BenchmarkApply(b *testing.B) {
 			}
 			ctx, cancel := context.WithCancel(context.Background())
 			var wg sync.WaitGroup
-			wg.Go(func() { drawAll(ctx, feed) })
+			wg.Go(func() { applyAll(ctx, feed) })
 			wg.Go(func() { chatter(ctx, e, noise) })
 			phase := event.Phase{Name: "apply", Kind: event.PhaseApply, Groups: groups}
 			e.Announce(phase)
@@ -76,7 +76,7 @@ func BenchmarkApply(b *testing.B) {
 	}
 }
 
-func drawAll(ctx context.Context, feed *event.Feed) {
+func applyAll(ctx context.Context, feed *event.Feed) {
 	var s event.State
 	for r := feed.Reader(); ; {
 		batch, ok := r.Next(ctx)
@@ -112,17 +112,17 @@ func chatter(ctx context.Context, e *Engine, perSecond int) {
 // shapes are plans for a number of objects: groups of ten that each wait for up to three
 // others, groups that all start at once, a chain of groups, and a single group.
 var shapes = []struct {
-	name  string
-	group int // objects per group
-	gates func(n int) []int
+	name         string
+	group        int // objects per group
+	dependencies func(n int) []int
 }{
 	{"graph", 10, func(n int) []int {
 		random := rand.New(rand.NewPCG(1, uint64(n)))
-		var gates []int
+		var dependencies []int
 		for range min(n, 3) {
-			gates = append(gates, random.IntN(n))
+			dependencies = append(dependencies, random.IntN(n))
 		}
-		return gates
+		return dependencies
 	}},
 	{"wide", 10, func(int) []int { return nil }},
 	{"chain", 10, func(n int) []int {
@@ -136,13 +136,13 @@ var shapes = []struct {
 }
 
 // phaseOf makes a plan of that many objects: ConfigMaps, Services and Deployments.
-func phaseOf(objects, group int, gates func(n int) []int) event.Phase {
+func phaseOf(objects, group int, dependencies func(n int) []int) event.Phase {
 	p := event.Phase{Name: "apply", Kind: event.PhaseApply}
 	for at := 0; at < objects; {
 		n := len(p.Groups)
 		g := &plan.Group{ID: fmt.Sprint("c:", n), After: []string{}}
-		for _, gate := range gates(n) {
-			g.After = append(g.After, fmt.Sprint("c:", gate))
+		for _, dependency := range dependencies(n) {
+			g.After = append(g.After, fmt.Sprint("c:", dependency))
 		}
 		count := min(group, objects-at)
 		for i, kind := range []string{"ConfigMap", "Service", "Deployment"} {
@@ -164,10 +164,10 @@ func BenchmarkRun(b *testing.B) {
 	for _, shape := range shapes {
 		for _, n := range []int{1_000, 10_000, 100_000} {
 			b.Run(fmt.Sprintf("%s/%d", shape.name, n), func(b *testing.B) {
-				p := phaseOf(n, shape.group, shape.gates)
+				p := phaseOf(n, shape.group, shape.dependencies)
 				b.ReportAllocs()
 				for b.Loop() {
-					if ready := carryThrough(p, shape.name != "leaf"); ready != n {
+					if ready := runPhase(p, shape.name != "leaf"); ready != n {
 						b.Fatalf("%d objects are ready", ready)
 					}
 				}
@@ -176,9 +176,9 @@ func BenchmarkRun(b *testing.B) {
 	}
 }
 
-// carryThrough runs a phase to its end and returns how many objects were reported ready.
+// runPhase runs a phase to its end and returns how many objects were reported ready.
 // Observations arrive when all requests in flight have been answered.
-func carryThrough(p event.Phase, await bool) (ready int) {
+func runPhase(p event.Phase, await bool) (ready int) {
 	m := newMachine(Options{Operation: event.Operation{Name: "install", Timeout: time.Hour}}, epoch)
 	stage := Stage{Phase: p, ObjectTimeout: time.Hour, Await: func(*plan.Group) bool { return await }}
 	now := epoch

@@ -12,15 +12,13 @@ type breakpoint uint8
 
 const (
 	noBreakpoint       breakpoint = iota
-	breakpointSet                 // pauses the run, and stays set
-	breakpointOnce                // pauses the run, then is cleared: the target of a run-to
-	breakpointDisabled            // does not pause the run, but can be enabled again
+	breakpointSet                 // pauses the run
+	breakpointOnce                // pauses the run, then is deleted: the target of a run-to
+	breakpointDisabled            // does not pause the run until it is enabled
 )
 
-// breakpointRequested reports whether the options ask for a breakpoint at a group.
-func (m *machine) breakpointRequested(id string) bool { return slices.Contains(m.opts.Breakpoints, id) }
-
-func (u *unit) mustPause() bool {
+// pausesRun reports whether the unit's breakpoint pauses the run before it starts.
+func (u *unit) pausesRun() bool {
 	return !u.reached && (u.breakpoint == breakpointSet || u.breakpoint == breakpointOnce)
 }
 
@@ -38,14 +36,14 @@ func (m *machine) setBreakpoint(u *unit, b breakpoint) {
 	m.publish(event.Event{Kind: event.KindBreakpoint, Phase: u.Phase, Group: u.Group, Status: status})
 }
 
-// pauseAtBreakpoints pauses the run if any of the units that could start has a breakpoint, and
-// reports whether it did.
+// pauseAtBreakpoints pauses the run if one of the startable units has a breakpoint, and reports
+// whether it did.
 //
 // Rule R42: a breakpoint pauses the whole run when its unit could start
 func (m *machine) pauseAtBreakpoints(units []*unit) bool {
 	var ids []string
 	for _, u := range units {
-		if u.mustPause() {
+		if u.pausesRun() {
 			u.reached = true
 			m.setUnit(u, event.AtBreakpoint, "breakpoint")
 			if u.breakpoint == breakpointOnce {
@@ -62,25 +60,35 @@ func (m *machine) pauseAtBreakpoints(units []*unit) bool {
 	return true
 }
 
-// toggleBreakpoint clears a breakpoint, or disables it, or else sets it.
-func (m *machine) toggleBreakpoint(target event.Unit, disable bool) string {
-	u, why := m.unstarted(target)
-	next := breakpointSet
+// toggleBreakpoint sets a breakpoint on a unit, or deletes the one that it has.
+func (m *machine) toggleBreakpoint(target event.Unit) (refusal string) {
+	u, refusal := m.unstarted(target)
 	switch {
-	case why != "":
-		return why
-	case disable && u.breakpoint == noBreakpoint:
-		return u.Group + " has no breakpoint"
-	case disable && u.breakpoint != breakpointDisabled:
-		next = breakpointDisabled
-	case !disable && u.breakpoint != noBreakpoint:
-		next = noBreakpoint
+	case refusal != "":
+	case u.breakpoint == noBreakpoint:
+		m.setBreakpoint(u, breakpointSet)
+	default:
+		m.setBreakpoint(u, noBreakpoint)
 	}
-	m.setBreakpoint(u, next)
-	return ""
+	return refusal
 }
 
-// runTo continues until a unit could start. Other breakpoints still pause the run.
+// toggleDisabled disables the breakpoint of a unit, or enables a disabled one.
+func (m *machine) toggleDisabled(target event.Unit) (refusal string) {
+	u, refusal := m.unstarted(target)
+	switch {
+	case refusal != "":
+	case u.breakpoint == noBreakpoint:
+		refusal = u.Group + " has no breakpoint"
+	case u.breakpoint == breakpointDisabled:
+		m.setBreakpoint(u, breakpointSet)
+	default:
+		m.setBreakpoint(u, breakpointDisabled)
+	}
+	return refusal
+}
+
+// runTo resumes the run until a unit could start. Other breakpoints still pause it earlier.
 func (m *machine) runTo(target event.Unit) string {
 	if m.steering.reported == event.Held {
 		return m.heldRefusal()
@@ -92,9 +100,9 @@ func (m *machine) runTo(target event.Unit) string {
 	case u.status == event.AtBreakpoint || slices.Contains(m.startable(), u):
 		return u.Group + " is already the next group"
 	}
-	if !u.mustPause() {
+	if !u.pausesRun() {
 		b := breakpointOnce
-		if u.breakpoint == breakpointSet { // reached before; keep it
+		if u.breakpoint == breakpointSet { // it has paused the run before: keep it
 			b = breakpointSet
 		}
 		m.setBreakpoint(u, b)

@@ -29,8 +29,9 @@ type Outcome struct {
 	Name string
 	// Message is why an object was Kept, or why the one that WaitGone waits for still exists.
 	Message string
-	// WaitGone is set if an object of the same name is still being deleted, so the apply must be
-	// sent again once it is gone (R30). It returns then, or when ctx is done.
+	// WaitGone is set if an object of the same name is still being deleted, so nothing was applied
+	// (R30). It returns when that object is gone, or when ctx is done; then the engine sends the
+	// request again.
 	WaitGone func(ctx context.Context)
 }
 
@@ -38,16 +39,16 @@ type Outcome struct {
 type Observation struct {
 	// Object has its name from the plan.
 	Object plan.Object
-	// Trouble marks a sign of trouble with the object or its pods, which triggers a diagnosis.
-	// An observation with Status "" has nothing else.
+	// Trouble means that the object or its pods seem to have a problem; it triggers a diagnosis.
+	// If Status is empty, the observation has nothing else.
 	Trouble bool
 	// Status is InProgress, Ready, Failed, Deleting or Gone; or Applying if the request is
 	// being retried for the reason in Message (R53).
 	Status event.Status
 	// Message is the reason in one line: "2 of 3 available".
 	Message string
-	// FailureDeclared means that Message is the cause of a failure that the chart's own expression
-	// declares (R23). Diagnoses are added to it.
+	// FailureDeclared means that a readiness expression of the chart declared the failure (R23).
+	// Message is then its cause, and diagnoses are added to it.
 	FailureDeclared bool
 	// Version is the observed resourceVersion as a number, 0 if unknown. Observations older
 	// than the object's apply do not count (R22).

@@ -10,7 +10,7 @@ import (
 )
 
 // cohort is a set of groups that started at the same moment. Their waves are queued kind by
-// kind, as if they were one group. Groups that have ended or wait for a CRD to be established
+// kind, as if they were one group. Groups that have ended, or wait until a CRD is established,
 // do not delay the others.
 //
 // Rule R15a: groups that start together are applied kind by kind across all of them
@@ -96,8 +96,8 @@ func (g *group) established(w plan.Wave) bool {
 	})
 }
 
-// waveHeap is a heap: the lowest rank comes first. Within a rank, waves that can be queued come
-// before pending ones, then the groups that started first.
+// waveHeap is a heap.Interface: the lowest rank comes first. Within a rank, waves that can be
+// queued come before pending ones, then groups in the order in which they joined.
 type waveHeap []offeredWave
 
 func (h waveHeap) Less(i, j int) bool {

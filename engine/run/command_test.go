@@ -21,7 +21,7 @@ func TestCommands(t *testing.T) { // R40 to R45: the exact events of each
 		trace  []string
 	}{
 		{
-			name: "pause lets what is in flight finish and starts nothing (R40)", groups: chain, script: quick,
+			name: "during a pause running groups finish and none starts (R40)", groups: chain, script: quick,
 			steer: func(b *bench) { b.at(sec); b.command(event.Pause, ""); b.at(9 * sec); b.command(event.Resume, "") },
 			trace: []string{"0.0s c:a running", "1.0s run paused", "1.0s pause accepted", "2.0s c:a ready",
 				"9.0s run running", "9.0s resume accepted", "9.0s c:b running", "11.0s c:b ready", "11.0s c:c running", "12.0s c:c ready"},
@@ -33,7 +33,7 @@ func TestCommands(t *testing.T) { // R40 to R45: the exact events of each
 				"0.0s run running", "0.0s resume accepted", "2.0s c:a ready"},
 		},
 		{
-			name: "step lets exactly one unit go, in plan order (R41)", opts: Options{Paused: true}, groups: []string{"a: x", "b: y", "c < a: z"}, script: quick,
+			name: "a step starts exactly one unit, in plan order (R41)", opts: Options{Paused: true}, groups: []string{"a: x", "b: y", "c < a: z"}, script: quick,
 			steer: func(b *bench) {
 				b.at(sec)
 				b.command(event.Step, "")
@@ -47,7 +47,7 @@ func TestCommands(t *testing.T) { // R40 to R45: the exact events of each
 				"3.0s c:a ready", "4.0s c:b ready", "6.0s step accepted", "6.0s c:c running", "7.0s c:c ready"},
 		},
 		{
-			name: "a step before a gate is open takes effect when it opens (R41)", opts: Options{Paused: true}, groups: chain[:2], script: quick,
+			name: "a step takes effect as soon as a group can start (R41)", opts: Options{Paused: true}, groups: chain[:2], script: quick,
 			steer: func(b *bench) {
 				b.command(event.Step, "c:b")
 				b.command(event.Step, "")
@@ -82,12 +82,12 @@ func TestCommands(t *testing.T) { // R40 to R45: the exact events of each
 				"2.0s c:a ready", "2.0s c:b running", "4.0s c:b ready"},
 		},
 		{
-			name: "step goes past a breakpoint (R41, R42)", opts: Options{Breakpoints: []string{"c:a"}}, groups: chain[:1], script: quick,
+			name: "a step passes a breakpoint (R41, R42)", opts: Options{Breakpoints: []string{"c:a"}}, groups: chain[:1], script: quick,
 			steer: func(b *bench) { b.at(sec); b.command(event.Step, "") },
 			trace: []string{"0.0s breakpoint c:a set", "0.0s c:a held (breakpoint)", "0.0s run paused (breakpoint c:a)", "1.0s step accepted", "1.0s c:a running", "3.0s c:a ready"},
 		},
 		{
-			name: "a disabled breakpoint stops nothing until it is enabled (R42)", groups: []string{"a: x", "b < a: y", "c < b: z"}, script: quick,
+			name: "a disabled breakpoint does not pause the run until it is enabled (R42)", groups: []string{"a: x", "b < a: y", "c < b: z"}, script: quick,
 			steer: func(b *bench) {
 				b.command(event.Disable, "c:b")
 				b.command(event.Break, "c:b")
@@ -105,7 +105,7 @@ func TestCommands(t *testing.T) { // R40 to R45: the exact events of each
 				"4.0s c:c held (breakpoint)", "4.0s run paused (breakpoint c:c)", "9.0s c:c waiting", "9.0s run running", "9.0s resume accepted", "9.0s c:c running", "10.0s c:c ready"},
 		},
 		{
-			name: "run to a group stops before it once, and at what stops on the way (R42)", opts: Options{Paused: true},
+			name: "run-to pauses before the group once, and at breakpoints on the way (R42)", opts: Options{Paused: true},
 			groups: []string{"a: x", "b < a: y", "c < b: z"}, script: quick,
 			steer: func(b *bench) {
 				b.command(event.RunTo, "c:a")
@@ -150,7 +150,7 @@ func TestCommands(t *testing.T) { // R40 to R45: the exact events of each
 				"30.0s run running", "30.0s c:a running", "30.0s retry accepted", "30.0s c:a ready", "30.0s c:b running", "30.0s c:b ready"},
 		},
 		{
-			name: "while held nothing starts and continue is refused; give up finishes what is in flight (R44, R26)", opts: Options{HoldOnFailure: true}, groups: []string{"a: x", "b: y", "c < b: z", "d < a: w"},
+			name: "while the run is held nothing starts and resume is refused; after a give-up running groups finish (R44, R26)", opts: Options{HoldOnFailure: true}, groups: []string{"a: x", "b: y", "c < b: z", "d < a: w"},
 			script: map[string]behaviour{"x": {failed: "exit code 1"}, "y": {ready: 2 * sec}},
 			steer: func(b *bench) {
 				b.at(5 * sec)
@@ -167,7 +167,7 @@ func TestCommands(t *testing.T) { // R40 to R45: the exact events of each
 				"5.0s run running", "5.0s give-up accepted", "5.0s c:c skipped (not started: the operation failed)", "5.0s c:d skipped (not started: c:a failed)"},
 		},
 		{
-			name: "abort out of a hold (R44, R43)", opts: Options{HoldOnFailure: true}, groups: chain[:1], err: ErrAborted,
+			name: "an abort ends a hold (R44, R43)", opts: Options{HoldOnFailure: true}, groups: chain[:1], err: ErrAborted,
 			script: map[string]behaviour{"x": {failed: "exit code 1"}},
 			steer:  func(b *bench) { b.at(sec); b.command(event.Rollback, "") },
 			trace: []string{"0.0s c:a running", "0.0s c:a failed (Pod/x: exit code 1)", "0.0s run held (c:a: Pod/x: exit code 1)",

@@ -7,9 +7,9 @@ import (
 	"lockstep/engine/plan"
 )
 
-// An object that is not ready is diagnosed before it fails, so that the user can act in time,
-// also while the run is paused: at the first sign of trouble or after a delay without one,
-// then less and less often.
+// An object that is not ready is diagnosed before it fails, so that the user can act in time: at
+// the first sign of trouble or after a delay without one, then less and less often. Diagnoses
+// continue while the run is paused.
 const (
 	podDelay      = 5 * time.Second  // from the apply to the first diagnosis of an object with pods
 	quietDelay    = time.Second      // the same for an object without pods
@@ -50,8 +50,8 @@ func (s *stage) diagnoseLater(g *group, o *object) {
 }
 
 // firstDiagnosis returns the time from the apply of an object to its first diagnosis without a
-// sign. Pods give signs, and may be slow to start; a claim, an Ingress or a custom resource
-// can be stuck silently from the start.
+// sign of trouble. Pods may be slow to start, and show when they have a problem; a claim, an
+// Ingress or a custom resource can be stuck without a sign.
 func firstDiagnosis(o plan.Object) time.Duration {
 	switch o.Kind {
 	case "Pod", "Deployment", "ReplicaSet", "StatefulSet", "DaemonSet", "ReplicationController", "Job", "CronJob":

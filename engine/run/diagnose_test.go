@@ -16,7 +16,7 @@ func TestSignsAreDiagnosed(t *testing.T) {
 	const cost = 6
 	now := epoch
 	m := newMachine(Options{Diagnose: func(context.Context, plan.Object) Finding { return Finding{} }, Heartbeat: time.Hour}, now)
-	var looks []time.Duration
+	var diagnoses []time.Duration
 	var reported []string
 	var handle func(message)
 	handle = func(msg message) {
@@ -25,7 +25,7 @@ func TestSignsAreDiagnosed(t *testing.T) {
 			case sendRequest:
 				handle(answered{eff.request, Outcome{Change: event.Created, Version: 1}, nil})
 			case startDiagnosis:
-				looks = append(looks, now.Sub(epoch))
+				diagnoses = append(diagnoses, now.Sub(epoch))
 				handle(diagnosed{eff.diagnosis, Finding{Cause: "exited with code 3", Requests: cost}})
 			case publish:
 				if eff.event.Kind == event.KindWaiting {
@@ -45,11 +45,11 @@ func TestSignsAreDiagnosed(t *testing.T) {
 			handle(ticked{})
 		}
 	}
-	if len(looks) < 2 || looks[0] > 500*time.Millisecond {
-		t.Errorf("looked into at %v", looks)
+	if len(diagnoses) < 2 || diagnoses[0] > 500*time.Millisecond {
+		t.Errorf("diagnosed at %v", diagnoses)
 	}
-	if n := len(looks)*cost + cost; n > 20 {
-		t.Errorf("%d requests in a minute: %v", n, looks)
+	if n := len(diagnoses)*cost + cost; n > 20 {
+		t.Errorf("%d requests in a minute: %v", n, diagnoses)
 	}
 	m.timeouts.nextHeartbeat = 0
 	handle(ticked{})
@@ -58,12 +58,12 @@ func TestSignsAreDiagnosed(t *testing.T) {
 	}
 }
 
-// TestObjectsWithoutPodsAreDiagnosedSoon: they give no sign that they are stuck.
+// TestObjectsWithoutPodsAreDiagnosedSoon: nothing else shows that they are stuck.
 func TestObjectsWithoutPodsAreDiagnosedSoon(t *testing.T) {
 	for kind, want := range map[string]time.Duration{"Deployment": 5 * time.Second, "PersistentVolumeClaim": time.Second, "Topic": time.Second} {
 		now := epoch
 		m := newMachine(Options{Diagnose: func(context.Context, plan.Object) Finding { return Finding{} }, Heartbeat: time.Hour}, now)
-		looked := time.Duration(-1)
+		diagnosedAt := time.Duration(-1)
 		var handle func(message)
 		handle = func(msg message) {
 			for _, eff := range append([]effect(nil), m.handle(now, msg)...) {
@@ -71,20 +71,20 @@ func TestObjectsWithoutPodsAreDiagnosedSoon(t *testing.T) {
 				case sendRequest:
 					handle(answered{eff.request, Outcome{Change: event.Created, Version: 1}, nil})
 				case startDiagnosis:
-					looked = now.Sub(epoch)
+					diagnosedAt = now.Sub(epoch)
 				}
 			}
 		}
 		groups := groupsOf("a: x")
 		groups[0].Objects[0].Kind = kind
 		handle(stageStarted{Stage{Phase: event.Phase{Name: "apply", Groups: groups}}, &StageRun{}})
-		for end := epoch.Add(10 * time.Second); now.Before(end) && looked < 0; now = now.Add(100 * time.Millisecond) {
+		for end := epoch.Add(10 * time.Second); now.Before(end) && diagnosedAt < 0; now = now.Add(100 * time.Millisecond) {
 			if w := m.wake(); !w.IsZero() && !w.After(now) {
 				handle(ticked{})
 			}
 		}
-		if looked != want {
-			t.Errorf("%s is looked into after %s, want %s", kind, looked, want)
+		if diagnosedAt != want {
+			t.Errorf("%s is diagnosed after %s, want %s", kind, diagnosedAt, want)
 		}
 	}
 }

@@ -1,7 +1,7 @@
-// Package run executes a plan: it decides what starts when, and handles time and commands. The
-// machine is pure and synchronous and makes all decisions; the Engine passes messages to it
-// and performs its effects. kube, kube/operation and kube/stack start Engines;
-// kube/cluster and kube/stack implement Cluster.
+// Package run executes a plan: it decides when each group starts, and handles timeouts, failures
+// and commands. The machine makes all decisions, synchronously and without side effects; the
+// Engine passes messages to it and performs its effects. kube, kube/operation and kube/stack
+// start Engines; kube/cluster and kube/stack implement Cluster.
 // The package imports only engine/event, engine/plan and engine/text.
 package run
 
@@ -33,16 +33,17 @@ type Options struct {
 	MaxGroups int
 	// Paused starts the run paused, before the first unit (R41, --step).
 	Paused bool
-	// Breakpoints are ids of groups: the run pauses before every unit with such an id, once each (R42).
+	// Breakpoints are the ids of groups with a breakpoint: the run pauses once before each of
+	// their units (R42).
 	Breakpoints []string
-	// DisabledBreakpoints are ids of groups whose breakpoints do not pause the run until they are enabled.
+	// DisabledBreakpoints are the ids of groups with a disabled breakpoint.
 	DisabledBreakpoints []string
 	// HoldOnFailure pauses the run when a group fails, also during a rollback (R44).
 	HoldOnFailure bool
-	// Heartbeat is how long no group changes its status before an event names the object that
-	// the run has waited for longest. The event repeats; 0 for never.
+	// Heartbeat is the interval of KindWaiting events while no group changes its status; 0 for none.
 	Heartbeat time.Duration
-	// Diagnose finds out why an object is not ready. It runs in a separate goroutine, with a short deadline.
+	// Diagnose finds out why an object is not ready. The engine calls it in a separate goroutine,
+	// with a short deadline. Nil means no diagnoses.
 	Diagnose func(ctx context.Context, o plan.Object) Finding
 }
 
@@ -83,24 +84,24 @@ func (f Finding) empty() bool { return f.Cause == "" && len(f.Lines) == 0 }
 type Engine struct {
 	opts  Options
 	inbox inbox
-	over  chan struct{} // closed when the loop has ended
+	done  chan struct{} // closed when the loop has ended
 
-	// ctx is the context of watches and diagnoses.
+	// ctx is the parent of all contexts of the run. Watches and diagnoses use it directly.
 	ctx    context.Context
 	cancel context.CancelFunc
 }
 
-// StageRun is a running stage to wait for.
+// StageRun is the handle of a running stage.
 type StageRun struct {
-	applied chan struct{} // closed when every request was answered
-	done    chan struct{} // closed when err is set
-	err     error
-	over    <-chan struct{}
+	applied    chan struct{} // closed when every request was answered
+	done       chan struct{} // closed when err is set
+	err        error
+	engineDone <-chan struct{}
 }
 
 // New starts an engine and publishes the opening event.
 func New(opts Options) *Engine {
-	e := &Engine{opts: opts, inbox: inbox{ready: make(chan struct{}, 1)}, over: make(chan struct{})}
+	e := &Engine{opts: opts, inbox: inbox{ready: make(chan struct{}, 1)}, done: make(chan struct{})}
 	e.ctx, e.cancel = context.WithCancel(context.Background())
 	l := &loop{Engine: e, machine: newMachine(opts, time.Now())}
 	l.newRequestContexts()
@@ -109,7 +110,7 @@ func New(opts Options) *Engine {
 	return e
 }
 
-// Announce publishes the phases to come, so that a screen can show them before they start.
+// Announce publishes phases before they start, so that a screen can show them.
 func (e *Engine) Announce(phases ...event.Phase) { e.inbox.put(announced{phases}) }
 
 // Publish adds an event from outside the engine: a warning, a hook's log, the notes. It
@@ -129,54 +130,46 @@ func (e *Engine) ServerUnreachable(since time.Time, reason string) {
 // ServerReachable reports that the API server is reachable again.
 func (e *Engine) ServerReachable() { e.inbox.put(serverReachable{}) }
 
-// Admit waits until the unit may start and marks it as running, for work before its stage,
-// such as deleting a hook's previous object. A later stage with this unit, or a second
-// Admit, does not wait again. The error is ErrAborted, ErrTimeout or ErrReplaced.
+// Admit waits until the unit may start and marks it as running. It is for work before the unit's
+// stage, such as deleting a hook's previous object. The stage, or a second Admit, does not wait
+// again. The error is ErrAborted, ErrTimeout or ErrReplaced.
 func (e *Engine) Admit(phase string, g *plan.Group) error {
 	w := &admission{unit: event.Unit{Phase: phase, Group: g.ID}, done: make(chan error, 1)}
 	return call(e, w.done, admitRequested{w}, ErrAborted)
 }
 
-// RequestContext returns the context for requests of the operation. It is cancelled by Stop,
-// windDownTime after an abort or the timeout, when a rollback or an edited revision starts
-// (call RequestContext again), and at the end.
+// RequestContext returns the context for requests of the operation. A Stop command cancels it at
+// once, an abort or the timeout after windDownTime. When a rollback or an edited revision starts,
+// it is cancelled and replaced: call RequestContext again.
 func (e *Engine) RequestContext() context.Context {
 	return ask(e, e.ctx, func(l *loop) context.Context { return l.requests })
 }
 
-// Verdict says which command, if any, ends the run.
-type Verdict struct {
-	// Abort is that command, or nil, also after a failure. If it is an Edit, another revision follows (R46).
-	Abort *event.Command
+// EndingCommand returns the accepted command that ends the run: Abort, Rollback, Stop, or Edit if
+// an edited revision follows (R46). It is nil if there is none, even after a failure. It may change
+// until the closing event, so StartRollback, StartEditedRevision and Finish check it again.
+func (e *Engine) EndingCommand() *event.Command {
+	return ask(e, &event.Command{Name: event.Abort}, func(l *loop) *event.Command { return l.machine.steering.abort })
 }
 
-// Verdict returns the verdict so far. Commands may change it until the closing event, so
-// StartRollback, StartEditedRevision and Finish check again.
-func (e *Engine) Verdict() Verdict {
-	ended := Verdict{Abort: &event.Command{Name: event.Abort}}
-	return ask(e, ended, func(l *loop) Verdict {
-		return Verdict{Abort: l.machine.steering.abort}
-	})
-}
-
-// StartRollback starts the rollback of a failed or aborted operation, with a new clock and
-// without breakpoints. It returns ErrAborted if an accepted command ends the run without a
+// StartRollback starts the rollback of a failed or aborted operation. Timeouts start over, and
+// breakpoints are deleted. It returns ErrAborted if an accepted command ends the run without a
 // rollback (R48).
 func (e *Engine) StartRollback(op event.Operation, reason string) error {
 	return e.transition(ErrAborted, func(m *machine) error { return m.startRollback(op, reason) })
 }
 
-// StartEditedRevision starts the edited revision and announces its phases, with a new clock and the
-// same breakpoints (R46). It returns ErrAborted if a later command replaced the Edit.
+// StartEditedRevision starts the edited revision and announces its phases. Timeouts start over, and
+// breakpoints are kept (R46). It returns ErrAborted if a later command replaced the Edit.
 func (e *Engine) StartEditedRevision(op event.Operation, reason string, phases ...event.Phase) error {
 	return e.transition(ErrAborted, func(m *machine) error { return m.startEditedRevision(op, reason, phases) })
 }
 
-// End is the end of an operation.
+// End is the outcome of an operation.
 type End struct {
 	Status  event.Status // Succeeded, Failed or Aborted
 	Message string       // one line
-	Exit    int          // exit code
+	Exit    int          // exit code, see event.ExitFailed
 	Release string       // see Event.Release
 	Outcome string       // see Event.Outcome
 	// Object, Cause and Evidence describe a failure outside the engine.
@@ -185,22 +178,23 @@ type End struct {
 	Evidence []string
 }
 
-// Finish publishes the closing event, ends the watches and the loop, and closes the feed. It
-// returns ErrAborted if an accepted command aborts the run but end is not Aborted: then the
-// Verdict changed, and the engine continues until the next Finish (R48).
+// Finish publishes the closing event, ends the watches and the loop, and closes the feed. If an
+// accepted command aborts the run but end is not Aborted, it returns ErrAborted, and the engine
+// continues until the next Finish (R48).
 func (e *Engine) Finish(end End) error {
 	err := e.transition(nil, func(m *machine) error { return m.finish(end) })
 	if err == nil {
-		<-e.over
+		<-e.done
 	}
 	return err
 }
 
-// Close is like Finish, but if a command was accepted in the meantime, the run ends as aborted (R48).
+// Close is Finish for callers that cannot react to an abort: if an accepted command aborts the
+// run, it ends as Aborted (R48).
 func (e *Engine) Close(end End) {
 	if e.Finish(end) != nil {
 		end.Status = event.Aborted
-		end.Exit = 3
+		end.Exit = event.ExitAborted
 		_ = e.Finish(end) // never refused
 	}
 }
@@ -223,10 +217,10 @@ func call[T any](e *Engine, reply <-chan T, msg message, ended T) T {
 	select {
 	case answer := <-reply:
 		return answer
-	case <-e.over:
+	case <-e.done:
 	}
 	select {
-	case answer := <-reply: // arrived together with the end
+	case answer := <-reply: // the loop replied before it ended
 		return answer
 	default:
 		return ended
@@ -235,7 +229,7 @@ func call[T any](e *Engine, reply <-chan T, msg message, ended T) T {
 
 // Start starts a stage. One stage runs at a time.
 func (e *Engine) Start(s Stage) *StageRun {
-	r := &StageRun{applied: make(chan struct{}), done: make(chan struct{}), over: e.over}
+	r := &StageRun{applied: make(chan struct{}), done: make(chan struct{}), engineDone: e.done}
 	e.inbox.put(stageStarted{s, r})
 	return r
 }
@@ -243,14 +237,14 @@ func (e *Engine) Start(s Stage) *StageRun {
 // Run runs a stage to its end. The error is a *StageError.
 func (e *Engine) Run(s Stage) error { return e.Start(s).Wait() }
 
-// WaitApplied waits until every request of the stage was answered, or the stage ended; then it
+// WaitApplied waits until every request of the stage was answered. If the stage ends first, it
 // returns the stage's error.
 func (r *StageRun) WaitApplied() error {
 	select {
 	case <-r.applied:
 		return nil
 	case <-r.done:
-	case <-r.over:
+	case <-r.engineDone:
 	}
 	return r.Wait()
 }
@@ -260,7 +254,7 @@ func (r *StageRun) Wait() error {
 	select {
 	case <-r.done:
 		return r.err
-	case <-r.over:
+	case <-r.engineDone:
 		return &StageError{Cause: ErrAborted}
 	}
 }

@@ -14,7 +14,7 @@ import (
 
 const sec = time.Second
 
-func TestGroupsStartAsSoonAsTheirGatesAreReady(t *testing.T) { // R14
+func TestGroupsStartWhenTheirDependenciesAreReady(t *testing.T) { // R14
 	fake := newFake(map[string]behaviour{"x": {ready: 1 * sec}, "y": {ready: 5 * sec}, "z": {ready: sec}})
 	trace, err := run(t, Options{}, Stage{Phase: event.Phase{Groups: groupsOf("a: x", "b: y", "c < a: z", "d < b c: w")}}, fake, nil)
 	if err != nil {
@@ -66,7 +66,7 @@ func TestAStaleStatusDoesNotCount(t *testing.T) { // R22
 	want(t, trace, "0.0s c:a running", "2.0s c:a ready")
 }
 
-func TestParallelIsTheMostRequestsUnderWay(t *testing.T) {
+func TestMaxRequests(t *testing.T) {
 	fake := newFake(map[string]behaviour{"o1": {request: sec}, "o2": {request: sec}, "o3": {request: sec}, "o4": {request: sec}, "o5": {request: sec}})
 	trace, err := run(t, Options{MaxRequests: 2}, Stage{Phase: event.Phase{Groups: groupsOf("a: o1 o2 o3", "b: o4 o5")}}, fake, nil)
 	if err != nil {
@@ -78,7 +78,7 @@ func TestParallelIsTheMostRequestsUnderWay(t *testing.T) {
 	want(t, trace, "0.0s c:a running", "0.0s c:b running", "2.0s c:a ready", "3.0s c:b ready")
 }
 
-func TestReadinessTimeoutIsPerResource(t *testing.T) { // R25
+func TestReadinessTimeoutIsPerObject(t *testing.T) { // R25
 	fake := newFake(map[string]behaviour{"x": {never: true}, "y": {}})
 	opts := Options{Diagnose: func(context.Context, plan.Object) Finding {
 		return Finding{Cause: "image cannot be pulled", Lines: []string{"event"}}
@@ -97,9 +97,9 @@ func TestReadinessTimeoutIsPerResource(t *testing.T) { // R25
 	}
 }
 
-// TestDecidedFailuresAreReported: the readiness expression that decided a failure is part of
-// the cause, even if the diagnosis no longer sees that state (R23).
-func TestDecidedFailuresAreReported(t *testing.T) {
+// TestDeclaredFailuresKeepTheirExpression: the readiness expression that declared a failure is part
+// of the cause, even if the diagnosis no longer sees that state (R23).
+func TestDeclaredFailuresKeepTheirExpression(t *testing.T) {
 	const holds = "readiness-failure {.phase} == Broken is true (phase is Broken)"
 	for _, tt := range []struct {
 		found Finding
@@ -110,13 +110,13 @@ func TestDecidedFailuresAreReported(t *testing.T) {
 		{Finding{Cause: "image cannot be pulled"}, holds + "; image cannot be pulled"},
 		{Finding{Cause: holds + "; Ready is False: no disk"}, holds + "; Ready is False: no disk"},
 	} {
-		fake := newFake(map[string]behaviour{"x": {failed: holds, ready: sec, decided: true}})
+		fake := newFake(map[string]behaviour{"x": {failed: holds, ready: sec, declared: true}})
 		trace, _ := run(t, Options{Diagnose: func(context.Context, plan.Object) Finding { return tt.found }}, Stage{Phase: event.Phase{Groups: groupsOf("a: x")}}, fake, nil)
 		want(t, trace, "0.0s c:a running", "1.0s c:a failed (Pod/x: "+tt.cause+")", "1.0s diagnosis c:a Pod/x ("+tt.cause+")")
 	}
 }
 
-func TestWhatIsNotReadyIsLookedInto(t *testing.T) {
+func TestObjectsThatAreNotReadyAreDiagnosed(t *testing.T) {
 	fake := newFake(map[string]behaviour{"x": {ready: 40 * sec}, "y": {ready: 3 * sec}})
 	start := time.Now()
 	opts := Options{Diagnose: func(_ context.Context, o plan.Object) Finding {
@@ -127,7 +127,7 @@ func TestWhatIsNotReadyIsLookedInto(t *testing.T) {
 	}}
 	trace, err := run(t, opts, Stage{Phase: event.Phase{Groups: groupsOf("a: x", "b: y")}}, fake, func(b *bench) {
 		start = time.Now()
-		b.e.Command(event.Command{Name: event.Pause}) // stops the clock of the run, but not this one
+		b.e.Command(event.Command{Name: event.Pause}) // diagnoses continue during a pause
 	})
 	if err != nil {
 		t.Fatal(err)
@@ -153,7 +153,7 @@ func TestTimeoutEndsTheOperation(t *testing.T) { // R25
 		"30.0s c:b skipped (not started: c:a failed)")
 }
 
-func TestPausedTimeCountsForNoTimeout(t *testing.T) { // R25
+func TestTimeoutsIgnorePausedTime(t *testing.T) { // R25
 	fake := newFake(map[string]behaviour{"x": {never: true}})
 	opts := Options{Operation: event.Operation{Timeout: 60 * sec}}
 	trace, _ := run(t, opts, Stage{ObjectTimeout: 10 * sec, Phase: event.Phase{Groups: groupsOf("a: x")}}, fake, func(b *bench) {
@@ -191,7 +191,7 @@ func TestARefusedApplyFailsTheGroup(t *testing.T) {
 	}
 }
 
-func TestHeartbeatNamesTheOldest(t *testing.T) {
+func TestHeartbeatNamesTheObjectThatWaitsLongest(t *testing.T) {
 	fake := newFake(map[string]behaviour{"x": {ready: 30 * sec}, "y": {ready: 15 * sec, request: sec}})
 	trace, err := run(t, Options{Heartbeat: 10 * sec}, Stage{Phase: event.Phase{Groups: groupsOf("a: x", "b: y")}}, fake, nil)
 	if err != nil {
@@ -214,7 +214,7 @@ func TestRemovalWaitsUntilGone(t *testing.T) { // R31
 	want(t, trace, "0.0s c:a running", "0.0s c:b running", "0.0s c:b gone", "3.0s c:a gone", "3.0s c:c running", "3.0s c:c gone")
 }
 
-func TestRemovalThatIsNotWaitedFor(t *testing.T) { // R27
+func TestRemovalWithoutAwait(t *testing.T) { // R27
 	fake := newFake(map[string]behaviour{"x": {gone: 3 * sec}, "y": {outcome: event.Kept, request: sec}, "z": {outcome: event.Absent}})
 	s := Stage{Phase: event.Phase{Name: "remove", Kind: event.PhaseRemove, Groups: groupsOf("a: x", "b: y z")}, Await: func(*plan.Group) bool { return false }}
 	trace, err := run(t, Options{}, s, fake, nil)
@@ -224,7 +224,7 @@ func TestRemovalThatIsNotWaitedFor(t *testing.T) { // R27
 	want(t, trace, "0.0s c:a running", "0.0s c:b running", "0.0s c:a applied", "1.0s c:b applied", "1.0s c:b gone")
 }
 
-func TestAdmitGatesWorkOutsideOfAStage(t *testing.T) { // R40, R41
+func TestAdmitDelaysWorkOutsideAStage(t *testing.T) { // R40, R41
 	synctest.Test(t, func(t *testing.T) {
 		feed := &event.Feed{}
 		b := &bench{t: t, feed: feed, from: time.Now()}
@@ -254,7 +254,8 @@ func TestAdmitGatesWorkOutsideOfAStage(t *testing.T) { // R40, R41
 	})
 }
 
-// TestUnitWithoutStage: a unit that was admitted, but whose stage never starts, ends without a word about objects in flight.
+// TestUnitWithoutStage: if a unit was admitted but its stage never starts, its last message says
+// that no object was applied.
 func TestUnitWithoutStage(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		feed := &event.Feed{}
@@ -287,8 +288,8 @@ func TestRollbackHasItsOwnClockAndAbort(t *testing.T) { // R33, R43
 		b.e.Announce(apply)
 		b.e.Command(event.Command{Name: event.Rollback})
 		err := b.e.Run(Stage{Phase: apply, Cluster: newFake(nil)})
-		if v := b.e.Verdict(); !errors.Is(err, ErrAborted) || v.Abort == nil || v.Abort.Name != event.Rollback {
-			t.Fatalf("error %v, verdict %+v", err, v)
+		if c := b.e.EndingCommand(); !errors.Is(err, ErrAborted) || c == nil || c.Name != event.Rollback {
+			t.Fatalf("error %v, ended by %+v", err, c)
 		}
 		b.at(20 * sec)
 		b.e.StartRollback(event.Operation{Name: "uninstall", Timeout: 10 * sec}, "aborted")
@@ -339,7 +340,7 @@ func TestUnitsThatNeverStartAreReported(t *testing.T) { // R26
 	})
 }
 
-func TestARollbackDoesNotTurnBackWhatWasReady(t *testing.T) {
+func TestARollbackIgnoresObservationsOfEarlierStages(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		feed := &event.Feed{}
 		e := New(Options{Feed: feed})
@@ -364,9 +365,9 @@ func TestARollbackDoesNotTurnBackWhatWasReady(t *testing.T) {
 	})
 }
 
-// TestVaguerFindingsReplaceNothing: a cause stays with the failure, whatever is observed
-// later.
-func TestVaguerFindingsReplaceNothing(t *testing.T) {
+// TestSymptomsDoNotReplaceACause: a failure keeps its cause, even if later diagnoses find only
+// symptoms.
+func TestSymptomsDoNotReplaceACause(t *testing.T) {
 	fake := newFake(map[string]behaviour{"x": {never: true}})
 	asked := 0
 	opts := Options{Diagnose: func(context.Context, plan.Object) Finding {

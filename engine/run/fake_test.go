@@ -25,8 +25,8 @@ type fakeCluster struct {
 	order   []string // the calls, by kind and name
 	version uint64
 	flight  int
-	most    int
-	flown   map[string]int // maximum number of concurrent requests per object
+	most    int            // maximum number of concurrent requests
+	mostFor map[string]int // the same per object
 	flying  map[string]int
 }
 
@@ -37,18 +37,18 @@ type behaviour struct {
 	ready    time.Duration // time from the response until it is ready
 	never    bool          // never ready
 	failed   string        // fails instead, after ready, with this message
-	decided  bool          // failed is the cause
+	declared bool          // a readiness expression declared the failure
 	gone     time.Duration // duration of its removal
 	outcome  event.Change
 	untilTry int // number of attempts with the failure or error
 	stale    bool
 	hang     bool          // the request returns only when it is cancelled
 	blocked  time.Duration // the first apply finds an object of the same name, which is gone after this; -1 for never
-	held     bool          // never gone after its deletion
+	stuck    bool          // never gone after its deletion
 }
 
 func newFake(script map[string]behaviour) *fakeCluster {
-	return &fakeCluster{script: script, reports: map[plan.Object]func(Observation){}, calls: map[string]int{}, flown: map[string]int{}, flying: map[string]int{}}
+	return &fakeCluster{script: script, reports: map[plan.Object]func(Observation){}, calls: map[string]int{}, mostFor: map[string]int{}, flying: map[string]int{}}
 }
 
 func (f *fakeCluster) Watch(ctx context.Context, g *plan.Group, report func(Observation)) {
@@ -70,7 +70,7 @@ func (f *fakeCluster) enter(o plan.Object) (behaviour, int, func(Observation)) {
 	f.most = max(f.most, f.flight)
 	f.calls[o.Name]++
 	f.flying[o.Name]++
-	f.flown[o.Name] = max(f.flown[o.Name], f.flying[o.Name])
+	f.mostFor[o.Name] = max(f.mostFor[o.Name], f.flying[o.Name])
 	f.order = append(f.order, o.String())
 	return f.script[o.Name], f.calls[o.Name], f.reports[o]
 }
@@ -140,7 +140,7 @@ func (f *fakeCluster) Apply(ctx context.Context, _ *plan.Group, o plan.Object) (
 		}
 		switch {
 		case b.failed != "" && broken:
-			report(Observation{Object: o, Status: event.Failed, Message: b.failed, FailureDeclared: b.decided, Version: f.next()})
+			report(Observation{Object: o, Status: event.Failed, Message: b.failed, FailureDeclared: b.declared, Version: f.next()})
 		case b.never && broken:
 			report(Observation{Object: o, Status: event.InProgress, Message: "0 of 1 available", Version: f.next()})
 		default:
@@ -165,7 +165,7 @@ func (f *fakeCluster) Delete(ctx context.Context, _ *plan.Group, o plan.Object) 
 		if !f.wait(b.gone) {
 			return
 		}
-		if b.held {
+		if b.stuck {
 			report(Observation{Object: o, Status: event.Deleting, Message: "waiting for finalizers example.com/held", Version: f.next()})
 			return
 		}

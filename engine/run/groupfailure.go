@@ -10,8 +10,7 @@ import (
 	"lockstep/engine/plan"
 )
 
-// fail ends a group as failed. If the cause is unknown, it first starts a diagnosis and
-// publishes the failure with its result.
+// fail ends a group as failed. If the cause is not known, the failure is published after a diagnosis.
 //
 // Rule R26: after a failure no further group starts; running ones finish
 func (s *stage) fail(g *group, o *object, f *failure) {
@@ -25,13 +24,13 @@ func (s *stage) fail(g *group, o *object, f *failure) {
 		}
 	}
 	f.group = g
+	f.object = o
 	f.Failure = Failure{Group: g.Group, Object: o.actual()}
 	g.status = event.Failed
-	f.known = &o.found
 	s.failures = append(s.failures, f)
 	s.unblock(g)
 	if f.certainty != causeKnown && s.m.opts.Diagnose != nil {
-		s.busy.diagnoses++
+		s.diagnosing++
 		s.m.do(startDiagnosis{diagnosis{stage: s, group: g, object: o, actual: f.Object, round: g.attempt.round, failure: f}})
 		return
 	}
@@ -42,7 +41,7 @@ func (s *stage) fail(g *group, o *object, f *failure) {
 func (s *stage) reportFailures() {
 	for _, f := range s.failures {
 		if f.state == failureDiagnosing {
-			s.reportFailure(f, *f.known)
+			s.reportFailure(f, f.object.found)
 		}
 	}
 	if len(s.failures) > 0 && s.m.firstFailure == nil {
@@ -82,7 +81,7 @@ func (s *stage) diagnosed(d diagnosis, found Finding) {
 		return
 	}
 	o.pace.addCost(s.m.now, found.Requests)
-	s.busy.diagnoses--
+	s.diagnosing--
 	o.setFinding(d.failure.withDecidingCause(found))
 	s.reportFailure(d.failure, o.found)
 	if o.found.Cause != "" || !found.empty() {
@@ -107,8 +106,7 @@ func (s *stage) diagnosedWaiting(d diagnosis, found Finding) {
 	}
 }
 
-// withDecidingCause puts the cause that decided the failure first, because a later diagnosis
-// may not find it.
+// withDecidingCause puts the symptom first if it is a cause, because the diagnosis may not find it.
 func (f *failure) withDecidingCause(found Finding) Finding {
 	switch {
 	case f.certainty != causePartial || strings.Contains(found.Cause, f.symptom):
@@ -131,7 +129,7 @@ func (s *stage) reportFinding(g *group, o *object, actual plan.Object, lines []s
 	})
 }
 
-// setFinding stores a finding. A vaguer one never replaces a better one.
+// setFinding stores a finding, unless it is only a symptom and a cause is known.
 func (o *object) setFinding(found Finding) {
 	if found.Cause != "" && (!found.Symptom || o.found.Cause == "" || o.found.Symptom) {
 		found.Lines = nil
@@ -139,25 +137,25 @@ func (o *object) setFinding(found Finding) {
 	}
 }
 
-// blame is the failed group that another group waits for, directly or indirectly, and the gate
-// through which it waits. The zero value means none.
-type blame struct{ failed, gate string }
+// blame is the failed group that another group waits for, directly or indirectly, and the direct
+// dependency through which it waits. The zero value means none.
+type blame struct{ failed, via string }
 
-// blame finds the failed group that keeps g from starting; cache has the results so far.
+// blame finds the failed group that keeps g from starting. cache has earlier results.
 func (s *stage) blame(g *group, cache map[*group]blame) blame {
 	if b, ok := cache[g]; ok {
 		return b
 	}
 	cache[g] = blame{}
 	for _, id := range g.def.After {
-		gate := s.byID[id]
+		dependency := s.byID[id]
 		switch {
-		case gate == nil:
+		case dependency == nil:
 			continue
-		case gate.status == event.Failed:
+		case dependency.status == event.Failed:
 			cache[g] = blame{id, id}
 		default:
-			cache[g] = blame{s.blame(gate, cache).failed, id}
+			cache[g] = blame{s.blame(dependency, cache).failed, id}
 		}
 		if cache[g].failed != "" {
 			break
@@ -169,8 +167,8 @@ func (s *stage) blame(g *group, cache map[*group]blame) blame {
 // whySkipped names the failed group that g waits for, and the reason for an inferred dependency.
 func (g *group) whySkipped(b blame, cause error) string {
 	switch {
-	case b.failed != "" && g.def.Why[b.gate] != "":
-		return "not started: " + b.failed + " failed; " + g.def.Why[b.gate]
+	case b.failed != "" && g.def.Why[b.via] != "":
+		return "not started: " + b.failed + " failed; " + g.def.Why[b.via]
 	case b.failed != "":
 		return "not started: " + b.failed + " failed"
 	case errors.Is(cause, ErrReplaced):

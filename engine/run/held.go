@@ -6,10 +6,10 @@ import (
 	"lockstep/engine/event"
 )
 
-// heldFailure returns the failure that holds the run: the last one that was not given up. It
-// returns nil if the run is not held.
+// heldFailure returns the failure that holds the run, the latest if there are several. It is nil if
+// the run is not held.
 //
-// Rule R44: a failure is held until it is accepted, retried or given up
+// Rule R44: a failure holds the run until it is re-checked, retried or given up
 func (m *machine) heldFailure() *failure {
 	if m.stage == nil || !m.opts.HoldOnFailure || m.windingDown() {
 		return nil
@@ -22,7 +22,7 @@ func (m *machine) heldFailure() *failure {
 	return nil
 }
 
-// resolveFailures re-checks, retries or gives up the named failed group, or all failed groups if none is named.
+// resolveFailures re-checks, retries or gives up the named group, or all failed groups if none is named.
 func (m *machine) resolveFailures(command event.CommandName, target event.Unit) string {
 	if m.heldFailure() == nil {
 		return "no group has failed"
@@ -44,8 +44,7 @@ func (m *machine) resolveFailures(command event.CommandName, target event.Unit) 
 	}
 	s.failures = slices.DeleteFunc(s.failures, func(f *failure) bool { return slices.Contains(chosen, f) })
 	m.reportRun()
-	// Earlier groups may be running again.
-	s.ended = 0
+	s.ended = 0 // groups that had ended are running again
 	s.fullyQueued = 0
 	for _, f := range chosen {
 		m.setUnit(f.group.unit, event.Running, "")
@@ -58,7 +57,8 @@ func (m *machine) resolveFailures(command event.CommandName, target event.Unit) 
 	return ""
 }
 
-// recheck waits for a failed group again without applying it, because it may have been fixed in the cluster.
+// recheck waits for the objects of a failed group again without applying them: somebody may have
+// fixed them in the cluster.
 func (s *stage) recheck(g *group) {
 	g.attempt.round++
 	g.attempt.rechecking = true

@@ -7,22 +7,21 @@ import (
 	"lockstep/engine/plan"
 )
 
-// indexes compares the indexes of the stage, which save a scan of all groups per message,
-// with the result of such a scan.
-func (x *simulation) indexes() {
+// checkIndexes compares the indexes of the stage with a scan of all groups.
+func (x *simulation) checkIndexes() {
 	m := x.m
 	s := m.stage
 	if s == nil || m.windingDown() {
 		return
 	}
-	open, over := []*group{}, true
+	startable, over := []*group{}, true
 	for _, g := range s.groups {
-		if g.attempt.number == 0 && g.pendingGates == 0 && !g.status.Over() {
-			open = append(open, g)
+		if g.attempt.number == 0 && g.pendingDependencies == 0 && !g.status.Over() {
+			startable = append(startable, g)
 		}
 		over = over && g.status.Over()
 		if g.status == event.Applied && g.attempt.notDone != notDone(g) {
-			x.r.fail("%v has %d objects that are not done, counted are %d", g.Unit, notDone(g), g.attempt.notDone)
+			x.r.fail("%v has %d objects that are not done, but its counter is %d", g.Unit, notDone(g), g.attempt.notDone)
 		}
 		if n := len(g.memberships); n > 0 {
 			c := g.memberships[n-1].cohort
@@ -32,11 +31,11 @@ func (x *simulation) indexes() {
 			}
 		}
 	}
-	if listed := slices.DeleteFunc(slices.Clone(s.candidates), func(g *group) bool { return g.attempt.number > 0 }); !slices.Equal(listed, open) {
-		x.r.fail("R14: %d groups are listed as open, want %d", len(listed), len(open))
+	if listed := slices.DeleteFunc(slices.Clone(s.candidates), func(g *group) bool { return g.attempt.number > 0 }); !slices.Equal(listed, startable) {
+		x.r.fail("R14: %d groups are listed as startable, want %d", len(listed), len(startable))
 	}
-	if s.allOver() != over {
-		x.r.fail("all groups are over: %t, want %t", s.allOver(), over)
+	if s.allEnded() != over {
+		x.r.fail("allEnded is %t, want %t", s.allEnded(), over)
 	}
 	for _, g := range s.groups[:s.fullyQueued] {
 		if g.attempt.number == 0 || g.attempt.queued < len(g.objects) {

@@ -14,10 +14,10 @@ func removal(lines ...string) Stage {
 	return Stage{Phase: event.Phase{Name: "remove", Kind: event.PhaseRemove, Groups: groupsOf(lines...)}, ObjectTimeout: 30 * time.Second, Lenient: true}
 }
 
-// TestLenientRemoval: an object that does not go delays the groups after it for Readiness at
-// most, an object that no group waits for gets goneGrace, and nothing fails (R30).
+// TestLenientRemoval: if an object does not disappear, groups that wait for it start after
+// ObjectTimeout; if no group waits for it, the stage ends after goneGrace. Nothing fails (R30).
 func TestLenientRemoval(t *testing.T) {
-	fake := newFake(map[string]behaviour{"a": {gone: time.Second}, "b": {held: true}, "c": {held: true}})
+	fake := newFake(map[string]behaviour{"a": {gone: time.Second}, "b": {stuck: true}, "c": {stuck: true}})
 	trace, err := run(t, Options{}, removal("a: a", "b < a: b", "c < b: c", "d: d"), fake, nil)
 	if err != nil {
 		t.Errorf("error %v", err)
@@ -26,9 +26,10 @@ func TestLenientRemoval(t *testing.T) {
 		"31.0s c:b applied (still being deleted, not checked)", "31.0s c:c running", "33.0s c:c applied (still being deleted, not checked)")
 }
 
-// TestLenientRemovalInUse: an object that cannot go by itself is no longer waited for.
+// TestLenientRemovalInUse: the removal stops waiting for an object once a diagnosis says that
+// waiting does not help.
 func TestLenientRemovalInUse(t *testing.T) {
-	fake := newFake(map[string]behaviour{"data": {held: true}})
+	fake := newFake(map[string]behaviour{"data": {stuck: true}})
 	diagnose := func(context.Context, plan.Object) Finding {
 		return Finding{Cause: "in use by pod user", Fails: true}
 	}
@@ -42,7 +43,7 @@ func TestLenientRemovalInUse(t *testing.T) {
 // TestLenientRemovalTimesOut: after the operation's timeout, the rest is deleted without
 // waiting (R30).
 func TestLenientRemovalTimesOut(t *testing.T) {
-	fake := newFake(map[string]behaviour{"a": {held: true}, "b": {held: true}, "c": {held: true}})
+	fake := newFake(map[string]behaviour{"a": {stuck: true}, "b": {stuck: true}, "c": {stuck: true}})
 	trace, err := run(t, Options{Operation: event.Operation{Timeout: 10 * time.Second}}, removal("a: a", "b < a: b", "c < b: c"), fake, nil)
 	if err != nil {
 		t.Errorf("error %v", err)
@@ -58,7 +59,7 @@ func TestLenientRemovalWithoutAnswers(t *testing.T) {
 	trace, err := run(t, Options{Operation: event.Operation{Timeout: 10 * time.Second}}, removal("a: a"), fake, func(b *bench) {
 		b.at(15 * time.Second)
 		if s := b.feed.Events(); s[len(s)-1].Status == event.Failed {
-			b.t.Error("it has failed before its time")
+			b.t.Error("the group failed before windDownTime had passed")
 		}
 		b.at(21 * time.Second)
 		if b.fake.inFlight() > 0 {
@@ -71,7 +72,7 @@ func TestLenientRemovalWithoutAnswers(t *testing.T) {
 }
 
 // TestBlockedByItsOwnName: an object is applied again once the older one of the same name is
-// gone; until then its wave is not over (R30).
+// gone. Until then its wave does not end (R30).
 func TestBlockedByItsOwnName(t *testing.T) {
 	fake := newFake(map[string]behaviour{"a": {blocked: 3 * time.Second}})
 	trace, err := run(t, Options{}, Stage{Phase: event.Phase{Name: "apply", Kind: event.PhaseApply, Groups: groupsOf("a: a, b")}, ObjectTimeout: 10 * time.Second}, fake, nil)
@@ -84,13 +85,13 @@ func TestBlockedByItsOwnName(t *testing.T) {
 	}
 }
 
-// TestBlockedForGood: if the older object does not go, the group times out, and the groups
+// TestBlockedForGood: if the older object does not disappear, the group times out, and the groups
 // that started with it continue.
 func TestBlockedForGood(t *testing.T) {
 	fake := newFake(map[string]behaviour{"a": {blocked: -1}})
 	trace, err := run(t, Options{}, Stage{Phase: event.Phase{Name: "apply", Kind: event.PhaseApply, Groups: groupsOf("a: ConfigMap/a, b", "c: ConfigMap/c, d")}, ObjectTimeout: 10 * time.Second}, fake, nil)
 	if err == nil {
-		t.Error("it has succeeded")
+		t.Error("the stage succeeded")
 	}
 	want(t, trace, "0.0s c:a running", "0.0s c:c running",
 		"10.0s c:a failed (ConfigMap/a: not ready after 10s (--readiness-timeout): in-progress, an object of this name is still being deleted: waiting for finalizers example.com/held)", "10.0s c:c ready")

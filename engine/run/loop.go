@@ -6,14 +6,11 @@ import (
 	"time"
 )
 
-// loop is the goroutine that owns the machine: it passes messages to it and performs its effects.
+// loop owns the machine: it passes messages to it and performs its effects, in one goroutine.
 type loop struct {
 	*Engine
 	machine *machine
-	timer   *time.Timer
-	// requests is cancelled by Stop or windDownTime after an abort or the timeout, and replaced
-	// for a rollback or an edited revision. It contains the context of retries, which ends
-	// earlier, when the run winds down.
+	// requests is the result of RequestContext. It carries the result of RetryContext as a value.
 	requests       context.Context
 	cancelRequests context.CancelFunc
 	endRetries     context.CancelCauseFunc
@@ -23,26 +20,26 @@ type loop struct {
 const diagnoseTimeout = 5 * time.Second
 
 func (l *loop) run() {
-	defer close(l.over)
+	defer close(l.done)
 	defer l.opts.Feed.Close()
 	defer l.cancel()
-	l.timer = time.NewTimer(time.Hour)
-	defer l.timer.Stop()
+	timer := time.NewTimer(0)
+	defer timer.Stop()
 	for {
 		if wake := l.machine.wake(); wake.IsZero() {
-			l.timer.Stop()
+			timer.Stop()
 		} else {
-			l.timer.Reset(max(time.Until(wake), 0))
+			timer.Reset(max(time.Until(wake), 0))
 		}
 		select {
-		case <-l.inbox.ready: // sent by put; never closed
+		case <-l.inbox.ready:
 			for _, msg := range l.inbox.drain() {
 				l.handle(msg)
 				if l.machine.ended {
 					return
 				}
 			}
-		case <-l.timer.C: // sent by the timer, at the last wake
+		case <-timer.C:
 			l.handle(ticked{})
 		}
 	}
@@ -103,8 +100,8 @@ func (l *loop) newRequestContexts() {
 	l.endRetries = end
 }
 
-// RetryContext returns the context that ends when the run stops retrying requests: after an abort
-// or the timeout. If ctx does not derive from the run's request context, RetryContext returns ctx.
+// RetryContext returns the context that ends when the run stops retrying requests, at an abort or
+// the timeout. If ctx does not derive from a RequestContext, RetryContext returns ctx.
 func RetryContext(ctx context.Context) context.Context {
 	if retries, ok := ctx.Value(retryKey{}).(context.Context); ok {
 		return retries
@@ -128,8 +125,8 @@ func (l *loop) send(r request) {
 	}()
 }
 
-// diagnose runs a diagnosis with a time limit, because a failure is published only after its
-// diagnosis, even if that hangs.
+// diagnose runs a diagnosis with a time limit: a failure is published only after its diagnosis,
+// which could hang.
 func (l *loop) diagnose(d diagnosis) {
 	ctx, cancel := context.WithTimeout(l.ctx, diagnoseTimeout)
 	found := make(chan Finding, 1)

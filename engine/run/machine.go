@@ -9,8 +9,8 @@ import (
 	"lockstep/engine/text"
 )
 
-// machine is the state machine of a run. It is pure and synchronous: a message comes in
-// with its time, effects come out. It never blocks and has no goroutines.
+// machine is the state machine of a run: a message comes in with its time, effects come out. It
+// never blocks, reads no clock and starts no goroutines.
 type machine struct {
 	opts     Options
 	now      time.Time // of the current message
@@ -22,13 +22,13 @@ type machine struct {
 	readinessClock clock
 	outage         outage
 	units          units
-	admissions     []*admission
-	stage          *stage // nil between stages
-	cohort         *cohort
+	admissions     []*admission // the oldest first
+	stage          *stage       // nil between stages
+	cohort         *cohort      // groups that started since the current message came in, nil if none
 	timeouts       timeouts
 	rollback       rollback
-	era            int      // counts rollbacks and edited revisions; observations of an earlier era are ignored
-	firstFailure   *Failure // that was not fixed; it explains the end of the run
+	epoch          int      // counts rollbacks and edited revisions; observations of an earlier epoch are ignored
+	firstFailure   *Failure // of a group that stayed failed; it explains the end of the run
 	ended          bool
 }
 
@@ -38,7 +38,7 @@ type rollback struct {
 	warned bool
 }
 
-// newMachine returns an opened run; the opening events are the first effects.
+// newMachine returns a machine whose first effects are the opening events.
 func newMachine(opts Options, now time.Time) *machine {
 	if opts.MaxRequests <= 0 {
 		opts.MaxRequests = 32
@@ -101,7 +101,7 @@ func (m *machine) announce(phases []event.Phase) {
 		u, added := m.units.add(g.Unit())
 		switch {
 		case !added:
-		case m.breakpointRequested(g.ID):
+		case slices.Contains(m.opts.Breakpoints, g.ID):
 			m.setBreakpoint(u, breakpointSet)
 		case slices.Contains(m.opts.DisabledBreakpoints, g.ID):
 			m.setBreakpoint(u, breakpointDisabled)
@@ -138,15 +138,15 @@ func (m *machine) advance() {
 	}
 	s.sendQueued()
 	s.reportApplied()
-	if !s.busy.blocking() && m.heldFailure() == nil && (s.failing() && s.running() == 0 || s.allOver()) {
+	if !s.waitingForAnswers() && m.heldFailure() == nil && (s.failing() && s.running() == 0 || s.allEnded()) {
 		s.close(nil)
 	}
 }
 
-// windingDown reports whether nothing more may start, until a rollback starts.
+// windingDown reports whether nothing more may start until a rollback or an edited revision.
 func (m *machine) windingDown() bool { return m.steering.abort != nil || m.timeouts.expired }
 
-// windDown winds down after an abort or the timeout: nothing starts, waits end, requests in flight finish (R43).
+// windDown ends the stage after an abort or the timeout, as soon as no request is in flight (R43).
 func (m *machine) windDown() {
 	cause := ErrAborted
 	switch {
@@ -159,7 +159,7 @@ func (m *machine) windDown() {
 		m.do(replyAdmit{a, cause})
 	}
 	m.admissions = nil
-	if !m.timeouts.windDownStarted { // also between two stages, when Helm sends requests
+	if !m.timeouts.windDownStarted { // even between stages: Helm sends requests then
 		m.timeouts.windDownStarted = true
 		m.timeouts.cancelAt = m.now.Add(windDownTime)
 		if m.stage != nil && m.stage.operationTimedOut { // its requests already had windDownTime
@@ -169,7 +169,7 @@ func (m *machine) windDown() {
 	}
 	if s := m.stage; s != nil {
 		s.queue = nil
-		if !s.busy.blocking() {
+		if !s.waitingForAnswers() {
 			s.close(cause)
 		}
 	}
@@ -203,13 +203,8 @@ func (m *machine) startEditedRevision(op event.Operation, reason string, phases 
 		return ErrAborted
 	}
 	m.skipUnits(ErrReplaced.Error())
-	m.opts.Breakpoints = nil
-	m.opts.DisabledBreakpoints = nil
-	for _, u := range m.units.all {
-		if u.breakpoint == breakpointSet && !m.breakpointRequested(u.Group) {
-			m.opts.Breakpoints = append(m.opts.Breakpoints, u.Group)
-		}
-	}
+	m.opts.Breakpoints = m.units.withBreakpoint(breakpointSet)
+	m.opts.DisabledBreakpoints = m.units.withBreakpoint(breakpointDisabled)
 	m.units = units{}
 	m.firstFailure = nil
 	m.opts.Operation = op
@@ -227,7 +222,7 @@ func (m *machine) startEditedRevision(op event.Operation, reason string, phases 
 // startOver resets requests, steering and clocks for a rollback or an edited revision.
 func (m *machine) startOver() {
 	m.do(resetRequests{})
-	m.era++
+	m.epoch++
 	m.steering = steering{reported: event.Running}
 	m.timeouts = timeouts{}
 	m.clock = clock{start: m.now}
@@ -245,7 +240,7 @@ func (m *machine) finish(end End) error {
 	unchecked := 0
 	if end.Status == event.Succeeded {
 		m.skipUnits("nothing to do")
-		if unchecked = m.units.unchecked(); unchecked > 0 {
+		if unchecked = m.units.countUnchecked(); unchecked > 0 {
 			end.Outcome = text.Count(unchecked, "group") + " applied, not checked"
 			end.Message = end.Outcome
 		}
@@ -280,17 +275,17 @@ func (m *machine) skipReason(fallback string) string {
 // skipUnits ends the units that have not started, and those that were admitted but not run.
 // It publishes failures that are still being diagnosed.
 func (m *machine) skipUnits(why string) {
-	aborted := "no object was applied: "
+	running := "no object was applied: " // they were only admitted
 	if m.stage != nil {
 		m.stage.reportFailures()
-		aborted = "interrupted: "
+		running = "interrupted: "
 	}
 	for _, u := range m.units.all {
 		switch u.status {
 		case event.Waiting, event.AtBreakpoint:
 			m.setUnit(u, event.Skipped, "not started: "+why)
 		case event.Running:
-			m.setUnit(u, event.Aborted, aborted+why)
+			m.setUnit(u, event.Aborted, running+why)
 		}
 	}
 }

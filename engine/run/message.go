@@ -29,8 +29,7 @@ type (
 		outcome Outcome
 		err     error
 	}
-	// nameFreed is sent by the same goroutine if it had to WaitGone, once the name of the
-	// object is free.
+	// nameFreed is sent by the same goroutine after Outcome.WaitGone, if that was set.
 	nameFreed struct{ request request }
 	// observed is sent by the watch that a startWatch started, any number of times until
 	// the context of watches is done.
@@ -53,13 +52,12 @@ type (
 	serverReachable struct{}
 	// ticked is sent by the loop at the time that wake returned.
 	ticked struct{}
-	// transitionRequested is sent by StartRollback, StartEditedRevision and Finish, which
-	// wait on reply. It is buffered.
+	// transitionRequested is sent by StartRollback, StartEditedRevision and Finish.
 	transitionRequested struct {
 		transition func(*machine) error
-		reply      chan<- error
+		reply      chan<- error // buffered
 	}
-	// asked is answered by the loop itself.
+	// asked is sent by EndingCommand and RequestContext. The loop answers it without the machine.
 	asked struct{ answer func(*loop) }
 )
 
@@ -120,7 +118,7 @@ type diagnosis struct {
 	failure *failure
 }
 
-// admission is a unit that waits in Admit for its start, outside a stage.
+// admission is a call of Admit that waits for its unit to start.
 type admission struct {
 	unit event.Unit
 	done chan error // buffered

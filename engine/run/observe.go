@@ -20,8 +20,9 @@ func (o *object) actual() plan.Object {
 	return obj
 }
 
+// answer handles the API server's answer to a request.
 func (s *stage) answer(r request, out Outcome, err error) {
-	s.busy.requests--
+	s.inFlight--
 	g, o := r.group, r.object
 	o.inFlight = false
 	if r.attempt != g.attempt.number {
@@ -34,13 +35,13 @@ func (s *stage) answer(r request, out Outcome, err error) {
 	}
 	g.attempt.pending--
 	if blocked {
-		return // the group has failed
+		return // the group no longer applies its objects
 	}
 	switch {
 	case s.m.steering.abort != nil && errors.Is(err, ErrAborted):
-		return // a release of a stack: it ends as aborted
+		return // the request is an operation of a stack, which was aborted too
 	case err != nil && s.m.timeouts.cancelled && errors.Is(err, context.Canceled):
-		s.busy.cancelled++ // the group did not fail: it ends as aborted
+		s.cancelled++ // the group ends as aborted, not as failed
 		return
 	case err != nil:
 		s.failRequest(g, o, err)
@@ -80,8 +81,8 @@ func (s *stage) failRequest(g *group, o *object, err error) {
 	s.continueGroup(g)
 }
 
-// block delays an object because one with the same name is still being deleted. Its wave
-// keeps waiting for it.
+// block records that an object cannot be applied yet, because one of the same name is still being
+// deleted. Its wave keeps waiting for it.
 func (s *stage) block(g *group, o *object, message string) {
 	o.request = requestBlocked
 	o.since = s.m.now
@@ -101,7 +102,7 @@ func (s *stage) nameFreed(r request) {
 	}
 }
 
-// unblock stops waiting for the blocked objects of a failed group.
+// unblock stops waiting for the names of the blocked objects of a failed group.
 func (s *stage) unblock(g *group) {
 	before := g.attempt.pending
 	for _, o := range g.objects {
@@ -115,8 +116,8 @@ func (s *stage) unblock(g *group) {
 	}
 }
 
-// continueGroup queues the waves that are due after a change in a group, and ends the group if all
-// its objects are settled. If the group failed, the groups that started with it no longer wait for it.
+// continueGroup queues the waves that are due after a change in a group, also those of groups that
+// started with it, and ends the group if all its objects are settled.
 func (s *stage) continueGroup(g *group) {
 	if s.closed || s.m.windingDown() || g.attempt.number == 0 {
 		return
@@ -128,6 +129,7 @@ func (s *stage) continueGroup(g *group) {
 	s.endGroup(g)
 }
 
+// deleted handles the answer to a delete request.
 func (s *stage) deleted(g *group, o *object, out Outcome) {
 	switch {
 	case out.Change == event.Kept:
@@ -144,7 +146,7 @@ func (s *stage) deleted(g *group, o *object, out Outcome) {
 
 func (s *stage) observe(g *group, seen Observation) {
 	o := g.byObject[seen.Object]
-	if o == nil || s.era != s.m.era { // a rollback or an edited revision has started
+	if o == nil || s.epoch != s.m.epoch {
 		return
 	}
 	if seen.Trouble && o.request == requestSucceeded {
@@ -200,8 +202,7 @@ func (s *stage) evaluateRemoval(g *group, o *object) {
 	}
 }
 
-// isCurrent reports whether the last observation of the object is at least as new as its
-// apply or, without an apply, newer than those from before the failure (R22).
+// isCurrent reports whether the last observation of the object counts: see object.version (R22).
 func (o *object) isCurrent() bool {
 	if o.request == requestSucceeded {
 		return o.last.Status != "" && (o.last.Version == 0 || o.last.Version >= o.version)
@@ -239,9 +240,8 @@ func (s *stage) done(o *object) bool {
 	return o.status == event.Ready || o.status == event.Gone
 }
 
-// settle updates whether an object is done and whether it is settled: the group no longer
-// waits for it. An object that is already ready counts at once (R50). One that is re-checked
-// without an apply must be done even if its group is not awaited.
+// settle updates whether an object is done and settled, and the counters of its group. An object
+// that was never applied and is only re-checked must be done even if its group is not awaited.
 func (s *stage) settle(g *group, o *object) {
 	done := s.done(o)
 	settled := done && g.attempt.rechecking
@@ -263,7 +263,7 @@ func setFlag(flag *bool, value bool, unset *int) {
 	*flag = value
 }
 
-// endGroup ends a group whose objects are all settled; a group that is already ready ends with its last answer (R50).
+// endGroup ends a running group whose objects are all settled.
 func (s *stage) endGroup(g *group) {
 	if g.status != event.Running || g.attempt.unsettled > 0 {
 		return
@@ -277,14 +277,14 @@ func (s *stage) endGroup(g *group) {
 	}
 	s.m.setUnit(g.unit, status, message)
 	for _, next := range g.dependents {
-		if next.pendingGates--; next.pendingGates == 0 {
+		if next.pendingDependencies--; next.pendingDependencies == 0 {
 			s.addCandidate(next)
 		}
 	}
 	s.markUncheckedReady(g)
 }
 
-// markUncheckedReady publishes that an unchecked group is ready, or gone (R21).
+// markUncheckedReady publishes that a group that ended without a check has become ready, or gone (R21).
 func (s *stage) markUncheckedReady(g *group) {
 	if g.status == event.Applied && g.attempt.notDone == 0 {
 		s.m.setUnit(g.unit, s.goal(), g.change())
@@ -299,7 +299,7 @@ func (g *group) change() string {
 	return string(event.Unchanged)
 }
 
-// goal returns the final status of a group whose objects are done. A removal waits until they are gone (R31).
+// goal returns the final status of a group whose objects are done.
 func (s *stage) goal() event.Status {
 	if s.removes() {
 		return event.Gone
@@ -307,6 +307,7 @@ func (s *stage) goal() event.Status {
 	return event.Ready
 }
 
+// setObject updates an object and publishes the change, if there is one.
 func (s *stage) setObject(g *group, o *object, status event.Status, message string, change event.Change) {
 	if o.status == status && o.message == message && change == "" {
 		return

@@ -13,7 +13,7 @@ type operator interface {
 	announce(p phaseSpec)
 	admit(p phaseSpec, g *plan.Group) error
 	stage(p phaseSpec, groups event.Phase) error
-	verdict() Verdict
+	endingCommand() *event.Command
 	rollback() error
 	next() error
 	finish(End) error
@@ -58,9 +58,9 @@ func runPhases(phases []phaseSpec, x operator) error {
 }
 
 func conclude(s scenario, x operator) error {
-	v := x.verdict()
+	ending := x.endingCommand()
 	x.sleep(s.Finalize)
-	if v.Abort != nil && v.Abort.Name == event.Edit {
+	if ending != nil && ending.Name == event.Edit {
 		if err := x.next(); err != nil {
 			return err
 		}
@@ -71,10 +71,10 @@ func conclude(s scenario, x operator) error {
 		return x.finish(End{Status: event.Succeeded})
 	}
 	end := End{Status: event.Failed, Exit: 1}
-	if v.Abort != nil {
+	if ending != nil {
 		end = End{Status: event.Aborted, Exit: 3}
 	}
-	if v.Abort == nil && !s.Rollback || v.Abort != nil && v.Abort.Name != event.Rollback {
+	if ending == nil && !s.Rollback || ending != nil && ending.Name != event.Rollback {
 		return x.finish(end)
 	}
 	if err := x.rollback(); err != nil {
@@ -109,7 +109,7 @@ func (w *world) attempt(p phaseSpec, o objectSpec) objectSpec {
 	key := string(p.Kind) + o.Name
 	w.tries[key]++
 	if o.Times > 0 && w.tries[key] > o.Times {
-		o.Hang, o.Denied, o.Result, o.Mended = false, false, p.goal(), 0
+		o.Hang, o.Denied, o.Result, o.Fixed = false, false, p.goal(), 0
 	}
 	return o
 }

@@ -8,8 +8,8 @@ import (
 	"lockstep/engine/event"
 )
 
-// TestDeadlinesAcrossAnOutage: an outage sets the clock of readiness back, so the deadline of
-// an object that is applied later can be earlier (R25, R53).
+// TestDeadlinesAcrossAnOutage: the readiness clock stops during an outage, so the deadline of an
+// object that is applied later can be earlier (R25, R53).
 func TestDeadlinesAcrossAnOutage(t *testing.T) {
 	fake := newFake(map[string]behaviour{"early": {request: 4900 * time.Millisecond, never: true}, "late": {request: 8100 * time.Millisecond, never: true}})
 	stage := Stage{ObjectTimeout: 10 * sec, Phase: event.Phase{Groups: groupsOf("a: early", "b: late")}}

@@ -8,7 +8,7 @@ import (
 // Pace limits the diagnoses of one object: the gaps between them grow, and together they
 // send at most maxDiagnosisRequests in requestWindow. The zero value is ready to use.
 type Pace struct {
-	count int // diagnoses so far
+	count int // diagnoses since the last reset
 	costs []cost
 	due   time.Time // time of the next diagnosis, zero for none
 }

@@ -14,12 +14,12 @@ import (
 // and the commands, but not the implementation, and reports every violation of a rule.
 type reference struct {
 	s     scenario
-	state event.State // drawn by the one reducer
+	state event.State
 	units map[event.Unit]*refUnit
 	steer refSteering
 	stage map[event.Unit]bool // the units of the running stage
-	// ready, if set, says what is wrong with a unit that is reported ready.
-	ready func(event.Unit) string
+	// notReady, if set, says why a unit that is reported ready is not.
+	notReady func(event.Unit) string
 	// isReady, if set, reports whether the object of a failure is ready.
 	isReady func(message string) bool
 	sent    []event.Command
@@ -36,7 +36,7 @@ type reference struct {
 	away  bool
 	// moment numbers the moments at which units start.
 	moment  int
-	begun   bool
+	opened  bool
 	closed  bool
 	timeout bool
 	asked   int // failures whose diagnosis is running
@@ -107,7 +107,7 @@ func (r *reference) event(e event.Event) {
 	case event.KindRun:
 		if e.Status == event.Paused && strings.HasPrefix(e.Message, "breakpoint") {
 			if !r.steer.breakpoint && !r.steer.paused {
-				r.fail("R42: paused at a breakpoint that holds nothing")
+				r.fail("R42: paused at a breakpoint, but no unit is held at one")
 			}
 			r.steer.paused, r.steer.breakpoint = true, false
 		}
@@ -135,12 +135,12 @@ func (r *reference) group(e event.Event, u *refUnit, next *event.GroupState) {
 		r.started(e.Unit(), u, was, next)
 	case event.AtBreakpoint:
 		if was != event.Waiting || !u.stop {
-			r.fail("R42: %v is stopped before without a breakpoint, it was %s", e.Unit(), was)
+			r.fail("R42: the run pauses before %v, which has no breakpoint and was %s", e.Unit(), was)
 		}
 		u.stop, r.steer.breakpoint = false, true
 	case event.Failed:
 		if was != event.Running {
-			r.fail("%v failed out of %s", e.Unit(), was)
+			r.fail("%v failed, but was %s", e.Unit(), was)
 		}
 		r.unready(e, u)
 		r.timeout = r.timeout || strings.Contains(e.Message, "(--timeout)")
@@ -155,9 +155,9 @@ func (r *reference) group(e event.Event, u *refUnit, next *event.GroupState) {
 		if e.Status == event.Applied && was == event.Running && u.lenient {
 			r.released(e.Unit(), u)
 		}
-		if e.Status == event.Ready && r.ready != nil {
-			if why := r.ready(e.Unit()); why != "" {
-				r.fail("R22: %v is told to be ready, but %s", e.Unit(), why)
+		if e.Status == event.Ready && r.notReady != nil {
+			if why := r.notReady(e.Unit()); why != "" {
+				r.fail("R22: %v is reported ready, but %s", e.Unit(), why)
 			}
 		}
 	}
@@ -175,7 +175,7 @@ func (r *reference) released(id event.Unit, u *refUnit) {
 	}
 	had, limit := r.counted-u.since, time.Duration(r.s.Readiness)*time.Millisecond
 	if timedOut := r.s.Timeout > 0 && r.total >= time.Duration(r.s.Timeout)*time.Millisecond; waited && !timedOut && (limit == 0 || had < limit) {
-		r.fail("R30: %v holds nothing back any more after %s", id, had)
+		r.fail("R30: groups stopped waiting for %v after %s", id, had)
 	}
 }
 
@@ -201,37 +201,37 @@ func (r *reference) pass(now time.Time) {
 // during an outage.
 func (r *reference) unready(e event.Event, u *refUnit) {
 	if u.lenient && strings.Contains(e.Message, "deleting") && !u.accepted && strings.Contains(e.Message, "-timeout)") {
-		r.fail("R30: %v has failed, though all that is left of being deleted: %s", e.Unit(), e.Message)
+		r.fail("R30: %v failed, although its objects are only still being deleted: %s", e.Unit(), e.Message)
 	}
 	if r.at.IsZero() || r.s.Diagnosis > 0 || !strings.Contains(e.Message, "(--readiness-timeout)") {
 		return
 	}
 	if had := r.counted - u.since; r.away || had < time.Duration(r.s.Readiness)*time.Millisecond {
-		r.fail("R53: %v has had %s (away %t): %s", e.Unit(), had, r.away, e.Message)
+		r.fail("R53: %v failed after %s (API server unreachable: %t): %s", e.Unit(), had, r.away, e.Message)
 	}
 	if u.kind != event.PhaseRemove && r.isReady != nil && r.isReady(e.Message) {
-		r.fail("R53: %v is ready, only nobody has seen it yet: %s", e.Unit(), e.Message)
+		r.fail("R53: %v failed, but its object is ready and was not yet observed: %s", e.Unit(), e.Message)
 	}
 }
 
 // started checks that a unit was allowed to start.
 func (r *reference) started(id event.Unit, u *refUnit, was event.Status, next *event.GroupState) {
 	if was != event.Waiting && was != event.AtBreakpoint {
-		r.fail("%v starts out of %s", id, was)
+		r.fail("%v starts, but was %s", id, was)
 	}
-	for _, gate := range u.after {
-		if s := r.units[gate].status; s != event.Ready && s != event.Applied && s != event.Gone {
-			r.fail("R14: %v starts before its gate %s, which is %s", id, gate.Group, s)
+	for _, dependency := range u.after {
+		if s := r.units[dependency].status; s != event.Ready && s != event.Applied && s != event.Gone {
+			r.fail("R14: %v starts before its dependency %s, which is %s", id, dependency.Group, s)
 		}
 	}
 	if r.steer.abort != "" || r.timeout {
 		r.fail("R43: %v starts after an accepted %s", id, r.steer.abort)
 	}
 	if r.failed() {
-		r.fail("R26, R44: %v starts beside a failure", id)
+		r.fail("R26, R44: %v starts after a failure", id)
 	}
 	if n := r.running(); r.s.Groups > 0 && n > r.s.Groups {
-		r.fail("%v starts, and %d groups run: %d may", id, n, r.s.Groups)
+		r.fail("%v starts, and %d groups run: the limit is %d", id, n, r.s.Groups)
 	}
 	switch {
 	case r.steer.paused && !r.steer.step:
@@ -241,11 +241,11 @@ func (r *reference) started(id event.Unit, u *refUnit, was event.Status, next *e
 			r.fail("R41: the step was for %v, not for %v", want, id)
 		}
 		if r.steer.stepUnit.Group == "" && (next == nil || next.Unit() != id) {
-			r.fail("R41: the step takes %v, the picture says %v", id, next)
+			r.fail("R41: the step starts %v, event.State says %v", id, next)
 		}
 		r.steer.step = false
 	case u.stop:
-		r.fail("R42: %v starts, past a breakpoint", id)
+		r.fail("R42: %v starts despite its breakpoint", id)
 	}
 }
 
@@ -259,7 +259,7 @@ func (r *reference) running() (n int) {
 	return n
 }
 
-// failed reports whether a unit of the stage failed, held whether the run is held on one.
+// failed reports whether a unit of the stage failed.
 func (r *reference) failed() bool {
 	for id := range r.stage {
 		if r.units[id].status == event.Failed {
@@ -269,6 +269,7 @@ func (r *reference) failed() bool {
 	return false
 }
 
+// held reports whether a failure should hold the run.
 func (r *reference) held() bool {
 	if !r.s.Hold || r.timeout {
 		return false
@@ -292,7 +293,7 @@ func (r *reference) answer(e event.Event) {
 	s := &r.steer
 	for id, u := range r.units {
 		if u.restarted && (!ok || c.Name != event.Retry && c.Name != event.Accept || c.Group != "" && c.Group != id.Group) {
-			r.fail("R44: %v begins again, the command was %s %s", id, c.Name, c.Group)
+			r.fail("R44: %v starts again, but the command was %s %s", id, c.Name, c.Group)
 		}
 		if u.restarted {
 			u.restarted, u.accepted = false, c.Name == event.Accept
@@ -303,7 +304,7 @@ func (r *reference) answer(e event.Event) {
 		s.paused = s.paused || ok
 	case event.Resume:
 		if ok && r.held() {
-			r.fail("R44: continue is accepted while a failure is held")
+			r.fail("R44: resume is accepted while a failure is held")
 		}
 		if ok {
 			s.paused, s.step = false, false
@@ -323,7 +324,7 @@ func (r *reference) answer(e event.Event) {
 			s.paused, s.step = false, false
 			for id, u := range r.units {
 				if id == c.Unit() && !u.stop {
-					r.fail("R42: the run is to go to %v, and nothing stops it there", id)
+					r.fail("R42: run-to %v is accepted, but the run would not pause there", id)
 				}
 			}
 		}
@@ -333,7 +334,7 @@ func (r *reference) answer(e event.Event) {
 		}
 	case event.Break:
 		if u := r.units[c.Unit()]; !ok && u != nil && u.status == event.Waiting && s.abort == "" && !r.timeout {
-			r.fail("R42: a breakpoint on %v is refused though that is to come: %s", c.Unit(), e.Message)
+			r.fail("R42: a breakpoint on %v is refused, although it has not started: %s", c.Unit(), e.Message)
 		}
 	case event.GiveUp:
 		for id, u := range r.units {
@@ -351,9 +352,9 @@ func (r *reference) answer(e event.Event) {
 // edited records whether an edited revision is about to start.
 func (r *reference) edited(ok bool) {
 	s := &r.steer
-	waits := (s.paused || r.held()) && s.abort == "" && !s.rolling && !r.timeout
-	if ok != waits && r.asked == 0 {
-		r.fail("R46: an edit is accepted %t, with the run paused %t, held %t, aborted %q, rolling back %t", ok, s.paused, r.held(), s.abort, s.rolling)
+	editable := (s.paused || r.held()) && s.abort == "" && !s.rolling && !r.timeout
+	if ok != editable && r.asked == 0 {
+		r.fail("R46: edit accepted %t: paused %t, held %t, aborted %q, rolling back %t", ok, s.paused, r.held(), s.abort, s.rolling)
 	}
 	if ok {
 		s.abort, s.step = event.Edit, false
@@ -364,10 +365,10 @@ func (r *reference) interrupt(c event.Command, ok bool) {
 	s := &r.steer
 	switch {
 	case s.rolling && c.KnowsRollback && s.abort == "" && !ok:
-		r.fail("R43: %s is refused to somebody who has been told", c.Name)
+		r.fail("R43: %s is refused, although the user was warned", c.Name)
 	case s.rolling && !s.warned && !c.KnowsRollback:
 		if s.warned = true; ok {
-			r.fail("R43: the first interrupt of a rollback is obeyed")
+			r.fail("R43: the first interrupt of a rollback is accepted")
 		}
 	case ok && s.rolling:
 		s.abort, s.step = event.Stop, false
@@ -380,13 +381,13 @@ func (r *reference) interrupt(c event.Command, ok bool) {
 
 func (r *reference) operation(e event.Event) {
 	switch {
-	case e.Status == event.Running && r.begun:
+	case e.Status == event.Running && r.opened:
 		if r.steer.abort != event.Edit {
-			r.fail("R46: another revision begins, the last command was %q", r.steer.abort)
+			r.fail("R46: another revision starts, but the last command was %q", r.steer.abort)
 		}
 		for id, u := range r.units {
 			if !u.status.Over() {
-				r.fail("R46: %v is %s, and another revision begins", id, u.status)
+				r.fail("R46: another revision starts while %v is %s", id, u.status)
 			}
 		}
 		r.steer, r.timeout, r.units = refSteering{paused: r.steer.paused}, false, map[event.Unit]*refUnit{}
@@ -394,7 +395,7 @@ func (r *reference) operation(e event.Event) {
 			r.announce(p)
 		}
 	case e.Status == event.Running:
-		r.begun = true
+		r.opened = true
 	case e.Status == event.RollingBack:
 		if r.steer.abort == event.Abort || r.steer.abort == event.Stop {
 			r.fail("R48: a rollback starts after an accepted %s", r.steer.abort)
@@ -417,14 +418,14 @@ func (r *reference) ended(e event.Event) {
 		case event.Ready, event.Applied, event.Gone:
 		case event.Failed, event.Skipped, event.Aborted:
 			if status == event.Succeeded {
-				r.fail("R44: it succeeded, but %v is %s", id, u.status)
+				r.fail("R44: the run succeeded, but %v is %s", id, u.status)
 			}
 		default:
-			r.fail("%v is %s in the end", id, u.status)
+			r.fail("%v is %s after the run", id, u.status)
 		}
 	}
 	if status == event.Succeeded && (e.Unchecked != unchecked || (e.Outcome == "") != (unchecked == 0)) {
-		r.fail("R21: %d groups are applied and not known to be ready, the end tells of %d: %q", unchecked, e.Unchecked, e.Outcome)
+		r.fail("R21: %d groups are applied and not checked, the closing event says %d: %q", unchecked, e.Unchecked, e.Outcome)
 	}
 	if r.steer.abort == event.Edit {
 		r.fail("R48: an edit was accepted and no other revision started")
@@ -437,10 +438,11 @@ func (r *reference) ended(e event.Event) {
 	}
 }
 
-// requested records a request, returned its response.
+// requested records a request. exact means that the request follows the machine's decision at
+// once, so that its order can be checked.
 func (r *reference) requested(id event.Unit, o plan.Object, exact bool) {
 	if r.flying[o.Name]++; r.flying[o.Name] > 1 {
-		r.fail("R44: %d requests at a time for %s", r.flying[o.Name], o)
+		r.fail("R44: %d concurrent requests for %s", r.flying[o.Name], o)
 	}
 	delete(r.freed, o.Name)
 	u := r.units[id]
@@ -457,7 +459,7 @@ func (r *reference) requested(id event.Unit, o plan.Object, exact bool) {
 		}
 		for _, before := range v.spec.Objects {
 			if earliest := before.Kind < kindOf(o); earliest == (u.kind != event.PhaseRemove) && before.Kind != kindOf(o) && !v.sent[before.Name] {
-				r.fail("R15a: %s goes before %s/%s of %v", o, kinds[before.Kind], before.Name, other)
+				r.fail("R15a: %s is sent before %s/%s of %v", o, kinds[before.Kind], before.Name, other)
 			}
 		}
 	}
@@ -465,6 +467,7 @@ func (r *reference) requested(id event.Unit, o plan.Object, exact bool) {
 
 func kindOf(o plan.Object) int { return slices.Index(kinds, o.Kind) }
 
+// returned records the response to a request.
 func (r *reference) returned(o plan.Object) { r.flying[o.Name]-- }
 
 // idle checks, while no request is in flight, that freed objects were sent again.
@@ -474,7 +477,7 @@ func (r *reference) idle() {
 			delete(r.freed, name)
 			continue
 		}
-		r.fail("R30: %s of %v is not sent, though its name is free", name, id)
+		r.fail("R30: %s of %v is not sent, although its name is free", name, id)
 	}
 }
 
@@ -495,21 +498,21 @@ func (r *reference) quiet() {
 		want = event.Paused
 	}
 	if r.state.Run != want {
-		r.fail("the run is %s and should be %s", r.state.Run, want)
+		r.fail("the run is %s, want %s", r.state.Run, want)
 	}
 	for id, u := range r.units {
 		if u.restarted {
-			r.fail("R44: %v begins again without a command", id)
+			r.fail("R44: %v starts again without a command", id)
 		}
 		if r.asked > 0 || !r.stage[id] || u.status != event.Waiting || r.steer.abort != "" || r.timeout || r.failed() {
 			continue
 		}
-		open := !slices.ContainsFunc(u.after, func(gate event.Unit) bool {
-			s := r.units[gate].status
+		startable := !slices.ContainsFunc(u.after, func(dependency event.Unit) bool {
+			s := r.units[dependency].status
 			return s != event.Ready && s != event.Applied && s != event.Gone
 		})
-		if room := r.s.Groups == 0 || r.running() < r.s.Groups; open && room && (want == event.Running || want == event.Paused && r.steer.step) {
-			r.fail("R14: %v does not start, though its gates are open and the run is %s", id, want)
+		if room := r.s.Groups == 0 || r.running() < r.s.Groups; startable && room && (want == event.Running || want == event.Paused && r.steer.step) {
+			r.fail("R14: %v does not start, although its dependencies are ready and the run is %s", id, want)
 		}
 	}
 }

@@ -55,7 +55,7 @@ type objectSpec struct {
 	Times   int  `json:",omitempty"` // number of attempts with this outcome, 0 for all
 	Stale   bool `json:",omitempty"` // an outdated status says ready
 	Blocked int  `json:",omitempty"` // the first apply finds an object of the same name, gone after this; -1 for never
-	Mended  int  `json:",omitempty"` // from the failure until somebody else fixes it; 0 for never
+	Fixed   int  `json:",omitempty"` // from the failure until somebody else fixes it; 0 for never
 }
 
 type commandSpec struct {
@@ -145,8 +145,8 @@ func applyPhase(r *rand.Rand) phaseSpec {
 		p.Groups = append(p.Groups, g)
 	}
 	for n := range p.Groups { // a leaf may not be awaited (R21)
-		gate := slices.ContainsFunc(p.Groups, func(g groupSpec) bool { return slices.Contains(g.After, p.Groups[n].Name) })
-		p.Groups[n].Leaf = !gate && r.IntN(2) == 0
+		dependency := slices.ContainsFunc(p.Groups, func(g groupSpec) bool { return slices.Contains(g.After, p.Groups[n].Name) })
+		p.Groups[n].Leaf = !dependency && r.IntN(2) == 0
 	}
 	return p
 }
@@ -170,7 +170,7 @@ func randomObject(r *rand.Rand, name string, kind int) objectSpec {
 		o.Blocked = []int{5, 30, 70, -1}[r.IntN(4)]
 	}
 	if r.IntN(2) == 0 {
-		o.Mended = 10 + r.IntN(5)*10
+		o.Fixed = 10 + r.IntN(5)*10
 	}
 	return o
 }

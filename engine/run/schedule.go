@@ -8,7 +8,7 @@ import (
 
 // Schedule decides when to diagnose objects that are not ready. T identifies an object.
 type Schedule[T any] struct {
-	Limit   int // of diagnoses at the same time
+	Limit   int // maximum number of diagnoses at the same time
 	waiting []scheduled[T]
 	next    time.Time // when the first one is due, zero for never
 	running int
@@ -29,7 +29,7 @@ func (s *Schedule[T]) Add(object T, pace *Pace, at time.Time) {
 	s.next = earliest(s.next, at)
 }
 
-// Next returns when to call Start: zero for never, or after an End.
+// Next returns when to call Start, zero for not before the next Add or End.
 func (s *Schedule[T]) Next() time.Time {
 	if s.running >= s.Limit {
 		return time.Time{}
@@ -37,8 +37,9 @@ func (s *Schedule[T]) Next() time.Time {
 	return s.next
 }
 
-// Start starts the diagnoses that are due: first of objects that were never diagnosed, then of
-// those that have waited longest. It drops those that are not needed any more.
+// Start returns the objects whose diagnoses are due: first those that were never diagnosed, then
+// those that have waited longest. It drops diagnoses that are no longer needed. The caller
+// diagnoses each returned object and calls End.
 func (s *Schedule[T]) Start(now time.Time, needed func(T) bool) (started []T) {
 	if next := s.Next(); next.IsZero() || now.Before(next) {
 		return nil
@@ -66,7 +67,7 @@ func (s *Schedule[T]) Start(now time.Time, needed func(T) bool) (started []T) {
 	return started
 }
 
-// End ends a diagnosis.
+// End records the end of a diagnosis, and the number of requests that it sent.
 func (s *Schedule[T]) End(pace *Pace, now time.Time, requests int) {
 	s.running--
 	pace.addCost(now, requests)

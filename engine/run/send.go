@@ -6,7 +6,7 @@ import (
 	"lockstep/engine/event"
 )
 
-// queueDueWaves queues the requests of the waves that are due in the cohort of g.
+// queueDueWaves queues the requests of all waves that are due in g's cohort.
 func (s *stage) queueDueWaves(g *group) {
 	for _, next := range g.memberships[len(g.memberships)-1].due() {
 		a := &next.attempt
@@ -24,7 +24,7 @@ func (s *stage) queueDueWaves(g *group) {
 // sendQueued sends queued requests while there are free slots. Each object has at most one request
 // in flight, so a retry waits for the request of the previous attempt (R44).
 func (s *stage) sendQueued() {
-	for i := 0; i < len(s.queue) && s.busy.requests < s.m.opts.MaxRequests; {
+	for i := 0; i < len(s.queue) && s.inFlight < s.m.opts.MaxRequests; {
 		r := s.queue[i]
 		stale := r.attempt != r.group.attempt.number || r.group.status != event.Running
 		if r.object.inFlight && !stale {
@@ -47,7 +47,7 @@ func (s *stage) startRequest(r request) {
 	if s.removes() {
 		status = event.Deleting
 	}
-	s.busy.requests++
+	s.inFlight++
 	r.object.inFlight = true
 	s.setObject(r.group, r.object, status, "", "")
 	s.m.do(sendRequest{r})

@@ -61,7 +61,7 @@ func runEngine(t *testing.T, s scenario) (wrong []string) {
 		}
 		x.settle()
 		if !x.r.closed {
-			x.r.fail("R34: the run does not come to an end: %s", x.r.state.Run)
+			x.r.fail("R34: the run does not end: %s", x.r.state.Run)
 		}
 		wrong = x.r.wrong
 	})
@@ -133,9 +133,9 @@ func (x *live) stage(p phaseSpec, def event.Phase) error {
 	return err
 }
 
-func (x *live) verdict() Verdict   { return x.e.Verdict() }
-func (x *live) finish(e End) error { return x.e.Finish(e) }
-func (x *live) sleep(ms int)       { time.Sleep(time.Duration(ms) * time.Millisecond) }
+func (x *live) endingCommand() *event.Command { return x.e.EndingCommand() }
+func (x *live) finish(e End) error            { return x.e.Finish(e) }
+func (x *live) sleep(ms int)                  { time.Sleep(time.Duration(ms) * time.Millisecond) }
 func (x *live) rollback() error {
 	return x.e.StartRollback(event.Operation{Name: "uninstall"}, "")
 }
@@ -189,9 +189,9 @@ func (c *liveCluster) request(ctx context.Context, g *plan.Group, o plan.Object)
 			report(Observation{Object: o, Status: s, Version: v})
 		})
 	}
-	mended := func(after int) {
-		if spec.Mended > 0 {
-			later(after+spec.Mended, results[c.p.goal()])
+	fixed := func(after int) {
+		if spec.Fixed > 0 {
+			later(after+spec.Fixed, results[c.p.goal()])
 		}
 	}
 	defer func() {
@@ -200,13 +200,13 @@ func (c *liveCluster) request(ctx context.Context, g *plan.Group, o plan.Object)
 		x.mu.Unlock()
 	}()
 	if spec.Hang {
-		mended(0)
+		fixed(0)
 		<-ctx.Done()
 		return Outcome{}, ctx.Err()
 	}
 	time.Sleep(time.Duration(spec.Request) * time.Millisecond)
 	if spec.Denied {
-		mended(0)
+		fixed(0)
 		return Outcome{}, errRefused
 	}
 	x.mu.Lock()
@@ -214,7 +214,7 @@ func (c *liveCluster) request(ctx context.Context, g *plan.Group, o plan.Object)
 	x.mu.Unlock()
 	later(spec.After, results[spec.Result])
 	if spec.Result != c.p.goal() {
-		mended(spec.After)
+		fixed(spec.After)
 	}
 	return Outcome{Change: event.Created, Version: v}, nil
 }

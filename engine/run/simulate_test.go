@@ -42,7 +42,7 @@ var epoch = time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
 // simulate runs a scenario and returns what was wrong with it.
 func simulate(s scenario, spoil func(*machine)) []string {
 	x := &simulation{s: s, r: newReference(s), now: epoch, phases: map[*StageRun]phaseSpec{}, over: map[*StageRun]error{}, is: map[string]Observation{}, seen: map[string]Observation{}, took: map[string]uint64{}, watching: map[event.Unit]*group{}, blocked: map[string]int{}}
-	x.r.ready, x.r.isReady = x.unready, x.readyNamed
+	x.r.notReady, x.r.isReady = x.notReady, x.readyNamed
 	x.m = newMachine(s.options(), x.now)
 	if spoil != nil {
 		spoil(x.m)
@@ -89,14 +89,14 @@ func simulate(s scenario, spoil func(*machine)) []string {
 			continue
 		}
 		if nudges++; nudges > 30 {
-			x.r.fail("R34: the run does not come to an end: %s", x.r.state.Run)
+			x.r.fail("R34: the run does not end: %s", x.r.state.Run)
 		}
 		x.command(nudge(x.r.state.Run, nudges))
 	}
 	return x.r.wrong
 }
 
-// nudge sends a command to a run that waits for somebody.
+// nudge returns a command for a run that waits for the user.
 func nudge(run event.Status, n int) event.Command {
 	switch {
 	case n > 15:
@@ -113,7 +113,7 @@ func (s scenario) options() Options {
 	ms := time.Millisecond
 	var diagnose func(context.Context, plan.Object) Finding
 	if s.Diagnosis > 0 {
-		diagnose = func(context.Context, plan.Object) Finding { return Finding{} } // startDiagnosis is carried out without it
+		diagnose = func(context.Context, plan.Object) Finding { return Finding{} } // perform answers startDiagnosis itself
 	}
 	return Options{
 		Diagnose:  diagnose,
@@ -122,7 +122,7 @@ func (s scenario) options() Options {
 	}
 }
 
-// advance advances the time until something is due; false if nothing is.
+// advance advances the time until something is due. It returns false if nothing is.
 func (x *simulation) advance() bool {
 	wake := x.m.wake()
 	if len(x.later) > 0 && (wake.IsZero() || !x.later[0].at.After(wake)) {
@@ -181,11 +181,11 @@ func (x *simulation) handle(msg message) {
 	x.r.timeout = x.r.timeout || x.m.timeouts.expired
 	x.perform(effects)
 	x.r.quiet()
-	if x.r.asked == 0 && (x.m.stage == nil || x.m.stage.busy.requests == 0) {
+	if x.r.asked == 0 && (x.m.stage == nil || x.m.stage.inFlight == 0) {
 		x.r.idle()
 	}
 	x.compare()
-	x.indexes()
+	x.checkIndexes()
 }
 
 func (x *simulation) perform(effects []effect) {
@@ -208,7 +208,7 @@ func (x *simulation) perform(effects []effect) {
 			if eff.diagnosis.failure != nil {
 				x.r.asked++
 			} else if x.looks++; x.looks > 3 {
-				continue // otherwise a run that waits for somebody would never become quiet
+				continue // otherwise a paused run would never become idle
 			}
 			x.after(x.s.Diagnosis, func() {
 				if eff.diagnosis.failure != nil {
@@ -237,13 +237,13 @@ func (x *simulation) request(r request) {
 	o := x.w.attempt(p, p.spec(r.object.Object))
 	if o.Hang {
 		x.hangs = append(x.hangs, r)
-		x.mend(r, p, o)
+		x.fixLater(r, p, o)
 		return
 	}
 	x.after(o.Request, func() {
 		if o.Denied {
 			x.answer(r, Outcome{}, errRefused)
-			x.mend(r, p, o)
+			x.fixLater(r, p, o)
 			return
 		}
 		if x.blocks(p, o) {
@@ -258,7 +258,7 @@ func (x *simulation) request(r request) {
 		x.after(o.After, func() {
 			x.report(r.group, r.object.Object, results[o.Result], x.w.next())
 			if o.Result != p.goal() {
-				x.mend(r, p, o)
+				x.fixLater(r, p, o)
 			}
 		})
 	})
@@ -288,10 +288,10 @@ func (x *simulation) block(r request, o objectSpec) {
 
 var results = map[string]event.Status{"ready": event.Ready, "failed": event.Failed, "never": event.InProgress, "gone": event.Gone, "held": event.Deleting}
 
-// mend makes an object ready from outside.
-func (x *simulation) mend(r request, p phaseSpec, o objectSpec) {
-	if o.Mended > 0 {
-		x.after(o.Mended, func() { x.report(r.group, r.object.Object, results[p.goal()], x.w.next()) })
+// fixLater makes an object ready from outside.
+func (x *simulation) fixLater(r request, p phaseSpec, o objectSpec) {
+	if o.Fixed > 0 {
+		x.after(o.Fixed, func() { x.report(r.group, r.object.Object, results[p.goal()], x.w.next()) })
 	}
 }
 
@@ -306,8 +306,8 @@ func (x *simulation) report(g *group, o plan.Object, s event.Status, version uin
 	x.hear(observed{x.watching[g.Unit], seen})
 }
 
-// unready says why a unit cannot be ready in the current world.
-func (x *simulation) unready(id event.Unit) string {
+// notReady says why a unit is not ready, or returns "".
+func (x *simulation) notReady(id event.Unit) string {
 	for _, o := range x.r.units[id].spec.Objects {
 		if seen := x.seen[o.Name]; seen.Status != event.Ready && !x.r.units[id].spec.Leaf || seen.Version < x.took[o.Name] {
 			return fmt.Sprintf("%s is %s at version %d, applied at %d", o.Name, seen.Status, seen.Version, x.took[o.Name])
@@ -331,33 +331,33 @@ func (x *simulation) compare() {
 		return
 	}
 	if s := m.steering; state.Run != s.reported || state.RunMessage != s.reportedMessage {
-		x.r.fail("the run is %s (%s), in the picture %s (%s)", s.reported, s.reportedMessage, state.Run, state.RunMessage)
+		x.r.fail("the run is %s (%s), in event.State %s (%s)", s.reported, s.reportedMessage, state.Run, state.RunMessage)
 	}
 	if m.outage.reported == state.Away.IsZero() {
-		x.r.fail("R53: the outage is %+v, in the picture %s", m.outage, state.Away)
+		x.r.fail("R53: the outage is %+v, in event.State %s", m.outage, state.Away)
 	}
 	for _, u := range m.units.all {
 		if g := state.Find(u.Phase, u.Group); g == nil || g.Status != u.status || state.PausesBefore(u.Unit) != (u.breakpoint != noBreakpoint && u.breakpoint != breakpointDisabled) {
-			x.r.fail("%v is %s (breakpoint %d), in the picture %+v", u.Unit, u.status, u.breakpoint, g)
+			x.r.fail("%v is %s (breakpoint %d), in event.State %+v", u.Unit, u.status, u.breakpoint, g)
 		}
 	}
 	if m.stage == nil || m.windingDown() || m.heldFailure() != nil {
 		return
 	}
 	for _, g := range m.stage.groups {
-		picture := state.Find(g.Phase, g.Group)
+		shown := state.Find(g.Phase, g.Group)
 		for _, o := range g.objects {
-			if p := picture.Find(o.Object); p == nil || p.Status != o.status {
-				x.r.fail("%s of %v is %s, in the picture %+v", o.Object, g.Unit, o.status, p)
+			if p := shown.Find(o.Object); p == nil || p.Status != o.status {
+				x.r.fail("%s of %v is %s, in event.State %+v", o.Object, g.Unit, o.status, p)
 			}
 		}
 	}
 	if m.stage.Phase.Kind == event.PhaseHooks || len(m.admissions) > 0 {
 		return
 	}
-	open, next := m.startable(), state.Next()
-	if len(open) > 0 && (next == nil || next.Unit() != open[0].Unit) || len(open) == 0 && next != nil && next.Phase == m.stage.Phase.Name {
-		x.r.fail("R41: next is %v, in the picture %+v", open, next)
+	startable, next := m.startable(), state.Next()
+	if len(startable) > 0 && (next == nil || next.Unit() != startable[0].Unit) || len(startable) == 0 && next != nil && next.Phase == m.stage.Phase.Name {
+		x.r.fail("R41: next is %v, in event.State %+v", startable, next)
 	}
 }
 
@@ -401,9 +401,7 @@ func (o *simulated) stage(p phaseSpec, def event.Phase) error {
 	return o.x.over[run]
 }
 
-func (o *simulated) verdict() Verdict {
-	return Verdict{Abort: o.x.m.steering.abort}
-}
+func (o *simulated) endingCommand() *event.Command { return o.x.m.steering.abort }
 
 func (o *simulated) rollback() error {
 	return o.transition(func(m *machine) error { return m.startRollback(event.Operation{Name: "uninstall"}, "") })

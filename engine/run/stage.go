@@ -16,11 +16,11 @@ type Stage struct {
 	// Await reports whether a group ends only when its objects are ready or, in a removal, gone.
 	// Other groups end once the API server has accepted their objects (R21). Nil awaits every group.
 	Await func(*plan.Group) bool
-	// ObjectTimeout is the active time in which an awaited object must become ready after its
-	// apply or, in a removal, be gone; 0 for no limit (R25).
+	// ObjectTimeout is the time in which an awaited object must become ready after its apply or, in
+	// a removal, be gone; 0 for no limit (R25).
 	ObjectTimeout time.Duration
-	// Lenient removals never fail because an object is still being deleted: groups that wait for it
-	// continue after ObjectTimeout (R30), or, if there are none, the stage ends after goneGrace.
+	// Lenient is for removals: an object that is still being deleted does not fail its group. The
+	// group stops waiting for it after ObjectTimeout, or after goneGrace if no other group waits (R30).
 	Lenient bool
 }
 
@@ -41,7 +41,8 @@ type StageError struct {
 	Failures []Failure
 	// Skipped lists the groups that never started, in plan order.
 	Skipped []string
-	// Cancelled is the number of requests that a stop, or the end of windDownTime, cancelled.
+	// Cancelled is the number of requests that the run cancelled: at a Stop command, or windDownTime
+	// after an abort or the timeout.
 	Cancelled int
 	// Cause is ErrAborted, ErrTimeout or ErrReplaced if one of them ended the stage, or nil.
 	Cause error
@@ -71,52 +72,47 @@ type stage struct {
 	run               *StageRun // gets the result
 	groups            []*group  // in plan order
 	byID              map[string]*group
-	candidates        []*group  // not started, and either startable or admitted, in plan order
-	ended             int       // the groups before this one have ended
-	fullyQueued       int       // all requests of the groups before this one were queued
-	queue             []request // waiting for a free slot, or for an earlier request for the same object
-	busy              pendingAnswers
-	deadlines         []deadline // the next one first, in time of the readiness clock
+	candidates        []*group   // not started, and either startable or admitted, in plan order
+	ended             int        // the groups before this one have ended
+	fullyQueued       int        // all requests of the groups before this one were queued
+	queue             []request  // waiting for a free slot, or for an earlier request for the same object
+	inFlight          int        // requests without an answer
+	diagnosing        int        // diagnoses of failures that are running
+	cancelled         int        // requests that the run cancelled
+	deadlines         []deadline // the next one first
 	schedule          Schedule[waitingObject]
 	failures          []*failure // in the order in which the groups failed
 	reported          bool       // reportAllApplied was sent
 	closed            bool
-	operationTimedOut bool // the operation's timeout is over, so a lenient removal no longer waits
-	era               int  // of the machine when the stage started
+	operationTimedOut bool // the operation's timeout has passed, so a lenient removal no longer waits
+	epoch             int  // of the machine when the stage started
 }
 
-// pendingAnswers counts the answers that the stage waits for, and the requests that the run cancelled.
-type pendingAnswers struct {
-	requests  int
-	diagnoses int // of failures
-	cancelled int // requests that the run itself cancelled
-}
-
-// blocking reports whether the stage must not end yet.
-func (p pendingAnswers) blocking() bool { return p.requests > 0 || p.diagnoses > 0 }
+// waitingForAnswers reports whether the stage must not end yet.
+func (s *stage) waitingForAnswers() bool { return s.inFlight > 0 || s.diagnosing > 0 }
 
 type group struct {
 	*unit
-	def          *plan.Group
-	stage        *stage
-	position     int          // in plan order
-	memberships  []membership // the last one is for the current attempt
-	ranks        []plan.Rank  // of its waves
-	await        bool
-	watched      bool
-	pendingGates int      // number of groups in After that have not ended
-	dependents   []*group // groups that wait for this one
-	objects      []*object
-	byObject     map[plan.Object]*object
-	attempt      attempt
+	def                 *plan.Group
+	stage               *stage
+	position            int          // in plan order
+	memberships         []membership // the last one is for the current attempt
+	ranks               []plan.Rank  // of its waves
+	await               bool         // see Stage.Await
+	watched             bool
+	pendingDependencies int      // groups that it still waits for
+	dependents          []*group // groups that wait for it
+	objects             []*object
+	byObject            map[plan.Object]*object
+	attempt             attempt
 }
 
 type attempt struct {
 	number     int  // 0 before the first
 	round      int  // counts attempts and re-checks
-	rechecking bool // without applying it again
+	rechecking bool // it waits for its objects without applying them
 	wave       int  // the next wave to queue
-	queued     int  // the next object to queue
+	queued     int  // number of objects whose requests were queued
 	pending    int  // requests of this attempt without an answer
 	unsettled  int  // objects that are not settled
 	notDone    int  // objects that are not done
@@ -126,13 +122,13 @@ type object struct {
 	plan.Object
 	request    requestState // of this attempt's request
 	inFlight   bool         // a request of any attempt is in flight
-	notAwaited bool         // still being deleted, but the group no longer waits for it
 	settled    bool         // the group no longer waits for it
 	done       bool         // ready, or in a removal gone
-	// unchanged means that this attempt's request changed nothing.
-	unchanged bool
-	// version is that of the apply or, before the apply, the highest one seen before this
-	// attempt. Observations count from the former on, and after the latter.
+	notAwaited bool         // settled although it is still being deleted
+	unchanged  bool         // this attempt's request changed nothing
+	// version is the resourceVersion that the apply returned; older observations do not count.
+	// Before the apply, it is the highest version that was seen before this attempt; only
+	// observations with a higher one count.
 	version uint64
 	fresh   bool      // last has a higher version than version, or an unknown one
 	name    string    // generated by the API server, or empty
@@ -140,7 +136,7 @@ type object struct {
 	last    Observation
 	status  event.Status
 	message string
-	pace    Pace    // of its diagnoses in this attempt
+	pace    Pace    // of its diagnoses
 	found   Finding // the best finding in this attempt
 }
 
@@ -156,14 +152,14 @@ const (
 type failure struct {
 	Failure
 	group       *group
+	object      *object
 	symptom     string    // state of the object, as a complete message
 	timeoutNote string    // the timeout that made it fail, or empty
 	certainty   certainty // of the symptom
-	known       *Finding  // best finding about the object
 	state       failureState
 }
 
-// certainty tells whether a symptom is the cause of a failure.
+// certainty is how much of a failure's cause its symptom explains.
 type certainty uint8
 
 const (
@@ -172,7 +168,7 @@ const (
 	causeKnown                    // the symptom is the whole cause: no diagnosis is needed
 )
 
-// failureState is the progress of a failure. It only advances.
+// failureState is the progress of a failure. It never goes back.
 type failureState uint8
 
 const (
@@ -185,23 +181,23 @@ type deadline struct {
 	group  *group
 	object *object
 	round  int
-	at     time.Duration // active time
+	at     time.Duration // in active time of the readiness clock
 }
 
 func (m *machine) startStage(def Stage, run *StageRun) {
-	s := &stage{Stage: def, m: m, run: run, byID: make(map[string]*group, len(def.Phase.Groups)), era: m.era,
+	s := &stage{Stage: def, m: m, run: run, byID: make(map[string]*group, len(def.Phase.Groups)), epoch: m.epoch,
 		schedule: Schedule[waitingObject]{Limit: maxDiagnoses}}
 	for _, g := range def.Phase.Groups {
 		s.add(g)
 	}
 	for _, g := range s.groups {
 		for _, id := range g.def.After {
-			if before := s.byID[id]; before != nil {
-				before.dependents = append(before.dependents, g)
-				g.pendingGates++
+			if dependency := s.byID[id]; dependency != nil {
+				dependency.dependents = append(dependency.dependents, g)
+				g.pendingDependencies++
 			}
 		}
-		if g.pendingGates == 0 || g.status == event.Running { // Running: admitted
+		if g.pendingDependencies == 0 || g.status == event.Running { // Running: admitted
 			s.candidates = append(s.candidates, g)
 		}
 	}
@@ -230,8 +226,8 @@ func (s *stage) add(def *plan.Group) {
 	s.byID[def.ID] = g
 }
 
-// open reports whether the gate is open: the group has ended and has not failed.
-func (g *group) open() bool {
+// succeeded reports whether groups that wait for this one may start.
+func (g *group) succeeded() bool {
 	return g.status == event.Ready || g.status == event.Applied || g.status == event.Gone
 }
 
@@ -244,7 +240,7 @@ func (s *stage) running() (n int) {
 	return n
 }
 
-func (s *stage) allOver() bool {
+func (s *stage) allEnded() bool {
 	for s.ended < len(s.groups) && s.groups[s.ended].status.Over() {
 		s.ended++
 	}
@@ -253,7 +249,7 @@ func (s *stage) allOver() bool {
 
 // reportApplied sends reportAllApplied once every request of the stage was answered.
 func (s *stage) reportApplied() {
-	if s.reported || s.busy.requests > 0 || len(s.queue) > 0 {
+	if s.reported || s.inFlight > 0 || len(s.queue) > 0 {
 		return
 	}
 	for ; s.fullyQueued < len(s.groups); s.fullyQueued++ {
@@ -271,7 +267,7 @@ func (s *stage) close(cause error) {
 	if len(s.failures) > 0 && s.m.firstFailure == nil {
 		s.m.firstFailure = &s.failures[0].Failure
 	}
-	err := &StageError{Cause: cause, Cancelled: s.busy.cancelled}
+	err := &StageError{Cause: cause, Cancelled: s.cancelled}
 	for _, f := range s.failures {
 		err.Failures = append(err.Failures, f.Failure)
 	}

@@ -9,17 +9,19 @@ import (
 	"lockstep/engine/event"
 )
 
-// Rule R14: a group starts as soon as its own gates are open, whatever else runs
+// startUnits starts all units that may start now: any number of them, or one for a step.
+//
+// Rule R14: a group starts as soon as its own dependencies are ready, whatever else is running
 func (m *machine) startUnits() {
 	m.continueStarted()
 	switch status, _ := m.runStatus(); status {
 	case event.Running:
-		for m.startNextUnits() { // an empty group ends at once, which may make others startable
+		for m.startNextUnits() { // again, because an empty group ends at once and may unblock others
 		}
 	case event.Paused:
 		m.takeStep()
 	}
-	if m.cohort != nil { // all groups that start at this moment have started
+	if m.cohort != nil {
 		m.stage.queueDueWaves(m.cohort.groups[0])
 	}
 }
@@ -39,7 +41,7 @@ func (m *machine) continueStarted() {
 		return
 	}
 	s.candidates = slices.DeleteFunc(s.candidates, func(g *group) bool { return g.attempt.number > 0 })
-	for _, g := range slices.Clone(s.candidates) { // an empty group ends at once and adds others
+	for _, g := range slices.Clone(s.candidates) { // an empty group ends at once and adds candidates
 		if g.status == event.Running {
 			s.startAttempt(g)
 		}
@@ -61,7 +63,7 @@ func (m *machine) startable() (units []*unit) {
 	}
 	if s := m.stage; s != nil && !s.failing() {
 		for _, g := range s.candidates {
-			if g.pendingGates == 0 && (g.status == event.Waiting || g.status == event.AtBreakpoint) {
+			if g.pendingDependencies == 0 && (g.status == event.Waiting || g.status == event.AtBreakpoint) {
 				units = append(units, g.unit)
 			}
 		}
@@ -78,7 +80,7 @@ func (m *machine) free() int {
 }
 
 // startNextUnits starts all units that can start, unless one of them has a breakpoint. It
-// reports whether a unit started.
+// reports whether any unit started.
 func (m *machine) startNextUnits() bool {
 	next := m.startable()
 	next = next[:min(m.free(), len(next))]
@@ -100,7 +102,8 @@ func (m *machine) takeStep() {
 		u = startable[0]
 	}
 	m.steering.cancelStep()
-	// The reason of the pause names an earlier breakpoint; event.State.applyGroup drops it too.
+	// The reason for the pause may name a breakpoint that the run has passed now. event.State
+	// clears it too.
 	m.steering.why = ""
 	m.steering.reportedMessage = ""
 	m.start([]*unit{u})
@@ -124,8 +127,8 @@ func (m *machine) admitNext() {
 	m.admissions = m.admissions[1:]
 }
 
-// startAttempt starts an attempt at a group whose status is already Running. Its requests are sent
-// once all groups that start at this moment have started.
+// startAttempt starts an attempt at a group whose status is already Running. Its requests are
+// queued once all groups that start at the same moment have joined the cohort (R15a).
 func (s *stage) startAttempt(g *group) {
 	if s.m.cohort == nil {
 		s.m.cohort = &cohort{}
@@ -159,7 +162,7 @@ func (o *object) reset(now time.Time) {
 	o.ignoreEarlier()
 }
 
-// ignoreEarlier makes the object ignore earlier observations in its next apply or after its failure.
+// ignoreEarlier makes the observations so far not count for the next attempt or re-check.
 func (o *object) ignoreEarlier() {
 	o.version = max(o.version, o.last.Version)
 	o.fresh = false

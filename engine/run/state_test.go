@@ -8,7 +8,7 @@ import (
 	"lockstep/engine/plan"
 )
 
-func TestStateDrawsTheSamePictureFromTheFeed(t *testing.T) {
+func TestStateFollowsTheFeed(t *testing.T) {
 	fake := newFake(map[string]behaviour{"x": {ready: sec}, "y": {failed: "exit code 2"}})
 	var s event.State
 	var halfway event.Counts
@@ -32,7 +32,7 @@ func TestStateDrawsTheSamePictureFromTheFeed(t *testing.T) {
 		t.Errorf("halfway %+v, want %+v", halfway, want)
 	}
 	if want := (event.Counts{Total: 3, Done: 1, Failed: 1, Waiting: 1}); s.Count() != want {
-		t.Errorf("in the end %+v, want %+v", s.Count(), want)
+		t.Errorf("at the end %+v, want %+v", s.Count(), want)
 	}
 	a, c := s.Find("apply", "c:a"), s.Find("apply", "c:c")
 	if a.Status != event.Ready || a.Done != 1 || a.Ended.Sub(a.Started) != sec || c.Status != event.Skipped || s.Operation.Release != "shop" {
@@ -69,11 +69,11 @@ func TestNothingRunsAfterTheEnd(t *testing.T) {
 		handle(transitionRequested{func(m *machine) error { return m.finish(End{Status: event.Failed, Exit: 1}) }, make(chan error, 1)})
 		for unit, want := range map[string]event.Status{"c:a": event.Failed, "c:b": event.Aborted, "c:c": event.Skipped} {
 			if got := s.Find("apply", unit); got.Status != want {
-				t.Errorf("rolled back %t: %s is %s in the end, want %s", rolledBack, unit, got.Status, want)
+				t.Errorf("rolled back %t: %s ended as %s, want %s", rolledBack, unit, got.Status, want)
 			}
 		}
 		if s.Root == nil || s.Root.Name != "x" || s.Cause != "exit code 2" {
-			t.Errorf("rolled back %t: the end names %v: %q", rolledBack, s.Root, s.Cause)
+			t.Errorf("rolled back %t: the closing event names %v: %q", rolledBack, s.Root, s.Cause)
 		}
 	}
 }

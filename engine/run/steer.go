@@ -8,16 +8,16 @@ import (
 	"lockstep/engine/event"
 )
 
-// steering is the state that commands set. The status of the run (running, paused, held,
-// aborting) is derived from it by runStatus, so that a pause survives a hold.
+// steering is the state that commands set. runStatus derives the status of the run (running,
+// paused, held, aborting) from it, so that a pause survives a hold.
 type steering struct {
 	paused bool
-	why    string // why it is paused
+	why    string // it is paused
 	// step allows one unit to start while the run is paused: stepUnit or, if that is nil,
 	// the next startable one.
 	step     bool
 	stepUnit *unit
-	abort    *event.Command
+	abort    *event.Command // see Engine.EndingCommand
 	// reported is the last published status of the run.
 	reported        event.Status
 	reportedMessage string
@@ -70,9 +70,9 @@ func (m *machine) execute(c event.Command) string {
 	case event.RunTo:
 		return m.runTo(c.Unit())
 	case event.Break:
-		return m.toggleBreakpoint(c.Unit(), false)
+		return m.toggleBreakpoint(c.Unit())
 	case event.Disable:
-		return m.toggleBreakpoint(c.Unit(), true)
+		return m.toggleDisabled(c.Unit())
 	case event.Accept, event.Retry, event.GiveUp:
 		return m.resolveFailures(c.Name, c.Unit())
 	case event.Edit:
@@ -81,7 +81,7 @@ func (m *machine) execute(c event.Command) string {
 	return fmt.Sprintf("unknown command %q", c.Name)
 }
 
-// runStatus returns the status of the run, and the reason.
+// runStatus returns the status of the run, and the reason for it.
 func (m *machine) runStatus() (event.Status, string) {
 	s := &m.steering
 	if m.replacing() {
@@ -121,7 +121,7 @@ func (m *machine) pause(reason string) string {
 	return ""
 }
 
-// heldRefusal returns why a command is refused while a failure is held, and how to resolve it (R44).
+// heldRefusal returns the refusal of a command while a failure holds the run (R44).
 func (m *machine) heldRefusal() string {
 	edit := ""
 	if m.cannotEdit() == "" {
@@ -150,7 +150,7 @@ func (m *machine) resume() string {
 	return ""
 }
 
-// Rule R41: a step starts one unit: the first in plan order whose gates are open, or the named one
+// Rule R41: a step starts one unit: the first in plan order whose dependencies are ready, or the named one
 func (m *machine) step(target event.Unit) string {
 	switch m.steering.reported {
 	case event.Running:
@@ -188,7 +188,7 @@ func (m *machine) waitsFor(u *unit) string {
 	}
 	var waiting []string
 	for _, id := range s.byID[u.Group].def.After {
-		if gate := s.byID[id]; gate != nil && !gate.open() {
+		if dependency := s.byID[id]; dependency != nil && !dependency.succeeded() {
 			waiting = append(waiting, id)
 		}
 	}
@@ -198,7 +198,7 @@ func (m *machine) waitsFor(u *unit) string {
 	return strings.Join(waiting, ", ")
 }
 
-// unstarted returns the named unit if it has not started, or else the reason for a refusal.
+// unstarted returns the named unit, or a refusal if there is none or it has started.
 func (m *machine) unstarted(target event.Unit) (u *unit, refusal string) {
 	waiting := func(u *unit) bool { return u.status == event.Waiting || u.status == event.AtBreakpoint }
 	u = m.units.find(target, waiting)
@@ -238,13 +238,13 @@ func (m *machine) cannotEdit() string {
 	return ""
 }
 
-// replacing reports whether an edited revision is about to start.
+// replacing reports whether the run winds down for an edited revision.
 func (m *machine) replacing() bool {
 	return m.steering.abort != nil && m.steering.abort.Name == event.Edit
 }
 
-// abort starts an abort or makes a running one stricter, never milder: a stop also cancels
-// requests in flight, and replaces a rollback that has not started. All of them replace an
+// abort executes Abort, Rollback and Stop. A run that is already being aborted accepts only Stop,
+// which also cancels requests in flight and a rollback that has not started. All three cancel an
 // edited revision that has not started.
 //
 // Rule R43: after an abort nothing starts; the second interrupt stops a rollback
@@ -265,7 +265,7 @@ func (m *machine) abort(c event.Command) string {
 	m.steering.cancelStep()
 	if c.Name == event.Stop {
 		m.cancelRequests()
-		m.steering.reported = "" // publish another event: the abort is stricter now
+		m.steering.reported = "" // so that reportRun publishes another event
 	}
 	m.reportRun()
 	return ""

@@ -3,6 +3,7 @@ package run
 import (
 	"errors"
 	"fmt"
+	"maps"
 	"slices"
 	"strings"
 	"testing"
@@ -13,7 +14,7 @@ import (
 	"lockstep/engine/plan"
 )
 
-func TestFailuresAreDecidedInAnyOrder(t *testing.T) { // R44, R41
+func TestFailuresCanBeResolvedInAnyOrder(t *testing.T) { // R44, R41
 	failing := behaviour{failed: "exit code 1", untilTry: 1}
 	held := Options{HoldOnFailure: true}
 	tests := []struct {
@@ -39,7 +40,7 @@ func TestFailuresAreDecidedInAnyOrder(t *testing.T) { // R44, R41
 				"3.0s run running", "3.0s c:a running", "3.0s c:b running", "3.0s retry accepted", "3.0s c:a ready", "3.0s c:c running", "3.0s c:c ready", "5.0s c:b ready"},
 		},
 		{
-			name: "the run is held until the last failure is decided", opts: held, err: errAny,
+			name: "the run is held until the last failure is resolved", opts: held, err: errAny,
 			groups: []string{"a: x", "b: y"}, script: map[string]behaviour{"x": failing, "y": {failed: "exit code 2", ready: sec}},
 			steer: func(b *bench) { b.at(2 * sec); b.command(event.GiveUp, "c:b"); b.command(event.Retry, "c:a") },
 			trace: []string{"0.0s c:a running", "0.0s c:b running", "0.0s c:a failed (Pod/x: exit code 1)", "0.0s run held (c:a: Pod/x: exit code 1)",
@@ -61,7 +62,7 @@ func TestFailuresAreDecidedInAnyOrder(t *testing.T) { // R44, R41
 				"2.0s step accepted", "2.0s c:b running", "2.0s c:b ready"},
 		},
 		{
-			name: "after a failure that the user stopped at, the run returns to the earlier pause", opts: held, err: errAny,
+			name: "after a give-up the run returns to the earlier pause", opts: held, err: errAny,
 			groups: []string{"a: x", "b: y"}, script: map[string]behaviour{"x": {failed: "exit code 1", ready: 2 * sec}, "y": {ready: 5 * sec}},
 			steer: func(b *bench) {
 				b.at(sec)
@@ -106,7 +107,7 @@ func TestAcceptChecksAgainWithoutApplying(t *testing.T) { // R44, R22
 		name   string
 		script behaviour
 		await  bool
-		// seen comes at 1s and at 3s, the command at 2s.
+		// before arrives at 1s, the command at 2s, after at 3s.
 		before, after Observation
 		end           string
 		at            time.Duration
@@ -159,8 +160,8 @@ func TestARetryWaitsForEarlierRequests(t *testing.T) { // R44
 		b.at(sec)
 		b.command(event.Retry, "c:a")
 	})
-	if err != nil || fake.calls["y"] != 2 || fake.flown["y"] != 1 {
-		t.Errorf("error %v; %d requests for y, at the most %d at a time", err, fake.calls["y"], fake.flown["y"])
+	if err != nil || fake.calls["y"] != 2 || fake.mostFor["y"] != 1 {
+		t.Errorf("error %v; %d requests for y, at the most %d at a time", err, fake.calls["y"], fake.mostFor["y"])
 	}
 	want(t, trace, "0.0s c:a running", "0.0s c:a failed (Pod/x: "+errDenied.Error()+")", "0.0s run held (c:a: Pod/x: "+errDenied.Error()+")",
 		"1.0s run running", "1.0s c:a running", "1.0s retry accepted", "10.0s c:a ready")
@@ -210,7 +211,7 @@ func TestRemovalsHaveTheirOwnBreakpoints(t *testing.T) { // R42
 				"0.0s c:a waiting", "0.0s run running", "0.0s resume accepted", "0.0s c:a running", "0.0s c:a gone", "0.0s c:b running", "0.0s c:b gone")
 		})
 	})
-	t.Run("by id alone the run stops before each, once", func(t *testing.T) {
+	t.Run("without a phase the run pauses before both units, once each", func(t *testing.T) {
 		inBubble(t, Options{Breakpoints: []string{"c:a"}}, func(b *bench) {
 			b.e.Announce(apply, remove)
 			for _, p := range []event.Phase{apply, remove} {
@@ -221,9 +222,9 @@ func TestRemovalsHaveTheirOwnBreakpoints(t *testing.T) { // R42
 				}
 			}
 			b.e.Finish(End{Status: event.Succeeded})
-			stops := slices.DeleteFunc(b.trace(), func(s string) bool { return s != "0.0s c:a held (breakpoint)" })
-			if len(stops) != 2 {
-				t.Errorf("stopped %d times:\n%v", len(stops), b.trace())
+			pauses := slices.DeleteFunc(b.trace(), func(s string) bool { return s != "0.0s c:a held (breakpoint)" })
+			if len(pauses) != 2 {
+				t.Errorf("paused %d times:\n%v", len(pauses), b.trace())
 			}
 		})
 	})
@@ -256,6 +257,31 @@ func TestTheFirstInterruptOfARollbackChangesNothing(t *testing.T) { // R43, R44
 				"2.0s run aborting", "2.0s "+string(name)+" accepted"+stopped, "2.0s c:a aborted (aborted)", "2.0s c:b skipped (not started: the run was aborted)")
 		})
 	}
+}
+
+// TestEditedRevisionKeepsBreakpoints: set and disabled ones; a run-to target belongs to the
+// replaced revision (R46, R42).
+func TestEditedRevisionKeepsBreakpoints(t *testing.T) {
+	apply := event.Phase{Name: "apply", Kind: event.PhaseApply, Groups: groupsOf("a: x", "b < a: y", "c < b: z", "d < c: w")}
+	opts := Options{Paused: true, Breakpoints: []string{"c:b"}, DisabledBreakpoints: []string{"c:c"}, Operation: event.Operation{Name: "install"}}
+	inBubble(t, opts, func(b *bench) {
+		b.e.Announce(apply)
+		b.unit(event.RunTo, "apply", "c:d")
+		b.command(event.Pause, "")
+		b.e.Command(event.Command{Name: event.Edit, Edit: 1})
+		if err := b.e.StartEditedRevision(event.Operation{Name: "upgrade", Revision: 2}, "edited", apply); err != nil {
+			t.Fatal(err)
+		}
+		var s event.State
+		for _, e := range b.feed.Events() {
+			s.Apply(e)
+		}
+		want := map[event.Unit]bool{{Phase: "apply", Group: "c:b"}: true, {Phase: "apply", Group: "c:c"}: false} // enabled
+		if !maps.Equal(s.Breakpoints, want) {
+			t.Errorf("breakpoints %v, want %v", s.Breakpoints, want)
+		}
+		b.e.Finish(End{Status: event.Succeeded})
+	})
 }
 
 // TestWarnedUserStopsARollbackAtOnce sends the command of a dialog that has already said that
@@ -292,26 +318,26 @@ func TestAFailureOfARollbackIsHeld(t *testing.T) { // R44
 	})
 }
 
-func TestAcceptedCommandsCountAtTheEnd(t *testing.T) { // R48
+func TestCommandsAcceptedAtTheEndTakeEffect(t *testing.T) { // R48
 	for _, tt := range []struct {
 		command  event.CommandName
 		rollback bool // it may start
 	}{{event.Abort, false}, {event.Stop, false}, {event.Rollback, true}} {
 		inBubble(t, Options{}, func(b *bench) {
-			if v := b.e.Verdict(); v.Abort != nil {
-				t.Errorf("verdict %+v", v)
+			if c := b.e.EndingCommand(); c != nil {
+				t.Errorf("ended by %+v", c)
 			}
 			b.command(tt.command, "") // while the final state is being written
 			for _, end := range []End{{Status: event.Succeeded}, {Status: event.Failed, Exit: 1}} {
 				if b.e.Finish(end) == nil {
-					t.Errorf("%s was accepted, and it ends as %s", tt.command, end.Status)
+					t.Errorf("%s was accepted, but the run ended as %s", tt.command, end.Status)
 				}
 			}
-			if v := b.e.Verdict(); v.Abort == nil || v.Abort.Name != tt.command {
-				t.Errorf("verdict %+v, want %s", v, tt.command)
+			if c := b.e.EndingCommand(); c == nil || c.Name != tt.command {
+				t.Errorf("ended by %+v, want %s", c, tt.command)
 			}
 			if err := b.e.StartRollback(event.Operation{Name: "uninstall"}, ""); (err == nil) != tt.rollback {
-				t.Errorf("after %s a rollback begins: %v", tt.command, err)
+				t.Errorf("StartRollback after %s: %v", tt.command, err)
 			}
 			if err := b.e.Finish(End{Status: event.Aborted, Exit: 3}); err != nil {
 				t.Error(err)

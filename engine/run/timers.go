@@ -10,7 +10,7 @@ import (
 	"lockstep/engine/text"
 )
 
-// windDownTime is how long requests in flight may take after an abort or the timeout. Then
+// windDownTime is how long requests in flight may take after an abort or the timeout. After that
 // they are cancelled, so that an unreachable API server cannot block the run.
 const windDownTime = 10 * time.Second
 
@@ -50,21 +50,21 @@ func (c *clock) resume(now time.Time) {
 	}
 }
 
-// wake returns the time of the next tick, zero for never. While the run is paused or held,
-// nothing measured in active time is due.
+// wake returns the time of the next tick, zero for never. Nothing measured in active time is due
+// while the run is paused or held.
 func (m *machine) wake() time.Time {
 	t := &m.timeouts
 	if !t.cancelAt.IsZero() {
 		return t.cancelAt
 	}
 	next := earliest(m.nextDiagnosis(), m.outage.reportAt)
+	if !m.clock.stopped.IsZero() || m.steering.abort != nil {
+		return next
+	}
 	wakeAt := func(c *clock, active time.Duration) {
 		if c.stopped.IsZero() {
 			next = earliest(next, m.now.Add(max(active-c.active(m.now), 0)))
 		}
-	}
-	if !m.clock.stopped.IsZero() || m.steering.abort != nil {
-		return next
 	}
 	if limit := m.operationTimeout(); limit > 0 && !t.expired {
 		wakeAt(&m.clock, limit)
@@ -89,8 +89,8 @@ func earliest(a, b time.Time) time.Time {
 	return a
 }
 
-// operationTimeout returns the timeout of the operation. A lenient removal that it interrupts
-// gets windDownTime more, to receive the answers to its requests.
+// operationTimeout returns the timeout of the operation. If it has passed during a lenient removal,
+// the removal gets windDownTime more to delete the rest.
 func (m *machine) operationTimeout() time.Duration {
 	limit := m.opts.Operation.Timeout
 	if m.stage != nil && m.stage.operationTimedOut {
@@ -99,13 +99,13 @@ func (m *machine) operationTimeout() time.Duration {
 	return limit
 }
 
-// goneGrace is how long a lenient removal waits for an object that no group waits for. Most
-// objects disappear at once, or as soon as a controller has acted.
+// goneGrace is how long a lenient removal waits for an object if no other group waits for its
+// group. Most objects disappear at once, or as soon as a controller has acted.
 const goneGrace = 2 * time.Second
 
 // setDeadline starts the readiness timeout of an object.
 //
-// Rule R25: timeouts count active time, for one resource from its apply, and for the operation
+// Rule R25: timeouts count active time, for one object from its apply, and for the operation
 func (s *stage) setDeadline(g *group, o *object) {
 	limit := s.ObjectTimeout
 	if s.Lenient && o.request == requestSucceeded && len(g.dependents) == 0 {
@@ -115,7 +115,7 @@ func (s *stage) setDeadline(g *group, o *object) {
 		return
 	}
 	d := deadline{g, o, g.attempt.round, s.m.readinessClock.active(s.m.now) + limit}
-	// after the deadlines of the same time
+	// d.at+1, to insert it after the deadlines of the same time
 	i, _ := slices.BinarySearchFunc(s.deadlines, d.at+1, func(other deadline, at time.Duration) int {
 		return cmp.Compare(other.at, at)
 	})
@@ -141,8 +141,8 @@ func (s *stage) stopWaitingForAll() {
 	}
 }
 
-// dropStale drops deadlines from the front that no longer matter: their object is settled, or their
-// group has ended or is in another round.
+// dropStale removes deadlines from the front whose object is settled, or whose group has ended or
+// is in a later round.
 func (s *stage) dropStale() {
 	for len(s.deadlines) > 0 {
 		d := s.deadlines[0]
@@ -180,7 +180,7 @@ func (m *machine) tick() {
 	}
 }
 
-// cancelRequests cancels the requests in flight; those that end with that do not fail their groups.
+// cancelRequests cancels the requests in flight. Groups do not fail because of that.
 func (m *machine) cancelRequests() {
 	m.timeouts.cancelled = true
 	m.do(cancelRequests{})
@@ -237,7 +237,7 @@ func (m *machine) restartHeartbeat() {
 	m.timeouts.nextHeartbeat = m.clock.active(m.now) + m.opts.Heartbeat
 }
 
-// state describes an object's last status with its message.
+// state returns the object's status and message: "in-progress, 2 of 3 available".
 func (o *object) state() string {
 	if o.message == "" {
 		return string(o.status)
@@ -269,7 +269,7 @@ func (m *machine) failUnready() {
 	}
 }
 
-// publishHeartbeat publishes a heartbeat: the object that the run has waited for longest.
+// publishHeartbeat publishes which object the run has waited for longest.
 func (m *machine) publishHeartbeat(s *stage) {
 	var oldest *object
 	var group *group

@@ -19,22 +19,22 @@ func TestGroupsThatStartTogetherAreAppliedKindByKind(t *testing.T) { // R15a
 		order  string
 	}{
 		{
-			name:   "the parent's ServiceAccount is there before the subchart's Pod",
+			name:   "the parent's ServiceAccount is applied before the subchart's Pod",
 			groups: []string{"sub: Secret/s, Pod/p", "parent: ServiceAccount/a, Deployment/d"},
 			order:  "ServiceAccount/a Secret/s Pod/p Deployment/d",
 		},
 		{
-			name:   "a slow request keeps later kinds of all groups back",
+			name:   "a slow request delays later kinds of all groups",
 			groups: []string{"a: ConfigMap/c, Pod/p", "b: Service/s, Job/j"}, script: map[string]behaviour{"c": {request: sec}},
 			order: "ConfigMap/c Service/s Pod/p Job/j",
 		},
 		{
-			name:   "what comes before other kinds by install-before takes its place among all",
+			name:   "an object with install-before is ordered among all groups",
 			groups: []string{"a: Job/early, Secret/s", "b: Namespace/n, ConfigMap/t"},
 			order:  "Namespace/n Job/early Secret/s ConfigMap/t",
 		},
 		{
-			name:   "a group that waits for a definition keeps back itself alone (R17)",
+			name:   "a group that waits for its CRD does not delay the others (R17)",
 			groups: []string{"a: CustomResourceDefinition/crd, Gateway/g", "b: Ingress/i, Widget/w"},
 			change: func(groups []*plan.Group) {
 				groups[0].Objects[0] = crd
@@ -44,17 +44,17 @@ func TestGroupsThatStartTogetherAreAppliedKindByKind(t *testing.T) { // R15a
 			order:  "CustomResourceDefinition/crd Ingress/i Widget/w Gateway/g",
 		},
 		{
-			name:   "a group that fails keeps nobody back",
+			name:   "a failed group does not delay the others",
 			groups: []string{"a: Secret/s, ConfigMap/c", "b: Pod/p"}, script: map[string]behaviour{"s": {err: errDenied, request: sec}},
 			order: "Secret/s Pod/p",
 		},
 		{
-			name:   "a group that starts later is on its own",
+			name:   "a group that starts later is not ordered with the others",
 			groups: []string{"a: Secret/s", "b: Job/j, Job/k", "c < a: Namespace/n"}, script: map[string]behaviour{"s": {ready: sec}, "j": {request: 2 * sec}},
 			order: "Secret/s Job/j Namespace/n Job/k",
 		},
 		{
-			name: "removals go in the mirrored order", kind: event.PhaseRemove,
+			name: "removals use the reverse order", kind: event.PhaseRemove,
 			groups: []string{"a: Pod/p, Secret/s", "b: Deployment/d, ServiceAccount/a"},
 			order:  "Deployment/d Pod/p Secret/s ServiceAccount/a",
 		},

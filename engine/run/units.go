@@ -1,16 +1,18 @@
 package run
 
-import "lockstep/engine/event"
+import (
+	"slices"
 
-// unit is a unit of steering (R40).
+	"lockstep/engine/event"
+)
+
+// unit is what pauses, steps and breakpoints apply to: a group, a hook, crds/ or the namespace (R40).
 type unit struct {
 	event.Unit
 	status     event.Status
 	breakpoint breakpoint
-	// reached means that the run has reached the unit: its breakpoint does not pause the run again.
-	reached bool
-	// unchecked means that the unit ends once its objects are applied (R21).
-	unchecked bool
+	reached    bool // it started, or its breakpoint has paused the run and does not pause it again
+	unchecked  bool // it ends once its objects are applied (R21)
 }
 
 // units are all announced units, in order.
@@ -19,7 +21,7 @@ type units struct {
 	byID map[event.Unit]*unit
 }
 
-// add returns the unit with that id, and whether it is new.
+// add returns the unit with an id, and whether add has created it.
 func (us *units) add(id event.Unit) (u *unit, added bool) {
 	if u := us.byID[id]; u != nil {
 		return u, false
@@ -33,7 +35,8 @@ func (us *units) add(id event.Unit) (u *unit, added bool) {
 	return u, true
 }
 
-func (us *units) unchecked() (n int) {
+// countUnchecked returns the number of groups that were applied and not checked (R21).
+func (us *units) countUnchecked() (n int) {
 	for _, u := range us.all {
 		if u.unchecked && u.status == event.Applied {
 			n++
@@ -42,9 +45,19 @@ func (us *units) unchecked() (n int) {
 	return n
 }
 
-// find returns the unit that a command names, or nil. Without a phase it prefers the first
-// matching unit with that id.
-func (us *units) find(id event.Unit, match func(*unit) bool) *unit {
+// withBreakpoint returns the ids of the groups with such a breakpoint.
+func (us *units) withBreakpoint(b breakpoint) (ids []string) {
+	for _, u := range us.all {
+		if u.breakpoint == b && !slices.Contains(ids, u.Group) {
+			ids = append(ids, u.Group)
+		}
+	}
+	return ids
+}
+
+// find returns the unit that a command names, or nil. If the command names no phase, it is the
+// first preferred unit of the group, or else the group's first unit.
+func (us *units) find(id event.Unit, preferred func(*unit) bool) *unit {
 	if id.Phase != "" {
 		return us.byID[id]
 	}
@@ -52,7 +65,7 @@ func (us *units) find(id event.Unit, match func(*unit) bool) *unit {
 	for _, u := range us.all {
 		switch {
 		case u.Group != id.Group:
-		case match(u):
+		case preferred(u):
 			return u
 		case first == nil:
 			first = u

@@ -29,18 +29,18 @@ func (op *Operation) fail(r *runner, a *attempt, err error) error {
 	}
 }
 
-// endFailed ends the operation according to the engine's current verdict and returns why it
-// failed. ended is false if the verdict changed meanwhile.
+// endFailed ends the operation according to the command that ends the run, if there is one, and
+// returns why it failed. ended is false if another command was accepted meanwhile.
 func (op *Operation) endFailed(r *runner, a *attempt, err error) (ended bool, cause error) {
-	v := op.engine.Verdict()
+	ending := op.engine.EndingCommand()
 	end := run.End{Status: event.Failed, Exit: event.ExitFailed, Cause: err.Error()} // the cause is used if no group failed
-	if v.Abort != nil {
+	if ending != nil {
 		end = run.End{Status: event.Aborted, Exit: event.ExitAborted}
 	}
-	if v.Abort != nil && v.Abort.Name != event.Edit {
-		err = Aborted(v.Abort, err)
+	if ending != nil && ending.Name != event.Edit {
+		err = Aborted(ending, err)
 	}
-	wrote, lost, edit := a != nil && op.wrote(a), op.lost(), op.editOf(v.Abort)
+	wrote, lost, edit := a != nil && op.wrote(a), op.lost(), op.editOf(ending)
 	switch {
 	case lost != nil && !wrote: // R51: the second run, which wrote nothing, is refused
 		err = lost
@@ -60,11 +60,11 @@ func (op *Operation) endFailed(r *runner, a *attempt, err error) (ended bool, ca
 		}
 		end.Exit = exitNothingDeployed(end.Exit)
 		end.Outcome = event.NothingWritten
-		if v.Abort != nil {
-			end.Message = abortedBy(v.Abort) + " before anything was written"
+		if ending != nil {
+			end.Message = abortedBy(ending) + " before anything was written"
 		}
 	default:
-		return r.endWritten(a, end, v, err)
+		return r.endWritten(a, end, ending, err)
 	}
 	if end.Message == "" {
 		end.Message = end.Outcome + ": " + err.Error()
@@ -74,13 +74,13 @@ func (op *Operation) endFailed(r *runner, a *attempt, err error) (ended bool, ca
 
 // endWritten ends an operation that wrote to the cluster: it makes the release final, and rolls
 // it back if asked to.
-func (r *runner) endWritten(a *attempt, end run.End, v run.Verdict, err error) (ended bool, cause error) {
+func (r *runner) endWritten(a *attempt, end run.End, ending *event.Command, err error) (ended bool, cause error) {
 	op := r.op
 	final, sweepErr := a.finalize(err)
 	cleanupFailure := a.cleanupFailure()
 	notes := []string{errorText(sweepErr), cleanupFailure}
 	revisionCreated := op.createdRevision(a)
-	rollback := ShouldRollBack(op.prepared.Common, v)
+	rollback := ShouldRollBack(op.prepared.Common, ending)
 	if rollback && op.rollback != nil && revisionCreated {
 		return r.rollBack(end, err, notes)
 	}
@@ -88,7 +88,7 @@ func (r *runner) endWritten(a *attempt, end run.End, v run.Verdict, err error) (
 	if rollback {
 		outcome += ", and there is nothing to roll back to"
 	}
-	if cleanupFailure != "" || v.Abort != nil && v.Abort.Name == event.Stop {
+	if cleanupFailure != "" || ending != nil && ending.Name == event.Stop {
 		notes = append(notes, leftBehind(op.feed.Events()))
 	}
 	end.Release = final.status

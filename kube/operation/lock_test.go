@@ -19,8 +19,8 @@ func TestLostLockStopsARollbackAtOnce(t *testing.T) {
 		t.Fatal(err)
 	}
 	op.stop(errors.New("the lock was lost"))
-	if v := eng.Verdict(); v.Abort == nil || v.Abort.Name != event.Stop {
-		t.Errorf("the verdict is %+v, want a stop", v)
+	if c := eng.EndingCommand(); c == nil || c.Name != event.Stop {
+		t.Errorf("the run is ended by %+v, want a stop", c)
 	}
 	if err := eng.Finish(run.End{Status: event.Aborted, Exit: 1}); err != nil {
 		t.Error(err)

@@ -14,12 +14,12 @@ import (
 )
 
 // ShouldRollBack reports whether a run of an operation or a stack (S5) that did not succeed
-// is rolled back.
+// is rolled back. ending is the command that ends the run, or nil.
 //
 // Rule R33: --rollback-on-failure decides for a failure, the command itself for an abort (R43)
-func ShouldRollBack(c Common, v run.Verdict) bool {
-	if v.Abort != nil {
-		return v.Abort.Name == event.Rollback
+func ShouldRollBack(c Common, ending *event.Command) bool {
+	if ending != nil {
+		return ending.Name == event.Rollback
 	}
 	return c.RollbackOnFailure
 }
@@ -64,7 +64,7 @@ func (r *runner) closeFailedRollback(end run.End, cause, err error, notes []stri
 	}
 	result := "the rollback also failed"
 	resultWithError := result + ": " + err.Error()
-	if r.engine.Verdict().Abort != nil {
+	if r.engine.EndingCommand() != nil {
 		result = "the rollback was stopped"
 		resultWithError = result
 	}

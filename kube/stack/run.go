@@ -257,16 +257,16 @@ func (s *Stack) isRollingBack() bool {
 // fails, or rolls back everything that it changed.
 func (s *Stack) fail(cause error) error {
 	for {
-		v := s.engine.Verdict()
+		ending := s.engine.EndingCommand()
 		end := run.End{Status: event.Failed, Exit: event.ExitFailed}
-		if v.Abort != nil {
+		if ending != nil {
 			end.Status, end.Exit = event.Aborted, event.ExitAborted
-			cause = operation.Aborted(v.Abort, cause)
+			cause = operation.Aborted(ending, cause)
 		}
-		if v.Abort == nil && !slices.ContainsFunc(s.members, func(m *member) bool { return m.ran }) {
+		if ending == nil && !slices.ContainsFunc(s.members, func(m *member) bool { return m.ran }) {
 			end.Exit = event.ExitNothing
 		}
-		if operation.ShouldRollBack(s.opts.Common, v) && s.info.Name == "up" && len(s.toRollBack()) > 0 {
+		if operation.ShouldRollBack(s.opts.Common, ending) && s.info.Name == "up" && len(s.toRollBack()) > 0 {
 			err := s.rollBack(&end, cause)
 			if errors.Is(err, run.ErrAborted) {
 				continue
@@ -276,10 +276,10 @@ func (s *Stack) fail(cause error) error {
 		}
 		end.Outcome = s.outcome()
 		end.Message = end.Outcome
-		if v.Abort != nil {
+		if ending != nil {
 			end.Message, _ = operation.ClosingTexts(end.Outcome, cause)
 		}
-		if stage := (*run.StageError)(nil); v.Abort == nil && errors.As(cause, &stage) && len(stage.Skipped) > 0 {
+		if stage := (*run.StageError)(nil); ending == nil && errors.As(cause, &stage) && len(stage.Skipped) > 0 {
 			end.Message += "; never started: " + strings.Join(stage.Skipped, ", ")
 		}
 		if s.engine.Finish(end) == nil {

@@ -48,7 +48,7 @@ func carryOut(e *run.Engine, cluster *Cluster) {
 // finish ends a run that did not go well, with a rollback where that was asked
 // for.
 func finish(e *run.Engine, cluster *Cluster, err error) {
-	abort := e.Verdict().Abort
+	abort := e.EndingCommand()
 	switch {
 	case abort == nil:
 		if err := e.Finish(run.End{Status: event.Failed, Message: err.Error(), Exit: 1}); err != nil {
