@@ -16,10 +16,9 @@ var (
 	ruleCited  = regexp.MustCompile(`\b[RS][0-9]+[a-z]?\b`)
 )
 
-// TestEveryRuleIsDecidedInOnePlace keeps the lines "// Rule R30: …", by which a
-// reader finds where a rule is decided: each rule that is built has exactly one,
-// in code that is no test, and is named by at least one test.
-func TestEveryRuleIsDecidedInOnePlace(t *testing.T) {
+// TestEveryRuleIsImplementedInOnePlace: each rule has exactly one comment "// Rule R30: …" outside
+// tests, where it is implemented, and at least one test names it.
+func TestEveryRuleIsImplementedInOnePlace(t *testing.T) {
 	markers, tested := map[string][]string{}, map[string]bool{}
 	goFiles(t, func(path, text string) {
 		if strings.HasSuffix(path, "_test.go") {
@@ -36,19 +35,16 @@ func TestEveryRuleIsDecidedInOnePlace(t *testing.T) {
 		at := markers[r.ID]
 		delete(markers, r.ID)
 		switch {
-		case !r.Built && len(at) > 0:
-			t.Errorf("%s is not built yet, says engine/RULES.md, but is decided in %v", r.ID, at)
-		case !r.Built:
 		case len(at) > 1:
-			t.Errorf("%s is decided in several places: %v", r.ID, at)
+			t.Errorf("%s is implemented in several places: %v", r.ID, at)
 		case len(at) == 0:
-			t.Errorf("no line says \"// Rule %s:\" where %s (%s) is decided", r.ID, r.ID, r.Title)
+			t.Errorf("no comment \"// Rule %s:\" where %s is implemented", r.ID, r.Title)
 		case !tested[r.ID]:
 			t.Errorf("no test names %s (%s)", r.ID, r.Title)
 		}
 	}
 	for id, at := range markers {
-		t.Errorf("%s, decided in %v, is not in engine/RULES.md", id, at)
+		t.Errorf("%s, implemented in %v, is not in engine/RULES.md", id, at)
 	}
 }
 
@@ -61,7 +57,7 @@ func goFiles(t *testing.T, read func(path, text string)) {
 			return err
 		case d.IsDir() && path != "." && (strings.HasPrefix(d.Name(), ".") || d.Name() == "bin"):
 			return fs.SkipDir
-		case d.IsDir() || filepath.Ext(path) != ".go" || d.Name() == "rules_test.go": // what is about the rules as such proves none
+		case d.IsDir() || filepath.Ext(path) != ".go" || d.Name() == "rules_test.go": // it is about the rules themselves
 			return nil
 		}
 		text, err := os.ReadFile(path)

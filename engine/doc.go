@@ -1,10 +1,11 @@
-// Package engine decides what is deployed when. Its packages know neither Helm nor a Kubernetes
-// client nor a screen, and import only the standard library and each other:
+// Package engine decides what is deployed when. Its packages import only the standard library and
+// each other: neither Helm, nor a Kubernetes client, nor a terminal library.
 //
 //   - plan turns a rendered chart into a Plan, a DAG of groups;
-//   - run carries a Plan out on a Cluster, steered by Commands;
+//   - run executes a Plan on a Cluster, controlled by Commands;
 //   - event has Event, Command, the Feed that delivers events, and State, their only reducer;
-//   - refs and infer find the order that a chart implies, forecast estimates durations.
+//   - refs and infer find the order that a chart implies, forecast estimates durations;
+//   - text makes untrusted text safe to show, parallel spreads work over the cores.
 //
 // Data flows one way:
 //
@@ -12,6 +13,6 @@
 //	                                      ▲
 //	                                event.Command
 //
-// The rule numbers in comments (R7, R14 …) are those of RULES.md. A line "// Rule R7:" marks the
-// one place that decides a rule.
+// The rule numbers in comments (R7, R14 …) are those of RULES.md. A comment "// Rule R7:" marks the
+// one place that implements a rule.
 package engine

@@ -16,19 +16,14 @@ var RulesDoc string
 
 // Rule is one entry of RulesDoc.
 type Rule struct {
-	// ID is "R12", Title what the rule is about.
-	ID, Title string
-	// Text is the whole entry, its heading included.
-	Text string
-	// Built is false where the entry only says what is planned.
-	Built bool
+	ID, Title string // "R12", "Names of subcharts"
+	Text      string // the whole entry, with its heading
 }
 
 var (
 	ruleHeading = regexp.MustCompile(`(?m)^### ([RS][0-9]+[a-z]?) (.+)$`)
 	nextHeading = regexp.MustCompile(`\n#{1,3} `)
-	notBuilt    = regexp.MustCompile(`(?m)^Not built yet\.$`)
-	ruleName    = regexp.MustCompile(`^([RrSs]?)([0-9]+)([a-z]?)$`)
+	ruleID      = regexp.MustCompile(`^([RrSs]?)([0-9]+)([a-z]?)$`)
 )
 
 // Rules returns the entries of RulesDoc in its order.
@@ -43,7 +38,6 @@ func Rules() []Rule {
 			ID:    RulesDoc[at[2]:at[3]],
 			Title: RulesDoc[at[4]:at[5]],
 			Text:  strings.TrimSpace(text) + "\n",
-			Built: !notBuilt.MatchString(text),
 		})
 	}
 	return rules
@@ -51,7 +45,7 @@ func Rules() []Rule {
 
 // FindRule looks up a rule by its number: "S3", "R12", "r12" or "12".
 func FindRule(name string) (Rule, error) {
-	parts := ruleName.FindStringSubmatch(name)
+	parts := ruleID.FindStringSubmatch(name)
 	if parts == nil {
 		return Rule{}, fmt.Errorf("%q is not a rule number (they look like R12 or R15a); list all with: lockstep help rules", name)
 	}

@@ -13,7 +13,7 @@ import (
 	"unicode"
 )
 
-// The annotations that declare the order. They belong on resources, except for AnnotationSubchartDependsOn, which
+// The annotations that declare the order. They belong on objects, except for AnnotationSubchartDependsOn, which
 // belongs in Chart.yaml. A list is a JSON array of strings (R1).
 const (
 	AnnotationGroup             = "helm.sh/resource-group"
@@ -23,7 +23,7 @@ const (
 	AnnotationLayerDependsOn    = "helm.sh/dependson/layer" // name or list
 	AnnotationLayerChart        = "helm.sh/dependson/chart" // name or list
 	AnnotationWeight            = "helm.sh/weight"
-	AnnotationInstallBefore     = "helm.sh/install-before"    // kinds, with commas
+	AnnotationInstallBefore     = "helm.sh/install-before"    // kinds, separated by commas
 	AnnotationReadinessSuccess  = "helm.sh/readiness-success" // list
 	AnnotationReadinessFailure  = "helm.sh/readiness-failure" // list
 )
@@ -35,8 +35,8 @@ const (
 	HookScopeSubchart   = "subchart"
 )
 
-// storedKeys are the spellings in stored manifests of the annotation keys with two slashes, which
-// the API server refuses (R3).
+// storedKeys maps annotation keys with two slashes, which the API server refuses, to their spelling
+// in stored manifests (R3).
 var storedKeys = map[string]string{
 	AnnotationGroupDependsOn:    "helm.sh/depends-on-resource-groups",
 	AnnotationSubchartDependsOn: "helm.sh/depends-on-subcharts",
@@ -44,7 +44,7 @@ var storedKeys = map[string]string{
 	AnnotationLayerChart:        "helm.sh/dependson-chart",
 }
 
-// TwoSlashKeys returns the annotation keys that the API server refuses.
+// TwoSlashKeys returns the annotation keys with two slashes, which the API server refuses.
 func TwoSlashKeys() []string { return slices.Sorted(maps.Keys(storedKeys)) }
 
 // StoredKey returns the spelling of an annotation key in stored manifests: TwoSlashKeys get a
@@ -67,7 +67,7 @@ var knownKeys = slices.Concat(helmKeys, TwoSlashKeys(), slices.Sorted(maps.Value
 // maxTypos limits the number of wrong characters in a key that counts as misspelt.
 const maxTypos = 4
 
-// Misspelt returns the known key that a similar unknown key was probably meant to be, or "".
+// Misspelt returns the known key that is most similar to an unknown one, or "" if none is similar.
 func Misspelt(key string) (known string) {
 	name, ok := strings.CutPrefix(key, keyPrefix)
 	if !ok || slices.Contains(knownKeys, key) {
@@ -82,14 +82,14 @@ func Misspelt(key string) (known string) {
 	return known
 }
 
-// Annotation looks up an annotation in either spelling (R3). The author's, with two slashes, takes precedence.
+// Annotation looks up an annotation in either spelling (R3). The key with two slashes takes precedence.
 func Annotation(annotations map[string]string, key string) (value string, ok bool) {
 	a := findAnnotation(annotations, key)
 	return a.value, a.key != ""
 }
 
-// annotation is an annotation of a resource. The key is as the author spelt it, or empty if the
-// resource lacks the annotation.
+// annotation is an annotation with the key that the author used, or with an empty key if the
+// object has none.
 type annotation struct{ key, value string }
 
 func findAnnotation(annotations map[string]string, key string) annotation {
@@ -119,14 +119,15 @@ func ParseList(value string) ([]string, error) {
 	return names, nil
 }
 
-// blankList reports whether the value of a list annotation is empty: white space, or null.
+// blankList reports whether the value of a list annotation counts as absent.
 //
-// Rule R2: an invalid list is a warning, or an error where order or readiness would be lost silently.
+// Rule R2: an invalid list is a warning, or an error where order or readiness would be lost silently
 func blankList(value string) bool {
 	value = strings.TrimSpace(value)
 	return value == "" || value == "null"
 }
 
+// parseNames parses one name, or a list of names.
 func parseNames(value string) ([]string, error) {
 	if strings.HasPrefix(value, "[") {
 		return ParseList(value)
@@ -134,36 +135,36 @@ func parseNames(value string) ([]string, error) {
 	return []string{value}, nil
 }
 
-// family is one of the ways to order the resources of a chart (R20).
-type family int
+// method is a method of ordering the objects of a chart (R20).
+type method int
 
 const (
-	byGroup family = iota
+	byGroup method = iota
 	byLayer
 	byWeight
-	families
+	methods // their number
 )
 
-// ordering is the declared order of one resource.
+// ordering is the declared order of one object.
 type ordering struct {
-	// uses are the keys of the annotations that show the use of each family.
-	uses [families]string
+	// uses has a key for each method that the annotations use.
+	uses [methods]string
 	// group is the resource-group or layer, empty if there is none.
 	group string
 	// weight is nil if there is none.
 	weight *int64
-	// needs are the groups, charts the subcharts to wait for.
+	// needs are the groups to wait for, charts the subcharts, both with the keys that list them.
 	needs, charts       []string
 	needsKey, chartsKey string
-	// before are the kinds that come after the resource in its group (R16).
+	// before are the kinds that come after the object in its group (R16).
 	before string
-	// faults describe invalid annotations (R2). A resource with faults has neither group nor weight.
+	// faults describe invalid annotations (R2). An object with faults has neither group nor weight.
 	faults []string
 }
 
-// read parses the annotations of one resource. Blank values are ignored.
+// read parses the annotations of one object. Blank values are ignored.
 //
-// Rule R18: a layer is a group whose Jobs must complete; it may wait for subcharts.
+// Rule R18: a layer is a group whose Jobs must complete; it may wait for subcharts
 func (o *ordering) read(annotations map[string]string) {
 	o.before = annotations[AnnotationInstallBefore]
 	group := o.find(annotations, AnnotationGroup, byGroup)
@@ -196,8 +197,8 @@ func (o *ordering) read(annotations map[string]string) {
 	}
 }
 
-// find looks up an annotation and trims it. If it has a value, it shows the use of a family.
-func (o *ordering) find(annotations map[string]string, key string, f family) annotation {
+// find looks up an annotation and trims its value. If the value is not blank, the object uses the method.
+func (o *ordering) find(annotations map[string]string, key string, f method) annotation {
 	a := findAnnotation(annotations, key)
 	if a.value = strings.TrimSpace(a.value); a.value != "" {
 		o.uses[f] = cmp.Or(o.uses[f], a.key)
@@ -205,7 +206,7 @@ func (o *ordering) find(annotations map[string]string, key string, f family) ann
 	return a
 }
 
-// CheckAnnotation checks the value of a sequencing annotation (R2).
+// CheckAnnotation checks the value of an annotation that declares order or readiness (R2).
 func CheckAnnotation(key, value string) error {
 	var o ordering
 	o.read(map[string]string{key: value})
@@ -222,37 +223,37 @@ func CheckAnnotation(key, value string) error {
 	return nil
 }
 
-func (o *ordering) list(s annotation, parse func(string) ([]string, error)) []string {
-	names, err := parse(s.value)
+func (o *ordering) list(a annotation, parse func(string) ([]string, error)) []string {
+	names, err := parse(a.value)
 	if err != nil {
-		o.fault(s, err)
+		o.fault(a, err)
 	}
 	return names
 }
 
-func (o *ordering) fault(s annotation, err error) {
-	o.faults = append(o.faults, invalidAnnotation(s.key, s.value, err))
+func (o *ordering) fault(a annotation, err error) {
+	o.faults = append(o.faults, invalidAnnotation(a.key, a.value, err))
 }
 
-// invalidAnnotation says what an annotation must be, and what it is.
+// invalidAnnotation describes an invalid annotation: "annotation helm.sh/weight must be an integer, but is 'x'".
 func invalidAnnotation(key, value string, err error) string {
 	example := ""
 	if errors.Is(err, errNoList) {
 		example = `, such as '["a", "b"]'`
-		if one := strings.TrimSpace(value); plainItem.MatchString(one) {
+		if one := strings.TrimSpace(value); singleItem.MatchString(one) {
 			example = fmt.Sprintf(`, such as '["%s"]'`, one)
 		}
 	}
 	return fmt.Sprintf("annotation %s %v%s, but is %s", key, err, example, quote(value))
 }
 
-// plainItem matches a string that is an item of a list without its brackets and quotes.
-var plainItem = regexp.MustCompile(`^[^][",'\\[:cntrl:]]{1,60}$`)
+// singleItem matches a value to which only brackets and quotes are missing.
+var singleItem = regexp.MustCompile(`^[^][",'\\[:cntrl:]]{1,60}$`)
 
 // maxQuoted is the maximum length of a value in a message.
 const maxQuoted = 200
 
-// quote quotes a value as YAML does, so that quotes inside it are not escaped.
+// quote quotes a value like YAML, with single quotes, so that double quotes inside it stay readable.
 func quote(value string) string {
 	if short := []rune(value); len(short) > maxQuoted {
 		value = string(short[:maxQuoted]) + "…"
@@ -263,7 +264,7 @@ func quote(value string) string {
 	return "'" + value + "'"
 }
 
-// checkName refuses names that would break the lines and ids they are part of.
+// checkName refuses names that would break the lines and ids that contain them.
 func checkName(name string) error {
 	if name == Unsequenced {
 		return errors.New("must not be a reserved name")

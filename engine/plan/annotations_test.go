@@ -15,10 +15,10 @@ func TestStoredKeys(t *testing.T) { // R3
 			t.Errorf("%s is not found as %s", key, stored)
 		}
 		if got, _ := Annotation(map[string]string{stored: "old", key: "v"}, key); got != "v" {
-			t.Errorf("%s does not win", key)
+			t.Errorf("%s does not take precedence", key)
 		}
 	}
 	if got := StoredKey("other.example/depends-on/x"); got != "other.example/depends-on/x" {
-		t.Errorf("got %s for a key that is not ours", got)
+		t.Errorf("got %s for another key", got)
 	}
 }

@@ -8,29 +8,28 @@ import (
 	"testing"
 )
 
-// many makes resources, ten to a group, each of which waits for up to three other
-// groups.
+// many makes resources in groups of ten. Each group waits for up to three others.
 func many(resources int) []Resource {
 	random := rand.New(rand.NewPCG(1, 2))
 	groups := resources / 10
 	all := make([]Resource, resources)
 	for i := range all {
 		g := i % groups
-		var gates []string
+		var dependencies []string
 		for range min(g, 3) {
-			gates = append(gates, strconv.Quote(fmt.Sprintf("group-%d", random.IntN(g))))
+			dependencies = append(dependencies, strconv.Quote(fmt.Sprintf("group-%d", random.IntN(g))))
 		}
 		all[i] = res("shop", fmt.Sprintf("%s/default/object-%d", kinds[i%4], i),
-			in, fmt.Sprintf("group-%d", g), needs, "["+strings.Join(gates, ",")+"]")
+			in, fmt.Sprintf("group-%d", g), needs, "["+strings.Join(dependencies, ",")+"]")
 	}
 	random.Shuffle(len(all), func(i, j int) { all[i], all[j] = all[j], all[i] })
 	return all
 }
 
-// sizes are how many objects a benchmark is about.
+// sizes are the numbers of objects in the benchmarks.
 var sizes = []int{1_000, 10_000, 100_000}
 
-// BenchmarkPlan makes the plan of so many resources.
+// BenchmarkPlan measures Build.
 func BenchmarkPlan(b *testing.B) {
 	for _, n := range sizes {
 		b.Run(strconv.Itoa(n), func(b *testing.B) {
@@ -46,7 +45,7 @@ func BenchmarkPlan(b *testing.B) {
 	}
 }
 
-// BenchmarkReduce finds the edges worth drawing in such a plan.
+// BenchmarkReduce measures Reduce on the same plans.
 func BenchmarkReduce(b *testing.B) {
 	for _, n := range sizes {
 		b.Run(strconv.Itoa(n), func(b *testing.B) {

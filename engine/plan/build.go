@@ -11,11 +11,11 @@ import (
 	"lockstep/engine/parallel"
 )
 
-// Build makes the DAG of groups from the chart tree and the rendered resources without hooks
-// (R7 to R20). The plan does not depend on the order of resources or subcharts. Each object
+// Build makes the DAG of groups from the chart tree and the rendered objects without hooks
+// (R7 to R20). The plan does not depend on the order of objects or subcharts. Each object
 // is in exactly one group. Probable mistakes become warnings.
 //
-// A nil root means charts that do not order their subcharts. The error is of type Errors and has all mistakes.
+// With a nil root, charts do not order their subcharts. The error is of type Errors and has all mistakes.
 func Build(root *Chart, resources []Resource) (*Plan, error) {
 	p := newPlanner(root, resources)
 	plan := p.build()
@@ -29,16 +29,16 @@ func Build(root *Chart, resources []Resource) (*Plan, error) {
 // Helm's order of kinds, ignoring annotations about groups.
 func Flat(resources []Resource, chart string) *Plan {
 	p := newPlanner(nil, nil)
-	batch := &draft{chart: chart, name: Unsequenced, id: groupID(chart, Unsequenced), arranged: arrange(unordered(resources))}
+	unsequenced := &draft{chart: chart, name: Unsequenced, id: groupID(chart, Unsequenced), arranged: arrange(ungrouped(resources))}
 	groups := []*Group{}
 	if len(resources) > 0 {
-		groups = append(groups, p.group(batch))
+		groups = append(groups, p.group(unsequenced))
 	}
 	return &Plan{Groups: groups, Warnings: p.sortedWarnings()}
 }
 
-// unordered returns resources with only the order inside a group.
-func unordered(resources []Resource) []*member {
+// ungrouped returns the members of a group without annotations about groups. Only install-before counts.
+func ungrouped(resources []Resource) []*member {
 	members := make([]*member, len(resources))
 	for i := range resources {
 		r := &resources[i]
@@ -47,8 +47,8 @@ func unordered(resources []Resource) []*member {
 	return members
 }
 
-// Check reports mistakes that do not depend on the order: annotations that Build refuses, and
-// warnings about keys and readiness (R2, R2b, R24). It is for strategies other than ordered, see Flat.
+// Check reports mistakes that matter even without an order: misspelt keys and invalid readiness
+// annotations (R2, R2b, R24). It is for plans made by Flat.
 func Check(root *Chart, resources []Resource) ([]Warning, error) {
 	p := newPlanner(root, resources)
 	for _, c := range p.sortedCharts() {
@@ -64,7 +64,7 @@ func Check(root *Chart, resources []Resource) ([]Warning, error) {
 	return p.sortedWarnings(), nil
 }
 
-// planner makes one plan. It collects as many errors as possible.
+// planner makes one plan. It collects all errors that it can find.
 type planner struct {
 	charts   map[string]*chartNode
 	members  []member // sorted by object, then by chart
@@ -72,20 +72,20 @@ type planner struct {
 	warnings []Warning
 }
 
-// member is a resource with its declared order.
+// member is an object with its declared order.
 type member struct {
 	*Resource
 	ordering
 	chart     *chartNode
-	waits     []*chartNode // the subcharts it waits for (R18)
-	duplicate bool         // applied as part of another chart
+	waits     []*chartNode // the subcharts that it waits for (R18)
+	duplicate bool         // it is applied as part of another chart
 }
 
 func newPlanner(root *Chart, resources []Resource) *planner {
 	p := &planner{charts: make(map[string]*chartNode)}
 	rootPath := ""
 	if root != nil {
-		p.tree(root)
+		p.addTree(root)
 		rootPath = root.Path
 	}
 	resources = root.Annotate(resources)
@@ -121,11 +121,12 @@ func compareResources(a, b *Resource) int {
 	return cmp.Or(strings.Compare(a.Source, b.Source), strings.Compare(fmt.Sprint(*a), fmt.Sprint(*b)))
 }
 
-// fail adds an error. Like in warn, the message does not name the chart.
+// fail adds an error. The message does not name the chart; Error adds it.
 func (p *planner) fail(rule, chart string, object *Object, format string, args ...any) {
 	p.errors = append(p.errors, &Error{rule, chart, cloned(object), fmt.Sprintf(format, args...)})
 }
 
+// warn adds a warning, and the chart to its message.
 func (p *planner) warn(rule, chart string, object *Object, format string, args ...any) {
 	p.warnings = append(p.warnings, Warning{
 		Rule: rule, Chart: chart, Object: cloned(object),
@@ -149,7 +150,7 @@ func (p *planner) build() *Plan {
 		p.orderSubcharts(c)
 		p.read(c)
 	}
-	p.claim(charts)
+	p.resolveDuplicates(charts)
 	for _, c := range charts {
 		p.sequence(c)
 	}
@@ -164,9 +165,9 @@ func (p *planner) build() *Plan {
 	return plan
 }
 
-// read checks the annotations of a chart's resources (R2, R18 to R20).
+// read checks the annotations of a chart's objects (R2, R18 to R20).
 func (p *planner) read(c *chartNode) {
-	var uses [families]*member
+	var uses [methods]*member
 	weighted := false
 	for _, m := range c.members {
 		for f, key := range m.uses {
@@ -177,11 +178,11 @@ func (p *planner) read(c *chartNode) {
 		p.checkKeys(c, m)
 		p.checkReadiness(c, m)
 		for _, fault := range m.faults {
-			p.warn("R2", c.path, &m.Object, "%s: %s, so the resource is %s", m.Object, fault, deployedLast)
+			p.warn("R2", c.path, &m.Object, "%s: %s, so the object is %s", m.Object, fault, deployedLast)
 		}
 		if len(m.faults) == 0 && m.group == "" && len(m.needs)+len(m.charts) > 0 && m.weight == nil {
 			key := cmp.Or(m.needsKey, m.chartsKey)
-			p.warn("R10", c.path, &m.Object, "%s: has %s but belongs to no group, so the resource is %s", m.Object, key, deployedLast)
+			p.warn("R10", c.path, &m.Object, "%s: has %s but belongs to no group, so the object is %s", m.Object, key, deployedLast)
 		}
 		for _, ref := range m.charts {
 			if e := p.resolve(c, ref, fmt.Sprintf("%s: %s names", m.Object, m.chartsKey), &m.Object); e != nil {
@@ -190,7 +191,7 @@ func (p *planner) read(c *chartNode) {
 		}
 		weighted = weighted || m.weight != nil
 	}
-	p.failFamilies(c, uses)
+	p.failMixedMethods(c, uses)
 	if weighted {
 		for _, m := range c.members {
 			if m.weight == nil && len(m.faults) == 0 {
@@ -203,9 +204,9 @@ func (p *planner) read(c *chartNode) {
 	}
 }
 
-// checkKeys reports misspelt annotations.
+// checkKeys reports unknown annotations.
 //
-// Rule R2b: a misspelt key is a warning, or an error if the API server would refuse it.
+// Rule R2b: a misspelt key is a warning, or an error if the API server would refuse it
 func (p *planner) checkKeys(c *chartNode, m *member) {
 	for key := range m.Annotations {
 		hint, near := "", Misspelt(key)
@@ -223,8 +224,8 @@ func (p *planner) checkKeys(c *chartNode, m *member) {
 	}
 }
 
-// Rule R20: a chart uses groups, layers or weights, not two of them.
-func (p *planner) failFamilies(c *chartNode, uses [families]*member) {
+// Rule R20: a chart orders its objects by one method: groups, layers or weights
+func (p *planner) failMixedMethods(c *chartNode, uses [methods]*member) {
 	var seen []string
 	for f, m := range uses {
 		if m != nil {
@@ -232,20 +233,20 @@ func (p *planner) failFamilies(c *chartNode, uses [families]*member) {
 		}
 	}
 	if len(seen) > 1 {
-		p.fail("R20", c.path, nil, "the chart mixes ways to order resources; use only one: %s", strings.Join(seen, ", "))
+		p.fail("R20", c.path, nil, "the chart mixes methods of ordering objects; use only one: %s", strings.Join(seen, ", "))
 	}
 }
 
-// claim refuses objects that belong to two groups (R13). An object that is unsequenced in two
-// charts stays in the first by path, because Helm accepts it (R27).
-func (p *planner) claim(charts []*chartNode) {
+// resolveDuplicates refuses objects that are in two groups (R13). Helm accepts an object that two
+// charts render, so an object that is unsequenced in both stays in the first chart by path (R2a).
+func (p *planner) resolveDuplicates(charts []*chartNode) {
 	var first *member
 	for i := range p.members {
 		m := &p.members[i]
 		switch {
 		case first == nil || m.Object != first.Object:
 			first = m
-		case m.chart == first.chart && m.group == first.group: // group warns about it
+		case m.chart == first.chart && m.group == first.group: // planner.group warns about it
 		case first.group == "" && m.group == "":
 			p.warn("R13", m.chart.path, &m.Object, "%s is also in %s; it is applied once, there", m.Object, first.chart.path)
 			m.duplicate = true
@@ -267,30 +268,30 @@ func describe(o Object) string {
 	return fmt.Sprintf("%s (namespace %s)", o, o.Namespace)
 }
 
-// maxGates limits the total number of gates in a plan, for its memory: a chart with thousands
-// of groups that waits for another such chart has millions.
-const maxGates = 4_000_000
+// maxDependencies limits the dependencies of all groups, because they take memory: if a chart with
+// thousands of groups waits for another one, there are millions.
+const maxDependencies = 4_000_000
 
 // link makes the groups of the plan from the drafts of all charts (R11, R14).
 func (p *planner) link(charts []*chartNode) *Plan {
 	groups := []*Group{}
-	gates := 0
+	dependencies := 0
 	var drafts []*draft
 	for _, c := range charts {
 		drafts = append(drafts, c.groups...)
 	}
 	parallel.Each(len(drafts), func(i int) { drafts[i].arranged = arrange(drafts[i].members) })
 	for _, c := range charts {
-		own := append(slices.Clip(c.inheritedGates()), allWaitTargets(c.ownWaits)...)
+		own := append(slices.Clip(c.inheritedDependencies()), allWaitTargets(c.ownWaits)...)
 		for _, d := range c.groups {
 			g := p.group(d)
 			g.After = append(g.After, d.after...)
 			g.After = append(g.After, own...)
 			g.After = append(g.After, allWaitTargets(d.waits())...)
 			groups = append(groups, g)
-			if gates += len(g.After); gates > maxGates {
-				p.fail("R11", c.path, nil, "the plan is too large: more than %d pairs of groups wait for each other; "+
-					"use fewer groups, or fewer dependencies between large charts", maxGates)
+			if dependencies += len(g.After); dependencies > maxDependencies {
+				p.fail("R11", c.path, nil, "the plan is too large: more than %d dependencies between groups; "+
+					"use fewer groups, or fewer dependencies between large charts", maxDependencies)
 				return nil
 			}
 		}
@@ -301,17 +302,17 @@ func (p *planner) link(charts []*chartNode) *Plan {
 	return &Plan{Groups: groups, Warnings: p.sortedWarnings()}
 }
 
-// failGraph reports cycles between groups of several charts. They exist only if a chart contains itself.
+// failGraph reports cycles between groups of several charts, which exist only if a chart is part of itself.
 func (p *planner) failGraph(root string, groups []*Group) {
 	names := make([]string, len(groups))
 	slices.SortFunc(groups, func(a, b *Group) int { return strings.Compare(a.ID, b.ID) })
 	for i, g := range groups {
 		names[i] = g.ID
 	}
-	p.failCycles(root, "groups", names, gatesByIndex(groups))
+	p.failCycles(root, "groups", names, dependencyIndexes(groups))
 }
 
-// group makes a group of the plan from an arranged draft, without its gates (R15).
+// group makes a group of the plan from an arranged draft, without its dependencies (R15).
 func (p *planner) group(d *draft) *Group {
 	a := d.arranged
 	for _, o := range a.duplicates {
@@ -326,13 +327,13 @@ func (p *planner) group(d *draft) *Group {
 		}
 		why := "the other objects of the group need the opposite order"
 		if len(others) > 0 {
-			why = "it contradicts that of " + joinIDs(others)
+			why = "it contradicts that of " + shortList(others)
 		}
 		p.warn("R16", d.chart, &o, "%s: %s is ignored, because %s", o, AnnotationInstallBefore, why)
 	}
 	return &Group{
 		ID: d.id, Chart: d.chart, Name: d.name,
-		After: []string{}, Objects: a.objects, Waves: a.waves, JobsComplete: d.jobs,
+		After: []string{}, Objects: a.objects, Waves: a.waves, JobsComplete: d.jobsComplete,
 	}
 }
 

@@ -43,7 +43,7 @@ func TestBuildPlan(t *testing.T) {
 			`R8: shop: Deployment/queue-processor: group "queue" waits for "another-group", which does not exist`,
 		},
 	}, {
-		name: "R2 what is no list leaves the resource unsequenced, not its group",
+		name: "R2 an invalid list makes the object unsequenced, not its group",
 		resources: []Resource{
 			res("shop", "ConfigMap/db", in, "db"),
 			res("shop", "ConfigMap/app", in, "app", needs, `["db"]`),
@@ -88,7 +88,7 @@ func TestBuildPlan(t *testing.T) {
 			"shop:b = ConfigMap/b < shop/x:one shop/x:two shop:a",
 		},
 	}, {
-		name: "R7 names are trimmed, and the needs of all resources of a group count",
+		name: "R7 names are trimmed, and the dependencies of all objects of a group count",
 		resources: []Resource{
 			res("shop", "ConfigMap/a", in, " a "), res("shop", "ConfigMap/b", in, "b"),
 			res("shop", "ConfigMap/c", in, "c", needs, `[" a"]`),
@@ -100,7 +100,7 @@ func TestBuildPlan(t *testing.T) {
 			"shop:c = ConfigMap/c ConfigMap/d ConfigMap/e < shop:a shop:b",
 		},
 	}, {
-		name: "R7 names reach no other chart",
+		name: "R7 names do not refer to groups of other charts",
 		root: chart("shop", sub(x)),
 		resources: []Resource{
 			res("shop", "ConfigMap/a", in, "a"),
@@ -109,7 +109,7 @@ func TestBuildPlan(t *testing.T) {
 		want:     []string{"shop/x:(unsequenced) = ConfigMap/b", "shop:a = ConfigMap/a"},
 		warnings: []string{`R8: shop/x: ConfigMap/b: group "b" waits for "a", which does not exist`},
 	}, {
-		name: "R8 one warning a group, names all that is missing",
+		name: "R8 one warning for each group, with all missing groups",
 		resources: []Resource{
 			res("shop", "ConfigMap/a", in, "a", needs, `["y", "b"]`),
 			res("shop", "ConfigMap/b", in, "a", needs, `["", "z"]`),
@@ -133,11 +133,11 @@ func TestBuildPlan(t *testing.T) {
 		},
 		warnings: []string{"R8: nowhere", `R9: "lonely" waits for no group`, `R9: "orphan" waits for no group`},
 	}, {
-		name:      "R9 a lone group is not isolated",
+		name:      "R9 the only group is not isolated",
 		resources: []Resource{res("shop", "ConfigMap/a", in, "a"), res("shop", "ConfigMap/b")},
 		want:      []string{"shop:a = ConfigMap/a", "shop:(unsequenced) = ConfigMap/b < shop:a"},
 	}, {
-		name: "R9 order between charts is no edge, to wait for a subchart is",
+		name: "R9 a group that waits for a subchart is not isolated, one in a chart that waits is",
 		root: chart("shop", sub(x, "y"), sub(y)),
 		resources: []Resource{
 			res("shop", "ConfigMap/a", layer, "a"), res("shop", "ConfigMap/b", layer, "b", uses, "x"),
@@ -181,7 +181,7 @@ func TestBuildPlan(t *testing.T) {
 			"foo:(unsequenced) = Deployment/foo < foo/bar:(unsequenced) foo/rabbitmq:(unsequenced)",
 		},
 	}, {
-		name: "R11 a subchart waits with all of its own subcharts, a chart only with its own resources",
+		name: "R11 a subchart waits with its own subcharts, a chart's depends-on is only for its own objects",
 		root: chart("shop",
 			sub(waiting("shop/x", []string{"leaf"}, sub(chart("shop/x/leaf")), sub(chart("shop/x/twig"))), "y"),
 			sub(chart("shop/y", sub(chart("shop/y/deep"))))),
@@ -198,7 +198,7 @@ func TestBuildPlan(t *testing.T) {
 			"shop/x:(unsequenced) = ConfigMap/x < shop/x/leaf:(unsequenced) shop/y/deep:(unsequenced) shop/y:one",
 		},
 	}, {
-		name: "R11 the order through a subchart that renders nothing",
+		name: "R11 a subchart that renders nothing keeps the order",
 		root: waiting("shop", []string{"c"}, sub(chart("shop/a")), sub(chart("shop/b"), "a"), sub(chart("shop/c"), "b"), sub(chart("shop/d"), "b")),
 		resources: []Resource{
 			res("shop", "ConfigMap/top"), res("shop/a", "ConfigMap/a"), res("shop/d", "ConfigMap/d"),
@@ -209,7 +209,7 @@ func TestBuildPlan(t *testing.T) {
 			"shop:(unsequenced) = ConfigMap/top < shop/a:(unsequenced)",
 		},
 	}, {
-		name: "R12 names and aliases; of entries of one name the enabled one",
+		name: "R12 names and aliases; of entries with the same name, the enabled one",
 		root: waiting("shop", []string{"store", "primary"},
 			Subchart{Name: "db", Alias: "primary", Chart: chart("shop/primary")},
 			Subchart{Name: "db", Alias: "replica", Chart: chart("shop/replica"), DependsOn: []string{"primary"}},
@@ -227,7 +227,7 @@ func TestBuildPlan(t *testing.T) {
 			"shop:(unsequenced) = ConfigMap/top < shop/primary:(unsequenced) shop/store:(unsequenced)",
 		},
 	}, {
-		name: "R12 what is disabled is not waited for",
+		name: "R12 nothing waits for a disabled subchart",
 		root: waiting("shop", []string{"off"}, off, sub(x, "off"), Subchart{Name: "gone", DependsOn: []string{"off"}}),
 		resources: []Resource{
 			res("shop", "ConfigMap/a", layer, "a"), res("shop", "ConfigMap/b", layer, "b", above, "a", uses, `["off", "x"]`),
@@ -244,7 +244,7 @@ func TestBuildPlan(t *testing.T) {
 			`R12: shop: subchart "x" depends on "off", which is disabled`,
 		},
 	}, {
-		name: "R13 a cycle through a disabled subchart is none",
+		name: "R13 a cycle through a disabled subchart is not an error",
 		root: chart("shop", sub(x, "off"), Subchart{Name: "off", DependsOn: []string{"x"}}),
 		resources: []Resource{
 			res("shop/x", "ConfigMap/x"),
@@ -252,7 +252,7 @@ func TestBuildPlan(t *testing.T) {
 		want:     []string{"shop/x:(unsequenced) = ConfigMap/x"},
 		warnings: []string{"R12: off"},
 	}, {
-		name: "R13 an object twice in one place is applied once",
+		name: "R13 an object twice in a group, or unsequenced in two charts, is applied once",
 		root: chart("shop", sub(x)),
 		resources: []Resource{
 			res("shop", "ConfigMap/a", in, "a"), res("shop", "ConfigMap/a", in, "a", needs, `["b"]`), res("shop", "ConfigMap/b", in, "b"),
@@ -300,7 +300,7 @@ func TestBuildPlan(t *testing.T) {
 		},
 		warnings: []string{`R2: shop: ConfigMap/bad: annotation helm.sh/weight must be an integer, but is '1.5'`},
 	}, {
-		name: "R20 is about one chart; R6 what has no chart is the root's",
+		name: "R20 charts may use different methods; R6 an object without a chart belongs to the root chart",
 		root: chart("shop", sub(x)),
 		resources: []Resource{
 			res("", "ConfigMap/a", weight, "1"), res("shop/x", "ConfigMap/b", in, "b"), res("shop/x/lost", "ConfigMap/c", layer, "c"),
@@ -318,7 +318,7 @@ func TestBuildPlan(t *testing.T) {
 			"R24: Job/c: helm.sh/readiness-success is ignored because helm.sh/readiness-failure is empty; add an expression",
 		},
 	}, {
-		name: "a chart that is not in the tree waits as part of one that is",
+		name: "a chart that is not in the tree waits like its nearest parent",
 		root: chart("shop", sub(x, "y"), sub(y)),
 		resources: []Resource{
 			res("shop/x/lost", "ConfigMap/a"), res("shop/y/lost/more", "ConfigMap/b"),

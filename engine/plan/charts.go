@@ -7,34 +7,35 @@ import (
 	"strings"
 )
 
-// chartNode is a chart while a plan is made. Paths determine parents and children.
+// chartNode is a chart in a planner. Paths determine parents and children.
 type chartNode struct {
 	path      string
 	parent    *chartNode
 	children  []*chartNode
-	dependsOn []string // names of the subcharts that the chart's own resources wait for
-	entries   []*entry // its dependencies
-	waits     []*chartNode
-	ownWaits  []*chartNode
+	dependsOn []string     // Chart.DependsOn
+	entries   []*entry     // Chart.Subcharts, sorted by name
+	waits     []*chartNode // siblings that the chart and its subcharts wait for
+	ownWaits  []*chartNode // subcharts that only the chart's own objects wait for
 	members   []*member
 	groups    []*draft // the groups in the plan, the unsequenced group last
 
-	// Cached results of subtree, waitTargets and inheritedGates.
-	subtreeIDs, targetIDs, gateIDs []string
-	targetsKnown                   bool
+	// Cached results of subtree, waitTargets and inheritedDependencies.
+	subtreeIDs, targetIDs, inheritedIDs []string
+	targetsKnown                        bool
 }
 
+// entry is a Subchart in a planner.
 type entry struct {
 	Subchart
 	node *chartNode // nil if the subchart is disabled
 	// ordered means that the subchart waits for another one, or another one for it (R37).
 	ordered bool
-	// warned means that there is a warning about a resource that names the disabled subchart.
+	// warned means that there is a warning about an object that names the disabled subchart.
 	warned bool
 }
 
-// tree creates the nodes of a chart and its subcharts.
-func (p *planner) tree(c *Chart) *chartNode {
+// addTree adds the nodes of a chart and its subcharts.
+func (p *planner) addTree(c *Chart) *chartNode {
 	node := p.node(c.Path)
 	node.dependsOn = append(node.dependsOn, c.DependsOn...)
 	for _, f := range c.Faults {
@@ -43,7 +44,7 @@ func (p *planner) tree(c *Chart) *chartNode {
 	for _, s := range c.Subcharts {
 		e := &entry{Subchart: s}
 		if s.Chart != nil {
-			e.node = p.tree(s.Chart)
+			e.node = p.addTree(s.Chart)
 		}
 		node.entries = append(node.entries, e)
 	}
@@ -51,8 +52,8 @@ func (p *planner) tree(c *Chart) *chartNode {
 	return node
 }
 
-// node returns the node of a chart path. For a path that is not in the tree it adds a chart
-// without an order, below its nearest parent.
+// node returns the node of a chart path. If the tree has none, it adds a chart without an order,
+// below its nearest parent.
 func (p *planner) node(path string) *chartNode {
 	if c := p.charts[path]; c != nil {
 		return c
@@ -81,31 +82,32 @@ func (p *planner) sortedCharts() []*chartNode {
 	return nodes
 }
 
-// resolve finds the enabled subchart with the name ref. It returns nil, with an error or a
-// warning, if there is none. Messages start with who.
+// resolve finds the enabled subchart with the name ref. If there is none, it adds an error or a
+// warning and returns nil. Messages start with who.
 func (p *planner) resolve(c *chartNode, ref, who string, object *Object) *entry {
 	e := p.lookup(c, ref, who, object)
 	if e == nil || e.node != nil {
 		return e
 	}
-	if object == nil || !e.warned { // warn only about the first resource
+	if object == nil || !e.warned { // warn about the first object only
 		p.warn("R12", c.path, object, "%s %q, which is disabled; not waiting for it", who, ref)
 	}
 	e.warned = e.warned || object != nil
 	return nil
 }
 
-// lookup finds the subchart with the name ref, disabled or not. It prefers an enabled entry, because charts choose
-// between entries by condition, and an effective name over the name of an aliased entry.
+// lookup finds the subchart with the name ref, even a disabled one. Of several entries it prefers
+// the enabled one, because charts use conditions to choose between entries. An entry whose alias or
+// unaliased name is ref takes precedence over one that has the name ref and another alias.
 //
-// Rule R12: names are those of Chart.yaml, the alias or the name.
+// Rule R12: a subchart is referred to by its name or its alias in Chart.yaml
 func (p *planner) lookup(c *chartNode, ref, who string, object *Object) *entry {
 	var found *entry
 	var names []string
 	enabled := 0
-	plain := slices.ContainsFunc(c.entries, func(e *entry) bool { return e.ID() == ref })
-	for _, e := range c.entries { // sorted by name
-		if ref == "" || ref != e.ID() && (plain || ref != e.Name) {
+	isID := slices.ContainsFunc(c.entries, func(e *entry) bool { return e.ID() == ref })
+	for _, e := range c.entries {
+		if ref == "" || ref != e.ID() && (isID || ref != e.Name) {
 			continue
 		}
 		e.ordered = true
@@ -132,7 +134,9 @@ func (p *planner) lookup(c *chartNode, ref, who string, object *Object) *entry {
 	return found
 }
 
-// Rule R11: charts wait only for the subcharts that Chart.yaml names.
+// orderSubcharts finds out which charts wait for which subcharts.
+//
+// Rule R11: charts wait only for the subcharts that Chart.yaml names
 func (p *planner) orderSubcharts(c *chartNode) {
 	for _, ref := range c.dependsOn {
 		if e := p.resolve(c, ref, AnnotationSubchartDependsOn+" names", nil); e != nil {
@@ -150,7 +154,7 @@ func (p *planner) orderSubcharts(c *chartNode) {
 	next := make([][]int, len(names))
 	for _, e := range c.entries {
 		e.ordered = e.ordered || len(e.DependsOn) > 0
-		if e.node == nil { // no warnings about other disabled subcharts
+		if e.node == nil { // report unknown names, but not other disabled subcharts
 			for _, ref := range e.DependsOn {
 				p.lookup(c, ref, fmt.Sprintf("subchart %q depends on", e.ID()), nil)
 			}
@@ -168,9 +172,9 @@ func (p *planner) orderSubcharts(c *chartNode) {
 	p.failCycles(c.path, "subcharts", names, next)
 }
 
-// failCycles reports each cycle of a graph with names.
+// failCycles reports the cycles of a graph. what is the noun for its nodes, in the plural.
 //
-// Rule R13: a cycle is an error that prints the whole cycle.
+// Rule R13: a cycle is an error that prints the whole cycle
 func (p *planner) failCycles(chart, what string, names []string, next [][]int) {
 	for _, cycle := range findCycles(next) {
 		var path []string
@@ -185,7 +189,7 @@ func (p *planner) failCycles(chart, what string, names []string, next [][]int) {
 	}
 }
 
-// subtree lists the ids of the groups of a chart and of its subcharts.
+// subtree returns the ids of the groups of a chart and of its subcharts.
 func (c *chartNode) subtree() []string {
 	if c.subtreeIDs == nil {
 		ids := []string{}
@@ -200,8 +204,8 @@ func (c *chartNode) subtree() []string {
 	return c.subtreeIDs
 }
 
-// waitTargets lists the groups that "wait for this chart" means: those of its subtree (R11),
-// or, if it has none, those that the chart itself waits for.
+// waitTargets returns the ids of the groups to wait for instead of a chart: those of its subtree
+// (R11), or, if it has none, those that the chart itself waits for.
 func (c *chartNode) waitTargets() []string {
 	if !c.targetsKnown {
 		c.targetsKnown = true
@@ -222,14 +226,14 @@ func allWaitTargets(nodes []*chartNode) []string {
 	return slices.Compact(ids)
 }
 
-// inheritedGates lists the gates of every group in the chart and its subcharts that follow
-// from dependencies between subcharts, of this chart and its parents.
-func (c *chartNode) inheritedGates() []string {
-	if c.gateIDs == nil {
-		c.gateIDs = allWaitTargets(c.waits)
+// inheritedDependencies returns the ids of the groups that every group of the chart waits for,
+// because the chart or one of its parents waits for other subcharts.
+func (c *chartNode) inheritedDependencies() []string {
+	if c.inheritedIDs == nil {
+		c.inheritedIDs = allWaitTargets(c.waits)
 		if c.parent != nil {
-			c.gateIDs = append(c.gateIDs, c.parent.inheritedGates()...)
+			c.inheritedIDs = append(c.inheritedIDs, c.parent.inheritedDependencies()...)
 		}
 	}
-	return c.gateIDs
+	return c.inheritedIDs
 }

@@ -8,7 +8,7 @@ import (
 	"testing"
 )
 
-// planJSON makes the plan, or says why there is none.
+// planJSON returns the plan and its JSON, or nil and the error.
 func planJSON(t testing.TB, root *Chart, resources []Resource) (*Plan, string) {
 	t.Helper()
 	plan, err := Build(root, resources)
@@ -22,13 +22,13 @@ func planJSON(t testing.TB, root *Chart, resources []Resource) (*Plan, string) {
 	return plan, string(text)
 }
 
-// checkInput holds everything against a plan that holds for all.
+// checkInput checks the properties of all plans, and that the order of the input does not matter.
 func checkInput(t testing.TB, root *Chart, resources []Resource, shuffle func(n int, swap func(i, j int))) (planned bool) {
 	t.Helper()
 	plan, text := planJSON(t, root, resources)
 	shuffle(len(resources), func(i, j int) { resources[i], resources[j] = resources[j], resources[i] })
 	if _, again := planJSON(t, root, resources); again != text {
-		t.Fatalf("another order of the input gives another plan:\n%s\n%s", text, again)
+		t.Fatalf("the plan depends on the order of the input:\n%s\n%s", text, again)
 	}
 	Lint(root, resources)
 	Flat(resources, "shop")
@@ -40,7 +40,7 @@ func checkInput(t testing.TB, root *Chart, resources []Resource, shuffle func(n 
 	return true
 }
 
-// checkPlan checks what holds for every plan.
+// checkPlan checks the plan against its input.
 func checkPlan(t testing.TB, root *Chart, resources []Resource, plan *Plan) {
 	t.Helper()
 	checkShape(t, plan.Groups)
@@ -55,11 +55,11 @@ func checkPlan(t testing.TB, root *Chart, resources []Resource, plan *Plan) {
 	}
 	for o, n := range left {
 		if n != 0 {
-			t.Errorf("%s is lost or there twice", o)
+			t.Errorf("%s is missing, or in two groups", o)
 		}
 	}
 	checkNeeds(t, plan, resources)
-	checkBatches(t, plan)
+	checkUnsequenced(t, plan)
 	if root != nil {
 		checkSubcharts(t, plan, root)
 	}
@@ -74,15 +74,15 @@ func checkShape(t testing.TB, groups []*Group) {
 		for _, id := range g.After {
 			l, ok := layers[id]
 			if !ok {
-				t.Errorf("%s waits for %s, which does not come before it", g.ID, id) // R14
+				t.Errorf("%s waits for %s, which is not before it", g.ID, id) // R14
 			}
 			deepest = max(deepest, l)
 		}
 		if g.Layer != deepest+1 {
-			t.Errorf("%s is in layer %d, not %d", g.ID, g.Layer, deepest+1)
+			t.Errorf("%s is in layer %d, want %d", g.ID, g.Layer, deepest+1)
 		}
 		if g.After == nil || !slices.IsSorted(g.After) || len(slices.Compact(slices.Clone(g.After))) != len(g.After) {
-			t.Errorf("%s has gates %v", g.ID, g.After)
+			t.Errorf("%s has dependencies %v", g.ID, g.After)
 		}
 		if i > 0 && (groups[i-1].Layer > g.Layer || groups[i-1].Layer == g.Layer && groups[i-1].ID >= g.ID) {
 			t.Errorf("%s is not in plan order", g.ID)
@@ -93,7 +93,7 @@ func checkShape(t testing.TB, groups []*Group) {
 		for _, w := range g.Waves {
 			for _, o := range w.Established {
 				if !done[o] {
-					t.Errorf("%s wants %s established, which is in no earlier wave", g.ID, o) // R17
+					t.Errorf("%s needs %s to be established, which is in no earlier wave", g.ID, o) // R17
 				}
 			}
 			for _, o := range g.Objects[at : at+w.Count] {
@@ -107,8 +107,7 @@ func checkShape(t testing.TB, groups []*Group) {
 	}
 }
 
-// checkNeeds checks that each sequenced resource waits for what it names (R7,
-// R18).
+// checkNeeds checks that each object in a group waits for the groups that it names (R7, R18).
 func checkNeeds(t testing.TB, plan *Plan, resources []Resource) {
 	t.Helper()
 	byObject := make(map[Object]*Group)
@@ -137,20 +136,19 @@ func checkNeeds(t testing.TB, plan *Plan, resources []Resource) {
 	}
 }
 
-// checkBatches checks that an unsequenced group waits for the groups of its
-// chart, and that nothing of the chart waits for it (R10).
-func checkBatches(t testing.TB, plan *Plan) {
+// checkUnsequenced checks that an unsequenced group waits for all groups of its chart, none of which
+// waits for it (R10).
+func checkUnsequenced(t testing.TB, plan *Plan) {
 	t.Helper()
 	for _, g := range plan.Groups {
-		batch := plan.Group(g.Chart + ":" + Unsequenced)
-		if batch != nil && batch != g && (!slices.Contains(batch.After, g.ID) || slices.Contains(g.After, batch.ID)) {
+		last := plan.Group(g.Chart + ":" + Unsequenced)
+		if last != nil && last != g && (!slices.Contains(last.After, g.ID) || slices.Contains(g.After, last.ID)) {
 			t.Errorf("%s and the unsequenced group are not in order", g.ID)
 		}
 	}
 }
 
-// checkSubcharts checks the order between charts against R11, in the closure
-// of the plan.
+// checkSubcharts checks the order between charts (R11).
 func checkSubcharts(t testing.TB, plan *Plan, c *Chart) {
 	t.Helper()
 	closed := closure(plan.Groups)
@@ -183,8 +181,8 @@ func checkSubcharts(t testing.TB, plan *Plan, c *Chart) {
 	}
 }
 
-// closure lists for each group all that it waits for, directly or not. The
-// groups are in plan order.
+// closure returns for each group the groups that it waits for, directly or indirectly. The groups
+// must be in plan order.
 func closure(groups []*Group) map[string]map[string]bool {
 	all := make(map[string]map[string]bool)
 	for _, g := range groups {
@@ -201,7 +199,7 @@ func sameClosure(a, b map[string]map[string]bool) bool {
 	return maps.EqualFunc(a, b, func(x, y map[string]bool) bool { return maps.Equal(x, y) })
 }
 
-// checkGraphs checks Reduce, Reverse and Subset on a plan.
+// checkGraphs checks Reduce, RemovalOrder and Subset on a plan.
 func checkGraphs(t testing.TB, groups []*Group) {
 	t.Helper()
 	closed := closure(groups)
@@ -213,13 +211,13 @@ func checkGraphs(t testing.TB, groups []*Group) {
 		for _, id := range direct[g.ID] {
 			for _, other := range g.After {
 				if closed[other][id] {
-					t.Errorf("%s → %s is drawn though it goes through %s", g.ID, id, other)
+					t.Errorf("Reduce keeps %s → %s, which %s implies", g.ID, id, other)
 				}
 			}
 		}
 	}
 	if !sameClosure(closure(reduced), closed) {
-		t.Error("Reduce loses order")
+		t.Error("Reduce changes the order")
 	}
 
 	reversed := RemovalOrder(groups)
@@ -234,11 +232,11 @@ func checkGraphs(t testing.TB, groups []*Group) {
 	}
 	again := RemovalOrder(reversed)
 	if !sameClosure(closure(again), closed) {
-		t.Error("Reverse of Reverse is another graph")
+		t.Error("RemovalOrder applied twice changes the order")
 	}
 	for i, g := range again {
 		if g.ID != groups[i].ID || !slices.Equal(g.Objects, groups[i].Objects) {
-			t.Errorf("Reverse of Reverse changes %s", g.ID)
+			t.Errorf("RemovalOrder applied twice changes %s", g.ID)
 		}
 	}
 

@@ -9,12 +9,10 @@ import (
 	"testing"
 )
 
-// TestGroupsLoseTheirOrderBeforeCyclesAreSought holds random groups, many of them in
-// cycles and many that need a missing one, against the rules in their plainest form:
-// what reaches a missing group is unsequenced, and an error is a group among the rest
-// that reaches itself.
-func TestGroupsLoseTheirOrderBeforeCyclesAreSought(t *testing.T) { // R8, R13
-	var refused, spared int
+// TestMissingGroupsAndCycles compares random groups with the rules: a group that reaches a missing
+// group is unsequenced; it is an error if one of the others reaches itself.
+func TestMissingGroupsAndCycles(t *testing.T) { // R8, R13
+	var refused, brokenCycles int
 	for seed := range uint64(3000) {
 		random := rand.New(rand.NewPCG(seed, 2))
 		graph := map[string][]string{}
@@ -63,11 +61,11 @@ func TestGroupsLoseTheirOrderBeforeCyclesAreSought(t *testing.T) { // R8, R13
 			continue
 		}
 		if demotedCycle {
-			spared++
+			brokenCycles++
 		}
 		for _, g := range plan.Groups {
 			if demoted[g.Name] {
-				t.Fatalf("seed %d: %v: group %s keeps its order", seed, graph, g.Name)
+				t.Fatalf("seed %d: %v: group %s is not unsequenced", seed, graph, g.Name)
 			}
 		}
 		for name := range demoted {
@@ -75,11 +73,11 @@ func TestGroupsLoseTheirOrderBeforeCyclesAreSought(t *testing.T) { // R8, R13
 				return w.Rule == "R8" && strings.Contains(w.Message, `group "`+name+`" waits`)
 			})
 			if told != demoted[name] {
-				t.Fatalf("seed %d: %v: of group %s got warnings %v", seed, graph, name, plan.Warnings)
+				t.Fatalf("seed %d: %v: the warnings about group %s are %v", seed, graph, name, plan.Warnings)
 			}
 		}
 	}
-	if refused < 100 || spared < 100 {
-		t.Errorf("%d inputs with an error and %d with a cycle that is none are too few", refused, spared)
+	if refused < 100 || brokenCycles < 100 {
+		t.Errorf("only %d inputs with an error and %d with a cycle that a missing group breaks", refused, brokenCycles)
 	}
 }

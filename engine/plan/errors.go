@@ -11,7 +11,7 @@ import (
 type Error struct {
 	// Rule is the number of the violated rule, "R13".
 	Rule string
-	// Chart is the path of the chart, Object the resource, if there is one.
+	// Chart is the path of the chart, Object the object that it is about, if there is one.
 	Chart   string
 	Object  *Object
 	Message string
@@ -64,10 +64,10 @@ func (es Errors) sort() {
 	})
 }
 
-// Fault is a mistake in a chart or a resource that another package found. Build fails because of it.
+// Fault is a mistake in a chart or an object that the caller of Build found. Build fails because of it.
 type Fault struct {
 	// Rule is the number of the violated rule, "R24".
 	Rule string
-	// Message names neither chart nor resource.
+	// Message names neither chart nor object.
 	Message string
 }

@@ -59,8 +59,8 @@ func TestPlanErrors(t *testing.T) {
 			`shop: helm.sh/depends-on/subcharts names "no", which is not a subchart of this chart (R12)` + "\n" +
 				"shop: Job/a (namespace n) is in two groups: shop:a and shop:b (R13)\n" +
 				"shop/x: group \"a\" waits for itself; remove that dependency (R13)"},
-		{"R20 three families", chart("shop", sub(x)), []Resource{res("shop", "Job/a", weight, "1"), res("shop", "Job/b", in, "b"), res("shop", "Job/c", uses, "x")},
-			"shop: the chart mixes ways to order resources; use only one: Job/b has helm.sh/resource-group, Job/c has helm.sh/dependson/chart, Job/a has helm.sh/weight (R20)"},
+		{"R20 three methods", chart("shop", sub(x)), []Resource{res("shop", "Job/a", weight, "1"), res("shop", "Job/b", in, "b"), res("shop", "Job/c", uses, "x")},
+			"shop: the chart mixes methods of ordering objects; use only one: Job/b has helm.sh/resource-group, Job/c has helm.sh/dependson/chart, Job/a has helm.sh/weight (R20)"},
 	}
 	for _, test := range tests {
 		t.Run(test.name, func(t *testing.T) {
@@ -79,7 +79,7 @@ func TestPlanErrors(t *testing.T) {
 	}
 }
 
-func TestLayersWantCompleteJobs(t *testing.T) { // R18
+func TestJobsOfLayersMustComplete(t *testing.T) { // R18
 	for annotation, want := range map[string]bool{layer: true, in: false, weight: false} {
 		plan, err := Build(nil, []Resource{res("shop", "Job/a", annotation, "1")})
 		if err != nil || plan.Groups[0].JobsComplete != want {
@@ -111,9 +111,9 @@ func TestFlatIsOneGroup(t *testing.T) { // R27
 	}
 }
 
-// R2, R24: whatever the order is, charts are not deployed with readiness that
-// cannot be read, and half a pair is told of.
-func TestCheckIsAboutReadinessAlone(t *testing.T) {
+// TestCheck: without an order, invalid readiness annotations are still errors, and one without the
+// other a warning (R2, R24). Invalid annotations about groups are ignored.
+func TestCheck(t *testing.T) {
 	root := waiting("shop", []string{"no"})
 	_, err := Check(root, []Resource{
 		res("shop", "Job/a", AnnotationReadinessSuccess, "x"), res("shop", "Job/b", AnnotationReadinessFailure, "{}"), res("shop", "Job/c", needs, "x"),
@@ -129,9 +129,9 @@ func TestCheckIsAboutReadinessAlone(t *testing.T) {
 	sameWarnings(t, warnings, []string{"R24: Job/a"})
 }
 
-// TestANameBeforeItsAliases: of two subcharts of one name, the one without an alias is
-// meant (R12).
-func TestANameBeforeItsAliases(t *testing.T) {
+// TestNameOfAliasedSubcharts: of two subcharts with the same name, the name means the one without an
+// alias (R12).
+func TestNameOfAliasedSubcharts(t *testing.T) {
 	x, y, web := chart("shop/db"), chart("shop/replica"), chart("shop/web")
 	resources := []Resource{res("shop/db", "ConfigMap/a"), res("shop/replica", "ConfigMap/b"), res("shop/web", "ConfigMap/c")}
 	p, err := Build(chart("shop", Subchart{Name: "db", Chart: x}, Subchart{Name: "db", Alias: "replica", Chart: y}, sub(web, "db")), resources)

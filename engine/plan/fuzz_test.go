@@ -7,8 +7,8 @@ import (
 	"testing"
 )
 
-// FuzzAnnotations: whatever the annotations of resources say, there is a plan that
-// keeps its promises or an error, and what a list was read as reads the same again.
+// FuzzAnnotations: any annotations result in a valid plan or an error. A parsed list that is written
+// and parsed again stays the same.
 func FuzzAnnotations(f *testing.F) {
 	f.Add(in, "a", needs, `["b"]`, in, "b", before, "Job,Widget")
 	f.Add(StoredKey(needs), `["a","a"," "]`, in, "a", StoredKey(needs), `["a"]`, in, "b")
@@ -29,7 +29,7 @@ func FuzzAnnotations(f *testing.F) {
 			}
 			again, err := ParseList(quoteList(t, list))
 			if err != nil || !slices.Equal(again, list) {
-				t.Errorf("%q reads %q, then %q: %v", value, list, again, err)
+				t.Errorf("%q is parsed as %q, then as %q: %v", value, list, again, err)
 			}
 		}
 	})

@@ -6,10 +6,10 @@ import (
 	"strconv"
 )
 
-// source yields choices: n(k) is one of 0 … k-1.
+// source makes random choices: IntN(k) is one of 0 … k-1.
 type source interface{ IntN(k int) int }
 
-// script is a source of the bytes of a fuzz test; at its end all choices are 0.
+// script is a source that reads its choices from the bytes of a fuzz test. At their end it returns 0.
 type script []byte
 
 func (s *script) IntN(k int) int {
@@ -27,18 +27,18 @@ var (
 	odd   = []string{"", "x", `["a"`, `[1]`, "null", "1.5", "\x00", Unsequenced, `[" a ", "a"]`}
 )
 
-// list makes the value of a list annotation out of some of the first k names.
+// list makes the value of a list annotation from some of the first k names.
 func list(s source, k int) string {
-	pickAll := make([]string, s.IntN(3))
-	for i := range pickAll {
-		pickAll[i] = names[s.IntN(k)]
+	chosen := make([]string, s.IntN(3))
+	for i := range chosen {
+		chosen[i] = names[s.IntN(k)]
 	}
-	text, _ := json.Marshal(pickAll)
+	text, _ := json.Marshal(chosen)
 	return string(text)
 }
 
-// makeChart makes a chart of some depth. Subcharts mostly wait for siblings
-// that come before them, so that many trees have no cycle.
+// makeChart makes a chart with subcharts down to a depth. Subcharts mostly wait for earlier siblings,
+// so that many trees have no cycle.
 func makeChart(s source, path string, depth int) *Chart {
 	c := &Chart{Path: path}
 	if depth == 0 {
@@ -65,7 +65,7 @@ func makeChart(s source, path string, depth int) *Chart {
 	return c
 }
 
-// makeResources fills a chart tree. A group mostly waits for those before it.
+// makeResources makes the resources of a chart tree. Groups mostly wait for earlier ones.
 func makeResources(s source, c *Chart, resources *[]Resource) {
 	f := s.IntN(5)
 	for range s.IntN(8) {

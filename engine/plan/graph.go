@@ -13,29 +13,29 @@ func (p *Plan) Group(id string) *Group {
 	return nil
 }
 
-// Gates returns the ids of the groups that others wait for (R21).
-func (p *Plan) Gates() map[string]bool {
-	gates := make(map[string]bool, len(p.Groups))
+// Dependencies returns the ids of the groups that others wait for: all but the leaves (R21).
+func (p *Plan) Dependencies() map[string]bool {
+	dependencies := make(map[string]bool, len(p.Groups))
 	for _, g := range p.Groups {
 		for _, id := range g.After {
-			gates[id] = true
+			dependencies[id] = true
 		}
 	}
-	return gates
+	return dependencies
 }
 
 // Subset returns the graph with only those objects for which keep returns true. It drops
 // groups without objects, but keeps the order through them: groups that waited for a dropped
-// group wait for its gates. The result is in plan order and shares nothing with groups.
+// group wait for its dependencies. The result is in plan order and shares nothing with groups.
 func Subset(groups []*Group, keep func(Object) bool) []*Group {
-	gates := gatesByIndex(groups)
+	dependencies := dependencyIndexes(groups)
 	kept := make([]*Group, len(groups))
 	after := make([][]string, len(groups)) // the ids to wait for instead of a group
-	order, _ := TopologicalOrder(gates)
+	order, _ := TopologicalOrder(dependencies)
 	for _, i := range order {
 		g := groups[i].filter(keep)
 		g.After = []string{}
-		for _, j := range gates[i] {
+		for _, j := range dependencies[i] {
 			g.After = append(g.After, after[j]...)
 		}
 		slices.Sort(g.After)
@@ -91,31 +91,31 @@ func (g *Group) completeWaves() []Wave {
 	return waves
 }
 
-// Reduce returns the transitive reduction: for each group the gates that none of its other
-// gates waits for, directly or indirectly. They are sorted and never nil.
+// Reduce returns the transitive reduction: the dependencies of each group, by id, without those that
+// another of its dependencies waits for, directly or indirectly. The lists are sorted and never nil.
 func Reduce(groups []*Group) map[string][]string {
-	gates := gatesByIndex(groups)
-	order, _ := TopologicalOrder(gates)
+	dependencies := dependencyIndexes(groups)
+	order, _ := TopologicalOrder(dependencies)
 	rank := make([]int, len(groups))
 	for at, i := range order {
 		rank[i] = at
 	}
-	// The groups behind each group are computed for one block of groups at a time: all at
-	// once would take memory quadratic in their number. The last block comes first, so that
-	// few edges remain for the other blocks.
-	behind := make([]block, len(groups)) // by rank
+	// The indirect dependencies are computed for one block of groups at a time, because all at once
+	// would take memory quadratic in their number. The last block comes first, so that few edges
+	// remain for the other blocks.
+	behind := make([]block, len(groups)) // dependencies within the block, by rank
 	for start := (len(groups) - 1) / blockSize * blockSize; start >= 0; start -= blockSize {
 		clear(behind[start:])
 		inBlock := func(j int) bool { return rank[j] >= start && rank[j] < start+blockSize }
 		for at, i := range order[start:] {
 			b := &behind[start+at]
-			for _, j := range gates[i] {
+			for _, j := range dependencies[i] {
 				if rank[j] >= start {
 					b.merge(&behind[rank[j]])
 				}
 			}
-			gates[i] = slices.DeleteFunc(gates[i], func(j int) bool { return j == i || inBlock(j) && b.has(rank[j]-start) })
-			for _, j := range gates[i] {
+			dependencies[i] = slices.DeleteFunc(dependencies[i], func(j int) bool { return j == i || inBlock(j) && b.has(rank[j]-start) })
+			for _, j := range dependencies[i] {
 				if inBlock(j) {
 					b.add(rank[j] - start)
 				}
@@ -123,9 +123,9 @@ func Reduce(groups []*Group) map[string][]string {
 		}
 	}
 	direct := make(map[string][]string, len(groups))
-	for i, gates := range gates {
-		ids := make([]string, 0, len(gates))
-		for _, j := range gates {
+	for i, dependencies := range dependencies {
+		ids := make([]string, 0, len(dependencies))
+		for _, j := range dependencies {
 			ids = append(ids, groups[j].ID)
 		}
 		slices.Sort(ids)
@@ -134,7 +134,7 @@ func Reduce(groups []*Group) map[string][]string {
 	return direct
 }
 
-// normalize sorts gates, computes the layers and puts groups into plan order. It reports
+// normalize sorts dependencies, computes layers and puts groups into plan order. It reports
 // whether the graph is acyclic; otherwise layers are meaningless.
 func normalize(groups []*Group) bool {
 	for _, g := range groups {
@@ -164,33 +164,34 @@ func Layers(groups []*Group) map[string]int {
 
 // layers returns the length of the longest path to each group, which is meaningless if there are cycles.
 func layers(groups []*Group) (layer []int, acyclic bool) {
-	gates := gatesByIndex(groups)
-	order, acyclic := TopologicalOrder(gates)
+	dependencies := dependencyIndexes(groups)
+	order, acyclic := TopologicalOrder(dependencies)
 	layer = make([]int, len(groups))
 	for _, i := range order {
-		for _, j := range gates[i] {
+		for _, j := range dependencies[i] {
 			layer[i] = max(layer[i], layer[j]+1)
 		}
 	}
 	return layer, acyclic
 }
 
-// gatesByIndex returns the gates of each group by index, without gates that are not in groups.
-func gatesByIndex(groups []*Group) [][]int {
+// dependencyIndexes returns the dependencies of each group as indexes in groups. It ignores those
+// that are not in groups.
+func dependencyIndexes(groups []*Group) [][]int {
 	index := make(map[string]int, len(groups))
 	for i, g := range groups {
 		index[g.ID] = i
 	}
-	gates := make([][]int, len(groups))
+	dependencies := make([][]int, len(groups))
 	for i, g := range groups {
-		gates[i] = make([]int, 0, len(g.After))
+		dependencies[i] = make([]int, 0, len(g.After))
 		for _, id := range g.After {
 			if j, ok := index[id]; ok {
-				gates[i] = append(gates[i], j)
+				dependencies[i] = append(dependencies[i], j)
 			}
 		}
 	}
-	return gates
+	return dependencies
 }
 
 func transpose(next [][]int) [][]int {
@@ -203,8 +204,8 @@ func transpose(next [][]int) [][]int {
 	return prev
 }
 
-// TopologicalOrder lists the nodes of a graph, each after those that it waits for, otherwise
-// by number. If the graph is not acyclic, nodes on or behind a cycle come last.
+// TopologicalOrder returns the nodes of a graph, each after those that it waits for, otherwise by
+// number. Nodes on a cycle, and those that wait for them, come last.
 func TopologicalOrder(waits [][]int) (order []int, acyclic bool) {
 	placed := make([]bool, len(waits))
 	order = dropAcyclic(waits, transpose(waits), placed)
@@ -220,9 +221,9 @@ func TopologicalOrder(waits [][]int) (order []int, acyclic bool) {
 // maxCycles limits the reported cycles, because finding thousands takes minutes.
 const maxCycles = 50
 
-// findCycles returns cycles of a graph whose lists are sorted. Each cycle starts with its
-// smallest node, follows next, and is the shortest through that node. Without the first nodes
-// of all returned cycles the graph is acyclic, unless there are maxCycles.
+// findCycles returns at most maxCycles cycles of a graph, enough to show why it is not acyclic.
+// Each starts with its smallest node, follows next, and is the shortest through that node. The
+// lists of the graph must be sorted.
 func findCycles(next [][]int) [][]int {
 	removed := make([]bool, len(next))
 	prev := transpose(next)
@@ -272,8 +273,8 @@ func dropAcyclic(next, prev [][]int, removed []bool) (dropped []int) {
 	return dropped
 }
 
-// ShortestPath returns a shortest path of at least one edge between two nodes, without the last
-// one, or nil. It avoids removed nodes; removed may be nil.
+// ShortestPath returns a shortest path of at least one edge from start to end, without end, or nil.
+// It avoids removed nodes; removed may be nil.
 func ShortestPath(next [][]int, removed []bool, start, end int) []int {
 	from := map[int]int{}
 	queue := []int{start}

@@ -10,7 +10,7 @@ import (
 	"testing"
 )
 
-// graph makes groups with one ConfigMap each out of lines "id: gates".
+// graph makes groups with one ConfigMap each. The keys are ids, the values their dependencies.
 func graph(edges map[string][]string) []*Group {
 	var groups []*Group
 	for _, id := range slices.Sorted(maps.Keys(edges)) {
@@ -24,14 +24,14 @@ func graph(edges map[string][]string) []*Group {
 
 func TestPlanLookups(t *testing.T) {
 	plan := &Plan{Groups: graph(map[string][]string{"a": {}, "b": {"a"}, "c": {"a", "b"}})}
-	if got := plan.Gates(); !maps.Equal(got, map[string]bool{"a": true, "b": true}) { // R21
-		t.Errorf("gates are %v", got)
+	if got := plan.Dependencies(); !maps.Equal(got, map[string]bool{"a": true, "b": true}) { // R21
+		t.Errorf("dependencies are %v", got)
 	}
 	if got := plan.Group("b"); got == nil || got.ID != "b" {
 		t.Errorf("got %v for b", got)
 	}
 	if got := plan.Group("d"); got != nil {
-		t.Errorf("got %v for what is not there", got)
+		t.Errorf("got %v for an unknown id", got)
 	}
 }
 
@@ -75,9 +75,8 @@ func TestReduce(t *testing.T) {
 	}
 }
 
-// TestGraphsOfOldPlans is about plans that were read back from a release and
-// are not what they should be.
-func TestGraphsOfOldPlans(t *testing.T) {
+// TestGraphsOfInvalidPlans: a plan that was read from a release record may be invalid.
+func TestGraphsOfInvalidPlans(t *testing.T) {
 	groups := []*Group{
 		{ID: "a", After: []string{"b", "gone"}, Objects: []Object{object("ConfigMap/a")}, Waves: []Wave{{Count: 7}}},
 		{ID: "b", After: []string{"a"}, Objects: []Object{object("ConfigMap/b"), object("Job/b")}},
@@ -114,8 +113,7 @@ func TestFindCycles(t *testing.T) { // R13
 	}
 }
 
-// TestReduceOfManyGroups: the edges that are left out are those that others imply,
-// in graphs of several blocks too.
+// TestReduceOfManyGroups compares Reduce with a simple algorithm on a graph of several blocks.
 func TestReduceOfManyGroups(t *testing.T) {
 	const n = 2*blockSize + 100
 	random := rand.New(rand.NewPCG(3, 4))
@@ -157,8 +155,8 @@ func TestReduceOfManyGroups(t *testing.T) {
 	}
 }
 
-// TestReduceOfALongChain would take half a gigabyte if what each group waits for
-// were kept until the end.
+// TestReduceOfALongChain would take half a gigabyte if Reduce kept the dependencies of all groups
+// until the end.
 func TestReduceOfALongChain(t *testing.T) {
 	const n = 60_000
 	groups := make([]*Group, n)

@@ -9,23 +9,23 @@ import (
 	"strings"
 )
 
-// draft is a group while a plan is made. A draft without members is a missing group that others wait for.
+// draft is a group in a planner. A draft without members is a missing group that others wait for.
 //
-// Rule R7: a group waits for the groups that any of its resources names, in its own chart.
+// Rule R7: a group waits for the groups that any of its objects names, in its own chart
 type draft struct {
 	chart, name, id string
-	place           int // in the chart's groups by name; missing groups come last
+	place           int // index in the chart's groups, sorted by name; missing groups come last
 	members         []*member
 	arranged        arrangement // of all members
-	needs           []need      // groups it waits for, without duplicates, by place
-	after           []string    // ids of groups it waits for in its chart
+	needs           []need      // the groups that it waits for in its chart, without duplicates, by place
+	after           []string    // their ids
 	lower           *draft      // the group with the next lower weight
 	neededBy        *draft      // the last group that was found to need it
-	jobs            bool
-	unsequenced     bool
+	jobsComplete    bool        // Group.JobsComplete
+	unsequenced     bool        // its objects join the unsequenced group
 }
 
-// need is a group that another waits for, and the first resource that names it.
+// need is a group that another one waits for, and the first object that names it.
 type need struct {
 	*draft
 	by *member
@@ -40,7 +40,7 @@ func newDraft(c *chartNode, name string) *draft {
 func compareNames(a, b *draft) int { return strings.Compare(a.name, b.name) }
 func (d *draft) missing() bool     { return len(d.members) == 0 }
 
-// waits lists the subcharts that the group waits for (R18).
+// waits returns the subcharts that the group waits for (R18).
 func (d *draft) waits() []*chartNode {
 	var nodes []*chartNode
 	for _, m := range d.members {
@@ -53,14 +53,16 @@ func (d *draft) waits() []*chartNode {
 	return nodes
 }
 
-// Rule R10: resources without a group form one batch, after all groups of their chart.
+// sequence finds the groups of a chart.
+//
+// Rule R10: objects without a group form the unsequenced group, which waits for all groups of its chart
 func (p *planner) sequence(c *chartNode) {
-	batch := newDraft(c, Unsequenced)
-	drafts := newDrafts(c, batch)
+	unsequenced := newDraft(c, Unsequenced)
+	drafts := newDrafts(c, unsequenced)
 	broken := p.demoteBroken(drafts)
 	p.failGroupCycles(c, drafts)
 	for _, d := range append(broken, p.demoteIsolated(drafts)...) {
-		batch.members = append(batch.members, d.members...)
+		unsequenced.members = append(unsequenced.members, d.members...)
 	}
 	for _, d := range drafts {
 		if d.unsequenced {
@@ -71,21 +73,21 @@ func (p *planner) sequence(c *chartNode) {
 			d.after[i] = n.id
 		}
 		c.groups = append(c.groups, d)
-		batch.after = append(batch.after, d.id)
+		unsequenced.after = append(unsequenced.after, d.id)
 	}
-	if len(batch.members) > 0 {
-		c.groups = append(c.groups, batch)
+	if len(unsequenced.members) > 0 {
+		c.groups = append(c.groups, unsequenced)
 	}
 }
 
-// newDrafts returns the declared groups of a chart by name, with their needs. It adds the
-// other resources to batch.
-func newDrafts(c *chartNode, batch *draft) []*draft {
+// newDrafts returns the declared groups of a chart, sorted by name, with their needs. It adds the
+// other objects to the unsequenced group.
+func newDrafts(c *chartNode, unsequenced *draft) []*draft {
 	drafts := make(map[string]*draft)
 	weighted := false
 	for _, m := range c.members {
 		if m.group == "" {
-			batch.members = append(batch.members, m)
+			unsequenced.members = append(unsequenced.members, m)
 			continue
 		}
 		d := drafts[m.group]
@@ -94,7 +96,7 @@ func newDrafts(c *chartNode, batch *draft) []*draft {
 			drafts[m.group] = d
 		}
 		d.members = append(d.members, m)
-		d.jobs = d.jobs || m.uses[byLayer] != ""
+		d.jobsComplete = d.jobsComplete || m.uses[byLayer] != ""
 		weighted = weighted || m.weight != nil
 	}
 	existing := slices.SortedFunc(maps.Values(drafts), compareNames)
@@ -133,8 +135,8 @@ func newDrafts(c *chartNode, batch *draft) []*draft {
 	return existing
 }
 
-// need records that a group waits for another. All needs of one group must be recorded before
-// those of the next.
+// need records that a group waits for another one. The needs of one group must be recorded without
+// those of others in between.
 func (d *draft) need(other *draft, by *member) {
 	if other.neededBy != d {
 		other.neededBy = d
@@ -142,7 +144,7 @@ func (d *draft) need(other *draft, by *member) {
 	}
 }
 
-// Rule R19: each weight waits for the next lower one.
+// Rule R19: each weight waits for the next lower one
 func chainWeights(drafts []*draft) {
 	chain := slices.SortedFunc(slices.Values(drafts), func(a, b *draft) int {
 		return cmp.Compare(*a.members[0].weight, *b.members[0].weight)
@@ -152,8 +154,8 @@ func chainWeights(drafts []*draft) {
 	}
 }
 
-// failGroupCycles refuses cycles of groups in a chart (R13). It ignores groups that R8 has
-// made unsequenced, because they wait for no group.
+// failGroupCycles refuses cycles of groups in a chart (R13). Groups that demoteBroken has made
+// unsequenced do not count: none of their dependencies remains.
 func (p *planner) failGroupCycles(c *chartNode, drafts []*draft) {
 	names := make([]string, len(drafts))
 	next := make([][]int, len(drafts))
@@ -170,9 +172,9 @@ func (p *planner) failGroupCycles(c *chartNode, drafts []*draft) {
 	p.failCycles(c.path, "groups", names, next)
 }
 
-// demoteBroken makes groups with missing gates unsequenced, and returns them.
+// demoteBroken makes groups with missing dependencies unsequenced, and returns them.
 //
-// Rule R8: groups that wait for a missing or unsequenced group are unsequenced.
+// Rule R8: groups that wait for a missing or unsequenced group are unsequenced
 func (p *planner) demoteBroken(drafts []*draft) []*draft {
 	var demoted []*draft
 	demote := func(d *draft) {
@@ -240,13 +242,13 @@ func (p *planner) warnBroken(d *draft) {
 		who.Object, d.name, strings.Join(quoted, ", "), why[min(len(blamed), 2)-1], d.name, deployedLast, fix)
 }
 
-// deployedLast says what happens to an unsequenced group or resource (R10).
+// deployedLast describes in messages what happens to an unsequenced group or object (R10).
 const deployedLast = "deployed last, after all other groups of this chart"
 
-// demoteIsolated makes groups without any edge unsequenced, and returns them. Waiting for a
-// subchart is an edge.
+// demoteIsolated makes isolated groups unsequenced, and returns them. A group that waits for a
+// subchart is not isolated.
 //
-// Rule R9: a group without an edge is unsequenced if the chart has other groups.
+// Rule R9: a group that waits for none, and for which none waits, is unsequenced if the chart has other groups
 func (p *planner) demoteIsolated(drafts []*draft) []*draft {
 	needed := make([]bool, len(drafts))
 	left := 0

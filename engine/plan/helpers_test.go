@@ -7,7 +7,7 @@ import (
 	"testing"
 )
 
-// The annotations as tests write them.
+// Short names of the annotations.
 const (
 	in     = AnnotationGroup
 	needs  = AnnotationGroupDependsOn
@@ -18,14 +18,14 @@ const (
 	before = AnnotationInstallBefore
 )
 
-// apiGroups are those of the kinds in tests; all others are custom ones.
+// apiGroups has the API groups of the kinds in tests. All other kinds are custom.
 var apiGroups = map[string]string{
 	"Namespace": "", "ConfigMap": "", "Secret": "", "Service": "", "Pod": "", "ServiceAccount": "",
 	"Deployment": "apps", "StatefulSet": "apps", "DaemonSet": "apps", "Job": "batch",
 	"CustomResourceDefinition": "apiextensions.k8s.io", "PriorityClass": "scheduling.k8s.io",
 }
 
-// object reads "Kind/name" or "Kind/namespace/name".
+// object parses "Kind/name" or "Kind/namespace/name".
 func object(text string) Object {
 	parts := strings.Split(text, "/")
 	o := Object{Group: "example.com", Kind: parts[0], Name: parts[len(parts)-1]}
@@ -47,14 +47,14 @@ func res(chart, what string, annotations ...string) Resource {
 	return r
 }
 
-// crd makes a definition of the kind, in the API group that object uses.
+// crd makes the CRD of a kind, in the API group that object uses.
 func crd(chart, kind string, annotations ...string) Resource {
 	r := res(chart, "CustomResourceDefinition/"+strings.ToLower(kind), annotations...)
 	r.Defines = GroupKind{"example.com", kind}
 	return r
 }
 
-// sub makes an enabled dependency, called by the last part of its chart path.
+// sub makes an enabled subchart, named after the last part of its path.
 func sub(c *Chart, dependsOn ...string) Subchart {
 	return Subchart{Name: c.Path[strings.LastIndexByte(c.Path, '/')+1:], DependsOn: dependsOn, Chart: c}
 }
@@ -63,12 +63,12 @@ func chart(path string, subcharts ...Subchart) *Chart {
 	return &Chart{Path: path, Subcharts: subcharts}
 }
 
-// waiting makes a chart whose own resources wait for subcharts.
+// waiting makes a chart whose own objects wait for subcharts.
 func waiting(path string, dependsOn []string, subcharts ...Subchart) *Chart {
 	return &Chart{Path: path, DependsOn: dependsOn, Subcharts: subcharts}
 }
 
-// show prints groups as "id = objects < gates", waves apart by a bar.
+// show formats groups as "id = objects < dependencies", with a bar between waves.
 func show(groups []*Group) []string {
 	var lines []string
 	for _, g := range groups {

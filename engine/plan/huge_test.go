@@ -7,8 +7,8 @@ import (
 	"testing"
 )
 
-// TestHugeCharts: each of these took minutes while anything in planning grew by the
-// square of the number of groups, kinds or cycles.
+// TestHugeCharts: each of these would take minutes if planning took quadratic time in the number
+// of groups, kinds or cycles.
 func TestHugeCharts(t *testing.T) {
 	const n = 10_000
 	group := func(i int) string { return fmt.Sprintf("g%06d", i) }
@@ -19,15 +19,15 @@ func TestHugeCharts(t *testing.T) {
 		groups      int // those of the plan
 		errors      int
 	}{
-		"weights":                  {nil, func(i int) []string { return []string{weight, strconv.Itoa(i)} }, n, 0},
-		"a chain":                  {nil, func(i int) []string { return waiting(i, max(i-1, 0)) }, 0, 1},
-		"a chain to what is there": {nil, func(i int) []string { return waiting(i, i+1)[:4-2*(i/(n-1))] }, n, 0},
-		"a chain to nothing":       {nil, func(i int) []string { return waiting(i, i+1) }, 1, 0},
-		"groups alone":             {nil, func(i int) []string { return []string{in, group(i)} }, 1, 0},
-		"pairs in cycles":          {nil, func(i int) []string { return waiting(i, i^1) }, 0, maxCycles},
-		"kinds":                    {func(i int) string { return fmt.Sprintf("Kind%d", i) }, func(int) []string { return nil }, 1, 0},
-		"one object, many times":   {func(int) string { return "" }, func(int) []string { return []string{in, "a"} }, 1, 0},
-		"kinds before one another": {func(i int) string { return fmt.Sprintf("Kind%d", i) }, func(i int) []string { return []string{before, fmt.Sprintf("Kind%d", i+1)} }, 1, 0},
+		"weights":               {nil, func(i int) []string { return []string{weight, strconv.Itoa(i)} }, n, 0},
+		"a chain":               {nil, func(i int) []string { return waiting(i, max(i-1, 0)) }, 0, 1},
+		"a chain to a group":    {nil, func(i int) []string { return waiting(i, i+1)[:4-2*(i/(n-1))] }, n, 0},
+		"a chain to no group":   {nil, func(i int) []string { return waiting(i, i+1) }, 1, 0},
+		"isolated groups":       {nil, func(i int) []string { return []string{in, group(i)} }, 1, 0},
+		"pairs in cycles":       {nil, func(i int) []string { return waiting(i, i^1) }, 0, maxCycles},
+		"kinds":                 {func(i int) string { return fmt.Sprintf("Kind%d", i) }, func(int) []string { return nil }, 1, 0},
+		"one object many times": {func(int) string { return "" }, func(int) []string { return []string{in, "a"} }, 1, 0},
+		"a chain of kinds":      {func(i int) string { return fmt.Sprintf("Kind%d", i) }, func(i int) []string { return []string{before, fmt.Sprintf("Kind%d", i+1)} }, 1, 0},
 	}
 	for name, test := range tests {
 		resources := make([]Resource, n)
@@ -43,7 +43,7 @@ func TestHugeCharts(t *testing.T) {
 		if plan != nil {
 			groups = len(plan.Groups)
 			if reduced := Reduce(plan.Groups); len(reduced) != groups {
-				t.Errorf("%s: %d of %d groups are left of the drawing", name, len(reduced), groups)
+				t.Errorf("%s: Reduce returned %d of %d groups", name, len(reduced), groups)
 			}
 		}
 		if groups != test.groups {
@@ -55,8 +55,8 @@ func TestHugeCharts(t *testing.T) {
 	}
 }
 
-// TestPlansThatAreTooLargeAreRefused: what waits for what is a product where charts
-// wait for each other, and more than the memory of any machine.
+// TestPlansThatAreTooLargeAreRefused: if a chart waits for another one, the number of dependencies is
+// the product of their numbers of groups.
 func TestPlansThatAreTooLargeAreRefused(t *testing.T) { // R11
 	const n = 2_500
 	resources := make([]Resource, 0, 2*n)
@@ -66,7 +66,7 @@ func TestPlansThatAreTooLargeAreRefused(t *testing.T) { // R11
 		}
 	}
 	tree := chart("shop", sub(chart("shop/db")), sub(chart("shop/api"), "db"))
-	if _, err := Build(tree, resources); err == nil || !strings.Contains(err.Error(), "the plan is too large: more than 4000000 pairs") {
+	if _, err := Build(tree, resources); err == nil || !strings.Contains(err.Error(), "the plan is too large: more than 4000000 dependencies") {
 		t.Errorf("%v", err)
 	}
 	if plan, err := Build(tree, resources[:n]); err != nil || len(plan.Groups) != n {

@@ -2,15 +2,15 @@ package plan
 
 import "maps"
 
-// Inferred are additional annotations of resources, used only for planning: they are neither
-// in the cluster nor in manifests. A resource's own annotations take precedence.
+// Inferred are additional annotations of some objects of a chart, used only for planning: neither
+// the cluster nor a manifest has them. An object's own annotations take precedence.
 type Inferred struct {
 	Chart       string            `json:"chart"`
 	Annotations map[string]string `json:"annotations"`
 	Objects     []Object          `json:"objects"`
 }
 
-// Annotate returns the resources with their inferred annotations. It does not modify its
+// Annotate returns the objects with their inferred annotations. It does not modify its
 // arguments. c is the root chart and may be nil.
 func (c *Chart) Annotate(resources []Resource) []Resource {
 	if c == nil || len(c.Inferred) == 0 {
@@ -40,7 +40,7 @@ func (c *Chart) Annotate(resources []Resource) []Resource {
 	return annotated
 }
 
-// mergeAnnotations adds annotations to a resource's own, which take precedence in either spelling.
+// mergeAnnotations adds annotations to an object's own, which take precedence in either spelling.
 func mergeAnnotations(more, own map[string]string) map[string]string {
 	all := maps.Clone(own)
 	if all == nil {

@@ -8,9 +8,8 @@ import (
 	"lockstep/engine/plan"
 )
 
-// TestInferredAnnotations plans resources as if they had the annotations that were
-// inferred for them, except where they say so themselves (R60), also once the tree
-// comes out of a record.
+// TestInferredAnnotations: resources are planned as if they had the inferred annotations, but their
+// own take precedence (R60). This also holds for a tree from a release record.
 func TestInferredAnnotations(t *testing.T) {
 	object := func(name string) plan.Object { return plan.Object{Kind: "ConfigMap", Namespace: "n", Name: name} }
 	resources := []plan.Resource{
@@ -47,6 +46,6 @@ func TestInferredAnnotations(t *testing.T) {
 		}
 	}
 	if len(resources[0].Annotations) > 0 || len(resources[1].Annotations) != 1 {
-		t.Errorf("the resources have been changed: %v", resources)
+		t.Errorf("Annotate modified the resources: %v", resources)
 	}
 }

@@ -18,17 +18,17 @@ type Finding struct {
 	Severity string `json:"severity"`
 	// Rule is the number of the rule, "R8".
 	Rule string `json:"rule"`
-	// Chart is the chart path, Object the resource, if there is one.
+	// Chart is the chart path, Object the object that it is about, if there is one.
 	Chart   string  `json:"chart,omitempty"`
 	Object  *Object `json:"object,omitempty"`
 	Message string  `json:"message"`
 }
 
-// Lint reports mistakes in the declared order (R37), errors first. Errors are everything that
-// makes Build fail, resources and groups that lose their order (R2, R8), and a readiness
-// annotation without its counterpart (R24). It does not parse readiness expressions.
+// Lint reports mistakes in the declared order (R37), errors first. Errors are everything that makes
+// Build fail, objects and groups that lose their order (R2, R8), and a readiness annotation without
+// the other one (R24).
 //
-// Rule R37: losing the order is an error, a probable mistake a warning.
+// Rule R37: losing the order is an error, a probable mistake a warning
 func Lint(root *Chart, resources []Resource) []Finding {
 	p := newPlanner(root, resources)
 	plan := p.build()
@@ -36,7 +36,7 @@ func Lint(root *Chart, resources []Resource) []Finding {
 		p.warnUndeclared(c)
 	}
 	if plan != nil {
-		p.warnEarlyGates(plan)
+		p.warnReadyEarly(plan)
 	}
 	var findings []Finding
 	for _, e := range p.errors {
@@ -61,8 +61,8 @@ func Lint(root *Chart, resources []Resource) []Finding {
 	return findings
 }
 
-// warnUndeclared warns about subcharts without an order next to subcharts with one. It
-// ignores those that render nothing, such as libraries.
+// warnUndeclared warns about subcharts without an order if other subcharts have one. It ignores
+// subcharts that render nothing, such as libraries.
 func (p *planner) warnUndeclared(c *chartNode) {
 	if !slices.ContainsFunc(c.entries, func(e *entry) bool { return e.ordered }) {
 		return
@@ -75,18 +75,18 @@ func (p *planner) warnUndeclared(c *chartNode) {
 	}
 }
 
-// warnEarlyGates warns about gates that are ready earlier than expected: Jobs when they have
-// started, and LoadBalancer Services without an address (R22).
-func (p *planner) warnEarlyGates(plan *Plan) {
+// warnReadyEarly warns about dependencies that may count as ready earlier than expected: Jobs once
+// they have started, and LoadBalancer Services without an address (R22).
+func (p *planner) warnReadyEarly(plan *Plan) {
 	custom, loadBalancer := make(map[Object]bool), make(map[Object]bool)
 	for _, c := range p.sortedCharts() {
 		for _, m := range c.members {
 			custom[m.Object], loadBalancer[m.Object] = m.customReadiness(), m.LoadBalancer
 		}
 	}
-	gates := plan.Gates()
+	dependencies := plan.Dependencies()
 	for _, g := range plan.Groups {
-		if !gates[g.ID] {
+		if !dependencies[g.ID] {
 			continue
 		}
 		for _, o := range g.Objects {

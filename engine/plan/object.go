@@ -22,7 +22,7 @@ func (o Object) GroupKind() GroupKind { return GroupKind{o.Group, o.Kind} }
 // Compare orders objects by kind, name, namespace and API group.
 func (o Object) Compare(p Object) int { return o.compare(&p) }
 
-// compare is Compare without copying: most of planning is sorting.
+// compare is Compare without copying, because planning spends most of its time sorting.
 func (o *Object) compare(p *Object) int {
 	if c := strings.Compare(o.Kind, p.Kind); c != 0 {
 		return c

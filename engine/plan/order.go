@@ -9,7 +9,7 @@ import (
 
 // installOrder is the order in which Helm applies kinds. Other kinds come last, by name.
 //
-// Rule R15: kinds come in Helm's order.
+// Rule R15: kinds come in Helm's order
 var installOrder = strings.Fields(`
 	PriorityClass Namespace NetworkPolicy ResourceQuota LimitRange PodSecurityPolicy PodDisruptionBudget
 	ServiceAccount Secret SecretList ConfigMap StorageClass PersistentVolume PersistentVolumeClaim
@@ -54,9 +54,10 @@ func (r Rank) Compare(s Rank) int {
 	return cmp.Or(cmp.Compare(r.first, s.first), cmp.Compare(r.known, s.known), cmp.Compare(r.kind, s.kind))
 }
 
-// Ranks returns the rank of each wave among the waves of groups that start together. It is the lowest rank of this
-// wave and the later ones, so that ranks never decrease, or, in a removal, never increase.
-func (g *Group) Ranks(removed bool) []Rank {
+// Ranks returns a rank for each wave, by which groups that start together are applied (R15a). It is
+// the lowest rank in this wave and the later ones, so that ranks never decrease. In a removal, waves
+// have the reverse order, and ranks never increase.
+func (g *Group) Ranks(removal bool) []Rank {
 	ranks := make([]Rank, len(g.Waves))
 	at := 0
 	for n, w := range g.Waves {
@@ -70,7 +71,7 @@ func (g *Group) Ranks(removed bool) []Rank {
 	last := len(ranks) - 1
 	for n := range last {
 		this, next := last-n-1, last-n
-		if removed {
+		if removal {
 			this, next = n+1, n
 		}
 		if ranks[next].Compare(ranks[this]) < 0 {
@@ -80,26 +81,27 @@ func (g *Group) Ranks(removed bool) []Rank {
 	return ranks
 }
 
+// arrangement is the order inside a group.
 type arrangement struct {
 	objects []Object
 	waves   []Wave
 	// duplicates lists objects that the group has more than once.
 	duplicates []Object
-	// refused lists objects whose install-before contradicts that of other objects, or
-	// their own needs (R16, R17).
+	// refused lists objects whose install-before is ignored, because it contradicts that of other
+	// objects or puts them before their own namespace or CRD (R16, R17).
 	refused []Object
 }
 
-// arrange puts the resources of a group into the order of apply (R15 to R17). The result does
-// not depend on the order of members, which arrange sorts.
+// arrange puts the objects of a group into the order of apply (R15 to R17). It sorts members, whose
+// order does not matter.
 //
-// Rule R17: namespaces, then definitions, and custom resources once theirs are Established.
+// Rule R17: namespaces come first, then CRDs, and custom resources once their CRD is Established
 func arrange(members []*member) arrangement {
 	a := arrangement{objects: make([]Object, 0, len(members))}
 	s := newSorter(members, &a)
-	for s.refuseContradiction(&a) {
+	for s.dropContradictions(&a) {
 	}
-	definedIn := make(map[Object]int) // the wave each definition is in
+	definedIn := make(map[Object]int) // the wave of each CRD
 	for n, wave := range s.waves() {
 		established := map[Object]bool{}
 		for _, i := range wave {
@@ -122,14 +124,15 @@ func arrange(members []*member) arrangement {
 	return a
 }
 
+// item is an object of the group, without duplicates.
 type item struct {
 	object  *Object
 	defines GroupKind
 	before  []string // sorted kinds of the group that come after it (R16)
 }
 
-// sorter finds the order inside one group. Items of one kind with the same install-before
-// form a class; the sorter orders classes.
+// sorter finds the order inside one group. Items of one kind with the same install-before form a
+// class; the sorter orders classes.
 type sorter struct {
 	items   []*item // sorted by object
 	classes []*class
@@ -141,8 +144,8 @@ type class struct {
 	rank   Rank
 	before []string
 	items  []*item
-	// place is the lowest rank of this class and those that must come after it. Of classes
-	// with one place, those with the longest chain after them (lead) come first.
+	// place is the lowest rank of this class and those that must come after it. Of classes with the
+	// same place, the one with the longest chain of classes after it (lead) comes first.
 	place  Rank
 	lead   int
 	placed bool
@@ -175,7 +178,7 @@ func newSorter(members []*member, a *arrangement) *sorter {
 	return s
 }
 
-// present returns the sorted kinds that the group has, or nil.
+// present returns those of the kinds that the group has, sorted, or nil.
 func (s *sorter) present(kinds []string) (present []string) {
 	slices.Sort(kinds)
 	for _, kind := range slices.Compact(kinds) {
@@ -186,6 +189,7 @@ func (s *sorter) present(kinds []string) (present []string) {
 	return present
 }
 
+// classify divides the items into classes.
 func (s *sorter) classify() {
 	type classKey struct {
 		rank   Rank
@@ -207,9 +211,9 @@ func (s *sorter) classify() {
 	}
 }
 
-// refuseContradiction clears install-before of items on a cycle, and of items that would come
-// before their own needs. It reports whether there were any.
-func (s *sorter) refuseContradiction(a *arrangement) bool {
+// dropContradictions clears install-before of items on a cycle or, if there is none, of items that
+// would come before their own namespace or CRD. It reports whether there were any.
+func (s *sorter) dropContradictions(a *arrangement) bool {
 	if !slices.ContainsFunc(s.classes, func(c *class) bool { return c.before != nil }) {
 		return false
 	}
@@ -238,7 +242,7 @@ func (s *sorter) refuseContradiction(a *arrangement) bool {
 		for n := range s.classes {
 			s.place(next, n)
 		}
-		refused = s.beforeNeeds()
+		refused = s.tooEarly()
 	}
 	for _, i := range refused {
 		if i.before != nil {
@@ -252,9 +256,10 @@ func (s *sorter) refuseContradiction(a *arrangement) bool {
 	return refused != nil
 }
 
-// place sets the place of a class, after those of the classes that must come after it. There is no cycle.
+// place sets the place of a class, and first those of the classes that must come after it. There
+// must be no cycle.
 //
-// Rule R16: install-before puts a resource before the kinds that it lists.
+// Rule R16: install-before puts an object before the kinds that it lists
 func (s *sorter) place(next [][]int, n int) {
 	c := s.classes[n]
 	if c.placed {
@@ -270,9 +275,9 @@ func (s *sorter) place(next [][]int, n int) {
 	}
 }
 
-// beforeNeeds returns the items with install-before that do not come after the definition of
-// their kind, or their namespace, if the group has those (R17).
-func (s *sorter) beforeNeeds() []*item {
+// tooEarly returns the items with install-before that do not come after their namespace and the CRD
+// of their kind, if the group has those (R17).
+func (s *sorter) tooEarly() []*item {
 	at := make(map[Object]*class, len(s.items))
 	for _, c := range s.classes {
 		for _, i := range c.items {
@@ -301,7 +306,7 @@ func compareClasses(a, b *class) int {
 	return cmp.Or(a.place.Compare(b.place), cmp.Compare(b.lead, a.lead), a.rank.Compare(b.rank))
 }
 
-// waves returns the batches of items that are applied in parallel.
+// waves returns the items in batches that are applied one after the other.
 func (s *sorter) waves() [][]*item {
 	slices.SortStableFunc(s.classes, compareClasses)
 	var waves [][]*item

@@ -14,14 +14,14 @@ func TestArrange(t *testing.T) {
 		want      string // waves, apart by a bar
 		refused   string
 	}{{
-		name: "R15 Helm's order, unknown kinds last by name, side by side by kind",
+		name: "R15 Helm's order, unknown kinds last by name, objects of a kind in parallel",
 		resources: []Resource{
 			res("", "Zebra/z"), res("", "Job/j"), res("", "Deployment/b"), res("", "Deployment/n/a"), res("", "Service/s"),
 			res("", "Secret/s"), res("", "ConfigMap/c"), res("", "Apple/a"), res("", "PriorityClass/p"),
 		},
 		want: "PriorityClass/p | Secret/s | ConfigMap/c | Service/s | Deployment/a Deployment/b | Job/j | Apple/a | Zebra/z",
 	}, {
-		name: "R16 install-before moves a resource as far as it has to",
+		name: "R16 install-before moves an object no further than necessary",
 		resources: []Resource{
 			res("", "SecurityGroupPolicy/p", before, "Deployment,Statefulset,DaemonSet"),
 			res("", "SecurityGroupPolicy/q"),
@@ -29,32 +29,32 @@ func TestArrange(t *testing.T) {
 		},
 		want: "Service/s | SecurityGroupPolicy/p | DaemonSet/d | Deployment/d | StatefulSet/s | SecurityGroupPolicy/q",
 	}, {
-		name: "R16 unknown kinds, other case and what comes later anyhow change nothing",
+		name: "R16 unknown kinds, another case, and kinds that come later anyway change nothing",
 		resources: []Resource{
 			res("", "ConfigMap/c", before, " Deployment , ,Nothing"), res("", "ConfigMap/d"), res("", "Deployment/d", before, "configmap"),
 		},
 		want: "ConfigMap/c ConfigMap/d | Deployment/d",
 	}, {
-		name: "R16 a kind of its own, and one that is custom",
+		name: "R16 the object's own kind, and a custom kind",
 		resources: []Resource{
 			res("", "Deployment/a"), res("", "Deployment/b", before, "Deployment"), res("", "Gadget/g"), res("", "Widget/w", before, "Gadget"),
 		},
 		want: "Deployment/b | Deployment/a | Widget/w | Gadget/g",
 	}, {
-		name: "R16 chains: before what comes before",
+		name: "R16 chains of install-before",
 		resources: []Resource{
 			res("", "Widget/w", before, "Gadget"), res("", "Gadget/g", before, "Service"), res("", "Gadget/h"),
 			res("", "Gizmo/z", before, "Widget,Job"), res("", "Secret/s"), res("", "Service/s"), res("", "Job/j"),
 		},
 		want: "Secret/s | Gizmo/z | Widget/w | Gadget/g | Service/s | Job/j | Gadget/h",
 	}, {
-		name: "R16 lists that come to the same place share a wave",
+		name: "R16 objects with different lists but the same place share a wave",
 		resources: []Resource{
 			res("", "Widget/b", before, "Service"), res("", "Widget/a", before, "Service,Job"), res("", "Service/s"), res("", "Job/j"),
 		},
 		want: "Widget/a Widget/b | Service/s | Job/j",
 	}, {
-		name: "R16 contradiction: the kinds' order for those who contradict, the rest is kept",
+		name: "R16 contradictory annotations are ignored, others are kept",
 		resources: []Resource{
 			res("", "Service/s", before, "ConfigMap"), res("", "ConfigMap/c", before, "Service"),
 			res("", "Widget/w", before, "ConfigMap"), res("", "Deployment/d", before, "Deployment,Job"), res("", "Deployment/e", before, "Deployment"), res("", "Job/j"),
@@ -62,7 +62,7 @@ func TestArrange(t *testing.T) {
 		want:    "Widget/w | ConfigMap/c | Service/s | Deployment/d Deployment/e | Job/j",
 		refused: "ConfigMap/c Deployment/d Deployment/e Service/s",
 	}, {
-		name: "R17 namespaces and definitions first, custom resources once those are established",
+		name: "R17 namespaces and CRDs first, custom resources once their CRD is established",
 		resources: []Resource{
 			crd("", "Widget"), crd("", "Service"), res("", "Widget/w"), res("", "Gadget/g"), res("", "Namespace/n"),
 			res("", "PriorityClass/p"), res("", "ConfigMap/n/c"),
@@ -70,7 +70,7 @@ func TestArrange(t *testing.T) {
 		want: "Namespace/n | CustomResourceDefinition/service CustomResourceDefinition/widget | PriorityClass/p | ConfigMap/c | " +
 			"Gadget/g | Widget/w (after [CustomResourceDefinition/widget])",
 	}, {
-		name: "R17 a kind that only has the name of an early one",
+		name: "R17 a custom kind named Namespace",
 		resources: []Resource{
 			func() Resource {
 				r := res("", "Namespace/bus")
@@ -81,16 +81,16 @@ func TestArrange(t *testing.T) {
 		},
 		want: "CustomResourceDefinition/namespace | Namespace/bus (after [CustomResourceDefinition/namespace])",
 	}, {
-		name: "R16 R17 install-before does not go before what a resource needs",
+		name: "R16 R17 install-before does not move an object before its namespace or CRD",
 		resources: []Resource{
 			crd("", "Widget"), res("", "Namespace/n"), res("", "Widget/w", before, "Namespace"), res("", "Widget/x", before, "ConfigMap"),
 			res("", "ConfigMap/n/c", before, "CustomResourceDefinition"), res("", "ConfigMap/n/d", before, "Namespace"), res("", "Secret/m/s", before, "Namespace"),
 		},
 		want: "Secret/s | Namespace/n | ConfigMap/c | CustomResourceDefinition/widget | ConfigMap/d | Widget/w Widget/x (after [CustomResourceDefinition/widget])",
-		// Widget/x is to come before a ConfigMap that is to come before the definition of Widget.
+		// Widget/x should come before a ConfigMap that should come before the CRD of Widget.
 		refused: "ConfigMap/d Widget/w Widget/x",
 	}, {
-		name: "R17 a definition that defines itself",
+		name: "R17 a CRD that defines its own kind",
 		resources: []Resource{func() Resource {
 			r := crd("", "x")
 			r.Defines = GroupKind{"apiextensions.k8s.io", "CustomResourceDefinition"}
@@ -113,9 +113,9 @@ func TestArrange(t *testing.T) {
 	}
 }
 
-// arranged shows the order inside a group of those resources.
+// arranged returns the order inside a group of the resources.
 func arranged(resources []Resource) (waves, refused string) {
-	a := arrange(unordered(resources))
+	a := arrange(ungrouped(resources))
 	line := show([]*Group{{Objects: a.objects, Waves: a.waves}})[0]
 	_, waves, _ = strings.Cut(line, "= ")
 	var names []string
@@ -125,7 +125,7 @@ func arranged(resources []Resource) (waves, refused string) {
 	return waves, strings.Join(names, " ")
 }
 
-func TestRefusedOrderIsAWarning(t *testing.T) { // R16
+func TestIgnoredInstallBeforeIsAWarning(t *testing.T) { // R16
 	plan, err := Build(nil, []Resource{res("shop", "Service/s", before, "Job"), res("shop", "Job/j", before, "Service"), res("shop", "Pod/p")})
 	if err != nil {
 		t.Fatal(err)
@@ -135,12 +135,12 @@ func TestRefusedOrderIsAWarning(t *testing.T) { // R16
 	})
 }
 
-func TestArrangeKeepsWhatItPromises(t *testing.T) { // R16, R17
+func TestArrangeObeysInstallBefore(t *testing.T) { // R16, R17
 	random := rand.New(rand.NewPCG(3, 4))
 	for range 2000 {
 		var resources []Resource
 		makeResources(random, chart("shop"), &resources)
-		a := arrange(unordered(resources))
+		a := arrange(ungrouped(resources))
 		at := make(map[Object]int)
 		n := 0
 		for i, w := range a.waves {

@@ -7,15 +7,15 @@ import (
 	"strings"
 )
 
-// Pick returns the ids of the groups that a text selects, in the given order:
+// Pick returns the ids of the groups that a text selects, in the order of groups (R42).
 //
-//   - One group by its id, "shop/db:schema", as the screen shows it, "db:schema" or "schema",
-//     by one of its objects, "Job/migrate", or by an unambiguous suffix of its id. ~ stands for
-//     (unsequenced), which a shell would need quotes for. If several groups match equally
-//     well, the error lists them.
-//   - All groups whose id matches a pattern, "*:schema", in which * stands for any text and ?
-//     for one character, or that have an object of a kind, "kind=Job". If none matches, Pick
-//     returns an error.
+//   - The text may name one group: by its id ("shop/db:schema"), by its name on the screen
+//     ("db:schema" or "schema"), by one of its objects ("Job/migrate"), or by an unambiguous suffix
+//     of its id. ~ stands for (unsequenced), which would need quotes in a shell.
+//   - Or it selects all groups whose id matches a pattern ("*:schema"), in which * stands for any
+//     text and ? for one character, or all that have an object of a kind ("kind=Job").
+//
+// If no group matches, or several match a name equally well, the error says so.
 func Pick(text string, groups []*Group) ([]string, error) {
 	if kind, ok := strings.CutPrefix(text, "kind="); ok {
 		ids := matchingIDs(groups, func(g *Group) bool {
@@ -28,7 +28,11 @@ func Pick(text string, groups []*Group) ([]string, error) {
 	}
 	if strings.ContainsAny(text, "*?") {
 		pattern := regexp.MustCompile("^" + strings.NewReplacer(`\*`, ".*", `\?`, ".").Replace(regexp.QuoteMeta(text)) + "$")
-		return pickAll(text, groups, func(g *Group) bool { return pattern.MatchString(g.ID) })
+		ids := matchingIDs(groups, func(g *Group) bool { return pattern.MatchString(g.ID) })
+		if len(ids) == 0 {
+			return nil, fmt.Errorf("no group matches %s; the groups are %s", text, listIDs(allIDs(groups)))
+		}
+		return ids, nil
 	}
 	for _, match := range []func(*Group) bool{
 		func(g *Group) bool { return g.ID == text },
@@ -49,12 +53,12 @@ func Pick(text string, groups []*Group) ([]string, error) {
 			return nil, fmt.Errorf("%s is ambiguous: %s", text, joinOr(ids))
 		}
 	}
-	ids := matchingIDs(groups, func(*Group) bool { return true })
+	ids := allIDs(groups)
 	switch {
 	case len(ids) == 0:
 		return nil, fmt.Errorf("no group %s; the run has no groups", text)
 	case text == "":
-		return nil, fmt.Errorf("the name of the group is empty; the groups are %s", joinIDs(ids))
+		return nil, fmt.Errorf("the name of the group is empty; the groups are %s", listIDs(ids))
 	}
 	if near := closest(text, ids); near != "" {
 		return nil, fmt.Errorf("no group %s; did you mean %s?", text, near)
@@ -71,17 +75,17 @@ func PickBreakpoint(text string, groups []*Group) ([]string, error) {
 	return ids, err
 }
 
-// hasSuffix reports whether an id ends with a text, with or without (unsequenced). If part is
-// set, the text must follow / or :.
-func hasSuffix(id, text string, part bool) bool {
+// hasSuffix reports whether an id ends with a text. (unsequenced) may be missing, or be a ~. With
+// wholePart, the text must start after a / or a colon.
+func hasSuffix(id, text string, wholePart bool) bool {
 	names := []string{id, strings.TrimSuffix(id, ":"+Unsequenced), strings.Replace(id, Unsequenced, tilde, 1)}
 	return slices.ContainsFunc(names, func(name string) bool {
 		rest, ok := strings.CutSuffix(name, text)
-		return ok && (!part || rest == "" || strings.ContainsAny(rest[len(rest)-1:], "/:"))
+		return ok && (!wholePart || rest == "" || strings.ContainsAny(rest[len(rest)-1:], "/:"))
 	})
 }
 
-// closest returns the id that is most similar to a text, as a whole or as the screen shows it, or "".
+// closest returns the id that is most similar to a text, or whose name on the screen is, or "".
 func closest(text string, ids []string) string {
 	best, least := "", 1+max(len(text)/3, 1)
 	for _, id := range ids {
@@ -114,40 +118,37 @@ func EditDistance(a, b string) int {
 	return row[len(b)]
 }
 
-const maxNamed = 8
+// maxListed limits the names in a message.
+const maxListed = 8
 
-func pickAll(text string, groups []*Group, match func(*Group) bool) ([]string, error) {
-	if ids := matchingIDs(groups, match); len(ids) > 0 {
-		return ids, nil
-	}
-	return nil, fmt.Errorf("no group matches %s; the groups are %s", text, listIDs(matchingIDs(groups, func(*Group) bool { return true })))
-}
-
-// listIDs is joinIDs, with the command that lists all groups if some are left out.
+// listIDs is shortList, with the command that lists all groups if some are left out.
 func listIDs(ids []string) string {
-	list := joinIDs(ids)
-	if len(ids) > maxNamed {
+	list := shortList(ids)
+	if len(ids) > maxListed {
 		list += "; list all with lockstep dag"
 	}
 	return list
 }
 
-func joinIDs(ids []string) string {
-	if n := len(ids) - maxNamed; n > 0 {
-		return fmt.Sprintf("%s and %d more", strings.Join(ids[:maxNamed], ", "), n)
+// shortList joins names: "a, b", or "a, b, … and 3 more" if there are many.
+func shortList(names []string) string {
+	if n := len(names) - maxListed; n > 0 {
+		return fmt.Sprintf("%s and %d more", strings.Join(names[:maxListed], ", "), n)
 	}
-	return strings.Join(ids, ", ")
+	return strings.Join(names, ", ")
 }
 
-// joinOr formats a list of groups of which one is meant.
+// joinOr joins alternatives: "a, b or c".
 func joinOr(ids []string) string {
-	if n := len(ids); n <= maxNamed {
+	if n := len(ids); n <= maxListed {
 		return strings.Join(ids[:n-1], ", ") + " or " + ids[n-1]
 	}
-	return joinIDs(ids)
+	return shortList(ids)
 }
 
-// matchingIDs returns the distinct ids of matching groups. A group may run in several phases.
+func allIDs(groups []*Group) []string { return matchingIDs(groups, func(*Group) bool { return true }) }
+
+// matchingIDs returns the ids of matching groups without duplicates: a group may be in several phases.
 func matchingIDs(groups []*Group, match func(*Group) bool) (ids []string) {
 	seen := map[string]bool{}
 	for _, g := range groups {
@@ -159,20 +160,20 @@ func matchingIDs(groups []*Group, match func(*Group) bool) (ids []string) {
 	return ids
 }
 
-// ShortUnsequenced is Unsequenced as the screen shows it, tilde as people type it.
+// ShortUnsequenced stands for Unsequenced on the screen, tilde in arguments.
 const (
 	ShortUnsequenced = "(unseq.)"
 	tilde            = "~"
 )
 
-// ShortID returns an id as the screen shows it, without the root chart: "shop/db:schema" is
-// "db:schema", "shop:ingress" stays.
+// ShortID returns a group's name on the screen, without the root chart: "db:schema" for
+// "shop/db:schema". "shop:ingress" stays.
 func ShortID(id string) string {
 	return strings.Replace(withoutRoot(id), Unsequenced, ShortUnsequenced, 1)
 }
 
-// ShellID returns an id that needs no quotes in a shell: "shop/db:(unsequenced)" is
-// "shop/db:~". Pick accepts it.
+// ShellID returns an id that needs no quotes in a shell: "shop/db:~" for "shop/db:(unsequenced)".
+// Pick accepts it.
 func ShellID(id string) string {
 	if chart, ok := strings.CutSuffix(id, ":"+Unsequenced); ok {
 		return chart + ":" + tilde

@@ -63,28 +63,28 @@ func TestPick(t *testing.T) { // R42
 	}
 }
 
-// TestPickOrder has groups of which more than one fits, and lists that are too long.
+// TestPickOrder: which match takes precedence, and how the error lists several.
 func TestPickOrder(t *testing.T) { // R42
 	const several = "+"
 	for _, tt := range []struct {
 		name, text, want string // want is an id, or + and the error
 		ids              []string
 	}{
-		{"the id before ~", "a:~", "a:~", []string{"a:(unsequenced)", "a:~"}},
-		{"~ before an end", "a:~", "a:(unsequenced)", []string{"x/a:(unsequenced)", "a:(unsequenced)"}},
+		{"an id takes precedence over ~", "a:~", "a:~", []string{"a:(unsequenced)", "a:~"}},
+		{"~ takes precedence over a suffix", "a:~", "a:(unsequenced)", []string{"x/a:(unsequenced)", "a:(unsequenced)"}},
 		{"~ in two charts", "~", several + "~ is ambiguous: a:(unsequenced) or a/b:(unsequenced)", []string{"a:(unsequenced)", "a/b:(unsequenced)"}},
-		{"~ alone in one chart", "~", "a/b:(unsequenced)", []string{"a:x", "a/b:(unsequenced)"}},
-		{"no ~ to be found", "b:~", several + "no group b:~; the groups are a:long-name", []string{"a:long-name"}},
-		{"~ is not home", "/root", several + "no group /root; the groups are a:(unsequenced)", []string{"a:(unsequenced)"}},
-		{"the short name before an end", "web", "a:web", []string{"a:my-web", "a:web"}},
-		{"an end after / before one anywhere", "web", "pre-install/Job/web", []string{"a:my-web", "pre-install/Job/web"}},
-		{"the same end twice", "web", several + "web is ambiguous: a:my-web or b:the-web", []string{"a:my-web", "b:the-web"}},
-		{"the same end, one with its chart", "b/c:web", "a/b/c:web", []string{"a/b/c:web", "a/c:web"}},
+		{"~ in one chart", "~", "a/b:(unsequenced)", []string{"a:x", "a/b:(unsequenced)"}},
+		{"no ~", "b:~", several + "no group b:~; the groups are a:long-name", []string{"a:long-name"}},
+		{"~ expanded by a shell", "/root", several + "no group /root; the groups are a:(unsequenced)", []string{"a:(unsequenced)"}},
+		{"a name takes precedence over a suffix", "web", "a:web", []string{"a:my-web", "a:web"}},
+		{"a suffix after / takes precedence over others", "web", "pre-install/Job/web", []string{"a:my-web", "pre-install/Job/web"}},
+		{"the same suffix twice", "web", several + "web is ambiguous: a:my-web or b:the-web", []string{"a:my-web", "b:the-web"}},
+		{"the same suffix, one with its chart", "b/c:web", "a/b/c:web", []string{"a/b/c:web", "a/c:web"}},
 		{"a hook by its object", "Job/warm", "pre-install/Job/warm", []string{"pre-install/Job/warm", "post-install/Job/cold"}},
 		{"a hook of two phases", "Job/warm", several + "Job/warm is ambiguous: pre-install/Job/warm or post-install/Job/warm", []string{"pre-install/Job/warm", "post-install/Job/warm"}},
 		{"in two phases", "web", "a:web", []string{"a:web", "a:web"}},
 		{"empty", "", several + "the name of the group is empty; the groups are a:web", []string{"a:web"}},
-		{"nothing to choose from", "web", several + "no group web; the run has no groups", nil},
+		{"no groups", "web", several + "no group web; the run has no groups", nil},
 		{"eight", "eb", several + "eb is ambiguous: 1:web, 2:web, 3:web, 4:web, 5:web, 6:web, 7:web or 8:web", numbered(8)},
 		{"nine", "eb", several + "eb is ambiguous: 1:web, 2:web, 3:web, 4:web, 5:web, 6:web, 7:web, 8:web and 1 more", numbered(9)},
 		{"a typo", "db:shema", several + "no group db:shema; did you mean shop/db:schema?", []string{"shop/db:schema", "shop/api:web"}},
@@ -111,7 +111,7 @@ func numbered(n int) (ids []string) {
 	return ids
 }
 
-// TestShellID types every id that is shown without quotes, and finds the group again.
+// TestShellID: Pick finds the group by its ShellID.
 func TestShellID(t *testing.T) {
 	for id, want := range map[string]string{"shop:(unsequenced)": "shop:~", "shop/db:schema": "shop/db:schema", "pre-install/Job/warm": "pre-install/Job/warm"} {
 		got := ShellID(id)

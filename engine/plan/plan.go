@@ -1,28 +1,27 @@
-// Package plan turns the resources of a rendered chart into a Plan: the graph of groups. It
-// is pure, and the plan does not depend on the order of its input. Any package may import
-// it. Its central types are Resource and Chart (the input), Plan, Group and Object. Build
-// makes a plan, Lint reports mistakes.
+// Package plan turns the objects of a rendered chart into a Plan: the graph of groups. It is pure,
+// and the order of the input does not matter. Any package may import it. Its central types are
+// Resource and Chart (the input), Plan, Group and Object. Build makes a plan, Lint reports mistakes.
 package plan
 
 import "cmp"
 
-// Unsequenced is the name of a chart's batch of resources without a group (R10). No group
+// Unsequenced is the name of the group of a chart's objects without a group (R10). No other group
 // can have this name.
 const Unsequenced = "(unsequenced)"
 
-// Resource is one rendered object.
+// Resource is a rendered object with what Build needs to know about it.
 type Resource struct {
 	Object Object
-	// Chart is the chart path the object was rendered from, "shop/db" (R6).
+	// Chart is the path of the chart that rendered the object, "shop/db", or "" for the root chart (R6).
 	Chart string
-	// Source is the template of the object, for messages only.
+	// Source is the template of the object. Resources that are otherwise equal are ordered by it.
 	Source string
 	// Annotations are the object's own. Lists are JSON arrays in a string; the chart loader
 	// has converted YAML lists (R1).
 	Annotations map[string]string
 	// Faults are mistakes in annotations that Build does not read itself.
 	Faults []Fault
-	// Defines is the group and kind of a CustomResourceDefinition, empty for other resources (R17).
+	// Defines is the group and kind of a CustomResourceDefinition, empty for other objects (R17).
 	Defines GroupKind
 	// LoadBalancer is set for a Service of that type. It is ready without an address (R22).
 	LoadBalancer bool
@@ -35,13 +34,13 @@ type GroupKind struct{ Group, Kind string }
 type Chart struct {
 	// Path is the chart path, "shop" or "shop/db".
 	Path string
-	// DependsOn lists the subcharts that the chart's own resources wait for
+	// DependsOn lists the subcharts that the chart's own objects wait for
 	// (helm.sh/depends-on/subcharts), by name or alias.
 	DependsOn []string
 	// Subcharts are the dependencies in Chart.yaml, including disabled ones (R12), and the
 	// other charts in charts/.
 	Subcharts []Subchart
-	// Inferred are additional annotations of resources, of this chart and its subcharts.
+	// Inferred are additional annotations of objects in this chart and its subcharts.
 	// Only the root chart has them.
 	Inferred []Inferred `json:",omitempty"`
 	// Faults are mistakes in Chart.yaml. They are not part of a release record.
@@ -51,7 +50,7 @@ type Chart struct {
 // Subchart is a dependency entry of a chart.
 type Subchart struct {
 	Name, Alias string
-	// DependsOn lists the siblings this subchart waits for, by name or alias.
+	// DependsOn lists the other subcharts that this one waits for, by name or alias.
 	DependsOn []string
 	// Chart is nil if a condition or a tag disables the subchart.
 	Chart *Chart
@@ -66,8 +65,8 @@ type Plan struct {
 	Warnings []Warning `json:"warnings"`
 }
 
-// Group is a node of the DAG: the resources of one chart with the same group name, or the chart's unsequenced
-// batch. Hooks and the content of crds/ are groups in other phases (see event.Phase).
+// Group is a node of the DAG: the objects of one chart with the same group name, or the chart's
+// unsequenced group. Hooks and the content of crds/ are groups in other phases (see event.Phase).
 type Group struct {
 	// ID is "<chart path>:<name>".
 	ID    string `json:"id"`
@@ -77,17 +76,17 @@ type Group struct {
 	Layer int `json:"layer"`
 	// After lists the ids of all groups that this one waits for, sorted.
 	After []string `json:"after"`
-	// Why are the reasons for inferred gates, by id: "Deployment/web waits for Service/db: …".
+	// Why has the reasons for inferred dependencies, by id: "Deployment/web waits for Service/db: …".
 	Why map[string]string `json:"why,omitempty"`
 	// Objects are in the order in which they are applied.
 	Objects []Object `json:"objects"`
-	// Waves divides Objects into batches (R15).
+	// Waves divides Objects into batches that are applied one after the other (R15).
 	Waves []Wave `json:"waves,omitempty"`
-	// JobsComplete means that Jobs of this group are ready only when complete (R18).
+	// JobsComplete means that Jobs of this group are ready only once they are complete (R18).
 	JobsComplete bool `json:"jobsComplete,omitempty"`
 }
 
-// Wave is a batch of a group's objects that are applied in parallel. Waves follow one after the other.
+// Wave is a batch of a group's objects that are applied in parallel.
 type Wave struct {
 	// Count is the number of objects.
 	Count int `json:"count"`
@@ -98,14 +97,14 @@ type Wave struct {
 
 // Warning is a probable mistake in a chart that can still be deployed, or a problem of the cluster.
 type Warning struct {
-	// Rule is the number of the rule, "R8", empty if it is about the cluster.
+	// Rule is the number of the rule, "R8", or empty if the warning is about the cluster.
 	Rule string `json:"rule"`
-	// Chart is the chart path, Object the resource, if there is one.
+	// Chart is the chart path, Object the object that it is about, if there is one.
 	Chart   string  `json:"chart,omitempty"`
 	Object  *Object `json:"object,omitempty"`
 	Message string  `json:"message"`
-	// Shared is Message without the object and in the plural, "are owned by release other", if it can be the same for
-	// many objects. Text output then has one line for all of them.
+	// Shared is Message in the plural and without the object, "are owned by release other", if other
+	// objects can have the same warning. Text output then has one line for all of them.
 	Shared string `json:"-"`
 }
 

@@ -2,8 +2,8 @@ package plan
 
 import "fmt"
 
-// customReadiness reports whether a resource has both readiness annotations. One that is blank, an
-// empty list, or not a list does not count.
+// customReadiness reports whether an object has both readiness annotations, neither of them invalid
+// or empty.
 func (m *member) customReadiness() bool {
 	success, _ := m.readinessList(AnnotationReadinessSuccess)
 	failure, _ := m.readinessList(AnnotationReadinessFailure)
@@ -12,7 +12,7 @@ func (m *member) customReadiness() bool {
 
 func (m *member) readinessList(key string) ([]string, error) {
 	value := m.Annotations[key]
-	if blankList(value) { // the fast path: most resources have none
+	if blankList(value) { // the fast path: most objects have none
 		return nil, nil
 	}
 	list, err := ParseList(value)
@@ -22,10 +22,10 @@ func (m *member) readinessList(key string) ([]string, error) {
 	return list, nil
 }
 
-// checkReadiness refuses invalid readiness annotations: without them, groups that wait for
-// the resource would start too early.
+// checkReadiness refuses invalid readiness annotations: if it ignored them, groups that wait for
+// the object would start too early.
 //
-// Rule R24: one of the two without the other is ignored, with a warning.
+// Rule R24: one of the two without the other is ignored, with a warning
 func (p *planner) checkReadiness(c *chartNode, m *member) {
 	success, err := m.readinessList(AnnotationReadinessSuccess)
 	var failure []string

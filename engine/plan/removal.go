@@ -2,10 +2,11 @@ package plan
 
 import "slices"
 
-// RemovalOrder returns the graph for removing groups: each group waits for the groups that waited for it, and its
-// objects are in reverse order. The result is in plan order and shares nothing with groups.
+// RemovalOrder returns the graph for removing groups: each group waits for the groups that waited
+// for it, and its objects are in reverse order. The result is in plan order and shares nothing with
+// groups.
 //
-// Rule R31: a group is deleted once all groups that depend on it are gone.
+// Rule R31: a group is deleted once all groups that depend on it are gone
 func RemovalOrder(groups []*Group) []*Group {
 	reversed := make([]*Group, len(groups))
 	for i, g := range groups {
@@ -20,8 +21,8 @@ func RemovalOrder(groups []*Group) []*Group {
 		}
 		reversed[i] = &r
 	}
-	for i, gates := range gatesByIndex(groups) {
-		for _, j := range gates {
+	for i, dependencies := range dependencyIndexes(groups) {
+		for _, j := range dependencies {
 			reversed[j].After = append(reversed[j].After, groups[i].ID)
 		}
 	}

@@ -17,9 +17,9 @@ type SubchartHook struct {
 // Within reports whether a chart path equals another one or is below it.
 func Within(chart, of string) bool { return chart == of || strings.HasPrefix(chart, of+"/") }
 
-// AroundSubcharts adds hooks before and after the groups of their subcharts, in the given order.
-// A hook before waits for everything that the subchart waits for, a hook after for the whole
-// subchart, and groups that wait for the subchart also wait for its hooks. The result is in plan
+// AroundSubcharts adds hooks before and after the groups of their subcharts, in the given order. A
+// hook before a subchart waits for everything that the subchart waits for, a hook after it for the
+// whole subchart. Groups that wait for the subchart also wait for its hooks. The result is in plan
 // order; AroundSubcharts modifies the groups.
 func AroundSubcharts(groups []*Group, hooks []SubchartHook) []*Group {
 	if len(hooks) == 0 {
@@ -46,7 +46,7 @@ func AroundSubcharts(groups []*Group, hooks []SubchartHook) []*Group {
 
 func aroundSubchart(groups []*Group, path string, hooks []SubchartHook) []*Group {
 	inside := map[string]bool{}
-	var all, gates []string
+	var all, dependencies []string
 	for _, g := range groups {
 		if Within(g.Chart, path) {
 			inside[g.ID], all = true, append(all, g.ID)
@@ -55,10 +55,10 @@ func aroundSubchart(groups []*Group, path string, hooks []SubchartHook) []*Group
 	isInside := func(id string) bool { return inside[id] }
 	for _, g := range groups {
 		if inside[g.ID] {
-			gates = append(gates, slices.DeleteFunc(slices.Clone(g.After), isInside)...)
+			dependencies = append(dependencies, slices.DeleteFunc(slices.Clone(g.After), isInside)...)
 		}
 	}
-	before, after := gates, all
+	before, after := dependencies, all
 	var added []*Group
 	for _, h := range hooks {
 		g := *h.Group

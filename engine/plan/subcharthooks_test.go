@@ -43,9 +43,8 @@ func TestAroundSubcharts(t *testing.T) {
 	}
 }
 
-// TestAroundSubchartsKeepsOrder: whatever waited for what still does, and
-// around the groups of a subchart nothing else comes before a hook before it or
-// after a hook after it.
+// TestAroundSubchartsKeepsOrder: groups keep all their dependencies, and all groups of a subchart
+// come after the hook before it and before the hook after it.
 func TestAroundSubchartsKeepsOrder(t *testing.T) {
 	for seed := range uint64(200) {
 		r := rand.New(rand.NewPCG(seed, 1))
@@ -54,8 +53,7 @@ func TestAroundSubchartsKeepsOrder(t *testing.T) {
 		for i := range 12 {
 			g := &Group{ID: string(rune('A' + i)), Chart: charts[r.IntN(len(charts))], After: []string{}}
 			for _, before := range groups {
-				// A chart is one whole to the others: its inner groups wait for
-				// each other only, as in a plan (R11).
+				// Groups wait only for groups of the same chart (R11).
 				if Within(g.Chart, before.Chart) && Within(before.Chart, g.Chart) && r.IntN(3) == 0 {
 					g.After = append(g.After, before.ID)
 				}
@@ -76,7 +74,7 @@ func TestAroundSubchartsKeepsOrder(t *testing.T) {
 			for _, a := range g.After {
 				all[a] = true
 				if before[a] == nil {
-					t.Fatalf("seed %d: %s comes before its gate %s", seed, g.ID, a)
+					t.Fatalf("seed %d: %s comes before its dependency %s", seed, g.ID, a)
 				}
 				for b := range before[a] {
 					all[b] = true

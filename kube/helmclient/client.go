@@ -254,11 +254,11 @@ func (c *Client) apply(list helmkube.ResourceList, send func(*resource.Info) err
 			inPlan[r.Object] = s
 		}
 	}
-	gates := (&plan.Plan{Groups: planned.Phase.Groups}).Gates()
+	dependencies := (&plan.Plan{Groups: planned.Phase.Groups}).Dependencies()
 	stage := run.Stage{
 		Phase:         planned.Phase,
 		Cluster:       cluster.NewApply(c.cfg.Session, list, send, inPlan),
-		Await:         func(g *plan.Group) bool { return c.awaits(gates[g.ID] || hooks[g.ID]) },
+		Await:         func(g *plan.Group) bool { return c.awaits(dependencies[g.ID] || hooks[g.ID]) },
 		ObjectTimeout: c.cfg.Options.Readiness,
 	}
 	if c.cfg.Options.Wait != WaitOrdered {
@@ -346,14 +346,14 @@ func (c *Client) builtObjects() helmkube.ResourceList {
 	return slices.Clone(c.built)
 }
 
-// awaits reports whether to wait until a group is ready. gate is set if others wait for it.
+// awaits reports whether to wait until a group is ready. isDependency is set if others wait for it.
 //
 // Rule R21: every group must become ready, unless nothing waits for it and SkipLeaves
 // is set, or another strategy (R27) checks less.
-func (c *Client) awaits(gate bool) bool {
+func (c *Client) awaits(isDependency bool) bool {
 	switch c.cfg.Options.Wait {
 	case WaitOrdered:
-		return gate || !c.cfg.Options.SkipLeaves
+		return isDependency || !c.cfg.Options.SkipLeaves
 	case helmkube.StatusWatcherStrategy:
 		return true
 	}
