@@ -117,8 +117,8 @@ func TestReadNamesTheLineThatIsBroken(t *testing.T) {
 
 // finish ends the operation in the usual way.
 func finish(b *bench, err error) {
-	switch v := b.Verdict(); {
-	case v.Abort != nil:
+	switch {
+	case b.EndingCommand() != nil:
 		b.Finish(run.End{Status: event.Aborted, Message: "release marked failed", Exit: 3})
 	case err != nil:
 		b.Finish(run.End{Status: event.Failed, Message: "release marked failed: it failed", Outcome: "release marked failed", Exit: 1})
