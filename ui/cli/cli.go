@@ -1,6 +1,6 @@
 // Package cli is the command line. It assembles the commands, which are in the packages deploy,
-// releases, author, runs and sandbox below it. Code that they share is in command and screen;
-// package report prints. Only main imports it; its entry point is Main.
+// releases, author, runs and sandbox below it. Packages command and screen have the code that they
+// share; ui/report does the printing. Only package main imports cli; the entry point is Main.
 package cli
 
 import (
@@ -10,7 +10,6 @@ import (
 	"fmt"
 	"io"
 	"os"
-	"regexp"
 	"slices"
 	"strings"
 
@@ -54,17 +53,19 @@ func Main() int {
 	}
 	stop := signals.Watch()
 	defer stop()
+	explainAndPrint := func(err error) { printError(notices, explainUsage(root, os.Args[1:], err)) }
 	err := fang.Execute(signals.Context, root, fang.WithVersion(version()), fang.WithErrorHandler(
-		func(_ io.Writer, _ fang.Styles, err error) { printError(notices, err) }))
+		func(_ io.Writer, _ fang.Styles, err error) { explainAndPrint(err) }))
 	if failed != nil {
 		err = signals.Cause(failed)
-		printError(notices, err)
+		explainAndPrint(err)
 	}
 	return command.ExitCode(err)
 }
 
-// unpackTask replaces the arguments with those of the packed task if this process runs in a task's
-// pod (package incluster). SIGTERM then ends the process at once: the next pod resumes the run.
+// unpackTask replaces os.Args with the command line of the packed task if this process runs in the
+// pod of a task (package incluster). SIGTERM then ends the process at once: the next pod resumes the
+// run.
 func unpackTask() error {
 	if len(os.Args) != 4 || os.Args[1] != kube.RunPacked {
 		return nil
@@ -81,8 +82,8 @@ func unpackTask() error {
 	return nil
 }
 
-// captureErrors stores the errors of commands in failed instead of passing them to fang. Before
-// fang prints an error, it queries the terminal's colours, even right after a screen has closed.
+// captureErrors stores the errors of commands in failed instead of passing them to fang, which
+// queries the terminal's colours before it prints an error, even right after a screen has closed.
 func captureErrors(cmd *cobra.Command, failed *error) {
 	if run := cmd.RunE; run != nil {
 		cmd.RunE = func(c *cobra.Command, args []string) error {
@@ -97,8 +98,8 @@ func captureErrors(cmd *cobra.Command, failed *error) {
 	}
 }
 
-// offerFlags adds the flag that helps to the errors about a missing cluster and missing
-// dependencies, if the command has it.
+// offerFlags adds to an error about a missing cluster or missing dependencies the flag that helps,
+// if the command has it.
 func offerFlags(cmd *cobra.Command, err error) error {
 	if _, ok := errors.AsType[*kube.NoClusterError](err); ok && cmd.Flags().Lookup("sandbox") != nil {
 		return fmt.Errorf("%w, or try --sandbox", err)
@@ -109,39 +110,11 @@ func offerFlags(cmd *cobra.Command, err error) error {
 	return err
 }
 
-// flagErrors replaces the errors of Go's parsers for values of flags.
-var flagErrors = []struct {
-	pattern *regexp.Regexp
-	text    string
-}{
-	{regexp.MustCompile(`time: missing unit in duration "([^"]*)"`), "add a unit, for example ${1}s or ${1}m"},
-	{regexp.MustCompile(`time: (invalid duration|unknown unit) .*`), "must be a duration, for example 30s or 5m"},
-	{regexp.MustCompile(`strconv\.ParseBool: .*`), "must be true or false"},
-	{regexp.MustCompile(`strconv\.ParseInt: .*`), "must be a whole number"},
-	{regexp.MustCompile(`strconv\.ParseFloat: .*`), "must be a number"},
-}
-
-// printError prints the error of a command, as the last line of its output.
+// printError prints the error of a command. Errors of a plan get a line each.
 func printError(notices report.Notices, err error) {
 	shown := new(kube.Mask).Error(command.ErrorToShow(err)) // hides credentials
 	if shown == nil {
 		return
-	}
-	shown = exclusive(shown)
-	if isUsageError(shown) {
-		text, similar, ok := strings.Cut(shown.Error(), "\n\nDid you mean this?\n")
-		if ok {
-			shown = fmt.Errorf("%s; did you mean %s?", text, strings.Join(strings.Fields(similar), " or "))
-		} else {
-			for _, p := range flagErrors {
-				text = p.pattern.ReplaceAllString(text, p.text)
-			}
-			hint := "try --help"
-			if unknown, ok := errors.AsType[*unknownFlag](shown); ok {
-				hint = "list all flags with: " + unknown.help
-			}
-			shown = fmt.Errorf("%s; %s", strings.Join(strings.Fields(text), " "), hint)
-		}
 	}
 	if found, ok := errors.AsType[plan.Errors](shown); ok && found.Error() == shown.Error() {
 		for _, e := range found {
@@ -152,47 +125,16 @@ func printError(notices report.Notices, err error) {
 	notices.Error(shown)
 }
 
-// exclusiveFlags matches cobra's error about flags that exclude each other. $1 are those given.
-var exclusiveFlags = regexp.MustCompile(`^if any flags in the group \[.*\] are set none of the others can be; \[(.*)\] were all set$`)
-
-// exclusive replaces cobra's error about flags that exclude each other.
-func exclusive(err error) error {
-	found := exclusiveFlags.FindStringSubmatch(err.Error())
-	if found == nil {
-		return err
-	}
-	given := strings.Fields(found[1])
-	return command.UsageError(fmt.Sprintf("--%s cannot be combined with --%s", given[0], strings.Join(given[1:], " or --")))
-}
-
-type unknownFlag struct {
-	error
-	help string // the command that lists all flags
-}
-
-// namesHelp adds to the error about an unknown flag where all flags are listed: --help of a
-// command lists only the most used ones.
-func namesHelp(cmd *cobra.Command, err error) error {
-	if !strings.HasPrefix(err.Error(), "unknown ") {
-		return err
-	}
-	page := " flags"
-	if cmd.HasParent() {
-		page = strings.TrimPrefix(cmd.CommandPath(), cmd.Root().Name())
-	}
-	return &unknownFlag{err, cmd.Root().Name() + " help" + page}
-}
-
-// checkColour refuses values of --color that Helm refuses.
+// checkColour returns an error for a --color that Helm does not know.
 func (a *app) checkColour() error {
 	allowed, mode := []string{"never", "auto", "always"}, a.Settings.ColorMode
 	if slices.Contains(allowed, mode) {
 		return nil
 	}
-	return command.UsageError(fmt.Sprintf("invalid argument %q for \"--color\" flag: must be one of %s", mode, strings.Join(allowed, ", ")))
+	return fmt.Errorf("invalid --color %q: must be one of %s", mode, strings.Join(allowed, ", "))
 }
 
-// checkNamespace refuses a namespace that cannot exist.
+// checkNamespace returns an error if the namespace is not a valid name.
 func checkNamespace(cmd *cobra.Command) error {
 	f := cmd.Flag("namespace")
 	if f == nil || f.Value.String() == "" || len(validation.IsDNS1123Label(f.Value.String())) == 0 {
@@ -205,17 +147,6 @@ func checkNamespace(cmd *cobra.Command) error {
 	return fmt.Errorf("%s: invalid namespace name %q: use at most 63 lowercase letters, digits and \"-\"; start and end with a letter or digit", source, f.Value)
 }
 
-// isUsageError reports whether an error is about the arguments. Cobra has no type for these errors.
-func isUsageError(err error) bool {
-	if _, ok := errors.AsType[command.UsageError](err); ok {
-		return true
-	}
-	prefixes := []string{
-		"unknown command", "unknown flag", "unknown shorthand flag", "flag needs an argument", "invalid argument", "bad flag syntax",
-	}
-	return slices.ContainsFunc(prefixes, func(p string) bool { return strings.HasPrefix(err.Error(), p) })
-}
-
 const rootLong = `lockstep deploys Helm charts in the order they declare. It works with ordinary Helm charts, releases, repositories and
 flags. Resources form groups, which are applied in the order of their dependencies, within a chart and between
 subcharts. You can watch, pause and step through a deployment.
@@ -224,7 +155,7 @@ Exit codes: 0 success, 1 the operation failed, 2 failed before anything was writ
 
 func newRoot(signals *command.Signals) *cobra.Command {
 	a := &app{command.NewApp(signals)}
-	a.Image = DefaultImage()
+	a.Image = defaultImage()
 	root := &cobra.Command{
 		Use: "lockstep", Short: "deploy Helm charts in order", Long: rootLong,
 		Example: `lockstep install shop ./shop --sandbox   # try it on a throwaway cluster
@@ -249,7 +180,6 @@ lockstep dag ./shop                      # show the order`,
 	}
 	root.PersistentFlags().Lookup("color").Usage = "use colours (never, auto, always)"
 	root.PersistentFlags().Lookup("namespace").Usage = "namespace (default: the one in the kubeconfig's context)"
-	root.SetFlagErrorFunc(namesHelp)
 	root.SetHelpCommandGroupID("more")
 	root.SetCompletionCommandGroupID("more")
 	root.AddCommand(deploy.Commands(a.App)...)
@@ -262,7 +192,7 @@ lockstep dag ./shop                      # show the order`,
 		root.AddCommand(a.newPage(p.Name, p.Title, p.Text))
 	}
 	addCompletion(root)
-	shortenHelp(root)
+	setUpHelp(root)
 	return root
 }
 
@@ -271,10 +201,3 @@ var unlistedFlags = []string{"kube-token", "kube-as-user", "kube-as-group", "kub
 	"kube-insecure-skip-tls-verify", "burst-limit", "qps", "content-cache", "repository-cache", "colour"}
 
 type app struct{ *command.App }
-
-// newPage returns a page of help, which is not a command.
-func (a *app) newPage(name, title, text string) *cobra.Command {
-	page := &cobra.Command{Use: name, Short: title, GroupID: "pages"}
-	page.SetHelpFunc(func(c *cobra.Command, _ []string) { _ = a.printPage(c, text) }) // stdout may be closed
-	return page
-}

@@ -9,8 +9,9 @@ import (
 
 // Most runs take seconds and keep little memory: an upgrade of 1,000 objects creates 190 MB of garbage
 // and keeps 20 MB. Go's default would collect 25 times, which takes a fifth of the CPU time. Therefore
-// nothing is collected below smallHeap. With a large live heap, for example 10,000 objects on the
-// screen, doubling it costs too much memory: beyond largeRoom it grows only by half.
+// nothing is collected below smallHeap. A larger heap doubles between collections, but grows by at
+// most largeRoom or half its size, whichever is more: with 10,000 objects on the screen, doubling it
+// would cost too much memory.
 const (
 	smallHeap = 32 << 20
 	largeRoom = 64 << 20

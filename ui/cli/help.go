@@ -13,13 +13,14 @@ import (
 	"lockstep/ui/report"
 )
 
-// commonFlags are the flags that --help lists for commands with more than fewFlags.
+// commonFlags are the flags that --help lists for a command with more than fewFlags flags.
 var commonFlags = map[string]bool{
 	"dry-run": true, "file": true, "namespace": true, "rollback-on-failure": true, "set": true, "step": true, "strict": true,
 	"tui": true, "values": true, "write": true,
 }
 
-// lineBreak matches a line break within a paragraph. fang wraps text at the terminal's width.
+// lineBreak matches a line break within a paragraph. They are removed, because fang wraps text at the
+// terminal's width.
 var lineBreak = regexp.MustCompile(`(\S)\n(\S)`)
 
 const (
@@ -27,37 +28,12 @@ const (
 	shortExamples = 3 // number of examples that --help shows
 )
 
-// shortenHelp makes the --help of every command fit in 24 lines: the first paragraph of its
+// setUpHelp makes the --help of every command fit in 24 lines: the first paragraph of its
 // description, some examples and the common flags. "lockstep help COMMAND", man pages and
-// completion show everything. "help PAGE" also accepts the arguments of a page.
-func shortenHelp(root *cobra.Command) {
+// completion show everything.
+func setUpHelp(root *cobra.Command) {
 	full := false
-	root.InitDefaultHelpCmd()
-	help, _, err := root.Find([]string{"help"})
-	if err != nil {
-		panic(err) // InitDefaultHelpCmd has added it
-	}
-	help.Run = nil
-	help.RunE = func(_ *cobra.Command, args []string) error {
-		found, rest, err := root.Find(args)
-		switch {
-		case err != nil || len(args) > 0 && found == root:
-			return command.UsageError(fmt.Sprintf("no command or help page named %q", strings.Join(args, " ")))
-		case isPage(found) && found.RunE != nil: // cobra would drop the arguments
-			return found.RunE(found, rest)
-		}
-		full = true
-		found.InitDefaultHelpFlag()
-		found.InitDefaultVersionFlag()
-		return found.Help()
-	}
-	complete := help.ValidArgsFunction
-	help.ValidArgsFunction = func(cmd *cobra.Command, args []string, word string) ([]string, cobra.ShellCompDirective) {
-		if found, rest, err := root.Find(args); err == nil && isPage(found) && found.ValidArgsFunction != nil {
-			return found.ValidArgsFunction(found, rest, word)
-		}
-		return complete(cmd, args, word)
-	}
+	setUpHelpCommand(root, &full)
 	var shorten func(*cobra.Command)
 	shorten = func(cmd *cobra.Command) {
 		cmd.Long = lineBreak.ReplaceAllString(cmd.Long, "$1 $2")
@@ -77,6 +53,52 @@ func shortenHelp(root *cobra.Command) {
 	shorten(root)
 }
 
+// setUpHelpCommand makes "lockstep help" set full before it shows the help of a command. It passes
+// further arguments to a page, and suggests a similar name for an unknown one.
+func setUpHelpCommand(root *cobra.Command, full *bool) {
+	root.InitDefaultHelpCmd()
+	help, _, err := root.Find([]string{"help"})
+	if err != nil {
+		panic(err) // InitDefaultHelpCmd has added it
+	}
+	help.Run = nil
+	help.RunE = func(_ *cobra.Command, args []string) error {
+		found, rest, err := root.Find(args)
+		switch {
+		case err != nil || len(args) > 0 && found == root:
+			return noHelp(root, strings.Join(args, " "))
+		case isPage(found) && found.RunE != nil: // cobra would drop the arguments
+			return found.RunE(found, rest)
+		}
+		*full = true
+		found.InitDefaultHelpFlag()
+		found.InitDefaultVersionFlag()
+		return found.Help()
+	}
+	complete := help.ValidArgsFunction
+	help.ValidArgsFunction = func(cmd *cobra.Command, args []string, word string) ([]string, cobra.ShellCompDirective) {
+		if found, rest, err := root.Find(args); err == nil && isPage(found) && found.ValidArgsFunction != nil {
+			return found.ValidArgsFunction(found, rest, word)
+		}
+		return complete(cmd, args, word)
+	}
+}
+
+// noHelp returns the error about a command or page that does not exist.
+func noHelp(root *cobra.Command, name string) error {
+	var names []string
+	for _, c := range root.Commands() {
+		if !c.Hidden {
+			names = append(names, c.Name())
+		}
+	}
+	next := "list them with: lockstep help"
+	if similar := similarName(name, names); similar != "" {
+		next = fmt.Sprintf("did you mean %s?", similar)
+	}
+	return fmt.Errorf("no command or help page named %q; %s", name, next)
+}
+
 // addCompletion adds cobra's command that prints completion scripts.
 func addCompletion(root *cobra.Command) {
 	root.InitDefaultCompletionCmd()
@@ -85,7 +107,7 @@ func addCompletion(root *cobra.Command) {
 		panic(err) // InitDefaultCompletionCmd has added it
 	}
 	cmd.Short = "print the completion script for a shell"
-	cmd.Long = "Print the completion script for a shell. The help of each shell says how to load it."
+	cmd.Long = "Print the completion script for a shell. The help of each subcommand says how to load the script."
 	cmd.Args = command.Args(0, 0)
 	cmd.RunE = func(cmd *cobra.Command, _ []string) error { return cmd.Help() }
 	for _, shell := range cmd.Commands() {
@@ -95,8 +117,6 @@ func addCompletion(root *cobra.Command) {
 		shell.Long = "Print the completion script for " + shell.Name() + ".\n\n" + how
 	}
 }
-
-func isPage(cmd *cobra.Command) bool { return cmd.GroupID == "pages" }
 
 // showHelp prints fang's help of a command, with "(default X)" where fang writes "(X)".
 func showHelp(root, c *cobra.Command, args []string) {
@@ -108,10 +128,10 @@ func showHelp(root, c *cobra.Command, args []string) {
 			}
 		}
 	}
-	if f := c.Flag("namespace"); f != nil && c.Flags().Lookup("file") != nil && c.Flags().Lookup("concurrency") != nil {
-		usual := f.Usage
-		f.Usage = "namespace of all releases, instead of those in the file"
-		defer func() { f.Usage = usual }()
+	if f := c.Flag("namespace"); f != nil && c.Annotations[command.NamespaceUsage] != "" {
+		original := f.Usage
+		f.Usage = c.Annotations[command.NamespaceUsage]
+		defer func() { f.Usage = original }()
 	}
 	defaults := map[*pflag.Flag]string{}
 	c.Flags().VisitAll(func(f *pflag.Flag) {
@@ -141,31 +161,32 @@ func usesNoCluster(c *cobra.Command) bool {
 	return slices.ContainsFunc(noClusterCommands, func(p string) bool { return strings.HasPrefix(path+" ", p+" ") })
 }
 
-func shortHelp(c *cobra.Command, print func()) {
-	long, examples, own := c.Long, c.Example, 0
+// shortHelp calls show, which prints the help of c, while the less common parts of c are hidden.
+func shortHelp(c *cobra.Command, show func()) {
+	long, examples, localFlags := c.Long, c.Example, 0
 	c.Long, _, _ = strings.Cut(long, "\n\n")
 	if lines := strings.Split(examples, "\n"); len(lines) > shortExamples {
 		c.Example = strings.Join(lines[:shortExamples], "\n")
 	}
 	c.LocalNonPersistentFlags().VisitAll(func(f *pflag.Flag) {
 		if !f.Hidden {
-			own++
+			localFlags++
 		}
 	})
 	var hidden []*pflag.Flag
 	c.Flags().VisitAll(func(f *pflag.Flag) {
 		local := c.LocalNonPersistentFlags().Lookup(f.Name) != nil && f.Name != "help"
-		if !f.Hidden && (c.HasAvailableSubCommands() || !commonFlags[f.Name] && (!local || own > fewFlags)) {
+		if !f.Hidden && (c.HasAvailableSubCommands() || !commonFlags[f.Name] && (!local || localFlags > fewFlags)) {
 			f.Hidden = true
 			hidden = append(hidden, f)
 		}
 	})
-	print()
+	show()
 	c.Long, c.Example = long, examples
 	for _, f := range hidden {
 		f.Hidden = false
 	}
-	if len(hidden) > 0 || c.DisableFlagParsing {
+	if len(hidden) > 0 || c.DisableFlagParsing { // c.Long lists the flags that cobra does not parse
 		report.Page(c.OutOrStdout(), "  Details and all flags: lockstep help "+strings.TrimPrefix(c.CommandPath(), "lockstep ")+"\n")
 	}
 }

@@ -18,8 +18,8 @@ var buildVersion string
 // because no images are published yet: use --image, or load the image onto the nodes by this name.
 const imageRepository = "lockstep"
 
-// DefaultImage returns the image of this version. Tags cannot contain a plus sign.
-func DefaultImage() string {
+// defaultImage returns the image of this version. Tags cannot contain a plus sign.
+func defaultImage() string {
 	v := version()
 	if v == develVersion {
 		v = "latest"

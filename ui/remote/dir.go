@@ -1,7 +1,7 @@
-// Package remote lets other processes of the same user watch and control a run (R47). A Server publishes the
-// events of a run on a Unix socket, and accepts commands and queries; a Run is the client. Package protocol
-// defines the messages. A Server never blocks its run. Both sides trust only sockets in a directory that no
-// other user can access. Only ui/cli and its packages import remote.
+// Package remote lets other processes of the same user watch and control a run (R47). A Server publishes
+// the events of a run on a Unix socket, and accepts commands and queries; a Run is the client. A Server
+// never blocks its run. Both sides trust only sockets in a directory that no other user can access.
+// Package protocol defines the messages. Only ui/cli and its packages import remote.
 package remote
 
 import (
@@ -31,9 +31,9 @@ func checkPrivateDir(dir string) error {
 	case err != nil:
 		return err
 	case !info.IsDir() || !ownedByUser(info):
-		return fmt.Errorf("%s is not a directory that you own", dir)
+		return fmt.Errorf("%s is not a directory that you own; remove it, or set XDG_STATE_HOME to one of your directories", dir)
 	case openToOthers(info):
-		return fmt.Errorf("other users can access %s: run chmod 700 on it", dir)
+		return fmt.Errorf("other users can access %s; run: chmod 700 %[1]s", dir)
 	}
 	return nil
 }

@@ -14,8 +14,8 @@ import (
 // editTimeout is how long rendering and planning an edit may take.
 const editTimeout = 5 * time.Minute
 
-// Editor edits a run for its clients (R46). It is edit.Editor without its files, which are on the
-// client's side.
+// Editor edits a run for its clients (R46). It has the methods of edit.Editor that the run's process must
+// execute; the client handles files.
 type Editor interface {
 	Values(all bool) (string, error)
 	Edit(ctx context.Context, values string, all bool) (edit.Edited, error)
@@ -24,17 +24,17 @@ type Editor interface {
 	UserValues(values string, all bool) (string, error)
 }
 
-// withoutValues is an Editor that returns no values, for replies that others can read.
+// withoutValues is an Editor that returns no values, because other users can read the replies.
 type withoutValues struct{ Editor }
 
-const errValuesHidden = inspector.Nothing("values are not sent from a run in the cluster, because they would be in its log: read them with lockstep get values, and edit them with lockstep ctl RELEASE edit")
+const errValuesHidden = inspector.Nothing("a run in the cluster does not send its values, because they would be in its log; read them with lockstep get values, and edit them with lockstep ctl RELEASE edit")
 
 func (withoutValues) Values(bool) (string, error)             { return "", errValuesHidden }
 func (withoutValues) UserValues(string, bool) (string, error) { return "", errValuesHidden }
 
 var editQueries = []protocol.QueryType{protocol.QueryValues, protocol.QueryUserValues, protocol.QueryEdit, protocol.QueryReload}
 
-// answerEdit answers a query about an edit. ok reports whether q is one.
+// answerEdit answers a query about an edit. ok reports whether q is such a query.
 func (s *Server) answerEdit(ctx context.Context, q protocol.Request) (r protocol.Reply, ok bool) {
 	ctx, cancel := context.WithTimeout(ctx, editTimeout)
 	defer cancel()
@@ -64,14 +64,14 @@ func (s *Server) answerEdit(ctx context.Context, q protocol.Request) (r protocol
 
 // Values returns the values of the run for editing, unmasked.
 func (r *Run) Values(ctx context.Context, all bool) (string, error) {
-	a, err := r.queryEdit(ctx, protocol.QueryValues, "", all)
-	return a.Text, err
+	reply, err := r.queryEdit(ctx, protocol.QueryValues, "", all)
+	return reply.Text, err
 }
 
 // UserValues returns edited values without chart defaults, unmasked.
 func (r *Run) UserValues(ctx context.Context, values string, all bool) (string, error) {
-	a, err := r.queryEdit(ctx, protocol.QueryUserValues, values, all)
-	return a.Text, err
+	reply, err := r.queryEdit(ctx, protocol.QueryUserValues, values, all)
+	return reply.Text, err
 }
 
 // Edit makes the run render and plan a revision with edited values.
@@ -88,9 +88,11 @@ func (r *Run) queryEdit(ctx context.Context, query protocol.QueryType, values st
 	return r.query(ctx, protocol.Request{Command: protocol.Command{Values: values}, Query: protocol.Query{Type: query, All: all}})
 }
 
-func edited(a protocol.Reply, err error) (edit.Edited, error) {
-	out := edit.Edited{Lines: a.Edited.Lines, Empty: a.Edited.Empty, Command: event.Command{Name: event.Edit, Edit: a.Edited.Edit}}
-	for _, c := range a.Edited.Changes {
+// edited returns the prepared revision in a reply.
+func edited(reply protocol.Reply, err error) (edit.Edited, error) {
+	from := reply.Edited
+	out := edit.Edited{Lines: from.Lines, Empty: from.Empty, Command: event.Command{Name: event.Edit, Edit: from.Edit}}
+	for _, c := range from.Changes {
 		out.Changes = append(out.Changes, edit.Altered{Group: c.Group, Object: c.Object, Change: decodeChange(c.Change)})
 	}
 	return out, err

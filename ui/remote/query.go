@@ -13,7 +13,7 @@ import (
 
 const (
 	queryTimeout = 15 * time.Second
-	maxQueries   = 8 // at the same time, for one client
+	maxQueries   = 8 // of one client at a time
 )
 
 // answer answers a query.
@@ -70,14 +70,14 @@ func decodeChange(c protocol.Change) inspector.Change {
 // Change asks the run what it changes in an object. The error is inspector.Nothing if the run
 // cannot say, or that of ctx.
 func (r *Run) Change(ctx context.Context, it inspector.Item) (inspector.Change, error) {
-	a, err := r.queryObject(ctx, protocol.QueryChange, it)
-	return decodeChange(a.Change), err
+	reply, err := r.queryObject(ctx, protocol.QueryChange, it)
+	return decodeChange(reply.Change), err
 }
 
 // Sent asks the run for an object as it sends it to the API server.
 func (r *Run) Sent(ctx context.Context, it inspector.Item) (string, error) {
-	a, err := r.queryObject(ctx, protocol.QuerySent, it)
-	return a.Text, err
+	reply, err := r.queryObject(ctx, protocol.QuerySent, it)
+	return reply.Text, err
 }
 
 func (r *Run) queryObject(ctx context.Context, query protocol.QueryType, it inspector.Item) (protocol.Reply, error) {
@@ -87,9 +87,9 @@ func (r *Run) queryObject(ctx context.Context, query protocol.QueryType, it insp
 // query sends a query and waits for its reply.
 func (r *Run) query(ctx context.Context, q protocol.Request) (protocol.Reply, error) {
 	q.Version, q.ID = protocol.Version, rand.Text()
-	answer := make(chan protocol.Reply, 1)
+	replies := make(chan protocol.Reply, 1)
 	r.mu.Lock()
-	r.pending[q.ID] = answer
+	r.pending[q.ID] = replies
 	r.mu.Unlock()
 	defer func() {
 		r.mu.Lock()
@@ -100,14 +100,14 @@ func (r *Run) query(ctx context.Context, q protocol.Request) (protocol.Reply, er
 		return protocol.Reply{}, err
 	}
 	select {
-	case a := <-answer:
+	case reply := <-replies:
 		switch {
-		case a.Nothing != "":
-			return a, inspector.Nothing(a.Nothing)
-		case a.Error != "":
-			return a, errors.New(a.Error)
+		case reply.Nothing != "":
+			return reply, inspector.Nothing(reply.Nothing)
+		case reply.Error != "":
+			return reply, errors.New(reply.Error)
 		}
-		return a, nil
+		return reply, nil
 	case <-ctx.Done():
 		return protocol.Reply{}, context.Cause(ctx)
 	case <-r.ended:
@@ -115,17 +115,17 @@ func (r *Run) query(ctx context.Context, q protocol.Request) (protocol.Reply, er
 	}
 }
 
-// handleReply passes a reply to its query. A reply to a command says why the run did not accept it,
-// and becomes a refusal in the feed.
-func (r *Run) handleReply(a protocol.Reply) {
+// handleReply passes a reply to its query. A reply to a command says why the run did not accept it;
+// handleReply adds it to the feed as a refusal.
+func (r *Run) handleReply(reply protocol.Reply) {
 	r.mu.Lock()
-	answer := r.pending[a.ID]
-	delete(r.pending, a.ID)
+	query := r.pending[reply.ID]
+	delete(r.pending, reply.ID)
 	r.mu.Unlock()
 	switch {
-	case answer != nil:
-		answer <- a // buffered
-	case a.Error != "":
-		r.refuse(event.Command{ID: a.ID, Name: a.Command}, a.Error)
+	case query != nil:
+		query <- reply // never blocks: the channel has a buffer for the only reply
+	case reply.Error != "":
+		r.refuse(event.Command{ID: reply.ID, Name: reply.Command}, reply.Error)
 	}
 }

@@ -22,29 +22,29 @@ type requestQueue struct {
 func newRequestQueue() *requestQueue { return &requestQueue{ready: make(chan struct{}, 1)} }
 
 // put adds a request. It returns an error if the request or the queue is too long.
-func (o *requestQueue) put(request protocol.Request) error {
+func (q *requestQueue) put(request protocol.Request) error {
 	line, err := request.Encode()
 	if err != nil {
 		return err
 	}
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	if o.bytes+len(line) > maxQueued {
-		return fmt.Errorf("the run does not respond: %d commands are waiting; try again later, or check if its process is stopped", len(o.lines))
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	if q.bytes+len(line) > maxQueued {
+		return fmt.Errorf("the run does not respond: %d commands are waiting; try again later, or check if its process is stopped", len(q.lines))
 	}
-	o.lines, o.bytes = append(o.lines, line), o.bytes+len(line)
+	q.lines, q.bytes = append(q.lines, line), q.bytes+len(line)
 	select {
-	case o.ready <- struct{}{}:
+	case q.ready <- struct{}{}:
 	default:
 	}
 	return nil
 }
 
 // take removes and returns all lines.
-func (o *requestQueue) take() [][]byte {
-	o.mu.Lock()
-	defer o.mu.Unlock()
-	lines := o.lines
-	o.lines, o.bytes = nil, 0
+func (q *requestQueue) take() [][]byte {
+	q.mu.Lock()
+	defer q.mu.Unlock()
+	lines := q.lines
+	q.lines, q.bytes = nil, 0
 	return lines
 }

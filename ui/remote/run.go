@@ -26,15 +26,15 @@ import (
 // connectTimeout limits the time for connecting to a run and receiving its first event.
 const connectTimeout = 10 * time.Second
 
-// ErrLost means that the connection ended before the run: the process of the run was killed, or
+// ErrLost means that the connection ended before the run, because the process of the run was killed or
 // this process did not read for too long.
 var ErrLost = errors.New("lost the connection to the run before it ended")
 
 // Run is a run in another process.
 type Run struct {
 	Operation event.Operation
-	// By names this user, for a run in the cluster, which several users may control. Set it
-	// before the first command.
+	// By is the name of this user, for a run in the cluster, which several users may control. Set
+	// it before the first command.
 	By string
 
 	conn     io.ReadWriteCloser
@@ -42,7 +42,7 @@ type Run struct {
 	caughtUp chan struct{} // closed when all past events have arrived
 	ended    chan struct{} // closed after the last event
 	err      error         // why the connection ended; set before ended is closed
-	requests *requestQueue // to send
+	requests *requestQueue
 
 	relayMu sync.Mutex
 	lastSeq uint64 // Seq of the last event of the run
@@ -51,8 +51,8 @@ type Run struct {
 	pending map[string]chan protocol.Reply // by ID of the query
 }
 
-// Runs connects to all runs with a socket in a directory. The caller closes them. Runs removes the
-// sockets of dead processes.
+// Runs connects to all runs with a socket in a directory, and removes the sockets of dead processes.
+// The caller closes the runs.
 func Runs(dir string) ([]*Run, error) {
 	entries, err := os.ReadDir(dir)
 	if errors.Is(err, fs.ErrNotExist) {
@@ -69,21 +69,21 @@ func Runs(dir string) ([]*Run, error) {
 		return nil, err
 	}
 	defer done()
-	var all sync.WaitGroup
+	var dials sync.WaitGroup
 	runs := make([]*Run, len(entries)) // nil for sockets that do not answer
 	for n, e := range entries {
 		if info, err := e.Info(); err != nil || !strings.HasSuffix(e.Name(), suffix) || info.Mode().Type() != fs.ModeSocket || !ownedByUser(info) {
 			continue
 		}
-		all.Go(func() {
+		dials.Go(func() {
 			var err error
 			if runs[n], err = dial(filepath.Join(short, e.Name())); errors.Is(err, syscall.ECONNREFUSED) {
 				_ = os.Remove(filepath.Join(dir, e.Name())) // another process may have removed it
 			}
 		})
 	}
-	all.Wait()
-	runs = slices.DeleteFunc(runs, func(r *Run) bool { return r == nil }) // it has just ended, or does not respond
+	dials.Wait()
+	runs = slices.DeleteFunc(runs, func(r *Run) bool { return r == nil }) // just ended, or not responding
 	slices.SortFunc(runs, func(a, b *Run) int { return strings.Compare(a.String(), b.String()) })
 	return runs, nil
 }
@@ -144,9 +144,9 @@ func (r *Run) readLine(lines *bufio.Reader) error {
 		}
 		return nil
 	}
-	if a, ok, err := protocol.DecodeReply(line); ok {
+	if reply, ok, err := protocol.DecodeReply(line); ok {
 		if err == nil { // otherwise the query times out
-			r.handleReply(a)
+			r.handleReply(reply)
 		}
 		return nil
 	}
@@ -161,6 +161,7 @@ func (r *Run) readLine(lines *bufio.Reader) error {
 	return nil
 }
 
+// read reads until the connection ends.
 func (r *Run) read(lines *bufio.Reader) {
 	for r.err == nil {
 		r.err = r.readLine(lines)
@@ -170,6 +171,7 @@ func (r *Run) read(lines *bufio.Reader) {
 	_ = r.conn.Close()
 }
 
+// send sends the queued requests until the connection ends.
 func (r *Run) send() {
 	defer r.conn.Close() // also stops read
 	for {
@@ -186,8 +188,8 @@ func (r *Run) send() {
 	}
 }
 
-// refuseLine refuses a request that could not be sent. It returns false if the connection is
-// broken: a socket does not recover, but requests to the cluster may.
+// refuseLine refuses a request that could not be sent. It returns false if no later request can be sent
+// either: a socket does not recover, but a connection to the cluster may.
 func (r *Run) refuseLine(line []byte, why error) bool {
 	var request protocol.Request
 	if _, socket := r.conn.(net.Conn); socket || json.Unmarshal(line, &request) != nil {
@@ -266,8 +268,8 @@ func (r *Run) Now(ctx context.Context) *event.State {
 	return s
 }
 
-// Err returns nil if the run ended before the feed, and otherwise why the feed ended: ErrLost, or an error
-// with the method ExitCode if the connection knows how the run ended. Call it after the feed has ended.
+// Err returns nil if the feed has the end of the run. Otherwise it returns ErrLost, or, if the connection
+// knows how the run ended, an error with the method ExitCode. Call it after the feed has ended.
 func (r *Run) Err() error {
 	events := r.feed.Events()
 	if events[len(events)-1].Exit != nil {

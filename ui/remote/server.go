@@ -21,7 +21,7 @@ import (
 )
 
 const (
-	stallTimeout = 30 * time.Second // a client that reads nothing for this long is disconnected
+	stallTimeout = 30 * time.Second // a client that reads nothing for this time is disconnected
 	closeTimeout = 2 * time.Second  // time for clients to read the last events
 )
 
@@ -74,8 +74,8 @@ func Serve(dir string, feed *event.Feed, command func(event.Command), changes in
 	return s, nil
 }
 
-// ServeRequests handles the requests from in until it ends. It is for a run in the cluster, whose
-// events are in its log. Replies are written to out, the same log, so they contain no values.
+// ServeRequests handles the requests from in until it ends. It is for a run in the cluster, whose log
+// has its events. Replies are written to out, which is also that log, so they contain no values.
 func ServeRequests(ctx context.Context, in io.Reader, out io.Writer, command func(event.Command), changes inspector.Foresight, editor Editor) {
 	if editor != nil {
 		editor = withoutValues{editor}

@@ -62,7 +62,7 @@ lockstep lint ./shop --strict -o json`,
 				return err
 			}
 			if n := out.Failed(); n > 0 {
-				return errors.New(text.Count(n, "chart") + map[bool]string{true: " has errors", false: " have errors"}[n == 1])
+				return errors.New(text.Count(n, "chart") + " failed")
 			}
 			return nil
 		},
@@ -82,7 +82,7 @@ lockstep lint ./shop --strict -o json`,
 func withSubcharts(paths []string) []string {
 	all := append([]string{}, paths...)
 	for _, p := range paths {
-		// Linting the chart itself reports unreadable files.
+		// Errors are ignored: linting the chart itself reports unreadable files.
 		_ = filepath.WalkDir(filepath.Join(p, "charts"), func(path string, d os.DirEntry, err error) error {
 			switch {
 			case err != nil:
@@ -184,7 +184,7 @@ func (l *linted) helm(ctx context.Context, vals map[string]any, save func(dir st
 	relabel := func(s string) string { return strings.ReplaceAll(s, dir, l.Chart) }
 	severities := map[int]string{support.ErrorSev: plan.SeverityError, support.WarningSev: plan.SeverityWarning}
 	for _, m := range result.Messages {
-		if m.Err.Error() == "" { // Helm's, about a disabled subchart
+		if m.Err.Error() == "" { // Helm adds these for disabled subcharts
 			continue
 		}
 		severity := cmp.Or(severities[m.Severity], report.SeverityInfo)
@@ -198,8 +198,8 @@ func (l *linted) helm(ctx context.Context, vals map[string]any, save func(dir st
 	return nil
 }
 
-// order adds the findings about the chart's order (R37). It returns an error, which is also a
-// finding, if the chart cannot be rendered.
+// order adds the findings about the chart's order (R37). If the chart cannot be rendered, it adds the
+// error as a finding and returns it.
 func (l *linted) order(ctx context.Context, a *app, c *kube.Chart, vals map[string]any) error {
 	r, err := kube.RenderChart(ctx, c, vals, kube.RenderOptions{
 		Release: command.DefaultRelease, Namespace: l.namespace, KubeVersion: l.kubeVersion, SkipSchemaValidation: l.skipSchema,

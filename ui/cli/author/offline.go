@@ -12,6 +12,7 @@ import (
 	"lockstep/ui/cli/screen"
 )
 
+// showChart shows the plan of a chart on the screen, without a cluster.
 func (a *app) showChart(cmd *cobra.Command, r *command.Rendered) error {
 	phases := []event.Phase{{Name: "apply", Kind: event.PhaseApply, Groups: r.Planned.Groups}}
 	o := board.Options{Title: cmd.Name() + " " + r.Tree.Path, Inspector: offlineInspector(r)}
@@ -32,17 +33,17 @@ func (offlineChart) Change(context.Context, board.Item) (board.Change, error) {
 }
 
 // Sent returns the rendered object with secret values hidden.
-func (d offlineChart) Sent(_ context.Context, it board.Item) (string, error) {
-	for n, r := range d.chart.Resources {
+func (o offlineChart) Sent(_ context.Context, it board.Item) (string, error) {
+	for n, r := range o.chart.Resources {
 		if r.Object != it.Object {
 			continue
 		}
-		u := d.chart.Docs[n].Object.DeepCopy()
+		u := o.chart.Docs[n].Object.DeepCopy()
 		kube.MaskObject(u.Object)
 		var known kube.Mask
-		known.AddRelease(d.chart.Release)
+		known.AddRelease(o.chart.Release)
 		text, err := kube.YAML(u.Object)
 		return known.Text(text), err
 	}
-	return "", board.Nothing("it is not in the manifest")
+	return "", board.Nothing("not in the manifest")
 }

@@ -32,11 +32,15 @@ objects of several groups, packaged charts, or symbolic links. With --partial it
 
 If templates use the release name, pass NAME before CHART.`
 
+type suggestFlags struct {
+	command.RenderFlags
+	stack               command.HelmfileFlags
+	why, spelling       string
+	tui, write, partial bool
+}
+
 func (a *app) newSuggest() *cobra.Command {
-	flags := command.RenderFlags{Flat: true}
-	var why, spelling string
-	tui, write, partial := false, false, false
-	var stack command.HelmfileFlags
+	flags := suggestFlags{RenderFlags: command.RenderFlags{Flat: true}}
 	cmd := &cobra.Command{
 		Use: "suggest {CHART | NAME CHART | -f HELMFILE}", GroupID: "look", Short: "show the order that a chart implies, and why", Long: suggestLong,
 		Example: `lockstep suggest ./wordpress
@@ -47,59 +51,66 @@ lockstep suggest -f helmfile.yaml      # needs between releases`,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			switch {
 			case len(args) == 0:
-				return a.suggestNeeds(cmd, &stack, write)
-			case cmd.Flags().Changed("spelling") && !write:
+				return a.suggestNeeds(cmd, &flags.stack, flags.write)
+			case cmd.Flags().Changed("spelling") && !flags.write:
 				return errors.New("--spelling needs --write")
-			case partial && !write:
+			case flags.partial && !flags.write:
 				return errors.New("--partial needs --write")
 			}
-			r, err := flags.Render(a.App, cmd, args)
-			if err != nil {
-				return err
-			}
-			declared, err := r.Plan()
-			if err != nil {
-				return err
-			}
-			suggested, order, err := command.PlanInferred(r.Rendered)
-			switch {
-			case err != nil:
-				return r.Secrets.Error(err)
-			case write:
-				return a.writeOrder(cmd, r, suggested.Rendered, kube.AnnotationSpelling(spelling), partial)
-			}
-			suggested.Hide(r.Secrets)
-			for i := range order.Edges {
-				why := &order.Edges[i].Reason
-				why.Text, why.Value = r.Secrets.Text(why.Text), r.Secrets.Text(why.Value)
-			}
-			if tui {
-				return a.showChart(cmd, suggested)
-			}
-			out := report.Suggested{Plan: suggested.Planned, Order: order, NotInferred: order.NotInferred(declared), All: why == "all"}
-			return report.Suggestion(cmd.OutOrStdout(), r.Tree.Path, out, cmd.Flag("output").Value.String(), a.Style(os.Stdout))
+			return a.suggest(cmd, &flags, args)
 		},
 	}
 	flags.Add(cmd.Flags())
-	stack.AddSelection(cmd)
+	flags.stack.AddSelection(cmd)
 	command.AddOutput(cmd, report.DagFormats...)
-	cmd.Flags().BoolVar(&tui, "tui", false, "open the screen")
-	cmd.Flags().BoolVar(&write, "write", false, "write the order to the chart's files")
-	cmd.Flags().BoolVar(&partial, "partial", false, "with --write: if some groups cannot be written, write the others")
-	command.AddChoice(cmd, &why, "why", "", "reasons to list: calls only, or all references as well", "calls", "all")
-	command.AddChoice(cmd, &spelling, "spelling", "", "keys that --write adds: one slash (Helm 4.3) or two (HIP-0025)", "helm", "hip")
+	f := cmd.Flags()
+	f.BoolVar(&flags.tui, "tui", false, "open the screen")
+	f.BoolVar(&flags.write, "write", false, "write the order to the chart's files")
+	f.BoolVar(&flags.partial, "partial", false, "with --write: if some groups cannot be written, write the others")
+	command.AddChoice(cmd, &flags.why, "why", "", "reasons to list: calls, or all references as well (all)", "calls", "all")
+	command.AddChoice(cmd, &flags.spelling, "spelling", "", "keys that --write adds: with one slash (helm) or two (hip, as in HIP-0025)", "helm", "hip")
 	cmd.MarkFlagsMutuallyExclusive("tui", "output")
 	cmd.MarkFlagsMutuallyExclusive("tui", "write")
 	return cmd
 }
 
+// suggest shows the order that a chart implies, or writes it to the chart's files.
+func (a *app) suggest(cmd *cobra.Command, flags *suggestFlags, args []string) error {
+	r, err := flags.Render(a.App, cmd, args)
+	if err != nil {
+		return err
+	}
+	declared, err := r.Plan()
+	if err != nil {
+		return err
+	}
+	suggested, order, err := command.PlanInferred(r.Rendered)
+	switch {
+	case err != nil:
+		return r.Secrets.Error(err)
+	case flags.write:
+		return a.writeOrder(cmd, flags, r, suggested.Rendered)
+	}
+	suggested.Hide(r.Secrets)
+	for i := range order.Edges {
+		why := &order.Edges[i].Reason
+		why.Text, why.Value = r.Secrets.Text(why.Text), r.Secrets.Text(why.Value)
+	}
+	if flags.tui {
+		return a.showChart(cmd, suggested)
+	}
+	out := report.Suggested{Plan: suggested.Planned, Order: order, NotInferred: order.NotInferred(declared), All: flags.why == "all"}
+	return report.Suggestion(cmd.OutOrStdout(), r.Tree.Path, out, cmd.Flag("output").Value.String(), a.Style(os.Stdout))
+}
+
 // writeOrder writes an order to the files of a chart (R69a), and lists the edits to make by hand.
-func (a *app) writeOrder(cmd *cobra.Command, r *command.Rendered, ordered *kube.Rendered, spelling kube.AnnotationSpelling, partial bool) error {
+func (a *app) writeOrder(cmd *cobra.Command, flags *suggestFlags, r *command.Rendered, ordered *kube.Rendered) error {
 	if err := checkTextOrJSON(cmd, "--write prints"); err != nil {
 		return err
 	}
 	chart := kube.AnnotatedChart{
-		Dir: r.Input.Chart.Path(), Values: r.Input.Values, Options: r.Options, Rendered: r.Rendered, Spelling: spelling, Partial: partial,
+		Dir: r.Input.Chart.Path(), Values: r.Input.Values, Options: r.Options, Rendered: r.Rendered,
+		Spelling: kube.AnnotationSpelling(flags.spelling), Partial: flags.partial,
 	}
 	found, err := kube.PrepareAnnotations(cmd.Context(), chart, kube.AnnotatedOrder{Tree: ordered.Tree, Resources: ordered.Resources})
 	if err != nil {
@@ -119,12 +130,13 @@ func (a *app) writeOrder(cmd *cobra.Command, r *command.Rendered, ordered *kube.
 		return err
 	}
 	next := "; --partial writes the rest"
-	if partial {
+	if flags.partial {
 		next = ""
 	}
-	return fmt.Errorf("%s of chart %s cannot be written, so nothing was%s", text.Count(len(found.Left), "part"), r.Input.Chart.Name(), next)
+	return fmt.Errorf("%s of chart %s cannot be written, so nothing was written%s", text.Count(len(found.Left), "part"), r.Input.Chart.Name(), next)
 }
 
+// checkTextOrJSON returns an error if -o selects another format. printed is the start of its text.
 func checkTextOrJSON(cmd *cobra.Command, printed string) error {
 	if format := cmd.Flag("output").Value.String(); format != "text" && format != "json" {
 		return fmt.Errorf("%s text or json, not -o %s", printed, format)
@@ -132,7 +144,8 @@ func checkTextOrJSON(cmd *cobra.Command, printed string) error {
 	return nil
 }
 
-// suggestNeeds prints the needs that the releases of a helmfile imply. With write it adds them to the file.
+// suggestNeeds prints the needs that the releases of a helmfile imply. If write is set, it adds them to
+// the file.
 func (a *app) suggestNeeds(cmd *cobra.Command, flags *command.HelmfileFlags, write bool) error {
 	if err := checkTextOrJSON(cmd, "needs are printed as"); err != nil {
 		return err

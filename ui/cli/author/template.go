@@ -26,7 +26,7 @@ hide or reverse text are removed.`
 
 func (a *app) newTemplate() *cobra.Command {
 	var flags command.RenderFlags
-	var print kube.PrintOptions
+	var opts kube.PrintOptions
 	var inRelease bool
 	var wait string
 	cmd := &cobra.Command{
@@ -43,25 +43,25 @@ lockstep template shop ./shop --show-only templates/ingress.yaml`,
 			if err != nil {
 				return err
 			}
-			if print.OutputDir != "" && inRelease {
-				print.OutputDir = filepath.Join(print.OutputDir, r.Release.Name)
+			if opts.OutputDir != "" && inRelease {
+				opts.OutputDir = filepath.Join(opts.OutputDir, r.Release.Name)
 			}
-			return r.Print(a.Display(cmd).Data(), r.Planned, print)
+			return r.Print(a.Display(cmd).Data(), r.Planned, opts)
 		},
 	}
 	f := cmd.Flags()
 	flags.Add(f)
 	command.AddOrder(cmd, &flags.Order)
 	command.AddWait(cmd, &wait, "print in this order; all but ordered print Helm's order without group comments")
-	f.BoolVar(&print.IncludeCRDs, "include-crds", false, "also print crds/")
-	f.BoolVar(&print.NoHooks, "no-hooks", false, "omit hooks")
-	f.BoolVar(&print.SkipTests, "skip-tests", false, "omit test hooks")
-	f.StringArrayVarP(&print.ShowOnly, "show-only", "s", nil, "print only these templates (repeatable)")
-	f.StringVar(&print.OutputDir, "output-dir", "", "write a file per template to this directory instead")
+	f.BoolVar(&opts.IncludeCRDs, "include-crds", false, "also print crds/")
+	f.BoolVar(&opts.NoHooks, "no-hooks", false, "omit hooks")
+	f.BoolVar(&opts.SkipTests, "skip-tests", false, "omit test hooks")
+	f.StringArrayVarP(&opts.ShowOnly, "show-only", "s", nil, "print only these templates (repeatable)")
+	f.StringVar(&opts.OutputDir, "output-dir", "", "write a file per template to this directory instead")
 	f.BoolVar(&inRelease, "release-name", false, "with --output-dir: in a subdirectory named after the release")
 	for _, name := range []string{"render-subchart-notes", "hide-notes", "skip-crds", "create-namespace", "disable-openapi-validation"} {
 		f.Bool(name, false, "no effect, as in Helm")
-		_ = f.MarkHidden(name) // defined above
+		_ = f.MarkHidden(name) // fails only if the flag is not defined
 	}
 	return cmd
 }

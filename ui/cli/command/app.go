@@ -21,15 +21,15 @@ import (
 	"lockstep/ui/report"
 )
 
-// UsageError is an error in the arguments of a command.
+// UsageError is an error in the arguments or flags of a command.
 type UsageError string
 
 func (e UsageError) Error() string { return string(e) }
 
-// Args checks the number of arguments; a negative to means any number.
-func Args(from, to int) cobra.PositionalArgs {
+// Args checks the number of arguments. A negative max means any number.
+func Args(min, max int) cobra.PositionalArgs {
 	return func(cmd *cobra.Command, args []string) error {
-		if len(args) >= from && (to < 0 || len(args) <= to) {
+		if len(args) >= min && (max < 0 || len(args) <= max) {
 			return nil
 		}
 		_, want, _ := strings.Cut(cmd.Use, " ")
@@ -38,8 +38,8 @@ func Args(from, to int) cobra.PositionalArgs {
 			return UsageError(fmt.Sprintf("unknown command %q for %q; use one of %s", args[0], cmd.CommandPath(), strings.Join(subcommands(cmd), ", ")))
 		case want == "":
 			return UsageError(fmt.Sprintf("%s takes no arguments (got %d)", cmd.Name(), len(args)))
-		case len(args) > to && to >= 0:
-			return UsageError(fmt.Sprintf("%s takes at most %s (got %d)", cmd.Name(), text.Count(to, "argument"), len(args)))
+		case max >= 0 && len(args) > max:
+			return UsageError(fmt.Sprintf("%s takes at most %s (got %d)", cmd.Name(), text.Count(max, "argument"), len(args)))
 		}
 		if many, ok := strings.CutSuffix(want, "…"); ok && len(args) == 0 {
 			return UsageError(fmt.Sprintf("%s needs at least one %s", cmd.Name(), many))
@@ -60,7 +60,7 @@ func subcommands(cmd *cobra.Command) (names []string) {
 	return names
 }
 
-// App is the state that all commands share.
+// App is the state that commands share.
 type App struct {
 	Settings *helmcli.EnvSettings
 	Helm     *action.Configuration // ready after ConnectHelm
@@ -69,7 +69,7 @@ type App struct {
 	Image    string // container image of this version
 }
 
-// Display returns the Display that a command prints to, in the format of its -o.
+// Display returns the Display that a command prints to, in the format that its -o selects.
 func (a *App) Display(cmd *cobra.Command) report.Display {
 	return a.DisplayAs(cmd, OutputFormat(cmd))
 }
@@ -79,7 +79,7 @@ func (a *App) DisplayAs(cmd *cobra.Command, format report.Mode) report.Display {
 	return report.New(format, a.stream(cmd.OutOrStdout(), os.Stdout), a.Stderr(cmd))
 }
 
-// Stderr returns the stderr of a command.
+// Stderr returns the stream for the stderr of a command.
 func (a *App) Stderr(cmd *cobra.Command) report.Stream { return a.stream(cmd.ErrOrStderr(), os.Stderr) }
 
 func (a *App) stream(w io.Writer, f *os.File) report.Stream {
@@ -111,8 +111,8 @@ func WarnIf(notices report.Notices, err error) {
 	}
 }
 
-// ContextSettings returns settings for a context of another kubeconfig, or of the same one, with
-// the context's namespace. Flags that select a cluster or user do not apply.
+// ContextSettings returns s for a context of kubeconfig and the namespace of that context. Flags that
+// select a cluster or user do not apply.
 func ContextSettings(s *helmcli.EnvSettings, kubeconfig, context string) *helmcli.EnvSettings {
 	out := helmcli.New()
 	out.KubeConfig, out.KubeContext = kubeconfig, context

@@ -32,10 +32,10 @@ func AddValueFlags(f *pflag.FlagSet, v *values.Options) {
 	f.StringArrayVar(&v.LiteralValues, "set-literal", nil, "set a literal STRING value: key=val (repeatable)")
 }
 
-// IgnoredValues returns the arguments of a command's AddValueFlags that set nothing.
+// IgnoredValues returns the --set arguments of a command, and those of related flags, that set nothing.
 func IgnoredValues(cmd *cobra.Command) []string {
 	arguments := func(flag string) []string {
-		list, _ := cmd.Flags().GetStringArray(flag) // fails if the command does not have the flag
+		list, _ := cmd.Flags().GetStringArray(flag) // nil if the command does not have the flag
 		return list
 	}
 	return kube.IgnoredValues(values.Options{
@@ -153,11 +153,11 @@ func (c *ChartFlags) Registry(settings *helmcli.EnvSettings) (*registry.Client, 
 	return client, nil
 }
 
-// Credential returns the user's credential for the registry of an oci:// chart, "" if there is
-// none. Client certificates are refused: a registry config file cannot have them.
+// Credential returns the user's credential for the registry of an oci:// chart, or the zero value if
+// there is none. It is for the registry config of a pod, which cannot contain certificates.
 func (c *ChartFlags) Credential(ctx context.Context, chart string, settings *helmcli.EnvSettings) (kube.RegistryCredential, error) {
 	if c.CertFile != "" || c.CaFile != "" {
-		return kube.RegistryCredential{}, errors.New("--ca-file and --cert-file do not work with a chart that the pod has to fetch")
+		return kube.RegistryCredential{}, errors.New("the chart is too large for Secrets, so the pod would download it, for which --ca-file and --cert-file do not work; use a registry whose certificate the pod trusts")
 	}
 	if c.Username != "" {
 		return kube.RegistryCredential{Username: c.Username, Password: c.Password}, nil

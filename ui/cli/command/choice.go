@@ -17,7 +17,7 @@ import (
 type Choice struct {
 	value   *string
 	Allowed []string
-	// Unlisted words are accepted but not documented, with the value that each sets.
+	// Unlisted maps words that are accepted, but not documented, to the values that they set.
 	Unlisted map[string]string
 }
 
@@ -34,11 +34,12 @@ func (c *Choice) Set(s string) error {
 	return nil
 }
 
-// AddChoice adds a flag that accepts only the allowed words. The first one is the default.
+// AddChoice adds a flag that accepts only the allowed words. The first one is the default. usage
+// explains them.
 func AddChoice(cmd *cobra.Command, value *string, name, short, usage string, allowed ...string) *Choice {
 	*value = allowed[0]
 	c := &Choice{value: value, Allowed: allowed}
-	cmd.Flags().VarP(c, name, short, usage+": "+strings.Join(allowed, ", "))
+	cmd.Flags().VarP(c, name, short, usage)
 	// Fails only if the flag is not defined.
 	_ = cmd.RegisterFlagCompletionFunc(name, func(*cobra.Command, []string, string) ([]string, cobra.ShellCompDirective) {
 		return c.Allowed, cobra.ShellCompDirectiveNoFileComp
@@ -46,7 +47,7 @@ func AddChoice(cmd *cobra.Command, value *string, name, short, usage string, all
 	return c
 }
 
-// count is the value of a flag that is a number and not negative.
+// count is the value of a flag for a number that must not be negative.
 type count struct{ value *int }
 
 func (c count) String() string {
@@ -73,23 +74,24 @@ func AddCount(f *pflag.FlagSet, value *int, name, short string, preset int, usag
 	f.VarP(count{value}, name, short, usage)
 }
 
-// AddOutput adds -o, which Display and UseScreen read. Without formats it accepts text and json.
+// AddOutput adds -o, which OutputFormat reads. Without formats it accepts text and json.
 func AddOutput(cmd *cobra.Command, formats ...string) {
 	if formats == nil {
 		formats = []string{"text", "json"}
 	}
-	AddChoice(cmd, new(string), "output", "o", "format", formats...)
+	AddChoice(cmd, new(string), "output", "o", "format: "+strings.Join(formats, ", "), formats...)
 }
 
 // AddOrder adds --order (R68).
 func AddOrder(cmd *cobra.Command, order *string) {
-	AddChoice(cmd, order, "order", "", "", kube.OrderDeclared, kube.OrderInferred)
-	cmd.Flags().Lookup("order").Usage = "order of groups: declared (by the chart) or inferred (also from references and calls between objects)"
+	const usage = "order of groups: declared (by the chart) or inferred (also from references and calls between objects)"
+	AddChoice(cmd, order, "order", "", usage, kube.OrderDeclared, kube.OrderInferred)
 }
 
-// AddWait adds --wait (R27), which may be used without a value.
+// AddWait adds --wait (R27), which may be used without a value. usage is followed by the allowed words.
 func AddWait(cmd *cobra.Command, wait *string, usage string) {
-	c := AddChoice(cmd, wait, "wait", "", usage, string(kube.WaitOrdered), "watcher", "hookOnly", "legacy")
+	allowed := []string{string(kube.WaitOrdered), "watcher", "hookOnly", "legacy"}
+	c := AddChoice(cmd, wait, "wait", "", usage+": "+strings.Join(allowed, ", "), allowed...)
 	c.Unlisted = map[string]string{"true": "true", "false": "false", "none": "none"}
 	cmd.Flags().Lookup("wait").NoOptDefVal = "watcher"
 }

@@ -11,8 +11,8 @@ import (
 	"lockstep/kube"
 )
 
-// VisitSetFlags calls visit for each flag set on the command line, with words that would set it
-// again. Secret values in them are hidden.
+// VisitSetFlags calls visit for each flag set on the command line, with the words that set it. Secret
+// values in them are hidden.
 func VisitSetFlags(cmd *cobra.Command, visit func(name string, words []string), m *kube.Mask) {
 	cmd.Flags().Visit(func(f *pflag.Flag) {
 		name := "--" + f.Name
@@ -30,7 +30,7 @@ func VisitSetFlags(cmd *cobra.Command, visit func(name string, words []string), 
 				words = append(words, name, value)
 			case value == f.NoOptDefVal:
 				words = append(words, name)
-			default: // a separate word would be an argument
+			default: // pflag would take a separate word for an argument
 				words = append(words, name+"="+value)
 			}
 		}
@@ -38,8 +38,8 @@ func VisitSetFlags(cmd *cobra.Command, visit func(name string, words []string), 
 	})
 }
 
-// flagValues returns the values that reproduce a flag, one for each time that it was set. show
-// hides the secrets in an element.
+// flagValues returns the values of a flag, one for each time that it must be set. show hides the
+// secrets in a value.
 func flagValues(f *pflag.Flag, show func(string) string) []string {
 	list, isList := f.Value.(pflag.SliceValue)
 	kind := f.Value.Type()

@@ -15,8 +15,8 @@ import (
 // Completion completes an argument of a command.
 type Completion = func(*cobra.Command, []string, string) ([]string, cobra.ShellCompDirective)
 
-// CompleteRelease completes the first argument with the names of releases, and the others
-// with next, which may be nil.
+// CompleteRelease completes the first argument with the names of releases, and the others with next.
+// A nil next completes nothing.
 func (a *App) CompleteRelease(next Completion) Completion {
 	return func(cmd *cobra.Command, args []string, s string) ([]string, cobra.ShellCompDirective) {
 		switch {
@@ -41,7 +41,7 @@ func (a *App) CompleteReleases(_ *cobra.Command, args []string, _ string) ([]str
 	if err != nil {
 		return nil, cobra.ShellCompDirectiveError
 	}
-	releases, _ := V1Releases(found) // on an error there are no completions
+	releases, _ := V1Releases(found) // none on an error
 	var names []string
 	for _, rel := range releases {
 		if !slices.Contains(args, rel.Name) {

@@ -59,9 +59,9 @@ func ErrorToShow(err error) error {
 	return err
 }
 
-// OperationError returns the error of a command whose operation has ended. Its text leaves out what the
-// terminal shows already: everything after a screen, the reason after a summary. A script may read
-// the error alone.
+// OperationError returns the error of a command whose operation has ended. It omits what the terminal
+// already shows: after a screen everything, after a summary the reason. Without a terminal it has the
+// reason, because a script may read only the error.
 func OperationError(cmd *cobra.Command, s *event.State, err error, onScreen bool) error {
 	if s.Status == event.Succeeded {
 		return nil

@@ -11,6 +11,10 @@ import (
 	"lockstep/kube"
 )
 
+// NamespaceUsage is the key of a command's annotation with the help for --namespace, if that means
+// something else than in other commands.
+const NamespaceUsage = "namespace-usage"
+
 // HelmfileFlags select a helmfile and releases in it. They have the names of helmfile's flags.
 type HelmfileFlags struct{ kube.HelmfileOptions }
 
@@ -40,8 +44,7 @@ func (h *HelmfileFlags) AddSelection(cmd *cobra.Command) {
 }
 
 // Read reads the helmfile, by default the one in the working directory. -n and --kube-context
-// apply to all its releases. If the command has a chart argument, -f means --values and names
-// the helmfile.
+// apply to all its releases. If -f is short for --values, that flag names the helmfile.
 func (h *HelmfileFlags) Read(a *App, cmd *cobra.Command) (*kube.Helmfile, error) {
 	o := h.HelmfileOptions
 	o.Stdin, o.Context = cmd.InOrStdin(), a.Settings.KubeContext
@@ -56,7 +59,8 @@ func (h *HelmfileFlags) Read(a *App, cmd *cobra.Command) (*kube.Helmfile, error)
 	return Cancelable(cmd.Context(), func(ctx context.Context) (*kube.Helmfile, error) { return kube.ReadHelmfile(ctx, o) })
 }
 
-// OrHelmfile accepts no arguments if there is a helmfile in -f or in the working directory.
+// OrHelmfile accepts no arguments if -f is set or the working directory has a helmfile. Otherwise it
+// checks the arguments with otherwise.
 func OrHelmfile(otherwise cobra.PositionalArgs) cobra.PositionalArgs {
 	return func(cmd *cobra.Command, args []string) error {
 		changed := cmd.Flags().Changed

@@ -53,7 +53,8 @@ func (l *Logs) Hide(mask func(string) string) {
 	l.mask = mask
 }
 
-// debugLog is the file with the logs of the last screen, in the parent directory of the records.
+// debugLog is the name of the file with the logs of the last screen, in the parent directory of the
+// records.
 const debugLog = "debug.log"
 
 // ToFile redirects the logs to a file while the screen uses the terminal. If the file cannot be

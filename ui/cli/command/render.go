@@ -63,7 +63,7 @@ func (i *ChartInput) Add(f *pflag.FlagSet) {
 	f.BoolVar(&i.EnableDNS, "enable-dns", false, "allow DNS lookups in templates")
 }
 
-// Load loads a chart and its values. It hides the secret ones in the logs.
+// Load loads a chart and its values. Logs hide the secret values from then on.
 func (i *ChartInput) Load(ctx context.Context, a *App, ref string) (none kube.ChartOptions, _ error) {
 	c, err := i.Chart.Load(ctx, ref, a.Settings)
 	if err != nil {
@@ -232,7 +232,7 @@ func PlanRendered(r *kube.Rendered) (*Rendered, error) {
 	return &Rendered{Rendered: r, Planned: plan, AllWarnings: plan.Warnings}, nil
 }
 
-// PlanInferred plans a rendered chart in the order that its objects imply (R68).
+// PlanInferred plans a rendered chart in the order that the references of its objects imply (R68).
 func PlanInferred(r *kube.Rendered) (*Rendered, *infer.Order, error) {
 	ordered, order := r.Ordered()
 	if err := order.Check(); err != nil {

@@ -36,7 +36,7 @@ var ErrInterrupted = errors.New("interrupted; nothing was written")
 const quitDelay = 2 * time.Second
 
 // Signals handles the signals of the process. While an operation is bound, the first SIGINT or
-// SIGTERM aborts it, the next one stops it, and SIGHUP does what its SignalPolicy says.
+// SIGTERM aborts it and the next one stops it; its SignalPolicy says what SIGHUP does.
 // Otherwise the first signal cancels Context, and the second one quits the program.
 type Signals struct {
 	// Context is cancelled by the first signal while no operation is bound.
@@ -51,7 +51,7 @@ type Signals struct {
 	signaled bool             // a signal that ends the command has arrived
 	last     os.Signal        // that signal
 	closed   bool             // the terminal has closed
-	wrote    bool             // a unit has started: the operation may have written
+	wrote    bool             // a group has started, so the operation may have written
 	cleanup  map[*func()]bool // called before Quit
 }
 
@@ -82,220 +82,211 @@ const (
 
 // NewSignals returns Signals whose Context derives from parent. Call Watch to handle signals.
 func NewSignals(parent context.Context) *Signals {
-	i := &Signals{Quit: func(error) {}, cleanup: map[*func()]bool{}}
-	i.Context, i.cancel = context.WithCancelCause(parent)
-	return i
+	s := &Signals{Quit: func(error) {}, cleanup: map[*func()]bool{}}
+	s.Context, s.cancel = context.WithCancelCause(parent)
+	return s
 }
 
 // Watch handles signals until stop is called. It leaves SIGHUP ignored under nohup.
-func (i *Signals) Watch() (stop func()) {
+func (s *Signals) Watch() (stop func()) {
 	signals := make(chan os.Signal, 4)
 	signal.Notify(signals, abortSignals...)
 	if !signal.Ignored(syscall.SIGHUP) {
 		signal.Notify(signals, syscall.SIGHUP)
 	}
 	go func() {
-		for s := range signals {
-			i.Handle(s)
+		for sig := range signals {
+			s.Handle(sig)
 		}
 	}()
 	return func() {
 		signal.Stop(signals)
 		close(signals)
-		i.cancel(nil)
+		s.cancel(nil)
 	}
 }
 
 // Bind turns signals into commands to an operation until Unbind. It returns ErrInterrupted if
 // a signal has already arrived. notices is nil if the screen shows what a signal does.
-func (i *Signals) Bind(op Operation, policy SignalPolicy, notices *report.Notices) error {
-	i.mu.Lock()
-	defer i.mu.Unlock()
-	if i.signaled {
+func (s *Signals) Bind(op Operation, policy SignalPolicy, notices *report.Notices) error {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.signaled {
 		return ErrInterrupted
 	}
-	i.target, i.started = target{op: op, policy: policy, notices: notices}, true
-	if i.closed {
+	s.target, s.started = target{op: op, policy: policy, notices: notices}, true
+	if s.closed {
 		policy.Unattended()
 	}
 	return nil
 }
 
-// Unbind is called when the operation has ended. A later signal cancels Context, for example to
-// close the screen; so does an earlier one, because the user may have left.
-func (i *Signals) Unbind() {
-	i.mu.Lock()
-	defer i.mu.Unlock()
-	if i.op == nil {
+// Unbind must be called when the operation has ended. A later signal cancels Context, for example to
+// close the screen. If a signal has already arrived, Unbind does, because the user may have left.
+func (s *Signals) Unbind() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.op == nil {
 		return
 	}
-	i.op = nil
-	if !i.signaled {
+	s.op = nil
+	if !s.signaled {
 		return
 	}
-	i.cancel(ErrInterrupted)
-	if len(i.pending) > 0 && i.notices != nil {
-		i.notices.Note(i.last.String() + ": too late, the operation has ended")
+	s.cancel(ErrInterrupted)
+	if len(s.pending) > 0 && s.notices != nil {
+		s.notices.Note(s.last.String() + ": too late, the operation has ended")
 	}
 }
 
 // Cause returns ErrInterrupted if a signal ended the command before anything was written, or
 // else err.
-func (i *Signals) Cause(err error) error {
-	if _, exits := errors.AsType[*exitError](err); err != nil && !exits && i.Interrupted() {
+func (s *Signals) Cause(err error) error {
+	if _, exits := errors.AsType[*exitError](err); err != nil && !exits && s.Interrupted() {
 		return Exit(ExitAborted, ErrInterrupted)
 	}
 	return err
 }
 
 // Interrupted reports whether a signal has ended the command.
-func (i *Signals) Interrupted() bool {
-	i.mu.Lock()
-	defer i.mu.Unlock()
-	return i.signaled
+func (s *Signals) Interrupted() bool {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	return s.signaled
 }
 
-func (i *Signals) Handle(s os.Signal) {
-	i.mu.Lock()
-	defer i.mu.Unlock()
+// Handle handles a signal. Watch calls it.
+func (s *Signals) Handle(sig os.Signal) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
 	switch {
-	case s == syscall.SIGHUP && i.closed: // terminals send several
-	case i.op == nil:
-		i.cancelCommand(s)
-	case s == syscall.SIGHUP:
-		i.handleHangup()
+	case sig == syscall.SIGHUP && s.closed: // terminals send several
+	case s.op == nil:
+		s.cancelCommand(sig)
+	case sig == syscall.SIGHUP:
+		s.handleHangup()
 	default:
-		i.signaled, i.last = true, s
-		i.sendAbort(i.policy.Rollback)
+		s.signaled, s.last = true, sig
+		s.sendAbort(s.policy.Rollback)
 	}
 }
 
 // cancelCommand ends a command without a bound operation.
-func (i *Signals) cancelCommand(s os.Signal) {
-	again := i.signaled && s != syscall.SIGHUP
-	i.signaled, i.last = true, s
-	i.cancel(ErrInterrupted)
+func (s *Signals) cancelCommand(sig os.Signal) {
+	again := s.signaled && sig != syscall.SIGHUP
+	s.signaled, s.last = true, sig
+	s.cancel(ErrInterrupted)
 	if !again {
 		return
 	}
 	err := ErrInterrupted
-	if i.started {
+	if s.started {
 		err = errors.New("interrupted")
 	}
 	time.AfterFunc(quitDelay, func() {
-		i.mu.Lock()
-		for do := range i.cleanup {
+		s.mu.Lock()
+		for do := range s.cleanup {
 			(*do)()
 		}
-		i.mu.Unlock()
-		i.Quit(err)
+		s.mu.Unlock()
+		s.Quit(err)
 	})
 }
 
 // AtQuit registers a function to call before Quit. undo removes it.
-func (i *Signals) AtQuit(do func()) (undo func()) {
-	i.mu.Lock()
-	defer i.mu.Unlock()
-	i.cleanup[&do] = true
+func (s *Signals) AtQuit(do func()) (undo func()) {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	s.cleanup[&do] = true
 	return func() {
-		i.mu.Lock()
-		defer i.mu.Unlock()
-		delete(i.cleanup, &do)
+		s.mu.Lock()
+		defer s.mu.Unlock()
+		delete(s.cleanup, &do)
 	}
 }
 
-// sendAbort sends the operation Abort or Rollback, and the second time Stop.
-func (i *Signals) sendAbort(rollback bool) {
-	i.sent++
+// sendAbort sends Abort or Rollback to the operation, and Stop the second time.
+func (s *Signals) sendAbort(rollback bool) {
+	s.sent++
 	command := event.Abort
 	switch {
-	case i.sent > 1:
+	case s.sent > 1:
 		command = event.Stop
 	case rollback:
 		command = event.Rollback
 	}
-	i.pending = append(i.pending, command)
-	i.op.Command(event.Command{Name: command, Reason: "by " + signalName(i.last)})
+	s.pending = append(s.pending, command)
+	s.op.Command(event.Command{Name: command, Reason: "by " + signalNames[s.last]})
 }
 
-// signalName returns the name that operators know a signal by.
-func signalName(s os.Signal) string {
-	switch s {
-	case os.Interrupt:
-		return "SIGINT"
-	case syscall.SIGTERM:
-		return "SIGTERM"
-	case syscall.SIGHUP:
-		return "SIGHUP"
-	}
-	return "a signal (" + s.String() + ")"
-}
+// signalNames are the names that operators know the signals by.
+var signalNames = map[os.Signal]string{os.Interrupt: "SIGINT", syscall.SIGTERM: "SIGTERM", syscall.SIGHUP: "SIGHUP"}
 
 // Hangup handles a closed terminal that was noticed without a SIGHUP.
-func (i *Signals) Hangup() {
-	i.mu.Lock()
-	defer i.mu.Unlock()
-	if i.op != nil {
-		i.handleHangup()
+func (s *Signals) Hangup() {
+	s.mu.Lock()
+	defer s.mu.Unlock()
+	if s.op != nil {
+		s.handleHangup()
 	}
 }
 
 // handleHangup handles the first report of a closed terminal.
-func (i *Signals) handleHangup() {
-	if i.closed {
+func (s *Signals) handleHangup() {
+	if s.closed {
 		return
 	}
-	i.closed = true
-	if i.notices != nil {
+	s.closed = true
+	if s.notices != nil { // otherwise the screen still uses the terminal
 		DropTerminal()
 	}
-	if i.policy.Hangup == HangupContinue {
-		i.policy.Unattended()
+	if s.policy.Hangup == HangupContinue {
+		s.policy.Unattended()
 		return
 	}
-	i.signaled, i.last = true, syscall.SIGHUP
-	i.sendAbort(i.policy.Hangup == HangupRollback)
+	s.signaled, s.last = true, syscall.SIGHUP
+	s.sendAbort(s.policy.Hangup == HangupRollback)
 }
 
 // Consume prints the reply of the operation to a signal. After a rollback starts, the next
 // signal counts as the first (R43).
-func (i *Signals) Consume(e event.Event) {
+func (s *Signals) Consume(e event.Event) {
 	if e.Scope != "" {
 		return // the reply of the stack itself is printed
 	}
-	i.mu.Lock()
-	defer i.mu.Unlock()
+	s.mu.Lock()
+	defer s.mu.Unlock()
 	switch {
 	case e.Kind == event.KindGroup && e.Status == event.Running:
-		i.wrote = true
+		s.wrote = true
 	case e.Kind == event.KindOperation && e.Status == event.RollingBack:
-		i.sent = 0
+		s.sent = 0
 	case e.Kind == event.KindCommand:
-		at := slices.Index(i.pending, e.Command)
+		at := slices.Index(s.pending, e.Command)
 		if at < 0 || e.Answers != "" {
 			return
 		}
-		i.pending = slices.Delete(i.pending, at, at+1)
-		if i.notices != nil {
-			i.notices.Note(i.last.String() + ": " + i.replyText(e))
+		s.pending = slices.Delete(s.pending, at, at+1)
+		if s.notices != nil {
+			s.notices.Note(s.last.String() + ": " + s.replyText(e))
 		}
 	}
 }
 
 // replyText describes an operation's reply to a command.
-func (i *Signals) replyText(e event.Event) string {
+func (s *Signals) replyText(e event.Event) string {
 	const again = "; repeat to stop at once"
 	switch {
 	case e.Message != "":
 		return e.Message
-	case !i.wrote:
+	case !s.wrote:
 		return "aborting; nothing was written"
 	case e.Command == event.Stop:
 		return "stopping now; requests in flight are cancelled"
 	case e.Command == event.Rollback:
 		return "no more groups start; rolling back" + again
 	}
-	return "no more groups start; " + i.policy.Outcome + again
+	return "no more groups start; " + s.policy.Outcome + again
 }
 
 // Cancelable returns the result of do, or the cause of ctx as soon as ctx ends. It is for calls

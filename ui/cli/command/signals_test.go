@@ -21,28 +21,29 @@ type fakeOperation struct {
 
 func (o *fakeOperation) Command(c event.Command) { o.sent = append(o.sent, c.Name) }
 
-func bind(t *testing.T, o SignalPolicy) (*Signals, *fakeOperation, func() string) {
+// bind binds a fake operation to new Signals, and returns both and the output.
+func bind(t *testing.T, policy SignalPolicy) (*Signals, *fakeOperation, func() string) {
 	t.Helper()
-	in, op := NewSignals(t.Context()), &fakeOperation{}
+	s, op := NewSignals(t.Context()), &fakeOperation{}
 	var output strings.Builder
-	if err := in.Bind(op, o, new(report.NewNotices(report.Stream{Writer: &output}))); err != nil {
+	if err := s.Bind(op, policy, new(report.NewNotices(report.Stream{Writer: &output}))); err != nil {
 		t.Fatal(err)
 	}
-	return in, op, output.String
+	return s, op, output.String
 }
 
 // TestSignalRepliesArePrinted: the reply of the operation to a signal is printed, and nothing
 // before it.
 func TestSignalRepliesArePrinted(t *testing.T) {
-	in, op, output := bind(t, SignalPolicy{Outcome: "the release will be marked failed"})
-	in.Handle(os.Interrupt)
+	s, op, output := bind(t, SignalPolicy{Outcome: "the release will be marked failed"})
+	s.Handle(os.Interrupt)
 	if output() != "" {
 		t.Errorf("printed %q before the reply", output())
 	}
-	in.Consume(event.Event{Kind: event.KindGroup, Status: event.Running})
-	in.Consume(event.Event{Kind: event.KindCommand, Command: event.Abort, Status: event.Accepted})
-	in.Handle(os.Interrupt)
-	in.Consume(event.Event{Kind: event.KindCommand, Command: event.Stop, Status: event.Accepted})
+	s.Consume(event.Event{Kind: event.KindGroup, Status: event.Running})
+	s.Consume(event.Event{Kind: event.KindCommand, Command: event.Abort, Status: event.Accepted})
+	s.Handle(os.Interrupt)
+	s.Consume(event.Event{Kind: event.KindCommand, Command: event.Stop, Status: event.Accepted})
 	want := "interrupt: no more groups start; the release will be marked failed; repeat to stop at once\n" +
 		"interrupt: stopping now; requests in flight are cancelled\n"
 	if output() != want || !slices.Equal(op.sent, []event.CommandName{event.Abort, event.Stop}) {
@@ -50,12 +51,12 @@ func TestSignalRepliesArePrinted(t *testing.T) {
 	}
 }
 
-// TestSignalBeforeTheFirstWrite: a signal while the run waits before its first unit does not announce a
+// TestSignalBeforeTheFirstWrite: the reply to a signal before the first group starts does not announce a
 // failed release.
 func TestSignalBeforeTheFirstWrite(t *testing.T) {
-	in, _, output := bind(t, SignalPolicy{Outcome: "the release will be marked failed"})
-	in.Handle(os.Interrupt)
-	in.Consume(event.Event{Kind: event.KindCommand, Command: event.Abort, Status: event.Accepted})
+	s, _, output := bind(t, SignalPolicy{Outcome: "the release will be marked failed"})
+	s.Handle(os.Interrupt)
+	s.Consume(event.Event{Kind: event.KindCommand, Command: event.Abort, Status: event.Accepted})
 	if want := "interrupt: aborting; nothing was written\n"; output() != want {
 		t.Errorf("printed %q, want %q", output(), want)
 	}
@@ -63,13 +64,13 @@ func TestSignalBeforeTheFirstWrite(t *testing.T) {
 
 // TestSignalsDuringRollback: the first signal during a rollback does not stop it (R43).
 func TestSignalsDuringRollback(t *testing.T) {
-	in, op, output := bind(t, SignalPolicy{Rollback: true})
-	in.Handle(os.Interrupt)
-	in.Consume(event.Event{Kind: event.KindCommand, Command: event.Rollback, Status: event.Accepted})
-	in.Consume(event.Event{Kind: event.KindOperation, Status: event.RollingBack})
-	in.Handle(os.Interrupt)
-	in.Consume(event.Event{Kind: event.KindCommand, Command: op.sent[1], Status: event.Refused, Message: "a rollback is running; repeat to stop it"})
-	in.Handle(os.Interrupt)
+	s, op, output := bind(t, SignalPolicy{Rollback: true})
+	s.Handle(os.Interrupt)
+	s.Consume(event.Event{Kind: event.KindCommand, Command: event.Rollback, Status: event.Accepted})
+	s.Consume(event.Event{Kind: event.KindOperation, Status: event.RollingBack})
+	s.Handle(os.Interrupt)
+	s.Consume(event.Event{Kind: event.KindCommand, Command: op.sent[1], Status: event.Refused, Message: "a rollback is running; repeat to stop it"})
+	s.Handle(os.Interrupt)
 	if op.sent[1] == event.Stop || op.sent[2] != event.Stop {
 		t.Errorf("sent %v", op.sent)
 	}
@@ -84,14 +85,14 @@ func TestHangup(t *testing.T) {
 		HangupContinue: {event.Abort}, HangupKeep: {event.Abort, event.Stop}, HangupRollback: {event.Rollback, event.Stop},
 	} {
 		unattended := 0
-		in, op, _ := bind(t, SignalPolicy{Hangup: hangup, Unattended: func() { unattended++ }})
-		in.notices = nil
-		in.Handle(syscall.SIGHUP)
-		in.Handle(syscall.SIGHUP) // terminals send several
-		if in.Interrupted() == (hangup == HangupContinue) {
-			t.Errorf("%s: interrupted: %t", hangup, in.Interrupted())
+		s, op, _ := bind(t, SignalPolicy{Hangup: hangup, Unattended: func() { unattended++ }})
+		s.notices = nil
+		s.Handle(syscall.SIGHUP)
+		s.Handle(syscall.SIGHUP) // terminals send several
+		if s.Interrupted() == (hangup == HangupContinue) {
+			t.Errorf("%s: interrupted: %t", hangup, s.Interrupted())
 		}
-		in.Handle(syscall.SIGTERM)
+		s.Handle(syscall.SIGTERM)
 		if !slices.Equal(op.sent, want) || (unattended == 1) != (hangup == HangupContinue) {
 			t.Errorf("%s: sent %v, called Unattended %d times", hangup, op.sent, unattended)
 		}
@@ -101,14 +102,14 @@ func TestHangup(t *testing.T) {
 // TestQuitCleansUp: the second signal quits, after calling the functions of AtQuit.
 func TestQuitCleansUp(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		i := NewSignals(t.Context())
+		s := NewSignals(t.Context())
 		var calls []string
 		record := func(what string) func() { return func() { calls = append(calls, what) } }
-		i.Quit = func(error) { record("quit")() }
-		i.AtQuit(record("undone"))()
-		i.AtQuit(record("removed"))
-		i.Handle(syscall.SIGINT)
-		i.Handle(syscall.SIGTERM)
+		s.Quit = func(error) { record("quit")() }
+		s.AtQuit(record("undone"))()
+		s.AtQuit(record("removed"))
+		s.Handle(syscall.SIGINT)
+		s.Handle(syscall.SIGTERM)
 		time.Sleep(quitDelay + time.Second)
 		if want := []string{"removed", "quit"}; !slices.Equal(calls, want) {
 			t.Errorf("%q, want %q", calls, want)

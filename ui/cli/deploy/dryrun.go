@@ -17,13 +17,12 @@ import (
 
 // addDryRun adds --dry-run, which accepts the same values as Helm's.
 func addDryRun(cmd *cobra.Command, value *string) {
-	command.AddChoice(cmd, value, "dry-run", "", "", dryRunNone, dryRunClient, "server").Unlisted = map[string]string{
+	const usage = "print the result without writing anything: client renders locally, server also asks the API server"
+	command.AddChoice(cmd, value, "dry-run", "", usage, dryRunNone, dryRunClient, "server").Unlisted = map[string]string{
 		"1": dryRunClient, "t": dryRunClient, "T": dryRunClient, "true": dryRunClient, "True": dryRunClient, "TRUE": dryRunClient,
 		"0": dryRunNone, "f": dryRunNone, "F": dryRunNone, "false": dryRunNone, "False": dryRunNone, "FALSE": dryRunNone,
 	}
-	f := cmd.Flags().Lookup("dry-run")
-	f.Usage = "print the result without writing anything: client renders locally, server also asks the API server"
-	f.NoOptDefVal = dryRunClient
+	cmd.Flags().Lookup("dry-run").NoOptDefVal = dryRunClient
 }
 
 // Values of --dry-run.
@@ -44,7 +43,7 @@ func (flags *installFlags) dryRun(cmd *cobra.Command, a *app, name, ref string) 
 			continue
 		}
 		if _, err := plan.PickBreakpoint(text, out.Planned.Groups); err != nil {
-			// The group may be one of hooks, which are not known without a cluster.
+			// It may be a hook: those are not in the plan.
 			a.Display(cmd).Warn(fmt.Sprintf("--break-on: %v (--dry-run=client does not search hooks)", err))
 		}
 	}

@@ -28,9 +28,7 @@ func TestValuesFile(t *testing.T) { // R46
 	}
 }
 
-// TestSavedValues: files are private and never overwritten, and the last one is suggested
-// until the run gets other values.
-// TestInvalidEdit reads like the error about an invalid values file.
+// TestInvalidEdit: the error reads like the one about an invalid values file.
 func TestInvalidEdit(t *testing.T) { // R46
 	_, _, err := editor{}.read("# comment\na: b: c\n", false)
 	if want := `values file values.yaml:2: invalid YAML: unexpected ":"; check the indentation`; err == nil || err.Error() != want {
@@ -38,6 +36,8 @@ func TestInvalidEdit(t *testing.T) { // R46
 	}
 }
 
+// TestSavedValues: files are private and never overwritten, and the last one is suggested
+// until the run gets other values.
 func TestSavedValues(t *testing.T) { // R46
 	t.Chdir(t.TempDir())
 	if err := os.WriteFile("values-s-edited.yaml", []byte("mine"), 0o644); err != nil {

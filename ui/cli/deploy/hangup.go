@@ -9,15 +9,14 @@ import (
 	"lockstep/ui/cli/command"
 )
 
-// hangupTimer ends a paused or held run whose terminal has closed if no client attaches within
-// its timeout. It leaves held failures failed, and aborts a paused run, which must not continue
-// without the user.
+// hangupTimer ends a paused or held run if its terminal has closed and no client attaches within
+// timeout. A held run ends as failed. A paused one is aborted, because it must not continue without
+// the user.
 type hangupTimer struct {
-	op      command.Operation
-	timeout time.Duration
-	// attached reports how many clients are attached.
-	attached func() int
-	rollback bool // abort by rolling back
+	op       command.Operation
+	timeout  time.Duration
+	clients  func() int // returns the number of attached clients
+	rollback bool       // abort by rolling back
 
 	mu     sync.Mutex
 	closed bool
@@ -58,7 +57,7 @@ func (t *hangupTimer) reset() {
 	}
 }
 
-// expire ends the run unless somebody has attached or it continued.
+// expire ends the run, unless a client has attached or the run has continued.
 func (t *hangupTimer) expire() {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -67,7 +66,7 @@ func (t *hangupTimer) expire() {
 		Reason: fmt.Sprintf("the terminal closed, and nobody attached for %s", t.timeout),
 	}
 	switch {
-	case t.attached() > 0:
+	case t.clients() > 0:
 		t.reset()
 		return
 	case t.status == event.Held:

@@ -30,7 +30,7 @@ func TestUnattendedRunEnds(t *testing.T) {
 	} {
 		synctest.Test(t, func(t *testing.T) {
 			op, attached := &fakeOperation{}, 0
-			timer := &hangupTimer{op: op, timeout: time.Minute, rollback: tt.rollback, attached: func() int { return attached }}
+			timer := &hangupTimer{op: op, timeout: time.Minute, rollback: tt.rollback, clients: func() int { return attached }}
 			timer.Consume(event.Event{Kind: event.KindRun, Status: tt.run})
 			time.Sleep(time.Hour)
 			if len(op.sent) > 0 {

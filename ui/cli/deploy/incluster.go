@@ -38,8 +38,8 @@ func (c *clusterFlags) add(f *pflag.FlagSet) {
 	f.DurationVar(&c.keepFor, "keep-for", time.Hour, "how long to keep the Job after it ends, with --in-cluster")
 }
 
-// localFlags are not passed to a run in the cluster: they are resolved into its files, concern
-// this terminal, or connect to the cluster from outside.
+// localFlags are not passed to a run in the cluster. They determine its files, concern only this
+// terminal, or connect to the cluster from outside.
 var localFlags = []string{
 	"in-cluster", "service-account", "image", "keep-for", "sandbox", "output", "no-tui", "report", "on-hangup", "create-namespace",
 	"values", "set", "set-string", "set-json", "set-file", "set-literal",
@@ -97,7 +97,7 @@ func (a *app) runAsJob(cmd *cobra.Command, c clusterFlags, r runOptions, p packe
 			c.requestedBy(cmd), rbacArguments(cmd), a.Settings.Namespace())
 	}
 	if driver := kube.StorageDriver(); driver == "sql" || driver == "memory" {
-		return fmt.Errorf("--in-cluster needs release records in Secrets or ConfigMaps, not in HELM_DRIVER=%s", driver)
+		return fmt.Errorf("--in-cluster does not work with HELM_DRIVER=%s; set HELM_DRIVER to secret or configmap", driver)
 	}
 	if p.printOnly {
 		return kube.WriteTask(cmd.OutOrStdout(), p.task(a, cmd, c, r))
@@ -126,7 +126,7 @@ func (a *app) runAsJob(cmd *cobra.Command, c clusterFlags, r runOptions, p packe
 
 // deployInCluster packs the chart and values of an install or upgrade and runs it in the cluster.
 func (a *app) deployInCluster(cmd *cobra.Command, c clusterFlags, d *deployFlags, r runOptions, name, ref string, exec executor) error {
-	rendering, err := d.loadVerbosely(cmd, a, ref)
+	rendering, err := d.loadWithProgress(cmd, a, ref)
 	if err != nil {
 		return err
 	}
@@ -188,7 +188,7 @@ func (p *packedRun) pinForPod(
 }
 
 // stackInCluster packs a helmfile with its charts and values and runs up or down in the cluster.
-func (a *app) stackInCluster(cmd *cobra.Command, flags *stackFlags, file *kube.Helmfile, r runOptions, down bool) error {
+func (a *app) stackInCluster(cmd *cobra.Command, flags *stackFlags, file *kube.Helmfile, r runOptions) error {
 	if flags.prune && len(file.Others) > 0 {
 		return errors.New("--prune does not work with --in-cluster if -l or a condition excludes releases")
 	}
@@ -199,12 +199,13 @@ func (a *app) stackInCluster(cmd *cobra.Command, flags *stackFlags, file *kube.H
 		return err
 	}
 	charts := map[string]string{}
-	for _, rel := range file.Releases {
-		if down && rel.Installed {
-			p.files[name+"/"+rel.ValuesFile()] = nil // the helmfile names it, but down does not read it
+	if flags.down {
+		for _, rel := range file.Releases {
+			if rel.Installed {
+				p.files[name+"/"+rel.ValuesFile()] = nil // the helmfile names it, but down does not read it
+			}
 		}
-	}
-	if !down {
+	} else {
 		steps := &progress{notices: a.Display(cmd).Notices}
 		charts, err = p.pack(cmd.Context(), name, file, loader, steps.start)
 		steps.end()
@@ -367,7 +368,7 @@ func (a *app) runTask(cmd *cobra.Command, client *kube.Client, r runOptions, tas
 	d.Note(fmt.Sprintf("running in Job %s/%s; attach from any machine: lockstep attach %s -n %[1]s", job.Namespace, job.Name, job.Release))
 	run, err := runs.ConnectJob(cmd.Context(), client, job, d.Note)
 	if err != nil {
-		if cmd.Context().Err() != nil { // interrupted before the run started
+		if cmd.Context().Err() != nil { // a signal arrived before the run started
 			cleanupCtx, cancel := context.WithTimeout(context.WithoutCancel(cmd.Context()), 10*time.Second)
 			defer cancel()
 			err = errors.Join(command.ErrInterrupted, job.Delete(cleanupCtx))

@@ -10,7 +10,8 @@ import (
 	"lockstep/ui/cli/command"
 )
 
-// completeGroups completes --break-on with the groups of the chart in the arguments.
+// completeGroups completes --break-on with the groups of a chart. chart returns its reference, given
+// the arguments of the command.
 func (a *app) completeGroups(cmd *cobra.Command, chart func(args []string) string, d *deployFlags) {
 	complete := func(cmd *cobra.Command, args []string, _ string) ([]string, cobra.ShellCompDirective) {
 		if len(args) == 0 {
@@ -23,7 +24,7 @@ func (a *app) completeGroups(cmd *cobra.Command, chart func(args []string) strin
 		}
 		return command.CompleteGroups(r.Planned.Groups)
 	}
-	_ = cmd.RegisterFlagCompletionFunc("break-on", complete) // defined above
+	_ = cmd.RegisterFlagCompletionFunc("break-on", complete) // fails only if the flag is not defined
 }
 
 const installLong = `Install a chart in this order: crds/, pre-install hooks, resource groups, post-install hooks.
@@ -46,7 +47,7 @@ CHART is anything Helm accepts: a directory, a packaged chart, repo/name, a URL,
 // deployFlags are the flags shared by install and upgrade.
 type deployFlags struct {
 	command.ChartInput
-	rendering       kube.ChartOptions // the flags for which ChartInput has no field
+	rendering       kube.ChartOptions // the options for which ChartInput has no field
 	createNamespace bool
 
 	dryRun                  string
@@ -72,13 +73,13 @@ func (d *deployFlags) add(cmd *cobra.Command) {
 	cmd.MarkFlagsMutuallyExclusive("hide-secret", "show-secrets")
 }
 
-// addForce adds the flags with which an operation overrides the fields of other managers.
+// addForce adds the flags for taking over fields of other managers and for replacing objects.
 func addForce(cmd *cobra.Command, conflicts, replace *bool) {
 	f := cmd.Flags()
 	f.BoolVar(conflicts, "force-conflicts", false, "take over fields owned by other managers")
 	f.BoolVar(replace, "force-replace", false, "replace resources instead of patching them")
 	f.BoolVar(replace, "force", false, "alias of --force-replace")
-	_ = f.MarkHidden("force") // defined above
+	_ = f.MarkHidden("force") // fails only if the flag is not defined
 	cmd.MarkFlagsMutuallyExclusive("force-replace", "force-conflicts")
 	cmd.MarkFlagsMutuallyExclusive("force", "force-conflicts")
 }
@@ -93,8 +94,8 @@ func (d *deployFlags) load(ctx context.Context, a *app, ref string, step func(st
 	return r, err
 }
 
-// loadVerbosely loads the chart and the values, and prints the slow steps.
-func (d *deployFlags) loadVerbosely(cmd *cobra.Command, a *app, ref string) (kube.ChartOptions, error) {
+// loadWithProgress loads the chart and the values, and prints the slow steps.
+func (d *deployFlags) loadWithProgress(cmd *cobra.Command, a *app, ref string) (kube.ChartOptions, error) {
 	steps := &progress{notices: a.Display(cmd).Notices}
 	defer steps.end()
 	return d.load(cmd.Context(), a, ref, steps.start)
@@ -103,17 +104,17 @@ func (d *deployFlags) loadVerbosely(cmd *cobra.Command, a *app, ref string) (kub
 // prepareFunc prepares an install or upgrade of a loaded chart.
 type prepareFunc func(context.Context, *kube.Client, kube.Common, kube.ChartOptions) (*kube.Operation, error)
 
-// with returns a function that prepares the operation with the chart of r.
+// with returns the function for operationSpec.prepare that passes r to prepare.
 func (prepare prepareFunc) with(r kube.ChartOptions) func(context.Context, *kube.Client, kube.Common) (*kube.Operation, error) {
 	return func(ctx context.Context, c *kube.Client, common kube.Common) (*kube.Operation, error) {
 		return prepare(ctx, c, common, r)
 	}
 }
 
-// deploy loads the chart and passes the operation to exec, or to a dry run on the server.
+// deploy loads the chart and passes the operation to exec, or to dryRunServer with --dry-run.
 func (a *app) deploy(cmd *cobra.Command, d *deployFlags, r runOptions, name, ref string, prepare prepareFunc, exec executor) error {
 	dir := newChartDir(ref, func(ctx context.Context) (*kube.Chart, error) { return d.Chart.Load(ctx, ref, a.Settings) })
-	rendering, err := d.loadVerbosely(cmd, a, ref)
+	rendering, err := d.loadWithProgress(cmd, a, ref)
 	if err != nil {
 		return err
 	}
@@ -179,7 +180,7 @@ lockstep install shop oci://example.com/charts/shop --version 1.2.3 -f prod.yaml
 	flags.run.addWait(cmd)
 	flags.run.addReadiness(cmd)
 	flags.run.addSandbox(cmd)
-	flags.run.addRollbackFlag(cmd, "the install", "uninstall the release")
+	flags.run.addRollback(cmd, "the install", "uninstall the release")
 	flags.deploy.add(cmd)
 	flags.name.Add(cmd.Flags())
 	f := cmd.Flags()

@@ -21,7 +21,7 @@ type suggester struct {
 	mask *kube.Mask     // hides the operation's secret values; if nil, only flags named like credentials
 }
 
-// rerun returns the user's command with args. It keeps all flags except those in without.
+// rerun returns the user's command with args, and with all its flags except those in without.
 func (s suggester) rerun(state *event.State, args []string, without ...string) string {
 	words := s.withConnection(state, s.cmd, append([]string{s.cmd.Name()}, args...))
 	command.VisitSetFlags(s.cmd, func(name string, set []string) {
@@ -39,8 +39,8 @@ func (s suggester) rerun(state *event.State, args []string, without ...string) s
 	return withComment(words, why)
 }
 
-// related returns another command for the release of an operation. It keeps only the flags that
-// select the cluster.
+// related returns another command for the release of an operation, with the flags of the user's
+// command that select the cluster.
 func (s suggester) related(state *event.State, why string, words ...string) string {
 	cmd, _, err := s.cmd.Root().Find(words[:1])
 	if err != nil {
@@ -49,7 +49,8 @@ func (s suggester) related(state *event.State, why string, words ...string) stri
 	return withComment(s.withConnection(state, cmd, words), why)
 }
 
-// withConnection adds the flags that select the cluster and namespace to a command.
+// withConnection returns the words of a command line for cmd, with the flags that select the cluster and
+// namespace.
 func (s suggester) withConnection(state *event.State, cmd *cobra.Command, words []string) []string {
 	line := []string{"lockstep"}
 	for _, w := range words {
@@ -163,7 +164,8 @@ func (s suggester) afterTest(state *event.State) []string {
 	return []string{s.rerun(state, append([]string{state.Operation.Release}, failed...), "filter")}
 }
 
-// wroteNothing reports whether the operation ended before its first write, so that its command needs no hint.
+// wroteNothing reports whether the operation ended before its first write. Then there is nothing to
+// suggest.
 func wroteNothing(state *event.State) bool {
 	return state.Exit == command.ExitNothing || state.Outcome == event.NothingWritten
 }

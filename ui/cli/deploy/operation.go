@@ -42,8 +42,8 @@ type operationSpec struct {
 type executor struct {
 	run    func(cmd *cobra.Command, spec operationSpec) error
 	writes bool
-	// printManifests means that the command only prints the objects of a run in the cluster; run
-	// is nil.
+	// printManifests is set by the command that only prints the objects of a run in the cluster; then
+	// run is nil.
 	printManifests bool
 }
 
@@ -54,7 +54,7 @@ func (a *app) prepareAndRun(cmd *cobra.Command, spec operationSpec) error {
 		var restart *operationSpec
 		err := a.withCluster(cmd, spec.sandbox, func(s *helmcli.EnvSettings) error {
 			spec.common.Lease = a.leaseOptions(cmd)
-			client, op, err := a.prepareOperation(cmd, spec, s, false)
+			client, op, err := a.prepareOperation(cmd, spec, s)
 			if err != nil || op == nil {
 				return err
 			}
@@ -68,8 +68,8 @@ func (a *app) prepareAndRun(cmd *cobra.Command, spec operationSpec) error {
 	}
 }
 
-// leaseOptions returns the options of the Lease that locks a release (R51). Lock files next to
-// the records show which runs of this machine were killed.
+// leaseOptions returns the options of the Lease that locks a release (R51). Lock files, in a directory
+// beside the records, show which runs of this machine were killed.
 func (a *app) leaseOptions(cmd *cobra.Command) kube.LeaseOptions {
 	opts := kube.LeaseOptions{OnWait: a.Display(cmd).Note}
 	if runs, err := report.RunDir(); err == nil {
@@ -78,10 +78,11 @@ func (a *app) leaseOptions(cmd *cobra.Command) kube.LeaseOptions {
 	return opts
 }
 
-// preview prepares an operation and calls do with it. It does not run it.
+// preview prepares an operation and calls do with it instead of running it.
 func (a *app) preview(cmd *cobra.Command, spec operationSpec, do func(context.Context, *kube.Operation) error) error {
+	spec.common.PlanOnly = true
 	return a.withCluster(cmd, spec.sandbox, func(s *helmcli.EnvSettings) error {
-		_, op, err := a.prepareOperation(cmd, spec, s, true)
+		_, op, err := a.prepareOperation(cmd, spec, s)
 		if err != nil || op == nil {
 			return err
 		}
@@ -93,9 +94,7 @@ func (a *app) preview(cmd *cobra.Command, spec operationSpec, do func(context.Co
 }
 
 // prepareOperation connects and prepares an operation. The operation is nil if there is nothing to do.
-func (a *app) prepareOperation(
-	cmd *cobra.Command, spec operationSpec, settings *helmcli.EnvSettings, planOnly bool,
-) (*kube.Client, *kube.Operation, error) {
+func (a *app) prepareOperation(cmd *cobra.Command, spec operationSpec, settings *helmcli.EnvSettings) (*kube.Client, *kube.Operation, error) {
 	client, err := kube.Connect(settings, slog.Default(), spec.registry)
 	if err != nil {
 		return nil, nil, err
@@ -106,7 +105,7 @@ func (a *app) prepareOperation(
 	defer steps.end()
 	common := spec.common
 	common.OnStep, common.Job = steps.start, kube.Job()
-	common.Release, common.Namespace, common.PlanOnly = spec.release, settings.Namespace(), planOnly
+	common.Release, common.Namespace = spec.release, settings.Namespace()
 	op, err := command.Cancelable(cmd.Context(), func(ctx context.Context) (*kube.Operation, error) {
 		return spec.prepare(ctx, client, common)
 	})

@@ -74,8 +74,8 @@ func (a *app) reportNotStarted(cmd *cobra.Command, args []string, outcomes *repo
 	command.WarnIf(a.Display(cmd).Notices, outcomes.End(outcome))
 }
 
-// problems returns the problems that an error lists, or nil if it is not about a plan or a
-// check of the cluster.
+// problems returns the problems that an error lists, or nil if it is not about the plan or the checks
+// before the first write.
 func problems(err error) (found []plan.Warning) {
 	if refusal, ok := errors.AsType[*kube.Refusal](err); ok {
 		return refusal.Conflicts

@@ -123,8 +123,9 @@ func reportChanges(changes []kube.Change) (out []report.Change) {
 
 // planOnScreen shows the plan of an operation on the screen, with the diff of the selected object.
 func (a *app) planOnScreen(cmd *cobra.Command, spec operationSpec) error {
+	spec.common.PlanOnly = true
 	return a.withCluster(cmd, spec.sandbox, func(s *helmcli.EnvSettings) error {
-		client, op, err := a.prepareOperation(cmd, spec, s, true)
+		client, op, err := a.prepareOperation(cmd, spec, s)
 		if err != nil || op == nil {
 			return err
 		}

@@ -12,23 +12,27 @@ import (
 // unreachableDelay is how long the API server must be unreachable before a message is printed.
 const unreachableDelay = 1500 * time.Millisecond
 
-// reportUnreachable prints a message if the API server is unreachable, until stop is called.
-// Once an operation runs, its events report that.
+// reportUnreachable prints a message whenever the API server becomes unreachable, until stop is called.
+// Events report it once an operation runs.
 func reportUnreachable(client *kube.Client, notices report.Notices) (stop func()) {
-	timer := time.AfterFunc(time.Hour, func() {})
-	timer.Stop()
-	unlisten := client.Link().Listen(kube.Listener{
-		Away: func(since time.Time, reason string) {
+	var timer *time.Timer
+	stopTimer := func() {
+		if timer != nil {
 			timer.Stop()
+		}
+	}
+	unlisten := client.Link().Listen(kube.Listener{ // never calls both functions at the same time
+		Away: func(since time.Time, reason string) {
+			stopTimer()
 			timer = time.AfterFunc(unreachableDelay, func() {
 				notices.Note(fmt.Sprintf("the API server has been unreachable for %s (%s); waiting", time.Since(since).Round(time.Second), reason))
 			})
 		},
-		Back: func() { timer.Stop() },
+		Back: stopTimer,
 	})
 	return func() {
 		unlisten()
-		timer.Stop()
+		stopTimer()
 	}
 }
 
@@ -57,15 +61,14 @@ func (p *progress) start(step string) {
 	timer = time.AfterFunc(stepDelay, func() {
 		p.mu.Lock()
 		defer p.mu.Unlock()
-		if p.timer == timer { // else the step has just ended
+		if p.timer == timer { // otherwise the step has just ended
 			p.notices.Note(step + " …")
 		}
 	})
 	p.timer = timer
 }
 
-// end ends the current step. Later steps, for example of a load that was interrupted, are not
-// printed.
+// end ends the current step. Later steps, for example of an interrupted load, are not printed.
 func (p *progress) end() {
 	p.mu.Lock()
 	defer p.mu.Unlock()

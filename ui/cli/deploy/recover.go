@@ -22,7 +22,8 @@ revision or an earlier one, which are missing or left over, and which are ready.
 
 After a killed run of lockstep you do not need recover: the next install, upgrade, rollback or uninstall does the same
 and continues. After a killed run of helm you do: other commands refuse a release that helm left pending, because helm
-may still be running. Make sure that it is not, then run recover. If a run of lockstep is still active, recover names it and exits with code 2.
+may still be running. Make sure that it is not, then run recover. If a run of lockstep is still active, recover names it
+and exits with code 2.
 
 -o json prints one object: release, namespace, revision, status, marked (revision, from, to, by), groups (id, after,
 status, objects), left (objects) and next (commands). Objects have kind, name and so on, status, message, is
@@ -58,13 +59,13 @@ func (a *app) recover(cmd *cobra.Command, name string) error {
 		Marked: []report.MarkedRevision{}, Groups: []report.RecoveredGroup{}, Leftovers: []report.RecoveredObject{},
 		Next: suggester{app: a, cmd: cmd}.afterRecovery(found),
 	}
-	killed := ""
+	killedRun := ""
 	if found.Dead != nil {
-		killed = found.Dead.String()
+		killedRun = found.Dead.String()
 	}
 	for _, mark := range found.Marked {
 		r.Marked = append(r.Marked, report.MarkedRevision{
-			Revision: mark.Revision, From: string(mark.From), To: string(mark.To), By: killed,
+			Revision: mark.Revision, From: string(mark.From), To: string(mark.To), By: killedRun,
 		})
 	}
 	if found.Interrupted == "" {
@@ -109,7 +110,7 @@ func joinRecovery(found *kube.Recovery, live []report.Group) (groups []report.Re
 		out := report.RecoveredGroup{ID: g.ID, After: g.After, Status: g.Status}
 		for _, o := range g.Objects {
 			recovered, ok := byObject[o.Object]
-			if !ok { // its name is generated
+			if !ok { // an object with a generated name
 				recovered = report.RecoveredObject{Object: o.Object, Match: "applied", Revision: found.Revision}
 			}
 			recovered.Status, recovered.Message = o.Status, o.Message

@@ -81,11 +81,11 @@ func (a *app) test(cmd *cobra.Command, flags *testFlags, r runOptions, name stri
 			}
 			op, err := c.PrepareTest(ctx, test)
 			if op == nil && err == nil {
-				none := fmt.Sprintf("release %s has no tests", name)
+				none := "release %s has no tests\n"
 				if len(include)+len(exclude) > 0 {
-					none += ", or --filter excludes all of them"
+					none = "release %s has no tests that match --filter\n"
 				}
-				d.Print(none + "\n")
+				d.Print(fmt.Sprintf(none, name))
 			}
 			return op, err
 		},

@@ -44,8 +44,8 @@ func (r *runFlags) add(cmd *cobra.Command) {
 	f.BoolVar(&r.common.SkipPreflight, "skip-preflight", false, "skip checks of permissions, references, quotas, limits and webhooks")
 	command.AddOutput(cmd)
 	r.cluster.add(f)
-	command.AddChoice(cmd, &r.hangup, "on-hangup", "", "", command.HangupContinue, command.HangupKeep)
-	f.Lookup("on-hangup").Usage = "if the terminal closes: continue the run, or abort and keep existing objects (keep)"
+	const onHangup = "if the terminal closes: continue the run, or abort and keep existing objects (keep)"
+	command.AddChoice(cmd, &r.hangup, "on-hangup", "", onHangup, command.HangupContinue, command.HangupKeep)
 }
 
 // addWait adds --wait and --no-hooks.
@@ -66,12 +66,15 @@ func (r *runFlags) addSandbox(cmd *cobra.Command) {
 	cmd.Flags().BoolVar(&r.sandbox, "sandbox", false, "use a throwaway cluster, deleted afterwards")
 }
 
-func (r *runFlags) addRollbackFlag(cmd *cobra.Command, what, undo string) {
+// addRollback adds --rollback-on-failure and --on-interrupt, and extends --on-hangup. what and undo
+// describe the operation and its rollback.
+func (r *runFlags) addRollback(cmd *cobra.Command, what, undo string) {
 	f := cmd.Flags()
 	f.BoolVar(&r.common.RollbackOnFailure, "rollback-on-failure", false, "if "+what+" fails or is interrupted, "+undo)
 	f.BoolVar(&r.common.RollbackOnFailure, "atomic", false, "alias of --rollback-on-failure")
-	_ = f.MarkHidden("atomic") // defined above
-	command.AddChoice(cmd, &r.interrupt, "on-interrupt", "", "on the first SIGINT or SIGTERM, keep existing objects or roll back (default keep; rollback with --rollback-on-failure)", "keep", "rollback")
+	_ = f.MarkHidden("atomic") // fails only if the flag is not defined
+	const onInterrupt = "on the first SIGINT or SIGTERM: keep existing objects, or roll back (default keep; rollback with --rollback-on-failure)"
+	command.AddChoice(cmd, &r.interrupt, "on-interrupt", "", onInterrupt, "keep", "rollback")
 	hangup := f.Lookup("on-hangup")
 	hangup.Value.(*command.Choice).Allowed = []string{command.HangupContinue, command.HangupKeep, command.HangupRollback}
 	hangup.Usage = "if the terminal closes: continue the run, abort and keep existing objects (keep), or abort and roll back (rollback)"
@@ -87,7 +90,7 @@ type runOptions struct {
 	// terminal, or "".
 	controlFlag string
 	outcomes    *report.Outcomes // receives the outcome, for reports
-	common      kube.Common      // without the release, its namespace and PlanOnly
+	common      kube.Common      // without the release and its namespace
 }
 
 // parse validates the flags (R25). Call it before anything else.

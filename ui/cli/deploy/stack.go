@@ -38,8 +38,10 @@ After a failure or a kill, run the same command again.`
 
 const downLong = `Uninstall all releases in a helmfile, in reverse order: a release is uninstalled after every release that needs it is gone.`
 
+// stackFlags are the flags of up and down, and of plan and rbac for a helmfile.
 type stackFlags struct {
 	command.HelmfileFlags
+	down        bool // the command is down
 	run         *runFlags
 	set         []string
 	concurrency int
@@ -49,6 +51,7 @@ type stackFlags struct {
 }
 
 func (s *stackFlags) add(cmd *cobra.Command) {
+	cmd.Annotations = map[string]string{command.NamespaceUsage: "namespace of all releases, instead of those in the file"}
 	s.Add(cmd)
 	f := cmd.Flags()
 	command.AddCount(f, &s.concurrency, "concurrency", "", 0, "maximum releases at a time; 0 for no limit")
@@ -72,37 +75,38 @@ lockstep up -f helmfile.yaml -e production --rollback-on-failure
 lockstep up -l tier=backend --break-on db
 helmfile build --embed-values | lockstep up -f -`,
 		Args: command.Args(0, 0),
-		RunE: func(cmd *cobra.Command, _ []string) error { return a.withStackReports(cmd, &flags, false) },
+		RunE: func(cmd *cobra.Command, _ []string) error { return a.withStackReports(cmd, &flags) },
 	}
 	flags.add(cmd)
 	cmd.Flags().StringArrayVar(&flags.set, "set", nil, "set values of every release: key1=val1,key2=val2 (repeatable)")
 	flags.run.addReadiness(cmd)
-	flags.run.addRollbackFlag(cmd, "the run", "roll back every release that it installed or upgraded")
+	flags.run.addRollback(cmd, "the run", "roll back every release that it installed or upgraded")
 	return cmd
 }
 
 func (a *app) newDown() *cobra.Command {
-	flags := stackFlags{run: &runFlags{}}
+	flags := stackFlags{run: &runFlags{}, down: true}
 	cmd := &cobra.Command{
 		Use: "down", GroupID: "deploy", Short: "uninstall all releases in a helmfile, in reverse order", Long: downLong,
 		Example: `lockstep down
 lockstep down -f helmfile.yaml -l tier=frontend`,
 		Args: command.Args(0, 0),
-		RunE: func(cmd *cobra.Command, _ []string) error { return a.withStackReports(cmd, &flags, true) },
+		RunE: func(cmd *cobra.Command, _ []string) error { return a.withStackReports(cmd, &flags) },
 	}
 	flags.add(cmd)
 	return cmd
 }
 
-func (a *app) withStackReports(cmd *cobra.Command, flags *stackFlags, down bool) error {
+// withStackReports runs up or down and writes its reports.
+func (a *app) withStackReports(cmd *cobra.Command, flags *stackFlags) error {
 	args := []string{cmp.Or(flags.Path, "helmfile.yaml")}
 	return a.withReports(cmd, flags.run, executor{writes: true}, args, func(r runOptions) error {
-		return a.runStack(cmd, flags, r, down)
+		return a.runStack(cmd, flags, r)
 	})
 }
 
-// runStack runs up or down, with --sandbox on a throwaway cluster.
-func (a *app) runStack(cmd *cobra.Command, flags *stackFlags, r runOptions, down bool) error {
+// runStack runs up or down.
+func (a *app) runStack(cmd *cobra.Command, flags *stackFlags, r runOptions) error {
 	file, err := flags.Read(a.App, cmd)
 	if err != nil {
 		return err
@@ -111,31 +115,30 @@ func (a *app) runStack(cmd *cobra.Command, flags *stackFlags, r runOptions, down
 		return errors.New("--prune needs --stack NAME; use the same name as in earlier runs")
 	}
 	if flags.run.cluster.enabled {
-		return a.stackInCluster(cmd, flags, file, r, down)
+		return a.stackInCluster(cmd, flags, file, r)
 	}
 	r.common.Lease = a.leaseOptions(cmd)
-	return a.withStack(cmd, flags, file, r, down, func(stack *kube.Stack, all clients) error {
+	return a.withStack(cmd, flags, file, r, func(stack *kube.Stack, all clients) error {
 		return a.runStackOperation(cmd, r, stack, all)
 	})
 }
 
-// previewStack plans the releases of a helmfile and calls do. It runs nothing.
+// previewStack plans the releases of a helmfile and calls do with them instead of running them.
 func (a *app) previewStack(cmd *cobra.Command, flags *stackFlags, r runOptions, do func(*kube.Stack) error) error {
 	file, err := flags.Read(a.App, cmd)
 	if err != nil {
 		return err
 	}
 	r.common.PlanOnly = true
-	return a.withStack(cmd, flags, file, r, false, func(stack *kube.Stack, _ clients) error { return do(stack) })
+	return a.withStack(cmd, flags, file, r, func(stack *kube.Stack, _ clients) error { return do(stack) })
 }
 
-// clients has the connections of a stack by context.
+// clients are the connections of a stack by context.
 type clients map[string]*kube.Client
 
-// withStack loads and plans all releases of a helmfile and calls do.
-func (a *app) withStack(
-	cmd *cobra.Command, flags *stackFlags, file *kube.Helmfile, r runOptions, down bool, do func(*kube.Stack, clients) error,
-) error {
+// withStack loads and plans all releases of a helmfile and calls do. With --sandbox it uses a throwaway
+// cluster.
+func (a *app) withStack(cmd *cobra.Command, flags *stackFlags, file *kube.Helmfile, r runOptions, do func(*kube.Stack, clients) error) error {
 	return a.withCluster(cmd, r.sandbox, func(s *helmcli.EnvSettings) error {
 		loader, err := command.NewStackLoader(a.App, file, s, flags.set, flags.skipDeps)
 		if err != nil {
@@ -157,7 +160,7 @@ func (a *app) withStack(
 		steps.start(fmt.Sprintf("planning %d releases", len(file.Releases)))
 		stack, err := command.Cancelable(cmd.Context(), func(ctx context.Context) (*kube.Stack, error) {
 			return kube.PrepareStack(ctx, kube.StackOptions{
-				File: file, Down: down, Common: r.common, Concurrency: flags.concurrency, Name: flags.name, Prune: flags.prune,
+				File: file, Down: flags.down, Common: r.common, Concurrency: flags.concurrency, Name: flags.name, Prune: flags.prune,
 				Render: loader.Load,
 			}, connect)
 		})
@@ -281,7 +284,7 @@ func (a *app) refuseReleaseFlags(cmd *cobra.Command) (err error) {
 
 // runStackOperation runs a stack on the screen or as lines until it ends.
 func (a *app) runStackOperation(cmd *cobra.Command, r runOptions, stack *kube.Stack, all clients) error {
-	nothing := func(why screen.NoChanges) board.Inspector { return screen.Disconnected{ChangeSource: why} }
+	noChanges := func(why screen.NoChanges) board.Inspector { return screen.Disconnected{ChangeSource: why} }
 	release := func(scope string) (board.Inspector, []string) {
 		client := all[releaseContext(scope)]
 		for _, rel := range stack.Releases() {
@@ -289,13 +292,13 @@ func (a *app) runStackOperation(cmd *cobra.Command, r runOptions, stack *kube.St
 				return screen.NewInspector(screen.Changes(rel.Operation), client.Diagnoser(), rel.Operation.Mask()), client.KubectlFlags()
 			}
 		}
-		return nothing("nothing to do"), client.KubectlFlags()
+		return noChanges("nothing to do"), client.KubectlFlags()
 	}
 	return a.runDisplayed(cmd, displayedRun{
 		runOptions: r, op: stack, info: stack.Info(), clients: slices.Collect(maps.Values(all)), hide: stack.Text,
 		abortOutcome: "running releases will be marked failed",
 		next:         func(s *event.State) []string { return suggester{app: a, cmd: cmd}.afterStack(s, r.sandbox) },
-		board:        board.Options{Inspector: nothing("not compared yet; enter opens the release"), Release: release},
+		board:        board.Options{Inspector: noChanges("not compared yet; enter opens the release"), Release: release},
 		closed:       func() {},
 	})
 }

@@ -47,7 +47,7 @@ lockstep uninstall shop -n shop --keep-history`,
 	f.BoolVar(&flags.KeepHistory, "keep-history", false, "keep the release's history, so that you can roll back to it")
 	f.BoolVar(&flags.IgnoreNotFound, "ignore-not-found", false, "succeed if the release does not exist")
 	f.StringVar(&flags.Description, "description", "", "description of the release")
-	command.AddChoice(cmd, &flags.DeletionPropagation, "cascade", "", "what happens to dependents", "background", "orphan", "foreground")
+	command.AddChoice(cmd, &flags.DeletionPropagation, "cascade", "", "what happens to dependents: background, orphan, foreground", "background", "orphan", "foreground")
 	return cmd
 }
 
@@ -61,19 +61,19 @@ func (a *app) uninstall(cmd *cobra.Command, flags *uninstallFlags, r runOptions,
 		}
 		return a.runAsJob(cmd, flags.run.cluster, r, packedRun{release: names[0], args: names})
 	}
-	var changes error
+	var changes error // of plan: exit code 4
 	for i := range names {
 		err := exec.run(cmd, a.uninstallSpec(cmd, flags, r, names[i:], i == 0))
 		unchanged := err != nil && command.ExitCode(err) == command.ExitNothing
-		left := names[i:]
+		remaining := names[i:]
 		if !unchanged {
-			left = names[i+1:]
+			remaining = names[i+1:]
 		}
 		switch {
 		case command.ExitCode(err) == command.ExitChanges:
 			changes = err
-		case a.Signals.Interrupted() && len(left) > 0 && (err == nil || unchanged && i > 0):
-			return command.Exit(command.ExitAborted, fmt.Errorf("interrupted; not uninstalled: %s", strings.Join(left, ", ")))
+		case a.Signals.Interrupted() && len(remaining) > 0 && (err == nil || unchanged && i > 0):
+			return command.Exit(command.ExitAborted, fmt.Errorf("interrupted; not uninstalled: %s", strings.Join(remaining, ", ")))
 		case unchanged && i > 0 && exec.writes: // earlier releases were uninstalled
 			return command.Exit(command.ExitFailed, err)
 		case err != nil:
@@ -83,8 +83,8 @@ func (a *app) uninstall(cmd *cobra.Command, flags *uninstallFlags, r runOptions,
 	return changes
 }
 
-// checkUninstalls returns an error if one of several releases cannot be uninstalled. It names all
-// that do not exist.
+// checkUninstalls returns an error if any of several releases cannot be uninstalled. It names all
+// those that do not exist.
 func checkUninstalls(ctx context.Context, c *kube.Client, opts kube.Uninstall, names []string) error {
 	var missing []string
 	for i, name := range names {
@@ -110,9 +110,9 @@ func checkUninstalls(ctx context.Context, c *kube.Client, opts kube.Uninstall, n
 		what+strings.Join(missing, ", "), opts.Namespace)
 }
 
-// uninstallSpec is for the first of names. Before the first release of the command is uninstalled,
-// all are checked.
-func (a *app) uninstallSpec(cmd *cobra.Command, flags *uninstallFlags, r runOptions, names []string, first bool) operationSpec {
+// uninstallSpec returns the uninstall of the first of names. If checkAll is set, preparing it checks
+// the others too.
+func (a *app) uninstallSpec(cmd *cobra.Command, flags *uninstallFlags, r runOptions, names []string, checkAll bool) operationSpec {
 	name, others := names[0], names[1:]
 	return operationSpec{
 		runOptions: r, release: name,
@@ -120,7 +120,7 @@ func (a *app) uninstallSpec(cmd *cobra.Command, flags *uninstallFlags, r runOpti
 		prepare: func(ctx context.Context, c *kube.Client, common kube.Common) (*kube.Operation, error) {
 			opts := flags.Uninstall
 			opts.Common = common
-			if first && len(others) > 0 {
+			if checkAll && len(others) > 0 {
 				if err := checkUninstalls(ctx, c, opts, names); err != nil {
 					return nil, err
 				}

@@ -25,7 +25,7 @@ type upgradeFlags struct {
 }
 
 func addServerSide(cmd *cobra.Command, value *string) {
-	command.AddChoice(cmd, value, "server-side", "", "use server-side apply; auto keeps the release's method", "auto", "true", "false")
+	command.AddChoice(cmd, value, "server-side", "", "use server-side apply; auto keeps the release's method: auto, true, false", "auto", "true", "false")
 }
 
 func (a *app) newUpgrade(exec executor) *cobra.Command {
@@ -49,7 +49,7 @@ lockstep upgrade shop ./shop --dry-run`,
 	flags.run.add(cmd)
 	flags.run.addWait(cmd)
 	flags.run.addReadiness(cmd)
-	flags.run.addRollbackFlag(cmd, "the upgrade", "roll back to the last good revision")
+	flags.run.addRollback(cmd, "the upgrade", "roll back to the last good revision")
 	flags.deploy.add(cmd)
 	addServerSide(cmd, &flags.ServerSide)
 	f := cmd.Flags()

@@ -1,5 +1,5 @@
-// Package help has the pages that "lockstep help PAGE" prints. Packages ui/cli and its tests
-// import it; it imports nothing of lockstep.
+// Package help has the pages that "lockstep help PAGE" prints. Only ui/cli imports it; it imports
+// nothing of lockstep.
 package help
 
 import (
@@ -32,8 +32,8 @@ func Pages() (pages []Page) {
 	return pages
 }
 
-// withoutComments removes HTML comments, those on a line of their own with the line and an
-// empty one after it. Every command of lockstep does this at its start: no regular expression.
+// withoutComments removes HTML comments. A comment on a separate line is removed with that line and
+// the empty line after it. Every command calls this at startup, so it compiles no regular expression.
 func withoutComments(text string) string {
 	var out strings.Builder
 	for {

@@ -22,25 +22,33 @@ func (a *app) newGet() *cobra.Command {
 		RunE: func(cmd *cobra.Command, _ []string) error { return cmd.Help() },
 	}
 	get.AddCommand(a.newGetAll(),
-		a.newGetPart("hooks", "print the hooks", true, a.showRecord(likehelm.Hooks)),
-		a.newGetPart("manifest", "print the manifest", true, a.showRecord(likehelm.Manifest)),
+		a.newGetPart("hooks", "print the hooks", forPrograms, a.showRecord(likehelm.Hooks)),
+		a.newGetPart("manifest", "print the manifest", forPrograms, a.showRecord(likehelm.Manifest)),
 		a.newGetMetadata(),
-		a.newGetPart("notes", "print the notes", false, a.showRecord(likehelm.Notes)),
+		a.newGetPart("notes", "print the notes", forPeople, a.showRecord(likehelm.Notes)),
 		a.newGetValues())
 	return get
 }
 
 type showPart func(cmd *cobra.Command, out *bytes.Buffer, name string) error
 
-// newGetPart returns a command that prints part of a release's record. data means that the output
-// is for other programs, so it is not sanitized for a terminal.
-func (a *app) newGetPart(name, about string, data bool, show showPart) *cobra.Command {
+// audience says whether the output of a command is for people, who get it without characters that
+// could deceive them, or for programs, which get it unchanged.
+type audience bool
+
+const (
+	forPeople   audience = false
+	forPrograms audience = true
+)
+
+// newGetPart returns a command that prints part of a release's record.
+func (a *app) newGetPart(name, about string, reader audience, show showPart) *cobra.Command {
 	cmd := &cobra.Command{
 		Use: name + " NAME", Short: about, Long: strings.ToUpper(about[:1]) + about[1:] + " of a release.",
 		Args: command.Args(1, 1), ValidArgsFunction: a.CompleteRelease(nil),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			to := a.Display(cmd).Text()
-			if data && helmFormat(cmd) != output.JSON {
+			if reader == forPrograms && helmFormat(cmd) != output.JSON {
 				to = a.DisplayAs(cmd, report.ModeText).Data()
 			}
 			return a.printLikeHelm(cmd, a.Settings.Namespace(), to, func(out *bytes.Buffer) error { return show(cmd, out, args[0]) })
@@ -72,7 +80,7 @@ func (a *app) getRelease(cmd *cobra.Command, name string) (*rel1.Release, error)
 
 func (a *app) newGetAll() *cobra.Command {
 	template := ""
-	cmd := a.newGetPart("all", "print values, manifest, hooks and notes", false, func(cmd *cobra.Command, out *bytes.Buffer, name string) error {
+	cmd := a.newGetPart("all", "print values, manifest, hooks and notes", forPeople, func(cmd *cobra.Command, out *bytes.Buffer, name string) error {
 		r, err := a.getRelease(cmd, name)
 		switch {
 		case err != nil:
@@ -87,7 +95,7 @@ func (a *app) newGetAll() *cobra.Command {
 }
 
 func (a *app) newGetMetadata() *cobra.Command {
-	cmd := a.newGetPart("metadata", "print name, namespace, chart and status", false, func(cmd *cobra.Command, out *bytes.Buffer, name string) error {
+	cmd := a.newGetPart("metadata", "print name, namespace, chart and status", forPeople, func(cmd *cobra.Command, out *bytes.Buffer, name string) error {
 		get := action.NewGetMetadata(a.Helm)
 		get.Version = revisionFlag(cmd)
 		m, err := get.Run(name)
@@ -102,7 +110,7 @@ func (a *app) newGetMetadata() *cobra.Command {
 
 func (a *app) newGetValues() *cobra.Command {
 	get := action.NewGetValues(a.Helm)
-	cmd := a.newGetPart("values", "print the values", true, func(cmd *cobra.Command, out *bytes.Buffer, name string) error {
+	cmd := a.newGetPart("values", "print the values", forPrograms, func(cmd *cobra.Command, out *bytes.Buffer, name string) error {
 		get.Version = revisionFlag(cmd)
 		values, err := get.Run(name)
 		if err != nil {

@@ -17,8 +17,8 @@ import (
 	"lockstep/ui/likehelm"
 )
 
-// Commands that Helm also has print exactly what helm prints, because scripts rely on it. Tests
-// compare their flags and output with helm's.
+// Commands that Helm also has print exactly what Helm prints, because scripts rely on it. Tests
+// compare their flags and output with Helm's.
 
 // likeHelm returns the output of show, which uses Helm's actions. If show fails, it returns the
 // output so far.
@@ -30,7 +30,7 @@ func (a *app) likeHelm(cmd *cobra.Command, namespace string, show func(*bytes.Bu
 		out = new(bytes.Buffer)
 		defer func() {
 			if p := recover(); p != nil { // Helm panics on a damaged record
-				err = fmt.Errorf("helm cannot read a damaged release record (%v); lockstep watch RELEASE names it", p)
+				err = fmt.Errorf("a release record is damaged, so Helm cannot read it (%v); find it with: lockstep watch RELEASE", p)
 			}
 		}()
 		if err := a.ConnectHelm(namespace); err != nil {
@@ -85,7 +85,7 @@ func helmFormat(cmd *cobra.Command) output.Format {
 
 func (a *app) addRevision(cmd *cobra.Command) {
 	cmd.Flags().Int("revision", 0, "revision to show (default latest)")
-	_ = cmd.RegisterFlagCompletionFunc("revision", a.CompleteRevisions) // defined above
+	_ = cmd.RegisterFlagCompletionFunc("revision", a.CompleteRevisions) // fails only if the flag is not defined
 }
 
 func revisionFlag(cmd *cobra.Command) int {

@@ -51,7 +51,7 @@ lockstep status -f helmfile.yaml`,
 	command.AddOutput(cmd, output.Formats()...)
 	f := cmd.Flags()
 	f.Bool("show-resources", false, "no effect: resources are always shown")
-	_ = f.MarkHidden("show-resources") // defined above
+	_ = f.MarkHidden("show-resources") // fails only if the flag is not defined
 	return cmd
 }
 
@@ -138,9 +138,9 @@ func ReadOnce(ctx context.Context, view *kube.View, consumers ...report.Consumer
 	go func() {
 		select {
 		case <-view.Seen():
-			explained, done := context.WithTimeout(ctx, diagnoseTimeout)
-			view.Explain(explained)
-			done()
+			diagnoseCtx, stop := context.WithTimeout(ctx, diagnoseTimeout)
+			view.Explain(diagnoseCtx)
+			stop()
 			cancel()
 		case <-ctx.Done():
 		}
@@ -153,7 +153,7 @@ func ReadOnce(ctx context.Context, view *kube.View, consumers ...report.Consumer
 	case <-view.Seen():
 		return state, nil
 	default:
-		return nil, fmt.Errorf("could not read all resources within %s; check that the cluster is reachable and the release still exists", readTimeout)
+		return nil, fmt.Errorf("could not read all resources within %s; try again, or use lockstep watch, which has no time limit", readTimeout)
 	}
 }
 

@@ -73,7 +73,7 @@ func (a *app) watchRun(cmd *cobra.Command, name string, once bool) (done bool, e
 		return op.Release == name && op.Namespace == a.Settings.Namespace() && runs.ClientFor(a.App, op) != nil
 	})
 	if err != nil || len(live) == 0 {
-		return false, nil // watch the release itself
+		return false, nil // an unreadable socket must not prevent watching the release
 	}
 	for _, r := range live {
 		defer r.Close()

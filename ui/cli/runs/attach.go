@@ -17,8 +17,8 @@ import (
 )
 
 const attachLong = `Attach to a live run of another process on this machine, or of a Job in the cluster. In a terminal you get the run's own
-screen and can control it; quitting it does not affect the run. Otherwise lockstep prints the run's events from the start. Without RELEASE, attach
-joins the only live run.
+screen and can control it; quitting it does not affect the run. Otherwise lockstep prints the run's events from the
+start. Without RELEASE, attach joins the only live run.
 
 Live runs listen on sockets in lockstep/live under $XDG_STATE_HOME (or ~/.local/state), readable only by their user.
 Programs can use them: a socket sends the events of "lockstep help events", an empty line once it has caught up, and
@@ -68,7 +68,7 @@ func Attach(a *command.App, cmd *cobra.Command, r *remote.Run, onScreen bool) er
 	s := r.Now(context.Background())
 	switch {
 	case s.Ended.IsZero() && r.Lost():
-		return lostError(r.Err(), d)
+		return lostError(d, r.Err())
 	case s.Ended.IsZero():
 		d.Note("the run continues; attach again: lockstep attach " + r.Operation.Release)
 		return nil
@@ -76,7 +76,8 @@ func Attach(a *command.App, cmd *cobra.Command, r *remote.Run, onScreen bool) er
 	return command.OperationError(cmd, s, nil, onScreen)
 }
 
-// ShowLive shows a live run on the screen, then prints its state. With a nil send it is read-only.
+// ShowLive shows a live run on the screen, then prints its state. If send is nil, the screen is
+// read-only.
 func ShowLive(a *command.App, cmd *cobra.Command, r *remote.Run, send func(event.Command)) error {
 	o := board.Options{Source: r.Feed().Reader(), Command: send, Attached: true, Inspector: screen.Disconnected{ChangeSource: r}}
 	defer screen.Open(a, cmd, &o)()
@@ -155,7 +156,7 @@ func liveInspector(ctx context.Context, client *kube.Client, r *remote.Run) boar
 
 // lostError returns the error of attach if the events ended before the run. It has the exit code of
 // the run if that is known.
-func lostError(err error, d report.Display) error {
+func lostError(d report.Display, err error) error {
 	var known interface{ ExitCode() int }
 	switch {
 	case !errors.As(err, &known):

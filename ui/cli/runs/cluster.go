@@ -12,11 +12,13 @@ import (
 	"github.com/spf13/cobra"
 	corev1 "k8s.io/api/core/v1"
 
+	"lockstep/engine/text"
 	"lockstep/kube"
 	"lockstep/ui/remote"
 	"lockstep/ui/report"
 )
 
+// listClusterRuns prints the runs in the cluster.
 func (a *app) listClusterRuns(cmd *cobra.Command, allNamespaces bool) error {
 	namespace := a.Settings.Namespace()
 	if allNamespaces {
@@ -63,12 +65,17 @@ func (a *app) connectClusterRun(cmd *cobra.Command, name string) (*remote.Run, e
 		return nil, fmt.Errorf("%w; could not search the cluster: %w", notFound, err)
 	}
 	isLive := func(r kube.ClusterRun) bool { return !r.Ended() }
-	found = slices.DeleteFunc(found, func(r kube.ClusterRun) bool { return name != "" && r.Release != name || name == "" && !isLive(r) })
+	found = slices.DeleteFunc(found, func(r kube.ClusterRun) bool {
+		if name == "" {
+			return !isLive(r)
+		}
+		return r.Release != name
+	})
 	switch live := slices.IndexFunc(found, isLive); {
 	case len(found) == 0:
 		return nil, fmt.Errorf("%w or in namespace %s of the cluster; list earlier runs with: lockstep runs", notFound, a.Settings.Namespace())
 	case name == "" && len(found) > 1:
-		return nil, fmt.Errorf("several live runs in namespace %s; name the release", a.Settings.Namespace())
+		return nil, fmt.Errorf("%s in namespace %s; name the release of one", text.Count(len(found), "live run"), a.Settings.Namespace())
 	case live >= 0:
 		found = found[live:]
 	}
@@ -83,7 +90,7 @@ func (a *app) connectClusterRun(cmd *cobra.Command, name string) (*remote.Run, e
 const (
 	// causeDelay is how long a pod must wait for the same cause before it is reported.
 	causeDelay = 2 * time.Second
-	// waitGap is the time without a waiting pod after which causes are reported again.
+	// waitGap is how long no pod must wait before the same cause is reported again.
 	waitGap = 5 * time.Second
 )
 
@@ -108,8 +115,8 @@ func (w *podWait) message(cause string, now time.Time) string {
 	return "waiting for the Job's pod: " + cause
 }
 
-// ConnectJob connects to a run in the cluster once its pod runs. Until then note gets the causes
-// of the delay. Later causes, such as a drained node, become warnings of the run.
+// ConnectJob connects to a run in the cluster as soon as its pod runs. Until then it calls note with the
+// causes of the delay. Later causes, such as a drained node, become warnings of the run.
 func ConnectJob(ctx context.Context, client *kube.Client, job *kube.ClusterRun, note func(string)) (*remote.Run, error) {
 	var started atomic.Pointer[remote.Run]
 	var wait podWait
@@ -133,8 +140,8 @@ func ConnectJob(ctx context.Context, client *kube.Client, job *kube.ClusterRun, 
 	return run, err
 }
 
-// clusterRecord reads the record of a run in the cluster, up to now, from its log. name is that
-// of its Job or its release. notFound says that there is no such record on this machine.
+// clusterRecord reads the record of a run in the cluster from its log, up to the last event. name is
+// the name of its Job or its release. notFound is the error that this machine has no such record.
 func (a *app) clusterRecord(ctx context.Context, name string, notFound error) (*report.Record, error) {
 	_, found, err := a.clusterRuns(ctx, a.Settings.Namespace())
 	if err != nil {

@@ -44,9 +44,8 @@ edit is refused if no object changes, if the chart fails to render, if its order
 16 MiB.
 
 GROUP is a name that "lockstep dag" prints, CHART:GROUP, or any unambiguous suffix of one; CHART:~ means resources
-without a group.
-break and disable also accept a pattern, "*:schema", or the kind of a resource in the group, kind=Job. "lockstep help
-attach" explains how runs are found.
+without a group. break and disable also accept a pattern, "*:schema", or the kind of a resource in the group, kind=Job.
+"lockstep help attach" explains how runs are found.
 
 Exit codes: 0 accepted, 1 refused, 2 no such run, or the run has ended.`
 
@@ -143,11 +142,11 @@ func (a *app) editedValues(c event.Command, opts values.Options) (string, error)
 	case err != nil:
 		return "", err
 	case c.Name != event.Edit && len(vals) > 0:
-		return "", errors.New("only edit takes values")
+		return "", errors.New("only ctl edit takes values")
 	case c.Name != event.Edit:
 		return "", nil
 	case len(vals) == 0:
-		return "", errors.New("ctl edit needs values: -f or --set")
+		return "", errors.New("ctl edit needs values; pass -f or --set")
 	}
 	return kube.YAML(vals)
 }
@@ -162,7 +161,7 @@ func parseCtl(args []string) (none event.Command, _ error) {
 	}
 	switch c := ctlCommands[i]; {
 	case c.group == noGroup && len(args) > 1:
-		return none, fmt.Errorf("ctl %s takes no group", c.word)
+		return none, fmt.Errorf("ctl %s takes no group (got %q)", c.word, args[1])
 	case c.group == requiredGroup && len(args) < 2:
 		return none, fmt.Errorf("ctl %s needs a group, for example shop/db:schema", c.word)
 	default:

@@ -13,7 +13,7 @@ import (
 	"lockstep/ui/report"
 )
 
-// LiveDir returns the directory with the sockets of live runs, next to the records.
+// LiveDir returns the directory with the sockets of live runs, beside the records.
 func LiveDir() (string, error) {
 	runs, err := report.RunDir()
 	return filepath.Join(filepath.Dir(runs), "live"), err
@@ -67,7 +67,7 @@ func (a *app) connectRun(cmd *cobra.Command, name string) (*remote.Run, error) {
 		names = append(names, r.String())
 		r.Close()
 	}
-	return nil, fmt.Errorf("several live runs; name one, with -n and --kube-context if needed: %s", strings.Join(names, "; "))
+	return nil, fmt.Errorf("several live runs match; name one of these releases, with -n and --kube-context if necessary: %s", strings.Join(names, "; "))
 }
 
 // completeLive completes the names of releases with a live run.

@@ -19,7 +19,7 @@ type recorded struct {
 	at     func() int // number of events replayed so far
 }
 
-// Patterns for the lines of a diagnosis.
+// These patterns recognise the lines of a diagnosis.
 var (
 	eventLine = regexp.MustCompile(`^\d\d:\d\d:\d\d `)
 	podLine   = regexp.MustCompile(`^(pod |and \d+ more pods)`)
@@ -29,26 +29,26 @@ var (
 	logHeader = regexp.MustCompile(`^last lines of pod (\S+), container (\S+):$`)
 )
 
-func (l recorded) Events(_ context.Context, o plan.Object) ([]string, error) {
-	return l.lines(o, eventLine, "events"), nil
+func (r recorded) Events(_ context.Context, o plan.Object) ([]string, error) {
+	return r.lines(o, eventLine, "events"), nil
 }
 
-func (l recorded) Pods(_ context.Context, o plan.Object) (pods []board.Pod, err error) {
-	for _, line := range l.record.Diagnosis(o, l.at()) {
+func (r recorded) Pods(_ context.Context, o plan.Object) (pods []board.Pod, err error) {
+	for _, line := range r.record.Diagnosis(o, r.at()) {
 		if m := podCause.FindStringSubmatch(line); m != nil {
 			pods = append(pods, board.Pod{Name: m[1], Why: m[2]})
 		}
 	}
 	if len(pods) == 0 {
-		return nil, board.Nothing(strings.Join(l.lines(o, podLine, "pods"), "; "))
+		return nil, board.Nothing(strings.Join(r.lines(o, podLine, "pods"), "; "))
 	}
 	return pods, nil
 }
 
 // Logs passes the log lines quoted in a diagnosis to follow. The logs of hooks are events.
-func (l recorded) Logs(_ context.Context, o plan.Object, follow func(board.LogLine)) error {
+func (r recorded) Logs(_ context.Context, o plan.Object, follow func(board.LogLine)) error {
 	var from board.LogSource
-	for _, line := range l.lines(o, logLine, "logs") {
+	for _, line := range r.lines(o, logLine, "logs") {
 		if m := logHeader.FindStringSubmatch(line); m != nil {
 			from = board.LogSource{Pod: m[1], Container: m[2]}
 			continue
@@ -65,8 +65,8 @@ var recordedActions = map[event.Change]board.Action{
 }
 
 // Change returns what the run did to an object. Records have no field diffs.
-func (l recorded) Change(_ context.Context, it board.Item) (board.Change, error) {
-	g := l.record.State.Find(it.Phase, it.Group)
+func (r recorded) Change(_ context.Context, it board.Item) (board.Change, error) {
+	g := r.record.State.Find(it.Phase, it.Group)
 	if g == nil || g.Find(it.Object) == nil {
 		return board.Change{}, board.Nothing("the record has no action for it")
 	}
@@ -82,21 +82,21 @@ func (l recorded) Change(_ context.Context, it board.Item) (board.Change, error)
 	return c, nil
 }
 
-func (l recorded) Sent(_ context.Context, it board.Item) (string, error) {
-	if text := l.record.Manifest(it.Object, l.at()); text != "" {
+func (r recorded) Sent(_ context.Context, it board.Item) (string, error) {
+	if text := r.record.Manifest(it.Object, r.at()); text != "" {
 		return text, nil
 	}
 	return "", board.Nothing("the record has no manifest of it")
 }
 
-func (l recorded) Live(context.Context, plan.Object) (string, error) {
+func (r recorded) Live(context.Context, plan.Object) (string, error) {
 	return "", board.Nothing("the record has only the sent manifest, not the live object")
 }
 
-// lines returns the lines about an object that match a pattern. If none does, it returns all
-// lines after a line that says so.
-func (l recorded) lines(o plan.Object, pattern *regexp.Regexp, name string) []string {
-	all := l.record.Diagnosis(o, l.at())
+// lines returns the lines about an object that match a pattern. If none does, it returns a line that
+// says so, followed by all lines.
+func (r recorded) lines(o plan.Object, pattern *regexp.Regexp, name string) []string {
+	all := r.record.Diagnosis(o, r.at())
 	if len(all) == 0 {
 		return []string{"no " + name + " recorded at this point"}
 	}

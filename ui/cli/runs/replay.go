@@ -82,8 +82,8 @@ func (a *app) replay(cmd *cobra.Command, args []string, flags *replayFlags) erro
 	} else {
 		report.Replay(r.Events, d.Operation(report.Options{}))
 	}
-	if cut := r.Incomplete(); cut != "" {
-		d.Warn(cut)
+	if problem := r.Incomplete(); problem != "" {
+		d.Warn(problem)
 	}
 	return nil
 }

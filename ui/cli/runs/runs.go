@@ -129,7 +129,7 @@ func (a *app) newRunsRm() *cobra.Command {
 		Use: "rm {RUN… | --all | --older-than AGE}", Short: "remove records of runs", Long: runsRmLong,
 		Example: `lockstep runs rm 20261120-120411-shop
 lockstep runs rm --older-than 30d`,
-		Args: command.Args(0, 1<<10), ValidArgsFunction: completeRecords(1 << 10),
+		Args: command.Args(0, -1), ValidArgsFunction: completeRecords(-1),
 		RunE: func(cmd *cobra.Command, args []string) error {
 			switch {
 			case len(args) > 0 && all:
@@ -149,7 +149,7 @@ lockstep runs rm --older-than 30d`,
 	f := cmd.Flags()
 	f.BoolVar(&all, "all", false, "remove all records")
 	f.StringVar(&age, "older-than", "", "remove records older than this: 36h, 30d")
-	_ = cmd.RegisterFlagCompletionFunc("older-than", cobra.NoFileCompletions) // defined above
+	_ = cmd.RegisterFlagCompletionFunc("older-than", cobra.NoFileCompletions) // fails only if the flag is not defined
 	cmd.MarkFlagsMutuallyExclusive("all", "older-than")
 	return cmd
 }
@@ -171,8 +171,8 @@ func parseAge(s string) (time.Duration, error) {
 	return d, nil
 }
 
-// listRuns returns the recorded runs of this machine, and the directory of their records. Live
-// runs are marked as running.
+// listRuns returns the recorded runs of this machine, and the directory of their records. It marks live
+// runs as running.
 func listRuns() (dir string, runs report.RunList, err error) {
 	if dir, err = report.RunDir(); err != nil {
 		return "", nil, err
@@ -243,7 +243,7 @@ func (a *app) removeRuns(cmd *cobra.Command, names []string, match func(report.R
 	removed := 0
 	d := a.Display(cmd)
 	for _, name := range report.Runs(dir) {
-		run := byName[name] // zero for an empty file, which counts as infinitely old
+		run := byName[name] // zero for an empty file: older than any age
 		switch {
 		case len(names) > 0 && !named[name], len(names) == 0 && !match(run):
 			continue
@@ -259,11 +259,12 @@ func (a *app) removeRuns(cmd *cobra.Command, names []string, match func(report.R
 	return d.Lines(text.Count(removed, "record") + " removed")
 }
 
-// completeRecords completes up to limit arguments with the names of records.
-func completeRecords(limit int) command.Completion {
+// completeRecords completes up to max arguments with the names of records. A negative max means any
+// number.
+func completeRecords(max int) command.Completion {
 	return func(_ *cobra.Command, args []string, _ string) ([]string, cobra.ShellCompDirective) {
 		dir, err := report.RunDir()
-		if err != nil || len(args) >= limit {
+		if err != nil || max >= 0 && len(args) >= max {
 			return nil, cobra.ShellCompDirectiveNoFileComp
 		}
 		var names []string

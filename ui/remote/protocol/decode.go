@@ -18,7 +18,7 @@ func checkLength(length int) error {
 	if length < MaxRequest {
 		return nil
 	}
-	return fmt.Errorf("the command has %.1f MiB; the limit is %d MiB: pass fewer values, or start an upgrade with them", float64(length)/(1<<20), MaxRequest>>20)
+	return fmt.Errorf("the command has %.1f MiB; the limit is %d MiB; pass fewer values, or start an upgrade with them", float64(length)/(1<<20), MaxRequest>>20)
 }
 
 // RequestError is the error of an invalid line. Later lines can still be read.
@@ -43,22 +43,23 @@ func (d *Decoder) Next() (Request, error) {
 	if err := checkLength(length); err != nil {
 		return Request{}, &RequestError{error: err}
 	}
-	var o Request
-	err = json.Unmarshal(line, &o)
+	var r Request
+	err = json.Unmarshal(line, &r)
 	switch {
 	case err != nil:
-		err = fmt.Errorf("a message must be a JSON object on one line: %w", err)
-	case o.Version > Version || o.Version < 0:
-		err = fmt.Errorf("the message uses protocol version %d, but the run knows only versions up to %d: use the same lockstep as the run", o.Version, Version)
-	case o.Name == "" && o.Type == "":
-		err = errors.New("the message contains neither a command nor a query")
+		err = fmt.Errorf("a request must be a JSON object on one line: %w", err)
+	case r.Version > Version || r.Version < 0:
+		err = fmt.Errorf("the request uses protocol version %d, but the run knows only versions up to %d; use the same version of lockstep as the run", r.Version, Version)
+	case r.Name == "" && r.Type == "":
+		err = errors.New("the request contains neither a command nor a query")
 	default:
-		return o, nil
+		return r, nil
 	}
-	return Request{}, &RequestError{o, err}
+	return Request{}, &RequestError{r, err}
 }
 
-// readLine reads a line without its line end. It drops a line that is too long; length is still right.
+// readLine reads a line without its line end. If the line is longer than MaxRequest, it is dropped, but
+// length is still correct.
 func (d *Decoder) readLine() (line []byte, length int, err error) {
 	for {
 		part, err := d.r.ReadSlice('\n')

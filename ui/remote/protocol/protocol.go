@@ -1,9 +1,9 @@
 // Package protocol defines the messages between a run and its clients (R47). Only ui/remote imports
 // it. The central types are Request and Reply.
 //
-// A run writes its events as -o json prints them, an empty line after all past events, and
-// Replies. A client writes one Request per line: a Command or a Query. Version is the version of
-// requests. New fields do not need a new version, because unknown fields are ignored.
+// A run writes one event per line, as -o json prints them, an empty line after all past events, and
+// Replies. A client writes one Request per line, which is a Command or a Query. New fields do not need
+// a new Version, because unknown fields are ignored.
 package protocol
 
 import (
@@ -55,12 +55,12 @@ type Query struct {
 type QueryType string
 
 const (
-	QueryChange     QueryType = "change" // what the run changes in the object
-	QuerySent       QueryType = "sent"   // the object as the run sends it, as YAML
-	QueryValues     QueryType = "values" // the values of the run for the user to edit, not masked
+	QueryChange     QueryType = "change" // the change of the object
+	QuerySent       QueryType = "sent"   // the object as the run sends it to the API server, as YAML
+	QueryValues     QueryType = "values" // the values of the run for editing, not masked
 	QueryUserValues QueryType = "given"  // the edited values without chart defaults, not masked
-	QueryEdit       QueryType = "edit"   // what a revision with the edited values would change
-	QueryReload     QueryType = "render" // what a revision with the reloaded chart would change
+	QueryEdit       QueryType = "edit"   // prepares a revision with the edited values
+	QueryReload     QueryType = "render" // prepares a revision with the chart, loaded again
 )
 
 // Reply answers a query, or says why a request was not accepted. Only the client that sent the
@@ -77,7 +77,7 @@ type Reply struct {
 	Error   string `json:"error,omitempty"`
 }
 
-// Change is what a run changes in an object.
+// Change is the change of an object.
 type Change struct {
 	Action   string  `json:"action"`
 	Message  string  `json:"message,omitempty"`
@@ -112,20 +112,20 @@ func CommandRequest(c event.Command) Request {
 }
 
 // EventCommand returns the command for the engine.
-func (o Request) EventCommand() event.Command {
-	return event.Command{Name: o.Name, Phase: o.Phase, Group: o.Group, Reason: o.Reason, KnowsRollback: o.KnowsRollback, ID: o.ID, Values: o.Values, Edit: o.Edit}
+func (r Request) EventCommand() event.Command {
+	return event.Command{Name: r.Name, Phase: r.Phase, Group: r.Group, Reason: r.Reason, KnowsRollback: r.KnowsRollback, ID: r.ID, Values: r.Values, Edit: r.Edit}
 }
 
 // Encode returns the line of a request, or an error if it is too long.
-func (o Request) Encode() ([]byte, error) {
-	line, err := json.Marshal(o)
+func (r Request) Encode() ([]byte, error) {
+	line, err := json.Marshal(r)
 	if err != nil {
-		return nil, fmt.Errorf("encode the message: %w", err)
+		return nil, fmt.Errorf("encode the request: %w", err)
 	}
 	return append(line, '\n'), checkLength(len(line))
 }
 
-// replyPrefix is the start of a line that is not an event.
+// replyPrefix is the start of the line of a reply.
 var replyPrefix = []byte(`{"reply":`)
 
 type replyLine struct {

@@ -30,15 +30,15 @@ type StackLoader struct {
 	charts map[string]func() (*kube.Chart, error)
 }
 
-// NewStackLoader returns a StackLoader. set are arguments of --set for all releases. skipDeps
-// does not download the missing dependencies of local charts.
+// NewStackLoader returns a StackLoader. set are arguments of --set for all releases. With skipDeps,
+// missing dependencies of local charts are not downloaded.
 func NewStackLoader(a *App, file *kube.Helmfile, s *helmcli.EnvSettings, set []string, skipDeps bool) (*StackLoader, error) {
 	limits, err := RenderLimits()
 	if err != nil {
 		return nil, err
 	}
 	if _, err := kube.MergeValues(values.Options{Values: set}, s); err != nil {
-		return nil, err // an invalid --set, which no release is to blame for
+		return nil, err // the error about an invalid --set names no release
 	}
 	reg, err := (&ChartFlags{}).Registry(s)
 	if err != nil {
@@ -91,13 +91,13 @@ func (l *StackLoader) chart(ctx context.Context, rel kube.HelmfileRelease) (*kub
 // Source returns the reference of a release's chart and the flags for loading it.
 func (l *StackLoader) Source(rel kube.HelmfileRelease) (ref string, flags *ChartFlags) {
 	flags = &ChartFlags{ChartPathOptions: action.ChartPathOptions{Version: rel.Version, Verify: rel.Verify}, Devel: rel.Devel}
-	ref = l.locate(rel.Chart, flags)
+	ref = l.resolve(rel.Chart, flags)
 	flags.DependencyUpdate = !l.skipDeps && !rel.SkipDeps && IsDir(ref)
 	return ref, flags
 }
 
-// locate replaces the name of a repository in the helmfile with its URL.
-func (l *StackLoader) locate(chart string, flags *ChartFlags) string {
+// resolve replaces the name of a repository in the helmfile with its URL, and sets the flags for it.
+func (l *StackLoader) resolve(chart string, flags *ChartFlags) string {
 	name, path, found := strings.Cut(chart, "/")
 	if !found || strings.Contains(chart, "://") {
 		return chart

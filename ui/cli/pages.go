@@ -13,6 +13,16 @@ import (
 	"lockstep/ui/report"
 )
 
+// newPage returns a help page. Cobra calls a command that cannot be run a help topic.
+func (a *app) newPage(name, title, text string) *cobra.Command {
+	page := &cobra.Command{Use: name, Short: title, GroupID: "pages"}
+	page.SetHelpFunc(func(c *cobra.Command, _ []string) { _ = a.printPage(c, text) }) // stdout may be closed
+	return page
+}
+
+func isPage(cmd *cobra.Command) bool { return cmd.GroupID == "pages" }
+
+// newRules returns the page of rules, which takes their numbers as arguments.
 func (a *app) newRules() *cobra.Command {
 	return &cobra.Command{
 		Use: "rules [R12 …]", Short: "the rules that messages cite, as in (R12)", GroupID: "pages",
@@ -41,6 +51,7 @@ func (a *app) newRules() *cobra.Command {
 	}
 }
 
+// printPage prints Markdown, wrapped at the width of the terminal.
 func (a *app) printPage(cmd *cobra.Command, markdown string) error {
 	width := 0
 	if command.IsTerminal(os.Stdout) {
@@ -49,6 +60,7 @@ func (a *app) printPage(cmd *cobra.Command, markdown string) error {
 	return report.Markdown(cmd.OutOrStdout(), markdown, a.Style(os.Stdout), width)
 }
 
+// newEvents returns the page about events, which has their JSON schema as a second page.
 func (a *app) newEvents() *cobra.Command {
 	return &cobra.Command{
 		Use: "events [schema]", Short: "the JSON events of -o json, and their schema", GroupID: "pages",

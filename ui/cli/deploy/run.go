@@ -23,8 +23,8 @@ import (
 	"lockstep/ui/report"
 )
 
-// runOperation runs an operation on the screen or as lines until it ends. It returns the operation
-// to run next if the user restarted it, else nil.
+// runOperation runs an operation on the screen or as lines until it ends. If the user restarts it, it
+// returns the operation to run next.
 func (a *app) runOperation(cmd *cobra.Command, client *kube.Client, op *kube.Operation, spec operationSpec) (*operationSpec, error) {
 	var restart atomic.Pointer[operationSpec]
 	changes := screen.Changes(op)
@@ -62,9 +62,9 @@ type displayedRun struct {
 	runOptions
 	op      command.Operation
 	info    event.Operation
-	clients []*kube.Client      // one of them if this process runs in the cluster
-	changes screen.ChangeSource // may be nil, like editor
-	editor  remote.Editor
+	clients []*kube.Client      // those of its clusters
+	changes screen.ChangeSource // may be nil
+	editor  remote.Editor       // may be nil
 	hide    func(string) string // hides secret values
 	// manifests is for report.RunLog.KeepManifests; nil for none.
 	manifests func(edits int) iter.Seq2[plan.Object, string]
@@ -90,14 +90,14 @@ func (a *app) runDisplayed(cmd *cobra.Command, r displayedRun) error {
 	}
 	defer server.Close()
 	for _, client := range r.clients {
-		if in := client.Requests(cmd.Context()); in != nil {
+		if in := client.Requests(cmd.Context()); in != nil { // this process runs in a Job
 			go remote.ServeRequests(cmd.Context(), in, cmd.OutOrStdout(), r.op.Command, r.changes, r.editor)
 		}
 	}
 	if server.Server != nil {
 		opts.Steer = runs.CtlCommand(r.info)
 	}
-	hangup := &hangupTimer{op: r.op, timeout: r.common.Timeout, rollback: r.rollbackOnSignal, attached: server.clients}
+	hangup := &hangupTimer{op: r.op, timeout: r.common.Timeout, rollback: r.rollbackOnSignal, clients: server.clients}
 	policy := command.SignalPolicy{Rollback: r.rollbackOnSignal, Hangup: r.hangup, Outcome: r.abortOutcome, Unattended: hangup.start}
 	var notices *report.Notices
 	if !r.screen {

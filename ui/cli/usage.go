@@ -1,0 +1,99 @@
+package cli
+
+import (
+	"errors"
+	"fmt"
+	"regexp"
+	"strings"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+
+	"lockstep/engine/plan"
+	"lockstep/ui/cli/command"
+)
+
+// explainUsage adds to an error in the arguments args what to do next. It returns other errors
+// unchanged.
+func explainUsage(root *cobra.Command, args []string, err error) error {
+	cmd, _, _ := root.Find(args) // the root command if there is no such command
+	allFlags := root.Name() + " help" + strings.TrimPrefix(cmd.CommandPath(), root.Name())
+	if cmd == root {
+		allFlags += " flags"
+	}
+	if unknown, ok := errors.AsType[*pflag.NotExistError](err); ok {
+		if flag := similarFlag(cmd, unknown); flag != "" {
+			return fmt.Errorf("%w; did you mean --%s?", err, flag)
+		}
+		return fmt.Errorf("%w; list all flags with: %s", err, allFlags)
+	}
+	if invalid, ok := errors.AsType[*pflag.InvalidValueError](err); ok {
+		return fmt.Errorf("%w; for details: %s", explainValue(invalid), allFlags)
+	}
+	if missing, ok := errors.AsType[*pflag.ValueRequiredError](err); ok {
+		return fmt.Errorf("--%s needs a value; for details: %s", missing.GetFlag().Name, allFlags)
+	}
+	if text, similar, ok := strings.Cut(err.Error(), "\n\nDid you mean this?\n"); ok {
+		return fmt.Errorf("%s; did you mean %s?", text, strings.Join(strings.Fields(similar), " or "))
+	}
+	if given := exclusiveFlags.FindStringSubmatch(err.Error()); given != nil {
+		flags := strings.Fields(given[1])
+		err = command.UsageError(fmt.Sprintf("--%s cannot be combined with --%s", flags[0], strings.Join(flags[1:], " or --")))
+	}
+	if isUsageError(err) {
+		return fmt.Errorf(`%w; try "%s --help"`, err, cmd.CommandPath())
+	}
+	return err
+}
+
+// isUsageError reports whether an error is about the arguments. Cobra has no type for its own.
+func isUsageError(err error) bool {
+	_, ok := errors.AsType[command.UsageError](err)
+	return ok || strings.HasPrefix(err.Error(), "unknown command ") || strings.HasPrefix(err.Error(), "bad flag syntax: ")
+}
+
+// exclusiveFlags matches cobra's error about flags that exclude each other. $1 lists those given.
+var exclusiveFlags = regexp.MustCompile(`^if any flags in the group \[.*\] are set none of the others can be; \[(.*)\] were all set$`)
+
+// valueErrors maps the errors of Go's parsers to explanations. FLAG stands for the flag.
+var valueErrors = []struct {
+	pattern     *regexp.Regexp
+	explanation string
+}{
+	{regexp.MustCompile(`^time: missing unit in duration "(.*)"$`), "add a unit, for example FLAG ${1}s"},
+	{regexp.MustCompile(`^time: .*`), "must be a duration, for example FLAG 30s"},
+	{regexp.MustCompile(`^strconv\.ParseBool: .*`), "must be true or false"},
+	{regexp.MustCompile(`^strconv\.ParseInt: .*`), "must be a whole number"},
+	{regexp.MustCompile(`^strconv\.ParseFloat: .*`), "must be a number"},
+}
+
+// explainValue returns the error about an invalid value of a flag.
+func explainValue(invalid *pflag.InvalidValueError) error {
+	flag, why := "--"+invalid.GetFlag().Name, invalid.Unwrap().Error()
+	for _, e := range valueErrors {
+		why = e.pattern.ReplaceAllString(why, e.explanation)
+	}
+	return fmt.Errorf("invalid %s %q: %s", flag, invalid.GetValue(), strings.ReplaceAll(why, "FLAG", flag))
+}
+
+// similarFlag returns the name of a listed flag of cmd that is similar to an unknown one, or "".
+func similarFlag(cmd *cobra.Command, unknown *pflag.NotExistError) string {
+	var names []string
+	cmd.Flags().VisitAll(func(f *pflag.Flag) {
+		if !f.Hidden {
+			names = append(names, f.Name)
+		}
+	})
+	return similarName(unknown.GetSpecifiedName(), names)
+}
+
+// similarName returns the name that is most similar to a word, or "" if none is.
+func similarName(word string, names []string) (similar string) {
+	least := (len(word) + 3) / 3 // up to a third of the letters may differ
+	for _, name := range names {
+		if d := plan.EditDistance(word, name); d < least {
+			similar, least = name, d
+		}
+	}
+	return similar
+}
