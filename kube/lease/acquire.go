@@ -18,7 +18,7 @@ type Params struct {
 	Namespace, Release, Operation string
 	// CheckRecords checks that the release records are as this run left them. It is called when the Lease
 	// alone cannot prove that nobody else changed the release. It returns a *LostError if somebody did, and
-	// another error if that is unknown. A nil function means unchanged.
+	// another error if it cannot tell. If it is nil, the records are not checked.
 	CheckRecords func(context.Context) error
 	// OnForbidden, if set, is called each time the run finds that it can no longer use Leases and
 	// continues without them.
@@ -43,13 +43,14 @@ type Lease struct {
 }
 
 // Acquire locks a release; found is the State that Look returned. It returns a *LockedError if another run holds the
-// lock. If the returned State is Unavailable, the *Lease is nil and the run continues without a lock.
+// lock. If the returned State is Unavailable, the *Lease is nil and the caller runs without a lock.
 //
 // Rule R51: one run at a time; a second one is refused, and a dead one replaced
 func Acquire(ctx context.Context, c Client, params Params, found State, opts Options) (*Lease, State, error) {
 	l := &Lease{
 		client: c, params: params, self: newHolder(params.Operation), duration: opts.duration(),
-		renewNow: make(chan struct{}, 1), lost: make(chan struct{}), stopped: make(chan struct{}), latest: latestObservation{changed: make(chan struct{})},
+		renewNow: make(chan struct{}, 1), lost: make(chan struct{}), stopped: make(chan struct{}),
+		latest: latestObservation{changed: make(chan struct{})},
 	}
 	l.lockFile = acquireLockFile(opts.LockDir, l.self.RunID)
 	found, err := l.take(ctx, found, opts)
@@ -66,7 +67,7 @@ func Acquire(ctx context.Context, c Client, params Params, found State, opts Opt
 	return l, State{}, nil
 }
 
-// take creates the Lease, or takes over that of a dead run. It tries until this run or another one has it.
+// take creates the Lease, or takes over a dead run's. It tries until this run or another one has it.
 func (l *Lease) take(ctx context.Context, found State, opts Options) (State, error) {
 	for {
 		switch found.Status {
@@ -126,7 +127,7 @@ func (l *Lease) write(ctx context.Context, previous *coordinationv1.Lease) (*coo
 	return l.client.Create(ctx, object, metav1.CreateOptions{})
 }
 
-// setHeld records that the Lease is ours, as a request sent at that time has shown.
+// setHeld records that the Lease is ours, as shown by a request made at the time sent.
 func (l *Lease) setHeld(object *coordinationv1.Lease, sent time.Time) {
 	l.object = object
 	l.latest.set(observation{condition: held, at: sent})

@@ -37,8 +37,8 @@ func newHolder(operation string) Holder {
 	return h
 }
 
-// acquireLockFile creates and locks the lock file of a run. It returns nil if that fails; then
-// other runs wait for the Lease to expire if this run is killed.
+// acquireLockFile creates and locks the lock file of a run. It returns nil if that fails. If this run is then killed,
+// other runs have to wait for its Lease to expire.
 func acquireLockFile(dir, runID string) *flock.Flock {
 	if dir == "" || os.MkdirAll(dir, 0o700) != nil {
 		return nil
@@ -63,7 +63,7 @@ func releaseLockFile(f *flock.Flock, remove bool) {
 	_ = f.Close()
 }
 
-// dead reports whether a holder is dead. That is known if it ran on this machine and its lock file exists.
+// dead reports whether a holder is dead. It is known only if the holder ran on this machine and its lock file exists.
 func (o Options) dead(h Holder) (dead, known bool) {
 	host, err := os.Hostname()
 	if o.LockDir == "" || err != nil || host != h.Host || !safeRunID.MatchString(h.RunID) {
@@ -72,8 +72,8 @@ func (o Options) dead(h Holder) (dead, known bool) {
 	return lockFileFree(filepath.Join(o.LockDir, h.RunID+lockFileSuffix))
 }
 
-// lockFileFree reports whether nobody has locked an existing lock file. Several processes may
-// ask at once, so it tries a shared lock.
+// lockFileFree reports whether nobody has locked an existing lock file. It tries a shared lock, because several
+// processes may ask at once.
 func lockFileFree(path string) (free, known bool) {
 	f := flock.New(path, flock.SetFlag(os.O_RDONLY)) // not created if it is missing
 	free, err := f.TryRLock()

@@ -18,19 +18,19 @@ func (l *Lease) Err() error {
 }
 
 // Guard returns nil if the run may write: it holds the lock, or continues without it. While that is unknown, for
-// example after an outage or a suspension, Guard requests a renewal and waits for it. It returns an error if the lock
-// is lost or released, or ctx ends; if ctx has already ended it does not wait.
+// example after an outage or a suspension, Guard requests a renewal and waits for it. It returns an error once the lock
+// is lost or released, or if ctx ends while it waits.
 //
 // Rule R51a: a run that may have lost its release writes nothing
 func (l *Lease) Guard(ctx context.Context) error {
-	for stopped := false; ; {
+	for {
 		o, changed := l.latest.get()
-		switch c := o.conditionAt(time.Now(), l.duration); {
-		case c == lost:
-			return o.lost
-		case c != unknown:
+		switch o.conditionAt(time.Now(), l.duration) {
+		case held, forbidden, namespaceGone:
 			return nil
-		case stopped:
+		case lost:
+			return o.lost
+		case released:
 			return fmt.Errorf("this run already released its lock on release %s in namespace %s", l.params.Release, l.params.Namespace)
 		}
 		select {
@@ -39,8 +39,6 @@ func (l *Lease) Guard(ctx context.Context) error {
 		}
 		select {
 		case <-changed:
-		case <-l.stopped:
-			stopped = true
 		case <-ctx.Done():
 			return context.Cause(ctx)
 		}

@@ -19,16 +19,16 @@ import (
 	"k8s.io/utils/ptr"
 )
 
-// Client accesses the Leases in the release's namespace. Give it its own rate limiter and a context
-// that outlives the operation, or renewals may starve.
+// Client accesses the Leases in the release's namespace. It must work until the Lease is released, and needs its own
+// rate limiter, so that other requests do not delay renewals.
 type Client = v1.LeaseInterface
 
 // Options configure how Leases are held and read. The zero value is ready to use.
 type Options struct {
 	// LockDir is the directory of this machine's lock files, "" for none. It is created if it is missing.
 	LockDir string
-	// Duration is how long a Lease is valid after a renewal, in whole seconds; 0 means
-	// 15 s. It is renewed every third of that.
+	// Duration is how long a Lease is valid after a renewal, rounded to whole seconds (at least 1 s); 0 means 15 s.
+	// A Lease is renewed three times per Duration.
 	Duration time.Duration
 	// OnWait, if set, is called with a message when Look has to wait.
 	OnWait func(message string)
@@ -58,7 +58,7 @@ type Holder struct {
 	Since time.Time `json:"since,omitzero"`
 }
 
-// String returns the operation, the user, the machine and the start time.
+// String describes the run: "upgrade by ann on box (process 7) since 2026-01-02 03:04:05 UTC".
 func (h Holder) String() string {
 	s := h.User
 	if h.Host != "" {
@@ -84,7 +84,8 @@ func (h Holder) identity() string {
 // holderKey is the annotation with the holder as JSON.
 const holderKey = "lockstep/holder"
 
-// holderOf returns the holder of a Lease. Leases of other programs lack the annotation.
+// holderOf returns the holder of a Lease. A Lease of another program lacks the annotation, so only HolderIdentity
+// describes its holder.
 func holderOf(l *coordinationv1.Lease) Holder {
 	identity := ptr.Deref(l.Spec.HolderIdentity, "")
 	var h Holder

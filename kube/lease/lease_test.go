@@ -281,6 +281,38 @@ func TestGuardFailsAfterTakeover(t *testing.T) { // R51
 	})
 }
 
+// TestGuardFailsAfterRelease: no write starts after Release, even if it waited for a renewal (R51a).
+func TestGuardFailsAfterRelease(t *testing.T) {
+	const want = "already released its lock"
+	t.Run("at once", func(t *testing.T) {
+		synctest.Test(t, func(t *testing.T) {
+			l := acquire(t, newStore(), upgrade, Options{})
+			release(t, l)
+			if err := l.Guard(t.Context()); err == nil || !strings.Contains(err.Error(), want) {
+				t.Errorf("Guard after Release: got %v, want %q", err, want)
+			}
+			if err := l.Err(); err != nil {
+				t.Errorf("Err after Release: %v", err)
+			}
+		})
+	})
+	t.Run("while waiting", func(t *testing.T) {
+		synctest.Test(t, func(t *testing.T) {
+			s := newStore()
+			l := acquire(t, s, upgrade, Options{})
+			s.setUnreachable(true)
+			time.Sleep(20 * time.Second)
+			guarded := make(chan error)
+			go func() { guarded <- l.Guard(t.Context()) }()
+			synctest.Wait()
+			go func() { _ = l.Release(canceledContext(t)) }()
+			if err := <-guarded; err == nil || !strings.Contains(err.Error(), want) {
+				t.Errorf("Guard during Release: got %v, want %q", err, want)
+			}
+		})
+	})
+}
+
 func TestLeaseDeletedByHand(t *testing.T) { // R51
 	synctest.Test(t, func(t *testing.T) {
 		s := newStore()

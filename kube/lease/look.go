@@ -65,21 +65,21 @@ const pollInterval = time.Second
 
 // observer decides whether the holder of one Lease is alive.
 //
-// The holder is dead once the Lease has stayed unchanged for its full duration on the observer's monotonic clock.
-// Every renewal changes resourceVersion, so the last renewal was sent before the first read, and by then the holder's
-// own Guard blocks its writes. Clocks of two machines are never compared. The takeover itself is conditional on
-// resourceVersion. Time spent suspended does not count, which only delays the takeover.
+// The holder counts as dead once the Lease has stayed unchanged for its full duration, by the monotonic clock of this
+// machine. Each renewal changes the resourceVersion, so the holder sent its last renewal before the first read here. Its
+// Guard allows no writes once the duration has passed since then. Clocks of two machines are never compared. A takeover
+// fails if the resourceVersion has changed since.
 //
-// An outage may also have kept the holder from renewing, so one gap between reads counts for at most
-// a quarter of the duration (but at least 2*pollInterval). With slow reads, five are enough.
+// An outage may have kept the holder from renewing too. So the time between two reads counts as at most a quarter of
+// the duration, or 2*pollInterval if that is longer. Five slow reads are therefore enough to decide.
 type observer struct {
 	client Client
 	name   string
 	opts   Options
 
-	first   *coordinationv1.Lease // as first read
-	last    time.Time             // when it was last read unchanged
-	counted time.Duration         // how long it counts as unchanged
+	first   *coordinationv1.Lease // the first version read
+	last    time.Time             // time of the last read
+	counted time.Duration         // how long the Lease counts as unchanged
 }
 
 func (o *observer) look(ctx context.Context) (State, error) {
@@ -104,7 +104,8 @@ func (o *observer) look(ctx context.Context) (State, error) {
 	}
 }
 
-// judge decides whether the holder of a Lease that was read at that time is alive, if that is known.
+// judge decides whether the holder of a Lease that was read at the time now is alive. known is false if another read is
+// needed.
 func (o *observer) judge(l *coordinationv1.Lease, now time.Time) (s State, known bool) {
 	h := holderOf(l)
 	live, dead := State{Status: Live, Holder: h}, State{Status: Dead, Holder: h, lease: l}
@@ -119,7 +120,7 @@ func (o *observer) judge(l *coordinationv1.Lease, now time.Time) (s State, known
 	if o.first == nil {
 		o.first, o.last = l, now
 		if o.opts.OnWait != nil {
-			o.opts.OnWait(fmt.Sprintf("locked by another run: %s; waiting about %s for it to renew its lock", h, durationOf(l)))
+			o.opts.OnWait(fmt.Sprintf("locked by another run: %s; waiting up to about %s to see whether it is still running", h, durationOf(l)))
 		}
 		return State{}, false
 	}

@@ -19,6 +19,8 @@ const (
 	unknown
 	// lost: another run took the lock or changed the release, or may have.
 	lost
+	// released: Release was called.
+	released
 )
 
 // observation is the condition of a run's own Lease at one time.
@@ -32,7 +34,7 @@ type observation struct {
 // start as soon as it exists again.
 const namespaceGoneGrace = 3 * time.Second
 
-// conditionAt returns the condition at a later time: observations expire.
+// conditionAt returns the condition at a later time. Observations expire.
 func (o observation) conditionAt(now time.Time, duration time.Duration) condition {
 	switch o.condition {
 	case held, forbidden:
@@ -53,7 +55,7 @@ func within(since, now time.Time, d time.Duration) bool {
 	return now.Sub(since) < d && now.Round(0).Sub(since.Round(0)) < d
 }
 
-// latestObservation is shared by the renewals and the writes that wait for them.
+// latestObservation is the latest observation. renewLoop sets it, and Guard waits for it to change.
 type latestObservation struct {
 	mu      sync.Mutex
 	value   observation

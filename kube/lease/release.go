@@ -10,11 +10,14 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// Release stops the renewals and deletes the Lease, unless it is another run's. If that
-// keeps failing until ctx ends, the Lease expires.
+// Release stops the renewals and deletes the Lease, unless it is another run's. If the deletion keeps failing until ctx
+// ends, the Lease expires. From then on Guard returns an error.
 func (l *Lease) Release(ctx context.Context) error {
 	l.stop()
 	<-l.stopped
+	if l.latest.lastCondition() != lost {
+		l.latest.set(observation{condition: released})
+	}
 	err := l.deleteOwn(ctx)
 	releaseLockFile(l.lockFile, err == nil)
 	if err != nil {
@@ -26,8 +29,7 @@ func (l *Lease) Release(ctx context.Context) error {
 // deleteTimeout limits one attempt to delete the Lease, because a request may hang.
 const deleteTimeout = 1500 * time.Millisecond
 
-// deleteOwn deletes the Lease if it is ours. It retries until ctx ends, but
-// gives up at once if Leases are unavailable.
+// deleteOwn deletes the Lease if it is ours. It retries until ctx ends, unless Leases are unavailable.
 func (l *Lease) deleteOwn(ctx context.Context) error {
 	for {
 		switch done, err := l.tryDelete(ctx); {

@@ -39,8 +39,7 @@ func (l *Lease) renewLoop(ctx context.Context) {
 	}
 }
 
-// renew renews the Lease once, or finds out what happened to it. It is called
-// again after an error.
+// renew renews the Lease once, or finds out what happened to it. After an error, the caller tries again.
 func (l *Lease) renew(ctx context.Context) error {
 	if l.latest.lastCondition() == namespaceGone {
 		return l.recreate(ctx)
@@ -83,8 +82,8 @@ func (l *Lease) reread(ctx context.Context) error {
 	return l.confirmHeld(ctx, current, at)
 }
 
-// confirmHeld records that the Lease is ours, as a request sent at that time has shown. If there was a time without
-// it, the release records must show that no other run changed the release meanwhile.
+// confirmHeld records that the Lease is ours, as shown by a request made at the time sent. If this run may have been
+// without its Lease before, it first checks that no other run has changed the release records.
 func (l *Lease) confirmHeld(ctx context.Context, object *coordinationv1.Lease, sent time.Time) error {
 	l.object = object
 	if l.latest.lastCondition() != held {
@@ -111,8 +110,8 @@ func (l *Lease) checkRecords(ctx context.Context) error {
 	return err
 }
 
-// continueWithoutRights continues without rights on Leases, as long as the release
-// records are as this run left them and no other run is seen to hold the Lease.
+// continueWithoutRights lets the run continue without rights on Leases, as long as the release records are as this run
+// left them and, if the Lease can be read, no other run holds it.
 func (l *Lease) continueWithoutRights(ctx context.Context, why error) error {
 	sent := time.Now()
 	if current, err := l.client.Get(ctx, Name(l.params.Release), metav1.GetOptions{}); err == nil && !l.ours(current) {
@@ -133,13 +132,14 @@ func (l *Lease) continueWithoutRights(ctx context.Context, why error) error {
 	return nil
 }
 
-// recreate creates the Lease again after it was deleted, alone or with its namespace.
-// Writes wait until it exists and the release records have shown that no other run
-// changed the release meanwhile. If the Lease had already expired, it is lost instead.
+// recreate creates the Lease again after somebody deleted it or its namespace. If only the Lease was deleted, writes
+// wait until it exists again and the release records are checked. While there is no namespace, they do not wait, because
+// no other run can hold a Lease in it. If the last renewal was too long ago, another run may have had the Lease, so it
+// is lost.
 func (l *Lease) recreate(ctx context.Context) error {
 	o, _ := l.latest.get()
 	if o.condition != namespaceGone && !within(o.at, time.Now(), l.duration) {
-		l.loseBecause("its lock was not renewed in time and was deleted; another run may have changed the release")
+		l.loseBecause("it was not renewed in time and was deleted; another run may have changed the release")
 		return nil
 	}
 	if o.condition != namespaceGone {

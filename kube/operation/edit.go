@@ -73,7 +73,7 @@ func (op *Operation) Edit(ctx context.Context, values map[string]any, c *charts.
 	up.BreakOn = nil
 	up.OnStep = nil
 	up.Common.Lease.OnWait = nil
-	up.EditedRun = running.progress()
+	up.RunInProgress = running.progress()
 	edited, err := PrepareUpgrade(ctx, op.client, up)
 	if err != nil {
 		op.mask.AddValues(up.Values)
@@ -261,7 +261,7 @@ func (r *runner) prepareNext(a *attempt, edit *Edit, finalizeErr error) (*Operat
 		return nil, finalizeErr
 	}
 	op, up := r.op, edit.opts
-	up.EditedRun = op.progress()
+	up.RunInProgress = op.progress()
 	edited, err := PrepareUpgrade(r.engine.RequestContext(), op.client, up)
 	if err != nil {
 		return nil, err

@@ -148,7 +148,7 @@ func (op *Operation) Phases() []event.Phase { return op.prepared.Phases }
 func (op *Operation) Warnings() []plan.Warning { return op.Mask().Warnings(op.prepared.Warnings) }
 
 // Refused returns the conflicts of an operation that is only planned. Run would fail on them.
-func (op *Operation) Refused() []plan.Warning { return op.Mask().Warnings(op.prepared.Refused) }
+func (op *Operation) Conflicts() []plan.Warning { return op.Mask().Warnings(op.prepared.Conflicts) }
 
 // Preview returns the release as it would be stored.
 func (op *Operation) Preview() *rel1.Release { return op.prepared.Target.Release }

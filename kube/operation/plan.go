@@ -72,7 +72,7 @@ func (p planInput) plan(s *preflight.Session, info event.Operation) (*preflight.
 	return &preflight.Prepared{
 		Common: s.Common, Info: info, Target: p.target, Old: p.old, Apply: apply, Remove: remove, Leftovers: leftovers, Hooks: p.hooks,
 		Phases:   slices.Concat(p.prelude, pre, main, post),
-		Warnings: uniqueWarnings(warnings), Refused: p.conflicts, DeferredAPIs: p.deferredAPIs, Basis: p.state.basis(s, info.Revision),
+		Warnings: uniqueWarnings(warnings), Conflicts: p.conflicts, DeferredAPIs: p.deferredAPIs, Basis: p.state.basis(s, info.Revision),
 	}, nil
 }
 
@@ -115,7 +115,7 @@ func (p planInput) planRevision(s *preflight.Session, info event.Operation, tree
 		return nil, nil, err
 	}
 	prepared.Warnings = uniqueWarnings(append(prepared.Warnings, kindWarnings...))
-	prepared.Refused = append(prepared.Refused, kindConflicts...)
+	prepared.Conflicts = append(prepared.Conflicts, kindConflicts...)
 	return prepared, incoming, nil
 }
 

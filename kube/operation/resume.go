@@ -41,7 +41,7 @@ func loadRelease(s *preflight.Session) (state *releaseState, found bool, err err
 		if !m.Ours && m.Revision != revs.Last.Version {
 			continue // Helm ignores it too
 		}
-		if !s.Common.EditedRun.Created(m.Revision) {
+		if !s.Common.RunInProgress.Created(m.Revision) {
 			if err := state.checkMark(s, m); err != nil {
 				return nil, false, err
 			}
@@ -106,7 +106,7 @@ func killedBeforeUnlock(s *preflight.Session, operation string) bool {
 // before it was killed.
 func completedByJob(s *preflight.Session) bool {
 	c := s.Common
-	if c.Job == "" || c.PlanOnly || c.EditedRun != nil {
+	if c.Job == "" || c.PlanOnly || c.RunInProgress != nil {
 		return false
 	}
 	last, found, err := release.Last(s.Releases(), c.Release)

@@ -48,7 +48,7 @@ func (s *Session) checkCluster(p *Prepared, incoming Incoming) error {
 	each(len(checks), func(i int) { found[i] = checks[i]() })
 	for _, f := range found {
 		p.Warnings = append(p.Warnings, f.warnings...)
-		p.Refused = append(p.Refused, f.refused...)
+		p.Conflicts = append(p.Conflicts, f.refused...)
 	}
 	if s.Context.Err() != nil { // the checks may have failed because of it
 		return fmt.Errorf("check the cluster: %w", context.Cause(s.Context))

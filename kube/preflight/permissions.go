@@ -68,7 +68,7 @@ func (in *Incoming) presences() map[plan.Object]permissions.Presence {
 }
 
 // checkPermissions checks that the user has the permissions for the plan. Missing ones are added to
-// p.Refused or, with PlanOnly, to p.Warnings. If the user may not use Leases, p.Lease is Unavailable.
+// p.Conflicts or, with PlanOnly, to p.Warnings. If the user may not use Leases, p.Lease is Unavailable.
 func (s *Session) checkPermissions(p *Prepared, incoming *Incoming) error {
 	all, err := s.permissionsFor(p, incoming)
 	if err != nil {
@@ -98,7 +98,7 @@ func (s *Session) checkPermissions(p *Prepared, incoming *Incoming) error {
 	if p.Common.PlanOnly { // another user may run the operation
 		p.Warnings = append(p.Warnings, w)
 	} else {
-		p.Refused = append(p.Refused, w)
+		p.Conflicts = append(p.Conflicts, w)
 	}
 	return nil
 }

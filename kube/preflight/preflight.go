@@ -46,7 +46,7 @@ type Common struct {
 	HoldOnFailure     bool
 	RollbackOnFailure bool
 	NoHooks           bool
-	PlanOnly          bool // do not check the lock, and return conflicts in Prepared.Refused instead of an error
+	PlanOnly          bool // do not check the lock, and return conflicts in Prepared.Conflicts instead of an error
 	// SkipPreflight skips the checks that send extra requests: permissions, references, quotas
 	// and so on.
 	SkipPreflight bool
@@ -66,8 +66,8 @@ type Common struct {
 	// the release is in a helmfile.
 	Provided *Provided
 
-	// EditedRun is the run that this operation edits (R46), or nil.
-	EditedRun *RunProgress
+	// RunInProgress is what the edited run already has, nil unless this is an edit (R46).
+	RunInProgress *RunProgress
 
 	// OnStep, if set, is called with a description of each slow step of the preparation.
 	OnStep func(step string)
@@ -80,7 +80,7 @@ type Common struct {
 	reader *documents.Reader
 }
 
-// RunProgress is the progress of a run that is being edited.
+// RunProgress is what a run that is being edited already has.
 type RunProgress struct {
 	HoldsLease bool // the run holds the release's Lease
 	Revision   int  // created by the run and marked failed once it continues; 0 for none
@@ -188,8 +188,8 @@ type Prepared struct {
 	Breakpoints []string
 	// Warnings are the findings that do not prevent the operation.
 	Warnings []plan.Warning
-	// Refused are the conflicts that prevent the operation. After Check it is empty unless PlanOnly is set.
-	Refused []plan.Warning
+	// Conflicts prevent the operation. After Check there are none, unless PlanOnly is set.
+	Conflicts []plan.Warning
 	// DeferredAPIs are aggregated APIs that are not served yet, because the target itself provides them.
 	DeferredAPIs []schema.GroupVersion
 	Basis
@@ -292,7 +292,7 @@ func OpenIfUnlocked(ctx context.Context, c *connect.Client, common Common) (*Ses
 	}
 	common.ReportStep("reading release " + common.Release + " in the cluster")
 	s, err := Open(ctx, c, common)
-	if err != nil || common.PlanOnly || common.EditedRun != nil && common.EditedRun.HoldsLease {
+	if err != nil || common.PlanOnly || common.RunInProgress != nil && common.RunInProgress.HoldsLease {
 		return s, err
 	}
 	if s.Lease, err = lease.Look(ctx, s.Client.Leases(common.Namespace), common.Release, common.Lease); err != nil {
@@ -374,7 +374,7 @@ func (s *Session) Check(prepared *Prepared, incoming *Incoming) (*Prepared, erro
 	if p.Common.PlanOnly {
 		return p, nil
 	}
-	if len(p.Refused) > 0 {
+	if len(p.Conflicts) > 0 {
 		return nil, p.refusal()
 	}
 	if p.Lease.Status == lease.Unavailable {

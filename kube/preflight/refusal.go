@@ -65,7 +65,7 @@ func (r *Refusal) Error() string {
 }
 
 func (p *Prepared) refusal() error {
-	return &Refusal{Operation: p.Info.Name, Conflicts: p.Refused, Warnings: p.Warnings}
+	return &Refusal{Operation: p.Info.Name, Conflicts: p.Conflicts, Warnings: p.Warnings}
 }
 
 // Refuse returns a *Refusal for an operation whose user may not read the release. It names all
@@ -75,7 +75,7 @@ func (s *Session) Refuse(p *Prepared, incoming *Incoming, readErr error) error {
 	if err := s.checkPermissions(p, incoming); err != nil {
 		return err
 	}
-	if len(p.Refused) == 0 {
+	if len(p.Conflicts) == 0 {
 		return readErr
 	}
 	return p.refusal()

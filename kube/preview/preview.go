@@ -112,7 +112,7 @@ func Changes(ctx context.Context, c *connect.Client, p *preflight.Prepared) ([]C
 			return nil, err
 		}
 	}
-	markRefused(p.Refused, changes)
+	markRefused(p.Conflicts, changes)
 	return changes, nil
 }
 

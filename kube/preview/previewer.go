@@ -76,7 +76,7 @@ func (v *Previewer) Change(ctx context.Context, u event.Unit, kind event.PhaseKi
 		return c, err
 	}
 	changes := []Change{c}
-	markRefused(v.prepared.Refused, changes)
+	markRefused(v.prepared.Conflicts, changes)
 	return changes[0], nil
 }
 

@@ -85,8 +85,8 @@ func (a *app) dryRunLines() executor {
 
 // refusal returns the error about an operation that the cluster would refuse, or nil.
 func refusal(op *kube.Operation) error {
-	if refused := op.Refused(); len(refused) > 0 {
-		return &kube.Refusal{Operation: op.Info().Name, Conflicts: refused}
+	if conflicts := op.Conflicts(); len(conflicts) > 0 {
+		return &kube.Refusal{Operation: op.Info().Name, Conflicts: conflicts}
 	}
 	return nil
 }

@@ -108,7 +108,7 @@ func planOf(ctx context.Context, op *kube.Operation) (*report.Plan, error) {
 	}
 	return &report.Plan{
 		Operation: op.Info(), Changes: reportChanges(changes), Phases: op.Phases(),
-		Warnings: op.Warnings(), Errors: op.Refused(),
+		Warnings: op.Warnings(), Errors: op.Conflicts(),
 	}, nil
 }
 
@@ -133,6 +133,6 @@ func (a *app) planOnScreen(cmd *cobra.Command, spec operationSpec) error {
 			Title:     fmt.Sprintf("plan %s %s", op.Info().Name, op.Info().Release),
 			Inspector: screen.NewInspector(screen.Changes(op), client.Diagnoser(), op.Mask()), Kubectl: client.KubectlFlags(),
 		}
-		return screen.ShowPlan(a.App, cmd, o, op.Phases(), append(op.Warnings(), op.Refused()...))
+		return screen.ShowPlan(a.App, cmd, o, op.Phases(), append(op.Warnings(), op.Conflicts()...))
 	})
 }
