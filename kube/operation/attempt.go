@@ -31,17 +31,16 @@ type runner struct {
 	stopWatching func() // ends runWatcher
 }
 
-// spec holds the parameters of an attempt.
+// spec has the parameters of an attempt.
 type spec struct {
 	prefix string // "" or event.RollbackPrefix
-	// prepared is the plan. The phases of a rollback are planned when it runs.
+	// prepared is the plan. The plan of a rollback has no phases: they are planned while it runs.
 	prepared        *preflight.Prepared
 	uninstalling    bool
-	deletionTimeout time.Duration // for one object, 0 for none
+	deletionTimeout time.Duration // for one object, 0 for no limit
 }
 
-// attempt is one run of a Helm action: that of the operation or of its rollback. The engine
-// cancels its requests.
+// attempt is one run of a Helm action: the operation or its rollback. The engine can cancel its requests.
 type attempt struct {
 	*runner
 	spec           spec
@@ -49,8 +48,8 @@ type attempt struct {
 	session        cluster.Session
 	client         *helmclient.Client
 	driver         *release.Driver
-	preludeStarted bool // a phase of the prelude was started
-	// crdsApplied is set if applying crds/ may have changed the kinds that the cluster serves.
+	preludeStarted bool // a phase of the prelude has started
+	// crdsApplied is set if applying crds/ may have changed which kinds the cluster serves.
 	crdsApplied bool
 }
 
@@ -119,8 +118,8 @@ func (r *runner) newDriver(spec spec, helm *connect.Helm, client *helmclient.Cli
 	})
 }
 
-// runOperation runs the operation, without its rollback, and returns the status in its record.
-// The attempt is nil if it never started.
+// runOperation runs the operation, without its rollback, and returns the status in the release record. The attempt is
+// nil if it never started.
 func (r *runner) runOperation(t task) (a *attempt, status string, err error) {
 	if a, err = r.newAttempt(t.spec); err != nil {
 		return nil, "", err
@@ -135,7 +134,7 @@ func (r *runner) runOperation(t task) (a *attempt, status string, err error) {
 	return a, status, err
 }
 
-// runAction runs Helm's action, confirms the release record and returns the status in it.
+// runAction runs Helm's action, makes sure that the release record is final, and returns the status in it.
 func (a *attempt) runAction(t task, operation string) (rel *rel1.Release, status string, err error) {
 	if rel, err = t.do(a); err == nil {
 		status, err = a.confirmRecord(operation)
@@ -144,8 +143,8 @@ func (a *attempt) runAction(t task, operation string) (rel *rel1.Release, status
 	return rel, status, err
 }
 
-// warnOfTerminating warns about removed objects that are still being deleted at the end of
-// an operation that does not wait for them (R30).
+// warnOfTerminating warns about removed objects that are still being deleted when the operation ends. Only an
+// uninstall waits for them (R30).
 func (a *attempt) warnOfTerminating() {
 	if a.spec.uninstalling {
 		return
@@ -162,8 +161,7 @@ func (a *attempt) warnOfTerminating() {
 	}
 }
 
-// notYetGone returns the deleted objects that still existed at their last event, in the
-// order of deletion.
+// notYetGone returns the removed objects that still existed at their last event, in the order of deletion.
 func notYetGone(events []event.Event) (objects []plan.Object) {
 	terminating := map[plan.Object]bool{}
 	for _, e := range events {
@@ -196,8 +194,8 @@ func warnOnce(publish func(event.Event), known []plan.Warning) func(plan.Warning
 	}
 }
 
-// withContext returns the attempt's storage and session with requests bound to ctx, because
-// the engine may have cancelled the attempt's own.
+// withContext returns the attempt's storage and session with requests that end with ctx, because the engine may have
+// cancelled the attempt's own.
 func (a *attempt) withContext(ctx context.Context) (*helmstorage.Storage, cluster.Session, error) {
 	ps, err := a.op.newSession(ctx, &a.op.writes)
 	if err != nil {
@@ -209,7 +207,7 @@ func (a *attempt) withContext(ctx context.Context) (*helmstorage.Storage, cluste
 	return helmstorage.Init(a.driver.WithInner(ps.Releases().Driver)), session, nil
 }
 
-// newSession returns a session whose requests the engine cancels.
+// newSession returns a session whose requests the engine can cancel.
 func (r *runner) newSession() (*preflight.Session, error) {
 	return r.op.newSession(r.engine.RequestContext(), &r.op.writes)
 }
@@ -228,7 +226,7 @@ func buildRevision(b *manifest.Builder, rel *rel1.Release) (helmkube.ResourceLis
 	return list, nil
 }
 
-// readRevision returns a revision with its objects, lists among them expanded.
+// readRevision returns a revision with its objects. Lists among them are expanded.
 func readRevision(ctx context.Context, b *manifest.Builder, rel *rel1.Release) (preflight.OldRevision, helmkube.ResourceList, []plan.Warning, error) {
 	list, err := buildRevision(b, rel)
 	if err != nil {

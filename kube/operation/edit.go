@@ -27,12 +27,12 @@ import (
 // has been written.
 type Edit struct {
 	operation *Operation // creates the edited revision
-	opts      Upgrade    // the options of operation
+	opts      Upgrade    // of operation, to prepare it again
 	replaced  *Operation
 }
 
-// CheckEditable returns an error if the operation applies nothing and so cannot be edited. Others
-// can be edited while they are paused or held.
+// CheckEditable returns an error if the operation has no chart and values to edit. Other operations can be edited while
+// they are paused or held.
 func (op *Operation) CheckEditable() error {
 	if op.editOptions == nil {
 		return fmt.Errorf("nothing to edit: %s takes neither values nor a chart", op.prepared.Info.Name)
@@ -54,8 +54,8 @@ func (op *Operation) Values(all bool) (map[string]any, error) {
 	return values, nil
 }
 
-// Edit renders and plans another revision of the running operation with other values
-// and, unless c is nil, another chart. An error changes nothing.
+// Edit prepares another revision of the running operation, with other values and, unless c is nil, another chart. An
+// error changes nothing.
 func (op *Operation) Edit(ctx context.Context, values map[string]any, c *charts.Chart) (*Edit, error) {
 	if err := op.CheckEditable(); err != nil {
 		return nil, err
@@ -82,8 +82,7 @@ func (op *Operation) Edit(ctx context.Context, values map[string]any, c *charts.
 	return &Edit{operation: edited, opts: up, replaced: running}, nil
 }
 
-// remoteEdit handles an edit from another process, whose values are merged over those of the
-// run. It publishes a refusal if the edit is invalid.
+// remoteEdit handles an edit command from another process. It publishes a refusal if the edit is invalid.
 func (op *Operation) remoteEdit(eng *run.Engine, c event.Command) {
 	edit, err := op.editWithOverrides(eng.RequestContext(), c.Values)
 	if err != nil {
@@ -96,8 +95,8 @@ func (op *Operation) remoteEdit(eng *run.Engine, c event.Command) {
 	eng.Command(c)
 }
 
-// editWithOverrides prepares an edit whose values, as YAML, are merged over those of the run.
-// It returns an error if the edit would only create another revision.
+// editWithOverrides prepares an edit that merges values, as YAML, over those of the run. It returns an error if the
+// edited revision would be the same.
 func (op *Operation) editWithOverrides(ctx context.Context, text string) (*Edit, error) {
 	if err := op.CheckEditable(); err != nil {
 		return nil, err
@@ -124,8 +123,7 @@ func (op *Operation) editWithOverrides(ctx context.Context, text string) (*Edit,
 	return edit, nil
 }
 
-// progress returns the Lease and the revision that the operation already has, for planning
-// its next revision.
+// progress returns what the run already has, for planning its next revision.
 func (op *Operation) progress() *preflight.RunProgress {
 	progress := &preflight.RunProgress{HoldsLease: op.holdsLease()}
 	op.mu.Lock()
@@ -136,8 +134,8 @@ func (op *Operation) progress() *preflight.RunProgress {
 	return progress
 }
 
-// Command returns the command to continue with the edited revision. Only the operation that
-// prepared the edit knows its id.
+// Command returns the command that makes the operation continue with the edited revision. No other operation knows the
+// edit's id.
 func (e *Edit) Command() event.Command {
 	e.replaced.mu.Lock()
 	defer e.replaced.mu.Unlock()
@@ -149,7 +147,7 @@ func (e *Edit) Command() event.Command {
 	return event.Command{Name: event.Edit, Edit: event.EditID(id)}
 }
 
-// Info names the operation that creates the edited revision.
+// Info describes the operation that creates the edited revision.
 func (e *Edit) Info() event.Operation { return e.operation.Info() }
 
 // Phases returns the phases of the edited revision, in order.
@@ -187,8 +185,8 @@ func (e *Edit) Changes() ([]preview.Change, error) {
 	return changes, nil
 }
 
-// Empty reports whether the edited revision applies the same objects in the same order as
-// the one that it would replace.
+// Empty reports whether the edited revision applies the same objects and crds/ in the same order as the revision that it
+// would replace.
 func (e *Edit) Empty() (bool, error) {
 	changes, err := e.Changes()
 	if err != nil || len(changes) > 0 || !reflect.DeepEqual(waitsByUnit(e.PhasesBefore()), waitsByUnit(e.Phases())) {
@@ -223,8 +221,8 @@ func (op *Operation) inPlanOrder(objects map[plan.Object]*unstructured.Unstructu
 	return out
 }
 
-// startEditedRevision finalizes the replaced revision and runs the edited one instead (R46). ended
-// is false if a command was accepted that overrides the edit (R48).
+// startEditedRevision makes the replaced revision final and runs the edited one to the end (R46). ended is false if a
+// command was accepted that overrides the edit (R48).
 func (r *runner) startEditedRevision(a *attempt, edit *Edit) (ended bool, cause error) {
 	op := r.op
 	var replaced finalState
@@ -245,7 +243,10 @@ func (r *runner) startEditedRevision(a *attempt, edit *Edit) (ended bool, cause 
 		op.mu.Unlock()
 		return false, nil
 	}
-	next, err := r.prepareNext(a, edit, replaced.err)
+	if replaced.err != nil {
+		return true, op.fail(r, a, fmt.Errorf("continue with the edited revision: %w", replaced.err))
+	}
+	next, err := r.prepareNext(a, edit)
 	if err != nil {
 		return true, op.fail(r, a, fmt.Errorf("continue with the edited revision: %w", err))
 	}
@@ -254,12 +255,9 @@ func (r *runner) startEditedRevision(a *attempt, edit *Edit) (ended bool, cause 
 	return true, next.runToEnd(&nextRunner)
 }
 
-// prepareNext prepares the edited revision again on the objects that the replaced one left,
-// and makes it the running revision. finalizeErr is why the replaced one is not final.
-func (r *runner) prepareNext(a *attempt, edit *Edit, finalizeErr error) (*Operation, error) {
-	if finalizeErr != nil {
-		return nil, finalizeErr
-	}
+// prepareNext prepares the edited revision again, because the replaced one has changed the cluster since, and makes it
+// the running revision.
+func (r *runner) prepareNext(a *attempt, edit *Edit) (*Operation, error) {
 	op, up := r.op, edit.opts
 	up.RunInProgress = op.progress()
 	edited, err := PrepareUpgrade(r.engine.RequestContext(), op.client, up)
@@ -267,7 +265,7 @@ func (r *runner) prepareNext(a *attempt, edit *Edit, finalizeErr error) (*Operat
 		return nil, err
 	}
 	next := &Operation{client: op.client, prepared: edited.prepared, tasks: edited.tasks, shared: op.shared}
-	next.Mask()
+	next.Mask() // adds its secret values to the shared mask
 	op.mu.Lock()
 	op.running = next
 	op.attempt = nil
@@ -284,8 +282,8 @@ func (r *runner) prepareNext(a *attempt, edit *Edit, finalizeErr error) (*Operat
 	return next, nil
 }
 
-// replacedMessage returns the message for replacing the revision of an operation. status is
-// the one in its record, "" if the revision was never created.
+// replacedMessage returns the message for replacing the revision of an operation. status is the status in its record, or
+// "" if it has none.
 func replacedMessage(replaced event.Operation, status string) string {
 	if status == "" || status == event.NoRelease {
 		return fmt.Sprintf("nothing was applied yet; revision %d starts over with the edit", replaced.Revision)
@@ -293,7 +291,7 @@ func replacedMessage(replaced event.Operation, status string) string {
 	return fmt.Sprintf("revision %d was edited and stays %s; the edited revision replaces it", replaced.Revision, status)
 }
 
-// editOf returns the edit that a command continues with, nil for other commands.
+// editOf returns the edit of a command, nil if it is not an edit.
 func (op *Operation) editOf(c *event.Command) *Edit {
 	op.mu.Lock()
 	defer op.mu.Unlock()

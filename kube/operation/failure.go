@@ -18,9 +18,9 @@ import (
 	"lockstep/kube/release"
 )
 
-// fail brings a failed or aborted operation to a final state (R34) and rolls it back if
-// asked to (R33, R43). The attempt is nil if it never started. It starts over if a command
-// that changes how the operation ends is accepted meanwhile (R48).
+// fail ends a failed or aborted operation: it makes the release final (R34), or rolls it back if asked to (R33, R43).
+// The attempt is nil if it never started. If a command that changes how the operation ends is accepted meanwhile, fail
+// starts over (R48).
 func (op *Operation) fail(r *runner, a *attempt, err error) error {
 	for {
 		if ended, cause := op.endFailed(r, a, err); ended {
@@ -29,8 +29,8 @@ func (op *Operation) fail(r *runner, a *attempt, err error) error {
 	}
 }
 
-// endFailed ends the operation according to the command that ends the run, if there is one, and
-// returns why it failed. ended is false if another command was accepted meanwhile.
+// endFailed ends the operation as the command that ends the run says, if there is one, and returns why it failed. ended is
+// false if another command was accepted meanwhile.
 func (op *Operation) endFailed(r *runner, a *attempt, err error) (ended bool, cause error) {
 	ending := op.engine.EndingCommand()
 	end := run.End{Status: event.Failed, Exit: event.ExitFailed, Cause: err.Error()} // the cause is used if no group failed
@@ -42,7 +42,7 @@ func (op *Operation) endFailed(r *runner, a *attempt, err error) (ended bool, ca
 	}
 	wrote, lost, edit := a != nil && op.wrote(a), op.lost(), op.editOf(ending)
 	switch {
-	case lost != nil && !wrote: // R51: the second run, which wrote nothing, is refused
+	case lost != nil && !wrote: // as if the lock had been held from the start
 		err = lost
 		end = run.End{Status: event.Aborted, Exit: event.ExitNothing, Outcome: event.NothingWritten}
 	case lost != nil:
@@ -72,8 +72,7 @@ func (op *Operation) endFailed(r *runner, a *attempt, err error) (ended bool, ca
 	return op.engine.Finish(end) == nil, err
 }
 
-// endWritten ends an operation that wrote to the cluster: it makes the release final, and rolls
-// it back if asked to.
+// endWritten ends a failed operation that wrote to the cluster.
 func (r *runner) endWritten(a *attempt, end run.End, ending *event.Command, err error) (ended bool, cause error) {
 	op := r.op
 	final, sweepErr := a.finalize(err)
@@ -106,8 +105,8 @@ func (op *Operation) createdRevision(a *attempt) bool {
 // wrote reports whether the operation wrote anything, or may have.
 func (op *Operation) wrote(a *attempt) bool { return a.driver.Written().Any || op.writes.Any() }
 
-// exitNothingDeployed returns the exit code of an operation that wrote nothing, except perhaps
-// the namespace: ExitNothing, unless a command aborted it, which scripts must be able to tell.
+// exitNothingDeployed returns the exit code of an operation that wrote nothing, except perhaps the namespace:
+// ExitNothing, unless a command aborted it. Scripts must be able to tell an abort.
 func exitNothingDeployed(exit int) int {
 	if exit == event.ExitAborted {
 		return exit
@@ -115,17 +114,14 @@ func exitNothingDeployed(exit int) int {
 	return event.ExitNothing
 }
 
-// finalState is the state of the release after a failed operation: the status in its record,
-// event.NoRelease if the release does not exist, or "" with an error if the status is
-// unknown or not final.
+// finalState is the state of the release after a failed operation: the status in its record, event.NoRelease if the
+// release does not exist, or an error if the status is unknown or not final.
 type finalState struct {
 	status string
 	err    error
 }
 
-// describe describes the state for the closing event. If the record could not be brought to a
-// final state, it says how to fix that (R34). revisionCreated is set if the operation
-// created a revision.
+// describe describes the state for the closing event, and how to fix it if it is not final (R34).
 func (s finalState) describe(operation string, revisionCreated bool) string {
 	switch {
 	case operation == "test":
@@ -150,8 +146,8 @@ func (s finalState) describe(operation string, revisionCreated bool) string {
 	return "the release is " + s.status
 }
 
-// cleanupFailure returns why --cleanup-on-fail could not delete new objects, "" if it did.
-// Helm returns only this error then, not the one that made the operation fail.
+// cleanupFailure returns why --cleanup-on-fail could not delete new objects, "" if it did. Helm then returns only this
+// error, not why the operation failed.
 func (a *attempt) cleanupFailure() string {
 	err := a.client.RemoveErr()
 	if err == nil || a.op.prepared.Info.Name == "uninstall" {
@@ -168,9 +164,8 @@ func errorText(err error) string {
 	return err.Error()
 }
 
-// ClosingTexts returns the texts of the closing event: the outcome and notes as one line, as a
-// message with the cause and as an outcome without it. In the message an abort comes before its
-// outcome, a failure after it.
+// ClosingTexts returns two texts for the closing event, each one line with the outcome and the notes: a message with the
+// cause, and an outcome without it. In the message, an abort comes before the outcome, a failure after it.
 func ClosingTexts(outcome string, cause error, notes ...string) (message, withoutCause string) {
 	notes = slices.DeleteFunc(notes, func(s string) bool { return s == "" })
 	withoutCause = strings.Join(append([]string{outcome}, notes...), "; ")
@@ -180,7 +175,7 @@ func ClosingTexts(outcome string, cause error, notes ...string) (message, withou
 	return outcome + ": " + cause.Error() + strings.TrimPrefix(withoutCause, outcome), withoutCause
 }
 
-// abortedError says in one phrase who aborted the operation, instead of how its parts ended.
+// abortedError says in one phrase who aborted the operation. The wrapped error says how its parts ended.
 type abortedError struct {
 	phrase string
 	error
@@ -189,7 +184,7 @@ type abortedError struct {
 func (a *abortedError) Error() string { return a.phrase }
 func (a *abortedError) Unwrap() error { return a.error }
 
-// Aborted returns the error of an operation that a command ended with err.
+// Aborted returns the error of an operation that failed with err because of a command.
 func Aborted(by *event.Command, err error) error {
 	phrase := abortedBy(by)
 	if stage := (*run.StageError)(nil); errors.As(err, &stage) && stage.Cancelled > 0 {
@@ -201,7 +196,7 @@ func Aborted(by *event.Command, err error) error {
 	return &abortedError{phrase, err}
 }
 
-// abortedBy says who aborted a run: "aborted by you".
+// abortedBy says who or what aborted a run: "aborted by you".
 func abortedBy(c *event.Command) string {
 	switch {
 	case c.Reason == "":
@@ -212,11 +207,11 @@ func abortedBy(c *event.Command) string {
 	return "aborted: " + c.Reason
 }
 
-// finalizeTime limits the attempts to write the final record after an abort or timeout.
+// finalizeTime limits the attempts to make the release record final.
 const finalizeTime = 20 * time.Second
 
-// finalContext returns a context for writing the release record after the groups. It ends
-// finalizeTime after the run starts to wind down, or at once if the Lease is lost.
+// finalContext returns a context for making the release record final. It ends finalizeTime after the engine stops
+// retrying requests, or at once if the Lease is lost.
 func (a *attempt) finalContext() (context.Context, context.CancelFunc) {
 	ctx, cancel := context.WithCancel(a.op.lock.ctx)
 	stop := context.AfterFunc(run.RetryContext(a.engine.RequestContext()), func() { time.AfterFunc(finalizeTime, cancel) })
@@ -226,9 +221,8 @@ func (a *attempt) finalContext() (context.Context, context.CancelFunc) {
 	}
 }
 
-// finalize marks a release that is still pending or uninstalling as failed (R34) and
-// deletes the object of an interrupted hook. It returns the state of the release, and
-// the error of that deletion.
+// finalize marks a release that is still pending or uninstalling as failed (R34) and deletes the object of an
+// interrupted hook. sweepErr is the error of that deletion.
 func (a *attempt) finalize(cause error) (final finalState, sweepErr error) {
 	if lost := a.op.lost(); lost != nil {
 		return finalState{err: lost}, nil
@@ -250,8 +244,8 @@ func (a *attempt) finalize(cause error) (final finalState, sweepErr error) {
 	return final, sweepErr
 }
 
-// confirmRecord makes sure that the record of a successful operation has its final status
-// (R34), and returns that status.
+// confirmRecord makes sure that the record of a successful operation has its final status (R34), and returns that
+// status.
 func (a *attempt) confirmRecord(operation string) (status string, err error) {
 	if lost := a.op.lost(); lost != nil {
 		return "", lost
@@ -271,7 +265,7 @@ func (a *attempt) confirmRecord(operation string) (status string, err error) {
 		return err
 	})
 	if err != nil {
-		return "", fmt.Errorf("everything is deployed, but the release record could not be written: %w", err)
+		return "", fmt.Errorf("the %s has finished, but the release record could not be written: %w", operation, err)
 	}
 	return status, nil
 }

@@ -1,7 +1,8 @@
-// Package operation plans and runs Helm's actions with wrapped versions of Helm's client and
-// storage. There is a file for each operation; prelude.go has the namespace and crds/, resume.go
-// the start after a killed run, failure.go failures and final states. An Operation runs one or two
-// attempts: itself and its rollback (rollback_on_failure.go). Only packages kube and kube/stack import it.
+// Package operation plans Helm's actions and runs them with wrapped versions of Helm's Kubernetes client and storage.
+// Install, Upgrade, Rollback, Uninstall and ReleaseTest hold the options of each; the Prepare functions turn them into an
+// Operation. Operation.Run makes an attempt: the action itself, between prelude.go (the namespace and crds/) and
+// failure.go (the final state). If it fails, the rollback is a second attempt (rollback_on_failure.go). Only packages
+// kube and kube/stack import it.
 package operation
 
 import (
@@ -30,7 +31,7 @@ import (
 // Common holds the options that all operations share.
 type Common = preflight.Common
 
-// Operation is an operation on a release. It was checked and planned; Run writes.
+// Operation is a checked and planned operation on a release. Run executes it.
 type Operation struct {
 	client   *connect.Client
 	prepared *preflight.Prepared
@@ -39,11 +40,13 @@ type Operation struct {
 	*shared
 }
 
-// tasks are the tasks of an operation.
+// tasks are what an operation can run.
 type tasks struct {
 	main        task
 	rollback    *rollbackPlan // nil if there is nothing to roll back to
-	editOptions *Upgrade      // for edits (R46) to start from, nil if nothing is applied
+	editOptions *Upgrade      // the options that edits (R46) change, nil if the operation has no chart to edit
+	// doneMessage is the message of the closing event after a success, "" for none.
+	doneMessage string
 }
 
 // shared is the state that an operation and its edited revisions (R46) share.
@@ -62,8 +65,8 @@ type shared struct {
 	// previewers preview single objects of the running revision and, once it has started,
 	// of the rollback.
 	previewers previewers
-	// running is the operation whose revision runs; attempt is its attempt, nil before it
-	// starts. revisionCreated is set if an edit replaced a revision that was already created.
+	// running is the operation whose revision is being deployed. attempt is its attempt, nil until it
+	// starts. revisionCreated is set if an edit has replaced a revision that was already created.
 	running         *Operation
 	attempt         *attempt
 	revisionCreated bool
@@ -85,9 +88,9 @@ func newOperation(c *connect.Client, p *preflight.Prepared, t tasks) *Operation 
 // ErrCompleted is the error of an operation that an earlier pod of the same Job has completed.
 var ErrCompleted = errors.New("an earlier pod of this Job has completed the operation")
 
-// prepare completes the options, opens a session and calls makePlan with it. check, which may be
-// nil, makes the checks that need no cluster. prepare returns an error if another run holds the
-// release, or ErrCompleted. Secret values are masked in the error.
+// prepare completes the options, calls check (unless it is nil) before it sends any request, opens a session and calls
+// makePlan with it. It returns an error if another run has locked the release, and ErrCompleted if an earlier pod of the
+// Job has completed the operation. Secret values are masked in errors of makePlan.
 func prepare(ctx context.Context, c *connect.Client, common *Common, check func() error,
 	makePlan func(*preflight.Session, *connect.Client) (*Operation, error)) (*Operation, error) {
 	completed, err := common.Complete(c.Namespace())
@@ -116,20 +119,20 @@ func prepare(ctx context.Context, c *connect.Client, common *Common, check func(
 	return op, s.Secrets.Error(err)
 }
 
-// current returns the operation whose revision runs: this one, or an edit of it.
+// current returns the operation whose revision is being deployed: this one, or an edit of it.
 func (op *Operation) current() *Operation {
 	op.mu.Lock()
 	defer op.mu.Unlock()
 	return op.running
 }
 
-// task is the action of one attempt: that of the operation or of its rollback.
+// task is what one attempt runs: the action of the operation, or its rollback.
 type task struct {
 	spec spec
 	do   func(*attempt) (*rel1.Release, error)
 }
 
-// rollbackPlan is the rollback of an operation (R33). prepare plans it when it starts.
+// rollbackPlan is the rollback of an operation (R33). prepare is called when it starts.
 type rollbackPlan struct {
 	info    event.Operation
 	prepare func(*runner) (task, error)
@@ -138,7 +141,7 @@ type rollbackPlan struct {
 // Feed returns the events of the operation. It ends when Run returns.
 func (op *Operation) Feed() *event.Feed { return &op.feed }
 
-// Info returns the names of the operation, the release and the cluster.
+// Info describes the operation, its release and the cluster.
 func (op *Operation) Info() event.Operation { return op.prepared.Info }
 
 // Phases returns the phases that Run runs, in order.
@@ -147,14 +150,13 @@ func (op *Operation) Phases() []event.Phase { return op.prepared.Phases }
 // Warnings returns the warnings about the chart and the plan.
 func (op *Operation) Warnings() []plan.Warning { return op.Mask().Warnings(op.prepared.Warnings) }
 
-// Refused returns the conflicts of an operation that is only planned. Run would fail on them.
+// Conflicts returns the conflicts of an operation prepared with PlanOnly. Without PlanOnly they are an error.
 func (op *Operation) Conflicts() []plan.Warning { return op.Mask().Warnings(op.prepared.Conflicts) }
 
 // Preview returns the release as it would be stored.
 func (op *Operation) Preview() *rel1.Release { return op.prepared.Target.Release }
 
-// Changes returns the action and the diff for each object that Run would write. It writes
-// nothing.
+// Changes returns the action and the diff for each object that Run would write. It writes nothing.
 func (op *Operation) Changes(ctx context.Context) ([]preview.Change, error) {
 	changes, err := preview.Changes(ctx, op.client, op.prepared)
 	for i, c := range changes {
@@ -163,8 +165,8 @@ func (op *Operation) Changes(ctx context.Context) ([]preview.Change, error) {
 	return changes, op.Mask().Error(err)
 }
 
-// Mask returns the mask for the secret values of the target and the old revision. It is
-// applied to everything that the operation reports.
+// Mask returns the mask for the secret values of the target and the old revision. Everything that the operation reports
+// goes through it.
 func (op *Operation) Mask() *mask.Mask {
 	op.maskOnce.Do(func() {
 		p := op.prepared
@@ -176,7 +178,7 @@ func (op *Operation) Mask() *mask.Mask {
 	return &op.mask
 }
 
-// Command sends a command to the run, or keeps it for the start of the run.
+// Command sends a command to the run, or queues it until the run starts.
 func (op *Operation) Command(c event.Command) {
 	op.mu.Lock()
 	defer op.mu.Unlock()
@@ -194,15 +196,13 @@ func (op *Operation) Command(c event.Command) {
 	op.engine.Command(c)
 }
 
-// Run runs the operation and returns why it failed. It blocks until the closing event, which
-// has the exit code.
+// Run runs the operation to the end and returns why it failed. The closing event has the exit code.
 func (op *Operation) Run() error {
 	op.feed.Mask = op.Mask().Event
 	return op.Mask().Error(op.run())
 }
 
-// displayName returns the name that the plan has for the object of a request, or else its
-// resource and name.
+// displayName returns the name in the plan of a request's object, or its resource and name if it is not in the plan.
 func (op *Operation) displayName(t connect.Target) string {
 	for _, o := range event.Objects(op.Phases()) {
 		plural, _ := meta.UnsafeGuessKindToResource(schema.GroupVersionKind{Kind: o.Kind})
@@ -245,7 +245,7 @@ func (op *Operation) run() error {
 func (op *Operation) runToEnd(r *runner) error {
 	a, status, err := r.runOperation(op.main)
 	if err == nil {
-		err = op.engine.Finish(run.End{Status: event.Succeeded, Release: status})
+		err = op.engine.Finish(run.End{Status: event.Succeeded, Release: status, Message: op.doneMessage})
 	}
 	if err == nil {
 		return nil
@@ -270,11 +270,11 @@ func (op *Operation) phasesWithDurations() []event.Phase {
 	return phases
 }
 
-// recordRetryGrace is how long the release record is retried before a warning.
+// recordRetryGrace is how long a request for a release record is retried before a warning.
 const recordRetryGrace = 3 * time.Second
 
-// warnRecordRetries returns a function that warns once per answer that the API server refuses
-// the release record (R53), which has no object events.
+// warnRecordRetries returns a listener that warns of requests for release records that are still being retried (R53),
+// once per answer of the API server. Other objects have events that show this.
 func warnRecordRetries(eng *run.Engine) func(connect.Target, time.Time, string) {
 	known := map[string]bool{}
 	return func(t connect.Target, since time.Time, answer string) {

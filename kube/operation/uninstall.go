@@ -18,8 +18,8 @@ import (
 	"lockstep/kube/release"
 )
 
-// Uninstall holds the options of an uninstall. Without a readiness timeout only the timeout of
-// the operation limits the deletion of an object.
+// Uninstall holds the options of an uninstall. Without a readiness timeout, only the timeout of the operation limits
+// how long an object takes to be deleted.
 type Uninstall struct {
 	Common
 	KeepHistory         bool
@@ -28,11 +28,11 @@ type Uninstall struct {
 	Description         string
 }
 
-// PrepareUninstall checks and plans an uninstall; it writes no object. If the release does
-// not exist, and IgnoreNotFound is set or a run was killed just after deleting it,
-// PrepareUninstall deletes the Lease of the dead run and returns nil, nil.
+// PrepareUninstall checks and plans an uninstall. It writes nothing, with one exception: if the release does not exist,
+// and IgnoreNotFound is set or a run was killed just after it deleted the release, PrepareUninstall deletes the Lease of
+// the killed run, if there is one, and returns nil, nil.
 func PrepareUninstall(ctx context.Context, c *connect.Client, u Uninstall) (*Operation, error) {
-	deletionTimeout := u.ReadinessTimeout // before Complete sets the default: 0 means no limit
+	deletionTimeout := u.ReadinessTimeout // Complete replaces 0, which here means no limit
 	return prepare(ctx, c, &u.Common, nil, func(s *preflight.Session, c *connect.Client) (*Operation, error) {
 		return u.prepare(s, c, deletionTimeout)
 	})
@@ -50,7 +50,7 @@ func (u *Uninstall) prepare(s *preflight.Session, c *connect.Client, deletionTim
 		return nil, wrapReadError(s, "uninstall", err)
 	}
 	if state.Last.Info.Status == rcommon.StatusUninstalled && u.KeepHistory {
-		return nil, fmt.Errorf("uninstall %s: already uninstalled; its history is kept", u.Release)
+		return nil, fmt.Errorf("uninstall %s: already uninstalled; to delete its history too, run it without --keep-history", u.Release)
 	}
 	p, err := u.plan(s, state)
 	if err != nil {
@@ -60,11 +60,15 @@ func (u *Uninstall) prepare(s *preflight.Session, c *connect.Client, deletionTim
 		return nil, err
 	}
 	run := func(a *attempt) (*rel1.Release, error) { return u.run(a, state.stored) }
-	return newOperation(c, p, tasks{main: task{spec{prepared: p, uninstalling: true, deletionTimeout: deletionTimeout}, run}}), nil
+	t := tasks{main: task{spec{prepared: p, uninstalling: true, deletionTimeout: deletionTimeout}, run}}
+	if state.Last.Info.Status == rcommon.StatusUninstalled {
+		t.doneMessage = "the release was already uninstalled; its history was deleted"
+	}
+	return newOperation(c, p, t), nil
 }
 
-// plan plans the removal of the latest revision's objects, then of leftovers of earlier
-// revisions (R32a). For a release that is already uninstalled only the history is deleted.
+// plan plans the removal of the latest revision's objects, then of leftovers of earlier revisions (R32a). If the release
+// is already uninstalled, there is only its history to delete, so the plan has no phases.
 func (u *Uninstall) plan(s *preflight.Session, state *releaseState) (*preflight.Prepared, error) {
 	rel := state.Last
 	p := &preflight.Prepared{
@@ -131,7 +135,7 @@ func (u *Uninstall) prepareRollback(r *runner) (task, error) {
 	return task{spec{prefix: event.RollbackPrefix, prepared: prepared, uninstalling: true}, run}, nil
 }
 
-// run runs Helm's uninstall. The order of the removals is decided in plan.RemovalOrder (R31).
+// run runs Helm's uninstall. plan.RemovalOrder decides the order of the removals (R31).
 func (u *Uninstall) run(a *attempt, last *rel1.Release) (*rel1.Release, error) {
 	if err := a.admitFirst(); err != nil {
 		return nil, err

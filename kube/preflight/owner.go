@@ -2,6 +2,9 @@ package preflight
 
 import (
 	"fmt"
+	"maps"
+	"slices"
+	"strings"
 
 	helmkube "helm.sh/helm/v4/pkg/kube"
 
@@ -51,16 +54,21 @@ func placeOf(o plan.Object, cluster string) string {
 	return "namespace " + o.Namespace
 }
 
-// OwnerWarnings returns a warning for each object that a rollback takes over from another release.
+// OwnerWarnings returns a warning for each other release from which a rollback takes over objects.
 func OwnerWarnings(b *manifest.Builder, list helmkube.ResourceList) (warnings []plan.Warning) {
+	taken := map[string][]string{} // names of objects by owner
 	for _, i := range list {
 		if f := b.Fact(i); f != nil && b.Scope().Taken(f.Owner) {
-			warnings = append(warnings, plan.Warning{
-				Rule:    "R32",
-				Object:  &f.Resource.Object,
-				Message: fmt.Sprintf("%s is owned by %s; this rollback takes it over", f.Resource.Object, f.Owner),
-			})
+			taken[f.Owner] = append(taken[f.Owner], f.Resource.Object.String())
 		}
+	}
+	for _, owner := range slices.Sorted(maps.Keys(taken)) {
+		names := taken[owner]
+		text := strings.Join(names[:min(len(names), maxNamed)], ", ")
+		if more := len(names) - maxNamed; more > 0 {
+			text += fmt.Sprintf(" and %d more", more)
+		}
+		warnings = append(warnings, plan.Warning{Rule: "R32", Message: fmt.Sprintf("the rollback takes over %s from %s", text, owner)})
 	}
 	return warnings
 }

@@ -33,7 +33,7 @@ func TestTakenOver(t *testing.T) {
 	take("thief2")
 	op, err := r.Rollback(1)
 	if out := r.MustRun(op, err); !out.Says("R32", "ConfigMap/b", "thief2") {
-		t.Errorf("the rollback does not say that it takes b back: %v", out.State.Warnings)
+		t.Errorf("the rollback does not say that it takes b over: %v", out.State.Warnings)
 	}
 	take("thief3")
 	op, err = r.Upgrade("plain", rig.UseUp(rig.One(t, a), nil))

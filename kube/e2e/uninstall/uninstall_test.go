@@ -116,8 +116,9 @@ func TestUninstallOfHistory(t *testing.T) {
 	r.Deploy("plain", nil)
 	r.MustRun(r.Client.PrepareUninstall(t.Context(), kube.Uninstall{Common: kube.Common{Release: "t", Namespace: r.Namespace}, KeepHistory: true}))
 	op, err := r.Uninstall()
-	if out := r.MustRun(op, err); len(out.State.Phases) > 0 || out.State.Release != event.NoRelease {
-		t.Errorf("phases %v, release %q", out.State.Phases, out.State.Release)
+	out := r.MustRun(op, err)
+	if len(out.State.Phases) > 0 || out.State.Release != event.NoRelease || !strings.Contains(out.State.Message, "its history was deleted") {
+		t.Errorf("phases %v, release %q, message %q", out.State.Phases, out.State.Release, out.State.Message)
 	}
 	if r.Status() != "" {
 		t.Errorf("the release is %s", r.Status())
