@@ -8,7 +8,7 @@ import (
 	"strings"
 )
 
-// expand runs helmfile to expand a file with templates. at is the position of the first template.
+// expand runs helmfile build on a file with templates. at is the position of the first one.
 func (r *reader) expand(at position) ([]*node, error) {
 	const pipe = "helmfile build --embed-values | lockstep up -f -"
 	if at.path == "-" {

@@ -24,13 +24,13 @@ type Options struct {
 	Stdin io.Reader
 	// Environment is the name of the environment, "" for "default".
 	Environment string
-	// Selectors select releases by labels, as helmfile's -l does. A release must match one of
-	// them; no selectors select all releases.
+	// Selectors select releases by labels, as helmfile's -l does. A release must match at least one of them. Without
+	// selectors, all releases are selected.
 	Selectors []string
-	// StateValuesFiles and StateValuesSet override values of the environment. In plain files only
-	// conditions use them.
+	// StateValuesFiles and StateValuesSet override values of the environment. In files without templates, only
+	// conditions use these values.
 	StateValuesFiles, StateValuesSet []string
-	// Namespace and Context override those of all releases, as helmfile's flags do.
+	// Namespace and Context, if set, are those of all releases, as with helmfile's flags.
 	Namespace, Context string
 }
 
@@ -42,10 +42,9 @@ type File struct {
 	Repositories []Repository
 	// Releases are in the order of the file, after those of included files.
 	Releases []Release
-	// Others are excluded by a condition or selector. They are not changed.
-	Others []Release
-	// Selectors are those of the options.
-	Selectors []string
+	// Others are excluded by a condition or selector. A stack does not touch them.
+	Others    []Release
+	Selectors []string // from the options
 }
 
 // Repository is a chart repository.
@@ -65,21 +64,20 @@ type Repository struct {
 
 // Release is a release of a helmfile, with all defaults filled in.
 type Release struct {
-	// Name, Namespace and Context identify the release. An empty Namespace or Context is that of
-	// the connection.
+	// Name, Namespace and Context identify the release. If Namespace or Context is empty, the connection decides.
 	Name, Namespace, Context string
 	// FallbackContext is the context of the environment, for a release without a Context. It is
 	// not part of the ID.
 	FallbackContext string
 	// Chart is the absolute path of a directory, repository/name, a URL or oci://….
 	Chart, Version string
-	// Needs are the IDs of releases that it waits for. After are those that it follows only
-	// because helmfile runs their file first.
+	// Needs are the IDs of releases that it waits for. After are the IDs of releases that it follows only because
+	// helmfile runs their file first.
 	Needs, After []string
 	// Installed is false for a release to remove.
 	Installed bool
 	Labels    map[string]string
-	// Values are merged in this order. The last one wins.
+	// Values are merged in this order; the last one wins.
 	Values []ValuesSource
 
 	Timeout         time.Duration // 0 for the default
@@ -103,14 +101,13 @@ type Release struct {
 	Description    string
 	PostRenderer   string
 	PostRenderArgs []string
-	// Folder is the directory of its file. At is its position, file:line.
+	// Folder is the directory of its file, At is its position, file:line.
 	Folder   string
 	At       string
 	position position
 }
 
-// ID returns [context/]namespace/name, which is unique in a File. Without a Context it is
-// namespace/name or, if the namespace is empty too, only the name.
+// ID returns context/namespace/name, or the part of it that the file sets. It is unique in a File.
 func (r Release) ID() string { return id(r.Context, r.Namespace, r.Name) }
 
 func id(context, namespace, name string) string {
@@ -123,7 +120,7 @@ func id(context, namespace, name string) string {
 	return name
 }
 
-// Read reads a helmfile. Its errors have the file and the line.
+// Read reads a helmfile. Its errors name the file and, if possible, the line.
 func Read(ctx context.Context, o Options) (*File, error) {
 	if o.Environment == "" {
 		o.Environment = "default"
@@ -165,7 +162,7 @@ func Exists(dir string) bool {
 	return err == nil
 }
 
-// findFiles returns the helmfiles at a path.
+// findFiles returns the path itself or, for a directory, the helmfiles in it.
 func findFiles(path string) ([]string, error) {
 	if path == "-" {
 		return []string{path}, nil

@@ -5,8 +5,8 @@ import (
 	"strings"
 )
 
-// keys maps the keys of a mapping to advice for unsupported ones. The advice of supported keys, and
-// of keys that may be ignored, is "".
+// keys are the known keys of a mapping. The value is "" for a key that is supported or may be ignored, and advice for any
+// other.
 type keys map[string]string
 
 const (
@@ -17,7 +17,7 @@ const (
 	usePlan      = "remove it: lockstep plan shows the changes"
 )
 
-// supported returns keys without advice.
+// supported returns supported keys.
 func supported(names ...string) keys {
 	k := keys{}
 	for _, name := range names {
@@ -26,7 +26,7 @@ func supported(names ...string) keys {
 	return k
 }
 
-// unsupported adds keys with advice.
+// unsupported adds unsupported keys with the same advice.
 func (k keys) unsupported(advice string, names ...string) keys {
 	for _, name := range names {
 		k[name] = advice
@@ -34,8 +34,8 @@ func (k keys) unsupported(advice string, names ...string) keys {
 	return k
 }
 
-// fileKeys are the keys of a helmfile. Here templates contains only YAML anchors: helmfile expands
-// files that use it in other ways. The keys for helmfile's own binaries are ignored.
+// fileKeys are the keys of a helmfile. The key templates is ignored, because in files that lockstep reads without
+// helmfile it only holds YAML anchors. The keys for helmfile's own binaries are ignored too.
 var fileKeys = supported("repositories", "environments", "helmDefaults", "commonLabels", "bases", "helmfiles", "releases", "templates",
 	"kubeContext", "namespace", "values", "missingFileHandler", "helmBinary", "kustomizeBinary", "filepath", "renderedvalues", "missingFileHandlerConfig").
 	unsupported("pin version in each release", "lockFilePath").

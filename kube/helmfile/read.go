@@ -44,7 +44,7 @@ func (n *node) at() position { return position{n.path, n.Line} }
 
 func (n *node) errorf(format string, args ...any) error { return n.at().errorf(format, args...) }
 
-// of returns a value within n, and follows aliases.
+// of returns the node of a YAML value in the same file as n. It follows aliases.
 func (n *node) of(value *kyaml.Node) *node { return &node{documents.Resolve(value), n.path} }
 
 func (n *node) isNull() bool { return n == nil || n.Tag == "!!null" }
@@ -70,9 +70,9 @@ func parse(path string, data []byte) (docs []*node, err error) {
 	}
 }
 
-// needsHelmfile returns the first position that only helmfile can expand, or nil. In a file without
-// the suffix .gotmpl, helmfile renders a few fields of releases as templates; everything else,
-// including inline values, is literal.
+// needsHelmfile returns the position of the first template or reference that only helmfile can expand, or nil. In a file
+// without the suffix .gotmpl, helmfile renders a few fields of releases as templates. Everything else, including inline
+// values, is literal.
 func needsHelmfile(docs []*node) *position {
 	for _, doc := range docs {
 		for key, value := range documents.Entries(doc.Node) {
@@ -129,7 +129,7 @@ func releaseNeedsHelmfile(release *kyaml.Node) (bad *kyaml.Node) {
 	return bad
 }
 
-// isReference reports whether helmfile would resolve a value with vals.
+// isReference reports whether helmfile would replace a value with a secret (with its library vals).
 func isReference(text string) bool { return strings.HasPrefix(text, "ref+") }
 
 // findScalar returns the first scalar that matches, or nil.
@@ -145,7 +145,8 @@ func findScalar(n *kyaml.Node, match func(text string) bool) *kyaml.Node {
 	return nil
 }
 
-// mapping returns the entries of a mapping, and an error for keys that are not allowed.
+// mapping returns the entries of a mapping. It returns an error if a key is unknown, or unsupported and not empty. what
+// names the mapping in errors.
 func (n *node) mapping(what string, allowed keys) (map[string]*node, error) {
 	fields, err := n.entries(what)
 	if err != nil {
@@ -168,7 +169,7 @@ func (n *node) mapping(what string, allowed keys) (map[string]*node, error) {
 	return fields, nil
 }
 
-// isEmpty reports whether a value is a zero value, which helmfile build prints for unset keys.
+// isEmpty reports whether a value is a zero value. helmfile build prints those for unset keys.
 func (n *node) isEmpty() bool {
 	if n.Kind != kyaml.ScalarNode {
 		return len(n.Content) == 0
@@ -176,7 +177,7 @@ func (n *node) isEmpty() bool {
 	return n.isNull() || n.Value == "" || n.Value == "false" || n.Value == "0"
 }
 
-// entries returns the entries of a mapping, with those of merge keys.
+// entries returns the entries of a mapping, including those of merge keys (<<).
 func (n *node) entries(what string) (map[string]*node, error) {
 	n = n.of(n.Node)
 	if n.isNull() {
@@ -246,7 +247,7 @@ func (n *node) decode(what string, into any) error {
 	return n.errorf("%s must be %s", what, want)
 }
 
-// glob returns the files that match a path relative to a directory. missing is true if none match.
+// glob returns the files that match a path relative to a folder. missing is true if there are none.
 func glob(folder, path string) (files []string, missing bool) {
 	if !filepath.IsAbs(path) {
 		path = filepath.Join(folder, path)

@@ -12,12 +12,12 @@ import (
 	"time"
 )
 
-// fields are the keys of a release, with fallbacks from helmDefaults.
+// fields reads the keys of a release. For keys that the release does not set, it reads helmDefaults.
 type fields struct {
 	*node
-	name          string
+	name          string // for errors
 	own, defaults map[string]*node
-	err           error // the first
+	err           error // the first one
 }
 
 func (f *fields) read(key string, into any) {
@@ -36,17 +36,17 @@ func (f *fields) boolean(key string, value bool) bool { f.read(key, &value); ret
 
 func (f *fields) number(key string, value int) int { f.read(key, &value); return value }
 
-// Rule S1: the releases of a stack and their needs.
-//
 // readReleases returns the selected releases of a file.
+//
+// Rule S1: the releases of a stack and their needs.
 func (r *reader) readReleases(s *state, values map[string]any, selectors []string) (out []Release, err error) {
-	defined, named := map[string]bool{}, map[string]string{} // named has the ID of a release by its name
+	defined, idByName := map[string]bool{}, map[string]string{}
 	for i, n := range s.releases {
 		rel, enabled, err := r.readRelease(s, i+1, n, values)
 		if err != nil {
 			return nil, err
 		}
-		defined[rel.ID()], named[rel.Name] = true, rel.ID()
+		defined[rel.ID()], idByName[rel.Name] = true, rel.ID()
 		chosen, err := matchesSelectors(rel, selectors)
 		if err != nil {
 			return nil, err
@@ -62,7 +62,7 @@ func (r *reader) readReleases(s *state, values map[string]any, selectors []strin
 			if defined[need] {
 				continue
 			}
-			if moved := named[path.Base(need)]; moved != "" && r.Namespace != "" {
+			if idByName[path.Base(need)] != "" && r.Namespace != "" {
 				return nil, fmt.Errorf("%s: release %s needs %s, but -n moves all releases to namespace %s: drop -n, or write needs: [%s]", rel.At, rel.ID(), need, r.Namespace, path.Base(need))
 			}
 			return nil, fmt.Errorf("%s: release %s needs %s, which %s does not define: check the name, or write namespace/name", rel.At, rel.ID(), need, s.path)
@@ -72,13 +72,13 @@ func (r *reader) readReleases(s *state, values map[string]any, selectors []strin
 	for _, rel := range out {
 		chosen[rel.ID()] = true
 	}
-	for i := range out { // releases that are not selected are assumed to be deployed
+	for i := range out { // assume that releases that are not selected are deployed
 		out[i].Needs = slices.DeleteFunc(out[i].Needs, func(id string) bool { return !chosen[id] })
 	}
 	return out, nil
 }
 
-// readRelease reads a release, the number-th of its file. enabled is the value of its condition.
+// readRelease reads a release. number is its position in the file, for errors; enabled is the value of its condition.
 func (r *reader) readRelease(s *state, number int, n *node, values map[string]any) (rel Release, enabled bool, err error) {
 	allowed := releaseKeys
 	if s.built {
@@ -126,7 +126,7 @@ func (r *reader) readRelease(s *state, number int, n *node, values map[string]an
 	return rel, enabled, err
 }
 
-// override applies namespaces and contexts that are set for all releases.
+// override applies the namespace and context that are set for all releases, and default contexts.
 func (r *reader) override(s *state, rel *Release) {
 	if n := s.defaults["kubeContext"]; rel.Context == "" && n != nil {
 		rel.Context = n.Value
@@ -157,8 +157,8 @@ func (r *reader) readOptions(f *fields, rel *Release) {
 	}
 }
 
-// resolveNeed returns the ID of a need, which is [[context/]namespace/]name and by default in the
-// same context and namespace.
+// resolveNeed returns the ID of a need, which is [[context/]namespace/]name. The default context and namespace are those
+// of r.
 func (r Release) resolveNeed(need string) string {
 	parts := strings.Split(need, "/")
 	name, namespace, context := parts[len(parts)-1], r.Namespace, r.Context
@@ -191,8 +191,8 @@ func chartPath(folder, chart string, repos []Repository) string {
 	return path
 }
 
-// condition evaluates a release's condition, which is the path of an environment value and ends in
-// .enabled. A missing last key means false; another missing key is an error.
+// condition evaluates a release's condition: the path of an environment value that ends in .enabled. If only enabled is
+// missing, it is false. If another key is missing, that is an error.
 func condition(f *fields, environment string, values map[string]any) (bool, error) {
 	path := f.text("condition")
 	if path == "" || path == "true" || path == "false" {
@@ -214,8 +214,8 @@ func condition(f *fields, environment string, values map[string]any) (bool, erro
 	return enabled, nil
 }
 
-// matchesSelectors reports whether a release matches one of the selectors. A selector is a list of
-// key=value and key!=value, which must all match.
+// matchesSelectors reports whether a release matches at least one of the selectors, or there are none. A selector is a
+// list of terms, key=value or key!=value, that must all match.
 func matchesSelectors(rel Release, selectors []string) (bool, error) {
 	labels := maps.Clone(rel.Labels)
 	labels["name"], labels["namespace"], labels["chart"] = rel.Name, rel.Namespace, filepath.Base(rel.Chart)

@@ -23,14 +23,14 @@ type reader struct {
 	others []Release // excluded releases of all files
 }
 
-// maxDepth limits nested includes, which may form a cycle.
+// maxDepth limits nested includes, because they may form a cycle.
 const maxDepth = 20
 
-// result is the content of a file and the files that it includes.
+// result is the content of a file and of the files that it includes.
 type result struct {
 	repositories     []Repository
 	releases         []Release
-	environmentKnown bool
+	environmentKnown bool // a file defines the environment
 }
 
 func (r *result) add(f *result) {
@@ -39,6 +39,7 @@ func (r *result) add(f *result) {
 	r.environmentKnown = r.environmentKnown || f.environmentKnown
 }
 
+// ids returns the IDs of releases.
 func ids(releases []Release) (all []string) {
 	for _, rel := range releases {
 		all = append(all, rel.ID())
@@ -46,8 +47,8 @@ func ids(releases []Release) (all []string) {
 	return all
 }
 
-// state is the merged content of the documents and bases of one file. In mappings the last value of
-// a key wins; lists are concatenated.
+// state is the merged content of one part of a file, or of the whole file. Within a part, documents and bases add to
+// lists; a later part replaces them (overlay). In mappings, the last value of a key wins.
 type state struct {
 	path                       string
 	scalars                    map[string]string // kubeContext, namespace, missingFileHandler
@@ -56,15 +57,15 @@ type state struct {
 	environments               map[string]environment
 	repositories               []Repository
 	values, releases, includes []*node
-	// built marks output of helmfile build, in which bases and included files are merged. rendered
-	// has its environment values.
+	// built is set for the output of helmfile build, in which bases and included files are already merged. rendered are
+	// its environment values.
 	built    bool
 	rendered *node
 }
 
-// readFile reads a file for an environment: over are values from the file that includes it, nil
-// for none, and given are those of the command line.
-func (r *reader) readFile(path string, over, given map[string]any, selectors, before []string) (*result, error) {
+// readFile reads a file and the files that it includes. parentValues are values from the file that includes it, nil for
+// none, and stateValues those of the command line. Its releases come after those with the IDs in after.
+func (r *reader) readFile(path string, parentValues, stateValues map[string]any, selectors, after []string) (*result, error) {
 	if r.depth++; r.depth > maxDepth {
 		return nil, fmt.Errorf("%s: helmfiles include each other more than %d deep", path, maxDepth)
 	}
@@ -74,7 +75,7 @@ func (r *reader) readFile(path string, over, given map[string]any, selectors, be
 		return nil, err
 	}
 	if expanded {
-		return r.readExpanded(path, slices.Concat(parts...), given, selectors, before)
+		return r.readExpanded(path, slices.Concat(parts...), stateValues, selectors, after)
 	}
 	s := newState(path)
 	for _, docs := range parts {
@@ -86,22 +87,21 @@ func (r *reader) readFile(path string, over, given map[string]any, selectors, be
 		}
 		s.overlay(part)
 	}
-	if _, known := s.environments[r.Environment]; !known && r.Environment != "default" && over == nil {
-		return &result{}, nil // as helmfile does; another file may have it
+	if _, known := s.environments[r.Environment]; !known && r.Environment != "default" && parentValues == nil {
+		return &result{}, nil // as in helmfile: another file may define the environment
 	}
-	values, err := r.environment(s, over)
+	values, err := r.environment(s, parentValues)
 	if err != nil {
 		return nil, err
 	}
-	return r.complete(s, loader.MergeMaps(values, given), selectors, before)
+	return r.complete(s, loader.MergeMaps(values, stateValues), selectors, after)
 }
 
 func newState(path string) *state {
 	return &state{path: path, scalars: map[string]string{}, defaults: map[string]*node{}, labels: map[string]string{}, environments: map[string]environment{}}
 }
 
-// overlay merges a part of the file, between two lines ---, over the parts before it. Lists are
-// replaced.
+// overlay merges a later part of the file over s. Lines of --- separate parts. Lists are replaced.
 func (s *state) overlay(part *state) {
 	maps.Copy(s.scalars, part.scalars)
 	maps.Copy(s.defaults, part.defaults)
@@ -117,8 +117,8 @@ func (s *state) overlay(part *state) {
 	}
 }
 
-// documents returns the documents of a plain file by part or, if the file has templates, the output
-// of helmfile.
+// documents returns the documents of a file by part. If the file has templates, it returns the output of helmfile
+// instead.
 func (r *reader) documents(path string) (parts [][]*node, expanded bool, err error) {
 	var data []byte
 	if path == "-" {
@@ -135,7 +135,7 @@ func (r *reader) documents(path string) (parts [][]*node, expanded bool, err err
 	}
 	line := 0
 	for _, part := range bytes.Split(data, []byte("\n---\n")) {
-		docs, err := parse(path, append(bytes.Repeat([]byte("\n"), line), part...)) // keeps line numbers relative to the file
+		docs, err := parse(path, append(bytes.Repeat([]byte("\n"), line), part...)) // for line numbers of the file
 		if err != nil {
 			return nil, false, err
 		}
@@ -153,9 +153,8 @@ func (r *reader) documents(path string) (parts [][]*node, expanded bool, err err
 	return parts, false, nil
 }
 
-// readExpanded reads the output of helmfile build: one merged document for each file, included files
-// first.
-func (r *reader) readExpanded(path string, docs []*node, given map[string]any, selectors, before []string) (*result, error) {
+// readExpanded reads the output of helmfile build: one merged document for each file, included files first.
+func (r *reader) readExpanded(path string, docs []*node, stateValues map[string]any, selectors, after []string) (*result, error) {
 	out := &result{environmentKnown: true}
 	for _, doc := range docs {
 		s := newState(documentSource(doc, path))
@@ -169,17 +168,17 @@ func (r *reader) readExpanded(path string, docs []*node, given map[string]any, s
 				return nil, err
 			}
 		}
-		f, err := r.complete(s, loader.MergeMaps(values, given), selectors, before)
+		f, err := r.complete(s, loader.MergeMaps(values, stateValues), selectors, after)
 		if err != nil {
 			return nil, err
 		}
 		out.add(f)
-		before = append(slices.Clip(before), ids(f.releases)...)
+		after = append(slices.Clip(after), ids(f.releases)...)
 	}
 	return out, nil
 }
 
-// documentSource returns the file in the comment of a document from helmfile build.
+// documentSource returns the file that helmfile build names in the comment of a document, or fallback.
 func documentSource(doc *node, fallback string) string {
 	comment := doc.HeadComment
 	if len(doc.Content) > 0 {
@@ -195,7 +194,7 @@ func documentSource(doc *node, fallback string) string {
 	return fallback
 }
 
-// addDocument merges a document into the state.
+// addDocument merges a document and its bases into the state.
 func (r *reader) addDocument(s *state, doc *node) error {
 	fields, err := doc.mapping("the helmfile", fileKeys)
 	if err != nil {
@@ -301,30 +300,30 @@ func addRepositories(s *state, fields map[string]*node) error {
 	return nil
 }
 
-// complete returns the releases of included files, then those of the state, which follow them.
-func (r *reader) complete(s *state, values map[string]any, selectors, before []string) (*result, error) {
+// complete reads the included files, then the releases of the state, which come after them.
+func (r *reader) complete(s *state, values map[string]any, selectors, after []string) (*result, error) {
 	out := &result{repositories: s.repositories, environmentKnown: true}
 	for _, n := range s.includes {
-		included, err := r.include(s, n, selectors, before)
+		included, err := r.include(s, n, selectors, after)
 		if err != nil {
 			return nil, err
 		}
 		out.add(included)
-		before = append(slices.Clip(before), ids(included.releases)...)
+		after = append(slices.Clip(after), ids(included.releases)...)
 	}
 	own, err := r.readReleases(s, values, selectors)
 	if err != nil {
 		return nil, err
 	}
 	for _, rel := range own {
-		rel.After = before
+		rel.After = after
 		out.releases = append(out.releases, rel)
 	}
 	return out, nil
 }
 
 // include reads the files of an entry in helmfiles.
-func (r *reader) include(s *state, n *node, selectors, before []string) (*result, error) {
+func (r *reader) include(s *state, n *node, selectors, after []string) (*result, error) {
 	folder := filepath.Dir(s.path)
 	i := include{path: n.Value, selectors: selectors}
 	if n.Kind == kyaml.MappingNode {
@@ -348,22 +347,22 @@ func (r *reader) include(s *state, n *node, selectors, before []string) (*result
 		}
 		start := len(out.releases)
 		for _, file := range files { // files in a directory do not wait for each other
-			f, err := r.readFile(file, i.over, nil, i.selectors, before)
+			f, err := r.readFile(file, i.values, nil, i.selectors, after)
 			if err != nil {
 				return nil, err
 			}
 			out.add(f)
 		}
-		before = append(slices.Clip(before), ids(out.releases[start:])...)
+		after = append(slices.Clip(after), ids(out.releases[start:])...)
 	}
 	return out, nil
 }
 
-// include is an entry of helmfiles. over is nil if it has no values.
+// include is an entry of helmfiles.
 type include struct {
 	path      string
 	selectors []string
-	over      map[string]any
+	values    map[string]any // nil if it has none
 }
 
 func readInclude(folder string, n *node, selectors []string) (i include, err error) {
@@ -387,7 +386,7 @@ func readInclude(folder string, n *node, selectors []string) (i include, err err
 		if err != nil {
 			return i, err
 		}
-		i.over = loader.MergeMaps(i.over, more)
+		i.values = loader.MergeMaps(i.values, more)
 	}
 	return i, err
 }

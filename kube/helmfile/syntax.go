@@ -22,7 +22,7 @@ func syntaxError(path string, data []byte, err error) error {
 	if last := bytes.Count(bytes.TrimRight(data, "\n"), []byte("\n")) + 1; line > last {
 		line, message = last, "the file ends too early; a bracket or quote is not closed"
 	}
-	if strings.HasPrefix(message, "indented with a tab") { // the parser names the line before
+	if strings.HasPrefix(message, "indented with a tab") { // the parser names an earlier line
 		for i, text := range bytes.Split(data, []byte("\n")) {
 			if i+1 >= line && bytes.HasPrefix(bytes.TrimLeft(text, " "), []byte("\t")) {
 				line = i + 1
@@ -36,8 +36,8 @@ func syntaxError(path string, data []byte, err error) error {
 // template matches a line whose value is an unquoted template.
 var template = regexp.MustCompile(`^\s*(- +)?([\w.-]+: +)?\{\{`)
 
-// templateLine returns the line of the template that makes a file invalid YAML, or 0. near is the
-// line that the parser names, which may be one off, or 0.
+// templateLine returns the line of the template that makes a file invalid YAML, or 0. near is the line that the parser
+// names, or 0; it may be off by one.
 func templateLine(path string, data []byte, near int, message string) int {
 	if path == "-" || strings.HasSuffix(path, ".gotmpl") || near == 0 && !strings.HasPrefix(message, "invalid map key") {
 		return 0

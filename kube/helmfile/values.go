@@ -17,22 +17,22 @@ import (
 	"lockstep/kube/documents"
 )
 
-// ValuesSource is a source of a release's values: a file, inline values, or a single value like
-// Helm's --set.
+// ValuesSource is a source of a release's values: a file, inline values, or a single value as with Helm's --set. Only one
+// field is set.
 type ValuesSource struct {
 	File   string
 	Inline map[string]any
 	Set    Set
 }
 
-// Set is an argument of Helm's --set, --set-string or --set-file.
+// Set is the equivalent of Helm's --set, --set-string or --set-file.
 type Set struct {
 	Name, Value string
-	String      bool
-	File        string
+	String      bool   // as with --set-string
+	File        string // as with --set-file; Value is ""
 }
 
-// valuesSources returns the values of a release: files and inline values, then set and setString.
+// valuesSources returns the sources of a release's values: files and inline values, then set and setString.
 func (r *reader) valuesSources(s *state, f *fields, folder string) (out []ValuesSource, err error) {
 	items, err := f.own["values"].items(f.name + ": values")
 	if err != nil {
@@ -75,8 +75,8 @@ func (r *reader) valuesSources(s *state, f *fields, folder string) (out []Values
 	return out, nil
 }
 
-// inline decodes inline values. It marshals them first, because helmfile passes them to Helm in a
-// file: numbers get Helm's types, and dates get a time.
+// inline decodes inline values as Helm would. helmfile passes them to Helm in a file, which changes types: a date, for
+// example, becomes a string with a time.
 func (n *node) inline(what string) (map[string]any, error) {
 	var values map[string]any
 	if err := n.decode(what, &values); err != nil {
@@ -136,8 +136,7 @@ func (f *fields) setSources(key, folder string) (out []ValuesSource, err error) 
 	return out, nil
 }
 
-// Merge merges the values of a release in order, then more arguments of --set. read reads the files
-// of --set-file.
+// Merge merges the values of a release in order, then more arguments like those of --set. read reads the files of Set.
 func (r Release) Merge(more []string, read func(path string) ([]byte, error)) (map[string]any, error) {
 	out := map[string]any{}
 	for _, v := range r.Values {
@@ -167,7 +166,7 @@ func (r Release) Merge(more []string, read func(path string) ([]byte, error)) (m
 // escapeSet escapes commas and braces in a value.
 var escapeSet = strings.NewReplacer(",", `\,`, "{", `\{`, "}", `\}`)
 
-// apply sets the value.
+// apply sets the value in values.
 func (s Set) apply(values map[string]any, read func(path string) ([]byte, error)) error {
 	if s.File != "" {
 		return strvals.ParseIntoFile(s.Name+"="+s.File, values, func(rs []rune) (any, error) {
@@ -224,14 +223,13 @@ func addEnvironments(s *state, fields map[string]*node) error {
 	return nil
 }
 
-// mustExist reports whether a handler of missing files makes them an error, which is the default.
+// mustExist reports whether a missingFileHandler makes missing files an error. That is the default.
 func mustExist(missingFileHandler string) bool {
 	return missingFileHandler == "" || missingFileHandler == "Error"
 }
 
-// environment merges the values of the file, then those of the environment, then those from the
-// including file.
-func (r *reader) environment(s *state, over map[string]any) (map[string]any, error) {
+// environment merges the values of the file, those of the environment, and parentValues, in this order.
+func (r *reader) environment(s *state, parentValues map[string]any) (map[string]any, error) {
 	values := map[string]any{}
 	env := s.environments[r.Environment]
 	for _, n := range slices.Concat(s.values, env.values) {
@@ -241,10 +239,10 @@ func (r *reader) environment(s *state, over map[string]any) (map[string]any, err
 		}
 		values = loader.MergeMaps(values, more)
 	}
-	return loader.MergeMaps(values, over), nil
+	return loader.MergeMaps(values, parentValues), nil
 }
 
-// loadValues reads inline values, or those of files relative to a folder.
+// loadValues returns inline values, or reads values files relative to a folder.
 func (n *node) loadValues(folder string, mustExist bool) (map[string]any, error) {
 	values := map[string]any{}
 	if n.Kind == kyaml.MappingNode {

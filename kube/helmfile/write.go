@@ -17,24 +17,24 @@ import (
 	"lockstep/kube/documents"
 )
 
-// AddNeeds adds needs to releases, given by ID, as new lines in their files. It changes no file if
-// it cannot add a need, or if anything else in a file would change.
+// AddNeeds adds needs to releases, by ID, as new lines in their files, and returns the changed files. It changes no file
+// if it cannot add all needs, or if anything else in a file would change.
 func (f *File) AddNeeds(needs map[string][]string) (files []string, err error) {
-	at := map[string][]Release{} // by file
+	byFile := map[string][]Release{}
 	for _, r := range f.Releases {
 		if len(needs[r.ID()]) > 0 {
-			at[r.position.path] = append(at[r.position.path], r)
+			byFile[r.position.path] = append(byFile[r.position.path], r)
 		}
 	}
 	var changed []documents.Rewrite
-	for _, file := range slices.Sorted(maps.Keys(at)) {
+	for _, file := range slices.Sorted(maps.Keys(byFile)) {
 		data, err := os.ReadFile(filepath.Clean(file))
 		if err != nil {
 			return nil, fmt.Errorf("add needs: %w", err)
 		}
 		text := string(data)
-		slices.SortFunc(at[file], func(a, b Release) int { return b.position.line - a.position.line }) // from the bottom, so that line numbers stay valid
-		for _, r := range at[file] {
+		slices.SortFunc(byFile[file], func(a, b Release) int { return b.position.line - a.position.line }) // from the bottom, so that line numbers stay valid
+		for _, r := range byFile[file] {
 			if text, err = insertNeeds(text, r, needs[r.ID()]); err != nil {
 				return nil, fmt.Errorf("%s: release %s: %w", r.At, r.ID(), err)
 			}
@@ -105,7 +105,7 @@ func findRelease(text string, r Release) (found *kyaml.Node, err error) {
 	return found, nil
 }
 
-// shortNeed returns the shortest form of a need that r.resolveNeed accepts.
+// shortNeed returns the shortest form of a need that resolveNeed resolves to it.
 func (r Release) shortNeed(need string) string {
 	for _, short := range []string{need[strings.LastIndex(need, "/")+1:], strings.TrimPrefix(need, r.Context+"/")} {
 		if r.resolveNeed(short) == need {
@@ -115,7 +115,7 @@ func (r Release) shortNeed(need string) string {
 	return need
 }
 
-// checkOnlyNeedsChanged checks that two texts differ only in needs.
+// checkOnlyNeedsChanged returns an error if two texts of a file differ in anything but needs.
 func checkOnlyNeedsChanged(file, before, after string) error {
 	var sides [2][]any
 	for i, text := range []string{before, after} {
@@ -132,7 +132,7 @@ func checkOnlyNeedsChanged(file, before, after string) error {
 		}
 	}
 	if !reflect.DeepEqual(sides[0], sides[1]) {
-		return fmt.Errorf("%s: needs cannot be added without changing something else; add them by hand", file)
+		return fmt.Errorf("%s: adding needs would change something else in the file; add them by hand", file)
 	}
 	return nil
 }
@@ -152,9 +152,8 @@ func withoutNeeds(v any) any {
 	return v
 }
 
-// Packed returns f as plain YAML for another machine. charts has the paths or references of charts by
-// release ID. The values are in files next to it, named by ValuesFile. All releases must be in one
-// cluster.
+// Packed returns f as plain YAML for another machine. charts has the path or reference of each release's chart, by ID. The
+// values must be in files next to it, at ValuesFile. All releases must be in one cluster.
 func (f *File) Packed(charts map[string]string) ([]byte, error) {
 	releases := []map[string]any{}
 	for _, r := range f.Releases {
@@ -179,5 +178,5 @@ func (f *File) Packed(charts map[string]string) ([]byte, error) {
 	return yaml.Marshal(map[string]any{"releases": releases})
 }
 
-// ValuesFile returns the path of the release's merged values in the directory of a packed helmfile.
+// ValuesFile returns the path of the release's merged values, relative to a packed helmfile.
 func (r Release) ValuesFile() string { return "values/" + r.ID() + ".yaml" }

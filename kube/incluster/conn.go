@@ -21,9 +21,9 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// Conn is a connection to a run: Read returns the lines of its pods, and Write sends requests. It
-// ends with the run or when it is closed. After an outage it continues at the same line; if the pod
-// is replaced, it continues with the new pod. Sequence numbers of events always increase.
+// Conn is a connection to a run. Read returns the lines of its pods, Write sends requests. It ends with the run, or when
+// it is closed. After an outage it continues at the same line. If the pod is replaced, it continues with the new pod.
+// Sequence numbers of events always increase.
 type Conn struct {
 	run    Run
 	ctx    context.Context
@@ -31,8 +31,8 @@ type Conn struct {
 	lines  *io.PipeReader
 }
 
-// Open connects to the run. onWait, which may be nil, is called repeatedly while no pod writes lines,
-// with the newest pod, or nil if there is none.
+// Open connects to the run. While no pod writes lines, onWait is called repeatedly with the newest pod, or nil if there
+// is no pod. onWait may be nil.
 func (r Run) Open(ctx context.Context, onWait func(*corev1.Pod)) *Conn {
 	ctx, cancel := context.WithCancel(ctx)
 	lines, w := io.Pipe()
@@ -67,16 +67,16 @@ type follower struct {
 	out    *io.PipeWriter
 	onWait func(*corev1.Pod)
 
-	pod      string // pod whose lines are copied
+	pod      string // the pod whose lines are copied
 	podDone  bool   // the pod has ended and all its lines are copied
 	offset   uint64 // added to the pod's sequence numbers
-	lastSeq  uint64 // last sequence number written
-	caughtUp bool   // the empty line after all past events was written
+	lastSeq  uint64 // the last sequence number written
+	caughtUp bool   // the empty line that follows all past events was written
 	ended    bool   // the last event of the run was written
 }
 
 const (
-	quietTime  = 100 * time.Millisecond // how long the log must be silent before the follower counts as caught up
+	quietTime  = 100 * time.Millisecond // without new lines, the follower has caught up
 	retryDelay = 300 * time.Millisecond
 )
 
@@ -119,12 +119,12 @@ func (f *follower) newestPod(ctx context.Context) (*corev1.Pod, error) {
 	return &newest, nil
 }
 
-// EndedError is the error of a Conn whose run ended without its last event: the operation was
-// refused, or a killed pod had already completed it.
+// EndedError is the error of a Conn to a run that ended without a last event: the operation was refused, or a killed pod
+// had already completed it.
 type EndedError struct {
 	Job     string // namespace/name
 	Message string // of the Job or its last pod, or ""
-	Code    int    // exit code
+	Code    int    // the exit code
 }
 
 func (e *EndedError) Error() string {
@@ -141,7 +141,7 @@ func (e *EndedError) Error() string {
 // ExitCode returns the exit code of the run.
 func (e *EndedError) ExitCode() int { return e.Code }
 
-// runEnded reports whether the run has ended, with the error to return.
+// runEnded reports whether the run has ended, and the error to return then.
 func (f *follower) runEnded(ctx context.Context, pod *corev1.Pod) (bool, error) {
 	job, err := f.run.kube.BatchV1().Jobs(f.run.Namespace).Get(ctx, f.run.Name, metav1.GetOptions{})
 	if apierrors.IsNotFound(err) {
@@ -170,8 +170,8 @@ func (f *follower) runEnded(ctx context.Context, pod *corev1.Pod) (bool, error) 
 	return true, e
 }
 
-// read copies the new lines of a pod until its log ends. It returns false if the pod has no log to
-// read, and an error if the lines cannot be written.
+// read copies the new lines of a pod until its log ends. It returns false if there is no log to read, and an error if the
+// lines cannot be written.
 func (f *follower) read(ctx context.Context, pod *corev1.Pod) (bool, error) {
 	if pod == nil || pod.Status.Phase == corev1.PodPending || f.podDone && f.pod == pod.Name {
 		return false, nil
@@ -223,8 +223,8 @@ func (f *follower) startCaughtUpTimer() (stop func()) {
 
 var seqPrefix = []byte(`{"seq":`)
 
-// renumber replaces the sequence number of an event with one that is unique among all pods. ok is
-// false for events that were already written, and for lines that are neither events nor replies.
+// renumber replaces the sequence number of an event with one that is unique across pods. ok is false for an event that
+// was already written, and for a line that is neither an event nor a reply.
 func (f *follower) renumber(line []byte) (out []byte, ok bool) {
 	rest, isEvent := bytes.CutPrefix(line, seqPrefix)
 	if !isEvent {

@@ -1,12 +1,11 @@
 // Package incluster runs lockstep in the cluster, as a Job whose pod gets the command line, the chart and the values
-// from Secrets. It does not depend on charts or operations: a Task is a command line with files, and its output is
-// lines. The central types are Task, Run and Conn. Only package kube imports it.
+// from Secrets. It knows nothing of charts or operations: a Task is a command line with files, and its output is lines.
+// The central types are Task, Run and Conn. Only package kube imports it.
 //
-// A run and its clients communicate only through the API server. Output is read from the pod's log,
-// which keeps all lines, costs no writes, and can be read by any number of screens. Requests are
-// annotations of a Lease, which is small, can be named in a Role, and is ignored by controllers. A
-// CustomResourceDefinition would need rights on the cluster, and a port would have to be opened. Users
-// who may read pods/log can watch a run; users who may update the Lease can control it.
+// A run and its clients communicate only through the API server. The output is the pod's log: it keeps all lines, costs
+// no writes, and any number of screens can read it. Requests are annotations of a Lease: it is small, a Role can name it,
+// and controllers ignore it. A CustomResourceDefinition would need rights on the whole cluster, and a server in the pod
+// would need an open port. Users who may read pods/log can watch a run; users who may update the Lease can control it.
 //
 // The Job owns the Secrets and the Lease, so they are deleted with it.
 package incluster
@@ -44,12 +43,12 @@ const (
 	annotationCommand = "lockstep/command"
 	annotationBy      = "lockstep/started-by"
 
-	// Input is the directory with the packed task in the pod. Work is a writable directory.
+	// Input is the directory of the packed task in the pod. Work is a writable directory.
 	Input = "/lockstep-input"
 	Work  = "/tmp"
 
-	// startTimeout limits how long the Job waits for its Secrets. If lockstep is killed before it
-	// has created them, the Job fails and is deleted like any other.
+	// startTimeout limits how long the Job waits for its Secrets. If lockstep is killed before it has created them, the
+	// Job fails after this time.
 	startTimeout = 2 * time.Minute
 	// maxPodReplacements limits how often a killed pod is replaced.
 	maxPodReplacements = 100
@@ -64,7 +63,7 @@ type Task struct {
 	Args []string
 	// Files are the contents of the working directory, by path.
 	Files map[string][]byte
-	// Env are environment variables.
+	// Env are additional environment variables.
 	Env map[string]string
 	// Image has lockstep as its entrypoint.
 	Image string
@@ -76,8 +75,8 @@ type Task struct {
 	By string
 }
 
-// objects returns the objects of a packed task: the Job, and the Secrets and the Lease for it, without
-// owner references. name is the name of the Job.
+// objects returns the objects of a packed task, without owner references: the Job, its Secrets and its Lease. name is the
+// name of the Job.
 func (t Task) objects(name string, parts [][]byte) (job *batchv1.Job, secrets []*corev1.Secret, lease *coordinationv1.Lease) {
 	meta := func(name string) metav1.ObjectMeta {
 		return metav1.ObjectMeta{Name: name, Namespace: t.Namespace, Labels: map[string]string{labelManaged: "lockstep", LabelRelease: t.Release}}
@@ -89,13 +88,13 @@ func (t Task) objects(name string, parts [][]byte) (job *batchv1.Job, secrets []
 	lease = &coordinationv1.Lease{TypeMeta: metav1.TypeMeta{APIVersion: "coordination.k8s.io/v1", Kind: "Lease"}, ObjectMeta: meta(name)}
 	m := meta(name)
 	m.Annotations = map[string]string{annotationCommand: t.Command, annotationBy: t.By}
-	job = &batchv1.Job{TypeMeta: metav1.TypeMeta{APIVersion: "batch/v1", Kind: "Job"}, ObjectMeta: m, Spec: t.job(name, secrets)}
+	job = &batchv1.Job{TypeMeta: metav1.TypeMeta{APIVersion: "batch/v1", Kind: "Job"}, ObjectMeta: m, Spec: t.jobSpec(name, secrets)}
 	return job, secrets, lease
 }
 
-// job returns the spec of the Job. When lockstep exits, with any code, the Job ends. A pod that is
-// killed or evicted is replaced, and the run resumes (R50).
-func (t Task) job(name string, secrets []*corev1.Secret) batchv1.JobSpec {
+// jobSpec returns the spec of the Job. When lockstep exits, with any code, the Job ends. A pod that is killed or evicted
+// is replaced, and the run resumes (R50).
+func (t Task) jobSpec(name string, secrets []*corev1.Secret) batchv1.JobSpec {
 	return batchv1.JobSpec{
 		Completions:             new(int32(1)),
 		BackoffLimit:            new(int32(maxPodReplacements)),
@@ -112,7 +111,7 @@ func (t Task) job(name string, secrets []*corev1.Secret) batchv1.JobSpec {
 		}},
 		Template: corev1.PodTemplateSpec{
 			ObjectMeta: metav1.ObjectMeta{Labels: map[string]string{labelManaged: "lockstep", LabelRelease: t.Release}},
-			Spec:       t.pod(name, secrets),
+			Spec:       t.podSpec(name, secrets),
 		},
 	}
 }
@@ -123,7 +122,7 @@ const (
 	exitTerminated = 143
 )
 
-func (t Task) pod(name string, secrets []*corev1.Secret) corev1.PodSpec {
+func (t Task) podSpec(name string, secrets []*corev1.Secret) corev1.PodSpec {
 	input := &corev1.ProjectedVolumeSource{DefaultMode: new(int32(0o444))}
 	for n, s := range secrets {
 		input.Sources = append(input.Sources, corev1.VolumeProjection{Secret: &corev1.SecretProjection{
@@ -173,7 +172,7 @@ func Start(ctx context.Context, kube kubernetes.Interface, t Task) (*Run, error)
 	}
 	name := namePrefix(t.Release) + utilrand.String(5)
 	job, secrets, lease := t.objects(name, parts)
-	job.Spec.Parallelism = new(int32(0)) // no pod before its Secrets exist, because the kubelet is slow to retry a failed mount
+	job.Spec.Parallelism = new(int32(0)) // no pod until its Secrets exist, because the kubelet is slow to retry a failed mount
 	job, err = kube.BatchV1().Jobs(t.Namespace).Create(ctx, job, metav1.CreateOptions{})
 	if err != nil {
 		return nil, fmt.Errorf("create Job %s/%s: %w", t.Namespace, name, err)
@@ -182,14 +181,14 @@ func Start(ctx context.Context, kube kubernetes.Interface, t Task) (*Run, error)
 	if err := createOwned(ctx, kube, job, secrets, lease); err != nil {
 		cleanupCtx, cancel := context.WithTimeout(context.WithoutCancel(ctx), 10*time.Second)
 		defer cancel()
-		_ = run.Delete(cleanupCtx) // on an error, the Job fails at its deadline
+		_ = run.Delete(cleanupCtx) // if that fails too, the Job ends at its deadline
 		return nil, err
 	}
 	return &run, nil
 }
 
-// Manifests returns the objects of a task for another tool to create, without owner references and without a time
-// limit. The name of the Job depends on the contents, because the pod of a Job cannot be changed.
+// Manifests returns the objects of a task for another tool to create, without owner references and without a time limit.
+// The name of the Job depends on the contents of the task, because a Job's pod template is immutable.
 func (t Task) Manifests() (objects []any, err error) {
 	parts, err := pack(t.Args, t.Files)
 	if err != nil {
@@ -207,8 +206,8 @@ func (t Task) Manifests() (objects []any, err error) {
 	return append(objects, lease, job), nil
 }
 
-// createOwned creates the Secrets and the Lease of a Job concurrently, because the API server may be
-// far away. Then it lets the Job start its pod.
+// createOwned creates the Secrets and the Lease of a Job, concurrently because the API server may be far away. Then it
+// lets the Job start its pod.
 func createOwned(ctx context.Context, kube kubernetes.Interface, job *batchv1.Job, secrets []*corev1.Secret, lease *coordinationv1.Lease) error {
 	owner := []metav1.OwnerReference{*metav1.NewControllerRef(job, batchv1.SchemeGroupVersion.WithKind("Job"))}
 	all, creating := errgroup.WithContext(ctx)
@@ -242,7 +241,7 @@ func namePrefix(release string) string {
 	return "lockstep-" + strings.TrimRight(release[:min(len(release), 40)], "-.") + "-"
 }
 
-// List returns the runs in a namespace, or in all if it is "", newest first.
+// List returns the runs in a namespace, or in all namespaces if it is "", the newest first.
 func List(ctx context.Context, kube kubernetes.Interface, namespace string) ([]Run, error) {
 	jobs, err := kube.BatchV1().Jobs(namespace).List(ctx, metav1.ListOptions{LabelSelector: labelManaged + "=lockstep," + LabelRelease})
 	if err != nil {
@@ -284,7 +283,7 @@ func newRun(kube kubernetes.Interface, job *batchv1.Job) Run {
 // Ended reports whether the run has ended.
 func (r Run) Ended() bool { return r.State == "succeeded" || r.State == "failed" }
 
-// Delete deletes the Job of the run and the objects that it owns. It kills a running pod.
+// Delete deletes the Job of the run with the objects that it owns, even if its pod is running.
 func (r Run) Delete(ctx context.Context) error {
 	err := r.kube.BatchV1().Jobs(r.Namespace).Delete(ctx, r.Name, metav1.DeleteOptions{PropagationPolicy: new(metav1.DeletePropagationBackground)})
 	if apierrors.IsNotFound(err) {

@@ -47,8 +47,8 @@ func (e *TooLargeError) Error() string {
 
 func partName(n int) string { return fmt.Sprintf("part-%03d", n) }
 
-// pack returns the arguments and files of a task as parts for Secrets. The same input gives the same
-// parts. It returns a *TooLargeError if they do not fit.
+// pack returns the arguments and files of a task as parts, one for each Secret. The same input gives the same parts. It
+// returns a *TooLargeError if they do not fit.
 func pack(args []string, files map[string][]byte) (parts [][]byte, err error) {
 	line, err := json.Marshal(args)
 	if err != nil {

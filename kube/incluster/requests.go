@@ -30,22 +30,22 @@ import (
 const (
 	// leaseVar is the environment variable with the Lease of the run in its pod, namespace/name.
 	leaseVar = "LOCKSTEP_REQUESTS"
-	// requestPrefix is the prefix of annotations with requests. Their number and a random id
-	// follow. leaseTransitions of the Lease counts the requests.
+	// requestPrefix is the prefix of the annotations with requests. The request's number and a random id follow.
+	// leaseTransitions of the Lease counts the requests.
 	requestPrefix = "lockstep.request/"
 	// maxRequest is the maximum size of a request in bytes. An object may have 256 KiB of annotations.
 	maxRequest      = 200 << 10
 	watchRetryDelay = time.Second
 )
 
-// backoff is for conflicts between concurrent senders.
+// backoff is for conflicts of concurrent senders.
 var backoff = wait.Backoff{Steps: 20, Duration: 10 * time.Millisecond, Factor: 1.2, Jitter: 0.5}
 
-// send adds a request to a run's Lease. If the response is lost, the update may be repeated and add
-// the request twice. Both have the same id, so the run handles it once.
+// send adds a request to a run's Lease. If a response is lost, send may add the request twice. Both have the same id, so
+// the run handles it once.
 func send(ctx context.Context, kube kubernetes.Interface, namespace, name string, request []byte) error {
 	if request = bytes.TrimSpace(request); len(request) > maxRequest {
-		return fmt.Errorf("the edit is %d KiB, but a run in the cluster accepts at most %d KiB: run an upgrade with these values instead", len(request)>>10, maxRequest>>10)
+		return fmt.Errorf("the edit is %d KiB, but a run in the cluster accepts at most %d KiB: abort the run, then upgrade with these values", len(request)>>10, maxRequest>>10)
 	}
 	leases, requestID := kube.CoordinationV1().Leases(namespace), utilrand.String(10)
 	err := retry.OnError(backoff, apierrors.IsConflict, func() error {
@@ -71,8 +71,8 @@ func send(ctx context.Context, kube kubernetes.Interface, namespace, name string
 	return nil
 }
 
-// Job returns the Job of the pod in which this process runs, as namespace/name, or "" outside of such
-// a pod. The Lease has the same name.
+// Job returns the Job of the pod in which this process runs, as namespace/name, or "" outside of such a pod. The Job's
+// Lease has the same name.
 func Job() string { return os.Getenv(leaseVar) }
 
 // Requests returns a reader with the requests to the run in this pod, one per line, until ctx ends. It returns nil
@@ -94,7 +94,7 @@ func Requests(ctx context.Context, kube kubernetes.Interface) io.Reader {
 					}
 				}
 				if err != nil {
-					break // the next version shows whether they were removed
+					break // a later version shows whether the requests were removed
 				}
 			}
 			sleep(ctx, watchRetryDelay)
@@ -109,11 +109,11 @@ type inbox struct {
 	leases coordinationclient.LeaseInterface
 	name   string
 	seen   map[string]bool // ids of returned requests
-	// unconfirmed are annotations whose removal failed or got no response.
+	// unconfirmed are annotations of which it is not known whether they were removed.
 	unconfirmed map[string]string
 }
 
-// versions yields the current Lease and each later version, until an error.
+// versions yields the current version of the Lease and each later one, until an error.
 func (in *inbox) versions(ctx context.Context) iter.Seq[*coordinationv1.Lease] {
 	return func(yield func(*coordinationv1.Lease) bool) {
 		lease, err := in.leases.Get(ctx, in.name, metav1.GetOptions{})
@@ -133,8 +133,8 @@ func (in *inbox) versions(ctx context.Context) iter.Seq[*coordinationv1.Lease] {
 	}
 }
 
-// take removes the requests from a version of the Lease and returns them in order. If the removal
-// fails, a later call returns them, because only a later version shows whether they were removed.
+// take removes the requests from a version of the Lease and returns them in order. If the removal fails, a later call
+// returns them, once a later version shows whether they were removed.
 func (in *inbox) take(ctx context.Context, lease *coordinationv1.Lease) (requests []string, err error) {
 	found := map[string]string{}
 	for key, request := range lease.Annotations {

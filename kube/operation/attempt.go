@@ -143,8 +143,8 @@ func (a *attempt) runAction(t task, operation string) (rel *rel1.Release, status
 	return rel, status, err
 }
 
-// warnOfTerminating warns about removed objects that are still being deleted when the operation ends. Only an
-// uninstall waits for them (R30).
+// warnOfTerminating warns about removed objects that are still being deleted at the end of an upgrade or rollback (R30).
+// An uninstall waits for them.
 func (a *attempt) warnOfTerminating() {
 	if a.spec.uninstalling {
 		return

@@ -61,8 +61,8 @@ func (in *Install) check() error {
 	return err
 }
 
-// planOperation plans the install of a release and makes the last checks. state is nil if there
-// is no release. Edits (R46) start from editOptions.
+// planOperation renders, plans and checks the install. state is nil if the release does not exist. Edits (R46) start from
+// editOptions.
 func (in *Install) planOperation(s *preflight.Session, c *connect.Client, p planInput, state *releaseState, editOptions *Upgrade) (*Operation, error) {
 	if state != nil && resumable(state.Revisions) {
 		in.Replace = true
@@ -94,8 +94,8 @@ func (in *Install) planOperation(s *preflight.Session, c *connect.Client, p plan
 	}), nil
 }
 
-// renderInto renders the chart, infers the order, and completes p with both. It uses state only
-// for the objects of a failed attempt; state is nil if the release does not exist or cannot be read.
+// renderInto renders the chart and adds the result, its inferred order and its conflicts to p. state is nil if the
+// release does not exist or cannot be read.
 func (in *Install) renderInto(s *preflight.Session, p *planInput, state *releaseState) (info event.Operation, tree *plan.Chart, err error) {
 	tree, warnings, err := in.Chart.Tree(in.Values)
 	if err != nil {
@@ -124,8 +124,8 @@ func (in *Install) renderInto(s *preflight.Session, p *planInput, state *release
 	return s.Info("install", r.release), tree, nil
 }
 
-// explainForbiddenWithPlan is like explainForbidden, but also names the missing permissions for the chart's objects if
-// the chart can be planned.
+// explainForbiddenWithPlan is like explainForbidden. If the chart can be planned, the error also names the missing permissions
+// for its objects.
 func (in *Install) explainForbiddenWithPlan(s *preflight.Session, operation string, p planInput, err error) error {
 	if !apierrors.IsForbidden(err) {
 		return err
@@ -139,7 +139,8 @@ func (in *Install) explainForbiddenWithPlan(s *preflight.Session, operation stri
 	return explainForbidden(s, operation, err)
 }
 
-// newPlanInput returns everything but the rendered chart: the target's settings and the phases for the namespace and crds/.
+// newPlanInput returns the input of the plan without the rendered chart: the target's settings, and the phases for the
+// namespace and crds/.
 func (in *Install) newPlanInput(s *preflight.Session) (p planInput, err error) {
 	t := preflight.Target{CRDs: in.crds(in.upgradeCRDs), Force: in.ForceConflicts, ClientSide: in.ClientSide, Replace: in.ForceReplace}
 	if err := s.CheckCRDs(t.CRDs); err != nil {
@@ -182,8 +183,7 @@ func (in *Install) dryRun(ctx context.Context, cfg *action.Configuration) (*rel1
 	})
 }
 
-// action returns Helm's install action with our options, except for crds/ and the namespace,
-// which are units of the run.
+// action returns Helm's install action. It does not handle crds/ and the namespace, which are phases of the run.
 func (in *Install) action(cfg *action.Configuration) *action.Install {
 	i := action.NewInstall(cfg)
 	i.ReleaseName = in.Release
@@ -220,7 +220,7 @@ func (in *Install) run(a *attempt) (*rel1.Release, error) {
 		return nil, err
 	}
 	i := in.action(a.helm.Config)
-	i.TakeOwnership = i.TakeOwnership || a.op.prepared.Resumes // Helm's install does not know the failed attempt; see conflicts
+	i.TakeOwnership = i.TakeOwnership || a.op.prepared.Resumes // Helm would refuse the objects of the failed attempt; see conflicts
 	return in.runWithCachedOutputs(a, func(c *chart.Chart, values map[string]any) (helmrelease.Releaser, error) {
 		return i.RunWithContext(context.Background(), c, values)
 	})
@@ -235,8 +235,8 @@ func rollbackByUninstall(p *preflight.Prepared) *rollbackPlan {
 	return &rollbackPlan{info, u.prepareRollback}
 }
 
-// revision returns the revision to create: 1, or the next one after a failed install or an
-// uninstall that kept the history. As in Helm, it returns an error if the name is in use.
+// revision returns the number of the revision to create: 1, or the next one after a failed install or an uninstall that
+// kept the history. As in Helm, it returns an error if the name is in use.
 func (in *Install) revision(s *preflight.Session, state *releaseState) (int, error) {
 	if state == nil {
 		return 1, nil

@@ -17,17 +17,15 @@ import (
 type leftoverSearch struct {
 	session *preflight.Session
 	builder *manifest.Builder
-	prefix  string // of the names of phases
+	prefix  string // "" or event.RollbackPrefix
 	// revisions are the revisions to search, the newest first.
 	revisions []*rel1.Release
 	old       *rel1.Release // nil for none
-	// planned are the objects of the target and of the old revision. The plan handles
-	// them already.
+	// planned are the objects of the target and of the old revision, which are already in the plan.
 	planned []helmkube.ResourceList
 }
 
-// leftovers returns the leftovers of all other revisions. Each object is in the plan of the
-// newest revision that has it.
+// leftovers returns the leftovers of all revisions. Each object is planned with the newest revision that has it.
 //
 // Rule R32a: all objects that any revision created, even a failed or interrupted one, are
 // removed if the target lacks them and they still exist and belong to the release.
@@ -60,8 +58,8 @@ func (l leftoverSearch) leftovers() (out helmclient.Leftovers, warnings []plan.W
 	return out, warnings
 }
 
-// leftoversOf returns the leftovers of one revision and adds them to known. newer is set if the
-// revision is newer than the old one.
+// leftoversOf returns the leftovers of one revision, and adds its objects to known. newer reports whether the revision is
+// newer than the old one.
 func (l leftoverSearch) leftoversOf(rel *rel1.Release, known map[plan.Object]bool) (left helmclient.Leftover, newer bool, warnings []plan.Warning) {
 	newer = l.old != nil && rel.Version > l.old.Version
 	revision, list, warnings, err := readRevision(l.session.Context, l.builder, rel)
@@ -82,7 +80,7 @@ func (l leftoverSearch) leftoversOf(rel *rel1.Release, known map[plan.Object]boo
 	return helmclient.Leftover{Manifest: rel.Manifest, Planned: planned}, newer, append(warnings, more...)
 }
 
-// claimUnknown returns the objects of a revision that are not in known, and adds them to it.
+// claimUnknown returns the objects that are not in known, and adds them to it.
 func claimUnknown(known map[plan.Object]bool, resources []plan.Resource) map[plan.Object]bool {
 	unclaimed := map[plan.Object]bool{}
 	for _, r := range resources {
@@ -93,8 +91,8 @@ func claimUnknown(known map[plan.Object]bool, resources []plan.Resource) map[pla
 	return unclaimed
 }
 
-// present returns the objects of a list that exist and belong to the release. It also returns
-// those that the user may not read if includeUnreadable is set.
+// present returns the objects of a list that exist and belong to the release and, if includeUnreadable is set, those that
+// the user may not read.
 func (l leftoverSearch) present(list helmkube.ResourceList, includeUnreadable bool) helmkube.ResourceList {
 	l.builder.Prefetch(l.session.Context, list, nil)
 	return list.Filter(func(i *resource.Info) bool {

@@ -16,17 +16,16 @@ import (
 	"lockstep/kube/release"
 )
 
-// lockState is the state of the operation's Lease (R51, R51a), which it acquires before the
-// first write to the release, keeps during the rollback and releases at the end.
+// lockState is the state of the operation's Lease (R51, R51a). The operation acquires it before its first write to the
+// release, keeps it during the rollback and releases it at the end.
 type lockState struct {
-	// lose cancels ctx when another run acquires the Lease.
-	ctx  context.Context
-	lose context.CancelCauseFunc
+	ctx  context.Context         // ends when the lock is lost
+	lose context.CancelCauseFunc // cancels ctx
 
-	mu    sync.Mutex   // guards the fields below
-	lease *lease.Lease // nil if there is none, or not yet
-	end   context.CancelFunc
-	// lostErr is set once another run has acquired the Lease; then no more writes are sent.
+	mu    sync.Mutex         // guards the fields below
+	lease *lease.Lease       // nil if there is none, or not yet
+	end   context.CancelFunc // ends the requests for the Lease
+	// lostErr is why the lock is lost. Once it is set, no more writes are sent.
 	lostErr error
 }
 
@@ -36,8 +35,8 @@ func (s *lockState) state() (l *lease.Lease, lostErr error) {
 	return s.lease, s.lostErr
 }
 
-// acquireLock acquires the Lease, then verifies that the latest revision is still the expected
-// one. The rollback of an operation uses the operation's Lease.
+// acquireLock acquires the Lease, then verifies that the latest revision is still the expected one. A rollback on failure
+// already has the operation's Lease.
 func (a *attempt) acquireLock(expected *rel1.Release) (*rel1.Release, error) {
 	if a.spec.prefix == "" {
 		if err := a.op.acquire(a.engine); err != nil {
@@ -47,8 +46,7 @@ func (a *attempt) acquireLock(expected *rel1.Release) (*rel1.Release, error) {
 	return a.verifyUnchanged(expected)
 }
 
-// acquireLockAndWriteMarks is acquireLock, then writes the marks, before all other writes to the
-// release.
+// acquireLockAndWriteMarks is like acquireLock, but then also writes the marks of killed runs.
 func (a *attempt) acquireLockAndWriteMarks(expected *rel1.Release) (*rel1.Release, error) {
 	last, err := a.acquireLock(expected)
 	if err != nil || a.spec.prefix != "" || len(a.op.prepared.Marks) == 0 {
@@ -63,14 +61,13 @@ func (a *attempt) acquireLockAndWriteMarks(expected *rel1.Release) (*rel1.Releas
 	return release.MustExist(release.Last(a.helm.Config.Releases, name))
 }
 
-// acquire acquires the Lease of the release, if the cluster has Leases and the user may
-// write them.
+// acquire acquires the Lease of the release. If Leases are unavailable, it only publishes a warning.
 func (op *Operation) acquire(eng *run.Engine) error {
 	p := op.prepared
 	if p.Lease.Status == lease.Unavailable || op.holdsLease() { // already warned about, or an edit reuses it
 		return nil
 	}
-	ctx, end := context.WithCancel(context.Background()) // not the engine's: it outlives a stop
+	ctx, end := context.WithCancel(context.Background()) // not the engine's: the Lease is released after a stop
 	client, err := op.client.Bind(ctx, &connect.Writes{})
 	if err != nil {
 		end()
@@ -103,7 +100,7 @@ func (op *Operation) acquire(eng *run.Engine) error {
 	return nil
 }
 
-// checkRecords returns an error if somebody else wrote release records since this run did.
+// checkRecords returns an error if somebody else has changed the release records, or if they cannot be read.
 func (op *Operation) checkRecords(ctx context.Context) error {
 	s, err := op.newSession(ctx, &connect.Writes{})
 	if err != nil {
@@ -112,7 +109,7 @@ func (op *Operation) checkRecords(ctx context.Context) error {
 	return op.ledger.Check(s.Releases())
 }
 
-// guard returns an error for a write after another run has acquired the Lease.
+// guard is called before each write. It returns an error if the lock is lost.
 func (op *Operation) guard(ctx context.Context) error {
 	l, lostErr := op.lock.state()
 	if lostErr != nil || l == nil {
@@ -121,7 +118,7 @@ func (op *Operation) guard(ctx context.Context) error {
 	return l.Guard(ctx)
 }
 
-// stop ends the run because another one has acquired the Lease.
+// stop ends the run because its lock is lost.
 func (op *Operation) stop(why error) {
 	op.lock.mu.Lock()
 	first := op.lock.lostErr == nil
@@ -145,7 +142,7 @@ func (op *Operation) holdsLease() bool {
 	return l != nil
 }
 
-// lost returns why the operation must not write any more, nil if it may.
+// lost returns why the lock is lost, nil if it is not.
 func (op *Operation) lost() error {
 	l, lostErr := op.lock.state()
 	if lostErr == nil && l != nil {
@@ -154,8 +151,7 @@ func (op *Operation) lost() error {
 	return lostErr
 }
 
-// unlockTime limits the attempts to delete the Lease; it is enough for a restart of the API
-// server. A Lease that is not deleted expires.
+// unlockTime limits the attempts to delete the Lease. It is long enough for a restart of the API server.
 const unlockTime = 10 * time.Second
 
 func (op *Operation) unlock() {
@@ -163,7 +159,7 @@ func (op *Operation) unlock() {
 	if l == nil {
 		return
 	}
-	defer op.lock.end() // set together with the Lease
+	defer op.lock.end()
 	ctx, cancel := context.WithTimeout(context.Background(), unlockTime)
 	defer cancel()
 	if err := l.Release(ctx); err != nil {
@@ -171,13 +167,13 @@ func (op *Operation) unlock() {
 	}
 }
 
-// changedError reports a release that changed since planning.
+// changedError reports that the release changed after it was planned.
 type changedError struct{ message string }
 
 func (e *changedError) Error() string { return e.message }
 
-// verifyUnchanged reads the latest revision again. It returns a changedError if that is not
-// the expected one, nil for none.
+// verifyUnchanged reads the latest revision again and returns it. The error is a *changedError if it is not the expected
+// one, which is nil if there should be none.
 func (a *attempt) verifyUnchanged(expected *rel1.Release) (*rel1.Release, error) {
 	name := a.op.prepared.Common.Release
 	last, found, err := release.Last(a.helm.Config.Releases, name)
@@ -188,9 +184,9 @@ func (a *attempt) verifyUnchanged(expected *rel1.Release) (*rel1.Release, error)
 		a.op.ledger.Seal()
 		return last, nil
 	case found:
-		return nil, &changedError{fmt.Sprintf("release %s changed since planning (now revision %d, %s); rerun", name, last.Version, last.Info.Status)}
+		return nil, &changedError{fmt.Sprintf("release %s changed since planning (now revision %d, %s); run the command again", name, last.Version, last.Info.Status)}
 	}
-	return nil, &changedError{fmt.Sprintf("release %s was uninstalled by another operation", name)}
+	return nil, &changedError{fmt.Sprintf("release %s was uninstalled by another run since planning; run the command again", name)}
 }
 
 // lostRace reports whether an operation failed because another run came first.

@@ -21,10 +21,10 @@ import (
 	"lockstep/kube/preflight"
 )
 
-// Manifests returns the objects of the plan as YAML: those of the manifest and hooks of the
-// release, and removed ones from the old revision, without the namespace, crds/ and
-// leftovers of other revisions. Secret values are masked. edits is the number of edits (R46)
-// that led to the revision, 0 for the first. A revision that has not started has none.
+// Manifests returns the objects of the plan as YAML: those in the manifest and hooks of the target, and those that are
+// removed from the old revision. It omits the namespace, crds/ and leftovers of other revisions. Secret values are
+// masked. edits is the number of edits (R46) that led to the revision, 0 for the first revision. If that revision has not
+// started, there are no objects.
 func (op *Operation) Manifests(edits int) iter.Seq2[plan.Object, string] {
 	return func(yield func(plan.Object, string) bool) {
 		revision := op.afterEdits(edits)
@@ -41,7 +41,7 @@ func (op *Operation) Manifests(edits int) iter.Seq2[plan.Object, string] {
 	}
 }
 
-// afterEdits returns the operation after the given number of edits, nil if there were fewer.
+// afterEdits returns the operation after a number of edits, nil if there were fewer.
 func (op *Operation) afterEdits(edits int) *Operation {
 	op.mu.Lock()
 	defer op.mu.Unlock()
@@ -54,7 +54,7 @@ func (op *Operation) afterEdits(edits int) *Operation {
 // objects returns the objects of the plan, each from the first release that has it.
 func (op *Operation) objects(releases ...*rel1.Release) iter.Seq2[plan.Object, *unstructured.Unstructured] {
 	return func(yield func(plan.Object, *unstructured.Unstructured) bool) {
-		remaining := map[plan.Object]bool{} // the objects of the plan that were not returned yet
+		remaining := map[plan.Object]bool{} // objects of the plan that were not yielded yet
 		for _, o := range event.Objects(op.prepared.Phases) {
 			remaining[o] = true
 		}
@@ -65,7 +65,7 @@ func (op *Operation) objects(releases ...*rel1.Release) iter.Seq2[plan.Object, *
 				value, _ := op.prepared.Common.Reader().Object(doc)
 				u.Object, _ = value.(map[string]any)
 				if u.Object == nil {
-					continue // it holds no object
+					continue // the document has no object
 				}
 				o := plan.Object{
 					Group: u.GroupVersionKind().Group, Kind: u.GetKind(),
@@ -86,7 +86,7 @@ func (op *Operation) objects(releases ...*rel1.Release) iter.Seq2[plan.Object, *
 	}
 }
 
-// manifests returns the documents of a release and its hooks, nothing for nil.
+// manifests returns the documents of a release and its hooks. rel may be nil.
 func manifests(rel *rel1.Release) []string {
 	if rel == nil {
 		return nil
@@ -98,8 +98,8 @@ func manifests(rel *rel1.Release) []string {
 	return docs
 }
 
-// AddPermissions adds the permissions to install, upgrade, roll back, test and uninstall the release to
-// roles, both with the objects of the plan and those of the deployed revision.
+// AddPermissions adds to roles the permissions to install, upgrade, roll back, test and uninstall the release, for the
+// objects of the plan and of the old revision.
 func (op *Operation) AddPermissions(roles *permissions.Roles) error {
 	mapper, err := op.client.Getter.ToRESTMapper()
 	if err != nil {
@@ -127,7 +127,7 @@ func (op *Operation) AddPermissions(roles *permissions.Roles) error {
 	return nil
 }
 
-// documents returns the objects of the target and of the old revision, by their phase.
+// documents returns the objects of the target and of the old revision by phase.
 func (op *Operation) documents() (map[event.PhaseKind][]charts.Document, error) {
 	docs := map[event.PhaseKind][]charts.Document{}
 	t := op.prepared.Target
@@ -156,8 +156,8 @@ func (op *Operation) documents() (map[event.PhaseKind][]charts.Document, error) 
 	return docs, err
 }
 
-// scopeOf returns a function that reports whether a kind is namespaced. It asks the cluster,
-// then the CRDs in the documents.
+// scopeOf returns a function that reports whether a kind is namespaced. It looks the kind up in the cluster, then in the
+// CRDs of the documents.
 func scopeOf(mapper meta.RESTMapper, docs map[event.PhaseKind][]charts.Document) charts.Scope {
 	offline := charts.OfflineScope(slices.Concat(docs[event.PhaseCRDs], docs[event.PhaseHooks], docs[event.PhaseApply])...)
 	return func(kind schema.GroupVersionKind) bool {
@@ -168,8 +168,8 @@ func scopeOf(mapper meta.RESTMapper, docs map[event.PhaseKind][]charts.Document)
 	}
 }
 
-// resourceFinder returns a function that finds the resource of a kind in the cluster, then in the
-// CRDs of the documents, and else guesses the plural.
+// resourceFinder returns a function that finds the resource of a kind. It looks the kind up in the cluster, then in the
+// CRDs of the documents. If neither has it, it guesses the plural.
 func resourceFinder(mapper meta.RESTMapper, docs map[event.PhaseKind][]charts.Document) func(schema.GroupKind) schema.GroupResource {
 	defined := map[schema.GroupKind]schema.GroupResource{}
 	for _, list := range docs {

@@ -20,8 +20,8 @@ import (
 // Provides returns the objects that the operation creates.
 func (op *Operation) Provides() (*preflight.Provided, error) { return op.prepared.Provides() }
 
-// Stale reports whether the plan may change once the releases that it depends on are
-// deployed, because they add kinds and the templates may ask which kinds the cluster serves.
+// Stale reports whether the plan may change once the releases that it depends on are deployed: they add kinds, and its
+// templates may ask which kinds the cluster serves.
 func (op *Operation) Stale() (bool, error) {
 	target := op.prepared.Target.Release
 	if target == nil || !op.prepared.Common.Provided.MayAddKinds() {
@@ -30,8 +30,8 @@ func (op *Operation) Stale() (bool, error) {
 	return charts.AsksCluster(target.Chart, target.Config), nil
 }
 
-// Unchanged reports whether the operation would change nothing: not the chart, its values or its
-// manifests, and no object in the cluster. It sends read requests only.
+// Unchanged reports whether the operation is an upgrade that would change nothing: not the chart, the values or the
+// manifests, and no object in the cluster. It writes nothing.
 //
 // Rule S4: a stack skips an unchanged release without a new revision.
 func (op *Operation) Unchanged(ctx context.Context) (bool, error) {
@@ -54,24 +54,23 @@ func (op *Operation) Unchanged(ctx context.Context) (bool, error) {
 	return true, nil
 }
 
-// sameRelease reports whether a, a revision to be stored, has the same chart, values and
-// manifests as b, a stored one.
-func sameRelease(a, b *rel1.Release) bool {
+// sameRelease reports whether a rendered revision has the same chart, values, labels and manifests as a stored one.
+func sameRelease(rendered, stored *rel1.Release) bool {
 	sameHook := func(a, b *rel1.Hook) bool { return charts.RewriteKeys(a.Manifest) == b.Manifest && a.Path == b.Path }
-	if a.Chart == nil || b.Chart == nil || charts.RewriteKeys(a.Manifest) != b.Manifest ||
-		!slices.EqualFunc(a.Hooks, b.Hooks, sameHook) || !sameValues(a.Config, b.Config) {
+	if rendered.Chart == nil || stored.Chart == nil || charts.RewriteKeys(rendered.Manifest) != stored.Manifest ||
+		!slices.EqualFunc(rendered.Hooks, stored.Hooks, sameHook) || !sameValues(rendered.Config, stored.Config) {
 		return false
 	}
-	for label, value := range a.Labels {
-		if b.Labels[label] != value {
+	for label, value := range rendered.Labels {
+		if stored.Labels[label] != value {
 			return false
 		}
 	}
-	x, y := a.Chart.Metadata, b.Chart.Metadata
-	return x.Name == y.Name && x.Version == y.Version && x.AppVersion == y.AppVersion
+	a, b := rendered.Chart.Metadata, stored.Chart.Metadata
+	return a.Name == b.Name && a.Version == b.Version && a.AppVersion == b.AppVersion
 }
 
-// sameValues compares values as they are stored.
+// sameValues compares values in the form in which they are stored.
 func sameValues(a, b map[string]any) bool {
 	if len(a) == 0 && len(b) == 0 {
 		return true
@@ -81,8 +80,7 @@ func sameValues(a, b map[string]any) bool {
 	return errX == nil && errY == nil && x == y
 }
 
-// FindGroups returns the ids of the groups that match a --break-on argument, nil if none
-// match or the argument is ambiguous.
+// FindGroups returns the ids of the groups that match an argument of --break-on, nil if none match or it is ambiguous.
 func (op *Operation) FindGroups(text string) []string {
 	var groups []*plan.Group
 	for g := range event.Groups(op.Phases()) {
@@ -95,7 +93,7 @@ func (op *Operation) FindGroups(text string) []string {
 	return ids
 }
 
-// BreakOn sets breakpoints on groups, by their ids, before Run. Each is Set or Disabled.
+// BreakOn sets breakpoints on groups, by their ids. Each is event.Set or event.Disabled. Call it before Run.
 func (op *Operation) BreakOn(breakpoints map[string]event.Status) {
 	op.mu.Lock()
 	defer op.mu.Unlock()

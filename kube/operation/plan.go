@@ -25,20 +25,18 @@ import (
 // planInput is the input for the plan of an operation that applies objects.
 type planInput struct {
 	*rendered
-	state  *releaseState // nil if there is no release
-	target preflight.Target
-	old    preflight.OldRevision
-	// oldObjects are the objects of old.
-	oldObjects helmkube.ResourceList
-	// otherRevisions are further revisions whose objects may still exist (R32a).
-	otherRevisions []*rel1.Release
+	state          *releaseState // nil if there is no release
+	target         preflight.Target
+	inferredOrder  *infer.Order // of the target, nil if its order is declared
+	old            preflight.OldRevision
+	oldObjects     helmkube.ResourceList // of old
+	otherRevisions []*rel1.Release       // more revisions whose objects may still exist (R32a)
 	hooks          helmclient.HookEvents
 	conflicts      []plan.Warning
 	prelude        []event.Phase // phases to run first
-	inferredOrder  *infer.Order  // of the target, nil if its order is declared
 }
 
-// plan orders the whole operation: objects and hooks of the target, then removals.
+// plan plans all phases: the prelude, pre hooks, the target's objects, removals and post hooks.
 func (p planInput) plan(s *preflight.Session, info event.Operation) (*preflight.Prepared, error) {
 	warnings := slices.Concat(p.state.stateWarnings(), p.warnings)
 	scoped, _, more, err := helmclient.ScopedHooks(p.builder, p.target.Release, p.target.Tree, p.list, p.hooks)
@@ -86,8 +84,8 @@ func uniqueWarnings(warnings []plan.Warning) []plan.Warning {
 	})
 }
 
-// planRevision plans an operation that creates a revision, and the record of that revision.
-// The caller must call Session.Check with the results.
+// planRevision plans an operation that renders a new revision, with the record of that revision. The caller must call
+// Session.Check with the results.
 func (p planInput) planRevision(s *preflight.Session, info event.Operation, tree *plan.Chart) (*preflight.Prepared, *preflight.Incoming, error) {
 	ordered := s.Common.WaitStrategy() == helmclient.WaitOrdered
 	if ordered {
@@ -127,7 +125,7 @@ const (
 	OrderInferred = "inferred" // by annotations and by references between objects (R68)
 )
 
-// check checks the chart and --order. An inferred order needs --wait=ordered.
+// check checks the chart and --order.
 func (r *ChartOptions) check(c preflight.Common) error {
 	if err := r.Chart.Check(); err != nil {
 		return err
@@ -141,8 +139,7 @@ func (r *ChartOptions) check(c preflight.Common) error {
 	return nil
 }
 
-// inferOrder returns the inferred order, nil for --order=declared, with the tree to plan by and
-// warnings.
+// inferOrder returns the inferred order, nil for --order=declared, the tree to plan by, and warnings.
 func (r *ChartOptions) inferOrder(c preflight.Common, tree *plan.Chart, rendered *rendered) (*infer.Order, *plan.Chart, []plan.Warning, error) {
 	if r.Order != OrderInferred {
 		return nil, tree, nil, nil
@@ -158,8 +155,7 @@ func (r *ChartOptions) inferOrder(c preflight.Common, tree *plan.Chart, rendered
 	return order, order.Tree(tree), order.Warnings(), order.Check()
 }
 
-// basis returns the state that the plan is based on. newRevision is the revision that the
-// operation creates, 0 for none.
+// basis returns the state that the plan is based on. newRevision is the number of the revision to create, 0 for none.
 func (r *releaseState) basis(s *preflight.Session, newRevision int) preflight.Basis {
 	b := preflight.Basis{Lease: s.Lease, Records: r.records(newRevision)}
 	if r != nil {
@@ -171,9 +167,9 @@ func (r *releaseState) basis(s *preflight.Session, newRevision int) preflight.Ba
 	return b
 }
 
-// records returns the revisions whose records an operation may change. Updated are the one that
-// it creates (newRevision, 0 for none), those that it supersedes, and the marked ones. Deleted
-// are all revisions, because an uninstall or the rollback of an install deletes them.
+// records returns the revisions whose records an operation may change. It updates the revision that it creates
+// (newRevision, 0 for none), those that it supersedes, and the marked ones. It may delete any revision, because an
+// uninstall or the rollback of an install does.
 func (r *releaseState) records(newRevision int) (c preflight.RecordChanges) {
 	if newRevision > 0 {
 		c.Updated = append(c.Updated, newRevision)
@@ -196,8 +192,8 @@ func (r *releaseState) records(newRevision int) (c preflight.RecordChanges) {
 	return c
 }
 
-// explainForbidden turns a forbidden error from listing revisions into a refusal that names all
-// missing permissions. It returns other errors unchanged.
+// explainForbidden turns a Forbidden error from reading the release into a refusal that names all missing permissions. It
+// returns other errors unchanged.
 func explainForbidden(s *preflight.Session, operation string, err error) error {
 	if !apierrors.IsForbidden(err) {
 		return err

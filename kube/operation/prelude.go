@@ -15,8 +15,8 @@ import (
 	"lockstep/kube/preflight"
 )
 
-// runPrelude creates the namespace, acquires the Lease in it and applies crds/. Unlike with Helm,
-// the namespace and crds/ are units of the run (R29, R40).
+// runPrelude creates the namespace, acquires the Lease in it and applies crds/. Unlike in Helm, the namespace and crds/
+// are phases of the run (R29, R40).
 func (a *attempt) runPrelude(t preflight.Target) error {
 	if t.NewNamespace {
 		if err := a.createNamespace(a.op.prepared.Common.Namespace); err != nil {
@@ -46,8 +46,8 @@ func (a *attempt) createNamespace(name string) error {
 	})
 }
 
-// applyCRDs runs the phase of crds/, then drops cached kinds. As in Helm, it leaves existing
-// CRDs as they are, unless crds.Upgrade is set.
+// applyCRDs runs the phase of crds/, then drops the cached kinds. As in Helm, existing CRDs stay unchanged, unless
+// crds.Upgrade is set.
 func (a *attempt) applyCRDs(crds preflight.CRDs) error {
 	phases, err := crds.Phases()
 	if err != nil || len(phases) == 0 {
@@ -103,9 +103,8 @@ func (a *attempt) runPreludePhase(phase event.Phase, list helmkube.ResourceList,
 	return nil
 }
 
-// admitFirst waits until the first unit may start, because the Lease and the release
-// record are written before it (R41: --step pauses before the first write). After a
-// prelude, and in a rollback, it returns at once.
+// admitFirst waits until the first group may start. The Lease and the release record are written before that group, but
+// --step must pause before any write (R41). After a prelude phase, and in a rollback, admitFirst does not wait.
 func (a *attempt) admitFirst() error {
 	if a.preludeStarted || a.spec.prefix != "" {
 		return nil

@@ -9,9 +9,11 @@ import (
 	"lockstep/kube/preview"
 )
 
-// previewers preview the objects of the operation (nil until the first preview) and of its rollback
-// (nil until it starts).
-type previewers struct{ main, rollback *preview.Previewer }
+// previewers preview the objects of the operation and of its rollback.
+type previewers struct {
+	main     *preview.Previewer // nil until the first preview
+	rollback *preview.Previewer // nil until the rollback starts
+}
 
 // previewer returns the previewer for a unit.
 func (op *Operation) previewer(u event.Unit) (*preview.Previewer, error) {
@@ -29,8 +31,8 @@ func (op *Operation) previewer(u event.Unit) (*preview.Previewer, error) {
 	return op.previewers.main, nil
 }
 
-// Change returns the change that Run makes to an object of a unit. It sends at most two
-// requests, writes nothing, and may be called at any time.
+// Change returns the change that Run makes to an object of a unit. It sends at most two requests and writes nothing. It
+// may be called before, during and after Run.
 func (op *Operation) Change(ctx context.Context, u event.Unit, kind event.PhaseKind, o plan.Object) (preview.Change, error) {
 	p, err := op.previewer(u)
 	if err != nil {
@@ -40,8 +42,8 @@ func (op *Operation) Change(ctx context.Context, u event.Unit, kind event.PhaseK
 	return c.Masked(op.Mask().Text), op.Mask().Error(err)
 }
 
-// Sent returns an object of a unit as Run sends it, as YAML with secret values hidden.
-// The error is a preview.NothingSent if it is only deleted.
+// Sent returns an object of a unit as Run sends it, as YAML with secret values masked. The error is a
+// preview.NothingSent if the object is only deleted.
 func (op *Operation) Sent(ctx context.Context, u event.Unit, kind event.PhaseKind, o plan.Object) (string, error) {
 	p, err := op.previewer(u)
 	if err != nil {

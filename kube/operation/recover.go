@@ -15,30 +15,28 @@ import (
 	"lockstep/kube/release"
 )
 
-// Recovery is the result of Recover: the final state of a release, and how the cluster
-// differs from its revisions.
+// Recovery is the result of Recover: the state of a release, and how the cluster differs from its revisions.
 type Recovery struct {
 	Release, Namespace string
-	// Marked are the revisions that Recover brought to a final state. Dead is the run that
-	// left them unfinished, nil if unknown.
+	// Marked are the unfinished revisions that Recover has marked. Dead is the run that left them unfinished, nil if
+	// unknown.
 	Marked []release.Mark
 	Dead   *lease.Holder
-	// Revision is the latest one and Status its status now. Interrupted is the operation
-	// that failed or was interrupted: "install", "upgrade", "rollback", "uninstall", "" for none.
+	// Revision is the latest one, and Status its status after Recover. Interrupted is the operation that failed or was
+	// interrupted: "install", "upgrade", "rollback" or "uninstall", "" for none.
 	Revision    int
 	Status      rcommon.Status
 	Interrupted string
-	// RollbackTarget is that of an interrupted rollback, GoodRevision the one to roll back to; 0
-	// for none.
+	// RollbackTarget is the target of the latest revision if that is a rollback. GoodRevision is the revision to roll
+	// back to. Both are 0 for none.
 	RollbackTarget, GoodRevision int
-	// Changes would bring the cluster to the latest revision. Matches is the revision that
-	// an object matches now, for objects that match one.
-	Changes []preview.Change
-	Matches map[plan.Object]int
+	// Changes would bring the cluster to the latest revision. MatchesGood has the objects that match GoodRevision.
+	Changes     []preview.Change
+	MatchesGood map[plan.Object]bool
 }
 
-// Recover brings a release that a dead run left unfinished to a final state, and
-// compares it with the cluster. The error is a *lease.LockedError if a run is active.
+// Recover marks the revisions that a killed run left unfinished, and compares the release with the cluster. The error is a
+// *lease.LockedError if a run is active.
 func Recover(ctx context.Context, c *connect.Client, common Common) (*Recovery, error) {
 	common, err := common.Complete(c.Namespace())
 	if err != nil {
@@ -95,7 +93,7 @@ func interruptedOperation(revs *release.Revisions) string {
 	return "upgrade"
 }
 
-// writeMarks writes the marks, unless the release changed meanwhile.
+// writeMarks writes the marks, unless the release has changed since it was read.
 func (r *Recovery) writeMarks(s *preflight.Session, read *release.Revisions) error {
 	return withLease(s, func() error {
 		last, err := release.MustExist(release.Last(s.Releases(), r.Release))
@@ -103,7 +101,7 @@ func (r *Recovery) writeMarks(s *preflight.Session, read *release.Revisions) err
 			return err
 		}
 		if !release.Same(last, read.Last) {
-			return fmt.Errorf("revision %d (%s) was created meanwhile by another operation", last.Version, last.Info.Status)
+			return fmt.Errorf("revision %d (%s) was created meanwhile by another run; run the command again", last.Version, last.Info.Status)
 		}
 		for _, m := range r.Marked {
 			if err := m.Write(s.Releases(), r.Release); err != nil {
@@ -119,7 +117,7 @@ func withLease(s *preflight.Session, do func() error) error {
 	if s.Lease.Status == lease.Unavailable {
 		return do()
 	}
-	ctx, end := context.WithCancel(context.Background()) // not the session's: the Lease must be released
+	ctx, end := context.WithCancel(context.Background()) // not the session's: the Lease is released even if that ends
 	defer end()
 	client, err := s.Client.Bind(ctx, &connect.Writes{})
 	if err != nil {
@@ -140,17 +138,17 @@ func withLease(s *preflight.Session, do func() error) error {
 	return errors.Join(err, l.Release(ctx))
 }
 
-// compare compares the cluster with the latest revision and with the good one.
+// compare fills in Changes and MatchesGood.
 func (r *Recovery) compare(s *preflight.Session, revs *release.Revisions) (err error) {
 	r.Changes, err = changesTo(s, revs, r.Revision)
 	if err != nil || r.GoodRevision == 0 || r.GoodRevision == r.Revision {
 		return err
 	}
 	changes, err := changesTo(s, revs, r.GoodRevision)
-	r.Matches = map[plan.Object]int{}
+	r.MatchesGood = map[plan.Object]bool{}
 	for _, c := range changes {
 		if c.Action == preview.ActionUnchanged {
-			r.Matches[c.Object] = r.GoodRevision
+			r.MatchesGood[c.Object] = true
 		}
 	}
 	return err

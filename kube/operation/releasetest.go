@@ -16,18 +16,17 @@ import (
 	"lockstep/kube/release"
 )
 
-// ReleaseTest holds the options of a test run.
+// ReleaseTest holds the options for running a release's tests.
 type ReleaseTest struct {
 	Common
 	// Include and Exclude select test hooks by name.
 	Include, Exclude []string
-	// Logs receives the logs of the tests' pods, before their delete policies apply;
-	// nil for none.
+	// Logs receives the logs of the tests' pods before the pods are deleted; nil for none.
 	Logs io.Writer
 }
 
-// PrepareTest checks and plans a run of a release's test hooks. It writes nothing. It
-// returns nil, nil if no test hook is selected.
+// PrepareTest checks and plans a run of a release's test hooks. It writes nothing. It returns nil, nil if no test hook is
+// selected.
 func PrepareTest(ctx context.Context, c *connect.Client, t ReleaseTest) (*Operation, error) {
 	return prepare(ctx, c, &t.Common, nil, t.prepare)
 }
@@ -89,7 +88,7 @@ func (t *ReleaseTest) run(a *attempt) (*rel1.Release, error) {
 	if shutdown == nil {
 		return nil, err
 	}
-	if shutdownErr := shutdown(); shutdownErr != nil && !errors.Is(err, shutdownErr) { // it may repeat why a test failed
+	if shutdownErr := shutdown(); shutdownErr != nil && !errors.Is(err, shutdownErr) { // err often contains it
 		err = errors.Join(err, shutdownErr)
 	}
 	return nil, err

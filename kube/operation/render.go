@@ -52,11 +52,11 @@ func (r *ChartOptions) crds(upgrade bool) preflight.CRDs {
 	return preflight.CRDs{Chart: r.Chart, Upgrade: upgrade, Force: r.ForceConflicts}
 }
 
-// helmAction is a Helm action on a chart and values; it changes both.
+// helmAction runs a Helm action on a chart and values. It changes both.
 type helmAction func(*chart.Chart, map[string]any) (helmrelease.Releaser, error)
 
-// render runs an action that renders the chart, within the limits and with lists in
-// annotations normalised (R1). It also returns the output of the templates.
+// render runs an action that renders the chart within the limits (charts.Guard). Lists in annotations are normalised
+// (R1). It also returns the output of the templates.
 func (r *ChartOptions) render(ctx context.Context, cfg *action.Configuration, do helmAction) (*rel1.Release, charts.Outputs, error) {
 	c, err := r.Chart.Helm()
 	if err != nil {
@@ -69,9 +69,9 @@ func (r *ChartOptions) render(ctx context.Context, cfg *action.Configuration, do
 	return rel, guard.Outputs(), err
 }
 
-// runWithCachedOutputs runs an action with the templates' output from planning. It renders them again if
-// crds/ were applied since and the templates may ask which kinds the cluster serves: Helm
-// also applies crds/ first. Changes are then planned during the run.
+// runWithCachedOutputs runs an action with the templates' output from planning. It renders them again if crds/ were
+// applied since and the templates may ask which kinds the cluster serves, because Helm renders after it has applied
+// crds/. The objects are then planned again during the run.
 func (r *ChartOptions) runWithCachedOutputs(a *attempt, do helmAction) (*rel1.Release, error) {
 	ctx, cfg := a.engine.RequestContext(), a.helm.Config
 	c, err := r.Chart.Helm()
@@ -87,10 +87,9 @@ func (r *ChartOptions) runWithCachedOutputs(a *attempt, do helmAction) (*rel1.Re
 	return r.runGuarded(ctx, charts.NewGuard(r.Limits), c, do)
 }
 
-// runGuarded runs an action on a copy of the values. It does not cancel Helm's context,
-// because the action would continue in the background. If templates exceed the limits, or
-// ctx ends while they render, runGuarded returns without waiting for the action, which can
-// write nothing because its requests fail from then on.
+// runGuarded runs an action on a copy of the values. If templates exceed the limits, or ctx ends while they render, it
+// returns and leaves the action running: its requests fail from then on, so it can write nothing. Helm's own context is
+// never cancelled, because Helm would then also leave the action running, even while objects are applied.
 func (r *ChartOptions) runGuarded(ctx context.Context, guard *charts.Guard, c *chart.Chart, do helmAction) (*rel1.Release, error) {
 	result := make(chan *rel1.Release, 1)
 	err := guard.Run(ctx, func() error {
@@ -102,13 +101,13 @@ func (r *ChartOptions) runGuarded(ctx context.Context, guard *charts.Guard, c *c
 	var rel *rel1.Release
 	select {
 	case rel = <-result:
-	default: // abandoned
+	default: // the action is still running
 	}
 	if rel != nil {
 		charts.UnwrapTemplates(rel.Chart)
 	}
 	if stage := (*run.StageError)(nil); errors.As(err, &stage) {
-		return nil, stage // it names the groups; Helm's wrapping adds nothing
+		return nil, stage // without Helm's wrapping
 	}
 	if err != nil {
 		return nil, charts.HideValues(r.Chart, r.Values, fmt.Errorf("chart %s: %w", r.Chart.Name(), charts.CleanError(err)))
@@ -126,7 +125,7 @@ type rendered struct {
 	deferredAPIs []schema.GroupVersion // unavailable APIs that the chart itself provides
 }
 
-// renderFunc renders a chart with an action.
+// renderFunc renders a chart with a Helm action.
 type renderFunc func(context.Context, *action.Configuration) (*rel1.Release, charts.Outputs, error)
 
 // dryRun renders a chart with Helm's server-side dry run.
@@ -159,7 +158,7 @@ func dryRun(s *preflight.Session, root string, render renderFunc) (*rendered, er
 	}, nil
 }
 
-// hookEvents returns the hook events of an operation, none with --no-hooks.
+// hookEvents returns the hook events of an operation. There are none with --no-hooks.
 func hookEvents(noHooks bool, before, after rel1.HookEvent) helmclient.HookEvents {
 	if noHooks {
 		return helmclient.HookEvents{}
@@ -167,8 +166,7 @@ func hookEvents(noHooks bool, before, after rel1.HookEvent) helmclient.HookEvent
 	return helmclient.HookEvents{Before: before, After: after}
 }
 
-// checkForce returns an error for combinations of flags that Helm's client would refuse for
-// each object.
+// checkForce returns an error for combinations of flags that Helm's client would refuse for each object.
 func checkForce(replace, conflicts, serverSide bool) error {
 	switch {
 	case replace && serverSide:
@@ -179,8 +177,7 @@ func checkForce(replace, conflicts, serverSide bool) error {
 	return nil
 }
 
-// serverSide returns the value of --server-side: true, false, or else the method that the
-// release was applied with.
+// serverSide reports whether to apply on the server: as --server-side says or, for auto, as the release was applied.
 func serverSide(flag string, rel *rel1.Release) bool {
 	if flag == "true" || flag == "false" {
 		return flag == "true"

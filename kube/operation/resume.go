@@ -12,23 +12,22 @@ import (
 	"lockstep/kube/release"
 )
 
-// A killed run leaves its Lease, an unfinished revision, or both. The next run marks the revision
-// and resumes from it (R52, R50), or finds that the operation had completed.
+// A killed run leaves its Lease, an unfinished revision, or both. The next run marks the revision and resumes from it
+// (R52, R50), or finds that the killed run had completed the operation.
 
-// releaseState is an existing release with its revisions as they will be once the marks are
-// written. Its methods accept nil, for a release that does not exist.
+// releaseState is an existing release, with its revisions as they will be once the marks are written. A nil
+// *releaseState is a release that does not exist.
 type releaseState struct {
 	*release.Revisions
-	stored   *rel1.Release // the latest revision as stored, without marks
-	marks    []release.Mark
-	warnings []plan.Warning
-	// lastRunKilled is set if the last run on the release was killed.
-	lastRunKilled bool
+	stored        *rel1.Release // the latest revision as it is stored now
+	marks         []release.Mark
+	warnings      []plan.Warning
+	lastRunKilled bool // it left its Lease
 }
 
-// loadRelease reads a release and makes the session's storage show the marks, which
-// the operation writes before all other writes to the release. It returns an error if another run may be
-// active. found is false if the release does not exist.
+// loadRelease reads a release and makes the session's storage show it as if the marks were already written; the
+// operation writes them first. It returns an error if another program may be working on the release. found is false if
+// the release does not exist.
 //
 // Rule R52: a release left pending or uninstalling by a dead run does not block the next run.
 func loadRelease(s *preflight.Session) (state *releaseState, found bool, err error) {
@@ -39,7 +38,7 @@ func loadRelease(s *preflight.Session) (state *releaseState, found bool, err err
 	state = &releaseState{Revisions: revs, stored: revs.Last, lastRunKilled: s.Lease.Status == lease.Dead}
 	for _, m := range revs.Interrupted() {
 		if !m.Ours && m.Revision != revs.Last.Version {
-			continue // Helm ignores it too
+			continue // Helm ignores older revisions too
 		}
 		if !s.Common.RunInProgress.Created(m.Revision) {
 			if err := state.checkMark(s, m); err != nil {
@@ -67,8 +66,8 @@ func (r *releaseState) checkMark(s *preflight.Session, m release.Mark) error {
 	case m.To == rcommon.StatusSuperseded:
 		message += "; it is marked superseded"
 	case !m.Ours || s.Lease.Status == lease.Unavailable:
-		return fmt.Errorf("release %s: %s by another program, perhaps helm, which may still be running; if it is not, mark the release failed with: lockstep recover %s",
-			s.Common.Release, message, s.Common.Release)
+		return fmt.Errorf("release %[1]s: %[2]s by another program, perhaps helm, which may still be running; if it is not, mark the release failed with: lockstep recover %[1]s -n %[3]s",
+			s.Common.Release, message, s.Common.Namespace)
 	case s.Lease.Status == lease.Dead:
 		message += fmt.Sprintf(" by a run that was killed: %s; it is marked failed, and this run resumes from it", s.Lease.Holder)
 	case s.Common.PlanOnly:
@@ -96,14 +95,13 @@ func resumable(revs *release.Revisions) bool {
 	return revs.Last.Info.Status == rcommon.StatusFailed && revs.Good() == 0
 }
 
-// killedBeforeUnlock reports whether the last run was the same operation and was killed while
-// it held the Lease. The operation may already have completed.
+// killedBeforeUnlock reports whether the last run was the same kind of operation and was killed while it held the Lease.
+// It may have completed the operation before.
 func killedBeforeUnlock(s *preflight.Session, operation string) bool {
 	return s.Lease.Status == lease.Dead && s.Lease.Holder.Operation == operation
 }
 
-// completedByJob reports whether an earlier pod of the run's Job deployed the latest revision
-// before it was killed.
+// completedByJob reports whether an earlier pod of the run's Job deployed the latest revision before it was killed.
 func completedByJob(s *preflight.Session) bool {
 	c := s.Common
 	if c.Job == "" || c.PlanOnly || c.RunInProgress != nil {

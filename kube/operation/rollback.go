@@ -19,7 +19,7 @@ import (
 // Rollback holds the options of a rollback.
 type Rollback struct {
 	Common
-	// Revision to roll back to, 0 for the one before the last.
+	// Revision to roll back to, 0 for defaultTarget.
 	Revision       int
 	ForceConflicts bool
 	ForceReplace   bool
@@ -60,8 +60,7 @@ func (rb *Rollback) prepare(s *preflight.Session, c *connect.Client) (*Operation
 
 // plan plans a rollback.
 //
-// Rule R32: in the order of the target revision, if that was ordered; removals in the
-// reverse order of the current one.
+// Rule R32: in the order of the target revision, if that was ordered; removals in the reverse order of the current one.
 // Rule R30a: the order comes from the records, whatever --wait is.
 func (rb *Rollback) plan(s *preflight.Session, state *releaseState, target *rel1.Release) (*preflight.Prepared, *preflight.Incoming, error) {
 	b := s.Builder(target.Chart.Name())
@@ -114,9 +113,8 @@ func (rb *Rollback) target(revs *release.Revisions, lastRunKilled bool) (*rel1.R
 	return nil, fmt.Errorf("release %s has no revision %d; list revisions with: lockstep history %[1]s -n %[3]s", rb.Release, to, rb.Namespace)
 }
 
-// defaultTarget returns the revision to roll back to if the user names none: the target of a
-// rollback that failed or was killed, else the last good revision before the latest one,
-// else the one before it.
+// defaultTarget returns the revision to roll back to if the user names none: the target of a rollback that failed or was
+// killed, else the last good revision before the latest one, else the revision before the latest one.
 func defaultTarget(revs *release.Revisions, lastRunKilled bool) int {
 	last := revs.Last.Info
 	if last.RollbackRevision > 0 && (lastRunKilled || last.Status != rcommon.StatusDeployed) {
@@ -128,7 +126,7 @@ func defaultTarget(revs *release.Revisions, lastRunKilled bool) int {
 	return revs.Last.Version - 1
 }
 
-// prepareRollback prepares the rollback of a failed upgrade on the objects that the upgrade left.
+// prepareRollback prepares the rollback of an upgrade that has just failed.
 func (rb *Rollback) prepareRollback(r *runner) (task, error) {
 	s, err := r.newSession()
 	if err != nil {
@@ -165,8 +163,7 @@ func (rb *Rollback) prepareRollback(r *runner) (task, error) {
 	return task{spec{prefix: event.RollbackPrefix, prepared: prepared}, run}, nil
 }
 
-// run runs Helm's rollback. Unlike Helm, it first checks that no revision was created since
-// planning.
+// run runs Helm's rollback. Unlike Helm, it first checks that no revision was created since planning.
 func (rb *Rollback) run(a *attempt, to int, from *rel1.Release) (*rel1.Release, error) {
 	if err := a.admitFirst(); err != nil {
 		return nil, err

@@ -13,10 +13,10 @@ import (
 	"lockstep/kube/preview"
 )
 
-// ShouldRollBack reports whether a run of an operation or a stack (S5) that did not succeed
-// is rolled back. ending is the command that ends the run, or nil.
+// ShouldRollBack reports whether to roll back a run of an operation or a stack (S5) that did not succeed. ending is the
+// command that ends the run, or nil.
 //
-// Rule R33: --rollback-on-failure decides for a failure, the command itself for an abort (R43)
+// Rule R33: --rollback-on-failure decides after a failure, the command itself after an abort (R43).
 func ShouldRollBack(c Common, ending *event.Command) bool {
 	if ending != nil {
 		return ending.Name == event.Rollback
@@ -24,9 +24,8 @@ func ShouldRollBack(c Common, ending *event.Command) bool {
 	return c.RollbackOnFailure
 }
 
-// rollBack runs the rollback as part of the same run (R43) and closes the feed. It does not
-// start, and ended is false, if a command that ends the run without a rollback was
-// accepted (R48).
+// rollBack runs the rollback as part of the same run (R43) and closes the feed. ended is false if a command that ends the
+// run without a rollback was accepted before it could start (R48).
 func (r *runner) rollBack(end run.End, cause error, notes []string) (ended bool, err error) {
 	info := r.op.rollback.info
 	if r.engine.StartRollback(info, cause.Error()) != nil {
@@ -55,8 +54,8 @@ func (r *runner) rollBack(end run.End, cause error, notes []string) (ended bool,
 	return true, errors.Join(cause, err)
 }
 
-// closeFailedRollback closes the feed after a rollback that ended with err. The outcome does not
-// repeat an error that the groups show.
+// closeFailedRollback closes the feed after a rollback that ended with err. If groups failed, they show the error, so
+// the outcome does not repeat it.
 func (r *runner) closeFailedRollback(end run.End, cause, err error, notes []string) {
 	if r.op.lost() != nil {
 		end.Status = event.Aborted
@@ -68,12 +67,10 @@ func (r *runner) closeFailedRollback(end run.End, cause, err error, notes []stri
 		result = "the rollback was stopped"
 		resultWithError = result
 	}
-	var outcome string
-	end.Message, outcome = ClosingTexts(resultWithError, cause, notes...)
+	end.Message, end.Outcome = ClosingTexts(resultWithError, cause, notes...)
 	if stage := (*run.StageError)(nil); errors.As(err, &stage) && len(stage.Failures) > 0 {
-		_, outcome = ClosingTexts(result, cause, notes...)
+		_, end.Outcome = ClosingTexts(result, cause, notes...)
 	}
-	end.Outcome = outcome
 	r.engine.Close(end)
 }
 
@@ -101,8 +98,7 @@ func rolledBack(info event.Operation) string {
 	return fmt.Sprintf("the release is back at revision %d", info.ToRevision)
 }
 
-// leftBehind names the objects that an operation created and its rollback did not
-// delete (R43).
+// leftBehind names the objects that an operation created and its rollback did not delete (R43), "" for none.
 func leftBehind(events []event.Event) string {
 	var left []string
 	for _, e := range events {
@@ -120,7 +116,7 @@ func leftBehind(events []event.Event) string {
 	case n == 0:
 		return ""
 	case n > 10:
-		return fmt.Sprintf("%d new objects remain: %s, …", n, strings.Join(left[:10], ", "))
+		return fmt.Sprintf("new objects remain: %s and %d more", strings.Join(left[:10], ", "), n-10)
 	}
 	return "new objects remain: " + strings.Join(left, ", ")
 }

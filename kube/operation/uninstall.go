@@ -107,7 +107,7 @@ func (u *Uninstall) hookEvents(rel *rel1.Release) helmclient.HookEvents {
 	return hookEvents(noHooks, rel1.HookPreDelete, rel1.HookPostDelete)
 }
 
-// prepareRollback prepares the uninstall as the rollback of an install.
+// prepareRollback prepares the uninstall as the rollback of an install that has just failed.
 func (u *Uninstall) prepareRollback(r *runner) (task, error) {
 	s, err := r.newSession()
 	if err != nil {

@@ -24,9 +24,8 @@ import (
 type Upgrade struct {
 	Common
 	ChartOptions
-	// Install installs if the release does not exist. CreateNamespace applies only then.
-	Install         bool
-	CreateNamespace bool
+	Install         bool // if the release does not exist
+	CreateNamespace bool // only for an install
 	// ServerSide is "true", "false" or "auto": as the release was applied.
 	ServerSide           string
 	ReuseValues          bool
@@ -34,8 +33,7 @@ type Upgrade struct {
 	ResetThenReuseValues bool
 	CleanupOnFail        bool
 	HistoryMax           int
-	// UpgradeCRDs applies crds/ of the chart before everything else, which Helm never does.
-	// A rollback of the release does not revert them.
+	// UpgradeCRDs applies crds/ before everything else. Helm's upgrade never does. A rollback does not revert them.
 	UpgradeCRDs bool
 }
 
@@ -121,7 +119,7 @@ func (up *Upgrade) plan(s *preflight.Session, state *releaseState) (*preflight.P
 	}.planRevision(s, info, tree)
 }
 
-// newTarget returns the settings of the target, without the rendered chart, and the phase of crds/.
+// newTarget returns the settings of the target, without the rendered chart, and the phases of crds/.
 func (up *Upgrade) newTarget(s *preflight.Session) (target preflight.Target, prelude []event.Phase, err error) {
 	target = preflight.Target{Force: up.ForceConflicts, Replace: up.ForceReplace}
 	if up.UpgradeCRDs {
@@ -134,7 +132,7 @@ func (up *Upgrade) newTarget(s *preflight.Session) (target preflight.Target, pre
 	return target, prelude, err
 }
 
-// asInstall returns the install options for an upgrade that installs, because nothing is deployed.
+// asInstall returns the options of an install with the options of the upgrade.
 func (up *Upgrade) asInstall(replace bool) Install {
 	return Install{
 		Common: up.Common, ChartOptions: up.ChartOptions, CreateNamespace: up.CreateNamespace,
@@ -142,7 +140,7 @@ func (up *Upgrade) asInstall(replace bool) Install {
 	}
 }
 
-// install plans the upgrade as an install. Edits of it start from the options of the upgrade.
+// install plans the upgrade as an install, because nothing is deployed. Edits of it start from the options of the upgrade.
 func (up *Upgrade) install(s *preflight.Session, c *connect.Client, state *releaseState, replace bool) (*Operation, error) {
 	in := up.asInstall(replace)
 	if err := in.check(); err != nil {
@@ -155,8 +153,8 @@ func (up *Upgrade) install(s *preflight.Session, c *connect.Client, state *relea
 	return in.planOperation(s, c, p, state, up)
 }
 
-// explainForbiddenWithPlan is like explainForbidden, but also names the missing permissions for the chart's objects if
-// the chart can be planned.
+// explainForbiddenWithPlan is like explainForbidden. If the chart can be planned, the error also names the missing permissions
+// for its objects.
 func (up *Upgrade) explainForbiddenWithPlan(s *preflight.Session, err error) error {
 	in := up.asInstall(false)
 	p, planErr := in.newPlanInput(s)
@@ -196,8 +194,8 @@ func (up *Upgrade) reusedValues(failed *rel1.Release) (map[string]any, error) {
 	return up.Values, nil
 }
 
-// treeValues returns the values for conditions of subcharts: those of the release, with
-// --reuse-values merged over the defaults of the old chart, as in Helm.
+// treeValues returns the values that decide conditions of subcharts: those of the release. With --reuse-values they are
+// merged over the defaults of the old chart, as in Helm.
 func (up *Upgrade) treeValues(revs *release.Revisions, rel *rel1.Release) map[string]any {
 	if !up.ReuseValues {
 		return rel.Config
@@ -209,7 +207,7 @@ func (up *Upgrade) treeValues(revs *release.Revisions, rel *rel1.Release) map[st
 	return chartcommon.CoalesceTables(charts.CopyValues(rel.Config), old)
 }
 
-// action returns Helm's upgrade action with our options.
+// action returns Helm's upgrade action.
 func (up *Upgrade) action(cfg *action.Configuration) *action.Upgrade {
 	u := action.NewUpgrade(cfg)
 	u.Install = up.Install
@@ -266,8 +264,7 @@ func (up *Upgrade) run(a *attempt) (*rel1.Release, error) {
 	})
 }
 
-// rollbackPlan returns the rollback of a failed upgrade to a good revision (R33). Helm's own
-// choice may be a failed one.
+// rollbackPlan returns the rollback of the upgrade to a good revision (R33). Helm itself may choose a failed one.
 func (up *Upgrade) rollbackPlan(p *preflight.Prepared, goodRevision int) *rollbackPlan {
 	info := p.Info
 	info.Name = "rollback"

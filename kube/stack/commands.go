@@ -46,7 +46,8 @@ func (s *Stack) Command(c event.Command) {
 	}
 }
 
-// resolve finds the release or groups that a command names. If there are none, it refuses the command.
+// resolve returns one command per release or group that c names. It refuses c and returns nil if it finds none, or
+// several for a command that needs exactly one.
 func (s *Stack) resolve(c event.Command) (commands []event.Command) {
 	if s.byID[c.Group] != nil {
 		return []event.Command{c}
@@ -109,12 +110,12 @@ func (s *Stack) broadcast(c event.Command) {
 	s.engine.Command(c)
 	if all {
 		c.ID = event.Internal
-		s.commandRunning(c, nil)
+		s.sendToRunning(c, nil)
 	}
 }
 
-// commandRunning sends a command to all running releases but one.
-func (s *Stack) commandRunning(c event.Command, except *member) {
+// sendToRunning sends a command to all running releases except one, which may be nil.
+func (s *Stack) sendToRunning(c event.Command, except *member) {
 	for _, m := range s.running() {
 		if m != except {
 			m.op.Command(c)
@@ -150,7 +151,7 @@ func (s *Stack) sendToRelease(c event.Command) {
 	}
 }
 
-// setBreakpoint sets, disables or deletes a breakpoint on a group of a release that has not started.
+// setBreakpoint sets, disables or clears a breakpoint on a group of a release that has not started.
 func (s *Stack) setBreakpoint(m *member, c event.Command) {
 	s.mu.Lock()
 	before, status := m.breakpoints[c.Group], event.Set
@@ -185,14 +186,14 @@ func (m *member) groupPhase(group string) string {
 	return ""
 }
 
-// stepOne starts exactly one group: the next one of a running release, or else the first one of the
+// stepOne starts one group: the next one of a running release or, if none is paused before a group, the first one of the
 // next release.
 func (s *Stack) stepOne(c event.Command) {
 	for _, m := range s.running() {
 		s.mu.Lock()
 		next := m.state.Next()
 		s.mu.Unlock()
-		if next != nil && m.runStatus(s) == event.Paused {
+		if next != nil && s.runStatus(m) == event.Paused {
 			m.op.Command(c)
 			return
 		}
@@ -207,7 +208,7 @@ func (s *Stack) stepOne(c event.Command) {
 func (s *Stack) sendDecision(c event.Command) {
 	found := false
 	for _, m := range s.running() {
-		if m.runStatus(s) == event.Held && (c.Scope == "" || c.Scope == m.id) {
+		if s.runStatus(m) == event.Held && (c.Scope == "" || c.Scope == m.id) {
 			inner := c
 			inner.Scope = ""
 			if found {
@@ -222,13 +223,14 @@ func (s *Stack) sendDecision(c event.Command) {
 	}
 }
 
-func (m *member) runStatus(s *Stack) event.Status {
+// runStatus returns whether the operation of a release is running, paused or held.
+func (s *Stack) runStatus(m *member) event.Status {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return m.state.Run
 }
 
-// operationStarted records that the operation of a release starts. If the run is paused, so is it.
+// operationStarted records that the operation of a release starts. If the stack is paused, the operation starts paused.
 func (s *Stack) operationStarted(m *member, op *operation.Operation) {
 	s.mu.Lock()
 	m.op, m.ran, m.result, m.state = op, true, nil, event.State{}
@@ -257,8 +259,8 @@ func (s *Stack) operationEnded(m *member, err error) {
 	}
 }
 
-// propagatePause pauses the stack and all other releases when one release pauses or holds a failure,
-// and resumes them when it continues.
+// propagatePause pauses the stack and all other releases when a release pauses or holds a failure, and resumes them when
+// that release continues.
 func (s *Stack) propagatePause(m *member, e event.Event) {
 	c := event.Command{ID: event.Internal}
 	s.mu.Lock()
@@ -271,6 +273,6 @@ func (s *Stack) propagatePause(m *member, e event.Event) {
 	s.mu.Unlock()
 	if c.Name != "" {
 		s.engine.Command(c)
-		s.commandRunning(c, m)
+		s.sendToRunning(c, m)
 	}
 }

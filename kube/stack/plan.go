@@ -20,29 +20,29 @@ import (
 	"lockstep/kube/preflight"
 )
 
-// Prepare plans and checks the operations of all releases, and writes nothing. Its error joins
-// those of all releases. The watches that it starts end when Close is called or ctx is done.
+// Prepare plans and checks the operations of all releases. It writes nothing. Its error joins the errors of all releases.
+// It starts watches, which end when Close is called or ctx is done.
 //
 // Rule S3: everything is rendered, planned and checked before the first write. Objects that a
 // release creates count as present for releases that need it.
-func Prepare(ctx context.Context, opts Options, connect Connect) (*Stack, error) {
+func Prepare(ctx context.Context, opts Options, connectTo Connect) (*Stack, error) {
 	s := &Stack{opts: opts, byID: map[string]*member{}}
 	s.info = event.Operation{Name: "up", Release: Name(opts.File), Chart: opts.File.Path}
 	if opts.Down {
 		s.info.Name = "down"
 	}
-	if err := s.prepare(ctx, connect); err != nil {
+	if err := s.prepare(ctx, connectTo); err != nil {
 		s.Close()
 		return nil, err
 	}
 	return s, nil
 }
 
-func (s *Stack) prepare(ctx context.Context, connect Connect) error {
+func (s *Stack) prepare(ctx context.Context, connectTo Connect) error {
 	if err := s.addMembers(); err != nil {
 		return err
 	}
-	if err := s.connect(ctx, connect); err != nil {
+	if err := s.connect(ctx, connectTo); err != nil {
 		return err
 	}
 	if err := s.addPruned(ctx); err != nil {
@@ -68,7 +68,7 @@ func Order(file *helmfile.File) ([]*plan.Group, error) {
 	return order, nil
 }
 
-// Name returns a short name for a helmfile: its directory if the file has a default name.
+// Name returns a short name for a helmfile: its file name or, for a default file name, its directory.
 func Name(file *helmfile.File) string {
 	path := file.Path
 	if path == "-" {
@@ -148,7 +148,7 @@ func (s *Stack) connect(ctx context.Context, connectTo Connect) error {
 // context returns the context to which a release is deployed, "" for the current one.
 func (m *member) context() string { return cmp.Or(m.Context, m.FallbackContext) }
 
-// locate adds the release and its line to an error, unless it is about the cluster of all releases.
+// locate adds the release and its line to an error, unless the error is about the current cluster.
 func (m *member) locate(err error) error {
 	if m.Context == "" && connect.IsClusterError(err) {
 		return err
@@ -190,7 +190,7 @@ func (s *Stack) planAll(ctx context.Context) error {
 	return errors.Join(append(errs, s.checkSharedObjects()...)...)
 }
 
-// checkSharedObjects returns an error for each two releases that have the same object.
+// checkSharedObjects returns an error for each pair of releases that have an object in common.
 func (s *Stack) checkSharedObjects() (errs []error) {
 	type key struct {
 		context string
@@ -277,8 +277,8 @@ func (s *Stack) assignBreakpoints() {
 	}
 }
 
-// splitScope parses "<release>", "<release>/<group>" or "<release>:<group>". A release is given by
-// its ID, or by its name if only one release has it. m is nil if text does not begin with a release.
+// splitScope parses RELEASE, RELEASE/GROUP or RELEASE:GROUP. RELEASE is an ID, or a name that only one release has. m is
+// nil if text does not begin with a release.
 func (s *Stack) splitScope(text string) (m *member, group string) {
 	longest := -1
 	for _, candidate := range s.members {
@@ -305,8 +305,7 @@ func (s *Stack) ambiguous(name string) bool {
 	return n > 1
 }
 
-// resolveBreakpoints applies each breakpoint that names no release to the matching groups of every
-// release.
+// resolveBreakpoints sets each breakpoint that names no release on the matching groups of all releases.
 func (s *Stack) resolveBreakpoints() error {
 	for _, text := range s.opts.Common.BreakOn {
 		if m, _ := s.splitScope(text); m != nil {

@@ -32,9 +32,8 @@ func (s *Stack) labels(own map[string]string) map[string]string {
 	return all
 }
 
-// addPruned adds the releases with the stack's label that the file no longer defines, in the
-// contexts of the file. Their needs are unknown, so they are removed one after another, newest
-// first.
+// addPruned adds the releases with the stack's label that the file no longer defines, in the contexts of the file. Their
+// needs are not recorded, so they are removed one after another, the newest first.
 func (s *Stack) addPruned(ctx context.Context) error {
 	if problems := validation.IsValidLabelValue(s.opts.Name); len(problems) > 0 {
 		return fmt.Errorf("stack name %q: %s", s.opts.Name, strings.Join(problems, "; "))
@@ -43,7 +42,7 @@ func (s *Stack) addPruned(ctx context.Context) error {
 		return nil
 	}
 	if s.opts.Name == "" {
-		return errors.New("pruning requires the name of the stack")
+		return errors.New("to prune, name the stack")
 	}
 	type place struct{ context, namespace, name string }
 	defined, last := map[place]bool{}, map[string]*member{}
@@ -84,7 +83,7 @@ func (s *Stack) addPruned(ctx context.Context) error {
 	return nil
 }
 
-// labeledReleases returns the releases in a cluster with the label of a stack, oldest first.
+// labeledReleases returns the releases in a cluster with the label of a stack, the oldest first.
 func labeledReleases(ctx context.Context, c *connect.Client, name string) (found []helmfile.Release, err error) {
 	resource := connect.RecordResource(connect.StorageDriver())
 	if resource == "" {
@@ -97,8 +96,8 @@ func labeledReleases(ctx context.Context, c *connect.Client, name string) (found
 		return nil, fmt.Errorf("find the releases of stack %s in all namespaces of context %s: %w", name, c.ContextName(), err)
 	}
 	slices.SortStableFunc(records.Items, func(a, b metav1.PartialObjectMetadata) int {
-		// Timestamps have seconds only. The last update of a record is the end of its release's run, which is later for
-		// releases that need others.
+		// Creation times have a resolution of one second. The last update of a record is at the end of its run, and runs of
+		// releases that need others end later.
 		updated, _ := resourceversion.CompareResourceVersion(a.ResourceVersion, b.ResourceVersion)
 		return cmp.Or(a.CreationTimestamp.Compare(b.CreationTimestamp.Time), updated)
 	})

@@ -11,7 +11,7 @@ import (
 	"lockstep/kube/operation"
 )
 
-// toRollBack returns the releases that this run deployed and has not rolled back yet. Failed ones have rolled
+// toRollBack returns the releases that this run deployed and has not rolled back yet. Failed releases have rolled
 // themselves back, and uninstalled ones stay uninstalled.
 func (s *Stack) toRollBack() (out []*member) {
 	s.mu.Lock()
@@ -24,8 +24,8 @@ func (s *Stack) toRollBack() (out []*member) {
 	return out
 }
 
-// rollBack undoes the releases that this run deployed, in reverse order: it returns each to its
-// previous revision, or uninstalls it if there is none. The error is run.ErrAborted if a command aborts the rollback.
+// rollBack rolls back the releases that this run deployed, in reverse order. The error is run.ErrAborted if a
+// command ends the run before or during the rollback.
 func (s *Stack) rollBack(end *run.End, cause error) error {
 	changed := s.toRollBack()
 	info := s.info
@@ -53,7 +53,7 @@ func (s *Stack) rollBack(end *run.End, cause error) error {
 	return err
 }
 
-// rollBackRelease rolls a release back to its previous revision, or uninstalls it.
+// rollBackRelease rolls a release back to its previous revision, or uninstalls it if there is none.
 func (s *Stack) rollBackRelease(m *member, o plan.Object) (run.Outcome, error) {
 	common := s.common(m)
 	common.RollbackOnFailure, common.BreakOn = false, nil

@@ -14,8 +14,7 @@ import (
 	"lockstep/kube/operation"
 )
 
-// Run runs the operations of all releases. It returns the error of the stack; the last event has the
-// exit code.
+// Run runs the operations of all releases to the end and returns why they failed. The closing event has the exit code.
 func (s *Stack) Run() error {
 	defer s.Close()
 	eng := s.start()
@@ -40,7 +39,7 @@ func (s *Stack) Run() error {
 	return nil
 }
 
-// start starts the engine and handles the queued commands.
+// start starts the engine and sends it the queued commands.
 func (s *Stack) start() *run.Engine {
 	s.feed.OnEvent = func(e event.Event) {
 		if e.Scope == "" {
@@ -54,10 +53,10 @@ func (s *Stack) start() *run.Engine {
 	})
 	s.mu.Lock()
 	s.engine = eng
-	early := s.queued
+	queued := s.queued
 	s.queued = nil
 	s.mu.Unlock()
-	for _, c := range early {
+	for _, c := range queued {
 		s.Command(c)
 	}
 	return eng
@@ -129,10 +128,10 @@ func (s *Stack) runOperation(m *member, phase string, o plan.Object, op *operati
 		return err
 	}
 	s.operationStarted(m, op)
-	over := make(chan struct{})
+	relayed := make(chan struct{})
 	reader := op.Feed().Reader()
 	go func() { // ends with the operation's feed
-		defer close(over)
+		defer close(relayed)
 		for {
 			events, ok := reader.Next(context.Background())
 			if !ok {
@@ -145,7 +144,7 @@ func (s *Stack) runOperation(m *member, phase string, o plan.Object, op *operati
 	}()
 	err = op.Run()
 	op.Feed().Close()
-	<-over
+	<-relayed
 	s.operationEnded(m, err)
 	if err == nil {
 		return nil
@@ -153,8 +152,7 @@ func (s *Stack) runOperation(m *member, phase string, o plan.Object, op *operati
 	return s.explain(m, err)
 }
 
-// freshOperation returns op, or plans it again if earlier releases created kinds that its templates
-// query.
+// freshOperation returns op or, if earlier releases created kinds and its templates may ask for them, plans it again.
 func (s *Stack) freshOperation(m *member, op *operation.Operation) (*operation.Operation, error) {
 	stale, err := op.Stale()
 	if err != nil || !stale || s.isRollingBack() {
@@ -172,7 +170,7 @@ func (s *Stack) freshOperation(m *member, op *operation.Operation) (*operation.O
 	return fresh.op, nil
 }
 
-// relay publishes an event of a release, and reports the progress of the release to the engine.
+// relay publishes an event of a release in the stack's feed, and reports the progress of the release to the engine.
 func (s *Stack) relay(m *member, phase string, o plan.Object, e event.Event) {
 	if e.Kind == event.KindCommand && e.Answers == event.Internal {
 		return // the stack publishes its own reply
@@ -190,24 +188,24 @@ func (s *Stack) relay(m *member, phase string, o plan.Object, e event.Event) {
 	switch {
 	case e.Kind == event.KindRun:
 		s.propagatePause(m, e)
-	case e.Kind == event.KindDiagnosis && e.Object != nil: // also shown for the stack
+	case e.Kind == event.KindDiagnosis && e.Object != nil: // also a diagnosis of the stack's group
 		cause := e.Group + ": " + e.Object.String() + ": " + e.Cause
 		s.engine.Publish(event.Event{Kind: event.KindDiagnosis, Phase: phase, Group: m.id, Object: &o, Status: e.Status, Message: cause, Cause: cause, Evidence: e.Evidence})
 	}
 }
 
 func (m *member) progress() string {
-	all, over, failed := 0, 0, ""
+	all, done, failed := 0, 0, ""
 	for g := range m.state.GroupStates() {
 		all++
 		switch g.Status {
 		case event.Ready, event.Gone, event.Applied:
-			over++
+			done++
 		case event.Failed:
 			failed = g.ID + " failed; "
 		}
 	}
-	text := fmt.Sprintf("%s%d of %d groups done", failed, over, all)
+	text := fmt.Sprintf("%s%d of %d groups done", failed, done, all)
 	switch {
 	case m.state.Status == event.RollingBack:
 		return "rolling back: " + text
@@ -217,7 +215,7 @@ func (m *member) progress() string {
 	return text
 }
 
-// failure is the error of a release's operation, with its root cause.
+// failure is the error of a release's operation. It has the root cause for the stack's diagnosis.
 type failure struct {
 	text    string
 	finding run.Finding
@@ -227,10 +225,10 @@ type failure struct {
 func (f *failure) Error() string        { return f.text }
 func (f *failure) Finding() run.Finding { return f.finding }
 
-// Is reports an aborted operation as run.ErrAborted: the release did not fail.
+// Is makes errors.Is(f, run.ErrAborted) true for an aborted operation, so that the engine does not count it as failed.
 func (f *failure) Is(target error) bool { return f.aborted && target == run.ErrAborted }
 
-// explain returns the root cause of a release's failure.
+// explain returns the *failure for the error of a release's operation.
 func (s *Stack) explain(m *member, err error) error {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -251,7 +249,7 @@ func (s *Stack) isRollingBack() bool {
 	return s.rollingBack
 }
 
-// fail ends a stack that failed or was aborted, with a rollback if requested (R33).
+// fail ends a failed or aborted run, with a rollback if asked to (R33).
 //
 // Rule S5: after a failure no further release starts, and running ones finish. Then the run
 // fails, or rolls back everything that it changed.

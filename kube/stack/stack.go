@@ -18,7 +18,7 @@ import (
 	"lockstep/kube/preflight"
 )
 
-// Connect returns the connection for a context, "" for the current one. It is called once for each.
+// Connect returns the connection for a context, "" for the current one. It is called once per context.
 type Connect = func(context string) (*connect.Client, error)
 
 // Options configure a Stack.
@@ -26,14 +26,13 @@ type Options struct {
 	File *helmfile.File
 	// Down uninstalls all releases, in reverse order of their needs.
 	Down bool
-	// Render loads the chart of a release, with the options in the file.
+	// Render loads the chart of a release. It also sets the options that the file has for it.
 	Render func(context.Context, helmfile.Release) (operation.ChartOptions, error)
-	// Common are options of all operations. Each release sets its own name, namespace and
-	// timeout.
+	// Common are the options of all operations. Name, namespace and timeout are those of each release.
 	Common operation.Common
-	// Name, if not "", labels the release records of the stack, so that a later Prune finds them.
+	// Name, if set, labels the release records of the stack, so that a later Prune finds them.
 	Name string
-	// Prune removes releases labeled with Name that the file no longer defines.
+	// Prune uninstalls releases labeled with Name that the file no longer defines.
 	Prune bool
 	// Concurrency limits how many releases run at the same time; 0 is no limit.
 	Concurrency int
@@ -52,7 +51,7 @@ type Stack struct {
 	engine *run.Engine
 	queued []event.Command
 	state  event.State // of the stack's own events
-	active []*member   // members whose operations are running, in the order in which they started
+	active []*member   // those whose operations are running, in the order in which they started
 	// step lets the next release start with one group while the run is paused. holder is the
 	// release whose pause or held failure paused the run.
 	step   bool
@@ -68,7 +67,7 @@ type member struct {
 	remove bool
 	needs  []*member
 	client *connect.Client
-	// watches are shared by all releases of a context; nil for a plan only.
+	// watches are shared by all releases of a context; nil with PlanOnly.
 	watches *cluster.Watches
 	planned
 	// prepared is closed once planned is filled in.
@@ -77,9 +76,9 @@ type member struct {
 	report  func(run.Observation) // reports progress to the stack's engine
 	state   event.State           // state of its operation, guarded by Stack.mu
 	breakOn []string              // --break-on for its groups
-	// breakpoints are those on its groups, by ID, before it starts: Set or Disabled.
+	// breakpoints are set on its groups, by ID, when it starts: event.Set or event.Disabled.
 	breakpoints map[string]event.Status
-	skipped     bool // it was unchanged when its turn came
+	skipped     bool // because it was unchanged
 	rolledBack  bool
 	result      error
 	ran         bool
@@ -87,7 +86,7 @@ type member struct {
 
 // planned is the plan of a release.
 type planned struct {
-	op        *operation.Operation // nil for a release to remove that does not exist
+	op        *operation.Operation // nil if there is nothing to remove
 	provides  *preflight.Provided
 	unchanged bool
 	err       error
@@ -117,7 +116,7 @@ func (s *Stack) Feed() *event.Feed { return &s.feed }
 // Info describes the operation and the file.
 func (s *Stack) Info() event.Operation { return s.info }
 
-// Text hides the secret values of all releases in a text.
+// Text masks the secret values of all releases in a text.
 func (s *Stack) Text(text string) string {
 	for _, m := range s.members {
 		if m.op != nil {
@@ -151,8 +150,8 @@ func (s *Stack) Phases() (phases []event.Phase) {
 	return phases
 }
 
-// makeGroups returns the included members as groups, ordered by their needs. In reverse, a release
-// comes after the releases that need it.
+// makeGroups returns the included members as groups, ordered by their needs. If reverse is set, a release comes after the
+// releases that need it.
 //
 // Rule S9: releases are removed in reverse order.
 func makeGroups(members []*member, include func(*member) bool, reverse bool) []*plan.Group {
@@ -203,16 +202,16 @@ func (s *Stack) Warnings() (all []plan.Warning) {
 	return all
 }
 
-// Close ends the watches. Run calls it; callers need it only for a stack that they never run.
+// Close ends the watches. Run calls it, so callers need it only for a stack that they do not run.
 func (s *Stack) Close() {
 	for _, w := range s.watches {
 		w.Close()
 	}
 }
 
-// cycle returns the names of releases that need each other, or nil.
+// cycle returns the IDs of releases that need each other in a cycle, the first one again at the end, or nil.
 func cycle(members []*member) []string {
-	state := map[*member]int{} // 1 while it is visited, 2 afterwards
+	state := map[*member]int{} // 1 during the visit, 2 after it
 	var path []string
 	var visit func(m *member) bool
 	visit = func(m *member) bool {

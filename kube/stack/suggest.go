@@ -21,7 +21,7 @@ type RenderedRelease struct {
 type Need struct {
 	Release string `json:"release"`
 	Needs   string `json:"needs"`
-	// Why is the strongest reason.
+	// Why is the strongest reason: "Deployment/a waits for Service/b: …".
 	Why string `json:"why"`
 }
 
@@ -59,7 +59,7 @@ func SuggestNeeds(releases []RenderedRelease) []Need {
 		needs[from][to] = true
 		found = append(found, Need{from, to, fmt.Sprintf("%s waits for %s: %s", e.From, e.To, e.Reason.Text)})
 	}
-	// Remove needs that follow from others.
+	// Remove needs that other needs imply.
 	found = slices.DeleteFunc(found, func(n Need) bool {
 		delete(needs[n.Release], n.Needs)
 		if reaches(needs, n.Release, n.Needs) {
@@ -72,7 +72,7 @@ func SuggestNeeds(releases []RenderedRelease) []Need {
 	return found
 }
 
-// reaches reports whether a release waits for another one, directly or not.
+// reaches reports whether a release needs another one, directly or not.
 func reaches(needs map[string]map[string]bool, from, to string) bool {
 	seen := map[string]bool{}
 	var visit func(id string) bool

@@ -38,7 +38,7 @@ func TestRecover(t *testing.T) {
 	var is []string
 	for _, c := range found.Changes {
 		text := c.Object.Name + " " + string(c.Action)
-		if found.Matches[c.Object] > 0 {
+		if found.MatchesGood[c.Object] {
 			text += " as in 1"
 		}
 		is = append(is, text)

@@ -100,8 +100,8 @@ func joinRecovery(found *kube.Recovery, live []report.Group) (groups []report.Re
 			leftovers = append(leftovers, o)
 			continue
 		default:
-			if n := found.Matches[c.Object]; n > 0 {
-				o.Match, o.Revision = "earlier", n
+			if found.MatchesGood[c.Object] {
+				o.Match, o.Revision = "earlier", found.GoodRevision
 			}
 		}
 		byObject[c.Object] = o
