@@ -4,8 +4,8 @@
 //
 // A run and its clients communicate only through the API server. The output is the pod's log: it keeps all lines, costs
 // no writes, and any number of screens can read it. Requests are annotations of a Lease: it is small, a Role can name it,
-// and controllers ignore it. A CustomResourceDefinition would need rights on the whole cluster, and a server in the pod
-// would need an open port. Users who may read pods/log can watch a run; users who may update the Lease can control it.
+// and controllers ignore it. A CustomResourceDefinition would need permissions for the whole cluster, and a server in the
+// pod would need an open port. Users who may read pods/log can watch a run; users who may update the Lease can control it.
 //
 // The Job owns the Secrets and the Lease, so they are deleted with it.
 package incluster

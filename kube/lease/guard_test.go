@@ -14,15 +14,15 @@ import (
 
 // records stand for the release records that CheckRecords checks.
 type records struct {
-	s             *store
-	changed       atomic.Bool // by somebody else
-	unreadable    atomic.Bool
-	checks        atomic.Int32
-	withoutRights atomic.Int32 // calls of OnForbidden
+	s                 *store
+	changed           atomic.Bool // by somebody else
+	unreadable        atomic.Bool
+	checks            atomic.Int32
+	withoutPermission atomic.Int32 // calls of OnForbidden
 }
 
 func (r *records) params() Params {
-	return Params{Namespace: "ns", Release: "r", Operation: "upgrade", CheckRecords: r.checkRecords, OnForbidden: func(State) { r.withoutRights.Add(1) }}
+	return Params{Namespace: "ns", Release: "r", Operation: "upgrade", CheckRecords: r.checkRecords, OnForbidden: func(State) { r.withoutPermission.Add(1) }}
 }
 
 func (r *records) checkRecords(context.Context) error {
@@ -102,22 +102,22 @@ func TestLeaseIsCreatedAgain(t *testing.T) {
 	})
 }
 
-// TestRightsAreRevoked: a run continues without rights on Leases, with one warning, as long as the release
+// TestPermissionIsRevoked: a run continues without permission for Leases, with one warning, as long as the release
 // records are unchanged (R51).
-func TestRightsAreRevoked(t *testing.T) {
-	withoutRights := func(t *testing.T) (*records, *Lease) {
+func TestPermissionIsRevoked(t *testing.T) {
+	withoutPermission := func(t *testing.T) (*records, *Lease) {
 		r := &records{s: newStore()}
 		l := acquire(t, r.s, r.params(), Options{})
 		r.s.deny(true)
 		time.Sleep(2*time.Minute + retryDelay/2) // between two renewals
-		if err := l.Guard(canceledContext(t)); err != nil || r.withoutRights.Load() != 1 {
-			t.Errorf("error %v, OnForbidden called %d times, want 1", err, r.withoutRights.Load())
+		if err := l.Guard(canceledContext(t)); err != nil || r.withoutPermission.Load() != 1 {
+			t.Errorf("error %v, OnForbidden called %d times, want 1", err, r.withoutPermission.Load())
 		}
 		return r, l
 	}
 	t.Run("release", func(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
-			_, l := withoutRights(t)
+			_, l := withoutPermission(t)
 			start := time.Now()
 			ctx, cancel := context.WithTimeout(t.Context(), 10*time.Second)
 			defer cancel()
@@ -126,9 +126,9 @@ func TestRightsAreRevoked(t *testing.T) {
 			}
 		})
 	})
-	t.Run("rights restored", func(t *testing.T) {
+	t.Run("permission restored", func(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
-			r, l := withoutRights(t)
+			r, l := withoutPermission(t)
 			r.s.deny(false)
 			time.Sleep(6 * time.Second)
 			if o, _ := l.latest.get(); o.conditionAt(time.Now(), l.duration) != held {
@@ -139,7 +139,7 @@ func TestRightsAreRevoked(t *testing.T) {
 	})
 	t.Run("records changed", func(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
-			r, l := withoutRights(t)
+			r, l := withoutPermission(t)
 			r.changed.Store(true)
 			time.Sleep(6 * time.Second)
 			assertLost(t, l, "was created meanwhile")
@@ -149,7 +149,7 @@ func TestRightsAreRevoked(t *testing.T) {
 	})
 	t.Run("another run started", func(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
-			r, l := withoutRights(t)
+			r, l := withoutPermission(t)
 			current := r.s.lease("r")
 			r.s.deny(false)
 			other, _, err := Acquire(t.Context(), r.s, Params{Namespace: "ns", Release: "r"}, State{Status: Dead, lease: current}, Options{})
@@ -210,7 +210,7 @@ func TestNamespaceIsCreatedAgain(t *testing.T) {
 	})
 }
 
-// TestNeverTwoWriters causes outages, revoked and restored rights, deletions by hand, and a namespace that is
+// TestNeverTwoWriters causes outages, revoked and restored permission, deletions by hand, and a namespace that is
 // deleted and created again, while a second run tries to take the Lease of the first. Once the second has
 // run for longer than the first needs to notice, the first writes nothing more (R51a).
 func TestNeverTwoWriters(t *testing.T) {

@@ -120,7 +120,7 @@ func (e *LostError) Error() string {
 	return fmt.Sprintf("this run lost its lock on release %s in namespace %s: %s", e.Release, e.Namespace, e.Why)
 }
 
-// unavailable reports whether Leases cannot be used: the user has no rights on them,
+// unavailable reports whether Leases cannot be used: the user has no permission for them,
 // or the cluster does not serve them.
 func unavailable(err error) bool {
 	switch {

@@ -20,7 +20,7 @@ const (
 	None        Status = iota // not locked
 	Live                      // locked by another run
 	Dead                      // locked by a run that is dead; the next run takes its Lease over
-	Unavailable               // unknown: no rights on Leases, or the cluster does not serve them
+	Unavailable               // unknown: no permission for Leases, or the cluster does not serve them
 )
 
 // State is the state of a release's lock.

@@ -11,7 +11,7 @@ type condition int
 const (
 	// held: renewed, so nobody else can take it before its duration is over.
 	held condition = iota
-	// forbidden: the user no longer has rights on Leases; only the release records show other runs (R51).
+	// forbidden: the user no longer has permission for Leases; only the release records show other runs (R51).
 	forbidden
 	// namespaceGone: the namespace is being deleted or is gone, so nobody can hold a Lease in it.
 	namespaceGone

@@ -54,7 +54,7 @@ func (l *Lease) renew(ctx context.Context) error {
 	case apierrors.IsConflict(err): // the response to a renewal was lost, or another run has it
 		return l.reread(ctx)
 	case unavailable(err):
-		return l.continueWithoutRights(ctx, err)
+		return l.continueWithoutPermission(ctx, err)
 	case apierrors.IsNotFound(err):
 		return l.recreate(ctx)
 	}
@@ -66,7 +66,7 @@ func (l *Lease) reread(ctx context.Context) error {
 	current, err := l.client.Get(ctx, Name(l.params.Release), metav1.GetOptions{})
 	switch {
 	case unavailable(err):
-		return l.continueWithoutRights(ctx, err)
+		return l.continueWithoutPermission(ctx, err)
 	case apierrors.IsNotFound(err):
 		return l.recreate(ctx)
 	case err != nil:
@@ -110,9 +110,9 @@ func (l *Lease) checkRecords(ctx context.Context) error {
 	return err
 }
 
-// continueWithoutRights lets the run continue without rights on Leases, as long as the release records are as this run
-// left them and, if the Lease can be read, no other run holds it.
-func (l *Lease) continueWithoutRights(ctx context.Context, why error) error {
+// continueWithoutPermission lets the run continue without permission for Leases, as long as the release records are as
+// this run left them and, if the Lease can be read, no other run holds it.
+func (l *Lease) continueWithoutPermission(ctx context.Context, why error) error {
 	sent := time.Now()
 	if current, err := l.client.Get(ctx, Name(l.params.Release), metav1.GetOptions{}); err == nil && !l.ours(current) {
 		l.loseTo(current)
@@ -153,7 +153,7 @@ func (l *Lease) recreate(ctx context.Context) error {
 	case apierrors.IsAlreadyExists(err):
 		return l.reread(ctx)
 	case unavailable(err):
-		return l.continueWithoutRights(ctx, err)
+		return l.continueWithoutPermission(ctx, err)
 	case namespaceTerminating(err), apierrors.IsNotFound(err):
 		l.latest.set(observation{condition: namespaceGone, at: sent})
 		return nil

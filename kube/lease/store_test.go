@@ -36,7 +36,7 @@ type store struct {
 }
 
 var (
-	errDenied               = apierrors.NewForbidden(leasesResource, "", errors.New("no rights"))
+	errDenied               = apierrors.NewForbidden(leasesResource, "", errors.New("no permission"))
 	errNamespaceGone        = apierrors.NewNotFound(schema.GroupResource{Resource: "namespaces"}, "ns")
 	errNamespaceTerminating = &apierrors.StatusError{ErrStatus: metav1.Status{
 		Status: metav1.StatusFailure, Code: 403, Reason: metav1.StatusReasonForbidden,
