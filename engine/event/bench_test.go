@@ -97,7 +97,7 @@ func BenchmarkAsk(b *testing.B) {
 			for b.Loop() {
 				s.Next()
 				s.Count()
-				s.Changes(false)
+				s.Changes()
 				s.Roots()
 			}
 		})

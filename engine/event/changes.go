@@ -10,10 +10,15 @@ import (
 // Changes counts the changes of an operation to objects, and its hooks.
 type Changes struct{ Created, Configured, Unchanged, Deleted, Kept, Hooks int }
 
-// Changes counts the changes of the current revision or, with rollback, of its rollback. An
-// object with several requests counts once, with their net effect: created and then
-// unchanged at a retry counts as created.
-func (s *State) Changes(rollback bool) Changes {
+// Changes counts the changes of the current revision, without those of its rollback. An object
+// with several requests counts once, with their net effect: created and then unchanged at a retry
+// counts as created.
+func (s *State) Changes() Changes { return s.countChanges(false) }
+
+// RollbackChanges counts the changes of the rollback of the current revision.
+func (s *State) RollbackChanges() Changes { return s.countChanges(true) }
+
+func (s *State) countChanges(rollback bool) Changes {
 	var c Changes
 	for _, p := range s.Phases {
 		if IsRollback(p.Name) != rollback {
@@ -52,16 +57,16 @@ func (c *Changes) add(change Change) {
 // String lists the counts that are not 0: "3 created, 1 changed, 2 hooks".
 func (c Changes) String() string { return c.list("", "") }
 
-// Sentence is String with words for what is counted: "3 objects created, 1 changed, 2 hooks started".
+// Sentence is String with nouns and verbs: "3 objects created, 1 changed, 2 hooks started".
 func (c Changes) Sentence() string { return c.list("object", " started") }
 
 // Releases is String for a stack, whose objects are releases: "3 installed, 1 upgraded".
 func (c Changes) Releases() string {
-	return strings.NewReplacer("created", "installed", "changed", "upgraded", "deleted", "uninstalled", "unchanged", "unchanged").Replace(c.String())
+	return strings.NewReplacer("created", "installed", "unchanged", "unchanged", "changed", "upgraded", "deleted", "uninstalled").Replace(c.String())
 }
 
-// list names the objects in the first count of objects only.
-func (c Changes) list(object, started string) string {
+// list adds the noun, if not empty, to the first count of objects, and the suffix to the count of hooks.
+func (c Changes) list(noun, hooksSuffix string) string {
 	var parts []string
 	for _, p := range []struct {
 		n    int
@@ -69,19 +74,19 @@ func (c Changes) list(object, started string) string {
 	}{{c.Created, "created"}, {c.Configured, "changed"}, {c.Unchanged, "unchanged"}, {c.Deleted, "deleted"}, {c.Kept, "kept"}} {
 		switch {
 		case p.n == 0:
-		case object != "" && parts == nil:
-			parts = append(parts, text.Count(p.n, object)+" "+p.word)
+		case noun != "" && parts == nil:
+			parts = append(parts, text.Count(p.n, noun)+" "+p.word)
 		default:
 			parts = append(parts, fmt.Sprint(p.n, " ", p.word))
 		}
 	}
 	if c.Hooks > 0 {
-		parts = append(parts, text.Count(c.Hooks, "hook")+started)
+		parts = append(parts, text.Count(c.Hooks, "hook")+hooksSuffix)
 	}
 	return strings.Join(parts, ", ")
 }
 
-// applyChange stores the change of a request, and reports whether it is the first answer.
+// applyChange stores the change of a request, and reports whether the event is its first answer.
 func (o *ObjectState) applyChange(e Event) (first bool) {
 	if e.Change == "" {
 		return false

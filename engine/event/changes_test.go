@@ -40,10 +40,10 @@ func TestChanges(t *testing.T) {
 	did("remove", "old", "kept", Kept)
 	did("remove", "old", "absent", Absent)
 	did("rollback/remove", "g", "new", Deleted)
-	if got, want := s.Changes(false), (Changes{Created: 1, Configured: 1, Unchanged: 1, Deleted: 1, Kept: 1, Hooks: 1}); got != want {
+	if got, want := s.Changes(), (Changes{Created: 1, Configured: 1, Unchanged: 1, Deleted: 1, Kept: 1, Hooks: 1}); got != want {
 		t.Errorf("%+v, want %+v", got, want)
 	}
-	if got, want := s.Changes(true), (Changes{Deleted: 1}); got != want {
+	if got, want := s.RollbackChanges(), (Changes{Deleted: 1}); got != want {
 		t.Errorf("rolled back: %+v, want %+v", got, want)
 	}
 	if o := s.Find("apply", "g").Find(object("new")); o.Change != Unchanged {

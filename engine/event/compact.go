@@ -11,8 +11,8 @@ type subject struct {
 	kind    Kind
 	unit    Unit
 	object  plan.Object
-	started bool   // the event has the start time of a group
-	message string // of a warning: different warnings do not supersede each other
+	started bool   // keeps the event that has the start time of a group
+	message string // keeps warnings with different texts
 }
 
 func newSubject(e Event) subject {
@@ -34,8 +34,8 @@ func newSubject(e Event) subject {
 }
 
 // compact reduces a record to events that produce the same current State: the first event,
-// the last announcement of each phase, and the last event about each subject. It loses times
-// of earlier changes and all but the last lines of a log.
+// the last announcement of each phase, and the last event about each subject. It drops the times
+// of earlier changes, all but the last lines of a log, and groups that are not announced any more.
 func compact(events []Event) []Event {
 	last := make(map[subject]int, len(events))
 	var phases []Phase
@@ -43,7 +43,7 @@ func compact(events []Event) []Event {
 	for n, e := range events {
 		about := newSubject(e)
 		last[about] = n
-		if e.Kind == KindObject && (e.Status == Ready || e.Status == Gone || e.Status == Applying) { // State drops the diagnosis, too
+		if e.Kind == KindObject && (e.Status == Ready || e.Status == Gone || e.Status == Applying) { // State drops the diagnosis too
 			about.kind = KindDiagnosis
 			delete(last, about)
 		}

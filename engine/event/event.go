@@ -1,6 +1,7 @@
-// Package event defines the events of an operation: Event, Command (answered with an event),
-// Feed, which delivers events to readers, and State, the only reducer of events. The engine
-// publishes; the screen, reports and remote clients only read. Any package may import it.
+// Package event defines the events of an operation and the commands to it. The engine publishes
+// each Event to a Feed, which delivers it to any number of readers: the screen, reports and remote
+// clients. They reduce events to a State. The answer to a Command is an event too. Any package may
+// import it.
 package event
 
 import (
@@ -56,18 +57,17 @@ const (
 	// KindNotes are the chart's notes at the end (lines).
 	KindNotes Kind = "notes"
 	// KindManifest is an applied object as YAML with secret values hidden (object, lines).
-	// Only records of a run have it, for replays: after the event that starts a revision,
-	// without a seq of its own. State ignores it.
+	// Only the record of a run has such events, for replays: after each event that starts a
+	// revision, with seq 0. State ignores them.
 	KindManifest Kind = "manifest"
 )
 
-// Status is the state of the operation, a group or an object. All of them use the same
-// words with the same meaning.
+// Status is the new state of the subject of an event. The comments say which subjects can have it.
 type Status string
 
 const (
 	Waiting      Status = "waiting"     // group, object: not started
-	AtBreakpoint        = Held          // group (R42); events have one word for both
+	AtBreakpoint        = Held          // group: the run paused before it (R42)
 	Held         Status = "held"        // run: on a failure (R44)
 	Running      Status = "running"     // operation, run, group
 	Applying     Status = "applying"    // object: a request is in flight
@@ -118,7 +118,7 @@ const (
 	Kept       Change = "kept"   // helm.sh/resource-policy: keep, or another release's
 )
 
-// Word returns the word for a change in text for people.
+// Word returns the change as people read it.
 func (c Change) Word() string {
 	switch c {
 	case Absent:
@@ -129,7 +129,8 @@ func (c Change) Word() string {
 	return string(c)
 }
 
-// Event is an item of the Feed, and a line of `-o json` and of a run's record. Fields are only added.
+// Event is an item of the Feed, and a line of `-o json` and of a run's record. Fields may be added, but
+// never removed.
 type Event struct {
 	// Seq counts events of an operation from 1, without gaps.
 	Seq uint64 `json:"seq"`
@@ -137,7 +138,7 @@ type Event struct {
 	Time time.Time `json:"time"`
 	Kind Kind      `json:"kind"`
 	// Scope is the release of a stack that the event is about: [context/]namespace/name.
-	// It is empty for the stack's own events, and if there is no stack (S6).
+	// It is empty for events of the stack itself, and if there is no stack (S6).
 	Scope string `json:"scope,omitempty"`
 	// Phase names the phase that Group belongs to.
 	Phase string `json:"phase,omitempty"`
@@ -146,16 +147,16 @@ type Event struct {
 	Object  *plan.Object `json:"object,omitempty"`
 	Status  Status       `json:"status,omitempty"`
 	Message string       `json:"message,omitempty"`
-	// Cause is one sentence, without the object's name, why Object is not ready:
+	// Cause says in one sentence, without the object's name, why Object is not ready:
 	// `container api exited with code 3 (3 restarts): FATAL: no relation`.
 	Cause string `json:"cause,omitempty"`
-	// Evidence are the lines behind Cause, the most informative first, at most MaxEvidence.
+	// Evidence has the lines behind Cause, the most informative first, at most MaxEvidence.
 	Evidence []string `json:"evidence,omitempty"`
 	// Change is set once the API server has answered.
 	Change Change `json:"change,omitempty"`
 	// Planned is Object's name in the plan, if that is only a prefix (metadata.generateName).
 	Planned string `json:"planned,omitempty"`
-	// Since is when an unreachable API server last answered.
+	// Since is when the API server became unreachable.
 	Since time.Time `json:"since,omitzero"`
 	// Command is the name of the command that an event answers.
 	Command CommandName `json:"command,omitempty"`
@@ -212,21 +213,21 @@ func IsRollback(phase string) bool { return strings.HasPrefix(phase, RollbackPre
 
 // Operation describes an operation: the command, the release, the chart, the timeouts.
 type Operation struct {
-	// Name is install, upgrade, rollback, uninstall, test or watch; for a stack up or
-	// down. Release is then the stack's file.
+	// Name is install, upgrade, rollback, uninstall, test or watch, or up or down for a
+	// stack. Release is the name of the release or of the stack.
 	Name      string `json:"name"`
 	Release   string `json:"release"`
 	Namespace string `json:"namespace"`
 	Context   string `json:"context,omitempty"`
 	Chart     string `json:"chart,omitempty"`
 	Revision  int    `json:"revision,omitempty"`
-	// ToRevision is the revision that a rollback goes back to.
+	// ToRevision is the revision that a rollback restores.
 	ToRevision int `json:"toRevision,omitempty"`
-	// PreviousRevision is the revision that a rollback would go back to, or 0 if a rollback
+	// PreviousRevision is the revision that a rollback would restore, or 0 if a rollback
 	// would uninstall the release.
 	PreviousRevision int `json:"previousRevision,omitempty"`
-	// Timeout is for the whole operation, ReadinessTimeout for one resource or 0,
-	// both in nanoseconds (R25).
+	// Timeout limits the whole operation, ReadinessTimeout the wait for one object; 0 is no
+	// limit. Both are in nanoseconds (R25).
 	Timeout          time.Duration `json:"timeout,omitempty"`
 	ReadinessTimeout time.Duration `json:"readinessTimeout,omitempty"`
 }
@@ -235,7 +236,7 @@ type Operation struct {
 // releases, whose own events have a Scope.
 func (o Operation) Stack() bool { return o.Name == "up" || o.Name == "down" }
 
-// GroupNoun is the noun for the operation's groups, which are releases in a stack.
+// GroupNoun returns "release" for a stack, whose groups are releases, else "group".
 func (o Operation) GroupNoun() string {
 	if o.Stack() {
 		return "release"
@@ -255,7 +256,7 @@ func (o Operation) Undo() string {
 	return ""
 }
 
-// IsWatch reports whether the operation only watches a release. The times of its events then mean nothing.
+// IsWatch reports whether the operation only watches a release. Its events do not say how long groups took.
 func (o Operation) IsWatch() bool { return o.Name == "watch" }
 
 // PhaseKind is the kind of a phase.
@@ -278,7 +279,7 @@ type Phase struct {
 	Kind   PhaseKind     `json:"kind"`
 	Groups []*plan.Group `json:"groups"`
 	// Usual is how long each group took, by id, in the last deployed revision that had it,
-	// in nanoseconds. It lacks groups without such a revision.
+	// in nanoseconds. Groups without such a revision are missing.
 	Usual map[string]time.Duration `json:"usual,omitempty"`
 }
 
@@ -295,7 +296,7 @@ const (
 	Accept   CommandName = "accept"   // re-check failed groups without applying them (R44)
 	Retry    CommandName = "retry"    // apply failed groups again and wait again (R44)
 	GiveUp   CommandName = "give-up"  // leave failed groups failed, finish running work (R44, R26)
-	Edit     CommandName = "edit"     // while paused or held, replace the revision by an edited one (R46)
+	Edit     CommandName = "edit"     // while paused or held, replace the revision with an edited one (R46)
 	Abort    CommandName = "abort"    // start nothing more, keep existing objects
 	Rollback CommandName = "rollback" // abort, then roll back
 	Stop     CommandName = "stop"     // abort, and cancel the requests in flight
@@ -317,8 +318,7 @@ type EditID int
 // Internal is the ID of commands that a run sends to its own parts; their answers are not shown.
 const Internal = "internal"
 
-// Command is a command to a run. The engine executes it and answers with an event. During a rollback, the first
-// Abort, Rollback or Stop is refused with a warning; the next one stops the rollback (R43).
+// Command is a command to a run. The engine executes it and answers with an event.
 type Command struct {
 	Name CommandName `json:"command"`
 	// Scope is the release of a stack that the command is about, as in Event.
@@ -327,9 +327,10 @@ type Command struct {
 	// failed groups; a group without a phase means the first matching unit with that id.
 	Phase string `json:"phase,omitempty"`
 	Group string `json:"group,omitempty"`
-	// Reason is shown with the resulting state, for instance "interrupted".
+	// Reason is shown with the resulting state: "interrupted".
 	Reason string `json:"reason,omitempty"`
-	// KnowsRollback means that the sender knows about the running rollback, so that one command stops it.
+	// KnowsRollback makes an Abort, Rollback or Stop end a running rollback. Without it, the
+	// first such command is refused, and only the next one ends the rollback (R43).
 	KnowsRollback bool `json:"told,omitempty"`
 	// By is copied to Event.By.
 	By string `json:"-"`
@@ -337,8 +338,8 @@ type Command struct {
 	ID string `json:"id,omitempty"`
 	// Values is YAML that an Edit from another process merges into the values of the run.
 	Values string `json:"values,omitempty"`
-	// Edit is the edit that the run's own process has prepared, or 0. The run's
-	// EndingCommand returns it to the operation.
+	// Edit is the edit that the run's process has prepared, or 0. The run's EndingCommand
+	// returns it to the operation.
 	Edit EditID `json:"-"`
 }
 

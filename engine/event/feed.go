@@ -2,18 +2,17 @@ package event
 
 import (
 	"context"
-	"slices"
 	"sync"
 	"time"
 )
 
-// Feed is the record of an operation: it numbers and stamps events and delivers them to any number of readers, each
-// at its own pace. Publish never waits for a reader, and a reader misses no event after its first. The zero value
-// is ready to use and keeps all events for later readers.
+// Feed numbers and stamps the events of an operation and delivers them to any number of readers, each at its
+// own pace. Publish never waits for a reader, and a reader gets every event from its first one on. The zero
+// value is ready to use and keeps all events for later readers.
 type Feed struct {
-	// Bounded makes the feed drop superseded events, for an operation without an end: a
-	// late reader gets events that produce the same State (see compact), with gaps in seq.
-	// An existing reader still gets every event. Set it before the first event.
+	// Bounded makes the feed drop superseded events, for an operation without an end. A new
+	// reader then starts with events that produce the same State (see compact), with gaps in
+	// seq. Existing readers still get every event. Set it before the first event.
 	Bounded bool
 	// Mask, if set, masks each event before it is recorded. Set it before the first event.
 	Mask func(Event) Event
@@ -24,14 +23,14 @@ type Feed struct {
 	mu     sync.Mutex
 	first  *page // where a new reader starts
 	last   *page
-	count  int // events from first on
-	limit  int // count at which a Bounded feed is compacted
+	count  int // events in first and the pages after it
+	limit  int // a Bounded feed is compacted when count exceeds it
 	seq    uint64
 	closed bool
 	more   chan struct{} // closed when there are more events, or closed is set
 }
 
-// page is a part of the record. Once all readers have passed it, it is garbage.
+// page is a part of the feed. Once all readers have passed it, it can be garbage-collected.
 type page struct {
 	events []Event
 	next   *page // set once, when the page is full
@@ -43,7 +42,7 @@ const (
 	keepAtLeast = 4 * pageSize
 )
 
-// Publish stamps an event with the next number and the time and appends it. After Close it does nothing.
+// Publish appends an event with the next number and the current time. After Close it does nothing.
 func (f *Feed) Publish(e Event) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -66,7 +65,7 @@ func (f *Feed) End(e Event) {
 	f.closed = true
 }
 
-// Close ends the record; readers get the remaining events, then the end. It may be called more than once.
+// Close ends the feed; readers still get the remaining events. It may be called more than once.
 func (f *Feed) Close() {
 	f.mu.Lock()
 	defer f.mu.Unlock()
@@ -127,7 +126,7 @@ func (f *Feed) compact() {
 	f.count, f.limit = len(kept), 2*len(kept)
 }
 
-// all needs f.mu.
+// all returns a copy of the events. It needs f.mu.
 func (f *Feed) all() []Event {
 	var out []Event
 	for p := f.first; p != nil; p = p.next {
@@ -148,7 +147,7 @@ func (f *Feed) wake() {
 func (f *Feed) Events() []Event {
 	f.mu.Lock()
 	defer f.mu.Unlock()
-	return slices.Clone(f.all())
+	return f.all()
 }
 
 // Reader returns a reader that starts at the first event, or at the first event that a
@@ -164,7 +163,7 @@ func (f *Feed) Reader() *Reader {
 type Reader struct {
 	feed *Feed
 	page *page
-	read int // events of page
+	read int // number of events of page that were read
 }
 
 // Next returns the events since the last call, at least one. It blocks until there is one,

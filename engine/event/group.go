@@ -7,7 +7,7 @@ import (
 	"lockstep/engine/plan"
 )
 
-// PhaseState is a phase with the state of its groups, in plan order.
+// PhaseState is a phase with the states of its groups, in plan order.
 type PhaseState struct {
 	Name   string
 	Kind   PhaseKind
@@ -15,9 +15,6 @@ type PhaseState struct {
 	// Usual is how long groups usually take, see Phase.
 	Usual map[string]time.Duration
 }
-
-// Unit returns the group as a unit.
-func (g *GroupState) Unit() Unit { return Unit{g.Phase, g.ID} }
 
 // GroupState is a group with its progress.
 type GroupState struct {
@@ -33,8 +30,11 @@ type GroupState struct {
 	Objects        []*ObjectState
 	// Done counts the objects that are ready, or gone in a removal.
 	Done  int
-	index map[plan.Object]*ObjectState
+	index map[plan.Object]*ObjectState // by name, and by generated and planned name
 }
+
+// Unit returns the group as a unit.
+func (g *GroupState) Unit() Unit { return Unit{g.Phase, g.ID} }
 
 // ObjectState is an object with its progress.
 type ObjectState struct {
@@ -45,7 +45,7 @@ type ObjectState struct {
 	// Applied is when the first request was sent, Answered when the API server answered
 	// it, Since when Status last changed.
 	Applied, Answered, Since time.Time
-	// Cause and Evidence are why it is not ready, if known; Diagnosis is the result of the last diagnosis.
+	// Cause and Evidence are why it is not ready, if known. Diagnosis has all lines of the last diagnosis.
 	Cause     string
 	Evidence  []string
 	Diagnosis []string
@@ -53,9 +53,9 @@ type ObjectState struct {
 	Degraded bool
 	// Log is a hook's output.
 	Log []string
-	// netChange is the effect of all requests together, see State.Changes.
+	// netChange is the net effect of all requests, see State.Changes.
 	netChange Change
-	// frozen is State.frozen at the time of Answered.
+	// frozen is what State.frozen read at the time of Answered.
 	frozen time.Duration
 }
 
@@ -69,21 +69,21 @@ func (s *State) addPhase(p Phase) {
 		i = len(s.Phases)
 		s.Phases = append(s.Phases, &PhaseState{Name: p.Name, Kind: p.Kind})
 	}
-	old := s.Phases[i]
+	phase := s.Phases[i]
 	if s.groups == nil {
 		s.groups = map[Unit]*GroupState{}
 	}
-	old.Groups = nil
+	phase.Groups = nil
 	for _, g := range p.Groups {
 		gs := s.Find(p.Name, g.ID)
 		if gs == nil || gs.Status == Waiting {
 			gs = newGroupState(p.Name, g)
 		}
-		old.Groups = append(old.Groups, gs)
+		phase.Groups = append(phase.Groups, gs)
 		s.groups[gs.Unit()] = gs
 	}
 	if p.Usual != nil {
-		old.Usual = p.Usual
+		phase.Usual = p.Usual
 	}
 }
 
@@ -121,7 +121,7 @@ func (s *State) applyGroup(e Event) {
 	}
 	s.fixTracker.beforeChange(g, e)
 	if e.Status == Running && (g.Started.IsZero() || g.Status.Over()) {
-		if s.Run == Paused && g.Started.IsZero() { // a step: the reason names an earlier place
+		if s.Run == Paused && g.Started.IsZero() { // a step: the reason for the pause is obsolete
 			s.RunMessage = ""
 		}
 		g.Started, g.Ended = e.Time, time.Time{}
@@ -182,8 +182,8 @@ func (o *ObjectState) forget() {
 	o.Cause, o.Evidence, o.Diagnosis, o.Degraded = "", nil, nil, false
 }
 
-// explain stores the cause of an event, if it has one. Old records have the cause as the
-// message of a diagnosis.
+// explain stores the cause in an event, if any. Old records have it in the message of a
+// diagnosis.
 func (o *ObjectState) explain(e Event) {
 	cause := e.Cause
 	if cause == "" && e.Kind == KindDiagnosis && o.Cause == "" {
@@ -194,8 +194,8 @@ func (o *ObjectState) explain(e Event) {
 	}
 }
 
-// refineCause updates the cause from an event about the group or the run: newer counts, more
-// evidence. The cause of a group's failure replaces any earlier cause.
+// refineCause updates the cause from an event with evidence: from a heartbeat only if its cause
+// differs in nothing but numbers, from a group's failure always.
 func (o *ObjectState) refineCause(e Event) {
 	if o != nil && !o.Done() && len(e.Evidence) > 0 && (SameCause(o.Cause, e.Cause) || e.Kind == KindGroup && o.Cause != "") {
 		o.Cause, o.Evidence = e.Cause, e.Evidence

@@ -7,7 +7,8 @@ import (
 
 // Next returns the unit that a step without a name starts: the first of the current phase,
 // in plan order, whose gates are open (R41). It returns nil if there is none, or while a
-// failure or an abort blocks new starts. In a stack it may be a release that runs, see NextInRelease.
+// failure or an abort blocks new starts. In a stack it may be a paused release: the step then
+// starts a group of that release, see NextInRelease.
 func (s *State) Next() *GroupState {
 	p := s.currentPhase()
 	if p == nil || !s.Ended.IsZero() || s.Run == Held || s.Run == Replacing || s.Run == Aborting {
@@ -28,8 +29,8 @@ func (s *State) Next() *GroupState {
 	return next
 }
 
-// Pause returns why the run is paused, "" if a step has started a group since, and the group that
-// a step starts next, nil if there is none or the reason names it.
+// Pause describes a paused run. The reason is "" once a step has started a group. next is the group
+// that a step starts, or nil if there is none or the reason already names it.
 func (s *State) Pause() (reason string, next *GroupState) {
 	next = s.Next()
 	if next != nil && strings.HasSuffix(s.RunMessage, " "+next.ID) {
@@ -38,7 +39,7 @@ func (s *State) Pause() (reason string, next *GroupState) {
 	return s.RunMessage, next
 }
 
-// currentPhase returns the last phase that started, or the next one if that is over.
+// currentPhase returns the last phase that started, or, if it has ended, the next one that has not.
 func (s *State) currentPhase() *PhaseState {
 	current := 0
 	for n, p := range s.Phases {

@@ -9,7 +9,7 @@ import (
 	"lockstep/engine/text"
 )
 
-// Root is a root failure: not caused by another one.
+// Root is a failure that no other failure caused.
 type Root struct {
 	Group *GroupState
 	// Object is nil if the failure is not about an object.
@@ -20,7 +20,7 @@ type Root struct {
 	// Waited is how long the run waited for the object before the group failed, or 0 if
 	// the object itself failed.
 	Waited time.Duration
-	// Limit is the flag whose timeout failed the object, or "".
+	// Limit is the flag of the timeout that failed the object, or "".
 	Limit string
 }
 
@@ -123,8 +123,8 @@ func (r Root) String() string {
 	return text
 }
 
-// Reason returns in one sentence why an operation did not succeed and the outcome for the
-// release. It describes the first root failure, or, without one, returns Message.
+// Reason describes in one sentence why an operation did not succeed, and the outcome for the
+// release: the first root failure, or, without one, Message.
 func (s *State) Reason() string {
 	roots := s.Roots()
 	if len(roots) == 0 || s.Status != Failed {
@@ -140,8 +140,8 @@ func (s *State) Reason() string {
 	return reason
 }
 
-// Result returns in one phrase that an operation did not succeed, and the outcome for the release,
-// without the reason: "install shop failed; the release is marked failed".
+// Result describes how an operation ended, and the outcome for the release, without the reason:
+// "install shop failed; the release is marked failed".
 func (s *State) Result() string {
 	text := s.Operation.Name + " " + s.Operation.Release + " " + string(s.Status)
 	if s.Outcome != "" {

@@ -7,39 +7,39 @@ import (
 	"lockstep/engine/plan"
 )
 
-// Snapshot returns a copy of a state that has ended, for Observe. The state itself does not
-// change any more (R34b). In the copy, Message is the later change to the release, "" at
-// first, and Operation.Revision the first observed revision.
+// Snapshot returns a copy of the state of an operation that has ended, for Observe; the original
+// stays as the operation left it (R34b). In the copy, Message describes a later change to the
+// release, "" at first, and Operation.Revision is the first observed revision.
 func (s *State) Snapshot() *State {
-	now := *s
-	now.Message, now.groups, now.Phases = "", map[Unit]*GroupState{}, nil
-	now.Operation.Revision = 0
+	snapshot := *s
+	snapshot.Message, snapshot.groups, snapshot.Phases = "", map[Unit]*GroupState{}, nil
+	snapshot.Operation.Revision = 0
 	for _, p := range s.Phases {
 		phase := *p
 		phase.Groups = nil
 		for _, g := range p.Groups {
 			copied := g.copy()
 			phase.Groups = append(phase.Groups, copied)
-			now.groups[g.Unit()] = copied
+			snapshot.groups[g.Unit()] = copied
 		}
-		now.Phases = append(now.Phases, &phase)
+		snapshot.Phases = append(snapshot.Phases, &phase)
 	}
-	return &now
+	return &snapshot
 }
 
 func (g *GroupState) copy() *GroupState {
-	now := *g
-	now.Objects, now.index = nil, make(map[plan.Object]*ObjectState, len(g.index))
+	out := *g
+	out.Objects, out.index = nil, make(map[plan.Object]*ObjectState, len(g.index))
 	copies := make(map[*ObjectState]*ObjectState, len(g.Objects))
 	for _, o := range g.Objects {
 		object := *o
 		copies[o] = &object
-		now.Objects = append(now.Objects, &object)
+		out.Objects = append(out.Objects, &object)
 	}
 	for name, o := range g.index {
-		now.index[name] = copies[o]
+		out.index[name] = copies[o]
 	}
-	return &now
+	return &out
 }
 
 // Observe applies an event of a view of the release to a copy made by Snapshot: the current
@@ -78,8 +78,9 @@ func (s *State) appliedIn(e Event) *GroupState {
 	return nil
 }
 
-// Regressed reports whether an object was ready when the operation ended, and is not any
-// more. It is always false except in a copy made by Snapshot.
+// Regressed reports whether an object got worse after the operation ended: it is not ready although
+// its group was, or, in a group that was not checked, it is degraded. Only the groups of a Snapshot
+// change after the end.
 func (g *GroupState) Regressed(o *ObjectState) bool {
 	return (g.Status == Ready || g.Status == Applied && o.Degraded) && !o.Done()
 }

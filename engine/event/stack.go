@@ -3,7 +3,7 @@ package event
 import "strings"
 
 // RunStatus returns the status of the run, and the reason. A stack is Held while one of its releases
-// holds a failure, although its own engine is only paused.
+// is, although the stack's own run is only paused.
 func (s *State) RunStatus() (status Status, message string) {
 	if len(s.Scopes) > 0 && (s.Run == Paused || s.Run == Running) {
 		for g := range s.GroupStates() {
@@ -15,8 +15,7 @@ func (s *State) RunStatus() (status Status, message string) {
 	return s.Run, s.RunMessage
 }
 
-// ReleaseRun returns the status of the run of a stack's release: Paused or Held, or "" if it is
-// neither or its operation is not running.
+// ReleaseRun returns the status of the run of a stack's release if that is Paused or Held, else "".
 func (s *State) ReleaseRun(g *GroupState) Status {
 	r := s.Scopes[g.ID]
 	if r == nil || g.Status != Running || !r.Ended.IsZero() || r.Run != Paused && r.Run != Held {
@@ -25,7 +24,7 @@ func (s *State) ReleaseRun(g *GroupState) Status {
 	return r.Run
 }
 
-// NextInRelease returns the next group of a stack's paused release, nil if there is none.
+// NextInRelease returns the group that a step starts in a stack's paused release, or nil.
 func (s *State) NextInRelease(g *GroupState) *GroupState {
 	if g == nil || s.ReleaseRun(g) != Paused {
 		return nil
@@ -33,8 +32,8 @@ func (s *State) NextInRelease(g *GroupState) *GroupState {
 	return s.Scopes[g.ID].Next()
 }
 
-// nextRelease returns the paused release of a stack in which a step starts a group: the one that
-// started first. It returns nil if a step starts another release.
+// nextRelease returns the paused release of a stack in which a step starts a group: of several, the
+// one that started first. It returns nil if a step starts another release.
 func (s *State) nextRelease() (first *GroupState) {
 	if len(s.Scopes) == 0 {
 		return nil
@@ -64,18 +63,8 @@ func (s *State) ReleaseRequests() (n int) {
 	return n
 }
 
-// ReleaseProgress returns the message of a stack's release without the status of its run, which
-// ReleaseRun has.
+// ReleaseProgress returns the progress of a stack's release. Its message in JSON also starts with the
+// status of its run, "held: 1 of 3 groups done", which people see as ReleaseRun.
 func (s *State) ReleaseProgress(g *GroupState, o *ObjectState) string {
 	return strings.TrimPrefix(o.Message, string(s.ReleaseRun(g))+": ")
-}
-
-// FailedGroups counts the groups that have failed.
-func (s *State) FailedGroups() (n int) {
-	for g := range s.GroupStates() {
-		if g.Status == Failed {
-			n++
-		}
-	}
-	return n
 }

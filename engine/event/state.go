@@ -8,8 +8,8 @@ import (
 	"lockstep/engine/plan"
 )
 
-// State is the state of an operation after a sequence of events. Only Apply changes it. The screen, the reports,
-// the exit code and the summary all use it. The zero value is ready to use.
+// State is the state of an operation after a sequence of events. Only Apply, and in a Snapshot Observe, change
+// it. The zero value is ready to use.
 type State struct {
 	Operation Operation
 	// Status is the operation's: Running, RollingBack, Succeeded, Failed or Aborted; empty
@@ -17,12 +17,12 @@ type State struct {
 	Status  Status
 	Message string
 	// Root is the object that made the operation fail, Cause and Evidence the reason. They
-	// are set when the operation has ended.
+	// are set at the end.
 	Root     *plan.Object
 	Cause    string
 	Evidence []string
 	Exit     int
-	// Outcome, Unchecked and Release are the fields of the last Event.
+	// Outcome, Unchecked and Release are those of the last Event.
 	Outcome   string
 	Unchecked int
 	Release   string
@@ -42,12 +42,13 @@ type State struct {
 	Warnings    []Event
 	// Waiting is the last heartbeat, Answer the last answer to a command.
 	Waiting, Answer Event
-	// Away is since when the API server has been unreachable, zero while it is reachable.
-	// AwayMessage describes the outage (R53).
+	// Away is when the API server became unreachable, zero while it is reachable. AwayMessage
+	// describes the outage (R53).
 	Away        time.Time
 	AwayMessage string
 	Notes       []string
-	// Scopes are the states of a stack's started releases, by Event.Scope.
+	// Scopes are the states of a stack's releases, by Event.Scope. A release that stays
+	// unchanged has none.
 	Scopes map[string]*State
 	fixTracker
 
@@ -129,7 +130,7 @@ func (s *State) applyOperation(e Event) {
 		s.fixTracker.replace(s.groups)
 		s.Phases, s.groups, s.Breakpoints, s.Waiting = nil, nil, nil, Event{}
 	}
-	if s.Status == "" { // only the plan of a stack's release comes earlier
+	if s.Status == "" { // the plan of a stack's release comes before its operation starts
 		s.Started = e.Time
 	}
 	s.Status, s.Message = e.Status, e.Message
@@ -161,10 +162,9 @@ func Ending(status Status, unchecked int) Status {
 	return status
 }
 
-// applyRun also forgets a refused command: it was about the previous state.
 func (s *State) applyRun(e Event) {
 	s.setRun(e.Time, e.Status, e.Message)
-	if s.Answer.Status == Refused {
+	if s.Answer.Status == Refused { // because of the previous state
 		s.Answer = Event{}
 	}
 }
@@ -176,8 +176,8 @@ func (s *State) setRun(at time.Time, run Status, message string) {
 
 func (s *State) setClocks(at time.Time) {
 	paused := s.Run == Paused || s.Run == Held
-	s.idle.run(paused, at)
-	s.frozen.run(paused || !s.Away.IsZero(), at)
+	s.idle.set(paused, at)
+	s.frozen.set(paused || !s.Away.IsZero(), at)
 }
 
 func (s *State) applyBreakpoint(e Event) {
@@ -194,15 +194,17 @@ func (s *State) applyBreakpoint(e Event) {
 // HasBreakpoint reports whether a unit has a breakpoint, enabled or not.
 func (s *State) HasBreakpoint(u Unit) bool {
 	_, ok := s.Breakpoints[u]
-	_, old := s.Breakpoints[Unit{Group: u.Group}]
+	_, old := s.Breakpoints[oldUnit(u)]
 	return ok || old
 }
 
-// PausesBefore reports whether a unit has an enabled breakpoint. Old records name only the
-// group of a breakpoint.
+// PausesBefore reports whether a unit has an enabled breakpoint.
 func (s *State) PausesBefore(u Unit) bool {
-	return s.Breakpoints[u] || s.Breakpoints[Unit{Group: u.Group}]
+	return s.Breakpoints[u] || s.Breakpoints[oldUnit(u)]
 }
+
+// oldUnit returns the unit as breakpoints in old records name it: without its phase.
+func oldUnit(u Unit) Unit { return Unit{Group: u.Group} }
 
 // Active returns how long the operation has run, without the time that it was paused or held (R25).
 func (s *State) Active(now time.Time) time.Duration {
@@ -220,29 +222,34 @@ func (s *State) Active(now time.Time) time.Duration {
 func (s *State) TimeLeft(g *GroupState, o *ObjectState, now time.Time) (left time.Duration, ok bool) {
 	limit := s.Operation.ReadinessTimeout
 	inChart := slices.ContainsFunc(s.Phases, func(p *PhaseState) bool { return p.Name == g.Phase && p.Kind == PhaseApply })
-	if limit <= 0 || !inChart || !s.Ended.IsZero() || g.Status != Running || o.Status != InProgress || o.Answered.IsZero() || s.Run == Aborting || !s.frozen.since.IsZero() {
+	timing := s.Ended.IsZero() && s.Run != Aborting && !s.frozen.running()
+	waiting := g.Status == Running && o.Status == InProgress && !o.Answered.IsZero()
+	if limit <= 0 || !inChart || !timing || !waiting {
 		return 0, false
 	}
-	return max(limit-(now.Sub(o.Answered)-(s.frozen.read(now)-o.frozen)), 0), true
+	frozen := s.frozen.read(now) - o.frozen
+	return max(limit-(now.Sub(o.Answered)-frozen), 0), true
 }
 
-// stopwatch measures the total time between starts and stops.
+// stopwatch measures the total time during which it was running.
 type stopwatch struct {
 	total time.Duration // before since
 	since time.Time     // zero while it is stopped
 }
 
-func (w *stopwatch) run(on bool, at time.Time) {
-	if on == !w.since.IsZero() {
-		return
-	}
-	if w.total, w.since = w.read(at), at; !on {
-		w.since = time.Time{}
+func (w *stopwatch) running() bool { return !w.since.IsZero() }
+
+// set starts or stops the stopwatch, or leaves it running or stopped.
+func (w *stopwatch) set(running bool, at time.Time) {
+	w.total = w.read(at)
+	w.since = time.Time{}
+	if running {
+		w.since = at
 	}
 }
 
-func (w stopwatch) read(now time.Time) time.Duration {
-	if w.since.IsZero() {
+func (w *stopwatch) read(now time.Time) time.Duration {
+	if !w.running() {
 		return w.total
 	}
 	return w.total + now.Sub(w.since)
@@ -271,6 +278,16 @@ func (s *State) GroupStates() iter.Seq[*GroupState] {
 
 // Find returns the group of a phase, or nil.
 func (s *State) Find(phase, id string) *GroupState { return s.groups[Unit{phase, id}] }
+
+// FailedGroups counts the failed groups of all phases.
+func (s *State) FailedGroups() (n int) {
+	for g := range s.GroupStates() {
+		if g.Status == Failed {
+			n++
+		}
+	}
+	return n
+}
 
 // Counts is the number of objects in all phases, in total and by state.
 type Counts struct{ Total, Done, Active, Failed, Waiting int }

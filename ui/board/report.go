@@ -15,9 +15,9 @@ import (
 // reportLines returns the final report: changes, timings, notes, next commands.
 func (m *model) reportLines(width int) []canvas.Line {
 	s := &m.State
-	mark, done, undid := m.Theme.Mark(string(s.Ending())), s.Changes(false).String(), s.Changes(true).String()
+	mark, done, undid := m.Theme.Mark(string(s.Ending())), s.Changes().String(), s.RollbackChanges().String()
 	if s.Operation.Stack() {
-		done, undid = s.Changes(false).Releases(), s.Changes(true).Releases()
+		done, undid = s.Changes().Releases(), s.RollbackChanges().Releases()
 	}
 	out := []canvas.Line{{{Role: mark.Role, Text: mark.Glyph + " " + mark.Word}, {Role: theme.Text, Text: " in " + canvas.Span(s.Ended.Sub(s.Started), true) + m.idle()}}}
 	if done != "" {

@@ -13,17 +13,17 @@ import (
 	"lockstep/theme"
 )
 
-// SeverityInfo is the severity of a finding that needs no fix; package plan has the others.
+// SeverityInfo is the severity of a finding that needs no fix. Package plan has the other severities.
 const SeverityInfo = "info"
 
-// Lint is the result of lint.
+// Lint is the result of "lint".
 type Lint struct {
 	Charts []LintedChart `json:"charts"`
 	// Quiet hides findings of SeverityInfo in the text.
 	Quiet bool `json:"-"`
 }
 
-// LintedChart is the result for one argument.
+// LintedChart is the result for one chart.
 type LintedChart struct {
 	Chart    string    `json:"chart"`
 	Failed   bool      `json:"failed"`
@@ -85,9 +85,9 @@ func (f Finding) String() string {
 
 // ChartEdits is the result of "suggest --write".
 type ChartEdits struct {
-	Chart string       `json:"chart"`
-	Files []EditedFile `json:"files"`
-	Left  []ManualEdit `json:"left"`
+	Chart  string       `json:"chart"`
+	Files  []EditedFile `json:"files"`
+	Manual []ManualEdit `json:"left"`
 	// Restarts are the workloads that restart once because a checksum in their pods changes.
 	Restarts []plan.Object `json:"restarts,omitempty"`
 }
@@ -98,7 +98,7 @@ type EditedFile struct {
 	Lines int    `json:"lines"`
 }
 
-// ManualEdit is lines to add by hand: to the templates of Objects, or, without Objects, to Chart.yaml.
+// ManualEdit has lines to add by hand: to the templates of Objects, or, without Objects, to Chart.yaml.
 type ManualEdit struct {
 	Chart   string        `json:"chart"`
 	Objects []plan.Object `json:"objects,omitempty"`
@@ -108,36 +108,36 @@ type ManualEdit struct {
 	Lines   []string      `json:"lines"`
 }
 
-func (w ChartEdits) text(to Stream) string {
+func (c ChartEdits) text(to Stream) string {
 	total := 0
 	var rows [][]string
-	for _, f := range w.Files {
+	for _, f := range c.Files {
 		total += f.Lines
 		rows = append(rows, cleaned(f.Name, fmt.Sprintf("+%d", f.Lines)))
 	}
-	head := fmt.Sprintf("%s: added %s to %s", w.Chart, text.Count(total, "line"), text.Count(len(w.Files), "file"))
+	head := fmt.Sprintf("%s: added %s to %s", c.Chart, text.Count(total, "line"), text.Count(len(c.Files), "file"))
 	switch {
-	case len(w.Files) == 0 && len(w.Left) == 0:
-		head = w.Chart + " already declares the whole order; nothing to write"
-	case len(w.Files) == 0:
-		head = "nothing was written to " + w.Chart
+	case len(c.Files) == 0 && len(c.Manual) == 0:
+		head = c.Chart + " already declares the whole order; nothing to write"
+	case len(c.Files) == 0:
+		head = "nothing was written to " + c.Chart
 	}
 	var b strings.Builder
 	b.WriteString(clean(head) + "\n" + joinLines(table(rows)))
-	if len(w.Restarts) > 0 {
-		fmt.Fprintf(&b, "the next upgrade restarts %s once, since a checksum in its pods changes\n", clean(abbreviate(names(w.Restarts))))
+	if len(c.Restarts) > 0 {
+		fmt.Fprintf(&b, "the next upgrade restarts %s once, since a checksum in its pods changes\n", clean(abbreviate(names(c.Restarts))))
 	}
-	if len(w.Left) > 0 {
+	if len(c.Manual) > 0 {
 		b.WriteString("\nnot written:\n")
 	}
-	for _, l := range w.Left {
-		at := cmp.Or(l.File, l.Chart)
-		if l.Line > 0 {
-			at = fmt.Sprintf("%s:%d", at, l.Line)
+	for _, m := range c.Manual {
+		at := cmp.Or(m.File, m.Chart)
+		if m.Line > 0 {
+			at = fmt.Sprintf("%s:%d", at, m.Line)
 		}
-		about := withReason(prefixed(" ", abbreviate(names(l.Objects))), l.Why)
+		about := withReason(prefixed(" ", abbreviate(names(m.Objects))), m.Why)
 		b.WriteString("  " + to.Style.render(theme.Strong, at) + clean(about) + "\n")
-		for _, line := range l.Lines {
+		for _, line := range m.Lines {
 			b.WriteString("      " + clean(line) + "\n")
 		}
 	}
@@ -148,14 +148,15 @@ func (w ChartEdits) text(to Stream) string {
 type Suggested struct {
 	Plan  *plan.Plan
 	Order *infer.Order
-	// NotInferred are gates that the chart declares but no edge confirms.
+	// NotInferred has pairs of groups: the chart declares that the first waits for the second, but no
+	// edge confirms it.
 	NotInferred [][2]string
-	// All lists all reasons between groups.
+	// All makes the text list all reasons between groups.
 	All bool
 }
 
-// Suggestion writes the plan of an inferred order as Dag does, with the reasons: text has
-// those between groups, json has all edges.
+// Suggestion writes the plan of an inferred order as Dag does, with reasons: text has those
+// between groups, json all edges.
 func Suggestion(w io.Writer, title string, s Suggested, format string, style Style) error {
 	if format == "json" {
 		return suggestionJSON(escaped(w), s)
@@ -189,53 +190,18 @@ func suggestionJSON(w io.Writer, s Suggested) error {
 	return encode(w, out)
 }
 
-// reasonsText explains why groups wait for others: the most certain call or habit on one
-// line, and the number of references. With All it lists all reasons.
+// reasonsText explains why groups wait for others.
 func reasonsText(s Suggested, style Style) string {
-	strong := func(id string) string { return style.render(theme.Strong, id) }
-	var why []string
-	crossing := 0
-	for _, g := range s.Plan.Groups {
-		references, to := 0, []string{}
-		for _, id := range g.After {
-			reasons := s.Order.Between(g.Objects, s.Plan.Group(id).Objects)
-			all := len(reasons)
-			crossing += all
-			if !s.All {
-				reasons = slices.DeleteFunc(reasons, func(e infer.Edge) bool { return e.Strength == infer.Hard })
-			}
-			if hard := all - len(reasons); hard > 0 {
-				references, to = references+hard, append(to, id)
-			}
-			if len(reasons) == 0 {
-				continue
-			}
-			after := "  " + strong(g.ID) + " after " + strong(id)
-			if !s.All {
-				after += ": " + clean(reasons[0].Reason.Text)
-				if n := len(reasons) - 1; n > 0 {
-					after += style.render(theme.Faint, fmt.Sprintf(" (and %d more)", n))
-				}
-				reasons = nil
-			}
-			why = append(why, after)
-			for _, e := range reasons {
-				why = append(why, "    "+style.render(theme.Faint, fmt.Sprintf("%-7s", e.Strength))+" "+clean(e.String()))
-			}
-		}
-		if references > 0 {
-			why = append(why, "  "+strong(g.ID)+": "+text.Count(references, "reference")+" to objects of "+strings.Join(to, ", "))
-		}
-	}
+	why, edges := groupReasons(s, style)
 	var b strings.Builder
 	b.WriteString(prefixed("\nwhy\n", joinLines(why)))
 	if len(s.NotInferred) > 0 {
 		b.WriteString("\ndeclared in the chart, but nothing in the manifests requires it\n")
 		for _, pair := range s.NotInferred {
-			b.WriteString("  " + strong(pair[0]) + " after " + strong(pair[1]) + "\n")
+			b.WriteString(orderText(pair[0], pair[1], style) + "\n")
 		}
 	}
-	if inside := len(s.Order.Edges) - crossing; inside > 0 {
+	if inside := len(s.Order.Edges) - edges; inside > 0 {
 		text := "1 dependency inside a group is not listed; Helm's install order already covers it"
 		if inside > 1 {
 			text = fmt.Sprintf("%d dependencies inside groups are not listed; Helm's install order already covers them", inside)
@@ -243,4 +209,54 @@ func reasonsText(s Suggested, style Style) string {
 		fmt.Fprintf(&b, "\n%s.\nList all dependencies with -o json; those between groups with --why=all.\n", text)
 	}
 	return b.String()
+}
+
+// orderText says that one group comes after another.
+func orderText(group, other string, style Style) string {
+	return "  " + style.render(theme.Strong, group) + " after " + style.render(theme.Strong, other)
+}
+
+// groupReasons returns lines about the edges between groups, and the number of these edges. With All
+// it lists every edge. Otherwise each pair of groups has a line with its strongest edge, apart from
+// references (infer.Hard), which are only counted for each group.
+func groupReasons(s Suggested, style Style) (lines []string, edges int) {
+	for _, g := range s.Plan.Groups {
+		references, to := 0, []string{}
+		for _, id := range g.After {
+			reasons := s.Order.Between(g.Objects, s.Plan.Group(id).Objects)
+			edges += len(reasons)
+			if s.All {
+				lines = append(lines, listReasons(g.ID, id, reasons, style)...)
+				continue
+			}
+			others := slices.DeleteFunc(slices.Clone(reasons), func(e infer.Edge) bool { return e.Strength == infer.Hard })
+			if n := len(reasons) - len(others); n > 0 {
+				references, to = references+n, append(to, id)
+			}
+			if len(others) == 0 {
+				continue
+			}
+			line := orderText(g.ID, id, style) + ": " + clean(others[0].Reason.Text)
+			if n := len(others) - 1; n > 0 {
+				line += style.render(theme.Faint, fmt.Sprintf(" (and %d more)", n))
+			}
+			lines = append(lines, line)
+		}
+		if references > 0 {
+			lines = append(lines, "  "+style.render(theme.Strong, g.ID)+": "+text.Count(references, "reference")+" to objects of "+strings.Join(to, ", "))
+		}
+	}
+	return lines, edges
+}
+
+// listReasons lists all reasons why a group waits for another one.
+func listReasons(group, other string, reasons []infer.Edge, style Style) []string {
+	if len(reasons) == 0 {
+		return nil
+	}
+	lines := []string{orderText(group, other, style)}
+	for _, e := range reasons {
+		lines = append(lines, "    "+style.render(theme.Faint, fmt.Sprintf("%-7s", e.Strength))+" "+clean(e.String()))
+	}
+	return lines
 }

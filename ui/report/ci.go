@@ -12,12 +12,12 @@ import (
 	"lockstep/engine/event"
 )
 
-// CI is the CI system that runs lockstep and reads its output, or "".
+// CI is the CI system that runs lockstep and shows its output, or "".
 type CI string
 
 const (
 	// GitHub executes lines that start with "::" (workflow commands). lockstep writes
-	// annotations; text of a chart must not contain commands.
+	// annotations as such commands, and breaks up those in text from charts and clusters.
 	GitHub CI = "github"
 	// GitLab folds sections of the log.
 	GitLab CI = "gitlab"
@@ -39,13 +39,13 @@ func CIFromEnv(getenv func(string) string) CI {
 type Outcomes struct {
 	opts  OutcomesOptions
 	files []reportFile
-	over  bool
+	ended bool
 }
 
 // OutcomesOptions are for NewOutcomes.
 type OutcomesOptions struct {
 	Files []string // arguments of --report
-	// Errs gets the annotations: unlike stdout it is rarely redirected to a file.
+	// Errs gets the annotations: unlike stdout, it is rarely redirected to a file.
 	Errs Stream
 	// Summary is the file of the job summary, or "".
 	Summary string
@@ -53,18 +53,18 @@ type OutcomesOptions struct {
 	File func(chart string) string
 }
 
-// NewOutcomes returns an error if a file cannot be written.
+// NewOutcomes checks that the files can be written.
 func NewOutcomes(o OutcomesOptions) (*Outcomes, error) {
 	files, err := newFiles(o.Files)
 	return &Outcomes{opts: o, files: files}, err
 }
 
-// Over reports whether End was called.
-func (o *Outcomes) Over() bool { return o.over }
+// Ended reports whether End was called.
+func (o *Outcomes) Ended() bool { return o.ended }
 
 // End writes the outcome. The error names the files that could not be written.
 func (o *Outcomes) End(outcome *Outcome) error {
-	o.over = true
+	o.ended = true
 	var errs []error
 	for _, file := range o.files {
 		if err := file.write(formats[file.format](outcome)); err != nil {

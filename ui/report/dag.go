@@ -74,7 +74,7 @@ func dagText(title string, p *plan.Plan, style Style) string {
 	switch {
 	case len(groups) == 0:
 		return clean(title) + ": no objects to order (hooks and crds/ are not shown)\n"
-	case objects == 0: // a stack
+	case objects == 0: // a stack: the groups are releases
 		size = text.Count(len(groups), "release")
 	}
 	fmt.Fprintf(&b, "%s: %s, %s\n", clean(title), size, text.Count(depth, "layer"))
@@ -103,7 +103,7 @@ func dagText(title string, p *plan.Plan, style Style) string {
 	return b.String()
 }
 
-// branch connects a group to the line of its layer.
+// branch returns the sign that connects a group to the line of its layer.
 func branch(first, last bool, style Style) string {
 	lines := style.Theme.Lines
 	switch {

@@ -19,7 +19,7 @@ type Mode string
 const (
 	ModeText Mode = "text"
 	ModeJSON Mode = "json"
-	ModeYAML Mode = "yaml" // only for output of Helm; else as JSON
+	ModeYAML Mode = "yaml" // only for Helm's output; everything else is JSON
 )
 
 // View is the result of a command, shown as text or as JSON.
@@ -27,10 +27,10 @@ type View interface {
 	text(Stream) string
 }
 
-// jsonView is a View with another JSON form; jsonForm returns nil if it has no JSON.
+// jsonView is a View whose JSON is that of another value: of jsonForm. It may be nil for no output.
 type jsonView interface{ jsonForm() any }
 
-// compact is a JSON form that fits on one line.
+// compact is a JSON form that is written on one line.
 type compact struct{ value any }
 
 // Display shows the results of commands as text or JSON.
@@ -53,11 +53,11 @@ func New(mode Mode, out, errs Stream) Display {
 	return d
 }
 
-func (d Display) forPeople() bool { return d.mode == ModeText }
+func (d Display) isText() bool { return d.mode == ModeText }
 
 // Show shows a result.
 func (d Display) Show(v View) error {
-	if d.forPeople() {
+	if d.isText() {
 		switch p := v.(type) { // the JSON includes the warnings
 		case Plan:
 			d.Warnings(p.Warnings)
@@ -84,10 +84,10 @@ func (d Display) Lines(lines ...string) error {
 	return write(Safe(d.out.Writer), joinLines(cleaned(lines...)))
 }
 
-// Print writes text that is not part of the result: to stdout in text mode, else to stderr.
+// Print writes text besides the result: to stdout in text mode, else to stderr.
 func (d Display) Print(text string) {
 	to := d.errs
-	if d.forPeople() {
+	if d.isText() {
 		to = d.lines
 	}
 	fmt.Fprint(to, text)
@@ -108,13 +108,13 @@ func (d Display) Watch() Consumer {
 	return d.consumer(&changeLog{out: d.lines, Notices: d.Notices, style: d.out.Style})
 }
 
-// Once returns the consumer for a release that is shown once: in text mode it discards the
-// events, and the caller shows a Release at the end.
+// Once returns the consumer for a release that is shown once. In text mode it discards the
+// events; the caller shows a Release at the end.
 func (d Display) Once() Consumer { return d.consumer(discard{}) }
 
 // consumer returns text, or the consumer that writes events as JSON.
 func (d Display) consumer(text Consumer) Consumer {
-	if d.forPeople() {
+	if d.isText() {
 		return text
 	}
 	return jsonLines{d.out}
@@ -155,16 +155,16 @@ func (n Notices) Warnings(warnings []plan.Warning) {
 	}
 }
 
-// withRule returns a message with its rule, if it has one.
+// withRule returns the message of a warning with its rule, if it has one.
 func withRule(w plan.Warning) string { return Warning{Rule: w.Rule, Message: w.Message}.text() }
 
-// Start announces a slow step. The function that it returns finishes the line with its result.
+// Start announces a slow step. The returned function completes the line with the result.
 func (n Notices) Start(text string) func(string) {
 	fmt.Fprint(n.errs, text+" … ")
 	return func(end string) { fmt.Fprintln(n.errs, end) }
 }
 
-// Error writes the last line of a command that failed.
+// Error writes the error of a command, as its last line.
 func (n Notices) Error(err error) {
 	fmt.Fprintln(n.errs, n.style.render(theme.Bad, "error:"), err)
 }
@@ -192,7 +192,7 @@ type jsonLines struct{ w io.Writer }
 
 func (j jsonLines) Consume(e event.Event) { _ = writeEvent(j.w, e) }
 
-// writeEvent uses a single Write, so that lines of concurrent writers do not mix.
+// writeEvent uses a single Write so that lines of concurrent writers do not mix.
 func writeEvent(w io.Writer, e event.Event) error {
 	line, err := json.Marshal(e)
 	if err != nil {
@@ -202,7 +202,7 @@ func writeEvent(w io.Writer, e event.Event) error {
 	return err
 }
 
-// Version are the versions of lockstep and its main dependencies.
+// Version has the versions of lockstep and its main dependencies.
 type Version struct {
 	Version  string `json:"version"`
 	Commit   string `json:"commit,omitempty"`   // "" if unknown
@@ -217,7 +217,7 @@ func (v Version) jsonForm() any { return compact{v} }
 func (v Version) text(Stream) string {
 	commit := prefixed("commit ", v.Commit)
 	if v.Modified {
-		commit += " plus local changes" // only known with the commit
+		commit += " plus local changes" // never without a commit
 	}
 	parts := nonEmpty(commit, "Helm "+v.Helm, "Kubernetes client "+v.Client, v.Go)
 	return "lockstep " + v.Version + " (" + strings.Join(parts, ", ") + ")\n"

@@ -123,7 +123,7 @@ func TestReportFiles(t *testing.T) {
 	if text, _ := os.ReadFile(in("old.xml")); string(text) != "old" {
 		t.Error("looking whether it can be written has written to it")
 	}
-	if err := out.End(outcomeOf(t, succeeded)); err != nil || !out.Over() {
+	if err := out.End(outcomeOf(t, succeeded)); err != nil || !out.Ended() {
 		t.Errorf("%v", err)
 	}
 	if text, _ := os.ReadFile(in("old.xml")); !bytes.HasPrefix(text, []byte("<?xml")) {

@@ -141,7 +141,7 @@ type DryRun struct {
 func (d Display) DryRun(r DryRun) error {
 	d.Warnings(r.Warnings)
 	var b strings.Builder
-	if !d.forPeople() {
+	if !d.isText() {
 		if err := encodeLine(&b, r.Release); err != nil {
 			return err
 		}

@@ -85,7 +85,7 @@ func Groups(s *event.State, timings []Timing) []Group {
 // Status writes Helm's status of a release followed by its groups: as text, as a field of
 // Helm's JSON object, or below Helm's YAML document.
 func (d Display) Status(helmOutput []byte, groups []Group) error {
-	if d.forPeople() {
+	if d.isText() {
 		if _, err := d.Text().Write(helmOutput); err != nil || groups == nil {
 			return err
 		}

@@ -10,7 +10,7 @@ import (
 	"lockstep/engine/event"
 )
 
-// Consumer takes every event of one operation, in order, from one goroutine. It must not block on a person.
+// Consumer takes every event of one operation, in order, from one goroutine. It must not wait for the user.
 type Consumer interface {
 	Consume(event.Event)
 }

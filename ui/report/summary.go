@@ -248,7 +248,7 @@ func collectGroups(s *event.State, style Style) (out groupSummary) {
 // writeChanges writes how many groups are done, and the changes to objects, which include those
 // of groups that are not done.
 func writeChanges(w io.Writer, s *event.State, done, all int, o Options) {
-	changed, rolledBack := s.Changes(false), s.Changes(true).String()
+	changed, rolledBack := s.Changes(), s.RollbackChanges().String()
 	changes := changed.String()
 	switch {
 	case done < all && changes != "":

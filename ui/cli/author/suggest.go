@@ -119,12 +119,12 @@ func (a *app) writeOrder(cmd *cobra.Command, flags *suggestFlags, r *command.Ren
 	if err := found.Write(); err != nil {
 		return err
 	}
-	written := report.ChartEdits{Chart: chart.Dir, Files: []report.EditedFile{}, Left: []report.ManualEdit{}, Restarts: found.Restarts}
+	written := report.ChartEdits{Chart: chart.Dir, Files: []report.EditedFile{}, Manual: []report.ManualEdit{}, Restarts: found.Restarts}
 	for _, f := range found.Files {
 		written.Files = append(written.Files, report.EditedFile{Name: f.Name, Lines: f.Lines})
 	}
 	for _, l := range found.Left {
-		written.Left = append(written.Left, report.ManualEdit(l))
+		written.Manual = append(written.Manual, report.ManualEdit(l))
 	}
 	if err := a.Display(cmd).Show(written); err != nil || len(found.Left) == 0 || len(found.Files) > 0 {
 		return err

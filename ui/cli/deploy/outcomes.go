@@ -56,7 +56,7 @@ func (a *app) withReports(cmd *cobra.Command, flags *runFlags, exec executor, ar
 	}
 	flags.outcomes = outcomes
 	err = start()
-	if !outcomes.Over() {
+	if !outcomes.Ended() {
 		a.reportNotStarted(cmd, args, outcomes, new(kube.Mask).Error(a.Signals.Cause(err)))
 	}
 	return err
