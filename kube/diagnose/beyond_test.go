@@ -64,6 +64,15 @@ func answer(code int32, reason metav1.StatusReason, message string) error {
 	return &apierrors.StatusError{ErrStatus: metav1.Status{Code: code, Reason: reason, Message: message}}
 }
 
+// fieldConflicts is the error of a server-side apply that conflicts with pairs of a manager and a field.
+func fieldConflicts(pairs ...string) error {
+	var causes []metav1.StatusCause
+	for i := 0; i < len(pairs); i += 2 {
+		causes = append(causes, metav1.StatusCause{Type: metav1.CauseTypeFieldManagerConflict, Message: "conflict with " + pairs[i], Field: pairs[i+1]})
+	}
+	return apierrors.NewApplyConflict(causes, "Apply failed")
+}
+
 // TestRefusals expects the cause behind the API server's refusal of an object.
 func TestRefusals(t *testing.T) {
 	hooks := `{apiVersion: admissionregistration.k8s.io/v1, kind: ValidatingWebhookConfiguration, metadata: {name: policy}, webhooks: [{name: check.example.com}]}
@@ -103,6 +112,10 @@ func TestRefusals(t *testing.T) {
 		{"a namespace that goes", forbidden("configmaps", "c", "unable to create new content in namespace ns because it is being terminated"),
 			"namespace ns is being deleted and accepts no new objects: being deleted: waiting for finalizers x/y: its controller has not removed it"},
 		{"a conflict", answer(http.StatusConflict, metav1.StatusReasonConflict, "other"), "refused: other"},
+		{"a field of another manager", fieldConflicts(`"hpa" with subresource "scale" using apps/v1`, ".spec.replicas"),
+			`refused: "hpa" owns .spec.replicas; remove the field from the chart, or take it over with --force-conflicts`},
+		{"fields of other managers", fieldConflicts(`"kubectl-edit" using v1`, ".data.a", `"an \"operator\"" using v1`, ".data.b", `"kubectl-edit" using v1`, ".data.c"),
+			`refused: "kubectl-edit" owns .data.a, .data.c; "an \"operator\"" owns .data.b; remove these fields from the chart, or take them over with --force-conflicts`},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			d, _ := cluster(t, hooks)

@@ -42,7 +42,8 @@ func Explain(err error) error {
 	advise := func(advice string) error { return refuse(err.Error()+"; "+advice, words+"; "+advice) }
 	switch fields := immutable(err); {
 	case IsFieldConflict(err):
-		return advise("remove the fields that another manager owns from the chart, or take them over with --force-conflicts")
+		conflict := fieldConflict(answer.Status().Details.Causes)
+		return refuse(conflict, conflict)
 	case len(fields) > 0:
 		short := strings.Join(fields, ", ") + "; delete the object and try again, or rename it in the chart"
 		return refuse(short, short)
@@ -169,6 +170,38 @@ var rawValueText = regexp.MustCompile(`got &value\.valueUnstructured\{Value:.*?\
 // IsFieldConflict reports whether server-side apply failed because another manager owns fields.
 func IsFieldConflict(err error) bool {
 	return apierrors.IsConflict(err) && apierrors.HasStatusCause(err, metav1.CauseTypeFieldManagerConflict)
+}
+
+// fieldManager matches the manager in the message of a conflict: conflict with "kubectl" using v1.
+var fieldManager = regexp.MustCompile(`^conflict with ("(?:[^"\\]|\\.)*")`)
+
+// fieldConflict says which managers own which fields, and what to do.
+func fieldConflict(causes []metav1.StatusCause) string {
+	fields := map[string][]string{} // by manager
+	var managers []string
+	n := 0
+	for _, c := range causes {
+		if c.Type != metav1.CauseTypeFieldManagerConflict {
+			continue
+		}
+		manager := "another manager"
+		if m := fieldManager.FindStringSubmatch(c.Message); m != nil {
+			manager = m[1]
+		}
+		if fields[manager] == nil {
+			managers = append(managers, manager)
+		}
+		fields[manager] = append(fields[manager], c.Field)
+		n++
+	}
+	for i, m := range managers {
+		managers[i] = m + " owns " + strings.Join(fields[m], ", ")
+	}
+	advice := "; remove the field from the chart, or take it over with --force-conflicts"
+	if n > 1 {
+		advice = "; remove these fields from the chart, or take them over with --force-conflicts"
+	}
+	return strings.Join(managers, "; ") + advice
 }
 
 // immutableWords are parts of the API server's messages about immutable fields.

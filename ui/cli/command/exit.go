@@ -59,17 +59,18 @@ func ErrorToShow(err error) error {
 	return err
 }
 
-// OperationError returns the error of a command whose operation has ended. It omits what the terminal
-// already shows: after a screen everything, after a summary the reason. Without a terminal it has the
-// reason, because a script may read only the error.
+// OperationError returns the error of a command whose operation has ended. It has no text if the terminal
+// already shows the outcome: after a screen, or after a summary if stderr is a terminal too. If only
+// stderr is redirected, its text is the result, otherwise also the reason.
 func OperationError(cmd *cobra.Command, s *event.State, err error, onScreen bool) error {
 	if s.Status == event.Succeeded {
 		return nil
 	}
+	summaryShown := s.Message != "" && OutputFormat(cmd) == report.ModeText && IsTerminal(os.Stdout)
 	switch {
-	case onScreen && s.Status != "":
+	case onScreen && s.Status != "", summaryShown && IsTerminal(os.Stderr):
 		err = nil
-	case s.Message != "" && OutputFormat(cmd) == report.ModeText && IsTerminal(os.Stdout):
+	case summaryShown:
 		err = errors.New(s.Result())
 	case s.Message != "":
 		err = errors.New(s.Reason())
