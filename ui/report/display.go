@@ -125,7 +125,7 @@ var helmColours = regexp.MustCompile(`\x1b\[(?:(?:1|3[1-3])m(?:[A-Z]+(?: [A-Z]+)
 
 // Text returns the writer for Helm's text output.
 func (d Display) Text() io.Writer {
-	return newSanitizer(d.out.withoutCommands(), func(s string) string { return sanitize(helmColours, s) })
+	return newSanitizer(d.out.withoutCommands(), func(s string) string { return sanitize(s, helmColours) })
 }
 
 // Data returns the writer for data that may be piped to other programs. It is sanitized only on a terminal.

@@ -58,9 +58,9 @@ type (
 	}
 )
 
-// junit returns the outcome as JUnit XML: a suite per group, a case per object. Root failures are failures;
-// objects that an abort interrupted are errors; objects that were not started, or not ready when their group
-// failed, are skipped. If the operation failed but no group did, it gets its own suite.
+// junit returns the outcome as JUnit XML: a suite per group, a case per object. Root failures are failures.
+// Objects that an abort interrupted are errors. Objects that were not started, or not ready when their group
+// failed, are skipped. If the operation failed but no group did, the operation is an additional suite.
 func (o *Outcome) junit() []byte {
 	all := junitSuites{junitHead: newJunitHead(o.title(), o.Started, o.Seconds)}
 	if len(o.Failures) == 0 && o.Status != event.Succeeded {
@@ -133,7 +133,7 @@ func (o *Outcome) junitGroup(g GroupOutcome) junitSuite {
 			c.Skipped = &junitSkipped{"not started"}
 		case g.Status == event.Applied: // not checked (R21)
 			c.Skipped = &junitSkipped{clean("not checked: " + status)}
-		case g.Status == event.Failed: // another object failed
+		case g.Status == event.Failed: // because of another object
 			c.Skipped = &junitSkipped{clean("not ready when its group failed: " + cmp.Or(obj.Cause, status))}
 		default:
 			c.Error = newJunitProblem(string(g.Status), "interrupted: "+cmp.Or(obj.Cause, status), obj.Evidence...)

@@ -11,13 +11,13 @@ import (
 )
 
 const (
-	// maxGraphGroups is the maximum size of the graph: larger ones are unreadable, and
-	// Mermaid renderers refuse them.
+	// maxGraphGroups limits the graph: larger ones are unreadable, and Mermaid renderers
+	// refuse them.
 	maxGraphGroups = 80
-	// maxQuoted is the number of lines that are quoted for a failure.
+	// maxQuoted is the maximum number of lines quoted for a failure.
 	maxQuoted = 20
-	// manyGroups is the number of groups above which the table only counts those that are OK.
-	manyGroups = 40
+	// maxListedOK is the number of groups above which the table only counts those that are OK.
+	maxListedOK = 40
 )
 
 // markdown returns the outcome as GitHub and GitLab Markdown: failures first, then a table of
@@ -29,12 +29,12 @@ func (o *Outcome) markdown() []byte {
 		head = withReason(head, o.Outcome)
 	}
 	where := strings.Join(append(target(o.Operation), nonEmpty(prefixed("release ", o.Release))...), ", ")
-	b.WriteString("### " + statusSign(o.ending()) + " " + markdown(head) + prefixed("\n\n", markdown(where)) + "\n\n")
+	b.WriteString("### " + statusSign(o.ending()) + " " + escapeMarkdown(head) + prefixed("\n\n", escapeMarkdown(where)) + "\n\n")
 	o.markdownFailures(&b)
 	o.markdownTable(&b)
 	o.markdownGraph(&b)
 	if len(o.CriticalPath) > 1 {
-		b.WriteString("Critical path: " + markdown(strings.Join(fold(o.CriticalPath, "… %s …"), " → ")) + "\n\n")
+		b.WriteString("Critical path: " + escapeMarkdown(strings.Join(fold(o.CriticalPath, "… %s …"), " → ")) + "\n\n")
 	}
 	o.markdownWarnings(&b)
 	if len(o.Next) > 0 {
@@ -46,15 +46,15 @@ func (o *Outcome) markdown() []byte {
 
 func (o *Outcome) markdownFailures(b *strings.Builder) {
 	if len(o.Failures) == 0 && o.Status != event.Succeeded && o.Message != "" {
-		b.WriteString("**" + markdown(o.Message) + "**\n\n")
+		b.WriteString("**" + escapeMarkdown(o.Message) + "**\n\n")
 	}
 	var known []string
 	for _, f := range o.Failures {
 		known = append(known, f.Cause)
-		fmt.Fprintf(b, "- **%s** (in %s)\n", markdown(f.Text), markdown(f.place))
+		fmt.Fprintf(b, "- **%s** (in %s)\n", escapeMarkdown(f.Text), escapeMarkdown(f.place))
 	}
 	for _, f := range o.Fixed {
-		fmt.Fprintf(b, "- fixed by %s: %s (in %s)\n", f.How, markdown(f.Text), markdown(f.place))
+		fmt.Fprintf(b, "- fixed by %s: %s (in %s)\n", f.How, escapeMarkdown(f.Text), escapeMarkdown(f.place))
 	}
 	if len(o.Failures)+len(o.Fixed) > 0 {
 		b.WriteString("\n")
@@ -70,7 +70,7 @@ func (o *Outcome) markdownFailures(b *strings.Builder) {
 			if f.Object != nil {
 				subject = f.Object.String()
 			}
-			b.WriteString(markdown(subject) + ":\n\n")
+			b.WriteString(escapeMarkdown(subject) + ":\n\n")
 		}
 		quoteMarkdown(b, lines[:min(len(lines), maxQuoted)])
 	}
@@ -88,7 +88,7 @@ func (o *Outcome) markdownTable(b *strings.Builder) {
 		}
 	}
 	for _, g := range o.Groups {
-		if len(o.Groups) > manyGroups && groupOK(g.state) {
+		if len(o.Groups) > maxListedOK && groupOK(g.state) {
 			done++
 			continue
 		}
@@ -102,8 +102,8 @@ func (o *Outcome) markdownTable(b *strings.Builder) {
 		if !g.Started.IsZero() {
 			took += seconds(g.Seconds)
 		}
-		fmt.Fprintf(b, "| %s | %s %s |%s |%s | %s |\n", markdown(name),
-			statusSign(g.Status), markdown(statusWord(g.Status)), size, took, markdown(o.comment(g)))
+		fmt.Fprintf(b, "| %s | %s %s |%s |%s | %s |\n", escapeMarkdown(name),
+			statusSign(g.Status), escapeMarkdown(statusWord(g.Status)), size, took, escapeMarkdown(o.comment(g)))
 	}
 	if done > 0 {
 		fmt.Fprintf(b, "| %s | %s done | | | |\n", text.Count(done, "group"), statusSign(event.Ready))
@@ -134,7 +134,7 @@ func (o *Outcome) markdownGraph(b *strings.Builder) {
 	for i, g := range o.Groups {
 		fmt.Fprintf(b, "  g%d[\"%s\"]:::%s\n", i, escapeMermaid(clean(g.name)), statusColour(g.Status))
 	}
-	for from := 0; from < len(o.Groups); { // one phase
+	for from := 0; from < len(o.Groups); { // phase by phase
 		var groups []*plan.Group
 		at := map[string]int{}
 		for i := from; i < len(o.Groups) && o.Groups[i].Phase == o.Groups[from].Phase; i++ {
@@ -165,7 +165,7 @@ func (o *Outcome) markdownWarnings(b *strings.Builder) {
 	}
 	fmt.Fprintf(b, "<details><summary>%s</summary>\n\n", text.Count(len(o.Warnings), "warning"))
 	for _, w := range o.Warnings {
-		b.WriteString("- " + markdown(w.text()) + "\n")
+		b.WriteString("- " + escapeMarkdown(w.text()) + "\n")
 	}
 	b.WriteString("\n</details>\n\n")
 }
@@ -182,7 +182,7 @@ func (w Warning) text() string {
 	return text
 }
 
-// statusSign, statusWord and statusColour show a status without a theme.
+// statusSign returns the emoji of a status.
 func statusSign(s event.Status) string {
 	return map[string]string{"good": "✅", "bad": "❌", "cut": "⚠️", "applied": "◇", "never": "⊘"}[statusColour(s)]
 }
@@ -194,6 +194,7 @@ func statusWord(s event.Status) string {
 	return string(s)
 }
 
+// statusColour returns the Mermaid class of a status.
 func statusColour(s event.Status) string {
 	switch s {
 	case event.Ready, event.Gone, event.Succeeded:
@@ -208,11 +209,12 @@ func statusColour(s event.Status) string {
 	return "cut"
 }
 
-var markdownSign = regexp.MustCompile("[\\\\`*_{}\\[\\]>#!|~@]")
+// markdownSyntax matches the characters with a meaning in Markdown, apart from those of HTML.
+var markdownSyntax = regexp.MustCompile("[\\\\`*_{}\\[\\]>#!|~@]")
 
-// markdown escapes text for one line of Markdown or HTML.
-func markdown(s string) string {
-	return strings.NewReplacer("<", "&lt;", "&", "&amp;").Replace(markdownSign.ReplaceAllString(clean(s), `\$0`))
+// escapeMarkdown escapes text for one line of Markdown or HTML.
+func escapeMarkdown(s string) string {
+	return strings.NewReplacer("<", "&lt;", "&", "&amp;").Replace(markdownSyntax.ReplaceAllString(clean(s), `\$0`))
 }
 
 // quoteMarkdown writes lines, if any, as a code block with a fence that none of them contains.

@@ -24,7 +24,7 @@ import (
 //go:embed outcomes.md
 var OutcomesDoc string
 
-// outcomeVersion changes only if a field of Outcome is removed. Adding fields keeps it.
+// outcomeVersion changes if a field of Outcome is removed, not if one is added.
 const outcomeVersion = 1
 
 // Outcome is the result of an operation, as --report writes it. outcomes.md documents its JSON fields.
@@ -32,7 +32,8 @@ type Outcome struct {
 	Version int `json:"version"`
 	Result
 	Times
-	// The first of Failures, or, if there is none, why the operation did not succeed.
+	// Object, Cause and Evidence are those of the first failure, or, if there is none, say why
+	// the operation did not succeed.
 	Object   *plan.Object `json:"object,omitempty"`
 	Cause    string       `json:"cause,omitempty"`
 	Evidence []string     `json:"evidence,omitempty"`
@@ -64,7 +65,7 @@ type Times struct {
 	Paused  float64   `json:"pausedSeconds"`
 }
 
-// Failure is a root failure: it was not caused by another one.
+// Failure is a root failure, see event.Root.
 type Failure struct {
 	Phase    string       `json:"phase,omitempty"`
 	Group    string       `json:"group,omitempty"`
@@ -76,7 +77,7 @@ type Failure struct {
 	// Text is one sentence about the failure.
 	Text string `json:"text"`
 
-	place string // the group, and whether it is rolling back
+	place string // the group, and whether it failed in a rollback
 	group *event.GroupState
 }
 
@@ -111,7 +112,7 @@ type ObjectOutcome struct {
 	Change   event.Change `json:"change,omitempty"`
 	Cause    string       `json:"cause,omitempty"`
 	Evidence []string     `json:"evidence,omitempty"`
-	// Seconds is from its apply until it got its final status.
+	// Seconds is the time from its apply until its final status.
 	Seconds float64 `json:"seconds"`
 }
 
@@ -123,7 +124,7 @@ type Warning struct {
 }
 
 // NewOutcome returns the outcome of an operation from its state. next are commands that
-// the reader may want to type.
+// the reader may want to run next.
 func NewOutcome(s *event.State, next []string) *Outcome {
 	end := cmp.Or(s.Ended, s.Now)
 	total := end.Sub(s.Started)
@@ -152,14 +153,14 @@ func NewOutcome(s *event.State, next []string) *Outcome {
 	return o
 }
 
-// NotStarted returns the outcome of an operation that did not start: because of err, or, if err is nil,
+// NotStarted returns the outcome of an operation that did not start because of err, or, if err is nil,
 // because there was nothing to do. reasons are the findings in the plan that caused err, if any.
 func NotStarted(op event.Operation, at time.Time, exit int, err error, reasons []plan.Warning) *Outcome {
 	s := &event.State{Operation: op, Status: event.Failed, Exit: exit, Started: at, Ended: at}
 	switch {
 	case err == nil:
 		s.Status, s.Message = event.Succeeded, "nothing to do"
-	case exit == exitAborted:
+	case exit == event.ExitAborted:
 		s.Status, s.Message = event.Aborted, err.Error()
 	default:
 		s.Message, s.Cause = err.Error(), text.CollapseSpace(err.Error())
@@ -195,9 +196,6 @@ func NotStartedEvent(o *Outcome) event.Event {
 	}
 }
 
-// exitAborted is the exit code of an operation that was aborted.
-const exitAborted = 3
-
 func fixedFailures(s *event.State) (out []FixedFailure) {
 	for _, f := range s.Fixed {
 		out = append(out, FixedFailure{failure(s, f.Root), string(f.How), f.By, f.Failed, f.Ready})
@@ -205,7 +203,6 @@ func fixedFailures(s *event.State) (out []FixedFailure) {
 	return out
 }
 
-// failures returns the root failures.
 func failures(s *event.State) (out []Failure) {
 	for _, r := range s.Roots() {
 		out = append(out, failure(s, r))
@@ -251,7 +248,7 @@ func groupOutcome(s *event.State, g *event.GroupState) GroupOutcome {
 	return out
 }
 
-// json returns the outcome as JSON, safe to show.
+// json returns the outcome as JSON with unsafe characters escaped.
 func (o *Outcome) json() []byte {
 	var b bytes.Buffer
 	_ = encode(escaped(&b), o) // neither the buffer nor the types can fail
@@ -277,7 +274,7 @@ var formats = map[string]func(*Outcome) []byte{"junit": (*Outcome).junit, "json"
 // reportFile is a file that is written when the operation is over.
 type reportFile struct {
 	format, name string
-	// special means that the file is not a regular one (a pipe), so it is not replaced.
+	// special means that the file is not a regular one, such as a pipe, so it is not replaced.
 	special bool
 }
 
@@ -296,7 +293,7 @@ func newFiles(args []string) (all []reportFile, err error) {
 			return nil, fmt.Errorf("--report %s: cannot write the file: %w", a, err)
 		}
 		if slices.ContainsFunc(all, func(other reportFile) bool { return other.name == file.name && !file.special }) {
-			return nil, fmt.Errorf("--report %s: another report uses that file", a)
+			return nil, fmt.Errorf("--report %s: another --report already writes that file", a)
 		}
 		all = append(all, file)
 	}
@@ -325,8 +322,8 @@ func (r *reportFile) probe() error {
 	return errors.Join(temp.Close(), os.Remove(temp.Name()))
 }
 
-// tempFile creates a file in the same directory. Unlike os.CreateTemp it applies the
-// user's umask, because other users often read reports.
+// tempFile creates a file in the same directory. Unlike os.CreateTemp, it uses the permissions
+// of the user's umask, because other users often read reports.
 func (r *reportFile) tempFile() (*os.File, error) {
 	dir, base := filepath.Split(r.name)
 	for n := 0; ; n++ {

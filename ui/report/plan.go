@@ -17,9 +17,9 @@ type Plan struct {
 	Operation event.Operation `json:"operation"`
 	Changes   []Change        `json:"changes"`
 	Warnings  []plan.Warning  `json:"warnings"`
-	// Errors are all reasons why the operation would be refused.
+	// Errors are all reasons why lockstep would refuse the operation.
 	Errors []plan.Warning `json:"errors"`
-	// Phases are only used to tell removals from other groups.
+	// Phases only serve to distinguish removals from other groups.
 	Phases []event.Phase `json:"-"`
 }
 
@@ -97,7 +97,7 @@ func (p Plan) Count() (refused, changed int) {
 	return n["refuse"], n["create"] + n["change"] + n["delete"]
 }
 
-// actionCounts is how many changes have an action, by action.
+// actionCounts is the number of changes by action.
 type actionCounts map[string]int
 
 func countActions(changes []Change) actionCounts {
@@ -133,7 +133,7 @@ type DryRun struct {
 	Phases   []event.Phase // only removals are shown
 	Notes    string
 	Warnings []plan.Warning
-	// Hide hides secret values in text.
+	// Hide masks secret values in text.
 	Hide func(string) string
 }
 
@@ -165,18 +165,18 @@ func (d Display) DryRun(r DryRun) error {
 	return write(d.lines, joinLines(removed))
 }
 
-// Edit compares an edited revision with the one that it replaces (R46).
+// Edit compares an edited revision with the one it replaces (R46).
 type Edit struct {
 	Operation     event.Operation
 	Before, After []event.Phase
 	Changes       []Change
 	Warnings      []plan.Warning
-	// Empty means that both apply the same objects in the same order.
+	// Empty means that both revisions apply the same objects in the same order.
 	Empty bool
 }
 
-// Lines returns the counts, the warnings and the changes to the plan. After its indent, a
-// line starts with + (new), - (removed) or ~ (changed).
+// Lines returns the counts, the warnings and the changes to the plan. A line about a group starts,
+// after its indent, with + (new), - (removed) or ~ (changed).
 func (e Edit) Lines() []string {
 	counts := "no object changes"
 	if len(e.Changes) > 0 {

@@ -15,13 +15,13 @@ type Recovery struct {
 	Namespace string `json:"namespace"`
 	Revision  int    `json:"revision"`
 	Status    string `json:"status"`
-	// Marked are the revisions that just got a final status.
+	// Marked are the revisions that "recover" has given a final status.
 	Marked []MarkedRevision `json:"marked"`
 	// Groups are the groups of the latest revision, Leftovers the remaining objects of other
-	// revisions. Both are empty if nothing failed.
+	// revisions. Both are empty unless a run was interrupted.
 	Groups    []RecoveredGroup  `json:"groups"`
 	Leftovers []RecoveredObject `json:"left"`
-	// Next are commands to continue with.
+	// Next are commands to run next.
 	Next []string `json:"next"`
 }
 
@@ -52,7 +52,7 @@ type RecoveredObject struct {
 	Revision int    `json:"revision,omitempty"`
 }
 
-// origin says which revision the object belongs to.
+// origin describes which revision the object is from.
 func (o RecoveredObject) origin() string {
 	switch o.Match {
 	case "earlier", "applied":
@@ -81,16 +81,16 @@ func (g RecoveredGroup) count() (applied, ready int) {
 func (r Recovery) text(to Stream) string {
 	var b strings.Builder
 	name := "release " + r.Release + prefixed(" in namespace ", r.Namespace)
-	known := false // whether the latest revision was named
+	named := false // whether a line is about the latest revision
 	for _, m := range r.Marked {
 		by := "; now marked "
 		if m.By != "" {
 			by = " by a killed run (" + m.By + ")" + by
 		}
 		fmt.Fprintln(&b, clean(fmt.Sprintf("%s: revision %d was left %s%s%s", name, m.Revision, m.From, by, m.To)))
-		known = known || m.Revision == r.Revision
+		named = named || m.Revision == r.Revision
 	}
-	if !known {
+	if !named {
 		state := fmt.Sprintf("%s: revision %d has status %s", name, r.Revision, r.Status)
 		if len(r.Marked) == 0 {
 			state += "; nothing to recover"

@@ -27,7 +27,7 @@ type Timing struct {
 // Group is a group with the live status of its objects.
 type Group struct {
 	ID string `json:"id"`
-	// Phase is set if the group is part of a run, which may have one id in several phases.
+	// Phase is set if the group is part of a run, which may have the same id in several phases.
 	Phase   string       `json:"phase,omitempty"`
 	Chart   string       `json:"chart"`
 	Name    string       `json:"name"`
@@ -53,7 +53,7 @@ type LiveObject struct {
 	plan.Object
 	Status  event.Status `json:"status"`
 	Message string       `json:"message,omitempty"`
-	// run is the status of a stack's release that is paused or held, and progress its message.
+	// run and progress are event.State.ReleaseRun and ReleaseProgress of a stack's release.
 	run      event.Status
 	progress string
 }
@@ -82,8 +82,8 @@ func Groups(s *event.State, timings []Timing) []Group {
 	return groups
 }
 
-// Status writes Helm's status of a release followed by its groups: as text, as a field of
-// Helm's JSON object, or below Helm's YAML document.
+// Status writes Helm's status of a release with its groups: below Helm's text or YAML, or as a field
+// of Helm's JSON object.
 func (d Display) Status(helmOutput []byte, groups []Group) error {
 	if d.isText() {
 		if _, err := d.Text().Write(helmOutput); err != nil || groups == nil {
@@ -139,7 +139,7 @@ func formatGroups(groups []Group, style Style) string {
 		after[g.Phase][g.ID] = g.After
 		for _, o := range g.Objects {
 			status := withMessage(o.mark(style), o.Status, o.progress)
-			if o.Status == event.Waiting && o.Message == event.NotCreated { // nothing waits for it
+			if o.Status == event.Waiting && o.Message == event.NotCreated { // no run is going to create it
 				status = style.glyph(event.Skipped) + " " + o.Message
 			}
 			rows = append(rows, []string{clean(o.String()), status})
@@ -204,23 +204,23 @@ func (r *GroupRun) String() string {
 	return "  " + how + " " + seconds(r.Seconds)
 }
 
-// direct returns the ids without those that another of them implies. after has the dependencies of
-// each group.
+// direct returns the ids without those that another one also waits for. after has the dependencies
+// of each group.
 func direct(ids []string, after map[string][]string) []string {
 	return slices.DeleteFunc(slices.Clone(ids), func(id string) bool {
 		return slices.ContainsFunc(ids, func(other string) bool { return slices.Contains(after[other], id) })
 	})
 }
 
-// changeLog writes a watched release: all groups once every object was read, then a line for each
-// change.
+// changeLog writes a watched release: all groups as soon as every object has been read, then a line
+// for each change.
 type changeLog struct {
 	Notices
 	out     io.Writer
 	style   Style
 	state   event.State
-	written bool                    // whether all groups were written
-	last    map[string]event.Status // last written status of each group
+	written bool                    // whether the groups have been written
+	last    map[string]event.Status // the last written status of each group
 }
 
 // Consume takes the next event of a view.
@@ -264,7 +264,7 @@ func (c *changeLog) writeAll() {
 	}
 }
 
-// complete reports whether every object was read.
+// complete reports whether every object has been read.
 func (c *changeLog) complete() bool {
 	for g := range c.state.GroupStates() {
 		if slices.ContainsFunc(g.Objects, func(o *event.ObjectState) bool { return o.Applied.IsZero() }) {
@@ -284,7 +284,7 @@ type RunStatus struct {
 	Ready     int             `json:"ready"`
 	Total     int             `json:"total"`
 	Groups    []Group         `json:"groups"`
-	// Next is the group that a step starts while the run is paused.
+	// Next is the group that a step would start, while the run is paused.
 	Next  string `json:"next,omitempty"`
 	state *event.State
 }
@@ -338,7 +338,7 @@ type Answer event.Event
 
 func (a Answer) jsonForm() any { return compact{event.Event(a)} }
 
-// text is empty for a refusal: the command's error says it.
+// text is empty for a refusal, which is the command's error.
 func (a Answer) text(Stream) string {
 	if a.Status == event.Refused {
 		return ""
@@ -346,7 +346,7 @@ func (a Answer) text(Stream) string {
 	return clean(commandReply(event.Event(a))) + "\n"
 }
 
-// Refusal says that the command was refused, and why.
+// Refusal describes which command was refused, and why.
 func (a Answer) Refusal() string {
 	name := string(a.Command)
 	if !strings.Contains(a.Message, a.Group) {
@@ -366,8 +366,8 @@ func commandReply(e event.Event) string {
 	return withReason(did, e.Message)
 }
 
-// Breakpoint is the reply to an accepted command that toggles the breakpoint of a group: whether it is set now, and
-// enabled.
+// Breakpoint is the reply to an accepted command that toggles a group's breakpoint. Set and Enabled are the
+// breakpoint's state after the command.
 type Breakpoint struct {
 	Answer
 	Set, Enabled bool

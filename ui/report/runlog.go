@@ -30,7 +30,7 @@ type RunLog struct {
 	name      string
 	closed    bool
 	manifests func(edits int) iter.Seq2[plan.Object, string] // see KeepManifests; nil for none
-	revisions int                                            // number that have started
+	revisions int                                            // number of revisions that have started
 	room      int                                            // bytes left for manifests
 }
 
@@ -146,14 +146,14 @@ func Runs(dir string) []string {
 }
 
 // Manifests in a record let a replay show the applied objects. They are events of kind manifest, one per
-// object, after the first event and after each event that starts an edited revision. -o json does not have
-// them. Their size is limited because many records are kept.
+// object, after each event that starts a revision. -o json omits them. Their size is limited because many
+// records are kept.
 const (
 	maxManifest  = 64 << 10 // bytes of one object
 	maxManifests = 2 << 20  // bytes of all objects
 )
 
-// KeepManifests adds the manifests of each revision to the record. The record calls manifests when a revision
+// KeepManifests adds the manifests of each revision to the record. RunLog calls manifests when a revision
 // has started, with the number of edits (R46) before it. Call KeepManifests before the first event.
 func (r *RunLog) KeepManifests(manifests func(edits int) iter.Seq2[plan.Object, string]) {
 	r.manifests = manifests
@@ -178,13 +178,13 @@ func (r *RunLog) keepManifests(now time.Time) error {
 	return nil
 }
 
-// manifests are the manifests of one revision, which starts at event number from.
+// manifests are the manifests of one revision.
 type manifests struct {
-	from int
+	from int // index of the event after that which starts the revision
 	text map[plan.Object]string
 }
 
-// splitManifests separates the manifests from the events of a run.
+// splitManifests separates the manifests from the other events of a run.
 func splitManifests(events []event.Event) (others []event.Event, found []manifests) {
 	for _, e := range events {
 		switch {
@@ -200,10 +200,10 @@ func splitManifests(events []event.Event) (others []event.Event, found []manifes
 	return others, found
 }
 
-// Manifest returns the manifest of an object in the revision that was running after the
-// first at events, or "" if the record does not have it.
+// Manifest returns the manifest of an object as of the first at events of the run, or "" if the
+// record does not have it.
 func (r *Record) Manifest(o plan.Object, at int) string {
-	planned := o
+	planned := o // before the API server generated a name
 	for _, e := range r.Events {
 		if e.Planned != "" && e.Object != nil && *e.Object == o {
 			planned.Name = e.Planned
@@ -222,7 +222,7 @@ func (r *Record) Manifest(o plan.Object, at int) string {
 	return ""
 }
 
-// Diagnosis returns the lines of an object's diagnoses in the first at events, without
+// Diagnosis returns the lines of an object's diagnoses in the first at events of the run, without
 // duplicates, the latest last.
 func (r *Record) Diagnosis(o plan.Object, at int) []string {
 	var latest []string

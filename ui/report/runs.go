@@ -18,11 +18,11 @@ import (
 	"lockstep/engine/plan"
 )
 
-// Outcomes of a run in addition to the statuses of an operation.
+// Outcomes of a run besides the statuses of an operation.
 const (
-	// Killed means that the record has no end and the run's process is gone.
+	// Killed means that the record has no end, because the run was killed.
 	Killed = "cut-off"
-	// StillRunning means that the run has not ended.
+	// StillRunning means that the record has no end because the run has not ended.
 	StillRunning = string(event.Running)
 )
 
@@ -63,7 +63,8 @@ type RunResult struct {
 // ending returns the outcome as it is shown, see event.Ending.
 func (r Run) ending() event.Status { return event.Ending(event.Status(r.Outcome), r.Unchecked) }
 
-// newRun summarizes a run from its first and last event.
+// newRun summarizes a run by its first and last event. It cannot distinguish Killed from StillRunning, and
+// returns Killed for both.
 func newRun(name string, first, last event.Event) Run {
 	r := Run{Name: name, Started: first.Time, RunResult: RunResult{Outcome: Killed, Seconds: max(last.Time.Sub(first.Time), 0).Seconds()}}
 	if op := first.Operation; op != nil {
@@ -91,7 +92,7 @@ func RecordedRuns(dir string) RunList {
 	return runs
 }
 
-// tailSize is the number of bytes at the end of a record in which its last event is found.
+// tailSize is the number of bytes at the end of a record that are searched for the last event.
 const tailSize = 256 << 10
 
 // readSummary reads the first and the last event of a record.
@@ -125,7 +126,7 @@ func readSummary(path string) (Run, error) {
 }
 
 // FindRun returns the path of a record. name is a path, the name of a record in dir, or
-// a unique prefix of one.
+// a prefix of only one such name.
 func FindRun(dir, name string) (string, error) {
 	if _, err := os.Stat(name); err == nil || !errors.Is(err, fs.ErrNotExist) {
 		return name, err
@@ -213,7 +214,7 @@ func ReadRecord(dir, name string) (*Record, error) {
 	return r, nil
 }
 
-// NewRecord makes a record of the events of a run. The error means that there are none.
+// NewRecord returns the record of a run with the given events. It fails if there are none.
 func NewRecord(name string, events []event.Event) (*Record, error) {
 	r := &Record{State: &event.State{}}
 	if r.Events, r.manifests = splitManifests(events); len(r.Events) == 0 {
@@ -234,7 +235,7 @@ func (runs RunList) text(to Stream) string {
 	for _, r := range runs {
 		rows = append(rows, append(cleaned(r.Name, r.startTime(), r.Operation, r.Release, r.Namespace), to.Style.mark(r.ending()), r.took()))
 	}
-	return unindent(tableIn(rows, to.Width, 3, 1)) // the name also has the release and the time
+	return unindent(tableIn(rows, to.Width, 3, 1)) // optional: the name contains the release and the time
 }
 
 // startTime returns the start of the run in local time.

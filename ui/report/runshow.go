@@ -16,17 +16,17 @@ import (
 	"lockstep/theme"
 )
 
-// runDetails are shown by "runs show".
+// runDetails is what "runs show" prints.
 type runDetails struct {
 	Run
 	// Incomplete is why the record does not cover the whole run, or "".
 	Incomplete string `json:"cut,omitempty"`
-	// Path is the critical path, in run order.
+	// Path is the critical path, in the order in which its groups ran.
 	Path []pathStep `json:"criticalPath"`
-	// BestTime is the duration of the run in seconds if requests took no time, see
+	// BestTime would be the duration of the run in seconds if requests took no time, see
 	// forecast.Waits. Groups that did not run count as instant.
 	BestTime float64 `json:"unlimitedSeconds"`
-	// Bottleneck is the gate that delayed the run most; nil if none did or the run did not succeed.
+	// Bottleneck is the group that delayed others most, or nil if none did or the run did not succeed.
 	Bottleneck *bottleneck `json:"costliestGate,omitempty"`
 	// Failures are the root failures.
 	Failures []runFailure `json:"failures,omitempty"`
@@ -44,8 +44,8 @@ type pathStep struct {
 	Waited  float64 `json:"waited"`
 }
 
-// bottleneck is a group that others wait for, and the time that the run would have saved
-// if the group were ready instantly.
+// bottleneck is a group that others wait for. Saves is how much shorter the run would have been if
+// the group had been ready instantly.
 type bottleneck struct {
 	Phase string  `json:"phase"`
 	Group string  `json:"group"`
@@ -53,7 +53,7 @@ type bottleneck struct {
 	name  string
 }
 
-// runFailure is a failure with the message of its group.
+// runFailure is a failure and the message of its group.
 type runFailure struct {
 	Failure
 	Message string `json:"message,omitempty"`
@@ -87,7 +87,7 @@ func (r *Record) text(to Stream) string {
 	line := func(text string) { b.WriteString("  " + clean(text) + "\n") }
 	b.WriteString(style.glyph(r.ending()) + " " + r.headline(style) + "\n")
 	reason := r.Message
-	if len(d.Failures) > 0 { // they have the reason
+	if len(d.Failures) > 0 { // the failures below have the reason
 		reason = r.State.Outcome
 	}
 	if reason != "" {
@@ -131,7 +131,7 @@ type runsDiff struct {
 	Groups []groupDiff `json:"groups"`
 }
 
-// groupDiff is a group in two runs. A or B is nil if it did not run.
+// groupDiff is a group in two runs. A or B is nil if the group did not start in that run.
 type groupDiff struct {
 	Phase string `json:"phase"`
 	Group string `json:"group"`
@@ -153,9 +153,8 @@ const (
 	goneGroup = "gone"
 )
 
-// DiffRuns compares the groups of two runs. A group that one of them never reached is not compared,
-// nor is it new or gone. The slower groups come first, then faster,
-// new, gone and similar ones.
+// DiffRuns compares the groups of two runs. It leaves out groups that both runs planned but one of
+// them never started. Slower groups come first, then faster, new, gone and similar ones.
 func DiffRuns(a, b *Record) runsDiff {
 	d := runsDiff{A: a.Run, B: b.Run, Groups: []groupDiff{}}
 	before, after := startedGroups(a.State), startedGroups(b.State)
@@ -177,8 +176,7 @@ func DiffRuns(a, b *Record) runsDiff {
 	return d
 }
 
-// planned reports whether a run had a group, even if it ended before the group started, or before
-// the end of the record.
+// planned reports whether a run planned a group, whether or not the group started.
 func planned(s *event.State, u event.Unit) bool { return s.Find(u.Phase, u.Group) != nil }
 
 // startedGroups returns the groups that started.
@@ -212,7 +210,7 @@ func diffGroup(s *event.State, before, after *event.GroupState) groupDiff {
 	return d
 }
 
-// result returns how long a group took and its status; nothing if it did not run.
+// result returns how long a group took in seconds, and its status. g may be nil.
 func result(g *event.GroupState) (took *float64, status event.Status) {
 	if g == nil {
 		return nil, ""
@@ -221,7 +219,7 @@ func result(g *event.GroupState) (took *float64, status event.Status) {
 	return &s, g.Status
 }
 
-// delta returns how much longer a group took than before.
+// delta returns how many seconds longer a group took than before.
 func (d *groupDiff) delta() float64 {
 	var none float64
 	return *cmp.Or(d.B, &none) - *cmp.Or(d.A, &none)
@@ -275,7 +273,7 @@ func (d *groupDiff) times(style Style) string {
 	return fmt.Sprintf("%s %s %s (%s)", seconds(*d.A), arrow, seconds(*d.B), withSign(d.delta()))
 }
 
-// statuses returns the group's final statuses in both runs, or "" if they are equal.
+// statuses returns the group's final statuses, or "" if they are equal or one run lacks the group.
 func (d *groupDiff) statuses(style Style) string {
 	if d.StatusA == d.StatusB || d.StatusA == "" || d.StatusB == "" {
 		return ""
@@ -290,11 +288,11 @@ const (
 	maxBar     = 80
 )
 
-// maxPath is the number of groups of a path that are shown. The middle of a longer path is only counted.
+// maxPath is the maximum number of groups of a path that are shown.
 const maxPath = 16
 
-// bars draws a line for each step of a path: name, time, and a bar from its start to its
-// end. The bar has two parts: sending requests, and waiting for the cluster.
+// bars draws a line for each step of a path: name, time, and a bar from its start to its end, whose
+// two parts are sending requests and waiting for the cluster. columns is 0 without a terminal.
 func bars(s *event.State, path []forecast.Step, style Style, columns int) []string {
 	rows := make([][]string, len(path))
 	for n, p := range path {
@@ -313,11 +311,11 @@ func bars(s *event.State, path []forecast.Step, style Style, columns int) []stri
 	return fold(table(rows), "  "+style.Theme.Lines.Ellipsis+" %s")
 }
 
-// fold replaces the middle of a long path by a count of groups in a format.
+// fold replaces the middle of a long path with the number of omitted groups, written in the format.
 func fold(path []string, format string) []string {
-	over := len(path) - maxPath
-	if over <= 0 {
+	omitted := len(path) - maxPath
+	if omitted <= 0 {
 		return path
 	}
-	return slices.Concat(path[:maxPath/2], []string{fmt.Sprintf(format, text.Count(over, "group"))}, path[len(path)-maxPath/2:])
+	return slices.Concat(path[:maxPath/2], []string{fmt.Sprintf(format, text.Count(omitted, "group"))}, path[len(path)-maxPath/2:])
 }

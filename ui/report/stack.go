@@ -14,10 +14,10 @@ import (
 	"lockstep/theme"
 )
 
-// The groups of a stack are releases (S1): its log says deployed instead of ready, and
-// each release has its own log, with its name in front of each line.
+// The groups of a stack are releases (S1). Its log says installed or upgraded instead of ready, and
+// includes the log of each release, with the release's name in front of each line.
 
-// releaseEvent writes an event of a release of a stack, with its name.
+// releaseEvent writes an event of a stack's release.
 func (t *textLog) releaseEvent(e event.Event) {
 	log := t.scopes[e.Scope]
 	if log == nil {
@@ -34,8 +34,8 @@ func (t *textLog) releaseEvent(e event.Event) {
 	log.Consume(e)
 }
 
-// releaseOperation writes the start of the operation on a release, and its outcome if it
-// failed. The stack's own line has the reason.
+// releaseOperation writes the start of the operation on a release, and its outcome if it failed.
+// The reason is in the stack's line about the release.
 func (t *textLog) releaseOperation(e event.Event) {
 	switch e.Status {
 	case event.Running:
@@ -55,7 +55,7 @@ func (t *textLog) releaseStatus(e event.Event, g *event.GroupState, took time.Du
 	switch e.Status {
 	case event.Ready, event.Gone:
 		verb, detail := releaseOutcome(g)
-		t.line(e, e.Status, g.ID+" "+verb+" ("+detail+Seconds(took)+")")
+		t.line(e, e.Status, g.ID+" "+verb+" ("+strings.Join(nonEmpty(detail, Seconds(took)), ", ")+")")
 	case event.Failed:
 		t.line(e, e.Status, withReason(g.ID+" failed after "+Seconds(took), g.Cause))
 	case event.Aborted:
@@ -65,25 +65,25 @@ func (t *textLog) releaseStatus(e event.Event, g *event.GroupState, took time.Du
 	}
 }
 
-// releaseOutcome returns the word for what was done to a release, and details that end in a comma.
+// releaseOutcome returns what was done to a release, and a detail such as its revision, or "".
 func releaseOutcome(g *event.GroupState) (verb, detail string) {
-	change, message := event.Change(""), ""
-	for _, o := range g.Objects {
-		change, message = o.Change, o.Message
+	var release event.ObjectState // the only object of the group
+	if len(g.Objects) > 0 {
+		release = *g.Objects[0]
 	}
 	switch {
 	case event.IsRollback(g.Phase):
-		return "rolled back", message + ", "
-	case change == event.Created:
+		return "rolled back", release.Message
+	case release.Change == event.Created:
 		return "installed", ""
-	case change == event.Configured:
-		return "upgraded", message + ", "
-	case change == event.Deleted:
+	case release.Change == event.Configured:
+		return "upgraded", release.Message
+	case release.Change == event.Deleted:
 		return "uninstalled", ""
-	case change == event.Absent:
+	case release.Change == event.Absent:
 		return "not installed", ""
 	}
-	return cmp.Or(string(change), string(g.Status)), ""
+	return cmp.Or(string(release.Change), string(g.Status)), ""
 }
 
 // stackPlan writes the plan of a stack: its releases in layers, with their groups.
@@ -166,7 +166,8 @@ type ReleasePlan struct {
 	Plan      *Plan `json:"plan,omitempty"`
 }
 
-// Count counts the refused changes, with errors about no single change, and the releases that change.
+// Count counts the refused changes together with errors about anything else, and the releases to
+// deploy.
 func (p StackPlan) Count() (refused, changed int) {
 	for _, r := range p.Releases {
 		if r.Plan == nil {
@@ -176,8 +177,8 @@ func (p StackPlan) Count() (refused, changed int) {
 		changed++
 		refused += n
 		for _, e := range r.Plan.Errors {
-			marked := func(c Change) bool { return e.Object != nil && c.Object == *e.Object && c.Action == "refuse" }
-			if !slices.ContainsFunc(r.Plan.Changes, marked) {
+			counted := func(c Change) bool { return e.Object != nil && c.Object == *e.Object && c.Action == "refuse" }
+			if !slices.ContainsFunc(r.Plan.Changes, counted) {
 				refused++
 			}
 		}
@@ -254,7 +255,7 @@ func (s StackStatus) text(Stream) string {
 	return joinLines(table(rows))
 }
 
-// Needs are the needs of a stack's releases that its file does not declare.
+// Needs are the needs that a stack's file does not declare.
 type Needs []Need
 
 // Need is a release that needs another one, and the reason.

@@ -38,7 +38,7 @@ func (s Style) mark(st event.Status) string {
 
 func (s Style) word(st event.Status) string { return s.Theme.Mark(string(st)).Word }
 
-// glyphAndWord returns both, only the glyph coloured.
+// glyphAndWord is like mark, but only the glyph has a colour.
 func (s Style) glyphAndWord(st event.Status) string { return s.glyph(st) + " " + s.word(st) }
 
 // render styles one line of text and removes unsafe characters.
@@ -70,14 +70,14 @@ type Stream struct {
 	CI CI
 }
 
-// sanitizer is the last step of all output. Lines are cleaned when they are composed; the
-// sanitizer ensures that only lockstep's own control sequences are written.
+// sanitizer is the last step of all output. Lines are already cleaned when they are composed; the
+// sanitizer guarantees that nothing but lockstep's control sequences is written.
 type sanitizer struct {
 	w    io.Writer
 	safe func(string) string
 
 	mu   sync.Mutex
-	rest string // an incomplete UTF-8 character
+	rest string // an incomplete UTF-8 character at the end of the last Write
 }
 
 // Safe returns a writer that removes control sequences, for text such as logs.
@@ -85,8 +85,8 @@ func Safe(w io.Writer) io.Writer { return newSanitizer(w, text.Block) }
 
 // styled returns a writer that removes all control sequences except those of a style.
 func styled(w io.Writer, style Style) io.Writer {
-	own := style.sequences()
-	return newSanitizer(w, func(s string) string { return style.Theme.Plain(sanitize(own, s)) })
+	allowed := style.sequences()
+	return newSanitizer(w, func(s string) string { return style.Theme.Plain(sanitize(s, allowed)) })
 }
 
 // escaped returns a writer of JSON that escapes unsafe characters.
@@ -127,14 +127,14 @@ func partial(s string) int {
 	return 0
 }
 
-// sanitize makes s safe, except for the control sequences that own matches. own may be nil.
-func sanitize(own *regexp.Regexp, s string) string {
-	if own == nil {
+// sanitize makes s safe, except for the control sequences that allowed matches. allowed may be nil.
+func sanitize(s string, allowed *regexp.Regexp) string {
+	if allowed == nil {
 		return text.Block(s)
 	}
 	var b strings.Builder
 	at := 0
-	for _, m := range own.FindAllStringIndex(s, -1) {
+	for _, m := range allowed.FindAllStringIndex(s, -1) {
 		b.WriteString(text.Block(s[at:m[0]]) + s[m[0]:m[1]])
 		at = m[1]
 	}
@@ -157,15 +157,15 @@ func (s Style) sequences() *regexp.Regexp {
 	return regexp.MustCompile(strings.Join(all, "|"))
 }
 
-// wrapper wraps lines that are too long for a terminal. Continuation lines are
-// indented; those of quoted text get the bar again. Each Write must be whole lines.
+// wrapper wraps lines that are too long for a terminal. Continuation lines are indented; in quoted
+// text they also start with the bar. Each Write must be whole lines.
 type wrapper struct {
 	w       io.Writer
-	columns int    // 0: no terminal, no wrapping
+	columns int    // 0 for no wrapping
 	bar     string // in front of quoted text
 }
 
-// minTextWidth is the least number of columns for text, however narrow the terminal.
+// minTextWidth is the minimum number of columns for text, however narrow the terminal is.
 const minTextWidth = 20
 
 func (w wrapper) Write(p []byte) (int, error) {

@@ -16,18 +16,18 @@ import (
 )
 
 const (
-	// maxDiagnosis is how many lines of a diagnosis are repeated.
+	// maxDiagnosis is the maximum number of lines of a diagnosis.
 	maxDiagnosis = 20
-	// maxFailures limits the failures at the end of the summary, maxEvidence their lines
-	// of evidence: with the next: lines that makes at most 15 lines.
+	// maxFailures limits the failures at the end of the summary, maxEvidence their lines of
+	// evidence. With the "next:" lines, these are at most 15 lines.
 	maxFailures = 5
 	maxEvidence = 6
-	// maxSlow is how many of the slowest groups are shown.
+	// maxSlow is the maximum number of slow groups.
 	maxSlow = 3
 )
 
-// Summary writes the result of an operation. The most important comes last: groups and
-// times, notes, what to type next, the outcome, and the failures with their causes.
+// Summary writes the result of an operation, with the most important part last: groups and times,
+// notes, commands to run next, the outcome, and the failures with their causes.
 func Summary(w io.Writer, s *event.State, o Options) {
 	w = styled(w, o.Style)
 	wrapped := wrapper{w, o.Width, o.Theme.Lines.Light[theme.ArmUp|theme.ArmDown]}
@@ -53,8 +53,8 @@ func Summary(w io.Writer, s *event.State, o Options) {
 	writeFailures(wrapped, failures(s), o.Style, maxFailures, maxEvidence)
 }
 
-// writeVerdict writes the fixed failures, how an operation ended, and why unless the failures
-// explain it.
+// writeVerdict writes the fixed failures and how the operation ended. It leaves out the reason if
+// writeFailures writes it.
 func writeVerdict(w io.Writer, s *event.State, style Style) {
 	reason := s.Reason()
 	switch {
@@ -73,7 +73,7 @@ func writeVerdict(w io.Writer, s *event.State, style Style) {
 	fmt.Fprintln(w, style.glyph(s.Ending()), text)
 }
 
-// cutAbort cuts "aborted by ctrl-c; the release is marked failed" into who aborted the run, "by ctrl-c", and the rest.
+// cutAbort cuts "aborted by ctrl-c; the release is marked failed" into "by ctrl-c" and the rest.
 func cutAbort(reason string) (by, rest string, ok bool) {
 	reason, ok = strings.CutPrefix(reason, "aborted by ")
 	if by, rest, _ = strings.Cut(reason, "; "); rest == "" {
@@ -84,7 +84,7 @@ func cutAbort(reason string) (by, rest string, ok bool) {
 	return "by " + by, rest, ok
 }
 
-// writeTimes writes the critical path and compares the slowest groups with their last run.
+// writeTimes writes the critical path, and compares the slowest groups with the last run.
 func writeTimes(w io.Writer, s *event.State, o Options) {
 	if path := forecast.Path(s); len(path) > 1 && s.Status != event.Aborted {
 		writeList(w, "critical path", bars(s, path, o.Style, max(o.Width-2, 0)))
@@ -108,8 +108,8 @@ func writeList(w io.Writer, heading string, lines []string) {
 	}
 }
 
-// writeFailures writes a line for each root failure, at most limit, then at most evidence
-// lines of evidence in all.
+// writeFailures writes a line for each root failure, at most limit, and then at most evidence lines
+// of evidence for all of them together.
 func writeFailures(w io.Writer, roots []Failure, style Style, limit, evidence int) {
 	more := max(len(roots)-limit, 0)
 	roots = roots[:len(roots)-more]
@@ -134,7 +134,7 @@ func writeFailures(w io.Writer, roots []Failure, style Style, limit, evidence in
 	}
 }
 
-// shorten limits lines of evidence. It drops a container's oldest log lines first.
+// shorten drops lines of evidence over the limit, beginning with a container's oldest log lines.
 func shorten(lines, diagnosis []string, limit int) []string {
 	excess := len(lines) - limit
 	lines = slices.DeleteFunc(lines, func(l string) bool {
@@ -156,7 +156,7 @@ func nameObject(o plan.Object, lines []string) []string {
 	return out
 }
 
-// verdict describes how an operation ended, and when.
+// verdict describes how an operation ended, and after what time.
 func verdict(s *event.State, style Style) string {
 	op := s.Operation
 	ending := style.word(s.Status) + " after "
@@ -184,8 +184,7 @@ func verdict(s *event.State, style Style) string {
 	return clean(text)
 }
 
-// writeGroups writes the totals, then a line for each group that is not OK, with its
-// diagnosis.
+// writeGroups writes the totals, then each group that is not OK, with its diagnosis.
 func writeGroups(w io.Writer, s *event.State, o Options) {
 	if s.Operation.Stack() {
 		writeReleases(w, s, o)
@@ -210,10 +209,10 @@ func writeGroups(w io.Writer, s *event.State, o Options) {
 
 // groupSummary is the groups of an operation as its summary shows them.
 type groupSummary struct {
-	done, all int                 // without those of a rollback
+	done, all int                 // numbers of groups, without those of a rollback
 	shown     []*event.GroupState // the groups that are not OK
-	rows      [][]string          // of shown
-	skipped   []string            // a line for each reason why many groups were skipped
+	rows      [][]string          // the table of shown
+	skipped   []string            // a line for each reason for which many groups were skipped
 }
 
 func collectGroups(s *event.State, style Style) (out groupSummary) {
@@ -283,10 +282,10 @@ func groupRow(s *event.State, g *event.GroupState, style Style) []string {
 		cleaned(unitName(s, g), fmt.Sprintf("%d/%d", g.Reached(), len(g.Objects)), took, problem(g))...)
 }
 
-// problem describes a group's problem in one line, without the cause of a failure. It is "" if the
-// group has no problem.
+// problem describes a group's problem on one line, without the cause of a failure. It returns "" if the
+// group has none.
 func problem(g *event.GroupState) string {
-	var objects, lost []string
+	var objects, regressed []string
 	for _, o := range g.Objects {
 		switch name := o.Object.String(); {
 		case o.InTrouble() && g.Status == event.Failed:
@@ -294,7 +293,7 @@ func problem(g *event.GroupState) string {
 		case o.InTrouble():
 			objects = append(objects, name+": "+cmp.Or(o.Cause, o.Message))
 		case g.Status == event.Ready && o.Status == event.InProgress && o.Cause == "":
-			lost = append(lost, withReason(name+" is no longer ready", o.Message))
+			regressed = append(regressed, withReason(name+" is no longer ready", o.Message))
 		}
 	}
 	first := ""
@@ -314,11 +313,11 @@ func problem(g *event.GroupState) string {
 	case event.Aborted:
 		first = abortReason(g.Message)
 	}
-	return abbreviate(slices.Concat(nonEmpty(first), objects, lost))
+	return abbreviate(slices.Concat(nonEmpty(first), objects, regressed))
 }
 
-// writeDiagnosis writes the diagnoses of a group's objects, without lines that are evidence of its
-// failure.
+// writeDiagnosis writes the diagnoses of a group's objects, without the lines that writeFailures
+// writes as evidence.
 func writeDiagnosis(w io.Writer, g *event.GroupState, o Options) {
 	if g.Status == event.Ready || g.Status == event.Gone {
 		return
@@ -337,11 +336,11 @@ func writeDiagnosis(w io.Writer, g *event.GroupState, o Options) {
 	}
 }
 
-// diagnosisFrame matches the subject, time and count around the message of a diagnosis line.
+// diagnosisFrame matches what surrounds the message in a line of a diagnosis: subject, time, count.
 var diagnosisFrame = regexp.MustCompile(`^(condition |pod \S+: |\d\d:\d\d:\d\d \S+ )|( \(×\d+\))$`)
 
-// newDiagnosis returns the lines of a diagnosis that do not repeat known ones. It keeps or
-// drops the log of a container as a whole.
+// newDiagnosis returns the lines of a diagnosis that do not repeat known ones. It keeps or drops each
+// container's log as a whole.
 func newDiagnosis(diagnosis, known []string) []string {
 	repeated := func(l string) bool {
 		return len(unknownLines([]string{diagnosisFrame.ReplaceAllString(l, "")}, known)) == 0

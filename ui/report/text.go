@@ -17,16 +17,17 @@ type Options struct {
 	Style
 	// Width is the number of columns for the summary, 0 for no limit.
 	Width int
-	// Next, if set, returns commands that the reader may want to type next.
+	// Next, if set, returns commands that the reader may want to run next.
 	Next func(*event.State) []string
-	// Steer is the command that steers a paused or held run from elsewhere, or "".
+	// Steer is the start of commands that steer the run from another terminal, "lockstep ctl shop",
+	// or "".
 	Steer string
 	// Record, if set, returns the name of the run's record, or "".
 	Record func() string
 }
 
-// textLog writes an operation as a log: the plan, a line per event, the summary. Warnings
-// go to a separate writer. Write errors are ignored.
+// textLog writes an operation as a log: the plan, lines about events, the summary. Warnings go to a
+// separate writer. It ignores write errors.
 type textLog struct {
 	out, warnings io.Writer
 	opts          Options
@@ -55,7 +56,6 @@ type logKey struct {
 	container string
 }
 
-// newTextLog returns a textLog that writes to out and warnings.
 func newTextLog(out, warnings io.Writer, opts Options) *textLog {
 	return &textLog{
 		out: styled(out, opts.Style), warnings: styled(warnings, opts.Style), opts: opts,
@@ -91,7 +91,7 @@ func (t *textLog) Consume(e event.Event) {
 	}
 }
 
-// writeEvent writes the lines of one event. before is the status that its group had, if it has one.
+// writeEvent writes the lines about an event. before is the previous status of its group, if it has one.
 func (t *textLog) writeEvent(e event.Event, before event.Status) {
 	switch e.Kind {
 	case event.KindOperation:
@@ -105,7 +105,7 @@ func (t *textLog) writeEvent(e event.Event, before event.Status) {
 	case event.KindObject:
 		t.object(e)
 	case event.KindCommand:
-		// An accepted command without a message has a line about its effect.
+		// The effect of an accepted command without a message has a line anyway.
 		if e.Answers != event.Internal && (e.Status == event.Refused || e.Message != "") {
 			t.line(e, e.Status, commandReply(e))
 		}
@@ -129,7 +129,7 @@ func (t *textLog) writeEvent(e event.Event, before event.Status) {
 	}
 }
 
-// line writes one line: time since the start, glyph of a status, text.
+// line writes one line: the time since the start, the glyph of a status, the text.
 func (t *textLog) line(e event.Event, st event.Status, text string) {
 	if t.blankLine {
 		fmt.Fprintln(t.out)
@@ -200,7 +200,7 @@ func headline(op event.Operation) string {
 		timeout = "timeout " + shortDuration(op.Timeout)
 	}
 	title := strings.TrimSpace(op.Name + " " + op.Release)
-	if op.Stack() { // the helmfile often has the name of the stack
+	if op.Stack() { // the helmfile is often named like the stack
 		if op.Chart != "" && op.Chart != op.Release {
 			title += " (" + op.Chart + ")"
 		}
@@ -248,7 +248,7 @@ func (t *textLog) log(e event.Event) {
 	t.quote(e.Lines)
 }
 
-// logTitle names the source of lines of a log: "log of Job/db (pod …-x7k2p, container main)".
+// logTitle names the source of log lines: "log of Job/db (pod …-x7k2p, container main)".
 func (t *textLog) logTitle(e event.Event) string {
 	if e.Object == nil {
 		return withReason("log of "+e.Group, e.Message)

@@ -30,13 +30,13 @@ func (t *textLog) group(e event.Event, before event.Status) {
 		t.line(e, e.Status, startLine(g, removing, before))
 	case event.Ready, event.Applied, event.Gone:
 		t.line(e, e.Status, t.endLine(g, before, took))
-		t.failures(e, g)
+		t.objectFailures(e, g)
 	case event.Failed:
 		text := name + " failed"
 		if !g.Started.IsZero() {
 			text += " after " + Seconds(took)
 		}
-		t.failed(e, g, text+" ("+progress(g, removing)+")")
+		t.groupFailure(e, g, text+" ("+progress(g, removing)+")")
 	case event.Aborted:
 		text := name + " aborted"
 		if slices.ContainsFunc(g.Objects, func(o *event.ObjectState) bool { return !o.Applied.IsZero() }) {
@@ -62,14 +62,14 @@ func startLine(g *event.GroupState, removing bool, before event.Status) string {
 
 func (t *textLog) endLine(g *event.GroupState, before event.Status, took time.Duration) string {
 	text := g.ID + " " + t.opts.word(g.Status) + " ("
-	if before != event.Applied {
-		text += outcome(g) + ", "
+	if before != event.Applied { // else the line about that has the changes
+		text += changesText(g) + ", "
 	}
 	return text + Seconds(took) + ")"
 }
 
-// failed writes that a group failed, with the failed objects and causes.
-func (t *textLog) failed(e event.Event, g *event.GroupState, text string) {
+// groupFailure writes that a group failed, with the failed objects and causes.
+func (t *textLog) groupFailure(e event.Event, g *event.GroupState, text string) {
 	roots := slices.DeleteFunc(t.state.Roots(), func(r event.Root) bool { return r.Group != g })
 	if len(roots) == 0 {
 		roots = []event.Root{{Group: g, Cause: g.Message}}
@@ -87,24 +87,24 @@ func (t *textLog) failed(e event.Event, g *event.GroupState, text string) {
 	}
 	for _, r := range roots {
 		if r.Object != nil {
-			t.evidence(objectKey{e.Phase, e.Group, r.Object.Object}, r.Evidence, len(roots) > 1)
+			lines := t.newEvidence(objectKey{e.Phase, e.Group, r.Object.Object}, r.Evidence)
+			if len(roots) > 1 {
+				lines = nameObject(r.Object.Object, lines)
+			}
+			t.quote(lines)
 		}
 	}
-	t.failures(e, g)
+	t.objectFailures(e, g)
 }
 
-// evidence writes the lines of evidence that are not written yet. They name the object if others
-// failed too.
-func (t *textLog) evidence(key objectKey, evidence []string, others bool) {
+// newEvidence returns the lines of evidence that were not reported before, and marks them as reported.
+func (t *textLog) newEvidence(key objectKey, evidence []string) []string {
 	lines := unknownLines(evidence, t.reported[key])
 	t.reported[key] = append(t.reported[key], lines...)
-	if others {
-		lines = nameObject(key.object, lines)
-	}
-	t.quote(lines)
+	return lines
 }
 
-// unknownLines returns the lines without those that repeat known ones or each other.
+// unknownLines returns the lines that do not repeat known ones or each other.
 func unknownLines(lines, known []string) []string {
 	var out []string
 	for _, l := range lines {
@@ -118,8 +118,8 @@ func unknownLines(lines, known []string) []string {
 	return out
 }
 
-// contains reports whether a text contains a line, or at least half of it after prefixes
-// such as "FailedCreate: Error creating: ".
+// contains reports whether a text contains a line, or what follows a prefix such as
+// "FailedCreate: Error creating: " if that is at least half of the line.
 func contains(text, line string) bool {
 	for rest, ok := line, true; ok && 2*len(rest) >= len(line); _, rest, ok = strings.Cut(rest, ": ") {
 		if strings.Contains(text, rest) {
@@ -132,7 +132,7 @@ func contains(text, line string) bool {
 // podName matches pod names in events ("in pod NAME") and in refusals.
 var podName = regexp.MustCompile(`in pod \S+|pods "[^"]+"`)
 
-// normalize makes lines about different pods of an object equal.
+// normalize makes lines that differ only in the names of pods equal.
 func normalize(line string) string {
 	return strings.TrimSpace(podName.ReplaceAllString(clean(line), "pod"))
 }
@@ -146,7 +146,7 @@ func (t *textLog) find(e event.Event) (*event.GroupState, *event.ObjectState) {
 	return g, g.Find(*e.Object)
 }
 
-// diagnosis writes why an object is not ready, unless its group's line has the cause.
+// diagnosis writes why an object is not ready, unless the line about its group's failure has the cause.
 func (t *textLog) diagnosis(e event.Event) {
 	g, o := t.find(e)
 	switch {
@@ -159,7 +159,7 @@ func (t *textLog) diagnosis(e event.Event) {
 			t.reported[key] = append([]string{o.Cause}, known...)
 			t.line(e, event.Failed, withReason(objectIn(e.Object, e.Group), o.Cause))
 		}
-		t.evidence(key, o.Evidence, false)
+		t.quote(t.newEvidence(key, o.Evidence))
 	}
 }
 
@@ -172,7 +172,7 @@ func (t *textLog) waiting(e event.Event) {
 	t.line(e, event.InProgress, text)
 }
 
-// waitingFor returns how far an object is, preceded by the cause if it is known.
+// waitingFor returns the state of an object, after the cause if that is known.
 func (t *textLog) waitingFor(e event.Event) string {
 	_, o := t.find(e)
 	switch {
@@ -191,7 +191,7 @@ func (t *textLog) waitingFor(e event.Event) string {
 
 var replicasPattern = regexp.MustCompile(`^(\d+ of \d+) (available|ready|updated)\b`)
 
-// waitText returns how far an object is: "0 of 1 replicas available; waiting for 10s".
+// waitText completes the message of a heartbeat: "0 of 1 replicas available; waiting for 10s".
 func waitText(kind, text string) string {
 	text = strings.TrimPrefix(text, "in-progress, ")
 	switch kind {
@@ -201,13 +201,13 @@ func waitText(kind, text string) string {
 	return text
 }
 
-// skippedGroups collects groups that were skipped for the same reason, to write one line for all of them.
+// skippedGroups collects groups that were skipped for the same reason, so that they share a line.
 type skippedGroups struct {
 	first event.Event
 	names []string
 }
 
-// accepts reports whether an event skips another group for the same reason.
+// accepts reports whether an event skips a group for the same reason as the collected ones.
 func (s *skippedGroups) accepts(e event.Event) bool {
 	return e.Kind == event.KindGroup && e.Status == event.Skipped && (len(s.names) == 0 || e.Message == s.first.Message)
 }
@@ -236,8 +236,7 @@ func abortReason(message string) string {
 	return message
 }
 
-// object writes a line for an object that failed, unless its group already reported it,
-// or that became ready after it failed.
+// object writes a line about an object that failed after its group, or became ready after a failure.
 func (t *textLog) object(e event.Event) {
 	g, o := t.find(e)
 	if o == nil || t.state.Operation.Stack() {
@@ -246,15 +245,15 @@ func (t *textLog) object(e event.Event) {
 	key := objectKey{e.Phase, e.Group, o.Object}
 	switch {
 	case e.Status == event.Failed && g.Status != event.Running:
-		t.failures(e, g)
+		t.objectFailures(e, g)
 	case e.Status == event.Ready && t.reported[key] != nil:
 		delete(t.reported, key)
 		t.line(e, e.Status, objectIn(e.Object, e.Group)+" ready after all")
 	}
 }
 
-// failures writes a line for each failed object of a group that was not reported yet.
-func (t *textLog) failures(e event.Event, g *event.GroupState) {
+// objectFailures writes a line for each failed object of a group, unless it was reported before.
+func (t *textLog) objectFailures(e event.Event, g *event.GroupState) {
 	for _, o := range g.Objects {
 		key := objectKey{e.Phase, g.ID, o.Object}
 		if o.Status != event.Failed || t.reported[key] != nil {
@@ -263,11 +262,12 @@ func (t *textLog) failures(e event.Event, g *event.GroupState) {
 		cause := cmp.Or(o.Cause, o.Message)
 		t.reported[key] = []string{cause}
 		t.line(e, o.Status, withReason(objectIn(&o.Object, g.ID)+" failed", cause))
-		t.evidence(key, o.Evidence, false)
+		t.quote(t.newEvidence(key, o.Evidence))
 	}
 }
 
-// plan writes the phases that are not written yet, as a table: layer, group, number of objects, dependencies.
+// plan writes the phases that were not written before, as a table: layer, group, number of objects,
+// dependencies.
 func (t *textLog) plan(phases []event.Phase) {
 	if t.state.Operation.Stack() {
 		t.stackPlan(phases)
@@ -307,8 +307,8 @@ func phaseRows(p event.Phase) [][]string {
 	return planRows(inLayers(p.Groups, layers), layer, func(g *plan.Group) string { return text.Count(len(g.Objects), "object") })
 }
 
-// planRows returns a row for each group: layer, unless it is that of the row before, id,
-// size and dependencies.
+// planRows returns a row for each group: layer, id, size and dependencies. The layer is left out if
+// the previous row has the same one.
 func planRows(groups []*plan.Group, layer, size func(*plan.Group) string) (rows [][]string) {
 	after, last := plan.Reduce(groups), ""
 	for _, g := range groups {
@@ -323,7 +323,7 @@ func planRows(groups []*plan.Group, layer, size func(*plan.Group) string) (rows 
 	return rows
 }
 
-// slow is the theme's mark for a group that takes longer than usual; it is not a status.
+// slow is the theme's mark for a group that takes longer than usual. It is not an event.Status.
 const slow = "slow"
 
 // reportSlow reports each group that takes longer than usual, once. Only heartbeats and

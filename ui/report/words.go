@@ -56,9 +56,9 @@ func number(n int) string {
 
 func withReason(text, reason string) string { return text + prefixed(": ", reason) }
 
-// outcome summarizes the changes to the objects of a group: "3 objects created",
-// "2 created, 1 unchanged", or "3 objects" if they are unknown.
-func outcome(g *event.GroupState) string {
+// changesText summarizes the changes to the objects of a group: "3 objects created",
+// "2 created, 1 unchanged", or "3 objects" if the changes are unknown.
+func changesText(g *event.GroupState) string {
 	n := map[event.Change]int{}
 	for _, o := range g.Objects {
 		n[o.Change]++
@@ -90,18 +90,18 @@ func progress(g *event.GroupState, removing bool) string {
 	return fmt.Sprintf("%d of %d %s", g.Done, len(g.Objects), done)
 }
 
-// maxNamed is how many names of a list are shown.
+// maxNamed is the maximum number of names in a list.
 const maxNamed = 5
 
 // abbreviate joins names: "a, b, c", or "a, b, c, d, e and 12 more".
 func abbreviate(names []string) string {
-	if over := len(names) - maxNamed; over > 0 {
-		return strings.Join(names[:maxNamed], ", ") + fmt.Sprintf(" and %d more", over)
+	if more := len(names) - maxNamed; more > 0 {
+		return strings.Join(names[:maxNamed], ", ") + fmt.Sprintf(" and %d more", more)
 	}
 	return strings.Join(names, ", ")
 }
 
-// objectIn names an object and its group; either may be empty.
+// objectIn names an object and its group, either of which may be missing.
 func objectIn(o *plan.Object, group string) string {
 	if o == nil {
 		return group
@@ -114,8 +114,8 @@ func removes(s *event.State, phase string) bool {
 	return slices.ContainsFunc(s.Phases, func(p *event.PhaseState) bool { return p.Name == phase && p.Kind == event.PhaseRemove })
 }
 
-// unitName returns the id of a group, with " removal" if the operation both applies and
-// removes a group with that id.
+// unitName returns the id of a group. It adds " removal" if the group is removed and another phase has
+// a group with the same id.
 func unitName(s *event.State, g *event.GroupState) string {
 	inOther := func(p *event.PhaseState) bool { return p.Name != g.Phase && s.Find(p.Name, g.ID) != nil }
 	if removes(s, g.Phase) && slices.ContainsFunc(s.Phases, inOther) {
@@ -133,8 +133,8 @@ func unitTitle(s *event.State, g *event.GroupState) string {
 	return name
 }
 
-// table aligns rows of cells in columns. Lines are indented by two blanks, columns are two blanks
-// apart. The cells must be clean; they may be coloured.
+// table aligns rows of cells in columns. Lines are indented by two spaces, and columns are two spaces
+// apart. The cells must be clean; they may have colours.
 func table(rows [][]string) []string {
 	var widths []int
 	for _, r := range rows {
@@ -164,10 +164,10 @@ func cleaned(texts ...string) []string {
 	return out
 }
 
-// cleanLines joins lines.
+// cleanLines cleans and joins lines.
 func cleanLines(lines []string) string { return strings.Join(cleaned(lines...), "\n") }
 
-// joinLines joins lines, each with a line end.
+// joinLines joins lines, with a newline after each.
 func joinLines(lines []string) string {
 	var b strings.Builder
 	for _, l := range lines {
@@ -176,22 +176,22 @@ func joinLines(lines []string) string {
 	return b.String()
 }
 
-// tableIn is like table, but drops optional columns until the table fits the columns of a terminal
-// (0: no limit). It drops the last one first.
-func tableIn(rows [][]string, columns int, optional ...int) []string {
+// tableIn is like table, but drops columns until the lines fit a width, unless that is 0. optional are
+// the indices of these columns; the last is dropped first.
+func tableIn(rows [][]string, width int, optional ...int) []string {
 	lines := table(rows)
 	last := len(optional) - 1
-	if columns == 0 || last < 0 || !slices.ContainsFunc(lines, func(l string) bool { return ansi.StringWidth(l) > columns }) {
+	if width == 0 || last < 0 || !slices.ContainsFunc(lines, func(l string) bool { return ansi.StringWidth(l) > width }) {
 		return lines
 	}
 	narrow := make([][]string, len(rows))
 	for n, r := range rows {
 		narrow[n] = slices.Delete(slices.Clone(r), optional[last], optional[last]+1)
 	}
-	return tableIn(narrow, columns, optional[:last]...)
+	return tableIn(narrow, width, optional[:last]...)
 }
 
-// unindent joins the lines of a table without their indent.
+// unindent joins the lines of a table, without their indentation.
 func unindent(table []string) string {
 	for n, l := range table {
 		table[n] = strings.TrimPrefix(l, "  ")
@@ -210,73 +210,91 @@ var (
 	emphasis = regexp.MustCompile(`\*[^*]+\*`)
 )
 
-// Markdown writes a page of help, with its tables in aligned columns. For a terminal of width
-// columns it also formats the rest; indented lines stay as they are. Width 0 is no terminal.
+// Markdown writes a page of help with aligned tables. For a terminal, whose width is not 0, it also
+// wraps and styles the rest, apart from indented lines.
 func Markdown(w io.Writer, markdown string, style Style, width int) error {
-	w = styled(w, style)
-	mark := func(role theme.Role, mark, text string) string {
-		words := strings.Fields(strings.Trim(text, mark))
-		for i := range words { // one by one, so that no colour crosses a line end
-			words[i] = style.render(role, words[i])
-		}
-		return strings.Join(words, " ")
-	}
-	inline := func(text string) string {
-		if width <= 0 {
-			return text
-		}
-		text = code.ReplaceAllStringFunc(text, func(s string) string { return mark(theme.Accent, "`", s) })
-		return emphasis.ReplaceAllStringFunc(text, func(s string) string { return mark(theme.Strong, "*", s) })
-	}
-	columns := maxPageWidth
-	if width > 0 {
-		columns = min(width, maxPageWidth)
-	}
-	var b, paragraph strings.Builder
-	var rows [][]string
-	flush := func() {
-		if len(rows) > 0 {
-			b.WriteString(pageTable(rows, columns))
-			rows = nil
-		}
-		indent := ""
-		if strings.HasPrefix(paragraph.String(), "- ") {
-			indent = "  "
-		}
-		b.WriteString(fill(inline(paragraph.String()), columns, indent))
-		paragraph.Reset()
+	p := page{style: style, terminal: width > 0, columns: maxPageWidth}
+	if p.terminal {
+		p.columns = min(width, maxPageWidth)
 	}
 	for line := range strings.Lines(markdown) {
-		switch {
-		case strings.HasPrefix(line, "|---"):
-		case strings.HasPrefix(line, "|"):
-			cells := strings.Split(strings.Trim(line, "|\n"), "|")
-			for i, cell := range cells {
-				cells[i] = inline(strings.TrimSpace(cell))
-			}
-			rows = append(rows, cells)
-		case width <= 0:
-			flush()
-			b.WriteString(line)
-		case strings.HasPrefix(line, "#"):
-			flush()
-			b.WriteString(style.render(theme.Strong, strings.Trim(line, "# \n")) + "\n")
-		case line == "\n", strings.HasPrefix(line, "  ") && paragraph.Len() == 0:
-			flush()
-			b.WriteString(line)
-		case strings.HasPrefix(line, "- "):
-			flush()
-			paragraph.WriteString(line)
-		default:
-			paragraph.WriteString(line)
-		}
+		p.add(line)
 	}
-	flush()
-	return write(w, b.String())
+	p.flush()
+	return write(styled(w, style), p.out.String())
 }
 
-// pageTable aligns a table in at most the given number of columns. It wraps the widest cells, and
-// then leaves a blank line between rows.
+// page formats a page of help line by line.
+type page struct {
+	style    Style
+	terminal bool
+	columns  int
+
+	out       strings.Builder
+	paragraph strings.Builder // not yet written
+	rows      [][]string      // of a table, not yet written
+}
+
+func (p *page) add(line string) {
+	switch {
+	case strings.HasPrefix(line, "|---"):
+	case strings.HasPrefix(line, "|"):
+		cells := strings.Split(strings.Trim(line, "|\n"), "|")
+		for i, cell := range cells {
+			cells[i] = p.inline(strings.TrimSpace(cell))
+		}
+		p.rows = append(p.rows, cells)
+	case !p.terminal:
+		p.flush()
+		p.out.WriteString(line)
+	case strings.HasPrefix(line, "#"):
+		p.flush()
+		p.out.WriteString(p.style.render(theme.Strong, strings.Trim(line, "# \n")) + "\n")
+	case line == "\n", strings.HasPrefix(line, "  ") && p.paragraph.Len() == 0:
+		p.flush()
+		p.out.WriteString(line)
+	case strings.HasPrefix(line, "- "):
+		p.flush()
+		p.paragraph.WriteString(line)
+	default:
+		p.paragraph.WriteString(line)
+	}
+}
+
+// flush writes the table and the paragraph that end before the next line.
+func (p *page) flush() {
+	if len(p.rows) > 0 {
+		p.out.WriteString(pageTable(p.rows, p.columns))
+		p.rows = nil
+	}
+	indent := ""
+	if strings.HasPrefix(p.paragraph.String(), "- ") {
+		indent = "  "
+	}
+	p.out.WriteString(fill(p.inline(p.paragraph.String()), p.columns, indent))
+	p.paragraph.Reset()
+}
+
+// inline styles code and emphasis for a terminal.
+func (p *page) inline(text string) string {
+	if !p.terminal {
+		return text
+	}
+	text = code.ReplaceAllStringFunc(text, func(s string) string { return p.renderWords(theme.Accent, strings.Trim(s, "`")) })
+	return emphasis.ReplaceAllStringFunc(text, func(s string) string { return p.renderWords(theme.Strong, strings.Trim(s, "*")) })
+}
+
+// renderWords styles each word separately, so that no style continues on the next line.
+func (p *page) renderWords(role theme.Role, text string) string {
+	words := strings.Fields(text)
+	for i := range words {
+		words[i] = p.style.render(role, words[i])
+	}
+	return strings.Join(words, " ")
+}
+
+// pageTable aligns a table. If it is wider than columns, it wraps the widest cells and separates the
+// rows by blank lines.
 func pageTable(rows [][]string, columns int) string {
 	var widths, words []int // of the widest cell and the longest word of each column
 	for _, r := range rows {
@@ -303,7 +321,7 @@ func pageTable(rows [][]string, columns int) string {
 			}
 		}
 		if widest < 0 {
-			break // a narrow terminal breaks the lines
+			break // too narrow: the terminal breaks the lines
 		}
 		widths[widest]--
 	}
@@ -325,8 +343,8 @@ func pageTable(rows [][]string, columns int) string {
 	return unindent(table(lines))
 }
 
-// fill breaks text into lines of at most width columns, all but the first of them indented.
-// It breaks between words only: a break at a hyphen would split flags and annotations.
+// fill wraps text to a width, with an indent for all lines but the first. It breaks lines only
+// between words: a break at a hyphen would split flags and annotations.
 func fill(text string, width int, indent string) string {
 	var b strings.Builder
 	column := 0
