@@ -6,7 +6,7 @@ import (
 )
 
 // Next returns the unit that a step without a name starts: the first of the current phase,
-// in plan order, whose gates are open (R41). It returns nil if there is none, or while a
+// in plan order, whose dependencies are ready (R41). It returns nil if there is none, or while a
 // failure or an abort blocks new starts. In a stack it may be a paused release: the step then
 // starts a group of that release, see NextInRelease.
 func (s *State) Next() *GroupState {
@@ -22,7 +22,7 @@ func (s *State) Next() *GroupState {
 		switch {
 		case g.Status == Failed:
 			return nil
-		case next == nil && (g.Status == Waiting || g.Status == AtBreakpoint) && s.gatesOpen(p, g):
+		case next == nil && (g.Status == Waiting || g.Status == AtBreakpoint) && s.dependenciesReady(p, g):
 			next = g
 		}
 	}
@@ -55,9 +55,9 @@ func (s *State) currentPhase() *PhaseState {
 	return nil
 }
 
-func (s *State) gatesOpen(p *PhaseState, g *GroupState) bool {
+func (s *State) dependenciesReady(p *PhaseState, g *GroupState) bool {
 	return !slices.ContainsFunc(g.After, func(id string) bool {
-		gate := s.Find(p.Name, id)
-		return gate != nil && gate.Status != Ready && gate.Status != Applied && gate.Status != Gone
+		dependency := s.Find(p.Name, id)
+		return dependency != nil && dependency.Status != Ready && dependency.Status != Applied && dependency.Status != Gone
 	})
 }

@@ -145,8 +145,8 @@ func (o *Outcome) markdownGraph(b *strings.Builder) {
 		after := plan.Reduce(groups)
 		for _, g := range groups {
 			for _, id := range after[g.ID] {
-				if gate, ok := at[id]; ok {
-					fmt.Fprintf(b, "  g%d --> g%d\n", gate, at[g.ID])
+				if dependency, ok := at[id]; ok {
+					fmt.Fprintf(b, "  g%d --> g%d\n", dependency, at[g.ID])
 				}
 			}
 		}

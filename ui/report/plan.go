@@ -199,12 +199,12 @@ func (e Edit) Lines() []string {
 func (e Edit) plan() (lines []string) {
 	before, after := plan.Plan{Groups: appliedGroups(e.Before)}, plan.Plan{Groups: appliedGroups(e.After)}
 	for _, g := range after.Groups {
-		old, gates := before.Group(g.ID), strings.Join(g.After, ", ")
+		old, dependencies := before.Group(g.ID), strings.Join(g.After, ", ")
 		switch {
 		case old == nil:
-			lines = append(lines, fmt.Sprintf("  + %s (%s)%s", g.ID, text.Count(len(g.Objects), "object"), prefixed(", after ", gates)))
-		case strings.Join(old.After, ", ") != gates:
-			lines = append(lines, "  ~ "+g.ID+" waits for "+cmp.Or(gates, "nothing"))
+			lines = append(lines, fmt.Sprintf("  + %s (%s)%s", g.ID, text.Count(len(g.Objects), "object"), prefixed(", after ", dependencies)))
+		case strings.Join(old.After, ", ") != dependencies:
+			lines = append(lines, "  ~ "+g.ID+" waits for "+cmp.Or(dependencies, "nothing"))
 		}
 	}
 	for _, g := range before.Groups {
