@@ -96,6 +96,8 @@ var (
 	MaskOfValues = charts.MaskOfValues
 	// StorageDriver is the kind of Helm's release storage: the value of HELM_DRIVER.
 	StorageDriver = connect.StorageDriver
+	// InitHelm initialises Helm's action configuration for a namespace, or for all if it is empty.
+	InitHelm = connect.InitHelm
 )
 
 // WithinLimits calls do, which must only render. If it exceeds the limits, WithinLimits

@@ -8,6 +8,7 @@ import (
 	"fmt"
 	"log/slog"
 	"os"
+	"strings"
 	"sync"
 
 	"helm.sh/helm/v4/pkg/action"
@@ -171,6 +172,21 @@ func (c *Client) Diagnose(ctx context.Context, o plan.Object) run.Finding {
 // StorageDriver returns Helm's release storage driver, HELM_DRIVER.
 func StorageDriver() string { return os.Getenv("HELM_DRIVER") }
 
+// InitHelm initialises Helm's action configuration for a namespace, or for all if it is empty.
+func InitHelm(cfg *action.Configuration, getter genericclioptions.RESTClientGetter, namespace string) error {
+	driver := StorageDriver()
+	err := cfg.Init(getter, namespace, driver)
+	switch {
+	case err == nil:
+		return nil
+	case strings.HasPrefix(err.Error(), "unknown driver"):
+		return fmt.Errorf("HELM_DRIVER=%s is not a storage driver; use secret, configmap or sql", driver)
+	case driver != "":
+		return fmt.Errorf("prepare Helm with HELM_DRIVER=%s: %w", driver, err)
+	}
+	return fmt.Errorf("prepare Helm: %w", err)
+}
+
 // RecordResource returns the resource that a storage driver keeps release records in: secrets,
 // configmaps, or "" if they are not objects of the cluster.
 func RecordResource(driver string) string {
@@ -193,8 +209,8 @@ type Helm struct {
 // Helm returns Helm's action configuration for a namespace.
 func (c *Client) Helm(namespace string) (*Helm, error) {
 	cfg := action.NewConfiguration(action.ConfigurationSetLogger(c.log.Handler()))
-	if err := cfg.Init(c.Getter, namespace, StorageDriver()); err != nil {
-		return nil, fmt.Errorf("prepare Helm: %w", err)
+	if err := InitHelm(cfg, c.Getter, namespace); err != nil {
+		return nil, err
 	}
 	inner, ok := cfg.KubeClient.(*helmkube.Client)
 	if !ok {

@@ -134,7 +134,7 @@ func (r *ChartOptions) check(c preflight.Common) error {
 	case r.Order != "" && r.Order != OrderDeclared && r.Order != OrderInferred:
 		return fmt.Errorf("--order=%s is unknown: use %s or %s", r.Order, OrderDeclared, OrderInferred)
 	case r.Order == OrderInferred && c.WaitStrategy() != helmclient.WaitOrdered:
-		return fmt.Errorf("--order=inferred requires --wait=ordered, not --wait=%s", c.Wait)
+		return fmt.Errorf("--order=inferred needs --wait=ordered, not --wait=%s", c.Wait)
 	}
 	return nil
 }

@@ -176,7 +176,7 @@ func TestControlFromOtherTerminals(t *testing.T) {
 	one.keys("q")
 	two.keys("q")
 	if code := ends(); code != 0 {
-		t.Errorf("the run ends with %d:\n%s", code, out)
+		t.Errorf("the run: exit code %d\n%s", code, out)
 	}
 	for _, c := range []*terminal{one, two} {
 		if code := c.ends(); code != 0 {
@@ -226,7 +226,7 @@ func TestCtlLargeEdit(t *testing.T) {
 	m.runUntil("ctl s continue", "resume accepted") // fails until the edited revision starts
 	m.runUntil("ctl s continue", "resume accepted") // fails until the breakpoint, which is kept
 	if code := ends(); code != 0 {
-		t.Errorf("the run ends with %d:\n%s", code, out)
+		t.Errorf("the run: exit code %d\n%s", code, out)
 	}
 	helm := exec.Command(helmProgram(t), "get", "all", "s", "-n", "largeedit")
 	helm.Env = append(os.Environ(), m.env...)
@@ -252,7 +252,7 @@ func TestAttachAfterHangup(t *testing.T) {
 	again.await(0, "the run continues; attach again: lockstep attach s")
 	m.run(0, "ctl", "s", "continue")
 	if code := c.ends(); code != 0 {
-		t.Errorf("the run ends with %d", code)
+		t.Errorf("the run: exit code %d", code)
 	}
 	if list, err := helmList(t, m.env, "gone"); err != nil || !strings.Contains(list, "deployed") {
 		t.Errorf("the release should be deployed: %v %s", err, list)
@@ -266,6 +266,6 @@ func TestStepNeedsSocket(t *testing.T) {
 	m.env[1] = "XDG_STATE_HOME=/dev/null"
 	out := m.run(2, "install", "s", filepath.Join(data, "charts", "plain"), "-n", "nosocket", "--create-namespace", "--no-tui", "--step")
 	if !strings.Contains(out, "--step needs the screen or a socket to control the run from another terminal") {
-		t.Errorf("it says\n%s", out)
+		t.Errorf("output:\n%s", out)
 	}
 }

@@ -4,8 +4,8 @@ import (
 	"fmt"
 )
 
-// deployed returns a Deployment whose pods have annotations for the simulated kubelet.
-func deployed(name, annotations, spec string) string {
+// deployment returns a Deployment whose pods have annotations for the simulated kubelet.
+func deployment(name, annotations, spec string) string {
 	return fmt.Sprintf(`
 apiVersion: apps/v1
 kind: Deployment
@@ -18,12 +18,12 @@ spec:
 `, name, annotations, spec)
 }
 
-// dying returns the annotations of a container that writes a log and exits with code 3.
-func dying(more string) string {
+// crashing returns the annotations of a container that writes a log and exits with code 3.
+func crashing(more string) string {
 	return `sandbox/exit-code: "3", sandbox/run-duration: 10ms, sandbox/ready-delay: 1h, sandbox/log: "connecting\nFATAL: relation \"orders\" does not exist"` + more
 }
 
-func jobbed(name, annotations, spec, pod string) string {
+func job(name, annotations, spec, pod string) string {
 	return fmt.Sprintf(`
 apiVersion: batch/v1
 kind: Job

@@ -35,7 +35,7 @@ var refusals = []cause{
 	{"limits", `{apiVersion: v1, kind: Pod, metadata: {name: big}, spec: {` + harmless + `, resources: {limits: {cpu: "2"}}}]}}`, "Pod/big",
 		`refused by LimitRange limits: maximum cpu usage per Container is 1, but limit is 2`, `maximum cpu usage`},
 	{"insecure", `{apiVersion: v1, kind: Pod, metadata: {name: free}, spec: {` + oneContainer + `}}`, "Pod/free", `refused: ` + insecure, `seccompProfile.type to "RuntimeDefault" or "Localhost"`},
-	{"insecure-pods", deployed("bare", "", oneContainer), "Deployment/bare", `no pods can be created: ` + insecure, `seccompProfile.type to "RuntimeDefault" or "Localhost"`},
+	{"insecure-pods", deployment("bare", "", oneContainer), "Deployment/bare", `no pods can be created: ` + insecure, `seccompProfile.type to "RuntimeDefault" or "Localhost"`},
 	{"priority", `{apiVersion: v1, kind: Pod, metadata: {name: urgent}, spec: {priorityClassName: none-such, ` + harmless + `}]}}`, "Pod/urgent", `refused: no PriorityClass with name none-such was found`, `none-such`},
 	{"account", `{apiVersion: v1, kind: Pod, metadata: {name: somebody}, spec: {serviceAccountName: nobody, ` + harmless + `}]}}`, "Pod/somebody",
 		`refused: error looking up service account \$NS/nobody: serviceaccount "nobody" not found`, `nobody`},
@@ -43,7 +43,7 @@ var refusals = []cause{
 		`refused: ValidatingAdmissionPolicy '\$NS' with binding '\$NS' denied request: it needs a label team`, `denied request`},
 	{"port", `{apiVersion: v1, kind: Service, metadata: {name: port}, spec: {type: NodePort, ports: [{port: 80, nodePort: 30978}]}}`, "Service/port",
 		`refused: spec.ports\[0\].nodePort: Invalid value: 30978: provided port is already allocated`, `already allocated`},
-	{"invalid", deployed("odd", "", "tolerations: [{operator: Exists, value: x}], "+oneContainer), "Deployment/odd",
+	{"invalid", deployment("odd", "", "tolerations: [{operator: Exists, value: x}], "+oneContainer), "Deployment/odd",
 		`refused: spec.template.spec.tolerations\[0\].operator: Invalid value: .*`, `tolerations`},
 	{"type", `{apiVersion: v1, kind: Service, metadata: {name: typed}, spec: {ports: [{port: eighty}]}}`, "Service/typed", `refused: .*spec.ports\[0\].port.*|refused: .*port.*`, `port`},
 	{"silent-hook", `{apiVersion: policy/v1, kind: PodDisruptionBudget, metadata: {name: checked}, spec: {minAvailable: 1, selector: {matchLabels: {app: x}}}}`, "PodDisruptionBudget/checked",
@@ -69,9 +69,9 @@ func TestCausesOfRefusals(t *testing.T) {
 	c := inCluster(t)
 	c.namespace(ns)
 	c.refuse(ns)
-	s := play(t, ns, refusals, "--readiness-timeout", "8s", "--timeout", "2m", "--skip-preflight") // which refuses one of them before the run
+	s := installCauses(t, ns, refusals, "--readiness-timeout", "8s", "--timeout", "2m", "--skip-preflight") // the checks would refuse one of them before the run
 	s.check()
-	s.figures()
+	s.checkTimes()
 	for _, e := range s.events {
 		if strings.Contains(e.Message+e.Cause, "this user lacks permission") {
 			t.Errorf("%s %v: %s", e.Kind, e.Object, e.Message)
@@ -103,7 +103,7 @@ func (c *clusterClient) refuse(ns string) {
 	if err := c.kube.CoreV1().Namespaces().Delete(ctx, ns+"-going", metav1.DeleteOptions{}); err != nil {
 		c.t.Fatal(err)
 	}
-	c.eventually("the namespace says what holds it", func() bool {
+	c.eventually("the namespace names the finalizer that holds it", func() bool {
 		going, err := c.kube.CoreV1().Namespaces().Get(ctx, ns+"-going", metav1.GetOptions{})
 		return err == nil && slices.ContainsFunc(going.Status.Conditions, func(n corev1.NamespaceCondition) bool {
 			return strings.Contains(n.Message, "example.com/hold")
@@ -113,14 +113,14 @@ func (c *clusterClient) refuse(ns string) {
 	if _, err := c.kube.CoreV1().Namespaces().Patch(ctx, ns, types.MergePatchType, []byte(label), metav1.PatchOptions{}); err != nil {
 		c.t.Fatal(err)
 	}
-	c.eventually("the policy and the quota count", func() bool {
+	c.eventually("the policy and the quota are in effect", func() bool {
 		_, policy := c.kube.CoreV1().ServiceAccounts(ns).Create(ctx, &corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Name: "try"}}, metav1.CreateOptions{DryRun: []string{"All"}})
 		quota, err := c.kube.CoreV1().ResourceQuotas(ns).Get(ctx, "small", metav1.GetOptions{})
 		return policy != nil && err == nil && len(quota.Status.Hard) > 0
 	})
 }
 
-// strictHook is a webhook that refuses objects with the label ask: me.
+// strictHook creates a webhook that refuses objects with the label ask: me.
 func (c *clusterClient) strictHook(ns string) {
 	server := httptest.NewUnstartedServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		var review struct {
@@ -144,11 +144,11 @@ func (c *clusterClient) strictHook(ns string) {
 }
 
 // eventually waits until a condition holds.
-func (c *clusterClient) eventually(what string, so func() bool) {
+func (c *clusterClient) eventually(what string, holds func() bool) {
 	c.t.Helper()
-	for end := time.Now().Add(time.Minute); !so(); time.Sleep(50 * time.Millisecond) {
+	for end := time.Now().Add(time.Minute); !holds(); time.Sleep(50 * time.Millisecond) {
 		if time.Now().After(end) {
-			c.t.Fatalf("not so after a minute: %s", what)
+			c.t.Fatalf("after a minute still not true: %s", what)
 		}
 	}
 }

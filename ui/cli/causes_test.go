@@ -34,17 +34,17 @@ type cause struct {
 	docs string
 	// object is the reported object, as plan.Object prints it.
 	object string
-	// says and shows are regular expressions for the whole sentence, and for part of a line of
+	// sentence and evidence are regular expressions: for the whole cause, and for part of a line of
 	// evidence.
-	says, shows string
+	sentence, evidence string
 }
 
-// scene is a chart with causes that are independent of each other.
-type scene struct {
+// causesRun is a chart with causes that are independent of each other.
+type causesRun struct {
 	t      *testing.T
 	ns     string
 	causes []cause
-	unit   string // unit of the only cause, "" if it is the group
+	unit   string // unit of the only cause; "" for its group
 	text   string // the output
 	exit   int
 	events []event.Event
@@ -57,15 +57,15 @@ type junitFailure struct {
 	Text    string `xml:",chardata"`
 }
 
-// play installs a chart of causes with lockstep and reads its output, record and report.
-func play(t *testing.T, ns string, causes []cause, flags ...string) *scene {
+// installCauses installs a chart of causes with lockstep and reads its output, record and report.
+func installCauses(t *testing.T, ns string, causes []cause, flags ...string) *causesRun {
 	t.Helper()
-	s := &scene{t: t, ns: ns, causes: causes}
+	s := &causesRun{t: t, ns: ns, causes: causes}
 	s.run(append([]string{"install", "c", s.chart()}, flags...)...)
 	return s
 }
 
-func (s *scene) run(args ...string) {
+func (s *causesRun) run(args ...string) {
 	s.t.Helper()
 	cluster := testcluster.Get(s.t)
 	state := s.t.TempDir()
@@ -85,7 +85,7 @@ func (s *scene) run(args ...string) {
 	s.log = s.log.Where(func(e auditlog.Event) bool { return e.Object.Namespace == s.ns })
 }
 
-func (s *scene) readEvents(file string) {
+func (s *causesRun) readEvents(file string) {
 	text, err := os.ReadFile(file)
 	if err != nil {
 		s.t.Fatal(err)
@@ -99,7 +99,7 @@ func (s *scene) readEvents(file string) {
 	}
 }
 
-func (s *scene) readCases(file string) {
+func (s *causesRun) readCases(file string) {
 	text, err := os.ReadFile(file)
 	if err != nil {
 		s.t.Fatal(err)
@@ -127,7 +127,7 @@ func (s *scene) readCases(file string) {
 }
 
 // chart writes a chart with a group for each cause, and a group that waits for all of them.
-func (s *scene) chart() string {
+func (s *causesRun) chart() string {
 	s.t.Helper()
 	var groups []string
 	files := map[string]string{"Chart.yaml": "apiVersion: v2\nname: c\nversion: 1.0.0\n"}
@@ -142,7 +142,7 @@ func (s *scene) chart() string {
 }
 
 // grouped returns the objects of a cause with the annotation of their group.
-func (s *scene) grouped(c cause) string {
+func (s *causesRun) grouped(c cause) string {
 	var out []string
 	for _, doc := range strings.Split(strings.ReplaceAll(c.docs, "$NS", s.ns), "\n---\n") {
 		o := map[string]any{}
@@ -166,7 +166,7 @@ func (s *scene) grouped(c cause) string {
 }
 
 // check checks the report of each cause in the output, the events and the report file.
-func (s *scene) check() {
+func (s *causesRun) check() {
 	s.t.Helper()
 	if s.exit != command.ExitFailed {
 		s.t.Errorf("exit code %d\n%s", s.exit, s.text)
@@ -181,20 +181,22 @@ func (s *scene) check() {
 }
 
 // group returns the group for which a cause is reported.
-func (s *scene) group(c cause) string { return cmp.Or(s.unit, "c:"+c.name) }
+func (s *causesRun) group(c cause) string { return cmp.Or(s.unit, "c:"+c.name) }
 
-func (s *scene) object(c cause) string { return strings.ReplaceAll(c.object, "$NS", s.ns) }
+func (s *causesRun) object(c cause) string { return strings.ReplaceAll(c.object, "$NS", s.ns) }
 
-func (s *scene) pattern(of string) *regexp.Regexp {
+func (s *causesRun) pattern(of string) *regexp.Regexp {
 	return regexp.MustCompile(strings.ReplaceAll(of, `\$NS`, regexp.QuoteMeta(s.ns)))
 }
 
-func (s *scene) sentence(c cause) *regexp.Regexp { return s.pattern("^(?:" + c.says + ")$") }
+func (s *causesRun) wholeSentence(c cause) *regexp.Regexp {
+	return s.pattern("^(?:" + c.sentence + ")$")
+}
 
 // checkEvents checks the events, and returns the line of evidence.
-func (s *scene) checkEvents(t *testing.T, c cause) (line string) {
+func (s *causesRun) checkEvents(t *testing.T, c cause) (line string) {
 	t.Helper()
-	says, shows, diagnosed, failed := s.sentence(c), s.pattern(c.shows), false, false
+	sentence, evidence, diagnosed, failed := s.wholeSentence(c), s.pattern(c.evidence), false, false
 	var others []string
 	for _, e := range s.events {
 		if e.Group != s.group(c) || e.Object == nil || e.Object.String() != s.object(c) || e.Cause == "" {
@@ -202,39 +204,39 @@ func (s *scene) checkEvents(t *testing.T, c cause) (line string) {
 		}
 		ends := e.Kind == event.KindGroup && e.Status == event.Failed
 		failed = failed || ends
-		if !says.MatchString(e.Cause) {
+		if !sentence.MatchString(e.Cause) {
 			if others = append(others, e.Cause); ends {
-				t.Errorf("it fails of %q\nwant %s\n%q", e.Cause, says, e.Evidence)
+				t.Errorf("cause of the failure: %q\nwant %s\n%q", e.Cause, sentence, e.Evidence)
 			}
 			continue
 		}
-		if i := slices.IndexFunc(e.Evidence, shows.MatchString); i >= 0 {
+		if i := slices.IndexFunc(e.Evidence, evidence.MatchString); i >= 0 {
 			line = e.Evidence[i]
 		}
 		diagnosed = diagnosed || e.Kind == event.KindDiagnosis
 		if ends && !strings.Contains(e.Message, strings.TrimPrefix(e.Cause, "refused: ")) {
-			t.Errorf("the message is not of the cause: %q", e.Message)
+			t.Errorf("the message does not contain the cause: %q", e.Message)
 		}
 	}
 	if !failed {
-		t.Errorf("%s has not failed; told were %q", s.object(c), others)
+		t.Errorf("%s has not failed; reported causes: %q", s.object(c), others)
 	}
 	if !diagnosed {
-		t.Errorf("no diagnosis tells so, but %q", others)
+		t.Errorf("no diagnosis has the cause; reported causes: %q", others)
 	}
 	if line == "" {
-		t.Errorf("no evidence has %s", shows)
+		t.Errorf("no line of evidence matches %s", evidence)
 	}
 	return line
 }
 
 // checkText checks the output at the failure and, for a run with a single cause, the summary, which
 // shows only some of many failures.
-func (s *scene) checkText(t *testing.T, c cause, line string) {
+func (s *causesRun) checkText(t *testing.T, c cause, line string) {
 	t.Helper()
-	fails := s.pattern(`(?m)` + regexp.QuoteMeta(s.group(c)) + ` failed.*: ` + regexp.QuoteMeta(s.object(c)) + `: (?:` + c.says + `)(?:$|; gave up after )`)
-	if !fails.MatchString(s.text) {
-		t.Errorf("no line of the output is\n%s\n%s", fails, strings.Join(s.pattern(`(?m)^.*`+regexp.QuoteMeta(s.group(c))+` failed.*$`).FindAllString(s.text, -1), "\n"))
+	failure := s.pattern(`(?m)` + regexp.QuoteMeta(s.group(c)) + ` failed.*: ` + regexp.QuoteMeta(s.object(c)) + `: (?:` + c.sentence + `)(?:$|; gave up after )`)
+	if !failure.MatchString(s.text) {
+		t.Errorf("no line of the output matches\n%s\n%s", failure, strings.Join(s.pattern(`(?m)^.*`+regexp.QuoteMeta(s.group(c))+` failed.*$`).FindAllString(s.text, -1), "\n"))
 	}
 	var out bytes.Buffer
 	text := report.New(report.ModeText, report.Stream{Writer: &out}, report.Stream{Writer: &out}).Operation(report.Options{})
@@ -245,16 +247,16 @@ func (s *scene) checkText(t *testing.T, c cause, line string) {
 	}
 	all := strings.Split(strings.TrimSpace(out.String()), "\n")
 	last := strings.Join(all[max(0, len(all)-15):], "\n")
-	if ends := s.pattern(`(?m)^\S+ ` + regexp.QuoteMeta(s.object(c)) + `: (?:` + c.says + `).* \(in ` + regexp.QuoteMeta(s.group(c)) + `.*\)$`); !ends.MatchString(last) {
-		t.Errorf("no line of the end is\n%s\n%s", ends, last)
+	if summary := s.pattern(`(?m)^\S+ ` + regexp.QuoteMeta(s.object(c)) + `: (?:` + c.sentence + `).* \(in ` + regexp.QuoteMeta(s.group(c)) + `.*\)$`); !summary.MatchString(last) {
+		t.Errorf("no line of the summary matches\n%s\n%s", summary, last)
 	}
-	if shows := s.pattern(c.shows); !containsLine(last, line) && !shows.MatchString(last) || !containsLine(s.text, line) && !shows.MatchString(s.text) {
-		t.Errorf("the evidence %q is not told:\n%s", line, last)
+	if evidence := s.pattern(c.evidence); !containsLine(last, line) && !evidence.MatchString(last) || !containsLine(s.text, line) && !evidence.MatchString(s.text) {
+		t.Errorf("the evidence %q is not printed:\n%s", line, last)
 	}
 }
 
-// containsLine reports whether a text contains a line, or most of it after the words before it, since
-// words of the cause are not repeated.
+// containsLine reports whether a text contains a line, or the larger part of the line after a ": ": words
+// of the cause are not repeated.
 func containsLine(text, line string) bool {
 	for rest, ok := line, true; ok && 2*len(rest) >= len(line); _, rest, ok = strings.Cut(rest, ": ") {
 		if strings.Contains(text, rest) {
@@ -264,58 +266,58 @@ func containsLine(text, line string) bool {
 	return false
 }
 
-func (s *scene) checkJUnit(t *testing.T, c cause, line string) {
+func (s *causesRun) checkJUnit(t *testing.T, c cause, line string) {
 	t.Helper()
 	failure := s.cases[s.group(c)+" "+s.object(c)]
-	if told := s.pattern(regexp.QuoteMeta(s.object(c)) + `: (?:` + c.says + `)`); !told.MatchString(failure.Message) {
-		t.Errorf("JUnit says %q\nwant %s", failure.Message, told)
+	if want := s.pattern(regexp.QuoteMeta(s.object(c)) + `: (?:` + c.sentence + `)`); !want.MatchString(failure.Message) {
+		t.Errorf("message in the JUnit report: %q\nwant %s", failure.Message, want)
 	}
 	if !strings.Contains(failure.Text, line) {
-		t.Errorf("JUnit lacks the evidence %q:\n%s", line, failure.Text)
+		t.Errorf("the JUnit report lacks the evidence %q:\n%s", line, failure.Text)
 	}
 }
 
-// figures prints when each cause was found and reported, and limits the time for that.
-func (s *scene) figures() {
-	var begun, ended time.Time
+// checkTimes logs when each cause was reported, and checks that few requests were needed for it.
+func (s *causesRun) checkTimes() {
+	var started, ended time.Time
 	for _, e := range s.events {
-		if e.Kind == event.KindObject && e.Status == event.Applied && begun.IsZero() {
-			begun = e.Time
+		if e.Kind == event.KindObject && e.Status == event.Applied && started.IsZero() {
+			started = e.Time
 		}
 		ended = e.Time
 	}
 	reads := len(s.log.UserAgent("lockstep").Where(func(e auditlog.Event) bool {
-		return e.Received.After(begun) && (e.Verb == "get" || e.Verb == "list") && e.Stage == auditlog.ResponseComplete
+		return e.Received.After(started) && (e.Verb == "get" || e.Verb == "list") && e.Stage == auditlog.ResponseComplete
 	}))
-	span := ended.Sub(begun)
-	s.t.Logf("%d reads in %s for %d causes", reads, span.Round(time.Second), len(s.causes))
-	if most := 20 * len(s.causes) * int(math.Ceil(span.Minutes())); reads > most {
-		s.t.Errorf("%d reads in %s, more than 20 a minute for each of %d objects that are stuck", reads, span, len(s.causes))
+	duration := ended.Sub(started)
+	s.t.Logf("%d reads in %s for %d causes", reads, duration.Round(time.Second), len(s.causes))
+	if most := 20 * len(s.causes) * int(math.Ceil(duration.Minutes())); reads > most {
+		s.t.Errorf("%d reads in %s: more than 20 a minute for each of %d stuck objects", reads, duration, len(s.causes))
 	}
 	for _, resource := range []string{"pods", "events"} {
 		if len(s.log.UserAgent("lockstep").Where(func(e auditlog.Event) bool { return e.Verb == "watch" && e.Object.Resource == resource })) == 0 {
-			s.t.Errorf("no signs of trouble are watched for in %s", resource)
+			s.t.Errorf("lockstep does not watch %s", resource)
 		}
 	}
 	for _, c := range s.causes {
-		says := s.sentence(c)
-		var told time.Time
+		sentence := s.wholeSentence(c)
+		var reported time.Time
 		for _, e := range s.events {
-			if told.IsZero() && e.Group == s.group(c) && e.Cause != "" && says.MatchString(e.Cause) {
-				told = e.Time
+			if reported.IsZero() && e.Group == s.group(c) && e.Cause != "" && sentence.MatchString(e.Cause) {
+				reported = e.Time
 			}
 		}
 		_, name, _ := strings.Cut(s.object(c), "/")
 		var known string
 		for _, e := range s.log {
 			if e.UserAgent != "lockstep" && e.Succeeded() && (e.Object.Name == name || strings.HasPrefix(e.Object.Name, name+"-") || strings.HasPrefix(e.Object.Name, name+".")) &&
-				(e.Object.Resource == "events" || e.Object.Subresource == "status") && e.Verb != "get" && e.At.Before(told) {
-				known = fmt.Sprintf("%s %s %s", told.Sub(e.At).Round(time.Millisecond), e.Verb, e.Object.Resource)
+				(e.Object.Resource == "events" || e.Object.Subresource == "status") && e.Verb != "get" && e.At.Before(reported) {
+				known = fmt.Sprintf("%s %s %s", reported.Sub(e.At).Round(time.Millisecond), e.Verb, e.Object.Resource)
 			}
 		}
-		if told.IsZero() {
+		if reported.IsZero() {
 			continue
 		}
-		s.t.Logf("%-16s told %6s after the first apply, %s", c.name, told.Sub(begun).Round(10*time.Millisecond), known)
+		s.t.Logf("%-16s reported %6s after the first apply, %s", c.name, reported.Sub(started).Round(10*time.Millisecond), known)
 	}
 }

@@ -178,7 +178,8 @@ lockstep dag ./shop                      # show the order`,
 	for _, name := range unlistedFlags {
 		_ = root.PersistentFlags().MarkHidden(name) // fails if Helm no longer has it
 	}
-	root.PersistentFlags().Lookup("color").Usage = "use colours (never, auto, always)"
+	colour := root.PersistentFlags().Lookup("color")
+	colour.Usage, colour.DefValue = "use colours: never, auto, always (default auto)", ""
 	root.PersistentFlags().Lookup("namespace").Usage = "namespace (default: the one in the kubeconfig's context)"
 	root.SetHelpCommandGroupID("more")
 	root.SetCompletionCommandGroupID("more")

@@ -232,7 +232,7 @@ func TestBadChartsAreRefusedOffline(t *testing.T) {
 				all := fmt.Sprint(out, errs, err)
 				for _, part := range parts {
 					if !strings.Contains(all, part) {
-						t.Errorf("does not say %q:\n%s", part, all)
+						t.Errorf("no %q in the output:\n%s", part, all)
 					}
 				}
 			})

@@ -40,13 +40,13 @@ func TestFlagsPage(t *testing.T) {
 	want := before + begin + table + end + after
 	switch {
 	case !found:
-		t.Fatalf("%s has no place for the flags", path)
+		t.Fatalf("%s lacks the comments around the table of flags", path)
 	case *update:
 		if err := os.WriteFile(path, []byte(want), 0o644); err != nil {
 			t.Fatal(err)
 		}
 	case string(text) != want:
-		t.Errorf("the flags in %s are not those of install; run the test with -update", path)
+		t.Errorf("%s is outdated; run the test with -update", path)
 	}
 }
 
@@ -78,6 +78,6 @@ func TestReadmeOutputs(t *testing.T) {
 		}
 	}
 	if runs < 3 {
-		t.Errorf("the README has %d such commands", runs)
+		t.Errorf("found only %d commands in the README", runs)
 	}
 }

@@ -66,7 +66,7 @@ func TestEditOnScreen(t *testing.T) {
 	c.await(m, "press q to quit")
 	c.keys("q")
 	if code := c.ends(); code != 0 {
-		t.Errorf("it ends with %d", code)
+		t.Errorf("exit code %d", code)
 	}
 	c.restored()
 	for what, want := range map[string]string{"values": "word: right", "manifest": "word: other"} {
@@ -81,14 +81,14 @@ func TestEditOnScreen(t *testing.T) {
 		t.Fatal(err)
 	}
 	last, name := len(r.Events), plan.Object{Kind: "ConfigMap", Namespace: "edited", Name: "last"}
-	for at, want := range map[int]string{1: "word: wrong", last: "word: right"} { // a replay shows each revision's
+	for at, want := range map[int]string{1: "word: wrong", last: "word: right"} { // a replay shows the manifest of each revision
 		if text := r.Manifest(name, at); !strings.Contains(text, want) {
-			t.Errorf("the record holds at event %d, in place of %q:\n%s", at, want, text)
+			t.Errorf("manifest at event %d: got\n%s\nwant %q in it", at, text, want)
 		}
 	}
 	name.Name = "first"
 	if text := r.Manifest(name, last); !strings.Contains(text, "word: other") {
-		t.Errorf("the record holds not what the chart's folder was changed to:\n%s", text)
+		t.Errorf("the record does not have the changed manifest:\n%s", text)
 	}
 }
 
@@ -118,10 +118,10 @@ func TestEditOnAttachedScreen(t *testing.T) {
 	c.await(at, "press q to quit")
 	c.keys("q")
 	if code := c.ends(); code != 0 {
-		t.Errorf("the screen ends with %d", code)
+		t.Errorf("attach: exit code %d", code)
 	}
 	if code := ends(); code != 0 {
-		t.Errorf("the run ends with %d:\n%s", code, out)
+		t.Errorf("the run: exit code %d\n%s", code, out)
 	}
 	file := filepath.Join(dir, "values-s-edited.yaml")
 	text, err := os.ReadFile(file)

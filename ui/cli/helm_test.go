@@ -17,7 +17,7 @@ import (
 // shorthand or default.
 func TestHelmFlags(t *testing.T) {
 	helm := newHelm(t)
-	left := map[string][]string{ // flags that lockstep lacks, or that differ
+	differences := map[string][]string{ // flags that lockstep lacks, or that differ
 		"install":   {"output", "wait"},
 		"upgrade":   {"output", "wait"},
 		"rollback":  {"wait"},
@@ -31,13 +31,13 @@ func TestHelmFlags(t *testing.T) {
 		t.Run(path, func(t *testing.T) {
 			theirs, ours := find(t, helm, path), find(t, newRoot(command.NewSignals(t.Context())), path)
 			theirs.LocalNonPersistentFlags().VisitAll(func(f *pflag.Flag) {
-				if f.Name == "help" || slices.Contains(left[path], f.Name) {
+				if f.Name == "help" || slices.Contains(differences[path], f.Name) {
 					return
 				}
 				mine := ours.Flags().Lookup(f.Name)
 				switch {
 				case mine == nil:
-					t.Errorf("there is no --%s", f.Name)
+					t.Errorf("--%s is missing", f.Name)
 				case mine.Shorthand != f.Shorthand:
 					t.Errorf("--%s is -%s, want -%s", f.Name, mine.Shorthand, f.Shorthand)
 				case mine.DefValue != f.DefValue:

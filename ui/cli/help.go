@@ -61,6 +61,8 @@ func setUpHelpCommand(root *cobra.Command, full *bool) {
 	if err != nil {
 		panic(err) // InitDefaultHelpCmd has added it
 	}
+	help.Use, help.Short = "help [COMMAND | PAGE]", "print the full help of a command, or a page"
+	help.Long = "Print the full help of a command, or one of the pages that \"lockstep help\" lists."
 	help.Run = nil
 	help.RunE = func(_ *cobra.Command, args []string) error {
 		found, rest, err := root.Find(args)
@@ -152,7 +154,7 @@ func showHelp(root, c *cobra.Command, args []string) {
 // noClusterCommands and their subcommands use neither a cluster nor a chart. Help does not list
 // clusterFlags for them.
 var (
-	noClusterCommands = []string{"completion", "version", "sandbox", "runs rm"}
+	noClusterCommands = []string{"completion", "help", "version", "sandbox", "runs rm"}
 	clusterFlags      = []string{"namespace", "kubeconfig", "kube-context", "registry-config", "repository-config"}
 )
 

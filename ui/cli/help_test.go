@@ -10,8 +10,8 @@ import (
 	"lockstep/ui/cli/command"
 )
 
-// withoutNamespace are commands that ignore --namespace.
-var withoutNamespace = []string{"completion", "completion bash", "version", "sandbox", "runs rm"}
+// withoutNamespace are commands whose help must not list --namespace, because they ignore it.
+var withoutNamespace = []string{"completion", "help", "completion bash", "version", "sandbox", "runs rm"}
 
 // TestHelpFitsScreen: --help of each command has at most 24 lines and names the page with the rest.
 func TestHelpFitsScreen(t *testing.T) {

@@ -59,7 +59,7 @@ func TestHostileTextIsRemoved(t *testing.T) {
 		}
 		if err == nil {
 			if !strings.Contains(out, "w") {
-				t.Errorf("%v says nothing: %q", args, out)
+				t.Errorf("%v prints nothing: %q", args, out)
 			}
 			continue
 		}
@@ -74,7 +74,7 @@ func TestHostileTextIsRemoved(t *testing.T) {
 	}
 }
 
-// TestHostileTextInATerminal: on a terminal, the output of template is cleaned, too.
+// TestHostileTextInATerminal: on a terminal, hostile text is removed from the output of template as well.
 func TestHostileTextInATerminal(t *testing.T) {
 	noCluster(t)
 	dir := hostileChart(t)
@@ -94,6 +94,6 @@ func TestHostileTextInATerminal(t *testing.T) {
 	}
 	raw, _, err := runCommand("template", dir)
 	if err != nil || !strings.Contains(raw, "v\u202e\u200bw") {
-		t.Errorf("template changes what is piped to another program: %v\n%q", err, raw)
+		t.Errorf("template changes its output to a pipe: %v\n%q", err, raw)
 	}
 }

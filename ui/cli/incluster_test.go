@@ -36,16 +36,16 @@ import (
 	"lockstep/ui/remote/protocol"
 )
 
-// heavy limits how many of the tests that call limited run at once. More would keep the cluster so
-// busy that their pods would not be ready in time.
-var heavy = make(chan struct{}, 2)
+// slots limits how many of the tests that call limitedParallel run at once. With more, the cluster would
+// be so busy that their pods would not be ready in time.
+var slots = make(chan struct{}, 2)
 
-// limited runs a test in parallel with others, but with no more than heavy allows.
-func limited(t *testing.T) {
+// limitedParallel is t.Parallel for tests that keep the cluster busy.
+func limitedParallel(t *testing.T) {
 	t.Helper()
 	t.Parallel()
-	heavy <- struct{}{}
-	t.Cleanup(func() { <-heavy })
+	slots <- struct{}{}
+	t.Cleanup(func() { <-slots })
 }
 
 // inNamespace creates a namespace in the cluster of the tests, as accounts does.
@@ -54,8 +54,8 @@ func inNamespace(t *testing.T, name string) kubernetes.Interface {
 	return accounts(t, testcluster.Get(t).Kubeconfig, name)
 }
 
-// accounts creates a namespace with the account "runner", which has all rights there, and with the
-// users viewer and operator, who have the Roles of the help page.
+// accounts creates a namespace, the account "runner" with all permissions in it, and bindings that give
+// the users viewer and operator the Roles of the help page.
 func accounts(t *testing.T, kubeconfig, name string) kubernetes.Interface {
 	t.Helper()
 	config, err := clientcmd.BuildConfigFromFlags("", kubeconfig)
@@ -115,9 +115,9 @@ func documentedRoles(t *testing.T) (roles []rbacv1.Role) {
 
 // TestRunInTheCluster starts a run as a Job and closes the terminal. An operator controls it from
 // another machine; its pod is killed, and the next one resumes it (R50); a viewer can watch it, but not
-// control it. Afterwards only the release is left. The run has the rights that lockstep rbac prints.
+// control it. Afterwards only the release is left. The run has the permissions that lockstep rbac prints.
 func TestRunInTheCluster(t *testing.T) {
-	limited(t)
+	limitedParallel(t)
 	const ns = "in-cluster"
 	client := inNamespace(t, ns)
 	here, elsewhere := newMachine(t), newMachine(t)
@@ -136,14 +136,14 @@ func TestRunInTheCluster(t *testing.T) {
 		t.Errorf("the runs in the cluster are %s", s)
 	}
 	if s := elsewhere.run(1, as("viewer", "ctl s step")...); !strings.Contains(s, "step refused") || !strings.Contains(s, "viewer") {
-		t.Errorf("a viewer who steers is told %q", s)
+		t.Errorf("a step by a viewer: %q", s)
 	}
 	if s := elsewhere.run(0, as("operator", "ctl s step -o json")...); !strings.Contains(s, `"by":"operator"`) {
-		t.Errorf("the answer to a step does not say who asked: %s", s)
+		t.Errorf("the reply to a step does not name the operator: %s", s)
 	}
-	for command, user := range map[string]string{"get values s": "operator", "get manifest s": "viewer"} { // the page's threats
+	for command, user := range map[string]string{"get values s": "operator", "get manifest s": "viewer"} { // the help page promises this
 		if s := elsewhere.run(2, as(user, command)...); !strings.Contains(s, "secrets") {
-			t.Errorf("%s of a %s: %s", command, user, s)
+			t.Errorf("%s by %s: %s", command, user, s)
 		}
 	}
 	started.await(t, "ready")
@@ -166,11 +166,11 @@ func TestRunInTheCluster(t *testing.T) {
 	elsewhere.runUntil(strings.Join(as("operator", "ctl s status"), " "), "install s paused: before the first group; next: ")
 	elsewhere.run(0, as("operator", "ctl s continue")...)
 	if s := elsewhere.run(0, as("viewer", "attach s --no-tui")...); !strings.Contains(s, "install s done") {
-		t.Errorf("the end, seen from elsewhere:\n%s", s)
+		t.Errorf("attach from the other machine:\n%s", s)
 	}
 	started.await(t, "the run resumes in another pod")
 	if code := closed(); code != 0 {
-		t.Errorf("the terminal that started it ends with %d:\n%s", code, started)
+		t.Errorf("the command that started the run: exit code %d\n%s", code, started)
 	}
 	if s := here.run(0, "status", "s", "-n", ns); !strings.Contains(s, "deployed") {
 		t.Errorf("status: %s", s)
@@ -204,7 +204,7 @@ func TestRunInTheCluster(t *testing.T) {
 // is suspended and resumed, which attached terminals report. Then an operator sets a breakpoint, edits
 // values and rolls back, and the run is replayed from its log.
 func TestOperatorsInTheCluster(t *testing.T) {
-	limited(t)
+	limitedParallel(t)
 	const ns = "operators"
 	client := inNamespace(t, ns)
 	if _, err := client.RbacV1().RoleBindings(ns).Create(t.Context(), &rbacv1.RoleBinding{
@@ -259,12 +259,12 @@ func TestOperatorsInTheCluster(t *testing.T) {
 	elsewhere.run(0, ctl("operator", "break after")...)
 	elsewhere.run(0, ctl("operator", "continue")...)
 	elsewhere.runUntil(status, "breakpoint")
-	assertRights(t, client, ns)
+	checkPermissions(t, client, ns)
 	elsewhere.run(0, ctl("second", "edit --set readyDelay=300ms,password=second-s3cret")...)
 	elsewhere.runUntil(status, "of revision 3")
 	elsewhere.run(0, ctl("operator", "rollback")...)
 	if code := watchEnds(); code != 3 {
-		t.Errorf("a run that is rolled back ends with %d:\n%s", code, watched)
+		t.Errorf("attach to the run that was rolled back: exit code %d\n%s", code, watched)
 	}
 	by := map[string]int{}
 	for _, line := range strings.Split(watched.String(), "\n") {
@@ -280,7 +280,7 @@ func TestOperatorsInTheCluster(t *testing.T) {
 		t.Errorf("the Job has a secret value: %v, %v", now, err)
 	}
 	if by["operator"] != each+1 || by["second"] != each || by["root"] != 2 {
-		t.Errorf("%d and %d breakpoints were sent, the run obeyed %v", each+1, each, by)
+		t.Errorf("sent %d and %d commands, the run executed %v", each+1, each, by)
 	}
 	if s := here.run(0, "get", "values", "t", "-n", ns); !strings.Contains(s, "readyDelay: 100ms") {
 		t.Errorf("after the rollback the values are\n%s", s)
@@ -319,8 +319,8 @@ func claimRoot(t *testing.T, ns string) {
 	}
 }
 
-// assertRights checks the rights of the Roles on the help page.
-func assertRights(t *testing.T, client kubernetes.Interface, ns string) {
+// checkPermissions checks the permissions of the Roles on the help page.
+func checkPermissions(t *testing.T, client kubernetes.Interface, ns string) {
 	t.Helper()
 	for _, test := range []struct {
 		verb, group, resource, sub string
@@ -344,7 +344,7 @@ func assertRights(t *testing.T, client kubernetes.Interface, ns string) {
 // TestManifests applies the printed objects, as a GitOps tool would, and attaches to the run. The same
 // input gives the same output.
 func TestManifests(t *testing.T) {
-	limited(t)
+	limitedParallel(t)
 	const ns = "from-git"
 	client := inNamespace(t, ns)
 	m := newMachine(t)
@@ -376,7 +376,7 @@ func TestManifests(t *testing.T) {
 				_, err = client.BatchV1().Jobs(ns).Create(t.Context(), &job, metav1.CreateOptions{})
 			}
 		default:
-			t.Errorf("a %s is printed, too", kind.Kind)
+			t.Errorf("a %s is printed", kind.Kind)
 		}
 		if err != nil {
 			t.Fatalf("%s: %v", kind.Kind, err)
@@ -394,7 +394,7 @@ func TestManifests(t *testing.T) {
 // disabled, so it fits into a release record. A chart in a directory is refused; the pod downloads one
 // in a registry with the user's credentials.
 func TestLargeChartInTheCluster(t *testing.T) {
-	limited(t)
+	limitedParallel(t)
 	const ns = "large-chart"
 	inNamespace(t, ns)
 	m := newMachine(t)
@@ -418,7 +418,7 @@ func TestLargeChartInTheCluster(t *testing.T) {
 	}
 	in := []string{"-n", ns, "--in-cluster", "--service-account", "runner", "--no-tui"}
 	if s := m.run(2, append([]string{"install", "s", dir}, in...)...); !strings.Contains(s, "the limit is 16 MiB") || !strings.Contains(s, "oci://") {
-		t.Errorf("a large folder: %s", s)
+		t.Errorf("a large chart directory: %s", s)
 	}
 	archive := helmPackage(t, dir)
 	fetched := make(chan string, 100)
@@ -432,8 +432,8 @@ func TestLargeChartInTheCluster(t *testing.T) {
 			pulls++
 		}
 	}
-	if pulls < 3 { // here the config and the chart, there at least the chart
-		t.Errorf("the pod did not fetch the chart: %d requests for blobs", pulls)
+	if pulls < 3 { // this process reads the config and the chart, the pod at least the chart
+		t.Errorf("the pod did not download the chart: %d requests for blobs", pulls)
 	}
 }
 
@@ -454,7 +454,7 @@ func helmPackage(t *testing.T, dir string) string {
 // TestStackInTheCluster deploys and uninstalls a helmfile with Jobs, and attaches to each from another
 // machine.
 func TestStackInTheCluster(t *testing.T) {
-	limited(t)
+	limitedParallel(t)
 	const ns = "stack-in-cluster"
 	inNamespace(t, ns)
 	m, elsewhere := newMachine(t), newMachine(t)
@@ -484,14 +484,14 @@ func TestStackInTheCluster(t *testing.T) {
 		t.Errorf("down says\n%s", s)
 	}
 	if s := m.run(0, "list", "-q", "-n", ns); strings.TrimSpace(s) != "" {
-		t.Errorf("left are %s", s)
+		t.Errorf("not uninstalled: %s", s)
 	}
 }
 
-// TestScreenLosesItsConnection reads the events of a run in the cluster over connections that are cut
+// TestBrokenConnections reads the events of a run in the cluster over connections that are closed
 // repeatedly: each event arrives exactly once.
-func TestScreenLosesItsConnection(t *testing.T) {
-	limited(t)
+func TestBrokenConnections(t *testing.T) {
+	limitedParallel(t)
 	const ns = "cut-off"
 	inNamespace(t, ns)
 	cuts := 10
@@ -506,7 +506,7 @@ func TestScreenLosesItsConnection(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	var wires cuttable
+	var wires breakable
 	config.Dial, config.QPS = wires.dial, -1
 	client, err := kubernetes.NewForConfig(config)
 	if err != nil {
@@ -523,14 +523,14 @@ func TestScreenLosesItsConnection(t *testing.T) {
 	for cut := 0; lines.Scan(); {
 		if len(lines.Bytes()) == 0 { // all past events were read
 			for ; cut < cuts; cut++ {
-				wires.cutAll(t)
+				wires.closeAll(t)
 			}
 			m.run(0, "ctl", "s", "continue", "-n", ns)
 			continue
 		}
 		var e event.Event
 		if err := json.Unmarshal(lines.Bytes(), &e); err != nil || e.Seq != last+1 {
-			t.Fatalf("after %d comes %.80s (%v)", last, lines.Text(), err)
+			t.Fatalf("the event after %d is %.80s (%v)", last, lines.Text(), err)
 		}
 		if last = e.Seq; e.Exit != nil && *e.Exit != 0 {
 			t.Errorf("exit code %d", *e.Exit)
@@ -544,14 +544,14 @@ func TestScreenLosesItsConnection(t *testing.T) {
 	}
 }
 
-// cuttable are connections that can be cut.
-type cuttable struct {
+// breakable are connections that the test can close.
+type breakable struct {
 	mu    sync.Mutex
 	conns []net.Conn
 	made  int
 }
 
-func (c *cuttable) dial(ctx context.Context, network, address string) (net.Conn, error) {
+func (c *breakable) dial(ctx context.Context, network, address string) (net.Conn, error) {
 	conn, err := (&net.Dialer{}).DialContext(ctx, network, address)
 	c.mu.Lock()
 	defer c.mu.Unlock()
@@ -562,8 +562,8 @@ func (c *cuttable) dial(ctx context.Context, network, address string) (net.Conn,
 	return conn, err
 }
 
-// cutAll cuts all connections and waits for a new one.
-func (c *cuttable) cutAll(t *testing.T) {
+// closeAll closes all connections and waits for a new one.
+func (c *breakable) closeAll(t *testing.T) {
 	c.mu.Lock()
 	made := c.made
 	for _, conn := range c.conns {
@@ -579,13 +579,13 @@ func (c *cuttable) cutAll(t *testing.T) {
 			return
 		}
 	}
-	t.Fatal("nobody connects again")
+	t.Fatal("lockstep does not connect again")
 }
 
 // TestRunInTheClusterThatNeverStarts: for a Job whose pod cannot start, lockstep reports the cause and
 // deletes the Job.
 func TestRunInTheClusterThatNeverStarts(t *testing.T) {
-	limited(t)
+	limitedParallel(t)
 	const ns = "never-started"
 	client := inNamespace(t, ns)
 	m := newMachine(t)
@@ -613,6 +613,6 @@ func TestRunInTheClusterThatNeverStarts(t *testing.T) {
 	}
 	jobs, err := client.BatchV1().Jobs(ns).List(t.Context(), metav1.ListOptions{})
 	if err != nil || len(jobs.Items) > 0 && jobs.Items[0].DeletionTimestamp == nil {
-		t.Errorf("left are %v, %v", jobs, err)
+		t.Errorf("Jobs that were not deleted: %v, %v", jobs, err)
 	}
 }

@@ -16,10 +16,10 @@ import (
 	"lockstep/kube/throwaway/testcluster"
 )
 
-// TestAPIServerAwayInTheCluster stops the API server during a run in the cluster: the run
-// continues when it is back, and the terminal misses no event (R53).
+// TestAPIServerAwayInTheCluster pauses the API server during a run in the cluster: the run continues
+// when the server is back, and the terminal misses no event (R53).
 func TestAPIServerAwayInTheCluster(t *testing.T) {
-	limited(t)
+	limitedParallel(t)
 	testcluster.Get(t) // skips with -short
 	cluster, err := throwaway.Start(t.Context(), throwaway.Options{})
 	if err != nil {
@@ -45,7 +45,7 @@ func TestAPIServerAwayInTheCluster(t *testing.T) {
 		t.Fatal(err)
 	}
 	if code := ends(); code != 0 {
-		t.Errorf("the run ends with %d", code)
+		t.Errorf("the run: exit code %d", code)
 	}
 	last := uint64(0)
 	for line := range strings.Lines(out.String()) {
@@ -54,7 +54,7 @@ func TestAPIServerAwayInTheCluster(t *testing.T) {
 			continue
 		}
 		if err := json.Unmarshal([]byte(line), &e); err != nil || e.Seq != last+1 {
-			t.Fatalf("after event %d comes %.80s (%v)", last, line, err)
+			t.Fatalf("the event after %d is %.80s (%v)", last, line, err)
 		}
 		last = e.Seq
 	}

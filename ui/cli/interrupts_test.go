@@ -50,14 +50,14 @@ func TestInterruptWhilePreparing(t *testing.T) {
 			select {
 			case <-called:
 			case <-time.After(30 * time.Second):
-				t.Fatalf("nothing was asked; it shows %s", c.shown())
+				t.Fatalf("no request was sent; the terminal shows %s", c.shown())
 			}
 			c.keys("\x03")
 			if code := c.ends(); code != command.ExitAborted {
 				t.Errorf("exit code %d, want %d", code, command.ExitAborted)
 			}
 			if !strings.HasSuffix(strings.TrimSpace(c.shown()), "error: interrupted; nothing was written") {
-				t.Errorf("it says\n%s", c.shown())
+				t.Errorf("the terminal shows\n%s", c.shown())
 			}
 		})
 	}

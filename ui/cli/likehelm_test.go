@@ -169,10 +169,10 @@ func TestLikeHelm(t *testing.T) {
 			}
 			got, _, err := runCommand(args...)
 			if got, want := removeAges(got), removeAges(string(want)); got != want {
-				t.Errorf("it prints\n%s\nwant\n%s", got, want)
+				t.Errorf("output:\n%s\nwant\n%s", got, want)
 			}
 			if (err == nil) != (wantErr == nil) {
-				t.Errorf("it ends with %v, helm with %v: %s", err, wantErr, said.String())
+				t.Errorf("error %v; that of helm: %v: %s", err, wantErr, said.String())
 			}
 		})
 	}

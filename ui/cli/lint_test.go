@@ -28,8 +28,8 @@ func writeChart(t *testing.T, files map[string]string) string {
 const webOf = "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: db, annotations: {helm.sh/resource-group: db}}\n---\n" +
 	"apiVersion: v1\nkind: ConfigMap\nmetadata:\n  name: web\n  annotations:\n    helm.sh/resource-group: web\n    "
 
-// R37: for a chart that Helm cannot install (R1, R3), lint prints the spelling that works with both
-// programs. A chart in that spelling gets no note. Notes do not make lint fail.
+// TestLintHelmCompatibility: for a chart that Helm cannot install (R1, R3), lint prints the spelling that
+// works with both programs (R37). A chart in that spelling gets no note. Notes do not make lint fail.
 func TestLintHelmCompatibility(t *testing.T) {
 	noCluster(t)
 	const both = `helm.sh/depends-on-resource-groups: '["db"]'`
@@ -51,7 +51,7 @@ func TestLintHelmCompatibility(t *testing.T) {
 			dir := writeChart(t, map[string]string{"Chart.yaml": tt.chart, "templates/a.yaml": webOf + tt.annotation + "\n", "values.yaml": ""})
 			out, _, err := runCommand("lint", "--strict", dir)
 			if err != nil {
-				t.Errorf("a note fails lint: %v", err)
+				t.Errorf("lint fails because of a note: %v", err)
 			}
 			note := ""
 			for line := range strings.Lines(out) {
@@ -71,7 +71,8 @@ func TestLintHelmCompatibility(t *testing.T) {
 	}
 }
 
-// R2, R37: for a value that is invalid, the error says what it must be, and no note says to write it in another way.
+// TestLintOfInvalidAnnotation: the error about an invalid value says what it must be, and no note
+// suggests another spelling (R2, R37).
 func TestLintOfInvalidAnnotation(t *testing.T) {
 	noCluster(t)
 	dir := writeChart(t, map[string]string{"Chart.yaml": "apiVersion: v2\nname: shop\nversion: 1.0.0\n", "templates/a.yaml": webOf + "helm.sh/depends-on/resource-groups: db\n"})
@@ -81,8 +82,8 @@ func TestLintOfInvalidAnnotation(t *testing.T) {
 	}
 }
 
-// R37: for a chart that cannot be loaded, lint prints the findings of Helm's lint. Lists in Chart.yaml,
-// which lockstep accepts (R1), do not hide them.
+// TestLintBrokenChart: for a chart that cannot be loaded, lint prints the findings of Helm's lint (R37).
+// Lists in Chart.yaml, which lockstep accepts (R1), do not hide them.
 func TestLintBrokenChart(t *testing.T) {
 	noCluster(t)
 	dir := writeChart(t, map[string]string{
@@ -96,15 +97,16 @@ func TestLintBrokenChart(t *testing.T) {
 	}
 	for _, part := range []string{"name is required", "'nonsense' is not", "values.yaml: unable to parse YAML", "[INFO] Chart.yaml: icon is recommended"} {
 		if !strings.Contains(out, part) {
-			t.Errorf("does not say %q:\n%s", part, out)
+			t.Errorf("no %q in the output:\n%s", part, out)
 		}
 	}
 	if strings.Contains(out, "unmarshal array") {
-		t.Errorf("refuses a list in Chart.yaml:\n%s", out)
+		t.Errorf("the list in Chart.yaml is an error:\n%s", out)
 	}
 }
 
-// R2a, R37: objects that an install would refuse, because they have no name or values that are not strings, are errors.
+// TestLintOfUnnamedObjects: objects that an install would refuse, because they have no name or because
+// their annotations are not strings, are errors (R2a, R37).
 func TestLintOfUnnamedObjects(t *testing.T) {
 	noCluster(t)
 	const object = "\n---\napiVersion: v1\nkind: ConfigMap\nmetadata: "
@@ -123,7 +125,7 @@ func TestLintOfUnnamedObjects(t *testing.T) {
 		"[ERROR] shop/templates/a.yaml: ConfigMap/x: metadata.annotations must contain strings; quote numbers and booleans: ",
 	} {
 		if strings.Count(out, part) != 1 {
-			t.Errorf("does not say %q once:\n%s", part, out)
+			t.Errorf("%q is not printed exactly once:\n%s", part, out)
 		}
 	}
 }

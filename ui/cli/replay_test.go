@@ -39,7 +39,7 @@ func TestReplayBackAndForth(t *testing.T) {
 	m := c.mark()
 	c.keys("q")
 	if code := c.ends(); code != 0 {
-		t.Errorf("it ends with %d", code)
+		t.Errorf("exit code %d", code)
 	}
 	c.restored()
 	c.await(m, fmt.Sprintf("quit the replay at event %d of %d", failure, len(r.Events)))

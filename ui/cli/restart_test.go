@@ -41,7 +41,7 @@ func TestRestartInSandbox(t *testing.T) {
 	c.await(m, "press q to quit")
 	c.keys("q")
 	if code := c.ends(); code != 0 {
-		t.Errorf("it ends with %d", code)
+		t.Errorf("exit code %d", code)
 	}
 	c.restored()
 	c.await(m, "install anew done in")

@@ -17,10 +17,10 @@ import (
 const (
 	hiddenInRelease = "TestSecretsAreHidden"
 	offline         = "TestChartSecretsAreHidden"
-	prints          = "it prints what it is asked for, as Helm does"
-	noValues        = "it reads nothing that has values"
-	namesOnly       = "it prints kinds and names of objects, and rules of roles"
-	relays          = "it tells the events of a run, which its feed has masked"
+	likeHelm        = "prints a release or chart unmasked, as Helm does"
+	noValues        = "reads nothing that has values"
+	namesOnly       = "prints kinds and names of objects, and rules of roles"
+	relays          = "prints the events of a run, which its feed has masked"
 )
 
 // secretTests maps each command to its test. Add a new command after adding a test for its secrets.
@@ -31,7 +31,7 @@ var secretTests = map[string]string{
 	"plan install": hiddenInRelease, "plan upgrade": hiddenInRelease, "get metadata": hiddenInRelease, "runs diff": hiddenInRelease,
 	"up": hiddenInRelease, "down": hiddenInRelease,
 	"lint": offline, "dag": offline, "suggest": offline,
-	"template": prints, "get all": prints, "get hooks": prints, "get manifest": prints, "get notes": prints, "get values": prints, "manifests": prints,
+	"template": likeHelm, "get all": likeHelm, "get hooks": likeHelm, "get manifest": likeHelm, "get notes": likeHelm, "get values": likeHelm, "manifests": likeHelm,
 	"attach": relays, "ctl": relays,
 	"runs rm": noValues, "get": noValues, "sandbox": noValues, "version": noValues, "annotations": noValues, "inferred": noValues, "reports": noValues,
 	"events": noValues, "events schema": noValues, "rules": noValues, "rbac": namesOnly,
@@ -47,7 +47,7 @@ func TestSecretTestsCoverAllCommands(t *testing.T) {
 				continue
 			}
 			if sub.Runnable() && secretTests[name] == "" {
-				t.Errorf("nobody asks %q for secrets", name)
+				t.Errorf("no test checks the output of %q for secrets", name)
 			}
 			walk(sub, name)
 		}
@@ -94,7 +94,7 @@ func TestChartSecretsAreHidden(t *testing.T) {
 		for _, output := range outputs {
 			out, errs, err := runCommand(append(output, chart)...)
 			if out+errs == "" && err == nil {
-				t.Errorf("%s: %v says nothing", place, output)
+				t.Errorf("%s: %v prints nothing", place, output)
 			}
 			noCanary(t, fmt.Sprint(place, " ", output), fmt.Sprint(out, errs, new(mask.Mask).Error(err)))
 		}

@@ -142,7 +142,7 @@ func TestSecretsAreHidden(t *testing.T) {
 				run("test", "s")
 				out, _, _ := runProgram(t, env, append(with("upgrade", "--dry-run=server", "--show-secrets"), "-n", ns)...)
 				if !strings.Contains(out, canary) {
-					t.Errorf("--show-secrets shows none: %s", out)
+					t.Errorf("--show-secrets prints no secret: %s", out)
 				}
 			}
 			run(with("upgrade", append(write[1:], "-o", "json")...)...)
@@ -183,7 +183,7 @@ func recordHasSecret(t *testing.T, state string) {
 			}
 		}
 	}
-	t.Error("the record does not hold the manifest of the Secret")
+	t.Error("the record does not have the manifest of the Secret")
 }
 
 func noCanary(t *testing.T, what, text string) {
@@ -211,7 +211,7 @@ func checkFiles(t *testing.T, dir string) {
 			return err
 		}
 		if info.Mode().Perm()&0o077 != 0 {
-			t.Errorf("%s has the rights %s", path, info.Mode())
+			t.Errorf("%s has mode %s", path, info.Mode())
 		}
 		if d.IsDir() {
 			return nil

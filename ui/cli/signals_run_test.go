@@ -155,6 +155,7 @@ func (r *signalRun) serve() {
 	context.AfterFunc(r.ctx, func() { _ = deaf.Close() })
 }
 
+// openTerminal makes a new terminal the controlling terminal of lockstep, and collects its output.
 func (r *signalRun) openTerminal() {
 	var err error
 	r.ptm, r.pts, err = pty.Open()
@@ -218,11 +219,11 @@ func (r *signalRun) await(what string, holds func() bool) {
 	for !holds() {
 		select {
 		case <-r.ctx.Done():
-			r.t.Fatalf("%s never came: %v; it says:\n%s", what, context.Cause(r.ctx), r.shown())
+			r.t.Fatalf("waiting for %s: %v; output:\n%s", what, context.Cause(r.ctx), r.shown())
 		case <-tick.C:
 		}
 		if closed(r.over) && !holds() {
-			r.t.Fatalf("%s never came: the program has exited with code %d; it says:\n%s", what, r.cmd.ProcessState.ExitCode(), r.shown())
+			r.t.Fatalf("waiting for %s: the program exited with code %d; output:\n%s", what, r.cmd.ProcessState.ExitCode(), r.shown())
 		}
 	}
 }

@@ -37,13 +37,14 @@ type signalPhase struct {
 	args     func(*signalRun) []string
 	request  func(method, path string) bool
 	passes   bool // the request is not held
-	deaf     bool
+	deaf     bool // a connection to the server that never responds
 	event    func(event.Event) bool
 	prepares bool // nothing is written yet
-	rollback bool
-	finished bool
+	rollback bool // the run rolls back
+	finished bool // the run has ended, but its screen is open
 }
 
+// installing returns the arguments of an install with the values in set.
 func installing(set ...string) func(*signalRun) []string {
 	return func(r *signalRun) []string {
 		args := []string{"install", "s", r.chart}
@@ -54,6 +55,7 @@ func installing(set ...string) func(*signalRun) []string {
 	}
 }
 
+// requests matches requests by their method and the end of their path.
 func requests(method, end string) func(string, string) bool {
 	return func(m, path string) bool { return m == method && strings.HasSuffix(path, end) }
 }
@@ -93,11 +95,11 @@ type signalCase struct {
 	other *signalEnd
 }
 
-// signalEnd is the expected end of a run: its exit code, the status of the release or "", its output,
-// and the result of a command in its record.
+// signalEnd is the expected end of a run: its exit code, the status of the release or "", a text in its
+// output, and a text in the result of a command.
 type signalEnd struct {
 	exit                    int
-	release, says, answered string
+	release, output, result string
 }
 
 const headless, onScreen = false, true
@@ -130,7 +132,7 @@ var signalCases = []signalCase{
 	{phase: "finished", screen: onScreen, action: sendTERM, times: 2},
 	{phase: "finished", screen: onScreen, action: sendHUP, times: 1},
 	{phase: "finished", screen: onScreen, action: pressCtrlC, times: 2},
-	{"waiting", headless, sendTERM, 1, []string{"--on-interrupt=rollback"}, &signalEnd{exit: 3, says: "uninstalled"}},
+	{"waiting", headless, sendTERM, 1, []string{"--on-interrupt=rollback"}, &signalEnd{exit: 3, output: "uninstalled"}},
 	{"waiting", headless, sendINT, 1, []string{"--rollback-on-failure", "--on-interrupt=keep"}, &signalEnd{exit: 3, release: "failed"}},
 	{"waiting", headless, sendHUP, 1, []string{"--on-hangup=keep"}, &signalEnd{exit: 3, release: "failed"}},
 	{"waiting", onScreen, sendHUP, 2, []string{"--on-hangup=rollback"}, &signalEnd{exit: 3}},
@@ -157,17 +159,17 @@ func TestSignals(t *testing.T) {
 			r := startSignalRun(t, ctx, c, kubeconfig, fmt.Sprintf("signal-%d", n))
 			r.reach()
 			r.act()
-			if !r.prepares { // the signal must suffice
+			if !r.prepares { // while it prepares, the signal alone must end it
 				close(r.letGo)
 			}
 			r.await("the end", func() bool { return closed(r.over) })
-			r.judge()
+			r.check()
 		})
 	}
 }
 
-// wants returns the expected end of a case.
-func (c signalCase) wants() signalEnd {
+// want returns the expected end of a case.
+func (c signalCase) want() signalEnd {
 	const done, aborted, failed = "s done in", "s aborted after", "s failed after"
 	var w signalEnd
 	p, stop := signalPhases[c.phase], c.action == pressCtrlC || c.times == 2
@@ -175,31 +177,31 @@ func (c signalCase) wants() signalEnd {
 	case c.other != nil:
 		return *c.other
 	case p.prepares:
-		return signalEnd{exit: 3, says: "interrupted; nothing was written"}
+		return signalEnd{exit: 3, output: "interrupted; nothing was written"}
 	case p.finished:
-		w = signalEnd{release: "deployed", says: done}
+		w = signalEnd{release: "deployed", output: done}
 	case p.rollback && c.action.hangsUp():
-		w = signalEnd{exit: 1, says: failed}
+		w = signalEnd{exit: 1, output: failed}
 	case c.action.hangsUp():
-		w = signalEnd{release: "deployed", says: done}
+		w = signalEnd{release: "deployed", output: done}
 	case p.rollback && stop:
-		w = signalEnd{exit: 3, release: "failed", says: "remain"}
+		w = signalEnd{exit: 3, release: "failed", output: "remain"}
 	case p.rollback:
-		w = signalEnd{exit: 1, says: failed, answered: "repeat to stop it"}
+		w = signalEnd{exit: 1, output: failed, result: "repeat to stop it"}
 	case c.phase == "writing the record": // everything is deployed
-		w = signalEnd{exit: 3, release: "deployed", says: aborted}
+		w = signalEnd{exit: 3, release: "deployed", output: aborted}
 	default:
-		w = signalEnd{exit: 3, release: "failed", says: aborted}
+		w = signalEnd{exit: 3, release: "failed", output: aborted}
 	}
 	if c.action.hangsUp() && (c.screen || c.action == closesTerminal) {
-		w.says = "" // there is no terminal
+		w.output = "" // there is no terminal
 	}
 	return w
 }
 
-// judge compares the end of a run with the expected end.
-func (r *signalRun) judge() {
-	w, wrong := r.wants(), r.terminalChange()
+// check compares the end of a run with the expected end.
+func (r *signalRun) check() {
+	w, wrong := r.want(), r.terminalChange()
 	text := r.shown() // all output has been read
 	add := func(format string, args ...any) { wrong = append(wrong, fmt.Sprintf(format, args...)) }
 	if code := r.cmd.ProcessState.ExitCode(); code != w.exit {
@@ -208,19 +210,19 @@ func (r *signalRun) judge() {
 	if status := r.release(); status != w.release {
 		add("the release is %q, want %q", status, w.release)
 	}
-	if !strings.Contains(strings.Join(strings.Fields(text), " "), w.says) { // a terminal wraps lines
-		add("it does not say %q", w.says)
+	if !strings.Contains(strings.Join(strings.Fields(text), " "), w.output) { // a terminal wraps lines
+		add("no %q in the output", w.output)
 	}
 	events := r.events()
-	if w.answered != "" && !slices.ContainsFunc(events, func(e event.Event) bool {
-		return e.Kind == event.KindCommand && strings.Contains(e.Message, w.answered)
+	if w.result != "" && !slices.ContainsFunc(events, func(e event.Event) bool {
+		return e.Kind == event.KindCommand && strings.Contains(e.Message, w.result)
 	}) {
-		add("nothing in its record says %q", w.answered)
+		add("no result of a command has %q", w.result)
 	}
 	if !r.prepares && (len(events) == 0 || events[len(events)-1].Exit == nil) {
-		add("its record has no end")
+		add("the record has no end")
 	}
 	if len(wrong) > 0 {
-		r.t.Errorf("%s; it says:\n%s", strings.Join(wrong, "; "), tailOf(text, 2000))
+		r.t.Errorf("%s; output:\n%s", strings.Join(wrong, "; "), tailOf(text, 2000))
 	}
 }

@@ -23,7 +23,8 @@ func callingChart(t *testing.T) string {
 	})
 }
 
-// R68, R69: suggest, --order=inferred and the written annotations give the same order.
+// TestSuggestWrites: suggest, --order=inferred and the written annotations give the same order (R68,
+// R69).
 func TestSuggestWrites(t *testing.T) {
 	noCluster(t)
 	dir := callingChart(t)
@@ -38,28 +39,29 @@ func TestSuggestWrites(t *testing.T) {
 	declared := plan("dag", dir)
 	inferred := plan("dag", dir, "--order=inferred")
 	if declared == inferred || !strings.Contains(inferred, "after shop:db") {
-		t.Fatalf("inferred is\n%s", inferred)
+		t.Fatalf("inferred order:\n%s", inferred)
 	}
 	if out := plan("suggest", dir); !strings.HasPrefix(out, inferred) {
-		t.Errorf("suggested is\n%s\nwant\n%s", out, inferred)
+		t.Errorf("suggested order:\n%s\nwant\n%s", out, inferred)
 	}
 	if out := plan("template", "t", dir, "--order=inferred"); strings.Index(out, "START resource-group: shop db") > strings.Index(out, "START resource-group: shop web") ||
 		strings.Contains(out, "helm.sh/") {
-		t.Errorf("the template is\n%s", out)
+		t.Errorf("template prints\n%s", out)
 	}
 	if out := plan("suggest", dir, "--write"); !strings.Contains(out, "added 7 lines to 2 files") {
-		t.Errorf("said\n%s", out)
+		t.Errorf("--write prints\n%s", out)
 	}
 	if got := plan("dag", dir); got != inferred {
-		t.Errorf("written is\n%s\nwant\n%s", got, inferred)
+		t.Errorf("written order:\n%s\nwant\n%s", got, inferred)
 	}
 	if out := plan("suggest", dir, "--write", "-o", "json"); !strings.Contains(out, `"files": []`) || !strings.Contains(out, `"left": []`) {
-		t.Errorf("once more:\n%s", out)
+		t.Errorf("--write again prints\n%s", out)
 	}
 }
 
-// R69, R69a: if an edit is unsafe, suggest --write names it with the lines to add and writes nothing.
-// With --partial it writes the groups that do not depend on it.
+// TestSuggestSkipsUnsafeEdits: if an edit is unsafe, suggest --write names it with the lines to add and
+// writes nothing (R69, R69a). With --partial it writes the groups that do not wait for the one with that
+// edit.
 func TestSuggestSkipsUnsafeEdits(t *testing.T) {
 	noCluster(t)
 	dir := callingChart(t)
@@ -78,11 +80,11 @@ func TestSuggestSkipsUnsafeEdits(t *testing.T) {
 	}
 	for _, part := range []string{"not written:", "templates/web.yaml:3 Deployment/web", "helm.sh/resource-group: web", `helm.sh/depends-on-resource-groups: '["db"]'`} {
 		if !strings.Contains(out, part) {
-			t.Errorf("does not say %q:\n%s", part, out)
+			t.Errorf("no %q in the output:\n%s", part, out)
 		}
 	}
 	if now, err := os.ReadFile(file); err != nil || string(now) != made {
-		t.Errorf("the file is\n%s", now)
+		t.Errorf("the file was changed to\n%s", now)
 	}
 	if out, _, err := runCommand("suggest", dir, "--write", "--partial"); err != nil || !strings.Contains(out, "added 4 lines to 1 file") || !strings.Contains(out, "templates/web.yaml:3 Deployment/web") {
 		t.Errorf("--partial prints\n%s%v", out, err)
@@ -92,12 +94,13 @@ func TestSuggestSkipsUnsafeEdits(t *testing.T) {
 	}
 	for _, args := range [][]string{{"suggest", dir, "--write", "--tui"}, {"suggest", dir, "--write", "-o", "dot"}, {"suggest", dir, "--spelling=hip"}, {"suggest", dir, "--partial"}, {"template", "t", dir, "--order=inferred", "--wait=legacy"}} {
 		if _, _, err := runCommand(args...); err == nil {
-			t.Errorf("%v is taken", args)
+			t.Errorf("%v is accepted", args)
 		}
 	}
 }
 
-// R70: lint reports declared orders that contradict references of objects.
+// TestLintFindsContradictions: lint reports declared orders that contradict references between objects
+// (R70).
 func TestLintFindsContradictions(t *testing.T) {
 	noCluster(t)
 	dir := writeChart(t, map[string]string{

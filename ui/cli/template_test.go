@@ -5,8 +5,8 @@ import (
 	"testing"
 )
 
-// R35: template prints documents without a kind, as Helm does, after the groups. Commands that need a
-// plan refuse them.
+// TestTemplatePrintsDocumentsWithoutKind: template prints documents without a kind after the groups, as
+// Helm does (R35). Commands that need a plan refuse them.
 func TestTemplatePrintsDocumentsWithoutKind(t *testing.T) {
 	noCluster(t)
 	dir := writeChart(t, map[string]string{
@@ -27,11 +27,11 @@ func TestTemplatePrintsDocumentsWithoutKind(t *testing.T) {
 		at = next
 	}
 	if _, _, err := runCommand("dag", dir); err == nil || !strings.Contains(err.Error(), " has no ") {
-		t.Errorf("dag says %v", err)
+		t.Errorf("error of dag: %v", err)
 	}
 }
 
-// R27: unless --wait=ordered, the output has Helm's order.
+// TestTemplateInHelmsOrder: unless --wait=ordered, the output has Helm's order (R27).
 func TestTemplateInHelmsOrder(t *testing.T) {
 	noCluster(t)
 	dir := writeChart(t, map[string]string{
@@ -62,6 +62,6 @@ func TestTemplateInHelmsOrder(t *testing.T) {
 		t.Errorf("ordered: %v\n%s", err, out)
 	}
 	if _, _, err := runCommand("template", "t", dir, "--wait=soon"); err == nil {
-		t.Error("takes --wait=soon")
+		t.Error("--wait=soon is accepted")
 	}
 }

@@ -65,6 +65,7 @@ var valueErrors = []struct {
 	{regexp.MustCompile(`^strconv\.ParseBool: .*`), "must be true or false"},
 	{regexp.MustCompile(`^strconv\.ParseInt: .*`), "must be a whole number"},
 	{regexp.MustCompile(`^strconv\.ParseFloat: .*`), "must be a number"},
+	{regexp.MustCompile(`^.* must be formatted as key=value$`), "use key=value"},
 }
 
 // explainValue returns the error about an invalid value of a flag.

@@ -173,7 +173,7 @@ func (l *linted) helm(ctx context.Context, vals map[string]any, save func(dir st
 	lint.Namespace, lint.SkipSchemaValidation = l.namespace, l.skipSchema
 	if l.kubeVersion != "" {
 		if lint.KubeVersion, err = common.ParseKubeVersion(l.kubeVersion); err != nil {
-			return fmt.Errorf("--kube-version: %w", err)
+			return fmt.Errorf("--kube-version %s is not a valid version; use a form such as 1.33", l.kubeVersion)
 		}
 	}
 	done := make(chan *action.LintResult, 1)

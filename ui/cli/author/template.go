@@ -37,7 +37,7 @@ lockstep template shop ./shop --show-only templates/ingress.yaml`,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			flags.Kindless, flags.Flat = true, wait != string(kube.WaitOrdered)
 			if flags.Flat && flags.Order == kube.OrderInferred {
-				return fmt.Errorf("--order=inferred requires --wait=ordered, not --wait=%s", wait)
+				return fmt.Errorf("--order=inferred needs --wait=ordered, not --wait=%s", wait)
 			}
 			r, err := flags.Render(a.App, cmd, args)
 			if err != nil {

@@ -20,10 +20,7 @@ import (
 // ConnectHelm connects Helm's actions to a namespace, or to all if it is empty.
 func (a *App) ConnectHelm(namespace string) error {
 	a.Helm.SetLogger(slog.Default().Handler())
-	if err := a.Helm.Init(newOnceGetter(a.Settings.RESTClientGetter()), namespace, kube.StorageDriver()); err != nil {
-		return fmt.Errorf("prepare Helm: %w", err)
-	}
-	return nil
+	return kube.InitHelm(a.Helm, newOnceGetter(a.Settings.RESTClientGetter()), namespace)
 }
 
 // onceGetter reads the kubeconfig and runs discovery once. Helm's getter does both for each

@@ -217,7 +217,7 @@ func RenderLimits() (kube.RenderLimits, error) {
 	}
 	q, err := resource.ParseQuantity(value)
 	if err != nil || q.Sign() <= 0 {
-		return kube.RenderLimits{}, fmt.Errorf("%s=%s is not an amount of memory such as 4Gi", RenderMemoryEnv, value)
+		return kube.RenderLimits{}, fmt.Errorf("%s=%s is not an amount of memory; use a form such as 4Gi", RenderMemoryEnv, value)
 	}
 	return kube.RenderLimits{Memory: uint64(q.Value())}, nil
 }

@@ -56,7 +56,7 @@ func (c *clusterFlags) check(cmd *cobra.Command, exec executor) error {
 	case !c.enabled && !exec.printManifests:
 		for _, name := range []string{"service-account", "image", "keep-for"} {
 			if exec.writes && cmd.Flags().Changed(name) {
-				return fmt.Errorf("--%s requires --in-cluster", name)
+				return fmt.Errorf("--%s needs --in-cluster", name)
 			}
 		}
 		return nil

@@ -15,7 +15,7 @@ import (
 	"lockstep/ui/report"
 )
 
-const rbacLong = `Print a ServiceAccount with the roles and bindings that exactly this release needs, as YAML for kubectl apply. With
+const rbacLong = `Print a ServiceAccount with exactly the roles and bindings that this release needs, as YAML for kubectl apply. With
 them, lockstep can install, upgrade, roll back, test and uninstall the release. Nothing is written.
 
 Permissions for objects are limited to their names. With server-side apply that includes create; with

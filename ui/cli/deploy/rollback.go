@@ -14,9 +14,9 @@ import (
 	"lockstep/ui/cli/command"
 )
 
-const rollbackLong = `Roll back a release to an earlier revision, in that revision's order. Resources that it does not have are removed in
-the reverse of the current order. Without REVISION, or with 0, the last deployed revision before the current one is
-used, or, if there is none, the previous revision.
+const rollbackLong = `Roll back a release to an earlier revision, in that revision's order. Resources that this revision does not have are
+removed in the reverse of the current order. Without REVISION, or with 0, the last deployed revision before the current
+one is used, or the previous revision if none was deployed.
 
 If the last operation was a rollback that failed or was killed, a rollback without REVISION resumes it. A revision that
 was not deployed in order, for example by Helm, is applied all at once. "lockstep history NAME" lists the revisions.`

@@ -30,7 +30,7 @@ type uninstallFlags struct {
 func (a *app) newUninstall(exec executor) *cobra.Command {
 	var flags uninstallFlags
 	cmd := &cobra.Command{
-		Use: "uninstall NAME [NAME...]", Aliases: []string{"del", "delete", "un"}, SuggestFor: []string{"remove", "rm"},
+		Use: "uninstall NAME…", Aliases: []string{"del", "delete", "un"}, SuggestFor: []string{"remove", "rm"},
 		GroupID: "deploy", Short: "uninstall releases, in reverse order", Long: uninstallLong,
 		Example: `lockstep uninstall shop -n shop
 lockstep uninstall shop -n shop --keep-history`,

@@ -34,7 +34,7 @@ const diagnoseTimeout = 5 * time.Second
 func (a *app) newStatus() *cobra.Command {
 	var stack command.HelmfileFlags
 	cmd := &cobra.Command{
-		Use: "status NAME", GroupID: "release", Short: "show the status of a release and its groups", Long: statusLong,
+		Use: "status {NAME | -f HELMFILE}", GroupID: "release", Short: "show the status of a release and its groups", Long: statusLong,
 		Example: `lockstep status shop -n shop
 lockstep status shop -n shop -o json | jq '.groups[] | {id, status}'
 lockstep status -f helmfile.yaml`,
@@ -42,6 +42,9 @@ lockstep status -f helmfile.yaml`,
 		RunE: func(cmd *cobra.Command, args []string) error {
 			if len(args) == 0 {
 				return a.stackStatus(cmd, &stack)
+			}
+			if cmd.Flags().Changed("file") {
+				return command.UsageError("--file cannot be combined with NAME")
 			}
 			return a.status(cmd, args[0])
 		},
