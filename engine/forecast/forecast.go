@@ -13,25 +13,25 @@ import (
 type Forecast struct {
 	// Usual is the total duration, Left the remaining part. A group without a history counts as zero.
 	Usual, Left time.Duration
-	// Slow are the running groups that take much longer than usual, the slowest first.
-	Slow []Slow
+	// Slow has the running groups that take much longer than usual, those with the longest delay first.
+	Slow []Timing
 }
 
-// Slow is a group with its actual and its usual duration.
-type Slow struct {
+// Timing is a group with its actual and its usual duration.
+type Timing struct {
 	Group       *event.GroupState
 	Took, Usual time.Duration
 }
 
-// A group is slow if it takes slowBy longer than usual, or a quarter longer if that is more:
-// an early warning before a timeout (R25).
+// A group is slow if it takes longer than usual by slowBy and by a quarter. This warns early, before a
+// timeout (R25).
 const (
 	slowBy    = 5 * time.Second
 	slowShare = 4
 )
 
-// Estimate returns the forecast of a run at a time. ok is false without a history of the
-// remaining groups, or if the run is paused, held, aborted, rolling back or over.
+// Estimate returns the forecast of a run at a time. ok is false if no remaining group has a usual
+// duration, or if the run is paused, held, aborting, rolling back or over.
 func Estimate(s *event.State, now time.Time) (f Forecast, ok bool) {
 	for _, p := range phases(s) {
 		ok = ok || slices.ContainsFunc(p.Groups, func(g *event.GroupState) bool {
@@ -43,9 +43,9 @@ func Estimate(s *event.State, now time.Time) (f Forecast, ok bool) {
 		return Forecast{}, false
 	}
 	f.Slow, _ = SlowGroups(s, now)
-	usual := usualLengths(s)
-	f.Usual = Length(s, usual)
-	f.Left = Length(s, func(g *event.GroupState) time.Duration {
+	usual := usualDuration(s)
+	f.Usual = TotalDuration(s, usual)
+	f.Left = TotalDuration(s, func(g *event.GroupState) time.Duration {
 		switch {
 		case g.Status.Over():
 			return 0
@@ -57,7 +57,7 @@ func Estimate(s *event.State, now time.Time) (f Forecast, ok bool) {
 	return f, true
 }
 
-// phases returns the phases of the forecast, nil unless the run is running.
+// phases returns the phases of the forecast, or nil if the run is not running.
 func phases(s *event.State) []*event.PhaseState {
 	if s.Status != event.Running || s.Run != event.Running {
 		return nil
@@ -65,9 +65,9 @@ func phases(s *event.State) []*event.PhaseState {
 	return forward(s)
 }
 
-// SlowGroups returns the slow groups at a time, as in a Forecast. No other group becomes slow before
-// next, unless new phases are announced; zero means unknown.
-func SlowGroups(s *event.State, now time.Time) (slow []Slow, next time.Time) {
+// SlowGroups returns Forecast.Slow at a time. No other group becomes slow before next, unless new
+// phases are announced. next is zero if the run is not running.
+func SlowGroups(s *event.State, now time.Time) (slow []Timing, next time.Time) {
 	running := phases(s)
 	if running == nil {
 		return nil, time.Time{}
@@ -81,22 +81,22 @@ func SlowGroups(s *event.State, now time.Time) (slow []Slow, next time.Time) {
 			}
 			limit := usual + max(slowBy, usual/slowShare)
 			if took := now.Sub(g.Started); took > limit {
-				slow = append(slow, Slow{g, took, usual})
+				slow = append(slow, Timing{g, took, usual})
 			} else if due := g.Started.Add(limit); due.Before(next) {
 				next = due
 			}
 		}
 	}
-	slices.SortStableFunc(slow, func(a, b Slow) int { return cmp.Compare(b.Took-b.Usual, a.Took-a.Usual) })
+	slices.SortStableFunc(slow, func(a, b Timing) int { return cmp.Compare(b.Took-b.Usual, a.Took-a.Usual) })
 	return slow, next
 }
 
-// Known reports whether there is any history to forecast from.
+// Known reports whether any group has a usual duration.
 func Known(s *event.State) bool {
 	return slices.ContainsFunc(s.Phases, func(p *event.PhaseState) bool { return len(p.Usual) > 0 })
 }
 
-func usualLengths(s *event.State) Lengths {
+func usualDuration(s *event.State) DurationFunc {
 	phases := map[string]*event.PhaseState{}
 	for _, p := range s.Phases {
 		phases[p.Name] = p
@@ -112,21 +112,20 @@ func (f Forecast) String() string {
 	return fmt.Sprintf("usually %s, already longer", wholeSeconds(f.Usual))
 }
 
-// String compares the durations: "slower than usual: 25s, usually 8s".
-func (s Slow) String() string {
-	return fmt.Sprintf("slower than usual: %s, usually %s", wholeSeconds(s.Took), wholeSeconds(s.Usual))
+// String describes a slow group: "slower than usual: 25s, usually 8s".
+func (t Timing) String() string {
+	return fmt.Sprintf("slower than usual: %s, usually %s", wholeSeconds(t.Took), wholeSeconds(t.Usual))
 }
 
-// Differs reports whether a group took much longer or shorter than usual: by half a second
-// and by a tenth.
-func (s Slow) Differs() bool { return Differ(s.Took, s.Usual) }
+// Differs reports whether the actual and the usual duration differ by more than noise.
+func (t Timing) Differs() bool { return Differ(t.Took, t.Usual) }
 
-// Differ reports whether two durations of a group differ by more than noise.
+// Differ reports whether two durations of a group differ by more than noise: half a second and a tenth.
 func Differ(a, b time.Duration) bool {
 	return (a - b).Abs() >= max(minDelta, min(a, b)/minShare)
 }
 
-// The smallest difference that is not noise.
+// See Differ.
 const (
 	minDelta = time.Second / 2
 	minShare = 10

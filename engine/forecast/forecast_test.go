@@ -10,13 +10,13 @@ import (
 	"lockstep/engine/event"
 )
 
-// usual are how long the diamond's groups usually take.
+// usual has the usual durations of the diamond's groups.
 var usual = map[string]map[string]time.Duration{
 	"pre-install": {"hook": seconds(1)},
 	"apply":       {"a": seconds(10), "b": seconds(7), "c": seconds(5), "d": seconds(2)},
 }
 
-// known is the beginning of a record of the diamond with its history.
+// known returns the first events of a run of the diamond with usual durations.
 func known() []event.Event {
 	phases := diamond()
 	for n, p := range phases {
@@ -35,17 +35,17 @@ func TestForecast(t *testing.T) {
 	for name, c := range map[string]struct {
 		events []event.Event
 		now    float64
-		want   string // the sentence, "" for no forecast
+		want   string // "" for no forecast
 		slow   string
 	}{
 		"before the first group":        {nil, 0, "usually 16s, 16s left", ""},
-		"within a group":                {hook[:2], 0.4, "usually 16s, 16s left", ""},
-		"both gates, one ready early":   {both, 5, "usually 16s, 11s left", ""},
-		"a little over":                 {both, 15, "usually 16s, 5s left", ""},
-		"slower than usual":             {both, 16.5, "usually 16s, 5s left", "slower than usual: 16s, usually 10s"},
+		"during a group":                {hook[:2], 0.4, "usually 16s, 16s left", ""},
+		"one of two groups ready early": {both, 5, "usually 16s, 11s left", ""},
+		"a little slower than usual":    {both, 15, "usually 16s, 5s left", ""},
+		"much slower than usual":        {both, 16.5, "usually 16s, 5s left", "slower than usual: 16s, usually 10s"},
 		"all but the last":              {append(done, ran("apply", "c", 11, 11.5, 16)[:2]...), 18, "usually 16s, 2s left", "slower than usual: 7s, usually 5s"},
 		"paused":                        {append(both, event.Event{Kind: event.KindRun, Status: event.Paused}), 5, "", ""},
-		"nothing left that has history": {append(append(done, ran("apply", "c", 11, 11.5, 16)...), ran("apply", "d", 11, 11.5, 13)...), 16, "", ""},
+		"no group left":                 {append(append(done, ran("apply", "c", 11, 11.5, 16)...), ran("apply", "d", 11, 11.5, 13)...), 16, "", ""},
 	} {
 		f, ok := Estimate(stateOf(append(known(), c.events...)), at(c.now))
 		got, slow := "", ""
@@ -55,7 +55,7 @@ func TestForecast(t *testing.T) {
 		if len(f.Slow) > 0 {
 			slow = f.Slow[0].String()
 		}
-		if name == "all but the last" { // 2 s over is chance; d has not begun
+		if name == "all but the last" { // 2s over is noise
 			c.slow = ""
 		}
 		if got != c.want || slow != c.slow {
@@ -63,12 +63,11 @@ func TestForecast(t *testing.T) {
 		}
 	}
 	if _, ok := Estimate(stateOf(record()[:4]), at(1)); ok || Known(stateOf(record())) {
-		t.Error("a forecast out of nothing")
+		t.Error("a forecast without usual durations")
 	}
 }
 
-// TestHistorySurvivesANewPlan expects that a phase that is announced again after
-// another rendering keeps the history of its groups.
+// TestHistorySurvivesANewPlan: a phase that is announced again keeps the usual durations of its groups.
 func TestHistorySurvivesANewPlan(t *testing.T) {
 	s := stateOf(append(known(), event.Event{Kind: event.KindPlan, Phases: diamond()[1:]}))
 	if f, ok := Estimate(s, at(0)); !ok || f.Usual != seconds(16) {
@@ -76,7 +75,7 @@ func TestHistorySurvivesANewPlan(t *testing.T) {
 	}
 }
 
-// TestSlowestFirst expects slow groups in the order of their delay.
+// TestSlowestFirst: slow groups are ordered by their delay.
 func TestSlowestFirst(t *testing.T) {
 	s := stateOf(append(known(), append(ran("apply", "a", 0, 1, 2)[:3], ran("apply", "b", 0, 1, 2)[:3]...)...))
 	f, _ := Estimate(s, at(30))
@@ -88,8 +87,7 @@ func TestSlowestFirst(t *testing.T) {
 	}
 }
 
-// TestBarsOmitPauses draws the steps of a path end to end: the time between them, such
-// as a pause of an hour, takes no space.
+// TestBarsOmitPauses: the time between the steps of a path, such as a pause of an hour, takes no space.
 func TestBarsOmitPauses(t *testing.T) {
 	path := []Step{
 		{Start: 0, Took: 4 * time.Second, Waited: 2 * time.Second},
@@ -102,8 +100,8 @@ func TestBarsOmitPauses(t *testing.T) {
 	}
 }
 
-// TestSlowGroupsNextTime expects that a caller that asks only at the returned time
-// learns of each slow group at the same event as one that always asks.
+// TestSlowGroupsNextTime: a caller that calls again only after next finds each slow group at the same
+// event as one that calls after every event.
 func TestSlowGroupsNextTime(t *testing.T) {
 	for seed := range uint64(200) {
 		rnd := rand.New(rand.NewPCG(seed, 2))
@@ -129,7 +127,7 @@ func TestSlowGroupsNextTime(t *testing.T) {
 		for _, e := range events {
 			s.Apply(e)
 			if e.Time.After(next) {
-				var late []Slow
+				var late []Timing
 				late, next = SlowGroups(&s, e.Time)
 				for _, l := range late {
 					heard[l.Group.ID] = true
@@ -138,7 +136,7 @@ func TestSlowGroupsNextTime(t *testing.T) {
 			late, _ := SlowGroups(&s, e.Time)
 			for _, l := range late {
 				if !heard[l.Group.ID] {
-					t.Fatalf("seed %d: nobody has heard that %s is late at %s", seed, l.Group.ID, e.Time.Sub(start))
+					t.Fatalf("seed %d: %s is slow at %s, but next was later", seed, l.Group.ID, e.Time.Sub(start))
 				}
 			}
 		}

@@ -7,16 +7,17 @@ import (
 	"lockstep/engine/event"
 )
 
-// Step is a group on the critical path: its start, from the start of the operation, its
-// duration, and the part of that spent waiting for the cluster (see Waits).
+// Step is a group on the critical path.
 type Step struct {
-	Group               *event.GroupState
-	Start, Took, Waited time.Duration
+	Group  *event.GroupState
+	Start  time.Duration // from the start of the operation
+	Took   time.Duration
+	Waited time.Duration // the part of Took spent waiting for the cluster, see Waits
 }
 
-// Path returns the critical path in run order. Its last step is the group that ended last.
-// Each step is preceded by the gate that ended last, or, without gates, by the last group of
-// another phase. A rollback does not count.
+// Path returns the critical path in run order. Its last step is the group that ended last. Each step
+// is preceded by the dependency that ended last, or, if there is none, by the group of another phase
+// that ended last before it. A rollback does not count.
 func Path(s *event.State) []Step {
 	waits := Waits(s)
 	var path []Step
@@ -34,7 +35,7 @@ func Path(s *event.State) []Step {
 	return path
 }
 
-// before returns the group that g had to wait for longest, or nil.
+// before returns the last group that g waited for, or nil.
 func before(s *event.State, g *event.GroupState) *event.GroupState {
 	var last *event.GroupState
 	for _, id := range g.After {
@@ -64,12 +65,12 @@ func latest(last *event.GroupState, groups []*event.GroupState, limit time.Time)
 	return last
 }
 
-// Bar is a step as a bar, in cells: the blanks before it, the time for requests, and the time
-// waiting for the cluster.
+// Bar is a step as a bar of cells: blanks, then the time for requests, then the time waiting for the
+// cluster.
 type Bar struct{ From, Sent, Waited int }
 
-// Bars scales a path to room cells, at least one for each step. It omits the time between
-// steps, which is negligible or a pause.
+// Bars scales a path to room cells, at least one for each step. It omits the time between steps, which
+// is negligible or a pause.
 func Bars(path []Step, room int) []Bar {
 	total := time.Millisecond
 	for _, p := range path {
@@ -88,17 +89,17 @@ func Bars(path []Step, room int) []Bar {
 	return bars
 }
 
-// Slowest returns the slowest groups of an operation, slowest first. It ignores groups
-// without a usual duration and those of a rollback.
-func Slowest(s *event.State, limit int) []Slow {
-	var all []Slow
+// Slowest returns the groups that took longest, the slowest first. It ignores groups without a usual
+// duration and those of a rollback.
+func Slowest(s *event.State, limit int) []Timing {
+	var all []Timing
 	for _, p := range forward(s) {
 		for _, g := range p.Groups {
 			if usual, known := p.Usual[g.ID]; known && !g.Ended.IsZero() {
-				all = append(all, Slow{g, Took(g), usual})
+				all = append(all, Timing{g, Took(g), usual})
 			}
 		}
 	}
-	slices.SortStableFunc(all, func(a, b Slow) int { return int(b.Took - a.Took) })
+	slices.SortStableFunc(all, func(a, b Timing) int { return int(b.Took - a.Took) })
 	return all[:min(len(all), limit)]
 }

@@ -10,8 +10,7 @@ import (
 	"lockstep/engine/plan"
 )
 
-// inferred returns the annotations to add, one entry for the objects of a chart with the same ones. Lists are JSON in
-// a string.
+// inferred returns the annotations to add. Lists are JSON in a string.
 func (o *Order) inferred() (all []plan.Inferred) {
 	layers := map[string]bool{}
 	for _, c := range o.Charts {
@@ -27,14 +26,14 @@ func (o *Order) inferred() (all []plan.Inferred) {
 			add, needs = map[string]string{plan.AnnotationLayer: g.Name}, plan.AnnotationLayerDependsOn
 		}
 		if len(g.After) > 0 {
-			add[needs] = list(g.After)
+			add[needs] = jsonList(g.After)
 		}
 		if layers[g.Chart] && len(g.Subcharts) > 0 {
-			add[plan.AnnotationLayerChart] = list(g.Subcharts)
+			add[plan.AnnotationLayerChart] = jsonList(g.Subcharts)
 		}
 		others, jobs := plan.Inferred{Chart: g.Chart, Annotations: add}, plan.Inferred{Chart: g.Chart, Annotations: maps.Clone(add)}
-		jobs.Annotations[plan.AnnotationReadinessSuccess] = list([]string{jobComplete})
-		jobs.Annotations[plan.AnnotationReadinessFailure] = list([]string{jobFailed})
+		jobs.Annotations[plan.AnnotationReadinessSuccess] = jsonList([]string{jobComplete})
+		jobs.Annotations[plan.AnnotationReadinessFailure] = jsonList([]string{jobFailed})
 		for _, object := range g.Objects {
 			entry := &others
 			if o.jobs[object] && !layers[g.Chart] {
@@ -47,13 +46,13 @@ func (o *Order) inferred() (all []plan.Inferred) {
 	return all
 }
 
-// The readiness conditions of a Job that others wait for (R23).
+// The readiness expressions of a Job that others wait for (R23).
 const (
 	jobComplete = `{.conditions[?(@.type=="Complete")].status} == True`
 	jobFailed   = `{.conditions[?(@.type=="Failed")].status} == True`
 )
 
-func list(names []string) string {
+func jsonList(names []string) string {
 	text, _ := json.Marshal(names) // strings never fail
 	return string(text)
 }
@@ -88,7 +87,7 @@ func (o *Order) tree(tree *plan.Chart) *plan.Chart {
 	return &c
 }
 
-// union returns the names of both lists, in order.
+// union returns the names of both lists without duplicates, in order.
 func union(a, b []string) []string {
 	all := slices.Clone(a)
 	for _, name := range b {
@@ -115,7 +114,8 @@ func (o *Order) Check() error {
 	return nil
 }
 
-// Warnings returns a warning for each cycle with dropped edges, and for each object that cannot wait.
+// Warnings returns the warnings about dropped edges. Edges that were dropped for the same reason, and
+// are on the same cycle or from the same object, share one.
 func (o *Order) Warnings() []plan.Warning {
 	warningByCycle := map[string]int{}
 	var warnings []plan.Warning

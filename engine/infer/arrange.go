@@ -11,12 +11,12 @@ import (
 // unit is a group under construction.
 type unit struct {
 	unitKey
-	members  []*node // in apply order
-	name     string
-	declared bool
-	gates    map[*unit]bool // of the same chart
-	after    []string       // declared by the author
-	waits    map[string]bool
+	members       []*node // in topological order
+	name          string
+	declared      bool            // the author declared the group
+	declaredAfter []string        // the names of its declared dependencies
+	dependencies  map[*unit]bool  // of the same chart
+	subcharts     map[string]bool // the subcharts to wait for, by name
 }
 
 type unitKey struct {
@@ -25,11 +25,11 @@ type unitKey struct {
 	key     string // distinguishes units of one purpose and chart
 }
 
-// purpose is why a unit exists.
+// purpose is the reason why a unit exists.
 type purpose int
 
 const (
-	base      purpose = iota // referenced objects that are ready as soon as they are applied
+	base      purpose = iota // plain objects that several workloads need, or none
 	kinds                    // CustomResourceDefinitions
 	workload                 // a workload with the objects that only it needs
 	followers                // objects that wait for the same units
@@ -43,22 +43,24 @@ type arranger struct {
 	r       *reader
 	edges   []Edge
 	out     [][]*Edge // edges by waiting object
-	place   []int     // of each object in sorted
+	place   []int     // index of each object in sorted
 	sorted  []*node   // the objects in topological order
 
-	plain  []bool
+	// By index in reader.nodes.
+	plain  []bool  // ready on apply, and waits only for plain objects
 	owner  []*node // of plain objects: the only object that needs it
-	shared []bool
+	shared []bool  // plain objects that several objects need
 	user   []*node // of claims: the first workload that uses it
 	unit   []*unit
-	units  map[string][]*unit // by chart
-	known  map[unitKey]*unit
-	paths  []string // of charts, sorted
+
+	units    map[string][]*unit // by chart
+	unitKeys map[unitKey]*unit
+	paths    []string // of charts, sorted
 
 	byChart, across map[string][]*Edge // within a chart, and between charts by their common parent
-	weighted        map[string]bool    // charts that order their resources by weights (R19)
+	weighted        map[string]bool    // charts that order their objects by weights (R19)
 	dropped         []Dropped
-	yaml            map[string]*Chart
+	yaml            map[string]*Chart // additions to Chart.yaml, by chart
 }
 
 func newArranger(release string, tree *plan.Chart, r *reader, edges []Edge) *arranger {
@@ -66,10 +68,10 @@ func newArranger(release string, tree *plan.Chart, r *reader, edges []Edge) *arr
 	a := &arranger{
 		release: release, charts: map[string]*plan.Chart{}, r: r, edges: edges,
 		out: make([][]*Edge, n), place: make([]int, n), plain: make([]bool, n), owner: make([]*node, n), shared: make([]bool, n), user: make([]*node, n),
-		unit: make([]*unit, n), units: map[string][]*unit{}, known: map[unitKey]*unit{}, yaml: map[string]*Chart{},
+		unit: make([]*unit, n), units: map[string][]*unit{}, unitKeys: map[unitKey]*unit{}, yaml: map[string]*Chart{},
 		byChart: map[string][]*Edge{}, across: map[string][]*Edge{}, weighted: map[string]bool{},
 	}
-	a.tree(tree)
+	a.addTree(tree)
 	arcs := make([]arc, len(edges))
 	for i := range edges {
 		e := &edges[i]
@@ -95,17 +97,17 @@ func newArranger(release string, tree *plan.Chart, r *reader, edges []Edge) *arr
 		paths[path] = true
 	}
 	a.paths = slices.Sorted(maps.Keys(paths))
-	a.sortEdges()
+	a.splitEdges()
 	return a
 }
 
-func (a *arranger) tree(c *plan.Chart) {
+func (a *arranger) addTree(c *plan.Chart) {
 	if c == nil {
 		return
 	}
 	a.charts[c.Path] = c
 	for _, s := range c.Subcharts {
-		a.tree(s.Chart)
+		a.addTree(s.Chart)
 	}
 }
 
@@ -117,7 +119,7 @@ func (a *arranger) arrange() {
 	a.findOwners()
 	a.makeUnits()
 	for _, path := range a.paths {
-		a.findGates(path)
+		a.findDependencies(path)
 		a.linkSubcharts(path)
 		a.finishUnits(path)
 		a.nameUnits(path)
@@ -137,13 +139,14 @@ var readyOnApply = map[plan.GroupKind]bool{
 	{Group: rbac, Kind: "RoleBinding"}: true, {Group: rbac, Kind: "ClusterRoleBinding"}: true,
 }
 
-// claim exists as soon as it is applied, but may be ready only once a pod uses it.
+// A claim exists once it is applied, but may become ready only once a pod uses it.
 var claim = plan.GroupKind{Kind: "PersistentVolumeClaim"}
 
-// late are the kinds that Helm applies after the pods that need them.
-var late = map[plan.GroupKind]bool{{Group: "node.k8s.io", Kind: "RuntimeClass"}: true, {Group: "storage.k8s.io", Kind: "CSIDriver"}: true}
+// lateKinds are the kinds that Helm applies after the pods that need them.
+var lateKinds = map[plan.GroupKind]bool{{Group: "node.k8s.io", Kind: "RuntimeClass"}: true, {Group: "storage.k8s.io", Kind: "CSIDriver"}: true}
 
-// findPlain finds the plain objects: they are ready on apply and wait only for plain objects.
+// findPlain finds the plain objects: claims and objects that are ready on apply, if they wait only
+// for plain objects.
 func (a *arranger) findPlain() {
 	for _, n := range a.sorted {
 		a.plain[n.at] = readyOnApply[n.kind] || n.kind == claim
@@ -159,7 +162,7 @@ func (a *arranger) findOwners() {
 	for _, workloads := range []bool{true, false} {
 		owned := slices.Clone(a.owner)
 		for _, n := range a.sorted {
-			if !a.plain[n.at] && n.works == workloads {
+			if !a.plain[n.at] && n.isWorkload == workloads {
 				a.markOwner(n, n, owned)
 			}
 		}
@@ -187,7 +190,9 @@ func (a *arranger) markOwner(owner, n *node, owned []*node) {
 	}
 }
 
-// Rule R67: a declared order stands, the inferred one is added to it.
+// declaredGroup returns the group that an object declares, and the groups to wait for.
+//
+// Rule R67: a declared order is kept; only objects without a group get an inferred one
 func declaredGroup(n *node) (name string, after []string, layer bool) {
 	name, _ = plan.Annotation(n.Annotations, plan.AnnotationGroup)
 	needs, _ := plan.Annotation(n.Annotations, plan.AnnotationGroupDependsOn)
@@ -201,13 +206,14 @@ func declaredGroup(n *node) (name string, after []string, layer bool) {
 	return strings.TrimSpace(name), after, layer
 }
 
+// unitFor returns the unit with a key, creating it if needed.
 func (a *arranger) unitFor(chart string, p purpose, key string) *unit {
 	k := unitKey{chart, p, key}
-	if u := a.known[k]; u != nil {
+	if u := a.unitKeys[k]; u != nil {
 		return u
 	}
-	u := &unit{unitKey: k, gates: map[*unit]bool{}, waits: map[string]bool{}}
-	a.known[k] = u
+	u := &unit{unitKey: k, dependencies: map[*unit]bool{}, subcharts: map[string]bool{}}
+	a.unitKeys[k] = u
 	a.units[chart] = append(a.units[chart], u)
 	return u
 }

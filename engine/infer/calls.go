@@ -19,49 +19,49 @@ type entryMention struct {
 	file      bool // the entry has several lines
 }
 
-// setting is a value of an argument or a variable of a container.
+// setting is an argument or a variable of a container, with the last part of its value if that is a path.
 type setting struct{ key, value string }
 
-// calls finds the Services that pods call: their names in arguments, environment, and the
-// ConfigMaps and Secrets that the pods use.
+// callEdges finds the Services that pods call: their names are in arguments, in environment
+// variables, and in the ConfigMaps and Secrets that the pods use.
 //
-// Rule R62: an object waits until the workloads that it calls are ready.
-func (r *reader) calls() {
+// Rule R62: an object waits until the workloads that it calls are ready
+func (r *reader) callEdges() {
 	for _, n := range r.nodes {
-		if !ownGroup(n.name().Group) {
+		if !builtinGroup(n.name().Group) {
 			r.readCustomResource(n, n.root.At("spec"), caller(n.kind))
 		}
-		if !n.works || n.idle() {
+		if !n.isWorkload || n.idle() {
 			continue
 		}
 		for _, c := range n.containers() {
 			r.readContainer(n, c, r.variables(n, c))
 		}
 		for _, ref := range n.refs {
-			if to := r.text(ref.To); to != nil && (ref.Use == refs.Environment || ref.Use == refs.Volume) {
+			if to := r.configSource(ref.To); to != nil && (ref.Use == refs.Environment || ref.Use == refs.Volume) {
 				r.readEntries(n, to, ref)
 			}
 		}
 	}
 }
 
-// containers returns the containers of a workload, in the order of their start.
+// containers returns the containers of a workload, init containers first.
 func (n *node) containers() []refs.Field {
 	return slices.Concat(n.spec().At("initContainers").Each(), n.spec().At("containers").Each())
 }
 
 func (n *node) spec() refs.Field { return refs.Field{Value: n.pods.Spec, Path: n.pods.Path} }
 
-// text returns the ConfigMap or Secret with a name, which may be a hook, or nil.
-func (r *reader) text(name plan.Object) *node {
-	if n := r.by[name]; n != nil {
+// configSource returns the ConfigMap or Secret with a name, or nil. It may be a hook.
+func (r *reader) configSource(name plan.Object) *node {
+	if n := r.byObject[name]; n != nil {
 		return n
 	}
 	return r.hooks[name]
 }
 
-// readCustomResource reads the texts of a custom resource if its controller calls the Services
-// that they name, or if they belong to containers.
+// readCustomResource reads the strings of a custom resource. Only those below "containers" are calls,
+// or all of them if the controller calls the Services that they name.
 func (r *reader) readCustomResource(n *node, f refs.Field, calls bool) {
 	switch v := f.Value.(type) {
 	case string:
@@ -71,7 +71,7 @@ func (r *reader) readCustomResource(n *node, f refs.Field, calls bool) {
 			r.addCalls(n, Serving, r.mentions(v, n.name().Namespace, key, false), Reason{Path: f.Path, doubt: 1}, f.Path)
 		}
 	case map[string]any:
-		for _, key := range sorted(v) {
+		for _, key := range sortedKeys(v) {
 			if !slices.Contains(labelKeys, key) {
 				r.readCustomResource(n, f.At(key), calls || key == "containers")
 			}
@@ -83,6 +83,7 @@ func (r *reader) readCustomResource(n *node, f refs.Field, calls bool) {
 	}
 }
 
+// readContainer reads the arguments and variables of a container.
 func (r *reader) readContainer(n *node, c refs.Field, vars map[string]variable) {
 	for _, list := range []string{"command", "args"} {
 		flag := ""
@@ -109,7 +110,8 @@ func (r *reader) readContainer(n *node, c refs.Field, vars map[string]variable) 
 	}
 }
 
-// variable is an environment variable: its value, the objects it comes from, and the field.
+// variable is an environment variable: its value, the field and object that contain it, and the
+// other objects that it is from.
 type variable struct {
 	text, path string
 	in         plan.Object
@@ -121,7 +123,7 @@ func (r *reader) variables(n *node, c refs.Field) map[string]variable {
 	vars := map[string]variable{}
 	for _, e := range c.At("envFrom").Each() {
 		for field, kind := range sources {
-			to := r.text(plan.Object{Kind: kind, Namespace: n.name().Namespace, Name: e.At(field+"Ref", "name").Text()})
+			to := r.configSource(plan.Object{Kind: kind, Namespace: n.name().Namespace, Name: e.At(field+"Ref", "name").Text()})
 			for _, key := range entries(to) {
 				text, path := entry(to, key)
 				vars[e.At("prefix").Text()+key] = variable{text, path, to.name(), []plan.Object{to.name()}}
@@ -133,7 +135,7 @@ func (r *reader) variables(n *node, c refs.Field) map[string]variable {
 		v.text, v.by = expand(e.At("value").Text(), vars)
 		for field, kind := range sources {
 			from := e.At("valueFrom", field+"KeyRef")
-			if to := r.text(plan.Object{Kind: kind, Namespace: n.name().Namespace, Name: from.At("name").Text()}); to != nil {
+			if to := r.configSource(plan.Object{Kind: kind, Namespace: n.name().Namespace, Name: from.At("name").Text()}); to != nil {
 				v.text, v.path = entry(to, from.At("key").Text())
 				v.in, v.by = to.name(), []plan.Object{to.name()}
 			}
@@ -143,19 +145,19 @@ func (r *reader) variables(n *node, c refs.Field) map[string]variable {
 	return vars
 }
 
-// sources are the kinds by the prefix of the fields configMapRef, secretKeyRef and so on.
+// sources has the kinds by the prefix of fields such as configMapRef and secretKeyRef.
 var sources = map[string]string{"configMap": "ConfigMap", "secret": "Secret"}
 
-// reference is a variable in an argument or a value: $(HOST), ${HOST:-db}, $HOST.
-var reference = regexp.MustCompile(`\$\(([A-Za-z_]\w*)\)|\$\{([A-Za-z_]\w*)(?::?-([^}]*))?\}|\$([A-Za-z_]\w*)`)
+// variableReference matches a variable in an argument or a value: $(HOST), ${HOST:-db}, $HOST.
+var variableReference = regexp.MustCompile(`\$\(([A-Za-z_]\w*)\)|\$\{([A-Za-z_]\w*)(?::?-([^}]*))?\}|\$([A-Za-z_]\w*)`)
 
-// expand replaces the variables in a text by their values; by are the objects the values come from.
+// expand replaces the variables in a text by their values. by lists the objects that the values are from.
 func expand(text string, vars map[string]variable) (expanded string, by []plan.Object) {
 	if !strings.Contains(text, "$") {
 		return text, nil
 	}
-	return reference.ReplaceAllStringFunc(text, func(word string) string {
-		m := reference.FindStringSubmatch(word)
+	return variableReference.ReplaceAllStringFunc(text, func(word string) string {
+		m := variableReference.FindStringSubmatch(word)
 		switch v, known := vars[m[1]+m[2]+m[4]]; {
 		case known && v.text != "" && !strings.Contains(v.text, "\n"):
 			by = append(by, v.by...)
@@ -167,7 +169,8 @@ func expand(text string, vars map[string]variable) (expanded string, by []plan.O
 	}), by
 }
 
-// addSetting stores a setting. If it names a ConfigMap or Secret that is not mounted, it reads that too.
+// addSetting records a setting. If it names a ConfigMap or Secret, as in --configmap=NAME, the
+// workload also reads that.
 func (r *reader) addSetting(n *node, at refs.Field, key, value string) {
 	name := value[strings.LastIndexByte(value, '/')+1:]
 	if name == "" || key == "" || strings.ContainsAny(name, " \n=:") {
@@ -176,7 +179,7 @@ func (r *reader) addSetting(n *node, at refs.Field, key, value string) {
 	n.settings = append(n.settings, setting{key, name})
 	words := strings.Join(splitWords(key), "")
 	for word, kind := range map[string]string{"configmap": "ConfigMap", "secret": "Secret"} {
-		to := r.text(plan.Object{Kind: kind, Namespace: n.name().Namespace, Name: name})
+		to := r.configSource(plan.Object{Kind: kind, Namespace: n.name().Namespace, Name: name})
 		if to == nil || !strings.Contains(words, word) {
 			continue
 		}
@@ -185,7 +188,7 @@ func (r *reader) addSetting(n *node, at refs.Field, key, value string) {
 	}
 }
 
-// argument describes an argument by its flag, never by its value.
+// argument describes an argument by its flag. It does not show the value, which may be secret.
 func argument(text, flag, list string) string {
 	if strings.ContainsAny(text, " \n") {
 		return list
@@ -200,7 +203,7 @@ func argument(text, flag, list string) string {
 	return list
 }
 
-// addCalls adds the edges of mentions.
+// addCalls adds edges for mentions. who is the place of the mentions, for the reasons.
 func (r *reader) addCalls(n *node, strength Strength, mentions []mention, why Reason, who string) {
 	for _, m := range mentions {
 		w := why
@@ -214,28 +217,28 @@ func (r *reader) addCall(n *node, strength Strength, m mention, why Reason, who 
 	why.Value = m.word
 	n.uses = append(n.uses, use{m.service.name(), who, ""})
 	servers := r.behind(m.service)
-	if m.pods != nil {
-		servers = []*node{m.pods}
+	if m.workload != nil {
+		servers = []*node{m.workload}
 	}
 	r.waitForServers(n, m.service, servers, strength, why)
 }
 
-// readEntries reads the entries of a ConfigMap or Secret that a pod uses. If the pod gets all
-// entries as variables, and they are a Secret or the called workload reads them too, they
-// configure a whole application, and this pod may not need all of them.
+// readEntries reads the entries of a ConfigMap or Secret that a pod uses. An entry is only soft
+// evidence if all entries become variables, and they are a Secret or the called workload reads them
+// too: then they may configure a whole application, and the pod may not need all of them.
 func (r *reader) readEntries(n, to *node, ref refs.Ref) {
-	many := ref.Use == refs.Environment && len(ref.Keys) == 0 && len(entries(to)) > 1
+	allEntries := ref.Use == refs.Environment && len(ref.Keys) == 0 && len(entries(to)) > 1
 	for _, s := range r.entryMentions(to) {
 		if len(ref.Keys) > 0 && !slices.Contains(ref.Keys, s.key) {
 			continue
 		}
 		strength := Serving
 		if shared := slices.ContainsFunc(r.behind(s.service), func(server *node) bool { return r.reads(server, to) }); shared && s.file {
-			continue // shared by all readers, so it is no evidence of a call
-		} else if many && (shared || to.name().Kind == "Secret") {
+			continue // both read the file, so it does not show which one calls the other
+		} else if allEntries && (shared || to.name().Kind == "Secret") {
 			strength = Soft
 		}
-		r.addCalls(n, strength, []mention{s.mention}, Reason{In: to.name(), Path: s.path, By: []plan.Object{to.name()}, doubt: 1, many: many}, fmt.Sprintf("%s %s", to.name(), s.path))
+		r.addCalls(n, strength, []mention{s.mention}, Reason{In: to.name(), Path: s.path, By: []plan.Object{to.name()}, doubt: 1, allEntries: allEntries}, fmt.Sprintf("%s %s", to.name(), s.path))
 	}
 }
 
@@ -243,8 +246,9 @@ func (r *reader) reads(n, to *node) bool {
 	return slices.ContainsFunc(n.refs, func(ref refs.Ref) bool { return ref.To == to.name() })
 }
 
+// entryMentions returns the Services that the entries of a ConfigMap or Secret name.
 func (r *reader) entryMentions(n *node) []entryMention {
-	if known, ok := r.texts[n]; ok {
+	if known, ok := r.mentionCache[n]; ok {
 		return known
 	}
 	var found []entryMention
@@ -254,11 +258,11 @@ func (r *reader) entryMentions(n *node) []entryMention {
 			found = append(found, entryMention{m, key, path, strings.Contains(strings.TrimSpace(text), "\n")})
 		}
 	}
-	r.texts[n] = found
+	r.mentionCache[n] = found
 	return found
 }
 
-// entries returns the keys of a ConfigMap or Secret, without duplicates.
+// entries returns the keys of a ConfigMap or Secret, or nil if n is nil.
 func entries(n *node) []string {
 	all := map[string]any{}
 	for _, field := range []string{"data", "stringData"} {
@@ -267,7 +271,7 @@ func entries(n *node) []string {
 			maps.Copy(all, found)
 		}
 	}
-	return sorted(all)
+	return sortedKeys(all)
 }
 
 // entry returns the text of an entry of a ConfigMap or Secret, and its path.
@@ -286,10 +290,10 @@ func entry(n *node, key string) (text, path string) {
 	return text, d.Path
 }
 
-func sorted[V any](m map[string]V) []string { return slices.Sorted(maps.Keys(m)) }
+func sortedKeys[V any](m map[string]V) []string { return slices.Sorted(maps.Keys(m)) }
 
-// numeral formats a number as in the manifest.
-func numeral(v any) string {
+// formatNumber formats a number as in the manifest.
+func formatNumber(v any) string {
 	if v == nil {
 		return ""
 	}

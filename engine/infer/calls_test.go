@@ -9,8 +9,8 @@ import (
 	"lockstep/engine/plan"
 )
 
-// inferred are the edges of manifests, without those from Services to the pods
-// that they select.
+// inferred returns the edges of manifests, without those of workloads to the Services that select
+// their pods.
 func inferred(t *testing.T, manifests string) []string {
 	t.Helper()
 	var edges []Edge
@@ -19,7 +19,7 @@ func inferred(t *testing.T, manifests string) []string {
 			edges = append(edges, e)
 		}
 	}
-	return says(edges)
+	return short(edges)
 }
 
 type table map[string]struct {
@@ -40,9 +40,9 @@ func (tests table) run(t *testing.T) {
 	}
 }
 
-// TestCallsInText distinguishes the names of called Services from texts that only look
-// like them (R62). Each text is in a field of a pod in the namespace ns. The Services
-// are db (5432), shop-db and shop-db-replica in ns, and far in other.
+// TestCallsInText distinguishes calls of Services from words that only look like them (R62). The
+// Services are db, shop-db and shop-db-replica (port 5432) in namespace ns, where the texts are, and
+// far in namespace other.
 func TestCallsInText(t *testing.T) {
 	all := objects(t, object("v1", "Service", "db", "spec: {ports: [{port: 5432}]}")+object("v1", "Service", "shop-db", "spec: {ports: [{port: 5432}]}")+
 		object("v1", "Service", "shop-db-replica", "spec: {ports: [{port: 5432}]}")+
@@ -149,8 +149,7 @@ func TestCallsInText(t *testing.T) {
 	}
 }
 
-// TestCalls expects calls in all fields that a pod reads (R62), and none if no Service
-// has the name.
+// TestCalls finds calls in all fields that a pod reads (R62).
 func TestCalls(t *testing.T) {
 	db := serviceOf("db") + pod("Deployment", "db", "{}")
 	const wants = "Deployment/web > Deployment/db serving"
@@ -168,28 +167,28 @@ func TestCalls(t *testing.T) {
 		"a variable of others":        {db + pod("Deployment", "web", "{containers: [{env: [{name: AT, value: db}, {name: URL, value: 'http://$(AT):4318'}]}]}"), []string{wants}},
 		"a variable of a ConfigMap":   {db + pod("Deployment", "web", "{containers: [{args: ['--url=http://$(AT)/'], env: [{name: AT, valueFrom: {configMapKeyRef: {name: c, key: a, optional: true}}}]}]}") + object("v1", "ConfigMap", "c", "data: {a: db}"), []string{wants}},
 		"envFrom a Secret of several": {db + pod("Deployment", "web", "{containers: [{envFrom: [{secretRef: {name: s, optional: true}}]}]}") + object("v1", "Secret", "s", "stringData: {A: 'http://db/', B: x}"), []string{"Deployment/web > Deployment/db soft"}},
-		"envFrom what both read": {serviceOf("api") + pod("Deployment", "api", "{containers: [{envFrom: [{configMapRef: {name: c, optional: true}}]}]}") + pod("Deployment", "web", "{containers: [{envFrom: [{configMapRef: {name: c, optional: true}}]}]}") +
+		"envFrom, shared ConfigMap": {serviceOf("api") + pod("Deployment", "api", "{containers: [{envFrom: [{configMapRef: {name: c, optional: true}}]}]}") + pod("Deployment", "web", "{containers: [{envFrom: [{configMapRef: {name: c, optional: true}}]}]}") +
 			object("v1", "ConfigMap", "c", "data: {API_URL: 'http://api/', B: x}"), []string{"Deployment/web > Deployment/api soft"}},
 		"envFrom a Secret of one": {db + pod("Deployment", "web", "{containers: [{envFrom: [{secretRef: {name: s, optional: true}}]}]}") + object("v1", "Secret", "s", "stringData: {A: 'http://db/'}"), []string{wants}},
 		"a hook's ConfigMap":      {db + pod("Deployment", "web", "{containers: [{envFrom: [{configMapRef: {name: c}}]}]}") + object("v1", "ConfigMap", "c", "hook: true\ndata: {HOST: db}"), []string{wants}},
 		"a file of others":        {db + pod("Deployment", "web", "{}") + object("v1", "ConfigMap", "c", "data: {HOST: db}"), nil},
 		"itself":                  {serviceOf("web") + pod("Deployment", "web", "{containers: [{env: [{name: HOST, value: web}]}]}"), nil},
 		"no replicas":             {db + "\n---\napiVersion: apps/v1\nkind: Deployment\nmetadata: {name: web}\nspec: {replicas: 0, template: {spec: {containers: [{env: [{name: HOST, value: db}]}]}}}", nil},
-		"nobody there":            {serviceOf("db") + "\n---\napiVersion: apps/v1\nkind: Deployment\nmetadata: {name: db}\nspec: {replicas: 0, template: {metadata: {labels: {app: db}}, spec: {}}}" + pod("Deployment", "web", "{containers: [{env: [{name: HOST, value: db}]}]}"), nil},
+		"a Service without pods":  {serviceOf("db") + "\n---\napiVersion: apps/v1\nkind: Deployment\nmetadata: {name: db}\nspec: {replicas: 0, template: {metadata: {labels: {app: db}}, spec: {}}}" + pod("Deployment", "web", "{containers: [{env: [{name: HOST, value: db}]}]}"), nil},
 		"no selector":             {object("v1", "Service", "db", "spec: {ports: [{port: 80}]}") + pod("Deployment", "db", "{}") + pod("Deployment", "web", "{containers: [{env: [{name: HOST, value: db}]}]}"), nil},
-		"two behind": {object("v1", "Service", "all", "spec: {selector: {tier: back}}") + "\n---\napiVersion: apps/v1\nkind: Deployment\nmetadata: {name: a}\nspec: {template: {metadata: {labels: {tier: back}}, spec: {}}}" +
+		"two workloads": {object("v1", "Service", "all", "spec: {selector: {tier: back}}") + "\n---\napiVersion: apps/v1\nkind: Deployment\nmetadata: {name: a}\nspec: {template: {metadata: {labels: {tier: back}}, spec: {}}}" +
 			"\n---\napiVersion: apps/v1\nkind: Deployment\nmetadata: {name: b}\nspec: {template: {metadata: {labels: {tier: back}}, spec: {}}}" + pod("Deployment", "web", "{containers: [{env: [{name: HOST, value: all}]}]}"),
 			[]string{"Deployment/web > Deployment/a serving", "Deployment/web > Deployment/b serving"}},
-		"a Job behind":     {serviceOf("db") + pod("Job", "db", "{}") + pod("Deployment", "web", "{containers: [{env: [{name: HOST, value: db}]}]}"), nil},
-		"another name":     {db + object("v1", "Service", "alias", "spec: {type: ExternalName, externalName: db.ns.svc.cluster.local}") + pod("Deployment", "web", "{containers: [{env: [{name: HOST, value: alias}]}]}"), []string{wants}},
-		"a name of itself": {object("v1", "Service", "alias", "spec: {type: ExternalName, externalName: alias.ns.svc}") + pod("Deployment", "web", "{containers: [{env: [{name: HOST, value: alias}]}]}"), nil},
-		"before ready":     {object("v1", "Service", "db", "spec: {publishNotReadyAddresses: true, selector: {app: db}}") + pod("StatefulSet", "db", "{}") + pod("Deployment", "web", "{containers: [{env: [{name: HOST, value: db}]}]}") + pod("Job", "init", "{containers: [{env: [{name: HOST, value: db}]}]}"), []string{"Deployment/web > StatefulSet/db soft"}},
-		"generated name":   {db + "\n---\napiVersion: batch/v1\nkind: Job\nmetadata: {generateName: once-, name: 'once-#2'}\nspec: {template: {spec: {containers: [{env: [{name: HOST, value: db}]}]}}}", []string{"Job/once-#2 > Deployment/db serving"}},
+		"only a Job":               {serviceOf("db") + pod("Job", "db", "{}") + pod("Deployment", "web", "{containers: [{env: [{name: HOST, value: db}]}]}"), nil},
+		"ExternalName":             {db + object("v1", "Service", "alias", "spec: {type: ExternalName, externalName: db.ns.svc.cluster.local}") + pod("Deployment", "web", "{containers: [{env: [{name: HOST, value: alias}]}]}"), []string{wants}},
+		"ExternalName of itself":   {object("v1", "Service", "alias", "spec: {type: ExternalName, externalName: alias.ns.svc}") + pod("Deployment", "web", "{containers: [{env: [{name: HOST, value: alias}]}]}"), nil},
+		"publishNotReadyAddresses": {object("v1", "Service", "db", "spec: {publishNotReadyAddresses: true, selector: {app: db}}") + pod("StatefulSet", "db", "{}") + pod("Deployment", "web", "{containers: [{env: [{name: HOST, value: db}]}]}") + pod("Job", "init", "{containers: [{env: [{name: HOST, value: db}]}]}"), []string{"Deployment/web > StatefulSet/db soft"}},
+		"generated name":           {db + "\n---\napiVersion: batch/v1\nkind: Job\nmetadata: {generateName: once-, name: 'once-#2'}\nspec: {template: {spec: {containers: [{env: [{name: HOST, value: db}]}]}}}", []string{"Job/once-#2 > Deployment/db serving"}},
 	}.run(t)
 }
 
-// TestCustomResources expects calls from custom resources only for kinds that make
-// them, and edges to the objects that operators create for them (R62).
+// TestCustomResources: custom resources of some kinds call Services, and callers of a Service that an
+// operator creates wait for the custom resource (R62).
 func TestCustomResources(t *testing.T) {
 	api := serviceOf("api") + pod("Deployment", "api", "{}")
 	web := pod("Deployment", "web", calls("made-store:9000"))
@@ -205,8 +204,7 @@ func TestCustomResources(t *testing.T) {
 	}.run(t)
 }
 
-// TestReasons checks the reasons of edges: the field and its value, and never a secret
-// (R60).
+// TestReasons: the reason of an edge has the field and its value, but never a secret (R60).
 func TestReasons(t *testing.T) {
 	o := From("shop", nil, objects(t, serviceOf("db")+pod("Deployment", "db", "{}")+pod("Deployment", "web", "{containers: [{args: ['--url=http://u:hunter2@db:80/x'], env: [{name: DATABASE_HOST, value: 'http://u:hunter2@db/'}]}]}")))
 	for _, e := range o.Edges {
@@ -220,8 +218,8 @@ func TestReasons(t *testing.T) {
 	}
 }
 
-// TestRequests expects edges for requests that Ingresses and APIs forward and webhooks
-// check (R62).
+// TestRequests: an Ingress, an API and the objects that a webhook checks wait for the workloads that
+// answer the requests (R62).
 func TestRequests(t *testing.T) {
 	hook := serviceOf("hook") + pod("Deployment", "hook", "{}")
 	configuration := func(kind, more string) string {
@@ -245,7 +243,7 @@ func TestRequests(t *testing.T) {
 		"webhook of other objects":    {hook + configuration(validating, "objectSelector: {matchLabels: {hooked: 'yes'}}") + topic, named},
 		"webhook of its own pods": {hook + object("admissionregistration.k8s.io/v1", validating, "w", "webhooks: [{clientConfig: {service: {name: hook, namespace: ns}}, rules: [{operations: ['*'], apiGroups: [''], resources: [pods, configmaps]}]}]") +
 			pod("Deployment", "web", "{}"), append([]string{"Deployment/web > Deployment/hook serving"}, named...)},
-		"webhook of everything": {hook + object("admissionregistration.k8s.io/v1", validating, "w", "webhooks: [{clientConfig: {service: {name: hook, namespace: ns}}, rules: [{operations: ['*'], apiGroups: ['*'], resources: ['*']}]}]") + pod("Deployment", "web", "{}"), named},
+		"webhook for all objects": {hook + object("admissionregistration.k8s.io/v1", validating, "w", "webhooks: [{clientConfig: {service: {name: hook, namespace: ns}}, rules: [{operations: ['*'], apiGroups: ['*'], resources: ['*']}]}]") + pod("Deployment", "web", "{}"), named},
 		"webhook that is written by who answers": {serviceOf("hook") + pod("Deployment", "hook", "{serviceAccountName: sa}") + configuration(validating, "failurePolicy: Fail") +
 			object("rbac.authorization.k8s.io/v1", "ClusterRole", "r", "rules: [{apiGroups: [admissionregistration.k8s.io], resources: [validatingwebhookconfigurations], verbs: [patch]}]") +
 			object("rbac.authorization.k8s.io/v1", "ClusterRoleBinding", "b", "roleRef: {kind: ClusterRole, name: r}\nsubjects: [{kind: ServiceAccount, name: sa, namespace: ns}]"),
@@ -255,8 +253,8 @@ func TestRequests(t *testing.T) {
 	}.run(t)
 }
 
-// TestOperators expects as operators the workloads that may write the status of custom
-// resources (R62); their definitions come first (R63).
+// TestOperators: a workload that may write the status of custom resources is their operator (R62).
+// Their CRDs come before it (R63).
 func TestOperators(t *testing.T) {
 	rights := func(kind, rules string) string {
 		return pod("Deployment", "op", "{serviceAccountName: sa}") + object("rbac.authorization.k8s.io/v1", "Cluster"+"Role", "r", "rules: "+rules) +
@@ -267,21 +265,21 @@ func TestOperators(t *testing.T) {
 	}
 	topic := object("q.x/v1", "Topic", "t", "spec: {}")
 	table{
-		"status":                {rights("ClusterRoleBinding", "[{apiGroups: [q.x], resources: [topics, topics/status], verbs: [get, update]}]") + topic, with("ClusterRoleBinding", "Topic/t > Deployment/op serving")},
-		"everything of a group": {rights("ClusterRoleBinding", "[{apiGroups: [q.x], resources: ['*'], verbs: ['*']}]") + topic, with("ClusterRoleBinding", "Topic/t > Deployment/op serving")},
-		"another group":         {rights("ClusterRoleBinding", "[{apiGroups: [p.x], resources: ['*'], verbs: ['*']}]") + topic, with("ClusterRoleBinding")},
-		"an administrator":      {rights("ClusterRoleBinding", "[{apiGroups: ['*'], resources: ['*'], verbs: ['*']}]") + topic, with("ClusterRoleBinding")},
-		"a reader":              {rights("ClusterRoleBinding", "[{apiGroups: [q.x], resources: [topics/status], verbs: [get, list]}]") + topic, with("ClusterRoleBinding")},
-		"of a namespace":        {rights("RoleBinding", "[{apiGroups: [q.x], resources: [topics/status], verbs: [patch]}]") + topic, with("RoleBinding", "Topic/t > Deployment/op serving")},
-		"of another namespace":  {rights("RoleBinding", "[{apiGroups: [q.x], resources: [topics/status], verbs: [patch]}]") + "\n---\napiVersion: q.x/v1\nkind: Topic\nmetadata: {name: t, namespace: other}", with("RoleBinding")},
-		"its configuration":     {strings.Replace(rights("ClusterRoleBinding", "[{apiGroups: [q.x], resources: ['*'], verbs: ['*']}]"), "serviceAccountName", "containers: [{env: [{name: TOPIC, value: t}]}], serviceAccountName", 1) + topic, with("ClusterRoleBinding", "Deployment/op > Topic/t hard")},
+		"status":                   {rights("ClusterRoleBinding", "[{apiGroups: [q.x], resources: [topics, topics/status], verbs: [get, update]}]") + topic, with("ClusterRoleBinding", "Topic/t > Deployment/op serving")},
+		"all resources of a group": {rights("ClusterRoleBinding", "[{apiGroups: [q.x], resources: ['*'], verbs: ['*']}]") + topic, with("ClusterRoleBinding", "Topic/t > Deployment/op serving")},
+		"another group":            {rights("ClusterRoleBinding", "[{apiGroups: [p.x], resources: ['*'], verbs: ['*']}]") + topic, with("ClusterRoleBinding")},
+		"an administrator":         {rights("ClusterRoleBinding", "[{apiGroups: ['*'], resources: ['*'], verbs: ['*']}]") + topic, with("ClusterRoleBinding")},
+		"a reader":                 {rights("ClusterRoleBinding", "[{apiGroups: [q.x], resources: [topics/status], verbs: [get, list]}]") + topic, with("ClusterRoleBinding")},
+		"of a namespace":           {rights("RoleBinding", "[{apiGroups: [q.x], resources: [topics/status], verbs: [patch]}]") + topic, with("RoleBinding", "Topic/t > Deployment/op serving")},
+		"of another namespace":     {rights("RoleBinding", "[{apiGroups: [q.x], resources: [topics/status], verbs: [patch]}]") + "\n---\napiVersion: q.x/v1\nkind: Topic\nmetadata: {name: t, namespace: other}", with("RoleBinding")},
+		"its configuration":        {strings.Replace(rights("ClusterRoleBinding", "[{apiGroups: [q.x], resources: ['*'], verbs: ['*']}]"), "serviceAccountName", "containers: [{env: [{name: TOPIC, value: t}]}], serviceAccountName", 1) + topic, with("ClusterRoleBinding", "Deployment/op > Topic/t hard")},
 		"definitions": {rights("ClusterRoleBinding", "[{apiGroups: [q.x], resources: [topics], verbs: [get]}]") + object("apiextensions.k8s.io/v1", "CustomResourceDefinition", "topics.q.x", "spec: {group: q.x, names: {kind: Topic, plural: topics}}"),
 			with("ClusterRoleBinding", "Deployment/op > CustomResourceDefinition/topics.q.x soft")},
 	}.run(t)
 }
 
-// TestHabits checks the soft edges (R63).
-func TestHabits(t *testing.T) {
+// TestSoftEdges finds soft edges, and the edges of commands that wait (R63, R62).
+func TestSoftEdges(t *testing.T) {
 	table{
 		"wait for a Job":      {pod("Deployment", "web", "{initContainers: [{name: w, command: [kubectl, wait, --for=condition=complete, job/migrate]}]}") + pod("Job", "migrate", "{}"), []string{"Deployment/web > Job/migrate serving"}},
 		"wait-for image":      {pod("Deployment", "web", "{initContainers: [{name: w, image: example/k8s-wait-for, args: [job-wr, migrate]}]}") + pod("Job", "migrate", "{}"), []string{"Deployment/web > Job/migrate serving"}},
@@ -289,9 +287,9 @@ func TestHabits(t *testing.T) {
 		"a word of a command": {pod("Deployment", "web", "{initContainers: [{command: [echo, job, migrate]}]}") + pod("Job", "migrate", "{}"), nil},
 		"migration": {serviceOf("db") + pod("StatefulSet", "db", "{}") + pod("Job", "migrate", "{containers: [{env: [{name: DB_HOST, value: db}]}]}") + pod("Deployment", "web", "{containers: [{env: [{name: DATABASE_HOST, value: db}]}]}"),
 			[]string{"Deployment/web > Job/migrate soft", "Deployment/web > StatefulSet/db serving", "Job/migrate > StatefulSet/db serving"}},
-		"migration elsewhere": {pod("Job", "migrate", "{containers: [{env: [{name: DB_HOST, value: db.example.com}]}]}") + pod("Deployment", "web", "{containers: [{env: [{name: DATABASE_HOST, value: db.example.com}]}]}") +
+		"migration of an external database": {pod("Job", "migrate", "{containers: [{env: [{name: DB_HOST, value: db.example.com}]}]}") + pod("Deployment", "web", "{containers: [{env: [{name: DATABASE_HOST, value: db.example.com}]}]}") +
 			pod("Deployment", "other", "{containers: [{env: [{name: DATABASE_HOST, value: db2.example.com}]}]}"), []string{"Deployment/web > Job/migrate soft"}},
-		"a host, no database": {serviceOf("api") + pod("Deployment", "api", "{}") + pod("Job", "j", "{containers: [{env: [{name: HOST, value: api}]}]}") + pod("Deployment", "web", "{containers: [{env: [{name: HOST, value: api}]}]}"),
+		"a host that is no database": {serviceOf("api") + pod("Deployment", "api", "{}") + pod("Job", "j", "{containers: [{env: [{name: HOST, value: api}]}]}") + pod("Deployment", "web", "{containers: [{env: [{name: HOST, value: api}]}]}"),
 			[]string{"Deployment/web > Deployment/api serving"}},
 		"a Job of the web": {serviceOf("db") + pod("StatefulSet", "db", "{}") + serviceOf("web") + pod("Job", "j", "{containers: [{env: [{name: DB_HOST, value: db}, {name: WEB_HOST, value: web}]}]}") + pod("Deployment", "web", "{containers: [{env: [{name: DB_HOST, value: db}]}]}"),
 			[]string{"Deployment/web > StatefulSet/db serving", "Job/j > StatefulSet/db serving"}},
@@ -302,8 +300,8 @@ func TestHabits(t *testing.T) {
 	}.run(t)
 }
 
-// TestWaitLoops checks wait loops in several notations. They are the strongest reason
-// (R63): the edge remains even if the other side calls back.
+// TestWaitLoops finds commands that wait in several notations. They prove the order (R62): the edge
+// remains even if the other workload calls back.
 func TestWaitLoops(t *testing.T) {
 	back := serviceOf("web") + serviceOf("x") + pod("Deployment", "x", "{containers: [{env: [{name: WEB_HOST, value: web}]}]}")
 	for _, c := range []string{
@@ -321,7 +319,7 @@ func TestWaitLoops(t *testing.T) {
 		`containers: [{name: i, command: [sh, -c, 'until redis-cli -h x ping; do sleep 1; done; exec web']}]`,
 		`initContainers: [{name: wait-for-x}]`,
 	} {
-		// The last one is named after the workload: no Service may have the name, too.
+		// The last container is named after the workload, so no Service may have that name.
 		of := back
 		if strings.Contains(c, "wait-for-x}") {
 			of = strings.ReplaceAll(back, "name: x}", "name: the-x}")
@@ -331,35 +329,35 @@ func TestWaitLoops(t *testing.T) {
 			if !slices.ContainsFunc(got, func(e Edge) bool {
 				return e.From.Name == "web" && strings.HasSuffix(e.To.Name, "x") && e.To.Kind == "Deployment" && e.Strength == Serving
 			}) {
-				t.Errorf("%s %s: %q", kind, c, says(got))
+				t.Errorf("%s %s: %q", kind, c, short(got))
 			}
 			if slices.ContainsFunc(got, func(e Edge) bool {
 				return strings.HasSuffix(e.From.Name, "x") && e.To.Name == "web" && e.To.Kind == kind
 			}) {
-				t.Errorf("%s %s: x waits as well: %q", kind, c, says(got))
+				t.Errorf("%s %s: x waits as well: %q", kind, c, short(got))
 			}
 		}
 	}
 }
 
-// TestDoubt checks reasons that prove no order of a Job and a workload, or that
-// contradict each other (R66).
+// TestDoubt: reasons that do not prove the order of a Job and a workload, or that contradict each
+// other, have no effect (R63, R66).
 func TestDoubt(t *testing.T) {
 	table{
 		"a Job registers what waits for it": {serviceOf("broker") + pod("StatefulSet", "broker", "{initContainers: [{command: [sh, -c, 'until cluster-is-there; do sleep 1; done']}]}") + pod("Job", "init", "{containers: [{args: [--web-service-url, 'http://broker:80/']}]}"), nil},
 		"a pooler of what the Job uses": {serviceOf("db") + pod("StatefulSet", "db", "{}") + serviceOf("pgbouncer") + pod("Deployment", "pgbouncer", "{containers: [{env: [{name: DB_HOST, value: db}]}]}") +
 			pod("Job", "migrate", "{initContainers: [{command: [sh, -c, 'until nc -vz \"pgbouncer\" 80; do sleep 1; done']}], containers: [{env: [{name: DB_HOST, value: db}]}]}"),
 			[]string{"Deployment/pgbouncer > StatefulSet/db serving", "Job/migrate > Deployment/pgbouncer serving", "Job/migrate > StatefulSet/db serving"}},
-		"both call each other":         {serviceOf("a") + serviceOf("b") + pod("Deployment", "a", "{containers: [{env: [{name: B_URL, value: 'http://b'}]}]}") + pod("Deployment", "b", "{containers: [{env: [{name: A_URL, value: 'http://a'}]}]}"), nil},
-		"a resource that calls nobody": {serviceOf("sentry") + pod("Deployment", "sentry", "{}") + object("dapr.io/v1alpha1", "Configuration", "c", "spec: {sentryAddress: 'sentry:80'}"), nil},
-		"one that calls":               {serviceOf("redis") + pod("Deployment", "redis", "{}") + object("dapr.io/v1alpha1", "Component", "c", "spec: {metadata: [{name: redisHost, value: 'redis:80'}]}"), []string{"Component/c > Deployment/redis serving"}},
+		"both call each other":                  {serviceOf("a") + serviceOf("b") + pod("Deployment", "a", "{containers: [{env: [{name: B_URL, value: 'http://b'}]}]}") + pod("Deployment", "b", "{containers: [{env: [{name: A_URL, value: 'http://a'}]}]}"), nil},
+		"a resource that calls nobody":          {serviceOf("sentry") + pod("Deployment", "sentry", "{}") + object("dapr.io/v1alpha1", "Configuration", "c", "spec: {sentryAddress: 'sentry:80'}"), nil},
+		"a cycle that a custom resource breaks": {serviceOf("redis") + pod("Deployment", "redis", "{}") + object("dapr.io/v1alpha1", "Component", "c", "spec: {metadata: [{name: redisHost, value: 'redis:80'}]}"), []string{"Component/c > Deployment/redis serving"}},
 		"a label of an alert": {serviceOf("gateway") + pod("Deployment", "gateway", "{}") + object("v1", "ConfigMap", "c", "data: {rules.yml: \"groups:\\n- rules:\\n  - alert: down\\n    labels:\\n      service: gateway\\n\", plain.yml: \"global:\\n  external_labels:\\n    service: gateway\\n\"}") +
 			pod("Deployment", "prometheus", "{volumes: [{configMap: {name: c}}]}"), []string{"Deployment/prometheus > ConfigMap/c hard"}},
-		"a Secret taken whole": {serviceOf("redis") + pod("Deployment", "redis", "{}") + object("v1", "Secret", "s", "stringData: {REDIS_URL: 'redis://redis:80', other: x}") + pod("Deployment", "web", "{containers: [{envFrom: [{secretRef: {name: s}}]}]}"),
+		"all entries of a Secret": {serviceOf("redis") + pod("Deployment", "redis", "{}") + object("v1", "Secret", "s", "stringData: {REDIS_URL: 'redis://redis:80', other: x}") + pod("Deployment", "web", "{containers: [{envFrom: [{secretRef: {name: s}}]}]}"),
 			[]string{"Deployment/web > Deployment/redis soft", "Deployment/web > Secret/s hard"}},
-		"a host that is not here": {object("v1", "ConfigMap", "c", "data: {DATABASE_HOST: db.example.com}") + pod("Job", "migrate", "{containers: [{envFrom: [{configMapRef: {name: c}}]}]}") + pod("Deployment", "web", "{containers: [{env: [{name: DATABASE_HOST, valueFrom: {configMapKeyRef: {name: c, key: DATABASE_HOST}}}]}]}"),
+		"an external host": {object("v1", "ConfigMap", "c", "data: {DATABASE_HOST: db.example.com}") + pod("Job", "migrate", "{containers: [{envFrom: [{configMapRef: {name: c}}]}]}") + pod("Deployment", "web", "{containers: [{env: [{name: DATABASE_HOST, valueFrom: {configMapKeyRef: {name: c, key: DATABASE_HOST}}}]}]}"),
 			[]string{"Deployment/web > ConfigMap/c hard", "Deployment/web > Job/migrate soft", "Job/migrate > ConfigMap/c hard"}},
 		"a migration by its name": {pod("Job", "shop-db-migrations", "{}") + pod("Deployment", "web", "{initContainers: [{name: wait-for-db-migrations}]}"), []string{"Deployment/web > Job/shop-db-migrations serving"}},
-		"a variable beside it":    {serviceOf("collector") + pod("Deployment", "collector", "{}") + pod("Deployment", "web", "{containers: [{env: [{name: COLLECTOR, value: collector}, {name: ENDPOINT, value: 'http://$(COLLECTOR):80'}]}]}"), []string{"Deployment/web > Deployment/collector serving"}},
+		"another variable":        {serviceOf("collector") + pod("Deployment", "collector", "{}") + pod("Deployment", "web", "{containers: [{env: [{name: COLLECTOR, value: collector}, {name: ENDPOINT, value: 'http://$(COLLECTOR):80'}]}]}"), []string{"Deployment/web > Deployment/collector serving"}},
 	}.run(t)
 }

@@ -9,23 +9,23 @@ import (
 	"lockstep/engine/plan"
 )
 
-// Contradictions returns findings where the declared order of a plan contradicts references
-// between objects: the referenced object comes later, or at an unknown time.
+// Contradictions returns a finding for each reference between objects that the declared order of a
+// plan contradicts: the referenced object comes later, or is not ordered.
 //
-// Rule R70: a declared order stands; lint reports where it cannot work.
+// Rule R70: a declared order is kept; lint reports where it cannot work
 func (o *Order) Contradictions(p *plan.Plan) []plan.Finding {
 	in, by := index(p.Groups)
-	known := map[string]map[string]bool{}
-	before := func(g *plan.Group) map[string]bool { // the groups that end before g starts
-		if known[g.ID] == nil {
-			known[g.ID] = reach(g.After, func(id string) []string {
+	cache := map[string]map[string]bool{}
+	earlier := func(g *plan.Group) map[string]bool { // the groups that end before g starts
+		if cache[g.ID] == nil {
+			cache[g.ID] = reach(g.After, func(id string) []string {
 				if by[id] == nil {
 					return nil
 				}
 				return by[id].After
 			})
 		}
-		return known[g.ID]
+		return cache[g.ID]
 	}
 	edges := slices.Clone(o.Edges)
 	for _, d := range o.Dropped {
@@ -36,10 +36,10 @@ func (o *Order) Contradictions(p *plan.Plan) []plan.Finding {
 	findings := []plan.Finding{}
 	for _, e := range edges {
 		from, to := in[e.From], in[e.To]
-		if e.Strength != Hard || from == nil || to == nil || from == to || before(from)[to.ID] {
+		if e.Strength != Hard || from == nil || to == nil || from == to || earlier(from)[to.ID] {
 			continue
 		}
-		later := before(to)[from.ID]
+		later := earlier(to)[from.ID]
 		if !later && (from.Name == plan.Unsequenced || slices.Equal(from.After, to.After)) {
 			continue // not ordered; groups that start together are applied by kind (R15a)
 		}
@@ -47,12 +47,12 @@ func (o *Order) Contradictions(p *plan.Plan) []plan.Finding {
 		when := "is not ordered before it"
 		if later {
 			when = "comes after it"
-			if needed[e.To.Kind] {
+			if requiredKinds[e.To.Kind] {
 				f.Severity = plan.SeverityError
 			}
 		}
-		f.Message = fmt.Sprintf("%s: %s waits for %s, but %s needs %s of %s, which %s: %s",
-			from.Chart, from.Name, gateNames(from), e.From, e.To, groupName(from, to), when, e.Reason.Text)
+		f.Message = fmt.Sprintf("%s: %s waits for %s, but %s needs %s in %s, which %s: %s",
+			from.Chart, from.Name, dependencyNames(from), e.From, e.To, groupName(from, to), when, e.Reason.Text)
 		findings = append(findings, f)
 	}
 	slices.SortStableFunc(findings, func(a, b plan.Finding) int {
@@ -61,13 +61,13 @@ func (o *Order) Contradictions(p *plan.Plan) []plan.Finding {
 	return findings
 }
 
-// needed are the kinds without which objects that name them are refused, or their pods do
+// requiredKinds are the kinds without which objects that name them are refused, or their pods do
 // not start, so that their group would never become ready.
-var needed = map[string]bool{"Namespace": true, "CustomResourceDefinition": true, "ConfigMap": true, "Secret": true,
+var requiredKinds = map[string]bool{"Namespace": true, "CustomResourceDefinition": true, "ConfigMap": true, "Secret": true,
 	"PersistentVolumeClaim": true, "ServiceAccount": true, "PriorityClass": true, "RuntimeClass": true}
 
-// gateNames lists the groups that a group waits for; those of its own chart by name.
-func gateNames(g *plan.Group) string {
+// dependencyNames lists the groups that a group waits for, those of its own chart by name only.
+func dependencyNames(g *plan.Group) string {
 	var names []string
 	for _, id := range g.After {
 		names = append(names, strings.TrimPrefix(id, g.Chart+":"))
@@ -78,15 +78,16 @@ func gateNames(g *plan.Group) string {
 	case n > 0:
 		return fmt.Sprintf("%s and %d more", strings.Join(names[:3], ", "), n)
 	}
-	return sentence(names)
+	return joinAnd(names)
 }
 
+// groupName names a group in a message about another one.
 func groupName(from, to *plan.Group) string {
 	switch {
 	case from.Chart != to.Chart:
 		return to.ID
 	case to.Name == plan.Unsequenced:
-		return "no group"
+		return "the unsequenced group"
 	}
 	return "group " + to.Name
 }

@@ -8,8 +8,7 @@ import (
 	"lockstep/engine/plan"
 )
 
-// TestContradictions expects the places where the written order contradicts the
-// references of objects (R70).
+// TestContradictions: a declared order that contradicts references between objects is reported (R70).
 func TestContradictions(t *testing.T) {
 	settings := func(annotations map[string]string) infer.Object {
 		return infer.Object{Resource: plan.Resource{Object: plan.Object{Kind: "ConfigMap", Namespace: "n", Name: "settings"}, Chart: "shop", Annotations: annotations}, Fields: map[string]any{}}
@@ -25,17 +24,17 @@ func TestContradictions(t *testing.T) {
 		objects        []infer.Object
 		severity, says string
 	}{
-		{"nothing is written", []infer.Object{settings(nil), api(nil)}, "", ""},
-		{"as it should be", []infer.Object{settings(group("config")), api(group("api", "config"))}, "", ""},
-		{"by way of another", []infer.Object{settings(group("config")), api(group("api", "other")), {Resource: plan.Resource{Object: other.Object, Chart: "shop", Annotations: group("other", "config")}}}, "", ""},
-		{"the other way round", []infer.Object{settings(group("late", "api")), api(group("api"))}, plan.SeverityError,
-			"shop: api waits for nothing, but Deployment/api needs ConfigMap/settings of group late, which comes after it: spec.template.spec.volumes[0].configMap.name names ConfigMap/settings"},
-		{"what is named has no group", []infer.Object{settings(nil), api(group("api", "other")), other}, plan.SeverityError,
-			"shop: api waits for other, but Deployment/api needs ConfigMap/settings of no group, which comes after it"},
-		{"what is named is on the way elsewhere", []infer.Object{settings(group("late", "other")), api(group("api", "first")), other,
+		{"no declared order", []infer.Object{settings(nil), api(nil)}, "", ""},
+		{"the same order", []infer.Object{settings(group("config")), api(group("api", "config"))}, "", ""},
+		{"an indirect dependency", []infer.Object{settings(group("config")), api(group("api", "other")), {Resource: plan.Resource{Object: other.Object, Chart: "shop", Annotations: group("other", "config")}}}, "", ""},
+		{"the opposite order", []infer.Object{settings(group("late", "api")), api(group("api"))}, plan.SeverityError,
+			"shop: api waits for nothing, but Deployment/api needs ConfigMap/settings in group late, which comes after it: spec.template.spec.volumes[0].configMap.name names ConfigMap/settings"},
+		{"an object without a group", []infer.Object{settings(nil), api(group("api", "other")), other}, plan.SeverityError,
+			"shop: api waits for other, but Deployment/api needs ConfigMap/settings in the unsequenced group, which comes after it"},
+		{"groups without an order", []infer.Object{settings(group("late", "other")), api(group("api", "first")), other,
 			{Resource: plan.Resource{Object: plan.Object{Kind: "ConfigMap", Namespace: "n", Name: "first"}, Chart: "shop", Annotations: group("first")}}}, plan.SeverityWarning,
-			"ConfigMap/settings of group late, which is not ordered before it"},
-		{"they start together, and are applied by kind", []infer.Object{settings(group("late", "other")), api(group("api", "other")), other}, "", ""},
+			"ConfigMap/settings in group late, which is not ordered before it"},
+		{"groups that start together", []infer.Object{settings(group("late", "other")), api(group("api", "other")), other}, "", ""},
 	}
 	for _, test := range tests {
 		t.Run(test.name, func(t *testing.T) {

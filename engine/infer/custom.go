@@ -9,8 +9,8 @@ import (
 	"lockstep/engine/refs"
 )
 
-// callers are the kinds of custom resources, by API group, whose controllers call the Services
-// that the resources name. Other kinds are only settings.
+// callers lists the kinds of custom resources, by API group, whose controllers call the Services
+// that the resources name. In other kinds, names of Services are only settings.
 var callers = map[string][]string{
 	"gateway.networking.k8s.io":    {"HTTPRoute", "GRPCRoute", "TCPRoute", "TLSRoute", "UDPRoute"},
 	"networking.istio.io":          {"VirtualService"},
@@ -49,8 +49,8 @@ func caller(kind plan.GroupKind) bool {
 	return slices.Contains(callers[kind.Group], kind.Kind)
 }
 
-// operatorServices are the names of the Services that operators create for custom resources.
-// NAME stands for the resource's name: "NAME-rw".
+// operatorServices lists the names of the Services that operators create for custom resources. NAME
+// stands for the custom resource's name.
 var operatorServices = map[plan.GroupKind][]string{
 	{Group: "postgresql.cnpg.io", Kind: "Cluster"}:                        {"NAME-rw", "NAME-ro", "NAME-r"},
 	{Group: "postgresql.cnpg.io", Kind: "Pooler"}:                         {"NAME"},
@@ -77,10 +77,10 @@ var operatorServices = map[plan.GroupKind][]string{
 	{Group: "operator.victoriametrics.com", Kind: "VMAgent"}:              {"vmagent-NAME"},
 }
 
-// addCreatedServices records the Services that an operator will create for a custom resource,
-// unless the release contains them: their callers wait for the resource.
+// addCreatedServices records the Services that an operator will create for a custom resource, unless
+// the release contains them. Their callers wait for the custom resource.
 func (r *reader) addCreatedServices(n *node) {
-	if ownGroup(n.name().Group) {
+	if builtinGroup(n.name().Group) {
 		return
 	}
 	var names []string
@@ -98,19 +98,19 @@ func (r *reader) addCreatedServices(n *node) {
 	}
 	for _, name := range names {
 		o := plan.Object{Kind: "Service", Namespace: n.name().Namespace, Name: name}
-		if name == "" || r.by[o] != nil || r.createdServices[o] != nil {
+		if name == "" || r.byObject[o] != nil || r.createdServices[o] != nil {
 			continue
 		}
 		s := &node{Object: &Object{Resource: plan.Resource{Object: o, Chart: n.Chart}}, at: -1, kind: service, root: refs.Field{Value: map[string]any{}}}
-		r.createdServices[o], r.servers[s] = s, []*node{n}
-		r.services[name] = append(r.services[name], s)
+		r.createdServices[o], r.behindCache[s] = s, []*node{n}
+		r.servicesNamed[name] = append(r.servicesNamed[name], s)
 	}
 }
 
-// explainCreated adjusts the reason of a call to a Service that an operator creates for a custom resource.
+// explainCreated adds to a reason that an operator creates the Service for a custom resource.
 func (r *reader) explainCreated(s *node, why Reason) Reason {
 	if r.createdServices[s.name()] == s {
-		why.Text += fmt.Sprintf(", which %s creates", r.servers[s][0].name())
+		why.Text += fmt.Sprintf(", which %s creates", r.behindCache[s][0].name())
 	}
 	return why
 }

@@ -9,11 +9,11 @@ import (
 // arc goes from a waiting node to the node that it waits for.
 type arc struct{ from, to int }
 
-// breakCycles returns the arcs to drop so that no cycle remains, each with a cycle that it is
-// part of. It drops all arcs of a cycle's softest (largest) class, because nothing favours one
-// of them. It keeps arcs of class 0.
+// breakCycles returns the arcs to drop so that no cycle remains, by index, each with a cycle that it
+// is part of. It drops all arcs of a cycle's weakest (largest) class, because any of them could be
+// wrong. It keeps arcs of class 0.
 //
-// Rule R66: cycles are broken at their softest edges, and reported.
+// Rule R66: cycles are broken at their weakest edges, and reported
 func breakCycles(n int, arcs []arc, class []int) map[int][]int {
 	dropped := map[int][]int{}
 	var kept []arc
@@ -43,7 +43,7 @@ func breakCycles(n int, arcs []arc, class []int) map[int][]int {
 	return dropped
 }
 
-// graph is a graph of units and subcharts. A declared arc has class 0 and no edge.
+// graph is a graph of units or subcharts. A declared arc has class 0 and no edge.
 type graph struct {
 	arcs  []arc
 	edges []*Edge
@@ -117,7 +117,7 @@ func waits(n int, arcs []arc) [][]int {
 	return lists
 }
 
-// acyclic splits the edges into the kept ones and those dropped as doubtful or on cycles.
+// acyclic returns the edges without those on cycles. dropped has these and the doubtful ones.
 func (r *reader) acyclic() (kept []Edge, dropped []Dropped) {
 	edges := r.edges()
 	arcs, class := make([]arc, len(edges)), make([]int, len(edges))

@@ -34,14 +34,14 @@ func checkGroups(t *testing.T, tree *plan.Chart, manifests string, want ...strin
 	t.Helper()
 	all := objects(t, manifests)
 	o := From("shop", tree, all)
-	if got := groups(built(t, o, tree, all)); !slices.Equal(got, want) {
+	if got := groups(build(t, o, tree, all)); !slices.Equal(got, want) {
 		t.Errorf("got\n%s\nwant\n%s", strings.Join(got, "\n"), strings.Join(want, "\n"))
 	}
 	return o
 }
 
-// TestGroupsOfAChart expects groups of workloads with the objects that only they need,
-// and the groups before and after them (R64).
+// TestGroupsOfAChart: a workload and the objects that only it needs form a group. Shared objects come
+// first, objects that wait for the group come later (R64).
 func TestGroupsOfAChart(t *testing.T) {
 	shop := &plan.Chart{Path: "shop"}
 	t.Run("nothing to wait for", func(t *testing.T) {
@@ -64,7 +64,7 @@ func TestGroupsOfAChart(t *testing.T) {
 			"shop:db: Service/shop-db StatefulSet/shop-db after shop:base",
 			"shop:web: Deployment/shop-web after shop:db")
 	})
-	t.Run("alone, with something to wait for", func(t *testing.T) {
+	t.Run("an isolated workload with an own object", func(t *testing.T) {
 		checkGroups(t, shop, serviceOf("shop-db")+pod("StatefulSet", "shop-db", "{}")+pod("Deployment", "shop-web", calls("shop-db"))+
 			pod("Deployment", "shop-alone", "{serviceAccountName: sa}")+object("v1", "ServiceAccount", "sa", ""),
 			"shop:base: ServiceAccount/sa",
@@ -81,13 +81,13 @@ func TestGroupsOfAChart(t *testing.T) {
 			"shop:operator: ServiceAccount/sa Role/r RoleBinding/b Deployment/shop-operator after shop:crds",
 			"shop:topics: Topic/t after shop:operator")
 	})
-	t.Run("a claim of two", func(t *testing.T) {
+	t.Run("a shared claim", func(t *testing.T) {
 		const volume = "volumes: [{persistentVolumeClaim: {claimName: data}}]"
 		checkGroups(t, shop, serviceOf("shop-a")+pod("Deployment", "shop-a", "{"+volume+"}")+pod("Deployment", "shop-b", "{"+volume+", containers: [{env: [{name: HOST, value: shop-a}]}]}")+object("v1", "PersistentVolumeClaim", "data", ""),
 			"shop:a: PersistentVolumeClaim/data Service/shop-a Deployment/shop-a",
 			"shop:b: Deployment/shop-b after shop:a")
 	})
-	t.Run("a Job that is waited for", func(t *testing.T) {
+	t.Run("a Job that others wait for", func(t *testing.T) {
 		o := checkGroups(t, shop, pod("Job", "shop-migrate-1-0-0", "{containers: [{env: [{name: DB_HOST, value: db.example.com}]}]}")+pod("Deployment", "shop-web", "{containers: [{env: [{name: DB_HOST, value: db.example.com}]}]}"),
 			"shop:migrate: Job/shop-migrate-1-0-0", "shop:web: Deployment/shop-web after shop:migrate")
 		got := o.inferred()[0].Annotations // of the Job
@@ -104,8 +104,7 @@ func TestGroupsOfAChart(t *testing.T) {
 	})
 }
 
-// TestGroupNamesStay expects the same group names with other names of the release and
-// its objects (R64).
+// TestGroupNamesStay: the names of groups do not depend on the name of the release (R64).
 func TestGroupNamesStay(t *testing.T) {
 	for release, prefix := range map[string]string{"shop": "shop-", "prod": "prod-shop-", "other": "renamed-"} {
 		all := objects(t, serviceOf(prefix+"db")+pod("StatefulSet", prefix+"db", "{}")+pod("Deployment", prefix+"web", calls(prefix+"db"))+pod("Job", prefix+"seed-2-1-0", calls(prefix+"web")))
@@ -119,8 +118,8 @@ func TestGroupNamesStay(t *testing.T) {
 	}
 }
 
-// TestCycles expects that a cycle is resolved by dropping all its edges of the weakest
-// strength, and that this is reported (R66).
+// TestCycles: all edges of the weakest strength on a cycle are dropped, with a warning. A cycle of hard
+// edges is an error (R66).
 func TestCycles(t *testing.T) {
 	shop := &plan.Chart{Path: "shop"}
 	o := checkGroups(t, shop, serviceOf("a")+serviceOf("b")+serviceOf("c")+pod("Deployment", "a", calls("b"))+pod("Deployment", "b", calls("a"))+pod("Deployment", "c", calls("a")),
@@ -151,7 +150,7 @@ func TestCycles(t *testing.T) {
 	}
 }
 
-// tree is a chart shop with subcharts.
+// tree returns the chart shop with subcharts.
 func tree(names ...string) *plan.Chart {
 	c := &plan.Chart{Path: "shop"}
 	for _, name := range names {
@@ -160,12 +159,12 @@ func tree(names ...string) *plan.Chart {
 	return c
 }
 
-// in has manifests belong to a subchart.
+// in moves manifests to a subchart.
 func in(chart, manifests string) string {
 	return strings.ReplaceAll(manifests, "---\n", "---\n# chart: shop/"+chart+"\n")
 }
 
-// TestOrderBetweenCharts expects an order between whole subcharts (R65).
+// TestOrderBetweenCharts: whole subcharts wait for each other (R65).
 func TestOrderBetweenCharts(t *testing.T) {
 	db := in("db", serviceOf("db")+pod("StatefulSet", "db", "{}"))
 	t.Run("subcharts", func(t *testing.T) {
@@ -175,13 +174,13 @@ func TestOrderBetweenCharts(t *testing.T) {
 			t.Error(got)
 		}
 	})
-	t.Run("own resources", func(t *testing.T) {
+	t.Run("own objects", func(t *testing.T) {
 		o := checkGroups(t, tree("db"), db+pod("Deployment", "web", calls("db")), "shop/db:(unsequenced): Service/db StatefulSet/db", "shop:(unsequenced): Deployment/web after shop/db:(unsequenced)")
 		if got := o.Charts[0]; !slices.Equal(got.DependsOn, []string{"db"}) || got.Layers {
 			t.Errorf("%+v", got)
 		}
 	})
-	t.Run("own resources of which some wait", func(t *testing.T) {
+	t.Run("own objects of which some wait", func(t *testing.T) {
 		o := checkGroups(t, tree("db"), db+pod("Deployment", "web", calls("db"))+pod("Deployment", "static", "{}")+object("v1", "ConfigMap", "c", ""),
 			"shop/db:(unsequenced): Service/db StatefulSet/db",
 			"shop:base: ConfigMap/c",
@@ -191,7 +190,7 @@ func TestOrderBetweenCharts(t *testing.T) {
 			t.Errorf("%+v", o.Charts)
 		}
 	})
-	t.Run("something of the parent", func(t *testing.T) {
+	t.Run("an object of the parent that needs no readiness", func(t *testing.T) {
 		o := checkGroups(t, tree("db"), in("db", serviceOf("db")+pod("StatefulSet", "db", "{containers: [{envFrom: [{secretRef: {name: s}}]}]}"))+
 			pod("Deployment", "web", "{containers: [{envFrom: [{secretRef: {name: s}}], env: [{name: HOST, value: db}]}]}")+object("v1", "Secret", "s", ""),
 			"shop/db:(unsequenced): Service/db StatefulSet/db", "shop:base: Secret/s", "shop:web: Deployment/web after shop/db:(unsequenced) shop:base")
@@ -202,26 +201,25 @@ func TestOrderBetweenCharts(t *testing.T) {
 	t.Run("a workload of the parent", func(t *testing.T) {
 		o := checkGroups(t, tree("agent"), in("agent", pod("DaemonSet", "agent", calls("web")))+serviceOf("web")+pod("Deployment", "web", "{}"),
 			"shop/agent:(unsequenced): DaemonSet/agent", "shop:(unsequenced): Service/web Deployment/web")
-		if w := o.Warnings(); len(w) != 1 || !strings.Contains(w[0].Message, "a subchart cannot wait for resources of its parent, shop") {
+		if w := o.Warnings(); len(w) != 1 || !strings.Contains(w[0].Message, "a subchart cannot wait for objects of its parent, shop") {
 			t.Error(w)
 		}
 	})
-	t.Run("each other", func(t *testing.T) {
+	t.Run("a cycle", func(t *testing.T) {
 		checkGroups(t, tree("a", "b"), in("a", serviceOf("a")+pod("Deployment", "a", calls("b")))+in("b", serviceOf("b")+pod("Deployment", "b", "{containers: [{envFrom: [{configMapRef: {name: c}}]}]}"))+in("a", object("v1", "ConfigMap", "c", "")),
 			"shop/a:(unsequenced): ConfigMap/c Service/a Deployment/a", "shop/b:(unsequenced): Service/b Deployment/b")
 	})
 }
 
-// TestWrittenOrderIsKept expects that the written order is kept and the rest is added
-// to it (R67).
-func TestWrittenOrderIsKept(t *testing.T) {
+// TestDeclaredOrderIsKept: a declared order is kept, and the inferred one is added to it (R67).
+func TestDeclaredOrderIsKept(t *testing.T) {
 	const late = "metadata: {name: late, annotations: {helm.sh/resource-group: late, helm.sh/depends-on/resource-groups: '[\"first\"]'}}"
 	written := "\n---\napiVersion: v1\nkind: ConfigMap\n" + late + "\n---\napiVersion: v1\nkind: ConfigMap\nmetadata: {name: first, annotations: {helm.sh/resource-group: first}}"
 	t.Run("groups", func(t *testing.T) {
 		checkGroups(t, &plan.Chart{Path: "shop"}, written+serviceOf("db")+pod("StatefulSet", "db", "{}")+pod("Deployment", "web", "{containers: [{envFrom: [{configMapRef: {name: late}}], env: [{name: HOST, value: db}]}]}"),
 			"shop:db: Service/db StatefulSet/db", "shop:first: ConfigMap/first", "shop:late: ConfigMap/late after shop:first", "shop:web: Deployment/web after shop:db shop:late")
 	})
-	t.Run("against an edge", func(t *testing.T) {
+	t.Run("a contradiction", func(t *testing.T) {
 		o := checkGroups(t, &plan.Chart{Path: "shop"}, serviceOf("db")+pod("StatefulSet", "db", "{containers: [{envFrom: [{configMapRef: {name: c}}]}]}")+
 			"\n---\napiVersion: v1\nkind: ConfigMap\nmetadata: {name: c, annotations: {helm.sh/resource-group: c, helm.sh/depends-on/resource-groups: '[\"x\"]'}}"+
 			"\n---\napiVersion: apps/v1\nkind: Deployment\nmetadata: {name: x, annotations: {helm.sh/resource-group: x}}\nspec: {template: {metadata: {labels: {app: x}}, spec: "+calls("db")+"}}",

@@ -10,9 +10,8 @@ import (
 	"lockstep/engine/plan"
 )
 
-// objects reads manifests, parted by lines of ---. A first line "# chart: shop/db"
-// says which chart one is of, the chart is "shop" otherwise. What names no
-// namespace is in ns.
+// objects parses manifests, separated by lines of ---. A first line "# chart: shop/db" is the chart of
+// an object, by default "shop". The default namespace is ns.
 func objects(t testing.TB, manifests string) []Object {
 	t.Helper()
 	var out []Object
@@ -48,7 +47,7 @@ func objects(t testing.TB, manifests string) []Object {
 	return out
 }
 
-var ofCluster = map[string]bool{
+var clusterScoped = map[string]bool{
 	"Namespace": true, "CustomResourceDefinition": true, "ClusterRole": true, "ClusterRoleBinding": true, "PriorityClass": true, "RuntimeClass": true,
 	"StorageClass": true, "IngressClass": true, "PersistentVolume": true, "APIService": true, "ValidatingWebhookConfiguration": true, "MutatingWebhookConfiguration": true,
 }
@@ -63,13 +62,13 @@ func nameOf(fields map[string]any) plan.Object {
 	o.Kind, _ = fields["kind"].(string)
 	o.Name, _ = metadata["name"].(string)
 	o.Namespace, _ = metadata["namespace"].(string)
-	if o.Namespace == "" && !ofCluster[o.Kind] {
+	if o.Namespace == "" && !clusterScoped[o.Kind] {
 		o.Namespace = "ns"
 	}
 	return o
 }
 
-// pod is a workload of the given kind, name and pod spec.
+// pod returns the manifest of a workload with a pod spec.
 func pod(kind, name, spec string) string {
 	version := "apps/v1"
 	switch kind {
@@ -81,7 +80,7 @@ func pod(kind, name, spec string) string {
 	return fmt.Sprintf("\n---\napiVersion: %s\nkind: %s\nmetadata: {name: %s}\nspec: {template: {metadata: {labels: {app: %s}}, spec: %s}}\n", version, kind, name, name, spec)
 }
 
-// object is one of a kind without more than a name and some fields.
+// object returns the manifest of an object with a name and some fields.
 func object(version, kind, name, fields string) string {
 	return fmt.Sprintf("\n---\napiVersion: %s\nkind: %s\nmetadata: {name: %s}\n%s\n", version, kind, name, fields)
 }
@@ -90,8 +89,8 @@ func serviceOf(name string) string {
 	return object("v1", "Service", name, "spec: {selector: {app: "+name+"}, ports: [{port: 80}]}")
 }
 
-// says are edges in short.
-func says(edges []Edge) []string {
+// short formats edges.
+func short(edges []Edge) []string {
 	var out []string
 	for _, e := range edges {
 		out = append(out, fmt.Sprintf("%s > %s %s", e.From, e.To, e.Strength))
@@ -99,8 +98,8 @@ func says(edges []Edge) []string {
 	return out
 }
 
-// built is the plan that an order leads to.
-func built(t testing.TB, o *Order, tree *plan.Chart, objects []Object) *plan.Plan {
+// build returns the plan with an inferred order.
+func build(t testing.TB, o *Order, tree *plan.Chart, objects []Object) *plan.Plan {
 	t.Helper()
 	tree, resources := o.Annotate(tree, resourcesOf(objects))
 	p, err := plan.Build(tree, resources)

@@ -1,7 +1,7 @@
-// Package infer derives the order that a chart implies from its rendered objects: mounted ConfigMaps, called
-// Services, roles on custom resources. From these edges it builds groups, expressed as the annotations that an
-// author would write, so that plan.Build stays the only planner. Its central types are Order and Edge. It is pure;
-// the commands and kube/operation import it.
+// Package infer derives the order that a chart implies from its rendered objects: mounted
+// ConfigMaps, called Services, roles on custom resources. From these edges it makes groups. It
+// expresses them as the annotations that an author would write, so that plan.Build stays the only
+// planner. Its central types are Order and Edge. It is pure; the commands and kube/operation import it.
 package infer
 
 import (
@@ -16,7 +16,8 @@ import (
 type Object struct {
 	plan.Resource
 	Fields map[string]any
-	// Hook is set for a ConfigMap or Secret that is a hook: it exists earlier, and is only read.
+	// Hook is set for a ConfigMap or Secret that is a hook. It exists before all other objects, so
+	// nothing waits for it; only its data is read.
 	Hook bool
 }
 
@@ -29,7 +30,7 @@ const (
 	Hard Strength = "hard"
 	// Serving: the object works only once the other one is ready.
 	Serving Strength = "serving"
-	// Soft: the other one should come first.
+	// Soft: the other one should come first, but nothing proves it.
 	Soft Strength = "soft"
 )
 
@@ -39,27 +40,27 @@ type Edge struct {
 	Strength Strength
 	Reason   Reason
 
-	at arc // between the nodes of a reader
+	at arc // the same, as indexes in reader.nodes
 }
 
 // Reason is the evidence for an edge.
 type Reason struct {
-	// In is the object with the field, mostly the waiting one.
+	// In is the object with the field, usually the waiting one.
 	In plan.Object
-	// Path is the field, "spec.template.spec.containers[0].env[2].value", Value the part
-	// of it about the other object, never a secret value.
+	// Path is the field, "spec.template.spec.containers[0].env[2].value", Value the part of it that
+	// names the other object. It never contains a secret.
 	Path, Value string
 	// Text is the reason in words, after "A waits for B: ".
 	Text string
 	// By are further objects that the edge depends on.
 	By []plan.Object
-	// doubt ranks reasons of one strength: the larger, the less likely.
+	// doubt ranks reasons of the same strength: a larger one is less likely.
 	doubt int
 	// proof is set for a command that waits: it overrides other evidence.
 	proof bool
-	// many is set for a ConfigMap or Secret of which all entries become variables: its
-	// reader may not need all of them.
-	many bool
+	// allEntries is set if all entries of a ConfigMap or Secret become variables of the container,
+	// which may not need all of them.
+	allEntries bool
 }
 
 // Dropped is an edge that was dropped, and why.
@@ -78,8 +79,8 @@ type Group struct {
 	// Chart is the chart path. Name is plan.Unsequenced if the objects get no annotations.
 	Chart, Name string
 	Objects     []plan.Object
-	// After are the groups of the same chart to wait for, Subcharts the subcharts, by
-	// their names in Chart.yaml.
+	// After lists the groups of the same chart to wait for, Subcharts the subcharts, by their names
+	// in Chart.yaml.
 	After, Subcharts []string
 	// Declared means that the author declared the group and its dependencies.
 	Declared bool
@@ -88,9 +89,9 @@ type Group struct {
 // Chart is the addition to a Chart.yaml.
 type Chart struct {
 	Path string
-	// DependsOn are the subcharts that the chart's own resources wait for.
+	// DependsOn lists the subcharts that the chart's own objects wait for.
 	DependsOn []string
-	// Subcharts are the subcharts that a subchart waits for, both by name.
+	// Subcharts maps a subchart to those that it waits for, all by name.
 	Subcharts map[string][]string
 	// Layers is set if groups are written as layers, because they wait for different subcharts (R18).
 	Layers bool
@@ -99,17 +100,18 @@ type Chart struct {
 // Order is the order that a chart implies. It does not depend on the order of the input, and
 // none of its lists is nil.
 type Order struct {
-	Edges   []Edge    // kept edges, sorted by their objects, without cycles
-	Dropped []Dropped // edges that order nothing
-	Groups  []Group   // of charts that need groups, by chart and name
-	Charts  []Chart   // with additions to Chart.yaml, by path
+	Edges   []Edge    // without cycles, sorted by their objects
+	Dropped []Dropped // edges that have no effect
+	Groups  []Group   // of charts that need groups, sorted by chart and name
+	Charts  []Chart   // with additions to Chart.yaml, sorted by path
 
 	jobs map[plan.Object]bool // Jobs that must complete
 }
 
-// From infers the order of a release from its objects and the hooks that they read. The tree may be nil.
+// From infers the order of a release from its objects, and from the hooks whose data they use. The
+// tree may be nil.
 //
-// Rule R60: an order is inferred from objects alone, and results in annotations.
+// Rule R60: an order is inferred from objects only, and results in annotations
 func From(release string, tree *plan.Chart, objects []Object) *Order {
 	r := newReader(objects)
 	r.read()
@@ -128,15 +130,15 @@ func From(release string, tree *plan.Chart, objects []Object) *Order {
 // Compare compares edges by their objects.
 func (e Edge) Compare(f Edge) int { return cmp.Or(e.From.Compare(f.From), e.To.Compare(f.To)) }
 
-// Between returns the edges from one set of objects to another, the strongest and surest
-// first: the reasons why a group waits for another.
+// Between returns the edges from one set of objects to another, the strongest and most certain
+// first: the reasons why one group waits for another.
 func (o *Order) Between(from, to []plan.Object) []Edge {
 	found := slices.DeleteFunc(slices.Clone(o.Edges), func(e Edge) bool { return !slices.Contains(from, e.From) || !slices.Contains(to, e.To) })
 	slices.SortStableFunc(found, compareStrength)
 	return found
 }
 
-// compareStrength compares edges by strength and doubt, the strongest and surest first.
+// compareStrength compares edges by strength and doubt, the strongest and most certain first.
 func compareStrength(a, b Edge) int {
 	return cmp.Or(cmp.Compare(a.class(), b.class()), cmp.Compare(a.Reason.doubt, b.Reason.doubt))
 }
@@ -161,8 +163,8 @@ func (e Edge) String() string {
 	return e.From.String() + " waits for " + e.To.String() + ": " + e.Reason.Text
 }
 
-// sentence joins names for a sentence.
-func sentence(names []string) string {
+// joinAnd joins names: "a, b and c".
+func joinAnd(names []string) string {
 	if len(names) < 2 {
 		return strings.Join(names, "")
 	}

@@ -8,15 +8,15 @@ import (
 	"lockstep/engine/plan"
 )
 
-// TestPlanHasInferredOrder builds the plan of the inferred annotations. It has the
-// groups and gates of the inferred order and no warnings.
+// TestPlanHasInferredOrder: the plan of the inferred annotations has the groups and dependencies of
+// the inferred order, and no warnings.
 func TestPlanHasInferredOrder(t *testing.T) {
 	all := objects(t, pod("Deployment", "shop-web", "{containers: [{envFrom: [{configMapRef: {name: c}}]}], runtimeClassName: fast}")+
 		pod("Deployment", "shop-worker", "{containers: [{envFrom: [{configMapRef: {name: c}}]}]}")+
 		object("node.k8s.io/v1", "RuntimeClass", "fast", "handler: x")+
 		object("v1", "ConfigMap", "c", "data: {}"))
 	o := From("shop", &plan.Chart{Path: "shop"}, all)
-	p := built(t, o, &plan.Chart{Path: "shop"}, all)
+	p := build(t, o, &plan.Chart{Path: "shop"}, all)
 	var got []string
 	for _, g := range p.Groups {
 		got = append(got, g.ID+" after "+strings.Join(g.After, " "))
@@ -27,9 +27,7 @@ func TestPlanHasInferredOrder(t *testing.T) {
 	}
 }
 
-// TestHardEdges reads references of objects (R61). The referenced object is in the
-// base group of R64 or in the group of the object that refers to it. Charts wait for
-// each other as in R65.
+// TestHardEdges reads the references of objects (R61).
 func TestHardEdges(t *testing.T) {
 	const spec = "spec: {schedulerName: x}"
 	tests := map[string]struct {
@@ -49,7 +47,7 @@ func TestHardEdges(t *testing.T) {
 	for name, tt := range tests {
 		t.Run(name, func(t *testing.T) {
 			o := From("shop", &plan.Chart{Path: "shop"}, objects(t, tt.manifests))
-			if got := says(o.Edges); !slices.Equal(got, tt.want) {
+			if got := short(o.Edges); !slices.Equal(got, tt.want) {
 				t.Errorf("got\n%s\nwant\n%s", strings.Join(got, "\n"), strings.Join(tt.want, "\n"))
 			}
 		})

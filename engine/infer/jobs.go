@@ -12,9 +12,9 @@ import (
 
 var job = plan.GroupKind{Group: "batch", Kind: "Job"}
 
-// migrations makes workloads wait for the Jobs that prepare their database, except for
-// proxies between a Job and the database.
-func (r *reader) migrations() {
+// migrationEdges makes workloads wait for the Jobs that prepare their database, except databases and
+// proxies in front of them.
+func (r *reader) migrationEdges() {
 	jobs := map[use][]*node{}
 	for _, n := range r.nodes {
 		if n.kind == job && !n.idle() && prepares(n) {
@@ -24,7 +24,7 @@ func (r *reader) migrations() {
 		}
 	}
 	for _, n := range r.nodes {
-		if !n.works || n.kind.Group == "batch" || len(jobs) == 0 || r.isDatabaseOrProxy(n) {
+		if !n.isWorkload || n.kind.Group == "batch" || len(jobs) == 0 || r.isDatabaseOrProxy(n) {
 			continue
 		}
 		for host, field := range r.databases(n) {
@@ -43,7 +43,7 @@ func (r *reader) migrations() {
 }
 
 // prepareWords matches Jobs that may prepare a database for others, migrationWords those that
-// certainly do, and otherWords Jobs that rather use a prepared one.
+// certainly do, and otherWords Jobs that more likely use a prepared one.
 var (
 	prepareWords   = regexp.MustCompile(`(?i)migrat|schema|init|set-?up|bootstrap|boot-?load|prepare|upgrade|provision|alembic|flyway|liquibase|db[-_:]?(push|create|update|deploy)`)
 	migrationWords = regexp.MustCompile(`(?i)migrat|schema`)
@@ -54,7 +54,7 @@ var (
 func prepares(n *node) bool {
 	text := n.name().Name
 	for _, c := range n.spec().At("containers").Each() {
-		text += " " + c.At("name").Text() + " " + c.At("image").Text() + " " + strings.Join(slices.Concat(texts(c.At("command")), texts(c.At("args"))), " ")
+		text += " " + c.At("name").Text() + " " + c.At("image").Text() + " " + command(c)
 	}
 	return prepareWords.MatchString(text) && (migrationWords.MatchString(text) || !otherWords.MatchString(text))
 }
@@ -62,7 +62,8 @@ func prepares(n *node) bool {
 // proxies matches programs in front of databases.
 var proxies = regexp.MustCompile(`pgbouncer|pgpool|pgcat|odyssey|pooler|proxy|maxscale|mysql-?router|mongos\b|exporter`)
 
-// isDatabaseOrProxy reports whether a workload is a database or a proxy in front of one, which migrations need too.
+// isDatabaseOrProxy reports whether a workload is a database or a proxy in front of one. Migrations
+// need it, so it cannot wait for them.
 func (r *reader) isDatabaseOrProxy(n *node) bool {
 	if proxies.MatchString(n.name().Name) || r.isStore(n) {
 		return true
@@ -71,7 +72,7 @@ func (r *reader) isDatabaseOrProxy(n *node) bool {
 	return len(containers) == 1 && proxies.MatchString(imageName(containers[0]))
 }
 
-// imageName returns the last part of an image's name.
+// imageName returns the last part of a container's image, without tag and digest.
 func imageName(c refs.Field) string {
 	image := c.At("image").Text()
 	return before(before(image[strings.LastIndexByte(image, '/')+1:], "@"), ":")
@@ -86,22 +87,23 @@ var (
 	clients    = regexp.MustCompile(`exporter|operator|connect|dashboard|console|manager|ui$|admin|proxy|backup|client|tools|express|commander|insight|controller|webhook|migrat|init`)
 )
 
-// isStore reports whether a workload stores data for others, and is ready while still empty.
+// isStore reports whether a workload is a database, a queue or another store, which is ready while
+// it is still empty.
 func (r *reader) isStore(n *node) bool {
-	if _, known := r.stores[n]; !known {
+	if _, known := r.storeCache[n]; !known {
 		name := n.name().Name
-		r.stores[n] = storeNames.MatchString(name) || storeImages.MatchString(name) && !clients.MatchString(name) || slices.ContainsFunc(r.inNamespace[n.name().Namespace], func(s *node) bool {
+		r.storeCache[n] = storeNames.MatchString(name) || storeImages.MatchString(name) && !clients.MatchString(name) || slices.ContainsFunc(r.servicesIn[n.name().Namespace], func(s *node) bool {
 			return slices.Contains(r.behind(s), n) && hasPort(s, func(p string) bool { return databasePorts[p] || storePorts[p] })
 		}) || slices.ContainsFunc(n.spec().At("containers").Each(), func(c refs.Field) bool {
 			image := imageName(c)
 			return storeImages.MatchString(image) && !clients.MatchString(image)
 		})
 	}
-	return r.stores[n]
+	return r.storeCache[n]
 }
 
 func hasPort(s *node, ok func(string) bool) bool {
-	return slices.ContainsFunc(s.root.At("spec", "ports").Each(), func(p refs.Field) bool { return ok(numeral(p.At("port").Value)) })
+	return slices.ContainsFunc(s.root.At("spec", "ports").Each(), func(p refs.Field) bool { return ok(formatNumber(p.At("port").Value)) })
 }
 
 // databaseURL matches the URL of a database up to its host.
@@ -112,7 +114,7 @@ var databaseURL = regexp.MustCompile(`(?i)\b(?:postgres(?:ql)?|mysql|mariadb|mon
 func (r *reader) databases(n *node) map[use]string {
 	found := map[use]string{}
 	for _, u := range n.uses {
-		s := r.by[u.service]
+		s := r.byObject[u.service]
 		if s == nil {
 			s = r.createdServices[u.service]
 		}
@@ -125,24 +127,24 @@ func (r *reader) databases(n *node) map[use]string {
 	}
 	for _, c := range n.containers() {
 		vars := r.variables(n, c)
-		for _, key := range sorted(vars) {
+		for _, key := range sortedKeys(vars) {
 			v := vars[key]
 			if callsHost(key) && databaseWord(key) && strings.Contains(v.text, ".") && !strings.ContainsAny(v.text, "/@ ") {
 				found[use{host: before(v.text, ":")}] = v.path
 			}
 			r.databaseURLs(n, v.text, v.path, found)
 		}
-		script, _ := expand(strings.Join(slices.Concat(texts(c.At("command")), texts(c.At("args"))), " "), vars)
+		script, _ := expand(command(c), vars)
 		r.databaseURLs(n, script, c.Path, found)
 		for _, e := range c.At("env").Each() {
 			key, from := e.At("name").Text(), e.At("valueFrom", "secretKeyRef")
-			if name := from.At("name").Text(); callsHost(key) && databaseWord(key) && r.text(plan.Object{Kind: "Secret", Namespace: n.name().Namespace, Name: name}) == nil && name != "" {
+			if name := from.At("name").Text(); callsHost(key) && databaseWord(key) && r.configSource(plan.Object{Kind: "Secret", Namespace: n.name().Namespace, Name: name}) == nil && name != "" {
 				found[use{host: "of Secret/" + name + " " + from.At("key").Text()}] = from.Path
 			}
 		}
 	}
 	for _, ref := range n.refs {
-		if to := r.text(ref.To); to != nil && ref.Use == refs.Volume {
+		if to := r.configSource(ref.To); to != nil && ref.Use == refs.Volume {
 			for _, key := range entries(to) {
 				text, path := entry(to, key)
 				r.databaseURLs(n, text, path, found)
@@ -165,15 +167,16 @@ func (r *reader) databaseURLs(n *node, text, path string, found map[use]string) 
 	}
 }
 
+// databaseWord reports whether a key contains a word for a database.
 func databaseWord(key string) bool {
 	return slices.ContainsFunc(splitWords(key), func(w string) bool {
 		return slices.Contains([]string{"db", "database", "postgres", "postgresql", "pg", "mysql", "mariadb", "mongo", "mongodb", "sql", "jdbc", "mssql", "oracle", "cockroach", "clickhouse"}, w)
 	})
 }
 
-// dropDoubtful drops doubtful edges: from a Job to a workload that it may prepare, unless that
-// is a store, and edges between two objects in both directions. Only a hard reference or a
-// command that waits is proof (R66).
+// dropDoubtful drops edges between two objects in both directions, and edges from a Job to a workload
+// that it may prepare, unless that is a store. It keeps hard edges and those of a command that waits
+// (R63, R66).
 func (r *reader) dropDoubtful() {
 	doubt := map[arc]Dropped{}
 	for at, e := range r.found {
@@ -185,10 +188,10 @@ func (r *reader) dropDoubtful() {
 			continue
 		case both && reverse.sure():
 			d.Why = "the opposite order is certain"
-		case both && !(reverse.Reason.many && (reverse.Strength == Soft || r.nodes[at.to].kind == job)):
+		case both && !(reverse.Reason.allEntries && (reverse.Strength == Soft || r.nodes[at.to].kind == job)):
 			d.Why, d.Cycle = "they wait for each other", []string{e.From.String(), e.To.String()}
-		case from.kind == job && to.works && to.kind.Group != "batch" && !r.isStore(to):
-			d.Why = "nothing proves that a Job and a workload start in this order"
+		case from.kind == job && to.isWorkload && to.kind.Group != "batch" && !r.isStore(to):
+			d.Why = "nothing proves that the workload must be ready before the Job starts"
 		default:
 			continue
 		}

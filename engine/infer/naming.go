@@ -10,14 +10,15 @@ import (
 	"lockstep/engine/plan"
 )
 
-// nameUnits names the units of a chart: workloads by their names without the release's and the chart's, the others
-// by their kinds. Names do not depend on values, because they end up in templates.
+// nameUnits names the units of a chart: those of workloads after the workload, without the names of
+// release and chart, and the others after their kinds. Names end up in templates, so they should not
+// depend on values.
 func (a *arranger) nameUnits(path string) {
 	units := a.units[path]
 	slices.SortFunc(units, func(u, v *unit) int { return cmp.Or(cmp.Compare(u.purpose, v.purpose), strings.Compare(u.key, v.key)) })
 	taken := map[string]int{plan.Unsequenced: 1}
 	own := path[strings.LastIndexByte(path, '/')+1:]
-	rest := a.shortNames(units, own)
+	short := a.shortNames(units, own)
 	wanted := make([]string, len(units))
 	for i, u := range units {
 		switch {
@@ -28,7 +29,7 @@ func (a *arranger) nameUnits(path string) {
 		case u.purpose == kinds:
 			wanted[i] = "crds"
 		case u.purpose == workload:
-			wanted[i] = rest[u]
+			wanted[i] = short[u]
 		default:
 			wanted[i] = kindsName(u)
 		}
@@ -49,22 +50,22 @@ func (a *arranger) nameUnits(path string) {
 	}
 }
 
-// distinct returns a name that no other unit has.
+// distinct returns a name for a unit that is not in given.
 func distinct(u *unit, name string, given map[string]bool) string {
 	candidates := []string{name}
 	switch u.purpose {
 	case workload:
 		candidates = append(candidates, name+"-"+strings.ToLower(u.workload().name().Kind))
 	case followers:
-		var gates []string
-		for to := range u.gates {
+		var dependencies []string
+		for to := range u.dependencies {
 			if to.name != "" && to.purpose != base && to.purpose != kinds {
-				gates = append(gates, to.name)
+				dependencies = append(dependencies, to.name)
 			}
 		}
-		slices.Sort(gates)
-		if len(gates) > 0 {
-			candidates = []string{name + "-" + gates[0], name}
+		slices.Sort(dependencies)
+		if len(dependencies) > 0 {
+			candidates = []string{name + "-" + dependencies[0], name}
 		}
 	}
 	for _, c := range candidates {
@@ -79,32 +80,33 @@ func distinct(u *unit, name string, given map[string]bool) string {
 	}
 }
 
-// shortNames returns the names of workloads without their common parts.
+// shortNames returns the names of workloads without the parts that they have in common: the names of
+// the release and the chart (own) or, if no name contains the chart's, a prefix of all names.
 func (a *arranger) shortNames(units []*unit, own string) map[*unit]string {
-	rest := map[*unit][]string{}
-	var with []*unit
-	known := false // the names have the chart's
+	rest := map[*unit][]string{} // the parts of each name
+	var workloads []*unit
+	anyOwn := false
 	for _, u := range units {
 		if u.purpose == workload && !u.declared {
-			words, of := a.strip(u.workload(), own)
-			rest[u], known, with = words, known || of, append(with, u)
+			words, hasOwn := a.strip(u.workload(), own)
+			rest[u], anyOwn, workloads = words, anyOwn || hasOwn, append(workloads, u)
 		}
 	}
-	if len(with) == 1 && with[0].workload().labels["app.kubernetes.io/name"] == strings.Join(rest[with[0]], "-") {
-		rest[with[0]] = nil
+	if len(workloads) == 1 && workloads[0].workload().labels["app.kubernetes.io/name"] == strings.Join(rest[workloads[0]], "-") {
+		rest[workloads[0]] = nil
 	}
-	for len(with) > 1 && !known && len(rest[with[0]]) > 0 {
-		first := rest[with[0]][0]
-		if slices.ContainsFunc(with, func(u *unit) bool { return len(rest[u]) == 0 || rest[u][0] != first }) {
+	for len(workloads) > 1 && !anyOwn && len(rest[workloads[0]]) > 0 {
+		first := rest[workloads[0]][0]
+		if slices.ContainsFunc(workloads, func(u *unit) bool { return len(rest[u]) == 0 || rest[u][0] != first }) {
 			break
 		}
-		for _, u := range with {
+		for _, u := range workloads {
 			rest[u] = rest[u][1:]
 		}
 	}
 	out := map[*unit]string{}
 	for u, words := range rest {
-		for len(words) > 0 && changing.MatchString(words[len(words)-1]) {
+		for len(words) > 0 && generatedPart.MatchString(words[len(words)-1]) {
 			words = words[:len(words)-1]
 		}
 		if out[u] = strings.Join(words, "-"); out[u] == "" {
@@ -114,30 +116,30 @@ func (a *arranger) shortNames(units []*unit, own string) map[*unit]string {
 	return out
 }
 
-// workload returns the workload of a unit with that purpose, if the unit is not declared.
+// workload returns the workload of an inferred unit with that purpose.
 func (u *unit) workload() *node {
-	return u.members[slices.IndexFunc(u.members, func(n *node) bool { return n.works })]
+	return u.members[slices.IndexFunc(u.members, func(n *node) bool { return n.isWorkload })]
 }
 
-// changing matches the last part of a name if it is a version, a revision or a checksum.
-var changing = regexp.MustCompile(`^(v?[0-9.]+|[0-9a-f]*[0-9][0-9a-f]{4,}|[0-9a-f]{5,}[0-9][0-9a-f]*)$`)
+// generatedPart matches the last part of a name if it is a version, a revision or a checksum.
+var generatedPart = regexp.MustCompile(`^(v?[0-9.]+|[0-9a-f]*[0-9][0-9a-f]{4,}|[0-9a-f]{5,}[0-9][0-9a-f]*)$`)
 
-// strip removes the names of the release and the chart from a workload's name, and reports
-// whether it had the chart's.
-func (a *arranger) strip(n *node, own string) (words []string, known bool) {
+// strip removes the names of the release and the chart from a workload's name, and reports whether
+// it contained the chart's.
+func (a *arranger) strip(n *node, own string) (words []string, hasOwn bool) {
 	words = strings.Split(strings.TrimSuffix(n.name().Name, "-"), "-")
 	label := func(key string) string { s, _ := n.labels[key].(string); return s }
 	for _, prefix := range []string{a.release, label("app.kubernetes.io/instance"), own} {
 		p := strings.Split(prefix, "-")
 		if prefix != "" && len(words) >= len(p) && slices.Equal(words[:len(p)], p) {
 			words = words[len(p):]
-			known = known || prefix == own
+			hasOwn = hasOwn || prefix == own
 		}
 	}
-	return words, known
+	return words, hasOwn
 }
 
-// kindsName returns a name from the kinds of a unit's objects.
+// kindsName names a unit after the kind of its objects, or else their API group.
 func kindsName(u *unit) string {
 	kind, group := u.members[0].name().Kind, u.members[0].name().Group
 	if !slices.ContainsFunc(u.members, func(n *node) bool { return plural(n.name().Kind) != plural(kind) }) {

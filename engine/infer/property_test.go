@@ -13,7 +13,7 @@ import (
 	"lockstep/engine/refs"
 )
 
-// release makes objects of a chart tree that name and call each other at random.
+// release makes the objects of a chart tree, which name and call each other at random.
 func release(rnd *rand.Rand, workloads int) (*plan.Chart, []Object) {
 	charts := []string{"shop", "shop/a", "shop/b", "shop/b/c"}
 	c := &plan.Chart{Path: "shop/b/c"}
@@ -43,7 +43,7 @@ func (g *generator) add(chart, group, kind, namespace, name string, spec map[str
 	return fields
 }
 
-// other is the number of a workload, mostly of one that comes before.
+// other returns the number of another workload, usually of an earlier one.
 func (g *generator) other(i int) int {
 	if i == 0 || g.rnd.IntN(20) == 0 {
 		return g.rnd.IntN(g.workloads)
@@ -51,7 +51,7 @@ func (g *generator) other(i int) int {
 	return g.rnd.IntN(i)
 }
 
-// workload makes one, with what belongs to it, as it comes: about ten objects.
+// workload makes a workload and about nine objects that it uses.
 func (g *generator) workload(i int) {
 	chart := g.charts[g.rnd.IntN(len(g.charts))]
 	name := fmt.Sprintf("w%d", i)
@@ -87,12 +87,12 @@ func (g *generator) workload(i int) {
 	binding["roleRef"] = map[string]any{"kind": "Role", "name": name}
 	binding["subjects"] = []any{map[string]any{"kind": "ServiceAccount", "name": fmt.Sprintf("w%d", g.other(i))}}
 	g.add(chart, "networking.k8s.io", "Ingress", "ns", name, map[string]any{"defaultBackend": map[string]any{"service": map[string]any{"name": fmt.Sprintf("w%d", g.other(i))}}})
-	if i%50 == 0 && i < 1000 { // each waits for every workload that has rights on it
+	if i%50 == 0 && i < 1000 { // each waits for every workload that may write its status
 		g.add(chart, "q.x", "Topic", "ns", name, nil)
 	}
 }
 
-// found are all edges of an order, those that were dropped as well.
+// found returns all edges of an order, including the dropped ones.
 func found(o *Order) []Edge {
 	edges := slices.Clone(o.Edges)
 	for _, d := range o.Dropped {
@@ -104,15 +104,15 @@ func found(o *Order) []Edge {
 	return edges
 }
 
-// TestProperties checks the orders of random releases: each has a plan, the edges have
-// no cycle, every reference is an edge (R61), the order of the input has no effect,
-// and without one object only its edges are missing.
+// TestProperties checks the orders of random releases: each has a plan, the edges have no cycle, every
+// reference is an edge (R61), the order of the input does not matter, and without an object only its
+// own edges are missing.
 func TestProperties(t *testing.T) {
 	for seed := range uint64(60) {
 		rnd := rand.New(rand.NewPCG(seed, 1))
 		c, all := release(rnd, 1+rnd.IntN(12))
 		o := From("shop", c, all)
-		p := built(t, o, c, all)
+		p := build(t, o, c, all)
 		if len(p.Warnings) > 0 {
 			t.Fatalf("seed %d: %v", seed, p.Warnings)
 		}
@@ -149,7 +149,7 @@ func checkAcyclic(t *testing.T, seed uint64, o *Order) {
 	}
 }
 
-// checkNamed looks for each reference that is needed among the edges.
+// checkNamed checks that there is an edge for each required reference.
 func checkNamed(t *testing.T, seed uint64, o *Order, all []Object) {
 	there, edges := map[plan.Object]bool{}, map[[2]plan.Object]bool{}
 	for _, x := range all {
@@ -168,8 +168,7 @@ func checkNamed(t *testing.T, seed uint64, o *Order, all []Object) {
 	}
 }
 
-// checkKept looks whether the plan keeps the edges within a chart that are between
-// its groups.
+// checkKept checks that the plan keeps the edges between groups of the same chart.
 func checkKept(t *testing.T, seed uint64, o *Order, p *plan.Plan) {
 	in := map[plan.Object]*plan.Group{}
 	for _, g := range p.Groups {
@@ -178,7 +177,7 @@ func checkKept(t *testing.T, seed uint64, o *Order, p *plan.Plan) {
 		}
 	}
 	behind := map[string]map[string]bool{}
-	for _, g := range p.Groups { // gates come first
+	for _, g := range p.Groups { // dependencies come first
 		behind[g.ID] = map[string]bool{g.ID: true}
 		for _, id := range g.After {
 			maps.Copy(behind[g.ID], behind[id])
@@ -210,7 +209,7 @@ func checkRemoval(t *testing.T, seed uint64, o, without *Order, gone plan.Object
 	}
 }
 
-// BenchmarkInfer infers the order of about that many objects.
+// BenchmarkInfer measures From, with the approximate number of objects.
 func BenchmarkInfer(b *testing.B) {
 	for _, n := range []int{1_000, 10_000, 100_000} {
 		b.Run(strconv.Itoa(n), func(b *testing.B) {

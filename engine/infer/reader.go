@@ -11,19 +11,20 @@ import (
 	"lockstep/engine/refs"
 )
 
-// node is an object with the parts that edges are read from.
+// node is an object with the parts from which edges are read.
 type node struct {
 	*Object
-	at   int // in reader.nodes
+	at   int // index in reader.nodes, or -1 if the object gets no edges
 	kind plan.GroupKind
 	root refs.Field
 	refs []refs.Ref
-	// pods are the pods it creates, if works is set.
-	pods  refs.Pods
-	works bool
+	// pods are the pods that it creates, if isWorkload is set.
+	pods       refs.Pods
+	isWorkload bool
 	// labels are its own labels, podLabels those of its pods.
 	labels, podLabels map[string]any
-	// uses, settings and rights are those of a workload.
+
+	// Only workloads have these.
 	uses     []use
 	settings []setting
 	rights   []right
@@ -31,33 +32,33 @@ type node struct {
 
 func (n *node) name() plan.Object { return n.Object.Object }
 
-// idle reports whether the object runs no pods, so that it waits for nothing.
-func (n *node) idle() bool { return n.works && n.pods.None && n.name().Kind != "CronJob" }
+// idle reports whether the object is a workload without pods, which waits for nothing.
+func (n *node) idle() bool { return n.isWorkload && n.pods.None && n.name().Kind != "CronJob" }
 
 // reader collects the edges between the objects of a release.
 type reader struct {
-	nodes []*node // by object, without duplicates
-	by    map[plan.Object]*node
-	found map[arc]Edge // the best reason for each pair
+	nodes    []*node // by object, without duplicates
+	byObject map[plan.Object]*node
+	found    map[arc]Edge // the best reason for each pair
 
-	definer         map[plan.GroupKind]*node // of kinds
-	bindings        map[plan.Object][]*node  // by account
-	services        map[string][]*node       // by name
-	inNamespace     map[string][]*node       // Services
+	definer         map[plan.GroupKind]*node // CRDs by the kind that they define
+	bindings        map[plan.Object][]*node  // role bindings by ServiceAccount
+	servicesNamed   map[string][]*node       // Services by name
+	servicesIn      map[string][]*node       // Services by namespace
 	labelled        map[label][]*node        // workloads by the labels of their pods
-	servers         map[*node][]*node        // cache of behind
-	texts           map[*node][]entryMention // cache of entryMentions
-	stores          map[*node]bool           // cache of isStore
+	behindCache     map[*node][]*node        // cache of behind
+	mentionCache    map[*node][]entryMention // cache of entryMentions
+	storeCache      map[*node]bool           // cache of isStore
 	hooks           map[plan.Object]*node    // ConfigMaps and Secrets that are hooks
 	createdServices map[plan.Object]*node    // Services that an operator creates for a custom resource
-	doubtful        []Dropped
+	doubtful        []Dropped                // edges that dropDoubtful has removed
 }
 
 func newReader(objects []Object) *reader {
 	r := &reader{
-		by: make(map[plan.Object]*node, len(objects)), found: make(map[arc]Edge, 3*len(objects)),
-		bindings: map[plan.Object][]*node{}, inNamespace: map[string][]*node{}, services: map[string][]*node{}, labelled: map[label][]*node{},
-		servers: map[*node][]*node{}, texts: map[*node][]entryMention{}, stores: map[*node]bool{},
+		byObject: make(map[plan.Object]*node, len(objects)), found: make(map[arc]Edge, 3*len(objects)),
+		bindings: map[plan.Object][]*node{}, servicesIn: map[string][]*node{}, servicesNamed: map[string][]*node{}, labelled: map[label][]*node{},
+		behindCache: map[*node][]*node{}, mentionCache: map[*node][]entryMention{}, storeCache: map[*node]bool{},
 		hooks: map[plan.Object]*node{}, createdServices: map[plan.Object]*node{},
 	}
 	sorted := make([]*Object, len(objects))
@@ -70,29 +71,29 @@ func newReader(objects []Object) *reader {
 	for _, o := range sorted {
 		if o.Hook {
 			r.hooks[o.Object] = &node{Object: o, at: -1, root: refs.Field{Value: o.Fields}}
-			continue // a hook is only read
+			continue
 		}
-		if r.by[o.Object] != nil {
+		if r.byObject[o.Object] != nil {
 			continue // a duplicate
 		}
 		n := &node{Object: o, at: len(r.nodes), kind: o.Object.GroupKind(), root: refs.Field{Value: o.Fields}, refs: refs.Find(o.Object, o.Fields)}
 		n.labels, _ = n.root.At("metadata", "labels").Value.(map[string]any)
-		if n.pods, n.works = refs.FindPods(o.Object, o.Fields); n.works {
+		if n.pods, n.isWorkload = refs.FindPods(o.Object, o.Fields); n.isWorkload {
 			n.podLabels, _ = n.pods.Meta["labels"].(map[string]any)
-			n.works = o.Object.Kind != "PodTemplate"
+			n.isWorkload = o.Object.Kind != "PodTemplate"
 		}
 		for key, value := range n.podLabels {
-			if value, ok := value.(string); ok && n.works {
+			if value, ok := value.(string); ok && n.isWorkload {
 				at := label{o.Object.Namespace, key, value}
 				r.labelled[at] = append(r.labelled[at], n)
 			}
 		}
 		if n.kind == service {
-			r.services[o.Object.Name] = append(r.services[o.Object.Name], n)
-			r.inNamespace[o.Object.Namespace] = append(r.inNamespace[o.Object.Namespace], n)
+			r.servicesNamed[o.Object.Name] = append(r.servicesNamed[o.Object.Name], n)
+			r.servicesIn[o.Object.Namespace] = append(r.servicesIn[o.Object.Namespace], n)
 		}
 		r.nodes = append(r.nodes, n)
-		r.by[o.Object] = n
+		r.byObject[o.Object] = n
 	}
 	for _, n := range r.nodes {
 		r.addCreatedServices(n)
@@ -100,18 +101,21 @@ func newReader(objects []Object) *reader {
 	return r
 }
 
+// read finds all edges. Later steps use the results of earlier ones.
 func (r *reader) read() {
-	r.hard()
-	r.targets()
+	r.referenceEdges()
+	r.selectorEdges()
 	r.readRights()
-	r.calls()
-	r.routes()
-	r.operators()
-	r.webhooks()
-	r.habits()
+	r.callEdges()
+	r.routeEdges()
+	r.operatorEdges()
+	r.webhookEdges()
+	r.waitEdges()
+	r.softEdges()
+	r.dropDoubtful()
 }
 
-// add adds an edge, unless it already has a better reason.
+// add adds an edge, unless it is known with a better reason.
 func (r *reader) add(from, to *node, s Strength, why Reason) {
 	if from == nil || to == nil || from == to || from.at < 0 || to.at < 0 || from.idle() {
 		return
@@ -138,29 +142,31 @@ func (r *reader) edges() []Edge {
 // label is a label of pods in a namespace.
 type label struct{ namespace, key, value string }
 
-// pods returns the workloads of a namespace whose pods match a selector with at least one label.
-func (r *reader) pods(namespace string, selector map[string]any) []*node {
+// labelledWorkloads returns the workloads of a namespace whose pods have all labels of a selector. It
+// returns none for an empty selector.
+func (r *reader) labelledWorkloads(namespace string, selector map[string]any) []*node {
 	var fewest []*node
-	for i, key := range sorted(selector) {
+	for i, key := range sortedKeys(selector) {
 		value, _ := selector[key].(string)
 		if matches := r.labelled[label{namespace, key, value}]; i == 0 || len(matches) < len(fewest) {
 			fewest = matches
 		}
 	}
-	return slices.DeleteFunc(slices.Clone(fewest), func(n *node) bool { return !has(n.podLabels, selector) })
+	return slices.DeleteFunc(slices.Clone(fewest), func(n *node) bool { return !hasLabels(n.podLabels, selector) })
 }
 
-// matched returns the workloads that a LabelSelector matches; an empty one, which matches all pods, is ignored.
-func (r *reader) matched(namespace string, selector refs.Field) []*node {
+// selectedWorkloads returns the workloads of a namespace whose pods match a LabelSelector. It returns
+// none if the selector has no matchLabels.
+func (r *reader) selectedWorkloads(namespace string, selector refs.Field) []*node {
 	labels, _ := selector.At("matchLabels").Value.(map[string]any)
 	if len(labels) == 0 {
 		return nil
 	}
-	return slices.DeleteFunc(r.pods(namespace, labels), func(n *node) bool { return !matches(selector, n.podLabels) })
+	return slices.DeleteFunc(r.labelledWorkloads(namespace, labels), func(n *node) bool { return !matches(selector, n.podLabels) })
 }
 
-// has reports whether labels contain all labels of a selector.
-func has(labels, selector map[string]any) bool {
+// hasLabels reports whether labels contain all labels of a selector.
+func hasLabels(labels, selector map[string]any) bool {
 	for key, value := range selector {
 		if v, ok := labels[key]; !ok || v != value {
 			return false
@@ -172,7 +178,7 @@ func has(labels, selector map[string]any) bool {
 // matches reports whether labels match a LabelSelector; an empty one matches all.
 func matches(selector refs.Field, labels map[string]any) bool {
 	plain, _ := selector.At("matchLabels").Value.(map[string]any)
-	if !has(labels, plain) {
+	if !hasLabels(labels, plain) {
 		return false
 	}
 	for _, e := range selector.At("matchExpressions").Each() {
@@ -189,23 +195,23 @@ func matches(selector refs.Field, labels map[string]any) bool {
 	return true
 }
 
-// behind returns the long-running workloads with pods behind a Service. It follows an
-// ExternalName to another Service.
+// behind returns the long-running workloads whose pods a Service selects. It follows an ExternalName
+// to another Service.
 func (r *reader) behind(s *node) []*node {
-	if known, ok := r.servers[s]; ok {
+	if known, ok := r.behindCache[s]; ok {
 		return known
 	}
-	r.servers[s] = nil // ends a cycle of ExternalNames
+	r.behindCache[s] = nil // in case ExternalNames form a cycle
 	var found []*node
 	if selector, _ := s.root.At("spec", "selector").Value.(map[string]any); len(selector) > 0 {
-		found = slices.DeleteFunc(r.pods(s.name().Namespace, selector), func(n *node) bool { return n.kind.Group == "batch" || n.idle() })
+		found = slices.DeleteFunc(r.labelledWorkloads(s.name().Namespace, selector), func(n *node) bool { return n.kind.Group == "batch" || n.idle() })
 	}
 	if other := s.root.At("spec", "externalName").Text(); other != "" {
 		if to := r.resolve(other, s.name().Namespace); to.service != nil {
 			found = r.behind(to.service)
 		}
 	}
-	r.servers[s] = found
+	r.behindCache[s] = found
 	return found
 }
 
@@ -221,7 +227,7 @@ func (r *reader) waitForServers(n, s *node, servers []*node, strength Strength, 
 	}
 	if s.root.At("spec", "publishNotReadyAddresses").True() {
 		if n.kind == job {
-			return // it may make the others ready
+			return // the Job may be what makes the servers ready
 		}
 		strength = Soft
 	}
@@ -236,16 +242,18 @@ func (r *reader) waitForServers(n, s *node, servers []*node, strength Strength, 
 
 var service = plan.GroupKind{Kind: "Service"}
 
-// impliesNoOrder reports whether a reference implies no order: a token Secret and its account, and the conversion
-// webhook of a CustomResourceDefinition, which is needed only once objects exist.
+// impliesNoOrder reports whether a reference implies no order: that of a ServiceAccount to its token
+// Secret, and that of a CRD to its conversion webhook, which is needed only once objects exist.
 func impliesNoOrder(n *node, ref refs.Ref) bool {
 	return ref.Use == refs.Token || ref.Use == refs.Server && n.kind == crd
 }
 
 var crd = plan.GroupKind{Group: "apiextensions.k8s.io", Kind: "CustomResourceDefinition"}
 
-// Rule R61: an object waits for the objects that it references, unless they are optional.
-func (r *reader) hard() {
+// referenceEdges adds hard edges for references.
+//
+// Rule R61: an object waits for the objects that it names, unless the reference is optional
+func (r *reader) referenceEdges() {
 	r.definer = map[plan.GroupKind]*node{}
 	for _, n := range r.nodes {
 		if n.Defines != (plan.GroupKind{}) {
@@ -257,7 +265,7 @@ func (r *reader) hard() {
 			if ref.Use == refs.Subject {
 				r.bindings[ref.To] = append(r.bindings[ref.To], n)
 			}
-			if to := r.by[ref.To]; to != nil && !ref.Optional && !impliesNoOrder(n, ref) {
+			if to := r.byObject[ref.To]; to != nil && !ref.Optional && !impliesNoOrder(n, ref) {
 				r.add(n, to, Hard, Reason{Path: ref.Path, Value: ref.To.Name, Text: fmt.Sprintf("%s names %s", ref.Path, ref.To)})
 			}
 		}
@@ -265,13 +273,13 @@ func (r *reader) hard() {
 			r.add(n, d, Hard, Reason{Path: "kind", Value: n.name().Kind, Text: fmt.Sprintf("%s defines kind %s", d.name(), n.name().Kind)})
 		}
 	}
-	r.accounts()
+	r.bindingEdges()
 }
 
-// accounts makes pods wait for the role bindings of their account.
-func (r *reader) accounts() {
+// bindingEdges makes pods wait for the role bindings of their ServiceAccount.
+func (r *reader) bindingEdges() {
 	for _, n := range r.nodes {
-		if n.works {
+		if n.isWorkload {
 			account, path := podAccount(n)
 			for _, b := range r.bindings[account] {
 				r.add(n, b, Hard, Reason{Path: path, Value: account.Name, Text: fmt.Sprintf("%s grants permissions to %s, its account", b.name(), account)})
@@ -280,7 +288,7 @@ func (r *reader) accounts() {
 	}
 }
 
-// podAccount returns the account that pods run as, and its field.
+// podAccount returns the ServiceAccount that pods run as, and the field that names it.
 func podAccount(n *node) (account plan.Object, path string) {
 	for _, ref := range n.refs {
 		if ref.Use == refs.Account {
@@ -290,19 +298,20 @@ func podAccount(n *node) (account plan.Object, path string) {
 	return plan.Object{Kind: "ServiceAccount", Namespace: n.name().Namespace, Name: "default"}, n.pods.Path + ".serviceAccountName"
 }
 
-// targets finds the objects that selectors match: the pods of a budget, the Services and pods of a monitor.
-func (r *reader) targets() {
+// selectorEdges makes objects wait for those that they select: a PodDisruptionBudget and a PodMonitor
+// for workloads, a ServiceMonitor for Services.
+func (r *reader) selectorEdges() {
 	for _, n := range r.nodes {
 		selector := n.root.At("spec", "selector")
 		var found []*node
 		switch n.kind {
 		case plan.GroupKind{Group: "policy", Kind: "PodDisruptionBudget"}, plan.GroupKind{Group: monitoring, Kind: "PodMonitor"}:
 			for _, in := range monitoredNamespaces(n) {
-				found = append(found, r.matched(in, selector)...)
+				found = append(found, r.selectedWorkloads(in, selector)...)
 			}
 		case plan.GroupKind{Group: monitoring, Kind: "ServiceMonitor"}:
 			for _, in := range monitoredNamespaces(n) {
-				for _, s := range r.inNamespace[in] {
+				for _, s := range r.servicesIn[in] {
 					if matches(selector, s.labels) {
 						found = append(found, s)
 					}

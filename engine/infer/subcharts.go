@@ -42,9 +42,9 @@ func common(x, y string) string {
 	return x
 }
 
-// linkSubcharts finds the groups and subcharts of a chart that wait for its subcharts.
+// linkSubcharts finds out which units and subcharts of a chart wait for which of its subcharts.
 //
-// Rule R65: between charts, whole subcharts are ordered; a subchart never waits for its parent.
+// Rule R65: between charts, whole subcharts are ordered; a subchart never waits for its parent
 func (a *arranger) linkSubcharts(path string) {
 	c := a.charts[path]
 	if c == nil {
@@ -56,24 +56,25 @@ func (a *arranger) linkSubcharts(path string) {
 		g.addEdge(e)
 	}
 	a.dropCycles(len(g.units)+len(g.children), &g.graph, "charts that need each other start together", g.name, g.keep)
-	g.own()
+	g.orderOwnUnits()
 }
 
-// subchartGraph is the dependencies among the units of a chart and its subcharts.
+// subchartGraph has the dependencies among the units and the subcharts of a chart. Its nodes are the
+// units, then the children.
 type subchartGraph struct {
 	graph
-	a        *arranger
-	c        *plan.Chart
-	units    []*unit
-	index    map[*unit]int
-	children []string // by path
-	names    map[string]string
-	fixed    map[string]bool // subcharts whose Chart.yaml entry declares their dependencies
-	held     bool            // a subchart needs an object of the chart itself
+	a              *arranger
+	c              *plan.Chart
+	units          []*unit
+	index          map[*unit]int
+	children       []string          // paths of the subcharts, sorted
+	names          map[string]string // of the subcharts in Chart.yaml, by path
+	declared       map[string]bool   // subcharts whose entry in Chart.yaml declares their dependencies
+	childNeedsUnit bool              // a subchart needs an object of the chart itself to be applied
 }
 
 func newSubchartGraph(a *arranger, c *plan.Chart) *subchartGraph {
-	g := &subchartGraph{a: a, c: c, units: a.units[c.Path], index: map[*unit]int{}, names: map[string]string{}, fixed: map[string]bool{}}
+	g := &subchartGraph{a: a, c: c, units: a.units[c.Path], index: map[*unit]int{}, names: map[string]string{}, declared: map[string]bool{}}
 	for i, u := range g.units {
 		g.index[u] = i
 	}
@@ -84,7 +85,7 @@ func newSubchartGraph(a *arranger, c *plan.Chart) *subchartGraph {
 		g.children = append(g.children, s.Chart.Path)
 		g.names[s.Chart.Path] = s.ID()
 		if len(s.DependsOn) > 0 {
-			g.fixed[s.Chart.Path] = true
+			g.declared[s.Chart.Path] = true
 		}
 	}
 	slices.Sort(g.children)
@@ -107,7 +108,7 @@ func (g *subchartGraph) child(path string) (int, bool) {
 // addDeclared adds the order within the chart and the order that its Chart.yaml declares.
 func (g *subchartGraph) addDeclared() {
 	for _, u := range g.units {
-		for to := range u.gates {
+		for to := range u.dependencies {
 			g.add(g.index[u], g.index[to], nil, 0)
 		}
 	}
@@ -139,17 +140,17 @@ func (g *subchartGraph) addDeclared() {
 // addEdge adds an edge between charts whose nearest common parent is this one.
 func (g *subchartGraph) addEdge(e *Edge) {
 	from, to := g.end(g.a.from(e)), g.end(g.a.to(e))
-	if from < 0 || to < 0 || from == to || from >= len(g.units) && g.fixed[g.children[from-len(g.units)]] {
+	if from < 0 || to < 0 || from == to || from >= len(g.units) && g.declared[g.children[from-len(g.units)]] {
 		return
 	}
 	class := e.class()
 	if g.onlyNeedsApply(e) {
-		class = Edge{Strength: Serving}.class()
+		class = Edge{Strength: Serving}.class() // on a cycle, drop it together with edges that need readiness
 	}
 	g.add(from, to, e, class)
 }
 
-// end returns the number of the unit or subchart of an object, or -1.
+// end returns the node of the unit or subchart that contains an object, or -1.
 func (g *subchartGraph) end(n *node) int {
 	var i int
 	var ok bool
@@ -164,75 +165,75 @@ func (g *subchartGraph) end(n *node) int {
 	return i
 }
 
-// onlyNeedsApply reports whether an edge needs an object only to be applied, which R15a ensures for
-// groups that start together. On a cycle with edges that need readiness it is dropped too:
-// whichever side came first would never become ready.
+// onlyNeedsApply reports whether an edge needs an object only to be applied, not to be ready. Groups
+// that start together are applied in the right order anyway (R15a).
 func (g *subchartGraph) onlyNeedsApply(e *Edge) bool {
 	return e.Strength == Hard && g.a.plain[g.a.to(e).at]
 }
 
-// keep makes a unit or a subchart wait for a subchart.
+// keep makes a unit or a subchart wait for a subchart. It records an edge from a subchart to a unit
+// as dropped, unless R15a already ensures its order.
 func (g *subchartGraph) keep(r arc, e *Edge) {
 	k := len(g.units)
 	switch {
 	case e == nil: // declared
 	case r.from < k:
-		g.units[r.from].waits[g.names[g.children[r.to-k]]] = true
+		g.units[r.from].subcharts[g.names[g.children[r.to-k]]] = true
 	case r.to >= k:
 		c := g.a.chart(g.c.Path)
 		from, to := g.names[g.children[r.from-k]], g.names[g.children[r.to-k]]
 		c.Subcharts[from] = union(c.Subcharts[from], []string{to})
-	case g.onlyNeedsApply(e) && len(g.units[r.to].gates) == 0:
-		g.held = true // both start together, and the object is applied first
+	case g.onlyNeedsApply(e) && len(g.units[r.to].dependencies) == 0:
+		g.childNeedsUnit = true // both start together, and the object is applied first
 	default:
-		g.a.dropped = append(g.a.dropped, Dropped{Edge: *e, Why: fmt.Sprintf("a subchart cannot wait for resources of its parent, %s", g.c.Path)})
+		g.a.dropped = append(g.a.dropped, Dropped{Edge: *e, Why: fmt.Sprintf("a subchart cannot wait for objects of its parent, %s", g.c.Path)})
 	}
 }
 
-// own decides how the chart's own resources wait for subcharts: all for the same ones, by
+// orderOwnUnits decides how the chart's own objects wait for subcharts: all for the same ones, by
 // Chart.yaml, or each group for different ones, as layers (R18).
-func (g *subchartGraph) own() {
+func (g *subchartGraph) orderOwnUnits() {
 	all := map[string]bool{}
 	for _, u := range g.units {
-		maps.Copy(all, u.waits)
+		maps.Copy(all, u.subcharts)
 	}
 	if len(all) == 0 {
 		return
 	}
-	same := !g.held
-	known := map[*unit]map[string]bool{}
+	same := !g.childNeedsUnit
+	cache := map[*unit]map[string]bool{}
 	for _, u := range g.units {
-		same = same && (u.purpose == base || len(subcharts(u, known)) == len(all))
+		same = same && (u.purpose == base || len(reachedSubcharts(u, cache)) == len(all))
 	}
 	c := g.a.chart(g.c.Path)
-	written := slices.ContainsFunc(g.units, func(u *unit) bool { return u.declared }) && !c.Layers
-	if !same && !written {
+	declaresGroups := slices.ContainsFunc(g.units, func(u *unit) bool { return u.declared }) && !c.Layers
+	if !same && !declaresGroups {
 		c.Layers = true
 		return
 	}
-	if !g.held {
+	if !g.childNeedsUnit {
 		c.DependsOn = slices.Sorted(maps.Keys(all))
 	}
 	for _, u := range g.units {
-		clear(u.waits)
+		clear(u.subcharts)
 	}
 }
 
-// subcharts returns the subcharts that a unit waits for, directly or indirectly.
-func subcharts(u *unit, known map[*unit]map[string]bool) map[string]bool {
-	reached := known[u]
+// reachedSubcharts returns the subcharts that a unit waits for, directly or indirectly.
+func reachedSubcharts(u *unit, cache map[*unit]map[string]bool) map[string]bool {
+	reached := cache[u]
 	if reached == nil {
-		reached = maps.Clone(u.waits)
-		known[u] = reached
-		for to := range u.gates {
-			maps.Copy(reached, subcharts(to, known))
+		reached = maps.Clone(u.subcharts)
+		cache[u] = reached
+		for to := range u.dependencies {
+			maps.Copy(reached, reachedSubcharts(to, cache))
 		}
 	}
 	return reached
 }
 
-// sortEdges splits the edges into those within charts and those between charts, by their nearest common parent.
-func (a *arranger) sortEdges() {
+// splitEdges divides the edges into those within a chart and those between charts.
+func (a *arranger) splitEdges() {
 	for i := range a.edges {
 		e := &a.edges[i]
 		from, to := a.from(e), a.to(e)
@@ -245,6 +246,7 @@ func (a *arranger) sortEdges() {
 	}
 }
 
+// order returns the result.
 func (a *arranger) order() *Order {
 	o := &Order{Edges: a.edges, Dropped: a.dropped, Groups: []Group{}, Charts: []Chart{}, jobs: map[plan.Object]bool{}}
 	for _, path := range a.paths {
@@ -254,11 +256,11 @@ func (a *arranger) order() *Order {
 				g.Objects = append(g.Objects, n.name())
 			}
 			slices.SortFunc(g.Objects, plan.Object.Compare)
-			for to := range u.gates {
+			for to := range u.dependencies {
 				g.After = append(g.After, to.name)
 			}
 			slices.Sort(g.After)
-			g.Subcharts = append(g.Subcharts, slices.Sorted(maps.Keys(u.waits))...)
+			g.Subcharts = append(g.Subcharts, slices.Sorted(maps.Keys(u.subcharts))...)
 			o.Groups = append(o.Groups, g)
 		}
 		if c := a.yaml[path]; c != nil {

@@ -10,43 +10,44 @@ import (
 	"lockstep/engine/refs"
 )
 
-// mention is the target of a word in a text.
+// mention is a word in a text that names a Service.
 type mention struct {
 	target
 	word  string
-	doubt int
-	plain bool // without a port or a scheme
+	doubt int  // see Reason.doubt
+	bare  bool // without a port or a scheme
 }
 
-// mentions finds the Services whose DNS names occur in a text as whole words, in a context that looks like a call.
-// key is the key of the text; env means that the text is a whole environment variable.
+// mentions finds the Services whose DNS names are whole words of a text, if the context looks like a
+// call. key is the key of the text; env means that the text is the value of an environment variable.
 func (r *reader) mentions(text, namespace, key string, env bool) []mention {
 	var found []mention
 	for i, j := range words(text) {
 		if to := r.lookupWord(text[i:j], text[j:], namespace); to.service != nil {
-			c := context{text: text, from: i, to: j, key: key, env: env, service: to.service}
+			c := candidate{text: text, from: i, to: j, key: key, env: env, service: to.service}
 			if doubt := c.doubt(r, to.dotted); doubt >= 0 {
 				found = append(found, mention{to, strings.TrimSuffix(text[i:j], "."), doubt, !c.addressed()})
 			}
 		}
 	}
-	return slices.DeleteFunc(found, func(m mention) bool { return m.plain && spelledTwice(found, m) })
+	return slices.DeleteFunc(found, func(m mention) bool { return m.bare && spelledTwice(found, m) })
 }
 
+// before returns the part of a text before a separator, or the whole text.
 func before(text, sep string) string {
 	head, _, _ := strings.Cut(text, sep)
 	return head
 }
 
-// spelledTwice reports whether a text has a name in several spellings, db.ns and db.ns.svc:
-// then it lists the names of a certificate, not calls.
+// spelledTwice reports whether a text has the name of a Service in several forms, such as db.ns and
+// db.ns.svc. Then it lists the names of a certificate, not calls.
 func spelledTwice(found []mention, m mention) bool {
 	return slices.ContainsFunc(found, func(n mention) bool {
-		return n.plain && n.service == m.service && n.word != m.word && before(n.word, ".") == before(m.word, ".")
+		return n.bare && n.service == m.service && n.word != m.word && before(n.word, ".") == before(m.word, ".")
 	})
 }
 
-// words yields the places of the words in a text.
+// words yields the start and end of each word in a text.
 func words(text string) iter.Seq2[int, int] {
 	return func(yield func(from, to int) bool) {
 		for from := 0; from < len(text); from++ {
@@ -62,13 +63,13 @@ func words(text string) iter.Seq2[int, int] {
 	}
 }
 
-// target is the Service that a DNS name leads to, or one workload behind it if the name is a pod's.
+// target is the Service of a DNS name. If the name is that of a pod, workload is the pod's workload.
 type target struct {
-	service, pods *node
-	dotted        bool // the name has several parts
+	service, workload *node
+	dotted            bool // the name has several parts
 }
 
-// lookupWord resolves a word; after may start with a variable for the namespace.
+// lookupWord resolves a word. A variable for the namespace may follow, as in "db.$(NAMESPACE).svc".
 func (r *reader) lookupWord(word, after, namespace string) target {
 	if rest, ok := strings.CutSuffix(word, "."); ok && (strings.HasPrefix(after, "$(") || strings.HasPrefix(after, "${")) {
 		if end := strings.IndexAny(after, ")}"); end > 0 && (strings.HasPrefix(after[end+1:], ".svc") || !strings.HasPrefix(after[end+1:], ".")) {
@@ -103,9 +104,9 @@ func (r *reader) resolve(name, namespace string) target {
 	return target{}
 }
 
-// service returns the Service of a DNS name; rest follows the first part.
+// service returns the Service of the DNS name name.rest, or nil.
 func (r *reader) service(name, rest, namespace string) *node {
-	for _, s := range r.services[name] {
+	for _, s := range r.servicesNamed[name] {
 		in, rest, _ := strings.Cut(rest, ".")
 		if in == "" && s.name().Namespace == namespace || in == s.name().Namespace && (rest == "" || rest == "svc" || strings.HasPrefix(rest, "svc.")) {
 			return s
@@ -114,8 +115,8 @@ func (r *reader) service(name, rest, namespace string) *node {
 	return nil
 }
 
-// context is a word that could name a Service, with the text around it.
-type context struct {
+// candidate is a word that may be a call of a Service, with the text around it.
+type candidate struct {
 	text     string
 	from, to int
 	key      string
@@ -123,8 +124,8 @@ type context struct {
 	service  *node
 }
 
-// doubt returns how doubtful it is that the word is a call of a Service; below zero, it is not.
-func (c context) doubt(r *reader, dotted bool) int {
+// doubt returns Reason.doubt for the word, or -1 if it is no call.
+func (c candidate) doubt(r *reader, dotted bool) int {
 	line, at := c.line()
 	if lead := strings.TrimSpace(line[:at]); strings.HasPrefix(lead, "#") && !c.env {
 		return -1
@@ -132,7 +133,7 @@ func (c context) doubt(r *reader, dotted bool) int {
 	key := c.lineKey(line[:at])
 	switch {
 	case !c.env && strings.Contains(c.text, "\n") && key == "targets":
-		return -1 // a monitor, which works without the Service
+		return -1 // the configuration of a monitor, which works without the Service
 	case slices.Contains([]string{"dnsNames", "commonName"}, key) && !c.addressed():
 		return -1 // a certificate
 	case !c.env && c.labels():
@@ -147,30 +148,30 @@ func (c context) doubt(r *reader, dotted bool) int {
 	return -1
 }
 
-// beforeDefault matches the code that reads a variable with a default, up to the default: env("DB_HOST", "db").
+// beforeDefault matches code that reads a variable with a default, up to the default: env("DB_HOST", "
 var beforeDefault = regexp.MustCompile(`[(\[{,]\s*["']?[A-Z][A-Z0-9]*_(HOST|HOSTS|URL|URI|ADDR|ADDRESS|ENDPOINT|SERVER|SERVERS|BROKERS)["']?\s*[,:]\s*["']$`)
 
 // addressed reports whether the word is part of a URL, or has a port.
-func (c context) addressed() bool {
+func (c candidate) addressed() bool {
 	lead, rest := c.text[:c.from], c.text[c.to:]
 	return strings.HasSuffix(lead, "://") || strings.HasSuffix(lead, "tcp(") || strings.HasSuffix(lead, "/dev/tcp/") || inURL(lead) || c.port(lead, rest)
 }
 
 // repeated reports whether the key contains the name of the Service, and a port follows:
 // --thanos-store=thanos-store:10901.
-func (c context) repeated(key string) bool {
+func (c candidate) repeated(key string) bool {
 	rest, colon := strings.CutPrefix(c.text[c.to:], ":")
 	return colon && leadingNumber(rest) != "" && strings.Contains(strings.Join(splitWords(key), "-"), c.text[c.from:c.to])
 }
 
-// labelKeys are keys of labels and annotations; alert matches Prometheus rules.
+// labelKeys are the keys of labels, annotations and selectors, alertRules matches Prometheus rules.
 var (
 	labelKeys  = []string{"labels", "annotations", "external_labels", "externalLabels", "matchLabels", "selector"}
 	alertRules = regexp.MustCompile(`(?m)^\s*-?\s*"?(alert|record)"?:\s`)
 )
 
-// labels reports whether the word is in a label, an annotation or an alert.
-func (c context) labels() bool {
+// labels reports whether the word is in a label, an annotation, a selector or an alert rule.
+func (c candidate) labels() bool {
 	if !strings.Contains(c.text, "\n") {
 		return false
 	}
@@ -193,7 +194,8 @@ func (c context) labels() bool {
 	return false
 }
 
-func (c context) line() (line string, at int) {
+// line returns the line of the word, and the word's place in it.
+func (c candidate) line() (line string, at int) {
 	start := strings.LastIndexByte(c.text[:c.from], '\n') + 1
 	end := len(c.text)
 	if i := strings.IndexByte(c.text[c.to:], '\n'); i >= 0 {
@@ -209,7 +211,7 @@ func inURL(before string) bool {
 }
 
 // port reports whether a port of the Service follows: "db:5432", "db 5432".
-func (c context) port(before, after string) bool {
+func (c candidate) port(before, after string) bool {
 	rest, ok := strings.CutPrefix(after, ":")
 	if !ok {
 		return false
@@ -224,7 +226,7 @@ func (c context) port(before, after string) bool {
 }
 
 // commandTarget reports whether the word is an argument of a command that calls it: "nc -z db 5432", "ping db".
-func (c context) commandTarget(before, after string) bool {
+func (c candidate) commandTarget(before, after string) bool {
 	rest, blank := strings.CutPrefix(strings.TrimLeft(after, "\"'"), " ")
 	if blank && c.servesPort(leadingNumber(strings.TrimLeft(rest, " \t"))) {
 		return true
@@ -245,21 +247,21 @@ func leadingNumber(text string) string {
 }
 
 // servesPort reports whether the Service has a port. A Service without ports or a headless one may have any.
-func (c context) servesPort(number string) bool {
+func (c candidate) servesPort(number string) bool {
 	ports := c.service.root.At("spec", "ports").Each()
 	if number == "" {
 		return false
 	}
 	for _, p := range ports {
-		if numeral(p.At("port").Value) == number || numeral(p.At("targetPort").Value) == number {
+		if formatNumber(p.At("port").Value) == number || formatNumber(p.At("targetPort").Value) == number {
 			return true
 		}
 	}
 	return len(ports) == 0 || c.service.root.At("spec", "clusterIP").Text() == "None"
 }
 
-// lineKey returns the key of a word in a line.
-func (c context) lineKey(lead string) string {
+// lineKey returns the key of the word. lead is the line up to the word.
+func (c candidate) lineKey(lead string) string {
 	if tag := xmlTag.FindStringSubmatch(lead); tag != nil {
 		return tag[1]
 	}
@@ -287,8 +289,9 @@ func (c context) lineKey(lead string) string {
 // xmlTag matches the tag before an XML value.
 var xmlTag = regexp.MustCompile(`<([A-Za-z_][-\w.]*)(?:\s[^<>]*)?>\s*$`)
 
-// values reports whether a text before a word may be other values of a list, or the namespace: "default/db".
-func (c context) values(lead string) bool {
+// values reports whether the text before a word is only other values of a list, or the namespace in
+// "default/db".
+func (c candidate) values(lead string) bool {
 	lead = strings.TrimSuffix(lead, c.service.name().Namespace+"/")
 	if strings.HasSuffix(lead, ")/") && strings.HasPrefix(lead, "$(") {
 		return true
@@ -296,8 +299,8 @@ func (c context) values(lead string) bool {
 	return strings.Trim(lead, listed) == ""
 }
 
-// keyAbove returns the key of the list whose item starts at a place, in YAML or JSON.
-func (c context) keyAbove(at int) string {
+// keyAbove returns the key of the YAML or JSON list with the item at a place, or "".
+func (c candidate) keyAbove(at int) string {
 	above := strings.Split(c.text[max(0, at-1000):at], "\n")
 	for n := len(above) - 1; n >= 0; n-- {
 		line := strings.TrimRight(above[n], " \r")
@@ -314,6 +317,7 @@ func (c context) keyAbove(at int) string {
 // keyEnds are the characters around a key.
 const keyEnds = " \t\"'{,;"
 
+// lastWord returns the key at the end of a text.
 func lastWord(text string) string {
 	text = strings.TrimRight(text, keyEnds)
 	return text[strings.LastIndexAny(text, keyEnds)+1:]
@@ -325,6 +329,6 @@ const listed = "abcdefghijklmnopqrstuvwxyz0123456789.,:;-_ \"'[]"
 // ambiguousName reports whether another object with the name of a Service makes a value ambiguous.
 func (r *reader) ambiguousName(s *node) bool {
 	return slices.ContainsFunc([]string{"ConfigMap", "Secret", "ServiceAccount", "PersistentVolumeClaim"}, func(kind string) bool {
-		return r.by[plan.Object{Kind: kind, Namespace: s.name().Namespace, Name: s.name().Name}] != nil
+		return r.byObject[plan.Object{Kind: kind, Namespace: s.name().Namespace, Name: s.name().Name}] != nil
 	})
 }

@@ -7,8 +7,8 @@ import (
 	"lockstep/engine/plan"
 )
 
-// Tree returns the chart tree with the order added, so that plan.Build plans unannotated
-// resources as it would plan those of Annotate.
+// Tree returns the chart tree with the order added. With it, plan.Build plans resources as if Annotate
+// had added the annotations.
 func (o *Order) Tree(tree *plan.Chart) *plan.Chart {
 	t := o.tree(tree)
 	if t != nil {
@@ -20,8 +20,8 @@ func (o *Order) Tree(tree *plan.Chart) *plan.Chart {
 // pair is a group or chart that waits for another one.
 type pair struct{ from, to string }
 
-// Explain adds the reasons why groups wait for their gates, from edges between their objects
-// or, for groups of different charts, between those charts.
+// Explain sets Group.Why from the edges between the objects of groups or, for groups of different
+// charts, between those charts.
 func (o *Order) Explain(groups []*plan.Group) {
 	in, by := index(groups)
 	best, between := map[pair]Edge{}, map[pair]Edge{}
@@ -82,14 +82,14 @@ func siblings(from, to string) pair {
 	return pair{below(from), below(to)}
 }
 
-// NotInferred returns the gates of a plan without an edge, as pairs of group ids: the waiting group and its gate.
-// Between charts any edge is enough, since whole charts wait (R11).
+// NotInferred returns the dependencies of a plan that no edge confirms, as pairs of group ids: the
+// waiting group and its dependency. Between charts any edge is enough, because whole charts wait (R11).
 func (o *Order) NotInferred(p *plan.Plan) [][2]string {
 	next := map[plan.Object][]plan.Object{}
 	for _, e := range o.Edges {
 		next[e.From] = append(next[e.From], e.To)
 	}
-	parts := map[string][]plan.Object{} // objects by group and by chart, subcharts included
+	parts := map[string][]plan.Object{} // objects by group, and by chart with its subcharts
 	for _, g := range p.Groups {
 		parts[g.ID] = g.Objects
 		for path := g.Chart; ; path = path[:strings.LastIndexByte(path, '/')] {
@@ -116,7 +116,8 @@ func (o *Order) NotInferred(p *plan.Plan) [][2]string {
 	return unconfirmed
 }
 
-// part returns the unit that waits if a group waits for one of another chart: the group, or its subchart.
+// part returns what waits if a group waits for a group of another chart: the group itself, or the
+// subchart that contains it.
 func part(g *plan.Group, other string) string {
 	parent := common(g.Chart, other)
 	if path, ok := child(parent, g.Chart); ok {
@@ -125,7 +126,7 @@ func part(g *plan.Group, other string) string {
 	return g.ID
 }
 
-// reach returns the transitive closure of next.
+// reach returns all nodes that can be reached from some nodes, with those.
 func reach[T comparable](from []T, next func(T) []T) map[T]bool {
 	reached := map[T]bool{}
 	for queue := slices.Clone(from); len(queue) > 0; queue = queue[1:] {

@@ -9,24 +9,26 @@ import (
 	"lockstep/engine/plan"
 )
 
-// Rule R64: objects that only one workload needs are in its group, shared ones in a group
-// that comes first, and objects that wait for the same groups together.
+// makeUnits assigns all objects to units, except those of charts with weights (R19).
+//
+// Rule R64: objects that only one workload needs join its group, shared ones form a group that comes
+// first, and objects that wait for the same groups form another one
 func (a *arranger) makeUnits() {
 	for _, n := range a.sorted {
 		name, after, layer := declaredGroup(n)
 		switch {
 		case a.weighted[n.Chart] || name == plan.Unsequenced:
 		case name != "":
-			a.use(n)
+			a.recordClaimUser(n)
 			u := a.unitFor(n.Chart, workload, "declared "+name)
 			u.declared, u.name = true, name
-			u.after = union(u.after, after)
+			u.declaredAfter = union(u.declaredAfter, after)
 			a.put(n, u)
 			if layer {
 				a.chart(n.Chart).Layers = true
 			}
-		case n.works:
-			a.use(n)
+		case n.isWorkload:
+			a.recordClaimUser(n)
 			a.put(n, a.unitFor(n.Chart, workload, n.name().Kind+" "+n.name().Name+" "+n.name().Namespace))
 		case n.kind == crd:
 			a.put(n, a.unitFor(n.Chart, kinds, ""))
@@ -54,8 +56,8 @@ func (a *arranger) makeUnits() {
 	}
 }
 
-// use records the first workload of a chart that uses a claim.
-func (a *arranger) use(n *node) {
+// recordClaimUser records the first workload of a chart that uses a claim.
+func (a *arranger) recordClaimUser(n *node) {
 	for _, e := range a.out[n.at] {
 		if to := a.to(e); to.kind == claim && to.Chart == n.Chart && a.user[to.at] == nil {
 			a.user[to.at] = n
@@ -63,7 +65,8 @@ func (a *arranger) use(n *node) {
 	}
 }
 
-// belongsToFollower reports whether a plain object joins the unit of its owner, which is not a workload.
+// belongsToFollower reports whether a plain object joins the unit of its owner, which has none yet
+// because it is not a workload.
 func (a *arranger) belongsToFollower(n *node) bool {
 	o := a.owner[n.at]
 	return o != nil && !a.shared[n.at] && a.unit[o.at] == nil
@@ -74,15 +77,15 @@ func (a *arranger) putPlain(n *node) {
 	switch {
 	case n.kind == claim && (owner == nil || a.shared[n.at]):
 		a.put(n, a.claimUnit(n))
-	case owner != nil && !a.shared[n.at] && !late[n.kind]:
+	case owner != nil && !a.shared[n.at] && !lateKinds[n.kind]:
 		a.put(n, a.unit[owner.at])
 	default:
 		a.put(n, a.unitFor(n.Chart, base, ""))
 	}
 }
 
-// claimUnit returns the unit of a shared claim: the unit of its first user, because it may be
-// bound only once a pod uses it.
+// claimUnit returns the unit for a claim without an owner: that of its first user, because the claim
+// may be bound only once a pod uses it.
 func (a *arranger) claimUnit(claim *node) *unit {
 	if n := a.user[claim.at]; n != nil {
 		return a.unit[n.at]
@@ -90,10 +93,10 @@ func (a *arranger) claimUnit(claim *node) *unit {
 	return a.unitFor(claim.Chart, loose, claim.name().Kind)
 }
 
-// putFollower assigns an object that is neither a workload nor plain: to the only unit that
-// it references, or to the objects that wait for the same units.
+// putFollower assigns an object that is neither a workload nor plain: to the unit that it references
+// if that is the only one, or else to the unit of objects that wait for the same units.
 func (a *arranger) putFollower(n *node) {
-	gates := map[*unit]bool{}
+	dependencies := map[*unit]bool{}
 	elsewhere := map[string]bool{}
 	named := true // all edges are references
 	for _, e := range a.out[n.at] {
@@ -105,31 +108,31 @@ func (a *arranger) putFollower(n *node) {
 			continue
 		}
 		if u := a.unit[to.at]; u != nil && u.purpose != base {
-			gates[u] = true
+			dependencies[u] = true
 			named = named && e.Strength == Hard
 		}
 	}
-	if len(gates) == 0 && len(elsewhere) == 0 {
+	if len(dependencies) == 0 && len(elsewhere) == 0 {
 		a.put(n, a.unitFor(n.Chart, loose, n.name().Kind+" "+n.name().Group))
 		return
 	}
-	for u := range gates {
-		if len(gates) == 1 && len(elsewhere) == 0 && named && u.purpose == workload {
+	for u := range dependencies {
+		if len(dependencies) == 1 && len(elsewhere) == 0 && named && u.purpose == workload {
 			a.put(n, u)
 			return
 		}
 	}
 	key := slices.Collect(maps.Keys(elsewhere))
-	for u := range gates {
+	for u := range dependencies {
 		key = append(key, fmt.Sprint(u.purpose, " ", u.key))
 	}
 	slices.Sort(key)
 	a.put(n, a.unitFor(n.Chart, followers, strings.Join(key, "\n")))
 }
 
-// findGates finds the gates between the units of a chart. It drops inferred edges that form a
-// cycle with declared ones.
-func (a *arranger) findGates(path string) {
+// findDependencies finds the dependencies between the units of a chart. It drops inferred edges on a
+// cycle with declared dependencies.
+func (a *arranger) findDependencies(path string) {
 	units := a.units[path]
 	index := map[*unit]int{}
 	byName := map[string]*unit{}
@@ -141,49 +144,50 @@ func (a *arranger) findGates(path string) {
 	}
 	g := &graph{}
 	for _, u := range units {
-		for _, name := range u.after {
+		for _, name := range u.declaredAfter {
 			if to := byName[name]; to != nil {
 				g.add(index[u], index[to], nil, 0)
 			}
 		}
 	}
-	var kept []*Edge
+	var fromDeclared []*Edge
 	for _, e := range a.byChart[path] {
 		from, to := a.unit[e.at.from], a.unit[e.at.to]
 		switch {
 		case from == nil || to == nil || from == to:
 		case from.declared:
-			kept = append(kept, e)
+			fromDeclared = append(fromDeclared, e)
 		default:
 			g.add(index[from], index[to], e, 1)
 		}
 	}
 	name := func(at int) string { return units[at].members[0].name().String() }
 	a.dropCycles(len(units), g, "the declared order is the opposite", name, func(at arc, _ *Edge) {
-		units[at.from].gates[units[at.to]] = true
+		units[at.from].dependencies[units[at.to]] = true
 	})
-	for _, e := range kept {
-		a.keepDeclared(e)
+	for _, e := range fromDeclared {
+		a.checkDeclared(e)
 	}
 }
 
-// keepDeclared drops an inferred edge of a declared group that does not wait for its target.
-func (a *arranger) keepDeclared(e *Edge) {
+// checkDeclared records an edge as dropped if it is from a declared group that does not wait for its
+// target.
+func (a *arranger) checkDeclared(e *Edge) {
 	from, to := a.unit[e.at.from], a.unit[e.at.to]
-	waits := reach([]*unit{from}, func(u *unit) []*unit { return slices.Collect(maps.Keys(u.gates)) })[to]
-	if !waits && !(len(to.gates) == 0 && e.Strength == Hard && a.plain[a.to(e).at]) {
+	waits := reach([]*unit{from}, func(u *unit) []*unit { return slices.Collect(maps.Keys(u.dependencies)) })[to]
+	if !waits && !(len(to.dependencies) == 0 && e.Strength == Hard && a.plain[a.to(e).at]) {
 		a.dropped = append(a.dropped, Dropped{Edge: *e, Why: fmt.Sprintf("group %s is declared and does not wait for it", from.name)})
 	}
 }
 
-// finishUnits makes the units of a chart valid groups: each has an edge, because isolated
-// groups would come last (R9). A chart in which no unit waits gets no groups.
+// finishUnits makes sure that no unit of a chart is isolated, because isolated groups come last (R9).
+// A chart in which no unit has to wait gets no groups.
 func (a *arranger) finishUnits(path string) {
 	needed := false
 	for _, u := range a.units[path] {
-		needed = needed || u.declared || len(u.waits) > 0
-		for to := range u.gates {
-			needed = needed || to.purpose != base || slices.ContainsFunc(to.members, func(n *node) bool { return late[n.kind] })
+		needed = needed || u.declared || len(u.subcharts) > 0
+		for to := range u.dependencies {
+			needed = needed || to.purpose != base || slices.ContainsFunc(to.members, func(n *node) bool { return lateKinds[n.kind] })
 		}
 	}
 	if !needed || a.weighted[path] {
@@ -192,23 +196,23 @@ func (a *arranger) finishUnits(path string) {
 	}
 	awaited := map[*unit]bool{}
 	for _, u := range a.units[path] {
-		maps.Copy(awaited, u.gates)
+		maps.Copy(awaited, u.dependencies)
 	}
 	var roots, isolated []*unit
 	for _, u := range a.units[path] {
-		if len(u.gates) > 0 || u.declared || u.purpose == base {
+		if len(u.dependencies) > 0 || u.declared || u.purpose == base {
 			continue
 		}
 		roots = append(roots, u)
-		if !awaited[u] && len(u.waits) == 0 {
+		if !awaited[u] && len(u.subcharts) == 0 {
 			isolated = append(isolated, u)
 		}
 	}
 	a.anchor(path, roots, isolated)
 }
 
-// anchor makes units without gates wait for objects that are ready on apply, which costs no
-// time, so that no unit is isolated.
+// anchor makes units without dependencies wait for the base unit, so that none is isolated. That
+// costs no time, because objects of the base unit are ready on apply.
 func (a *arranger) anchor(path string, roots, isolated []*unit) {
 	first := a.unitFor(path, base, "")
 	for _, from := range [][]*unit{isolated, a.units[path]} {
@@ -221,11 +225,11 @@ func (a *arranger) anchor(path string, roots, isolated []*unit) {
 		return
 	}
 	for _, u := range roots {
-		u.gates[first] = true
+		u.dependencies[first] = true
 	}
 }
 
-// carve moves plain objects out of units into the first one.
+// carve moves plain objects from units to first, for which they then wait.
 func (a *arranger) carve(first *unit, units []*unit) {
 	for _, u := range units {
 		if u == first || u.declared {
@@ -241,6 +245,6 @@ func (a *arranger) carve(first *unit, units []*unit) {
 			}
 		}
 		u.members = rest
-		u.gates[first] = true
+		u.dependencies[first] = true
 	}
 }

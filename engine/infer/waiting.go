@@ -10,20 +10,30 @@ import (
 	"lockstep/engine/refs"
 )
 
-// waiting reads the commands of a workload that wait for others. They prove the order.
-func (r *reader) waiting(n *node) {
-	first := len(n.spec().At("initContainers").Each())
-	for i, c := range n.containers() {
-		vars := r.variables(n, c)
-		script, by := expand(strings.Join(slices.Concat(texts(c.At("command")), texts(c.At("args"))), " "), vars)
-		w := waiter{r: r, n: n, c: c, script: script, why: Reason{Path: c.Path, By: by, proof: true}, first: i < first}
-		w.workloads()
-		w.probes()
-		if w.first {
-			w.byName()
+// waitEdges reads the commands of workloads that wait for others. They prove the order.
+func (r *reader) waitEdges() {
+	for _, n := range r.nodes {
+		if !n.isWorkload || n.idle() {
+			continue
 		}
-		w.whole(vars)
+		inits := len(n.spec().At("initContainers").Each())
+		for i, c := range n.containers() {
+			vars := r.variables(n, c)
+			script, by := expand(command(c), vars)
+			w := waiter{r: r, n: n, c: c, script: script, why: Reason{Path: c.Path, By: by, proof: true}, isInit: i < inits}
+			w.workloads()
+			w.probes()
+			if w.isInit {
+				w.byName()
+			}
+			w.mentioned(vars)
+		}
 	}
+}
+
+// command returns the command and arguments of a container.
+func command(c refs.Field) string {
+	return strings.Join(slices.Concat(texts(c.At("command")), texts(c.At("args"))), " ")
 }
 
 // waiter is a container that may wait for others.
@@ -31,27 +41,28 @@ type waiter struct {
 	r      *reader
 	n      *node
 	c      refs.Field
-	script string // its command and arguments
+	script string // its command and arguments, with expanded variables
 	why    Reason
-	first  bool // an init container
+	isInit bool // it is an init container
 }
 
 func (w *waiter) name() string { return w.c.At("name").Text() }
 
+// add makes the waiter wait for a workload.
 func (w *waiter) add(to *node, word string) {
 	why := w.why
 	why.Value, why.Text = word, fmt.Sprintf("container %s waits for %s", w.name(), to.name())
 	w.r.add(w.n, to, Serving, why)
 }
 
-// waitFor adds the workloads behind a Service.
+// waitFor makes the waiter wait for the workloads behind a Service.
 func (w *waiter) waitFor(m mention) {
 	why := w.why
 	why.Text = fmt.Sprintf("container %s waits for %s", w.name(), m.service.name())
 	w.r.addCall(w.n, Serving, m, why, m.word)
 }
 
-// waitTarget matches a workload in a command that waits, or labels of its pods.
+// waitTarget matches a workload in a command that waits, waitSelector the labels of pods.
 var (
 	waitTarget   = regexp.MustCompile(`\b(job|deployment|deploy|statefulset|sts|daemonset|ds|pod)s?(?:-wr|-we|-w)?(?:\.[a-z]+)*(?:/|\s+)([a-z0-9](?:[-a-z0-9]*[a-z0-9])?)`)
 	waitSelector = regexp.MustCompile(`(?:-l|--selector)[ =]?"?'?([-\w./]+=[-\w.]+(?:,[-\w./]+=[-\w.]+)*)`)
@@ -67,7 +78,7 @@ var (
 	}
 )
 
-// workloads finds the arguments of kubectl wait, kubectl rollout status and k8s-wait-for.
+// workloads finds the workloads that kubectl wait, kubectl rollout status or k8s-wait-for waits for.
 func (w *waiter) workloads() {
 	if !strings.Contains(w.script+w.c.At("image").Text(), "wait") && !strings.Contains(w.script, "rollout status") {
 		return
@@ -75,7 +86,7 @@ func (w *waiter) workloads() {
 	namespace := w.n.name().Namespace
 	for _, m := range waitTarget.FindAllStringSubmatch(w.script, -1) {
 		kind := kindByWord[m[1]]
-		if to := w.r.by[plan.Object{Group: kind.Group, Kind: kind.Kind, Namespace: namespace, Name: m[2]}]; to != nil {
+		if to := w.r.byObject[plan.Object{Group: kind.Group, Kind: kind.Kind, Namespace: namespace, Name: m[2]}]; to != nil {
 			w.add(to, m[0])
 		}
 	}
@@ -85,7 +96,7 @@ func (w *waiter) workloads() {
 			key, value, _ := strings.Cut(pair, "=")
 			labels[key] = value
 		}
-		for _, to := range w.r.pods(namespace, labels) {
+		for _, to := range w.r.labelledWorkloads(namespace, labels) {
 			w.add(to, m[0])
 		}
 	}
@@ -107,8 +118,8 @@ var (
 	connect     = regexp.MustCompile(`(?:socket|connect)\S*\(+\s*["']([-\w.]+)["']`)
 )
 
-// probes finds the Services that a script polls until they answer. An init container needs no
-// loop, since it is restarted.
+// probes finds the Services that a script polls until they answer. An init container needs no loop,
+// because the kubelet restarts it.
 func (w *waiter) probes() {
 	inLoop := false
 	for _, s := range statement.Split(w.script, -1) {
@@ -118,14 +129,14 @@ func (w *waiter) probes() {
 		case strings.TrimSpace(s) == "done":
 			inLoop = false
 		}
-		polls := probeProgram.MatchString(s) && (w.first || inLoop || sleepLoop.MatchString(w.script))
+		polls := probeProgram.MatchString(s) && (w.isInit || inLoop || sleepLoop.MatchString(w.script))
 		if polls || waitProgram.MatchString(s) || loop.MatchString(s) {
 			for _, m := range w.targets(s) {
 				w.waitFor(m)
 			}
 		}
 	}
-	repeats := w.first || strings.Contains(w.script, "while") || strings.Contains(w.script, "sleep")
+	repeats := w.isInit || strings.Contains(w.script, "while") || strings.Contains(w.script, "sleep")
 	for _, m := range connect.FindAllStringSubmatch(w.script, -1) {
 		if to := w.r.resolve(m[1], w.n.name().Namespace); to.service != nil && repeats {
 			w.waitFor(mention{target: to, word: m[1]})
@@ -133,10 +144,10 @@ func (w *waiter) probes() {
 	}
 }
 
-// otherOption matches the options of such programs whose value is not a host.
+// otherOption matches the options of probe programs whose value is not a host.
 var otherOption = regexp.MustCompile(`(?:^|\s)(?:-[UdupnclaXD]|--(?:user|username|dbname|database|db|password|name|authenticationDatabase))[ =]?["']?$`)
 
-// targets returns the Services among the words of a command, except values of other options.
+// targets returns the Services among the words of a command.
 func (w *waiter) targets(command string) []mention {
 	namespace := w.n.name().Namespace
 	dockerize := strings.Contains(command, "dockerize")
@@ -156,16 +167,17 @@ func (w *waiter) targets(command string) []mention {
 	return found
 }
 
+// onlyWaits reports whether the name or the image of an init container says that it only waits.
 func (w *waiter) onlyWaits() bool {
-	return w.first && (strings.Contains(imageName(w.c), "wait") || strings.HasPrefix(w.name(), "wait"))
+	return w.isInit && (strings.Contains(imageName(w.c), "wait") || strings.HasPrefix(w.name(), "wait"))
 }
 
-// waitVariable matches the variables of entrypoints that wait.
+// waitVariable matches the environment variables that tell an entrypoint what to wait for.
 var waitVariable = regexp.MustCompile(`^WAIT_?(FOR|HOSTS|ON)|_WAIT_?(FOR|HOSTS)$`)
 
-// whole reads the targets of a container that only waits from its arguments, and those of
-// entrypoints that wait from their variables.
-func (w *waiter) whole(vars map[string]variable) {
+// mentioned finds the Services that a container mentions in its arguments if it only waits, and in
+// variables for entrypoints that wait.
+func (w *waiter) mentioned(vars map[string]variable) {
 	image := w.c.At("image").Text()
 	if w.onlyWaits() {
 		for _, m := range w.r.mentions(w.script, w.n.name().Namespace, "", false) {
@@ -181,11 +193,11 @@ func (w *waiter) whole(vars map[string]variable) {
 	}
 }
 
-// waitName matches the name of an init container that contains its target.
+// waitName matches the name of an init container that names its target: "wait-for-migrations".
 var waitName = regexp.MustCompile(`^(?:wait(?:s|ing)?-(?:for-|until-|on-)?|check-)(.+?)(?:-(?:ready|up|available|started|running|complete|completed|done))?$`)
 
-// byName finds the only workload whose name ends with the target in an init container's name:
-// shop-db-migrations for wait-for-db-migrations.
+// byName finds the workload whose name ends with the target in an init container's name:
+// shop-db-migrations for wait-for-db-migrations. There must be only one.
 func (w *waiter) byName() {
 	m := waitName.FindStringSubmatch(w.name())
 	if m == nil {
@@ -193,7 +205,7 @@ func (w *waiter) byName() {
 	}
 	var found []*node
 	for _, to := range w.r.nodes {
-		if to.works && to != w.n && !to.idle() && to.name().Namespace == w.n.name().Namespace && (to.name().Name == m[1] || strings.HasSuffix(to.name().Name, "-"+m[1])) {
+		if to.isWorkload && to != w.n && !to.idle() && to.name().Namespace == w.n.name().Namespace && (to.name().Name == m[1] || strings.HasSuffix(to.name().Name, "-"+m[1])) {
 			found = append(found, to)
 		}
 	}

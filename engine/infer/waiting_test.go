@@ -9,9 +9,8 @@ import (
 	"lockstep/engine/plan"
 )
 
-// TestCommandsThatWait checks the strongest reason in several notations: an init
-// container that asks a Service, or a loop of any container, proves which comes first
-// (R62). The Service asked is db (5432); other is only mentioned.
+// TestCommandsThatWait: an init container that polls a Service, or a loop in any container, proves the
+// order (R62). The script polls db (5432); other is only mentioned.
 func TestCommandsThatWait(t *testing.T) {
 	both := object("v1", "Service", "db", "spec: {selector: {app: db}, ports: [{port: 5432}]}") + pod("StatefulSet", "db", "{}") + serviceOf("other") + pod("Deployment", "other", "{}")
 	tests := []struct {
@@ -67,8 +66,7 @@ func TestCommandsThatWait(t *testing.T) {
 	}
 }
 
-// TestWaitingContainers expects the Services that containers wait for, from their
-// names, images and arguments.
+// TestWaitingContainers finds what containers wait for in their names, images and arguments.
 func TestWaitingContainers(t *testing.T) {
 	web := func(container string) string { return pod("Deployment", "web", "{initContainers: [{"+container+"}]}") }
 	db := serviceOf("db") + pod("StatefulSet", "db", "{}")
@@ -89,8 +87,8 @@ func TestWaitingContainers(t *testing.T) {
 	}.run(t)
 }
 
-// TestJobsAndWorkloads expects that only a hard reference or a command that waits
-// proves which comes first (R63).
+// TestJobsAndWorkloads: only a hard edge or a command that waits proves the order of a Job and a
+// workload (R63).
 func TestJobsAndWorkloads(t *testing.T) {
 	broker := serviceOf("broker")
 	register := "{containers: [{args: [init, --url, 'http://broker:80'], env: [{name: ZK_HOST, value: zk}]}]}"
@@ -98,32 +96,32 @@ func TestJobsAndWorkloads(t *testing.T) {
 		manifests       string
 		edges, doubtful []string
 	}{
-		"what a Job registers": {broker + pod("Deployment", "broker", "{}") + pod("Job", "init", register), nil, []string{"Job/init > Deployment/broker serving"}},
-		"who waits for the Job": {broker + pod("Deployment", "broker", "{initContainers: [{name: wait-for-init}]}") + pod("Job", "init", register),
+		"a Job that registers at a workload": {broker + pod("Deployment", "broker", "{}") + pod("Job", "init", register), nil, []string{"Job/init > Deployment/broker serving"}},
+		"a workload that waits for the Job": {broker + pod("Deployment", "broker", "{initContainers: [{name: wait-for-init}]}") + pod("Job", "init", register),
 			[]string{"Deployment/broker > Job/init serving"}, []string{"Job/init > Deployment/broker serving"}},
 		"a Job that waits": {broker + pod("Deployment", "broker", "{}") + pod("Job", "init", "{initContainers: [{command: [nc, -z, broker, '80']}]}"), []string{"Job/init > Deployment/broker serving"}, nil},
-		"contradicting": {serviceOf("web") + pod("Deployment", "web", "{containers: [{env: [{name: DB_HOST, value: db.example.com}]}]}") +
+		"a contradiction": {serviceOf("web") + pod("Deployment", "web", "{containers: [{env: [{name: DB_HOST, value: db.example.com}]}]}") +
 			pod("Job", "migrate", "{containers: [{env: [{name: WEB_URL, value: 'http://web'}, {name: DB_HOST, value: db.example.com}]}]}"), nil, []string{"Deployment/web > Job/migrate soft", "Job/migrate > Deployment/web serving"}},
 		"its database": {serviceOf("shop-db") + pod("StatefulSet", "shop-db", "{}") + pod("Job", "migrate", "{containers: [{env: [{name: DB_HOST, value: shop-db}]}]}"), []string{"Job/migrate > StatefulSet/shop-db serving"}, nil},
 		"a pooler": {serviceOf("pgbouncer") + pod("Deployment", "pgbouncer", "{containers: [{env: [{name: DB_HOST, value: db.example.com}]}]}") +
 			pod("Job", "migrate", "{initContainers: [{command: [sh, -c, 'until nc -vz pgbouncer 6543; do sleep 1; done']}], containers: [{env: [{name: DB_HOST, value: db.example.com}]}]}"), []string{"Job/migrate > Deployment/pgbouncer serving"}, nil},
-		"a pooler without a word": {pod("Deployment", "pgbouncer", "{containers: [{env: [{name: DB_HOST, value: db.example.com}]}]}") + pod("Job", "migrate", "{containers: [{env: [{name: DB_HOST, value: db.example.com}]}]}"), nil, nil},
-		"a database elsewhere, by its URL": {pod("Deployment", "web", "{containers: [{args: ['--dsn=postgres://u:p@db.example.com:5432/x']}]}") + pod("Job", "migrate", "{containers: [{env: [{name: U, value: 'postgresql://u:q@db.example.com/x'}]}]}"),
+		"a pooler that only its name shows": {pod("Deployment", "pgbouncer", "{containers: [{env: [{name: DB_HOST, value: db.example.com}]}]}") + pod("Job", "migrate", "{containers: [{env: [{name: DB_HOST, value: db.example.com}]}]}"), nil, nil},
+		"an external database, by its URL": {pod("Deployment", "web", "{containers: [{args: ['--dsn=postgres://u:p@db.example.com:5432/x']}]}") + pod("Job", "migrate", "{containers: [{env: [{name: U, value: 'postgresql://u:q@db.example.com/x'}]}]}"),
 			[]string{"Deployment/web > Job/migrate soft"}, nil},
-		"a database elsewhere, by a Secret": {pod("Deployment", "web", "{containers: [{env: [{name: DATABASE_URL, valueFrom: {secretKeyRef: {name: s, key: url}}}]}]}") + pod("Job", "migrate", "{containers: [{env: [{name: DB_URL, valueFrom: {secretKeyRef: {name: s, key: url}}}]}]}"),
+		"an external database, by a Secret": {pod("Deployment", "web", "{containers: [{env: [{name: DATABASE_URL, valueFrom: {secretKeyRef: {name: s, key: url}}}]}]}") + pod("Job", "migrate", "{containers: [{env: [{name: DB_URL, valueFrom: {secretKeyRef: {name: s, key: url}}}]}]}"),
 			[]string{"Deployment/web > Job/migrate soft"}, nil},
-		"a Job that waits for another that prepares": {pod("Deployment", "web", "{containers: [{env: [{name: DB_HOST, value: db.example.com}]}]}") + pod("Job", "report", "{initContainers: [{name: migration-wait}], containers: [{env: [{name: DB_HOST, value: db.example.com}]}]}"), nil, nil},
-		"a Job that is told everything": {serviceOf("web") + pod("Deployment", "web", "{containers: [{env: [{name: DB_HOST, value: db.example.com}]}]}") + object("v1", "ConfigMap", "c", "data: {WEB_URL: 'http://web', DB_HOST: db.example.com}") +
+		"a Job that waits for a migration": {pod("Deployment", "web", "{containers: [{env: [{name: DB_HOST, value: db.example.com}]}]}") + pod("Job", "report", "{initContainers: [{name: migration-wait}], containers: [{env: [{name: DB_HOST, value: db.example.com}]}]}"), nil, nil},
+		"a Job that reads all settings": {serviceOf("web") + pod("Deployment", "web", "{containers: [{env: [{name: DB_HOST, value: db.example.com}]}]}") + object("v1", "ConfigMap", "c", "data: {WEB_URL: 'http://web', DB_HOST: db.example.com}") +
 			pod("Job", "migrate", "{containers: [{envFrom: [{configMapRef: {name: c, optional: true}}]}]}"), []string{"Deployment/web > Job/migrate soft"}, []string{"Job/migrate > Deployment/web serving"}},
 		"a Job that prepares nothing": {pod("Deployment", "web", "{containers: [{env: [{name: DB_HOST, value: db.example.com}]}]}") + pod("Job", "report", "{containers: [{env: [{name: DB_HOST, value: db.example.com}]}]}"), nil, nil},
 	}
 	for name, tt := range tests {
 		t.Run(name, func(t *testing.T) {
 			o := From("shop", &plan.Chart{Path: "shop"}, objects(t, tt.manifests))
-			edges := slices.DeleteFunc(says(o.Edges), func(s string) bool { return strings.Contains(s, "> Service/") })
+			edges := slices.DeleteFunc(short(o.Edges), func(s string) bool { return strings.Contains(s, "> Service/") })
 			var doubtful []string
 			for _, d := range o.Dropped {
-				doubtful = append(doubtful, says([]Edge{d.Edge})...)
+				doubtful = append(doubtful, short([]Edge{d.Edge})...)
 			}
 			if !slices.Equal(edges, tt.edges) || !slices.Equal(doubtful, tt.doubtful) {
 				t.Errorf("got %q and doubtful %q, want %q and %q", edges, doubtful, tt.edges, tt.doubtful)

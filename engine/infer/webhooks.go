@@ -12,13 +12,13 @@ import (
 
 const admission = "admissionregistration.k8s.io"
 
-// routes finds objects that forward requests: an Ingress to the workloads behind its Services,
-// an APIService to its server, and the objects of such an API to the APIService.
-func (r *reader) routes() {
+// routeEdges makes objects wait for the targets of requests: an Ingress for the workloads behind its
+// Services, an APIService for its server, and the objects of its API for the APIService.
+func (r *reader) routeEdges() {
 	apis := map[string][]*node{}
 	for _, n := range r.nodes {
 		for _, ref := range n.refs {
-			to := r.by[ref.To]
+			to := r.byObject[ref.To]
 			if to == nil || ref.Use != refs.Backend && (ref.Use != refs.Server || n.kind.Kind != "APIService") {
 				continue
 			}
@@ -38,8 +38,8 @@ func (r *reader) routes() {
 	}
 }
 
-// webhooks finds the objects that webhooks check, change or convert.
-func (r *reader) webhooks() {
+// webhookEdges makes objects wait for the webhooks that check, change or convert them.
+func (r *reader) webhookEdges() {
 	for _, n := range r.nodes {
 		switch {
 		case n.name().Group == admission:
@@ -59,13 +59,14 @@ func (r *reader) webhooks() {
 	}
 }
 
+// server returns the Service of a webhook, or nil.
 func (r *reader) server(at refs.Field) *node {
-	return r.by[plan.Object{Kind: "Service", Namespace: at.At("namespace").Text(), Name: at.At("name").Text()}]
+	return r.byObject[plan.Object{Kind: "Service", Namespace: at.At("namespace").Text(), Name: at.At("name").Text()}]
 }
 
-// webhook reads one webhook. Its configuration and the objects that it applies to wait for
-// the workload that answers it, unless that writes the configuration. If failures are
-// ignored, custom resources wait softly, so that the webhook can change them.
+// webhook reads one webhook. The objects that it checks wait for the workload that answers it, and so
+// does its configuration, unless that workload writes the configuration. If the webhook may fail,
+// only custom resources wait, with soft edges, so that it can change them.
 func (r *reader) webhook(n *node, w refs.Field) {
 	s := r.server(w.At("clientConfig", "service"))
 	if s == nil {
@@ -85,28 +86,28 @@ func (r *reader) webhook(n *node, w refs.Field) {
 	}
 	need := r.needed(append(slices.Clone(servers), n))
 	for _, o := range r.nodes {
-		if need[o] || strength == Soft && ownGroup(o.name().Group) || !r.appliesTo(w, o) {
+		if need[o] || strength == Soft && builtinGroup(o.name().Group) || !r.appliesTo(w, o) {
 			continue
 		}
 		why := Reason{In: n.name(), Path: w.Path, Value: w.At("name").Text(), By: []plan.Object{n.name()}}
 		why.Text = fmt.Sprintf("%s is checked by %s", n.name(), s.name())
 		r.waitForService(o, s, strength, why)
-		if !ownGroup(o.name().Group) {
+		if !builtinGroup(o.name().Group) {
 			why.Text = fmt.Sprintf("%s checks it", n.name())
 			r.add(o, n, Soft, why)
 		}
 	}
 }
 
-// writesWebhooks reports whether a workload may change webhook configurations, like one that
-// injects its certificate: it may not be ready before the configuration exists.
+// writesWebhooks reports whether a workload may change webhook configurations, for example to inject
+// its certificate. It may not become ready before the configuration exists.
 func (r *reader) writesWebhooks(n *node) bool {
 	return slices.ContainsFunc(n.rights, func(t right) bool {
 		return t.writes() && slices.Contains(t.groups, admission)
 	})
 }
 
-// needed returns the objects and everything that they wait for so far.
+// needed returns the objects, and all objects that they wait for by the edges so far.
 func (r *reader) needed(objects []*node) map[*node]bool {
 	next := map[*node][]*node{}
 	for key := range r.found {
@@ -116,8 +117,8 @@ func (r *reader) needed(objects []*node) map[*node]bool {
 	return reach(objects, func(n *node) []*node { return next[n] })
 }
 
-// appliesTo reports whether a webhook applies to the creation of an object or of its pods.
-// Rules for all resources are ignored.
+// appliesTo reports whether a webhook checks the creation of an object or of its pods. Rules for all
+// API groups do not count.
 func (r *reader) appliesTo(w refs.Field, o *node) bool {
 	if !matches(w.At("namespaceSelector"), r.namespaceLabels(o.name().Namespace)) {
 		return false
@@ -130,11 +131,11 @@ func (r *reader) appliesTo(w refs.Field, o *node) bool {
 		group := o.name().Group
 		switch {
 		case slices.Contains(groups, group) && (slices.Contains(resources, plural(o.name().Kind)) ||
-			slices.Contains(resources, r.resource(o)) || !ownGroup(group) && slices.ContainsFunc(resources, everything)):
+			slices.Contains(resources, r.resource(o)) || !builtinGroup(group) && slices.ContainsFunc(resources, isWildcard)):
 			if matches(w.At("objectSelector"), o.labels) {
 				return true
 			}
-		case o.works && slices.Contains(groups, "") && slices.Contains(resources, "pods"):
+		case o.isWorkload && slices.Contains(groups, "") && slices.Contains(resources, "pods"):
 			if matches(w.At("objectSelector"), o.podLabels) {
 				return true
 			}
@@ -143,9 +144,9 @@ func (r *reader) appliesTo(w refs.Field, o *node) bool {
 	return false
 }
 
-func everything(resource string) bool { return resource == "*" || resource == "*/*" }
+func isWildcard(resource string) bool { return resource == "*" || resource == "*/*" }
 
-// resource returns the API's resource name of an object's kind.
+// resource returns the plural name of an object's kind in the API: "ingresses".
 func (r *reader) resource(o *node) string {
 	if d := r.definer[o.kind]; d != nil {
 		return d.root.At("spec", "names", "plural").Text()
@@ -160,18 +161,17 @@ func (r *reader) resource(o *node) string {
 // namespaceLabels returns the known labels of a namespace.
 func (r *reader) namespaceLabels(name string) map[string]any {
 	labels := map[string]any{"kubernetes.io/metadata.name": name}
-	if n := r.by[plan.Object{Kind: "Namespace", Name: name}]; n != nil {
+	if n := r.byObject[plan.Object{Kind: "Namespace", Name: name}]; n != nil {
 		maps.Copy(labels, n.labels)
 	}
 	return labels
 }
 
-// right is a rule of a role that is bound to a workload's account.
+// right is a rule of a role that is bound to a workload's ServiceAccount.
 type right struct {
-	binding, role *node
-	// namespace is the only one where it applies, empty for all.
-	namespace                string
-	path                     string
+	binding, role            *node
+	namespace                string // where the rule applies, empty for all namespaces
+	path                     string // of the rule
 	groups, resources, verbs []string
 }
 
@@ -179,13 +179,13 @@ const rbac = "rbac.authorization.k8s.io"
 
 func (r *reader) readRights() {
 	for _, n := range r.nodes {
-		if !n.works {
+		if !n.isWorkload {
 			continue
 		}
 		account, _ := podAccount(n)
 		for _, b := range r.bindings[account] {
 			for _, ref := range b.refs {
-				if role := r.by[ref.To]; ref.Use == refs.Role && role != nil {
+				if role := r.byObject[ref.To]; ref.Use == refs.Role && role != nil {
 					for _, rule := range role.root.At("rules").Each() {
 						n.rights = append(n.rights, right{
 							b, role, b.name().Namespace, rule.Path, texts(rule.At("apiGroups")), texts(rule.At("resources")), texts(rule.At("verbs")),
@@ -197,6 +197,7 @@ func (r *reader) readRights() {
 	}
 }
 
+// texts returns the strings of a list.
 func texts(f refs.Field) []string {
 	var out []string
 	for _, x := range f.Each() {
@@ -205,33 +206,34 @@ func texts(f refs.Field) []string {
 	return out
 }
 
-// writes reports whether a rule allows changing existing objects.
+// writes reports whether a rule allows generatedPart existing objects.
 func (t right) writes() bool {
 	return slices.ContainsFunc(t.verbs, func(v string) bool { return v == "*" || v == "update" || v == "patch" })
 }
 
-// status reports whether a rule names the status of resources of a group. A rule about all
-// groups, an administrator's, does not count.
-func (t right) status(group string) bool {
+// namesStatus reports whether a rule covers the status of objects of an API group. A rule for all
+// groups is an administrator's and does not count.
+func (t right) namesStatus(group string) bool {
 	return slices.Contains(t.groups, group) && slices.ContainsFunc(t.resources, func(s string) bool {
 		return s == "*" || s == "*/*" || strings.HasSuffix(s, "/status")
 	})
 }
 
-// about reports whether a rule names a resource.
-func (t right) about(group, resource string) bool {
+// names reports whether a rule covers a resource of an API group. A rule for all groups does not count.
+func (t right) names(group, resource string) bool {
 	return slices.Contains(t.groups, group) && (slices.Contains(t.resources, resource) || slices.Contains(t.resources, "*"))
 }
 
-// operators finds the controllers of custom resources: workloads whose account may write the
-// status of the API group. They wait for the CustomResourceDefinitions that they may read.
-func (r *reader) operators() {
+// operatorEdges finds the controllers of custom resources: workloads whose ServiceAccount may write
+// the status of the API group. Custom resources wait for their controller, unless they configure it.
+// A controller waits for the CRDs that it has permissions for, and for its configuration.
+func (r *reader) operatorEdges() {
 	custom, named, defined := map[string][]*node{}, map[string][]*node{}, map[string][]*node{} // by group, name and defined group
 	for _, n := range r.nodes {
 		if n.Defines.Group != "" {
 			defined[n.Defines.Group] = append(defined[n.Defines.Group], n)
 		}
-		if !ownGroup(n.name().Group) {
+		if !builtinGroup(n.name().Group) {
 			custom[n.name().Group] = append(custom[n.name().Group], n)
 			named[n.name().Name] = append(named[n.name().Name], n)
 		}
@@ -247,7 +249,7 @@ func (r *reader) operators() {
 		for _, t := range n.rights {
 			why := Reason{In: t.role.name(), Path: t.path, By: []plan.Object{t.binding.name(), t.role.name()}}
 			for _, group := range t.groups {
-				if t.writes() && t.status(group) && !n.idle() {
+				if t.writes() && t.namesStatus(group) && !n.idle() {
 					for _, c := range custom[group] {
 						if (t.namespace == "" || t.namespace == c.name().Namespace) && !r.configures(c, n) {
 							w := why
@@ -257,7 +259,7 @@ func (r *reader) operators() {
 					}
 				}
 				for _, d := range defined[group] {
-					if resource := d.root.At("spec", "names", "plural").Text(); t.about(group, resource) {
+					if resource := d.root.At("spec", "names", "plural").Text(); t.names(group, resource) {
 						w := why
 						w.Value, w.Text = resource, fmt.Sprintf("%s %s gives it permissions for %s", t.role.name(), t.path, resource)
 						r.add(n, d, Soft, w)
@@ -268,7 +270,7 @@ func (r *reader) operators() {
 	}
 }
 
-// configures reports whether a custom resource configures a workload, which then does not start without it.
+// configures reports whether a custom resource configures a workload, which does not start without it.
 func (r *reader) configures(c, n *node) bool {
 	return slices.ContainsFunc(n.settings, func(v setting) bool { return v.configures(c) })
 }
@@ -280,8 +282,8 @@ func (v setting) configures(c *node) bool {
 	return len(kind) > 0 && v.value == c.name().Name && slices.ContainsFunc(splitWords(v.key), func(w string) bool { return strings.HasPrefix(w, kind[len(kind)-1]) })
 }
 
-// ownGroup reports whether an API group belongs to Kubernetes.
-func ownGroup(group string) bool {
+// builtinGroup reports whether an API group belongs to Kubernetes.
+func builtinGroup(group string) bool {
 	switch group {
 	case "", "apps", "batch", "autoscaling", "policy", "extensions":
 		return true

@@ -7,6 +7,8 @@ import (
 	"unicode"
 )
 
+// hostWords are last words of keys whose value is a host, unless the key has one of ownWords: then it
+// is a host of the program itself. nameWords are words of keys whose value is another name.
 var (
 	hostWords = []string{
 		"host", "hosts", "hostname", "url", "urls", "uri", "uris", "addr", "addrs", "address", "addresses", "endpoint", "endpoints", "server", "servers",
@@ -20,7 +22,7 @@ var (
 	}
 )
 
-// callsHost reports whether a key names an address, such as DB_HOST.
+// callsHost reports whether the value of a key is a host to call, such as that of DB_HOST.
 func callsHost(key string) bool {
 	words := splitWords(key)
 	for len(words) > 0 && strings.Trim(words[len(words)-1], "0123456789") == "" {
@@ -37,16 +39,16 @@ func callsHost(key string) bool {
 	return slices.Contains(hostWords, last) && !slices.ContainsFunc(words, func(w string) bool { return slices.Contains(ownWords, w) })
 }
 
-// namesOther reports whether a key names something other than a host.
+// namesOther reports whether the value of a key may be a name of something other than a host.
 func namesOther(key string) bool {
 	return slices.ContainsFunc(splitWords(key), func(w string) bool { return slices.Contains(nameWords, w) })
 }
 
-// capital matches the start of a word within a name like dbHost.
-var capital = regexp.MustCompile(`(\p{Ll})(\p{Lu})`)
+// camelCase matches the start of a word inside a name such as dbHost.
+var camelCase = regexp.MustCompile(`(\p{Ll})(\p{Lu})`)
 
-// splitWords splits a key: DB_HOST, db-host, db.host and dbHost are db, host.
+// splitWords splits a key into lower-case words: "db" and "host" for DB_HOST, db-host, db.host and dbHost.
 func splitWords(key string) []string {
-	key = strings.ToLower(capital.ReplaceAllString(key, "$1 $2"))
+	key = strings.ToLower(camelCase.ReplaceAllString(key, "$1 $2"))
 	return strings.FieldsFunc(key, func(c rune) bool { return !unicode.IsLetter(c) && !unicode.IsDigit(c) })
 }

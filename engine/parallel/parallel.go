@@ -1,4 +1,4 @@
-// Package parallel spreads work over the cores. Any package may import it; Each is all it has.
+// Package parallel spreads work over the cores. Any package may import it. Its only function is Each.
 package parallel
 
 import (
@@ -6,25 +6,25 @@ import (
 	"sync"
 )
 
-// worthSharing is the number of calls that justifies another goroutine.
-const worthSharing = 64
+// minCalls is the number of calls that are worth another goroutine.
+const minCalls = 64
 
-// Each calls f with all numbers below n, on all cores if n is large, and returns after all
-// calls. f may change only data that belongs to its number.
+// Each calls f for each i from 0 to n-1 and returns after the last call. If n is large, it uses all
+// cores, so calls must not modify the same data.
 func Each(n int, f func(i int)) {
-	each := func(from, to int) {
+	calls := func(from, to int) {
 		for i := from; i < to; i++ {
 			f(i)
 		}
 	}
-	workers := min(runtime.GOMAXPROCS(0), n/worthSharing)
+	workers := min(runtime.GOMAXPROCS(0), n/minCalls)
 	if workers < 2 {
-		each(0, n)
+		calls(0, n)
 		return
 	}
 	var wg sync.WaitGroup
 	for w := range workers {
-		wg.Go(func() { each(w*n/workers, (w+1)*n/workers) })
+		wg.Go(func() { calls(w*n/workers, (w+1)*n/workers) })
 	}
 	wg.Wait()
 }

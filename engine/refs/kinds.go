@@ -6,7 +6,7 @@ import (
 	"lockstep/engine/plan"
 )
 
-// fieldsByKind are the fields of an object outside its pods.
+// fieldsByKind lists the fields that name other objects, apart from those of pods.
 var fieldsByKind = map[plan.GroupKind][]field{
 	account:                              {{Pull, secret, "imagePullSecrets[].name"}, {Token, secret, "secrets[].name"}},
 	{Group: "apps", Kind: "StatefulSet"}: {{Governing, service, "spec.serviceName"}},
@@ -18,8 +18,8 @@ var fieldsByKind = map[plan.GroupKind][]field{
 	},
 }
 
-// byKind are the functions that read the other references of an object outside its pods.
-var byKind = map[plan.GroupKind]func(*finder, Field){
+// readers has functions for the references that fieldsByKind cannot describe.
+var readers = map[plan.GroupKind]func(*finder, Field){
 	claim:                                (*finder).claim,
 	{Group: "apps", Kind: "StatefulSet"}: (*finder).claimTemplates,
 	{Group: "autoscaling", Kind: "HorizontalPodAutoscaler"}:           (*finder).autoscaler,
@@ -43,7 +43,7 @@ func (f *finder) autoscaler(o Field) {
 	target := o.At("spec", "scaleTargetRef")
 	group, _, found := strings.Cut(target.At("apiVersion").Text(), "/")
 	if !found {
-		group = "" // v1
+		group = "" // "v1" has no group
 	}
 	f.name(Target, plan.GroupKind{Group: group, Kind: target.At("kind").Text()}, target.At("name"))
 }
@@ -73,7 +73,7 @@ func (f *finder) webhooks(o Field) {
 	}
 }
 
-// server adds the Service that handles a webhook or an API.
+// server adds the Service that answers a webhook or serves an API.
 func (f *finder) server(s Field) {
 	f.add(Server, plan.Object{Kind: service.Kind, Namespace: s.At("namespace").Text(), Name: s.At("name").Text()}, s.At("name").Path)
 }

@@ -2,12 +2,11 @@ package refs
 
 import "lockstep/engine/plan"
 
-// Pods are the pods that an object is or creates.
+// Pods describes the pods that an object is or creates.
 type Pods struct {
-	// Meta is the metadata of the pods, which may be nil, Spec their spec, and Path the
-	// field that contains the spec.
-	Meta, Spec map[string]any
-	Path       string
+	Meta map[string]any // may be nil
+	Spec map[string]any
+	Path string // the field of the spec: "spec.template.spec"
 	// None means that the object creates no pods: it has 0 replicas or is suspended.
 	None bool
 }
@@ -45,6 +44,7 @@ func FindPods(name plan.Object, object map[string]any) (Pods, bool) {
 	return p, true
 }
 
+// zero reports whether a value is the number 0. A missing value is not.
 func zero(v any) bool {
 	switch n := v.(type) {
 	case int64:
@@ -57,7 +57,8 @@ func zero(v any) bool {
 	return false
 }
 
-// pod reads the spec of a pod. It skips the volumes with the given names, which claim templates replace.
+// pod reads the spec of a pod. It skips the named volumes, which the claim templates of a StatefulSet
+// replace.
 func (f *finder) pod(spec Field, replaced map[string]bool) {
 	accountKey := "serviceAccountName"
 	if spec.At(accountKey).Text() == "" {
@@ -90,7 +91,7 @@ func (f *finder) container(c Field) {
 	}
 }
 
-// entries adds the ConfigMap or Secret of a source, with its required keys and whether it is optional.
+// entries adds the ConfigMap or Secret that a source names, with its required keys.
 func (f *finder) entries(use Use, kind plan.GroupKind, source Field, name string) {
 	r := f.name(use, kind, source.At(name))
 	r.Optional = source.At("optional").True()

@@ -1,6 +1,6 @@
-// Package refs reads the references in rendered objects: the ConfigMap that a pod mounts, the
-// class of an Ingress, the Service of a webhook. It is pure and knows only Kubernetes' own
-// kinds. Its central types are Ref, Pods and Field; engine/infer and kube import it.
+// Package refs reads the references in rendered objects: the ConfigMap that a pod mounts, the class of
+// an Ingress, the Service of a webhook. It is pure and knows only Kubernetes' built-in kinds. Its
+// central types are Ref, Pods and Field; engine/infer and kube import it.
 package refs
 
 import (
@@ -45,11 +45,11 @@ type Ref struct {
 	Path string
 	// Optional is set if the object declares the reference optional.
 	Optional bool
-	// Keys are the required keys of a ConfigMap or Secret.
+	// Keys lists the keys of a ConfigMap or Secret that the reference requires; empty if it names none.
 	Keys []string
 }
 
-// Find returns the references of an object, in the order of its fields. It ignores fields of a wrong type.
+// Find returns the references of an object. It ignores fields of a wrong type.
 func Find(name plan.Object, object map[string]any) []Ref {
 	f := &finder{in: name}
 	root := Field{object, ""}
@@ -68,7 +68,7 @@ func Find(name plan.Object, object map[string]any) []Ref {
 		kind.Group = "networking.k8s.io"
 	}
 	f.read(root, fieldsByKind[kind])
-	if read := byKind[kind]; read != nil {
+	if read := readers[kind]; read != nil {
 		read(f, root)
 	}
 	return f.found
@@ -80,14 +80,14 @@ type finder struct {
 	found []Ref
 }
 
-// field is a field in which objects name others. "[]." in its path stands for each item of a list.
+// field is a field that names another object. "[]." in its path stands for each item of a list.
 type field struct {
 	use  Use
 	kind plan.GroupKind
 	path string
 }
 
-// read adds the references in fields below in.
+// read adds the references in fields of in.
 func (f *finder) read(in Field, fields []field) {
 	for _, at := range fields {
 		for _, named := range in.all(at.path) {
@@ -96,6 +96,7 @@ func (f *finder) read(in Field, fields []field) {
 	}
 }
 
+// add adds a reference, unless the name is empty. The result is never nil.
 func (f *finder) add(use Use, to plan.Object, path string) *Ref {
 	if to.Name == "" {
 		return &Ref{}
@@ -104,7 +105,8 @@ func (f *finder) add(use Use, to plan.Object, path string) *Ref {
 	return &f.found[len(f.found)-1]
 }
 
-// name adds a reference by name, in the object's namespace unless the kind is cluster-wide.
+// name adds a reference to the object named in a field, in the object's own namespace unless the kind
+// is cluster-scoped.
 func (f *finder) name(use Use, kind plan.GroupKind, at Field) *Ref {
 	to := plan.Object{Group: kind.Group, Kind: kind.Kind, Name: at.Text()}
 	if !clusterScoped[kind] {
@@ -134,7 +136,7 @@ type Field struct {
 	Path  string
 }
 
-// At descends along keys. A missing field has no fields below it.
+// At returns the field below v with the given keys. If it does not exist, its Value is nil.
 func (v Field) At(keys ...string) Field {
 	for _, k := range keys {
 		m, _ := v.Value.(map[string]any)
@@ -158,7 +160,7 @@ func (v Field) Each() []Field {
 	return out
 }
 
-// all returns the fields with a path: "tls[].secretName".
+// all returns the fields with a path such as "tls[].secretName".
 func (v Field) all(path string) (found []Field) {
 	list, rest, items := strings.Cut(path, "[].")
 	at := v.At(strings.Split(list, ".")...)
@@ -186,7 +188,7 @@ func (v Field) True() bool {
 	return b
 }
 
-// Mentions reports whether a text in a value contains a name as a whole word:
+// Mentions reports whether a string anywhere in a value contains a name as a whole word:
 // "--secret=web-tls" mentions web-tls, but neither web nor tls.
 func Mentions(value any, name string) bool {
 	switch v := value.(type) {
@@ -217,7 +219,7 @@ func hasWord(text, word string) bool {
 	return false
 }
 
-// InWord reports whether a byte may be part of an object's name.
+// InWord reports whether a byte may be part of a word that names an object.
 func InWord(b byte) bool {
 	return b == '-' || b == '.' || b == '_' || '0' <= b && b <= '9' || 'a' <= b && b <= 'z' || 'A' <= b && b <= 'Z'
 }

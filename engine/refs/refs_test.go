@@ -56,8 +56,8 @@ func TestFind(t *testing.T) {
 			"class IngressClass/nginx: spec.ingressClassName", "backend Service/d in ns: spec.defaultBackend.service.name", "backend Service/w in ns: spec.rules[0].http.paths[0].backend.service.name", "tls Secret/cert in ns: spec.tls[1].secretName"}},
 		"Ingress of old": {"Ingress.extensions spec: {backend: {serviceName: d}, rules: [{http: {paths: [{backend: {serviceName: w}}]}}]}",
 			[]string{"backend Service/d in ns: spec.backend.serviceName", "backend Service/w in ns: spec.rules[0].http.paths[0].backend.serviceName"}},
-		"autoscaler":        {"HorizontalPodAutoscaler.autoscaling spec: {scaleTargetRef: {apiVersion: apps/v1, kind: Deployment, name: web}}", []string{"target Deployment.apps/web in ns: spec.scaleTargetRef.name"}},
-		"autoscaler of old": {"HorizontalPodAutoscaler.autoscaling spec: {scaleTargetRef: {apiVersion: v1, kind: ReplicationController, name: web}}", []string{"target ReplicationController/web in ns: spec.scaleTargetRef.name"}},
+		"autoscaler":                            {"HorizontalPodAutoscaler.autoscaling spec: {scaleTargetRef: {apiVersion: apps/v1, kind: Deployment, name: web}}", []string{"target Deployment.apps/web in ns: spec.scaleTargetRef.name"}},
+		"autoscaler of a ReplicationController": {"HorizontalPodAutoscaler.autoscaling spec: {scaleTargetRef: {apiVersion: v1, kind: ReplicationController, name: web}}", []string{"target ReplicationController/web in ns: spec.scaleTargetRef.name"}},
 		"RoleBinding": {"RoleBinding.rbac.authorization.k8s.io roleRef: {kind: Role, name: r}\nsubjects: [{kind: ServiceAccount, name: a}, {kind: ServiceAccount, name: b, namespace: other}, {kind: User, name: u}]", []string{
 			"role Role.rbac.authorization.k8s.io/r in ns: roleRef.name", "subject ServiceAccount/a in ns: subjects[0].name", "subject ServiceAccount/b in other: subjects[1].name"}},
 		"RoleBinding to a ClusterRole": {"RoleBinding.rbac.authorization.k8s.io roleRef: {kind: ClusterRole, name: view}", []string{"role ClusterRole.rbac.authorization.k8s.io/view: roleRef.name"}},
@@ -111,8 +111,7 @@ func say(r Ref) string {
 	return s
 }
 
-// TestNamespaceOfAnObject expects a reference to the namespace of an object, and none
-// for cluster-scoped objects.
+// TestNamespaceOfAnObject: an object refers to its namespace, unless it is cluster-scoped.
 func TestNamespaceOfAnObject(t *testing.T) {
 	if got := Find(plan.Object{Kind: "ConfigMap", Namespace: "ns", Name: "x"}, nil); len(got) != 1 || say(got[0]) != "namespace Namespace/ns: metadata.namespace" {
 		t.Errorf("%+v", got)
@@ -122,8 +121,7 @@ func TestNamespaceOfAnObject(t *testing.T) {
 	}
 }
 
-// TestObjectsWithoutPods expects the workloads that create no pods as they are, such
-// as with 0 replicas.
+// TestObjectsWithoutPods: a workload that is suspended or has 0 replicas creates no pods.
 func TestObjectsWithoutPods(t *testing.T) {
 	tests := map[string]struct {
 		spec map[string]any
@@ -143,7 +141,7 @@ func TestObjectsWithoutPods(t *testing.T) {
 	}
 }
 
-// TestMentions expects names only as whole words.
+// TestMentions finds names as whole words.
 func TestMentions(t *testing.T) {
 	tests := []struct {
 		value any

@@ -109,7 +109,7 @@ func TestLintFindsContradictions(t *testing.T) {
 			"apiVersion: v1\nkind: Pod\nmetadata:\n  name: api\n  annotations: {helm.sh/resource-group: api}\nspec: {containers: [{name: a, image: a, envFrom: [{configMapRef: {name: settings}}]}]}\n",
 	})
 	out, _, err := runCommand("lint", dir)
-	if err == nil || !strings.Contains(out, "api waits for nothing, but Pod/api needs ConfigMap/settings of group late, which comes after it") {
+	if err == nil || !strings.Contains(out, "api waits for nothing, but Pod/api needs ConfigMap/settings in group late, which comes after it") {
 		t.Errorf("%v\n%s", err, out)
 	}
 }

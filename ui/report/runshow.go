@@ -69,7 +69,7 @@ func (r *Record) details() runDetails {
 	for _, p := range forecast.Path(s) {
 		d.Path = append(d.Path, pathStep{p.Group.Phase, p.Group.ID, p.Start.Seconds(), p.Took.Seconds(), p.Waited.Seconds()})
 	}
-	d.BestTime = forecast.Length(s, func(g *event.GroupState) time.Duration { return waits[g.Unit()] }).Seconds()
+	d.BestTime = forecast.TotalDuration(s, func(g *event.GroupState) time.Duration { return waits[g.Unit()] }).Seconds()
 	if s.Status != event.Succeeded {
 		return d // groups that did not run would count as instant
 	}

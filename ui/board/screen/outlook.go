@@ -14,7 +14,7 @@ type outlook struct {
 	at   time.Time
 	seq  uint64
 	Text string
-	slow map[event.Unit]forecast.Slow
+	slow map[event.Unit]forecast.Timing
 }
 
 // Slow reports whether a group takes longer than usual.
@@ -39,7 +39,7 @@ func (s *Screen) Expected() outlook {
 }
 
 func (s *Screen) lookOut(now time.Time) outlook {
-	out := outlook{at: now, seq: s.State.Seq, slow: map[event.Unit]forecast.Slow{}}
+	out := outlook{at: now, seq: s.State.Seq, slow: map[event.Unit]forecast.Timing{}}
 	f, ok := forecast.Estimate(&s.State, now)
 	if !ok {
 		return out

@@ -17,12 +17,12 @@ func at(seconds float64) time.Time { return start.Add(time.Duration(seconds * fl
 
 func seconds(n float64) time.Duration { return time.Duration(n * float64(time.Second)) }
 
-// group is a group with one object.
+// group returns a group with one object.
 func group(id string, after ...string) *plan.Group {
 	return &plan.Group{ID: id, After: after, Objects: []plan.Object{{Kind: "Deployment", Namespace: "n", Name: id}}}
 }
 
-// diamond is a plan: a and b, then c after both; d after a alone.
+// diamond returns a plan: c waits for a and b, d for a.
 func diamond() []event.Phase {
 	return []event.Phase{
 		{Name: "pre-install", Kind: event.PhaseHooks, Groups: []*plan.Group{group("hook")}},
@@ -30,8 +30,8 @@ func diamond() []event.Phase {
 	}
 }
 
-// ran are the events of a group's run: its object is sent at once, answered at a
-// time and ready at another.
+// ran returns the events of a group, with the times at which the request for its object was sent and
+// answered, and the object became ready.
 func ran(phase, id string, from, answered, ready float64) []event.Event {
 	o := &plan.Object{Kind: "Deployment", Namespace: "n", Name: id}
 	return []event.Event{
@@ -43,8 +43,8 @@ func ran(phase, id string, from, answered, ready float64) []event.Event {
 	}
 }
 
-// record is a run of the diamond: the hook takes 1 s, a 10 s, b 7 s, c 5 s, d 2 s;
-// each request takes half a second.
+// record returns the events of a run of the diamond: the hook takes 1s, a 10s, b 7s, c 5s and d 2s.
+// Each request takes half a second.
 func record() []event.Event {
 	events := []event.Event{
 		{Time: at(0), Kind: event.KindOperation, Status: event.Running, Operation: &event.Operation{Name: "install", Release: "shop"}},
@@ -66,38 +66,38 @@ func stateOf(events []event.Event) *event.State {
 	return s
 }
 
-func TestLengthFollowsTheGates(t *testing.T) { // R14
+func TestTotalDuration(t *testing.T) { // R14
 	s := stateOf(record())
-	if got := Length(s, Took); got != seconds(16) {
-		t.Errorf("as it was: %s, want 16s", got)
+	if got := TotalDuration(s, Took); got != seconds(16) {
+		t.Errorf("actual durations: %s, want 16s", got)
 	}
 	waits := Waits(s)
-	got := Length(s, func(g *event.GroupState) time.Duration { return waits[g.Unit()] })
+	got := TotalDuration(s, func(g *event.GroupState) time.Duration { return waits[g.Unit()] })
 	if want := seconds(0.5 + 9.5 + 4.5); got != want {
-		t.Errorf("waits alone: %s, want %s", got, want)
+		t.Errorf("only waits: %s, want %s", got, want)
 	}
 }
 
-func TestTheCostliestGateIsNotTheLongestGroup(t *testing.T) {
-	// Without a, b is what c waits for: 3 s are saved of its 10. The hook has
-	// nobody that waits for it, c and d neither.
-	if gate, saved := Bottleneck(stateOf(record())); gate == nil || gate.ID != "a" || saved != seconds(3) {
-		t.Errorf("%v saves %s, want a and 3s", gate, saved)
+func TestBottleneck(t *testing.T) {
+	// Without a, c still waits for b, so only 3s of a's 10s are saved. No group waits for the hook,
+	// c or d.
+	if dependency, saved := Bottleneck(stateOf(record())); dependency == nil || dependency.ID != "a" || saved != seconds(3) {
+		t.Errorf("%v saves %s, want a and 3s", dependency, saved)
 	}
 	alone := []event.Event{{Time: at(0), Kind: event.KindPlan, Phases: []event.Phase{{Name: "apply", Groups: []*plan.Group{group("a")}}}}}
-	if gate, _ := Bottleneck(stateOf(append(alone, ran("apply", "a", 0, 1, 2)...))); gate != nil {
-		t.Errorf("nothing waits for %s", gate.ID)
+	if dependency, _ := Bottleneck(stateOf(append(alone, ran("apply", "a", 0, 1, 2)...))); dependency != nil {
+		t.Errorf("no group waits for %s", dependency.ID)
 	}
 }
 
-func TestCirclesEnd(t *testing.T) {
+func TestTotalDurationOfACycle(t *testing.T) {
 	s := stateOf([]event.Event{{Kind: event.KindPlan, Phases: []event.Phase{{Name: "apply", Groups: []*plan.Group{group("a", "b"), group("b", "a"), group("c", "c")}}}}})
-	if got := Length(s, func(*event.GroupState) time.Duration { return time.Second }); got != 2*time.Second {
+	if got := TotalDuration(s, func(*event.GroupState) time.Duration { return time.Second }); got != 2*time.Second {
 		t.Errorf("%s", got)
 	}
 }
 
-func TestARetryWaitsAnew(t *testing.T) {
+func TestWaitsOfARetry(t *testing.T) {
 	o := &plan.Object{Kind: "Job", Namespace: "n", Name: "a"}
 	events := append([]event.Event{{Time: at(0), Kind: event.KindPlan, Phases: []event.Phase{{Name: "apply", Groups: []*plan.Group{group("a")}}}}},
 		event.Event{Time: at(0), Kind: event.KindGroup, Phase: "apply", Group: "a", Status: event.Running},
@@ -113,8 +113,8 @@ func TestARetryWaitsAnew(t *testing.T) {
 	}
 }
 
-// recorded is a record of that many groups, each of which waits for up to three of
-// the ones before it and has taken so long.
+// recorded returns the state after a run of that many groups with random durations. Each waits for up
+// to three earlier ones.
 func recorded(rnd *rand.Rand, groups int) *event.State {
 	p := event.Phase{Name: "apply", Kind: event.PhaseApply}
 	events := []event.Event{{Time: at(0), Kind: event.KindPlan}}
@@ -133,38 +133,38 @@ func recorded(rnd *rand.Rand, groups int) *event.State {
 	return stateOf(events)
 }
 
-// TestBottleneckIsOnCriticalPath compares the result with that of trying every group:
-// groups outside the critical path save nothing, so Bottleneck does not try them.
+// TestBottleneckIsOnCriticalPath compares Bottleneck, which tries only the groups on a critical path,
+// with trying all groups.
 func TestBottleneckIsOnCriticalPath(t *testing.T) {
 	for seed := range uint64(300) {
 		s := recorded(rand.New(rand.NewPCG(seed, 1)), 1+int(seed%30))
-		gates := map[string]bool{}
+		dependencies := map[string]bool{}
 		for _, g := range s.Groups() {
 			for _, id := range g.After {
-				gates[id] = true
+				dependencies[id] = true
 			}
 		}
 		var want string
 		var most time.Duration
 		for _, g := range s.Phases[0].Groups {
-			without := Length(s, func(o *event.GroupState) time.Duration {
+			without := TotalDuration(s, func(o *event.GroupState) time.Duration {
 				if o == g {
 					return 0
 				}
 				return Took(o)
 			})
-			if less := Length(s, Took) - without; gates[g.ID] && less > most {
+			if less := TotalDuration(s, Took) - without; dependencies[g.ID] && less > most {
 				want, most = g.ID, less
 			}
 		}
-		gate, saved := Bottleneck(s)
-		if got := gate; got == nil && want != "" || got != nil && got.ID != want || saved != most {
+		dependency, saved := Bottleneck(s)
+		if got := dependency; got == nil && want != "" || got != nil && got.ID != want || saved != most {
 			t.Fatalf("seed %d: %v saves %s, want %s and %s", seed, got, saved, want, most)
 		}
 	}
 }
 
-// BenchmarkBottleneck uses runs with that many objects, ten in a group.
+// BenchmarkBottleneck measures Bottleneck on runs with groups of ten objects.
 func BenchmarkBottleneck(b *testing.B) {
 	for _, n := range []int{1_000, 10_000, 100_000} {
 		b.Run(strconv.Itoa(n), func(b *testing.B) {

@@ -11,38 +11,31 @@ import (
 // use is a host in the configuration of a workload: a Service of the release, or another host.
 type use struct {
 	service plan.Object
-	who     string
+	who     string // what names the service: "env DB_HOST"
 	host    string
 }
 
-// Rule R63: commands that wait, migrations, and Helm's order of kinds.
-func (r *reader) habits() {
-	for _, n := range r.nodes {
-		if n.works && !n.idle() {
-			r.waiting(n)
-		}
-	}
-	r.kindOrder()
-	r.credentials()
-	r.migrations()
-	r.secretProducers()
-	r.dropDoubtful()
+// Rule R63: soft edges come from indirect evidence, such as a database that a Job and a workload share
+func (r *reader) softEdges() {
+	r.selectedPodEdges()
+	r.sharedSecretEdges()
+	r.migrationEdges()
+	r.secretProducerEdges()
 }
 
-// kindOrder makes workloads wait for objects that Helm applies before them and that select
-// their pods: Services and policies.
-func (r *reader) kindOrder() {
+// selectedPodEdges makes workloads wait for the Services and NetworkPolicies that select their pods.
+func (r *reader) selectedPodEdges() {
 	for _, n := range r.nodes {
 		var about []*node
 		path := "spec.selector"
 		switch {
 		case n.kind == service:
 			if selector, _ := n.root.At("spec", "selector").Value.(map[string]any); len(selector) > 0 {
-				about = r.pods(n.name().Namespace, selector)
+				about = r.labelledWorkloads(n.name().Namespace, selector)
 			}
 		case n.kind == plan.GroupKind{Group: "networking.k8s.io", Kind: "NetworkPolicy"}:
 			path = "spec.podSelector"
-			about = r.matched(n.name().Namespace, n.root.At("spec", "podSelector"))
+			about = r.selectedWorkloads(n.name().Namespace, n.root.At("spec", "podSelector"))
 		}
 		for _, w := range about {
 			if w.kind.Group != "batch" {
@@ -52,12 +45,12 @@ func (r *reader) kindOrder() {
 	}
 }
 
-// credentials makes a Job wait for the StatefulSet of its chart that reads the same Secret:
-// it is probably its client.
-func (r *reader) credentials() {
+// sharedSecretEdges makes a Job wait for the StatefulSet of its chart that reads the same Secret,
+// because the Job is probably a client.
+func (r *reader) sharedSecretEdges() {
 	readers := map[*node][]*node{}
 	for _, n := range r.nodes {
-		for _, s := range r.environment(n) {
+		for _, s := range r.environmentSecrets(n) {
 			readers[s] = append(readers[s], n)
 		}
 	}
@@ -76,48 +69,48 @@ func (r *reader) credentials() {
 	}
 }
 
-// environment returns the Secrets in a workload's environment.
-func (r *reader) environment(n *node) []*node {
-	if !n.works {
+// environmentSecrets returns the Secrets that a workload reads into environment variables.
+func (r *reader) environmentSecrets(n *node) []*node {
+	if !n.isWorkload {
 		return nil
 	}
 	var found []*node
 	for _, ref := range n.refs {
-		if to := r.by[ref.To]; ref.Use == refs.Environment && ref.To.Kind == "Secret" && to != nil && !slices.Contains(found, to) {
+		if to := r.byObject[ref.To]; ref.Use == refs.Environment && ref.To.Kind == "Secret" && to != nil && !slices.Contains(found, to) {
 			found = append(found, to)
 		}
 	}
 	return found
 }
 
-// readyServices returns a workload's Services that publish ready addresses only. Behind other Services
-// a Job may be needed to make the workload ready.
+// readyServices returns a workload's Services, except those that publish addresses before they are
+// ready: the pods behind them may need the Job to become ready.
 func (r *reader) readyServices(n *node) []*node {
-	return slices.DeleteFunc(slices.Clone(r.inNamespace[n.name().Namespace]), func(s *node) bool {
+	return slices.DeleteFunc(slices.Clone(r.servicesIn[n.name().Namespace]), func(s *node) bool {
 		return !slices.Contains(r.behind(s), n) || s.root.At("spec", "publishNotReadyAddresses").True()
 	})
 }
 
-// secretProducers makes pods wait for the custom resource that produces their Secret.
-func (r *reader) secretProducers() {
-	makers := map[plan.Object]*node{}
+// secretProducerEdges makes pods wait for the Certificate or ExternalSecret that creates their Secret.
+func (r *reader) secretProducerEdges() {
+	producers := map[plan.Object]*node{}
 	for _, n := range r.nodes {
-		if ownGroup(n.name().Group) {
+		if builtinGroup(n.name().Group) {
 			continue
 		}
 		for _, at := range []refs.Field{n.root.At("spec", "secretName"), n.root.At("spec", "target", "name")} {
 			if at.Text() != "" && (n.kind.Kind == "Certificate" || n.kind.Kind == "ExternalSecret") {
-				makers[plan.Object{Kind: "Secret", Namespace: n.name().Namespace, Name: at.Text()}] = n
+				producers[plan.Object{Kind: "Secret", Namespace: n.name().Namespace, Name: at.Text()}] = n
 			}
 		}
 	}
 	for _, n := range r.nodes {
-		if !n.works || len(makers) == 0 {
+		if !n.isWorkload || len(producers) == 0 {
 			continue
 		}
 		for _, ref := range n.refs {
-			if m := makers[ref.To]; m != nil && !ref.Optional && r.by[ref.To] == nil {
-				r.add(n, m, Soft, Reason{Path: ref.Path, Value: ref.To.Name, Text: fmt.Sprintf("%s names %s, which %s creates", ref.Path, ref.To, m.name())})
+			if p := producers[ref.To]; p != nil && !ref.Optional && r.byObject[ref.To] == nil {
+				r.add(n, p, Soft, Reason{Path: ref.Path, Value: ref.To.Name, Text: fmt.Sprintf("%s names %s, which %s creates", ref.Path, ref.To, p.name())})
 			}
 		}
 	}
