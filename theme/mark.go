@@ -6,17 +6,17 @@ import (
 	"unicode/utf8"
 )
 
-// Mark is how a status looks: always a glyph, a word and a colour, because none of them
-// alone is clear to everybody.
+// Mark is how a status looks: always a glyph, a word and a colour, because no single one of them works
+// for everybody.
 type Mark struct {
 	Glyph string
 	Word  string
 	Role  Role
 }
 
-// marks is the one table of statuses. Its keys are the statuses and changes of the event
-// format. An ASCII sign stands for one Unicode glyph only, here and in Lines. The Unicode
-// glyphs are in DejaVu Sans Mono, and no terminal draws them as emoji two cells wide.
+// marks is the table of statuses. Its keys are the statuses and changes of the event format. Each ASCII
+// sign stands for only one Unicode glyph, here and in Lines. The Unicode glyphs are in DejaVu Sans Mono,
+// and no terminal draws them as emoji two cells wide.
 var marks = map[string]struct {
 	glyph, ascii, word string
 	role               Role
@@ -56,7 +56,7 @@ var marks = map[string]struct {
 	"cleared":       {"○", ".", "no breakpoint", Idle},
 }
 
-// Mark returns the mark of a status. The word of an unknown one is its name.
+// Mark returns the mark of a status. The word for an unknown status is its name.
 func (t *Theme) Mark(status string) Mark {
 	m, ok := marks[status]
 	if !ok {
@@ -75,7 +75,7 @@ func (t *Theme) HeldFailure() Mark {
 	return m
 }
 
-// MayBeStatus reports whether text, in lower case, is part of a word for a status.
+// MayBeStatus reports whether lower-case text is part of a status or of the word for one.
 func MayBeStatus(text string) bool {
 	for status, m := range marks {
 		if strings.Contains(strings.ToLower(m.word), text) || strings.Contains(status, text) {
@@ -85,7 +85,7 @@ func MayBeStatus(text string) bool {
 	return false
 }
 
-// The arms of a line in a cell; their sum is the index into Lines.
+// The arms of a line in a cell; their sum is the index into Lines.Light and Lines.Heavy.
 const (
 	ArmUp = 1 << iota
 	ArmRight
@@ -99,12 +99,12 @@ type Lines struct {
 	Light, Heavy [16]string
 	// Round are the corners of a card: top left, top right, bottom left, bottom right.
 	Round [4]string
-	// Arrow points at a card, More and Less mean columns out of view, Open marks an expanded item, Cursor the
+	// Arrow points at a card, More and Less mark columns out of view, Open marks an expanded item, Cursor the
 	// selected line, Break a breakpoint, Next the next group to step.
 	Arrow, More, Less, Open, Cursor, Break, Next string
 	// Bar, Half and Rest draw the progress bar.
 	Bar, Half, Rest string
-	// Ellipsis ends cut text, Dot separates, Enter, Left and Right are keys.
+	// Ellipsis ends truncated text, Dot separates parts, Enter, Left and Right are keys.
 	Ellipsis, Dot, Enter, Left, Right string
 }
 
@@ -126,22 +126,22 @@ var asciiLines = Lines{
 	Ellipsis: "~", Dot: "-", Enter: "enter", Left: "left", Right: "right",
 }
 
-// signs returns the characters that text may contain too.
+// signs returns the characters that may also occur in text.
 func (l *Lines) signs() []string {
 	return slices.Concat(l.Light[:], l.Heavy[:], l.Round[:],
 		[]string{l.Arrow, l.More, l.Less, l.Open, l.Break, l.Next, l.Half, l.Ellipsis, l.Dot})
 }
 
-// likenesses are ASCII replacements: for characters that lockstep draws, and for common ones
-// in text of charts.
-var likenesses = func() map[rune]string {
-	like := map[rune]string{
+// asciiReplacements are for the characters that lockstep draws, and for common ones in the text of
+// charts.
+var asciiReplacements = func() map[rune]string {
+	out := map[rune]string{
 		'‐': "-", '‑': "-", '‒': "-", '—': "-", '−': "-", '•': "*", '×': "x", '→': ">", '←': "<", '≥': ">", '≤': "<",
 		'‘': "'", '’': "'", '‚': "'", '“': `"`, '”': `"`, '„': `"`, '«': `"`, '»': `"`, '‹': "<", '›': ">", '\u00a0': " ",
 	}
 	add := func(sign, ascii string) {
 		if r, n := utf8.DecodeRuneInString(sign); n > 1 {
-			like[r] = ascii
+			out[r] = ascii
 		}
 	}
 	ascii := asciiLines.signs()
@@ -151,12 +151,12 @@ var likenesses = func() map[rune]string {
 	for _, m := range marks {
 		add(m.glyph, m.ascii)
 	}
-	like['⏸'] = marks["paused"].ascii
-	like['–'] = "-" // in text; as a mark it is never replaced
-	return like
+	out['⏸'] = marks["paused"].ascii
+	out['–'] = "-" // in text; as a mark it is never replaced
+	return out
 }()
 
-// Plain returns text that the theme can show. An ASCII theme replaces each character by a
+// Plain returns text that the theme can show: an ASCII theme replaces each other character with a
 // similar one or a question mark.
 func (t *Theme) Plain(s string) string {
 	if !t.ASCII || !strings.ContainsFunc(s, func(r rune) bool { return r >= utf8.RuneSelf }) {
@@ -166,8 +166,8 @@ func (t *Theme) Plain(s string) string {
 		if r < utf8.RuneSelf {
 			return r
 		}
-		if like := likenesses[r]; like != "" {
-			return rune(like[0])
+		if ascii := asciiReplacements[r]; ascii != "" {
+			return rune(ascii[0])
 		}
 		return '?'
 	}, s)

@@ -7,8 +7,8 @@ import (
 	"charm.land/lipgloss/v2"
 )
 
-// palette holds the colours of a look on one background: of text, and for Selected of the
-// background. Roles without a colour have that of the terminal's text.
+// palette holds the colours of a look on one background: text colours, and for Selected a background
+// colour. Roles without a colour use that of the terminal's text.
 type palette map[Role]color.Color
 
 // colours are the palettes for 24-bit colour.
@@ -47,8 +47,8 @@ func paletteFor(o Options) palette {
 	return colours[cmp.Or(o.Look, Standard)][background]
 }
 
-// basicPalette uses the terminal's own 16 colours, which are readable on its background. Bright black is not
-// used for text: it is often too close to the background.
+// basicPalette uses the terminal's own 16 colours, which are readable on its background. It does not use
+// bright black for text: it is often too close to the background.
 func basicPalette(l Look, background Background) palette {
 	p := palette{
 		Faint: lipgloss.BrightBlack, Accent: lipgloss.BrightBlue, Good: lipgloss.Green, Busy: lipgloss.Cyan,

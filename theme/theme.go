@@ -1,7 +1,7 @@
-// Package theme defines how the program looks: one table from status to glyph, word and
-// colour, the roles of text, and the line drawing characters, for dark and light backgrounds,
-// high contrast, colour blindness, 16 colours, no colours and ASCII. Its central types are
-// Theme, Mark and Role. The packages of ui import it; it imports nothing of lockstep.
+// Package theme defines how the program looks: a table from status to glyph, word and colour, the roles
+// of text, and the line drawing characters, for dark and light backgrounds, high contrast, colour
+// blindness, 16 colours, no colours and ASCII. Its central types are Theme, Mark and Role. The packages
+// of ui import it; it imports no other package of lockstep.
 package theme
 
 import (
@@ -18,15 +18,15 @@ type Look string
 const (
 	Standard     Look = "standard"
 	HighContrast Look = "high-contrast"
-	// ColourBlind keeps good, busy and bad apart for people who cannot tell red from green.
+	// ColourBlind distinguishes good, busy and bad for people who cannot tell red from green.
 	ColourBlind Look = "colour-blind"
 )
 
-// Background is the terminal's.
+// Background is the background of the terminal.
 type Background string
 
 const (
-	// Detect lets a screen ask the terminal. Until there is an answer it counts as Dark.
+	// Detect lets a screen ask the terminal. Until it answers, the background counts as Dark.
 	Detect Background = ""
 	Dark   Background = "dark"
 	Light  Background = "light"
@@ -40,7 +40,7 @@ const (
 	Full Depth = iota
 	// Basic is the terminal's own 16 colours.
 	Basic
-	// None is bold, faint and reverse only.
+	// None uses only bold, faint and reverse.
 	None
 )
 
@@ -49,9 +49,9 @@ type Options struct {
 	Look       Look
 	Background Background
 	Depth      Depth
-	// ASCII draws with plain ASCII characters only.
+	// ASCII draws only with ASCII characters.
 	ASCII bool
-	// Still avoids animation and keeps changes on the screen few (ACCESSIBLE).
+	// Still turns off animation and redraws less often (ACCESSIBLE).
 	Still bool
 }
 
@@ -75,8 +75,7 @@ const (
 	roles
 )
 
-// Theme is the result of Options. It is immutable; it is large, so methods that are called
-// often take a pointer.
+// Theme is the result of Options. It is immutable. Its methods take a pointer because it is large.
 type Theme struct {
 	Options
 	Lines  Lines

@@ -20,7 +20,7 @@ func changesOfUpgrade(o *Options) {
 	o.Inspector = &answerer{changes: map[string]inspector.Change{
 		"ServiceAccount/shop-api": {Action: inspector.Unchanged},
 		"Service/shop-api":        {Action: inspector.Unchanged},
-		"Deployment/shop-api": {Action: inspector.Alter, Fields: []inspector.Field{
+		"Deployment/shop-api": {Action: inspector.Modify, Fields: []inspector.Field{
 			{In: "spec.template.spec.containers[api]", Lines: []string{"-image: example/shop-api:1.0.0", "+image: example/shop-api:1.1.0"}},
 		}},
 	}}

@@ -1,21 +1,21 @@
 // Package board is the screen: it draws an operation as live columns of groups, and turns keys
 // into commands. Its central types are Options and Inspector; Run shows a run, Replay a record.
 //
-// It consumes events, keeps them in an event.State and sends event.Command. It does not import
-// Kubernetes: pods, logs and live objects come through Inspector. A key never changes the
-// picture directly; only the resulting event does.
+// It reduces events to an event.State and sends event.Command. It does not import Kubernetes:
+// pods, logs and live objects come from an Inspector. A key never changes the picture directly;
+// only the resulting event does.
 //
 // How a frame is made:
 //
 //	events ─▶ picture (state, marks, numbers) ─▶ graph (columns and edges, static)
 //	                          └▶ screen (where the user is) ─▶ regions, modes ─▶ canvas
 //
-// Only visible parts are drawn. Each of these layers imports only the ones above it;
-// this package joins them and holds the table of keys.
+// Only visible parts are drawn. Each of these layers imports only the ones above it. This
+// package joins them and holds the table of keys.
 //
 //	canvas, keys, graph, picture, screen   shared
 //	header, cards, inspector, page, line; columns   regions, which draw
-//	breakpoints, dialogs, edit, jump, palette, replay   modes, on a stack
+//	breakpoints, dialogs, edit, jump, palette, replay   modes, stacked on top
 //
 // A new mode needs a folder with a keys.Mode and a line in the table of keys.
 package board
@@ -36,62 +36,61 @@ import (
 	"lockstep/ui/board/replay"
 )
 
-// ErrTerminalGone is returned by Run when the terminal cannot be read or written any more, or
-// has hung up.
+// ErrTerminalGone is returned by Run when the terminal hung up or can no longer be read or
+// written.
 var ErrTerminalGone = errors.New("the terminal was closed")
 
-// Inspector answers questions about an object: its state in the cluster, and its
-// changes in this run.
-type Inspector = inspector.Answers
+// Inspector looks up objects: their state in the cluster, and their changes in this run.
+type Inspector = inspector.Cluster
 
-// The types of Inspector's answers, and the interface that edits a run.
+// The types that Inspector returns, and the interface that edits a run.
 type (
-	Editor    = edit.Editor
-	Edited    = edit.Edited
-	Altered   = edit.Altered
-	Item      = inspector.Item
-	Change    = inspector.Change
-	LogLine   = inspector.LogLine
-	LogSource = inspector.Source
-	Pod       = inspector.Pod
-	Field     = inspector.Field
-	Action    = inspector.Action
-	Nothing   = inspector.Nothing
+	Editor       = edit.Editor
+	EditResult   = edit.Result
+	ObjectChange = edit.ObjectChange
+	Item         = inspector.Item
+	Change       = inspector.Change
+	LogLine      = inspector.LogLine
+	LogSource    = inspector.Source
+	Pod          = inspector.Pod
+	Field        = inspector.Field
+	Action       = inspector.Action
+	Unavailable  = inspector.Unavailable
 )
 
-// Options say what to show and where. Only Source is needed.
+// Options say what to show and where. Only Source is required.
 type Options struct {
 	Source Source
 	// Command sends a command to the run; it must not block. Nil makes the
 	// screen read-only, without the keys that control the run.
 	Command func(event.Command)
-	// Attached means that another process runs the operation, and continues when
-	// the user quits the screen.
+	// Attached means that another process runs the operation; it continues when the user quits
+	// the screen.
 	Attached bool
-	// Inspector provides events, pods, logs and manifests. If it is nil, the inspector
-	// shows only data from the run's events.
+	// Inspector provides events, pods, logs and manifests. Nil: the inspector shows only data
+	// from the run's events.
 	Inspector Inspector
-	// Release makes the screen show a stack: it returns the inspector and the kubectl flags
-	// for a release, by its Event.Scope. Nil for an operation on one release.
+	// Release returns the inspector and the kubectl flags for a release of a stack, by its
+	// Event.Scope. Nil for an operation on one release.
 	Release func(scope string) (Inspector, []string)
 	// Kubectl holds the kubectl flags that select the cluster. Nil: the operation's
 	// context.
 	Kubectl []string
 	// Editor changes the values or the chart of a run. Nil: editing is disabled.
 	Editor Editor
-	// AtQuit registers a function to call if the program exits immediately; undo
-	// unregisters it. May be nil.
+	// AtQuit registers a function to call if the program exits at once; undo unregisters it.
+	// May be nil.
 	AtQuit func(func()) (undo func())
-	// Restart prepares a restart on a new cluster, which happens after the screen
-	// closes. Nil if the run cannot be restarted.
+	// Restart prepares a restart on a new cluster; the caller restarts after the screen closes.
+	// Nil if the run cannot be restarted.
 	Restart func(context.Context) error
 	// Next suggests commands to run after the operation, one per line; it may be nil.
 	Next func(*event.State) []string
 	// First shows a short introduction, for a user who has not seen the screen before.
 	First bool
-	// Later watches the release after the operation, for a screen that stays open (R34b),
-	// until the context is done. If it is nil, the screen keeps its last state.
-	Later func(context.Context) (Source, error)
+	// WatchAfter watches the release after the operation while the screen stays open (R34b),
+	// until the context is done. Nil: the screen keeps its last state.
+	WatchAfter func(context.Context) (Source, error)
 	// Theme is the look. With theme.Detect as its Background, the screen asks the
 	// terminal.
 	Theme theme.Options
@@ -109,12 +108,12 @@ type Options struct {
 	record *replay.Player
 }
 
-// Run shows the operation until it is over and the user quits, or until ctx is done; then it
-// returns ctx's cause. The user can quit a read-only screen at any time. Run restores the
-// terminal before it returns, also after a panic.
+// Run shows the operation until it is over and the user quits, or until ctx is done, in which
+// case it returns ctx's cause. The user can quit a read-only screen at any time. Run restores
+// the terminal before it returns, even after a panic.
 //
-// Run returns ErrTerminalGone on SIGHUP. The caller handles SIGINT and SIGTERM:
-// they are meant for the run, not for the screen.
+// Run returns ErrTerminalGone on SIGHUP. SIGINT and SIGTERM are left to the caller: they are
+// meant for the run, not for the screen.
 func Run(ctx context.Context, o Options) error {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)

@@ -133,7 +133,7 @@ func TestAFoldOpens(t *testing.T) {
 	s := newScreen(t, 100, 30, crowded(4, 200, 4))
 	f := s.board.Folds[0]
 	s.send(tea.MouseClickMsg{Button: tea.MouseLeft, X: f.Rect.X + 2, Y: f.Rect.Y})
-	if len(s.board.Folds) > 0 || s.Group() != f.Nodes[0] || !s.board.Whole || s.board.Rows > s.board.Area.H {
+	if len(s.board.Folds) > 0 || s.Group() != f.Nodes[0] || !s.board.ShowsAll || s.board.Rows > s.board.Area.H {
 		t.Errorf("a click leaves %d folds, %d rows, and selects %s:\n%s", len(s.board.Folds), s.board.Rows, s.Group().ID, s.text())
 	}
 	s.press("z")
@@ -188,7 +188,7 @@ func TestTheStripShowsAllLayers(t *testing.T) {
 	for i := range cells {
 		c := s.board.StripCells()[i]
 		s.send(tea.MouseClickMsg{Button: tea.MouseLeft, X: c.X, Y: s.board.Strip.Rect.Y})
-		if s.Group().Col != i || !s.board.StripCells()[i].In {
+		if s.Group().Col != i || !s.board.StripCells()[i].InView {
 			t.Errorf("a click on layer %d selects column %d:\n%s", i, s.Group().Col, s.text())
 		}
 	}

@@ -19,16 +19,16 @@ func answered(o *Options) {
 }
 
 var changesOfShop = map[string]inspector.Change{
-	"Job/shop-db-migrate-1-0-0": {Action: inspector.Alter, Fields: []inspector.Field{
+	"Job/shop-db-migrate-1-0-0": {Action: inspector.Modify, Fields: []inspector.Field{
 		{In: "metadata.annotations", Lines: []string{"+checksum/config: 5d41402abc4b2a76b9719d911017c592"}},
 		{In: "spec.template.spec.containers[migrate]", Lines: []string{"-image: example/migrate:1.4", "+image: example/migrate:1.5"}},
 		{In: "spec.template.spec.containers[migrate]", Lines: []string{"-resources:", "-  limits:", "-    memory: 64Mi"}},
 		{In: "spec.template.spec.containers[migrate].args", Lines: []string{" - --wait", "-- --to=41", "+- --to=42"}},
 	}},
-	"ConfigMap/shop-db-migrations": {Action: inspector.Alter, Fields: []inspector.Field{
+	"ConfigMap/shop-db-migrations": {Action: inspector.Modify, Fields: []inspector.Field{
 		{In: "data[0042.sql]", Lines: []string{"@line 12", " CREATE TABLE orders (", "-  id int,", "+  id bigint,", "   customer int"}},
 	}},
-	"Deployment/shop-api": {Action: inspector.Alter, Fields: []inspector.Field{
+	"Deployment/shop-api": {Action: inspector.Modify, Fields: []inspector.Field{
 		{In: "spec.template.spec.containers[api]", Lines: []string{"-image: example/api:2.0", "+image: example/no-such-image:1"}},
 	}},
 	"Service/shop-api": {Action: inspector.Unchanged},
@@ -92,7 +92,7 @@ func TestChangesAreAskedOnce(t *testing.T) {
 		o := *s.Object()
 		s.send(batchMsg{events: []event.Event{{Kind: event.KindObject, Phase: g.Phase, Group: g.ID, Object: &o.Object, Status: event.Applying, Time: s.State.Now}}, more: true})
 		asked("on its way", 0)
-		s.shows(t, "is being sent")
+		s.shows(t, "being applied")
 		s.send(batchMsg{events: []event.Event{{Kind: event.KindObject, Phase: g.Phase, Group: g.ID, Object: &o.Object, Status: event.Ready, Change: event.Configured, Time: s.State.Now}}, more: true})
 		asked("applied", 1)
 	})
@@ -136,15 +136,15 @@ func TestWordsOfChanges(t *testing.T) {
 			want   string
 		}{
 			{inspector.Change{Action: inspector.Create}, "", "will be created"},
-			{inspector.Change{Action: inspector.Alter, Fields: one}, "", "1 field"},
+			{inspector.Change{Action: inspector.Modify, Fields: one}, "", "1 field"},
 			{inspector.Change{Action: inspector.Unchanged}, "", "unchanged"},
 			{inspector.Change{Action: inspector.Delete}, "", "will be deleted"},
 			{inspector.Change{Action: inspector.Keep, Message: "kept: helm.sh/resource-policy"}, "", "2 objects: 2 kept (kept: helm.sh/resource-policy)"},
 			{inspector.Change{Action: inspector.Hook, Message: "recreated"}, "", "2 objects: 2 to run (recreated)"},
 			{inspector.Change{Action: inspector.Refuse, Message: "spec.selector: field is immutable"}, "", "2 objects: 2 refused (spec.selector: field is immutable)"},
 			{inspector.Change{Action: inspector.Unchanged}, event.Created, "created by this run, unchanged since"},
-			{inspector.Change{Action: inspector.Alter, Fields: one}, event.Configured, "changed by this run, then changed again; another apply would revert 1 field"},
-			{inspector.Change{Action: inspector.Create}, event.Created, "was created and is gone; another apply would create it"},
+			{inspector.Change{Action: inspector.Modify, Fields: one}, event.Configured, "changed by this run, modified since; another apply would revert 1 field"},
+			{inspector.Change{Action: inspector.Create}, event.Created, "created by this run, now gone; another apply would recreate it"},
 		} {
 			s, c := diffing(t, nil)
 			c.changes = of(s, test.change)
@@ -167,11 +167,11 @@ func TestHeadOfTheDiff(t *testing.T) {
 	objects := s.Group().Objects
 	c.changes = map[string]inspector.Change{}
 	for n, o := range objects {
-		c.changes[o.Object.String()] = inspector.Change{Action: []inspector.Action{inspector.Create, inspector.Alter, inspector.Unchanged}[n%3]}
+		c.changes[o.Object.String()] = inspector.Change{Action: []inspector.Action{inspector.Create, inspector.Modify, inspector.Unchanged}[n%3]}
 	}
 	s.press("d")
 	s.settle()
-	s.shows(t, "2 objects: 1 create, 1 change")
+	s.shows(t, "2 objects: 1 to create, 1 to change")
 }
 
 // TestManyAreComparedInPart keeps the requests for a large group in bounds.

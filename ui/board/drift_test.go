@@ -13,24 +13,24 @@ import (
 // renders it again (R46).
 func TestAChartThatChangesOnDiskIsTold(t *testing.T) {
 	s := with("sandbox-held", 0, "", editable)(t)
-	if !s.edit.Looking {
+	if !s.edit.Polling {
 		t.Fatal("nobody looks at the folder")
 	}
 	s.send(edit.ChartChecked(false))
 	s.showsNot(t, "chart changed")
 	s.send(edit.ChartChecked(true))
-	s.shows(t, "chart changed on disk; E renders it again", "E chart changed, render again")
+	s.shows(t, "chart changed on disk; press E to render it again", "E chart changed, render again")
 	s.send(screen.FlashOver(s.Flash.N))
 	s.send(edit.ChartChecked(true))
 	s.showsNot(t, "on disk")
 	s.press("E")
 	s.showsNot(t, "E chart changed")
 	s.feed(event.Event{Kind: event.KindRun, Status: event.Running, Time: s.State.Now})
-	s.edit.Looking = false
-	if s.send(edit.ChartChecked(true)); s.edit.Looking {
+	s.edit.Polling = false
+	if s.send(edit.ChartChecked(true)); s.edit.Polling {
 		t.Error("it is looked at while the run goes on")
 	}
-	if s := with("sandbox-held", 0, "")(t); s.edit.Looking {
+	if s := with("sandbox-held", 0, "")(t); s.edit.Polling {
 		t.Error("a folder is looked at that nobody can render")
 	}
 }
@@ -38,19 +38,19 @@ func TestAChartThatChangesOnDiskIsTold(t *testing.T) {
 // TestApplyingAgainSaysWhatItReverts of a change that somebody has made in the
 // cluster (R44).
 func TestApplyingAgainSaysWhatItReverts(t *testing.T) {
-	image := inspector.Change{Action: inspector.Alter, Fields: []inspector.Field{{In: "spec", Lines: []string{"-image: example/api:fixed", "+image: example/no-such-image:1"}}}}
+	image := inspector.Change{Action: inspector.Modify, Fields: []inspector.Field{{In: "spec", Lines: []string{"-image: example/api:fixed", "+image: example/no-such-image:1"}}}}
 	more := image
 	more.Fields = append(more.Fields, inspector.Field{In: "spec", Lines: []string{"-replicas: 2", "+replicas: 3"}}, inspector.Field{In: "spec", Lines: []string{"+paused: true"}})
 	for want, change := range map[string]inspector.Change{
-		"retry, which reverts image: example/api:fixed":            image,
-		"retry, which reverts image: example/api:fixed and 1 more": more,
+		"retry (reverts image: example/api:fixed)":            image,
+		"retry (reverts image: example/api:fixed and 1 more)": more,
 		"R retry   ": {Action: inspector.Unchanged},
 	} {
 		answers := &answerer{changes: map[string]inspector.Change{"Deployment/shop-api": change}}
 		s := with("sandbox-held", 0, "", func(o *Options) { o.Inspector = answers })(t)
 		s.shows(t, want)
-		if s.resized(60, 20); change.Action == inspector.Alter {
-			s.shows(t, "R retry, reverts   G stop here   a abort")
+		if s.resized(60, 20); change.Action == inspector.Modify {
+			s.shows(t, "R retry (reverts)   G stop here   a abort")
 		}
 	}
 	if s := with("sandbox-install", 63, "", answered)(t); s.insp.RetryHint() != "" {

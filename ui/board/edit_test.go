@@ -15,7 +15,7 @@ import (
 
 // fakeEditor has values, and knows what they come to.
 type fakeEditor struct {
-	made  edit.Edited
+	made  edit.Result
 	err   error
 	saved []string
 }
@@ -27,7 +27,7 @@ func (*fakeEditor) Values(all bool) (string, error) {
 	return "word: old\n", nil
 }
 
-func (f *fakeEditor) Edit(context.Context, string, bool) (edit.Edited, error) { return f.made, f.err }
+func (f *fakeEditor) Edit(context.Context, string, bool) (edit.Result, error) { return f.made, f.err }
 
 func (f *fakeEditor) Save(values string, all bool) (string, error) {
 	if f.saved = append(f.saved, values); len(f.saved) > 1 {
@@ -38,19 +38,19 @@ func (f *fakeEditor) Save(values string, all bool) (string, error) {
 
 func (*fakeEditor) ChartChanged() bool { return true }
 
-func (*fakeEditor) Reload(context.Context) (edit.Edited, error) { return edit.Edited{}, nil }
+func (*fakeEditor) Reload(context.Context) (edit.Result, error) { return edit.Result{}, nil }
 
 func editable(o *Options) { o.Editor = &fakeEditor{} }
 
 // edited is a screen whose user has come back from the editor.
-func edited(t *testing.T, writes string, made edit.Edited, err error) *rig {
+func edited(t *testing.T, writes string, made edit.Result, err error) *rig {
 	t.Helper()
 	s := with("sandbox-held", 0, "", func(o *Options) { o.Editor = &fakeEditor{made: made, err: err} })(t)
 	s.press("e")
 	if !s.edits() {
 		t.Fatal("nothing is edited")
 	}
-	s.send(edit.Written{Values: writes})
+	s.send(edit.EditorClosed{Values: writes})
 	if s.edits() {
 		s.settle()
 	}
@@ -58,15 +58,15 @@ func edited(t *testing.T, writes string, made edit.Edited, err error) *rig {
 }
 
 // wordChanges is a change to an object, and to one field of it.
-var wordChanges = edit.Altered{Group: "shop:words", Object: plan.Object{Kind: "ConfigMap", Name: "word"},
-	Change: inspector.Change{Action: inspector.Alter, Fields: []inspector.Field{{In: "data", Lines: []string{"-word: old", "+word: new"}}}}}
+var wordChanges = edit.ObjectChange{Group: "shop:words", Object: plan.Object{Kind: "ConfigMap", Name: "word"},
+	Change: inspector.Change{Action: inspector.Modify, Fields: []inspector.Field{{In: "data", Lines: []string{"-word: old", "+word: new"}}}}}
 
 // TestEdit goes on with an edited revision once the difference has been seen, and
 // loses nothing that was written (R46).
 func TestEdit(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		order := event.Command{Name: event.Edit}
-		s := edited(t, "word: new\n", edit.Edited{Lines: []string{"revision 2: 1 to change"}, Changes: []edit.Altered{wordChanges}, Command: order}, nil)
+		s := edited(t, "word: new\n", edit.Result{Lines: []string{"revision 2: 1 to change"}, Changes: []edit.ObjectChange{wordChanges}, Command: order}, nil)
 		s.shows(t, "enter apply", "revision 2: 1 to change", "+ word: new")
 		if s.press("esc"); len(s.sent) > 0 {
 			t.Errorf("leaving sends %v", s.sent)
@@ -74,7 +74,7 @@ func TestEdit(t *testing.T) {
 		if s.press("e"); s.written() != "word: new\n" {
 			t.Error("what was written is lost")
 		}
-		s.send(edit.Written{Values: s.written()})
+		s.send(edit.EditorClosed{Values: s.written()})
 		s.settle()
 		if s.press("enter"); len(s.sent) != 1 || s.sent[0].Name != event.Edit {
 			t.Errorf("going on sends %v", s.sent)
@@ -93,7 +93,7 @@ func TestEdit(t *testing.T) {
 
 func TestEditThatComesToNothing(t *testing.T) { // R46
 	inBubble(t, func(t *testing.T) {
-		s := edited(t, "word: [\n", edit.Edited{}, errors.New("read the edited values: yaml: line 1: did not find expected node content"))
+		s := edited(t, "word: [\n", edit.Result{}, errors.New("read the edited values: yaml: line 1: did not find expected node content"))
 		s.shows(t, "Invalid edit", "did not find expected node content")
 		if s.press("enter"); len(s.sent) > 0 {
 			t.Errorf("it is sent: %v", s.sent)
@@ -101,7 +101,7 @@ func TestEditThatComesToNothing(t *testing.T) { // R46
 		if s.press("e"); !s.edits() || s.written() != "word: [\n" {
 			t.Error("what was written is lost")
 		}
-		if s := edited(t, "word: old\n", edit.Edited{}, nil); s.edits() {
+		if s := edited(t, "word: old\n", edit.Result{}, nil); s.edits() {
 			t.Error("values that are the same are edited")
 		} else {
 			s.shows(t, "nothing changed")
@@ -113,9 +113,9 @@ func TestEditThatComesToNothing(t *testing.T) { // R46
 // one that brings nothing.
 func TestWhatCannotBeEdited(t *testing.T) { // R46
 	for want, s := range map[string]*rig{
-		"pause the run first":      with("sandbox-install", 63, "", editable)(t),
-		"lockstep ctl RELEASE":     with("sandbox-held", 0, "", attached)(t),
-		"takes neither values nor": with("sandbox-held", 0, "")(t),
+		"press p to pause the run first": with("sandbox-install", 63, "", editable)(t),
+		"lockstep ctl RELEASE":           with("sandbox-held", 0, "", attached)(t),
+		"takes neither values nor":       with("sandbox-held", 0, "")(t),
 	} {
 		for _, key := range []string{"e", "E"} {
 			if s.press(key); s.edits() {
@@ -141,11 +141,11 @@ func TestValuesAreInNoFileBeforeTheEditorRuns(t *testing.T) { // R46
 // lines and roles, and a review that is longer than its box has a scroll bar.
 func TestAnEditLooksLikeTheDiff(t *testing.T) { // R46
 	inBubble(t, func(t *testing.T) {
-		s := edited(t, "word: new\n", edit.Edited{Changes: []edit.Altered{wordChanges}}, nil)
+		s := edited(t, "word: new\n", edit.Result{Changes: []edit.ObjectChange{wordChanges}}, nil)
 		s.shows(t, "shop:words", "ConfigMap/word  1 field", "    data", "    - word: old", "    + word: new")
 		bar := s.Theme.Lines.Heavy[5] + s.Theme.Lines.Light[5] // inside of the frame
 		s.showsNot(t, bar)
-		long := edit.Edited{}
+		long := edit.Result{}
 		for n := range 60 {
 			c := wordChanges
 			c.Object.Name = fmt.Sprint("word", n)
@@ -159,7 +159,7 @@ func TestAnEditLooksLikeTheDiff(t *testing.T) { // R46
 // TestAnEmptyEdit has nothing to apply. A failure that is held is retried instead.
 func TestAnEmptyEdit(t *testing.T) { // R46
 	inBubble(t, func(t *testing.T) {
-		s := edited(t, "word: old # same\n", edit.Edited{Lines: []string{"no object changes: nothing to apply"}, Empty: true, Command: event.Command{Name: event.Edit}}, nil)
+		s := edited(t, "word: old # same\n", edit.Result{Lines: []string{"no object changes: nothing to apply"}, Empty: true, Command: event.Command{Name: event.Edit}}, nil)
 		s.shows(t, "Nothing to apply · e edit again · w save · esc discard", "no object changes", "R (retry)", "A (re-check)")
 		s.showsNot(t, "enter apply")
 		if s.press("enter"); len(s.sent) > 0 {
@@ -174,17 +174,17 @@ func TestAnEmptyEdit(t *testing.T) { // R46
 // TestEditedValuesAreSaved with a key, which says where to, or why not.
 func TestEditedValuesAreSaved(t *testing.T) { // R46
 	inBubble(t, func(t *testing.T) {
-		s := edited(t, "word: new\n", edit.Edited{Lines: []string{"revision 2: 1 to change"}}, nil)
+		s := edited(t, "word: new\n", edit.Result{Lines: []string{"revision 2: 1 to change"}}, nil)
 		s.shows(t, "w save")
 		s.press("w")
 		s.shows(t, "values saved to values-shop-edited.yaml")
 		s.press("w")
 		s.shows(t, "cannot save the values: the disk is full")
 		s.press("esc")
-		s = edited(t, "word: [\n", edit.Edited{}, errors.New("no YAML"))
+		s = edited(t, "word: [\n", edit.Result{}, errors.New("no YAML"))
 		s.press("w")
 		s.shows(t, "the edit is invalid")
-		s = edited(t, "word: old\n", edit.Edited{}, nil)
+		s = edited(t, "word: old\n", edit.Result{}, nil)
 		s.press("E")
 		s.settle()
 		s.press("w")

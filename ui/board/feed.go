@@ -30,28 +30,29 @@ type feed struct {
 	ctx    context.Context
 	source Source
 	polled time.Time // when the last batch arrived
-	later  bool      // it watches the release after the operation
+	// afterRun means that source watches the release after the operation.
+	afterRun bool
 }
 
-// batchMsg is a batch of events; more is false for the last one.
+// batchMsg is a batch of events; more is false for the last batch.
 type batchMsg struct {
-	events []event.Event
-	more   bool
-	later  bool // after the operation
+	events   []event.Event
+	more     bool
+	afterRun bool
 }
 
-// poll waits for the next events, and at least screen.BatchEvery after the last
-// batch, which limits the frame rate of a busy run.
+// poll waits for the next events. It leaves at least screen.BatchEvery between batches to limit
+// the frame rate of a busy run.
 func (f *feed) poll() tea.Cmd {
-	ctx, source, later, fresh := f.ctx, f.source, f.later, f.polled.Add(screen.BatchEvery)
+	ctx, source, afterRun, next := f.ctx, f.source, f.afterRun, f.polled.Add(screen.BatchEvery)
 	return func() tea.Msg {
-		if !screen.Sleep(ctx, time.Until(fresh)) {
+		if !screen.Sleep(ctx, time.Until(next)) {
 			return nil
 		}
 		events, more := source.Next(ctx)
 		if !more && ctx.Err() != nil {
 			return nil
 		}
-		return batchMsg{events, more, later}
+		return batchMsg{events, more, afterRun}
 	}
 }

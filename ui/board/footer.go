@@ -9,12 +9,12 @@ import (
 	"lockstep/ui/board/keys"
 )
 
-// hints returns the footer's keys: those of boardKeys (keys.go) that work now.
+// hints returns the footer's keys: those in boardKeys that work now.
 func (m *model) hints() []keys.Hint {
 	return m.filterHints(func(b keys.Binding) bool { return !b.OnFailure || !m.Held() })
 }
 
-// failureHints returns the keys that resolve a held failure; they are below the state line.
+// failureHints returns the keys that resolve a held failure, for the line below the state.
 func (m *model) failureHints() []keys.Hint {
 	return m.filterHints(func(b keys.Binding) bool { return b.OnFailure && m.Held() })
 }
@@ -28,14 +28,14 @@ func (m *model) filterHints(wanted func(keys.Binding) bool) (out []keys.Hint) {
 			continue
 		}
 		if word := b.Hint(); word != "" {
-			out = append(out, keys.Hint{Key: m.keySign(b), Word: word, Press: b.Key(), Stays: b.Stays})
+			out = append(out, keys.Hint{Key: m.footerKey(b), Word: word, Press: b.Key(), Pinned: b.Pinned})
 		}
 	}
 	return out
 }
 
-// footerBindings returns the board's keys in the order of the footer: the inspector's, if it is
-// open, come first, and a replay's after q.
+// footerBindings returns the board's keys in the order of the footer: an open inspector's keys
+// come first, a replay's keys after q.
 func (m *model) footerBindings() []keys.Binding {
 	bindings := m.boardKeys()
 	if m.insp.Shown {
@@ -60,8 +60,8 @@ func (m *model) footerBindings() []keys.Binding {
 	return bindings
 }
 
-// keySign returns how the footer names the key of a binding.
-func (m *model) keySign(b keys.Binding) string {
+// footerKey returns the footer's name of a binding's key.
+func (m *model) footerKey(b keys.Binding) string {
 	switch l := m.Theme.Lines; b.Key() {
 	case "enter":
 		return l.Enter
@@ -72,24 +72,24 @@ func (m *model) keySign(b keys.Binding) string {
 	case "/":
 		return "/"
 	}
-	sign, _, _ := strings.Cut(b.Name(), ", ")
-	return sign
+	first, _, _ := strings.Cut(b.Name(), ", ")
+	return first
 }
 
-// drawFooter draws as many keys as fit, help always, and the filter; or the line that the
-// user types.
+// drawFooter draws the filter and as many keys as fit, or the line that the user is typing. The
+// key for help always fits.
 func (m *model) drawFooter() {
 	y, cv := m.H-1, m.Canvas
-	if typed, ok := m.Modes.Top().(keys.Line); ok {
-		input, found := typed.Line()
-		x := cv.Put(1, y, theme.Key, typed.Prompt())
+	if line, ok := m.Modes.Top().(keys.Line); ok {
+		input, status := line.Line()
+		x := cv.Put(1, y, theme.Key, line.Prompt())
 		cv.PutFit(x, y, m.W-x-1, theme.Text, input.Value())
-		cv.PutRight(m.W-1, y, theme.Quiet, found)
+		cv.PutRight(m.W-1, y, theme.Quiet, status)
 		return
 	}
 	x, end, hints := 1, m.W-1, m.hints()
 	if m.Filter.On() {
-		text := "/" + m.Filter.Query + "  " + m.Matches() + "  esc clears"
+		text := "/" + m.Filter.Query + "  " + m.Matches() + "  esc clear"
 		end = cv.PutRight(end, y, theme.Stopped, canvas.Fit(text, m.W/2, m.Theme.Lines.Ellipsis)) - 2
 	}
 	if h := len(hints) - 1; h > 0 && keys.Cells(hints, 2) > end-x { // help is always visible
@@ -98,14 +98,14 @@ func (m *model) drawFooter() {
 		end -= help.Width() + 2
 		hints = hints[:h]
 	}
-	reserved := 0 // room for later hints with Stays
+	reserved := 0 // room for the pinned hints that follow
 	for _, h := range hints {
-		if h.Stays {
+		if h.Pinned {
 			reserved += h.Width() + 2
 		}
 	}
 	for _, h := range hints {
-		if h.Stays {
+		if h.Pinned {
 			reserved -= h.Width() + 2
 		}
 		if x+h.Width()+reserved <= end {
@@ -114,7 +114,7 @@ func (m *model) drawFooter() {
 	}
 }
 
-// drawFlash draws the short message above the keys, wrapped.
+// drawFlash draws the flash message above the keys, wrapped.
 func (m *model) drawFlash() {
 	if m.Flash.Text == "" || m.TooSmall() {
 		return

@@ -7,8 +7,8 @@ import (
 	"lockstep/ui/board/canvas"
 )
 
-// keyRoom and nameRoom are the widths of the first two columns: keys and names of commands.
-const keyRoom, nameRoom = 12, 20
+// The widths of the first two columns: keys and names of commands.
+const keyWidth, nameWidth = 12, 20
 
 // helpLines returns the key table and the legend.
 func (m *model) helpLines(width int) []canvas.Line {
@@ -22,12 +22,12 @@ func (m *model) helpLines(width int) []canvas.Line {
 			part = k.Part
 			out = append(out, canvas.Plain(theme.Strong, part))
 		}
-		name := canvas.Line{{Role: theme.Key, Text: canvas.Pad(k.Keys, keyRoom)}, {Role: theme.Text, Text: k.About}}
-		if room := width - keyRoom - nameRoom; k.More != "" && room >= nameRoom {
-			name[1].Text = canvas.Pad(k.About, nameRoom)
+		name := canvas.Line{{Role: theme.Key, Text: canvas.Pad(k.Keys, keyWidth)}, {Role: theme.Text, Text: k.About}}
+		if room := width - keyWidth - nameWidth; k.More != "" && room >= nameWidth {
+			name[1].Text = canvas.Pad(k.About, nameWidth)
 			for _, part := range canvas.Wrap(k.More, room) {
 				out = append(out, append(name, canvas.Piece{Role: theme.Quiet, Text: part}))
-				name = canvas.Line{{Text: strings.Repeat(" ", keyRoom+nameRoom)}}
+				name = canvas.Line{{Text: strings.Repeat(" ", keyWidth+nameWidth)}}
 			}
 			continue
 		}
@@ -39,7 +39,7 @@ func (m *model) helpLines(width int) []canvas.Line {
 func (m *model) legend() []canvas.Line {
 	out := []canvas.Line{nil, canvas.Plain(theme.Strong, "glyphs")}
 	add := func(role theme.Role, glyph, word string) {
-		out = append(out, canvas.Labelled(canvas.Piece{Role: role, Text: glyph}, 12, theme.Text, word, 1<<10)...)
+		out = append(out, canvas.Labelled(canvas.Piece{Role: role, Text: glyph}, keyWidth, theme.Text, word, 1<<10)...)
 	}
 	for _, s := range []string{"ready", "in-progress", "degraded", "applied", "waiting", "held", "failed", "skipped", "unchanged", "rolled-back"} {
 		mark := m.Theme.Mark(s)

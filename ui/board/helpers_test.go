@@ -47,7 +47,7 @@ func newScreen(t testing.TB, w, h int, events []event.Event, change ...func(*Opt
 	if len(events) > 0 {
 		s.feed(events...)
 	}
-	if s.insp.ShowsDiff() || s.Held() && s.insp.HasAnswers() {
+	if s.insp.ShowsDiff() || s.Held() && s.insp.Connected() {
 		s.settle() // what has been asked is answered
 	}
 	return s

@@ -117,7 +117,7 @@ func TestInspectorTabs(t *testing.T) {
 	c.changes = map[string]inspector.Change{"Deployment/shop-api": {Action: inspector.Refuse, Message: "a webhook runs into trouble"}}
 	s := inspecting(t, c)
 	s.shows(t, "image example/no-such-image:1 cannot be pulled: not found", "MinimumReplicasUnavailable")
-	for _, want := range []string{"runs into", "kind: Deployment", "Warning BackOff red", "nothing here", "two three", "waits for", "started"} {
+	for _, want := range []string{"runs into", "kind: Deployment", "Warning BackOff red", "nothing to show", "two three", "waits for", "started"} {
 		s.press("tab")
 		s.settle()
 		s.shows(t, want)
@@ -208,20 +208,20 @@ func TestShell(t *testing.T) {
 		s.settle()
 		s.press("]", "}")
 	}
-	c.err = inspector.Nothing("none of its containers is running")
+	c.err = inspector.Unavailable("none of its containers is running")
 	s.press("x")
 	s.settle()
 	s.shows(t, "none of its containers is running")
 	s = newScreen(t, 160, 45, recorded(t, "sandbox-held", 0))
 	s.press("x")
-	s.shows(t, "no cluster to open a shell in")
+	s.shows(t, "not connected to the cluster")
 }
 
 // TestGatesOfHooks names the phases around a hook, since no group of its phase waits for it.
 func TestGatesOfHooks(t *testing.T) {
 	s := newScreen(t, 120, 40, recorded(t, "sandbox-install", 0))
 	for _, want := range []struct{ group, before, after string }{
-		{"namespace:shop", "nothing, it starts first", "pre-install"},
+		{"namespace:shop", "nothing; it starts first", "pre-install"},
 		{"pre-install:Job/shop-preflight", "namespace", "layer 0"},
 		{"post-install:Job/shop-smoke-test", "all layers", "nothing"},
 	} {

@@ -30,16 +30,16 @@ const (
 	partInspector = "in the inspector"
 )
 
-// boardKeys returns the board's table of keys, in the order of the footer, which always has
-// room for the last one.
+// boardKeys returns the board's table of keys in the order of the footer, which always shows the
+// last one.
 func (m *model) boardKeys() []keys.Binding {
-	look := func(t inspector.Tab) func() tea.Cmd { return func() tea.Cmd { return m.insp.Look(t) } }
+	openTab := func(t inspector.Tab) func() tea.Cmd { return func() tea.Cmd { return m.insp.OpenTab(t) } }
 	group := keys.Unless(m.HasGroup, "select a group first")
 	inspects := keys.Unless(m.HasGroup, "nothing to inspect yet")
 	noKubectl := keys.Unless(func() bool { return m.insp.Subject() != nil }, "nothing for kubectl to show")
 	objects := func() string {
 		if m.openRelease != nil {
-			return "enter opens the release, which has the objects"
+			return "press enter to open the release first"
 		}
 		return inspects()
 	}
@@ -48,33 +48,33 @@ func (m *model) boardKeys() []keys.Binding {
 		back = keys.Always("all releases")
 	}
 	table := []keys.Binding{
-		{Keys: "q", Hint: keys.When("quit", m.MayQuit), Do: m.quit, Part: partEnd, About: "quit", More: "asks first if that aborts the run"},
-		{Keys: "A", Hint: keys.When("re-check", m.Held), Do: m.orderFailed(event.Accept), Steers: true, OnFailure: true, Part: partFix,
+		{Keys: "q", Hint: keys.When("quit", m.CanQuit), Do: m.quit, Part: partEnd, About: "quit", More: "asks first if that aborts the run"},
+		{Keys: "A", Hint: keys.When("re-check", m.Held), Do: m.failedCommand(event.Accept), Steers: true, OnFailure: true, Part: partFix,
 			About: "re-check", More: "the failed groups, without applying"},
-		{Keys: "R", Hint: m.insp.RetryHint, Do: m.orderFailed(event.Retry), Steers: true, OnFailure: true, Part: partFix,
+		{Keys: "R", Hint: m.insp.RetryHint, Do: m.failedCommand(event.Retry), Steers: true, OnFailure: true, Part: partFix,
 			About: "retry", More: "applies the failed groups again"},
 		{Keys: "G", Hint: keys.When("stop here", m.Held), Disabled: keys.Unless(m.Held, "no group has failed"), Do: m.giveUp.Open, Steers: true, OnFailure: true, Part: partFix,
 			About: "stop here", More: "ends the run as failed; asks first"},
 		{Keys: "p space", Hint: m.pauseHint, Do: m.pauseOrResume, Steers: true, Part: partStep,
 			About: "pause or resume", More: "running work continues"},
-		{Keys: "n", Hint: keys.When("step", m.Paused), Do: m.order(event.Step), Steers: true, Part: partStep,
+		{Keys: "n", Hint: keys.When("step", m.Paused), Do: m.command(event.Step), Steers: true, Part: partStep,
 			About: "step", More: "starts the next group, then pauses"},
-		{Keys: "N", Hint: keys.When("step this", m.mayStep), Disabled: group, Do: m.orderGroup(event.Step), Steers: true, Part: partStep,
+		{Keys: "N", Hint: keys.When("step this", m.canStep), Disabled: group, Do: m.groupCommand(event.Step), Steers: true, Part: partStep,
 			About: "step this group", More: "starts the selected group, then pauses"},
-		{Keys: "c", Do: m.order(event.Resume), Steers: true, Part: partStep, About: "resume"},
-		{Keys: "e", Hint: keys.When("edit values", m.edit.May), Disabled: m.edit.WhyNot, Do: m.edit.Given, Steers: true, OnFailure: true, Part: partFix,
+		{Keys: "c", Do: m.command(event.Resume), Steers: true, Part: partStep, About: "resume"},
+		{Keys: "e", Hint: keys.When("edit values", m.edit.CanEdit), Disabled: m.edit.WhyNot, Do: m.edit.EditValues, Steers: true, OnFailure: true, Part: partFix,
 			About: "edit values", More: "only those you set; shows the changes"},
-		{Keys: "V", Disabled: m.edit.WhyNot, Do: m.edit.All, Steers: true, Part: partFix,
+		{Keys: "V", Disabled: m.edit.WhyNot, Do: m.edit.EditAllValues, Steers: true, Part: partFix,
 			About: "edit all values", More: "including the chart's defaults"},
 		{Keys: "E", Hint: m.edit.ChartHint, Disabled: m.edit.WhyNot, Do: m.edit.RenderAgain, Steers: true, OnFailure: true, Part: partFix,
 			About: "render again", More: "reads the chart again; shows changes"},
-		{Keys: "Z", Hint: keys.When("restart", m.mayRestart), Disabled: m.whyNotRestart, Do: m.requestRestart, Steers: true, Part: partEnd,
+		{Keys: "Z", Hint: keys.When("restart", m.canRestart), Disabled: m.whyNotRestart, Do: m.requestRestart, Steers: true, Part: partEnd,
 			About: "restart", More: "on a new cluster, with --sandbox"},
-		{Keys: "a ctrl+c", Label: "a, ctrl-c", Hint: keys.When("abort", m.Steerable), Do: m.askAbort, Steers: true, OnFailure: true, Stays: true, Part: partEnd,
+		{Keys: "a ctrl+c", Label: "a, ctrl-c", Hint: keys.When("abort", m.Steerable), Do: m.askAbort, Steers: true, OnFailure: true, Pinned: true, Part: partEnd,
 			About: "abort", More: "keeps objects or rolls back; asks first"},
-		{Keys: "t", Hint: keys.When("run to here", m.mayRunTo), Disabled: group, Do: m.orderGroup(event.RunTo), Steers: true, Part: partStep,
+		{Keys: "t", Hint: keys.When("run to here", m.canRunTo), Disabled: group, Do: m.groupCommand(event.RunTo), Steers: true, Part: partStep,
 			About: "run to this group", More: "pauses before it"},
-		{Keys: "b", Hint: m.breakHint, Disabled: group, Do: m.orderGroup(event.Break), Steers: true, Part: partStep,
+		{Keys: "b", Hint: m.breakHint, Disabled: group, Do: m.groupCommand(event.Break), Steers: true, Part: partStep,
 			About: "breakpoint", More: "sets or removes one on this group"},
 		{Keys: "B", Hint: keys.When("breakpoints", func() bool { return m.Steerable() && len(m.State.Breakpoints) > 0 }), Do: m.breaks.Open, Steers: true, Part: partStep,
 			About: "breakpoints…", More: "list, disable, remove"},
@@ -85,10 +85,10 @@ func (m *model) boardKeys() []keys.Binding {
 			About: "manifest", More: "as applied by this run"},
 		{Keys: "Y", Hint: m.liveHint, Disabled: objects, Do: func() tea.Cmd { return m.insp.OpenManifest(true) }, Near: true, Part: partLook,
 			About: "live object", More: "as it is in the cluster"},
-		{Keys: "v", Disabled: objects, Do: look(inspector.TabEvents), Part: partLook, About: "events", More: "of the object and its pods"},
-		{Keys: "l", Disabled: objects, Do: look(inspector.TabLogs), Part: partLook, About: "logs", More: "of all its pods and containers"},
+		{Keys: "v", Disabled: objects, Do: openTab(inspector.TabEvents), Part: partLook, About: "events", More: "of the object and its pods"},
+		{Keys: "l", Disabled: objects, Do: openTab(inspector.TabLogs), Part: partLook, About: "logs", More: "of all its pods and containers"},
 		{Keys: "x", Disabled: func() string { return cmp.Or(objects(), m.insp.WhyNoShell()) }, Do: m.insp.Shell, Part: partLook,
-			About: "open a shell…", More: "in a container of the pod; exit returns here"},
+			About: "open a shell…", More: "in a container; exit returns here"},
 		m.tabKey(0), m.tabKey(1), m.tabKey(2), m.tabKey(3), m.tabKey(4), m.tabKey(5), m.tabKey(6), m.tabKey(7),
 		{Keys: "s", Disabled: func() string { return cmp.Or(objects(), noKubectl()) }, Do: m.showKubectl, Part: partLook,
 			About: "kubectl command", More: "shows and copies it for this object"},
@@ -98,7 +98,7 @@ func (m *model) boardKeys() []keys.Binding {
 		{Keys: "/", Hint: keys.Always("filter"), Do: m.openFilter, Part: partFind, About: "filter…", More: "by name, kind or status"},
 		{Keys: "f", Hint: keys.When("next problem", m.board.AnyProblem), Disabled: keys.Unless(m.board.AnyProblem, "no problems"), Do: m.board.NextProblem, Part: partLook,
 			About: "next problem", More: "failing or blocking"},
-		{Keys: "enter", Hint: m.inspectHint, Disabled: inspects, Do: m.inspect, Stays: true, Part: partLook,
+		{Keys: "enter", Hint: m.inspectHint, Disabled: inspects, Do: m.inspect, Pinned: true, Part: partLook,
 			About: "inspect", More: "the selected group or object"},
 		{Keys: "F", Hint: keys.When("follow", func() bool { return !m.Follow && !m.Over() }), Do: m.board.FollowAgain, Part: partFind,
 			About: "follow", More: "shows the running groups again"},
@@ -113,7 +113,7 @@ func (m *model) boardKeys() []keys.Binding {
 		{Keys: "right", Do: keys.By(m.board.MoveColumn, 1), Part: partMove, About: "column to the right"},
 		{Keys: "tab", Do: keys.By(m.board.MoveGroup, 1), Part: partMove, About: "next group", More: "in plan order"},
 		{Keys: "shift+tab", Label: "shift-tab", Do: keys.By(m.board.MoveGroup, -1), Part: partMove, About: "previous group"},
-		{Keys: "g", Hint: keys.When("go to", func() bool { return len(m.Graph.Nodes) > 9 }), Disabled: group, Do: m.jump.Open, Part: partFind, About: "go to a group…", More: "by its name or two-letter label"},
+		{Keys: "g", Hint: keys.When("go to", func() bool { return len(m.Graph.Nodes) > 9 }), Disabled: group, Do: m.jump.Open, Part: partFind, About: "go to a group…", More: "by its name or two-letter code"},
 		{Keys: "home", Do: keys.Run(m.board.MoveFirst), Part: partMove, About: "first group"},
 		{Keys: "end", Do: keys.Run(m.board.MoveLast), Part: partMove, About: "last group"},
 		{Keys: "pgup ctrl+b", Label: "page up", Do: keys.By(m.board.Page, -1), Part: partMove, About: "page up"},
@@ -122,11 +122,11 @@ func (m *model) boardKeys() []keys.Binding {
 		{Keys: "esc", Hint: back, Do: m.escape, Part: partMove, About: "back", More: "closes the inspector, clears the filter"},
 		{Keys: "?", Hint: keys.Always("help"), Do: m.help.Open, Part: partFind, About: "help"},
 	}
-	if m.whole != nil {
-		for i, b := range m.whole.boardKeys() { // in the same order
-			if own := table[i]; slices.Contains(keysForAll, b.Key()) {
+	if m.stack != nil {
+		for i, b := range m.stack.boardKeys() { // same order
+			if own := table[i]; slices.Contains(stackKeys, b.Key()) {
 				table[i] = b
-				if m.Held() { // the stack refuses to resume, and offers the keys of the failure here
+				if m.Held() { // the stack cannot resume; this board offers the keys for the failure
 					table[i].Hint = own.Hint
 				}
 			}
@@ -135,21 +135,21 @@ func (m *model) boardKeys() []keys.Binding {
 	return table
 }
 
-// tabKey opens a tab by its number. The first one documents all of them.
+// tabKey returns the key that opens a tab by its number. The first one documents all of them.
 func (m *model) tabKey(t inspector.Tab) keys.Binding {
 	b := keys.Binding{Keys: strconv.Itoa(int(t) + 1), About: "tab: " + inspector.TabNames[t], Part: partLook, Alias: t > 0,
-		Disabled: keys.Unless(m.HasGroup, "nothing to inspect yet"), Do: func() tea.Cmd { return m.insp.Look(t) }}
+		Disabled: keys.Unless(m.HasGroup, "nothing to inspect yet"), Do: func() tea.Cmd { return m.insp.OpenTab(t) }}
 	if t == 0 {
 		b.Label, b.About, b.More = "1-8", "tabs", strings.Join(inspector.TabNames[:], ", ")
 	}
 	return b
 }
 
-// inspectorKeys returns the keys that mean something else in the inspector.
+// inspectorKeys returns the keys that the inspector adds or redefines.
 func (m *model) inspectorKeys() []keys.Binding {
 	i := m.insp
 	turn := func(by inspector.Tab) func() tea.Cmd {
-		return func() tea.Cmd { return i.OpenTab((i.Tab + by + inspector.Tabs) % inspector.Tabs) }
+		return func() tea.Cmd { return i.SwitchTab((i.Tab + by + inspector.Tabs) % inspector.Tabs) }
 	}
 	inLogs := func() bool { return i.Tab == inspector.TabLogs }
 	return []keys.Binding{
@@ -166,27 +166,27 @@ func (m *model) inspectorKeys() []keys.Binding {
 		{Keys: "shift+down )", Label: "shift-down, )", Do: keys.By(m.board.Move, 1), About: "inspect the next object or group"},
 		{Keys: "shift+up (", Label: "shift-up, (", Do: keys.By(m.board.Move, -1), About: "inspect the previous object or group"},
 		{Keys: "/", Hint: keys.Always("search"), Do: m.openSearch, About: "search in this tab: enter or down next match, up previous, esc ends"},
-		{Keys: "]", Hint: keys.When("next pod", i.SeveralPods), Only: inLogs, Do: keys.By(i.TurnPod, 1), About: "only the next pod's logs"},
-		{Keys: "[", Only: inLogs, Do: keys.By(i.TurnPod, -1), About: "only the previous pod's logs"},
-		{Keys: "}", Hint: keys.When("next container", i.SeveralContainers), Only: inLogs, Do: keys.By(i.TurnContainer, 1), About: "only the next container's logs"},
-		{Keys: "{", Only: inLogs, Do: keys.By(i.TurnContainer, -1), About: "only the previous container's logs"},
-		{Keys: "0", Hint: keys.When("all logs", i.LogsFiltered), Only: inLogs, Do: keys.Run(i.AllLogs), About: "logs of all pods and containers"},
+		{Keys: "]", Hint: keys.When("next pod", i.SeveralPods), Only: inLogs, Do: keys.By(i.CyclePod, 1), About: "show only the next pod's logs"},
+		{Keys: "[", Only: inLogs, Do: keys.By(i.CyclePod, -1), About: "show only the previous pod's logs"},
+		{Keys: "}", Hint: keys.When("next container", i.SeveralContainers), Only: inLogs, Do: keys.By(i.CycleContainer, 1), About: "show only the next container's logs"},
+		{Keys: "{", Only: inLogs, Do: keys.By(i.CycleContainer, -1), About: "show only the previous container's logs"},
+		{Keys: "0", Hint: keys.When("all logs", i.LogsFiltered), Only: inLogs, Do: keys.Run(i.AllLogs), About: "show the logs of all pods and containers"},
 		{Keys: "T", Hint: keys.When("timestamps", i.HasTimes), Only: inLogs, Do: keys.Run(func() { i.Times = !i.Times }), About: "show or hide timestamps"},
 		{Keys: "W", Hint: m.wrapHint, Only: i.Wraps, Do: keys.Run(func() { i.Cut = !i.Cut }), About: "truncate or wrap long lines"},
 	}
 }
 
-// Key is a key of the screen, for documents.
+// Key documents a key of the screen.
 type Key = keys.Key
 
-// Keys returns the table of all keys, as the help of the screen shows it.
+// Keys returns all keys in the order of the help page.
 func Keys() []Key {
 	o := Options{}.replaying(replay.NewPlayer([]event.Event{{}}, 0))
 	o.Command = func(event.Command) {}
 	return newModel(context.Background(), o).allKeys()
 }
 
-// allKeys lists the keys that this screen has.
+// allKeys lists the keys of this screen; a read-only one has fewer.
 func (m *model) allKeys() []Key {
 	var out []Key
 	for _, part := range []string{partStep, partFix, partLook, partFind, partMove, partEnd} {
@@ -197,25 +197,25 @@ func (m *model) allKeys() []Key {
 		}
 	}
 	out = append(out, keys.Document(partInspector, m.inspectorKeys())...)
-	steers := func(part string, table []keys.Binding) {
+	addSteering := func(part string, table []keys.Binding) {
 		if !m.ReadOnly() {
 			out = append(out, keys.Document(part, table)...)
 		}
 	}
-	steers(breakpoints.Part, m.breaks.Keys())
-	steers(edit.Part, m.edit.Keys())
+	addSteering(breakpoints.Part, m.breaks.Keys())
+	addSteering(edit.Part, m.edit.Keys())
 	out = append(out, keys.Document(palette.Part, m.palette.Keys())...)
 	out = append(out, keys.Document(page.Part, m.help.Keys())...)
 	if m.replay != nil {
 		out = append(out, keys.Document(replay.Part, m.replay.Keys())...)
 	}
-	steers(m.abort.Part(), m.abort.Keys())
-	steers(m.giveUp.Part(), m.giveUp.Keys())
+	addSteering(m.abort.Part(), m.abort.Keys())
+	addSteering(m.giveUp.Part(), m.giveUp.Keys())
 	return out
 }
 
-// The footer offers the diff before a group is applied, and the diff and both
-// manifests next to each other.
+// diffHint offers the diff before a group is applied. While the inspector shows the diff or a
+// manifest, diffHint, sentHint and liveHint offer the other two.
 func (m *model) diffHint() string {
 	if m.openRelease == nil && !m.insp.Shown && m.insp.CanPreview() || m.showsObject() && m.insp.Tab != inspector.TabDiff {
 		return "diff"
@@ -242,10 +242,10 @@ func (m *model) liveHint() string {
 
 // showsObject reports whether the inspector shows a diff or a manifest.
 func (m *model) showsObject() bool {
-	return m.insp.Shown && m.insp.HasAnswers() && (m.insp.Tab == inspector.TabDiff || m.insp.Tab == inspector.TabManifest)
+	return m.insp.Shown && m.insp.Connected() && (m.insp.Tab == inspector.TabDiff || m.insp.Tab == inspector.TabManifest)
 }
 
-// inspectHint returns the word for enter.
+// inspectHint returns the footer's word for enter.
 func (m *model) inspectHint() string {
 	switch {
 	case m.Group() == nil || m.insp.Shown:

@@ -40,7 +40,7 @@ func with(run string, n int, keys string, opts ...func(*Options)) func(testing.T
 	return func(t testing.TB) *rig {
 		s := newScreen(t, 200, 50, nil, opts...)
 		_, s.last = s.Update(batchMsg{events: recorded(t, run, n), more: true})
-		if s.Held() && s.insp.HasAnswers() {
+		if s.Held() && s.insp.Connected() {
 			s.settle() // what has been asked is answered
 		}
 		s.press(strings.Fields(keys)...)
@@ -349,7 +349,7 @@ func TestTheDialogTellsOfTheRollback(t *testing.T) {
 func TestDialogSays(t *testing.T) {
 	s := with("sandbox-held", 0, "a")(t)
 	s.shows(t, "abort the install of shop?", "keep existing objects: 20 objects stay; the release is marked failed",
-		"roll back: uninstall all 20 objects in reverse order", "stop now", "cancel")
+		"roll back: delete all 20 objects in reverse order", "stop now", "cancel")
 
 	s = with("sandbox-held", 0, "")(t)
 	s.State.Operation.Name, s.State.Operation.PreviousRevision = "upgrade", 3
@@ -387,7 +387,7 @@ func TestDialogSays(t *testing.T) {
 	}
 
 	s = with("sandbox-rollback", 160, "a")(t)
-	s.shows(t, "stop the rollback?", "objects are deleted", "remaining", "roll back: not possible, a rollback is running")
+	s.shows(t, "stop the rollback?", "objects deleted", "remaining", "roll back: not possible, a rollback is already running")
 
 	// It goes when there is nothing left to abort.
 	s = with("sandbox-install", 63, "a")(t)
@@ -483,7 +483,7 @@ func TestGoingToAGroup(t *testing.T) {
 		s.press("g")
 		s.press(strings.Split(typed, "")...)
 		s.press("enter")
-		if s.Group().ID != want || s.Detail != screen.AsFits {
+		if s.Group().ID != want || s.Detail != screen.Auto {
 			t.Errorf("%s leads to %s", typed, s.Group().ID)
 		}
 	}

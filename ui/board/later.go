@@ -11,60 +11,58 @@ import (
 	"lockstep/ui/board/graph"
 )
 
-// A screen that stays open after the operation keeps watching the release (R34b): it
+// afterRun watches the release after the operation while the screen stays open (R34b). It
 // updates the objects, but not the operation's outcome.
-
-// later is the source of these observations.
-type later struct {
-	open  func(context.Context) (Source, error) // nil once called, or if the screen keeps its last state
-	polls feed
+type afterRun struct {
+	open func(context.Context) (Source, error) // nil once called, or if nothing is watched
+	feed feed
 }
 
-// laterMsg is the result of open.
-type laterMsg struct {
+// watchStartedMsg is the result of afterRun.open.
+type watchStartedMsg struct {
 	source Source
 	err    error
 }
 
-// startLater starts to watch the release once the operation is over.
-func (m *model) startLater() tea.Cmd {
+// startWatch starts to watch the release once the operation is over.
+func (m *model) startWatch() tea.Cmd {
 	switch {
-	case m.later.open == nil, !m.HasReport(), m.QuitAtEnd:
+	case m.after.open == nil, !m.HasReport(), m.QuitAtEnd:
 		return nil
 	case m.State.Release == event.NoRelease, m.State.Operation.Name == "test":
 		return nil
 	case m.State.Operation.Name == "uninstall" && m.State.Status == event.Succeeded:
 		return nil
 	}
-	open, ctx := m.later.open, m.ctx
-	m.later.open = nil
+	open, ctx := m.after.open, m.ctx
+	m.after.open = nil
 	return func() tea.Msg {
 		source, err := open(ctx)
-		return laterMsg{source, err}
+		return watchStartedMsg{source, err}
 	}
 }
 
-// laterOpened handles the result of open.
-func (m *model) laterOpened(msg laterMsg) tea.Cmd {
+func (m *model) watchStarted(msg watchStartedMsg) tea.Cmd {
 	if msg.err != nil {
 		m.NotLive = "no longer watched: " + canvas.Clean(msg.err.Error())
 		return nil
 	}
-	m.Later = m.State.Snapshot()
-	m.Graph = graph.New(m.Later)
-	m.later.polls = feed{ctx: m.ctx, source: msg.source, later: true}
-	return tea.Batch(m.settle(), m.later.polls.poll())
+	m.Observed = m.State.Snapshot()
+	m.Graph = graph.New(m.Observed)
+	m.after.feed = feed{ctx: m.ctx, source: msg.source, afterRun: true}
+	return tea.Batch(m.refresh(), m.after.feed.poll())
 }
 
+// observe adds a batch of events after the operation.
 func (m *model) observe(b batchMsg) tea.Cmd {
-	m.later.polls.polled = time.Now()
+	m.after.feed.polled = time.Now()
 	for _, e := range b.events {
-		m.Later.Observe(e)
+		m.Observed.Observe(e)
 	}
-	cmd := m.settle()
+	cmd := m.refresh()
 	if !b.more {
 		m.NotLive = "no longer watched"
 		return cmd
 	}
-	return tea.Batch(cmd, m.later.polls.poll())
+	return tea.Batch(cmd, m.after.feed.poll())
 }

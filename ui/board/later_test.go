@@ -19,17 +19,17 @@ func overAndWatched(t *testing.T, w, h int) (s *rig, observe func(...event.Event
 	events := recorded(t, "sandbox-install", 0)
 	clock := events[len(events)-1].Time
 	s = newScreen(t, w, h, events, func(o *Options) {
-		o.Later = func(context.Context) (Source, error) { return idle{}, nil }
+		o.WatchAfter = func(context.Context) (Source, error) { return idle{}, nil }
 		o.Now = func() time.Time { return clock }
 	})
-	s.send(laterMsg{source: idle{}})
+	s.send(watchStartedMsg{source: idle{}})
 	observe = func(events ...event.Event) {
 		clock = clock.Add(8 * time.Second)
 		for i := range events {
 			events[i].Time = clock
 		}
 		clock = clock.Add(8 * time.Second)
-		s.send(batchMsg{events: events, more: true, later: true})
+		s.send(batchMsg{events: events, more: true, afterRun: true})
 	}
 	return s, observe
 }
@@ -66,7 +66,7 @@ func TestTheScreenIsLiveAfterTheEnd(t *testing.T) {
 		}
 		s.press("f")
 		s.shows(t, "◑", "degraded")
-		if !s.Lively() {
+		if !s.HasRunningTimes() {
 			t.Error("how long ago stands still")
 		}
 		observe(event.Event{Kind: event.KindObject, Phase: u.Phase, Group: u.Group, Object: &o.Object, Status: event.Ready})
@@ -77,10 +77,10 @@ func TestTheScreenIsLiveAfterTheEnd(t *testing.T) {
 // TestNotLiveSaysSo: a screen that nobody brings news to any more does not look live.
 func TestNotLiveSaysSo(t *testing.T) {
 	s, _ := overAndWatched(t, 120, 30)
-	s.send(batchMsg{later: true})
+	s.send(batchMsg{afterRun: true})
 	s.shows(t, "no longer watched")
 	s = newScreen(t, 120, 30, recorded(t, "sandbox-install", 0))
-	s.send(laterMsg{err: errors.New("forbidden")})
+	s.send(watchStartedMsg{err: errors.New("forbidden")})
 	s.shows(t, "no longer watched: forbidden")
 }
 
@@ -98,9 +98,9 @@ func TestWatchedAfterWhat(t *testing.T) {
 		events := slices.Clone(recorded(t, "sandbox-install", 0))
 		tt.change(&events[len(events)-1])
 		s := newScreen(t, 100, 30, events, func(o *Options) {
-			o.Later = func(context.Context) (Source, error) { return idle{}, nil }
+			o.WatchAfter = func(context.Context) (Source, error) { return idle{}, nil }
 		})
-		if asked := s.later.open == nil; asked != tt.want {
+		if asked := s.after.open == nil; asked != tt.want {
 			t.Errorf("%s is watched: %t", tt.name, asked)
 		}
 	}

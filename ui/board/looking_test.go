@@ -65,13 +65,13 @@ func TestTabsOpenFromTheBoard(t *testing.T) {
 // one of them.
 func TestLogs(t *testing.T) {
 	s := looking(t, 160, 45, "l", "home")
-	s.shows(t, "all 4 pods", "── pod 1/4 · main · try 4 · shop-api-5f4bc54847-x2kq7", "1 main  │ connecting", "── pod 1/4 · main · try 5 ·",
+	s.shows(t, "all 4 pods", "── pod 1/4 · main · restart 3 · shop-api-5f4bc54847-x2kq7", "1 main  │ connecting", "── pod 1/4 · main · restart 4 ·",
 		"exited with code 2", "2 main  │ GET /healthz 200", "3 main  │ GET /healthz 200")
 	s.press("]")
 	s.shows(t, "pod 1/4 · all 2 containers · shop-api-5f4bc54847-x2kq7", "main  │ FATAL")
 	s.showsNot(t, "GET /healthz")
 	s.press("}")
-	s.shows(t, "pod 1/4 · main · try 5 · shop-api-5f4bc54847-x2kq7", "── pod 1/4 · main · try 4")
+	s.shows(t, "pod 1/4 · main · restart 4 · shop-api-5f4bc54847-x2kq7", "── pod 1/4 · main · restart 3")
 	s.showsNot(t, "listening")
 	s.press("[")
 	s.shows(t, "pod 4/4 · all 2 containers · shop-api-5f4bc54847-nmss8")
@@ -141,7 +141,7 @@ func TestSearch(t *testing.T) {
 	s.press("/", "q", "q", "q")
 	s.shows(t, "no match")
 	s.press("enter")
-	s.shows(t, "nothing here matches qqq")
+	s.shows(t, "no match for qqq")
 }
 
 // TestPods shows a table whose columns fit, with each reason in full.

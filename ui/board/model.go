@@ -32,20 +32,20 @@ type model struct {
 	regions
 	modes
 	feed
-	later   later
+	after   afterRun
 	pens    *canvas.Pens
-	theme   theme.Options               // as requested, before the terminal's limits
-	frame   string                      // the last frame, while nothing has changed
+	theme   theme.Options               // as requested; the terminal may support less
+	frame   string                      // the last frame, reused unless stale
 	stale   bool                        // the frame is out of date
 	first   bool                        // the user has not seen the screen before
 	ticks   bool                        // a tick is scheduled
 	restart func(context.Context) error // prepares a restart; nil: not possible
 	next    func(*event.State) []string // suggests commands at the end; may be nil
-	// openRelease opens the board of a release of a stack, back returns to the stack; nil on
-	// other boards.
+	// openRelease is set on the board of a stack: it opens the board of a release.
 	openRelease func(scope string) tea.Cmd
-	back        func() tea.Cmd
-	whole       *model // the stack's board, nil on other boards than those of releases
+	// back and stack are set on the board of a release: back returns to the stack's board.
+	back  func() tea.Cmd
+	stack *model
 }
 
 type regions struct {
@@ -64,28 +64,28 @@ type modes struct {
 	jump           *jump.Jump
 	help, warnings *page.Page
 	report         *page.Page
-	replay         *replay.Replay // nil for a live run
+	replay         *replay.Replay // nil unless a record is replayed
 }
 
 func newModel(ctx context.Context, o Options) *model {
-	m := &model{feed: feed{ctx: ctx, source: o.Source}, later: later{open: o.Later}, theme: o.Theme, stale: true, first: o.First}
+	m := &model{feed: feed{ctx: ctx, source: o.Source}, after: afterRun{open: o.WatchAfter}, theme: o.Theme, stale: true, first: o.First}
 	m.restart, m.next = o.Restart, o.Next
 	s := screen.New(o.Now, screen.Run{Attached: o.Attached, Throwaway: o.Restart != nil, Replayed: o.record != nil, Command: o.Command, Abort: m.askAbort})
 	m.Screen = s
-	m.board = columns.New(s, m.place)
+	m.board = columns.New(s, m.layOut)
 	m.insp = inspector.New(ctx, s, o.Inspector, m.board.Show)
 	m.insp.Kubectl = o.Kubectl
 	m.header = &header.Header{Screen: s, Title: o.Title}
 	m.modes = modes{
 		edit:  edit.New(ctx, s, o.Editor, o.AtQuit),
 		abort: dialogs.Abort(s), giveUp: dialogs.GiveUp(s), breaks: breakpoints.New(s), palette: palette.New(s, m.table),
-		filter: line.New(s, line.Use{Prompt: "/", Enter: "keep", Esc: "clear", Typed: m.applyFilter, Cleared: m.clearFilter, Found: s.Matches}),
-		search: line.New(s, line.Use{Prompt: "/", Enter: "next", Esc: "end", Typed: m.insp.Seek, Cleared: m.insp.EndSearch, Found: m.insp.Matches, Next: m.insp.ToMatch}),
+		filter: line.New(s, line.Config{Prompt: "/", Enter: "keep", Esc: "clear", OnInput: m.applyFilter, OnClear: m.clearFilter, Status: s.Matches}),
+		search: line.New(s, line.Config{Prompt: "/", Enter: "next", Esc: "end", OnInput: m.insp.Seek, OnClear: m.insp.EndSearch, Status: m.insp.Matches, Next: m.insp.ToMatch}),
 		jump:   jump.New(s, m.board),
 		help:   page.New(s, "keys", m.helpLines), warnings: page.New(s, "warnings", m.warningLines), report: page.New(s, "report", m.reportLines),
 	}
 	if o.record != nil {
-		m.replay = replay.New(ctx, s, o.record, m.settle)
+		m.replay = replay.New(ctx, s, o.record, m.refresh)
 	}
 	m.setTheme(o.Theme)
 	return m
@@ -96,8 +96,7 @@ func (m *model) setTheme(o theme.Options) {
 	m.pens = canvas.NewPens(m.Theme)
 }
 
-// Init asks for the first events and, if it is not known, for the terminal's
-// background.
+// Init asks for the first events and, if unknown, for the terminal's background.
 func (m *model) Init() tea.Cmd {
 	var cmds []tea.Cmd
 	if m.replay != nil {
@@ -117,7 +116,7 @@ func (m *model) Init() tea.Cmd {
 // firstFor is how long the introduction stays.
 const firstFor = 20 * time.Second
 
-// tickMsg updates the times on the screen.
+// tickMsg redraws the running times.
 type tickMsg struct{}
 
 const (
@@ -130,7 +129,7 @@ func (m *model) Update(msg tea.Msg) (tea.Model, tea.Cmd) {
 	was := m.Sel
 	cmd := m.handle(msg)
 	if m.Sel != was {
-		cmd = tea.Batch(cmd, m.insp.Turn())
+		cmd = tea.Batch(cmd, m.insp.SelectionChanged())
 	}
 	return m, tea.Batch(cmd, m.insp.QueryChanges(), m.tick())
 }
@@ -151,14 +150,14 @@ func (m *model) handle(msg tea.Msg) tea.Cmd {
 	case tea.ColorProfileMsg:
 		m.setDepth(msg.Profile)
 	case batchMsg:
-		if msg.later {
+		if msg.afterRun {
 			return m.observe(msg)
 		}
 		return m.absorb(msg)
 	case restartMsg:
 		return m.restartOrStop(msg)
-	case laterMsg:
-		return m.laterOpened(msg)
+	case watchStartedMsg:
+		return m.watchStarted(msg)
 	case tickMsg:
 		m.ticks = false
 		return m.insp.Refresh()
@@ -182,7 +181,7 @@ func (m *model) handle(msg tea.Msg) tea.Cmd {
 	return nil
 }
 
-// forward passes a message to all parts; each ignores the messages of the others.
+// forward passes a message to all parts; each ignores messages meant for others.
 func (m *model) forward(msg tea.Msg) tea.Cmd {
 	cmds := []tea.Cmd{m.insp.Update(msg), m.edit.Update(msg)}
 	if m.replay != nil {
@@ -214,21 +213,21 @@ func (m *model) absorb(b batchMsg) tea.Cmd {
 		m.edit.DropDraft()
 	}
 	m.Ended = m.Ended || !b.more
-	cmds = append(cmds, m.settle())
+	cmds = append(cmds, m.refresh())
 	if b.more && m.source != nil {
 		cmds = append(cmds, m.poll())
 	}
 	if m.QuitAtEnd && m.Over() {
 		cmds = append(cmds, m.quit())
 	}
-	cmds = append(cmds, m.startLater())
+	cmds = append(cmds, m.startWatch())
 	return tea.Batch(cmds...)
 }
 
-// settle updates everything that depends on the picture.
-func (m *model) settle() tea.Cmd {
+// refresh updates everything derived from the events.
+func (m *model) refresh() tea.Cmd {
 	m.Count()
-	m.Undone()
+	m.UpdateOutcomes()
 	m.Refilter()
 	cmds := []tea.Cmd{m.edit.Update(keys.Changed{})}
 	for _, open := range slices.Clone(m.Modes) {
@@ -243,8 +242,8 @@ func (m *model) settle() tea.Cmd {
 
 // tick schedules a tick while the screen shows running times.
 func (m *model) tick() tea.Cmd {
-	still := m.replay != nil && !m.replay.Moving()
-	if m.ticks || still || !m.Lively() && !m.insp.Loading() {
+	still := m.replay != nil && !m.replay.Playing()
+	if m.ticks || still || !m.HasRunningTimes() && !m.insp.Refreshes() {
 		return nil
 	}
 	m.ticks = true
@@ -285,7 +284,7 @@ func (m *model) draw() {
 	if m.TooSmall() {
 		m.header.DrawTooSmall()
 	} else {
-		m.place()
+		m.layOut()
 		m.header.Draw(m.failureHints())
 		m.board.Draw()
 		m.drawPane()

@@ -130,5 +130,5 @@ func TestNeverStarted(t *testing.T) {
 		event.Event{Kind: event.KindOperation, Status: event.Failed})
 	s.Sel.Unit = event.Unit{Phase: "apply", Group: "c:d"}
 	s.press("enter")
-	s.shows(t, "never started, 0 of 2 objects: c:a failed", "⊘ ConfigMap/d-1  never started")
+	s.shows(t, "never started, 2 objects: c:a failed", "⊘ ConfigMap/d-1  never started")
 }

@@ -8,16 +8,17 @@ import (
 	"lockstep/ui/board/canvas"
 )
 
-// The pane is the part of the screen below the board: status and diff of the selection, the open
-// inspector, or the final report.
+// The pane is the part of the screen below the board. It shows the selection's status and diff,
+// the open inspector, or the final report.
 
-// reports reports whether the pane shows the report: after a success, until the user
-// moves. After a failure it shows the cause.
-func (m *model) reports() bool {
+// showsReport reports whether the pane shows the report: after a success, until the user moves
+// the selection. After a failure the pane shows the cause instead.
+func (m *model) showsReport() bool {
 	return m.HasReport() && m.Follow && !m.insp.Shown && m.State.Status == event.Succeeded
 }
 
-// paneRows returns the minimum height of the pane between two rows of the screen.
+// paneRows returns the minimum height of the pane if the board and the pane share the rows from
+// top to bottom.
 func (m *model) paneRows(top, bottom int) int {
 	if m.insp.Shown {
 		if m.H < 26 {
@@ -51,8 +52,8 @@ func (m *model) drawPane() {
 	switch {
 	case m.insp.Shown:
 		m.insp.Draw()
-	case m.reports():
-		m.paneText("report", m.reportLines(area.W-3), " o shows all")
+	case m.showsReport():
+		m.paneText("report", m.reportLines(area.W-3), " press o for all")
 	case m.Group() == nil:
 		m.paneText("", nil, "")
 	default:
@@ -60,15 +61,15 @@ func (m *model) drawPane() {
 	}
 }
 
-// paneText draws lines below a heading; rest says how to see the lines that do not fit.
-func (m *model) paneText(title string, lines []canvas.Line, rest string) {
+// paneText draws lines below a heading; more says how to see the lines that do not fit.
+func (m *model) paneText(title string, lines []canvas.Line, more string) {
 	area := m.insp.Area
-	m.Canvas.Head(area.Y, title)
+	m.Canvas.Heading(area.Y, title)
 	for i, l := range lines[:min(len(lines), area.H-1)] {
 		m.Canvas.Line(2, area.Y+1+i, area.W-3, l)
 	}
 	if len(lines) > area.H-1 {
-		m.Canvas.PutRight(area.W-1, area.Y+area.H-1, theme.Quiet, " "+m.Theme.Lines.Ellipsis+rest)
+		m.Canvas.PutRight(area.W-1, area.Y+area.H-1, theme.Quiet, " "+m.Theme.Lines.Ellipsis+more)
 	}
 }
 
@@ -77,8 +78,8 @@ func (m *model) paneText(title string, lines []canvas.Line, rest string) {
 func (m *model) paneLines(room, w int) []canvas.Line {
 	about := m.insp.Selected()
 	lines := about.Why(room, w)
-	if whole := canvas.WrapLines(lines, w); len(whole) <= room {
-		lines = whole
+	if wrapped := canvas.WrapLines(lines, w); len(wrapped) <= room {
+		lines = wrapped
 	}
 	switch {
 	case m.insp.ShowsDiff() && len(lines)+2 > room: // the diff matters more than the gates
@@ -95,13 +96,13 @@ func (m *model) paneLines(room, w int) []canvas.Line {
 
 // missingRows returns how many more lines the pane needs to explain why the selection is not ready.
 func (m *model) missingRows() int {
-	if m.reports() {
+	if m.showsReport() {
 		return m.lacking(m.reportLines(m.insp.Area.W - 3))
 	}
 	return max(m.missingWhyRows(0), m.missingDiffRows())
 }
 
-// missingDiffRows returns how many more lines the pane needs for the whole diff of the selection.
+// missingDiffRows returns how many more lines the pane needs for the complete diff of the selection.
 func (m *model) missingDiffRows() int {
 	if m.Group() == nil || !m.insp.ShowsDiff() {
 		return 0
@@ -110,7 +111,7 @@ func (m *model) missingDiffRows() int {
 	return m.lacking(slices.Concat(m.insp.Selected().Why(0, w), []canvas.Line{nil}, m.insp.Diff(w)))
 }
 
-// missingFailureRows returns how many more lines the pane needs for the whole diagnosis of a failure.
+// missingFailureRows returns how many more lines the pane needs for the complete diagnosis of a failure.
 func (m *model) missingFailureRows() int {
 	if n := m.Group(); n == nil || n.Status != event.Failed {
 		return 0

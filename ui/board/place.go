@@ -5,20 +5,20 @@ import (
 	"lockstep/ui/board/cards"
 )
 
-// place lays out the screen. The board gets the rows that it needs, then the state lines of a
-// failure and the reasons on cards; the pane gets the rest.
-func (m *model) place() {
+// layOut lays out the screen. The board gets the rows it needs, then come the state lines of a
+// failure and the reasons on cards. The pane gets the rest.
+func (m *model) layOut() {
 	m.arrange(nil, false, 0)
 	if m.TooSmall() {
 		return
 	}
 	b := m.board
 	free := b.Area.H - b.Rows
-	if lines := m.stateLines(m.H); len(lines)-1 > free { // the failure matters more than waiting groups
+	if lines := m.stateLines(m.H); len(lines)-1 > free { // the failure matters more than the contents of waiting groups
 		m.arrange(nil, true, 0)
 		free = b.Area.H - b.Rows
 	}
-	if more := min(m.missingDiffRows(), m.H/2-m.insp.Area.H); more > free && !b.Narrow() { // a whole diff matters more than full cards
+	if more := min(m.missingDiffRows(), m.H/2-m.insp.Area.H); more > free && !b.Narrow() { // a complete diff matters more than full cards
 		m.arrange(nil, b.Terse, more)
 		if len(b.Folds) > 0 || b.Rows > b.Area.H {
 			m.arrange(nil, b.Terse, 0)
@@ -32,19 +32,19 @@ func (m *model) place() {
 		m.arrange(lines, b.Terse, 0)
 		free = b.Area.H - b.Rows
 	}
-	lacks := min(m.missingRows(), free)
-	if !b.Whole {
-		b.WrapReasons(b.Area.Y + b.Area.H - lacks)
+	lacking := min(m.missingRows(), free)
+	if !b.ShowsAll {
+		b.WrapReasons(b.Area.Y + b.Area.H - lacking)
 	}
-	rows := min(b.SteadyRows(), b.Area.H-max(lacks, b.Wanted))
-	rows = min(max(b.Rows, rows), b.Area.H-lacks)
+	rows := min(b.SteadyRows(), b.Area.H-max(lacking, b.PaneLacks))
+	rows = min(max(b.Rows, rows), b.Area.H-lacking)
 	m.insp.Area.H += b.Area.H - rows
 	m.insp.Area.Y -= b.Area.H - rows
 	b.Area.H = rows
 }
 
-// stateLines returns the state in at most room lines, nil if the inspector is open, which
-// needs the rows itself.
+// stateLines returns the state in at most room lines; nil while the inspector is open, since it
+// needs the rows.
 func (m *model) stateLines(room int) []string {
 	if m.insp.Shown {
 		return nil
@@ -52,21 +52,21 @@ func (m *model) stateLines(room int) []string {
 	return m.header.Lines(room)
 }
 
-// arrange lays out the regions with the given state lines. terse leaves out the
-// contents of waiting groups; more is how many rows above its minimum the pane gets.
+// arrange lays out the regions with the given state lines. terse omits the contents of waiting
+// groups; the pane gets its minimum height and more rows.
 func (m *model) arrange(lines []string, terse bool, more int) {
 	m.header.StateLines, m.insp.Area = lines, canvas.Rect{}
 	if m.TooSmall() {
 		m.board.Reset(cards.Frame{})
 		return
 	}
-	given := max(len(lines)-1, 0)
+	stateRows := max(len(lines)-1, 0)
 	top, bottom := m.header.Rows(), m.H-1
 	if m.replay != nil {
-		bottom-- // the time line
+		bottom-- // the timeline
 	}
-	rows := m.paneRows(top-given, bottom) + more
+	rows := m.paneRows(top-stateRows, bottom) + more
 	m.insp.Area = canvas.Rect{X: 0, Y: bottom - rows, W: m.W, H: rows}
 	area := canvas.Rect{X: 0, Y: top, W: m.W, H: max(m.insp.Area.Y-top, 0)}
-	m.board.Lay(cards.Frame{Area: area, Terse: terse, Given: given, Wanted: m.missingFailureRows()})
+	m.board.Place(cards.Frame{Area: area, Terse: terse, StateRows: stateRows, PaneLacks: m.missingFailureRows()})
 }

@@ -49,17 +49,16 @@ func (m *model) table() (table []keys.Binding) {
 	return append(table, m.boardKeys()...)
 }
 
-// quit quits, or asks whether to abort while this process runs the operation.
+// quit quits, or asks whether to abort if quitting would end the run.
 func (m *model) quit() tea.Cmd {
-	if !m.MayQuit() {
+	if !m.CanQuit() {
 		return m.askAbort()
 	}
 	m.insp.Stop()
 	return tea.Quit
 }
 
-// askAbort closes all modes and asks how to abort. Where there is nothing to abort, it
-// quits.
+// askAbort closes all modes and asks how to abort. If there is nothing to abort, it quits.
 func (m *model) askAbort() tea.Cmd {
 	if m.Over() || m.ReadOnly() {
 		return m.quit()
@@ -68,7 +67,7 @@ func (m *model) askAbort() tea.Cmd {
 	return m.abort.Open()
 }
 
-// escape closes the inspector, or clears the filter.
+// escape closes the inspector, clears the filter, or returns to the stack.
 func (m *model) escape() tea.Cmd {
 	switch {
 	case m.insp.Shown:
@@ -111,11 +110,12 @@ func (m *model) clearFilter() {
 
 func (m *model) showKubectl() tea.Cmd {
 	line := m.insp.KubectlLine()
-	page.New(m.Screen, "copied", func(width int) []canvas.Line { return canvas.Words(line, width) }).Open()
+	page.New(m.Screen, "copied", func(width int) []canvas.Line { return canvas.WrapWords(line, width) }).Open()
 	return tea.SetClipboard(line)
 }
 
-// click selects the thing under the mouse; a click on the selection opens the inspector.
+// click presses the button or selects the object under the mouse; a click on the selection
+// opens the inspector.
 func (m *model) click(at tea.Mouse) tea.Cmd {
 	if at.Button != tea.MouseLeft || m.Modes.Covers() || m.TooSmall() {
 		return nil

@@ -160,7 +160,7 @@ func TestReplayPlays(t *testing.T) {
 			if took, want := time.Since(start), time.Duration(float64(total)/speed); took < want || took > want+time.Second+want/4 {
 				t.Errorf("speed %v: it takes %s, want %s", speed, took, want)
 			}
-			if p.At() != len(events) || p.Moving() || !reflect.DeepEqual(&s.State, reduced(events)) {
+			if p.At() != len(events) || p.Playing() || !reflect.DeepEqual(&s.State, reduced(events)) {
 				t.Errorf("speed %v: it ends at event %d", speed, p.At())
 			}
 		})
@@ -211,7 +211,7 @@ func TestReplaySpeed(t *testing.T) {
 		}
 		s.shows(t, "×1 ")
 		s.press(">", "space")
-		if p.At() != 1 || !p.Moving() {
+		if p.At() != 1 || !p.Playing() {
 			t.Errorf("at the end, space goes to event %d", p.At())
 		}
 	})
@@ -225,16 +225,16 @@ func TestTimeline(t *testing.T) {
 		t.Errorf("the line does not show what failed: %s", string(drawn))
 	}
 	s.send(tea.MouseClickMsg{X: line.X, Y: line.Y, Button: tea.MouseLeft})
-	if part := s.replay.Part(s.replay.Now()); part > 0.02 {
+	if part := s.replay.Fraction(s.replay.Now()); part > 0.02 {
 		t.Errorf("its left end is at %v", part)
 	}
 	s.send(tea.MouseClickMsg{X: line.X + line.W - 1, Y: line.Y, Button: tea.MouseLeft})
-	if part := s.replay.Part(s.replay.Now()); part < 0.9 {
+	if part := s.replay.Fraction(s.replay.Now()); part < 0.9 {
 		t.Errorf("its right end is at %v", part)
 	}
 	if len(s.replay.Events()) > 0 {
 		one := replay.NewPlayer(s.replay.Events()[:1], 1)
-		if one.Moving() || one.Part(one.Now()) != 1 {
+		if one.Playing() || one.Fraction(one.Now()) != 1 {
 			t.Error("a record of one event goes by")
 		}
 	}

@@ -31,7 +31,7 @@ func (m *model) reportLines(width int) []canvas.Line {
 		out = append(out, canvas.WrapLines([]canvas.Line{{{Role: theme.Bad, Text: m.Theme.Mark(string(event.Failed)).Glyph + " "}, {Role: theme.Text, Text: m.Graph.Shorten(root.String())}}}, width)...)
 	}
 	for _, fixed := range s.Fixed {
-		out = append(out, canvas.WrapLines([]canvas.Line{{{Role: theme.Stopped, Text: "fixed: "}, {Role: theme.Text, Text: m.Graph.Shorten(fixed.String())}}}, width)...)
+		out = append(out, canvas.WrapLines([]canvas.Line{{{Role: theme.Good, Text: m.Theme.Mark(string(event.Ready)).Glyph + " "}, {Role: theme.Text, Text: m.Graph.Shorten(fixed.String())}}}, width)...)
 	}
 	if s.Outcome != "" {
 		out = append(out, canvas.Plain(theme.Quiet, s.Outcome))
@@ -45,7 +45,7 @@ func (m *model) reportLines(width int) []canvas.Line {
 	return out
 }
 
-// idle returns the time that the operation was paused or held, in parentheses.
+// idle says how long the operation was paused or held, in parentheses; "" for no time.
 func (m *model) idle() string {
 	idle := m.State.Ended.Sub(m.State.Started) - m.State.Active(m.State.Ended)
 	if idle <= 0 {
@@ -54,8 +54,8 @@ func (m *model) idle() string {
 	return " (" + canvas.Span(idle, true) + " paused)"
 }
 
-// longestPath limits the lines of the critical path.
-const longestPath = 16
+// maxPathLines limits the lines of the critical path; a longer one loses its middle.
+const maxPathLines = 16
 
 func (m *model) pathLines(width int) []canvas.Line {
 	path := forecast.Path(&m.State)
@@ -66,20 +66,20 @@ func (m *model) pathLines(width int) []canvas.Line {
 	for n, p := range path {
 		groups[n] = p.Group
 	}
-	const took = 9
-	names, wide := m.unitNames(groups, width/3)
-	room := min(width-2-wide-took-1, 80)
+	const tookWidth = 9
+	names, wide := m.nameColumn(groups, width/3)
+	room := min(width-2-wide-tookWidth-1, 80)
 	out := []canvas.Line{canvas.Plain(theme.Quiet, "critical path")}
 	for n, b := range forecast.Bars(path, max(room, 1)) {
 		out = append(out, canvas.Line{
-			{Role: theme.Text, Text: "  " + names[n]}, {Role: theme.Quiet, Text: fmt.Sprintf("%*s ", took, canvas.Span(path[n].Took, true))},
+			{Role: theme.Text, Text: "  " + names[n]}, {Role: theme.Quiet, Text: fmt.Sprintf("%*s ", tookWidth, canvas.Span(path[n].Took, true))},
 			{Role: theme.Faint, Text: strings.Repeat(" ", b.From) + strings.Repeat(m.Theme.Lines.Rest, b.Sent)},
 			{Role: theme.Busy, Text: strings.Repeat(m.Theme.Lines.Bar, b.Waited)},
 		})
 	}
-	if over := len(path) - longestPath; over > 0 {
+	if over := len(path) - maxPathLines; over > 0 {
 		middle := canvas.Plain(theme.Quiet, fmt.Sprintf("  %s %s", m.Theme.Lines.Ellipsis, text.Count(over, m.State.Operation.GroupNoun())))
-		out = slices.Concat(out[:1+longestPath/2], []canvas.Line{middle}, out[len(out)-longestPath/2:])
+		out = slices.Concat(out[:1+maxPathLines/2], []canvas.Line{middle}, out[len(out)-maxPathLines/2:])
 	}
 	return out
 }
@@ -94,7 +94,7 @@ func (m *model) slowestLines(width int) []canvas.Line {
 	for n, g := range slowest {
 		groups[n] = g.Group
 	}
-	names, _ := m.unitNames(groups, width/3)
+	names, _ := m.nameColumn(groups, width/3)
 	out := []canvas.Line{canvas.Plain(theme.Quiet, "slowest groups, compared with last time")}
 	for n, g := range slowest {
 		role, than := theme.Quiet, "about the same"
@@ -111,10 +111,10 @@ func (m *model) slowestLines(width int) []canvas.Line {
 	return out
 }
 
-// unitNames returns the names of groups in a column of at most limit cells, and its width.
-func (m *model) unitNames(groups []*event.GroupState, limit int) (names []string, wide int) {
+// nameColumn returns the names of groups padded to a column of at most limit cells, and its width.
+func (m *model) nameColumn(groups []*event.GroupState, limit int) (names []string, wide int) {
 	for _, g := range groups {
-		name := m.unitName(g)
+		name := m.groupName(g)
 		names, wide = append(names, name), min(max(wide, canvas.Width(name)), limit)
 	}
 	for n, name := range names {
@@ -123,9 +123,9 @@ func (m *model) unitNames(groups []*event.GroupState, limit int) (names []string
 	return names, wide
 }
 
-// unitName returns the board's name of a group; it marks a removal if another group has the
-// same name.
-func (m *model) unitName(g *event.GroupState) string {
+// groupName returns the board's name of a group. A removal is called so if another group has
+// the same name.
+func (m *model) groupName(g *event.GroupState) string {
 	n := m.Graph.ByKey[g.Unit()]
 	if n == nil {
 		return g.ID

@@ -20,7 +20,7 @@ func TestStartAnew(t *testing.T) {
 		fails = errors.New("templates/api.yaml:3: unexpected end")
 		s.press("Z")
 		s.settle()
-		s.shows(t, "not restarted: templates/api.yaml:3")
+		s.shows(t, "cannot restart: templates/api.yaml:3")
 		if len(s.sent) > 0 || asked != 1 {
 			t.Errorf("it sends %v, asked %d times", s.sent, asked)
 		}

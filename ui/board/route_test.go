@@ -14,7 +14,7 @@ func TestDense(t *testing.T) {
 		s := newScreen(t, 200, 50, large(10_000))
 		s.press("z", "z") // cards
 		if c := s.Graph.Cols[s.Group().Col]; !c.Dense() {
-			t.Fatalf("%d edges are not dense", len(c.Nets))
+			t.Fatalf("%d edges are not dense", len(c.Sources))
 		}
 		quiet, heavy := 0, 0
 		for k := range s.board.Columns {

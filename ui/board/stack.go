@@ -13,15 +13,15 @@ import (
 	"lockstep/ui/board/keys"
 )
 
-// stack is the screen of an operation on many releases (S6): a board whose groups are releases,
-// and a board for each release, which opens and closes like a mode. All boards are models;
-// messages to the board of a release are wrapped in releaseMsg.
+// stack is the screen of an operation on many releases (S6): one board with a group for each
+// release, and a board per release that opens on top of it. Messages to the board of a release
+// are wrapped in releaseMsg.
 type stack struct {
-	*model // of the releases
+	*model // the board with all releases
 	ctx    context.Context
 	opts   Options
 	boards map[string]*model // by Event.Scope
-	// pending are events that the boards of the releases have not seen yet.
+	// pending are the events not yet delivered to the boards of the releases.
 	pending map[string][]event.Event
 	open    string // the release whose board is shown, or ""
 }
@@ -49,11 +49,12 @@ func newStack(ctx context.Context, o Options) *stack {
 	return s
 }
 
-func (s *stack) release(scope string) *model {
+// boardOf returns the board of a release, and creates it if needed.
+func (s *stack) boardOf(scope string) *model {
 	m := s.boards[scope]
 	if m == nil {
 		o := s.opts
-		o.Source, o.record, o.Editor, o.Restart, o.Later, o.Next, o.First, o.Title = nil, nil, nil, nil, nil, nil, false, scope
+		o.Source, o.record, o.Editor, o.Restart, o.WatchAfter, o.Next, o.First, o.Title = nil, nil, nil, nil, nil, nil, false, scope
 		if s.opts.Release != nil {
 			o.Inspector, o.Kubectl = s.opts.Release(scope)
 		}
@@ -68,7 +69,7 @@ func (s *stack) release(scope string) *model {
 		m = newModel(s.ctx, o)
 		m.setTheme(s.Theme.Options)
 		m.W, m.H = s.W, s.H
-		m.Whole, m.Scope, m.whole = &s.Picture, scope, s.model
+		m.Stack, m.Scope, m.stack = &s.Picture, scope, s.model
 		m.Abort = func() tea.Cmd { m.Modes = nil; return s.askAbort() }
 		m.back = func() tea.Cmd { s.open = ""; s.stale = true; return nil }
 		s.boards[scope] = m
@@ -79,28 +80,27 @@ func (s *stack) release(scope string) *model {
 func (s *stack) show(scope string) tea.Cmd {
 	m := s.boards[scope]
 	if m == nil {
-		return s.Say(theme.Quiet, "nothing to do for "+scope)
+		return s.Say(theme.Quiet, scope+" has nothing to do")
 	}
 	s.open = scope
-	return s.wrap(scope, tea.Batch(m.settle(), m.insp.QueryChanges()))
+	return s.wrap(scope, tea.Batch(m.refresh(), m.insp.QueryChanges()))
 }
 
-// Update passes a message to its board: input to the shown one, changes of the terminal to
-// all.
+// Update passes input to the visible board, and changes to the terminal to all boards.
 func (s *stack) Update(msg tea.Msg) (tea.Model, tea.Cmd) {
 	said := s.Flash.N
-	cmd := tea.Batch(s.handle(msg), s.share())
+	cmd := tea.Batch(s.handle(msg), s.deliver())
 	m := s.boards[s.open]
 	switch {
 	case m == nil:
-	case s.model.Modes.Top() != nil: // it is on the stack's own board
+	case s.model.Modes.Top() != nil: // a mode is open on the stack's own board
 		s.open = ""
 	case s.Flash.N != said:
 		cmd = tea.Batch(cmd, s.wrap(s.open, m.Say(s.Flash.Role, s.Flash.Text)))
 	}
 	if m != nil {
 		m.Count()
-		m.stale = true // it shows the stack's state too
+		m.stale = true // it also shows the state of the stack
 	}
 	return s, cmd
 }
@@ -108,7 +108,7 @@ func (s *stack) Update(msg tea.Msg) (tea.Model, tea.Cmd) {
 func (s *stack) handle(msg tea.Msg) tea.Cmd {
 	switch msg := msg.(type) {
 	case releaseMsg:
-		_, cmd := s.release(msg.scope).Update(msg.msg)
+		_, cmd := s.boardOf(msg.scope).Update(msg.msg)
 		return s.wrap(msg.scope, cmd)
 	case tea.WindowSizeMsg, tea.BackgroundColorMsg, tea.ColorProfileMsg:
 		_, cmd := s.model.Update(msg)
@@ -119,7 +119,7 @@ func (s *stack) handle(msg tea.Msg) tea.Cmd {
 		}
 		return tea.Batch(cmds...)
 	case tea.KeyPressMsg:
-		if m := s.boards[s.open]; m != nil && m.Modes.Top() == nil && s.isForAll(msg.String()) {
+		if m := s.boards[s.open]; m != nil && m.Modes.Top() == nil && s.isStackKey(msg.String()) {
 			_, cmd := s.model.Update(msg)
 			return cmd
 		}
@@ -132,19 +132,19 @@ func (s *stack) handle(msg tea.Msg) tea.Cmd {
 	return cmd
 }
 
-// isForAll reports whether a key is about all releases: those that steer or end the run, and
-// those of a replay.
-func (s *stack) isForAll(key string) bool {
+// isStackKey reports whether a key acts on all releases: it controls or ends the run, or belongs
+// to a replay.
+func (s *stack) isStackKey(key string) bool {
 	if s.replay != nil {
 		if _, ok := keys.Find(s.replay.Keys(), key); ok {
 			return true
 		}
 	}
-	return slices.Contains(keysForAll, key)
+	return slices.Contains(stackKeys, key)
 }
 
-// keysForAll act on the whole stack from the board of a release too.
-var keysForAll = []string{"q", "a", "ctrl+c", "p", "space", "c", "n", "o"}
+// stackKeys act on the whole stack, even on the board of a release.
+var stackKeys = []string{"q", "a", "ctrl+c", "p", "space", "c", "n", "o"}
 
 func isInput(msg tea.Msg) bool {
 	switch msg.(type) {
@@ -154,18 +154,19 @@ func isInput(msg tea.Msg) bool {
 	return false
 }
 
-func (s *stack) share() tea.Cmd {
+// deliver passes the pending events to the boards of their releases.
+func (s *stack) deliver() tea.Cmd {
 	var cmds []tea.Cmd
 	for scope, events := range s.pending {
 		delete(s.pending, scope)
-		_, cmd := s.release(scope).Update(batchMsg{events: events, more: true})
+		_, cmd := s.boardOf(scope).Update(batchMsg{events: events, more: true})
 		cmds = append(cmds, s.wrap(scope, cmd))
 	}
 	return tea.Batch(cmds...)
 }
 
-// wrap sends the messages of a command back to the board of a release. It does not wrap
-// messages to Bubble Tea itself.
+// wrap returns a command whose messages go to the board of a release. Messages to Bubble Tea
+// itself are not wrapped.
 func (s *stack) wrap(scope string, cmd tea.Cmd) tea.Cmd {
 	if cmd == nil {
 		return nil

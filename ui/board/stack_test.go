@@ -183,7 +183,7 @@ func TestHeldFailureInAStack(t *testing.T) {
 		feed(event.Event{Kind: event.KindRun, Status: event.Paused, Message: "data/database: " + why})
 		expect("✗ held  data/database · "+group, "Deployment/broken: no image", "┃✗ Release/database", "A re-check   R retry   G stop here   a abort")
 		s.Update(keyPress("G"))
-		expect("Leave 1 group failed", "; 2 waiting releases")
+		expect("leave 1 group failed", "; 2 waiting releases")
 		s.Update(keyPress("G"))
 		if len(sent) != 1 || sent[0].Name != event.GiveUp || sent[0].Group != "" {
 			t.Errorf("G sent %+v", sent)

@@ -9,30 +9,30 @@ import (
 
 func (m *model) pauseOrResume() tea.Cmd {
 	if m.State.Run == event.Paused {
-		return m.sendOrder(event.Command{Name: event.Resume})
+		return m.sendCommand(event.Command{Name: event.Resume})
 	}
-	return m.sendOrder(event.Command{Name: event.Pause})
+	return m.sendCommand(event.Command{Name: event.Pause})
 }
 
-// order returns the action of a key that sends a command: order about the run, orderGroup
-// about the selected group, orderFailed about that or all failed groups.
-func (m *model) order(name event.CommandName) func() tea.Cmd {
-	return func() tea.Cmd { return m.sendOrder(event.Command{Name: name}) }
+// command, groupCommand and failedCommand return actions that send a command: for the run, for
+// the selected group, and for that group if it failed, else for all failed groups.
+func (m *model) command(name event.CommandName) func() tea.Cmd {
+	return func() tea.Cmd { return m.sendCommand(event.Command{Name: name}) }
 }
 
-func (m *model) orderGroup(name event.CommandName) func() tea.Cmd {
+func (m *model) groupCommand(name event.CommandName) func() tea.Cmd {
 	return func() tea.Cmd {
 		n := m.Group()
-		return m.sendOrder(event.Command{Name: name, Phase: n.Phase, Group: n.ID})
+		return m.sendCommand(event.Command{Name: name, Phase: n.Phase, Group: n.ID})
 	}
 }
 
-func (m *model) orderFailed(name event.CommandName) func() tea.Cmd {
-	return func() tea.Cmd { return m.sendOrder(m.FailedCommand(name)) }
+func (m *model) failedCommand(name event.CommandName) func() tea.Cmd {
+	return func() tea.Cmd { return m.sendCommand(m.FailedCommand(name)) }
 }
 
-// sendOrder sends a command. A step makes the view follow the run again.
-func (m *model) sendOrder(c event.Command) tea.Cmd {
+// sendCommand sends a command. After a step the view follows the run again.
+func (m *model) sendCommand(c event.Command) tea.Cmd {
 	m.Follow = m.Follow || c.Name == event.Step && m.Paused()
 	return m.Send(c)
 }
@@ -48,16 +48,16 @@ func (m *model) pauseHint() string {
 	return ""
 }
 
-// mayStep reports whether the selected group, other than the next, can start now.
-func (m *model) mayStep() bool {
+// canStep reports whether the selected group can start now and is not the next one anyway.
+func (m *model) canStep() bool {
 	n := m.Group()
-	return m.Paused() && m.State.Run == event.Paused && n != nil && n.GroupState != m.Next && (n.Status == event.AtBreakpoint || n.Status == event.Waiting && m.Ready(n))
+	return m.Paused() && m.State.Run == event.Paused && n != nil && n.GroupState != m.Next && (n.Status == event.AtBreakpoint || n.Status == event.Waiting && m.Unblocked(n))
 }
 
-// mayRunTo reports whether other groups must run before the selected one.
-func (m *model) mayRunTo() bool {
+// canRunTo reports whether other groups must run before the selected one.
+func (m *model) canRunTo() bool {
 	n := m.Group()
-	return m.Paused() && n != nil && n.Status == event.Waiting && !m.Ready(n)
+	return m.Paused() && n != nil && n.Status == event.Waiting && !m.Unblocked(n)
 }
 
 func (m *model) breakHint() string {
@@ -73,36 +73,34 @@ func (m *model) breakHint() string {
 	return ""
 }
 
-// With a throwaway cluster a chart can be restarted: edit, run, look, repeat. The screen
-// closes for that and opens again with the next run.
-
-// restartMsg reports whether the chart can be restarted.
+// restartMsg is the result of preparing a restart on a new throwaway cluster. The screen closes
+// before a restart; the next run opens a new one.
 type restartMsg struct{ err error }
 
-// mayRestart reports whether the chart can be restarted now.
-func (m *model) mayRestart() bool {
+// canRestart reports whether the chart can be restarted now.
+func (m *model) canRestart() bool {
 	return m.restart != nil && (m.Over() || m.Held() || m.Paused())
 }
 
-// whyNotRestart returns why it can never be restarted, or "".
+// whyNotRestart says why the run can never be restarted, "" if it can.
 func (m *model) whyNotRestart() string {
 	if m.restart == nil {
-		return "restarting needs a throwaway cluster: --sandbox"
+		return "restarting needs a throwaway cluster (--sandbox)"
 	}
 	return ""
 }
 
-// requestRestart requests a restart and stops the run.
+// requestRestart prepares a restart.
 func (m *model) requestRestart() tea.Cmd {
 	ctx, restart := m.ctx, m.restart
 	return tea.Batch(m.Say(theme.Quiet, "loading the chart"), func() tea.Msg { return restartMsg{restart(ctx)} })
 }
 
-// restartOrStop quits the screen once the run is over.
+// restartOrStop quits the screen for a restart. A run that is not over is stopped first.
 func (m *model) restartOrStop(prepared restartMsg) tea.Cmd {
 	switch {
 	case prepared.err != nil:
-		return m.Say(theme.Bad, "not restarted: "+prepared.err.Error())
+		return m.Say(theme.Bad, "cannot restart: "+prepared.err.Error())
 	case m.Over():
 		return tea.Quit
 	}

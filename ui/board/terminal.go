@@ -14,13 +14,13 @@ import (
 
 const (
 	framesPerSecond = 30
-	// stuckAfter is how long a write may take once the screen has to end.
+	// stuckAfter limits a write once the screen has to close.
 	stuckAfter = time.Second
 )
 
-// onHangup calls lost when the terminal hangs up, until stop is called.
+// onHangup calls lost if the terminal hangs up before stop is called.
 func onHangup(lost context.CancelCauseFunc) (stop func()) {
-	if signal.Ignored(syscall.SIGHUP) { // by nohup
+	if signal.Ignored(syscall.SIGHUP) { // under nohup
 		return func() {}
 	}
 	hup := make(chan os.Signal, 1)
@@ -39,12 +39,12 @@ func onHangup(lost context.CancelCauseFunc) (stop func()) {
 	}
 }
 
-// guardInput returns the terminal's input; it calls lost when reading fails, since
-// nobody can press a key then. It guards files only.
+// guardInput returns the terminal's input. If r is a file, a failed read calls lost: nobody can
+// press a key any more.
 func guardInput(r io.Reader, lost context.CancelCauseFunc) io.Reader {
 	if r == nil {
 		if info, err := os.Stdin.Stat(); err != nil || info.Mode()&os.ModeCharDevice == 0 {
-			return nil // the library opens the terminal itself
+			return nil // Bubble Tea opens the terminal itself
 		}
 		r = os.Stdin
 	}
@@ -67,8 +67,8 @@ func (g guardedInput) Read(p []byte) (int, error) {
 	return n, err
 }
 
-// guard is an output that calls lost when a write fails, and that lets the program
-// end although a write never returns. (The renderer ignores errors and waits forever.)
+// guard is an output that calls lost when a write fails. It lets the program end even if a
+// write never returns; the renderer ignores errors and would wait forever.
 type guard struct {
 	w    io.Writer
 	ctx  context.Context
@@ -76,7 +76,7 @@ type guard struct {
 	dead atomic.Bool
 }
 
-// terminalFile is the interface that the renderer needs to read the terminal's size.
+// terminalFile has the methods that the renderer needs to read the terminal's size.
 type terminalFile interface {
 	io.ReadWriteCloser
 	Fd() uintptr

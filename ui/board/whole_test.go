@@ -99,7 +99,7 @@ func TestAllGroupsAreInView(t *testing.T) {
 }
 
 // outOfView matches the lines that stand for something that is out of view.
-var outOfView = regexp.MustCompile(`… \d+ |\d+ more|and \d+ |… o shows all`)
+var outOfView = regexp.MustCompile(`… \d+ |\d+ more|and \d+ |… press o for all`)
 
 // hides reports whether something is out of view that could be there.
 func (s *rig) hides() bool {

@@ -23,7 +23,7 @@ func TestColumnsStay(t *testing.T) {
 				same := func(what string) {
 					t.Helper()
 					now := s.board.Widths()
-					if s.board.Whole {
+					if s.board.ShowsAll {
 						if len(stood) == len(s.board.Columns) && !slices.Equal(stood, s.board.Columns) {
 							t.Fatalf("%s at %v: after %s columns are %v, were %v", run, size, what, s.board.Columns, stood)
 						}

@@ -50,7 +50,7 @@ func TestEditOnScreen(t *testing.T) {
 	c.await(m, "paused: breakpoint")
 	m = c.mark()
 	write("templates/first.yaml", object("first", "other", first))
-	c.await(m, "E renders it again")
+	c.await(m, "press E to render it again")
 	m = c.mark()
 	c.keys("E")
 	c.await(m, "ConfigMap/first")

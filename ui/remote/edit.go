@@ -18,8 +18,8 @@ const editTimeout = 5 * time.Minute
 // execute; the client handles files.
 type Editor interface {
 	Values(all bool) (string, error)
-	Edit(ctx context.Context, values string, all bool) (edit.Edited, error)
-	Reload(ctx context.Context) (edit.Edited, error)
+	Edit(ctx context.Context, values string, all bool) (edit.Result, error)
+	Reload(ctx context.Context) (edit.Result, error)
 	// UserValues returns edited values without chart defaults, as YAML.
 	UserValues(values string, all bool) (string, error)
 }
@@ -27,7 +27,7 @@ type Editor interface {
 // withoutValues is an Editor that returns no values, because other users can read the replies.
 type withoutValues struct{ Editor }
 
-const errValuesHidden = inspector.Nothing("a run in the cluster does not send its values, because they would be in its log; read them with lockstep get values, and edit them with lockstep ctl RELEASE edit")
+const errValuesHidden = inspector.Unavailable("a run in the cluster does not send its values, because they would be in its log; read them with lockstep get values, and edit them with lockstep ctl RELEASE edit")
 
 func (withoutValues) Values(bool) (string, error)             { return "", errValuesHidden }
 func (withoutValues) UserValues(string, bool) (string, error) { return "", errValuesHidden }
@@ -40,12 +40,12 @@ func (s *Server) answerEdit(ctx context.Context, q protocol.Request) (r protocol
 	defer cancel()
 	r.ID = q.ID
 	var err error
-	var edited edit.Edited
+	var edited edit.Result
 	switch {
 	case !slices.Contains(editQueries, q.Type):
 		return r, false
 	case s.editor == nil:
-		err = inspector.Nothing("nothing to edit: this operation takes neither values nor a chart")
+		err = inspector.Unavailable("nothing to edit: this operation takes neither values nor a chart")
 	case q.Type == protocol.QueryValues:
 		r.Text, err = s.editor.Values(q.All)
 	case q.Type == protocol.QueryUserValues:
@@ -75,12 +75,12 @@ func (r *Run) UserValues(ctx context.Context, values string, all bool) (string, 
 }
 
 // Edit makes the run render and plan a revision with edited values.
-func (r *Run) Edit(ctx context.Context, values string, all bool) (edit.Edited, error) {
+func (r *Run) Edit(ctx context.Context, values string, all bool) (edit.Result, error) {
 	return edited(r.queryEdit(ctx, protocol.QueryEdit, values, all))
 }
 
 // Reload makes the run load its chart again, and render and plan a revision with it.
-func (r *Run) Reload(ctx context.Context) (edit.Edited, error) {
+func (r *Run) Reload(ctx context.Context) (edit.Result, error) {
 	return edited(r.queryEdit(ctx, protocol.QueryReload, "", false))
 }
 
@@ -89,11 +89,11 @@ func (r *Run) queryEdit(ctx context.Context, query protocol.QueryType, values st
 }
 
 // edited returns the prepared revision in a reply.
-func edited(reply protocol.Reply, err error) (edit.Edited, error) {
+func edited(reply protocol.Reply, err error) (edit.Result, error) {
 	from := reply.Edited
-	out := edit.Edited{Lines: from.Lines, Empty: from.Empty, Command: event.Command{Name: event.Edit, Edit: from.Edit}}
+	out := edit.Result{Lines: from.Lines, Empty: from.Empty, Command: event.Command{Name: event.Edit, Edit: from.Edit}}
 	for _, c := range from.Changes {
-		out.Changes = append(out.Changes, edit.Altered{Group: c.Group, Object: c.Object, Change: decodeChange(c.Change)})
+		out.Changes = append(out.Changes, edit.ObjectChange{Group: c.Group, Object: c.Object, Change: decodeChange(c.Change)})
 	}
 	return out, err
 }

@@ -17,10 +17,10 @@ import (
 // fakeEditor edits values with one word.
 type fakeEditor struct{}
 
-var secondEdit = edit.Edited{
+var secondEdit = edit.Result{
 	Lines: []string{"revision 2: 1 to change"}, Command: event.Command{Name: event.Edit, Edit: 2},
-	Changes: []edit.Altered{{Group: "shop:db", Object: plan.Object{Kind: "Job", Name: "x"}, Change: inspector.Change{
-		Action: inspector.Alter, Fields: []inspector.Field{{In: "spec", Lines: []string{"-a: 1", "+a: 2"}}}}}},
+	Changes: []edit.ObjectChange{{Group: "shop:db", Object: plan.Object{Kind: "Job", Name: "x"}, Change: inspector.Change{
+		Action: inspector.Modify, Fields: []inspector.Field{{In: "spec", Lines: []string{"-a: 1", "+a: 2"}}}}}},
 }
 
 func (fakeEditor) Values(all bool) (string, error) {
@@ -37,15 +37,15 @@ func (fakeEditor) UserValues(values string, all bool) (string, error) {
 	return "word: new\n", nil
 }
 
-func (fakeEditor) Edit(_ context.Context, values string, all bool) (edit.Edited, error) {
+func (fakeEditor) Edit(_ context.Context, values string, all bool) (edit.Result, error) {
 	if values != "word: new\n" || all {
-		return edit.Edited{}, errors.New("which word?")
+		return edit.Result{}, errors.New("which word?")
 	}
 	return secondEdit, nil
 }
 
-func (fakeEditor) Reload(context.Context) (edit.Edited, error) {
-	return edit.Edited{Empty: true, Command: event.Command{Name: event.Edit, Edit: 3}}, nil
+func (fakeEditor) Reload(context.Context) (edit.Result, error) {
+	return edit.Result{Empty: true, Command: event.Command{Name: event.Edit, Edit: 3}}, nil
 }
 
 // TestEdit reads and edits values over the socket. The command to apply the edit has its ID.

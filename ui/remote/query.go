@@ -28,7 +28,7 @@ func (s *Server) answer(ctx context.Context, q protocol.Request) protocol.Reply 
 	var err error
 	switch {
 	case s.changes == nil:
-		err = inspector.Nothing("not available from this run")
+		err = inspector.Unavailable("not available from this run")
 	case q.Type == protocol.QueryChange:
 		var c inspector.Change
 		c, err = s.changes.Change(ctx, it)
@@ -36,14 +36,14 @@ func (s *Server) answer(ctx context.Context, q protocol.Request) protocol.Reply 
 	case q.Type == protocol.QuerySent:
 		r.Text, err = s.changes.Sent(ctx, it)
 	default:
-		err = inspector.Nothing("the run uses another version of lockstep, which does not know this query")
+		err = inspector.Unavailable("the run uses another version of lockstep, which does not know this query")
 	}
 	return withError(r, err)
 }
 
-// withError adds an error, or inspector.Nothing, to a reply.
+// withError adds an error, or inspector.Unavailable, to a reply.
 func withError(r protocol.Reply, err error) protocol.Reply {
-	if none := inspector.Nothing(""); errors.As(err, &none) {
+	if none := inspector.Unavailable(""); errors.As(err, &none) {
 		r.Nothing = string(none)
 	} else if err != nil {
 		r.Error = err.Error()
@@ -67,7 +67,7 @@ func decodeChange(c protocol.Change) inspector.Change {
 	return in
 }
 
-// Change asks the run what it changes in an object. The error is inspector.Nothing if the run
+// Change asks the run what it changes in an object. The error is inspector.Unavailable if the run
 // cannot say, or that of ctx.
 func (r *Run) Change(ctx context.Context, it inspector.Item) (inspector.Change, error) {
 	reply, err := r.queryObject(ctx, protocol.QueryChange, it)
@@ -103,7 +103,7 @@ func (r *Run) query(ctx context.Context, q protocol.Request) (protocol.Reply, er
 	case reply := <-replies:
 		switch {
 		case reply.Nothing != "":
-			return reply, inspector.Nothing(reply.Nothing)
+			return reply, inspector.Unavailable(reply.Nothing)
 		case reply.Error != "":
 			return reply, errors.New(reply.Error)
 		}
@@ -111,7 +111,7 @@ func (r *Run) query(ctx context.Context, q protocol.Request) (protocol.Reply, er
 	case <-ctx.Done():
 		return protocol.Reply{}, context.Cause(ctx)
 	case <-r.ended:
-		return protocol.Reply{}, inspector.Nothing("the run has ended and no longer answers")
+		return protocol.Reply{}, inspector.Unavailable("the run has ended and no longer answers")
 	}
 }
 

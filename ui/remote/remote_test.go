@@ -46,12 +46,12 @@ type fakeChanges struct{}
 func (fakeChanges) Change(ctx context.Context, it inspector.Item) (inspector.Change, error) {
 	switch it.Group {
 	case "shop:db":
-		return inspector.Change{Action: inspector.Alter, Message: it.Phase + " " + string(it.Kind), Fields: []inspector.Field{{In: "spec", Lines: []string{"-a: 1", "+a: " + it.Object.Name}}}}, nil
+		return inspector.Change{Action: inspector.Modify, Message: it.Phase + " " + string(it.Kind), Fields: []inspector.Field{{In: "spec", Lines: []string{"-a: 1", "+a: " + it.Object.Name}}}}, nil
 	case "shop:slow":
 		<-ctx.Done()
 		return inspector.Change{}, ctx.Err()
 	}
-	return inspector.Change{}, inspector.Nothing("not planned yet")
+	return inspector.Change{}, inspector.Unavailable("not planned yet")
 }
 
 func (fakeChanges) Sent(_ context.Context, it inspector.Item) (string, error) {
@@ -79,7 +79,7 @@ func TestQueries(t *testing.T) {
 		all.Go(func() {
 			name := strings.Repeat("n", n)
 			c, err := r.Change(t.Context(), item("shop:db", name))
-			if err != nil || c.Action != inspector.Alter || c.Message != "apply apply" || len(c.Fields) != 1 || c.Fields[0].Lines[1] != "+a: "+name {
+			if err != nil || c.Action != inspector.Modify || c.Message != "apply apply" || len(c.Fields) != 1 || c.Fields[0].Lines[1] != "+a: "+name {
 				t.Errorf("%d: %+v, %v", n, c, err)
 			}
 		})
@@ -91,7 +91,7 @@ func TestQueries(t *testing.T) {
 	if text, err := r.Sent(t.Context(), item("shop:db", "x")); err != nil || text != "kind: Job\n" {
 		t.Errorf("%q, %v", text, err)
 	}
-	none := inspector.Nothing("")
+	none := inspector.Unavailable("")
 	if _, err := r.Change(t.Context(), item("shop:later", "x")); !errors.As(err, &none) || none != "not planned yet" {
 		t.Errorf("a change that is not planned: got %v", err)
 	}

@@ -1,4 +1,4 @@
-// Package breakpoints is the mode that lists the breakpoints. Its one type is List.
+// Package breakpoints is the mode that lists the breakpoints. Its central type is List.
 package breakpoints
 
 import (
@@ -17,13 +17,12 @@ import (
 )
 
 // Part is the heading of the keys of the list.
-const Part = "in the list of breakpoints"
+const Part = "in the breakpoint list"
 
-// List is the list of breakpoints on top of the board. It keeps its selection by unit,
-// so that reaching a breakpoint does not select another.
+// List is the list of breakpoints on top of the board.
 type List struct {
 	*screen.Screen
-	at event.Unit
+	at event.Unit // the selection; an index would change when the run reaches a breakpoint
 }
 
 func New(s *screen.Screen) *List { return &List{Screen: s} }
@@ -45,7 +44,7 @@ func (b *List) Update(msg tea.Msg) tea.Cmd {
 }
 
 func (b *List) Keys() []keys.Binding {
-	order := func(name event.CommandName) func() tea.Cmd {
+	command := func(name event.CommandName) func() tea.Cmd {
 		return func() tea.Cmd {
 			if n := b.selected(); n != nil {
 				return b.Send(event.Command{Name: name, Phase: n.Phase, Group: n.ID})
@@ -56,15 +55,15 @@ func (b *List) Keys() []keys.Binding {
 	return []keys.Binding{
 		{Keys: "up k", Do: keys.By(b.move, -1), About: "line up"},
 		{Keys: "down j", Do: keys.By(b.move, 1), About: "line down"},
-		{Keys: "space", Do: order(event.Disable), About: "disable or enable the breakpoint"},
-		{Keys: "x delete", Label: "x", Do: order(event.Break), About: "remove the breakpoint"},
+		{Keys: "space", Do: command(event.Disable), About: "disable or enable the breakpoint"},
+		{Keys: "x delete", Label: "x", Do: command(event.Break), About: "remove the breakpoint"},
 		{Keys: "enter", Do: keys.Run(b.visit), About: "go to the group"},
 		{Keys: "esc B", Label: "esc", Do: keys.Run(b.close), About: "close the list"},
 		{Keys: "ctrl+c", Label: "ctrl-c", Do: b.Abort, About: "abort (asks first)"},
 	}
 }
 
-// groups returns the groups with a breakpoint ahead of them, in plan order.
+// groups returns the groups that have not started and have a breakpoint, in plan order.
 func (b *List) groups() []*graph.Node {
 	return b.Graph.Select(b.BreakpointAhead)
 }
@@ -102,7 +101,7 @@ func (b *List) Draw() {
 	}
 	nodes, dot := b.groups(), " "+b.Theme.Lines.Dot+" "
 	if len(nodes) == 0 {
-		none := []canvas.Line{canvas.Plain(theme.Quiet, "No breakpoints; b sets one on the selected group")}
+		none := []canvas.Line{canvas.Plain(theme.Quiet, "No breakpoints; press b to set one on the selected group")}
 		b.Canvas.Box("breakpoints"+dot+"esc close", min(b.W-4, 56), none, theme.Accent)
 		return
 	}
@@ -132,7 +131,7 @@ func (b *List) Draw() {
 	b.Canvas.Box(text.Count(len(nodes), "breakpoint")+dot+toggle+dot+"x remove"+dot+"esc close", w, lines, theme.Accent)
 }
 
-// nameOf returns a group's id, with its phase unless that is the apply phase or part of the id.
+// nameOf returns a group's ID, with its phase unless that is the apply phase or part of the ID.
 func nameOf(n *graph.Node) string {
 	if n.Phase == "apply" || strings.HasPrefix(n.ID, n.Phase+":") {
 		return canvas.Clean(n.ID)

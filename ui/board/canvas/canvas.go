@@ -1,6 +1,5 @@
-// Package canvas draws text, lines in several roles and boxes on a grid of cells. Its
-// central types are Canvas and Line. Every package of the board may import it; it
-// knows only the theme.
+// Package canvas draws text and boxes on a grid of cells. Its central types are Canvas and Line. Every
+// package of the board may import it; it imports only the theme.
 package canvas
 
 import (
@@ -18,20 +17,19 @@ type Rect struct{ X, Y, W, H int }
 
 func (r Rect) Has(x, y int) bool { return x >= r.X && x < r.X+r.W && y >= r.Y && y < r.Y+r.H }
 
-// Cell is one character of the screen. An empty text in the second half of a
-// wide character draws nothing.
+// Cell is one character of the screen. The second cell of a wide character is empty.
 type Cell struct {
 	Text string
 	Role theme.Role
 }
 
-// Canvas is a screen of cells. All drawing goes through it, so that nothing exceeds
-// the terminal and no control sequence from a cluster reaches it.
+// Canvas is a screen of cells. All drawing goes through it: nothing exceeds the terminal, and no
+// control sequence from a cluster reaches it.
 type Canvas struct {
 	w, h  int
 	clip  Rect
 	Cells []Cell
-	// selected marks cells that the cursor's line covers.
+	// selected marks the cells with the background of the selected line.
 	selected []bool
 	pens     *Pens
 }
@@ -61,8 +59,7 @@ func (c *Canvas) Within(r Rect) (restore func()) {
 	return func() { c.clip = old }
 }
 
-// Put writes text from x on and returns the x after it. It clips to the rectangle of
-// Within.
+// Put writes text at x, y, clipped to the rectangle of Within. It returns the x after the text.
 func (c *Canvas) Put(x, y int, role theme.Role, text string) int {
 	text = Clean(text)
 	for len(text) > 0 {
@@ -72,14 +69,14 @@ func (c *Canvas) Put(x, y int, role theme.Role, text string) int {
 		switch {
 		case w == 0:
 			continue
-		case w > 2: // terminals do not agree on its width
+		case w > 2: // terminals disagree about its width
 			s, w = "?", 1
 		}
 		if c.pens.theme.ASCII && s[0] >= utf8.RuneSelf {
 			_, first := utf8.DecodeRuneInString(s)
-			like := c.pens.theme.Plain(s[:first])
+			ascii := c.pens.theme.Plain(s[:first])
 			for ; w > 0; w-- {
-				c.set(x, y, 1, Cell{like, role})
+				c.set(x, y, 1, Cell{ascii, role})
 				x++
 			}
 			continue
@@ -91,19 +88,18 @@ func (c *Canvas) Put(x, y int, role theme.Role, text string) int {
 }
 
 // set writes a character of w cells, if all of them are within the clipping rectangle.
-func (c *Canvas) set(x, y, w int, what Cell) {
+func (c *Canvas) set(x, y, w int, cell Cell) {
 	if y < c.clip.Y || y >= c.clip.Y+c.clip.H || x < c.clip.X || x+w > c.clip.X+c.clip.W {
 		return
 	}
-	c.Cells[y*c.w+x] = what
+	c.Cells[y*c.w+x] = cell
 	if w == 2 {
-		c.Cells[y*c.w+x+1] = Cell{"", what.Role}
+		c.Cells[y*c.w+x+1] = Cell{"", cell.Role}
 	}
 }
 
-// cluster returns the length in bytes and the width in cells of the first
-// character. Where the two ways of measuring it disagree, so do terminals: its
-// width is then 3.
+// cluster returns the length in bytes and the width in cells of the first grapheme cluster. The width
+// is 3 if the two ways of measuring it disagree, since terminals will disagree too.
 func cluster(s string) (n, w int) {
 	if s[0] < utf8.RuneSelf && (len(s) == 1 || s[1] < 0xc0) {
 		return 1, 1
@@ -115,26 +111,27 @@ func cluster(s string) (n, w int) {
 	return len(text), w
 }
 
-// PutFit writes text cut to a width, and returns the x after it.
+// PutFit writes text truncated to a width, and returns the x after it.
 func (c *Canvas) PutFit(x, y, width int, role theme.Role, text string) int {
 	return c.Put(x, y, role, Fit(Clean(text), width, c.pens.lines.Ellipsis))
 }
 
-// PutRight writes text so that it ends before x, and returns where it begins.
+// PutRight writes text that ends before x, and returns where it starts.
 func (c *Canvas) PutRight(x, y int, role theme.Role, text string) int {
 	from := x - Width(text)
 	c.Put(from, y, role, text)
 	return from
 }
 
+// Rule repeats a character over w cells.
 func (c *Canvas) Rule(x, y, w int, role theme.Role, char string) {
 	for i := range w {
 		c.Put(x+i, y, role, char)
 	}
 }
 
-// Mark covers a line with the cursor's background.
-func (c *Canvas) Mark(x, y, w int) {
+// Highlight gives cells the background of the selected line.
+func (c *Canvas) Highlight(x, y, w int) {
 	for i := range w {
 		if c.clip.Has(x+i, y) {
 			c.selected[y*c.w+x+i] = true
@@ -153,15 +150,15 @@ func (c *Canvas) Blank(r Rect) {
 	}
 }
 
-// Pens are the control sequences that start and end each role, made once per theme:
+// Pens are the control sequences that start and end each role. They are made once per theme, since
 // rendering a style for every piece of text would take most of a frame's time.
 type Pens struct {
-	theme         theme.Theme
-	lines         theme.Lines
-	plain, marked [theme.Selected + 1]pen
+	theme           theme.Theme
+	lines           theme.Lines
+	plain, selected [theme.Selected + 1]pen
 }
 
-// pen begins and ends a role.
+// pen starts and ends a role.
 type pen struct{ on, off string }
 
 func NewPens(t theme.Theme) *Pens {
@@ -169,9 +166,9 @@ func NewPens(t theme.Theme) *Pens {
 	selected := t.Style(theme.Selected)
 	for r := theme.Text; r <= theme.Selected; r++ {
 		p.plain[r] = newPen(t.Style(r))
-		p.marked[r] = newPen(selected.Inherit(t.Style(r)))
-		if selected.GetReverse() { // a colour would become the background of its cells alone
-			p.marked[r] = newPen(selected)
+		p.selected[r] = newPen(selected.Inherit(t.Style(r)))
+		if selected.GetReverse() { // reversed, a role's own colour would interrupt the background
+			p.selected[r] = newPen(selected)
 		}
 	}
 	return p
@@ -195,8 +192,8 @@ func (c *Canvas) String() string {
 	return b.String()
 }
 
-// writeLine writes a line without the blanks at its end, one control sequence
-// for each run of cells that look alike.
+// writeLine writes a line without trailing blanks, with one control sequence per run of cells that look
+// alike.
 func (c *Canvas) writeLine(b *strings.Builder, y int) {
 	line, sel := c.Cells[y*c.w:(y+1)*c.w], c.selected[y*c.w:(y+1)*c.w]
 	end := c.w
@@ -210,13 +207,13 @@ func (c *Canvas) writeLine(b *strings.Builder, y int) {
 		case text == "":
 			text = " "
 		case wideAt(line, x):
-		case len(text) > 1 && Width(text) == 2: // its second half was drawn over
+		case len(text) > 1 && Width(text) == 2: // its second cell was overwritten
 			text = "?"
 		}
 		next := c.pens.plain[line[x].Role]
 		switch {
 		case sel[x]:
-			next = c.pens.marked[line[x].Role]
+			next = c.pens.selected[line[x].Role]
 		case text == " ":
 			next = pen{}
 		}
@@ -233,7 +230,7 @@ func (c *Canvas) writeLine(b *strings.Builder, y int) {
 	b.WriteString(now.off)
 }
 
-// wideAt reports whether a character of two cells begins at x.
+// wideAt reports whether a character of two cells starts at x.
 func wideAt(line []Cell, x int) bool {
 	return x >= 0 && x+1 < len(line) && line[x+1].Text == "" && len(line[x].Text) > 1 && Width(line[x].Text) == 2
 }

@@ -10,11 +10,13 @@ import (
 	"lockstep/theme"
 )
 
+// Piece is text in one role.
 type Piece struct {
 	Role theme.Role
 	Text string
 }
 
+// Line is a line of text in several roles.
 type Line []Piece
 
 func Plain(role theme.Role, text string) Line { return Line{{role, text}} }
@@ -38,8 +40,8 @@ func (c *Canvas) Line(x, y, w int, l Line) {
 	}
 }
 
-// Head draws a line across the screen with a title in it.
-func (c *Canvas) Head(y int, title string) {
+// Heading draws a rule across the screen with a title in it.
+func (c *Canvas) Heading(y int, title string) {
 	c.Rule(0, y, c.w, theme.Faint, c.pens.lines.Rest)
 	if title == "" {
 		return
@@ -60,7 +62,7 @@ func (c *Canvas) Box(title string, w int, lines []Line, role theme.Role) Rect {
 		c.PutFit(r.X+2, r.Y, r.W-4, theme.Strong, " "+title+" ")
 	}
 	inner := Rect{r.X + 2, r.Y + 2, r.W - 4, max(r.H-4, 0)}
-	if h < len(lines)+4 { // no room for air
+	if h < len(lines)+4 { // no room for padding
 		inner = Rect{r.X + 2, r.Y + 1, r.W - 4, max(r.H-2, 0)}
 	}
 	for i, ln := range lines[:min(len(lines), inner.H)] {
@@ -69,10 +71,10 @@ func (c *Canvas) Box(title string, w int, lines []Line, role theme.Role) Rect {
 	return inner
 }
 
-// WrapLines breaks lines longer than w and indents the continuation. The last piece
-// starts on a new line if the others leave it almost no room.
+// WrapLines breaks lines longer than w and indents the continuation. The last piece starts on a new
+// line if the others leave it almost no room.
 func WrapLines(lines []Line, w int) []Line {
-	const hang, little = 4, 20
+	const hang, minRoom = 4, 20
 	var out []Line
 	for _, l := range lines {
 		last := len(l) - 1
@@ -85,7 +87,7 @@ func WrapLines(lines []Line, w int) []Line {
 			continue
 		}
 		head, text, role := slices.Clone(l[:last]), l[last].Text, l[last].Role
-		if last > 0 && before > w-little {
+		if last > 0 && before > w-minRoom {
 			if rest, named := strings.CutPrefix(text, ": "); named {
 				head, text = append(head, Piece{role, ":"}), rest
 			}
@@ -145,7 +147,7 @@ func Pad(s string, w int) string {
 	return s
 }
 
-// FitMiddle cuts text to a width and puts the ellipsis in its middle.
+// FitMiddle truncates text to a width by replacing its middle with the ellipsis.
 func FitMiddle(s string, w int, ellipsis string) string {
 	if Width(s) <= w || w < 8 {
 		return Fit(s, w, ellipsis)
@@ -154,17 +156,17 @@ func FitMiddle(s string, w int, ellipsis string) string {
 	return ansi.TruncateWc(s, w-1-Width(end), "") + ellipsis + end
 }
 
-// Tail returns the end of a text in a width.
+// Tail returns the end of a text that fits a width.
 func Tail(s string, w int) string {
-	for cut := max(Width(s)-w, 0); ; cut++ { // half a wide character cannot be cut off
+	for cut := max(Width(s)-w, 0); ; cut++ { // a wide character cannot be cut in half
 		if end := ansi.TruncateLeftWc(s, cut, ""); Width(end) <= w {
 			return end
 		}
 	}
 }
 
-// Words breaks a line between words, never inside one.
-func Words(line string, width int) (out []Line) {
+// WrapWords breaks a line between words, never inside one.
+func WrapWords(line string, width int) (out []Line) {
 	row := ""
 	for word := range strings.SplitSeq(line, " ") {
 		if row != "" && Width(row)+1+Width(word) > width {

@@ -10,16 +10,15 @@ import (
 	"lockstep/engine/text"
 )
 
-// Clean turns untrusted text into one line that is safe to show (text.Line), with tabs as four
-// blanks.
+// Clean turns untrusted text into one line that is safe to show (text.Line); a tab becomes four spaces.
 func Clean(s string) string { return text.Line(strings.ReplaceAll(s, "\t", "    ")) }
 
-// Fit cuts text to a width; a cut text ends with the ellipsis.
+// Fit truncates text to a width; truncated text ends with the ellipsis.
 func Fit(s string, width int, ellipsis string) string {
 	switch {
 	case width <= 0:
 		return ""
-	case len(s) <= width: // bytes are never fewer than cells
+	case len(s) <= width: // a cell takes at least one byte
 		return s
 	case width == 1 && Width(s) > 1:
 		return ellipsis
@@ -27,6 +26,7 @@ func Fit(s string, width int, ellipsis string) string {
 	return ansi.TruncateWc(s, width, ellipsis)
 }
 
+// Width returns the width of text in cells.
 func Width(s string) int {
 	for i := range len(s) {
 		if s[i] >= 0x80 {
@@ -36,13 +36,13 @@ func Width(s string) int {
 	return len(s)
 }
 
-// Wrap breaks text into lines of a width: between words (a name with hyphens is one
-// word), and inside a word only if it is wider than a line.
+// Wrap breaks text into lines of a width: between words (a name with hyphens is one word), and inside
+// a word only if it is wider than a line.
 func Wrap(s string, width int) []string {
 	if width <= 0 {
 		return nil
 	}
-	const hyphen = "\ue000" // of one cell, and no place to break
+	const hyphen = "\ue000" // one cell wide, never broken after
 	words := strings.Split(Clean(s), " ")
 	for i, w := range words {
 		if Width(w) <= width {
@@ -66,7 +66,7 @@ func WrapAfter(s string, first, width int) []string {
 	return append([]string{head}, Wrap(rest, width)...)
 }
 
-// Clock writes a duration as 0:41 or 1:02:03.
+// Clock formats a duration as 0:41 or 1:02:03.
 func Clock(d time.Duration) string {
 	s := int(d / time.Second)
 	if s >= 3600 {
@@ -75,8 +75,7 @@ func Clock(d time.Duration) string {
 	return fmt.Sprintf("%d:%02d", s/60, s%60)
 }
 
-// Span formats a duration: 9 s, 1:12, 1:02:03. One that is over and under ten seconds
-// gets tenths: 0.4 s.
+// Span formats a duration: 9 s, 1:12, 1:02:03. One that is over gets tenths below ten seconds: 0.4 s.
 func Span(d time.Duration, over bool) string {
 	switch {
 	case d < 0:

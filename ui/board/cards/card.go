@@ -61,7 +61,7 @@ func (l *Layout) drawCard(c *Card) {
 	}
 }
 
-// frameRole returns the role of a card's border: only running, held and failing groups stand out.
+// frameRole returns the role of a card's border: only running, held and failed groups stand out.
 func (l *Layout) frameRole(n *graph.Node) theme.Role {
 	switch {
 	case l.State.ReleaseRun(n.GroupState) != "":
@@ -89,12 +89,12 @@ func (l *Layout) drawFrame(c *Card) {
 	right, bottom := r.X+r.W-1, r.Y+r.H-1
 	cv.Frame(r, role, edge, corner)
 	end := right
-	if l.nameWidth(c.Node)+len(c.Node.Count())+3 <= r.W-3 { // else the name needs the room
-		counted := theme.Quiet
+	if l.nameWidth(c.Node)+len(c.Node.Count())+3 <= r.W-3 { // else the name needs the space
+		countRole := theme.Quiet
 		if picture.Active(c.Node) || c.Node.Status == event.Failed {
-			counted = theme.Text
+			countRole = theme.Text
 		}
-		end = cv.PutRight(right-1, r.Y, counted, " "+c.Node.Count()+" ") - 1
+		end = cv.PutRight(right-1, r.Y, countRole, " "+c.Node.Count()+" ") - 1
 	}
 	left, foot := r.X+2, right-1
 	cv.Put(r.X+1, r.Y, role, " ")
@@ -110,9 +110,9 @@ func (l *Layout) drawFrame(c *Card) {
 	l.drawShared(c, r.X+1, from, bottom)
 }
 
-// nameParts returns what precedes a group's name: its glyph, its code while the user jumps to
-// a group, its breakpoint, and the sign of the next step.
-func (l *Layout) nameParts(n *graph.Node) canvas.Line {
+// signs returns the signs before a group's name: its glyph, its code while the user jumps to a group,
+// its breakpoint, and the next step.
+func (l *Layout) signs(n *graph.Node) canvas.Line {
 	mark := l.GroupMark(n)
 	parts := canvas.Plain(mark.Role, mark.Glyph+" ")
 	if code := l.Codes[n.Unit()]; code != "" {
@@ -127,16 +127,16 @@ func (l *Layout) nameParts(n *graph.Node) canvas.Line {
 	return parts
 }
 
-// nameWidth returns how wide drawName draws, with two cells of padding.
+// nameWidth returns the width of what drawName draws, plus two cells of padding.
 func (l *Layout) nameWidth(n *graph.Node) int {
-	w := canvas.Width(l.nameParts(n).Text()+n.Name) + 2
+	w := canvas.Width(l.signs(n).Text()+n.Name) + 2
 	if cut := l.cutName(n); cut != "" {
 		w -= canvas.Width(cut) - 1
 	}
 	return w
 }
 
-// nameRole returns the role of a group's name that is not selected.
+// nameRole returns the role of the name of a group that is not selected.
 func nameRole(n *graph.Node) theme.Role {
 	switch {
 	case picture.Active(n), n.Status == event.Failed:
@@ -147,20 +147,20 @@ func nameRole(n *graph.Node) theme.Role {
 	return theme.Text
 }
 
-// drawName writes a group's glyph and name into a width, and returns the x after them.
+// drawName draws a group's signs and name in a width, and returns the x after them.
 func (l *Layout) drawName(n *graph.Node, x, y, w int) int {
 	role, end := nameRole(n), x+w
 	if l.IsSelected(n) {
 		role = theme.Accent
 	}
-	for _, p := range l.nameParts(n) {
+	for _, p := range l.signs(n) {
 		x = l.Canvas.Put(x, y, p.Role, p.Text)
 	}
 	return l.Canvas.Put(x, y, role, l.Graph.NameIn(n, l.cutName(n), end-x, l.Theme.Lines.Ellipsis))
 }
 
-// spent returns how long a group has taken, "" if unknown, while a release is paused or held, or if it
-// was rolled back: then it is the time of its creation.
+// spent returns how long a group has taken; "" if that is unknown, if its release is paused or held,
+// or if it was rolled back, since the time would be that of its creation.
 func (l *Layout) spent(n *graph.Node) string {
 	if d, over, ok := l.Spent(n); ok && n.Outcome == "" && l.State.ReleaseRun(n.GroupState) == "" {
 		return canvas.Span(d, over)
@@ -168,7 +168,7 @@ func (l *Layout) spent(n *graph.Node) string {
 	return ""
 }
 
-// quietIfGood returns the role of a mark, where success does not stand out.
+// quietIfGood returns the role of a mark, but Quiet for success, which should not stand out.
 func quietIfGood(mark theme.Mark) theme.Role {
 	if mark.Role == theme.Good {
 		return theme.Quiet
@@ -176,8 +176,8 @@ func quietIfGood(mark theme.Mark) theme.Role {
 	return mark.Role
 }
 
-// drawFoot writes a group's status and duration into the bottom border, and returns
-// where the text starts.
+// drawFoot draws a group's status and duration in the bottom border, and returns where the text
+// starts.
 func (l *Layout) drawFoot(n *graph.Node, x, end, y int) int {
 	mark := l.GroupMark(n)
 	text := mark.Word
@@ -185,9 +185,9 @@ func (l *Layout) drawFoot(n *graph.Node, x, end, y int) int {
 		text += " " + spent
 	}
 	if n.Status == event.AtBreakpoint && n.Message != "" {
-		text = "paused: " + n.Message // by a breakpoint or a run-to
+		text = "paused: " + n.Message // a breakpoint or a run-to target
 	}
-	if _, now, ok := strings.Cut(text, ", "); ok && l.Tight { // the glyph shows the rest
+	if _, now, ok := strings.Cut(text, ", "); ok && l.Tight { // the glyph shows the first part
 		text = now
 	}
 	before, after := " ", " "
@@ -208,8 +208,8 @@ func (l *Layout) drawFoot(n *graph.Node, x, end, y int) int {
 	return l.Canvas.PutRight(end, y, role, text)
 }
 
-// drawShared writes the common prefix of the objects' names into the bottom border, if
-// their lines omit it.
+// drawShared draws the common prefix of the objects' names in the bottom border, if their lines omit
+// it.
 func (l *Layout) drawShared(c *Card, x, end, y int) {
 	if !slices.ContainsFunc(c.rows, func(r row) bool { return r.kind == objectRow }) {
 		return
@@ -220,16 +220,15 @@ func (l *Layout) drawShared(c *Card, x, end, y int) {
 	}
 }
 
-// drawFlat draws a group as one line: its name, and as much of status, count and time
-// as fits.
+// drawFlat draws a group as one line: its name, and as much of status, count and time as fits.
 func (l *Layout) drawFlat(n *graph.Node, x, y, w int) {
 	mark := l.GroupMark(n)
 	l.Canvas.Blank(canvas.Rect{X: x, Y: y, W: w, H: 1})
 	if l.IsSelected(n) {
-		l.Canvas.Mark(x, y, w)
+		l.Canvas.Highlight(x, y, w)
 	}
-	counted := mark.Word + " " + n.Count()
-	text := longest(w-1-l.nameWidth(n), mark.Word, counted, strings.TrimSuffix(counted+" "+l.spent(n), " "))
+	status := mark.Word + " " + n.Count()
+	text := longest(w-1-l.nameWidth(n), mark.Word, status, strings.TrimSuffix(status+" "+l.spent(n), " "))
 	end := l.Canvas.PutRight(x+w-1, y, quietIfGood(mark), text)
 	l.drawName(n, x+1, y, end-x-2)
 }
@@ -239,7 +238,7 @@ func (l *Layout) drawRow(c *Card, r row, i, x, y, w int) {
 	switch r.kind {
 	case objectRow:
 		if l.IsSelected(c.Node) && l.Sel.Object == r.o.Object {
-			cv.Mark(x-1, y, w+2)
+			cv.Highlight(x-1, y, w+2)
 		}
 		l.drawObject(c.Node, r.o, x, y, w)
 	case reasonRow:
@@ -271,12 +270,12 @@ func (l *Layout) drawObject(n *graph.Node, o *event.ObjectState, x, y, w int) {
 	if n.Status == event.Waiting || n.Status == event.Skipped {
 		role = theme.Quiet
 	}
-	writing := n.NameStyle(w - 2)
-	name := writing.Object(o.Object, w-2, l.Theme.Lines.Ellipsis)
+	style := n.NameStyle(w - 2)
+	name := style.Object(o.Object, w-2, l.Theme.Lines.Ellipsis)
 	room := w - 2 - canvas.Width(name)
 	switch o.Status {
-	case event.Ready, event.Gone, event.Waiting: // on all lines of a card, or on none
-		room = w - 2 - writing.Width
+	case event.Ready, event.Gone, event.Waiting: // these words are on all lines of a card, or on none
+		room = w - 2 - style.Width
 	}
 	if l.wordOnLine(n, o) && room > canvas.Width(mark.Word) {
 		l.Canvas.PutRight(x+w, y, word, mark.Word)
@@ -285,8 +284,8 @@ func (l *Layout) drawObject(n *graph.Node, o *event.ObjectState, x, y, w int) {
 	l.Canvas.Put(x+2, y, role, name)
 }
 
-// wordOnLine reports whether an object's status word goes next to its name: not if the
-// next line starts with it, nor before its group has started. The glyph shows it too.
+// wordOnLine reports whether an object's status word goes next to its name: not if the next line
+// starts with it, and not before its group has started. The glyph always shows the status.
 func (l *Layout) wordOnLine(n *graph.Node, o *event.ObjectState) bool {
 	switch o.Status {
 	case event.Applying:
@@ -299,7 +298,7 @@ func (l *Layout) wordOnLine(n *graph.Node, o *event.ObjectState) bool {
 	return true
 }
 
-// cutName returns the prefix that the column's title shows once for all its groups.
+// cutName returns the prefix of a group's name that the title of its column shows once for all.
 func (l *Layout) cutName(n *graph.Node) string {
 	if i := slices.IndexFunc(l.Columns, func(p Column) bool { return p.Index == n.Col }); i >= 0 && !l.Narrow() {
 		return l.Columns[i].Prefix
@@ -307,8 +306,7 @@ func (l *Layout) cutName(n *graph.Node) string {
 	return ""
 }
 
-// drawReason draws why the object above is not ready: the status in its colour, the
-// rest quiet.
+// drawReason draws why the object above is not ready: the status in its colour, the rest quiet.
 func (l *Layout) drawReason(n *graph.Node, r row, x, y, w int) {
 	if r.o == nil || r.o.Status == event.Failed || picture.IsUnfinished(n.Status) {
 		l.Canvas.PutFit(x, y, w, l.Theme.Mark(string(n.Status)).Role, l.reasonText(&Card{Node: n}, r))
@@ -331,7 +329,7 @@ func (l *Layout) drawReason(n *graph.Node, r row, x, y, w int) {
 	l.Canvas.Put(x, y, theme.Quiet, text)
 }
 
-// reasonText returns a reason without the status that the glyph above shows.
+// reasonText returns a reason; a tight card omits "not ready", which the glyph above shows.
 func (l *Layout) reasonText(c *Card, r row) string {
 	if l.Tight && picture.IsUnfinished(c.Node.Status) {
 		return strings.TrimPrefix(r.text, "not ready: ")

@@ -8,24 +8,25 @@ import (
 	"lockstep/ui/board/picture"
 )
 
-// A cell is a group in the overview: one line, possibly with its problems below, or only
-// its glyph.
+// In the overview, each group is a cell: one line, possibly with its problems below, or only its
+// glyph.
 
 // minNamedWidth is the minimum width of a cell with a name.
 const minNamedWidth = 10
 
-// AddCell places a group at a row of the board. A group that is selected or needs
-// attention shows its contents in at most spare rows below; AddCell returns how many.
-func (l *Layout) AddCell(n *graph.Node, at canvas.Rect, spare int) int {
+// AddCell places a group at a row of the board. If the group is selected or needs attention, its
+// contents take up to free rows below; AddCell returns how many.
+func (l *Layout) AddCell(n *graph.Node, at canvas.Rect, free int) int {
 	c := Card{Node: n, Rect: at, flat: true}
-	if spare > 0 && at.W > minNamedWidth && (l.IsSelected(n) || picture.Active(n) || n.Degraded > 0 || n.Status == event.Failed) {
-		c.rows = l.contents(n, spare)
+	if free > 0 && at.W > minNamedWidth && (l.IsSelected(n) || picture.Active(n) || n.Degraded > 0 || n.Status == event.Failed) {
+		c.rows = l.contents(n, free)
 		c.Rect.H += len(c.rows)
 	}
 	l.Cards = append(l.Cards, c)
 	return len(c.rows)
 }
 
+// CellWidth returns the width of a cell with the group's full name and its progress.
 func (l *Layout) CellWidth(n *graph.Node) int { return canvas.Width(n.Name) + 12 }
 
 func (l *Layout) DrawCells() {
@@ -55,7 +56,7 @@ func (l *Layout) drawDot(c *Card) {
 		text, role = code, theme.Key
 	}
 	if l.IsSelected(c.Node) {
-		l.Canvas.Mark(c.Rect.X, c.Rect.Y, c.Rect.W-1)
+		l.Canvas.Highlight(c.Rect.X, c.Rect.Y, c.Rect.W-1)
 	}
 	l.Canvas.Put(c.Rect.X, c.Rect.Y, role, text)
 }
@@ -64,7 +65,7 @@ func (l *Layout) drawDot(c *Card) {
 func (l *Layout) drawCell(c *Card) {
 	n, r := c.Node, c.Rect
 	if l.IsSelected(n) {
-		l.Canvas.Mark(r.X, r.Y, r.W)
+		l.Canvas.Highlight(r.X, r.Y, r.W)
 	}
 	mark, texts := l.GroupMark(n), []string{"", l.spent(n)}
 	switch {

@@ -1,6 +1,6 @@
-// Package cards draws groups as cards or lines, as detailed as fits. Its central types
-// are Layout, the places of all cards, and Card, one group with its place. Package
-// columns, which imports it, decides which cards are next to each other.
+// Package cards draws groups as cards or lines, as detailed as fits. Its central types are Layout,
+// the places of all cards, and Card, one group with its place. Package columns imports it and
+// decides which cards are side by side.
 package cards
 
 import (
@@ -20,15 +20,16 @@ type Layout struct {
 	Folds   []Fold
 	Columns []Column
 	Tight   bool // no padding in or between cards
-	Rows    int  // height of the whole board, including what is scrolled out
+	Rows    int  // height of the whole board, including rows out of view
 }
 
+// Frame is the space for the board.
 type Frame struct {
-	Area  canvas.Rect
-	Terse bool // waiting groups do not show their contents
-	Given int  // rows that the state lines took from the board
-	// Wanted is how many more rows the pane needs for its text.
-	Wanted int
+	Area      canvas.Rect
+	Terse     bool // waiting groups do not show their contents
+	StateRows int  // rows that the state lines took from the board
+	// PaneLacks is how many more rows the pane needs to show a failure.
+	PaneLacks int
 }
 
 // Reset starts an empty layout in a frame.
@@ -44,7 +45,7 @@ type Card struct {
 	Node *graph.Node
 	Rect canvas.Rect
 	rows []row
-	flat bool
+	flat bool // one line, without a border
 }
 
 // Anchor returns the row where the card's edges start and end.
@@ -84,9 +85,9 @@ func (c *Card) LineOf(at screen.Spot) int {
 type Column struct {
 	Index int
 	X, W  int
-	Cut   bool // narrower than it should be, at the right end
-	// Prefix is the common prefix of the groups' names if not all of them fit; the
-	// title shows it once.
+	Cut   bool // truncated at the right edge of the screen
+	// Prefix is the common prefix of the groups' names, if not all of them fit; the title shows
+	// it once.
 	Prefix string
 }
 

@@ -12,14 +12,14 @@ import (
 	"lockstep/ui/board/screen"
 )
 
-// PlaceList lays groups out one below the other, for a screen too narrow for columns:
-// one line each, with the objects of running groups, and of others if they fit.
+// PlaceList lays out the groups one below the other, for a screen too narrow for columns: one line
+// each, with the objects of running groups, and those of other groups if they fit.
 func (l *Layout) PlaceList() {
 	nodes := l.Visible()
 	switch l.Detail {
-	case screen.Everything:
+	case screen.Full:
 		l.stackList(nodes, listed)
-	case screen.LinesOnly:
+	case screen.Compact:
 		l.stackList(nodes, lines)
 	default:
 		for _, d := range []density{listed, foldDone, foldIdle} {
@@ -36,11 +36,11 @@ func (l *Layout) PlaceList() {
 	l.shift()
 }
 
-// foldList folds finished groups into one line if the list is too long, or if the pane
-// needs rows for a failure.
+// foldList folds finished groups into one line if the list is too long, or if the pane needs rows for
+// a failure.
 func (l *Layout) foldList() {
 	room := l.Area.H
-	for _, want := range []int{min(l.Wanted, room/3), 0} {
+	for _, want := range []int{min(l.PaneLacks, room/3), 0} {
 		if over := l.Rows - (room - want); over <= 0 || l.foldUp(Column{W: l.W}, 0, 0, over, scarce) {
 			break
 		}
@@ -50,12 +50,12 @@ func (l *Layout) foldList() {
 	}
 }
 
-// minListRows returns a lower bound of the list's rows that is cheap to compute.
+// minListRows returns a lower bound of the list's rows, which is cheap to compute.
 func (l *Layout) minListRows(nodes []*graph.Node, d density) int {
 	rows := len(nodes)
 	for _, n := range nodes {
 		if l.unfolded(n, d) {
-			rows += min(len(l.ShownObjects(n)), d.rows(l.Area.H+l.Given+6))
+			rows += min(len(l.ShownObjects(n)), d.rows(l.Area.H+l.StateRows+6))
 		}
 	}
 	return rows
@@ -67,7 +67,7 @@ func (l *Layout) stackList(nodes []*graph.Node, d density) int {
 	for _, n := range nodes {
 		c := Card{Node: n, Rect: canvas.Rect{X: 0, Y: y, W: l.W, H: 1}, flat: true}
 		if l.unfolded(n, d) {
-			c.rows = l.contents(n, d.rows(l.Area.H+l.Given+6))
+			c.rows = l.contents(n, d.rows(l.Area.H+l.StateRows+6))
 			c.Rect.H += len(c.rows)
 		}
 		l.Cards = append(l.Cards, c)
@@ -88,7 +88,7 @@ func (l *Layout) unfolded(n *graph.Node, d density) bool {
 		return true
 	case picture.Active(n), n.Status == event.Failed, n.Status == event.Aborted:
 		return true
-	case !l.Filter.Whole(n):
+	case !l.Filter.AllObjects(n):
 		return true
 	}
 	return l.IsSelected(n) && !l.Follow && n.Status != event.Waiting
@@ -100,7 +100,7 @@ func (l *Layout) DrawList() {
 		l.drawEmpty()
 		return
 	}
-	name := l.listNames()
+	name := l.listNameWidth()
 	for i := range l.Cards {
 		c := &l.Cards[i]
 		if c.Rect.Y+c.Rect.H <= l.Area.Y || c.Rect.Y >= l.Area.Y+l.Area.H {
@@ -114,7 +114,8 @@ func (l *Layout) DrawList() {
 	l.drawFolds()
 }
 
-func (l *Layout) listNames() int {
+// listNameWidth returns the width of the column of names.
+func (l *Layout) listNameWidth() int {
 	w := 12
 	for _, n := range l.Graph.Nodes {
 		w = max(w, canvas.Width(l.listName(n)))
@@ -129,7 +130,7 @@ func (l *Layout) listName(n *graph.Node) string {
 	if title != "" && len(phase.Groups) == 1 && phase.Kind != event.PhaseApply && phase.Kind != event.PhaseRemove {
 		return title
 	}
-	if n.Back() { // the status shows whether it removes
+	if n.Back() { // the status shows whether objects are removed
 		title = "rollback"
 	}
 	return l.Join(title, n.Name)
@@ -139,7 +140,7 @@ func (l *Layout) drawListHead(c *Card, name int) {
 	n, cv, y := c.Node, l.Canvas, c.Rect.Y
 	mark := l.GroupMark(n)
 	if l.IsSelected(n) && l.Sel.Object == (plan.Object{}) {
-		cv.Mark(0, y, l.W-1)
+		cv.Highlight(0, y, l.W-1)
 	}
 	x := cv.Put(1, y, mark.Role, mark.Glyph+" ")
 	if l.HasBreakpoint(n) {

@@ -9,7 +9,7 @@ import (
 	"lockstep/ui/board/picture"
 )
 
-// WrapReasons wraps the reasons on cards into free rows above bottom, failures first.
+// WrapReasons wraps the reasons on cards into the free rows above bottom, failures first.
 func (l *Layout) WrapReasons(bottom int) {
 	for _, failed := range []bool{true, false} {
 		for i := range l.Cards {
@@ -42,6 +42,7 @@ func (l *Layout) WrapReasons(bottom int) {
 	}
 }
 
+// ReasonWidth returns the width of the reasons on a card.
 func (l *Layout) ReasonWidth(c *Card) int {
 	switch {
 	case l.Narrow():
@@ -52,8 +53,7 @@ func (l *Layout) ReasonWidth(c *Card) int {
 	return c.Rect.W - 6
 }
 
-// wrap wraps the reasons of a card, as far as room allows, and returns how many rows the
-// card grew.
+// wrap wraps the reasons of a card, as far as room allows, and returns by how many rows the card grew.
 func (c *Card) wrap(room, width int, text func(*Card, row) string) int {
 	grown := 0
 	for i := 0; i < len(c.rows) && room > grown; i++ {

@@ -12,18 +12,18 @@ import (
 	"lockstep/ui/board/picture"
 )
 
-// density says how much of a card is drawn. Each column takes the first one that fits,
-// unless the user chose one.
+// density says how much of a card is drawn. Each column takes the first density that fits, unless the
+// user chose one.
 type density int
 
 const (
 	listed   density = iota // all objects, of waiting groups too
 	full                    // each group takes at most a third of the screen
 	foldDone                // a finished group is one line
-	brief                   // a waiting group shows its dependencies only
+	brief                   // a waiting group shows only its dependencies
 	foldIdle                // a waiting group is one line
-	fewRows                 // a running group shows its problems only
-	scarce                  // a running group shows its first problem only
+	fewRows                 // a running group shows only its problems
+	scarce                  // a running group shows only its first problem
 	lines                   // every group is one line
 	densities
 )
@@ -58,7 +58,7 @@ func (d density) rows(screen int) int {
 
 type row struct {
 	kind rowKind
-	o    *event.ObjectState // the object it belongs to, nil for others
+	o    *event.ObjectState // the object it belongs to, nil for none
 	text string
 	rest bool // continues the reason of the line before
 }
@@ -69,7 +69,7 @@ const (
 	objectRow rowKind = iota
 	reasonRow         // why the object above is not ready
 	afterRow          // what the group waits for
-	moreRow           // the number of omitted objects, or a plain text
+	moreRow           // the number of omitted objects, or other text
 )
 
 // cardRows returns the lines of a group's card: its dependencies and its objects.
@@ -85,8 +85,7 @@ func (l *Layout) cardRows(n *graph.Node, d density, screen int) []row {
 	return rows
 }
 
-// contents lists the objects of a group, and why they are not ready, in at most limit
-// lines.
+// contents lists the objects of a group, and why they are not ready, in at most limit lines.
 func (l *Layout) contents(n *graph.Node, limit int) []row {
 	objects := l.ShownObjects(n)
 	var rows []row
@@ -102,7 +101,7 @@ func (l *Layout) contents(n *graph.Node, limit int) []row {
 	case n.Status == event.Failed && n.Message != "" && !anyUrgent(objects):
 		rows = append(rows, row{kind: reasonRow, text: n.Message})
 	}
-	// All objects in order if they fit, else the ones that need attention.
+	// All objects in plan order if they fit, else those that need attention first.
 	need := len(rows) + len(objects)
 	for i := 0; i < len(objects) && need <= limit; i++ {
 		if l.Reason(n, objects[i]) != "" {
@@ -118,6 +117,7 @@ func (l *Layout) contents(n *graph.Node, limit int) []row {
 	return l.worstRows(rows, n, objects, limit)
 }
 
+// skippedRows say why a group never started.
 func (l *Layout) skippedRows(n *graph.Node, limit int) []row {
 	text := l.Graph.Shorten(strings.TrimPrefix(n.Message, "not started: "))
 	if !l.Tight {
@@ -142,8 +142,8 @@ func (l *Layout) objectRows(rows []row, n *graph.Node, o *event.ObjectState, lim
 	return rows
 }
 
-// worstRows takes failed objects first, then those in progress, then the rest, and ends
-// with a line that counts the omitted ones.
+// worstRows lists failed objects first, then those in progress, then the rest, and ends with a line
+// that counts the omitted ones.
 func (l *Layout) worstRows(rows []row, n *graph.Node, objects []*event.ObjectState, limit int) []row {
 	var left [4]int
 	for rank := range left {
@@ -184,7 +184,7 @@ func (l *Layout) afterRows(n *graph.Node, limit int) []row {
 			rows = append(rows, row{kind: afterRow, text: up.Name})
 		}
 	}
-	if len(rows) == 0 { // only the run itself holds it
+	if len(rows) == 0 { // nothing but the run itself delays it
 		text := "ready to start"
 		if run, _ := l.RunStatus(); !l.Tight && (run == event.Paused || run == event.Held) {
 			text = l.Join(text, string(run))

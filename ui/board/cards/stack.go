@@ -19,16 +19,16 @@ type Fold struct {
 	Nodes []*graph.Node
 }
 
-// PlaceColumn stacks the cards of a column, as detailed as fits. Finished groups fold
-// into one line before others lose their objects; if even one line a group does not fit,
-// the least urgent groups fold too.
+// PlaceColumn stacks the cards of a column, as detailed as fits. Finished groups fold into one line
+// before running groups lose their objects. If one line per group is still too much, the least urgent
+// groups fold too.
 func (l *Layout) PlaceColumn(p Column, top int) {
 	nodes := l.ShownIn(p.Index)
 	switch l.Detail {
-	case screen.Everything:
+	case screen.Full:
 		l.stack(p, top, nodes, listed)
 		return
-	case screen.LinesOnly:
+	case screen.Compact:
 		l.stack(p, top, nodes, lines)
 		return
 	}
@@ -36,7 +36,7 @@ func (l *Layout) PlaceColumn(p Column, top int) {
 	from := len(l.Cards)
 	for d := listed; d < densities; d++ {
 		if d == listed && l.ListedRows(nodes) > room-top {
-			continue // saves making the rows of many objects
+			continue // it cannot fit: do not make the rows of many objects
 		}
 		l.Cards = l.Cards[:from]
 		end := l.stack(p, top, nodes, d)
@@ -50,9 +50,9 @@ func (l *Layout) PlaceColumn(p Column, top int) {
 	}
 }
 
-// unfold gives a column's spare rows to cards that do not show everything: the selected
-// one, then by urgency, then from the top.
-func (l *Layout) unfold(from, top, spare int) {
+// unfold gives a column's free rows to cards that do not show everything: first the selected one, then
+// by urgency, then from the top.
+func (l *Layout) unfold(from, top, free int) {
 	own := l.Cards[from:]
 	rank := func(i int) int {
 		if l.IsSelected(own[i].Node) {
@@ -62,16 +62,16 @@ func (l *Layout) unfold(from, top, spare int) {
 	}
 	for _, i := range Order(len(own), func(a, b int) int { return rank(a) - rank(b) }) {
 		c := own[i]
-		if len(l.ShownObjects(c.Node)) > c.Rect.H+spare {
-			continue // each takes a row at least
+		if len(l.ShownObjects(c.Node)) > c.Rect.H+free {
+			continue // each object takes at least a row
 		}
 		c.flat, c.rows = false, l.cardRows(c.Node, listed, l.Area.H)
 		c.Rect.H = max(len(c.rows)+2, minCardRows)
 		if c.Node.Single() && len(c.rows) == 0 && len(c.Node.Ins)+len(c.Node.Outs) == 0 {
 			c.Rect.H = 2
 		}
-		if grows := c.Rect.H - own[i].Rect.H; grows > 0 && grows <= spare {
-			own[i], spare = c, spare-grows
+		if grows := c.Rect.H - own[i].Rect.H; grows > 0 && grows <= free {
+			own[i], free = c, free-grows
 		}
 	}
 	y := top
@@ -101,7 +101,7 @@ func (l *Layout) stack(p Column, y int, nodes []*graph.Node, d density) int {
 	for _, n := range nodes {
 		c := Card{Node: n, Rect: canvas.Rect{X: p.X, Y: y, W: p.W, H: 1}, flat: d.flat(n)}
 		if !c.flat {
-			c.rows = l.cardRows(n, d, l.Area.H+l.Given)
+			c.rows = l.cardRows(n, d, l.Area.H+l.StateRows)
 			c.Rect.H = len(c.rows) + 2
 			if len(n.Ins)+len(n.Outs) > 0 {
 				c.Rect.H = max(c.Rect.H, minCardRows)
@@ -113,12 +113,12 @@ func (l *Layout) stack(p Column, y int, nodes []*graph.Node, d density) int {
 	return y
 }
 
-// foldUp folds cards of a column, from an index on, into one line until the column is
-// over rows lower: the least urgent first, never the selected one. Below density lines
-// it folds finished groups only. It reports whether it saved enough.
+// foldUp folds cards of a column, starting at an index, into one line, until that saves over rows: the
+// least urgent first, never the selected one. Unless d is lines, it only folds finished groups. It
+// reports whether it saved enough.
 func (l *Layout) foldUp(p Column, top, from, over int, d density) bool {
 	own := l.Cards[from:]
-	order := Order(len(own), func(a, b int) int { // the last of equal ones first, but finished ones in order
+	order := Order(len(own), func(a, b int) int { // of equally urgent ones the last first, but finished ones in plan order
 		if ra, rb := Rank(own[a].Node), Rank(own[b].Node); ra != rb || own[a].Node.Status.Over() {
 			return rb - ra
 		}
@@ -160,7 +160,7 @@ func Order(n int, compare func(a, b int) int) []int {
 	return order
 }
 
-// drawFold writes how many groups a fold stands for, and their statuses.
+// drawFold draws how many groups a fold stands for, and their statuses.
 func (l *Layout) drawFold(f *Fold) {
 	counts := map[theme.Mark]int{}
 	var marks []theme.Mark
@@ -185,7 +185,8 @@ func (l *Layout) drawFold(f *Fold) {
 	l.Canvas.PutFit(f.Rect.X+1, f.Rect.Y, f.Rect.W-1, theme.Text, longest(f.Rect.W-4, text, short, long))
 }
 
-// longest returns the last of several texts that fits a width, or the first.
+// longest returns the last of several texts, sorted by length, that fits a width; if none fits, the
+// first.
 func longest(w int, texts ...string) string {
 	for _, text := range slices.Backward(texts[1:]) {
 		if canvas.Width(text) <= w {
@@ -200,11 +201,11 @@ var urgencies = []event.Status{event.Failed, event.Degraded, event.AtBreakpoint,
 
 // Rank orders groups by urgency; 0 is the most urgent.
 func Rank(n *graph.Node) int {
-	is := n.Status
+	status := n.Status
 	if n.Degraded > 0 {
-		is = event.Degraded
+		status = event.Degraded
 	}
-	if i := slices.Index(urgencies, is); i >= 0 {
+	if i := slices.Index(urgencies, status); i >= 0 {
 		return i
 	}
 	return len(urgencies)

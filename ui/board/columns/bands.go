@@ -7,45 +7,43 @@ import (
 	"lockstep/ui/board/screen"
 )
 
-// Layers that do not fit next to each other are drawn in bands below each other, if
-// their cards fit.
-
-// band is a part of the board with some of its columns.
+// band is a part of the board with some of its columns. Layers that do not fit side by side are
+// drawn in bands below each other, if their cards fit.
 type band struct {
-	area    canvas.Rect // below the titles, on the screen
+	area    canvas.Rect // on the screen, without the titles
 	columns []cards.Column
 }
 
 // minCardRows is the minimum height of a card.
 const minCardRows = 3
 
-// banded lays the board out in bands if all groups then fit as cards. It depends on the
-// plan only, so that nothing moves during the run.
-func (b *Board) banded() bool {
+// placeBanded lays the board out in bands, if all groups then fit as cards. It depends only on the
+// plan, so that nothing moves during the run.
+func (b *Board) placeBanded() bool {
 	cols := b.columns()
-	if b.Detail != screen.AsFits || b.Narrow() || len(cols) == 0 || b.wholeAsCards(cols) {
+	if b.Detail != screen.Auto || b.Narrow() || len(cols) == 0 || b.allFitAsCards(cols) {
 		return false
 	}
 	limit := graph.TightCard
-	least := b.runs(cols, limit)
-	for limit < graph.MaxCard && len(b.runs(cols, limit+1)) == len(least) {
+	fewest := len(b.splitColumns(cols, limit))
+	for limit < graph.MaxCard && len(b.splitColumns(cols, limit+1)) == fewest {
 		limit++
 	}
-	runs := b.runs(cols, limit)
-	heights := b.heights(runs)
-	for k, run := range runs {
-		for _, i := range run {
+	parts := b.splitColumns(cols, limit)
+	heights := b.heights(parts)
+	for k, part := range parts {
+		for _, i := range part {
 			if minCardRows*len(b.ShownIn(i))+b.lanes() > heights[k]-1 {
 				return false
 			}
 		}
 	}
-	b.placeBands(runs, heights, limit)
+	b.placeBands(parts, heights, limit)
 	return true
 }
 
-// runs divides columns into bands that fit the screen with cards of a width.
-func (b *Board) runs(cols []int, limit int) (out [][]int) {
+// splitColumns divides columns into bands that fit the screen with cards of a width.
+func (b *Board) splitColumns(cols []int, limit int) (out [][]int) {
 	for from := 0; from < len(cols); {
 		to := from + 1
 		for ; to < len(cols); to++ {
@@ -59,33 +57,33 @@ func (b *Board) runs(cols []int, limit int) (out [][]int) {
 	return out
 }
 
-// heights returns the heights of bands, titles included: what each needs, up to its share.
-func (b *Board) heights(runs [][]int) []int {
-	out := make([]int, len(runs))
+// heights returns the heights of bands, titles included: as much as each needs, up to its share.
+func (b *Board) heights(parts [][]int) []int {
+	out := make([]int, len(parts))
 	left := b.Area.H
-	for k, run := range runs {
+	for k, part := range parts {
 		wanted := 0
-		for _, i := range run {
+		for _, i := range part {
 			wanted = max(wanted, b.columnRows(i)+1)
 		}
-		out[k] = min(wanted, left/(len(runs)-k))
+		out[k] = min(wanted, left/(len(parts)-k))
 		left -= out[k]
 	}
 	return out
 }
 
-// placeBands places the cards of all bands. Rows that a band does not need go to the
-// others, the most urgent first.
-func (b *Board) placeBands(runs [][]int, heights []int, limit int) {
-	b.Whole, b.Tight = true, limit < graph.MinCard
+// placeBands places the cards of all bands. Rows that a band does not need go to the others, the
+// most urgent first.
+func (b *Board) placeBands(parts [][]int, heights []int, limit int) {
+	b.ShowsAll, b.Tight = true, limit < graph.MinCard
 	whole := b.Area
-	placed := make([][]cards.Card, len(runs))
-	rows := make([]int, len(runs))
+	placed := make([][]cards.Card, len(parts))
+	rows := make([]int, len(parts))
 	place := func(k, height int) {
-		ws := b.widthsOf(runs[k], limit)
-		b.spread(ws, b.room(runs[k], limit))
+		ws := b.widthsOf(parts[k], limit)
+		b.spread(ws, b.room(parts[k], limit))
 		b.Area, b.Cards = canvas.Rect{X: whole.X, Y: whole.Y, W: whole.W, H: height - 1}, nil
-		own := band{b.Area, b.across(ws, runs[k][0])}
+		own := band{b.Area, b.across(ws, parts[k][0])}
 		for _, p := range own.columns {
 			b.PlaceColumn(p, b.lanes())
 		}
@@ -95,14 +93,14 @@ func (b *Board) placeBands(runs [][]int, heights []int, limit int) {
 		}
 		b.bands[k] = own
 	}
-	b.bands = make([]band, len(runs))
+	b.bands = make([]band, len(parts))
 	total, spare := 0, 0
-	for k := range runs {
+	for k := range parts {
 		place(k, heights[k])
 		total += heights[k]
 		spare += heights[k] - rows[k]
 	}
-	for _, k := range cards.Order(len(runs), func(x, y int) int { return b.urgency(runs[x]) - b.urgency(runs[y]) }) {
+	for _, k := range cards.Order(len(parts), func(x, y int) int { return b.urgency(parts[x]) - b.urgency(parts[y]) }) {
 		was := rows[k]
 		place(k, was+spare)
 		spare -= rows[k] - was
@@ -121,7 +119,7 @@ func (b *Board) placeBands(runs [][]int, heights []int, limit int) {
 	b.Rows, b.Top = total, 0
 }
 
-// urgency ranks columns by their most urgent group.
+// urgency returns the rank of the most urgent group in some columns.
 func (b *Board) urgency(cols []int) int {
 	if n := b.mostUrgent(cols); n != nil {
 		return cards.Rank(n)

@@ -1,6 +1,6 @@
-// Package columns places groups in columns, draws the dependencies between them, and
-// moves the selection and the view. Its central type is Board, the region with the
-// groups. Only package board imports it.
+// Package columns places groups in columns, draws the dependencies between them, and moves the
+// selection and the view. Its central type is Board, the region with the groups. Only package
+// board imports it.
 package columns
 
 import (
@@ -15,23 +15,24 @@ import (
 
 type Board struct {
 	cards.Layout
-	First int // first column in view
-	Strip Strip
-	Whole bool   // all groups are in view
-	heads []head // of the overview
-	bands []band
-	place func() // lays out the whole screen
+	First    int // first column in view
+	Strip    Strip
+	ShowsAll bool   // all groups are in view
+	heads    []head // titles of the overview
+	bands    []band
+	layOut   func() // lays out the whole screen
 }
 
-// New returns a board; place lays out the whole screen.
-func New(s *screen.Screen, place func()) *Board {
-	return &Board{Layout: cards.Layout{Screen: s}, place: place}
+// New returns a board; layOut lays out the whole screen.
+func New(s *screen.Screen, layOut func()) *Board {
+	return &Board{Layout: cards.Layout{Screen: s}, layOut: layOut}
 }
 
-func (b *Board) Lay(f cards.Frame) {
+// Place places the groups in a frame.
+func (b *Board) Place(f cards.Frame) {
 	b.Reset(f)
-	b.Strip, b.Whole, b.heads, b.bands = Strip{}, false, nil, nil
-	if b.banded() || b.overview() {
+	b.Strip, b.ShowsAll, b.heads, b.bands = Strip{}, false, nil, nil
+	if b.placeBanded() || b.placeOverview() {
 		return
 	}
 	if b.Narrow() {
@@ -54,7 +55,7 @@ func (b *Board) Draw() {
 	switch {
 	case len(b.bands) > 0:
 		b.drawBands()
-	case b.Whole:
+	case b.ShowsAll:
 		b.drawOverview()
 	case b.Narrow():
 		b.DrawList()
@@ -72,7 +73,7 @@ func (b *Board) drawColumns() {
 
 // lanes returns how many rows the edges that skip columns take.
 func (b *Board) lanes() int {
-	if b.Area.H+b.Given < 12 {
+	if b.Area.H+b.StateRows < 12 {
 		return min(b.Graph.Lanes, 1)
 	}
 	return b.Graph.Lanes
@@ -82,18 +83,18 @@ func (b *Board) lanes() int {
 func (b *Board) Show() {
 	n := b.Group()
 	if n == nil || b.TooSmall() {
-		b.place()
+		b.layOut()
 		return
 	}
 	if !b.Narrow() {
 		b.showColumn(n.Col)
 	}
-	b.place()
+	b.layOut()
 	from, to := b.Extent(n)
 	top := min(max(b.Top, min(to, from+b.Area.H)-b.Area.H), from)
 	if b.Top != top {
 		b.Top = top
-		b.place()
+		b.layOut()
 	}
 }
 
@@ -109,7 +110,7 @@ func (b *Board) showColumn(col int) {
 	b.fill(ws)
 }
 
-// fill scrolls left as long as the last column stays in view.
+// fill scrolls left as far as possible with the last column in view.
 func (b *Board) fill(ws Widths) {
 	for k := len(ws.Columns) - 2; k >= 0; k-- {
 		first := ws.Columns[k].Index
@@ -120,7 +121,8 @@ func (b *Board) fill(ws Widths) {
 	}
 }
 
-// Extent returns the rows of the selected group or object on the board, the end excluded.
+// Extent returns the rows of a group on the board, end excluded; of the selected object if the
+// card is higher than the view.
 func (b *Board) Extent(n *graph.Node) (from, to int) {
 	i := slices.IndexFunc(b.Cards, func(c cards.Card) bool { return c.Node == n })
 	if i < 0 {
@@ -134,10 +136,10 @@ func (b *Board) Extent(n *graph.Node) (from, to int) {
 	return from, from + c.Rect.H
 }
 
-// SteadyRows returns how many rows the board takes with all groups and objects, so that the
-// pane does not move with the run or the selection. Only long reasons can move it.
+// SteadyRows returns how many rows the board takes with all groups and objects. With that height,
+// the pane does not move with the run or the selection; only long reasons can move it.
 func (b *Board) SteadyRows() int {
-	if b.Detail != screen.AsFits || b.Whole {
+	if b.Detail != screen.Auto || b.ShowsAll {
 		return b.Rows
 	}
 	if b.Narrow() {

@@ -8,46 +8,46 @@ import (
 	"lockstep/ui/board/graph"
 )
 
+// edge is a dependency on the board. Until its last stretch, it is drawn without a target, so that
+// the edges of one source join.
 type edge struct {
-	net  *graph.Node // the source
-	to   *graph.Node // the target, on the last stretch
+	from *graph.Node
+	to   *graph.Node // nil before the last stretch
 	bold bool        // of the selected group
 }
 
-// wires collects edges before they are drawn, so that edges of one group join and those
-// of two groups cross.
+// wires collects edges before they are drawn: edges of one group join, edges of two groups cross.
 type wires struct {
 	*Board
 	place map[*graph.Node]*cards.Card // the cards in view
 	cells []wire
 }
 
-// wire is the line in a cell.
+// wire is the part of an edge in one cell.
 type wire struct {
 	edge
 	arms byte
 }
 
-const upright, level = theme.ArmUp | theme.ArmDown, theme.ArmLeft | theme.ArmRight
+const vertical, horizontal = theme.ArmUp | theme.ArmDown, theme.ArmLeft | theme.ArmRight
 
-// add draws arms of an edge into a cell. Edges to the same card join on the last stretch.
-// Of crossing edges the vertical one is on top; of two parallel ones, the selected
-// group's.
+// add draws arms of an edge into a cell. Edges to the same card join on the last stretch. Where
+// edges cross, the vertical one is on top; the selected group's edges are on top of all others.
 func (ws *wires) add(x, y int, arms byte, e edge) {
 	if x < 0 || y < 0 || x >= ws.W || y >= ws.H {
 		return
 	}
 	c := &ws.cells[y*ws.W+x]
 	switch {
-	case c.net == nil || c.bold == e.bold && (c.net == e.net || e.to != nil && c.to == e.to):
+	case c.from == nil || c.bold == e.bold && (c.from == e.from || e.to != nil && c.to == e.to):
 		arms |= c.arms
 	case c.bold && !e.bold:
 		return
 	case e.bold && !c.bold:
-		if c.net == e.net { // its quiet edges still begin there
+		if c.from == e.from { // its other edges still start here
 			arms |= c.arms
 		}
-	case c.arms&upright != 0 && (arms&upright == 0 || arms == upright):
+	case c.arms&vertical != 0 && (arms&vertical == 0 || arms == vertical):
 		return
 	}
 	*c = wire{e, arms}
@@ -55,15 +55,15 @@ func (ws *wires) add(x, y int, arms byte, e edge) {
 
 func (ws *wires) across(x0, x1, y int, e edge) {
 	for x := x0; x <= x1; x++ {
-		ws.add(x, y, level, e)
+		ws.add(x, y, horizontal, e)
 	}
 }
 
-// bend draws an edge along its track from one row to another.
+// bend draws an edge along its track at x from one row to another.
 func (ws *wires) bend(x, from, to int, e edge) {
-	start := edge{net: e.net, bold: e.bold}
+	start := edge{from: e.from, bold: e.bold}
 	if from == to {
-		ws.add(x, from, level, e)
+		ws.add(x, from, horizontal, e)
 		return
 	}
 	leave, arrive := byte(theme.ArmDown), byte(theme.ArmUp)
@@ -72,13 +72,13 @@ func (ws *wires) bend(x, from, to int, e edge) {
 	}
 	ws.add(x, from, theme.ArmLeft|leave, start)
 	for y := min(from, to) + 1; y < max(from, to); y++ {
-		ws.add(x, y, upright, start)
+		ws.add(x, y, vertical, start)
 	}
 	ws.add(x, to, arrive|theme.ArmRight, e)
 }
 
-// drawEdges draws the dependencies. The selected group's edges are drawn last, heavy, so
-// that they stand out without colour too.
+// drawEdges draws the dependencies. The selected group's edges are drawn last and with heavy lines,
+// so that they also stand out without colour.
 func (b *Board) drawEdges() {
 	ws := &wires{Board: b, place: map[*graph.Node]*cards.Card{}, cells: make([]wire, b.W*b.H)}
 	for i := range b.Cards {
@@ -88,7 +88,7 @@ func (b *Board) drawEdges() {
 	}
 	for k, p := range b.Columns {
 		if c := b.Graph.Cols[p.Index]; !c.Dense() {
-			for _, n := range c.Nets {
+			for _, n := range c.Sources {
 				ws.wire(k, n, false, n.Outs)
 			}
 		}
@@ -122,8 +122,8 @@ func (ws *wires) wireChosen(chosen *graph.Node) {
 	}
 }
 
-// laneRow returns the screen row of a node's lane. If not all lanes fit, the last one is used
-// for the selected group's edges and the others have none.
+// laneRow returns the screen row of a node's lane. If not all lanes fit, only the selected group's
+// edges get one: the last.
 func (b *Board) laneRow(n *graph.Node, bold bool) (y int, ok bool) {
 	lane := n.Lane
 	if bold && (lane < 0 || lane >= b.lanes()) {
@@ -132,7 +132,7 @@ func (b *Board) laneRow(n *graph.Node, bold bool) (y int, ok bool) {
 	return b.Area.Y - b.Top + lane, lane >= 0 && lane < b.lanes()
 }
 
-// Gutter returns the part between a column in view and the next.
+// Gutter returns the cells between the k-th column in view and the next.
 func (b *Board) Gutter(k int) (x0, x1 int) {
 	p := b.Columns[k]
 	x0 = p.X + p.W
@@ -142,9 +142,8 @@ func (b *Board) Gutter(k int) (x0, x1 int) {
 	return x0, b.W - 1
 }
 
-// wire draws the edges from a node to some others in the gutter right of the k-th column in
-// view: from its card, or from its lane, to the cards of the next column and to the lane of
-// those further on.
+// wire draws the edges from a node to some others in the gutter right of the k-th column in view:
+// from its card or lane to the cards of the next column, and to the lane that leads further.
 func (ws *wires) wire(k int, n *graph.Node, bold bool, outs []*graph.Node) {
 	col, next := ws.Columns[k].Index, -1
 	if k+1 < len(ws.Columns) {
@@ -164,7 +163,7 @@ func (ws *wires) wire(k int, n *graph.Node, bold bool, outs []*graph.Node) {
 	case n.Col >= col || !ws.Shown(n) || !hasLane:
 		return
 	}
-	begun := false
+	started := false
 	for _, d := range outs {
 		e, row := edge{n, d, bold}, lane
 		switch c := ws.place[d]; {
@@ -177,16 +176,16 @@ func (ws *wires) wire(k int, n *graph.Node, bold bool, outs []*graph.Node) {
 		default:
 			continue
 		}
-		if !begun {
-			ws.across(x0, track-1, from, edge{net: n, bold: bold})
-			begun = true
+		if !started {
+			ws.across(x0, track-1, from, edge{from: n, bold: bold})
+			started = true
 		}
 		ws.bend(track, from, row, e)
 		ws.across(track+1, x1, row, e)
 	}
 }
 
-// shownReach returns the last column on the board that waits for a node.
+// shownReach returns the last column with a visible group that waits for a node.
 func (b *Board) shownReach(n *graph.Node) int {
 	end := n.Col
 	for _, d := range n.Outs {
@@ -197,15 +196,15 @@ func (b *Board) shownReach(n *graph.Node) int {
 	return end
 }
 
-// pass draws the lane of a node above the cards of the k-th column in view if it goes on to a
-// later column, and over the gutter if it goes further than the next.
+// pass draws the lane of a node above the cards of the k-th column in view if it leads to a later
+// column, and across the gutter if it leads past the next column.
 func (ws *wires) pass(k int, n *graph.Node, until int, bold bool) {
 	p := ws.Columns[k]
 	y, ok := ws.laneRow(n, bold)
 	if !ok || until <= p.Index {
 		return
 	}
-	e := edge{net: n, bold: bold}
+	e := edge{from: n, bold: bold}
 	ws.across(p.X, p.X+p.W-1, y, e)
 	if until > p.Index+1 {
 		x0, x1 := ws.Gutter(k)
@@ -218,7 +217,7 @@ func (ws *wires) draw() {
 	for y := ws.Area.Y; y < ws.Area.Y+ws.Area.H; y++ {
 		for x := range ws.W {
 			switch c := ws.cells[y*ws.W+x]; {
-			case c.net == nil:
+			case c.from == nil:
 			case c.bold:
 				ws.Canvas.Put(x, y, theme.Accent, l.Heavy[c.arms])
 			default:
@@ -228,7 +227,7 @@ func (ws *wires) draw() {
 	}
 }
 
-// drawArrows draws the arrow heads at cards, also for edges from columns out of view.
+// drawArrows draws the arrow heads at cards, even for edges from columns out of view.
 func (ws *wires) drawArrows(chosen *graph.Node) {
 	for n, c := range ws.place {
 		if len(n.Ins) == 0 {

@@ -11,7 +11,7 @@ import (
 
 // FollowRun moves the selection and the view to the most urgent group.
 func (b *Board) FollowRun() {
-	n := b.action()
+	n := b.groupToFollow()
 	if n == nil {
 		return
 	}
@@ -45,9 +45,9 @@ func (b *Board) FollowRun() {
 	b.fill(ws)
 }
 
-// action returns the group to follow: one with a held failure, else one at a breakpoint, else
-// the first running one, else the next one to step. The selected group wins a tie.
-func (b *Board) action() *graph.Node {
+// groupToFollow returns the most urgent group: one with a held failure, else one at a breakpoint,
+// else the first running one, else the next one to step. The selected group wins a tie.
+func (b *Board) groupToFollow() *graph.Node {
 	ending := b.Over() || b.State.Run == event.Aborting
 	urgency := func(n *graph.Node) int {
 		switch {
@@ -61,7 +61,7 @@ func (b *Board) action() *graph.Node {
 			return 2
 		case ending:
 			return 0
-		case n.GroupState == b.Next, n.Status == event.Waiting && b.IsCurrent(n) && b.Tally.Groups == 0 && b.Ready(n):
+		case n.GroupState == b.Next, n.Status == event.Waiting && b.IsCurrent(n) && b.Tally.Groups == 0 && b.Unblocked(n):
 			return 1
 		}
 		return 0
@@ -83,8 +83,8 @@ func (b *Board) action() *graph.Node {
 	return best
 }
 
-// initialGroup returns the group to select where action finds none, for instance in a finished
-// run: the first failed one, else the last column's after a success, else the first.
+// initialGroup returns the group to select if none is urgent, for instance in a finished run: the
+// first failed one, else the first of the last column after a success, else the first.
 func (b *Board) initialGroup() *graph.Node {
 	nodes := b.Visible()
 	if len(nodes) == 0 {

@@ -27,12 +27,12 @@ func (b *Board) stops(col int) []screen.Spot {
 		placed[b.Cards[i].Node] = &b.Cards[i]
 	}
 	nodes := b.Visible()
-	if !b.Narrow() || b.Whole {
+	if !b.Narrow() || b.ShowsAll {
 		nodes = b.ShownIn(col)
 	}
 	var out []screen.Spot
 	for _, n := range nodes {
-		expanded := b.Whole && len(b.bands) == 0 && b.IsSelected(n)
+		expanded := b.ShowsAll && len(b.bands) == 0 && b.IsSelected(n)
 		if c := placed[n]; c != nil && !expanded {
 			out = append(out, c.Spots()...)
 			continue
@@ -57,7 +57,7 @@ func (b *Board) Move(by int) {
 	b.Show()
 	stops := b.stops(n.Col)
 	at := slices.Index(stops, b.Sel)
-	if at < 0 { // the object has no line of its own
+	if at < 0 { // no line shows the object
 		at = slices.Index(stops, screen.Spot{Unit: b.Sel.Unit})
 	}
 	if to := at + by; at >= 0 && to >= 0 && to < len(stops) {
@@ -71,7 +71,7 @@ func (b *Board) Move(by int) {
 func (b *Board) MoveColumn(by int) {
 	b.Follow = false
 	n := b.Group()
-	if n == nil || b.Narrow() && !b.Whole {
+	if n == nil || b.Narrow() && !b.ShowsAll {
 		b.MoveGroup(by)
 		return
 	}
@@ -83,17 +83,17 @@ func (b *Board) MoveColumn(by int) {
 	from, _ := b.Extent(n)
 	col := cols[at]
 	b.showColumn(col)
-	b.place()
+	b.layOut()
 	var best *graph.Node
-	near := 0
+	distance := 0
 	for i := range b.Cards {
 		c := &b.Cards[i]
 		if c.Node.Col != col {
 			continue
 		}
 		off := c.Rect.Y - (b.Area.Y - b.Top) - from
-		if off = max(off, -off); best == nil || off < near {
-			best, near = c.Node, off
+		if off = max(off, -off); best == nil || off < distance {
+			best, distance = c.Node, off
 		}
 	}
 	if best != nil {
@@ -111,7 +111,7 @@ func (b *Board) MoveGroup(by int) {
 func (b *Board) MoveFirst() { b.selectAt(func(int) int { return 0 }) }
 func (b *Board) MoveLast()  { b.selectAt(func(n int) int { return n - 1 }) }
 
-// selectAt selects the group at the index that which returns for n groups, if any.
+// selectAt selects the group at the index that which returns for the number of groups.
 func (b *Board) selectAt(which func(n int) int) {
 	b.Follow = false
 	if nodes := b.Visible(); len(nodes) > 0 {
@@ -125,8 +125,8 @@ func (b *Board) Page(by int) {
 	}
 }
 
-// problems yields the failed groups and objects, and those that the run waits for, in plan
-// order, and whether each has failed.
+// problems yields, in plan order, the failed groups and objects and those that the run waits for,
+// and whether each has failed.
 func (b *Board) problems() iter.Seq2[screen.Spot, bool] {
 	return func(yield func(screen.Spot, bool) bool) {
 		for _, n := range b.Visible() {
@@ -164,7 +164,7 @@ func (b *Board) Problems() (failed, blocking []screen.Spot) {
 	return failed, blocking
 }
 
-// AnyProblem reports whether there is something for NextProblem to find.
+// AnyProblem reports whether NextProblem has anywhere to go.
 func (b *Board) AnyProblem() bool {
 	for range b.problems() {
 		return true
@@ -186,7 +186,7 @@ func (b *Board) NextProblem() tea.Cmd {
 	return nil
 }
 
-// Click selects the thing under the mouse, and reports whether it was already selected.
+// Click selects the group or object under the mouse, and reports whether it was already selected.
 func (b *Board) Click(x, y int) (again bool) {
 	if b.clickStrip(x, y) || b.clickFold(x, y) || !b.Area.Has(x, y) {
 		return false
@@ -202,11 +202,11 @@ func (b *Board) Click(x, y int) (again bool) {
 	return again
 }
 
-// clickFold shows every group on its own line, and goes to the first of the fold.
+// clickFold switches to the overview and selects the first group of the fold.
 func (b *Board) clickFold(x, y int) bool {
 	for _, f := range b.Folds {
 		if f.Rect.Has(x, y) {
-			b.Follow, b.Detail = false, screen.LinesOnly
+			b.Follow, b.Detail = false, screen.Compact
 			b.Select(f.Nodes[0])
 			return true
 		}
@@ -227,11 +227,11 @@ func (b *Board) Wheel(at tea.Mouse) {
 	}
 }
 
-// scrollColumns moves the view sideways and leaves the selection where it is.
+// scrollColumns moves the view sideways without changing the selection.
 func (b *Board) scrollColumns(by int) {
 	cols := b.columns()
 	at := slices.IndexFunc(cols, func(i int) bool { return i >= b.First }) + by
-	if at < 0 || at >= len(cols) || b.Narrow() || b.Whole {
+	if at < 0 || at >= len(cols) || b.Narrow() || b.ShowsAll {
 		return
 	}
 	if last := cols[len(cols)-1]; by > 0 && b.fits(b.Widths(), b.First, last) {
@@ -244,12 +244,12 @@ func (b *Board) scrollColumns(by int) {
 // NextDetail switches to the next detail level and shows its name.
 func (b *Board) NextDetail() tea.Cmd {
 	b.Detail = (b.Detail + 1) % screen.Details
-	b.Follow = b.Follow && b.Detail == screen.AsFits
+	b.Follow = b.Follow && b.Detail == screen.Auto
 	b.Show()
-	return b.Say(theme.Quiet, [...]string{"auto (what fits)", "compact (z: full)", "full (z: auto)"}[b.Detail])
+	return b.Say(theme.Quiet, [...]string{"card size: auto (z: compact)", "card size: compact (z: full)", "card size: full (z: auto)"}[b.Detail])
 }
 
-// FollowAgain follows the run again, as the screen does until the user moves.
+// FollowAgain makes the view follow the run again, as it does until the user moves.
 func (b *Board) FollowAgain() tea.Cmd {
 	b.Follow = true
 	b.FollowRun()

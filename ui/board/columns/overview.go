@@ -9,27 +9,27 @@ import (
 	"lockstep/ui/board/screen"
 )
 
-// The overview shows all groups at once: one line each, one column a layer, in bands
-// below each other if needed. If names do not fit, it shows each group's glyph only.
-
+// grid is the layout of the overview. The overview shows all groups at once, one line each, in
+// one column per layer; columns that do not fit side by side go into bands below each other. If
+// names do not fit, it shows only each group's glyph.
 type grid struct {
 	cell  int // the width of a cell
 	per   int // columns in a band
-	rows  int // of groups in a band
+	rows  int // rows of groups in a band
 	bands int
 }
 
-// minCellWidth is the minimum width of a cell with a name; dots are the widths without one.
+// minCellWidth is the minimum width of a cell with a name; dotWidths are the widths without one.
 const minCellWidth = 12
 
-var dots = []int{3, 2}
+var dotWidths = []int{3, 2}
 
-// overview lays the board out as an overview if the user asked for it, or if cards do not
+// placeOverview lays the board out as an overview, if the user asked for it, or if cards do not
 // fit but names do.
-func (b *Board) overview() bool {
+func (b *Board) placeOverview() bool {
 	cols := b.columns()
-	asked := b.Detail == screen.LinesOnly
-	if len(cols) == 0 || !asked && (b.Detail != screen.AsFits || b.Narrow() || b.wholeAsCards(cols)) {
+	asked := b.Detail == screen.Compact
+	if len(cols) == 0 || !asked && (b.Detail != screen.Auto || b.Narrow() || b.allFitAsCards(cols)) {
 		return false
 	}
 	groups := make([]int, len(cols))
@@ -37,11 +37,11 @@ func (b *Board) overview() bool {
 		groups[n] = len(b.ShownIn(i))
 	}
 	g, ok := b.named(groups)
-	for i := 0; !ok && asked && i < len(dots); i++ {
-		g, ok = b.grid(groups, dots[i])
+	for i := 0; !ok && asked && i < len(dotWidths); i++ {
+		g, ok = b.grid(groups, dotWidths[i])
 	}
-	if !ok && asked { // it scrolls
-		cell := dots[len(dots)-1]
+	if !ok && asked { // the overview scrolls
+		cell := dotWidths[len(dotWidths)-1]
 		per := (b.W - 1) / cell
 		g, ok = grid{cell: cell, per: per, rows: 1, bands: len(b.Visible())/per + len(cols)}, true
 	}
@@ -51,9 +51,9 @@ func (b *Board) overview() bool {
 	return ok
 }
 
-// wholeAsCards reports whether all groups fit as cards or lines in columns. It depends on
-// the plan only, so that nothing moves during the run.
-func (b *Board) wholeAsCards(cols []int) bool {
+// allFitAsCards reports whether all groups fit as cards or lines in columns. It depends only on
+// the plan, so that nothing moves during the run.
+func (b *Board) allFitAsCards(cols []int) bool {
 	tallest := 0
 	for _, i := range cols {
 		tallest = max(tallest, len(b.ShownIn(i)))
@@ -61,8 +61,8 @@ func (b *Board) wholeAsCards(cols []int) bool {
 	return tallest+b.lanes() < b.Area.H && b.fits(b.Widths(), cols[0], cols[len(cols)-1])
 }
 
-// named returns the grid with the widest cells that have names. groups has the number of
-// groups in each column.
+// named returns the grid with the widest cells that show names. groups has the number of groups in
+// each column.
 func (b *Board) named(groups []int) (grid, bool) {
 	widest := minCellWidth
 	for _, n := range b.Visible() {
@@ -98,7 +98,7 @@ func (b *Board) grid(groups []int, cell int) (grid, bool) {
 
 // placeGrid places the groups. Free rows of a column show objects that are not ready.
 func (b *Board) placeGrid(g grid, cols []int) {
-	b.Whole = true
+	b.ShowsAll = true
 	at, top, end := 0, 0, 0 // the column in the band, the band's first row and its end
 	for _, i := range cols {
 		nodes := b.ShownIn(i)

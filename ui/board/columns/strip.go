@@ -13,7 +13,7 @@ import (
 	"lockstep/ui/board/picture"
 )
 
-// drawTitles names the columns; where some are out of view, a strip shows all.
+// drawTitles names the columns. If some are out of view, it also draws the strip.
 func (b *Board) drawTitles() {
 	y := b.Area.Y - 1
 	if y < 0 || len(b.Columns) == 0 {
@@ -43,19 +43,19 @@ func (b *Board) columnActive(i int) bool {
 	return slices.ContainsFunc(b.Graph.Cols[i].Nodes, picture.Active)
 }
 
-// Strip is a line with a cell for each column of the board: the glyph of its most urgent
-// group. Brackets enclose the columns in view. A click on a cell scrolls to its column.
+// Strip is a minimap of the board in one line: a cell for each column with the glyph of its most
+// urgent group. Brackets enclose the columns in view. A click on a cell scrolls to its column.
 type Strip struct {
 	Rect canvas.Rect
-	cols []int       // of the graph, from left to right
-	per  int         // columns in a cell, more than one if there is no room
-	more canvas.Rect // the number of columns out of view at the right
+	cols []int       // indexes of the graph's columns, from left to right
+	per  int         // columns per cell, more than one if space is short
+	more canvas.Rect // the number of columns out of view on the right
 }
 
 // minStripWidth is the minimum width of a strip.
 const minStripWidth = 6
 
-// placeStrip finds room for the strip behind the titles of the columns.
+// placeStrip finds room for the strip to the right of the titles.
 func (b *Board) placeStrip() Strip {
 	s := Strip{cols: b.columns(), per: 1}
 	shown := b.Columns
@@ -84,6 +84,7 @@ func (b *Board) placeStrip() Strip {
 	return s
 }
 
+// outRight returns how many columns are out of view on the right.
 func (b *Board) outRight(cols []int) int {
 	return len(cols) - 1 - slices.Index(cols, b.Columns[len(b.Columns)-1].Index)
 }
@@ -103,10 +104,13 @@ func (b *Board) drawStrip(y int) (end int) {
 	}
 	was := false
 	for _, c := range b.StripCells() {
-		if c.In != was {
-			b.Canvas.Put(c.X-1, y, theme.Accent, map[bool]string{true: "[", false: "]"}[c.In])
-			was = c.In
+		switch {
+		case c.InView && !was:
+			b.Canvas.Put(c.X-1, y, theme.Accent, "[")
+		case !c.InView && was:
+			b.Canvas.Put(c.X-1, y, theme.Accent, "]")
 		}
+		was = c.InView
 		mark := b.columnsMark(c.cols)
 		b.Canvas.Put(c.X, y, mark.Role, mark.Glyph)
 	}
@@ -118,9 +122,9 @@ func (b *Board) drawStrip(y int) (end int) {
 
 // StripCell is a cell of the strip.
 type StripCell struct {
-	X    int
-	cols []int
-	In   bool // view
+	X      int
+	cols   []int
+	InView bool
 }
 
 // StripCells returns the cells of the strip, with room for the brackets around those in view.
@@ -131,11 +135,11 @@ func (b *Board) StripCells() []StripCell {
 	x, was := s.Rect.X, false
 	for k := 0; k < len(s.cols); k += s.per {
 		c := StripCell{cols: s.cols[k:min(k+s.per, len(s.cols))]}
-		c.In = c.cols[len(c.cols)-1] >= from && c.cols[0] <= to
-		if c.In != was {
+		c.InView = c.cols[len(c.cols)-1] >= from && c.cols[0] <= to
+		if c.InView != was {
 			x++
 		}
-		c.X, was = x, c.In
+		c.X, was = x, c.InView
 		cells = append(cells, c)
 		x++
 	}

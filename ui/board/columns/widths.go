@@ -11,13 +11,13 @@ import (
 // Widths holds the widths of a board's columns.
 type Widths struct {
 	Columns []Width // with visible groups
-	tight   bool    // no padding in cards and gutters
+	tight   bool    // cards and gutters have no padding
 }
 
-// Width holds the widths of a column's cards and of the gutter behind it.
+// Width holds the widths of a column's cards and of the gutter to its right.
 type Width struct{ Index, Card, gutter int }
 
-// widthsOf gives columns their preferred widths, up to a limit, and gutters. Cards below
+// widthsOf returns the preferred widths of columns, up to a limit. Cards narrower than
 // graph.MinCard are tight.
 func (b *Board) widthsOf(cols []int, limit int) Widths {
 	ws := Widths{Columns: make([]Width, 0, len(cols)), tight: limit < graph.MinCard}
@@ -35,8 +35,7 @@ func (b *Board) width(i, limit int) Width {
 	return Width{i, min(c.Width, limit), c.Gutter}
 }
 
-// room returns how many cells are free behind the last of some columns; negative if some
-// lack.
+// room returns how many cells are free next to some columns; negative if they do not fit.
 func (b *Board) room(cols []int, limit int) int {
 	room := b.W - 2
 	for k, i := range cols {
@@ -68,9 +67,9 @@ func (b *Board) spread(ws Widths, room int) {
 	}
 }
 
-// Widths finds the widest columns that all fit, down to tight ones. If even those do not
-// fit, the columns are wide enough for names, and the view scrolls. Widths depend on
-// names and the screen's size only, so that nothing moves with the run or the selection.
+// Widths returns the widest columns that all fit, down to tight ones. If even those do not fit,
+// columns are wide enough for names, and the view scrolls. Widths depend only on names and the
+// size of the screen, so that nothing moves with the run or the selection.
 func (b *Board) Widths() Widths {
 	cols := b.columns()
 	for limit := graph.MaxCard; limit >= graph.TightCard; limit-- {
@@ -86,6 +85,7 @@ func (b *Board) Widths() Widths {
 	return b.widthsOf(cols, 28)
 }
 
+// columns returns the indexes of the columns with visible groups.
 func (b *Board) columns() []int {
 	var out []int
 	for i, c := range b.Graph.Cols {
@@ -96,7 +96,7 @@ func (b *Board) columns() []int {
 	return out
 }
 
-// across places columns side by side, from the given one on. It omits one that would be
+// across places columns side by side, starting with the given one. It omits a column that would be
 // narrower than the narrowest card.
 func (b *Board) across(ws Widths, first int) []cards.Column {
 	var out []cards.Column

@@ -1,5 +1,5 @@
-// Package dialogs is the mode that asks before it aborts a run or gives up failed groups.
-// Its one type is Dialog.
+// Package dialogs is the mode that asks before it aborts a run or ends it as failed. Its central
+// type is Dialog.
 package dialogs
 
 import (
@@ -21,23 +21,23 @@ import (
 // Dialog is a question on top of the board.
 type Dialog struct {
 	*screen.Screen
-	givesUp        bool // about the failed groups, not the run
+	givesUp        bool // asks about the failed groups, not about the run
 	duringRollback bool // a rollback was running when the dialog opened
 }
 
 type choice struct {
 	keys, label string
 	about       string // for the help
-	// text says exactly what the choice does to this release; empty hides the choice.
-	// whyNot says why a visible choice is disabled.
+	// text says exactly what the choice does to this release; "" hides the choice. whyNot says
+	// why a visible choice is disabled.
 	text, whyNot string
-	order        event.Command // empty: close the dialog only
+	command      event.Command // empty: only close the dialog
 }
 
 // Abort returns the dialog that aborts the run.
 func Abort(s *screen.Screen) *Dialog { return &Dialog{Screen: s} }
 
-// GiveUp returns the dialog that leaves failed groups failed.
+// GiveUp returns the dialog that accepts that groups failed, and ends the run.
 func GiveUp(s *screen.Screen) *Dialog { return &Dialog{Screen: s, givesUp: true} }
 
 func (d *Dialog) Open() tea.Cmd {
@@ -56,8 +56,8 @@ func (d *Dialog) Part() string {
 func (d *Dialog) Keys() []keys.Binding {
 	var table []keys.Binding
 	for _, c := range d.choices() {
-		may := func() bool { return c.text != "" && c.whyNot == "" }
-		table = append(table, keys.Binding{Keys: c.keys, Label: c.label, About: c.about, Only: may, Do: func() tea.Cmd { return d.choose(c) }})
+		enabled := func() bool { return c.text != "" && c.whyNot == "" }
+		table = append(table, keys.Binding{Keys: c.keys, Label: c.label, About: c.about, Only: enabled, Do: func() tea.Cmd { return d.choose(c) }})
 	}
 	return table
 }
@@ -65,12 +65,12 @@ func (d *Dialog) Keys() []keys.Binding {
 func (d *Dialog) choices() []choice {
 	if d.givesUp {
 		return []choice{
-			{keys: "G", about: "finish running work, then end as failed", text: d.giveUpText(), order: d.FailedCommand(event.GiveUp)},
+			{keys: "G", about: "finish running work, then end as failed", text: d.giveUpText(), command: d.FailedCommand(event.GiveUp)},
 			{keys: "esc", about: "keep holding", text: "keep holding"},
 		}
 	}
-	back := choice{keys: "r", about: "abort and roll back (or uninstall)", order: event.Command{Name: event.Rollback}}
-	keep := choice{keys: "K", about: "abort and keep existing objects", order: event.Command{Name: event.Abort}}
+	back := choice{keys: "r", about: "abort and roll back (or uninstall)", command: event.Command{Name: event.Rollback}}
+	keep := choice{keys: "K", about: "abort and keep existing objects", command: event.Command{Name: event.Abort}}
 	wait := choice{keys: "esc", about: "cancel", text: "let it finish"}
 	if d.State.Run != event.Aborting {
 		keep.text, wait.text = d.keepText(), "cancel"
@@ -81,7 +81,7 @@ func (d *Dialog) choices() []choice {
 		back.text = ""
 	}
 	stop := choice{keys: "ctrl+c", label: "ctrl-c", about: "stop now, cancel requests in flight", text: "stop now, keep existing objects",
-		order: event.Command{Name: event.Stop, Reason: "by ctrl-c"}}
+		command: event.Command{Name: event.Stop, Reason: "by ctrl-c"}}
 	switch n := d.Tally.Requests; {
 	case d.wroteNothing():
 		stop.text = "abort and quit"
@@ -91,19 +91,19 @@ func (d *Dialog) choices() []choice {
 	return []choice{keep, back, stop, wait}
 }
 
-// wroteNothing reports whether the run is paused before its first group, and so before its first write (R41).
+// wroteNothing reports whether the run is paused before its first group, so before its first write (R41).
 func (d *Dialog) wroteNothing() bool {
 	return d.State.Run == event.Paused && !d.RollingBack() && !slices.ContainsFunc(d.Graph.Nodes, func(n *graph.Node) bool { return !n.Started.IsZero() })
 }
 
 func (d *Dialog) choose(c choice) tea.Cmd {
 	d.Modes.Close(d)
-	if c.order.Name == "" {
+	if c.command.Name == "" {
 		return nil
 	}
-	c.order.KnowsRollback = d.duringRollback // the dialog's text said that it stops the rollback (R43)
-	d.QuitAtEnd = c.order.Name == event.Stop
-	return d.Send(c.order)
+	c.command.KnowsRollback = d.duringRollback // the user saw that this stops the rollback (R43)
+	d.QuitAtEnd = c.command.Name == event.Stop
+	return d.Send(c.command)
 }
 
 // Update closes the dialog once its question no longer applies.
@@ -114,10 +114,10 @@ func (d *Dialog) Update(msg tea.Msg) tea.Cmd {
 	return nil
 }
 
-// giveUpText counts the groups that giving up leaves failed or never starts.
+// giveUpText counts the groups that stay failed and those that will not start.
 func (d *Dialog) giveUpText() string {
 	failed, never := 0, map[*graph.Node]bool{}
-	skips := func(n *graph.Node) {
+	addFollowers := func(n *graph.Node) {
 		for _, f := range d.Graph.Followers(n) {
 			if f.Status == event.Waiting {
 				never[f] = true
@@ -127,7 +127,7 @@ func (d *Dialog) giveUpText() string {
 	for _, n := range d.Graph.Nodes { // of a stack
 		if d.State.ReleaseRun(n.GroupState) == event.Held {
 			failed += d.State.Scopes[n.ID].FailedGroups()
-			skips(n)
+			addFollowers(n)
 		}
 	}
 	only := d.FailedCommand(event.GiveUp).Group
@@ -136,12 +136,12 @@ func (d *Dialog) giveUpText() string {
 			continue
 		}
 		failed++
-		skips(n)
+		addFollowers(n)
 	}
-	all := fmt.Sprintf("Leave %s failed, finish running work, then end as failed", text.Count(failed, "group"))
+	all := fmt.Sprintf("leave %s failed, finish running work, then end as failed", text.Count(failed, "group"))
 	if n := len(never); n > 0 {
 		noun := d.State.Operation.GroupNoun()
-		all += "; " + plural(n, "1 waiting "+noun+" never starts", "%d waiting "+noun+"s never start")
+		all += "; " + text.Count(n, "waiting "+noun) + " will not start"
 	}
 	return all
 }
@@ -183,7 +183,7 @@ func (d *Dialog) keepText() string {
 			left += len(n.Objects) - n.Done
 		}
 	}
-	removed := fmt.Sprintf("%s deleted, %d remaining; the release is marked failed", plural(gone, "1 object is", "%d objects are"), left)
+	removed := fmt.Sprintf("%s deleted, %d remaining; the release is marked failed", text.Count(gone, "object"), left)
 	switch {
 	case d.RollingBack() && gone+left > 0:
 		return "stop the rollback: " + removed
@@ -194,7 +194,7 @@ func (d *Dialog) keepText() string {
 	}
 	applied, inFlight := d.appliedObjects()
 	stay := plural(applied, "1 object stays", "%d objects stay")
-	if applied == 0 { // hooks and the namespace may exist
+	if applied == 0 { // but hooks and the namespace may exist
 		stay = "no chart objects exist yet"
 	}
 	if inFlight > 0 {
@@ -203,8 +203,8 @@ func (d *Dialog) keepText() string {
 	return "keep existing objects: " + stay + "; the release is marked failed"
 }
 
-// keepReleasesText counts the releases of a stack that are done if the run stops here, and those that are marked
-// failed: one that has not started a group has written nothing.
+// keepReleasesText counts the releases of a stack that are done if the run stops here, and those that would be
+// marked failed. A release that has not started a group has written nothing.
 func (d *Dialog) keepReleasesText() string {
 	over, running := 0, 0
 	for _, n := range d.Graph.Nodes {
@@ -232,17 +232,17 @@ func (d *Dialog) rollbackText() (text, whyNot string) {
 	case op.Stack() && !d.RollingBack() && op.Undo() != "":
 		return "roll back everything this run changed, in reverse", ""
 	case d.RollingBack():
-		return "roll back", "a rollback is running"
+		return "roll back", "a rollback is already running"
 	case op.Name == "upgrade" && op.Undo() == "":
-		return "roll back", "no good revision to return to"
+		return "roll back", "there is no earlier good revision"
 	case op.Undo() == "":
-		return "roll back", op.Name + " cannot be rolled back; lockstep rollback can return to any revision"
+		return "roll back", op.Name + " cannot be undone here; lockstep rollback can return to any revision"
 	case op.Undo() == "rollback":
 		return fmt.Sprintf("roll back: to revision %d, in order", op.PreviousRevision), ""
 	case applied+inFlight == 0:
 		return "roll back: uninstall the release", ""
 	}
-	return "roll back: uninstall " + plural(applied+inFlight, "the 1 object", "all %d objects") + " in reverse order", ""
+	return "roll back: delete " + plural(applied+inFlight, "the 1 object", "all %d objects") + " in reverse order", ""
 }
 
 func (d *Dialog) Draw() {
@@ -255,7 +255,7 @@ func (d *Dialog) Draw() {
 	case d.givesUp:
 		title = "stop here?"
 	case d.State.Run == event.Aborting:
-		title = "the run is being aborted"
+		title = "aborting the run"
 	case d.RollingBack():
 		title = "stop the rollback?"
 	}

@@ -1,6 +1,6 @@
-// Package edit is the mode to edit a run: it opens the values in the user's editor, shows
-// the planned changes for review, and polls the chart's folder for changes. Its central
-// types are Edit, the mode, and Editor, which renders and plans.
+// Package edit is the mode for editing a run: it opens the values in the user's editor, shows the
+// planned changes for review, and polls the chart's directory for changes. Its central types are
+// Edit, the mode, and Editor, which renders and plans.
 package edit
 
 import (
@@ -25,32 +25,32 @@ import (
 // Editor edits the revision that a run applies (R46). None of its methods changes the
 // cluster.
 type Editor interface {
-	// Values returns the user's values as YAML; all includes the charts' defaults.
-	// They are not masked: only the user's own editor shows them.
+	// Values returns the user's values as YAML, with all also the charts' defaults. They are not
+	// masked, because only the user's own editor shows them.
 	Values(all bool) (string, error)
-	// Edit renders and plans a revision with edited Values. An error means that the
-	// edit is invalid.
-	Edit(ctx context.Context, values string, all bool) (Edited, error)
-	// Reload is Edit with the current content of the chart's directory.
-	Reload(ctx context.Context) (Edited, error)
-	// ChartChanged reports whether the chart's folder changed since the last
-	// rendering. The screen polls it.
+	// Edit renders and plans a revision with edited values. An error means that the edit is
+	// invalid.
+	Edit(ctx context.Context, values string, all bool) (Result, error)
+	// Reload renders and plans a revision with the current content of the chart's directory.
+	Reload(ctx context.Context) (Result, error)
+	// ChartChanged reports whether the chart's directory changed since the last rendering. The
+	// screen polls it.
 	ChartChanged() bool
 	// Save writes edited values to a new file, without chart defaults, and returns its
 	// path.
 	Save(values string, all bool) (path string, err error)
 }
 
-// Edited is a planned revision for review. Its secret values are hidden.
-type Edited struct {
-	Lines   []string      // counts, warnings and changes to the plan
-	Changes []Altered     // changes to objects, in plan order
-	Empty   bool          // nothing to apply
-	Command event.Command // continues the run with this revision
+// Result is a planned revision for review. Its secret values are hidden.
+type Result struct {
+	Lines   []string       // counts, warnings and changes to the plan
+	Changes []ObjectChange // changes to objects, in plan order
+	Empty   bool           // nothing to apply
+	Command event.Command  // continues the run with this revision
 }
 
-// Altered is a change to an object in a group.
-type Altered struct {
+// ObjectChange is a change to an object in a group.
+type ObjectChange struct {
 	Group  string
 	Object plan.Object
 	inspector.Change
@@ -59,52 +59,53 @@ type Altered struct {
 // draft is an edit in progress. It keeps the user's text until the run accepts it.
 type draft struct {
 	chart       bool   // renders the chart again, without edited values
-	values, was string // the current text, and the text before the first edit
+	values, was string // the current and the original text
 	all         bool   // the values include the charts' defaults
 	busy        bool   // being rendered and planned
-	made        Edited
-	failed      error
+	result      Result
+	err         error // the edit is invalid
 }
 
 type (
-	// Written is the text after the user closed the editor; planned is its plan.
-	Written struct {
+	// EditorClosed is the text after the user closed the editor.
+	EditorClosed struct {
 		Values string
 		Err    error
 	}
+	// planned is the result of planning a draft.
 	planned struct {
-		draft *draft
-		made  Edited
-		err   error
+		draft  *draft
+		result Result
+		err    error
 	}
-	// ChartChecked reports whether the chart's folder has changed.
+	// ChartChecked reports whether the chart's directory has changed.
 	ChartChecked bool
 )
 
 type Edit struct {
 	page.Text
 	ctx    context.Context
-	editor Editor // nil: nothing can be edited
+	editor Editor // nil if nothing can be edited
 	atQuit func(func()) (undo func())
-	draft  *draft // nil for none
+	draft  *draft // may be nil
 
-	Looking bool // polling the chart's folder
-	changed bool // the chart's folder changed
+	Polling bool // a check of the chart's directory is scheduled
+	changed bool // the chart's directory changed
 }
 
-// New returns a closed page. While the user's editor runs, atQuit registers the cleanup
-// for an immediate exit of the program.
+// New returns a closed review. While the user's editor runs, its cleanup is registered with
+// atQuit in case the program exits at once.
 func New(ctx context.Context, s *screen.Screen, editor Editor, atQuit func(func()) func()) *Edit {
 	return &Edit{Text: page.Text{Screen: s}, ctx: ctx, editor: editor, atQuit: atQuit}
 }
 
-// Part is the heading of its keys.
+// Part is the heading of the keys of the review.
 const Part = "in the edit review"
 
 func (e *Edit) Keys() []keys.Binding {
 	return slices.Concat([]keys.Binding{
 		{Keys: "enter", Disabled: e.whyNotApply, Do: e.apply, About: "apply the edited revision"},
-		{Keys: "e", Disabled: e.WhyNot, Do: e.again, About: "edit again"},
+		{Keys: "e", Disabled: e.WhyNot, Do: e.editAgain, About: "edit again"},
 		{Keys: "w", Disabled: e.whyNotSave, Do: e.save, About: "save the values to a file"},
 	}, e.ScrollKeys(), []keys.Binding{
 		{Keys: "esc", Do: keys.Run(e.close), About: "discard (e restores the text)"},
@@ -122,38 +123,39 @@ func (e *Edit) Draft() (values string, ok bool) {
 	return e.draft.values, true
 }
 
-// May reports whether the run can be edited now.
-func (e *Edit) May() bool { return e.WhyNot() == "" }
+// CanEdit reports whether the run can be edited now.
+func (e *Edit) CanEdit() bool { return e.WhyNot() == "" }
 
 // WhyNot says why the run cannot be edited now, "" if it can.
 func (e *Edit) WhyNot() string {
 	switch {
-	case e.State.Operation.Stack() || e.Whole != nil:
+	case e.State.Operation.Stack() || e.Stack != nil:
 		return "a stack cannot be edited: change the file and run it again"
 	case e.Attached && e.editor == nil:
-		return "edit where the run was started, or use lockstep ctl RELEASE edit -f FILE"
+		return "edit in the terminal that started the run, or use lockstep ctl RELEASE edit -f FILE"
 	case e.editor == nil || e.State.Status == event.RollingBack:
 		return "nothing to edit: this operation takes neither values nor a chart"
 	case !e.Held() && !e.Paused():
-		return "pause the run first: p"
+		return "press p to pause the run first"
 	}
 	return ""
 }
 
 // ChartHint returns the footer's word for E, "" unless the chart changed.
 func (e *Edit) ChartHint() string {
-	if e.changed && e.May() {
+	if e.changed && e.CanEdit() {
 		return "chart changed, render again"
 	}
 	return ""
 }
 
-// Given opens the user's values, All all values, again the last ones opened.
-func (e *Edit) Given() tea.Cmd { return e.open(false) }
-func (e *Edit) All() tea.Cmd   { return e.open(true) }
-func (e *Edit) again() tea.Cmd { return e.open(e.draft != nil && e.draft.all) }
+// EditValues opens the user's values, EditAllValues also the charts' defaults, and editAgain the
+// same as last time.
+func (e *Edit) EditValues() tea.Cmd    { return e.open(false) }
+func (e *Edit) EditAllValues() tea.Cmd { return e.open(true) }
+func (e *Edit) editAgain() tea.Cmd     { return e.open(e.draft != nil && e.draft.all) }
 
-// open opens the draft, or else the run's values, in the user's editor.
+// open opens the draft in the user's editor. Without one, it starts one from the run's values.
 func (e *Edit) open(all bool) tea.Cmd {
 	if e.draft != nil && e.draft.busy {
 		return e.Say(theme.Quiet, "rendering")
@@ -167,10 +169,10 @@ func (e *Edit) open(all bool) tea.Cmd {
 		e.draft = &draft{values: values, was: values, all: all}
 	}
 	editor := &valuesEditor{ctx: e.ctx, values: e.draft.values, atQuit: e.atQuit}
-	return tea.Exec(editor, func(err error) tea.Msg { return Written{editor.values, err} })
+	return tea.Exec(editor, func(err error) tea.Msg { return EditorClosed{editor.values, err} })
 }
 
-// RenderAgain renders and plans the current content of the chart's folder.
+// RenderAgain renders and plans the current content of the chart's directory.
 func (e *Edit) RenderAgain() tea.Cmd {
 	if e.draft == nil {
 		e.draft = &draft{chart: true}
@@ -179,10 +181,10 @@ func (e *Edit) RenderAgain() tea.Cmd {
 	return e.plan(Editor.Reload)
 }
 
-// Update handles a closed editor, a finished plan and the polling of the chart's folder.
+// Update handles a closed editor, a finished plan and a check of the chart's directory.
 func (e *Edit) Update(msg tea.Msg) tea.Cmd {
 	switch msg := msg.(type) {
-	case Written:
+	case EditorClosed:
 		return e.read(msg)
 	case planned:
 		e.show(msg)
@@ -192,7 +194,7 @@ func (e *Edit) Update(msg tea.Msg) tea.Cmd {
 		if e.Over() {
 			e.close()
 		}
-		return e.watchFolder()
+		return e.pollChart()
 	}
 	return e.Text.Update(msg)
 }
@@ -208,7 +210,7 @@ func (e *Edit) DropDraft() {
 }
 
 // read plans the user's text.
-func (e *Edit) read(msg Written) tea.Cmd {
+func (e *Edit) read(msg EditorClosed) tea.Cmd {
 	if e.draft == nil {
 		return nil
 	}
@@ -221,10 +223,10 @@ func (e *Edit) read(msg Written) tea.Cmd {
 		return e.Say(theme.Quiet, "nothing changed")
 	}
 	all := e.draft.all
-	return e.plan(func(ed Editor, ctx context.Context) (Edited, error) { return ed.Edit(ctx, msg.Values, all) })
+	return e.plan(func(ed Editor, ctx context.Context) (Result, error) { return ed.Edit(ctx, msg.Values, all) })
 }
 
-func (e *Edit) plan(make func(Editor, context.Context) (Edited, error)) tea.Cmd {
+func (e *Edit) plan(render func(Editor, context.Context) (Result, error)) tea.Cmd {
 	if e.draft.busy {
 		return nil
 	}
@@ -232,29 +234,29 @@ func (e *Edit) plan(make func(Editor, context.Context) (Edited, error)) tea.Cmd 
 	e.close()
 	ctx, editor, d := e.ctx, e.editor, e.draft
 	return tea.Batch(e.Say(theme.Quiet, "rendering the edit"), func() tea.Msg {
-		made, err := make(editor, ctx)
-		return planned{d, made, err}
+		result, err := render(editor, ctx)
+		return planned{d, result, err}
 	})
 }
 
-// show opens the page on a planned edit.
+// show opens the review of a planned edit, unless the draft was dropped.
 func (e *Edit) show(msg planned) {
 	if msg.draft != e.draft {
 		return
 	}
 	e.Flash.Text = ""
-	e.draft.busy, e.draft.made, e.draft.failed = false, msg.made, msg.err
+	e.draft.busy, e.draft.result, e.draft.err = false, msg.result, msg.err
 	e.Home()
 	e.Modes.OpenBelow(e)
 }
 
 func (e *Edit) apply() tea.Cmd {
 	e.close()
-	return e.Send(e.draft.made.Command)
+	return e.Send(e.draft.result.Command)
 }
 
 func (e *Edit) whyNotApply() string {
-	if e.draft.failed == nil && e.draft.made.Empty {
+	if e.draft.err == nil && e.draft.result.Empty {
 		return "nothing to apply"
 	}
 	return e.whyInvalid()
@@ -262,14 +264,14 @@ func (e *Edit) whyNotApply() string {
 
 func (e *Edit) whyNotSave() string {
 	if e.draft.chart {
-		return "only the chart changed, there are no edited values"
+		return "only the chart changed; there are no edited values to save"
 	}
 	return e.whyInvalid()
 }
 
 func (e *Edit) whyInvalid() string {
-	if e.draft.failed != nil {
-		return "the edit is invalid; e edits it again"
+	if e.draft.err != nil {
+		return "the edit is invalid; press e to edit it again"
 	}
 	return ""
 }
@@ -282,15 +284,15 @@ func (e *Edit) save() tea.Cmd {
 	return e.Say(theme.Good, "values saved to "+path)
 }
 
-// checkEvery is how often the chart's folder is checked.
+// checkEvery is how often the chart's directory is checked.
 const checkEvery = 2 * time.Second
 
-// watchFolder schedules a check of the chart's folder, if the run can be edited.
-func (e *Edit) watchFolder() tea.Cmd {
-	if e.Looking || !e.May() {
+// pollChart schedules a check of the chart's directory, if the run can be edited.
+func (e *Edit) pollChart() tea.Cmd {
+	if e.Polling || !e.CanEdit() {
 		return nil
 	}
-	e.Looking = true
+	e.Polling = true
 	ctx, editor := e.ctx, e.editor
 	return func() tea.Msg {
 		if !screen.Sleep(ctx, checkEvery) {
@@ -300,14 +302,14 @@ func (e *Edit) watchFolder() tea.Cmd {
 	}
 }
 
-// chartChecked shows a message once when the folder changes.
+// chartChecked shows a message the first time that the directory has changed.
 func (e *Edit) chartChecked(changed bool) tea.Cmd {
 	was := e.changed
-	e.Looking, e.changed = false, changed
-	if !was && changed && e.May() {
-		return tea.Batch(e.watchFolder(), e.Say(theme.Stopped, "chart changed on disk; E renders it again"))
+	e.Polling, e.changed = false, changed
+	if !was && changed && e.CanEdit() {
+		return tea.Batch(e.pollChart(), e.Say(theme.Stopped, "chart changed on disk; press E to render it again"))
 	}
-	return e.watchFolder()
+	return e.pollChart()
 }
 
 func (e *Edit) Draw() {
@@ -317,11 +319,11 @@ func (e *Edit) Draw() {
 	d, w, border := e.draft, min(e.W-4, 110), theme.Accent
 	title, again := []string{"Review edit", "enter apply", "e edit again", "w save", "esc discard"}, []string{"e edit again", "esc discard"}
 	switch {
-	case d.failed != nil:
+	case d.err != nil:
 		title, border = append([]string{"Invalid edit"}, again...), theme.Bad
-	case d.made.Empty && d.chart:
+	case d.result.Empty && d.chart:
 		title = append([]string{"Nothing to apply"}, again...)
-	case d.made.Empty:
+	case d.result.Empty:
 		title = []string{"Nothing to apply", "e edit again", "w save", "esc discard"}
 	case d.chart:
 		title = []string{"Review edit", "enter apply", "e edit values", "esc discard"}
@@ -331,25 +333,25 @@ func (e *Edit) Draw() {
 
 func (e *Edit) lines(w int) (lines []canvas.Line) {
 	d := e.draft
-	texts := d.made.Lines
+	texts := d.result.Lines
 	switch {
-	case d.failed != nil:
-		texts = strings.Split(d.failed.Error(), "\n")
-	case d.made.Empty && e.Held():
+	case d.err != nil:
+		texts = strings.Split(d.err.Error(), "\n")
+	case d.result.Empty && e.Held():
 		texts = append(slices.Clone(texts), "", "To try the failed groups again: esc, then R (retry) or A (re-check).")
 	}
 	for _, text := range texts {
 		lines = append(lines, canvas.Labelled(canvas.Piece{}, 0, role(text), text, w)...)
 	}
-	if d.failed != nil {
+	if d.err != nil {
 		return lines
 	}
 	names := 0
-	for _, c := range d.made.Changes {
+	for _, c := range d.result.Changes {
 		names = min(max(names, canvas.Width(graph.ShortObject(c.Object))), max(w/2, 12))
 	}
 	group := ""
-	for _, c := range d.made.Changes {
+	for _, c := range d.result.Changes {
 		if c.Group != group {
 			group = c.Group
 			lines = append(lines, canvas.Line{}, canvas.Plain(theme.Strong, canvas.Clean(group)))

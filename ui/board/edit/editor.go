@@ -12,8 +12,8 @@ import (
 	"strings"
 )
 
-// valuesEditor opens values in $VISUAL or $EDITOR. It is a tea.ExecCommand. Values may be
-// secret and editors leave copies, so the file is in a private directory that Run removes.
+// valuesEditor is a tea.ExecCommand that opens values in $VISUAL or $EDITOR. Values may be secret
+// and editors leave copies, so the file is in a private directory that Run removes.
 type valuesEditor struct {
 	ctx    context.Context // kills the editor
 	values string          // the editor's input, after Run its output
@@ -25,7 +25,7 @@ func (e *valuesEditor) SetStdin(io.Reader)  {}
 func (e *valuesEditor) SetStdout(io.Writer) {}
 func (e *valuesEditor) SetStderr(io.Writer) {}
 
-// lineFlags are the editors' flags for the first line. Not every vi supports +N.
+// lineFlags are the editors' flags for the line to start at. Not every vi supports +N.
 var lineFlags = map[string]string{"vi": "-c", "vim": "-c", "nvim": "-c", "nano": "+", "emacs": "+"}
 
 // atLine returns the arguments that make an editor start below the comments at the top.
@@ -66,8 +66,8 @@ func (e *valuesEditor) Run() (err error) {
 	editor := exec.CommandContext(e.ctx, words[0], append(words[1:], file)...)
 	editor.Stdin, editor.Stdout, editor.Stderr = os.Stdin, os.Stdout, os.Stderr
 	if err := editor.Run(); err != nil {
-		err = fmt.Errorf("the editor ($VISUAL, $EDITOR): %w", err)
-		if text, unread := os.ReadFile(file); unread == nil { // the user may have saved before the failure
+		err = fmt.Errorf("editor %q (set by $VISUAL or $EDITOR): %w", words[0], err)
+		if text, unread := os.ReadFile(file); unread == nil { // the user may have saved before the editor failed
 			e.values = string(text)
 		}
 		return err

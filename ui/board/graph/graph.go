@@ -1,7 +1,6 @@
-// Package graph arranges the groups of an operation in columns, routes the edges between
-// them, and shortens names. It depends on the plan only, not on the run's progress. Its
-// central types are Graph, Column and Node; all packages of the board but canvas and keys
-// may import it.
+// Package graph arranges the groups of an operation in columns, routes the edges between them, and
+// shortens names. It depends only on the plan, not on the progress of the run. Its central types
+// are Graph, Column and Node. All packages of the board except canvas and keys may import it.
 package graph
 
 import (
@@ -18,14 +17,14 @@ import (
 
 // The widths of a card.
 const (
-	narrowCard = TightCard // of a hook
+	narrowCard = TightCard // for hooks
 	MinCard    = 24
 	MaxCard    = 40
 	TightCard  = 20 // the narrowest readable card, without padding
 )
 
-// Graph is the part of the board that does not change during a run: columns, the place
-// of each group in them, edges. It is rebuilt when phases are announced.
+// Graph is the part of the board that does not change during a run: columns, the place of each
+// group in them, and edges. It is rebuilt when the plan changes.
 type Graph struct {
 	Nodes []*Node // in plan order
 	Cols  []*Column
@@ -33,7 +32,7 @@ type Graph struct {
 	short map[string]string // short names by group ID
 	Lanes int               // rows for edges that skip columns
 
-	release string // the prefix of most objects' names
+	release string // most objects' names start with it
 }
 
 // Column is a phase, or a layer of one.
@@ -46,15 +45,15 @@ type Column struct {
 	// Width is the preferred width of its cards, Gutter the width of the edges to its
 	// right.
 	Width, Gutter int
-	// Nets are the sources of the edges in the gutter to its right.
-	Nets []*Node
+	// Sources are the sources of the edges in the gutter to its right.
+	Sources []*Node
 }
 
 // Node is a group on the board.
 type Node struct {
 	*event.GroupState
 	Kind  event.PhaseKind
-	Name  string // short, unique on the board for people
+	Name  string // the board's short name
 	index int    // in plan order
 	Col   int
 	Row   int // in its column, from the top
@@ -70,46 +69,46 @@ type Node struct {
 
 // New arranges the phases of a state in columns.
 func New(s *event.State) Graph {
-	p := Graph{ByKey: map[event.Unit]*Node{}, short: map[string]string{}, release: s.Operation.Release}
+	g := Graph{ByKey: map[event.Unit]*Node{}, short: map[string]string{}, release: s.Operation.Release}
 	for _, phase := range s.Phases {
-		p.addPhase(phase)
+		g.addPhase(phase)
 	}
-	for _, c := range p.Cols {
-		c.Width, c.Prefix = naturalWidth(c), commonNames(c)
+	for _, c := range g.Cols {
+		c.Width, c.Prefix = preferredWidth(c), commonNamePrefix(c)
 	}
-	p.route()
-	return p
+	g.route()
+	return g
 }
 
-func (p *Graph) addPhase(phase *event.PhaseState) {
+func (g *Graph) addPhase(phase *event.PhaseState) {
 	own := make([]*Node, len(phase.Groups))
 	groups := make([]*plan.Group, len(phase.Groups))
-	for i, g := range phase.Groups {
-		own[i] = &Node{GroupState: g, Kind: phase.Kind, Name: shortName(phase, g.Group), index: len(p.Nodes) + i, Lane: -1, release: p.release}
-		groups[i] = g.Group
-		p.ByKey[own[i].Unit()] = own[i]
-		p.short[g.ID] = own[i].Name
+	for i, group := range phase.Groups {
+		own[i] = &Node{GroupState: group, Kind: phase.Kind, Name: shortName(phase, group.Group), index: len(g.Nodes) + i, Lane: -1, release: g.release}
+		groups[i] = group.Group
+		g.ByKey[own[i].Unit()] = own[i]
+		g.short[group.ID] = own[i].Name
 	}
-	p.Nodes = append(p.Nodes, own...)
+	g.Nodes = append(g.Nodes, own...)
 	layered := phase.Kind == event.PhaseApply || phase.Kind == event.PhaseRemove
 	layer := map[string]int{}
 	if layered {
-		p.connect(phase.Name, own, groups)
+		g.connect(phase.Name, own, groups)
 		layer = plan.Layers(groups)
 	}
-	first := len(p.Cols)
+	first := len(g.Cols)
 	for _, n := range own {
-		for len(p.Cols) <= first+layer[n.ID] {
+		for len(g.Cols) <= first+layer[n.ID] {
 			c := &Column{Title: PhaseTitle(phase), Phase: phase}
 			if layered {
-				c.Title = strings.TrimPrefix(c.Title+" "+layerWord+strconv.Itoa(len(p.Cols)-first), " ")
+				c.Title = strings.TrimPrefix(c.Title+" "+layerWord+strconv.Itoa(len(g.Cols)-first), " ")
 			}
-			p.Cols = append(p.Cols, c)
+			g.Cols = append(g.Cols, c)
 		}
 		n.Col = first + layer[n.ID]
-		p.Cols[n.Col].Nodes = append(p.Cols[n.Col].Nodes, n)
+		g.Cols[n.Col].Nodes = append(g.Cols[n.Col].Nodes, n)
 	}
-	for _, c := range p.Cols[first:] {
+	for _, c := range g.Cols[first:] {
 		untangle(c.Nodes)
 		for i, n := range c.Nodes {
 			n.Row = i
@@ -118,11 +117,11 @@ func (p *Graph) addPhase(phase *event.PhaseState) {
 }
 
 // connect links the nodes of a phase by what they wait for.
-func (p *Graph) connect(phase string, own []*Node, groups []*plan.Group) {
+func (g *Graph) connect(phase string, own []*Node, groups []*plan.Group) {
 	after := plan.Reduce(groups)
 	for _, n := range own {
 		for _, id := range after[n.ID] {
-			if up := p.ByKey[event.Unit{Phase: phase, Group: id}]; up != nil && up != n {
+			if up := g.ByKey[event.Unit{Phase: phase, Group: id}]; up != nil && up != n {
 				n.Ins = append(n.Ins, up)
 				up.Outs = append(up.Outs, n)
 			}
@@ -130,8 +129,8 @@ func (p *Graph) connect(phase string, own []*Node, groups []*plan.Group) {
 	}
 }
 
-// untangle sorts the nodes of a column by the mean position of their dependencies, so
-// that fewer edges cross. Plan order breaks ties.
+// untangle sorts the nodes of a column by the mean position of their dependencies, so that fewer
+// edges cross. Plan order breaks ties.
 func untangle(nodes []*Node) {
 	middle := func(n *Node) float64 {
 		sum := 0
@@ -149,8 +148,8 @@ const layerWord = "layer "
 // ShortTitle is the title without the word for the layer, for a column without room for it.
 func (c *Column) ShortTitle() string { return strings.Replace(c.Title, layerWord, "", 1) }
 
-// PhaseTitle returns the words for a phase: "" for the one that applies the operation's groups,
-// "remove" for deletions, "rollback" before either, and the event of hooks.
+// PhaseTitle returns the title of a phase: "" for the phase that applies the chart, "remove" for
+// deletions, "rollback" in front of either, and the event of hooks.
 func PhaseTitle(phase *event.PhaseState) string {
 	name, back := strings.CutPrefix(phase.Name, event.RollbackPrefix)
 	switch phase.Kind {
@@ -159,13 +158,13 @@ func PhaseTitle(phase *event.PhaseState) string {
 	case event.PhaseRemove:
 		name = "remove"
 	}
-	if back && !strings.HasSuffix(name, "rollback") { // as its hooks are named
+	if back && !strings.HasSuffix(name, "rollback") { // pre-rollback and post-rollback say so already
 		name = strings.TrimSuffix("rollback "+name, " ")
 	}
 	return name
 }
 
-// shortName returns a group's name without the parts that all groups of the phase share.
+// shortName returns a group's short name; a hook is named after its object.
 func shortName(phase *event.PhaseState, g *plan.Group) string {
 	switch {
 	case phase.Kind == event.PhaseApply, phase.Kind == event.PhaseRemove:
@@ -176,9 +175,9 @@ func shortName(phase *event.PhaseState, g *plan.Group) string {
 	return cmp.Or(g.Name, g.ID)
 }
 
-// naturalWidth returns the preferred width of a column's cards. It depends on names only, so
+// preferredWidth returns the preferred width of a column's cards. It depends only on names, so
 // that nothing moves during the run.
-func naturalWidth(c *Column) int {
+func preferredWidth(c *Column) int {
 	w := narrowCard
 	for _, n := range c.Nodes {
 		w = max(w, canvas.Width(n.Name)+len(strconv.Itoa(len(n.Objects)))*2+10)
@@ -196,7 +195,7 @@ func naturalWidth(c *Column) int {
 	return min(w, MaxCard)
 }
 
-func commonNames(c *Column) string {
+func commonNamePrefix(c *Column) string {
 	names := make([]string, len(c.Nodes))
 	for i, n := range c.Nodes {
 		if n.Single() {
@@ -207,16 +206,17 @@ func commonNames(c *Column) string {
 	return CommonPrefix(names, ":/-.")
 }
 
-// Single reports whether a group is one object and named after it, like a hook; its card
-// does not repeat the name.
+// Single reports whether a group has one object and is named after it, like a hook. Its card does
+// not repeat the name.
 func (n *Node) Single() bool {
 	return len(n.Objects) == 1 && n.Name == ShortObject(n.Objects[0].Object)
 }
 
+// Count returns the number of objects that are done and of all, "2/3".
 func (n *Node) Count() string { return fmt.Sprintf("%d/%d", n.Reached(), len(n.Objects)) }
 
 // Followers returns all groups that wait for one, directly or indirectly.
-func (p *Graph) Followers(n *Node) []*Node {
+func (g *Graph) Followers(n *Node) []*Node {
 	seen := map[*Node]bool{}
 	var walk func(*Node)
 	walk = func(n *Node) {
@@ -228,13 +228,13 @@ func (p *Graph) Followers(n *Node) []*Node {
 		}
 	}
 	walk(n)
-	return p.Select(func(d *Node) bool { return seen[d] })
+	return g.Select(func(d *Node) bool { return seen[d] })
 }
 
 // Select returns the nodes that satisfy a condition, in plan order.
-func (p *Graph) Select(is func(*Node) bool) []*Node {
+func (g *Graph) Select(is func(*Node) bool) []*Node {
 	var out []*Node
-	for _, n := range p.Nodes {
+	for _, n := range g.Nodes {
 		if is(n) {
 			out = append(out, n)
 		}
@@ -243,11 +243,11 @@ func (p *Graph) Select(is func(*Node) bool) []*Node {
 }
 
 // Shorten replaces group IDs in a message with the board's short names.
-func (p *Graph) Shorten(message string) string {
+func (g *Graph) Shorten(message string) string {
 	words := strings.Split(message, " ")
 	for i, w := range words {
 		id := strings.TrimRight(w, ":,;")
-		if short, ok := p.short[id]; ok {
+		if short, ok := g.short[id]; ok {
 			words[i] = short + w[len(id):]
 		}
 	}
@@ -259,5 +259,5 @@ func (n *Node) Removing() bool {
 	return slices.ContainsFunc(n.Objects, func(o *event.ObjectState) bool { return o.Status == event.Gone || o.Status == event.Deleting })
 }
 
-// Back reports whether the group belongs to a rollback.
+// Back reports whether the group belongs to the phases of a rollback.
 func (n *Node) Back() bool { return event.IsRollback(n.Phase) }

@@ -38,15 +38,15 @@ func ShortObject(o plan.Object) string {
 	return o.String()
 }
 
-// ObjectIn fits an object's name into a width: with kubectl's short kind if needed, then
-// without the release's prefix or the middle of the name.
-func (p *Graph) ObjectIn(o plan.Object, w int, ellipsis string) string {
+// ObjectIn fits an object's name into a width: if needed, with kubectl's short kind, then without
+// the release's prefix or the middle of the name.
+func (g *Graph) ObjectIn(o plan.Object, w int, ellipsis string) string {
 	if name := canvas.Clean(ShortObject(o)); canvas.Width(name) <= w {
 		return name
 	}
 	kind, name := shortestKind(o)+"/", canvas.Clean(o.Name)
 	room := w - canvas.Width(kind)
-	rest, cut := strings.CutPrefix(name, canvas.Clean(p.release)+"-")
+	rest, cut := strings.CutPrefix(name, canvas.Clean(g.release)+"-")
 	switch {
 	case cut && canvas.Width(name) > room && room > min(canvas.Width(rest), 4):
 		return kind + ellipsis + canvas.Tail(rest, room-1)
@@ -56,9 +56,10 @@ func (p *Graph) ObjectIn(o plan.Object, w int, ellipsis string) string {
 	return canvas.FitMiddle(kind+name, w, ellipsis)
 }
 
-func (p *Graph) NameIn(n *Node, cut string, w int, ellipsis string) string {
+// NameIn fits a group's name into a width, without the prefix cut.
+func (g *Graph) NameIn(n *Node, cut string, w int, ellipsis string) string {
 	if n.Single() {
-		return p.ObjectIn(n.Objects[0].Object, w, ellipsis)
+		return g.ObjectIn(n.Objects[0].Object, w, ellipsis)
 	}
 	if rest, ok := strings.CutPrefix(canvas.Clean(n.Name), cut); ok && cut != "" {
 		return canvas.FitMiddle(ellipsis+rest, w, ellipsis)
@@ -66,10 +67,11 @@ func (p *Graph) NameIn(n *Node, cut string, w int, ellipsis string) string {
 	return GroupIn(n.Name, w, ellipsis)
 }
 
+// GroupIn fits a group's name into a width.
 func GroupIn(name string, w int, ellipsis string) string {
 	name = canvas.Clean(name)
 	if chart, ok := strings.CutSuffix(name, plan.ShortUnsequenced); ok && canvas.Width(name) > w {
-		name = chart + ellipsis // the chart's name matters more
+		name = chart + ellipsis // the name of the chart matters more
 	}
 	return canvas.FitMiddle(name, w, ellipsis)
 }
@@ -84,7 +86,7 @@ type NameStyle struct {
 // maxMeasured limits how many names are measured: a card does not show more.
 const maxMeasured = 64
 
-// nameStyles lists the possible ways for a group, the longest names first.
+// nameStyles lists the possible styles for a group's objects, the longest names first.
 func nameStyles(objects []*event.ObjectState, release string) []NameStyle {
 	objects = objects[:min(len(objects), maxMeasured)]
 	all := []NameStyle{{}, {Short: true}, {Short: true, Cut: canvas.Clean(release) + "-"}}
@@ -93,7 +95,7 @@ func nameStyles(objects []*event.ObjectState, release string) []NameStyle {
 		names[i] = canvas.Clean(o.Object.Name)
 	}
 	common := CommonPrefix(names, "-.")
-	for i, c := range common { // the shortest cut first
+	for i, c := range common { // the shortest prefix first
 		if (c == '-' || c == '.') && i >= len(all[2].Cut) {
 			all = append(all, NameStyle{Short: true, Cut: common[:i+1]})
 		}
@@ -106,22 +108,22 @@ func nameStyles(objects []*event.ObjectState, release string) []NameStyle {
 	return all
 }
 
-// NameStyle returns the way to name the objects of a node in a width.
+// NameStyle returns the style with the longest names that fit a width.
 func (n *Node) NameStyle(w int) NameStyle {
-	if n.styles == nil { // lazily: most nodes of a large plan are not visible
+	if n.styles == nil { // lazily, because most nodes of a large plan are not visible
 		n.styles = nameStyles(n.Objects, n.release)
 	}
-	for _, wr := range n.styles {
-		if wr.Width <= w {
-			return wr
+	for _, s := range n.styles {
+		if s.Width <= w {
+			return s
 		}
 	}
 	return n.styles[len(n.styles)-1]
 }
 
-// Object fits an object's name into a width; it cuts the middle if needed.
-func (wr NameStyle) Object(o plan.Object, w int, ellipsis string) string {
-	name := wr.object(o, ellipsis)
+// Object fits an object's name into a width; if needed, it cuts the middle.
+func (s NameStyle) Object(o plan.Object, w int, ellipsis string) string {
+	name := s.object(o, ellipsis)
 	if canvas.Width(name) <= w {
 		return name
 	}
@@ -133,28 +135,28 @@ func (wr NameStyle) Object(o plan.Object, w int, ellipsis string) string {
 	return canvas.FitMiddle(name, w, ellipsis)
 }
 
-func (wr NameStyle) object(o plan.Object, ellipsis string) string {
-	if !wr.Short {
+func (s NameStyle) object(o plan.Object, ellipsis string) string {
+	if !s.Short {
 		return canvas.Clean(ShortObject(o))
 	}
 	name := canvas.Clean(o.Name)
-	if rest, cut := strings.CutPrefix(name, wr.Cut); cut && wr.Cut != "" && rest != "" {
+	if rest, cut := strings.CutPrefix(name, s.Cut); cut && s.Cut != "" && rest != "" {
 		name = ellipsis + rest
 	}
 	return shortestKind(o) + "/" + name
 }
 
-// Shared returns the prefix that the card must show once because its objects omit it; "" for
-// the release's name.
-func (p *Graph) Shared(wr NameStyle) string {
-	if wr.Cut == canvas.Clean(p.release)+"-" {
+// Shared returns the prefix that a card must show once because its objects omit it; "" for the
+// release's name, which everybody knows.
+func (g *Graph) Shared(s NameStyle) string {
+	if s.Cut == canvas.Clean(g.release)+"-" {
 		return ""
 	}
-	return wr.Cut
+	return s.Cut
 }
 
-// CommonPrefix returns the common prefix of several names, up to a separator; shorter than
-// each of them.
+// CommonPrefix returns the common prefix of several names up to a separator. It is shorter than
+// each name.
 func CommonPrefix(names []string, separators string) string {
 	if len(names) < 2 {
 		return ""

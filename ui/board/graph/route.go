@@ -2,32 +2,32 @@ package graph
 
 import "slices"
 
-// maxTracks is the maximum number of parallel edges in a gutter. More could not be told
-// apart: then only the selected group's are drawn, on denseTracks shared tracks.
+// maxTracks is the maximum number of parallel edges in a gutter. More would be indistinguishable:
+// then only the selected group's edges are drawn, on denseTracks shared tracks.
 const (
 	maxTracks   = 6
 	denseTracks = 3
 )
 
-// maxLanes is the maximum number of rows for edges that skip columns; further edges are
+// maxLanes is the maximum number of rows for edges that skip columns. Edges without a lane are
 // drawn only for the selected group.
 const maxLanes = 2
 
-// route places the edges: those to the next column in the gutter between, longer ones in
-// a lane above the cards.
-func (p *Graph) route() {
+// route places the edges: those to the next column in the gutter between them, longer ones in a
+// lane above the cards.
+func (g *Graph) route() {
 	var until [maxLanes]int // the last column that a lane is taken in
-	for _, c := range p.Cols {
+	for _, c := range g.Cols {
 		for _, n := range c.Nodes {
 			if end := n.reach(); end > n.Col+1 {
-				n.Lane = freeLane(until[:], n.Col+1, end-1)
-				p.Lanes = max(p.Lanes, n.Lane+1)
+				n.Lane = takeLane(until[:], n.Col+1, end-1)
+				g.Lanes = max(g.Lanes, n.Lane+1)
 			}
 		}
 	}
-	for i, c := range p.Cols {
-		c.Nets = p.gutterNets(i)
-		disentangle(c.Nets, i)
+	for i, c := range g.Cols {
+		c.Sources = g.gutterSources(i)
+		disentangle(c.Sources, i)
 		c.Gutter = c.tracks() + 2
 	}
 }
@@ -41,9 +41,8 @@ func (n *Node) reach() int {
 	return end
 }
 
-// freeLane takes the first lane that is free from one column to another; -1 if there is
-// none.
-func freeLane(until []int, from, to int) int {
+// takeLane takes the first lane that is free from one column to another; -1 if there is none.
+func takeLane(until []int, from, to int) int {
 	i := slices.IndexFunc(until, func(u int) bool { return u < from })
 	if i >= 0 {
 		until[i] = to
@@ -51,57 +50,57 @@ func freeLane(until []int, from, to int) int {
 	return i
 }
 
-// gutterNets lists the nodes whose edges use the gutter right of a column: its own, and those
-// that arrive on a lane and end in the next column.
-func (p *Graph) gutterNets(col int) []*Node {
-	var nets []*Node
-	for _, n := range p.Cols[col].Nodes {
+// gutterSources lists the nodes whose edges use the gutter right of a column: the column's own
+// nodes, and those whose lane ends in the next column.
+func (g *Graph) gutterSources(col int) []*Node {
+	var sources []*Node
+	for _, n := range g.Cols[col].Nodes {
 		if len(n.Outs) > 0 {
-			nets = append(nets, n)
+			sources = append(sources, n)
 		}
 	}
-	if col+1 < len(p.Cols) {
-		for _, n := range p.Cols[col+1].Nodes {
+	if col+1 < len(g.Cols) {
+		for _, n := range g.Cols[col+1].Nodes {
 			for _, up := range n.Ins {
-				if up.Col < col && up.Lane >= 0 && !slices.Contains(nets, up) {
-					nets = append(nets, up)
+				if up.Col < col && up.Lane >= 0 && !slices.Contains(sources, up) {
+					sources = append(sources, up)
 				}
 			}
 		}
 	}
-	return nets
+	return sources
 }
 
 // Track returns the place of a node's edges in the gutter right of a column, from 0.
 func (c *Column) Track(n *Node) int {
-	return max(slices.Index(c.Nets, n), 0) * c.tracks() / max(len(c.Nets), 1)
+	return max(slices.Index(c.Sources, n), 0) * c.tracks() / max(len(c.Sources), 1)
 }
 
 // Dense reports whether the gutter right of a column has more than maxTracks edges.
-func (c *Column) Dense() bool { return len(c.Nets) > maxTracks }
+func (c *Column) Dense() bool { return len(c.Sources) > maxTracks }
 
 func (c *Column) tracks() int {
 	if c.Dense() {
 		return denseTracks
 	}
-	return len(c.Nets)
+	return len(c.Sources)
 }
 
-// disentangle orders the edges in the gutter right of a column so that they
-// cross less, by swapping neighbours as long as that helps.
-func disentangle(nets []*Node, col int) {
-	for range nets {
-		for i := 0; i+1 < len(nets); i++ {
-			a, b := newStretch(nets[i], col), newStretch(nets[i+1], col)
+// disentangle reorders the edges in the gutter right of a column: it swaps neighbours as long as
+// that reduces crossings.
+func disentangle(sources []*Node, col int) {
+	for range sources {
+		for i := 0; i+1 < len(sources); i++ {
+			a, b := newStretch(sources[i], col), newStretch(sources[i+1], col)
 			if b.crossings(a) < a.crossings(b) {
-				nets[i], nets[i+1] = nets[i+1], nets[i]
+				sources[i], sources[i+1] = sources[i+1], sources[i]
 			}
 		}
 	}
 }
 
-// stretch is the rows where a node's edges start and end in a gutter, counted in cards
-// from the top; -1 is a lane.
+// stretch holds the rows where a node's edges start and end in a gutter, counted in cards from the
+// top; -1 is a lane.
 type stretch struct {
 	from int
 	ends []int
@@ -147,4 +146,5 @@ func (s stretch) crossings(right stretch) int {
 	return n
 }
 
+// TightGutter returns the width of the gutter right of a column between tight cards.
 func TightGutter(c *Column) int { return c.tracks() + 1 }

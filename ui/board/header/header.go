@@ -1,12 +1,11 @@
-// Package header draws the first lines of the screen: the operation, its state, and a
-// held failure with the keys that resolve it. Its one type is Header.
+// Package header draws the first lines of the screen: the operation, its state, and a held failure
+// with the keys that resolve it. Its central type is Header.
 package header
 
 import (
 	"cmp"
 	"fmt"
 	"strings"
-	"time"
 
 	"lockstep/engine/event"
 	"lockstep/engine/text"
@@ -23,10 +22,11 @@ type Header struct {
 	*screen.Screen
 	// Title is shown if the operation has no name.
 	Title string
-	// StateLines is the state's text if it takes several lines.
+	// StateLines is the state's text, if it takes several lines.
 	StateLines []string
 }
 
+// Rows returns the height of the header.
 func (h *Header) Rows() int {
 	rows := 1 + max(len(h.StateLines), 1)
 	if h.H >= 36 || h.Held() {
@@ -48,18 +48,18 @@ func (h *Header) Draw(hints []keys.Hint) {
 // If it is too long, it drops parts of the middle.
 func (h *Header) drawOperation() {
 	cv, op := h.Canvas, h.State.Operation
-	timing := ""
+	elapsed := ""
 	clock := &h.State
-	if h.Whole != nil && clock.Status == "" {
-		clock = &h.Whole.State
+	if h.Stack != nil && clock.Status == "" {
+		clock = &h.Stack.State
 	}
 	if !clock.Started.IsZero() && !h.PlanOnly() && !op.IsWatch() {
-		timing = canvas.Clock(clock.Active(h.Now()))
+		elapsed = canvas.Clock(clock.Active(h.Now()))
 		if op.Timeout > 0 {
-			timing += " of " + canvas.Clock(op.Timeout)
+			elapsed += " of " + canvas.Clock(op.Timeout)
 		}
 	}
-	end := cv.PutRight(h.W-1, 0, theme.Text, timing) - 2
+	end := cv.PutRight(h.W-1, 0, theme.Text, elapsed) - 2
 
 	x := 1
 	if h.W >= 70 {
@@ -67,17 +67,17 @@ func (h *Header) drawOperation() {
 	}
 	x = cv.Put(x, 0, theme.Faint, h.Theme.Lines.More+" ")
 	if badge := " REPLAY "; h.Replayed {
-		cv.Mark(x, 0, len(badge))
+		cv.Highlight(x, 0, len(badge))
 		x = cv.Put(x, 0, theme.Accent, badge) + 1
 	}
-	what := cmp.Or(strings.TrimSpace(op.Name+" "+op.Release), h.Title)
-	if h.Whole != nil {
-		what = strings.Join([]string{h.Whole.State.Operation.Name, h.Whole.State.Operation.Release, h.Theme.Lines.More, what}, " ")
+	title := cmp.Or(strings.TrimSpace(op.Name+" "+op.Release), h.Title)
+	if h.Stack != nil {
+		title = strings.Join([]string{h.Stack.State.Operation.Name, h.Stack.State.Operation.Release, h.Theme.Lines.More, title}, " ")
 	}
-	x = cv.PutFit(x, 0, end-x, theme.Strong, what)
+	x = cv.PutFit(x, 0, end-x, theme.Strong, title)
 
-	for where := h.location(); len(where) > 0; where = where[:len(where)-1] {
-		text := h.Join(where...)
+	for parts := h.location(); len(parts) > 0; parts = parts[:len(parts)-1] {
+		text := h.Join(parts...)
 		if from := end - canvas.Width(text); from >= x+3 {
 			cv.Put(min(max(x+3, (h.W-canvas.Width(text))/2), from), 0, theme.Quiet, text)
 			return
@@ -85,10 +85,11 @@ func (h *Header) drawOperation() {
 	}
 }
 
-// location lists context, namespace and revision, the most important first.
+// location lists context, namespace, revision and how the screen is connected, the most important
+// first.
 func (h *Header) location() (out []string) {
-	add := func(text string, known bool) {
-		if known {
+	add := func(text string, show bool) {
+		if show {
 			out = append(out, canvas.Clean(text))
 		}
 	}
@@ -96,9 +97,9 @@ func (h *Header) location() (out []string) {
 	add(op.Context, op.Context != "")
 	add("ns "+op.Namespace, op.Namespace != "")
 	add(fmt.Sprintf("rev %d", op.Revision), op.Revision > 0)
-	add("read-only", h.ReadOnly() && !h.Replayed) // the badge says so of a replay
+	add("read-only", h.ReadOnly() && !h.Replayed) // the badge says so for a replay
 	add("attached", h.Attached && !h.ReadOnly())
-	add("live", h.Later != nil && h.NotLive == "")
+	add("live", h.Observed != nil && h.NotLive == "")
 	add(h.NotLive, h.NotLive != "")
 	return out
 }
@@ -121,17 +122,18 @@ func (h *Header) drawState() {
 	if text != "" {
 		x = cv.PutFit(x, 1, room, theme.Text, text) + 2
 	}
-	if (h.State.Status != event.RollingBack || h.State.Run != event.Running) && !h.PlanOnly() { // else the text has the counts
-		cv.Put(x, 1, theme.Quiet, h.others(end-x))
+	if (h.State.Status != event.RollingBack || h.State.Run != event.Running) && !h.PlanOnly() { // else text has the counts
+		cv.Put(x, 1, theme.Quiet, h.otherCounts(end-x))
 	}
 }
 
+// stateFrom returns the x of the state line's text.
 func (h *Header) stateFrom() int {
 	mark, _ := h.stateMark()
 	return 1 + canvas.Width(mark.Glyph+" "+mark.Word) + 2
 }
 
-// stateRoom returns the width of the state line's text: counts and bar keep their place.
+// stateRoom returns the width of the state line's text, left of the progress bar and the counts.
 func (h *Header) stateRoom() int {
 	room := h.W - 1 - h.stateFrom()
 	if w := h.progressWidth(); w > 0 {
@@ -145,20 +147,20 @@ func (h *Header) stateMark() (theme.Mark, string) {
 	s := &h.State
 	run, _ := h.RunStatus()
 	mark := h.Theme.Mark(string(run))
-	called := func(status event.Status, word string) theme.Mark {
+	named := func(status event.Status, word string) theme.Mark {
 		mark := h.Theme.Mark(string(status))
 		mark.Word = word
 		return mark
 	}
 	switch {
 	case h.PlanOnly():
-		return called(event.Waiting, "plan"), fmt.Sprintf("%s, %s %s press q to quit", text.Count(len(h.Graph.Nodes), h.State.Operation.GroupNoun()), text.Count(h.Tally.Total, "object"), h.Theme.Lines.Dot)
-	case s.Status == "" && h.Whole != nil:
+		return named(event.Waiting, "plan"), fmt.Sprintf("%s, %s %s press q to quit", text.Count(len(h.Graph.Nodes), h.State.Operation.GroupNoun()), text.Count(h.Tally.Total, "object"), h.Theme.Lines.Dot)
+	case s.Status == "" && h.Stack != nil:
 		return h.notStarted()
 	case s.Status == "" && h.Over():
 		return h.Theme.Mark("aborted"), "the record is empty"
 	case s.Status == "":
-		return called(event.Waiting, "starting"), ""
+		return named(event.Waiting, "starting"), ""
 	case h.Over():
 		return h.endMark()
 	case run == event.Held:
@@ -184,33 +186,33 @@ func (h *Header) stateMark() (theme.Mark, string) {
 		return h.Theme.Mark(string(event.Away)), h.awayText()
 	case s.Status == event.RollingBack:
 		why := h.Graph.Shorten(s.Message)
-		if h.Aborts { // the message repeats each failure
+		if h.Aborts { // the message would repeat each failure
 			why = "aborted by you"
 		}
-		return h.Theme.Mark(string(event.RollingBack)), h.Join(h.others(h.W), why)
+		return h.Theme.Mark(string(event.RollingBack)), h.Join(h.otherCounts(h.W), why)
 	case s.Operation.IsWatch():
 		return h.liveMark(), ""
 	}
 	mark = h.Theme.Mark(string(event.Running))
 	mark.Glyph = h.pulse(mark.Glyph)
 	if h.Tally.Degraded > 0 {
-		worse := h.Theme.Mark(string(event.Degraded))
-		mark.Glyph, mark.Role = worse.Glyph, worse.Role
+		degraded := h.Theme.Mark(string(event.Degraded))
+		mark.Glyph, mark.Role = degraded.Glyph, degraded.Role
 	}
 	return mark, h.Expected().Text
 }
 
-// notStarted returns the state of a release before its operation starts: that of its stack, which
-// may wait for other releases, be paused, or have ended without it.
+// notStarted returns the state of a release before its operation starts: it waits for other
+// releases, or the stack is paused, or ended without it.
 func (h *Header) notStarted() (theme.Mark, string) {
-	called := func(status event.Status) theme.Mark { return h.Theme.Mark(string(status)) }
-	own := h.Whole.Graph.Select(func(n *graph.Node) bool { return n.ID == h.Scope && h.Whole.IsCurrent(n) })
+	mark := func(status event.Status) theme.Mark { return h.Theme.Mark(string(status)) }
+	own := h.Stack.Graph.Select(func(n *graph.Node) bool { return n.ID == h.Scope && h.Stack.IsCurrent(n) })
 	run, why := h.RunStatus()
 	switch {
 	case h.Over():
-		return called(event.Skipped), h.Join(h.quitHint(), h.Whole.State.Outcome)
+		return mark(event.Skipped), h.Join(h.quitHint(), h.Stack.State.Outcome)
 	case run == event.Paused || run == event.Held:
-		return called(event.Paused), h.Join("not started", why)
+		return mark(event.Paused), h.Join("not started", why)
 	case len(own) > 0 && own[0].Status == event.Waiting:
 		var names []string
 		for _, up := range own[0].Ins {
@@ -219,12 +221,12 @@ func (h *Header) notStarted() (theme.Mark, string) {
 			}
 		}
 		if len(names) > 0 {
-			return called(event.Waiting), "for " + strings.Join(names, ", ")
+			return mark(event.Waiting), "for " + strings.Join(names, ", ")
 		}
 	}
-	mark := called(event.Waiting)
-	mark.Word = "starting"
-	return mark, ""
+	starting := mark(event.Waiting)
+	starting.Word = "starting"
+	return starting, ""
 }
 
 // awayText says how long the API server has been unreachable, "" if it answers.
@@ -232,35 +234,35 @@ func (h *Header) awayText() string {
 	if h.State.Away.IsZero() {
 		return ""
 	}
-	return fmt.Sprintf("API server unreachable for %s", h.Now().Sub(h.State.Away).Round(time.Second))
+	return "API server unreachable for " + canvas.Span(h.Now().Sub(h.State.Away), false)
 }
 
-// liveMark returns the state of a watched release: its record's status as the word, its
-// objects' state as glyph and colour. A pending release is never shown as ready.
+// liveMark returns the state of a watched release: the word is the status in its record, glyph and
+// colour are the state of its objects. A pending release is never shown as ready.
 func (h *Header) liveMark() theme.Mark {
-	is, record := event.Running, h.State.Message
+	status, record := event.Running, h.State.Message
 	switch {
 	case h.Tally.Failed > 0, record == "failed":
-		is = event.Failed
+		status = event.Failed
 	case h.Tally.Done == h.Tally.Total && (record == "" || record == "deployed" || record == "superseded"):
-		is = event.Ready
+		status = event.Ready
 	}
-	mark := h.Theme.Mark(string(is))
+	mark := h.Theme.Mark(string(status))
 	mark.Word = cmp.Or(record, mark.Word)
 	return mark
 }
 
-// endMark returns the state once the operation is over.
+// endMark returns the state when the operation is over, or its record ends.
 func (h *Header) endMark() (theme.Mark, string) {
 	s := &h.State
 	mark := h.Theme.Mark(string(s.Ending()))
 	quit := h.quitHint()
 	mark.Word += s.FixedNote()
-	if h.Later != nil {
+	if h.Observed != nil {
 		mark.Word += " " + s.Ended.Local().Format("15:04:05")
 	}
 	if h.ReadOnly() && s.Status == event.Running {
-		mark.Word = "up to here"
+		mark.Word = "incomplete"
 		ends := "the record ends"
 		switch s.Run {
 		case event.Held:
@@ -271,10 +273,14 @@ func (h *Header) endMark() (theme.Mark, string) {
 		return mark, h.Join(ends, quit)
 	}
 	why := s.Reason()
-	if s.Status == event.Aborted && s.Outcome != "" { // the reason repeats each failure
+	if s.Status == event.Aborted && s.Outcome != "" { // the reason would repeat each failure
 		why = s.Outcome
 	}
-	if by := cmp.Or(map[bool]string{true: "you"}[h.Aborts], s.Answer.By); s.Status == event.Aborted && by != "" {
+	by := s.Answer.By
+	if h.Aborts {
+		by = "you"
+	}
+	if s.Status == event.Aborted && by != "" {
 		mark.Word += " by " + by
 	}
 	return mark, h.Join(quit, h.Graph.Shorten(why), h.changesSince())
@@ -285,7 +291,7 @@ func (h *Header) quitHint() string {
 	switch {
 	case h.Throwaway:
 		return "press q to quit; this deletes the cluster"
-	case h.Whole != nil:
+	case h.Stack != nil:
 		return "press esc to see all releases"
 	}
 	return "press q to quit"
@@ -293,31 +299,31 @@ func (h *Header) quitHint() string {
 
 // changesSince says how the release changed after the operation, "" if it did not (R34b).
 func (h *Header) changesSince() string {
-	if h.Later == nil {
+	if h.Observed == nil {
 		return ""
 	}
-	worse, text := 0, ""
+	degraded, text := 0, ""
 	for _, n := range h.Graph.Nodes {
 		if n.Degraded > 0 && text == "" {
 			o := picture.Worst(n)
 			text = fmt.Sprintf("%s %s: %s (%s ago)", h.Theme.Mark(string(event.Degraded)).Glyph, graph.ShortObject(o.Object),
 				cmp.Or(o.Cause, o.Message, "not ready"), canvas.Span(h.DegradedFor(n, o), false))
 		}
-		worse += n.Degraded
+		degraded += n.Degraded
 	}
-	if worse > 1 {
-		text += fmt.Sprintf(" and %d more", worse-1)
+	if degraded > 1 {
+		text += fmt.Sprintf(" and %d more", degraded-1)
 	}
-	if h.State.Status == event.Failed && worse == 0 && h.Tally.Done > 0 && h.Tally.Done+h.Tally.Waiting == h.Tally.Total {
-		text = "everything applied is ready"
+	if h.State.Status == event.Failed && degraded == 0 && h.Tally.Done > 0 && h.Tally.Done+h.Tally.Waiting == h.Tally.Total {
+		text = "all applied objects are ready"
 	}
-	if text = h.Join(h.Later.Message, text); text == "" {
+	if text = h.Join(h.Observed.Message, text); text == "" {
 		return ""
 	}
 	return "since then: " + text
 }
 
-// inFlight says which work a pause or an abort still waits for.
+// inFlight says how many requests a pause or an abort still waits for.
 func (h *Header) inFlight() string {
 	if n := h.Tally.Requests; n > 0 {
 		return "waiting for " + text.Count(n, "request") + " in flight"
@@ -325,7 +331,7 @@ func (h *Header) inFlight() string {
 	return ""
 }
 
-// pulse animates the running glyph, once a second.
+// pulse animates the glyph of a running operation, once a second.
 func (h *Header) pulse(glyph string) string {
 	if h.Theme.Still || h.Theme.ASCII {
 		return glyph
@@ -333,8 +339,8 @@ func (h *Header) pulse(glyph string) string {
 	return [...]string{"◴", "◷", "◶", "◵"}[int(h.State.Active(h.Now()).Seconds())%4]
 }
 
-// DrawTooSmall draws a screen without room for a board: the state and the size needed.
-// Keys still work.
+// DrawTooSmall draws a screen that is too small for the board: the state and the size needed. Keys
+// still work.
 func (h *Header) DrawTooSmall() {
 	mark, text := h.stateMark()
 	if h.Flash.Text != "" {

@@ -46,8 +46,8 @@ func (h *Header) cause(n *graph.Node, r event.Root) string {
 	return name + ": " + r.Cause
 }
 
-// readyAgain names a failed object that has become ready since.
-func (h *Header) readyAgain() string {
+// nowReady names a failed object that has become ready since.
+func (h *Header) nowReady() string {
 	for _, n := range h.Failing() {
 		for _, o := range n.Objects {
 			if !o.Done() {
@@ -61,9 +61,11 @@ func (h *Header) readyAgain() string {
 	return ""
 }
 
+// drawFailureKeys draws the keys that resolve a failure. It highlights the re-check if a failed object
+// has become ready.
 func (h *Header) drawFailureKeys(hints []keys.Hint, y int) {
 	x, end := 3, h.W-1
-	ready := h.readyAgain()
+	ready := h.nowReady()
 	if text := ready + " is ready now"; ready != "" && canvas.Width(text)+3+keys.Cells(hints, 3) <= end-x {
 		x = h.Canvas.Put(x, y, theme.Good, text) + 3
 	}
@@ -77,20 +79,20 @@ func (h *Header) drawFailureKeys(hints []keys.Hint, y int) {
 		}
 		x = h.PutHint(x, y, w, role) + 3
 	}
-	if len(h.StateLines) > 0 { // the state line has no room for it
-		h.Canvas.PutRight(end, y, theme.Quiet, h.others(end-x))
+	if len(h.StateLines) > 0 { // the state line has no room for the counts
+		h.Canvas.PutRight(end, y, theme.Quiet, h.otherCounts(end-x))
 	}
 }
 
-// Lines returns the state's text about failures in at most room lines; nil if it fits one line
-// or there is room for one only.
+// Lines returns the state's text about failures in at most room lines; nil if it fits in one line, or
+// if there is room for only one.
 func (h *Header) Lines(room int) []string {
 	run, _ := h.RunStatus()
 	if run != event.Held && !h.Over() {
 		return nil
 	}
 	width := h.W - 1 - h.stateFrom()
-	var all, short []string // short: one line each, except the first
+	var all, short []string // short has one line per failure, except the first
 	for n, l := range h.failureLines() {
 		if n == 0 {
 			all = canvas.WrapAfter(l, h.stateRoom(), width)
@@ -117,7 +119,7 @@ func (h *Header) Lines(room int) []string {
 	return all
 }
 
-// releaseFailures has a line for each failure that a release of a stack holds.
+// releaseFailures returns a line for each held failure in the releases of a stack.
 func (h *Header) releaseFailures() (lines []string) {
 	for _, n := range h.Graph.Nodes {
 		if h.State.ReleaseRun(n.GroupState) != event.Held {
@@ -130,7 +132,8 @@ func (h *Header) releaseFailures() (lines []string) {
 	return lines
 }
 
-// failureLines has a line for each failure: group, object, cause; at the end only if there are several.
+// failureLines returns a line for each failure: group, object, cause. Once the run is over, it
+// returns nil unless there are several.
 func (h *Header) failureLines() []string {
 	roots := h.State.Roots()
 	if run, _ := h.RunStatus(); run == event.Held {
@@ -147,8 +150,7 @@ func (h *Header) failureLines() []string {
 	if len(roots) < 2 || h.State.Status != event.Failed {
 		return nil
 	}
-	_, text := h.stateMark()
-	lines := []string{text[:len(text)-len(h.Graph.Shorten(h.State.Reason()))] + h.State.Outcome}
+	lines := []string{h.Join(h.quitHint(), h.State.Outcome, h.changesSince())}
 	for _, r := range roots {
 		lines = append(lines, h.Graph.Shorten(r.String()))
 	}

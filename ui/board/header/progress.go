@@ -9,6 +9,7 @@ import (
 	"lockstep/ui/board/canvas"
 )
 
+// counts returns how many objects are done, "" if there are none.
 func (h *Header) counts() string {
 	t := h.Tally
 	if t.Total == 0 || h.PlanOnly() {
@@ -24,8 +25,8 @@ func (h *Header) counts() string {
 	return fmt.Sprintf("%d of %d %s", t.Done, t.Total, done)
 }
 
-// others counts the objects in other states, in as many numbers as fit a width.
-func (h *Header) others(room int) string {
+// otherCounts counts the objects in other states, as far as the counts fit a width.
+func (h *Header) otherCounts(room int) string {
 	t := h.Tally
 	var parts []string
 	for _, p := range []struct {
@@ -60,7 +61,7 @@ func (h *Header) removes() bool {
 	return removes
 }
 
-// barWidth returns the length of the progress bar; it depends on the screen's size only.
+// barWidth returns the length of the progress bar; it depends only on the screen's size.
 func (h *Header) barWidth() int { return max(h.W/8, 6) }
 
 // progressWidth returns the width of bar and counts, 0 without counts.
@@ -73,7 +74,7 @@ func (h *Header) progressWidth() int {
 	return h.barWidth() + 1 + widest
 }
 
-// drawProgress draws the progress bar and the counts so that they end before x end.
+// drawProgress draws the progress bar and the counts; they end before x = end.
 func (h *Header) drawProgress(end, y int) {
 	counts := h.counts()
 	if counts == "" {
@@ -99,7 +100,7 @@ func (h *Header) drawProgress(end, y int) {
 	}
 }
 
-// barRole returns the colour of the progress bar: that of the state.
+// barRole returns the role of the progress bar, which shows the state.
 func (h *Header) barRole() theme.Role {
 	run, _ := h.RunStatus()
 	switch {

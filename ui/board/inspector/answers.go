@@ -1,7 +1,6 @@
-// Package inspector shows one group or object: why it has its status, its order and
-// timings, and, from the cluster, its diff, manifest, events, pods and logs. Its central
-// types are Inspector, the part of the screen, Subject, the selection, and Answers, the
-// interface to the cluster.
+// Package inspector shows one group or object: why it has its status, its order and timings, and,
+// from the cluster, its diff, manifest, events, pods and logs. Its central types are Inspector, the
+// part of the screen, Subject, the selection, and Cluster, which looks up objects.
 package inspector
 
 import (
@@ -13,30 +12,29 @@ import (
 	"lockstep/engine/plan"
 )
 
-// Answers looks up objects in the cluster. Its methods run in separate goroutines and
-// must return soon after ctx ends. They may return any text: the screen cleans it, and
-// masks the values of Secrets again.
-type Answers interface {
-	Foresight
-	// Events returns the object's events, and those of what it owns, oldest
-	// first, one per line; none of an earlier object of the same name.
+// Cluster looks up objects in the cluster. Its methods run in separate goroutines and must return
+// soon after ctx is done. They may return any text: the screen cleans it, and masks the values of
+// Secrets once more.
+type Cluster interface {
+	ChangeSource
+	// Events returns the events of the object and of the objects it owns, oldest first, one per
+	// line. It omits events of an earlier object of the same name.
 	Events(ctx context.Context, o plan.Object) ([]string, error)
-	// Pods returns the object's pods, the one with the most trouble first, or
-	// Nothing.
+	// Pods returns the object's pods, the one with the most trouble first, or Unavailable.
 	Pods(ctx context.Context, o plan.Object) ([]Pod, error)
-	// Logs calls follow with each line of the logs of all containers of the object's
-	// pods, including containers that start later. It returns when ctx ends or no log
-	// can follow. follow does not block and is safe for concurrent use.
+	// Logs calls follow with each line of the logs of all containers of the object's pods,
+	// including containers that start later. It returns when ctx is done or no more lines can
+	// come. follow does not block and is safe for concurrent use.
 	Logs(ctx context.Context, o plan.Object, follow func(LogLine)) error
-	// Live returns the object as it is in the cluster, as YAML, or Nothing.
+	// Live returns the object in the cluster as YAML, or Unavailable.
 	Live(ctx context.Context, o plan.Object) (string, error)
 }
 
-// Foresight returns the changes that a run makes to objects.
-type Foresight interface {
-	// Change compares an object of the run with the cluster, or returns Nothing.
+// ChangeSource looks up the changes that a run makes to objects.
+type ChangeSource interface {
+	// Change compares an object of the run with the cluster, or returns Unavailable.
 	Change(ctx context.Context, it Item) (Change, error)
-	// Sent returns the object as the run sends it, as YAML, or Nothing.
+	// Sent returns the object that the run sends to the API server as YAML, or Unavailable.
 	Sent(ctx context.Context, it Item) (string, error)
 }
 
@@ -47,15 +45,15 @@ type Item struct {
 	Object plan.Object
 }
 
-// Nothing is an error that says why there is no answer; it is not a failure.
-type Nothing string
+// Unavailable is an error that says why there is no answer, although the lookup did not fail.
+type Unavailable string
 
-func (n Nothing) Error() string { return string(n) }
+func (n Unavailable) Error() string { return string(n) }
 
-// explain returns the text of a Nothing, or of another error after what failed.
+// explain returns the text of an Unavailable, or "failed: err" for other errors.
 func explain(failed string, err error) string {
-	if none := Nothing(""); errors.As(err, &none) {
-		return string(none)
+	if why := Unavailable(""); errors.As(err, &why) {
+		return string(why)
 	}
 	return failed + ": " + err.Error()
 }
@@ -68,7 +66,7 @@ type Pod struct {
 	Created  time.Time
 	Node     string
 	Phase    string
-	Why      string // it is not ready
+	Why      string // why it is not ready
 }
 
 // LogLine is a line of a log.
@@ -76,11 +74,11 @@ type LogLine struct {
 	Source
 	Time time.Time // zero if unknown
 	Text string
-	// Note means that the text is lockstep's own. An empty note announces the source.
+	// Note means that the text is from lockstep. An empty note announces the source.
 	Note bool
 }
 
-// Source is a container of a pod. Try counts its instances from 1; zero is unknown.
+// Source is a container of a pod. Try counts its starts from 1; zero is unknown.
 type Source struct {
 	Pod, Container string
 	Try            int
@@ -91,10 +89,10 @@ type Action string
 
 const (
 	Create    Action = "create"
-	Alter     Action = "change"
+	Modify    Action = "change"
 	Unchanged Action = "unchanged"
 	Delete    Action = "delete"
-	Absent    Action = "absent" // to be deleted, but already gone
+	Absent    Action = "absent" // it should be deleted, but is already gone
 	Keep      Action = "keep"   // removed from the release, but kept in the cluster
 	Hook      Action = "hook"
 	Refuse    Action = "refuse"
@@ -104,12 +102,11 @@ const (
 // Change is the change that a run makes to an object.
 type Change struct {
 	Action Action `json:"action"`
-	// Message says why, in a sentence; it may be empty.
+	// Message says why; it may be empty.
 	Message string `json:"message,omitempty"`
-	// Fields are the fields that an Alter changes, if known.
+	// Fields are the fields that a Modify changes, if known.
 	Fields []Field `json:"fields,omitempty"`
-	// Recorded means that the change comes from a record, not from a comparison with
-	// the cluster.
+	// Recorded means that the change comes from a record, not from a comparison with the cluster.
 	Recorded bool `json:"recorded,omitempty"`
 }
 
@@ -117,6 +114,6 @@ type Change struct {
 type Field struct {
 	// In is the path of its parent.
 	In string `json:"in"`
-	// Lines start with - (old), + (new), a blank (context) or @ (place in a long text).
+	// Lines start with - (old), + (new), a space (context) or @ (position in a long text).
 	Lines []string `json:"lines"`
 }

@@ -13,8 +13,8 @@ import (
 	"lockstep/ui/board/canvas"
 )
 
-// changes caches changes and queries missing ones. An answer is valid until its object
-// changes or the run starts or ends a rollback.
+// changes caches the changes to objects and queries missing ones. An answer is valid until its
+// object changes, or a rollback starts or ends.
 type changes struct {
 	ctx   context.Context
 	ask   func(context.Context, Item) (Change, error) // nil: not connected
@@ -22,75 +22,76 @@ type changes struct {
 	busy  bool
 }
 
-// newChanges returns an empty cache. Its queries end with ctx; answers may be nil.
-func newChanges(ctx context.Context, answers Answers) *changes {
+// newChanges returns an empty cache. Its queries end with ctx; cluster may be nil.
+func newChanges(ctx context.Context, cluster Cluster) *changes {
 	c := &changes{ctx: ctx, known: map[Item]answer{}}
-	if answers != nil {
-		c.ask = answers.Change
+	if cluster != nil {
+		c.ask = cluster.Change
 	}
 	return c
 }
 
 type answer struct {
-	at     moment
-	change Change
-	none   string // why there is no answer
+	basis       basis
+	change      Change
+	unavailable string // why there is no change
 }
 
-// moment is the state that an answer depends on.
-type moment struct {
-	status event.Status
-	since  time.Time // of the object
-	begun  time.Time // of its group: a retry restarts it
-	back   bool      // rolling back
-	over   int       // number of finished groups, which can change a passing answer
+// basis is the state that an answer depends on.
+type basis struct {
+	status       event.Status
+	since        time.Time // of the object
+	groupStarted time.Time // a retry restarts the group
+	rollingBack  bool
+	finished     int // number of finished groups; compared only if the answer is provisional
 }
 
-// passing reports whether other groups may change the answer.
-func (a answer) passing() bool {
-	return a.none != "" || a.change.Action == Later || a.change.Action == Refuse || a.change.Action == Create && a.change.Message != ""
+// provisional reports whether the answer may change when another group finishes.
+func (a answer) provisional() bool {
+	return a.unavailable != "" || a.change.Action == Later || a.change.Action == Refuse || a.change.Action == Create && a.change.Message != ""
 }
 
-// comparison is an object of the diff and the answer about it, if known.
+// comparison is an object of the diff with the answer about it, if known.
 type comparison struct {
 	answer
-	item   Item
-	object *event.ObjectState
-	now    moment
-	known  bool
+	item    Item
+	object  *event.ObjectState
+	current basis
+	known   bool // the answer is still valid
 }
 
 // maxCompared is how many objects of a selected group are compared.
 const maxCompared = 200
 
+// of returns the comparisons of a subject.
 func (c *changes) of(s Subject) (out []comparison) {
 	n := s.Node
 	if n == nil {
 		return nil
 	}
-	over := 0
+	finished := 0
 	for _, other := range s.Graph.Nodes {
 		if other.Status.Over() {
-			over++
+			finished++
 		}
 	}
-	objects, back := n.Objects[:min(len(n.Objects), maxCompared)], s.RollingBack()
+	objects, rollingBack := n.Objects[:min(len(n.Objects), maxCompared)], s.RollingBack()
 	if s.Object != nil {
 		objects = []*event.ObjectState{s.Object}
 	}
 	for _, o := range objects {
-		x := comparison{item: s.item(o), object: o, now: moment{o.Status, o.Since, n.Started, back, over}}
+		x := comparison{item: s.item(o), object: o, current: basis{o.Status, o.Since, n.Started, rollingBack, finished}}
 		x.answer, x.known = c.known[x.item]
-		if x.known && !x.passing() {
-			x.at.over = over
+		if x.known && !x.provisional() {
+			x.basis.finished = finished
 		}
-		x.known = x.known && x.at == x.now
+		x.known = x.known && x.basis == x.current
 		out = append(out, x)
 	}
 	return out
 }
 
-// item returns the item of an object of the subject's group.
+// item returns an object of the subject's group as an Item.
 func (s Subject) item(o *event.ObjectState) Item {
 	return Item{s.Node.Unit(), s.Node.Kind, o.Object}
 }
@@ -106,8 +107,8 @@ type changesMsg []comparison
 
 const parallelQueries = 8
 
-// query queries missing answers about a subject, parallelQueries at a time. It is called on every
-// update.
+// query starts queries for missing answers about a subject, up to parallelQueries at a time. It is
+// called on every update.
 func (c *changes) query(s Subject) tea.Cmd {
 	if c.busy || c.ask == nil {
 		return nil
@@ -115,7 +116,7 @@ func (c *changes) query(s Subject) tea.Cmd {
 	var m changesMsg
 	for _, x := range c.of(s) {
 		if !x.known && !isInFlight(x.object) && len(m) < parallelQueries {
-			x.answer = answer{at: x.now}
+			x.answer = answer{basis: x.current}
 			m = append(m, x)
 		}
 	}
@@ -126,23 +127,24 @@ func (c *changes) query(s Subject) tea.Cmd {
 	return func() tea.Msg {
 		ctx, cancel := context.WithTimeout(c.ctx, queryTimeout)
 		defer cancel()
-		var all sync.WaitGroup
+		var queries sync.WaitGroup
 		for n := range m {
-			all.Go(func() { m[n].take(c.ask(ctx, m[n].item)) })
+			queries.Go(func() { m[n].set(c.ask(ctx, m[n].item)) })
 		}
-		all.Wait()
+		queries.Wait()
 		return m
 	}
 }
 
-// isInFlight reports whether a request for an object is running.
+// isInFlight reports whether a request for an object is in flight.
 func isInFlight(o *event.ObjectState) bool {
 	return o.Status == event.Applying || o.Status == event.Deleting
 }
 
-func (a *answer) take(c Change, err error) {
+// set stores the result of a query, cleaned.
+func (a *answer) set(c Change, err error) {
 	if err != nil {
-		a.none = canvas.Clean(explain("lookup failed", err))
+		a.unavailable = canvas.Clean(explain("lookup failed", err))
 		return
 	}
 	c.Message = canvas.Clean(c.Message)
@@ -161,8 +163,8 @@ func (c *changes) store(m changesMsg) {
 	}
 }
 
-// QueryChanges queries missing changes for the visible diff, in the tab or in the pane, and for
-// the object whose failure holds the run.
+// QueryChanges queries missing changes for the visible diff, in the tab or the pane, and for the
+// object whose failure holds the run.
 func (i *Inspector) QueryChanges() tea.Cmd {
 	if i.Shown && i.Tab == TabDiff || i.ShowsDiff() {
 		if cmd := i.changes.query(i.Selected()); cmd != nil {
@@ -172,13 +174,13 @@ func (i *Inspector) QueryChanges() tea.Cmd {
 	return i.changes.query(i.failed())
 }
 
-// failed returns the object whose failure holds the run; without a node if there is none.
+// failed returns the object whose failure holds the run; its Node is nil if there is none.
 func (i *Inspector) failed() (s Subject) {
 	failing := i.Failing()
 	if !i.Held() || len(failing) == 0 {
 		return s
 	}
-	first := failing[0] // the others follow after a retry
+	first := failing[0]
 	if root := i.RootOf(first); root.Object != nil {
 		s = Subject{Picture: &i.Picture, Node: first, Object: root.Object}
 	}
@@ -188,41 +190,41 @@ func (i *Inspector) failed() (s Subject) {
 // reverts names the values in the cluster that a retry of the failed object would replace:
 // "image: example/api:2", "replicas: 3 and 2 more".
 func (i *Inspector) reverts() string {
-	var gone []string
+	var lost []string
 	for _, x := range i.changes.of(i.failed()) {
-		if !x.known || x.change.Action != Alter {
+		if !x.known || x.change.Action != Modify {
 			return ""
 		}
 		for _, f := range x.change.Fields {
 			for _, l := range f.Lines {
 				if live, ok := strings.CutPrefix(l, "-"); ok {
-					gone = append(gone, strings.TrimSpace(live))
+					lost = append(lost, strings.TrimSpace(live))
 					break
 				}
 			}
 		}
 	}
-	switch len(gone) {
+	switch len(lost) {
 	case 0:
 		return ""
 	case 1:
-		return gone[0]
+		return lost[0]
 	}
-	return fmt.Sprintf("%s and %d more", gone[0], len(gone)-1)
+	return fmt.Sprintf("%s and %d more", lost[0], len(lost)-1)
 }
 
-// RetryHint returns the footer's word for R, with the change in the cluster that a retry would
-// revert, as far as it fits.
+// RetryHint returns the footer's words for R. If a retry would revert changes in the cluster, they
+// say so, with as much detail as fits.
 func (i *Inspector) RetryHint() string {
 	if !i.Held() {
 		return ""
 	}
-	switch gone := i.reverts(); {
-	case gone == "":
+	switch lost := i.reverts(); {
+	case lost == "":
 		return "retry"
 	case i.W < 100:
-		return "retry, reverts"
+		return "retry (reverts)"
 	default:
-		return "retry, which reverts " + canvas.FitMiddle(gone, i.W-80, i.Theme.Lines.Ellipsis)
+		return "retry (reverts " + canvas.FitMiddle(lost, i.W-80, i.Theme.Lines.Ellipsis) + ")"
 	}
 }

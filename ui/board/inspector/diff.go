@@ -13,7 +13,7 @@ import (
 	"lockstep/ui/board/graph"
 )
 
-// maxDiffLines limits the lines of one object in the diff of a group; unlimited does not.
+// maxDiffLines limits the lines of one object in the diff of a group.
 const maxDiffLines, unlimited = 40, 1 << 20
 
 // lines returns the diff of the selected object, or of all objects of the group.
@@ -22,8 +22,8 @@ func (c *changes) lines(s Subject, width int) (out []canvas.Line) {
 		return []canvas.Line{canvas.Plain(theme.Quiet, notConnected)}
 	}
 	all, names := c.of(s), 0
-	if none := common(all, func(a answer) string { return a.none }); none != "" {
-		return canvas.WrapLines([]canvas.Line{canvas.Plain(theme.Quiet, none)}, width)
+	if why := common(all, func(a answer) string { return a.unavailable }); why != "" {
+		return canvas.WrapLines([]canvas.Line{canvas.Plain(theme.Quiet, why)}, width)
 	}
 	room := unlimited
 	if s.Object == nil && len(s.Node.Objects) > 1 {
@@ -52,26 +52,27 @@ func (c *changes) lines(s Subject, width int) (out []canvas.Line) {
 	return out
 }
 
-// common returns the text that is the same for all objects, or "".
-func common(all []comparison, said func(answer) string) string {
+// common returns the text of all answers if it is the same, else "".
+func common(all []comparison, textOf func(answer) string) string {
 	if len(all) == 0 {
 		return ""
 	}
-	text := said(all[0].answer)
-	if slices.ContainsFunc(all, func(x comparison) bool { return !x.known || said(x.answer) != text }) {
+	text := textOf(all[0].answer)
+	if slices.ContainsFunc(all, func(x comparison) bool { return !x.known || textOf(x.answer) != text }) {
 		return ""
 	}
 	return text
 }
 
+// diffHead counts the changes to the objects of a group.
 func diffHead(all []comparison, objects int) canvas.Line {
-	count, missing, none := map[Action]int{}, objects, 0
+	count, missing, unavailable := map[Action]int{}, objects, 0
 	for _, x := range all {
 		switch {
 		case !x.known:
 			continue
-		case x.none != "":
-			none++
+		case x.unavailable != "":
+			unavailable++
 		default:
 			count[x.change.Action]++
 		}
@@ -83,16 +84,16 @@ func diffHead(all []comparison, objects int) canvas.Line {
 			parts = append(parts, fmt.Sprintf("%d %s", n, word))
 		}
 	}
-	add(count[Create], "create")
-	add(count[Alter], "change")
+	add(count[Create], "to create")
+	add(count[Modify], "to change")
 	add(count[Unchanged], "unchanged")
-	add(count[Delete], "delete")
+	add(count[Delete], "to delete")
 	add(count[Absent], "already gone")
 	add(count[Keep], "kept")
 	add(count[Hook], "to run")
 	add(count[Refuse], "refused")
 	add(count[Later], "cannot be compared yet")
-	add(none, "unknown")
+	add(unavailable, "unknown")
 	add(missing, "not compared")
 	return canvas.Line{{Role: theme.Strong, Text: text.Count(objects, "object")}, {Role: theme.Text, Text: ": " + strings.Join(parts, ", ")}}
 }
@@ -100,7 +101,7 @@ func diffHead(all []comparison, objects int) canvas.Line {
 // ChangeLines returns a change as the diff shows it; names is the width of the name column.
 func ChangeLines(o plan.Object, c Change, names, width int, ellipsis string) []canvas.Line {
 	x := comparison{object: &event.ObjectState{Object: o}, known: true}
-	x.take(c, nil)
+	x.set(c, nil)
 	return changeLines(x, names, unlimited, width, ellipsis)
 }
 
@@ -108,17 +109,17 @@ func ChangeLines(o plan.Object, c Change, names, width int, ellipsis string) []c
 func changeLines(x comparison, names, room, width int, ellipsis string) []canvas.Line {
 	name := canvas.FitMiddle(graph.ShortObject(x.object.Object), names, ellipsis)
 	head := canvas.Line{{Role: theme.Text, Text: "  " + canvas.Pad(name, names) + "  "}, {Role: theme.Quiet}}
-	what := &head[1]
+	change := &head[1]
 	switch {
 	case !x.known && isInFlight(x.object):
-		what.Text = "is being sent"
+		change.Text = "being applied"
 	case !x.known:
-		what.Text = "comparing with the cluster " + ellipsis
-	case x.none != "":
-		what.Text = x.none
+		change.Text = "comparing with the cluster " + ellipsis
+	case x.unavailable != "":
+		change.Text = x.unavailable
 	default:
-		what.Role, what.Text = changeText(x.object, x.change)
-		if x.change.Message != "" && !(x.change.Action == Hook && Applied(x.object)) { // that was about its start
+		change.Role, change.Text = changeText(x.object, x.change)
+		if x.change.Message != "" && !(x.change.Action == Hook && Applied(x.object)) { // the message was about the future
 			head = append(head, canvas.Piece{Role: theme.Text, Text: ": " + x.change.Message})
 		}
 	}
@@ -128,45 +129,56 @@ func changeLines(x comparison, names, room, width int, ellipsis string) []canvas
 	}
 	lines := fieldLines(x.change.Fields, width)
 	if over := len(lines) - room; over > 0 {
-		lines = append(lines[:room], canvas.Plain(theme.Quiet, fmt.Sprintf("    %s %d more lines; select it to see them", ellipsis, over)))
+		lines = append(lines[:room], canvas.Plain(theme.Quiet, fmt.Sprintf("    %s %d more lines; select it to see all", ellipsis, over)))
 	}
 	return append(out, lines...)
 }
 
-// actionTexts are the texts of actions.
+// actionTexts are the texts of actions, except for Hook.
 var actionTexts = map[Action]struct {
 	role theme.Role
 	text string
 }{
-	Create: {theme.Good, "will be created"}, Alter: {theme.Busy, "changes"}, Unchanged: {theme.Quiet, "unchanged"},
-	Delete: {theme.Bad, "will be deleted"}, Absent: {theme.Quiet, "is already gone"}, Keep: {theme.Quiet, "stays"},
-	Hook: {theme.Accent, ""}, Refuse: {theme.Bad, "would be refused"}, Later: {theme.Stopped, "cannot be compared yet"},
+	Create: {theme.Good, "will be created"}, Modify: {theme.Busy, "will change"}, Unchanged: {theme.Quiet, "unchanged"},
+	Delete: {theme.Bad, "will be deleted"}, Absent: {theme.Quiet, "already gone"}, Keep: {theme.Quiet, "will be kept"},
+	Refuse: {theme.Bad, "would be refused"}, Later: {theme.Stopped, "cannot be compared yet"},
 }
 
-// hookTexts are the texts of hooks that run and of other objects, before and after they are applied.
-var hookTexts = map[bool][2]string{true: {"will run", "has run"}, false: {"will be created", "was created"}}
+// hookText returns the text of an object of a hook: Jobs and Pods run, others are created.
+func hookText(o *event.ObjectState, applied bool) string {
+	runs := o.Object.Kind == "Job" || o.Object.Kind == "Pod"
+	switch {
+	case runs && applied:
+		return "has run"
+	case runs:
+		return "will run"
+	case applied:
+		return "was created"
+	}
+	return "will be created"
+}
 
-// changeText returns the text of a change. For an object that this run has applied, it is what the
-// run did, and what another apply would do.
+// changeText returns the text of a change. If this run has already applied the object, it says what
+// the run did and what another apply would do.
 func changeText(o *event.ObjectState, c Change) (theme.Role, string) {
 	is, known := actionTexts[c.Action]
-	if n := len(c.Fields); n > 0 && c.Action == Alter {
+	if n := len(c.Fields); n > 0 && c.Action == Modify {
 		is.text = text.Count(n, "field")
 	}
-	did, runs := o.Change.Word(), o.Object.Kind == "Job" || o.Object.Kind == "Pod"
+	did := o.Change.Word()
 	switch done := did != "" && o.Change != event.Unchanged; {
 	case done && c.Recorded:
 		return theme.Text, did
 	case c.Action == Hook && Applied(o) && !c.Recorded:
-		return theme.Quiet, hookTexts[runs][1]
+		return theme.Quiet, hookText(o, true)
 	case c.Action == Hook:
-		return is.role, hookTexts[runs][0]
+		return theme.Accent, hookText(o, false)
 	case !known:
 		return theme.Text, string(c.Action)
 	case done && c.Action == Create:
-		return theme.Stopped, "was " + did + " and is gone; another apply would create it"
-	case done && c.Action == Alter:
-		return theme.Stopped, did + " by this run, then changed again; another apply would revert " + is.text
+		return theme.Stopped, did + " by this run, now gone; another apply would recreate it"
+	case done && c.Action == Modify:
+		return theme.Stopped, did + " by this run, modified since; another apply would revert " + is.text
 	case done && c.Action == Unchanged:
 		return theme.Quiet, did + " by this run, unchanged since"
 	case done && c.Action == Absent:

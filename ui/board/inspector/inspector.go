@@ -34,12 +34,12 @@ const (
 
 var TabNames = [Tabs]string{"why", "diff", "manifest", "events", "pods", "logs", "order", "timings"}
 
-// queries reports whether the tab shows the result of one query to the cluster.
+// queries reports whether the tab shows the result of a query to the cluster.
 func (t Tab) queries() bool {
 	return t == TabEvents || t == TabPods || t == TabLogs || t == TabManifest
 }
 
-// Inspector is the part of the screen that shows the selection, open or closed.
+// Inspector is the part of the screen that shows the selection in detail. It may be closed.
 type Inspector struct {
 	*screen.Screen
 	Shown bool
@@ -48,40 +48,40 @@ type Inspector struct {
 	// context.
 	Kubectl []string
 	ctx     context.Context // ends all queries
-	answers Answers         // nil: not connected
+	cluster Cluster         // nil: not connected
 	changes *changes
 	show    func() // scrolls the selection into view
 
 	Tab   Tab
-	Live  bool // show the manifest of the object in the cluster
-	Cut   bool // cut long lines instead of wrapping them
+	Live  bool // the manifest tab shows the object in the cluster
+	Cut   bool // truncate long lines instead of wrapping them
 	Times bool // show the timestamps of log lines
-	Page  pageOf
+	Page  page
 	N     int // number of the query, to drop late answers
 	result
-	search search
-	about  Item // the object of the query
-	asked  time.Time
-	cancel context.CancelFunc
-	tail   *logTail
+	search    search
+	queried   Item // the object of the last query
+	queriedAt time.Time
+	cancel    context.CancelFunc
+	tail      *logTail
 }
 
-type pageOf struct {
+type page struct {
 	Top, Last int
 	End       bool // follows the end of the text
 }
 
-// New returns a closed inspector; answers may be nil. Its queries end with ctx.
-func New(ctx context.Context, s *screen.Screen, answers Answers, show func()) *Inspector {
-	return &Inspector{Screen: s, ctx: ctx, answers: answers, changes: newChanges(ctx, answers), show: show}
+// New returns a closed inspector; cluster may be nil. Its queries end with ctx.
+func New(ctx context.Context, s *screen.Screen, cluster Cluster, show func()) *Inspector {
+	return &Inspector{Screen: s, ctx: ctx, cluster: cluster, changes: newChanges(ctx, cluster), show: show}
 }
 
 func (i *Inspector) Selected() Subject {
 	return Subject{Picture: &i.Picture, Node: i.Group(), Object: i.Object()}
 }
 
-// Subject returns the object of the tabs: the selected one, or the most urgent of the selected
-// group; nil for none.
+// Subject returns the object that the tabs show: the selected one, or the most urgent one of the
+// selected group; nil if there is none.
 func (i *Inspector) Subject() *event.ObjectState {
 	if o := i.Object(); o != nil {
 		return o
@@ -111,7 +111,7 @@ func (i *Inspector) Item() (Item, bool) {
 	return i.Selected().item(o), true
 }
 
-// Title returns the full name of the selection.
+// Title returns the full name of the selected group or object.
 func (i *Inspector) Title() string {
 	n := i.Group()
 	if n == nil {
@@ -124,22 +124,23 @@ func (i *Inspector) Title() string {
 	return title
 }
 
-func (i *Inspector) HasAnswers() bool { return i.answers != nil }
+func (i *Inspector) Connected() bool { return i.cluster != nil }
 
-// CanPreview reports whether the selected group has not started and can be compared with
-// the cluster.
+// CanPreview reports whether the selected group has not started and can be compared with the
+// cluster.
 func (i *Inspector) CanPreview() bool {
 	n := i.Group()
-	return n != nil && i.answers != nil && (n.Status == event.Waiting || n.Status == event.AtBreakpoint)
+	return n != nil && i.cluster != nil && (n.Status == event.Waiting || n.Status == event.AtBreakpoint)
 }
 
-// ShowsDiff reports whether the pane shows the diff of the selection: only while the run
-// is paused.
+// ShowsDiff reports whether the pane shows the diff of the selection: only while the run waits for
+// the user.
 func (i *Inspector) ShowsDiff() bool {
 	run, _ := i.RunStatus()
 	return (run == event.Paused || run == event.Held || i.PlanOnly()) && !i.Shown && i.CanPreview()
 }
 
+// Wraps reports whether the lines of the open tab can be wrapped or truncated.
 func (i *Inspector) Wraps() bool {
 	return i.Tab == TabLogs || i.Tab == TabManifest || i.Tab == TabEvents
 }
@@ -161,22 +162,23 @@ func (i *Inspector) open() {
 	}
 }
 
-// Open opens the inspector: on the diff of a waiting group, else on why.
+// Open opens the inspector: on the diff if the group has not started, else on why.
 func (i *Inspector) Open() tea.Cmd {
 	if i.CanPreview() {
-		return i.Look(TabDiff)
+		return i.OpenTab(TabDiff)
 	}
-	return i.Look(TabWhy)
+	return i.OpenTab(TabWhy)
 }
 
-// Look opens the inspector on a tab.
-func (i *Inspector) Look(t Tab) tea.Cmd {
-	i.open()
-	return i.OpenTab(t)
-}
-
-// OpenTab opens a tab. The manifest of an applied object is the one in the cluster.
+// OpenTab opens the inspector on a tab.
 func (i *Inspector) OpenTab(t Tab) tea.Cmd {
+	i.open()
+	return i.SwitchTab(t)
+}
+
+// SwitchTab switches to a tab. For an object that was applied, the manifest tab starts with the live
+// object.
+func (i *Inspector) SwitchTab(t Tab) tea.Cmd {
 	i.Tab = t
 	if t == TabManifest {
 		o := i.Subject()
@@ -190,10 +192,10 @@ func (i *Inspector) OpenDiff() tea.Cmd {
 	if i.Shown && i.Tab == TabDiff {
 		i.changes.forget(i.Selected())
 	}
-	return i.Look(TabDiff)
+	return i.OpenTab(TabDiff)
 }
 
-// OpenManifest opens the manifest as applied, or as it is in the cluster.
+// OpenManifest opens the manifest that the run applies, or the live object.
 func (i *Inspector) OpenManifest(live bool) tea.Cmd {
 	i.open()
 	i.Tab, i.Live = TabManifest, live
@@ -216,8 +218,8 @@ func (i *Inspector) Wheel(at tea.Mouse) {
 
 // Click opens the tab under the mouse.
 func (i *Inspector) Click(x, y int) tea.Cmd {
-	if k := slices.IndexFunc(i.tabPlaces(), func(r canvas.Rect) bool { return r.X >= 0 && r.Has(x, y) }); k >= 0 {
-		return i.OpenTab(Tab(k))
+	if k := slices.IndexFunc(i.tabRects(), func(r canvas.Rect) bool { return r.X >= 0 && r.Has(x, y) }); k >= 0 {
+		return i.SwitchTab(Tab(k))
 	}
 	return nil
 }

@@ -8,8 +8,8 @@ import (
 	"lockstep/ui/board/canvas"
 )
 
-// KubectlLine returns the kubectl command that shows what the open tab shows, or describes the
-// selection.
+// KubectlLine returns the kubectl command with the content of the open tab, or one that describes
+// the selection.
 func (i *Inspector) KubectlLine() string {
 	o := i.Subject().Object
 	words := append([]string{"kubectl"}, i.Kubectl...)
@@ -26,7 +26,7 @@ func (i *Inspector) KubectlLine() string {
 	return canvas.Clean(strings.Join(words, " "))
 }
 
-// kubectlArgs returns the arguments of the command after the cluster and the namespace.
+// kubectlArgs returns the arguments that follow the context and the namespace.
 func (i *Inspector) kubectlArgs(o plan.Object) []string {
 	tab, n := TabWhy, i.Group()
 	if i.Shown {
@@ -50,7 +50,7 @@ func (i *Inspector) kubectlArgs(o plan.Object) []string {
 	}
 	words := []string{"get"}
 	for _, other := range n.Objects {
-		if other := other.Object; other.Namespace == "" || other.Namespace == o.Namespace { // kubectl takes one namespace
+		if other := other.Object; other.Namespace == "" || other.Namespace == o.Namespace { // one kubectl command has one namespace
 			words = append(words, resource(other))
 		}
 	}

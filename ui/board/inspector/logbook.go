@@ -44,6 +44,7 @@ func (b *logBook) containers() []string {
 	return b.names(Source{Pod: b.only.Pod}, func(s Source) string { return s.Container })
 }
 
+// names returns the distinct names of the sources that match a filter.
 func (b *logBook) names(of Source, name func(Source) string) (names []string) {
 	for _, s := range b.sources {
 		if n := name(s); n != "" && s.matches(of) && !slices.Contains(names, n) {
@@ -58,7 +59,8 @@ func (s Source) matches(only Source) bool {
 	return (only.Pod == "" || s.Pod == only.Pod) && (only.Container == "" || s.Container == only.Container)
 }
 
-// cycle returns the next or previous name, cyclically; from none, the first or the last.
+// cycle returns the next or previous name, cyclically. If now is not a name, it returns the first or
+// the last.
 func cycle(names []string, now string, by int) string {
 	if len(names) == 0 {
 		return now
@@ -70,13 +72,13 @@ func cycle(names []string, now string, by int) string {
 	return names[(at+by+len(names))%len(names)]
 }
 
-// TurnPod shows only the logs of the next or previous pod, TurnContainer those of a
-// container, AllLogs all.
-func (i *Inspector) TurnPod(by int) {
+// CyclePod shows only the logs of the next or previous pod, CycleContainer those of the next or
+// previous container, AllLogs all logs.
+func (i *Inspector) CyclePod(by int) {
 	i.filterLogs(Source{Pod: cycle(i.logs.pods(), i.logs.only.Pod, by)})
 }
 
-func (i *Inspector) TurnContainer(by int) {
+func (i *Inspector) CycleContainer(by int) {
 	i.filterLogs(Source{Pod: i.logs.only.Pod, Container: cycle(i.logs.containers(), i.logs.only.Container, by)})
 }
 
@@ -98,7 +100,7 @@ func (i *Inspector) HasTimes() bool {
 	return i.Tab == TabLogs && slices.ContainsFunc(i.logs.lines, func(l LogLine) bool { return !l.Time.IsZero() })
 }
 
-// heading names a source: its pod's number, its container, its instance, its pod.
+// heading describes a source: number of the pod, container, restarts, name of the pod.
 func (b *logBook) heading(s Source, dot string) string {
 	var parts []string
 	if s.Pod != "" {
@@ -108,8 +110,8 @@ func (b *logBook) heading(s Source, dot string) string {
 	if s.Container != "" {
 		parts = append(parts, s.Container)
 	}
-	if s.Try > 0 {
-		parts = append(parts, fmt.Sprintf("try %d", s.Try))
+	if s.Try > 1 {
+		parts = append(parts, fmt.Sprintf("restart %d", s.Try-1))
 	}
 	if s.Pod != "" {
 		parts = append(parts, s.Pod)
@@ -117,7 +119,7 @@ func (b *logBook) heading(s Source, dot string) string {
 	return strings.Join(parts, " "+dot+" ")
 }
 
-// head names the visible logs, "" without any.
+// head describes the visible logs, "" if there are none.
 func (b *logBook) head(dot string) string {
 	last := Source{}
 	for _, s := range b.sources {
@@ -146,8 +148,8 @@ func (b *logBook) head(dot string) string {
 	return b.heading(only, dot)
 }
 
-// text returns the visible lines. Of several sources, each has a heading before its first line
-// and a tag on every line.
+// text returns the visible lines. If there are several sources, each has a heading before its first
+// line and a tag on every line.
 func (b *logBook) text(i *Inspector, width int, l theme.Lines) []canvas.Line {
 	var out []canvas.Line
 	pods, containers := b.pods(), b.containers()
@@ -158,13 +160,13 @@ func (b *logBook) text(i *Inspector, width int, l theme.Lines) []canvas.Line {
 			tag = max(tag, canvas.Width(b.tag(s, pods, containers)))
 		}
 	}
-	begun := map[Source]bool{}
+	started := map[Source]bool{}
 	for _, line := range b.lines {
 		if !line.matches(b.only) || line.Note && line.Text == "" {
 			continue
 		}
-		if several > 1 && !begun[line.Source] && line.Pod != "" {
-			begun[line.Source] = true
+		if several > 1 && !started[line.Source] && line.Pod != "" {
+			started[line.Source] = true
 			out = append(out, canvas.Plain(theme.Strong, canvas.Fit(strings.Repeat(l.Rest, 2)+" "+b.heading(line.Source, l.Dot), width, l.Ellipsis)))
 		}
 		before := ""
@@ -178,12 +180,12 @@ func (b *logBook) text(i *Inspector, width int, l theme.Lines) []canvas.Line {
 		if line.Note {
 			role = theme.Quiet
 		}
-		out = i.wrapped(out, before, role, line.Text, width)
+		out = i.appendLine(out, before, role, line.Text, width)
 	}
 	return out
 }
 
-// tag distinguishes a source from the other visible ones.
+// tag tells a source from the other visible ones.
 func (b *logBook) tag(s Source, pods, containers []string) string {
 	var parts []string
 	if b.only.Pod == "" && len(pods) > 1 {
@@ -195,8 +197,8 @@ func (b *logBook) tag(s Source, pods, containers []string) string {
 	return strings.Join(parts, " ")
 }
 
-// wrapped appends a line, wrapped or cut.
-func (i *Inspector) wrapped(out []canvas.Line, before string, role theme.Role, text string, width int) []canvas.Line {
+// appendLine appends a line; it wraps the line unless Cut is set.
+func (i *Inspector) appendLine(out []canvas.Line, before string, role theme.Role, text string, width int) []canvas.Line {
 	room := max(width-canvas.Width(before), 8)
 	lines := []string{text}
 	if !i.Cut && len(text) > room {

@@ -10,15 +10,15 @@ import (
 	"lockstep/ui/board/canvas"
 )
 
-// collectFor is how long log lines are batched.
-const collectFor = 80 * time.Millisecond
+// batchFor is how long log lines are collected before they are shown.
+const batchFor = 80 * time.Millisecond
 
-// logTail passes log lines to the screen. If they are too many, the oldest are lost.
+// logTail passes log lines to the screen. If there are too many, the oldest are dropped.
 type logTail struct {
 	lines chan LogLine
 	ended chan struct{} // closed at the end of the logs
 	err   error         // valid after the end
-	shown bool          // the screen has lines of it
+	shown bool          // some of its lines are on the screen
 }
 
 func (t *logTail) add(line LogLine) {
@@ -46,16 +46,17 @@ type LogMsg struct {
 func (i *Inspector) followLogs() tea.Cmd {
 	ctx, cancel := context.WithCancel(i.ctx)
 	tail := &logTail{lines: make(chan LogLine, maxLogLines), ended: make(chan struct{})}
-	answers, o := i.answers, i.about.Object
+	cluster, o := i.cluster, i.queried.Object
 	i.cancel, i.tail = cancel, tail
 	follow := func() tea.Msg {
-		tail.err = answers.Logs(ctx, o, tail.add)
+		tail.err = cluster.Logs(ctx, o, tail.add)
 		close(tail.ended)
 		return nil
 	}
 	return tea.Batch(follow, i.nextLines())
 }
 
+// nextLines waits for the next batch of log lines.
 func (i *Inspector) nextLines() tea.Cmd {
 	n, tail := i.N, i.tail
 	return func() tea.Msg {
@@ -66,7 +67,7 @@ func (i *Inspector) nextLines() tea.Cmd {
 		case <-tail.ended:
 		}
 		select {
-		case <-time.After(collectFor):
+		case <-time.After(batchFor):
 		case <-tail.ended:
 			m.done = true
 		}
@@ -82,7 +83,7 @@ func (i *Inspector) nextLines() tea.Cmd {
 	}
 }
 
-// logged stores log lines and waits for more. Those of a repeated query replace the old ones.
+// logged stores log lines and waits for more. The lines of a new query replace the old ones.
 func (i *Inspector) logged(m LogMsg) tea.Cmd {
 	if m.n != i.N {
 		return nil
@@ -101,11 +102,11 @@ func (i *Inspector) logged(m LogMsg) tea.Cmd {
 	}
 	switch err := i.tail.err; {
 	case err != nil && !errors.Is(err, context.Canceled):
-		i.note = explain("cannot follow the log", err)
+		i.note = explain("cannot follow the logs", err)
 	case len(i.logs.lines) == 0:
-		i.note = noAnswer
+		i.note = noResult
 	default:
-		i.note = "the log ends here"
+		i.note = "end of logs"
 	}
 	return nil
 }

@@ -6,12 +6,12 @@ import (
 	"lockstep/engine/plan"
 )
 
-// hidden replaces a secret value, like mask.Hidden, which the screen must not import.
+// hidden replaces a secret value. It is the same as mask.Hidden, which the screen must not import.
 const hidden = "(hidden)"
 
-// maskSecrets masks the values of a manifest that is, or contains, a Secret. Answers
-// should have masked them; this is the second line of defence. It works on lines, and in
-// doubt masks too much.
+// maskSecrets masks the values of a manifest that is, or contains, a Secret. Cluster should have
+// masked them; this is the second line of defence. It works line by line, and in doubt masks too
+// much.
 func maskSecrets(o plan.Object, manifest string) string {
 	if o.Kind != "Secret" && !strings.Contains(manifest, "kind: Secret") && !strings.Contains(manifest, `"Secret"`) {
 		return manifest
@@ -35,7 +35,7 @@ func maskSecrets(o plan.Object, manifest string) string {
 				out = append(out, text)
 			}
 		case within >= 0 && text != "":
-			// part of a value that goes over several lines
+			// continues a value
 		case isKey && (name == "data" || name == "stringData"):
 			within = indent
 			if strings.TrimSpace(value) != "" {

@@ -12,7 +12,7 @@ import (
 // reasonRoom is the minimum width of the last column; with less it moves below the line.
 const reasonRoom = 24
 
-// podColumns returns the columns before the last, without empty ones.
+// podColumns returns the columns before the last one, except empty ones.
 func (s Subject) podColumns(pods []Pod) (heads []string, cells [][]string) {
 	age := func(p Pod) string {
 		if p.Created.IsZero() {
@@ -42,8 +42,8 @@ func (s Subject) podColumns(pods []Pod) (heads []string, cells [][]string) {
 	return heads, cells
 }
 
-// podTable returns a table of pods: its head and its lines. It cuts names to save room; a
-// reason that does not fit goes below its line.
+// podTable returns a table of pods: its head and its lines. If space is short, it truncates names and
+// moves reasons below their lines.
 func (s Subject) podTable(pods []Pod, width int) (head canvas.Line, out []canvas.Line) {
 	const gap = 2
 	if len(pods) == 0 {
@@ -88,14 +88,14 @@ func (s Subject) podTable(pods []Pod, width int) (head canvas.Line, out []canvas
 			continue
 		}
 		out = append(out, canvas.Plain(theme.Text, row))
-		if p.Why != "" { // else the ready column is enough
+		if p.Why != "" { // else the ready column says enough
 			out = append(out, canvas.Labelled(canvas.Piece{}, 4, role, why, max(width-4, 8))...)
 		}
 	}
 	return canvas.Plain(theme.Strong, strings.TrimRight(text, " ")), out
 }
 
-// formatAge formats an age, from two days on in days.
+// formatAge formats an age; two days or more are in days.
 func formatAge(d time.Duration) string {
 	const day = 24 * time.Hour
 	if d >= 2*day {

@@ -10,7 +10,7 @@ import (
 	"lockstep/ui/board/canvas"
 )
 
-// result is the answer of the cluster that the open tab shows.
+// result is the answer from the cluster that the open tab shows.
 type result struct {
 	busy bool
 	text []string // cleaned
@@ -21,7 +21,7 @@ type result struct {
 
 const (
 	notConnected = "not connected to the cluster"
-	noAnswer     = "nothing here"
+	noResult     = "nothing to show"
 
 	queryTimeout = 15 * time.Second
 	refreshEvery = 3 * time.Second // for events and pods
@@ -35,10 +35,10 @@ func (i *Inspector) Stop() {
 	}
 }
 
-// Turn queries again after another object was selected.
-func (i *Inspector) Turn() tea.Cmd {
-	about, ok := i.Item()
-	if !i.Shown || i.Tab.queries() && ok && about == i.about {
+// SelectionChanged repeats the query of the open tab for another object.
+func (i *Inspector) SelectionChanged() tea.Cmd {
+	it, ok := i.Item()
+	if !i.Shown || i.Tab.queries() && ok && it == i.queried {
 		return nil
 	}
 	return i.query()
@@ -48,15 +48,15 @@ func (i *Inspector) Turn() tea.Cmd {
 func (i *Inspector) query() tea.Cmd {
 	i.Stop()
 	i.N++
-	i.Page = pageOf{End: i.Tab == TabLogs}
+	i.Page = page{End: i.Tab == TabLogs}
 	i.result = result{}
 	i.search.at = -1
 	var ok bool
-	i.about, ok = i.Item()
+	i.queried, ok = i.Item()
 	switch {
 	case !i.Tab.queries() || !ok:
 		return nil
-	case i.answers == nil:
+	case i.cluster == nil:
 		i.note = notConnected
 		return nil
 	}
@@ -64,14 +64,14 @@ func (i *Inspector) query() tea.Cmd {
 	return i.load()
 }
 
-// Loading reports whether the open tab must be refreshed.
-func (i *Inspector) Loading() bool {
-	return i.Shown && i.answers != nil && (i.Tab == TabEvents || i.Tab == TabPods)
+// Refreshes reports whether the open tab is refreshed regularly.
+func (i *Inspector) Refreshes() bool {
+	return i.Shown && i.cluster != nil && (i.Tab == TabEvents || i.Tab == TabPods)
 }
 
 // Refresh repeats the query if its answer is older than refreshEvery.
 func (i *Inspector) Refresh() tea.Cmd {
-	if !i.Loading() || i.busy || time.Since(i.asked) < refreshEvery {
+	if !i.Refreshes() || i.busy || time.Since(i.queriedAt) < refreshEvery {
 		return nil
 	}
 	return i.again()
@@ -79,7 +79,7 @@ func (i *Inspector) Refresh() tea.Cmd {
 
 // again repeats the query of the open tab. It keeps the scroll position.
 func (i *Inspector) again() tea.Cmd {
-	if !i.Shown || i.answers == nil || !i.Tab.queries() || i.about == (Item{}) {
+	if !i.Shown || i.cluster == nil || !i.Tab.queries() || i.queried == (Item{}) {
 		return nil
 	}
 	i.N++
@@ -95,9 +95,9 @@ type LoadedMsg struct {
 }
 
 func (i *Inspector) load() tea.Cmd {
-	answers, n, tab, live, it := i.answers, i.N, i.Tab, i.Live, i.about
+	cluster, n, tab, live, it := i.cluster, i.N, i.Tab, i.Live, i.queried
 	i.Stop()
-	i.asked = time.Now()
+	i.queriedAt = time.Now()
 	if tab == TabLogs {
 		return i.followLogs()
 	}
@@ -108,15 +108,15 @@ func (i *Inspector) load() tea.Cmd {
 		m := LoadedMsg{N: n}
 		switch tab {
 		case TabEvents:
-			m.Text, m.err = answers.Events(ctx, it.Object)
+			m.Text, m.err = cluster.Events(ctx, it.Object)
 		case TabPods:
-			m.Pods, m.err = answers.Pods(ctx, it.Object)
+			m.Pods, m.err = cluster.Pods(ctx, it.Object)
 		case TabManifest:
 			var manifest string
 			if live {
-				manifest, m.err = answers.Live(ctx, it.Object)
+				manifest, m.err = cluster.Live(ctx, it.Object)
 			} else {
-				manifest, m.err = answers.Sent(ctx, it)
+				manifest, m.err = cluster.Sent(ctx, it)
 			}
 			m.Text = strings.Split(maskSecrets(it.Object, strings.TrimRight(manifest, "\n")), "\n")
 		}
@@ -131,7 +131,7 @@ func (i *Inspector) loaded(m LoadedMsg) {
 	}
 	i.result = result{text: cleanLines(m.Text), pods: cleanPods(m.Pods)}
 	if len(i.pods) == 0 && (len(i.text) == 0 || len(i.text) == 1 && i.text[0] == "") {
-		i.text, i.note = nil, noAnswer
+		i.text, i.note = nil, noResult
 	}
 	if m.err != nil {
 		i.note = explain("lookup failed", m.err)

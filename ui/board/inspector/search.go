@@ -13,15 +13,15 @@ import (
 
 type search struct {
 	query string
-	from  int // the top line at the start of the search
+	from  int // the top line when the search started
 	at    int // the line of the current match, -1 for none
 }
 
-// StartSearch starts a search at the top line in view, EndSearch ends it.
+// StartSearch starts a search at the top visible line, EndSearch ends it.
 func (i *Inspector) StartSearch() { i.search = search{from: i.Page.Top, at: -1} }
 func (i *Inspector) EndSearch()   { i.search = search{at: -1} }
 
-// Seek goes to the first match, ignoring case, from where the search started.
+// Seek goes to the first match after the start of the search, ignoring case.
 func (i *Inspector) Seek(query string) {
 	i.search.query, i.search.at = query, i.search.from-1
 	i.Page.Top = i.search.from
@@ -33,7 +33,7 @@ func (i *Inspector) Seek(query string) {
 // ToMatch goes to the next or previous matching line, cyclically.
 func (i *Inspector) ToMatch(by int) tea.Cmd {
 	if !i.toMatch(by) {
-		return i.Say(theme.Quiet, "nothing here matches "+canvas.Clean(i.search.query))
+		return i.Say(theme.Quiet, "no match for "+canvas.Clean(i.search.query))
 	}
 	return nil
 }
@@ -89,7 +89,7 @@ func found(l canvas.Line, query string) (cells [][2]int) {
 	x := 0
 	for _, p := range l {
 		for from := 0; ; {
-			n := fold(p.Text[from:], query)
+			n := indexFold(p.Text[from:], query)
 			if n < 0 {
 				break
 			}
@@ -103,10 +103,10 @@ func found(l canvas.Line, query string) (cells [][2]int) {
 	return cells
 }
 
-// fold returns strings.Index ignoring case, -1 for an empty text; it finds letters only whose
-// cases have the same length in bytes. It runs for every line of a log in every frame, so
-// it does not allocate.
-func fold(text, lower string) int {
+// indexFold is strings.Index ignoring case, and -1 for an empty lower. It only finds letters whose
+// upper and lower case have the same length in bytes. It runs for every line of a log in every
+// frame, so it does not allocate.
+func indexFold(text, lower string) int {
 	if lower == "" {
 		return -1
 	}

@@ -10,10 +10,10 @@ import (
 	"lockstep/theme"
 )
 
-// Shells opens shells in containers. An Answers may implement it.
+// Shells opens shells in containers. A Cluster may implement it.
 type Shells interface {
-	// Shell prepares a shell in a running container of the object's pods; an empty pod or
-	// container matches any. where names the container.
+	// Shell prepares a shell in a running container of the object's pods; an empty pod or container
+	// means any. where names the container.
 	Shell(ctx context.Context, o plan.Object, pod, container string) (shell tea.ExecCommand, where string, err error)
 }
 
@@ -31,22 +31,22 @@ type (
 	}
 )
 
-// WhyNoShell says why no shell can be opened, or "".
+// WhyNoShell says why no shell can be opened, "" if one can.
 func (i *Inspector) WhyNoShell() string {
-	_, can := i.answers.(Shells)
+	_, ok := i.cluster.(Shells)
 	switch {
-	case !can:
-		return "no cluster to open a shell in"
+	case !ok:
+		return notConnected
 	case i.Subject() == nil:
 		return "select an object first"
 	}
 	return ""
 }
 
-// Shell opens a shell in the container that the logs are filtered by, or else in the
-// running one with the most trouble.
+// Shell opens a shell in the container selected in the logs, or else in the running container with
+// the most trouble.
 func (i *Inspector) Shell() tea.Cmd {
-	ctx, shells, o := i.ctx, i.answers.(Shells), i.Subject().Object
+	ctx, shells, o := i.ctx, i.cluster.(Shells), i.Subject().Object
 	var at Source
 	if i.Shown {
 		at = i.logs.only
@@ -59,20 +59,20 @@ func (i *Inspector) Shell() tea.Cmd {
 
 // runShell suspends the screen until the shell ends.
 func (i *Inspector) runShell(msg ShellMsg) tea.Cmd {
-	nothing := Nothing("")
+	why := Unavailable("")
 	switch {
-	case errors.As(msg.err, &nothing):
-		return i.Explain(string(nothing))
+	case errors.As(msg.err, &why):
+		return i.Explain(string(why))
 	case msg.err != nil:
 		return i.Say(theme.Bad, msg.err.Error())
 	}
 	return tea.Exec(msg.shell, func(err error) tea.Msg { return ShellEnded{msg.where, err} })
 }
 
-// endShell says how a shell ended.
+// endShell says that a shell was closed, or why it failed.
 func (i *Inspector) endShell(msg ShellEnded) tea.Cmd {
 	if msg.err != nil {
 		return i.Say(theme.Bad, msg.err.Error())
 	}
-	return i.Explain("shell ended: " + msg.where)
+	return i.Explain("shell closed: " + msg.where)
 }

@@ -5,8 +5,8 @@ import (
 	"lockstep/ui/board/canvas"
 )
 
-// tabPlaces returns the places of the tabs' names, scrolled so that the open one is in view.
-func (i *Inspector) tabPlaces() []canvas.Rect {
+// tabRects returns the areas of the tabs' names, scrolled so that the open tab is in view.
+func (i *Inspector) tabRects() []canvas.Rect {
 	at, gap := canvas.Rect{X: i.Area.X + i.Area.W, Y: i.Area.Y, H: 1}, 3
 	for _, name := range TabNames {
 		at.X -= len(name) + gap
@@ -17,30 +17,31 @@ func (i *Inspector) tabPlaces() []canvas.Rect {
 	if i.W < 68 {
 		gap--
 	}
-	places := make([]canvas.Rect, Tabs)
+	rects := make([]canvas.Rect, Tabs)
 	for k, name := range TabNames {
 		at.W = len(name) + 2
-		places[k] = at
+		rects[k] = at
 		at.X += len(name) + gap
 	}
-	open := places[i.Tab]
+	open := rects[i.Tab]
 	by := max(open.X+open.W+1-i.W, 0)
-	for k := range places {
-		places[k].X -= by
+	for k := range rects {
+		rects[k].X -= by
 	}
-	return places
+	return rects
 }
 
+// tabsBelow reports whether the tabs have their own line below the title.
 func (i *Inspector) tabsBelow() bool { return i.W < 100 }
 
 func (i *Inspector) Draw() {
-	cv, tabs := i.Canvas, i.tabPlaces()
+	cv, tabs := i.Canvas, i.tabRects()
 	defer cv.Within(i.Area)()
 	room := tabs[0].X - 5
 	if i.tabsBelow() {
 		room = i.W - 6
 	}
-	cv.Head(i.Area.Y, canvas.Fit(i.Title(), room, i.Theme.Lines.Ellipsis))
+	cv.Heading(i.Area.Y, canvas.Fit(i.Title(), room, i.Theme.Lines.Ellipsis))
 	for k, at := range tabs {
 		if at.X < 0 {
 			continue
@@ -48,7 +49,7 @@ func (i *Inspector) Draw() {
 		role := theme.Quiet
 		if Tab(k) == i.Tab {
 			role = theme.Accent
-			cv.Mark(at.X, at.Y, at.W)
+			cv.Highlight(at.X, at.Y, at.W)
 		}
 		cv.Put(at.X, at.Y, role, " "+TabNames[k]+" ")
 	}
@@ -69,7 +70,7 @@ func (i *Inspector) Draw() {
 	for n, l := range lines[pg.Top:min(pg.Top+body.H, len(lines))] {
 		cv.Line(body.X, body.Y+n, body.W, l)
 		for _, f := range found(l, i.search.query) {
-			cv.Mark(body.X+f[0], body.Y+n, min(f[1], body.W)-f[0])
+			cv.Highlight(body.X+f[0], body.Y+n, min(f[1], body.W)-f[0])
 		}
 		if i.search.query != "" && i.search.at == pg.Top+n {
 			cv.Put(0, body.Y+n, theme.Key, i.Theme.Lines.Cursor)
@@ -78,9 +79,9 @@ func (i *Inspector) Draw() {
 	cv.ScrollBar(i.W-1, body, pg.Top, len(lines))
 }
 
-// tabBody returns the area of the open tab's text, and its lines that do not scroll.
+// tabBody returns the area of the open tab, and its lines that do not scroll.
 func (i *Inspector) tabBody() (body canvas.Rect, head []canvas.Line) {
-	top := i.tabPlaces()[0].Y + 1
+	top := i.tabRects()[0].Y + 1
 	body = canvas.Rect{X: 2, Y: top, W: i.Area.W - 4, H: i.Area.Y + i.Area.H - top}
 	if head = i.head(body.W); len(head) >= body.H {
 		head = nil

@@ -17,7 +17,7 @@ import (
 func (i *Inspector) lines(width int) []canvas.Line {
 	s := i.Selected()
 	if s.Node == nil {
-		return []canvas.Line{canvas.Plain(theme.Quiet, "no longer part of the operation")}
+		return []canvas.Line{canvas.Plain(theme.Quiet, "this group is no longer part of the operation")}
 	}
 	switch i.Tab {
 	case TabWhy:
@@ -41,7 +41,7 @@ func (i *Inspector) head(width int) (out []canvas.Line) {
 		return nil
 	}
 	if i.Tab != TabManifest && s.Object == nil && len(s.Node.Objects) > 1 {
-		out = append(out, canvas.Plain(theme.Quiet, "of "+i.about.Object.String()+":"))
+		out = append(out, canvas.Plain(theme.Quiet, "of "+i.queried.Object.String()+":"))
 	}
 	if text := i.logs.head(s.Theme.Lines.Dot); text != "" {
 		out = append(out, canvas.Plain(theme.Strong, canvas.Fit(text, width, s.Theme.Lines.Ellipsis)))
@@ -52,18 +52,19 @@ func (i *Inspector) head(width int) (out []canvas.Line) {
 	return out
 }
 
-// queryTab returns the answer of the cluster, after a hook's recorded log.
+// queryTab returns the answer from the cluster. In the logs tab, the recorded log of a hook comes
+// first.
 func (i *Inspector) queryTab(s Subject, width int) (out []canvas.Line) {
 	if o := s.Object; i.Tab == TabLogs && o != nil && !i.LogsFiltered() {
 		for _, l := range o.Log {
 			out = append(out, canvas.Plain(theme.Text, l))
 		}
 	}
-	if i.Tab == TabManifest && i.answers != nil {
-		out = append(out, canvas.Plain(theme.Quiet, i.about.Object.String()+" "+i.which(s)+":"))
+	if i.Tab == TabManifest && i.cluster != nil {
+		out = append(out, canvas.Plain(theme.Quiet, i.queried.Object.String()+" "+i.manifestState(s)+":"))
 	}
 	for _, l := range i.text {
-		out = i.wrapped(out, "", theme.Text, l, width)
+		out = i.appendLine(out, "", theme.Text, l, width)
 	}
 	_, table := s.podTable(i.pods, width)
 	out = append(out, table...)
@@ -77,26 +78,25 @@ func (i *Inspector) queryTab(s Subject, width int) (out []canvas.Line) {
 	return out
 }
 
-// which says which of an object's manifests is open.
-func (i *Inspector) which(s Subject) string {
-	o := s.Node.Find(i.about.Object)
+// manifestState says which manifest of the object is open.
+func (i *Inspector) manifestState(s Subject) string {
+	o := s.Node.Find(i.queried.Object)
 	switch {
 	case i.Live:
 		return "in the cluster"
 	case o != nil && Applied(o):
 		return "as applied"
 	}
-	return "to be applied"
+	return "as it will be applied"
 }
 
-// Applied reports whether the run has started an object.
+// Applied reports whether the run has started to apply an object.
 func Applied(o *event.ObjectState) bool { return o.Status != event.Waiting }
 
 // maxListed is how many objects of a group the inspector lists.
 const maxListed = 1000
 
-// whyTab returns Why without a limit; for a group, all its objects follow, the most urgent
-// first.
+// whyTab returns Why without a limit. For a group, all its objects follow, the most urgent first.
 func (s Subject) whyTab(width int) []canvas.Line {
 	lines := canvas.WrapLines(s.Why(1<<20, width), width)
 	if s.Object == nil {
@@ -105,7 +105,8 @@ func (s Subject) whyTab(width int) []canvas.Line {
 	return lines
 }
 
-// described returns the object that Why describes, or nil.
+// described returns the object that Why describes: the selected one, or the most urgent of a group
+// that has started; nil if there is none.
 func (s Subject) described() *event.ObjectState {
 	if s.Object != nil || s.Node.Status == event.Waiting {
 		return s.Object
@@ -113,8 +114,8 @@ func (s Subject) described() *event.ObjectState {
 	return picture.Worst(s.Node)
 }
 
-// Objects lists the objects of a group below an empty line, the most urgent first,
-// without the one that Why describes.
+// Objects lists the objects of a group below an empty line, the most urgent first, except the one
+// that Why describes.
 func (s Subject) Objects() []canvas.Line {
 	n, described := s.Node, s.described()
 	objects := slices.Clone(n.Objects[:min(len(n.Objects), maxListed)])
@@ -132,7 +133,7 @@ func (s Subject) Objects() []canvas.Line {
 	return out
 }
 
-// orderTab lists the dependencies and the dependents of a group.
+// orderTab lists a group's dependencies and dependents.
 func (s Subject) orderTab(n *graph.Node, width int) []canvas.Line {
 	var up []*graph.Node
 	for _, id := range n.After {
@@ -149,10 +150,10 @@ func (s Subject) orderTab(n *graph.Node, width int) []canvas.Line {
 	), width)
 }
 
-// neighbours says what a group without dependencies waits for, and what waits for one without
-// dependents: the hook before or after a hook, else the phase before or after its own.
+// neighbours names what comes before a group without dependencies, and after one without
+// dependents: the hook before or after a hook, else the phase before or after the group's own.
 func (s Subject) neighbours(n *graph.Node) (before, after string) {
-	before, after = "nothing, it starts first", "nothing"
+	before, after = "nothing; it starts first", "nothing"
 	own := s.Graph.Cols[n.Col]
 	for _, c := range s.Graph.Cols {
 		switch {
@@ -163,7 +164,7 @@ func (s Subject) neighbours(n *graph.Node) (before, after string) {
 			after = c.Title
 		}
 	}
-	if i := slices.Index(own.Nodes, n); own.Phase.Kind == event.PhaseHooks { // they run one after another
+	if i := slices.Index(own.Nodes, n); own.Phase.Kind == event.PhaseHooks { // hooks run one after another
 		if i > 0 {
 			before = own.Nodes[i-1].Name
 		}
@@ -174,7 +175,7 @@ func (s Subject) neighbours(n *graph.Node) (before, after string) {
 	return before, after
 }
 
-// shortWhy shortens "A waits for B: why" to "A: why", where B is the line's heading.
+// shortWhy shortens "A waits for B: why" to "A: why"; the heading of the line already names B.
 func shortWhy(why string) string {
 	who, rest, waits := strings.Cut(why, " waits for ")
 	_, reason, ok := strings.Cut(rest, ": ")
@@ -184,7 +185,7 @@ func shortWhy(why string) string {
 	return who + ": " + reason
 }
 
-// nodeLines has a line for each group, and one for the reason if known.
+// nodeLines returns a line for each group, and another for the reason if it is known.
 func (s Subject) nodeLines(nodes []*graph.Node, none string, why func(*graph.Node) string) []canvas.Line {
 	if len(nodes) == 0 {
 		return []canvas.Line{canvas.Plain(theme.Quiet, "  "+none)}
@@ -204,11 +205,11 @@ func (s Subject) nodeLines(nodes []*graph.Node, none string, why func(*graph.Nod
 	return out
 }
 
-// timingsTab lists when the group and its objects started, from the start of the
+// timingsTab lists when the group and its objects started and ended, relative to the start of the
 // operation, and how long they took.
 func (s Subject) timingsTab(n *graph.Node, w int) []canvas.Line {
 	if op := s.State.Operation; op.IsWatch() {
-		return []canvas.Line{canvas.Plain(theme.Quiet, "nothing is running; lockstep status "+op.Release+" shows how long each group took")}
+		return []canvas.Line{canvas.Plain(theme.Quiet, "nothing is running; see lockstep status "+op.Release+" for how long each group took")}
 	}
 	at := func(t time.Time) string {
 		if t.IsZero() {

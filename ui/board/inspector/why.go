@@ -14,16 +14,15 @@ import (
 	"lockstep/ui/board/picture"
 )
 
-// Subject is what the inspector shows: a group, or one of its objects if Object is not
-// nil.
+// Subject is what the inspector shows: a group, or one of its objects if Object is not nil.
 type Subject struct {
 	*picture.Picture
 	Node   *graph.Node
 	Object *event.ObjectState
 }
 
-// Why explains the status of a group or of one of its objects: status and reason, the
-// diagnosis, and the gates. The diagnosis gets the lines that the rest leaves of room.
+// Why explains the status of a group or an object: status and reason, diagnosis, and the groups that
+// it waits for or that wait for it. The diagnosis gets the lines of room that the others leave.
 func (s Subject) Why(room, w int) []canvas.Line {
 	n, o := s.Node, s.described()
 	var head []canvas.Line
@@ -46,7 +45,7 @@ func (s Subject) Why(room, w int) []canvas.Line {
 	return append(head, tail...)
 }
 
-// objectWhy returns an object's status and its reason in a line.
+// objectWhy returns an object's status and reason in one line.
 func (s Subject) objectWhy(n *graph.Node, o *event.ObjectState) canvas.Line {
 	mark := s.ObjectMark(n, o)
 	l := canvas.Line{{Role: mark.Role, Text: mark.Glyph + " " + mark.Word}}
@@ -59,7 +58,7 @@ func (s Subject) objectWhy(n *graph.Node, o *event.ObjectState) canvas.Line {
 	case picture.Urgency(o) == 1 && !n.Status.Over() && s.State.ReleaseRun(n.GroupState) == "":
 		l = append(l, canvas.Piece{Role: theme.Text, Text: " for " + canvas.Span(s.InProgressFor(o), false)})
 	}
-	if left := s.FailsIn(n, o); left != "" {
+	if left := s.TimesOutIn(n, o); left != "" {
 		l = append(l, canvas.Piece{Role: theme.Quiet, Text: ", " + left})
 	}
 	switch {
@@ -73,7 +72,7 @@ func (s Subject) objectWhy(n *graph.Node, o *event.ObjectState) canvas.Line {
 	return l
 }
 
-// groupWhy returns a group's status and its reason in a line.
+// groupWhy returns a group's status and reason in one line.
 func (s Subject) groupWhy(n *graph.Node) canvas.Line {
 	mark := s.GroupMark(n)
 	l := canvas.Line{{Role: mark.Role, Text: mark.Glyph + " " + mark.Word}}
@@ -81,18 +80,25 @@ func (s Subject) groupWhy(n *graph.Node) canvas.Line {
 		l = append(l, canvas.Piece{Role: theme.Quiet, Text: ", was " + s.Theme.Mark(string(n.Status)).Word})
 	}
 	if d, over, ok := s.Spent(n); ok {
-		how := " for "
-		if over {
-			how = " in "
+		after := " for "
+		switch {
+		case over && picture.IsUnfinished(n.Status):
+			after = " after "
+		case over:
+			after = " in "
 		}
-		l = append(l, canvas.Piece{Role: theme.Text, Text: how + canvas.Span(d, over)})
+		l = append(l, canvas.Piece{Role: theme.Text, Text: after + canvas.Span(d, over)})
 	}
 	if !s.State.Operation.Stack() {
-		l = append(l, canvas.Piece{Role: theme.Quiet, Text: fmt.Sprintf(", %d of %s", n.Done, text.Count(len(n.Objects), "object"))})
+		count := text.Count(len(n.Objects), "object")
+		if n.Done < len(n.Objects) && !n.Started.IsZero() {
+			count = fmt.Sprintf("%d of %s done", n.Done, count)
+		}
+		l = append(l, canvas.Piece{Role: theme.Quiet, Text: ", " + count})
 	}
-	why := strings.TrimPrefix(n.Message, "not started: ") // the status says so
+	why := strings.TrimPrefix(n.Message, "not started: ") // the status says so already
 	if o := s.described(); s.Object == nil && o != nil {
-		if rest, ok := strings.CutPrefix(why, o.Object.String()+": "); ok { // the object's line has the rest
+		if rest, ok := strings.CutPrefix(why, o.Object.String()+": "); ok { // the line of the object has the rest
 			why, _, _ = strings.Cut(rest, ": ")
 		}
 	}
@@ -102,7 +108,8 @@ func (s Subject) groupWhy(n *graph.Node) canvas.Line {
 	return l
 }
 
-// diagnosis returns an object's message, unless its cause has it, and the last lines of its diagnosis and log.
+// diagnosis returns the last lines of an object's diagnosis and log, after its current message unless
+// they repeat it.
 func diagnosis(o *event.ObjectState, now string, room int) []canvas.Line {
 	var lines []canvas.Line
 	repeats := func(l string) bool { return strings.Contains(l, now) }
@@ -117,7 +124,7 @@ func diagnosis(o *event.ObjectState, now string, room int) []canvas.Line {
 	return lines
 }
 
-// gateLines name the groups that a group still waits for, and those that wait for it.
+// gateLines name the groups that a group still waits for, and the groups that wait for it.
 func (s Subject) gateLines(n *graph.Node, w int) (lines []canvas.Line) {
 	if n.Status == event.Waiting || n.Status == event.AtBreakpoint {
 		gates, why := canvas.Line{{Role: theme.Text, Text: "waits for "}}, ""
@@ -148,7 +155,7 @@ func (s Subject) gateLines(n *graph.Node, w int) (lines []canvas.Line) {
 	return lines
 }
 
-// followersLine counts the groups that wait for one, or never started because of it.
+// followersLine names the groups that wait for a group, or never started because of it.
 func (s Subject) followersLine(n *graph.Node) canvas.Line {
 	all := s.Graph.Followers(n)
 	verb, one := " wait for it: ", " waits for it: "

@@ -1,5 +1,5 @@
 // Package jump is the mode that goes to a group by letters of its name, or by the two-letter
-// code that each group shows while the mode is open. Its one type is Jump.
+// code that each group shows while the mode is open. Its central type is Jump.
 package jump
 
 import (
@@ -30,7 +30,7 @@ type Board interface{ Select(*graph.Node) }
 
 func New(s *screen.Screen, b Board) *Jump {
 	j := &Jump{Screen: s, board: b}
-	j.Line = line.New(s, line.Use{Prompt: "go to ", Enter: "go", Esc: "back", Typed: j.typed, Cleared: j.cancel, Found: j.status, Kept: j.accept, Other: []keys.Binding{
+	j.Line = line.New(s, line.Config{Prompt: "go to ", Enter: "go", Esc: "back", OnInput: j.find, OnClear: j.cancel, Status: j.status, OnAccept: j.accept, Other: []keys.Binding{
 		{Keys: "tab", About: "breakpoint", Only: s.Steerable, Do: j.breakpoint},
 	}})
 	return j
@@ -39,7 +39,7 @@ func New(s *screen.Screen, b Board) *Jump {
 // Open shows all groups with their codes.
 func (j *Jump) Open() tea.Cmd {
 	j.from, j.detail, j.found = j.Sel, j.Detail, nil
-	j.Detail, j.Follow, j.Codes = screen.LinesOnly, false, codes(j.Visible())
+	j.Detail, j.Follow, j.Codes = screen.Compact, false, codes(j.Visible())
 	return j.Line.Open()
 }
 
@@ -63,7 +63,7 @@ func (j *Jump) breakpoint() tea.Cmd {
 	return j.Send(event.Command{Name: event.Break, Phase: n.Phase, Group: n.ID})
 }
 
-func (j *Jump) typed(letters string) {
+func (j *Jump) find(letters string) {
 	j.found = j.search(strings.ToLower(letters))
 	if len(j.found) > 0 {
 		j.board.Select(j.found[0])
@@ -72,16 +72,16 @@ func (j *Jump) typed(letters string) {
 
 func (j *Jump) status() string {
 	switch {
-	case j.Typed() == "":
-		return "letters of a name, or a label"
+	case j.Value() == "":
+		return "type a name or a code"
 	case len(j.found) == 0:
-		return "no such group"
+		return "no matching group"
 	}
 	return fmt.Sprintf("%s, 1 of %d", j.found[0].Name, len(j.found))
 }
 
-// search returns the matching groups: first by code, then by the last part of the name,
-// the start of a part, a substring, and last the letters in order.
+// search returns the matching groups: by code first, then by the last part of the name, the
+// start of a part, a substring, and finally by letters in the same order.
 func (j *Jump) search(letters string) []*graph.Node {
 	if letters == "" {
 		return nil

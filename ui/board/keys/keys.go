@@ -1,7 +1,6 @@
 // Package keys defines key bindings and the stack of modes. Dispatch, footer, help, command
-// palette and the documentation all read the same tables of Binding. Its central types are
-// Binding, Mode and Stack; every package of the board but canvas may import it. The table of the
-// board's own keys is boardKeys in ui/board/keys.go.
+// palette and documentation all read the same tables of Binding. Its central types are Binding,
+// Mode and Stack. Every package of the board except canvas may import it.
 package keys
 
 import (
@@ -16,24 +15,24 @@ import (
 
 // Binding is a key in one context.
 type Binding struct {
-	Keys  string // bubbletea's names, with blanks between them
-	Label string // for people, if different
+	Keys  string // Bubble Tea's names, separated by spaces
+	Label string // shown instead of Keys, if set
 	About string // one to three words
 	More  string // the help's addition, if any
 	Part  string // heading in the help
 	// Only reports whether the binding applies now. Nil: always.
 	Only func() bool
-	// Hint is the word in the footer, empty while the key does nothing. Nil: never in
-	// the footer.
+	// Hint returns the word in the footer, "" while the key does nothing. Nil: never in the
+	// footer.
 	Hint func() string
-	// Disabled says why the key does not work now, "" if it does; the screen shows
-	// this. Nil: it works, or the run decides.
+	// Disabled says why the key does not work now, "" if it does. The screen shows the reason.
+	// Nil: the key works, or the run decides.
 	Disabled  func() string
 	Do        func() tea.Cmd
-	Steers    bool // not on a read-only screen
-	OnFailure bool // resolves a held failure (R44): its hint is then below the state, not in the footer
-	Near      bool // its hint is among the inspector's while that is open
-	Stays     bool // stays in a footer without room for all
+	Steers    bool // controls the run: not on a read-only screen
+	OnFailure bool // resolves a held failure (R44); while one is held, its hint is below the state
+	Near      bool // its hint is next to the inspector's while that is open
+	Pinned    bool // stays in a footer that is too narrow for all hints
 	Alias     bool // another binding documents it
 }
 
@@ -42,7 +41,7 @@ func (b Binding) Key() string {
 	return key
 }
 
-// Name returns the name of its keys for people.
+// Name returns the names of its keys as shown to users.
 func (b Binding) Name() string { return cmp.Or(b.Label, strings.ReplaceAll(b.Keys, " ", ", ")) }
 
 func (b Binding) Active() bool { return b.Only == nil || b.Only() }
@@ -66,12 +65,12 @@ func Find(table []Binding, name string) (Binding, bool) {
 	return table[i], true
 }
 
-// Unless returns a Disabled that gives the reason unless ok.
+// Unless returns a Disabled with the given reason while ok is false.
 func Unless(ok func() bool, why string) func() string {
 	return When(why, func() bool { return !ok() })
 }
 
-// When returns a Hint that is in the footer while ok.
+// When returns a Hint that is in the footer while ok is true.
 func When(word string, ok func() bool) func() string {
 	return func() string {
 		if ok() {
@@ -84,18 +83,18 @@ func When(word string, ok func() bool) func() string {
 // Always returns a Hint that is always in the footer.
 func Always(word string) func() string { return func() string { return word } }
 
-// Run returns a Do that calls a function and returns no command.
+// Run returns a Do that calls do and returns no command.
 func Run(do func()) func() tea.Cmd {
 	return func() tea.Cmd { do(); return nil }
 }
 
-// By returns a Do that calls a function with a number.
+// By returns a Do that calls do with n.
 func By(do func(int), n int) func() tea.Cmd { return Run(func() { do(n) }) }
 
-// Key documents a binding: label, heading, action and explanation.
+// Key documents a binding: keys, heading, action and explanation.
 type Key struct{ Keys, Part, About, More string }
 
-// Document lists the keys of a table under a heading.
+// Document documents the keys of a table under a heading.
 func Document(part string, table []Binding) []Key {
 	var out []Key
 	for _, b := range table {
@@ -107,7 +106,7 @@ func Document(part string, table []Binding) []Key {
 // Hint is a key and its word in the footer. A click on it presses the key named Press.
 type Hint struct {
 	Key, Word, Press string
-	Stays            bool
+	Pinned           bool
 }
 
 func (h Hint) Width() int { return canvas.Width(h.Key) + 1 + canvas.Width(h.Word) }

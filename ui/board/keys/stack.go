@@ -7,12 +7,12 @@ import (
 	tea "charm.land/bubbletea/v2"
 )
 
-// Mode gets the keys while it is on top of the stack. It knows the state and the canvas,
-// but no other mode.
+// Mode gets the keys while it is on top of the stack. It uses the state and the canvas, but no
+// other mode.
 type Mode interface {
-	// Keys are its bindings. Update gets all other keys.
+	// Keys returns its bindings. Update gets all other keys.
 	Keys() []Binding
-	// Update handles keys, pastes, the mouse wheel, Changed, and its own messages.
+	// Update handles keys, pastes, the mouse wheel, Changed and the mode's own messages.
 	Update(tea.Msg) tea.Cmd
 	// Draw draws it over the board.
 	Draw()
@@ -21,11 +21,11 @@ type Mode interface {
 // Changed tells a mode that events have changed the state.
 type Changed struct{}
 
-// Line is a mode to type text in the footer. It does not cover the board.
+// Line is a mode for typing text in the footer. It does not cover the board.
 type Line interface {
 	Prompt() string
-	// Line returns the input, and its result with the keys.
-	Line() (input *textinput.Model, found string)
+	// Line returns the input, and its status with the hints for its keys.
+	Line() (input *textinput.Model, status string)
 }
 
 // Cursor is a mode that shows the terminal's cursor.
@@ -34,7 +34,7 @@ type Cursor interface{ Cursor() *tea.Cursor }
 // Stack holds the open modes, the last one on top.
 type Stack []Mode
 
-// Top returns the mode that gets the keys, nil if the board does.
+// Top returns the mode that gets the keys, nil if the board gets them.
 func (s Stack) Top() Mode {
 	if len(s) == 0 {
 		return nil
@@ -55,7 +55,7 @@ func (s *Stack) Open(m Mode) {
 	*s = append(*s, m)
 }
 
-// OpenBelow opens a mode below the others, because the user did not just ask for it.
+// OpenBelow opens a mode below the others, so that it does not get keys meant for them.
 func (s *Stack) OpenBelow(m Mode) {
 	s.Close(m)
 	*s = slices.Insert(*s, 0, m)
@@ -66,7 +66,7 @@ func (s *Stack) Close(m Mode) {
 	*s = slices.DeleteFunc(*s, func(other Mode) bool { return other == m })
 }
 
-// NewInput returns an input that its mode draws.
+// NewInput returns an input without a prompt and a cursor; its mode draws them.
 func NewInput() textinput.Model {
 	in := textinput.New()
 	in.Prompt = ""

@@ -1,5 +1,5 @@
-// Package line is the mode to type text in the footer, for filter and search. Its one type
-// is Line.
+// Package line is the mode for typing text in the footer, such as a filter or a search. Its
+// central type is Line.
 package line
 
 import (
@@ -15,25 +15,27 @@ import (
 
 type Line struct {
 	*screen.Screen
-	input textinput.Model
-	use   Use
+	input  textinput.Model
+	config Config
 }
 
-// Use is the purpose of a line.
-type Use struct {
+// Config holds the texts and the callbacks of a line.
+type Config struct {
 	Prompt     string
 	Enter, Esc string // the words for these keys
-	Typed      func(string)
-	Cleared    func()
-	Found      func() string // the result so far
-	Kept       func()        // called after enter closed the line; may be nil
-	// Next goes to the next or previous result, and the line stays open. Nil: enter
-	// closes the line and keeps the result.
+	OnInput    func(string)
+	OnClear    func()
+	Status     func() string // the result so far
+	OnAccept   func()        // called after enter closed the line; may be nil
+	// Next goes to the next or previous result and keeps the line open. Nil: enter closes the
+	// line and keeps the result.
 	Next  func(by int) tea.Cmd
 	Other []keys.Binding // further keys
 }
 
-func New(s *screen.Screen, u Use) *Line { return &Line{Screen: s, input: keys.NewInput(), use: u} }
+func New(s *screen.Screen, c Config) *Line {
+	return &Line{Screen: s, input: keys.NewInput(), config: c}
+}
 
 // Open opens the line with its previous text.
 func (l *Line) Open() tea.Cmd {
@@ -44,53 +46,53 @@ func (l *Line) Open() tea.Cmd {
 func (l *Line) Clear() {
 	l.Modes.Close(l)
 	l.input.SetValue("")
-	l.use.Cleared()
+	l.config.OnClear()
 }
 
 // Prompt and Line implement keys.Line.
-func (l *Line) Prompt() string { return l.use.Prompt }
+func (l *Line) Prompt() string { return l.config.Prompt }
 
 func (l *Line) Line() (*textinput.Model, string) {
-	hints := "  " + l.Theme.Lines.Enter + " " + l.use.Enter + "  esc " + l.use.Esc
-	if l.use.Next != nil {
+	hints := "  " + l.Theme.Lines.Enter + " " + l.config.Enter + "  esc " + l.config.Esc
+	if l.config.Next != nil {
 		hints += "  up previous"
 	}
-	for _, b := range l.use.Other {
+	for _, b := range l.config.Other {
 		if b.Active() {
 			hints += "  " + b.Name() + " " + b.About
 		}
 	}
-	return &l.input, l.use.Found() + hints
+	return &l.input, l.config.Status() + hints
 }
 
 func (l *Line) Cursor() *tea.Cursor {
-	c := tea.NewCursor(min(1+canvas.Width(l.use.Prompt)+l.input.Position(), l.W-1), l.H-1)
+	c := tea.NewCursor(min(1+canvas.Width(l.config.Prompt)+l.input.Position(), l.W-1), l.H-1)
 	c.Blink = false
 	return c
 }
 
-// Keys returns the keys that do not go to the text.
+// Keys returns the keys that are not typed into the text.
 func (l *Line) Keys() []keys.Binding {
-	table := append(slices.Clone(l.use.Other),
+	table := append(slices.Clone(l.config.Other),
 		keys.Binding{Keys: "esc", Do: keys.Run(l.Clear)},
 		keys.Binding{Keys: "ctrl+c", Do: l.Abort})
-	if next := l.use.Next; next != nil {
+	if next := l.config.Next; next != nil {
 		return append(table,
 			keys.Binding{Keys: "enter down", Do: func() tea.Cmd { return next(1) }},
 			keys.Binding{Keys: "up", Do: func() tea.Cmd { return next(-1) }})
 	}
-	return append(table, keys.Binding{Keys: "enter down tab", Do: keys.Run(l.keep)})
+	return append(table, keys.Binding{Keys: "enter down tab", Do: keys.Run(l.accept)})
 }
 
-func (l *Line) keep() {
+func (l *Line) accept() {
 	l.Close()
-	if l.use.Kept != nil {
-		l.use.Kept()
+	if l.config.OnAccept != nil {
+		l.config.OnAccept()
 	}
 }
 
-// Typed returns the text, Reset empties it.
-func (l *Line) Typed() string { return l.input.Value() }
+// Value returns the text, Reset empties it.
+func (l *Line) Value() string { return l.input.Value() }
 func (l *Line) Reset()        { l.input.SetValue("") }
 
 // Close closes the line and keeps the result.
@@ -100,7 +102,7 @@ func (l *Line) Update(msg tea.Msg) (cmd tea.Cmd) {
 	switch msg.(type) {
 	case tea.KeyPressMsg, tea.PasteMsg:
 		l.input, cmd = l.input.Update(msg)
-		l.use.Typed(l.input.Value())
+		l.config.OnInput(l.input.Value())
 	}
 	return cmd
 }

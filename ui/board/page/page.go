@@ -1,5 +1,5 @@
-// Package page shows scrollable text on top of the board. Page is the mode; Text is the
-// scrolling that other modes embed.
+// Package page shows scrollable text on top of the board. Its central types are Page, the mode,
+// and Text, the scrolling that other modes embed.
 package page
 
 import (
@@ -14,14 +14,15 @@ import (
 )
 
 // Part is the heading of the keys of a page.
-const Part = "in the help, the warnings and other pages"
+const Part = "in the help, warnings and other pages"
 
 type Text struct {
 	*screen.Screen
 	top  int
-	last int // the last top that still fills the page
+	last int // the maximum of top
 }
 
+// Home scrolls to the top.
 func (t *Text) Home() { t.top, t.last = 0, 0 }
 
 func (t *Text) scroll(by int) { t.top = min(max(t.top+by, 0), t.last) }
@@ -55,7 +56,7 @@ func (t *Text) DrawText(title string, w int, lines []canvas.Line, role theme.Rol
 		t.scroll(0)
 		title = fmt.Sprintf("%s %s %d%%", title, t.Theme.Lines.Dot, 100*(t.top+room)/all)
 		lines = lines[t.top:][:room]
-		if t.W-w < 24 { // narrow strips of the board at its sides would distract
+		if t.W-w < 24 { // slivers of the board on both sides would distract
 			t.Canvas.Blank(canvas.Rect{X: 0, Y: 0, W: t.W, H: t.H})
 		}
 	}

@@ -1,5 +1,5 @@
-// Package palette is the mode that lists the current commands with their keys, and runs
-// the selected one. Its one type is Palette.
+// Package palette is the mode that lists the current commands with their keys and runs the
+// selected one. Its central type is Palette.
 package palette
 
 import (
@@ -16,15 +16,15 @@ import (
 	"lockstep/ui/board/screen"
 )
 
-// Part is the heading of the keys of the list of commands.
-const Part = "in the list of commands"
+// Part is the heading of the keys of the command list.
+const Part = "in the command list"
 
 // Palette is the list of commands; typing filters it.
 type Palette struct {
 	*screen.Screen
-	table  func() []keys.Binding // of the board
+	table  func() []keys.Binding // the board's keys
 	input  textinput.Model
-	at     int // the selected command, -1 for none, so that enter alone does nothing
+	at     int // the selected command; -1 at first, so that enter without input does nothing
 	cursor *tea.Cursor
 }
 
@@ -40,7 +40,7 @@ func (p *Palette) Open() tea.Cmd {
 
 func (p *Palette) close() { p.Modes.Close(p) }
 
-// Keys returns the keys of the list. All others go to the filter.
+// Keys returns the keys of the list. All other keys go to the filter.
 func (p *Palette) Keys() []keys.Binding {
 	move := func(by int) { p.at = min(max(p.at+by, 0), max(len(p.Commands())-1, 0)) }
 	return []keys.Binding{
@@ -73,7 +73,7 @@ func (p *Palette) Commands() (out []keys.Binding) {
 		first, _ := keys.Find(table, b.Key())
 		text := strings.ToLower(b.Name() + " " + b.About + " " + b.More)
 		switch {
-		case first.About != b.About, b.Steers && p.ReadOnly(): // the key means something else, or nothing
+		case first.About != b.About, b.Steers && p.ReadOnly(): // the key has another meaning, or none
 		case slices.ContainsFunc(words, func(w string) bool { return !strings.Contains(text, w) }):
 		default:
 			out = append(out, b)
@@ -95,7 +95,7 @@ func (p *Palette) rank(b keys.Binding, words []string) int {
 	return rank
 }
 
-// enabled reports whether a command is enabled, as far as the footer knows.
+// enabled reports whether a command works now; one that is never in the footer counts as enabled.
 func (p *Palette) enabled(b keys.Binding) bool { return b.Hint == nil || b.Hint() != "" }
 
 func (p *Palette) run() tea.Cmd {
@@ -122,7 +122,7 @@ func (p *Palette) Draw() {
 	if len(all) == 0 {
 		lines = append(lines, canvas.Plain(theme.Quiet, "no matching command"))
 	}
-	for len(lines) < min(room, 12)+2 { // the same height for every filter
+	for len(lines) < min(room, 12)+2 { // the height does not change while typing
 		lines = append(lines, nil)
 	}
 	if p.W-w < 24 {
@@ -134,7 +134,7 @@ func (p *Palette) Draw() {
 	p.cursor.Blink = false
 }
 
-// row returns a command: name, explanation as far as it fits, key.
+// row returns the line of a command: name, as much of the explanation as fits, key.
 func (p *Palette) row(b keys.Binding, selected bool, width int) canvas.Line {
 	cursor, key, name := " ", theme.Key, theme.Text
 	if selected {

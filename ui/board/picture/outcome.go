@@ -7,18 +7,17 @@ import (
 	"lockstep/ui/board/graph"
 )
 
-// A rollback does not change the groups of the operation. Their outcomes come from the
-// rollback's own phases, object by object.
-
-// The outcomes of objects and groups, words of the theme's table.
+// The outcomes of objects and groups after a rollback, as keys of theme's table. A rollback has
+// its own phases and does not change the operation's groups; their outcomes are derived from it,
+// object by object.
 const (
 	removed    = "removed"
 	rolledBack = "rolled-back"
 	partly     = "partly-undone"
 )
 
-// Undone computes the outcomes of a rollback so far.
-func (p *Picture) Undone() {
+// UpdateOutcomes computes the outcomes of the rollback so far.
+func (p *Picture) UpdateOutcomes() {
 	p.undo = nil
 	if !p.RollingBack() {
 		return
@@ -36,8 +35,8 @@ func (p *Picture) Undone() {
 	}
 }
 
-// ObjectOutcome returns a rollback's effect on an object, "" if there is none: untouched,
-// unchanged, failed, or nothing to undo.
+// ObjectOutcome returns a rollback's effect on an object, "" if it had none: the object was not
+// reached, did not need to change, or its rollback failed.
 func (p *Picture) ObjectOutcome(n *graph.Node, o *event.ObjectState) string {
 	u := p.undo[o.Object]
 	if u == nil || n.Back() || o.Status == event.Waiting || u.Change == event.Kept || u.Change == event.Unchanged {
@@ -45,7 +44,7 @@ func (p *Picture) ObjectOutcome(n *graph.Node, o *event.ObjectState) string {
 	}
 	switch u.Status {
 	case event.Gone:
-		if o.Status != event.Gone { // before the rollback
+		if o.Status != event.Gone { // else it was gone before the rollback
 			return removed
 		}
 	case event.Ready, event.Applied:
@@ -93,8 +92,7 @@ func (p *Picture) untouched(o *event.ObjectState) bool {
 	return u != nil && (u.Change == event.Unchanged || u.Status == event.Gone)
 }
 
-// GroupMark returns the mark of a group's status. A failed group shows its failure after a
-// rollback too.
+// GroupMark returns the mark of a group's status or outcome. A failed group shows both.
 func (p *Picture) GroupMark(n *graph.Node) theme.Mark {
 	mark := p.Theme.Mark(string(n.Status))
 	switch {

@@ -1,6 +1,6 @@
-// Package picture turns the state of an operation into what the screen shows: counts, the
-// mark of each group and object, and the outcomes of a rollback. Only events change it. Its
-// one type is Picture, which screen.Screen embeds.
+// Package picture derives from an operation's state what the screen shows: counts, the marks of
+// groups and objects, and the outcomes of a rollback. Only events change it. Its central type is
+// Picture, which screen.Screen embeds.
 package picture
 
 import (
@@ -23,18 +23,18 @@ type Picture struct {
 	Steers bool // the screen can send commands
 
 	State event.State
-	// Later is the state of the objects after the operation, nil unless they are
-	// watched (R34b). The graph then shows Later; State keeps the outcome.
-	Later *event.State
+	// Observed is the state of the objects after the operation, nil unless they are watched
+	// (R34b). The graph then shows Observed, while State keeps the outcome.
+	Observed *event.State
 	// NotLive says why the objects may be out of date, "" if they are not.
 	NotLive string
 	Graph   graph.Graph
 	Tally   tally
-	undo    map[plan.Object]*event.ObjectState // the objects of the rollback
+	undo    map[plan.Object]*event.ObjectState // the objects that the rollback has reached
 	Next    *event.GroupState                  // the next group to step, while paused
 	Ended   bool                               // the source has ended
-	// Whole is the stack of which the operation is the release Scope; nil for other operations.
-	Whole *Picture
+	// Stack is the stack that the operation belongs to, as its release Scope; nil for others.
+	Stack *Picture
 	Scope string
 }
 
@@ -42,14 +42,14 @@ func (p *Picture) ReadOnly() bool { return !p.Steers }
 
 func (p *Picture) Over() bool {
 	is := p.State.Status
-	return p.Ended || is == event.Succeeded || is == event.Failed || is == event.Aborted || p.Whole != nil && p.Whole.Over()
+	return p.Ended || is == event.Succeeded || is == event.Failed || is == event.Aborted || p.Stack != nil && p.Stack.Over()
 }
 
-// RunStatus returns the status of the run, and why it has it. A release that has not started waits
-// with its stack; a failure held elsewhere only pauses it.
+// RunStatus returns the status of the run, and the reason. A release that has not started has the
+// status of its stack, but a failure held in another release only pauses it.
 func (p *Picture) RunStatus() (event.Status, string) {
-	if p.Whole != nil && p.State.Status == "" {
-		run, why := p.Whole.RunStatus()
+	if p.Stack != nil && p.State.Status == "" {
+		run, why := p.Stack.RunStatus()
 		if run == event.Held {
 			run = event.Paused
 		}
@@ -58,7 +58,7 @@ func (p *Picture) RunStatus() (event.Status, string) {
 	return p.State.RunStatus()
 }
 
-// Paused and Held report whether the run is, and accepts commands.
+// Paused and Held report whether the run has that status and accepts commands.
 func (p *Picture) Paused() bool { return p.runIs(event.Paused) }
 func (p *Picture) Held() bool   { return p.runIs(event.Held) }
 
@@ -79,7 +79,7 @@ func (p *Picture) RollingBack() bool {
 // operation.
 func (p *Picture) IsCurrent(n *graph.Node) bool { return n.Back() == p.RollingBack() }
 
-// tally holds the header's counts, computed once per batch.
+// tally holds the header's counts, computed once per batch of events.
 type tally struct {
 	Total, Done, Applied, Active, Degraded, Failed, Waiting int
 	Requests                                                int // in flight
@@ -90,7 +90,7 @@ type tally struct {
 func (p *Picture) Count() {
 	p.Tally, p.Next = tally{}, nil
 	if p.Paused() && p.State.Run == event.Paused {
-		if next := p.State.Next(); p.Whole == nil || p.Whole.stepsIn(p.Scope) {
+		if next := p.State.Next(); p.Stack == nil || p.Stack.stepsIn(p.Scope) {
 			p.Next = next
 		}
 	}
@@ -157,10 +157,10 @@ func (t *tally) add(g *graph.Node, held bool) {
 	}
 }
 
-// Lively reports whether the screen shows running times.
-func (p *Picture) Lively() bool {
+// HasRunningTimes reports whether the screen shows running times.
+func (p *Picture) HasRunningTimes() bool {
 	switch {
-	case p.Later != nil && p.Tally.Degraded > 0: // it shows how long ago
+	case p.Observed != nil && p.Tally.Degraded > 0: // the header shows for how long
 		return true
 	case p.Over() || p.State.Started.IsZero():
 		return false
@@ -181,7 +181,7 @@ func Urgency(o *event.ObjectState) int {
 	return 1
 }
 
-// IsUnfinished reports whether a group ended before all of it was ready.
+// IsUnfinished reports whether a group ended before all its objects were ready.
 func IsUnfinished(s event.Status) bool { return s == event.Failed || s == event.Aborted }
 
 // Passed reports whether a group no longer blocks its dependents.
@@ -189,15 +189,15 @@ func Passed(n *graph.Node) bool {
 	return n.Status == event.Ready || n.Status == event.Gone || n.Status == event.Applied
 }
 
-// Reason says in one line why an object is not ready, starting with its status; "" if it
-// is ready or has no reason.
+// Reason says in one line why an object is not ready, starting with its status; "" if it is
+// ready, or if no reason is known.
 func (p *Picture) Reason(n *graph.Node, o *event.ObjectState) string {
 	why := cmp.Or(o.Cause, p.State.ReleaseProgress(n.GroupState, o))
 	switch {
 	case p.State.ReleaseRun(n.GroupState) != "":
 		return p.Join(p.ObjectMark(n, o).Word, why)
 	case Degraded(n, o):
-		return p.Join(p.ObjectMark(n, o).Word+" "+canvas.Span(p.DegradedFor(n, o), false), why, p.FailsIn(n, o))
+		return p.Join(p.ObjectMark(n, o).Word+" "+canvas.Span(p.DegradedFor(n, o), false), why, p.TimesOutIn(n, o))
 	case o.Status == event.Failed:
 		return why
 	case IsUnfinished(n.Status) && Urgency(o) == 1:
@@ -224,7 +224,7 @@ func (p *Picture) InProgressFor(o *event.ObjectState) time.Duration {
 	return p.clockNow().Sub(from)
 }
 
-// DegradedFor returns how long a degraded object has been in progress, or no longer ready.
+// DegradedFor returns for how long a degraded object has been in progress, or no longer ready.
 func (p *Picture) DegradedFor(n *graph.Node, o *event.ObjectState) time.Duration {
 	if n.Regressed(o) {
 		return p.Now().Sub(o.Since)
@@ -232,9 +232,9 @@ func (p *Picture) DegradedFor(n *graph.Node, o *event.ObjectState) time.Duration
 	return p.InProgressFor(o)
 }
 
-// FailsIn says when --readiness-timeout fails an object, or "" if it has no limit or the clock
-// is stopped.
-func (p *Picture) FailsIn(n *graph.Node, o *event.ObjectState) string {
+// TimesOutIn says when --readiness-timeout will fail an object, "" if it has no limit or the
+// clock is stopped.
+func (p *Picture) TimesOutIn(n *graph.Node, o *event.ObjectState) string {
 	left, ok := p.State.TimeLeft(n.GroupState, o, p.Now())
 	if !ok {
 		return ""
@@ -250,7 +250,8 @@ func (p *Picture) clockNow() time.Time {
 	return p.Now()
 }
 
-// Spent returns how long a group has taken so far, if known.
+// Spent returns how long a group has taken so far, and whether it is over; ok is false if the
+// time is unknown.
 func (p *Picture) Spent(n *graph.Node) (d time.Duration, over, ok bool) {
 	switch {
 	case n.Started.IsZero(), p.State.Operation.IsWatch(), n.Degraded > 0 && n.Status.Over():
@@ -269,8 +270,8 @@ func (p *Picture) ObjectMark(n *graph.Node, o *event.ObjectState) theme.Mark {
 	return p.StatusMark(n, o)
 }
 
-// StatusMark returns the mark of an object's status. An applied object is in progress until its
-// group is over; an object in progress is not ready once its group failed.
+// StatusMark returns the mark of an object's status. Until its group is over, an applied object
+// looks in progress; once the group failed, an object in progress is not ready.
 func (p *Picture) StatusMark(n *graph.Node, o *event.ObjectState) theme.Mark {
 	switch {
 	case p.State.ReleaseRun(n.GroupState) != "":
@@ -301,15 +302,17 @@ func (p *Picture) releaseMark(n *graph.Node) theme.Mark {
 	return p.Theme.Mark(string(event.Paused))
 }
 
+// Join joins parts with dots, without empty ones.
 func (p *Picture) Join(parts ...string) string {
 	parts = slices.DeleteFunc(parts, func(s string) bool { return s == "" })
 	return strings.Join(parts, " "+p.Theme.Lines.Dot+" ")
 }
 
+// Active reports whether a group is running or at a breakpoint.
 func Active(n *graph.Node) bool { return n.Status == event.Running || n.Status == event.AtBreakpoint }
 
-// Ready reports whether all dependencies of a waiting group are over.
-func (p *Picture) Ready(n *graph.Node) bool {
+// Unblocked reports whether all dependencies of a waiting group are over.
+func (p *Picture) Unblocked(n *graph.Node) bool {
 	return !slices.ContainsFunc(n.Ins, func(up *graph.Node) bool { return !up.Status.Over() })
 }
 

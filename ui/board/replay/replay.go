@@ -1,6 +1,6 @@
-// Package replay plays the record of a run, forwards and backwards. Player is the record
-// with its clock, Replay its keys and its time line. It is not a mode: the board's keys
-// keep working.
+// Package replay plays the record of a run, forwards and backwards. Its central types are Player,
+// the record with a clock, and Replay, its keys and timeline. Replay is not a mode: the board's
+// keys keep working.
 package replay
 
 import (
@@ -15,25 +15,25 @@ import (
 	"lockstep/ui/board/screen"
 )
 
-// Part is the heading of its keys.
+// Part is the heading of the keys of a replay.
 const Part = "in a replay"
 
 // Replay plays a record on a screen.
 type Replay struct {
 	*screen.Screen
 	*Player
-	ctx    context.Context
-	settle func() tea.Cmd // updates everything that depends on the picture
-	armed  int            // number of the current timer, to ignore older ones
-	Line   canvas.Rect
+	ctx     context.Context
+	refresh func() tea.Cmd // updates everything derived from the events
+	timer   int            // number of the current timer, to ignore older ones
+	Line    canvas.Rect
 }
 
-// New returns a replay; it calls settle after each change of the picture.
-func New(ctx context.Context, s *screen.Screen, p *Player, settle func() tea.Cmd) *Replay {
-	return &Replay{Screen: s, Player: p, ctx: ctx, settle: settle}
+// New returns a replay; it calls refresh after each change of position.
+func New(ctx context.Context, s *screen.Screen, p *Player, refresh func() tea.Cmd) *Replay {
+	return &Replay{Screen: s, Player: p, ctx: ctx, refresh: refresh}
 }
 
-// Begin shows the state at the current position and plays on.
+// Begin shows the state at the current position and starts to play.
 func (r *Replay) Begin() tea.Cmd { return tea.Batch(r.moveTo(0, r.At()), r.playNext()) }
 
 // Keys returns the keys of a replay; they take precedence over the board's and the inspector's.
@@ -41,7 +41,7 @@ func (r *Replay) Keys() []keys.Binding {
 	by := func(do func(int) tea.Cmd, n int) func() tea.Cmd { return func() tea.Cmd { return do(n) } }
 	faster := func(by float64) func() tea.Cmd { return func() tea.Cmd { return r.setSpeed(by) } }
 	return []keys.Binding{
-		{Keys: "space", Hint: r.playHint, Do: r.playOrHalt, About: "play or pause; at the end: replay"},
+		{Keys: "space", Hint: r.playHint, Do: r.playOrPause, About: "play or pause; at the end, play again"},
 		{Keys: "left", Hint: keys.Always("previous event"), Do: by(r.pauseBy, -1), About: "previous event"},
 		{Keys: "right", Hint: keys.Always("next event"), Do: by(r.pauseBy, 1), About: "next event"},
 		{Keys: ",", Hint: keys.Always("previous group"), Do: by(r.pauseAtGroup, -1), About: "previous group status change"},
@@ -56,7 +56,7 @@ func (r *Replay) Keys() []keys.Binding {
 }
 
 func (r *Replay) playHint() string {
-	if r.moving {
+	if r.playing {
 		return "pause"
 	}
 	return "play"
@@ -64,11 +64,11 @@ func (r *Replay) playHint() string {
 
 func (r *Replay) hasFailure() bool { return slices.ContainsFunc(r.events, IsFailure) }
 
-// Played is the number of the timer that expired for the next event.
+// Played is the number of the timer that expired: the next event is due.
 type Played int
 
 func (r *Replay) played(msg Played) tea.Cmd {
-	if int(msg) != r.armed || !r.moving {
+	if int(msg) != r.timer || !r.playing {
 		return nil
 	}
 	from := r.At()
@@ -77,17 +77,17 @@ func (r *Replay) played(msg Played) tea.Cmd {
 	return tea.Batch(r.moveTo(from, to), r.playNext())
 }
 
-// playNext starts the timer for the next event, if playing. Events in quick succession are
-// drawn together, like those of a run.
+// playNext starts the timer for the next event while playing. Events in quick succession are
+// drawn together, as in a live run.
 func (r *Replay) playNext() tea.Cmd {
 	if r.atEnd() {
-		r.halt()
+		r.pause()
 	}
-	if !r.moving {
+	if !r.playing {
 		return nil
 	}
-	r.armed++
-	n, ctx, wait := r.armed, r.ctx, max(r.wait(), screen.BatchEvery)
+	r.timer++
+	n, ctx, wait := r.timer, r.ctx, max(r.wait(), screen.BatchEvery)
 	return func() tea.Msg {
 		if !screen.Sleep(ctx, wait) {
 			return nil
@@ -96,13 +96,13 @@ func (r *Replay) playNext() tea.Cmd {
 	}
 }
 
-func (r *Replay) playOrHalt() tea.Cmd {
-	if r.moving {
-		r.halt()
+func (r *Replay) playOrPause() tea.Cmd {
+	if r.playing {
+		r.pause()
 		return nil
 	}
 	from := r.At()
-	r.move()
+	r.play()
 	return tea.Batch(r.moveTo(from, r.At()), r.playNext())
 }
 
@@ -113,6 +113,7 @@ func (r *Replay) setSpeed(by float64) tea.Cmd {
 	return r.playNext()
 }
 
+// PauseAt pauses at a position and shows its state.
 func (r *Replay) PauseAt(at int) tea.Cmd {
 	from := r.At()
 	r.Stop(at)
@@ -150,7 +151,7 @@ func (r *Replay) pauseAtFailure(by int) tea.Cmd {
 	return cmd
 }
 
-// moveTo updates the picture to a position. To go back it applies all events again: the
+// moveTo shows the state at a position. To go back, it applies all events from the start: the
 // reducer cannot undo one.
 func (r *Replay) moveTo(from, to int) tea.Cmd {
 	events, follow := r.events, r.Follow
@@ -163,7 +164,7 @@ func (r *Replay) moveTo(from, to int) tea.Cmd {
 		cmds = r.Absorb(events[from:to])
 	}
 	r.Ended = to == len(events)
-	return tea.Batch(append(cmds, r.settle())...)
+	return tea.Batch(append(cmds, r.refresh())...)
 }
 
 func (r *Replay) Update(msg tea.Msg) tea.Cmd {

@@ -13,12 +13,12 @@ import (
 	"lockstep/ui/board/graph"
 )
 
-// Draw draws play state and speed, the time, a line with failures and pauses, and the
+// Draw draws whether it plays, the speed, the time, a line with failures and pauses, and the
 // current event.
 func (r *Replay) Draw() {
 	p, cv, y := r.Player, r.Canvas, r.H-2
 	glyph, times := r.Theme.Mark(string(event.Paused)).Glyph, "×"
-	if p.moving {
+	if p.playing {
 		glyph = r.Theme.Lines.Arrow
 	}
 	if r.Theme.ASCII {
@@ -30,8 +30,8 @@ func (r *Replay) Draw() {
 	end := r.W - 1
 	count := fmt.Sprintf("%d of %d", p.At(), len(p.events))
 	if r.W >= 100 {
-		said := canvas.Pad(canvas.Fit(r.Describe(p.events[p.At()-1]), r.W/3, r.Theme.Lines.Ellipsis), r.W/3)
-		end = cv.PutRight(end, y, theme.Text, said) - 2
+		description := canvas.Pad(canvas.Fit(r.Describe(p.events[p.At()-1]), r.W/3, r.Theme.Lines.Ellipsis), r.W/3)
+		end = cv.PutRight(end, y, theme.Text, description) - 2
 		count = "event " + count
 	}
 	wide := len(fmt.Sprint(len(p.events))) - len(fmt.Sprint(p.At()))
@@ -45,7 +45,7 @@ func (r *Replay) drawLine(area canvas.Rect) {
 		return
 	}
 	p, l := r.Player, r.Theme.Lines
-	cell := func(t time.Time) int { return min(int(p.Part(t)*float64(area.W)), area.W-1) }
+	cell := func(t time.Time) int { return min(int(p.Fraction(t)*float64(area.W)), area.W-1) }
 	now := cell(p.Now())
 	r.Canvas.Rule(area.X, area.Y, now, theme.Accent, l.Bar)
 	r.Canvas.Put(area.X+now, area.Y, theme.Accent, l.Half)
@@ -59,9 +59,10 @@ func (r *Replay) drawLine(area canvas.Rect) {
 		}
 	}
 	mark(event.Paused, func(e event.Event) bool { return e.Kind == event.KindRun && e.Status == event.Paused })
-	mark(event.Failed, IsFailure) // over pauses
+	mark(event.Failed, IsFailure) // drawn over pauses
 }
 
+// Describe returns an event in a few words: its subject and its status.
 func (r *Replay) Describe(e event.Event) string {
 	word := ""
 	if e.Status != "" {
@@ -91,10 +92,10 @@ func (r *Replay) Describe(e event.Event) string {
 	return canvas.Clean(about + " " + word)
 }
 
-// Click goes to the time at a place of the time line.
+// Click goes to the time at a point of the timeline.
 func (r *Replay) Click(x, y int) (cmd tea.Cmd, ok bool) {
 	if !r.Line.Has(x, y) {
 		return nil, false
 	}
-	return r.PauseAt(r.byTime((float64(x-r.Line.X) + 0.5) / float64(r.Line.W))), true
+	return r.PauseAt(r.positionAt((float64(x-r.Line.X) + 0.5) / float64(r.Line.W))), true
 }

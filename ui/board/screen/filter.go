@@ -10,13 +10,13 @@ import (
 	"lockstep/ui/board/graph"
 )
 
-// Filter limits the board to the groups and objects that match a query: every word of it
-// must occur in the name, the kind or the status.
+// Filter limits the board to the groups and objects that match a query: every word must occur in the
+// name, the kind or the status.
 type Filter struct {
 	Query   string
 	words   []word
 	groups  map[event.Unit]bool                 // visible groups, nil without a query
-	whole   map[event.Unit]bool                 // groups that match with all their objects
+	whole   map[event.Unit]bool                 // groups that match themselves: all their objects are visible
 	objects map[event.Unit][]*event.ObjectState // matching objects of other visible groups
 	names   map[event.Unit][]label
 }
@@ -41,8 +41,8 @@ func (s *Screen) Find(query string) {
 	s.Refilter()
 }
 
-// Refilter computes the matches. It is called when the query or the state changes, not for
-// every frame.
+// Refilter computes the matches. It is called when the query or the state changes, not for every
+// frame.
 func (s *Screen) Refilter() {
 	f := &s.Filter
 	f.words = f.words[:0]
@@ -59,7 +59,7 @@ func (s *Screen) Refilter() {
 	f.groups, f.whole, f.objects = map[event.Unit]bool{}, map[event.Unit]bool{}, map[event.Unit][]*event.ObjectState{}
 	for _, n := range s.Graph.Nodes {
 		head := strings.ToLower(n.ID + " " + n.Phase + " " + n.Name)
-		if f.holds(head, func() string { return s.GroupMark(n).Word }) {
+		if f.matches(head, func() string { return s.GroupMark(n).Word }) {
 			f.groups[n.Unit()], f.whole[n.Unit()] = true, true
 		} else if found := s.matching(n); len(found) > 0 {
 			f.groups[n.Unit()], f.objects[n.Unit()] = true, found
@@ -67,6 +67,7 @@ func (s *Screen) Refilter() {
 	}
 }
 
+// matching returns the objects of a group that match the query.
 func (s *Screen) matching(n *graph.Node) []*event.ObjectState {
 	f := &s.Filter
 	names := f.names[n.Unit()]
@@ -78,7 +79,7 @@ func (s *Screen) matching(n *graph.Node) []*event.ObjectState {
 		if names[i].object != o.Object {
 			names[i] = label{o.Object, strings.ToLower(o.Object.String())}
 		}
-		if f.holds(names[i].text, func() string { return s.ObjectMark(n, o).Word }) {
+		if f.matches(names[i].text, func() string { return s.ObjectMark(n, o).Word }) {
 			found = append(found, o)
 		}
 	}
@@ -86,9 +87,9 @@ func (s *Screen) matching(n *graph.Node) []*event.ObjectState {
 	return found
 }
 
-// holds reports whether each word of the query is in a name or in the word for a status,
-// which it computes only if needed.
-func (f *Filter) holds(name string, status func() string) bool {
+// matches reports whether each word of the query is in a name or in the word for a status; status is
+// called only if needed.
+func (f *Filter) matches(name string, status func() string) bool {
 	is := ""
 	for _, w := range f.words {
 		if strings.Contains(name, w.text) {
@@ -109,12 +110,12 @@ func (s *Screen) Shown(n *graph.Node) bool {
 	return s.Filter.groups == nil || s.Filter.groups[n.Unit()]
 }
 
-// Whole reports whether all objects of a group are on the board.
-func (f *Filter) Whole(n *graph.Node) bool { return f.groups == nil || f.whole[n.Unit()] }
+// AllObjects reports whether all objects of a group are on the board.
+func (f *Filter) AllObjects(n *graph.Node) bool { return f.groups == nil || f.whole[n.Unit()] }
 
 // ShownObjects returns the objects of a group that are on the board.
 func (s *Screen) ShownObjects(n *graph.Node) []*event.ObjectState {
-	if s.Filter.Whole(n) {
+	if s.Filter.AllObjects(n) {
 		return n.Objects
 	}
 	return s.Filter.objects[n.Unit()]

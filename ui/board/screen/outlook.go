@@ -8,8 +8,8 @@ import (
 	"lockstep/engine/forecast"
 )
 
-// outlook is the forecast of the run, updated every second: for a large plan, every frame
-// would be too expensive.
+// outlook is the forecast of the run. It is updated once a second: for a large plan, computing it for
+// every frame would be too slow.
 type outlook struct {
 	at   time.Time
 	seq  uint64
@@ -23,14 +23,14 @@ func (o outlook) Slow(u event.Unit) bool {
 	return slow
 }
 
-// Expected returns the current forecast, empty if there is none.
+// Expected returns the current forecast; it is empty if there is none.
 func (s *Screen) Expected() outlook {
 	now := s.Now()
 	if !forecast.Known(&s.State) {
 		return outlook{}
 	}
 	if age := now.Sub(s.outlook.at); age < 0 || age >= time.Second || s.outlook.seq > s.State.Seq || s.outlook.at.IsZero() {
-		s.outlook = s.lookOut(now)
+		s.outlook = s.estimate(now)
 	}
 	if s.State.Run != event.Running || s.State.Status != event.Running {
 		return outlook{}
@@ -38,7 +38,7 @@ func (s *Screen) Expected() outlook {
 	return s.outlook
 }
 
-func (s *Screen) lookOut(now time.Time) outlook {
+func (s *Screen) estimate(now time.Time) outlook {
 	out := outlook{at: now, seq: s.State.Seq, slow: map[event.Unit]forecast.Timing{}}
 	f, ok := forecast.Estimate(&s.State, now)
 	if !ok {

@@ -1,6 +1,6 @@
-// Package screen holds the state that all parts of the board share: the operation, the
-// user's selection and view, and the canvas. Regions and modes import it; it imports none
-// of them. Its central types are Screen and Spot, the selection.
+// Package screen holds the state that all parts of the board share: the operation, the user's
+// selection and view, and the canvas. Regions and modes import it; it imports none of them. Its
+// central types are Screen and Spot, the selection.
 package screen
 
 import (
@@ -18,7 +18,7 @@ import (
 	"lockstep/ui/board/picture"
 )
 
-// Sizes below which the screen has another layout.
+// The screen has another layout below these sizes.
 const (
 	listBelow      = 80 // columns
 	SmallestWidth  = 40
@@ -36,14 +36,14 @@ type Screen struct {
 	Detail    Detail
 	Filter    Filter
 	Flash     Flash
-	Codes     map[event.Unit]string // of the groups, while the user jumps to one
+	Codes     map[event.Unit]string // of groups, while the user jumps to one
 	Modes     keys.Stack
 	Buttons   []Button // the hints in the last frame
 	QuitAtEnd bool     // quit when the operation is over
 	Aborts    bool     // the user aborted the run on this screen
 
-	// Scoped takes the events of a stack's releases; Rewound means that all events are
-	// forgotten. Both may be nil.
+	// Scoped is called with the events of a stack's releases, Rewound when the state is reset.
+	// Both may be nil.
 	Scoped  func(event.Event)
 	Rewound func()
 
@@ -53,11 +53,11 @@ type Screen struct {
 
 // Run is the screen's connection to the run.
 type Run struct {
-	Attached  bool // another process runs the operation
-	Replayed  bool // it is a record
-	Throwaway bool // quitting deletes its cluster
-	Command   func(event.Command)
-	Abort     func() tea.Cmd // closes all modes and opens the abort dialog
+	Attached  bool                // another process runs the operation
+	Replayed  bool                // the run is a record
+	Throwaway bool                // quitting deletes the cluster
+	Command   func(event.Command) // nil if the screen is read-only
+	Abort     func() tea.Cmd      // closes all modes and opens the abort dialog
 }
 
 // Spot is the selection: a group, or one of its objects.
@@ -70,9 +70,9 @@ type Spot struct {
 type Detail int
 
 const (
-	AsFits     Detail = iota
-	LinesOnly         // all groups at once
-	Everything        // all objects of all groups
+	Auto    Detail = iota // as much as fits
+	Compact               // all groups at once, one line each
+	Full                  // all objects of all groups
 	Details
 )
 
@@ -107,24 +107,23 @@ func (s *Screen) HasBreakpoint(n *graph.Node) bool {
 	return s.State.PausesBefore(n.Unit()) && !n.Status.Over()
 }
 
-// BreakpointAhead reports whether a group that has not started has a breakpoint, perhaps a
-// disabled one.
+// BreakpointAhead reports whether a group that has not started has a breakpoint, enabled or not.
 func (s *Screen) BreakpointAhead(n *graph.Node) bool {
 	return s.State.HasBreakpoint(n.Unit()) && !n.Status.Over() && n.Status != event.Running
 }
 
 // PlanOnly reports whether the screen shows a plan without a run.
 func (s *Screen) PlanOnly() bool {
-	return s.State.Status == "" && s.Over() && len(s.Graph.Nodes) > 0 && s.Whole == nil
+	return s.State.Status == "" && s.Over() && len(s.Graph.Nodes) > 0 && s.Stack == nil
 }
 
-// HasReport reports whether an operation ended.
+// HasReport reports whether an operation has ended.
 func (s *Screen) HasReport() bool {
 	return s.Over() && !s.State.Ended.IsZero() && !s.State.Operation.IsWatch()
 }
 
-// MayQuit reports whether quitting does not end a run.
-func (s *Screen) MayQuit() bool { return s.Over() || s.ReadOnly() || s.Attached }
+// CanQuit reports whether quitting does not end a run.
+func (s *Screen) CanQuit() bool { return s.Over() || s.ReadOnly() || s.Attached }
 
 // Failing returns the failed groups of the current phases, the selected one first.
 func (s *Screen) Failing() []*graph.Node {
@@ -151,8 +150,7 @@ func (s *Screen) RootOf(n *graph.Node) event.Root {
 	return event.Root{Group: n.GroupState, Cause: n.Message}
 }
 
-// FailedCommand returns a command about the selected group if that failed, else about all failed
-// groups.
+// FailedCommand returns a command for the selected group if it failed, else for all failed groups.
 func (s *Screen) FailedCommand(name event.CommandName) event.Command {
 	c := event.Command{Name: name}
 	if n := s.Group(); n != nil && n.Status == event.Failed {
@@ -161,7 +159,7 @@ func (s *Screen) FailedCommand(name event.CommandName) event.Command {
 	return c
 }
 
-// Send sends a command to the run, which answers with an event.
+// Send sends a command to the run, which replies with an event.
 func (s *Screen) Send(c event.Command) tea.Cmd {
 	if s.Over() {
 		return s.Say(theme.Quiet, "the run is over")
@@ -171,7 +169,7 @@ func (s *Screen) Send(c event.Command) tea.Cmd {
 	return nil
 }
 
-// commandNames are the screen's names of the commands.
+// commandNames are the names of the commands on the screen.
 var commandNames = map[event.CommandName]string{
 	event.Pause: "pause", event.Resume: "resume", event.Step: "step", event.RunTo: "run to", event.Break: "breakpoint", event.Disable: "disable", event.Edit: "edit",
 	event.Accept: "re-check", event.Retry: "retry", event.GiveUp: "stop here", event.Abort: "abort", event.Rollback: "rollback", event.Stop: "stop",
@@ -203,6 +201,7 @@ func (s *Screen) Absorb(events []event.Event) (cmds []tea.Cmd) {
 	return cmds
 }
 
+// Rewind resets the state to before the first event.
 func (s *Screen) Rewind() {
 	s.State, s.Graph, s.outlook = event.State{}, graph.New(&event.State{}), outlook{}
 	if s.Rewound != nil {
@@ -210,7 +209,7 @@ func (s *Screen) Rewind() {
 	}
 }
 
-// Button is a hint on the screen, which presses its key when it is clicked.
+// Button is a hint on the screen; a click on it presses its key.
 type Button struct {
 	Rect canvas.Rect
 	Key  string
@@ -230,15 +229,15 @@ type Flash struct {
 	N    int // number of the message, so that an old timer does not clear a new one
 }
 
-// FlashOver clears the message with this number.
+// FlashOver is sent when the time of the message with this number is over.
 type FlashOver int
 
 const flashFor = 5 * time.Second
 
-// Say shows a short message above the keys: it never covers the state (R43a).
+// Say shows a short message above the keys, where it does not cover the state (R43a).
 func (s *Screen) Say(role theme.Role, text string) tea.Cmd { return s.SayFor(flashFor, role, text) }
 
-// SayFor shows a message above the keys for a while, unless another one comes.
+// SayFor shows a message above the keys for a while, or until the next message.
 func (s *Screen) SayFor(d time.Duration, role theme.Role, text string) tea.Cmd {
 	s.Flash = Flash{Text: text, Role: role, N: s.Flash.N + 1}
 	n := s.Flash.N
@@ -253,7 +252,7 @@ func (s *Screen) HasGroup() bool { return s.Group() != nil }
 // BatchEvery is how long events are collected before they are drawn.
 const BatchEvery = 40 * time.Millisecond
 
-// Sleep waits, and reports false if ctx ends first.
+// Sleep waits. It reports false if ctx is done first.
 func Sleep(ctx context.Context, d time.Duration) bool {
 	if d <= 0 {
 		return ctx.Err() == nil

@@ -19,7 +19,7 @@ func (a *app) showChart(cmd *cobra.Command, r *command.Rendered) error {
 	return screen.ShowPlan(a.App, cmd, o, phases, r.Planned.Warnings)
 }
 
-const errOffline = board.Nothing("no cluster: this view shows only the chart")
+const errOffline = board.Unavailable("no cluster: this view shows only the chart")
 
 func offlineInspector(r *command.Rendered) board.Inspector {
 	return screen.Disconnected{ChangeSource: offlineChart{r}, Why: errOffline}
@@ -45,5 +45,5 @@ func (o offlineChart) Sent(_ context.Context, it board.Item) (string, error) {
 		text, err := kube.YAML(u.Object)
 		return known.Text(text), err
 	}
-	return "", board.Nothing("not in the manifest")
+	return "", board.Unavailable("not in the manifest")
 }

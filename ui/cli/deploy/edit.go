@@ -60,10 +60,10 @@ func valuesFile(release string, values map[string]any, all bool) (text string, e
 	return fmt.Sprintf(header, release) + text, err
 }
 
-func (e editor) Edit(ctx context.Context, text string, all bool) (board.Edited, error) {
+func (e editor) Edit(ctx context.Context, text string, all bool) (board.EditResult, error) {
 	values, _, err := e.read(text, all)
 	if err != nil {
-		return board.Edited{}, err
+		return board.EditResult{}, err
 	}
 	return e.prepare(ctx, values, nil)
 }
@@ -154,44 +154,44 @@ func (s *savedValues) file() string {
 	return s.path
 }
 
-func (e editor) Reload(ctx context.Context) (board.Edited, error) {
+func (e editor) Reload(ctx context.Context) (board.EditResult, error) {
 	if e.dir == nil {
-		return board.Edited{}, errors.New("the chart is not a directory, so it cannot be reloaded")
+		return board.EditResult{}, errors.New("the chart is not a directory, so it cannot be reloaded")
 	}
 	values, err := e.op.Values(false)
 	if err != nil {
-		return board.Edited{}, err
+		return board.EditResult{}, err
 	}
 	e.dir.markLoaded()
 	c, err := e.dir.load(ctx)
 	if err != nil {
-		return board.Edited{}, err
+		return board.EditResult{}, err
 	}
 	return e.prepare(ctx, values, c)
 }
 
 func (e editor) ChartChanged() bool { return e.dir != nil && e.dir.changed() }
 
-func (e editor) prepare(ctx context.Context, values map[string]any, c *kube.Chart) (board.Edited, error) {
+func (e editor) prepare(ctx context.Context, values map[string]any, c *kube.Chart) (board.EditResult, error) {
 	revision, err := e.op.Edit(ctx, values, c)
 	if err != nil {
-		return board.Edited{}, err
+		return board.EditResult{}, err
 	}
 	changes, err := revision.Changes()
 	if err != nil {
-		return board.Edited{}, err
+		return board.EditResult{}, err
 	}
 	empty, err := revision.Empty()
 	if err != nil {
-		return board.Edited{}, err
+		return board.EditResult{}, err
 	}
 	summary := report.Edit{
 		Operation: revision.Info(), Before: revision.PhasesBefore(), After: revision.Phases(),
 		Changes: reportChanges(changes), Warnings: revision.Warnings(), Empty: empty,
 	}
-	out := board.Edited{Lines: summary.Lines(), Empty: empty, Command: revision.Command()}
+	out := board.EditResult{Lines: summary.Lines(), Empty: empty, Command: revision.Command()}
 	for _, c := range changes {
-		out.Changes = append(out.Changes, board.Altered{Group: c.Group, Object: c.Object, Change: screen.BoardChange(c)})
+		out.Changes = append(out.Changes, board.ObjectChange{Group: c.Group, Object: c.Object, Change: screen.BoardChange(c)})
 	}
 	return out, nil
 }

@@ -52,7 +52,7 @@ func (a *app) runOperation(cmd *cobra.Command, client *kube.Client, op *kube.Ope
 			return err
 		}
 	}
-	r.board.Later, r.closed = screen.ViewAfterRun(client, op.Info().Release, op.Info().Namespace)
+	r.board.WatchAfter, r.closed = screen.ViewAfterRun(client, op.Info().Release, op.Info().Namespace)
 	err := a.runDisplayed(cmd, r)
 	return restart.Load(), err
 }

@@ -92,7 +92,7 @@ func ShowLive(a *command.App, cmd *cobra.Command, r *remote.Run, send func(event
 		}
 		if client := ClientFor(a, r.Operation); client != nil {
 			o.Inspector, o.Kubectl = liveInspector(cmd.Context(), client, r), client.KubectlFlags()
-			o.Later, wait = screen.ViewAfterRun(client, r.Operation.Release, r.Operation.Namespace)
+			o.WatchAfter, wait = screen.ViewAfterRun(client, r.Operation.Release, r.Operation.Namespace)
 		}
 	}
 	err := board.Run(cmd.Context(), o)

@@ -40,7 +40,7 @@ func (r recorded) Pods(_ context.Context, o plan.Object) (pods []board.Pod, err 
 		}
 	}
 	if len(pods) == 0 {
-		return nil, board.Nothing(strings.Join(r.lines(o, podLine, "pods"), "; "))
+		return nil, board.Unavailable(strings.Join(r.lines(o, podLine, "pods"), "; "))
 	}
 	return pods, nil
 }
@@ -68,7 +68,7 @@ var recordedActions = map[event.Change]board.Action{
 func (r recorded) Change(_ context.Context, it board.Item) (board.Change, error) {
 	g := r.record.State.Find(it.Phase, it.Group)
 	if g == nil || g.Find(it.Object) == nil {
-		return board.Change{}, board.Nothing("the record has no action for it")
+		return board.Change{}, board.Unavailable("the record has no action for it")
 	}
 	c := board.Change{Recorded: true, Message: "recorded action only; field diffs unavailable"}
 	did := g.Find(it.Object).Change
@@ -77,7 +77,7 @@ func (r recorded) Change(_ context.Context, it board.Item) (board.Change, error)
 		return c, nil
 	}
 	if c.Action = recordedActions[did]; c.Action == "" {
-		return board.Change{}, board.Nothing("the run never reached it")
+		return board.Change{}, board.Unavailable("the run never reached it")
 	}
 	return c, nil
 }
@@ -86,11 +86,11 @@ func (r recorded) Sent(_ context.Context, it board.Item) (string, error) {
 	if text := r.record.Manifest(it.Object, r.at()); text != "" {
 		return text, nil
 	}
-	return "", board.Nothing("the record has no manifest of it")
+	return "", board.Unavailable("the record has no manifest of it")
 }
 
 func (r recorded) Live(context.Context, plan.Object) (string, error) {
-	return "", board.Nothing("the record has only the sent manifest, not the live object")
+	return "", board.Unavailable("the record has only the sent manifest, not the live object")
 }
 
 // lines returns the lines about an object that match a pattern. If none does, it returns a line that

@@ -50,7 +50,7 @@ func TestRecordedInspector(t *testing.T) {
 	is("manifest", "kind: Job", []string{text}, err)
 	lines, err = look.Events(ctx, service)
 	is("no events", "no events recorded, only this:|no endpoints", lines, err)
-	none := board.Nothing("")
+	none := board.Unavailable("")
 	if _, err = look.Pods(ctx, plan.Object{Kind: "Secret"}); !errors.As(err, &none) || none != "no pods recorded at this point" {
 		t.Errorf("no pods: %v", err)
 	}

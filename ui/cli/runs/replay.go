@@ -91,5 +91,5 @@ func (a *app) replay(cmd *cobra.Command, args []string, flags *replayFlags) erro
 // resumeHint says where the user quit a replay and how to return there.
 func resumeHint(r *report.Record, p *replay.Player) string {
 	return fmt.Sprintf("quit the replay at event %d of %d, %s into the run; continue with: lockstep replay %s --at %d",
-		p.At(), len(r.Events), report.Seconds(p.Passed()), command.ShellJoin([]string{r.Name}), p.At())
+		p.At(), len(r.Events), report.Seconds(p.Elapsed()), command.ShellJoin([]string{r.Name}), p.At())
 }

@@ -36,7 +36,7 @@ func Changes(op *kube.Operation) ChangeSource { return localRun{op} }
 
 // ChangeSource returns what a run changes in objects. Changes makes one for an operation in this
 // process; *remote.Run is one for a run in another process.
-type ChangeSource = inspectors.Foresight
+type ChangeSource = inspectors.ChangeSource
 
 // localRun is the ChangeSource of an operation in this process.
 type localRun struct{ op *kube.Operation }
@@ -67,15 +67,15 @@ func (p localRun) Sent(ctx context.Context, it board.Item) (string, error) {
 type NoChanges string
 
 func (n NoChanges) Change(context.Context, board.Item) (board.Change, error) {
-	return board.Change{}, board.Nothing(n)
+	return board.Change{}, board.Unavailable(n)
 }
 
-func (n NoChanges) Sent(context.Context, board.Item) (string, error) { return "", board.Nothing(n) }
+func (n NoChanges) Sent(context.Context, board.Item) (string, error) { return "", board.Unavailable(n) }
 
 // Disconnected is an inspector without a cluster, which has only changes.
 type Disconnected struct {
 	ChangeSource
-	Why board.Nothing // the message for everything else; it has a default
+	Why board.Unavailable // the message for everything else; it has a default
 }
 
 func (d Disconnected) why() error {
@@ -114,10 +114,10 @@ func (i inspector) Live(ctx context.Context, o plan.Object) (string, error) {
 	return i.mask.Text(text), boardError(err)
 }
 
-// boardError converts an error that says why there is nothing to show to board.Nothing.
+// boardError converts an error that says why there is nothing to show to board.Unavailable.
 func boardError(err error) error {
 	if why, is := kube.NothingToShow(err); is {
-		return board.Nothing(why)
+		return board.Unavailable(why)
 	}
 	return err
 }

@@ -61,7 +61,7 @@ func ShowPlan(a *command.App, cmd *cobra.Command, o board.Options, phases []even
 	})
 }
 
-// ViewAfterRun returns a function for board.Options.Later that opens a view of a release. The view
+// ViewAfterRun returns a function for board.Options.WatchAfter that opens a view of a release. The view
 // ends with the screen; wait returns once it has ended.
 func ViewAfterRun(client *kube.Client, release, namespace string) (open func(context.Context) (board.Source, error), wait func()) {
 	var running sync.WaitGroup
