@@ -37,7 +37,7 @@ func (s Subject) Why(room, w int) []canvas.Line {
 		head = append(head, l)
 	}
 	head = canvas.WrapLines(head, w)
-	tail := s.gateLines(n, w)
+	tail := s.dependencyLines(n, w)
 	if o != nil {
 		now := strings.TrimPrefix(s.State.ReleaseProgress(n.GroupState, o), "failed: ")
 		head = append(head, diagnosis(o, now, room-len(head)-len(tail))...)
@@ -124,8 +124,8 @@ func diagnosis(o *event.ObjectState, now string, room int) []canvas.Line {
 	return lines
 }
 
-// gateLines name the groups that a group still waits for, and the groups that wait for it.
-func (s Subject) gateLines(n *graph.Node, w int) (lines []canvas.Line) {
+// dependencyLines name the groups that a group still waits for, and the groups that wait for it.
+func (s Subject) dependencyLines(n *graph.Node, w int) (lines []canvas.Line) {
 	if n.Status == event.Waiting || n.Status == event.AtBreakpoint {
 		gates, why := canvas.Line{{Role: theme.Text, Text: "waits for "}}, ""
 		for _, u := range n.Ins {
