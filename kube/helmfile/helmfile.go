@@ -80,21 +80,21 @@ type Release struct {
 	// Values are merged in this order; the last one wins.
 	Values []ValuesSource
 
-	Timeout         time.Duration // 0 for the default
-	CreateNamespace bool
-	RollbackOnFail  bool
-	WaitForJobs     bool
-	CleanupOnFail   bool
-	NoHooks         bool
-	SkipSchema      bool
-	ReuseValues     bool
-	TakeOwnership   bool
-	NoOpenAPI       bool
-	SkipCRDs        bool
-	Devel           bool
-	Verify          bool
-	EnableDNS       bool
-	HistoryMax      int
+	Timeout                  time.Duration // 0 for the default
+	CreateNamespace          bool
+	RollbackOnFailure        bool
+	WaitForJobs              bool
+	CleanupOnFail            bool
+	NoHooks                  bool
+	SkipSchemaValidation     bool
+	ReuseValues              bool
+	TakeOwnership            bool
+	DisableOpenAPIValidation bool
+	SkipCRDs                 bool
+	Devel                    bool
+	Verify                   bool
+	EnableDNS                bool
+	HistoryMax               int
 	// StoreLabels stores the labels in the release record.
 	StoreLabels    bool
 	SkipDeps       bool

@@ -20,6 +20,7 @@ type fields struct {
 	err           error // the first one
 }
 
+// read decodes a key. Without the key, or if it is null, into keeps its value.
 func (f *fields) read(key string, into any) {
 	n := f.own[key]
 	if n == nil {
@@ -32,9 +33,9 @@ func (f *fields) read(key string, into any) {
 
 func (f *fields) text(key string) (s string) { f.read(key, &s); return s }
 
-func (f *fields) boolean(key string, value bool) bool { f.read(key, &value); return value }
+func (f *fields) boolean(key string, fallback bool) bool { f.read(key, &fallback); return fallback }
 
-func (f *fields) number(key string, value int) int { f.read(key, &value); return value }
+func (f *fields) number(key string, fallback int) int { f.read(key, &fallback); return fallback }
 
 // readReleases returns the selected releases of a file.
 //
@@ -143,9 +144,9 @@ func (r *reader) readOptions(f *fields, rel *Release) {
 	rel.Installed = f.boolean("installed", true)
 	rel.Timeout = time.Duration(f.number("timeout", 0)) * time.Second
 	rel.CreateNamespace = f.boolean("createNamespace", true)
-	rel.RollbackOnFail, rel.CleanupOnFail = f.boolean("atomic", false) || f.boolean("rollbackOnFailure", false), f.boolean("cleanupOnFail", false)
+	rel.RollbackOnFailure, rel.CleanupOnFail = f.boolean("atomic", false) || f.boolean("rollbackOnFailure", false), f.boolean("cleanupOnFail", false)
 	rel.WaitForJobs, rel.NoHooks = f.boolean("waitForJobs", false), f.boolean("disableHooks", false)
-	rel.SkipSchema, rel.NoOpenAPI = f.boolean("skipSchemaValidation", false), f.boolean("disableOpenAPIValidation", false)
+	rel.SkipSchemaValidation, rel.DisableOpenAPIValidation = f.boolean("skipSchemaValidation", false), f.boolean("disableOpenAPIValidation", false)
 	rel.ReuseValues, rel.TakeOwnership = f.boolean("reuseValues", false), f.boolean("takeOwnership", false)
 	rel.SkipCRDs, rel.Devel, rel.Verify, rel.EnableDNS = f.boolean("skipCRDs", false), f.boolean("devel", false), f.boolean("verify", false), f.boolean("enableDNS", false)
 	rel.StoreLabels, rel.SkipDeps = f.boolean("syncReleaseLabels", false), f.boolean("skipDeps", false)

@@ -165,8 +165,8 @@ func (f *File) Packed(charts map[string]string) ([]byte, error) {
 		}
 		packed := map[string]any{
 			"name": r.Name, "namespace": r.Namespace, "chart": cmp.Or(charts[r.ID()], "./unused"), "needs": slices.Concat(r.Needs, r.After), "installed": r.Installed,
-			"timeout": int(r.Timeout.Seconds()), "createNamespace": r.CreateNamespace, "rollbackOnFailure": r.RollbackOnFail, "cleanupOnFail": r.CleanupOnFail,
-			"waitForJobs": r.WaitForJobs, "disableHooks": r.NoHooks, "skipSchemaValidation": r.SkipSchema, "disableOpenAPIValidation": r.NoOpenAPI,
+			"timeout": int(r.Timeout.Seconds()), "createNamespace": r.CreateNamespace, "rollbackOnFailure": r.RollbackOnFailure, "cleanupOnFail": r.CleanupOnFail,
+			"waitForJobs": r.WaitForJobs, "disableHooks": r.NoHooks, "skipSchemaValidation": r.SkipSchemaValidation, "disableOpenAPIValidation": r.DisableOpenAPIValidation,
 			"reuseValues": r.ReuseValues, "takeOwnership": r.TakeOwnership, "skipCRDs": r.SkipCRDs, "enableDNS": r.EnableDNS,
 			"syncReleaseLabels": r.StoreLabels, "labels": r.Labels, "skipDeps": true, "historyMax": r.HistoryMax, "description": r.Description,
 		}

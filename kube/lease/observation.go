@@ -55,7 +55,7 @@ func within(since, now time.Time, d time.Duration) bool {
 	return now.Sub(since) < d && now.Round(0).Sub(since.Round(0)) < d
 }
 
-// latestObservation is the latest observation. renewLoop sets it, and Guard waits for it to change.
+// latestObservation is the latest observation. Renewals set it, and Guard waits for it to change.
 type latestObservation struct {
 	mu      sync.Mutex
 	value   observation

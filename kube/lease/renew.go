@@ -13,7 +13,7 @@ import (
 // retryDelay is the delay between attempts to renew, recreate or delete the Lease.
 const retryDelay = time.Second
 
-// renewLoop renews the Lease until ctx ends or it is lost.
+// renewLoop renews the Lease until ctx ends or the lock is lost.
 func (l *Lease) renewLoop(ctx context.Context) {
 	defer close(l.stopped)
 	interval := l.duration / 3

@@ -33,11 +33,19 @@ type runner struct {
 
 // spec has the parameters of an attempt.
 type spec struct {
-	prefix string // "" or event.RollbackPrefix
+	onFailure bool // this is the rollback after a failure, not the operation itself
 	// prepared is the plan. The plan of a rollback has no phases: they are planned while it runs.
 	prepared        *preflight.Prepared
 	uninstalling    bool
 	deletionTimeout time.Duration // for one object, 0 for no limit
+}
+
+// prefix returns the prefix of the names of phases.
+func (s spec) prefix() string {
+	if s.onFailure {
+		return event.RollbackPrefix
+	}
+	return ""
 }
 
 // attempt is one run of a Helm action: the operation or its rollback. The engine can cancel its requests.
@@ -83,7 +91,7 @@ func (r *runner) clientConfig(spec spec, ps *preflight.Session, session cluster.
 		Session: session,
 		Engine:  r.engine,
 		Options: helmclient.Options{
-			Prefix:     spec.prefix,
+			Prefix:     spec.prefix(),
 			Wait:       common.WaitStrategy(),
 			SkipLeaves: common.SkipLeaves,
 			Readiness:  common.ReadinessTimeout,
@@ -104,7 +112,7 @@ func (r *runner) clientConfig(spec spec, ps *preflight.Session, session cluster.
 
 func (r *runner) newDriver(spec spec, helm *connect.Helm, client *helmclient.Client) *release.Driver {
 	job := ""
-	if spec.prefix == "" { // a rollback on failure does not complete the operation
+	if !spec.onFailure { // a rollback on failure does not complete the operation
 		job = r.op.prepared.Common.Job
 	}
 	return release.NewDriver(helm.Config.Releases.Driver, release.DriverOptions{
@@ -114,7 +122,7 @@ func (r *runner) newDriver(spec spec, helm *connect.Helm, client *helmclient.Cli
 		HoldsLease: r.op.holdsLease,
 		Job:        job,
 		Mask:       r.op.Mask().Text,
-		Timings:    func() []release.Timing { return release.TimingsIn(r.op.feed.Events(), spec.prefix != "") },
+		Timings:    func() []release.Timing { return release.TimingsIn(r.op.feed.Events(), spec.onFailure) },
 	})
 }
 

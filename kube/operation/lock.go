@@ -38,7 +38,7 @@ func (s *lockState) state() (l *lease.Lease, lostErr error) {
 // acquireLock acquires the Lease, then verifies that the latest revision is still the expected one. A rollback on failure
 // already has the operation's Lease.
 func (a *attempt) acquireLock(expected *rel1.Release) (*rel1.Release, error) {
-	if a.spec.prefix == "" {
+	if !a.spec.onFailure {
 		if err := a.op.acquire(a.engine); err != nil {
 			return nil, err
 		}
@@ -49,7 +49,7 @@ func (a *attempt) acquireLock(expected *rel1.Release) (*rel1.Release, error) {
 // acquireLockAndWriteMarks is like acquireLock, but then also writes the marks of killed runs.
 func (a *attempt) acquireLockAndWriteMarks(expected *rel1.Release) (*rel1.Release, error) {
 	last, err := a.acquireLock(expected)
-	if err != nil || a.spec.prefix != "" || len(a.op.prepared.Marks) == 0 {
+	if err != nil || a.spec.onFailure || len(a.op.prepared.Marks) == 0 {
 		return last, err
 	}
 	name := a.op.prepared.Common.Release

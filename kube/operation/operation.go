@@ -40,7 +40,7 @@ type Operation struct {
 	*shared
 }
 
-// tasks are what an operation can run.
+// tasks has what differs between the kinds of operations.
 type tasks struct {
 	main        task
 	rollback    *rollbackPlan // nil if there is nothing to roll back to

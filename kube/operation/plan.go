@@ -10,12 +10,10 @@ import (
 	rel1 "helm.sh/helm/v4/pkg/release/v1"
 	"helm.sh/helm/v4/pkg/storage/driver"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
 	"lockstep/engine/event"
 	"lockstep/engine/infer"
 	"lockstep/engine/plan"
-	"lockstep/kube/charts"
 	"lockstep/kube/helmclient"
 	"lockstep/kube/manifest"
 	"lockstep/kube/preflight"
@@ -115,44 +113,6 @@ func (p planInput) planRevision(s *preflight.Session, info event.Operation, tree
 	prepared.Warnings = uniqueWarnings(append(prepared.Warnings, kindWarnings...))
 	prepared.Conflicts = append(prepared.Conflicts, kindConflicts...)
 	return prepared, incoming, nil
-}
-
-// The values of --order.
-//
-// Rule R68: an inferred order is in the plan and in the record only, not in annotations.
-const (
-	OrderDeclared = "declared" // by annotations
-	OrderInferred = "inferred" // by annotations and by references between objects (R68)
-)
-
-// check checks the chart and --order.
-func (r *ChartOptions) check(c preflight.Common) error {
-	if err := r.Chart.Check(); err != nil {
-		return err
-	}
-	switch {
-	case r.Order != "" && r.Order != OrderDeclared && r.Order != OrderInferred:
-		return fmt.Errorf("--order=%s is unknown: use %s or %s", r.Order, OrderDeclared, OrderInferred)
-	case r.Order == OrderInferred && c.WaitStrategy() != helmclient.WaitOrdered:
-		return fmt.Errorf("--order=inferred needs --wait=ordered, not --wait=%s", c.Wait)
-	}
-	return nil
-}
-
-// inferOrder returns the inferred order, nil for --order=declared, the tree to plan by, and warnings.
-func (r *ChartOptions) inferOrder(c preflight.Common, tree *plan.Chart, rendered *rendered) (*infer.Order, *plan.Chart, []plan.Warning, error) {
-	if r.Order != OrderInferred {
-		return nil, tree, nil, nil
-	}
-	objects := charts.HookData(rendered.release)
-	for _, i := range rendered.list {
-		f := rendered.builder.Fact(i)
-		if u, ok := i.Object.(*unstructured.Unstructured); ok && f != nil {
-			objects = append(objects, infer.Object{Resource: f.Resource, Fields: u.Object})
-		}
-	}
-	order := infer.From(c.Release, tree, objects)
-	return order, order.Tree(tree), order.Warnings(), order.Check()
 }
 
 // basis returns the state that the plan is based on. newRevision is the number of the revision to create, 0 for none.

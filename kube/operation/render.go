@@ -11,8 +11,10 @@ import (
 	"helm.sh/helm/v4/pkg/postrenderer"
 	helmrelease "helm.sh/helm/v4/pkg/release"
 	rel1 "helm.sh/helm/v4/pkg/release/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
+	"lockstep/engine/infer"
 	"lockstep/engine/plan"
 	"lockstep/engine/run"
 	"lockstep/kube/charts"
@@ -44,12 +46,50 @@ type ChartOptions struct {
 	Limits                   charts.Limits
 }
 
+// The values of --order.
+//
+// Rule R68: an inferred order is in the plan and in the record only, not in annotations.
+const (
+	OrderDeclared = "declared" // by annotations
+	OrderInferred = "inferred" // by annotations and by references between objects (R68)
+)
+
+// check checks the chart and --order.
+func (o *ChartOptions) check(c preflight.Common) error {
+	if err := o.Chart.Check(); err != nil {
+		return err
+	}
+	switch {
+	case o.Order != "" && o.Order != OrderDeclared && o.Order != OrderInferred:
+		return fmt.Errorf("--order=%s is unknown: use %s or %s", o.Order, OrderDeclared, OrderInferred)
+	case o.Order == OrderInferred && c.WaitStrategy() != helmclient.WaitOrdered:
+		return fmt.Errorf("--order=inferred needs --wait=ordered, not --wait=%s", c.Wait)
+	}
+	return nil
+}
+
+// inferOrder returns the inferred order, nil for --order=declared, the tree to plan by, and warnings.
+func (o *ChartOptions) inferOrder(c preflight.Common, tree *plan.Chart, rendered *rendered) (*infer.Order, *plan.Chart, []plan.Warning, error) {
+	if o.Order != OrderInferred {
+		return nil, tree, nil, nil
+	}
+	objects := charts.HookData(rendered.release)
+	for _, i := range rendered.list {
+		f := rendered.builder.Fact(i)
+		if u, ok := i.Object.(*unstructured.Unstructured); ok && f != nil {
+			objects = append(objects, infer.Object{Resource: f.Resource, Fields: u.Object})
+		}
+	}
+	order := infer.From(c.Release, tree, objects)
+	return order, order.Tree(tree), order.Warnings(), order.Check()
+}
+
 // crds returns how to handle crds/.
-func (r *ChartOptions) crds(upgrade bool) preflight.CRDs {
-	if r.SkipCRDs {
+func (o *ChartOptions) crds(upgrade bool) preflight.CRDs {
+	if o.SkipCRDs {
 		return preflight.CRDs{}
 	}
-	return preflight.CRDs{Chart: r.Chart, Upgrade: upgrade, Force: r.ForceConflicts}
+	return preflight.CRDs{Chart: o.Chart, Upgrade: upgrade, Force: o.ForceConflicts}
 }
 
 // helmAction runs a Helm action on a chart and values. It changes both.
@@ -57,43 +97,43 @@ type helmAction func(*chart.Chart, map[string]any) (helmrelease.Releaser, error)
 
 // render runs an action that renders the chart within the limits (charts.Guard). Lists in annotations are normalised
 // (R1). It also returns the output of the templates.
-func (r *ChartOptions) render(ctx context.Context, cfg *action.Configuration, do helmAction) (*rel1.Release, charts.Outputs, error) {
-	c, err := r.Chart.Helm()
+func (o *ChartOptions) render(ctx context.Context, cfg *action.Configuration, do helmAction) (*rel1.Release, charts.Outputs, error) {
+	c, err := o.Chart.Helm()
 	if err != nil {
 		return nil, nil, err
 	}
-	guard := charts.NewGuard(r.Limits)
+	guard := charts.NewGuard(o.Limits)
 	cfg.CustomTemplateFuncs = guard.Funcs()
 	charts.WrapTemplates(c)
-	rel, err := r.runGuarded(ctx, guard, c, do)
+	rel, err := o.runGuarded(ctx, guard, c, do)
 	return rel, guard.Outputs(), err
 }
 
 // runWithCachedOutputs runs an action with the templates' output from planning. It renders them again if crds/ were
 // applied since and the templates may ask which kinds the cluster serves, because Helm renders after it has applied
 // crds/. The objects are then planned again during the run.
-func (r *ChartOptions) runWithCachedOutputs(a *attempt, do helmAction) (*rel1.Release, error) {
+func (o *ChartOptions) runWithCachedOutputs(a *attempt, do helmAction) (*rel1.Release, error) {
 	ctx, cfg := a.engine.RequestContext(), a.helm.Config
-	c, err := r.Chart.Helm()
+	c, err := o.Chart.Helm()
 	if err != nil {
 		return nil, err
 	}
-	if a.crdsApplied && charts.AsksCluster(c, r.Values) {
-		rel, _, err := r.render(ctx, cfg, do)
+	if a.crdsApplied && charts.AsksCluster(c, o.Values) {
+		rel, _, err := o.render(ctx, cfg, do)
 		return rel, err
 	}
 	cfg.CustomTemplateFuncs = charts.NewCachedOutputs(a.op.prepared.Target.Outputs).Funcs()
 	charts.ReplaceTemplates(c)
-	return r.runGuarded(ctx, charts.NewGuard(r.Limits), c, do)
+	return o.runGuarded(ctx, charts.NewGuard(o.Limits), c, do)
 }
 
 // runGuarded runs an action on a copy of the values. If templates exceed the limits, or ctx ends while they render, it
 // returns and leaves the action running: its requests fail from then on, so it can write nothing. Helm's own context is
 // never cancelled, because Helm would then also leave the action running, even while objects are applied.
-func (r *ChartOptions) runGuarded(ctx context.Context, guard *charts.Guard, c *chart.Chart, do helmAction) (*rel1.Release, error) {
+func (o *ChartOptions) runGuarded(ctx context.Context, guard *charts.Guard, c *chart.Chart, do helmAction) (*rel1.Release, error) {
 	result := make(chan *rel1.Release, 1)
 	err := guard.Run(ctx, func() error {
-		out, err := do(c, charts.CopyValues(r.Values))
+		out, err := do(c, charts.CopyValues(o.Values))
 		rel, _ := out.(*rel1.Release)
 		result <- rel
 		return err
@@ -110,7 +150,7 @@ func (r *ChartOptions) runGuarded(ctx context.Context, guard *charts.Guard, c *c
 		return nil, stage // without Helm's wrapping
 	}
 	if err != nil {
-		return nil, charts.HideValues(r.Chart, r.Values, fmt.Errorf("chart %s: %w", r.Chart.Name(), charts.CleanError(err)))
+		return nil, charts.HideValues(o.Chart, o.Values, fmt.Errorf("chart %s: %w", o.Chart.Name(), charts.CleanError(err)))
 	}
 	return rel, nil
 }

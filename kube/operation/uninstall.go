@@ -132,7 +132,7 @@ func (u *Uninstall) prepareRollback(r *runner) (task, error) {
 		Old: old, Leftovers: leftovers, Hooks: u.hookEvents(rel),
 	}
 	run := func(a *attempt) (*rel1.Release, error) { return u.run(a, rel) }
-	return task{spec{prefix: event.RollbackPrefix, prepared: prepared, uninstalling: true}, run}, nil
+	return task{spec{onFailure: true, prepared: prepared, uninstalling: true}, run}, nil
 }
 
 // run runs Helm's uninstall. plan.RemovalOrder decides the order of the removals (R31).

@@ -51,16 +51,16 @@ func (up *Upgrade) prepare(s *preflight.Session, c *connect.Client) (*Operation,
 	case !found && !up.Install:
 		return nil, &release.NotFound{Name: up.Release, Namespace: up.Namespace, Advice: "add --install to install it"}
 	case !found:
-		return up.install(s, c, nil, false)
+		return up.install(s, c, nil)
 	}
 	switch {
 	case up.Install && state.Last.Info.Status == rcommon.StatusUninstalled:
-		return up.install(s, c, state, true)
+		return up.install(s, c, state)
 	case up.Install && resumable(state.Revisions):
 		if up.Values, err = up.reusedValues(state.Last); err != nil {
 			return nil, err
 		}
-		return up.install(s, c, state, false)
+		return up.install(s, c, state)
 	}
 	p, incoming, err := up.plan(s, state)
 	if err != nil {
@@ -133,16 +133,17 @@ func (up *Upgrade) newTarget(s *preflight.Session) (target preflight.Target, pre
 }
 
 // asInstall returns the options of an install with the options of the upgrade.
-func (up *Upgrade) asInstall(replace bool) Install {
+func (up *Upgrade) asInstall() Install {
 	return Install{
 		Common: up.Common, ChartOptions: up.ChartOptions, CreateNamespace: up.CreateNamespace,
-		ClientSide: up.ServerSide == "false", Replace: replace, upgradeCRDs: up.UpgradeCRDs,
+		ClientSide: up.ServerSide == "false", upgradeCRDs: up.UpgradeCRDs,
 	}
 }
 
 // install plans the upgrade as an install, because nothing is deployed. Edits of it start from the options of the upgrade.
-func (up *Upgrade) install(s *preflight.Session, c *connect.Client, state *releaseState, replace bool) (*Operation, error) {
-	in := up.asInstall(replace)
+func (up *Upgrade) install(s *preflight.Session, c *connect.Client, state *releaseState) (*Operation, error) {
+	in := up.asInstall()
+	in.Replace = state != nil
 	if err := in.check(); err != nil {
 		return nil, err
 	}
@@ -156,7 +157,7 @@ func (up *Upgrade) install(s *preflight.Session, c *connect.Client, state *relea
 // explainForbiddenWithPlan is like explainForbidden. If the chart can be planned, the error also names the missing permissions
 // for its objects.
 func (up *Upgrade) explainForbiddenWithPlan(s *preflight.Session, err error) error {
-	in := up.asInstall(false)
+	in := up.asInstall()
 	p, planErr := in.newPlanInput(s)
 	if planErr != nil {
 		return explainForbidden(s, "upgrade", err)

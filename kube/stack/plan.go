@@ -261,7 +261,7 @@ func (s *Stack) common(m *member) operation.Common {
 	}
 	c.Step, c.BreakOn = false, m.breakOn
 	c.WaitForJobs, c.NoHooks = c.WaitForJobs || m.WaitForJobs, c.NoHooks || m.NoHooks
-	c.RollbackOnFailure = c.RollbackOnFailure || m.RollbackOnFail
+	c.RollbackOnFailure = c.RollbackOnFailure || m.RollbackOnFailure
 	c.Watches = m.watches
 	c.OnStep = nil
 	return c

@@ -67,8 +67,8 @@ func (l *StackLoader) Load(ctx context.Context, rel kube.HelmfileRelease) (kube.
 		labels = rel.Labels
 	}
 	return kube.ChartOptions{
-		Chart: chart, Values: values, Labels: labels, SkipCRDs: rel.SkipCRDs, TakeOwnership: rel.TakeOwnership, DisableOpenAPIValidation: rel.NoOpenAPI,
-		SkipSchemaValidation: rel.SkipSchema, EnableDNS: rel.EnableDNS, Description: rel.Description, PostRenderer: renderer, Limits: l.limits,
+		Chart: chart, Values: values, Labels: labels, SkipCRDs: rel.SkipCRDs, TakeOwnership: rel.TakeOwnership, DisableOpenAPIValidation: rel.DisableOpenAPIValidation,
+		SkipSchemaValidation: rel.SkipSchemaValidation, EnableDNS: rel.EnableDNS, Description: rel.Description, PostRenderer: renderer, Limits: l.limits,
 	}, nil
 }
 
