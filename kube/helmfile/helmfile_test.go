@@ -61,7 +61,7 @@ func TestRead(t *testing.T) {
 		options     Options
 		want        []string
 	}{
-		{"needs default to the own namespace and context", `
+		{"needs default to the release's namespace and context", `
 == helmfile.yaml
 releases:
 - {name: a, namespace: x, chart: ./a}
@@ -92,7 +92,7 @@ releases:
 - <<: *base
   name: a
 - {<<: *base, name: b, namespace: y, installed: false}`, Options{}, []string{"x/a /a {} [] []", "y/b /a {} [] [] not installed"}},
-		{"a value like a key does not hide a merged key", `
+		{"a value that equals a key does not hide a merged key", `
 == helmfile.yaml
 releases: [{<<: {chart: ./a, installed: false}, name: chart, labels: {x: installed}}]`, Options{}, []string{"chart /a {} [] [] not installed"}},
 		{"the environment decides conditions", `
@@ -107,7 +107,7 @@ releases:
 == p.yaml
 a: {enabled: false}
 b: {enabled: true}`, Options{Environment: "prod"}, []string{"b /a {} [] []"}},
-		{"values of the command line are stronger", `
+		{"values from the command line win", `
 == helmfile.yaml
 environments: {default: {values: [{a: {enabled: true}}]}}
 ---
@@ -135,7 +135,7 @@ releases: [{name: a, chart: ./a}, {name: b, chart: ./a}]
 == two.yaml
 releases: [{name: c, chart: ./a}, {name: d, chart: ./a}]`, Options{},
 			[]string{"a /a {} [] []", "b /a {} [] []", "d /a {} [] [a b]", "z /a {} [] [a b d]"}},
-		{"files of helmfile.d stand beside each other", `
+		{"files of helmfile.d do not wait for each other", `
 == helmfile.d/1.yaml
 releases: [{name: a, chart: ../a}]
 == helmfile.d/2.yaml
@@ -312,7 +312,7 @@ releases:
 		}
 	}
 	if _, err := (&File{Releases: []Release{{Name: "a", Context: "far"}}}).Packed(nil); err == nil || !strings.Contains(err.Error(), "kubeContext") {
-		t.Errorf("another cluster: %v", err)
+		t.Errorf("a release in another cluster: %v", err)
 	}
 }
 

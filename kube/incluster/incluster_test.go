@@ -70,7 +70,7 @@ func TestPack(t *testing.T) {
 		t.Errorf("pack 17 MiB: error %v, want TooLargeError", err)
 	}
 	if _, err := Unpack(t.TempDir(), t.TempDir()); err == nil {
-		t.Error("no parts, and no error")
+		t.Error("Unpack succeeded without parts")
 	}
 }
 

@@ -54,9 +54,9 @@ func assertLost(t *testing.T, l *Lease, why string) {
 	}
 }
 
-// TestLeaseIsCreatedAgain: the release records decide whether another run worked while there was no Lease
+// TestLeaseIsRecreated: the release records decide whether another run worked while there was no Lease
 // (R51a).
-func TestLeaseIsCreatedAgain(t *testing.T) {
+func TestLeaseIsRecreated(t *testing.T) {
 	t.Run("records unchanged", func(t *testing.T) {
 		synctest.Test(t, func(t *testing.T) {
 			r := &records{s: newStore()}
@@ -166,9 +166,9 @@ func TestPermissionIsRevoked(t *testing.T) {
 	})
 }
 
-// TestNamespaceIsCreatedAgain: writes continue while the namespace of the release is terminating or gone.
+// TestNamespaceIsRecreated: writes continue while the namespace of the release is terminating or gone.
 // Once it exists again, another run may have started (R51a).
-func TestNamespaceIsCreatedAgain(t *testing.T) {
+func TestNamespaceIsRecreated(t *testing.T) {
 	gone := func(t *testing.T) (*records, *Lease) {
 		r := &records{s: newStore()}
 		l := acquire(t, r.s, r.params(), Options{})

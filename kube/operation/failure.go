@@ -48,7 +48,7 @@ func (op *Operation) endFailed(r *runner, a *attempt, err error) (ended bool, ca
 	case lost != nil:
 		err = lost
 		end = run.End{Status: event.Aborted, Exit: event.ExitFailed}
-		end.Message = lost.Error() + "; this run stopped and left the release to the other one"
+		end.Message = lost.Error() + "; this run stopped and writes nothing more"
 	case edit != nil && r != nil:
 		return r.startEditedRevision(a, edit)
 	case wrote && lostRace(err):
@@ -139,7 +139,7 @@ func (s finalState) describe(operation string, revisionCreated bool) string {
 	case s.status == event.NoRelease:
 		return "no release was created"
 	case operation != "uninstall" && !revisionCreated:
-		return "the release is unchanged, " + s.status
+		return "the release is unchanged (" + s.status + ")"
 	case s.status == rcommon.StatusFailed.String():
 		return "the release is marked failed"
 	}

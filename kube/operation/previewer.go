@@ -21,7 +21,7 @@ func (op *Operation) previewer(u event.Unit) (*preview.Previewer, error) {
 	defer op.mu.Unlock()
 	if event.IsRollback(u.Phase) {
 		if op.previewers.rollback == nil {
-			return nil, errors.New("not planned yet")
+			return nil, errors.New("the rollback is not planned until it starts")
 		}
 		return op.previewers.rollback, nil
 	}

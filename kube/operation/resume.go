@@ -71,8 +71,8 @@ func (r *releaseState) checkMark(s *preflight.Session, m release.Mark) error {
 	case s.Lease.Status == lease.Dead:
 		message += fmt.Sprintf(" by a run that was killed: %s; it is marked failed, and this run resumes from it", s.Lease.Holder)
 	case s.Common.PlanOnly:
-		message = fmt.Sprintf("revision %d is %s: its run was killed or is still running; check with: lockstep recover %s -n %s",
-			m.Revision, m.From, s.Common.Release, s.Common.Namespace)
+		message = fmt.Sprintf("revision %d is %s: while its run is active, the operation would be refused; if it was killed, the operation would resume from it",
+			m.Revision, m.From)
 	default:
 		message += " by a run that has ended; it is marked failed, and this run resumes from it"
 	}

@@ -127,7 +127,7 @@ func (s *Stack) sendToRunning(c event.Command, except *member) {
 func (s *Stack) sendToRelease(c event.Command) {
 	m := s.byID[c.Scope]
 	if m == nil {
-		s.refuse(c, fmt.Sprintf("no release %q", c.Scope))
+		s.refuse(c, fmt.Sprintf("the stack has no release %q", c.Scope))
 		return
 	}
 	inner := c

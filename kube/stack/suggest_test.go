@@ -38,8 +38,8 @@ func shopReleases(t *testing.T) (all []RenderedRelease) {
 	return all
 }
 
-// TestSuggestNeeds finds a call of a Service in another namespace and a kind that another release
-// defines (R60), and no needs that the file has or that form a cycle.
+// TestSuggestNeeds suggests needs for a call of a Service in another namespace and for a kind that another release
+// defines (R60), but none that the file already has or that form a cycle.
 func TestSuggestNeeds(t *testing.T) {
 	found := func(all []RenderedRelease) (out []string) {
 		for _, n := range SuggestNeeds(all) {
@@ -60,7 +60,7 @@ func TestSuggestNeeds(t *testing.T) {
 		}
 	}
 	if got := found(all); len(got) != 0 {
-		t.Errorf("got %v, which the file has or which form a cycle", got)
+		t.Errorf("suggested %v, although the file has them or they form a cycle", got)
 	}
 }
 
@@ -84,12 +84,12 @@ func TestOrder(t *testing.T) {
 	}
 	f.Releases[0].Needs = []string{"data/database"}
 	if _, err := Order(f); err == nil || !strings.Contains(err.Error(), "data/database") {
-		t.Errorf("a cycle: %v", err)
+		t.Errorf("releases that need each other: %v", err)
 	}
 }
 
-// TestAddNeeds writes needs into a helmfile, which keeps its layout, and refuses a file that is
-// not written one key per line.
+// TestAddNeeds adds needs to a helmfile without changing its layout. It refuses a file that does not have one key per
+// line.
 func TestAddNeeds(t *testing.T) {
 	dir := t.TempDir()
 	text, err := os.ReadFile(filepath.Join(shop, "helmfile.yaml"))
