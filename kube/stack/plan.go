@@ -85,8 +85,7 @@ func Name(file *helmfile.File) string {
 
 func (s *Stack) addMembers() error {
 	for _, r := range s.opts.File.Releases {
-		m := &member{Release: r, id: r.ID(), remove: s.opts.Down || !r.Installed, breakpoints: map[string]event.Status{}, prepared: make(chan struct{})}
-		s.members, s.byID[m.id] = append(s.members, m), m
+		s.add(newMember(r, s.opts.Down || !r.Installed))
 	}
 	if len(s.members) == 0 {
 		return noReleases(s.opts.File)

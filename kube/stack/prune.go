@@ -14,20 +14,19 @@ import (
 	"k8s.io/apimachinery/pkg/util/resourceversion"
 	"k8s.io/apimachinery/pkg/util/validation"
 
-	"lockstep/engine/event"
 	"lockstep/kube/connect"
 	"lockstep/kube/helmfile"
 )
 
-// label is the label on the release records of a named stack. Helm copies it to new revisions.
-const label = "lockstep/stack"
+// stackLabel is the label of a named stack on its release records. Helm copies it to new revisions.
+const stackLabel = "lockstep/stack"
 
 // labels adds the stack's label to the labels of a release.
 func (s *Stack) labels(own map[string]string) map[string]string {
 	if s.opts.Name == "" {
 		return own
 	}
-	all := map[string]string{label: s.opts.Name}
+	all := map[string]string{stackLabel: s.opts.Name}
 	maps.Copy(all, own)
 	return all
 }
@@ -44,43 +43,53 @@ func (s *Stack) addPruned(ctx context.Context) error {
 	if s.opts.Name == "" {
 		return errors.New("to prune, name the stack")
 	}
-	type place struct{ context, namespace, name string }
-	defined, last := map[place]bool{}, map[string]*member{}
+	byContext := map[string]*member{} // any member of each context
 	for _, m := range s.members {
-		defined[place{m.context(), m.Namespace, m.Name}] = true
-		last[m.context()] = m
+		byContext[m.context()] = m
 	}
-	for _, r := range s.opts.File.Others {
-		m := &member{Release: r}
-		if sample := last[m.context()]; sample != nil && m.Namespace == "" {
-			m.Namespace = sample.client.Namespace()
-		}
-		defined[place{m.context(), m.Namespace, m.Name}] = true
-	}
-	for _, name := range slices.Sorted(maps.Keys(last)) {
-		sample := last[name]
+	defined := s.definedReleases(byContext)
+	for _, name := range slices.Sorted(maps.Keys(byContext)) {
+		sample := byContext[name]
 		found, err := labeledReleases(ctx, sample.client, s.opts.Name)
 		if err != nil {
 			return err
 		}
 		var previous *member
 		for _, r := range found {
-			if defined[place{name, r.Namespace, r.Name}] {
+			if defined[releaseKey{name, r.Namespace, r.Name}] {
 				continue
 			}
 			r.Context, r.FallbackContext, r.At = sample.Context, sample.FallbackContext, "--prune"
-			m := &member{
-				Release: r, id: r.ID(), remove: true, client: sample.client, watches: sample.watches,
-				breakpoints: map[string]event.Status{}, prepared: make(chan struct{}),
-			}
+			m := newMember(r, true)
+			m.client, m.watches = sample.client, sample.watches
 			if previous != nil {
 				m.needs = []*member{previous}
 			}
 			previous = m
-			s.members, s.byID[m.id] = append(s.members, m), m
+			s.add(m)
 		}
 	}
 	return nil
+}
+
+// releaseKey identifies a release in all clusters.
+type releaseKey struct{ context, namespace, name string }
+
+// definedReleases returns the releases that the file defines, including those that a condition or selector excludes. A
+// release without a namespace is in the namespace of the connection to its context.
+func (s *Stack) definedReleases(byContext map[string]*member) map[releaseKey]bool {
+	defined := map[releaseKey]bool{}
+	for _, m := range s.members {
+		defined[releaseKey{m.context(), m.Namespace, m.Name}] = true
+	}
+	for _, r := range s.opts.File.Others {
+		m := newMember(r, false)
+		if sample := byContext[m.context()]; sample != nil && m.Namespace == "" {
+			m.Namespace = sample.client.Namespace()
+		}
+		defined[releaseKey{m.context(), m.Namespace, m.Name}] = true
+	}
+	return defined
 }
 
 // labeledReleases returns the releases in a cluster with the label of a stack, the oldest first.
@@ -90,7 +99,7 @@ func labeledReleases(ctx context.Context, c *connect.Client, name string) (found
 		return nil, fmt.Errorf("--prune needs release records in Secrets or ConfigMaps, not in HELM_DRIVER=%s", connect.StorageDriver())
 	}
 	records, err := c.Metadata.Resource(schema.GroupVersionResource{Version: "v1", Resource: resource}).List(ctx, metav1.ListOptions{
-		LabelSelector: "owner=helm," + label + "=" + name,
+		LabelSelector: "owner=helm," + stackLabel + "=" + name,
 	})
 	if err != nil {
 		return nil, fmt.Errorf("find the releases of stack %s in all namespaces of context %s: %w", name, c.ContextName(), err)

@@ -84,6 +84,12 @@ type member struct {
 	ran         bool
 }
 
+func newMember(r helmfile.Release, remove bool) *member {
+	return &member{Release: r, id: r.ID(), remove: remove, breakpoints: map[string]event.Status{}, prepared: make(chan struct{})}
+}
+
+func (s *Stack) add(m *member) { s.members, s.byID[m.id] = append(s.members, m), m }
+
 // planned is the plan of a release.
 type planned struct {
 	op        *operation.Operation // nil if there is nothing to remove
