@@ -64,7 +64,7 @@ var (
 	// CopyBrokenChart copies the directory of a chart that cannot be loaded to a directory
 	// below another one, in a form that Helm's linter can read, and returns its path.
 	CopyBrokenChart = charts.CopyBroken
-	// FetchDependencies downloads the dependencies of the chart in a directory, as Chart.lock
+	// FetchDependencies downloads the dependencies of the chart in a directory, as Chart.yaml
 	// lists them. The options say how to verify signatures.
 	FetchDependencies = charts.FetchDependencies
 
@@ -74,7 +74,8 @@ var (
 	ValuesError = documents.ValuesError
 	// CheckReleaseName checks the name of a release, as Helm does.
 	CheckReleaseName = charts.CheckReleaseName
-	// IgnoredValues returns the --set arguments that Helm accepts but that set nothing.
+	// IgnoredValues returns a warning for each --set argument that Helm accepts although it sets
+	// nothing.
 	IgnoredValues = charts.IgnoredValues
 	// ApplyValueChanges adds the differences between two values to the first argument.
 	ApplyValueChanges = charts.ApplyChanges

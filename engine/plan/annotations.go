@@ -240,7 +240,12 @@ func invalidAnnotation(key, value string, err error) string {
 	example := ""
 	if errors.Is(err, errNoList) {
 		example = `, such as '["a", "b"]'`
-		if one := strings.TrimSpace(value); singleItem.MatchString(one) {
+		switch one := strings.TrimSpace(value); {
+		case key == AnnotationReadinessSuccess:
+			example = `, such as '["{.succeeded} >= 1"]'` // value may be an invalid expression
+		case key == AnnotationReadinessFailure:
+			example = `, such as '["{.failed} >= 1"]'`
+		case singleItem.MatchString(one):
 			example = fmt.Sprintf(`, such as '["%s"]'`, one)
 		}
 	}

@@ -11,6 +11,7 @@ import (
 
 	"lockstep/engine/plan"
 	"lockstep/kube/documents"
+	"lockstep/kube/status"
 )
 
 // facts are the fields of a Chart.yaml that Helm's loader drops or refuses.
@@ -213,6 +214,9 @@ func (c *annotationChecker) checkAnnotation(where, key string, value *kyaml.Node
 	}
 	if strings.TrimSpace(converted) == "" || !changed && !twoSlashes || plan.CheckAnnotation(key, converted) != nil {
 		return
+	}
+	if _, _, err := status.ParseRule(map[string]string{key: converted}); err != nil {
+		return // R24 refuses it in any format
 	}
 	for i := range c.found {
 		if a := &c.found[i]; a.Key == key && a.Rule == rule {

@@ -5,8 +5,10 @@ import (
 	"math"
 	"math/rand/v2"
 	"reflect"
+	"slices"
 	"testing"
 
+	"helm.sh/helm/v4/pkg/cli/values"
 	"sigs.k8s.io/yaml"
 )
 
@@ -110,6 +112,26 @@ func TestApplyChanges(t *testing.T) {
 		ApplyChanges(overrides, read(all), read(c.after))
 		if want := read(c.want); !reflect.DeepEqual(overrides, want) {
 			t.Errorf("%s: %v, want %v", name, overrides, want)
+		}
+	}
+}
+
+// TestIgnoredValues: the warning about a key that sets nothing shows a key that sets something.
+func TestIgnoredValues(t *testing.T) {
+	for argument, want := range map[string]string{
+		"=x":         "--set =… sets nothing: its key is empty; write key=value",
+		"b[=x":       "--set b[=… sets nothing: its key lacks a closing bracket; write b[0]=value",
+		"a.b[12x=y":  "--set a.b[12x=… sets nothing: its key lacks a closing bracket; write a.b[12]=value",
+		".a=x":       "--set .a=… sets nothing: a part of its key is empty; name each part, as in a.b=value or a[0]=value",
+		"a.=":        "--set a.=… sets nothing: a part of its key is empty; name each part, as in a.b=value or a[0]=value",
+		"[0]=x":      "--set [0]=… sets nothing: a part of its key is empty; name each part, as in a.b=value or a[0]=value",
+		".a[=x":      "--set .a[=… sets nothing: a part of its key is empty; name each part, as in a.b=value or a[0]=value",
+		"a=,b=null":  "",
+		"c={},d[0]=": "",
+	} {
+		got := IgnoredValues(values.Options{Values: []string{"ok=1," + argument}})
+		if want == "" && len(got) > 0 || want != "" && !slices.Equal(got, []string{want}) {
+			t.Errorf("%s: %q, want %q", argument, got, want)
 		}
 	}
 }

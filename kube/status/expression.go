@@ -52,9 +52,13 @@ func parseExpression(text string) (Expression, error) {
 	}
 	rest = strings.TrimSpace(rest)
 	if e.op = operator.FindString(rest); e.op == "" {
-		return Expression{}, errors.New("needs one of == != < <= > >= after the path")
+		return Expression{}, fmt.Errorf("no operator after {%s}; add one of == != < <= > >= and a value, for example {%[1]s} == 1", path)
 	}
-	if e.want, err = parseLiteral(strings.TrimSpace(rest[len(e.op):])); err != nil {
+	value := strings.TrimSpace(rest[len(e.op):])
+	if value == "" {
+		return Expression{}, fmt.Errorf("no value after %s; add one, for example {%s} %[1]s 1", e.op, path)
+	}
+	if e.want, err = parseLiteral(value); err != nil {
 		return Expression{}, err
 	}
 	return e, nil
@@ -178,7 +182,7 @@ func scalarText(v any) string {
 // quotes are part of the path, as in {.conditions[?(@.type=="}")].status}.
 func splitPath(text string) (path, rest string, err error) {
 	if !strings.HasPrefix(text, "{") {
-		return "", "", errors.New("needs a path in braces at its start")
+		return "", "", errors.New("no path in braces at its start; write one, for example {.succeeded} == 1")
 	}
 	var quote byte
 	for i := 1; i < len(text); i++ {
@@ -195,7 +199,10 @@ func splitPath(text string) (path, rest string, err error) {
 			return strings.TrimSpace(text[1:i]), text[i+1:], nil
 		}
 	}
-	return "", "", errors.New("the closing brace of the path is missing")
+	if quote != 0 {
+		return "", "", fmt.Errorf("no closing %c in the path; add one", quote)
+	}
+	return "", "", errors.New("no closing brace after the path; add one, for example {.succeeded} == 1")
 }
 
 // parsePath compiles a path relative to .status.
@@ -205,23 +212,30 @@ func parsePath(path string) (*jsonpath.JSONPath, error) {
 		rel = after
 	}
 	if rel == "" || rel == "." {
-		return nil, fmt.Errorf("{%s} names no field", path)
+		return nil, fmt.Errorf("{%s} names no field; name one, for example {.succeeded}", path)
 	}
 	if rel[0] != '.' && rel[0] != '[' {
-		return nil, fmt.Errorf("the path {%s} must start with a dot", path)
+		return nil, fmt.Errorf("the path {%s} must start with a dot, for example {.succeeded}", path)
 	}
 	parsed, err := jsonpath.Parse("status", "{"+rel+"}")
 	if err != nil {
-		return nil, fmt.Errorf("invalid JSONPath {%s}: %w", path, err)
+		return nil, fmt.Errorf("invalid JSONPath {%s}: %w%s", path, err, jsonPathHints[err.Error()])
 	}
 	if len(parsed.Root.Nodes) != 1 {
-		return nil, fmt.Errorf("{%s} is not a single JSONPath", path)
+		return nil, fmt.Errorf("{%s} is more than one JSONPath; write an expression for each", path)
 	}
 	if err := selects(parsed.Root, false); err != nil {
 		return nil, fmt.Errorf("{%s}: %w", path, err)
 	}
 	j := jsonpath.New("status").AllowMissingKeys(true)
 	return j, j.Parse("{" + rel + "}")
+}
+
+// jsonPathHints say what to write, by the errors of the JSONPath parser about a missing end.
+var jsonPathHints = map[string]string{
+	"unterminated filter":     `; close it with )], for example {.conditions[?(@.type=="Ready")].status}`,
+	"unclosed array expect ]": `; close the filter with )], for example {.conditions[?(@.type=="Ready")].status}`,
+	"unterminated array":      `; close it with ], for example {.items[0].name}`,
 }
 
 // selects returns an error for paths that the library parses but that fail later or select
@@ -253,21 +267,22 @@ func selectsAll[N jsonpath.Node](nodes []N, constants bool) error {
 	return nil
 }
 
+// parseLiteral parses a value that is not empty.
 func parseLiteral(s string) (literal, error) {
-	if s == "" {
-		return literal{}, errors.New("the value is missing")
-	}
 	switch s[0] {
 	case '"', '\'':
 		text, err := jsonpath.UnquoteExtend(s)
-		if err != nil {
-			return literal{}, fmt.Errorf("%s is not a quoted string", s)
+		switch {
+		case err == nil:
+			return literal{text: text, quoted: true}, nil
+		case strings.Count(s, s[:1]) == 1:
+			return literal{}, fmt.Errorf("no closing quote in %s; add one", s)
 		}
-		return literal{text: text, quoted: true}, nil
+		return literal{}, fmt.Errorf("%s is not one quoted string; escape quotes in it with \\, and write nothing after it", s)
 	case '{', '[':
-		return literal{}, fmt.Errorf("%s is not a string, number or boolean", s)
+		return literal{}, fmt.Errorf("cannot compare with %s; write a string, a number, true or false", s)
 	case '=', '<', '>', '!':
-		return literal{}, fmt.Errorf("%s is not a value", s)
+		return literal{}, fmt.Errorf("unexpected %s after the operator; put a value that starts with it in quotes", s[:1])
 	}
 	return literal{text: s}, nil
 }

@@ -67,7 +67,7 @@ func parseList(annotations map[string]string, key string) ([]Expression, error) 
 	}
 	var texts []string
 	if err := json.Unmarshal([]byte(value), &texts); err != nil {
-		return nil, fmt.Errorf("%s: %q is not a list of expressions", key, CleanText(value))
+		return nil, fmt.Errorf("%s: %q is not a list of expressions; write a JSON list, for example [\"{.succeeded} >= 1\"]", key, CleanText(value))
 	}
 	var list []Expression
 	for _, text := range texts {

@@ -22,9 +22,9 @@ func TestParseRule(t *testing.T) {
 		{name: "no list", success: `{.a} == 1`, failure: `["{.a} == 2"]`, err: `helm.sh/readiness-success: "{.a} == 1" is not a list of expressions`},
 		{name: "list of numbers", success: `["{.a} == 1"]`, failure: `[1]`, err: `helm.sh/readiness-failure: "[1]" is not a list of expressions`},
 		{name: "bad success", success: `["{.a == 1"]`, failure: `["{.a} == 2"]`,
-			err: `helm.sh/readiness-success: expression "{.a == 1": the closing brace`},
+			err: `helm.sh/readiness-success: expression "{.a == 1": no closing brace`},
 		{name: "bad failure", success: `["{.a} == 1"]`, failure: `["{.a} == 2", "{.b} ~ 2"]`,
-			err: `helm.sh/readiness-failure: expression "{.b} ~ 2": needs one of`},
+			err: `helm.sh/readiness-failure: expression "{.b} ~ 2": no operator after {.b}; add one of`},
 		{name: "bad and alone", failure: `["x"]`, err: `helm.sh/readiness-failure: expression "x"`},
 	}
 	for _, tt := range tests {

@@ -165,8 +165,8 @@ lockstep dag ./shop                      # show the order`,
 			if err := cmp.Or(a.checkColour(), checkNamespace(cmd)); err != nil {
 				return err
 			}
-			for _, argument := range command.IgnoredValues(cmd) {
-				a.Display(cmd).Warn(argument + " sets nothing, because its key is empty or lacks a closing bracket")
+			for _, warning := range command.IgnoredValues(cmd) {
+				a.Display(cmd).Warn(warning)
 			}
 			return nil
 		},

@@ -72,13 +72,19 @@ func TestLintHelmCompatibility(t *testing.T) {
 }
 
 // TestLintOfInvalidAnnotation: the error about an invalid value says what it must be, and no note
-// suggests another spelling (R2, R37).
+// suggests the same value in another format (R2, R24, R37).
 func TestLintOfInvalidAnnotation(t *testing.T) {
 	noCluster(t)
-	dir := writeChart(t, map[string]string{"Chart.yaml": "apiVersion: v2\nname: shop\nversion: 1.0.0\n", "templates/a.yaml": webOf + "helm.sh/depends-on/resource-groups: db\n"})
-	out, _, err := runCommand("lint", dir)
-	if err == nil || !strings.Contains(out, `must be a list, such as '["db"]', but is 'db'`) || strings.Contains(out, "Helm cannot install") {
-		t.Errorf("error %v\n%s", err, out)
+	for annotation, want := range map[string]string{
+		"helm.sh/depends-on/resource-groups: db":         `must be a list, such as '["db"]', but is 'db'`,
+		`helm.sh/readiness-success: "{.a} =="`:           `must be a list, such as '["{.succeeded} >= 1"]', but is '{.a} =='`,
+		`helm.sh/readiness-success: ["{.succeeded} =="]`: `no value after ==; add one, for example {.succeeded} == 1`,
+	} {
+		dir := writeChart(t, map[string]string{"Chart.yaml": "apiVersion: v2\nname: shop\nversion: 1.0.0\n", "templates/a.yaml": webOf + annotation + "\n"})
+		out, _, err := runCommand("lint", dir)
+		if err == nil || !strings.Contains(out, want) || strings.Contains(out, "Helm cannot install") || strings.Contains(out, "Helm accepts only") {
+			t.Errorf("%s: error %v\n%s", annotation, err, out)
+		}
 	}
 }
 

@@ -32,7 +32,7 @@ func AddValueFlags(f *pflag.FlagSet, v *values.Options) {
 	f.StringArrayVar(&v.LiteralValues, "set-literal", nil, "set a literal STRING value: key=val (repeatable)")
 }
 
-// IgnoredValues returns the --set arguments of a command, and those of related flags, that set nothing.
+// IgnoredValues returns a warning for each --set argument of a command, and of related flags, that sets nothing.
 func IgnoredValues(cmd *cobra.Command) []string {
 	arguments := func(flag string) []string {
 		list, _ := cmd.Flags().GetStringArray(flag) // nil if the command does not have the flag

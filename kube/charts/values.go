@@ -1,0 +1,176 @@
+package charts
+
+import (
+	"cmp"
+	"errors"
+	"fmt"
+	"io/fs"
+	"maps"
+	"reflect"
+	"regexp"
+	"slices"
+	"strings"
+
+	"helm.sh/helm/v4/pkg/cli"
+	"helm.sh/helm/v4/pkg/cli/values"
+	"helm.sh/helm/v4/pkg/getter"
+	"helm.sh/helm/v4/pkg/strvals"
+	"sigs.k8s.io/yaml"
+
+	"lockstep/kube/documents"
+	"lockstep/kube/mask"
+)
+
+// Values merges the values of -f and --set, as Helm does, and rewords Helm's errors.
+func Values(o values.Options, settings *cli.EnvSettings) (map[string]any, error) {
+	v, err := o.MergeValues(getter.All(settings))
+	var file *fs.PathError
+	switch {
+	case errors.As(err, &file) && file.Error() == err.Error(): // only the error of --set-file is wrapped
+		return nil, fmt.Errorf("cannot read values file %s: %s", file.Path, fileReason(file))
+	case errors.As(err, &file):
+		return nil, fmt.Errorf("--set-file: cannot read %s: %s", file.Path, fileReason(file))
+	case err != nil && valuesFile.MatchString(err.Error()):
+		return nil, documents.ValuesError(valuesFile.FindStringSubmatch(err.Error())[1], err)
+	case err != nil:
+		text := setFlag.ReplaceAllString(err.Error(), "invalid $1")
+		text = notJSON.ReplaceAllString(text, "$1 $2: the value is not valid JSON; use key=JSON or {\"key\": JSON}")
+		text = noValue.ReplaceAllString(text, "$0; use key=value")
+		return nil, errors.New(notNumber.ReplaceAllString(text, "$1 is not a number"))
+	}
+	return v, nil
+}
+
+func fileReason(err *fs.PathError) string {
+	if errors.Is(err, fs.ErrNotExist) {
+		return "no such file"
+	}
+	return err.Err.Error()
+}
+
+// Patterns of Helm and Go errors that Values rewords.
+var (
+	// valuesFile matches the start of an error about the content of a values file, setFlag that
+	// of an error about --set and similar flags.
+	valuesFile = regexp.MustCompile(`^failed to parse (\S+): cannot unmarshal yaml document: `)
+	setFlag    = regexp.MustCompile(`^failed parsing (--set\S*) data`)
+	// notJSON matches an error about --set-json, which quotes the argument and gives no reason.
+	notJSON   = regexp.MustCompile(`(?s)^(invalid --set-json) (?:JSON: )?(.*)$`)
+	noValue   = regexp.MustCompile(`key "[^"]*" has no value$`)
+	notNumber = regexp.MustCompile(`strconv\.\w+: parsing ("[^"]*"): invalid syntax`)
+)
+
+// IgnoredValues returns a warning for each argument of --set and similar flags that Helm accepts
+// although it sets nothing. The warnings hide the values.
+func IgnoredValues(o values.Options) (warnings []string) {
+	parseFile := func(text string, to map[string]any) error {
+		return strvals.ParseIntoFile(text, to, func([]rune) (any, error) { return "", nil })
+	}
+	whole := func(text string) []string { return []string{text} }
+	for _, flag := range []struct {
+		name      string
+		arguments []string
+		split     func(string) []string
+		parse     func(string, map[string]any) error
+	}{
+		{"--set", o.Values, mask.Assignments, strvals.ParseInto},
+		{"--set-string", o.StringValues, mask.Assignments, strvals.ParseIntoString},
+		{"--set-file", o.FileValues, mask.Assignments, parseFile},
+		{"--set-json", o.JSONValues, mask.Assignments, strvals.ParseJSON},
+		{"--set-literal", o.LiteralValues, whole, strvals.ParseLiteralInto},
+	} {
+		for _, argument := range flag.arguments {
+			for _, text := range flag.split(argument) {
+				to := map[string]any{}
+				if text == "" || flag.parse(text, to) != nil || len(to) > 0 {
+					continue
+				}
+				key, _, assigns := strings.Cut(text, "=")
+				shown := key
+				if assigns {
+					shown += "=" + mask.Ellipsis
+				}
+				warnings = append(warnings, fmt.Sprintf("%s %s sets nothing: %s", flag.name, shown, keyDefect(key)))
+			}
+		}
+	}
+	return warnings
+}
+
+// keyDefect says why a key sets nothing, and what to write instead.
+func keyDefect(key string) string {
+	list, index, isList := strings.Cut(key, "[")
+	switch {
+	case key == "":
+		return "its key is empty; write key=value"
+	case isList && !strings.Contains(index, "]") && !slices.Contains(strings.Split(list, "."), ""):
+		digits := index[:len(index)-len(strings.TrimLeft(index, "0123456789"))]
+		return fmt.Sprintf("its key lacks a closing bracket; write %s[%s]=value", list, cmp.Or(digits, "0"))
+	}
+	return "a part of its key is empty; name each part, as in a.b=value or a[0]=value"
+}
+
+// CopyValues returns a deep copy of values, for Helm's actions, which modify their values. Unlike
+// a copy through YAML or JSON, it keeps types, nulls and invalid UTF-8. It returns an empty map
+// for nil.
+func CopyValues(values map[string]any) map[string]any {
+	if values == nil {
+		return map[string]any{}
+	}
+	return copyValue(values).(map[string]any)
+}
+
+func copyValue(v any) any {
+	switch v := v.(type) {
+	case map[string]any:
+		v = maps.Clone(v)
+		for key, e := range v {
+			v[key] = copyValue(e)
+		}
+		return v
+	case []any:
+		v = slices.Clone(v)
+		for i, e := range v {
+			v[i] = copyValue(e)
+		}
+		return v
+	}
+	return v
+}
+
+// YAML encodes values or an object as YAML.
+func YAML(fields map[string]any) (string, error) {
+	text, err := yaml.Marshal(fields)
+	if err != nil {
+		return "", fmt.Errorf("write YAML: %w", err)
+	}
+	return string(text), nil
+}
+
+// ApplyChanges adds the differences between before and after, two sets of merged values, to
+// overrides. A deleted value becomes null, which removes the chart's default.
+func ApplyChanges(overrides, before, after map[string]any) {
+	for k, v := range after {
+		old, exists := before[k]
+		if exists && reflect.DeepEqual(old, v) {
+			continue
+		}
+		oldMap, wasMap := old.(map[string]any)
+		newMap, isMap := v.(map[string]any)
+		if !wasMap || !isMap {
+			overrides[k] = copyValue(v)
+			continue
+		}
+		inner, ok := overrides[k].(map[string]any)
+		if !ok {
+			inner = map[string]any{}
+			overrides[k] = inner
+		}
+		ApplyChanges(inner, oldMap, newMap)
+	}
+	for k, v := range before {
+		if _, exists := after[k]; !exists && v != nil {
+			overrides[k] = nil
+		}
+	}
+}
