@@ -14,8 +14,8 @@ import (
 	"helm.sh/helm/v4/pkg/chart/loader/archive"
 )
 
-// Archive packages the chart's current files. It packs a directory with zero times, so that the
-// same files give the same bytes, and returns an archive unchanged.
+// Archive packages the chart's current files. It packs a directory without the times of its
+// files, so that the same files give the same bytes, and returns an archive unchanged.
 func (c *Chart) Archive() ([]byte, error) {
 	packed, err := pack(c.path, c.Name(), false)
 	if err != nil {
@@ -24,8 +24,8 @@ func (c *Chart) Archive() ([]byte, error) {
 	return packed, nil
 }
 
-// pack returns a .tgz archive of the chart at path, with the times of its files if keepTimes is
-// set. It returns an archive unchanged, because packing it again would change its digest.
+// pack returns a .tgz archive of the chart at chartPath, with the times of its files if keepTimes
+// is set. It returns an archive unchanged, because packing it again would change its digest.
 func pack(chartPath, name string, keepTimes bool) ([]byte, error) {
 	if info, err := os.Stat(chartPath); err != nil || !info.IsDir() {
 		return os.ReadFile(chartPath)
@@ -56,8 +56,8 @@ func pack(chartPath, name string, keepTimes bool) ([]byte, error) {
 }
 
 // maxArchive limits the unpacked size of an archive, in bytes, including headers. Helm's limit
-// counts only file contents: it would read millions of empty files, which pack into a few
-// MiB, into memory.
+// counts only file contents, so Helm would read millions of empty files into memory from an
+// archive of a few MiB.
 const maxArchive = 2 * archiveLimit
 
 // readArchive reads the files of a packed chart into memory. As in Helm, a link or a device is

@@ -21,13 +21,13 @@ import (
 // chartFiles is one chart as it was read, before Helm renames or drops anything. Each subchart has
 // its own, so that Helm loads every chart separately and in a fixed order.
 type chartFiles struct {
-	// name is the name of its directory in charts/, or of its archive without .tgz; "" for
-	// the root chart.
+	// name is the name of the chart's directory in charts/, or of its archive without .tgz; ""
+	// for the root chart.
 	name string
-	// packed is set if it was an archive.
+	// packed is set if the chart was an archive in charts/.
 	packed bool
-	// files are the chart's own, with Chart.yaml and requirements.yaml normalised.
-	// originals holds those two as they were, by name.
+	// files are the chart's own files, with Chart.yaml and requirements.yaml normalised.
+	// originals holds the contents of those two before that, by name.
 	files     []*archive.BufferedFile
 	originals map[string][]byte
 	// meta is Chart.yaml as loaded by Helm, with dependencies under their own names.
@@ -44,15 +44,16 @@ const maxUnpacked = 5 * archiveLimit
 
 const archiveLimit = 100 << 20 // the default of archive.MaxDecompressedChartSize
 
-// newChartFiles returns the files of a chart. The names of files are relative to the chart.
+// newChartFiles sorts the files of a chart, whose names are relative to the chart, and unpacks
+// the archives in its charts/.
 func newChartFiles(files []*archive.BufferedFile) (*chartFiles, error) {
 	left := int64(maxUnpacked)
 	return unpack(files, &left)
 }
 
-// unpack is like newChartFiles, with the rest of maxUnpacked, from which it subtracts.
+// unpack is like newChartFiles. left is what remains of maxUnpacked; unpack subtracts from it.
 func unpack(files []*archive.BufferedFile, left *int64) (*chartFiles, error) {
-	own, below := split(files)
+	own, subcharts := split(files)
 	cf := &chartFiles{originals: map[string][]byte{}}
 	for _, f := range own {
 		if f.Name == "Chart.yaml" || f.Name == "requirements.yaml" {
@@ -69,8 +70,8 @@ func unpack(files []*archive.BufferedFile, left *int64) (*chartFiles, error) {
 		return nil, fmt.Errorf("chart %s has apiVersion %q; supported: v1, v2, v3", c.Name(), v)
 	}
 	cf.meta = c.Metadata
-	for _, name := range slices.Sorted(maps.Keys(below)) {
-		sub, err := newSubchartFiles(name, below[name], left)
+	for _, name := range slices.Sorted(maps.Keys(subcharts)) {
+		sub, err := unpackSubchart(name, subcharts[name], left)
 		if err != nil {
 			return nil, fmt.Errorf("error unpacking subchart %s in %s: %w", name, c.Name(), err)
 		}
@@ -81,10 +82,10 @@ func unpack(files []*archive.BufferedFile, left *int64) (*chartFiles, error) {
 }
 
 // split separates a chart's own files from the files in charts/, which it returns by the name
-// of their directory or archive. As in Helm, it skips names that start with a dot or an
-// underscore, and counts signatures as the chart's own.
-func split(files []*archive.BufferedFile) (own []*archive.BufferedFile, below map[string][]*archive.BufferedFile) {
-	below = map[string][]*archive.BufferedFile{}
+// of their directory or archive. As in Helm, it skips directories and archives whose names start
+// with a dot or an underscore, and treats signatures as the chart's own files.
+func split(files []*archive.BufferedFile) (own []*archive.BufferedFile, subcharts map[string][]*archive.BufferedFile) {
+	subcharts = map[string][]*archive.BufferedFile{}
 	for _, f := range files {
 		rest, inSubchart := strings.CutPrefix(f.Name, "charts/")
 		if !inSubchart || path.Ext(rest) == ".prov" {
@@ -95,17 +96,17 @@ func split(files []*archive.BufferedFile) (own []*archive.BufferedFile, below ma
 		if strings.IndexAny(name, "_.") == 0 {
 			continue
 		}
-		below[name] = append(below[name], &archive.BufferedFile{Name: inner, ModTime: f.ModTime, Data: f.Data})
+		subcharts[name] = append(subcharts[name], &archive.BufferedFile{Name: inner, ModTime: f.ModTime, Data: f.Data})
 	}
-	return own, below
+	return own, subcharts
 }
 
-// newSubchartFiles returns the files of charts/name. For an archive, files is one file without a
-// name.
-func newSubchartFiles(name string, files []*archive.BufferedFile, left *int64) (*chartFiles, error) {
+// unpackSubchart is unpack for charts/name. If that is an archive, files holds only the archive,
+// without a name.
+func unpackSubchart(name string, files []*archive.BufferedFile, left *int64) (*chartFiles, error) {
 	if path.Ext(name) == ".tgz" {
 		if files[0].Name != "" {
-			return nil, errors.New("a directory has the name of an archive")
+			return nil, errors.New("it is a directory; rename it, because .tgz is for archives")
 		}
 		inner, err := readArchive(bytes.NewReader(files[0].Data))
 		if err != nil {
@@ -123,8 +124,8 @@ func newSubchartFiles(name string, files []*archive.BufferedFile, left *int64) (
 	return unpack(files, left)
 }
 
-// helm returns a new Helm chart with its subcharts. Its raw files are the original ones, for
-// FromHelm.
+// helm returns a new Helm chart with its subcharts. Its raw files are not normalised, so that
+// FromHelm can read them.
 func (cf *chartFiles) helm() (*chart.Chart, error) {
 	c, err := loader.LoadFiles(cf.files)
 	if err != nil {
@@ -145,9 +146,9 @@ func (cf *chartFiles) helm() (*chart.Chart, error) {
 	return c, nil
 }
 
-// find returns the files of a dependency of Chart.yaml, or nil. Like Helm, it
-// returns the first one with that name and a matching version, or for a dependency without
-// an alias one with any version.
+// find returns the subchart for a dependency in Chart.yaml, or nil. Like Helm, it takes the first
+// one with that name and a matching version or else, if the dependency has no alias, the first one
+// with that name.
 func (cf *chartFiles) find(d *chart.Dependency) *chartFiles {
 	for _, sub := range cf.subs {
 		if sub.meta.Name == d.Name && chartutil.IsCompatibleRange(d.Version, sub.meta.Version) {
@@ -170,7 +171,7 @@ func (cf *chartFiles) byName(name string) *chartFiles {
 	return nil
 }
 
-// declares reports whether sub is a dependency of Chart.yaml.
+// declares reports whether Chart.yaml lists sub as a dependency.
 func (cf *chartFiles) declares(sub *chartFiles) bool {
 	return slices.ContainsFunc(cf.meta.Dependencies, func(d *chart.Dependency) bool { return cf.find(d) == sub })
 }
@@ -183,15 +184,15 @@ func (cf *chartFiles) declares(sub *chartFiles) bool {
 // The warnings are about apiVersion v3 (R34a) and dependencies that Helm skips (R12).
 // Malformed lists become faults of the tree, which plan.Build refuses (R2).
 func (c *Chart) Tree(values map[string]any) (*plan.Chart, []plan.Warning, error) {
-	tree, b, err := c.walk(values)
+	tree, b, err := c.buildTree(values)
 	if err != nil {
 		return nil, nil, err
 	}
 	return tree, b.warnings, nil
 }
 
-// walk returns the tree, and the builder with its warnings and folders.
-func (c *Chart) walk(values map[string]any) (*plan.Chart, *treeBuilder, error) {
+// buildTree returns the tree, and the builder with its warnings and folders.
+func (c *Chart) buildTree(values map[string]any) (*plan.Chart, *treeBuilder, error) {
 	h, err := c.Helm()
 	if err != nil {
 		return nil, nil, err
@@ -215,7 +216,8 @@ func (b *treeBuilder) warn(rule, path, format string, args ...any) {
 	})
 }
 
-// chart returns the node of s. h is the same chart after Helm has processed dependencies.
+// chart returns the node of cf, whose files are in folder at. h is the same chart after Helm has
+// processed dependencies.
 func (b *treeBuilder) chart(cf *chartFiles, h *chart.Chart, path string, at Folder) *plan.Chart {
 	b.folders[path] = at
 	node := &plan.Chart{Path: path, DependsOn: cf.facts.dependsOn, Faults: cf.facts.faults}
@@ -238,12 +240,12 @@ func (b *treeBuilder) chart(cf *chartFiles, h *chart.Chart, path string, at Fold
 	return node
 }
 
-// addDeclared adds a dependency of Chart.yaml.
+// addDeclared adds the subchart for a dependency in Chart.yaml.
 func (b *treeBuilder) addDeclared(node *plan.Chart, cf *chartFiles, h *chart.Chart, d *chart.Dependency, at Folder) {
 	name := cmp.Or(d.Alias, d.Name)
 	sub := cf.find(d)
 	if other := cf.byName(d.Name); sub == nil && other != nil {
-		b.warn("R12", node.Path, "dependency %s requires %s %s, but charts/ has %s; helm skips it", name, d.Name, d.Version, other.meta.Version)
+		b.warn("R12", node.Path, "dependency %s requires %s %s, but charts/ has %s, so Helm skips it; download it with: helm dependency update", name, d.Name, d.Version, other.meta.Version)
 		return
 	}
 	entry := plan.Subchart{Name: d.Name, Alias: d.Alias, DependsOn: cf.facts.dependsOnByDependency[name]}
@@ -253,8 +255,8 @@ func (b *treeBuilder) addDeclared(node *plan.Chart, cf *chartFiles, h *chart.Cha
 	node.Subcharts = append(node.Subcharts, entry)
 }
 
-// addUndeclared adds a chart in charts/ that is not a dependency of Chart.yaml. It skips a
-// second one with the same name, for which Helm renders the templates of the first.
+// addUndeclared adds a chart in charts/ that Chart.yaml does not list. It skips a second one with
+// the same name, because Helm renders the templates of the first one instead.
 func (b *treeBuilder) addUndeclared(node *plan.Chart, sub *chartFiles, h *chart.Chart, at Folder) {
 	name := sub.meta.Name
 	path := node.Path + "/" + name
@@ -266,8 +268,8 @@ func (b *treeBuilder) addUndeclared(node *plan.Chart, sub *chartFiles, h *chart.
 	}
 }
 
-// enabled returns the subchart for a dependency with that effective name, nil if it is
-// disabled.
+// enabled returns the subchart for the dependency with that alias, or name if it has no alias;
+// nil if it is disabled.
 func enabled(h *chart.Chart, name string) *chart.Chart {
 	if !slices.ContainsFunc(h.Metadata.Dependencies, func(d *chart.Dependency) bool { return d.Name == name }) {
 		return nil
@@ -275,7 +277,7 @@ func enabled(h *chart.Chart, name string) *chart.Chart {
 	return dependency(h, name)
 }
 
-// dependency returns the subchart of h with that effective name, or nil.
+// dependency returns the subchart of h with that alias or name, or nil.
 func dependency(h *chart.Chart, name string) *chart.Chart {
 	for _, d := range h.Dependencies() {
 		if d.Name() == name {

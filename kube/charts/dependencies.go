@@ -23,9 +23,9 @@ import (
 
 // FetchDependencies downloads the dependencies in Chart.yaml of the chart in dir into its
 // charts/ and writes Chart.lock, like "helm dependency update". Helm's own command cannot
-// read YAML lists (R1) and loses depends-on when it packs a chart from file:// (R4). If any
-// download fails, FetchDependencies writes nothing. It uses the options for the verification
-// of signatures and TLS, and the credentials of the configured repositories.
+// read YAML lists (R1) and loses depends-on when it packs a chart from file:// (R4). If a
+// download fails, charts/ and Chart.lock do not change. The options say how to verify signatures
+// and certificates; credentials are those of the configured repositories.
 func FetchDependencies(dir string, o action.ChartPathOptions, settings *cli.EnvSettings, client *registry.Client) error {
 	c, err := LoadPath(dir)
 	if err != nil {
@@ -66,7 +66,7 @@ func (f *fetcher) fetch(d *chart.Dependency, cf *chartFiles) (string, error) {
 	case d.Repository == "": // it must be in charts/ already
 		sub := cf.find(d)
 		if sub == nil {
-			return "", fmt.Errorf("it has no repository, and charts/ has no version %q of it", d.Version)
+			return "", fmt.Errorf("it has no repository in Chart.yaml, and charts/ has no version %q of it; add one of them", d.Version)
 		}
 		return sub.meta.Version, nil
 	case strings.HasPrefix(d.Repository, "file://"):
@@ -87,8 +87,8 @@ func (f *fetcher) fetch(d *chart.Dependency, cf *chartFiles) (string, error) {
 	return f.pack(d, path)
 }
 
-// ref returns the reference to a dependency, with the credentials of its repository if that
-// is configured. A repository is a URL, "@name" or "alias:name".
+// ref returns the reference to a dependency. If its repository, a URL, "@name" or "alias:name",
+// is configured, ref adds the credentials.
 func (f *fetcher) ref(d *chart.Dependency) (Ref, error) {
 	o := f.options
 	o.Version = d.Version
@@ -98,11 +98,11 @@ func (f *fetcher) ref(d *chart.Dependency) (Ref, error) {
 	name := strings.TrimPrefix(strings.TrimPrefix(d.Repository, "@"), "alias:")
 	named := name != d.Repository
 	o.RepoURL = d.Repository
-	known, err := repo.LoadFile(f.settings.RepositoryConfig)
+	configured, err := repo.LoadFile(f.settings.RepositoryConfig)
 	if err != nil && !errors.Is(err, os.ErrNotExist) {
 		return Ref{}, err
 	}
-	for _, e := range known.Repositories {
+	for _, e := range configured.Repositories {
 		if named && e.Name == name || !named && strings.TrimSuffix(e.URL, "/") == strings.TrimSuffix(d.Repository, "/") {
 			o.RepoURL, o.Username, o.Password, o.PassCredentialsAll = e.URL, e.Username, e.Password, e.PassCredentialsAll
 			o.CaFile, o.CertFile, o.KeyFile, o.InsecureSkipTLSVerify = e.CAFile, e.CertFile, e.KeyFile, e.InsecureSkipTLSVerify
@@ -110,7 +110,7 @@ func (f *fetcher) ref(d *chart.Dependency) (Ref, error) {
 		}
 	}
 	if named {
-		return Ref{}, fmt.Errorf("no repository named %s; add it with 'helm repo add'", name)
+		return Ref{}, fmt.Errorf("no repository named %s; add one with: helm repo add %[1]s URL", name)
 	}
 	return Ref{d.Name, o}, nil
 }
@@ -124,10 +124,10 @@ func (f *fetcher) pack(d *chart.Dependency, path string) (string, error) {
 	}
 	version := c.Metadata().Version
 	if c.Name() != d.Name {
-		return "", fmt.Errorf("the chart at %s is named %s", path, c.Name())
+		return "", fmt.Errorf("the chart at %s is named %s; change the name or the repository in Chart.yaml", path, c.Name())
 	}
 	if !chartutil.IsCompatibleRange(d.Version, version) {
-		return "", fmt.Errorf("%s has version %s, but %q is required", d.Repository, version, d.Version)
+		return "", fmt.Errorf("%s has version %s, but %q is required; change the version in Chart.yaml", d.Repository, version, d.Version)
 	}
 	data, err := pack(path, d.Name, true)
 	if err != nil {
@@ -137,14 +137,14 @@ func (f *fetcher) pack(d *chart.Dependency, path string) (string, error) {
 	return version, os.WriteFile(filepath.Join(f.temp, d.Name+"-"+version+".tgz"), data, 0o644)
 }
 
-// moveToCharts moves the fetched archives into charts/ and deletes older archives of the
-// same charts.
+// moveToCharts moves the fetched archives into charts/, after it has deleted older archives of
+// the same charts.
 func (f *fetcher) moveToCharts() error {
-	to := filepath.Join(f.dir, "charts")
-	if err := os.MkdirAll(to, 0o755); err != nil {
+	charts := filepath.Join(f.dir, "charts")
+	if err := os.MkdirAll(charts, 0o755); err != nil {
 		return err
 	}
-	old, err := filepath.Glob(filepath.Join(to, "*.tgz"))
+	old, err := filepath.Glob(filepath.Join(charts, "*.tgz"))
 	if err != nil {
 		return err
 	}
@@ -162,15 +162,15 @@ func (f *fetcher) moveToCharts() error {
 		return err
 	}
 	for _, e := range fetched {
-		if err := os.Rename(filepath.Join(f.temp, e.Name()), filepath.Join(to, e.Name())); err != nil {
+		if err := os.Rename(filepath.Join(f.temp, e.Name()), filepath.Join(charts, e.Name())); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-// writeLock writes Chart.lock, with the digest by which Helm checks that it matches
-// Chart.yaml. It does nothing if the existing file has the same digest.
+// writeLock writes Chart.lock, or requirements.lock for a chart of version 1, with the digest
+// by which Helm checks that it matches Chart.yaml. It keeps an existing file with that digest.
 func writeLock(dir string, meta *chart.Metadata, lock *chart.Lock) error {
 	data, err := json.Marshal([2][]*chart.Dependency{meta.Dependencies, lock.Dependencies})
 	if err != nil {

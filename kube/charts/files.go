@@ -36,8 +36,8 @@ func readPath(path string) ([]*archive.BufferedFile, error) {
 	return readArchive(f)
 }
 
-// readDir reads a chart directory like Helm's loader: it skips files listed in .helmignore,
-// follows symbolic links and has Helm's size limit.
+// readDir reads a chart directory like Helm's loader: it skips the files that .helmignore lists,
+// follows symbolic links, and applies Helm's size limit.
 func readDir(dir string) ([]*archive.BufferedFile, error) {
 	top, err := filepath.Abs(dir)
 	if err != nil {
@@ -74,8 +74,8 @@ type walker struct {
 	files  []*archive.BufferedFile
 }
 
-// visit reads path. parents are its parent directories with symbolic links resolved, so that
-// visit can detect a link to one of them.
+// visit reads the file or directory at path. parents are its parent directories with symbolic
+// links resolved; a link to one of them is an error.
 func (w *walker) visit(path string, parents []string) error {
 	name, err := filepath.Rel(w.top, path)
 	if err != nil {
@@ -95,19 +95,22 @@ func (w *walker) visit(path string, parents []string) error {
 	}
 	if info.IsDir() {
 		if slices.Contains(parents, resolved) {
-			return fmt.Errorf("%s: symbolic link to a parent directory", name)
+			return fmt.Errorf("%s: symbolic link to a parent directory; remove it, or list it in .helmignore", name)
 		}
 		entries, err := os.ReadDir(path)
+		if err != nil {
+			return err
+		}
 		parents = append(parents, resolved)
 		for _, e := range entries {
-			if err == nil {
-				err = w.visit(filepath.Join(path, e.Name()), parents)
+			if err := w.visit(filepath.Join(path, e.Name()), parents); err != nil {
+				return err
 			}
 		}
-		return err
+		return nil
 	}
 	if !info.Mode().IsRegular() {
-		return fmt.Errorf("%s: not a regular file", name)
+		return fmt.Errorf("%s: not a regular file; remove it, or list it in .helmignore", name)
 	}
 	data, err := w.budget.ReadFileWithBudget(path, info.Size())
 	if err != nil {
@@ -140,15 +143,15 @@ func (f Folder) below(sub *chartFiles) Folder {
 // Folders returns the folder of each chart by chart path. Two aliases of one chart have the
 // same folder.
 func (c *Chart) Folders(values map[string]any) (map[string]Folder, error) {
-	_, b, err := c.walk(values)
+	_, b, err := c.buildTree(values)
 	if err != nil {
 		return nil, err
 	}
 	return b.folders, nil
 }
 
-// LoadWith loads the chart in a directory, with other contents for some of its files. The
-// keys of contents are relative paths with slashes.
+// LoadWith loads the chart in a directory, with contents instead of what some of its files
+// contain. The keys of contents are paths relative to dir, with slashes.
 func LoadWith(dir string, contents map[string][]byte) (*Chart, error) {
 	files, err := readDir(dir)
 	if err != nil {
@@ -162,8 +165,8 @@ func LoadWith(dir string, contents map[string][]byte) (*Chart, error) {
 	return fromFiles(dir, files)
 }
 
-// Save writes the chart, normalised (R1, R34a) and with archives unpacked, into dir, for
-// Helm's lint and dependency commands, which load charts from disk. It creates dir if needed.
+// Save writes the chart into dir, normalised (R1, R34a) and with unpacked archives. Helm's lint
+// and dependency commands need that, because they load charts from disk. Save creates dir.
 func (c *Chart) Save(dir string) error {
 	if err := c.root.save(dir); err != nil {
 		return fmt.Errorf("chart %s: save: %w", c.path, err)
@@ -191,7 +194,7 @@ func (cf *chartFiles) save(dir string) error {
 
 // CopyBroken is like Save for a chart that cannot be loaded: it copies the directory at path
 // into dir, with each Chart.yaml normalised, and returns the path of the copy. If path is
-// not a readable directory, CopyBroken returns path, and Helm will report the error.
+// not a readable directory, CopyBroken returns path, and Helm reports the error.
 func CopyBroken(path, dir string) (string, error) {
 	abs, err := filepath.Abs(path)
 	if err != nil {

@@ -97,7 +97,7 @@ func TestLoadErrors(t *testing.T) {
 		"version": {tree{"Chart.yaml": "apiVersion: v7\nname: x\nversion: 1.0.0\n"}, `apiVersion "v7"`},
 		"below":   {plus(tree{"Chart.yaml": chartYAML("x")}, tree{"charts/y/values.yaml": ""}), "error unpacking subchart y in x: Chart.yaml file is missing"},
 		"archive": {tree{"Chart.yaml": chartYAML("x"), "charts/y.tgz": "no archive"}, "error unpacking subchart y.tgz in x"},
-		"stray":   {tree{"Chart.yaml": chartYAML("x"), "charts/y.tgz/x": ""}, "a directory has the name of an archive"},
+		"stray":   {tree{"Chart.yaml": chartYAML("x"), "charts/y.tgz/x": ""}, "y.tgz in x: it is a directory; rename it"},
 	} {
 		if _, err := LoadPath(write(t, tt.files)); err == nil || !strings.Contains(err.Error(), tt.want) {
 			t.Errorf("%s: error %v, want %q", name, err, tt.want)

@@ -15,7 +15,7 @@ import (
 	"time"
 )
 
-// Limits limit the rendering of a chart. A field that is 0 has the value of defaultLimits.
+// Limits are the limits for rendering a chart. A field that is 0 stands for the default.
 type Limits struct {
 	Memory uint64        // growth of the process while a template renders, in bytes
 	Time   time.Duration // for all templates together
@@ -27,50 +27,53 @@ var defaultLimits = Limits{Memory: 2 << 30, Time: 5 * time.Minute}
 
 // limitError is the error for a chart that exceeds a limit.
 type limitError struct {
-	Template string // being rendered, "" if unknown
-	Reason   string
+	template string // being rendered, "" if unknown
+	reason   string
 }
 
 func (e *limitError) Error() string {
-	if e.Template == "" {
-		return "rendering " + e.Reason
+	if e.template == "" {
+		return "rendering " + e.reason
 	}
-	return "template " + e.Template + " " + e.Reason
+	return "template " + e.template + " " + e.reason
 }
+
+// IsLimit reports whether an error is about a chart that exceeds a limit.
+func IsLimit(err error) bool { return errors.As(err, new(*limitError)) }
 
 // Guard keeps one rendering within limits.
 //
-// It works inside the process: Helm renders in the middle of its actions, with a connection
-// to the cluster, so rendering in a child process first would take twice the time and would
-// not limit the second rendering. Go cannot stop a goroutine, and text/template ignores
+// It works inside the process. Helm renders in the middle of its actions, with a connection to
+// the cluster, so a child process would have to render first: that would take twice the time and
+// would not limit the second rendering. Go cannot stop a goroutine, and text/template ignores
 // contexts. So functions whose result is as large as an argument refuse large arguments (see
 // limitedFuncs), and Run polls time and memory. When a limit is exceeded, Run returns an
-// error that names the template, before anything was written. The abandoned goroutine ends
-// at its next call of one of our functions, or with the process.
+// error that names the template. The abandoned goroutine ends at its next call of a function of
+// Funcs, or with the process.
 //
-// Memory, stacks and their limit belong to the whole process, so only one rendering at a time
-// runs: the outermost template acquires renderSlot and releases it when it ends, or Run does
-// if the template fails. An abandoned rendering keeps the slot until its goroutine ends.
+// Memory, stacks and their limit belong to the whole process, so only one rendering runs at a
+// time: the outermost template acquires renderSlot and releases it when it ends; if it fails,
+// Run releases it. An abandoned rendering keeps the slot until its goroutine ends.
 type Guard struct {
 	limits Limits
 
 	mu       sync.Mutex
 	ctx      context.Context // of Run, nil before
-	wholeRun bool            // the rendering has the slot from the start of Run to its end
+	wholeRun bool            // keep the slot until Run ends
 	running  []string        // templates, each included by the one before
 	outputs  Outputs         // of the templates that ended
 	abortErr error           // why the rendering was abandoned
 	slotUse
 }
 
-// slotUse is how a rendering has used renderSlot, guarded by its mutex.
+// slotUse is a rendering's use of renderSlot. The mutex of its Guard guards it.
 type slotUse struct {
-	hasSlot  bool // this rendering has had renderSlot since started
+	hasSlot  bool // this rendering has renderSlot, since started
 	started  time.Time
 	maxStack int           // of the process, before the slot was acquired
 	base     usage         // of the process, without this rendering
-	own      usage         // of this rendering, while it had the slot before
-	took     time.Duration // while it had the slot before
+	own      usage         // of this rendering, in earlier uses of the slot
+	took     time.Duration // by earlier uses of the slot
 }
 
 // renderSlot is a semaphore for one rendering.
@@ -80,8 +83,8 @@ var renderSlot = make(chan struct{}, 1)
 func NewGuard(l Limits) *Guard {
 	if l.Memory == 0 {
 		l.Memory = defaultLimits.Memory
-		if left := availableMemory(); left > 0 { // an abandoned rendering continues for a moment
-			l.Memory = min(l.Memory, left/4)
+		if left := availableMemory(); left > 0 {
+			l.Memory = min(l.Memory, left/4) // a reserve, because an abandoned rendering continues for a moment
 		}
 	}
 	if l.Time == 0 {
@@ -100,7 +103,7 @@ func (g *Guard) Funcs() template.FuncMap {
 	return funcs
 }
 
-// enter records the start of a template.
+// enter records the start of a template. It returns "", because the wrapper prints the result.
 func (g *Guard) enter(name string) (string, error) {
 	if err := g.acquire(); err != nil {
 		return "", err
@@ -132,7 +135,7 @@ func (g *Guard) leave(output string) string {
 	return output
 }
 
-// acquire acquires renderSlot, unless this rendering has it or does not run in Run.
+// acquire acquires renderSlot, unless this rendering already has it or was not started by Run.
 func (g *Guard) acquire() error {
 	g.mu.Lock()
 	ctx, err := g.ctx, g.abortErr
@@ -170,11 +173,11 @@ func waitForSlot(ctx context.Context, timeout time.Duration) error {
 	case <-ctx.Done():
 		return context.Cause(ctx)
 	case <-timer.C:
-		return &limitError{Reason: fmt.Sprintf("did not start within %s: another chart is still being rendered, or was abandoned and is still running", timeout)}
+		return &limitError{reason: fmt.Sprintf("did not start within %s, because another rendering is still running; run the command again", timeout)}
 	}
 }
 
-// release releases renderSlot if this rendering has it. The caller holds g.mu.
+// release releases renderSlot if this rendering has it. It needs g.mu.
 func (g *Guard) release() {
 	if !g.hasSlot {
 		return
@@ -191,18 +194,18 @@ func (g *Guard) aborted() error {
 	return g.abortErr
 }
 
-// abort marks the rendering as abandoned and returns the error. The caller holds g.mu.
+// abort marks the rendering as abandoned and returns the error. It needs g.mu.
 func (g *Guard) abort(reason string) error {
-	err := &limitError{Reason: reason}
+	err := &limitError{reason: reason}
 	if n := len(g.running); n > 0 {
-		err.Template = g.running[n-1]
+		err.template = g.running[n-1]
 	}
 	g.abortErr = err
 	return err
 }
 
-// pollInterval is the time between two checks of the limits. A template can allocate a few hundred
-// MiB in that time.
+// pollInterval is the time between two checks of the limits. In that time a template can allocate
+// a few hundred MiB.
 const pollInterval = 20 * time.Millisecond
 
 // Run calls do, which renders and may do other things afterwards, and returns its error. If a
@@ -270,7 +273,7 @@ func (g *Guard) checkLimits(ctx context.Context) error {
 	return nil
 }
 
-// maxStack limits the growth of the process's stacks, in bytes. No chart needs a tenth of it.
+// maxStack limits the growth of the process's stacks, in bytes. Charts need less than a tenth of it.
 const maxStack = 256 << 20
 
 // usage is the memory of objects and stacks, in bytes.
@@ -296,20 +299,20 @@ func formatBytes(bytes float64) string {
 	return fmt.Sprintf("%.4g GiB", bytes/(1<<30))
 }
 
-// availableMemory returns the memory that the machine, the control group and the limits of
-// the process have left, in bytes; 0 if unknown.
+// availableMemory returns how much more memory the process can use, in bytes, within the memory
+// of the machine, the control group and the limits of the process; 0 if unknown.
 func availableMemory() uint64 {
 	left := uint64(math.MaxUint64)
 	if kib, ok := numberIn("/proc/meminfo", "MemAvailable:"); ok {
 		left = kib << 10
 	}
-	most, limited := numberIn("/sys/fs/cgroup/memory.max", "")
+	limit, limited := numberIn("/sys/fs/cgroup/memory.max", "")
 	if now, ok := numberIn("/sys/fs/cgroup/memory.current", ""); ok && limited {
-		left = min(left, most-min(most, now))
+		left = min(left, limit-min(limit, now))
 	}
-	most, limited = numberIn("/proc/self/limits", "Max address space")
+	limit, limited = numberIn("/proc/self/limits", "Max address space")
 	if kib, ok := numberIn("/proc/self/status", "VmSize:"); ok && limited {
-		left = min(left, most-min(most, kib<<10))
+		left = min(left, limit-min(limit, kib<<10))
 	}
 	if left == math.MaxUint64 {
 		return 0
@@ -317,16 +320,13 @@ func availableMemory() uint64 {
 	return left
 }
 
-// numberIn returns the number that follows a word in a file.
-func numberIn(file, word string) (n uint64, ok bool) {
+// numberIn returns the number after the first occurrence of prefix in a file.
+func numberIn(file, prefix string) (n uint64, ok bool) {
 	text, err := os.ReadFile(file)
 	if err != nil {
 		return 0, false
 	}
-	_, rest, found := strings.Cut(string(text), word)
+	_, rest, found := strings.Cut(string(text), prefix)
 	_, err = fmt.Sscan(rest, &n)
 	return n, found && err == nil
 }
-
-// IsLimit reports whether an error is about a chart that exceeds a limit.
-func IsLimit(err error) bool { return errors.As(err, new(*limitError)) }

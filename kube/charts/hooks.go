@@ -12,8 +12,8 @@ import (
 	"lockstep/engine/plan"
 )
 
-// HooksOf returns the hooks of an event in the order in which Helm executes
-// them: by weight, then by name.
+// HooksOf returns the hooks of an event in the order in which Helm executes them: by weight, then
+// by name.
 func HooksOf(hooks []*release.Hook, event release.HookEvent) []*release.Hook {
 	out := slices.DeleteFunc(slices.Clone(hooks), func(h *release.Hook) bool { return !slices.Contains(h.Events, event) })
 	slices.SortStableFunc(out, func(a, b *release.Hook) int {
@@ -71,9 +71,9 @@ type ScopedHook struct {
 	Hook *release.Hook
 }
 
-// ScopedHooks returns the hooks of two events that run before or after the groups of their own
-// subchart. before and after are the events around the release's objects, resources. If the
-// annotation cannot apply to a hook, ScopedHooks returns a warning, and the hook runs as in Helm.
+// ScopedHooks returns the hooks that run before or after the groups of their own subchart. before
+// and after are the events around the release's objects, resources. If the annotation cannot
+// apply to a hook, ScopedHooks returns a warning instead, and the hook runs as in Helm.
 func ScopedHooks(rel *release.Release, root string, resources []plan.Resource, before, after release.HookEvent) (hooks []ScopedHook, warnings []plan.Warning) {
 	for _, e := range []release.HookEvent{before, after} {
 		for _, h := range HooksOf(rel.Hooks, e) {
@@ -91,7 +91,7 @@ func ScopedHooks(rel *release.Release, root string, resources []plan.Resource, b
 				// Hooks of the root chart already run around all groups, and a
 				// subchart without objects has no groups.
 			case slices.Contains(h.Events, before) && slices.Contains(h.Events, after):
-				warn("it runs before and after, so %s does not apply to it", plan.AnnotationHookScope)
+				warn("%s is ignored, because the hook runs both before and after the release's objects; use one hook for each", plan.AnnotationHookScope)
 			default:
 				g := HookGroup(rel, h, e, nil)
 				g.Chart = chart
@@ -102,8 +102,8 @@ func ScopedHooks(rel *release.Release, root string, resources []plan.Resource, b
 	return hooks, warnings
 }
 
-// hookScope returns the chart path of a hook and the value of its scope annotation, "" if not
-// all of its objects have one.
+// hookScope returns the chart path of a hook and the value of its scope annotation. If its
+// objects have different values, that is the first one other than HookScopeSubchart.
 func hookScope(h *release.Hook, root string) (chart, scope string) {
 	if !strings.Contains(h.Manifest, plan.AnnotationHookScope) {
 		return "", ""

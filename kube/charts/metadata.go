@@ -22,7 +22,7 @@ type facts struct {
 	dependsOnByDependency map[string][]string
 	// faults are about malformed lists (R2).
 	faults []plan.Fault
-	// converted are the annotations whose values became strings, with their old values.
+	// converted are the annotations whose values became strings.
 	converted []convertedAnnotation
 	// v3 is set for apiVersion v3 (R34a).
 	v3 bool
@@ -30,7 +30,7 @@ type facts struct {
 
 type convertedAnnotation struct {
 	key   string
-	value *kyaml.Node
+	value *kyaml.Node // before the conversion
 }
 
 // extract reads the facts in data, a Chart.yaml or requirements.yaml, and returns the data in
@@ -60,14 +60,14 @@ func (f *facts) extract(data []byte) []byte {
 	return []byte(out)
 }
 
-// fault records a malformed list of names. Ignoring it would silently drop the order.
-func (f *facts) fault(what string, value *kyaml.Node) {
+// fault records that a field has no list of names. Ignoring it would silently drop the order.
+func (f *facts) fault(field string, value *kyaml.Node) {
 	f.faults = append(f.faults, plan.Fault{
-		Rule: "R2", Message: fmt.Sprintf("%s in Chart.yaml must be a list of names, but is %s", what, inline(value)),
+		Rule: "R2", Message: fmt.Sprintf("%s in Chart.yaml must be a list of names, but is %s", field, inline(value)),
 	})
 }
 
-// extractVersion replaces apiVersion v3. It reports whether root changed.
+// extractVersion replaces apiVersion v3 in a Chart.yaml. It reports whether root changed.
 //
 // Rule R34a: apiVersion v3 is loaded as v2.
 func (f *facts) extractVersion(root *kyaml.Node) bool {
@@ -114,7 +114,7 @@ func (f *facts) extractDependency(m *kyaml.Node) bool {
 	}
 	at := slices.Index(m.Content, key)
 	m.Content = slices.Concat(m.Content[:at], m.Content[at+2:])
-	name := cmp.Or(text(child(m, "alias")), text(child(m, "name")))
+	name := cmp.Or(scalarText(child(m, "alias")), scalarText(child(m, "name")))
 	list, ok := names(value)
 	if !ok {
 		f.fault("depends-on of dependency "+name, value)
@@ -127,7 +127,7 @@ func (f *facts) extractDependency(m *kyaml.Node) bool {
 	return true
 }
 
-// IncompatibleAnnotation is a sequencing annotation that lockstep accepts and Helm does not: Helm
+// IncompatibleAnnotation is an ordering annotation that lockstep accepts and Helm does not: Helm
 // accepts only strings, and sends every key to the API server unchanged.
 type IncompatibleAnnotation struct {
 	// Rule is the rule by which lockstep accepts it.
@@ -144,7 +144,7 @@ type IncompatibleAnnotation struct {
 
 func (a IncompatibleAnnotation) String() string {
 	where, write := a.Where, "write "+a.Portable
-	if a.Others > 0 { // with other values
+	if a.Others > 0 { // their values may differ
 		where, write = fmt.Sprintf("%s and %d more", a.Where, a.Others), "write each value as a string, for example "+a.Portable
 	}
 	if a.Rule == "R1" {
@@ -160,7 +160,7 @@ func (a IncompatibleAnnotation) String() string {
 	return fmt.Sprintf("%s: Helm cannot install this chart, because the API server rejects keys with two slashes, such as %s: %s", where, a.Key, rename)
 }
 
-// annotationChecker finds the incompatible annotations of one chart, each key at most once per rule.
+// annotationChecker finds the incompatible annotations of one chart. It reports each key once per rule.
 type annotationChecker struct{ found []IncompatibleAnnotation }
 
 // checkTemplate checks the output of a template, before it is normalised.
@@ -177,7 +177,7 @@ func (c *annotationChecker) checkTemplate(text string) {
 
 func (c *annotationChecker) checkObject(o *kyaml.Node) {
 	metadata := child(o, "metadata")
-	where := text(child(o, "kind")) + "/" + text(child(metadata, "name"))
+	where := scalarText(child(o, "kind")) + "/" + scalarText(child(metadata, "name"))
 	for k, value := range documents.Entries(child(metadata, "annotations")) {
 		if key := documents.Resolve(k).Value; slices.Contains(sequencing, key) {
 			c.checkAnnotation(where, key, documents.Resolve(value), plan.StoredKey(key) != key)
@@ -190,8 +190,8 @@ func (c *annotationChecker) checkObject(o *kyaml.Node) {
 	}
 }
 
-// checkChart checks the Chart.yaml files as they were before normalisation. Their keys may
-// have two slashes, since they are not sent to an API server.
+// checkChart checks the Chart.yaml files as they were before normalisation. Their keys may have
+// two slashes, because they are not sent to an API server.
 func (c *annotationChecker) checkChart(cf *chartFiles, path string) {
 	for _, a := range cf.facts.converted {
 		c.checkAnnotation("Chart.yaml of "+path, a.key, a.value, false)
@@ -201,12 +201,12 @@ func (c *annotationChecker) checkChart(cf *chartFiles, path string) {
 	}
 }
 
-// checkAnnotation adds an annotation if Helm would refuse it. twoSlashes is set for a key that the
-// API server rejects.
+// checkAnnotation adds an annotation if it is valid but incompatible. twoSlashes is set for a key
+// that the API server rejects.
 func (c *annotationChecker) checkAnnotation(where, key string, value *kyaml.Node, twoSlashes bool) {
 	converted, changed := toStringValue(value)
 	if !changed {
-		converted = text(value)
+		converted = scalarText(value)
 	}
 	rule := "R3"
 	if !twoSlashes {

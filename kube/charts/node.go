@@ -17,16 +17,16 @@ func child(m *kyaml.Node, key string) *kyaml.Node {
 	return documents.Resolve(value)
 }
 
-// maxExpanded limits the number of nodes in a document with all aliases expanded. It is about
-// the limit at which YAML parsers report excessive aliasing.
+// maxExpanded limits the number of nodes in a document with all aliases expanded. YAML parsers
+// report excessive aliasing at about the same number.
 const maxExpanded = 4_000_000
 
 // finite reports whether the aliases of a document can be expanded: there are no cycles, and
 // the result has at most maxExpanded nodes.
 func finite(root *kyaml.Node) bool {
 	sizes := map[*kyaml.Node]int{} // of nodes with an anchor, 0 while being counted
-	var size func(n *kyaml.Node) int
-	size = func(n *kyaml.Node) int {
+	var count func(n *kyaml.Node) int
+	count = func(n *kyaml.Node) int {
 		if n.Kind == kyaml.AliasNode {
 			n = n.Alias
 		}
@@ -40,7 +40,7 @@ func finite(root *kyaml.Node) bool {
 		}
 		sum := 1
 		for _, c := range n.Content {
-			if sum += size(c); sum > maxExpanded {
+			if sum += count(c); sum > maxExpanded {
 				break
 			}
 		}
@@ -49,11 +49,11 @@ func finite(root *kyaml.Node) bool {
 		}
 		return sum
 	}
-	return size(root) <= maxExpanded
+	return count(root) <= maxExpanded
 }
 
-// text returns the text of a scalar, "" for other nodes.
-func text(n *kyaml.Node) string {
+// scalarText returns the text of a scalar, "" for other nodes.
+func scalarText(n *kyaml.Node) string {
 	if n == nil || n.Kind != kyaml.ScalarNode {
 		return ""
 	}
@@ -122,10 +122,10 @@ func toStringValue(n *kyaml.Node) (converted string, changed bool) {
 	return n.Value, true
 }
 
-// toJSON prints a list or a mapping as JSON on one line.
+// toJSON encodes a list, its scalars as strings, or a mapping as JSON on one line.
 func toJSON(n *kyaml.Node) (string, error) {
 	if n.Kind != kyaml.SequenceNode {
-		return convert(n)
+		return encodeJSON(n)
 	}
 	items := make([]string, len(n.Content))
 	for i, item := range n.Content {
@@ -135,14 +135,14 @@ func toJSON(n *kyaml.Node) (string, error) {
 			continue
 		}
 		var err error
-		if items[i], err = convert(item); err != nil {
+		if items[i], err = encodeJSON(item); err != nil {
 			return "", err
 		}
 	}
 	return "[" + strings.Join(items, ",") + "]", nil
 }
 
-func convert(n *kyaml.Node) (string, error) {
+func encodeJSON(n *kyaml.Node) (string, error) {
 	s, err := kyaml.String(n)
 	if err != nil {
 		return "", err
@@ -151,7 +151,7 @@ func convert(n *kyaml.Node) (string, error) {
 	return string(b), err
 }
 
-// equal reports whether two nodes are equal, ignoring comments and style.
+// equal compares two nodes without comments and style.
 func equal(a, b *kyaml.Node) bool {
 	if a == nil || b == nil {
 		return a == b
@@ -167,7 +167,7 @@ func setString(n *kyaml.Node, s string) {
 	}
 }
 
-// Prefixes of the ordering annotations, and of those with two slashes.
+// The hints are prefixes of all ordering annotations, and of those with two slashes.
 var (
 	orderingHints = []string{"helm.sh/resource-group", "helm.sh/dep", "helm.sh/layer", "helm.sh/weight", "helm.sh/install-before", "helm.sh/readiness-"}
 	twoSlashHints = []string{"helm.sh/dep"}
@@ -181,7 +181,7 @@ var OrderingKeys = bothSpellings(
 	plan.AnnotationReadinessSuccess, plan.AnnotationReadinessFailure,
 )
 
-// sequencing are the annotations whose values are converted to strings (R1, R19).
+// sequencing are the annotations whose values are converted to strings: lists (R1) and weights.
 var sequencing = append(bothSpellings(plan.AnnotationSubchartDependsOn), OrderingKeys...)
 
 func bothSpellings(keys ...string) (all []string) {

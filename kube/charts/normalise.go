@@ -16,12 +16,12 @@ import (
 // starts on the line of its separator.
 var separator = regexp.MustCompile(`(?m)^---[ \t]*`)
 
-// documentEnd matches the end of a document without a separator.
+// documentEnd matches other lines at which a YAML parser ends a document.
 var documentEnd = regexp.MustCompile(`(?m)^(\.\.\.|%)`)
 
-// normalise converts the sequencing annotations of all objects in s to strings, in every
-// document and in the items of lists (R19). It changes no other byte, and no document that is
-// not valid YAML: Helm reports the error.
+// normalise converts the ordering annotations of all objects in s to strings, in every document
+// and in the items of lists. It changes no other byte, and no document that is not valid YAML:
+// Helm reports the error.
 //
 // Rule R1: a YAML list in an annotation becomes a JSON string, which Helm accepts.
 func normalise(s string) string {
@@ -58,14 +58,14 @@ func (e edit) apply() {
 	}
 }
 
-// editChooser returns the edit of an annotation, false to leave it unchanged.
+// editChooser returns the edit of an annotation, or false to leave it unchanged.
 type editChooser func(key, value *kyaml.Node) (edit, bool)
 
-// editAnnotations edits the entries of metadata.annotations of the objects in s.
-// Similar text in strings, block scalars or pod templates does not change.
+// editAnnotations edits the entries of metadata.annotations of the objects in s. Similar text in
+// strings, block scalars or pod templates does not change.
 //
-// It does not parse documents without a hint. Most have none, and parsing them would take
-// longer than the rest of the rendering.
+// It only parses documents that contain a hint. Most do not, and parsing them would take longer
+// than the rest of the rendering.
 func editAnnotations(s string, hints []string, choose editChooser) string {
 	if !hinted(s, hints) {
 		return s
@@ -110,7 +110,7 @@ func editDocument(doc string, hints []string, choose editChooser) string {
 	if err != nil {
 		return doc
 	}
-	return doc[:len(doc)-len(strings.TrimLeft(doc, "\r\n"))] + out // with its empty lines
+	return doc[:len(doc)-len(strings.TrimLeft(doc, "\r\n"))] + out // kyaml drops leading empty lines
 }
 
 // hinted reports whether one of the hints occurs in a document.
@@ -132,8 +132,8 @@ func parseYAML(doc string) *kyaml.Node {
 type finder struct {
 	choose editChooser
 	edits  []edit
-	// shared is set if an edit is in an anchored node: changing its text would also change
-	// the places of its aliases.
+	// shared is set if an edit is in an anchored node: changing its text would also change its
+	// aliases elsewhere.
 	shared bool
 }
 
@@ -183,15 +183,15 @@ func reencode(doc string, choose editChooser) (string, error) {
 	return kyaml.String(root)
 }
 
-// editText makes the edits in the text of a document. ok is false if it cannot. The caller
-// must compare the parsed result, since editText works on lines and handles little of YAML.
+// editText makes the edits in the text of a document, or returns false if it cannot. It works on
+// lines and knows little of YAML, so the caller must compare the parsed result.
 func editText(doc string, root *kyaml.Node, edits []edit) (string, bool) {
 	lines := lineStarts(doc)
 	next := nextNodes(root)
 	var b strings.Builder
 	at := 0
 	for _, e := range edits {
-		name, start, ok := keyPlace(doc, lines, e.key)
+		name, start, ok := locateKey(doc, lines, e.key)
 		if !ok || name < at {
 			return "", false
 		}
@@ -201,7 +201,7 @@ func editText(doc string, root *kyaml.Node, edits []edit) (string, bool) {
 		if !e.quote {
 			continue
 		}
-		if from, to, ok := inlinePlace(doc, lines, e.value); ok && from >= start {
+		if from, to, ok := locateInline(doc, lines, e.value); ok && from >= start {
 			b.WriteString(doc[at:from])
 			b.WriteString(documents.Quote(e.text))
 			at = to
@@ -254,8 +254,8 @@ func nextNodes(root *kyaml.Node) map[*kyaml.Node]*kyaml.Node {
 	return next
 }
 
-// keyPlace returns the offsets of a key's name and of what follows its colon.
-func keyPlace(doc string, lines []int, key *kyaml.Node) (name, value int, ok bool) {
+// locateKey returns the offset of a key's name and the offset after its colon.
+func locateKey(doc string, lines []int, key *kyaml.Node) (name, value int, ok bool) {
 	if key.Line < 1 || key.Line > len(lines) {
 		return 0, 0, false
 	}
@@ -280,8 +280,9 @@ func offset(doc string, lines []int, n *kyaml.Node) int {
 	return at
 }
 
-// inlinePlace returns the offsets of a plain scalar or of a list in brackets.
-func inlinePlace(doc string, lines []int, n *kyaml.Node) (from, to int, ok bool) {
+// locateInline returns the offsets of the start and the end of a plain scalar or of a list in
+// brackets.
+func locateInline(doc string, lines []int, n *kyaml.Node) (from, to int, ok bool) {
 	if n.Line < 1 || n.Line > len(lines) || n.Tag != "" && strings.HasPrefix(doc[offset(doc, lines, n):], "!") {
 		return 0, 0, false
 	}
@@ -296,8 +297,8 @@ func inlinePlace(doc string, lines []int, n *kyaml.Node) (from, to int, ok bool)
 	return 0, 0, false
 }
 
-// closingBracket returns the offset after the bracket that closes the one at from, 0 if a
-// comment comes first or there is none.
+// closingBracket returns the offset after the bracket that closes the one at from; 0 if there is
+// none, or a comment comes first.
 func closingBracket(doc string, from int) int {
 	depth := 0
 	quote := byte(0)
@@ -324,7 +325,7 @@ func closingBracket(doc string, from int) int {
 	return 0
 }
 
-// trimTail removes trailing blank lines, comment lines and the last line end of a value.
+// trimTail removes blank lines, comment lines and white space at the end of a value.
 func trimTail(s string) string {
 	for {
 		s = strings.TrimRight(s, " \t\r\n")

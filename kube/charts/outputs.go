@@ -13,20 +13,20 @@ import (
 )
 
 // Outputs are the outputs of a chart's templates, in the order in which Helm executes them.
-// CachedOutputs make another action render the same.
 type Outputs []templateOutput
 
-// templateOutput is the output of one template. Two aliases of one chart share the name.
+// templateOutput is the output of one template. The templates of two aliases of one chart have the
+// same names.
 type templateOutput struct{ name, text string }
 
 // Outputs returns the outputs so far.
 func (g *Guard) Outputs() Outputs { return g.outputs }
 
-// CachedOutputs make an action return earlier outputs instead of executing the templates again,
-// so that lookups and random values are those of the plan. They work for one action.
+// CachedOutputs replays outputs in one action instead of executing the templates again, so that
+// lookups and random values are those of the plan.
 type CachedOutputs struct{ left Outputs }
 
-// NewCachedOutputs returns the cache of outputs for one action.
+// NewCachedOutputs returns the CachedOutputs for one action.
 func NewCachedOutputs(outputs Outputs) *CachedOutputs { return &CachedOutputs{outputs} }
 
 // Funcs returns the functions for action.Configuration.CustomTemplateFuncs that templates need
@@ -34,7 +34,7 @@ func NewCachedOutputs(outputs Outputs) *CachedOutputs { return &CachedOutputs{ou
 func (c *CachedOutputs) Funcs() template.FuncMap {
 	return template.FuncMap{outputReader: func(name string) (string, error) {
 		if len(c.left) == 0 || c.left[0].name != name {
-			return "", fmt.Errorf("template %s was not rendered during planning: run the command again", name)
+			return "", fmt.Errorf("template %s was not rendered during planning; run the command again", name)
 		}
 		text := c.left[0].text
 		c.left = c.left[1:]
@@ -42,8 +42,8 @@ func (c *CachedOutputs) Funcs() template.FuncMap {
 	}}
 }
 
-// AsksCluster reports whether the templates of a chart, or templates in values, may use lookup or
-// the capabilities of the cluster.
+// AsksCluster reports whether the templates of a chart, or templates in values, may depend on the
+// cluster: through lookup or its capabilities.
 func AsksCluster(c *chart.Chart, values map[string]any) bool {
 	text, err := yaml.Marshal(values)
 	return err != nil || asksCluster(text) || slices.ContainsFunc(c.Raw, func(f *common.File) bool { return asksCluster(f.Data) }) ||
@@ -82,7 +82,7 @@ func (p *cachedPostRenderer) Run(manifests *bytes.Buffer) (*bytes.Buffer, error)
 }
 
 // ReplaceTemplates replaces the templates of c with calls that return their cached outputs. The
-// action that renders c needs the functions of CachedOutputs.
+// action that renders c needs CachedOutputs.Funcs.
 func ReplaceTemplates(c *chart.Chart) {
 	w := wrapper{text: func(name, _ string) []byte { return fmt.Appendf(nil, "{{%s %q}}", outputReader, name) }}
 	w.chart(c, c.Name(), 0)

@@ -6,17 +6,18 @@ import (
 	"path"
 	"strings"
 
-	"lockstep/engine/plan"
-	"lockstep/kube/documents"
-
 	chart "helm.sh/helm/v4/pkg/chart/v2"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"sigs.k8s.io/yaml"
+
+	"lockstep/engine/plan"
+	"lockstep/engine/text"
+	"lockstep/kube/documents"
 )
 
 // Document is one object of a rendered manifest.
 type Document struct {
-	// Source is the template, as in Helm's "# Source:" comment.
+	// Source is the name of the template, from Helm's "# Source:" comment.
 	Source string
 	// Chart is the chart path, "shop/db" (R6).
 	Chart  string
@@ -28,9 +29,9 @@ type Document struct {
 }
 
 // ParseManifest returns the objects of a manifest in its order, with the items of lists instead
-// of the lists. Duplicates are kept. root is the name of the root chart. Objects without a
-// usable Source comment, for example because a post-renderer dropped it, belong to the
-// root chart, with a warning.
+// of the lists. It keeps duplicates. root is the name of the root chart. Objects without a usable
+// Source comment, for example because a post-renderer dropped it, belong to the root chart, with a
+// warning.
 //
 // Rule R6: a resource belongs to the chart in its Source comment, else to the root chart.
 func ParseManifest(manifest, root string) ([]Document, []plan.Warning, error) {
@@ -43,7 +44,7 @@ func ParseManifestWith(r *documents.Reader, manifest, root string) ([]Document, 
 	return docs, warnings, err
 }
 
-// errNoKind is what an error about a document without apiVersion or kind wraps.
+// errNoKind matches errors about a document without apiVersion or kind, for errors.Is.
 var errNoKind = errors.New("no kind or apiVersion")
 
 // noTypeError names a document and the fields that it lacks.
@@ -54,12 +55,9 @@ func (e noTypeError) Is(target error) bool { return target == errNoKind }
 
 // missingType returns the error about an object that lacks its kind, apiVersion or both.
 func missingType(d Document) error {
-	e := noTypeError{fields: "apiVersion"}
-	switch name, text := d.Object.GetName(), strings.TrimSpace(d.Raw); {
-	case name != "":
-		e.document = "the document named " + name
-	default:
-		first, _, _ := strings.Cut(text, "\n")
+	e := noTypeError{document: "the document named " + d.Object.GetName(), fields: "apiVersion"}
+	if d.Object.GetName() == "" {
+		first, _, _ := strings.Cut(strings.TrimSpace(d.Raw), "\n")
 		e.document = fmt.Sprintf("the document that starts with %.80q", first)
 	}
 	switch {
@@ -71,8 +69,8 @@ func missingType(d Document) error {
 	return e
 }
 
-// parseDocuments is like ParseManifestWith, but also returns the documents without an object: those with
-// comments only and, if kindless is set, those without kind, which are an error otherwise.
+// parseDocuments is like ParseManifestWith, but also returns the documents without an object: those
+// with only comments and, if kindless is set, those without a kind, which are otherwise an error.
 func parseDocuments(r *documents.Reader, manifest, root string, kindless bool) (
 	docs, others []Document, warnings []plan.Warning, err error) {
 	var lost []string
@@ -154,8 +152,8 @@ func chartPath(source, root string) (string, bool) {
 	return chart, len(parts) > 1 && parts[0] == "templates"
 }
 
-// parseValue returns the objects in v, the decoded d.Raw: none for comments only, several for
-// a list.
+// parseValue returns the objects in v, the decoded d.Raw: none if it has only comments, several
+// for a list.
 func parseValue(d Document, v documents.Value) ([]Document, error) {
 	if v.Err != nil {
 		return nil, fmt.Errorf("%s: %w", d.Source, v.Err)
@@ -215,7 +213,8 @@ func parseItems(d Document) ([]Document, error) {
 	return docs, nil
 }
 
-// lostWarning returns one warning about all objects whose chart is unknown (R6), nil for none.
+// lostWarning returns one warning about all objects whose chart is unknown (R6), nil if there are
+// none.
 func lostWarning(lost []string, root string) []plan.Warning {
 	if len(lost) == 0 {
 		return nil
@@ -225,5 +224,5 @@ func lostWarning(lost []string, root string) []plan.Warning {
 		first += ", …"
 	}
 	return []plan.Warning{{Rule: "R6", Chart: root, Message: fmt.Sprintf(
-		"%s: %d objects lost the comment that names their chart (%s); they count as this chart's own", root, len(lost), first)}}
+		"%s: no comment names the chart of %s (%s), counted as part of %[1]s; configure the post-renderer to keep comments", root, text.Count(len(lost), "object"), first)}}
 }

@@ -8,18 +8,13 @@ import (
 	"os"
 	"path"
 	"path/filepath"
-	"regexp"
 	"slices"
 	"strings"
 
-	helmchart "helm.sh/helm/v4/pkg/chart/v2"
 	release "helm.sh/helm/v4/pkg/release/v1"
-	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
-	"sigs.k8s.io/yaml"
 
 	"lockstep/engine/plan"
 	"lockstep/kube/documents"
-	"lockstep/kube/mask"
 )
 
 // PrintOptions are the flags of "helm template" of the same names.
@@ -31,10 +26,10 @@ type PrintOptions struct {
 	OutputDir string
 }
 
-// Print writes the rendered documents: crds/, the groups of the plan with a comment line
-// before and after each, documents without an object, and hooks. Hooks that run around a
-// subchart are among the groups. Unsequenced objects and hooks have no comment lines.
-// kubectl can read the output. If plan is nil, the order is Helm's.
+// Print writes the rendered documents: crds/, the groups of the plan with a comment line before and
+// after each, documents without an object, and hooks. Hooks that run around a subchart are among
+// the groups. Unsequenced objects and hooks have no comment lines. If plan is nil, Print writes the
+// documents in Helm's order, without comment lines.
 //
 // Rule R35: in the order of deployment, with lines around each group.
 func (r *Rendered) Print(w io.Writer, plan *plan.Plan, o PrintOptions) error {
@@ -91,7 +86,7 @@ func (p *printer) groups(r *Rendered, plan *plan.Plan, hook func(*release.Hook))
 		docs[key] = append(docs[key], r.Docs[i])
 	}
 	for _, g := range plan.Groups {
-		if i := slices.IndexFunc(r.ScopedHooks, func(t ScopedHook) bool { return t.Group.ID == g.ID }); i >= 0 {
+		if i := slices.IndexFunc(r.ScopedHooks, func(h ScopedHook) bool { return h.Group.ID == g.ID }); i >= 0 {
 			hook(r.ScopedHooks[i].Hook)
 			continue
 		}
@@ -112,16 +107,17 @@ type chartObject struct {
 
 type printer struct {
 	out  bytes.Buffer
-	only []string
-	// seen holds the patterns of only that a template matched.
+	only []string // PrintOptions.ShowOnly
+	// seen are the patterns of only that a template matched.
 	seen map[string]bool
 	// hookLast is set if the last document is a hook.
 	hookLast bool
-	// files holds the output by template, nil to write all to out.
+	// files is the output by template, nil to write everything to out.
 	files map[string]*bytes.Buffer
 }
 
-// group prints the documents of a group, duplicates right after the first one.
+// group prints the documents of a group, and removes them from docs. Duplicates come right after
+// the first one.
 func (p *printer) group(g *plan.Group, docs map[chartObject][]Document) {
 	before := p.out.Len()
 	for _, o := range g.Objects {
@@ -150,7 +146,7 @@ func (p *printer) document(source, raw string) {
 		}
 		out = p.files[source]
 	}
-	raw = RewriteKeys(raw) // for kubectl
+	raw = RewriteKeys(raw) // so that kubectl can apply it
 	fmt.Fprintf(out, "---\n# Source: %s\n%s", source, raw)
 	if !strings.HasSuffix(raw, "\n") {
 		out.WriteByte('\n')
@@ -194,116 +190,4 @@ func (p *printer) selected(source string) bool {
 		}
 	}
 	return selected
-}
-
-// Mask returns a mask for the secret values of the release, which keeps the names of objects
-// and groups visible.
-func (r *Rendered) Mask() *mask.Mask {
-	m := &mask.Mask{}
-	m.AddRelease(r.Release)
-	for _, o := range r.Resources {
-		m.AddPublic(o.Chart, o.Object.String(), o.Annotations[plan.AnnotationGroup])
-	}
-	return m
-}
-
-// HideValues masks the secret values of a chart in an error. Errors of templates and schemas
-// quote values before any Secret is rendered.
-func HideValues(c *Chart, values map[string]any, err error) error {
-	return MaskOfValues(c, values).Error(err)
-}
-
-// MaskOfValues returns a mask for the secret values of a chart: those named like credentials
-// and those that its templates write into Secrets.
-func MaskOfValues(c *Chart, values map[string]any) *mask.Mask {
-	m := &mask.Mask{}
-	m.AddValues(values)
-	if h, err := c.Helm(); err == nil {
-		m.AddValues(h.Values)
-		m.AddSecrets(valuesOfSecrets(h, []map[string]any{values})...)
-	}
-	return m
-}
-
-var (
-	secretKind = regexp.MustCompile(`\bkind"?: *"?Secret\b`)
-	secretData = regexp.MustCompile(`\b(data|stringData)"?:`)
-	valueName  = regexp.MustCompile(`\.Values((?:\.\w+)+)`)
-)
-
-// valuesOfSecrets returns the values that the templates of a chart and its subcharts use in the
-// data of Secrets. It looks them up in scopes and in the chart's own values.
-func valuesOfSecrets(c *helmchart.Chart, scopes []map[string]any) (found []any) {
-	scopes = append(slices.Clone(scopes), c.Values)
-	for _, t := range c.Templates {
-		for doc := range strings.SplitSeq(string(t.Data), "\n---") {
-			at := secretData.FindStringIndex(doc)
-			if at == nil || !secretKind.MatchString(doc) {
-				continue
-			}
-			for _, m := range valueName.FindAllStringSubmatch(doc[at[1]:], -1) {
-				for _, values := range scopes {
-					if v, ok, _ := unstructured.NestedFieldNoCopy(values, strings.Split(m[1], ".")[1:]...); ok {
-						found = append(found, v)
-					}
-				}
-			}
-		}
-	}
-	for _, sub := range c.Dependencies() {
-		names := []string{sub.Name()}
-		for _, d := range c.Metadata.Dependencies {
-			if d.Name == sub.Name() && d.Alias != "" {
-				names = append(names, d.Alias)
-			}
-		}
-		var below []map[string]any
-		for _, values := range scopes {
-			for _, name := range names {
-				if v, ok := values[name].(map[string]any); ok {
-					below = append(below, v)
-				}
-			}
-		}
-		found = append(found, valuesOfSecrets(sub, below)...)
-	}
-	return found
-}
-
-// HideSecrets masks the values of Secrets, including hooks, in the output of Print. It
-// replaces r.Release with a copy.
-func (r *Rendered) HideSecrets() {
-	for i, d := range r.Docs {
-		if d.Object.GetKind() == "Secret" {
-			r.Docs[i].Raw = withoutValues(d.Object)
-		}
-	}
-	rel := *r.Release
-	rel.Hooks = slices.Clone(rel.Hooks)
-	replacement := map[*release.Hook]*release.Hook{}
-	for i, h := range rel.Hooks {
-		replacement[h] = h
-		docs, _, _, err := parseDocuments(nil, h.Manifest, r.Tree.Path, true)
-		if err != nil || len(docs) != 1 || docs[0].Object.GetKind() != "Secret" {
-			continue
-		}
-		hidden := *h
-		hidden.Manifest = withoutValues(docs[0].Object)
-		rel.Hooks[i], replacement[h] = &hidden, &hidden
-	}
-	for i, h := range r.ScopedHooks {
-		r.ScopedHooks[i].Hook = replacement[h.Hook]
-	}
-	r.Release = &rel
-}
-
-// withoutValues returns a Secret in YAML, without its values.
-func withoutValues(u *unstructured.Unstructured) string {
-	u = u.DeepCopy()
-	mask.Object(u.Object, nil)
-	text, err := yaml.Marshal(u.Object)
-	if err != nil {
-		return fmt.Sprintf("# Secret not shown: %v\n", err)
-	}
-	return string(text)
 }

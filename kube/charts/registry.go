@@ -13,8 +13,8 @@ import (
 	"oras.land/oras-go/v2/registry/remote/credentials"
 )
 
-// Pin returns an oci:// reference to a version of a chart by its digest, which always names
-// the same chart.
+// Pin returns an oci:// reference with the digest of a version of a chart. Unlike a version, a
+// digest always names the same chart.
 func Pin(ref, version string, client *registry.Client) (string, error) {
 	if strings.Contains(ref, "@") {
 		return ref, nil
@@ -33,8 +33,8 @@ func Pin(ref, version string, client *registry.Client) (string, error) {
 // RegistryCredential is how a user logs in to a registry.
 type RegistryCredential = auth.Credential
 
-// FindRegistryCredential returns the stored credential for the registry of an oci:// chart,
-// empty if there is none: Helm's, else Docker's.
+// FindRegistryCredential returns the credential that Helm or else Docker has stored for the registry
+// of an oci:// chart, empty if there is none.
 func FindRegistryCredential(ctx context.Context, ref string, settings *cli.EnvSettings) (RegistryCredential, error) {
 	fail := func(err error) (RegistryCredential, error) {
 		return auth.EmptyCredential, fmt.Errorf("read the credential for registry %s: %w", registryHost(ref), err)
@@ -55,8 +55,7 @@ func FindRegistryCredential(ctx context.Context, ref string, settings *cli.EnvSe
 	return found, nil
 }
 
-// RegistryConfig returns a registry config file with the credentials for the registries of
-// oci:// charts.
+// RegistryConfig returns the content of a registry config file with credentials by oci:// chart.
 func RegistryConfig(byChart map[string]RegistryCredential) ([]byte, error) {
 	hosts := map[string]any{}
 	for ref, c := range byChart {
@@ -69,7 +68,7 @@ func RegistryConfig(byChart map[string]RegistryCredential) ([]byte, error) {
 	return json.Marshal(map[string]any{"auths": hosts})
 }
 
-// registryHost is the host of an oci:// reference, with its port.
+// registryHost returns the host of an oci:// reference, with its port.
 func registryHost(ref string) string {
 	host, _, _ := strings.Cut(strings.TrimPrefix(ref, registry.OCIScheme+"://"), "/")
 	return host

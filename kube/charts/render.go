@@ -22,7 +22,7 @@ type RenderOptions struct {
 	Release, Namespace string
 	// IsUpgrade sets .Release.IsUpgrade instead of .Release.IsInstall.
 	IsUpgrade bool
-	// KubeVersion replaces Helm's default, APIVersions are added to it.
+	// KubeVersion replaces Helm's default version of Kubernetes, APIVersions are added to its APIs.
 	KubeVersion string
 	APIVersions []string
 
@@ -31,10 +31,9 @@ type RenderOptions struct {
 	PostRenderer         postrenderer.PostRenderer
 	PostRenderStrategy   action.PostRenderStrategy
 
-	// Limits limit the rendering.
 	Limits Limits
 
-	// Kindless adds documents without kind to Rendered.Others; otherwise they are an error.
+	// Kindless adds documents without a kind to Rendered.Others; otherwise they are an error.
 	Kindless bool
 	// FindIncompatible fills in Rendered.Incompatible.
 	FindIncompatible bool
@@ -87,7 +86,7 @@ func Render(ctx context.Context, c *Chart, values map[string]any, o RenderOption
 	if err != nil {
 		return nil, HideValues(c, values, fmt.Errorf("chart %s: %w", c.path, err))
 	}
-	// The limits apply here too: decoded objects need many times the memory of their text.
+	// Decoded objects need many times the memory of their text.
 	r, err := limited(ctx, NewGuard(o.Limits), func() (*Rendered, error) { return fromRelease(rel, tree, o) })
 	if err != nil {
 		return nil, fmt.Errorf("chart %s: %w", c.path, err)
@@ -105,7 +104,7 @@ func FromRelease(rel *release.Release, tree *plan.Chart, upgrade bool) (*Rendere
 	return fromRelease(rel, tree, RenderOptions{IsUpgrade: upgrade})
 }
 
-// fromRelease is like FromRelease, with options.
+// fromRelease is FromRelease with options.
 func fromRelease(rel *release.Release, tree *plan.Chart, o RenderOptions) (*Rendered, error) {
 	docs, others, warnings, err := parseDocuments(nil, rel.Manifest, tree.Path, o.Kindless)
 	if err != nil {
@@ -141,8 +140,8 @@ func limited[T any](ctx context.Context, g *Guard, do func() (T, error)) (T, err
 	return <-result, nil
 }
 
-// dryRun renders the chart with Helm. If a template fails, dryRun renders again with
-// unwrapped templates, because then Helm's error has the right position.
+// dryRun renders the chart with Helm. If a template fails, dryRun renders the chart again without
+// wrapping its templates, so that Helm's error has the right position.
 func (c *Chart) dryRun(ctx context.Context, values map[string]any, o RenderOptions) (*release.Release, error) {
 	h, err := c.Helm()
 	if err != nil {
@@ -208,7 +207,7 @@ func install(ctx context.Context, h *chart.Chart, values map[string]any, o Rende
 	})
 }
 
-// Check returns the errors of Document.Check about the objects and hooks.
+// Check returns the errors of Document.Check for all objects and hooks.
 func (r *Rendered) Check() (errs []error) {
 	all := slices.Clone(r.Docs)
 	for _, h := range r.Release.Hooks {
@@ -241,8 +240,8 @@ func (r *Rendered) Plan() (*plan.Plan, error) {
 	return p, nil
 }
 
-// Ordered returns the inferred order, and a copy of r with it as annotations. Declared
-// annotations have precedence.
+// Ordered returns the inferred order, and a copy of r with annotations that declare it. Annotations
+// of the chart take precedence.
 func (r *Rendered) Ordered() (*Rendered, *infer.Order) {
 	objects := make([]infer.Object, len(r.Docs))
 	for i, d := range r.Docs {

@@ -4,11 +4,11 @@ import (
 	"cmp"
 	"fmt"
 
-	"lockstep/engine/plan"
-	"lockstep/kube/status"
-
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	"lockstep/engine/plan"
+	"lockstep/kube/status"
 )
 
 // Scope reports whether a kind is namespaced.
@@ -30,8 +30,8 @@ func Resources(docs []Document, namespace string, namespaced Scope) []plan.Resou
 	return resources
 }
 
-// Check returns an error for an object that no API server would accept: without a name, or with labels or annotations
-// that are not strings.
+// Check returns an error for an object that no API server would accept: one without a name, or
+// with labels or annotations that are not strings.
 func (d Document) Check() error {
 	kind, name := d.Object.GetKind(), cmp.Or(d.Object.GetName(), d.Object.GetGenerateName())
 	if name == "" {
@@ -47,7 +47,7 @@ func (d Document) Check() error {
 }
 
 // identity returns the identity of the document's object, as in Resources. An object without a
-// name has its generateName instead, followed by "#2" for the second object with it.
+// name has its generateName instead, followed by "#2" for the second object with that one.
 func (d Document) identity(namespace string, namespaced Scope) plan.Object {
 	gvk := d.Object.GroupVersionKind()
 	o := plan.Object{Group: gvk.Group, Kind: gvk.Kind, Name: d.Object.GetName()}
@@ -66,8 +66,8 @@ func (d Document) identity(namespace string, namespaced Scope) plan.Object {
 	return o
 }
 
-// annotations returns the annotations of an object, and formats values that are not strings. The
-// object's own method returns none if one value is not a string.
+// annotations returns the annotations of an object, and formats values that are not strings.
+// GetAnnotations would return none if one value is not a string.
 func annotations(u *unstructured.Unstructured) map[string]string {
 	m, _, _ := unstructured.NestedMap(u.Object, "metadata", "annotations")
 	if len(m) == 0 {

@@ -14,8 +14,8 @@ import (
 // many GiB could kill the process before Guard.Run checks the limits.
 const maxResult = 256 << 20
 
-// sizes returns the size of the result in bytes, for the functions of sprig whose result is as
-// large as an argument.
+// sizes are the functions of sprig whose result is as large as an argument, each with a function
+// that returns the size of its result in bytes.
 var sizes = map[string]func(args []reflect.Value) float64{
 	"randAlphaNum": runes, "randAlpha": runes, "randAscii": runes, "randNumeric": runes,
 	"randBytes": number,
@@ -34,7 +34,7 @@ func indented(args []reflect.Value) float64 {
 	return number(args) * float64(1+strings.Count(args[1].String(), "\n"))
 }
 
-// limitedFuncs returns the functions of sizes with a limit on the size of their results.
+// limitedFuncs returns the functions in sizes with a limit on the size of their results.
 func (g *Guard) limitedFuncs() template.FuncMap {
 	funcs, sprigFuncs := template.FuncMap{}, sprig.TxtFuncMap()
 	for name, size := range sizes {
@@ -54,7 +54,7 @@ func (g *Guard) limitedFuncs() template.FuncMap {
 			if signature.IsVariadic() {
 				call = f.CallSlice
 			}
-			return append(call(args), reflect.Zero(errorType))[:2]
+			return append(call(args), reflect.Zero(errorType))[:2] // f's own error, if it returns one
 		}).Interface()
 	}
 	return funcs

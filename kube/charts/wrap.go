@@ -22,16 +22,16 @@ const hiddenMark = "~lockstep-"
 const wrapperColumn = 997
 
 // The names of the functions that wrappers call: first enterer with the name of the template,
-// then normaliser with the rendered manifest, or leaver with rendered notes.
+// then normaliser with the rendered manifest or leaver with the rendered notes.
 const (
 	enterer      = "lockstepEnter"
 	normaliser   = "lockstepNormalise"
 	leaver       = "lockstepLeave"
-	outputReader = "lockstepCachedOutput" // the only call in a replaced template, with its name
+	outputReader = "lockstepCachedOutput" // all that ReplaceTemplates leaves of a template
 )
 
-// TemplateFuncs returns the functions that wrapped templates call, without limits on time and total
-// memory, for action.Configuration.CustomTemplateFuncs.
+// TemplateFuncs returns the functions that wrapped templates call, for
+// action.Configuration.CustomTemplateFuncs, without limits on time and total memory.
 func TemplateFuncs() template.FuncMap { return NewGuard(Limits{}).Funcs() }
 
 // WrapTemplates changes the templates of c and its subcharts so that every rendered manifest
@@ -50,11 +50,11 @@ func WrapTemplates(c *chart.Chart) {
 // wrapper wraps templates.
 type wrapper struct {
 	charts int // the number of charts wrapped so far
-	// text returns the new text of a template, whose original text is in the partial hidden.
+	// text returns the new text of a template. The original text is in the partial hidden.
 	text func(name, hidden string) []byte
 }
 
-// chart wraps the templates of c. full is its path, with the original names of charts.
+// chart wraps the templates of c. full is its path from the root chart.
 //
 // The name of a partial must not depend on the path of c: with two aliases, Helm makes two
 // charts with different paths that share templates. Helm joins the name of a template to
@@ -83,7 +83,7 @@ func (w *wrapper) chart(c *chart.Chart, full string, depth int) {
 }
 
 // wrappable reports whether a template renders manifests or notes. The templates of a library
-// chart do not; as partials, their definitions would wrongly be used.
+// chart do not, and Helm would use their definitions if they were partials.
 func wrappable(c *chart.Chart, name string) bool {
 	return !strings.HasPrefix(path.Base(name), "_") && c.Metadata.Type != "library"
 }
@@ -144,8 +144,7 @@ func CleanError(err error) error {
 	return &cleanError{clean(err.Error()), err}
 }
 
-// isWrapperError reports whether err is about the execution or the syntax of a wrapped
-// template.
+// isWrapperError reports whether err is about the execution or the syntax of a wrapped template.
 func isWrapperError(err error) bool {
 	if err == nil {
 		return false

@@ -1,0 +1,128 @@
+package charts
+
+import (
+	"fmt"
+	"regexp"
+	"slices"
+	"strings"
+
+	chart "helm.sh/helm/v4/pkg/chart/v2"
+	release "helm.sh/helm/v4/pkg/release/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"sigs.k8s.io/yaml"
+
+	"lockstep/engine/plan"
+	"lockstep/kube/mask"
+)
+
+// Mask returns a mask for the secret values of the release. It never hides the names of objects and
+// groups.
+func (r *Rendered) Mask() *mask.Mask {
+	m := &mask.Mask{}
+	m.AddRelease(r.Release)
+	for _, o := range r.Resources {
+		m.AddPublic(o.Chart, o.Object.String(), o.Annotations[plan.AnnotationGroup])
+	}
+	return m
+}
+
+// HideValues masks the secret values of a chart in an error of its templates or its schema. These
+// quote values before any Secret is rendered.
+func HideValues(c *Chart, values map[string]any, err error) error {
+	return MaskOfValues(c, values).Error(err)
+}
+
+// MaskOfValues returns a mask for the secret values of a chart: those that are named like
+// credentials, and those that its templates write into Secrets.
+func MaskOfValues(c *Chart, values map[string]any) *mask.Mask {
+	m := &mask.Mask{}
+	m.AddValues(values)
+	if h, err := c.Helm(); err == nil {
+		m.AddValues(h.Values)
+		m.AddSecrets(valuesOfSecrets(h, []map[string]any{values})...)
+	}
+	return m
+}
+
+var (
+	secretKind = regexp.MustCompile(`\bkind"?: *"?Secret\b`)
+	secretData = regexp.MustCompile(`\b(data|stringData)"?:`)
+	valueName  = regexp.MustCompile(`\.Values((?:\.\w+)+)`)
+)
+
+// valuesOfSecrets returns the values that the templates of a chart and its subcharts use in the
+// data of Secrets. It looks them up in scopes and in the chart's own values.
+func valuesOfSecrets(c *chart.Chart, scopes []map[string]any) (found []any) {
+	scopes = append(slices.Clone(scopes), c.Values)
+	for _, t := range c.Templates {
+		for doc := range strings.SplitSeq(string(t.Data), "\n---") {
+			at := secretData.FindStringIndex(doc)
+			if at == nil || !secretKind.MatchString(doc) {
+				continue
+			}
+			for _, m := range valueName.FindAllStringSubmatch(doc[at[1]:], -1) {
+				for _, values := range scopes {
+					if v, ok, _ := unstructured.NestedFieldNoCopy(values, strings.Split(m[1], ".")[1:]...); ok {
+						found = append(found, v)
+					}
+				}
+			}
+		}
+	}
+	for _, sub := range c.Dependencies() {
+		names := []string{sub.Name()}
+		for _, d := range c.Metadata.Dependencies {
+			if d.Name == sub.Name() && d.Alias != "" {
+				names = append(names, d.Alias)
+			}
+		}
+		var below []map[string]any
+		for _, values := range scopes {
+			for _, name := range names {
+				if v, ok := values[name].(map[string]any); ok {
+					below = append(below, v)
+				}
+			}
+		}
+		found = append(found, valuesOfSecrets(sub, below)...)
+	}
+	return found
+}
+
+// HideSecrets hides the values of Secrets, including hooks, in the output of Print. It replaces
+// r.Release with a copy.
+func (r *Rendered) HideSecrets() {
+	for i, d := range r.Docs {
+		if d.Object.GetKind() == "Secret" {
+			r.Docs[i].Raw = withoutValues(d.Object)
+		}
+	}
+	rel := *r.Release
+	rel.Hooks = slices.Clone(rel.Hooks)
+	copies := map[*release.Hook]*release.Hook{}
+	for i, h := range rel.Hooks {
+		copies[h] = h
+		docs, _, _, err := parseDocuments(nil, h.Manifest, r.Tree.Path, true)
+		if err != nil || len(docs) != 1 || docs[0].Object.GetKind() != "Secret" {
+			continue
+		}
+		hidden := *h
+		hidden.Manifest = withoutValues(docs[0].Object)
+		rel.Hooks[i], copies[h] = &hidden, &hidden
+	}
+	for i, h := range r.ScopedHooks {
+		r.ScopedHooks[i].Hook = copies[h.Hook]
+	}
+	r.Release = &rel
+}
+
+// withoutValues returns a Secret in YAML, without its values.
+func withoutValues(u *unstructured.Unstructured) string {
+	u = u.DeepCopy()
+	mask.Object(u.Object, nil)
+	text, err := yaml.Marshal(u.Object)
+	if err != nil {
+		return fmt.Sprintf("# Secret not shown: %v\n", err)
+	}
+	return string(text)
+}
