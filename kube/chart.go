@@ -70,7 +70,7 @@ var (
 
 	// MergeValues merges values files and --set arguments, as Helm does.
 	MergeValues = charts.Values
-	// ValuesError explains an error about a values file that is no YAML mapping.
+	// ValuesError explains an error about a values file that is not a YAML mapping.
 	ValuesError = documents.ValuesError
 	// CheckReleaseName checks the name of a release, as Helm does.
 	CheckReleaseName = charts.CheckReleaseName

@@ -14,8 +14,8 @@ import (
 // many GiB could kill the process before Guard.Run checks the limits.
 const maxResult = 256 << 20
 
-// sizes are the functions of sprig whose result is as large as an argument, each with a function
-// that returns the size of its result in bytes.
+// sizes has an entry for each function of sprig whose result can be as large as an argument says. It
+// returns the size of the result in bytes.
 var sizes = map[string]func(args []reflect.Value) float64{
 	"randAlphaNum": runes, "randAlpha": runes, "randAscii": runes, "randNumeric": runes,
 	"randBytes": number,

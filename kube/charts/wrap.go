@@ -54,7 +54,8 @@ type wrapper struct {
 	text func(name, hidden string) []byte
 }
 
-// chart wraps the templates of c. full is its path from the root chart.
+// chart wraps the templates of c. full is its path from the root chart, with the names of
+// charts instead of their aliases.
 //
 // The name of a partial must not depend on the path of c: with two aliases, Helm makes two
 // charts with different paths that share templates. Helm joins the name of a template to

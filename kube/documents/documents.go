@@ -1,6 +1,7 @@
 // Package documents splits manifests into YAML documents (Split), parses them (Reader) and writes
-// them (Write). It also has what charts, annotate and helmfile share: helpers for nodes of YAML
-// (Entries, Resolve, Quote), and WriteAll for the files of users. All of kube may import it.
+// them (Write). It also has helpers that charts, annotate and helmfile share: for YAML nodes
+// (Entries, Resolve, Quote), for errors of YAML parsers (SyntaxError), and for rewriting a user's
+// files (WriteAll). All of kube may import it.
 package documents
 
 import (
@@ -18,8 +19,8 @@ import (
 
 const separator = "---"
 
-// Write formats a parsed value (maps, lists, scalars) as YAML, as sigs.k8s.io/yaml does,
-// but without its conversion through JSON, which only Go structs need.
+// Write formats a parsed value (maps, lists, scalars) as YAML, as sigs.k8s.io/yaml does, but without
+// converting it to JSON first, which only Go structs need.
 func Write(value any) (string, error) {
 	text, err := yamlv2.Marshal(value)
 	return string(text), err
@@ -54,7 +55,8 @@ func Split(manifest string) []string {
 	}
 }
 
-// CutSource cuts off the comment that Helm writes at the top of each document.
+// CutSource cuts off the comment that Helm writes at the top of each document. source is the name of
+// the template, "" without such a comment.
 func CutSource(doc string) (source, raw string) {
 	line, rest, _ := strings.Cut(doc, "\n")
 	source, ok := strings.CutPrefix(strings.TrimSpace(line), "# Source: ")
@@ -64,9 +66,9 @@ func CutSource(doc string) (source, raw string) {
 	return source, rest
 }
 
-// Reader parses documents and caches them as JSON: an operation reads the same text up to
-// eight times, and parsing YAML dominates the cost. It caches JSON instead of objects
-// because callers may modify what they get.
+// Reader parses documents and caches them: an operation reads the same text up to eight times, and
+// parsing YAML dominates the cost. It caches JSON instead of objects because callers may modify
+// the objects.
 //
 // It may be used by several goroutines. A nil Reader has no cache.
 type Reader struct{ json sync.Map }
@@ -77,7 +79,7 @@ type Value struct {
 	Err   error
 }
 
-// Read parses documents, in order. Errors are those of Object.
+// Read parses documents, in parallel, and returns their values in order.
 func (r *Reader) Read(docs []string) []Value {
 	values := make([]Value, len(docs))
 	parallel.Each(len(docs), func(i int) { values[i].Value, values[i].Err = r.Object(docs[i]) })

@@ -10,7 +10,7 @@ import (
 // parserError matches an error of a YAML parser, or the first of several.
 var parserError = regexp.MustCompile(`(?s)yaml: (?:unmarshal errors:\s+)?line (\d+): (.*)`)
 
-// plainErrors are the parser's most frequent messages, in plain words.
+// plainErrors are the most frequent messages of the parser in plain words.
 var plainErrors = map[string]string{
 	"mapping values are not allowed in this context":  `unexpected ":"; check the indentation`,
 	"did not find expected key":                       "expected a key; check the indentation",
@@ -24,8 +24,8 @@ var plainErrors = map[string]string{
 	"could not find expected ':'":                     `expected ":" after a key`,
 }
 
-// SyntaxError returns the line and the message of an error of a YAML parser, in plain words. The
-// line is 0 if the error has none.
+// SyntaxError returns the line of a YAML parser's error, 0 if it has none, and its message in plain
+// words.
 func SyntaxError(err error) (line int, message string) {
 	parts := parserError.FindStringSubmatch(err.Error())
 	if parts == nil {
@@ -34,7 +34,7 @@ func SyntaxError(err error) (line int, message string) {
 	line, _ = strconv.Atoi(parts[1])
 	message = parts[2]
 	if strings.HasPrefix(message, "did not find expected") {
-		line++ // the parser counts these from 0
+		line++ // in these messages the parser counts lines from 0
 	}
 	if plain := plainErrors[message]; plain != "" {
 		message = plain
@@ -42,14 +42,14 @@ func SyntaxError(err error) (line int, message string) {
 	return line, message
 }
 
-// notMapping matches the error about a values file that contains something else.
+// notMapping matches an error about a values file that contains something other than a mapping.
 var notMapping = regexp.MustCompile(`json: cannot unmarshal (\w+) into Go value of type map`)
 
-// ValuesError explains an error about a values file that is no YAML mapping.
+// ValuesError explains an error about a values file that is not a YAML mapping.
 func ValuesError(file string, err error) error {
 	if found := notMapping.FindStringSubmatch(err.Error()); found != nil {
-		is := map[string]string{"array": "a list", "string": "a string", "number": "a number", "bool": "true or false"}[found[1]]
-		return fmt.Errorf("values file %s: must be a mapping (key: value), but is %s", file, is)
+		kind := map[string]string{"array": "a list", "string": "a string", "number": "a number", "bool": "true or false"}[found[1]]
+		return fmt.Errorf("values file %s: must be a mapping (key: value), but is %s", file, kind)
 	}
 	if line, message := SyntaxError(err); line > 0 {
 		return fmt.Errorf("values file %s:%d: invalid YAML: %s", file, line, message)

@@ -17,8 +17,8 @@ func Resolve(n *kyaml.Node) *kyaml.Node {
 	return n
 }
 
-// Entries yields the keys and values of a mapping as written: with aliases and merge keys. It
-// yields nothing for other nodes and for nil.
+// Entries yields the keys and values of a mapping as written, without resolving aliases and merge
+// keys. It yields nothing for other nodes and for nil.
 func Entries(m *kyaml.Node) iter.Seq2[*kyaml.Node, *kyaml.Node] {
 	return func(yield func(key, value *kyaml.Node) bool) {
 		for i := 0; m != nil && m.Kind == kyaml.MappingNode && i+1 < len(m.Content); i += 2 {

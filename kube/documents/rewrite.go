@@ -1,6 +1,7 @@
 package documents
 
 import (
+	"bytes"
 	"errors"
 	"fmt"
 	"os"
@@ -8,14 +9,15 @@ import (
 	"slices"
 )
 
-// Rewrite is the old and the new content of a file.
+// Rewrite is a file to write, with its old and new content.
 type Rewrite struct {
 	Path     string
 	Old, New []byte
 }
 
 // WriteAll writes all files, or none: it first writes temporary files with the same modes, then
-// renames them. Links are kept. It returns an error if a file no longer has its old content.
+// renames them. Symbolic links stay links. It returns an error if a file no longer has its old
+// content.
 func WriteAll(files []Rewrite) error {
 	var temps []string
 	defer func() {
@@ -24,23 +26,11 @@ func WriteAll(files []Rewrite) error {
 		}
 	}()
 	files = slices.Clone(files)
-	for n, f := range files {
-		real, err := filepath.EvalSymlinks(f.Path)
-		var now []byte
-		if err == nil {
-			now, err = os.ReadFile(real)
-		}
-		if err == nil && string(now) != string(f.Old) {
-			err = errors.New("it changed after it was read; run the command again")
-		}
-		var temp string
-		if err == nil {
-			temp, err = stage(real, f.New)
-		}
+	for i, f := range files {
+		temp, err := files[i].stage()
 		if err != nil {
 			return fmt.Errorf("write %s: %w; nothing was written", f.Path, err)
 		}
-		files[n].Path = real
 		temps = append(temps, temp)
 	}
 	for i, f := range files {
@@ -51,8 +41,26 @@ func WriteAll(files []Rewrite) error {
 	return nil
 }
 
-// stage writes a temporary file beside the file at path, with its mode, and returns its name.
-func stage(path string, data []byte) (string, error) {
+// stage follows links in f.Path, checks the old content, and writes the new content to a temporary
+// file, whose name it returns.
+func (f *Rewrite) stage() (temp string, err error) {
+	target, err := filepath.EvalSymlinks(f.Path)
+	if err != nil {
+		return "", err
+	}
+	now, err := os.ReadFile(target)
+	if err != nil {
+		return "", err
+	}
+	if !bytes.Equal(now, f.Old) {
+		return "", errors.New("it changed after it was read; run the command again")
+	}
+	f.Path = target
+	return writeTemp(target, f.New)
+}
+
+// writeTemp writes a temporary file beside the file at path, with its mode, and returns its name.
+func writeTemp(path string, data []byte) (string, error) {
 	info, err := os.Stat(path)
 	if err != nil {
 		return "", err
@@ -72,7 +80,7 @@ func stage(path string, data []byte) (string, error) {
 // restore writes the old contents of files.
 func restore(files []Rewrite) (all error) {
 	for _, f := range files {
-		temp, err := stage(f.Path, f.Old)
+		temp, err := writeTemp(f.Path, f.Old)
 		if err == nil {
 			err = os.Rename(temp, f.Path)
 		}

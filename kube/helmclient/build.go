@@ -45,7 +45,7 @@ func (c *Client) Build(r io.Reader, validate bool) (helmkube.ResourceList, error
 	c.built = list
 	snapshot := c.snapshot
 	c.mu.Unlock()
-	c.builder().Hide(list, c.cfg.DeferredAPIs)
+	c.builder().MarkUnreadable(list, c.cfg.DeferredAPIs)
 	c.builder().Prefetch(c.cfg.Context, list, snapshot)
 	if len(c.cfg.DeferredAPIs) > 0 {
 		c.builder().AssumeAbsent(list)

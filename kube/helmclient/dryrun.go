@@ -86,7 +86,7 @@ func (d *DryRun) Build(r io.Reader, _ bool) (helmkube.ResourceList, error) {
 	if err != nil {
 		return nil, err
 	}
-	d.builder.Hide(list, deferredAPIs)
+	d.builder.MarkUnreadable(list, deferredAPIs)
 	d.builder.Prefetch(d.ctx, list, &d.snapshot)
 	d.builder.AssumeAbsent(list)
 	d.mu.Lock()

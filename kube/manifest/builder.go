@@ -1,6 +1,6 @@
-// Package manifest builds the objects of a manifest. A Builder returns resource.Infos and keeps
-// a Fact for each: its place in the plan, its state in the cluster before the operation, and
-// whether its kind or name is still unknown.
+// Package manifest builds the objects of a manifest. A Builder returns resource.Infos and keeps a
+// Fact about each: its annotations and readiness rule, its state in the cluster before the
+// operation, and whether its kind or name is still unknown.
 package manifest
 
 import (
@@ -23,11 +23,12 @@ import (
 	"lockstep/kube/status"
 )
 
+// factPrefix starts the Source of an Info, which is the key of its Fact.
 const factPrefix = "lockstep#"
 
-// Builder builds resource.Infos from manifests. Unlike Helm's Build it accepts kinds that are
-// defined later (R29), shares one REST client per group and version, and flattens lists. It
-// may be used by several goroutines.
+// Builder builds resource.Infos from manifests. Unlike Helm's Build, it accepts kinds that a CRD
+// defines later (R29), shares one REST client per group and version, and flattens lists. It may be
+// used by several goroutines.
 type Builder struct {
 	client *connect.Client
 	helm   *connect.Helm
@@ -40,13 +41,13 @@ type Builder struct {
 type sharedState struct {
 	mu      sync.Mutex
 	facts   map[string]*Fact
-	keys    int // the number of keys used so far
+	keys    int // the number of facts added so far
 	clients map[schema.GroupVersion]resource.RESTClient
 }
 
 // Scope is the release that manifests are built for.
 type Scope struct {
-	// Release owns the objects, "" if unknown. Namespace is for objects without one.
+	// Release owns the objects, "" if unknown. Namespace is the default for objects without one.
 	Release, Namespace string
 	// Root is the chart path of objects without a Source comment (R6).
 	Root string
@@ -72,7 +73,6 @@ func (b *Builder) For(scope Scope) *Builder {
 	return &Builder{client: b.client, helm: b.helm, reader: b.reader, scope: scope, shared: b.shared}
 }
 
-// Scope returns the scope of the builder.
 func (b *Builder) Scope() Scope { return b.scope }
 
 // Build returns the Infos of a manifest, in its order. The error names all objects of kinds
@@ -81,13 +81,13 @@ func (b *Builder) Build(manifest string) (helmkube.ResourceList, []plan.Warning,
 	return b.build(manifest, false)
 }
 
-// BuildTarget is like Build, but marks kinds that the cluster does not have as late (R29)
-// instead of returning an error, because the checks report them later.
+// BuildTarget is like Build, but marks objects of kinds that the cluster does not have as late (R29)
+// instead of returning an error. The checks of preflight report those kinds.
 func (b *Builder) BuildTarget(manifest string) (helmkube.ResourceList, []plan.Warning, error) {
 	return b.build(manifest, true)
 }
 
-// RebuildTarget is like BuildTarget, but first drops the cached kinds of the cluster.
+// RebuildTarget is like BuildTarget, but first drops the cached list of the cluster's kinds.
 func (b *Builder) RebuildTarget(manifest string) (helmkube.ResourceList, []plan.Warning, error) {
 	mapper, err := b.client.Getter.ToRESTMapper()
 	if err != nil {
@@ -97,7 +97,7 @@ func (b *Builder) RebuildTarget(manifest string) (helmkube.ResourceList, []plan.
 	return b.build(manifest, true)
 }
 
-func (b *Builder) build(manifest string, lenient bool) (helmkube.ResourceList, []plan.Warning, error) {
+func (b *Builder) build(manifest string, acceptUnknown bool) (helmkube.ResourceList, []plan.Warning, error) {
 	docs, warnings, err := charts.ParseManifestWith(b.reader, manifest, rootOf(manifest, b.scope.Root))
 	if err != nil {
 		return nil, nil, err
@@ -116,7 +116,7 @@ func (b *Builder) build(manifest string, lenient bool) (helmkube.ResourceList, [
 		if mapping == nil {
 			mapping, late, err = mapKind(mapper, gvk, defined)
 			noMatch := meta.IsNoMatchError(err)
-			if noMatch && lenient {
+			if noMatch && acceptUnknown {
 				mapping, late, err = guessed(gvk), true, nil
 			}
 			if err != nil {
@@ -140,8 +140,8 @@ func (b *Builder) build(manifest string, lenient bool) (helmkube.ResourceList, [
 	return list, warnings, errors.Join(unknown...)
 }
 
-// rootOf returns the name of a manifest's root chart, from its first Source comment, because
-// an old revision may be of another chart. It returns fallback if there is no comment (R6).
+// rootOf returns the name of a manifest's root chart from its first Source comment, because an old
+// revision may be of another chart. It returns fallback if there is no such comment (R6).
 func rootOf(manifest, fallback string) string {
 	_, rest, found := strings.Cut(manifest, "# Source: ")
 	if root, _, ok := strings.Cut(rest, "/"); found && ok && !strings.ContainsAny(root, " \n") {
@@ -175,7 +175,7 @@ func (b *Builder) info(d charts.Document, mapping *meta.RESTMapping, late bool) 
 func (b *Builder) addFact(f *Fact) string {
 	b.shared.mu.Lock()
 	defer b.shared.mu.Unlock()
-	b.shared.keys++ // not len(facts), because facts are also deleted
+	b.shared.keys++ // len(facts) would repeat keys, because Forget deletes facts
 	key := fmt.Sprintf("%s%d", factPrefix, b.shared.keys)
 	b.shared.facts[key] = f
 	return key
@@ -215,7 +215,7 @@ func (b *Builder) Fact(info *resource.Info) *Fact {
 	return b.shared.facts[info.Source]
 }
 
-// Forget deletes the facts about a list, so that its objects are not treated as the release's.
+// Forget deletes the facts about a list, whose objects then do not count as the release's.
 func (b *Builder) Forget(list helmkube.ResourceList) {
 	b.shared.mu.Lock()
 	defer b.shared.mu.Unlock()
@@ -224,8 +224,8 @@ func (b *Builder) Forget(list helmkube.ResourceList) {
 	}
 }
 
-// Ours reports whether the list has objects of the release, which are neither hooks nor
-// written by Helm itself.
+// Ours reports whether the list has objects of the release, other than hooks and objects that Helm
+// writes itself.
 func (b *Builder) Ours(list helmkube.ResourceList) bool {
 	return slices.ContainsFunc(b.facts(list), func(f *Fact) bool { return !f.Hook })
 }

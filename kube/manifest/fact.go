@@ -21,8 +21,8 @@ import (
 // Fact is additional data about the object of a resource.Info. Info.Source is its key, because
 // Helm copies Infos.
 //
-// A Fact is used by one goroutine at a time: first by the one that builds and reads ahead,
-// then by the one that sends the object.
+// Only one goroutine uses a Fact at a time: first the one that builds and prefetches the object,
+// then the one that sends it.
 type Fact struct {
 	// Resource is the object with its rendered annotations; some of them cannot be sent
 	// to a cluster (R3).
@@ -30,8 +30,8 @@ type Fact struct {
 	Rule     status.Rule
 	// Late is set if the cluster did not know the kind at Build (R29).
 	Late bool
-	// Generated is set if the object has a generateName instead of a name. It is the name
-	// in Resource.
+	// Generated is set if the object has a generateName instead of a name. Resource has it as
+	// its name.
 	Generated bool
 	// Hook is set if Helm executes the object as a hook.
 	Hook bool
@@ -41,22 +41,22 @@ type Fact struct {
 	// OwnerOf; "" if none, or not read.
 	Owner string
 
-	before Before
-	seen   *knownClient // answers the next apply, see Recall
-	hidden bool         // cannot be read: the user may not, or its API is not served yet
-	// sent is the object as it was first sent, for retries (R44): the response replaces it
-	// in the Info and cannot be sent.
+	before     Before
+	prefetched *prefetchedClient // for Recall
+	unreadable bool              // the user may not read it, or its API is not served yet
+	// sent is the object as it was first sent, for retries (R44). In the Info, the response
+	// replaces it, and a response cannot be sent.
 	sent   *unstructured.Unstructured
 	sentAt time.Time
 }
 
 // Before is the state of an object before the operation.
 type Before struct {
-	Known   bool   // it was read
+	Known   bool   // Version is known
 	Version string // its resourceVersion, "" if it did not exist
 
-	helms []metav1.ManagedFieldsEntry // Helm's entries
-	at    time.Time                   // of the read
+	helms  []metav1.ManagedFieldsEntry // Helm's entries
+	readAt time.Time
 }
 
 // Absent reports whether the object certainly did not exist.
@@ -68,8 +68,7 @@ func (f *Fact) Before() Before { return f.before }
 // SetAbsent records that the object does not exist.
 func (f *Fact) SetAbsent() { f.before = Before{Known: true} }
 
-// KeepSent stores the object before it is sent for the first time, and restores it before a
-// retry.
+// KeepSent stores the object before it is first sent, and restores it before a retry.
 func (f *Fact) KeepSent(i *resource.Info) {
 	f.sentAt = time.Now()
 	if f.sent != nil {
@@ -79,7 +78,7 @@ func (f *Fact) KeepSent(i *resource.Info) {
 	}
 }
 
-// Changed returns the effect of an apply, judging by the object's version before and after,
+// Changed returns what an apply changed, by comparing the object's versions before and after it,
 // and records the new version.
 func (f *Fact) Changed(i *resource.Info) event.Change {
 	before := f.before
@@ -93,12 +92,12 @@ func (f *Fact) Changed(i *resource.Info) event.Change {
 	return event.Configured
 }
 
-// unchangedByHelm reports whether only others, such as a controller, have changed the version
-// of an object since it was read. An apply that changes a field updates the time of Helm's
-// managed fields, in seconds, and one that changes the owner of a field updates their fields.
+// unchangedByHelm reports whether only others, such as a controller, have changed an object since it
+// was read. An apply that changes a field sets the time of Helm's managed fields, in seconds; one
+// that changes the owner of a field changes the fields.
 func (b Before) unchangedByHelm(i *resource.Info, sentAt time.Time) bool {
 	u, ok := i.Object.(*unstructured.Unstructured)
-	if !ok || len(b.helms) == 0 || sentAt.Sub(b.at) < time.Second {
+	if !ok || len(b.helms) == 0 || sentAt.Sub(b.readAt) < time.Second {
 		return false
 	}
 	return slices.EqualFunc(b.helms, entriesOfHelm(u), func(x, y metav1.ManagedFieldsEntry) bool {
@@ -106,7 +105,7 @@ func (b Before) unchangedByHelm(i *resource.Info, sentAt time.Time) bool {
 	})
 }
 
-// entriesOfHelm returns Helm's managed fields entries, nil if Helm has not applied the object.
+// entriesOfHelm returns Helm's entries in an object's managed fields, nil if Helm has not applied it.
 func entriesOfHelm(o metav1.Object) (all []metav1.ManagedFieldsEntry) {
 	applied := false
 	for _, m := range o.GetManagedFields() {

@@ -29,15 +29,15 @@ func TestChanged(t *testing.T) {
 		after   time.Duration
 		want    event.Change
 	}{
-		"same version":                {was, "7", 0, event.Unchanged},
-		"controller":                  {[]metav1.ManagedFieldsEntry{was[0], applied("kube", "Update", first.Add(time.Minute))}, "8", time.Second, event.Unchanged},
-		"in the same second, perhaps": {was, "8", 999 * time.Millisecond, event.Configured},
-		"fields in another order":     {[]metav1.ManagedFieldsEntry{owning(was[0], `{"f:data":{"f:a":{},"f:b":{}}}`)}, "8", time.Second, event.Unchanged},
-		"owned by Helm now, too":      {[]metav1.ManagedFieldsEntry{owning(was[0], `{"f:data":{"f:a":{},"f:b":{},"f:c":{}}}`)}, "8", time.Minute, event.Configured},
-		"applied":                     {[]metav1.ManagedFieldsEntry{applied("helm", "Apply", first.Add(time.Second)), was[1]}, "8", time.Minute, event.Configured},
-		"changed by an admission":     {append(was[:2:2], applied("helm", "Update", first.Add(time.Second))), "8", time.Minute, event.Configured},
-		"not applied":                 {[]metav1.ManagedFieldsEntry{applied("helm", "Update", first)}, "8", time.Minute, event.Configured},
-		"a status set by Helm":        {append(was[:2:2], metav1.ManagedFieldsEntry{Manager: "helm", Operation: "Update", Subresource: "status"}), "8", time.Minute, event.Unchanged},
+		"same version":                    {was, "7", 0, event.Unchanged},
+		"controller":                      {[]metav1.ManagedFieldsEntry{was[0], applied("kube", "Update", first.Add(time.Minute))}, "8", time.Second, event.Unchanged},
+		"maybe in the same second":        {was, "8", 999 * time.Millisecond, event.Configured},
+		"fields in another order":         {[]metav1.ManagedFieldsEntry{owning(was[0], `{"f:data":{"f:a":{},"f:b":{}}}`)}, "8", time.Second, event.Unchanged},
+		"another field owned by Helm":     {[]metav1.ManagedFieldsEntry{owning(was[0], `{"f:data":{"f:a":{},"f:b":{},"f:c":{}}}`)}, "8", time.Minute, event.Configured},
+		"applied":                         {[]metav1.ManagedFieldsEntry{applied("helm", "Apply", first.Add(time.Second)), was[1]}, "8", time.Minute, event.Configured},
+		"changed by an admission webhook": {append(was[:2:2], applied("helm", "Update", first.Add(time.Second))), "8", time.Minute, event.Configured},
+		"not applied":                     {[]metav1.ManagedFieldsEntry{applied("helm", "Update", first)}, "8", time.Minute, event.Configured},
+		"a status set by Helm":            {append(was[:2:2], metav1.ManagedFieldsEntry{Manager: "helm", Operation: "Update", Subresource: "status"}), "8", time.Minute, event.Unchanged},
 	} {
 		found := &metav1.PartialObjectMetadata{ObjectMeta: metav1.ObjectMeta{Name: "a", ResourceVersion: "7", ManagedFields: was}}
 		if name == "not applied" {
@@ -45,7 +45,7 @@ func TestChanged(t *testing.T) {
 		}
 		i, f := infoOf("Gauge", "v1", "a"), &Fact{}
 		answer(i, found, f)
-		f.sentAt = f.before.at.Add(tt.after)
+		f.sentAt = f.before.readAt.Add(tt.after)
 		u := &unstructured.Unstructured{Object: map[string]any{}}
 		u.SetManagedFields(tt.answer)
 		if got := f.Changed(&resource.Info{ResourceVersion: tt.version, Object: u}); got != tt.want {

@@ -18,12 +18,12 @@ import (
 	"lockstep/kube/connect"
 )
 
-// Objects with metadata.generateName cannot be applied, because server-side apply needs a
-// name. They are created by POST, again in each install, upgrade and rollback, as by `kubectl
-// create`. Earlier ones are removed together with objects that left the chart, and by an
-// uninstall. They are found by Helm's labels and their generateName, because no record has
-// their names. If a chart has several objects with one generateName, a created object belongs
-// to the one with the same annotations, and is removed with that one's group.
+// Objects with metadata.generateName cannot be applied, because server-side apply needs a name. Each
+// install, upgrade and rollback creates new ones, as `kubectl create` does. An upgrade and a rollback
+// delete the earlier ones with the objects that left the chart; an uninstall deletes all of them. No
+// record has their names, so lockstep finds them by Helm's labels and their generateName. If a chart
+// has several objects with one generateName, a created object belongs to the one with the same
+// annotations, and is deleted with the group of that one.
 
 // CreateNamed creates an object with a generateName.
 func CreateNamed(i *resource.Info) error {
@@ -68,11 +68,11 @@ type generator struct {
 }
 
 func generatorOf(i *resource.Info) generator {
-	m := generator{kind: i.Mapping.GroupVersionKind.GroupKind(), namespace: i.Namespace}
+	g := generator{kind: i.Mapping.GroupVersionKind.GroupKind(), namespace: i.Namespace}
 	if u, ok := i.Object.(*unstructured.Unstructured); ok {
-		m.prefix = u.GetGenerateName()
+		g.prefix = u.GetGenerateName()
 	}
-	return m
+	return g
 }
 
 // annotatedBy reports whether an object has all annotations of an Info.
@@ -103,8 +103,7 @@ func (b *Builder) createdFrom(ctx context.Context, i *resource.Info) (out []*met
 	return out, err
 }
 
-// named returns the Info of the object m, which was created from i, an Info with a
-// generateName.
+// named returns an Info for the object m, which was created from i, an Info with a generateName.
 func (b *Builder) named(i *resource.Info, f *Fact, m *metav1.PartialObjectMetadata) *resource.Info {
 	copied := &Fact{Resource: f.Resource, Rule: f.Rule, Owner: OwnerOf(m), before: Before{Known: true, Version: m.ResourceVersion}}
 	copied.Resource.Object.Name = m.Name

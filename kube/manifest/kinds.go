@@ -1,6 +1,7 @@
 package manifest
 
 import (
+	"errors"
 	"fmt"
 	"strings"
 
@@ -13,8 +14,8 @@ import (
 	"lockstep/kube/charts"
 )
 
-// Resolve looks up a kind that the cluster did not know at Build, because its plural and its
-// scope were guessed (R29).
+// Resolve looks up the kind of a late object. Its plural and scope, from a CRD of the manifest or
+// guessed, may differ from those in the cluster (R29).
 func (b *Builder) Resolve(i *resource.Info) error {
 	mapper, err := b.client.Getter.ToRESTMapper()
 	if err != nil {
@@ -26,8 +27,11 @@ func (b *Builder) Resolve(i *resource.Info) error {
 		meta.MaybeResetRESTMapper(mapper)
 		mapping, err = mapper.RESTMapping(gvk.GroupKind(), gvk.Version)
 	}
+	if meta.IsNoMatchError(err) {
+		return fmt.Errorf("%w; install its CRD", err)
+	}
 	if err != nil {
-		return fmt.Errorf("%w; the cluster has no CRD for it", err)
+		return fmt.Errorf("find the API of %s/%s: %w", gvk.Kind, i.Name, err)
 	}
 	i.Mapping = mapping
 	if u, ok := i.Object.(*unstructured.Unstructured); ok {
@@ -37,12 +41,12 @@ func (b *Builder) Resolve(i *resource.Info) error {
 	return nil
 }
 
-// mapKind finds the API of a kind. If the cluster does not know the kind, mapKind uses a CRD
-// of the same manifest, or else guesses. Then late is set, and the kind must be resolved
-// when its group starts (R17, R29).
+// mapKind finds the API of a kind. If the cluster does not have the kind, mapKind uses a CRD of the
+// same manifest, or else guesses, and returns late. Resolve must then look the kind up again when
+// its group starts (R17, R29).
 func mapKind(mapper meta.RESTMapper, gvk schema.GroupVersionKind, defined map[schema.GroupVersionKind]*meta.RESTMapping) (mapping *meta.RESTMapping, late bool, err error) {
 	if gvk.Kind == "" || gvk.Version == "" {
-		return nil, false, fmt.Errorf("kind and apiVersion must be set")
+		return nil, false, errors.New("kind and apiVersion must be set")
 	}
 	mapping, err = mapper.RESTMapping(gvk.GroupKind(), gvk.Version)
 	switch {
@@ -110,7 +114,7 @@ var replacements = map[schema.GroupKind]string{
 	{Group: "apiregistration.k8s.io", Kind: "APIService"}:             "v1",
 }
 
-// LifecycleOf returns the lifecycle of a kind from client-go's types.
+// LifecycleOf returns the lifecycle of a kind in client-go's scheme.
 func LifecycleOf(gvk schema.GroupVersionKind) (l Lifecycle, known bool) {
 	o, err := scheme.Scheme.New(gvk)
 	if err != nil {

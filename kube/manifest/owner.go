@@ -11,11 +11,10 @@ import (
 	"lockstep/engine/plan"
 )
 
-// A label and two annotations name the release that owns an object. Helm checks them before it
-// adopts an object and before an uninstall deletes it, but not before an upgrade changes or
-// removes it, so an upgrade of Helm's may take an object away from its new owner.
-
-// The labels and annotations that Helm adds to a release's objects.
+// The label and annotations that Helm adds to an object; they name the release that owns it. Helm
+// checks them before it adopts an object and before an uninstall deletes it, but not before an
+// upgrade changes or deletes it, so Helm's upgrade may change an object that now belongs to another
+// release.
 const (
 	ManagedByKey      = "app.kubernetes.io/managed-by"
 	ownerNameKey      = "meta.helm.sh/release-name"
@@ -37,7 +36,7 @@ func Owner(release, namespace string) string {
 }
 
 // Taken reports whether owner is another release. It returns false if the scope's release is
-// unknown, as in other programs with Helm's actions.
+// unknown, as in other programs that use Helm's actions.
 func (s Scope) Taken(owner string) bool {
 	return s.Owner() != "" && owner != "" && owner != s.Owner()
 }
@@ -67,9 +66,9 @@ func Kept(i *resource.Info) bool {
 	return ok && u.GetAnnotations()[helmkube.ResourcePolicyAnno] == helmkube.KeepPolicy
 }
 
-// strip removes the ordering annotations with two slashes in their keys, and the same ones in
-// the stored spelling: a rollback, which uses the stored manifest, then sends the same object
-// as the install. It does not change other annotations.
+// strip removes the ordering annotations with two slashes in their keys, and the same ones in the
+// stored spelling: a rollback, which uses the stored manifest, must send the same object as the
+// install.
 //
 // Rule R3: keys with two slashes are never sent to the cluster.
 func strip(u *unstructured.Unstructured) {

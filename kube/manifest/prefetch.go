@@ -23,19 +23,18 @@ import (
 	"lockstep/kube/connect"
 )
 
-// listThreshold is the number of objects of one kind and namespace from which one list is
+// listThreshold is the number of objects of one kind and namespace from which one list request is
 // cheaper than a GET for each.
 const listThreshold = 4
 
 // maxGets is the number of parallel GETs.
 const maxGets = 32
 
-// Snapshot caches list responses by kind and namespace. Helm builds manifests up to three
-// times before it writes; all of them use one list. The zero value is ready to use; nil
-// caches nothing.
-type Snapshot struct{ lists sync.Map } // objects by name, by listKey
+// Snapshot caches list responses by kind and namespace, because Helm builds manifests up to three
+// times before it writes. The zero value is ready to use; nil caches nothing.
+type Snapshot struct{ lists sync.Map } // objectsByName by listKey
 
-// objectsByName are the objects of a list.
+// objectsByName are the objects in a list response.
 type objectsByName map[string]*metav1.PartialObjectMetadata
 
 // listKey is a kind in a namespace.
@@ -59,19 +58,19 @@ func (s *Snapshot) put(k listKey, found objectsByName) {
 	}
 }
 
-// Prefetch reads the metadata of a list's objects: with one list per kind and namespace, or
-// with parallel GETs for few objects or if listing is forbidden. The Infos then answer the
-// GETs that Helm sends one by one to check owners. If reading is forbidden, they still go to
-// the server. Lists in the snapshot are not read again. Objects of kinds that the cluster
-// does not know yet are answered as absent: a GET would use a guessed resource, for which the
-// user may have no rights.
+// Prefetch reads the metadata of a list's objects: with one list request per kind and namespace, or
+// with parallel GETs if there are few objects or listing is forbidden. The Infos then answer the
+// GETs that Helm sends one by one to check owners. GETs for objects that could not be read still go
+// to the server. Prefetch does not repeat list requests that are in the snapshot. Objects of kinds
+// that the cluster does not have yet are answered as not found: a GET would use a guessed resource,
+// for which the user may have no permission.
 //
-// DropPrefetched undoes it: from then on GETs go to the server.
+// After DropPrefetched, GETs go to the server again.
 func (b *Builder) Prefetch(ctx context.Context, list helmkube.ResourceList, snapshot *Snapshot) {
 	infos := map[listKey]helmkube.ResourceList{}
 	for _, i := range list {
 		f := b.Fact(i)
-		if f == nil || f.Generated || f.hidden {
+		if f == nil || f.Generated || f.unreadable {
 			continue
 		}
 		if f.Late {
@@ -79,41 +78,41 @@ func (b *Builder) Prefetch(ctx context.Context, list helmkube.ResourceList, snap
 			f.before = Before{}
 			continue
 		}
-		p := listKey{i.Mapping.Resource, i.Namespace}
-		infos[p] = append(infos[p], i)
+		k := listKey{i.Mapping.Resource, i.Namespace}
+		infos[k] = append(infos[k], i)
 	}
 	var wg sync.WaitGroup
 	slots := make(chan struct{}, maxGets)
-	get := func(p listKey, list helmkube.ResourceList) {
+	get := func(k listKey, list helmkube.ResourceList) {
 		for _, i := range list {
 			wg.Go(func() {
 				slots <- struct{}{}
 				defer func() { <-slots }()
-				found, err := b.client.Metadata.Resource(p.gvr).Namespace(p.namespace).Get(ctx, i.Name, metav1.GetOptions{})
-				if b.Fact(i).hidden = apierrors.IsForbidden(err); err == nil || apierrors.IsNotFound(err) {
+				found, err := b.client.Metadata.Resource(k.gvr).Namespace(k.namespace).Get(ctx, i.Name, metav1.GetOptions{})
+				if b.Fact(i).unreadable = apierrors.IsForbidden(err); err == nil || apierrors.IsNotFound(err) {
 					answer(i, found, b.Fact(i))
 				}
 			})
 		}
 	}
-	for p, list := range infos {
+	for k, list := range infos {
 		if len(list) < listThreshold {
-			get(p, list)
+			get(k, list)
 			continue
 		}
 		wg.Go(func() {
-			found, err := snapshot.get(p), error(nil)
+			found, err := snapshot.get(k), error(nil)
 			if found == nil {
 				found = objectsByName{}
-				err = b.listMetadata(ctx, p, "", func(m *metav1.PartialObjectMetadata) { found[m.Name] = m })
+				err = b.listMetadata(ctx, k, "", func(m *metav1.PartialObjectMetadata) { found[m.Name] = m })
 			}
 			if apierrors.IsForbidden(err) {
-				get(p, list)
+				get(k, list)
 			}
 			if err != nil {
 				return
 			}
-			snapshot.put(p, found)
+			snapshot.put(k, found)
 			for _, i := range list {
 				answer(i, found[i.Name], b.Fact(i))
 			}
@@ -122,20 +121,20 @@ func (b *Builder) Prefetch(ctx context.Context, list helmkube.ResourceList, snap
 	wg.Wait()
 }
 
-// Hide marks the objects of APIs that are not served yet, so that they are not read.
-func (b *Builder) Hide(list helmkube.ResourceList, apis []schema.GroupVersion) {
+// MarkUnreadable makes Prefetch skip the objects of APIs that are not served yet.
+func (b *Builder) MarkUnreadable(list helmkube.ResourceList, apis []schema.GroupVersion) {
 	for _, i := range list {
 		if f := b.Fact(i); f != nil && slices.Contains(apis, i.Mapping.GroupVersionKind.GroupVersion()) {
-			f.hidden = true
+			f.unreadable = true
 		}
 	}
 }
 
-// AssumeAbsent makes the Infos of unreadable objects answer GETs with not found, for planning.
-// The checks report all missing rights later.
+// AssumeAbsent makes the Infos of unreadable objects answer GETs with not found, for planning. The
+// checks of preflight report missing permissions.
 func (b *Builder) AssumeAbsent(list helmkube.ResourceList) {
 	for _, i := range list {
-		if f := b.Fact(i); f != nil && f.hidden {
+		if f := b.Fact(i); f != nil && f.unreadable {
 			answer(i, nil, f)
 			f.before = Before{Known: f.Late}
 		}
@@ -159,29 +158,29 @@ func (b *Builder) listMetadata(ctx context.Context, k listKey, labels string, ea
 	}
 }
 
-// answer makes an Info answer GETs with the metadata found, or with not found for nil.
+// answer makes an Info answer GETs with the metadata found, or with not found if that is nil.
 func answer(i *resource.Info, found *metav1.PartialObjectMetadata, f *Fact) {
 	if found != nil && found.Name == "" {
 		found = nil
 	}
-	known := &knownClient{RESTClient: i.Client, mapping: i.Mapping, name: i.Name, found: found}
-	i.Client, f.seen = known, nil
+	client := &prefetchedClient{RESTClient: i.Client, mapping: i.Mapping, name: i.Name, found: found}
+	i.Client, f.prefetched = client, nil
 	f.before, f.Owner = Before{Known: true}, ""
 	if found == nil {
 		return
 	}
 	f.before, f.Owner = stateOf(found), OwnerOf(found)
 	if !updatedByHelm(found) {
-		f.seen = known
+		f.prefetched = client
 	}
 }
 
 func stateOf(found *metav1.PartialObjectMetadata) Before {
-	return Before{Known: true, Version: found.ResourceVersion, helms: entriesOfHelm(found), at: time.Now()}
+	return Before{Known: true, Version: found.ResourceVersion, helms: entriesOfHelm(found), readAt: time.Now()}
 }
 
-// ReadLate reads the state of an object before its apply, once its kind is served. If that is
-// forbidden, the state remains unknown.
+// ReadLate reads the state of a late object before its apply, once its kind is served. The state
+// remains unknown if that fails.
 func (b *Builder) ReadLate(ctx context.Context, i *resource.Info) {
 	found, err := b.client.Metadata.Resource(i.Mapping.Resource).Namespace(i.Namespace).Get(ctx, i.Name, metav1.GetOptions{})
 	switch f := b.Fact(i); {
@@ -200,19 +199,20 @@ func updatedByHelm(o metav1.Object) bool {
 	})
 }
 
-// Recall makes an object's Infos answer GETs from the prefetched metadata again, for one
-// apply, because Helm only checks whether the object exists and how it was applied. If it did
-// not exist or was updated without server-side apply, GETs go to the server. The caller must
-// call done before it uses the Infos again.
+// Recall makes an object's Infos answer GETs from the prefetched metadata again, for one apply: Helm
+// only checks whether the object exists and how it was applied. If the object did not exist or was
+// updated without server-side apply, GETs go to the server. The caller must call done after the
+// apply.
 func (f *Fact) Recall(infos ...*resource.Info) (done func()) {
-	seen := f.seen
-	if f.seen = nil; seen == nil {
+	prefetched := f.prefetched
+	f.prefetched = nil
+	if prefetched == nil {
 		return func() {}
 	}
 	for _, i := range infos {
-		k := *seen
-		k.RESTClient = i.Client
-		i.Client = &k
+		client := *prefetched
+		client.RESTClient = i.Client
+		i.Client = &client
 	}
 	return func() { DropPrefetched(infos) }
 }
@@ -221,49 +221,49 @@ func (f *Fact) Recall(infos ...*resource.Info) (done func()) {
 func DropPrefetched(lists ...helmkube.ResourceList) {
 	for _, l := range lists {
 		for _, i := range l {
-			if k, ok := i.Client.(*knownClient); ok {
-				i.Client = k.RESTClient
+			if c, ok := i.Client.(*prefetchedClient); ok {
+				i.Client = c.RESTClient
 			}
 		}
 	}
 }
 
-// knownClient is a REST client whose GET is answered from memory.
-type knownClient struct {
+// prefetchedClient is a REST client that answers GETs from memory.
+type prefetchedClient struct {
 	resource.RESTClient
 	mapping *meta.RESTMapping
 	name    string
 	found   *metav1.PartialObjectMetadata // nil for not found
 }
 
-// Get returns a request that is answered in the process. The answer is not encoded and
-// decoded, because Helm requests each of maybe a thousand objects two or three times.
-func (k *knownClient) Get() *rest.Request {
+// Get returns a request that is answered in the process. Nothing encodes or decodes the answer,
+// because Helm may request each of a thousand objects two or three times.
+func (c *prefetchedClient) Get() *rest.Request {
 	return rest.NewRequestWithClient(&url.URL{Scheme: "https", Host: "known.invalid"}, "/",
-		rest.ClientContentConfig{ContentType: runtime.ContentTypeJSON, GroupVersion: k.mapping.GroupVersionKind.GroupVersion(), Negotiator: knownAnswer{k}},
-		&http.Client{Transport: k})
+		rest.ClientContentConfig{ContentType: runtime.ContentTypeJSON, GroupVersion: c.mapping.GroupVersionKind.GroupVersion(), Negotiator: prefetchedAnswer{c}},
+		&http.Client{Transport: c})
 }
 
-// RoundTrip returns a response with an empty body, which knownAnswer decodes.
-func (k *knownClient) RoundTrip(r *http.Request) (*http.Response, error) {
+// RoundTrip returns a response with an empty object, which prefetchedAnswer decodes.
+func (c *prefetchedClient) RoundTrip(r *http.Request) (*http.Response, error) {
 	code := http.StatusOK
-	if k.found == nil {
+	if c.found == nil {
 		code = http.StatusNotFound
 	}
 	return &http.Response{StatusCode: code, Request: r, Header: http.Header{"Content-Type": {runtime.ContentTypeJSON}},
 		Body: io.NopCloser(strings.NewReader("{}"))}, nil
 }
 
-// knownAnswer is the negotiator and the decoder of a knownClient's responses.
-type knownAnswer struct{ of *knownClient }
+// prefetchedAnswer is the negotiator and the decoder of a prefetchedClient's responses.
+type prefetchedAnswer struct{ client *prefetchedClient }
 
-func (a knownAnswer) Encoder(string, map[string]string) (runtime.Encoder, error) {
+func (a prefetchedAnswer) Encoder(string, map[string]string) (runtime.Encoder, error) {
 	return nil, errOnlyGet
 }
 
-func (a knownAnswer) Decoder(string, map[string]string) (runtime.Decoder, error) { return a, nil }
+func (a prefetchedAnswer) Decoder(string, map[string]string) (runtime.Decoder, error) { return a, nil }
 
-func (a knownAnswer) StreamDecoder(string, map[string]string) (runtime.Decoder, runtime.Serializer, runtime.Framer, error) {
+func (a prefetchedAnswer) StreamDecoder(string, map[string]string) (runtime.Decoder, runtime.Serializer, runtime.Framer, error) {
 	return nil, nil, nil, errOnlyGet
 }
 
@@ -271,12 +271,12 @@ var errOnlyGet = errors.New("prefetched metadata can only answer GET requests")
 
 // Decode returns the metadata as the API server would. Helm needs nothing else to check the
 // owners of objects and fields.
-func (a knownAnswer) Decode([]byte, *schema.GroupVersionKind, runtime.Object) (runtime.Object, *schema.GroupVersionKind, error) {
-	if a.of.found == nil {
-		missing := apierrors.NewNotFound(a.of.mapping.Resource.GroupResource(), a.of.name).Status()
+func (a prefetchedAnswer) Decode([]byte, *schema.GroupVersionKind, runtime.Object) (runtime.Object, *schema.GroupVersionKind, error) {
+	if a.client.found == nil {
+		missing := apierrors.NewNotFound(a.client.mapping.Resource.GroupResource(), a.client.name).Status()
 		return &missing, &schema.GroupVersionKind{Version: "v1", Kind: "Status"}, nil
 	}
-	gvk, found := a.of.mapping.GroupVersionKind, a.of.found.DeepCopy()
+	gvk, found := a.client.mapping.GroupVersionKind, a.client.found.DeepCopy()
 	found.SetGroupVersionKind(gvk)
 	return found, &gvk, nil
 }

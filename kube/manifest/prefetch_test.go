@@ -19,8 +19,8 @@ func infoOf(kind, version, name string) *resource.Info {
 	}}
 }
 
-// TestKnownAnswers: a GET is answered from prefetched metadata, without a request.
-func TestKnownAnswers(t *testing.T) {
+// TestPrefetchedAnswers: a GET is answered from prefetched metadata, without a request.
+func TestPrefetchedAnswers(t *testing.T) {
 	found := &metav1.PartialObjectMetadata{ObjectMeta: metav1.ObjectMeta{
 		Name: "a", Namespace: "n", ResourceVersion: "7", Labels: map[string]string{"app.kubernetes.io/managed-by": "Helm"},
 		ManagedFields: []metav1.ManagedFieldsEntry{{Manager: "helm", Operation: metav1.ManagedFieldsOperationApply}},
@@ -41,7 +41,7 @@ func TestKnownAnswers(t *testing.T) {
 		}
 		m.SetLabels(nil) // must not change the metadata
 	}
-	if b := f.Before(); !b.Known || b.Version != "7" || f.seen == nil {
+	if b := f.Before(); !b.Known || b.Version != "7" || f.prefetched == nil {
 		t.Errorf("%+v", f)
 	}
 	DropPrefetched(helmkube.ResourceList{i})
@@ -52,7 +52,7 @@ func TestKnownAnswers(t *testing.T) {
 	i, f = infoOf("Gauge", "v1", "b"), &Fact{}
 	answer(i, nil, f)
 	_, err := resource.NewHelper(i.Client, i.Mapping).Get("n", "b")
-	if !apierrors.IsNotFound(err) || err.Error() != `gauges.x.io "b" not found` || !f.Before().Absent() || f.seen != nil {
+	if !apierrors.IsNotFound(err) || err.Error() != `gauges.x.io "b" not found` || !f.Before().Absent() || f.prefetched != nil {
 		t.Errorf("%v, %+v", err, f)
 	}
 }

@@ -15,8 +15,8 @@ import (
 	"lockstep/kube/documents"
 )
 
-// forms returns all ways in which a value may appear: encoded, escaped once or twice, cleaned
-// for one line.
+// forms returns all forms in which a value may appear: encoded, escaped once or twice, and each of
+// these on one line.
 func forms(v string) []string {
 	all := []string{
 		v, url.QueryEscape(v), url.PathEscape(v), strings.ReplaceAll(v, "'", "''"),
@@ -34,13 +34,13 @@ func forms(v string) []string {
 			}
 		}
 	}
-	for _, form := range all[:len(all):len(all)] { // as one line, without control sequences
+	for _, form := range all { // on one line, without control sequences
 		all = append(all, strings.Join(strings.Fields(text.Line(form)), " "))
 	}
 	return slices.DeleteFunc(all, func(form string) bool { return len(form) < minLength || strings.Contains(form, cut) })
 }
 
-// maxTwice is the longest value that is also recognised if it is escaped twice.
+// maxTwice is the length from which a value is not recognised if it is escaped twice.
 const maxTwice = 16 << 10
 
 // escapes are the escapes of strings in Go, JSON and YAML.
@@ -53,8 +53,8 @@ var escapes = []func(string) string{
 	func(s string) string { return strings.TrimSuffix(documents.JSON(s)[1:], `"`) },
 }
 
-// inBase64 returns the digits of a value inside a longer encoded text, for each of the three
-// possible offsets, without digits that depend on adjacent text.
+// inBase64 returns the base64 digits of a value inside a longer text, for each of the three possible
+// offsets, without the digits that depend on the text around it.
 func inBase64(v string) (all []string) {
 	for before := range 3 {
 		padded := strings.Repeat("x", before) + v
@@ -70,8 +70,8 @@ func inBase64(v string) (all []string) {
 // cut marks where a long text was shortened.
 const cut = "…"
 
-// hideCutValues hides the pieces of a value at both sides of each cut, and at the end of the
-// text, which may have been cut without a mark.
+// hideCutValues hides the pieces of values on both sides of each cut, and at the end of the text,
+// which may have been cut without a mark.
 func hideCutValues(s string, values []string) string {
 	parts := strings.Split(s, cut)
 	for i := range parts {
@@ -88,7 +88,7 @@ func hideCutValues(s string, values []string) string {
 	return strings.Join(parts, cut)
 }
 
-// hideStart hides the start of a value at the end of a text.
+// hideStart hides the start of v at the end of s.
 func hideStart(s, v string) string {
 	for at := max(0, len(s)-len(v)); at+minLength <= len(s); at++ {
 		next := strings.Index(s[at:], v[:minLength])
@@ -102,7 +102,7 @@ func hideStart(s, v string) string {
 	return s
 }
 
-// hideEnd hides the end of a value at the start of a text.
+// hideEnd hides the end of v at the start of s.
 func hideEnd(s, v string) string {
 	last := v[len(v)-minLength:]
 	for end := min(len(s), len(v)); end >= minLength; end-- {
@@ -117,15 +117,15 @@ func hideEnd(s, v string) string {
 	return s
 }
 
-// Ellipsis replaces a value on a command line that the user has to fill in.
+// Ellipsis replaces a value in a command line; the user has to fill it in.
 const Ellipsis = "…"
 
 // keyIndex matches the indices at the end of a key.
 var keyIndex = regexp.MustCompile(`(\[\d*\])+$`)
 
-// Argument returns the value of a flag as it may be shown. Ellipsis replaces secrets: values
-// that the mask hides, in key1=val1,key2=val2 those that are named like credentials, and
-// values with control characters, which cannot be typed.
+// Argument returns the value of a flag for display. Ellipsis replaces secrets: values that the mask
+// hides, and in key1=val1,key2=val2 those that are named like credentials. It also replaces values
+// with control characters, which cannot be typed.
 func (m *Mask) Argument(flag, value string) string {
 	if isCredential(flag) || strings.ContainsFunc(value, unicode.IsControl) {
 		return Ellipsis

@@ -1,12 +1,12 @@
 // Package mask hides secret values in all output.
 //
-// The API server quotes values of Secrets in errors, hooks log them, templates put them
-// into messages. A Mask reads the values of a release's Secrets, and of fields that are
-// named like credentials, and hides them in text: in events (so on the screen, in logs,
-// JSON and records), in errors, and in the release's record.
+// The API server quotes values of Secrets in errors, hooks log them, and templates put them into
+// messages. A Mask knows the values of a release's Secrets, and of fields that are named like
+// credentials. It hides them in text: in events (so also on the screen, in logs, JSON and records),
+// in errors, and in the release's record.
 //
-// That is best effort: a value that a template has split is not recognised. So Object
-// also hides the values of objects that are shown (diffs, manifests) by their place.
+// That is best effort: a Mask does not recognise a value that a template has split. Where objects
+// are shown (diffs, manifests), Object therefore hides values by their fields.
 package mask
 
 import (
@@ -40,12 +40,12 @@ const (
 	// such as true, 8080 and example, which appear everywhere.
 	minLength     = 6
 	minWordLength = 8
-	// maxLines is the longest value, in lines, whose lines are also hidden one by one.
+	// maxLines is the maximum number of lines of a value whose lines are also hidden one by one.
 	maxLines = 2000
 )
 
-// Mask hides values. The zero value hides nothing but passwords in URLs, nil nothing at
-// all. It may be used by several goroutines.
+// Mask hides values. The zero value hides only passwords in URLs and values that some errors quote;
+// a nil Mask hides nothing. It may be used by several goroutines.
 type Mask struct {
 	mu     sync.Mutex
 	values map[string]bool // in all forms in which they may appear
@@ -91,8 +91,8 @@ func (m *Mask) AddRelease(rel *rel1.Release) {
 // AddValues adds the values of a chart that are named like credentials.
 func (m *Mask) AddValues(values map[string]any) { m.add(credentials(values)) }
 
-// suspects are words, in any case, of which a document with secrets has at least one. The
-// long s folds to s.
+// suspects are lower-case words. A document with secrets contains at least one of them, in any case.
+// The long s (ſ) is one because credential, which ignores case, matches it as an s.
 var suspects = []string{"secret", "pass", "pwd", "token", "key", "credential", "auth", "ſ", "@"}
 
 // suspicious reports whether a document may contain secrets. A case-insensitive regular
@@ -169,7 +169,7 @@ func (m *Mask) add(values []string) {
 	m.replace = nil
 }
 
-// addOne adds a value in all its forms. It needs m.mu.
+// addOne adds a value in all its forms, unless it is too common to hide. It needs m.mu.
 func (m *Mask) addOne(value string) {
 	trimmed := strings.TrimSpace(value)
 	if len(trimmed) < minLength || credential.FindString(trimmed) == trimmed {
@@ -205,8 +205,8 @@ func scalars(v any, out []string) []string {
 	return out
 }
 
-// embeddedSecrets returns the secrets in a value that is a file or a URL: fields and variables that are
-// named like credentials, and passwords.
+// embeddedSecrets returns the secrets inside a value that is a file or a URL: passwords, and fields
+// and variables that are named like credentials.
 func embeddedSecrets(value string) (out []string) {
 	var file any
 	if strings.ContainsAny(value, "{:") && yaml.Unmarshal([]byte(value), &file) == nil {
@@ -272,7 +272,7 @@ func (m *Mask) Text(s string) string {
 // separator does not occur in names.
 const separator = "\x00"
 
-// replacer returns the replacer, and the values that it hides.
+// replacer returns a replacer that hides all values, and these values.
 func (m *Mask) replacer() (*strings.Replacer, []string) {
 	m.mu.Lock()
 	defer m.mu.Unlock()
@@ -351,7 +351,7 @@ func (m *Mask) Groups(groups []*plan.Group) []*plan.Group {
 	return m.reasons([]event.Phase{{Groups: groups}})[0].Groups
 }
 
-// Hider is an error that can return a copy of itself whose text went through hide.
+// Hider is an error that can return a copy of itself with its texts passed through hide.
 type Hider interface {
 	error
 	Hidden(hide func(string) string) error

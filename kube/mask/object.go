@@ -13,11 +13,11 @@ const Changed = "(hidden, changed)"
 // lastApplied is kubectl's copy of an object.
 const lastApplied = "kubectl.kubernetes.io/last-applied-configuration"
 
-// credential matches the names of secret values. Names of references to secrets
-// (secretName, tokenFile) end in another word.
+// credential matches the names of secret values. Names of references to secrets, such as
+// secretName and tokenFile, end in another word.
 var credential = regexp.MustCompile(`(?i)(pass(word|wd|phrase)?|pwd|secret|token|api[-_.]?key|access[-_.]?key|secret[-_.]?key|private[-_.]?key|encryption[-_.]?key|credentials?|auth)$`)
 
-// isCredential reports whether a name is that of a secret value.
+// isCredential reports whether a name is one of a secret value.
 func isCredential(name string) bool {
 	return credential.MatchString(name) && !strings.HasPrefix(strings.ToLower(name), "existing")
 }
@@ -30,10 +30,9 @@ func isSecret(object map[string]any) bool {
 	return object["kind"] == "Secret" && (version == "v1" || version == "")
 }
 
-// Object hides secret values of an object by their place: all values of a Secret, and in
-// other kinds those of fields, variables and arguments that are named like credentials.
-// It modifies the object. If before is not nil, its values are hidden, too, and those that
-// differ are marked as Changed.
+// Object hides the secret values of an object, which it modifies: all values of a Secret, and in
+// other kinds those of fields, variables and arguments that are named like credentials. If before
+// is not nil, Object also hides its values, and replaces those in object that differ by Changed.
 func Object(object, before map[string]any) {
 	secret := isSecret(object) || isSecret(before)
 	hideObject(object, before, secret)
@@ -58,7 +57,8 @@ func hideObject(object, before map[string]any, secret bool) {
 	}
 }
 
-// hideScalars returns a value with all scalars hidden. before holds the previous value of key.
+// hideScalars returns a value with all scalars and lists hidden. before has the previous value of
+// key.
 func hideScalars(value any, key string, before map[string]any) any {
 	old, existed := before[key]
 	switch v := value.(type) {
@@ -88,8 +88,7 @@ func isComposite(v any) bool {
 	return false
 }
 
-// hideCredentials hides values that are named like credentials, and the value of
-// {name: DB_PASSWORD, value: …}.
+// hideCredentials hides values that are named like credentials, also in {name: DB_PASSWORD, value: …}.
 // old is the previous value.
 func hideCredentials(value, old any) {
 	switch v := value.(type) {
@@ -110,8 +109,8 @@ func hideCredentials(value, old any) {
 	}
 }
 
-// hideInList hides values in the elements of a list, which it matches by name, and arguments such as
-// --password=x, and the one after --password.
+// hideInList hides values in the elements of a list, arguments such as --password=x, and the argument
+// after --password. It finds the previous value of an element by its name, else by its index.
 func hideInList(list, old []any) {
 	named := func(e any) string {
 		m, _ := e.(map[string]any)
@@ -132,18 +131,17 @@ func hideInList(list, old []any) {
 		text = Changed
 	}
 	for i, a := range secretArguments(list) {
-		list[i] = a.name + text
+		list[i] = a.prefix + text
 	}
 }
 
 // argument matches a flag or a variable with its value.
 var argument = regexp.MustCompile(`^(-{0,2}[A-Za-z][A-Za-z0-9_.-]*)=(.+)$`)
 
-// secretArgument is the value of an argument, and the text in front of it.
-type secretArgument struct{ name, value string }
+// secretArgument is an argument with a secret value. prefix is the text before the value.
+type secretArgument struct{ prefix, value string }
 
-// secretArguments returns the values of arguments such as --password=x, and those after
-// --password, by index.
+// secretArguments returns the arguments such as --password=x, and those after --password, by index.
 func secretArguments(list []any) map[int]secretArgument {
 	found := map[int]secretArgument{}
 	follows := false // the element follows a flag such as --password

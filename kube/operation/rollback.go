@@ -76,7 +76,7 @@ func (rb *Rollback) plan(s *preflight.Session, state *releaseState, target *rel1
 	if err != nil {
 		return nil, nil, err
 	}
-	b.Hide(list, deferredAPIs)
+	b.MarkUnreadable(list, deferredAPIs)
 	b.Prefetch(s.Context, list, nil)
 	warnings = append(warnings, preflight.OwnerWarnings(b, list)...)
 	info := s.Info("rollback", target)
