@@ -10,8 +10,8 @@ import (
 	"lockstep/kube/manifest"
 )
 
-// Build returns the Infos of a manifest, without the hooks in the plan, and assigns the Infos
-// of other hooks to their unit.
+// Build returns the Infos of a manifest. For a hook in the plan it returns none; the Infos of other
+// hooks become those of their unit.
 func (c *Client) Build(r io.Reader, validate bool) (helmkube.ResourceList, error) {
 	raw, err := io.ReadAll(r)
 	if err != nil {
@@ -19,7 +19,7 @@ func (c *Client) Build(r io.Reader, validate bool) (helmkube.ResourceList, error
 	}
 	text := string(raw)
 	if c.hooks.isScoped(text) {
-		return nil, nil // it is in the plan
+		return nil, nil
 	}
 	list, warnings, err := c.builder().Build(text)
 	if err != nil {
@@ -32,7 +32,7 @@ func (c *Client) Build(r io.Reader, validate bool) (helmkube.ResourceList, error
 		}
 		return list, nil
 	}
-	if !isRelease(raw) && (c.cfg.Embedded || isHook(raw)) { // Helm writes these itself: the namespace, crds/
+	if !isRelease(raw) && (c.cfg.Embedded || isHook(raw)) { // Helm writes it: a namespace, crds/, or a hook
 		c.builder().Forget(list)
 		return list, nil
 	}
@@ -55,7 +55,7 @@ func (c *Client) Build(r io.Reader, validate bool) (helmkube.ResourceList, error
 	}
 	list, warnings = Removable(c.builder(), list)
 	c.cfg.warn(warnings)
-	return list, c.nothingToDelete(list)
+	return list, c.removeIfAbsent(list)
 }
 
 // forgetSnapshot makes later Builds read the cluster again.
@@ -65,8 +65,8 @@ func (c *Client) forgetSnapshot() {
 	c.snapshot = &manifest.Snapshot{}
 }
 
-// isRelease reports whether a manifest is that of a release: only those have Source comments,
-// unless a post-renderer has dropped them (R6).
+// isRelease reports whether a manifest is that of a release: only those have Source comments, unless
+// a post-renderer has dropped them (R6).
 func isRelease(manifest []byte) bool { return bytes.Contains(manifest, []byte("# Source: ")) }
 
 func isHook(manifest []byte) bool { return bytes.Contains(manifest, []byte(rel1.HookAnnotation)) }

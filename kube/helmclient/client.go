@@ -1,7 +1,7 @@
-// Package helmclient connects Helm's actions to the engine. Client wraps Helm's Kubernetes
-// client: Build records the template of each object; Create, Update and Delete pass the
-// release's objects to the engine, which sends them group by group. Each hook becomes a unit.
-// Other writes go to Helm's client unchanged.
+// Package helmclient connects Helm's actions to the engine. Client wraps Helm's Kubernetes client:
+// Build records the chart and annotations of each object; Create, Update and Delete pass the
+// release's objects to the engine, which sends them group by group. Each hook becomes a unit of the
+// run. Other writes go to Helm's client unchanged.
 package helmclient
 
 import (
@@ -25,7 +25,7 @@ import (
 
 // Config configures a Client.
 type Config struct {
-	// Context is the engine's Requests. It ends requests and waits.
+	// Context is the context of the engine's requests. Its end cancels requests and waits.
 	Context context.Context
 	Inner   *helmkube.Client
 	Session cluster.Session
@@ -36,12 +36,11 @@ type Config struct {
 	// removed.
 	Tree *plan.Chart
 	Old  Revision
-	// Apply and Remove are the plan. If they are empty, the Client plans when Helm passes
-	// the objects.
+	// Apply and Remove are the plan. If Helm passes other objects, the Client plans again.
 	Apply, Remove Planned
 	// Leftovers are removed in addition to Remove.
 	Leftovers Leftovers
-	// DeferredAPIs are not served yet. Their objects are not read.
+	// DeferredAPIs are APIs that are not served yet. Their objects are not read.
 	DeferredAPIs []schema.GroupVersion
 	// Announced are the phases already published.
 	Announced []event.Phase
@@ -49,8 +48,8 @@ type Config struct {
 	Hooks HookEvents
 	// Uninstalling is set if the objects are built to be deleted.
 	Uninstalling bool
-	// Embedded is set in other programs, whose actions handle the namespace, crds/ and
-	// hooks.
+	// Embedded is set in other programs that use Helm's actions, which then handle the
+	// namespace, crds/ and hooks.
 	Embedded bool
 }
 
@@ -130,14 +129,14 @@ func (c *Client) Create(list helmkube.ResourceList, opts ...helmkube.ClientCreat
 		return err
 	})
 	if err == nil {
-		err = c.remove(Revision{}, nil, cluster.Removal{})
+		err = c.remove(Revision{}, nil, cluster.Removal{}) // leftovers only
 	}
 	return &helmkube.Result{Created: list}, err
 }
 
-// Update applies the objects of the target in order, then deletes those that the target lacks
-// in reverse of the old order (R30). The result is never nil, because Helm reads it after an
-// error too.
+// Update applies the objects of the target in order, then deletes the objects that the target lacks
+// in the reverse of the old order (R30). The result is never nil, because Helm also reads it after
+// an error.
 func (c *Client) Update(original, target helmkube.ResourceList, opts ...helmkube.ClientUpdateOption) (*helmkube.Result, error) {
 	c.forgetSnapshot()
 	manifest.DropPrefetched(original, target)
@@ -155,12 +154,12 @@ func (c *Client) Update(original, target helmkube.ResourceList, opts ...helmkube
 		return res, err
 	}
 	missing := manifest.Without(original, target)
-	// Helm adds to original the objects that the target takes over.
-	takenOver := map[string]bool{}
+	// Helm adds the existing objects that the target adopts to original.
+	adopted := map[string]bool{}
 	for _, i := range target {
-		takenOver[i.Source] = true
+		adopted[i.Source] = true
 	}
-	oldObjects := original.Filter(func(i *resource.Info) bool { return !takenOver[i.Source] })
+	oldObjects := original.Filter(func(i *resource.Info) bool { return !adopted[i.Source] })
 	old := Revision{c.cfg.Old.Tree, c.builder().Resources(oldObjects)}
 	err = c.remove(old, missing, cluster.Removal{Policy: metav1.DeletePropagationBackground, Keep: true})
 	if err == nil {
@@ -196,9 +195,9 @@ func (c *Client) applyTarget(original, target helmkube.ResourceList, opts []helm
 	return res, err
 }
 
-// Delete deletes the release's objects in reverse order (R31) and a hook's object as part of
-// its unit. It passes other objects to Helm's client. The new objects of a failed upgrade
-// (--cleanup-on-fail) are deleted in reverse of the upgrade's own order.
+// Delete deletes the release's objects in reverse order (R31), and a hook's object as part of its
+// unit. It passes other objects to Helm's client. It deletes the new objects of a failed upgrade
+// (--cleanup-on-fail) in the reverse of the order of that upgrade.
 func (c *Client) Delete(list helmkube.ResourceList, policy metav1.DeletionPropagation) (*helmkube.Result, []error) {
 	if len(list) == 0 {
 		return &helmkube.Result{}, nil
@@ -215,7 +214,7 @@ func (c *Client) Delete(list helmkube.ResourceList, policy metav1.DeletionPropag
 	switch {
 	case !c.cfg.Uninstalling && len(c.builtObjects()) > 0:
 		remove, old = c.removeOld, Revision{c.cfg.Tree, c.builder().Resources(c.builtObjects())}
-	case c.cfg.Uninstalling && c.cfg.Options.Prefix == "": // the plan also has the absent objects, which Helm skips
+	case c.cfg.Uninstalling && c.cfg.Options.Prefix == "": // unlike Helm's list, the plan also has absent objects
 		list = append(list, manifest.Without(c.absent(c.builtObjects()), list)...)
 	}
 	if err := remove(old, list, cluster.Removal{Policy: policy}); err != nil {
@@ -234,7 +233,7 @@ func (c *Client) RemoveErr() error {
 	return c.removeErr
 }
 
-// apply runs the phase that applies a list.
+// apply runs the phase that applies a list. send sends one object.
 func (c *Client) apply(list helmkube.ResourceList, send func(*resource.Info) error) error {
 	if len(list) == 0 {
 		return nil
@@ -271,8 +270,8 @@ func (c *Client) apply(list helmkube.ResourceList, send func(*resource.Info) err
 	return c.deleteScopedHooks(c.cfg.Context, c.cfg.Session)
 }
 
-// planApply returns the plan for a list. It plans now, and announces the phase, if there is
-// no plan yet or crds/ changed what the chart renders.
+// planApply returns the plan for a list. If that is not Config.Apply, for example because crds/
+// changed what the chart renders, planApply plans now and announces the phase.
 func (c *Client) planApply(list helmkube.ResourceList) (Planned, error) {
 	resources, hooks := c.builder().Resources(list), c.hooks.subchartHooks()
 	if c.cfg.Apply.matches(resources, hooks) {
@@ -287,8 +286,8 @@ func (c *Client) planApply(list helmkube.ResourceList) (Planned, error) {
 	return planned, nil
 }
 
-// remove runs the phase that deletes a list, in reverse of the plan that applied it
-// (R30, R31), with leftovers of other revisions before and after it (R32a).
+// remove deletes a list in the reverse of the order that applied it (R30, R31), and leftovers of
+// other revisions before and after it (R32a).
 func (c *Client) remove(old Revision, list helmkube.ResourceList, removal cluster.Removal) error {
 	if err := c.removeLeftovers(c.cfg.Leftovers.Newer); err != nil {
 		return err
@@ -318,9 +317,9 @@ func (c *Client) removeOld(old Revision, list helmkube.ResourceList, removal clu
 	return nil
 }
 
-// nothingToDelete runs the removal itself if no object of an uninstall exists, because then
-// Helm never calls Delete.
-func (c *Client) nothingToDelete(list helmkube.ResourceList) error {
+// removeIfAbsent runs the removal of an uninstall if none of its objects exists, because then Helm
+// never calls Delete.
+func (c *Client) removeIfAbsent(list helmkube.ResourceList) error {
 	switch {
 	case len(c.absent(list)) < len(list):
 		return nil
@@ -346,7 +345,7 @@ func (c *Client) builtObjects() helmkube.ResourceList {
 	return slices.Clone(c.built)
 }
 
-// awaits reports whether to wait until a group is ready. isDependency is set if others wait for it.
+// awaits reports whether to wait until a group is ready. isDependency is set if other groups wait for it.
 //
 // Rule R21: every group must become ready, unless nothing waits for it and SkipLeaves
 // is set, or another strategy (R27) checks less.

@@ -16,8 +16,8 @@ import (
 	"lockstep/kube/manifest"
 )
 
-// DryRun wraps Helm's client for an action that writes nothing. It builds objects like Client,
-// keeps the last ones, and refuses writes.
+// DryRun wraps Helm's client for an action that writes nothing. It builds objects like Client, keeps
+// those of the last manifest, and refuses writes.
 type DryRun struct {
 	helmReader
 	ctx         context.Context
@@ -46,11 +46,11 @@ var (
 	_ helmkube.InterfaceWaitOptions = (*DryRun)(nil)
 )
 
-// waitForAPIs waits until the APIs of a list are served. It returns those that it waited for,
-// and those that are deferred because the list itself provides them.
+// waitForAPIs waits until the APIs of a list are served. It returns those that it waited for, and
+// those that it did not wait for (deferred), because the list itself provides them.
 type waitForAPIs func(helmkube.ResourceList) (waited, deferred []schema.GroupVersion, err error)
 
-// errDryRun refuses writes, which a dry run of Helm never sends.
+// errDryRun refuses a write. A dry run of Helm sends none.
 var errDryRun = errors.New("a dry run writes nothing")
 
 // NewDryRun returns a DryRun whose requests end with ctx.
@@ -95,7 +95,7 @@ func (d *DryRun) Build(r io.Reader, _ bool) (helmkube.ResourceList, error) {
 	return list, nil
 }
 
-// Create, Update and Delete refuse to write.
+// Create refuses to write, as do Update and Delete.
 func (d *DryRun) Create(helmkube.ResourceList, ...helmkube.ClientCreateOption) (*helmkube.Result, error) {
 	return nil, errDryRun
 }
@@ -112,7 +112,7 @@ func (d *DryRun) GetWaiter(ws helmkube.WaitStrategy) (helmkube.Waiter, error) {
 	return d.GetWaiterWithOptions(ws)
 }
 
-// GetWaiterWithOptions returns Helm's waiter, for the strategy ordered that of watcher.
+// GetWaiterWithOptions returns Helm's waiter for a strategy, or for watcher if that is WaitOrdered.
 func (d *DryRun) GetWaiterWithOptions(ws helmkube.WaitStrategy, opts ...helmkube.WaitOption) (helmkube.Waiter, error) {
 	return d.inner.GetWaiterWithOptions(helmStrategy(ws), opts...)
 }

@@ -13,9 +13,9 @@ import (
 	"lockstep/engine/event"
 )
 
-// Helm prints the logs of hooks (helm.sh/hook-output-log-policy) after all hooks of an event,
-// in reverse order, or when one has failed. It lists the pods of a hook, then requests their
-// logs. The list request tells which hook the logs belong to.
+// Helm prints the logs of hooks (helm.sh/hook-output-log-policy) in reverse order, after all hooks of
+// an event or after one has failed. For each hook it lists the pods, then requests their logs. Only
+// the list request shows which hook the logs belong to.
 
 // GetPodList calls Helm's client, and records which hook the pods belong to.
 func (c *Client) GetPodList(namespace string, opts metav1.ListOptions) (*corev1.PodList, error) {
@@ -39,7 +39,7 @@ func listedHook(opts metav1.ListOptions) string {
 	return ""
 }
 
-// recordPods records the hook that created pods: the latest one with the name.
+// recordPods records which hook created pods: the latest one with that kind and name.
 func (q *hookQueue) recordPods(hook string, pods *corev1.PodList) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -64,8 +64,7 @@ func (q *hookQueue) unitOfPod(namespace, name string) *hookUnit {
 	return q.pods[podKey{namespace, name}]
 }
 
-// OutputContainerLogsForPodList calls Helm's client, and flushes a last line without a line
-// end.
+// OutputContainerLogsForPodList calls Helm's client, then flushes incomplete lines.
 func (c *Client) OutputContainerLogsForPodList(pods *corev1.PodList, namespace string, to func(namespace, pod, container string) io.Writer) error {
 	var lines []*lineWriter
 	err := c.cfg.Inner.OutputContainerLogsForPodList(pods, namespace, func(namespace, pod, container string) io.Writer {
@@ -81,8 +80,8 @@ func (c *Client) OutputContainerLogsForPodList(pods *corev1.PodList, namespace s
 	return err
 }
 
-// Output returns the writer for a hook's logs. Each line becomes an event about the object of
-// the hook, with the pod and container as message.
+// Output returns the writer for the logs of a hook's container. Lines become events about the
+// object of the hook, with the pod and container as message.
 func (c *Client) Output(namespace, pod, container string) io.Writer {
 	ev := event.Event{Kind: event.KindLog, Message: "Pod/" + pod + " " + container}
 	if u := c.hooks.unitOfPod(namespace, pod); u != nil {
@@ -98,8 +97,8 @@ func (c *Client) Output(namespace, pod, container string) io.Writer {
 	}}
 }
 
-// longestLine limits the length of a line, in bytes. Longer ones are split.
-const longestLine = 64 << 10
+// maxLine limits the length of a line, in bytes. lineWriter splits longer ones.
+const maxLine = 64 << 10
 
 // lineWriter emits complete lines.
 type lineWriter struct {
@@ -114,13 +113,13 @@ func (w *lineWriter) Write(p []byte) (int, error) {
 	if i >= 0 {
 		w.emit(strings.Split(text[:i], "\n"))
 	}
-	if len(w.rest) > longestLine {
+	if len(w.rest) > maxLine {
 		w.flush()
 	}
 	return len(p), nil
 }
 
-// flush emits a last line without a line end.
+// flush emits an incomplete line.
 func (w *lineWriter) flush() {
 	if w.rest != "" {
 		w.emit([]string{w.rest})

@@ -16,7 +16,7 @@ import (
 	"lockstep/kube/manifest"
 )
 
-// HookEvents are the events of an operation's hooks before and after its objects, "" for none.
+// HookEvents are the events of the hooks before and after the objects of an operation, "" for none.
 type HookEvents struct{ Before, After release.HookEvent }
 
 // HookPhases returns the phases of a release's hooks before and after its objects, without the
@@ -74,7 +74,7 @@ type hookUnit struct {
 	done     bool
 }
 
-// interrupted reports whether an abort ended the hook before it finished.
+// interrupted reports whether an abort ended a hook that has started.
 func (u *hookUnit) interrupted() bool {
 	var stage *run.StageError
 	return u.err == nil || errors.Is(u.err, run.ErrAborted) && !(errors.As(u.err, &stage) && len(stage.Failures) > 0)
@@ -103,16 +103,16 @@ func withNames(list, created helmkube.ResourceList) helmkube.ResourceList {
 	return out
 }
 
-// hookQueue tracks which hook Helm executes next. Helm passes only the manifest to its client.
+// hookQueue tracks which hook Helm executes next, because Helm passes only manifests to its client.
 type hookQueue struct {
 	mu       sync.Mutex
 	events   HookEvents
 	units    []*hookUnit
 	claimed  map[string]*hookUnit // by the Source of their Infos
-	pods     map[podKey]*hookUnit // those whose logs are printed
-	next     int
-	mainDone bool // the release's objects are done, or there are none
-	scoped   []*scopedHook
+	pods     map[podKey]*hookUnit // whose logs Helm prints
+	next     int                  // the index of the next unit
+	mainDone bool                 // the release's objects are done, or there are none
+	scoped   []*scopedHook        // the hooks in the plan
 }
 
 // reset sets the hooks of a release that Helm is about to execute, and returns their phases.
@@ -126,8 +126,8 @@ func (q *hookQueue) reset(rel *release.Release, prefix string, events HookEvents
 	return phases
 }
 
-// match returns the unit that a manifest belongs to: the next one or, unless validate is set
-// because Helm will create it, one that has run and that Helm will delete.
+// match returns the unit that a manifest belongs to: the next one, or one that has run and that Helm
+// will delete. If validate is set, Helm will create the objects, so it cannot be the latter.
 func (q *hookQueue) match(manifest string, validate bool) *hookUnit {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -145,7 +145,7 @@ func (q *hookQueue) match(manifest string, validate bool) *hookUnit {
 	return nil
 }
 
-// claim records that the Infos of a list belong to a unit.
+// claim records that a list belongs to a unit.
 func (q *hookQueue) claim(u *hookUnit, b *manifest.Builder, list helmkube.ResourceList) {
 	q.mu.Lock()
 	defer q.mu.Unlock()
@@ -190,7 +190,7 @@ func (q *hookQueue) recordSuccess(u *hookUnit) {
 	}
 }
 
-// finishMain records that the release's objects are done. Hooks after them are next.
+// finishMain records that the release's objects are done, so that the hooks after them can match.
 func (q *hookQueue) finishMain() {
 	q.mu.Lock()
 	defer q.mu.Unlock()

@@ -18,8 +18,8 @@ import (
 // The hooks of an action run as units of the run. Helm decides which hook is next and when to
 // delete it. A command that resumes runs all of them again (R50).
 
-// ExpectHooks sets the revision whose hooks Helm executes next, and announces their phases. The
-// caller must call it just before the revision is stored or deleted.
+// ExpectHooks sets the revision whose hooks Helm executes next, and announces their phases. Call it
+// just before the revision is stored or deleted.
 func (c *Client) ExpectHooks(rel *release.Release) error {
 	c.mu.Lock()
 	c.appliesOnServer = rel.ApplyMethod == string(release.ApplyMethodServerSideApply)
@@ -89,8 +89,8 @@ func (c *Client) awaitHook(u *hookUnit) error {
 	return nil
 }
 
-// deleteHook deletes a hook's object: before the hook starts, that of a previous run; afterwards
-// its own, by its delete policy.
+// deleteHook deletes the object of a hook: before the hook starts, that of a previous run; afterwards,
+// by its delete policy, its own.
 func (c *Client) deleteHook(u *hookUnit, list helmkube.ResourceList, policy metav1.DeletionPropagation) (*helmkube.Result, []error) {
 	if u.run == nil {
 		if err := c.admitHook(u); err != nil {
@@ -119,9 +119,9 @@ func (c *Client) deleteHook(u *hookUnit, list helmkube.ResourceList, policy meta
 	return res, nil
 }
 
-// Sweep deletes the object of a hook that an abort interrupted, which would continue to run
-// otherwise. A failed hook stays for inspection unless Helm deletes it by its policy. Sweep
-// uses the given session because the client's own requests may have been stopped.
+// Sweep deletes the object of a hook that an abort interrupted, because it would continue to run. A
+// failed hook stays for inspection, unless Helm deletes it by its policy. Sweep needs a session
+// because the client's own requests may have been cancelled.
 func (c *Client) Sweep(ctx context.Context, s cluster.Session) error {
 	if err := c.deleteScopedHooks(ctx, s); err != nil {
 		return err

@@ -17,11 +17,10 @@ import (
 	"lockstep/kube/manifest"
 )
 
-// Hooks with lockstep/hook-scope: subchart run around the groups of their subchart, not around
-// the whole operation. Each becomes a group of the plan. Helm still executes them at its
-// usual time, but Build returns no objects for them. The stored release does not change.
-// Helm's output-log policies do not apply to them; the log of a failed one is shown like
-// that of any group.
+// Hooks with lockstep/hook-scope: subchart run around the groups of their subchart instead of the
+// whole operation. Each becomes a group of the plan. Helm still executes them at its usual time, but
+// Build then returns no objects. The stored release does not change. Helm's output-log policies do
+// not apply to them; the log of a failed one is shown like that of any group.
 
 // scopedHook is a hook that runs around the groups of its subchart.
 type scopedHook struct {
@@ -29,16 +28,17 @@ type scopedHook struct {
 	session cluster.Session
 	list    helmkube.ResourceList
 
-	mu        sync.Mutex
-	sent      bool         // the hook was created, or may have been
-	status    event.Status // the last one seen
-	cleanedUp bool         // its delete policies were applied
+	cleanedUp bool // takeScoped returned it; the queue's lock guards it
+
+	mu     sync.Mutex
+	sent   bool         // the hook was created, or may have been
+	status event.Status // the last one seen
 }
 
 var _ cluster.Hook = (*scopedHook)(nil)
 
-// ScopedHooks returns the hooks that run around their subchart, and the objects of each; none
-// for a release without a tree. list has the objects of the release.
+// ScopedHooks returns the hooks that run around their subchart, and the objects of each. It returns
+// none if tree is nil. list has the objects of the release.
 func ScopedHooks(b *manifest.Builder, rel *release.Release, tree *plan.Chart, list helmkube.ResourceList, events HookEvents) (
 	hooks []charts.ScopedHook, built []helmkube.ResourceList, warnings []plan.Warning, err error) {
 	if tree == nil || events.Before == "" {
@@ -68,8 +68,8 @@ func buildHook(b *manifest.Builder, h charts.ScopedHook) (helmkube.ResourceList,
 	return list, nil
 }
 
-// Clear deletes the object of a previous run of the hook, unless the hook's delete policies
-// say otherwise, like Helm.
+// Clear deletes the object of a previous run of the hook if the hook's delete policies say so, as in
+// Helm.
 func (s *scopedHook) Clear(ctx context.Context, i *resource.Info) error {
 	s.mu.Lock()
 	s.sent, s.status = true, ""
@@ -92,8 +92,8 @@ func (s *scopedHook) SetStatus(status event.Status) {
 	s.status = status
 }
 
-// deletable reports whether to delete the hook's objects after all groups: because of its
-// policies, or because a Job or Pod was interrupted.
+// deletable reports whether to delete the hook's objects after all groups: because its policies say
+// so, or because it is a Job or Pod that was interrupted.
 func (s *scopedHook) deletable() bool {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -108,7 +108,8 @@ func (s *scopedHook) deletable() bool {
 	return s.Hook.Kind == "Job" || s.Hook.Kind == "Pod"
 }
 
-// deleteScopedHooks deletes hooks in the plan by their policies, and interrupted Jobs and Pods.
+// deleteScopedHooks deletes the objects of hooks in the plan by their policies, and interrupted Jobs
+// and Pods.
 func (c *Client) deleteScopedHooks(ctx context.Context, s cluster.Session) error {
 	for _, hook := range c.hooks.takeScoped() {
 		if !hook.deletable() {

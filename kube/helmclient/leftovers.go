@@ -13,7 +13,7 @@ import (
 	"lockstep/kube/cluster"
 )
 
-// Leftovers are objects of other revisions to remove: Newer before the objects of the old
+// Leftovers are objects of other revisions to remove (R32a): Newer before the objects of the old
 // revision, Older after them.
 type Leftovers struct{ Newer, Older []Leftover }
 
@@ -35,15 +35,15 @@ func (l Leftovers) Planned() (newer, older []Planned) {
 	return newer, older
 }
 
-// PlanLeftovers plans the phase that removes leftovers of the revision with a number.
+// PlanLeftovers plans the phase that removes the leftovers of revision r, whose number is number.
 func (o Ordering) PlanLeftovers(number int, r Revision, leftovers []plan.Resource) (Planned, []plan.Warning) {
 	p, warnings := o.PlanRemoval(r, leftovers)
 	p.Phase.Name = fmt.Sprintf("%s%s-%d", o.Prefix, PhaseRemove, number)
 	return p, warnings
 }
 
-// removeLeftovers removes leftovers as planned. It checks the owner of each object first,
-// because Helm does not know them.
+// removeLeftovers removes leftovers as planned. Helm does not check their owners, so the removal
+// does (cluster.Removal.Owned).
 func (c *Client) removeLeftovers(left []Leftover) error {
 	for _, l := range left {
 		list, _, err := c.builder().Build(l.Manifest)

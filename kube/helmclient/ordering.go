@@ -11,7 +11,7 @@ import (
 	"lockstep/engine/plan"
 )
 
-// WaitOrdered is the wait strategy of HIP-0025: in the order of the DAG (R27).
+// WaitOrdered is lockstep's wait strategy: in the order of HIP-0025 (R27).
 const WaitOrdered helmkube.WaitStrategy = "ordered"
 
 // The names of the phases that apply and remove a release's objects.
@@ -70,8 +70,8 @@ func Phases(all ...Planned) []event.Phase {
 	return out
 }
 
-// PlanApply plans the phase that applies resources: in the order of the DAG or, if tree is nil,
-// all at once (R27). The warnings are about the plan.
+// PlanApply plans the phase that applies resources: in the order of the DAG or, if tree is nil, all
+// at once (R27). The warnings are those of the plan.
 func (o Ordering) PlanApply(tree *plan.Chart, resources []plan.Resource, hooks []plan.SubchartHook) (Planned, []plan.Warning, error) {
 	p, err := o.plan(tree, resources)
 	if err != nil {
@@ -81,8 +81,8 @@ func (o Ordering) PlanApply(tree *plan.Chart, resources []plan.Resource, hooks [
 	return Planned{phase, resources, hooks}, p.Warnings, nil
 }
 
-// PlanRemoval plans the phase that removes resources of an old revision, in reverse of the order
-// that applied them (R30, R31). If that order cannot be rebuilt, it plans to remove all at
+// PlanRemoval plans the phase that removes resources of an old revision, in the reverse of the order
+// that applied them (R30, R31). If that order cannot be rebuilt, it plans to remove everything at
 // once, with a warning.
 func (o Ordering) PlanRemoval(old Revision, resources []plan.Resource) (Planned, []plan.Warning) {
 	known := map[plan.Object]bool{}

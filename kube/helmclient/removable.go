@@ -11,9 +11,9 @@ import (
 	"lockstep/kube/manifest"
 )
 
-// Removable returns the objects of a list that an uninstall deletes, and a warning for each
-// other one: those with helm.sh/resource-policy: keep, and those that another release owns
-// now, which Helm skips silently.
+// Removable returns the objects of a list that an uninstall deletes, and a warning for each object
+// that stays: because of helm.sh/resource-policy: keep, or because the release no longer owns it.
+// Helm skips the latter silently.
 func Removable(b *manifest.Builder, list helmkube.ResourceList) (helmkube.ResourceList, []plan.Warning) {
 	var warnings []plan.Warning
 	keep := func(o plan.Object, format string, args ...any) {

@@ -16,7 +16,7 @@ func (c *Client) GetWaiterWithOptions(ws helmkube.WaitStrategy, opts ...helmkube
 	return &waiter{c: c, strategy: ws, opts: opts}, nil
 }
 
-// waiter waits for hooks and for objects that were passed to Helm's client.
+// waiter waits for hooks and, with Helm's waiter, for objects that Helm's client has written.
 type waiter struct {
 	c        *Client
 	strategy helmkube.WaitStrategy
@@ -25,7 +25,7 @@ type waiter struct {
 
 var _ helmkube.Waiter = (*waiter)(nil)
 
-// helmStrategy returns Helm's strategy for waiting: that of watcher for WaitOrdered.
+// helmStrategy replaces WaitOrdered, which Helm does not have, by watcher.
 func helmStrategy(ws helmkube.WaitStrategy) helmkube.WaitStrategy {
 	if ws == WaitOrdered {
 		return helmkube.StatusWatcherStrategy

@@ -31,7 +31,7 @@ func (b *Builder) Resolve(i *resource.Info) error {
 		return fmt.Errorf("%w; install its CRD", err)
 	}
 	if err != nil {
-		return fmt.Errorf("find the API of %s/%s: %w", gvk.Kind, i.Name, err)
+		return err
 	}
 	i.Mapping = mapping
 	if u, ok := i.Object.(*unstructured.Unstructured); ok {
