@@ -11,14 +11,14 @@ import (
 	"helm.sh/helm/v4/pkg/storage/driver"
 )
 
-// Checked wraps a Helm driver. It returns an error for a damaged record, on which Helm would
-// panic, and rewords errors that Helm would take for "there is no record".
+// Checked wraps a Helm driver. It returns an error for a damaged record, on which Helm would panic,
+// and rewords errors that Helm would misread as "no records".
 func Checked(d driver.Driver) driver.Driver { return &checked{d} }
 
 type checked struct{ driver.Driver }
 
-// readError is a failed read. Helm takes every error with "not found" in its text for the
-// answer that there are no records, but a forbidden error may contain it, about a role.
+// readError is a failed read. Helm treats every error whose text contains "not found" as the answer
+// that there are no records, but a forbidden error may contain it too, about a role.
 type readError struct{ error }
 
 func (e *readError) Error() string {
@@ -27,7 +27,7 @@ func (e *readError) Error() string {
 
 func (e *readError) Unwrap() error { return e.error }
 
-// asReadError wraps all errors but driver.ErrReleaseNotFound.
+// asReadError wraps all errors except driver.ErrReleaseNotFound.
 func asReadError(err error) error {
 	if err == nil || errors.Is(err, driver.ErrReleaseNotFound) {
 		return err
@@ -46,8 +46,8 @@ func (d *checked) Get(key string) (release.Releaser, error) {
 	return r, nil
 }
 
-// List reads the revisions that pass a filter. It skips damaged ones, as Helm skips those that
-// it cannot decode.
+// List reads the revisions that pass a filter. It skips damaged ones, as Helm skips those that it
+// cannot decode.
 func (d *checked) List(filter func(release.Releaser) bool) ([]release.Releaser, error) {
 	list, err := d.Driver.List(func(r release.Releaser) bool { return damaged(r, "") == nil && filter(r) })
 	return list, asReadError(err)
@@ -68,8 +68,8 @@ func (d *checked) Query(labels map[string]string) ([]release.Releaser, error) {
 	return list, nil
 }
 
-// damaged returns an error if a required field is missing in a record. If key is "", the name
-// of the record comes from the labels.
+// damaged returns an error if a record lacks a required field. If key is "", it takes the name of
+// the record from its labels.
 func damaged(r release.Releaser, key string) error {
 	rel, ok := r.(*rel1.Release)
 	if !ok {
@@ -82,10 +82,10 @@ func damaged(r release.Releaser, key string) error {
 	if key == "" {
 		key = fmt.Sprintf("sh.helm.release.v1.%s.v%s", rel.Labels["name"], rel.Labels["version"])
 	}
-	return fmt.Errorf("the release record %s is damaged, it has %s: restore it, or delete it if that revision is not needed", key, defect)
+	return fmt.Errorf("the release record %s is damaged (%s); restore it from a backup, or delete it if you do not need that revision", key, defect)
 }
 
-// defectOf returns the first missing field that every release has, "" for none.
+// defectOf returns the first defect of a record, "" for none.
 func defectOf(rel *rel1.Release) string {
 	switch {
 	case rel.Info == nil:

@@ -58,7 +58,7 @@ func TestDamagedRecords(t *testing.T) {
 		_, _, last := Last(s, "shop")
 		list, _ := s.ListReleases()
 		for _, err := range []error{got, all, last} {
-			if want == "" && err != nil || want != "" && (err == nil || !strings.Contains(err.Error(), "sh.helm.release.v1.shop.v3 is damaged, it has "+want+":")) {
+			if want == "" && err != nil || want != "" && (err == nil || !strings.Contains(err.Error(), "sh.helm.release.v1.shop.v3 is damaged ("+want+");")) {
 				t.Errorf("%s: %v", record, err)
 			}
 		}

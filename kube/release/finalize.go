@@ -13,12 +13,12 @@ import (
 	"lockstep/engine/event"
 )
 
-// Finalize marks the revision that an operation created or was uninstalling as failed, if
-// Helm left it pending or uninstalling. It returns the status in the record afterwards,
-// event.NoRelease if there is none. It does not change revisions of other runs.
+// Finalize marks the revision that an operation created or was uninstalling as failed, if Helm left
+// it pending or uninstalling. It returns the resulting status in the record, event.NoRelease if there
+// is none. It does not change revisions of other runs.
 //
-// If the request that creates the revision may still arrive, Finalize creates the failed
-// revision itself, so that the request fails.
+// If a request that creates the revision may still arrive, Finalize creates the revision as failed,
+// so that the request is refused.
 //
 // Rule R34: whatever ends an operation, its revision ends in a final state.
 func Finalize(s *storage.Storage, name string, w Written, cause error) (string, error) {
@@ -42,17 +42,16 @@ func Finalize(s *storage.Storage, name string, w Written, cause error) (string, 
 	return rel.Info.Status.String(), s.Update(rel)
 }
 
-// Unsure reports whether a change of the records may be missing although Helm returned no
-// error.
+// Unsure reports whether a write of a record may have been lost although Helm returned no error.
 func (w Written) Unsure() bool {
 	createLost := w.Created > 0 && w.Err != nil
 	uninstallLost := w.Uninstalling && w.Status != event.NoRelease && w.Status != rcommon.StatusUninstalled.String()
 	return createLost || uninstallLost || len(w.Others) > 0
 }
 
-// Complete makes sure that the record of a successful operation has its final status, and
-// returns that. Helm ignores errors of these writes, so the release could stay pending or
-// uninstalling (R34), or have two deployed revisions (R32a).
+// Complete makes sure that the record of a successful operation has its final status, and returns
+// that status. Helm ignores errors of these writes, so the release could stay pending or uninstalling
+// (R34), or have two deployed revisions (R32a).
 func Complete(s *storage.Storage, name, operation string, w Written) (string, error) {
 	rel, found, err := Get(s, name, w.Created)
 	switch {
@@ -84,7 +83,7 @@ func Complete(s *storage.Storage, name, operation string, w Written) (string, er
 
 func supersede(s *storage.Storage, name string, version int) error {
 	rel, found, err := Get(s, name, version)
-	if err != nil || !found || rel.Info.Status != rcommon.StatusDeployed { // a missing one was pruned
+	if err != nil || !found || rel.Info.Status != rcommon.StatusDeployed { // Helm deletes the oldest revisions
 		return err
 	}
 	rel.Info.Status = rcommon.StatusSuperseded

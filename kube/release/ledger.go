@@ -14,11 +14,10 @@ import (
 	"lockstep/kube/lease"
 )
 
-// Ledger tracks the records of a release as one run last read or wrote them. All writes of
-// records go through it with the known resourceVersion, so that they fail if somebody else
-// has changed the record. Sealing it marks the start of the run: from then on a newer
-// revision, or a changed status of a known one, means that somebody else has taken the
-// release, and the ledger refuses all writes (R51a).
+// Ledger tracks the records of a release as one run last read or wrote them. Every write of a record
+// carries the known resourceVersion, so that it fails if somebody else has changed the record. Seal
+// marks the start of the run: from then on, a newer revision, or a changed status of a known one,
+// means that somebody else has taken the release, and the ledger refuses all writes (R51a).
 type Ledger struct {
 	namespace, release string
 	onLost             func(error)
@@ -33,9 +32,9 @@ type Ledger struct {
 type entry struct {
 	uid      types.UID
 	version  string           // resourceVersion; uid and version are "" in storages without versions
-	status   rcommon.Status   // "" if the record may not have been stored
-	sent     []rcommon.Status // not yet answered
-	deleting bool             // a delete request was sent
+	status   rcommon.Status   // "" if the record may not exist
+	sent     []rcommon.Status // by writes without an answer
+	deleting bool             // the run has sent a delete request
 }
 
 // snapshot is the state of a record in the storage.
@@ -46,14 +45,14 @@ type snapshot struct {
 	version  string
 }
 
-// NewLedger returns the ledger of a run. It calls onLost, which may be nil, once when it
-// detects that somebody else has changed a record.
+// NewLedger returns the ledger of a run. It calls onLost, which may be nil, when it first detects that
+// somebody else has changed a record.
 func NewLedger(namespace, release string, onLost func(error)) *Ledger {
 	return &Ledger{namespace: namespace, release: release, onLost: onLost, entries: map[int]*entry{}}
 }
 
-// Seal marks the start of the run, which is based on the records read so far. The first write
-// seals the ledger too.
+// Seal marks the start of the run, which is based on the records read so far. The first write also
+// seals the ledger.
 func (l *Ledger) Seal() {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -77,8 +76,8 @@ func (l *Ledger) Check(s *storage.Storage) error {
 	return l.checkLatest(exists)
 }
 
-// checkLatest returns an error if the latest known revision no longer exists, although the run
-// did not delete it.
+// checkLatest returns an error if the release is lost, or if the latest known revision no longer
+// exists although the run did not delete it.
 func (l *Ledger) checkLatest(exists map[int]bool) error {
 	l.mu.Lock()
 	latest := 0
@@ -96,8 +95,7 @@ func (l *Ledger) checkLatest(exists map[int]bool) error {
 	return lost
 }
 
-// lose records that somebody else has taken the release, and returns the error of all further
-// writes.
+// lose records that somebody else has taken the release, and returns the error for all further writes.
 func (l *Ledger) lose(why string) error {
 	l.mu.Lock()
 	first := l.lost == nil
@@ -121,15 +119,15 @@ func (l *Ledger) observe(s snapshot) error {
 	return nil
 }
 
-// update updates the entry of a record that was read. If somebody else has changed the record,
-// it returns how, and keeps the entry.
+// update updates the entry of a record that was read. If somebody else has changed the record, it
+// keeps the entry and returns how the record has changed.
 func (l *Ledger) update(s snapshot) string {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	e := l.entries[s.revision]
 	switch {
 	case e == nil && l.sealed && s.revision > l.latest():
-		return fmt.Sprintf("revision %d (%s) was created meanwhile", s.revision, s.status)
+		return fmt.Sprintf("somebody else created revision %d (%s)", s.revision, s.status)
 	case e == nil:
 		e = &entry{}
 		l.entries[s.revision] = e
@@ -158,7 +156,7 @@ func (l *Ledger) latest() (latest int) {
 	return latest
 }
 
-// errDeployed refuses to mark a deployed revision failed.
+// errDeployed is the error for marking a deployed revision failed.
 var errDeployed = errors.New("it is deployed, and a deployed revision cannot be marked failed")
 
 // knows reports whether a record was read or its write was confirmed.
@@ -190,8 +188,8 @@ func (l *Ledger) beginWrite(revision int, status rcommon.Status) (known entry, e
 	return *e, nil
 }
 
-// endWrite records the result of a write. A write without an answer may still have been
-// stored, so its status stays in sent.
+// endWrite records the result of a write. If there was no answer, the status stays in sent, because
+// it may have been stored.
 func (l *Ledger) endWrite(sent, stored snapshot, err error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()

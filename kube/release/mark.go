@@ -11,14 +11,14 @@ import (
 	"helm.sh/helm/v4/pkg/storage/driver"
 )
 
-// A killed run leaves a revision that is pending or uninstalling, or two deployed revisions,
-// since the last two writes of an operation change two records.
+// A killed run may leave a pending or uninstalling revision. It may also leave two deployed ones,
+// because the last two writes of an operation change two records.
 
 // Mark is a change that brings a revision to a final state.
 type Mark struct {
 	Revision int
 	From, To rcommon.Status
-	// Ours is set if a lockstep run that held the release's Lease left the revision so.
+	// Ours is set if lockstep left the revision in that status, in a run that held the release's Lease.
 	Ours bool
 }
 
@@ -30,8 +30,8 @@ func (m Mark) String() string {
 	return text
 }
 
-// Interrupted returns the marks for interrupted revisions, and for deployed ones that are
-// older than another deployed one.
+// Interrupted returns the marks for interrupted revisions, and for deployed ones that are older than
+// another deployed one.
 func (r *Revisions) Interrupted() (marks []Mark) {
 	deployed := r.deployed()
 	for _, rel := range r.All {
@@ -40,7 +40,7 @@ func (r *Revisions) Interrupted() (marks []Mark) {
 		switch {
 		case st.IsPending(), st == rcommon.StatusUninstalling:
 		case st == rcommon.StatusDeployed && rel != deployed:
-			m.To, m.Ours = rcommon.StatusSuperseded, true // a later revision is deployed, so its run is over
+			m.To, m.Ours = rcommon.StatusSuperseded, true // a later revision is deployed, so this one's run has ended
 		case st == rcommon.StatusSuperseded && rel == r.Last && !rel.Info.Deleted.IsZero():
 			m.Ours = true // install --replace was killed before it created the next one
 		default:
@@ -63,7 +63,7 @@ func (m Mark) apply(rel *rel1.Release) bool {
 	return true
 }
 
-// Write writes a mark to the revision's record, unless the record has it already.
+// Write writes a mark to the revision's record, unless the record already has that status.
 func (m Mark) Write(s *storage.Storage, name string) error {
 	rel, err := MustExist(Get(s, name, m.Revision))
 	switch {
@@ -71,7 +71,7 @@ func (m Mark) Write(s *storage.Storage, name string) error {
 	case rel.Info.Status == m.To:
 		return nil
 	case !m.apply(rel):
-		err = fmt.Errorf("it is now %s: another operation is running", rel.Info.Status)
+		err = fmt.Errorf("it is now %s, because another operation is running; run the command again later", rel.Info.Status)
 	default:
 		err = s.Update(rel)
 	}
@@ -81,8 +81,8 @@ func (m Mark) Write(s *storage.Storage, name string) error {
 	return nil
 }
 
-// Marked returns a storage whose revisions look as if the marks were written. It is for
-// planning; the marks must be written before the plan runs.
+// Marked returns a storage whose revisions look as if the marks had been written. It is for planning;
+// the marks must be written before the plan runs.
 func Marked(s *storage.Storage, marks []Mark) *storage.Storage {
 	return storage.Init(&marked{s.Driver, marks})
 }
@@ -92,7 +92,7 @@ type marked struct {
 	marks []Mark
 }
 
-func (d *marked) set(r release.Releaser) {
+func (d *marked) apply(r release.Releaser) {
 	if rel, ok := r.(*rel1.Release); ok {
 		for _, m := range d.marks {
 			m.apply(rel)
@@ -102,13 +102,13 @@ func (d *marked) set(r release.Releaser) {
 
 func (d *marked) Get(key string) (release.Releaser, error) {
 	r, err := d.Driver.Get(key)
-	d.set(r)
+	d.apply(r)
 	return r, err
 }
 
 func (d *marked) List(filter func(release.Releaser) bool) ([]release.Releaser, error) {
 	return d.Driver.List(func(r release.Releaser) bool {
-		d.set(r)
+		d.apply(r)
 		return filter(r)
 	})
 }
@@ -119,7 +119,7 @@ func (d *marked) Query(labels map[string]string) ([]release.Releaser, error) {
 	want := labels["status"]
 	var out []release.Releaser
 	for _, r := range list {
-		d.set(r)
+		d.apply(r)
 		if rel, ok := r.(*rel1.Release); !ok || want == "" || strings.EqualFold(string(rel.Info.Status), want) {
 			out = append(out, r)
 		}

@@ -1,6 +1,6 @@
-// Package release reads and writes Helm's release records: Driver wraps Helm's storage, Record
-// is the order that is stored with a revision (R28), Ledger detects foreign writes (R51a),
-// and Finalize brings a revision to a final state (R34).
+// Package release reads and writes Helm's release records: Driver wraps Helm's storage, Record is the
+// order that is stored with a revision (R28), Ledger detects writes by somebody else (R51a), and
+// Finalize brings a revision to a final state (R34).
 package release
 
 import (
@@ -19,18 +19,18 @@ import (
 	"lockstep/engine/plan"
 )
 
-// Record is the order of a revision's charts, for a later rollback or uninstall. Groups are in
-// the annotations of the manifest. It is stored among the chart's files, because they belong
-// to one revision; Helm's upgrade copies labels.
+// Record is the order of a revision's charts, for a later rollback or uninstall. The order of groups
+// is in the annotations of the manifest. A Record is one of the chart's files, because these belong
+// to a single revision; labels do not, because Helm's upgrade copies them.
 //
 // Rule R28: the only addition to a release is a file among the chart's files.
 type Record struct {
 	Version   int         `json:"version"`
 	Sequenced bool        `json:"sequenced"`
 	Tree      *plan.Chart `json:"tree"`
-	// Revision is set by a run that creates the revision while it holds the Lease. It may
+	// Revision is the number of the revision if the run that created it held the Lease. It may
 	// differ from the release's, because Helm's rollback copies the file.
-	// Uninstalling is set by a run that uninstalls it while it holds the Lease.
+	// Uninstalling is set by a run that uninstalls the release while it holds the Lease.
 	Revision     int  `json:"revision,omitempty"`
 	Uninstalling bool `json:"uninstalling,omitempty"`
 	// Job is the Job whose pod created the revision, as namespace/name; "" outside of the
@@ -41,7 +41,7 @@ type Record struct {
 const (
 	recordFile    = ".lockstep/plan.json.gz"
 	recordVersion = 1
-	// maxRecord limits the size of a file that is read: 10,000 subcharts take half of it.
+	// maxRecord limits the unpacked size of a file, in bytes. 10,000 subcharts take half of it.
 	maxRecord = 4 << 20
 )
 
@@ -59,7 +59,7 @@ func writeFile(rel *rel1.Release, name string, content any) error {
 	return nil
 }
 
-// dropFile removes a file. It copies the list of files, which may be shared.
+// dropFile removes a file from a copy of the list of files, which may be shared.
 func dropFile(rel *rel1.Release, name string) {
 	rel.Chart.Files = slices.DeleteFunc(slices.Clone(rel.Chart.Files), func(f *common.File) bool { return f != nil && f.Name == name })
 }
@@ -96,7 +96,7 @@ func NewRecord(sequenced bool, tree *plan.Chart) *Record {
 	return &Record{Version: recordVersion, Sequenced: sequenced, Tree: tree}
 }
 
-// signed reports whether a run that held the Lease set the present status of the revision.
+// signed reports whether a run that held the Lease set the current status of the revision.
 func signed(rel *rel1.Release) bool {
 	r := ReadRecord(rel)
 	if r == nil {
@@ -108,8 +108,8 @@ func signed(rel *rel1.Release) bool {
 	return r.Revision == rel.Version
 }
 
-// sign writes into the record of a revision that a run with the Lease has created it, or is
-// uninstalling it. job is the Job of the run.
+// sign records in a revision that a run which holds the Lease has created it or is uninstalling it.
+// job is the Job of the run.
 func sign(rel *rel1.Release, created bool, job string) error {
 	r := ReadRecord(rel)
 	if r == nil {
@@ -126,14 +126,13 @@ func sign(rel *rel1.Release, created bool, job string) error {
 	return r.write(rel)
 }
 
-// DeployedBy reports whether a pod of a Job created and deployed the revision.
+// DeployedBy reports whether a pod of the Job created and deployed the revision.
 func DeployedBy(rel *rel1.Release, job string) bool {
 	r := ReadRecord(rel)
 	return job != "" && r != nil && r.Job == job && r.Revision == rel.Version && rel.Info.Status == rcommon.StatusDeployed
 }
 
-// TreeOf returns the chart tree that a revision was sequenced by, or nil for one
-// that was not (R32).
+// TreeOf returns the chart tree by which a revision was sequenced, nil if it was not (R32).
 func TreeOf(rel *rel1.Release) *plan.Chart {
 	if r := ReadRecord(rel); r != nil && r.Sequenced {
 		return r.Tree

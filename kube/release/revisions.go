@@ -14,11 +14,11 @@ import (
 	"helm.sh/helm/v4/pkg/storage/driver"
 )
 
-// Revisions are the revisions of a release.
+// Revisions are the revisions of a release; there is at least one.
 type Revisions struct {
-	All     []*rel1.Release // in the storage, oldest first
+	All     []*rel1.Release // oldest first
 	Last    *rel1.Release   // the latest
-	Current *rel1.Release   // the deployed one, or else the latest
+	Current *rel1.Release   // the latest deployed one, else Last
 }
 
 // Read reads the revisions of a release. found is false, with a nil error, if there are none.
@@ -44,7 +44,7 @@ func Read(s *storage.Storage, name string) (r *Revisions, found bool, err error)
 	return r, true, nil
 }
 
-// checkFound turns driver.ErrReleaseNotFound into found == false and returns other errors.
+// checkFound returns false and no error for driver.ErrReleaseNotFound, and other errors unchanged.
 func checkFound(err error) (found bool, _ error) {
 	if errors.Is(err, driver.ErrReleaseNotFound) {
 		return false, nil
@@ -60,10 +60,10 @@ func MustExist[T any](v T, found bool, err error) (T, error) {
 	return v, err
 }
 
-// NotFound is the error of a release without revisions. It is driver.ErrReleaseNotFound.
+// NotFound is the error for a release without revisions. It wraps driver.ErrReleaseNotFound.
 type NotFound struct {
 	Name, Namespace string
-	Advice          string // how to continue; by default, where to find releases
+	Advice          string // what to do next; "" for how to list releases
 }
 
 func (e *NotFound) Error() string {
@@ -72,7 +72,7 @@ func (e *NotFound) Error() string {
 
 func (e *NotFound) Unwrap() error { return driver.ErrReleaseNotFound }
 
-// Keys returns the names of the stored records of some revisions.
+// Keys returns the names of the records of revisions in the storage.
 func Keys(name string, revisions []int) (keys []string) {
 	for _, v := range revisions {
 		keys = append(keys, fmt.Sprintf("%s.%s.v%d", storage.HelmStorageType, name, v))
@@ -85,12 +85,12 @@ func Last(s *storage.Storage, name string) (rel *rel1.Release, found bool, err e
 	return Get(s, name, 0)
 }
 
-// Same reports whether a revision is unchanged since it was read before.
+// Same reports whether a and b, read at different times, are the same unchanged revision.
 func Same(a, b *rel1.Release) bool {
 	return a.Version == b.Version && a.Info.Status == b.Info.Status && a.Info.LastDeployed.Equal(b.Info.LastDeployed)
 }
 
-// Get reads a revision, the latest one for 0. found is as in Read.
+// Get reads a revision; 0 means the latest. found is as in Read.
 func Get(s *storage.Storage, name string, revision int) (rel *rel1.Release, found bool, err error) {
 	var x release.Releaser
 	if revision == 0 {
@@ -105,7 +105,7 @@ func Get(s *storage.Storage, name string, revision int) (rel *rel1.Release, foun
 	return rel, err == nil, err
 }
 
-// deployed returns the latest revision that is deployed, nil for none.
+// deployed returns the latest deployed revision, nil for none.
 func (r *Revisions) deployed() *rel1.Release {
 	for _, rel := range slices.Backward(r.All) {
 		if rel.Info.Status == rcommon.StatusDeployed {
@@ -115,12 +115,12 @@ func (r *Revisions) deployed() *rel1.Release {
 	return nil
 }
 
-// Good returns the revision to roll back to when an operation fails, 0 for none: the deployed
-// one, or the last superseded one if there is none.
+// Good returns the revision to roll back to when an operation fails: the latest that was ever
+// deployed, 0 for none.
 func (r *Revisions) Good() int { return r.GoodBefore(r.Last.Version + 1) }
 
-// GoodBefore returns the latest revision before version that was ever deployed, 0 for none.
-// Revisions before an uninstall do not count.
+// GoodBefore returns the latest revision before version that was ever deployed, 0 for none. Revisions
+// before an uninstall do not count.
 func (r *Revisions) GoodBefore(version int) int {
 	for _, rel := range slices.Backward(r.All) {
 		switch {
@@ -133,8 +133,8 @@ func (r *Revisions) GoodBefore(version int) int {
 	return 0
 }
 
-// wasDeployed reports whether a revision was ever deployed. Helm also marks a failed revision
-// as superseded if its rollback fails; its description still says failed.
+// wasDeployed reports whether a revision was ever deployed. Helm also marks a failed revision as
+// superseded if the rollback from it fails, but does not change its description.
 func wasDeployed(rel *rel1.Release) bool {
 	switch rel.Info.Status {
 	case rcommon.StatusDeployed:
@@ -145,7 +145,7 @@ func wasDeployed(rel *rel1.Release) bool {
 	return false
 }
 
-// Others returns the revisions except old, the newest first.
+// Others returns all revisions except old, newest first.
 func (r *Revisions) Others(old *rel1.Release) (out []*rel1.Release) {
 	for _, rel := range slices.Backward(r.All) {
 		if old == nil || rel.Version != old.Version {

@@ -14,23 +14,22 @@ import (
 	"lockstep/kube/connect"
 )
 
-// A release is stored in one Secret or ConfigMap, whose data an API server limits to 1 MiB.
-// Helm detects a larger release after it has created the namespace and crds/; Fit does
-// before the first write (R28).
+// A release is stored in one Secret or ConfigMap, whose data the API server limits to 1 MiB. Helm
+// detects a larger release only after it has created the namespace and crds/; Fit detects it before
+// the first write (R28).
 
 const (
 	maxStored = 1 << 20
-	// storedSlack is reserved for data that is added during the operation: the reason of
-	// a failure, and the times of hooks.
+	// storedSlack is reserved for data that the operation adds: the reason for a failure, and
+	// the times of hooks.
 	storedSlack = 4 << 10
 	// surelyFits is the size of a release as JSON that fits without compression: base64
 	// encodes 3 bytes as 4.
 	surelyFits = (maxStored - storedSlack) / 4 * 3
 )
 
-// Fit returns the record that a release has room for: the full one or, with a warning, one
-// without the chart tree, or nil. It returns an error if the release is too large even
-// without a record.
+// Fit returns the record that a release has room for: the full one or, with a warning, one without
+// the chart tree, or nil. It returns an error if the release is too large even without a record.
 func Fit(rel *rel1.Release, full *Record) (*Record, []plan.Warning, error) {
 	if connect.RecordResource(connect.StorageDriver()) == "" {
 		return full, nil, nil
@@ -68,8 +67,8 @@ func Fit(rel *rel1.Release, full *Record) (*Record, []plan.Warning, error) {
 
 func mebibytes(n int) string { return fmt.Sprintf("%.2f MiB", float64(n)/(1<<20)) }
 
-// storedSize returns the size of a release in its Secret in bytes, with a record unless r is
-// nil. If it surely fits, the result is an upper bound.
+// storedSize returns the size of a release in its Secret, in bytes, with a record unless r is nil. If
+// the release fits even without compression, the result is an upper bound.
 func storedSize(rel *rel1.Release, r *Record) (int, error) {
 	copied, chart := *rel, *rel.Chart
 	copied.Chart = &chart
@@ -89,7 +88,7 @@ func storedSize(rel *rel1.Release, r *Record) (int, error) {
 	return encodedSize(data)
 }
 
-// encodedSize returns the size of a release as Helm's storage encodes it.
+// encodedSize returns the size of a release in JSON as Helm's storage encodes it, in bytes.
 func encodedSize(data []byte) (int, error) {
 	var packed bytes.Buffer
 	z, err := gzip.NewWriterLevel(&packed, gzip.BestCompression)

@@ -17,8 +17,8 @@ import (
 	"lockstep/kube/connect"
 )
 
-// Driver wraps Helm's release storage. It adds the record and timings to a release before it
-// is stored, and tracks whether writes succeeded.
+// Driver wraps Helm's release storage. It adds the record and the timings to a release before it is
+// stored, and tracks whether writes succeeded.
 type Driver struct {
 	inner driver.Driver
 	opts  DriverOptions
@@ -29,22 +29,22 @@ type Driver struct {
 type writeLog struct {
 	mu sync.Mutex
 	Written
-	readErr error // of the last List or Query; the existing revisions are unknown
+	readErr error // of the last List or Query, which leaves the existing revisions unknown
 }
 
-// DriverOptions configures a Driver. Each field may be nil.
+// DriverOptions configures a Driver. All fields are optional.
 type DriverOptions struct {
-	// BeforeCreate is called before a new revision is stored. It returns the record to
-	// add, nil to keep the one in the chart: a rollback's chart has it already.
+	// BeforeCreate is called before a new revision is stored. It returns the record to add, nil
+	// to keep the one that the chart of a rollback already has.
 	BeforeCreate func(*rel1.Release) (*Record, error)
 	// BeforeUninstall is called before a revision is marked uninstalling.
 	BeforeUninstall func(*rel1.Release)
-	// HoldsLease reports whether the run holds the Lease of the release. If so, the Driver signs
-	// the revisions that it writes.
+	// HoldsLease reports whether the run holds the Lease of the release. While it does, the
+	// Driver signs the revisions that it writes.
 	HoldsLease func() bool
-	// Job is noted in the revisions that the Driver signs.
+	// Job is the Job of the run (Record.Job).
 	Job string
-	// Timings returns the timings to store with the created revision at its end.
+	// Timings returns the timings to store with the created revision at the end of its run.
 	Timings func() []Timing
 	// Mask masks secret values in descriptions, which every history shows.
 	Mask func(string) string
@@ -59,8 +59,8 @@ type Written struct {
 	Err          error  // why the last change of that revision was not stored
 	// Others are the other revisions whose last change was not stored.
 	Others []int
-	// Unanswered is the created revision as it was sent, if its request got no answer and
-	// may still arrive.
+	// Unanswered is the created revision as it was sent, if the request got no answer and may
+	// still arrive.
 	Unanswered *rel1.Release
 }
 
@@ -71,8 +71,8 @@ func NewDriver(inner driver.Driver, opts DriverOptions) *Driver {
 	return &Driver{inner, opts, &writeLog{}}
 }
 
-// WithInner returns the driver around another one, for another connection. Both share their log
-// of writes.
+// WithInner returns a copy of d that wraps another driver, for another connection. Both share the
+// log of writes.
 func (d *Driver) WithInner(inner driver.Driver) *Driver {
 	return &Driver{inner, d.opts, d.log}
 }
@@ -86,7 +86,7 @@ func (d *Driver) Written() Written {
 	return w
 }
 
-// logWrite logs the result of a change of a revision.
+// logWrite logs the result of writing a revision.
 func (d *Driver) logWrite(rel *rel1.Release, err error) {
 	d.log.mu.Lock()
 	defer d.log.mu.Unlock()
@@ -120,14 +120,14 @@ func (d *Driver) Query(labels map[string]string) ([]release.Releaser, error) {
 	return list, d.logRead(err)
 }
 
-// logRead logs the error of a read and returns it. Helm's install takes every error for the
-// answer that there are no revisions, so Create checks the log.
+// logRead logs the error of a read and returns it. Helm's install treats every error as the answer
+// that there are no revisions, so Create checks the log.
 func (d *Driver) logRead(err error) error {
 	d.log.mu.Lock()
 	defer d.log.mu.Unlock()
 	_, d.log.readErr = checkFound(err)
 	if d.log.readErr != nil {
-		d.log.readErr = fmt.Errorf("no revision created, because the existing ones are unknown: %w", err)
+		d.log.readErr = fmt.Errorf("no revision was created, because the existing ones could not be read: %w", err)
 	}
 	return err
 }
@@ -159,12 +159,12 @@ func (d *Driver) Create(key string, r release.Releaser) error {
 		return d.confirm(key, rel, d.store(rel, func() error { return d.inner.Create(key, rel) }))
 	}
 	unsure, err := create()
-	if tooLarge(err) { // it may fit without the record
+	if tooLarge(err) { // without the record it may fit
 		dropFile(rel, recordFile)
 		unsure, err = create()
 	}
 	if errors.Is(err, driver.ErrReleaseExists) {
-		err = fmt.Errorf("revision %d was created meanwhile, by helm or a run without a lock: %w", rel.Version, err)
+		err = fmt.Errorf("helm, or a run without a lock, has created revision %d; run the command again: %w", rel.Version, err)
 	}
 	if err == nil || unsure {
 		d.logCreated(rel, unsure)
@@ -173,7 +173,7 @@ func (d *Driver) Create(key string, r release.Releaser) error {
 	return err
 }
 
-// prepareCreate adds the record to a new revision, signs it, and drops timings of an old one.
+// prepareCreate adds the record to a new revision, signs it, and drops the timings of an old one.
 func (d *Driver) prepareCreate(rel *rel1.Release) error {
 	charts.UnwrapTemplates(rel.Chart)
 	if d.opts.BeforeCreate != nil {
@@ -194,7 +194,7 @@ func (d *Driver) prepareCreate(rel *rel1.Release) error {
 	return nil
 }
 
-// logCreated logs a new revision. unsure is set if it may not have been stored yet.
+// logCreated logs a new revision. unsure is set if its request may still arrive.
 func (d *Driver) logCreated(rel *rel1.Release, unsure bool) {
 	d.log.mu.Lock()
 	defer d.log.mu.Unlock()
@@ -238,13 +238,13 @@ func (d *Driver) Update(key string, r release.Releaser) error {
 		if !tooLarge(err) {
 			break
 		}
-		shrink() // the final status is more important (R34)
+		shrink() // storing the final status is more important (R34)
 		err = update()
 	}
 	return err
 }
 
-// tooLarge reports whether the API server may have refused a release for its size.
+// tooLarge reports whether the API server may have refused a release because of its size.
 func tooLarge(err error) bool {
 	return apierrors.IsInvalid(err) || apierrors.IsRequestEntityTooLargeError(err)
 }
@@ -258,10 +258,9 @@ func shortened(description string) string {
 	return description
 }
 
-// confirm reads a revision again if err leaves open whether it was stored: because there was
-// no answer, or a server error, which may come from a proxy (R32a). It returns a nil error if
-// the revision was stored. unsure is set if it cannot be read either, or the request may
-// still arrive.
+// confirm reads a revision again if err does not show whether it was stored: there was no answer, or
+// a server error, which may come from a proxy (R32a). It returns a nil error if the revision was
+// stored. unsure is set if the revision cannot be read either, or if the request may still arrive.
 func (d *Driver) confirm(key string, rel *rel1.Release, err error) (unsure bool, _ error) {
 	if err == nil || errors.Is(err, driver.ErrReleaseExists) || permanent(err) {
 		return false, err
@@ -295,9 +294,9 @@ func (d *Driver) Delete(key string) (release.Releaser, error) {
 	return rel, err
 }
 
-// store calls write while the release has annotation keys that an API server accepts (R3), and
-// restores them afterwards: Helm continues with the release, and hooks are identified by
-// their text. It also masks secret values in the description.
+// store masks secret values in the description, and calls write while the manifests have annotation
+// keys that an API server accepts (R3). Afterwards it restores the keys: Helm continues with the
+// release, and hooks are identified by their text.
 func (d *Driver) store(rel *rel1.Release, write func() error) error {
 	if d.opts.Mask != nil {
 		rel.Info.Description = d.opts.Mask(rel.Info.Description)

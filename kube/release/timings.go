@@ -16,13 +16,13 @@ type Timing struct {
 	Group   string        `json:"group"`
 	Status  event.Status  `json:"status"`
 	Started time.Time     `json:"started"`
-	Took    time.Duration `json:"took"` // ns, from its first request to its final status
+	Took    time.Duration `json:"took"` // in ns, from the first request to the final status
 	// Unchanged is set if all objects were up to date.
 	Unchanged bool `json:"unchanged,omitempty"`
 }
 
-// timings are stored with a revision at the end of its run. Revision is included because Helm's
-// rollback copies the file.
+// timings is the file that is stored with a revision at the end of its run. It has the revision
+// because Helm's rollback copies the file.
 type timings struct {
 	Revision int      `json:"revision"`
 	Groups   []Timing `json:"groups"`
@@ -40,7 +40,7 @@ func TimingsOf(rel *rel1.Release) []Timing {
 }
 
 // TimingsIn returns the timings of the groups in a run's events: those of the operation or, if
-// rollback is set, of its rollback, whose phases have the prefix "rollback/".
+// rollback is set, those of its rollback.
 func TimingsIn(events []event.Event, rollback bool) []Timing {
 	var s event.State
 	for _, e := range events {
@@ -70,9 +70,9 @@ func TimingsIn(events []event.Event, rollback bool) []Timing {
 	return out
 }
 
-// Usual returns the duration of each unit in the latest deployed revision that changed it. It
-// uses the release records instead of the records of runs, because they are in the cluster,
-// available to all users and machines.
+// Usual returns the duration of each unit in the latest deployed revision that changed it. The
+// durations come from the release records, because these are in the cluster, available to all users
+// and machines; the records of runs are not.
 func (r *Revisions) Usual() map[event.Unit]time.Duration {
 	usual := map[event.Unit]time.Duration{}
 	for _, rel := range slices.Backward(r.All) {

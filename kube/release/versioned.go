@@ -48,14 +48,14 @@ type client[T metav1.Object, L runtime.Object] interface {
 	Delete(context.Context, string, metav1.DeleteOptions) error
 }
 
-// versioned is a client whose writes fail if a record does not have the known resourceVersion.
+// versioned is a client whose writes fail if a record no longer has the known resourceVersion.
 type versioned[T metav1.Object, L runtime.Object] struct {
 	client client[T, L]
 	ledger *Ledger
 }
 
-// secrets and configMaps are clients for Helm's drivers. The methods of versioned hide those of
-// the interfaces, which are embedded one level deeper.
+// secrets and configMaps are clients for Helm's drivers. The methods of versioned take precedence
+// because those of the interfaces are embedded one level deeper.
 type (
 	secrets struct {
 		versioned[*corev1.Secret, *corev1.SecretList]
@@ -77,8 +77,8 @@ func newConfigMaps(c typedcorev1.ConfigMapInterface, l *Ledger) configMaps {
 	return configMaps{versioned[*corev1.ConfigMap, *corev1.ConfigMapList]{c, l}, configMapInterface{c}}
 }
 
-// record returns the state of the record in an object. ok is false for an object that is not a
-// record of the release.
+// record returns the state of the record in an object. ok is false if the object is not a record of
+// the release.
 func (l *Ledger) record(o metav1.Object) (s snapshot, ok bool) {
 	labels := o.GetLabels()
 	revision, err := strconv.Atoi(labels["version"])
@@ -100,7 +100,7 @@ func (v versioned[T, L]) Get(ctx context.Context, name string, opts metav1.GetOp
 	return o, err
 }
 
-// List observes the latest record first, which gives the best message about foreign changes.
+// List observes the latest record first, which gives the best message about changes by others.
 func (v versioned[T, L]) List(ctx context.Context, opts metav1.ListOptions) (L, error) {
 	list, err := v.client.List(ctx, opts)
 	if err != nil {
@@ -195,8 +195,8 @@ func (v versioned[T, L]) Delete(ctx context.Context, name string, opts metav1.De
 	}
 }
 
-// readAgain reads and observes a record. It also returns an error if somebody else has changed
-// the record.
+// readAgain reads and observes a record. It returns an error if that fails, or if somebody else has
+// changed the record.
 func (v versioned[T, L]) readAgain(ctx context.Context, name string) error {
 	o, err := v.client.Get(ctx, name, metav1.GetOptions{})
 	if err != nil {
