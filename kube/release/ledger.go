@@ -127,7 +127,7 @@ func (l *Ledger) update(s snapshot) string {
 	e := l.entries[s.revision]
 	switch {
 	case e == nil && l.sealed && s.revision > l.latest():
-		return fmt.Sprintf("somebody else created revision %d (%s)", s.revision, s.status)
+		return fmt.Sprintf("revision %d (%s) was created meanwhile", s.revision, s.status)
 	case e == nil:
 		e = &entry{}
 		l.entries[s.revision] = e

@@ -164,7 +164,7 @@ func (d *Driver) Create(key string, r release.Releaser) error {
 		unsure, err = create()
 	}
 	if errors.Is(err, driver.ErrReleaseExists) {
-		err = fmt.Errorf("helm, or a run without a lock, has created revision %d; run the command again: %w", rel.Version, err)
+		err = fmt.Errorf("revision %d was created meanwhile, by helm or a run without a lock; run the command again: %w", rel.Version, err)
 	}
 	if err == nil || unsure {
 		d.logCreated(rel, unsure)
