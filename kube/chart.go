@@ -116,7 +116,7 @@ func NothingToShow(err error) (reason string, ok bool) {
 	if nothing := preview.NothingSent(""); errors.As(err, &nothing) {
 		return string(nothing), true
 	}
-	for _, nothing := range []error{diagnose.ErrAbsent, diagnose.ErrNoPods, diagnose.ErrNotRunning} {
+	for _, nothing := range []error{diagnose.ErrNotFound, diagnose.ErrNoPods, diagnose.ErrNotRunning} {
 		if errors.Is(err, nothing) {
 			return nothing.Error(), true
 		}

@@ -282,7 +282,7 @@ func (t *Target) Apply(ctx context.Context, g *plan.Group, obj plan.Object) (run
 
 // refused adds to an error why the API server refused an object, and what to do.
 func (t *Target) refused(ctx context.Context, obj plan.Object, err error) error {
-	return t.s.Client.Diagnoser().Refused(ctx, obj, err)
+	return t.s.Client.Diagnoser().ExplainRefusal(ctx, obj, err)
 }
 
 // HasEnded reports whether an object is a failed Job or Pod.

@@ -24,16 +24,15 @@ func forbidden(resource, name, words string) error {
 	return apierrors.NewForbidden(schema.ParseGroupResource(resource), name, errors.New(words))
 }
 
-// TestForbidden has the 403 responses of real API servers. Only those of RBAC are
-// missing permissions.
+// TestForbidden covers 403 responses of real API servers. Only those of RBAC mean a missing permission.
 func TestForbidden(t *testing.T) {
-	const says = "this user lacks permission"
+	const advice = "this user lacks permission: ask an administrator to grant it"
 	rbac := `User "bob" cannot patch resource "pods" in API group "" in the namespace "lab"`
 	podSecurity := `violates PodSecurity "restricted:latest": allowPrivilegeEscalation != false (container "c" must set securityContext.allowPrivilegeEscalation=false), ` +
 		`unrestricted capabilities (container "c" must set securityContext.capabilities.drop=["ALL"]), runAsNonRoot != true (pod or container "c" must set securityContext.runAsNonRoot=true), ` +
 		`seccompProfile (pod or container "c" must set securityContext.seccompProfile.type to "RuntimeDefault" or "Localhost")`
-	if err := Explain(forbidden("pods", "big", rbac)); !strings.Contains(err.Error(), says) || !LacksPermission(err) {
-		t.Errorf("RBAC's refusal is told as %q", err)
+	if err := Explain(forbidden("pods", "big", rbac)); !strings.Contains(err.Error(), advice) || !LacksPermission(err) {
+		t.Errorf("RBAC's refusal is explained as %q", err)
 	}
 	for _, words := range []string{
 		"exceeded quota: small, requested: count/configmaps=1, used: count/configmaps=1, limited: count/configmaps=1",
@@ -50,11 +49,11 @@ func TestForbidden(t *testing.T) {
 		got := Explain(err)
 		var why run.FindingError
 		if !errors.As(got, &why) || !errors.Is(got, err) {
-			t.Fatalf("%v explains nothing", got)
+			t.Fatalf("%v has no finding", got)
 		}
 		f := why.Finding()
-		if LacksPermission(err) || strings.Contains(got.Error(), says) || f.Cause != "refused: "+words || f.Evidence[0] != `pods "big" is forbidden: `+words {
-			t.Errorf("%s\nis told as %q\ncause %q\nevidence %q", words, got, f.Cause, f.Evidence)
+		if LacksPermission(err) || strings.Contains(got.Error(), advice) || f.Cause != "refused: "+words || f.Evidence[0] != `pods "big" is forbidden: `+words {
+			t.Errorf("%s\nis explained as %q\ncause %q\nevidence %q", words, got, f.Cause, f.Evidence)
 		}
 	}
 }
@@ -73,7 +72,7 @@ func fieldConflicts(pairs ...string) error {
 	return apierrors.NewApplyConflict(causes, "Apply failed")
 }
 
-// TestRefusals expects the cause behind the API server's refusal of an object.
+// TestRefusals covers the causes of the API server's refusals of an object.
 func TestRefusals(t *testing.T) {
 	hooks := `{apiVersion: admissionregistration.k8s.io/v1, kind: ValidatingWebhookConfiguration, metadata: {name: policy}, webhooks: [{name: check.example.com}]}
 ---
@@ -96,20 +95,20 @@ func TestRefusals(t *testing.T) {
 		cause string
 	}{
 		{"a webhook refuses", forbidden("pods", "p", `admission webhook "check.example.com" denied the request: no`), "refused by webhook check.example.com of ValidatingWebhookConfiguration policy: no"},
-		{"a webhook refuses without a word", forbidden("pods", "p", `admission webhook "inject.example.com" denied the request without explanation`),
+		{"a webhook refuses without a reason", forbidden("pods", "p", `admission webhook "inject.example.com" denied the request without explanation`),
 			"refused by webhook inject.example.com of MutatingWebhookConfiguration sidecars: no reason given"},
 		{"a webhook's pods are not ready", failing("check.example.com", "https://s.ns.svc:443/v?timeout=10s", `no endpoints available for service "s"`),
 			`webhook check.example.com of ValidatingWebhookConfiguration policy does not answer: no endpoints available for service "s"; Service ns/s: 0 of 1 pods are ready; container c exited with code 7 (2 restarts): fake logs`},
 		{"a webhook has no Service", failing("check.example.com", "https://none.ns.svc:443/", `service "none" not found`),
 			`webhook check.example.com of ValidatingWebhookConfiguration policy does not answer: service "none" not found; Service ns/none: not in the cluster, and ` + deleting},
-		{"a webhook elsewhere", failing("check.example.com", "https://127.0.0.1:1/", "dial tcp 127.0.0.1:1: connect: connection refused"),
+		{"a webhook outside the cluster", failing("check.example.com", "https://127.0.0.1:1/", "dial tcp 127.0.0.1:1: connect: connection refused"),
 			"webhook check.example.com of ValidatingWebhookConfiguration policy does not answer: dial tcp 127.0.0.1:1: connect: connection refused (https://127.0.0.1:1/)"},
-		{"a webhook's certificate", failing("inject.example.com", "https://127.0.0.1:1/", "tls: failed to verify certificate: x509: certificate signed by unknown authority"),
+		{"a webhook's certificate is not trusted", failing("inject.example.com", "https://127.0.0.1:1/", "tls: failed to verify certificate: x509: certificate signed by unknown authority"),
 			"webhook inject.example.com of MutatingWebhookConfiguration sidecars does not answer: tls: failed to verify certificate: x509: certificate signed by unknown authority; its caBundle does not match its certificate (https://127.0.0.1:1/)"},
-		{"a conversion", answer(http.StatusInternalServerError, "", `conversion webhook for conv.example.com/v2, Kind=Db failed: Post "https://conv.ns.svc:443/?timeout=30s": service "conv" not found`),
+		{"a conversion webhook does not answer", answer(http.StatusInternalServerError, "", `conversion webhook for conv.example.com/v2, Kind=Db failed: Post "https://conv.ns.svc:443/?timeout=30s": service "conv" not found`),
 			`the webhook that converts Db to conv.example.com/v2 does not answer: service "conv" not found; Service ns/conv: not in the cluster, and ` + deleting},
 		{"a LimitRange", forbidden("pods", "p", "maximum cpu usage per Container is 1, but limit is 2"), "refused by LimitRange small: maximum cpu usage per Container is 1, but limit is 2"},
-		{"a namespace that goes", forbidden("configmaps", "c", "unable to create new content in namespace ns because it is being terminated"),
+		{"a namespace is being deleted", forbidden("configmaps", "c", "unable to create new content in namespace ns because it is being terminated"),
 			"namespace ns is being deleted and accepts no new objects: being deleted: waiting for finalizers x/y: its controller has not removed it"},
 		{"a conflict", answer(http.StatusConflict, metav1.StatusReasonConflict, "other"), "refused: other"},
 		{"a field of another manager", fieldConflicts(`"hpa" with subresource "scale" using apps/v1`, ".spec.replicas"),
@@ -119,7 +118,7 @@ func TestRefusals(t *testing.T) {
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			d, _ := cluster(t, hooks)
-			err := d.Refused(t.Context(), named("", "Pod", "p"), tt.err)
+			err := d.ExplainRefusal(t.Context(), named("", "Pod", "p"), tt.err)
 			var why run.FindingError
 			if !errors.As(err, &why) {
 				t.Fatal(err)
@@ -135,7 +134,7 @@ func TestRefusals(t *testing.T) {
 	}
 }
 
-// TestClaims expects the reason why a claim has no volume.
+// TestClaims covers the reasons why a claim has no volume.
 func TestClaims(t *testing.T) {
 	claim := func(spec string) string {
 		return "apiVersion: v1\nkind: PersistentVolumeClaim\nmetadata: {name: c, namespace: ns}\nspec: {accessModes: [ReadWriteMany], resources: {requests: {storage: 1Gi}}, " + spec + "}\nstatus: {phase: Pending}"
@@ -179,8 +178,7 @@ func TestClaims(t *testing.T) {
 	})
 }
 
-// TestIngressesAndServices expects what an Ingress or a Service needs and does not
-// have.
+// TestIngressesAndServices covers the objects that an Ingress or a Service needs but that are missing or not ready.
 func TestIngressesAndServices(t *testing.T) {
 	const ingress = `{apiVersion: networking.k8s.io/v1, kind: Ingress, metadata: {name: i, namespace: ns}, spec: {ingressClassName: nginx, rules: [{http: {paths: [{path: /, pathType: Prefix, backend: {service: {name: s, port: {number: 80}}}}]}}]}}`
 	const class = "\n---\n{apiVersion: networking.k8s.io/v1, kind: IngressClass, metadata: {name: nginx}, spec: {controller: x}}"
@@ -198,13 +196,13 @@ func TestIngressesAndServices(t *testing.T) {
 		{"no port", of, ingress + class + strings.Replace(service, "port: 80", "port: 8080", 1), "its backend Service s has no port 80 (available: 8080 web)", ""},
 		{"no pods", of, ingress + class + service, "its backend Service s: selector app=api matches no pods", ""},
 		{"no controller", of, ingress + class + service + "\n---\n" + pod("p", "x", readyPod), "no address: no ingress controller serves it or any other Ingress of its class", ""},
-		{"labels that are others'", named("", "Service", "s"), strings.TrimPrefix(service, "\n---\n") + "\n---\n" + strings.Replace(pod("p", "x", readyPod), "app: api", "app: apis", 1),
+		{"pods with similar labels", named("", "Service", "s"), strings.TrimPrefix(service, "\n---\n") + "\n---\n" + strings.Replace(pod("p", "x", readyPod), "app: api", "app: apis", 1),
 			"selector app=api matches no pods; pod p has app=apis", ""},
-		{"labels of a workload", named("", "Service", "s"), strings.TrimPrefix(service, "\n---\n") + "\n---\n" + strings.Replace(deployment, "template: {}", "template: {metadata: {labels: {app.kubernetes.io/name: api}}}", 1) + strings.Replace(pod("p", "x", readyPod), "app: api", "app: other", 1),
+		{"a workload with similar labels", named("", "Service", "s"), strings.TrimPrefix(service, "\n---\n") + "\n---\n" + strings.Replace(deployment, "template: {}", "template: {metadata: {labels: {app.kubernetes.io/name: api}}}", 1) + strings.Replace(pod("p", "x", readyPod), "app: api", "app: other", 1),
 			"selector app=api matches no pods; the pods of Deployment/api have app.kubernetes.io/name=api", ""},
 		{"a workload without pods", named("", "Service", "s"), strings.TrimPrefix(service, "\n---\n") + "\n---\n" + `{apiVersion: apps/v1, kind: StatefulSet, metadata: {name: db, namespace: ns, uid: d}, spec: {replicas: 1, selector: {matchLabels: {app: api}}, template: {metadata: {labels: {app: api}}}}}` +
 			incident("e", "db", "StatefulSet", "FailedCreate", "create Pod db-0 failed: no quota"), "selector app=api matches no pods: StatefulSet/db has none: no pods can be created: create Pod db-0 failed: no quota", ""},
-		{"endpoints that nobody gives", named("", "Service", "s"), strings.TrimPrefix(strings.Replace(service, "selector: {app: api}, ", "", 1), "\n---\n"), "it has no selector, and no EndpointSlice lists endpoints for it", ""},
+		{"no selector and no endpoints", named("", "Service", "s"), strings.TrimPrefix(strings.Replace(service, "selector: {app: api}, ", "", 1), "\n---\n"), "it has no selector, and no EndpointSlice lists endpoints for it", ""},
 		{"another load balancer", named("", "Service", "s"), strings.TrimPrefix(strings.Replace(service, "spec: {", "spec: {type: LoadBalancer, ", 1), "\n---\n") + "\n---\n" + pod("p", "x", readyPod) +
 			"\n---\n{apiVersion: v1, kind: Service, metadata: {name: t, namespace: other}, spec: {type: LoadBalancer}, status: {loadBalancer: {ingress: [{ip: 1.2.3.4}]}}}", "no address: no load balancer has assigned one yet; Service other/t has one", ""},
 		{"no load balancer of a class", named("", "Service", "s"), strings.TrimPrefix(strings.Replace(service, "spec: {", "spec: {type: LoadBalancer, loadBalancerClass: x/y, ", 1), "\n---\n") + "\n---\n" + pod("p", "x", readyPod) +
@@ -230,16 +228,16 @@ func TestIngressesAndServices(t *testing.T) {
 	}
 }
 
-// TestFaultOfConditions expects the condition that explains most.
-func TestFaultOfConditions(t *testing.T) {
+// TestWorstCondition expects the condition that explains most.
+func TestWorstCondition(t *testing.T) {
 	for _, tt := range []struct{ name, conditions, expression, want string }{
 		{"none", `[]`, "", ""},
-		{"all is well", `[{"type":"Ready","status":"True"},{"type":"Degraded","status":"False"}]`, "", ""},
+		{"healthy", `[{"type":"Ready","status":"True"},{"type":"Degraded","status":"False"}]`, "", ""},
 		{"not ready", `[{"type":"Ready","status":"False","reason":"NoDisk","message":"no disk"},{"type":"Synced","status":"True"}]`, "", "Ready is False: NoDisk: no disk"},
-		{"a complaint goes first", `[{"type":"Ready","status":"False","message":"not yet"},{"type":"Stalled","status":"True","reason":"Bad","message":"bad spec"}]`, "", "Stalled is True: Bad: bad spec"},
-		{"what is asked about goes first", `[{"type":"Degraded","status":"True","message":"x"},{"type":"Synced","status":"False","message":"no key"}]`, `{.conditions[?(@.type=="Synced")].status} == True`, "Synced is False: no key"},
+		{"negative conditions first", `[{"type":"Ready","status":"False","message":"not yet"},{"type":"Stalled","status":"True","reason":"Bad","message":"bad spec"}]`, "", "Stalled is True: Bad: bad spec"},
+		{"conditions in expressions first", `[{"type":"Degraded","status":"True","message":"x"},{"type":"Synced","status":"False","message":"no key"}]`, `{.conditions[?(@.type=="Synced")].status} == True`, "Synced is False: no key"},
 		{"unknown", `[{"type":"Ready","status":"Unknown","message":"no answer"}]`, "", "Ready is Unknown: no answer"},
-		{"the newer", `[{"type":"A","status":"False","message":"old","lastTransitionTime":"2026-01-01T00:00:00Z"},{"type":"B","status":"False","message":"new","lastTransitionTime":"2026-01-01T00:01:00Z"}]`, "", "B is False: new"},
+		{"the newest", `[{"type":"A","status":"False","message":"old","lastTransitionTime":"2026-01-01T00:00:00Z"},{"type":"B","status":"False","message":"new","lastTransitionTime":"2026-01-01T00:01:00Z"}]`, "", "B is False: new"},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			u := &unstructured.Unstructured{}
@@ -257,8 +255,7 @@ func TestFaultOfConditions(t *testing.T) {
 	}
 }
 
-// TestHealthyConditionsAreNoEvidence expects that a condition with its normal value,
-// True or False, is not evidence.
+// TestHealthyConditionsAreNoEvidence expects that a condition is no evidence if a healthy object has the same.
 func TestHealthyConditionsAreNoEvidence(t *testing.T) {
 	pairs := func(healthy string, kinds ...string) (all []string) {
 		other := map[string]string{"True": "False", "False": "True"}[healthy]
@@ -275,46 +272,44 @@ func TestHealthyConditionsAreNoEvidence(t *testing.T) {
 			"NamespaceContentRemaining", "NamespaceDeletionContentFailure", "ControllerResizeError"),
 		[]string{"Progressing=False,Degraded=False Progressing=True,Degraded=False", "ScalingLimited=True Ready=False", "ScalingLimited=False Ready=Unknown"},
 	)
-	told := func(conditions string) []string {
+	mentions := func(conditions string) []string {
 		var list []any
 		for _, c := range strings.Split(conditions, ",") {
 			kind, value, _ := strings.Cut(c, "=")
-			list = append(list, map[string]any{"type": kind, "status": value, "reason": "Why", "message": "said so"})
+			list = append(list, map[string]any{"type": kind, "status": value, "reason": "Why", "message": "test message"})
 		}
-		q := &inquiry{live: &unstructured.Unstructured{Object: map[string]any{"apiVersion": "example.com/v1", "kind": "Topic", "status": map[string]any{"conditions": list}}}}
-		lines := slices.Concat(q.evidence(), q.lines(), []string{q.conditionCause().cause})
-		return slices.DeleteFunc(lines, func(l string) bool { return !strings.Contains(l, "said so") })
+		b := &reportBuilder{live: &unstructured.Unstructured{Object: map[string]any{"apiVersion": "example.com/v1", "kind": "Topic", "status": map[string]any{"conditions": list}}}}
+		lines := slices.Concat(b.evidence(), b.lines(), []string{b.conditionCause().cause})
+		return slices.DeleteFunc(lines, func(l string) bool { return !strings.Contains(l, "test message") })
 	}
 	for _, c := range cases {
 		healthy, unhealthy, _ := strings.Cut(c, " ")
-		if got := told(healthy); len(got) > 0 {
+		if got := mentions(healthy); len(got) > 0 {
 			t.Errorf("%s is evidence: %q", healthy, got)
 		}
-		if len(told(unhealthy)) == 0 {
-			t.Errorf("%s is not told", unhealthy)
+		if len(mentions(unhealthy)) == 0 {
+			t.Errorf("%s is not mentioned", unhealthy)
 		}
 	}
 }
 
-// TestLogLinesKeepOrder expects first the line with the cause, then the others in the
-// container's order, and only the newest if there are too many.
+// TestLogLinesKeepOrder expects the decisive line first, then the newest others in their order.
 func TestLogLinesKeepOrder(t *testing.T) {
 	for n := range 12 {
-		q := &inquiry{live: &unstructured.Unstructured{Object: map[string]any{}}}
+		b := &reportBuilder{live: &unstructured.Unstructured{Object: map[string]any{}}}
 		for i := range n {
-			q.Logs = append(q.Logs, fmt.Sprintf("step %02d", i))
+			b.Logs = append(b.Logs, fmt.Sprintf("step %02d", i))
 		}
-		q.Logs = append(q.Logs, "FATAL: no route to db", "bye")
-		got := q.evidence()
-		want := append([]string{"FATAL: no route to db"}, append(q.Logs[:n:n], "bye")[max(n+1-maxTail, 0):]...)
+		b.Logs = append(b.Logs, "FATAL: no route to db", "bye")
+		got := b.evidence()
+		want := append([]string{"FATAL: no route to db"}, append(b.Logs[:n:n], "bye")[max(n+1-maxTail, 0):]...)
 		if !slices.Equal(got, want) {
-			t.Errorf("of %q: %q, want %q", q.Logs, got, want)
+			t.Errorf("of %q: %q, want %q", b.Logs, got, want)
 		}
 	}
 }
 
-// TestMissingPermissionsAreReported expects that what cannot be read is in the
-// evidence, and in the cause if there is no better one.
+// TestMissingPermissionsAreReported expects failed reads in the evidence, and in the cause if that is only a symptom.
 func TestMissingPermissionsAreReported(t *testing.T) {
 	d, kube := cluster(t, strings.TrimSuffix(deployment, "---\n"))
 	for _, r := range []string{"pods", "events"} {
@@ -336,13 +331,12 @@ func TestMissingPermissionsAreReported(t *testing.T) {
 	kube.PrependReactor("list", "events", func(clienttesting.Action) (bool, runtime.Object, error) {
 		return true, &corev1.EventList{}, forbidden("events", "", `User "bob" cannot list resource "events" in API group "" in the namespace "ns"`)
 	})
-	if r = d.Object(t.Context(), named("apps", "Deployment", "api")); strings.Contains(r.Cause, "not known") || !slices.Contains(r.Evidence, events) {
-		t.Errorf("a crash that is known: cause %q, evidence %q", r.Cause, r.Evidence)
+	if r = d.Object(t.Context(), named("apps", "Deployment", "api")); strings.Contains(r.Cause, "unavailable") || !slices.Contains(r.Evidence, events) {
+		t.Errorf("known crash: cause %q, evidence %q", r.Cause, r.Evidence)
 	}
 }
 
-// TestEventsOfPodsThatCannotBeCreated expects one event for all of them, whatever the
-// generated names of the pods.
+// TestEventsOfPodsThatCannotBeCreated expects a single event, whatever the generated names of the pods.
 func TestEventsOfPodsThatCannotBeCreated(t *testing.T) {
 	refused := func(name, before, pod string) string {
 		return incident(name, "api-2", "ReplicaSet", "FailedCreate", before+`Error creating: pods "`+pod+`" is forbidden: exceeded quota: small`)

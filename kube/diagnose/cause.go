@@ -13,150 +13,150 @@ import (
 	"lockstep/kube/status"
 )
 
-// lead is a cause beyond the pods' own status: in the object's spec or conditions, or in another object that it
-// needs, such as a pod's claim or an Ingress's Service. It is empty if there is none.
-type lead struct {
+// finding is a cause that the status of the pods does not show: it is in the object's own spec or conditions, or in a
+// related object, such as a claim or a Service. The zero value means that no such cause was found.
+type finding struct {
 	cause    string
 	evidence []string
 	symptom  bool     // as in run.Finding
 	fails    bool     // as in run.Finding
-	gaps     []string // failed reads
+	gaps     []string // the reads that failed
 }
 
-// findCause looks for a lead, depending on the kind of the object.
-func (d *Diagnoser) findCause(ctx context.Context, q *inquiry) lead {
-	if q.live.GetDeletionTimestamp() != nil {
-		return d.deletion(ctx, q.live)
+// findCause looks for a cause in the places that matter for the object's kind.
+func (d *Diagnoser) findCause(ctx context.Context, b *reportBuilder) finding {
+	if b.live.GetDeletionTimestamp() != nil {
+		return d.deletionCause(ctx, b.live)
 	}
-	switch q.live.GroupVersionKind().GroupKind().String() {
+	switch b.live.GroupVersionKind().GroupKind().String() {
 	case "Pod", "Deployment.apps", "ReplicaSet.apps", "StatefulSet.apps", "DaemonSet.apps", "ReplicationController":
-		return d.podCause(ctx, q)
+		return d.podCause(ctx, b)
 	case "Job.batch", "CronJob.batch":
-		if suspended, _, _ := unstructured.NestedBool(q.live.Object, "spec", "suspend"); suspended {
-			return lead{cause: "suspended (spec.suspend: true)"}
+		if suspended, _, _ := unstructured.NestedBool(b.live.Object, "spec", "suspend"); suspended {
+			return finding{cause: "suspended (spec.suspend: true)"}
 		}
-		return d.podCause(ctx, q)
+		return d.podCause(ctx, b)
 	case "PersistentVolumeClaim":
-		l := d.claim(ctx, q.live.GetNamespace(), q.live.GetName())
-		l.cause = strings.TrimPrefix(l.cause, "has ")
-		return l
+		f := d.claimCause(ctx, b.live.GetNamespace(), b.live.GetName())
+		f.cause = strings.TrimPrefix(f.cause, "has ")
+		return f
 	case "Service":
-		return d.service(ctx, q)
+		return d.serviceCause(ctx, b)
 	case "Ingress.networking.k8s.io":
-		return d.ingress(ctx, q)
+		return d.ingressCause(ctx, b)
 	case "HorizontalPodAutoscaler.autoscaling":
-		return d.autoscaler(ctx, q)
+		return d.autoscalerCause(ctx, b)
 	case "PodDisruptionBudget.policy":
-		return d.budget(ctx, q)
+		return d.budgetCause(ctx, b)
 	case "APIService.apiregistration.k8s.io":
-		return d.apiService(ctx, q.live)
+		return d.apiServiceCause(ctx, b.live)
 	}
-	return q.conditionCause()
+	return b.conditionCause()
 }
 
-// podCause checks the claims and the node of the first pod or, if no pods can be created, why they are refused.
-func (d *Diagnoser) podCause(ctx context.Context, q *inquiry) lead {
-	if len(q.Pods) > 0 {
-		for _, check := range []func(context.Context, Pod) lead{d.checkClaims, d.checkNode} {
-			if l := check(ctx, q.Pods[0]); l.cause != "" {
-				return l
+// podCause looks at the claims and the node of the worst pod. If no pod fails, it looks at the workload itself and at
+// why its pods cannot be created.
+func (d *Diagnoser) podCause(ctx context.Context, b *reportBuilder) finding {
+	if len(b.Pods) > 0 {
+		for _, check := range []func(context.Context, Pod) finding{d.podClaimsCause, d.podNodeCause} {
+			if f := check(ctx, b.Pods[0]); f.cause != "" {
+				return f
 			}
 		}
-		if q.Pods[0].severity > starting {
-			return lead{}
+		if b.Pods[0].severity > starting {
+			return finding{}
 		}
 	}
-	for _, check := range []func() lead{q.jobFailure, q.replicaCause} {
-		if l := check(); l.cause != "" {
-			return l
+	for _, check := range []func() finding{b.jobCause, b.replicaCause} {
+		if f := check(); f.cause != "" {
+			return f
 		}
 	}
-	e := newestOf(q.Events, "FailedCreate")
-	if e != nil && q.lacksPods() {
-		return d.refusedPodsCause(ctx, q.live.GetNamespace(), e)
+	e := newestOf(b.Events, "FailedCreate")
+	if e != nil && b.lacksPods() {
+		return d.refusedPodsCause(ctx, b.live.GetNamespace(), e)
 	}
-	podsHealthy := len(q.Pods) == 0 || q.Pods[0].severity == healthy
-	if podsHealthy && (q.verdict().Status == event.Failed || q.rule().Custom()) {
-		return q.conditionCause()
+	podsHealthy := len(b.Pods) == 0 || b.Pods[0].severity == healthy
+	if podsHealthy && (b.verdict().Status == event.Failed || b.rule().Custom()) {
+		return b.conditionCause()
 	}
-	return lead{}
+	return finding{}
 }
 
-// refusedPodsCause finds out why a workload's pods are refused, from a FailedCreate event.
-func (d *Diagnoser) refusedPodsCause(ctx context.Context, namespace string, e *Event) lead {
+// refusedPodsCause explains a FailedCreate event.
+func (d *Diagnoser) refusedPodsCause(ctx context.Context, namespace string, e *Event) finding {
 	message := plainError(e.Message)
-	l := d.admission(ctx, namespace, message)
-	if l.cause == "" {
-		l.cause = withoutName(message)
+	f := d.admissionCause(ctx, namespace, message)
+	if f.cause == "" {
+		f.cause = withoutName(message)
 	}
-	l.cause = "no pods can be created: " + l.cause
-	return l
+	f.cause = "no pods can be created: " + f.cause
+	return f
 }
 
-// replicaCause finds out why a workload with healthy pods is not ready: it has no replicas,
-// no node matches, or minReadySeconds has not passed.
-func (q *inquiry) replicaCause() lead {
+// replicaCause explains a workload that is not ready although no pod fails: it has no replicas, no node matches, or
+// minReadySeconds has not passed.
+func (b *reportBuilder) replicaCause() finding {
 	number := func(path ...string) int64 {
-		n, _, _ := unstructured.NestedInt64(q.live.Object, path...)
+		n, _, _ := unstructured.NestedInt64(b.live.Object, path...)
 		return n
 	}
-	desired, found, _ := unstructured.NestedInt64(q.live.Object, "status", "desiredNumberScheduled")
+	desired, found, _ := unstructured.NestedInt64(b.live.Object, "status", "desiredNumberScheduled")
 	ready := number("status", "readyReplicas") + number("status", "numberReady")
-	wait := number("spec", "minReadySeconds")
-	replicas, scaled, _ := unstructured.NestedInt64(q.live.Object, "spec", "replicas")
+	minReady := number("spec", "minReadySeconds")
+	replicas, scaled, _ := unstructured.NestedInt64(b.live.Object, "spec", "replicas")
 	switch {
-	case scaled && replicas == 0 && len(q.Pods) == 0:
-		return lead{cause: "scaled to 0 replicas"}
-	case q.verdict().Status == event.Ready:
+	case scaled && replicas == 0 && len(b.Pods) == 0:
+		return finding{cause: "scaled to 0 replicas"}
+	case b.verdict().Status == event.Ready:
 	case found && desired == 0:
-		l := lead{cause: "no node matches its pods"}
-		if nodes, _, _ := unstructured.NestedStringMap(q.live.Object, "spec", "template", "spec", "nodeSelector"); len(nodes) > 0 {
-			l.cause += ", nodeSelector " + labels.FormatLabels(nodes)
+		f := finding{cause: "no node matches its pods"}
+		if nodes, _, _ := unstructured.NestedStringMap(b.live.Object, "spec", "template", "spec", "nodeSelector"); len(nodes) > 0 {
+			f.cause += ", nodeSelector " + labels.FormatLabels(nodes)
 		}
-		return l
-	case wait > 0 && ready > number("status", "availableReplicas")+number("status", "numberAvailable"):
-		return lead{cause: fmt.Sprintf("%d ready %s as available only after %d s (minReadySeconds)", ready, plural(fmt.Sprint(ready), "pod counts", "pods count"), wait)}
+		return f
+	case minReady > 0 && ready > number("status", "availableReplicas")+number("status", "numberAvailable"):
+		return finding{cause: fmt.Sprintf("%d ready %s as available only after %d s (minReadySeconds)", ready, plural(fmt.Sprint(ready), "pod counts", "pods count"), minReady)}
 	}
-	return lead{}
+	return finding{}
 }
 
-// jobFailure returns the cause of a failed Job from its conditions.
-func (q *inquiry) jobFailure() lead {
-	if q.live.GetKind() != "Job" {
-		return lead{}
+// jobCause returns the cause of a failed Job from its conditions.
+func (b *reportBuilder) jobCause() finding {
+	if b.live.GetKind() != "Job" {
+		return finding{}
 	}
-	for _, c := range listConditions(q.live) {
+	for _, c := range listConditions(b.live) {
 		if (c.kind == "Failed" || c.kind == "FailureTarget") && c.status == "True" {
-			return lead{cause: "failed: " + joinColon(c.reason, c.message), evidence: []string{c.String()}}
+			return finding{cause: "failed: " + joinColon(c.reason, c.message), evidence: []string{c.String()}}
 		}
 	}
-	return lead{}
+	return finding{}
 }
 
-// conditionCause returns the cause from the conditions of the object, first those in its readiness
-// expressions (R23), or else from its newest warning or its status.message.
-func (q *inquiry) conditionCause() lead {
-	v, annotations := q.verdict(), q.live.GetAnnotations()
+// conditionCause returns the readiness verdict together with the worst condition, or else the newest warning, or else
+// status.message. It prefers conditions that the object's readiness expressions use (R23).
+func (b *reportBuilder) conditionCause() finding {
+	v, annotations := b.verdict(), b.live.GetAnnotations()
 	if v.Status == event.Ready {
-		return lead{}
+		return finding{}
 	}
-	c := worstCondition(q.live, annotations[status.SuccessAnnotation]+annotations[status.FailureAnnotation])
-	l := lead{cause: v.Message}
-	switch e := q.newestWarning(); {
-	case c != nil && !strings.Contains(v.Message, cmp.Or(c.message, c.kind+" is "+c.status)): // not in the verdict yet
-		l.cause += "; " + c.String()
-	case c == nil && e != nil:
-		l.cause += "; " + e.Reason + ": " + e.Message
-	default:
-		message, _, _ := unstructured.NestedString(q.live.Object, "status", "message")
-		if c == nil && message != "" && !strings.Contains(v.Message, message) {
-			l.cause += "; " + message
-		} else if c == nil {
-			l.symptom = v.Status != event.Failed
+	f := finding{cause: v.Message}
+	if c := worstCondition(b.live, annotations[status.SuccessAnnotation]+annotations[status.FailureAnnotation]); c != nil {
+		if !strings.Contains(v.Message, cmp.Or(c.message, c.kind+" is "+c.status)) {
+			f.cause += "; " + c.String()
 		}
+		f.evidence = []string{c.String()}
+		return f
 	}
-	if c != nil {
-		l.evidence = []string{c.String()}
+	message, _, _ := unstructured.NestedString(b.live.Object, "status", "message")
+	switch e := b.newestWarning(); {
+	case e != nil:
+		f.cause += "; " + e.Reason + ": " + e.Message
+	case message != "" && !strings.Contains(v.Message, message):
+		f.cause += "; " + message
+	default:
+		f.symptom = v.Status != event.Failed
 	}
-	return l
+	return f
 }

@@ -17,7 +17,7 @@ func (c Container) title() string {
 	return "container " + c.Name
 }
 
-// problem returns the problem of a container, or healthy and "".
+// problem returns the problem of a container in one line, or healthy and "".
 func (c Container) problem() (severity, string) {
 	switch {
 	case c.Ended && !c.Ready && (c.EndReason == "StartError" || c.EndReason == "ContainerCannotRun"):
@@ -59,7 +59,7 @@ func (c Container) terminationMessage() string {
 	return joinColon(c.EndReason, c.EndMessage)
 }
 
-// runtimeError removes the prefixes of the runtime's layers from an error about a program.
+// runtimeError strips the container runtime's prefixes from an error: `exec: "x": executable file not found in $PATH`.
 func runtimeError(message string) string {
 	if at := strings.Index(message, "exec: "); at >= 0 {
 		return message[at:]
@@ -69,12 +69,12 @@ func runtimeError(message string) string {
 
 var (
 	mountError = regexp.MustCompile(`^MountVolume\.\S+ failed for volume "([^"]+)" : (.*)$`)
-	// attachError captures the volume, and why it cannot be attached to the pod's node.
+	// attachError captures the volume in one of two groups, then the reason.
 	attachError  = regexp.MustCompile(`^(?:Multi-Attach error for volume "([^"]+)" |AttachVolume\.\S+ failed for volume "([^"]+)" : )(.*)$`)
 	probeFailure = regexp.MustCompile(`^(Liveness|Startup) probe failed: (.*)$`)
 )
 
-// startupCause describes why a pod cannot start, from an event.
+// startupCause describes why a pod cannot start, according to an event.
 func startupCause(e *Event) string {
 	if m := mountError.FindStringSubmatch(e.Message); m != nil {
 		return fmt.Sprintf("volume %s cannot be mounted: %s", m[1], m[2])

@@ -7,8 +7,8 @@ import (
 	"lockstep/engine/plan"
 )
 
-// crashMemory remembers how a container of an object failed, and its log: a Job that gives up removes its pods, and a
-// restarted container has no log yet. It also remembers UIDs, so that they are known after the deletion of an object.
+// crashMemory remembers how a container of an object failed, and its log: a failed Job removes its pods, and a
+// restarted container has no log yet. It also remembers UIDs, so that they are known after the object is deleted.
 type crashMemory struct {
 	crashes *lru.Cache // crash by the object's types.UID
 	uids    *lru.Cache // types.UID by plan.Object
@@ -32,26 +32,25 @@ func (m crashMemory) crash(uid types.UID) (c crash, ok bool) {
 	return c, ok
 }
 
-// keep remembers the crash that an inquiry found. An empty log is replaced by the remembered one of the same container.
-func (m crashMemory) keep(q *inquiry) {
-	if q.Pods[0].severity != crashed {
+// storeCrash remembers the crash in a report. If the report has no log, it gets the remembered log of that container.
+func (m crashMemory) storeCrash(b *reportBuilder) {
+	if b.Pods[0].severity != crashed {
 		return
 	}
-	uid := q.live.GetUID()
-	if old, ok := m.crash(uid); ok && len(q.Logs) == 0 && old.pod.culprit == q.Pods[0].culprit {
-		q.Logs = old.logs
+	uid := b.live.GetUID()
+	if old, ok := m.crash(uid); ok && len(b.Logs) == 0 && old.pod.culprit == b.Pods[0].culprit {
+		b.Logs = old.logs
 	}
-	m.crashes.Add(uid, crash{q.Pods[0], q.Logs})
+	m.crashes.Add(uid, crash{b.Pods[0], b.Logs})
 }
 
-// restoreCrash puts the remembered failed pod first if no existing pod shows a failure: a Job's pods may be gone or
-// running again.
-func (m crashMemory) restoreCrash(q *inquiry) {
-	if len(q.Pods) > 0 && (q.Pods[0].severity > starting || q.live.GetKind() != "Job") {
+// restoreCrash puts the remembered failed pod first if the object has no pods, or is a Job whose pods show no failure.
+func (m crashMemory) restoreCrash(b *reportBuilder) {
+	if len(b.Pods) > 0 && (b.Pods[0].severity > starting || b.live.GetKind() != "Job") {
 		return
 	}
-	if old, ok := m.crash(q.live.GetUID()); ok && q.live.GetUID() != "" {
-		q.Pods = append([]Pod{old.pod}, q.Pods...)
-		q.Logs = old.logs
+	if old, ok := m.crash(b.live.GetUID()); ok && b.live.GetUID() != "" {
+		b.Pods = append([]Pod{old.pod}, b.Pods...)
+		b.Logs = old.logs
 	}
 }

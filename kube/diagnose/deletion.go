@@ -19,43 +19,41 @@ import (
 	"lockstep/kube/status"
 )
 
-// deletionGrace is how long the deletion of a failed object may take before the deletion is
-// reported instead of the failure.
+// deletionGrace is how long the failure of an object that is being deleted is reported instead of the deletion.
 const deletionGrace = 15 * time.Second
 
-// ignoreDeletionIfFailed drops a recent deletion from a failed object, so that the failure is reported.
-func (q *inquiry) ignoreDeletionIfFailed() {
-	since := q.live.GetDeletionTimestamp()
+// ignoreRecentDeletion removes the deletion timestamp of a failed object within deletionGrace.
+func (b *reportBuilder) ignoreRecentDeletion() {
+	since := b.live.GetDeletionTimestamp()
 	if since == nil || time.Since(since.Time) > deletionGrace {
 		return
 	}
-	undeleted := &inquiry{object: q.object, live: q.live.DeepCopy()}
+	undeleted := &reportBuilder{object: b.object, live: b.live.DeepCopy()}
 	undeleted.live.SetDeletionTimestamp(nil)
 	if undeleted.verdict().Status == event.Failed {
-		q.live = undeleted.live
+		b.live = undeleted.live
 	}
 }
 
-// deletion finds out why an object that is being deleted still exists.
-func (d *Diagnoser) deletion(ctx context.Context, u *unstructured.Unstructured) lead {
-	v := status.Compute(u, status.Rule{}, time.Now())
-	l := lead{cause: beingDeleted + ": " + v.Message}
+// deletionCause finds out why an object that is being deleted still exists.
+func (d *Diagnoser) deletionCause(ctx context.Context, u *unstructured.Unstructured) finding {
+	f := finding{cause: beingDeleted + ": " + status.Compute(u, status.Rule{}, time.Now()).Message}
 	if slices.Contains(u.GetFinalizers(), claimProtection) {
-		_, l.fails = d.podsUsing(ctx, u.GetNamespace(), u.GetName())
+		_, f.fails = d.podsUsing(ctx, u.GetNamespace(), u.GetName())
 	}
-	l.evidence = d.finalizers(ctx, u)
+	f.evidence = d.finalizerLines(ctx, u)
 	switch u.GroupVersionKind().GroupKind().String() {
 	case "Namespace":
-		l.evidence = append(d.remaining(ctx, u), conditions(u)...)
+		f.evidence = append(d.remainingObjects(ctx, u), conditions(u)...)
 	case "CustomResourceDefinition.apiextensions.k8s.io", "Pod":
-		l.evidence = append(l.evidence, conditions(u)...)
+		f.evidence = append(f.evidence, conditions(u)...)
 	}
 	if len(u.GetFinalizers()) == 1 {
-		l.cause += ": " + d.finalizer(ctx, u, u.GetFinalizers()[0])
-	} else if u.GetKind() == "Namespace" && len(l.evidence) > 0 && strings.Contains(l.evidence[0], "finalizer") {
-		l.cause += ": " + l.evidence[0]
+		f.cause += ": " + d.finalizerReason(ctx, u, u.GetFinalizers()[0])
+	} else if u.GetKind() == "Namespace" && len(f.evidence) > 0 && strings.Contains(f.evidence[0], "finalizer") {
+		f.cause += ": " + f.evidence[0]
 	}
-	return l
+	return f
 }
 
 // Terminating returns why an object that is being deleted still exists: its finalizers, and
@@ -67,15 +65,15 @@ func (d *Diagnoser) Terminating(ctx context.Context, o plan.Object) (why string,
 	if err != nil || u.GetDeletionTimestamp() == nil {
 		return "", false
 	}
-	if parts := d.finalizers(ctx, u); len(parts) > 0 {
+	if parts := d.finalizerLines(ctx, u); len(parts) > 0 {
 		return strings.Join(parts, "; "), true
 	}
 	return status.Compute(u, status.Rule{}, time.Now()).Message, true
 }
 
-// absent reports a missing object, with a missing or terminating namespace as the cause.
-// Otherwise it is only a symptom: an earlier failure of the object explains more.
-func (d *Diagnoser) absent(ctx context.Context, o plan.Object) run.Finding {
+// missing reports an object that does not exist. Unless its namespace is missing or being deleted, this is only a
+// symptom: an earlier failure of the object explains more.
+func (d *Diagnoser) missing(ctx context.Context, o plan.Object) run.Finding {
 	found := run.Finding{Cause: "not in the cluster", Symptom: true, Requests: 2}
 	if o.Namespace == "" {
 		return found
@@ -92,25 +90,26 @@ func (d *Diagnoser) absent(ctx context.Context, o plan.Object) run.Finding {
 	return found
 }
 
-// claimProtection is the finalizer of a claim that pods use.
+// claimProtection is the finalizer that keeps a claim while pods use it.
 const claimProtection = "kubernetes.io/pvc-protection"
 
-// beingDeleted starts the cause of an object that is being deleted.
+// beingDeleted is the prefix of the cause for an object that is being deleted.
 const beingDeleted = "being deleted"
 
-// finalizers describes what each finalizer of an object waits for.
-func (d *Diagnoser) finalizers(ctx context.Context, u *unstructured.Unstructured) (lines []string) {
+// finalizerLines says for each finalizer of an object what it waits for.
+func (d *Diagnoser) finalizerLines(ctx context.Context, u *unstructured.Unstructured) (lines []string) {
 	for _, f := range u.GetFinalizers() {
-		lines = append(lines, "finalizer "+f+": "+d.finalizer(ctx, u, f))
+		lines = append(lines, "finalizer "+f+": "+d.finalizerReason(ctx, u, f))
 	}
 	return lines
 }
 
-func (d *Diagnoser) finalizer(ctx context.Context, u *unstructured.Unstructured, name string) string {
+// finalizerReason says what a finalizer waits for.
+func (d *Diagnoser) finalizerReason(ctx context.Context, u *unstructured.Unstructured, name string) string {
 	switch name {
 	case claimProtection:
 		if users, _ := d.podsUsing(ctx, u.GetNamespace(), u.GetName()); len(users) > 0 {
-			return "in use by pod " + strings.Join(users, ", ")
+			return "in use by " + plural(fmt.Sprint(len(users)), "pod ", "pods ") + strings.Join(users, ", ")
 		}
 		return "in use by a pod"
 	case "kubernetes.io/pv-protection":
@@ -128,10 +127,10 @@ func (d *Diagnoser) finalizer(ctx context.Context, u *unstructured.Unstructured,
 	return "its controller has not removed it"
 }
 
-// maxListed is how many objects a line or a list names.
+// maxListed limits how many objects are named.
 const maxListed = 3
 
-// podsUsing returns the first pods that use a claim; inUse is true if a pod that uses it is not being deleted.
+// podsUsing returns up to maxListed pods that use a claim. inUse reports whether any of its pods is not being deleted.
 func (d *Diagnoser) podsUsing(ctx context.Context, namespace, claim string) (names []string, inUse bool) {
 	list, err := d.kube.CoreV1().Pods(namespace).List(ctx, metav1.ListOptions{Limit: 500})
 	if err != nil {
@@ -151,6 +150,7 @@ func (d *Diagnoser) podsUsing(ctx context.Context, namespace, claim string) (nam
 	return names, inUse
 }
 
+// claimNames returns the names of a pod's claims. A generic ephemeral volume has a claim named after pod and volume.
 func claimNames(p *corev1.Pod) (names []string) {
 	for _, v := range p.Spec.Volumes {
 		switch {
@@ -163,11 +163,11 @@ func claimNames(p *corev1.Pod) (names []string) {
 	return names
 }
 
-// remainingResource matches a resource in the status of a terminating namespace.
+// remainingResource matches the resources in the NamespaceContentRemaining condition.
 var remainingResource = regexp.MustCompile(`(\S+) has \d+ resource instances`)
 
-// remaining lists the objects whose finalizers block the deletion of a namespace.
-func (d *Diagnoser) remaining(ctx context.Context, ns *unstructured.Unstructured) (lines []string) {
+// remainingObjects lists objects of up to two resources whose finalizers block the deletion of a namespace.
+func (d *Diagnoser) remainingObjects(ctx context.Context, ns *unstructured.Unstructured) (lines []string) {
 	for _, c := range listConditions(ns) {
 		if c.kind != "NamespaceContentRemaining" || c.status != "True" {
 			continue
@@ -179,7 +179,7 @@ func (d *Diagnoser) remaining(ctx context.Context, ns *unstructured.Unstructured
 	return lines
 }
 
-// heldByFinalizers lists the objects of a resource that have finalizers.
+// heldByFinalizers lists up to maxListed objects of a resource that have finalizers.
 func (d *Diagnoser) heldByFinalizers(ctx context.Context, namespace string, r schema.GroupResource) (lines []string) {
 	mapper, err := d.clients.ToRESTMapper()
 	if err != nil {

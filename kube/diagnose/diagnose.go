@@ -2,9 +2,9 @@
 // last lines of their logs. It also reads the data of the screen's inspector. Its central types are Diagnoser, Report
 // and Pod; package kube and the packages below it may import it.
 //
-// It never changes the cluster. Data that cannot be read, for instance because of a missing right, becomes a line of
-// the report instead of an error. Text from the cluster is cleaned (status.CleanText), except for the logs that the
-// inspector follows. Values of Secrets are never shown.
+// It never changes the cluster. A failed read, for instance for lack of permission, becomes a line of the report
+// instead of an error. Text from the cluster is cleaned (status.CleanText), except for the logs that the inspector
+// follows. Values of Secrets are never shown.
 package diagnose
 
 import (
@@ -34,7 +34,7 @@ import (
 	"lockstep/kube/status"
 )
 
-// readTimeout limits the time for a report and for each request of the inspector.
+// readTimeout limits each report, and each request of the inspector.
 const readTimeout = 10 * time.Second
 
 // Limits of a report.
@@ -42,7 +42,7 @@ const (
 	maxPods   = 5
 	maxEvents = 8
 	maxLogs   = 10
-	eventPods = 2 // pods whose events are read
+	eventPods = 2 // the worst pods, whose events are read
 )
 
 // Clients maps kinds to resources and configures streams to the cluster.
@@ -51,8 +51,8 @@ type Clients interface {
 	StreamConfig() (*rest.Config, error)
 }
 
-// Diagnoser explains why objects are not ready. It remembers how containers failed, in case
-// their pods are removed. It is safe for concurrent use.
+// Diagnoser explains why objects are not ready. It remembers how containers failed, because their pods may be removed.
+// It is safe for concurrent use.
 type Diagnoser struct {
 	memory  crashMemory
 	kube    kubernetes.Interface
@@ -76,16 +76,16 @@ type Report struct {
 	// Logs are the last lines of the container with the worst problem.
 	Logs []string
 
-	serves bool // a Service has ready pods, or its endpoints come from elsewhere
+	hasEndpoints bool // of a Service: it has ready pods, or no selector and endpoints from elsewhere
 }
 
-// inquiry is a Report while it is being made.
-type inquiry struct {
+// reportBuilder is a Report in the making, with the data that it is made from.
+type reportBuilder struct {
 	Report
 	object plan.Object
 	live   *unstructured.Unstructured
-	failed []string // failed reads
-	lead   lead
+	gaps   []string // the reads that failed
+	found  finding
 }
 
 // Object reports why an object is not ready. It takes at most 10 s.
@@ -95,81 +95,81 @@ func (d *Diagnoser) Object(ctx context.Context, o plan.Object) Report {
 	live, err := d.get(ctx, o)
 	switch {
 	case apierrors.IsNotFound(err):
-		return Report{Finding: d.absent(ctx, o)}
+		return Report{Finding: d.missing(ctx, o)}
 	case err != nil:
 		text := unreadable("it", err)
 		return Report{Finding: run.Finding{Cause: text, Symptom: true, Lines: []string{text}}}
 	}
-	q := &inquiry{object: o, live: live}
-	q.ignoreDeletionIfFailed()
+	b := &reportBuilder{object: o, live: live}
+	b.ignoreRecentDeletion()
 	owners, pods, err := d.findPods(ctx, live)
-	q.note("pods", err)
-	q.Pods = pods
-	d.memory.restoreCrash(q)
-	d.readEvents(ctx, q, owners)
-	d.readLogs(ctx, q)
-	q.lead = d.findCause(ctx, q)
-	q.failed = append(q.failed, q.lead.gaps...)
-	cause := q.summary()
-	if strings.Contains(cause, "because it is being terminated") { // the namespace
-		l := d.admission(ctx, live.GetNamespace(), cause)
-		cause, q.lead.evidence = cmp.Or(l.cause, cause), append(l.evidence, q.lead.evidence...)
-		q.Symptom = q.Symptom && l.cause == ""
+	b.addGap("pods", err)
+	b.Pods = pods
+	d.memory.restoreCrash(b)
+	d.readEvents(ctx, b, owners)
+	d.readLogs(ctx, b)
+	b.found = d.findCause(ctx, b)
+	b.gaps = append(b.gaps, b.found.gaps...)
+	cause := b.summarize()
+	if strings.Contains(cause, namespaceTerminating) {
+		f := d.admissionCause(ctx, live.GetNamespace(), cause)
+		cause, b.found.evidence = cmp.Or(f.cause, cause), append(f.evidence, b.found.evidence...)
+		b.Symptom = b.Symptom && f.cause == ""
 	}
-	q.Cause = status.CleanText(q.withReadinessVerdict(cause))
-	q.Evidence = q.evidence()
-	q.reportGaps()
-	q.Lines = q.lines()
-	q.Requests = q.cost(len(owners))
-	return q.Report
+	b.Cause = status.CleanText(b.withReadinessVerdict(cause))
+	b.Evidence = b.evidence()
+	b.reportGaps()
+	b.Lines = b.lines()
+	b.Requests = b.estimateRequests(len(owners))
+	return b.Report
 }
 
-// cost estimates the requests of an inquiry: for the object, its intermediate owners,
-// pods and warnings, logs, and related objects.
-func (q *inquiry) cost(owners int) int {
+// estimateRequests estimates how many requests were sent: for the object, the owners between it and its pods, the pods
+// and warnings, the log, and related objects.
+func (b *reportBuilder) estimateRequests(owners int) int {
 	n := 3 + owners
-	if len(q.Pods) > 0 && q.Pods[0].logsMayHelp() {
+	if len(b.Pods) > 0 && b.Pods[0].logsMayHelp() {
 		n++
 	}
-	if q.lead.cause != "" {
+	if b.found.cause != "" {
 		n += 2
 	}
 	return n
 }
 
-func (d *Diagnoser) readEvents(ctx context.Context, q *inquiry, owners []ref) {
-	refs := append([]ref{refTo(q.live.GetKind(), q.live)}, owners...)
-	for i, p := range q.Pods {
-		if i < eventPods && p.severity > healthy && q.live.GetKind() != "Pod" {
+func (d *Diagnoser) readEvents(ctx context.Context, b *reportBuilder, owners []ref) {
+	refs := append([]ref{refTo(b.live.GetKind(), b.live)}, owners...)
+	for i, p := range b.Pods {
+		if i < eventPods && p.severity > healthy && b.live.GetKind() != "Pod" {
 			refs = append(refs, p.ref())
 		}
 	}
-	events, err := d.warnings(ctx, q.live.GetNamespace(), refs)
-	q.note("events", err)
-	q.Events = events
+	events, err := d.warnings(ctx, b.live.GetNamespace(), refs)
+	b.addGap("events", err)
+	b.Events = events
 }
 
-func (d *Diagnoser) readLogs(ctx context.Context, q *inquiry) {
-	if len(q.Pods) == 0 || !q.Pods[0].logsMayHelp() {
+func (d *Diagnoser) readLogs(ctx context.Context, b *reportBuilder) {
+	if len(b.Pods) == 0 || !b.Pods[0].logsMayHelp() {
 		return
 	}
-	p := q.Pods[0]
-	lines, err := d.tail(ctx, p, p.culprit, maxLogs)
+	p := b.Pods[0]
+	lines, err := d.logTail(ctx, p)
 	if !apierrors.IsBadRequest(err) && !apierrors.IsNotFound(err) { // the container has not started, or the pod is gone
-		q.note("logs of pod "+p.Name, err)
+		b.addGap("logs of pod "+p.Name, err)
 	}
-	q.Logs = lines
-	d.memory.keep(q)
+	b.Logs = lines
+	d.memory.storeCrash(b)
 }
 
-// lines formats the details of a report.
-func (q *inquiry) lines() []string {
+// lines returns the details for people: conditions, pods, events, log lines and failed reads.
+func (b *reportBuilder) lines() []string {
 	var lines []string
-	for _, c := range conditions(q.live) {
+	for _, c := range conditions(b.live) {
 		lines = append(lines, "condition "+c)
 	}
 	// Ready and completed pods explain nothing.
-	failing := slices.DeleteFunc(slices.Clone(q.Pods), func(p Pod) bool { return p.severity == healthy })
+	failing := slices.DeleteFunc(slices.Clone(b.Pods), func(p Pod) bool { return p.severity == healthy })
 	for i, p := range failing {
 		if i == maxPods {
 			lines = append(lines, fmt.Sprintf("and %d more pods", len(failing)-i))
@@ -177,19 +177,19 @@ func (q *inquiry) lines() []string {
 		}
 		lines = append(lines, p.String())
 	}
-	for _, e := range q.Events[max(0, len(q.Events)-maxEvents):] {
+	for _, e := range b.Events[max(0, len(b.Events)-maxEvents):] {
 		lines = append(lines, e.String())
 	}
-	if len(q.Logs) > 0 {
-		lines = append(lines, "last lines of pod "+q.Pods[0].Name+", container "+q.Pods[0].culprit+":")
-		for _, l := range q.Logs {
+	if len(b.Logs) > 0 {
+		lines = append(lines, "last lines of pod "+b.Pods[0].Name+", container "+b.Pods[0].culprit+":")
+		for _, l := range b.Logs {
 			lines = append(lines, "  "+l)
 		}
 	}
-	return append(lines, q.failed...)
+	return append(lines, b.gaps...)
 }
 
-// get reads the live object. If its kind is unknown, it fetches the list of kinds again.
+// get reads the live object. If its kind is unknown, it runs discovery again.
 func (d *Diagnoser) get(ctx context.Context, o plan.Object) (*unstructured.Unstructured, error) {
 	mapper, err := d.clients.ToRESTMapper()
 	if err != nil {
@@ -211,13 +211,13 @@ func (d *Diagnoser) get(ctx context.Context, o plan.Object) (*unstructured.Unstr
 	return live, err
 }
 
-func (q *inquiry) note(what string, err error) {
+func (b *reportBuilder) addGap(what string, err error) {
 	if err != nil {
-		q.failed = append(q.failed, unreadable(what, err))
+		b.gaps = append(b.gaps, unreadable(what, err))
 	}
 }
 
-// unreadable describes a failed read, with the missing right if that is the reason.
+// unreadable describes a failed read: "pods cannot be read: user bob may not list pods".
 func unreadable(what string, err error) string {
 	text := err.Error()
 	if m := rbacDenied.FindStringSubmatch(text); m != nil && m[3] != "" && LacksPermission(err) {
@@ -227,20 +227,20 @@ func unreadable(what string, err error) string {
 }
 
 // reportGaps adds the failed reads to the evidence and, if the cause is only a symptom, to the cause.
-func (q *inquiry) reportGaps() {
-	gaps := slices.Compact(slices.Clone(q.failed))
+func (b *reportBuilder) reportGaps() {
+	gaps := slices.Compact(slices.Clone(b.gaps))
 	if len(gaps) == 0 {
 		return
 	}
-	if q.Symptom {
-		q.Cause = status.CleanText(q.Cause + " (details unavailable: " + strings.Join(gaps, "; ") + ")")
+	if b.Symptom {
+		b.Cause = status.CleanText(b.Cause + " (details unavailable: " + strings.Join(gaps, "; ") + ")")
 	}
 	room := max(event.MaxEvidence-len(gaps), 1)
-	q.Evidence = append(q.Evidence[:min(room, len(q.Evidence))], gaps[:min(len(gaps), event.MaxEvidence-1)]...)
+	b.Evidence = append(b.Evidence[:min(room, len(b.Evidence))], gaps[:min(len(gaps), event.MaxEvidence-1)]...)
 }
 
-// ErrAbsent is returned for an object that is not in the cluster.
-var ErrAbsent = errors.New("not in the cluster")
+// ErrNotFound is returned for an object that is not in the cluster.
+var ErrNotFound = errors.New("not in the cluster")
 
 // Manifest returns the live object as YAML, without managed fields and with secret values hidden.
 func (d *Diagnoser) Manifest(ctx context.Context, o plan.Object) (string, error) {
@@ -248,7 +248,7 @@ func (d *Diagnoser) Manifest(ctx context.Context, o plan.Object) (string, error)
 	defer cancel()
 	live, err := d.get(ctx, o)
 	if apierrors.IsNotFound(err) || meta.IsNoMatchError(err) {
-		return "", fmt.Errorf("read %s: %w", o, ErrAbsent)
+		return "", fmt.Errorf("read %s: %w", o, ErrNotFound)
 	}
 	if err != nil {
 		return "", fmt.Errorf("read %s: %w", o, err)

@@ -31,7 +31,7 @@ var theMapper = sync.OnceValue(func() meta.RESTMapper { return testrestmapper.Te
 func (staticMapper) ToRESTMapper() (meta.RESTMapper, error) { return theMapper(), nil }
 func (staticMapper) StreamConfig() (*rest.Config, error)    { return &rest.Config{}, nil }
 
-// cluster makes a Diagnoser of a cluster that holds the objects of a text.
+// cluster returns a Diagnoser for a fake cluster with the given objects.
 func cluster(t testing.TB, text string) (*Diagnoser, *fake.Clientset) {
 	t.Helper()
 	var objects []runtime.Object
@@ -76,7 +76,7 @@ metadata: {name: foreign, namespace: ns, uid: rx, labels: {app: api}, annotation
 ---
 `
 
-// pod is one of a ReplicaSet, with a status.
+// pod is a Pod that a ReplicaSet owns.
 func pod(name, owner, status string) string {
 	return `
 apiVersion: v1
@@ -110,11 +110,11 @@ const (
 func TestCauseOfDeployment(t *testing.T) {
 	for _, tt := range []struct{ name, rest, want string }{
 		{"crash loop", pod("p", "r2", crashed7), "container c exited with code 7 (2 restarts): fake logs"},
-		{"runs again", pod("p", "r2", `phase: Running, containerStatuses: [{name: c, restartCount: 1, state: {running: {}}, lastState: {terminated: {exitCode: 7}}}]`),
+		{"running again after a crash", pod("p", "r2", `phase: Running, containerStatuses: [{name: c, restartCount: 1, state: {running: {}}, lastState: {terminated: {exitCode: 7}}}]`),
 			"container c exited with code 7 (1 restart): fake logs"},
-		{"out of memory", pod("p", "r2", `phase: Running, containerStatuses: [{name: c, restartCount: 1, state: {waiting: {reason: CrashLoopBackOff}}, lastState: {terminated: {exitCode: 137, reason: OOMKilled}}}]`),
+		{"node out of memory", pod("p", "r2", `phase: Running, containerStatuses: [{name: c, restartCount: 1, state: {waiting: {reason: CrashLoopBackOff}}, lastState: {terminated: {exitCode: 137, reason: OOMKilled}}}]`),
 			"container c was killed because its node ran out of memory (OOMKilled); it has no memory limit (1 restart)"},
-		{"out of the pod's memory", strings.Replace(pod("p", "r2", `phase: Running, containerStatuses: [{name: c, restartCount: 1, state: {waiting: {reason: CrashLoopBackOff}}, lastState: {terminated: {exitCode: 137, reason: OOMKilled}}}]`), "spec: {nodeName: n1, ", "spec: {nodeName: n1, resources: {limits: {memory: 1Gi}}, ", 1),
+		{"memory limit of the pod", strings.Replace(pod("p", "r2", `phase: Running, containerStatuses: [{name: c, restartCount: 1, state: {waiting: {reason: CrashLoopBackOff}}, lastState: {terminated: {exitCode: 137, reason: OOMKilled}}}]`), "spec: {nodeName: n1, ", "spec: {nodeName: n1, resources: {limits: {memory: 1Gi}}, ", 1),
 			"container c was killed for exceeding its memory limit of 1Gi (OOMKilled) (1 restart)"},
 		{"image", pod("p", "r2", `phase: Pending, containerStatuses: [{name: c, state: {waiting: {reason: ErrImagePull, message: "rpc error: code = NotFound desc = docker.io/example/app:1: not found"}}}]`),
 			"container c cannot start: image example/app:1 cannot be pulled: not found"},
@@ -137,7 +137,7 @@ func TestCauseOfDeployment(t *testing.T) {
 			"the pod was evicted: low on disk"},
 		{"the newest revision counts", pod("old", "r1", crashed7) + "\n---\n" + pod("new", "r2", unreadyUp),
 			"container c is running but not ready"},
-		{"pods of others do not", pod("p", "rx", crashed7), "too few"},
+		{"foreign pods do not count", pod("p", "rx", crashed7), "too few"},
 		{"worst first", pod("fine", "r2", readyPod) + "\n---\n" + pod("bad", "r2", crashed7) + "\n---\n" + pod("slow", "r2", unreadyUp),
 			"container c exited with code 7 (2 restarts): fake logs"},
 		{"quota", strings.TrimPrefix(incident("e", "api-2", "ReplicaSet", "FailedCreate", `Error creating: pods "x" is forbidden: exceeded quota`), "\n---\n"),
@@ -159,7 +159,7 @@ func TestCauseOfDeployment(t *testing.T) {
 	}
 }
 
-// deleting is an object of the name migrate that waits for what it owns to go, since then.
+// deleting returns an object named migrate that has been waiting since then for the objects it owns to be deleted.
 func deleting(object string, since time.Time) string {
 	return strings.Replace(object, "name: migrate,", fmt.Sprintf("name: migrate, deletionTimestamp: %q, finalizers: [foregroundDeletion],", since.UTC().Format(time.RFC3339)), 1)
 }
@@ -184,12 +184,12 @@ status: {failed: 3, conditions: [{type: Failed, status: "True", reason: BackoffL
 		text   string
 		want   string
 	}{
-		{"absent", named("", "ConfigMap", "none"), service, "not in the cluster, and namespace ns does not exist"},
+		{"missing", named("", "ConfigMap", "none"), service, "not in the cluster, and namespace ns does not exist"},
 		{"unknown kind", named("example.org", "Widget", "w"), service, `it cannot be read: no matches for kind "Widget" in group "example.org"`},
 		{"job", named("batch", "Job", "migrate"), job + "\n---\n" + pod("migrate-1", "j", failed) + "\n---\n" + pod("migrate-2", "j", failed),
 			"container c exited with code 2 (3 pods failed): fake logs"},
-		{"job whose TTL is over", named("batch", "Job", "migrate"), deleting(job, time.Now()), "failed: BackoffLimitExceeded: too many"},
-		{"job that stays for long", named("batch", "Job", "migrate"), deleting(job, time.Now().Add(-time.Minute)), "being deleted: waiting for finalizers foregroundDeletion: the objects it owns are deleted first"},
+		{"failed Job just deleted", named("batch", "Job", "migrate"), deleting(job, time.Now()), "failed: BackoffLimitExceeded: too many"},
+		{"failed Job deleted long ago", named("batch", "Job", "migrate"), deleting(job, time.Now().Add(-time.Minute)), "being deleted: waiting for finalizers foregroundDeletion: the objects it owns are deleted first"},
 		{"job without pods", named("batch", "Job", "migrate"), job, "failed: BackoffLimitExceeded: too many"},
 		{"pod", named("", "Pod", "p"), pod("p", "x", crashed7), "container c exited with code 7 (2 restarts): fake logs"},
 		{"service without pods", named("", "Service", "s"), service, "selector app=api matches no pods"},
@@ -202,17 +202,17 @@ status: {failed: 3, conditions: [{type: Failed, status: "True", reason: BackoffL
 			"being deleted: waiting for finalizers x/y: its controller has not removed it"},
 		{"custom readiness", named("", "ConfigMap", "c"), `{apiVersion: v1, kind: ConfigMap, metadata: {name: c, namespace: ns, annotations: {helm.sh/readiness-success: '["{.phase} == Done"]', helm.sh/readiness-failure: '["{.failed} > 0"]'}}}` +
 			incident("e", "c", "ConfigMap", "Old", "story"), "not ready: readiness-success {.phase} == Done is not met (.phase is not set; no controller has written a status); Old: story"},
-		{"a readiness-failure that holds", named("", "PersistentVolumeClaim", "c"), `{apiVersion: v1, kind: PersistentVolumeClaim, metadata: {name: c, namespace: ns, annotations: {helm.sh/readiness-success: '["{.phase} == Bound"]', helm.sh/readiness-failure: '["{.phase} == Pending"]'}}, status: {phase: Pending}}`,
+		{"readiness-failure is true", named("", "PersistentVolumeClaim", "c"), `{apiVersion: v1, kind: PersistentVolumeClaim, metadata: {name: c, namespace: ns, annotations: {helm.sh/readiness-success: '["{.phase} == Bound"]', helm.sh/readiness-failure: '["{.phase} == Pending"]'}}, status: {phase: Pending}}`,
 			"readiness-failure {.phase} == Pending is true (.phase is Pending); no volume: it names no StorageClass, and there is no default"},
-		{"a readiness-failure of pods that only start", named("apps", "StatefulSet", "db"), `{apiVersion: apps/v1, kind: StatefulSet, metadata: {name: db, namespace: ns, uid: d, annotations: {helm.sh/readiness-success: '["{.readyReplicas} == 1"]', helm.sh/readiness-failure: '["{.replicas} == 1"]'}}, spec: {selector: {matchLabels: {app: api}}}, status: {replicas: 1}}` +
+		{"readiness-failure is true while pods start", named("apps", "StatefulSet", "db"), `{apiVersion: apps/v1, kind: StatefulSet, metadata: {name: db, namespace: ns, uid: d, annotations: {helm.sh/readiness-success: '["{.readyReplicas} == 1"]', helm.sh/readiness-failure: '["{.replicas} == 1"]'}}, spec: {selector: {matchLabels: {app: api}}}, status: {replicas: 1}}` +
 			"\n---\n" + pod("db-0", "d", `phase: Pending`), "readiness-failure {.replicas} == 1 is true (.replicas is 1); pod db-0: being created"},
-		{"expressions on a hook", named("batch", "Job", "migrate"), `{apiVersion: batch/v1, kind: Job, metadata: {name: migrate, namespace: ns, uid: j, annotations: {helm.sh/hook: pre-install, helm.sh/readiness-success: '["{.x} == 1"]', helm.sh/readiness-failure: '["{.y} == 1"]'}}, spec: {template: {}}}`, "not started yet"},
-		{"daemons for no node", named("apps", "DaemonSet", "ds"), `{apiVersion: apps/v1, kind: DaemonSet, metadata: {name: ds, namespace: ns, uid: d, annotations: {helm.sh/readiness-success: '["{.numberReady} > 0"]', helm.sh/readiness-failure: '["{.x} == 1"]'}}, spec: {selector: {matchLabels: {app: api}}, template: {spec: {nodeSelector: {disk: fast}}}}, status: {desiredNumberScheduled: 0, numberReady: 0}}`,
+		{"hooks ignore expressions", named("batch", "Job", "migrate"), `{apiVersion: batch/v1, kind: Job, metadata: {name: migrate, namespace: ns, uid: j, annotations: {helm.sh/hook: pre-install, helm.sh/readiness-success: '["{.x} == 1"]', helm.sh/readiness-failure: '["{.y} == 1"]'}}, spec: {template: {}}}`, "not started yet"},
+		{"DaemonSet without matching nodes", named("apps", "DaemonSet", "ds"), `{apiVersion: apps/v1, kind: DaemonSet, metadata: {name: ds, namespace: ns, uid: d, annotations: {helm.sh/readiness-success: '["{.numberReady} > 0"]', helm.sh/readiness-failure: '["{.x} == 1"]'}}, spec: {selector: {matchLabels: {app: api}}, template: {spec: {nodeSelector: {disk: fast}}}}, status: {desiredNumberScheduled: 0, numberReady: 0}}`,
 			"no node matches its pods, nodeSelector disk=fast"},
-		{"ready, but not for long enough", named("apps", "StatefulSet", "db"), `{apiVersion: apps/v1, kind: StatefulSet, metadata: {name: db, namespace: ns, uid: d}, spec: {replicas: 1, minReadySeconds: 300, selector: {matchLabels: {app: api}}}, status: {replicas: 1, readyReplicas: 1, availableReplicas: 0, updatedReplicas: 1}}` +
+		{"minReadySeconds", named("apps", "StatefulSet", "db"), `{apiVersion: apps/v1, kind: StatefulSet, metadata: {name: db, namespace: ns, uid: d}, spec: {replicas: 1, minReadySeconds: 300, selector: {matchLabels: {app: api}}}, status: {replicas: 1, readyReplicas: 1, availableReplicas: 0, updatedReplicas: 1}}` +
 			"\n---\n" + pod("db-0", "d", readyPod), "1 ready pod counts as available only after 300 s (minReadySeconds)"},
-		{"a scheduler that is not there", named("", "Pod", "p"), strings.Replace(pod("p", "x", "phase: Pending"), "spec: {nodeName: n1, ", "spec: {schedulerName: special, ", 1), "has no node: scheduler special has not assigned one"},
-		{"a gate that stays shut", named("", "Pod", "p"), strings.Replace(pod("p", "x", `phase: Pending, conditions: [{type: PodScheduled, status: "False", reason: SchedulingGated, message: "Scheduling is blocked due to non-empty scheduling gates"}]`), "spec: {nodeName: n1, ", "spec: {schedulingGates: [{name: example.com/wait}], ", 1),
+		{"unknown scheduler", named("", "Pod", "p"), strings.Replace(pod("p", "x", "phase: Pending"), "spec: {nodeName: n1, ", "spec: {schedulerName: special, ", 1), "has no node: scheduler special has not assigned one"},
+		{"scheduling gate", named("", "Pod", "p"), strings.Replace(pod("p", "x", `phase: Pending, conditions: [{type: PodScheduled, status: "False", reason: SchedulingGated, message: "Scheduling is blocked due to non-empty scheduling gates"}]`), "spec: {nodeName: n1, ", "spec: {schedulingGates: [{name: example.com/wait}], ", 1),
 			"cannot be scheduled: scheduling gate not removed: example.com/wait"},
 		{"a budget for no pods", named("policy", "PodDisruptionBudget", "b"), budget("minAvailable: 1, selector: {matchLabels: {app: apis}}", "expectedPods: 0") + "\n---\n" + pod("p", "x", readyPod), "selector app=apis matches no pods; pod p has app=api"},
 		{"a budget without a selector", named("policy", "PodDisruptionBudget", "b"), budget("minAvailable: 1", "expectedPods: 0"), "it has no selector, so it matches no pods"},
@@ -234,7 +234,7 @@ status: {failed: 3, conditions: [{type: Failed, status: "True", reason: BackoffL
 	}
 }
 
-func TestReportWithoutRights(t *testing.T) {
+func TestReportWithoutPermissions(t *testing.T) {
 	d, kube := cluster(t, deployment+pod("p", "r2", crashed7))
 	for _, resource := range []string{"events", "replicasets"} {
 		kube.PrependReactor("list", resource, func(clienttesting.Action) (bool, runtime.Object, error) {
@@ -313,7 +313,7 @@ func TestManifestHidesSecrets(t *testing.T) {
 	}
 }
 
-func TestTheLogLineThatTellsWhy(t *testing.T) {
+func TestDecisiveLine(t *testing.T) {
 	for want, lines := range map[string][]string{
 		"":                   nil,
 		"last":               {"first", "last"},
@@ -325,9 +325,8 @@ func TestTheLogLineThatTellsWhy(t *testing.T) {
 	}
 }
 
-// TestSchedulerReasonWithoutPreemption expects the scheduler's reason without its text
-// about preemption, which decides nothing.
-func TestSchedulerReasonWithoutPreemption(t *testing.T) {
+// TestSchedulingCause expects the scheduler's reason in short form, without its text about preemption.
+func TestSchedulingCause(t *testing.T) {
 	for in, want := range map[string]string{
 		"0/2 nodes are available: 2 Insufficient cpu. preemption: 0/2 nodes are available: 2 No preemption victims found.":                                           "2 of 2 nodes lack CPU",
 		"0/2 nodes are available: 2 Insufficient cpu. no new claims to deallocate, preemption: 0/2 nodes are available: 2 Preemption is not helpful for scheduling.": "2 of 2 nodes lack CPU",
@@ -343,9 +342,9 @@ func TestSchedulerReasonWithoutPreemption(t *testing.T) {
 	}
 }
 
-// TestEventsOfEarlierObjectsAreIgnored expects no events of an earlier object with the
-// same name, and only one event if several pods have the same.
-func TestEventsOfEarlierObjectsAreIgnored(t *testing.T) {
+// TestReportEvents expects no events of an earlier object with the same name, and a single event if those of several
+// pods are equal.
+func TestReportEvents(t *testing.T) {
 	mine := strings.ReplaceAll(incident("e1", "p", "Pod", "BackOff", "again p"), "name: p, namespace: ns}", "name: p, namespace: ns, uid: p}")
 	old := strings.ReplaceAll(incident("e2", "p", "Pod", "Unhealthy", "of yesterday"), "name: p, namespace: ns}", "name: p, namespace: ns, uid: old}")
 	other := strings.ReplaceAll(incident("e3", "q", "Pod", "BackOff", "again q"), "name: q, namespace: ns}", "name: q, namespace: ns, uid: q}")
@@ -356,8 +355,7 @@ func TestEventsOfEarlierObjectsAreIgnored(t *testing.T) {
 	}
 }
 
-// TestCrashIsRemembered expects the crash of a Job that has failed and has no pods any
-// more.
+// TestCrashIsRemembered expects the cause of a crash even after the Job's pods are deleted.
 func TestCrashIsRemembered(t *testing.T) {
 	job := `
 apiVersion: batch/v1

@@ -95,7 +95,7 @@ func (p *place) create(text string) plan.Object {
 	return o
 }
 
-// until asks for reports until the summary has all of the words.
+// until repeats the diagnosis until the cause has all of the words.
 func (p *place) until(o plan.Object, words ...string) Report {
 	p.t.Helper()
 	deadline := time.Now().Add(time.Minute)
@@ -147,7 +147,7 @@ func TestClusterCrashLoop(t *testing.T) {
 	if n := len(r.Logs); n < 3 || r.Logs[n-1] != "bye" {
 		t.Errorf("logs %q", r.Logs)
 	}
-	// The log goes on with the next instance, after the one before.
+	// The log continues with the container's next instances.
 	ctx, cancel := context.WithCancel(t.Context())
 	defer cancel()
 	var mu sync.Mutex
@@ -207,9 +207,8 @@ func TestClusterClaimWithoutVolume(t *testing.T) {
 	t.Log(p.until(o, "no-such-class").Cause)
 }
 
-// TestClusterWithoutRights diagnoses with permission to read pods, but neither logs
-// nor events.
-func TestClusterWithoutRights(t *testing.T) {
+// TestClusterWithoutPermissions diagnoses without permission to read logs and events.
+func TestClusterWithoutPermissions(t *testing.T) {
 	p := realCluster(t)
 	o := p.create(workload("web", "example/web:1", `sandbox/exit-code: "3", sandbox/run-duration: 10ms`))
 	p.create(`{apiVersion: rbac.authorization.k8s.io/v1, kind: Role, metadata: {name: r}, rules: [{apiGroups: ["", apps], resources: [deployments, replicasets, pods], verbs: [get, list]}]}`)
@@ -219,9 +218,9 @@ func TestClusterWithoutRights(t *testing.T) {
 	p.connect()
 	r := p.until(o, "exited with code 3")
 	text := strings.Join(r.Lines, "\n")
-	for _, what := range []string{"events cannot be read: ", "logs of pod " + r.Pods[0].Name + " cannot be read: "} {
-		if !strings.Contains(text, what) {
-			t.Errorf("nothing says %q:\n%s", what, text)
+	for _, want := range []string{"events cannot be read: ", "logs of pod " + r.Pods[0].Name + " cannot be read: "} {
+		if !strings.Contains(text, want) {
+			t.Errorf("no line contains %q:\n%s", want, text)
 		}
 	}
 }
@@ -236,12 +235,12 @@ func TestClusterManifest(t *testing.T) {
 	}
 }
 
-// TestClusterContainers has one workload for each way in which a container fails, and
-// expects the container, its role in the pod and the cause.
+// TestClusterContainers creates a workload for each way in which a container can fail, and expects the container, its
+// role in the pod, and the cause.
 func TestClusterContainers(t *testing.T) {
 	t.Parallel()
 	p := realCluster(t)
-	p.create(`{apiVersion: v1, kind: Secret, metadata: {name: there}, stringData: {a: b}}`)
+	p.create(`{apiVersion: v1, kind: Secret, metadata: {name: existing}, stringData: {a: b}}`)
 	const rest = `containers: [{name: api, image: "x:1", resources: {limits: {memory: 64Mi}}}, {name: proxy, image: "x:1"}]`
 	crash := func(container string) string {
 		return `sandbox/exit-code: "3", sandbox/run-duration: 10ms, sandbox/log: "hello\nFATAL: no relation", sandbox/container: ` + container
@@ -261,7 +260,7 @@ func TestClusterContainers(t *testing.T) {
 		"evicted":  {`sandbox/fail: evicted`, rest, []string{"the pod was evicted: The node was low on resource: ephemeral-storage."}, ""},
 		"ready":    {`sandbox/fail: never-ready, sandbox/container: proxy`, rest, []string{"container proxy is running but not ready: Readiness probe failed: HTTP probe failed with statuscode: 503"}, "Readiness probe failed"},
 		"secret":   {"", `containers: [{name: api, image: "x:1", envFrom: [{secretRef: {name: absent}}]}]`, []string{`container api cannot start: secret "absent" not found`}, ""},
-		"key":      {"", `containers: [{name: api, image: "x:1", env: [{name: A, valueFrom: {secretKeyRef: {name: there, key: password}}}]}]`, []string{"container api cannot start: couldn't find key password in Secret " + p.ns + "/there"}, ""},
+		"key":      {"", `containers: [{name: api, image: "x:1", env: [{name: A, valueFrom: {secretKeyRef: {name: existing, key: password}}}]}]`, []string{"container api cannot start: couldn't find key password in Secret " + p.ns + "/existing"}, ""},
 		"volume":   {"", `volumes: [{name: config, configMap: {name: absent}}], containers: [{name: api, image: "x:1", volumeMounts: [{name: config, mountPath: /c}]}]`, []string{`volume config cannot be mounted: configmap "absent" not found`}, "FailedMount"},
 		"node":     {"", `nodeSelector: {disk: fast}, containers: [{name: api, image: "x:1"}]`, []string{"cannot be scheduled: 2 of 2 nodes didn't match Pod's node affinity/selector"}, "FailedScheduling"},
 	} {

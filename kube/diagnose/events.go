@@ -56,7 +56,7 @@ func (p Pod) ref() ref { return ref{"Pod", p.Namespace, p.Name, p.uid} }
 
 // Events lists the events of an object, the direct owner of its pods, and its least healthy
 // pods, the newest last. It omits events of an earlier object with the same name. It returns
-// ErrAbsent for a missing object whose UID was never read.
+// ErrNotFound for a missing object whose UID was never read.
 func (d *Diagnoser) Events(ctx context.Context, o plan.Object) ([]Event, error) {
 	ctx, cancel := context.WithTimeout(ctx, readTimeout)
 	defer cancel()
@@ -68,20 +68,20 @@ func (d *Diagnoser) Events(ctx context.Context, o plan.Object) ([]Event, error) 
 		refs = append(refs, d.relatedRefs(ctx, live)...)
 	case refs[0].uid != "":
 	case apierrors.IsNotFound(err) || meta.IsNoMatchError(err):
-		return nil, fmt.Errorf("list events of %s: %w", o, ErrAbsent)
+		return nil, fmt.Errorf("list events of %s: %w", o, ErrNotFound)
 	}
 	var events []Event
 	for _, r := range refs {
-		some, err := d.events(ctx, r)
+		found, err := d.events(ctx, r)
 		if err != nil {
 			return nil, fmt.Errorf("list events of %s: %w", o, err)
 		}
-		events = append(events, some...)
+		events = append(events, found...)
 	}
 	return aggregate(events), nil
 }
 
-// relatedRefs returns the objects below a workload whose events are shown with its own.
+// relatedRefs returns the objects whose events are shown with those of a workload: its pods and their direct owner.
 func (d *Diagnoser) relatedRefs(ctx context.Context, live *unstructured.Unstructured) []ref {
 	refs, pods, err := d.findPods(ctx, live)
 	if err != nil || live.GetKind() == "Pod" || live.GetKind() == "Service" {
@@ -143,38 +143,37 @@ func newEvent(e *corev1.Event) Event {
 	return seen
 }
 
-// failedPodName matches the generated name of a pod that a controller could not create.
-var failedPodName = regexp.MustCompile(`pods "[^"]+"`)
-
-// warnings lists the warnings about some objects with one request. It omits warnings about
-// an earlier object with the same name.
+// warnings lists the warnings about the given objects with a single request. It omits those about an earlier object
+// with the same name.
 func (d *Diagnoser) warnings(ctx context.Context, namespace string, refs []ref) ([]Event, error) {
 	events, err := d.listEvents(ctx, namespace, "type="+corev1.EventTypeWarning, func(e *corev1.Event) bool {
 		o := e.InvolvedObject
-		return e.Type == corev1.EventTypeWarning && !slices.Contains(selfRepairing, e.Reason) && slices.ContainsFunc(refs, func(r ref) bool {
+		return e.Type == corev1.EventTypeWarning && !slices.Contains(ignoredReasons, e.Reason) && slices.ContainsFunc(refs, func(r ref) bool {
 			return o.Kind == r.kind && o.Name == r.name && (o.UID == r.uid || o.UID == "")
 		})
 	})
 	return aggregate(events), err
 }
 
-// selfRepairing are the reasons of events about an address or port that the API server corrects
-// at once. They explain no failure.
-var selfRepairing = []string{"ClusterIPNotAllocated", "PortNotAllocated"}
+// ignoredReasons are the reasons of warnings that explain no failure: the API server repairs the address or port at once.
+var ignoredReasons = []string{"ClusterIPNotAllocated", "PortNotAllocated"}
 
-// aggregate merges equal events, also those of different pods, and sorts them.
+// failedPodName matches the generated name of a pod that a controller could not create.
+var failedPodName = regexp.MustCompile(`pods "[^"]+"`)
+
+// aggregate merges equal events, including those of different pods, and sorts them by time.
 func aggregate(events []Event) []Event {
 	type content struct{ object, reason, message string }
-	at := map[content]int{}
+	index := map[content]int{}
 	var merged []Event
 	for _, e := range events {
 		key := content{e.Object, e.Reason, failedPodName.ReplaceAllString(plainError(e.Message), `pods "…"`)}
-		if kind, pod, _ := strings.Cut(e.Object, "/"); kind == "Pod" { // pods of one workload are merged
+		if kind, pod, _ := strings.Cut(e.Object, "/"); kind == "Pod" {
 			key = content{kind, e.Reason, strings.ReplaceAll(e.Message, pod, "…")}
 		}
-		i, known := at[key]
+		i, known := index[key]
 		if !known {
-			at[key] = len(merged)
+			index[key] = len(merged)
 			merged = append(merged, e)
 			continue
 		}

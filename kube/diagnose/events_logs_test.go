@@ -14,7 +14,7 @@ import (
 	clienttesting "k8s.io/client-go/testing"
 )
 
-// of gives events the UID of what they are about.
+// of sets the UID of the object that the events are about.
 func of(uid, events string) string {
 	return strings.ReplaceAll(events, "namespace: ns}\ntype", "namespace: ns, uid: "+uid+"}\ntype")
 }
@@ -25,7 +25,7 @@ func TestEventsOfEarlierObjectsAreHidden(t *testing.T) {
 	p := named("", "Pod", "p")
 	both := of("p", incident("e1", "p", "Pod", "BackOff", "again")) + of("old", incident("e2", "p", "Pod", "Failed", "yesterday"))
 	d, kube := cluster(t, pod("p", "r2", crashed7)+both)
-	for _, when := range []string{"while it is there", "when it is gone"} {
+	for _, when := range []string{"while the pod exists", "after its deletion"} {
 		if events, err := d.Events(t.Context(), p); err != nil || len(events) != 1 || events[0].Reason != "BackOff" {
 			t.Errorf("%s: %v, %v", when, events, err)
 		}
@@ -33,13 +33,12 @@ func TestEventsOfEarlierObjectsAreHidden(t *testing.T) {
 		_ = d.dyn.Resource(corev1.SchemeGroupVersion.WithResource("pods")).Namespace("ns").Delete(t.Context(), "p", metav1.DeleteOptions{})
 	}
 	d, _ = cluster(t, strings.TrimPrefix(both, "\n---\n"))
-	if events, err := d.Events(t.Context(), p); !errors.Is(err, ErrAbsent) {
-		t.Errorf("before it is there: %v, %v", events, err)
+	if events, err := d.Events(t.Context(), p); !errors.Is(err, ErrNotFound) {
+		t.Errorf("before it exists: %v, %v", events, err)
 	}
 }
 
-// TestWorkloadEventsIncludePods expects the events of pods among those of their
-// workload, because they explain failures.
+// TestWorkloadEventsIncludePods expects the events of a workload's pods with its own, because they explain failures.
 func TestWorkloadEventsIncludePods(t *testing.T) {
 	d, _ := cluster(t, deployment+pod("p", "r2", crashed7)+of("p", incident("e1", "p", "Pod", "BackOff", "again"))+of("r2", incident("e2", "api-2", "ReplicaSet", "Created", "p"))+
 		of("d", incident("e3", "api", "Deployment", "Scaled", "up"))+of("x", incident("e4", "other", "Pod", "BackOff", "again")))
@@ -49,8 +48,8 @@ func TestWorkloadEventsIncludePods(t *testing.T) {
 	}
 }
 
-// TestLogsAreFollowed follows the logs of all containers. It expects what a container
-// that has not started waits for, and how an ended one has ended.
+// TestLogsAreFollowed follows the logs of all containers. It expects notes about why a container has not started and how
+// one has exited.
 func TestLogsAreFollowed(t *testing.T) {
 	waiting := `phase: Pending, containerStatuses: [{name: c, state: {waiting: {reason: ImagePullBackOff, message: no such image}}}]`
 	d, _ := cluster(t, deployment+pod("p", "r2", crashed7)+"\n---\n"+pod("q", "r2", waiting))
@@ -58,9 +57,9 @@ func TestLogsAreFollowed(t *testing.T) {
 	got := map[string]int{}
 	ctx, cancel := context.WithCancel(t.Context())
 	lines := make(chan LogLine)
-	over := make(chan error, 1)
+	done := make(chan error, 1)
 	go func() {
-		over <- d.FollowLogs(ctx, named("apps", "Deployment", "api"), func(l LogLine) {
+		done <- d.FollowLogs(ctx, named("apps", "Deployment", "api"), func(l LogLine) {
 			select {
 			case lines <- l:
 			case <-ctx.Done():
@@ -76,12 +75,12 @@ func TestLogsAreFollowed(t *testing.T) {
 		got[text]++
 	}
 	cancel()
-	if err := <-over; !errors.Is(err, context.Canceled) {
+	if err := <-done; !errors.Is(err, context.Canceled) {
 		t.Error(err)
 	}
 	for _, w := range want {
 		if got[w] != 1 {
-			t.Errorf("%q was said %d times: %v", w, got[w], got)
+			t.Errorf("%q was emitted %d times: %v", w, got[w], got)
 		}
 	}
 	d, _ = cluster(t, `{apiVersion: v1, kind: ConfigMap, metadata: {name: c, namespace: ns}}`)
@@ -90,8 +89,7 @@ func TestLogsAreFollowed(t *testing.T) {
 	}
 }
 
-// TestShellIsRefused expects an error if no container runs, and the name of a missing
-// permission.
+// TestShellIsRefused expects an error if no container is running, or if exec is not permitted.
 func TestShellIsRefused(t *testing.T) {
 	const pod = "{apiVersion: v1, kind: Pod, metadata: {name: p, namespace: ns}, spec: {containers: [{name: c}]}, status: {containerStatuses: [{name: c, state: {%s: {}}}]}}"
 	for state, want := range map[string]string{

@@ -7,7 +7,7 @@ import (
 	"strings"
 )
 
-// unreadPullSecrets names the pull secrets that the kubelet could not retrieve.
+// unreadPullSecrets captures the names of the pull secrets that the kubelet could not read.
 var unreadPullSecrets = regexp.MustCompile(`^Unable to retrieve some image pull secrets \(([^)]+)\)`)
 
 // imagePullFailed reports whether the container is waiting because of its image.
@@ -31,14 +31,14 @@ func (c Container) imagePullCause() string {
 	return strings.TrimSuffix(fmt.Sprintf("%s cannot start: image %s cannot be pulled: %s", c.title(), c.Image, why), ": ")
 }
 
-// imagePullCauseWithEvents adds details from the pod's events: the registry's error once the kubelet
-// backs off, and a missing pull secret.
-func (q *inquiry) imagePullCauseWithEvents(p Pod) string {
+// imagePullCauseWithEvents adds details from the pod's events: the registry's error, which the status no longer has
+// once the kubelet backs off, and a missing pull secret.
+func (b *reportBuilder) imagePullCauseWithEvents(p Pod) string {
 	text := p.Why
-	if e := q.warningAbout(p, "Failed"); e != nil && strings.HasSuffix(text, "cannot be pulled") {
+	if e := b.warningAbout(p, "Failed"); e != nil && strings.HasSuffix(text, "cannot be pulled") {
 		text += ": " + lastError(e.Message)
 	}
-	if e := q.warningAbout(p, "FailedToRetrieveImagePullSecret"); e != nil {
+	if e := b.warningAbout(p, "FailedToRetrieveImagePullSecret"); e != nil {
 		if m := unreadPullSecrets.FindStringSubmatch(e.Message); m != nil {
 			text += "; pull secret " + m[1] + " could not be read"
 		}

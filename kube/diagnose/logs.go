@@ -33,7 +33,7 @@ type LogLine struct {
 }
 
 const (
-	// maxFollowed is the maximum number of an object's pods that are followed; the least healthy come first.
+	// maxFollowed limits the pods of an object that are followed to the least healthy ones.
 	maxFollowed = 20
 	// pollInterval is the time between checks for new pods and restarts.
 	pollInterval = 2 * time.Second
@@ -70,19 +70,11 @@ func (d *Diagnoser) FollowLogs(ctx context.Context, o plan.Object, emit func(Log
 			return ctx.Err()
 		case <-time.After(pollInterval):
 		case <-f.wake:
-			if !pause(ctx, pollInterval/8) { // the pod's status is updated a little later
-				return ctx.Err()
+			select { // the pod's status is updated a little later
+			case <-ctx.Done():
+			case <-time.After(pollInterval / 8):
 			}
 		}
-	}
-}
-
-func pause(ctx context.Context, d time.Duration) bool {
-	select {
-	case <-ctx.Done():
-		return false
-	case <-time.After(d):
-		return true
 	}
 }
 
@@ -91,7 +83,7 @@ type follower struct {
 	d        *Diagnoser
 	emit     func(LogLine)
 	logs     map[containerKey]*logState
-	lastNote string // about the object itself
+	lastNote string // about the object as a whole
 	streams  sync.WaitGroup
 	wake     chan struct{} // has a token when a log has ended
 }
@@ -141,7 +133,7 @@ func (f *follower) update(ctx context.Context, pods []Pod) {
 	}
 }
 
-// readPrevious emits the log of a container's previous instance.
+// readPrevious emits the log of a container's previous instance, if there was one.
 func (f *follower) readPrevious(ctx context.Context, p Pod, c Container) {
 	if c.Restarts == 0 {
 		return
@@ -149,8 +141,8 @@ func (f *follower) readPrevious(ctx context.Context, p Pod, c Container) {
 	previous := &logState{try: c.Restarts}
 	f.streams.Go(func() {
 		opts := &corev1.PodLogOptions{Previous: true, TailLines: new(int64(shownLines))}
-		_ = f.read(ctx, p, c.Name, previous.try, previous, opts) // may be gone
-		if c.State == "running" {                                // else c describes the end of the current instance
+		_ = f.read(ctx, p, c.Name, previous.try, previous, opts) // the log may be gone
+		if c.State == "running" {                                // otherwise c describes the end of the current instance
 			previous.reportEnd(previous.try, c, f.noteFunc(p, c))
 		}
 	})
@@ -162,8 +154,7 @@ func (f *follower) noteFunc(p Pod, c Container) func(try int, at time.Time, text
 	}
 }
 
-// followContainer follows the log of a container unless it already does, and reports the
-// container's end.
+// followContainer follows the log of a container, unless it is already followed, and reports how the container ended.
 func (f *follower) followContainer(ctx context.Context, s *logState, p Pod, c Container) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -186,7 +177,7 @@ func (f *follower) followContainer(ctx context.Context, s *logState, p Pod, c Co
 	}
 	s.reportEnd(ended, c, note)
 	if s.try == instance && (c.State != "running" || time.Since(s.opened) < pollInterval) {
-		return // all of it has been read
+		return // the whole log has been read
 	}
 	opts := &corev1.PodLogOptions{Follow: true}
 	if s.try == instance && !s.last.IsZero() {
@@ -264,25 +255,25 @@ func splitTimestamp(line string) (time.Time, string) {
 	return at, text
 }
 
-// shownLines is the number of past lines of a container that FollowLogs starts with.
+// shownLines is the number of past lines of each container with which FollowLogs starts.
 const shownLines = 500
 
-// tail reads the last n lines of a container. If the container was restarted and is
-// running, it reads the log of the previous instance, which is the one that failed.
-func (d *Diagnoser) tail(ctx context.Context, p Pod, container string, n int) ([]string, error) {
-	c := p.container(container)
+// logTail reads the last lines of a pod's culprit. If that container was restarted and is running, it reads the log of
+// the previous instance, because that one failed.
+func (d *Diagnoser) logTail(ctx context.Context, p Pod) ([]string, error) {
+	c := p.container(p.culprit)
 	previous := c.State == "running" && c.Restarts > 0
-	lines, err := d.lastLines(ctx, p, container, n, previous)
+	lines, err := d.lastLines(ctx, p, previous)
 	if previous && (len(lines) == 0 || apierrors.IsBadRequest(err) || apierrors.IsNotFound(err)) {
-		return d.lastLines(ctx, p, container, n, false)
+		return d.lastLines(ctx, p, false)
 	}
 	return lines, err
 }
 
-func (d *Diagnoser) lastLines(ctx context.Context, p Pod, container string, n int, previous bool) ([]string, error) {
+func (d *Diagnoser) lastLines(ctx context.Context, p Pod, previous bool) ([]string, error) {
 	const limit = 256 << 10
 	r, err := d.kube.CoreV1().Pods(p.Namespace).GetLogs(p.Name, &corev1.PodLogOptions{
-		Container: container, TailLines: new(int64(n)), LimitBytes: new(int64(limit)), Previous: previous,
+		Container: p.culprit, TailLines: new(int64(maxLogs)), LimitBytes: new(int64(limit)), Previous: previous,
 	}).Stream(ctx)
 	if err != nil {
 		return nil, err

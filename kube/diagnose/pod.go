@@ -23,15 +23,15 @@ type Pod struct {
 	Phase   string
 	Node    string
 	Created time.Time
-	// Why is the reason in one line why the pod is not ready, or "".
+	// Why says in one line why the pod is not ready; it is "" for a ready or completed pod.
 	Why        string
 	Containers []Container // init containers first
 
 	uid         types.UID
 	severity    severity
-	culprit     string // the container that Why is about, or else the first one
+	culprit     string // the container that Why is about; by default the first one
 	claims      []string
-	statusLines []string // see statusLines
+	statusLines []string // its problem according to its status
 }
 
 // Container is a container of a pod.
@@ -45,8 +45,8 @@ type Container struct {
 	State string
 	// Reason and Message explain State.
 	Reason, Message string
-	// Ended means that the container has ended at least once; Exit, EndReason and
-	// EndMessage (its termination message) describe its last end.
+	// Ended means that the container has exited at least once; Exit (its exit code), EndReason and EndMessage (its
+	// termination message) describe the last time.
 	Ended                 bool
 	Exit                  int
 	EndReason, EndMessage string
@@ -76,8 +76,8 @@ func (p Pod) String() string {
 	return "pod " + p.Name + ": " + p.Phase
 }
 
-// Count counts the ready containers, all containers, and restarts. The first two exclude
-// init containers except sidecars.
+// Count counts the ready containers, all containers, and the restarts. Init containers count only for restarts, unless
+// they are sidecars.
 func (p Pod) Count() (ready, total, restarts int) {
 	for _, c := range p.Containers {
 		restarts += c.Restarts
@@ -99,7 +99,7 @@ func (p Pod) container(name string) Container {
 	return Container{Name: name}
 }
 
-// logsMayHelp reports whether the pod's logs may explain the problem.
+// logsMayHelp reports whether the logs may explain the pod's problem.
 func (p Pod) logsMayHelp() bool { return p.severity == crashed || p.severity == unready }
 
 func newPod(p *corev1.Pod) Pod {
@@ -112,10 +112,10 @@ func newPod(p *corev1.Pod) Pod {
 	for _, c := range slices.Concat(p.Spec.InitContainers, p.Spec.Containers) {
 		specs[c.Name] = c
 	}
-	all := p.Spec.Resources // limits that all containers of the pod share
+	shared := p.Spec.Resources // of all containers together
 	for name, c := range specs {
-		if _, own := c.Resources.Limits[corev1.ResourceMemory]; !own && all != nil {
-			c.Resources.Limits = all.Limits
+		if _, limited := c.Resources.Limits[corev1.ResourceMemory]; !limited && shared != nil {
+			c.Resources.Limits = shared.Limits
 			specs[name] = c
 		}
 	}
@@ -130,8 +130,8 @@ func newPod(p *corev1.Pod) Pod {
 	return pod
 }
 
-// statusLines describes the problem of a pod according to its status: the state of its
-// container, and false conditions that do not follow from that.
+// statusLines describes the problem of a pod according to its status: the state of its culprit, and false conditions
+// that say more than that.
 func statusLines(pod *corev1.Pod, p Pod) (lines []string) {
 	if p.severity <= starting {
 		return nil
@@ -188,8 +188,8 @@ func (p *Pod) assess(pod *corev1.Pod) {
 		return
 	}
 	for _, c := range p.Containers {
-		if t, why := c.problem(); t > p.severity && (!deleting || failedBefore(pod, c)) {
-			p.severity, p.Why, p.culprit = t, why, c.Name
+		if s, why := c.problem(); s > p.severity && (!deleting || failedBeforeDeletion(pod, c)) {
+			p.severity, p.Why, p.culprit = s, why, c.Name
 		}
 	}
 	switch {
@@ -211,9 +211,9 @@ func (p *Pod) assess(pod *corev1.Pod) {
 	}
 }
 
-// failedBefore reports whether a container of a Job's pod failed before the pod was deleted:
-// a Job that gives up removes its pods.
-func failedBefore(pod *corev1.Pod, c Container) bool {
+// failedBeforeDeletion reports whether a container of a Job's pod failed before the pod was deleted, because a failed
+// Job removes its pods. Exit codes 143 (SIGTERM) and 137 (SIGKILL) come from the deletion.
+func failedBeforeDeletion(pod *corev1.Pod, c Container) bool {
 	owner := metav1.GetControllerOfNoCopy(pod)
 	return owner != nil && owner.Kind == "Job" && c.Ended && c.Exit != 143 && (c.Exit != 137 || c.EndReason == "OOMKilled")
 }
@@ -272,24 +272,24 @@ func whyFalse(p *corev1.Pod, t corev1.PodConditionType) string {
 	return ""
 }
 
-// checkNode checks the node of a pod whose status shows no problem: the kubelet has not started it, or it is not ready
-// although its containers are. Without the right to read nodes it finds nothing.
-func (d *Diagnoser) checkNode(ctx context.Context, p Pod) lead {
-	idle := p.severity == starting && p.Phase == "pending" && len(p.Containers) == 0
-	if p.Node == "" || !idle && !p.notReadyDespiteContainers() {
-		return lead{}
+// podNodeCause checks the node of a pod whose status shows no problem: the kubelet has not started it, or it is not
+// ready although its containers are. It finds nothing without permission to read nodes.
+func (d *Diagnoser) podNodeCause(ctx context.Context, p Pod) finding {
+	notStarted := p.severity == starting && p.Phase == "pending" && len(p.Containers) == 0
+	if p.Node == "" || !notStarted && !p.notReadyDespiteContainers() {
+		return finding{}
 	}
 	n, err := d.kube.CoreV1().Nodes().Get(ctx, p.Node, metav1.GetOptions{})
 	if err != nil {
-		return lead{}
+		return finding{}
 	}
 	for _, c := range n.Status.Conditions {
 		if c.Type == corev1.NodeReady && c.Status != corev1.ConditionTrue {
-			why := condition{kind: string(c.Type), status: string(c.Status), reason: c.Reason, message: c.Message}.String()
-			return lead{cause: "node " + n.Name + " is not ready: " + joinColon(c.Reason, c.Message), evidence: []string{"node " + n.Name + ": " + why}}
+			why := condition{kind: string(c.Type), status: string(c.Status), reason: c.Reason, message: c.Message}
+			return finding{cause: "node " + n.Name + " is not ready: " + joinColon(c.Reason, c.Message), evidence: []string{"node " + n.Name + ": " + why.String()}}
 		}
 	}
-	return lead{}
+	return finding{}
 }
 
 // notReadyDespiteContainers reports whether a pod is not ready although its containers are.

@@ -5,6 +5,7 @@ import (
 	"context"
 	"fmt"
 	"slices"
+	"strconv"
 
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
@@ -64,8 +65,8 @@ func (d *Diagnoser) findPods(ctx context.Context, u *unstructured.Unstructured) 
 	return nil, nil, nil
 }
 
-// podsOfDeployment puts the pods of the newest ReplicaSet first, because the run waits for
-// those. Without the right to list ReplicaSets it lists all pods that the Deployment selects.
+// podsOfDeployment puts the pods of the newest ReplicaSet first, because the run waits for those. If ReplicaSets cannot
+// be listed, it returns all pods that the Deployment selects.
 func (d *Diagnoser) podsOfDeployment(ctx context.Context, u *unstructured.Unstructured) ([]ref, []Pod, error) {
 	selector, err := podSelector(u)
 	if err != nil || selector == nil {
@@ -76,17 +77,17 @@ func (d *Diagnoser) podsOfDeployment(ctx context.Context, u *unstructured.Unstru
 		pods, err := d.matchingPods(ctx, u, "")
 		return nil, pods, err
 	}
-	mine := slices.DeleteFunc(sets.Items, func(s appsv1.ReplicaSet) bool { return !isOwned(&s, u.GetUID()) })
-	if len(mine) == 0 {
+	owned := slices.DeleteFunc(sets.Items, func(s appsv1.ReplicaSet) bool { return !isControlledBy(&s, u.GetUID()) })
+	if len(owned) == 0 {
 		return nil, nil, nil
 	}
-	newest := slices.MaxFunc(mine, func(a, b appsv1.ReplicaSet) int { return cmp.Compare(revision(&a), revision(&b)) })
+	newest := slices.MaxFunc(owned, func(a, b appsv1.ReplicaSet) int { return cmp.Compare(revision(&a), revision(&b)) })
 	pods, err := d.listSelected(ctx, u, selector)
 	if err != nil {
 		return nil, nil, err
 	}
 	var old []Pod
-	for _, s := range mine {
+	for _, s := range owned {
 		if s.UID != newest.UID {
 			old = append(old, podsControlledBy(pods, s.UID)...)
 		}
@@ -96,8 +97,7 @@ func (d *Diagnoser) podsOfDeployment(ctx context.Context, u *unstructured.Unstru
 }
 
 func revision(s *appsv1.ReplicaSet) int {
-	n := 0
-	_, _ = fmt.Sscan(s.Annotations["deployment.kubernetes.io/revision"], &n)
+	n, _ := strconv.Atoi(s.Annotations["deployment.kubernetes.io/revision"])
 	return n
 }
 
@@ -109,7 +109,7 @@ func (d *Diagnoser) podsOfCronJob(ctx context.Context, u *unstructured.Unstructu
 	var newest *metav1.ObjectMeta
 	for i := range list.Items {
 		m := &list.Items[i].ObjectMeta
-		if isOwned(m, u.GetUID()) && (newest == nil || newest.CreationTimestamp.Before(&m.CreationTimestamp)) {
+		if isControlledBy(m, u.GetUID()) && (newest == nil || newest.CreationTimestamp.Before(&m.CreationTimestamp)) {
 			newest = m
 		}
 	}
@@ -120,8 +120,8 @@ func (d *Diagnoser) podsOfCronJob(ctx context.Context, u *unstructured.Unstructu
 	return []ref{refTo("Job", newest)}, podsControlledBy(pods, newest.UID), err
 }
 
-// matchingPods lists the pods that an object selects and, if uid is not empty, that the object with
-// this UID controls.
+// matchingPods lists the pods that an object selects. If uid is not "", it lists only those that the object with this
+// UID controls.
 func (d *Diagnoser) matchingPods(ctx context.Context, u *unstructured.Unstructured, uid types.UID) ([]Pod, error) {
 	selector, err := podSelector(u)
 	if err != nil || selector == nil {
@@ -142,7 +142,7 @@ func (d *Diagnoser) listSelected(ctx context.Context, u *unstructured.Unstructur
 // podSelector returns the selector of a workload, Service or PodDisruptionBudget, or nil.
 func podSelector(u *unstructured.Unstructured) (labels.Selector, error) {
 	m, found, err := unstructured.NestedMap(u.Object, "spec", "selector")
-	selectsAll := u.GetKind() == "PodDisruptionBudget" && len(m) == 0 // other kinds select nothing
+	selectsAll := u.GetKind() == "PodDisruptionBudget" && len(m) == 0 // in other kinds an empty selector selects nothing
 	if err != nil || !found || len(m) == 0 && !selectsAll {
 		return nil, err
 	}
@@ -157,10 +157,11 @@ func podSelector(u *unstructured.Unstructured) (labels.Selector, error) {
 	return metav1.LabelSelectorAsSelector(s)
 }
 
+// podsControlledBy returns the pods that the object with this UID controls, or all if uid is "".
 func podsControlledBy(list []corev1.Pod, uid types.UID) []Pod {
 	var pods []Pod
 	for i := range list {
-		if uid == "" || isOwned(&list[i], uid) {
+		if uid == "" || isControlledBy(&list[i], uid) {
 			pods = append(pods, newPod(&list[i]))
 		}
 	}
@@ -168,7 +169,7 @@ func podsControlledBy(list []corev1.Pod, uid types.UID) []Pod {
 	return pods
 }
 
-func isOwned(o metav1.Object, uid types.UID) bool {
+func isControlledBy(o metav1.Object, uid types.UID) bool {
 	c := metav1.GetControllerOfNoCopy(o)
 	return c != nil && c.UID == uid
 }

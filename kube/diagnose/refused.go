@@ -20,7 +20,7 @@ import (
 )
 
 // rbacDenied matches the API server's message if the authorizer denied a request. Admission (a quota, a LimitRange, a
-// policy, PodSecurity, a webhook) also answers 403, with other messages.
+// policy, PodSecurity, a webhook) also responds with 403, but with other messages.
 var rbacDenied = regexp.MustCompile(`User "([^"]*)" cannot (\S+) (?:resource "([^"]*)"|path )`)
 
 // LacksPermission reports whether a request was refused because the user lacks a permission.
@@ -28,36 +28,36 @@ func LacksPermission(err error) bool {
 	return apierrors.IsForbidden(err) && rbacDenied.MatchString(err.Error())
 }
 
-// Explain adds advice for the user to an error of the API server. The result implements run.FindingError.
+// Explain adds advice to an error of the API server. The result implements run.FindingError. Other errors are returned
+// unchanged.
 func Explain(err error) error {
 	var answer apierrors.APIStatus
 	if err == nil || !errors.As(err, &answer) {
 		return err
 	}
-	words := answer.Status().Message
-	refuse := func(full, short string) error {
-		cause := status.CleanText("refused: " + strings.TrimPrefix(withoutName(short), "refused: "))
-		return &refusal{err, full, run.Finding{Cause: cause, Evidence: []string{status.CleanText(words)}}}
-	}
-	advise := func(advice string) error { return refuse(err.Error()+"; "+advice, words+"; "+advice) }
+	text, message := err.Error(), answer.Status().Message
+	cause := message
 	switch fields := immutable(err); {
 	case IsFieldConflict(err):
-		conflict := fieldConflict(answer.Status().Details.Causes)
-		return refuse(conflict, conflict)
+		text = fieldConflict(answer.Status().Details.Causes)
+		cause = text
 	case len(fields) > 0:
-		short := strings.Join(fields, ", ") + "; delete the object and try again, or rename it in the chart"
-		return refuse(short, short)
-	case rawValueText.MatchString(err.Error()):
+		text = strings.Join(fields, ", ") + "; delete the object and try again, or rename it in the chart"
+		cause = text
+	case rawValueText.MatchString(text):
 		const wrongType = "has the wrong type; quote a number or boolean meant as text"
-		words = rawValueText.ReplaceAllString(words, wrongType)
-		return refuse(rawValueText.ReplaceAllString(err.Error(), wrongType), words)
+		text = rawValueText.ReplaceAllString(text, wrongType)
+		message = rawValueText.ReplaceAllString(message, wrongType)
+		cause = message
 	case LacksPermission(err):
-		return advise("this user lacks permission")
+		const advice = "; this user lacks permission: ask an administrator to grant it"
+		text, cause = text+advice, cause+advice
 	}
-	return refuse(err.Error(), words)
+	cause = "refused: " + strings.TrimPrefix(withoutName(cause), "refused: ")
+	return &refusal{err, text, run.Finding{Cause: status.CleanText(cause), Evidence: []string{status.CleanText(message)}}}
 }
 
-// refusal is an error of the API server with advice and a cause.
+// refusal is an error of the API server with advice and a Finding.
 type refusal struct {
 	error
 	text  string
@@ -68,11 +68,11 @@ func (r *refusal) Error() string        { return r.text }
 func (r *refusal) Unwrap() error        { return r.error }
 func (r *refusal) Finding() run.Finding { return r.found }
 
-// Refused is like Explain, but also reads related objects: the webhook that refused an object
-// or does not answer, the namespace that accepts no new objects.
-func (d *Diagnoser) Refused(ctx context.Context, o plan.Object, err error) error {
-	if no := (*meta.NoKindMatchError)(nil); errors.As(err, &no) {
-		found := d.otherVersions(ctx, no)
+// ExplainRefusal is like Explain, but also reads related objects, for example the webhook that refused the object, or
+// the namespace that is being deleted.
+func (d *Diagnoser) ExplainRefusal(ctx context.Context, o plan.Object, err error) error {
+	if noMatch := (*meta.NoKindMatchError)(nil); errors.As(err, &noMatch) {
+		found := d.noMatchFinding(ctx, noMatch)
 		return &refusal{err, err.Error() + " (" + found.Cause + ")", found}
 	}
 	explained := Explain(err)
@@ -82,14 +82,14 @@ func (d *Diagnoser) Refused(ctx context.Context, o plan.Object, err error) error
 	}
 	ctx, cancel := context.WithTimeout(ctx, readTimeout)
 	defer cancel()
-	l := d.admission(ctx, o.Namespace, r.found.Evidence[0])
+	f := d.admissionCause(ctx, o.Namespace, r.found.Evidence[0])
 	if o.Group != "" && apierrors.IsServiceUnavailable(err) {
-		l.cause = fmt.Sprintf("the API of group %s does not answer", o.Group)
-		d.addAPIServiceCauses(ctx, o.Group, &l)
+		f.cause = fmt.Sprintf("the API of group %s does not answer", o.Group)
+		d.addAPIServiceCauses(ctx, o.Group, &f)
 	}
-	if l.cause != "" {
-		r.found.Cause = status.CleanText(l.cause)
-		r.found.Evidence = append(r.found.Evidence, l.evidence...)
+	if f.cause != "" {
+		r.found.Cause = status.CleanText(f.cause)
+		r.found.Evidence = append(r.found.Evidence, f.evidence...)
 		r.text += " (" + r.found.Cause + ")"
 	}
 	r.found.Lines = r.found.Evidence
@@ -99,10 +99,10 @@ func (d *Diagnoser) Refused(ctx context.Context, o plan.Object, err error) error
 // crdResource is the resource of CustomResourceDefinitions.
 var crdResource = schema.GroupVersionResource{Group: "apiextensions.k8s.io", Version: "v1", Resource: "customresourcedefinitions"}
 
-// otherVersions finds the versions of a kind that the cluster serves.
-func (d *Diagnoser) otherVersions(ctx context.Context, no *meta.NoKindMatchError) run.Finding {
-	words := status.CleanText(no.Error())
-	found := run.Finding{Cause: words, Evidence: []string{words}, Lines: []string{words}}
+// noMatchFinding explains that the cluster does not serve a kind, or only other versions of it.
+func (d *Diagnoser) noMatchFinding(ctx context.Context, noMatch *meta.NoKindMatchError) run.Finding {
+	message := status.CleanText(noMatch.Error())
+	found := run.Finding{Cause: message, Evidence: []string{message}, Lines: []string{message}}
 	list, err := d.dyn.Resource(crdResource).List(ctx, metav1.ListOptions{})
 	if err != nil {
 		return found
@@ -111,7 +111,7 @@ func (d *Diagnoser) otherVersions(ctx context.Context, no *meta.NoKindMatchError
 		u := &list.Items[i]
 		group, _, _ := unstructured.NestedString(u.Object, "spec", "group")
 		kind, _, _ := unstructured.NestedString(u.Object, "spec", "names", "kind")
-		if group != no.GroupKind.Group || kind != no.GroupKind.Kind {
+		if group != noMatch.GroupKind.Group || kind != noMatch.GroupKind.Kind {
 			continue
 		}
 		versions, _, _ := unstructured.NestedSlice(u.Object, "spec", "versions")
@@ -122,49 +122,52 @@ func (d *Diagnoser) otherVersions(ctx context.Context, no *meta.NoKindMatchError
 			}
 		}
 		found.Cause = status.CleanText(fmt.Sprintf("the cluster does not serve version %s of %s: CustomResourceDefinition %s serves %s",
-			strings.Join(no.SearchedVersions, ", "), kind, u.GetName(), cmp.Or(strings.Join(served, ", "), "none")))
+			strings.Join(noMatch.SearchedVersions, ", "), kind, u.GetName(), cmp.Or(strings.Join(served, ", "), "none")))
 	}
 	return found
 }
 
-// admission finds the webhook, namespace or LimitRange that refused an object, from the API
-// server's message. The lead is empty if the message is enough.
-func (d *Diagnoser) admission(ctx context.Context, namespace, words string) lead {
+// namespaceTerminating is part of the API server's message about a namespace that accepts no new objects.
+const namespaceTerminating = "because it is being terminated"
+
+// admissionCause finds the webhook, namespace or LimitRange that refused an object, given the API server's message. The
+// finding is empty if the message itself says enough.
+func (d *Diagnoser) admissionCause(ctx context.Context, namespace, message string) finding {
 	switch {
-	case strings.Contains(words, "webhook "):
-		return d.webhook(ctx, words)
-	case strings.Contains(words, "because it is being terminated"):
+	case strings.Contains(message, "webhook "):
+		return d.webhookCause(ctx, message)
+	case strings.Contains(message, namespaceTerminating):
 		r := d.Object(ctx, plan.Object{Kind: "Namespace", Name: namespace})
-		return lead{cause: fmt.Sprintf("namespace %s is being deleted and accepts no new objects: %s", namespace, r.Cause), evidence: r.Evidence}
-	case limitRangeError.MatchString(words):
-		return d.limitRangeCause(ctx, namespace, words)
+		return finding{cause: fmt.Sprintf("namespace %s is being deleted and accepts no new objects: %s", namespace, r.Cause), evidence: r.Evidence}
+	case limitRangeError.MatchString(message):
+		return d.limitRangeCause(ctx, namespace, message)
 	}
-	return lead{}
+	return finding{}
 }
 
-// limitRangeError matches the message of a LimitRange, which lacks its name.
+// limitRangeError matches the message about a violated LimitRange, which does not name the LimitRange.
 var limitRangeError = regexp.MustCompile(`(maximum|minimum) \S+ (usage per|limit to request ratio)|(maximum|minimum) \S+ (usage|ratio) per`)
 
-// limitRangeCause names the LimitRanges of a namespace, one of which refused an object.
-func (d *Diagnoser) limitRangeCause(ctx context.Context, namespace, words string) lead {
+// limitRangeCause names the LimitRanges of a namespace. One of them refused the object.
+func (d *Diagnoser) limitRangeCause(ctx context.Context, namespace, message string) finding {
 	list, err := d.kube.CoreV1().LimitRanges(namespace).List(ctx, metav1.ListOptions{})
 	if err != nil || len(list.Items) == 0 {
-		return lead{}
+		return finding{}
 	}
 	var names []string
 	for _, l := range list.Items {
 		names = append(names, "LimitRange "+l.Name)
 	}
-	return lead{cause: "refused by " + strings.Join(names, " or ") + ": " + withoutName(words)}
+	return finding{cause: "refused by " + strings.Join(names, " or ") + ": " + withoutName(message)}
 }
 
-// refusalPrefix matches the start of a refusal, which names the object, or a pod with a generated name.
+// refusalPrefix matches the start of a refusal: the name of the object, or of a pod that could not be created.
 var refusalPrefix = regexp.MustCompile(`^(\(combined from similar events\): )?(Error creating: )?(\S+ "[^"]*" is (forbidden|invalid): )?`)
 
 // withoutName removes the object's name from a refusal.
-func withoutName(words string) string { return refusalPrefix.ReplaceAllString(words, "") }
+func withoutName(message string) string { return refusalPrefix.ReplaceAllString(message, "") }
 
-// rawValueText matches the value in the API server's message about a field with the wrong type. It may be secret.
+// rawValueText matches the value in the API server's message about a field with the wrong type. The value may be secret.
 var rawValueText = regexp.MustCompile(`got &value\.valueUnstructured\{Value:.*?\}`)
 
 // IsFieldConflict reports whether server-side apply failed because another manager owns fields.
@@ -204,27 +207,27 @@ func fieldConflict(causes []metav1.StatusCause) string {
 	return strings.Join(managers, "; ") + advice
 }
 
-// immutableWords are parts of the API server's messages about immutable fields.
-var immutableWords = []string{
+// immutablePhrases are parts of the API server's messages about immutable fields.
+var immutablePhrases = []string{
 	"field is immutable", "may not be changed", "may not change once set", "spec for fields other than",
 	"pod updates may not change", "spec is immutable after creation",
 }
 
-// immutable lists the immutable fields that an update tried to change, each with the reason. Immutability can only be
-// recognized by the text of the message, which also contains the value, possibly pages of it.
+// immutable lists the immutable fields that an update tried to change, each with the reason. Only the text of a message
+// shows that a field is immutable. The reason omits the field's value, which may be pages long.
 func immutable(err error) (fields []string) {
 	var status apierrors.APIStatus
 	if !apierrors.IsInvalid(err) || !errors.As(err, &status) || status.Status().Details == nil {
 		return nil
 	}
 	for _, c := range status.Status().Details.Causes {
-		for _, words := range immutableWords {
-			at := strings.Index(c.Message, words)
+		for _, phrase := range immutablePhrases {
+			at := strings.Index(c.Message, phrase)
 			if at < 0 {
 				continue
 			}
 			reason := c.Message[at:]
-			if strings.HasPrefix(words, "spec ") || words == "pod updates may not change" {
+			if strings.HasPrefix(phrase, "spec ") || phrase == "pod updates may not change" {
 				reason, _, _ = strings.Cut(c.Message, "\n")
 			}
 			fields = append(fields, c.Field+": "+reason)

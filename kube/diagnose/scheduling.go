@@ -8,8 +8,8 @@ import (
 var (
 	noNodes    = regexp.MustCompile(`^0/(\d+) nodes are available: `)
 	nodeReason = regexp.MustCompile(`^(\d+) (node\(s\) |Insufficient )?(.*)$`)
-	// preemption matches the uninformative end of a message. Kubernetes 1.35 mentions claims
-	// before it; a message about claims may end in "not found" instead.
+	// preemption matches the end of a message, which explains nothing. Kubernetes 1.35 mentions claims before it; a
+	// message about claims may end in "not found" instead.
 	preemption = regexp.MustCompile(`(?: (?:no new claims to deallocate|still not schedulable),)? preemption: .*|\. not found$`)
 )
 

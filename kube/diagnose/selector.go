@@ -20,7 +20,7 @@ import (
 	"lockstep/engine/plan"
 )
 
-// maxCompared limits the objects of a kind that are compared with a selector.
+// maxCompared limits how many objects of each kind are compared with a selector.
 const maxCompared = 100
 
 // podLabels is a pod, or the pod template of a workload, with its labels.
@@ -29,6 +29,7 @@ type podLabels struct {
 	labels map[string]string
 }
 
+// String is the start of a sentence: "pod p has", "the pods of Deployment/api have".
 func (l podLabels) String() string {
 	if l.Kind == "Pod" {
 		return "pod " + l.Name + " has"
@@ -36,34 +37,34 @@ func (l podLabels) String() string {
 	return "the pods of " + l.Object.String() + " have"
 }
 
-// mismatch finds out why a selector matches no pods: the matching workload has none, or
-// other pods have similar labels.
-func (d *Diagnoser) mismatch(ctx context.Context, namespace string, selector metav1.LabelSelector) lead {
-	l := lead{cause: fmt.Sprintf("selector %s matches no pods", metav1.FormatLabelSelector(&selector))}
-	matches, err := metav1.LabelSelectorAsSelector(&selector)
+// mismatchCause finds out why a selector matches no pods: a workload that it matches has none, or pods have similar
+// labels.
+func (d *Diagnoser) mismatchCause(ctx context.Context, namespace string, selector metav1.LabelSelector) finding {
+	f := finding{cause: fmt.Sprintf("selector %s matches no pods", metav1.FormatLabelSelector(&selector))}
+	matcher, err := metav1.LabelSelectorAsSelector(&selector)
 	if err != nil {
-		return l
+		return f
 	}
 	all, gaps := d.listPodLabels(ctx, namespace)
-	l.gaps = gaps
+	f.gaps = gaps
 	best, nearest := 0, ""
 	for _, o := range all {
-		if o.Kind != "Pod" && matches.Matches(labels.Set(o.labels)) {
+		if o.Kind != "Pod" && matcher.Matches(labels.Set(o.labels)) {
 			r := d.Object(ctx, o.Object)
-			return lead{cause: fmt.Sprintf("%s: %s has none: %s", l.cause, o.Object, r.Cause), evidence: r.Evidence}
+			return finding{cause: fmt.Sprintf("%s: %s has none: %s", f.cause, o.Object, r.Cause), evidence: r.Evidence}
 		}
-		if has, score := nearestLabels(selector.MatchLabels, o.labels); score > best {
-			best, nearest = score, fmt.Sprintf("; %s %s", o, strings.Join(has, ","))
+		if near, score := similarLabels(selector.MatchLabels, o.labels); score > best {
+			best, nearest = score, fmt.Sprintf("; %s %s", o, strings.Join(near, ","))
 		}
 	}
-	l.cause += nearest
-	return l
+	f.cause += nearest
+	return f
 }
 
 var templateLabels = []string{"spec", "template", "metadata", "labels"}
 
-// labelled are the kinds whose pod labels are compared with a selector, and where they have them.
-var labelled = []struct {
+// labelSources are the kinds whose pod labels are compared with a selector, and the paths of these labels.
+var labelSources = []struct {
 	gvr         schema.GroupVersionResource
 	kind, title string
 	path        []string
@@ -74,9 +75,9 @@ var labelled = []struct {
 	{corev1.SchemeGroupVersion.WithResource("pods"), "Pod", "pods", []string{"metadata", "labels"}},
 }
 
-// listPodLabels lists the pod labels in a namespace: of workloads, then of pods.
+// listPodLabels lists the labels of pods in a namespace, first those in the pod templates of workloads.
 func (d *Diagnoser) listPodLabels(ctx context.Context, namespace string) (all []podLabels, gaps []string) {
-	for _, l := range labelled {
+	for _, l := range labelSources {
 		list, err := d.dyn.Resource(l.gvr).Namespace(namespace).List(ctx, metav1.ListOptions{Limit: maxCompared})
 		if err != nil {
 			gaps = append(gaps, unreadable(l.title, err))
@@ -90,9 +91,9 @@ func (d *Diagnoser) listPodLabels(ctx context.Context, namespace string) (all []
 	return all, gaps
 }
 
-// nearestLabels compares labels with a selector that does not match them. has are the labels
-// with a key or value of the selector, score is higher the more similar they are.
-func nearestLabels(selector, labels map[string]string) (has []string, score int) {
+// similarLabels compares a selector with labels that it does not match. near are the labels that have a key or a value of
+// the selector; the more similar they are, the higher the score.
+func similarLabels(selector, labels map[string]string) (near []string, score int) {
 	for _, k := range slices.Sorted(maps.Keys(selector)) {
 		want := selector[k]
 		v, ok := labels[k]
@@ -109,12 +110,12 @@ func nearestLabels(selector, labels map[string]string) (has []string, score int)
 			k, v = slices.Sorted(maps.Keys(labels))[i], want
 			score++
 		}
-		has = append(has, k+"="+v)
+		near = append(near, k+"="+v)
 	}
-	return has, score
+	return near, score
 }
 
-// similar reports whether one value is part of the other, or they differ by one or two letters.
+// similar reports whether one value is part of the other, or they differ in at most two letters.
 func similar(a, b string) bool {
 	if a == "" || b == "" {
 		return false
@@ -122,25 +123,25 @@ func similar(a, b string) bool {
 	return strings.Contains(a, b) || strings.Contains(b, a) || max(len(a), len(b)) > 3 && plan.EditDistance(a, b) <= 2
 }
 
-// budget finds out why a PodDisruptionBudget allows no disruption: it matches no pods, its
-// pods are not healthy, or it requires all of them.
-func (d *Diagnoser) budget(ctx context.Context, q *inquiry) lead {
-	b := &policyv1.PodDisruptionBudget{}
-	if err := runtime.DefaultUnstructuredConverter.FromUnstructured(q.live.Object, b); err != nil || q.verdict().Status == event.Ready {
-		return lead{}
+// budgetCause finds out why a PodDisruptionBudget allows no disruption: it matches no pods, its pods are not healthy, or
+// it requires all of them.
+func (d *Diagnoser) budgetCause(ctx context.Context, b *reportBuilder) finding {
+	pdb := &policyv1.PodDisruptionBudget{}
+	if err := runtime.DefaultUnstructuredConverter.FromUnstructured(b.live.Object, pdb); err != nil || b.verdict().Status == event.Ready {
+		return finding{}
 	}
-	s := b.Status
+	s := pdb.Status
 	switch {
-	case b.Spec.Selector == nil:
-		return lead{cause: "it has no selector, so it matches no pods"}
-	case len(q.failed) > 0:
-		return q.conditionCause()
-	case len(q.Pods) == 0:
-		return d.mismatch(ctx, b.Namespace, *b.Spec.Selector)
-	case s.CurrentHealthy < s.ExpectedPods && q.Pods[0].severity > starting:
-		return lead{cause: fmt.Sprintf("%d of %d pods healthy; %s", s.CurrentHealthy, s.ExpectedPods, q.podProblem(q.Pods[0]))}
+	case pdb.Spec.Selector == nil:
+		return finding{cause: "it has no selector, so it matches no pods"}
+	case len(b.gaps) > 0:
+		return b.conditionCause()
+	case len(b.Pods) == 0:
+		return d.mismatchCause(ctx, pdb.Namespace, *pdb.Spec.Selector)
+	case s.CurrentHealthy < s.ExpectedPods && b.Pods[0].severity > starting:
+		return finding{cause: fmt.Sprintf("%d of %d pods healthy; %s", s.CurrentHealthy, s.ExpectedPods, b.podProblem(b.Pods[0]))}
 	case s.ExpectedPods > 0 && s.DesiredHealthy >= s.ExpectedPods:
-		return lead{cause: fmt.Sprintf("it allows no disruption: it requires %d healthy pods and matches %d", s.DesiredHealthy, s.ExpectedPods)}
+		return finding{cause: fmt.Sprintf("it allows no disruption: it requires %d healthy pods and matches %d", s.DesiredHealthy, s.ExpectedPods)}
 	}
-	return q.conditionCause()
+	return b.conditionCause()
 }

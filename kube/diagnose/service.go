@@ -18,115 +18,115 @@ import (
 	"lockstep/engine/plan"
 )
 
-// service finds out why a Service has no address or no endpoints.
-func (d *Diagnoser) service(ctx context.Context, q *inquiry) lead {
+// serviceCause finds out why a Service has no address or no endpoints.
+func (d *Diagnoser) serviceCause(ctx context.Context, b *reportBuilder) finding {
 	s := &corev1.Service{}
-	_ = runtime.DefaultUnstructuredConverter.FromUnstructured(q.live.Object, s) // ignore invalid fields
+	_ = runtime.DefaultUnstructuredConverter.FromUnstructured(b.live.Object, s) // ignore invalid fields
 	ready := 0
-	for _, p := range q.Pods {
+	for _, p := range b.Pods {
 		if p.severity == healthy && p.Phase == "running" {
 			ready++
 		}
 	}
-	q.serves = ready > 0 || len(s.Spec.Selector) == 0
-	unaddressed := s.Spec.Type == corev1.ServiceTypeLoadBalancer && len(s.Status.LoadBalancer.Ingress) == 0
-	if e := q.newestWarning(); unaddressed && e != nil {
-		return lead{cause: "no address: " + e.Reason + ": " + e.Message}
+	b.hasEndpoints = ready > 0 || len(s.Spec.Selector) == 0
+	lacksAddress := s.Spec.Type == corev1.ServiceTypeLoadBalancer && len(s.Status.LoadBalancer.Ingress) == 0
+	if e := b.newestWarning(); lacksAddress && e != nil {
+		return finding{cause: "no address: " + e.Reason + ": " + e.Message}
 	}
-	l := lead{cause: cmp.Or(q.verdict().Message, fmt.Sprintf("%d of %d pods are ready", ready, len(q.Pods))), symptom: true}
+	f := finding{cause: cmp.Or(b.verdict().Message, fmt.Sprintf("%d of %d pods are ready", ready, len(b.Pods))), symptom: true}
 	switch {
 	case len(s.Spec.Selector) == 0:
-		l = d.endpoints(ctx, q, s)
-	case len(q.failed) > 0 && len(q.Pods) == 0:
-		l.cause = "its pods are unknown"
-	case len(q.Pods) == 0:
-		l = d.mismatch(ctx, q.live.GetNamespace(), metav1.LabelSelector{MatchLabels: s.Spec.Selector})
+		f = d.endpointsCause(ctx, b, s)
+	case len(b.gaps) > 0 && len(b.Pods) == 0:
+		f.cause = "its pods are unknown"
+	case len(b.Pods) == 0:
+		f = d.mismatchCause(ctx, b.live.GetNamespace(), metav1.LabelSelector{MatchLabels: s.Spec.Selector})
 	case ready == 0:
-		l = lead{cause: fmt.Sprintf("0 of %d pods are ready; %s", len(q.Pods), q.podProblem(q.Pods[0]))}
+		f = finding{cause: fmt.Sprintf("0 of %d pods are ready; %s", len(b.Pods), b.podProblem(b.Pods[0]))}
 	}
 	switch {
-	case unaddressed && l.symptom:
+	case lacksAddress && f.symptom:
 		return d.loadBalancerCause(ctx, s)
-	case unaddressed:
-		l.cause = "no address: " + l.cause
+	case lacksAddress:
+		f.cause = "no address: " + f.cause
 	}
-	return l
+	return f
 }
 
-// endpoints checks whether a Service without a selector has endpoints.
-func (d *Diagnoser) endpoints(ctx context.Context, q *inquiry, s *corev1.Service) lead {
+// endpointsCause checks whether a Service without a selector has endpoints, which somebody else must create.
+func (d *Diagnoser) endpointsCause(ctx context.Context, b *reportBuilder, s *corev1.Service) finding {
 	if s.Spec.Type == corev1.ServiceTypeExternalName {
-		return lead{cause: cmp.Or(q.verdict().Message, "it is only an alias for an external host"), symptom: true}
+		return finding{cause: cmp.Or(b.verdict().Message, "it is only an alias for an external host"), symptom: true}
 	}
 	list, err := d.kube.DiscoveryV1().EndpointSlices(s.Namespace).List(ctx, metav1.ListOptions{LabelSelector: discoveryv1.LabelServiceName + "=" + s.Name})
-	q.note("EndpointSlices", err)
+	b.addGap("EndpointSlices", err)
 	if err != nil || slices.ContainsFunc(list.Items, func(s discoveryv1.EndpointSlice) bool { return len(s.Endpoints) > 0 }) {
-		return lead{cause: cmp.Or(q.verdict().Message, "it has no selector: its endpoints come from elsewhere"), symptom: true}
+		return finding{cause: cmp.Or(b.verdict().Message, "it has no selector: its endpoints come from elsewhere"), symptom: true}
 	}
-	q.serves = false
-	return lead{cause: "it has no selector, and no EndpointSlice lists endpoints for it"}
+	b.hasEndpoints = false
+	return finding{cause: "it has no selector, and no EndpointSlice lists endpoints for it"}
 }
 
-// loadBalancerCause explains a Service that lacks only an address. It says whether another Service
-// of the same class has one, which shows that a load balancer works.
-func (d *Diagnoser) loadBalancerCause(ctx context.Context, s *corev1.Service) lead {
+// loadBalancerCause explains a Service that only lacks an address. Another Service of the same class that has one shows
+// that its load balancer works.
+func (d *Diagnoser) loadBalancerCause(ctx context.Context, s *corev1.Service) finding {
 	class := ""
 	if s.Spec.LoadBalancerClass != nil {
 		class = " of class " + *s.Spec.LoadBalancerClass
 	}
 	list, err := d.kube.CoreV1().Services("").List(ctx, metav1.ListOptions{Limit: maxClusterWide})
 	if err != nil {
-		return lead{cause: "no address: no load balancer" + class + " has assigned one", gaps: []string{unreadable("Services of other namespaces", err)}}
+		return finding{cause: "no address: no load balancer" + class + " has assigned one", gaps: []string{unreadable("Services of other namespaces", err)}}
 	}
 	for _, o := range list.Items {
 		if o.Spec.Type == corev1.ServiceTypeLoadBalancer && len(o.Status.LoadBalancer.Ingress) > 0 && reflect.DeepEqual(o.Spec.LoadBalancerClass, s.Spec.LoadBalancerClass) {
-			return lead{cause: fmt.Sprintf("no address: no load balancer%s has assigned one yet; Service %s/%s has one", class, o.Namespace, o.Name)}
+			return finding{cause: fmt.Sprintf("no address: no load balancer%s has assigned one yet; Service %s/%s has one", class, o.Namespace, o.Name)}
 		}
 	}
-	return lead{cause: fmt.Sprintf("no address: no load balancer%s has assigned one to any Service in the cluster", class)}
+	return finding{cause: fmt.Sprintf("no address: no load balancer%s has assigned one to any Service in the cluster", class)}
 }
 
-// maxClusterWide limits the number of objects of a kind that are read from all namespaces.
+// maxClusterWide limits how many objects of a kind are read from all namespaces.
 const maxClusterWide = 500
 
-// ingress finds out why an Ingress has no address: from its class, its Services and their
+// ingressCause finds out why an Ingress has no address: from its class, its Services and their
 // pods, its events, or other Ingresses of its class.
-func (d *Diagnoser) ingress(ctx context.Context, q *inquiry) lead {
+func (d *Diagnoser) ingressCause(ctx context.Context, b *reportBuilder) finding {
 	in := &networkingv1.Ingress{}
-	if err := runtime.DefaultUnstructuredConverter.FromUnstructured(q.live.Object, in); err != nil {
-		return lead{}
+	if err := runtime.DefaultUnstructuredConverter.FromUnstructured(b.live.Object, in); err != nil {
+		return finding{}
 	}
 	if len(in.Status.LoadBalancer.Ingress) > 0 {
-		return q.conditionCause()
+		return b.conditionCause()
 	}
-	for _, check := range []func(context.Context, *networkingv1.Ingress) lead{d.ingressClass, d.backends} {
-		if l := check(ctx, in); l.cause != "" {
-			return l
+	for _, check := range []func(context.Context, *networkingv1.Ingress) finding{d.ingressClassCause, d.backendsCause} {
+		if f := check(ctx, in); f.cause != "" {
+			return f
 		}
 	}
-	if e := q.newestWarning(); e != nil {
-		return lead{cause: e.Reason + ": " + e.Message}
+	if e := b.newestWarning(); e != nil {
+		return finding{cause: e.Reason + ": " + e.Message}
 	}
 	return d.ingressControllerCause(ctx, in)
 }
 
-// ingressControllerCause explains an Ingress that lacks only an address. It says whether another
-// Ingress of the same class has one, which shows that a controller works.
-func (d *Diagnoser) ingressControllerCause(ctx context.Context, in *networkingv1.Ingress) lead {
+// ingressControllerCause explains an Ingress that only lacks an address. Another Ingress of the same class that has one
+// shows that their controller works.
+func (d *Diagnoser) ingressControllerCause(ctx context.Context, in *networkingv1.Ingress) finding {
 	const unserved = "no address: no ingress controller serves it"
 	list, err := d.kube.NetworkingV1().Ingresses("").List(ctx, metav1.ListOptions{Limit: maxClusterWide})
 	if err != nil {
-		return lead{cause: unserved, gaps: []string{unreadable("Ingresses of other namespaces", err)}}
+		return finding{cause: unserved, gaps: []string{unreadable("Ingresses of other namespaces", err)}}
 	}
 	for _, o := range list.Items {
 		if len(o.Status.LoadBalancer.Ingress) > 0 && className(&o) == className(in) {
-			return lead{cause: fmt.Sprintf("%s yet; Ingress %s/%s of the same class has an address", unserved, o.Namespace, o.Name)}
+			return finding{cause: fmt.Sprintf("%s yet; Ingress %s/%s of the same class has an address", unserved, o.Namespace, o.Name)}
 		}
 	}
-	return lead{cause: unserved + " or any other Ingress of its class"}
+	return finding{cause: unserved + " or any other Ingress of its class"}
 }
 
-// className returns the class of an Ingress, from its field or its annotation.
+// className returns the class of an Ingress, from its spec or its annotation.
 func className(in *networkingv1.Ingress) string {
 	if in.Spec.IngressClassName != nil {
 		return *in.Spec.IngressClassName
@@ -134,38 +134,42 @@ func className(in *networkingv1.Ingress) string {
 	return in.Annotations[classAnnotation]
 }
 
-// classAnnotation names the class of an Ingress; it is older than the field.
+// classAnnotation names the class of an Ingress; spec.ingressClassName replaces it.
 const classAnnotation = "kubernetes.io/ingress.class"
 
-func (d *Diagnoser) ingressClass(ctx context.Context, in *networkingv1.Ingress) lead {
+// ingressClassCause checks that the IngressClass of an Ingress exists, or that there is a default one.
+func (d *Diagnoser) ingressClassCause(ctx context.Context, in *networkingv1.Ingress) finding {
 	name := in.Spec.IngressClassName
-	if name == nil && in.Annotations[classAnnotation] != "" { // needs no IngressClass
-		return lead{}
+	if name == nil && in.Annotations[classAnnotation] != "" { // its class needs no IngressClass object
+		return finding{}
 	}
 	list, err := d.kube.NetworkingV1().IngressClasses().List(ctx, metav1.ListOptions{})
 	if err != nil {
-		return lead{}
+		return finding{}
 	}
 	var classes []string
 	for _, c := range list.Items {
 		if name != nil && c.Name == *name || name == nil && c.Annotations[networkingv1.AnnotationIsDefaultIngressClass] == "true" {
-			return lead{}
+			return finding{}
 		}
 		classes = append(classes, c.Name)
 	}
-	l := lead{evidence: []string{"the cluster has no IngressClass"}}
+	available := "the cluster has no IngressClass"
 	if len(classes) > 0 {
-		l.evidence[0] = "available IngressClasses: " + strings.Join(classes, ", ")
+		available = "available IngressClasses: " + strings.Join(classes, ", ")
 	}
-	l.cause = "it names no IngressClass, and there is no default"
+	cause := "it names no IngressClass, and there is no default"
 	if name != nil {
-		l.cause = "IngressClass " + *name + " does not exist"
+		cause = "IngressClass " + *name + " does not exist"
 	}
-	return l
+	return finding{cause: cause, evidence: []string{available}}
 }
 
-// backends checks the Services of an Ingress.
-func (d *Diagnoser) backends(ctx context.Context, in *networkingv1.Ingress) lead {
+// maxBackends limits how many Services of an Ingress are checked.
+const maxBackends = 5
+
+// backendsCause checks up to maxBackends Services of an Ingress.
+func (d *Diagnoser) backendsCause(ctx context.Context, in *networkingv1.Ingress) finding {
 	var all []*networkingv1.IngressBackend
 	if in.Spec.DefaultBackend != nil {
 		all = append(all, in.Spec.DefaultBackend)
@@ -179,37 +183,38 @@ func (d *Diagnoser) backends(ctx context.Context, in *networkingv1.Ingress) lead
 	}
 	seen := map[string]bool{}
 	for _, b := range all {
-		if b.Service == nil || seen[b.Service.Name] || len(seen) == maxPods {
+		if b.Service == nil || seen[b.Service.Name] || len(seen) == maxBackends {
 			continue
 		}
 		seen[b.Service.Name] = true
-		if l := d.backend(ctx, in.Namespace, b.Service); l.cause != "" {
-			return l
+		if f := d.backendCause(ctx, in.Namespace, b.Service); f.cause != "" {
+			return f
 		}
 	}
-	return lead{}
+	return finding{}
 }
 
-func (d *Diagnoser) backend(ctx context.Context, namespace string, b *networkingv1.IngressServiceBackend) lead {
+// backendCause checks that a Service exists, has the port, and has endpoints.
+func (d *Diagnoser) backendCause(ctx context.Context, namespace string, b *networkingv1.IngressServiceBackend) finding {
 	s, err := d.kube.CoreV1().Services(namespace).Get(ctx, b.Name, metav1.GetOptions{})
 	switch {
 	case apierrors.IsNotFound(err):
-		return lead{cause: fmt.Sprintf("its backend Service %s does not exist", b.Name)}
+		return finding{cause: fmt.Sprintf("its backend Service %s does not exist", b.Name)}
 	case err != nil:
-		return lead{}
+		return finding{}
 	}
 	if !hasPort(s, b.Port) {
 		var ports []string
 		for _, p := range s.Spec.Ports {
 			ports = append(ports, strings.TrimSpace(fmt.Sprintf("%d %s", p.Port, p.Name)))
 		}
-		return lead{cause: fmt.Sprintf("its backend Service %s has no port %s (available: %s)", b.Name, cmp.Or(b.Port.Name, fmt.Sprint(b.Port.Number)), cmp.Or(strings.Join(ports, ", "), "none"))}
+		return finding{cause: fmt.Sprintf("its backend Service %s has no port %s (available: %s)", b.Name, cmp.Or(b.Port.Name, fmt.Sprint(b.Port.Number)), cmp.Or(strings.Join(ports, ", "), "none"))}
 	}
 	r := d.Object(ctx, plan.Object{Kind: "Service", Namespace: namespace, Name: b.Name})
-	if r.serves || r.Symptom {
-		return lead{}
+	if r.hasEndpoints || r.Symptom {
+		return finding{}
 	}
-	return lead{cause: fmt.Sprintf("its backend Service %s: %s", b.Name, r.Cause), evidence: r.Evidence}
+	return finding{cause: fmt.Sprintf("its backend Service %s: %s", b.Name, r.Cause), evidence: r.Evidence}
 }
 
 func hasPort(s *corev1.Service, want networkingv1.ServiceBackendPort) bool {

@@ -31,9 +31,8 @@ type Shell struct {
 	executor       remotecommand.Executor
 }
 
-// Shell prepares a shell in a running container of an object's pods, without starting it. An
-// empty name means any: the pod with the worst problem, and the container that has it. It
-// fails if no container is running or exec is not permitted.
+// Shell prepares a shell in a running container of an object's pods, without starting it. An empty pod or container means
+// the one with the worst problem. It fails if no container is running or exec is not permitted.
 func (d *Diagnoser) Shell(ctx context.Context, o plan.Object, pod, container string) (*Shell, error) {
 	pods, err := d.Pods(ctx, o)
 	if err != nil {
@@ -64,7 +63,8 @@ func (d *Diagnoser) Shell(ctx context.Context, o plan.Object, pod, container str
 	return &Shell{Pod: p.Name, Container: c, executor: executor}, nil
 }
 
-// runningContainer returns the first pod with a running container, and that container.
+// runningContainer returns the first pod with a running container, and that container: the pod's culprit if it is
+// running. pod and container limit the choice unless they are "".
 func runningContainer(pods []Pod, pod, container string) (Pod, string) {
 	for _, p := range pods {
 		if pod != "" && p.Name != pod {
@@ -85,7 +85,7 @@ func runningContainer(pods []Pod, pod, container string) (Pod, string) {
 	return Pod{}, ""
 }
 
-// mayExec checks whether the user may run commands in a pod.
+// mayExec returns an error if the user is not permitted to exec into a pod.
 func (d *Diagnoser) mayExec(ctx context.Context, p Pod) error {
 	ctx, cancel := context.WithTimeout(ctx, readTimeout)
 	defer cancel()
@@ -101,7 +101,7 @@ func (d *Diagnoser) mayExec(ctx context.Context, p Pod) error {
 	return nil
 }
 
-// newExecutor uses WebSocket, and SPDY with old servers, as kubectl does.
+// newExecutor uses WebSocket and, like kubectl, falls back to SPDY for old servers.
 func newExecutor(config *rest.Config, request *rest.Request) (remotecommand.Executor, error) {
 	spdy, err := remotecommand.NewSPDYExecutor(config, "POST", request.URL())
 	if err != nil {
@@ -116,8 +116,8 @@ func newExecutor(config *rest.Config, request *rest.Request) (remotecommand.Exec
 	})
 }
 
-// Run runs the shell on a terminal until it ends or ctx is done. The terminal is raw during that time and restored
-// afterwards. Run does not handle signals, and leaves unread input to later readers.
+// Run runs the shell on a terminal until it exits or ctx is done. It sets the terminal to raw mode and restores it. It
+// handles no signals, and leaves unread input to later readers.
 func (s *Shell) Run(ctx context.Context, in io.Reader, out io.Writer) error {
 	stdin, err := cancelreader.NewReader(in)
 	if err != nil {
@@ -128,15 +128,15 @@ func (s *Shell) Run(ctx context.Context, in io.Reader, out io.Writer) error {
 	tty := term.TTY{In: in, Out: out, Raw: true, Parent: interrupt.New(func(os.Signal) {})}
 	var size remotecommand.TerminalSizeQueue
 	if queue := tty.MonitorSize(tty.GetSize()); queue != nil { // nil: not a terminal
-		size = sizes{queue}
+		size = sizeQueue{queue}
 	}
 	if _, err := fmt.Fprintf(out, "shell in pod %s, container %s; exit returns to lockstep\n", s.Pod, s.Container); err != nil {
 		return err
 	}
 	return tty.Safe(func() error {
 		err := s.executor.StreamWithContext(ctx, remotecommand.StreamOptions{Stdin: stdin, Stdout: out, Tty: true, TerminalSizeQueue: size})
-		if ended := new(exec.CodeExitError); errors.As(err, ended) && ended.Code != 126 && ended.Code != 127 {
-			return nil // the exit code of the shell's last command
+		if exited := new(exec.CodeExitError); errors.As(err, exited) && exited.Code != 126 && exited.Code != 127 { // 126, 127: the shell did not start
+			return nil // the exit code of the last command, not an error
 		}
 		if err != nil {
 			return fmt.Errorf("shell in pod %s, container %s: %w", s.Pod, s.Container, err)
@@ -145,9 +145,9 @@ func (s *Shell) Run(ctx context.Context, in io.Reader, out io.Writer) error {
 	})
 }
 
-// sizes adapts the queue of terminal sizes to the type of executors.
-type sizes struct{ term.TerminalSizeQueue }
+// sizeQueue adapts kubectl's queue of terminal sizes to client-go's.
+type sizeQueue struct{ term.TerminalSizeQueue }
 
-func (s sizes) Next() *remotecommand.TerminalSize {
+func (s sizeQueue) Next() *remotecommand.TerminalSize {
 	return (*remotecommand.TerminalSize)(s.TerminalSizeQueue.Next())
 }

@@ -15,89 +15,91 @@ import (
 	"lockstep/kube/status"
 )
 
-// summary returns the most useful cause: from a related object, a pod, a failure to create
-// pods, the newest event, or the object's status.
-func (q *inquiry) summary() string {
-	q.Fails = q.lead.fails || len(q.Pods) > 0 && q.Pods[0].severity >= cannotStart
-	if q.lead.cause != "" {
-		q.Symptom = q.lead.symptom
-		return q.lead.cause
+// summarize returns the most useful cause: the result of findCause, or else of a pod, a failure to create pods, the
+// newest warning, or the object's status. It also sets Fails and Symptom.
+func (b *reportBuilder) summarize() string {
+	b.Fails = b.found.fails || len(b.Pods) > 0 && b.Pods[0].severity >= cannotStart
+	if b.found.cause != "" {
+		b.Symptom = b.found.symptom
+		return b.found.cause
 	}
-	if len(q.Pods) > 0 && q.Pods[0].severity > starting {
-		return q.podProblem(q.Pods[0])
+	if len(b.Pods) > 0 && b.Pods[0].severity > starting {
+		return b.podProblem(b.Pods[0])
 	}
-	if e := newestOf(q.Events, "FailedCreate"); e != nil && q.lacksPods() {
-		q.Fails = true
+	if e := newestOf(b.Events, "FailedCreate"); e != nil && b.lacksPods() {
+		b.Fails = true
 		return "no pods can be created: " + plainError(e.Message)
 	}
-	if len(q.Pods) > 0 && q.Pods[0].severity == starting {
-		q.Symptom = q.warningAbout(q.Pods[0], "") == nil
-		return q.podProblem(q.Pods[0])
+	if len(b.Pods) > 0 && b.Pods[0].severity == starting {
+		b.Symptom = b.warningAbout(b.Pods[0], "") == nil
+		return b.podProblem(b.Pods[0])
 	}
-	if e := q.newestWarning(); e != nil {
+	if e := b.newestWarning(); e != nil {
 		return e.Reason + ": " + e.Message
 	}
-	q.Symptom = true
-	return cmp.Or(q.verdict().Message, "no known problem")
+	b.Symptom = true
+	return cmp.Or(b.verdict().Message, "no known problem")
 }
 
-// withReadinessVerdict prefixes a cause with the verdict of the chart's own readiness expressions (R23) if that
-// decided the status, or if the cause is only a symptom. Otherwise the verdict becomes evidence.
-func (q *inquiry) withReadinessVerdict(cause string) string {
-	v := q.verdict()
+// withReadinessVerdict puts the verdict of the chart's readiness expressions (R23) before a cause that is only a symptom,
+// or if a failure expression is true. Otherwise the verdict becomes evidence.
+func (b *reportBuilder) withReadinessVerdict(cause string) string {
+	v := b.verdict()
 	switch {
-	case !q.rule().Custom() || q.live.GetDeletionTimestamp() != nil || v.Status == event.Ready || strings.Contains(cause, v.Message):
+	case !b.rule().Custom() || b.live.GetDeletionTimestamp() != nil || v.Status == event.Ready || strings.Contains(cause, v.Message):
 		return cause
-	case q.Symptom || v.FailureDeclared:
-		q.Symptom = q.Symptom && !v.FailureDeclared
+	case b.Symptom || v.FailureDeclared:
+		b.Symptom = b.Symptom && !v.FailureDeclared
 		return v.Message + "; " + cause
 	}
-	q.lead.evidence = slices.Concat([]string{v.Message}, q.lead.evidence)
+	b.found.evidence = slices.Concat([]string{v.Message}, b.found.evidence)
 	return cause
 }
 
-// evidence returns the lines behind the cause: from related objects, the log, warnings and conditions.
-func (q *inquiry) evidence() []string {
+// evidence returns the lines that support the cause, without duplicates: from related objects, the log, warnings and
+// conditions.
+func (b *reportBuilder) evidence() []string {
 	var lines []string
 	add := func(l string) {
 		if l != "" && len(lines) < event.MaxEvidence && !slices.Contains(lines, l) {
 			lines = append(lines, l)
 		}
 	}
-	for _, l := range q.lead.evidence {
+	for _, l := range b.found.evidence {
 		add(status.CleanText(l))
 	}
-	add(decisiveLine(q.Logs))
-	for _, bare := range []bool{false, true} { // messages that are only a code come last
-		for _, e := range slices.Backward(q.Events) {
+	add(decisiveLine(b.Logs))
+	for _, bare := range []bool{false, true} { // bare error codes come last
+		for _, e := range slices.Backward(b.Events) {
 			if e.Warning && bareErrorCode.MatchString(e.Message) == bare {
 				add(e.Reason + ": " + e.Message)
 			}
 		}
 	}
-	for _, l := range q.statusWithoutEvent() {
+	for _, l := range b.statusWithoutEvent() {
 		add(l)
 	}
-	for _, l := range q.logTail(lines) {
+	for _, l := range b.newestLogLines(lines) {
 		add(l)
 	}
-	for _, c := range conditions(q.live) {
+	for _, c := range conditions(b.live) {
 		add(c)
 	}
 	if len(lines) == 0 {
-		add(q.verdict().Message)
+		add(b.verdict().Message)
 	}
 	return lines
 }
 
-// maxTail is the maximum number of log lines in the evidence besides the decisive one.
+// maxTail limits the log lines in the evidence, besides the decisive one.
 const maxTail = 5
 
-// logTail returns the newest log lines that are not in others, oldest first, as far as there is room in the evidence.
-func (q *inquiry) logTail(others []string) (tail []string) {
-	room := min(maxTail, event.MaxEvidence-len(others))
-	for _, l := range slices.Backward(q.Logs) {
-		if len(tail) < room && l != "" && !slices.Contains(others, l) && !slices.Contains(tail, l) {
+// newestLogLines returns the newest log lines that are not in known, oldest first, and at most as many as fit into the
+// evidence with those.
+func (b *reportBuilder) newestLogLines(known []string) (tail []string) {
+	room := min(maxTail, event.MaxEvidence-len(known))
+	for _, l := range slices.Backward(b.Logs) {
+		if len(tail) < room && l != "" && !slices.Contains(known, l) && !slices.Contains(tail, l) {
 			tail = append(tail, l)
 		}
 	}
@@ -105,92 +107,92 @@ func (q *inquiry) logTail(others []string) (tail []string) {
 	return tail
 }
 
-// bareErrorCode matches a message that is only a code, such as "Error: ImagePullBackOff".
+// bareErrorCode matches a message such as "Error: ImagePullBackOff".
 var bareErrorCode = regexp.MustCompile(`^Error: \w+$`)
 
 // statusWithoutEvent returns the lines of the first pod's status that no event repeats.
-func (q *inquiry) statusWithoutEvent() (lines []string) {
-	if len(q.Pods) == 0 {
+func (b *reportBuilder) statusWithoutEvent() (lines []string) {
+	if len(b.Pods) == 0 {
 		return nil
 	}
-	for _, l := range q.Pods[0].statusLines {
+	for _, l := range b.Pods[0].statusLines {
 		_, detail, _ := strings.Cut(l, ": ")
 		_, message, _ := strings.Cut(detail, ": ")
 		repeats := func(e Event) bool {
 			return e.Warning && (strings.Contains(e.Message, detail) || message != "" && strings.Contains(e.Message, message))
 		}
-		if !slices.ContainsFunc(q.Events, repeats) {
+		if !slices.ContainsFunc(b.Events, repeats) {
 			lines = append(lines, l)
 		}
 	}
 	return lines
 }
 
-// rule returns the readiness rule from the object's annotations, which hooks ignore (R5).
-func (q *inquiry) rule() status.Rule {
-	if q.live.GetAnnotations()[rel1.HookAnnotation] != "" {
+// rule returns the readiness rule of the object. Hooks have Helm's rule, whatever their annotations (R5).
+func (b *reportBuilder) rule() status.Rule {
+	if b.live.GetAnnotations()[rel1.HookAnnotation] != "" {
 		return status.Rule{Hook: true}
 	}
-	rule, _, _ := status.ParseRule(q.live.GetAnnotations()) // an invalid one counts as none
+	rule, _, _ := status.ParseRule(b.live.GetAnnotations()) // an invalid one counts as none
 	rule.JobsComplete = true
 	return rule
 }
 
-func (q *inquiry) verdict() status.Result {
-	return status.Compute(q.live, q.rule(), time.Now())
+func (b *reportBuilder) verdict() status.Result {
+	return status.Compute(b.live, b.rule(), time.Now())
 }
 
-// podProblem describes what is wrong with a pod, from its container, the container's log or an
-// event. It names the pod only while that is starting.
-func (q *inquiry) podProblem(p Pod) string {
+// podProblem describes what is wrong with a pod, from its container, the container's log or an event. It names the pod
+// only if the pod is still starting.
+func (b *reportBuilder) podProblem(p Pod) string {
 	text := p.Why
 	switch p.severity {
 	case crashed:
-		return q.crashCause(p)
+		return b.crashCause(p)
 	case cannotStart:
 		if p.container(p.culprit).imagePullFailed() {
-			return q.imagePullCauseWithEvents(p)
+			return b.imagePullCauseWithEvents(p)
 		}
 	case unready:
-		if e := q.warningAbout(p, "Unhealthy"); e != nil {
+		if e := b.warningAbout(p, "Unhealthy"); e != nil {
 			text += ": " + e.Message
-		} else if line := decisiveLine(q.Logs); line != "" && errorWord.MatchString(line) {
+		} else if line := decisiveLine(b.Logs); line != "" && errorWord.MatchString(line) {
 			text += ": " + line
 		}
 	case starting:
-		if e := q.startupWarning(p); e != nil {
+		if e := b.startupWarning(p); e != nil {
 			text = startupCause(e)
-		} else if q.object.Kind != "Pod" || q.object.Name != p.Name {
+		} else if b.object.Kind != "Pod" || b.object.Name != p.Name {
 			text = p.String()
 		}
 	}
 	return text
 }
 
-// crashCause describes how a pod's container failed, how many times, and its decisive log line.
-func (q *inquiry) crashCause(p Pod) string {
+// crashCause describes how a pod's container failed, how often, and its decisive log line.
+func (b *reportBuilder) crashCause(p Pod) string {
 	c := p.container(p.culprit)
-	times := q.restartSuffix(c)
-	if e := q.warningAbout(p, "Unhealthy"); e != nil && c.EndReason != "OOMKilled" && (c.Exit == 137 || c.Exit == 143) {
+	restarts := b.restartSuffix(c)
+	if e := b.warningAbout(p, "Unhealthy"); e != nil && c.EndReason != "OOMKilled" && (c.Exit == 137 || c.Exit == 143) {
 		if m := probeFailure.FindStringSubmatch(e.Message); m != nil {
-			return fmt.Sprintf("%s was killed because its %s probe failed%s: %s", c.title(), strings.ToLower(m[1]), times, m[2])
+			return fmt.Sprintf("%s was killed because its %s probe failed%s: %s", c.title(), strings.ToLower(m[1]), restarts, m[2])
 		}
 	}
 	if !strings.HasPrefix(p.Why, c.title()) { // the whole pod was terminated
 		return p.Why
 	}
-	text := p.Why + times
-	if line := cmp.Or(decisiveLine(q.Logs), c.terminationMessage()); line != "" && c.EndReason != "OOMKilled" {
+	text := p.Why + restarts
+	if line := cmp.Or(decisiveLine(b.Logs), c.terminationMessage()); line != "" && c.EndReason != "OOMKilled" {
 		text += ": " + line
 	}
 	return text
 }
 
-// restartSuffix returns " (2 restarts)", or for a Job, which replaces its pods, " (2 pods failed)".
-func (q *inquiry) restartSuffix(c Container) string {
-	failed, _, _ := unstructured.NestedInt64(q.live.Object, "status", "failed")
+// restartSuffix returns " (2 restarts)". For a Job that replaced its pods it returns " (2 pods failed)".
+func (b *reportBuilder) restartSuffix(c Container) string {
+	failed, _, _ := unstructured.NestedInt64(b.live.Object, "status", "failed")
 	switch {
-	case q.live.GetKind() == "Job" && failed > 1 && failed > int64(c.Restarts):
+	case b.live.GetKind() == "Job" && failed > 1 && failed > int64(c.Restarts):
 		return fmt.Sprintf(" (%d pods failed)", failed)
 	case c.Restarts == 1:
 		return " (1 restart)"
@@ -201,12 +203,12 @@ func (q *inquiry) restartSuffix(c Container) string {
 }
 
 // lacksPods reports whether a workload has fewer pods than replicas.
-func (q *inquiry) lacksPods() bool {
-	want, found, _ := unstructured.NestedInt64(q.live.Object, "spec", "replicas")
-	return len(q.Pods) == 0 || found && int64(len(q.Pods)) < want
+func (b *reportBuilder) lacksPods() bool {
+	want, found, _ := unstructured.NestedInt64(b.live.Object, "spec", "replicas")
+	return len(b.Pods) == 0 || found && int64(len(b.Pods)) < want
 }
 
-// newest returns the newest event that matches, or nil.
+// newest returns the newest event that matches, or nil. The events are sorted by time.
 func newest(events []Event, matches func(Event) bool) *Event {
 	for _, e := range slices.Backward(events) {
 		if matches(e) {
@@ -221,31 +223,31 @@ func newestOf(events []Event, reasons ...string) *Event {
 	return newest(events, func(e Event) bool { return slices.Contains(reasons, e.Reason) })
 }
 
-func (q *inquiry) newestWarning() *Event {
-	return newest(q.Events, func(e Event) bool { return e.Warning })
+func (b *reportBuilder) newestWarning() *Event {
+	return newest(b.Events, func(e Event) bool { return e.Warning })
 }
 
-// warnsAbout reports whether the event is a warning about a pod. Failures to schedule do not count once it has a node.
+// warnsAbout reports whether the event is a warning about a pod. FailedScheduling does not count once the pod has a node.
 func (e Event) warnsAbout(p Pod) bool {
 	return e.Warning && e.Object == "Pod/"+p.Name && !(e.Reason == "FailedScheduling" && p.Node != "")
 }
 
-// warningAbout returns the newest warning about a pod, with the given reason unless that is "".
-func (q *inquiry) warningAbout(p Pod, reason string) *Event {
-	return newest(q.Events, func(e Event) bool { return e.warnsAbout(p) && (reason == "" || e.Reason == reason) })
+// warningAbout returns the newest warning about a pod with the given reason, or with any if that is "".
+func (b *reportBuilder) warningAbout(p Pod, reason string) *Event {
+	return newest(b.Events, func(e Event) bool { return e.warnsAbout(p) && (reason == "" || e.Reason == reason) })
 }
 
-// startupWarning returns the newest warning about a pod, preferably not a timeout.
-func (q *inquiry) startupWarning(p Pod) *Event {
-	return cmp.Or(newest(q.Events, func(e Event) bool {
+// startupWarning returns the newest warning about a pod. A timeout counts only if there is nothing else.
+func (b *reportBuilder) startupWarning(p Pod) *Event {
+	return cmp.Or(newest(b.Events, func(e Event) bool {
 		return e.warnsAbout(p) && !strings.Contains(e.Message, "timed out waiting for the condition")
-	}), q.warningAbout(p, ""))
+	}), b.warningAbout(p, ""))
 }
 
 var errorWord = regexp.MustCompile(`(?i)\b(fatal|panic|error|exception|failed|denied|cannot|refused)\b`)
 
-// decisiveLine returns the log line that most likely explains why a program ended: the last
-// one that looks like an error, or else the last one.
+// decisiveLine returns the log line that most likely explains why a program failed: the last one that looks like an
+// error, or else the last one.
 func decisiveLine(lines []string) string {
 	for _, l := range slices.Backward(lines) {
 		if errorWord.MatchString(l) {
@@ -258,7 +260,7 @@ func decisiveLine(lines []string) string {
 	return lines[len(lines)-1]
 }
 
-// plainError removes the prefixes from the message of a FailedCreate event.
+// plainError strips the prefixes from the message of a FailedCreate event.
 func plainError(text string) string {
 	return strings.TrimPrefix(strings.TrimPrefix(text, "(combined from similar events): "), "Error creating: ")
 }
@@ -295,13 +297,13 @@ var negativeConditions = regexp.MustCompile(`(Stalled|Suspended|Degraded|Fail(ed
 // isNegative reports whether the condition is a problem if it is True.
 func (c condition) isNegative() bool { return negativeConditions.MatchString(c.kind) }
 
-// unhealthy returns the conditions whose value differs from that of a healthy object.
+// unhealthy returns the conditions whose status a healthy object would not have.
 func unhealthy(u *unstructured.Unstructured) []condition {
 	all := listConditions(u)
-	operator := slices.ContainsFunc(all, func(c condition) bool { return c.kind == "Degraded" })
+	isOperator := slices.ContainsFunc(all, func(c condition) bool { return c.kind == "Degraded" })
 	return slices.DeleteFunc(all, func(c condition) bool {
 		switch {
-		case c.isNegative(), c.kind == "Reconciling", c.kind == "Progressing" && operator: // operators are done when it is False
+		case c.isNegative(), c.kind == "Reconciling", c.kind == "Progressing" && isOperator: // an operator is done when it is False
 			return c.status != "True"
 		case c.kind == "ScalingLimited": // both values are normal
 			return true
@@ -318,8 +320,8 @@ func conditions(u *unstructured.Unstructured) (lines []string) {
 	return lines
 }
 
-// worstCondition returns the worst unhealthy condition, or nil: first one that an
-// expression uses, then a negative one, then one that is False. The newest wins a tie.
+// worstCondition returns the worst unhealthy condition, or nil. A condition that the expressions use comes first, then a
+// negative one, then one that is False. The newest wins a tie.
 func worstCondition(u *unstructured.Unstructured, expressions string) *condition {
 	weight := func(c condition) int {
 		w := 1 // in progress

@@ -15,76 +15,76 @@ import (
 	"lockstep/engine/plan"
 )
 
-// Messages of the API server about webhooks that refuse an object, do not answer, or cannot convert between versions.
+// Messages of the API server about webhooks that refuse an object, do not respond, or cannot convert between versions.
 var (
-	hookRefuses  = regexp.MustCompile(`admission webhook "([^"]+)" denied the request(?:: | without explanation)?(.*)`)
-	hookFails    = regexp.MustCompile(`failed calling webhook "([^"]+)": (?:failed to call webhook: )?(?:Post "([^"]*)": )?(.*)`)
-	convertFails = regexp.MustCompile(`conversion webhook for (\S+), Kind=(\S+) failed: (?:Post "([^"]*)": )?(.*)`)
-	hookService  = regexp.MustCompile(`^https://([^./]+)\.([^./]+)\.svc(?:[:/]|$)`)
+	webhookDenied    = regexp.MustCompile(`admission webhook "([^"]+)" denied the request(?:: | without explanation)?(.*)`)
+	webhookFailed    = regexp.MustCompile(`failed calling webhook "([^"]+)": (?:failed to call webhook: )?(?:Post "([^"]*)": )?(.*)`)
+	conversionFailed = regexp.MustCompile(`conversion webhook for (\S+), Kind=(\S+) failed: (?:Post "([^"]*)": )?(.*)`)
+	serviceURL       = regexp.MustCompile(`^https://([^./]+)\.([^./]+)\.svc(?:[:/]|$)`)
 )
 
-// webhook finds the configuration of a webhook that refused an object and, if the webhook
-// does not answer, checks its Service.
-func (d *Diagnoser) webhook(ctx context.Context, words string) lead {
-	if m := hookRefuses.FindStringSubmatch(words); m != nil {
-		config, gap := d.hookConfig(ctx, m[1])
+// webhookCause names the configuration of the webhook in a message. If the webhook does not respond, it also checks the
+// webhook's Service.
+func (d *Diagnoser) webhookCause(ctx context.Context, message string) finding {
+	if m := webhookDenied.FindStringSubmatch(message); m != nil {
+		config, gap := d.webhookConfig(ctx, m[1])
 		why := cmp.Or(strings.TrimSpace(m[2]), "no reason given")
-		return lead{cause: fmt.Sprintf("refused by %s: %s", hookName(m[1], config), why), evidence: gap}
+		return finding{cause: fmt.Sprintf("refused by %s: %s", webhookName(m[1], config), why), evidence: gap}
 	}
-	if m := hookFails.FindStringSubmatch(words); m != nil {
-		config, gap := d.hookConfig(ctx, m[1])
-		l := d.withServiceAt(ctx, m[2], fmt.Sprintf("%s does not answer: %s", hookName(m[1], config), certificateHint(m[3])))
-		l.evidence = append(l.evidence, gap...)
-		return l
+	if m := webhookFailed.FindStringSubmatch(message); m != nil {
+		config, gap := d.webhookConfig(ctx, m[1])
+		f := d.withServiceAt(ctx, m[2], fmt.Sprintf("%s does not answer: %s", webhookName(m[1], config), withCertificateHint(m[3])))
+		f.evidence = append(f.evidence, gap...)
+		return f
 	}
-	if m := convertFails.FindStringSubmatch(words); m != nil {
-		return d.withServiceAt(ctx, m[3], fmt.Sprintf("the webhook that converts %s to %s does not answer: %s", m[2], m[1], certificateHint(m[4])))
+	if m := conversionFailed.FindStringSubmatch(message); m != nil {
+		return d.withServiceAt(ctx, m[3], fmt.Sprintf("the webhook that converts %s to %s does not answer: %s", m[2], m[1], withCertificateHint(m[4])))
 	}
-	return lead{}
+	return finding{}
 }
 
-// hookName names a webhook, with its configuration if that is known.
-func hookName(name, config string) string {
+// webhookName names a webhook and, if it is known, its configuration.
+func webhookName(name, config string) string {
 	if config == "" {
 		return "webhook " + name
 	}
 	return fmt.Sprintf("webhook %s of %s", name, config)
 }
 
-// certificateHint explains an untrusted certificate, the most common fault of a new webhook.
-func certificateHint(why string) string {
+// withCertificateHint explains an untrusted certificate, the most common fault of a new webhook.
+func withCertificateHint(why string) string {
 	if strings.Contains(why, "signed by unknown authority") {
 		return why + "; its caBundle does not match its certificate"
 	}
 	return why
 }
 
-// withServiceAt adds the cause of the Service at an address, or else the address.
-func (d *Diagnoser) withServiceAt(ctx context.Context, address, cause string) lead {
-	m := hookService.FindStringSubmatch(address)
+// withServiceAt adds to a cause what is wrong with the Service at an address, or else the address itself.
+func (d *Diagnoser) withServiceAt(ctx context.Context, address, cause string) finding {
+	m := serviceURL.FindStringSubmatch(address)
 	if m == nil {
 		if address != "" {
 			cause += " (" + address + ")"
 		}
-		return lead{cause: cause}
+		return finding{cause: cause}
 	}
 	return d.withServiceCause(ctx, m[2], m[1], cause)
 }
 
-// withServiceCause appends to a cause why a Service has no ready pods. If it has some, the cause is unchanged.
-func (d *Diagnoser) withServiceCause(ctx context.Context, namespace, name, cause string) lead {
-	l := lead{cause: cause}
+// withServiceCause adds to a cause why a Service has no endpoints. If it has some, the cause is unchanged.
+func (d *Diagnoser) withServiceCause(ctx context.Context, namespace, name, cause string) finding {
+	f := finding{cause: cause}
 	r := d.Object(ctx, plan.Object{Kind: "Service", Namespace: namespace, Name: name})
-	if r.serves {
-		return l
+	if r.hasEndpoints {
+		return f
 	}
-	l.cause += fmt.Sprintf("; Service %s/%s: %s", namespace, name, r.Cause)
-	l.evidence = r.Evidence
-	return l
+	f.cause += fmt.Sprintf("; Service %s/%s: %s", namespace, name, r.Cause)
+	f.evidence = r.Evidence
+	return f
 }
 
-// hookConfig names the configuration of a webhook, or "" if it is unknown; gap is a failed read.
-func (d *Diagnoser) hookConfig(ctx context.Context, name string) (config string, gap []string) {
+// webhookConfig returns the kind and name of a webhook's configuration, "" if unknown. gap is a failed read, if any.
+func (d *Diagnoser) webhookConfig(ctx context.Context, name string) (config string, gap []string) {
 	for _, kind := range []string{"ValidatingWebhookConfiguration", "MutatingWebhookConfiguration"} {
 		list, err := d.dyn.Resource(admissionv1.SchemeGroupVersion.WithResource(strings.ToLower(kind)+"s")).List(ctx, metav1.ListOptions{})
 		if err != nil {
@@ -102,57 +102,57 @@ func (d *Diagnoser) hookConfig(ctx context.Context, name string) (config string,
 	return "", nil
 }
 
-// apiServices is the resource that registers aggregated APIs.
-var apiServices = schema.GroupVersionResource{Group: "apiregistration.k8s.io", Version: "v1", Resource: "apiservices"}
+// apiServiceResource is the resource of APIServices.
+var apiServiceResource = schema.GroupVersionResource{Group: "apiregistration.k8s.io", Version: "v1", Resource: "apiservices"}
 
-// apiService finds out why an API is not available: from its condition and its Service.
-func (d *Diagnoser) apiService(ctx context.Context, u *unstructured.Unstructured) lead {
-	l := lead{cause: "not checked yet", symptom: true}
+// apiServiceCause finds out why an aggregated API is not available, from its APIService's condition and its Service.
+func (d *Diagnoser) apiServiceCause(ctx context.Context, u *unstructured.Unstructured) finding {
+	f := finding{cause: "not checked yet", symptom: true}
 	for _, c := range listConditions(u) {
 		switch {
 		case c.kind != "Available":
 		case c.status == "True":
-			return lead{}
+			return finding{}
 		default:
-			l = lead{cause: c.String(), evidence: []string{c.String()}}
+			f = finding{cause: c.String(), evidence: []string{c.String()}}
 		}
 	}
 	namespace, _, _ := unstructured.NestedString(u.Object, "spec", "service", "namespace")
 	name, _, _ := unstructured.NestedString(u.Object, "spec", "service", "name")
 	if name == "" {
-		return l
+		return f
 	}
-	more := d.withServiceCause(ctx, namespace, name, l.cause)
-	l.cause, l.evidence = more.cause, append(l.evidence, more.evidence...)
-	return l
+	service := d.withServiceCause(ctx, namespace, name, f.cause)
+	f.cause, f.evidence = service.cause, append(f.evidence, service.evidence...)
+	return f
 }
 
-// metricsGroup matches the metrics API that an autoscaler could not reach.
+// metricsGroup matches the API group of the metrics that an autoscaler could not get.
 var metricsGroup = regexp.MustCompile(`(?:custom\.|external\.)?metrics\.k8s\.io`)
 
-// autoscaler finds out why an autoscaler does not scale and, if it gets no metrics, checks the metrics API.
-func (d *Diagnoser) autoscaler(ctx context.Context, q *inquiry) lead {
-	l := q.conditionCause()
-	c := worstCondition(q.live, "")
+// autoscalerCause finds out why a HorizontalPodAutoscaler does not scale. If it gets no metrics, it checks their API.
+func (d *Diagnoser) autoscalerCause(ctx context.Context, b *reportBuilder) finding {
+	f := b.conditionCause()
+	c := worstCondition(b.live, "")
 	if c == nil {
-		return l
+		return f
 	}
 	group := metricsGroup.FindString(c.message)
 	if group == "" {
-		return l
+		return f
 	}
-	if served := d.addAPIServiceCauses(ctx, group, &l); !served {
-		l.cause += fmt.Sprintf("; no metrics server is installed: nothing serves %s", group)
+	if served := d.addAPIServiceCauses(ctx, group, &f); !served {
+		f.cause += fmt.Sprintf("; no metrics server is installed: nothing serves %s", group)
 	}
-	return l
+	return f
 }
 
-// addAPIServiceCauses adds to a lead why the APIServices of a group do not answer. It reports false
-// only if the group certainly has none.
-func (d *Diagnoser) addAPIServiceCauses(ctx context.Context, group string, l *lead) (served bool) {
-	apis, err := d.dyn.Resource(apiServices).List(ctx, metav1.ListOptions{})
+// addAPIServiceCauses adds to a finding why the APIServices of a group are not available. served is false only if the
+// group certainly has none.
+func (d *Diagnoser) addAPIServiceCauses(ctx context.Context, group string, f *finding) (served bool) {
+	apis, err := d.dyn.Resource(apiServiceResource).List(ctx, metav1.ListOptions{})
 	if err != nil {
-		l.gaps = append(l.gaps, unreadable("APIServices", err))
+		f.gaps = append(f.gaps, unreadable("APIServices", err))
 		return true
 	}
 	for i := range apis.Items {
@@ -161,9 +161,9 @@ func (d *Diagnoser) addAPIServiceCauses(ctx context.Context, group string, l *le
 			continue
 		}
 		served = true
-		if down := d.apiService(ctx, api); down.cause != "" {
-			l.cause += fmt.Sprintf("; APIService %s: %s", api.GetName(), down.cause)
-			l.evidence = append(l.evidence, down.evidence...)
+		if down := d.apiServiceCause(ctx, api); down.cause != "" {
+			f.cause += fmt.Sprintf("; APIService %s: %s", api.GetName(), down.cause)
+			f.evidence = append(f.evidence, down.evidence...)
 		}
 	}
 	return served
