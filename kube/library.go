@@ -74,7 +74,7 @@ func NewOrdered(ctx context.Context, cfg *action.Configuration, opts OrderedOpti
 	if !ok {
 		return nil, fmt.Errorf("make a configuration ordered: its getter %T has no kubeconfig; give Init one of cli.EnvSettings", cfg.RESTClientGetter)
 	}
-	connection, err := connect.From(getter, &cli.EnvSettings{}, slog.New(cfg.Logger().Handler()), cfg.RegistryClient)
+	connection, err := connect.NewFromGetter(getter, &cli.EnvSettings{}, slog.New(cfg.Logger().Handler()), cfg.RegistryClient)
 	if err != nil {
 		return nil, err
 	}

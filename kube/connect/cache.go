@@ -8,44 +8,45 @@ import (
 	"sync"
 )
 
-// cache stores responses to reads. Operations that are planned together send the same ones:
-// version, kinds, quotas, webhooks, permissions. Its zero value stores nothing.
+// cache stores responses to reads, because operations that are planned together send the same ones: version, kinds,
+// quotas, webhooks, permissions. The zero value stores nothing.
 type cache struct {
 	mu      sync.Mutex
 	mode    cacheMode
 	size    int // bytes of all bodies
-	answers map[string]*kept
+	entries map[string]*cachedResponse
 }
 
 type cacheMode int
 
 const (
 	cacheNothing cacheMode = iota
-	// cacheKinds stores the version and the kinds that are served, until one is added.
+	// cacheKinds stores the version and the served kinds, until a request changes the kinds.
 	cacheKinds
 	// cacheAll stores all reads.
 	cacheAll
 )
 
 const (
-	maxKept    = 4 << 20  // bytes of one response
-	maxKeptAll = 64 << 20 // bytes of all responses
+	maxBody   = 4 << 20  // bytes of one response
+	maxBodies = 64 << 20 // bytes of all responses
 )
 
-// kept is a stored response. It may be read once done is closed; response is nil if it was not stored.
-type kept struct {
+// cachedResponse is an entry of the cache. Its response and body may be read once done is closed. response is nil if the
+// response was not stored.
+type cachedResponse struct {
 	done     chan struct{}
-	kind     bool // of the version or a kind
+	kinds    bool // about the version or the served kinds
 	response *http.Response
 	body     []byte
 }
 
-// CacheAll makes the connection, and all made from it by Bind, send each read once. It is for
-// planning, which writes nothing.
+// CacheAll makes the connection, and all that Bind makes from it, send each read only once. Use it while planning, which
+// writes nothing.
 func (c *Client) CacheAll() { c.link.cache.set(cacheAll) }
 
-// CacheKinds drops all responses except the kinds that the cluster serves. Those are dropped
-// when a request changes them, and read again when one is not found.
+// CacheKinds stores only the version and the kinds that the cluster serves. A request that changes kinds turns the cache
+// off. A connection stops using the cache when it does not find a kind.
 func (c *Client) CacheKinds() { c.link.cache.set(cacheKinds) }
 
 // CacheNothing turns the cache off.
@@ -55,25 +56,25 @@ func (a *cache) set(mode cacheMode) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	a.mode = mode
-	answers := map[string]*kept{}
+	entries := map[string]*cachedResponse{}
 	a.size = 0
-	for key, k := range a.answers {
-		if mode == cacheAll || mode == cacheKinds && k.kind {
-			answers[key] = k
+	for key, k := range a.entries {
+		if mode == cacheAll || mode == cacheKinds && k.kinds {
+			entries[key] = k
 			a.size += len(k.body)
 		}
 	}
-	a.answers = answers
+	a.entries = entries
 }
 
-// do responds to a call from the cache, or calls ask and stores its response.
-func (a *cache) do(ctx context.Context, c *call, ask func(context.Context) (*http.Response, error)) (*http.Response, error) {
+// do answers a call from the cache, or sends it and stores the response.
+func (a *cache) do(ctx context.Context, c *call, send func(context.Context) (*http.Response, error)) (*http.Response, error) {
 	k, first := a.find(c)
 	if k == nil {
-		return ask(ctx)
+		return send(ctx)
 	}
 	if first {
-		resp, err := ask(ctx)
+		resp, err := send(ctx)
 		if err == nil {
 			a.fill(k, resp)
 		}
@@ -86,47 +87,48 @@ func (a *cache) do(ctx context.Context, c *call, ask func(context.Context) (*htt
 		return nil, context.Cause(ctx)
 	}
 	if k.response == nil {
-		return ask(ctx)
+		return send(ctx)
 	}
 	resp := *k.response
 	resp.Header, resp.Request, resp.Body = k.response.Header.Clone(), c.request, io.NopCloser(bytes.NewReader(k.body))
 	return &resp, nil
 }
 
-// find returns the entry for a call, nil if it is not cached. The first caller fills it in.
-func (a *cache) find(c *call) (k *kept, first bool) {
+// find returns the entry for a call, or nil if the call must not be cached. If first is true, the caller must fill the
+// entry and close done.
+func (a *cache) find(c *call) (k *cachedResponse, first bool) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	kind := c.target.Resource == ""
+	kinds := c.target.Resource == ""
 	switch {
 	case c.writes && (c.target.Resource == "customresourcedefinitions" || c.target.Resource == "apiservices"):
-		a.mode, a.answers = cacheNothing, nil
+		a.mode, a.entries = cacheNothing, nil
 		return nil, false
-	case a.mode == cacheNothing, a.mode == cacheKinds && (!kind || c.t.bypassCache.Load()),
+	case a.mode == cacheNothing, a.mode == cacheKinds && (!kinds || c.t.bypassCache.Load()),
 		c.writes, c.streams, c.request.Method != http.MethodGet && !c.target.isReview():
 		return nil, false
 	}
 	key := c.request.Method + " " + c.request.URL.String() + "\n" + c.request.Header.Get("Accept") + "\n" + string(c.body)
-	if k := a.answers[key]; k != nil {
+	if k := a.entries[key]; k != nil {
 		return k, false
 	}
-	k = &kept{done: make(chan struct{}), kind: kind}
-	if a.answers == nil {
-		a.answers = map[string]*kept{}
+	k = &cachedResponse{done: make(chan struct{}), kinds: kinds}
+	if a.entries == nil {
+		a.entries = map[string]*cachedResponse{}
 	}
-	a.answers[key] = k
+	a.entries[key] = k
 	return k, true
 }
 
-// fill stores a response, whose body is in memory. Errors of the server are not stored.
-func (a *cache) fill(k *kept, resp *http.Response) {
+// fill stores a response, unless it is an error other than 403 or 404. The body is already in memory.
+func (a *cache) fill(k *cachedResponse, resp *http.Response) {
 	if resp.StatusCode >= http.StatusMultipleChoices && resp.StatusCode != http.StatusNotFound && resp.StatusCode != http.StatusForbidden {
 		return
 	}
 	body := peek(resp)
 	a.mu.Lock()
 	defer a.mu.Unlock()
-	if len(body) <= maxKept && a.size+len(body) <= maxKeptAll {
+	if len(body) <= maxBody && a.size+len(body) <= maxBodies {
 		a.size += len(body)
 		copied := *resp
 		k.body, k.response = body, &copied

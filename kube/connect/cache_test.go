@@ -8,8 +8,8 @@ import (
 	"testing"
 )
 
-// TestCache asks several times at once: with a cache the server is asked once, by whoever
-// comes first, and never where the answer may have changed.
+// TestCache sends each request three times at once. A cached one must reach the server only once, and again after a request
+// that may have changed the response.
 func TestCache(t *testing.T) {
 	const (
 		version = "GET /version"
@@ -23,7 +23,7 @@ func TestCache(t *testing.T) {
 	kinds := func(c *cache) { c.set(cacheKinds) }
 	for name, test := range map[string]struct {
 		mode  func(*cache)
-		asked map[string]int // of three times each
+		asked map[string]int // how often a request reaches the server
 	}{
 		"nothing":      {func(*cache) {}, map[string]int{version: 3, object: 3, review: 3, watch: 3, dryRun: 3}},
 		"all":          {all, map[string]int{version: 1, object: 1, review: 1, watch: 3, dryRun: 3}},
@@ -33,15 +33,15 @@ func TestCache(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			var mu sync.Mutex
 			asked := map[string]int{}
-			tr, _ := over(t.Context(), func(_ int, r *http.Request) (*http.Response, error) {
+			tr, _ := newTestTransport(t.Context(), func(_ int, r *http.Request) (*http.Response, error) {
 				mu.Lock()
 				defer mu.Unlock()
 				asked[r.Method+" "+r.URL.RequestURI()]++
-				return says(http.StatusOK, r.URL.Path), nil
+				return response(http.StatusOK, r.URL.Path), nil
 			})
 			test.mode(&tr.link.cache)
-			send := func(question string) {
-				method, path, _ := strings.Cut(question, " ")
+			send := func(line string) {
+				method, path, _ := strings.Cut(line, " ")
 				r := request(t.Context(), method, path, "{}")
 				resp, err := tr.RoundTrip(r)
 				if err != nil {
@@ -49,20 +49,20 @@ func TestCache(t *testing.T) {
 					return
 				}
 				if body, err := io.ReadAll(resp.Body); err != nil || string(body) != r.URL.Path {
-					t.Errorf("%s: %q, %v", question, body, err)
+					t.Errorf("%s: %q, %v", line, body, err)
 				}
 				resp.Body.Close()
 			}
 			var wg sync.WaitGroup
-			for question := range test.asked {
+			for line := range test.asked {
 				for range 3 {
-					wg.Go(func() { send(question) })
+					wg.Go(func() { send(line) })
 				}
 			}
 			wg.Wait()
-			for question, want := range test.asked {
-				if got := asked[question]; got != want {
-					t.Errorf("%s: the server was asked %d times, want %d", question, got, want)
+			for line, want := range test.asked {
+				if got := asked[line]; got != want {
+					t.Errorf("%s: the server was asked %d times, want %d", line, got, want)
 				}
 			}
 			if name == "nothing" {

@@ -1,5 +1,6 @@
-// Package connect is the connection to a cluster: the clients that a kubeconfig describes, and the one transport that
-// sends all requests of an operation, including Helm's. The central types are Client, Getter and Link.
+// Package connect is the connection to a cluster: the clients for a kubeconfig, and the transport that sends all their
+// requests, including Helm's. Its central types are Client, Getter and Link; package kube and the packages below it may
+// import it.
 package connect
 
 import (
@@ -28,7 +29,7 @@ import (
 	"lockstep/kube/diagnose"
 )
 
-// Client is a connection to a cluster. It may be used by several goroutines.
+// Client is a connection to a cluster. It is safe for concurrent use.
 type Client struct {
 	// Getter gives Helm's factory its clients, discovery and mappings.
 	Getter    *Getter
@@ -43,26 +44,24 @@ type Client struct {
 	registry  *registry.Client
 }
 
-// FieldManager owns the fields in server-side apply. It is Helm's name, so that a release can be
-// managed by either program.
+// FieldManager is the field manager of server-side apply. It is Helm's, so that either program can manage a release.
 const FieldManager = "helm"
 
-// nameFieldManager sets Helm's field manager, which would be the name of the program.
-var nameFieldManager = sync.OnceFunc(func() { helmkube.ManagedFieldsManager = FieldManager })
+// setFieldManager sets Helm's field manager, which by default is the name of the running program.
+var setFieldManager = sync.OnceFunc(func() { helmkube.ManagedFieldsManager = FieldManager })
 
-// New returns the connection that the settings describe. It sends no request. The logger and
-// the registry client may be nil.
+// New returns a connection according to the settings. It sends no request. The logger and the registry client may be nil.
 func New(settings *cli.EnvSettings, log *slog.Logger, reg *registry.Client) (*Client, error) {
-	nameFieldManager()
+	setFieldManager()
 	flags, ok := settings.RESTClientGetter().(*genericclioptions.ConfigFlags)
 	if !ok {
 		return nil, fmt.Errorf("connect: unexpected client getter %T", settings.RESTClientGetter())
 	}
-	return From(flags, settings, log, reg)
+	return NewFromGetter(flags, settings, log, reg)
 }
 
-// From is New for a caller's own getter, whose kubeconfig is used. It does not change Helm's field manager.
-func From(flags genericclioptions.RESTClientGetter, settings *cli.EnvSettings, log *slog.Logger, reg *registry.Client) (*Client, error) {
+// NewFromGetter is like New, but uses the kubeconfig of a getter. It does not change Helm's field manager.
+func NewFromGetter(flags genericclioptions.RESTClientGetter, settings *cli.EnvSettings, log *slog.Logger, reg *registry.Client) (*Client, error) {
 	if log == nil {
 		log = slog.New(slog.DiscardHandler)
 	}
@@ -71,8 +70,8 @@ func From(flags genericclioptions.RESTClientGetter, settings *cli.EnvSettings, l
 	return c, c.dial()
 }
 
-// Bind returns the same connection with new clients, whose requests end with ctx, because Helm's client takes no
-// context. They have their own discovery cache. Writes are recorded in writes.
+// Bind returns the same connection with new clients, whose requests end with ctx. It exists because Helm's client takes no
+// context. The clients have their own discovery cache, and record in writes whether they wrote anything.
 func (c *Client) Bind(ctx context.Context, writes *Writes) (*Client, error) {
 	bound := &Client{Getter: newGetter(ctx, c.Getter.flags, c.link, writes), link: c.link, settings: c.settings, log: c.log, registry: c.registry}
 	return bound, bound.dial()
@@ -82,7 +81,7 @@ func (c *Client) Bind(ctx context.Context, writes *Writes) (*Client, error) {
 func (c *Client) dial() error {
 	config, err := c.Getter.ToRESTConfig()
 	if err != nil {
-		return c.invalid(err)
+		return c.kubeconfigError(err)
 	}
 	var errs [3]error
 	c.Dynamic, errs[0] = dynamic.NewForConfig(config)
@@ -95,14 +94,14 @@ func (c *Client) dial() error {
 	return nil
 }
 
-// Link holds whether the API server responds. All connections made by Bind share it.
+// Link returns the state that this connection shares with those that Bind makes from it.
 func (c *Client) Link() *Link { return c.link }
 
 // Namespace returns the namespace of the settings.
 func (c *Client) Namespace() string { return c.settings.Namespace() }
 
-// KubectlFlags returns the flags with which kubectl connects to the same cluster, without those
-// that kubectl reads from the environment.
+// KubectlFlags returns the flags with which kubectl connects to the same cluster, as far as the environment does not
+// already say so.
 func (c *Client) KubectlFlags() []string {
 	flags := []string{}
 	if file := c.settings.KubeConfig; file != "" && file != os.Getenv("KUBECONFIG") {
@@ -118,7 +117,7 @@ func (c *Client) KubectlFlags() []string {
 	return flags
 }
 
-// ContextName returns the name of the kubeconfig's context, or its server.
+// ContextName returns the name of the kubeconfig's context, or the server's address if there is none.
 func (c *Client) ContextName() string {
 	if c.settings.KubeContext != "" {
 		return c.settings.KubeContext
@@ -142,8 +141,8 @@ func (c *Client) Reachable(ctx context.Context) error {
 		return nil
 	case ctx.Err() != nil:
 		return fmt.Errorf("reach the cluster in context %q: %w", c.ContextName(), context.Cause(ctx))
-	case c.noContext():
-		return c.missing()
+	case c.lacksCluster():
+		return c.noClusterError()
 	}
 	if apierrors.IsUnauthorized(err) {
 		return &unreachableError{fmt.Errorf("the cluster in context %q refused the credentials (%w); log in again, or check the user in the kubeconfig", c.ContextName(), err)}
@@ -159,20 +158,18 @@ func (c *Client) Leases(namespace string) coordinationv1.LeaseInterface {
 // Log returns the logger for debug messages.
 func (c *Client) Log() *slog.Logger { return c.log }
 
-// Diagnoser returns the diagnoser, which finds out why objects are not ready.
-func (c *Client) Diagnoser() *diagnose.Diagnoser {
-	return c.diagnoser
-}
+// Diagnoser returns the diagnoser that uses this connection.
+func (c *Client) Diagnoser() *diagnose.Diagnoser { return c.diagnoser }
 
 // Diagnose finds out why an object is not ready.
 func (c *Client) Diagnose(ctx context.Context, o plan.Object) run.Finding {
-	return c.Diagnoser().Object(ctx, o).Finding
+	return c.diagnoser.Object(ctx, o).Finding
 }
 
 // StorageDriver returns Helm's release storage driver, HELM_DRIVER.
 func StorageDriver() string { return os.Getenv("HELM_DRIVER") }
 
-// InitHelm initialises Helm's action configuration for a namespace, or for all if it is empty.
+// InitHelm initializes Helm's action configuration for a namespace, or for all if it is empty.
 func InitHelm(cfg *action.Configuration, getter genericclioptions.RESTClientGetter, namespace string) error {
 	driver := StorageDriver()
 	err := cfg.Init(getter, namespace, driver)
@@ -187,8 +184,8 @@ func InitHelm(cfg *action.Configuration, getter genericclioptions.RESTClientGett
 	return fmt.Errorf("prepare Helm: %w", err)
 }
 
-// RecordResource returns the resource that a storage driver keeps release records in: secrets,
-// configmaps, or "" if they are not objects of the cluster.
+// RecordResource returns the resource in which a storage driver stores release records: secrets, configmaps, or "" if
+// they are not in the cluster.
 func RecordResource(driver string) string {
 	switch driver {
 	case "", "secret", "secrets":
@@ -199,7 +196,7 @@ func RecordResource(driver string) string {
 	return ""
 }
 
-// Helm is Helm's own action configuration for a namespace, with the parts that packages wrap.
+// Helm is Helm's action configuration for a namespace, with the parts that helmclient and release decorate.
 type Helm struct {
 	Config  *action.Configuration
 	Client  *helmkube.Client

@@ -18,16 +18,16 @@ import (
 	clienttransport "k8s.io/client-go/transport"
 )
 
-// Getter gives Helm's factory its clients. Unlike Helm's own getter it caches discovery in memory and not on disk,
-// where responses of another cluster at the same address may be stored. It has no client-side rate limit, because the
-// API server has priority and fairness. It sends all requests through transport, which cancels them with a context
-// and retries temporary failures (R53).
+// Getter gives Helm's factory its clients. All requests go through transport, which cancels them with a context and
+// retries temporary failures (R53). Unlike Helm's own getter, it caches discovery only in memory, because a cache on disk
+// may have responses of another cluster at the same address. It has no client-side rate limit, because the API server
+// has its own (priority and fairness).
 type Getter struct {
 	flags genericclioptions.RESTClientGetter
 	load  func() (*loaded, error)
 }
 
-// loaded holds what is made from the kubeconfig at its first use.
+// loaded is made from the kubeconfig at its first use.
 type loaded struct {
 	config    *rest.Config
 	discovery discovery.CachedDiscoveryInterface
@@ -55,26 +55,26 @@ func newGetter(ctx context.Context, flags genericclioptions.RESTClientGetter, li
 	})}
 }
 
-// mapperDiscovery is discovery for a mapper: after a kind was not found, the response must come from the cluster.
+// mapperDiscovery is the discovery client of the mapper. Once a kind was not found, it reads kinds from the cluster.
 type mapperDiscovery struct {
 	discovery.CachedDiscoveryInterface
 	t *transport
 }
 
-// Invalidate bypasses the cache from now on.
-func (k mapperDiscovery) Invalidate() {
-	k.t.bypassCache.Store(true)
-	k.CachedDiscoveryInterface.Invalidate()
+// Invalidate makes the connection bypass the shared cache from now on.
+func (m mapperDiscovery) Invalidate() {
+	m.t.bypassCache.Store(true)
+	m.CachedDiscoveryInterface.Invalidate()
 }
 
-// discoveryTimeout replaces client-go's timeout of 32 s for discovery: the transport's context ends it.
+// discoveryTimeout replaces client-go's timeout of 32 s. In fact the transport's context and limits end discovery.
 const discoveryTimeout = time.Hour
 
-// throughTransport returns a configuration whose requests go through t, and from there as the kubeconfig says. t wraps
-// all of client-go's round trippers, so that a retry can ask for new credentials.
+// throughTransport returns a configuration whose requests go through t. Below t are client-go's round trippers for config,
+// so that a retry can ask for new credentials.
 func throughTransport(config *rest.Config, t *transport) (*rest.Config, error) {
 	config.UserAgent = "lockstep"
-	config.WrapTransport = withoutHelmsRetry(config.WrapTransport)
+	config.WrapTransport = withoutHelmRetry(config.WrapTransport)
 	if t.plugin = config.ExecProvider != nil || config.AuthProvider != nil; t.plugin {
 		config.Wrap(func(next http.RoundTripper) http.RoundTripper { return credentialed{next} })
 	}
@@ -100,15 +100,15 @@ func throughTransport(config *rest.Config, t *transport) (*rest.Config, error) {
 	return out, nil
 }
 
-// withoutHelmsRetry removes Helm's own retries, which send a request again whose body has already been read.
-func withoutHelmsRetry(wrap clienttransport.WrapperFunc) clienttransport.WrapperFunc {
+// withoutHelmRetry removes Helm's own retries, because they resend a request whose body has already been read.
+func withoutHelmRetry(wrap clienttransport.WrapperFunc) clienttransport.WrapperFunc {
 	if wrap == nil {
 		return nil
 	}
 	return func(next http.RoundTripper) http.RoundTripper {
 		wrapped := wrap(next)
-		if helms, ok := wrapped.(*helmkube.RetryingRoundTripper); ok {
-			return helms.Wrapped
+		if retrying, ok := wrapped.(*helmkube.RetryingRoundTripper); ok {
+			return retrying.Wrapped
 		}
 		return wrapped
 	}
@@ -123,8 +123,7 @@ func (g *Getter) ToRESTConfig() (*rest.Config, error) {
 	return rest.CopyConfig(l.config), nil
 }
 
-// StreamConfig returns the kubeconfig's own configuration: streams, as exec opens them, are
-// not requests that can be repeated.
+// StreamConfig returns a configuration that bypasses transport, because streams such as those of exec cannot be retried.
 func (g *Getter) StreamConfig() (*rest.Config, error) {
 	config, err := g.flags.ToRESTConfig()
 	if err != nil {
@@ -132,7 +131,7 @@ func (g *Getter) StreamConfig() (*rest.Config, error) {
 	}
 	config = rest.CopyConfig(config)
 	config.UserAgent = "lockstep"
-	config.WrapTransport = withoutHelmsRetry(config.WrapTransport)
+	config.WrapTransport = withoutHelmRetry(config.WrapTransport)
 	return config, nil
 }
 
@@ -145,7 +144,7 @@ func (g *Getter) ToDiscoveryClient() (discovery.CachedDiscoveryInterface, error)
 	return l.discovery, nil
 }
 
-// ToRESTMapper returns the shared mapper. It asks the server again for a kind that it does not know.
+// ToRESTMapper returns the shared mapper. If it does not know a kind, it runs discovery again.
 func (g *Getter) ToRESTMapper() (meta.RESTMapper, error) {
 	l, err := g.load()
 	if err != nil {

@@ -5,27 +5,27 @@ import (
 	"time"
 )
 
-// Guard sets a function that is called before each write: it waits until the request may be sent. With a context that
-// has ended it returns at once. After an error the request is not sent.
-func (w *Writes) Guard(ask func(context.Context) error) { w.guard.Store(&ask) }
+// Guard sets a function that is called before each write. It waits until the request may be sent; if its context has
+// ended, it returns at once. If it returns an error, the request is not sent.
+func (w *Writes) Guard(wait func(context.Context) error) { w.guard.Store(&wait) }
 
 // admit waits until a write may be sent.
 func (w *Writes) admit(ctx context.Context) error {
-	if ask := w.guard.Load(); ask != nil {
-		return (*ask)(ctx)
+	if wait := w.guard.Load(); wait != nil {
+		return (*wait)(ctx)
 	}
 	return nil
 }
 
-// ended is a context that has ended.
-var ended = func() context.Context {
+// canceled is a context that has ended.
+var canceled = func() context.Context {
 	ctx, cancel := context.WithCancel(context.Background())
 	cancel()
 	return ctx
 }()
 
-// enter waits until the request may be sent. No gate is held during the guard, which may send
-// a request itself. After the gate the guard is asked again, because time has passed.
+// enter waits until the request may be sent. It holds no pass while the guard waits, because the guard may send requests
+// itself. It asks the guard again after it has waited for the gates.
 func (c *call) enter(ctx context.Context) (*pass, error) {
 	if !c.writes {
 		return c.t.link.enter(ctx, c.target.gate(), c.tries == 0)
@@ -35,9 +35,9 @@ func (c *call) enter(ctx context.Context) (*pass, error) {
 			return nil, err
 		}
 		p, err := c.t.link.enter(ctx, c.target.gate(), c.tries == 0)
-		if err != nil || c.t.writes.admit(ended) == nil {
+		if err != nil || c.t.writes.admit(canceled) == nil {
 			return p, err
 		}
-		p.end(nothing, time.Time{}, "")
+		p.end(inconclusive, time.Time{}, "")
 	}
 }

@@ -9,50 +9,51 @@ import (
 	"time"
 )
 
-// Link holds what all connections to an API server share: whether it responds. During an
-// outage one request at a time probes it and the others wait; afterwards they are released
-// gradually. So an outage costs few requests and does not end in a burst.
+// Link is the state that all connections to an API server share: whether it responds, and the cache. During an outage
+// one request at a time probes the API server and the others wait; afterwards they are released gradually. So an outage
+// costs few requests and does not end in a burst.
 //
-// There is a gate for the wire and one for each group of the API ("apps/v1"). Aggregated APIs
-// have none: their failure says nothing about the API server.
+// There is a gate for the server and one for each group version ("apps/v1"). A failing aggregated API closes no gate,
+// because it says nothing about the API server.
 type Link struct {
 	cache cache
 
 	mu        sync.Mutex
-	found     bool           // a connection was accepted, ever
-	known     bool           // a response came, ever
+	connected bool           // a connection was ever accepted
+	responded bool           // a response ever arrived
 	failures  map[string]int // consecutive, by gate
 	gates     map[string]*gate
 	listeners map[int]Listener
-	next      int
+	nextID    int
 }
 
-// Listener is called when the API server stops responding and when it is back. Its functions
-// must neither block nor call the Link.
+// Listener receives what happens to the requests of a Link. Its functions may be nil. They must neither block nor call
+// the Link.
 type Listener struct {
-	Away func(since time.Time, reason string)
-	Back func()
-	// Of limits Trying and Warned to the requests of a connection with these Writes; nil for all.
-	Of *Writes
-	// Trying is called before a retry after an error response, with the time of the first one.
-	Trying func(t Target, since time.Time, answer string)
-	// Warned is called with each warning in the response to a write, such as a deprecated
-	// version or a violation of PodSecurity.
-	Warned func(t Target, warning string)
+	// Unreachable is called when the API server stops responding, Reachable when it responds again.
+	Unreachable func(since time.Time, reason string)
+	Reachable   func()
+	// Writes limits Retrying and Warning to the requests of the connection with these Writes; nil for all.
+	Writes *Writes
+	// Retrying is called before a retry after an error response. since is the time of the first one.
+	Retrying func(t Target, since time.Time, answer string)
+	// Warning is called with each warning in the response to a write, such as a deprecated version or a violation of
+	// PodSecurity.
+	Warning func(t Target, warning string)
 }
 
 const (
-	wire = "" // the gate of all requests
+	serverGate = "" // the gate of all requests
 
 	// lostAfter is the number of consecutive failures that count as an outage.
 	lostAfter = 3
 
-	firstPause = 100 * time.Millisecond
-	lastPause  = 5 * time.Second
-	// probePause is the longest time between two probes.
-	probePause = 2 * time.Second
+	minBackoff = 100 * time.Millisecond
+	maxBackoff = 5 * time.Second
+	// maxProbeBackoff limits the time between two probes.
+	maxProbeBackoff = 2 * time.Second
 
-	// releaseStep is the time per waiting request in which they are released, maxReleaseTime the maximum for all.
+	// releaseStep is the time for the release of each waiting request, maxReleaseTime the limit for all of them.
 	releaseStep    = 10 * time.Millisecond
 	maxReleaseTime = 2 * time.Second
 )
@@ -61,30 +62,30 @@ func newLink() *Link {
 	return &Link{failures: map[string]int{}, gates: map[string]*gate{}, listeners: map[int]Listener{}}
 }
 
-// gate is a closed gate.
+// gate is a closed gate: requests wait for it, except for one that probes.
 type gate struct {
 	since   time.Time
 	reason  string
-	tries   int // since
+	tries   int // since it was closed
 	probing bool
-	queue   []chan bool // waiting requests; true makes one the prober, false releases it
-	last    int         // number of requests released when it opened
+	queue   []chan bool // waiting requests; true makes one of them the prober, false releases it
+	waited  int         // requests that were waiting when it opened
 }
 
-// Listen adds a listener, and reports a current outage to it.
+// Listen adds a listener. During an outage it calls Unreachable at once.
 func (l *Link) Listen(to Listener) (stop func()) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	n := l.next
-	l.next++
-	l.listeners[n] = to
-	if g := l.oldest(); g != nil && to.Away != nil {
-		to.Away(g.since, g.reason)
+	id := l.nextID
+	l.nextID++
+	l.listeners[id] = to
+	if g := l.oldest(); g != nil && to.Unreachable != nil {
+		to.Unreachable(g.since, g.reason)
 	}
 	return func() {
 		l.mu.Lock()
 		defer l.mu.Unlock()
-		delete(l.listeners, n)
+		delete(l.listeners, id)
 	}
 }
 
@@ -99,64 +100,64 @@ func (l *Link) oldest() *gate {
 	return oldest
 }
 
-// reach is what is known of an API server.
-type reach struct {
-	away  bool // it does not respond now
-	found bool // a connection was accepted at its address, ever
-	known bool // it responded, ever
+// linkState is what is known about an API server.
+type linkState struct {
+	unreachable bool // it does not respond now
+	connected   bool // a connection was ever accepted at its address
+	responded   bool // it ever responded
 }
 
-func (l *Link) reach() reach {
+func (l *Link) state() linkState {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	return reach{away: len(l.gates) > 0, found: l.found || l.known, known: l.known}
+	return linkState{unreachable: len(l.gates) > 0, connected: l.connected || l.responded, responded: l.responded}
 }
 
-// tell calls the listeners for the requests with some Writes, with a function that they may not have.
-func (l *Link) tell(of *Writes, do func(Listener)) {
+func (l *Link) notifyRetry(w *Writes, t Target, since time.Time, answer string) {
+	l.notify(w, func(to Listener) {
+		if to.Retrying != nil {
+			to.Retrying(t, since, answer)
+		}
+	})
+}
+
+func (l *Link) notifyWarning(w *Writes, t Target, warning string) {
+	l.notify(w, func(to Listener) {
+		if to.Warning != nil {
+			to.Warning(t, warning)
+		}
+	})
+}
+
+// notify calls do for each listener that wants to know about the requests of a connection.
+func (l *Link) notify(w *Writes, do func(Listener)) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	for _, to := range l.listeners {
-		if to.Of == nil || to.Of == of {
+		if to.Writes == nil || to.Writes == w {
 			do(to)
 		}
 	}
 }
 
-func (l *Link) trying(of *Writes, t Target, since time.Time, answer string) {
-	l.tell(of, func(to Listener) {
-		if to.Trying != nil {
-			to.Trying(t, since, answer)
-		}
-	})
-}
-
-func (l *Link) warned(of *Writes, t Target, warning string) {
-	l.tell(of, func(to Listener) {
-		if to.Warned != nil {
-			to.Warned(t, warning)
-		}
-	})
-}
-
-// pass lets one request be sent once. The caller must end it.
+// pass is the permission to send a request once. The caller must call end.
 type pass struct {
 	link   *Link
 	group  string
-	probes []*gate // whose prober it is
+	probes []*gate // the gates that this request probes
 }
 
-// enter waits until a request of a group may be sent; first is true for the first try. The error is ctx's.
+// enter waits until a request of a group version may be sent; first is true for the first try. The only error is ctx's.
 func (l *Link) enter(ctx context.Context, group string, first bool) (*pass, error) {
 	p := &pass{link: l, group: group}
-	keys := []string{group, wire} // the wire last: its prober waits for nothing else
-	if group == wire {
+	keys := []string{group, serverGate} // serverGate last, so that its prober has nothing else to wait for
+	if group == serverGate {
 		keys = keys[1:]
 	}
 	for _, key := range keys {
 		g, err := l.wait(ctx, key, first)
 		if err != nil {
-			p.end(nothing, time.Time{}, "")
+			p.end(inconclusive, time.Time{}, "")
 			return nil, err
 		}
 		if g != nil {
@@ -166,7 +167,7 @@ func (l *Link) enter(ctx context.Context, group string, first bool) (*pass, erro
 	return p, nil
 }
 
-// wait waits at one gate. It returns the gate if the request is now its prober.
+// wait waits until a gate is open, or the request becomes its prober. In that case it returns the gate.
 func (l *Link) wait(ctx context.Context, key string, first bool) (*gate, error) {
 	g, turn := l.joinQueue(key)
 	if g == nil {
@@ -176,8 +177,8 @@ func (l *Link) wait(ctx context.Context, key string, first bool) (*gate, error) 
 	select {
 	case probes = <-turn:
 		pause := l.pause(g, probes)
-		if first { // a request with little time is tried once anyway
-			pause = inTime(ctx, pause)
+		if first { // even a request with a short deadline is sent once
+			pause = beforeDeadline(ctx, pause)
 		}
 		err = sleep(ctx, pause)
 	case <-ctx.Done():
@@ -192,7 +193,7 @@ func (l *Link) wait(ctx context.Context, key string, first bool) (*gate, error) 
 	return nil, err
 }
 
-// joinQueue joins the queue of a closed gate.
+// joinQueue joins the queue of a closed gate. It returns nil if the gate is open.
 func (l *Link) joinQueue(key string) (*gate, chan bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -210,25 +211,25 @@ func (l *Link) joinQueue(key string) (*gate, chan bool) {
 	return g, turn
 }
 
-// pause returns how long to wait after the turn has come.
+// pause returns how long a request waits once it has become the prober or was released.
 func (l *Link) pause(g *gate, probes bool) time.Duration {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	if probes {
-		return backoff(g.tries, probePause)
+		return backoff(g.tries, maxProbeBackoff)
 	}
-	return rand.N(min(maxReleaseTime, time.Duration(g.last)*releaseStep) + 1)
+	return rand.N(min(maxReleaseTime, time.Duration(g.waited)*releaseStep) + 1)
 }
 
-// inTime shortens a pause to half of the time that ctx leaves.
-func inTime(ctx context.Context, pause time.Duration) time.Duration {
+// beforeDeadline shortens a pause to at most half of the time until ctx's deadline.
+func beforeDeadline(ctx context.Context, pause time.Duration) time.Duration {
 	if end, ok := ctx.Deadline(); ok {
 		return min(pause, time.Until(end)/2)
 	}
 	return pause
 }
 
-// leaveQueue leaves a gate without a try.
+// leaveQueue leaves the queue of a gate without a try.
 func (l *Link) leaveQueue(g *gate, turn chan bool, probes bool) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
@@ -251,61 +252,62 @@ func (g *gate) promote() {
 	}
 }
 
-// outcome is what a try says about the API server.
+// outcome says what a try shows about the API server.
 type outcome int
 
 const (
-	nothing   outcome = iota // the try ended for other reasons
-	responded                // the API server responded
-	busy                     // it, or a proxy before it, does not serve the group now
-	lost                     // the connection broke, or no response came
-	refused                  // the connection was refused
+	inconclusive outcome = iota // the try ended for other reasons
+	responded                   // the API server responded
+	busy                        // it, or a proxy in front of it, does not serve the group version now
+	lost                        // the connection broke, or no response came
+	refused                     // the connection was refused
 )
 
-// end records the outcome of the request, which was sent at since. It reports whether one of its gates is closed now.
+// end records the outcome of a request that was sent at since. It reports whether one of the request's gates is now closed.
 func (p *pass) end(o outcome, since time.Time, reason string) (closed bool) {
 	l := p.link
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	away := len(l.gates) > 0
-	l.found = l.found || o == responded || o == busy || o == lost
+	wasUnreachable := len(l.gates) > 0
+	l.connected = l.connected || o == responded || o == busy || o == lost
 	switch o {
 	case responded:
-		l.known = true
-		l.open(wire)
+		l.responded = true
+		l.open(serverGate)
 		l.open(p.group)
 	case busy:
-		if p.group != wire {
-			l.open(wire)
-			reason += ", asked for " + strings.TrimPrefix(p.group, "/")
+		if p.group != serverGate {
+			l.open(serverGate)
+			reason += " for " + strings.TrimPrefix(p.group, "/")
 		}
 		l.fail(p.group, 1, since, reason)
 	case lost:
-		l.fail(wire, 1, since, reason)
+		l.fail(serverGate, 1, since, reason)
 	case refused:
-		l.fail(wire, lostAfter, since, reason)
+		l.fail(serverGate, lostAfter, since, reason)
 	}
 	for _, g := range p.probes {
 		g.tries++
 		g.promote()
 	}
 	switch g := l.oldest(); {
-	case g != nil && !away:
+	case g != nil && !wasUnreachable:
 		for _, to := range l.listeners {
-			if to.Away != nil {
-				to.Away(g.since, g.reason)
+			if to.Unreachable != nil {
+				to.Unreachable(g.since, g.reason)
 			}
 		}
-	case g == nil && away:
+	case g == nil && wasUnreachable:
 		for _, to := range l.listeners {
-			if to.Back != nil {
-				to.Back()
+			if to.Reachable != nil {
+				to.Reachable()
 			}
 		}
 	}
-	return l.gates[p.group] != nil || l.gates[wire] != nil
+	return l.gates[p.group] != nil || l.gates[serverGate] != nil
 }
 
+// open opens a gate and releases its queue.
 func (l *Link) open(key string) {
 	delete(l.failures, key)
 	g := l.gates[key]
@@ -313,14 +315,14 @@ func (l *Link) open(key string) {
 		return
 	}
 	delete(l.gates, key)
-	g.last = len(g.queue)
+	g.waited = len(g.queue)
 	for _, turn := range g.queue {
 		turn <- false
 	}
 	g.queue = nil
 }
 
-// fail counts a failure, and closes the gate after some.
+// fail counts a failure, and closes the gate after lostAfter of them.
 func (l *Link) fail(key string, weight int, since time.Time, reason string) {
 	l.failures[key] += weight
 	if l.failures[key] >= lostAfter && l.gates[key] == nil {
@@ -328,14 +330,13 @@ func (l *Link) fail(key string, weight int, since time.Time, reason string) {
 	}
 }
 
-// backoff is how long to wait before the n-th repetition: twice as long each
-// time, and at random, so that requests do not go in step.
-func backoff(n int, longest time.Duration) time.Duration {
-	d := min(longest, firstPause<<min(n, 10))
+// backoff returns how long to wait before retry n (from 0): twice as long each time, with jitter.
+func backoff(n int, limit time.Duration) time.Duration {
+	d := min(limit, minBackoff<<min(n, 10))
 	return d/2 + rand.N(d/2+1)
 }
 
-// sleep waits. The error is ctx's.
+// sleep waits until d has passed. The only error is ctx's.
 func sleep(ctx context.Context, d time.Duration) error {
 	select {
 	case <-time.After(d):

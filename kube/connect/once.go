@@ -16,17 +16,18 @@ import (
 	utilrand "k8s.io/apimachinery/pkg/util/rand"
 )
 
-// A retried request may already have been carried out. That is harmless for an apply or a
-// patch, which are idempotent. For the others, this file finds out, so that callers do not
-// mistake the result of the first try for the work of another run.
+// A request that is retried may already have been carried out. That is harmless for an apply or a patch, because they
+// are idempotent. For other writes this file finds out whether an earlier try succeeded, so that callers do not mistake
+// its result for the work of another run.
 
+// creates reports whether the request creates an object.
 func (c *call) creates() bool {
 	return c.request.Method == http.MethodPost && c.writes && c.target.Resource != "" && c.target.Name == ""
 }
 
-// nameCreated names an object that has metadata.generateName, as the API server would. If only
-// the response had the name, a retry could create the object twice.
-func (c *call) nameCreated() {
+// generateName names an object that has metadata.generateName, as the API server would. If the API server chose the
+// name, a retry could create the object twice.
+func (c *call) generateName() {
 	if !c.creates() {
 		return
 	}
@@ -34,38 +35,39 @@ func (c *call) nameCreated() {
 	if u == nil {
 		return
 	}
-	if c.about.Name = u.GetName(); u.GetName() != "" || u.GetGenerateName() == "" {
+	if c.object.Name = u.GetName(); u.GetName() != "" || u.GetGenerateName() == "" {
 		return
 	}
-	const length = 5
+	const maxName, suffix = 63, 5
 	prefix := u.GetGenerateName()
-	u.SetName(prefix[:min(len(prefix), 63-length)] + utilrand.String(length))
+	u.SetName(prefix[:min(len(prefix), maxName-suffix)] + utilrand.String(suffix))
 	if body, err := json.Marshal(u.Object); err == nil {
 		c.body = body
 	}
 }
 
-// settle turns the last response into the final one: a write that an earlier try carried out has succeeded.
+// settle returns the final response: success if an earlier try carried out the write, otherwise that of the last try.
 func (c *call) settle(ctx context.Context, resp *http.Response, err error) (*http.Response, error) {
-	if err != nil || !c.doubt {
-		if err != nil && !notSent(err) {
-			c.reached = true
-		}
+	if err != nil {
+		c.mayHaveArrived = c.mayHaveArrived || !notSent(err)
 		return resp, err
+	}
+	if !c.mayHaveSucceeded {
+		return resp, nil
 	}
 	switch {
 	case c.request.Method == http.MethodDelete && resp.StatusCode == http.StatusNotFound:
-		return answer(resp, http.StatusOK, []byte(`{"kind":"Status","apiVersion":"v1","metadata":{},"status":"Success"}`)), nil
+		return withBody(resp, http.StatusOK, []byte(`{"kind":"Status","apiVersion":"v1","metadata":{},"status":"Success"}`)), nil
 	case c.creates() && statusOf(resp).Reason == metav1.StatusReasonAlreadyExists:
-		return c.compare(ctx, resp, c.made), nil
+		return c.liveIfOurs(ctx, resp, c.created), nil
 	case c.request.Method == http.MethodPut && c.writes && statusOf(resp).Reason == metav1.StatusReasonConflict:
-		return c.compare(ctx, resp, c.put), nil
+		return c.liveIfOurs(ctx, resp, c.updated), nil
 	}
 	return resp, nil
 }
 
-// compare reads the object. If an earlier try wrote it, the object is the response, else the refusal.
-func (c *call) compare(ctx context.Context, refused *http.Response, ours func(there *unstructured.Unstructured, age func(time.Time) time.Duration) bool) *http.Response {
+// liveIfOurs reads the object after a refusal. If an earlier try wrote it, the object becomes the response.
+func (c *call) liveIfOurs(ctx context.Context, refused *http.Response, ours func(live *unstructured.Unstructured, age func(time.Time) time.Duration) bool) *http.Response {
 	sent := object(c.body)
 	if sent == nil {
 		return refused
@@ -82,15 +84,15 @@ func (c *call) compare(ctx context.Context, refused *http.Response, ours func(th
 	}
 	r.Header = c.request.Header.Clone()
 	r.Header.Del("Content-Type")
-	look, err := newCall(c.t, r)
+	get, err := newCall(c.t, r)
 	if err != nil {
 		return refused
 	}
-	resp, err := look.do(ctx)
+	resp, err := get.do(ctx)
 	if err != nil || resp.StatusCode != http.StatusOK {
 		return refused
 	}
-	there := object(peek(resp))
+	live := object(peek(resp))
 	age := func(at time.Time) time.Duration { // by the server's clock
 		now, err := http.ParseTime(resp.Header.Get("Date"))
 		if err != nil {
@@ -98,47 +100,47 @@ func (c *call) compare(ctx context.Context, refused *http.Response, ours func(th
 		}
 		return now.Sub(at)
 	}
-	if there == nil || !ours(there, age) {
+	if live == nil || !ours(live, age) {
 		return refused
 	}
 	return resp
 }
 
-// clockSlack is the tolerance for times in responses, which have a resolution of a second.
+// clockSlack is the tolerance for times in responses, which are truncated to seconds.
 const clockSlack = 2 * time.Second
 
-// made reports whether an earlier try created an object: the object has the sent values in all
-// fields that the API server does not rewrite, and is no older than the first try.
-func (c *call) made(there *unstructured.Unstructured, age func(time.Time) time.Duration) bool {
+// created reports whether an earlier try created an object: the object has the sent values in all fields that the API
+// server does not rewrite, and is no older than the first try.
+func (c *call) created(live *unstructured.Unstructured, age func(time.Time) time.Duration) bool {
 	sent := object(c.body)
 	for _, path := range [][]string{{"data"}, {"type"}, {"immutable"}, {"metadata", "labels"}, {"metadata", "annotations"}} {
-		live, _, _ := unstructured.NestedFieldNoCopy(there.Object, path...)
+		got, _, _ := unstructured.NestedFieldNoCopy(live.Object, path...)
 		want, _, _ := unstructured.NestedFieldNoCopy(sent.Object, path...)
-		if !contains(live, want) {
+		if !contains(got, want) {
 			return false
 		}
 	}
-	return there.GetDeletionTimestamp() == nil && age(there.GetCreationTimestamp().Time) <= time.Since(c.began)+clockSlack
+	return live.GetDeletionTimestamp() == nil && age(live.GetCreationTimestamp().Time) <= time.Since(c.began)+clockSlack
 }
 
-// put reports whether an object is as an earlier try wrote it.
-func (c *call) put(there *unstructured.Unstructured, _ func(time.Time) time.Duration) bool {
+// updated reports whether an object has all values that were sent.
+func (c *call) updated(live *unstructured.Unstructured, _ func(time.Time) time.Duration) bool {
 	sent := object(c.body)
-	for _, u := range []*unstructured.Unstructured{sent, there} {
+	for _, u := range []*unstructured.Unstructured{sent, live} {
 		u.SetResourceVersion("")
 		u.SetManagedFields(nil)
 		u.SetGeneration(0)
 	}
-	return contains(there.Object, sent.Object)
+	return contains(live.Object, sent.Object)
 }
 
 // contains reports whether a live value has everything that was sent.
-func contains(there, sent any) bool {
+func contains(live, sent any) bool {
 	switch sent := sent.(type) {
 	case nil:
 		return true
 	case map[string]any:
-		m, ok := there.(map[string]any)
+		m, ok := live.(map[string]any)
 		if !ok {
 			return len(sent) == 0
 		}
@@ -149,7 +151,7 @@ func contains(there, sent any) bool {
 		}
 		return true
 	case []any:
-		l, ok := there.([]any)
+		l, ok := live.([]any)
 		if !ok || len(l) != len(sent) {
 			return !ok && len(sent) == 0
 		}
@@ -160,10 +162,10 @@ func contains(there, sent any) bool {
 		}
 		return true
 	}
-	return reflect.DeepEqual(there, sent)
+	return reflect.DeepEqual(live, sent)
 }
 
-// object returns the object in a body, or nil.
+// object decodes the object in a body. It returns nil if there is none.
 func object(body []byte) *unstructured.Unstructured {
 	u := &unstructured.Unstructured{}
 	if json.Unmarshal(body, &u.Object) != nil || u.Object == nil {
@@ -175,21 +177,21 @@ func object(body []byte) *unstructured.Unstructured {
 	return u
 }
 
-// statusOf returns the Status in a refusal by the API server, or an empty one. The body of the response can still be read.
+// statusOf returns the Status in a response, or an empty one. The body can still be read.
 func statusOf(resp *http.Response) (status metav1.Status) {
 	_ = json.Unmarshal(peek(resp), &status)
 	return status
 }
 
-// peek returns the body of a response, which can be read again.
+// peek returns the body of a response. The body can still be read.
 func peek(resp *http.Response) []byte {
 	body, _ := io.ReadAll(resp.Body)
 	resp.Body = io.NopCloser(bytes.NewReader(body))
 	return body
 }
 
-// answer returns resp with another code and body.
-func answer(resp *http.Response, code int, body []byte) *http.Response {
+// withBody returns resp with another code and body.
+func withBody(resp *http.Response, code int, body []byte) *http.Response {
 	out := *resp
 	out.StatusCode, out.Status = code, fmt.Sprintf("%d %s", code, http.StatusText(code))
 	out.Header = http.Header{"Content-Type": {"application/json"}}

@@ -15,16 +15,16 @@ import (
 	"helm.sh/helm/v4/pkg/cli"
 )
 
-// TestSlowPlugin waits for a credential plugin as long as it takes, somebody may have to
-// log in, and then for the answer as ever: the request is sent once.
+// TestSlowPlugin expects that the time limit of a try starts only after the credential plugin, because the user may have to
+// log in: the request is sent once.
 func TestSlowPlugin(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		x, tries := over(bound(t), nil)
+		x, tries := newTestTransport(operationContext(t), nil)
 		x.plugin = true
-		answered := credentialed{roundTripper(func(r *http.Request) (*http.Response, error) {
+		inner := credentialed{roundTripper(func(r *http.Request) (*http.Response, error) {
 			select {
 			case <-time.After(5 * time.Second):
-				return says(200, "{}"), nil
+				return response(200, "{}"), nil
 			case <-r.Context().Done():
 				return nil, r.Context().Err()
 			}
@@ -32,7 +32,7 @@ func TestSlowPlugin(t *testing.T) {
 		x.next = roundTripper(func(r *http.Request) (*http.Response, error) {
 			tries.Add(1)
 			time.Sleep(time.Minute)
-			return answered.RoundTrip(r)
+			return inner.RoundTrip(r)
 		})
 		if resp, err := x.RoundTrip(request(t.Context(), "GET", "/version", "")); err != nil || resp.StatusCode != 200 || tries.Load() != 1 {
 			t.Errorf("%v, %v after %d tries", resp, err, tries.Load())
@@ -40,9 +40,8 @@ func TestSlowPlugin(t *testing.T) {
 	})
 }
 
-// TestPluginIsAskedOnce shares the credentials of a plugin among all clients of a process,
-// Helm's own among them.
-func TestPluginIsAskedOnce(t *testing.T) {
+// TestPluginRunsOnce expects that all clients of a process, including Helm's own, share the credentials of a plugin.
+func TestPluginRunsOnce(t *testing.T) {
 	if runtime.GOOS == "windows" {
 		t.Skip("the plugin is a shell script")
 	}
@@ -90,7 +89,7 @@ users: [{name: u, user: {exec: {apiVersion: client.authentication.k8s.io/v1, com
 			t.Error(err)
 		}
 	}
-	config, err := s.RESTClientGetter().ToDiscoveryClient() // as commands that are Helm's alone have it
+	config, err := s.RESTClientGetter().ToDiscoveryClient() // Helm's own client
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -99,6 +98,6 @@ users: [{name: u, user: {exec: {apiVersion: client.authentication.k8s.io/v1, com
 	}
 	text, err := os.ReadFile(calls)
 	if n := strings.Count(string(text), "called"); err != nil || n != 1 {
-		t.Errorf("the plugin was asked %d times (%v)", n, err)
+		t.Errorf("the plugin ran %d times (%v)", n, err)
 	}
 }

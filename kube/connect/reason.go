@@ -15,16 +15,16 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 )
 
-// longestAsked is the maximum for Retry-After.
-const longestAsked = 30 * time.Second
+// maxRetryAfter limits the pause that a server can ask for.
+const maxRetryAfter = 30 * time.Second
 
-// retryAfter returns the pause that a server asks for.
+// retryAfter returns the pause that a server asks for, with jitter, or 0.
 func retryAfter(resp *http.Response) time.Duration {
 	seconds, err := strconv.Atoi(resp.Header.Get("Retry-After"))
 	if err != nil || seconds <= 0 {
 		return 0
 	}
-	d := min(longestAsked, time.Duration(seconds)*time.Second)
+	d := min(maxRetryAfter, time.Duration(seconds)*time.Second)
 	return d + backoff(0, d/5+1)
 }
 
@@ -36,14 +36,13 @@ func messageOf(resp *http.Response) string {
 	return ""
 }
 
-// Mistyped reports whether the message of a refusal says that a value of an object does not fit
-// its field. Server-side apply then responds with 500 although a retry cannot succeed. A
-// conversion webhook that fails is another matter.
+// Mistyped reports whether the message of a refusal says that a value of an object does not fit its field. Server-side
+// apply then responds with 500 although a retry cannot succeed. The message of a failing conversion webhook does not match.
 func Mistyped(message string) bool {
 	return strings.Contains(message, "failed to create typed patch object") || strings.Contains(message, "unable to convert unstructured object to")
 }
 
-// untrusted reports whether the server at the address is not trusted, or not the cluster.
+// untrusted reports whether the server's certificate is not trusted, or the server does not speak TLS.
 func untrusted(err error) bool {
 	var (
 		verification *tls.CertificateVerificationError
@@ -75,7 +74,7 @@ func whatToCheck(err error) string {
 	case untrusted(err):
 		return "check the server's address in the kubeconfig and its certificate"
 	case apierrors.IsBadRequest(err), apierrors.IsNotFound(err), apierrors.IsMethodNotSupported(err):
-		return "this is not the answer of an API server: check the server's address in the kubeconfig"
+		return "this is not the response of an API server: check the server's address in the kubeconfig"
 	}
 	return "check that it is running and that this is the right context"
 }
@@ -83,10 +82,10 @@ func whatToCheck(err error) string {
 // noCredentials reports whether a credential plugin of the kubeconfig failed.
 func noCredentials(err error) bool { return strings.Contains(err.Error(), "getting credentials: ") }
 
-// resolved reports whether the failure is not one of DNS.
-func resolved(err error) bool {
+// isDNSError reports whether the server's name could not be resolved.
+func isDNSError(err error) bool {
 	var dns *net.DNSError
-	return !errors.As(err, &dns)
+	return errors.As(err, &dns)
 }
 
 // shortReason explains in a few words why there was no response.

@@ -13,7 +13,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 )
 
-// TestWhatToCheck: each reason why the API server cannot be reached has its own advice.
+// TestWhatToCheck covers the advice for each reason why the API server cannot be reached.
 func TestWhatToCheck(t *testing.T) {
 	const running = "check that it is running"
 	for _, c := range []struct {
@@ -26,7 +26,7 @@ func TestWhatToCheck(t *testing.T) {
 		{&tls.CertificateVerificationError{Err: x509.CertificateInvalidError{Reason: x509.NotAuthorizedToSign}}, "its certificate"},
 		{tls.RecordHeaderError{}, "check the server's address"},
 		{errors.New("getting credentials: exec: no such plugin"), "credential plugin"},
-		{apierrors.NewBadRequest("rejected"), "not the answer of an API server"},
+		{apierrors.NewBadRequest("rejected"), "not the response of an API server"},
 		{syscall.ECONNREFUSED, running},
 		{syscall.ETIMEDOUT, running},
 	} {

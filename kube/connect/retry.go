@@ -14,47 +14,46 @@ import (
 
 // limits are how long a request is retried; 0 means until its context ends.
 type limits struct {
-	first  time.Duration // if this API server never responded: the address may be wrong
-	away   time.Duration // while it does not respond
-	errors time.Duration // while it responds with an internal error (500)
-	full   time.Duration // while it is overloaded (429)
+	firstContact time.Duration // if this API server never responded: the address may be wrong
+	unreachable  time.Duration // while it does not respond
+	serverErrors time.Duration // while it responds with an internal error (500), or an aggregated API is down
+	overload     time.Duration // while it responds that it is overloaded (429)
 }
 
-// firstContact is how long to try an API server that never responded.
+// firstContact is how long a run tries to reach an API server that never responded.
 const firstContact = 10 * time.Second
 
-// dryRunErrors is the most that a dry run is retried after internal errors: one answer more tells
-// little, and a webhook that cannot be called stays so for longer than anybody waits for a plan.
-const dryRunErrors = 2 * time.Second
+// maxDryRunErrors limits how long a dry run is retried after internal errors: a webhook that cannot be called rarely
+// recovers while somebody waits for a plan.
+const maxDryRunErrors = 2 * time.Second
 
 type limitsKey struct{}
 
 // WithRetryTimeout returns a context for Bind that limits how long a request is retried after an internal error (500)
 // or an overload (429) of the API server. If it is called several times, the shortest limit counts for internal
-// errors, which tend to stay, and the longest for overloads, which pass.
+// errors, which tend to last, and the longest for overloads, which pass. If d is not positive, it changes no limit.
 func WithRetryTimeout(ctx context.Context, d time.Duration) context.Context {
 	l, set := ctx.Value(limitsKey{}).(limits)
 	switch {
 	case !set && d <= 0:
 		l = limitsOf(ctx)
 	case !set:
-		l.errors, l.full = d, d
+		l.serverErrors, l.overload = d, d
 	case d > 0:
-		l.errors, l.full = min(l.errors, d), max(l.full, d)
+		l.serverErrors, l.overload = min(l.serverErrors, d), max(l.overload, d)
 	}
-	return context.WithValue(ctx, limitsKey{}, limits{first: firstContact, errors: l.errors, full: l.full})
+	return context.WithValue(ctx, limitsKey{}, limits{firstContact: firstContact, serverErrors: l.serverErrors, overload: l.overload})
 }
 
-// limitsOf returns the limits of a context. Requests whose context never ends, such as those
-// of "status", are not retried for long.
+// limitsOf returns the limits of a context. If the context never ends, as in "status", requests are not retried for long.
 func limitsOf(ctx context.Context) limits {
 	if l, ok := ctx.Value(limitsKey{}).(limits); ok {
 		return l
 	}
 	if ctx.Done() == nil {
-		return limits{first: time.Second, away: 30 * time.Second, errors: 10 * time.Second, full: 10 * time.Second}
+		return limits{firstContact: time.Second, unreachable: 30 * time.Second, serverErrors: 10 * time.Second, overload: 10 * time.Second}
 	}
-	return limits{first: firstContact, errors: time.Minute, full: time.Minute}
+	return limits{firstContact: firstContact, serverErrors: time.Minute, overload: time.Minute}
 }
 
 // call is a request with all its tries.
@@ -62,22 +61,22 @@ type call struct {
 	t       *transport
 	request *http.Request
 	body    []byte
-	target  Target // of the path
-	about   Target // with the name of a new object
+	target  Target // according to the path
+	object  Target // target with the name of an object that is created
 	writes  bool
 	streams bool // the response is a watch or a followed log
 	dryRun  bool
 	attempts
 }
 
-// attempts are the tries of a call so far.
+// attempts describes the tries of a call so far.
 type attempts struct {
-	began     time.Time
-	tries     int
-	erring    time.Time // start of the internal errors or overload
-	refreshed bool      // its credentials
-	// doubt means that a failed try may have been carried out, reached that one may have reached an API server.
-	doubt, reached bool
+	began       time.Time
+	tries       int
+	errorsSince time.Time // when the current series of internal errors or overloads began
+	refreshed   bool      // the credentials were read again
+	// A failed try may have succeeded, although no response says so, or may at least have arrived at an API server.
+	mayHaveSucceeded, mayHaveArrived bool
 }
 
 func newCall(t *transport, r *http.Request) (*call, error) {
@@ -89,7 +88,7 @@ func newCall(t *transport, r *http.Request) (*call, error) {
 		writes: writes(r, target), streams: watch == "true" || watch == "1" || q.Get("follow") == "true",
 		dryRun: q.Has("dryRun"),
 	}
-	if c.about = c.target; r.Body == nil {
+	if c.object = c.target; r.Body == nil {
 		return c, nil
 	}
 	defer r.Body.Close()
@@ -97,29 +96,29 @@ func newCall(t *transport, r *http.Request) (*call, error) {
 	if c.body, err = io.ReadAll(r.Body); err != nil {
 		return nil, err
 	}
-	c.nameCreated()
+	c.generateName()
 	return c, nil
 }
 
 // Rule R53: temporary failures are retried, until a timeout
 //
-// do sends the request until its response is final. It does not restart a stream, because
-// only its reader knows where to continue.
+// do sends the request until its response is final. It does not restart a stream, because only its reader knows where
+// to continue.
 func (c *call) do(ctx context.Context) (*http.Response, error) {
-	waits, cancel := context.WithCancelCause(ctx)
+	waitCtx, cancel := context.WithCancelCause(ctx) // also ends when the run stops retrying
 	defer cancel(nil)
-	stopping := run.RetryContext(c.t.ctx)
-	defer context.AfterFunc(stopping, func() { cancel(context.Cause(stopping)) })()
+	stopRetries := run.RetryContext(c.t.ctx)
+	defer context.AfterFunc(stopRetries, func() { cancel(context.Cause(stopRetries)) })()
 	var resp *http.Response
 	var err, last error
 	for {
-		pass, ended := c.enter(waits)
+		pass, ended := c.enter(waitCtx)
 		if ended != nil {
 			return c.giveUp(resp, err, ended)
 		}
-		next, made := c.t.current()
+		next, generation := c.t.current()
 		var sent time.Time
-		sent, resp, err = try(ctx, next, c.newRequest(ctx), min(lastLimit, firstLimit<<min(c.tries, 5)), c.streams, c.t.plugin)
+		sent, resp, err = try(ctx, next, c.newRequest(ctx), min(maxTimeout, firstTimeout<<min(c.tries, 5)), c.streams, c.t.plugin)
 		if c.tries == 0 {
 			c.began = sent
 		}
@@ -128,42 +127,59 @@ func (c *call) do(ctx context.Context) (*http.Response, error) {
 			v = verdict{}
 		}
 		closed := pass.end(v.outcome, sent, v.reason)
-		if resp != nil && resp.StatusCode == http.StatusUnauthorized && !c.refreshed && c.t.refresh(made) {
+		if resp != nil && resp.StatusCode == http.StatusUnauthorized && !c.refreshed && c.t.refresh(generation) {
 			c.refreshed = true
 			continue
 		}
 		if err != nil && ctx.Err() != nil {
-			c.reached = c.reached || !notSent(err)
-			if cause := context.Cause(ctx); last != nil {
-				return nil, &unanswered{last: last, ended: cause}
-			} else if !errors.Is(err, cause) {
-				err = fmt.Errorf("%w (%w)", cause, err)
-			}
-			return nil, err
+			return nil, c.canceledError(err, last, context.Cause(ctx))
 		}
-		if last = err; !v.again || c.streams {
+		if last = err; !v.retry || c.streams {
 			return c.settle(ctx, resp, err)
 		}
-		c.doubt = c.doubt || resp != nil && resp.StatusCode >= http.StatusInternalServerError || err != nil && !notSent(err)
-		c.reached = c.reached || resp != nil && (resp.StatusCode == http.StatusBadGateway || resp.StatusCode == http.StatusGatewayTimeout) || err != nil && !notSent(err)
+		c.recordFailure(resp, err)
 		if c.limitReached(v) {
 			return c.giveUp(resp, err, nil)
 		}
-		if !c.erring.IsZero() {
-			c.t.link.trying(c.t.writes, c.about, c.erring, v.reason)
+		if !c.errorsSince.IsZero() {
+			c.t.link.notifyRetry(c.t.writes, c.object, c.errorsSince, v.reason)
 		}
 		c.tries++
-		pause := v.asked
+		pause := v.retryAfter
 		if !closed { // a closed gate has its own pause
-			pause = max(pause, backoff(c.tries-1, lastPause))
+			pause = max(pause, backoff(c.tries-1, maxBackoff))
 		}
-		if ended := sleep(waits, pause); ended != nil {
+		if ended := sleep(waitCtx, pause); ended != nil {
 			return c.giveUp(resp, err, ended)
 		}
 	}
 }
 
-// again returns a copy of the request to send.
+// canceledError returns the error of a call whose context ended during a try. If an earlier try failed, the error says
+// how.
+func (c *call) canceledError(err, last, cause error) error {
+	c.mayHaveArrived = c.mayHaveArrived || !notSent(err)
+	switch {
+	case last != nil:
+		return &unanswered{last: last, ended: cause}
+	case !errors.Is(err, cause):
+		return fmt.Errorf("%w (%w)", cause, err)
+	}
+	return err
+}
+
+// recordFailure records whether a try that failed may have arrived or succeeded nevertheless.
+func (c *call) recordFailure(resp *http.Response, err error) {
+	if err != nil {
+		arrived := !notSent(err)
+		c.mayHaveSucceeded, c.mayHaveArrived = c.mayHaveSucceeded || arrived, c.mayHaveArrived || arrived
+		return
+	}
+	c.mayHaveSucceeded = c.mayHaveSucceeded || resp.StatusCode >= http.StatusInternalServerError
+	c.mayHaveArrived = c.mayHaveArrived || resp.StatusCode == http.StatusBadGateway || resp.StatusCode == http.StatusGatewayTimeout
+}
+
+// newRequest returns a copy of the request, with its body.
 func (c *call) newRequest(ctx context.Context) *http.Request {
 	r := c.request.Clone(ctx)
 	if c.body != nil {
@@ -174,29 +190,30 @@ func (c *call) newRequest(ctx context.Context) *http.Request {
 	return r
 }
 
-// limitReached reports whether the limit for retries is reached.
+// limitReached reports whether the request has been retried for long enough.
 func (c *call) limitReached(v verdict) bool {
 	l, now := c.t.limits, time.Now()
 	over := func(since time.Time, limit time.Duration) bool { return limit > 0 && now.Sub(since) >= limit }
-	erring := v.erring && !(v.apart && c.t.link.reach().away) // else the whole API server is away
+	state := c.t.link.state()
+	serverError := v.serverError && !(v.aggregated && state.unreachable) // an outage has another limit
 	switch {
-	case !erring:
-		c.erring = time.Time{}
-	case c.erring.IsZero():
-		c.erring = now
+	case !serverError:
+		c.errorsSince = time.Time{}
+	case c.errorsSince.IsZero():
+		c.errorsSince = now
 	}
-	most := l.errors
+	limit := l.serverErrors
 	switch {
-	case v.full:
-		most = l.full
-	case c.dryRun && (most == 0 || most > dryRunErrors):
-		most = dryRunErrors
+	case v.overloaded:
+		limit = l.overload
+	case c.dryRun && (limit == 0 || limit > maxDryRunErrors):
+		limit = maxDryRunErrors
 	}
-	return over(c.began, l.away) || !c.t.link.reach().known && over(c.began, l.first) ||
-		erring && over(c.erring, most) || c.target.aggregated() && c.tries+1 >= aggregatedTries
+	return over(c.began, l.unreachable) || !state.responded && over(c.began, l.firstContact) ||
+		serverError && over(c.errorsSince, limit) || c.target.isAggregatedDiscovery() && c.tries+1 >= maxDiscoveryTries
 }
 
-// giveUp ends the call with the result of its last try.
+// giveUp ends the call with the result of the last try. ended is the error of the context that ended the wait, or nil.
 func (c *call) giveUp(resp *http.Response, err, ended error) (*http.Response, error) {
 	switch {
 	case resp != nil && err == nil:
@@ -208,7 +225,7 @@ func (c *call) giveUp(resp *http.Response, err, ended error) (*http.Response, er
 	return nil, &unanswered{last: err, ended: ended}
 }
 
-// unanswered means that there is no response. It hides the last error from client-go, which would retry.
+// unanswered is the error of a call without a response. It hides the last error from client-go, which would retry.
 type unanswered struct{ last, ended error }
 
 func (u *unanswered) Error() string {
@@ -220,19 +237,19 @@ func (u *unanswered) Error() string {
 
 func (u *unanswered) Unwrap() error { return u.ended }
 
-// verdict is the meaning of a try's result.
+// verdict says what the result of a try means.
 type verdict struct {
-	outcome outcome
-	again   bool          // a retry may succeed
-	erring  bool          // an internal error or an overload
-	full    bool          // an overload
-	apart   bool          // of an aggregated API
-	asked   time.Duration // Retry-After
-	reason  string
+	outcome     outcome
+	retry       bool          // a retry may succeed
+	serverError bool          // an internal error, an overload, or an aggregated API that is down
+	overloaded  bool          // an overload
+	aggregated  bool          // the error is that of an aggregated API
+	retryAfter  time.Duration // what the server asks for
+	reason      string
 }
 
-// judge decides whether a failure is temporary. If an aggregated API is down, that is an error
-// of this API only, because the API server has responded.
+// judge decides whether a failure is temporary. An aggregated API that is down is an error of that API only, because the
+// API server has responded.
 func judge(of Target, resp *http.Response, err error, link *Link) verdict {
 	if err != nil {
 		return judgeError(err, link)
@@ -240,16 +257,16 @@ func judge(of Target, resp *http.Response, err error, link *Link) verdict {
 	reason := fmt.Sprintf("%d %s", resp.StatusCode, http.StatusText(resp.StatusCode))
 	switch resp.StatusCode {
 	case http.StatusTooManyRequests:
-		return verdict{outcome: responded, again: true, erring: true, full: true, asked: retryAfter(resp), reason: reason + messageOf(resp)}
+		return verdict{outcome: responded, retry: true, serverError: true, overloaded: true, retryAfter: retryAfter(resp), reason: reason + messageOf(resp)}
 	case http.StatusInternalServerError:
 		message := messageOf(resp)
-		return verdict{outcome: responded, again: !Mistyped(message), erring: true, asked: retryAfter(resp), reason: reason + message}
+		return verdict{outcome: responded, retry: !Mistyped(message), serverError: true, retryAfter: retryAfter(resp), reason: reason + message}
 	case http.StatusBadGateway, http.StatusServiceUnavailable, http.StatusGatewayTimeout:
 		if Aggregated(of.Group) {
 			reason = fmt.Sprintf("%s does not answer: %s", of.apiService(), reason)
-			return verdict{outcome: responded, again: true, erring: true, apart: true, asked: retryAfter(resp), reason: reason}
+			return verdict{outcome: responded, retry: true, serverError: true, aggregated: true, retryAfter: retryAfter(resp), reason: reason}
 		}
-		return verdict{outcome: busy, again: true, asked: retryAfter(resp), reason: reason}
+		return verdict{outcome: busy, retry: true, retryAfter: retryAfter(resp), reason: reason}
 	}
 	return verdict{outcome: responded}
 }
@@ -258,14 +275,14 @@ func judgeError(err error, link *Link) verdict {
 	switch {
 	case untrusted(err):
 		return verdict{}
-	case noCredentials(err), !resolved(err):
-		return verdict{again: link.reach().known, reason: shortReason(err)}
+	case noCredentials(err), isDNSError(err):
+		return verdict{retry: link.state().responded, reason: shortReason(err)}
 	case errors.Is(err, errNotSent):
 		return verdict{}
-	case notSent(err) && !link.reach().found: // the address may be wrong
+	case notSent(err) && !link.state().connected: // the address may be wrong
 		return verdict{reason: shortReason(err)}
 	case notSent(err):
-		return verdict{outcome: refused, again: true, reason: shortReason(err)}
+		return verdict{outcome: refused, retry: true, reason: shortReason(err)}
 	}
-	return verdict{outcome: lost, again: true, reason: shortReason(err)}
+	return verdict{outcome: lost, retry: true, reason: shortReason(err)}
 }

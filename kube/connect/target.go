@@ -7,12 +7,12 @@ type Target struct {
 	Group, Version, Resource, Namespace, Name, Subresource string
 }
 
-// targetOf reads the path of a request to a server whose address has its own path, "" for none. It
-// is zero for a path that is not the API's.
+// targetOf parses the path of a request. server is the path in the server's address, or "". The result is zero if the
+// path is not one of the Kubernetes API.
 func targetOf(server, path string) Target {
 	var t Target
-	path, under := strings.CutPrefix(path, server)
-	if !under {
+	path, ok := strings.CutPrefix(path, server)
+	if !ok {
 		return t
 	}
 	parts := strings.Split(strings.Trim(path, "/"), "/")
@@ -24,7 +24,7 @@ func targetOf(server, path string) Target {
 	default:
 		return t
 	}
-	// namespaces/NAME is a namespace itself, so are its status and finalize.
+	// namespaces/NAME is the namespace itself, and so are its subresources.
 	if len(parts) >= 3 && parts[0] == "namespaces" && !(len(parts) == 3 && (parts[2] == "status" || parts[2] == "finalize")) {
 		t.Namespace, parts = parts[1], parts[2:]
 	}
@@ -36,14 +36,15 @@ func targetOf(server, path string) Target {
 	return t
 }
 
-// isReview reports whether creating such an object is only a query, which the API server does not store.
+// isReview reports whether the request creates a review: a query that the API server answers but does not store.
 func (t Target) isReview() bool {
 	return t.Group == "authentication.k8s.io" || t.Group == "authorization.k8s.io"
 }
 
+// gate returns the key of the request's gate: its group version, or serverGate for discovery and the like.
 func (t Target) gate() string {
 	if t.Resource == "" {
-		return wire
+		return serverGate
 	}
 	return t.Group + "/" + t.Version
 }
@@ -51,13 +52,13 @@ func (t Target) gate() string {
 // apiService returns the name of the APIService of the request's group.
 func (t Target) apiService() string { return "APIService/" + t.Version + "." + t.Group }
 
-// aggregatedTries limits discovery of an aggregated API: many clusters have one that has not responded for months.
-const aggregatedTries = 3
+// maxDiscoveryTries limits discovery of an aggregated API: many clusters have one that has not responded for months.
+const maxDiscoveryTries = 3
 
-// aggregated reports whether the request is discovery of a possibly aggregated API.
-func (t Target) aggregated() bool { return t.Resource == "" && Aggregated(t.Group) }
+// isAggregatedDiscovery reports whether the request is discovery of a group that may be an aggregated API.
+func (t Target) isAggregatedDiscovery() bool { return t.Resource == "" && Aggregated(t.Group) }
 
-// Aggregated reports whether an API group may be served by another server than the API server.
+// Aggregated reports whether an API group may be an aggregated API: one that another server than the API server serves.
 func Aggregated(group string) bool {
 	return strings.Contains(group, ".") && (!strings.HasSuffix(group, ".k8s.io") || strings.HasSuffix(group, "metrics.k8s.io"))
 }

@@ -15,14 +15,14 @@ import (
 	utilnet "k8s.io/apimachinery/pkg/util/net"
 )
 
-// Writes records whether anything was written. A refused request wrote nothing; one without a
-// response may have. Its zero value is ready to use.
+// Writes records whether a connection wrote anything. A refused request wrote nothing; one without a response may have.
+// The zero value is ready to use.
 type Writes struct {
 	any   atomic.Bool
 	guard atomic.Pointer[func(context.Context) error]
 }
 
-// Any reports whether anything was written, or may have been.
+// Any reports whether anything was or may have been written.
 func (w *Writes) Any() bool { return w.any.Load() }
 
 // transport sends all requests: it cancels them when its context ends, retries temporary failures (retry.go), and
@@ -32,36 +32,34 @@ type transport struct {
 	writes *Writes
 	link   *Link
 	limits limits
-	server string // the path of the server's address, which all paths begin with
-	plugin bool   // next may ask a plugin for credentials, and passes credentialed when it has them
+	server string // the path in the server's address, with which all request paths start
+	plugin bool   // next may ask a plugin for credentials; then it includes credentialed
 
 	bypassCache atomic.Bool // set once a kind was not found
 
-	mu   sync.Mutex
-	next http.RoundTripper
-	made int // how often next was replaced
-	// renew makes another next that reads the credentials again; nil if they cannot change.
+	mu         sync.Mutex
+	next       http.RoundTripper
+	generation int // how often next was replaced
+	// renew returns a replacement for next that reads the credentials again; nil if they cannot change.
 	renew func() (http.RoundTripper, error)
 }
 
 // errNotSent means that a request was not sent because its context had ended.
 var errNotSent = errors.New("not sent")
 
-// arrivedError means that there is no response to a write that may have reached an API server,
-// which may still carry it out.
+// arrivedError is the error of a write that may have reached an API server, although there was no response.
 type arrivedError struct{ error }
 
 func (e *arrivedError) Unwrap() error { return e.error }
 
-// MayHaveArrived reports whether a failed write may have reached an API server. The server may carry it out even
-// after a read that did not find its result: cancelling a request does not stop one that is already on its way.
+// MayHaveArrived reports whether a failed write may have reached an API server. The server may carry it out even after
+// a read that does not find its result, because canceling a request does not stop it on its way.
 func MayHaveArrived(err error) bool {
 	var arrived *arrivedError
 	return errors.As(err, &arrived)
 }
 
-// RoundTrip sends a request and retries it if that may help. The body of the response is in
-// memory, except for streams.
+// RoundTrip sends a request and retries it if that may help. The body of the response is in memory unless it is a stream.
 func (t *transport) RoundTrip(r *http.Request) (*http.Response, error) {
 	ctx, cancel := context.WithCancelCause(r.Context())
 	stop := context.AfterFunc(t.ctx, func() { cancel(context.Cause(t.ctx)) })
@@ -76,16 +74,16 @@ func (t *transport) RoundTrip(r *http.Request) (*http.Response, error) {
 		return nil, err
 	}
 	resp, err := t.link.cache.do(ctx, c, c.do)
-	if c.writes && (err == nil && resp.StatusCode < http.StatusBadRequest || c.reached) {
+	if c.writes && (err == nil && resp.StatusCode < http.StatusBadRequest || c.mayHaveArrived) {
 		t.writes.any.Store(true)
 	}
-	if err != nil && c.writes && c.reached {
+	if err != nil && c.writes && c.mayHaveArrived {
 		err = &arrivedError{err}
 	}
 	if err == nil && c.writes {
 		warnings, _ := utilnet.ParseWarningHeaders(resp.Header.Values("Warning"))
 		for _, w := range warnings {
-			t.link.warned(t.writes, c.target, w.Text)
+			t.link.notifyWarning(t.writes, c.target, w.Text)
 		}
 	}
 	if err != nil || !c.streams {
@@ -102,33 +100,34 @@ func (t *transport) WrappedRoundTripper() http.RoundTripper {
 	return next
 }
 
-// refresh makes the next try read the credentials again. It reports whether a retry may have other ones.
+// refresh replaces next, so that the credentials are read again, unless another request has replaced it since generation
+// used. It reports whether a retry may have other credentials.
 func (t *transport) refresh(used int) bool {
 	t.mu.Lock()
 	defer t.mu.Unlock()
 	if t.renew == nil {
 		return false
 	}
-	if t.made != used {
-		return true // another request refreshed them
+	if t.generation != used {
+		return true
 	}
 	next, err := t.renew()
 	if err != nil {
 		return false
 	}
 	t.next = next
-	t.made++
+	t.generation++
 	return true
 }
 
-// current returns the round tripper for a try, and how often it was replaced before.
+// current returns the round tripper for a try and its generation.
 func (t *transport) current() (http.RoundTripper, int) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	return t.next, t.made
+	return t.next, t.generation
 }
 
-// writes reports whether a request for t can change the cluster.
+// writes reports whether a request can change the cluster.
 func writes(r *http.Request, t Target) bool {
 	switch r.Method {
 	case http.MethodGet, http.MethodHead, http.MethodOptions:
@@ -144,25 +143,24 @@ func notSent(err error) bool {
 }
 
 const (
-	// firstLimit is how long the first try waits for its response; each retry waits twice
-	// as long, because a webhook may be slow.
-	firstLimit = 15 * time.Second
-	lastLimit  = 2 * time.Minute
-	// chunkTimeout is the time limit for each chunk of a response.
+	// firstTimeout limits the first try. Each retry has twice as long, because a webhook may be slow.
+	firstTimeout = 15 * time.Second
+	maxTimeout   = 2 * time.Minute
+	// chunkTimeout is the additional time for each chunk of a response.
 	chunkTimeout = time.Second
 	chunk        = 32 << 10
 )
 
-// errSlow ends a try that takes too long.
-var errSlow = errors.New("timed out")
+// errNoResponse ends a try that takes too long.
+var errNoResponse = errors.New("no complete response")
 
-// try sends a request once, and returns when it did. The body of the response is in memory, unless it is a stream. If
-// a plugin provides credentials, the time limit starts after that, because the user may have to log in.
+// try sends a request once. The body of the response is in memory unless it is a stream. If a plugin provides
+// credentials, the time limit starts only after that, and sent is then, because the user may have to log in.
 func try(ctx context.Context, next http.RoundTripper, r *http.Request, limit time.Duration, streams, plugin bool) (sent time.Time, resp *http.Response, err error) {
 	ctx, cancel := context.WithCancelCause(ctx)
 	sent = time.Now()
 	deadline := sent.Add(limit)
-	timer := time.AfterFunc(limit, func() { cancel(fmt.Errorf("%w: not in %s", errSlow, limit)) })
+	timer := time.AfterFunc(limit, func() { cancel(fmt.Errorf("%w within %s", errNoResponse, limit)) })
 	if plugin {
 		timer.Stop()
 		ctx = context.WithValue(ctx, credentialedKey{}, func() {
@@ -185,28 +183,29 @@ func try(ctx context.Context, next http.RoundTripper, r *http.Request, limit tim
 			timer.Reset(time.Until(deadline))
 		})
 	}
-	if slow := context.Cause(ctx); err != nil && errors.Is(slow, errSlow) {
-		err = slow
+	if cause := context.Cause(ctx); err != nil && errors.Is(cause, errNoResponse) {
+		err = cause
 	}
 	return sent, resp, err
 }
 
 type credentialedKey struct{}
 
-// credentialed is below the round tripper that asks a plugin for credentials: a request that gets here has them.
+// credentialed starts the time limit of a request, see try. It wraps the round tripper below the one that asks a plugin
+// for credentials, so its requests have them.
 type credentialed struct{ next http.RoundTripper }
 
-func (u credentialed) RoundTrip(r *http.Request) (*http.Response, error) {
-	if begin, ok := r.Context().Value(credentialedKey{}).(func()); ok {
-		begin()
+func (c credentialed) RoundTrip(r *http.Request) (*http.Response, error) {
+	if startTimer, ok := r.Context().Value(credentialedKey{}).(func()); ok {
+		startTimer()
 	}
-	return u.next.RoundTrip(r)
+	return c.next.RoundTrip(r)
 }
 
 // WrappedRoundTripper lets client-go find the transport below.
-func (u credentialed) WrappedRoundTripper() http.RoundTripper { return u.next }
+func (c credentialed) WrappedRoundTripper() http.RoundTripper { return c.next }
 
-// readAll reads a response to its end. It calls onChunk after each chunk.
+// readAll reads the body of a response into memory. It calls onChunk after each chunk.
 func readAll(resp *http.Response, onChunk func()) error {
 	defer resp.Body.Close()
 	var all bytes.Buffer

@@ -3,13 +3,11 @@ package connect
 import (
 	"context"
 	"encoding/json"
-	"errors"
 	"fmt"
 	"io"
 	"net"
 	"net/http"
 	"strings"
-	"sync"
 	"sync/atomic"
 	"syscall"
 	"testing"
@@ -19,14 +17,13 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 )
 
-// wire is what is below the transport in these tests: what becomes of each try.
-type fakeWire func(n int, r *http.Request) (*http.Response, error)
+// fakeServer handles the try with number n, from 1.
+type fakeServer func(n int, r *http.Request) (*http.Response, error)
 
-// over returns a transport over a wire, and the number of tries that have come to
-// it.
-func over(ctx context.Context, f fakeWire) (*transport, *atomic.Int32) {
+// newTestTransport returns a transport to a fake server, and the number of tries that the server has received.
+func newTestTransport(ctx context.Context, server fakeServer) (*transport, *atomic.Int32) {
 	var n atomic.Int32
-	next := roundTripper(func(r *http.Request) (*http.Response, error) { return f(int(n.Add(1)), r) })
+	next := roundTripper(func(r *http.Request) (*http.Response, error) { return server(int(n.Add(1)), r) })
 	return &transport{ctx: ctx, writes: &Writes{}, link: newLink(), limits: limitsOf(ctx), next: next}, &n
 }
 
@@ -34,7 +31,7 @@ type roundTripper func(*http.Request) (*http.Response, error)
 
 func (f roundTripper) RoundTrip(r *http.Request) (*http.Response, error) { return f(r) }
 
-func says(code int, body string, headers ...string) *http.Response {
+func response(code int, body string, headers ...string) *http.Response {
 	h := http.Header{"Content-Type": {"application/json"}, "Date": {time.Now().UTC().Format(http.TimeFormat)}}
 	for i := 0; i+1 < len(headers); i += 2 {
 		h.Set(headers[i], headers[i+1])
@@ -42,8 +39,8 @@ func says(code int, body string, headers ...string) *http.Response {
 	return &http.Response{StatusCode: code, Header: h, Body: io.NopCloser(strings.NewReader(body))}
 }
 
-func status(code int, reason string) *http.Response {
-	return says(code, fmt.Sprintf(`{"kind":"Status","apiVersion":"v1","metadata":{},"status":"Failure","reason":%q,"message":"it says %s","code":%d}`, reason, reason, code))
+func statusResponse(code int, reason string) *http.Response {
+	return response(code, fmt.Sprintf(`{"kind":"Status","apiVersion":"v1","metadata":{},"status":"Failure","reason":%q,"message":"it says %s","code":%d}`, reason, reason, code))
 }
 
 var (
@@ -54,7 +51,7 @@ var (
 func request(ctx context.Context, method, path, body string) *http.Request {
 	var r io.Reader
 	if body != "" {
-		r = io.NopCloser(strings.NewReader(body)) // as one that can be read once
+		r = io.NopCloser(strings.NewReader(body)) // can be read only once
 	}
 	req, err := http.NewRequestWithContext(ctx, method, "https://cluster"+path, r)
 	if err != nil {
@@ -63,8 +60,8 @@ func request(ctx context.Context, method, path, body string) *http.Request {
 	return req
 }
 
-// bound is a context such as that of an operation.
-func bound(t *testing.T) context.Context {
+// operationContext returns a context like that of an operation.
+func operationContext(t *testing.T) context.Context {
 	ctx, cancel := context.WithTimeout(WithRetryTimeout(t.Context(), 30*time.Second), 5*time.Minute)
 	t.Cleanup(cancel)
 	return ctx
@@ -72,31 +69,30 @@ func bound(t *testing.T) context.Context {
 
 const secretsPath = "/api/v1/namespaces/n/secrets"
 
-// TestWhatPasses is what is tried again, with the body that was there at first,
-// and what is not (R53).
-func TestWhatPasses(t *testing.T) {
+// TestRetries covers which failures are retried, with the same body, and which are final (R53).
+func TestRetries(t *testing.T) {
 	fails := map[string]struct {
 		do    func() (*http.Response, error)
 		final bool
 	}{
-		"429":            {do: func() (*http.Response, error) { return says(429, "", "Retry-After", "1"), nil }},
-		"500":            {do: func() (*http.Response, error) { return status(500, "InternalError"), nil }},
-		"leader changed": {do: func() (*http.Response, error) { return says(500, `{"message":"etcdserver: leader changed"}`), nil }},
-		"502":            {do: func() (*http.Response, error) { return says(502, "bad gateway"), nil }},
-		"503":            {do: func() (*http.Response, error) { return says(503, "no endpoints", "Retry-After", "2"), nil }},
-		"504":            {do: func() (*http.Response, error) { return says(504, ""), nil }},
+		"429":            {do: func() (*http.Response, error) { return response(429, "", "Retry-After", "1"), nil }},
+		"500":            {do: func() (*http.Response, error) { return statusResponse(500, "InternalError"), nil }},
+		"leader changed": {do: func() (*http.Response, error) { return response(500, `{"message":"etcdserver: leader changed"}`), nil }},
+		"502":            {do: func() (*http.Response, error) { return response(502, "bad gateway"), nil }},
+		"503":            {do: func() (*http.Response, error) { return response(503, "no endpoints", "Retry-After", "2"), nil }},
+		"504":            {do: func() (*http.Response, error) { return response(504, ""), nil }},
 		"refused":        {do: func() (*http.Response, error) { return nil, errRefused }},
 		"reset":          {do: func() (*http.Response, error) { return nil, errReset }},
 		"closed":         {do: func() (*http.Response, error) { return nil, io.ErrUnexpectedEOF }},
-		"answer cut": {do: func() (*http.Response, error) {
-			return &http.Response{StatusCode: 200, Body: io.NopCloser(&cutShort{})}, nil
+		"response cut off": {do: func() (*http.Response, error) {
+			return &http.Response{StatusCode: 200, Body: io.NopCloser(&brokenBody{})}, nil
 		}},
-		"400":             {do: func() (*http.Response, error) { return status(400, "BadRequest"), nil }, final: true},
-		"403":             {do: func() (*http.Response, error) { return status(403, "Forbidden"), nil }, final: true},
-		"404":             {do: func() (*http.Response, error) { return status(404, "NotFound"), nil }, final: true},
-		"409":             {do: func() (*http.Response, error) { return status(409, "Conflict"), nil }, final: true},
-		"422":             {do: func() (*http.Response, error) { return status(422, "Invalid"), nil }, final: true},
-		"401, no renewal": {do: func() (*http.Response, error) { return status(401, "Unauthorized"), nil }, final: true},
+		"400":             {do: func() (*http.Response, error) { return statusResponse(400, "BadRequest"), nil }, final: true},
+		"403":             {do: func() (*http.Response, error) { return statusResponse(403, "Forbidden"), nil }, final: true},
+		"404":             {do: func() (*http.Response, error) { return statusResponse(404, "NotFound"), nil }, final: true},
+		"409":             {do: func() (*http.Response, error) { return statusResponse(409, "Conflict"), nil }, final: true},
+		"422":             {do: func() (*http.Response, error) { return statusResponse(422, "Invalid"), nil }, final: true},
+		"401, no renewal": {do: func() (*http.Response, error) { return statusResponse(401, "Unauthorized"), nil }, final: true},
 	}
 	for name, fail := range fails {
 		for _, method := range []string{"GET", "POST", "PUT", "PATCH", "DELETE"} {
@@ -106,7 +102,7 @@ func TestWhatPasses(t *testing.T) {
 					body = ""
 				}
 				var bodies []string
-				x, n := over(bound(t), func(n int, r *http.Request) (*http.Response, error) {
+				x, n := newTestTransport(operationContext(t), func(n int, r *http.Request) (*http.Response, error) {
 					if r.Body != nil {
 						b, _ := io.ReadAll(r.Body)
 						bodies = append(bodies, string(b))
@@ -114,9 +110,9 @@ func TestWhatPasses(t *testing.T) {
 					if n <= 2 {
 						return fail.do()
 					}
-					return says(200, "{}"), nil
+					return response(200, "{}"), nil
 				})
-				x.link.known = true
+				x.link.responded = true
 				resp, err := x.RoundTrip(request(t.Context(), method, secretsPath, body))
 				want, tries := 200, int32(3)
 				if fail.final {
@@ -136,79 +132,78 @@ func TestWhatPasses(t *testing.T) {
 	}
 }
 
-// cutShort is an answer that ends in the middle.
-type cutShort struct{ begun bool }
+// brokenBody is a response body that breaks off.
+type brokenBody struct{ started bool }
 
-func (c *cutShort) Read(p []byte) (int, error) {
-	if c.begun {
+func (c *brokenBody) Read(p []byte) (int, error) {
+	if c.started {
 		return 0, errReset
 	}
-	c.begun = true
+	c.started = true
 	return copy(p, `{"kin`), nil
 }
 
-// TestRetryAfterIsHonoured waits as long as the server asks (R53).
-func TestRetryAfterIsHonoured(t *testing.T) {
+// TestRetryAfter expects that a retry waits as long as the server asks (R53).
+func TestRetryAfter(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		x, _ := over(bound(t), func(n int, _ *http.Request) (*http.Response, error) {
+		x, _ := newTestTransport(operationContext(t), func(n int, _ *http.Request) (*http.Response, error) {
 			if n == 1 {
-				return says(429, "", "Retry-After", "7"), nil
+				return response(429, "", "Retry-After", "7"), nil
 			}
-			return says(200, "{}"), nil
+			return response(200, "{}"), nil
 		})
-		begun := time.Now()
+		start := time.Now()
 		if _, err := x.RoundTrip(request(t.Context(), "GET", secretsPath, "")); err != nil {
 			t.Fatal(err)
 		}
-		if took := time.Since(begun); took < 7*time.Second || took > 10*time.Second {
-			t.Errorf("it was tried again after %s", took)
+		if took := time.Since(start); took < 7*time.Second || took > 10*time.Second {
+			t.Errorf("retried after %s", took)
 		}
 	})
 }
 
-// TestChecksWaitForWhoHasTooMuchToDo is that of the checks before an operation: errors
-// of the server's own end them early, that it has too much to do does not (R53).
-func TestChecksWaitForWhoHasTooMuchToDo(t *testing.T) {
+// TestRetryTimeoutsCombine expects that with several calls of WithRetryTimeout the shortest applies to internal errors and
+// the longest to overloads (R53).
+func TestRetryTimeoutsCombine(t *testing.T) {
 	for code, want := range map[int]time.Duration{429: time.Minute, 500: 15 * time.Second} {
 		synctest.Test(t, func(t *testing.T) {
 			ctx := WithRetryTimeout(WithRetryTimeout(WithRetryTimeout(t.Context(), 15*time.Second), time.Minute), 0)
-			x, _ := over(ctx, func(int, *http.Request) (*http.Response, error) { return says(code, "{}", "Retry-After", "1"), nil })
-			begun := time.Now()
+			x, _ := newTestTransport(ctx, func(int, *http.Request) (*http.Response, error) { return response(code, "{}", "Retry-After", "1"), nil })
+			start := time.Now()
 			if resp, err := x.RoundTrip(request(t.Context(), "GET", secretsPath, "")); err != nil || resp.StatusCode != code {
 				t.Errorf("%v, %v", resp, err)
 			}
-			if took := time.Since(begun); took < want || took > want+10*time.Second {
-				t.Errorf("%d is waited out for %s, want %s", code, took, want)
+			if took := time.Since(start); took < want || took > want+10*time.Second {
+				t.Errorf("%d was retried for %s, want %s", code, took, want)
 			}
 		})
 	}
 }
 
-// TestLostAnswers lets a write come through and loses its answer: what is sent
-// again ends as if the answer had come. What somebody else has written is a
-// refusal as ever (R53).
-func TestLostAnswers(t *testing.T) {
+// TestLostResponses loses the response to a write that succeeded. The retry must succeed too, unless the object was written
+// by somebody else (R53).
+func TestLostResponses(t *testing.T) {
 	tests := map[string]struct {
-		method, path, sent, there string
-		refused                   *http.Response
-		want                      int
+		method, path, sent, live string
+		refused                  *http.Response
+		want                     int
 	}{
-		"record created":  {"POST", secretsPath, `{"metadata":{"name":"x","labels":{"owner":"helm"}},"data":{"release":"b25l"}}`, `{"metadata":{"name":"x","uid":"1","labels":{"owner":"helm"},"creationTimestamp":"NOW"},"data":{"release":"b25l"}}`, nil, 200},
-		"another's":       {"POST", secretsPath, `{"metadata":{"name":"x"},"data":{"release":"b25l"}}`, `{"metadata":{"name":"x","creationTimestamp":"NOW"},"data":{"release":"dHdv"}}`, nil, 409},
-		"an older one":    {"POST", secretsPath, `{"metadata":{"name":"x"}}`, `{"metadata":{"name":"x","creationTimestamp":"1999-01-01T00:00:00Z"}}`, nil, 409},
-		"lease put":       {"PUT", secretsPath + "/x", `{"metadata":{"name":"x","resourceVersion":"4"},"spec":{"holder":"me"}}`, `{"metadata":{"name":"x","resourceVersion":"5"},"spec":{"holder":"me"}}`, status(409, "Conflict"), 200},
-		"put by another":  {"PUT", secretsPath + "/x", `{"metadata":{"name":"x","resourceVersion":"4"},"spec":{"holder":"me"}}`, `{"metadata":{"name":"x","resourceVersion":"5"},"spec":{"holder":"you"}}`, status(409, "Conflict"), 409},
-		"deleted":         {"DELETE", secretsPath + "/x", "", "", status(404, "NotFound"), 200},
-		"a name made up":  {"POST", "/apis/batch/v1/namespaces/n/jobs", `{"metadata":{"generateName":"migrate-"}}`, "SENT", nil, 200},
-		"a normal object": {"POST", "/apis/apps/v1/namespaces/n/deployments", `{"metadata":{"name":"x"},"spec":{"cpu":"1000m"}}`, `{"metadata":{"name":"x","creationTimestamp":"NOW"},"spec":{"cpu":"1"}}`, nil, 200},
+		"created":                  {"POST", secretsPath, `{"metadata":{"name":"x","labels":{"owner":"helm"}},"data":{"release":"b25l"}}`, `{"metadata":{"name":"x","uid":"1","labels":{"owner":"helm"},"creationTimestamp":"NOW"},"data":{"release":"b25l"}}`, nil, 200},
+		"of somebody else":         {"POST", secretsPath, `{"metadata":{"name":"x"},"data":{"release":"b25l"}}`, `{"metadata":{"name":"x","creationTimestamp":"NOW"},"data":{"release":"dHdv"}}`, nil, 409},
+		"an older object":          {"POST", secretsPath, `{"metadata":{"name":"x"}}`, `{"metadata":{"name":"x","creationTimestamp":"1999-01-01T00:00:00Z"}}`, nil, 409},
+		"updated":                  {"PUT", secretsPath + "/x", `{"metadata":{"name":"x","resourceVersion":"4"},"spec":{"holder":"me"}}`, `{"metadata":{"name":"x","resourceVersion":"5"},"spec":{"holder":"me"}}`, statusResponse(409, "Conflict"), 200},
+		"updated by somebody else": {"PUT", secretsPath + "/x", `{"metadata":{"name":"x","resourceVersion":"4"},"spec":{"holder":"me"}}`, `{"metadata":{"name":"x","resourceVersion":"5"},"spec":{"holder":"you"}}`, statusResponse(409, "Conflict"), 409},
+		"deleted":                  {"DELETE", secretsPath + "/x", "", "", statusResponse(404, "NotFound"), 200},
+		"generated name":           {"POST", "/apis/batch/v1/namespaces/n/jobs", `{"metadata":{"generateName":"migrate-"}}`, "SENT", nil, 200},
+		"ordinary object":          {"POST", "/apis/apps/v1/namespaces/n/deployments", `{"metadata":{"name":"x"},"spec":{"cpu":"1000m"}}`, `{"metadata":{"name":"x","creationTimestamp":"NOW"},"spec":{"cpu":"1"}}`, nil, 200},
 	}
 	for name, tt := range tests {
 		synctest.Test(t, func(t *testing.T) {
-			there := tt.there
+			live := tt.live
 			names := map[string]bool{}
-			x, n := over(bound(t), func(n int, r *http.Request) (*http.Response, error) {
+			x, n := newTestTransport(operationContext(t), func(n int, r *http.Request) (*http.Response, error) {
 				if r.Method == "GET" {
-					return says(200, there), nil
+					return response(200, live), nil
 				}
 				var u unstructured.Unstructured
 				if r.Body != nil {
@@ -220,36 +215,36 @@ func TestLostAnswers(t *testing.T) {
 				}
 				if n == 1 {
 					now := time.Now().UTC().Format(time.RFC3339)
-					if there = strings.ReplaceAll(there, "NOW", now); there == "SENT" {
+					if live = strings.ReplaceAll(live, "NOW", now); live == "SENT" {
 						b, _ := json.Marshal(map[string]any{"metadata": map[string]any{"name": u.GetName(), "generateName": u.GetGenerateName(), "creationTimestamp": now}})
-						there = string(b)
+						live = string(b)
 					}
 					return nil, errReset
 				}
 				if tt.refused != nil {
 					return tt.refused, nil
 				}
-				return status(409, "AlreadyExists"), nil
+				return statusResponse(409, "AlreadyExists"), nil
 			})
 			resp, err := x.RoundTrip(request(t.Context(), tt.method, tt.path, tt.sent))
 			if err != nil || resp.StatusCode != tt.want || n.Load() > 3 {
 				t.Errorf("%s: %v, %v after %d tries, want %d", name, resp, err, n.Load(), tt.want)
 			}
 			if len(names) > 1 {
-				t.Errorf("%s: it was sent under the names %v", name, names)
+				t.Errorf("%s: the tries had different names: %v", name, names)
 			}
 			if !x.writes.Any() {
-				t.Errorf("%s: it does not count as written", name)
+				t.Errorf("%s: does not count as written", name)
 			}
 		})
 	}
 }
 
-// TestFirstAnswerIsTaken does not look into refusals of what was sent once.
-func TestFirstAnswerIsTaken(t *testing.T) {
-	for _, refused := range []*http.Response{status(409, "AlreadyExists"), status(404, "NotFound")} {
+// TestFirstRefusalIsFinal expects that a refusal of the first try is final.
+func TestFirstRefusalIsFinal(t *testing.T) {
+	for _, refused := range []*http.Response{statusResponse(409, "AlreadyExists"), statusResponse(404, "NotFound")} {
 		method := map[int]string{409: "POST", 404: "DELETE"}[refused.StatusCode]
-		x, n := over(bound(t), func(int, *http.Request) (*http.Response, error) { return refused, nil })
+		x, n := newTestTransport(operationContext(t), func(int, *http.Request) (*http.Response, error) { return refused, nil })
 		resp, err := x.RoundTrip(request(t.Context(), method, secretsPath, `{"metadata":{"name":"x"}}`))
 		if err != nil || resp != refused || n.Load() != 1 {
 			t.Errorf("%s: %v, %v after %d requests", method, resp, err, n.Load())
@@ -257,298 +252,43 @@ func TestFirstAnswerIsTaken(t *testing.T) {
 	}
 }
 
-// TestOutage has the API server refuse connections for a while, with many
-// requests under way: one at a time tries, the others come through afterwards,
-// not all at once, and who listens is told when it was lost and found (R53).
-func TestOutage(t *testing.T) {
-	for _, how := range []string{"refused", "reset", "503"} {
-		synctest.Test(t, func(t *testing.T) {
-			const requests, away = 300, 20 * time.Second
-			begun := time.Now()
-			var mu sync.Mutex
-			during, burst := 0, map[time.Duration]int{}
-			x, n := over(bound(t), func(int, *http.Request) (*http.Response, error) {
-				mu.Lock()
-				defer mu.Unlock()
-				since := time.Since(begun)
-				if since > away {
-					burst[since.Truncate(100*time.Millisecond)]++
-					return says(200, "{}"), nil
-				}
-				during++
-				switch how {
-				case "refused":
-					return nil, errRefused
-				case "reset":
-					return nil, errReset
-				}
-				return says(503, ""), nil
-			})
-			x.link.known = true
-			var told []string
-			defer x.link.Listen(Listener{
-				Away: func(since time.Time, reason string) {
-					told = append(told, fmt.Sprint("away ", since.Sub(begun).Round(time.Second), " ", reason))
-				},
-				Back: func() { told = append(told, "back") },
-			})()
-			places := make(chan bool, 32) // as many at a time as a run sends
-			var wg sync.WaitGroup
-			for i := range requests {
-				places <- true
-				wg.Go(func() {
-					defer func() { <-places }()
-					if resp, err := x.RoundTrip(request(t.Context(), "PATCH", fmt.Sprintf("%s/x%d", secretsPath, i), "{}")); err != nil || resp.StatusCode != 200 {
-						t.Errorf("%s: %v, %v", how, resp, err)
-					}
-				})
-			}
-			wg.Wait()
-			if len(told) != 2 || !strings.HasPrefix(told[0], "away 0s ") || told[1] != "back" {
-				t.Errorf("%s: told was %q", how, told)
-			}
-			if during > 64+20 || n.Load() > requests+requests/2 {
-				t.Errorf("%s: %d requests while it was away, %d in all for %d", how, during, n.Load(), requests)
-			}
-			t.Logf("%s: %d requests while it was away, %d in all; then %v", how, during, n.Load(), burst)
-		})
-	}
-}
-
-// TestPoison lets one request always reset its connection: it keeps nobody else
-// (R53).
-// TestWhoHasLittleTimeTries lets a request that has less time than the pause of a
-// prober find out all the same that an outage is over (R53): the Lease is given
-// back with such requests, and nobody else would ask for it any more.
-func TestWhoHasLittleTimeTries(t *testing.T) {
+// TestServerErrors expects that a 500 is retried for as long as WithRetryTimeout says, that listeners learn the reason, and
+// that the last response is returned (R53).
+func TestServerErrors(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		away := true
-		x, _ := over(bound(t), func(int, *http.Request) (*http.Response, error) {
-			if away {
-				return says(503, ""), nil
-			}
-			return says(200, "{}"), nil
+		x, _ := newTestTransport(operationContext(t), func(int, *http.Request) (*http.Response, error) {
+			return response(500, `{"kind":"Status","message":"failed calling webhook \"w\": no endpoints","code":500}`, "Retry-After", "1"), nil
 		})
-		x.link.known = true
-		for range 12 { // in the five minutes of bound
-			away = true
-			outage, cancel := context.WithTimeout(t.Context(), 20*time.Second)
-			if resp, err := x.RoundTrip(request(outage, "PUT", secretsPath+"/x", "{}")); err == nil && resp.StatusCode == 200 {
-				t.Fatal("it is answered while the API server is away")
-			}
-			cancel()
-			away = false
-			short, cancel := context.WithTimeout(t.Context(), 1500*time.Millisecond)
-			if resp, err := x.RoundTrip(request(short, "DELETE", secretsPath+"/x", "")); err != nil || resp.StatusCode != 200 {
-				t.Errorf("after the outage: %v", err)
-			}
-			cancel()
-		}
-	})
-}
-
-func TestPoison(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		ctx, cancel := context.WithTimeout(bound(t), time.Minute)
-		defer cancel()
-		x, _ := over(ctx, func(_ int, r *http.Request) (*http.Response, error) {
-			if strings.HasSuffix(r.URL.Path, "/poison") {
-				return nil, errReset
-			}
-			time.Sleep(10 * time.Millisecond)
-			return says(200, "{}"), nil
-		})
-		var wg sync.WaitGroup
-		wg.Go(func() {
-			if _, err := x.RoundTrip(request(ctx, "GET", secretsPath+"/poison", "")); err == nil || !strings.Contains(err.Error(), "connection reset") {
-				t.Errorf("it ends with %v", err)
-			}
-		})
-		begun := time.Now()
-		for i := range 100 {
-			if _, err := x.RoundTrip(request(ctx, "GET", fmt.Sprint(secretsPath, "/", i), "")); err != nil {
-				t.Fatal(err)
-			}
-			time.Sleep(100 * time.Millisecond)
-		}
-		if took := time.Since(begun); took > 20*time.Second {
-			t.Errorf("the others took %s", took)
-		}
-		wg.Wait()
-	})
-}
-
-// TestNoAnswer has requests that are never answered, or byte by byte: a try is
-// given up, and the next one comes through; where none does, the operation's
-// time ends it. A long answer that comes steadily is read to its end (R53).
-func TestNoAnswer(t *testing.T) {
-	trickle := func(r *http.Request, size int, pause time.Duration) *http.Response {
-		return &http.Response{StatusCode: 200, Header: http.Header{}, Body: io.NopCloser(&slowBody{r.Context(), size, pause})}
-	}
-	tests := map[string]struct {
-		do    func(n int, r *http.Request) (*http.Response, error)
-		fails bool
-	}{
-		"never, once": {func(n int, r *http.Request) (*http.Response, error) {
-			if n == 1 {
-				<-r.Context().Done()
-				return nil, r.Context().Err()
-			}
-			return says(200, "{}"), nil
-		}, false},
-		"byte by byte, once": {func(n int, r *http.Request) (*http.Response, error) {
-			if n == 1 {
-				return trickle(r, 1<<20, time.Second), nil
-			}
-			return says(200, "{}"), nil
-		}, false},
-		"a slow webhook": {func(n int, r *http.Request) (*http.Response, error) {
-			select {
-			case <-time.After(25 * time.Second):
-				return says(200, "{}"), nil
-			case <-r.Context().Done():
-				return nil, r.Context().Err()
-			}
-		}, false},
-		"long and steady": {func(n int, r *http.Request) (*http.Response, error) {
-			if n > 1 {
-				return nil, errors.New("it was given up")
-			}
-			return trickle(r, 40*chunk, time.Second/2/(chunk/slowStep)), nil
-		}, false},
-		"never": {func(n int, r *http.Request) (*http.Response, error) {
-			<-r.Context().Done()
-			return nil, r.Context().Err()
-		}, true},
-	}
-	for name, tt := range tests {
-		synctest.Test(t, func(t *testing.T) {
-			ctx, cancel := context.WithTimeoutCause(bound(t), 2*time.Minute, errors.New("timed out (--timeout)"))
-			defer cancel()
-			x, _ := over(ctx, tt.do)
-			x.link.known = true
-			resp, err := x.RoundTrip(request(t.Context(), "GET", secretsPath, ""))
-			if tt.fails {
-				if err == nil || !strings.Contains(err.Error(), "timed out (--timeout)") || !strings.Contains(err.Error(), "timed out") {
-					t.Errorf("%s: it ends with %v", name, err)
-				}
-			} else if err != nil || resp.StatusCode != 200 {
-				t.Errorf("%s: %v, %v", name, resp, err)
-			}
-		})
-	}
-}
-
-const slowStep = chunk / 4
-
-// slowBody comes in small steps.
-type slowBody struct {
-	ctx   context.Context
-	left  int
-	pause time.Duration
-}
-
-func (b *slowBody) Read(p []byte) (int, error) {
-	if b.left == 0 {
-		return 0, io.EOF
-	}
-	select {
-	case <-time.After(b.pause):
-	case <-b.ctx.Done():
-		return 0, b.ctx.Err()
-	}
-	n := min(len(p), b.left, slowStep)
-	if b.pause >= time.Second {
-		n = 1
-	}
-	b.left -= n
-	return n, nil
-}
-
-// TestFirstContact gives up soon where nobody has ever answered, with the error
-// as it was, and at once where there is nobody to connect to: the address may be
-// wrong. Once somebody has taken a connection there, both are waited out (R53).
-func TestFirstContact(t *testing.T) {
-	for err, want := range map[error]time.Duration{errRefused: 0, errReset: 10 * time.Second} {
-		synctest.Test(t, func(t *testing.T) {
-			x, tries := over(bound(t), func(int, *http.Request) (*http.Response, error) { return nil, err })
-			var away bool
-			defer x.link.Listen(Listener{Away: func(time.Time, string) { away = true }})()
-			begun := time.Now()
-			_, got := x.RoundTrip(request(t.Context(), "GET", "/version", ""))
-			if took := time.Since(begun); got == nil || got.Error() != err.Error() || took < want || took > want+4*time.Second {
-				t.Errorf("%v after %s", got, took)
-			}
-			if want == 0 && (tries.Load() != 1 || away) {
-				t.Errorf("%d tries, told that the API server is away: %v", tries.Load(), away)
-			}
-			if x.writes.Any() {
-				t.Error("it counts as written")
-			}
-			z, _ := over(bound(t), func(n int, _ *http.Request) (*http.Response, error) {
-				switch {
-				case n == 1:
-					return nil, errReset
-				case n < 5:
-					return nil, err
-				}
-				return says(200, "{}"), nil
-			})
-			if resp, err := z.RoundTrip(request(t.Context(), "GET", "/version", "")); err != nil || resp.StatusCode != 200 {
-				t.Errorf("once somebody has taken a connection: %v, %v", resp, err)
-			}
-			y, _ := over(bound(t), func(n int, _ *http.Request) (*http.Response, error) {
-				if n > 1 && n < 10 {
-					return nil, err
-				}
-				return says(200, "{}"), nil
-			})
-			for range 2 {
-				if resp, err := y.RoundTrip(request(t.Context(), "GET", "/version", "")); err != nil || resp.StatusCode != 200 {
-					t.Errorf("once it has answered: %v, %v", resp, err)
-				}
-			}
-		})
-	}
-}
-
-// TestErrorsOfTheServer repeats what is answered with 500 for as long as the
-// readiness timeout, tells what for, and ends with that answer (R53).
-func TestErrorsOfTheServer(t *testing.T) {
-	synctest.Test(t, func(t *testing.T) {
-		x, _ := over(bound(t), func(int, *http.Request) (*http.Response, error) {
-			return says(500, `{"kind":"Status","message":"failed calling webhook \"w\": no endpoints","code":500}`, "Retry-After", "1"), nil
-		})
-		var told []string
-		defer x.link.Listen(Listener{Trying: func(of Target, _ time.Time, answer string) { told = append(told, of.Name+" "+answer) }})()
-		begun := time.Now()
+		var retries []string
+		defer x.link.Listen(Listener{Retrying: func(of Target, _ time.Time, answer string) { retries = append(retries, of.Name+" "+answer) }})()
+		start := time.Now()
 		resp, err := x.RoundTrip(request(t.Context(), "PATCH", secretsPath+"/x", "{}"))
 		if err != nil || resp.StatusCode != 500 || resp.Header.Get("Retry-After") != "" {
 			t.Errorf("%v, %v", resp, err)
 		}
 		body, _ := io.ReadAll(resp.Body)
-		if took := time.Since(begun); took < 30*time.Second || took > 40*time.Second || !strings.Contains(string(body), "failed calling webhook") {
+		if took := time.Since(start); took < 30*time.Second || took > 40*time.Second || !strings.Contains(string(body), "failed calling webhook") {
 			t.Errorf("after %s: %s", took, body)
 		}
-		if len(told) < 3 || told[0] != `x 500 Internal Server Error: failed calling webhook "w": no endpoints` {
-			t.Errorf("told was %q", told)
+		if len(retries) < 3 || retries[0] != `x 500 Internal Server Error: failed calling webhook "w": no endpoints` {
+			t.Errorf("the retries are %q", retries)
 		}
 	})
 }
 
-// TestErrorsOfDryRuns: a dry run is not retried for long (R53).
-func TestErrorsOfDryRuns(t *testing.T) {
+// TestServerErrorsOfDryRuns expects that a dry run is not retried for long (R53).
+func TestServerErrorsOfDryRuns(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
-		x, tries := over(bound(t), func(int, *http.Request) (*http.Response, error) { return status(500, "InternalError"), nil })
-		begun := time.Now()
+		x, tries := newTestTransport(operationContext(t), func(int, *http.Request) (*http.Response, error) { return statusResponse(500, "InternalError"), nil })
+		start := time.Now()
 		resp, err := x.RoundTrip(request(t.Context(), "PATCH", secretsPath+"/x?dryRun=All", "{}"))
-		if took := time.Since(begun); err != nil || resp.StatusCode != 500 || tries.Load() < 2 || took > 3*dryRunErrors {
+		if took := time.Since(start); err != nil || resp.StatusCode != 500 || tries.Load() < 2 || took > 3*maxDryRunErrors {
 			t.Errorf("%v, %v, after %d tries in %s", resp, err, tries.Load(), took)
 		}
 	})
 }
 
-// TestMistypedObjects: a 500 about the object itself is not retried, unlike one about a webhook that converts it.
+// TestMistypedObjects expects that a 500 about a value of the object is not retried, but one about a conversion webhook is.
 func TestMistypedObjects(t *testing.T) {
 	for message, retried := range map[string]bool{
 		"failed to create typed patch object (x; /v1, Kind=Service): .spec.ports[0].port: expected numeric":                                                                                              false,
@@ -556,8 +296,8 @@ func TestMistypedObjects(t *testing.T) {
 		"failed to convert new object (x; a.b/v1, Kind=C) to proper version: conversion webhook for a.b/v1, Kind=C failed: EOF":                                                                          true,
 	} {
 		synctest.Test(t, func(t *testing.T) {
-			x, tries := over(bound(t), func(int, *http.Request) (*http.Response, error) {
-				return says(500, fmt.Sprintf(`{"kind":"Status","message":%q,"code":500}`, message)), nil
+			x, tries := newTestTransport(operationContext(t), func(int, *http.Request) (*http.Response, error) {
+				return response(500, fmt.Sprintf(`{"kind":"Status","message":%q,"code":500}`, message)), nil
 			})
 			resp, err := x.RoundTrip(request(t.Context(), "PATCH", secretsPath+"/x", "{}"))
 			if err != nil || resp.StatusCode != 500 || tries.Load() > 1 != retried {
@@ -567,20 +307,20 @@ func TestMistypedObjects(t *testing.T) {
 	}
 }
 
-// TestCredentialsThatExpire are read again, once (R53).
-func TestCredentialsThatExpire(t *testing.T) {
+// TestExpiredCredentials expects that expired credentials are read again, but only once (R53).
+func TestExpiredCredentials(t *testing.T) {
 	for _, renewed := range []bool{true, false} {
 		token := "old"
 		var x *transport
 		with := func(token string) http.RoundTripper {
 			return roundTripper(func(r *http.Request) (*http.Response, error) {
 				if token == "new" {
-					return says(200, "{}"), nil
+					return response(200, "{}"), nil
 				}
-				return status(401, "Unauthorized"), nil
+				return statusResponse(401, "Unauthorized"), nil
 			})
 		}
-		x, _ = over(bound(t), nil)
+		x, _ = newTestTransport(operationContext(t), nil)
 		x.next = with(token)
 		reads := 0
 		x.renew = func() (http.RoundTripper, error) {
@@ -592,12 +332,12 @@ func TestCredentialsThatExpire(t *testing.T) {
 		resp, err := x.RoundTrip(request(t.Context(), "POST", secretsPath, `{"metadata":{"name":"x"}}`))
 		want := map[bool]int{true: 200, false: 401}[renewed]
 		if err != nil || resp.StatusCode != want || reads != 1 {
-			t.Errorf("%v, %v after %d readings, want %d", resp, err, reads, want)
+			t.Errorf("%v, %v after %d reads, want %d", resp, err, reads, want)
 		}
 	}
 }
 
-// TestTargets reads paths.
+// TestTargets covers the paths of requests.
 func TestTargets(t *testing.T) {
 	tests := map[string]Target{
 		"/api/v1/namespaces/n/pods/p/log":                   {Version: "v1", Resource: "pods", Namespace: "n", Name: "p", Subresource: "log"},
@@ -622,8 +362,7 @@ func TestTargets(t *testing.T) {
 	}
 }
 
-// TestWrites tells requests that change something from questions, whatever the path of the server's
-// address is: the Lease guards only the former (R51).
+// TestWrites covers which requests are writes, which the lock guards (R51), whatever the path in the server's address.
 func TestWrites(t *testing.T) {
 	tests := []struct {
 		method, path string
@@ -644,7 +383,7 @@ func TestWrites(t *testing.T) {
 	}
 	for _, server := range []string{"", "/k8s/clusters/x", "/apis/auth"} {
 		for _, x := range tests {
-			tr, _ := over(t.Context(), nil)
+			tr, _ := newTestTransport(t.Context(), nil)
 			tr.server = server
 			c, err := newCall(tr, request(t.Context(), x.method, server+x.path, ""))
 			if err != nil {

@@ -217,11 +217,11 @@ func (op *Operation) run() error {
 	eng := op.start()
 	warn := warnOnce(eng.Publish, op.prepared.Warnings)
 	stopListening := op.client.Link().Listen(connect.Listener{
-		Of:     &op.writes,
-		Away:   eng.ServerUnreachable,
-		Back:   eng.ServerReachable,
-		Trying: warnRecordRetries(eng),
-		Warned: func(t connect.Target, text string) {
+		Writes:      &op.writes,
+		Unreachable: eng.ServerUnreachable,
+		Reachable:   eng.ServerReachable,
+		Retrying:    warnRecordRetries(eng),
+		Warning: func(t connect.Target, text string) {
 			warn(plan.Warning{Message: op.displayName(t) + ": the API server warns: " + text})
 		},
 	})
