@@ -29,19 +29,18 @@ import (
 	"lockstep/ui/report"
 )
 
-// Main runs the program with the arguments and streams of the process and
-// returns its exit code.
+// Main runs the program with the arguments and streams of the process and returns its exit code.
 func Main() int {
 	tuneGC()
+	notices := report.NewNotices(command.NewStream(os.Stderr, os.Stderr, "auto"))
 	if err := unpackTask(); err != nil {
-		printError(report.NewNotices(command.NewStream(os.Stderr, os.Stderr, "auto")), err)
+		printError(notices, err)
 		return command.ExitNothing
 	}
 	signals := command.NewSignals(context.Background())
 	root := newRoot(signals)
 	var failed error
 	captureErrors(root, &failed)
-	notices := report.NewNotices(command.NewStream(os.Stderr, os.Stderr, "auto"))
 	if len(os.Args) > 1 && strings.HasPrefix(os.Args[1], cobra.ShellCompRequestCmd) {
 		root.SetOut(report.Safe(os.Stdout)) // completions have names from the cluster and from charts
 	}

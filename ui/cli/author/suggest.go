@@ -177,7 +177,7 @@ func (a *app) suggestNeeds(cmd *cobra.Command, flags *command.HelmfileFlags, wri
 
 // impliedNeeds renders all releases, without a cluster, and returns the needs that they imply.
 func (a *app) impliedNeeds(ctx context.Context, file *kube.Helmfile) ([]kube.StackNeed, error) {
-	loader, err := command.NewStackLoader(a.App, file, a.Settings, nil, false)
+	loader, err := command.NewStackLoader(a.App, file, a.Settings, command.StackLoaderOptions{})
 	if err != nil {
 		return nil, err
 	}

@@ -20,31 +20,35 @@ type StackLoader struct {
 	app      *App
 	file     *kube.Helmfile
 	settings *helmcli.EnvSettings
+	options  StackLoaderOptions
 	// Registry is the client for oci:// charts.
 	Registry *registry.Client
 	limits   kube.RenderLimits
-	set      []string
-	skipDeps bool
 
 	mu     sync.Mutex
 	charts map[string]func() (*kube.Chart, error)
 }
 
-// NewStackLoader returns a StackLoader. set are arguments of --set for all releases. With skipDeps,
-// missing dependencies of local charts are not downloaded.
-func NewStackLoader(a *App, file *kube.Helmfile, s *helmcli.EnvSettings, set []string, skipDeps bool) (*StackLoader, error) {
+// StackLoaderOptions are options for all releases of a helmfile.
+type StackLoaderOptions struct {
+	Set      []string // arguments of --set
+	SkipDeps bool     // do not download missing dependencies of local charts
+}
+
+// NewStackLoader returns a StackLoader for a helmfile.
+func NewStackLoader(a *App, file *kube.Helmfile, s *helmcli.EnvSettings, o StackLoaderOptions) (*StackLoader, error) {
 	limits, err := RenderLimits()
 	if err != nil {
 		return nil, err
 	}
-	if _, err := kube.MergeValues(values.Options{Values: set}, s); err != nil {
+	if _, err := kube.MergeValues(values.Options{Values: o.Set}, s); err != nil {
 		return nil, err // the error about an invalid --set names no release
 	}
 	reg, err := (&ChartFlags{}).Registry(s)
 	if err != nil {
 		return nil, err
 	}
-	return &StackLoader{app: a, file: file, settings: s, Registry: reg, limits: limits, set: set, skipDeps: skipDeps, charts: map[string]func() (*kube.Chart, error){}}, nil
+	return &StackLoader{app: a, file: file, settings: s, options: o, Registry: reg, limits: limits, charts: map[string]func() (*kube.Chart, error){}}, nil
 }
 
 // Load loads the chart and the values of a release.
@@ -53,7 +57,7 @@ func (l *StackLoader) Load(ctx context.Context, rel kube.HelmfileRelease) (kube.
 	if err != nil {
 		return kube.ChartOptions{}, err
 	}
-	values, err := rel.Merge(l.set, os.ReadFile)
+	values, err := rel.Merge(l.options.Set, os.ReadFile)
 	if err != nil {
 		return kube.ChartOptions{}, err
 	}
@@ -92,7 +96,7 @@ func (l *StackLoader) chart(ctx context.Context, rel kube.HelmfileRelease) (*kub
 func (l *StackLoader) Source(rel kube.HelmfileRelease) (ref string, flags *ChartFlags) {
 	flags = &ChartFlags{ChartPathOptions: action.ChartPathOptions{Version: rel.Version, Verify: rel.Verify}, Devel: rel.Devel}
 	ref = l.resolve(rel.Chart, flags)
-	flags.DependencyUpdate = !l.skipDeps && !rel.SkipDeps && IsDir(ref)
+	flags.DependencyUpdate = !l.options.SkipDeps && !rel.SkipDeps && IsDir(ref)
 	return ref, flags
 }
 

@@ -194,7 +194,7 @@ func (a *app) stackInCluster(cmd *cobra.Command, flags *stackFlags, file *kube.H
 	}
 	name := kube.StackName(file)
 	p := packedRun{release: name, args: []string{"--file=" + name + "/helmfile.yaml"}, files: map[string][]byte{}, stack: true}
-	loader, err := command.NewStackLoader(a.App, file, a.Settings, flags.set, flags.skipDeps)
+	loader, err := command.NewStackLoader(a.App, file, a.Settings, command.StackLoaderOptions{Set: flags.set, SkipDeps: flags.skipDeps})
 	if err != nil {
 		return err
 	}

@@ -78,21 +78,22 @@ func mustParse(t testing.TB, argv ...string) suggester {
 	return p
 }
 
+// TestNextCommands: each outcome of an operation suggests the right commands.
 func TestNextCommands(t *testing.T) {
 	const (
-		where   = " -n n --kube-context 'my cluster'"
-		fix     = "   # after fixing it"
-		again   = "lockstep upgrade s ./c" + where + " --set 'password=…'" + fix + "; fill in …"
-		restart = "lockstep install s ./c" + where + " --set 'password=…'" + fix + "; fill in …"
-		goBack  = "lockstep rollback s 3" + where
-		goAway  = "lockstep uninstall s" + where
-		back    = goBack + "   # or roll back"
-		away    = goAway + "   # or remove it"
-		look    = "lockstep recover s" + where + "   # or show the state of each object"
-		history = "lockstep history s" + where
-		status  = "lockstep status s" + where
+		where        = " -n n --kube-context 'my cluster'"
+		fix          = "   # after fixing it"
+		upgradeAgain = "lockstep upgrade s ./c" + where + " --set 'password=…'" + fix + "; fill in …"
+		installAgain = "lockstep install s ./c" + where + " --set 'password=…'" + fix + "; fill in …"
+		rollback     = "lockstep rollback s 3" + where
+		uninstall    = "lockstep uninstall s" + where
+		orRollback   = rollback + "   # or roll back"
+		orUninstall  = uninstall + "   # or remove it"
+		orRecover    = "lockstep recover s" + where + "   # or show the state of each object"
+		history      = "lockstep history s" + where
+		status       = "lockstep status s" + where
 	)
-	shown := strings.ReplaceAll
+	replace := strings.ReplaceAll
 	tested := endedState("test", 0, event.Failed, "", "deployed")
 	tested.Phases[0].Groups[0].Name = "test:Job/smoke"
 	given := func(argv ...string) suggester {
@@ -110,33 +111,33 @@ func TestNextCommands(t *testing.T) {
 		got  []string
 		want []string
 	}{
-		{"a failed install", deploy(endedState("install", 0, event.Failed, "", "failed")), []string{restart, away}},
+		{"a failed install", deploy(endedState("install", 0, event.Failed, "", "failed")), []string{installAgain, orUninstall}},
 		{"an install that wrote nothing", deploy(endedState("install", 0, event.Skipped, "", "")), nil},
-		{"an install without a release record", deploy(endedState("install", 0, event.Failed, "", "none")), []string{restart}},
-		{"an install that may be pending", deploy(endedState("install", 0, event.Failed, "", "")), []string{restart, look}},
-		{"an install that was rolled back", deploy(endedState("install", 0, event.Failed, event.Gone, "none")), []string{restart}},
-		{"an install whose rollback failed", deploy(endedState("install", 0, event.Failed, event.Failed, "failed")), []string{restart, away}},
+		{"an install without a release record", deploy(endedState("install", 0, event.Failed, "", "none")), []string{installAgain}},
+		{"an install that may be pending", deploy(endedState("install", 0, event.Failed, "", "")), []string{installAgain, orRecover}},
+		{"an install that was rolled back", deploy(endedState("install", 0, event.Failed, event.Gone, "none")), []string{installAgain}},
+		{"an install whose rollback failed", deploy(endedState("install", 0, event.Failed, event.Failed, "failed")), []string{installAgain, orUninstall}},
 		{"an install that was aborted and rolled back", deploy(aborted(endedState("install", 0, event.Aborted, event.Gone, "none"), "")),
-			[]string{shown(restart, "after fixing it", "to run it again")}},
+			[]string{replace(installAgain, "after fixing it", "to run it again")}},
 		{"an install that was aborted", deploy(aborted(endedState("install", 0, event.Aborted, "", "failed"), "")),
-			[]string{shown(restart, "after fixing it", "to continue"), away}},
+			[]string{replace(installAgain, "after fixing it", "to continue"), orUninstall}},
 		{"an install that was aborted before its first write", deploy(aborted(endedState("install", 0, event.Skipped, "", ""), event.NothingWritten)), nil},
 		{"an install in a sandbox", given("install", "s", "./c").afterDeploy(endedState("install", 0, event.Failed, "", "failed"), "./c", "", true), nil},
 		{"an install under a generated name", given("install", "./c", "-g").afterDeploy(endedState("install", 0, event.Failed, "", "none"), "./c", "", false),
 			[]string{"lockstep install s ./c" + where + fix}},
-		{"an upgrade that was rolled back", deploy(endedState("upgrade", 3, event.Failed, event.Ready, "deployed")), []string{again}},
-		{"a failed upgrade", deploy(endedState("upgrade", 3, event.Failed, "", "failed")), []string{again, back}},
-		{"a failed upgrade without an earlier good revision", deploy(endedState("upgrade", 0, event.Failed, "", "failed")), []string{again}},
-		{"an upgrade that may be pending", deploy(endedState("upgrade", 3, event.Failed, "", "")), []string{again, look}},
+		{"an upgrade that was rolled back", deploy(endedState("upgrade", 3, event.Failed, event.Ready, "deployed")), []string{upgradeAgain}},
+		{"a failed upgrade", deploy(endedState("upgrade", 3, event.Failed, "", "failed")), []string{upgradeAgain, orRollback}},
+		{"a failed upgrade without an earlier good revision", deploy(endedState("upgrade", 0, event.Failed, "", "failed")), []string{upgradeAgain}},
+		{"an upgrade that may be pending", deploy(endedState("upgrade", 3, event.Failed, "", "")), []string{upgradeAgain, orRecover}},
 		{"a failed upgrade as another user", given("upgrade", "s", "./c", "-i", "--kube-as-user", "bob", "--kube-token", "secret").afterDeploy(endedState("upgrade", 3, event.Failed, "", "failed"), "./c", "", false),
 			[]string{"lockstep upgrade s ./c" + where + " --kube-as-user bob --kube-token '…' --install" + fix + "; fill in …",
-				shown(back, "'my cluster'", "'my cluster' --kube-as-user bob --kube-token '…'") + "; fill in …"}},
+				replace(orRollback, "'my cluster'", "'my cluster' --kube-as-user bob --kube-token '…'") + "; fill in …"}},
 		{"a failed rollback", given("rollback", "s", "--cleanup-on-fail").afterRollback(endedState("rollback", 0, event.Failed, "", "failed")),
 			[]string{"lockstep rollback s 2" + where + " --cleanup-on-fail" + fix, history}},
-		{"a failed uninstallation", given("uninstall", "s").afterUninstall(endedState("uninstall", 0, event.Failed, "", "failed"), nil), []string{goAway + fix, status}},
+		{"a failed uninstall", given("uninstall", "s").afterUninstall(endedState("uninstall", 0, event.Failed, "", "failed"), nil), []string{uninstall + fix, status}},
 		{"the first of several", given("del", "s", "t", "--timeout", "1m").afterUninstall(endedState("uninstall", 0, event.Failed, "", "failed"), []string{"t"}),
 			[]string{"lockstep uninstall s t" + where + " --timeout 1m0s" + fix, status}},
-		{"an uninstallation that failed at its end", given("uninstall", "s").afterUninstall(endedState("uninstall", 0, event.Failed, "", "none"), nil), nil},
+		{"an uninstall that failed at its end", given("uninstall", "s").afterUninstall(endedState("uninstall", 0, event.Failed, "", "none"), nil), nil},
 		{"tests of which one failed", given("test", "s", "--logs", "--filter", "name=x").afterTest(tested),
 			[]string{"lockstep test s --filter name=smoke" + where + " --logs" + fix}},
 	} {

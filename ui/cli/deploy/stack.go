@@ -140,7 +140,7 @@ type clients map[string]*kube.Client
 // cluster.
 func (a *app) withStack(cmd *cobra.Command, flags *stackFlags, file *kube.Helmfile, r runOptions, do func(*kube.Stack, clients) error) error {
 	return a.withCluster(cmd, r.sandbox, func(s *helmcli.EnvSettings) error {
-		loader, err := command.NewStackLoader(a.App, file, s, flags.set, flags.skipDeps)
+		loader, err := command.NewStackLoader(a.App, file, s, command.StackLoaderOptions{Set: flags.set, SkipDeps: flags.skipDeps})
 		if err != nil {
 			return err
 		}

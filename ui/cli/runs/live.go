@@ -67,7 +67,7 @@ func (a *app) connectRun(cmd *cobra.Command, name string) (*remote.Run, error) {
 		names = append(names, r.String())
 		r.Close()
 	}
-	return nil, fmt.Errorf("several live runs match; name one of these releases, with -n and --kube-context if necessary: %s", strings.Join(names, "; "))
+	return nil, fmt.Errorf("several live runs match; choose one by its release, -n and --kube-context: %s", strings.Join(names, "; "))
 }
 
 // completeLive completes the names of releases with a live run.
