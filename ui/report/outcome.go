@@ -256,7 +256,9 @@ func (o *Outcome) json() []byte {
 }
 
 // title names the operation: "install shop".
-func (o *Outcome) title() string { return o.Operation.Name + " " + o.Operation.Release }
+func (o *Outcome) title() string {
+	return strings.TrimSpace(o.Operation.Name + " " + o.Operation.Release) // the release may have no name yet
+}
 
 // verb returns the word for how the operation ended: done, applied, failed, aborted.
 func (o *Outcome) verb() string {

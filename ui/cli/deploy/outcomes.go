@@ -66,6 +66,9 @@ func (a *app) withReports(cmd *cobra.Command, flags *runFlags, exec executor, ar
 // is nil if there was nothing to do. With -o json it also prints an event.
 func (a *app) reportNotStarted(cmd *cobra.Command, args []string, outcomes *report.Outcomes, cause error) {
 	op := event.Operation{Name: cmd.Name(), Release: args[0], Namespace: a.Settings.Namespace()}
+	if cmd.Name() == "install" && len(args) == 1 { // only a chart: the release has no name yet
+		op.Release = ""
+	}
 	outcome := report.NotStarted(op, time.Now().UTC(), command.ExitCode(cause), cause, problems(cause))
 	oneRelease := cmd.Name() != "uninstall" || len(args) == 1
 	if cause != nil && oneRelease && command.OutputFormat(cmd) == report.ModeJSON && !isDryRun(cmd) {
