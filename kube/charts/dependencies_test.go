@@ -21,8 +21,7 @@ import (
 	"lockstep/engine/plan"
 )
 
-// repository serves the chart of packedByHelm, and returns the repository's
-// URL.
+// repository serves the chart of packedByHelm, and returns the repository's URL.
 func repository(t *testing.T) string {
 	t.Helper()
 	path := packedByHelm(t)
@@ -165,7 +164,7 @@ func TestFetchWritesAllOrNothing(t *testing.T) {
 				t.Errorf("error %v, want %q", err, tt.want)
 			}
 			if got := listed(t, dir); !slices.Equal(got, []string{"Chart.yaml"}) {
-				t.Errorf("it wrote %v", got)
+				t.Errorf("files after the error: %v", got)
 			}
 		})
 	}

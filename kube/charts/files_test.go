@@ -48,7 +48,7 @@ func TestReadDir(t *testing.T) {
 		t.Fatal(err)
 	}
 	if _, err := readPath(dir); err == nil || !strings.Contains(err.Error(), "z/loop: symbolic link") {
-		t.Errorf("a link in a circle: %v", err)
+		t.Errorf("a link to a parent directory: error %v", err)
 	}
 }
 

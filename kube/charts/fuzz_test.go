@@ -29,10 +29,10 @@ func FuzzChartYAML(f *testing.F) {
 		var first, second facts
 		again := second.extract(first.extract(data))
 		if strings.Contains(string(again), "v3") && second.v3 {
-			t.Errorf("apiVersion v3 is still there: %q", again)
+			t.Errorf("apiVersion v3 was not replaced: %q", again)
 		}
 		if len(second.dependsOnByDependency) > 0 {
-			t.Errorf("depends-on is still there: %q", again)
+			t.Errorf("depends-on was not removed: %q", again)
 		}
 		files := []*archive.BufferedFile{
 			{Name: "Chart.yaml", Data: append([]byte(chartYAML("shop")), data...)},
@@ -54,8 +54,8 @@ func FuzzChartYAML(f *testing.F) {
 	})
 }
 
-// FuzzManifest: a manifest is parsed into objects or refused, and normalising and respelling
-// it for the record does not change the result. Rewriting keys twice changes nothing.
+// FuzzManifest: a manifest is parsed into objects or refused. Normalising it and rewriting its keys does
+// not change the plan, and rewriting the keys again changes nothing.
 func FuzzManifest(f *testing.F) {
 	for _, s := range []string{
 		"---\n# Source: shop/templates/a.yaml\napiVersion: v1\nkind: ConfigMap\nmetadata:\n  name: a\n  annotations:\n    helm.sh/depends-on/resource-groups: '[\"a\"]'\n    helm.sh/weight: null\n",

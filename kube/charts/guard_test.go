@@ -39,7 +39,7 @@ func TestLargeResultsAreRefused(t *testing.T) {
 	} {
 		err := renderOf(t, t.Context(), "a: {{ "+call+" | toString | len }}", Limits{})
 		if err == nil || !strings.Contains(err.Error(), want) || !strings.Contains(err.Error(), "shop/templates/x.yaml:1:") {
-			t.Errorf("%s: %v", call, err)
+			t.Errorf("%s: error %v, want %q", call, err, want)
 		}
 	}
 	for _, call := range []string{"until 3", "untilStep 3 0 -1", "untilStep 0 3 0", "untilStep 0 3 -1", "seq 3", "seq 1 3", "seq 3 -1 1", "seq", `repeat 3 "x"`, "until -3", `indent 2 "x"`, "randAlpha 5"} {
@@ -49,19 +49,19 @@ func TestLargeResultsAreRefused(t *testing.T) {
 	}
 }
 
-// endless runs for a very long time, but calls a function of ours in between, so that it ends
-// once it was abandoned.
+// endless runs for a very long time. It calls a function of Guard.Funcs, so that it ends once it is
+// abandoned.
 const endless = `{{ range until 1000000 }}{{ range until 1000000 }}{{ $x := repeat 1 "x" }}{{ end }}{{ end }}`
 
 func TestTimeAndMemoryLimits(t *testing.T) {
 	limit := &limitError{}
 	err := renderOf(t, t.Context(), endless, Limits{Time: 50 * time.Millisecond})
 	if !errors.As(err, &limit) || limit.template != "shop/templates/x.yaml" || !strings.Contains(err.Error(), "did not finish within 50ms") {
-		t.Errorf("%v", err)
+		t.Errorf("time limit: error %v", err)
 	}
 	if err := renderOf(t, t.Context(), `{{ $x := list "a" }}{{ range until 1000000 }}{{ $x = concat $x $x }}{{ repeat 1 "x" }}{{ end }}`, Limits{Memory: 16 << 20}); !errors.As(err, &limit) ||
 		!strings.Contains(err.Error(), "template shop/templates/x.yaml needs more than 16 MiB of memory") {
-		t.Errorf("%v", err)
+		t.Errorf("memory limit: error %v", err)
 	}
 }
 
@@ -70,7 +70,7 @@ func TestRenderingEndsWithItsContext(t *testing.T) {
 	ctx, cancel := context.WithCancelCause(t.Context())
 	time.AfterFunc(50*time.Millisecond, func() { cancel(cause) })
 	if err := renderOf(t, ctx, endless, Limits{}); !errors.Is(err, cause) {
-		t.Errorf("%v", err)
+		t.Errorf("error %v, want %v", err, cause)
 	}
 }
 
@@ -92,7 +92,7 @@ func TestOnlyTemplatesAreLimited(t *testing.T) {
 			return done
 		})
 		if !errors.Is(err, done) {
-			t.Errorf("%v", err)
+			t.Errorf("error %v, want %v", err, done)
 		}
 	})
 }

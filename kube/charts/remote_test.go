@@ -15,8 +15,7 @@ import (
 	"lockstep/kube/throwaway/ociregistry"
 )
 
-// packedByHelm packages a chart of testdata as Helm does, and returns the
-// archive's path.
+// packedByHelm packages a chart of testdata as Helm does, and returns the archive's path.
 func packedByHelm(t *testing.T) string {
 	t.Helper()
 	c, err := LoadPath("../../testdata/charts/stored-keys")

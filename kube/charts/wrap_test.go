@@ -213,6 +213,6 @@ func TestCleanError(t *testing.T) {
 		}
 	})
 	if CleanError(nil) != nil {
-		t.Error("an error from none")
+		t.Error("CleanError(nil) is not nil")
 	}
 }

@@ -48,31 +48,31 @@ func TestSecretsAreHiddenInEveryForm(t *testing.T) {
 	} {
 		var m Mask
 		m.AddManifest(manifest)
-		for _, told := range []string{canary, "x" + canary + "y", encoded, fmt.Sprintf("%q", canary), fmt.Sprintf("%#v", []byte(canary)),
+		for _, input := range []string{canary, "x" + canary + "y", encoded, fmt.Sprintf("%q", canary), fmt.Sprintf("%#v", []byte(canary)),
 			strings.TrimRight(encoded, "="), base64.StdEncoding.EncodeToString([]byte(canary + "\n")), "p=s3cr3t+%22p%2Fw%22%2B%C3%A4"} {
-			if got := m.Text(told); got == told || strings.Contains(got, "s3cr3t") || strings.Contains(got, encoded) {
-				t.Errorf("%s: %q becomes %q", name, told, got)
+			if got := m.Text(input); got == input || strings.Contains(got, "s3cr3t") || strings.Contains(got, encoded) {
+				t.Errorf("%s: %q becomes %q", name, input, got)
 			}
 		}
 	}
 	var m Mask
 	m.AddManifest("apiVersion: v1\nkind: Secret\nstringData: {url: 'postgres://me:hunter22@db/x', env: \"A=b\\nAPI_KEY='k3yk3y'\\n\", n: 123456789}")
 	if got := m.Text("me hunter22 k3yk3y 123456789"); got != "me (hidden) (hidden) (hidden)" {
-		t.Error(got)
+		t.Errorf("values inside other values: %q", got)
 	}
 }
 
-// TestWordsStayReadable: short values and names are not hidden, since other messages use them.
+// TestWordsStayReadable: short values and names are not hidden, because other messages contain them.
 func TestWordsStayReadable(t *testing.T) {
 	var m Mask
 	m.AddManifest("apiVersion: v1\nkind: Secret\nstringData: {a: 'true', port: '8080', db: postgres, host: example, what: password, none: null}\ntype: Opaque")
 	m.AddPublic("shop/db:postgres-main")
 	const text = "StatefulSet/postgres-main: true on 8080, Opaque Secret of example.com has a password"
 	if got := m.Text(text); got != text {
-		t.Error(got)
+		t.Errorf("hides common words: %q", got)
 	}
 	if got := (*Mask)(nil).Text(text); got != text {
-		t.Error(got)
+		t.Errorf("a nil mask: %q", got)
 	}
 }
 
@@ -84,7 +84,7 @@ func TestAPIServerQuotesAreRemoved(t *testing.T) {
 		`.stringData: expected map, got &value.valueUnstructured{Value:map[string]interface {}{"a":map[string]interface {}{"b":"s3cr3tval"}}}`:         ".stringData: expected map, got another type; quote a number or boolean meant as text",
 	} {
 		if got := m.Text(in); got != want {
-			t.Errorf("%q", got)
+			t.Errorf("%q becomes %q, want %q", in, got, want)
 		}
 	}
 }
@@ -97,7 +97,7 @@ func TestEventsKeepTheirNames(t *testing.T) {
 	out := m.Event(in)
 	if want := (event.Event{Group: in.Group, Object: in.Object, Message: "x (hidden)", Lines: []string{"(hidden)"},
 		Cause: "y (hidden)", Evidence: []string{"z (hidden)"}}); !reflect.DeepEqual(out, want) {
-		t.Errorf("%+v", out)
+		t.Errorf("event %+v, want %+v", out, want)
 	}
 	if in.Lines[0] != "s3cr3tval" {
 		t.Error("the original event was changed")
@@ -109,15 +109,15 @@ func TestErrorsKeepTheirIdentity(t *testing.T) {
 	m.AddValues(map[string]any{"db": map[string]any{"password": "s3cr3tval", "host": "example"}})
 	err := m.Error(fmt.Errorf("s3cr3tval of example: %w", fs.ErrNotExist))
 	if err.Error() != "(hidden) of example: file does not exist" || !errors.Is(err, fs.ErrNotExist) {
-		t.Error(err)
+		t.Errorf("error %q, fs.ErrNotExist: %v", err, errors.Is(err, fs.ErrNotExist))
 	}
 	if m.Error(nil) != nil || m.Error(fs.ErrExist) != fs.ErrExist {
 		t.Error("an error without secrets was changed")
 	}
 }
 
-// TestObjectHidesByPlace: the result shows which values differ, but no value.
-func TestObjectHidesByPlace(t *testing.T) {
+// TestObjectHidesFields: the result shows which values differ, but no value.
+func TestObjectHidesFields(t *testing.T) {
 	for _, c := range []struct{ name, before, after, wantBefore, wantAfter string }{
 		{"Secret", "{apiVersion: v1, kind: Secret, type: x, data: {a: MQ==, b: Mg==, gone: Mw==}, immutable: true}",
 			"{apiVersion: v1, kind: Secret, type: x, data: {a: MQ==, b: NQ==, new: Ng==}, immutable: true}",
@@ -172,8 +172,8 @@ func TestReasonsAreMasked(t *testing.T) {
 	}
 }
 
-// TestSecretsAreHiddenWithinOtherTexts has a value inside longer texts: encoded together with
-// adjacent text, escaped twice, cleaned, truncated.
+// TestSecretsAreHiddenWithinOtherTexts hides values inside longer texts: encoded together with the text
+// around them, escaped twice, on one line, or truncated.
 func TestSecretsAreHiddenWithinOtherTexts(t *testing.T) {
 	const value, wide = "S3cret/vAlue+<1>\"x", "two  words\tand\x1b[31m  more"
 	long := strings.Repeat("0123456789abcdefghij", 100)
@@ -193,25 +193,25 @@ func TestSecretsAreHiddenWithinOtherTexts(t *testing.T) {
 			texts[fmt.Sprintf("base64 for URLs %d %d", before, behind)] = base64.RawURLEncoding.EncodeToString(raw)
 		}
 	}
-	for name, told := range texts {
-		got := m.Text(told)
+	for name, input := range texts {
+		got := m.Text(input)
 		for _, part := range []string{"S3cret", "c2VjcmV0", "vAlue", "words", "efghij", "56789a"} {
 			if strings.Contains(got, part) {
-				t.Errorf("%s: %q becomes %q", name, told, got)
+				t.Errorf("%s: %q becomes %q", name, input, got)
 				break
 			}
 		}
 		if strings.HasPrefix(name, "base64") && len(got) > 4+len(Hidden)+8 {
-			t.Errorf("%s: too much of %q is left: %q", name, told, got)
+			t.Errorf("%s: too much of %q is left: %q", name, input, got)
 		}
-		if got == told {
-			t.Errorf("%s: nothing is hidden in %q", name, told)
+		if got == input {
+			t.Errorf("%s: nothing is hidden in %q", name, input)
 		}
 	}
 }
 
-// TestPasswordsOfAddressesAreHidden hides passwords in URLs from any source.
-func TestPasswordsOfAddressesAreHidden(t *testing.T) {
+// TestPasswordsInURLsAreHidden hides passwords in URLs from any source.
+func TestPasswordsInURLsAreHidden(t *testing.T) {
 	var m Mask
 	for in, want := range map[string]string{
 		`Get "http://u:pw@h/x": refused`:    `Get "http://u:(hidden)@h/x": refused`,
@@ -219,12 +219,12 @@ func TestPasswordsOfAddressesAreHidden(t *testing.T) {
 		"http://h:80/a@b and mail me@x":     "http://h:80/a@b and mail me@x",
 	} {
 		if got := m.Text(in); got != want {
-			t.Errorf("%q", got)
+			t.Errorf("%q becomes %q, want %q", in, got, want)
 		}
 	}
 	m.AddManifest("apiVersion: v1\nkind: Pod\nspec: {containers: [{env: [{name: DSN, value: 'postgres://u:hunter%2322@h/db'}]}]}")
 	m.AddValues(map[string]any{"db": map[string]any{"password": 73194628.0}})
 	if got := m.Text("login hunter#22 hunter%2322 73194628"); got != "login (hidden) (hidden) (hidden)" {
-		t.Error(got)
+		t.Errorf("passwords outside of their URLs: %q", got)
 	}
 }

@@ -59,11 +59,11 @@ func TestDamagedRecords(t *testing.T) {
 		list, _ := s.ListReleases()
 		for _, err := range []error{got, all, last} {
 			if want == "" && err != nil || want != "" && (err == nil || !strings.Contains(err.Error(), "sh.helm.release.v1.shop.v3 is damaged ("+want+");")) {
-				t.Errorf("%s: %v", record, err)
+				t.Errorf("%s: error %v, want %q", record, err, want)
 			}
 		}
 		if len(list) == 1 != (want == "") {
-			t.Errorf("%s: the list has %d", record, len(list))
+			t.Errorf("%s: ListReleases returned %d releases", record, len(list))
 		}
 	}
 }
@@ -80,7 +80,7 @@ func TestRecordsOfManySubchartsAreBounded(t *testing.T) {
 	}
 	put(maxRecord / 3)
 	if r := ReadRecord(rel); r != nil {
-		t.Errorf("%d subcharts are read", len(r.Tree.Subcharts))
+		t.Errorf("read %d subcharts of a record that is too large", len(r.Tree.Subcharts))
 	}
 	put(20_000)
 	if _, err := plan.Build(TreeOf(rel), nil); err != nil {
@@ -88,6 +88,6 @@ func TestRecordsOfManySubchartsAreBounded(t *testing.T) {
 	}
 	rel.Chart.Files = []*common.File{{Name: recordFile, Data: []byte("\x1f\x8b")}}
 	if r := ReadRecord(rel); r != nil {
-		t.Errorf("%+v", r)
+		t.Errorf("read a truncated record: %+v", r)
 	}
 }

@@ -150,10 +150,9 @@ func (s *secretStore) statuses() map[string]string {
 	return out
 }
 
-// TestForeignRecordsStay has a run and somebody else write the records of a release in random
-// order, with lost answers and failing requests. The run must never overwrite foreign writes
-// or mark a deployed revision failed, and must stop only if somebody else changed a record
-// (R51a, R34).
+// TestForeignRecordsStay has a run and somebody else write the records of a release in random order,
+// with lost answers and failed requests. The run must never overwrite what somebody else wrote, or
+// mark a deployed revision failed, and must stop only if somebody else changed a record (R51a, R34).
 func TestForeignRecordsStay(t *testing.T) {
 	stopped, completed := 0, 0
 	for seed := range uint64(80) {
@@ -334,10 +333,10 @@ func TestStorageWithoutVersions(t *testing.T) {
 		t.Fatal(err)
 	}
 	if err := d.Update(keyOf(1), record(1, rcommon.StatusFailed)); !errors.Is(err, errDeployed) {
-		t.Errorf("a deployed revision: %v", err)
+		t.Errorf("marking a deployed revision failed: error %v, want %v", err, errDeployed)
 	}
 	v.all[keyOf(1)] = rcommon.StatusUninstalling // by somebody else
 	if err := d.Update(keyOf(1), record(1, rcommon.StatusSuperseded)); !errors.As(err, new(*lease.LostError)) || v.all[keyOf(1)] != rcommon.StatusUninstalling {
-		t.Errorf("a foreign status: %v, it is %s", err, v.all[keyOf(1)])
+		t.Errorf("overwriting a status that somebody else wrote: error %v, and it is now %s", err, v.all[keyOf(1)])
 	}
 }

@@ -8,8 +8,8 @@ import (
 	rel1 "helm.sh/helm/v4/pkg/release/v1"
 )
 
-// TestDeployedBy: a revision is a Job's once a pod of it has deployed it. One whose chart
-// was copied from such a revision, as a rollback does, is not.
+// TestDeployedBy: a revision counts as deployed by a Job only once it is deployed, and not if a rollback
+// copied its chart from a revision of that Job.
 func TestDeployedBy(t *testing.T) {
 	const job = "shop/lockstep-shop-abcde"
 	for _, test := range []struct {
@@ -31,10 +31,10 @@ func TestDeployedBy(t *testing.T) {
 		}
 		rel.Version = test.version
 		if got := DeployedBy(rel, job); got != test.want {
-			t.Errorf("%s: %v", test.name, got)
+			t.Errorf("%s: deployed by the Job: %v, want %v", test.name, got, test.want)
 		}
 		if DeployedBy(rel, "") {
-			t.Errorf("%s: by no Job", test.name)
+			t.Errorf("%s: deployed by a Job without a name", test.name)
 		}
 	}
 }

@@ -25,6 +25,6 @@ func TestFitOmitsALargeTree(t *testing.T) {
 	}
 	rec, warnings, err := Fit(rel, NewRecord(true, tree))
 	if err != nil || len(warnings) != 1 || !rec.Sequenced || len(rec.Tree.Subcharts) != 0 {
-		t.Errorf("%v, %v, %+v", err, warnings, rec)
+		t.Errorf("record %+v, warnings %v, error %v; want a record without a tree, and one warning", rec, warnings, err)
 	}
 }

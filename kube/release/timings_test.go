@@ -40,6 +40,6 @@ func TestUsual(t *testing.T) {
 		}
 	}
 	if len(usual) != 3 {
-		t.Errorf("%v", usual)
+		t.Errorf("durations of %d units, want 3: %v", len(usual), usual)
 	}
 }

@@ -40,38 +40,38 @@ func revision(version int) *rel1.Release {
 	}
 }
 
-// TestUnreadableIsNotAbsent: a failed read never counts as "there is no record", whatever its
-// text, and no revision is created after one.
+// TestUnreadableIsNotAbsent: a failed read never counts as "no records", whatever the text of its
+// error, and Create then refuses to create a revision (R28).
 func TestUnreadableIsNotAbsent(t *testing.T) {
 	inner := &unreadable{Driver: driver.NewMemory()}
 	s := storage.Init(NewDriver(Checked(inner), DriverOptions{}))
 	if _, found, err := Read(s, "t"); found || err != nil {
-		t.Errorf("of none: %v, %v", found, err)
+		t.Errorf("without revisions: found %v, error %v", found, err)
 	}
 	if err := s.Create(revision(1)); err != nil {
 		t.Fatal(err)
 	}
 	inner.err = errors.New(`secrets is forbidden: RBAC: role.rbac.authorization.k8s.io "few" not found`)
 	if _, err := s.Deployed("t"); err == nil || errors.Is(err, driver.ErrNoDeployedReleases) || !errors.Is(err, inner.err) {
-		t.Errorf("deployed: %v", err)
+		t.Errorf("Deployed of an unreadable record: error %v", err)
 	}
 	if _, found, err := Read(s, "t"); found || err == nil {
-		t.Errorf("read: %v, %v", found, err)
+		t.Errorf("Read of an unreadable record: found %v, error %v", found, err)
 	}
 	if _, found, err := Get(s, "t", 1); found || err == nil {
-		t.Errorf("get: %v, %v", found, err)
+		t.Errorf("Get of an unreadable record: found %v, error %v", found, err)
 	}
 	if _, err := Finalize(s, "t", Written{Created: 1}, errors.New("cut")); err == nil {
-		t.Error("finalized")
+		t.Error("Finalize of an unreadable record returned no error")
 	}
 	if err := s.Create(revision(2)); !errors.Is(err, inner.err) {
-		t.Errorf("a revision is made: %v", err)
+		t.Errorf("Create after a failed read: error %v, want %v", err, inner.err)
 	}
 	inner.err = nil
 	if _, found, err := Read(s, "t"); !found || err != nil {
-		t.Errorf("read again: %v, %v", found, err)
+		t.Errorf("Read once the record is readable: found %v, error %v", found, err)
 	}
 	if err := s.Create(revision(2)); err != nil {
-		t.Errorf("create: %v", err)
+		t.Errorf("Create after a successful read: %v", err)
 	}
 }
