@@ -17,7 +17,8 @@ import (
 // Archive packages the chart's current files. It packs a directory without the times of its
 // files, so that the same files give the same bytes, and returns an archive unchanged.
 func (c *Chart) Archive() ([]byte, error) {
-	packed, err := pack(c.path, c.Name(), false)
+	const keepTimes = false
+	packed, err := pack(c.path, c.Name(), keepTimes)
 	if err != nil {
 		return nil, fmt.Errorf("package chart %s: %w", c.path, err)
 	}

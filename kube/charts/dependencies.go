@@ -129,7 +129,8 @@ func (f *fetcher) pack(d *chart.Dependency, path string) (string, error) {
 	if !chartutil.IsCompatibleRange(d.Version, version) {
 		return "", fmt.Errorf("%s has version %s, but %q is required; change the version in Chart.yaml", d.Repository, version, d.Version)
 	}
-	data, err := pack(path, d.Name, true)
+	const keepTimes = true // as Helm does
+	data, err := pack(path, d.Name, keepTimes)
 	if err != nil {
 		return "", err
 	}

@@ -8,7 +8,6 @@ import (
 	"testing"
 
 	"helm.sh/helm/v4/pkg/cli"
-	"helm.sh/helm/v4/pkg/cli/values"
 )
 
 // fileNames lists the files of a directory as they are loaded.
@@ -130,16 +129,5 @@ func TestSavedChartLoadsInHelm(t *testing.T) {
 	}
 	if strings.Contains(string(data), "depends-on:") {
 		t.Errorf("Chart.yaml has a field that Helm's lint does not know:\n%s", data)
-	}
-}
-
-func TestValues(t *testing.T) {
-	dir := write(t, tree{"v.yaml": "a: 1\nb: {c: x}\n"})
-	v, err := Values(values.Options{ValueFiles: []string{filepath.Join(dir, "v.yaml")}, Values: []string{"b.c=y"}}, cli.New())
-	if err != nil || v["b"].(map[string]any)["c"] != "y" {
-		t.Errorf("values %v, %v", v, err)
-	}
-	if _, err = Values(values.Options{ValueFiles: []string{"nowhere.yaml"}}, cli.New()); err == nil {
-		t.Error("no error")
 	}
 }

@@ -50,7 +50,7 @@ func TestPlainShop(t *testing.T) {
 	}
 }
 
-// TestNotInferred checks which declared gates of shop have no inferred edge (R60).
+// TestNotInferred checks which declared dependencies of shop have no inferred edge (R60).
 func TestNotInferred(t *testing.T) {
 	shop := rendered(t, "shop")
 	declared, err := shop.Plan()

@@ -57,7 +57,7 @@ func TestPlansMatchHandWritten(t *testing.T) {
 	}
 }
 
-// readOracle reads tab-separated lines of "GROUP-ID objects gates" or "warning rule text",
+// readOracle reads tab-separated lines of "GROUP-ID objects dependencies" or "warning rule text",
 // with commas in the lists.
 func readOracle(t *testing.T, name string) (groups map[string][2]string, warnings [][2]string) {
 	t.Helper()

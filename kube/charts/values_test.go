@@ -4,13 +4,27 @@ import (
 	"fmt"
 	"math"
 	"math/rand/v2"
+	"path/filepath"
 	"reflect"
 	"slices"
 	"testing"
 
+	"helm.sh/helm/v4/pkg/cli"
 	"helm.sh/helm/v4/pkg/cli/values"
 	"sigs.k8s.io/yaml"
 )
+
+// TestValues merges a values file and --set.
+func TestValues(t *testing.T) {
+	dir := write(t, tree{"v.yaml": "a: 1\nb: {c: x}\n"})
+	v, err := Values(values.Options{ValueFiles: []string{filepath.Join(dir, "v.yaml")}, Values: []string{"b.c=y"}}, cli.New())
+	if err != nil || v["b"].(map[string]any)["c"] != "y" {
+		t.Errorf("values %v, error %v", v, err)
+	}
+	if _, err = Values(values.Options{ValueFiles: []string{"nowhere.yaml"}}, cli.New()); err == nil {
+		t.Error("no error for a missing values file")
+	}
+}
 
 // randomValue returns a value as Helm's flags can produce it: YAML and JSON numbers are
 // floats, --set has integers, and --set-file any bytes.

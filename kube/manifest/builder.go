@@ -97,6 +97,8 @@ func (b *Builder) RebuildTarget(manifest string) (helmkube.ResourceList, []plan.
 	return b.build(manifest, true)
 }
 
+// build is Build. If acceptUnknown is set, it marks objects of kinds that the cluster does not have as
+// late.
 func (b *Builder) build(manifest string, acceptUnknown bool) (helmkube.ResourceList, []plan.Warning, error) {
 	docs, warnings, err := charts.ParseManifestWith(b.reader, manifest, rootOf(manifest, b.scope.Root))
 	if err != nil {

@@ -319,8 +319,8 @@ func (m *Mask) reasons(phases []event.Phase) []event.Phase {
 		for n, g := range phases[i].Groups {
 			hidden := *g
 			hidden.Why = maps.Clone(g.Why)
-			for gate, reason := range g.Why {
-				hidden.Why[gate] = m.Text(reason)
+			for dependency, reason := range g.Why {
+				hidden.Why[dependency] = m.Text(reason)
 			}
 			phases[i].Groups[n] = &hidden
 		}
