@@ -107,7 +107,7 @@ type Release struct {
 	position position
 }
 
-// ID returns context/namespace/name, or the part of it that the file sets. It is unique in a File.
+// ID returns [context/]namespace/name, or only the name if the release has neither of the others. It is unique in a File.
 func (r Release) ID() string { return id(r.Context, r.Namespace, r.Name) }
 
 func id(context, namespace, name string) string {

@@ -8,7 +8,6 @@ import (
 	"maps"
 	"reflect"
 	"slices"
-	"strings"
 
 	chartcommon "helm.sh/helm/v4/pkg/chart/common/util"
 	chart "helm.sh/helm/v4/pkg/chart/v2"
@@ -18,13 +17,13 @@ import (
 	"lockstep/engine/event"
 	"lockstep/engine/plan"
 	"lockstep/engine/run"
+	"lockstep/engine/text"
 	"lockstep/kube/charts"
 	"lockstep/kube/preflight"
 	"lockstep/kube/preview"
 )
 
-// Edit is an edit of a running operation (R46): the next revision, rendered and planned. Nothing
-// has been written.
+// Edit is an edit of a running operation (R46): the next revision, rendered, planned and checked. Nothing has been written.
 type Edit struct {
 	operation *Operation // creates the edited revision
 	opts      Upgrade    // of operation, to prepare it again
@@ -40,8 +39,8 @@ func (op *Operation) CheckEditable() error {
 	return nil
 }
 
-// Values returns the user's values of the running revision; if all is set, merged with the
-// chart defaults. Secret values are not masked.
+// Values returns the user's values of the running revision or, if all is set, those values merged over the chart's
+// defaults. Secret values are not masked.
 func (op *Operation) Values(all bool) (map[string]any, error) {
 	target := op.current().prepared.Target.Release
 	if !all {
@@ -76,7 +75,7 @@ func (op *Operation) Edit(ctx context.Context, values map[string]any, c *charts.
 	up.RunInProgress = running.progress()
 	edited, err := PrepareUpgrade(ctx, op.client, up)
 	if err != nil {
-		op.mask.AddValues(up.Values)
+		op.mask.AddValues(up.Values) // the error may contain them
 		return nil, op.mask.Error(err)
 	}
 	return &Edit{operation: edited, opts: up, replaced: running}, nil
@@ -86,8 +85,7 @@ func (op *Operation) Edit(ctx context.Context, values map[string]any, c *charts.
 func (op *Operation) remoteEdit(eng *run.Engine, c event.Command) {
 	edit, err := op.editWithOverrides(eng.RequestContext(), c.Values)
 	if err != nil {
-		message := strings.Join(strings.Fields(err.Error()), " ")
-		eng.Publish(event.Event{Kind: event.KindCommand, Command: c.Name, Answers: c.ID, Status: event.Refused, Message: message})
+		eng.Publish(event.Event{Kind: event.KindCommand, Command: c.Name, Answers: c.ID, Status: event.Refused, Message: text.CollapseSpace(err.Error())})
 		return
 	}
 	c.Values = ""
@@ -97,12 +95,12 @@ func (op *Operation) remoteEdit(eng *run.Engine, c event.Command) {
 
 // editWithOverrides prepares an edit that merges values, as YAML, over those of the run. It returns an error if the
 // edited revision would be the same.
-func (op *Operation) editWithOverrides(ctx context.Context, text string) (*Edit, error) {
+func (op *Operation) editWithOverrides(ctx context.Context, overridesYAML string) (*Edit, error) {
 	if err := op.CheckEditable(); err != nil {
 		return nil, err
 	}
 	var overrides map[string]any
-	if err := yaml.Unmarshal([]byte(text), &overrides); err != nil {
+	if err := yaml.Unmarshal([]byte(overridesYAML), &overrides); err != nil {
 		return nil, fmt.Errorf("read the edited values: %w", err)
 	}
 	values, err := op.Values(false)

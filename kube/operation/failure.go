@@ -42,7 +42,7 @@ func (op *Operation) endFailed(r *runner, a *attempt, err error) (ended bool, ca
 	}
 	wrote, lost, edit := a != nil && op.wrote(a), op.lost(), op.editOf(ending)
 	switch {
-	case lost != nil && !wrote: // as if the lock had been held from the start
+	case lost != nil && !wrote: // refused, like a run that finds the release locked
 		err = lost
 		end = run.End{Status: event.Aborted, Exit: event.ExitNothing, Outcome: event.NothingWritten}
 	case lost != nil:

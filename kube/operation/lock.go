@@ -61,7 +61,7 @@ func (a *attempt) acquireLockAndWriteMarks(expected *rel1.Release) (*rel1.Releas
 	return release.MustExist(release.Last(a.helm.Config.Releases, name))
 }
 
-// acquire acquires the Lease of the release. If Leases are unavailable, it only publishes a warning.
+// acquire acquires the Lease of the release. If Leases turn out to be unavailable, it warns and returns nil.
 func (op *Operation) acquire(eng *run.Engine) error {
 	p := op.prepared
 	if p.Lease.Status == lease.Unavailable || op.holdsLease() { // already warned about, or an edit reuses it
@@ -109,7 +109,7 @@ func (op *Operation) checkRecords(ctx context.Context) error {
 	return op.ledger.Check(s.Releases())
 }
 
-// guard is called before each write. It returns an error if the lock is lost.
+// guard is called before each write. It waits until the lock is confirmed, and returns an error if the lock is lost.
 func (op *Operation) guard(ctx context.Context) error {
 	l, lostErr := op.lock.state()
 	if lostErr != nil || l == nil {

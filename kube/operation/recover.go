@@ -35,8 +35,8 @@ type Recovery struct {
 	MatchesGood map[plan.Object]bool
 }
 
-// Recover marks the revisions that a killed run left unfinished, and compares the release with the cluster. The error is a
-// *lease.LockedError if a run is active.
+// Recover marks the revisions that a killed run or Helm left unfinished, and compares the release with the cluster. The
+// error is a *lease.LockedError if a run is active.
 func Recover(ctx context.Context, c *connect.Client, common Common) (*Recovery, error) {
 	common, err := common.Complete(c.Namespace())
 	if err != nil {

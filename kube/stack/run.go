@@ -12,6 +12,7 @@ import (
 	"lockstep/engine/plan"
 	"lockstep/engine/run"
 	"lockstep/kube/operation"
+	"lockstep/kube/preflight"
 )
 
 // Run runs the operations of all releases to the end and returns why they failed. The closing event has the exit code.
@@ -159,7 +160,7 @@ func (s *Stack) freshOperation(m *member, op *operation.Operation) (*operation.O
 		return op, err
 	}
 	m.client.CacheNothing()
-	fresh := s.plan(context.Background(), m, nil)
+	fresh := s.plan(context.Background(), m, preflight.NewProvided()) // the releases that it needs are deployed
 	if fresh.err != nil {
 		return nil, fmt.Errorf("plan release %s again: %w", m.id, fresh.err)
 	}
