@@ -6,9 +6,8 @@ import (
 	"testing"
 )
 
-// TestContrast proves that whatever is read can be read: 4.5 to 1 (WCAG AA) on
-// the usual backgrounds and on the selected line, 7 to 1 in high contrast.
-// Faint is not for text.
+// TestContrast checks the contrast of all text: 4.5 to 1 (WCAG AA) on the usual backgrounds and on the
+// selected line, 7 to 1 in high contrast. Faint is not for text.
 func TestContrast(t *testing.T) {
 	backgrounds := map[Background][]color.Color{
 		Dark:  {color.RGBA{0x00, 0x00, 0x00, 0xff}, color.RGBA{0x1e, 0x1e, 0x1e, 0xff}, color.RGBA{0x28, 0x2c, 0x34, 0xff}},
@@ -36,7 +35,7 @@ func TestContrast(t *testing.T) {
 	}
 }
 
-// contrast is WCAG's ratio of the luminances of two colours.
+// contrast returns the WCAG contrast ratio of two colours.
 func contrast(a, b color.Color) float64 {
 	l := func(c color.Color) float64 {
 		r, g, b, _ := c.RGBA()

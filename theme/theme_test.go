@@ -9,7 +9,7 @@ import (
 	"unicode/utf8"
 )
 
-// combinations calls f for every theme that options can ask for.
+// combinations calls f for every theme that options allow.
 func combinations(f func(Theme)) {
 	for _, look := range []Look{Standard, HighContrast, ColourBlind} {
 		for _, bg := range []Background{Detect, Dark, Light} {
@@ -22,8 +22,8 @@ func combinations(f func(Theme)) {
 	}
 }
 
-// TestMarks proves that every status has a glyph of one cell and a word, and
-// that those which people must tell apart have glyphs that differ.
+// TestMarks: every status has a glyph of one cell and a word, and statuses that users must tell apart
+// have different glyphs.
 func TestMarks(t *testing.T) {
 	apart := []string{"ready", "in-progress", "waiting", "held", "failed", "skipped", "unchanged"}
 	combinations(func(th Theme) {
@@ -51,15 +51,15 @@ func TestMarks(t *testing.T) {
 	}
 }
 
-// TestDepth proves that None has no colour, that Basic keeps to the terminal's
-// 16, and that good, busy and bad are never painted alike where there is colour.
+// TestDepth: None has no colour, Basic uses only the terminal's 16, and good, busy and bad look different
+// if there is any colour.
 func TestDepth(t *testing.T) {
 	combinations(func(th Theme) {
 		for r := Text; r < roles; r++ {
 			out := th.Render(r, "x")
 			switch {
 			case th.Depth == None && strings.ContainsAny(strings.ReplaceAll(out, "\x1b[m", ""), "3456789") && !strings.Contains(out, "[1;7m"):
-				t.Errorf("role %d has a colour without colour: %q", r, out)
+				t.Errorf("role %d has a colour in depth None: %q", r, out)
 			case th.Depth == Basic && (strings.Contains(out, "38;") || strings.Contains(out, "48;")):
 				t.Errorf("role %d has more than 16 colours: %q", r, out)
 			}
@@ -69,13 +69,12 @@ func TestDepth(t *testing.T) {
 		}
 		good, busy, bad := th.Render(Good, "x"), th.Render(Busy, "x"), th.Render(Bad, "x")
 		if good == busy || busy == bad || good == bad {
-			t.Errorf("%+v paints statuses alike: %q %q %q", th.Options, good, busy, bad)
+			t.Errorf("%+v renders statuses alike: %q %q %q", th.Options, good, busy, bad)
 		}
 	})
 }
 
-// TestLines proves that all line characters are one cell wide, and ASCII where
-// that is asked for.
+// TestLines: all line characters are one cell wide, and ASCII if requested.
 func TestLines(t *testing.T) {
 	for _, l := range []Lines{unicodeLines, asciiLines} {
 		all := append(append(l.Light[:], l.Heavy[:]...), l.Round[:]...)
@@ -93,8 +92,7 @@ func TestLines(t *testing.T) {
 	}
 }
 
-// TestASCIISigns proves that an ASCII sign means one thing: it stands for one
-// Unicode sign, be it a status or a line, but for arms of lines and for arrows.
+// TestASCIISigns: an ASCII sign stands for only one Unicode sign, except for arms of lines and arrows.
 func TestASCIISigns(t *testing.T) {
 	means := map[string]string{}
 	sign := func(ascii, unicode string) {
@@ -122,16 +120,16 @@ func TestASCIISigns(t *testing.T) {
 	for i := 1; i < 16; i++ {
 		sign(a.Heavy[i], "╋")
 		if _, ok := means[a.Light[i]]; ok {
-			t.Errorf("%s is a line, too", a.Light[i])
+			t.Errorf("%s is also a line", a.Light[i])
 		}
 	}
 }
 
-// inFonts are characters that DejaVu Sans Mono 2.37 has, as its table says, and that no
-// terminal draws as a picture of two cells.
+// inFonts are characters that DejaVu Sans Mono 2.37 has and that no terminal draws as an emoji two cells
+// wide.
 const inFonts = "✓✗○◐◓◑◒◴◵◶◷◇⊘↩–‖!●│─└┌├┘┴┐┤┬┼┃━┗┏┣┛┻┓┫┳╋╭╮╰╯▶▸◂▾▷╸…·↵←→"
 
-// TestGlyphsAreInFonts lets no glyph in that has not been looked up.
+// TestGlyphsAreInFonts rejects glyphs that nobody has checked.
 func TestGlyphsAreInFonts(t *testing.T) {
 	l := unicodeLines
 	all := append(append(append([]string{}, l.Light[1:]...), l.Heavy[1:]...), l.Round[:]...)
@@ -146,7 +144,7 @@ func TestGlyphsAreInFonts(t *testing.T) {
 	}
 }
 
-// TestPlain shows text of others as ASCII, one character for each.
+// TestPlain converts text to ASCII, one character for each.
 func TestPlain(t *testing.T) {
 	ascii, all := New(Options{ASCII: true}), New(Options{})
 	for in, want := range map[string]string{"plain": "plain", "wait … 3×5 — “done” · é": `wait ~ 3x5 - "done" - ?`, "✓ ⏸ ‖ → ╭─╮": `v " " > +-+`, "日本": "??"} {
@@ -154,7 +152,7 @@ func TestPlain(t *testing.T) {
 			t.Errorf("Plain(%q) = %q, want %q", in, got, want)
 		}
 		if got := all.Plain(in); got != in {
-			t.Errorf("Plain(%q) = %q where all can be shown", in, got)
+			t.Errorf("Plain(%q) = %q in a Unicode theme", in, got)
 		}
 	}
 }
@@ -187,7 +185,7 @@ func TestFromEnv(t *testing.T) {
 	}
 }
 
-// TestImports keeps the package free of the engine and of any screen.
+// TestImports: the package imports neither the engine nor a screen.
 func TestImports(t *testing.T) {
 	files, err := os.ReadDir(".")
 	if err != nil {

@@ -14,8 +14,7 @@ import (
 	"lockstep/ui/board/inspector"
 )
 
-// changesOfUpgrade are what the cluster has answered at the breakpoint of
-// sandbox-upgrade.
+// changesOfUpgrade are the diffs that the cluster returns at the breakpoint of sandbox-upgrade.
 func changesOfUpgrade(o *Options) {
 	o.Inspector = &answerer{changes: map[string]inspector.Change{
 		"ServiceAccount/shop-api": {Action: inspector.Unchanged},
@@ -26,26 +25,25 @@ func changesOfUpgrade(o *Options) {
 	}}
 }
 
-// frame is a moment of an animation: what the screen shows, for how long, and the key
-// that led to it.
+// frame is a frame of an animation: the screen, how long it is shown, and the key pressed before it.
 type frame struct {
 	content string
 	lasts   time.Duration
 	key     string
 }
 
-// How long a frame lasts at the least and at the most, however long it was.
+// The minimum and maximum duration of a frame, whatever the run took.
 const (
 	shortestFrame = 350 * time.Millisecond
 	longestFrame  = 1200 * time.Millisecond
 	lastFrame     = 4 * time.Second
 )
 
-// keyOf is the key that gives a command.
+// keyOf returns the key that sends a command.
 var keyOf = map[event.CommandName]string{event.Step: "n  step", event.Resume: "c  continue"}
 
-// stepped are the frames of a stepped upgrade: a frame for each moment at which
-// something became of a group or of the run. At the breakpoint the diff is opened.
+// stepped returns the frames of a stepped upgrade: one for each status change of a group or of the
+// run. At the breakpoint it opens the diff.
 func stepped(t *testing.T, w, h int, look theme.Options) (frames []frame) {
 	events := recorded(t, "sandbox-upgrade", 0)
 	s := view{run: "sandbox-upgrade", n: 1, opts: []func(*Options){changesOfUpgrade}}.open(t, w, h, look)
@@ -86,8 +84,8 @@ func stepped(t *testing.T, w, h int, look theme.Options) (frames []frame) {
 	return frames
 }
 
-// animate draws frames as one SVG that plays by itself (SMIL, no script), over and
-// over. What several frames show is there once, visible while they are.
+// animate draws frames as one looping SVG (SMIL, no script). Elements that several frames share are
+// drawn once and are visible in those frames.
 func animate(frames []frame, w, h int, light bool) []byte {
 	fg, bg := groundOf(light)
 	const caption = 26
@@ -135,7 +133,7 @@ func animate(frames []frame, w, h int, light bool) []byte {
 	return out.Bytes()
 }
 
-// visible is the animation of something that some frames show, "" where all do.
+// visible returns the animation of an element that only some frames show, "" if all do.
 func visible(in []bool, frames []frame, total time.Duration) string {
 	if !slices.Contains(in, false) {
 		return ""
@@ -156,11 +154,11 @@ func visible(in []bool, frames []frame, total time.Duration) string {
 	return fmt.Sprintf(`<animate attributeName="visibility" calcMode="discrete" dur="%gs" repeatCount="indefinite" values="%s" keyTimes="%s"/>`, total.Seconds(), strings.Join(values, ";"), strings.Join(times, ";"))
 }
 
-// mostAnimated is how large an animated picture may be, in bytes.
+// mostAnimated limits the size of an animated picture in bytes.
 const mostAnimated = 400 << 10
 
-// TestPicturesAnimated keeps the animated picture of README.md what the screen really
-// showed in an upgrade that was stepped, and small.
+// TestPicturesAnimated checks that the animated picture of README.md shows a stepped upgrade as the
+// screen shows it, and that the file is small.
 func TestPicturesAnimated(t *testing.T) {
 	const w, h = 110, 26
 	frames := stepped(t, w, h, dark)
@@ -169,10 +167,10 @@ func TestPicturesAnimated(t *testing.T) {
 		t.Errorf("%d bytes for %d frames", len(got), len(frames))
 	}
 	if again := animate(stepped(t, w, h, dark), w, h, false); !bytes.Equal(got, again) {
-		t.Error("it is another one each time")
+		t.Error("animate draws a different picture each time")
 	}
 	if bytes.Contains(got, []byte("<script")) {
-		t.Error("there is a script in it")
+		t.Error("the picture contains a script")
 	}
 	keep(t, "stepping", got)
 }

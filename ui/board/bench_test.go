@@ -14,8 +14,8 @@ import (
 	"lockstep/ui/board/screen"
 )
 
-// large is a run of so many objects in 300 groups in 30 layers, half way: the
-// groups of the layer in the middle are under way.
+// large is a run with total objects in 300 groups in 30 layers; the groups of the middle layer are
+// running.
 func large(total int) []event.Event { return layered(total, 30, 10) }
 
 func layered(total, layers, perLayer int) []event.Event {
@@ -54,7 +54,7 @@ func layered(total, layers, perLayer int) []event.Event {
 	}, progress...)
 }
 
-// goesOn is what happened to a group while the given layer is under way.
+// goesOn returns the events of a group while the layer now is running.
 func goesOn(phase string, g *plan.Group, layer, now int, at time.Time) []event.Event {
 	if layer > now {
 		return nil
@@ -79,8 +79,7 @@ func largeScreen(tb testing.TB, total, w, h int) *rig {
 	return s
 }
 
-// BenchmarkFrame draws one frame of so many objects in 300 groups, from the
-// event that changes something to the text for the terminal.
+// BenchmarkFrame draws one frame of a large run, from the event to the text for the terminal.
 func BenchmarkFrame(b *testing.B) {
 	for _, total := range []int{1_000, 10_000, 100_000} {
 		for _, size := range sizes {
@@ -103,8 +102,7 @@ func drawFrames(b *testing.B, s *rig) {
 	}
 }
 
-// BenchmarkFrameFiltered does so while a filter is on, which looks at all
-// objects again.
+// BenchmarkFrameFiltered draws one frame while a filter is on, which matches all objects again.
 func BenchmarkFrameFiltered(b *testing.B) {
 	s := largeScreen(b, 10_000, 200, 50)
 	s.press("/", "0", "0", "1", "enter")
@@ -114,7 +112,7 @@ func BenchmarkFrameFiltered(b *testing.B) {
 	}
 }
 
-// BenchmarkMove moves the selection, which lays the board out anew.
+// BenchmarkMove moves the selection, which lays out the board again.
 func BenchmarkMove(b *testing.B) {
 	s := largeScreen(b, 10_000, 200, 50)
 	b.ReportAllocs()
@@ -123,8 +121,7 @@ func BenchmarkMove(b *testing.B) {
 	}
 }
 
-// BenchmarkBusy is a second of a run with 2,000 events, in the batches that the
-// screen takes.
+// BenchmarkBusy is a second of a run with 2,000 events, batched as the screen batches them.
 func BenchmarkBusy(b *testing.B) {
 	s := largeScreen(b, 10_000, 200, 50)
 	perBatch := 2000 * int(screen.BatchEvery) / int(time.Second)
@@ -143,9 +140,8 @@ func BenchmarkBusy(b *testing.B) {
 	}
 }
 
-// TestFrameScales counts the allocations of a frame: a frame shows no more of ten times the
-// layers or objects, so it costs far less than ten times as much. What it computes for each
-// column must not compute all columns again.
+// TestFrameScales counts the allocations of a frame. With ten times the layers or objects, a frame
+// shows no more, so it must cost far less than ten times as much.
 func TestFrameScales(t *testing.T) {
 	frame := func(objects, layers int) float64 {
 		s := newScreen(t, 200, 50, nil)
@@ -165,8 +161,7 @@ func TestFrameScales(t *testing.T) {
 	}
 }
 
-// TestLargeRunFits draws a large run at all sizes; how fast that is the
-// benchmarks tell.
+// TestLargeRunFits draws a large run at all sizes; the benchmarks measure how fast that is.
 func TestLargeRunFits(t *testing.T) {
 	s := largeScreen(t, 10_000, 200, 50)
 	for _, size := range sizes {
@@ -175,8 +170,7 @@ func TestLargeRunFits(t *testing.T) {
 	}
 }
 
-// BenchmarkFrameOfLogs draws a frame with as many lines of logs as are kept, and while
-// something is searched for in them.
+// BenchmarkFrameOfLogs draws a frame with the maximum number of log lines, with and without a search.
 func BenchmarkFrameOfLogs(b *testing.B) {
 	for _, seek := range []bool{false, true} {
 		b.Run(fmt.Sprintf("search=%t", seek), func(b *testing.B) {
@@ -199,8 +193,7 @@ func BenchmarkFrameOfLogs(b *testing.B) {
 	}
 }
 
-// stackOf is a stack of so many releases in ten layers, each with 50 objects in 5 groups,
-// half way.
+// stackOf is a half-finished stack of releases in ten layers, each with 50 objects in 5 groups.
 func stackOf(releases int) []event.Event {
 	at := time.Date(2026, 11, 20, 12, 0, 0, 0, time.UTC)
 	whole := event.Phase{Name: "releases", Kind: event.PhaseApply}

@@ -7,9 +7,9 @@ import (
 	"lockstep/engine/event"
 )
 
-// TestListOfBreakpoints walks through it: what is disabled says so, what is chosen
-// is selected on the board, and what has started is no breakpoint any more (R42).
-func TestListOfBreakpoints(t *testing.T) {
+// TestBreakpointList: the list marks disabled breakpoints, enter selects the group on the board, and
+// groups that have started are not listed (R42).
+func TestBreakpointList(t *testing.T) {
 	s := with("sandbox-breakpoint", 0, "")(t)
 	on := func(status event.Status, group string) {
 		s.feed(event.Event{Kind: event.KindBreakpoint, Phase: "apply", Group: group, Status: status, Time: s.State.Now})
@@ -25,16 +25,16 @@ func TestListOfBreakpoints(t *testing.T) {
 	}
 	s.press("down", "down", "down", "space")
 	if len(s.sent) != 1 || s.sent[0].Name != event.Disable || s.sent[0].Unit() != (event.Unit{Phase: "apply", Group: "shop:gateway"}) {
-		t.Errorf("the last is disabled with %v", s.sent)
+		t.Errorf("space on the last one sent %v", s.sent)
 	}
 	on(event.Cleared, "shop:gateway")
 	s.press("k", "j", "enter")
 	if s.Modes.Has(s.breaks) || s.Sel.Group != "shop/api:server" {
-		t.Errorf("the list is open %t, and %s selected", s.Modes.Has(s.breaks), s.Sel.Group)
+		t.Errorf("after enter the list is open: %t, selected: %s", s.Modes.Has(s.breaks), s.Sel.Group)
 	}
 	s.feed(event.Event{Kind: event.KindGroup, Phase: "apply", Group: "shop/db:schema", Status: event.Running, Time: s.State.Now})
 	on(event.Cleared, "shop/api:server")
 	if s.press("B"); !strings.Contains(s.text(), "No breakpoints") {
-		t.Errorf("what is over is listed:\n%s", s.text())
+		t.Errorf("the list has a group that is over:\n%s", s.text())
 	}
 }

@@ -13,9 +13,8 @@ import (
 	"lockstep/ui/board/graph"
 )
 
-// crowded is an installation of a root, many groups beside each other that wait for
-// it, and a last one: of those beside each other so many are ready, so many under way,
-// one has failed, and the rest waits.
+// crowded is an installation of a root group, a wide layer that waits for it, and a last group. In the
+// layer, one group has failed, and the given numbers of groups are ready, running and waiting.
 func crowded(ready, running, waiting int) []event.Event {
 	at := time.Date(2026, 11, 20, 12, 0, 0, 0, time.UTC)
 	object := func(name string) []plan.Object {
@@ -58,10 +57,9 @@ func crowded(ready, running, waiting int) []event.Event {
 	return events
 }
 
-// TestACrowdedLayerFolds: what needs looking at is in view without scrolling, finished
-// groups fold first, a line stands for those that there is no room for, and every
-// group is to be reached.
-func TestACrowdedLayerFolds(t *testing.T) {
+// TestCrowdedLayerFolds: groups that need attention are in view without scrolling, finished groups fold
+// first, one line stands for the groups that do not fit, and every group can be reached.
+func TestCrowdedLayerFolds(t *testing.T) {
 	for _, size := range sizes[1:] {
 		for _, n := range [][3]int{{30, 4, 0}, {4, 40, 4}, {0, 60, 0}, {3, 3, 70}, {1, 1, 1}} {
 			s := newScreen(t, size[0], size[1], crowded(n[0], n[1], n[2]))
@@ -81,21 +79,21 @@ func TestACrowdedLayerFolds(t *testing.T) {
 					for _, n := range f.Nodes {
 						folded++
 						if in[n] || s.IsSelected(n) {
-							t.Errorf("%s: %s is folded, and in view or selected", what, n.ID)
+							t.Errorf("%s: %s is folded, but also in view or selected", what, n.ID)
 						}
 						in[n] = true
 						if n.Status == event.Failed {
-							t.Errorf("%s: what failed is folded", what)
+							t.Errorf("%s: a failed group is folded", what)
 						}
 					}
 				}
 				for _, n := range col {
 					if !in[n] {
-						t.Errorf("%s: %s is nowhere", what, n.ID)
+						t.Errorf("%s: %s is neither in view nor folded", what, n.ID)
 					}
 				}
 				if want := fmt.Sprintf("%d more", folded); folded > 0 && !strings.Contains(s.text(), want) {
-					t.Errorf("%s: the screen does not say %q:\n%s", what, want, s.text())
+					t.Errorf("%s: the screen does not show %q:\n%s", what, want, s.text())
 				}
 			}
 			whole()
@@ -116,11 +114,11 @@ func TestACrowdedLayerFolds(t *testing.T) {
 					at := s.Sel
 					s.press("down")
 					if s.Sel == at {
-						t.Fatalf("%s: down ends at %s", what, at.Group)
+						t.Fatalf("%s: down stops at %s", what, at.Group)
 					}
 				}
 				if s.Group() != n {
-					t.Fatalf("%s: down leads to %s and not to %s", what, s.Group().ID, n.ID)
+					t.Fatalf("%s: down went to %s, want %s", what, s.Group().ID, n.ID)
 				}
 				whole()
 			}
@@ -128,13 +126,13 @@ func TestACrowdedLayerFolds(t *testing.T) {
 	}
 }
 
-// TestAFoldOpens: a click shows every group in the overview, and z everything.
-func TestAFoldOpens(t *testing.T) {
+// TestFoldOpens: a click on a fold shows every group in the overview; z shows everything.
+func TestFoldOpens(t *testing.T) {
 	s := newScreen(t, 100, 30, crowded(4, 200, 4))
 	f := s.board.Folds[0]
 	s.send(tea.MouseClickMsg{Button: tea.MouseLeft, X: f.Rect.X + 2, Y: f.Rect.Y})
 	if len(s.board.Folds) > 0 || s.Group() != f.Nodes[0] || !s.board.ShowsAll || s.board.Rows > s.board.Area.H {
-		t.Errorf("a click leaves %d folds, %d rows, and selects %s:\n%s", len(s.board.Folds), s.board.Rows, s.Group().ID, s.text())
+		t.Errorf("after a click there are %d folds and %d rows, and %s is selected:\n%s", len(s.board.Folds), s.board.Rows, s.Group().ID, s.text())
 	}
 	s.press("z")
 	s.shows(t, "full (z", "deploy/")
@@ -144,17 +142,17 @@ func TestAFoldOpens(t *testing.T) {
 	}
 }
 
-// TestAPrefixIsSaidOnce: in the title of a column whose groups all begin with it, and
-// on a card for its objects.
-func TestAPrefixIsSaidOnce(t *testing.T) {
+// TestPrefixIsShownOnce: in the title of a column if all its groups share it, and on a card for its
+// objects.
+func TestPrefixIsShownOnce(t *testing.T) {
 	s := newScreen(t, 80, 24, crowded(1, 1, 1))
 	s.shows(t, " 1 · s:payments-worker-…", "✓ …00", "◐ …01", "✗ …02", "○ …03", "deploy/…root")
 	s = newScreen(t, 200, 50, crowded(1, 1, 1))
 	s.shows(t, "layer 1  ", "s:payments-worker-00", "svc/…payments-worker-00")
 }
 
-// TestKindsAreWrittenInOneWay: on one card all in full, or all as kubectl shortens them.
-func TestKindsAreWrittenInOneWay(t *testing.T) {
+// TestKindsAreConsistent: on one card, all kinds are written in full, or all as kubectl shortens them.
+func TestKindsAreConsistent(t *testing.T) {
 	for _, run := range []string{"sandbox-install", "sandbox-held", "sandbox-rollback"} {
 		for _, size := range sizes[1:] {
 			s := newScreen(t, size[0], size[1], recorded(t, run, 0))
@@ -166,7 +164,7 @@ func TestKindsAreWrittenInOneWay(t *testing.T) {
 					for _, at := range c.Spots()[1:] {
 						long := graph.ShortObject(at.Object)
 						if name := wr.Object(at.Object, s.board.ReasonWidth(c), "…"); wr.Short == (name == long) && strings.HasPrefix(long, "Deployment/") {
-							t.Errorf("%s at %v: %s is written %s, others otherwise", run, size, long, name)
+							t.Errorf("%s at %v: %s is written %s, unlike others", run, size, long, name)
 						}
 					}
 				}
@@ -175,9 +173,9 @@ func TestKindsAreWrittenInOneWay(t *testing.T) {
 	}
 }
 
-// TestTheStripShowsAllLayers: a cell each, those in view in brackets; a click brings
-// one into view.
-func TestTheStripShowsAllLayers(t *testing.T) {
+// TestStripShowsAllLayers: the strip has a cell for each layer and brackets around those in view; a
+// click on a cell brings its layer into view.
+func TestStripShowsAllLayers(t *testing.T) {
 	s := newScreen(t, 100, 30, recorded(t, "sandbox-held", 0))
 	s.press("z", "z") // all objects: the layers are not all in view
 	s.shows(t, "✓✓✗]", "+4 ▸")
@@ -189,7 +187,7 @@ func TestTheStripShowsAllLayers(t *testing.T) {
 		c := s.board.StripCells()[i]
 		s.send(tea.MouseClickMsg{Button: tea.MouseLeft, X: c.X, Y: s.board.Strip.Rect.Y})
 		if s.Group().Col != i || !s.board.StripCells()[i].InView {
-			t.Errorf("a click on layer %d selects column %d:\n%s", i, s.Group().Col, s.text())
+			t.Errorf("a click on layer %d selected column %d:\n%s", i, s.Group().Col, s.text())
 		}
 	}
 	s = newScreen(t, 100, 30, large(10_000))

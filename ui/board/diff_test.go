@@ -10,7 +10,7 @@ import (
 	"lockstep/ui/board/inspector"
 )
 
-// answered has answers about what happens to the objects of the recorded runs.
+// answered sets an inspector with changes to the objects of the recorded runs.
 func answered(o *Options) {
 	o.Inspector = &answerer{
 		manifest: "apiVersion: batch/v1\nkind: Job\nmetadata:\n  name: shop-db-migrate\nspec:\n  backoffLimit: 2\n",
@@ -34,8 +34,7 @@ var changesOfShop = map[string]inspector.Change{
 	"Service/shop-api": {Action: inspector.Unchanged},
 }
 
-// diffing opens the diff of the held group in the run that has come to a
-// breakpoint.
+// diffing opens the diff of the group at the breakpoint.
 func diffing(t testing.TB, changes map[string]inspector.Change) (*rig, *answerer) {
 	c := &answerer{changes: changes, manifest: "kind: Job"}
 	s := newScreen(t, 120, 40, recorded(t, "sandbox-breakpoint", 0), func(o *Options) { o.Inspector = c })
@@ -43,7 +42,7 @@ func diffing(t testing.TB, changes map[string]inspector.Change) (*rig, *answerer
 	return s, c
 }
 
-// of gives all objects of the selected group a change.
+// of returns the same change for all objects of the selected group.
 func of(s *rig, c inspector.Change) map[string]inspector.Change {
 	out := map[string]inspector.Change{}
 	for _, o := range s.Group().Objects {
@@ -52,22 +51,22 @@ func of(s *rig, c inspector.Change) map[string]inspector.Change {
 	return out
 }
 
-// TestWhatIsToComeOpensOnTheDiff opens the inspector of what has not been applied
-// on its diff, and that of what has on why it is as it is.
-func TestWhatIsToComeOpensOnTheDiff(t *testing.T) {
+// TestInspectorOpensOnDiff: the inspector of a group that has not started opens on the diff, any other
+// on why.
+func TestInspectorOpensOnDiff(t *testing.T) {
 	s, _ := diffing(t, nil)
 	if s.insp.Tab != inspector.TabDiff {
-		t.Errorf("a group at a breakpoint opens on %s", inspector.TabNames[s.insp.Tab])
+		t.Errorf("a group at a breakpoint opened on %s", inspector.TabNames[s.insp.Tab])
 	}
 	s.press("esc", "home", "enter")
 	if s.insp.Tab != inspector.TabWhy {
-		t.Errorf("a group that is ready opens on %s", inspector.TabNames[s.insp.Tab])
+		t.Errorf("a ready group opened on %s", inspector.TabNames[s.insp.Tab])
 	}
 }
 
-// TestChangesAreAskedOnce asks about an object when it is shown, and again only
-// once something has happened to it or somebody asks to.
-func TestChangesAreAskedOnce(t *testing.T) {
+// TestChangesAreQueriedOnce: a change is queried when it is shown, and again only after the object
+// changed or the user refreshed.
+func TestChangesAreQueriedOnce(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		s, c := diffing(t, nil)
 		n := int32(len(s.Group().Objects))
@@ -75,7 +74,7 @@ func TestChangesAreAskedOnce(t *testing.T) {
 			t.Helper()
 			s.settle()
 			if got := c.asked.Load(); got != want {
-				t.Errorf("%s: %d questions, want %d", what, got, want)
+				t.Errorf("%s: %d queries, want %d", what, got, want)
 			}
 			c.asked.Store(0)
 		}
@@ -98,9 +97,9 @@ func TestChangesAreAskedOnce(t *testing.T) {
 	})
 }
 
-// TestNotYetIsAskedAgain asks again about what needed an earlier group once another
-// group is over.
-func TestNotYetIsAskedAgain(t *testing.T) {
+// TestProvisionalChangesAreQueriedAgain: a change that needed an earlier group is queried again when a
+// group finishes.
+func TestProvisionalChangesAreQueriedAgain(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		s, _ := diffing(t, nil)
 		later := of(s, inspector.Change{Action: inspector.Later, Message: "namespace later does not exist yet"})
@@ -110,7 +109,7 @@ func TestNotYetIsAskedAgain(t *testing.T) {
 		s.send(batchMsg{events: []event.Event{{Kind: event.KindWaiting, Time: s.State.Now}}, more: true})
 		s.settle()
 		if n := c.asked.Load(); n != 0 {
-			t.Errorf("%d questions for nothing", n)
+			t.Errorf("%d queries, although nothing changed", n)
 		}
 		for _, n := range s.Graph.Nodes {
 			if n.Status == event.Waiting {
@@ -120,14 +119,13 @@ func TestNotYetIsAskedAgain(t *testing.T) {
 		}
 		s.settle()
 		if n := c.asked.Load(); n == 0 {
-			t.Error("nobody asked again")
+			t.Error("the change was not queried again")
 		}
 	})
 }
 
-// TestWordsOfChanges reads what is said about an object, before and after it was
-// applied.
-func TestWordsOfChanges(t *testing.T) {
+// TestChangeTexts checks the text of each change, before and after the object was applied.
+func TestChangeTexts(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		one := []inspector.Field{{In: "spec", Lines: []string{"-replicas: 1", "+replicas: 2"}}}
 		for _, test := range []struct {
@@ -161,8 +159,8 @@ func TestWordsOfChanges(t *testing.T) {
 	})
 }
 
-// TestHeadOfTheDiff counts what happens to the objects of a group.
-func TestHeadOfTheDiff(t *testing.T) {
+// TestDiffHead counts the changes to the objects of a group.
+func TestDiffHead(t *testing.T) {
 	s, c := diffing(t, nil)
 	objects := s.Group().Objects
 	c.changes = map[string]inspector.Change{}
@@ -174,8 +172,8 @@ func TestHeadOfTheDiff(t *testing.T) {
 	s.shows(t, "2 objects: 1 to create, 1 to change")
 }
 
-// TestManyAreComparedInPart keeps the requests for a large group in bounds.
-func TestManyAreComparedInPart(t *testing.T) {
+// TestLargeGroupIsComparedInPart limits the requests for a large group.
+func TestLargeGroupIsComparedInPart(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		c := &answerer{changes: map[string]inspector.Change{}}
 		s := newScreen(t, 120, 40, nil, func(o *Options) { o.Inspector = c })
@@ -190,15 +188,14 @@ func TestManyAreComparedInPart(t *testing.T) {
 			s.settle()
 		}
 		if n := c.asked.Load(); n != 200 {
-			t.Errorf("%d questions, want 200", n)
+			t.Errorf("%d queries, want 200", n)
 		}
 		s.press("end")
 		s.shows(t, "more; select one for details")
 	})
 }
 
-// TestSecretsAreMaskedInManifests hides values in both manifests even where the
-// answers have not.
+// TestSecretsAreMaskedInManifests: both manifests hide values even if the inspector's source did not.
 func TestSecretsAreMaskedInManifests(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		for _, key := range []string{"y", "Y"} {
@@ -212,9 +209,8 @@ func TestSecretsAreMaskedInManifests(t *testing.T) {
 	})
 }
 
-// TestNoKeyDoesTwoThings holds each table of keys against itself: what is open has
-// a key first, and within a table it is there once.
-func TestNoKeyDoesTwoThings(t *testing.T) {
+// TestKeysAreUnique: within each table, an active key has only one binding.
+func TestKeysAreUnique(t *testing.T) {
 	for _, table := range tables() {
 		seen := map[string]string{}
 		for _, b := range table {
@@ -228,8 +224,8 @@ func TestNoKeyDoesTwoThings(t *testing.T) {
 	}
 }
 
-// TestDiffOfAHook says once that it will run, and afterwards that it has.
-func TestDiffOfAHook(t *testing.T) {
+// TestDiffOfHook: a hook will run, and afterwards has run.
+func TestDiffOfHook(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		hook := map[string]inspector.Change{"Job/shop-smoke-test": {Action: inspector.Hook, Message: "a previous Job is deleted first"},
 			"Job/shop-preflight": {Action: inspector.Hook, Message: "a previous Job is deleted first"}}

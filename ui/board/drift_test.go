@@ -9,12 +9,12 @@ import (
 	"lockstep/ui/board/screen"
 )
 
-// TestAChartThatChangesOnDiskIsTold while the run is held, once, with the key that
-// renders it again (R46).
-func TestAChartThatChangesOnDiskIsTold(t *testing.T) {
+// TestChartChangedOnDisk: while the run is held, the screen says once that the chart changed, and
+// offers the key that renders it again (R46).
+func TestChartChangedOnDisk(t *testing.T) {
 	s := with("sandbox-held", 0, "", editable)(t)
 	if !s.edit.Polling {
-		t.Fatal("nobody looks at the folder")
+		t.Fatal("the chart is not polled")
 	}
 	s.send(edit.ChartChecked(false))
 	s.showsNot(t, "chart changed")
@@ -28,16 +28,16 @@ func TestAChartThatChangesOnDiskIsTold(t *testing.T) {
 	s.feed(event.Event{Kind: event.KindRun, Status: event.Running, Time: s.State.Now})
 	s.edit.Polling = false
 	if s.send(edit.ChartChecked(true)); s.edit.Polling {
-		t.Error("it is looked at while the run goes on")
+		t.Error("the chart is polled while the run is running")
 	}
 	if s := with("sandbox-held", 0, "")(t); s.edit.Polling {
-		t.Error("a folder is looked at that nobody can render")
+		t.Error("the chart is polled without an editor")
 	}
 }
 
-// TestApplyingAgainSaysWhatItReverts of a change that somebody has made in the
-// cluster (R44).
-func TestApplyingAgainSaysWhatItReverts(t *testing.T) {
+// TestRetryHintNamesReverts: the hint for retry names the changes in the cluster that it would revert
+// (R44).
+func TestRetryHintNamesReverts(t *testing.T) {
 	image := inspector.Change{Action: inspector.Modify, Fields: []inspector.Field{{In: "spec", Lines: []string{"-image: example/api:fixed", "+image: example/no-such-image:1"}}}}
 	more := image
 	more.Fields = append(more.Fields, inspector.Field{In: "spec", Lines: []string{"-replicas: 2", "+replicas: 3"}}, inspector.Field{In: "spec", Lines: []string{"+paused: true"}})
@@ -54,6 +54,6 @@ func TestApplyingAgainSaysWhatItReverts(t *testing.T) {
 		}
 	}
 	if s := with("sandbox-install", 63, "", answered)(t); s.insp.RetryHint() != "" {
-		t.Error("it is asked of a run that goes on")
+		t.Error("the change was queried although nothing is held")
 	}
 }

@@ -13,7 +13,7 @@ import (
 	"lockstep/ui/board/inspector"
 )
 
-// fakeEditor has values, and knows what they come to.
+// fakeEditor has values, and returns prepared results.
 type fakeEditor struct {
 	made  edit.Result
 	err   error
@@ -42,13 +42,13 @@ func (*fakeEditor) Reload(context.Context) (edit.Result, error) { return edit.Re
 
 func editable(o *Options) { o.Editor = &fakeEditor{} }
 
-// edited is a screen whose user has come back from the editor.
+// edited is a screen whose user has just closed the editor.
 func edited(t *testing.T, writes string, made edit.Result, err error) *rig {
 	t.Helper()
 	s := with("sandbox-held", 0, "", func(o *Options) { o.Editor = &fakeEditor{made: made, err: err} })(t)
 	s.press("e")
 	if !s.edits() {
-		t.Fatal("nothing is edited")
+		t.Fatal("there is no draft")
 	}
 	s.send(edit.EditorClosed{Values: writes})
 	if s.edits() {
@@ -57,61 +57,60 @@ func edited(t *testing.T, writes string, made edit.Result, err error) *rig {
 	return s
 }
 
-// wordChanges is a change to an object, and to one field of it.
+// wordChanges is a change to one field of an object.
 var wordChanges = edit.ObjectChange{Group: "shop:words", Object: plan.Object{Kind: "ConfigMap", Name: "word"},
 	Change: inspector.Change{Action: inspector.Modify, Fields: []inspector.Field{{In: "data", Lines: []string{"-word: old", "+word: new"}}}}}
 
-// TestEdit goes on with an edited revision once the difference has been seen, and
-// loses nothing that was written (R46).
+// TestEdit applies an edited revision after a review, and never loses the user's text (R46).
 func TestEdit(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		order := event.Command{Name: event.Edit}
 		s := edited(t, "word: new\n", edit.Result{Lines: []string{"revision 2: 1 to change"}, Changes: []edit.ObjectChange{wordChanges}, Command: order}, nil)
 		s.shows(t, "enter apply", "revision 2: 1 to change", "+ word: new")
 		if s.press("esc"); len(s.sent) > 0 {
-			t.Errorf("leaving sends %v", s.sent)
+			t.Errorf("esc sent %v", s.sent)
 		}
 		if s.press("e"); s.written() != "word: new\n" {
-			t.Error("what was written is lost")
+			t.Error("the draft was lost")
 		}
 		s.send(edit.EditorClosed{Values: s.written()})
 		s.settle()
 		if s.press("enter"); len(s.sent) != 1 || s.sent[0].Name != event.Edit {
-			t.Errorf("going on sends %v", s.sent)
+			t.Errorf("enter sent %v", s.sent)
 		}
 		s.feed(event.Event{Kind: event.KindCommand, Command: event.Edit, Status: event.Refused, Message: "the run is not paused", Time: s.State.Now})
 		s.shows(t, "edit refused: the run is not paused")
 		if !s.edits() || s.written() != "word: new\n" {
-			t.Error("the refused values are lost")
+			t.Error("the draft was lost when the run refused it")
 		}
 		s.feed(event.Event{Kind: event.KindCommand, Command: event.Edit, Status: event.Accepted, Time: s.State.Now})
 		if s.edits() {
-			t.Error("the accepted values are still edited")
+			t.Error("the draft remained after the run accepted it")
 		}
 	})
 }
 
-func TestEditThatComesToNothing(t *testing.T) { // R46
+func TestEditWithoutChange(t *testing.T) { // R46
 	inBubble(t, func(t *testing.T) {
 		s := edited(t, "word: [\n", edit.Result{}, errors.New("read the edited values: yaml: line 1: did not find expected node content"))
 		s.shows(t, "Invalid edit", "did not find expected node content")
 		if s.press("enter"); len(s.sent) > 0 {
-			t.Errorf("it is sent: %v", s.sent)
+			t.Errorf("enter sent %v", s.sent)
 		}
 		if s.press("e"); !s.edits() || s.written() != "word: [\n" {
-			t.Error("what was written is lost")
+			t.Error("the draft was lost")
 		}
 		if s := edited(t, "word: old\n", edit.Result{}, nil); s.edits() {
-			t.Error("values that are the same are edited")
+			t.Error("unchanged values became a draft")
 		} else {
 			s.shows(t, "nothing changed")
 		}
 	})
 }
 
-// TestWhatCannotBeEdited says why: a run that goes on, one of another process, and
-// one that brings nothing.
-func TestWhatCannotBeEdited(t *testing.T) { // R46
+// TestCannotEdit: the screen says why a run cannot be edited: it is running, another process runs it,
+// or it has nothing to edit.
+func TestCannotEdit(t *testing.T) { // R46
 	for want, s := range map[string]*rig{
 		"press p to pause the run first": with("sandbox-install", 63, "", editable)(t),
 		"lockstep ctl RELEASE":           with("sandbox-held", 0, "", attached)(t),
@@ -119,15 +118,15 @@ func TestWhatCannotBeEdited(t *testing.T) { // R46
 	} {
 		for _, key := range []string{"e", "E"} {
 			if s.press(key); s.edits() {
-				t.Errorf("%s: it is edited", want)
+				t.Errorf("%s: e opened the editor", want)
 			}
 			s.shows(t, want)
 		}
 	}
 }
 
-// TestValuesAreInNoFileBeforeTheEditorRuns: the screen may end before.
-func TestValuesAreInNoFileBeforeTheEditorRuns(t *testing.T) { // R46
+// TestNoFileBeforeEditorRuns: the screen may end before the editor starts, so there is no file yet.
+func TestNoFileBeforeEditorRuns(t *testing.T) { // R46
 	dir := t.TempDir()
 	t.Setenv("TMPDIR", dir)
 	s := with("sandbox-held", 0, "", editable)(t)
@@ -137,9 +136,9 @@ func TestValuesAreInNoFileBeforeTheEditorRuns(t *testing.T) { // R46
 	}
 }
 
-// TestAnEditLooksLikeTheDiff: the review and the inspector show a change in the same
-// lines and roles, and a review that is longer than its box has a scroll bar.
-func TestAnEditLooksLikeTheDiff(t *testing.T) { // R46
+// TestReviewLooksLikeDiff: the review and the inspector show a change with the same lines and roles,
+// and a review longer than its box has a scroll bar.
+func TestReviewLooksLikeDiff(t *testing.T) { // R46
 	inBubble(t, func(t *testing.T) {
 		s := edited(t, "word: new\n", edit.Result{Changes: []edit.ObjectChange{wordChanges}}, nil)
 		s.shows(t, "shop:words", "ConfigMap/word  1 field", "    data", "    - word: old", "    + word: new")
@@ -156,14 +155,14 @@ func TestAnEditLooksLikeTheDiff(t *testing.T) { // R46
 	})
 }
 
-// TestAnEmptyEdit has nothing to apply. A failure that is held is retried instead.
-func TestAnEmptyEdit(t *testing.T) { // R46
+// TestEmptyEdit has nothing to apply. A held failure can be retried instead.
+func TestEmptyEdit(t *testing.T) { // R46
 	inBubble(t, func(t *testing.T) {
 		s := edited(t, "word: old # same\n", edit.Result{Lines: []string{"no object changes: nothing to apply"}, Empty: true, Command: event.Command{Name: event.Edit}}, nil)
 		s.shows(t, "Nothing to apply · e edit again · w save · esc discard", "no object changes", "R (retry)", "A (re-check)")
 		s.showsNot(t, "enter apply")
 		if s.press("enter"); len(s.sent) > 0 {
-			t.Errorf("it is sent: %v", s.sent)
+			t.Errorf("enter sent %v", s.sent)
 		}
 		s.shows(t, "nothing to apply")
 		s.press("w")
@@ -171,8 +170,8 @@ func TestAnEmptyEdit(t *testing.T) { // R46
 	})
 }
 
-// TestEditedValuesAreSaved with a key, which says where to, or why not.
-func TestEditedValuesAreSaved(t *testing.T) { // R46
+// TestSaveEditedValues: w saves the values and says where, or why not.
+func TestSaveEditedValues(t *testing.T) { // R46
 	inBubble(t, func(t *testing.T) {
 		s := edited(t, "word: new\n", edit.Result{Lines: []string{"revision 2: 1 to change"}}, nil)
 		s.shows(t, "w save")
@@ -192,10 +191,10 @@ func TestEditedValuesAreSaved(t *testing.T) { // R46
 	})
 }
 
-// TestAnAttachedScreenEdits where the run's process answers for it.
-func TestAnAttachedScreenEdits(t *testing.T) { // R46, R47
+// TestAttachedScreenEdits: an attached screen can edit if the process of the run supports it.
+func TestAttachedScreenEdits(t *testing.T) { // R46, R47
 	s := with("sandbox-held", 0, "", editable, attached)(t)
 	if s.press("e"); !s.edits() {
-		t.Errorf("nothing is edited:\n%s", s.text())
+		t.Errorf("e did not open the editor:\n%s", s.text())
 	}
 }

@@ -25,20 +25,20 @@ var (
 	bare  = theme.Options{Depth: theme.None}
 )
 
-// view is a moment of a recorded run, and what was typed then.
+// view is a moment of a recorded run, and the keys pressed then.
 type view struct {
 	name string
 	run  string
 	n    int // events of the run, 0 for all
 	keys string
 	opts []func(*Options)
-	// replay tells that it is played again, and stands at event n.
+	// replay means that the run is replayed, paused at event n.
 	replay bool
-	// asks tells that what was typed asks the cluster, which has answered.
+	// asks means that the keys query the cluster.
 	asks bool
 }
 
-// views are all screens that there are.
+// views are the golden screens.
 var views = []view{
 	{name: "starting", run: "sandbox-install", n: 1},
 	{name: "running", run: "sandbox-install", n: 63},
@@ -91,7 +91,7 @@ func (v view) open(t testing.TB, w, h int, l theme.Options) *rig {
 	return s
 }
 
-// next says what to type next.
+// next returns suggested commands.
 func next(o *Options) {
 	o.Next = func(*event.State) []string {
 		return []string{"lockstep status shop -n shop", "lockstep replay 20261120-213500-shop"}
@@ -105,12 +105,11 @@ func (v view) begin(t testing.TB, w, h int, l theme.Options) *rig {
 	return newScreen(t, w, h, recorded(t, v.run, v.n), append(v.opts, look(l))...)
 }
 
-// whole are the screens of which every size and every colour is kept.
+// whole are the screens that are compared at every size and in every colour.
 var whole = []string{"running", "breakpoint", "held", "diff", "logs", "report"}
 
-// TestGolden compares all screens with what they looked like when somebody last looked
-// at them: each without colour in a small and a large terminal, some at all sizes and in
-// dark and light. Dark and light have to show the very same text.
+// TestGolden compares all screens with golden files: without colour in a small and a large terminal,
+// some at all sizes and in dark and light. Dark and light must have the same text.
 func TestGolden(t *testing.T) {
 	for _, v := range views {
 		compareAll := func(t *testing.T) {
@@ -125,7 +124,7 @@ func TestGolden(t *testing.T) {
 				for name, l := range map[string]theme.Options{"dark": dark, "light": light} {
 					coloured := v.open(t, w, h, l).View().Content
 					if got, want := ansi.Strip(coloured), ansi.Strip(plain); trimmed(got) != trimmed(want) {
-						t.Errorf("%s at %d×%d does not show what the colourless screen shows:\n%s", name, w, h, got)
+						t.Errorf("%s at %d×%d differs from the colourless screen:\n%s", name, w, h, got)
 					}
 				}
 			}
@@ -140,8 +139,7 @@ func TestGolden(t *testing.T) {
 	}
 }
 
-// trimmed is text without blanks at the ends of lines: a line that the cursor
-// covers ends with some.
+// trimmed returns text without trailing blanks; the selected line ends with some.
 func trimmed(s string) string {
 	lines := strings.Split(s, "\n")
 	for i, l := range lines {
@@ -150,8 +148,8 @@ func trimmed(s string) string {
 	return strings.Join(lines, "\n")
 }
 
-// compare holds text against a golden file. Escape characters are written as
-// ␛, so that the files can be read and compared as text.
+// compare compares text with a golden file. Escape characters are written as ␛ so that the files are
+// readable text.
 func compare(t *testing.T, name, got string) {
 	t.Helper()
 	file := filepath.Join("testdata", name+".golden")
@@ -167,11 +165,11 @@ func compare(t *testing.T, name, got string) {
 		t.Fatal(err)
 	}
 	if got != string(want) {
-		t.Errorf("%s has changed (look at it, then go test ./ui/board -update):\n--- was\n%s\n--- is\n%s", name, want, got)
+		t.Errorf("%s has changed; if that is right, run go test ./ui/board -update:\n--- want\n%s\n--- got\n%s", name, want, got)
 	}
 }
 
-// TestColourless proves that NO_COLOR leaves no colour in any screen.
+// TestColourless checks that NO_COLOR leaves no colour on any screen.
 func TestColourless(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		for _, v := range views {
@@ -191,8 +189,8 @@ func TestColourless(t *testing.T) {
 	})
 }
 
-// TestASCII proves that LOCKSTEP_ASCII leaves nothing else in any screen, whatever
-// the cluster says and whatever a user types.
+// TestASCII checks that LOCKSTEP_ASCII leaves only ASCII on any screen, whatever the cluster sends and
+// the user types.
 func TestASCII(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		for _, v := range views {

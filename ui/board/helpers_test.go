@@ -20,16 +20,14 @@ import (
 	"lockstep/ui/board/page"
 )
 
-// rig is a model under test: what it is sent it takes at once, what it
-// sends is kept.
+// rig is a model under test. It handles messages at once and keeps the commands it sends.
 type rig struct {
 	*model
 	sent []event.Command // orders to the run
 	last tea.Cmd         // what the last message led to
 }
 
-// newScreen returns a screen of a size that shows events, in the present that
-// they end with.
+// newScreen returns a screen that shows events; its clock stands at the last one.
 func newScreen(t testing.TB, w, h int, events []event.Event, change ...func(*Options)) *rig {
 	t.Helper()
 	s := &rig{}
@@ -53,7 +51,7 @@ func newScreen(t testing.TB, w, h int, events []event.Event, change ...func(*Opt
 	return s
 }
 
-// inBubble runs a test on a clock of its own: what waits for time waits for none.
+// inBubble runs a test in a synctest bubble: waiting takes no time.
 func inBubble(t *testing.T, test func(*testing.T)) {
 	synctest.Test(t, func(t *testing.T) {
 		test(t)
@@ -77,7 +75,7 @@ func (s *rig) send(msg tea.Msg) {
 	s.View()
 }
 
-// feed takes events a few at a time, as a run would bring them.
+// feed sends events a few at a time, as a run would.
 func (s *rig) feed(events ...event.Event) {
 	var cmds []tea.Cmd
 	for batch := range slices.Chunk(events, 8) {
@@ -88,14 +86,14 @@ func (s *rig) feed(events ...event.Event) {
 	s.View()
 }
 
-// press types keys, by the names that the key table has.
+// press presses keys by their names in the key table.
 func (s *rig) press(keys ...string) {
 	for _, k := range keys {
 		s.send(keyPress(k))
 	}
 }
 
-// named are keys that are not a character.
+// named are the keys that are not characters.
 var named = map[string]rune{
 	"enter": tea.KeyEnter, "esc": tea.KeyEscape, "tab": tea.KeyTab, "space": tea.KeySpace,
 	"up": tea.KeyUp, "down": tea.KeyDown, "left": tea.KeyLeft, "right": tea.KeyRight,
@@ -124,7 +122,7 @@ func keyPress(name string) tea.KeyPressMsg {
 	return k
 }
 
-// lines is what is on the screen, without colours.
+// lines returns the lines of the screen without colours.
 func (s *rig) lines() []string { return strings.Split(ansi.Strip(s.View().Content), "\n") }
 
 func (s *rig) text() string { return strings.Join(s.lines(), "\n") }
@@ -147,7 +145,7 @@ func (s *rig) showsNot(t *testing.T, text ...string) {
 	}
 }
 
-// quits reports whether the last message led to the end of the program.
+// quits reports whether the last message ended the program.
 func (s *rig) quits() bool {
 	if s.last != nil && reflect.ValueOf(s.last).Pointer() == reflect.ValueOf(tea.Quit).Pointer() {
 		return true
@@ -155,7 +153,7 @@ func (s *rig) quits() bool {
 	return leads[tea.QuitMsg](s.last)
 }
 
-// leads reports whether a command gives a message of a type at once.
+// leads reports whether a command returns a message of a type at once.
 func leads[M tea.Msg](cmd tea.Cmd) bool {
 	if cmd == nil {
 		return false
@@ -174,12 +172,11 @@ func leads[M tea.Msg](cmd tea.Cmd) bool {
 	}
 }
 
-// readRuns has the events of recorded runs by name.
+// readRuns caches the events of recorded runs by name.
 var readRuns sync.Map
 
-// recorded reads a run, up to the n-th event where n > 0. Those called sandbox
-// were recorded on a real cluster, by the program itself; the others are made
-// by TestRecord.
+// recorded reads a run, up to the n-th event if n > 0. TestRecord makes the runs, except those called
+// sandbox, which were recorded on a real cluster.
 func recorded(t testing.TB, name string, n int) []event.Event {
 	t.Helper()
 	dir := runsDir
@@ -205,8 +202,8 @@ func recorded(t testing.TB, name string, n int) []event.Event {
 	return events
 }
 
-// asks reports whether a dialog is open, reads whether a page is, types whether text
-// is typed in the footer, edits whether an edit is under way.
+// asks reports whether a dialog is open, reads whether a page is open, types whether the user types in
+// the footer, and edits whether an edit is in progress.
 func (s *rig) asks() bool  { return s.Modes.Has(s.abort) || s.Modes.Has(s.giveUp) }
 func (s *rig) reads() bool { _, ok := s.Modes.Top().(*page.Page); return ok }
 func (s *rig) types() bool {
@@ -214,7 +211,7 @@ func (s *rig) types() bool {
 }
 func (s *rig) edits() bool { _, ok := s.edit.Draft(); return ok }
 
-// written is what the user has written in the editor.
+// written returns the text from the user's editor.
 func (s *rig) written() string { values, _ := s.edit.Draft(); return values }
 
 // turnTo goes to an event of a replay.

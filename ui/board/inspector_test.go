@@ -16,7 +16,7 @@ import (
 	"lockstep/ui/board/screen"
 )
 
-// answerer is an Inspector that gives the same answers always.
+// answerer is an Inspector that always gives the same answers.
 type answerer struct {
 	err      error
 	manifest string
@@ -65,7 +65,7 @@ func (c *answerer) Logs(ctx context.Context, _ plan.Object, follow func(inspecto
 	return c.err
 }
 
-// written are lines of one container.
+// written are log lines of one container.
 func written(text ...string) (lines []inspector.LogLine) {
 	for _, l := range text {
 		lines = append(lines, inspector.LogLine{Source: inspector.Source{Pod: "api-1", Container: "main", Try: 1}, Text: l})
@@ -80,14 +80,14 @@ func inspecting(t *testing.T, c *answerer) *rig {
 	return s
 }
 
-// settle runs what the last message led to, and takes the answers.
+// settle runs the command that the last message returned, and handles its messages.
 func (s *rig) settle() {
 	for _, msg := range answers(s.last) {
 		s.send(msg)
 	}
 }
 
-// answers are the messages that a command gives within a moment.
+// answers returns the messages that a command sends within a moment.
 func answers(cmd tea.Cmd) []tea.Msg {
 	if cmd == nil {
 		return nil
@@ -124,11 +124,11 @@ func TestInspectorTabs(t *testing.T) {
 	}
 	s.press("tab")
 	if s.insp.Tab != inspector.TabWhy {
-		t.Errorf("the last tab leads to %d", s.insp.Tab)
+		t.Errorf("after the last tab comes %d", s.insp.Tab)
 	}
 	s.press("shift+tab")
 	if s.insp.Tab != inspector.TabTimings {
-		t.Errorf("the first tab leads back to %d", s.insp.Tab)
+		t.Errorf("before the first tab comes %d", s.insp.Tab)
 	}
 }
 
@@ -148,7 +148,7 @@ func TestInspectorWithoutCluster(t *testing.T) {
 	}
 }
 
-// TestInspectorLate proves that an answer about something else is not shown.
+// TestInspectorLate: a late answer about another object is not shown.
 func TestInspectorLate(t *testing.T) {
 	s := inspecting(t, &answerer{manifest: "kind: Deployment"})
 	s.press("v")
@@ -165,7 +165,7 @@ func TestInspectorLate(t *testing.T) {
 	s.shows(t, "loading")
 }
 
-// TestLogsEnd proves that following a log ends when its tab is left.
+// TestLogsEnd: closing the tab stops following the log.
 func TestLogsEnd(t *testing.T) {
 	c := &answerer{logs: written("line"), follows: make(chan struct{})}
 	s := inspecting(t, c)
@@ -191,7 +191,7 @@ func (c *shelled) Shell(_ context.Context, o plan.Object, pod, container string)
 	return nil, "pod p, container c", c.err
 }
 
-// TestShell opens one in the pod whose logs are chosen, and says why there is none.
+// TestShell opens a shell in the pod selected in the logs, and says why there is none.
 func TestShell(t *testing.T) {
 	c := &shelled{answerer: &answerer{logs: logsOfShop}}
 	s := newScreen(t, 160, 45, recorded(t, "sandbox-held", 0), func(o *Options) { o.Inspector = c })
@@ -200,9 +200,9 @@ func TestShell(t *testing.T) {
 		c.asked = nil
 		s.press("x")
 		if msgs := answers(s.last); len(msgs) != 1 || !slices.Equal(c.asked, want) {
-			t.Fatalf("x asks for %q and gives %v; want %q", c.asked, msgs, want)
+			t.Fatalf("x asked for %q and returned %v; want %q", c.asked, msgs, want)
 		} else if s.send(msgs[0]); s.last == nil {
-			t.Error("the screen does not run the shell")
+			t.Error("the screen did not run the shell")
 		}
 		s.press("l")
 		s.settle()
@@ -217,8 +217,9 @@ func TestShell(t *testing.T) {
 	s.shows(t, "not connected to the cluster")
 }
 
-// TestGatesOfHooks names the phases around a hook, since no group of its phase waits for it.
-func TestGatesOfHooks(t *testing.T) {
+// TestOrderOfHooks: the order tab names the phases around a hook, since no group of its phase waits for
+// it.
+func TestOrderOfHooks(t *testing.T) {
 	s := newScreen(t, 120, 40, recorded(t, "sandbox-install", 0))
 	for _, want := range []struct{ group, before, after string }{
 		{"namespace:shop", "nothing; it starts first", "pre-install"},

@@ -18,24 +18,24 @@ import (
 	"lockstep/ui/board/screen"
 )
 
-// state is a screen in a state that keys are tried in.
+// state is a state of a screen in which keys are tested.
 type state struct {
 	name  string
 	open  func(t testing.TB) *rig
 	hints string // keys below the state, if any, and in the footer
-	// does is what the keys that steer and leave do: the command that is
-	// sent, or one of the words below. Others do nothing.
+	// does holds the effect of the keys that control or quit: the command that is sent, or one of the
+	// words below. Other keys do nothing.
 	does map[string]string
 }
 
 const (
 	asks   = "asks"   // opens the abort dialog
-	leaves = "leaves" // ends the screen
-	opens  = "opens"  // opens something on top of the board
-	closes = "closes" // closes what is open, and no more
+	quits  = "quits"  // quits the screen
+	opens  = "opens"  // opens a mode
+	closes = "closes" // only closes the mode
 )
 
-// with opens a screen of a run and types keys.
+// with opens a screen of a run and presses keys.
 func with(run string, n int, keys string, opts ...func(*Options)) func(testing.TB) *rig {
 	return func(t testing.TB) *rig {
 		s := newScreen(t, 200, 50, nil, opts...)
@@ -68,7 +68,7 @@ func states() []state {
 		}
 		return does
 	}
-	over := map[string]string{"q": leaves, "a": leaves, "ctrl+c": leaves}
+	over := map[string]string{"q": quits, "a": quits, "ctrl+c": quits}
 	return []state{
 		{"running", with("sandbox-install", 63, ""), "p a / f ↵ g ?", refusedOnly(nil)},
 		{"running, a waiting group", with("sandbox-install", 63, "end"), "p a b / f ↵ F g ?", refusedOnly(nil)},
@@ -81,11 +81,11 @@ func states() []state {
 		{"rolling back", with("sandbox-rollback", 160, ""), "p a / f ↵ g ?", refusedOnly(nil)},
 		{"over", with("sandbox-install", 0, ""), "q / ↵ o g ?", over},
 		{"over, looked around", with("sandbox-install", 0, "up"), "q / ↵ o g ?", over},
-		{"read-only", with("sandbox-install", 63, "", readOnly), "q / f ↵ g ?", map[string]string{"q": leaves, "ctrl+c": leaves}},
-		{"replay", func(t testing.TB) *rig { return replayed(t, "sandbox-held", 63) }, "q space ← → , . x + / f ↵ g ?", map[string]string{"q": leaves, "ctrl+c": leaves}},
-		{"replay, inspector", func(t testing.TB) *rig { s := replayed(t, "sandbox-held", 63); s.press("enter"); return s }, "tab esc / q space ← → , . x + f F g ?", map[string]string{"q": leaves, "ctrl+c": leaves, "esc": closes, "enter": closes}},
+		{"read-only", with("sandbox-install", 63, "", readOnly), "q / f ↵ g ?", map[string]string{"q": quits, "ctrl+c": quits}},
+		{"replay", func(t testing.TB) *rig { return replayed(t, "sandbox-held", 63) }, "q space ← → , . x + / f ↵ g ?", map[string]string{"q": quits, "ctrl+c": quits}},
+		{"replay, inspector", func(t testing.TB) *rig { s := replayed(t, "sandbox-held", 63); s.press("enter"); return s }, "tab esc / q space ← → , . x + f F g ?", map[string]string{"q": quits, "ctrl+c": quits, "esc": closes, "enter": closes}},
 		{"warnings", with("running", 0, ""), "p a / f ↵ w g ?", refusedOnly(nil)},
-		{"attached", with("sandbox-install", 63, "", attached), "q p a / f ↵ g ?", refusedOnly(map[string]string{"q": leaves})},
+		{"attached", with("sandbox-install", 63, "", attached), "q p a / f ↵ g ?", refusedOnly(map[string]string{"q": quits})},
 		{"abort dialog", with("sandbox-install", 63, "a"), "", map[string]string{"K": "abort", "r": "rollback", "ctrl+c": "stop", "esc": closes}},
 		{"abort dialog by q", with("sandbox-install", 63, "q"), "", map[string]string{"K": "abort", "r": "rollback", "ctrl+c": "stop", "esc": closes}},
 		{"abort dialog while aborting", func(t testing.TB) *rig { s := abortingRun(t); s.press("a"); return s }, "", map[string]string{"ctrl+c": "stop", "esc": closes}},
@@ -103,18 +103,18 @@ func states() []state {
 	}
 }
 
-// TestKeys presses every key that steers, leaves or closes in every state.
+// TestKeys presses every key that controls, quits or closes in every state.
 func TestKeys(t *testing.T) {
 	for _, st := range states() {
 		t.Run(st.name, func(t *testing.T) {
-			t.Parallel() // it mostly waits for what may quit
+			t.Parallel() // it mostly waits for commands that may quit
 			for _, key := range allKeys() {
 				s := st.open(t)
 				before := s.open()
 				s.press(key)
 				got := s.outcome(before)
 				want, ok := st.does[key]
-				if !ok && (got == "" || !slices.Contains([]string{asks, leaves, closes}, got) && len(s.sent) == 0) {
+				if !ok && (got == "" || !slices.Contains([]string{asks, quits, closes}, got) && len(s.sent) == 0) {
 					continue
 				}
 				if got != want {
@@ -125,7 +125,7 @@ func TestKeys(t *testing.T) {
 	}
 }
 
-// allKeys are the keys of all tables, each once.
+// allKeys returns the keys of all tables, each once.
 func allKeys() (keys []string) {
 	add := func(more []string) {
 		for _, k := range more {
@@ -142,22 +142,22 @@ func allKeys() (keys []string) {
 	return keys
 }
 
-// tables are those of the board and the inspector, and of all modes.
+// tables returns the tables of the board, the inspector and all modes.
 func tables() [][]keys.Binding {
 	m := newModel(context.Background(), Options{}.replaying(replay.NewPlayer([]event.Event{{}}, 0)))
 	return [][]keys.Binding{m.boardKeys(), m.inspectorKeys(), m.replay.Keys(), m.breaks.Keys(), m.edit.Keys(), m.palette.Keys(), m.help.Keys(), m.abort.Keys(), m.giveUp.Keys()}
 }
 
-// open names what is open on top of the board.
+// open names the mode on top of the board.
 func (s *rig) open() string {
 	return fmt.Sprint(s.asks(), s.reads(), s.Modes.Has(s.breaks), s.types(), s.Modes.Has(s.palette), s.insp.Shown)
 }
 
-// outcome is what the last key led to.
+// outcome says what the last key did.
 func (s *rig) outcome(before string) string {
 	switch {
 	case s.quits():
-		return leaves
+		return quits
 	case len(s.sent) == 1:
 		return string(s.sent[0].Name)
 	case s.asks() && !strings.HasPrefix(before, "true"):
@@ -170,7 +170,7 @@ func (s *rig) outcome(before string) string {
 	return ""
 }
 
-// TestHints holds the keys in the footer against those that ought to be there.
+// TestHints checks the keys in the footer in every state.
 func TestHints(t *testing.T) {
 	for _, st := range states() {
 		s := st.open(t)
@@ -190,9 +190,8 @@ func TestHints(t *testing.T) {
 	}
 }
 
-// TestHintsWork presses every key of the footer in every state. Each has to do
-// something that the run does not refuse: an order that fits its state, or a
-// change on the screen.
+// TestHintsWork presses every key of the footer in every state. Each must send a command that the run
+// accepts in this state, or change the screen.
 func TestHintsWork(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		for _, st := range states() {
@@ -231,7 +230,7 @@ func TestHintsWork(t *testing.T) {
 	})
 }
 
-// refusal says what the engine refuses (see engine.Command).
+// refusal reports whether the engine refuses a command (see engine.Command).
 func refusal(run event.Status, c event.CommandName) bool {
 	switch c {
 	case event.Pause:
@@ -248,15 +247,14 @@ func refusal(run event.Status, c event.CommandName) bool {
 	return false
 }
 
-// TestNothingIsAGuess proves that an order changes nothing on the screen until
-// an event says so.
-func TestNothingIsAGuess(t *testing.T) {
+// TestCommandChangesNothingYet: a command changes nothing on the screen until its event arrives.
+func TestCommandChangesNothingYet(t *testing.T) {
 	for _, key := range []string{"p", "b"} {
 		s := with("sandbox-install", 63, "end")(t)
 		before := s.text()
 		s.press(key)
 		if len(s.sent) != 1 || s.text() != before {
-			t.Errorf("%s: %v sent, and the screen has changed: %t", key, s.sent, s.text() != before)
+			t.Errorf("%s sent %v; the screen changed: %t", key, s.sent, s.text() != before)
 		}
 	}
 }
@@ -285,11 +283,11 @@ func TestCommandsNameTheirGroup(t *testing.T) {
 	s = with("sandbox-held", 0, "home")(t)
 	s.press("R")
 	if got := s.sent[0]; got.Name != event.Retry || got.Group != "" {
-		t.Errorf("R elsewhere sends %v, want all that failed", got)
+		t.Errorf("R elsewhere sent %v, want all failed groups", got)
 	}
 }
 
-// TestRefused shows why a command was refused, and forgets it again.
+// TestRefused shows why a command was refused, for a while.
 func TestRefused(t *testing.T) {
 	s := with("sandbox-install", 63, "")(t)
 	s.feed(event.Event{Kind: event.KindCommand, Command: event.Step, Status: event.Refused, Message: "the run is not paused; pause it first", Time: s.State.Now})
@@ -300,33 +298,32 @@ func TestRefused(t *testing.T) {
 	s.showsNot(t, "step refused")
 }
 
-// TestCtrlCTwice stops at once from wherever the user is.
+// TestCtrlCTwice: ctrl-c twice stops the run at once, wherever the user is.
 func TestCtrlCTwice(t *testing.T) {
 	for _, keys := range []string{"", "?", "/", "/ a p i", "/ a p i enter", "enter", "f enter tab", "w", "a esc"} {
 		s := with("sandbox-install", 63, keys)(t)
 		s.press("ctrl+c", "ctrl+c")
 		if len(s.sent) != 1 || s.sent[0].Name != event.Stop || s.sent[0].Reason == "" {
-			t.Errorf("after %q, ctrl-c twice sends %v", keys, s.sent)
+			t.Errorf("after %q, ctrl-c twice sent %v", keys, s.sent)
 		}
 	}
 }
 
-// TestCtrlCTwiceLeaves proves that the screen is left once the run that ctrl-c
-// has stopped is over, and not by itself after any other end.
-func TestCtrlCTwiceLeaves(t *testing.T) {
-	for keys, leaves := range map[string]bool{"ctrl+c ctrl+c": true, "ctrl+c K": false, "": false} {
+// TestCtrlCTwiceQuits: the screen quits once the run that ctrl-c stopped is over, but stays open after
+// any other end.
+func TestCtrlCTwiceQuits(t *testing.T) {
+	for keys, want := range map[string]bool{"ctrl+c ctrl+c": true, "ctrl+c K": false, "": false} {
 		s := with("sandbox-install", 63, keys)(t)
 		_, cmd := s.Update(batchMsg{events: []event.Event{{Kind: event.KindOperation, Status: event.Aborted, Time: s.State.Now}}, more: true})
-		if leads[tea.QuitMsg](cmd) != leaves {
-			t.Errorf("after %q the screen leaves by itself: %t", keys, !leaves)
+		if leads[tea.QuitMsg](cmd) != want {
+			t.Errorf("after %q the screen quit by itself: %t", keys, !want)
 		}
 	}
 }
 
-// TestTheDialogTellsOfTheRollback proves that who has read in the dialog that a
-// rollback is under way need not confirm twice (R43), and that who was asked
-// before it began has not read so.
-func TestTheDialogTellsOfTheRollback(t *testing.T) {
+// TestDialogKnowsRollback: a user who read in the dialog that a rollback is running does not have to
+// confirm twice (R43); a user who was asked before it started does.
+func TestDialogKnowsRollback(t *testing.T) {
 	for _, keys := range [][]string{{"a", "K"}, {"ctrl+c", "ctrl+c"}} {
 		s := with("sandbox-rollback", 160, "")(t)
 		s.press(keys...)
@@ -336,17 +333,17 @@ func TestTheDialogTellsOfTheRollback(t *testing.T) {
 	}
 	s := with("sandbox-rollback", 60, "a")(t)
 	if s.RollingBack() {
-		t.Fatal("the record has changed: it rolls back already")
+		t.Fatal("the record has changed: it starts with a rollback")
 	}
 	s.feed(recorded(t, "sandbox-rollback", 160)[60:]...)
 	s.press("K")
 	if len(s.sent) != 1 || s.sent[0].KnowsRollback {
-		t.Errorf("K sends %+v to a rollback that has begun under the dialog", s.sent)
+		t.Errorf("K sent %+v to a rollback that started while the dialog was open", s.sent)
 	}
 }
 
-// TestDialogSays holds what the abort dialog promises against the release.
-func TestDialogSays(t *testing.T) {
+// TestDialogTexts compares the promises of the abort dialog with the release.
+func TestDialogTexts(t *testing.T) {
 	s := with("sandbox-held", 0, "a")(t)
 	s.shows(t, "abort the install of shop?", "keep existing objects: 20 objects stay; the release is marked failed",
 		"roll back: delete all 20 objects in reverse order", "stop now", "cancel")
@@ -356,7 +353,7 @@ func TestDialogSays(t *testing.T) {
 	s.press("a")
 	s.shows(t, "roll back: to revision 3")
 
-	// Without a good revision to go back to there is no such choice.
+	// Without an earlier good revision, a rollback is not possible.
 	for _, name := range []string{"upgrade", "rollback", "uninstall", "test"} {
 		s = with("sandbox-held", 0, "")(t)
 		s.State.Operation.Name = name
@@ -372,7 +369,7 @@ func TestDialogSays(t *testing.T) {
 	s = with("sandbox-install", 10, "a")(t)
 	s.shows(t, "roll back: uninstall the release", "keep existing objects: no chart objects exist yet; the release is marked failed")
 
-	// Before the first write there is nothing to keep or to roll back.
+	// Before the first write, there is nothing to keep or roll back.
 	s = with("sandbox-install", 10, "")(t)
 	for _, n := range s.Graph.Nodes {
 		n.Started = time.Time{}
@@ -389,14 +386,14 @@ func TestDialogSays(t *testing.T) {
 	s = with("sandbox-rollback", 160, "a")(t)
 	s.shows(t, "stop the rollback?", "objects deleted", "remaining", "roll back: not possible, a rollback is already running")
 
-	// It goes when there is nothing left to abort.
+	// The dialog closes when there is nothing left to abort.
 	s = with("sandbox-install", 63, "a")(t)
 	s.feed(recorded(t, "sandbox-install", 0)[63:]...)
 	s.showsNot(t, "abort the install")
 }
 
-// TestOverTakesNoOrders proves that a dialog answered too late does no harm.
-func TestOverTakesNoOrders(t *testing.T) {
+// TestNoCommandsAfterEnd: a dialog answered too late does no harm.
+func TestNoCommandsAfterEnd(t *testing.T) {
 	s := with("sandbox-install", 0, "up")(t)
 	s.press("p", "n", "c", "b", "R")
 	if len(s.sent) > 0 {
@@ -405,14 +402,14 @@ func TestOverTakesNoOrders(t *testing.T) {
 	s.shows(t, "the run is over")
 }
 
-// onlyProblem reports whether there is nowhere else for f to go.
+// onlyProblem reports whether f has nowhere else to go.
 func onlyProblem(s *rig) bool {
 	failed, blocking := s.board.Problems()
 	return len(failed)+len(blocking) == 1 || len(failed) == 1 && slices.Contains(failed, s.Sel)
 }
 
-// TestNoKeyIsBothHarmlessAndFinal: a key that steps, aborts, stops or quits in one place
-// does nothing harmless in another.
+// TestNoKeyIsBothHarmlessAndFinal: a key that steps, aborts, stops or quits in one place does nothing
+// harmless in another.
 func TestNoKeyIsBothHarmlessAndFinal(t *testing.T) {
 	final := regexp.MustCompile(`^(step|abort|stop|quit|finish running work)\b`)
 	harmful := map[string]string{}
@@ -427,7 +424,7 @@ func TestNoKeyIsBothHarmlessAndFinal(t *testing.T) {
 	}
 	for _, k := range []string{"n", "N", "a", "q", "G", "K", "r", "ctrl+c"} {
 		if k != "r" && harmful[k] == "" {
-			t.Errorf("%s does nothing final any more; this test looks for other words", k)
+			t.Errorf("%s does nothing final any more: update the words in this test", k)
 		}
 	}
 	for _, table := range tables() {
@@ -441,8 +438,8 @@ func TestNoKeyIsBothHarmlessAndFinal(t *testing.T) {
 	}
 }
 
-// TestFewKeys: an object's logs, diff, pods and gates take one key, a breakpoint on any
-// group four at the most, why the run stands still none.
+// TestFewKeys: the logs, diff, pods and dependencies of an object take one key, a breakpoint on any
+// group at most four; the reason for a pause takes none.
 func TestFewKeys(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		for key, tab := range map[string]inspector.Tab{"2": inspector.TabDiff, "5": inspector.TabPods, "6": inspector.TabLogs, "7": inspector.TabOrder, "l": inspector.TabLogs, "d": inspector.TabDiff} {
@@ -463,10 +460,10 @@ func TestFewKeys(t *testing.T) {
 				s.press(strings.Split(code, "")...)
 				s.press("tab")
 				if len(code) != 2 || len(s.sent) != 1 || s.sent[0].Name != event.Break || s.sent[0].Group != n.ID {
-					t.Fatalf("g, %q and tab send %v for %s", code, s.sent, n.ID)
+					t.Fatalf("g, %q and tab sent %v for %s", code, s.sent, n.ID)
 				}
 				if s.Group() != n || s.Modes.Top() != nil || s.Codes != nil {
-					t.Fatalf("after that %s is selected", s.Group().ID)
+					t.Fatalf("then %s was selected", s.Group().ID)
 				}
 			}
 		}
@@ -475,8 +472,8 @@ func TestFewKeys(t *testing.T) {
 	})
 }
 
-// TestGoingToAGroup: by its name, too, and esc returns.
-func TestGoingToAGroup(t *testing.T) {
+// TestGoToGroup goes to a group by code or name; esc returns.
+func TestGoToGroup(t *testing.T) {
 	s := newScreen(t, 100, 30, recorded(t, "sandbox-install", 63))
 	was := s.Sel
 	for typed, want := range map[string]string{"schema": "shop/db:schema", "web": "shop/web:(unsequenced)", "gate": "shop:gateway", "apiserver": "shop/api:server"} {
@@ -484,13 +481,13 @@ func TestGoingToAGroup(t *testing.T) {
 		s.press(strings.Split(typed, "")...)
 		s.press("enter")
 		if s.Group().ID != want || s.Detail != screen.Auto {
-			t.Errorf("%s leads to %s", typed, s.Group().ID)
+			t.Errorf("%s went to %s", typed, s.Group().ID)
 		}
 	}
 	s.Sel = was
 	s.press("g", "w", "e", "b", "esc")
 	if s.Sel != was || len(s.sent) > 0 {
-		t.Errorf("esc leads to %v", s.Sel)
+		t.Errorf("esc went to %v", s.Sel)
 	}
 }
 

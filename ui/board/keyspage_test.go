@@ -7,8 +7,7 @@ import (
 	"testing"
 )
 
-// TestKeysPage keeps the table of keys in the page of help equal to those of the
-// screen; -update writes it.
+// TestKeysPage checks that the help page has the keys of the screen; -update writes it.
 func TestKeysPage(t *testing.T) {
 	const path, begin, end = "../cli/help/keys.md", "<!-- keys -->\n", "<!-- /keys -->"
 	text, err := os.ReadFile(path)
@@ -18,7 +17,7 @@ func TestKeysPage(t *testing.T) {
 	before, rest, ok := strings.Cut(string(text), begin)
 	_, after, ok2 := strings.Cut(rest, end)
 	if !ok || !ok2 {
-		t.Fatalf("%s has no place for the keys between %q and %q", path, begin, end)
+		t.Fatalf("%s has no section for the keys between %q and %q", path, begin, end)
 	}
 	want := before + begin + keyTable() + end + after
 	if *update {
@@ -28,7 +27,7 @@ func TestKeysPage(t *testing.T) {
 		return
 	}
 	if string(text) != want {
-		t.Errorf("the keys in %s are not those of the screen; run the test with -update", path)
+		t.Errorf("the keys in %s differ from those of the screen; run the test with -update", path)
 	}
 }
 

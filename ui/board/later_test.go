@@ -12,8 +12,8 @@ import (
 	"lockstep/ui/board/screen"
 )
 
-// overAndWatched is a screen whose operation is over, and is watched; observe brings what
-// is seen then.
+// overAndWatched is a screen whose operation is over and whose release is watched; observe sends events
+// after the operation.
 func overAndWatched(t *testing.T, w, h int) (s *rig, observe func(...event.Event)) {
 	t.Helper()
 	events := recorded(t, "sandbox-install", 0)
@@ -34,7 +34,7 @@ func overAndWatched(t *testing.T, w, h int) (s *rig, observe func(...event.Event
 	return s, observe
 }
 
-// workload is an object of the operation that has pods, with its group.
+// workload returns a Deployment of the operation, with its group.
 func workload(t *testing.T, s *rig) (event.Unit, *event.ObjectState) {
 	t.Helper()
 	for _, n := range s.Graph.Nodes {
@@ -48,9 +48,8 @@ func workload(t *testing.T, s *rig) (event.Unit, *event.ObjectState) {
 	return event.Unit{}, nil
 }
 
-// TestTheScreenIsLiveAfterTheEnd: what got worse says so, beside the outcome, which stays
-// what it was, with its time (R34b).
-func TestTheScreenIsLiveAfterTheEnd(t *testing.T) {
+// TestLiveAfterEnd: the screen shows degraded objects next to the outcome, which does not change (R34b).
+func TestLiveAfterEnd(t *testing.T) {
 	for _, size := range [][2]int{{60, 20}, {80, 24}, {100, 30}, {160, 45}, {200, 50}} {
 		s, observe := overAndWatched(t, size[0], size[1])
 		s.shows(t, "done "+s.State.Ended.Local().Format("15:04:05"))
@@ -67,15 +66,15 @@ func TestTheScreenIsLiveAfterTheEnd(t *testing.T) {
 		s.press("f")
 		s.shows(t, "◑", "degraded")
 		if !s.HasRunningTimes() {
-			t.Error("how long ago stands still")
+			t.Error("the time since the change is not updated")
 		}
 		observe(event.Event{Kind: event.KindObject, Phase: u.Phase, Group: u.Group, Object: &o.Object, Status: event.Ready})
 		s.showsNot(t, "since then", "degraded")
 	}
 }
 
-// TestNotLiveSaysSo: a screen that nobody brings news to any more does not look live.
-func TestNotLiveSaysSo(t *testing.T) {
+// TestNotLive: the screen says when the release is no longer watched.
+func TestNotLive(t *testing.T) {
 	s, _ := overAndWatched(t, 120, 30)
 	s.send(batchMsg{afterRun: true})
 	s.shows(t, "no longer watched")
@@ -84,9 +83,8 @@ func TestNotLiveSaysSo(t *testing.T) {
 	s.shows(t, "no longer watched: forbidden")
 }
 
-// TestWatchedAfterWhat: there is nothing to watch once the release is gone, or where
-// nobody stays.
-func TestWatchedAfterWhat(t *testing.T) {
+// TestWatchAfter: the release is watched after the operation, unless it no longer exists.
+func TestWatchAfter(t *testing.T) {
 	for _, tt := range []struct {
 		name   string
 		change func(*event.Event)
@@ -101,14 +99,14 @@ func TestWatchedAfterWhat(t *testing.T) {
 			o.WatchAfter = func(context.Context) (Source, error) { return idle{}, nil }
 		})
 		if asked := s.after.open == nil; asked != tt.want {
-			t.Errorf("%s is watched: %t", tt.name, asked)
+			t.Errorf("%s: watched: %t", tt.name, asked)
 		}
 	}
 }
 
-// TestAnswersDoNotCoverTheState: a refused command is answered above the keys, for a
-// moment, whole, and the state stays (R43a).
-func TestAnswersDoNotCoverTheState(t *testing.T) {
+// TestMessagesDoNotCoverState: the reason of a refused command is shown in full above the keys for a
+// while; the state stays visible (R43a).
+func TestMessagesDoNotCoverState(t *testing.T) {
 	events := recorded(t, "sandbox-install", 0)
 	events = events[:len(events)/2]
 	for _, w := range []int{60, 100} {
@@ -120,7 +118,7 @@ func TestAnswersDoNotCoverTheState(t *testing.T) {
 			t.Errorf("the state is now %q, was %q", s.lines()[1], state)
 		}
 		if text := strings.Join(strings.Fields(s.text()), " "); !strings.Contains(text, "resume refused: "+why) {
-			t.Errorf("the answer is not there, or cut:\n%s", s.text())
+			t.Errorf("the message is missing or truncated:\n%s", s.text())
 		}
 		s.shows(t, "help")
 		s.send(screen.FlashOver(s.Flash.N))
@@ -128,8 +126,8 @@ func TestAnswersDoNotCoverTheState(t *testing.T) {
 	}
 }
 
-// TestTheFirstRunSaysWhatIsWhere: once, above the keys, and any key works at once.
-func TestTheFirstRunSaysWhatIsWhere(t *testing.T) {
+// TestIntroduction: the first screen of a user has an introduction above the keys; every key works.
+func TestIntroduction(t *testing.T) {
 	for _, first := range []bool{true, false} {
 		s := newScreen(t, 60, 20, recorded(t, "sandbox-install", 63), func(o *Options) { o.First = first })
 		s.Init()
@@ -139,7 +137,7 @@ func TestTheFirstRunSaysWhatIsWhere(t *testing.T) {
 		}
 		s.press("p")
 		if len(s.sent) != 1 {
-			t.Errorf("first %t: p sends %v", first, s.sent)
+			t.Errorf("first %t: p sent %v", first, s.sent)
 		}
 	}
 }

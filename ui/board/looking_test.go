@@ -10,7 +10,7 @@ import (
 	"lockstep/ui/board/inspector"
 )
 
-// logsOfShop are what four pods write, one of which fails again and again.
+// logsOfShop are the logs of four pods, one of which keeps failing.
 var logsOfShop = func() (lines []inspector.LogLine) {
 	at := time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
 	say := func(pod, container string, try int, text string) {
@@ -49,20 +49,19 @@ func looking(t *testing.T, w, h int, keys ...string) *rig {
 	return s
 }
 
-// TestTabsOpenFromTheBoard opens what a key is about at once, and from any other tab.
-func TestTabsOpenFromTheBoard(t *testing.T) {
+// TestTabsOpenFromBoard: the key of a tab works on the board and in any other tab.
+func TestTabsOpenFromBoard(t *testing.T) {
 	for key, tab := range map[string]inspector.Tab{"d": inspector.TabDiff, "y": inspector.TabManifest, "Y": inspector.TabManifest, "v": inspector.TabEvents, "l": inspector.TabLogs} {
 		for _, before := range []string{"d", "y", "v", "l", ""} {
 			s := looking(t, 100, 30, strings.Fields(before+" "+key)...)
 			if !s.insp.Shown || s.insp.Tab != tab {
-				t.Errorf("%s %s does not open %s", before, key, inspector.TabNames[tab])
+				t.Errorf("after %s, %s did not open %s", before, key, inspector.TabNames[tab])
 			}
 		}
 	}
 }
 
-// TestLogs shows those of all pods and containers, each begun with a heading, or of
-// one of them.
+// TestLogs shows the logs of all pods and containers, each with a heading, or of one of them.
 func TestLogs(t *testing.T) {
 	s := looking(t, 160, 45, "l", "home")
 	s.shows(t, "all 4 pods", "── pod 1/4 · main · restart 3 · shop-api-5f4bc54847-x2kq7", "1 main  │ connecting", "── pod 1/4 · main · restart 4 ·",
@@ -84,7 +83,7 @@ func TestLogs(t *testing.T) {
 	s.shows(t, "all 4 pods", "listening")
 	for _, l := range s.lines() {
 		if strings.Contains(l, ":05.") {
-			t.Errorf("there are times: %s", l)
+			t.Errorf("a line has a timestamp: %s", l)
 		}
 	}
 	s.press("T", "home")
@@ -98,8 +97,8 @@ func TestLogs(t *testing.T) {
 	s.shows(t, whole)
 }
 
-// TestLogsAreInTheOrderOfTime, whichever stream has brought them first.
-func TestLogsAreInTheOrderOfTime(t *testing.T) {
+// TestLogsAreSortedByTime, whichever stream brought them first.
+func TestLogsAreSortedByTime(t *testing.T) {
 	at := time.Date(2026, 1, 2, 3, 4, 5, 0, time.UTC)
 	line := func(pod string, after int, text string) inspector.LogLine {
 		return inspector.LogLine{Source: inspector.Source{Pod: pod, Container: "c", Try: 1}, Time: at.Add(time.Duration(after) * time.Second), Text: text}
@@ -118,7 +117,7 @@ func TestLogsAreInTheOrderOfTime(t *testing.T) {
 	}
 }
 
-// TestSearch finds what a tab shows, and gives the keys of the run back when it ends.
+// TestSearch searches a tab; afterwards the keys control the run again.
 func TestSearch(t *testing.T) {
 	s := newScreen(t, 100, 30, recorded(t, "sandbox-breakpoint", 0), answered)
 	s.press("l")
@@ -132,11 +131,11 @@ func TestSearch(t *testing.T) {
 	s.press("down")
 	s.shows(t, "1 of 6")
 	if len(s.sent) > 0 {
-		t.Errorf("searching has sent %v", s.sent)
+		t.Errorf("the search sent %v", s.sent)
 	}
 	s.press("esc")
 	if !s.insp.Shown || s.Modes.Has(s.search) {
-		t.Fatal("esc has to end the search, and nothing else")
+		t.Fatal("esc must only end the search")
 	}
 	s.press("/", "q", "q", "q")
 	s.shows(t, "no match")
@@ -150,7 +149,7 @@ func TestPods(t *testing.T) {
 		s := looking(t, w, 45, "v", "tab")
 		s.shows(t, "ready", "restarts", "age", "node", "1/2", "47:00", "1:34:00")
 		if text := strings.Join(strings.Fields(s.text()), " "); w < 100 && (!strings.Contains(text, "(4 restarts): FATAL: relation") || !strings.Contains(text, "2 of 2 nodes lack CPU")) {
-			t.Errorf("at %d columns the reason is cut:\n%s", w, s.text())
+			t.Errorf("at %d columns the reason is truncated:\n%s", w, s.text())
 		}
 	}
 	s := newScreen(t, 100, 30, recorded(t, "sandbox-held", 0), func(o *Options) { o.Inspector = &answerer{pods: []inspector.Pod{{Name: "a", Why: "exit code 2"}}} })
@@ -160,7 +159,7 @@ func TestPods(t *testing.T) {
 	s.showsNot(t, "restarts")
 }
 
-// copied is what the last message has copied.
+// copied returns the text that the last message copied.
 func (s *rig) copied() string {
 	for _, msg := range answers(s.last) {
 		if fmt.Sprintf("%T", msg) == "tea.setClipboardMsg" {
@@ -170,7 +169,7 @@ func (s *rig) copied() string {
 	return ""
 }
 
-// TestKubectl copies a line that shows what the open tab does.
+// TestKubectl copies a command with the content of the open tab.
 func TestKubectl(t *testing.T) {
 	const at = "kubectl --context lockstep-sandbox -n shop "
 	for keys, want := range map[string]string{
@@ -195,11 +194,11 @@ func TestKubectl(t *testing.T) {
 	s := newScreen(t, 100, 30, recorded(t, "sandbox-held", 0), func(o *Options) { o.Kubectl = []string{"--kubeconfig", "/tmp/it's here"} })
 	s.press("home", "s")
 	if got := s.copied(); !strings.HasPrefix(got, `kubectl --kubeconfig '/tmp/it'\''s here' `) {
-		t.Errorf("it is not quoted: %s", got)
+		t.Errorf("the command is not quoted: %s", got)
 	}
 }
 
-// TestCopy copies the whole text of what is open, without what does not fit being cut.
+// TestCopy copies the full text of the tab or pane, not truncated.
 func TestCopy(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		s := looking(t, 60, 20, "l")
@@ -207,19 +206,19 @@ func TestCopy(t *testing.T) {
 		text := s.copied()
 		for _, want := range []string{"all 4 pods\n", "has brought it back\n", "1 main  │ FATAL"} {
 			if !strings.Contains(text, want) {
-				t.Errorf("%q is not in what is copied:\n%s", want, text)
+				t.Errorf("the copied text lacks %q:\n%s", want, text)
 			}
 		}
 		s = looking(t, 60, 20)
 		s.press("C")
 		if text := s.copied(); !strings.Contains(text, "image example/no-such-image:1 cannot be pulled: not found\n") {
-			t.Errorf("the pane is copied as\n%s", text)
+			t.Errorf("the copied pane is\n%s", text)
 		}
 		s.shows(t, "copied")
 	})
 }
 
-// TestPalette finds commands by what they do, and obeys them as their keys do.
+// TestPalette finds commands by their description and runs them.
 func TestPalette(t *testing.T) {
 	s := newScreen(t, 100, 30, recorded(t, "sandbox-breakpoint", 0), answered)
 	s.press(":")
@@ -244,13 +243,13 @@ func TestPalette(t *testing.T) {
 	}
 }
 
-// TestPaletteDoesWhatKeysDo runs every command: it leads to what its key leads to, and
-// every key that is obeyed is there.
-func TestPaletteDoesWhatKeysDo(t *testing.T) {
+// TestPaletteMatchesKeys runs every command: it does the same as its key, and every key that does
+// something is listed.
+func TestPaletteMatchesKeys(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		for _, st := range states() {
 			if !slices.Contains([]string{"paused", "held, values at hand", "read-only", "logs", "searched"}, st.name) {
-				continue // these have all kinds of keys; a state more costs a second
+				continue // the other states cover all keys, and each takes a second
 			}
 			s := st.open(t)
 			s.press(":")
@@ -269,7 +268,7 @@ func TestPaletteDoesWhatKeysDo(t *testing.T) {
 				one.press("enter")
 				two.press(b.Key())
 				if got, want := one.outcome(was), two.outcome(was); got != want || one.open() != two.open() || fmt.Sprint(one.sent) != fmt.Sprint(two.sent) {
-					t.Errorf("%s: %s %q leads to %q %v %s, its key to %q %v %s", st.name, b.Name(), b.About, got, one.sent, one.open(), want, two.sent, two.open())
+					t.Errorf("%s: command %s %q gives %q %v %s, its key %q %v %s", st.name, b.Name(), b.About, got, one.sent, one.open(), want, two.sent, two.open())
 				}
 			}
 			for _, k := range allKeys() {
@@ -277,7 +276,7 @@ func TestPaletteDoesWhatKeysDo(t *testing.T) {
 				was := two.text()
 				two.press(k)
 				if !slices.Contains(listed, k) && two.text() != was {
-					t.Errorf("%s: %s does something, and is not among the commands", st.name, k)
+					t.Errorf("%s: %s does something, but is not in the palette", st.name, k)
 				}
 			}
 		}

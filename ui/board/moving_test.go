@@ -15,7 +15,7 @@ import (
 	"lockstep/ui/board/replay"
 )
 
-// TestFind covers f, and that the view follows until the user moves.
+// TestFind tests f, and that the view follows the run until the user moves.
 func TestFind(t *testing.T) {
 	s := with("sandbox-held", 0, "home")(t)
 	if s.Follow || s.Sel.Group != "namespace:shop" {
@@ -23,21 +23,20 @@ func TestFind(t *testing.T) {
 	}
 	s.press("f")
 	if s.Sel.Group != "shop/api:server" || s.Sel.Object.Kind != "Deployment" {
-		t.Errorf("f goes to %v", s.Sel)
+		t.Errorf("f went to %v", s.Sel)
 	}
 	s.press("home", "F")
 	if !s.Follow || s.Sel.Group != "shop/api:server" {
-		t.Errorf("F goes to %v", s.Sel)
+		t.Errorf("F went to %v", s.Sel)
 	}
 	s = with("sandbox-rollback", 111, "home")(t)
 	s.feed(recorded(t, "sandbox-rollback", 140)[111:]...)
 	if !s.Follow || !s.Group().Back() {
-		t.Errorf("the view stays at %v when the rollback begins", s.Sel)
+		t.Errorf("the view stayed at %v when the rollback started", s.Sel)
 	}
 }
 
-// TestOpening opens runs that are over, all events at once, and looks at what
-// is selected and in view.
+// TestOpening opens finished runs and checks what is selected and in view.
 func TestOpening(t *testing.T) {
 	for run, want := range map[string]string{
 		"sandbox-install":    "post-install:Job/shop-smoke-test",
@@ -51,27 +50,26 @@ func TestOpening(t *testing.T) {
 			s := newScreen(t, size[0], size[1], nil, readOnly)
 			s.send(batchMsg{events: recorded(t, run, 0)})
 			if s.Sel.Group != want || s.Group().Back() {
-				t.Errorf("%s at %v opens at %v", run, size, s.Sel)
+				t.Errorf("%s at %v opened at %v", run, size, s.Sel)
 			}
 			if !slices.ContainsFunc(s.board.Cards, func(c cards.Card) bool { return c.Node == s.Group() }) {
 				t.Errorf("%s at %v: %v is out of view", run, size, s.Sel)
 			}
 		}
 	}
-	// A plan that nothing has been done about begins at its beginning.
+	// A plan without a run opens at its first group.
 	s := newScreen(t, 100, 30, nil, readOnly)
 	plan := recorded(t, "sandbox-install", 0)
 	plan = plan[slices.IndexFunc(plan, func(e event.Event) bool { return e.Kind == event.KindPlan }):][:1]
 	s.send(batchMsg{events: plan, more: false})
 	if s.Group() != s.Graph.Nodes[0] {
-		t.Errorf("a plan opens at %v", s.Sel)
+		t.Errorf("a plan opened at %v", s.Sel)
 	}
 	s.shows(t, "○ plan  16 groups, 29 objects")
 	s.showsNot(t, "aborted", "0:00", "0 of 29")
 }
 
-// TestMoving presses every key that moves, at every size, and proves that the
-// selection stays on the board and in view.
+// TestMoving presses every key that moves, at every size: the selection stays on the board and in view.
 func TestMoving(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		for _, size := range [][2]int{sizes[0], sizes[2], sizes[4]} {
@@ -85,11 +83,11 @@ func TestMoving(t *testing.T) {
 					for range 25 {
 						s.press(name)
 						if s.Group() == nil {
-							t.Fatalf("%v: %s leaves nothing selected", size, name)
+							t.Fatalf("%v: after %s nothing is selected", size, name)
 						}
 					}
 					if from, to := s.board.Extent(s.Group()); to <= s.board.Top || from >= s.board.Top+s.board.Area.H {
-						t.Errorf("%v: %s leaves %v out of view", size, name, s.Sel)
+						t.Errorf("%v: after %s, %v is out of view", size, name, s.Sel)
 					}
 				}
 			}
@@ -106,14 +104,14 @@ func moveKeys(k Key) []string {
 	return nil
 }
 
-// TestFilter types a query and looks at what is left.
+// TestFilter types a query and checks what is visible.
 func TestFilter(t *testing.T) {
 	s := with("sandbox-held", 0, "/ d e p l o y")(t)
 	s.shows(t, "5 of 16 groups", "Deployment/shop-cache")
 	s.showsNot(t, "StatefulSet")
 	s.press("enter")
 	if s.Modes.Has(s.filter) || !s.Filter.On() {
-		t.Fatal("enter does not keep the filter")
+		t.Fatal("enter did not keep the filter")
 	}
 	s.press("esc")
 	s.shows(t, "StatefulSet/shop-db")
@@ -126,8 +124,7 @@ func TestFilter(t *testing.T) {
 	s.showsNot(t, "\x1b")
 }
 
-// TestNextProblemStaysWithFailures: while anything has failed, f does not lead to what is
-// still in progress.
+// TestNextProblemStaysWithFailures: while anything has failed, f skips groups in progress.
 func TestNextProblemStaysWithFailures(t *testing.T) {
 	s := newScreen(t, 160, 45, recorded(t, "sandbox-held", 0))
 	n := s.Graph.Nodes[len(s.Graph.Nodes)-2]
@@ -140,7 +137,7 @@ func TestNextProblemStaysWithFailures(t *testing.T) {
 	}
 	for range 2*len(failed) + 1 {
 		if s.press("f"); !slices.Contains(failed, s.Sel) {
-			t.Errorf("f leads to %v", s.Sel)
+			t.Errorf("f went to %v", s.Sel)
 		}
 	}
 }
@@ -163,7 +160,7 @@ func TestMouse(t *testing.T) {
 	}
 	s.send(tea.MouseClickMsg(at("cm/shop-worker")))
 	if !s.insp.Shown {
-		t.Fatal("a second click does not inspect")
+		t.Fatal("a second click did not open the inspector")
 	}
 	s.send(tea.MouseClickMsg(at("order")))
 	if s.insp.Tab != inspector.TabOrder {
@@ -204,8 +201,7 @@ func TestMouse(t *testing.T) {
 	}
 }
 
-// TestKeyTable keeps the keys of the one table apart, and every one of them
-// explained.
+// TestKeyTable: keys of a table are distinct, and each is explained.
 func TestKeyTable(t *testing.T) {
 	for _, table := range tables() {
 		seen := map[string]bool{}
@@ -215,7 +211,7 @@ func TestKeyTable(t *testing.T) {
 			}
 			for _, k := range strings.Fields(b.Keys) {
 				if seen[k] {
-					t.Errorf("%q twice", k)
+					t.Errorf("%q has two bindings", k)
 				}
 				seen[k] = true
 			}
@@ -235,7 +231,7 @@ func TestKeyTable(t *testing.T) {
 	}
 }
 
-// TestStepped forgets where the run paused once it has gone on from there.
+// TestStepped: the state no longer names the breakpoint once the run has continued.
 func TestStepped(t *testing.T) {
 	s := pausedRun(t)
 	s.shows(t, "paused  breakpoint db:schema")
@@ -246,7 +242,7 @@ func TestStepped(t *testing.T) {
 	s.shows(t, "paused  breakpoint shop:gateway")
 }
 
-// TestAbortedStaysInView keeps the group in view that an abort has cut short.
+// TestAbortedStaysInView: the group that an abort cut short stays in view.
 func TestAbortedStaysInView(t *testing.T) {
 	s := with("running", 0, "")(t)
 	was := s.Group()
@@ -256,11 +252,11 @@ func TestAbortedStaysInView(t *testing.T) {
 		event.Event{Kind: event.KindOperation, Status: event.Aborted, Time: s.State.Now},
 	)
 	if s.Group() != was {
-		t.Errorf("the view goes from %s to %s", was.ID, s.Group().ID)
+		t.Errorf("the view went from %s to %s", was.ID, s.Group().ID)
 	}
 }
 
-// TestAccessible proves that nothing moves where ACCESSIBLE asks for that.
+// TestAccessible: nothing moves with ACCESSIBLE.
 func TestAccessible(t *testing.T) {
 	now := time.Now()
 	still := dark
@@ -281,14 +277,13 @@ func TestAccessible(t *testing.T) {
 		}
 	}
 	if len(glyphs[dark]) < 2 || len(glyphs[still]) != 1 {
-		t.Errorf("the glyph turns: %v", glyphs)
+		t.Errorf("the glyph is animated: %v", glyphs)
 	}
 }
 
-// TestStepLeadsTheEye proves that who steps sees what that does, and then what the next
-// step would do, wherever they have looked before; with the diff open, that of the
-// next unit.
-func TestStepLeadsTheEye(t *testing.T) {
+// TestStepMovesSelection: after a step, the view shows the groups that it started, and then the group
+// that the next step would start, even if the user moved before; an open diff follows.
+func TestStepMovesSelection(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		c := &answerer{changes: map[string]inspector.Change{"Topic/shop-orders": {Action: inspector.Create}}}
 		s := newScreen(t, 120, 40, recorded(t, "sandbox-breakpoint", 0), func(o *Options) { o.Inspector = c })
@@ -298,7 +293,7 @@ func TestStepLeadsTheEye(t *testing.T) {
 		s.feed(recorded(t, "sandbox-breakpoint", 0)[len(recorded(t, "sandbox-breakpoint", 0))-1])
 		s.settle()
 		if got := s.Sel.Group; got != "shop/db:schema" {
-			t.Errorf("after a step %s is selected, not what the breakpoint holds", got)
+			t.Errorf("after a step %s is selected, not the group at the breakpoint", got)
 		}
 		g := s.Group()
 		s.feed(event.Event{Kind: event.KindGroup, Phase: g.Phase, Group: g.ID, Status: event.Running, Time: s.State.Now})
@@ -306,12 +301,12 @@ func TestStepLeadsTheEye(t *testing.T) {
 		s.feed(event.Event{Kind: event.KindGroup, Phase: g.Phase, Group: g.ID, Status: event.Ready, Time: s.State.Now})
 		s.settle()
 		if got := s.Sel.Group; got != s.Next.ID {
-			t.Errorf("%s is selected, and the next step lets %s go", got, s.Next.ID)
+			t.Errorf("%s is selected, but the next step starts %s", got, s.Next.ID)
 		}
 		s.shows(t, "Topic/shop-orders     will be created")
 		s.press("esc", "up", "p")
 		if s.Follow {
-			t.Error("the view follows who has moved, and not stepped")
+			t.Error("the view follows the run although the user moved")
 		}
 	})
 }

@@ -7,7 +7,7 @@ import (
 	"lockstep/engine/plan"
 )
 
-// outcomes are those of the groups of an operation, as the board words them.
+// outcomes returns the status word of each group of the operation.
 func outcomes(s *rig) map[string]string {
 	out := map[string]string{}
 	for _, n := range s.Graph.Nodes {
@@ -18,13 +18,12 @@ func outcomes(s *rig) map[string]string {
 	return out
 }
 
-// TestUninstalled proves that groups whose objects a rollback has removed say
-// so, and that those it has not touched do not.
+// TestUninstalled: groups whose objects a rollback removed say so; others do not.
 func TestUninstalled(t *testing.T) {
 	events := recorded(t, "sandbox-rollback", 0)
 	for id, want := range map[string]string{
 		"namespace:shop":                   "ready", // Helm keeps it
-		"pre-install:Job/shop-preflight":   "ready", // no event tells of it
+		"pre-install:Job/shop-preflight":   "ready", // no event reports its removal
 		"shop/db:config":                   "removed",
 		"shop/queue:crds":                  "removed",
 		"shop/worker:(unsequenced)":        "removed",
@@ -39,7 +38,7 @@ func TestUninstalled(t *testing.T) {
 	half := newScreen(t, 200, 50, events[:160])
 	for id, want := range map[string]string{"shop/api:config": "removed", "shop/db:schema": "rolling back", "shop/db:config": "ready"} {
 		if got := outcomes(half)[id]; got != want {
-			t.Errorf("half way, %s is %q, want %q", id, got, want)
+			t.Errorf("half-way, %s is %q, want %q", id, got, want)
 		}
 	}
 	for _, n := range newScreen(t, 100, 30, events[:117]).Graph.Nodes {
@@ -49,9 +48,8 @@ func TestUninstalled(t *testing.T) {
 	}
 }
 
-// undoing is an upgrade of four groups of two objects each that is being rolled
-// back to the revision before; what the rollback has done so far is to be
-// added.
+// undoing is an upgrade of four groups with two objects each that is being rolled back. undo adds a
+// status change of an object in the rollback.
 func undoing(t *testing.T) (s *rig, undo func(group, name string, status event.Status, c event.Change)) {
 	object := func(name string) *plan.Object { return &plan.Object{Kind: "ConfigMap", Namespace: "n", Name: name} }
 	phases := func(name string, kind event.PhaseKind, ids ...string) event.Event {
@@ -82,7 +80,7 @@ func undoing(t *testing.T) (s *rig, undo func(group, name string, status event.S
 	}
 }
 
-// TestRolledBack proves the same of a rollback to a revision.
+// TestRolledBack is TestUninstalled for a rollback to a revision.
 func TestRolledBack(t *testing.T) {
 	s, undo := undoing(t)
 	undo("a", "a-1", event.Ready, event.Configured)
@@ -111,8 +109,8 @@ func TestRolledBack(t *testing.T) {
 	s.resized(60, 40).shows(t, "rollback · c:a ", "rollback · c:c ")
 }
 
-// TestAbortedByTheUser says so, with the outcome and without the failures that it ended.
-func TestAbortedByTheUser(t *testing.T) {
+// TestAbortedByUser shows the outcome without the failures that the abort caused.
+func TestAbortedByUser(t *testing.T) {
 	s := newScreen(t, 100, 30, recorded(t, "sandbox-held", 0))
 	s.press("a", "r")
 	s.feed(event.Event{Kind: event.KindOperation, Status: event.RollingBack, Message: "aborted; shop/api:server: Deployment/shop-api: not ready"})
@@ -123,7 +121,7 @@ func TestAbortedByTheUser(t *testing.T) {
 	s.shows(t, "✗ aborted by you  press q to quit · the release was uninstalled  ")
 }
 
-// TestNeverStarted says so once for a group, and for its objects too.
+// TestNeverStarted says it once for a group, and for its objects too.
 func TestNeverStarted(t *testing.T) {
 	s, _ := undoing(t)
 	s.feed(event.Event{Kind: event.KindGroup, Phase: "apply", Group: "c:d", Status: event.Skipped, Message: "not started: c:a failed"},

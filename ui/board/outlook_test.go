@@ -9,9 +9,9 @@ import (
 	"lockstep/engine/plan"
 )
 
-// TestTheHeaderSaysHowLongItStillTakes where that is known of earlier runs, and
-// which group is slower than usual; while the run is paused it says neither.
-func TestTheHeaderSaysHowLongItStillTakes(t *testing.T) {
+// TestForecast: the header shows the time left if earlier runs are known, and which group is slower
+// than usual; neither while the run is paused.
+func TestForecast(t *testing.T) {
 	start := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
 	at := func(n int) time.Time { return start.Add(time.Duration(n) * time.Second) }
 	group := func(id string, after ...string) *plan.Group {

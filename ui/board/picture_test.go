@@ -14,14 +14,14 @@ import (
 	"lockstep/theme"
 )
 
-// pictures are the pictures of README.md: moments of runs that were recorded on
-// the sandbox. `go test ./ui/board -run Pictures -update` draws them anew.
+// pictures are the pictures of README.md: moments of runs that were recorded on the sandbox. To draw
+// them again: go test ./ui/board -run Pictures -update
 var pictures = []struct {
 	file  string
 	view  view
 	w, h  int
 	look  theme.Options
-	shows []string // what its caption promises
+	shows []string // texts that its caption promises
 }{
 	{"diff", view{run: "sandbox-upgrade", n: 100, keys: "enter", opts: []func(*Options){changesOfUpgrade}, asks: true}, 110, 26, dark, []string{"diff", "example/shop-api:1.0.0", "example/shop-api:1.1.0"}},
 	{"held", view{run: "sandbox-held"}, 100, 26, light, []string{"held", "A re-check", "R retry", "cannot be pulled"}},
@@ -30,12 +30,12 @@ var pictures = []struct {
 
 const picturesDir = "../../testdata/pictures"
 
-// TestPictures keeps the pictures what the screen really shows.
+// TestPictures checks that the pictures show what the screen shows.
 func TestPictures(t *testing.T) {
 	for _, p := range pictures {
 		t.Run(p.file, func(t *testing.T) {
 			s := p.view.open(t, p.w, p.h, p.look)
-			s.settle() // what is open has asked for is answered
+			s.settle()
 			s.shows(t, p.shows...)
 			s.showsNot(t, "asking the cluster", "preparing")
 			got := drawSVG(s.View().Content, p.w, p.h, p.look.Background == theme.Light)
@@ -44,7 +44,7 @@ func TestPictures(t *testing.T) {
 	}
 }
 
-// keep compares a picture with the one that is kept, or keeps it with -update.
+// keep compares a picture with the file; with -update it writes the file.
 func keep(t *testing.T, name string, got []byte) {
 	t.Helper()
 	path := filepath.Join(picturesDir, name+".svg")
@@ -61,18 +61,18 @@ func keep(t *testing.T, name string, got []byte) {
 		t.Fatal(err)
 	}
 	if !bytes.Equal(got, want) {
-		t.Errorf("%s is not what the screen shows; draw it anew with -update", path)
+		t.Errorf("%s differs from the screen; draw it again with -update", path)
 	}
 }
 
-// The size of a cell in pixels, and the margin.
+// The size of a cell and of the margin in pixels.
 const (
 	cellWidth, cellHeight = 8.4, 18
 	margin                = 12
 )
 
-// drawSVG draws a screen as SVG: a rectangle for each run of background, a text
-// for each run of one style.
+// drawSVG draws a screen as SVG: a rectangle for each run of background, a text for each run of one
+// style.
 func drawSVG(content string, w, h int, light bool) []byte {
 	fg, bg := groundOf(light)
 	var out bytes.Buffer
@@ -82,7 +82,7 @@ func drawSVG(content string, w, h int, light bool) []byte {
 	return out.Bytes()
 }
 
-// groundOf are the colours of text without one, and of what is behind it.
+// groundOf returns the default colours of text and background.
 func groundOf(light bool) (fg, bg string) {
 	if light {
 		return "#1e1e1e", "#ffffff"
@@ -90,7 +90,7 @@ func groundOf(light bool) (fg, bg string) {
 	return "#d4d4d4", "#171717"
 }
 
-// begin begins a picture of so many cells across, and so high within its margin.
+// begin starts a picture that is w cells wide.
 func begin(out *bytes.Buffer, w int, high float64, bg string) {
 	width, height := float64(w)*cellWidth+2*margin, high+2*margin
 	fmt.Fprintf(out, `<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 %.0f %.0f" width="%.0f" height="%.0f">`+"\n", width, height, width, height)
@@ -98,7 +98,7 @@ func begin(out *bytes.Buffer, w int, high float64, bg string) {
 	fmt.Fprintln(out, `<g font-family="ui-monospace, 'DejaVu Sans Mono', Menlo, Consolas, monospace" font-size="14" xml:space="preserve">`)
 }
 
-// draw are the elements of a screen, one a run of cells of one style.
+// draw returns the elements of a screen, one per run of cells of one style.
 func draw(content string, w, h int, fg, bg string) (out []string) {
 	screen := uv.NewScreenBuffer(w, h)
 	uv.NewStyledString(content).Draw(screen, screen.Bounds())
@@ -116,7 +116,7 @@ func draw(content string, w, h int, fg, bg string) (out []string) {
 	return out
 }
 
-// runLength is how many cells from x on have one style.
+// runLength returns how many cells starting at x have the same style.
 func runLength(s uv.ScreenBuffer, x, y, w int) int {
 	first := s.CellAt(x, y)
 	n := 1
@@ -164,7 +164,7 @@ func drawRun(out *bytes.Buffer, s uv.ScreenBuffer, x, y, n int, fg, bg string) {
 		left, top+14, float64(n)*cellWidth, front, more, escapeXML(text.String()))
 }
 
-// hex is a colour as SVG has it.
+// hex formats a colour for SVG.
 func hex(c color.Color, otherwise string) string {
 	if c == nil {
 		return otherwise
@@ -173,7 +173,7 @@ func hex(c color.Color, otherwise string) string {
 	return fmt.Sprintf("#%02x%02x%02x", r>>8, g>>8, b>>8)
 }
 
-// escapeXML also keeps spaces that XML would fold.
+// escapeXML also preserves spaces, which XML would collapse.
 func escapeXML(s string) string {
 	return strings.NewReplacer("&", "&amp;", "<", "&lt;", ">", "&gt;", " ", "\u00a0").Replace(s)
 }

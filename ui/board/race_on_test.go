@@ -2,5 +2,5 @@
 
 package board
 
-// racing tells that the race detector is on.
+// racing means that the race detector is on.
 const racing = true

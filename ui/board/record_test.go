@@ -18,18 +18,17 @@ var record = flag.Bool("record", false, "record the runs in testdata/runs anew")
 
 const runsDir = "testdata/runs"
 
-// scenario is a run of the sample with somebody who steers it.
+// scenario is a run of the sample with somebody who controls it.
 type scenario struct {
 	name   string
 	script map[string]Behaviour
 	opts   run.Options
-	// steer gives orders; at sleeps until so many seconds after the start.
+	// steer sends commands; at sleeps until a number of seconds after the start.
 	steer func(order func(event.CommandName), at func(float64))
 	stop  float64 // the record is cut there, where above 0
 }
 
-// scenarios are what the runs of the sandbox in testdata/runs at the top do not
-// show.
+// scenarios are runs in addition to those of the sandbox in testdata/runs.
 func scenarios() []scenario {
 	return []scenario{
 		{name: "running", script: Script(), stop: 9.5},
@@ -42,7 +41,7 @@ func scenarios() []scenario {
 	}
 }
 
-// play runs a scenario in a bubble, in no time, and returns its record.
+// play runs a scenario in a bubble and returns its record.
 func (s scenario) play(t *testing.T) (events []event.Event) {
 	t.Helper()
 	synctest.Test(t, func(t *testing.T) {
@@ -71,8 +70,8 @@ func (s scenario) play(t *testing.T) (events []event.Event) {
 	return events
 }
 
-// TestRecord writes the runs in testdata/runs anew with -record. They are made
-// by the engine itself, with a cluster that follows a script.
+// TestRecord writes the runs in testdata/runs again with -record. The engine makes them with a scripted
+// cluster.
 func TestRecord(t *testing.T) {
 	if !*record {
 		t.Skip("only with -record")

@@ -17,8 +17,7 @@ import (
 	"lockstep/ui/board/replay"
 )
 
-// replayed is a screen on which a run is played again, standing still where so many
-// events have happened, 0 for its end.
+// replayed is a replay of a run that is paused after event at, 0 for its end.
 func replayed(t testing.TB, run string, at int, opts ...func(*Options)) *rig {
 	t.Helper()
 	p := replay.NewPlayer(recorded(t, run, 0), 0)
@@ -36,7 +35,7 @@ func (s *rig) resized(w, h int) *rig {
 	return s
 }
 
-// reduced is the picture that so many events of a run draw.
+// reduced returns the state after some events.
 func reduced(events []event.Event) *event.State {
 	s := &event.State{}
 	for _, e := range events {
@@ -45,9 +44,9 @@ func reduced(events []event.Event) *event.State {
 	return s
 }
 
-// TestReplayIsWhatHappened: the picture at an event is that which the events up to it
-// draw, in whatever order they are gone to.
-func TestReplayIsWhatHappened(t *testing.T) {
+// TestReplayMatchesEvents: at each event, the replay shows the state of the events so far, in whatever
+// order it goes to them.
+func TestReplayMatchesEvents(t *testing.T) {
 	for _, run := range []string{"sandbox-install", "sandbox-held", "sandbox-rollback", "sandbox-breakpoint", "retried", "failed"} {
 		t.Run(run, func(t *testing.T) {
 			s := replayed(t, run, 0)
@@ -64,7 +63,7 @@ func TestReplayIsWhatHappened(t *testing.T) {
 				}
 				at := s.replay.At()
 				if want := reduced(events[:at]); !reflect.DeepEqual(&s.State, want) {
-					t.Fatalf("at event %d the picture is another one than the events draw", at)
+					t.Fatalf("at event %d the state differs from that of the events", at)
 				}
 				if fresh := replayed(t, run, at); s.Tally != fresh.Tally || s.Over() != fresh.Over() {
 					t.Fatalf("at event %d: %+v, want %+v", at, s.Tally, fresh.Tally)
@@ -75,7 +74,7 @@ func TestReplayIsWhatHappened(t *testing.T) {
 	}
 }
 
-// TestReplayKeys goes where the keys say.
+// TestReplayKeys goes to the positions that the keys stand for.
 func TestReplayKeys(t *testing.T) {
 	s := replayed(t, "failed", 10)
 	events := s.replay.Events()
@@ -93,7 +92,7 @@ func TestReplayKeys(t *testing.T) {
 				}
 			}
 		}
-		t.Fatal("the record has none")
+		t.Fatal("the record has no failure")
 		return 0
 	}
 	at("right", 11)
@@ -106,7 +105,7 @@ func TestReplayKeys(t *testing.T) {
 	at("x", nth(1, replay.IsFailure))
 	s.shows(t, "shop/db:schema", "failed")
 	if s.Sel.Group != "shop/db:schema" {
-		t.Errorf("at its failure, %v is selected", s.Sel)
+		t.Errorf("at the failure, %v is selected", s.Sel)
 	}
 	at("x", nth(2, replay.IsFailure))
 	at("x", nth(1, replay.IsFailure)) // in a circle
@@ -119,35 +118,35 @@ func TestReplayKeys(t *testing.T) {
 
 	s = replayed(t, "sandbox-install", 10)
 	if s.press("x"); s.replay.At() != 10 {
-		t.Error("a failure is found where there is none")
+		t.Error("x found a failure in a run without one")
 	}
 	s.shows(t, "no failures in this run")
 	if s.press("q"); !s.quits() {
-		t.Error("q does not leave")
+		t.Error("q did not quit")
 	}
 }
 
-// TestReplayKeepsWhatIsSelected: who looks at something sees it change back and forth.
-func TestReplayKeepsWhatIsSelected(t *testing.T) {
+// TestReplayKeepsSelection: the selection stays while the replay moves back and forth.
+func TestReplayKeepsSelection(t *testing.T) {
 	s := replayed(t, "sandbox-held", 0, answered)
 	s.press("f", "enter")
 	sel, tab := s.Sel, s.insp.Tab
 	for _, key := range []string{"left", ",", ",", "<", ".", ".", "right"} {
 		s.press(key)
 		if s.Sel != sel || !s.insp.Shown || s.insp.Tab != tab {
-			t.Fatalf("%s leads to %v", key, s.Sel)
+			t.Fatalf("%s selected %v", key, s.Sel)
 		}
 	}
 	if s.press("v"); !leads[tea.Msg](s.last) {
-		t.Fatal("nothing is asked")
+		t.Fatal("nothing was queried")
 	}
 	n := s.insp.N
 	if s.press("left"); s.insp.N == n {
-		t.Error("what the record says is not asked for the other moment")
+		t.Error("the record was not queried again for the other position")
 	}
 }
 
-// TestReplayPlays lets time go by, as fast as is asked for.
+// TestReplayPlays plays as fast as requested.
 func TestReplayPlays(t *testing.T) {
 	events := recorded(t, "sandbox-install", 0)
 	total := events[len(events)-1].Time.Sub(events[0].Time)
@@ -158,17 +157,17 @@ func TestReplayPlays(t *testing.T) {
 			start := time.Now()
 			s.pump(s.replay.Begin())
 			if took, want := time.Since(start), time.Duration(float64(total)/speed); took < want || took > want+time.Second+want/4 {
-				t.Errorf("speed %v: it takes %s, want %s", speed, took, want)
+				t.Errorf("speed %v: the replay took %s, want %s", speed, took, want)
 			}
 			if p.At() != len(events) || p.Playing() || !reflect.DeepEqual(&s.State, reduced(events)) {
-				t.Errorf("speed %v: it ends at event %d", speed, p.At())
+				t.Errorf("speed %v: the replay ended at event %d", speed, p.At())
 			}
 		})
 	}
 }
 
-// pump runs a command and those that follow from it, one by one, as long as they wait
-// for the next event of a replay.
+// pump runs a command and those that follow from it, as long as they wait for the next event of a
+// replay.
 func (s *rig) pump(cmd tea.Cmd) {
 	queue := []tea.Cmd{cmd}
 	for len(queue) > 0 {
@@ -186,8 +185,7 @@ func (s *rig) pump(cmd tea.Cmd) {
 	}
 }
 
-// TestReplaySpeed: the keys double and halve, from as fast as it was to 64 times that,
-// and time does not jump.
+// TestReplaySpeed: the keys double and halve the speed within its limits, and the time does not jump.
 func TestReplaySpeed(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		p := replay.NewPlayer(recorded(t, "sandbox-install", 0), 1)
@@ -197,7 +195,7 @@ func TestReplaySpeed(t *testing.T) {
 		s.press("+", "+")
 		time.Sleep(time.Second)
 		if gone := p.Now().Sub(p.Start()); gone != 5*time.Second {
-			t.Errorf("after 1 s and 1 s at speed 4 it is %s", gone)
+			t.Errorf("after 1 s at speed 1 and 1 s at speed 4, the time is %s", gone)
 		}
 		s.press("space")
 		time.Sleep(time.Minute)
@@ -212,36 +210,36 @@ func TestReplaySpeed(t *testing.T) {
 		s.shows(t, "×1 ")
 		s.press(">", "space")
 		if p.At() != 1 || !p.Playing() {
-			t.Errorf("at the end, space goes to event %d", p.At())
+			t.Errorf("at the end, space went to event %d", p.At())
 		}
 	})
 }
 
-// TestTimeline clicks on the line.
+// TestTimeline clicks on the timeline.
 func TestTimeline(t *testing.T) {
 	s := replayed(t, "sandbox-rollback", 0)
 	line := s.replay.Line
 	if drawn := []rune(s.lines()[line.Y])[line.X:][:line.W]; !slices.Contains(drawn, '✗') {
-		t.Errorf("the line does not show what failed: %s", string(drawn))
+		t.Errorf("the timeline does not show the failure: %s", string(drawn))
 	}
 	s.send(tea.MouseClickMsg{X: line.X, Y: line.Y, Button: tea.MouseLeft})
 	if part := s.replay.Fraction(s.replay.Now()); part > 0.02 {
-		t.Errorf("its left end is at %v", part)
+		t.Errorf("the left end is at %v", part)
 	}
 	s.send(tea.MouseClickMsg{X: line.X + line.W - 1, Y: line.Y, Button: tea.MouseLeft})
 	if part := s.replay.Fraction(s.replay.Now()); part < 0.9 {
-		t.Errorf("its right end is at %v", part)
+		t.Errorf("the right end is at %v", part)
 	}
 	if len(s.replay.Events()) > 0 {
 		one := replay.NewPlayer(s.replay.Events()[:1], 1)
 		if one.Playing() || one.Fraction(one.Now()) != 1 {
-			t.Error("a record of one event goes by")
+			t.Error("a record of one event plays")
 		}
 	}
 }
 
-// TestReplayTells what has just happened, in a few words.
-func TestReplayTells(t *testing.T) {
+// TestReplayDescribes describes the current event in a few words.
+func TestReplayDescribes(t *testing.T) {
 	s := replayed(t, "sandbox-held", 0)
 	seen := map[event.Kind]bool{}
 	for i, e := range s.replay.Events() {
@@ -253,12 +251,12 @@ func TestReplayTells(t *testing.T) {
 		s.View()
 		last := s.lines()[s.H-2]
 		if text := strings.TrimSpace(s.replay.Describe(e)); text == "" || !strings.Contains(last, ansi.Strip(text)[:min(len(text), 8)]) {
-			t.Errorf("%s is told as %q: %s", e.Kind, text, last)
+			t.Errorf("%s is described as %q: %s", e.Kind, text, last)
 		}
 	}
 }
 
-// BenchmarkReplayBack goes back by an event at the end of a long run.
+// BenchmarkReplayBack goes back one event at the end of a long run.
 func BenchmarkReplayBack(b *testing.B) {
 	events := large(10_000)
 	p := replay.NewPlayer(events, 0)
@@ -271,7 +269,7 @@ func BenchmarkReplayBack(b *testing.B) {
 	}
 }
 
-// TestReplayDoesNotRepeatLogs: an open log is asked for at every moment, and shown once.
+// TestReplayDoesNotRepeatLogs: the logs are queried at every position, and shown once.
 func TestReplayDoesNotRepeatLogs(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		s := replayed(t, "sandbox-held", 0, answered)

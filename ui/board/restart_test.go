@@ -8,9 +8,8 @@ import (
 	"lockstep/engine/event"
 )
 
-// TestStartAnew leaves the screen for another run: at once when this one is over, else
-// when it has been stopped.
-func TestStartAnew(t *testing.T) {
+// TestRestart quits the screen for another run: at once if this one is over, else when it has stopped.
+func TestRestart(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		var fails error
 		asked := 0
@@ -22,22 +21,22 @@ func TestStartAnew(t *testing.T) {
 		s.settle()
 		s.shows(t, "cannot restart: templates/api.yaml:3")
 		if len(s.sent) > 0 || asked != 1 {
-			t.Errorf("it sends %v, asked %d times", s.sent, asked)
+			t.Errorf("sent %v, prepared %d times", s.sent, asked)
 		}
 		fails = nil
 		s.press("Z")
 		s.settle()
 		if len(s.sent) != 1 || s.sent[0].Name != event.Stop || s.quits() {
-			t.Errorf("it sends %v", s.sent)
+			t.Errorf("sent %v", s.sent)
 		}
 		s.feed(event.Event{Kind: event.KindOperation, Status: event.Aborted, Time: s.State.Now})
 		if !s.Over() || !s.QuitAtEnd {
-			t.Error("the screen stays")
+			t.Error("the screen did not quit")
 		}
 		if s = with("sandbox-install", 0, "", restart)(t); true {
 			s.press("Z")
 			if s.settle(); !s.quits() {
-				t.Error("the screen stays when the run is over")
+				t.Error("the screen did not quit when the run was over")
 			}
 		}
 		s = with("sandbox-held", 0, "Z")(t)

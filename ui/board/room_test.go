@@ -1,6 +1,7 @@
 package board
 
 import (
+	"context"
 	"strings"
 	"testing"
 	"time"
@@ -13,7 +14,7 @@ const longCause = `no pods can be created: violates PodSecurity "restricted:late
 	`securityContext.allowPrivilegeEscalation=false), runAsNonRoot != true (pod or container "api" must set securityContext.runAsNonRoot=true), ` +
 	`seccompProfile (pod or container "api" must set securityContext.seccompProfile.type to "RuntimeDefault" or "Localhost")`
 
-// twoStuck is an installation in which two groups are not ready for long causes, and one
+// twoStuck is an installation in which two groups are not ready for reasons with long texts, and one
 // waits for both.
 func twoStuck() []event.Event {
 	api, queue := plan.Object{Kind: "Deployment", Name: "api"}, plan.Object{Kind: "Deployment", Name: "queue"}
@@ -38,9 +39,9 @@ func twoStuck() []event.Event {
 	return events
 }
 
-// TestACauseIsWholeWhereThereIsRoom: under way and held, at all sizes, no word of a
-// cause is missing on the screen while rows are free, and two failures are both told.
-func TestACauseIsWholeWhereThereIsRoom(t *testing.T) {
+// TestCauseIsCompleteIfItFits: running and held, at all sizes, no cause is truncated while rows are free,
+// and both failures are shown.
+func TestCauseIsCompleteIfItFits(t *testing.T) {
 	for _, size := range [][2]int{{60, 24}, {80, 24}, {100, 30}, {160, 45}, {200, 50}} {
 		s := newScreen(t, size[0], size[1], twoStuck())
 		for s.Group().ID != "s:app" {
@@ -53,7 +54,7 @@ func TestACauseIsWholeWhereThereIsRoom(t *testing.T) {
 			words := strings.Join(strings.Fields(strings.Join(lines, "\n")), " ")
 			for _, c := range causes {
 				if !strings.Contains(words, c) {
-					t.Errorf("%s at %v does not show the whole of %q:\n%s", what, size, c, s.text())
+					t.Errorf("%s at %v does not show all of %q:\n%s", what, size, c, s.text())
 				}
 			}
 		}
@@ -74,9 +75,8 @@ func TestACauseIsWholeWhereThereIsRoom(t *testing.T) {
 	}
 }
 
-// TestACardTellsACauseOnFreeLines: the columns have room for it, and what is only
-// under way takes none.
-func TestACardTellsACauseOnFreeLines(t *testing.T) {
+// TestCardWrapsCause: a card wraps the cause of a failure into free rows, but no ordinary progress.
+func TestCardWrapsCause(t *testing.T) {
 	s := newScreen(t, 200, 50, twoStuck())
 	c := s.board.Cards[0]
 	if last := s.lines()[c.Rect.Y+c.Rect.H-2]; c.Node.ID != "s:app" || !strings.Contains(last, `"Localhost")`) {
@@ -85,6 +85,24 @@ func TestACardTellsACauseOnFreeLines(t *testing.T) {
 	events := twoStuck()
 	s = newScreen(t, 200, 50, events[:len(events)-2])
 	if n := s.board.Cards[0].Rect.H - 2; n > 2 {
-		t.Errorf("%d rows for what is only under way:\n%s", n, s.text())
+		t.Errorf("ordinary progress takes %d rows:\n%s", n, s.text())
 	}
+}
+
+// TestFailuresWithLaterChange: the state lines of several failures keep the outcome whole when the
+// release changes after the operation (R34b).
+func TestFailuresWithLaterChange(t *testing.T) {
+	s := newScreen(t, 160, 45, twoStuck(), func(o *Options) {
+		o.WatchAfter = func(context.Context) (Source, error) { return idle{}, nil }
+	})
+	for group, name := range map[string]string{"s:app": "api", "s:queue": "queue"} {
+		o := &plan.Object{Kind: "Deployment", Name: name}
+		s.feed(event.Event{Kind: event.KindGroup, Phase: "apply", Group: group, Object: o, Status: event.Failed, Message: o.String() + ": gave up", Time: s.State.Now})
+	}
+	exit := 1
+	s.feed(event.Event{Kind: event.KindOperation, Status: event.Failed, Message: "two groups failed", Exit: &exit, Outcome: "the release is marked failed", Time: s.State.Now})
+	s.send(watchStartedMsg{source: idle{}})
+	s.Observed.Message = "revision 2 was deployed"
+	s.send(tickMsg{})
+	s.shows(t, "press q to quit · the release is marked failed · since then: revision 2 was deployed")
 }

@@ -7,14 +7,13 @@ import (
 	"lockstep/theme"
 )
 
-// TestDense proves that where edges are too many to be told apart, the selected
-// group's are drawn, and no others.
+// TestDense: if there are too many edges to tell apart, only the selected group's are drawn.
 func TestDense(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		s := newScreen(t, 200, 50, large(10_000))
 		s.press("z", "z") // cards
 		if c := s.Graph.Cols[s.Group().Col]; !c.Dense() {
-			t.Fatalf("%d edges are not dense", len(c.Sources))
+			t.Fatalf("%d edges do not count as dense", len(c.Sources))
 		}
 		quiet, heavy := 0, 0
 		for k := range s.board.Columns {
@@ -31,7 +30,7 @@ func TestDense(t *testing.T) {
 			}
 		}
 		if quiet > 0 || heavy == 0 {
-			t.Errorf("%d cells of quiet edges, %d of the selected group's", quiet, heavy)
+			t.Errorf("%d cells of light edges, %d of the selected group's", quiet, heavy)
 		}
 	})
 }

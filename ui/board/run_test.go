@@ -22,7 +22,7 @@ import (
 	"lockstep/engine/event"
 )
 
-// terminal is a pseudo-terminal that a screen runs in.
+// terminal is a pseudo-terminal for a screen.
 type terminal struct {
 	t        *testing.T
 	ptm, pts *os.File
@@ -32,7 +32,7 @@ type terminal struct {
 	ended    chan error
 }
 
-// runScreen runs the screen in a terminal of its own.
+// runScreen runs the screen in its own terminal.
 func runScreen(t *testing.T, ctx context.Context, o Options) *terminal {
 	t.Helper()
 	ptm, pts, err := pty.Open()
@@ -55,7 +55,7 @@ func runScreen(t *testing.T, ctx context.Context, o Options) *terminal {
 	return p
 }
 
-// pollable is a file whose Close ends a Read, which that of pty.Open does not.
+// pollable returns a file whose Close ends a Read; Close of a file from pty.Open does not.
 func pollable(t *testing.T, f *os.File) *os.File {
 	fd, err := syscall.Dup(int(f.Fd()))
 	if err == nil {
@@ -82,7 +82,7 @@ func (p *terminal) text() string {
 	return p.out.String()
 }
 
-// wait waits for a word on the screen.
+// wait waits until the screen shows a text.
 func (p *terminal) wait(text string) {
 	p.t.Helper()
 	for end := time.Now().Add(10 * time.Second); time.Now().Before(end); time.Sleep(5 * time.Millisecond) {
@@ -99,13 +99,12 @@ func (p *terminal) end() error {
 	case err := <-p.ended:
 		return err
 	case <-time.After(10 * time.Second):
-		p.t.Fatalf("Run does not return; %q", ansi.Strip(p.text()))
+		p.t.Fatalf("Run did not return: %q", ansi.Strip(p.text()))
 		return nil
 	}
 }
 
-// restored fails where the terminal is not as it was before. What was written
-// last may still be on its way.
+// restored fails if the terminal was not restored. The last output may still be on its way.
 func (p *terminal) restored() {
 	p.t.Helper()
 	var wrong string
@@ -117,7 +116,7 @@ func (p *terminal) restored() {
 	p.t.Error(wrong)
 }
 
-// changed says what is not as it was.
+// changed says what was not restored.
 func (p *terminal) changed() string {
 	text := p.text()
 	for _, seq := range []string{"\x1b[?1049", "\x1b[?1002", "\x1b[?2004"} {
@@ -134,8 +133,8 @@ func (p *terminal) changed() string {
 	return ""
 }
 
-// noRace skips a test under the race detector: where the program does not end
-// by a key, Bubble Tea closes its reader of the terminal while that is read.
+// noRace skips a test under the race detector: if the program does not end with a key, Bubble Tea closes
+// its reader of the terminal during a read.
 func noRace(t *testing.T) {
 	if racing {
 		t.Skip("Bubble Tea's own end is a race")
@@ -172,7 +171,7 @@ func TestRun(t *testing.T) {
 	p.restored()
 }
 
-// TestRunSurvivesResizing changes the size while events come.
+// TestRunSurvivesResizing resizes the terminal while events arrive.
 func TestRunSurvivesResizing(t *testing.T) {
 	f := &event.Feed{}
 	p := runScreen(t, t.Context(), Options{Source: f.Reader(), Command: func(event.Command) {}})
@@ -193,8 +192,7 @@ func TestRunSurvivesResizing(t *testing.T) {
 	p.restored()
 }
 
-// TestRunPanic proves that a panic while a frame is made, or in a message,
-// leaves the terminal as it was and is an error.
+// TestRunPanic: a panic in a frame or a message restores the terminal and is returned as an error.
 func TestRunPanic(t *testing.T) {
 	noRace(t)
 	for name, o := range map[string]Options{
@@ -224,7 +222,7 @@ type broken struct{}
 
 func (broken) Next(context.Context) ([]event.Event, bool) { panic("in a command") }
 
-// TestRunTerminalGone proves that Run ends when the terminal does.
+// TestRunTerminalGone: Run returns when the terminal is gone.
 func TestRunTerminalGone(t *testing.T) {
 	noRace(t)
 	t.Run("write error", func(t *testing.T) {
@@ -272,7 +270,7 @@ type stuck struct{}
 
 func (stuck) Write([]byte) (int, error) { select {} }
 
-// TestRunContext returns the cause that the context ends with.
+// TestRunContext returns the cause of the context.
 func TestRunContext(t *testing.T) {
 	noRace(t)
 	ctx, cancel := context.WithCancelCause(t.Context())
@@ -286,7 +284,7 @@ func TestRunContext(t *testing.T) {
 	p.restored()
 }
 
-// TestNoTicks proves that nothing wakes the program while nothing goes on.
+// TestNoTicks: nothing wakes the program while nothing is running.
 func TestNoTicks(t *testing.T) {
 	for run, ticks := range map[string]bool{"sandbox-breakpoint": false, "sandbox-held": false, "sandbox-install": false, "sandbox-rollback": false, "failed": false, "running": true} {
 		s := newScreen(t, 100, 30, recorded(t, run, 0))
@@ -295,14 +293,14 @@ func TestNoTicks(t *testing.T) {
 			t.Errorf("%s: ticks %t, want %t", run, s.ticks, ticks)
 		}
 		if !ticks && s.last != nil {
-			t.Errorf("%s: a tick leads to something", run)
+			t.Errorf("%s: a tick did something", run)
 		}
 	}
-	// A paused run ticks while a group that was let go is still under way.
+	// A paused run ticks while a group is still running.
 	s := newScreen(t, 100, 30, recorded(t, "running", 0))
 	s.feed(event.Event{Kind: event.KindRun, Status: event.Paused, Time: s.State.Now})
 	s.send(tickMsg{})
 	if !s.ticks {
-		t.Error("the times of running groups stand still")
+		t.Error("the times of running groups are not updated")
 	}
 }

@@ -10,8 +10,7 @@ import (
 	"lockstep/engine/run"
 )
 
-// Cluster answers requests and reports statuses as its script says, in the
-// time of the synctest bubble it lives in.
+// Cluster answers requests and reports statuses from a script, in the time of the synctest bubble.
 type Cluster struct {
 	mu      sync.Mutex
 	script  map[string]Behaviour // by Kind/name
@@ -31,7 +30,7 @@ type Behaviour struct {
 	gone    time.Duration // how long its removal takes
 }
 
-// NewCluster returns a cluster that follows a script, by Kind/name.
+// NewCluster returns a cluster with a script, by Kind/name.
 func NewCluster(script map[string]Behaviour) *Cluster {
 	return &Cluster{script: script, reports: map[plan.Object]func(run.Observation){}, tries: map[plan.Object]int{}}
 }

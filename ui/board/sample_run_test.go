@@ -9,15 +9,14 @@ import (
 	"lockstep/engine/run"
 )
 
-// operation is what the sample does.
+// operation is the operation of the sample.
 var operation = event.Operation{
 	Name: "install", Release: "shop", Namespace: "shop", Context: "kind-dev", Chart: "shop-1.0.0", Revision: 1,
 	Timeout: 5 * time.Minute, ReadinessTimeout: time.Minute,
 }
 
-// Start begins an installation of the shop and returns the engine that runs it.
-// Operation, Diagnose and Heartbeat of the options are the sample's own. The
-// feed is closed when it is over.
+// Start starts an installation of the shop and returns its engine. It sets Operation, Diagnose and
+// Heartbeat of the options itself. The feed is closed when the run is over.
 func Start(opts run.Options, script map[string]Behaviour) *run.Engine {
 	opts.Operation, opts.Diagnose, opts.Heartbeat = operation, diagnose, 5*time.Second
 	e := run.New(opts)
@@ -45,8 +44,7 @@ func carryOut(e *run.Engine, cluster *Cluster) {
 	}
 }
 
-// finish ends a run that did not go well, with a rollback where that was asked
-// for.
+// finish ends a run that failed, with a rollback if one was requested.
 func finish(e *run.Engine, cluster *Cluster, err error) {
 	abort := e.EndingCommand()
 	switch {

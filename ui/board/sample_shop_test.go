@@ -29,7 +29,7 @@ var shop = []string{
 	"shop:ingress | Ingress/shop | shop:gateway",
 }
 
-// groups reads lines "id | objects | ids of gates".
+// groups parses lines "id | objects | ids of dependencies".
 func groups(lines []string) []*plan.Group {
 	var out []*plan.Group
 	layer := map[string]int{}
@@ -52,7 +52,7 @@ func groups(lines []string) []*plan.Group {
 	return out
 }
 
-// reversed is a removal of groups.
+// reversed returns the removal of groups.
 func reversed(all []*plan.Group) []*plan.Group {
 	var out []*plan.Group
 	for _, g := range slices.Backward(all) {
@@ -71,7 +71,7 @@ func reversed(all []*plan.Group) []*plan.Group {
 	return out
 }
 
-// phases are the phases of the shop's installation.
+// phases returns the phases of the shop's installation.
 func phases() []event.Phase {
 	one := func(id, object string) []*plan.Group {
 		return groups([]string{id + " | " + object + " |"})
@@ -86,7 +86,7 @@ func phases() []event.Phase {
 
 func seconds(s float64) time.Duration { return time.Duration(s * float64(time.Second)) }
 
-// Script is how the shop's objects behave.
+// Script returns how the shop's objects behave.
 func Script() map[string]Behaviour {
 	workload := func(s float64, replicas int) Behaviour {
 		b := Behaviour{ready: seconds(s), gone: seconds(1)}
@@ -112,7 +112,7 @@ func Script() map[string]Behaviour {
 	}
 }
 
-// Broken is the shop with a migration that fails, so often.
+// Broken is the shop with a migration that fails a number of times.
 func Broken(tries int) map[string]Behaviour {
 	s := Script()
 	b := s["Job/shop-db-migrate-1-0-0"]

@@ -12,7 +12,7 @@ import (
 	"lockstep/engine/event"
 )
 
-// within fails where a frame is larger than the terminal.
+// within fails if a frame is larger than the terminal.
 func within(t *testing.T, s *rig, what string) {
 	t.Helper()
 	frame := s.View().Content
@@ -27,8 +27,7 @@ func within(t *testing.T, s *rig, what string) {
 	}
 }
 
-// TestSizes draws every screen at sizes from 20×5 to 220×60: none may be larger
-// than the terminal.
+// TestSizes draws every screen at sizes from 20×5 to 220×60: no frame is larger than the terminal.
 func TestSizes(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		step := 9
@@ -50,8 +49,7 @@ func TestSizes(t *testing.T) {
 	})
 }
 
-// TestSizesAtRandom types and resizes at random while a run of hostile names
-// goes on.
+// TestSizesAtRandom presses keys and resizes at random during a run with hostile names.
 func TestSizesAtRandom(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		keys := []string{"up", "down", "left", "right", "tab", "shift+tab", "home", "end", "g", "pgup", "pgdown", "enter", "esc", "/", "a", "o",
@@ -82,7 +80,7 @@ var nasty = []string{
 	"e\u0301\u0301\u0301", "\u202eevil", "🇩🇪🇫🇷", "\xff\xfe", "no\u200bspace",
 }
 
-// hostile is a run whose messages and lines are replaced.
+// hostile returns a run with hostile messages and lines.
 func hostile(events []event.Event, rnd *rand.Rand) []event.Event {
 	out := make([]event.Event, len(events))
 	for i, e := range events {

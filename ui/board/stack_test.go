@@ -34,7 +34,7 @@ func openStack(t *testing.T, w, h, n int, look theme.Options, sent *[]event.Comm
 	return s
 }
 
-// TestStackGolden keeps the screens of a stack: its releases, and one of them opened (S6).
+// TestStackGolden compares the screens of a stack: its releases, and one of them opened (S6).
 func TestStackGolden(t *testing.T) {
 	for name, keys := range map[string][]string{"releases": nil, "release": {"tab", "tab", "enter"}} {
 		for _, size := range sizes {
@@ -48,15 +48,15 @@ func TestStackGolden(t *testing.T) {
 	}
 }
 
-// TestStackKeys opens a release and returns; keys about the whole reach the whole, those about
-// a group its release (S6).
+// TestStackKeys opens a release and returns. Keys for the run reach the stack, keys for a group its
+// release (S6).
 func TestStackKeys(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		var sent []event.Command
 		s := openStack(t, 100, 30, 75, dark, &sent, "home", "enter")
 		text := func() string { return ansi.Strip(s.View().Content) }
 		if !strings.Contains(text(), "monitoring:kinds") || strings.Contains(text(), "shop/identity") {
-			t.Fatalf("enter does not open the release:\n%s", text())
+			t.Fatalf("enter did not open the release:\n%s", text())
 		}
 		s.Update(keyPress("p"))
 		if len(sent) != 1 || sent[0].Name != event.Pause || sent[0].Scope != "" {
@@ -74,12 +74,12 @@ func TestStackKeys(t *testing.T) {
 		}
 		s.Update(keyPress("a"))
 		if s.open != "" || !strings.Contains(text(), "abort") {
-			t.Errorf("a does not ask about the whole:\n%s", text())
+			t.Errorf("a did not ask about the whole run:\n%s", text())
 		}
 	})
 }
 
-// TestStackPicture keeps the picture of a stack in README.md what the screen really shows.
+// TestStackPicture checks that the picture of a stack in README.md shows what the screen shows.
 func TestStackPicture(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		s := openStack(t, 110, 17, 75, dark, new([]event.Command))
@@ -92,7 +92,7 @@ func TestStackPicture(t *testing.T) {
 	})
 }
 
-// TestStackReplay plays the record of a stack: what is opened follows, back and forth.
+// TestStackReplay replays a stack: the board of an open release follows, back and forth.
 func TestStackReplay(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		p := replay.NewPlayer(recorded(t, "sandbox-stack", 0), 0)
@@ -105,14 +105,14 @@ func TestStackReplay(t *testing.T) {
 			s.Update(keyPress(k))
 		}
 		if !strings.Contains(text(), "2 of 3 ready") && !strings.Contains(text(), "3 of 3 ready") {
-			t.Errorf("the end of the last release:\n%s", text())
+			t.Errorf("wrong end of the last release:\n%s", text())
 		}
 		s.Update(keyPress("<"))
 		for range 20 {
 			s.Update(keyPress("right"))
 		}
 		if !strings.Contains(text(), "0 of 3 ready") {
-			t.Errorf("the last release before it has started:\n%s", text())
+			t.Errorf("wrong screen of the last release before it started:\n%s", text())
 		}
 		s.Update(keyPress("esc"))
 		if !strings.Contains(text(), "data/queue") {
@@ -121,9 +121,9 @@ func TestStackReplay(t *testing.T) {
 	})
 }
 
-// TestReleaseOfAPausedStack shows the pause on the board of a release that has not started, with
-// the keys of the stack; refusals and questions about the stack are seen from there too (S6).
-func TestReleaseOfAPausedStack(t *testing.T) {
+// TestReleaseOfPausedStack: the board of a release that has not started shows the pause and the stack's
+// keys, and also its refusals and dialogs (S6).
+func TestReleaseOfPausedStack(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		var sent []event.Command
 		s := openStack(t, 100, 30, 75, dark, &sent, "end", "enter")
@@ -169,8 +169,9 @@ func TestReleaseOfAPausedStack(t *testing.T) {
 	})
 }
 
-// TestHeldFailureInAStack shows on the releases that one of them holds a failure, with the keys that fix it (S6, R44).
-func TestHeldFailureInAStack(t *testing.T) {
+// TestHeldFailureInStack: the releases show that one of them holds a failure, with the keys that fix it
+// (S6, R44).
+func TestHeldFailureInStack(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		var sent []event.Command
 		s := openStack(t, 100, 30, 75, dark, &sent)
@@ -193,8 +194,8 @@ func TestHeldFailureInAStack(t *testing.T) {
 	})
 }
 
-// TestStepOfAStack names the group that the next step starts in a paused release (S6, R41).
-func TestStepOfAStack(t *testing.T) {
+// TestStepOfStack names the group that the next step starts in a paused release (S6, R41).
+func TestStepOfStack(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		s := openStack(t, 120, 30, 75, dark, new([]event.Command))
 		feed, expect := stackScreen(t, s)
@@ -229,8 +230,8 @@ func stackScreen(t *testing.T, s *stack) (feed func(event.Event), expect func(..
 	return feed, expect
 }
 
-// TestColumnsOfAStack are named by their layers, and those of its rollback and removals so.
-func TestColumnsOfAStack(t *testing.T) {
+// TestColumnsOfStack: columns are named after their layers, also in rollbacks and removals.
+func TestColumnsOfStack(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		s := openStack(t, 200, 50, 75, dark, nil)
 		group := &plan.Group{ID: "data/queue", After: []string{}, Objects: []plan.Object{{Kind: "Release", Name: "queue"}}}

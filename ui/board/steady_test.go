@@ -11,14 +11,13 @@ import (
 	"lockstep/engine/event"
 )
 
-// counted is the end of the state line.
+// counted matches the end of the state line.
 var counted = regexp.MustCompile(`\d+(/| of )\d+( ready| gone)?$`)
 
-// TestWhatNeverLeavesTheScreen: at every size, all through every run, counts and bar
-// are in the state line, and in the footer what there is to press while the run stands:
-// inspect, help, and a way on. No line is wider than the screen, and what is selected
-// is in view.
-func TestWhatNeverLeavesTheScreen(t *testing.T) {
+// TestAlwaysOnScreen: at every size and throughout every run, the state line has counts and bar, and the
+// footer has help and, while the run is paused, inspect and a way to continue. No line is wider than
+// the screen, and the selection is in view.
+func TestAlwaysOnScreen(t *testing.T) {
 	for _, run := range []string{"sandbox-install", "sandbox-held", "sandbox-rollback", "sandbox-breakpoint", "failed", "retried"} {
 		events := recorded(t, run, 0)
 		s := newScreen(t, 100, 30, nil)
@@ -35,7 +34,7 @@ func TestWhatNeverLeavesTheScreen(t *testing.T) {
 				lines := s.lines()
 				state, footer := lines[1], lines[len(lines)-1]
 				if s.Tally.Total > 0 && (!counted.MatchString(strings.TrimRight(state, " ")) || !strings.ContainsAny(state, "━─╸")) {
-					t.Fatalf("%s: counts or bar have left the state line:\n%s", what, s.text())
+					t.Fatalf("%s: the state line lacks counts or bar:\n%s", what, s.text())
 				}
 				if !strings.Contains(footer, "help") || s.Group() != nil && !strings.Contains(footer, "inspect") {
 					t.Fatalf("%s: the footer is %q", what, footer)
@@ -53,10 +52,9 @@ func TestWhatNeverLeavesTheScreen(t *testing.T) {
 	}
 }
 
-// TestThePaneTakesWhatTheBoardLeaves: between them there is no more room than the board
-// takes with all that is in its groups, and where the pane is does not depend on what is
-// selected, but for what it has to say.
-func TestThePaneTakesWhatTheBoardLeaves(t *testing.T) {
+// TestPaneGetsFreeRows: no rows are empty between the board and the pane, and the pane's position does
+// not depend on the selection, unless its text needs more rows.
+func TestPaneGetsFreeRows(t *testing.T) {
 	for _, size := range sizes {
 		s := newScreen(t, size[0], size[1], twoStuck()[:3])
 		if s.board.Area.H > max(s.board.SteadyRows(), s.board.Rows) {
@@ -76,9 +74,9 @@ func TestThePaneTakesWhatTheBoardLeaves(t *testing.T) {
 	}
 }
 
-// TestFreeRowsShowTheFailure: on the smallest screens, too, its last words are there,
-// and finished groups give way to them and to what is still to come.
-func TestFreeRowsShowTheFailure(t *testing.T) {
+// TestFreeRowsShowFailure: even on the smallest screens, the last lines of a failure are visible, and
+// finished groups give way to them and to waiting groups.
+func TestFreeRowsShowFailure(t *testing.T) {
 	s := newScreen(t, 60, 20, recorded(t, "failed", 0))
 	s.shows(t, `FATAL: relation "orders" does not exist`, "db:schema", "more: ", "post-install")
 	s = newScreen(t, 60, 20, recorded(t, "sandbox-held", 0))

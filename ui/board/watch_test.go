@@ -11,8 +11,7 @@ import (
 	"lockstep/ui/board/canvas"
 )
 
-// TestWatched shows the state of what is watched, and no times: nothing is
-// being deployed.
+// TestWatched shows the state of a watched release without times: nothing is being deployed.
 func TestWatched(t *testing.T) {
 	object := plan.Object{Kind: "ConfigMap", Namespace: "n", Name: "one"}
 	group := &plan.Group{ID: "c:g", Chart: "c", Name: "g", After: []string{}, Objects: []plan.Object{object}}
@@ -39,9 +38,8 @@ func TestWatched(t *testing.T) {
 	s.shows(t, "lockstep status r")
 }
 
-// TestWatchedIsGreenWhereItIsWell: what an operation is at work on, or has left
-// behind, is not, however many objects are ready.
-func TestWatchedIsGreenWhereItIsWell(t *testing.T) {
+// TestWatchedIsGreen only if the release is deployed and all its objects are ready.
+func TestWatchedIsGreen(t *testing.T) {
 	for record, good := range map[string]bool{"deployed": true, "pending-upgrade": false, "pending-install": false, "uninstalling": false, "failed": false} {
 		object := plan.Object{Kind: "ConfigMap", Name: "one"}
 		s := newScreen(t, 100, 30, []event.Event{
@@ -59,9 +57,9 @@ func TestWatchedIsGreenWhereItIsWell(t *testing.T) {
 	}
 }
 
-// TestALeafThatIsAppliedIsNotGreen: nobody has waited for it to be ready (R21), so no
-// mark says so, and the bar neither.
-func TestALeafThatIsAppliedIsNotGreen(t *testing.T) {
+// TestAppliedLeafIsNotGreen: nobody waited for it to be ready (R21), so neither its mark nor the bar is
+// green.
+func TestAppliedLeafIsNotGreen(t *testing.T) {
 	leaf, exit := plan.Object{Group: "apps", Kind: "Deployment", Name: "leaf"}, 0
 	s := newScreen(t, 100, 30, []event.Event{
 		{Kind: event.KindOperation, Status: event.Running, Operation: &event.Operation{Name: "install", Release: "r"}},

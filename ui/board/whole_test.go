@@ -11,11 +11,11 @@ import (
 	"lockstep/engine/plan"
 )
 
-// graphOf is a run half way through so many groups, each of which waits for some of
-// those before it: per of them in a layer.
+// graphOf is a half-finished run of groups, per of them in each layer; each group waits for some of the
+// layer before.
 func graphOf(groups, per int) []event.Event { return graphAt(groups, per, groups/per/2) }
 
-// graphAt is that run at one of the layers.
+// graphAt is that run at a layer.
 func graphAt(groups, per, layer int) []event.Event {
 	at := time.Date(2026, 11, 20, 12, 0, 0, 0, time.UTC)
 	p := event.Phase{Name: "apply", Kind: event.PhaseApply}
@@ -38,8 +38,8 @@ func graphAt(groups, per, layer int) []event.Event {
 	return events
 }
 
-// TestLargeGolden keeps what charts of 40 and of 300 groups look like in each state, at
-// all sizes: one file a state. TestGolden has those of a small chart.
+// TestLargeGolden compares charts of 40 and 300 groups in each state at all sizes, with one file per
+// state. TestGolden has a small chart.
 func TestLargeGolden(t *testing.T) {
 	at := func(name string, groups, per, layer int, more ...event.Event) {
 		inBubble(t, func(t *testing.T) {
@@ -78,8 +78,7 @@ func TestLargeGolden(t *testing.T) {
 	}
 }
 
-// TestAllGroupsAreInView: at 160×45 a chart of 40 groups, however its layers are, and at
-// 200×50 one of 300.
+// TestAllGroupsAreInView: a chart of 40 groups at 160×45, and one of 300 at 200×50, whatever the layers.
 func TestAllGroupsAreInView(t *testing.T) {
 	for _, tt := range []struct{ w, h, groups, per int }{
 		{160, 45, 40, 1}, {160, 45, 40, 2}, {160, 45, 40, 4}, {160, 45, 40, 5}, {160, 45, 40, 13}, {160, 45, 40, 40},
@@ -98,16 +97,15 @@ func TestAllGroupsAreInView(t *testing.T) {
 	}
 }
 
-// outOfView matches the lines that stand for something that is out of view.
+// outOfView matches the lines that stand for something out of view.
 var outOfView = regexp.MustCompile(`… \d+ |\d+ more|and \d+ |… press o for all`)
 
-// hides reports whether something is out of view that could be there.
+// hides reports whether something is out of view that might fit.
 func (s *rig) hides() bool {
 	return outOfView.MatchString(s.text()) || len(s.board.Folds) > 0 || len(s.board.Cards) < len(s.Graph.Nodes)
 }
 
-// TestRoomIsUsed: less than a quarter of a large screen's rows is empty while something
-// is hidden.
+// TestRoomIsUsed: less than a quarter of a large screen's rows is empty while something is hidden.
 func TestRoomIsUsed(t *testing.T) {
 	runs := map[string][]event.Event{"40": graphOf(40, 4), "40 in a chain": graphOf(40, 1), "15": graphOf(15, 2), "300": graphOf(300, 10)}
 	for _, name := range []string{"sandbox-install", "sandbox-held", "sandbox-breakpoint", "sandbox-rollback"} {
@@ -127,8 +125,8 @@ func TestRoomIsUsed(t *testing.T) {
 	}
 }
 
-// TestNoSentenceTwice: what is said in one place of a screen is not said in another.
-func TestNoSentenceTwice(t *testing.T) {
+// TestNoTextTwice: no text appears in two places of a screen.
+func TestNoTextTwice(t *testing.T) {
 	for _, name := range []string{"sandbox-install", "sandbox-held", "sandbox-breakpoint", "sandbox-rollback", "running"} {
 		all := recorded(t, name, 0)
 		for _, size := range sizes[1:] {
@@ -144,7 +142,7 @@ func TestNoSentenceTwice(t *testing.T) {
 				}
 				for part, n := range seen {
 					if n > 1 {
-						t.Errorf("%s at %v: %d times %q:\n%s", name, size, n, part, s.text())
+						t.Errorf("%s at %v: %d times the text %q:\n%s", name, size, n, part, s.text())
 					}
 				}
 			}

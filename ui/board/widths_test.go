@@ -10,9 +10,8 @@ import (
 	"lockstep/ui/board/graph"
 )
 
-// TestColumnsStay proves that columns are where they are as the run goes on and
-// whatever is selected, that none is narrower than its names, and that the names of
-// groups can be told apart.
+// TestColumnsStay: columns do not move with the run or the selection, none is narrower than its names,
+// and the names of groups are distinct.
 func TestColumnsStay(t *testing.T) {
 	inBubble(t, func(t *testing.T) {
 		for _, run := range []string{"sandbox-install", "sandbox-held", "sandbox-rollback", "sandbox-breakpoint"} {
@@ -39,7 +38,7 @@ func TestColumnsStay(t *testing.T) {
 							t.Fatalf("%s at %v: column %d is %d wide", run, size, p.Index, p.W)
 						}
 						if !p.Cut && p.W != cardWidth(now, p.Index) {
-							t.Fatalf("%s at %v: column %d is %d wide, and not %d", run, size, p.Index, p.W, cardWidth(now, p.Index))
+							t.Fatalf("%s at %v: column %d is %d wide, want %d", run, size, p.Index, p.W, cardWidth(now, p.Index))
 						}
 					}
 				}
@@ -68,7 +67,7 @@ func TestColumnsStay(t *testing.T) {
 	})
 }
 
-// TestScrolls keeps scrolling where not all columns can be in view.
+// TestScrolls: the view scrolls if not all columns fit.
 func TestScrolls(t *testing.T) {
 	s := newScreen(t, 100, 30, recorded(t, "sandbox-install", 0))
 	if n := len(s.board.Columns); n >= len(s.Graph.Cols) || s.board.Tight {
@@ -76,7 +75,7 @@ func TestScrolls(t *testing.T) {
 	}
 }
 
-// cardWidth is the width of the cards in a column.
+// cardWidth returns the width of the cards in a column.
 func cardWidth(ws columns.Widths, index int) int {
 	return ws.Columns[slices.IndexFunc(ws.Columns, func(w columns.Width) bool { return w.Index == index })].Card
 }

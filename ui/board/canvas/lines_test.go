@@ -6,8 +6,7 @@ import (
 	"testing"
 )
 
-// TestWrapLines breaks lines of random pieces: none is wider than it may be, and nothing
-// of their text is lost.
+// TestWrapLines breaks lines of random pieces: none is too wide, and no text is lost.
 func TestWrapLines(t *testing.T) {
 	words := []string{"a", "done", "in 52 s", ": ", "1 created, 7 changed", "Deployment/shop-api", "日本語", "condition FailureTarget is True", " ", "—"}
 	rnd := rand.New(rand.NewPCG(1, 2))

@@ -9,9 +9,9 @@ import (
 	"time"
 )
 
-// TestNoFileOfValuesStays: values may be secret. Whatever an editor does, and whether it
-// is waited for or not, nothing is left of them in the directory for temporary files.
-func TestNoFileOfValuesStays(t *testing.T) { // R46
+// TestNoValuesFileStays: values may be secret, so whatever an editor does, and even if it is killed, no
+// file with them stays in the temporary directory.
+func TestNoValuesFileStays(t *testing.T) { // R46
 	for name, c := range map[string]struct{ script, want, hasFailure string }{
 		"writes":           {`echo "word: new" > "$1"`, "word: new\n", ""},
 		"leaves a backup":  {`cp "$1" "$1~"; echo "word: new" > "$1"`, "word: new\n", ""},
@@ -54,35 +54,35 @@ func TestNoFileOfValuesStays(t *testing.T) { // R46
 				t.Errorf("%q, %v; want %q, %s", got, err, c.want, c.hasFailure)
 			}
 			if left, err := os.ReadDir(dir); len(left) > 0 || err != nil || quits != 0 {
-				t.Errorf("%v stay, %v, %d functions", left, err, quits)
+				t.Errorf("%v remain (%v), %d cleanups are still registered", left, err, quits)
 			}
 		})
 	}
 }
 
-// TestQuittingRemovesTheFileOfValues ends the program while the editor is open.
-func TestQuittingRemovesTheFileOfValues(t *testing.T) { // R46
+// TestQuitRemovesValuesFile ends the program while the editor is open.
+func TestQuitRemovesValuesFile(t *testing.T) { // R46
 	dir := t.TempDir()
 	t.Setenv("TMPDIR", dir)
 	t.Setenv("VISUAL", "cat /dev/null")
 	e := &valuesEditor{ctx: t.Context(), atQuit: func(remove func()) func() {
 		if there, _ := os.ReadDir(dir); len(there) != 1 {
-			t.Errorf("%v is there", there)
+			t.Errorf("unexpected files %v", there)
 		}
 		remove()
 		if left, _ := os.ReadDir(dir); len(left) > 0 {
-			t.Errorf("%v stays", left)
+			t.Errorf("%v remains", left)
 		}
 		return func() {}
 	}}
 	if err := e.Run(); err == nil {
-		t.Error("values are written where their directory has gone")
+		t.Error("Run wrote values after their directory was removed")
 	}
 }
 
-// TestTheEditorStartsBelowTheComments: where there are no values, a line that is added
-// below a comment would be one.
-func TestTheEditorStartsBelowTheComments(t *testing.T) { // R46
+// TestEditorStartsBelowComments: without values, the file has only comments, and a line added to a comment
+// would be one.
+func TestEditorStartsBelowComments(t *testing.T) { // R46
 	for name, want := range map[string]string{"vim": "-c 3", "nano": "+3", "code": ""} {
 		bin := filepath.Join(t.TempDir(), name)
 		if err := os.WriteFile(bin, []byte("#!/bin/sh\nfor file; do :; done\necho \"$*\" > \"$file\"\n"), 0o700); err != nil {

@@ -8,7 +8,7 @@ import (
 	"lockstep/ui/board/canvas"
 )
 
-// TestNames cuts names to widths.
+// TestNames fits names into widths.
 func TestNames(t *testing.T) {
 	object := func(kind, name string) plan.Object { return plan.Object{Kind: kind, Name: name} }
 	for _, c := range []struct {

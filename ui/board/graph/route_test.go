@@ -5,8 +5,7 @@ import (
 	"testing"
 )
 
-// TestDisentangle proves that edges are swapped where they cross less then, and
-// left alone otherwise.
+// TestDisentangle: edges are swapped if that reduces crossings, else left alone.
 func TestDisentangle(t *testing.T) {
 	col := func(i int, rows ...int) []*Node {
 		var out []*Node

@@ -7,8 +7,7 @@ import (
 	"lockstep/engine/plan"
 )
 
-// TestSecretsAreMasked proves that values of a Secret do not reach the screen,
-// whatever the manifest looks like.
+// TestSecretsAreMasked: values of a Secret do not reach the screen, whatever the manifest looks like.
 func TestSecretsAreMasked(t *testing.T) {
 	secret := plan.Object{Kind: "Secret", Name: "db"}
 	for name, manifest := range map[string]string{

@@ -8,7 +8,7 @@ import (
 	"lockstep/ui/board/canvas"
 )
 
-// TestFound finds a text in whatever case, in cells, not bytes.
+// TestFound ignores case and returns cells, not bytes.
 func TestFound(t *testing.T) {
 	for _, tt := range []struct {
 		query string

@@ -4,7 +4,7 @@ import (
 	"testing"
 )
 
-// TestShortWhy leaves out what stands beside it, and what is no such sentence as it is.
+// TestShortWhy omits what the heading says already, and leaves other sentences alone.
 func TestShortWhy(t *testing.T) {
 	for why, want := range map[string]string{
 		"Deployment/web waits for Service/db: env DATABASE_HOST names Service/db": "Deployment/web: env DATABASE_HOST names Service/db",
