@@ -49,8 +49,8 @@ type arranger struct {
 	// By index in reader.nodes.
 	plain  []bool  // ready on apply, and waits only for plain objects
 	owner  []*node // of plain objects: the only object that needs it
-	shared []bool  // plain objects that several objects need
-	user   []*node // of claims: the first workload that uses it
+	shared []bool  // plain objects that several objects need, or one of another chart
+	user   []*node // of claims: the first workload of the chart that uses it
 	unit   []*unit
 
 	units    map[string][]*unit // by chart
@@ -182,7 +182,7 @@ func (a *arranger) markOwner(owner, n *node, owned []*node) {
 			continue
 		}
 		if owned[to.at] != nil || owner.Chart != to.Chart {
-			a.shared[to.at] = owned[to.at] != nil || owner.Chart != to.Chart
+			a.shared[to.at] = true
 		} else {
 			owned[to.at] = owner
 		}
@@ -218,6 +218,7 @@ func (a *arranger) unitFor(chart string, p purpose, key string) *unit {
 	return u
 }
 
+// put assigns an object to a unit.
 func (a *arranger) put(n *node, u *unit) {
 	a.unit[n.at] = u
 	u.members = append(u.members, n)

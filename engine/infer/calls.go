@@ -216,7 +216,7 @@ func (r *reader) addCalls(n *node, strength Strength, mentions []mention, why Re
 func (r *reader) addCall(n *node, strength Strength, m mention, why Reason, who string) {
 	why.Value = m.word
 	n.uses = append(n.uses, use{m.service.name(), who, ""})
-	servers := r.behind(m.service)
+	servers := r.serversOf(m.service)
 	if m.workload != nil {
 		servers = []*node{m.workload}
 	}
@@ -233,7 +233,7 @@ func (r *reader) readEntries(n, to *node, ref refs.Ref) {
 			continue
 		}
 		strength := Serving
-		if shared := slices.ContainsFunc(r.behind(s.service), func(server *node) bool { return r.reads(server, to) }); shared && s.file {
+		if shared := slices.ContainsFunc(r.serversOf(s.service), func(server *node) bool { return r.reads(server, to) }); shared && s.file {
 			continue // both read the file, so it does not show which one calls the other
 		} else if allEntries && (shared || to.name().Kind == "Secret") {
 			strength = Soft

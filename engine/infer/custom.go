@@ -102,7 +102,7 @@ func (r *reader) addCreatedServices(n *node) {
 			continue
 		}
 		s := &node{Object: &Object{Resource: plan.Resource{Object: o, Chart: n.Chart}}, at: -1, kind: service, root: refs.Field{Value: map[string]any{}}}
-		r.createdServices[o], r.behindCache[s] = s, []*node{n}
+		r.createdServices[o], r.serversCache[s] = s, []*node{n}
 		r.servicesNamed[name] = append(r.servicesNamed[name], s)
 	}
 }
@@ -110,7 +110,7 @@ func (r *reader) addCreatedServices(n *node) {
 // explainCreated adds to a reason that an operator creates the Service for a custom resource.
 func (r *reader) explainCreated(s *node, why Reason) Reason {
 	if r.createdServices[s.name()] == s {
-		why.Text += fmt.Sprintf(", which %s creates", r.behindCache[s][0].name())
+		why.Text += fmt.Sprintf(", which %s creates", r.serversCache[s][0].name())
 	}
 	return why
 }

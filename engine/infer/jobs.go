@@ -78,6 +78,8 @@ func imageName(c refs.Field) string {
 	return before(before(image[strings.LastIndexByte(image, '/')+1:], "@"), ":")
 }
 
+// Ports, images and names of databases and other stores. clients matches the images and names of
+// programs that only use a store.
 var (
 	databasePorts = map[string]bool{"5432": true, "3306": true, "1433": true, "1521": true, "27017": true, "9042": true, "26257": true, "5984": true, "8123": true}
 	storePorts    = map[string]bool{"6379": true, "5672": true, "9092": true, "2181": true, "9200": true, "11211": true, "2379": true, "4222": true}
@@ -90,18 +92,29 @@ var (
 // isStore reports whether a workload is a database, a queue or another store, which is ready while
 // it is still empty.
 func (r *reader) isStore(n *node) bool {
-	if _, known := r.storeCache[n]; !known {
-		name := n.name().Name
-		r.storeCache[n] = storeNames.MatchString(name) || storeImages.MatchString(name) && !clients.MatchString(name) || slices.ContainsFunc(r.servicesIn[n.name().Namespace], func(s *node) bool {
-			return slices.Contains(r.behind(s), n) && hasPort(s, func(p string) bool { return databasePorts[p] || storePorts[p] })
-		}) || slices.ContainsFunc(n.spec().At("containers").Each(), func(c refs.Field) bool {
-			image := imageName(c)
-			return storeImages.MatchString(image) && !clients.MatchString(image)
-		})
+	known, ok := r.storeCache[n]
+	if !ok {
+		known = r.looksLikeStore(n)
+		r.storeCache[n] = known
 	}
-	return r.storeCache[n]
+	return known
 }
 
+// looksLikeStore looks at the name of a workload, its images, and the ports of its Services.
+func (r *reader) looksLikeStore(n *node) bool {
+	isStoreImage := func(name string) bool { return storeImages.MatchString(name) && !clients.MatchString(name) }
+	if name := n.name().Name; storeNames.MatchString(name) || isStoreImage(name) {
+		return true
+	}
+	for _, s := range r.servicesIn[n.name().Namespace] {
+		if slices.Contains(r.serversOf(s), n) && hasPort(s, func(p string) bool { return databasePorts[p] || storePorts[p] }) {
+			return true
+		}
+	}
+	return slices.ContainsFunc(n.spec().At("containers").Each(), func(c refs.Field) bool { return isStoreImage(imageName(c)) })
+}
+
+// hasPort reports whether ok is true for a port of a Service.
 func hasPort(s *node, ok func(string) bool) bool {
 	return slices.ContainsFunc(s.root.At("spec", "ports").Each(), func(p refs.Field) bool { return ok(formatNumber(p.At("port").Value)) })
 }
@@ -118,7 +131,7 @@ func (r *reader) databases(n *node) map[use]string {
 		if s == nil {
 			s = r.createdServices[u.service]
 		}
-		if s == nil || slices.Contains(r.behind(s), n) {
+		if s == nil || slices.Contains(r.serversOf(s), n) {
 			continue
 		}
 		if databaseWord(u.who) || hasPort(s, func(p string) bool { return databasePorts[p] }) {
@@ -126,22 +139,7 @@ func (r *reader) databases(n *node) map[use]string {
 		}
 	}
 	for _, c := range n.containers() {
-		vars := r.variables(n, c)
-		for _, key := range sortedKeys(vars) {
-			v := vars[key]
-			if callsHost(key) && databaseWord(key) && strings.Contains(v.text, ".") && !strings.ContainsAny(v.text, "/@ ") {
-				found[use{host: before(v.text, ":")}] = v.path
-			}
-			r.databaseURLs(n, v.text, v.path, found)
-		}
-		script, _ := expand(command(c), vars)
-		r.databaseURLs(n, script, c.Path, found)
-		for _, e := range c.At("env").Each() {
-			key, from := e.At("name").Text(), e.At("valueFrom", "secretKeyRef")
-			if name := from.At("name").Text(); callsHost(key) && databaseWord(key) && r.configSource(plan.Object{Kind: "Secret", Namespace: n.name().Namespace, Name: name}) == nil && name != "" {
-				found[use{host: "of Secret/" + name + " " + from.At("key").Text()}] = from.Path
-			}
-		}
+		r.containerDatabases(n, c, found)
 	}
 	for _, ref := range n.refs {
 		if to := r.configSource(ref.To); to != nil && ref.Use == refs.Volume {
@@ -152,6 +150,28 @@ func (r *reader) databases(n *node) map[use]string {
 		}
 	}
 	return found
+}
+
+// containerDatabases adds the databases outside the release in the variables and arguments of a container.
+func (r *reader) containerDatabases(n *node, c refs.Field, found map[use]string) {
+	namesDatabaseHost := func(key string) bool { return callsHost(key) && databaseWord(key) }
+	vars := r.variables(n, c)
+	for _, key := range sortedKeys(vars) {
+		v := vars[key]
+		if namesDatabaseHost(key) && strings.Contains(v.text, ".") && !strings.ContainsAny(v.text, "/@ ") {
+			found[use{host: before(v.text, ":")}] = v.path
+		}
+		r.databaseURLs(n, v.text, v.path, found)
+	}
+	script, _ := expand(command(c), vars)
+	r.databaseURLs(n, script, c.Path, found)
+	for _, e := range c.At("env").Each() {
+		from := e.At("valueFrom", "secretKeyRef")
+		secret := plan.Object{Kind: "Secret", Namespace: n.name().Namespace, Name: from.At("name").Text()}
+		if namesDatabaseHost(e.At("name").Text()) && secret.Name != "" && r.configSource(secret) == nil {
+			found[use{host: "of " + secret.String() + " " + from.At("key").Text()}] = from.Path
+		}
+	}
 }
 
 // databaseURLs adds the hosts of database URLs that are outside the release.

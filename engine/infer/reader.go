@@ -46,7 +46,7 @@ type reader struct {
 	servicesNamed   map[string][]*node       // Services by name
 	servicesIn      map[string][]*node       // Services by namespace
 	labelled        map[label][]*node        // workloads by the labels of their pods
-	behindCache     map[*node][]*node        // cache of behind
+	serversCache    map[*node][]*node        // cache of serversOf
 	mentionCache    map[*node][]entryMention // cache of entryMentions
 	storeCache      map[*node]bool           // cache of isStore
 	hooks           map[plan.Object]*node    // ConfigMaps and Secrets that are hooks
@@ -58,8 +58,8 @@ func newReader(objects []Object) *reader {
 	r := &reader{
 		byObject: make(map[plan.Object]*node, len(objects)), found: make(map[arc]Edge, 3*len(objects)),
 		bindings: map[plan.Object][]*node{}, servicesIn: map[string][]*node{}, servicesNamed: map[string][]*node{}, labelled: map[label][]*node{},
-		behindCache: map[*node][]*node{}, mentionCache: map[*node][]entryMention{}, storeCache: map[*node]bool{},
-		hooks: map[plan.Object]*node{}, createdServices: map[plan.Object]*node{},
+		serversCache: map[*node][]*node{}, mentionCache: map[*node][]entryMention{}, storeCache: map[*node]bool{},
+		hooks: map[plan.Object]*node{}, createdServices: map[plan.Object]*node{}, definer: map[plan.GroupKind]*node{},
 	}
 	sorted := make([]*Object, len(objects))
 	for i := range objects {
@@ -69,31 +69,12 @@ func newReader(objects []Object) *reader {
 		return cmp.Or(a.Object.Compare(b.Object), strings.Compare(a.Chart, b.Chart))
 	})
 	for _, o := range sorted {
-		if o.Hook {
+		switch {
+		case o.Hook:
 			r.hooks[o.Object] = &node{Object: o, at: -1, root: refs.Field{Value: o.Fields}}
-			continue
+		case r.byObject[o.Object] == nil: // no duplicate
+			r.addNode(o)
 		}
-		if r.byObject[o.Object] != nil {
-			continue // a duplicate
-		}
-		n := &node{Object: o, at: len(r.nodes), kind: o.Object.GroupKind(), root: refs.Field{Value: o.Fields}, refs: refs.Find(o.Object, o.Fields)}
-		n.labels, _ = n.root.At("metadata", "labels").Value.(map[string]any)
-		if n.pods, n.isWorkload = refs.FindPods(o.Object, o.Fields); n.isWorkload {
-			n.podLabels, _ = n.pods.Meta["labels"].(map[string]any)
-			n.isWorkload = o.Object.Kind != "PodTemplate"
-		}
-		for key, value := range n.podLabels {
-			if value, ok := value.(string); ok && n.isWorkload {
-				at := label{o.Object.Namespace, key, value}
-				r.labelled[at] = append(r.labelled[at], n)
-			}
-		}
-		if n.kind == service {
-			r.servicesNamed[o.Object.Name] = append(r.servicesNamed[o.Object.Name], n)
-			r.servicesIn[o.Object.Namespace] = append(r.servicesIn[o.Object.Namespace], n)
-		}
-		r.nodes = append(r.nodes, n)
-		r.byObject[o.Object] = n
 	}
 	for _, n := range r.nodes {
 		r.addCreatedServices(n)
@@ -101,9 +82,40 @@ func newReader(objects []Object) *reader {
 	return r
 }
 
-// read finds all edges. Later steps use the results of earlier ones.
+// addNode adds the node of an object, also to the indexes.
+func (r *reader) addNode(o *Object) {
+	n := &node{Object: o, at: len(r.nodes), kind: o.Object.GroupKind(), root: refs.Field{Value: o.Fields}, refs: refs.Find(o.Object, o.Fields)}
+	r.nodes = append(r.nodes, n)
+	r.byObject[o.Object] = n
+	n.labels, _ = n.root.At("metadata", "labels").Value.(map[string]any)
+	if n.pods, n.isWorkload = refs.FindPods(o.Object, o.Fields); n.isWorkload {
+		n.podLabels, _ = n.pods.Meta["labels"].(map[string]any)
+		n.isWorkload = o.Object.Kind != "PodTemplate"
+	}
+	for key, value := range n.podLabels {
+		if value, ok := value.(string); ok && n.isWorkload {
+			at := label{o.Object.Namespace, key, value}
+			r.labelled[at] = append(r.labelled[at], n)
+		}
+	}
+	if n.kind == service {
+		r.servicesNamed[o.Object.Name] = append(r.servicesNamed[o.Object.Name], n)
+		r.servicesIn[o.Object.Namespace] = append(r.servicesIn[o.Object.Namespace], n)
+	}
+	if n.Defines != (plan.GroupKind{}) {
+		r.definer[n.Defines] = n
+	}
+	for _, ref := range n.refs {
+		if ref.Use == refs.Subject {
+			r.bindings[ref.To] = append(r.bindings[ref.To], n)
+		}
+	}
+}
+
+// read finds all edges. Later steps use results of earlier ones.
 func (r *reader) read() {
 	r.referenceEdges()
+	r.bindingEdges()
 	r.selectorEdges()
 	r.readRights()
 	r.callEdges()
@@ -195,29 +207,29 @@ func matches(selector refs.Field, labels map[string]any) bool {
 	return true
 }
 
-// behind returns the long-running workloads whose pods a Service selects. It follows an ExternalName
+// serversOf returns the long-running workloads whose pods a Service selects. It follows an ExternalName
 // to another Service.
-func (r *reader) behind(s *node) []*node {
-	if known, ok := r.behindCache[s]; ok {
+func (r *reader) serversOf(s *node) []*node {
+	if known, ok := r.serversCache[s]; ok {
 		return known
 	}
-	r.behindCache[s] = nil // in case ExternalNames form a cycle
+	r.serversCache[s] = nil // in case ExternalNames form a cycle
 	var found []*node
 	if selector, _ := s.root.At("spec", "selector").Value.(map[string]any); len(selector) > 0 {
 		found = slices.DeleteFunc(r.labelledWorkloads(s.name().Namespace, selector), func(n *node) bool { return n.kind.Group == "batch" || n.idle() })
 	}
 	if other := s.root.At("spec", "externalName").Text(); other != "" {
 		if to := r.resolve(other, s.name().Namespace); to.service != nil {
-			found = r.behind(to.service)
+			found = r.serversOf(to.service)
 		}
 	}
-	r.behindCache[s] = found
+	r.serversCache[s] = found
 	return found
 }
 
 // waitForService makes an object wait for the workloads behind a Service, unless it is one of them.
 func (r *reader) waitForService(n, s *node, strength Strength, why Reason) {
-	r.waitForServers(n, s, r.behind(s), strength, why)
+	r.waitForServers(n, s, r.serversOf(s), strength, why)
 }
 
 // waitForServers is waitForService for some of the workloads behind a Service.
@@ -254,17 +266,8 @@ var crd = plan.GroupKind{Group: "apiextensions.k8s.io", Kind: "CustomResourceDef
 //
 // Rule R61: an object waits for the objects that it names, unless the reference is optional
 func (r *reader) referenceEdges() {
-	r.definer = map[plan.GroupKind]*node{}
-	for _, n := range r.nodes {
-		if n.Defines != (plan.GroupKind{}) {
-			r.definer[n.Defines] = n
-		}
-	}
 	for _, n := range r.nodes {
 		for _, ref := range n.refs {
-			if ref.Use == refs.Subject {
-				r.bindings[ref.To] = append(r.bindings[ref.To], n)
-			}
 			if to := r.byObject[ref.To]; to != nil && !ref.Optional && !impliesNoOrder(n, ref) {
 				r.add(n, to, Hard, Reason{Path: ref.Path, Value: ref.To.Name, Text: fmt.Sprintf("%s names %s", ref.Path, ref.To)})
 			}
@@ -273,7 +276,6 @@ func (r *reader) referenceEdges() {
 			r.add(n, d, Hard, Reason{Path: "kind", Value: n.name().Kind, Text: fmt.Sprintf("%s defines kind %s", d.name(), n.name().Kind)})
 		}
 	}
-	r.bindingEdges()
 }
 
 // bindingEdges makes pods wait for the role bindings of their ServiceAccount.

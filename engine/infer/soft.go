@@ -87,7 +87,7 @@ func (r *reader) environmentSecrets(n *node) []*node {
 // ready: the pods behind them may need the Job to become ready.
 func (r *reader) readyServices(n *node) []*node {
 	return slices.DeleteFunc(slices.Clone(r.servicesIn[n.name().Namespace]), func(s *node) bool {
-		return !slices.Contains(r.behind(s), n) || s.root.At("spec", "publishNotReadyAddresses").True()
+		return !slices.Contains(r.serversOf(s), n) || s.root.At("spec", "publishNotReadyAddresses").True()
 	})
 }
 

@@ -96,7 +96,7 @@ func (r *reader) resolve(name, namespace string) target {
 	if to == nil {
 		return target{}
 	}
-	for _, n := range r.behind(to) {
+	for _, n := range r.serversOf(to) {
 		if number, ok := strings.CutPrefix(first, n.name().Name+"-"); ok && number != "" && strings.Trim(number, "0123456789") == "" {
 			return target{to, n, true}
 		}

@@ -34,7 +34,7 @@ func (a *arranger) makeUnits() {
 			a.put(n, a.unitFor(n.Chart, kinds, ""))
 		}
 	}
-	for _, n := range a.sorted {
+	for _, n := range a.sorted { // before the followers, which look at the units of what they wait for
 		if a.unit[n.at] == nil && a.plain[n.at] && !a.belongsToFollower(n) {
 			a.putPlain(n)
 		}
@@ -44,7 +44,7 @@ func (a *arranger) makeUnits() {
 			a.putFollower(n)
 		}
 	}
-	for _, n := range a.sorted {
+	for _, n := range a.sorted { // the plain objects of followers
 		if a.unit[n.at] == nil {
 			a.put(n, a.unit[a.owner[n.at].at])
 		}
@@ -72,6 +72,7 @@ func (a *arranger) belongsToFollower(n *node) bool {
 	return o != nil && !a.shared[n.at] && a.unit[o.at] == nil
 }
 
+// putPlain assigns a plain object: to the unit of its owner, or else to the base unit.
 func (a *arranger) putPlain(n *node) {
 	owner := a.owner[n.at]
 	switch {

@@ -77,7 +77,7 @@ func (r *reader) webhook(n *node, w refs.Field) {
 	if w.At("failurePolicy").Text() == "Ignore" {
 		strength = Soft
 	}
-	servers := r.behind(s)
+	servers := r.serversOf(s)
 	if !slices.ContainsFunc(servers, r.writesWebhooks) {
 		r.waitForService(n, s, strength, Reason{Path: at.Path, Value: s.name().Name, Text: fmt.Sprintf("%s names %s", at.Path, s.name())})
 	}
@@ -247,26 +247,40 @@ func (r *reader) operatorEdges() {
 			}
 		}
 		for _, t := range n.rights {
-			why := Reason{In: t.role.name(), Path: t.path, By: []plan.Object{t.binding.name(), t.role.name()}}
 			for _, group := range t.groups {
 				if t.writes() && t.namesStatus(group) && !n.idle() {
-					for _, c := range custom[group] {
-						if (t.namespace == "" || t.namespace == c.name().Namespace) && !r.configures(c, n) {
-							w := why
-							w.Value, w.Text = group, fmt.Sprintf("%s %s lets it write the status of %s", t.role.name(), t.path, group)
-							r.add(c, n, Serving, w)
-						}
-					}
+					r.addController(n, t, group, custom[group])
 				}
-				for _, d := range defined[group] {
-					if resource := d.root.At("spec", "names", "plural").Text(); t.names(group, resource) {
-						w := why
-						w.Value, w.Text = resource, fmt.Sprintf("%s %s gives it permissions for %s", t.role.name(), t.path, resource)
-						r.add(n, d, Soft, w)
-					}
-				}
+				r.addDefinitions(n, t, group, defined[group])
 			}
 		}
+	}
+}
+
+// addController makes the custom resources of an API group wait for their controller.
+func (r *reader) addController(controller *node, t right, group string, custom []*node) {
+	why := t.reason(group, fmt.Sprintf("lets it write the status of %s", group))
+	for _, c := range custom {
+		if (t.namespace == "" || t.namespace == c.name().Namespace) && !r.configures(c, controller) {
+			r.add(c, controller, Serving, why)
+		}
+	}
+}
+
+// addDefinitions makes a workload wait for the CRDs of an API group that it has permissions for.
+func (r *reader) addDefinitions(n *node, t right, group string, crds []*node) {
+	for _, d := range crds {
+		if resource := d.root.At("spec", "names", "plural").Text(); t.names(group, resource) {
+			r.add(n, d, Soft, t.reason(resource, "gives it permissions for "+resource))
+		}
+	}
+}
+
+// reason returns the reason for an edge that follows from a rule.
+func (t right) reason(value, effect string) Reason {
+	return Reason{
+		In: t.role.name(), Path: t.path, Value: value, By: []plan.Object{t.binding.name(), t.role.name()},
+		Text: fmt.Sprintf("%s %s %s", t.role.name(), t.path, effect),
 	}
 }
 

@@ -33,7 +33,7 @@ type simulation struct {
 	// watching are the watched groups by unit; those of an edited revision replace the
 	// earlier ones.
 	watching map[event.Unit]*group
-	looks    int
+	diagnoses    int
 	blocked  map[string]int // how often an object was blocked, or gone
 }
 
@@ -207,7 +207,7 @@ func (x *simulation) perform(effects []effect) {
 		case startDiagnosis:
 			if eff.diagnosis.failure != nil {
 				x.r.asked++
-			} else if x.looks++; x.looks > 3 {
+			} else if x.diagnoses++; x.diagnoses > 3 {
 				continue // otherwise a paused run would never become idle
 			}
 			x.after(x.s.Diagnosis, func() {
