@@ -12,7 +12,7 @@ import (
 // paused, held, aborting) from it, so that a pause survives a hold.
 type steering struct {
 	paused bool
-	why    string // it is paused
+	why    string // why it is paused
 	// step allows one unit to start while the run is paused: stepUnit or, if that is nil,
 	// the next startable one.
 	step     bool
