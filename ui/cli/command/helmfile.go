@@ -51,9 +51,9 @@ func (h *HelmfileFlags) Read(a *App, cmd *cobra.Command) (*kube.Helmfile, error)
 	if cmd.Flags().Changed("namespace") {
 		o.Namespace = a.Settings.Namespace()
 	}
-	files, _ := cmd.Flags().GetStringSlice("values") // fails if the command has no --values
+	files, _ := cmd.Flags().GetStringSlice("values") // nil if the command has no --values
 	if len(files) > 1 {
-		return nil, fmt.Errorf("-f names %d files, but there can be only one helmfile; for values files, pass a release and a chart", len(files))
+		return nil, fmt.Errorf("-f names %d files, but there can be only one helmfile; to use them as values files, pass a chart", len(files))
 	}
 	o.Path = cmp.Or(o.Path, strings.Join(files, ""), ".")
 	return Cancelable(cmd.Context(), func(ctx context.Context) (*kube.Helmfile, error) { return kube.ReadHelmfile(ctx, o) })

@@ -1,7 +1,6 @@
 package deploy
 
 import (
-	"cmp"
 	"errors"
 	"fmt"
 	"slices"
@@ -85,7 +84,7 @@ type runOptions struct {
 	screen           bool // show the screen
 	sandbox          bool
 	rollbackOnSignal bool   // the first signal rolls back
-	hangup           string // of command.SignalPolicy
+	hangup           string // for command.SignalPolicy
 	// controlFlag is a flag that may make a run without a screen wait for commands from another
 	// terminal, or "".
 	controlFlag string
@@ -93,28 +92,44 @@ type runOptions struct {
 	common      kube.Common      // without the release and its namespace
 }
 
-// parse validates the flags (R25). Call it before anything else.
-func (r *runFlags) parse(cmd *cobra.Command) (runOptions, error) {
-	changed, common := cmd.Flags().Changed, r.common
-	connection := ""
+// checkSandbox returns an error if --sandbox is combined with a flag that selects a cluster or user.
+func (r *runFlags) checkSandbox(cmd *cobra.Command) (err error) {
 	cmd.Flags().Visit(func(f *pflag.Flag) {
-		if selectsCluster(cmd, f.Name) {
-			connection = cmp.Or(connection, f.Name)
+		if r.sandbox && err == nil && selectsCluster(cmd, f.Name) {
+			err = command.UsageError("--sandbox cannot be combined with --" + f.Name + ", which selects another cluster")
 		}
 	})
+	return err
+}
+
+// readinessTimeout validates the durations (R25). It returns 0 if the readiness timeout is the default,
+// or the timeout if that is shorter.
+func (r *runFlags) readinessTimeout(cmd *cobra.Command) (time.Duration, error) {
+	timeout, readiness := r.common.Timeout, r.common.ReadinessTimeout
 	switch {
-	case r.sandbox && connection != "":
-		return runOptions{}, command.UsageError("--sandbox cannot be combined with --" + connection + ", which selects another cluster")
-	case common.Timeout <= 0:
-		return runOptions{}, errors.New("--timeout must be more than 0")
+	case timeout <= 0:
+		return 0, errors.New("--timeout must be more than 0")
 	case r.cluster.keepFor < 0:
-		return runOptions{}, errors.New("--keep-for must not be negative")
-	case !changed("readiness-timeout"), common.ReadinessTimeout == 0 && cmd.Flag("readiness-timeout").DefValue == "0s":
-		common.ReadinessTimeout = 0 // means the default, or the timeout if that is shorter
-	case common.ReadinessTimeout <= 0:
-		return runOptions{}, errors.New("--readiness-timeout must be more than 0")
-	case common.ReadinessTimeout > common.Timeout:
-		return runOptions{}, fmt.Errorf("--readiness-timeout %s exceeds --timeout %s: lower the first or raise the second (R25)", common.ReadinessTimeout, common.Timeout)
+		return 0, errors.New("--keep-for must not be negative")
+	case !cmd.Flags().Changed("readiness-timeout"), readiness == 0 && cmd.Flag("readiness-timeout").DefValue == "0s":
+		return 0, nil
+	case readiness <= 0:
+		return 0, errors.New("--readiness-timeout must be more than 0")
+	case readiness > timeout:
+		return 0, fmt.Errorf("--readiness-timeout %s exceeds --timeout %s: lower the first or raise the second (R25)", readiness, timeout)
+	}
+	return readiness, nil
+}
+
+// parse validates the flags. Call it before anything else.
+func (r *runFlags) parse(cmd *cobra.Command) (runOptions, error) {
+	if err := r.checkSandbox(cmd); err != nil {
+		return runOptions{}, err
+	}
+	changed, common := cmd.Flags().Changed, r.common
+	var err error
+	if common.ReadinessTimeout, err = r.readinessTimeout(cmd); err != nil {
+		return runOptions{}, err
 	}
 	out := runOptions{
 		screen: command.UseScreen(cmd), sandbox: r.sandbox, rollbackOnSignal: common.RollbackOnFailure, hangup: r.hangup, outcomes: r.outcomes,
