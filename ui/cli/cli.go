@@ -143,7 +143,7 @@ func checkNamespace(cmd *cobra.Command) error {
 	if f.Changed {
 		source = "--namespace"
 	}
-	return fmt.Errorf("%s: invalid namespace name %q: use at most 63 lowercase letters, digits and \"-\"; start and end with a letter or digit", source, f.Value)
+	return fmt.Errorf("invalid %s %q: use at most 63 lowercase letters, digits and \"-\"; start and end with a letter or digit", source, f.Value)
 }
 
 const rootLong = `lockstep deploys Helm charts in the order they declare. It works with ordinary Helm charts, releases, repositories and

@@ -17,9 +17,9 @@ import (
 // unchanged.
 func explainUsage(root *cobra.Command, args []string, err error) error {
 	cmd, _, _ := root.Find(args) // the root command if there is no such command
-	allFlags := root.Name() + " help" + strings.TrimPrefix(cmd.CommandPath(), root.Name())
-	if cmd == root {
-		allFlags += " flags"
+	allFlags := root.Name() + " --help"
+	if path, ok := strings.CutPrefix(cmd.CommandPath(), root.Name()+" "); ok {
+		allFlags = root.Name() + " help " + path
 	}
 	if unknown, ok := errors.AsType[*pflag.NotExistError](err); ok {
 		if flag := similarFlag(cmd, unknown); flag != "" {

@@ -108,12 +108,12 @@ func TestQueries(t *testing.T) {
 }
 
 func (s *testServer) end() {
-	s.over()
+	s.endFeed()
 	s.Close()
 }
 
-// over ends the feed of the run.
-func (s *testServer) over() {
+// endFeed ends the feed of the run.
+func (s *testServer) endFeed() {
 	exit := 0
 	s.feed.End(event.Event{Kind: event.KindOperation, Status: event.Succeeded, Exit: &exit})
 	s.feed.Close()
@@ -203,7 +203,7 @@ func TestSlowClient(t *testing.T) {
 	for range 5000 { // more than a socket holds
 		s.feed.Publish(event.Event{Kind: event.KindLog, Lines: []string{line}})
 	}
-	s.over()
+	s.endFeed()
 	if got := all(t, good); len(got) != 5002 {
 		t.Errorf("the other client got %d events, want 5002", len(got))
 	}
