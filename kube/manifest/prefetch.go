@@ -81,44 +81,59 @@ func (b *Builder) Prefetch(ctx context.Context, list helmkube.ResourceList, snap
 		k := listKey{i.Mapping.Resource, i.Namespace}
 		infos[k] = append(infos[k], i)
 	}
-	var wg sync.WaitGroup
-	slots := make(chan struct{}, maxGets)
-	get := func(k listKey, list helmkube.ResourceList) {
-		for _, i := range list {
-			wg.Go(func() {
-				slots <- struct{}{}
-				defer func() { <-slots }()
-				found, err := b.client.Metadata.Resource(k.gvr).Namespace(k.namespace).Get(ctx, i.Name, metav1.GetOptions{})
-				if b.Fact(i).unreadable = apierrors.IsForbidden(err); err == nil || apierrors.IsNotFound(err) {
-					answer(i, found, b.Fact(i))
-				}
-			})
-		}
-	}
+	p := &prefetcher{Builder: b, snapshot: snapshot, slots: make(chan struct{}, maxGets)}
 	for k, list := range infos {
 		if len(list) < listThreshold {
-			get(k, list)
+			p.get(ctx, k, list)
 			continue
 		}
-		wg.Go(func() {
-			found, err := snapshot.get(k), error(nil)
-			if found == nil {
-				found = objectsByName{}
-				err = b.listMetadata(ctx, k, "", func(m *metav1.PartialObjectMetadata) { found[m.Name] = m })
-			}
-			if apierrors.IsForbidden(err) {
-				get(k, list)
-			}
-			if err != nil {
-				return
-			}
-			snapshot.put(k, found)
-			for _, i := range list {
-				answer(i, found[i.Name], b.Fact(i))
+		p.wg.Go(func() { p.list(ctx, k, list) })
+	}
+	p.wg.Wait()
+}
+
+// prefetcher reads the metadata of objects in parallel.
+type prefetcher struct {
+	*Builder
+	snapshot *Snapshot
+	slots    chan struct{} // one for each GET in flight
+	wg       sync.WaitGroup
+}
+
+// get starts a GET for each object of a list.
+func (p *prefetcher) get(ctx context.Context, k listKey, list helmkube.ResourceList) {
+	for _, i := range list {
+		p.wg.Go(func() {
+			p.slots <- struct{}{}
+			defer func() { <-p.slots }()
+			found, err := p.client.Metadata.Resource(k.gvr).Namespace(k.namespace).Get(ctx, i.Name, metav1.GetOptions{})
+			f := p.Fact(i)
+			f.unreadable = apierrors.IsForbidden(err)
+			if err == nil || apierrors.IsNotFound(err) {
+				answer(i, found, f)
 			}
 		})
 	}
-	wg.Wait()
+}
+
+// list reads the objects of a list from the snapshot or with a list request. If listing is
+// forbidden, it calls get.
+func (p *prefetcher) list(ctx context.Context, k listKey, list helmkube.ResourceList) {
+	found := p.snapshot.get(k)
+	if found == nil {
+		found = objectsByName{}
+		err := p.listMetadata(ctx, k, "", func(m *metav1.PartialObjectMetadata) { found[m.Name] = m })
+		if apierrors.IsForbidden(err) {
+			p.get(ctx, k, list)
+		}
+		if err != nil {
+			return
+		}
+		p.snapshot.put(k, found)
+	}
+	for _, i := range list {
+		answer(i, found[i.Name], p.Fact(i))
+	}
 }
 
 // MarkUnreadable makes Prefetch skip the objects of APIs that are not served yet.

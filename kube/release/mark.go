@@ -71,7 +71,7 @@ func (m Mark) Write(s *storage.Storage, name string) error {
 	case rel.Info.Status == m.To:
 		return nil
 	case !m.apply(rel):
-		err = fmt.Errorf("it is now %s, because another operation is running; run the command again later", rel.Info.Status)
+		err = fmt.Errorf("another operation has marked it %s; run the command again", rel.Info.Status)
 	default:
 		err = s.Update(rel)
 	}
