@@ -142,6 +142,7 @@ func TestChangeTexts(t *testing.T) {
 			{inspector.Change{Action: inspector.Refuse, Message: "spec.selector: field is immutable"}, "", "2 objects: 2 refused (spec.selector: field is immutable)"},
 			{inspector.Change{Action: inspector.Unchanged}, event.Created, "created by this run, unchanged since"},
 			{inspector.Change{Action: inspector.Modify, Fields: one}, event.Configured, "changed by this run, modified since; another apply would revert 1 field"},
+			{inspector.Change{Action: inspector.Modify}, event.Configured, "changed by this run, modified since; another apply would revert it"},
 			{inspector.Change{Action: inspector.Create}, event.Created, "created by this run, now gone; another apply would recreate it"},
 		} {
 			s, c := diffing(t, nil)

@@ -16,7 +16,7 @@ import (
 	"lockstep/theme"
 )
 
-var update = flag.Bool("update", false, "write testdata/*.golden anew")
+var update = flag.Bool("update", false, "write testdata/*.golden")
 
 var (
 	sizes = [][2]int{{60, 20}, {80, 24}, {100, 30}, {160, 45}, {200, 50}}
@@ -80,7 +80,7 @@ var views = []view{
 func (v view) open(t testing.TB, w, h int, l theme.Options) *rig {
 	s := v.begin(t, w, h, l)
 	if v.asks {
-		s.settle() // what the pane has asked of the group that is selected in the end
+		s.settle() // load the diff in the pane
 	}
 	for _, key := range strings.Fields(v.keys) {
 		s.press(key)

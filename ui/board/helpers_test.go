@@ -24,7 +24,7 @@ import (
 type rig struct {
 	*model
 	sent []event.Command // orders to the run
-	last tea.Cmd         // what the last message led to
+	last tea.Cmd         // the command that the last message returned
 }
 
 // newScreen returns a screen that shows events; its clock stands at the last one.

@@ -22,7 +22,7 @@ type answerer struct {
 	manifest string
 	logs     []inspector.LogLine
 	pods     []inspector.Pod
-	now      func() time.Time // nil, or what the age of pods is reckoned from
+	now      func() time.Time // for the age of pods; may be nil
 	follows  chan struct{}    // closed when following ends
 	changes  map[string]inspector.Change
 	asked    atomic.Int32 // about changes

@@ -81,10 +81,10 @@ func (m *model) boardKeys() []keys.Binding {
 
 		{Keys: "d", Hint: m.diffHint, Disabled: objects, Do: m.insp.OpenDiff, Near: true, Part: partLook,
 			About: "diff", More: "what will change, field by field"},
-		{Keys: "y", Hint: m.sentHint, Disabled: objects, Do: func() tea.Cmd { return m.insp.OpenManifest(false) }, Near: true, Part: partLook,
+		{Keys: "y", Hint: m.sentHint, Disabled: objects, Do: m.insp.OpenManifest, Near: true, Part: partLook,
 			About: "manifest", More: "as applied by this run"},
-		{Keys: "Y", Hint: m.liveHint, Disabled: objects, Do: func() tea.Cmd { return m.insp.OpenManifest(true) }, Near: true, Part: partLook,
-			About: "live object", More: "as it is in the cluster"},
+		{Keys: "Y", Hint: m.liveHint, Disabled: objects, Do: m.insp.OpenLive, Near: true, Part: partLook,
+			About: "live object", More: "the object in the cluster"},
 		{Keys: "v", Disabled: objects, Do: openTab(inspector.TabEvents), Part: partLook, About: "events", More: "of the object and its pods"},
 		{Keys: "l", Disabled: objects, Do: openTab(inspector.TabLogs), Part: partLook, About: "logs", More: "of all its pods and containers"},
 		{Keys: "x", Disabled: func() string { return cmp.Or(objects(), m.insp.WhyNoShell()) }, Do: m.insp.Shell, Part: partLook,

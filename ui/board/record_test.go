@@ -14,7 +14,7 @@ import (
 	"lockstep/engine/run"
 )
 
-var record = flag.Bool("record", false, "record the runs in testdata/runs anew")
+var record = flag.Bool("record", false, "record the runs in testdata/runs again")
 
 const runsDir = "testdata/runs"
 

@@ -19,7 +19,7 @@ func (m *model) reportLines(width int) []canvas.Line {
 	if s.Operation.Stack() {
 		done, undid = s.Changes().Releases(), s.RollbackChanges().Releases()
 	}
-	out := []canvas.Line{{{Role: mark.Role, Text: mark.Glyph + " " + mark.Word}, {Role: theme.Text, Text: " in " + canvas.Span(s.Ended.Sub(s.Started), true) + m.idle()}}}
+	out := []canvas.Line{{{Role: mark.Role, Text: mark.Glyph + " " + mark.Word}, {Role: theme.Text, Text: " in " + canvas.Took(s.Ended.Sub(s.Started)) + m.idle()}}}
 	if done != "" {
 		out[0] = append(out[0], canvas.Piece{Role: theme.Strong, Text: ": " + done})
 	}
@@ -51,7 +51,7 @@ func (m *model) idle() string {
 	if idle <= 0 {
 		return ""
 	}
-	return " (" + canvas.Span(idle, true) + " paused)"
+	return " (" + canvas.Took(idle) + " paused)"
 }
 
 // maxPathLines limits the lines of the critical path; a longer one loses its middle.
@@ -72,7 +72,7 @@ func (m *model) pathLines(width int) []canvas.Line {
 	out := []canvas.Line{canvas.Plain(theme.Quiet, "critical path")}
 	for n, b := range forecast.Bars(path, max(room, 1)) {
 		out = append(out, canvas.Line{
-			{Role: theme.Text, Text: "  " + names[n]}, {Role: theme.Quiet, Text: fmt.Sprintf("%*s ", tookWidth, canvas.Span(path[n].Took, true))},
+			{Role: theme.Text, Text: "  " + names[n]}, {Role: theme.Quiet, Text: fmt.Sprintf("%*s ", tookWidth, canvas.Took(path[n].Took))},
 			{Role: theme.Faint, Text: strings.Repeat(" ", b.From) + strings.Repeat(m.Theme.Lines.Rest, b.Sent)},
 			{Role: theme.Busy, Text: strings.Repeat(m.Theme.Lines.Bar, b.Waited)},
 		})
@@ -101,11 +101,11 @@ func (m *model) slowestLines(width int) []canvas.Line {
 		switch {
 		case !g.Differs():
 		case g.Took > g.Usual:
-			role, than = theme.Stopped, "+"+canvas.Span(g.Took-g.Usual, true)
+			role, than = theme.Stopped, "+"+canvas.Took(g.Took-g.Usual)
 		default:
-			role, than = theme.Good, "-"+canvas.Span(g.Usual-g.Took, true)
+			role, than = theme.Good, "-"+canvas.Took(g.Usual-g.Took)
 		}
-		took := fmt.Sprintf("%9s  last time %s  ", canvas.Span(g.Took, true), canvas.Span(g.Usual, true))
+		took := fmt.Sprintf("%9s  last time %s  ", canvas.Took(g.Took), canvas.Took(g.Usual))
 		out = append(out, canvas.Line{{Role: theme.Text, Text: "  " + names[n]}, {Role: theme.Quiet, Text: took}, {Role: role, Text: than}})
 	}
 	return out

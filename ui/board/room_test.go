@@ -58,7 +58,7 @@ func TestCauseIsCompleteIfItFits(t *testing.T) {
 				}
 			}
 		}
-		whole("under way", longCause)
+		whole("running", longCause)
 		for _, name := range []string{"api", "queue"} {
 			o := &plan.Object{Kind: "Deployment", Name: name}
 			group := map[string]string{"api": "s:app", "queue": "s:queue"}[name]

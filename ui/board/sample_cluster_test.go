@@ -26,7 +26,7 @@ type Behaviour struct {
 	ready   time.Duration // from then on
 	says    []string      // messages while it is in progress, evenly spread
 	fails   string        // it fails instead of becoming ready
-	tries   int           // the first so many times only
+	tries   int           // number of times that it fails
 	gone    time.Duration // how long its removal takes
 }
 

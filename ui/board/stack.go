@@ -77,6 +77,7 @@ func (s *stack) boardOf(scope string) *model {
 	return m
 }
 
+// show opens the board of a release.
 func (s *stack) show(scope string) tea.Cmd {
 	m := s.boards[scope]
 	if m == nil {

@@ -75,16 +75,18 @@ func Clock(d time.Duration) string {
 	return fmt.Sprintf("%d:%02d", s/60, s%60)
 }
 
-// Span formats a duration: 9 s, 1:12, 1:02:03. One that is over gets tenths below ten seconds: 0.4 s.
-func Span(d time.Duration, over bool) string {
-	switch {
-	case d < 0:
-		d = 0
-	case d >= time.Minute:
+// Span formats a duration that is not over yet: 9 s, 1:12, 1:02:03.
+func Span(d time.Duration) string {
+	if d >= time.Minute {
 		return Clock(d)
 	}
-	if over && d < 10*time.Second {
-		return fmt.Sprintf("%.1f s", d.Seconds())
+	return fmt.Sprintf("%d s", int(max(d, 0)/time.Second))
+}
+
+// Took formats a duration that is over: like Span, but with tenths below ten seconds, 0.4 s.
+func Took(d time.Duration) string {
+	if d < 10*time.Second {
+		return fmt.Sprintf("%.1f s", max(d, 0).Seconds())
 	}
-	return fmt.Sprintf("%d s", int(d/time.Second))
+	return Span(d)
 }

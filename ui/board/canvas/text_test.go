@@ -32,8 +32,12 @@ func TestSpan(t *testing.T) {
 		{0, false, "0 s"}, {-time.Second, true, "0.0 s"}, {420 * time.Millisecond, true, "0.4 s"}, {420 * time.Millisecond, false, "0 s"},
 		{59900 * time.Millisecond, true, "59 s"}, {72 * time.Second, true, "1:12"}, {3723 * time.Second, false, "1:02:03"},
 	} {
-		if got := Span(c.d, c.over); got != c.want {
-			t.Errorf("span(%s, %t) = %q, want %q", c.d, c.over, got, c.want)
+		format := Span
+		if c.over {
+			format = Took
+		}
+		if got := format(c.d); got != c.want {
+			t.Errorf("%s (over: %t) is %q, want %q", c.d, c.over, got, c.want)
 		}
 	}
 }
@@ -45,7 +49,7 @@ func TestFit(t *testing.T) {
 		want  string
 	}{{"━", 1, "━"}, {"━━", 1, "…"}, {"abc", 3, "abc"}, {"abc", 2, "a…"}, {"abc", 0, ""}} {
 		if got := Fit(c.text, c.width, "…"); got != c.want {
-			t.Errorf("fit(%q, %d) = %q, want %q", c.text, c.width, got, c.want)
+			t.Errorf("Fit(%q, %d) = %q, want %q", c.text, c.width, got, c.want)
 		}
 	}
 }

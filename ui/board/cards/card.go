@@ -162,10 +162,11 @@ func (l *Layout) drawName(n *graph.Node, x, y, w int) int {
 // spent returns how long a group has taken; "" if that is unknown, if its release is paused or held,
 // or if it was rolled back, since the time would be that of its creation.
 func (l *Layout) spent(n *graph.Node) string {
-	if d, over, ok := l.Spent(n); ok && n.Outcome == "" && l.State.ReleaseRun(n.GroupState) == "" {
-		return canvas.Span(d, over)
+	if n.Outcome != "" || l.State.ReleaseRun(n.GroupState) != "" {
+		return ""
 	}
-	return ""
+	spent, _ := l.Spent(n)
+	return spent
 }
 
 // quietIfGood returns the role of a mark, but Quiet for success, which should not stand out.

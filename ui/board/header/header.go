@@ -234,7 +234,7 @@ func (h *Header) awayText() string {
 	if h.State.Away.IsZero() {
 		return ""
 	}
-	return "API server unreachable for " + canvas.Span(h.Now().Sub(h.State.Away), false)
+	return "API server unreachable for " + canvas.Span(h.Now().Sub(h.State.Away))
 }
 
 // liveMark returns the state of a watched release: the word is the status in its record, glyph and
@@ -307,7 +307,7 @@ func (h *Header) changesSince() string {
 		if n.Degraded > 0 && text == "" {
 			o := picture.Worst(n)
 			text = fmt.Sprintf("%s %s: %s (%s ago)", h.Theme.Mark(string(event.Degraded)).Glyph, graph.ShortObject(o.Object),
-				cmp.Or(o.Cause, o.Message, "not ready"), canvas.Span(h.DegradedFor(n, o), false))
+				cmp.Or(o.Cause, o.Message, "not ready"), canvas.Span(h.DegradedFor(n, o)))
 		}
 		degraded += n.Degraded
 	}

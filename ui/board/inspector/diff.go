@@ -145,46 +145,46 @@ var actionTexts = map[Action]struct {
 }
 
 // hookText returns the text of an object of a hook: Jobs and Pods run, others are created.
-func hookText(o *event.ObjectState, applied bool) string {
+func hookText(o *event.ObjectState, c Change) (theme.Role, string) {
 	runs := o.Object.Kind == "Job" || o.Object.Kind == "Pod"
-	switch {
+	switch applied := Applied(o) && !c.Recorded; {
 	case runs && applied:
-		return "has run"
+		return theme.Quiet, "has run"
 	case runs:
-		return "will run"
+		return theme.Accent, "will run"
 	case applied:
-		return "was created"
+		return theme.Quiet, "was created"
 	}
-	return "will be created"
+	return theme.Accent, "will be created"
 }
 
 // changeText returns the text of a change. If this run has already applied the object, it says what
 // the run did and what another apply would do.
 func changeText(o *event.ObjectState, c Change) (theme.Role, string) {
-	is, known := actionTexts[c.Action]
+	action, known := actionTexts[c.Action]
+	fields := "it" // unknown
 	if n := len(c.Fields); n > 0 && c.Action == Modify {
-		is.text = text.Count(n, "field")
+		fields = text.Count(n, "field")
+		action.text = fields
 	}
 	did := o.Change.Word()
 	switch done := did != "" && o.Change != event.Unchanged; {
 	case done && c.Recorded:
 		return theme.Text, did
-	case c.Action == Hook && Applied(o) && !c.Recorded:
-		return theme.Quiet, hookText(o, true)
 	case c.Action == Hook:
-		return theme.Accent, hookText(o, false)
+		return hookText(o, c)
 	case !known:
 		return theme.Text, string(c.Action)
 	case done && c.Action == Create:
 		return theme.Stopped, did + " by this run, now gone; another apply would recreate it"
 	case done && c.Action == Modify:
-		return theme.Stopped, did + " by this run, modified since; another apply would revert " + is.text
+		return theme.Stopped, did + " by this run, modified since; another apply would revert " + fields
 	case done && c.Action == Unchanged:
 		return theme.Quiet, did + " by this run, unchanged since"
 	case done && c.Action == Absent:
 		return theme.Quiet, did
 	}
-	return is.role, is.text
+	return action.role, action.text
 }
 
 func fieldLines(fields []Field, width int) []canvas.Line {

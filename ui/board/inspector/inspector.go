@@ -195,10 +195,17 @@ func (i *Inspector) OpenDiff() tea.Cmd {
 	return i.OpenTab(TabDiff)
 }
 
-// OpenManifest opens the manifest that the run applies, or the live object.
-func (i *Inspector) OpenManifest(live bool) tea.Cmd {
+// OpenManifest opens the manifest that the run applies.
+func (i *Inspector) OpenManifest() tea.Cmd {
 	i.open()
-	i.Tab, i.Live = TabManifest, live
+	i.Tab, i.Live = TabManifest, false
+	return i.query()
+}
+
+// OpenLive opens the manifest of the object in the cluster.
+func (i *Inspector) OpenLive() tea.Cmd {
+	i.open()
+	i.Tab, i.Live = TabManifest, true
 	return i.query()
 }
 

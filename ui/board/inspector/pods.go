@@ -101,5 +101,5 @@ func formatAge(d time.Duration) string {
 	if d >= 2*day {
 		return fmt.Sprintf("%d d", d/day)
 	}
-	return canvas.Span(d, false)
+	return canvas.Span(d)
 }

@@ -194,8 +194,8 @@ func (s Subject) nodeLines(nodes []*graph.Node, none string, why func(*graph.Nod
 	for _, u := range nodes {
 		mark := s.GroupMark(u)
 		text := mark.Word
-		if d, over, ok := s.Spent(u); ok {
-			text += " " + canvas.Span(d, over)
+		if spent, _ := s.Spent(u); spent != "" {
+			text += " " + spent
 		}
 		out = append(out, canvas.Line{{Role: mark.Role, Text: "  " + mark.Glyph + " "}, {Role: theme.Text, Text: canvas.Pad(u.ID, 32)}, {Role: theme.Quiet, Text: "  " + text}})
 		if reason := why(u); reason != "" {
@@ -215,24 +215,21 @@ func (s Subject) timingsTab(n *graph.Node, w int) []canvas.Line {
 		if t.IsZero() {
 			return "-"
 		}
-		return "+" + canvas.Span(t.Sub(s.State.Started), true)
+		return "+" + canvas.Took(t.Sub(s.State.Started))
 	}
 	const column = 10
 	names := min(42, max(w-3*column, 10))
 	row := func(role theme.Role, name, started, ended, took string) canvas.Line {
 		return canvas.Plain(role, canvas.Pad(name, names)+fmt.Sprintf("%*s%*s%*s", column, started, column, ended, column, took))
 	}
-	took := "-"
-	if d, over, ok := s.Spent(n); ok {
-		took = canvas.Span(d, over)
-	}
+	spent, _ := s.Spent(n)
 	out := []canvas.Line{
 		row(theme.Strong, "", "started", "ended", "took"),
-		row(theme.Text, canvas.FitMiddle(n.ID, names, s.Theme.Lines.Ellipsis), at(n.Started), at(n.Ended), took),
+		row(theme.Text, canvas.FitMiddle(n.ID, names, s.Theme.Lines.Ellipsis), at(n.Started), at(n.Ended), cmp.Or(spent, "-")),
 	}
 	for _, p := range s.State.Phases {
 		if usual, known := p.Usual[n.ID]; known && p.Name == n.Phase {
-			out = append(out, row(theme.Quiet, "  usually", "", "", canvas.Span(usual, true)))
+			out = append(out, row(theme.Quiet, "  usually", "", "", canvas.Took(usual)))
 		}
 	}
 	for _, o := range n.Objects[:min(len(n.Objects), maxListed)] {
@@ -240,9 +237,9 @@ func (s Subject) timingsTab(n *graph.Node, w int) []canvas.Line {
 		switch {
 		case o.Applied.IsZero():
 		case o.Done() || o.Status == event.Failed:
-			ended, took = o.Since, canvas.Span(o.Since.Sub(o.Applied), true)
+			ended, took = o.Since, canvas.Took(o.Since.Sub(o.Applied))
 		default:
-			took = canvas.Span(s.InProgressFor(o), false)
+			took = canvas.Span(s.InProgressFor(o))
 		}
 		name := "  " + s.Graph.ObjectIn(o.Object, names-2, s.Theme.Lines.Ellipsis)
 		out = append(out, row(theme.Quiet, name, at(o.Applied), at(ended), took))

@@ -54,9 +54,9 @@ func (s Subject) objectWhy(n *graph.Node, o *event.ObjectState) canvas.Line {
 	}
 	switch {
 	case n.Regressed(o):
-		l = append(l, canvas.Piece{Role: theme.Text, Text: " for " + canvas.Span(s.DegradedFor(n, o), false)})
+		l = append(l, canvas.Piece{Role: theme.Text, Text: " for " + canvas.Span(s.DegradedFor(n, o))})
 	case picture.Urgency(o) == 1 && !n.Status.Over() && s.State.ReleaseRun(n.GroupState) == "":
-		l = append(l, canvas.Piece{Role: theme.Text, Text: " for " + canvas.Span(s.InProgressFor(o), false)})
+		l = append(l, canvas.Piece{Role: theme.Text, Text: " for " + canvas.Span(s.InProgressFor(o))})
 	}
 	if left := s.TimesOutIn(n, o); left != "" {
 		l = append(l, canvas.Piece{Role: theme.Quiet, Text: ", " + left})
@@ -79,7 +79,7 @@ func (s Subject) groupWhy(n *graph.Node) canvas.Line {
 	if n.Outcome != "" && !picture.IsUnfinished(n.Status) {
 		l = append(l, canvas.Piece{Role: theme.Quiet, Text: ", was " + s.Theme.Mark(string(n.Status)).Word})
 	}
-	if d, over, ok := s.Spent(n); ok {
+	if spent, over := s.Spent(n); spent != "" {
 		after := " for "
 		switch {
 		case over && picture.IsUnfinished(n.Status):
@@ -87,7 +87,7 @@ func (s Subject) groupWhy(n *graph.Node) canvas.Line {
 		case over:
 			after = " in "
 		}
-		l = append(l, canvas.Piece{Role: theme.Text, Text: after + canvas.Span(d, over)})
+		l = append(l, canvas.Piece{Role: theme.Text, Text: after + spent})
 	}
 	if !s.State.Operation.Stack() {
 		count := text.Count(len(n.Objects), "object")
@@ -136,8 +136,8 @@ func (s Subject) dependencyLines(n *graph.Node, w int) (lines []canvas.Line) {
 				gates = append(gates, canvas.Piece{Role: theme.Quiet, Text: ", "})
 			}
 			mark, text := s.GroupMark(u), " "+u.Name
-			if d, over, ok := s.Spent(u); ok {
-				text += " " + canvas.Span(d, over)
+			if spent, _ := s.Spent(u); spent != "" {
+				text += " " + spent
 			}
 			gates = append(gates, canvas.Piece{Role: mark.Role, Text: mark.Glyph}, canvas.Piece{Role: theme.Text, Text: text})
 			why = cmp.Or(why, n.Group.Why[u.ID]) // the order tab lists all

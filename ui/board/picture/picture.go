@@ -197,7 +197,7 @@ func (p *Picture) Reason(n *graph.Node, o *event.ObjectState) string {
 	case p.State.ReleaseRun(n.GroupState) != "":
 		return p.Join(p.ObjectMark(n, o).Word, why)
 	case Degraded(n, o):
-		return p.Join(p.ObjectMark(n, o).Word+" "+canvas.Span(p.DegradedFor(n, o), false), why, p.TimesOutIn(n, o))
+		return p.Join(p.ObjectMark(n, o).Word+" "+canvas.Span(p.DegradedFor(n, o)), why, p.TimesOutIn(n, o))
 	case o.Status == event.Failed:
 		return why
 	case IsUnfinished(n.Status) && Urgency(o) == 1:
@@ -207,7 +207,7 @@ func (p *Picture) Reason(n *graph.Node, o *event.ObjectState) string {
 	}
 	text := p.ObjectMark(n, o).Word
 	if !n.Status.Over() || n.Status == event.Applied {
-		text += " " + canvas.Span(p.InProgressFor(o), false)
+		text += " " + canvas.Span(p.InProgressFor(o))
 	}
 	return p.Join(text, why)
 }
@@ -239,7 +239,7 @@ func (p *Picture) TimesOutIn(n *graph.Node, o *event.ObjectState) string {
 	if !ok {
 		return ""
 	}
-	return "times out in " + canvas.Span(left, false)
+	return "times out in " + canvas.Span(left)
 }
 
 // clockNow returns the current time, or the operation's end.
@@ -250,16 +250,15 @@ func (p *Picture) clockNow() time.Time {
 	return p.Now()
 }
 
-// Spent returns how long a group has taken so far, and whether it is over; ok is false if the
-// time is unknown.
-func (p *Picture) Spent(n *graph.Node) (d time.Duration, over, ok bool) {
+// Spent says how long a group has taken so far, "" if that is unknown, and whether it is over.
+func (p *Picture) Spent(n *graph.Node) (spent string, over bool) {
 	switch {
 	case n.Started.IsZero(), p.State.Operation.IsWatch(), n.Degraded > 0 && n.Status.Over():
-		return 0, false, false
+		return "", false
 	case !n.Ended.IsZero():
-		return n.Ended.Sub(n.Started), true, true
+		return canvas.Took(n.Ended.Sub(n.Started)), true
 	}
-	return p.clockNow().Sub(n.Started), false, true
+	return canvas.Span(p.clockNow().Sub(n.Started)), false
 }
 
 // ObjectMark returns the mark of an object: its outcome after a rollback, else StatusMark.

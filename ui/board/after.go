@@ -42,9 +42,10 @@ func (m *model) startWatch() tea.Cmd {
 	}
 }
 
+// watchStarted shows the objects as they are observed from now on.
 func (m *model) watchStarted(msg watchStartedMsg) tea.Cmd {
 	if msg.err != nil {
-		m.NotLive = "no longer watched: " + canvas.Clean(msg.err.Error())
+		m.NotLive = "not watched: " + canvas.Clean(msg.err.Error())
 		return nil
 	}
 	m.Observed = m.State.Snapshot()

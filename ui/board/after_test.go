@@ -80,7 +80,7 @@ func TestNotLive(t *testing.T) {
 	s.shows(t, "no longer watched")
 	s = newScreen(t, 120, 30, recorded(t, "sandbox-install", 0))
 	s.send(watchStartedMsg{err: errors.New("forbidden")})
-	s.shows(t, "no longer watched: forbidden")
+	s.shows(t, "not watched: forbidden")
 }
 
 // TestWatchAfter: the release is watched after the operation, unless it no longer exists.
