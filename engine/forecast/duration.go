@@ -37,17 +37,16 @@ func forward(s *event.State) []*event.PhaseState {
 	return slices.DeleteFunc(slices.Clone(s.Phases), func(p *event.PhaseState) bool { return event.IsRollback(p.Name) })
 }
 
-// endTimes returns the end times of a phase's groups by id, and the last of them, if the
-// phase starts at begin.
-func endTimes(s *event.State, p *event.PhaseState, begin time.Duration, took DurationFunc) (ends map[string]time.Duration, last time.Duration) {
+// endTimes returns the end times of a phase's groups by id, and the last of them.
+func endTimes(s *event.State, p *event.PhaseState, phaseStart time.Duration, took DurationFunc) (ends map[string]time.Duration, last time.Duration) {
 	ends = make(map[string]time.Duration, len(p.Groups))
 	var endTime func(g *event.GroupState) time.Duration
 	endTime = func(g *event.GroupState) time.Duration {
 		if end, known := ends[g.ID]; known {
 			return end
 		}
-		ends[g.ID] = begin // in case of a cycle, which only an invalid record can have
-		start := begin
+		ends[g.ID] = phaseStart // in case of a cycle, which only an invalid record can have
+		start := phaseStart
 		for _, id := range g.After {
 			if dependency := s.Find(p.Name, id); dependency != nil {
 				start = max(start, endTime(dependency))
@@ -56,7 +55,7 @@ func endTimes(s *event.State, p *event.PhaseState, begin time.Duration, took Dur
 		ends[g.ID] = start + took(g)
 		return ends[g.ID]
 	}
-	last = begin
+	last = phaseStart
 	for _, g := range p.Groups {
 		last = max(last, endTime(g))
 	}

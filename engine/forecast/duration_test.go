@@ -81,12 +81,12 @@ func TestTotalDuration(t *testing.T) { // R14
 func TestBottleneck(t *testing.T) {
 	// Without a, c still waits for b, so only 3s of a's 10s are saved. No group waits for the hook,
 	// c or d.
-	if dependency, saved := Bottleneck(stateOf(record())); dependency == nil || dependency.ID != "a" || saved != seconds(3) {
-		t.Errorf("%v saves %s, want a and 3s", dependency, saved)
+	if slowest, saved := Bottleneck(stateOf(record())); slowest == nil || slowest.ID != "a" || saved != seconds(3) {
+		t.Errorf("%v saves %s, want a and 3s", slowest, saved)
 	}
-	alone := []event.Event{{Time: at(0), Kind: event.KindPlan, Phases: []event.Phase{{Name: "apply", Groups: []*plan.Group{group("a")}}}}}
-	if dependency, _ := Bottleneck(stateOf(append(alone, ran("apply", "a", 0, 1, 2)...))); dependency != nil {
-		t.Errorf("no group waits for %s", dependency.ID)
+	single := []event.Event{{Time: at(0), Kind: event.KindPlan, Phases: []event.Phase{{Name: "apply", Groups: []*plan.Group{group("a")}}}}}
+	if group, _ := Bottleneck(stateOf(append(single, ran("apply", "a", 0, 1, 2)...))); group != nil {
+		t.Errorf("no group waits for %s", group.ID)
 	}
 }
 
@@ -157,8 +157,8 @@ func TestBottleneckIsOnCriticalPath(t *testing.T) {
 				want, most = g.ID, less
 			}
 		}
-		dependency, saved := Bottleneck(s)
-		if got := dependency; got == nil && want != "" || got != nil && got.ID != want || saved != most {
+		got, saved := Bottleneck(s)
+		if got == nil && want != "" || got != nil && got.ID != want || saved != most {
 			t.Fatalf("seed %d: %v saves %s, want %s and %s", seed, got, saved, want, most)
 		}
 	}

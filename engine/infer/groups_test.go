@@ -8,12 +8,12 @@ import (
 	"lockstep/engine/plan"
 )
 
-// calls is a container that calls hosts.
+// calls returns the spec of pods that call hosts.
 func calls(hosts ...string) string {
 	return "{containers: [{env: [{name: HOSTS, value: '" + strings.Join(hosts, ",") + "'}]}]}"
 }
 
-// groups are those of a plan, with what they wait for.
+// groups formats the groups of a plan with their direct dependencies.
 func groups(p *plan.Plan) []string {
 	var out []string
 	for _, g := range p.Groups {
@@ -55,7 +55,7 @@ func TestGroupsOfAChart(t *testing.T) {
 			"shop:web: Service/shop-web Deployment/shop-web HorizontalPodAutoscaler/web after shop:db",
 			"shop:ingress: Ingress/shop after shop:web")
 	})
-	t.Run("shared and alone", func(t *testing.T) {
+	t.Run("a shared object and an isolated workload", func(t *testing.T) {
 		checkGroups(t, shop, serviceOf("shop-db")+pod("StatefulSet", "shop-db", "{containers: [{envFrom: [{secretRef: {name: s}}]}]}")+
 			pod("Deployment", "shop-web", "{containers: [{envFrom: [{secretRef: {name: s}}], env: [{name: DB_HOST, value: shop-db}]}]}")+
 			pod("Deployment", "shop-alone", "{}")+object("v1", "Secret", "s", "")+object("v1", "ConfigMap", "nobodys", ""),
@@ -64,7 +64,7 @@ func TestGroupsOfAChart(t *testing.T) {
 			"shop:db: Service/shop-db StatefulSet/shop-db after shop:base",
 			"shop:web: Deployment/shop-web after shop:db")
 	})
-	t.Run("an isolated workload with an own object", func(t *testing.T) {
+	t.Run("an isolated workload with a ServiceAccount", func(t *testing.T) {
 		checkGroups(t, shop, serviceOf("shop-db")+pod("StatefulSet", "shop-db", "{}")+pod("Deployment", "shop-web", calls("shop-db"))+
 			pod("Deployment", "shop-alone", "{serviceAccountName: sa}")+object("v1", "ServiceAccount", "sa", ""),
 			"shop:base: ServiceAccount/sa",

@@ -123,7 +123,7 @@ func TestProperties(t *testing.T) {
 		shuffled := slices.Clone(all)
 		rnd.Shuffle(len(shuffled), func(i, j int) { shuffled[i], shuffled[j] = shuffled[j], shuffled[i] })
 		if again := From("shop", c, shuffled); !reflect.DeepEqual(again, o) {
-			t.Fatalf("seed %d: another order of the input", seed)
+			t.Fatalf("seed %d: the result depends on the order of the input", seed)
 		}
 		gone := rnd.IntN(len(all))
 		checkRemoval(t, seed, o, From("shop", c, slices.Delete(slices.Clone(all), gone, gone+1)), all[gone].Object)
@@ -151,17 +151,17 @@ func checkAcyclic(t *testing.T, seed uint64, o *Order) {
 
 // checkNamed checks that there is an edge for each required reference.
 func checkNamed(t *testing.T, seed uint64, o *Order, all []Object) {
-	there, edges := map[plan.Object]bool{}, map[[2]plan.Object]bool{}
+	exists, edges := map[plan.Object]bool{}, map[[2]plan.Object]bool{}
 	for _, x := range all {
-		there[x.Object] = true
+		exists[x.Object] = true
 	}
 	for _, e := range o.Edges {
 		edges[[2]plan.Object{e.From, e.To}] = true
 	}
 	for _, x := range all {
-		pods, works := refs.FindPods(x.Object, x.Fields)
+		pods, isWorkload := refs.FindPods(x.Object, x.Fields)
 		for _, ref := range refs.Find(x.Object, x.Fields) {
-			if there[ref.To] && ref.To != x.Object && !ref.Optional && !(works && pods.None) && !edges[[2]plan.Object{x.Object, ref.To}] {
+			if exists[ref.To] && ref.To != x.Object && !ref.Optional && !(isWorkload && pods.None) && !edges[[2]plan.Object{x.Object, ref.To}] {
 				t.Fatalf("seed %d: %s does not wait for %s (%s)", seed, x.Object, ref.To, ref.Path)
 			}
 		}

@@ -69,10 +69,10 @@ func TestMissingGroupsAndCycles(t *testing.T) { // R8, R13
 			}
 		}
 		for name := range demoted {
-			told := slices.ContainsFunc(plan.Warnings, func(w Warning) bool {
+			warned := slices.ContainsFunc(plan.Warnings, func(w Warning) bool {
 				return w.Rule == "R8" && strings.Contains(w.Message, `group "`+name+`" waits`)
 			})
-			if told != demoted[name] {
+			if warned != demoted[name] {
 				t.Fatalf("seed %d: %v: the warnings about group %s are %v", seed, graph, name, plan.Warnings)
 			}
 		}

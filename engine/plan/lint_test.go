@@ -32,7 +32,7 @@ func TestLint(t *testing.T) { // R37
 			res("shop", "ConfigMap/app", in, "app", needs, `["db"]`), res("shop", "Job/leaf", in, "app"),
 		}
 	}
-	t.Run("nothing to say", func(t *testing.T) {
+	t.Run("no findings", func(t *testing.T) {
 		sameFindings(t, Lint(chart("shop", sub(x), sub(y)), []Resource{res("shop", "Job/a")}))
 	})
 	t.Run("all errors at once", func(t *testing.T) {
@@ -80,7 +80,7 @@ func TestLint(t *testing.T) { // R37
 		sameFindings(t, Lint(chart("shop", sub(x), sub(y), sub(z)), layered), `warning R11: subchart "x"`, `warning R11: subchart "z"`)
 		sameFindings(t, Lint(chart("shop", sub(x), sub(y, "x"), sub(z)), all), `warning R11: subchart "z"`)
 	})
-	t.Run("R11 subcharts that render nothing are left alone", func(t *testing.T) {
+	t.Run("R11 subcharts that render nothing are ignored", func(t *testing.T) {
 		sameFindings(t, Lint(chart("shop", sub(x), sub(y, "x"), sub(z)), []Resource{res("shop/x", "ConfigMap/x")}))
 	})
 	t.Run("R22 a Job that is waited for to its end", func(t *testing.T) {

@@ -32,9 +32,9 @@ type simulation struct {
 	held   []message              // delayed by the outage
 	// watching are the watched groups by unit; those of an edited revision replace the
 	// earlier ones.
-	watching map[event.Unit]*group
-	diagnoses    int
-	blocked  map[string]int // how often an object was blocked, or gone
+	watching  map[event.Unit]*group
+	diagnoses int
+	blocked   map[string]int // how often an object was blocked, or gone
 }
 
 var epoch = time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
