@@ -113,7 +113,7 @@ func (a *app) writeRoles(cmd *cobra.Command, c clusterFlags, namespace, name str
 func rbacArguments(cmd *cobra.Command) string {
 	args := cmd.Flags().Args()
 	if len(args) == 0 {
-		file, _ := cmd.Flags().GetString("file") // fails if the command has no helmfile
+		file, _ := cmd.Flags().GetString("file") // "" if the command has no --file
 		args = []string{"-f", cmp.Or(file, "HELMFILE")}
 	}
 	return command.ShellJoin(args)

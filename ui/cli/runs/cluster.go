@@ -100,7 +100,7 @@ type podWait struct {
 	since, last     time.Time
 }
 
-// message returns a message to report, or "".
+// message returns a message to report, or "". The cause "ready" means that the pod has started.
 func (w *podWait) message(cause string, now time.Time) string {
 	if now.Sub(w.last) > waitGap {
 		*w = podWait{}

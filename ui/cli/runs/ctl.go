@@ -218,7 +218,8 @@ func breakpointOf(s *event.State, group string) (enabled, set bool) {
 }
 
 // expandGroups returns one command for each group that c.Group matches. Break on several groups
-// sets the missing breakpoints, or deletes all of them if every group has one.
+// sets the missing breakpoints, or deletes all of them if every group has one. Disable on several
+// groups skips those without a breakpoint.
 func expandGroups(c event.Command, s *event.State) (commands []event.Command, err error) {
 	ids, err := plan.Pick(c.Group, s.Groups())
 	if err != nil {
