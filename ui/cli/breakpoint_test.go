@@ -37,7 +37,7 @@ func TestDiffAtBreakpoint(t *testing.T) {
 	}
 	mark = c.mark()
 	c.keys("y")
-	c.await(mark, "to be applied")
+	c.await(mark, "as it will be applied")
 	mark = c.mark()
 	c.keys("Y")
 	c.await(mark, "creationTimestamp")
