@@ -168,7 +168,7 @@ func (e *Edit) Changes() ([]preview.Change, error) {
 		delete(before, c.Object)
 		c.Action = preview.ActionCreate
 		if existed {
-			if err := c.Differ(old, after[c.Object]); err != nil {
+			if err := c.Compare(old, after[c.Object]); err != nil {
 				return nil, err
 			}
 		}

@@ -11,14 +11,14 @@ import (
 	"lockstep/kube/mask"
 )
 
-// compareObjects compares two states of an object: as a unified diff of YAML and field by
-// field, both empty if nothing changes. Fields of the API server are ignored, secret
-// values are hidden.
+// compareObjects compares two states of an object: as a unified diff of YAML, and field by
+// field. Both are empty if nothing changes. It ignores fields that the API server sets and
+// hides secret values.
 func compareObjects(live, next *unstructured.Unstructured) (text string, fields []Field, err error) {
 	if reflect.DeepEqual(live.Object, next.Object) {
 		return "", nil, nil
 	}
-	a, b := withoutNoise(live), withoutNoise(next)
+	a, b := normalized(live), normalized(next)
 	if reflect.DeepEqual(a, b) {
 		return "", nil, nil
 	}
@@ -41,11 +41,12 @@ func compareObjects(live, next *unstructured.Unstructured) (text string, fields 
 // serverSet are fields of metadata that the API server sets.
 var serverSet = []string{"managedFields", "resourceVersion", "generation", "uid", "creationTimestamp", "selfLink"}
 
-// lastApplied is kubectl's copy of the object, secret values included.
+// lastApplied is kubectl's copy of the object, including secret values.
 const lastApplied = "kubectl.kubernetes.io/last-applied-configuration"
 
-// withoutNoise returns the object without fields that the API server sets.
-func withoutNoise(u *unstructured.Unstructured) map[string]any {
+// normalized returns a copy of the fields of an object, without its status, the metadata that the
+// API server sets, and the annotation lastApplied.
+func normalized(u *unstructured.Unstructured) map[string]any {
 	u = u.DeepCopy()
 	for _, f := range serverSet {
 		unstructured.RemoveNestedField(u.Object, "metadata", f)

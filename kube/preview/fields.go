@@ -12,28 +12,29 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
-// Field is a field with different values in two states of an object.
+// Field is a field that differs between two states of an object.
 type Field struct {
 	// In is the path of its parent: spec.template.spec.containers[web].
 	In string
-	// Lines are YAML after a sign: - old, + new, blank for context, @ for the line number
-	// in a long text.
+	// Lines are YAML, each line after a sign: - old, + new, blank for context, @ for the line
+	// number in a long text.
 	Lines []string
 }
 
-// compareFields returns the deepest fields that differ. It matches elements of lists by the
+// compareFields returns the deepest fields that differ. It matches the elements of lists by the
 // field that names them.
 func compareFields(a, b map[string]any) []Field {
 	var c comparison
-	c.maps("", a, b)
+	c.compareMaps("", a, b)
 	return c
 }
 
+// comparison collects the fields that differ.
 type comparison []Field
 
 func (c *comparison) add(in string, lines ...string) { *c = append(*c, Field{in, lines}) }
 
-func (c *comparison) maps(in string, a, b map[string]any) {
+func (c *comparison) compareMaps(in string, a, b map[string]any) {
 	keys := map[string]any{}
 	maps.Copy(keys, a)
 	maps.Copy(keys, b)
@@ -46,22 +47,22 @@ func (c *comparison) maps(in string, a, b map[string]any) {
 		case !after:
 			c.add(in, signed("-", map[string]any{key: x})...)
 		case !reflect.DeepEqual(x, y):
-			c.values(in, key, x, y)
+			c.compareValues(in, key, x, y)
 		}
 	}
 }
 
-func (c *comparison) values(in, key string, x, y any) {
-	at := child(in, key)
+func (c *comparison) compareValues(in, key string, x, y any) {
+	at := childPath(in, key)
 	switch x := x.(type) {
 	case map[string]any:
 		if y, ok := y.(map[string]any); ok {
-			c.maps(at, x, y)
+			c.compareMaps(at, x, y)
 			return
 		}
 	case []any:
 		if y, ok := y.([]any); ok {
-			c.lists(at, x, y)
+			c.compareLists(at, x, y)
 			return
 		}
 	case string:
@@ -73,11 +74,11 @@ func (c *comparison) values(in, key string, x, y any) {
 	c.add(in, append(signed("-", map[string]any{key: x}), signed("+", map[string]any{key: y})...)...)
 }
 
-// lists compares lists by element if the elements have names, else as text.
-func (c *comparison) lists(in string, x, y []any) {
+// compareLists compares lists element by element if the elements have names, otherwise as text.
+func (c *comparison) compareLists(in string, x, y []any) {
 	name := nameField(x, y)
 	if name == "" {
-		c.add(in, textDiff(text(x), text(y))...)
+		c.add(in, textDiff(toYAML(x), toYAML(y))...)
 		return
 	}
 	before := len(*c)
@@ -90,7 +91,7 @@ func (c *comparison) lists(in string, x, y []any) {
 		m, _ := e.(map[string]any)
 		id := fmt.Sprint(m[name])
 		if other, ok := next[id]; ok {
-			c.maps(in+"["+id+"]", m, other)
+			c.compareMaps(in+"["+id+"]", m, other)
 			delete(next, id)
 		} else {
 			c.add(in, signed("-", []any{m})...)
@@ -103,28 +104,29 @@ func (c *comparison) lists(in string, x, y []any) {
 		}
 	}
 	if len(*c) == before { // only the order differs
-		c.add(in, textDiff(text(x), text(y))...)
+		c.add(in, textDiff(toYAML(x), toYAML(y))...)
 	}
 }
 
-// names are the fields that may name the elements of a list, in order of preference.
-var names = []string{"name", "mountPath", "containerPort", "port", "key", "ip", "host", "type"}
+// nameFields are the fields that may name the elements of a list, in order of preference.
+var nameFields = []string{"name", "mountPath", "containerPort", "port", "key", "ip", "host", "type"}
 
-// nameField returns the first of names with unique values in each list, or "".
-func nameField(lists ...[]any) string {
-	for _, name := range names {
-		if !slices.ContainsFunc(lists, func(l []any) bool { return !isUnique(l, name) }) {
-			return name
+// nameField returns the first of nameFields whose values are unique in both lists, or "".
+func nameField(x, y []any) string {
+	for _, field := range nameFields {
+		if isUnique(x, field) && isUnique(y, field) {
+			return field
 		}
 	}
 	return ""
 }
 
-func isUnique(list []any, name string) bool {
+// isUnique reports whether all elements of a list have a field, each with a different value.
+func isUnique(list []any, field string) bool {
 	seen := map[string]bool{}
 	for _, e := range list {
 		m, _ := e.(map[string]any)
-		id, ok := m[name]
+		id, ok := m[field]
 		text := fmt.Sprint(id)
 		if !ok || seen[text] {
 			return false
@@ -134,7 +136,7 @@ func isUnique(list []any, name string) bool {
 	return true
 }
 
-func child(in, key string) string {
+func childPath(in, key string) string {
 	switch {
 	case strings.ContainsAny(key, "./"):
 		return in + "[" + key + "]"
@@ -144,7 +146,7 @@ func child(in, key string) string {
 	return in + "." + key
 }
 
-func text(v any) string {
+func toYAML(v any) string {
 	out, err := yaml.Marshal(v)
 	if err != nil {
 		return fmt.Sprintln(v)
@@ -155,37 +157,37 @@ func text(v any) string {
 // signed returns a value as YAML with a sign in front of each line.
 func signed(sign string, v any) []string {
 	var out []string
-	for line := range strings.Lines(text(v)) {
+	for line := range strings.Lines(toYAML(v)) {
 		out = append(out, sign+strings.TrimRight(line, "\n"))
 	}
 	return out
 }
 
-// hunk matches the head of a hunk in a unified diff.
+// hunk matches the header of a hunk in a unified diff.
 var hunk = regexp.MustCompile(`^@@ -\d+(?:,\d+)? \+(\d+)`)
 
-// textDiff compares texts line by line. A hunk that is not at the start is preceded by its
+// textDiff compares texts line by line. A hunk that does not start in line 1 is preceded by its
 // line number.
 func textDiff(x, y string) []string {
-	oneEnd := func(s string) []byte { return []byte(strings.TrimRight(s, "\n") + "\n") }
+	oneNewline := func(s string) []byte { return []byte(strings.TrimRight(s, "\n") + "\n") }
 	var out []string
-	for line := range strings.Lines(string(diff.Diff("a", oneEnd(x), "b", oneEnd(y)))) {
+	for line := range strings.Lines(string(diff.Diff("a", oneNewline(x), "b", oneNewline(y)))) {
 		line = strings.TrimRight(line, "\n")
 		switch m := hunk.FindStringSubmatch(line); {
 		case m != nil && m[1] != "1":
 			out = append(out, "@line "+m[1])
 		case m != nil:
-			out = append(out, "@") // skips the file names
-		case len(out) > 0:
+			out = append(out, "@")
+		case len(out) > 0: // after the file names
 			out = append(out, line)
 		}
 	}
 	if len(out) > 0 && out[0] == "@" {
 		out = out[1:]
 	}
-	if len(out) == 0 { // only trailing line ends differ
-		end := func(s string) string { return fmt.Sprintf("%q", s[len(strings.TrimRight(s, "\n")):]) }
-		return []string{"-" + end(x), "+" + end(y)}
+	if len(out) == 0 { // only the trailing newlines differ
+		newlines := func(s string) string { return fmt.Sprintf("%q", s[len(strings.TrimRight(s, "\n")):]) }
+		return []string{"-" + newlines(x), "+" + newlines(y)}
 	}
 	return out
 }

@@ -11,55 +11,57 @@ import (
 )
 
 const (
-	// minForList is the number of objects of one kind and namespace from which one list
-	// costs less than a GET for each.
+	// minForList is the number of objects in a collection from which one list costs less than a
+	// GET for each.
 	minForList = 4
-	// maxPerObject limits a list, for each object that is needed.
+	// maxPerObject limits the length of a list, as a multiple of the wanted objects. A longer list
+	// is not used.
 	maxPerObject = 8
-	// maxShared limits a list for the releases of a stack: the request is the same for all
-	// of them, so the connection's cache answers it.
+	// maxShared limits a list that the releases of a stack share: all of them send the same
+	// request, which the connection caches.
 	maxShared = 2000
 )
 
-// liveLists reads live objects: all of one kind and namespace with one list, when the first
-// one is needed. It is safe for concurrent use.
+// liveLists reads live objects: when the first object of a collection is wanted, it reads the
+// collection with one list. It is safe for concurrent use.
 type liveLists struct {
 	client dynamic.Interface
-	wanted map[place]int // number of objects that will be read
-	shared bool          // by the releases of a stack
+	wanted map[collection]int // number of objects that will be read
+	shared bool               // by the releases of a stack
 
 	mu    sync.Mutex
-	lists map[place]func() map[string]*unstructured.Unstructured
+	lists map[collection]func() map[string]*unstructured.Unstructured
 }
 
-// place is a kind and a namespace.
-type place struct {
+// collection is a resource in a namespace.
+type collection struct {
 	gvr       schema.GroupVersionResource
 	namespace string
 }
 
-// get returns an object of a Helm release. It returns nil if the object is not in the list, or
-// if a list is forbidden or not worthwhile: then the caller reads the object itself.
-func (l *liveLists) get(ctx context.Context, p place, name string) *unstructured.Unstructured {
-	if l == nil || l.wanted[p] < minForList {
+// get returns an object of a Helm release. It returns nil if the object is not in the list, or if
+// there is no list because it would be forbidden, too long or not worthwhile: the caller must then
+// read the object.
+func (l *liveLists) get(ctx context.Context, c collection, name string) *unstructured.Unstructured {
+	if l == nil || l.wanted[c] < minForList {
 		return nil
 	}
 	l.mu.Lock()
-	list := l.lists[p]
+	list := l.lists[c]
 	if list == nil {
-		list = sync.OnceValue(func() map[string]*unstructured.Unstructured { return l.list(ctx, p) })
-		l.lists[p] = list
+		list = sync.OnceValue(func() map[string]*unstructured.Unstructured { return l.list(ctx, c) })
+		l.lists[c] = list
 	}
 	l.mu.Unlock()
 	return list()[name]
 }
 
-func (l *liveLists) list(ctx context.Context, p place) map[string]*unstructured.Unstructured {
-	limit := int64(l.wanted[p]) * maxPerObject
+func (l *liveLists) list(ctx context.Context, c collection) map[string]*unstructured.Unstructured {
+	limit := int64(l.wanted[c]) * maxPerObject
 	if l.shared {
 		limit = maxShared
 	}
-	found, err := l.client.Resource(p.gvr).Namespace(p.namespace).List(ctx, metav1.ListOptions{
+	found, err := l.client.Resource(c.gvr).Namespace(c.namespace).List(ctx, metav1.ListOptions{
 		LabelSelector: "app.kubernetes.io/managed-by=Helm", Limit: limit,
 	})
 	if err != nil || found.GetContinue() != "" {

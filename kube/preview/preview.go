@@ -1,6 +1,6 @@
-// Package preview computes the changes that an operation would make, with dry runs: for a
-// whole operation (Changes) or one object at a time (Previewer). kube/operation and the facade
-// import it. Its central type is Change.
+// Package preview computes the changes that an operation would make, with dry runs: for the whole
+// operation (Changes) or for one object at a time (Previewer). Its central type is Change. Packages kube
+// and kube/operation import it.
 package preview
 
 import (
@@ -9,8 +9,8 @@ import (
 	"fmt"
 	"reflect"
 	"strings"
-	"sync"
 
+	"golang.org/x/sync/errgroup"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -35,12 +35,12 @@ const (
 	ActionAbsent    Action = "absent" // planned to be deleted, but already gone
 	ActionKeep      Action = "keep"   // planned to be deleted, but kept by helm.sh/resource-policy or another release
 	ActionHook      Action = "hook"
-	ActionRefuse    Action = "refuse" // the API server would refuse the change now
-	ActionLater     Action = "later"  // comparable only after earlier groups; only from Previewer
+	ActionRefuse    Action = "refuse" // the API server would refuse the change now, or a check refused it
+	ActionLater     Action = "later"  // unknown until earlier groups are applied; only from Previewer
 )
 
-// maxRequests is the number of objects that are previewed at the same time.
-const maxRequests = 32
+// maxConcurrent limits how many objects are previewed at a time.
+const maxConcurrent = 32
 
 // Change is the change that an operation would make to one object.
 type Change struct {
@@ -48,12 +48,12 @@ type Change struct {
 	Group  string      `json:"group"`
 	Object plan.Object `json:"object"`
 	Action Action      `json:"action"`
-	// Diff is the difference of an ActionChange to the live object: a unified diff of YAML
-	// without file names. Values of Secrets are hidden.
+	// Diff is how an ActionChange changes the live object: a unified diff of YAML without file
+	// names. Secret values are hidden.
 	Diff string `json:"diff,omitempty"`
-	// Message is why the object is kept, unchanged or refused.
+	// Message is the reason for the action, or what the diff does not show.
 	Message string `json:"message,omitempty"`
-	// Fields is Diff by field; only from Previewer.
+	// Fields are the changes of Diff by field.
 	Fields []Field `json:"-"`
 }
 
@@ -74,13 +74,14 @@ func (c Change) Masked(hide func(string) string) Change {
 	return c
 }
 
-// Changes previews an operation, in order: by phase, group, and the order of apply. It writes
-// nothing: it uses server-side apply as a dry run, with Helm's field manager. It does so for
-// client-side releases, too: their diffs may lack fields that the chart dropped.
+// Changes previews all objects of an operation in the order of the plan: by phase, by group, and in
+// the order of apply. It writes nothing: it sends server-side applies as dry runs, with Helm's field
+// manager. This is also so for client-side releases, so their diffs may lack fields that the chart
+// dropped.
 //
-// A missing object gets a dry run as well, but a refusal counts only if the object itself is
-// invalid, because it may need objects of earlier groups. Refusals are part of the Change; an
-// error means that the cluster could not be read.
+// Missing objects get a dry run, too, but a refusal counts only if the object itself is invalid:
+// it may need objects of earlier groups. Refusals are part of the Change; an error means that the
+// cluster could not be read.
 func Changes(ctx context.Context, c *connect.Client, p *preflight.Prepared) ([]Change, error) {
 	ctx, cancel := p.Common.WithTimeout(ctx)
 	defer cancel()
@@ -88,29 +89,23 @@ func Changes(ctx context.Context, c *connect.Client, p *preflight.Prepared) ([]C
 	if err != nil {
 		return nil, err
 	}
-	o.list()
+	o.useLists()
 	var changes []Change
 	kinds := map[string]event.PhaseKind{}
 	for g, obj := range event.Objects(p.Phases) {
 		kinds[g.Phase.Name] = g.Phase.Kind
 		changes = append(changes, Change{Phase: g.Phase.Name, Group: g.ID, Object: obj})
 	}
-	errs := make([]error, len(changes))
-	slots := make(chan struct{}, maxRequests)
-	var wg sync.WaitGroup
+	var previews errgroup.Group
+	previews.SetLimit(maxConcurrent)
 	for n := range changes {
-		slots <- struct{}{}
-		wg.Go(func() {
-			defer func() { <-slots }()
+		previews.Go(func() error {
 			c := &changes[n]
-			errs[n] = c.refuse(o.preview(ctx, c, kinds[c.Phase], nil))
+			return c.refuse(o.preview(ctx, c, kinds[c.Phase], nil))
 		})
 	}
-	wg.Wait()
-	for _, err := range errs {
-		if err != nil {
-			return nil, err
-		}
+	if err := previews.Wait(); err != nil {
+		return nil, err
 	}
 	markRefused(p.Conflicts, changes)
 	return changes, nil
@@ -121,15 +116,16 @@ func markRefused(refused []plan.Warning, changes []Change) {
 	for _, w := range refused {
 		for i := range changes {
 			if c := &changes[i]; w.Object != nil && c.Object == *w.Object && c.Action != ActionHook {
-				c.Action, c.Diff, c.Message = ActionRefuse, "", w.Message
+				c.Action, c.Diff, c.Fields, c.Message = ActionRefuse, "", nil, w.Message
 			}
 		}
 	}
 }
 
-// preview fills in the change of an object in a phase. one is nil if all objects are previewed.
-// The preview of one object also looks for a kind that was missing, and says what is missing.
-func (o *session) preview(ctx context.Context, c *Change, kind event.PhaseKind, one *Previewer) error {
+// preview sets the action, diff and message of a change in a phase. v is nil if all objects are
+// previewed. For a single object, preview also looks up a kind that was missing, and the message says
+// what the object needs first.
+func (o *session) preview(ctx context.Context, c *Change, kind event.PhaseKind, v *Previewer) error {
 	switch {
 	case kind == event.PhaseNamespace:
 		c.Action = ActionCreate
@@ -137,88 +133,79 @@ func (o *session) preview(ctx context.Context, c *Change, kind event.PhaseKind, 
 	case kind == event.PhaseRemove:
 		return o.previewRemoval(ctx, c)
 	case o.isHook(c.Group, kind):
-		if c.Action = ActionHook; one != nil {
+		if c.Action = ActionHook; v != nil {
 			c.Message = o.hookMessage(c.Object)
 		}
 		return nil
 	}
-	i, change, err := o.planned(c.Object, kind)
+	i, updates, err := o.planned(c.Object, kind)
 	if err != nil {
 		return err
 	}
 	c.Action = ActionCreate
 	switch f := o.builder.Fact(i); {
-	case one == nil && (f.Late || f.Generated):
+	case v == nil && (f.Late || f.Generated):
 		return nil
 	case f.Generated:
 		c.Message = "gets a new name each time"
 		return nil
-	case one != nil:
-		if later, err := one.resolve(o, i); later || err != nil {
+	case v != nil:
+		if later, err := v.resolve(o, i); later || err != nil {
 			c.Action, c.Message = ActionLater, fmt.Sprintf("the cluster has no kind %s yet", c.Object.Kind)
 			return err
 		}
 	}
 	live, err := o.live(ctx, i)
 	switch {
-	case !apierrors.IsNotFound(err):
-		return o.compare(ctx, c, i, live, err, change)
-	case one == nil:
+	case apierrors.IsNotFound(err) && v == nil:
 		return o.previewCreation(ctx, c, i)
-	}
-	return o.tryCreation(ctx, c, i)
-}
-
-// compare previews the apply of an existing object. err is the error of reading it.
-func (o *session) compare(ctx context.Context, c *Change, i *resource.Info, live *unstructured.Unstructured, err error, change bool) error {
-	if diagnose.LacksPermission(err) && o.deployed[c.Object] != nil {
-		return o.compareManifests(c, i, noPermission)
-	}
-	if err != nil {
+	case apierrors.IsNotFound(err):
+		return o.previewCreationNow(ctx, c, i)
+	case diagnose.LacksPermission(err) && o.deployed[c.Object] != nil:
+		return o.compareManifests(c, i, noReads)
+	case err != nil:
 		return fmt.Errorf("read %s: %w", c.Object, err)
-	}
-	c.Action = ActionUnchanged
-	if !change {
-		c.Message = "exists; objects in crds/ are never changed"
+	case !updates:
+		c.Action, c.Message = ActionUnchanged, "exists; objects in crds/ are never changed"
 		return nil
 	}
+	return o.previewUpdate(ctx, c, i, live)
+}
+
+// previewUpdate previews the apply of an existing object.
+func (o *session) previewUpdate(ctx context.Context, c *Change, i *resource.Info, live *unstructured.Unstructured) error {
+	c.Action = ActionUnchanged
 	live, next, err := o.dryRunOn(ctx, i, live)
 	switch {
 	case err == nil:
-		return o.differ(c, i, live, next)
+		return o.compare(c, i, live, next)
 	case diagnose.LacksPermission(err) && o.deployed[c.Object] != nil:
-		return o.compareManifests(c, i, noPermission)
+		return o.compareManifests(c, i, noDryRuns)
 	case isNoDryRun(err) && o.deployed[c.Object] != nil:
-		return o.compareManifests(c, i, noDryRun)
+		return o.compareManifests(c, i, webhookNoDryRun)
 	case isNoDryRun(err):
-		c.Action, c.Message = ActionChange, "changes unknown: "+noDryRun
+		c.Action, c.Message = ActionChange, "changes unknown: "+webhookNoDryRun
 		return nil
 	}
 	return c.refuse(err)
 }
 
-// Why an object changes although no field differs.
-const (
-	onlyMetadata = "only metadata of the API server changes: field ownership and generation"
-	willReplace  = "failed; replaced"
-)
-
-// differ sets the change from the result of a dry run.
-func (o *session) differ(c *Change, i *resource.Info, live, next *unstructured.Unstructured) error {
-	if err := c.Differ(live, next); err != nil || c.Action == ActionChange {
+// compare sets the change from the result of a dry run.
+func (o *session) compare(c *Change, i *resource.Info, live, next *unstructured.Unstructured) error {
+	if err := c.Compare(live, next); err != nil || c.Action == ActionChange {
 		return err
 	}
-	switch {
+	switch { // an object may change although no field differs
 	case o.prepared.Resumes && cluster.HasEnded(live, o.builder.Fact(i).Rule):
-		c.Action, c.Message = ActionChange, willReplace
+		c.Action, c.Message = ActionChange, "failed; will be replaced"
 	case o.appliesOnServer() && !isSameState(live, next):
-		c.Action, c.Message = ActionChange, onlyMetadata
+		c.Action, c.Message = ActionChange, "only metadata of the API server changes: field ownership and generation"
 	}
 	return nil
 }
 
-// isSameState compares two states of an object as the API server does: it stores nothing
-// if only the times of field managers differ.
+// isSameState compares two states of an object as the API server does: it writes nothing if only
+// the times of field managers differ.
 func isSameState(live, next *unstructured.Unstructured) bool {
 	timeless := func(u *unstructured.Unstructured) map[string]any {
 		u = u.DeepCopy()
@@ -235,9 +222,9 @@ func isSameState(live, next *unstructured.Unstructured) bool {
 	return reflect.DeepEqual(live.Object, next.Object) || reflect.DeepEqual(timeless(live), timeless(next))
 }
 
-// Differ sets Diff and Fields to the differences between two states of the object, and Action
+// Compare sets Diff and Fields to the differences between two states of the object, and Action
 // to ActionChange if there are any.
-func (c *Change) Differ(live, next *unstructured.Unstructured) (err error) {
+func (c *Change) Compare(live, next *unstructured.Unstructured) (err error) {
 	if c.Diff, c.Fields, err = compareObjects(live, next); err != nil {
 		return fmt.Errorf("compare %s: %w", c.Object, err)
 	}
@@ -247,10 +234,11 @@ func (c *Change) Differ(live, next *unstructured.Unstructured) (err error) {
 	return nil
 }
 
-// Why there is no dry run of an object.
+// Why a preview does not compare the live object with a dry run.
 const (
-	noPermission = "this user is not allowed to do dry runs"
-	noDryRun     = "its webhook does not support dry runs"
+	noReads         = "this user is not allowed to read it"
+	noDryRuns       = "this user is not allowed to do dry runs"
+	webhookNoDryRun = "its webhook does not support dry runs"
 )
 
 // isNoDryRun reports whether a dry run failed only because a webhook does not support it.
@@ -261,12 +249,12 @@ func isNoDryRun(err error) bool {
 // compareManifests compares an object with the deployed manifest instead of a dry run. It
 // misses changes that were made in the cluster.
 func (o *session) compareManifests(c *Change, i *resource.Info, why string) error {
-	u, err := content(i)
+	u, err := asUnstructured(i)
 	if err != nil {
 		return err
 	}
 	c.Action, c.Message = ActionUnchanged, "compared with the last manifest, because "+why
-	return c.Differ(o.deployed[c.Object], u)
+	return c.Compare(o.deployed[c.Object], u)
 }
 
 // previewCreation checks whether an object could be created. A refusal counts only if it is
@@ -282,14 +270,13 @@ func (o *session) previewCreation(ctx context.Context, c *Change, i *resource.In
 	return nil
 }
 
-// isMalformed reports whether an object was refused because it is invalid itself. An error
-// about a field has no reason, only a text.
+// isMalformed reports whether an object was refused because it is invalid itself. Some errors about
+// a field can only be recognized by their text.
 func isMalformed(err error) bool {
 	return apierrors.IsInvalid(err) || apierrors.IsBadRequest(err) && !isNoDryRun(err) || err != nil && connect.Mistyped(err.Error())
 }
 
-// refuse turns an error of the API server into a refusal of the object, and returns other
-// errors.
+// refuse turns an error of the API server into a refusal of the object. It returns other errors.
 func (c *Change) refuse(err error) error {
 	if answer := apierrors.APIStatus(nil); !errors.As(err, &answer) {
 		return err

@@ -25,16 +25,15 @@ import (
 	"lockstep/kube/preflight"
 )
 
-// Previewer previews an operation one object at a time, against the live cluster. It writes
-// nothing, sends no request before the first call, then at most two for an object (and
-// discovery once). It is safe for concurrent use.
+// Previewer previews an operation one object at a time. It writes nothing and sends no request before
+// the first call. It is safe for concurrent use.
 type Previewer struct {
 	client   *connect.Client
 	prepared *preflight.Prepared
 
 	opening singleflight.Group
 	opened  atomic.Pointer[session]
-	// late guards objects whose kinds are defined while the operation runs.
+	// late guards the Facts of objects whose kinds are defined while the operation runs.
 	late sync.Mutex
 }
 
@@ -43,8 +42,7 @@ func NewPreviewer(c *connect.Client, p *preflight.Prepared) *Previewer {
 	return &Previewer{client: c, prepared: p}
 }
 
-// session returns the session, which the first call opens. If that fails, the next call tries
-// again.
+// session opens the session on the first call. If that fails, the next call tries again.
 func (v *Previewer) session(ctx context.Context) (*session, error) {
 	if o := v.opened.Load(); o != nil {
 		return o, nil
@@ -64,7 +62,7 @@ func (v *Previewer) session(ctx context.Context) (*session, error) {
 	}
 }
 
-// Change previews an object of a unit. kind is the kind of its phase. A refusal by the API
+// Change previews an object of a unit; kind is the kind of the unit's phase. A refusal by the API
 // server is part of the Change; an error means that the cluster could not be read.
 func (v *Previewer) Change(ctx context.Context, u event.Unit, kind event.PhaseKind, obj plan.Object) (Change, error) {
 	c := Change{Phase: u.Phase, Group: u.Group, Object: obj}
@@ -80,8 +78,8 @@ func (v *Previewer) Change(ctx context.Context, u event.Unit, kind event.PhaseKi
 	return changes[0], nil
 }
 
-// resolve finds the API of an object whose kind was missing (R29). later is set if it
-// still is.
+// resolve looks up the kind of an object again if it was missing (R29). later is set if it is still
+// missing.
 func (v *Previewer) resolve(o *session, i *resource.Info) (later bool, err error) {
 	v.late.Lock()
 	defer v.late.Unlock()
@@ -99,9 +97,8 @@ func (v *Previewer) resolve(o *session, i *resource.Info) (later bool, err error
 	return false, nil
 }
 
-// tryCreation checks with a dry run whether an object could be created now. A refusal counts
-// only if the object itself is invalid: anything else may change before the apply.
-func (o *session) tryCreation(ctx context.Context, c *Change, i *resource.Info) error {
+// previewCreationNow is like previewCreation, but the message says what prevents the creation now.
+func (o *session) previewCreationNow(ctx context.Context, c *Change, i *resource.Info) error {
 	_, err := o.dryRun(ctx, i)
 	var answer apierrors.APIStatus
 	switch {
@@ -109,9 +106,9 @@ func (o *session) tryCreation(ctx context.Context, c *Change, i *resource.Info) 
 	case !errors.As(err, &answer):
 		return err
 	case diagnose.LacksPermission(err):
-		c.Message = noPermission
+		c.Message = noDryRuns
 	case isNoDryRun(err):
-		c.Message = noDryRun
+		c.Message = webhookNoDryRun
 	case apierrors.IsNotFound(err):
 		c.Action, c.Message = ActionLater, diagnose.Explain(err).Error()
 		if d := answer.Status().Details; d != nil && d.Kind == "namespaces" {
@@ -125,7 +122,7 @@ func (o *session) tryCreation(ctx context.Context, c *Change, i *resource.Info) 
 	return nil
 }
 
-// hook finds the hook of an object, or returns nil.
+// hook returns the hook with an object, and the object as it will be sent; nil if there is none.
 func (o *session) hook(obj plan.Object) (*rel1.Hook, *resource.Info) {
 	for _, h := range o.prepared.Target.Release.Hooks {
 		if !strings.Contains(h.Manifest, obj.Name) {
@@ -137,7 +134,7 @@ func (o *session) hook(obj plan.Object) (*rel1.Hook, *resource.Info) {
 		}
 		for _, i := range list {
 			found := o.builder.Fact(i).Resource.Object
-			if found.Namespace = obj.Namespace; found == obj { // whether it is namespaced may be unknown
+			if found.Namespace = obj.Namespace; found == obj { // the scope of its kind may be unknown
 				o.builder.Forget(list)
 				return h, i
 			}
@@ -155,13 +152,13 @@ func (o *session) hookMessage(obj plan.Object) string {
 	return ""
 }
 
-// NothingSent is the error about an object that is not sent: its text is the reason.
+// NothingSent is the error about an object that the operation does not send. Its text is the reason.
 type NothingSent string
 
 func (e NothingSent) Error() string { return string(e) }
 
-// Sent returns an object as the operation sends it: YAML with secret values hidden. The error
-// may be a NothingSent.
+// Sent returns an object as the operation sends it, as YAML with hidden secret values. The error may
+// be a NothingSent.
 func (v *Previewer) Sent(ctx context.Context, u event.Unit, kind event.PhaseKind, obj plan.Object) (string, error) {
 	o, err := v.session(ctx)
 	if err != nil {
@@ -197,7 +194,7 @@ func (o *session) sent(group string, kind event.PhaseKind, obj plan.Object) (*un
 	if err != nil {
 		return nil, err
 	}
-	u, err := content(i)
+	u, err := asUnstructured(i)
 	if err != nil {
 		return nil, err
 	}

@@ -22,24 +22,23 @@ import (
 	"lockstep/kube/release"
 )
 
-// session has the data of an operation for previews. Previewer.resolve completes objects whose
-// kinds the cluster gets later.
+// session holds the objects of an operation for previews. Previewer.resolve completes objects whose
+// kinds are defined later.
 type session struct {
 	prepared *preflight.Prepared
 	builder  *manifest.Builder
 	dynamic  dynamic.Interface
 	mapper   meta.RESTMapper
-	crds     map[plan.Object]*resource.Info
-	target   map[plan.Object]*resource.Info // as the operation sends them
-	// deployed is the manifest of the deployed revision.
+	crds     map[plan.Object]*resource.Info // of crds/
+	target   map[plan.Object]*resource.Info // of the manifest, as the operation sends them
+	// deployed are the objects in the manifest of the deployed revision.
 	deployed map[plan.Object]*unstructured.Unstructured
 	hooks    map[string]bool // ids of the groups that are hooks
-	// listed reads live objects with lists if all changes are previewed; else nil.
+	// listed reads live objects with lists; nil unless all objects are previewed.
 	listed *liveLists
 }
 
-// newSession builds the planned and the deployed manifest. Requests of the session end with
-// ctx.
+// newSession builds the planned and the deployed objects. The requests of the session end with ctx.
 func newSession(ctx context.Context, c *connect.Client, p *preflight.Prepared) (*session, error) {
 	s, err := preflight.NewSession(connect.WithRetryTimeout(ctx, preflight.CheckRetryTimeout), c, p.Common, &connect.Writes{}, release.NewLedger(p.Common.Namespace, p.Common.Release, nil))
 	if err != nil {
@@ -76,14 +75,14 @@ func newSession(ctx context.Context, c *connect.Client, p *preflight.Prepared) (
 	}
 	for _, i := range list {
 		o.builder.Scope().Mark(i)
-		if u, err := content(i); err == nil {
+		if u, err := asUnstructured(i); err == nil {
 			o.deployed[o.builder.Fact(i).Resource.Object] = u
 		}
 	}
 	return o, nil
 }
 
-func content(i *resource.Info) (*unstructured.Unstructured, error) {
+func asUnstructured(i *resource.Info) (*unstructured.Unstructured, error) {
 	u, ok := i.Object.(*unstructured.Unstructured)
 	if !ok {
 		return nil, fmt.Errorf("%s: unexpected type %T", i.ObjectName(), i.Object)
@@ -91,25 +90,26 @@ func content(i *resource.Info) (*unstructured.Unstructured, error) {
 	return u, nil
 }
 
-// isHook reports whether a group is a hook, possibly one among the groups of its subchart
-// (lockstep/hook-scope).
+// isHook reports whether a group of a phase is a hook. With lockstep/hook-scope, a hook can be among
+// the groups of its subchart.
 func (o *session) isHook(group string, kind event.PhaseKind) bool {
 	return kind == event.PhaseHooks || o.hooks[group]
 }
 
-// planned returns an object as the operation sends it in a phase. change is false if the
-// operation never changes an existing object.
-func (o *session) planned(obj plan.Object, kind event.PhaseKind) (i *resource.Info, change bool, err error) {
-	i, change = o.target[obj], true
+// planned returns an object as the operation sends it in a phase. updates is false if the operation
+// leaves an existing object unchanged.
+func (o *session) planned(obj plan.Object, kind event.PhaseKind) (i *resource.Info, updates bool, err error) {
+	i, updates = o.target[obj], true
 	if kind == event.PhaseCRDs {
-		i, change = o.crds[obj], o.prepared.Target.CRDs.Upgrade
+		i, updates = o.crds[obj], o.prepared.Target.CRDs.Upgrade
 	}
 	if i == nil {
 		return nil, false, fmt.Errorf("preview %s: not in the manifest of the release", obj)
 	}
-	return i, change, nil
+	return i, updates, nil
 }
 
+// definesKind reports whether a CRD of the operation defines the kind of an object.
 func (o *session) definesKind(obj plan.Object) bool {
 	kind := plan.GroupKind{Group: obj.Group, Kind: obj.Kind}
 	for _, objects := range []map[plan.Object]*resource.Info{o.crds, o.target} {
@@ -122,9 +122,9 @@ func (o *session) definesKind(obj plan.Object) bool {
 	return false
 }
 
-// live reads an object from the cluster, or from a list of several.
+// live reads an object from the cluster, if possible from a list.
 func (o *session) live(ctx context.Context, i *resource.Info) (*unstructured.Unstructured, error) {
-	if live := o.listed.get(ctx, place{i.Mapping.Resource, i.Namespace}, i.Name); live != nil {
+	if live := o.listed.get(ctx, collection{i.Mapping.Resource, i.Namespace}, i.Name); live != nil {
 		return live, nil
 	}
 	return o.read(ctx, i)
@@ -134,12 +134,15 @@ func (o *session) read(ctx context.Context, i *resource.Info) (*unstructured.Uns
 	return o.dynamic.Resource(i.Mapping.Resource).Namespace(i.Namespace).Get(ctx, i.Name, metav1.GetOptions{})
 }
 
-// list makes live read objects with list requests.
-func (o *session) list() {
-	o.listed = &liveLists{client: o.dynamic, shared: o.prepared.Common.Provided != nil, wanted: map[place]int{}, lists: map[place]func() map[string]*unstructured.Unstructured{}}
+// useLists makes live read objects with lists.
+func (o *session) useLists() {
+	o.listed = &liveLists{
+		client: o.dynamic, shared: o.prepared.Common.Provided != nil,
+		wanted: map[collection]int{}, lists: map[collection]func() map[string]*unstructured.Unstructured{},
+	}
 	for _, i := range o.target {
 		if i.Mapping != nil {
-			o.listed.wanted[place{i.Mapping.Resource, i.Namespace}]++
+			o.listed.wanted[collection{i.Mapping.Resource, i.Namespace}]++
 		}
 	}
 }
@@ -149,11 +152,11 @@ func (o *session) appliesOnServer() bool {
 	return o.prepared.Target.Release.ApplyMethod == string(rel1.ApplyMethodServerSideApply)
 }
 
-// maxReads is how often an object is read again if it changes during a preview.
+// maxReads limits how often an object is read again because it changed during its preview.
 const maxReads = 3
 
-// dryRunOn applies an object as a dry run. It returns the state before, which is live unless
-// the object has changed since, and the state after.
+// dryRunOn applies an object as a dry run. It returns the states before and after. The one before is
+// live unless the object has changed since it was read.
 func (o *session) dryRunOn(ctx context.Context, i *resource.Info, live *unstructured.Unstructured) (before, next *unstructured.Unstructured, err error) {
 	next, err = o.dryRun(ctx, i)
 	for n := 0; err == nil && next.GetResourceVersion() != live.GetResourceVersion() && n < maxReads; n++ {
@@ -166,7 +169,7 @@ func (o *session) dryRunOn(ctx context.Context, i *resource.Info, live *unstruct
 
 // dryRun applies an object as a dry run, and returns the result.
 func (o *session) dryRun(ctx context.Context, i *resource.Info) (*unstructured.Unstructured, error) {
-	u, err := content(i)
+	u, err := asUnstructured(i)
 	if err != nil {
 		return nil, err
 	}
@@ -180,7 +183,7 @@ func (o *session) dryRun(ctx context.Context, i *resource.Info) (*unstructured.U
 	})
 }
 
-// info returns the resource of an object, to read it by name.
+// info returns an Info with which an object can be read by name.
 func (o *session) info(obj plan.Object) (*resource.Info, error) {
 	mapping, err := o.mapper.RESTMapping(schema.GroupKind{Group: obj.Group, Kind: obj.Kind})
 	if err != nil {
