@@ -13,7 +13,7 @@ import (
 	"lockstep/kube/preview"
 )
 
-// Charts and what they render to. No cluster is needed.
+// Charts and rendered charts. No cluster is needed.
 type (
 	Chart         = charts.Chart
 	ChartRef      = charts.Ref
@@ -42,7 +42,7 @@ type (
 	Listener = connect.Listener
 )
 
-// Ellipsis replaces secret values in arguments from Mask.Argument.
+// Ellipsis replaces the secret values in the arguments that Mask.Argument returns.
 const Ellipsis = mask.Ellipsis
 
 // RegistryCredential is how a user logs in to a registry.
@@ -54,7 +54,7 @@ var (
 	// or an archive.
 	LoadChart     = charts.Load
 	LoadChartPath = charts.LoadPath
-	// PinChart returns an oci:// reference to a version of a chart by its digest.
+	// PinChart resolves the version in an oci:// reference to a digest, and returns that reference.
 	PinChart = charts.Pin
 	// FindRegistryCredential returns the stored credential for the registry of an oci://
 	// chart, empty if there is none. RegistryConfig returns a registry config file with
@@ -83,7 +83,7 @@ var (
 	YAML = charts.YAML
 
 	// RenderChart renders a chart without a cluster and reads the order that it declares.
-	// RenderedRelease reads a release that Helm rendered for an install or an upgrade.
+	// RenderedRelease parses a release that Helm has rendered for an install or an upgrade.
 	RenderChart     = charts.Render
 	RenderedRelease = charts.FromRelease
 	// IsRenderLimit reports whether an error is about exceeded RenderLimits.
@@ -92,26 +92,26 @@ var (
 	// order. It writes nothing.
 	PrepareAnnotations = annotate.Prepare
 
-	// MaskOfValues hides the secret values of a chart: those that are named like credentials,
-	// and those that its templates put into Secrets.
+	// MaskOfValues returns a Mask of the secret values of a chart: those that are named like
+	// credentials, and those that its templates write into Secrets.
 	MaskOfValues = charts.MaskOfValues
-	// StorageDriver is the kind of Helm's release storage: the value of HELM_DRIVER.
+	// StorageDriver returns the kind of Helm's release storage, the value of HELM_DRIVER.
 	StorageDriver = connect.StorageDriver
 	// InitHelm initialises Helm's action configuration for a namespace, or for all if it is empty.
 	InitHelm = connect.InitHelm
 )
 
-// WithinLimits calls do, which must only render. If it exceeds the limits, WithinLimits
-// abandons it and returns an error for which IsRenderLimit is true.
-func WithinLimits(ctx context.Context, l RenderLimits, do func() error) error {
-	return charts.NewGuard(l).RunAll(ctx, do)
+// WithinLimits calls render, which must have no side effects. If render exceeds the limits,
+// WithinLimits returns an error for which IsRenderLimit is true, and does not wait for render.
+func WithinLimits(ctx context.Context, l RenderLimits, render func() error) error {
+	return charts.NewGuard(l).RunAll(ctx, render)
 }
 
-// MaskObject hides the secret values of an object by their place. It modifies the object.
+// MaskObject hides the values in those fields of an object that hold secrets. It modifies the object.
 func MaskObject(object map[string]any) { mask.Object(object, nil) }
 
-// NothingToShow reports whether an error of Operation.Sent, Operation.Change or a
-// Diagnoser only means that there is nothing to show for an object, and why.
+// NothingToShow reports whether an error of Operation.Sent, Operation.Change or a Diagnoser only
+// means that an object has nothing to show, and returns the reason.
 func NothingToShow(err error) (reason string, ok bool) {
 	if nothing := preview.NothingSent(""); errors.As(err, &nothing) {
 		return string(nothing), true

@@ -4,22 +4,21 @@
 //
 // Client.PrepareInstall and its siblings check everything without writing and return an
 // Operation. Operation.Run executes it; its Feed has the events, and Operation.Command
-// steers it. A program that runs many operations shares Watches between them (see
-// example/fleet). NewOrdered does less: it makes a configuration of Helm's own actions
-// apply releases in order.
+// controls it. A program that runs many operations shares Watches between them (see
+// example/fleet). NewOrdered does less: it makes Helm's own actions apply releases in order.
 //
 // The packages behind the facade, in the order in which an operation uses them:
 //
 //	connect     the connection to a cluster
 //	charts      load, normalise and render charts, without a cluster
 //	manifest    the objects of a manifest: APIs, missing kinds, generated names
-//	preflight   all checks; their result is Prepared
+//	preflight   all checks before the first write; their result is Prepared
 //	operation   install, upgrade, rollback, uninstall, test
 //	helmclient  decorates Helm's Kubernetes client
 //	cluster     requests of the engine: apply, delete, watch; shared Watches
 //	release     decorates Helm's storage; release records
-//	preview     what an operation would change
+//	preview     the changes that an operation would make
 //	view        the live status of a release
-//	status      when an object is ready; diagnose: why it is not
+//	status      decides whether an object is ready; diagnose finds out why not
 //	throwaway   starts and stops a throwaway cluster
 package kube

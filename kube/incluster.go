@@ -26,12 +26,12 @@ type (
 	ClusterRun = incluster.Run
 )
 
-// RunPacked is the argument of lockstep in a task's pod; the directory with the packed task
-// and a working directory follow.
+// RunPacked is the command that lockstep runs in a task's pod. Its arguments are the directory with
+// the packed task and a working directory.
 const RunPacked = incluster.CommandName
 
 var (
-	// Job returns the Job whose pod this process is in, as namespace/name, "" for none.
+	// Job returns the Job in whose pod this process runs, as namespace/name; "" if there is none.
 	Job = incluster.Job
 	// ErrCompleted is the error of an operation that an earlier pod of the same Job has completed.
 	ErrCompleted = operation.ErrCompleted
@@ -41,11 +41,11 @@ var (
 	Unpack = incluster.Unpack
 )
 
-// StartTask starts a task in the cluster as the present user, in a namespace that exists.
-// After an error nothing stays.
+// StartTask starts a task in the cluster. The namespace must exist. If StartTask fails, it deletes the
+// objects that it created.
 func (c *Client) StartTask(ctx context.Context, t Task) (*ClusterRun, error) {
 	user := make(chan string, 1)
-	go func() { user <- c.User(ctx) }() // beside the next request: each may take long
+	go func() { user <- c.User(ctx) }() // concurrent with the next request, because both may be slow
 	if _, err := c.Clientset.CoreV1().ServiceAccounts(t.Namespace).Get(ctx, t.ServiceAccount, metav1.GetOptions{}); apierrors.IsNotFound(err) {
 		return nil, fmt.Errorf("namespace %s has no ServiceAccount %s: %w", t.Namespace, t.ServiceAccount, ErrNoAccount)
 	}
@@ -53,8 +53,8 @@ func (c *Client) StartTask(ctx context.Context, t Task) (*ClusterRun, error) {
 	return incluster.Start(ctx, c.Clientset, t)
 }
 
-// TrustAccount gives a ServiceAccount of a throwaway cluster all rights, and returns its name.
-func (c *Client) TrustAccount(ctx context.Context, namespace string) (string, error) {
+// CreateAdmin creates a ServiceAccount with all permissions, for a throwaway cluster. It returns its name.
+func (c *Client) CreateAdmin(ctx context.Context, namespace string) (string, error) {
 	const name = "lockstep"
 	account := &corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Name: name}}
 	binding := &rbacv1.ClusterRoleBinding{
@@ -70,7 +70,7 @@ func (c *Client) TrustAccount(ctx context.Context, namespace string) (string, er
 	return name, nil
 }
 
-// WriteTask writes the objects of a task as YAML, for somebody else to create.
+// WriteTask writes the objects of a task as YAML, so that another user can create them.
 func WriteTask(w io.Writer, t Task) error {
 	objects, err := t.Manifests()
 	if err != nil {
@@ -93,22 +93,21 @@ func WriteTask(w io.Writer, t Task) error {
 	return nil
 }
 
-// ClusterRuns returns the runs in the cluster, of one namespace or of all (""), the newest
-// first.
+// ClusterRuns returns the runs in a namespace, or with "" in all namespaces, the newest first.
 func (c *Client) ClusterRuns(ctx context.Context, namespace string) ([]ClusterRun, error) {
 	runs, err := incluster.List(ctx, c.Clientset, namespace)
 	return runs, c.ExplainDenied(err)
 }
 
-// Requests returns a reader with the requests to this process, one per line, if it is in the pod of a task;
-// otherwise nil.
+// Requests returns a reader of the requests to this process, one per line. It returns nil if the process
+// does not run in the pod of a task.
 func (c *Client) Requests(ctx context.Context) io.Reader { return incluster.Requests(ctx, c.Clientset) }
 
-// ExplainDenied replaces an error about a request that the user has no right to make with a
-// sentence about the missing right. It returns other errors unchanged.
+// ExplainDenied replaces an error about a missing permission with one that names the user and the
+// permission. It returns other errors unchanged.
 func (c *Client) ExplainDenied(err error) error { return preflight.ExplainDenied(c.Client, err) }
 
-// User is who the API server takes the user for, "" if it does not say.
+// User returns the name under which the API server knows the user, "" if the request fails.
 func (c *Client) User(ctx context.Context) string { return preflight.Username(ctx, c.Client) }
 
 // WhyPodWaits says why a pod has not started.
@@ -119,7 +118,7 @@ func (c *Client) WhyPodWaits(ctx context.Context, pod *corev1.Pod) string {
 // WhyJobWaits says why a Job has no pod.
 func (c *Client) WhyJobWaits(ctx context.Context, r *ClusterRun) string {
 	found := c.Diagnose(ctx, plan.Object{Group: "batch", Kind: "Job", Namespace: r.Namespace, Name: r.Name})
-	if found.Symptom { // the last one was deleted, by an eviction for example
+	if found.Symptom { // the last pod was deleted, for example by an eviction
 		return "the Job is starting one"
 	}
 	return found.Cause

@@ -18,7 +18,7 @@ import (
 	"lockstep/kube/view"
 )
 
-// Operations and what they are made of.
+// Operations, their options and their results.
 type (
 	Operation    = operation.Operation
 	Edit         = operation.Edit
@@ -34,14 +34,14 @@ type (
 	View         = view.View
 	Timing       = release.Timing
 	Recovery     = operation.Recovery
-	// Refusal is the error about an operation that the cluster would refuse.
+	// Refusal is the error about the conflicts that prevent an operation. Nothing was written.
 	Refusal = preflight.Refusal
 	// Watches observe the objects of operations. Operations with the same
 	// Common.Watches share one set of watches.
 	Watches = cluster.Watches
-	// WatchOptions are for Client.Watch.
+	// WatchOptions are the options of Client.Watch.
 	WatchOptions = cluster.WatchOptions
-	// LeaseOptions are for the lock of a release during an operation (R51).
+	// LeaseOptions configure the lock of a release during an operation (R51).
 	LeaseOptions = lease.Options
 )
 
@@ -58,7 +58,7 @@ const (
 	ActionLater     = preview.ActionLater
 )
 
-// The order that a chart is deployed in: its own, or one inferred from its manifests (R68).
+// The order in which a chart is deployed: its own, or one inferred from its manifests (R68).
 const (
 	OrderDeclared = operation.OrderDeclared
 	OrderInferred = operation.OrderInferred
@@ -69,12 +69,11 @@ const WaitOrdered = helmclient.WaitOrdered
 
 // Client is a connection to a cluster. It may be used by several goroutines.
 //
-// Each Prepare method checks and plans an operation. It writes nothing; after an error
-// there is nothing to run. Its requests end with its context, those of the operation do
-// not: abort that with Operation.Command.
+// Each Prepare method checks and plans an operation. It writes nothing. Its context ends only its
+// own requests; to abort the operation, call Operation.Command.
 type Client struct{ *connect.Client }
 
-// NoClusterError is the error about a kubeconfig that leads to no cluster.
+// NoClusterError is the error about a kubeconfig without a usable cluster.
 type NoClusterError = connect.NoClusterError
 
 // Connect returns a Client for the given settings. It sends no request. log and reg may be
@@ -87,9 +86,9 @@ func Connect(settings *cli.EnvSettings, log *slog.Logger, reg *registry.Client) 
 	return &Client{c}, nil
 }
 
-// Watch returns Watches to share, with Common.Watches or OrderedOptions.Watches. They end
-// with ctx. The caller closes them, after all operations that use them: an operation that
-// is still running would observe nothing more and time out.
+// Watch returns Watches for Common.Watches or OrderedOptions.Watches. They end with ctx. The caller
+// closes them after all operations that use them have ended: an operation that is still running would
+// observe nothing more and time out.
 func (c *Client) Watch(ctx context.Context, opts WatchOptions) (*Watches, error) {
 	return cluster.NewWatches(ctx, c.Client, opts)
 }
@@ -121,8 +120,8 @@ func (c *Client) PrepareTest(ctx context.Context, t ReleaseTest) (*Operation, er
 	return operation.PrepareTest(ctx, c.Client, t)
 }
 
-// Recover gives the revisions that a dead run left pending a final status, and compares
-// the objects in the cluster with the release.
+// Recover writes a final status for the revisions that a killed run left pending, and compares the
+// objects in the cluster with the release. It fails if a run holds the lock.
 func (c *Client) Recover(ctx context.Context, common Common) (*Recovery, error) {
 	return operation.Recover(ctx, c.Client, common)
 }

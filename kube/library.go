@@ -29,15 +29,15 @@ import (
 	"lockstep/kube/release"
 )
 
-// OrderedOptions are for NewOrdered. Durations of 0 mean the defaults of R25.
+// OrderedOptions are the options of NewOrdered. Durations of 0 mean the defaults of R25.
 type OrderedOptions struct {
-	// Timeout is for the ordered part of one action: Helm does not pass an action's own
-	// timeout to its client. ReadinessTimeout is for one resource.
+	// Timeout limits the ordered part of one action: Helm does not pass an action's own
+	// timeout to its client. ReadinessTimeout limits the wait for one object.
 	Timeout, ReadinessTimeout time.Duration
 	WaitForJobs               bool
 	// SkipLeaves does not wait for groups that no other group waits for (R21).
 	SkipLeaves bool
-	// Watches, if set, are shared. Their creator closes them, after calling the function
+	// Watches, if set, are shared. Whoever created them closes them after calling the function
 	// that NewOrdered returned.
 	Watches *Watches
 	// Events, if set, is called with each event. Each action is its own run, or two
@@ -49,17 +49,17 @@ type OrderedOptions struct {
 // group by group, with WaitStrategy WaitOrdered. cfg must be initialised (Init). Releases
 // keep their order for later operations (R28).
 //
-// Charts may come from Helm's loader; lists in annotations are then JSON strings (R1).
-// Charts from LoadChart are converted with their Helm method; charts.WrapTemplates then
-// allows YAML lists in templates. Chart.yaml orders subcharts either way (R4).
+// Charts may come from Helm's loader; lists in annotations must then be JSON strings (R1). The Helm
+// method converts a chart from LoadChart; charts.WrapTemplates then allows YAML lists in templates.
+// Either way, Chart.yaml orders the subcharts (R4).
 //
-// There is no lock (R51), only Helm's pending status: actions do not report their end, so
-// a Lease could not be released. Prepare Operations instead if you need one.
+// There is no lock (R51), only Helm's pending status: Helm does not report the end of an action, so a
+// Lease could not be released. If you need the lock, use the Prepare methods of Client instead.
 //
-// Hooks, crds/, the namespace and the end of an action are left to Helm. Fields are owned
-// by Helm's kube.ManagedFieldsManager. Actions of cfg run one at a time. When ctx ends,
-// the running action is aborted and fails. Do not cancel the context of an action itself:
-// Helm would continue in the background. Call the returned function to end the watches.
+// Helm itself handles hooks, crds/, the namespace and the end of an action. Helm's
+// kube.ManagedFieldsManager owns the applied fields. Actions of cfg run one at a time. When ctx ends, the
+// running action is aborted and fails. Do not cancel the context of an action itself: Helm would
+// continue in the background. Call the returned function to end the watches.
 func NewOrdered(ctx context.Context, cfg *action.Configuration, opts OrderedOptions) (func(), error) {
 	common, err := Common{Timeout: opts.Timeout, ReadinessTimeout: opts.ReadinessTimeout}.Complete("")
 	if err != nil {
@@ -95,7 +95,7 @@ func NewOrdered(ctx context.Context, cfg *action.Configuration, opts OrderedOpti
 		return nil, err
 	}
 	scope := manifest.Scope{Namespace: namespace} // the release is not known yet
-	l := &library{Interface: helm.Client, ctx: ctx, opts: opts, helm: helm, releases: cfg.Releases, about: subject{scope: scope}}
+	l := &library{Interface: helm.Client, ctx: ctx, opts: opts, helm: helm, releases: cfg.Releases, subject: subject{scope: scope}}
 	l.session = cluster.Session{
 		Client: client, Builder: manifest.NewBuilder(client, helm, nil, scope), RunWatcher: runWatcher,
 		JobsComplete: opts.WaitForJobs, Warn: func(plan.Warning) {},
@@ -108,8 +108,8 @@ func NewOrdered(ctx context.Context, cfg *action.Configuration, opts OrderedOpti
 	return done, nil
 }
 
-// library decorates Helm's client for actions of other programs. It learns what they are
-// about when they store a release, which is before they send anything.
+// library decorates Helm's client for actions of other programs. Helm stores a release before it sends
+// an object, so library reads the subject of the action from the stored release.
 type library struct {
 	helmkube.Interface // Helm's own client
 	ctx                context.Context
@@ -118,11 +118,11 @@ type library struct {
 	releases           *storage.Storage
 	session            cluster.Session
 
-	turn  sync.Mutex // held by the running action
-	about subject
+	running sync.Mutex // held by the running action
+	subject subject
 }
 
-// subject is what an action is about.
+// subject is the release of an action, and the order of its objects.
 type subject struct {
 	info  event.Operation
 	scope manifest.Scope
@@ -135,48 +135,47 @@ var (
 	_ helmkube.InterfaceWaitOptions = (*library)(nil)
 )
 
-// beforeCreate reads what will be applied from a new revision, and returns the order to
-// store with it.
+// beforeCreate reads the subject from a new revision, and returns the record to store with it.
 func (l *library) beforeCreate(rel *rel1.Release) (*release.Record, error) {
-	about := l.subject("upgrade", rel)
-	revs, there, err := release.Read(l.releases, rel.Name)
+	s := l.newSubject("upgrade", rel)
+	revs, found, err := release.Read(l.releases, rel.Name)
 	if err != nil {
 		return nil, fmt.Errorf("list the revisions of release %s: %w", rel.Name, err)
 	}
-	if there { // without an earlier revision there is nothing to remove
-		about.old.Tree = release.TreeOf(revs.Current)
+	if found { // without an earlier revision there is nothing to remove
+		s.old.Tree = release.TreeOf(revs.Current)
 	}
 	switch rel.Info.Status {
-	case rcommon.StatusPendingRollback: // the chart of the revision has its order
-		about.info.Name, about.tree = "rollback", release.TreeOf(rel)
-		if there {
-			about.old.Tree = release.TreeOf(revs.Last)
+	case rcommon.StatusPendingRollback: // the chart of the revision already contains the record
+		s.info.Name, s.tree = "rollback", release.TreeOf(rel)
+		if found {
+			s.old.Tree = release.TreeOf(revs.Last)
 		}
-		l.about = about
+		l.subject = s
 		return nil, nil
 	case rcommon.StatusPendingInstall:
-		about.info.Name = "install"
+		s.info.Name = "install"
 	}
-	if about.tree, err = treeOfHelm(rel); err != nil {
+	if s.tree, err = treeOfHelm(rel); err != nil {
 		return nil, err
 	}
-	l.about = about
-	return release.NewRecord(true, about.tree), nil
+	l.subject = s
+	return release.NewRecord(true, s.tree), nil
 }
 
-// beforeUninstall reads what will be deleted.
+// beforeUninstall reads the subject from the revision that will be uninstalled.
 func (l *library) beforeUninstall(rel *rel1.Release) {
-	about := l.subject("uninstall", rel)
-	about.old.Tree = release.TreeOf(rel)
-	b := l.session.Builder.For(about.scope)
-	if list, _, err := b.Build(rel.Manifest); err == nil { // else the order is that of its objects
+	s := l.newSubject("uninstall", rel)
+	s.old.Tree = release.TreeOf(rel)
+	b := l.session.Builder.For(s.scope)
+	if list, _, err := b.Build(rel.Manifest); err == nil { // otherwise Delete has only the order of the tree
 		list, _ = b.Expand(l.ctx, list)
-		about.old.Resources = b.Resources(list)
+		s.old.Resources = b.Resources(list)
 	}
-	l.about = about
+	l.subject = s
 }
 
-func (l *library) subject(name string, rel *rel1.Release) subject {
+func (l *library) newSubject(name string, rel *rel1.Release) subject {
 	return subject{
 		scope: manifest.Scope{Release: rel.Name, Namespace: rel.Namespace, Root: rel.Chart.Name()},
 		info: event.Operation{
@@ -186,20 +185,20 @@ func (l *library) subject(name string, rel *rel1.Release) subject {
 	}
 }
 
-// client is the decorator for the current action. Without an engine it can only send
-// objects that have no order.
+// client returns the decorator for the current action. Without an engine it can only send objects
+// that have no order.
 func (l *library) client(eng *run.Engine) *helmclient.Client {
 	session := l.session
-	session.Builder = session.Builder.For(l.about.scope)
+	session.Builder = session.Builder.For(l.subject.scope)
 	return helmclient.New(helmclient.Config{
 		Context: l.ctx, Inner: l.helm.Client, Session: session, Engine: eng, Embedded: true,
 		Options: helmclient.Options{Wait: WaitOrdered, SkipLeaves: l.opts.SkipLeaves, Readiness: l.opts.ReadinessTimeout},
-		Tree:    l.about.tree, Old: l.about.old,
+		Tree:    l.subject.tree, Old: l.subject.old,
 	})
 }
 
 func treeOfHelm(rel *rel1.Release) (*plan.Chart, error) {
-	if len(rel.Chart.Raw) == 0 { // made in memory: only its groups are ordered
+	if len(rel.Chart.Raw) == 0 { // created in memory: without Chart.yaml, only its groups are ordered
 		return &plan.Chart{Path: rel.Chart.Name()}, nil
 	}
 	c, err := charts.FromHelm(rel.Chart)
@@ -228,8 +227,8 @@ func (l *library) Update(original, target helmkube.ResourceList, opts ...helmkub
 		res, err = c.Update(original, target, opts...)
 		return err
 	})
-	if err != nil { // CleanupOnFail deletes by the same plan
-		l.about.old = helmclient.Revision{Tree: l.about.tree, Resources: l.session.Builder.Resources(target)}
+	if err != nil { // CleanupOnFail deletes in the reverse order of the same plan
+		l.subject.old = helmclient.Revision{Tree: l.subject.tree, Resources: l.session.Builder.Resources(target)}
 	}
 	return res, err
 }
@@ -265,8 +264,8 @@ func (l *library) GetWaiterWithOptions(ws helmkube.WaitStrategy, opts ...helmkub
 
 // run executes the ordered part of an action with a new engine.
 func (l *library) run(do func(*helmclient.Client) error) error {
-	l.turn.Lock()
-	defer l.turn.Unlock()
+	l.running.Lock()
+	defer l.running.Unlock()
 	feed := &event.Feed{}
 	var events sync.WaitGroup
 	events.Go(func() {
@@ -282,7 +281,7 @@ func (l *library) run(do func(*helmclient.Client) error) error {
 			}
 		}
 	})
-	eng := run.New(run.Options{Operation: l.about.info, Feed: feed, Diagnose: l.session.Client.Diagnose})
+	eng := run.New(run.Options{Operation: l.subject.info, Feed: feed, Diagnose: l.session.Client.Diagnose})
 	abort := context.AfterFunc(l.ctx, func() { eng.Command(event.Command{Name: event.Abort, Reason: context.Cause(l.ctx).Error()}) })
 	err := do(l.client(eng))
 	abort()

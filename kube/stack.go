@@ -16,7 +16,7 @@ type (
 	HelmfileRepository = helmfile.Repository
 	// Stack is an operation on many releases, in the order of their needs.
 	Stack = stack.Stack
-	// StackOptions say what a stack runs, and how.
+	// StackOptions are the options of PrepareStack.
 	StackOptions = stack.Options
 	StackRelease = stack.Release
 	StackNeed    = stack.Need
@@ -29,16 +29,16 @@ var (
 	// ReadHelmfile reads a helmfile; HasHelmfile reports whether a directory has one.
 	ReadHelmfile = helmfile.Read
 	HasHelmfile  = helmfile.Exists
-	// StackName is the name of a helmfile's runs, OrderHelmfile its releases as groups in
-	// their order.
+	// StackName returns the name of a helmfile's runs. OrderHelmfile returns its releases as
+	// groups, in their order.
 	StackName     = stack.Name
 	OrderHelmfile = stack.Order
-	// SuggestNeeds finds the needs that the objects of releases imply and their file does not say.
+	// SuggestNeeds finds the needs that the objects of releases imply and that their helmfile lacks.
 	SuggestNeeds = stack.SuggestNeeds
 )
 
-// PrepareStack plans the operations of all releases. It writes nothing. Close the Stack if
-// it does not run. connectTo returns the client for a context, "" for the current one.
+// PrepareStack plans the operations of all releases. It writes nothing. The caller must run or close
+// the Stack. connectTo returns the client for a context, "" for the current one.
 func PrepareStack(ctx context.Context, o StackOptions, connectTo func(context string) (*Client, error)) (*Stack, error) {
 	return stack.Prepare(ctx, o, func(context string) (*connect.Client, error) {
 		c, err := connectTo(context)

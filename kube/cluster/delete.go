@@ -3,6 +3,8 @@ package cluster
 import (
 	"context"
 	"fmt"
+	"maps"
+	"slices"
 
 	helmkube "helm.sh/helm/v4/pkg/kube"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -21,20 +23,19 @@ import (
 // Removal says how objects are deleted.
 type Removal struct {
 	Policy metav1.DeletionPropagation
-	// Keep keeps the objects for which WhyKept has a reason. Helm itself sorts them out before an uninstall, but not
-	// before an upgrade deletes objects.
+	// Keep keeps the objects for which WhyKept has a reason. In an uninstall Helm itself leaves them out, but not in an
+	// upgrade.
 	Keep bool
-	// Owned also keeps objects without the labels and annotations of a release.
-	Owned bool
+	// OnlyOwned also keeps objects that are not labelled as part of a release.
+	OnlyOwned bool
 }
 
-// WhyKept returns why a live object that is no longer in the chart is kept, or "": it has helm.sh/resource-policy: keep, or
-// belongs to another release.
+// WhyKept returns why a live object that is no longer in the chart is kept, "" if it is deleted.
 func (r Removal) WhyKept(scope manifest.Scope, live metav1.Object) string {
 	switch by := manifest.OwnerOf(live); {
 	case scope.Taken(by):
 		return "kept: it belongs to " + by + " now"
-	case r.Owned && by == "":
+	case r.OnlyOwned && by == "":
 		return "kept: not labelled as part of the release"
 	case live.GetAnnotations()[helmkube.ResourcePolicyAnno] == helmkube.KeepPolicy:
 		return "kept: helm.sh/resource-policy"
@@ -42,6 +43,7 @@ func (r Removal) WhyKept(scope manifest.Scope, live metav1.Object) string {
 	return ""
 }
 
+// readWhyKept reads an object and returns WhyKept.
 func (r Removal) readWhyKept(scope manifest.Scope, i *resource.Info) (string, error) {
 	live, err := resource.NewHelper(i.Client, i.Mapping).Get(i.Namespace, i.Name)
 	if apierrors.IsNotFound(err) {
@@ -57,7 +59,7 @@ func (r Removal) readWhyKept(scope manifest.Scope, i *resource.Info) (string, er
 	return r.WhyKept(scope, m), nil
 }
 
-// Delete deletes an object and reports whether it existed. If the cluster does not serve its kind, it did not.
+// Delete deletes an object and reports whether it existed. An object whose kind the cluster does not serve did not exist.
 func Delete(i *resource.Info, policy metav1.DeletionPropagation) (bool, error) {
 	_, err := resource.NewHelper(i.Client, i.Mapping).WithFieldManager(connect.FieldManager).
 		DeleteWithOptions(i.Namespace, i.Name, &metav1.DeleteOptions{PropagationPolicy: &policy})
@@ -76,8 +78,7 @@ func (s Session) DeleteAndWait(ctx context.Context, i *resource.Info) error {
 	return s.AwaitGone(ctx, helmkube.ResourceList{i})
 }
 
-// existsDespiteWatch reports whether an object exists although the watches lack it: shared watches may lag behind and
-// report it later.
+// existsDespiteWatch reports whether an object exists although the watches report it as gone: shared watches may lag behind.
 func (s Session) existsDespiteWatch(ctx context.Context, i *resource.Info) bool {
 	if i == nil || !s.RunWatcher.Shared || ctx.Err() != nil {
 		return false
@@ -104,17 +105,18 @@ func (s Session) AwaitGone(ctx context.Context, list helmkube.ResourceList) erro
 		case <-ctx.Done():
 		}
 	})
-	var last run.Observation
+	messages := map[plan.Object]string{}
 	for len(left) > 0 {
 		select {
 		case ob := <-seen:
 			if ob.Status == event.Gone && !s.existsDespiteWatch(ctx, left[ob.Object]) {
 				delete(left, ob.Object)
-			} else if ob.Status != event.Gone {
-				last = ob
+			} else if ob.Status != event.Gone && ob.Message != "" {
+				messages[ob.Object] = ": " + ob.Message
 			}
 		case <-ctx.Done():
-			return fmt.Errorf("%s still exists: %s: %w", last.Object, last.Message, context.Cause(ctx))
+			first := slices.MinFunc(slices.Collect(maps.Keys(left)), plan.Object.Compare)
+			return fmt.Errorf("%s still exists%s: %w", first, messages[first], context.Cause(ctx))
 		}
 	}
 	return nil

@@ -15,7 +15,8 @@ import (
 	"k8s.io/client-go/kubernetes"
 )
 
-// podWatches are the watches of pods and warnings for Signs: one of each for each namespace with a listener, or one for all.
+// podWatches are the watches of pods and warnings for Signs: one of each kind for each namespace with a listener, or one for
+// all namespaces.
 type podWatches struct {
 	ctx    context.Context
 	cancel context.CancelFunc
@@ -23,14 +24,14 @@ type podWatches struct {
 	linger time.Duration
 	wg     sync.WaitGroup
 
-	mu      sync.Mutex       // guards the fields below
-	wide    map[watched]bool // whether one watch serves all namespaces
-	running map[feed]context.CancelFunc
+	mu      sync.Mutex         // guards the fields below
+	wide    map[watchKind]bool // whether one watch serves all namespaces
+	running map[podWatch]context.CancelFunc
 	users   map[string]int // by namespace
 	podState
 }
 
-// podState is what the watches know of pods, and who listens.
+// podState is the last known state of pods, and the listeners.
 type podState struct {
 	listeners map[owner]map[*Signs]func()
 	owners    map[types.NamespacedName]owner // of pods
@@ -38,34 +39,33 @@ type podState struct {
 	deleted   []deletedPod                   // in the order of their deletion
 }
 
-// watched is what a feed watches.
-type watched string
+type watchKind string
 
 const (
-	pods     watched = "pods"
-	warnings watched = "warnings"
+	pods     watchKind = "pods"
+	warnings watchKind = "warnings"
 )
 
-// feed is a watch in a namespace, or in all if that is "".
-type feed struct {
-	of        watched
+// podWatch is a watch in a namespace, or with "" in all namespaces.
+type podWatch struct {
+	kind      watchKind
 	namespace string
 }
 
-// deletedPod is a deleted pod whose owner is remembered until a time, because warnings about it may be late.
+// deletedPod is a deleted pod. Its owner is remembered until a time, because warnings about the pod may be late.
 type deletedPod struct {
 	types.NamespacedName
 	until time.Time
 }
 
-// lateWarnings is how long after the deletion of a pod warnings about it are still reported.
+// lateWarnings is how long after the deletion of a pod lockstep still reports warnings about it.
 const lateWarnings = 2 * time.Minute
 
 func newPodWatches(ctx context.Context, kube kubernetes.Interface, opts WatchOptions) *podWatches {
 	all := opts.AllNamespaces
 	ctx, cancel := context.WithCancel(ctx)
 	return &podWatches{ctx: ctx, cancel: cancel, kube: kube, linger: cmp.Or(opts.Linger, time.Minute),
-		wide: map[watched]bool{pods: all, warnings: all}, running: map[feed]context.CancelFunc{}, users: map[string]int{},
+		wide: map[watchKind]bool{pods: all, warnings: all}, running: map[podWatch]context.CancelFunc{}, users: map[string]int{},
 		podState: podState{listeners: map[owner]map[*Signs]func(){}, owners: map[types.NamespacedName]owner{}, reported: map[types.UID]string{}}}
 }
 
@@ -77,7 +77,7 @@ func (w *podWatches) close() {
 	w.wg.Wait()
 }
 
-// acquire watches a namespace until release has been called as often.
+// acquire watches a namespace until release has been called as often as acquire.
 func (w *podWatches) acquire(namespace string) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -86,35 +86,35 @@ func (w *podWatches) acquire(namespace string) {
 	w.start(warnings, namespace)
 }
 
-// start starts the watch for a namespace unless it runs. The caller holds the lock.
-func (w *podWatches) start(of watched, namespace string) {
-	f := feed{of, namespace}
-	if w.wide[of] {
-		f.namespace = ""
+// start starts the watch for a namespace unless it is running. The caller holds the lock.
+func (w *podWatches) start(kind watchKind, namespace string) {
+	p := podWatch{kind, namespace}
+	if w.wide[kind] {
+		p.namespace = ""
 	}
-	if w.running[f] != nil || w.ctx.Err() != nil {
+	if w.running[p] != nil || w.ctx.Err() != nil {
 		return
 	}
 	ctx, cancel := context.WithCancel(w.ctx)
-	w.running[f] = cancel
+	w.running[p] = cancel
 	w.wg.Go(func() {
-		if w.run(ctx, f); ctx.Err() == nil && f.namespace == "" { // watching all namespaces is forbidden
-			w.split(of)
+		if w.run(ctx, p); ctx.Err() == nil && p.namespace == "" { // watching all namespaces is forbidden
+			w.split(kind)
 		}
 	})
 }
 
-// split watches each namespace separately.
-func (w *podWatches) split(of watched) {
+// split replaces the watch of all namespaces by one for each namespace in use.
+func (w *podWatches) split(kind watchKind) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	w.wide[of] = false
+	w.wide[kind] = false
 	for ns := range w.users {
-		w.start(of, ns)
+		w.start(kind, ns)
 	}
 }
 
-// release ends the watches of a namespace, after a while, unless somebody else uses them.
+// release ends the watches of a namespace after the linger time, unless they are in use then.
 func (w *podWatches) release(namespace string) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
@@ -130,28 +130,28 @@ func (w *podWatches) release(namespace string) {
 func (w *podWatches) endIdle() {
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	for f, cancel := range w.running {
-		if f.namespace == "" && len(w.users) == 0 || f.namespace != "" && w.users[f.namespace] == 0 {
+	for p, cancel := range w.running {
+		if p.namespace == "" && len(w.users) == 0 || p.namespace != "" && w.users[p.namespace] == 0 {
 			cancel()
-			delete(w.running, f)
+			delete(w.running, p)
 		}
 	}
 }
 
 // run runs a watch until ctx ends or it is forbidden.
-func (w *podWatches) run(ctx context.Context, f feed) {
-	if f.of == pods {
+func (w *podWatches) run(ctx context.Context, p podWatch) {
+	if p.kind == pods {
 		follow(ctx, func() (watch.Interface, error) {
-			return w.kube.CoreV1().Pods(f.namespace).Watch(ctx, metav1.ListOptions{})
+			return w.kube.CoreV1().Pods(p.namespace).Watch(ctx, metav1.ListOptions{})
 		}, func(e watch.Event) {
-			if p, ok := e.Object.(*corev1.Pod); ok {
-				w.pod(p, e.Type == watch.Deleted)
+			if pod, ok := e.Object.(*corev1.Pod); ok {
+				w.pod(pod, e.Type == watch.Deleted)
 			}
 		})
 		return
 	}
 	follow(ctx, func() (watch.Interface, error) {
-		return w.kube.CoreV1().Events(f.namespace).Watch(ctx, metav1.ListOptions{FieldSelector: "type=" + corev1.EventTypeWarning})
+		return w.kube.CoreV1().Events(p.namespace).Watch(ctx, metav1.ListOptions{FieldSelector: "type=" + corev1.EventTypeWarning})
 	}, func(e watch.Event) {
 		if ev, ok := e.Object.(*corev1.Event); ok && e.Type != watch.Deleted {
 			w.warning(ev)
@@ -159,7 +159,7 @@ func (w *podWatches) run(ctx context.Context, f feed) {
 	})
 }
 
-// follow opens one watch after the other, until ctx ends or watching is forbidden.
+// follow handles the events of a watch and reopens it, until ctx ends or watching is forbidden or not supported.
 func follow(ctx context.Context, open func() (watch.Interface, error), handle func(watch.Event)) {
 	for wait := time.Second; ctx.Err() == nil; {
 		w, err := open()
@@ -216,8 +216,8 @@ func (w *podWatches) pod(p *corev1.Pod, deleted bool) {
 	}
 }
 
-// forgetDeleted forgets the owners of pods that were deleted long ago. If there is a new pod with the same name, its next
-// change makes its owner known again. The caller holds the lock.
+// forgetDeleted forgets the owners of pods that were deleted longer ago than lateWarnings. If there is a new pod with the same
+// name, its next change makes its owner known again. The caller holds the lock.
 func (w *podWatches) forgetDeleted() {
 	n := 0
 	for now := time.Now(); n < len(w.deleted) && w.deleted[n].until.Before(now); n++ {
@@ -233,7 +233,7 @@ func (w *podWatches) warning(e *corev1.Event) {
 	switch of.kind {
 	case "Pod":
 		of = cmp.Or(w.owners[types.NamespacedName{Namespace: of.namespace, Name: of.name}], of)
-	case "ReplicaSet":
+	case "ReplicaSet": // a Deployment names its ReplicaSets NAME-HASH
 		if at := strings.LastIndex(of.name, "-"); at > 0 && w.listeners[of] == nil {
 			of.kind, of.name = "Deployment", of.name[:at]
 		}
@@ -241,8 +241,8 @@ func (w *podWatches) warning(e *corev1.Event) {
 	w.sign(of, e.CreationTimestamp.Time)
 }
 
-// sign calls the listeners of an object that started before the sign appeared (the zero time means now). It reports whether
-// there were any. The caller holds the lock.
+// sign calls the listeners of an object whose runs started before the sign appeared; the zero time means now. It reports
+// whether there were any. The caller holds the lock.
 func (w *podWatches) sign(of owner, at time.Time) (reported bool) {
 	for s, report := range w.listeners[of] {
 		if at.IsZero() || !at.Before(s.started) {

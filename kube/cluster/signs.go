@@ -16,7 +16,7 @@ import (
 )
 
 // Signs reports the first signs of trouble with the objects of one run: pods and warnings show trouble long before the status
-// of a workload does. If they may not be watched, there are no signs, and the engine looks into stuck objects after a while.
+// of a workload does. If the user may not watch them, there are no signs; the engine then diagnoses objects that are stuck.
 type Signs struct {
 	watches *podWatches
 
@@ -30,11 +30,11 @@ type Signs struct {
 // owner identifies an object as pods and events refer to it.
 type owner struct{ namespace, kind, name string }
 
-// podOwners are the kinds whose trouble shows in pods and warnings first.
+// podOwners are the kinds whose trouble first shows in pods and warnings.
 var podOwners = map[string]bool{"Deployment": true, "ReplicaSet": true, "StatefulSet": true, "DaemonSet": true, "Job": true, "CronJob": true,
 	"Pod": true, "PersistentVolumeClaim": true}
 
-// withStatusSigns adds a sign to observations of other kinds: the object is not ready and its message has changed.
+// withStatusSigns adds signs to the observations of other kinds: a sign is a changed message of an object that is not ready.
 func withStatusSigns(report func(run.Observation)) func(run.Observation) {
 	var mu sync.Mutex
 	last := map[plan.Object]string{}
@@ -50,8 +50,9 @@ func withStatusSigns(report func(run.Observation)) func(run.Observation) {
 	}
 }
 
-func newSigns(watches *podWatches) *Signs { // a second earlier, because events have whole seconds
-	return &Signs{watches: watches, started: time.Now().Add(-time.Second), namespaces: map[string]bool{}, objects: map[owner]bool{}}
+func newSigns(watches *podWatches) *Signs {
+	started := time.Now().Add(-time.Second) // because the times of events are in whole seconds
+	return &Signs{watches: watches, started: started, namespaces: map[string]bool{}, objects: map[owner]bool{}}
 }
 
 // listen calls sign at each sign of trouble with an object.
@@ -84,7 +85,7 @@ func (s *Signs) close() {
 	clear(s.namespaces)
 }
 
-// troubleOf summarizes the problems of a pod, to tell new ones from known ones; "" if there are none.
+// troubleOf summarizes the problems of a pod, so that changes can be detected; "" if there are none.
 func troubleOf(p *corev1.Pod) string {
 	var out strings.Builder
 	for _, c := range slices.Concat(p.Status.InitContainerStatuses, p.Status.ContainerStatuses) {
@@ -106,7 +107,7 @@ func troubleOf(p *corev1.Pod) string {
 	return out.String()
 }
 
-// ownerOf returns the object to which a pod's trouble belongs: the Deployment, or the pod's controller, or the pod itself.
+// ownerOf returns the object that the trouble of a pod is about: the Deployment, another controller, or the pod itself.
 func ownerOf(p *corev1.Pod) owner {
 	of := owner{p.Namespace, "Pod", p.Name}
 	if c := metav1.GetControllerOfNoCopy(p); c != nil {

@@ -1,5 +1,5 @@
-// Package cluster sends the requests of a run: Target applies, deletes and watches objects for the engine. Watches are the
-// watches that runs share, Signs report the first signs of trouble. Package kube and the packages below it may import it.
+// Package cluster sends the requests of a run: a Target applies, deletes and watches objects for the engine. Watches are
+// shared by runs; Signs report the first signs of trouble. Package kube and the packages below it may import it.
 package cluster
 
 import (
@@ -31,7 +31,7 @@ type Session struct {
 	RunWatcher RunWatcher
 	// JobsComplete makes Jobs ready only when they are complete (--wait-for-jobs).
 	JobsComplete bool
-	// Resumes means that this run continues the last one, which was cut off.
+	// Resumes means that this run continues one that failed or was interrupted (R50).
 	Resumes bool
 	// Warn is called with each warning, from any goroutine.
 	Warn func(plan.Warning)
@@ -50,7 +50,7 @@ type Target struct {
 	mu       sync.Mutex
 	attempts map[plan.Object]int
 	reports  map[plan.Object]func(run.Observation)
-	unplaced map[plan.Object]*unplaced
+	deferred map[plan.Object]*deferredWatch
 }
 
 var _ run.Cluster = (*Target)(nil)
@@ -63,11 +63,11 @@ type Hook interface {
 	SetStatus(event.Status)
 }
 
-// unplaced is an object that cannot be watched yet: its name is generated, or its kind is not served yet, so its plural and
-// scope are unknown (R29).
-type unplaced struct {
-	watch func(*resource.Info) (end func())
-	end   func() // ends the watch; nil if there is none
+// deferredWatch is the watch of an object that cannot be watched from the start: its name is generated, or its kind is not
+// served yet, so its resource and scope are unknown (R29).
+type deferredWatch struct {
+	watch func(*resource.Info) (stop func())
+	stop  func() // nil if the watch is not running
 }
 
 // NewApply returns a target that applies a list; send applies one object.
@@ -88,7 +88,7 @@ func newTarget(s Session, list helmkube.ResourceList) *Target {
 	t := &Target{
 		s: s, infos: make(map[plan.Object]*resource.Info, len(list)), attempts: map[plan.Object]int{},
 		reports:  map[plan.Object]func(run.Observation){},
-		unplaced: map[plan.Object]*unplaced{}, expiring: map[plan.Object]*expiringJob{},
+		deferred: map[plan.Object]*deferredWatch{}, expiring: map[plan.Object]*expiringJob{},
 	}
 	for _, i := range list {
 		if f := s.Builder.Fact(i); f != nil {
@@ -124,11 +124,11 @@ func (t *Target) Watch(ctx context.Context, g *plan.Group, report func(run.Obser
 		target := status.Target{
 			Object: obj, GVR: i.Mapping.Resource, Namespaced: i.Namespaced(), Rule: rule, Labelled: !f.Hook && !f.Unlabelled,
 		}
-		if t.send == nil { // after an apply, the version of the outcome serves that purpose
+		if t.send == nil { // an apply returns the version in its Outcome
 			target.Existed = status.ParseVersion(f.Before().Version)
 		}
 		if f.Generated || f.Late {
-			t.watchPlaced(ctx, i, f, target, report)
+			t.watchLater(ctx, i, f, target, report)
 			continue
 		}
 		targets = append(targets, target)
@@ -136,15 +136,16 @@ func (t *Target) Watch(ctx context.Context, g *plan.Group, report func(run.Obser
 	t.s.RunWatcher.Watcher.Watch(ctx, targets, func(ob run.Observation) { t.report(ctx, ob, report) })
 }
 
-// watchPlaced watches an object once its name, plural and scope are known. The engine knows it by its name in the plan.
-func (t *Target) watchPlaced(ctx context.Context, i *resource.Info, f *manifest.Fact, target status.Target, report func(run.Observation)) {
+// watchLater watches an object as soon as its name, resource and scope are known. It reports the object under its name in
+// the plan.
+func (t *Target) watchLater(ctx context.Context, i *resource.Info, f *manifest.Fact, target status.Target, report func(run.Observation)) {
 	planned := target.Object
 	watch := func(i *resource.Info) func() {
 		ctx, cancel := context.WithCancel(ctx)
-		placed := target
-		placed.Object.Name, placed.Object.Namespace = i.Name, i.Namespace
-		placed.GVR, placed.Namespaced = i.Mapping.Resource, i.Namespaced()
-		t.s.RunWatcher.Watcher.Watch(ctx, []status.Target{placed}, func(ob run.Observation) {
+		known := target
+		known.Object.Name, known.Object.Namespace = i.Name, i.Namespace
+		known.GVR, known.Namespaced = i.Mapping.Resource, i.Namespaced()
+		t.s.RunWatcher.Watcher.Watch(ctx, []status.Target{known}, func(ob run.Observation) {
 			ob.Object = planned
 			t.report(ctx, ob, report)
 		})
@@ -156,25 +157,26 @@ func (t *Target) watchPlaced(ctx context.Context, i *resource.Info, f *manifest.
 	}
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	t.unplaced[planned] = &unplaced{watch: watch}
+	t.deferred[planned] = &deferredWatch{watch: watch}
 }
 
-// place starts to watch an object whose name, plural and scope are known now, unless it is watched already.
-func (t *Target) place(obj plan.Object, i *resource.Info) {
+// startDeferred starts the deferred watch of an object, if it has one that is not running. i has the object's name, resource
+// and scope.
+func (t *Target) startDeferred(obj plan.Object, i *resource.Info) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	if u := t.unplaced[obj]; u != nil && u.end == nil {
-		u.end = u.watch(i)
+	if d := t.deferred[obj]; d != nil && d.stop == nil {
+		d.stop = d.watch(i)
 	}
 }
 
-// unplace ends the watch of the object that an earlier attempt created.
-func (t *Target) unplace(obj plan.Object) {
+// stopDeferred stops watching the object that an earlier attempt created.
+func (t *Target) stopDeferred(obj plan.Object) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
-	if u := t.unplaced[obj]; u != nil && u.end != nil {
-		u.end()
-		u.end = nil
+	if d := t.deferred[obj]; d != nil && d.stop != nil {
+		d.stop()
+		d.stop = nil
 	}
 }
 
@@ -188,28 +190,28 @@ func (t *Target) Late() (objects []plan.Object) {
 	return objects
 }
 
-// PlaceLate looks for the kinds of late objects again, and starts to watch those whose kind is served now. It is for callers
-// that apply nothing (R29). It reports whether late objects are left.
-func (t *Target) PlaceLate() (left bool) {
+// ResolveLate looks up the kinds of late objects again, and starts to watch the objects whose kind is served now (R29). It is
+// for callers that apply nothing. It reports whether late objects remain.
+func (t *Target) ResolveLate() (remain bool) {
 	for _, obj := range t.Late() {
 		i := t.infos[obj]
 		if t.s.Builder.Resolve(i) != nil {
-			left = true
+			remain = true
 			continue
 		}
 		t.s.Builder.Fact(i).Late = false
-		t.place(obj, i)
+		t.startDeferred(obj, i)
 	}
-	return left
+	return remain
 }
 
-// createNamed creates an object with a generateName and starts to watch it. It first deletes the object of an earlier
-// attempt (R44).
+// createNamed creates an object with a generateName and starts to watch it. It first deletes the object that an earlier
+// attempt created (R44).
 func (t *Target) createNamed(i *resource.Info, obj plan.Object) error {
-	t.unplace(obj)
+	t.stopDeferred(obj)
 	if i.Name != "" {
 		if _, err := Delete(i, metav1.DeletePropagationBackground); err != nil {
-			return fmt.Errorf("delete %s, created by the last attempt: %w", i.Name, err)
+			return fmt.Errorf("delete %s, which the last attempt created: %w", i.Name, err)
 		}
 		i.Name = ""
 	}
@@ -217,12 +219,12 @@ func (t *Target) createNamed(i *resource.Info, obj plan.Object) error {
 	if err := manifest.CreateNamed(i); err != nil {
 		return err
 	}
-	t.place(obj, i)
+	t.startDeferred(obj, i)
 	return nil
 }
 
-// Apply applies one object. It looks for a late kind again (R29). At a retry it replaces a failed Job or Pod, because an apply
-// would not restart it (R44); so it does with one that failed in the run that this one resumes (R50).
+// Apply applies one object. It looks up a late kind again (R29). It replaces a Job or Pod at a retry, and one that failed in
+// the run that this run resumes, because applying it again would not restart it (R44, R50).
 func (t *Target) Apply(ctx context.Context, g *plan.Group, obj plan.Object) (run.Outcome, error) {
 	i := t.infos[obj]
 	if i == nil {
@@ -231,39 +233,35 @@ func (t *Target) Apply(ctx context.Context, g *plan.Group, obj plan.Object) (run
 	defer t.reportRetries(i, obj)()
 	f := t.s.Builder.Fact(i)
 	if f.Generated {
-		t.expiring[obj].begin()
-		if err := t.sendLate(ctx, i, f, func(i *resource.Info) error { return t.createNamed(i, obj) }); err != nil {
-			return run.Outcome{}, t.refused(ctx, obj, err)
-		}
-		t.expiring[obj].applied(i)
-		return run.Outcome{Change: event.Created, Version: status.ParseVersion(i.ResourceVersion), Name: i.Name}, nil
+		return t.applyGenerated(ctx, i, f, obj)
 	}
 	t.mu.Lock()
 	t.attempts[obj]++
-	again := t.attempts[obj] > 1
+	retry := t.attempts[obj] > 1
 	t.mu.Unlock()
-	if hook := t.hooks[obj]; hook != nil {
+	hook := t.hooks[obj]
+	if hook != nil {
 		if err := hook.Clear(ctx, i); err != nil {
 			return run.Outcome{}, err
 		}
-	} else if again && (obj.Kind == "Job" || obj.Kind == "Pod") {
+	} else if retry && (obj.Kind == "Job" || obj.Kind == "Pod") {
 		if err := t.s.DeleteAndWait(ctx, i); err != nil {
 			return run.Outcome{}, fmt.Errorf("replace %s: %w", obj, err)
 		}
 	}
 	t.expiring[obj].begin()
 	err := t.sendLate(ctx, i, f, func(i *resource.Info) error {
-		t.place(obj, i)
+		t.startDeferred(obj, i)
 		f.KeepSent(i)
 		return t.send(i)
 	})
-	if out, terminating := t.terminating(ctx, i, err); terminating && t.hooks[obj] == nil {
+	if out, terminating := t.terminating(ctx, i, err); terminating && hook == nil {
 		t.mu.Lock()
-		t.attempts[obj]-- // it had no effect
+		t.attempts[obj]-- // this attempt had no effect
 		t.mu.Unlock()
 		return out, nil
 	}
-	if again && diagnose.IsFieldConflict(err) {
+	if retry && diagnose.IsFieldConflict(err) {
 		return t.keepEdited(i, obj, err)
 	}
 	if err != nil {
@@ -271,13 +269,23 @@ func (t *Target) Apply(ctx context.Context, g *plan.Group, obj plan.Object) (run
 	}
 	change := f.Changed(i)
 	if u, ok := i.Object.(*unstructured.Unstructured); ok {
-		u.SetManagedFields(nil) // not needed, and most of the memory
-		if t.s.Resumes && change == event.Unchanged && !again && t.hooks[obj] == nil && HasEnded(u, f.Rule) {
-			return t.Apply(ctx, g, obj) // replaces it
+		u.SetManagedFields(nil) // saves most of the memory
+		if t.s.Resumes && change == event.Unchanged && !retry && hook == nil && HasFailed(u, f.Rule) {
+			return t.Apply(ctx, g, obj) // a retry, which replaces it
 		}
 	}
 	t.expiring[obj].applied(i)
 	return run.Outcome{Change: change, Version: status.ParseVersion(i.ResourceVersion)}, nil
+}
+
+// applyGenerated creates an object whose name the API server generates.
+func (t *Target) applyGenerated(ctx context.Context, i *resource.Info, f *manifest.Fact, obj plan.Object) (run.Outcome, error) {
+	t.expiring[obj].begin()
+	if err := t.sendLate(ctx, i, f, func(i *resource.Info) error { return t.createNamed(i, obj) }); err != nil {
+		return run.Outcome{}, t.refused(ctx, obj, err)
+	}
+	t.expiring[obj].applied(i)
+	return run.Outcome{Change: event.Created, Version: status.ParseVersion(i.ResourceVersion), Name: i.Name}, nil
 }
 
 // refused adds to an error why the API server refused an object, and what to do.
@@ -285,12 +293,12 @@ func (t *Target) refused(ctx context.Context, obj plan.Object, err error) error 
 	return t.s.Client.Diagnoser().ExplainRefusal(ctx, obj, err)
 }
 
-// HasEnded reports whether an object is a failed Job or Pod.
-func HasEnded(u *unstructured.Unstructured, rule status.Rule) bool {
+// HasFailed reports whether an object is a failed Job or Pod.
+func HasFailed(u *unstructured.Unstructured, rule status.Rule) bool {
 	return (u.GetKind() == "Job" || u.GetKind() == "Pod") && status.Compute(u, rule, time.Now()).Status == event.Failed
 }
 
-// reportRetries reports retries of requests for an object until it is stopped.
+// reportRetries reports the retries of requests for an object until stop is called.
 func (t *Target) reportRetries(i *resource.Info, obj plan.Object) (stop func()) {
 	t.mu.Lock()
 	report := t.reports[obj]
@@ -306,8 +314,8 @@ func (t *Target) reportRetries(i *resource.Info, obj plan.Object) (stop func()) 
 	}})
 }
 
-// keepEdited accepts an object that somebody has changed since it was applied, in order to fix it: the retry waits until it is
-// ready (R44).
+// keepEdited accepts a change that somebody made to an object after it was applied, to fix it. The retry then waits until the
+// object is ready (R44).
 func (t *Target) keepEdited(i *resource.Info, obj plan.Object, conflict error) (run.Outcome, error) {
 	if err := i.Get(); err != nil {
 		return run.Outcome{}, fmt.Errorf("read %s: %w", obj, err)
@@ -317,7 +325,7 @@ func (t *Target) keepEdited(i *resource.Info, obj plan.Object, conflict error) (
 	return run.Outcome{Change: event.Unchanged, Version: status.ParseVersion(i.ResourceVersion)}, nil
 }
 
-// sendLate sends an object. If its kind is late, it first waits until the API server serves it.
+// sendLate sends an object. If its kind is late, it first waits up to 10 seconds until the API server serves the kind.
 func (t *Target) sendLate(ctx context.Context, i *resource.Info, f *manifest.Fact, send func(*resource.Info) error) error {
 	if !f.Late {
 		return send(i)

@@ -14,8 +14,8 @@ import (
 	"lockstep/engine/run"
 )
 
-// terminating returns, after an apply with the error err, the outcome for an object that is being deleted: it must be gone
-// before the apply can be repeated. The API server accepts changes to it, but they are lost.
+// terminating reports whether an object that was applied, with the error err, is being deleted. The API server accepts changes
+// to such an object, but they are lost. The outcome says how to wait until it is gone, before the next apply.
 func (t *Target) terminating(ctx context.Context, i *resource.Info, err error) (out run.Outcome, terminating bool) {
 	if i.Mapping == nil || i.Name == "" {
 		return run.Outcome{}, false

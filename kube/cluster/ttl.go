@@ -22,21 +22,21 @@ import (
 	"lockstep/kube/status"
 )
 
-// expiringJob is a Job that is deleted after it has finished (ttlSecondsAfterFinished), possibly before its end was observed.
-// Then its result is, in this order:
+// expiringJob is a Job with ttlSecondsAfterFinished: the cluster deletes it after it has finished, possibly before lockstep
+// observes the result. The result then comes from, in this order:
 //
-//   - the last observation. A watch continues after an outage where it stopped, so an end is missed only if the Job may not
-//     be watched, or the version has expired;
-//   - the Job's Events, which say that it completed or why it failed, if they still exist and may be read.
+//   - the last observation. After an outage a watch continues where it stopped, so it misses the result only if the user may
+//     not watch the Job, or if the resourceVersion has expired;
+//   - the Job's Events, which say that it completed or why it failed, if they still exist and the user may read them.
 //
-// With neither it counts as complete, with a warning: a Job that somebody deleted looks the same (R22).
+// Without both the Job counts as complete, with a warning: it looks the same as a Job that somebody deleted (R22).
 type expiringJob struct {
 	mu      sync.Mutex
 	name    string
-	uid     types.UID       // of the applied Job, "" before that
+	uid     types.UID       // of the applied Job, "" before the apply
 	version uint64          // after the apply
-	end     run.Observation // its result, if that is known
-	busy    bool            // Events are being read
+	end     run.Observation // the result, if it is known
+	reading bool            // its Events are being read
 }
 
 // begin forgets an earlier attempt. begin and applied do nothing for a nil Job.
@@ -49,7 +49,7 @@ func (j *expiringJob) begin() {
 	j.uid, j.version, j.end = "", 0, run.Observation{}
 }
 
-// applied sets the Job that counts from now on.
+// applied sets the Job whose result counts from now on.
 func (j *expiringJob) applied(i *resource.Info) {
 	m, err := meta.Accessor(i.Object)
 	if j == nil || err != nil {
@@ -58,12 +58,12 @@ func (j *expiringJob) applied(i *resource.Info) {
 	j.mu.Lock()
 	defer j.mu.Unlock()
 	j.name, j.uid, j.version = i.Name, m.GetUID(), status.ParseVersion(i.ResourceVersion)
-	if j.end.Version != 0 && j.end.Version < j.version { // of an earlier Job with the same name
+	if j.end.Version != 0 && j.end.Version < j.version { // the result of an earlier Job with the same name
 		j.end = run.Observation{}
 	}
 }
 
-// report forwards an observation; for an expired Job, its result instead of Gone.
+// report forwards an observation. For an expired Job it reports the result instead of Gone.
 func (t *Target) report(ctx context.Context, ob run.Observation, to func(run.Observation)) {
 	if h := t.hooks[ob.Object]; h != nil {
 		h.SetStatus(ob.Status)
@@ -76,13 +76,13 @@ func (t *Target) report(ctx context.Context, ob run.Observation, to func(run.Obs
 	j.mu.Lock()
 	defer j.mu.Unlock()
 	switch {
-	case ob.Version != 0 && ob.Version < j.version: // before the apply
+	case ob.Version != 0 && ob.Version < j.version: // observed before the apply
 	case ob.Status == event.Ready || ob.Status == event.Failed:
 		j.end = ob
 	case ob.Status != event.Gone || j.uid == "":
 	case j.end.Status == "":
-		if !j.busy {
-			j.busy = true
+		if !j.reading {
+			j.reading = true
 			name, uid := j.name, j.uid
 			t.s.RunWatcher.Watcher.Go(ctx, func(ctx context.Context) { t.readResult(ctx, j, name, uid, ob, to) })
 		}
@@ -93,7 +93,7 @@ func (t *Target) report(ctx context.Context, ob run.Observation, to func(run.Obs
 	to(ob)
 }
 
-// expired returns the observation of an expired Job.
+// expired turns the observation that a Job is gone into one of its result.
 func expired(ob, end run.Observation) run.Observation {
 	ob.Status, ob.Message = end.Status, end.Message
 	if end.Status == event.Ready {
@@ -110,8 +110,8 @@ func (t *Target) readResult(ctx context.Context, j *expiringJob, name string, ui
 	}
 	j.mu.Lock()
 	defer j.mu.Unlock()
-	j.busy = false
-	if j.uid != uid || end.Status == event.InProgress { // applied again, or not gone
+	j.reading = false
+	if j.uid != uid || end.Status == event.InProgress { // the Job was applied again, or it still exists
 		return
 	}
 	if !known {
@@ -127,7 +127,8 @@ func (t *Target) readResult(ctx context.Context, j *expiringJob, name string, ui
 var endReasons = []string{"Completed", batchv1.JobReasonBackoffLimitExceeded, batchv1.JobReasonDeadlineExceeded,
 	batchv1.JobReasonPodFailurePolicy, batchv1.JobReasonFailedIndexes, batchv1.JobReasonMaxFailedIndexesExceeded}
 
-// resultOf returns how a Job that is gone ended, and whether an Event shows that; or InProgress if the Job exists after all.
+// resultOf returns the result of a Job that is gone, and whether an Event shows it. The status is InProgress if the Job still
+// exists.
 func resultOf(ctx context.Context, c *connect.Client, namespace, name string, job types.UID) (end run.Observation, known bool) {
 	ctx, cancel := context.WithTimeout(ctx, 10*time.Second)
 	defer cancel()

@@ -9,8 +9,8 @@ import (
 	"lockstep/kube/status"
 )
 
-// Watches are the watches that any number of runs share: one for each kind of their objects, one for pods and one for
-// warnings. Each run sees only its own objects.
+// Watches are watches that any number of runs share: one for each kind of their objects, one for pods and one for warnings.
+// Each run sees only its own objects.
 type Watches struct {
 	hub   *status.Hub
 	pods  *podWatches
@@ -19,16 +19,16 @@ type Watches struct {
 
 // WatchOptions are the options of Watches. The zero value is usable.
 type WatchOptions struct {
-	// AllNamespaces makes one watch of a kind serve all namespaces, if the user may do that, instead of one for each
+	// AllNamespaces uses one watch per kind for all namespaces, if the user is permitted to, instead of one for each
 	// namespace with a run.
 	AllNamespaces bool
-	// Linger is how long a watch continues after the last run that used it has ended, so that the next run can use it;
-	// 1 min if 0.
+	// Linger is how long a watch continues after the last run that used it has ended, in case another run needs it;
+	// 0 means one minute.
 	Linger time.Duration
 }
 
 // NewWatches returns Watches over a connection. They send the first request when a run needs it, and work until ctx is done
-// or the caller closes them. If a run has not ended by then, it sees nothing more and ends with its timeout.
+// or the caller closes them. A run that has not ended by then observes nothing more and times out.
 func NewWatches(ctx context.Context, c *connect.Client, opts WatchOptions) (*Watches, error) {
 	ctx, cancel := context.WithCancel(ctx)
 	bound, err := c.Bind(ctx, &connect.Writes{})
@@ -50,16 +50,17 @@ func (w *Watches) Close() {
 	w.pods.close()
 }
 
-// RunWatcher is the view that one run has of Watches.
+// RunWatcher is one run's view of Watches.
 type RunWatcher struct {
 	Watcher *status.Watcher
 	Signs   *Signs
-	// Shared means that other runs may use the watches, which may lag behind: an object that they lack may exist.
+	// Shared means that other runs may use the watches. Shared watches may lag behind, so an object may exist although they
+	// report it as gone.
 	Shared bool
 }
 
-// Open returns a RunWatcher, which works until end is called. A nil w opens separate watches over the connection, which end
-// with ctx. notice is called from any goroutine, once for each problem that limits watching, but not after end has
+// Open returns a RunWatcher that works until end is called. If w is nil, Open creates watches for this run only, which also
+// end with ctx. notice is called from any goroutine, once for each problem that limits watching, but not after end has
 // returned; it may be nil.
 func (w *Watches) Open(ctx context.Context, c *connect.Client, notice func(plan.Warning)) (s RunWatcher, end func(), err error) {
 	shared := w != nil

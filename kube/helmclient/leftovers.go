@@ -56,7 +56,7 @@ func (c *Client) removeLeftovers(left []Leftover) error {
 			f := c.builder().Fact(i)
 			return f != nil && slices.ContainsFunc(l.Planned.Resources, func(r plan.Resource) bool { return r.Object == f.Resource.Object })
 		})
-		removal := cluster.Removal{Policy: metav1.DeletePropagationBackground, Keep: true, Owned: true}
+		removal := cluster.Removal{Policy: metav1.DeletePropagationBackground, Keep: true, OnlyOwned: true}
 		if err := c.removeStage(l.Planned, list, removal); err != nil {
 			return err
 		}

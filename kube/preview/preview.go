@@ -196,7 +196,7 @@ func (o *session) compare(c *Change, i *resource.Info, live, next *unstructured.
 		return err
 	}
 	switch { // an object may change although no field differs
-	case o.prepared.Resumes && cluster.HasEnded(live, o.builder.Fact(i).Rule):
+	case o.prepared.Resumes && cluster.HasFailed(live, o.builder.Fact(i).Rule):
 		c.Action, c.Message = ActionChange, "failed; will be replaced"
 	case o.appliesOnServer() && !isSameState(live, next):
 		c.Action, c.Message = ActionChange, "only metadata of the API server changes: field ownership and generation"

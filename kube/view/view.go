@@ -246,7 +246,7 @@ func (v *View) follow(ctx context.Context, s *preflight.Session) (*rel1.Release,
 
 // placeLate polls for missing kinds until the cluster has all of them, or ctx ends.
 func placeLate(ctx context.Context, target *cluster.Target) {
-	for missing := true; missing; missing = target.PlaceLate() {
+	for missing := true; missing; missing = target.ResolveLate() {
 		select {
 		case <-ctx.Done():
 			return

@@ -116,7 +116,7 @@ func (a *app) runAsJob(cmd *cobra.Command, c clusterFlags, r runOptions, p packe
 			}
 		}
 		if r.sandbox && c.account == "" {
-			if c.account, err = client.TrustAccount(cmd.Context(), s.Namespace()); err != nil {
+			if c.account, err = client.CreateAdmin(cmd.Context(), s.Namespace()); err != nil {
 				return err
 			}
 		}
