@@ -37,7 +37,7 @@ type OrderedOptions struct {
 	WaitForJobs               bool
 	// SkipLeaves does not wait for groups that no other group waits for (R21).
 	SkipLeaves bool
-	// Watches, if set, are shared. Whoever created them closes them after calling the function
+	// Watches, if set, are shared. The caller closes them after calling the function
 	// that NewOrdered returned.
 	Watches *Watches
 	// Events, if set, is called with each event. Each action is its own run, or two

@@ -1,13 +1,13 @@
 // Package annotate writes the order of a chart into its files: groups into the
 // metadata.annotations of templates, and dependencies of subcharts into Chart.yaml.
 //
-// It only inserts lines and changes no other byte. It first guesses from the text of a
-// template where annotations can go. Then it adds a mark at each of these places and renders
-// the chart in memory: the objects with a mark belong to its place. The final files are
-// rendered again and must have the wanted plan.
+// It only inserts lines and changes no other byte. From the text of a template it first guesses
+// the places where annotations can go. Then it inserts a mark at each place and renders the chart in
+// memory: the objects with a mark belong to its place. The final files are rendered again and must
+// have the wanted plan.
 //
-//	Prepare ─▶ Result ─▶ Write     all files, or none
-//	              └────▶ Left      lines to add by hand, and where
+//	Prepare ─▶ Result ─▶ Write      all files, or none
+//	              └────▶ Manual     lines to add by hand, and where
 package annotate
 
 import (
@@ -28,33 +28,33 @@ type Source struct {
 	Dir     string
 	Values  map[string]any
 	Options charts.RenderOptions
-	// Rendered is the present chart, rendered with Values and Options.
+	// Rendered is the unchanged chart, rendered with Values and Options.
 	Rendered *charts.Rendered
 	Spelling Spelling
 	// Partial writes a part of the order if not all of it can be written.
 	Partial bool
 }
 
-// Order is the order to write: the tree and the resources of the source, with dependencies
-// added to the lists of the tree and to the annotations of the resources.
+// Order is the order to write: the tree and the resources of the source, with the dependencies
+// added to the tree and to the annotations of the resources.
 type Order struct {
 	Tree      *plan.Chart
 	Resources []plan.Resource
 }
 
-// Result is the result of Prepare. No file was written yet.
+// Result is the result of Prepare. Nothing has been written yet.
 type Result struct {
-	// Files are the files to change, by name.
+	// Files are the files to change, sorted by name.
 	Files []File
-	// Left are the lines to add by hand.
-	Left []Left
-	// Restarts are the workloads that will be rolled out because their pods have the
-	// checksum of a changed template.
+	// Manual are the lines to add by hand.
+	Manual []ManualEdit
+	// Restarts are the workloads that will restart because their pod templates contain the
+	// checksum of a changed file.
 	Restarts []plan.Object
 }
 
-// Left are lines that cannot be inserted safely.
-type Left struct {
+// ManualEdit are lines that cannot be inserted safely.
+type ManualEdit struct {
 	// Chart is the chart path. Objects are the objects to annotate, none for Chart.yaml.
 	Chart   string        `json:"chart"`
 	Objects []plan.Object `json:"objects,omitempty"`
@@ -67,64 +67,61 @@ type Left struct {
 	Lines []string `json:"lines"`
 }
 
-// Prepare determines the lines to insert. It renders the new files in memory, with the
-// source's values and with each boolean value flipped, and checks that they have the plan of
-// the order. If a line cannot be inserted, there are no files to change or, with
-// Source.Partial, only those for the largest part of the order that does not depend on
-// missing lines. It returns an error if the files cannot be read, or if the new chart would
-// deploy other objects.
+// Prepare finds the lines to insert. It renders the new files in memory, with the source's
+// values and with each boolean value flipped, and checks that they have the plan of the order.
+// If a line cannot be inserted, the result has no files or, with Source.Partial, only those for
+// the part of the order that does not depend on missing lines. It returns an error if a file
+// cannot be read, or if the new chart would deploy other objects.
 //
 // Rule R69: lines are inserted, checked in memory, and written all or none.
 func Prepare(ctx context.Context, src Source, order Order) (*Result, error) {
 	now := Order{src.Rendered.Tree, src.Rendered.Resources}
-	omitted, noCharts := unwritten{}, false
-	var left []Left
+	omitted, keepTree := unwritten{}, false // keepTree: the dependencies of charts cannot be written
+	var manual []ManualEdit
 	for {
-		part := omitted.without(order, now, noCharts)
 		w, err := newWriter(ctx, src)
 		if err != nil {
 			return nil, err
 		}
-		more, err := w.write(part)
+		more, err := w.write(omitted.without(order, now, keepTree))
 		if err != nil {
 			return nil, err
 		}
 		if len(more) == 0 {
-			return w.result(omitted.explain(left, order)), nil
+			return w.result(omitted.explain(manual, order)), nil
 		}
-		left = append(left, more...)
+		manual = append(manual, more...)
 		if !src.Partial {
-			return &Result{Left: left}, nil
+			return &Result{Manual: manual}, nil
 		}
-		known := len(omitted)
+		groups, tree := len(omitted), keepTree
 		omitted.add(more, order, now.Tree)
-		stuck := len(omitted) == known && noCharts
-		noCharts = noCharts || slices.ContainsFunc(more, func(l Left) bool { return l.Objects == nil })
-		if stuck || len(omitted) == known && !noCharts {
-			return &Result{Left: left}, nil
+		keepTree = keepTree || slices.ContainsFunc(more, func(l ManualEdit) bool { return l.Objects == nil })
+		if len(omitted) == groups && keepTree == tree { // there is nothing more to omit
+			return &Result{Manual: manual}, nil
 		}
 	}
 }
 
-// write collects the lines of an order. It returns those that cannot be inserted, or that
+// write collects the insertions for an order. It returns the lines that cannot be inserted, or that
 // would be wrong with other values.
-func (w *writer) write(order Order) ([]Left, error) {
+func (w *writer) write(order Order) ([]ManualEdit, error) {
 	wanted, err := plan.Build(order.Tree, order.Resources)
 	if err != nil {
 		return nil, err
 	}
-	w.charts(w.src.Rendered.Tree, order.Tree)
-	if err := w.objects(order.Resources); err != nil || len(w.left) > 0 {
-		return w.left, err
+	w.addDependencies(w.src.Rendered.Tree, order.Tree)
+	if err := w.addAnnotations(order.Resources); err != nil || len(w.manual) > 0 {
+		return w.manual, err
 	}
 	if err := w.check(wanted); err != nil {
 		return nil, notWritten(w.src.Dir, err)
 	}
-	left, err := w.variants(wanted)
+	manual, err := w.variants(wanted)
 	if err != nil {
 		return nil, notWritten(w.src.Dir, err)
 	}
-	return left, nil
+	return manual, nil
 }
 
 // writer collects insertions by file.
@@ -133,8 +130,8 @@ type writer struct {
 	src      Source
 	folders  map[string]charts.Folder
 	files    map[string]*file
-	left     []Left
-	volatile map[string]bool // fields that differ in each rendering
+	manual   []ManualEdit
+	volatile map[string]bool // paths of the fields that change with each rendering
 	restarts []plan.Object
 }
 
@@ -150,7 +147,7 @@ func newWriter(ctx context.Context, src Source) (*writer, error) {
 	return &writer{ctx: ctx, src: src, folders: folders, files: map[string]*file{}}, nil
 }
 
-// render renders the chart with the given insertions in its files.
+// render renders the chart with insertions in its files.
 func (w *writer) render(insert map[string][]insertion) (*charts.Rendered, error) {
 	return w.renderWith(insert, w.src.Values)
 }
@@ -171,8 +168,8 @@ func (w *writer) renderWith(insert map[string][]insertion, values map[string]any
 	return r, err
 }
 
-// in returns the path of a chart's file, and why it cannot be written, "" if it can.
-func (w *writer) in(chart, name string) (file string, why string) {
+// locate returns the path of a chart's file in the source, and why it cannot be written, "" if it can.
+func (w *writer) locate(chart, name string) (file, why string) {
 	folder, ok := w.folders[chart]
 	switch {
 	case !ok:
@@ -183,7 +180,7 @@ func (w *writer) in(chart, name string) (file string, why string) {
 	return path.Join(folder.Dir, name), ""
 }
 
-// want holds the missing lines of one object.
+// want is an object and the lines that its template lacks.
 type want struct {
 	doc    charts.Document
 	object plan.Object
@@ -192,8 +189,8 @@ type want struct {
 	lines  []string
 }
 
-// objects inserts the missing annotations of objects.
-func (w *writer) objects(resources []plan.Resource) error {
+// addAnnotations inserts the missing annotations of objects.
+func (w *writer) addAnnotations(resources []plan.Resource) error {
 	wants, err := w.wants(resources)
 	if err != nil {
 		return err
@@ -204,19 +201,19 @@ func (w *writer) objects(resources []plan.Resource) error {
 	}
 	present := w.presences(resources, found)
 	for _, p := range found {
-		w.put(p, wants, present)
+		w.annotate(p, wants, present)
 	}
 	for _, want := range wants {
 		if len(want.lines) > 0 && !slices.ContainsFunc(found, func(p *foundPlace) bool { return slices.Contains(p.objects, want.object) }) {
 			why, line := w.refusal(want)
-			w.leave(want, line, why)
+			w.addManual(want, line, why)
 		}
 	}
 	return nil
 }
 
-// wants compares the present annotations of all objects with those in resources, in the order
-// of the manifest.
+// wants compares the annotations that all objects have with those in resources. It returns the
+// objects in the order of the manifest.
 func (w *writer) wants(resources []plan.Resource) (wants []*want, err error) {
 	to := make(map[plan.Object]*plan.Resource, len(resources))
 	for i := range resources {
@@ -229,11 +226,11 @@ func (w *writer) wants(resources []plan.Resource) (wants []*want, err error) {
 		}
 		a := &want{doc: w.src.Rendered.Docs[i], object: r.Object, needs: needsOf(target.Annotations)}
 		lines, changed := annotationLines(r.Annotations, target.Annotations, w.src.Spelling)
-		name, why := w.in(r.Chart, strings.TrimPrefix(a.doc.Source, sourcePrefix(r.Chart)))
+		name, why := w.locate(r.Chart, strings.TrimPrefix(a.doc.Source, sourcePrefix(r.Chart)))
 		a.file = name
 		if len(lines) > 0 {
 			if changed != "" {
-				why = "it has " + changed + " already; edit that by hand"
+				why = "it already has " + changed + "; edit that by hand"
 			} else if why == "" {
 				if why, err = w.read(name); err != nil {
 					return nil, err
@@ -241,7 +238,7 @@ func (w *writer) wants(resources []plan.Resource) (wants []*want, err error) {
 			}
 			a.lines = lines
 			if why != "" {
-				w.leave(a, 0, why)
+				w.addManual(a, 0, why)
 				a.lines = nil
 			}
 		}
@@ -253,38 +250,38 @@ func (w *writer) wants(resources []plan.Resource) (wants []*want, err error) {
 // sourcePrefix returns the prefix of the names of a chart's templates.
 func sourcePrefix(chart string) string { return strings.ReplaceAll(chart, "/", "/charts/") + "/" }
 
-// put inserts the lines of a place if all objects that it creates need the same lines.
-func (w *writer) put(p *foundPlace, wants []*want, present map[groupKey]*presence) {
-	var created []*want
+// annotate inserts the lines of a place if all objects that it renders need the same lines.
+func (w *writer) annotate(p *foundPlace, wants []*want, present map[groupKey]*presence) {
+	var rendered []*want
 	for _, a := range wants {
 		if slices.Contains(p.objects, a.object) {
-			created = append(created, a)
+			rendered = append(rendered, a)
 		}
 	}
-	if len(created) == 0 {
+	if len(rendered) == 0 {
 		return
 	}
-	lines := created[0].lines
-	if slices.ContainsFunc(created, func(a *want) bool { return !slices.Equal(a.lines, lines) }) {
-		for _, a := range created {
+	lines := rendered[0].lines
+	if slices.ContainsFunc(rendered, func(a *want) bool { return !slices.Equal(a.lines, lines) }) {
+		for _, a := range rendered {
 			if len(a.lines) > 0 {
-				w.leave(a, p.place.line, fmt.Sprintf("this template makes %d objects of several groups", len(p.objects)))
+				w.addManual(a, p.place.line, fmt.Sprintf("this place renders %d objects of several groups", len(p.objects)))
 			}
 		}
 	} else if len(lines) > 0 {
 		f := w.files[p.file]
-		f.insert = append(f.insert, p.place.insertions(f.text, conditioned(created[0], p.place, present, w.src.Spelling))...)
+		f.insert = append(f.insert, p.place.insertions(f.text, withConditions(rendered[0], p.place, present, w.src.Spelling))...)
 	}
 }
 
-// conditioned returns the lines of an object with conditions around the names of groups that are not
-// always rendered.
-func conditioned(a *want, at *place, present map[groupKey]*presence, spelling Spelling) []string {
+// withConditions returns the lines of an object, with conditions around the names of groups that are
+// not always rendered.
+func withConditions(a *want, at *place, present map[groupKey]*presence, spelling Spelling) []string {
 	out := slices.Clone(a.lines)
 	for n, l := range out {
 		for _, key := range []string{plan.AnnotationGroupDependsOn, plan.AnnotationLayerDependsOn} {
 			if prefix := spelling.key(key) + ": "; strings.HasPrefix(l, prefix) {
-				if value, conditional := needs(a.doc.Chart, a.needs, at, present); conditional {
+				if value, conditional := conditionalList(a.doc.Chart, a.needs, at, present); conditional {
 					out[n] = prefix + value
 				}
 			}
@@ -293,22 +290,22 @@ func conditioned(a *want, at *place, present map[groupKey]*presence, spelling Sp
 	return out
 }
 
-// leave adds the lines of an object to w.left, together with other objects that need the same
-// lines at the same position.
-func (w *writer) leave(a *want, line int, why string) {
-	l := Left{Chart: a.doc.Chart, File: a.file, Line: line, Why: why, Lines: a.lines}
-	for i, other := range w.left {
+// addManual adds the lines of an object to w.manual. Objects that need the same lines at the same
+// position share an entry.
+func (w *writer) addManual(a *want, line int, why string) {
+	l := ManualEdit{Chart: a.doc.Chart, File: a.file, Line: line, Why: why, Lines: a.lines}
+	for i, other := range w.manual {
 		if other.Chart == l.Chart && other.File == l.File && other.Line == l.Line && other.Why == l.Why && slices.Equal(other.Lines, l.Lines) {
-			w.left[i].Objects = append(other.Objects, a.object)
+			w.manual[i].Objects = append(other.Objects, a.object)
 			return
 		}
 	}
 	l.Objects = []plan.Object{a.object}
-	w.left = append(w.left, l)
+	w.manual = append(w.manual, l)
 }
 
-func (w *writer) result(left []Left) *Result {
-	r := &Result{Left: left, Restarts: w.restarts}
+func (w *writer) result(manual []ManualEdit) *Result {
+	r := &Result{Manual: manual, Restarts: w.restarts}
 	for name, f := range w.files {
 		if len(f.insert) > 0 {
 			rewrite := documents.Rewrite{Path: f.path, Old: []byte(f.raw), New: f.with(f.insert)}

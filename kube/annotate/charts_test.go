@@ -17,10 +17,10 @@ const testCharts = "../../testdata/charts"
 var orderingLine = regexp.MustCompile(`(?m)^( *)(helm\.sh/(resource-group|dep|layer|weight|install-before|readiness-)|depends-on:)[^\n]*(\n +- [^\n:]*)*\n`)
 
 // TestOrderIsRestored removes the order from the charts of testdata and writes it again (R69).
-// The plan must be the old one, unless some lines are left, and no other line may change.
+// The plan must be the old one, unless some lines must be added by hand, and no other line may change.
 func TestOrderIsRestored(t *testing.T) {
-	// The expected reason for lines that are left, by chart.
-	left := map[string]string{
+	// The expected reason for manual edits, by chart.
+	manual := map[string]string{
 		"chain20":         "of several groups",
 		"deployments10":   "of several groups",
 		"fanout":          "of several groups",
@@ -46,24 +46,24 @@ func TestOrderIsRestored(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			for _, l := range res.Left {
-				why, expected := left[d.Name()]
+			for _, l := range res.Manual {
+				why, expected := manual[d.Name()]
 				if !expected || !strings.Contains(l.Why, why) {
-					t.Errorf("left: %s %v line %d of %s: %s", l.Chart, l.Objects, l.Line, l.File, l.Why)
+					t.Errorf("manual edit: %s %v line %d of %s: %s", l.Chart, l.Objects, l.Line, l.File, l.Why)
 				}
 			}
 			if err := res.Write(); err != nil {
 				t.Fatal(err)
 			}
 			onlyInserted(t, before, contents(t, dir), res)
-			if len(res.Left) > 0 {
+			if len(res.Manual) > 0 {
 				return
 			}
 			got, err := render(t, dir).Plan()
 			if err != nil {
 				t.Fatal(err)
 			}
-			if err := equal(got, wanted); err != nil {
+			if err := comparePlans(got, wanted); err != nil {
 				t.Error(err)
 			}
 		})
@@ -142,7 +142,7 @@ func onlyInserted(t *testing.T, before, after map[string][]byte, res *Result) {
 			}
 		}
 		if at != len(old) || extra != reported[name] {
-			t.Errorf("%s: %d of %d old lines are left, and %d are new, not %d\n%s", name, at, len(old), extra, reported[name], data)
+			t.Errorf("%s: %d of %d old lines remain, and %d are new, not %d\n%s", name, at, len(old), extra, reported[name], data)
 		}
 	}
 	if len(after) != len(before) {

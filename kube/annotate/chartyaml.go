@@ -11,28 +11,28 @@ import (
 	"lockstep/kube/documents"
 )
 
-// charts inserts the missing dependencies into the Chart.yaml files of a tree.
-func (w *writer) charts(now, wanted *plan.Chart) {
-	for _, m := range missing(now, wanted) {
+// addDependencies inserts the missing dependencies into the Chart.yaml files of a tree.
+func (w *writer) addDependencies(now, wanted *plan.Chart) {
+	for _, m := range missingIn(now, wanted) {
 		if m.sub == nil {
-			w.own(m.chart, m.dependsOn)
+			w.addOwn(m.chart, m.dependsOn)
 		} else {
-			w.sibling(m.chart.Path, *m.sub, m.dependsOn)
+			w.addToSubchart(m.chart.Path, *m.sub, m.dependsOn)
 		}
 	}
 }
 
-// missingDependencies are dependencies that a chart's own resources lack or, if sub is set, one of
-// its subcharts. path is that of the chart that waits, "" if it is disabled.
+// missingDependencies are all dependencies of a chart's own resources or, if sub is set, of one of its
+// subcharts, of which some are missing.
 type missingDependencies struct {
 	chart     *plan.Chart
 	sub       *plan.Subchart
-	path      string
+	path      string // of the chart that waits, "" if it is disabled
 	dependsOn []string
 }
 
-// missing compares two trees of the same charts.
-func missing(now, wanted *plan.Chart) (all []missingDependencies) {
+// missingIn compares two trees of the same charts.
+func missingIn(now, wanted *plan.Chart) (all []missingDependencies) {
 	if now == nil || wanted == nil {
 		return nil
 	}
@@ -48,21 +48,21 @@ func missing(now, wanted *plan.Chart) (all []missingDependencies) {
 			}
 			all = append(all, missingDependencies{now, sub, path, to.DependsOn})
 		}
-		all = append(all, missing(sub.Chart, to.Chart)...)
+		all = append(all, missingIn(sub.Chart, to.Chart)...)
 	}
 	return all
 }
 
-// lacks reports whether some wanted names are missing in a list.
+// lacks reports whether a list lacks some wanted names.
 func lacks(now, wanted []string) bool {
 	return slices.ContainsFunc(wanted, func(name string) bool { return !slices.Contains(now, name) })
 }
 
-// own inserts the subcharts that a chart's own resources wait for.
-func (w *writer) own(c *plan.Chart, dependsOn []string) {
+// addOwn inserts the subcharts that a chart's own resources wait for.
+func (w *writer) addOwn(c *plan.Chart, dependsOn []string) {
 	line := plan.AnnotationSubchartDependsOn + ": " + scalar(jsonList(dependsOn))
-	left := Left{Chart: c.Path, Lines: []string{"annotations:", "  " + line}}
-	f, root := w.chartFile(&left, "Chart.yaml")
+	manual := ManualEdit{Chart: c.Path, Lines: []string{"annotations:", "  " + line}}
+	f, root := w.chartFile(&manual, "Chart.yaml")
 	if f == nil {
 		return
 	}
@@ -70,31 +70,31 @@ func (w *writer) own(c *plan.Chart, dependsOn []string) {
 	key, m := documents.Entry(root, "annotations")
 	switch {
 	case m != nil && (has(m, plan.AnnotationSubchartDependsOn) || has(m, plan.StoredKey(plan.AnnotationSubchartDependsOn))):
-		w.leaveChart(left, "it has "+plan.AnnotationSubchartDependsOn+" already; edit that by hand")
+		w.addManualForChart(manual, "it already has "+plan.AnnotationSubchartDependsOn+"; edit that by hand")
 	case key == nil:
 		at := len(f.raw)
 		text := "annotations:" + eol + "  " + line + eol
 		if strings.HasPrefix(f.raw, "...") || strings.Contains(f.raw, "\n...") {
-			w.leaveChart(left, "the file ends with a document separator")
+			w.addManualForChart(manual, "the file has an end marker (...)")
 			return
 		}
-		f.insert = append(f.insert, insertion{at, whole(f.raw, at, text, eol)})
+		f.insert = append(f.insert, insertion{at, atLineStart(f.raw, at, text, eol)})
 	case m.Kind == kyaml.MappingNode && m.Style&kyaml.FlowStyle == 0 && len(m.Content) > 0 && m.Line > key.Line:
-		f.after(key.Line, strings.Repeat(" ", m.Content[0].Column-1)+line)
+		f.insertAfter(key.Line, strings.Repeat(" ", m.Content[0].Column-1)+line)
 	case m.ShortTag() == kyaml.NodeTagNull && m.Value == "":
-		f.after(key.Line, strings.Repeat(" ", key.Column+1)+line)
+		f.insertAfter(key.Line, strings.Repeat(" ", key.Column+1)+line)
 	default:
-		w.leaveChart(left, unplain)
+		w.addManualForChart(manual, notBlockStyle)
 	}
 }
 
-// sibling inserts the subcharts that a subchart waits for.
-func (w *writer) sibling(chart string, s plan.Subchart, dependsOn []string) {
+// addToSubchart inserts the subcharts that a subchart waits for into its entry in dependencies.
+func (w *writer) addToSubchart(chart string, s plan.Subchart, dependsOn []string) {
 	name := cmp.Or(s.Alias, s.Name)
 	line := "depends-on: " + jsonList(dependsOn) // JSON is YAML
-	left := Left{Chart: chart, Lines: []string{"- name: " + name, "  " + line}}
+	manual := ManualEdit{Chart: chart, Lines: []string{"- name: " + name, "  " + line}}
 	for _, in := range []string{"Chart.yaml", "requirements.yaml"} {
-		trial := left
+		trial := manual
 		f, root := w.chartFile(&trial, in)
 		if f == nil && in == "Chart.yaml" {
 			return
@@ -107,52 +107,52 @@ func (w *writer) sibling(chart string, s plan.Subchart, dependsOn []string) {
 		case m == nil:
 			continue
 		case has(m, "depends-on"):
-			w.leaveChart(trial, name+" has depends-on already; edit that by hand")
+			w.addManualForChart(trial, name+" already has depends-on; edit that by hand")
 		case m.Style&kyaml.FlowStyle != 0 || lastLine(m) == 0:
-			w.leaveChart(trial, "the entry of "+name+" is not in block style")
+			w.addManualForChart(trial, "the entry of "+name+" is not in block style")
 		default:
-			f.after(lastLine(m), strings.Repeat(" ", m.Content[0].Column-1)+line)
+			f.insertAfter(lastLine(m), strings.Repeat(" ", m.Content[0].Column-1)+line)
 		}
 		return
 	}
-	left.File, _ = w.in(chart, "Chart.yaml")
-	w.leaveChart(left, name+" is not listed in dependencies, it is only in charts/")
+	manual.File, _ = w.locate(chart, "Chart.yaml")
+	w.addManualForChart(manual, name+" is not listed in dependencies, it is only in charts/")
 }
 
-// chartFile reads Chart.yaml or requirements.yaml. It returns nil if the file does not exist or
-// cannot be changed; for Chart.yaml it also adds left to w.left.
-func (w *writer) chartFile(left *Left, name string) (*file, *kyaml.Node) {
+// chartFile reads Chart.yaml or requirements.yaml. It returns nil if the file does not exist or cannot
+// be changed. For Chart.yaml it then also adds the manual edit.
+func (w *writer) chartFile(manual *ManualEdit, name string) (*file, *kyaml.Node) {
 	var why string
-	if left.File, why = w.in(left.Chart, name); why == "" {
+	if manual.File, why = w.locate(manual.Chart, name); why == "" {
 		var err error
-		if why, err = w.read(left.File); err != nil {
+		if why, err = w.read(manual.File); err != nil {
 			why = err.Error()
 		}
 	}
 	if why != "" {
 		if name == "Chart.yaml" {
-			w.leaveChart(*left, why)
+			w.addManualForChart(*manual, why)
 		}
 		return nil, nil
 	}
-	f := w.files[left.File]
+	f := w.files[manual.File]
 	var doc kyaml.Node
 	if err := kyaml.Unmarshal([]byte(f.raw), &doc); err != nil || doc.Kind != kyaml.DocumentNode || doc.Content[0].Kind != kyaml.MappingNode || doc.Content[0].Style&kyaml.FlowStyle != 0 {
 		if name == "Chart.yaml" {
-			w.leaveChart(*left, "it is not in block style")
+			w.addManualForChart(*manual, "it is not in block style")
 		}
 		return nil, nil
 	}
 	return f, doc.Content[0]
 }
 
-func (w *writer) leaveChart(left Left, why string) {
-	left.Why = why
-	w.left = append(w.left, left)
+func (w *writer) addManualForChart(manual ManualEdit, why string) {
+	manual.Why = why
+	w.manual = append(w.manual, manual)
 }
 
-// after inserts a line after a line of the file, counted from 1.
-func (f *file) after(line int, text string) {
+// insertAfter inserts a line of text after a line of the file, counted from 1.
+func (f *file) insertAfter(line int, text string) {
 	at := 0
 	for l := range strings.Lines(f.raw) {
 		if at += len(l); line == 1 {
@@ -161,7 +161,7 @@ func (f *file) after(line int, text string) {
 		line--
 	}
 	eol := eolOf(f.raw)
-	f.insert = append(f.insert, insertion{at, whole(f.raw, at, text+eol, eol)})
+	f.insert = append(f.insert, insertion{at, atLineStart(f.raw, at, text+eol, eol)})
 }
 
 func has(m *kyaml.Node, key string) bool {
@@ -169,7 +169,8 @@ func has(m *kyaml.Node, key string) bool {
 	return k != nil
 }
 
-// dependency returns the first entry of dependencies with an alias, or else name.
+// dependency returns the first entry of dependencies with this alias, or without an alias and with
+// this name.
 func dependency(root *kyaml.Node, name string) *kyaml.Node {
 	_, list := documents.Entry(root, "dependencies")
 	if list == nil || list.Kind != kyaml.SequenceNode {
@@ -189,7 +190,7 @@ func dependency(root *kyaml.Node, name string) *kyaml.Node {
 	return nil
 }
 
-// lastLine returns the last line of a mapping that has a complete key and value, 0 for none.
+// lastLine returns the last line of a mapping that contains a whole key and value, 0 if there is none.
 func lastLine(m *kyaml.Node) int {
 	last := 0
 	for i := 0; i+1 < len(m.Content); i += 2 {

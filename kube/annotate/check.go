@@ -33,7 +33,7 @@ func (w *writer) check(wanted *plan.Plan) error {
 	if err != nil {
 		return err
 	}
-	if err := w.same(r); err != nil {
+	if err := w.checkUnchanged(r); err != nil {
 		return err
 	}
 	got, err := plan.Build(r.Tree, r.Resources)
@@ -41,10 +41,10 @@ func (w *writer) check(wanted *plan.Plan) error {
 		return err
 	}
 	w.restarts = restarted(w.src.Rendered, r)
-	return equal(got, wanted)
+	return comparePlans(got, wanted)
 }
 
-// restarted returns the workloads whose pods have a checksum that changes.
+// restarted returns the workloads with a checksum in their pod template that changes.
 func restarted(before, after *charts.Rendered) (found []plan.Object) {
 	sums := func(r *charts.Rendered) map[plan.Object]map[string]string {
 		out := map[plan.Object]map[string]string{}
@@ -66,17 +66,17 @@ func restarted(before, after *charts.Rendered) (found []plan.Object) {
 	return found
 }
 
-// equal returns an error that names the first difference between two plans.
-func equal(got, wanted *plan.Plan) error {
+// comparePlans returns an error that names the first difference between two plans.
+func comparePlans(got, wanted *plan.Plan) error {
 	for _, g := range wanted.Groups {
-		is := got.Group(g.ID)
+		actual := got.Group(g.ID)
 		switch {
-		case is == nil:
+		case actual == nil:
 			return fmt.Errorf("group %s would be missing", g.ID)
-		case !slices.Equal(is.After, g.After):
-			return fmt.Errorf("group %s would wait for %v instead of %v", g.ID, is.After, g.After)
-		case !reflect.DeepEqual(is.Objects, g.Objects) || is.JobsComplete != g.JobsComplete:
-			return fmt.Errorf("group %s would have different objects: %v", g.ID, is.Objects)
+		case !slices.Equal(actual.After, g.After):
+			return fmt.Errorf("group %s would wait for %v instead of %v", g.ID, actual.After, g.After)
+		case !reflect.DeepEqual(actual.Objects, g.Objects) || actual.JobsComplete != g.JobsComplete:
+			return fmt.Errorf("group %s would have different objects: %v", g.ID, actual.Objects)
 		}
 	}
 	if len(got.Groups) != len(wanted.Groups) {
@@ -85,11 +85,11 @@ func equal(got, wanted *plan.Plan) error {
 	return nil
 }
 
-// digest matches a checksum, which changes with the template that it is of.
+// digest matches the checksum of a template.
 var digest = regexp.MustCompile(`^[0-9a-f]{32,128}$`)
 
-// isTime reports whether a text is a time, plain or in base64. Two renderings within a second
-// have the same time, so it is not found among the volatile fields.
+// isTime reports whether a text is a time, plain or in base64. Two renderings within a second have the
+// same time, so writer.volatile does not contain such fields.
 func isTime(text string) bool {
 	for _, layout := range []string{time.RFC3339, "2006-01-02 15:04:05", time.RFC1123Z} {
 		if _, err := time.Parse(layout, text); err == nil {

@@ -34,7 +34,7 @@ func TestConditions(t *testing.T) {
 		o.Resources = append(o.Resources, res)
 	}
 	res, err := Prepare(t.Context(), source(dir, r), o)
-	if err != nil || len(res.Left) > 0 {
+	if err != nil || len(res.Manual) > 0 {
 		t.Fatal(res, err)
 	}
 	if err := res.Write(); err != nil {

@@ -29,7 +29,7 @@ type insertion struct {
 	text string
 }
 
-// read reads a file into w.files. why is the reason if the file cannot be changed.
+// read reads a file into w.files. why is the reason why the file cannot be changed, "" if it can.
 func (w *writer) read(name string) (why string, err error) {
 	if w.files[name] != nil {
 		return "", nil
@@ -41,13 +41,13 @@ func (w *writer) read(name string) (why string, err error) {
 	}
 	real, err := filepath.EvalSymlinks(at)
 	if errors.Is(err, fs.ErrNotExist) {
-		return "there is no such file", nil
+		return "its file does not exist", nil
 	}
 	if err != nil {
 		return "", err
 	}
 	if want := filepath.Join(top, filepath.FromSlash(name)); real != want {
-		return "its file is a link to " + real, nil
+		return "its file is a symbolic link to " + real, nil
 	}
 	raw, err := os.ReadFile(real)
 	if err != nil {
@@ -70,13 +70,13 @@ func (p *place) insertions(t *text, lines []string) []insertion {
 		for _, l := range lines {
 			inserted += strings.Repeat(" ", h.indent) + l + eol
 		}
-		out = append(out, insertion{h.at, whole(t.raw, h.at, inserted, eol)})
+		out = append(out, insertion{h.at, atLineStart(t.raw, h.at, inserted, eol)})
 	}
 	return out
 }
 
-// whole moves the line end of an insertion to its start if the text before it has none.
-func whole(raw string, at int, lines, eol string) string {
+// atLineStart moves the line end of an insertion to its start if the file ends without one.
+func atLineStart(raw string, at int, lines, eol string) string {
 	if at == len(raw) && raw != "" && !strings.HasSuffix(raw, "\n") {
 		return eol + strings.TrimSuffix(lines, eol)
 	}
@@ -107,7 +107,7 @@ func (f *file) added() int {
 	return n
 }
 
-// File is a file of the chart that changes.
+// File is a file of the chart that Write changes.
 type File struct {
 	// Name is its path relative to the chart's directory, with slashes. Lines is the
 	// number of inserted lines.
@@ -126,10 +126,10 @@ func (r *Result) Write() error {
 	return documents.WriteAll(all)
 }
 
-// plain matches strings that need no quotes, unless YAML gives them another type.
+// plain matches strings that need no quotes in YAML, except those that YAML reads as another type.
 var plain = regexp.MustCompile(`^[A-Za-z][A-Za-z0-9._-]*$`)
 
-// scalar formats a string as YAML on one line.
+// scalar formats a string as YAML on one line of a template.
 func scalar(s string) string {
 	if plain.MatchString(s) && !slices.Contains([]string{"true", "false", "yes", "no", "on", "off", "null", "y", "n"}, strings.ToLower(s)) {
 		return s

@@ -12,13 +12,13 @@ import (
 	"lockstep/kube/charts"
 )
 
-// errRenamed is the error for an object whose name contains random text or the time.
-var errRenamed = errors.New("its name changes with each rendering; give it one that stays the same")
+// errRenamed is the error about an object whose name contains random text or the time.
+var errRenamed = errors.New("its name changes with each rendering; give it a fixed name")
 
 // mark is the annotation that identifies the objects of a place in a trial rendering.
 const mark = "lockstep/place"
 
-// foundPlace is a place with the objects that it creates.
+// foundPlace is a place with the objects that it renders.
 type foundPlace struct {
 	file    string
 	place   *place
@@ -45,13 +45,13 @@ func (w *writer) find(wants []*want) ([]*foundPlace, error) {
 	return w.usable(all)
 }
 
-// usable returns the places at which annotations do not change the chart otherwise. It bisects
-// the places if they do: text that looks like metadata may be part of a string.
+// usable returns the places where annotations change nothing else. It bisects the places to find those
+// where they do: text that looks like metadata may be part of a string.
 func (w *writer) usable(places []*foundPlace) ([]*foundPlace, error) {
 	if len(places) == 0 {
 		return nil, nil
 	}
-	failed := w.marked(places)
+	failed := w.mark(places)
 	switch {
 	case failed == nil:
 		return places, nil
@@ -73,9 +73,9 @@ func (w *writer) usable(places []*foundPlace) ([]*foundPlace, error) {
 	return slices.Concat(first, second), err
 }
 
-// marked sets the objects of places. It returns an error if the marks change the chart
-// otherwise.
-func (w *writer) marked(places []*foundPlace) error {
+// mark renders the chart with a mark at each place to find the objects of the places. It returns an
+// error if the marks change anything else.
+func (w *writer) mark(places []*foundPlace) error {
 	marks := map[string][]insertion{}
 	for i, p := range places {
 		p.objects = nil
@@ -86,7 +86,7 @@ func (w *writer) marked(places []*foundPlace) error {
 	if err != nil {
 		return err
 	}
-	if err := w.same(r); err != nil {
+	if err := w.checkUnchanged(r); err != nil {
 		return err
 	}
 	for _, res := range r.Resources {
@@ -119,9 +119,9 @@ func (w *writer) refusal(a *want) (why string, line int) {
 	return fits[0].refused, 0
 }
 
-// same returns an error that names the first difference between a rendering and the source,
+// checkUnchanged returns an error that names the first difference between a rendering and the source,
 // ignoring marks and ordering annotations.
-func (w *writer) same(r *charts.Rendered) error {
+func (w *writer) checkUnchanged(r *charts.Rendered) error {
 	if w.volatile == nil {
 		again, err := w.render(nil)
 		if err != nil {
@@ -141,9 +141,9 @@ func (w *writer) same(r *charts.Rendered) error {
 	return nil
 }
 
-// align renames objects whose names contain random text or the time, so that they have the
-// same names as in the first rendering. It matches them by kind, chart and template if each
-// rendering has exactly one such object there.
+// align renames objects whose names contain random text or the time to their names in the first
+// rendering. It matches them by kind, chart and template, if each rendering has exactly one such
+// object there.
 func align(first, r *charts.Rendered) {
 	type origin struct {
 		kind        plan.GroupKind

@@ -33,8 +33,8 @@ func (s Spelling) key(key string) string {
 	return plan.StoredKey(key)
 }
 
-// annotationLines returns the lines to insert for the wanted annotations. changed is the key
-// of an existing annotation with another value, "" for none.
+// annotationLines returns the lines to insert for the wanted annotations. changed is the key of an
+// annotation that exists with another value, "" if there is none.
 func annotationLines(now, wanted map[string]string, spelling Spelling) (lines []string, changed string) {
 	for _, key := range charts.OrderingKeys {
 		value, ok := wanted[key]
@@ -42,13 +42,13 @@ func annotationLines(now, wanted map[string]string, spelling Spelling) (lines []
 			continue
 		}
 		has, there := plan.Annotation(now, key)
-		if there && same(has, value) {
+		if there && equivalent(has, value) {
 			continue
 		}
 		if there {
 			changed = key
 		}
-		line := spelling.key(key) + ": " + scalar(spaced(value))
+		line := spelling.key(key) + ": " + scalar(formatList(value))
 		if !slices.Contains(lines, line) {
 			lines = append(lines, line)
 		}
@@ -67,8 +67,8 @@ func needsOf(annotations map[string]string) []string {
 	return nil
 }
 
-// same reports whether two values mean the same.
-func same(a, b string) bool {
+// equivalent reports whether two values are equal, or are lists of the same names.
+func equivalent(a, b string) bool {
 	if strings.TrimSpace(a) == strings.TrimSpace(b) {
 		return true
 	}
@@ -79,8 +79,8 @@ func same(a, b string) bool {
 	return errOne == nil && errTwo == nil && slices.Equal(one, two)
 }
 
-// spaced formats a list with a space after each comma, and returns other values unchanged.
-func spaced(value string) string {
+// formatList formats a list as JSON with a space after each comma. It returns other values unchanged.
+func formatList(value string) string {
 	if list, err := plan.ParseList(value); err == nil {
 		return jsonList(list)
 	}
@@ -95,13 +95,11 @@ func jsonList(names []string) string {
 	return "[" + strings.Join(items, ", ") + "]"
 }
 
-// A dependency must be rendered under the same condition as its group: a group that waits for
-// a missing group is no longer ordered (R8).
-
-// condition returns the condition under which a branch of a template is rendered, "" for
-// always, as an argument that works in every template. unsure is set if it cannot be
-// expressed, because it uses variables or a changed dot.
-func (t *text) condition(at *branch) (when string, unsure bool) {
+// condition returns the condition under which a branch of a template is rendered, "" for always, as an
+// argument that works in every template. unknown is set if that is impossible, because the condition
+// uses variables or a changed dot. The name of a group must have the same condition as its objects: a
+// group that waits for a missing group loses its order (R8).
+func (t *text) condition(at *branch) (when string, unknown bool) {
 	var all []string
 	for ; at.chain != nil; at = at.above {
 		c := at.chain
@@ -133,7 +131,7 @@ var (
 	rootDot   = regexp.MustCompile(`(^|[\s(])\.($|[\s)])`)
 )
 
-// rooted replaces the dot by $ in a pipeline.
+// rooted replaces the dot in a pipeline with $.
 func rooted(pipeline string) string {
 	return rootDot.ReplaceAllString(rootField.ReplaceAllString(pipeline, "${1}$$.${2}"), "${1}$$${2}")
 }
@@ -141,13 +139,14 @@ func rooted(pipeline string) string {
 // groupKey is a group of a chart.
 type groupKey struct{ chart, name string }
 
-// presence is the condition under which a group is rendered: always, or if one of when holds.
+// presence is the condition under which a group is rendered: always, or if one of when is true.
 type presence struct {
 	always bool
 	when   []string
 }
 
-// presences returns the presence of each group, always if it is unknown.
+// presences returns the presence of each group. If the condition is unknown, the group counts as always
+// rendered.
 func (w *writer) presences(resources []plan.Resource, found []*foundPlace) map[groupKey]*presence {
 	places := map[plan.Object]*place{}
 	for _, f := range found {
@@ -167,7 +166,7 @@ func (w *writer) presences(resources []plan.Resource, found []*foundPlace) map[g
 		}
 		p, g := places[r.Object], out[key]
 		switch {
-		case p == nil || p.when == "" || p.unsure:
+		case p == nil || p.when == "" || p.unknown:
 			g.always = true
 		case !slices.Contains(g.when, p.when):
 			g.when = append(g.when, p.when)
@@ -186,9 +185,9 @@ func groupOf(annotations map[string]string) string {
 	return ""
 }
 
-// needs returns the dependencies of a place as a template. conditional is false if all of
-// them are always rendered.
-func needs(chart string, names []string, at *place, present map[groupKey]*presence) (value string, conditional bool) {
+// conditionalList returns a list of groups as a template. conditional is false if no name needs a
+// condition.
+func conditionalList(chart string, names []string, at *place, present map[groupKey]*presence) (value string, conditional bool) {
 	var fixed, items, conditions []string
 	for _, name := range names {
 		g := present[groupKey{chart, name}]
@@ -219,12 +218,12 @@ func needs(chart string, names []string, at *place, present map[groupKey]*presen
 		if len(fixed) == 0 {
 			comma = ""
 		}
-		b.WriteString("{{ if " + plainly(conditions[i]) + " }}" + comma + strconv.Quote(name) + "{{ end }}")
+		b.WriteString("{{ if " + withoutParens(conditions[i]) + " }}" + comma + strconv.Quote(name) + "{{ end }}")
 	}
 	return b.String() + "]'", true
 }
 
-// plainly removes the outer parentheses of a condition.
-func plainly(condition string) string {
+// withoutParens removes the outer parentheses of a condition.
+func withoutParens(condition string) string {
 	return strings.TrimSuffix(strings.TrimPrefix(condition, "("), ")")
 }

@@ -7,21 +7,21 @@ import (
 	"strings"
 )
 
-// place is a position for annotations in a template: of one object or, in a range, of several.
+// place is a place for annotations in a template: of one object or, in a range, of several.
 type place struct {
 	line  int    // of "metadata:", from 1
 	kind  string // of the object, "" if it is not plain text
 	holes []hole
-	// when is the condition under which the place is rendered, "" for always; unsure is
-	// set if it is unknown.
-	when   string
-	unsure bool
+	// when is the condition under which the place is rendered, "" for always. unknown is set if
+	// the condition cannot be expressed.
+	when    string
+	unknown bool
 	// refused is why the place cannot be used, "" if it can.
 	refused string
 }
 
-// hole is an insertion point of a place. A place has several if its annotations are in several
-// branches.
+// hole is an insertion point of a place. A place whose annotations are in several branches has several
+// holes.
 type hole struct {
 	at     int    // offset of the line to insert before
 	indent int    // of the annotations
@@ -30,8 +30,8 @@ type hole struct {
 
 // The reasons why a place cannot be used.
 const (
-	byHelper = "its annotations come from a helper or a value"
-	unplain  = "its annotations are not in block style"
+	byHelper      = "its annotations come from a helper or a value"
+	notBlockStyle = "its annotations are not in block style"
 )
 
 var nindent = regexp.MustCompile(`\|\s*nindent\s+(\d+)\s*-?\}\}$`)
@@ -49,19 +49,19 @@ func (t *text) places() []*place {
 			continue
 		}
 		p := &place{line: i + 1, kind: kind}
-		p.when, p.unsure = t.condition(t.lines[i].at)
+		p.when, p.unknown = t.condition(t.lines[i].at)
 		if value != "" || len(t.lines[i].actions) > 0 {
-			p.refused = unplain
+			p.refused = notBlockStyle
 		} else {
-			t.open(p, i, column)
+			t.addHoles(p, i, column)
 		}
 		found = append(found, p)
 	}
 	return found
 }
 
-// kind returns the kind next to the "metadata:" in line i. ok is false if there is none, as in
-// a pod template.
+// kind returns the kind of the object whose "metadata:" is in line i. ok is false if there is no
+// "kind:" next to it, as in a pod template.
 func (t *text) kind(i, column int) (kind string, ok bool) {
 	for _, step := range []int{-1, 1} {
 		for j := i; j >= 0 && j < len(t.lines); j += step {
@@ -85,23 +85,23 @@ func (t *text) kind(i, column int) (kind string, ok bool) {
 	return "", false
 }
 
-// open sets the holes of the place whose "metadata:" is in line i.
-func (t *text) open(p *place, i, column int) {
+// addHoles adds the holes of the place whose "metadata:" is in line i, or sets p.refused.
+func (t *text) addHoles(p *place, i, column int) {
 	b := t.block(i, column)
 	if b.column < 0 {
-		p.refused = unplain
+		p.refused = notBlockStyle
 		return
 	}
 	if len(b.annotations) == 0 {
-		t.add(p, i, b)
+		t.addNewBlock(p, i, b)
 		return
 	}
 	at := t.lines[i].at
 	if len(b.annotations) == 1 && t.lines[b.annotations[0]].at == at {
-		t.fill(p, b.annotations[0], b, false)
+		t.addToBlock(p, b.annotations[0], b, false)
 		return
 	}
-	t.branches(p, at, b, b.annotations)
+	t.addToBranches(p, at, b, b.annotations)
 }
 
 // block is the block of lines below a "metadata:".
@@ -138,7 +138,8 @@ func (t *text) block(i, column int) block {
 	return b
 }
 
-// closed reports whether no action of a line continues on the next line or trims the line end.
+// closed reports whether the last action of a line neither continues on the next line nor trims the
+// line end.
 func (t *text) closed(l *line) bool {
 	if len(l.actions) == 0 {
 		return true
@@ -147,8 +148,8 @@ func (t *text) closed(l *line) bool {
 	return last.end < l.end || last.end == l.end && !strings.HasSuffix(t.raw[:last.end], "-}}")
 }
 
-// add adds a hole for a new annotations block, after the name.
-func (t *text) add(p *place, i int, b block) {
+// addNewBlock adds a hole for a new annotations block after the name.
+func (t *text) addNewBlock(p *place, i int, b block) {
 	after := i
 	if b.name >= 0 {
 		after = b.name
@@ -156,14 +157,14 @@ func (t *text) add(p *place, i int, b block) {
 	p.holes = []hole{{at: t.nextLine(after), indent: b.column + 2, head: strings.Repeat(" ", b.column) + "annotations:" + t.eol(i)}}
 }
 
-// fill adds a hole below an existing "annotations:". An action may produce its contents only if
-// they are never empty: guarded by a condition, or next to other lines.
-func (t *text) fill(p *place, i int, b block, guarded bool) {
+// addToBlock adds a hole below the "annotations:" in line i. An action may produce the annotations only
+// if there is always one: if guarded by a condition, or next to other lines.
+func (t *text) addToBlock(p *place, i int, b block, guarded bool) {
 	l := &t.lines[i]
 	_, value, _, _ := l.key()
 	h := hole{at: t.nextLine(i), indent: b.column + 2}
 	if value != "" || !t.closed(l) {
-		p.refused = unplain
+		p.refused = notBlockStyle
 		return
 	}
 	if len(l.actions) > 0 { // annotations: {{ … | nindent 4 }}
@@ -176,7 +177,7 @@ func (t *text) fill(p *place, i int, b block, guarded bool) {
 		p.holes = append(p.holes, h)
 		return
 	}
-	plain, made, first := false, false, -1
+	hasLines, hasActions, first := false, false, -1 // first is the indent of the first annotation
 	for j := i + 1; j < b.end; j++ {
 		e := &t.lines[j]
 		if !e.blank() && e.indent() <= b.column {
@@ -186,7 +187,7 @@ func (t *text) fill(p *place, i int, b block, guarded bool) {
 			continue
 		}
 		if !e.blank() {
-			plain = true
+			hasLines = true
 			if first < 0 {
 				first = e.indent()
 			}
@@ -194,14 +195,14 @@ func (t *text) fill(p *place, i int, b block, guarded bool) {
 		}
 		for _, a := range e.actions {
 			if t.prints(a) {
-				made = true
+				hasActions = true
 				if m := nindent.FindStringSubmatch(t.raw[a.start:a.end]); m != nil && first < 0 {
 					first = number(m[1])
 				}
 			}
 		}
 	}
-	if made && !plain && !guarded {
+	if hasActions && !hasLines && !guarded {
 		p.refused = byHelper
 		return
 	}
@@ -211,9 +212,9 @@ func (t *text) fill(p *place, i int, b block, guarded bool) {
 	p.holes = append(p.holes, h)
 }
 
-// branches adds holes for annotations under a condition: in each branch, in nested conditions,
-// and in a new else if there is none.
-func (t *text) branches(p *place, at *branch, b block, annotations []int) {
+// addToBranches adds holes to annotations under a condition: in each branch, in nested conditions, and
+// in a new else branch if there is none.
+func (t *text) addToBranches(p *place, at *branch, b block, annotations []int) {
 	var chain *chain
 	inside := map[*branch][]int{}
 	for _, i := range annotations {
@@ -232,9 +233,9 @@ func (t *text) branches(p *place, at *branch, b block, annotations []int) {
 		case len(lines) == 0, direct && len(lines) > 1:
 			p.refused = byHelper
 		case direct:
-			t.fill(p, lines[0], b, true)
+			t.addToBlock(p, lines[0], b, true)
 		default:
-			t.branches(p, in, b, lines)
+			t.addToBranches(p, in, b, lines)
 		}
 	}
 	if p.refused != "" {
@@ -242,7 +243,7 @@ func (t *text) branches(p *place, at *branch, b block, annotations []int) {
 		return
 	}
 	end := t.lineOf(chain.end)
-	if chain.word == "range" || !t.lines[end].only() || !t.lines[t.lineOf(chain.open)].only() {
+	if chain.word == "range" || !t.lines[end].isAction() || !t.lines[t.lineOf(chain.open)].isAction() {
 		p.refused, p.holes = byHelper, nil
 		return
 	}
@@ -283,13 +284,13 @@ func (t *text) eol(i int) string {
 	return "\n"
 }
 
-// prints reports whether an action may print something: it is no comment and sets no variable.
+// prints reports whether an action may print something: it is neither a comment nor an assignment.
 func (t *text) prints(a *action) bool {
 	inner := strings.TrimLeft(strings.TrimLeft(t.raw[a.start:a.end], "{-"), " \t\r\n")
 	return a.word == "" && !strings.HasPrefix(inner, "/*") && !(strings.HasPrefix(inner, "$") && strings.Contains(inner, "="))
 }
 
 func number(digits string) int {
-	n, _ := strconv.Atoi(digits) // the largest int if it is larger
+	n, _ := strconv.Atoi(digits) // the largest int if it is out of range
 	return min(n, 100)
 }

@@ -11,13 +11,13 @@ import (
 )
 
 // TestPlaces writes the group of an object into templates of many forms. want is the complete
-// text; if it is "", the place is refused for the reason left.
+// text; if it is "", the place is refused for the reason in manual.
 func TestPlaces(t *testing.T) {
 	const head = "apiVersion: v1\nkind: ConfigMap\nmetadata:\n  name: web\n"
 	group := func(indent string) string { return indent + "helm.sh/resource-group: web\n" }
 	tests := []struct {
 		name, template, values string
-		want, left             string
+		want, manual           string
 	}{
 		{"no annotations", head + "data: {}\n", "",
 			head + "  annotations:\n" + group("    ") + "data: {}\n", ""},
@@ -25,18 +25,18 @@ func TestPlaces(t *testing.T) {
 			"apiVersion: v1\nkind: ConfigMap\nmetadata:\n    # who\n    name: web # it\n    annotations:\n" + group("      "), ""},
 		{"no line end at the end", strings.TrimSuffix(head, "\n"), "",
 			head + "  annotations:\n" + strings.TrimSuffix(group("    "), "\n"), ""},
-		{"line ends of DOS", strings.ReplaceAll(head+"data: {}\n", "\n", "\r\n"), "",
+		{"CRLF line ends", strings.ReplaceAll(head+"data: {}\n", "\n", "\r\n"), "",
 			strings.ReplaceAll(head+"  annotations:\n"+group("    ")+"data: {}\n", "\n", "\r\n"), ""},
 		{"some annotations", head + "  annotations: # here\n      note: |\n        name: x\n", "",
 			head + "  annotations: # here\n" + group("      ") + "      note: |\n        name: x\n", ""},
-		{"annotations without any", head + "  annotations:\n", "",
+		{"empty annotations", head + "  annotations:\n", "",
 			head + "  annotations:\n" + group("    "), ""},
-		{"labels of a helper behind the name", "{{- define \"l\" }}a: b{{ end }}\n" + head + "  labels:\n    {{- include \"l\" . | nindent 4 }}\n", "",
+		{"labels from a helper after the name", "{{- define \"l\" }}a: b{{ end }}\n" + head + "  labels:\n    {{- include \"l\" . | nindent 4 }}\n", "",
 			"{{- define \"l\" }}a: b{{ end }}\n" + head + "  annotations:\n" + group("    ") + "  labels:\n    {{- include \"l\" . | nindent 4 }}\n", ""},
-		{"annotations under a condition, which does not hold",
+		{"annotations under a condition that is false",
 			head + "  {{- with .Values.annotations }}\n  annotations:\n    {{- toYaml . | nindent 4 }}\n  {{- end }}\ndata: {}\n", "",
 			head + "  {{- with .Values.annotations }}\n  annotations:\n" + group("    ") + "    {{- toYaml . | nindent 4 }}\n  {{- else }}\n  annotations:\n" + group("    ") + "  {{- end }}\ndata: {}\n", ""},
-		{"annotations under a condition, which holds",
+		{"annotations under a condition that is true",
 			head + "  {{- with .Values.annotations }}\n  annotations:\n    {{- toYaml . | nindent 4 }}\n  {{- end }}\ndata: {}\n", "annotations: {a: b}",
 			head + "  {{- with .Values.annotations }}\n  annotations:\n" + group("    ") + "    {{- toYaml . | nindent 4 }}\n  {{- else }}\n  annotations:\n" + group("    ") + "  {{- end }}\ndata: {}\n", ""},
 		{"annotations on one line, under a condition",
@@ -45,29 +45,29 @@ func TestPlaces(t *testing.T) {
 		{"annotations in both branches",
 			head + "  {{- if .Values.x }}\n  annotations:\n    a: b\n  {{- else }}\n  annotations:\n    c: d\n  {{- end }}\n", "",
 			head + "  {{- if .Values.x }}\n  annotations:\n" + group("    ") + "    a: b\n  {{- else }}\n  annotations:\n" + group("    ") + "    c: d\n  {{- end }}\n", ""},
-		{"some annotations of a value, beside others",
+		{"annotations from a value, next to others",
 			head + "  annotations:\n    a: b\n    {{- with .Values.annotations }}\n    {{- toYaml . | nindent 4 }}\n    {{- end }}\n", "",
 			head + "  annotations:\n" + group("    ") + "    a: b\n    {{- with .Values.annotations }}\n    {{- toYaml . | nindent 4 }}\n    {{- end }}\n", ""},
 		{"an object under a condition", "{{- if true }}\n" + head + "{{- end }}\n", "",
 			"{{- if true }}\n" + head + "  annotations:\n" + group("    ") + "{{- end }}\n", ""},
 		{"an item of a list", "apiVersion: v1\nkind: List\nitems:\n- metadata:\n    name: web\n  kind: ConfigMap\n  apiVersion: v1\n", "",
 			"apiVersion: v1\nkind: List\nitems:\n- metadata:\n    name: web\n    annotations:\n" + group("      ") + "  kind: ConfigMap\n  apiVersion: v1\n", ""},
-		{"several objects of one place", "{{- range list \"web\" \"web2\" }}\n---\n" + strings.Replace(head, "name: web", "name: {{ . }}", 1) + "{{- end }}\n", "",
+		{"several objects at one place", "{{- range list \"web\" \"web2\" }}\n---\n" + strings.Replace(head, "name: web", "name: {{ . }}", 1) + "{{- end }}\n", "",
 			"{{- range list \"web\" \"web2\" }}\n---\n" + strings.Replace(head, "name: web", "name: {{ . }}", 1) + "  annotations:\n" + group("    ") + "{{- end }}\n", ""},
-		{"several objects of one place, one of another group", "{{- range list \"web\" \"other\" }}\n---\n" + strings.Replace(head, "name: web", "name: {{ . }}", 1) + "{{- end }}\n", "",
-			"", "this template makes 2 objects of several groups"},
+		{"several objects at one place, one in another group", "{{- range list \"web\" \"other\" }}\n---\n" + strings.Replace(head, "name: web", "name: {{ . }}", 1) + "{{- end }}\n", "",
+			"", "this place renders 2 objects of several groups"},
 		{"a checksum of the file itself", head + "data:\n  sum: {{ .Files.Get \"templates/x.yaml\" | sha256sum }}\n", "",
 			head + "  annotations:\n" + group("    ") + "data:\n  sum: {{ .Files.Get \"templates/x.yaml\" | sha256sum }}\n", ""},
 		{"something random", head + "data:\n  password: {{ randAlphaNum 12 }}\n", "",
 			head + "  annotations:\n" + group("    ") + "data:\n  password: {{ randAlphaNum 12 }}\n", ""},
-		{"annotations of a value alone", head + "  annotations:\n    {{- toYaml .Values.annotations | nindent 4 }}\n", "annotations: {a: b}", "", byHelper},
-		{"annotations in braces", head + "  annotations: {a: b}\n", "", "", unplain},
-		{"metadata in braces", "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: web}\n", "", "", unplain},
-		{"metadata of a helper", "{{- define \"m\" }}name: web{{ end }}\napiVersion: v1\nkind: ConfigMap\nmetadata:\n  {{- include \"m\" . | nindent 2 }}\n", "", "", unplain},
-		{"an object of a helper", "{{- define \"o\" }}\n" + head + "{{ end }}\n{{- include \"o\" . }}\n", "", "", "not written in the template"},
-		{"a name that goes on below", "apiVersion: v1\nkind: ConfigMap\nmetadata:\n  name: w{{- \"e\" -}}\n  b\n", "",
+		{"annotations from a value only", head + "  annotations:\n    {{- toYaml .Values.annotations | nindent 4 }}\n", "annotations: {a: b}", "", byHelper},
+		{"annotations in braces", head + "  annotations: {a: b}\n", "", "", notBlockStyle},
+		{"metadata in braces", "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: web}\n", "", "", notBlockStyle},
+		{"metadata from a helper", "{{- define \"m\" }}name: web{{ end }}\napiVersion: v1\nkind: ConfigMap\nmetadata:\n  {{- include \"m\" . | nindent 2 }}\n", "", "", notBlockStyle},
+		{"an object from a helper", "{{- define \"o\" }}\n" + head + "{{ end }}\n{{- include \"o\" . }}\n", "", "", "not written in the template"},
+		{"a name that continues on the next line", "apiVersion: v1\nkind: ConfigMap\nmetadata:\n  name: w{{- \"e\" -}}\n  b\n", "",
 			"apiVersion: v1\nkind: ConfigMap\nmetadata:\n  annotations:\n" + group("    ") + "  name: w{{- \"e\" -}}\n  b\n", ""},
-		{"a comment of a template over lines", "{{- /* metadata:\n  name: no\n*/}}\n" + head, "",
+		{"a template comment of several lines", "{{- /* metadata:\n  name: no\n*/}}\n" + head, "",
 			"{{- /* metadata:\n  name: no\n*/}}\n" + head + "  annotations:\n" + group("    "), ""},
 	}
 	for _, test := range tests {
@@ -81,14 +81,14 @@ func TestPlaces(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			if test.left != "" {
-				if len(res.Files) > 0 || len(res.Left) != 1 || !strings.Contains(res.Left[0].Why, test.left) {
-					t.Errorf("files %v, left %v; want it left: %s", res.Files, res.Left, test.left)
+			if test.manual != "" {
+				if len(res.Files) > 0 || len(res.Manual) != 1 || !strings.Contains(res.Manual[0].Why, test.manual) {
+					t.Errorf("files %v, manual edits %v; want a manual edit: %s", res.Files, res.Manual, test.manual)
 				}
 				return
 			}
-			if len(res.Left) > 0 || len(res.Files) != 1 {
-				t.Fatalf("files %v, left %v", res.Files, res.Left)
+			if len(res.Manual) > 0 || len(res.Files) != 1 {
+				t.Fatalf("files %v, manual edits %v", res.Files, res.Manual)
 			}
 			if got := string(res.Files[0].rewrite.New); got != test.want {
 				t.Errorf("got\n%s\nwant\n%s", got, test.want)

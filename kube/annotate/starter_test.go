@@ -59,7 +59,7 @@ spec:
 	}
 	ordered, _ := r.Ordered()
 	res, err := Prepare(t.Context(), Source{Dir: dir, Values: all, Options: options, Rendered: r}, Order{ordered.Tree, ordered.Resources})
-	if err != nil || len(res.Left) > 0 || len(res.Files) != 6 {
+	if err != nil || len(res.Manual) > 0 || len(res.Files) != 6 {
 		t.Fatalf("%+v, %v", res, err)
 	}
 	if err := res.Write(); err != nil {

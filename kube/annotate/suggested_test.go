@@ -39,14 +39,14 @@ func TestSuggestedOrderIsWritten(t *testing.T) {
 				if err != nil {
 					t.Fatal(err)
 				}
-				for _, l := range res.Left {
-					t.Logf("left: %s:%d %v: %s: %s", l.File, l.Line, l.Objects, l.Why, strings.Join(l.Lines, "; "))
+				for _, l := range res.Manual {
+					t.Logf("manual edit: %s:%d %v: %s: %s", l.File, l.Line, l.Objects, l.Why, strings.Join(l.Lines, "; "))
 				}
 				if err := res.Write(); err != nil {
 					t.Fatal(err)
 				}
 				onlyInserted(t, before, contents(t, dir), res)
-				if len(res.Left) > 0 {
+				if len(res.Manual) > 0 {
 					return
 				}
 				after := render(t, dir)
@@ -54,11 +54,11 @@ func TestSuggestedOrderIsWritten(t *testing.T) {
 				if err != nil {
 					t.Fatal(err)
 				}
-				if err := equal(got, wanted); err != nil {
+				if err := comparePlans(got, wanted); err != nil {
 					t.Error(err)
 				}
 				again, _ := after.Ordered()
-				if res, err := Prepare(t.Context(), source(dir, after), Order{again.Tree, again.Resources}); err != nil || len(res.Files)+len(res.Left) > 0 {
+				if res, err := Prepare(t.Context(), source(dir, after), Order{again.Tree, again.Resources}); err != nil || len(res.Files)+len(res.Manual) > 0 {
 					t.Errorf("second time: %v, %+v", err, res)
 				}
 			})

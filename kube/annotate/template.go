@@ -62,22 +62,21 @@ type text struct {
 	lines []line
 }
 
-// parse splits a template into lines and branches. It returns false if the actions are not
-// well-formed.
-func parse(raw string) (*text, bool) {
+// parse splits a template into lines and branches. ok is false if the actions are not well-formed.
+func parse(raw string) (t *text, ok bool) {
 	actions, ok := scan(raw)
 	if !ok {
 		return nil, false
 	}
 	top := &branch{}
-	behind, ok := nest(top, actions)
+	branches, ok := nest(top, actions)
 	if !ok {
 		return nil, false
 	}
-	return &text{raw, cut(raw, top, actions, behind)}, true
+	return &text{raw, splitLines(raw, top, actions, branches)}, true
 }
 
-// scan returns the actions of a template. ok is false if one does not end.
+// scan returns the actions of a template. ok is false if an action is not closed.
 func scan(raw string) (actions []*action, ok bool) {
 	for at := 0; ; {
 		i := strings.Index(raw[at:], "{{")
@@ -94,8 +93,8 @@ func scan(raw string) (actions []*action, ok bool) {
 	}
 }
 
-// actionEnd returns the offset after the braces that close the action whose text
-// begins at from, or -1.
+// actionEnd returns the offset after the closing braces of the action whose text starts at from, or
+// -1.
 func actionEnd(raw string, from int) int {
 	inner := strings.TrimPrefix(raw[from:], "-")
 	if strings.HasPrefix(strings.TrimLeft(inner, " \t\r\n"), "/*") {
@@ -140,7 +139,7 @@ func keyword(inner string) string {
 	return ""
 }
 
-// nest returns the branch after each action. ok is false if branches are not balanced.
+// nest returns the branch that follows each action. ok is false if the branches are not balanced.
 func nest(top *branch, actions []*action) (after []*branch, ok bool) {
 	now := top
 	for _, a := range actions {
@@ -171,10 +170,10 @@ func (c *chain) branch(above *branch) *branch {
 	return b
 }
 
-// cut splits a template into lines. behind are the branches after each action.
-func cut(raw string, top *branch, actions []*action, behind []*branch) []line {
+// splitLines splits a template into lines. branches are those that follow each action.
+func splitLines(raw string, top *branch, actions []*action, branches []*branch) []line {
 	var lines []line
-	next, inside, now := 0, 0, top // inside is the end of the last action
+	next, inside, now := 0, 0, top // inside is the end of the last action, now the branch of the line
 	for start := 0; start < len(raw); {
 		end, after := len(raw), len(raw)
 		if i := strings.IndexByte(raw[start:], '\n'); i >= 0 {
@@ -189,16 +188,16 @@ func cut(raw string, top *branch, actions []*action, behind []*branch) []line {
 		seen := now
 		for next < len(actions) && actions[next].start < l.end {
 			a := actions[next]
-			l.text(&bare, raw[from:a.start], seen)
+			l.add(&bare, raw[from:a.start], seen)
 			l.actions = append(l.actions, a)
-			seen, inside = behind[next], a.end
+			seen, inside = branches[next], a.end
 			if l.at == nil && a.word == "" {
 				l.at = seen
 			}
 			from = max(from, min(a.end, l.end))
 			next++
 		}
-		l.text(&bare, raw[from:l.end], seen)
+		l.add(&bare, raw[from:l.end], seen)
 		if l.at == nil {
 			l.at = now
 		}
@@ -210,8 +209,8 @@ func cut(raw string, top *branch, actions []*action, behind []*branch) []line {
 	return lines
 }
 
-// text adds text outside actions, which is in the given branch.
-func (l *line) text(bare *strings.Builder, piece string, in *branch) {
+// add adds text of the line that is outside of actions and in a branch.
+func (l *line) add(bare *strings.Builder, piece string, in *branch) {
 	bare.WriteString(piece)
 	if l.at == nil && strings.TrimSpace(piece) != "" {
 		l.at = in
@@ -224,8 +223,8 @@ func (l *line) blank() bool {
 	return l.inside || rest == "" || strings.HasPrefix(rest, "#")
 }
 
-// key returns the key at the start of a line, after the dash of a list item, its column, and
-// the value after the colon.
+// key returns the key at the start of a line, which may follow the dash of a list item, with its column
+// and the value after the colon.
 func (l *line) key() (key, value string, column int, ok bool) {
 	if l.blank() || len(l.actions) > 0 && l.actions[0].start <= l.start+l.indent() {
 		return "", "", 0, false
@@ -249,7 +248,7 @@ func (l *line) key() (key, value string, column int, ok bool) {
 // indent returns the number of leading spaces of a line.
 func (l *line) indent() int { return len(l.bare) - len(strings.TrimLeft(l.bare, " ")) }
 
-// only reports whether a line consists of one action.
-func (l *line) only() bool {
+// isAction reports whether a line consists of one action.
+func (l *line) isAction() bool {
 	return !l.inside && len(l.actions) == 1 && strings.TrimSpace(l.bare) == "" && l.actions[0].end <= l.end
 }

@@ -18,10 +18,10 @@ import (
 // maxVariants limits the number of flipped values.
 const maxVariants = 24
 
-// variants renders the new chart with each boolean value flipped, and returns the groups that
-// lose their order then (R69a): groups that are rendered but not ordered, or that no longer
-// wait for other rendered groups.
-func (w *writer) variants(wanted *plan.Plan) ([]Left, error) {
+// variants renders the new chart with each boolean value flipped. It returns the groups that then lose
+// their order (R69a): groups that are rendered but unsequenced, or that no longer wait for a rendered
+// group.
+func (w *writer) variants(wanted *plan.Plan) ([]ManualEdit, error) {
 	flips, err := w.flips()
 	if err != nil {
 		return nil, err
@@ -30,7 +30,7 @@ func (w *writer) variants(wanted *plan.Plan) ([]Left, error) {
 	if len(insert) == 0 {
 		return nil, nil
 	}
-	found := make([][]Left, len(flips))
+	found := make([][]ManualEdit, len(flips))
 	var group errgroup.Group
 	group.SetLimit(runtime.GOMAXPROCS(0))
 	for i, f := range flips {
@@ -42,20 +42,20 @@ func (w *writer) variants(wanted *plan.Plan) ([]Left, error) {
 	if err := group.Wait(); err != nil {
 		return nil, err
 	}
-	same := func(a, b Left) bool { return a.Chart == b.Chart && slices.Equal(a.Objects, b.Objects) }
-	var left []Left
+	same := func(a, b ManualEdit) bool { return a.Chart == b.Chart && slices.Equal(a.Objects, b.Objects) }
+	var manual []ManualEdit
 	for _, l := range slices.Concat(found...) { // each group once, with the first value
-		if !slices.ContainsFunc(left, func(other Left) bool { return same(l, other) }) {
-			left = append(left, l)
+		if !slices.ContainsFunc(manual, func(other ManualEdit) bool { return same(l, other) }) {
+			manual = append(manual, l)
 		}
 	}
-	return left, nil
+	return manual, nil
 }
 
-// variant is variants for one flipped value.
-func (w *writer) variant(f flip, insert map[string][]insertion, wanted *plan.Plan) (left []Left, err error) {
+// variant returns the groups that lose their order with one flipped value.
+func (w *writer) variant(f flip, insert map[string][]insertion, wanted *plan.Plan) (manual []ManualEdit, err error) {
 	problem := func(g *plan.Group, why string, args ...any) {
-		left = append(left, Left{Chart: g.Chart, Objects: g.Objects, Why: "with --set " + f.setting + " " + fmt.Sprintf(why, args...), Lines: []string{}})
+		manual = append(manual, ManualEdit{Chart: g.Chart, Objects: g.Objects, Why: "with --set " + f.setting + " " + fmt.Sprintf(why, args...), Lines: []string{}})
 	}
 	var got *plan.Plan
 	after, err := w.renderWith(insert, f.values)
@@ -64,43 +64,43 @@ func (w *writer) variant(f flip, insert map[string][]insertion, wanted *plan.Pla
 	}
 	if err != nil {
 		if before, failed := w.renderWith(nil, f.values); failed != nil {
-			return nil, w.ctx.Err() // not a variant of this chart
+			return nil, w.ctx.Err() // the unchanged chart does not accept this value either
 		} else if _, failed := before.Plan(); failed != nil {
 			return nil, nil
 		}
 		return nil, fmt.Errorf("with --set %s: %w", f.setting, err)
 	}
-	there := rendered(after, wanted)
+	present := renderedGroups(after, wanted)
 	for _, g := range wanted.Groups {
-		if g.Name == plan.Unsequenced || !there[g.ID] {
+		if g.Name == plan.Unsequenced || !present[g.ID] {
 			continue
 		}
-		is := got.Group(g.ID)
+		actual := got.Group(g.ID)
 		switch {
-		case is == nil && isolated(g, there, wanted): // R8: an isolated group is not a group
+		case actual == nil && isolated(g, present, wanted): // it is unsequenced anyway (R9)
 			continue
-		case is == nil:
-			problem(g, "it would come last, with the resources that have no group")
+		case actual == nil:
+			problem(g, "it would come last, with the objects that have no group")
 			continue
 		}
 		for _, id := range g.After {
-			if there[id] && !slices.Contains(is.After, id) {
+			if present[id] && !slices.Contains(actual.After, id) {
 				problem(g, "it would not wait for %s", id)
 				break
 			}
 		}
 	}
-	return left, nil
+	return manual, nil
 }
 
 // isolated reports whether a group has no rendered dependencies or dependents.
-func isolated(g *plan.Group, there map[string]bool, wanted *plan.Plan) bool {
-	return !slices.ContainsFunc(g.After, func(id string) bool { return there[id] }) &&
-		!slices.ContainsFunc(wanted.Groups, func(h *plan.Group) bool { return there[h.ID] && slices.Contains(h.After, g.ID) })
+func isolated(g *plan.Group, present map[string]bool, wanted *plan.Plan) bool {
+	return !slices.ContainsFunc(g.After, func(id string) bool { return present[id] }) &&
+		!slices.ContainsFunc(wanted.Groups, func(h *plan.Group) bool { return present[h.ID] && slices.Contains(h.After, g.ID) })
 }
 
-// rendered returns the ids of the groups with rendered objects.
-func rendered(r *charts.Rendered, p *plan.Plan) map[string]bool {
+// renderedGroups returns the ids of the groups of a plan that have rendered objects.
+func renderedGroups(r *charts.Rendered, p *plan.Plan) map[string]bool {
 	objects := objectsOf(r)
 	out := map[string]bool{}
 	for _, g := range p.Groups {
@@ -109,13 +109,13 @@ func rendered(r *charts.Rendered, p *plan.Plan) map[string]bool {
 	return out
 }
 
-// flip is the values of the chart with one boolean flipped.
+// flip are the values of the chart with one boolean flipped.
 type flip struct {
 	setting string // for --set
 	values  map[string]any
 }
 
-// flips returns the values with one boolean flipped each, in the order of rank.
+// flips returns a flip for each boolean value, at most maxVariants, in the order of rank.
 func (w *writer) flips() ([]flip, error) {
 	c, err := charts.LoadPath(w.src.Dir)
 	if err != nil {
@@ -129,17 +129,19 @@ func (w *writer) flips() ([]flip, error) {
 	if err != nil {
 		return nil, err
 	}
-	paths := switches(all, nil)
+	paths := booleanPaths(all, nil)
 	slices.SortStableFunc(paths, func(a, b []string) int { return cmp.Compare(rank(a), rank(b)) })
 	var out []flip
 	for _, path := range paths[:min(len(paths), maxVariants)] {
-		values, is := flipped(charts.CopyValues(w.src.Values), all, path)
-		out = append(out, flip{fmt.Sprintf("%s=%v", strings.Join(path, "."), is), values})
+		values := charts.CopyValues(w.src.Values)
+		flipped := flipValue(values, all, path)
+		out = append(out, flip{fmt.Sprintf("%s=%v", strings.Join(path, "."), flipped), values})
 	}
 	return out, nil
 }
 
-// rank sorts values named enabled, create or install before others, and shallow ones first.
+// rank orders values named enabled, create or install before others, and shallow values before deep
+// ones.
 func rank(path []string) int {
 	switch path[len(path)-1] {
 	case "enabled", "create", "install":
@@ -148,8 +150,8 @@ func rank(path []string) int {
 	return 100 + len(path)
 }
 
-// switches returns the paths of booleans, sorted.
-func switches(values map[string]any, above []string) (paths [][]string) {
+// booleanPaths returns the paths of boolean values, sorted.
+func booleanPaths(values map[string]any, above []string) (paths [][]string) {
 	for _, key := range slices.Sorted(maps.Keys(values)) {
 		path := append(slices.Clone(above), key)
 		switch v := values[key].(type) {
@@ -159,15 +161,15 @@ func switches(values map[string]any, above []string) (paths [][]string) {
 			if key == "global" && len(above) > 0 {
 				continue // copied from the parent
 			}
-			paths = append(paths, switches(v, path)...)
+			paths = append(paths, booleanPaths(v, path)...)
 		}
 	}
 	return paths
 }
 
-// flipped flips the boolean at a path in values, in place, and returns its new value. all are
-// the values with defaults.
-func flipped(values, all map[string]any, path []string) (_ map[string]any, is bool) {
+// flipValue flips the boolean at a path in values and returns the new boolean. all are the values with
+// the defaults of the chart.
+func flipValue(values, all map[string]any, path []string) bool {
 	at := values
 	for _, key := range path[:len(path)-1] {
 		all, _ = all[key].(map[string]any)
@@ -181,5 +183,5 @@ func flipped(values, all map[string]any, path []string) (_ map[string]any, is bo
 	last := path[len(path)-1]
 	was, _ := all[last].(bool)
 	at[last] = !was
-	return values, !was
+	return !was
 }

@@ -16,23 +16,23 @@ func TestChartYAML(t *testing.T) {
 	const head = "apiVersion: v2\nname: c\nversion: 1.0.0\n"
 	const deps = "dependencies:\n  # the database\n  - name: db\n    version: 1.0.0\n    alias: store\n  - version: 1.0.0\n    name: db\n    alias: web # it\n    tags: [a]\n  # behind\n"
 	tests := []struct {
-		name, chart string
-		own         []string
-		siblings    []string // of web
-		want, left  string
+		name, chart  string
+		own          []string
+		siblings     []string // of web
+		want, manual string
 	}{
-		{"both", head + deps, []string{"web"}, []string{"store"},
+		{"the chart and a subchart", head + deps, []string{"web"}, []string{"store"},
 			head + strings.Replace(deps, "# it\n", "# it\n    depends-on: [\"store\"]\n", 1) + "annotations:\n  helm.sh/depends-on/subcharts: '[\"web\"]'\n", ""},
 		{"annotations", head + "annotations:\n   # note\n   a: b\n" + deps, []string{"store", "web"}, nil,
 			head + "annotations:\n   helm.sh/depends-on/subcharts: '[\"store\", \"web\"]'\n   # note\n   a: b\n" + deps, ""},
-		{"annotations without any", head + "annotations:\n" + deps, []string{"web"}, nil,
+		{"empty annotations", head + "annotations:\n" + deps, []string{"web"}, nil,
 			head + "annotations:\n  helm.sh/depends-on/subcharts: '[\"web\"]'\n" + deps, ""},
 		{"no line end", head + strings.TrimSuffix(deps, "\n"), []string{"web"}, nil,
 			head + strings.TrimSuffix(deps, "\n") + "\nannotations:\n  helm.sh/depends-on/subcharts: '[\"web\"]'", ""},
-		{"annotations in braces", head + "annotations: {a: b}\n" + deps, []string{"web"}, nil, "", unplain},
+		{"annotations in braces", head + "annotations: {a: b}\n" + deps, []string{"web"}, nil, "", notBlockStyle},
 		{"an entry in braces", head + "dependencies:\n  - {name: db, version: 1.0.0, alias: store}\n  - {name: db, version: 1.0.0, alias: web}\n", nil, []string{"store"}, "", "not in block style"},
-		{"a list that is there", head + strings.Replace(deps, "tags: [a]", "depends-on: []", 1), nil, []string{"store"}, "", "edit that by hand"},
-		{"annotations with a list that is there", head + "annotations:\n  helm.sh/depends-on/subcharts:\n" + deps, []string{"web"}, nil, "", "edit that by hand"},
+		{"an existing list", head + strings.Replace(deps, "tags: [a]", "depends-on: []", 1), nil, []string{"store"}, "", "edit that by hand"},
+		{"annotations with an existing list", head + "annotations:\n  helm.sh/depends-on/subcharts:\n" + deps, []string{"web"}, nil, "", "edit that by hand"},
 	}
 	for _, test := range tests {
 		t.Run(test.name, func(t *testing.T) {
@@ -54,14 +54,14 @@ func TestChartYAML(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			if test.left != "" {
-				if len(res.Files) > 0 || len(res.Left) != 1 || !strings.Contains(res.Left[0].Why, test.left) {
-					t.Errorf("files %v, left %v; want it left: %s", res.Files, res.Left, test.left)
+			if test.manual != "" {
+				if len(res.Files) > 0 || len(res.Manual) != 1 || !strings.Contains(res.Manual[0].Why, test.manual) {
+					t.Errorf("files %v, manual edits %v; want a manual edit: %s", res.Files, res.Manual, test.manual)
 				}
 				return
 			}
-			if len(res.Left) > 0 || len(res.Files) != 1 {
-				t.Fatalf("files %v, left %v", res.Files, res.Left)
+			if len(res.Manual) > 0 || len(res.Files) != 1 {
+				t.Fatalf("files %v, manual edits %v", res.Files, res.Manual)
 			}
 			if got := string(res.Files[0].rewrite.New); got != test.want {
 				t.Errorf("got\n%s\nwant\n%s", got, test.want)
@@ -149,8 +149,8 @@ func TestLinks(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if len(res.Files) > 0 || len(res.Left) != 1 || !strings.Contains(res.Left[0].Why, "is a link to") {
-		t.Errorf("files %v, left %v", res.Files, res.Left)
+	if len(res.Files) > 0 || len(res.Manual) != 1 || !strings.Contains(res.Manual[0].Why, "is a symbolic link to") {
+		t.Errorf("files %v, manual edits %v", res.Files, res.Manual)
 	}
 }
 
@@ -163,7 +163,7 @@ func TestChecksums(t *testing.T) {
 	put(t, dir, "templates/b.yaml", "apiVersion: v1\nkind: ConfigMap\nmetadata:\n  name: other\ndata:\n  sum: {{ include (print $.Template.BasePath \"/a.yaml\") . | sha256sum }}\n")
 	r := render(t, dir)
 	res, err := Prepare(t.Context(), source(dir, r), grouped(r, "web"))
-	if err != nil || len(res.Files) != 1 || len(res.Left) > 0 {
+	if err != nil || len(res.Files) != 1 || len(res.Manual) > 0 {
 		t.Errorf("%+v, %v", res, err)
 	}
 	put(t, dir, "templates/c.yaml", "apiVersion: apps/v1\nkind: Deployment\nmetadata:\n  name: pods\nspec:\n  template:\n    metadata:\n      annotations:\n        checksum/config: {{ include (print $.Template.BasePath \"/a.yaml\") . | sha256sum }}\n")
@@ -173,7 +173,7 @@ func TestChecksums(t *testing.T) {
 	}
 }
 
-// TestPartlyAnnotated adds missing annotations, and does not change existing ones.
+// TestPartlyAnnotated: missing annotations are added, and existing ones are not changed.
 func TestPartlyAnnotated(t *testing.T) {
 	dir := t.TempDir()
 	put(t, dir, "Chart.yaml", "apiVersion: v2\nname: c\nversion: 1.0.0\n")
@@ -187,7 +187,7 @@ func TestPartlyAnnotated(t *testing.T) {
 		o.Resources = append(o.Resources, res)
 	}
 	whole := source(dir, r)
-	if res, err := Prepare(t.Context(), whole, o); err != nil || len(res.Files) > 0 || len(res.Left) != 1 {
+	if res, err := Prepare(t.Context(), whole, o); err != nil || len(res.Files) > 0 || len(res.Manual) != 1 {
 		t.Errorf("not all of it can be written: %+v, %v", res, err)
 	}
 	whole.Partial = true
@@ -198,8 +198,8 @@ func TestPartlyAnnotated(t *testing.T) {
 	if len(res.Files) != 1 || !strings.Contains(string(res.Files[0].rewrite.New), "annotations:\n    helm.sh/depends-on-resource-groups: '[\"late\"]'\n") {
 		t.Errorf("files %+v", res.Files)
 	}
-	if len(res.Left) != 1 || !strings.Contains(res.Left[0].Why, "edit that by hand") {
-		t.Errorf("left %+v", res.Left)
+	if len(res.Manual) != 1 || !strings.Contains(res.Manual[0].Why, "edit that by hand") {
+		t.Errorf("manual edits %+v", res.Manual)
 	}
 }
 
@@ -228,7 +228,7 @@ func TestSpelling(t *testing.T) {
 		src := source(dir, r)
 		src.Spelling = spelling
 		res, err := Prepare(t.Context(), src, o)
-		if err != nil || len(res.Left) > 0 || len(res.Files) != 2 {
+		if err != nil || len(res.Manual) > 0 || len(res.Files) != 2 {
 			t.Fatalf("%q: %v, %+v", spelling, err, res)
 		}
 		if got := string(res.Files[0].rewrite.New); !strings.Contains(got, strings.Replace(want, ".Values", "$.Values", 1)) {
@@ -237,7 +237,7 @@ func TestSpelling(t *testing.T) {
 	}
 }
 
-// TestUndeclared leaves a subchart that merely lies in charts/.
+// TestUndeclared: the dependencies of a subchart that is only in charts/ must be added by hand.
 func TestUndeclared(t *testing.T) {
 	dir := t.TempDir()
 	put(t, dir, "Chart.yaml", "apiVersion: v2\nname: c\nversion: 1.0.0\n")
@@ -253,13 +253,13 @@ func TestUndeclared(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if len(res.Files) > 0 || len(res.Left) != 1 || !strings.Contains(res.Left[0].Why, "is not listed in dependencies") {
-		t.Errorf("files %+v, left %+v", res.Files, res.Left)
+	if len(res.Files) > 0 || len(res.Manual) != 1 || !strings.Contains(res.Manual[0].Why, "is not listed in dependencies") {
+		t.Errorf("files %+v, manual edits %+v", res.Files, res.Manual)
 	}
 }
 
-// TestAnyTemplate cuts damaged templates into lines and places: what goes in can be
-// taken out again, and goes in between lines.
+// TestAnyTemplate parses damaged templates: insertions are between lines, and removing them restores the
+// template.
 func TestAnyTemplate(t *testing.T) {
 	files, err := filepath.Glob(testCharts + "/*/templates/*.yaml")
 	if err != nil {

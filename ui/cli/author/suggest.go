@@ -123,17 +123,18 @@ func (a *app) writeOrder(cmd *cobra.Command, flags *suggestFlags, r *command.Ren
 	for _, f := range found.Files {
 		written.Files = append(written.Files, report.EditedFile{Name: f.Name, Lines: f.Lines})
 	}
-	for _, l := range found.Left {
+	for _, l := range found.Manual {
 		written.Manual = append(written.Manual, report.ManualEdit(l))
 	}
-	if err := a.Display(cmd).Show(written); err != nil || len(found.Left) == 0 || len(found.Files) > 0 {
+	if err := a.Display(cmd).Show(written); err != nil || len(found.Manual) == 0 || len(found.Files) > 0 {
 		return err
 	}
 	next := "; --partial writes the rest"
 	if flags.partial {
 		next = ""
 	}
-	return fmt.Errorf("%s of chart %s cannot be written, so nothing was written%s", text.Count(len(found.Left), "part"), r.Input.Chart.Name(), next)
+	for _, l := range found.Manual {
+		written.Manual = append(written.Manual, report.ManualEdit(l))
 }
 
 // checkTextOrJSON returns an error if -o selects another format. printed is the start of its text.

@@ -24,7 +24,7 @@ func TestNamesThatChange(t *testing.T) {
 			order.Resources = append(order.Resources, res)
 		}
 		res, err := Prepare(t.Context(), source(dir, r), order)
-		if whole && (err != nil || len(res.Files) != 1) || !whole && (err != nil || len(res.Left) != 1 || res.Left[0].Why != errRenamed.Error()) {
+		if whole && (err != nil || len(res.Files) != 1) || !whole && (err != nil || len(res.Manual) != 1 || res.Manual[0].Why != errRenamed.Error()) {
 			t.Errorf("%+v, %v", res, err)
 		}
 	}
@@ -45,13 +45,13 @@ func TestAllOrNothing(t *testing.T) {
 		written []string // with Partial
 		left    []string
 	}{
-		{"an object by hand", byHand("base"), "", []string{"db", "worker"},
+		{"an object that cannot be written", byHand("base"), "", []string{"db", "worker"},
 			[]string{"base: " + byHelper, "web: it waits for group base, which is not written", "front: it waits for group web, which is not written"}},
-		{"one of two objects by hand", object("base") + "---\n" + byHand("base-2"), "", []string{"db", "worker"},
+		{"one of two objects that cannot be written", object("base") + "---\n" + byHand("base-2"), "", []string{"db", "worker"},
 			[]string{"base-2: " + byHelper, "web: it waits for group base, which is not written", "front: it waits for group web, which is not written"}},
-		{"a condition that cannot be named", "{{- range $on := list .Values.base }}{{ if $on }}\n" + object("base") + "{{ end }}{{- end }}\n", "base: true\n", []string{"base", "db", "worker"},
-			[]string{"web: with --set base=false it would come last, with the resources that have no group", "front: with --set base=false it would come last, with the resources that have no group"}},
-		{"nothing in the way", object("base"), "other: true\n", []string{"base", "db", "front", "web", "worker"}, nil},
+		{"a condition that cannot be expressed", "{{- range $on := list .Values.base }}{{ if $on }}\n" + object("base") + "{{ end }}{{- end }}\n", "base: true\n", []string{"base", "db", "worker"},
+			[]string{"web: with --set base=false it would come last, with the objects that have no group", "front: with --set base=false it would come last, with the objects that have no group"}},
+		{"all can be written", object("base"), "other: true\n", []string{"base", "db", "front", "web", "worker"}, nil},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			dir := t.TempDir()
@@ -79,7 +79,7 @@ func TestAllOrNothing(t *testing.T) {
 			}
 			src := source(dir, r)
 			whole, err := Prepare(t.Context(), src, order)
-			if err != nil || (len(whole.Files) > 0) != (tt.left == nil) || (len(whole.Left) > 0) != (tt.left != nil) {
+			if err != nil || (len(whole.Files) > 0) != (tt.left == nil) || (len(whole.Manual) > 0) != (tt.left != nil) {
 				t.Errorf("whole: %+v, %v", whole, err)
 			}
 			src.Partial = true
@@ -91,7 +91,7 @@ func TestAllOrNothing(t *testing.T) {
 			for _, f := range part.Files {
 				written = append(written, strings.TrimSuffix(strings.TrimPrefix(f.Name, "templates/"), ".yaml"))
 			}
-			for _, l := range part.Left {
+			for _, l := range part.Manual {
 				left = append(left, fmt.Sprintf("%s: %s", l.Objects[0].Name, l.Why))
 			}
 			slices.Sort(left)

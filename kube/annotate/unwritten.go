@@ -10,22 +10,23 @@ import (
 	"lockstep/engine/plan"
 )
 
-// unwritten holds the groups that are not written, with the reason.
+// unwritten are the groups that are not written, with the reasons.
 //
-// Rule R69a: all or nothing, or a closed part.
+// Rule R69a: all groups are written, or none, or with Partial those that wait for no unwritten group.
 type unwritten map[groupKey]string
 
-// add adds the groups of left, and those of charts whose dependencies cannot be written.
-func (u unwritten) add(left []Left, order Order, now *plan.Chart) {
+// add adds the groups of manual edits, those of charts whose dependencies cannot be written, and all
+// groups that wait for them.
+func (u unwritten) add(manual []ManualEdit, order Order, now *plan.Chart) {
 	group := groupsOf(order.Resources)
-	for _, l := range left {
+	for _, l := range manual {
 		for _, o := range l.Objects {
 			if key, ok := group[o]; ok && u[key] == "" {
 				u[key] = l.Why
 			}
 		}
 		if l.Objects == nil {
-			for _, m := range missing(now, order.Tree) {
+			for _, m := range missingIn(now, order.Tree) {
 				for _, key := range group {
 					if m.path != "" && plan.Within(key.chart, m.path) {
 						u[key] = cmp.Or(u[key], "the dependencies of chart "+m.path+" are not written")
@@ -34,12 +35,12 @@ func (u unwritten) add(left []Left, order Order, now *plan.Chart) {
 			}
 		}
 	}
-	u.close(order.Resources)
+	u.addDependents(order.Resources)
 }
 
-// close adds the groups that wait for an unwritten group: its objects run last, with all
-// objects without a group.
-func (u unwritten) close(resources []plan.Resource) {
+// addDependents adds the groups that wait for an unwritten group: its objects come last, in the
+// unsequenced group.
+func (u unwritten) addDependents(resources []plan.Resource) {
 	for grown := true; grown; {
 		grown = false
 		for _, r := range resources {
@@ -57,10 +58,10 @@ func (u unwritten) close(resources []plan.Resource) {
 	}
 }
 
-// without returns the order without the unwritten groups, whose objects keep their present
-// annotations. With noCharts it also keeps the present tree.
-func (u unwritten) without(order Order, now Order, noCharts bool) Order {
-	if noCharts {
+// without returns the order without the unwritten groups: their objects keep the annotations that
+// they have now. If keepTree is set, the order also keeps the tree that it has now.
+func (u unwritten) without(order Order, now Order, keepTree bool) Order {
+	if keepTree {
 		order.Tree = now.Tree
 	}
 	present := map[plan.Object]map[string]string{}
@@ -76,11 +77,11 @@ func (u unwritten) without(order Order, now Order, noCharts bool) Order {
 	return order
 }
 
-// explain adds the unwritten groups that are not in left yet, with their reasons.
-func (u unwritten) explain(left []Left, order Order) []Left {
+// explain adds the unwritten groups that have no manual edit yet, with their reasons.
+func (u unwritten) explain(manual []ManualEdit, order Order) []ManualEdit {
 	explained := map[groupKey]bool{}
 	group := groupsOf(order.Resources)
-	for _, l := range left {
+	for _, l := range manual {
 		for _, o := range l.Objects {
 			explained[group[o]] = true
 		}
@@ -90,12 +91,13 @@ func (u unwritten) explain(left []Left, order Order) []Left {
 		key := groupKey{r.Chart, groupOf(r.Annotations)}
 		objects[key] = append(objects[key], r.Object)
 	}
-	for _, key := range slices.SortedFunc(maps.Keys(u), func(a, b groupKey) int { return strings.Compare(a.chart+":"+a.name, b.chart+":"+b.name) }) {
+	byID := func(a, b groupKey) int { return strings.Compare(a.chart+":"+a.name, b.chart+":"+b.name) }
+	for _, key := range slices.SortedFunc(maps.Keys(u), byID) {
 		if !explained[key] {
-			left = append(left, Left{Chart: key.chart, Objects: objects[key], Why: u[key], Lines: []string{}})
+			manual = append(manual, ManualEdit{Chart: key.chart, Objects: objects[key], Why: u[key], Lines: []string{}})
 		}
 	}
-	return left
+	return manual
 }
 
 func groupsOf(resources []plan.Resource) map[plan.Object]groupKey {
@@ -108,7 +110,7 @@ func groupsOf(resources []plan.Resource) map[plan.Object]groupKey {
 	return out
 }
 
-// notWritten returns the error of an order that cannot be written.
+// notWritten wraps an error about an order that cannot be written.
 func notWritten(dir string, err error) error {
 	return fmt.Errorf("chart %s: writing its order would change what it deploys, so nothing was written: %w", dir, err)
 }
