@@ -43,7 +43,7 @@ func TestAllOrNothing(t *testing.T) {
 		base    string // the template of the group base
 		values  string
 		written []string // with Partial
-		left    []string
+		manual  []string
 	}{
 		{"an object that cannot be written", byHand("base"), "", []string{"db", "worker"},
 			[]string{"base: " + byHelper, "web: it waits for group base, which is not written", "front: it waits for group web, which is not written"}},
@@ -79,7 +79,7 @@ func TestAllOrNothing(t *testing.T) {
 			}
 			src := source(dir, r)
 			whole, err := Prepare(t.Context(), src, order)
-			if err != nil || (len(whole.Files) > 0) != (tt.left == nil) || (len(whole.Manual) > 0) != (tt.left != nil) {
+			if err != nil || (len(whole.Files) > 0) != (tt.manual == nil) || (len(whole.Manual) > 0) != (tt.manual != nil) {
 				t.Errorf("whole: %+v, %v", whole, err)
 			}
 			src.Partial = true
@@ -87,17 +87,17 @@ func TestAllOrNothing(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			var written, left []string
+			var written, manual []string
 			for _, f := range part.Files {
 				written = append(written, strings.TrimSuffix(strings.TrimPrefix(f.Name, "templates/"), ".yaml"))
 			}
 			for _, l := range part.Manual {
-				left = append(left, fmt.Sprintf("%s: %s", l.Objects[0].Name, l.Why))
+				manual = append(manual, fmt.Sprintf("%s: %s", l.Objects[0].Name, l.Why))
 			}
-			slices.Sort(left)
-			slices.Sort(tt.left)
-			if !slices.Equal(written, tt.written) || !slices.Equal(left, tt.left) {
-				t.Errorf("written %q, left %q; want %q, %q", written, left, tt.written, tt.left)
+			slices.Sort(manual)
+			slices.Sort(tt.manual)
+			if !slices.Equal(written, tt.written) || !slices.Equal(manual, tt.manual) {
+				t.Errorf("written %q, manual %q; want %q, %q", written, manual, tt.written, tt.manual)
 			}
 		})
 	}

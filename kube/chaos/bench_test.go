@@ -21,7 +21,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
-	"lockstep/kube/throwaway/meddle"
+	"lockstep/kube/throwaway/faultproxy"
 	"lockstep/kube/throwaway/testcluster"
 )
 
@@ -34,7 +34,7 @@ type bench struct {
 	t       *testing.T
 	dir     string
 	ns      string
-	front   *meddle.Front
+	front   *faultproxy.Proxy
 	tracker atomic.Pointer[tracker]
 	group   string // of the chart's CRD, or ""
 }
@@ -51,8 +51,8 @@ func newBench(t *testing.T, h2, withCRD bool) *bench {
 	}
 	b.check(writeChart(b.chart(), b.group))
 	var err error
-	b.front, err = meddle.New(meddle.Options{Kubeconfig: sandbox.Kubeconfig, TLS: h2, Meddle: func(w http.ResponseWriter, r *http.Request, onward http.Handler) {
-		b.tracker.Load().meddle(w, r, onward)
+	b.front, err = faultproxy.New(faultproxy.Options{Kubeconfig: sandbox.Kubeconfig, TLS: h2, Intercept: func(w http.ResponseWriter, r *http.Request, next http.Handler) {
+		b.tracker.Load().intercept(w, r, next)
 	}})
 	b.check(err)
 	b.tracker.Store(newTracker(false, nil))
@@ -170,7 +170,7 @@ func (b both) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// start runs lockstep with the bench's front and chart. on meddles with its
+// start runs lockstep with the bench's front and chart. on intercepts its
 // requests.
 func (b *bench) start(o operation, on func(request) deed, more ...string) (*process, *tracker) {
 	tr := newTracker(o.undoes, on)

@@ -11,10 +11,10 @@ import (
 	"testing"
 	"time"
 
-	"lockstep/kube/throwaway/meddle"
+	"lockstep/kube/throwaway/faultproxy"
 )
 
-var swallow = meddle.Swallow
+var swallow = faultproxy.DropResponse
 
 // fault is a transient fault of requests.
 type fault struct {
@@ -43,60 +43,60 @@ func (f *fault) String() string {
 var simple = map[string]deed{
 	"429": func(w http.ResponseWriter, _ *http.Request, _ http.Handler) {
 		w.Header().Set("Retry-After", "1")
-		meddle.Refuse(w, 429, "TooManyRequests", "too many requests, please try again later")
+		faultproxy.Refuse(w, 429, "TooManyRequests", "too many requests, please try again later")
 	},
 	"500": func(w http.ResponseWriter, _ *http.Request, _ http.Handler) {
-		meddle.Refuse(w, 500, "InternalError", "Internal error occurred: made to fail")
+		faultproxy.Refuse(w, 500, "InternalError", "Internal error occurred: made to fail")
 	},
 	"leader changed": func(w http.ResponseWriter, _ *http.Request, _ http.Handler) {
-		meddle.Refuse(w, 500, "InternalError", "etcdserver: leader changed")
+		faultproxy.Refuse(w, 500, "InternalError", "etcdserver: leader changed")
 	},
 	"503": func(w http.ResponseWriter, _ *http.Request, _ http.Handler) {
-		meddle.Refuse(w, 503, "ServiceUnavailable", "apiserver is shutting down")
+		faultproxy.Refuse(w, 503, "ServiceUnavailable", "apiserver is shutting down")
 	},
 	"502": gateway(502), "504": gateway(504),
 	"reset before": func(_ http.ResponseWriter, r *http.Request, _ http.Handler) {
-		meddle.Reset(r)
+		faultproxy.Reset(r)
 		panic(http.ErrAbortHandler)
 	},
-	"reset after": func(_ http.ResponseWriter, r *http.Request, onward http.Handler) {
-		swallow(r, onward)
-		meddle.Reset(r)
+	"reset after": func(_ http.ResponseWriter, r *http.Request, next http.Handler) {
+		swallow(r, next)
+		faultproxy.Reset(r)
 		panic(http.ErrAbortHandler)
 	},
 	"stream reset before": func(http.ResponseWriter, *http.Request, http.Handler) { panic(http.ErrAbortHandler) },
-	"stream reset after": func(_ http.ResponseWriter, r *http.Request, onward http.Handler) {
-		swallow(r, onward)
+	"stream reset after": func(_ http.ResponseWriter, r *http.Request, next http.Handler) {
+		swallow(r, next)
 		panic(http.ErrAbortHandler)
 	},
-	"done, then 504": func(w http.ResponseWriter, r *http.Request, onward http.Handler) {
-		swallow(r, onward)
-		gateway(504)(w, r, onward)
+	"done, then 504": func(w http.ResponseWriter, r *http.Request, next http.Handler) {
+		swallow(r, next)
+		gateway(504)(w, r, next)
 	},
-	"delay": func(w http.ResponseWriter, r *http.Request, onward http.Handler) {
+	"delay": func(w http.ResponseWriter, r *http.Request, next http.Handler) {
 		time.Sleep(1500 * time.Millisecond)
-		onward.ServeHTTP(w, r)
+		next.ServeHTTP(w, r)
 	},
 }
 
 // ofWatches are those of watches alone.
 var ofWatches = map[string]deed{
 	"410": func(w http.ResponseWriter, _ *http.Request, _ http.Handler) {
-		meddle.Refuse(w, 410, "Expired", "too old resource version")
+		faultproxy.Refuse(w, 410, "Expired", "too old resource version")
 	},
 	"410 in the watch": func(w http.ResponseWriter, _ *http.Request, _ http.Handler) {
 		w.Header().Set("Content-Type", "application/json")
 		fmt.Fprintln(w, `{"type":"ERROR","object":{"kind":"Status","apiVersion":"v1","metadata":{},"status":"Failure","message":"too old resource version","reason":"Expired","code":410}}`)
 	},
-	"watch ends": func(w http.ResponseWriter, r *http.Request, onward http.Handler) {
+	"watch ends": func(w http.ResponseWriter, r *http.Request, next http.Handler) {
 		q := r.URL.Query()
 		q.Set("timeoutSeconds", "1")
 		r.URL.RawQuery = q.Encode()
-		onward.ServeHTTP(w, r)
+		next.ServeHTTP(w, r)
 	},
-	"watch reset": func(w http.ResponseWriter, r *http.Request, onward http.Handler) {
-		time.AfterFunc(100*time.Millisecond, func() { meddle.Reset(r) })
-		onward.ServeHTTP(w, r)
+	"watch reset": func(w http.ResponseWriter, r *http.Request, next http.Handler) {
+		time.AfterFunc(100*time.Millisecond, func() { faultproxy.Reset(r) })
+		next.ServeHTTP(w, r)
 	},
 }
 
@@ -178,9 +178,9 @@ func (w *weather) on(q request) deed {
 		case f.lasts > 0:
 			w.begin(f)
 		case f.kind == "cut watches":
-			return func(rw http.ResponseWriter, r *http.Request, onward http.Handler) {
+			return func(rw http.ResponseWriter, r *http.Request, next http.Handler) {
 				w.bench.tracker.Load().cutWatches()
-				onward.ServeHTTP(rw, r)
+				next.ServeHTTP(rw, r)
 			}
 		default:
 			return f.deed(q)

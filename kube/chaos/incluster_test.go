@@ -21,7 +21,7 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
-	"lockstep/kube/throwaway/meddle"
+	"lockstep/kube/throwaway/faultproxy"
 )
 
 var (
@@ -58,7 +58,7 @@ func inCluster(t *testing.T) []trials {
 // podRun is a run in the cluster whose pods reach the API server through a front.
 type podRun struct {
 	*bench
-	front *meddle.Front
+	front *faultproxy.Proxy
 	pods  *tracker
 
 	mu    sync.Mutex
@@ -83,8 +83,8 @@ func killPod(t *testing.T, o operation, std *standard, n int) (what string, err 
 			return nil
 		}
 		what += ": " + r.anywhere(q.key)
-		return func(_ http.ResponseWriter, req *http.Request, onward http.Handler) {
-			swallow(req, onward)
+		return func(_ http.ResponseWriter, req *http.Request, next http.Handler) {
+			swallow(req, next)
 			err := kill()
 			select {
 			case <-req.Context().Done(): // the process's connections end with it
@@ -135,7 +135,7 @@ func killPod(t *testing.T, o operation, std *standard, n int) (what string, err 
 // front.
 func (r *podRun) startInCluster(o operation) (*process, error) {
 	var err error
-	if r.front, err = meddle.New(meddle.Options{Kubeconfig: sandbox.Kubeconfig, TLS: true, Meddle: r.pods.meddle}); err != nil {
+	if r.front, err = faultproxy.New(faultproxy.Options{Kubeconfig: sandbox.Kubeconfig, TLS: true, Intercept: r.pods.intercept}); err != nil {
 		return nil, err
 	}
 	r.t.Cleanup(r.front.Close)
@@ -151,12 +151,12 @@ func (r *podRun) startInCluster(o operation) (*process, error) {
 		if q.key != "POST /apis/batch/v1/namespaces/"+r.ns+"/jobs" {
 			return nil
 		}
-		return func(w http.ResponseWriter, req *http.Request, onward http.Handler) {
+		return func(w http.ResponseWriter, req *http.Request, next http.Handler) {
 			if err := addVariable(req, "KUBECONFIG", "/"+kubeconfig); err != nil { // with one slash, /tmp is that of the container
-				meddle.Refuse(w, http.StatusBadRequest, "BadRequest", err.Error())
+				faultproxy.Refuse(w, http.StatusBadRequest, "BadRequest", err.Error())
 				return
 			}
-			onward.ServeHTTP(w, req)
+			next.ServeHTTP(w, req)
 		}
 	}, "--in-cluster", "--service-account", "runner")
 	return p, nil

@@ -37,7 +37,7 @@ type request struct {
 }
 
 // deed is what is done with a request. Onward answers it.
-type deed func(w http.ResponseWriter, r *http.Request, onward http.Handler)
+type deed func(w http.ResponseWriter, r *http.Request, next http.Handler)
 
 // tracker tracks the requests of one command.
 type tracker struct {
@@ -61,7 +61,7 @@ func newTracker(undoes bool, on func(request) deed) *tracker {
 	return &tracker{undoes: undoes, on: on, phases: map[string]int{}, watches: map[*http.Request]context.CancelFunc{}}
 }
 
-func (t *tracker) meddle(w http.ResponseWriter, r *http.Request, onward http.Handler) {
+func (t *tracker) intercept(w http.ResponseWriter, r *http.Request, next http.Handler) {
 	q, do := t.note(r)
 	if q.watch {
 		ctx, cancel := context.WithCancel(r.Context())
@@ -77,10 +77,10 @@ func (t *tracker) meddle(w http.ResponseWriter, r *http.Request, onward http.Han
 		}()
 	}
 	if do == nil {
-		onward.ServeHTTP(w, r)
+		next.ServeHTTP(w, r)
 		return
 	}
-	do(w, r, onward)
+	do(w, r, next)
 }
 
 // cutWatches closes all open watches.

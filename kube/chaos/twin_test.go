@@ -89,7 +89,7 @@ func (l *twinRelease) compareAll() error {
 		return err
 	}
 	for range 4 {
-		if err := l.meddle(); err != nil {
+		if err := l.changeObjects(); err != nil {
 			return err
 		}
 		verb, to := l.choose()
@@ -209,8 +209,8 @@ func (l *twinRelease) run(program, namespace string, args ...string) *process {
 	return l.bench.exec(program, sandbox.Kubeconfig, append(args, "-n", namespace)...)
 }
 
-// meddle has others change some objects, the same in both namespaces.
-func (l *twinRelease) meddle() error {
+// changeObjects has others change some objects, the same in both namespaces.
+func (l *twinRelease) changeObjects() error {
 	if l.apart {
 		return nil
 	}

@@ -12,7 +12,7 @@ import (
 	"testing"
 	"time"
 
-	"lockstep/kube/throwaway/meddle"
+	"lockstep/kube/throwaway/faultproxy"
 )
 
 // contender is one of two operations on the same release.
@@ -96,7 +96,7 @@ func (c *contest) run(a, b contender, installed bool, at int) error {
 		return slowly
 	})
 	c.bench.tracker.Store(first)
-	front, err := meddle.New(meddle.Options{Kubeconfig: sandbox.Kubeconfig, Meddle: second.meddle})
+	front, err := faultproxy.New(faultproxy.Options{Kubeconfig: sandbox.Kubeconfig, Intercept: second.intercept})
 	if err != nil {
 		return err
 	}
@@ -124,9 +124,9 @@ func (c *contest) run(a, b contender, installed bool, at int) error {
 	return nil
 }
 
-func slowly(w http.ResponseWriter, r *http.Request, onward http.Handler) {
+func slowly(w http.ResponseWriter, r *http.Request, next http.Handler) {
 	time.Sleep(50 * time.Millisecond)
-	onward.ServeHTTP(w, r)
+	next.ServeHTTP(w, r)
 }
 
 func (c *contest) start(x contender, kubeconfig string) *process {

@@ -1,2 +1,2 @@
-// Each Kubernetes version has a file of its own beside this one: go build -modfile=v1.33.mod
+// Each Kubernetes version has its own module file, for example: go build -modfile=v1.33.mod
 module lockstep/kube/compat

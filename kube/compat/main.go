@@ -1,5 +1,5 @@
-// Command control-plane is kube-apiserver, kube-controller-manager and kube-scheduler of one Kubernetes
-// version: the first argument says which of them, as if the program was called by that name.
+// Command control-plane runs kube-apiserver, kube-controller-manager or kube-scheduler of one Kubernetes
+// version. The first argument chooses the program, the others are its arguments.
 package main
 
 import (

@@ -1,5 +1,5 @@
 // Package throwaway starts a Kubernetes cluster that is removed when it is closed or when this process ends,
-// even by a crash. The cluster runs as a process of its own: the program lockstep-sandbox (see kube/sandbox).
+// even by a crash. The cluster runs in a separate process, the program lockstep-sandbox (see kube/sandbox).
 package throwaway
 
 import (
@@ -24,13 +24,13 @@ const stopTimeout = 20 * time.Second
 
 // Options are all optional.
 type Options struct {
-	// Kubeconfig is where the kubeconfig is written, "" for the cluster's own folder. If the file exists and
-	// does not belong to a sandbox, it is left alone and Start fails.
+	// Kubeconfig is the file for the kubeconfig, "" for one in the cluster's folder. If the file exists and is
+	// not from a sandbox, Start fails and does not change it.
 	Kubeconfig string
 	// AuditLog is the file to which the API server's audit log is appended, "" for none. It is complete when
 	// Close has returned, and is not removed.
 	AuditLog string
-	// DataDir is where the cluster's data is kept for a later Start with the same DataDir, "" to not keep it.
+	// DataDir keeps the cluster's data for a later Start with the same DataDir. With "" the data is removed.
 	DataDir string
 	// Nodes is the number of nodes, 0 for the sandbox's default.
 	Nodes int
@@ -57,8 +57,8 @@ type readyLine struct {
 	Kubeconfig, Server, DataDir, AuditLog string
 }
 
-// Start starts a cluster and waits until pods can be created in it, which takes some seconds. ctx only limits
-// the start: the cluster runs until Close. After an error nothing is left running.
+// Start starts a cluster and waits until pods can be created in it, which takes some seconds. ctx limits only
+// the start: the cluster runs until Close. If Start fails, it stops the cluster.
 func Start(ctx context.Context, o Options) (*Cluster, error) {
 	path, argv, err := Command(o.args())
 	if err != nil {
@@ -66,7 +66,7 @@ func Start(ctx context.Context, o Options) (*Cluster, error) {
 	}
 	c := &Cluster{temp: o.DataDir == "", done: make(chan struct{})}
 	c.close = sync.OnceValue(c.stop)
-	c.cmd = &exec.Cmd{Path: path, Args: argv, Stderr: &c.output, SysProcAttr: ownGroup()}
+	c.cmd = &exec.Cmd{Path: path, Args: argv, Stderr: &c.output, SysProcAttr: ownProcessGroup()}
 	stdin, err := c.cmd.StdinPipe()
 	if err != nil {
 		return nil, fmt.Errorf("start the sandbox: %w", err)
@@ -109,7 +109,7 @@ func (o Options) args() []string {
 	return args
 }
 
-// watch sends the first line of stdout, nil if there is none, and waits for the end of the process.
+// watch sends the first line of stdout, or nil if there is none, and waits until the process has ended.
 func (c *Cluster) watch(stdout io.Reader, line chan<- []byte) {
 	r := bufio.NewReader(stdout)
 	first, err := r.ReadBytes('\n')
@@ -119,11 +119,12 @@ func (c *Cluster) watch(stdout io.Reader, line chan<- []byte) {
 	}
 	c.ended = c.cmd.Wait()
 	close(c.done)
-	if err != nil { // only now, so that the error can quote all output
+	if err != nil { // only after the end, so that the error can quote all output
 		line <- nil
 	}
 }
 
+// ready parses the first line of stdout.
 func (c *Cluster) ready(line []byte) error {
 	switch {
 	case line == nil && c.ended != nil:
@@ -133,7 +134,7 @@ func (c *Cluster) ready(line []byte) error {
 	}
 	var r readyLine
 	if err := json.Unmarshal(line, &r); err != nil || r.Kubeconfig == "" {
-		return fmt.Errorf("%s printed %q, which this program does not understand: are both the same version?", c.cmd.Path, line)
+		return fmt.Errorf("%s printed %q, which this program cannot read: install the same version of both", c.cmd.Path, line)
 	}
 	c.Kubeconfig, c.Server, c.AuditLog, c.dataDir = r.Kubeconfig, r.Server, r.AuditLog, r.DataDir
 	return nil
@@ -142,8 +143,8 @@ func (c *Cluster) ready(line []byte) error {
 // PID returns the process id of the cluster.
 func (c *Cluster) PID() int { return c.cmd.Process.Pid }
 
-// Done returns a channel that is closed when the cluster has ended: after Close, or by a failure, which Close
-// then reports.
+// Done returns a channel that is closed when the cluster has ended, after Close or a failure. Close reports the
+// failure.
 func (c *Cluster) Done() <-chan struct{} { return c.done }
 
 // Close ends the cluster and waits until its process and its folder are gone. It may be called more than once
@@ -157,7 +158,7 @@ func (c *Cluster) stop() error {
 		early = true
 	default:
 	}
-	_ = c.stdin.Close() // tells the process to end
+	_ = c.stdin.Close() // the process ends when its stdin is closed
 	select {
 	case <-c.done:
 	case <-time.After(stopTimeout):
@@ -177,7 +178,7 @@ func (c *Cluster) stop() error {
 	return nil
 }
 
-// tail keeps the end of what is written to it.
+// tail keeps the last tailSize bytes that are written to it.
 type tail struct {
 	mu   sync.Mutex
 	data []byte
@@ -195,7 +196,7 @@ func (t *tail) Write(p []byte) (int, error) {
 	return len(p), nil
 }
 
-// text returns what was kept, to be appended to an error message.
+// text returns the kept text after a newline, for the end of an error message.
 func (t *tail) text() string {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -205,8 +206,7 @@ func (t *tail) text() string {
 	return ""
 }
 
-// BinaryEnv is the environment variable with the path of lockstep-sandbox. If it is unset, the program is
-// searched for.
+// BinaryEnv is the environment variable with the path of lockstep-sandbox.
 const BinaryEnv = "LOCKSTEP_SANDBOX_BIN"
 
 const (
@@ -214,12 +214,11 @@ const (
 	module  = "lockstep"
 )
 
-// ErrNotFound is the error if lockstep-sandbox was not found.
+// ErrNotFound is the error of Start and Command if there is no lockstep-sandbox.
 var ErrNotFound = errors.New(program + " not found: run make to build it, or set " + BinaryEnv)
 
-// Command returns what to execute for `lockstep-sandbox ARGS...`: the program's path and its argv. If
-// BinaryEnv is unset, the program is searched for next to this executable, in a test also in bin/ of this
-// module, and then in PATH. If it is not found, the error is ErrNotFound.
+// Command returns the path and the argv of `lockstep-sandbox ARGS...`. If BinaryEnv is unset, it searches for
+// the program next to this executable, in a test also in bin/ of this module, and then in PATH.
 func Command(args []string) (path string, argv []string, err error) {
 	if path, err = find(); err != nil {
 		return "", nil, err
@@ -235,7 +234,7 @@ func Command(args []string) (path string, argv []string, err error) {
 // program if it is lockstep, in a test the one in bin/ of this module. With "" the sandbox chooses.
 func lockstepBin() string {
 	self, err := os.Executable()
-	if err != nil || filepath.Base(self) == module {
+	if err != nil || strings.TrimSuffix(filepath.Base(self), ".exe") == module {
 		return self
 	}
 	if path := filepath.Join(testBin(self), module); filepath.IsAbs(path) && executable(path) {
@@ -244,7 +243,7 @@ func lockstepBin() string {
 	return ""
 }
 
-// testBin returns bin/ of this module if this executable is a test of it, else "".
+// testBin returns bin/ of this module if this executable is a test of the module, otherwise "".
 func testBin(self string) string {
 	wd, err := os.Getwd()
 	if err != nil || !strings.HasSuffix(strings.TrimSuffix(self, ".exe"), ".test") {
@@ -261,10 +260,11 @@ func testBin(self string) string {
 	}
 }
 
+// find returns the path of lockstep-sandbox.
 func find() (string, error) {
 	if path := os.Getenv(BinaryEnv); path != "" {
 		if !executable(path) {
-			return "", fmt.Errorf("%s=%s is not a program", BinaryEnv, path)
+			return "", fmt.Errorf("%s=%s is not an executable file: set it to the path of %s", BinaryEnv, path, program)
 		}
 		return filepath.Abs(path)
 	}
@@ -287,7 +287,7 @@ func find() (string, error) {
 	return "", ErrNotFound
 }
 
-// candidates returns the folders to search before PATH.
+// candidates returns the folders to search before PATH. self is the path of this executable, "" if unknown.
 func candidates(self string) []string {
 	var dirs []string
 	if self != "" {

@@ -50,7 +50,7 @@ func TestClusterStartsAndIsGoneAfterClose(t *testing.T) {
 	<-c.Done()
 	for _, path := range []string{c.dataDir, c.Kubeconfig} {
 		if _, err := os.Stat(path); !errors.Is(err, os.ErrNotExist) {
-			t.Errorf("%s is left: %v", path, err)
+			t.Errorf("%s still exists: %v", path, err)
 		}
 	}
 	log, err := auditlog.Read(c.AuditLog)
@@ -63,7 +63,7 @@ func TestClusterStartsAndIsGoneAfterClose(t *testing.T) {
 	}
 }
 
-// fake makes a stand-in for the sandbox out of a shell script.
+// fake replaces the sandbox with a shell script.
 func fake(t *testing.T, script string) {
 	t.Helper()
 	path := filepath.Join(t.TempDir(), program)
@@ -79,7 +79,7 @@ func TestStartFails(t *testing.T) {
 	for script, want := range map[string]string{
 		"echo the port is taken >&2; exit 1": "start the sandbox: it exited before it was ready: exit status 1\nthe port is taken",
 		"exit 0":                             "start the sandbox: it exited before it was ready",
-		"echo hello; cat":                    "which this program does not understand",
+		"echo hello; cat":                    "which this program cannot read",
 	} {
 		fake(t, script)
 		if _, err := Start(t.Context(), Options{}); err == nil || !strings.Contains(err.Error(), want) {
@@ -97,7 +97,7 @@ func TestStartIsCancelled(t *testing.T) {
 	}
 }
 
-func TestClusterThatFailsOnTheWay(t *testing.T) {
+func TestClusterFailsAfterStart(t *testing.T) {
 	fake(t, readyScript+`echo no more memory >&2; exit 1`)
 	c, err := Start(t.Context(), Options{})
 	if err != nil {
@@ -143,13 +143,13 @@ func TestFind(t *testing.T) {
 		t.Errorf("by the environment: %s, %q, %v", path, argv, err)
 	}
 	t.Setenv(BinaryEnv, filepath.Join(dir, "none"))
-	if _, _, err := Command(nil); err == nil || !strings.Contains(err.Error(), "is not a program") {
+	if _, _, err := Command(nil); err == nil || !strings.Contains(err.Error(), "is not an executable file") {
 		t.Errorf("a wrong path in the environment: %v", err)
 	}
 	t.Setenv(BinaryEnv, "")
 	t.Chdir(dir) // outside of the module
 	if _, _, err := Command(nil); !errors.Is(err, ErrNotFound) {
-		t.Errorf("nowhere: %v", err)
+		t.Errorf("not found: %v", err)
 	}
 	t.Setenv("PATH", dir)
 	if path, _, err := Command(nil); path != there || err != nil {

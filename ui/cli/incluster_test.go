@@ -422,7 +422,7 @@ func TestLargeChartInTheCluster(t *testing.T) {
 	}
 	archive := helmPackage(t, dir)
 	fetched := make(chan string, 100)
-	ref := ociregistry.Serve(t, ociregistry.Chart{Name: "large", Version: "1.0.0", Archive: archive, User: "ann", Password: "pass-1", Pulls: func(path string) { fetched <- path }})
+	ref := ociregistry.Serve(t, ociregistry.Chart{Name: "large", Version: "1.0.0", Archive: archive, User: "ann", Password: "pass-1", OnRequest: func(path string) { fetched <- path }})
 	if s := m.run(0, append([]string{"install", "s", ref, "--plain-http", "--username", "ann", "--password", "pass-1"}, in...)...); !strings.Contains(s, "install s done") {
 		t.Errorf("from a registry: %s", s)
 	}

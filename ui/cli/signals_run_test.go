@@ -27,7 +27,7 @@ import (
 	"k8s.io/client-go/tools/clientcmd"
 
 	"lockstep/engine/event"
-	"lockstep/kube/throwaway/meddle"
+	"lockstep/kube/throwaway/faultproxy"
 )
 
 // signalRun is a run of lockstep in a case of TestSignals.
@@ -120,7 +120,7 @@ func (r *signalRun) dependent() string {
 // responds.
 func (r *signalRun) serve() {
 	var once sync.Once
-	front, err := meddle.New(meddle.Options{Kubeconfig: r.kubeconfig, Meddle: func(w http.ResponseWriter, q *http.Request, onward http.Handler) {
+	front, err := faultproxy.New(faultproxy.Options{Kubeconfig: r.kubeconfig, Intercept: func(w http.ResponseWriter, q *http.Request, next http.Handler) {
 		if r.request != nil && r.request(q.Method, q.URL.Path) {
 			first := false
 			once.Do(func() { first = true })
@@ -137,7 +137,7 @@ func (r *signalRun) serve() {
 				}
 			}
 		}
-		onward.ServeHTTP(w, q)
+		next.ServeHTTP(w, q)
 	}})
 	r.must(err)
 	r.t.Cleanup(front.Close)

@@ -74,7 +74,7 @@ func TestLogsOfHooks(t *testing.T) {
 func TestLastLineOfAHooksLog(t *testing.T) {
 	t.Parallel()
 	r := rig.New(t)
-	r.Client = r.Through(rig.Middle{Amend: func(answer *http.Response) error {
+	r.Client = r.Through(rig.Middle{ModifyResponse: func(answer *http.Response) error {
 		if !strings.HasSuffix(answer.Request.URL.Path, "/log") {
 			return nil
 		}

@@ -16,7 +16,7 @@ import (
 	"lockstep/kube"
 	"lockstep/kube/e2e/rig"
 	"lockstep/kube/lease"
-	"lockstep/kube/throwaway/meddle"
+	"lockstep/kube/throwaway/faultproxy"
 )
 
 // TestSecondRunWhileTheLeaseIsGone deletes the Lease of a run, and a second run starts and
@@ -124,11 +124,11 @@ func TestSupersededWriteFails(t *testing.T) {
 	r := rig.New(t)
 	r.Deploy("plain", rig.Use(rig.One(t, rig.ConfigMap("a", nil, "v: one")), nil))
 	var undoing, refused atomic.Bool
-	c := r.Through(rig.Middle{Meddle: func(w http.ResponseWriter, req *http.Request) bool {
+	c := r.Through(rig.Middle{Intercept: func(w http.ResponseWriter, req *http.Request) bool {
 		if !undoing.Load() || req.Method != http.MethodPut || !strings.HasSuffix(req.URL.Path, "/sh.helm.release.v1.t.v1") || refused.Swap(true) {
 			return false
 		}
-		meddle.Refuse(w, http.StatusForbidden, "Forbidden", "made to fail")
+		faultproxy.Refuse(w, http.StatusForbidden, "Forbidden", "made to fail")
 		return true
 	}}, "")
 	broken := rig.One(t, rig.Deployment("never", rig.Group("a"), "1h"), rig.ConfigMap("a", rig.Group("b", "a"), "v: two"))

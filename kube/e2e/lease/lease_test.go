@@ -25,7 +25,7 @@ import (
 	"lockstep/kube"
 	"lockstep/kube/e2e/rig"
 	"lockstep/kube/lease"
-	"lockstep/kube/throwaway/meddle"
+	"lockstep/kube/throwaway/faultproxy"
 )
 
 // slow returns a chart whose first group needs some time.
@@ -310,7 +310,7 @@ func TestWritesWaitForTheLease(t *testing.T) {
 	t.Parallel()
 	r := rig.New(t)
 	var renewable atomic.Bool
-	c := r.Through(rig.Middle{Meddle: func(w http.ResponseWriter, req *http.Request) bool {
+	c := r.Through(rig.Middle{Intercept: func(w http.ResponseWriter, req *http.Request) bool {
 		if req.Method != http.MethodPut || !strings.Contains(req.URL.Path, "/leases") || renewable.Load() {
 			return false
 		}
@@ -366,7 +366,7 @@ func TestLeaseCosts(t *testing.T) {
 	var mu sync.Mutex
 	var sent []string
 	var all atomic.Int32
-	c := r.Through(rig.Middle{Meddle: func(_ http.ResponseWriter, req *http.Request) bool {
+	c := r.Through(rig.Middle{Intercept: func(_ http.ResponseWriter, req *http.Request) bool {
 		all.Add(1)
 		if strings.Contains(req.URL.Path, "/leases") {
 			mu.Lock()
@@ -451,16 +451,16 @@ func TestHelmWritesFirst(t *testing.T) {
 	r.MustHelm("install", "t", dir)
 	var locked atomic.Bool
 	var once sync.Once
-	front, err := meddle.New(meddle.Options{Kubeconfig: rig.Sandbox.Kubeconfig, Meddle: func(w http.ResponseWriter, q *http.Request, onward http.Handler) {
+	front, err := faultproxy.New(faultproxy.Options{Kubeconfig: rig.Sandbox.Kubeconfig, Intercept: func(w http.ResponseWriter, q *http.Request, next http.Handler) {
 		if strings.HasSuffix(q.URL.Path, "/leases") && q.Method == http.MethodPost {
 			locked.Store(true)
 		}
 		if !locked.Load() || q.Method != http.MethodGet || !strings.Contains(q.URL.Path, "/secrets") {
-			onward.ServeHTTP(w, q)
+			next.ServeHTTP(w, q)
 			return
 		}
 		answer := httptest.NewRecorder()
-		onward.ServeHTTP(answer, q)
+		next.ServeHTTP(answer, q)
 		once.Do(func() { r.MustHelm("upgrade", "t", dir) })
 		maps.Copy(w.Header(), answer.Header())
 		w.WriteHeader(answer.Code)

@@ -13,7 +13,7 @@ import (
 	"lockstep/kube/e2e/rig"
 	"lockstep/kube/preview"
 	"lockstep/kube/throwaway/auditlog"
-	"lockstep/kube/throwaway/meddle"
+	"lockstep/kube/throwaway/faultproxy"
 )
 
 // ahead returns the changes of an operation to the objects of a phase, and the objects as
@@ -185,11 +185,11 @@ func TestOutlookWhereAWebhookCannotBeAsked(t *testing.T) {
 	t.Parallel()
 	r := rig.New(t)
 	r.Deploy("plain", rig.Use(rig.One(t, rig.ConfigMap("a", nil, "color: red"), rig.ConfigMap("b", nil)), nil))
-	asked := r.Acting(r.Through(rig.Middle{Meddle: func(w http.ResponseWriter, req *http.Request) bool {
+	asked := r.Acting(r.Through(rig.Middle{Intercept: func(w http.ResponseWriter, req *http.Request) bool {
 		if req.URL.Query().Get("dryRun") == "" {
 			return false
 		}
-		meddle.Refuse(w, http.StatusBadRequest, "BadRequest", `admission webhook "effects.example.com" does not support dry run`)
+		faultproxy.Refuse(w, http.StatusBadRequest, "BadRequest", `admission webhook "effects.example.com" does not support dry run`)
 		return true
 	}}, ""))
 	op, err := asked.Upgrade("plain", rig.UseUp(rig.One(t, rig.ConfigMap("a", nil, "color: green"), rig.ConfigMap("b", nil), rig.ConfigMap("d", nil)), func(u *kube.Upgrade) { u.PlanOnly = true }))

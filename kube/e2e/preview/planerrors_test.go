@@ -39,7 +39,7 @@ func TestPlanContinuesAfterAnError(t *testing.T) {
 		_, err := r.Cluster.CoreV1().ConfigMaps(r.Namespace).Patch(t.Context(), "checked", "application/merge-patch+json", []byte(`{"data":{"x":"y"}}`), metav1.PatchOptions{DryRun: []string{"All"}})
 		return err != nil
 	})
-	op, err := r.Acting(r.Through(rig.Middle{Meddle: func(w http.ResponseWriter, req *http.Request) bool {
+	op, err := r.Acting(r.Through(rig.Middle{Intercept: func(w http.ResponseWriter, req *http.Request) bool {
 		path := req.URL.Path
 		return (strings.HasSuffix(path, "/secrets/unseen") || strings.HasSuffix(path, "/services/gone")) && rig.Broken(w)
 	}}, "")).Upgrade("plain", rig.UseUp(rig.One(t, docs("two")...), func(u *kube.Upgrade) { u.PlanOnly, u.ReadinessTimeout = true, time.Second }))

@@ -92,7 +92,7 @@ func kill(r *rig.Rig, e errand, n int64) bool {
 	var dead sync.Once
 	var killing atomic.Bool
 	started := make(chan struct{})
-	c := r.Through(rig.Middle{Amend: func(resp *http.Response) error {
+	c := r.Through(rig.Middle{ModifyResponse: func(resp *http.Response) error {
 		req := resp.Request
 		if req.Method == http.MethodGet || req.URL.Query().Has("dryRun") || strings.HasPrefix(req.URL.Path, "/apis/auth") || resp.StatusCode >= 300 {
 			return nil

@@ -37,7 +37,7 @@ func TestRecordThatArrivesLate(t *testing.T) {
 		_, _ = r.Cluster.CoreV1().Secrets(r.Namespace).Create(t.Context(), &secret, metav1.CreateOptions{})
 	}
 	c := r.Through(rig.Middle{
-		Meddle: func(_ http.ResponseWriter, req *http.Request) (held bool) {
+		Intercept: func(_ http.ResponseWriter, req *http.Request) (held bool) {
 			if req.Method != http.MethodPost || !strings.HasSuffix(req.URL.Path, "/secrets") {
 				return false
 			}
@@ -53,7 +53,7 @@ func TestRecordThatArrivesLate(t *testing.T) {
 			})
 			return held
 		},
-		Amend: func(answer *http.Response) error {
+		ModifyResponse: func(answer *http.Response) error {
 			if strings.HasSuffix(answer.Request.URL.Path, record) && answer.StatusCode == http.StatusNotFound && body.Load() != nil {
 				looked.Do(late)
 			}

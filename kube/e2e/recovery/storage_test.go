@@ -80,9 +80,9 @@ func failWrite(r *rig.Rig, operation string, n int32, lost bool) bool {
 		failed.Store(true)
 		return true
 	}
-	m := rig.Middle{Meddle: func(w http.ResponseWriter, req *http.Request) bool { return hit(req) && rig.Broken(w) }}
+	m := rig.Middle{Intercept: func(w http.ResponseWriter, req *http.Request) bool { return hit(req) && rig.Broken(w) }}
 	if lost {
-		m = rig.Middle{Amend: func(answer *http.Response) error {
+		m = rig.Middle{ModifyResponse: func(answer *http.Response) error {
 			if hit(answer.Request) {
 				return fmt.Errorf("the answer is lost")
 			}

@@ -27,7 +27,7 @@ func TestEveryRequestFailsOnce(t *testing.T) {
 		"503":   answers(func(w http.ResponseWriter) { w.WriteHeader(http.StatusServiceUnavailable) }),
 		"reset": answers(func(http.ResponseWriter) { panic(http.ErrAbortHandler) }),
 		"answer lost": func(first func(*http.Request) bool) rig.Middle {
-			return rig.Middle{Amend: func(answer *http.Response) error {
+			return rig.Middle{ModifyResponse: func(answer *http.Response) error {
 				if first(answer.Request) {
 					return fmt.Errorf("the answer is lost")
 				}
@@ -93,7 +93,7 @@ func TestEveryRequestFailsOnce(t *testing.T) {
 // answers returns a middle that answers the first matching requests itself.
 func answers(how func(http.ResponseWriter)) func(first func(*http.Request) bool) rig.Middle {
 	return func(first func(*http.Request) bool) rig.Middle {
-		return rig.Middle{Meddle: func(w http.ResponseWriter, req *http.Request) bool {
+		return rig.Middle{Intercept: func(w http.ResponseWriter, req *http.Request) bool {
 			if !first(req) {
 				return false
 			}
@@ -109,7 +109,7 @@ func answers(how func(http.ResponseWriter)) func(first func(*http.Request) bool)
 func TestErrorThatStays(t *testing.T) {
 	t.Parallel()
 	r := rig.New(t)
-	r = r.Acting(r.Through(rig.Middle{Meddle: func(w http.ResponseWriter, req *http.Request) bool {
+	r = r.Acting(r.Through(rig.Middle{Intercept: func(w http.ResponseWriter, req *http.Request) bool {
 		return req.Method == http.MethodPatch && strings.HasSuffix(req.URL.Path, "/configmaps/a") && rig.Broken(w)
 	}}, ""))
 	op, err := r.Install("plain", rig.Use(rig.One(t, rig.ConfigMap("a", nil)), func(i *kube.Install) { i.ReadinessTimeout = 2e9 }))

@@ -6,28 +6,28 @@ import (
 	"helm.sh/helm/v4/pkg/cli"
 
 	"lockstep/kube"
-	"lockstep/kube/throwaway/meddle"
+	"lockstep/kube/throwaway/faultproxy"
 )
 
-// Middle is a proxy between a client and the API server. meddle returns true if it has
-// answered a request itself; amend may change the API server's answer.
+// Middle is a proxy between a client and the API server. Intercept returns true if it has answered a
+// request itself. ModifyResponse may change the API server's response.
 type Middle struct {
-	Meddle func(http.ResponseWriter, *http.Request) bool
-	Amend  func(*http.Response) error
+	Intercept      func(http.ResponseWriter, *http.Request) bool
+	ModifyResponse func(*http.Response) error
 }
 
 // Through returns a connection through a middle, for the given user, or for "" the cluster's administrator.
 func (r *Rig) Through(m Middle, user string) *kube.Client {
 	r.T.Helper()
-	o := meddle.Options{Kubeconfig: Sandbox.Kubeconfig, Amend: m.Amend}
-	if m.Meddle != nil {
-		o.Meddle = func(w http.ResponseWriter, req *http.Request, onward http.Handler) {
-			if !m.Meddle(w, req) {
-				onward.ServeHTTP(w, req)
+	o := faultproxy.Options{Kubeconfig: Sandbox.Kubeconfig, ModifyResponse: m.ModifyResponse}
+	if m.Intercept != nil {
+		o.Intercept = func(w http.ResponseWriter, req *http.Request, next http.Handler) {
+			if !m.Intercept(w, req) {
+				next.ServeHTTP(w, req)
 			}
 		}
 	}
-	front, err := meddle.New(o)
+	front, err := faultproxy.New(o)
 	if err != nil {
 		r.T.Fatal(err)
 	}
@@ -37,6 +37,6 @@ func (r *Rig) Through(m Middle, user string) *kube.Client {
 
 // Broken answers like an API server with an internal error.
 func Broken(w http.ResponseWriter) bool {
-	meddle.Refuse(w, http.StatusInternalServerError, "InternalError", "made to fail")
+	faultproxy.Refuse(w, http.StatusInternalServerError, "InternalError", "made to fail")
 	return true
 }

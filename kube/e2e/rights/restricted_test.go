@@ -14,7 +14,7 @@ import (
 	"lockstep/kube"
 	"lockstep/kube/charts"
 	"lockstep/kube/e2e/rig"
-	"lockstep/kube/throwaway/meddle"
+	"lockstep/kube/throwaway/faultproxy"
 )
 
 // ofNamespace returns rights to the kinds of that chart.
@@ -81,11 +81,11 @@ func TestGetAndPatchSufficeForExistingObjects(t *testing.T) {
 	}
 	r.MustRun(r.Install("plain", rig.Use(settings("color: red"), nil)))
 	asked := r.Acting(r.As("few", rig.Rule("", "configmaps", "get", "patch"), rig.Rule("", "secrets", "get", "list", "create", "update")))
-	few := r.Acting(r.Through(rig.Middle{Meddle: func(w http.ResponseWriter, req *http.Request) bool {
+	few := r.Acting(r.Through(rig.Middle{Intercept: func(w http.ResponseWriter, req *http.Request) bool {
 		if !strings.HasPrefix(req.URL.Path, "/apis/authorization") {
 			return false
 		}
-		meddle.Refuse(w, http.StatusForbidden, string(metav1.StatusReasonForbidden), "nobody may ask")
+		faultproxy.Refuse(w, http.StatusForbidden, string(metav1.StatusReasonForbidden), "nobody may ask")
 		return true
 	}}, r.Namespace+"-few"))
 	few.MustRun(few.Upgrade("plain", rig.UseUp(settings("color: green"), nil)))

@@ -44,7 +44,7 @@ func TestAllMissingRightsAreReported(t *testing.T) {
 			}
 			r.As("few", rig.Rule("", "secrets", "*"))
 			everywhere(r, "few", rig.Rule("", "configmaps", "get"))
-			c := r.Through(rig.Middle{Meddle: func(w http.ResponseWriter, req *http.Request) bool {
+			c := r.Through(rig.Middle{Intercept: func(w http.ResponseWriter, req *http.Request) bool {
 				if !strings.HasPrefix(req.URL.Path, "/apis/authorization") {
 					return false
 				}

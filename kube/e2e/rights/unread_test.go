@@ -11,7 +11,7 @@ import (
 
 	"lockstep/kube"
 	"lockstep/kube/e2e/rig"
-	"lockstep/kube/throwaway/meddle"
+	"lockstep/kube/throwaway/faultproxy"
 )
 
 // operations are all that begin with a look at the release's records.
@@ -73,11 +73,11 @@ func TestRecordsRefusedForAMoment(t *testing.T) {
 		}
 		for name, prepare := range operations {
 			var refused atomic.Bool
-			c := r.Through(rig.Middle{Meddle: func(w http.ResponseWriter, req *http.Request) bool {
+			c := r.Through(rig.Middle{Intercept: func(w http.ResponseWriter, req *http.Request) bool {
 				if req.Method != http.MethodGet || !strings.HasSuffix(req.URL.Path, "/secrets") || refused.Swap(true) {
 					return false
 				}
-				meddle.Refuse(w, http.StatusForbidden, string(metav1.StatusReasonForbidden), "secrets is forbidden for a moment")
+				faultproxy.Refuse(w, http.StatusForbidden, string(metav1.StatusReasonForbidden), "secrets is forbidden for a moment")
 				return true
 			}}, "")
 			op, err := prepare(r.Acting(c))

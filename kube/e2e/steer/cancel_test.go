@@ -26,12 +26,12 @@ type holder struct {
 // hold returns a holder of the requests with path in their path, and a connection through it.
 func hold(r *rig.Rig, path string, after int32) (*holder, *kube.Client) {
 	h := &holder{after: after, path: path, held: make(chan struct{}), end: make(chan struct{})}
-	c := r.Through(rig.Middle{Meddle: h.meddle}, "")
+	c := r.Through(rig.Middle{Intercept: h.intercept}, "")
 	r.T.Cleanup(func() { close(h.end) })
 	return h, c
 }
 
-func (h *holder) meddle(_ http.ResponseWriter, req *http.Request) bool {
+func (h *holder) intercept(_ http.ResponseWriter, req *http.Request) bool {
 	if !strings.Contains(req.URL.Path, h.path) || h.seen.Add(1) <= atomic.LoadInt32(&h.after) {
 		return false
 	}

@@ -5,6 +5,7 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
+	"maps"
 	"runtime"
 	"strconv"
 	"sync"
@@ -23,21 +24,21 @@ import (
 type fleet struct {
 	options
 	client  *kube.Client
-	watches *kube.Watches // nil: separate ones for each release
+	watches *kube.Watches // nil to use separate watches for each release
 	chart   *charts.Chart
 	sent    *requests
 }
 
-// Figures are the cost of a step. Heap and Routines are maxima.
+// Figures are the measurements of a step.
 type Figures struct {
 	Step     string   `json:"step"`
 	Releases int      `json:"releases"`
-	Ready    int      `json:"ready"` // or gone
+	Ready    int      `json:"ready"` // or uninstalled
 	Seconds  float64  `json:"seconds"`
-	Slowest  float64  `json:"slowest"` // release, in seconds
-	Events   int      `json:"events"`  // of all releases
-	Heap     uint64   `json:"heap"`    // bytes in use
-	Routines int      `json:"routines"`
+	Slowest  float64  `json:"slowest"`  // release, in seconds
+	Events   int      `json:"events"`   // of all releases
+	Heap     uint64   `json:"heap"`     // maximum of bytes in use
+	Routines int      `json:"routines"` // maximum of goroutines
 	Failed   []string `json:"failed,omitempty"`
 	Counts
 }
@@ -55,7 +56,7 @@ func (f *fleet) step(ctx context.Context, name string) error {
 	start, before := time.Now(), f.sent.counts()
 	running, stop := context.WithCancel(ctx)
 	var printer sync.WaitGroup
-	printer.Go(func() { f.print(running, p, start, before) })
+	printer.Go(func() { f.monitor(running, p, start, before) })
 	next := make(chan int)
 	var operations sync.WaitGroup
 	workers := f.workers
@@ -65,7 +66,7 @@ func (f *fleet) step(ctx context.Context, name string) error {
 	for range min(workers, f.releases) {
 		operations.Go(func() {
 			for n := range next {
-				f.one(ctx, p, name, n)
+				f.runOne(ctx, p, name, n)
 			}
 		})
 	}
@@ -81,8 +82,8 @@ func (f *fleet) step(ctx context.Context, name string) error {
 	return f.report(figures)
 }
 
-// one runs a step for one release.
-func (f *fleet) one(ctx context.Context, p *progress, step string, n int) {
+// runOne runs a step for one release and records the result.
+func (f *fleet) runOne(ctx context.Context, p *progress, step string, n int) {
 	start := time.Now()
 	p.mu.Lock()
 	p.working++
@@ -110,8 +111,7 @@ func (f *fleet) operate(ctx context.Context, step string, n int) (events int, er
 	if err != nil {
 		return 0, err
 	}
-	// When the program is stopped, abort: the release is marked failed, and the next run
-	// continues from there.
+	// Abort when the program is stopped: the release is marked failed, and the next run continues it.
 	defer context.AfterFunc(ctx, func() { op.Command(event.Command{Name: event.Abort, Reason: "fleet was stopped"}) })()
 	var read sync.WaitGroup
 	read.Go(func() {
@@ -136,9 +136,7 @@ func (f *fleet) prepare(ctx context.Context, step string, n int) (*kube.Operatio
 		return f.client.PrepareInstall(ctx, kube.Install{Common: common, ChartOptions: rendering})
 	case "upgrade":
 		rendering.Values = map[string]any{"greeting": "hello again"}
-		for k, v := range f.values {
-			rendering.Values[k] = v
-		}
+		maps.Copy(rendering.Values, f.values)
 		return f.client.PrepareUpgrade(ctx, kube.Upgrade{Common: common, ChartOptions: rendering})
 	case "uninstall":
 		return f.client.PrepareUninstall(ctx, kube.Uninstall{Common: common})
@@ -157,8 +155,8 @@ func (f *fleet) createNamespaces(ctx context.Context) error {
 	return nil
 }
 
-// print prints the progress of a step every second, and measures memory.
-func (f *fleet) print(ctx context.Context, p *progress, start time.Time, before Counts) {
+// monitor measures memory and prints the progress of a step every second, until ctx ends.
+func (f *fleet) monitor(ctx context.Context, p *progress, start time.Time, before Counts) {
 	for tick := 0; ; tick++ {
 		var memory runtime.MemStats
 		runtime.ReadMemStats(&memory)
@@ -178,7 +176,7 @@ func (f *fleet) print(ctx context.Context, p *progress, start time.Time, before 
 	}
 }
 
-// report prints the figures of a step. It returns the errors of failed releases.
+// report prints the figures of a step and returns the errors of the failed releases.
 func (f *fleet) report(figures Figures) error {
 	if f.json {
 		if err := json.NewEncoder(f.out).Encode(figures); err != nil {

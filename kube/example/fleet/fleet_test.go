@@ -14,7 +14,7 @@ import (
 )
 
 // TestFleet installs, upgrades and uninstalls a few releases with one set of watches. It
-// needs a cluster of its own: other tests count watches, too.
+// needs a separate cluster, because other tests also open watches.
 func TestFleet(t *testing.T) {
 	if testing.Short() {
 		t.Skip("needs a cluster")

@@ -1,12 +1,12 @@
-// Command fleet shows how a program, such as a controller, deploys many releases at the
-// same time: with one connection, one set of watches, and an operation per release.
+// Command fleet shows how a program such as a controller deploys many releases at the same time:
+// with one connection, one set of watches, and an operation per release.
 //
 //	go run ./kube/example/fleet -sandbox
 //	go run ./kube/example/fleet -releases 200 -namespaces 10 -do install,upgrade,uninstall
 //
-// It installs a chart with three groups as app-0, app-1 …, prints its progress, and in the
-// end the number of ready releases, the time and the number of requests. With -json it
-// prints the figures of each step as a line of JSON, which kube/bench evaluates.
+// It installs a chart with three groups as app-0, app-1 … and prints its progress, then the number of
+// ready releases, the time and the number of requests. With -json it prints the figures of each step
+// as a line of JSON, for kube/bench.
 package main
 
 import (
@@ -35,7 +35,7 @@ import (
 //go:embed chart
 var embedded embed.FS
 
-// options are what to deploy, where, and how to print it.
+// options are the command line.
 type options struct {
 	deployment
 	steps       string // comma-separated
@@ -47,7 +47,7 @@ type options struct {
 	out         io.Writer
 }
 
-// deployment is what each step applies to.
+// deployment describes the releases.
 type deployment struct {
 	releases, workers, namespaces int
 	prefix                        string // of namespaces
@@ -60,12 +60,12 @@ func main() {
 	flag.IntVar(&o.releases, "releases", 200, "`number` of releases")
 	flag.IntVar(&o.workers, "workers", 0, "`number` of concurrent operations, 0 for all")
 	flag.IntVar(&o.namespaces, "namespaces", 1, "`number` of namespaces to spread them over; missing ones are created")
-	flag.StringVar(&o.chartFolder, "chart", "", "`folder` of another chart; its names must contain the release's name")
+	flag.StringVar(&o.chartFolder, "chart", "", "`folder` of another chart; the names of its objects must contain the release's name")
 	flag.StringVar(&o.prefix, "prefix", "fleet", "`prefix` of the namespaces")
 	flag.StringVar(&o.steps, "do", "install", "comma-separated `steps`: install, upgrade, uninstall")
 	flag.StringVar(&o.as, "as", "", "`user` to impersonate")
 	flag.BoolVar(&o.sandbox, "sandbox", false, "use a throwaway cluster")
-	flag.BoolVar(&o.ownWatches, "own-watches", false, "separate watches for each release, for comparison")
+	flag.BoolVar(&o.ownWatches, "own-watches", false, "use separate watches for each release, for comparison")
 	flag.BoolVar(&o.json, "json", false, "print figures as JSON")
 	flag.DurationVar(&o.timeout, "timeout", 15*time.Minute, "timeout of one operation")
 	settings := flag.Int("settings", 4, "number of ConfigMaps in a release")
@@ -121,7 +121,7 @@ func run(ctx context.Context, o options) error {
 	return nil
 }
 
-// load loads a chart from a folder, or the embedded one.
+// load loads the chart in a folder, or with "" the embedded one.
 func load(dir string) (*charts.Chart, error) {
 	if dir != "" {
 		return charts.LoadPath(dir)
@@ -141,15 +141,15 @@ func load(dir string) (*charts.Chart, error) {
 	return charts.LoadPath(dir)
 }
 
-// countRequests counts all requests of a connection.
-func countRequests(settings *cli.EnvSettings, by *requests) error {
+// countRequests counts the requests of the connections that are made with settings.
+func countRequests(settings *cli.EnvSettings, sent *requests) error {
 	flags, ok := settings.RESTClientGetter().(*genericclioptions.ConfigFlags)
 	if !ok {
 		return errors.New("the settings do not use Helm's getter")
 	}
 	wrap := flags.WrapConfigFn
 	flags.WrapConfigFn = func(c *rest.Config) *rest.Config {
-		c.Wrap(by.count)
+		c.Wrap(sent.count)
 		return wrap(c)
 	}
 	return nil

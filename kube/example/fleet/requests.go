@@ -17,7 +17,7 @@ type requests struct {
 	by map[string]int64
 }
 
-// Counts is a snapshot of requests.
+// Counts are the requests until a point in time, or between two.
 type Counts struct {
 	Requests int64 `json:"requests"`
 	Watches  int64 `json:"watches"` // part of Requests
@@ -29,12 +29,14 @@ type Counts struct {
 	By map[string]int64 `json:"by"`
 }
 
+// counts returns a snapshot.
 func (r *requests) counts() Counts {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return Counts{r.all.Load(), r.watches.Load(), r.writes.Load(), r.refused.Load(), r.bytes.Load(), r.watched.Load(), maps.Clone(r.by)}
 }
 
+// since subtracts an earlier snapshot.
 func (c Counts) since(before Counts) Counts {
 	by := map[string]int64{}
 	for key, n := range c.By {
@@ -46,7 +48,7 @@ func (c Counts) since(before Counts) Counts {
 		c.Bytes - before.Bytes, c.Watched - before.Watched, by}
 }
 
-// count wraps a transport.
+// count returns a transport that counts the requests to next.
 func (r *requests) count(next http.RoundTripper) http.RoundTripper {
 	return roundTripper(func(q *http.Request) (*http.Response, error) {
 		r.all.Add(1)
@@ -67,7 +69,7 @@ func (r *requests) count(next http.RoundTripper) http.RoundTripper {
 		if resp.StatusCode == http.StatusTooManyRequests {
 			r.refused.Add(1)
 		}
-		resp.Body = &counting{resp.Body, into}
+		resp.Body = &countingBody{resp.Body, into}
 		return resp, nil
 	})
 }
@@ -81,8 +83,8 @@ func (r *requests) note(key string) {
 	r.by[key]++
 }
 
-// resource is the resource in a path: configmaps in
-// /api/v1/namespaces/shop/configmaps/config. Other paths are returned unchanged.
+// resource returns the resource in a path, such as configmaps in
+// /api/v1/namespaces/shop/configmaps/config. It returns other paths unchanged.
 func resource(path string) string {
 	parts := strings.Split(strings.Trim(path, "/"), "/")
 	switch {
@@ -103,13 +105,13 @@ type roundTripper func(*http.Request) (*http.Response, error)
 
 func (f roundTripper) RoundTrip(r *http.Request) (*http.Response, error) { return f(r) }
 
-// counting counts the bytes that are read.
-type counting struct {
+// countingBody counts the bytes that are read from a body.
+type countingBody struct {
 	io.ReadCloser
 	into []*atomic.Int64
 }
 
-func (c *counting) Read(p []byte) (int, error) {
+func (c *countingBody) Read(p []byte) (int, error) {
 	n, err := c.ReadCloser.Read(p)
 	for _, to := range c.into {
 		to.Add(int64(n))

@@ -16,7 +16,7 @@ import (
 	"time"
 )
 
-// The stages of a request that are logged. A watch has both, any other request only the last one.
+// The stages of a request that are logged. A watch has both, other requests only ResponseComplete.
 const (
 	ResponseStarted  = "ResponseStarted"
 	ResponseComplete = "ResponseComplete"
@@ -61,12 +61,11 @@ func Read(path string) (Log, error) { return (&Tail{path: path}).Read() }
 type Tail struct {
 	path string
 	mu   sync.Mutex
-	at   int64 // how many bytes of the file were read
-	line int   // how many lines were read
+	at   int64 // offset of the next line
 	log  Log
 }
 
-// NewTail returns a Tail that begins with the first line that is not yet in the log.
+// NewTail returns a Tail that starts with the first line that is not complete yet.
 func NewTail(path string) (*Tail, error) {
 	f, err := os.Open(path)
 	if err != nil {
@@ -78,7 +77,7 @@ func NewTail(path string) (*Tail, error) {
 		return nil, err
 	}
 	t := &Tail{path: path, at: end}
-	for last := make([]byte, 1); t.at > 0; t.at-- { // an incomplete line is not yet in the log
+	for last := make([]byte, 1); t.at > 0; t.at-- { // back to the end of the last complete line
 		if _, err := f.ReadAt(last, t.at-1); err != nil {
 			return nil, err
 		}
@@ -89,7 +88,7 @@ func NewTail(path string) (*Tail, error) {
 	return t, nil
 }
 
-// Read returns the events of all lines since the beginning.
+// Read returns the events of all complete lines since the start of the Tail.
 func (t *Tail) Read() (Log, error) {
 	t.mu.Lock()
 	defer t.mu.Unlock()
@@ -109,12 +108,11 @@ func (t *Tail) Read() (Log, error) {
 		if err != nil {
 			return nil, err
 		}
-		t.at += int64(len(line))
-		t.line++
 		e, err := parse(line)
 		if err != nil {
-			return nil, fmt.Errorf("%s:%d: %w", t.path, t.line, err)
+			return nil, fmt.Errorf("%s, line at byte %d: %w", t.path, t.at, err)
 		}
+		t.at += int64(len(line))
 		t.log = append(t.log, e)
 	}
 }
@@ -138,7 +136,7 @@ func parse(line []byte) (Event, error) {
 		return Event{}, err
 	}
 	if e.Kind != "Event" {
-		return Event{}, fmt.Errorf("not an audit event but %q", e.Kind)
+		return Event{}, fmt.Errorf("kind %q is not an audit event", e.Kind)
 	}
 	return Event{
 		AuditID: e.AuditID, Stage: e.Stage, Verb: e.Verb, RequestURI: e.RequestURI,
@@ -158,18 +156,18 @@ func (l Log) Where(keep func(Event) bool) Log {
 	return kept
 }
 
-// Namespace returns the events about objects in a namespace, or with "" about cluster-scoped objects.
+// Namespace returns the events about the objects in a namespace, or with "" about cluster-scoped objects.
 func (l Log) Namespace(name string) Log {
 	return l.Where(func(e Event) bool { return e.Object.Resource != "" && e.Object.Namespace == name })
 }
 
-// UserAgent returns the events of the program with this name in the user agent, such as "Helm" for "Helm/4.3.1".
+// UserAgent returns the events of a program by its name in the user agent, such as "Helm" for "Helm/4.3.1".
 func (l Log) UserAgent(name string) Log {
 	return l.Where(func(e Event) bool { return e.UserAgent == name || strings.HasPrefix(e.UserAgent, name+"/") })
 }
 
-// Writes returns the events of writes that succeeded, without dry runs and without the routine writes of every
-// client (events, leases, tokens and checks of permissions).
+// Writes returns the events of successful writes, without dry runs and without the routine writes of every client
+// (events, leases, tokens and checks of permissions).
 func (l Log) Writes() Log {
 	return l.Where(func(e Event) bool {
 		switch e.Verb {

@@ -8,7 +8,7 @@ import (
 	"time"
 )
 
-// line is an event as the API server writes it, at so many microseconds after a fixed time.
+// line is an event as the API server writes it, some microseconds after base.
 func line(micros int, verb, object, more string) string {
 	at := base.Add(time.Duration(micros) * time.Microsecond).Format("2006-01-02T15:04:05.000000Z")
 	return `{"kind":"Event","apiVersion":"audit.k8s.io/v1","level":"Metadata","auditID":"a","stage":"ResponseComplete","requestURI":"/x","verb":"` + verb +
@@ -43,8 +43,8 @@ func TestRead(t *testing.T) {
 
 func TestReadErrors(t *testing.T) {
 	for text, want := range map[string]string{
-		line(1, "get", "", "") + "{\n": "audit.log:2:",
-		`{"kind":"Pod"}` + "\n":        `not an audit event but "Pod"`,
+		line(1, "get", "", "") + "{\n": "audit.log, line at byte 402",
+		`{"kind":"Pod"}` + "\n":        `kind "Pod" is not an audit event`,
 	} {
 		if _, err := read(t, text); err == nil || !strings.Contains(err.Error(), want) {
 			t.Errorf("%q: %v", text, err)
@@ -68,10 +68,10 @@ func TestWrites(t *testing.T) {
 		{"read", line(1, "get", `"resource":"pods"`, ""), false},
 		{"watch", line(1, "watch", `"resource":"pods"`, ""), false},
 		{"refused", strings.Replace(line(1, "create", `"resource":"pods"`, ""), `"code":200`, `"code":409`, 1), false},
-		{"not over", strings.Replace(line(1, "create", `"resource":"pods"`, ""), ResponseComplete, ResponseStarted, 1), false},
+		{"not complete", strings.Replace(line(1, "create", `"resource":"pods"`, ""), ResponseComplete, ResponseStarted, 1), false},
 		{"dry run", strings.Replace(line(1, "create", `"resource":"pods"`, ""), `"/x"`, `"/x?fieldManager=y&dryRun=All"`, 1), false},
-		{"may I", line(1, "create", `"resource":"selfsubjectaccessreviews","apiGroup":"authorization.k8s.io"`, ""), false},
-		{"who is it", line(1, "create", `"resource":"tokenreviews","apiGroup":"authentication.k8s.io"`, ""), false},
+		{"access review", line(1, "create", `"resource":"selfsubjectaccessreviews","apiGroup":"authorization.k8s.io"`, ""), false},
+		{"token review", line(1, "create", `"resource":"tokenreviews","apiGroup":"authentication.k8s.io"`, ""), false},
 		{"token", line(1, "create", `"resource":"serviceaccounts","subresource":"token"`, ""), false},
 		{"service account", line(1, "create", `"resource":"serviceaccounts"`, ""), true},
 		{"lease", line(1, "update", `"resource":"leases","apiGroup":"coordination.k8s.io"`, ""), false},
@@ -97,12 +97,12 @@ func TestFilters(t *testing.T) {
 		t.Fatal(err)
 	}
 	if got := log.Namespace("shop"); len(got) != 1 || got[0].Object.Resource != "pods" {
-		t.Errorf("of a namespace: %+v", got)
+		t.Errorf("Namespace(shop): %+v", got)
 	}
 	if got := log.Namespace(""); len(got) != 1 || got[0].Object.Resource != "nodes" {
-		t.Errorf("of none: %+v", got)
+		t.Errorf("Namespace(\"\"): %+v", got)
 	}
 	if got := log.UserAgent("kubectl"); len(got) != 1 || got[0].Object != (ObjectRef{}) {
-		t.Errorf("of a user agent: %+v", got)
+		t.Errorf("UserAgent(kubectl): %+v", got)
 	}
 }

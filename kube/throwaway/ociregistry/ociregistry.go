@@ -1,4 +1,4 @@
-// Package ociregistry serves a packaged chart as an OCI registry does, as far as a pull needs it. Only tests use it.
+// Package ociregistry serves a packaged chart like an OCI registry, for tests. It supports only pulls.
 package ociregistry
 
 import (
@@ -21,8 +21,8 @@ type Chart struct {
 	Name, Version, Archive string
 	// User and Password are needed to pull the chart, unless they are "".
 	User, Password string
-	// Pulls is called with the path of each request. It may be nil.
-	Pulls func(path string)
+	// OnRequest is called with the path of each authorized request. It may be nil.
+	OnRequest func(path string)
 }
 
 // Serve serves a chart over HTTP until the test ends, and returns its oci:// reference.
@@ -78,8 +78,8 @@ func Serve(t *testing.T, c Chart) string {
 			w.WriteHeader(http.StatusUnauthorized)
 			return
 		}
-		if c.Pulls != nil {
-			c.Pulls(r.URL.Path)
+		if c.OnRequest != nil {
+			c.OnRequest(r.URL.Path)
 		}
 		mux.ServeHTTP(w, r)
 	}))

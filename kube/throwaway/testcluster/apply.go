@@ -27,7 +27,7 @@ func Parse(t testing.TB, manifest string) (objects []*unstructured.Unstructured)
 	return objects
 }
 
-// Apply applies objects of kinds with regular plurals as the administrator.
+// Apply applies objects as the administrator. It guesses the resources of their kinds.
 func (c *Cluster) Apply(t testing.TB, objects ...*unstructured.Unstructured) {
 	t.Helper()
 	config, err := clientcmd.BuildConfigFromFlags("", c.Kubeconfig)

@@ -11,8 +11,8 @@ import (
 	"lockstep/kube/throwaway"
 )
 
-// start starts a cluster for this package alone: sharing one needs FIFOs and file locks, which
-// are not implemented for this system.
+// start starts a cluster for this package only: a shared one needs FIFOs and file locks, which are not
+// implemented for this system.
 func start() (*Cluster, error) {
 	dir, err := os.MkdirTemp("", "lockstep-test-")
 	if err != nil {
@@ -32,5 +32,5 @@ func start() (*Cluster, error) {
 	return &Cluster{Kubeconfig: c.Kubeconfig, Server: c.Server, AuditLog: c.AuditLog, leave: leave}, nil
 }
 
-// Hold does nothing: each package ends its own cluster.
-func Hold(int) (func() error, error) { return func() error { return nil }, nil }
+// Hold does nothing: each package stops its own cluster.
+func Hold(int) (release func() error, err error) { return func() error { return nil }, nil }

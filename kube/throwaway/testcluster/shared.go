@@ -22,16 +22,16 @@ const (
 	stopTimeout  = 20 * time.Second
 )
 
-// member is one process that may use the cluster of a test run.
+// member is a process that uses the cluster of a test run.
 type member struct {
 	dir   string   // the folder of the test run
-	users *os.File // every member has a shared lock on it: the one that can lock it exclusively is the last
-	held  *os.File // the write end of the sandbox's stdin; the sandbox ends when all members have closed theirs
+	users *os.File // every member holds a shared lock on it; only the last one can lock it exclusively
+	stdin *os.File // the write end of the sandbox's stdin; the sandbox ends when all members have closed theirs
 }
 
-// folder returns the folder of a test run. run is the process id of go test, or of a package that runs alone.
-func folder(run int) string {
-	return filepath.Join(os.TempDir(), fmt.Sprintf("lockstep-test-%d-%d", os.Getuid(), run))
+// folder returns the folder of a test run. pid is the process id of go test, or of a package that runs alone.
+func folder(pid int) string {
+	return filepath.Join(os.TempDir(), fmt.Sprintf("lockstep-test-%d-%d", os.Getuid(), pid))
 }
 
 // start joins the test run of the go test that started this process.
@@ -49,38 +49,38 @@ func start() (*Cluster, error) {
 		return nil, err
 	}
 	defer unlock()
-	if m.held, err = m.hold(); errors.Is(err, syscall.ENXIO) || errors.Is(err, fs.ErrNotExist) {
+	if m.stdin, err = m.openStdin(); errors.Is(err, syscall.ENXIO) || errors.Is(err, fs.ErrNotExist) {
 		err = m.launch(program, argv)
 	}
 	c := &Cluster{leave: m.leave, AuditLog: m.path("audit.log")}
 	if err == nil {
-		err = m.describe(c)
+		err = m.readReady(c)
 	}
 	if err != nil {
 		_ = m.users.Close()
-		if m.held != nil {
-			_ = m.held.Close()
+		if m.stdin != nil {
+			_ = m.stdin.Close()
 		}
 		return nil, fmt.Errorf("%w%s", err, m.output())
 	}
 	return c, nil
 }
 
-// Hold keeps the cluster of a go test from ending between two packages. run is the process id
-// of go test. Hold does not start a cluster. The function that it returns ends the hold.
-func Hold(run int) (func() error, error) {
-	m := &member{dir: folder(run)}
+// Hold keeps the cluster of a go test running between two packages, until release is called. It does
+// not start a cluster. pid is the process id of go test.
+func Hold(pid int) (release func() error, err error) {
+	m := &member{dir: folder(pid)}
 	unlock, err := m.join()
 	if err != nil {
 		return nil, err
 	}
 	defer unlock()
-	reader, err := m.stdin()
+	reader, err := m.openRead()
 	if err != nil {
 		return nil, err
 	}
 	defer reader.Close()
-	if m.held, err = m.hold(); err != nil {
+	if m.stdin, err = m.openStdin(); err != nil {
 		return nil, err
 	}
 	return m.leave, nil
@@ -88,7 +88,7 @@ func Hold(run int) (func() error, error) {
 
 func (m *member) path(name string) string { return filepath.Join(m.dir, name) }
 
-// lock makes other members wait until unlock is called.
+// lock locks the folder: other members wait until unlock is called.
 func (m *member) lock() (unlock func(), err error) {
 	for {
 		if err := os.MkdirAll(m.dir, 0o700); err != nil {
@@ -105,11 +105,11 @@ func (m *member) lock() (unlock func(), err error) {
 			_ = f.Close()
 			return nil, fmt.Errorf("lock %s: %w", f.Name(), err)
 		}
-		mine, err := f.Stat()
-		if now, gone := os.Stat(f.Name()); err == nil && gone == nil && os.SameFile(mine, now) {
+		locked, err := f.Stat()
+		if current, statErr := os.Stat(f.Name()); err == nil && statErr == nil && os.SameFile(locked, current) {
 			return func() { _ = f.Close() }, nil
 		}
-		_ = f.Close()
+		_ = f.Close() // the last member has removed this lock file
 	}
 }
 
@@ -128,13 +128,13 @@ func (m *member) join() (unlock func(), err error) {
 	return unlock, nil
 }
 
-// hold opens the write end of the sandbox's stdin. The error is ENXIO if no sandbox runs.
-func (m *member) hold() (*os.File, error) {
+// openStdin opens the write end of the sandbox's stdin. The error is ENXIO if no sandbox is running.
+func (m *member) openStdin() (*os.File, error) {
 	return os.OpenFile(m.path("stdin"), os.O_WRONLY|syscall.O_NONBLOCK, 0)
 }
 
-// stdin opens the read end.
-func (m *member) stdin() (*os.File, error) {
+// openRead opens the read end of the sandbox's stdin, a FIFO.
+func (m *member) openRead() (*os.File, error) {
 	if err := syscall.Mkfifo(m.path("stdin"), 0o600); err != nil && !errors.Is(err, fs.ErrExist) {
 		return nil, err
 	}
@@ -144,12 +144,12 @@ func (m *member) stdin() (*os.File, error) {
 // launch starts the sandbox and waits until it is ready. Its output goes to files, so that it
 // can outlive this process.
 func (m *member) launch(program string, argv []string) error {
-	stdin, err := m.stdin()
+	stdin, err := m.openRead()
 	if err != nil {
 		return err
 	}
 	defer stdin.Close()
-	if m.held, err = m.hold(); err != nil {
+	if m.stdin, err = m.openStdin(); err != nil {
 		return err
 	}
 	stdout, err := os.Create(m.path("ready.json"))
@@ -178,7 +178,7 @@ func (m *member) launch(program string, argv []string) error {
 		}
 		select {
 		case err := <-ended:
-			return fmt.Errorf("the sandbox ended before it was ready: %v", err)
+			return fmt.Errorf("the sandbox exited before it was ready: %v", err)
 		case <-timeout:
 			_ = cmd.Process.Kill()
 			return fmt.Errorf("the sandbox was not ready within %v", startTimeout)
@@ -187,13 +187,14 @@ func (m *member) launch(program string, argv []string) error {
 	}
 }
 
-func (m *member) describe(c *Cluster) error {
+// readReady reads the line that the sandbox printed when it was ready.
+func (m *member) readReady(c *Cluster) error {
 	text, err := os.ReadFile(m.path("ready.json"))
 	if err == nil {
 		err = json.Unmarshal(text, c)
 	}
 	if err != nil {
-		return fmt.Errorf("read the sandbox's description of itself: %w", err)
+		return fmt.Errorf("read the first line of the sandbox: %w", err)
 	}
 	return nil
 }
@@ -212,7 +213,7 @@ func (m *member) leave() error {
 	}
 	_ = syscall.Flock(int(m.users.Fd()), syscall.LOCK_UN)
 	last := syscall.Flock(int(m.users.Fd()), syscall.LOCK_EX|syscall.LOCK_NB) == nil
-	_ = m.held.Close()
+	_ = m.stdin.Close()
 	_ = m.users.Close()
 	if !last {
 		return nil
@@ -225,16 +226,16 @@ func (m *member) leave() error {
 	return os.RemoveAll(m.dir)
 }
 
-// runs reports whether the sandbox runs, that is, has the read end of its stdin open.
+// runs reports whether the sandbox is running, which means that the read end of its stdin is open.
 func (m *member) runs() bool {
-	f, err := m.hold()
+	f, err := m.openStdin()
 	if err == nil {
 		_ = f.Close()
 	}
 	return err == nil
 }
 
-// output returns what the sandbox has printed, to be appended to an error.
+// output returns the error output of the sandbox after a newline, for the end of an error message.
 func (m *member) output() string {
 	text, _ := os.ReadFile(m.path("stderr"))
 	if text = bytes.TrimSpace(text); len(text) == 0 {

@@ -1,6 +1,6 @@
-// Package testcluster provides the throwaway cluster of a test run: the first package that
-// needs it starts it, all packages of one go test share it, and the last one ends it. Packages
-// whose tests disturb others call Alone to get a cluster of their own.
+// Package testcluster provides the throwaway cluster of a test run: the first package that needs the
+// cluster starts it, all packages of one go test share it, and the last one stops it. A package whose
+// tests disturb others calls Alone to get a separate cluster.
 package testcluster
 
 import (
@@ -23,10 +23,10 @@ type Cluster struct {
 	leave func() error
 }
 
-// Log returns the audit log since this package joined the cluster.
+// Log returns the audit log since this package started to use the cluster.
 func (c *Cluster) Log() (auditlog.Log, error) { return c.tail.Read() }
 
-// Alone makes this package start its own cluster, because its tests disturb others. Call it before Get or Start.
+// Alone gives this package a separate cluster. Call it before Get and Start.
 func Alone() { alone = true }
 
 var (
@@ -36,7 +36,7 @@ var (
 	failed  error
 )
 
-// Main runs the tests of a package and then leaves the cluster. It returns the exit code.
+// Main runs the tests of a package and then stops using the cluster. It returns the exit code.
 func Main(m *testing.M) int {
 	code := m.Run()
 	mu.Lock()
@@ -50,8 +50,8 @@ func Main(m *testing.M) int {
 	return code
 }
 
-// Get returns the cluster. With -short the test is skipped. A package that calls Start before its tests must
-// also call Get in each of them: go test takes cached results unless a test has read what has changed.
+// Get returns the cluster. With -short it skips the test. A package that calls Start before its tests must
+// also call Get in each test: go test otherwise returns cached results although the sandbox has changed.
 func Get(t testing.TB) *Cluster {
 	t.Helper()
 	if testing.Short() {
@@ -59,7 +59,7 @@ func Get(t testing.TB) *Cluster {
 	}
 	c, err := Start()
 	if err == nil {
-		_, _, err = throwaway.Command(nil) // the results depend on the sandbox's program
+		_, _, err = throwaway.Command(nil) // reads the sandbox's program, so that go test notices changes
 	}
 	if err != nil {
 		t.Fatal(err)
@@ -67,7 +67,7 @@ func Get(t testing.TB) *Cluster {
 	return c
 }
 
-// Start is like Get, for callers outside a test.
+// Start is like Get, for callers outside of a test.
 func Start() (*Cluster, error) {
 	mu.Lock()
 	defer mu.Unlock()

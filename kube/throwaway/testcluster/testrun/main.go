@@ -1,5 +1,5 @@
-// Command testrun runs go test with one cluster for all packages. It prints the failed tests in
-// full, and at the end the slowest tests. Usage: testrun go test ARGUMENTS.
+// Command testrun runs go test with one cluster for all packages. It prints the output of failed tests,
+// and finally the slowest tests. Usage: testrun go test ARGUMENTS.
 package main
 
 import (
@@ -17,7 +17,7 @@ import (
 	"lockstep/kube/throwaway/testcluster"
 )
 
-// slowest is how many tests are listed.
+// slowest is the number of slowest tests to print.
 const slowest = 20
 
 func main() {
@@ -59,7 +59,7 @@ func run(argv []string) (code int, err error) {
 	return code, errors.Join(err, readErr, release())
 }
 
-// line is one line of the output of go test -json; see go doc test2json.
+// line is a line of the output of go test -json; see go doc test2json.
 type line struct {
 	Action, Package, ImportPath, Test, Output string
 	Elapsed                                   float64
@@ -72,7 +72,7 @@ type test struct {
 	output    []string
 }
 
-// results are the results of all packages so far.
+// results are the results of the tests so far.
 type results struct {
 	out     io.Writer
 	running map[string][]*test // by package; the first is the package itself

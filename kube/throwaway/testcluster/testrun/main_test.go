@@ -5,8 +5,7 @@ import (
 	"testing"
 )
 
-// TestResults prints the output of the tests that failed or were broken off, and of no
-// other.
+// TestResults: only the output of tests that failed or did not finish is printed.
 func TestResults(t *testing.T) {
 	var out strings.Builder
 	r := &results{out: &out, running: map[string][]*test{}}
