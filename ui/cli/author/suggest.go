@@ -133,8 +133,7 @@ func (a *app) writeOrder(cmd *cobra.Command, flags *suggestFlags, r *command.Ren
 	if flags.partial {
 		next = ""
 	}
-	for _, l := range found.Manual {
-		written.Manual = append(written.Manual, report.ManualEdit(l))
+	return fmt.Errorf("%s of chart %s cannot be written, so nothing was written%s", text.Count(len(found.Manual), "part"), r.Input.Chart.Name(), next)
 }
 
 // checkTextOrJSON returns an error if -o selects another format. printed is the start of its text.
