@@ -48,11 +48,11 @@ func (r *reader) readReleases(s *state, values map[string]any, selectors []strin
 			return nil, err
 		}
 		defined[rel.ID()], idByName[rel.Name] = true, rel.ID()
-		chosen, err := matchesSelectors(rel, selectors)
+		matches, err := matchesSelectors(rel, selectors)
 		if err != nil {
 			return nil, err
 		}
-		if enabled && chosen {
+		if enabled && matches {
 			out = append(out, rel)
 		} else {
 			r.others = append(r.others, rel)
@@ -69,12 +69,12 @@ func (r *reader) readReleases(s *state, values map[string]any, selectors []strin
 			return nil, fmt.Errorf("%s: release %s needs %s, which %s does not define: check the name, or write namespace/name", rel.At, rel.ID(), need, s.path)
 		}
 	}
-	chosen := map[string]bool{}
+	selected := map[string]bool{}
 	for _, rel := range out {
-		chosen[rel.ID()] = true
+		selected[rel.ID()] = true
 	}
 	for i := range out { // assume that releases that are not selected are deployed
-		out[i].Needs = slices.DeleteFunc(out[i].Needs, func(id string) bool { return !chosen[id] })
+		out[i].Needs = slices.DeleteFunc(out[i].Needs, func(id string) bool { return !selected[id] })
 	}
 	return out, nil
 }

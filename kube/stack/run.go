@@ -1,7 +1,6 @@
 package stack
 
 import (
-	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -287,8 +286,9 @@ func (s *Stack) fail(cause error) error {
 	}
 }
 
-// outcome counts the releases by their result.
+// outcome counts the releases by their result: "releases: 2 deployed, 1 failed".
 func (s *Stack) outcome() string {
+	results := []string{"deployed", "uninstalled", "unchanged", "failed", "pending-install", "pending-upgrade", "not started"}
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	counts := map[string]int{}
@@ -302,8 +302,10 @@ func (s *Stack) outcome() string {
 			counts["not started"]++
 		case m.ran && m.state.Release == event.NoRelease:
 			counts["uninstalled"]++
+		case m.ran && slices.Contains(results, m.state.Release):
+			counts[m.state.Release]++
 		case m.ran:
-			counts[cmp.Or(m.state.Release, "failed")]++
+			counts["failed"]++
 		case m.skipped:
 			counts["unchanged"]++
 		default:
@@ -311,7 +313,7 @@ func (s *Stack) outcome() string {
 		}
 	}
 	var parts []string
-	for _, result := range []string{"deployed", "uninstalled", "unchanged", "failed", "pending-install", "pending-upgrade", "not started"} {
+	for _, result := range results {
 		if n := counts[result]; n > 0 {
 			parts = append(parts, fmt.Sprintf("%d %s", n, result))
 		}
