@@ -76,7 +76,7 @@ type follower struct {
 }
 
 const (
-	quietTime  = 100 * time.Millisecond // without new lines, the follower has caught up
+	quietTime  = 100 * time.Millisecond // after this long without new lines, the follower has caught up
 	retryDelay = 300 * time.Millisecond
 )
 
