@@ -216,11 +216,11 @@ var immutablePhrases = []string{
 // immutable lists the immutable fields that an update tried to change, each with the reason. Only the text of a message
 // shows that a field is immutable. The reason omits the field's value, which may be pages long.
 func immutable(err error) (fields []string) {
-	var status apierrors.APIStatus
-	if !apierrors.IsInvalid(err) || !errors.As(err, &status) || status.Status().Details == nil {
+	var answer apierrors.APIStatus
+	if !apierrors.IsInvalid(err) || !errors.As(err, &answer) || answer.Status().Details == nil {
 		return nil
 	}
-	for _, c := range status.Status().Details.Causes {
+	for _, c := range answer.Status().Details.Causes {
 		for _, phrase := range immutablePhrases {
 			at := strings.Index(c.Message, phrase)
 			if at < 0 {

@@ -22,8 +22,7 @@ import (
 
 func TestMain(m *testing.M) { os.Exit(testcluster.Main(m)) }
 
-// realCluster returns a client configuration of the one cluster of this
-// package and a namespace of the test's own.
+// realCluster returns a client configuration for the cluster of this package, and a new namespace.
 func realCluster(t *testing.T) (*rest.Config, string) {
 	t.Helper()
 	config, err := clientcmd.BuildConfigFromFlags("", testcluster.Get(t).Kubeconfig)
@@ -37,7 +36,7 @@ func realCluster(t *testing.T) (*rest.Config, string) {
 	return config, name
 }
 
-// watcher returns a Watcher with a Hub of its own.
+// watcher returns a Watcher with its own Hub.
 func watcher(t *testing.T, c dynamic.Interface, o Options, notice func(plan.Warning)) *Watcher {
 	t.Helper()
 	h := NewHub(t.Context(), c, o)
@@ -63,7 +62,7 @@ func resourceOf(u *unstructured.Unstructured) schema.GroupVersionResource {
 	return gvk.GroupVersion().WithResource(plural)
 }
 
-// create creates an object with the label that Helm gives.
+// create creates an object with Helm's label.
 func (c client) create(t *testing.T, text string) *unstructured.Unstructured {
 	t.Helper()
 	u := object(t, text)
@@ -79,7 +78,7 @@ func targetOf(u *unstructured.Unstructured, rule Rule) Target {
 	return Target{Object: objectName(u), GVR: resourceOf(u), Namespaced: u.GetNamespace() != "", Rule: rule, Labelled: true}
 }
 
-// log keeps what is reported and lets tests wait for it.
+// log collects observations and lets tests wait for them.
 type log struct {
 	mu   sync.Mutex
 	last map[plan.Object]run.Observation

@@ -23,11 +23,11 @@ type Result struct {
 	Doubts []string
 }
 
-// Compute returns the status of an object from the API server at the time now. It is pure: it
-// reads no clock, sends no request and does not modify u.
+// Compute returns the status of a live object at the time now. It is pure: it reads no clock, sends no request and does
+// not modify u.
 //
-// An object that is being deleted is Deleting, whatever its status. A status older than the
-// object's generation never makes it ready or failed.
+// An object that is being deleted is Deleting, whatever its status says. A status that is older than the object's
+// generation never makes it ready or failed.
 func Compute(u *unstructured.Unstructured, rule Rule, now time.Time) Result {
 	r := decide(u, rule, now)
 	r.Object = objectName(u)
@@ -36,18 +36,18 @@ func Compute(u *unstructured.Unstructured, rule Rule, now time.Time) Result {
 	return r
 }
 
-// decide computes the status of an object by its rule, its kind, or kstatus.
+// decide computes the status by the object's rule, by its kind, or with kstatus.
 //
-// Rule R22: ready is kstatus' Current, but for Jobs, paused Deployments and APIServices.
+// Rule R22: ready means Current for kstatus, except for Jobs, paused Deployments and APIServices.
 func decide(u *unstructured.Unstructured, rule Rule, now time.Time) Result {
 	if u.GetDeletionTimestamp() != nil {
-		return result(event.Deleting, deleting(u))
+		return result(event.Deleting, describeDeletion(u))
 	}
 	switch {
 	case rule.Hook:
-		return hook(u, now)
+		return hookStatus(u, now)
 	case rule.Custom():
-		return custom(u, rule)
+		return byExpressions(u, rule)
 	}
 	switch groupKind(u) {
 	case "apps/Deployment":
@@ -55,11 +55,11 @@ func decide(u *unstructured.Unstructured, rule Rule, now time.Time) Result {
 			return result(event.Ready, "paused, not checked")
 		}
 	case "apiregistration.k8s.io/APIService":
-		return apiService(u)
+		return apiServiceStatus(u)
 	case "batch/Job":
-		return job(u, rule.JobsComplete, now)
+		return jobStatus(u, rule.JobsComplete, now)
 	case "Pod":
-		if r, ok := unscheduled(u, now); ok {
+		if r, ok := unschedulable(u, now); ok {
 			return r
 		}
 	}
@@ -70,8 +70,8 @@ func result(s event.Status, message string) Result {
 	return Result{Observation: run.Observation{Status: s, Message: message}}
 }
 
-// byKstatus returns the status of kstatus (R22, R26). Its Failed is final: unscheduled handles
-// a Pod that may still get a node, and a Deployment fails only after its progress deadline.
+// byKstatus returns the status according to kstatus (R22, R26). Its Failed is final: decide handles Pods that may still
+// get a node, and a Deployment fails only after its progress deadline.
 func byKstatus(u *unstructured.Unstructured) Result {
 	k, err := kstatus.Compute(u)
 	if err != nil {
@@ -90,8 +90,8 @@ func byKstatus(u *unstructured.Unstructured) Result {
 	return result(status, describe(u, status, k))
 }
 
-// apiService handles APIServices, which kstatus does not know: they are ready when available.
-func apiService(u *unstructured.Unstructured) Result {
+// apiServiceStatus handles APIServices, because kstatus does not know them.
+func apiServiceStatus(u *unstructured.Unstructured) Result {
 	c, ok := findCondition(u, "Available")
 	switch {
 	case !ok:
@@ -102,7 +102,7 @@ func apiService(u *unstructured.Unstructured) Result {
 	return result(event.InProgress, joinText("not available", c.text()))
 }
 
-// stale reports whether the status was written for an older generation.
+// stale reports whether the status is older than the object's generation.
 func stale(u *unstructured.Unstructured) (message string, ok bool) {
 	observed, found, err := unstructured.NestedInt64(u.Object, "status", "observedGeneration")
 	if err != nil || !found || observed >= u.GetGeneration() {
@@ -111,8 +111,8 @@ func stale(u *unstructured.Unstructured) (message string, ok bool) {
 	return "its controller has not observed the change yet", true
 }
 
-// custom evaluates the expressions of the rule, failure first (R23).
-func custom(u *unstructured.Unstructured, rule Rule) Result {
+// byExpressions evaluates the expressions of the rule, failure first (R23).
+func byExpressions(u *unstructured.Unstructured, rule Rule) Result {
 	if message, ok := stale(u); ok {
 		return result(event.InProgress, message)
 	}
@@ -130,7 +130,7 @@ func custom(u *unstructured.Unstructured, rule Rule) Result {
 	return r
 }
 
-// unmet lists the unmet expressions with the actual values.
+// unmet describes expressions that are false, with the actual values.
 func unmet(list []Expression, status map[string]any, exists bool) string {
 	var all []string
 	for _, e := range list {
@@ -146,6 +146,7 @@ func unmet(list []Expression, status map[string]any, exists bool) string {
 	return "not ready: no readiness-success expression is met: " + strings.Join(all, ", ") + controller
 }
 
+// anyHolds returns the first expression that is true. It adds to r.Doubts.
 func (r *Result) anyHolds(list []Expression, status map[string]any) (Expression, bool) {
 	for _, e := range list {
 		holds, doubt := e.Holds(status)
@@ -159,26 +160,25 @@ func (r *Result) anyHolds(list []Expression, status map[string]any) (Expression,
 	return Expression{}, false
 }
 
-// hook applies Helm's rule for hooks (R5).
-func hook(u *unstructured.Unstructured, now time.Time) Result {
+// hookStatus applies Helm's rule for hooks (R5): a Job must complete, a Pod must succeed, anything else must only exist.
+func hookStatus(u *unstructured.Unstructured, now time.Time) Result {
 	switch groupKind(u) {
 	case "batch/Job":
-		return job(u, true, now)
+		return jobStatus(u, true, now)
 	case "Pod":
-		return hookPod(u, now)
+		return hookPodStatus(u, now)
 	}
 	return result(event.Ready, "")
 }
 
-// hookPod handles a Pod that is a hook: it is ready when it has succeeded.
-func hookPod(u *unstructured.Unstructured, now time.Time) Result {
+func hookPodStatus(u *unstructured.Unstructured, now time.Time) Result {
 	switch kstatus.GetStringField(u.Object, ".status.phase", "") {
 	case "Succeeded":
 		return result(event.Ready, "succeeded")
 	case "Failed":
 		return result(event.Failed, describePod(u))
 	}
-	if r, ok := unscheduled(u, now); ok {
+	if r, ok := unschedulable(u, now); ok {
 		return r
 	}
 	if k, err := kstatus.Compute(u); err == nil && k.Status == kstatus.FailedStatus {
@@ -187,9 +187,9 @@ func hookPod(u *unstructured.Unstructured, now time.Time) Result {
 	return result(event.InProgress, describePod(u))
 }
 
-// unscheduled handles a Pod without a suitable node: it fails after 15 s, in case a node
-// becomes available (R26). kstatus would read the clock for this.
-func unscheduled(u *unstructured.Unstructured, now time.Time) (Result, bool) {
+// unschedulable handles a Pod for which there is no node. It fails only after 15 s, because a node may become available
+// (R26). kstatus does the same, but reads the clock itself.
+func unschedulable(u *unstructured.Unstructured, now time.Time) (Result, bool) {
 	c, ok := findCondition(u, "PodScheduled")
 	if !ok || c.status != "False" || c.reason != "Unschedulable" ||
 		kstatus.GetStringField(u.Object, ".status.phase", "") != "Pending" {
@@ -208,9 +208,9 @@ func unscheduled(u *unstructured.Unstructured, now time.Time) (Result, bool) {
 	return r, true
 }
 
-// job handles Jobs. For kstatus a started Job is Current, which R22 uses unless the Job must complete.
-func job(u *unstructured.Unstructured, complete bool, now time.Time) Result {
-	for _, t := range []string{"Failed", "FailureTarget"} { // FailureTarget comes earlier, before the pods are gone
+// jobStatus handles Jobs. Unless the Job must complete, it is ready once it has started, as for kstatus.
+func jobStatus(u *unstructured.Unstructured, mustComplete bool, now time.Time) Result {
+	for _, t := range []string{"Failed", "FailureTarget"} { // FailureTarget is set first, while the pods still exist
 		if c, ok := findCondition(u, t); ok && c.status == "True" {
 			return result(event.Failed, joinText("failed", c.text()))
 		}
@@ -218,21 +218,21 @@ func job(u *unstructured.Unstructured, complete bool, now time.Time) Result {
 	if c, ok := findCondition(u, "Complete"); ok && c.status == "True" {
 		return result(event.Ready, describeJob(u, now))
 	}
-	if !complete {
+	if !mustComplete {
 		r := byKstatus(u)
 		r.Message, r.Trouble = describeJob(u, now), suspended(u)
 		return r
 	}
 	r := result(event.InProgress, describeJob(u, now))
-	r.Trouble = suspended(u) // there are no pods to give a sign of trouble
+	r.Trouble = suspended(u) // a suspended Job has no pods that would show trouble
 	if age, ok := jobAge(u, now); ok {
 		r.Recheck = age.Truncate(jobTick) + jobTick - age
 	}
 	return r
 }
 
-// deleting describes why an object that is being deleted still exists.
-func deleting(u *unstructured.Unstructured) string {
+// describeDeletion says why an object that is being deleted still exists.
+func describeDeletion(u *unstructured.Unstructured) string {
 	if f := u.GetFinalizers(); len(f) > 0 {
 		return "waiting for finalizers " + strings.Join(f, ", ")
 	}
@@ -248,8 +248,8 @@ var terminatingConditions = []string{
 	"NamespaceContentRemaining", "NamespaceFinalizersRemaining",
 }
 
-// WhyTerminating returns why a terminating namespace still exists: its remaining objects and their
-// finalizers, "" if unknown.
+// WhyTerminating says why a terminating namespace still exists: its remaining objects and their finalizers. It returns ""
+// if that is unknown.
 func WhyTerminating(u *unstructured.Unstructured) string {
 	var why []string
 	for _, t := range terminatingConditions {

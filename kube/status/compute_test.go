@@ -80,7 +80,7 @@ func runCompute(t *testing.T, tests []computeTest) {
 				}
 			}
 			if fmt.Sprint(u.Object) != before {
-				t.Error("the object has been changed")
+				t.Error("Compute changed the object")
 			}
 		})
 	}
@@ -89,18 +89,18 @@ func runCompute(t *testing.T, tests []computeTest) {
 func TestComputeWorkloads(t *testing.T) {
 	available := `conditions: [{type: Available, status: "True"}, {type: Progressing, status: "True", reason: NewReplicaSetAvailable}]`
 	runCompute(t, []computeTest{
-		{name: "deployment not seen", object: `{apiVersion: apps/v1, kind: Deployment, metadata: {name: d, generation: 1}, spec: {replicas: 3}}`,
+		{name: "deployment not observed", object: `{apiVersion: apps/v1, kind: Deployment, metadata: {name: d, generation: 1}, spec: {replicas: 3}}`,
 			status: event.InProgress, message: "0 of 3 updated"},
 		{name: "deployment stale", object: `{apiVersion: apps/v1, kind: Deployment, metadata: {name: d, generation: 2}, spec: {replicas: 1},
 			status: {observedGeneration: 1, replicas: 1, updatedReplicas: 1, readyReplicas: 1, availableReplicas: 1, ` + available + `}}`,
 			status: event.InProgress, message: "its controller has not observed the change yet"},
-		{name: "deployment on its way", object: deployment(`replicas: 3, updatedReplicas: 3, readyReplicas: 1, availableReplicas: 1`),
+		{name: "deployment progressing", object: deployment(`replicas: 3, updatedReplicas: 3, readyReplicas: 1, availableReplicas: 1`),
 			status: event.InProgress, message: "1 of 3 available"},
 		{name: "deployment old pods", object: deployment(`replicas: 4, updatedReplicas: 3, readyReplicas: 3, availableReplicas: 3, ` + available),
 			status: event.InProgress, message: "3 of 3 available, 1 old remaining"},
 		{name: "deployment ready", object: deployment(`replicas: 3, updatedReplicas: 3, readyReplicas: 3, availableReplicas: 3, ` + available),
 			status: event.Ready, message: "3 of 3 available"},
-		{name: "deployment deadline over", object: deployment(`replicas: 3, updatedReplicas: 3,
+		{name: "deployment deadline exceeded", object: deployment(`replicas: 3, updatedReplicas: 3,
 			conditions: [{type: Progressing, status: "False", reason: ProgressDeadlineExceeded}]`),
 			status: event.Failed, message: "0 of 3 available · progress deadline exceeded"},
 		{name: "deployment quota", object: deployment(`conditions: [{type: ReplicaFailure, status: "True", reason: FailedCreate, message: exceeded quota}]`),
@@ -117,7 +117,7 @@ func TestComputeWorkloads(t *testing.T) {
 		{name: "statefulset rolling", object: `{apiVersion: apps/v1, kind: StatefulSet, metadata: {name: s, generation: 1}, spec: {replicas: 2},
 			status: {observedGeneration: 1, replicas: 2, readyReplicas: 2, currentReplicas: 1, updatedReplicas: 1, currentRevision: a, updateRevision: b}}`,
 			status: event.InProgress, message: "2 of 2 ready, 1 updated"},
-		{name: "daemonset not seen", object: `{apiVersion: apps/v1, kind: DaemonSet, metadata: {name: d, generation: 1}}`,
+		{name: "daemonset not observed", object: `{apiVersion: apps/v1, kind: DaemonSet, metadata: {name: d, generation: 1}}`,
 			status: event.InProgress, message: "not observed by its controller yet"},
 		{name: "daemonset", object: `{apiVersion: apps/v1, kind: DaemonSet, metadata: {name: d, generation: 1},
 			status: {observedGeneration: 1, desiredNumberScheduled: 3, currentNumberScheduled: 3, updatedNumberScheduled: 3, numberReady: 1, numberAvailable: 1}}`,
@@ -133,7 +133,7 @@ func TestComputeJobs(t *testing.T) {
 	runCompute(t, []computeTest{
 		{name: "not started", object: jobWith(``), status: event.InProgress, message: "not started yet"},
 		{name: "started is current", object: jobWith(started + `, active: 1`), status: event.Ready, message: "running · 0 of 1 complete"},
-		{name: "started, end asked for", object: jobWith(started), rule: complete,
+		{name: "started, must complete", object: jobWith(started), rule: complete,
 			status: event.InProgress, message: "running · 0 of 1 complete", recheck: 7 * time.Second},
 		{name: "hook", object: jobWith(started), rule: Rule{Hook: true},
 			status: event.InProgress, message: "running · 0 of 1 complete", recheck: 7 * time.Second},
@@ -145,7 +145,7 @@ func TestComputeJobs(t *testing.T) {
 			status: event.Ready, message: "1 of 1 complete"},
 		{name: "failed", object: jobWith(started + `, conditions: [{type: Failed, status: "True", reason: BackoffLimitExceeded, message: too many tries}]`), rule: complete,
 			status: event.Failed, message: "failed: BackoffLimitExceeded: too many tries"},
-		{name: "failed without asking for its end", object: jobWith(started + `, conditions: [{type: Failed, status: "True"}]`),
+		{name: "failed, need not complete", object: jobWith(started + `, conditions: [{type: Failed, status: "True"}]`),
 			status: event.Failed, message: "failed"},
 		{name: "suspended", object: `{apiVersion: batch/v1, kind: Job, metadata: {name: j}, spec: {suspend: true}}`,
 			status: event.InProgress, message: "suspended · 0 of 1 complete"},
@@ -198,12 +198,12 @@ func TestComputeOthers(t *testing.T) {
 		{name: "load balancer", object: `{apiVersion: v1, kind: Service, metadata: {name: s}, spec: {type: LoadBalancer}}`, status: event.InProgress, message: "no address yet"},
 		{name: "load balancer without an address", object: `{apiVersion: v1, kind: Service, metadata: {name: s}, spec: {type: LoadBalancer, clusterIP: 10.0.0.1}}`,
 			status: event.Ready, message: "no address yet, not checked"}, // R22
-		{name: "API nobody has looked at", object: `{apiVersion: apiregistration.k8s.io/v1, kind: APIService, metadata: {name: a}}`, status: event.InProgress, message: "not checked yet"},
+		{name: "API not checked", object: `{apiVersion: apiregistration.k8s.io/v1, kind: APIService, metadata: {name: a}}`, status: event.InProgress, message: "not checked yet"},
 		{name: "API that is down", object: `{apiVersion: apiregistration.k8s.io/v1, kind: APIService, metadata: {name: a}, status: {conditions: [
 			{type: Available, status: "False", reason: MissingEndpoints, message: no addresses}]}}`, status: event.InProgress, message: "not available: MissingEndpoints: no addresses"}, // R22
 		{name: "API", object: `{apiVersion: apiregistration.k8s.io/v1, kind: APIService, metadata: {name: a}, status: {conditions: [{type: Available, status: "True"}]}}`,
 			status: event.Ready, message: "available"},
-		{name: "namespace that does not go", object: `{apiVersion: v1, kind: Namespace, metadata: {name: n, deletionTimestamp: "2026-01-01T00:00:00Z"}, status: {conditions: [
+		{name: "namespace terminating", object: `{apiVersion: v1, kind: Namespace, metadata: {name: n, deletionTimestamp: "2026-01-01T00:00:00Z"}, status: {conditions: [
 			{type: NamespaceDeletionContentFailure, status: "False", message: fine},
 			{type: NamespaceContentRemaining, status: "True", message: configmaps. has 1 resource instances},
 			{type: NamespaceFinalizersRemaining, status: "True", message: example.com/x in 1 resource instances}]}}`,
@@ -224,7 +224,7 @@ func TestComputeOthers(t *testing.T) {
 		{name: "custom resource stale", object: crWith(`, status: {observedGeneration: 1, conditions: [{type: Ready, status: "True"}]}`),
 			status: event.InProgress, message: "its controller has not observed the change yet"},
 		{name: "custom resource stalled", object: crWith(`, status: {conditions: [{type: Stalled, status: "True", reason: Broken}]}`), status: event.Failed, message: "Broken"},
-		{name: "conditions of another shape", object: crWith(`, status: {conditions: {Ready: true}}`), status: event.InProgress,
+		{name: "malformed conditions", object: crWith(`, status: {conditions: {Ready: true}}`), status: event.InProgress,
 			message: "status cannot be read: cannot restore slice from map"},
 		{name: "hook of another kind", object: `{apiVersion: v1, kind: PersistentVolumeClaim, metadata: {name: p}}`, rule: Rule{Hook: true}, status: event.Ready},
 		{name: "deleting", object: `{apiVersion: v1, kind: ConfigMap, metadata: {name: c, deletionTimestamp: "2026-01-01T00:00:00Z"}}`, status: event.Deleting, message: "terminating"},
@@ -251,7 +251,7 @@ func TestComputeCustom(t *testing.T) {
 		{name: "deleting", object: `{apiVersion: v1, kind: X, metadata: {name: x, deletionTimestamp: "2026-01-01T00:00:00Z"}, status: {phase: Done}}`, rule: rule,
 			status: event.Deleting, message: "terminating"},
 		{name: "not for hooks (R5)", object: crWith(``), rule: Rule{Success: rule.Success, Failure: rule.Failure, Hook: true}, status: event.Ready},
-		{name: "one of the two alone is no rule", object: crWith(``), rule: Rule{Failure: rule.Failure}, status: event.Ready},
+		{name: "a single annotation is no rule", object: crWith(``), rule: Rule{Failure: rule.Failure}, status: event.Ready},
 	})
 	r := Compute(object(t, crWith(`, status: {failed: "many"}`)), rule, noon)
 	if want := `{.failed} >= 1 compares numbers, but found "many"`; len(r.Doubts) != 1 || r.Doubts[0] != want {

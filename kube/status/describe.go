@@ -13,16 +13,17 @@ import (
 	"lockstep/engine/text"
 )
 
-// jobTick is how often the message of a running Job is updated with its age.
+// jobTick is how often the message of a running Job changes because of its age.
 const jobTick = 10 * time.Second
 
-// describe summarizes the progress of an object in the terms of kubectl. The message of kstatus is the last resort.
+// describe summarizes the progress of an object: for known kinds in kubectl's terms, for others with a condition or, failing
+// that, with kstatus' message.
 func describe(u *unstructured.Unstructured, status event.Status, k *kstatus.Result) string {
 	switch groupKind(u) {
 	case "apps/Deployment":
 		return describeDeployment(u)
 	case "apps/ReplicaSet":
-		return replicas(u, "availableReplicas", "available") + failure(u)
+		return replicas(u, "availableReplicas", "available") + creationFailure(u)
 	case "apps/StatefulSet":
 		return describeStatefulSet(u)
 	case "apps/DaemonSet":
@@ -62,11 +63,11 @@ func describeDeployment(u *unstructured.Unstructured) string {
 	if c, ok := findCondition(u, "Progressing"); ok && c.reason == "ProgressDeadlineExceeded" {
 		text += " · progress deadline exceeded"
 	}
-	return text + failure(u)
+	return text + creationFailure(u)
 }
 
-// failure describes why pods cannot be created: a quota, an admission webhook …
-func failure(u *unstructured.Unstructured) string {
+// creationFailure says why pods cannot be created, for example because of a quota or an admission webhook.
+func creationFailure(u *unstructured.Unstructured) string {
 	if c, ok := findCondition(u, "ReplicaFailure"); ok && c.status == "True" {
 		return " · " + c.text()
 	}
@@ -165,7 +166,7 @@ func describeJob(u *unstructured.Unstructured, now time.Time) string {
 	case !started:
 		return "not started yet"
 	case age >= jobTick:
-		text = "running " + duration(age.Truncate(jobTick)) + " · " + text
+		text = "running " + formatDuration(age.Truncate(jobTick)) + " · " + text
 	default:
 		text = "running · " + text
 	}
@@ -188,8 +189,8 @@ func jobAge(u *unstructured.Unstructured, now time.Time) (time.Duration, bool) {
 	return max(0, now.Sub(start)), true
 }
 
-// duration writes whole seconds: "40 s", "2 min", "2 min 10 s".
-func duration(d time.Duration) string {
+// formatDuration returns whole seconds: "40 s", "2 min", "2 min 10 s".
+func formatDuration(d time.Duration) string {
 	m, s := int(d/time.Minute), int(d%time.Minute/time.Second)
 	switch {
 	case m == 0:
@@ -216,7 +217,7 @@ type condition struct{ status, reason, message string }
 
 func (c condition) text() string { return joinText(c.reason, c.message) }
 
-// findCondition returns the condition of a type. It skips malformed entries.
+// findCondition returns the condition of a type. It ignores malformed ones.
 func findCondition(u *unstructured.Unstructured, kind string) (condition, bool) {
 	v, _, _ := unstructured.NestedFieldNoCopy(u.Object, "status", "conditions")
 	list, _ := v.([]any)
@@ -230,7 +231,7 @@ func findCondition(u *unstructured.Unstructured, kind string) (condition, bool) 
 	return condition{}, false
 }
 
-// describePod returns a Pod's phase and the problem of the first container that has one.
+// describePod returns a Pod's phase and the first problem of its containers.
 func describePod(u *unstructured.Unstructured) string {
 	phase := strings.ToLower(kstatus.GetStringField(u.Object, ".status.phase", "not picked up by a node yet"))
 	why := ""
@@ -255,7 +256,7 @@ func describePod(u *unstructured.Unstructured) string {
 	return phase
 }
 
-// describeContainers returns the problem of the first container that failed or cannot start.
+// describeContainers returns the problem of the first container that failed or cannot start, or "".
 func describeContainers(u *unstructured.Unstructured, field string) string {
 	v, _, _ := unstructured.NestedFieldNoCopy(u.Object, "status", field)
 	list, _ := v.([]any)
@@ -275,8 +276,8 @@ func describeContainers(u *unstructured.Unstructured, field string) string {
 	return ""
 }
 
-// maxText is the maximum length of CleanText. The longest informative messages of an API
-// server fit, such as those of PodSecurity about several containers.
+// maxText is the maximum length of CleanText, in runes. The longest useful messages of the API server fit, such as those of
+// PodSecurity about several containers.
 const maxText = 1000
 
 // CleanText turns text from the cluster into one line that is safe to print on a terminal (text.Line). It collapses

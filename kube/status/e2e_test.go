@@ -150,8 +150,7 @@ func TestClusterRemoval(t *testing.T) {
 	}
 }
 
-// TestClusterNewKind watches an object of a kind that the cluster learns about
-// later (R17, R29), and until its kind is forgotten.
+// TestClusterNewKind watches an object whose kind is created later (R17, R29) and deleted again.
 func TestClusterNewKind(t *testing.T) {
 	config, ns := realCluster(t)
 	c, l := connect(t, config), newLog()
@@ -181,8 +180,8 @@ func TestClusterNewKind(t *testing.T) {
 	l.wait(t, objectName(u), event.Gone, "")
 }
 
-// TestClusterWithoutRights watches as somebody who may only get Deployments.
-func TestClusterWithoutRights(t *testing.T) {
+// TestClusterWithoutPermissions watches with permission only to get Deployments.
+func TestClusterWithoutPermissions(t *testing.T) {
 	config, ns := realCluster(t)
 	admin := connect(t, config)
 	admin.create(t, `{apiVersion: rbac.authorization.k8s.io/v1, kind: Role, metadata: {name: r, namespace: `+ns+`}, rules: [{apiGroups: [apps], resources: [deployments], verbs: [get]}]}`)
@@ -200,7 +199,7 @@ func TestClusterWithoutRights(t *testing.T) {
 	w.Watch(t.Context(), []Target{targetOf(d, Rule{}), cm}, l.report)
 	l.wait(t, objectName(d), event.Gone, "")
 	if o := l.wait(t, cm.Object, event.InProgress, ""); !strings.HasPrefix(o.Message, "cannot be read: ") {
-		t.Errorf("without any right: %q", o.Message)
+		t.Errorf("without any permission: %q", o.Message)
 	}
 	made := admin.create(t, web("web", ns, ``))
 	l.wait(t, objectName(d), event.Ready, made.GetResourceVersion())
@@ -209,7 +208,7 @@ func TestClusterWithoutRights(t *testing.T) {
 		"R22: no permission to watch deployments.apps in namespace "+ns+"; polling every 100ms instead")
 }
 
-// allowed waits until the authorizer knows a right to get an object.
+// allowed waits until the user may get an object.
 func allowed(t *testing.T, c client, u *unstructured.Unstructured) {
 	t.Helper()
 	for range 200 {
@@ -273,7 +272,7 @@ func TestClusterConnectionsAreCut(t *testing.T) {
 	}
 }
 
-// TestClusterManyObjects takes more objects than a page of a list has.
+// TestClusterManyObjects watches more objects than fit on a page of a list.
 func TestClusterManyObjects(t *testing.T) {
 	config, ns := realCluster(t)
 	c, l := connect(t, config), newLog()

@@ -33,8 +33,7 @@ type Expression struct {
 	want literal
 }
 
-// literal is the value on the right of an expression. If it is quoted, it is text unless it is
-// compared with a number.
+// literal is the value on the right of an expression. If it is quoted, it is text, unless it is compared with a number.
 type literal struct {
 	text   string
 	quoted bool
@@ -72,16 +71,16 @@ func (e Expression) String() string { return e.text }
 
 func (e Expression) ordering() bool { return e.op[0] == '<' || e.op[0] == '>' }
 
-// Holds reports whether the expression is true for an object's status. doubt describes an
-// ordering comparison with something that is not a number.
+// Holds reports whether the expression is true for an object's status. If it is false, doubt describes an ordering
+// comparison with something that is not a number, if there was one.
 //
-// Rule R23: expressions read .status, and one that cannot be decided does not hold.
+// Rule R23: expressions read .status, and one that cannot be decided is false.
 func (e Expression) Holds(status map[string]any) (holds bool, doubt string) {
 	for _, v := range e.find(status) {
 		if e.ordering() {
-			c, ok := order(v, e.want)
+			c, ok := compareNumbers(v, e.want)
 			if !ok {
-				doubt = e.noNumber(v)
+				doubt = e.notANumber(v)
 				continue
 			}
 			if e.satisfied(c) {
@@ -94,9 +93,9 @@ func (e Expression) Holds(status map[string]any) (holds bool, doubt string) {
 	return false, doubt
 }
 
-// noNumber describes an ordering comparison with something that is not a number.
-func (e Expression) noNumber(v any) string {
-	if _, ok := readNumber(e.want.text); !ok {
+// notANumber describes an ordering comparison with something that is not a number.
+func (e Expression) notANumber(v any) string {
+	if _, ok := parseNumber(e.want.text); !ok {
 		return fmt.Sprintf("%s compares numbers, but %q is not a number", e.text, CleanText(e.want.text))
 	}
 	return fmt.Sprintf("%s compares numbers, but found %q", e.text, CleanText(scalarText(v)))
@@ -115,9 +114,10 @@ func (e Expression) Actual(status map[string]any) string {
 	return CleanText(e.field() + " is " + strings.Join(values, ", "))
 }
 
-// field returns the field names at the end of the path, after the last index or filter; ".phase" if there is none.
+// field returns the end of the path, after the last index or filter: "status". Without these it returns the whole path:
+// ".phase".
 func (e Expression) field() string {
-	path, _, _ := splitPath(e.text) // valid
+	path, _, _ := splitPath(e.text) // parseExpression checked it
 	last := strings.LastIndexAny(path, "]$@*")
 	whole := last < 0 || path[last] == '$'
 	path = strings.TrimLeft(strings.TrimPrefix(path[last+1:], ".status."), ".")
@@ -130,6 +130,7 @@ func (e Expression) field() string {
 	return path
 }
 
+// satisfied reports whether an ordering operator is true for the result of cmp.Compare.
 func (e Expression) satisfied(c int) bool {
 	switch e.op {
 	case "<":
@@ -142,8 +143,8 @@ func (e Expression) satisfied(c int) bool {
 	return c >= 0
 }
 
-// find returns the strings, numbers and booleans that the path matches. Errors of the library, such as for an index
-// out of range or a filter on something that is not a list, mean that nothing matches.
+// find returns the strings, numbers and booleans that the path matches. If the library returns an error, for example for
+// an index out of range or a filter on something that is not a list, nothing matches.
 func (e Expression) find(status map[string]any) []any {
 	if status == nil {
 		return nil
@@ -178,8 +179,8 @@ func scalarText(v any) string {
 	return fmt.Sprint(v)
 }
 
-// splitPath cuts "{path} rest" at the brace that ends the path. Braces inside
-// quotes are part of the path, as in {.conditions[?(@.type=="}")].status}.
+// splitPath splits "{path} rest" at the closing brace. Braces in quotes are part of the path:
+// {.conditions[?(@.type=="}")].status}.
 func splitPath(text string) (path, rest string, err error) {
 	if !strings.HasPrefix(text, "{") {
 		return "", "", errors.New("no path in braces at its start; write one, for example {.succeeded} == 1")
@@ -224,7 +225,7 @@ func parsePath(path string) (*jsonpath.JSONPath, error) {
 	if len(parsed.Root.Nodes) != 1 {
 		return nil, fmt.Errorf("{%s} is more than one JSONPath; write an expression for each", path)
 	}
-	if err := selects(parsed.Root, false); err != nil {
+	if err := checkNode(parsed.Root, false); err != nil {
 		return nil, fmt.Errorf("{%s}: %w", path, err)
 	}
 	j := jsonpath.New("status").AllowMissingKeys(true)
@@ -238,29 +239,29 @@ var jsonPathHints = map[string]string{
 	"unterminated array":      `; close it with ], for example {.items[0].name}`,
 }
 
-// selects returns an error for paths that the library parses but that fail later or select
-// nothing: constants outside filters, unquoted words, range and end.
-func selects(node jsonpath.Node, constants bool) error {
+// checkNode returns an error for paths that the library parses but that fail later or never match: constants outside
+// filters, unquoted words, range and end.
+func checkNode(node jsonpath.Node, allowConstants bool) error {
 	switch n := node.(type) {
 	case *jsonpath.ListNode:
-		return selectsAll(n.Nodes, constants)
+		return checkNodes(n.Nodes, allowConstants)
 	case *jsonpath.UnionNode:
-		return selectsAll(n.Nodes, constants)
+		return checkNodes(n.Nodes, allowConstants)
 	case *jsonpath.FilterNode:
-		return cmp.Or(selects(n.Left, true), selects(n.Right, true))
+		return cmp.Or(checkNode(n.Left, true), checkNode(n.Right, true))
 	case *jsonpath.IdentifierNode:
 		return fmt.Errorf("%q found where a field or a quoted value is needed", n.Name)
 	case *jsonpath.TextNode, *jsonpath.IntNode, *jsonpath.FloatNode, *jsonpath.BoolNode:
-		if !constants {
+		if !allowConstants {
 			return fmt.Errorf("%v found where a field is needed", n)
 		}
 	}
 	return nil
 }
 
-func selectsAll[N jsonpath.Node](nodes []N, constants bool) error {
+func checkNodes[N jsonpath.Node](nodes []N, allowConstants bool) error {
 	for _, n := range nodes {
-		if err := selects(n, constants); err != nil {
+		if err := checkNode(n, allowConstants); err != nil {
 			return err
 		}
 	}
@@ -287,33 +288,31 @@ func parseLiteral(s string) (literal, error) {
 	return literal{text: s}, nil
 }
 
-// number is a number in a status or an expression. Integers are kept exact.
+// number is a number in a status or an expression. Integers are exact.
 type number struct {
-	whole bool
+	isInt bool
 	i     int64
 	f     float64
 }
 
-// readNumber parses a decimal number in JSON syntax. NaN, hexadecimal digits and quantities
-// such as 1Gi are not numbers.
-func readNumber(s string) (number, bool) {
+// parseNumber parses a decimal number in JSON syntax. NaN, hexadecimal numbers and quantities such as 1Gi are not numbers.
+func parseNumber(s string) (number, bool) {
 	var n json.Number
 	if len(s) == 0 || s[0] == '"' || json.Unmarshal([]byte(s), &n) != nil || n == "" {
 		return number{}, false
 	}
 	if i, err := strconv.ParseInt(s, 10, 64); err == nil {
-		return number{whole: true, i: i, f: float64(i)}, true
+		return number{isInt: true, i: i, f: float64(i)}, true
 	}
 	f, err := n.Float64()
 	return number{f: f}, err == nil
 }
 
-// toNumber converts a value of a status: a number, or a string that can be parsed as one. Only
-// for a number isNumber is true.
+// toNumber converts a value of a status: a number, or a string that can be parsed as one. isNumber is false for a string.
 func toNumber(v any) (n number, isNumber, ok bool) {
 	switch v := v.(type) {
 	case int64:
-		return number{whole: true, i: v, f: float64(v)}, true, true
+		return number{isInt: true, i: v, f: float64(v)}, true, true
 	case int32:
 		return toNumber(int64(v))
 	case int:
@@ -321,33 +320,33 @@ func toNumber(v any) (n number, isNumber, ok bool) {
 	case float64:
 		return number{f: v}, true, true
 	case string:
-		n, ok := readNumber(v)
+		n, ok := parseNumber(v)
 		return n, false, ok
 	}
 	return number{}, false, false
 }
 
 func (n number) compare(m number) int {
-	if n.whole && m.whole {
+	if n.isInt && m.isInt {
 		return cmp.Compare(n.i, m.i)
 	}
 	return cmp.Compare(n.f, m.f)
 }
 
-// order compares v with want as numbers; ok is false if either is not one.
-func order(v any, want literal) (c int, ok bool) {
+// compareNumbers compares v with want as numbers; ok is false if either is not one.
+func compareNumbers(v any, want literal) (c int, ok bool) {
 	n, _, ok := toNumber(v)
-	m, isNumber := readNumber(want.text)
-	if !ok || !isNumber {
+	m, wantOK := parseNumber(want.text)
+	if !ok || !wantOK {
 		return 0, false
 	}
 	return n.compare(m), true
 }
 
-// equal compares as described at Expression.
+// equal compares v with want: as numbers if one of them is a number and the other can be parsed as one, otherwise as text.
 func equal(v any, want literal) bool {
 	n, isNumber, ok := toNumber(v)
-	m, wantOK := readNumber(want.text)
+	m, wantOK := parseNumber(want.text)
 	if ok && wantOK && (isNumber || !want.quoted) {
 		return n.compare(m) == 0
 	}

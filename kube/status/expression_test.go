@@ -143,10 +143,10 @@ func TestExpressionHolds(t *testing.T) {
 			continue
 		}
 		if got, _ := e.Holds(status); got != tt.want {
-			t.Errorf("%s holds: %v, want %v (saw %s)", tt.text, got, tt.want, e.Actual(status))
+			t.Errorf("%s holds: %v, want %v (found %s)", tt.text, got, tt.want, e.Actual(status))
 		}
 		if got, _ := e.Holds(nil); got {
-			t.Errorf("%s holds without a status", tt.text)
+			t.Errorf("%s is true without a status", tt.text)
 		}
 	}
 }
@@ -175,7 +175,7 @@ func TestExpressionDoubts(t *testing.T) {
 	}
 }
 
-func TestExpressionSeen(t *testing.T) {
+func TestExpressionActual(t *testing.T) {
 	status := statusOf(t, sample)
 	for text, want := range map[string]string{
 		`{.succeeded} == 2`:                  ".succeeded is 1",
@@ -190,7 +190,7 @@ func TestExpressionSeen(t *testing.T) {
 			t.Fatal(err)
 		}
 		if got := e.Actual(status); got != want {
-			t.Errorf("%s: saw %q, want %q", text, got, want)
+			t.Errorf("%s: actual %q, want %q", text, got, want)
 		}
 	}
 }
@@ -250,7 +250,7 @@ func FuzzExpression(f *testing.F) {
 			t.Fatalf("%q does not parse again: %v", e, err)
 		}
 		if holds, doubt := e.Holds(nil); holds || doubt != "" {
-			t.Fatalf("%q holds on nothing", e)
+			t.Fatalf("%q is true without a status", e)
 		}
 		var status map[string]any
 		if json.Unmarshal([]byte(data), &status) != nil {
@@ -259,7 +259,7 @@ func FuzzExpression(f *testing.F) {
 		first, _ := e.Holds(status)
 		second, _ := again.Holds(status)
 		if first != second {
-			t.Fatalf("%q holds only at times", e)
+			t.Fatalf("%q is not deterministic", e)
 		}
 		e.Actual(status)
 	})

@@ -18,7 +18,7 @@ import (
 	"lockstep/engine/run"
 )
 
-// helm are the labels of an object of a release.
+// helm is the labels of an object of a release.
 var helm = map[string]any{"app.kubernetes.io/managed-by": "Helm"}
 
 // server is a scripted API server for one kind.
@@ -87,7 +87,7 @@ func (s *server) watch(a clienttesting.Action) (bool, watch.Interface, error) {
 	return true, w, nil
 }
 
-// set changes an object, or removes it where phase is "".
+// set changes an object, or removes it if phase is "".
 func (s *server) set(name, phase string) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -119,7 +119,7 @@ func (s *server) fail(list, watch, get error) {
 	s.listErr, s.watchErr, s.getErr = list, watch, get
 }
 
-// end ends the open watches, with an error event where err is given.
+// end ends the open watches, with an error event unless err is nil.
 func (s *server) end(err *apierrors.StatusError) {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -132,7 +132,7 @@ func (s *server) end(err *apierrors.StatusError) {
 	s.watches = nil
 }
 
-// seen takes the requests made since the last call.
+// seen returns the requests since the last call.
 func (s *server) seen() []string {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -141,7 +141,7 @@ func (s *server) seen() []string {
 	return r
 }
 
-// recorder collects what is reported.
+// recorder collects observations.
 type recorder struct {
 	mu   sync.Mutex
 	seen []string

@@ -24,32 +24,31 @@ import (
 
 // Options of a Hub. The zero value is usable.
 type Options struct {
-	// Metadata reads objects of kinds that need only metadata; nil to read whole objects.
+	// Metadata reads objects of the kinds of which only metadata is needed; nil to read whole objects.
 	Metadata metadata.Interface
-	// Poll is the interval for objects that may not be watched; 2 s if 0.
+	// Poll is the polling interval for objects that may not be watched; 2 s if 0.
 	Poll time.Duration
-	// AllNamespaces makes one watch of a kind serve all namespaces. If that is forbidden
-	// for a kind, it gets a watch for each namespace.
+	// AllNamespaces watches each kind in all namespaces at once. If that is forbidden for a kind, it gets a watch for each
+	// namespace.
 	AllNamespaces bool
-	// Linger is how long a watch continues after its last Watcher is closed, so that the
-	// next one can use it; 1 min if 0.
+	// Linger is how long a watch continues after its last Watcher is closed, in case another one needs it; 1 min if 0.
 	Linger time.Duration
-	// Log gets messages about misbehaviour of the API server or a proxy that the Hub works around; nil for none.
+	// Log gets debug messages about proxies that delay watch events; nil for none.
 	Log *slog.Logger
 }
 
-// helmSelector selects Labelled objects on the server.
+// helmSelector is the label selector for Labelled objects.
 const helmSelector = "app.kubernetes.io/managed-by=Helm"
 
-// maxNamedWatches is the number of unlabelled objects of one kind and namespace that get
-// separate watches, by name. Further ones share a watch without a filter.
+// maxNamedWatches is the number of unlabelled objects of one kind and namespace that get a watch each, by name. Further
+// ones share a watch without a filter.
 const maxNamedWatches = 8
 
-// Hub has the watches of any number of Watchers: one list and one watch for each kind and namespace, or for each
-// kind. Only objects without the common label have separate watches, by name.
+// Hub runs the watches for any number of Watchers: one list and one watch for each kind and namespace, or for each kind.
+// A few objects without Helm's label have watches by name instead.
 //
-// It recovers from watches that end, expired versions, restarts of the API server,
-// throttling, and kinds that are not known yet. If watching is not allowed, it polls.
+// It recovers from watches that end, expired versions, restarts of the API server, throttling, and kinds that are not
+// known yet. If watching is forbidden, it polls.
 type Hub struct {
 	client  dynamic.Interface
 	options Options
@@ -58,13 +57,13 @@ type Hub struct {
 	wg      sync.WaitGroup
 	delayed atomic.Bool // a proxy delays watch events
 
-	mu      sync.Mutex
-	streams map[streamKey]*stream
-	narrow  map[schema.GroupVersionResource]bool // may not be watched in all namespaces at once
-	named   map[streamKey]int                    // watches by name started so far, by kind and namespace
+	mu           sync.Mutex
+	streams      map[streamKey]*stream
+	perNamespace map[schema.GroupVersionResource]bool // may not be watched in all namespaces at once
+	named        map[streamKey]int                    // watches by name that were started, by the key of the shared watch
 }
 
-// streamKey identifies a stream. At most one of label and name is set.
+// streamKey identifies a stream by its resource and filters. At most one of label and name is set.
 type streamKey struct {
 	gvr         schema.GroupVersionResource
 	namespace   string
@@ -91,10 +90,10 @@ func NewHub(ctx context.Context, client dynamic.Interface, options Options) *Hub
 	options.Log = cmp.Or(options.Log, slog.New(slog.DiscardHandler))
 	ctx, cancel := context.WithCancel(ctx)
 	return &Hub{client: client, options: options, ctx: ctx, cancel: cancel, streams: map[streamKey]*stream{},
-		narrow: map[schema.GroupVersionResource]bool{}, named: map[streamKey]int{}}
+		perNamespace: map[schema.GroupVersionResource]bool{}, named: map[streamKey]int{}}
 }
 
-// Close ends all watches and waits for their goroutines. No Watcher reports anything after it has returned.
+// Close ends all watches and waits for their goroutines. After it has returned, no Watcher reports anything.
 func (h *Hub) Close() {
 	h.mu.Lock() // waits for a Watch that is starting a stream
 	h.cancel()
@@ -102,10 +101,10 @@ func (h *Hub) Close() {
 	h.wg.Wait()
 }
 
-// Watcher returns a Watcher that uses the Hub's watches until ctx is done, or it or the Hub is
-// closed. It calls notice once for each problem that limits watching or makes an expression
-// undecidable: a missing right, an unreachable API server, a comparison with something that is
-// not a number (R23). notice is called from any goroutine and must not block; it may be nil.
+// Watcher returns a Watcher that uses the Hub's watches until ctx is done, or it or the Hub is closed. It calls notice
+// once for each problem that limits watching or makes an expression undecidable: a missing permission, an unreachable API
+// server, a comparison with something that is not a number (R23). notice is called from any goroutine and must not block;
+// it may be nil.
 func (h *Hub) Watcher(ctx context.Context, notice func(plan.Warning)) *Watcher {
 	if notice == nil {
 		notice = func(plan.Warning) {}
@@ -114,15 +113,15 @@ func (h *Hub) Watcher(ctx context.Context, notice func(plan.Warning)) *Watcher {
 	return &Watcher{hub: h, warn: notice, ctx: ctx, cancel: cancel, doubted: map[doubt]bool{}}
 }
 
-// watch subscribes a Watcher to the streams of its targets, and reports their limits.
-func (h *Hub) watch(w *Watcher, ctx context.Context, targets []Target, report reporter) {
-	for _, text := range h.subscribe(w, ctx, targets, report) {
+// watch subscribes a Watcher to the streams of its targets, and reports what limits watching them.
+func (h *Hub) watch(ctx context.Context, w *Watcher, targets []Target, report reporter) {
+	for _, text := range h.subscribe(ctx, w, targets, report) {
 		w.notice(text)
 	}
 }
 
 // subscribe subscribes a Watcher to the streams of its targets, and returns what limits watching.
-func (h *Hub) subscribe(w *Watcher, ctx context.Context, targets []Target, report reporter) (limits []string) {
+func (h *Hub) subscribe(ctx context.Context, w *Watcher, targets []Target, report reporter) (limits []string) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
 	if h.ctx.Err() != nil || ctx.Err() != nil {
@@ -149,12 +148,12 @@ func (h *Hub) subscribe(w *Watcher, ctx context.Context, targets []Target, repor
 	return limits
 }
 
-// keys returns the stream of each target.
+// keys returns the key of the stream for each target. The caller holds the lock.
 func (h *Hub) keys(targets []Target) []streamKey {
 	keys := make([]streamKey, len(targets))
 	unlabelled := map[streamKey]int{}
 	for i, t := range targets {
-		keys[i] = streamKey{gvr: t.GVR, wide: t.Namespaced && h.options.AllNamespaces && !h.narrow[t.GVR]}
+		keys[i] = streamKey{gvr: t.GVR, wide: t.Namespaced && h.options.AllNamespaces && !h.perNamespace[t.GVR]}
 		if t.Namespaced && !keys[i].wide {
 			keys[i].namespace = t.Object.Namespace
 		}
@@ -197,8 +196,8 @@ func (h *Hub) end(s *stream) {
 	s.cancel()
 }
 
-// leave ends a subscription and, after the last one, a stream of a single object. Other
-// streams continue for later groups.
+// leave ends a subscription. After the last one it ends a stream of a single object; other streams continue for later
+// groups.
 func (h *Hub) leave(s *stream, sub *subscription) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -207,7 +206,7 @@ func (h *Hub) leave(s *stream, sub *subscription) {
 	}
 }
 
-// removeUser ends, after a while, the streams whose last Watcher is closed.
+// removeUser removes a closed Watcher from the users of its streams. A stream without users ends after Options.Linger.
 func (h *Hub) removeUser(w *Watcher) {
 	h.mu.Lock()
 	defer h.mu.Unlock()
@@ -230,14 +229,14 @@ func (h *Hub) endIdle(s *stream) {
 	}
 }
 
-// split replaces a stream of all namespaces, which is forbidden, with one for each namespace.
-// The stream's source calls it.
+// split replaces a stream of all namespaces with one for each namespace, because the former is forbidden. The stream's
+// source calls it.
 func (h *Hub) split(s *stream) {
 	s.cancel()
 	<-s.ended // two streams must not report an object at the same time
 	h.mu.Lock()
 	h.end(s)
-	h.narrow[s.key.gvr] = true
+	h.perNamespace[s.key.gvr] = true
 	subs := s.subscriptions()
 	h.mu.Unlock()
 	for _, sub := range subs {
@@ -245,7 +244,7 @@ func (h *Hub) split(s *stream) {
 		for i, o := range sub.objects {
 			targets[i] = o.target
 		}
-		h.watch(sub.watcher, sub.ctx, targets, sub.report)
+		h.watch(sub.ctx, sub.watcher, targets, sub.report)
 	}
 }
 
@@ -258,8 +257,7 @@ type Target struct {
 	// Labelled means that the applied object has Helm's label. Helm adds it to every object of
 	// a release, but not to hooks or the content of crds/.
 	Labelled bool
-	// Existed is a resourceVersion at which the object existed, or 0: it is not Gone
-	// because an older state of the cluster lacks it.
+	// Existed is a resourceVersion at which the object existed, or 0. An older state of the cluster does not make it Gone.
 	Existed uint64
 }
 
@@ -271,7 +269,7 @@ type Watcher struct {
 	cancel context.CancelFunc
 	wg     sync.WaitGroup
 
-	reports sync.RWMutex // held during a report
+	reports sync.RWMutex // read-locked during a report, so that Close waits for it
 	closed  bool
 
 	mu      sync.Mutex
@@ -286,8 +284,8 @@ type doubt struct {
 // reporter receives the observations of an object.
 type reporter = func(run.Observation)
 
-// Close ends the Watcher, but not the Hub, and waits for the goroutines that Go started. The
-// Watcher reports nothing after Close has returned.
+// Close ends the Watcher, but not the Hub, and waits for the goroutines that Go started. After it has returned, the
+// Watcher reports nothing.
 func (w *Watcher) Close() {
 	w.cancel()
 	w.reports.Lock()
@@ -297,8 +295,8 @@ func (w *Watcher) Close() {
 	w.hub.removeUser(w)
 }
 
-// Go runs do in a goroutine, for a report that needs further requests. Close ends its context
-// and waits for it. Call Go from a report.
+// Go runs do in a goroutine. It is for a report function that needs to send requests. Close ends do's context and waits
+// for it.
 func (w *Watcher) Go(ctx context.Context, do func(context.Context)) {
 	w.wg.Go(func() {
 		ctx, cancel := context.WithCancel(ctx)
@@ -308,22 +306,22 @@ func (w *Watcher) Go(ctx context.Context, do func(context.Context)) {
 	})
 }
 
-// Watch reports each target until ctx is done: its current status, Gone if it does not exist,
-// then every change of status, message or version. It returns at once. report is called from
-// other goroutines, but never concurrently for one object, and must not block for long.
+// Watch reports each target until ctx is done: first its current status (Gone if it does not exist), then every change of
+// status, message or version. It returns at once. report is called from other goroutines, but never concurrently for one
+// object, and must not block for long.
 //
-// An observation has the resourceVersion on which it is based. For an object that does not exist this is the version
-// of the list or of the deletion; it is 0 if the server does not know the kind, or if the object is polled.
+// The version of an observation is the resourceVersion of the object. For a missing object it is that of the list or of
+// the deletion, or 0 if the server does not know the kind or the object is polled.
 func (w *Watcher) Watch(ctx context.Context, targets []Target, report func(run.Observation)) {
 	if w.ctx.Err() != nil || len(targets) == 0 {
 		return
 	}
 	ctx, cancel := context.WithCancel(ctx)
 	context.AfterFunc(w.ctx, cancel)
-	w.hub.watch(w, ctx, targets, report)
+	w.hub.watch(ctx, w, targets, report)
 }
 
-// report calls do, unless the Watcher is closed.
+// report calls do unless the Watcher is closed.
 func (w *Watcher) report(do func()) {
 	w.reports.RLock()
 	defer w.reports.RUnlock()
@@ -332,12 +330,12 @@ func (w *Watcher) report(do func()) {
 	}
 }
 
-// notice reports something that limits watching.
+// notice reports a problem that limits watching.
 func (w *Watcher) notice(text string) {
 	w.report(func() { w.warn(plan.Warning{Rule: "R22", Message: CleanText(text)}) })
 }
 
-// doubts reports undecidable comparisons, each of them once (R23).
+// doubts reports each undecidable comparison once (R23).
 func (w *Watcher) doubts(o plan.Object, texts []string) {
 	for _, text := range texts {
 		w.mu.Lock()

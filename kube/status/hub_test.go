@@ -17,7 +17,7 @@ import (
 	"lockstep/engine/plan"
 )
 
-// sharing runs a test with a Hub in a bubble.
+// sharing runs a test with a Hub in a synctest bubble.
 func sharing(t *testing.T, o Options, f func(t *testing.T, s *server, h *Hub)) {
 	synctest.Test(t, func(t *testing.T) {
 		s := newServer()
@@ -33,8 +33,8 @@ func in(namespace, name string) Target {
 	return t
 }
 
-// TestWatchersShare: one list and one watch serve all Watchers, whenever they come,
-// until the last has been gone for a while. Each is told of its own objects alone.
+// TestWatchersShare expects one list and one watch for all Watchers, until the last one has been closed for a while. Each
+// Watcher gets only its own objects.
 func TestWatchersShare(t *testing.T) {
 	sharing(t, Options{}, func(t *testing.T, s *server, h *Hub) {
 		var a, b, c recorder
@@ -73,14 +73,14 @@ func TestWatchersShare(t *testing.T) {
 		three.Close()
 		time.Sleep(2 * time.Minute)
 		if s.mu.Lock(); !s.watches[0].IsStopped() {
-			t.Error("a watch that nobody needs goes on")
+			t.Error("a watch without users continues")
 		}
 		s.mu.Unlock()
 	})
 }
 
-// TestWatchersAreToldWhatLimitsThem: also those who come after it was found out.
-func TestWatchersAreToldWhatLimitsThem(t *testing.T) {
+// TestNotices expects that each Watcher is told what limits watching, even if that was known before it started.
+func TestNotices(t *testing.T) {
 	sharing(t, Options{}, func(t *testing.T, s *server, h *Hub) {
 		var first, second, r recorder
 		s.fail(nil, apierrors.NewForbidden(pods.GroupResource(), "", errors.New("no")), nil)
@@ -96,9 +96,8 @@ func TestWatchersAreToldWhatLimitsThem(t *testing.T) {
 	})
 }
 
-// TestGoneIsNotOlderThanKnown: what others have seen may be older than what a run
-// knows. An object that was there later is not gone because it has not been seen yet.
-func TestGoneIsNotOlderThanKnown(t *testing.T) {
+// TestExisted expects that an object is not Gone because a shared watch is older than Target.Existed.
+func TestExisted(t *testing.T) {
 	sharing(t, Options{}, func(t *testing.T, s *server, h *Hub) {
 		var r, later recorder
 		h.Watcher(t.Context(), nil).Watch(t.Context(), []Target{target("other", true)}, r.report)
@@ -134,8 +133,8 @@ func TestGoneIsNotOlderThanKnown(t *testing.T) {
 	})
 }
 
-// TestWatchOfAllNamespaces: one watch serves objects of all namespaces, which may have
-// the same name, or where that is not allowed one for each namespace.
+// TestWatchOfAllNamespaces expects one watch for the objects of all namespaces, which may have equal names. If that is
+// forbidden, it expects one for each namespace.
 func TestWatchOfAllNamespaces(t *testing.T) {
 	sharing(t, Options{AllNamespaces: true}, func(t *testing.T, s *server, h *Hub) {
 		var r recorder
@@ -172,9 +171,8 @@ func TestWatchOfAllNamespaces(t *testing.T) {
 	})
 }
 
-// TestManyByName: however many objects without the label are watched one after the
-// other, few of them get a watch of their own.
-func TestManyByName(t *testing.T) {
+// TestNamedWatchesAreLimited watches many objects without the label one after another, and expects few watches by name.
+func TestNamedWatchesAreLimited(t *testing.T) {
 	sharing(t, Options{AllNamespaces: true}, func(t *testing.T, s *server, h *Hub) {
 		w := h.Watcher(t.Context(), nil)
 		for i := range 3 * maxNamedWatches {
@@ -197,7 +195,7 @@ func TestManyByName(t *testing.T) {
 	})
 }
 
-// bookmark tells the open watches how far they are.
+// bookmark sends a bookmark to the open watches.
 func (s *server) bookmark(version int) {
 	s.mu.Lock()
 	defer s.mu.Unlock()

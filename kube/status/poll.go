@@ -3,24 +3,18 @@ package status
 import (
 	"context"
 	"fmt"
-	"maps"
 
 	"golang.org/x/sync/errgroup"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
-	"k8s.io/apimachinery/pkg/runtime"
-	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
-	"k8s.io/apimachinery/pkg/watch"
-	"k8s.io/client-go/metadata"
 )
 
-// pollers is the number of concurrent requests.
+// pollers limits the concurrent requests of getAll.
 const pollers = 8
 
-// poll replaces watching if that is not allowed: it lists at intervals or, if listing is not
-// allowed either, gets each subscribed object.
+// poll replaces watching if that is forbidden: it lists the objects at intervals or, if listing is forbidden too, gets each
+// subscribed object.
 func (s *source) poll(ctx context.Context, mayList bool) {
 	every := s.stream.hub.options.Poll
 	s.stream.notice(fmt.Sprintf("no permission to watch %s; polling every %s instead", s.stream.key, every), true)
@@ -44,7 +38,7 @@ func (s *source) poll(ctx context.Context, mayList bool) {
 	}
 }
 
-// getAll gets each object once. It returns one of the temporary errors.
+// getAll gets each subscribed object once. It returns the first temporary error.
 func (s *source) getAll(ctx context.Context) error {
 	var all errgroup.Group
 	all.SetLimit(pollers)
@@ -54,8 +48,8 @@ func (s *source) getAll(ctx context.Context) error {
 	return all.Wait()
 }
 
-// get reads one object and sends it to the stream. It returns only temporary errors; it sends
-// a missing right to the stream.
+// get reads one object and sends it to the stream, or that it is missing or may not be read. It returns only temporary
+// errors.
 func (s *source) get(ctx context.Context, name types.NamespacedName) error {
 	u, err := s.client().Get(ctx, name.Name, metav1.GetOptions{})
 	switch {
@@ -67,107 +61,6 @@ func (s *source) get(ctx context.Context, name types.NamespacedName) error {
 		s.send(ctx, delta{unseen: name, why: "cannot be read: " + err.Error()})
 	default:
 		return err
-	}
-	return nil
-}
-
-// unneededFields are the fields of a spec that Compute does not need.
-var unneededFields = []string{"template", "volumeClaimTemplates", "versions", "containers", "initContainers", "volumes"}
-
-// trim reduces an object to the parts that Compute needs, to save memory: identity, spec and
-// status, without managed fields and data.
-func trim(u *unstructured.Unstructured) *unstructured.Unstructured {
-	meta := map[string]any{}
-	from, _ := u.Object["metadata"].(map[string]any)
-	for _, key := range []string{"name", "namespace", "uid", "resourceVersion", "generation",
-		"creationTimestamp", "deletionTimestamp", "finalizers"} {
-		if v, ok := from[key]; ok {
-			meta[key] = v
-		}
-	}
-	object := map[string]any{"apiVersion": u.GetAPIVersion(), "kind": u.GetKind(), "metadata": meta}
-	if spec, ok := u.Object["spec"].(map[string]any); ok {
-		kept := maps.Clone(spec)
-		for _, key := range unneededFields {
-			delete(kept, key)
-		}
-		object["spec"] = kept
-	}
-	if status, ok := u.Object["status"]; ok {
-		object["status"] = status
-	}
-	return &unstructured.Unstructured{Object: object}
-}
-
-// metadataKinds are the kinds of which Compute needs only metadata. Most objects of charts are
-// of these kinds; their content may be large or secret, and the API server need not send it.
-var metadataKinds = map[schema.GroupResource]string{
-	{Resource: "configmaps"}:                                              "ConfigMap",
-	{Resource: "secrets"}:                                                 "Secret",
-	{Resource: "serviceaccounts"}:                                         "ServiceAccount",
-	{Group: "rbac.authorization.k8s.io", Resource: "roles"}:               "Role",
-	{Group: "rbac.authorization.k8s.io", Resource: "rolebindings"}:        "RoleBinding",
-	{Group: "rbac.authorization.k8s.io", Resource: "clusterroles"}:        "ClusterRole",
-	{Group: "rbac.authorization.k8s.io", Resource: "clusterrolebindings"}: "ClusterRoleBinding",
-}
-
-// reader is the part of a dynamic.ResourceInterface that a source needs.
-type reader interface {
-	List(context.Context, metav1.ListOptions) (*unstructured.UnstructuredList, error)
-	Watch(context.Context, metav1.ListOptions) (watch.Interface, error)
-	Get(ctx context.Context, name string, opts metav1.GetOptions, subresources ...string) (*unstructured.Unstructured, error)
-}
-
-// metadataReader reads only the metadata of objects.
-type metadataReader struct {
-	client metadata.ResourceInterface
-	gvk    schema.GroupVersionKind
-}
-
-func (r metadataReader) List(ctx context.Context, opts metav1.ListOptions) (*unstructured.UnstructuredList, error) {
-	found, err := r.client.List(ctx, opts)
-	if err != nil {
-		return nil, err
-	}
-	list := &unstructured.UnstructuredList{Items: make([]unstructured.Unstructured, len(found.Items))}
-	list.SetResourceVersion(found.ResourceVersion)
-	list.SetContinue(found.Continue)
-	for i := range found.Items {
-		list.Items[i] = *toUnstructured(&found.Items[i], r.gvk)
-	}
-	return list, nil
-}
-
-// Watch returns a watch of metadata, see toUnstructured.
-func (r metadataReader) Watch(ctx context.Context, opts metav1.ListOptions) (watch.Interface, error) {
-	return r.client.Watch(ctx, opts)
-}
-
-func (r metadataReader) Get(ctx context.Context, name string, opts metav1.GetOptions, subresources ...string) (*unstructured.Unstructured, error) {
-	found, err := r.client.Get(ctx, name, opts, subresources...)
-	if err != nil {
-		return nil, err
-	}
-	return toUnstructured(found, r.gvk), nil
-}
-
-// toUnstructured converts an object of a watch, which may be metadata of a kind, or returns nil.
-func toUnstructured(o runtime.Object, gvk schema.GroupVersionKind) *unstructured.Unstructured {
-	switch o := o.(type) {
-	case *unstructured.Unstructured:
-		return o
-	case *metav1.PartialObjectMetadata:
-		u := &unstructured.Unstructured{Object: map[string]any{}}
-		u.SetGroupVersionKind(gvk)
-		u.SetName(o.Name)
-		u.SetNamespace(o.Namespace)
-		u.SetUID(o.UID)
-		u.SetResourceVersion(o.ResourceVersion)
-		u.SetGeneration(o.Generation)
-		u.SetCreationTimestamp(o.CreationTimestamp)
-		u.SetDeletionTimestamp(o.DeletionTimestamp)
-		u.SetFinalizers(o.Finalizers)
-		return u
 	}
 	return nil
 }

@@ -14,14 +14,14 @@ const (
 	FailureAnnotation = "helm.sh/readiness-failure"
 )
 
-// Rule decides whether an object is ready. The zero value is kstatus (R22).
+// Rule says when an object is ready. With the zero value kstatus decides (R22).
 type Rule struct {
 	// Success and Failure replace kstatus if both are given (R23).
 	Success, Failure []Expression
 	// JobsComplete makes a Job ready only when it is complete (R18, R22).
 	JobsComplete bool
-	// Hook is Helm's rule for hooks, without annotations (R5): a Job is ready when it is
-	// complete, a Pod when it has succeeded, anything else as soon as it exists.
+	// Hook applies Helm's rule for hooks instead (R5): a Job is ready when it is complete, a Pod when it has succeeded,
+	// anything else as soon as it exists.
 	Hook bool
 }
 
@@ -30,9 +30,9 @@ func (r Rule) Custom() bool { return len(r.Success) > 0 && len(r.Failure) > 0 }
 
 // ParseRule parses the readiness annotations of an object. The caller sets JobsComplete and Hook.
 //
-// A value that is not a list of strings, or an invalid expression, is an error that names the annotation (R2, R24).
-// If only one of the two annotations is set, the rule is kstatus, and ParseRule returns a warning without chart and
-// object (R24). An empty list or value counts as not set.
+// If a value is not a list of strings, or an expression is invalid, the error names the annotation (R2, R24). If only
+// one of the two annotations is set, kstatus decides, and ParseRule returns a warning without chart and object (R24). An
+// empty list or value counts as not set.
 func ParseRule(annotations map[string]string) (Rule, []plan.Warning, error) {
 	success, err := parseList(annotations, SuccessAnnotation)
 	if err != nil {

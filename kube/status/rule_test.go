@@ -15,17 +15,17 @@ func TestParseRule(t *testing.T) {
 	}{
 		{name: "none"},
 		{name: "both", success: `["{.succeeded} == 1", "{.succeeded} == 2"]`, failure: `["{.failed} >= 1"]`, custom: true},
-		{name: "success alone", success: `["{.a} == 1"]`, warning: "R24"},
-		{name: "failure alone", failure: `["{.a} == 1"]`, warning: "R24"},
-		{name: "empty list counts as not given", success: `["{.a} == 1"]`, failure: `[]`, warning: "R24"},
+		{name: "only success", success: `["{.a} == 1"]`, warning: "R24"},
+		{name: "only failure", failure: `["{.a} == 1"]`, warning: "R24"},
+		{name: "empty list counts as not set", success: `["{.a} == 1"]`, failure: `[]`, warning: "R24"},
 		{name: "empty lists", success: `[]`, failure: " "},
 		{name: "no list", success: `{.a} == 1`, failure: `["{.a} == 2"]`, err: `helm.sh/readiness-success: "{.a} == 1" is not a list of expressions`},
 		{name: "list of numbers", success: `["{.a} == 1"]`, failure: `[1]`, err: `helm.sh/readiness-failure: "[1]" is not a list of expressions`},
-		{name: "bad success", success: `["{.a == 1"]`, failure: `["{.a} == 2"]`,
+		{name: "invalid success", success: `["{.a == 1"]`, failure: `["{.a} == 2"]`,
 			err: `helm.sh/readiness-success: expression "{.a == 1": no closing brace`},
-		{name: "bad failure", success: `["{.a} == 1"]`, failure: `["{.a} == 2", "{.b} ~ 2"]`,
+		{name: "invalid failure", success: `["{.a} == 1"]`, failure: `["{.a} == 2", "{.b} ~ 2"]`,
 			err: `helm.sh/readiness-failure: expression "{.b} ~ 2": no operator after {.b}; add one of`},
-		{name: "bad and alone", failure: `["x"]`, err: `helm.sh/readiness-failure: expression "x"`},
+		{name: "only failure, invalid", failure: `["x"]`, err: `helm.sh/readiness-failure: expression "x"`},
 	}
 	for _, tt := range tests {
 		t.Run(tt.name, func(t *testing.T) {

@@ -16,53 +16,52 @@ import (
 
 // source feeds a stream by listing and watching its objects.
 //
-// client-go's Reflector does not stop promptly (it sleeps between attempts and ignores the context), leaves a request
-// behind, and only logs errors that a source must distinguish: a missing right, an unknown kind, an outage.
-// RetryWatcher does not recover from an expired version.
+// It does not use client-go's Reflector, because that does not stop promptly (it sleeps between attempts and ignores the
+// context), leaks a request, and only logs the errors that a source must tell apart: a missing permission, an unknown
+// kind, an outage. RetryWatcher does not recover from an expired version.
 type source struct {
 	stream   *stream
-	wake     chan struct{} // a subscription has joined; for polling
-	failed   int           // failed attempts since a watch last worked
-	unknown  int           // consecutive answers that the kind is unknown
-	reported bool          // the outage was reported
+	wake     chan struct{} // wakes poll when a subscription has joined
+	failed   int           // consecutive failed attempts
+	unknown  int           // consecutive responses that the kind is unknown
+	reported bool          // the current outage was reported
 	span     time.Duration // maximum duration of the next watch
 }
 
 const (
-	pageSize     = 500
-	firstBackoff = 100 * time.Millisecond
-	lastBackoff  = 5 * time.Second
-	// longestDelay limits the Retry-After of a server.
-	longestDelay = 30 * time.Second
-	// unknownAfter is the number of answers that a kind is unknown after which its objects
-	// count as gone. A single one may come from an API server that lags behind.
+	pageSize   = 500
+	minBackoff = 100 * time.Millisecond
+	maxBackoff = 5 * time.Second
+	// maxRetryAfter limits the Retry-After of a server.
+	maxRetryAfter = 30 * time.Second
+	// unknownAfter is how many times a kind must be unknown before its objects count as gone. A single response may come
+	// from an API server that lags behind.
 	unknownAfter = 3
-	// unknownDelay limits the time between attempts while a kind is unknown.
-	unknownDelay = 500 * time.Millisecond
+	// maxUnknownDelay limits the time between attempts while a kind is unknown.
+	maxUnknownDelay = 500 * time.Millisecond
 	// outageAfter is the number of failures after which an outage is reported.
 	outageAfter = 4
 )
 
-// A proxy may buffer the events of a watch until it ends. So watches are short until one
-// delivers an event well before its end; then each lasts twice as long as the last. If events
-// are delayed, watches stay short, because events arrive when a watch ends.
+// A proxy may buffer the events of a watch until the watch ends. So watches are short until one delivers an event well
+// before its end; then each is twice as long as the one before. If a proxy delays events, watches stay short.
 const (
-	firstSpan   = 5 * time.Second
+	initialSpan = 5 * time.Second
 	delayedSpan = 2 * time.Second
-	lastSpan    = 5 * time.Minute // up to twice that, so that not all watches end at once
-	// promptly is how long before the end of a watch its first event must arrive.
-	promptly = time.Second
+	maxSpan     = 5 * time.Minute // plus up to as much again, so that not all watches end at once
+	// eventMargin is how long before the end of a watch its first event must arrive to count as not delayed.
+	eventMargin = time.Second
 )
 
 func newSource(s *stream) *source {
-	span := firstSpan
+	span := initialSpan
 	if s.hub.delayed.Load() {
 		span = delayedSpan
 	}
 	return &source{stream: s, wake: make(chan struct{}, 1), span: span}
 }
 
-// client returns the client for the objects of the stream. Without a namespace it reads all of them.
+// client returns the client for the objects of the stream.
 func (s *source) client() reader {
 	key, hub := s.stream.key, s.stream.hub
 	if kind := s.kind(); kind.Kind != "" && hub.options.Metadata != nil {
@@ -71,7 +70,7 @@ func (s *source) client() reader {
 	return hub.client.Resource(key.gvr).Namespace(key.namespace)
 }
 
-// kind returns the kind of the objects if it is one of metadataKinds, else one without a name.
+// kind returns the kind of the objects if it is one of metadataKinds; otherwise its Kind is "".
 func (s *source) kind() schema.GroupVersionKind {
 	gvr := s.stream.key.gvr
 	return gvr.GroupVersion().WithKind(metadataKinds[gvr.GroupResource()])
@@ -85,11 +84,12 @@ func (s *source) options() metav1.ListOptions {
 	return o
 }
 
-// denied reports whether the user lacks a right, or the kind a verb: retrying does not help.
+// denied reports whether the user lacks a permission or the resource does not support the verb: a retry cannot help.
 func denied(err error) bool {
 	return apierrors.IsForbidden(err) || apierrors.IsMethodNotSupported(err)
 }
 
+// expired reports whether a resourceVersion is too old to watch from.
 func expired(err error) bool {
 	return apierrors.IsResourceExpired(err) || apierrors.IsGone(err)
 }
@@ -140,14 +140,13 @@ func (s *source) list(ctx context.Context) (version string, err error) {
 	return version, nil
 }
 
-// follow watches from a version on, with one watch after the other. It returns, with the
-// reason, when the objects must be listed again.
+// follow watches from a version, with one watch after another. It returns the reason when the objects must be listed again.
 func (s *source) follow(ctx context.Context, version string) error {
 	for ctx.Err() == nil {
 		started := time.Now()
 		next, err := s.watch(ctx, version)
 		lived := time.Since(started)
-		if next != version || lived > lastBackoff {
+		if next != version || lived > maxBackoff {
 			s.failed = 0
 			s.recovered()
 		}
@@ -164,14 +163,14 @@ func (s *source) follow(ctx context.Context, version string) error {
 	return ctx.Err()
 }
 
-// watch opens one watch and reads it to its end. It returns the version for the next one.
+// watch runs one watch to its end. It returns the version for the next one.
 func (s *source) watch(ctx context.Context, version string) (string, error) {
 	opts := s.options()
 	opts.ResourceVersion = version
 	opts.AllowWatchBookmarks = true
 	span := s.span
-	if span == lastSpan {
-		span += rand.N(lastSpan)
+	if span == maxSpan {
+		span += rand.N(maxSpan)
 	}
 	opts.TimeoutSeconds = new(int64(span / time.Second))
 	started, first := time.Now(), time.Time{}
@@ -207,21 +206,22 @@ func (s *source) watch(ctx context.Context, version string) (string, error) {
 	}
 }
 
-// adaptSpan sets the span of the next watch, given the time of the first event of the watch
-// that has just ended, or zero if it had no events.
+// adaptSpan sets the span of the next watch. first is the time of the first event of the watch that has just ended, zero
+// if it had none.
 func (s *source) adaptSpan(first time.Time) {
 	switch {
 	case first.IsZero():
-	case time.Since(first) >= promptly:
-		s.span = min(max(2*s.span, firstSpan), lastSpan)
+	case time.Since(first) >= eventMargin:
+		s.span = min(max(2*s.span, initialSpan), maxSpan)
 	default:
 		s.span = delayedSpan
 		if h := s.stream.hub; !h.delayed.Swap(true) {
-			h.options.Log.Debug("a proxy delays watch events; using short watches", "lasts", delayedSpan, "first", s.stream.key)
+			h.options.Log.Debug("a proxy delays watch events; using short watches", "duration", delayedSpan, "first", s.stream.key)
 		}
 	}
 }
 
+// event sends an event of a watch to the stream.
 func (s *source) event(ctx context.Context, t watch.EventType, u *unstructured.Unstructured) {
 	switch t {
 	case watch.Added, watch.Modified:
@@ -233,7 +233,7 @@ func (s *source) event(ctx context.Context, t watch.EventType, u *unstructured.U
 	}
 }
 
-// recovered records that an outage is over.
+// recovered ends an outage that was reported.
 func (s *source) recovered() {
 	if s.reported {
 		s.stream.recovered()
@@ -248,19 +248,19 @@ func (s *source) send(ctx context.Context, d delta) {
 	}
 }
 
-// pause waits before the next attempt: 0.1 s to 5 s, or as long as the server requests. err is
-// the error of the last attempt, nil if it was not an outage.
+// pause waits before the next attempt: 0.1 s to 5 s, or as long as the server asks. err is the error of the last attempt,
+// nil if it does not count as an outage. pause reports an outage, or that the kind is unknown, after several failures.
 func (s *source) pause(ctx context.Context, err error) {
 	if ctx.Err() != nil {
 		return
 	}
-	wait := min(lastBackoff, firstBackoff<<min(s.failed, 10))
+	wait := min(maxBackoff, minBackoff<<min(s.failed, 10))
 	s.failed++
 	if apierrors.IsNotFound(err) {
 		if s.unknown++; s.unknown == unknownAfter {
 			s.send(ctx, delta{complete: true})
 		}
-		sleep(ctx, jitter(min(wait, unknownDelay)), nil)
+		sleep(ctx, jitter(min(wait, maxUnknownDelay)), nil)
 		return
 	}
 	if err != nil && s.failed >= outageAfter && !s.reported {
@@ -268,12 +268,12 @@ func (s *source) pause(ctx context.Context, err error) {
 		s.stream.notice("cannot watch "+s.stream.key.String()+", retrying: "+err.Error(), false)
 	}
 	if seconds, ok := apierrors.SuggestsClientDelay(err); ok {
-		wait = max(wait, min(longestDelay, time.Duration(seconds)*time.Second))
+		wait = max(wait, min(maxRetryAfter, time.Duration(seconds)*time.Second))
 	}
 	sleep(ctx, jitter(wait), nil)
 }
 
-// jitter varies a duration by up to a fifth, so that clients do not synchronize.
+// jitter changes a duration by up to a fifth, so that clients do not send at the same time.
 func jitter(d time.Duration) time.Duration {
 	return d - d/5 + rand.N(2*d/5+1)
 }

@@ -6,9 +6,9 @@ import (
 	"time"
 )
 
-// TestSpanOfWatches: watches become longer for as long as their news comes well before
-// they end, and short again where it comes with their end.
-func TestSpanOfWatches(t *testing.T) {
+// TestWatchSpan expects that watches become longer while events arrive well before their end, and short again if events
+// arrive at the end.
+func TestWatchSpan(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		h := NewHub(t.Context(), nil, Options{})
 		defer h.Close()
@@ -31,11 +31,11 @@ func TestSpanOfWatches(t *testing.T) {
 			time.Sleep(time.Minute)
 			s.adaptSpan(first)
 		}
-		if s.span != lastSpan {
-			t.Errorf("at last %s", s.span)
+		if s.span != maxSpan {
+			t.Errorf("final span %s", s.span)
 		}
 		if other := newSource(&stream{hub: h}); other.span != delayedSpan {
-			t.Errorf("one that starts once watches are known to be held back: %s", other.span)
+			t.Errorf("span of a new source while events are delayed: %s", other.span)
 		}
 	})
 }

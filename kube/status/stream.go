@@ -14,8 +14,8 @@ import (
 	"lockstep/engine/run"
 )
 
-// stream mirrors the objects of one streamKey and reports them to its subscriptions. The goroutine of run owns the
-// mirror, and a source in another one feeds it, so that no lock is held during a report.
+// stream mirrors the objects of one streamKey and reports them to its subscriptions. run owns the mirror, and a source
+// feeds it from another goroutine, so that no lock is held during a report.
 type stream struct {
 	hub    *Hub
 	key    streamKey
@@ -31,13 +31,13 @@ type stream struct {
 
 // streamUse belongs to the Hub and its lock.
 type streamUse struct {
-	users   map[*Watcher]bool // Watchers that used it and are not closed
+	users   map[*Watcher]bool // open Watchers that have used it
 	idle    *time.Timer       // ends the stream once it has no users
 	limit   string            // permanent limit on watching, or ""
 	trouble string            // temporary limit, or ""
 }
 
-// subscribers are guarded by their mutex.
+// subscribers holds the subscriptions, guarded by its mutex.
 type subscribers struct {
 	mu               sync.Mutex
 	joining, leaving []*subscription // not yet handled by run
@@ -45,23 +45,23 @@ type subscribers struct {
 	wanted           map[types.NamespacedName]int // subscriptions by object
 }
 
-// contents belong to run.
+// contents is the mirror, and what is watched in it. Only run uses it.
 type contents struct {
 	objects map[types.NamespacedName]*unstructured.Unstructured
 	watched map[types.NamespacedName][]*watched
 	timed   map[*watched]bool // objects with a due time
-	waiting map[*watched]bool // missing objects that may exist, see outdated
+	waiting map[*watched]bool // missing objects that may exist after all, see outdated
 	synced  bool              // objects is a complete list
 	version uint64            // of the last complete list
 	seen    uint64            // latest version from the server
 }
 
-// subscription is the part of one call of Watch that concerns one stream.
+// subscription is the part of a Watch call that one stream serves.
 type subscription struct {
 	watcher *Watcher
 	ctx     context.Context
 	report  reporter
-	first   bool // the stream was started for it, so its data is not older
+	first   bool // the stream was started for it, so the stream's data is newer
 	objects []*watched
 }
 
@@ -81,8 +81,7 @@ type delta struct {
 	// put is an existing object, gone the name of a missing one.
 	put  *unstructured.Unstructured
 	gone types.NamespacedName
-	// version is the version of a complete list or of a deletion. In a delta without either
-	// it means that nothing has changed up to this version.
+	// version is that of a complete list or of a deletion. Without either, nothing has changed up to this version.
 	version uint64
 	// unseen is the name of an object that cannot be read, why the reason.
 	unseen types.NamespacedName
@@ -102,7 +101,7 @@ func newStream(h *Hub, key streamKey, cancel context.CancelFunc) *stream {
 	return s
 }
 
-// id returns the key of an object: its name, and its namespace if the stream has several.
+// id returns the key of an object: its name, and its namespace if the stream covers several.
 func (s *stream) id(namespace, name string) types.NamespacedName {
 	if !s.key.wide {
 		namespace = ""
@@ -118,8 +117,8 @@ func (s *stream) targetID(o *watched) types.NamespacedName {
 	return s.id(o.target.Object.Namespace, o.target.Object.Name)
 }
 
-// addUser adds a Watcher to the users of the stream, and returns what limits watching unless
-// the Watcher knows. The caller holds the Hub's lock.
+// addUser adds a Watcher to the users of the stream. It returns what limits watching, unless the Watcher was already told.
+// The caller holds the Hub's lock.
 func (s *stream) addUser(w *Watcher) (limits []string) {
 	if s.users[w] {
 		return nil
@@ -130,7 +129,7 @@ func (s *stream) addUser(w *Watcher) (limits []string) {
 	return slices.DeleteFunc([]string{s.limit, s.trouble}, func(text string) bool { return text == "" })
 }
 
-// notice reports to all users what limits watching, permanently or temporarily.
+// notice tells all users what limits watching, permanently or temporarily.
 func (s *stream) notice(text string, permanent bool) {
 	s.hub.mu.Lock()
 	if permanent {
@@ -145,7 +144,7 @@ func (s *stream) notice(text string, permanent bool) {
 	}
 }
 
-// recovered records that the temporary limit is over.
+// recovered removes the temporary limit.
 func (s *stream) recovered() {
 	s.hub.mu.Lock()
 	defer s.hub.mu.Unlock()
@@ -165,7 +164,7 @@ func (s *stream) join(sub *subscription) {
 	signal(s.source.wake)
 }
 
-// leave removes a subscription and returns the number of the others.
+// leave removes a subscription and returns how many remain.
 func (s *stream) leave(sub *subscription) int {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -195,6 +194,7 @@ func (s *stream) names() []types.NamespacedName {
 	return slices.Collect(maps.Keys(s.wanted))
 }
 
+// signal puts a token into a channel of capacity 1, unless it has one.
 func signal(c chan struct{}) {
 	select {
 	case c <- struct{}{}:
@@ -202,6 +202,7 @@ func signal(c chan struct{}) {
 	}
 }
 
+// run handles deltas, subscriptions and due objects until ctx is done.
 func (s *stream) run(ctx context.Context) {
 	defer close(s.ended)
 	timer := time.NewTimer(0)
@@ -239,7 +240,7 @@ func (s *stream) arm(timer *time.Timer) {
 	}
 }
 
-// handleSubscriptions handles subscriptions that have joined or left.
+// handleSubscriptions starts to report to subscriptions that have joined, and forgets those that have left.
 func (s *stream) handleSubscriptions() {
 	s.mu.Lock()
 	joining, leaving := s.joining, s.leaving
@@ -305,7 +306,7 @@ func (s *stream) apply(d delta) {
 	}
 }
 
-// refresh computes the status of an object and reports changes.
+// refresh computes the status of an object and reports it if it has changed.
 func (s *stream) refresh(o *watched) {
 	delete(s.waiting, o)
 	u, now := s.objects[s.targetID(o)], time.Now()
@@ -330,17 +331,18 @@ func (s *stream) refresh(o *watched) {
 	o.report(r.Observation)
 }
 
-// bookmarksWithin is the maximum time until the API server sends a bookmark in a watch without
-// events. It sends one about every minute.
-const bookmarksWithin = 90 * time.Second
+// maxBookmarkDelay is the longest time until the API server sends a bookmark in a watch without events. It sends one about
+// every minute.
+const maxBookmarkDelay = 90 * time.Second
 
-// outdated reports whether an object may be missing only because the mirror is older than Target.Existed.
+// outdated reports whether an object may be missing only because the mirror is older than Target.Existed. The answer is
+// no once maxBookmarkDelay has passed.
 func (s *stream) outdated(o *watched, now time.Time) bool {
 	if o.sub.first || s.version == 0 || s.seen >= o.target.Existed {
 		return false
 	}
 	if !s.timed[o] {
-		o.due = now.Add(bookmarksWithin)
+		o.due = now.Add(maxBookmarkDelay)
 	}
 	return now.Before(o.due)
 }

@@ -30,9 +30,9 @@ func TestCleanText(t *testing.T) {
 	}
 	exact := strings.Repeat("é", maxText)
 	if got := CleanText(exact); got != exact {
-		t.Errorf("a text of maxText characters is cut")
+		t.Errorf("text of maxText characters is shortened")
 	}
 	if got := CleanText(exact + "x"); utf8.RuneCountInString(got) != maxText || !strings.Contains(got, "é…é") || !strings.HasSuffix(got, "éx") {
-		t.Errorf("a longer text becomes %q", got)
+		t.Errorf("longer text becomes %q", got)
 	}
 }

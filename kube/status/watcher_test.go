@@ -33,8 +33,7 @@ func want(t *testing.T, what string, got []string, want ...string) {
 	}
 }
 
-// watching runs a test in a bubble, where synctest.Wait waits until all is
-// quiet, time passes at once, and a goroutine that is left over is an error.
+// watching runs a test in a synctest bubble, which also finds leaked goroutines.
 func watching(t *testing.T, f func(t *testing.T, s *server, w *Watcher, notices *recorder)) {
 	synctest.Test(t, func(t *testing.T) {
 		s, notices := newServer(), &recorder{}
@@ -112,7 +111,7 @@ func TestWatchByName(t *testing.T) {
 		stopped := s.watches[0].IsStopped()
 		s.mu.Unlock()
 		if !stopped {
-			t.Error("the watch of a single object goes on after its last subscription")
+			t.Error("the watch of a single object continues after its last subscription")
 		}
 
 		var many []Target
@@ -190,7 +189,7 @@ func TestWatchUnknownKind(t *testing.T) {
 	})
 }
 
-func TestWithoutTheRightToWatchItPolls(t *testing.T) {
+func TestPollsWithoutPermissionToWatch(t *testing.T) {
 	forbidden := apierrors.NewForbidden(pods.GroupResource(), "", errors.New("no"))
 	t.Run("by list", func(t *testing.T) {
 		watching(t, func(t *testing.T, s *server, w *Watcher, notices *recorder) {
@@ -238,7 +237,7 @@ func TestWithoutTheRightToWatchItPolls(t *testing.T) {
 	})
 }
 
-func TestTimePassingChangesTheStatus(t *testing.T) {
+func TestRecheck(t *testing.T) {
 	watching(t, func(t *testing.T, s *server, w *Watcher, notices *recorder) {
 		var r recorder
 		s.objects["p"] = &unstructured.Unstructured{Object: map[string]any{"apiVersion": "v1", "kind": "Pod",
@@ -268,8 +267,7 @@ func TestDoubtsAreReportedOnce(t *testing.T) {
 	})
 }
 
-// TestListPages reads a list of several pages, the second of which expires the
-// first time.
+// TestListPages reads a list of several pages whose second page expires once.
 func TestListPages(t *testing.T) {
 	watching(t, func(t *testing.T, s *server, w *Watcher, _ *recorder) {
 		var r recorder

@@ -10,8 +10,7 @@ import (
 	"lockstep/engine/run"
 )
 
-// explainer diagnoses objects that are not ready: at each sign of trouble, or after a delay
-// without one, like package run.
+// explainer diagnoses objects that are not ready: at each sign of trouble, and otherwise after a delay, like package run.
 type explainer struct {
 	mu       sync.Mutex
 	objects  map[plan.Object]*diagnoses
@@ -30,15 +29,15 @@ type diagnoses struct {
 	target    target
 	pace      run.Pace
 	notReady  bool
-	published string        // cause
-	failure   string        // cause, if waiting does not help
-	once      chan struct{} // closed after the first diagnosis
+	published string        // the last published cause
+	failure   string        // the cause, if waiting will not help
+	diagnosed chan struct{} // closed after the first diagnosis
 }
 
 const (
-	maxDiagnoses = 4               // at the same time
-	signDelay    = time.Second     // without a sign of trouble
-	diagnoseTime = 5 * time.Second // of one diagnosis
+	maxDiagnoses     = 4               // at the same time
+	diagnosisDelay   = time.Second     // for objects without a sign of trouble
+	diagnosisTimeout = 5 * time.Second // of one diagnosis
 )
 
 func newExplainer() explainer {
@@ -48,14 +47,14 @@ func newExplainer() explainer {
 	}
 }
 
-// sign schedules a diagnosis because something is wrong with an object.
-func (x *explainer) sign(t target) {
+// trouble schedules a diagnosis at once, because an object shows a sign of trouble.
+func (x *explainer) trouble(t target) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	x.add(x.get(t), time.Now())
 }
 
-// observe records whether an object is ready, and returns why it fails, if that is known.
+// observe records whether an object is ready. It returns why waiting will not help, or "".
 func (x *explainer) observe(t target, notReady bool) (failure string) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
@@ -67,7 +66,7 @@ func (x *explainer) observe(t target, notReady bool) (failure string) {
 		d.pace.Cancel()
 		d.published, d.failure = "", ""
 	case !before:
-		x.add(d, time.Now().Add(signDelay))
+		x.add(d, time.Now().Add(diagnosisDelay))
 	}
 	return d.failure
 }
@@ -75,14 +74,14 @@ func (x *explainer) observe(t target, notReady bool) (failure string) {
 func (x *explainer) get(t target) *diagnoses {
 	d := x.objects[t.object]
 	if d == nil {
-		d = &diagnoses{once: make(chan struct{})}
+		d = &diagnoses{diagnosed: make(chan struct{})}
 		x.objects[t.object] = d
 	}
 	d.target = t
 	return d
 }
 
-// add schedules a diagnosis of an object that is not ready.
+// add schedules a diagnosis if the object was last observed as not ready.
 func (x *explainer) add(d *diagnoses, at time.Time) {
 	if d.notReady {
 		x.schedule.Add(d, &d.pace, at)
@@ -97,8 +96,7 @@ func (x *explainer) wakeUp() {
 	}
 }
 
-// run diagnoses objects when they are due, until ctx ends. It calls publish for each new
-// finding.
+// run runs the diagnoses that are due until ctx is done. It calls publish for each new finding.
 func (x *explainer) run(ctx context.Context, diagnose func(context.Context, plan.Object) run.Finding, publish func(target, run.Finding)) {
 	var running sync.WaitGroup
 	defer running.Wait()
@@ -114,7 +112,7 @@ func (x *explainer) run(ctx context.Context, diagnose func(context.Context, plan
 		due, next := x.start(time.Now())
 		for _, t := range due {
 			running.Go(func() {
-				ctx, cancel := context.WithTimeout(ctx, diagnoseTime)
+				ctx, cancel := context.WithTimeout(ctx, diagnosisTimeout)
 				defer cancel()
 				found := diagnose(ctx, t.object)
 				if ctx.Err() != nil {
@@ -133,39 +131,39 @@ func (x *explainer) run(ctx context.Context, diagnose func(context.Context, plan
 	}
 }
 
-// markDone records that a finding was published.
+// markDone records that an object was diagnosed and its finding published.
 func (x *explainer) markDone(t target) {
 	x.mu.Lock()
 	defer x.mu.Unlock()
 	select {
-	case <-x.get(t).once:
+	case <-x.get(t).diagnosed:
 	default:
-		close(x.get(t).once)
+		close(x.get(t).diagnosed)
 	}
 }
 
-// diagnoseAll diagnoses all objects that are not ready without delay. It returns when each was
-// diagnosed at least once, or when ctx is done.
+// diagnoseAll diagnoses all objects that are not ready without delay. It returns when each was diagnosed at least once, or
+// ctx is done.
 func (x *explainer) diagnoseAll(ctx context.Context) {
 	x.mu.Lock()
 	var waitFor []chan struct{}
 	for _, d := range x.objects {
 		if d.notReady {
-			waitFor = append(waitFor, d.once)
+			waitFor = append(waitFor, d.diagnosed)
 			x.add(d, time.Now())
 		}
 	}
 	x.mu.Unlock()
-	for _, once := range waitFor {
+	for _, diagnosed := range waitFor {
 		select {
-		case <-once:
+		case <-diagnosed:
 		case <-ctx.Done():
 			return
 		}
 	}
 }
 
-// start starts the diagnoses that are due. next is when the next one is due, zero for never.
+// start returns the diagnoses to start now. next is when another one is due, zero for never.
 func (x *explainer) start(now time.Time) (started []target, next time.Time) {
 	x.mu.Lock()
 	defer x.mu.Unlock()

@@ -12,48 +12,47 @@ import (
 	"lockstep/engine/run"
 )
 
-// TestDiagnosedAtFirstSign expects the diagnosis of an object at the first sign of
-// trouble, not on a timer; again at further signs, at growing intervals; of one
-// without a sign after a delay; and never of one that is ready.
+// TestDiagnosedAtFirstSign expects that an object is diagnosed at the first sign of trouble and, at growing intervals, at
+// further ones. An object without a sign is diagnosed after a delay, a ready one never.
 func TestDiagnosedAtFirstSign(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		ctx, stop := context.WithCancel(t.Context())
 		x := newExplainer()
 		start := time.Now()
-		looks := map[string][]time.Duration{}
+		diagnosed := map[string][]time.Duration{}
 		var published []string
 		done := make(chan struct{})
 		go func() {
 			defer close(done)
 			x.run(ctx, func(_ context.Context, o plan.Object) run.Finding {
-				looks[o.Name] = append(looks[o.Name], time.Since(start))
+				diagnosed[o.Name] = append(diagnosed[o.Name], time.Since(start))
 				return run.Finding{Cause: o.Name + " crashes", Requests: 6}
 			}, func(_ target, f run.Finding) { published = append(published, f.Cause) })
 		}()
 		of := func(name string) target { return target{object: plan.Object{Kind: "Deployment", Name: name}} }
-		x.sign(of("crashing")) // nobody has seen it yet
+		x.trouble(of("crashing")) // not observed yet
 		x.observe(of("crashing"), true)
 		x.observe(of("quiet"), true)
 		x.observe(of("well"), false)
-		x.sign(of("well"))
-		x.sign(of("crashing"))
+		x.trouble(of("well"))
+		x.trouble(of("crashing"))
 		synctest.Wait()
-		if !slices.Equal(looks["crashing"], []time.Duration{0}) || len(looks["quiet"]) > 0 {
-			t.Errorf("at first, looks at %v", looks)
+		if !slices.Equal(diagnosed["crashing"], []time.Duration{0}) || len(diagnosed["quiet"]) > 0 {
+			t.Errorf("at first, diagnosed at %v", diagnosed)
 		}
 		for time.Since(start) < time.Minute {
 			time.Sleep(100 * time.Millisecond)
-			x.sign(of("crashing"))
+			x.trouble(of("crashing"))
 		}
 		synctest.Wait()
-		if n := len(looks["crashing"]); n < 2 || n*6 > 20 {
-			t.Errorf("signs without end lead to looks at %v", looks["crashing"])
+		if n := len(diagnosed["crashing"]); n < 2 || n*6 > 20 {
+			t.Errorf("during constant trouble, diagnosed at %v", diagnosed["crashing"])
 		}
-		if len(looks["quiet"]) == 0 || looks["quiet"][0] > 5*time.Second || len(looks["well"]) > 0 {
-			t.Errorf("without a sign, looks at %v", looks)
+		if len(diagnosed["quiet"]) == 0 || diagnosed["quiet"][0] > 5*time.Second || len(diagnosed["well"]) > 0 {
+			t.Errorf("without a sign, diagnosed at %v", diagnosed)
 		}
 		x.observe(of("crashing"), false)
-		x.observe(of("crashing"), true) // which is news, again
+		x.observe(of("crashing"), true) // so its cause is new again
 		time.Sleep(2 * time.Minute)
 		synctest.Wait()
 		if want := []string{"crashing crashes", "quiet crashes", "crashing crashes"}; !slices.Equal(published, want) {
@@ -64,9 +63,9 @@ func TestDiagnosedAtFirstSign(t *testing.T) {
 	})
 }
 
-// TestDiagnosedImmediately diagnoses objects that are not ready without waiting for a
-// sign, and publishes the findings before it returns.
-func TestDiagnosedImmediately(t *testing.T) {
+// TestDiagnoseAll expects that diagnoseAll diagnoses objects that are not ready without delay, and that their findings are
+// published when it returns.
+func TestDiagnoseAll(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		x := newExplainer()
 		var published sync.Map
@@ -86,18 +85,18 @@ func TestDiagnosedImmediately(t *testing.T) {
 		x.diagnoseAll(t.Context())
 		for _, name := range []string{"a", "b", "c", "d", "e"} {
 			if _, ok := published.Load(name); !ok {
-				t.Errorf("%s is not explained", name)
+				t.Errorf("no finding for %s", name)
 			}
 		}
 		if _, ok := published.Load("f"); ok || time.Since(start) != 200*time.Millisecond { // four at a time
-			t.Errorf("what is ready is explained: %t; it took %s", ok, time.Since(start))
+			t.Errorf("finding for a ready object: %t; took %s", ok, time.Since(start))
 		}
 		x.observe(target{object: plan.Object{Kind: "Deployment", Name: "slow"}}, true)
 		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
 		defer cancel()
 		start = time.Now()
 		if x.diagnoseAll(ctx); time.Since(start) != time.Second {
-			t.Errorf("it goes on after its end, or ends before: %s", time.Since(start))
+			t.Errorf("returned after %s, want the timeout of ctx", time.Since(start))
 		}
 	})
 }

@@ -6,13 +6,12 @@ import (
 	"lockstep/engine/run"
 )
 
-// group is a group with the last observations of its objects, including those from an earlier
-// revision.
+// group is a group with the last observations of its objects, possibly from an earlier revision.
 type group struct {
 	*plan.Group
 	last    map[plan.Object]run.Observation
-	fresh   map[plan.Object]bool // planned objects: whether they were observed in this revision
-	count   map[event.Status]int // planned objects by their last status
+	fresh   map[plan.Object]bool // whether each planned object was observed in this revision
+	count   map[event.Status]int // planned objects with each status
 	status  event.Status         // published
 	message string               // published
 }
@@ -40,7 +39,7 @@ func (g *group) record(ob run.Observation) (before run.Observation, known bool) 
 	return before, known
 }
 
-// derive computes the status of the group from its objects, and the reason.
+// derive computes the status of the group from its objects. For a failed group it also returns the reason.
 func (g *group) derive() (event.Status, string) {
 	if g.count[event.Failed] > 0 {
 		for _, o := range g.Objects {

@@ -1,5 +1,5 @@
-// Package view shows the groups of a release with the live status of their objects (View). It
-// writes nothing to the cluster. The facade imports it.
+// Package view shows the groups of a release with the live status of their objects (View). It writes nothing to the
+// cluster. Only package kube imports it.
 package view
 
 import (
@@ -26,27 +26,26 @@ import (
 	"lockstep/kube/release"
 )
 
-// View shows the groups of a release with the live status of their objects. Its events are
-// those of an operation named watch that applies nothing: a group is ready if all its objects
-// are, failed if one is, waiting if the release's own operation has not reached it, otherwise
-// running.
+// View publishes the live status of a release's groups and objects, as the events of an operation named watch that applies
+// nothing. A group is ready if all its objects are, failed if one is, waiting if the operation that deploys the release
+// has not reached it, otherwise running.
 type View struct {
 	client          *connect.Client
 	name, namespace string
-	number          int // of the revision; 0: the latest
+	number          int // revision, 0 for the latest
 	feed            event.Feed
 	mask            mask.Mask
 
 	mu       sync.Mutex
 	revision *revision
 	groups   map[string]*group
-	unseen   int
+	unseen   int           // objects of the revision that were not observed yet
 	seen     chan struct{} // closed when unseen is 0
 
 	explainer explainer
 }
 
-// revision is a revision of the release with its objects in order. It is immutable.
+// revision is a revision of the release with its objects in groups. It is immutable.
 type revision struct {
 	rel      *rel1.Release
 	builder  *manifest.Builder
@@ -55,11 +54,11 @@ type revision struct {
 	warnings []plan.Warning
 }
 
-// pollInterval is the interval for reading the release's record.
+// pollInterval is how often the release record is read, and a missing kind is looked up.
 const pollInterval = 2 * time.Second
 
-// Prepare reads a revision of a release (0: the latest) and orders its objects as they
-// were deployed. If they were deployed without an order, they are one group.
+// Prepare reads a revision of a release (0 for the latest) and puts its objects into the groups in which they were
+// deployed. If they were deployed without an order, they form one group.
 func Prepare(ctx context.Context, c *connect.Client, name, namespace string, number int) (*View, error) {
 	v := &View{client: c, name: name, namespace: namespace, number: number, feed: event.Feed{Bounded: true}, explainer: newExplainer()}
 	if v.namespace == "" {
@@ -111,7 +110,7 @@ func (v *View) current() *revision {
 	return v.revision
 }
 
-// Seen returns a channel that is closed when every object was observed.
+// Seen returns a channel that is closed once every object was observed.
 func (v *View) Seen() <-chan struct{} {
 	v.mu.Lock()
 	defer v.mu.Unlock()
@@ -140,12 +139,11 @@ func newRevision(s *preflight.Session, rel *rel1.Release) (*revision, error) {
 	return &revision{rel, b, list, helmclient.Phases(planned), warnings}, nil
 }
 
-// Explain diagnoses every object that is not ready, once, and returns when the findings
-// are published, or when ctx ends. Call it while Run runs, after Seen.
+// Explain diagnoses every object that is not ready and returns when the findings are published, or when ctx is done. Call
+// it while Run runs, after Seen.
 func (v *View) Explain(ctx context.Context) { v.explainer.diagnoseAll(ctx) }
 
-// show switches to a revision. Observations of objects that the earlier revision also had are
-// kept until there are new ones.
+// show switches to a revision. Earlier observations of its objects count until there are new ones.
 func (v *View) show(r *revision) {
 	v.mask.AddRelease(r.rel)
 	v.mask.AddPublic(v.name, v.namespace)
@@ -184,13 +182,12 @@ func (v *View) Run(ctx context.Context) error {
 		before := v.current()
 		v.show(r)
 		v.announce()
-		v.drop(before)
+		v.publishRemoved(before)
 	}
 }
 
-// drop publishes that objects are gone that a new revision no longer has, in groups that it
-// still has.
-func (v *View) drop(before *revision) {
+// publishRemoved publishes as gone the objects that the current revision no longer has, if it still has their group.
+func (v *View) publishRemoved(before *revision) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
 	for old, o := range event.Objects(before.phases) {
@@ -206,7 +203,7 @@ func (v *View) drop(before *revision) {
 	}
 }
 
-// follow watches one revision. It returns the release when it has changed, nil at the end.
+// follow watches one revision. It returns the release when its revision or status has changed, or nil at the end.
 func (v *View) follow(ctx context.Context, s *preflight.Session) (*rel1.Release, error) {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
@@ -218,8 +215,7 @@ func (v *View) follow(ctx context.Context, s *preflight.Session) (*rel1.Release,
 	}
 	defer stopWatching()
 	r := v.current()
-	// An apply target knows that a Job may remove itself when it ends. Watching sends no
-	// writes.
+	// An apply target knows that a Job may remove itself when it ends. Its Watch writes nothing.
 	session := cluster.Session{Client: s.Client, Builder: r.builder, RunWatcher: runWatcher, Warn: notice}
 	target := cluster.NewApply(session, r.list, func(*resource.Info) error { return nil }, nil)
 	late := target.Late()
@@ -227,7 +223,7 @@ func (v *View) follow(ctx context.Context, s *preflight.Session) (*rel1.Release,
 		target.Watch(ctx, g.Group, func(ob run.Observation) { v.observe(g.Unit(), ob) })
 	}
 	for g, o := range event.Objects(r.phases) {
-		if slices.Contains(late, o) { // without a kind it cannot exist
+		if slices.Contains(late, o) { // its kind does not exist yet
 			v.observe(g.Unit(), run.Observation{Object: o, Status: event.Gone})
 		}
 	}
@@ -244,7 +240,7 @@ func (v *View) follow(ctx context.Context, s *preflight.Session) (*rel1.Release,
 	return v.await(ctx, s, r)
 }
 
-// placeLate polls for missing kinds until the cluster has all of them, or ctx ends.
+// placeLate looks up missing kinds until the cluster has all of them, or ctx is done.
 func placeLate(ctx context.Context, target *cluster.Target) {
 	for missing := true; missing; missing = target.ResolveLate() {
 		select {
@@ -269,8 +265,7 @@ func (v *View) announce() {
 	v.feed.Publish(event.Event{Kind: event.KindPlan, Phases: r.phases})
 }
 
-// await returns the release when its revision or status has changed, nil if it is gone or
-// ctx ends.
+// await returns the release when its revision or status has changed, or nil if it was uninstalled or ctx is done.
 func (v *View) await(ctx context.Context, s *preflight.Session, r *revision) (*rel1.Release, error) {
 	for {
 		select {
@@ -291,20 +286,21 @@ func (v *View) await(ctx context.Context, s *preflight.Session, r *revision) (*r
 	}
 }
 
+// observe publishes what an observation changes.
 func (v *View) observe(unit event.Unit, ob run.Observation) {
 	v.mu.Lock()
 	defer v.mu.Unlock()
 	v.observeLocked(unit, ob)
 }
 
-// observeLocked needs v.mu.
+// observeLocked is observe for callers that hold v.mu.
 func (v *View) observeLocked(unit event.Unit, ob run.Observation) {
 	g := v.groups[unit.Group]
 	if g == nil {
 		return
 	}
 	if ob.Trouble {
-		v.explainer.sign(target{unit, ob.Object})
+		v.explainer.trouble(target{unit, ob.Object})
 	}
 	if ob.Status == "" || ob.Status == event.Applying {
 		return
@@ -339,8 +335,8 @@ func (v *View) observeLocked(unit event.Unit, ob run.Observation) {
 	}
 }
 
-// explain publishes why an object is not ready. If its pods fail, the object is failed: a view
-// has no timeout, so it would be in progress forever.
+// explain publishes why an object is not ready. If waiting will not help, the object counts as failed, because a view has
+// no timeout.
 func (v *View) explain(t target, found run.Finding) {
 	v.feed.Publish(event.Event{Kind: event.KindDiagnosis, Phase: t.Phase, Group: t.Group, Object: &t.object, Status: found.Status(),
 		Message: found.Cause, Cause: found.Cause, Evidence: found.Evidence, Lines: found.Lines})

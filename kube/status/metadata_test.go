@@ -11,9 +11,9 @@ import (
 	"lockstep/engine/event"
 )
 
-// TestPlainKinds: of what has no status the metadata alone is read, listed, watched and
-// got, and the status is the same.
-func TestPlainKinds(t *testing.T) {
+// TestMetadataKinds expects that only the metadata of kinds without a status is listed, watched and read, and that the
+// status is the same.
+func TestMetadataKinds(t *testing.T) {
 	config, ns := realCluster(t)
 	c, l := connect(t, config), newLog()
 	m, err := metadata.NewForConfig(config)

@@ -1,0 +1,114 @@
+package status
+
+import (
+	"context"
+	"maps"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/watch"
+	"k8s.io/client-go/metadata"
+)
+
+// unneededFields are the fields of a spec that Compute does not need.
+var unneededFields = []string{"template", "volumeClaimTemplates", "versions", "containers", "initContainers", "volumes"}
+
+// trim returns only the parts of an object that Compute needs, to save memory: identity, spec and status, without managed
+// fields and data.
+func trim(u *unstructured.Unstructured) *unstructured.Unstructured {
+	meta := map[string]any{}
+	from, _ := u.Object["metadata"].(map[string]any)
+	for _, key := range []string{"name", "namespace", "uid", "resourceVersion", "generation",
+		"creationTimestamp", "deletionTimestamp", "finalizers"} {
+		if v, ok := from[key]; ok {
+			meta[key] = v
+		}
+	}
+	object := map[string]any{"apiVersion": u.GetAPIVersion(), "kind": u.GetKind(), "metadata": meta}
+	if spec, ok := u.Object["spec"].(map[string]any); ok {
+		kept := maps.Clone(spec)
+		for _, key := range unneededFields {
+			delete(kept, key)
+		}
+		object["spec"] = kept
+	}
+	if status, ok := u.Object["status"]; ok {
+		object["status"] = status
+	}
+	return &unstructured.Unstructured{Object: object}
+}
+
+// metadataKinds are the kinds of which Compute needs only metadata. Most objects of a chart are of these kinds, and their
+// content may be large or secret.
+var metadataKinds = map[schema.GroupResource]string{
+	{Resource: "configmaps"}:                                              "ConfigMap",
+	{Resource: "secrets"}:                                                 "Secret",
+	{Resource: "serviceaccounts"}:                                         "ServiceAccount",
+	{Group: "rbac.authorization.k8s.io", Resource: "roles"}:               "Role",
+	{Group: "rbac.authorization.k8s.io", Resource: "rolebindings"}:        "RoleBinding",
+	{Group: "rbac.authorization.k8s.io", Resource: "clusterroles"}:        "ClusterRole",
+	{Group: "rbac.authorization.k8s.io", Resource: "clusterrolebindings"}: "ClusterRoleBinding",
+}
+
+// reader is the part of dynamic.ResourceInterface that a source needs.
+type reader interface {
+	List(context.Context, metav1.ListOptions) (*unstructured.UnstructuredList, error)
+	Watch(context.Context, metav1.ListOptions) (watch.Interface, error)
+	Get(ctx context.Context, name string, opts metav1.GetOptions, subresources ...string) (*unstructured.Unstructured, error)
+}
+
+// metadataReader reads only the metadata of objects.
+type metadataReader struct {
+	client metadata.ResourceInterface
+	gvk    schema.GroupVersionKind
+}
+
+func (r metadataReader) List(ctx context.Context, opts metav1.ListOptions) (*unstructured.UnstructuredList, error) {
+	found, err := r.client.List(ctx, opts)
+	if err != nil {
+		return nil, err
+	}
+	list := &unstructured.UnstructuredList{Items: make([]unstructured.Unstructured, len(found.Items))}
+	list.SetResourceVersion(found.ResourceVersion)
+	list.SetContinue(found.Continue)
+	for i := range found.Items {
+		list.Items[i] = *toUnstructured(&found.Items[i], r.gvk)
+	}
+	return list, nil
+}
+
+// Watch returns a watch whose objects are metadata; toUnstructured converts them.
+func (r metadataReader) Watch(ctx context.Context, opts metav1.ListOptions) (watch.Interface, error) {
+	return r.client.Watch(ctx, opts)
+}
+
+func (r metadataReader) Get(ctx context.Context, name string, opts metav1.GetOptions, subresources ...string) (*unstructured.Unstructured, error) {
+	found, err := r.client.Get(ctx, name, opts, subresources...)
+	if err != nil {
+		return nil, err
+	}
+	return toUnstructured(found, r.gvk), nil
+}
+
+// toUnstructured converts an object of a watch. If it is only metadata, gvk is its kind. It returns nil for other types.
+func toUnstructured(o runtime.Object, gvk schema.GroupVersionKind) *unstructured.Unstructured {
+	switch o := o.(type) {
+	case *unstructured.Unstructured:
+		return o
+	case *metav1.PartialObjectMetadata:
+		u := &unstructured.Unstructured{Object: map[string]any{}}
+		u.SetGroupVersionKind(gvk)
+		u.SetName(o.Name)
+		u.SetNamespace(o.Namespace)
+		u.SetUID(o.UID)
+		u.SetResourceVersion(o.ResourceVersion)
+		u.SetGeneration(o.Generation)
+		u.SetCreationTimestamp(o.CreationTimestamp)
+		u.SetDeletionTimestamp(o.DeletionTimestamp)
+		u.SetFinalizers(o.Finalizers)
+		return u
+	}
+	return nil
+}
