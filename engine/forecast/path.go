@@ -90,12 +90,13 @@ func Bars(path []Step, room int) []Bar {
 }
 
 // Slowest returns the groups that took longest, the slowest first. It ignores groups without a usual
-// duration and those of a rollback.
+// duration, those that did not succeed, and those of a rollback.
 func Slowest(s *event.State, limit int) []Timing {
 	var all []Timing
 	for _, p := range forward(s) {
 		for _, g := range p.Groups {
-			if usual, known := p.Usual[g.ID]; known && !g.Ended.IsZero() {
+			succeeded := g.Status == event.Ready || g.Status == event.Applied || g.Status == event.Gone
+			if usual, known := p.Usual[g.ID]; known && succeeded {
 				all = append(all, Timing{g, Took(g), usual})
 			}
 		}

@@ -63,13 +63,28 @@ func answer(code int32, reason metav1.StatusReason, message string) error {
 	return &apierrors.StatusError{ErrStatus: metav1.Status{Code: code, Reason: reason, Message: message}}
 }
 
-// fieldConflicts is the error of a server-side apply that conflicts with pairs of a manager and a field.
-func fieldConflicts(pairs ...string) error {
-	var causes []metav1.StatusCause
-	for i := 0; i < len(pairs); i += 2 {
-		causes = append(causes, metav1.StatusCause{Type: metav1.CauseTypeFieldManagerConflict, Message: "conflict with " + pairs[i], Field: pairs[i+1]})
+// TestFieldConflict expects that cause and evidence name each manager with its fields.
+func TestFieldConflict(t *testing.T) {
+	for _, tt := range []struct {
+		managersAndFields []string
+		owners, advice    string
+	}{
+		{[]string{`"hpa" with subresource "scale" using apps/v1`, ".spec.replicas"}, `"hpa" owns .spec.replicas`, "remove the field from the chart, or take it over with --force-conflicts"},
+		{[]string{`"kubectl-edit" using v1`, ".data.a", `"an \"operator\"" using v1`, ".data.b", `"kubectl-edit" using v1`, ".data.c"},
+			`"kubectl-edit" owns .data.a, .data.c; "an \"operator\"" owns .data.b`, "remove these fields from the chart, or take them over with --force-conflicts"},
+	} {
+		var causes []metav1.StatusCause
+		for pair := range slices.Chunk(tt.managersAndFields, 2) {
+			causes = append(causes, metav1.StatusCause{Type: metav1.CauseTypeFieldManagerConflict, Message: "conflict with " + pair[0], Field: pair[1]})
+		}
+		var found run.FindingError
+		if err := Explain(apierrors.NewApplyConflict(causes, "Apply failed with some conflicts")); !errors.As(err, &found) {
+			t.Fatal(err)
+		}
+		if f := found.Finding(); f.Cause != "refused: "+tt.owners+"; "+tt.advice || !slices.Equal(f.Evidence, []string{tt.owners}) {
+			t.Errorf("cause %q, evidence %q", f.Cause, f.Evidence)
+		}
 	}
-	return apierrors.NewApplyConflict(causes, "Apply failed")
 }
 
 // TestRefusals covers the causes of the API server's refusals of an object.
@@ -111,10 +126,6 @@ func TestRefusals(t *testing.T) {
 		{"a namespace is being deleted", forbidden("configmaps", "c", "unable to create new content in namespace ns because it is being terminated"),
 			"namespace ns is being deleted and accepts no new objects: being deleted: waiting for finalizers x/y: its controller has not removed it"},
 		{"a conflict", answer(http.StatusConflict, metav1.StatusReasonConflict, "other"), "refused: other"},
-		{"a field of another manager", fieldConflicts(`"hpa" with subresource "scale" using apps/v1`, ".spec.replicas"),
-			`refused: "hpa" owns .spec.replicas; remove the field from the chart, or take it over with --force-conflicts`},
-		{"fields of other managers", fieldConflicts(`"kubectl-edit" using v1`, ".data.a", `"an \"operator\"" using v1`, ".data.b", `"kubectl-edit" using v1`, ".data.c"),
-			`refused: "kubectl-edit" owns .data.a, .data.c; "an \"operator\"" owns .data.b; remove these fields from the chart, or take them over with --force-conflicts`},
 	} {
 		t.Run(tt.name, func(t *testing.T) {
 			d, _ := cluster(t, hooks)

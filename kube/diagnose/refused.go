@@ -39,8 +39,9 @@ func Explain(err error) error {
 	cause := message
 	switch fields := immutable(err); {
 	case IsFieldConflict(err):
-		text = fieldConflict(answer.Status().Details.Causes)
-		cause = text
+		owners, advice := fieldConflict(answer.Status().Details.Causes)
+		text = owners + "; " + advice
+		message, cause = owners, text
 	case len(fields) > 0:
 		text = strings.Join(fields, ", ") + "; delete the object and try again, or rename it in the chart"
 		cause = text
@@ -178,11 +179,11 @@ func IsFieldConflict(err error) bool {
 // fieldManager matches the manager in the message of a conflict: conflict with "kubectl" using v1.
 var fieldManager = regexp.MustCompile(`^conflict with ("(?:[^"\\]|\\.)*")`)
 
-// fieldConflict says which managers own which fields, and what to do.
-func fieldConflict(causes []metav1.StatusCause) string {
+// fieldConflict describes which managers own which fields, and what to do.
+func fieldConflict(causes []metav1.StatusCause) (owners, advice string) {
 	fields := map[string][]string{} // by manager
 	var managers []string
-	n := 0
+	count := 0
 	for _, c := range causes {
 		if c.Type != metav1.CauseTypeFieldManagerConflict {
 			continue
@@ -195,16 +196,16 @@ func fieldConflict(causes []metav1.StatusCause) string {
 			managers = append(managers, manager)
 		}
 		fields[manager] = append(fields[manager], c.Field)
-		n++
+		count++
 	}
 	for i, m := range managers {
 		managers[i] = m + " owns " + strings.Join(fields[m], ", ")
 	}
-	advice := "; remove the field from the chart, or take it over with --force-conflicts"
-	if n > 1 {
-		advice = "; remove these fields from the chart, or take them over with --force-conflicts"
+	advice = "remove the field from the chart, or take it over with --force-conflicts"
+	if count > 1 {
+		advice = "remove these fields from the chart, or take them over with --force-conflicts"
 	}
-	return strings.Join(managers, "; ") + advice
+	return strings.Join(managers, "; "), advice
 }
 
 // immutablePhrases are parts of the API server's messages about immutable fields.

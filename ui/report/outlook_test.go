@@ -7,10 +7,26 @@ import (
 	"time"
 
 	"lockstep/engine/event"
+	"lockstep/engine/run"
 )
 
-// TestHeartbeatHasTimeLeft expects the usual time in heartbeats, and one note for a
-// group that is slower than usual.
+// TestNoHeartbeatBeforeTimeout expects no heartbeat in the last second of a readiness timeout, because the
+// line about the failure says the same.
+func TestNoHeartbeatBeforeTimeout(t *testing.T) {
+	events := record(t, run.Options{Heartbeat: 10 * sec}, func(b *bench) {
+		groups := readPlan("c:a: Job/a")
+		b.Announce(apply(groups))
+		finish(b, b.Run(run.Stage{Phase: apply(groups), ObjectTimeout: install.ReadinessTimeout, Cluster: newFake(map[string]fate{"a": {never: true}})}))
+	})
+	var out bytes.Buffer
+	Replay(events, newTextLog(&out, &out, Options{Style: plain}))
+	if n := strings.Count(out.String(), "◐ waiting for Job/a"); n != 5 || !strings.Contains(out.String(), "waiting for 50s\n  60.0s ✗ c:a failed") {
+		t.Errorf("%d heartbeats in\n%s", n, out.String())
+	}
+}
+
+// TestHeartbeatHasTimeLeft expects the usual time in heartbeats, and one line about a group that is
+// slower than usual.
 func TestHeartbeatHasTimeLeft(t *testing.T) {
 	start := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
 	at := func(n int) time.Time { return start.Add(time.Duration(n) * sec) }
@@ -33,7 +49,7 @@ func TestHeartbeatHasTimeLeft(t *testing.T) {
 		"25.0s ◐ waiting for Job/a in c:a: in-progress; usually 12s, 4s left\n": 1,
 	} {
 		if strings.Count(out.String(), text) != times {
-			t.Errorf("not %d times %q in\n%s", times, text, out.String())
+			t.Errorf("want %d times %q in\n%s", times, text, out.String())
 		}
 	}
 }

@@ -163,8 +163,14 @@ func (t *textLog) diagnosis(e event.Event) {
 	}
 }
 
-// waiting writes a heartbeat, with the forecast of the run if there is one.
+// waiting writes a heartbeat, with the forecast of the run if there is one. It writes nothing if
+// --readiness-timeout is about to expire, because the line about the failure says the same.
 func (t *textLog) waiting(e event.Event) {
+	if g, o := t.find(e); o != nil {
+		if left, limited := t.state.TimeLeft(g, o, e.Time); limited && left < time.Second {
+			return
+		}
+	}
 	text := "waiting for " + objectIn(e.Object, e.Group) + ": " + t.waitingFor(e)
 	if f, ok := forecast.Estimate(&t.state, e.Time); ok {
 		text += "; " + f.String()
