@@ -9,13 +9,13 @@ import (
 	"lockstep/engine/plan"
 )
 
-// record is that of a run of so many objects, ten to a group, each group of which
-// waits for one before it.
+// record returns the events of a run with a number of objects in groups of ten. Each group waits for an
+// earlier one.
 func record(objects int) []Event {
 	now := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
 	p := Phase{Name: "apply", Kind: PhaseApply}
 	var events []Event
-	tell := func(e Event) {
+	add := func(e Event) {
 		now = now.Add(time.Millisecond)
 		e.Time, e.Phase, e.Seq = now, p.Name, uint64(len(events)+3)
 		events = append(events, e)
@@ -26,16 +26,16 @@ func record(objects int) []Event {
 			g.After = append(g.After, p.Groups[n/2].ID)
 		}
 		p.Groups = append(p.Groups, g)
-		tell(Event{Kind: KindGroup, Group: g.ID, Status: Running})
+		add(Event{Kind: KindGroup, Group: g.ID, Status: Running})
 		for i := range 10 {
 			o := plan.Object{Group: "apps", Kind: "Deployment", Namespace: "shop", Name: fmt.Sprintf("object-%d-%d", n, i)}
 			g.Objects = append(g.Objects, o)
-			tell(Event{Kind: KindObject, Group: g.ID, Object: &o, Status: Applying})
-			tell(Event{Kind: KindObject, Group: g.ID, Object: &o, Status: Applied, Change: Created})
-			tell(Event{Kind: KindObject, Group: g.ID, Object: &o, Status: InProgress, Message: "0 of 1 available"})
-			tell(Event{Kind: KindObject, Group: g.ID, Object: &o, Status: Ready})
+			add(Event{Kind: KindObject, Group: g.ID, Object: &o, Status: Applying})
+			add(Event{Kind: KindObject, Group: g.ID, Object: &o, Status: Applied, Change: Created})
+			add(Event{Kind: KindObject, Group: g.ID, Object: &o, Status: InProgress, Message: "0 of 1 available"})
+			add(Event{Kind: KindObject, Group: g.ID, Object: &o, Status: Ready})
 		}
-		tell(Event{Kind: KindGroup, Group: g.ID, Status: Ready})
+		add(Event{Kind: KindGroup, Group: g.ID, Status: Ready})
 	}
 	return append([]Event{
 		{Seq: 1, Time: now, Kind: KindOperation, Status: Running, Operation: &Operation{Name: "install", Release: "shop"}},
@@ -59,8 +59,7 @@ func BenchmarkState(b *testing.B) {
 	}
 }
 
-// BenchmarkFeed publishes and reads a run with a number of objects, with and without a
-// bound.
+// BenchmarkFeed publishes and reads a run with a number of objects, with and without Bounded.
 func BenchmarkFeed(b *testing.B) {
 	for _, bounded := range []bool{false, true} {
 		for _, n := range []int{1_000, 10_000, 100_000} {
@@ -84,8 +83,8 @@ func BenchmarkFeed(b *testing.B) {
 	}
 }
 
-// BenchmarkAsk queries the state of a half-finished run, as a screen does.
-func BenchmarkAsk(b *testing.B) {
+// BenchmarkQueries queries the state of a half-finished run, as a screen does.
+func BenchmarkQueries(b *testing.B) {
 	for _, n := range []int{1_000, 10_000, 100_000} {
 		b.Run(strconv.Itoa(n), func(b *testing.B) {
 			var s State

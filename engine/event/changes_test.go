@@ -6,8 +6,8 @@ import (
 	"lockstep/engine/plan"
 )
 
-// TestChanges counts the changes of objects: an object that is sent again after it was
-// created counts as created, and a rollback is counted separately.
+// TestChanges expects an object that was created and then sent again to count as created, and a rollback
+// to be counted separately.
 func TestChanges(t *testing.T) {
 	object := func(name string) plan.Object { return plan.Object{Kind: "ConfigMap", Name: name} }
 	group := func(id string, names ...string) *plan.Group {
@@ -44,9 +44,9 @@ func TestChanges(t *testing.T) {
 		t.Errorf("%+v, want %+v", got, want)
 	}
 	if got, want := s.RollbackChanges(), (Changes{Deleted: 1}); got != want {
-		t.Errorf("rolled back: %+v, want %+v", got, want)
+		t.Errorf("rollback: %+v, want %+v", got, want)
 	}
 	if o := s.Find("apply", "g").Find(object("new")); o.Change != Unchanged {
-		t.Errorf("the last request has %s it", o.Change)
+		t.Errorf("the change of the last request is %s, want unchanged", o.Change)
 	}
 }

@@ -11,8 +11,8 @@ import (
 	"lockstep/engine/plan"
 )
 
-// look is what a watch sees: objects of a few groups, in whatever state.
-func look(r *rand.Rand) Event {
+// randomEvent returns an event about an object or a group, as a watch publishes them.
+func randomEvent(r *rand.Rand) Event {
 	o := plan.Object{Kind: "Pod", Name: fmt.Sprint(r.IntN(4))}
 	e := Event{Phase: "apply", Group: fmt.Sprint("c:", r.IntN(3)), Message: fmt.Sprint(r.IntN(3))}
 	switch r.IntN(8) {
@@ -28,8 +28,8 @@ func look(r *rand.Rand) Event {
 	return e
 }
 
-// picture is what a State shows of how things are, without when they came about.
-func picture(s *State) map[string]string {
+// withoutTimes returns what a State shows, without times.
+func withoutTimes(s *State) map[string]string {
 	out := map[string]string{"status": string(s.Status) + string(s.Run) + s.Operation.Release}
 	for _, w := range s.Warnings {
 		out[w.Message] = w.Rule
@@ -57,13 +57,13 @@ func groupsNamed(n int) []*plan.Group {
 	return groups
 }
 
-// TestBoundedFeedKeepsState reads a bounded feed from the first event on, with a
-// delay, and late.
+// TestBoundedFeedKeepsState expects every event for a reader of a bounded feed that starts early but reads
+// slowly, and the same state for one that starts late.
 func TestBoundedFeedKeepsState(t *testing.T) {
 	for seed := range uint64(20) {
 		r := rand.New(rand.NewPCG(seed, 1))
 		f := &Feed{Bounded: true}
-		behind := f.Reader()
+		slow := f.Reader()
 		var all State
 		f.Publish(Event{Kind: KindOperation, Status: Running, Operation: &Operation{Name: "watch", Release: "shop"}})
 		const n = 6 * keepAtLeast
@@ -71,13 +71,13 @@ func TestBoundedFeedKeepsState(t *testing.T) {
 			if i%1000 == 0 { // another revision
 				f.Publish(Event{Kind: KindPlan, Phases: []Phase{{Name: "apply", Kind: PhaseApply, Groups: groupsNamed(3)}}})
 			}
-			f.Publish(look(r))
+			f.Publish(randomEvent(r))
 		}
 		seen := uint64(0)
-		batch, _ := behind.Next(context.Background())
+		batch, _ := slow.Next(context.Background())
 		for _, e := range batch {
 			if seen++; e.Seq != seen {
-				t.Fatalf("the reader that was behind gets event %d after %d", e.Seq, seen-1)
+				t.Fatalf("the slow reader gets event %d after %d", e.Seq, seen-1)
 			}
 			all.Apply(e)
 		}
@@ -87,15 +87,15 @@ func TestBoundedFeedKeepsState(t *testing.T) {
 			late.Apply(e)
 		}
 		if len(kept) > 2*keepAtLeast || seen < n {
-			t.Errorf("%d events are kept, the reader that was behind got %d", len(kept), seen)
+			t.Errorf("%d events are kept, the slow reader got %d", len(kept), seen)
 		}
-		if got, want := picture(&late), picture(&all); !reflect.DeepEqual(got, want) {
-			t.Errorf("seed %d: late readers see\n%v\nand the others\n%v", seed, got, want)
+		if got, want := withoutTimes(&late), withoutTimes(&all); !reflect.DeepEqual(got, want) {
+			t.Errorf("seed %d: the late reader sees\n%v\nthe slow one\n%v", seed, got, want)
 		}
 	}
 }
 
-func TestABoundedFeedForgets(t *testing.T) {
+func TestBoundedFeedFreesMemory(t *testing.T) {
 	grown := func(readers int) uint64 {
 		f := &Feed{Bounded: true}
 		var all []*Reader
@@ -107,7 +107,7 @@ func TestABoundedFeedForgets(t *testing.T) {
 		runtime.GC()
 		runtime.ReadMemStats(&before)
 		for i := range 50_000 {
-			f.Publish(look(r))
+			f.Publish(randomEvent(r))
 			if i%100 == 0 {
 				for _, reader := range all {
 					reader.Next(context.Background())
@@ -121,12 +121,12 @@ func TestABoundedFeedForgets(t *testing.T) {
 	}
 	for _, readers := range []int{0, 2} {
 		if got := grown(readers); got > 4<<20 {
-			t.Errorf("with %d readers it has grown by %d bytes", readers, got)
+			t.Errorf("with %d readers the feed grew by %d bytes", readers, got)
 		}
 	}
 }
 
-func TestNothingComesAfterTheEndOfAFeed(t *testing.T) { // R48
+func TestNoEventAfterEnd(t *testing.T) { // R48
 	f := &Feed{}
 	f.Publish(Event{Kind: KindWarning})
 	f.End(Event{Kind: KindOperation, Status: Succeeded})
@@ -136,14 +136,14 @@ func TestNothingComesAfterTheEndOfAFeed(t *testing.T) { // R48
 	}
 }
 
-func TestNextIsWhatAStepTakes(t *testing.T) { // R41
+func TestNextIsStartedByStep(t *testing.T) { // R41
 	var s State
 	g := groupsNamed(3)
 	g[1].After = []string{"c:0"}
 	s.Apply(Event{Kind: KindOperation, Status: Running})
 	s.Apply(Event{Kind: KindPlan, Phases: []Phase{
 		{Name: "pre-install", Kind: PhaseHooks, Groups: []*plan.Group{{ID: "hook"}}}, {Name: "apply", Kind: PhaseApply, Groups: g}}})
-	tell := func(phase, id string, status Status) {
+	group := func(phase, id string, status Status) {
 		s.Apply(Event{Kind: KindGroup, Phase: phase, Group: id, Status: status})
 	}
 	next := func(want string) {
@@ -153,16 +153,16 @@ func TestNextIsWhatAStepTakes(t *testing.T) { // R41
 		}
 	}
 	next("hook")
-	tell("pre-install", "hook", Running)
+	group("pre-install", "hook", Running)
 	next("")
-	tell("pre-install", "hook", Ready)
+	group("pre-install", "hook", Ready)
 	next("c:0")
-	tell("apply", "c:0", Running)
+	group("apply", "c:0", Running)
 	next("c:2")
-	tell("apply", "c:2", Running)
+	group("apply", "c:2", Running)
 	next("")
-	tell("apply", "c:0", Applied)
+	group("apply", "c:0", Applied)
 	next("c:1")
-	tell("apply", "c:2", Failed)
+	group("apply", "c:2", Failed)
 	next("")
 }

@@ -7,7 +7,7 @@ import (
 	"lockstep/engine/plan"
 )
 
-// run is a state with groups of one ConfigMap each, and the clock of its events.
+// run is a State whose groups have one ConfigMap each, and the time of its last event.
 type run struct {
 	State
 	at time.Time
@@ -32,7 +32,7 @@ func object(name string) plan.Object {
 	return plan.Object{Kind: "ConfigMap", Name: name}
 }
 
-// apply applies an event some seconds after the one before.
+// apply applies an event some seconds after the previous one.
 func (r *run) apply(after int, e Event) {
 	r.at = r.at.Add(time.Duration(after) * time.Second)
 	e.Time = r.at
@@ -55,7 +55,7 @@ func causeOf(st Status) string {
 	return ""
 }
 
-// fails lets a group start and fail.
+// fails starts a group and makes it fail.
 func (r *run) fails(id string) {
 	r.group(id, Running)
 	r.object(id, Applying, "")
@@ -81,7 +81,7 @@ func TestFixedFailures(t *testing.T) {
 			[]string{"a: ConfigMap/a: it is broken; fixed by retry"}},
 		"accepted at once, from elsewhere": {func(r *run) { r.fails("a"); r.group("a", Ready); r.command(Accept, "a", "another terminal") },
 			[]string{"a: ConfigMap/a: it is broken; fixed by accept from another terminal"}},
-		"two, each in its way": {func(r *run) {
+		"two, fixed differently": {func(r *run) {
 			r.fails("a")
 			r.fails("b")
 			r.group("b", Running)
@@ -99,7 +99,7 @@ func TestFixedFailures(t *testing.T) {
 			r.group("a", Running)
 			r.group("a", Ready)
 		}, []string{"a: ConfigMap/a: it is broken; fixed by edit"}},
-		"edited away": {func(r *run) {
+		"removed by an edit": {func(r *run) {
 			r.fails("a")
 			r.command(Edit, "", "")
 			r.apply(1, Event{Kind: KindOperation, Status: Running, Operation: &Operation{Name: "install", Release: "r"}})
@@ -152,32 +152,32 @@ func TestTimeLeft(t *testing.T) {
 	r.object("a", InProgress, Created)
 	r.apply(10, Event{Kind: KindWaiting})
 	if got := left(); got != 50*time.Second {
-		t.Errorf("after 10s %s are left", got)
+		t.Errorf("%s left after 10s, want 50s", got)
 	}
 	r.apply(0, Event{Kind: KindRun, Status: Paused})
 	if got := left(); got != 0 {
-		t.Errorf("while paused %s are left, which nothing counts down", got)
+		t.Errorf("%s left while paused, want no limit", got)
 	}
 	r.apply(100, Event{Kind: KindServer, Status: Away, Since: r.at.Add(100 * time.Second)})
 	r.apply(100, Event{Kind: KindRun, Status: Running})
 	r.apply(100, Event{Kind: KindServer, Status: Back})
 	r.apply(5, Event{Kind: KindWaiting})
 	if got := left(); got != 45*time.Second {
-		t.Errorf("after 15s, a pause and an outage %s are left", got)
+		t.Errorf("%s left after 15s, a pause and an outage, want 45s", got)
 	}
 	r.apply(100, Event{Kind: KindWaiting})
 	if got := left(); got != 0 {
-		t.Errorf("when its time is over %s are left", got)
+		t.Errorf("%s left after the timeout, want 0s", got)
 	}
 	r.object("a", Ready, "")
 	if got := left(); got != 0 {
-		t.Errorf("once it is ready %s are left", got)
+		t.Errorf("%s left for a ready object, want no limit", got)
 	}
 }
 
-// TestAfterTheEnd expects that events after the end change the copy, but not the
-// result of the operation (R34b).
-func TestAfterTheEnd(t *testing.T) {
+// TestSnapshot expects events after the end to change the snapshot, but not the result of the
+// operation (R34b).
+func TestSnapshot(t *testing.T) {
 	r := newRun("a", "b")
 	for _, id := range []string{"a", "b"} {
 		r.group(id, Running)
@@ -186,32 +186,32 @@ func TestAfterTheEnd(t *testing.T) {
 		r.group(id, Ready)
 	}
 	r.apply(1, Event{Kind: KindOperation, Status: Succeeded, Message: "done"})
-	now := r.Snapshot()
-	if now.Message != "" || now.Find("apply", "a").Objects[0].Status != Ready {
-		t.Errorf("the copy begins with %q, %+v", now.Message, now.Find("apply", "a").Objects[0])
+	snapshot := r.Snapshot()
+	if snapshot.Message != "" || snapshot.Find("apply", "a").Objects[0].Status != Ready {
+		t.Errorf("the snapshot starts with %q, %+v", snapshot.Message, snapshot.Find("apply", "a").Objects[0])
 	}
 	o := object("a")
-	observe := func(e Event) { e.Time = r.at.Add(time.Minute); now.Observe(e) }
+	observe := func(e Event) { e.Time = r.at.Add(time.Minute); snapshot.Observe(e) }
 	observe(Event{Kind: KindOperation, Status: Running, Operation: &Operation{Name: "watch", Revision: 3}})
 	observe(Event{Kind: KindObject, Phase: "other", Group: "a", Object: &o, Status: InProgress})
 	observe(Event{Kind: KindDiagnosis, Phase: "other", Group: "a", Object: &o, Status: Degraded, Cause: "crashes"})
 	observe(Event{Kind: KindGroup, Phase: "apply", Group: "a", Status: Failed})
-	a := now.Find("apply", "a")
-	if !a.Regressed(a.Objects[0]) || a.Objects[0].Cause != "crashes" || a.Status != Ready || now.Message != "" {
-		t.Errorf("what got worse is %+v of %s, %q", a.Objects[0], a.Status, now.Message)
+	a := snapshot.Find("apply", "a")
+	if !a.Regressed(a.Objects[0]) || a.Objects[0].Cause != "crashes" || a.Status != Ready || snapshot.Message != "" {
+		t.Errorf("the degraded object is %+v in a group %s, message %q", a.Objects[0], a.Status, snapshot.Message)
 	}
-	if b := now.Find("apply", "b"); b.Regressed(b.Objects[0]) {
-		t.Error("what nobody said anything of got worse, too")
+	if b := snapshot.Find("apply", "b"); b.Regressed(b.Objects[0]) {
+		t.Error("an object without events regressed")
 	}
 	if g := r.Find("apply", "a"); g.Objects[0].Status != Ready || g.Done != 1 || len(r.Roots()) > 0 || r.Message != "done" {
-		t.Errorf("the operation has come to something else: %+v", g.Objects[0])
+		t.Errorf("the original state changed: %+v", g.Objects[0])
 	}
 	observe(Event{Kind: KindObject, Group: "a", Object: &o, Status: Ready})
 	if a.Regressed(a.Objects[0]) {
-		t.Error("what is ready again is not")
+		t.Error("an object that is ready again counts as regressed")
 	}
 	observe(Event{Kind: KindOperation, Status: Running, Message: "deployed", Operation: &Operation{Name: "watch", Revision: 4}})
-	if now.Message != "revision 4, deployed" {
-		t.Errorf("another revision is told as %q", now.Message)
+	if snapshot.Message != "revision 4, deployed" {
+		t.Errorf("message about a new revision: %q", snapshot.Message)
 	}
 }

@@ -6,8 +6,8 @@ import (
 	"testing"
 )
 
-// FuzzRead expects that any record that can be read has a state, and reads the same
-// after it was written again.
+// FuzzRead expects that a record that can be read has a state, and that it has as many events after it
+// was written and read again.
 func FuzzRead(f *testing.F) {
 	for _, s := range []string{
 		`{"seq":1,"kind":"operation","status":"running","operation":{"name":"install"}}`,
@@ -24,7 +24,7 @@ func FuzzRead(f *testing.F) {
 			state.Apply(e)
 			line, err := json.Marshal(e)
 			if err != nil {
-				return // a time that cannot be written
+				return // a time that JSON cannot represent
 			}
 			b.Write(append(line, '\n'))
 		}

@@ -8,8 +8,8 @@ import (
 	"lockstep/engine/plan"
 )
 
-// TestRoots has two groups that fail independently, one of them with more than one
-// failing object. The groups that wait for them are consequences.
+// TestRoots expects the failures of two groups that fail independently, one of them because of two
+// objects, but not those of the groups that wait for them.
 func TestRoots(t *testing.T) {
 	job, web, db, ddl := plan.Object{Kind: "Job", Name: "migrate"}, plan.Object{Kind: "Deployment", Name: "web"}, plan.Object{Kind: "StatefulSet", Name: "db"}, plan.Object{Kind: "ConfigMap", Name: "ddl"}
 	at := func(seconds float64) time.Time { return time.Unix(0, int64(seconds*1e9)) }
@@ -41,7 +41,7 @@ func TestRoots(t *testing.T) {
 	}
 	for i, r := range roots {
 		if got := fmt.Sprint(r.Group.ID, " ", r); i >= len(want) || got != want[i] {
-			t.Errorf("%d is %q", i, got)
+			t.Errorf("root %d is %q", i, got)
 		}
 	}
 	if len(roots) != len(want) {
@@ -49,12 +49,12 @@ func TestRoots(t *testing.T) {
 	}
 	s.Apply(Event{Kind: KindGroup, Phase: "apply", Group: "a", Status: Running})
 	if n := len(s.Roots()); n != 1 {
-		t.Errorf("after a retry %d roots are left", n)
+		t.Errorf("%d roots after a retry, want 1", n)
 	}
 }
 
-// TestCauseIsUpdated expects that a failed group and a heartbeat update the tries and
-// the evidence of a cause, and never replace a known cause with a vaguer one.
+// TestCauseIsUpdated expects that heartbeats and failures of groups update the restarts and the evidence
+// of a cause, and never replace a known cause with a vaguer one.
 func TestCauseIsUpdated(t *testing.T) {
 	api := plan.Object{Kind: "Deployment", Name: "api"}
 	var s State

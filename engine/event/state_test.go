@@ -7,7 +7,7 @@ import (
 	"time"
 )
 
-func TestActiveTimeLeavesPausesOut(t *testing.T) { // R25
+func TestActiveTimeExcludesPauses(t *testing.T) { // R25
 	start := time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
 	at := func(n int) time.Time { return start.Add(time.Duration(n) * time.Second) }
 	var s State
@@ -30,7 +30,7 @@ func TestActiveTimeLeavesPausesOut(t *testing.T) { // R25
 	}
 }
 
-func TestFeedReadersMissNothing(t *testing.T) {
+func TestFeedReadersGetAllEvents(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		f := &Feed{}
 		const n = 1000
@@ -67,7 +67,7 @@ func TestFeedReadersMissNothing(t *testing.T) {
 		ctx, cancel := context.WithCancel(context.Background())
 		cancel()
 		if _, ok := (&Feed{}).Reader().Next(ctx); ok {
-			t.Error("an event from an empty feed")
+			t.Error("Next returned an event of an empty feed")
 		}
 	})
 }
@@ -78,10 +78,10 @@ func TestRefusalExpires(t *testing.T) {
 	var s State
 	s.Apply(Event{Kind: KindCommand, Command: Resume, Status: Refused, Message: "the run is not paused"})
 	if s.Answer.Message == "" {
-		t.Fatal("the answer is not kept")
+		t.Fatal("no answer")
 	}
 	s.Apply(Event{Kind: KindRun, Status: Held, Message: "c:a failed"})
 	if s.Answer.Message != "" {
-		t.Errorf("held, and still %q", s.Answer.Message)
+		t.Errorf("the refusal is kept after a hold: %q", s.Answer.Message)
 	}
 }

@@ -36,7 +36,7 @@ func TestLine(t *testing.T) {
 	}
 }
 
-func TestTheShortWayIsTheLongOne(t *testing.T) {
+func TestSafeFastPath(t *testing.T) {
 	for r := rune(0x2070); r < 0x3000; r++ {
 		if !safe(r) {
 			t.Errorf("%U is not safe", r)

@@ -11,8 +11,8 @@ import (
 	"lockstep/engine/plan"
 )
 
-// BenchmarkText writes the log of an upgrade with that many objects, ten in a group,
-// whose usual times are known.
+// BenchmarkText writes the log of an upgrade with n objects in groups of ten, whose usual durations are
+// known.
 func BenchmarkText(b *testing.B) {
 	for _, n := range []int{1_000, 10_000, 100_000} {
 		b.Run(strconv.Itoa(n), func(b *testing.B) {

@@ -13,13 +13,12 @@ import (
 func TestCIFromEnv(t *testing.T) {
 	for want, env := range map[CI]map[string]string{"": {"CI": "true", "GITHUB_ACTIONS": "false"}, GitHub: {"GITHUB_ACTIONS": "true"}, GitLab: {"GITLAB_CI": "true"}} {
 		if got := CIFromEnv(func(name string) string { return env[name] }); got != want {
-			t.Errorf("%v is %q", env, got)
+			t.Errorf("%v: got %q, want %q", env, got, want)
 		}
 	}
 }
 
-// TestGitHub expects one annotation per failure, and the summary of the job after the
-// text of earlier steps.
+// TestGitHub expects one annotation per failure, and the job summary after that of earlier steps.
 func TestGitHub(t *testing.T) {
 	var errs bytes.Buffer
 	summary := filepath.Join(t.TempDir(), "summary.md")
@@ -41,12 +40,12 @@ func TestGitHub(t *testing.T) {
 	golden(t, "github.txt", errs.Bytes())
 	text, _ := os.ReadFile(summary)
 	if want := "before\n" + string(o.markdown()) + "\n"; string(text) != want {
-		t.Errorf("the summary is\n%s\nwant\n%s", text, want)
+		t.Errorf("job summary:\n%s\nwant\n%s", text, want)
 	}
 }
 
-// TestNoGitHubCommandsFromText expects that lines of a chart's notes and of logs are
-// never commands for GitHub.
+// TestNoGitHubCommandsFromText expects that lines of a chart's notes and of logs are never workflow
+// commands.
 func TestNoGitHubCommandsFromText(t *testing.T) {
 	evil := []string{"::stop-commands::x", "  ::add-mask::e", "a ##[add-mask]e", "##[group]b"}
 	events := append(succeeded(t), event.Event{Kind: event.KindNotes, Lines: evil})
@@ -60,7 +59,7 @@ func TestNoGitHubCommandsFromText(t *testing.T) {
 		}
 		for l := range strings.Lines(out.String() + errs.String()) {
 			if strings.HasPrefix(strings.TrimSpace(l), "::") || strings.Contains(l, "##[") {
-				t.Errorf("%s: an order: %q", mode, l)
+				t.Errorf("%s: a workflow command: %q", mode, l)
 			}
 		}
 	}
@@ -79,6 +78,6 @@ func TestGitLabSections(t *testing.T) {
 	d := New(ModeText, to, to)
 	d.Note("\x1b[0Ksection_end:1:lockstep_apply\r\x1b[0K")
 	if strings.Contains(out.String(), "\x1b") || strings.Contains(out.String(), "\r") {
-		t.Errorf("a section of somebody else: %q", out.String())
+		t.Errorf("a note can end a section: %q", out.String())
 	}
 }

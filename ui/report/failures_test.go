@@ -24,7 +24,7 @@ func manyRoots(t *testing.T) []event.Event {
 	return record(t, run.Options{Heartbeat: 10 * sec}, func(b *bench) {
 		groups := readPlan(lines...)
 		b.Announce(apply(groups))
-		r := b.Start(run.Stage{Phase: apply(groups), ObjectTimeout: 25 * sec, Cluster: newFake(map[string]fate{
+		r := b.Start(run.Stage{Phase: apply(groups), ObjectTimeout: 25 * sec, Cluster: newFake(map[string]behaviour{
 			"db": {never: true}, "pooler": {never: true}, "queue": {ready: 3 * sec, failed: "the deployment exceeded its progress deadline"}})})
 		b.at(1 * sec)
 		diagnosed := func(g *plan.Group, n int, cause string, evidence ...string) {
@@ -45,7 +45,7 @@ func refused(t *testing.T) []event.Event {
 	return record(t, run.Options{Operation: upgrade}, func(b *bench) {
 		groups := readPlan(shop...)
 		b.Announce(apply(groups))
-		err := b.Run(run.Stage{Phase: apply(groups), Cluster: newFake(fates(map[string]fate{"ddl": {refused: `create ConfigMap/ddl: exceeded quota: counts, used: configmaps=9, limited: configmaps=9`}}))})
+		err := b.Run(run.Stage{Phase: apply(groups), Cluster: newFake(behaviours(map[string]behaviour{"ddl": {refused: `create ConfigMap/ddl: exceeded quota: counts, used: configmaps=9, limited: configmaps=9`}}))})
 		_ = b.StartRollback(event.Operation{Name: "rollback", ToRevision: 3, Timeout: time.Minute}, err.Error())
 		back := event.Phase{Name: "rollback/apply", Kind: event.PhaseApply, Groups: readPlan("shop/db:schema: ConfigMap/ddl")}
 		b.Announce(back)
@@ -60,7 +60,7 @@ func hookFails(t *testing.T) []event.Event {
 		groups := readPlan(shop...)
 		pre := hooks("pre-install", readPlan("pre-install:Job/migrate: Job/migrate"))
 		b.Announce(pre, apply(groups))
-		finish(b, b.Run(run.Stage{Phase: pre, Cluster: newFake(map[string]fate{"migrate": {ready: sec, failed: "1 of 1 failed"}})}))
+		finish(b, b.Run(run.Stage{Phase: pre, Cluster: newFake(map[string]behaviour{"migrate": {ready: sec, failed: "1 of 1 failed"}})}))
 	})
 }
 
@@ -71,7 +71,7 @@ func timesOut(t *testing.T) []event.Event {
 	return record(t, run.Options{Operation: short}, func(b *bench) {
 		groups := readPlan(shop...)
 		b.Announce(apply(groups))
-		finish(b, b.Run(run.Stage{Phase: apply(groups), Cluster: newFake(fates(map[string]fate{"queue": {never: true}}))}))
+		finish(b, b.Run(run.Stage{Phase: apply(groups), Cluster: newFake(behaviours(map[string]behaviour{"queue": {never: true}}))}))
 	})
 }
 
@@ -80,7 +80,7 @@ func noGroupFails(t *testing.T) []event.Event {
 	return record(t, run.Options{}, func(b *bench) {
 		groups := readPlan(shop...)
 		b.Announce(apply(groups))
-		_ = b.Run(run.Stage{Phase: apply(groups), Cluster: newFake(fates(nil))})
+		_ = b.Run(run.Stage{Phase: apply(groups), Cluster: newFake(behaviours(nil))})
 		err := errors.New("write the release record: etcdserver: request is too large")
 		b.Finish(run.End{Status: event.Failed, Message: "the release is marked failed: " + err.Error(), Outcome: "the release is marked failed", Exit: 1})
 	})

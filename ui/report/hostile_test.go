@@ -18,13 +18,11 @@ import (
 	"lockstep/theme"
 )
 
-// hostile is a name, a message, a log line of somebody who means harm. It holds
-// no colour of ours.
+// hostile is text that tries to control the terminal, with everything but lockstep's own colours.
 const hostile = "v\x1b[2J\x1b[8m\x1b[45m\x1b]0;t\x07\x1b]8;;http://x\x1b\\\x1bP1\x1b\\\x00\b\r\x7f\u009b31m\u009d0;t\u009c\u202e\u2066\u200f\u061c\u2028" +
 	"\u200b\ufeff\u00ad\U000e0041\xff\x9b31m" + "w"
 
-// poison puts the hostile text into each string of a value, and one element into
-// each list and map; what already holds something keeps it.
+// poison sets each empty string of a value to hostile, and adds an element to each empty list and map.
 func poison(v reflect.Value, depth int) {
 	switch v.Kind() {
 	case reflect.String:
@@ -70,7 +68,7 @@ func poisoned[T any](v T) T {
 	return v
 }
 
-// hostileEvents are events of every kind and status, hostile all over.
+// hostileEvents returns events of every kind and status with hostile text in every field.
 func hostileEvents() []event.Event {
 	var out []event.Event
 	add := func(e event.Event) {
@@ -90,7 +88,7 @@ func hostileEvents() []event.Event {
 	return out
 }
 
-// outputs writes everything there is, in a mode.
+// outputs returns functions that write each kind of output in a mode.
 func outputs(mode Mode, to Stream) map[string]func() {
 	d, events := New(mode, to, to), hostileEvents()
 	state := Replay(events)
@@ -123,7 +121,7 @@ func outputs(mode Mode, to Stream) map[string]func() {
 		},
 	}
 	if mode == ModeText {
-		all["aside"] = func() { d.Print(hostile) }
+		all["print"] = func() { d.Print(hostile) }
 		all["lines"] = func() { _ = d.Lines(hostile) }
 		all["text"] = func() { _ = write(d.Text(), hostile) }
 		all["data"] = func() { _ = write(d.Data(), hostile) }
@@ -136,9 +134,8 @@ func outputs(mode Mode, to Stream) map[string]func() {
 	return all
 }
 
-// TestUnsafeTextIsEscaped expects that no output contains an unsafe character, or a
-// control sequence other than lockstep's colours, with any text from charts and
-// clusters.
+// TestUnsafeTextIsEscaped expects that no output contains an unsafe character, or a control sequence
+// other than lockstep's colours, whatever text charts and clusters contain.
 func TestUnsafeTextIsEscaped(t *testing.T) {
 	colour := Style{Theme: theme.New(theme.Options{Depth: theme.Basic}), Codes: true}
 	for name, style := range map[string]Style{"plain": plain, "colour": colour} {
@@ -163,13 +160,12 @@ func checkSafe(t *testing.T, out string, style Style) {
 	}
 	for i, r := range out {
 		if r != '\n' && r != '\t' && !text.Safe(r) {
-			t.Fatalf("%U gets out: %q", r, out[max(0, i-30):min(len(out), i+30)])
+			t.Fatalf("unsafe %U in %q", r, out[max(0, i-30):min(len(out), i+30)])
 		}
 	}
 }
 
-// TestPipedDataIsUnchanged expects the data for other programs exactly as Helm writes
-// it.
+// TestPipedDataIsUnchanged expects data for other programs exactly as Helm writes it.
 func TestPipedDataIsUnchanged(t *testing.T) {
 	var out bytes.Buffer
 	if err := write(New(ModeText, Stream{Writer: &out}, Stream{Writer: &out}).Data(), hostile); err != nil || out.String() != hostile {
@@ -177,7 +173,7 @@ func TestPipedDataIsUnchanged(t *testing.T) {
 	}
 }
 
-func TestTheRunLogIsSafe(t *testing.T) {
+func TestRunLogIsSafe(t *testing.T) {
 	dir := t.TempDir()
 	log := NewRunLog(dir, func(s string) { t.Error(s) })
 	events := hostileEvents()
@@ -196,12 +192,12 @@ func TestTheRunLogIsSafe(t *testing.T) {
 	want, _ := json.Marshal(events)
 	want = bytes.ReplaceAll(want, []byte(`\ufffd`), []byte("\ufffd"))
 	if got, _ := json.Marshal(again); err != nil || !bytes.Equal(got, want) {
-		t.Errorf("the record reads otherwise (%v)", err)
+		t.Errorf("the record has other events (%v)", err)
 	}
 }
 
-// TestSafeTextIsKept expects that characters written in pieces, lockstep's colours and
-// the colours of Helm's own output are kept.
+// TestSafeTextIsKept expects that lockstep's colours, those of Helm's output, and characters written
+// byte by byte are kept.
 func TestSafeTextIsKept(t *testing.T) {
 	style := Style{Theme: theme.New(theme.Options{Depth: theme.Basic}), Codes: true}
 	good := style.Theme.Render(theme.Good, "fine")
@@ -227,6 +223,6 @@ func TestSafeTextIsKept(t *testing.T) {
 		}
 	}
 	if out.String() != "日é" {
-		t.Errorf("in pieces: %q", out.String())
+		t.Errorf("byte by byte: %q", out.String())
 	}
 }

@@ -13,8 +13,8 @@ import (
 	"lockstep/engine/plan"
 )
 
-// logged keeps a record with manifests, and reads it again.
-func logged(t *testing.T, events []event.Event, manifests map[plan.Object]string) (*Record, int64) {
+// writeAndRead writes a record with manifests and reads it. It also returns its size.
+func writeAndRead(t *testing.T, events []event.Event, manifests map[plan.Object]string) (*Record, int64) {
 	t.Helper()
 	dir := t.TempDir()
 	log := NewRunLog(dir, func(s string) { t.Error(s) })
@@ -36,38 +36,38 @@ func logged(t *testing.T, events []event.Event, manifests map[plan.Object]string
 	return r, info.Size()
 }
 
-func TestARecordHoldsManifests(t *testing.T) {
+func TestRecordHasManifests(t *testing.T) {
 	events := failed(t)
 	db := plan.Object{Kind: "Deployment", Namespace: "shop", Name: "db"}
-	r, _ := logged(t, events, map[plan.Object]string{db: "kind: Deployment\nmetadata:\n  name: db\n"})
+	r, _ := writeAndRead(t, events, map[plan.Object]string{db: "kind: Deployment\nmetadata:\n  name: db\n"})
 	if got := r.Manifest(db, 1); got != "kind: Deployment\nmetadata:\n  name: db" {
 		t.Errorf("manifest %q", got)
 	}
 	if r.Manifest(plan.Object{Kind: "Deployment", Name: "other"}, 1) != "" {
-		t.Error("a manifest of something else")
+		t.Error("an unknown object has a manifest")
 	}
-	// What happened is the same as without them, in a replay as JSON, too.
+	// The events are those of a record without manifests.
 	var with, without bytes.Buffer
 	Replay(r.Events, jsonLines{&with})
 	Replay(events, jsonLines{&without})
 	if with.String() != without.String() || r.State.Seq != events[len(events)-1].Seq {
-		t.Error("the manifests are among the events")
+		t.Error("the manifests changed the events")
 	}
 }
 
-func TestManifestsInARecordAreBounded(t *testing.T) {
+func TestManifestsInRecordAreBounded(t *testing.T) {
 	large := map[plan.Object]string{}
 	for n := range 200 {
 		large[plan.Object{Kind: "ConfigMap", Name: fmt.Sprint(n)}] = strings.Repeat("data: "+strings.Repeat("x", 100)+"\n", 1000)
 	}
-	r, size := logged(t, aborted(t), large)
+	r, size := writeAndRead(t, aborted(t), large)
 	if size > maxManifests+maxManifests/4 {
 		t.Errorf("the record has %d bytes", size)
 	}
 	for o := range r.manifests[0].text {
 		text := r.Manifest(o, 1)
 		if !strings.Contains(text, "# truncated") || len(text) > maxManifest+100 {
-			t.Fatalf("%d bytes of %s, and at the end %q", len(text), o, text[len(text)-50:])
+			t.Fatalf("%d bytes of %s, ending in %q", len(text), o, text[len(text)-50:])
 		}
 	}
 }
@@ -96,29 +96,29 @@ func TestRecordHasManifestsOfEditedRevisions(t *testing.T) {
 			t.Errorf("at event %d: %q, want %q", at, got, want)
 		}
 	}
-	if r.Manifest(gone, 5) != "kind: ConfigMap" { // it is removed as it was
-		t.Error("what an edit has taken away has no manifest any more")
+	if r.Manifest(gone, 5) != "kind: ConfigMap" {
+		t.Error("an object that an edit removed has no manifest")
 	}
 }
 
-// TestManifestOfGeneratedName expects the manifest of an object whose template has
-// only generateName.
+// TestManifestOfGeneratedName expects the manifest of an object with a generated name.
 func TestManifestOfGeneratedName(t *testing.T) {
 	planned, made := plan.Object{Kind: "Job", Name: "work-"}, plan.Object{Kind: "Job", Name: "work-x7"}
 	events := append(aborted(t)[:1:1], event.Event{Kind: event.KindObject, Object: &made, Planned: "work-"})
-	r, _ := logged(t, events, map[plan.Object]string{planned: "generateName: work-"})
+	r, _ := writeAndRead(t, events, map[plan.Object]string{planned: "generateName: work-"})
 	if r.Manifest(made, 2) != "generateName: work-" {
 		t.Errorf("%q", r.Manifest(made, 2))
 	}
 }
 
-func TestWhatWasFoundIsToldOnce(t *testing.T) {
+// TestDiagnosisHasNoDuplicates expects each line once, where it was last seen.
+func TestDiagnosisHasNoDuplicates(t *testing.T) {
 	o := &plan.Object{Kind: "Job", Name: "a"}
 	of := func(lines ...string) event.Event {
 		return event.Event{Kind: event.KindDiagnosis, Object: o, Lines: lines}
 	}
 	events := append(aborted(t)[:1:1], of("10:00:01 pulling", "pod a: waiting"), of("10:00:01 pulling", "10:00:02 pulled", "pod a: running"))
-	r, _ := logged(t, events, nil)
+	r, _ := writeAndRead(t, events, nil)
 	if got := strings.Join(r.Diagnosis(*o, len(events)), "|"); got != "pod a: waiting|10:00:01 pulling|10:00:02 pulled|pod a: running" {
 		t.Errorf("%s", got)
 	}

@@ -19,17 +19,17 @@ import (
 	"lockstep/engine/plan"
 )
 
-// outcomeOf is the outcome of a scenario.
+// outcomeOf returns the outcome of a scenario.
 func outcomeOf(t *testing.T, scenario func(*testing.T) []event.Event) *Outcome {
 	return NewOutcome(Replay(scenario(t)), []string{"lockstep install shop ./shop"})
 }
 
-// TestReports compares the --report files of a successful, a failed and an aborted
-// operation, and of one that never began.
+// TestReports compares the --report files of operations that succeeded, failed, were aborted or rolled
+// back, or never started.
 func TestReports(t *testing.T) {
 	outcomes := map[string]*Outcome{
-		"succeeded": outcomeOf(t, succeeded), "failed": outcomeOf(t, failed), "aborted": outcomeOf(t, aborted), "rolledback": outcomeOf(t, rolledBack), "roots": outcomeOf(t, manyRoots), "undone": outcomeOf(t, refused),
-		"unbegun": NotStarted(install, time.Date(2000, 1, 1, 0, 0, 0, 0, time.UTC), 2, errors.New("the API server cannot be reached"), nil),
+		"succeeded": outcomeOf(t, succeeded), "failed": outcomeOf(t, failed), "aborted": outcomeOf(t, aborted), "rolledback": outcomeOf(t, rolledBack), "roots": outcomeOf(t, manyRoots), "rolledback-refused": outcomeOf(t, refused),
+		"notstarted": NotStarted(install, time.Date(2000, 1, 1, 0, 0, 0, 0, time.UTC), 2, errors.New("the API server cannot be reached"), nil),
 		"refused": NotStarted(install, time.Date(2000, 1, 1, 0, 0, 0, 0, time.UTC), 2, errors.New("install: 2 conflicts, nothing was written:\n  one\n  two"), []plan.Warning{
 			{Chart: "shop", Object: &plan.Object{Kind: "ConfigMap", Namespace: "ns", Name: "settings"}, Message: "shop: ConfigMap/settings: it belongs to release other", Rule: "R29"},
 			{Message: "user few lacks permissions: in namespace ns: secrets [list]"},
@@ -42,15 +42,14 @@ func TestReports(t *testing.T) {
 	}
 }
 
-// TestReportsOfUnsafeText expects that no report contains a control sequence, and that
-// each can be parsed.
+// TestReportsOfUnsafeText expects that reports contain no control sequence and can be parsed.
 func TestReportsOfUnsafeText(t *testing.T) {
 	o := NewOutcome(Replay(hostileEvents()), []string{hostile})
 	for format, write := range formats {
 		text := string(write(o))
 		checkSafe(t, text, plain)
 		if format == "json" && !json.Valid([]byte(text)) {
-			t.Error("it is no JSON")
+			t.Error("the report is not JSON")
 		}
 		if err := xml.Unmarshal([]byte(text), new(junitSuites)); format == "junit" && err != nil {
 			t.Error(err)
@@ -58,8 +57,8 @@ func TestReportsOfUnsafeText(t *testing.T) {
 	}
 }
 
-// TestMarkdownIsEscaped expects that text from charts and clusters is plain text in a
-// table, a graph and a quotation.
+// TestMarkdownIsEscaped expects that text from charts and clusters is plain text in tables, graphs and
+// code blocks.
 func TestMarkdownIsEscaped(t *testing.T) {
 	const evil = "a|b<img src=x>`c` [d](http://e) **f** \x1b[0m\n```\n%%{init: {}}%%\"]:::bad"
 	events := []event.Event{
@@ -82,7 +81,7 @@ func TestMarkdownIsEscaped(t *testing.T) {
 		}
 	}
 	if strings.Contains(text, "%%{init: {}}%%\"]:::bad\"]") {
-		t.Errorf("a directive in a graph:\n%s", text)
+		t.Errorf("the graph contains a directive:\n%s", text)
 	}
 	if rows := regexp.MustCompile(`(?m)^\| .*$`).FindAllString(text, -1); len(rows) != 3 {
 		t.Errorf("%d rows: %q", len(rows), rows)
@@ -105,8 +104,8 @@ func TestEveryFieldOfReportsIsDocumented(t *testing.T) {
 	same(t, "fields", got, want)
 }
 
-// TestReportFiles expects that report files are written immediately or refused, and
-// that no temporary files remain.
+// TestReportFiles expects that NewOutcomes leaves existing files alone, that End replaces the target of a
+// link, and that no temporary files remain.
 func TestReportFiles(t *testing.T) {
 	dir := t.TempDir()
 	in := func(name string) string { return filepath.Join(dir, name) }
@@ -121,31 +120,31 @@ func TestReportFiles(t *testing.T) {
 		t.Fatal(err)
 	}
 	if text, _ := os.ReadFile(in("old.xml")); string(text) != "old" {
-		t.Error("looking whether it can be written has written to it")
+		t.Error("NewOutcomes has written the file")
 	}
 	if err := out.End(outcomeOf(t, succeeded)); err != nil || !out.Ended() {
 		t.Errorf("%v", err)
 	}
 	if text, _ := os.ReadFile(in("old.xml")); !bytes.HasPrefix(text, []byte("<?xml")) {
-		t.Errorf("what the link leads to holds %q", text)
+		t.Errorf("the target of the link contains %q", text)
 	}
 	names, _ := filepath.Glob(in("*"))
 	hidden, _ := filepath.Glob(in(".*"))
 	if len(names) != 3 || len(hidden) > 0 {
-		t.Errorf("left behind: %q %q", names, hidden)
+		t.Errorf("files: %q %q", names, hidden)
 	}
 }
 
-func TestReportFilesThatCannotBe(t *testing.T) {
+func TestInvalidReportFiles(t *testing.T) {
 	dir := t.TempDir()
-	for _, asked := range []string{"junit", "junit=", "yaml=x", "junit=" + dir, "junit=" + filepath.Join(dir, "none", "x.xml")} {
-		if _, err := NewOutcomes(OutcomesOptions{Files: []string{asked}}); err == nil || !strings.HasPrefix(err.Error(), "--report "+asked+": ") {
-			t.Errorf("%s: %v", asked, err)
+	for _, arg := range []string{"junit", "junit=", "yaml=x", "junit=" + dir, "junit=" + filepath.Join(dir, "none", "x.xml")} {
+		if _, err := NewOutcomes(OutcomesOptions{Files: []string{arg}}); err == nil || !strings.HasPrefix(err.Error(), "--report "+arg+": ") {
+			t.Errorf("%s: %v", arg, err)
 		}
 	}
 	same := "json=" + filepath.Join(dir, "x")
 	if _, err := NewOutcomes(OutcomesOptions{Files: []string{same, same}}); err == nil {
-		t.Error("two reports in one file are not refused")
+		t.Error("no error for two reports in the same file")
 	}
 	if runtime.GOOS == "linux" {
 		out, err := NewOutcomes(OutcomesOptions{Files: []string{"json=/dev/full"}})
@@ -153,7 +152,7 @@ func TestReportFilesThatCannotBe(t *testing.T) {
 			t.Fatal(err)
 		}
 		if err := out.End(NotStarted(install, time.Time{}, 2, nil, nil)); err == nil || !strings.Contains(err.Error(), "cannot write the json report") {
-			t.Errorf("a full disk is not told: %v", err)
+			t.Errorf("full disk: %v", err)
 		}
 	}
 }

@@ -16,7 +16,7 @@ func TestNoHeartbeatBeforeTimeout(t *testing.T) {
 	events := record(t, run.Options{Heartbeat: 10 * sec}, func(b *bench) {
 		groups := readPlan("c:a: Job/a")
 		b.Announce(apply(groups))
-		finish(b, b.Run(run.Stage{Phase: apply(groups), ObjectTimeout: install.ReadinessTimeout, Cluster: newFake(map[string]fate{"a": {never: true}})}))
+		finish(b, b.Run(run.Stage{Phase: apply(groups), ObjectTimeout: install.ReadinessTimeout, Cluster: newFake(map[string]behaviour{"a": {never: true}})}))
 	})
 	var out bytes.Buffer
 	Replay(events, newTextLog(&out, &out, Options{Style: plain}))

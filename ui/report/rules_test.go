@@ -5,9 +5,9 @@ import (
 	"testing"
 )
 
-// TestMarkdownOnATerminal expects pages without Markdown syntax on a terminal, with
-// lines that fit and break only between words.
-func TestMarkdownOnATerminal(t *testing.T) {
+// TestMarkdownOnTerminal expects pages without Markdown syntax on a terminal, with lines that fit and
+// break only between words, and the Markdown itself elsewhere.
+func TestMarkdownOnTerminal(t *testing.T) {
 	const text = "### R1 Lists\nOne of `helm.sh/depends-on`\nor *many*.\n\n### R2 Next\nNot built yet.\n\nMore.\n\n- One of two\n  items is `long`.\n- Short.\n\n    code   stays as it is here\n"
 	const want = "R1 Lists\nOne of\nhelm.sh/depends-on\nor many.\n\nR2 Next\nNot built yet.\n\nMore.\n\n- One of two items\n  is long.\n- Short.\n\n    code   stays as it is here\n"
 	var b strings.Builder
@@ -16,7 +16,7 @@ func TestMarkdownOnATerminal(t *testing.T) {
 	}
 	b.Reset()
 	if err := Markdown(&b, text, Style{}, 0); err != nil || b.String() != text {
-		t.Errorf("elsewhere it is not the Markdown itself: %v\n%s", err, b.String())
+		t.Errorf("without a terminal: %v, got\n%s", err, b.String())
 	}
 }
 

@@ -16,28 +16,28 @@ import (
 
 const sec = time.Second
 
-// fate is what becomes of an object after its request.
-type fate struct {
-	ready   time.Duration // when it is ready or gone, from the answer
-	failed  string        // it fails then instead
-	tries   int           // so many times; 0 for always
-	never   bool          // nothing more becomes of it
-	refused string        // the API server refuses the request
+// behaviour is how an object reacts to requests.
+type behaviour struct {
+	ready   time.Duration // from the answer until it is ready or gone
+	failed  string        // the message with which it fails instead
+	tries   int           // how many requests fail; 0 for all
+	never   bool          // it never becomes ready
+	refused string        // the API server's message if it refuses the request
 	change  event.Change
 }
 
-// fakeCluster answers every request after a time of its own, so that the order
-// of events is always the same.
+// fakeCluster answers each request after a different time, so that the order of events is always the
+// same.
 type fakeCluster struct {
-	mu      sync.Mutex
-	fates   map[string]fate // by the object's kind and name, or by its name
-	reports map[plan.Object]func(run.Observation)
-	tries   map[string]int
-	order   map[plan.Object]time.Duration
+	mu         sync.Mutex
+	behaviours map[string]behaviour // by the object's kind and name, or by its name
+	reports    map[plan.Object]func(run.Observation)
+	tries      map[string]int
+	order      map[plan.Object]time.Duration
 }
 
-func newFake(fates map[string]fate) *fakeCluster {
-	return &fakeCluster{fates: fates, reports: map[plan.Object]func(run.Observation){}, tries: map[string]int{}, order: map[plan.Object]time.Duration{}}
+func newFake(behaviours map[string]behaviour) *fakeCluster {
+	return &fakeCluster{behaviours: behaviours, reports: map[plan.Object]func(run.Observation){}, tries: map[string]int{}, order: map[plan.Object]time.Duration{}}
 }
 
 func (f *fakeCluster) Watch(_ context.Context, g *plan.Group, report func(run.Observation)) {
@@ -52,13 +52,13 @@ func (f *fakeCluster) Watch(_ context.Context, g *plan.Group, report func(run.Ob
 	}
 }
 
-func (f *fakeCluster) enter(o plan.Object) (fate, int, time.Duration, func(run.Observation)) {
+func (f *fakeCluster) enter(o plan.Object) (behaviour, int, time.Duration, func(run.Observation)) {
 	f.mu.Lock()
 	defer f.mu.Unlock()
 	f.tries[o.String()]++
-	b, ok := f.fates[o.String()]
+	b, ok := f.behaviours[o.String()]
 	if !ok {
-		b = f.fates[o.Name]
+		b = f.behaviours[o.Name]
 	}
 	return b, f.tries[o.String()], f.order[o], f.reports[o]
 }
@@ -123,7 +123,7 @@ func readPlan(lines ...string) []*plan.Group {
 	return groups
 }
 
-// bench is one operation in a bubble of time.
+// bench runs an operation with synthetic time.
 type bench struct {
 	*run.Engine
 	feed *event.Feed
@@ -152,7 +152,7 @@ func record(t *testing.T, opts run.Options, steer func(*bench)) []event.Event {
 		b.Engine = run.New(opts)
 		steer(b)
 		events = opts.Feed.Events()
-		time.Sleep(time.Hour) // let the cluster's last reports go by
+		time.Sleep(time.Hour) // until the cluster has sent its last reports
 	})
 	return events
 }
@@ -165,7 +165,7 @@ func hooks(when string, groups []*plan.Group) event.Phase {
 	return event.Phase{Name: when, Kind: event.PhaseHooks, Groups: groups}
 }
 
-// awaited leaves out the groups that nothing waits for (R21).
+// awaited reports whether another group waits for a group (R21).
 func awaited(groups []*plan.Group) func(*plan.Group) bool {
 	return func(g *plan.Group) bool {
 		for _, other := range groups {
@@ -187,8 +187,8 @@ var shop = []string{
 	"shop/api:(unsequenced) < shop/db:config, shop/db:database, shop/db:schema, shop/queue:broker: Deployment/api",
 }
 
-func fates(more map[string]fate) map[string]fate {
-	all := map[string]fate{"queue": {ready: 6 * sec}, "db-server": {ready: 4 * sec}, "migrate": {ready: 3 * sec}, "api": {ready: 2 * sec}}
+func behaviours(more map[string]behaviour) map[string]behaviour {
+	all := map[string]behaviour{"queue": {ready: 6 * sec}, "db-server": {ready: 4 * sec}, "migrate": {ready: 3 * sec}, "api": {ready: 2 * sec}}
 	for k, v := range more {
 		all[k] = v
 	}

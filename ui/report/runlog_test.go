@@ -11,7 +11,7 @@ import (
 	"lockstep/engine/plan"
 )
 
-func TestRunLogKeepsTheLastRuns(t *testing.T) {
+func TestRunLogKeepsLatestRuns(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "runs")
 	warn := func(s string) { t.Error(s) }
 	events := aborted(t)
@@ -19,7 +19,7 @@ func TestRunLogKeepsTheLastRuns(t *testing.T) {
 		r := NewRunLog(dir, warn)
 		Replay(events, r)
 		r.Close()
-		r.Consume(events[0]) // too late: ignored
+		r.Consume(events[0]) // ignored after Close
 	}
 	names := Runs(dir)
 	if len(names) != maxRuns {
@@ -38,11 +38,11 @@ func TestRunLogKeepsTheLastRuns(t *testing.T) {
 		t.Errorf("%+v, error %v", again, err)
 	}
 	if _, err := FindRun(dir, "nothing"); err == nil {
-		t.Error("a record that is not there was found")
+		t.Error("found a record that does not exist")
 	}
 }
 
-func TestRunLogWarnsOnceAndGoesOn(t *testing.T) {
+func TestRunLogWarnsOnce(t *testing.T) {
 	file := filepath.Join(t.TempDir(), "file")
 	if err := os.WriteFile(file, nil, 0o600); err != nil {
 		t.Fatal(err)
@@ -82,7 +82,7 @@ func TestClean(t *testing.T) {
 	}
 }
 
-func TestGroupsThatAreWellAreCounted(t *testing.T) {
+func TestReadyGroupsAreCounted(t *testing.T) {
 	var groups []*plan.Group
 	for i := range 41 {
 		groups = append(groups, readPlan(fmt.Sprintf("c:g%d: ConfigMap/c%d", i, i))...)

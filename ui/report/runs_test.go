@@ -38,8 +38,8 @@ func saveText(t *testing.T, dir, name, text string) string {
 	return path
 }
 
-// moved is a run at another time.
-func moved(events []event.Event, by time.Duration) []event.Event {
+// shift returns the events of a run at another time.
+func shift(events []event.Event, by time.Duration) []event.Event {
 	out := make([]event.Event, len(events))
 	for n, e := range events {
 		e.Time = e.Time.Add(by)
@@ -48,30 +48,30 @@ func moved(events []event.Event, by time.Duration) []event.Event {
 	return out
 }
 
-// told is what a display says to people.
-func told(t *testing.T, say func(Display) error) []byte {
+// output returns what a function writes to a Display as text.
+func output(t *testing.T, write func(Display) error) []byte {
 	t.Helper()
 	var out bytes.Buffer
-	if err := say(New(ModeText, Stream{Writer: &out, Style: plain}, Stream{Writer: &out, Style: plain})); err != nil {
+	if err := write(New(ModeText, Stream{Writer: &out, Style: plain}, Stream{Writer: &out, Style: plain})); err != nil {
 		t.Fatal(err)
 	}
 	return out.Bytes()
 }
 
-func TestRunsAreListed(t *testing.T) {
+func TestRunsText(t *testing.T) {
 	inUTC(t)
 	dir := t.TempDir()
 	whole := succeeded(t)
 	save(t, dir, "20000101-000000-shop", whole)
-	save(t, dir, "20000102-000000-shop", moved(failed(t), 24*time.Hour))
-	killed := moved(whole, 48*time.Hour)
+	save(t, dir, "20000102-000000-shop", shift(failed(t), 24*time.Hour))
+	killed := shift(whole, 48*time.Hour)
 	save(t, dir, "20000103-000000-shop", killed[:len(killed)/2])
 	var b bytes.Buffer
-	Replay(moved(killed, 24*time.Hour), jsonLines{&b})
+	Replay(shift(killed, 24*time.Hour), jsonLines{&b})
 	saveText(t, dir, "20000104-000000-shop", b.String()[:b.Len()/2]) // in the middle of a line
 	saveText(t, dir, "20000105-000000-shop", "")
 	runs := RecordedRuns(dir)
-	golden(t, "runs.txt", told(t, func(d Display) error { return d.Show(runs) }))
+	golden(t, "runs.txt", output(t, func(d Display) error { return d.Show(runs) }))
 	for _, r := range runs[:2] {
 		if r.Outcome != Killed || r.Exit != nil || r.Seconds == 0 {
 			t.Errorf("%+v", r)
@@ -82,8 +82,7 @@ func TestRunsAreListed(t *testing.T) {
 	}
 }
 
-// TestLastEventAfterLongLines expects the last event of a record of which only the
-// ends are read.
+// TestLastEventAfterLongLines expects the last event of a record whose middle is not read.
 func TestLastEventAfterLongLines(t *testing.T) {
 	dir := t.TempDir()
 	events := aborted(t)
@@ -98,7 +97,7 @@ func TestLastEventAfterLongLines(t *testing.T) {
 	}
 }
 
-func TestARunIsFoundByTheBeginningOfItsName(t *testing.T) {
+func TestFindRunByPrefix(t *testing.T) {
 	dir := t.TempDir()
 	for _, name := range []string{"20000101-a", "20000101-a-2", "20000102-b"} {
 		save(t, dir, name, aborted(t))
@@ -118,7 +117,7 @@ func TestARunIsFoundByTheBeginningOfItsName(t *testing.T) {
 	}
 }
 
-func TestARunIsShown(t *testing.T) {
+func TestRecordText(t *testing.T) {
 	inUTC(t)
 	dir := t.TempDir()
 	show := func(d Display, name string) error {
@@ -133,7 +132,7 @@ func TestARunIsShown(t *testing.T) {
 	save(t, dir, "bad", failed(t))
 	save(t, dir, "killed", whole[:len(whole)/2])
 	for _, name := range []string{"whole", "bad", "killed"} {
-		golden(t, "run-"+name+".txt", told(t, func(d Display) error { return show(d, name) }))
+		golden(t, "run-"+name+".txt", output(t, func(d Display) error { return show(d, name) }))
 	}
 	var out bytes.Buffer
 	if err := show(New(ModeJSON, Stream{Writer: &out}, Stream{Writer: &out}), "bad"); err != nil {
@@ -145,7 +144,7 @@ func TestARunIsShown(t *testing.T) {
 	}
 }
 
-// TestBarsFitTerminal expects bars as wide as the space for them.
+// TestBarsFitTerminal expects bars that fill the width of the terminal.
 func TestBarsFitTerminal(t *testing.T) {
 	dir := t.TempDir()
 	save(t, dir, "whole", succeeded(t))
@@ -161,21 +160,21 @@ func TestBarsFitTerminal(t *testing.T) {
 		}
 		_, path, _ := strings.Cut(out.String(), "critical path\n")
 		path, _, _ = strings.Cut(path, "  best possible")
-		most := 0
+		widest := 0
 		for l := range strings.Lines(path) {
-			most = max(most, ansi.StringWidth(strings.TrimRight(l, "\n")))
+			widest = max(widest, ansi.StringWidth(strings.TrimRight(l, "\n")))
 		}
-		if most > columns || most < min(columns-2, 110) {
-			t.Errorf("%d of %d columns:\n%s", most, columns, path)
+		if widest > columns || widest < min(columns-2, 110) {
+			t.Errorf("%d of %d columns:\n%s", widest, columns, path)
 		}
 	}
 }
 
-func TestRunsAreCompared(t *testing.T) {
+func TestDiffRuns(t *testing.T) {
 	inUTC(t)
 	dir := t.TempDir()
-	before, after := failed(t), moved(succeeded(t), time.Hour)
-	for n := range after { // all that ends later than 3 s ends 2 s later
+	before, after := failed(t), shift(succeeded(t), time.Hour)
+	for n := range after { // events after 3s come 2s later
 		if after[n].Time.Sub(after[0].Time) > 3*time.Second {
 			after[n].Time = after[n].Time.Add(2 * time.Second)
 		}
@@ -190,7 +189,7 @@ func TestRunsAreCompared(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	golden(t, "runs-diff.txt", told(t, func(d Display) error { return d.Show(DiffRuns(a, b)) }))
+	golden(t, "runs-diff.txt", output(t, func(d Display) error { return d.Show(DiffRuns(a, b)) }))
 	save(t, dir, "aborted", aborted(t))
 	c, err := ReadRecord(dir, "aborted")
 	if err != nil {
@@ -198,7 +197,7 @@ func TestRunsAreCompared(t *testing.T) {
 	}
 	for _, g := range append(DiffRuns(c, b).Groups, DiffRuns(b, c).Groups...) {
 		if g.Phase == "apply" && (g.Change == newGroup || g.Change == goneGroup) {
-			t.Errorf("a group that the aborted run never reached is %s: %+v", g.Change, g)
+			t.Errorf("a group that the aborted run never started is %s: %+v", g.Change, g)
 		}
 	}
 	for _, g := range DiffRuns(a, a).Groups {

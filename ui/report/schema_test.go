@@ -19,14 +19,14 @@ import (
 	"lockstep/engine/event"
 )
 
-// schemaID names the schema with its version, which changes only if a field has
-// to go or to become something else.
+// schemaID names the schema with its version, which changes only if a field is removed or changes its
+// type.
 const schemaID = "urn:lockstep:event:1"
 
 const schemaFile = "events.schema.json"
 
-// schema is made from the type of events, and from what is documented of them.
-// What it does not know is allowed: fields are only ever added.
+// schema generates the schema from event.Event and EventsDoc. It allows unknown fields because later
+// versions may add some.
 func schema(t *testing.T) *jsonschema.Schema {
 	s, err := jsonschema.For[event.Event](&jsonschema.ForOptions{TypeSchemas: map[reflect.Type]*jsonschema.Schema{
 		reflect.TypeFor[time.Time]():     {Type: "string", Format: "date-time"},
@@ -40,22 +40,22 @@ func schema(t *testing.T) *jsonschema.Schema {
 	for _, m := range regexp.MustCompile("(?m)^\\| `([a-zA-Z.]+)` \\| [a-z ]+ \\| (.*) \\|$").FindAllStringSubmatch(EventsDoc, -1) {
 		about[m[1]] = m[2]
 	}
-	open(s, "", about)
+	complete(s, "", about)
 	return s
 }
 
-// open has a schema allow what it does not know, and describes its fields.
-func open(s *jsonschema.Schema, path string, about map[string]string) {
+// complete makes a schema allow unknown fields, and describes its fields.
+func complete(s *jsonschema.Schema, path string, about map[string]string) {
 	s.AdditionalProperties = nil
 	for name, p := range s.Properties {
 		at := path + name
-		if p.Description = about[at]; p.Description == "" { // objects are alike wherever they are
+		if p.Description = about[at]; p.Description == "" { // all objects have the same fields
 			p.Description = about["object."+name]
 		}
-		open(p, at+".", about)
+		complete(p, at+".", about)
 	}
 	if s.Items != nil {
-		open(s.Items, path, about)
+		complete(s.Items, path, about)
 	}
 }
 
@@ -84,7 +84,7 @@ func TestEventSchema(t *testing.T) {
 		if err := json.Unmarshal(old, &before); err != nil {
 			t.Fatal(err)
 		}
-		for _, bad := range broken(&before, now) {
+		for _, bad := range incompatible(&before, now) {
 			t.Error(bad)
 		}
 	}
@@ -98,15 +98,15 @@ func TestEventSchema(t *testing.T) {
 		return
 	}
 	if EventsSchema != string(text) {
-		t.Errorf("%s is not that of the program; go test ./ui/report -run Schema -update makes it:\n%s", schemaFile, text)
+		t.Errorf("%s is outdated, update it with go test ./ui/report -run Schema -update:\n%s", schemaFile, text)
 	}
 }
 
-// broken says what a reader of the old schema cannot count on any more.
-func broken(before, now *jsonschema.Schema) []string {
+// incompatible lists the changes that break readers of the old schema.
+func incompatible(before, now *jsonschema.Schema) []string {
 	var out []string
 	if before.ID != now.ID {
-		return nil // another version says so
+		return nil // another version
 	}
 	is := types(now, "")
 	for name, was := range types(before, "") {
@@ -116,30 +116,30 @@ func broken(before, now *jsonschema.Schema) []string {
 	}
 	for _, name := range before.Required {
 		if !slices.Contains(now.Required, name) {
-			out = append(out, "field "+name+" is not always there any more")
+			out = append(out, "field "+name+" is now optional")
 		}
 	}
 	return out
 }
 
-func TestTheSchemaKeepsItsPromises(t *testing.T) {
+func TestIncompatibleSchemas(t *testing.T) {
 	now := schema(t)
-	for what, spoil := range map[string]func(*jsonschema.Schema){
-		"a field that goes":        func(s *jsonschema.Schema) { delete(s.Properties, "cause") },
-		"one inside of another":    func(s *jsonschema.Schema) { delete(s.Properties["operation"].Properties, "release") },
-		"one of a list":            func(s *jsonschema.Schema) { delete(s.Properties["phases"].Items.Properties, "kind") },
-		"another type":             func(s *jsonschema.Schema) { s.Properties["seq"].Type = "string" },
-		"one not always there":     func(s *jsonschema.Schema) { s.Required = s.Required[1:] },
-		"a list of something else": func(s *jsonschema.Schema) { s.Properties["lines"].Items.Type = "integer" },
+	for name, change := range map[string]func(*jsonschema.Schema){
+		"a removed field":           func(s *jsonschema.Schema) { delete(s.Properties, "cause") },
+		"a removed inner field":     func(s *jsonschema.Schema) { delete(s.Properties["operation"].Properties, "release") },
+		"a removed field in a list": func(s *jsonschema.Schema) { delete(s.Properties["phases"].Items.Properties, "kind") },
+		"another type":              func(s *jsonschema.Schema) { s.Properties["seq"].Type = "string" },
+		"a field made optional":     func(s *jsonschema.Schema) { s.Required = s.Required[1:] },
+		"another type in a list":    func(s *jsonschema.Schema) { s.Properties["lines"].Items.Type = "integer" },
 	} {
-		spoilt := schema(t)
-		spoil(spoilt)
-		if len(broken(now, spoilt)) != 1 {
-			t.Errorf("%s: %q", what, broken(now, spoilt))
+		changed := schema(t)
+		change(changed)
+		if len(incompatible(now, changed)) != 1 {
+			t.Errorf("%s: %q", name, incompatible(now, changed))
 		}
 	}
-	if more := schema(t); len(broken(more, now)) > 0 {
-		t.Error("the same schema breaks itself")
+	if more := schema(t); len(incompatible(more, now)) > 0 {
+		t.Error("a schema is incompatible with itself")
 	}
 }
 
@@ -168,6 +168,6 @@ func TestEventsMatchSchema(t *testing.T) {
 		}
 	}
 	if err := resolved.Validate(map[string]any{"seq": 1.0, "time": "2000-01-01T00:00:00Z", "kind": 3.0}); err == nil {
-		t.Error("a kind that is a number is fine")
+		t.Error("no error for a kind that is a number")
 	}
 }

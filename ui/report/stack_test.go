@@ -9,8 +9,8 @@ import (
 	"lockstep/engine/plan"
 )
 
-// TestStackRunStatus says of a stack what its releases say: which group a step starts next, and which failure
-// is held (S6).
+// TestStackRunStatus expects in the status of a stack the group of a release that a step starts next, and the
+// release whose failure is held (S6).
 func TestStackRunStatus(t *testing.T) {
 	groups := func(kind string, ids ...string) (out []*plan.Group) {
 		for _, id := range ids {

@@ -10,7 +10,7 @@ import (
 	"lockstep/engine/plan"
 )
 
-// suggestion is a small order with its plan.
+// suggestion returns a small plan and the inferred order behind it.
 func suggestion() (*plan.Plan, *infer.Order) {
 	object := func(kind, name string) plan.Object { return plan.Object{Kind: kind, Namespace: "ns", Name: name} }
 	p := &plan.Plan{Groups: []*plan.Group{
@@ -29,8 +29,8 @@ func suggestion() (*plan.Plan, *infer.Order) {
 	}}
 }
 
-// TestSuggestion writes the plan with its reasons (R60): as text only the strongest
-// reason between two groups, or with All every one; as JSON all of them.
+// TestSuggestion expects the plan with its reasons (R60): in text the strongest one between two groups,
+// or all of them with All, and in JSON all.
 func TestSuggestion(t *testing.T) {
 	p, o := suggestion()
 	for _, format := range DagFormats {

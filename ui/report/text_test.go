@@ -18,7 +18,7 @@ import (
 
 var plain = Style{Theme: theme.New(theme.Options{})}
 
-var update = flag.Bool("update", false, "write the golden files anew")
+var update = flag.Bool("update", false, "update the golden files")
 
 func golden(t *testing.T, name string, got []byte) {
 	t.Helper()
@@ -38,7 +38,7 @@ func golden(t *testing.T, name string, got []byte) {
 	}
 }
 
-// scenarios are operations with the ends that operations have.
+// scenarios are operations with different outcomes.
 var scenarios = map[string]func(*testing.T) []event.Event{
 	"succeeded":  succeeded,
 	"failed":     failed,
@@ -65,7 +65,7 @@ func TestText(t *testing.T) {
 			}
 			golden(t, name+".txt", out.Bytes())
 			if strings.Contains(out.String(), "\x1b") {
-				t.Error("there are control sequences in plain text")
+				t.Error("plain text contains control sequences")
 			}
 		})
 	}
@@ -79,7 +79,7 @@ func TestTextInColourAndASCII(t *testing.T) {
 	}
 }
 
-func TestSummaryAfterTheScreen(t *testing.T) {
+func TestSummary(t *testing.T) {
 	var out bytes.Buffer
 	Summary(&out, Replay(failed(t)), Options{Style: plain})
 	golden(t, "summary.txt", out.Bytes())
@@ -104,18 +104,18 @@ func TestJSONIsTheEvents(t *testing.T) {
 	Replay(events, newTextLog(&first, &first, Options{Style: plain}))
 	Replay(again, newTextLog(&second, &second, Options{Style: plain}))
 	if first.String() != second.String() {
-		t.Errorf("the record reads\n%s\nwant\n%s", second.String(), first.String())
+		t.Errorf("log of the record:\n%s\nwant\n%s", second.String(), first.String())
 	}
 }
 
-func TestReadNamesTheLineThatIsBroken(t *testing.T) {
+func TestReadNamesInvalidLine(t *testing.T) {
 	events, err := event.Read(strings.NewReader("{\"seq\":1,\"kind\":\"run\"}\n{\"seq\":2,\"ki"))
 	if len(events) != 1 || err == nil || !strings.Contains(err.Error(), "line 2") {
 		t.Errorf("%d events, error %v", len(events), err)
 	}
 }
 
-// finish ends the operation in the usual way.
+// finish ends the operation with the outcome of its run.
 func finish(b *bench, err error) {
 	switch {
 	case b.EndingCommand() != nil:
@@ -129,11 +129,11 @@ func finish(b *bench, err error) {
 
 func succeeded(t *testing.T) []event.Event {
 	return record(t, run.Options{Heartbeat: 5 * sec}, func(b *bench) {
-		groups, cluster := readPlan(shop...), newFake(fates(map[string]fate{"db": {change: event.Unchanged}, "ddl": {change: event.Configured}}))
+		groups, cluster := readPlan(shop...), newFake(behaviours(map[string]behaviour{"db": {change: event.Unchanged}, "ddl": {change: event.Configured}}))
 		pre, post := hooks("pre-install", readPlan("pre-install:Job/check: Job/check")), hooks("post-install", readPlan("post-install:Job/smoke: Job/smoke"))
 		b.Announce(pre, apply(groups), post)
 		b.Publish(event.Event{Kind: event.KindWarning, Rule: "R9", Message: "shop: group lonely is isolated"})
-		b.Publish(event.Event{Kind: event.KindWarning, Rule: "R2", Object: &plan.Object{Kind: "ConfigMap", Name: "db"}, Message: "a list that is none"})
+		b.Publish(event.Event{Kind: event.KindWarning, Rule: "R2", Object: &plan.Object{Kind: "ConfigMap", Name: "db"}, Message: "not a list"})
 		_ = b.Run(run.Stage{Phase: pre, Cluster: cluster})
 		err := b.Run(run.Stage{Phase: apply(groups), Cluster: cluster, Await: awaited(groups)})
 		time.Sleep(3 * sec)
@@ -153,7 +153,7 @@ func failed(t *testing.T) []event.Event {
 		for _, l := range []string{"checking …", "fine"} {
 			b.Publish(event.Event{Kind: event.KindLog, Phase: pre.Name, Group: pre.Groups[0].ID, Object: check, Message: "Pod/check-7fk2p main", Lines: []string{l}})
 		}
-		finish(b, b.Run(run.Stage{Phase: apply(groups), Cluster: newFake(fates(map[string]fate{"migrate": {ready: 2 * sec, failed: "exit code 2 after 3 tries"}}))}))
+		finish(b, b.Run(run.Stage{Phase: apply(groups), Cluster: newFake(behaviours(map[string]behaviour{"migrate": {ready: 2 * sec, failed: "exit code 2 after 3 tries"}}))}))
 	})
 }
 
@@ -161,7 +161,7 @@ func leafFails(t *testing.T) []event.Event {
 	return record(t, run.Options{}, func(b *bench) {
 		groups := readPlan(shop...)
 		b.Announce(apply(groups))
-		err := b.Run(run.Stage{Phase: apply(groups), Cluster: newFake(fates(map[string]fate{"api": {failed: "image example/no-such-image:1 cannot be pulled"}})), Await: awaited(groups)})
+		err := b.Run(run.Stage{Phase: apply(groups), Cluster: newFake(behaviours(map[string]behaviour{"api": {failed: "image example/no-such-image:1 cannot be pulled"}})), Await: awaited(groups)})
 		time.Sleep(sec)
 		finish(b, err)
 	})
@@ -171,7 +171,7 @@ func heldAndRetried(t *testing.T) []event.Event {
 	return record(t, run.Options{HoldOnFailure: true}, func(b *bench) {
 		groups := readPlan(shop...)
 		b.Announce(apply(groups))
-		r := b.Start(run.Stage{Phase: apply(groups), ObjectTimeout: 20 * sec, Cluster: newFake(fates(map[string]fate{
+		r := b.Start(run.Stage{Phase: apply(groups), ObjectTimeout: 20 * sec, Cluster: newFake(behaviours(map[string]behaviour{
 			"ddl": {refused: "admission webhook denied the request", tries: 1}, "StatefulSet/db-server": {never: true, tries: 1}}))})
 		b.at(60 * sec)
 		b.command(event.Retry, "shop/db:database")
@@ -186,7 +186,7 @@ func steered(t *testing.T) []event.Event {
 	return record(t, run.Options{Paused: true, Breakpoints: []string{"shop/db:schema"}}, func(b *bench) {
 		groups := readPlan(shop...)
 		b.Announce(apply(groups))
-		r := b.Start(run.Stage{Phase: apply(groups), Cluster: newFake(fates(nil))})
+		r := b.Start(run.Stage{Phase: apply(groups), Cluster: newFake(behaviours(nil))})
 		b.at(2 * sec)
 		b.command(event.Step, "")
 		b.at(4 * sec)
@@ -203,7 +203,7 @@ func aborted(t *testing.T) []event.Event {
 	return record(t, run.Options{}, func(b *bench) {
 		groups := readPlan(shop...)
 		b.Announce(apply(groups))
-		r := b.Start(run.Stage{Phase: apply(groups), Cluster: newFake(fates(nil))})
+		r := b.Start(run.Stage{Phase: apply(groups), Cluster: newFake(behaviours(nil))})
 		b.at(2 * sec)
 		b.Command(event.Command{Name: event.Abort, Reason: "interrupted"})
 		finish(b, r.Wait())
@@ -214,7 +214,7 @@ func rolledBack(t *testing.T) []event.Event {
 	return record(t, run.Options{}, func(b *bench) {
 		groups := readPlan(shop...)
 		b.Announce(apply(groups))
-		r := b.Start(run.Stage{Phase: apply(groups), Cluster: newFake(fates(nil))})
+		r := b.Start(run.Stage{Phase: apply(groups), Cluster: newFake(behaviours(nil))})
 		b.at(5 * sec)
 		b.command(event.Rollback, "")
 		_ = r.Wait()
@@ -222,7 +222,7 @@ func rolledBack(t *testing.T) []event.Event {
 		undo := event.Phase{Name: "rollback/remove", Kind: event.PhaseRemove, Groups: readPlan(
 			"shop/db:database: Service/db-server, StatefulSet/db-server", "shop/queue:broker: Service/queue, StatefulSet/queue", "shop/db:config < shop/db:database: ConfigMap/db, Secret/db")}
 		b.Announce(undo)
-		_ = b.Run(run.Stage{Phase: undo, Cluster: newFake(map[string]fate{"db": {change: event.Kept}, "queue": {ready: sec / 2}})})
+		_ = b.Run(run.Stage{Phase: undo, Cluster: newFake(map[string]behaviour{"db": {change: event.Kept}, "queue": {ready: sec / 2}})})
 		b.Finish(run.End{Status: event.Aborted, Message: "release uninstalled", Exit: 3})
 	})
 }
@@ -254,8 +254,8 @@ func TestRemovalsAndUncheckedGroups(t *testing.T) {
 	}
 }
 
-// TestRunStatus: a paused run names the group that a step starts next. It names the place where it paused
-// until the first step. Groups with the same id can be distinguished.
+// TestRunStatus expects a paused run to name the group that a step starts next, and, until the first step,
+// where it paused. Groups with the same id can be distinguished.
 func TestRunStatus(t *testing.T) {
 	groups := func() []*plan.Group {
 		return []*plan.Group{

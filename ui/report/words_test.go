@@ -5,8 +5,7 @@ import (
 	"testing"
 )
 
-// TestNoRepetition expects that evidence that repeats a cause in other words, or is
-// about another pod, is left out.
+// TestNoRepetition expects no evidence that repeats the cause, or other evidence about another pod.
 func TestNoRepetition(t *testing.T) {
 	quota := "exceeded quota: q, requested: pods=1, used: pods=0, limited: pods=0"
 	for _, c := range []struct{ lines, others, want []string }{
@@ -19,7 +18,7 @@ func TestNoRepetition(t *testing.T) {
 			want: []string{"Failed: rpc error: not found", "Unhealthy: probe failed: 503"}},
 	} {
 		if got := unknownLines(c.lines, c.others); !slices.Equal(got, c.want) {
-			t.Errorf("of %q is left %q, want %q", c.lines, got, c.want)
+			t.Errorf("%q: got %q, want %q", c.lines, got, c.want)
 		}
 	}
 }
