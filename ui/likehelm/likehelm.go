@@ -1,6 +1,6 @@
 // Package likehelm prints releases byte for byte as Helm's commands do, because scripts parse their
-// output. It does not use Helm's own code, which is in package cmd, imports kubectl get, and would
-// slow down every start. It writes to memory, which never fails. Only ui/cli/releases imports it.
+// output. Helm's own code for that is in its package cmd, which imports kubectl get and would slow down
+// every start. Output goes to a bytes.Buffer, whose writes never fail. Only ui/cli/releases imports it.
 package likehelm
 
 import (
@@ -16,8 +16,8 @@ import (
 	"k8s.io/apimachinery/pkg/labels"
 )
 
-// plainByDefault is the colour library's choice for stdout and the environment.
-var plainByDefault = color.NoColor
+// autoNoColor is what the colour library chose for stdout and the environment.
+var autoNoColor = color.NoColor
 
 // SetColour sets whether tables are coloured: "never", "always" or "auto".
 func SetColour(mode string) error {
@@ -27,7 +27,7 @@ func SetColour(mode string) error {
 	case "always":
 		color.NoColor = false
 	case "auto":
-		color.NoColor = plainByDefault
+		color.NoColor = autoNoColor
 	default:
 		return fmt.Errorf("invalid --color %q: use one of never, auto, always", mode)
 	}
@@ -36,14 +36,14 @@ func SetColour(mode string) error {
 
 // Template executes a Go template with a release.
 func Template(out *bytes.Buffer, text string, r *rel1.Release) error {
-	t, err := template.New("_").Parse(text) // the name is in errors, as in Helm's
+	t, err := template.New("_").Parse(text) // errors contain this name, as in Helm
 	if err != nil {
 		return fmt.Errorf("parse --template: %w", err)
 	}
 	return t.Execute(out, map[string]any{"Release": r})
 }
 
-// encode prints data as JSON or YAML, or calls table.
+// encode prints data as JSON or YAML. For other formats it calls table.
 func encode(out *bytes.Buffer, format output.Format, data any, table func()) error {
 	switch format {
 	case output.JSON:
@@ -55,9 +55,9 @@ func encode(out *bytes.Buffer, format output.Format, data any, table func()) err
 	return nil
 }
 
-// chartVersions returns the chart's name-version and the app version. A record may have no chart.
+// chartVersions returns the name and version of the chart, "shop-1.0.0", and its app version.
 func chartVersions(r *rel1.Release) (chart, app string) {
-	if r.Chart == nil || r.Chart.Metadata == nil {
+	if r.Chart == nil || r.Chart.Metadata == nil { // a damaged record
 		return "MISSING", "MISSING"
 	}
 	return r.Chart.Name() + "-" + r.Chart.Metadata.Version, r.Chart.AppVersion()
@@ -121,7 +121,6 @@ func Metadata(out *bytes.Buffer, format output.Format, m *action.Metadata) error
 	})
 }
 
-// applyMethodText describes an apply method.
 func applyMethodText(method string) string {
 	switch rel1.ApplyMethod(method) {
 	case "": // recorded by Helm 3

@@ -25,7 +25,7 @@ type listRow struct {
 	AppVersion string `json:"app_version"`
 }
 
-// List prints releases. opts has the flags.
+// List prints releases. opts are the flags of the command.
 func List(out *bytes.Buffer, format output.Format, releases []*rel1.Release, opts *action.List) error {
 	rows, names := []listRow{}, []string{} // [] instead of null if empty
 	for _, r := range releases {
@@ -82,7 +82,7 @@ type historyRow struct {
 	Description      string    `json:"description"`
 }
 
-// History prints sorted revisions of a release. With rollbacks, the table has a column with the
+// History prints sorted revisions of a release. If rollbacks is set, a column of the table has the
 // target revisions of rollbacks.
 func History(out *bytes.Buffer, format output.Format, revisions []*rel1.Release, rollbacks bool) error {
 	rows := []historyRow{} // [] instead of null if empty

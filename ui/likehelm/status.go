@@ -65,7 +65,7 @@ func printState(out *bytes.Buffer, r *rel1.Release) {
 	printTests(out, r.Hooks)
 }
 
-// printResources prints objects by kind. It sorts the kinds, which Helm does not.
+// printResources prints objects by kind. Unlike Helm, it sorts the kinds.
 func printResources(out *bytes.Buffer, byKind map[string][]runtime.Object) {
 	if len(byKind) == 0 {
 		return
@@ -84,7 +84,7 @@ func printResources(out *bytes.Buffer, byKind map[string][]runtime.Object) {
 	fmt.Fprintln(out)
 }
 
-// decodeTable decodes a Table from the API server. It returns other objects unchanged.
+// decodeTable decodes a Table of the API server. It returns other objects unchanged.
 func decodeTable(o runtime.Object) runtime.Object {
 	u, ok := o.(*unstructured.Unstructured)
 	if !ok || u.GetKind() != "Table" || !strings.HasPrefix(u.GetAPIVersion(), metav1.GroupName+"/") {

@@ -1,6 +1,8 @@
 package command
 
 import (
+	"errors"
+	"fmt"
 	"io"
 	"os"
 
@@ -67,11 +69,21 @@ func OutputFormat(cmd *cobra.Command) report.Mode {
 // --no-tui or -o says otherwise.
 func UseScreen(cmd *cobra.Command) bool {
 	f := cmd.Flag("no-tui")
-	return ScreenSupported() && OutputFormat(cmd) == report.ModeText && (f == nil || f.Value.String() == "false")
+	return CheckScreen() == nil && OutputFormat(cmd) == report.ModeText && (f == nil || f.Value.String() == "false")
 }
 
-// ScreenSupported reports whether the terminal and the environment allow the screen. ACCESSIBLE
-// disables it because screen readers cannot use it.
-func ScreenSupported() bool {
-	return IsTerminal(os.Stdout) && IsTerminal(os.Stdin) && os.Getenv("TERM") != "dumb" && os.Getenv("CI") == "" && os.Getenv("ACCESSIBLE") == ""
+// CheckScreen returns an error if the terminal or the environment does not allow the screen.
+func CheckScreen() error {
+	switch {
+	case !IsTerminal(os.Stdout) || !IsTerminal(os.Stdin):
+		return errors.New("the screen needs a terminal: stdin or stdout is redirected")
+	case os.Getenv("TERM") == "dumb":
+		return errors.New("the screen needs a terminal that can move the cursor: TERM is dumb")
+	}
+	for _, name := range []string{"CI", "ACCESSIBLE"} { // screen readers cannot read the screen
+		if os.Getenv(name) != "" {
+			return fmt.Errorf("the screen is disabled by the environment variable %s: unset it", name)
+		}
+	}
+	return nil
 }

@@ -6,7 +6,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// DiscardInput drops what was typed before the screen opened.
-func DiscardInput() {
+// discardInput discards keys that were pressed before the screen opened.
+func discardInput() {
 	_ = unix.IoctlSetInt(int(os.Stdin.Fd()), unix.TCFLSH, unix.TCIFLUSH) // fails without a terminal
 }

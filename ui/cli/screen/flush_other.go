@@ -2,5 +2,5 @@
 
 package screen
 
-// DiscardInput does nothing: only Linux is supported.
-func DiscardInput() {}
+// discardInput does nothing: only Linux is supported.
+func discardInput() {}

@@ -1,6 +1,5 @@
-// Package screen opens the board for commands and connects it to clusters, runs and plans. The
-// central types are ChangeSource and the board.Inspectors made from it. Only the packages of
-// ui/cli import it.
+// Package screen opens the board for commands, and connects it to clusters, runs and plans with
+// implementations of board.Inspector and ChangeSource. Only the packages of ui/cli import it.
 package screen
 
 import (
@@ -63,7 +62,7 @@ func (p localRun) Sent(ctx context.Context, it board.Item) (string, error) {
 	return text, boardError(err)
 }
 
-// NoChanges is a ChangeSource without changes; its text says why.
+// NoChanges is a ChangeSource without changes. Its text is the reason.
 type NoChanges string
 
 func (n NoChanges) Change(context.Context, board.Item) (board.Change, error) {
@@ -72,10 +71,10 @@ func (n NoChanges) Change(context.Context, board.Item) (board.Change, error) {
 
 func (n NoChanges) Sent(context.Context, board.Item) (string, error) { return "", board.Unavailable(n) }
 
-// Disconnected is an inspector without a cluster, which has only changes.
+// Disconnected is a board.Inspector without a cluster: it only has changes.
 type Disconnected struct {
 	ChangeSource
-	Why board.Unavailable // the message for everything else; it has a default
+	Why board.Unavailable // why there is nothing else; "" for a default
 }
 
 func (d Disconnected) why() error {
@@ -114,7 +113,7 @@ func (i inspector) Live(ctx context.Context, o plan.Object) (string, error) {
 	return i.mask.Text(text), boardError(err)
 }
 
-// boardError converts an error that says why there is nothing to show to board.Unavailable.
+// boardError converts an error about why there is nothing to show to board.Unavailable.
 func boardError(err error) error {
 	if why, is := kube.NothingToShow(err); is {
 		return board.Unavailable(why)
@@ -138,7 +137,7 @@ func (i inspector) Shell(ctx context.Context, o plan.Object, pod, container stri
 	return &shell{run: s, ctx: ctx}, where, nil
 }
 
-// shell is a tea.ExecCommand that uses the terminal of the process directly.
+// shell is a tea.ExecCommand that uses the terminal of the process, whatever streams it gets.
 type shell struct {
 	run *kube.Shell
 	ctx context.Context

@@ -2,7 +2,6 @@ package screen
 
 import (
 	"context"
-	"errors"
 	"os"
 	"sync"
 	"time"
@@ -17,7 +16,7 @@ import (
 	"lockstep/ui/cli/command"
 )
 
-// planEvents returns the events of a run that has a plan and has not started.
+// planEvents returns the events of a run that is planned but has not started.
 func planEvents(phases []event.Phase, warnings []plan.Warning) []event.Event {
 	events := []event.Event{{Kind: event.KindPlan, Phases: phases}}
 	for _, w := range warnings {
@@ -30,24 +29,24 @@ func planEvents(phases []event.Phase, warnings []plan.Warning) []event.Event {
 	return events
 }
 
-// Open prepares the terminal for the screen and sets o.Theme. close is called after the screen
-// has closed; it prints the warnings that could not be shown meanwhile.
+// Open prepares the terminal for the screen and sets o.Theme. Call close after the screen has closed: it
+// prints the warnings that could not be shown meanwhile.
 func Open(a *command.App, cmd *cobra.Command, o *board.Options) (close func()) {
 	d := a.Display(cmd)
 	var invalid error
 	o.Theme, invalid = theme.FromEnv(os.Getenv)
 	restore := a.Logs.ToFile(d.Notices)
-	DiscardInput()
+	discardInput()
 	return func() {
 		command.WarnIf(d.Notices, invalid)
 		restore()
 	}
 }
 
-// Show opens the screen. It returns an error if there is no suitable terminal.
+// Show calls show, which opens the screen. It returns an error if the terminal is not suitable.
 func Show(a *command.App, cmd *cobra.Command, o board.Options, show func(context.Context, board.Options) error) (err error) {
-	if !command.ScreenSupported() {
-		return errors.New("the screen needs a terminal (and CI and ACCESSIBLE unset, and TERM other than dumb)")
+	if err := command.CheckScreen(); err != nil {
+		return err
 	}
 	o.Theme, err = theme.FromEnv(os.Getenv)
 	command.WarnIf(a.Display(cmd).Notices, err)
@@ -62,7 +61,7 @@ func ShowPlan(a *command.App, cmd *cobra.Command, o board.Options, phases []even
 }
 
 // ViewAfterRun returns a function for board.Options.WatchAfter that opens a view of a release. The view
-// ends with the screen; wait returns once it has ended.
+// ends with its context; wait waits for that.
 func ViewAfterRun(client *kube.Client, release, namespace string) (open func(context.Context) (board.Source, error), wait func()) {
 	var running sync.WaitGroup
 	open = func(ctx context.Context) (board.Source, error) {
