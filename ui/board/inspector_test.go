@@ -211,7 +211,7 @@ func TestShell(t *testing.T) {
 	c.err = inspector.Unavailable("none of its containers is running")
 	s.press("x")
 	s.settle()
-	s.shows(t, "none of its containers is running")
+	s.shows(t, "cannot open a shell in Deployment/shop-api: none of its containers is running")
 	s = newScreen(t, 160, 45, recorded(t, "sandbox-held", 0))
 	s.press("x")
 	s.shows(t, "not connected to the cluster")

@@ -18,7 +18,7 @@ var logsOfShop = func() (lines []inspector.LogLine) {
 		lines = append(lines, inspector.LogLine{Source: inspector.Source{Pod: "shop-api-5f4bc54847-" + pod, Container: container, Try: try}, Time: at, Text: text})
 	}
 	say("x2kq7", "main", 4, "connecting to postgres://shop-db:5432/shop")
-	say("x2kq7", "main", 4, `FATAL: relation "orders" does not exist (SQLSTATE 42P01), and nothing that was tried since the migration of yesterday evening has brought it back`)
+	say("x2kq7", "main", 4, `FATAL: relation "orders" does not exist (SQLSTATE 42P01); the migration that creates it (0042_add_orders) has not been applied to this database`)
 	lines = append(lines, inspector.LogLine{Source: inspector.Source{Pod: "shop-api-5f4bc54847-x2kq7", Container: "main", Try: 4}, Time: at, Text: "exited with code 2", Note: true})
 	for n, pod := range []string{"x2kq7", "5fvt4", "bfmjm", "nmss8"} {
 		say(pod, "proxy", 1, "listening on :8443")
@@ -88,7 +88,7 @@ func TestLogs(t *testing.T) {
 	}
 	s.press("T", "home")
 	s.shows(t, time.Date(2026, 1, 2, 3, 4, 5, 4e8, time.UTC).Local().Format("15:04:05.000")+" connecting")
-	whole := "has brought it back"
+	whole := "been applied to this database"
 	s = looking(t, 100, 30, "l", "home")
 	s.shows(t, whole)
 	s.press("w")
@@ -204,7 +204,7 @@ func TestCopy(t *testing.T) {
 		s := looking(t, 60, 20, "l")
 		s.press("C")
 		text := s.copied()
-		for _, want := range []string{"all 4 pods\n", "has brought it back\n", "1 main  │ FATAL"} {
+		for _, want := range []string{"all 4 pods\n", "been applied to this database\n", "1 main  │ FATAL"} {
 			if !strings.Contains(text, want) {
 				t.Errorf("the copied text lacks %q:\n%s", want, text)
 			}

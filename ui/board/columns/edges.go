@@ -29,6 +29,9 @@ type wire struct {
 	arms byte
 }
 
+// The weight of edges.
+const lightEdge, boldEdge = false, true
+
 const vertical, horizontal = theme.ArmUp | theme.ArmDown, theme.ArmLeft | theme.ArmRight
 
 // add draws arms of an edge into a cell. Edges to the same card join on the last stretch. Where
@@ -89,12 +92,12 @@ func (b *Board) drawEdges() {
 	for k, p := range b.Columns {
 		if c := b.Graph.Cols[p.Index]; !c.Dense() {
 			for _, n := range c.Sources {
-				ws.wire(k, n, false, n.Outs)
+				ws.wire(k, n, lightEdge, n.Outs)
 			}
 		}
 		for _, n := range b.Graph.Nodes {
 			if n.Col < p.Index && b.Shown(n) {
-				ws.pass(k, n, b.shownReach(n), false)
+				ws.pass(k, n, b.shownReach(n), lightEdge)
 			}
 		}
 	}
@@ -109,21 +112,21 @@ func (b *Board) drawEdges() {
 // wireChosen draws the selected group's incoming and outgoing edges over the others.
 func (ws *wires) wireChosen(chosen *graph.Node) {
 	for k, p := range ws.Columns {
-		ws.wire(k, chosen, true, chosen.Outs)
+		ws.wire(k, chosen, boldEdge, chosen.Outs)
 		if chosen.Col < p.Index {
-			ws.pass(k, chosen, ws.shownReach(chosen), true)
+			ws.pass(k, chosen, ws.shownReach(chosen), boldEdge)
 		}
 		for _, up := range chosen.Ins {
-			ws.wire(k, up, true, []*graph.Node{chosen})
+			ws.wire(k, up, boldEdge, []*graph.Node{chosen})
 			if ws.Shown(up) && up.Col < p.Index {
-				ws.pass(k, up, chosen.Col, true)
+				ws.pass(k, up, chosen.Col, boldEdge)
 			}
 		}
 	}
 }
 
-// laneRow returns the screen row of a node's lane. If not all lanes fit, only the selected group's
-// edges get one: the last.
+// laneRow returns the screen row of a node's lane; ok is false if the node has none, or if it does not
+// fit. Bold edges then use the last lane.
 func (b *Board) laneRow(n *graph.Node, bold bool) (y int, ok bool) {
 	lane := n.Lane
 	if bold && (lane < 0 || lane >= b.lanes()) {

@@ -149,8 +149,8 @@ func (e *Edit) ChartHint() string {
 	return ""
 }
 
-// EditValues opens the user's values, EditAllValues also the charts' defaults, and editAgain the
-// same as last time.
+// EditValues opens the values that the user set, EditAllValues also the charts' defaults, and editAgain
+// the same as last time.
 func (e *Edit) EditValues() tea.Cmd    { return e.open(false) }
 func (e *Edit) EditAllValues() tea.Cmd { return e.open(true) }
 func (e *Edit) editAgain() tea.Cmd     { return e.open(e.draft != nil && e.draft.all) }
@@ -204,6 +204,7 @@ func Accepted(ev event.Event) bool {
 	return ev.Kind == event.KindCommand && ev.Command == event.Edit && ev.Status == event.Accepted
 }
 
+// DropDraft discards the user's text and closes the review.
 func (e *Edit) DropDraft() {
 	e.draft = nil
 	e.close()
@@ -226,6 +227,7 @@ func (e *Edit) read(msg EditorClosed) tea.Cmd {
 	return e.plan(func(ed Editor, ctx context.Context) (Result, error) { return ed.Edit(ctx, msg.Values, all) })
 }
 
+// plan renders and plans the draft in the background.
 func (e *Edit) plan(render func(Editor, context.Context) (Result, error)) tea.Cmd {
 	if e.draft.busy {
 		return nil

@@ -20,9 +20,10 @@ type Shells interface {
 type (
 	// ShellMsg is the result of Shells.Shell.
 	ShellMsg struct {
-		shell tea.ExecCommand
-		where string
-		err   error
+		object plan.Object
+		shell  tea.ExecCommand
+		where  string
+		err    error
 	}
 	// ShellEnded is the result of a shell.
 	ShellEnded struct {
@@ -53,7 +54,7 @@ func (i *Inspector) Shell() tea.Cmd {
 	}
 	return func() tea.Msg {
 		shell, where, err := shells.Shell(ctx, o, at.Pod, at.Container)
-		return ShellMsg{shell, where, err}
+		return ShellMsg{o, shell, where, err}
 	}
 }
 
@@ -62,7 +63,7 @@ func (i *Inspector) runShell(msg ShellMsg) tea.Cmd {
 	why := Unavailable("")
 	switch {
 	case errors.As(msg.err, &why):
-		return i.Explain(string(why))
+		return i.Explain("cannot open a shell in " + msg.object.String() + ": " + string(why))
 	case msg.err != nil:
 		return i.Say(theme.Bad, msg.err.Error())
 	}
