@@ -23,8 +23,8 @@ import (
 // rig is a model under test. It handles messages at once and keeps the commands it sends.
 type rig struct {
 	*model
-	sent []event.Command // orders to the run
-	last tea.Cmd         // the command that the last message returned
+	sent []event.Command
+	last tea.Cmd // the command that the last message returned
 }
 
 // newScreen returns a screen that shows events; its clock stands at the last one.
@@ -46,7 +46,7 @@ func newScreen(t testing.TB, w, h int, events []event.Event, change ...func(*Opt
 		s.feed(events...)
 	}
 	if s.insp.ShowsDiff() || s.Held() && s.insp.Connected() {
-		s.settle() // what has been asked is answered
+		s.settle()
 	}
 	return s
 }

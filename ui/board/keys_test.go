@@ -41,7 +41,7 @@ func with(run string, n int, keys string, opts ...func(*Options)) func(testing.T
 		s := newScreen(t, 200, 50, nil, opts...)
 		_, s.last = s.Update(batchMsg{events: recorded(t, run, n), more: true})
 		if s.Held() && s.insp.Connected() {
-			s.settle() // what has been asked is answered
+			s.settle()
 		}
 		s.press(strings.Fields(keys)...)
 		s.sent = nil
