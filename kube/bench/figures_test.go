@@ -88,7 +88,7 @@ func (r *results) dates(wanted func(*figure) bool) (text string) {
 		if a, ok := r.Later[row]; ok {
 			text += fmt.Sprintf(" The rows of %s were measured on %s, lockstep %s", row, a.Date, a.Commit)
 			if len(a.Load) == 2 {
-				text += fmt.Sprintf(", at a load of %s to %s", number(a.Load[0]), number(a.Load[1]))
+				text += fmt.Sprintf(", with a load average of %s to %s", number(a.Load[0]), number(a.Load[1]))
 			}
 			text += "."
 		}

@@ -95,7 +95,7 @@ func TestAdd(t *testing.T) {
 	}}
 	r.add(&results{about: about{Date: "tomorrow", Commit: "d", Load: []float64{1, 2.5}}, Figures: []*figure{pair("1,000 gates", "new", 1, []float64{1}, []float64{2})}})
 	got := r.markdown(all, nil)
-	if want := `consecutive runs. The rows of 1,000 gates were measured on tomorrow, lockstep d, at a load of 1 to 2.5.
+	if want := `consecutive runs. The rows of 1,000 gates were measured on tomorrow, lockstep d, with a load average of 1 to 2.5.
 
 |  |  | lockstep | helm | ratio | goal |
 |---|---|---|---|---|---|
