@@ -27,6 +27,7 @@ import (
 	"lockstep/ui/cli/runs"
 	"lockstep/ui/cli/sandbox"
 	"lockstep/ui/report"
+	"lockstep/ui/report/reportfile"
 )
 
 // Main runs the program with the arguments and streams of the process and returns its exit code.
@@ -187,7 +188,7 @@ lockstep dag ./shop                      # show the order`,
 	root.AddCommand(author.Commands(a.App)...)
 	root.AddCommand(runs.Commands(a.App)...)
 	root.AddCommand(sandbox.New(), a.newVersion(), a.newEvents(), a.newRules())
-	root.AddCommand(a.newPage("reports", "report formats and CI output", report.OutcomesDoc))
+	root.AddCommand(a.newPage("reports", "report formats and CI output", reportfile.Doc))
 	for _, p := range help.Pages() {
 		root.AddCommand(a.newPage(p.Name, p.Title, p.Text))
 	}

@@ -11,6 +11,7 @@ import (
 	"lockstep/engine/plan"
 	"lockstep/engine/text"
 	"lockstep/theme"
+	"lockstep/ui/report/format"
 )
 
 // SeverityInfo is the severity of a finding that needs no fix. Package plan has the other severities.
@@ -76,7 +77,7 @@ func (l Lint) text(Stream) string {
 
 // String formats a finding as Helm does.
 func (f Finding) String() string {
-	text := Warning{Rule: f.Rule, Message: f.Message}.text()
+	text := format.Warning(f.Rule, nil, f.Message)
 	if f.Path != "" {
 		text = f.Path + ": " + text
 	}
@@ -125,7 +126,7 @@ func (c ChartEdits) text(to Stream) string {
 	var b strings.Builder
 	b.WriteString(clean(head) + "\n" + joinLines(table(rows)))
 	if len(c.Restarts) > 0 {
-		fmt.Fprintf(&b, "the next upgrade restarts %s once, since a checksum in its pods changes\n", clean(abbreviate(names(c.Restarts))))
+		fmt.Fprintf(&b, "the next upgrade restarts %s once, since a checksum in its pods changes\n", clean(format.Abbreviate(names(c.Restarts))))
 	}
 	if len(c.Manual) > 0 {
 		b.WriteString("\nnot written:\n")
@@ -135,7 +136,7 @@ func (c ChartEdits) text(to Stream) string {
 		if m.Line > 0 {
 			at = fmt.Sprintf("%s:%d", at, m.Line)
 		}
-		about := withReason(prefixed(" ", abbreviate(names(m.Objects))), m.Why)
+		about := format.WithReason(format.WithPrefix(" ", format.Abbreviate(names(m.Objects))), m.Why)
 		b.WriteString("  " + to.Style.render(theme.Strong, at) + clean(about) + "\n")
 		for _, line := range m.Lines {
 			b.WriteString("      " + clean(line) + "\n")
@@ -194,7 +195,7 @@ func suggestionJSON(w io.Writer, s Suggested) error {
 func reasonsText(s Suggested, style Style) string {
 	why, edges := groupReasons(s, style)
 	var b strings.Builder
-	b.WriteString(prefixed("\nwhy\n", joinLines(why)))
+	b.WriteString(format.WithPrefix("\nwhy\n", joinLines(why)))
 	if len(s.NotInferred) > 0 {
 		b.WriteString("\ndeclared in the chart, but nothing in the manifests requires it\n")
 		for _, pair := range s.NotInferred {

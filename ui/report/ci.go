@@ -1,10 +1,8 @@
 package report
 
 import (
-	"errors"
 	"fmt"
 	"io"
-	"os"
 	"regexp"
 	"slices"
 	"strings"
@@ -32,108 +30,6 @@ func CIFromEnv(getenv func(string) string) CI {
 		return GitLab
 	}
 	return ""
-}
-
-// Outcomes writes the outcome of an operation for other programs: the files of --report,
-// GitHub annotations and the job summary.
-type Outcomes struct {
-	opts  OutcomesOptions
-	files []reportFile
-	ended bool
-}
-
-// OutcomesOptions are for NewOutcomes.
-type OutcomesOptions struct {
-	Files []string // arguments of --report
-	// Errs gets the annotations: unlike stdout, it is rarely redirected to a file.
-	Errs Stream
-	// Summary is the file of the job summary, or "".
-	Summary string
-	// File, if set, returns the file of a chart, relative to the repository, or "".
-	File func(chart string) string
-}
-
-// NewOutcomes checks that the files can be written.
-func NewOutcomes(o OutcomesOptions) (*Outcomes, error) {
-	files, err := newFiles(o.Files)
-	return &Outcomes{opts: o, files: files}, err
-}
-
-// Ended reports whether End was called.
-func (o *Outcomes) Ended() bool { return o.ended }
-
-// End writes the outcome. The error names the files that could not be written.
-func (o *Outcomes) End(outcome *Outcome) error {
-	o.ended = true
-	var errs []error
-	for _, file := range o.files {
-		if err := file.write(formats[file.format](outcome)); err != nil {
-			errs = append(errs, fmt.Errorf("cannot write the %s report: %w", file.format, err))
-		}
-	}
-	if o.opts.Errs.CI == GitHub {
-		o.annotateAll(outcome)
-		if err := o.appendSummary(outcome); err != nil {
-			errs = append(errs, fmt.Errorf("cannot write the job summary: %w", err))
-		}
-	}
-	return errors.Join(errs...)
-}
-
-// appendSummary adds the outcome to the job summary, if there is one.
-func (o *Outcomes) appendSummary(outcome *Outcome) error {
-	if o.opts.Summary == "" {
-		return nil
-	}
-	f, err := os.OpenFile(o.opts.Summary, os.O_APPEND|os.O_CREATE|os.O_WRONLY, 0o644)
-	if err != nil {
-		return err
-	}
-	_, err = f.Write(append(outcome.markdown(), '\n'))
-	return errors.Join(err, f.Close())
-}
-
-// maxAnnotations is the number of annotations of a kind that GitHub shows for a step.
-const maxAnnotations = 10
-
-// annotateAll writes the warnings and failures as GitHub annotations.
-func (o *Outcomes) annotateAll(outcome *Outcome) {
-	title := outcome.title()
-	for _, w := range outcome.Warnings[:min(len(outcome.Warnings), maxAnnotations)] {
-		o.annotate("warning", "", title, w.text())
-	}
-	if outcome.Status == event.Succeeded {
-		return
-	}
-	title += " " + outcome.verb()
-	if len(outcome.Failures) == 0 {
-		o.annotate("error", o.chartFile(""), title, outcome.Message)
-	}
-	for _, f := range outcome.Failures[:min(len(outcome.Failures), maxAnnotations)] {
-		lines := append([]string{f.Text}, unknownLines(f.Evidence, []string{f.Text})...)
-		o.annotate("error", o.chartFile(f.group.Chart), title+" at "+f.place, lines...)
-	}
-}
-
-func (o *Outcomes) chartFile(chart string) string {
-	if o.opts.File == nil {
-		return ""
-	}
-	return o.opts.File(chart)
-}
-
-// annotate writes a workflow command. It escapes the text, so that it cannot contain another command.
-func (o *Outcomes) annotate(level, file, title string, lines ...string) {
-	where := strings.Join(nonEmpty(prefixed("file=", escapeProperty(file)), "title="+escapeProperty(title)), ",")
-	fmt.Fprintf(Safe(o.opts.Errs.Writer), "::%s %s::%s\n", level, where, escapeData(cleanLines(lines)))
-}
-
-func escapeData(s string) string {
-	return strings.NewReplacer("%", "%25", "\r", "%0D", "\n", "%0A").Replace(s)
-}
-
-func escapeProperty(s string) string {
-	return strings.NewReplacer(":", "%3A", ",", "%2C").Replace(escapeData(clean(s)))
 }
 
 // workflowCommand matches text that GitHub would run as a command.

@@ -2,8 +2,6 @@ package report
 
 import (
 	"bytes"
-	"os"
-	"path/filepath"
 	"strings"
 	"testing"
 
@@ -15,32 +13,6 @@ func TestCIFromEnv(t *testing.T) {
 		if got := CIFromEnv(func(name string) string { return env[name] }); got != want {
 			t.Errorf("%v: got %q, want %q", env, got, want)
 		}
-	}
-}
-
-// TestGitHub expects one annotation per failure, and the job summary after that of earlier steps.
-func TestGitHub(t *testing.T) {
-	var errs bytes.Buffer
-	summary := filepath.Join(t.TempDir(), "summary.md")
-	if err := os.WriteFile(summary, []byte("before\n"), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	out, err := NewOutcomes(OutcomesOptions{
-		Errs: Stream{Writer: &errs, Style: plain, CI: GitHub}, Summary: summary,
-		File: func(chart string) string { return "charts/" + chart + "/Chart.yaml" },
-	})
-	if err != nil {
-		t.Fatal(err)
-	}
-	o := outcomeOf(t, failed)
-	o.Warnings = append(o.Warnings, Warning{Rule: "R9", Message: "shop: 100%\nlonely"})
-	if err := out.End(o); err != nil {
-		t.Fatal(err)
-	}
-	golden(t, "github.txt", errs.Bytes())
-	text, _ := os.ReadFile(summary)
-	if want := "before\n" + string(o.markdown()) + "\n"; string(text) != want {
-		t.Errorf("job summary:\n%s\nwant\n%s", text, want)
 	}
 }
 

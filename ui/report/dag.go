@@ -10,6 +10,7 @@ import (
 	"lockstep/engine/plan"
 	"lockstep/engine/text"
 	"lockstep/theme"
+	"lockstep/ui/report/format"
 )
 
 // DagFormats are the formats of Dag.
@@ -97,7 +98,7 @@ func dagText(title string, p *plan.Plan, style Style) string {
 				b.WriteString(rail + "   " + style.render(role, strings.TrimRight(l, "\n")) + "\n")
 			}
 		}
-		list(theme.Accent, prefixed("after ", strings.Join(after[g.ID], ", ")), "      ")
+		list(theme.Accent, format.WithPrefix("after ", strings.Join(after[g.ID], ", ")), "      ")
 		list(theme.Text, strings.Join(names(g.Objects), ", "), "")
 	}
 	return b.String()
@@ -176,7 +177,7 @@ func dagMermaid(p *plan.Plan) string {
 	for i, path := range charts {
 		fmt.Fprintf(&b, "  subgraph c%d[%s]\n", i, quoteMermaid(path))
 		for _, g := range groups[path] {
-			label := "<b>" + escapeMermaid(g.Name) + "</b><br/>" + escapeMermaid(strings.Join(names(g.Objects), "\n"))
+			label := "<b>" + format.EscapeMermaid(g.Name) + "</b><br/>" + format.EscapeMermaid(strings.Join(names(g.Objects), "\n"))
 			fmt.Fprintf(&b, "    %s[\"%s\"]\n", node[g.ID], label)
 		}
 		b.WriteString("  end\n")
@@ -190,12 +191,7 @@ func dagMermaid(p *plan.Plan) string {
 	return b.String()
 }
 
-func quoteMermaid(s string) string { return `"` + escapeMermaid(s) + `"` }
-
-// escapeMermaid also escapes "%%{", which starts a directive anywhere.
-func escapeMermaid(s string) string {
-	return strings.NewReplacer("#", "#35;", "%", "#37;", "&", "&amp;", `"`, "&quot;", "<", "&lt;", ">", "&gt;", "\n", "<br/>").Replace(s)
-}
+func quoteMermaid(s string) string { return `"` + format.EscapeMermaid(s) + `"` }
 
 // inLayers returns the groups sorted by layer, stable within a layer.
 func inLayers(groups []*plan.Group, layer map[string]int) []*plan.Group {

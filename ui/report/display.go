@@ -11,6 +11,7 @@ import (
 	"lockstep/engine/plan"
 	"lockstep/engine/text"
 	"lockstep/theme"
+	"lockstep/ui/report/format"
 )
 
 // Mode is an output format.
@@ -151,12 +152,9 @@ func (n Notices) Warn(text string) { fmt.Fprintln(n.errs, "warning:", text) }
 
 func (n Notices) Warnings(warnings []plan.Warning) {
 	for _, w := range warnings {
-		n.Warn(withRule(w))
+		n.Warn(format.Warning(w.Rule, nil, w.Message))
 	}
 }
-
-// withRule returns the message of a warning with its rule, if it has one.
-func withRule(w plan.Warning) string { return Warning{Rule: w.Rule, Message: w.Message}.text() }
 
 // Start announces a slow step. The returned function completes the line with the result.
 func (n Notices) Start(text string) func(string) {
@@ -215,10 +213,10 @@ type Version struct {
 func (v Version) jsonForm() any { return compact{v} }
 
 func (v Version) text(Stream) string {
-	commit := prefixed("commit ", v.Commit)
+	commit := format.WithPrefix("commit ", v.Commit)
 	if v.Modified {
 		commit += " plus local changes" // never without a commit
 	}
-	parts := nonEmpty(commit, "Helm "+v.Helm, "Kubernetes client "+v.Client, v.Go)
+	parts := format.NonEmpty(commit, "Helm "+v.Helm, "Kubernetes client "+v.Client, v.Go)
 	return "lockstep " + v.Version + " (" + strings.Join(parts, ", ") + ")\n"
 }

@@ -10,6 +10,7 @@ import (
 	"lockstep/engine/plan"
 	"lockstep/engine/text"
 	"lockstep/theme"
+	"lockstep/ui/report/format"
 )
 
 // Plan is the changes that an operation would make.
@@ -53,7 +54,7 @@ func (p Plan) jsonForm() any {
 
 func (p Plan) text(to Stream) string {
 	var b strings.Builder
-	head := p.Operation.Name + " " + p.Operation.Release + prefixed(": chart ", p.Operation.Chart)
+	head := p.Operation.Name + " " + p.Operation.Release + format.WithPrefix(": chart ", p.Operation.Chart)
 	state := event.State{}
 	state.Apply(event.Event{Kind: event.KindPlan, Phases: p.Phases})
 	fmt.Fprintf(&b, "%s, namespace %s\n", to.Style.render(theme.Strong, head), clean(p.Operation.Namespace))
@@ -67,7 +68,7 @@ func (p Plan) text(to Stream) string {
 			group = c.Group
 			name := group
 			if g := state.Find(phase, group); g != nil {
-				name = unitName(&state, g)
+				name = format.GroupName(&state, g)
 			}
 			b.WriteString("  " + clean(name) + "\n")
 		}
@@ -87,7 +88,7 @@ func (p Plan) line(c Change) string {
 	if ns := c.Object.Namespace; ns != "" && ns != p.Operation.Namespace {
 		s += " (namespace " + ns + ")"
 	}
-	return withReason(s+" "+cmp.Or(actions[c.Action].word, c.Action), c.Message)
+	return format.WithReason(s+" "+cmp.Or(actions[c.Action].word, c.Action), c.Message)
 }
 
 // Count counts the refused changes and those that modify the cluster. Hooks do not count: they
@@ -187,7 +188,7 @@ func (e Edit) Lines() []string {
 		lines = []string{"no object changes: nothing to apply"}
 	}
 	for _, w := range e.Warnings {
-		lines = append(lines, "! "+withReason(w.Rule, w.Message))
+		lines = append(lines, "! "+format.WithReason(w.Rule, w.Message))
 	}
 	if plan := e.plan(); len(plan) > 0 && !e.Empty {
 		lines = append(append(lines, "", "plan"), plan...)
@@ -202,7 +203,7 @@ func (e Edit) plan() (lines []string) {
 		old, dependencies := before.Group(g.ID), strings.Join(g.After, ", ")
 		switch {
 		case old == nil:
-			lines = append(lines, fmt.Sprintf("  + %s (%s)%s", g.ID, text.Count(len(g.Objects), "object"), prefixed(", after ", dependencies)))
+			lines = append(lines, fmt.Sprintf("  + %s (%s)%s", g.ID, text.Count(len(g.Objects), "object"), format.WithPrefix(", after ", dependencies)))
 		case strings.Join(old.After, ", ") != dependencies:
 			lines = append(lines, "  ~ "+g.ID+" waits for "+cmp.Or(dependencies, "nothing"))
 		}

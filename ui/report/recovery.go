@@ -7,6 +7,7 @@ import (
 	"lockstep/engine/event"
 	"lockstep/engine/plan"
 	"lockstep/theme"
+	"lockstep/ui/report/format"
 )
 
 // Recovery is a release whose last run may have been killed, and the state of its objects.
@@ -80,7 +81,7 @@ func (g RecoveredGroup) count() (applied, ready int) {
 
 func (r Recovery) text(to Stream) string {
 	var b strings.Builder
-	name := "release " + r.Release + prefixed(" in namespace ", r.Namespace)
+	name := "release " + r.Release + format.WithPrefix(" in namespace ", r.Namespace)
 	named := false // whether a line is about the latest revision
 	for _, m := range r.Marked {
 		by := "; now marked "

@@ -14,6 +14,7 @@ import (
 	"lockstep/engine/plan"
 	"lockstep/engine/text"
 	"lockstep/theme"
+	"lockstep/ui/report/format"
 )
 
 // Timing is how long a group took when its revision was deployed.
@@ -64,7 +65,7 @@ func Groups(s *event.State, timings []Timing) []Group {
 	for g := range s.GroupStates() {
 		group := Group{
 			ID: g.ID, Chart: g.Chart, Name: g.Name, Layer: g.Layer, After: g.After,
-			Status: g.Status, Message: g.Message, Objects: []LiveObject{}, title: unitTitle(s, g),
+			Status: g.Status, Message: g.Message, Objects: []LiveObject{}, title: format.GroupTitle(s, g),
 		}
 		if !s.Operation.IsWatch() {
 			group.Phase = g.Phase
@@ -175,7 +176,7 @@ func withMessage(text string, status event.Status, message string) string {
 	if status == event.Ready {
 		return text
 	}
-	return withReason(text, clean(message))
+	return format.WithReason(text, clean(message))
 }
 
 // ready counts the objects that are ready, or gone in a removal.
@@ -201,7 +202,7 @@ func (r *GroupRun) String() string {
 	case event.Applied: // not checked (R21)
 		how = "applied in"
 	}
-	return "  " + how + " " + seconds(r.Seconds)
+	return "  " + how + " " + format.Seconds(r.Seconds)
 }
 
 // direct returns the ids without those that another one also waits for. after has the dependencies
@@ -238,7 +239,7 @@ func (c *changeLog) Consume(e event.Event) {
 	case e.Kind == event.KindOperation:
 		c.line(e, clean(e.Message))
 	case e.Kind == event.KindObject:
-		c.line(e, c.style.mark(e.Status), clean(withReason(e.Object.String()+" of "+e.Group, e.Message)))
+		c.line(e, c.style.mark(e.Status), clean(format.WithReason(e.Object.String()+" of "+e.Group, e.Message)))
 	case e.Kind == event.KindGroup && c.last[e.Group] != e.Status:
 		c.last[e.Group] = e.Status
 		c.line(e, c.style.mark(e.Status), clean(e.Group))
@@ -316,7 +317,7 @@ func (r RunStatus) text(to Stream) string {
 	}
 	if r.Run == event.Paused && s.Ended.IsZero() {
 		if _, group := s.Pause(); group != nil {
-			next = "next: " + unitTitle(s, group)
+			next = "next: " + format.GroupTitle(s, group)
 			if inner := s.NextInRelease(group); inner != nil {
 				next += ", group " + inner.ID
 			}
@@ -329,8 +330,8 @@ func (r RunStatus) text(to Stream) string {
 	if r.Operation.Namespace != "" {
 		count += " (namespace " + r.Operation.Namespace + ")"
 	}
-	head := r.Operation.Name + " " + r.Operation.Release + " " + withReason(status, r.Message)
-	return clean(strings.Join(nonEmpty(head, next, count), "; ")) + "\n\n" + formatGroups(r.Groups, to.Style)
+	head := r.Operation.Name + " " + r.Operation.Release + " " + format.WithReason(status, r.Message)
+	return clean(strings.Join(format.NonEmpty(head, next, count), "; ")) + "\n\n" + formatGroups(r.Groups, to.Style)
 }
 
 // Answer is the reply to a command.
@@ -350,20 +351,20 @@ func (a Answer) text(Stream) string {
 func (a Answer) Refusal() string {
 	name := string(a.Command)
 	if !strings.Contains(a.Message, a.Group) {
-		name += prefixed(" ", a.Group)
+		name += format.WithPrefix(" ", a.Group)
 	}
-	return withReason(name+" refused", a.Message)
+	return format.WithReason(name+" refused", a.Message)
 }
 
 func commandReply(e event.Event) string {
 	if e.Status == event.Refused {
 		return Answer(e).Refusal()
 	}
-	did := string(e.Command) + prefixed(" ", e.Group) + " " + string(e.Status)
+	did := string(e.Command) + format.WithPrefix(" ", e.Group) + " " + string(e.Status)
 	if e.Command == event.Accept {
-		did = "re-check" + prefixed(" of ", e.Group) + " started"
+		did = "re-check" + format.WithPrefix(" of ", e.Group) + " started"
 	}
-	return withReason(did, e.Message)
+	return format.WithReason(did, e.Message)
 }
 
 // Breakpoint is the reply to an accepted command that toggles a group's breakpoint. Set and Enabled are the

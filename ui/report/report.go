@@ -1,6 +1,7 @@
 // Package report shows operations without a screen: as a text log (Display.Operation, Summary), as NDJSON
-// events, as records of runs (RunLog, Record) and as report files (Outcome). A Display also shows the results
-// of other commands (View) as text or JSON. The package imports neither kube nor the screen.
+// events, and as records of runs (RunLog, Record). A Display also shows the results of other commands (View) as
+// text or JSON. Package reportfile, which this package does not import, writes the files of --report; format has
+// the words that both share. The package imports neither kube nor the screen.
 package report
 
 import (

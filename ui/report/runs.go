@@ -16,6 +16,7 @@ import (
 
 	"lockstep/engine/event"
 	"lockstep/engine/plan"
+	"lockstep/ui/report/format"
 )
 
 // Outcomes of a run besides the statuses of an operation.
@@ -142,7 +143,7 @@ func FindRun(dir, name string) (string, error) {
 	case len(found) == 1:
 		name = found[0]
 	case !slices.Contains(found, name):
-		return "", fmt.Errorf("%s matches several records: %s", name, abbreviate(found))
+		return "", fmt.Errorf("%s matches several records: %s", name, format.Abbreviate(found))
 	}
 	return filepath.Join(dir, name+runSuffix), nil
 }
@@ -241,7 +242,7 @@ func (runs RunList) text(to Stream) string {
 // startTime returns the start of the run in local time.
 func (r *Run) startTime() string { return r.Started.Local().Format(time.DateTime) }
 
-func (r *Run) took() string { return seconds(r.Seconds) }
+func (r *Run) took() string { return format.Seconds(r.Seconds) }
 
 // ClusterRun is a run in the cluster.
 type ClusterRun struct {

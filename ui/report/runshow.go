@@ -14,6 +14,7 @@ import (
 	"lockstep/engine/forecast"
 	"lockstep/engine/text"
 	"lockstep/theme"
+	"lockstep/ui/report/format"
 )
 
 // runDetails is what "runs show" prints.
@@ -31,7 +32,7 @@ type runDetails struct {
 	// Failures are the root failures.
 	Failures []runFailure `json:"failures,omitempty"`
 	// Fixed are the failures that were fixed (R44a).
-	Fixed []FixedFailure `json:"mended,omitempty"`
+	Fixed []format.FixedFailure `json:"mended,omitempty"`
 }
 
 // pathStep is a group on the critical path. Start counts from the start of the run; Waited
@@ -55,16 +56,16 @@ type bottleneck struct {
 
 // runFailure is a failure and the message of its group.
 type runFailure struct {
-	Failure
+	format.Failure
 	Message string `json:"message,omitempty"`
 }
 
 func (r *Record) details() runDetails {
 	s := r.State
 	waits := forecast.Waits(s)
-	d := runDetails{Run: r.Run, Incomplete: r.Incomplete(), Path: []pathStep{}, Fixed: fixedFailures(s)}
-	for _, f := range failures(s) {
-		d.Failures = append(d.Failures, runFailure{f, f.group.Message})
+	d := runDetails{Run: r.Run, Incomplete: r.Incomplete(), Path: []pathStep{}, Fixed: format.FixedFailures(s)}
+	for _, f := range format.Failures(s) {
+		d.Failures = append(d.Failures, runFailure{f, f.State.Message})
 	}
 	for _, p := range forecast.Path(s) {
 		d.Path = append(d.Path, pathStep{p.Group.Phase, p.Group.ID, p.Start.Seconds(), p.Took.Seconds(), p.Waited.Seconds()})
@@ -74,7 +75,7 @@ func (r *Record) details() runDetails {
 		return d // groups that did not run would count as instant
 	}
 	if g, saved := forecast.Bottleneck(s); g != nil {
-		d.Bottleneck = &bottleneck{g.Phase, g.ID, saved.Seconds(), unitName(s, g)}
+		d.Bottleneck = &bottleneck{g.Phase, g.ID, saved.Seconds(), format.GroupName(s, g)}
 	}
 	return d
 }
@@ -102,16 +103,16 @@ func (r *Record) text(to Stream) string {
 	line(fmt.Sprintf("%s, lockstep replay %s", r.startTime(), r.Name))
 	if len(d.Failures) > 0 {
 		b.WriteString("\n")
-		writeFailures(&b, failures(r.State), style, len(d.Failures), len(d.Failures)*event.MaxEvidence)
+		writeFailures(&b, format.Failures(r.State), style, len(d.Failures), len(d.Failures)*event.MaxEvidence)
 	}
 	if path := forecast.Path(r.State); len(path) > 0 {
 		b.WriteString("\n" + style.render(theme.Strong, "critical path") + "\n" + joinLines(bars(r.State, path, style, to.Width)))
 		if r.State.Status == event.Succeeded {
-			line("best possible time: " + seconds(d.BestTime))
+			line("best possible time: " + format.Seconds(d.BestTime))
 		}
 	}
 	if n := d.Bottleneck; n != nil && n.Saves > 0.05 {
-		line(fmt.Sprintf("biggest bottleneck: %s (%s less if it were instant)", n.name, seconds(n.Saves)))
+		line(fmt.Sprintf("biggest bottleneck: %s (%s less if it were instant)", n.name, format.Seconds(n.Saves)))
 	}
 	return b.String()
 }
@@ -192,7 +193,7 @@ func startedGroups(s *event.State) map[event.Unit]*event.GroupState {
 
 func diffGroup(s *event.State, before, after *event.GroupState) groupDiff {
 	g := cmp.Or(after, before)
-	d := groupDiff{Phase: g.Phase, Group: g.ID, name: unitName(s, g)}
+	d := groupDiff{Phase: g.Phase, Group: g.ID, name: format.GroupName(s, g)}
 	d.A, d.StatusA = result(before)
 	d.B, d.StatusB = result(after)
 	switch {
@@ -254,23 +255,23 @@ func (d runsDiff) text(to Stream) string {
 
 func withSign(s float64) string {
 	if s < 0 {
-		return "-" + seconds(-s)
+		return "-" + format.Seconds(-s)
 	}
-	return "+" + seconds(s)
+	return "+" + format.Seconds(s)
 }
 
 func (d *groupDiff) times(style Style) string {
 	switch {
 	case d.A == nil:
-		return seconds(*d.B)
+		return format.Seconds(*d.B)
 	case d.B == nil:
-		return seconds(*d.A)
+		return format.Seconds(*d.A)
 	}
 	arrow := "→"
 	if style.Theme.ASCII {
 		arrow = "->"
 	}
-	return fmt.Sprintf("%s %s %s (%s)", seconds(*d.A), arrow, seconds(*d.B), withSign(d.delta()))
+	return fmt.Sprintf("%s %s %s (%s)", format.Seconds(*d.A), arrow, format.Seconds(*d.B), withSign(d.delta()))
 }
 
 // statuses returns the group's final statuses, or "" if they are equal or one run lacks the group.
@@ -288,15 +289,12 @@ const (
 	maxBar     = 80
 )
 
-// maxPath is the maximum number of groups of a path that are shown.
-const maxPath = 16
-
 // bars draws a line for each step of a path: name, time, and a bar from its start to its end, whose
 // two parts are sending requests and waiting for the cluster. columns is 0 without a terminal.
 func bars(s *event.State, path []forecast.Step, style Style, columns int) []string {
 	rows := make([][]string, len(path))
 	for n, p := range path {
-		rows[n] = cleaned(unitName(s, p.Group), alignRight(Seconds(p.Took)))
+		rows[n] = cleaned(format.GroupName(s, p.Group), alignRight(format.Duration(p.Took)))
 	}
 	room := defaultBar
 	if columns > 0 {
@@ -308,14 +306,5 @@ func bars(s *event.State, path []forecast.Step, style Style, columns int) []stri
 			rows[n] = append(rows[n], strings.Repeat(" ", b.From)+strings.Repeat(line.Rest, b.Sent)+strings.Repeat(line.Bar, b.Waited))
 		}
 	}
-	return fold(table(rows), "  "+style.Theme.Lines.Ellipsis+" %s")
-}
-
-// fold replaces the middle of a long path with the number of omitted groups, written in the format.
-func fold(path []string, format string) []string {
-	omitted := len(path) - maxPath
-	if omitted <= 0 {
-		return path
-	}
-	return slices.Concat(path[:maxPath/2], []string{fmt.Sprintf(format, text.Count(omitted, "group"))}, path[len(path)-maxPath/2:])
+	return format.Fold(table(rows), "  "+style.Theme.Lines.Ellipsis+" %s")
 }

@@ -12,6 +12,7 @@ import (
 	"lockstep/engine/plan"
 	"lockstep/engine/text"
 	"lockstep/theme"
+	"lockstep/ui/report/format"
 )
 
 // The groups of a stack are releases (S1). Its log says installed or upgraded instead of ready, and
@@ -43,10 +44,10 @@ func (t *textLog) releaseOperation(e event.Event) {
 		op.Release, op.Namespace, op.Context = "", "", "" // the scope has them
 		t.line(e, e.Status, headline(op))
 	case event.RollingBack:
-		t.line(e, e.Status, withReason("rolling back", e.Message))
+		t.line(e, e.Status, format.WithReason("rolling back", e.Message))
 	case event.Succeeded:
 	default:
-		t.line(e, e.Status, withReason(t.state.Operation.Name+" "+t.opts.word(e.Status), e.Outcome))
+		t.line(e, e.Status, format.WithReason(t.state.Operation.Name+" "+t.opts.word(e.Status), e.Outcome))
 	}
 }
 
@@ -55,11 +56,11 @@ func (t *textLog) releaseStatus(e event.Event, g *event.GroupState, took time.Du
 	switch e.Status {
 	case event.Ready, event.Gone:
 		verb, detail := releaseOutcome(g)
-		t.line(e, e.Status, g.ID+" "+verb+" ("+strings.Join(nonEmpty(detail, Seconds(took)), ", ")+")")
+		t.line(e, e.Status, g.ID+" "+verb+" ("+strings.Join(format.NonEmpty(detail, format.Duration(took)), ", ")+")")
 	case event.Failed:
-		t.line(e, e.Status, withReason(g.ID+" failed after "+Seconds(took), g.Cause))
+		t.line(e, e.Status, format.WithReason(g.ID+" failed after "+format.Duration(took), g.Cause))
 	case event.Aborted:
-		t.line(e, e.Status, g.ID+" aborted after "+Seconds(took))
+		t.line(e, e.Status, g.ID+" aborted after "+format.Duration(took))
 	case event.Skipped:
 		t.skipped.add(e, g.ID)
 	}
@@ -131,7 +132,7 @@ func writeReleases(w io.Writer, s *event.State, o Options) {
 	var rows [][]string
 	for g := range s.GroupStates() {
 		switch {
-		case !groupOK(g):
+		case !format.GroupOK(g):
 			reason := strings.TrimPrefix(cmp.Or(g.Cause, g.Message), "not started: ")
 			rows = append(rows, append([]string{o.glyphAndWord(g.Status)}, cleaned(g.ID, reason)...))
 		case event.IsRollback(g.Phase) || !rolledBack(g.ID):
@@ -216,7 +217,7 @@ func (p StackPlan) text(to Stream) string {
 	var b strings.Builder
 	unchanged := 0
 	for _, r := range p.Releases {
-		name, needs := to.Style.render(theme.Strong, r.Release), clean(prefixed(", after ", strings.Join(r.Needs, ", ")))
+		name, needs := to.Style.render(theme.Strong, r.Release), clean(format.WithPrefix(", after ", strings.Join(r.Needs, ", ")))
 		if r.Plan == nil {
 			unchanged++
 			b.WriteString(name + " unchanged" + needs + "\n\n")
@@ -250,7 +251,7 @@ func (s StackStatus) text(Stream) string {
 			rows = append(rows, cleaned(r.Release, r.Status))
 			continue
 		}
-		rows = append(rows, cleaned(r.Release, r.Status, number(r.Revision), r.Chart, fmt.Sprintf("%d/%d", r.Ready, r.Groups), r.Problem))
+		rows = append(rows, cleaned(r.Release, r.Status, format.Number(r.Revision), r.Chart, fmt.Sprintf("%d/%d", r.Ready, r.Groups), r.Problem))
 	}
 	return joinLines(table(rows))
 }

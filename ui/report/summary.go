@@ -4,7 +4,6 @@ import (
 	"cmp"
 	"fmt"
 	"io"
-	"regexp"
 	"slices"
 	"strings"
 
@@ -13,6 +12,7 @@ import (
 	"lockstep/engine/plan"
 	"lockstep/engine/text"
 	"lockstep/theme"
+	"lockstep/ui/report/format"
 )
 
 const (
@@ -34,7 +34,7 @@ func Summary(w io.Writer, s *event.State, o Options) {
 	writeGroups(wrapped, s, o)
 	writeTimes(wrapped, s, o)
 	if len(s.Notes) > 0 {
-		fmt.Fprint(w, "\nNOTES:\n"+cleanLines(s.Notes)+"\n\n") // not wrapped: the chart lays them out
+		fmt.Fprint(w, "\nNOTES:\n"+strings.Join(cleaned(s.Notes...), "\n")+"\n\n") // not wrapped: the chart lays them out
 	}
 	if o.Record != nil {
 		if name := o.Record(); name != "" {
@@ -50,7 +50,7 @@ func Summary(w io.Writer, s *event.State, o Options) {
 		}
 	}
 	writeVerdict(wrapped, s, o.Style)
-	writeFailures(wrapped, failures(s), o.Style, maxFailures, maxEvidence)
+	writeFailures(wrapped, format.Failures(s), o.Style, maxFailures, maxEvidence)
 }
 
 // writeVerdict writes the fixed failures and how the operation ended. It leaves out the reason if
@@ -66,9 +66,9 @@ func writeVerdict(w io.Writer, s *event.State, style Style) {
 	for _, f := range s.Fixed {
 		fmt.Fprintln(w, "  fixed:", clean(f.String()))
 	}
-	text := withReason(verdict(s, style), clean(reason))
+	text := format.WithReason(verdict(s, style), clean(reason))
 	if by, rest, ok := cutAbort(reason); ok && s.Status == event.Aborted {
-		text = verdict(s, style) + " " + clean(strings.Join(nonEmpty(by, rest), "; "))
+		text = verdict(s, style) + " " + clean(strings.Join(format.NonEmpty(by, rest), "; "))
 	}
 	fmt.Fprintln(w, style.glyph(s.Ending()), text)
 }
@@ -95,8 +95,8 @@ func writeTimes(w io.Writer, s *event.State, o Options) {
 		if g.Differs() {
 			difference = withSign((g.Took - g.Usual).Seconds())
 		}
-		name, took := unitName(s, g.Group), alignRight(Seconds(g.Took))
-		rows = append(rows, cleaned(name, took, "last time "+Seconds(g.Usual), difference))
+		name, took := format.GroupName(s, g.Group), alignRight(format.Duration(g.Took))
+		rows = append(rows, cleaned(name, took, "last time "+format.Duration(g.Usual), difference))
 	}
 	writeList(w, "compared with last time", table(rows))
 }
@@ -110,19 +110,19 @@ func writeList(w io.Writer, heading string, lines []string) {
 
 // writeFailures writes a line for each root failure, at most limit, and then at most evidence lines
 // of evidence for all of them together.
-func writeFailures(w io.Writer, roots []Failure, style Style, limit, evidence int) {
+func writeFailures(w io.Writer, roots []format.Failure, style Style, limit, evidence int) {
 	more := max(len(roots)-limit, 0)
 	roots = roots[:len(roots)-more]
 	var known []string
 	for _, f := range roots {
-		fmt.Fprintln(w, style.glyph(event.Failed), clean(f.Text+" (in "+f.place+")"))
+		fmt.Fprintln(w, style.glyph(event.Failed), clean(f.Text+" (in "+f.Place+")"))
 		known = append(known, f.Cause)
 	}
 	if more > 0 {
 		fmt.Fprintln(w, style.glyph(event.Failed), "and", more, "more, see above")
 	}
 	for n, f := range roots {
-		lines := shorten(unknownLines(f.Evidence, known), f.Details, max(evidence/(len(roots)-n), 1))
+		lines := shorten(format.UnknownLines(f.Evidence, known), f.Details, max(evidence/(len(roots)-n), 1))
 		evidence -= len(lines)
 		known = append(known, lines...)
 		if len(roots) > 1 && f.Object != nil {
@@ -151,7 +151,7 @@ func shorten(lines, diagnosis []string, limit int) []string {
 func nameObject(o plan.Object, lines []string) []string {
 	out := make([]string, len(lines))
 	for n, l := range lines {
-		out[n] = withReason(o.String(), strings.TrimSpace(l))
+		out[n] = format.WithReason(o.String(), strings.TrimSpace(l))
 	}
 	return out
 }
@@ -171,14 +171,14 @@ func verdict(s *event.State, style Style) string {
 	end := cmp.Or(s.Ended, s.Now)
 	total, paused := end.Sub(s.Started), ""
 	if idle := total - s.Active(end); idle > 0 {
-		paused = Seconds(idle) + " paused"
+		paused = format.Duration(idle) + " paused"
 	}
-	text := op.Name + " " + op.Release + " " + ending + Seconds(total)
+	text := op.Name + " " + op.Release + " " + ending + format.Duration(total)
 	revision := op.Revision
 	if s.Outcome == event.NothingWritten {
 		revision = 0
 	}
-	if details := nonEmpty(paused, prefixed("revision ", number(revision)), prefixed("namespace ", op.Namespace)); len(details) > 0 {
+	if details := format.NonEmpty(paused, format.WithPrefix("revision ", format.Number(revision)), format.WithPrefix("namespace ", op.Namespace)); len(details) > 0 {
 		text += " (" + strings.Join(details, ", ") + ")"
 	}
 	return clean(text)
@@ -219,11 +219,11 @@ func collectGroups(s *event.State, style Style) (out groupSummary) {
 	skipped := map[string][]string{} // names by reason
 	for g := range s.GroupStates() {
 		if g.Status == event.Skipped {
-			skipped[g.Message] = append(skipped[g.Message], unitName(s, g))
+			skipped[g.Message] = append(skipped[g.Message], format.GroupName(s, g))
 		}
 	}
 	for g := range s.GroupStates() {
-		ok := groupOK(g)
+		ok := format.GroupOK(g)
 		if !event.IsRollback(g.Phase) {
 			out.all++
 			if ok {
@@ -233,11 +233,11 @@ func collectGroups(s *event.State, style Style) (out groupSummary) {
 		names := skipped[g.Message]
 		switch {
 		case ok:
-		case g.Status != event.Skipped || len(names) <= maxNamed:
+		case g.Status != event.Skipped || len(names) <= format.MaxNamed:
 			out.shown = append(out.shown, g)
 			out.rows = append(out.rows, groupRow(s, g, style))
-		case names[0] == unitName(s, g): // the first of many
-			text := clean(withReason(abbreviate(names), problem(g)))
+		case names[0] == format.GroupName(s, g): // the first of many
+			text := clean(format.WithReason(format.Abbreviate(names), format.Problem(g)))
 			out.skipped = append(out.skipped, style.glyphAndWord(event.Skipped)+"  "+text)
 		}
 	}
@@ -253,67 +253,23 @@ func writeChanges(w io.Writer, s *event.State, done, all int, o Options) {
 	case done < all && changes != "":
 		fmt.Fprintln(w, " ", o.glyph(""), fmt.Sprintf("%d of %s done; %s", done, text.Count(all, "group"), changed.Sentence()))
 	case done > 0:
-		fmt.Fprintln(w, " ", o.glyph(event.Ready), withReason(text.Count(done, "group")+" done", changes))
+		fmt.Fprintln(w, " ", o.glyph(event.Ready), format.WithReason(text.Count(done, "group")+" done", changes))
 	case changes != "":
 		fmt.Fprintln(w, " ", o.glyph(""), changes)
 	}
 	if rolledBack != "" {
-		fmt.Fprintln(w, " ", o.glyph("rolled-back"), withReason(o.word("rolled-back"), rolledBack))
+		fmt.Fprintln(w, " ", o.glyph("rolled-back"), format.WithReason(o.word("rolled-back"), rolledBack))
 	}
-}
-
-func groupOK(g *event.GroupState) bool {
-	switch g.Status {
-	case event.Ready, event.Gone:
-		return problem(g) == ""
-	case event.Applied: // not checked (R21), so it need not be ready
-		return g.Done == len(g.Objects)
-	}
-	return false
 }
 
 // groupRow returns a row of the table: status, group, objects, time, problem.
 func groupRow(s *event.State, g *event.GroupState, style Style) []string {
 	took := ""
 	if !g.Started.IsZero() && !g.Ended.IsZero() {
-		took = Seconds(g.Ended.Sub(g.Started))
+		took = format.Duration(g.Ended.Sub(g.Started))
 	}
 	return append([]string{style.glyphAndWord(g.Status)},
-		cleaned(unitName(s, g), fmt.Sprintf("%d/%d", g.Reached(), len(g.Objects)), took, problem(g))...)
-}
-
-// problem describes a group's problem on one line, without the cause of a failure. It returns "" if the
-// group has none.
-func problem(g *event.GroupState) string {
-	var objects, regressed []string
-	for _, o := range g.Objects {
-		switch name := o.Object.String(); {
-		case o.InTrouble() && g.Status == event.Failed:
-			objects = append(objects, name)
-		case o.InTrouble():
-			objects = append(objects, name+": "+cmp.Or(o.Cause, o.Message))
-		case g.Status == event.Ready && o.Status == event.InProgress && o.Cause == "":
-			regressed = append(regressed, withReason(name+" is no longer ready", o.Message))
-		}
-	}
-	first := ""
-	switch g.Status {
-	case event.Failed:
-		if g.Root != nil && !slices.Contains(objects, g.Root.String()) {
-			first = g.Root.String()
-		} else if len(objects) == 0 {
-			return g.Message
-		}
-	case event.Skipped, event.AtBreakpoint:
-		return strings.TrimPrefix(g.Message, "not started: ")
-	case event.Applied:
-		if len(objects) == 0 && g.Done < len(g.Objects) {
-			return "not checked, " + progress(g, false)
-		}
-	case event.Aborted:
-		first = abortReason(g.Message)
-	}
-	return abbreviate(slices.Concat(nonEmpty(first), objects, regressed))
+		cleaned(format.GroupName(s, g), fmt.Sprintf("%d/%d", g.Reached(), len(g.Objects)), took, format.Problem(g))...)
 }
 
 // writeDiagnosis writes the diagnoses of a group's objects, without the lines that writeFailures
@@ -328,37 +284,10 @@ func writeDiagnosis(w io.Writer, g *event.GroupState, o Options) {
 		}
 		lines := obj.Diagnosis
 		if g.Status == event.Failed && obj.InTrouble() {
-			lines = newDiagnosis(lines, append([]string{obj.Cause}, obj.Evidence...))
+			lines = format.UnknownDiagnosis(lines, append([]string{obj.Cause}, obj.Evidence...))
 		}
 		for _, l := range lines[max(len(lines)-maxDiagnosis, 0):] {
 			fmt.Fprintln(w, "     ", o.bar(), clean(l))
 		}
 	}
-}
-
-// diagnosisFrame matches what surrounds the message in a line of a diagnosis: subject, time, count.
-var diagnosisFrame = regexp.MustCompile(`^(condition |pod \S+: |\d\d:\d\d:\d\d \S+ )|( \(×\d+\))$`)
-
-// newDiagnosis returns the lines of a diagnosis that do not repeat known ones. It keeps or drops each
-// container's log as a whole.
-func newDiagnosis(diagnosis, known []string) []string {
-	repeated := func(l string) bool {
-		return len(unknownLines([]string{diagnosisFrame.ReplaceAllString(l, "")}, known)) == 0
-	}
-	var out []string
-	for n := 0; n < len(diagnosis); {
-		next := n + 1
-		for next < len(diagnosis) && strings.HasPrefix(diagnosis[next], "  ") { // a log
-			next++
-		}
-		body := diagnosis[n:next]
-		if len(body) > 1 {
-			body = body[1:]
-		}
-		if slices.ContainsFunc(body, func(l string) bool { return !repeated(l) }) {
-			out = append(out, diagnosis[n:next]...)
-		}
-		n = next
-	}
-	return out
 }

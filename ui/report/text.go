@@ -10,6 +10,7 @@ import (
 	"lockstep/engine/event"
 	"lockstep/engine/plan"
 	"lockstep/theme"
+	"lockstep/ui/report/format"
 )
 
 // Options are for Display.Operation and Summary.
@@ -116,7 +117,7 @@ func (t *textLog) writeEvent(e event.Event, before event.Status) {
 		}
 		t.line(e, e.Status, "breakpoint "+word+" on "+e.Group)
 	case event.KindWarning:
-		text := Warning{e.Rule, e.Object, e.Message}.text()
+		text := format.Warning(e.Rule, e.Object, e.Message)
 		fmt.Fprintln(t.warnings, t.opts.render(theme.Stopped, "warning:"), clean(text))
 	case event.KindWaiting:
 		t.waiting(e)
@@ -139,7 +140,7 @@ func (t *textLog) line(e event.Event, st event.Status, text string) {
 	if t.scope != "" {
 		start, text = t.stackStarted, t.opts.render(theme.Accent, clean(t.scope))+"  "+text
 	}
-	elapsed := t.opts.render(theme.Quiet, alignRight(Seconds(e.Time.Sub(start))))
+	elapsed := t.opts.render(theme.Quiet, alignRight(format.Duration(e.Time.Sub(start))))
 	fmt.Fprintln(t.out, elapsed, t.opts.glyph(st), text)
 }
 
@@ -176,21 +177,11 @@ func (t *textLog) operation(e event.Event) {
 		if t.state.Operation.Stack() || len(t.state.Roots()) > 0 { // reported with the failure
 			reason = ""
 		}
-		t.line(e, event.RollingBack, withReason(text, reason))
+		t.line(e, event.RollingBack, format.WithReason(text, reason))
 	default:
 		fmt.Fprintln(t.out)
 		Summary(t.out, &t.state, t.opts)
 	}
-}
-
-// target describes what an operation deploys, and where.
-func target(op event.Operation) []string {
-	source := "chart "
-	if op.Stack() {
-		source = "helmfile "
-	}
-	return nonEmpty(prefixed(source, op.Chart), prefixed("namespace ", op.Namespace), prefixed("context ", op.Context),
-		prefixed("revision ", number(op.Revision)))
 }
 
 // headline returns the first line of an operation.
@@ -206,8 +197,8 @@ func headline(op event.Operation) string {
 		}
 		op.Chart = ""
 	}
-	parts := append(target(op), nonEmpty(prefixed("back to revision ", number(op.ToRevision)), timeout)...)
-	return clean(withReason(title, strings.Join(parts, ", ")))
+	parts := append(format.Target(op), format.NonEmpty(format.WithPrefix("back to revision ", format.Number(op.ToRevision)), timeout)...)
+	return clean(format.WithReason(title, strings.Join(parts, ", ")))
 }
 
 // shortDuration formats 5m0s as 5m and 1h0m0s as 1h.
@@ -230,7 +221,7 @@ func (t *textLog) run(e event.Event) {
 	if by, ok := strings.CutPrefix(reason, "by "); ok {
 		text, reason = text+" ("+by+")", ""
 	}
-	t.line(e, e.Status, withReason(text, reason))
+	t.line(e, e.Status, format.WithReason(text, reason))
 	if t.opts.Steer != "" && commands != "" {
 		t.line(e, e.Status, "control it with: "+t.opts.Steer+" "+commands)
 	}
@@ -251,14 +242,14 @@ func (t *textLog) log(e event.Event) {
 // logTitle names the source of log lines: "log of Job/db (pod …-x7k2p, container main)".
 func (t *textLog) logTitle(e event.Event) string {
 	if e.Object == nil {
-		return withReason("log of "+e.Group, e.Message)
+		return format.WithReason("log of "+e.Group, e.Message)
 	}
 	text := "log of " + e.Object.String()
 	named, isPod := strings.CutPrefix(e.Message, "Pod/")
 	pod, container, both := strings.Cut(named, " ")
 	switch {
 	case !isPod || !both:
-		return withReason(text, e.Message)
+		return format.WithReason(text, e.Message)
 	case e.Object.Kind == "Pod" && e.Object.Name == pod:
 		return fmt.Sprintf("%s (container %s)", text, container)
 	}

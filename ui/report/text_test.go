@@ -85,26 +85,32 @@ func TestSummary(t *testing.T) {
 	golden(t, "summary.txt", out.Bytes())
 }
 
+// TestJSONIsTheEvents expects that -o json writes each event as one line, and that a log of the events that are read
+// from these lines is the same. The tests of package reportfile read the golden files.
 func TestJSONIsTheEvents(t *testing.T) {
-	events := failed(t)
-	var out bytes.Buffer
-	Replay(events, jsonLines{&out})
-	golden(t, "failed.ndjson", out.Bytes())
-	for i, line := range strings.Split(strings.TrimSuffix(out.String(), "\n"), "\n") {
-		want, err := json.Marshal(events[i])
-		if err != nil || line != string(want) {
-			t.Errorf("line %d is %s, want %s (%v)", i+1, line, want, err)
+	for name, scenario := range map[string]func(*testing.T) []event.Event{
+		"succeeded": succeeded, "failed": failed, "aborted": aborted, "rolledback": rolledBack, "roots": manyRoots, "rolledback-refused": refused,
+	} {
+		events := scenario(t)
+		var out bytes.Buffer
+		Replay(events, jsonLines{&out})
+		golden(t, name+".ndjson", out.Bytes())
+		for i, line := range strings.Split(strings.TrimSuffix(out.String(), "\n"), "\n") {
+			want, err := json.Marshal(events[i])
+			if err != nil || line != string(want) {
+				t.Errorf("%s: line %d is %s, want %s (%v)", name, i+1, line, want, err)
+			}
 		}
-	}
-	again, err := event.Read(&out)
-	if err != nil {
-		t.Fatal(err)
-	}
-	var first, second bytes.Buffer
-	Replay(events, newTextLog(&first, &first, Options{Style: plain}))
-	Replay(again, newTextLog(&second, &second, Options{Style: plain}))
-	if first.String() != second.String() {
-		t.Errorf("log of the record:\n%s\nwant\n%s", second.String(), first.String())
+		again, err := event.Read(&out)
+		if err != nil {
+			t.Fatal(err)
+		}
+		var first, second bytes.Buffer
+		Replay(events, newTextLog(&first, &first, Options{Style: plain}))
+		Replay(again, newTextLog(&second, &second, Options{Style: plain}))
+		if first.String() != second.String() {
+			t.Errorf("%s: log of the record:\n%s\nwant\n%s", name, second.String(), first.String())
+		}
 	}
 }
 

@@ -12,6 +12,7 @@ import (
 	"lockstep/engine/forecast"
 	"lockstep/engine/plan"
 	"lockstep/engine/text"
+	"lockstep/ui/report/format"
 )
 
 // group writes a line for a group's new status. before is its previous one.
@@ -20,7 +21,7 @@ func (t *textLog) group(e event.Event, before event.Status) {
 	if g == nil {
 		return
 	}
-	name, removing, took := unitName(&t.state, g), removes(&t.state, e.Phase), e.Time.Sub(g.Started)
+	name, removing, took := format.GroupName(&t.state, g), format.Removes(&t.state, e.Phase), e.Time.Sub(g.Started)
 	if t.state.Operation.Stack() {
 		t.releaseStatus(e, g, took)
 		return
@@ -34,15 +35,15 @@ func (t *textLog) group(e event.Event, before event.Status) {
 	case event.Failed:
 		text := name + " failed"
 		if !g.Started.IsZero() {
-			text += " after " + Seconds(took)
+			text += " after " + format.Duration(took)
 		}
-		t.groupFailure(e, g, text+" ("+progress(g, removing)+")")
+		t.groupFailure(e, g, text+" ("+format.Progress(g, removing)+")")
 	case event.Aborted:
 		text := name + " aborted"
 		if slices.ContainsFunc(g.Objects, func(o *event.ObjectState) bool { return !o.Applied.IsZero() }) {
-			text += " after " + Seconds(took) + " (" + progress(g, removing) + ")"
+			text += " after " + format.Duration(took) + " (" + format.Progress(g, removing) + ")"
 		}
-		t.line(e, e.Status, withReason(text, abortReason(e.Message)))
+		t.line(e, e.Status, format.WithReason(text, format.AbortReason(e.Message)))
 	case event.Skipped:
 		t.skipped.add(e, name)
 	}
@@ -65,7 +66,40 @@ func (t *textLog) endLine(g *event.GroupState, before event.Status, took time.Du
 	if before != event.Applied { // else the line about that has the changes
 		text += changesText(g) + ", "
 	}
-	return text + Seconds(took) + ")"
+	return text + format.Duration(took) + ")"
+}
+
+// changesText summarizes the changes to the objects of a group: "3 objects created",
+// "2 created, 1 unchanged", or "3 objects" if the changes are unknown.
+func changesText(g *event.GroupState) string {
+	n := map[event.Change]int{}
+	for _, o := range g.Objects {
+		n[o.Change]++
+	}
+	var parts []string
+	for _, c := range []event.Change{event.Created, event.Configured, event.Unchanged, event.Deleted, event.Absent, event.Kept} {
+		if n[c] == len(g.Objects) && n[c] > 0 {
+			return text.Count(n[c], "object") + " " + c.Word()
+		}
+		if n[c] > 0 {
+			parts = append(parts, fmt.Sprint(n[c], " ", c.Word()))
+		}
+	}
+	if len(parts) == 0 {
+		return text.Count(len(g.Objects), "object")
+	}
+	if n[""] > 0 {
+		parts = append(parts, fmt.Sprint(n[""], " not applied"))
+	}
+	return strings.Join(parts, ", ")
+}
+
+// objectIn names an object and its group, either of which may be missing.
+func objectIn(o *plan.Object, group string) string {
+	if o == nil {
+		return group
+	}
+	return o.String() + format.WithPrefix(" in ", group)
 }
 
 // groupFailure writes that a group failed, with the failed objects and causes.
@@ -74,7 +108,7 @@ func (t *textLog) groupFailure(e event.Event, g *event.GroupState, text string) 
 	if len(roots) == 0 {
 		roots = []event.Root{{Group: g, Cause: g.Message}}
 	}
-	t.line(e, e.Status, withReason(text, roots[0].String()))
+	t.line(e, e.Status, format.WithReason(text, roots[0].String()))
 	for _, r := range roots {
 		if r.Object == nil {
 			continue
@@ -82,7 +116,7 @@ func (t *textLog) groupFailure(e event.Event, g *event.GroupState, text string) 
 		t.reported[objectKey{e.Phase, e.Group, r.Object.Object}] = []string{r.Cause}
 		if r.Object != roots[0].Object {
 			sentence := strings.TrimPrefix(r.String(), r.Object.Object.String()+": ")
-			t.line(e, e.Status, withReason(objectIn(&r.Object.Object, e.Group), sentence))
+			t.line(e, e.Status, format.WithReason(objectIn(&r.Object.Object, e.Group), sentence))
 		}
 	}
 	for _, r := range roots {
@@ -99,42 +133,9 @@ func (t *textLog) groupFailure(e event.Event, g *event.GroupState, text string) 
 
 // newEvidence returns the lines of evidence that were not reported before, and marks them as reported.
 func (t *textLog) newEvidence(key objectKey, evidence []string) []string {
-	lines := unknownLines(evidence, t.reported[key])
+	lines := format.UnknownLines(evidence, t.reported[key])
 	t.reported[key] = append(t.reported[key], lines...)
 	return lines
-}
-
-// unknownLines returns the lines that do not repeat known ones or each other.
-func unknownLines(lines, known []string) []string {
-	var out []string
-	for _, l := range lines {
-		words := normalize(l)
-		isKnown := func(other string) bool { return contains(normalize(other), words) }
-		repeated := func(other string) bool { return isKnown(other) || strings.Contains(words, normalize(other)) }
-		if !slices.ContainsFunc(known, isKnown) && !slices.ContainsFunc(out, repeated) {
-			out = append(out, l)
-		}
-	}
-	return out
-}
-
-// contains reports whether a text contains a line, or what follows a prefix such as
-// "FailedCreate: Error creating: " if that is at least half of the line.
-func contains(text, line string) bool {
-	for rest, ok := line, true; ok && 2*len(rest) >= len(line); _, rest, ok = strings.Cut(rest, ": ") {
-		if strings.Contains(text, rest) {
-			return true
-		}
-	}
-	return false
-}
-
-// podName matches pod names in events ("in pod NAME") and in refusals.
-var podName = regexp.MustCompile(`in pod \S+|pods "[^"]+"`)
-
-// normalize makes lines that differ only in the names of pods equal.
-func normalize(line string) string {
-	return strings.TrimSpace(podName.ReplaceAllString(clean(line), "pod"))
 }
 
 // find returns the group and the object of an event, or nil.
@@ -152,12 +153,12 @@ func (t *textLog) diagnosis(e event.Event) {
 	switch {
 	case o == nil || o.Cause == "" || t.state.Operation.Stack():
 	case !g.Status.Over(): // it may still become ready
-		t.line(e, event.InProgress, withReason(objectIn(e.Object, e.Group), o.Cause))
+		t.line(e, event.InProgress, format.WithReason(objectIn(e.Object, e.Group), o.Cause))
 	default:
 		key := objectKey{e.Phase, e.Group, *e.Object}
 		if known := t.reported[key]; len(known) == 0 || !event.SameCause(known[0], o.Cause) {
 			t.reported[key] = append([]string{o.Cause}, known...)
-			t.line(e, event.Failed, withReason(objectIn(e.Object, e.Group), o.Cause))
+			t.line(e, event.Failed, format.WithReason(objectIn(e.Object, e.Group), o.Cause))
 		}
 		t.quote(t.newEvidence(key, o.Evidence))
 	}
@@ -189,7 +190,7 @@ func (t *textLog) waitingFor(e event.Event) string {
 	}
 	status := strings.Replace(e.Message, ": "+e.Cause, "", 1)
 	if o.Message != "" {
-		news := unknownLines(strings.Split(o.Message, " · "), []string{o.Cause})
+		news := format.UnknownLines(strings.Split(o.Message, " · "), []string{o.Cause})
 		status = strings.Replace(status, o.Message, strings.Join(news, " · "), 1)
 	}
 	return o.Cause + " (" + waitText(e.Object.Kind, status) + ")"
@@ -231,15 +232,7 @@ func (t *textLog) flushSkipped() {
 		return
 	}
 	t.skipped = skippedGroups{}
-	t.line(s.first, event.Skipped, abbreviate(s.names)+" "+cmp.Or(s.first.Message, t.opts.word(event.Skipped)))
-}
-
-// abortReason returns the message of an aborted group, or "" if it gives no reason.
-func abortReason(message string) string {
-	if message == "aborted" {
-		return ""
-	}
-	return message
+	t.line(s.first, event.Skipped, format.Abbreviate(s.names)+" "+cmp.Or(s.first.Message, t.opts.word(event.Skipped)))
 }
 
 // object writes a line about an object that failed after its group, or became ready after a failure.
@@ -267,7 +260,7 @@ func (t *textLog) objectFailures(e event.Event, g *event.GroupState) {
 		}
 		cause := cmp.Or(o.Cause, o.Message)
 		t.reported[key] = []string{cause}
-		t.line(e, o.Status, withReason(objectIn(&o.Object, g.ID)+" failed", cause))
+		t.line(e, o.Status, format.WithReason(objectIn(&o.Object, g.ID)+" failed", cause))
 		t.quote(t.newEvidence(key, o.Evidence))
 	}
 }
@@ -324,7 +317,7 @@ func planRows(groups []*plan.Group, layer, size func(*plan.Group) string) (rows 
 		} else {
 			last = column
 		}
-		rows = append(rows, cleaned(column, g.ID, size(g), prefixed("after ", strings.Join(after[g.ID], ", "))))
+		rows = append(rows, cleaned(column, g.ID, size(g), format.WithPrefix("after ", strings.Join(after[g.ID], ", "))))
 	}
 	return rows
 }
@@ -346,7 +339,7 @@ func (t *textLog) reportSlow(e event.Event) {
 	for _, s := range late {
 		if u := s.Group.Unit(); !t.slow[u] {
 			t.slow[u] = true
-			t.line(e, slow, unitName(&t.state, s.Group)+" "+s.String())
+			t.line(e, slow, format.GroupName(&t.state, s.Group)+" "+s.String())
 		}
 	}
 }

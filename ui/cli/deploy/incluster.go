@@ -22,6 +22,7 @@ import (
 	"lockstep/ui/cli/command"
 	"lockstep/ui/cli/runs"
 	"lockstep/ui/report"
+	"lockstep/ui/report/reportfile"
 )
 
 // clusterFlags are the flags for a run in the cluster.
@@ -388,7 +389,7 @@ func (a *app) runTask(cmd *cobra.Command, client *kube.Client, r runOptions, tas
 	<-recorded
 	record.Close()
 	if state := run.Now(context.Background()); !state.Ended.IsZero() {
-		command.WarnIf(d.Notices, r.outcomes.End(report.NewOutcome(state, nil)))
+		command.WarnIf(d.Notices, r.reporter.Report(reportfile.NewOutcome(state, nil)))
 	}
 	return err
 }

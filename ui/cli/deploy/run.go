@@ -21,6 +21,7 @@ import (
 	"lockstep/ui/cli/screen"
 	"lockstep/ui/remote"
 	"lockstep/ui/report"
+	"lockstep/ui/report/reportfile"
 )
 
 // runOperation runs an operation on the screen or as lines until it ends. If the user restarts it, it
@@ -113,7 +114,7 @@ func (a *app) runDisplayed(cmd *cobra.Command, r displayedRun) error {
 	} else {
 		state, err = run(r.op, record, d.Operation(opts), a.Signals, hangup)
 	}
-	command.WarnIf(d.Notices, r.outcomes.End(report.NewOutcome(state, r.next(state))))
+	command.WarnIf(d.Notices, r.reporter.Report(reportfile.NewOutcome(state, r.next(state))))
 	return command.OperationError(cmd, state, err, r.screen)
 }
 

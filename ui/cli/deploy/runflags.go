@@ -11,7 +11,7 @@ import (
 
 	"lockstep/kube"
 	"lockstep/ui/cli/command"
-	"lockstep/ui/report"
+	"lockstep/ui/report/reportfile"
 )
 
 // runFlags are the flags that all operations share.
@@ -22,7 +22,7 @@ type runFlags struct {
 	sandbox           bool
 	cluster           clusterFlags
 	reports           []string
-	outcomes          *report.Outcomes // set by withReports
+	reporter          *reportfile.Reporter // set by withReports
 }
 
 const (
@@ -88,8 +88,8 @@ type runOptions struct {
 	// controlFlag is a flag that may make a run without a screen wait for commands from another
 	// terminal, or "".
 	controlFlag string
-	outcomes    *report.Outcomes // receives the outcome, for reports
-	common      kube.Common      // without the release and its namespace
+	reporter    *reportfile.Reporter // receives the outcome
+	common      kube.Common          // without the release and its namespace
 }
 
 // checkSandbox returns an error if --sandbox is combined with a flag that selects a cluster or user.
@@ -132,7 +132,7 @@ func (r *runFlags) parse(cmd *cobra.Command) (runOptions, error) {
 		return runOptions{}, err
 	}
 	out := runOptions{
-		screen: command.UseScreen(cmd), sandbox: r.sandbox, rollbackOnSignal: common.RollbackOnFailure, hangup: r.hangup, outcomes: r.outcomes,
+		screen: command.UseScreen(cmd), sandbox: r.sandbox, rollbackOnSignal: common.RollbackOnFailure, hangup: r.hangup, reporter: r.reporter,
 	}
 	isFailure := func(text string) bool { return text == "failure" }
 	common.HoldOnFailure = r.hold && (out.screen || changed("hold-on-failure")) || slices.ContainsFunc(common.BreakOn, isFailure)

@@ -11,6 +11,7 @@ import (
 	"lockstep/ui/cli/command"
 	"lockstep/ui/cli/screen"
 	"lockstep/ui/report"
+	"lockstep/ui/report/format"
 )
 
 const replayLong = `Replay a recorded run on the screen, forward and backward. Without a terminal, or with --no-tui, lockstep prints the
@@ -91,5 +92,5 @@ func (a *app) replay(cmd *cobra.Command, args []string, flags *replayFlags) erro
 // resumeHint says where the user quit a replay and how to return there.
 func resumeHint(r *report.Record, p *replay.Player) string {
 	return fmt.Sprintf("quit the replay at event %d of %d, %s into the run; continue with: lockstep replay %s --at %d",
-		p.At(), len(r.Events), report.Seconds(p.Elapsed()), command.ShellJoin([]string{r.Name}), p.At())
+		p.At(), len(r.Events), format.Duration(p.Elapsed()), command.ShellJoin([]string{r.Name}), p.At())
 }

@@ -1,4 +1,4 @@
-package report
+package reportfile
 
 import (
 	"cmp"
@@ -9,6 +9,8 @@ import (
 
 	"lockstep/engine/event"
 	"lockstep/engine/plan"
+	"lockstep/engine/text"
+	"lockstep/ui/report/format"
 )
 
 // The elements of JUnit XML that Jenkins, GitLab and GitHub Actions read.
@@ -65,7 +67,7 @@ func (o *Outcome) junit() []byte {
 	all := junitSuites{junitHead: newJunitHead(o.title(), o.Started, o.Seconds)}
 	if len(o.Failures) == 0 && o.Status != event.Succeeded {
 		failed := junitCase{
-			Class: clean(o.Operation.Name), Name: all.Name, Time: all.Time,
+			Class: text.Line(o.Operation.Name), Name: all.Name, Time: all.Time,
 			Error: newJunitProblem(string(o.Status), o.Message),
 		}
 		all.Suites = append(all.Suites, junitSuite{junitHead: all.junitHead, Cases: []junitCase{failed}})
@@ -80,11 +82,11 @@ func (o *Outcome) junit() []byte {
 			all.count(c)
 		}
 	}
-	text, err := xml.MarshalIndent(all, "", "  ")
+	out, err := xml.MarshalIndent(all, "", "  ")
 	if err != nil {
-		panic(err) // cannot happen with these types
+		panic(err) // cannot fail with these types
 	}
-	return []byte(xml.Header + string(text) + "\n")
+	return []byte(xml.Header + string(out) + "\n")
 }
 
 func newJunitHead(name string, started time.Time, seconds float64) junitHead {
@@ -92,7 +94,7 @@ func newJunitHead(name string, started time.Time, seconds float64) junitHead {
 	if !started.IsZero() {
 		stamp = started.UTC().Format(time.RFC3339)
 	}
-	return junitHead{clean(name), junitTime(seconds), stamp}
+	return junitHead{text.Line(name), junitTime(seconds), stamp}
 }
 
 func (n *junitCounts) count(c junitCase) {
@@ -110,31 +112,31 @@ func (n *junitCounts) count(c junitCase) {
 func (o *Outcome) junitGroup(g GroupOutcome) junitSuite {
 	s := junitSuite{
 		junitHead:  newJunitHead(g.name, g.Started, g.Seconds),
-		Properties: []junitProperty{{"phase", clean(g.Phase)}},
+		Properties: []junitProperty{{"phase", text.Line(g.Phase)}},
 	}
 	for _, f := range o.Fixed {
 		if f.Phase == g.Phase && f.Group == g.ID {
-			s.Properties = append(s.Properties, junitProperty{"fixed by " + f.How, clean(f.Text)})
+			s.Properties = append(s.Properties, junitProperty{"fixed by " + f.How, text.Line(f.Text)})
 		}
 	}
 	failures := 0
 	for _, obj := range g.Objects {
-		c := junitCase{Class: s.Name, Name: clean(obj.Object.String()), Time: junitTime(obj.Seconds)}
+		c := junitCase{Class: s.Name, Name: text.Line(obj.Object.String()), Time: junitTime(obj.Seconds)}
 		f := o.findFailure(g, &obj.Object)
-		status := withReason(string(obj.Status), obj.Message)
+		status := format.WithReason(string(obj.Status), obj.Message)
 		switch {
 		case f != nil:
 			c.Failure = junitFailure(f)
 			failures++
 		case obj.Status == event.Ready || obj.Status == event.Gone:
 		case g.Status == event.Skipped:
-			c.Skipped = &junitSkipped{clean(cmp.Or(g.Message, "not started"))}
+			c.Skipped = &junitSkipped{text.Line(cmp.Or(g.Message, "not started"))}
 		case obj.Status == event.Waiting:
 			c.Skipped = &junitSkipped{"not started"}
 		case g.Status == event.Applied: // not checked (R21)
-			c.Skipped = &junitSkipped{clean("not checked: " + status)}
+			c.Skipped = &junitSkipped{text.Line("not checked: " + status)}
 		case g.Status == event.Failed: // because of another object
-			c.Skipped = &junitSkipped{clean("not ready when its group failed: " + cmp.Or(obj.Cause, status))}
+			c.Skipped = &junitSkipped{text.Line("not ready when its group failed: " + cmp.Or(obj.Cause, status))}
 		default:
 			c.Error = newJunitProblem(string(g.Status), "interrupted: "+cmp.Or(obj.Cause, status), obj.Evidence...)
 		}
@@ -147,7 +149,7 @@ func (o *Outcome) junitGroup(g GroupOutcome) junitSuite {
 }
 
 // findFailure returns the failure of an object, or of the group if obj is nil, or nil.
-func (o *Outcome) findFailure(g GroupOutcome, obj *plan.Object) *Failure {
+func (o *Outcome) findFailure(g GroupOutcome, obj *plan.Object) *format.Failure {
 	for i, f := range o.Failures {
 		if f.Phase == g.Phase && f.Group == g.ID && (f.Object == obj || f.Object != nil && obj != nil && *f.Object == *obj) {
 			return &o.Failures[i]
@@ -156,17 +158,17 @@ func (o *Outcome) findFailure(g GroupOutcome, obj *plan.Object) *Failure {
 	return nil
 }
 
-func junitFailure(f *Failure) *junitProblem {
+func junitFailure(f *format.Failure) *junitProblem {
 	kind := "failed"
 	if f.Object != nil {
 		kind = f.Object.Kind
 	}
-	diagnosis := newDiagnosis(f.Details, append([]string{f.Text}, f.Evidence...))
+	diagnosis := format.UnknownDiagnosis(f.Details, append([]string{f.Text}, f.Evidence...))
 	return newJunitProblem(kind, f.Text, slices.Concat(f.Evidence, diagnosis)...)
 }
 
 func newJunitProblem(kind, message string, details ...string) *junitProblem {
-	return &junitProblem{Message: clean(message), Type: clean(kind), Text: cleanLines(append([]string{message}, details...))}
+	return &junitProblem{Message: text.Line(message), Type: text.Line(kind), Text: cleanLines(append([]string{message}, details...))}
 }
 
 func junitTime(seconds float64) string { return fmt.Sprintf("%.3f", seconds) }

@@ -1,4 +1,4 @@
-package report
+package reportfile
 
 import (
 	"fmt"
@@ -8,33 +8,33 @@ import (
 	"lockstep/engine/event"
 	"lockstep/engine/plan"
 	"lockstep/engine/text"
+	"lockstep/ui/report/format"
 )
 
 const (
-	// maxGraphGroups limits the graph: larger ones are unreadable, and Mermaid renderers
-	// refuse them.
+	// maxGraphGroups limits the graph: larger ones are unreadable, and Mermaid refuses to draw them.
 	maxGraphGroups = 80
 	// maxQuoted is the maximum number of lines quoted for a failure.
 	maxQuoted = 20
-	// maxListedOK is the number of groups above which the table only counts those that are OK.
-	maxListedOK = 40
+	// maxRows is the number of groups up to which each has a row. Above it, those that are OK share one.
+	maxRows = 40
 )
 
-// markdown returns the outcome as GitHub and GitLab Markdown: failures first, then a table of
-// the groups, then a graph coloured by outcome.
+// markdown returns the outcome as Markdown for GitHub and GitLab: the failures, a table of the groups, a graph coloured
+// by outcome, the critical path, the warnings, and the next commands.
 func (o *Outcome) markdown() []byte {
 	var b strings.Builder
-	head := o.title() + " " + o.verb() + " after " + seconds(o.Seconds)
-	if len(o.Failures) > 0 || o.Unchecked > 0 { // else the message has it
-		head = withReason(head, o.Outcome)
+	head := o.title() + " " + o.verb() + " after " + format.Seconds(o.Seconds)
+	if len(o.Failures) > 0 || o.Unchecked > 0 { // else the message says it
+		head = format.WithReason(head, o.Outcome)
 	}
-	where := strings.Join(append(target(o.Operation), nonEmpty(prefixed("release ", o.Release))...), ", ")
-	b.WriteString("### " + statusSign(o.ending()) + " " + escapeMarkdown(head) + prefixed("\n\n", escapeMarkdown(where)) + "\n\n")
+	where := strings.Join(append(format.Target(o.Operation), format.NonEmpty(format.WithPrefix("release ", o.Release))...), ", ")
+	b.WriteString("### " + statusSign(o.ending()) + " " + escapeMarkdown(head) + format.WithPrefix("\n\n", escapeMarkdown(where)) + "\n\n")
 	o.markdownFailures(&b)
 	o.markdownTable(&b)
 	o.markdownGraph(&b)
 	if len(o.CriticalPath) > 1 {
-		b.WriteString("Critical path: " + escapeMarkdown(strings.Join(fold(o.CriticalPath, "… %s …"), " → ")) + "\n\n")
+		b.WriteString("Critical path: " + escapeMarkdown(strings.Join(format.Fold(o.CriticalPath, "… %s …"), " → ")) + "\n\n")
 	}
 	o.markdownWarnings(&b)
 	if len(o.Next) > 0 {
@@ -51,22 +51,22 @@ func (o *Outcome) markdownFailures(b *strings.Builder) {
 	var known []string
 	for _, f := range o.Failures {
 		known = append(known, f.Cause)
-		fmt.Fprintf(b, "- **%s** (in %s)\n", escapeMarkdown(f.Text), escapeMarkdown(f.place))
+		fmt.Fprintf(b, "- **%s** (in %s)\n", escapeMarkdown(f.Text), escapeMarkdown(f.Place))
 	}
 	for _, f := range o.Fixed {
-		fmt.Fprintf(b, "- fixed by %s: %s (in %s)\n", f.How, escapeMarkdown(f.Text), escapeMarkdown(f.place))
+		fmt.Fprintf(b, "- fixed by %s: %s (in %s)\n", f.How, escapeMarkdown(f.Text), escapeMarkdown(f.Place))
 	}
 	if len(o.Failures)+len(o.Fixed) > 0 {
 		b.WriteString("\n")
 	}
 	for _, f := range o.Failures {
-		lines := unknownLines(f.Evidence, known)
+		lines := format.UnknownLines(f.Evidence, known)
 		known = append(known, lines...)
 		if len(f.Evidence) == 0 {
 			lines = f.Details
 		}
 		if len(lines) > 0 && len(o.Failures) > 1 {
-			subject := f.place
+			subject := f.Place
 			if f.Object != nil {
 				subject = f.Object.String()
 			}
@@ -81,38 +81,38 @@ func (o *Outcome) markdownTable(b *strings.Builder) {
 		return
 	}
 	b.WriteString("| group | outcome | objects | time | |\n|---|---|---:|---:|---|\n")
-	done, skipped := 0, map[string][]string{}
+	skipped := map[string][]string{} // names by reason
 	for _, g := range o.Groups {
 		if g.Status == event.Skipped {
 			skipped[g.Message] = append(skipped[g.Message], g.name)
 		}
 	}
+	ok := 0
 	for _, g := range o.Groups {
-		if len(o.Groups) > maxListedOK && groupOK(g.state) {
-			done++
+		name, objects, took := g.name, fmt.Sprintf(" %d/%d", g.state.Reached(), len(g.Objects)), " "
+		switch names := skipped[g.Message]; {
+		case len(o.Groups) > maxRows && format.GroupOK(g.state):
+			ok++
 			continue
-		}
-		name, size, took := g.name, fmt.Sprintf(" %d/%d", g.state.Reached(), len(g.Objects)), " "
-		if names := skipped[g.Message]; g.Status == event.Skipped && len(names) > maxNamed {
+		case g.Status == event.Skipped && len(names) > format.MaxNamed: // they share the row of the first
 			if names[0] != name {
 				continue
 			}
-			name, size, took = abbreviate(names), "", ""
-		}
-		if !g.Started.IsZero() {
-			took += seconds(g.Seconds)
+			name, objects, took = format.Abbreviate(names), "", ""
+		case !g.Started.IsZero():
+			took += format.Seconds(g.Seconds)
 		}
 		fmt.Fprintf(b, "| %s | %s %s |%s |%s | %s |\n", escapeMarkdown(name),
-			statusSign(g.Status), escapeMarkdown(statusWord(g.Status)), size, took, escapeMarkdown(o.comment(g)))
+			statusSign(g.Status), escapeMarkdown(statusWord(g.Status)), objects, took, escapeMarkdown(o.problem(g)))
 	}
-	if done > 0 {
-		fmt.Fprintf(b, "| %s | %s done | | | |\n", text.Count(done, "group"), statusSign(event.Ready))
+	if ok > 0 {
+		fmt.Fprintf(b, "| %s | %s done | | | |\n", text.Count(ok, "group"), statusSign(event.Ready))
 	}
 	b.WriteString("\n")
 }
 
-// comment returns the failures of a group, or else its problem.
-func (o *Outcome) comment(g GroupOutcome) string {
+// problem returns the failures of a group, or else its problem, or "".
+func (o *Outcome) problem(g GroupOutcome) string {
 	var texts []string
 	for _, f := range o.Failures {
 		if f.Phase == g.Phase && f.Group == g.ID {
@@ -122,31 +122,31 @@ func (o *Outcome) comment(g GroupOutcome) string {
 	if len(texts) > 0 {
 		return strings.Join(texts, "; ")
 	}
-	return problem(g.state)
+	return format.Problem(g.state)
 }
 
-// markdownGraph draws the groups and their order.
+// markdownGraph draws the groups of each phase and the dependencies between them.
 func (o *Outcome) markdownGraph(b *strings.Builder) {
 	if len(o.Groups) < 2 || len(o.Groups) > maxGraphGroups {
 		return
 	}
 	b.WriteString("```mermaid\nflowchart LR\n")
 	for i, g := range o.Groups {
-		fmt.Fprintf(b, "  g%d[\"%s\"]:::%s\n", i, escapeMermaid(clean(g.name)), statusColour(g.Status))
+		fmt.Fprintf(b, "  g%d[\"%s\"]:::%s\n", i, format.EscapeMermaid(text.Line(g.name)), mermaidClass(g.Status))
 	}
-	for from := 0; from < len(o.Groups); { // phase by phase
-		var groups []*plan.Group
-		at := map[string]int{}
-		for i := from; i < len(o.Groups) && o.Groups[i].Phase == o.Groups[from].Phase; i++ {
+	for start := 0; start < len(o.Groups); {
+		var groups []*plan.Group // of one phase
+		node := map[string]int{} // by the group's id
+		for i := start; i < len(o.Groups) && o.Groups[i].Phase == o.Groups[start].Phase; i++ {
 			groups = append(groups, o.Groups[i].state.Group)
-			at[o.Groups[i].ID] = i
+			node[o.Groups[i].ID] = i
 		}
-		from += len(groups)
+		start += len(groups)
 		after := plan.Reduce(groups)
 		for _, g := range groups {
 			for _, id := range after[g.ID] {
-				if dependency, ok := at[id]; ok {
-					fmt.Fprintf(b, "  g%d --> g%d\n", dependency, at[g.ID])
+				if dependency, ok := node[id]; ok {
+					fmt.Fprintf(b, "  g%d --> g%d\n", dependency, node[g.ID])
 				}
 			}
 		}
@@ -170,21 +170,9 @@ func (o *Outcome) markdownWarnings(b *strings.Builder) {
 	b.WriteString("\n</details>\n\n")
 }
 
-// text returns the warning on one line, with object and rule.
-func (w Warning) text() string {
-	text := w.Message
-	if w.Object != nil && !strings.Contains(text, w.Object.Name) {
-		text = w.Object.String() + ": " + text
-	}
-	if w.Rule != "" {
-		text += " (" + w.Rule + ")"
-	}
-	return text
-}
-
 // statusSign returns the emoji of a status.
 func statusSign(s event.Status) string {
-	return map[string]string{"good": "✅", "bad": "❌", "cut": "⚠️", "applied": "◇", "never": "⊘"}[statusColour(s)]
+	return map[string]string{"good": "✅", "bad": "❌", "cut": "⚠️", "applied": "◇", "never": "⊘"}[mermaidClass(s)]
 }
 
 func statusWord(s event.Status) string {
@@ -194,8 +182,8 @@ func statusWord(s event.Status) string {
 	return string(s)
 }
 
-// statusColour returns the Mermaid class of a status.
-func statusColour(s event.Status) string {
+// mermaidClass returns the class of a status, for which markdownGraph defines the colours.
+func mermaidClass(s event.Status) string {
 	switch s {
 	case event.Ready, event.Gone, event.Succeeded:
 		return "good"
@@ -209,22 +197,22 @@ func statusColour(s event.Status) string {
 	return "cut"
 }
 
-// markdownSyntax matches the characters with a meaning in Markdown, apart from those of HTML.
+// markdownSyntax matches the characters that mean something in Markdown, apart from those of HTML.
 var markdownSyntax = regexp.MustCompile("[\\\\`*_{}\\[\\]>#!|~@]")
 
 // escapeMarkdown escapes text for one line of Markdown or HTML.
 func escapeMarkdown(s string) string {
-	return strings.NewReplacer("<", "&lt;", "&", "&amp;").Replace(markdownSyntax.ReplaceAllString(clean(s), `\$0`))
+	return strings.NewReplacer("<", "&lt;", "&", "&amp;").Replace(markdownSyntax.ReplaceAllString(text.Line(s), `\$0`))
 }
 
-// quoteMarkdown writes lines, if any, as a code block with a fence that none of them contains.
+// quoteMarkdown writes the lines, if any, as a code block. Its fence is longer than any in the lines.
 func quoteMarkdown(b *strings.Builder, lines []string) {
 	if len(lines) == 0 {
 		return
 	}
-	text, fence := cleanLines(lines), "```"
-	for strings.Contains(text, fence) {
+	code, fence := cleanLines(lines), "```"
+	for strings.Contains(code, fence) {
 		fence += "`"
 	}
-	b.WriteString(fence + "text\n" + text + "\n" + fence + "\n\n")
+	b.WriteString(fence + "text\n" + code + "\n" + fence + "\n\n")
 }

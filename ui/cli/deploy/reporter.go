@@ -16,6 +16,7 @@ import (
 	"lockstep/kube"
 	"lockstep/ui/cli/command"
 	"lockstep/ui/report"
+	"lockstep/ui/report/reportfile"
 )
 
 // withReports parses the flags, calls run with them, and writes the reports of the operation, even
@@ -47,34 +48,43 @@ func (a *app) withReports(cmd *cobra.Command, flags *runFlags, exec executor, ar
 		// Writing to a closed pipe must not kill the operation.
 		signal.Ignore(syscall.SIGPIPE)
 	}
-	outcomes, err := report.NewOutcomes(report.OutcomesOptions{
-		Files: flags.reports, Errs: a.Stderr(cmd),
-		Summary: os.Getenv("GITHUB_STEP_SUMMARY"), File: func(chart string) string { return chartFile(args, chart) },
-	})
+	reporter, err := reportfile.NewReporter(flags.reports, a.gitHub(cmd, args))
 	if err != nil {
 		return err
 	}
-	flags.outcomes = outcomes
+	flags.reporter = reporter
 	err = start()
-	if !outcomes.Ended() {
-		a.reportNotStarted(cmd, args, outcomes, new(kube.Mask).Error(a.Signals.Cause(err)))
+	if !reporter.Reported() {
+		a.reportNotStarted(cmd, args, reporter, new(kube.Mask).Error(a.Signals.Cause(err)))
 	}
 	return err
 }
 
+// gitHub returns the step of GitHub Actions that runs lockstep, or nil elsewhere.
+func (a *app) gitHub(cmd *cobra.Command, args []string) *reportfile.GitHub {
+	stderr := a.Stderr(cmd)
+	if stderr.CI != report.GitHub {
+		return nil
+	}
+	return &reportfile.GitHub{
+		Log: stderr.Writer, Summary: os.Getenv("GITHUB_STEP_SUMMARY"),
+		ChartFile: func(chart string) string { return chartFile(args, chart) },
+	}
+}
+
 // reportNotStarted writes the reports of an operation that did not start because of cause, which
 // is nil if there was nothing to do. With -o json it also prints an event.
-func (a *app) reportNotStarted(cmd *cobra.Command, args []string, outcomes *report.Outcomes, cause error) {
+func (a *app) reportNotStarted(cmd *cobra.Command, args []string, reporter *reportfile.Reporter, cause error) {
 	op := event.Operation{Name: cmd.Name(), Release: args[0], Namespace: a.Settings.Namespace()}
 	if cmd.Name() == "install" && len(args) == 1 { // only a chart: the release has no name yet
 		op.Release = ""
 	}
-	outcome := report.NotStarted(op, time.Now().UTC(), command.ExitCode(cause), cause, problems(cause))
+	outcome := reportfile.NotStarted(op, time.Now().UTC(), command.ExitCode(cause), cause, problems(cause))
 	oneRelease := cmd.Name() != "uninstall" || len(args) == 1
 	if cause != nil && oneRelease && command.OutputFormat(cmd) == report.ModeJSON && !isDryRun(cmd) {
-		a.Display(cmd).Operation(report.Options{}).Consume(report.NotStartedEvent(outcome))
+		a.Display(cmd).Operation(report.Options{}).Consume(reportfile.NotStartedEvent(outcome))
 	}
-	command.WarnIf(a.Display(cmd).Notices, outcomes.End(outcome))
+	command.WarnIf(a.Display(cmd).Notices, reporter.Report(outcome))
 }
 
 // problems returns the problems that an error lists, or nil if it is not about the plan or the checks

@@ -1,12 +1,12 @@
-package report
+package format
 
 import (
 	"slices"
 	"testing"
 )
 
-// TestNoRepetition expects no evidence that repeats the cause, or other evidence about another pod.
-func TestNoRepetition(t *testing.T) {
+// TestUnknownLines expects no evidence that repeats the cause, or other evidence about another pod.
+func TestUnknownLines(t *testing.T) {
 	quota := "exceeded quota: q, requested: pods=1, used: pods=0, limited: pods=0"
 	for _, c := range []struct{ lines, others, want []string }{
 		{lines: []string{`FailedCreate: Error creating: pods "api-1" is forbidden: ` + quota, "Available is False: no pods"},
@@ -17,17 +17,8 @@ func TestNoRepetition(t *testing.T) {
 		{lines: []string{"Failed: rpc error: not found", "Unhealthy: probe failed: 503"}, others: []string{"image i cannot be pulled: not found"},
 			want: []string{"Failed: rpc error: not found", "Unhealthy: probe failed: 503"}},
 	} {
-		if got := unknownLines(c.lines, c.others); !slices.Equal(got, c.want) {
+		if got := UnknownLines(c.lines, c.others); !slices.Equal(got, c.want) {
 			t.Errorf("%q: got %q, want %q", c.lines, got, c.want)
 		}
-	}
-}
-
-// TestTable expects that colours and wide characters do not shift columns.
-func TestTable(t *testing.T) {
-	got := table([][]string{{"\x1b[32mready\x1b[m", "a"}, {"日本語", "b"}, {"x"}})
-	want := []string{"  \x1b[32mready\x1b[m   a", "  日本語  b", "  x"}
-	if !slices.Equal(got, want) {
-		t.Errorf("%q, want %q", got, want)
 	}
 }

@@ -1,0 +1,133 @@
+package format
+
+import (
+	"regexp"
+	"slices"
+	"strings"
+	"time"
+
+	"lockstep/engine/event"
+	"lockstep/engine/plan"
+	"lockstep/engine/text"
+)
+
+// Failure is a root failure (event.Root) in the JSON of reports and "runs show".
+type Failure struct {
+	Phase    string       `json:"phase,omitempty"`
+	Group    string       `json:"group,omitempty"`
+	Object   *plan.Object `json:"object,omitempty"`
+	Cause    string       `json:"cause"`
+	Evidence []string     `json:"evidence"`
+	// Details is the whole diagnosis.
+	Details []string `json:"details"`
+	// Text is one sentence about the failure.
+	Text string `json:"text"`
+
+	// Place is the group, followed by ", rolling back" in a rollback.
+	Place string `json:"-"`
+	// State is the state of the group.
+	State *event.GroupState `json:"-"`
+}
+
+// FixedFailure is a failure that was fixed during the run (event.FixedFailure).
+type FixedFailure struct {
+	Failure
+	How    string    `json:"how"`
+	By     string    `json:"by,omitempty"`
+	Failed time.Time `json:"failed"`
+	Ready  time.Time `json:"ready"`
+}
+
+// Failures returns the root failures, in order. It never returns nil.
+func Failures(s *event.State) []Failure {
+	out := []Failure{}
+	for _, r := range s.Roots() {
+		out = append(out, newFailure(s, r))
+	}
+	return out
+}
+
+// FixedFailures returns the failures that were fixed, in order. It never returns nil.
+func FixedFailures(s *event.State) []FixedFailure {
+	out := []FixedFailure{}
+	for _, f := range s.Fixed {
+		out = append(out, FixedFailure{newFailure(s, f.Root), string(f.How), f.By, f.Failed, f.Ready})
+	}
+	return out
+}
+
+func newFailure(s *event.State, r event.Root) Failure {
+	f := Failure{
+		Phase: r.Group.Phase, Group: r.Group.ID, Cause: r.Cause,
+		Evidence: append([]string{}, r.Evidence...), Details: []string{}, Text: r.String(),
+		Place: GroupName(s, r.Group), State: r.Group,
+	}
+	if event.IsRollback(r.Group.Phase) {
+		f.Place += ", rolling back"
+	}
+	if r.Object != nil {
+		f.Object = &r.Object.Object
+		f.Details = append(f.Details, r.Object.Diagnosis...)
+	}
+	return f
+}
+
+// UnknownLines returns the lines that do not repeat known ones or each other.
+func UnknownLines(lines, known []string) []string {
+	var out []string
+	for _, l := range lines {
+		words := normalize(l)
+		isKnown := func(other string) bool { return contains(normalize(other), words) }
+		repeated := func(other string) bool { return isKnown(other) || strings.Contains(words, normalize(other)) }
+		if !slices.ContainsFunc(known, isKnown) && !slices.ContainsFunc(out, repeated) {
+			out = append(out, l)
+		}
+	}
+	return out
+}
+
+// contains reports whether a text contains a line, or what follows a prefix such as
+// "FailedCreate: Error creating: " if that is at least half of the line.
+func contains(text, line string) bool {
+	for rest, ok := line, true; ok && 2*len(rest) >= len(line); _, rest, ok = strings.Cut(rest, ": ") {
+		if strings.Contains(text, rest) {
+			return true
+		}
+	}
+	return false
+}
+
+// podName matches pod names in events ("in pod NAME") and in refusals.
+var podName = regexp.MustCompile(`in pod \S+|pods "[^"]+"`)
+
+// normalize makes lines that differ only in the names of pods equal.
+func normalize(line string) string {
+	return strings.TrimSpace(podName.ReplaceAllString(text.Line(line), "pod"))
+}
+
+// diagnosisFrame matches what surrounds the message in a line of a diagnosis: subject, time, count.
+var diagnosisFrame = regexp.MustCompile(`^(condition |pod \S+: |\d\d:\d\d:\d\d \S+ )|( \(×\d+\))$`)
+
+// UnknownDiagnosis returns the lines of a diagnosis that do not repeat known ones. It keeps or drops each
+// container's log as a whole.
+func UnknownDiagnosis(diagnosis, known []string) []string {
+	repeated := func(l string) bool {
+		return len(UnknownLines([]string{diagnosisFrame.ReplaceAllString(l, "")}, known)) == 0
+	}
+	var out []string
+	for n := 0; n < len(diagnosis); {
+		next := n + 1
+		for next < len(diagnosis) && strings.HasPrefix(diagnosis[next], "  ") { // a log
+			next++
+		}
+		body := diagnosis[n:next]
+		if len(body) > 1 {
+			body = body[1:]
+		}
+		if slices.ContainsFunc(body, func(l string) bool { return !repeated(l) }) {
+			out = append(out, diagnosis[n:next]...)
+		}
+		n = next
+	}
+	return out
+}

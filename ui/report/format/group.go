@@ -1,0 +1,96 @@
+package format
+
+import (
+	"cmp"
+	"fmt"
+	"slices"
+	"strings"
+
+	"lockstep/engine/event"
+)
+
+// Progress counts the objects that are done: "1 of 2 ready". removing says that the group is being deleted.
+func Progress(g *event.GroupState, removing bool) string {
+	done := "ready"
+	if removing {
+		done = "gone"
+	}
+	return fmt.Sprintf("%d of %d %s", g.Done, len(g.Objects), done)
+}
+
+// Removes reports whether a phase removes its groups.
+func Removes(s *event.State, phase string) bool {
+	return slices.ContainsFunc(s.Phases, func(p *event.PhaseState) bool { return p.Name == phase && p.Kind == event.PhaseRemove })
+}
+
+// GroupName returns the id of a group. It adds " removal" if the group is removed and another phase has
+// a group with the same id.
+func GroupName(s *event.State, g *event.GroupState) string {
+	inOther := func(p *event.PhaseState) bool { return p.Name != g.Phase && s.Find(p.Name, g.ID) != nil }
+	if Removes(s, g.Phase) && slices.ContainsFunc(s.Phases, inOther) {
+		return g.ID + " removal"
+	}
+	return g.ID
+}
+
+// GroupTitle is unitName, with " (rollback)" in a rollback.
+func GroupTitle(s *event.State, g *event.GroupState) string {
+	name := GroupName(s, g)
+	if event.IsRollback(g.Phase) {
+		name += " (rollback)"
+	}
+	return name
+}
+
+// GroupOK reports whether a group ended well and has no problem since.
+func GroupOK(g *event.GroupState) bool {
+	switch g.Status {
+	case event.Ready, event.Gone:
+		return Problem(g) == ""
+	case event.Applied: // not checked (R21), so it need not be ready
+		return g.Done == len(g.Objects)
+	}
+	return false
+}
+
+// Problem describes a group's problem on one line, without the cause of a failure. It returns "" if the
+// group has none.
+func Problem(g *event.GroupState) string {
+	var objects, regressed []string
+	for _, o := range g.Objects {
+		switch name := o.Object.String(); {
+		case o.InTrouble() && g.Status == event.Failed:
+			objects = append(objects, name)
+		case o.InTrouble():
+			objects = append(objects, name+": "+cmp.Or(o.Cause, o.Message))
+		case g.Status == event.Ready && o.Status == event.InProgress && o.Cause == "":
+			regressed = append(regressed, WithReason(name+" is no longer ready", o.Message))
+		}
+	}
+	first := ""
+	switch g.Status {
+	case event.Failed:
+		if g.Root != nil && !slices.Contains(objects, g.Root.String()) {
+			first = g.Root.String()
+		} else if len(objects) == 0 {
+			return g.Message
+		}
+	case event.Skipped, event.AtBreakpoint:
+		return strings.TrimPrefix(g.Message, "not started: ")
+	case event.Applied:
+		if len(objects) == 0 && g.Done < len(g.Objects) {
+			return "not checked, " + Progress(g, false)
+		}
+	case event.Aborted:
+		first = AbortReason(g.Message)
+	}
+	return Abbreviate(slices.Concat(NonEmpty(first), objects, regressed))
+}
+
+// AbortReason returns the message of an aborted group, or "" if it gives no reason.
+func AbortReason(message string) string {
+	if message == "aborted" {
+		return ""
+	}
+	return message
+}

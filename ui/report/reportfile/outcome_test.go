@@ -1,0 +1,186 @@
+package reportfile
+
+import (
+	"bytes"
+	"encoding/json"
+	"encoding/xml"
+	"errors"
+	"flag"
+	"os"
+	"path/filepath"
+	"reflect"
+	"regexp"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	"lockstep/engine/event"
+	"lockstep/engine/plan"
+	"lockstep/engine/text"
+)
+
+var update = flag.Bool("update", false, "update the golden files")
+
+var install = event.Operation{Name: "install", Release: "shop", Namespace: "shop", Context: "kind-dev", Chart: "shop-1.0.0", Revision: 1, Timeout: 5 * time.Minute, ReadinessTimeout: time.Minute}
+
+func golden(t *testing.T, name string, got []byte) {
+	t.Helper()
+	path := filepath.Join("testdata", name)
+	if *update {
+		if err := os.WriteFile(path, got, 0o644); err != nil {
+			t.Fatal(err)
+		}
+		return
+	}
+	want, err := os.ReadFile(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if !bytes.Equal(got, want) {
+		t.Errorf("%s is\n%s\nwant\n%s", name, got, want)
+	}
+}
+
+// recorded reads the events of an operation that a test of package report recorded.
+func recorded(t *testing.T, name string) []event.Event {
+	t.Helper()
+	f, err := os.Open(filepath.Join("..", "testdata", name+".ndjson"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer f.Close()
+	events, err := event.Read(f)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return events
+}
+
+// outcomeOf returns the outcome of an operation with the given events.
+func outcomeOf(events []event.Event, next ...string) *Outcome {
+	s := &event.State{}
+	for _, e := range events {
+		s.Apply(e)
+	}
+	return NewOutcome(s, next)
+}
+
+// TestReports compares the --report files of operations that succeeded, failed, were aborted or rolled back, or never
+// started.
+func TestReports(t *testing.T) {
+	start := time.Date(2000, 1, 1, 0, 0, 0, 0, time.UTC)
+	outcomes := map[string]*Outcome{
+		"notstarted": NotStarted(install, start, 2, errors.New("the API server cannot be reached"), nil),
+		"refused": NotStarted(install, start, 2, errors.New("install: 2 conflicts, nothing was written:\n  one\n  two"), []plan.Warning{
+			{Chart: "shop", Object: &plan.Object{Kind: "ConfigMap", Namespace: "ns", Name: "settings"}, Message: "shop: ConfigMap/settings: it belongs to release other", Rule: "R29"},
+			{Message: "user few lacks permissions: in namespace ns: secrets [list]"},
+		}),
+	}
+	for _, name := range []string{"succeeded", "failed", "aborted", "rolledback", "rolledback-refused", "roots"} {
+		outcomes[name] = outcomeOf(recorded(t, name), "lockstep install shop ./shop")
+	}
+	for name, o := range outcomes {
+		for format, ext := range map[string]string{"junit": "xml", "json": "json", "markdown": "md"} {
+			golden(t, name+"."+ext, formats[format](o))
+		}
+	}
+}
+
+// hostile is text that tries to control the terminal, to hide, or to end an XML section or a code block.
+const hostile = "v\x1b[2J\x1b[8m\x1b]0;t\x07\x1bP1\x1b\\\x00\b\r\x7f\u009b31m\u202e\u2066\u200b\u2028\ufeff\U000e0041\xff\n]]>```w"
+
+// poison appends hostile to every string of a value that is not empty. Names still match, because all of them change.
+func poison(v reflect.Value) {
+	switch v.Kind() {
+	case reflect.String:
+		if v.Type() == reflect.TypeFor[string]() && v.String() != "" { // not kinds and statuses
+			v.SetString(v.String() + hostile)
+		}
+	case reflect.Pointer:
+		if !v.IsNil() {
+			poison(v.Elem())
+		}
+	case reflect.Slice:
+		for i := range v.Len() {
+			poison(v.Index(i))
+		}
+	case reflect.Struct:
+		for i := range v.NumField() {
+			if v.Field(i).CanSet() {
+				poison(v.Field(i))
+			}
+		}
+	}
+}
+
+// TestReportsOfUnsafeText expects that reports contain no unsafe character and can be parsed.
+func TestReportsOfUnsafeText(t *testing.T) {
+	for _, name := range []string{"succeeded", "failed", "aborted", "rolledback", "roots"} {
+		events := recorded(t, name)
+		poison(reflect.ValueOf(events))
+		o := outcomeOf(events, hostile)
+		if len(o.Groups) == 0 {
+			t.Fatal("no groups")
+		}
+		for format, write := range formats {
+			out := string(write(o))
+			for i, r := range out {
+				if r != '\n' && r != '\t' && !text.Safe(r) {
+					t.Fatalf("%s: unsafe %U in %q", format, r, out[max(0, i-30):min(len(out), i+30)])
+				}
+			}
+			if format == "json" && !json.Valid([]byte(out)) {
+				t.Error("the report is not JSON")
+			}
+			if err := xml.Unmarshal([]byte(out), new(junitSuites)); format == "junit" && err != nil {
+				t.Error(err)
+			}
+		}
+	}
+}
+
+// TestEveryFieldOfReportsIsDocumented compares the fields with reports.md.
+func TestEveryFieldOfReportsIsDocumented(t *testing.T) {
+	var got []string
+	_, section, _ := strings.Cut(Doc, "\n## Fields")
+	section, _, _ = strings.Cut(section, "\n## ")
+	for _, row := range regexp.MustCompile("(?m)^\\| (`.*?`) \\|").FindAllStringSubmatch(section, -1) {
+		for _, name := range regexp.MustCompile("`([^`]+)`").FindAllStringSubmatch(row[1], -1) {
+			got = append(got, name[1])
+		}
+	}
+	want := slices.DeleteFunc(fields(reflect.TypeFor[Outcome](), ""), func(name string) bool {
+		return strings.HasPrefix(name, "operation.") || strings.HasPrefix(name, "object.")
+	})
+	slices.Sort(got)
+	slices.Sort(want)
+	if !slices.Equal(got, want) {
+		t.Errorf("documented:\n%s\nin the program:\n%s", strings.Join(got, "\n"), strings.Join(want, "\n"))
+	}
+}
+
+// fields lists the JSON names of a type, with those of the types inside.
+func fields(t reflect.Type, prefix string) []string {
+	var out []string
+	for i := range t.NumField() {
+		f := t.Field(i)
+		name, _, _ := strings.Cut(f.Tag.Get("json"), ",")
+		switch {
+		case f.Anonymous:
+			out = append(out, fields(f.Type, prefix)...)
+			continue
+		case !f.IsExported() || name == "-":
+			continue
+		}
+		out = append(out, prefix+name)
+		inner := f.Type
+		for inner.Kind() == reflect.Pointer || inner.Kind() == reflect.Slice {
+			inner = inner.Elem()
+		}
+		if inner.Kind() == reflect.Struct && inner != reflect.TypeFor[time.Time]() && (inner != reflect.TypeFor[plan.Object]() || prefix == "") {
+			out = append(out, fields(inner, prefix+name+".")...)
+		}
+	}
+	return out
+}
