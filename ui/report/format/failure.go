@@ -72,7 +72,8 @@ func newFailure(s *event.State, r event.Root) Failure {
 	return f
 }
 
-// UnknownLines returns the lines that do not repeat known ones or each other.
+// UnknownLines returns the lines that repeat neither a known one nor each other. Lines that differ only in the names of
+// pods are equal.
 func UnknownLines(lines, known []string) []string {
 	var out []string
 	for _, l := range lines {
@@ -86,8 +87,8 @@ func UnknownLines(lines, known []string) []string {
 	return out
 }
 
-// contains reports whether a text contains a line, or what follows a prefix such as
-// "FailedCreate: Error creating: " if that is at least half of the line.
+// contains reports whether a text contains a line, or the rest of the line after a prefix such as
+// "FailedCreate: Error creating: " if that is at least half of it.
 func contains(text, line string) bool {
 	for rest, ok := line, true; ok && 2*len(rest) >= len(line); _, rest, ok = strings.Cut(rest, ": ") {
 		if strings.Contains(text, rest) {
@@ -108,8 +109,8 @@ func normalize(line string) string {
 // diagnosisFrame matches what surrounds the message in a line of a diagnosis: subject, time, count.
 var diagnosisFrame = regexp.MustCompile(`^(condition |pod \S+: |\d\d:\d\d:\d\d \S+ )|( \(×\d+\))$`)
 
-// UnknownDiagnosis returns the lines of a diagnosis that do not repeat known ones. It keeps or drops each
-// container's log as a whole.
+// UnknownDiagnosis returns the lines of a diagnosis that do not repeat known ones. It keeps or drops the log of a
+// container as a whole.
 func UnknownDiagnosis(diagnosis, known []string) []string {
 	repeated := func(l string) bool {
 		return len(UnknownLines([]string{diagnosisFrame.ReplaceAllString(l, "")}, known)) == 0

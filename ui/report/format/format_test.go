@@ -4,6 +4,9 @@ import (
 	"fmt"
 	"slices"
 	"testing"
+	"time"
+
+	"lockstep/engine/plan"
 )
 
 // TestFold expects the ends of a long path and the number of groups between them.
@@ -18,5 +21,43 @@ func TestFold(t *testing.T) {
 	}
 	if got := Fold(lines[:16], "  … %s"); !slices.Equal(got, lines[:16]) {
 		t.Errorf("a path of 16: %q", got)
+	}
+}
+
+func TestDuration(t *testing.T) {
+	for d, want := range map[time.Duration]string{
+		-time.Second: "0.0s", 4120 * time.Millisecond: "4.1s", 99 * time.Second: "99.0s", 112 * time.Second: "1m52s", 2*time.Hour + 3*time.Minute + 20*time.Second: "2h03m",
+	} {
+		if got := Duration(d); got != want {
+			t.Errorf("%v: got %s, want %s", d, got, want)
+		}
+	}
+}
+
+func TestAbbreviate(t *testing.T) {
+	names := []string{"a", "b", "c", "d", "e", "f", "g"}
+	for n, want := range map[int]string{0: "", 1: "a", 5: "a, b, c, d, e", 7: "a, b, c, d, e and 2 more"} {
+		if got := Abbreviate(names[:n]); got != want {
+			t.Errorf("%d names: got %q, want %q", n, got, want)
+		}
+	}
+}
+
+// TestWarning expects the object in front of the message, unless the message names it already, and the rule behind it.
+func TestWarning(t *testing.T) {
+	web := &plan.Object{Kind: "Service", Name: "web"}
+	for _, c := range []struct {
+		rule    string
+		object  *plan.Object
+		message string
+		want    string
+	}{
+		{"", nil, "not a list", "not a list"},
+		{"R2", web, "not a list", "Service/web: not a list (R2)"},
+		{"R2", web, "web: not a list", "web: not a list (R2)"},
+	} {
+		if got := Warning(c.rule, c.object, c.message); got != c.want {
+			t.Errorf("got %q, want %q", got, c.want)
+		}
 	}
 }

@@ -9,7 +9,7 @@ import (
 	"lockstep/engine/event"
 )
 
-// Progress counts the objects that are done: "1 of 2 ready". removing says that the group is being deleted.
+// Progress counts the objects that are done: "1 of 2 ready", or "1 of 2 gone" if the group is being removed.
 func Progress(g *event.GroupState, removing bool) string {
 	done := "ready"
 	if removing {
@@ -23,8 +23,8 @@ func Removes(s *event.State, phase string) bool {
 	return slices.ContainsFunc(s.Phases, func(p *event.PhaseState) bool { return p.Name == phase && p.Kind == event.PhaseRemove })
 }
 
-// GroupName returns the id of a group. It adds " removal" if the group is removed and another phase has
-// a group with the same id.
+// GroupName returns the id of a group. It adds " removal" if the group is removed and another phase has a group with the
+// same id.
 func GroupName(s *event.State, g *event.GroupState) string {
 	inOther := func(p *event.PhaseState) bool { return p.Name != g.Phase && s.Find(p.Name, g.ID) != nil }
 	if Removes(s, g.Phase) && slices.ContainsFunc(s.Phases, inOther) {
@@ -33,7 +33,7 @@ func GroupName(s *event.State, g *event.GroupState) string {
 	return g.ID
 }
 
-// GroupTitle is unitName, with " (rollback)" in a rollback.
+// GroupTitle is GroupName, followed by " (rollback)" in a rollback.
 func GroupTitle(s *event.State, g *event.GroupState) string {
 	name := GroupName(s, g)
 	if event.IsRollback(g.Phase) {
@@ -42,19 +42,19 @@ func GroupTitle(s *event.State, g *event.GroupState) string {
 	return name
 }
 
-// GroupOK reports whether a group ended well and has no problem since.
+// GroupOK reports whether all objects of a group are ready, or gone, and have stayed so.
 func GroupOK(g *event.GroupState) bool {
 	switch g.Status {
 	case event.Ready, event.Gone:
 		return Problem(g) == ""
-	case event.Applied: // not checked (R21), so it need not be ready
+	case event.Applied: // not checked (R21), so its objects may not be ready
 		return g.Done == len(g.Objects)
 	}
 	return false
 }
 
-// Problem describes a group's problem on one line, without the cause of a failure. It returns "" if the
-// group has none.
+// Problem describes on one line why a group is not OK: its objects in trouble, without the causes of a failure. It
+// returns "" if there is nothing to say.
 func Problem(g *event.GroupState) string {
 	var objects, regressed []string
 	for _, o := range g.Objects {

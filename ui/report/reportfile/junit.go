@@ -60,9 +60,9 @@ type (
 	}
 )
 
-// junit returns the outcome as JUnit XML: a suite per group, a case per object. Root failures are failures.
-// Objects that an abort interrupted are errors. Objects that were not started, or not ready when their group
-// failed, are skipped. If the operation failed but no group did, the operation is an additional suite.
+// junit returns the outcome as JUnit XML: a suite per group, a case per object. A root failure is a failure, an object
+// that an abort interrupted is an error. An object is skipped if it was never started, not checked, or not ready when
+// its group failed. If the operation did not succeed although no group failed, it is a suite with an error.
 func (o *Outcome) junit() []byte {
 	all := junitSuites{junitHead: newJunitHead(o.title(), o.Started, o.Seconds)}
 	if len(o.Failures) == 0 && o.Status != event.Succeeded {
@@ -148,7 +148,7 @@ func (o *Outcome) junitGroup(g GroupOutcome) junitSuite {
 	return s
 }
 
-// findFailure returns the failure of an object, or of the group if obj is nil, or nil.
+// findFailure returns the failure of an object, or of the group as a whole if obj is nil. It returns nil if there is none.
 func (o *Outcome) findFailure(g GroupOutcome, obj *plan.Object) *format.Failure {
 	for i, f := range o.Failures {
 		if f.Phase == g.Phase && f.Group == g.ID && (f.Object == obj || f.Object != nil && obj != nil && *f.Object == *obj) {
