@@ -42,10 +42,11 @@ type Observation struct {
 	// Trouble means that the object or its pods seem to have a problem; it triggers a diagnosis.
 	// If Status is empty, the observation has nothing else.
 	Trouble bool
-	// Status is InProgress, Ready, Failed, Deleting or Gone; or Applying if the request is
-	// being retried for the reason in Message (R53).
+	// Status is InProgress, Ready, Failed, Deleting or Gone; or Applying if the request is still
+	// in flight.
 	Status event.Status
-	// Message is the reason in one line: "2 of 3 available".
+	// Message is the reason in one line: "2 of 3 available". With Applying, it is why the request
+	// is being retried (R53), or the progress of the request.
 	Message string
 	// FailureDeclared means that a readiness expression of the chart declared the failure (R23).
 	// Message is then its cause, and diagnoses are added to it.

@@ -9,58 +9,41 @@ import (
 	"lockstep/engine/plan"
 )
 
-// cohort is a set of groups that started at the same moment. Their waves are queued kind by
-// kind, as if they were one group. Groups that have ended, or wait until a CRD is established,
-// do not delay the others.
+// cohort has the waves of groups that started, or were retried, at the same moment. Their waves
+// are queued kind by kind, as if they were one group. Groups that have ended, or wait until a CRD
+// is established, do not delay the others.
 //
 // Rule R15a: groups that start together are applied kind by kind across all of them
-type cohort struct {
-	groups []*group
-	waves  waveHeap
-}
+type cohort struct{ waves waveHeap }
 
 // offeredWave is the current wave of a group in a cohort.
 type offeredWave struct {
 	group   *group
-	index   int // of the group in the cohort
+	attempt int // its number
 	rank    plan.Rank
 	pending bool // queued, but not all of its requests are answered
 }
 
-func (c *cohort) join(g *group) {
-	g.memberships = append(g.memberships, membership{c, len(c.groups)})
-	c.groups = append(c.groups, g)
-}
-
-// membership is a group's membership in a cohort. A retried group is in several cohorts: the
-// groups that it first started with still wait for its waves.
-type membership struct {
-	*cohort
-	index int // of the group in the cohort
-}
-
-// offerWave offers the group's current wave to its cohorts. It must be called after each change
+// offerWave offers the group's current wave to its cohort. It must be called after each change
 // of that wave.
 func (g *group) offerWave() {
 	if rank, pending, ok := g.nextWave(); ok {
-		for _, m := range g.memberships {
-			heap.Push(&m.waves, offeredWave{g, m.index, rank, pending})
-		}
+		heap.Push(&g.cohort.waves, offeredWave{g, g.attempt.number, rank, pending})
 	}
 }
 
-// due returns the groups whose next wave has the lowest rank, or none while a wave of a
-// lower rank is pending. The caller queues their waves.
+// due returns the groups whose next wave is first in the order of the heap, or none while an
+// earlier wave is pending. The caller queues their waves.
 func (c *cohort) due() (due []*group) {
-	var lowest plan.Rank
+	var first plan.Rank
 	for len(c.waves) > 0 {
 		w := c.waves[0]
 		switch {
 		case !w.valid():
-		case w.pending || due != nil && w.rank != lowest:
+		case w.pending || due != nil && w.rank != first:
 			return due
 		case due == nil || due[len(due)-1] != w.group:
-			lowest, due = w.rank, append(due, w.group)
+			first, due = w.rank, append(due, w.group)
 		}
 		heap.Pop(&c.waves)
 	}
@@ -68,7 +51,8 @@ func (c *cohort) due() (due []*group) {
 }
 
 func (w offeredWave) valid() bool {
-	if w.group.status != event.Running || w.group.attempt.rechecking {
+	a := &w.group.attempt
+	if w.group.status != event.Running || a.rechecking || a.number != w.attempt {
 		return false
 	}
 	rank, pending, ok := w.group.nextWave()
@@ -96,20 +80,20 @@ func (g *group) established(w plan.Wave) bool {
 	})
 }
 
-// waveHeap is a heap.Interface: the lowest rank comes first. Within a rank, waves that can be
-// queued come before pending ones, then groups in the order in which they joined.
+// waveHeap is a heap.Interface: the lowest rank comes first or, in a removal, the highest. Within a
+// rank, waves that can be queued come before pending ones, then groups in plan order.
 type waveHeap []offeredWave
 
 func (h waveHeap) Less(i, j int) bool {
 	a, b := h[i], h[j]
 	order := a.rank.Compare(b.rank)
-	if a.group.stage.removes() { // the reverse order of the apply
+	if a.group.stage.removes() {
 		order = -order
 	}
 	if order == 0 && a.pending != b.pending {
 		return b.pending
 	}
-	return cmp.Or(order, cmp.Compare(a.index, b.index)) < 0
+	return cmp.Or(order, cmp.Compare(a.group.position, b.group.position)) < 0
 }
 
 func (h waveHeap) Len() int      { return len(h) }

@@ -77,3 +77,27 @@ func TestGroupsThatStartTogetherAreAppliedKindByKind(t *testing.T) { // R15a
 		})
 	}
 }
+
+// TestAFailedGroupDoesNotDelayOthers: groups that started with it continue as soon as it fails, even
+// if it is retried or its other requests have no answer yet (R15a, R26).
+func TestAFailedGroupDoesNotDelayOthers(t *testing.T) {
+	t.Run("retried", func(t *testing.T) {
+		fake := newFake(map[string]behaviour{"s": {err: errDenied, untilTry: 1, request: 3 * sec}, "c": {request: 4 * sec}})
+		s := Stage{Phase: event.Phase{Groups: groupsOf("a: Secret/s", "b: ConfigMap/c, Pod/p")}}
+		trace, err := run(t, Options{HoldOnFailure: true}, s, fake, func(b *bench) {
+			b.at(5 * sec)
+			b.command(event.Retry, "")
+		})
+		if err != nil {
+			t.Error(err)
+		}
+		denied := "Secret/s: " + errDenied.Error()
+		want(t, trace, "0.0s c:a running", "0.0s c:b running", "3.0s c:a failed ("+denied+")", "3.0s run held (c:a: "+denied+")",
+			"5.0s run running", "5.0s c:a running", "5.0s retry accepted", "7.0s c:b ready", "8.0s c:a ready")
+	})
+	t.Run("with a request in flight", func(t *testing.T) {
+		fake := newFake(map[string]behaviour{"s": {failed: "broken"}, "z": {request: sec, blocked: -1}})
+		trace, _ := run(t, Options{}, Stage{Phase: event.Phase{Groups: groupsOf("a: Secret/s Secret/z", "b: Pod/p")}}, fake, nil)
+		want(t, trace, "0.0s c:a running", "0.0s c:b running", "0.0s c:a failed (Secret/s: broken)", "0.0s c:b ready")
+	})
+}

@@ -60,7 +60,7 @@ func TestCommands(t *testing.T) { // R40 to R45: the exact events of each
 			name: "step needs a paused run (R45)", groups: chain[:1], script: quick,
 			steer: func(b *bench) { b.command(event.Step, ""); b.command(event.Resume, ""); b.command(event.Retry, "") },
 			trace: []string{"0.0s c:a running", "0.0s step refused (the run is not paused; pause it first)",
-				"0.0s resume refused (the run is not paused)", "0.0s retry refused (no group has failed)", "2.0s c:a ready"},
+				"0.0s resume refused (the run is not paused)", "0.0s retry refused (the run is not held on a failure)", "2.0s c:a ready"},
 		},
 		{
 			name: "a breakpoint pauses the whole run before the group's first write (R42)", opts: Options{Breakpoints: []string{"c:b"}},

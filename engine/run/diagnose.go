@@ -21,7 +21,7 @@ const (
 	// maxDiagnoses is the number of objects that are diagnosed at a time.
 	maxDiagnoses = 8
 	// maxDiagnosisRequests limits the requests that the diagnoses of an object send in requestWindow. The
-	// diagnosis of its failure is exempt: with it, an object causes at most 20 per minute.
+	// diagnosis of its failure is exempt: with it, an object causes about 20 per minute.
 	maxDiagnosisRequests = 14
 	requestWindow        = time.Minute
 )

@@ -38,7 +38,7 @@ type Options struct {
 	Breakpoints []string
 	// DisabledBreakpoints are the ids of groups with a disabled breakpoint.
 	DisabledBreakpoints []string
-	// HoldOnFailure pauses the run when a group fails, also during a rollback (R44).
+	// HoldOnFailure holds the run when a group fails, also during a rollback (R44).
 	HoldOnFailure bool
 	// Heartbeat is the interval of KindWaiting events while no group changes its status; 0 for none.
 	Heartbeat time.Duration
@@ -76,8 +76,6 @@ func (f Finding) Status() event.Status {
 	}
 	return ""
 }
-
-func (f Finding) empty() bool { return f.Cause == "" && len(f.Lines) == 0 }
 
 // Engine runs one operation: a sequence of stages, steered by commands. Its methods are
 // safe for concurrent use. New starts it, Finish ends it.
@@ -132,7 +130,7 @@ func (e *Engine) ServerReachable() { e.inbox.put(serverReachable{}) }
 
 // Admit waits until the unit may start and marks it as running. It is for work before the unit's
 // stage, such as deleting a hook's previous object. The stage, or a second Admit, does not wait
-// again. The error is ErrAborted, ErrTimeout or ErrReplaced.
+// again. The error is or wraps ErrAborted, ErrTimeout or ErrReplaced.
 func (e *Engine) Admit(phase string, g *plan.Group) error {
 	w := &admission{unit: event.Unit{Phase: phase, Group: g.ID}, done: make(chan error, 1)}
 	return call(e, w.done, admitRequested{w}, ErrAborted)
@@ -178,9 +176,9 @@ type End struct {
 	Evidence []string
 }
 
-// Finish publishes the closing event, ends the watches and the loop, and closes the feed. If an
-// accepted command aborts the run but end is not Aborted, it returns ErrAborted, and the engine
-// continues until the next Finish (R48).
+// Finish publishes the closing event, ends the watches and the loop, and closes the feed. If there is
+// an EndingCommand but end is not Aborted, it returns ErrAborted, and the engine continues until the
+// next Finish (R48).
 func (e *Engine) Finish(end End) error {
 	err := e.transition(nil, func(m *machine) error { return m.finish(end) })
 	if err == nil {
@@ -189,8 +187,8 @@ func (e *Engine) Finish(end End) error {
 	return err
 }
 
-// Close is Finish for callers that cannot react to an abort: if an accepted command aborts the
-// run, it ends as Aborted (R48).
+// Close is Finish for callers that cannot react to an EndingCommand: if there is one, the run ends as
+// Aborted (R48).
 func (e *Engine) Close(end End) {
 	if e.Finish(end) != nil {
 		end.Status = event.Aborted
@@ -255,6 +253,11 @@ func (r *StageRun) Wait() error {
 	case <-r.done:
 		return r.err
 	case <-r.engineDone:
+	}
+	select {
+	case <-r.done: // the stage ended before the run
+		return r.err
+	default:
 		return &StageError{Cause: ErrAborted}
 	}
 }

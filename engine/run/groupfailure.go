@@ -10,7 +10,8 @@ import (
 	"lockstep/engine/plan"
 )
 
-// fail ends a group as failed. If the cause is not known, the failure is published after a diagnosis.
+// fail ends a group as failed, if it is running. Unless the symptom is the whole cause, the failure is
+// published after a diagnosis.
 //
 // Rule R26: after a failure no further group starts; running ones finish
 func (s *stage) fail(g *group, o *object, f *failure) {
@@ -19,6 +20,10 @@ func (s *stage) fail(g *group, o *object, f *failure) {
 	}
 	s.queue = slices.DeleteFunc(s.queue, func(r request) bool { return r.group == g })
 	for _, other := range g.objects {
+		if other.request == requestBlocked { // stop waiting for its name
+			other.request = requestUnanswered
+			g.attempt.pending--
+		}
 		if other.request != requestSucceeded {
 			other.ignoreEarlier()
 		}
@@ -28,7 +33,7 @@ func (s *stage) fail(g *group, o *object, f *failure) {
 	f.Failure = Failure{Group: g.Group, Object: o.actual()}
 	g.status = event.Failed
 	s.failures = append(s.failures, f)
-	s.unblock(g)
+	s.continueGroup(g) // groups that started with it no longer wait for it
 	if f.certainty != causeKnown && s.m.opts.Diagnose != nil {
 		s.diagnosing++
 		s.m.do(startDiagnosis{diagnosis{stage: s, group: g, object: o, actual: f.Object, round: g.attempt.round, failure: f}})
@@ -82,9 +87,9 @@ func (s *stage) diagnosed(d diagnosis, found Finding) {
 	}
 	o.pace.addCost(s.m.now, found.Requests)
 	s.diagnosing--
-	o.setFinding(d.failure.withDecidingCause(found))
+	o.setFinding(d.failure.addSymptom(found))
 	s.reportFailure(d.failure, o.found)
-	if o.found.Cause != "" || !found.empty() {
+	if o.found.Cause != "" || len(found.Lines) > 0 {
 		s.reportFinding(d.group, o, d.actual, found.Lines)
 	}
 }
@@ -106,8 +111,8 @@ func (s *stage) diagnosedWaiting(d diagnosis, found Finding) {
 	}
 }
 
-// withDecidingCause puts the symptom first if it is a cause, because the diagnosis may not find it.
-func (f *failure) withDecidingCause(found Finding) Finding {
+// addSymptom adds the symptom to the finding if it is a cause, because the diagnosis may not find it.
+func (f *failure) addSymptom(found Finding) Finding {
 	switch {
 	case f.certainty != causePartial || strings.Contains(found.Cause, f.symptom):
 		return found
@@ -149,15 +154,15 @@ func (s *stage) blame(g *group, cache map[*group]blame) blame {
 	cache[g] = blame{}
 	for _, id := range g.def.After {
 		dependency := s.byID[id]
-		switch {
-		case dependency == nil:
+		if dependency == nil {
 			continue
-		case dependency.status == event.Failed:
-			cache[g] = blame{id, id}
-		default:
-			cache[g] = blame{s.blame(dependency, cache).failed, id}
 		}
-		if cache[g].failed != "" {
+		failed := id
+		if dependency.status != event.Failed {
+			failed = s.blame(dependency, cache).failed
+		}
+		if failed != "" {
+			cache[g] = blame{failed, id}
 			break
 		}
 	}

@@ -25,7 +25,7 @@ func (m *machine) heldFailure() *failure {
 // resolveFailures re-checks, retries or gives up the named group, or all failed groups if none is named.
 func (m *machine) resolveFailures(command event.CommandName, target event.Unit) string {
 	if m.heldFailure() == nil {
-		return "no group has failed"
+		return "the run is not held on a failure"
 	}
 	s := m.stage
 	chosen := slices.DeleteFunc(slices.Clone(s.failures), func(f *failure) bool {

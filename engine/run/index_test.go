@@ -23,11 +23,12 @@ func (x *simulation) checkIndexes() {
 		if g.status == event.Applied && g.attempt.notDone != notDone(g) {
 			x.r.fail("%v has %d objects that are not done, but its counter is %d", g.Unit, notDone(g), g.attempt.notDone)
 		}
-		if n := len(g.memberships); n > 0 {
-			c := g.memberships[n-1].cohort
+		if c := g.cohort; c != nil {
 			due := (&cohort{waves: slices.Clone(c.waves)}).due()
-			if want := dueOf(c); !slices.Equal(due, want) {
+			if want := s.dueIn(c); !slices.Equal(due, want) {
 				x.r.fail("R15a: of the cohort of %v %d groups are due, want %d", g.Unit, len(due), len(want))
+			} else if len(want) > 0 {
+				x.r.fail("R15a: a wave of %v is due, but not queued", want[0].Unit)
 			}
 		}
 	}
@@ -53,13 +54,13 @@ func notDone(g *group) (n int) {
 	return n
 }
 
-// dueOf scans all groups of a cohort for those whose wave may be queued.
-func dueOf(c *cohort) []*group {
+// dueIn scans all groups of a cohort for those whose wave may be queued.
+func (s *stage) dueIn(c *cohort) []*group {
 	var lowest plan.Rank
 	var due []*group
 	found := false
-	for _, g := range c.groups {
-		if g.status != event.Running || g.attempt.rechecking {
+	for _, g := range s.groups {
+		if g.cohort != c || g.status != event.Running || g.attempt.rechecking {
 			continue
 		}
 		rank, waits, ok := g.nextWave()

@@ -85,6 +85,17 @@ func TestBlockedByItsOwnName(t *testing.T) {
 	}
 }
 
+// TestBlockedTimeDoesNotCountForReadiness: the readiness timeout of a blocked object starts again
+// once it is applied (R25).
+func TestBlockedTimeDoesNotCountForReadiness(t *testing.T) {
+	fake := newFake(map[string]behaviour{"a": {blocked: 8 * time.Second, ready: 5 * time.Second}})
+	trace, err := run(t, Options{}, Stage{Phase: event.Phase{Groups: groupsOf("a: a")}, ObjectTimeout: 10 * time.Second}, fake, nil)
+	if err != nil {
+		t.Error(err)
+	}
+	want(t, trace, "0.0s c:a running", "13.0s c:a ready")
+}
+
 // TestBlockedForGood: if the older object does not disappear, the group times out, and the groups
 // that started with it continue.
 func TestBlockedForGood(t *testing.T) {

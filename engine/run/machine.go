@@ -98,7 +98,7 @@ func (m *machine) publish(e event.Event) { m.do(publish{event: e}) }
 func (m *machine) announce(phases []event.Phase) {
 	m.publish(event.Event{Kind: event.KindPlan, Phases: phases})
 	for g := range event.Groups(phases) {
-		u, added := m.units.add(g.Unit())
+		u, added := m.units.getOrAdd(g.Unit())
 		switch {
 		case !added:
 		case slices.Contains(m.opts.Breakpoints, g.ID):

@@ -78,7 +78,6 @@ func (s *stage) failRequest(g *group, o *object, err error) {
 	if why != nil {
 		s.reportFinding(g, o, o.actual(), why.Finding().Lines)
 	}
-	s.continueGroup(g)
 }
 
 // block records that an object cannot be applied yet, because one of the same name is still being
@@ -86,7 +85,9 @@ func (s *stage) failRequest(g *group, o *object, err error) {
 func (s *stage) block(g *group, o *object, message string) {
 	o.request = requestBlocked
 	o.since = s.m.now
-	s.setDeadline(g, o)
+	if o.deadline == 0 { // if it is blocked again, the first deadline counts
+		s.setDeadline(g, o)
+	}
 	s.setObject(g, o, event.InProgress, blockedText(message), "")
 }
 
@@ -102,30 +103,16 @@ func (s *stage) nameFreed(r request) {
 	}
 }
 
-// unblock stops waiting for the names of the blocked objects of a failed group.
-func (s *stage) unblock(g *group) {
-	before := g.attempt.pending
-	for _, o := range g.objects {
-		if o.request == requestBlocked {
-			o.request = requestUnanswered
-			g.attempt.pending--
-		}
-	}
-	if g.attempt.pending < before {
-		s.continueGroup(g)
-	}
-}
-
 // continueGroup queues the waves that are due after a change in a group, also those of groups that
 // started with it, and ends the group if all its objects are settled.
 func (s *stage) continueGroup(g *group) {
-	if s.closed || s.m.windingDown() || g.attempt.number == 0 {
+	if s.closed || s.m.windingDown() {
 		return
 	}
 	if g.attempt.pending == 0 {
 		g.offerWave()
 	}
-	s.queueDueWaves(g)
+	s.queueDueWaves(g.cohort)
 	s.endGroup(g)
 }
 
@@ -210,7 +197,8 @@ func (o *object) isCurrent() bool {
 	return o.last.Status != "" && o.fresh
 }
 
-// evaluate derives the status of an applied object from its last observation.
+// evaluate derives the status of an applied object from its last observation. If that is Failed,
+// it fails the group.
 func (s *stage) evaluate(g *group, o *object) {
 	if !o.isCurrent() || s.Phase.Kind == event.PhaseHooks && g.status.Over() {
 		return // ignore a hook that has ended; its delete policy may remove it
@@ -232,7 +220,7 @@ func (s *stage) evaluate(g *group, o *object) {
 	}
 }
 
-// done reports whether an object is ready or, in a removal, gone (R31).
+// done reports whether an object is ready or, in a removal, gone or kept (R31).
 func (s *stage) done(o *object) bool {
 	if s.removes() && o.request != requestSucceeded {
 		return o.status == event.Gone

@@ -6,9 +6,9 @@ import (
 	"lockstep/engine/event"
 )
 
-// queueDueWaves queues the requests of all waves that are due in g's cohort.
-func (s *stage) queueDueWaves(g *group) {
-	for _, next := range g.memberships[len(g.memberships)-1].due() {
+// queueDueWaves queues the requests of all waves that are due in a cohort.
+func (s *stage) queueDueWaves(c *cohort) {
+	for _, next := range c.due() {
 		a := &next.attempt
 		w := next.def.Waves[a.wave]
 		for _, o := range next.objects[a.queued : a.queued+w.Count] {

@@ -166,7 +166,7 @@ func (x *simulation) handle(msg message) {
 	case observed:
 		x.seen[msg.observation.Object.Name] = msg.observation
 	case nameFreed:
-		if r := msg.request; r.object.request == requestBlocked && r.attempt == r.group.attempt.number {
+		if r := msg.request; r.stage == x.m.stage && r.object.request == requestBlocked && r.attempt == r.group.attempt.number {
 			x.r.freed[r.object.Name] = r.group.Unit
 		}
 	case serverUnreachable:

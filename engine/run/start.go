@@ -9,7 +9,8 @@ import (
 	"lockstep/engine/event"
 )
 
-// startUnits starts all units that may start now: any number of them, or one for a step.
+// startUnits starts all units that may start now. While the run is paused, that is only the unit of
+// a step.
 //
 // Rule R14: a group starts as soon as its own dependencies are ready, whatever else is running
 func (m *machine) startUnits() {
@@ -22,7 +23,7 @@ func (m *machine) startUnits() {
 		m.takeStep()
 	}
 	if m.cohort != nil {
-		m.stage.queueDueWaves(m.cohort.groups[0])
+		m.stage.queueDueWaves(m.cohort)
 	}
 }
 
@@ -30,7 +31,7 @@ func (m *machine) startUnits() {
 // that were admitted before their stage.
 func (m *machine) continueStarted() {
 	for len(m.admissions) > 0 {
-		u, _ := m.units.add(m.admissions[0].unit)
+		u, _ := m.units.getOrAdd(m.admissions[0].unit)
 		if u.status != event.Running {
 			break
 		}
@@ -58,7 +59,7 @@ func (s *stage) addCandidate(g *group) {
 // startable returns the units that could start now, in plan order, ignoring pauses and Options.MaxGroups.
 func (m *machine) startable() (units []*unit) {
 	if len(m.admissions) > 0 {
-		u, _ := m.units.add(m.admissions[0].unit)
+		u, _ := m.units.getOrAdd(m.admissions[0].unit)
 		units = append(units, u)
 	}
 	if s := m.stage; s != nil && !s.failing() {
@@ -71,8 +72,8 @@ func (m *machine) startable() (units []*unit) {
 	return units
 }
 
-// free returns how many more groups may run, by Options.MaxGroups.
-func (m *machine) free() int {
+// groupSlots returns how many more groups may run, by Options.MaxGroups.
+func (m *machine) groupSlots() int {
 	if m.opts.MaxGroups <= 0 || m.stage == nil {
 		return math.MaxInt
 	}
@@ -83,7 +84,7 @@ func (m *machine) free() int {
 // reports whether any unit started.
 func (m *machine) startNextUnits() bool {
 	next := m.startable()
-	next = next[:min(m.free(), len(next))]
+	next = next[:min(m.groupSlots(), len(next))]
 	if m.pauseAtBreakpoints(next) {
 		return false
 	}
@@ -94,7 +95,7 @@ func (m *machine) startNextUnits() bool {
 // takeStep starts the unit of a step once it can start.
 func (m *machine) takeStep() {
 	startable := m.startable()
-	if !m.steering.step || len(startable) == 0 || m.free() == 0 {
+	if !m.steering.step || len(startable) == 0 || m.groupSlots() == 0 {
 		return
 	}
 	u := m.steering.stepUnit
@@ -133,7 +134,7 @@ func (s *stage) startAttempt(g *group) {
 	if s.m.cohort == nil {
 		s.m.cohort = &cohort{}
 	}
-	s.m.cohort.join(g)
+	g.cohort = s.m.cohort
 	g.attempt = attempt{
 		number: g.attempt.number + 1, round: g.attempt.round + 1,
 		unsettled: len(g.objects), notDone: len(g.objects),
@@ -158,11 +159,12 @@ func (o *object) reset(now time.Time) {
 	o.unchanged = false
 	o.notAwaited = false
 	o.found = Finding{}
+	o.deadline = 0
 	o.pace.reset()
 	o.ignoreEarlier()
 }
 
-// ignoreEarlier makes the observations so far not count for the next attempt or re-check.
+// ignoreEarlier excludes the observations so far from the next attempt or re-check.
 func (o *object) ignoreEarlier() {
 	o.version = max(o.version, o.last.Version)
 	o.fresh = false

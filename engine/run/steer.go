@@ -8,8 +8,8 @@ import (
 	"lockstep/engine/event"
 )
 
-// steering is the state that commands set. runStatus derives the status of the run (running,
-// paused, held, aborting) from it, so that a pause survives a hold.
+// steering is the state that commands set. runStatus derives the status of the run from it and from
+// the failures, so that a pause survives a hold.
 type steering struct {
 	paused bool
 	why    string // why it is paused

@@ -350,3 +350,18 @@ func TestCommandsAcceptedAtTheEndTakeEffect(t *testing.T) { // R48
 		})
 	}
 }
+
+func TestAStageKeepsItsResultAfterTheRun(t *testing.T) {
+	inBubble(t, Options{}, func(b *bench) {
+		r := b.e.Start(Stage{Phase: event.Phase{Name: "apply", Kind: event.PhaseApply, Groups: groupsOf("a: x")}, Cluster: newFake(nil)})
+		if err := r.Wait(); err != nil {
+			t.Error(err)
+		}
+		b.e.Finish(End{Status: event.Succeeded})
+		for range 100 {
+			if err := r.Wait(); err != nil {
+				t.Fatalf("the stage succeeded, but Wait returned %v", err)
+			}
+		}
+	})
+}

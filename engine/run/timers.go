@@ -103,7 +103,7 @@ func (m *machine) operationTimeout() time.Duration {
 // group. Most objects disappear at once, or as soon as a controller has acted.
 const goneGrace = 2 * time.Second
 
-// setDeadline starts the readiness timeout of an object.
+// setDeadline starts the readiness timeout of an object, or restarts it.
 //
 // Rule R25: timeouts count active time, for one object from its apply, and for the operation
 func (s *stage) setDeadline(g *group, o *object) {
@@ -114,7 +114,8 @@ func (s *stage) setDeadline(g *group, o *object) {
 	if limit <= 0 {
 		return
 	}
-	d := deadline{g, o, g.attempt.round, s.m.readinessClock.active(s.m.now) + limit}
+	o.deadline = s.m.readinessClock.active(s.m.now) + limit
+	d := deadline{g, o, o.deadline}
 	// d.at+1, to insert it after the deadlines of the same time
 	i, _ := slices.BinarySearchFunc(s.deadlines, d.at+1, func(other deadline, at time.Duration) int {
 		return cmp.Compare(other.at, at)
@@ -141,12 +142,12 @@ func (s *stage) stopWaitingForAll() {
 	}
 }
 
-// dropStale removes deadlines from the front whose object is settled, or whose group has ended or
-// is in a later round.
+// dropStale removes deadlines from the front that were restarted, or whose object is settled, or
+// whose group has ended.
 func (s *stage) dropStale() {
 	for len(s.deadlines) > 0 {
 		d := s.deadlines[0]
-		if d.round == d.group.attempt.round && d.group.status == event.Running && !d.object.settled {
+		if d.at == d.object.deadline && d.group.status == event.Running && !d.object.settled {
 			return
 		}
 		s.deadlines = s.deadlines[1:]

@@ -21,8 +21,8 @@ type units struct {
 	byID map[event.Unit]*unit
 }
 
-// add returns the unit with an id, and whether add has created it.
-func (us *units) add(id event.Unit) (u *unit, added bool) {
+// getOrAdd returns the unit with an id, and whether it is new.
+func (us *units) getOrAdd(id event.Unit) (u *unit, added bool) {
 	if u := us.byID[id]; u != nil {
 		return u, false
 	}
@@ -45,7 +45,7 @@ func (us *units) countUnchecked() (n int) {
 	return n
 }
 
-// withBreakpoint returns the ids of the groups with such a breakpoint.
+// withBreakpoint returns the ids of the groups whose breakpoint is b.
 func (us *units) withBreakpoint(b breakpoint) (ids []string) {
 	for _, u := range us.all {
 		if u.breakpoint == b && !slices.Contains(ids, u.Group) {

@@ -219,7 +219,7 @@ func (s *Stack) sendDecision(c event.Command) {
 		}
 	}
 	if !found {
-		s.refuse(c, "no group has failed")
+		s.refuse(c, "no release is held on a failure")
 	}
 }
 
