@@ -26,7 +26,8 @@ func (s *stage) answer(r request, out Outcome, err error) {
 	g, o := r.group, r.object
 	o.inFlight = false
 	if r.attempt != g.attempt.number {
-		return // sendQueued can send the request of the newer attempt now
+		s.assess(g, o) // a re-check waited for this answer
+		return         // sendQueued can send the request of the newer attempt now
 	}
 	blocked := err == nil && out.WaitGone != nil
 	if blocked && g.status == event.Running && !g.attempt.rechecking {
@@ -194,7 +195,7 @@ func (o *object) isCurrent() bool {
 	if o.request == requestSucceeded {
 		return o.last.Status != "" && (o.last.Version == 0 || o.last.Version >= o.version)
 	}
-	return o.last.Status != "" && o.fresh
+	return o.last.Status != "" && o.fresh && !o.inFlight
 }
 
 // evaluate derives the status of an applied object from its last observation. If that is Failed,
