@@ -11,11 +11,11 @@ import (
 	"time"
 )
 
-// settleTime is the time after the start when controllers have synced and API discovery is done. Half of the
-// process's memory is garbage then.
+// settleTime is how long controllers take to sync after the start. Half of the process's memory is garbage
+// then, and is returned to the system.
 const settleTime = 3 * time.Second
 
-// ready is the line that --json prints once the cluster can be used.
+// ready is the line that --json prints once the cluster is ready.
 type ready struct {
 	Kubeconfig string `json:"kubeconfig"`
 	Server     string `json:"server"`
@@ -83,7 +83,7 @@ func (s *sandbox) runCommand(argv []string, in *interrupts) (int, error) {
 	return code, err
 }
 
-// printReady prints to stdout how to use the cluster.
+// printReady prints how to use the cluster.
 func (s *sandbox) printReady(o options, took time.Duration) error {
 	if o.json {
 		line, err := json.Marshal(ready{s.kubeconfig, s.server, s.dir.Path, s.auditLog, os.Getpid()})
@@ -98,7 +98,7 @@ func (s *sandbox) printReady(o options, took time.Duration) error {
 	return err
 }
 
-// ended delivers the error of a cluster that ended unexpectedly.
+// ended returns a channel that delivers an error if the cluster stops unexpectedly.
 func (s *sandbox) ended() <-chan error {
 	if api := s.apiDone; api != nil {
 		done := make(chan error, 1)
@@ -112,7 +112,7 @@ func (s *sandbox) ended() <-chan error {
 	return s.failed
 }
 
-// shellQuote returns s as one word of a shell.
+// shellQuote quotes s as one word for a shell, if necessary.
 func shellQuote(s string) string {
 	if !strings.ContainsFunc(s, func(r rune) bool {
 		return !('a' <= r && r <= 'z' || 'A' <= r && r <= 'Z' || '0' <= r && r <= '9' || strings.ContainsRune("/._-+:@%,=", r))

@@ -23,8 +23,8 @@ import (
 
 const usage = `Usage: lockstep-sandbox [flags] [-- COMMAND ARG...]
 
-Runs a Kubernetes cluster with simulated nodes: until interrupted, or for the length of
-COMMAND with KUBECONFIG set. COMMAND's exit code is passed on.
+Runs a Kubernetes cluster with simulated nodes until it is interrupted. With COMMAND, it runs
+COMMAND with KUBECONFIG set, stops when COMMAND exits, and returns COMMAND's exit code.
 
 Flags:
 `
@@ -35,12 +35,11 @@ const (
 )
 
 type options struct {
-	kubeconfig string
-	auditLog   string
-	dataDir    string
-	nodes      int
-	lockstep   string
-
+	kubeconfig   string
+	auditLog     string
+	dataDir      string
+	nodes        int
+	lockstepBin  string
 	controlPlane string
 	verbosity    int
 	whileStdin   bool
@@ -67,8 +66,8 @@ func run(args []string) int {
 			return code
 		}
 	}
-	// A closed stdout must not end the sandbox before it has cleaned up. SIGPIPE is not ignored, because
-	// COMMAND would inherit that.
+	// A write to a closed stdout must not kill the sandbox before it has cleaned up. Ignoring SIGPIPE instead
+	// would make COMMAND ignore it too.
 	signal.Notify(make(chan os.Signal, 1), syscall.SIGPIPE)
 	ctx, cancel := context.WithCancel(context.Background())
 	defer cancel()
@@ -89,18 +88,18 @@ func run(args []string) int {
 
 func parseOptions(args []string) (options, error) {
 	var o options
-	// A separate set: imported packages register dozens of flags on the global one.
+	// Imported packages register dozens of flags on the global flag set.
 	fs := pflag.NewFlagSet("lockstep-sandbox", pflag.ContinueOnError)
 	fs.SetOutput(io.Discard)
-	fs.StringVar(&o.kubeconfig, "kubeconfig", "", "write the kubeconfig to `FILE`; removed on exit unless it already existed")
+	fs.StringVar(&o.kubeconfig, "kubeconfig", "", "write the kubeconfig to `FILE`; deleted on exit if it was new or from a sandbox")
 	fs.StringVar(&o.auditLog, "audit-log", "", "append the API server's audit log to `FILE`, one JSON event per line")
 	fs.StringVar(&o.dataDir, "data-dir", "", "keep the cluster in `DIR` and resume it at the next start (default: a temporary folder)")
 	fs.IntVar(&o.nodes, "nodes", 2, "number of nodes")
-	fs.StringVar(&o.lockstep, "lockstep-bin", "", "run `PROGRAM` as the containers of the lockstep image (default: lockstep in this program's folder; \"\": simulate them too)")
-	fs.StringVar(&o.controlPlane, "control-plane", "", "run the API server, controllers and scheduler of `PROGRAM` (see kube/compat), not the embedded ones")
+	fs.StringVar(&o.lockstepBin, "lockstep-bin", "", "run `PROGRAM` as the containers of the lockstep image; \"\" simulates them (default: lockstep in this program's folder)")
+	fs.StringVar(&o.controlPlane, "control-plane", "", "run the API server, controller manager and scheduler of `PROGRAM` (see kube/compat) instead of the embedded ones")
 	fs.IntVarP(&o.verbosity, "v", "v", 0, "verbosity of the components' log, sandbox.log in the data folder")
-	fs.BoolVar(&o.whileStdin, "while-stdin", false, "exit when stdin closes, as it does when the parent process ends")
-	fs.BoolVar(&o.json, "json", false, "report readiness as one line of JSON")
+	fs.BoolVar(&o.whileStdin, "while-stdin", false, "exit at the end of stdin, for example when the parent process exits")
+	fs.BoolVar(&o.json, "json", false, "announce the ready cluster with one line of JSON")
 	if err := fs.Parse(args); err != nil {
 		if errors.Is(err, pflag.ErrHelp) {
 			fmt.Print(usage, fs.FlagUsages())
@@ -118,11 +117,11 @@ func parseOptions(args []string) (options, error) {
 		}
 	}
 	if !fs.Changed("lockstep-bin") {
-		o.lockstep = siblingProgram("lockstep")
-	} else if o.lockstep != "" {
-		path, err := exec.LookPath(o.lockstep)
+		o.lockstepBin = siblingProgram("lockstep")
+	} else if o.lockstepBin != "" {
+		path, err := exec.LookPath(o.lockstepBin)
 		if err == nil {
-			o.lockstep, err = filepath.Abs(path)
+			o.lockstepBin, err = filepath.Abs(path)
 		}
 		if err != nil {
 			return o, fmt.Errorf("--lockstep-bin: %w", err)
@@ -134,7 +133,7 @@ func parseOptions(args []string) (options, error) {
 	case o.nodes < 1:
 		return o, errors.New("--nodes must be at least 1")
 	case len(o.command) > 0 && (o.whileStdin || o.json):
-		return o, errors.New("--while-stdin and --json cannot be combined with a command, which gets stdin and stdout")
+		return o, errors.New("--while-stdin and --json cannot be combined with a command: stdin and stdout belong to the command")
 	}
 	return o, nil
 }
@@ -156,8 +155,8 @@ func printError(err error) {
 	fmt.Fprintln(stderr, "lockstep-sandbox:", err)
 }
 
-// interrupts handles signals: the first one stops the sandbox in order, the second one at once. While
-// COMMAND runs, signals go to COMMAND.
+// interrupts handles signals: the first one stops the sandbox cleanly, the second one immediately. While
+// COMMAND runs, COMMAND gets the signals instead.
 type interrupts struct {
 	cancel func()
 
@@ -170,7 +169,7 @@ type interrupts struct {
 func (in *interrupts) watch() {
 	c := make(chan os.Signal, 8)
 	signal.Notify(c, syscall.SIGINT, syscall.SIGTERM, syscall.SIGQUIT)
-	if !signal.Ignored(syscall.SIGHUP) { // as it is under nohup
+	if !signal.Ignored(syscall.SIGHUP) { // nohup ignores it
 		signal.Notify(c, syscall.SIGHUP)
 	}
 	go func() {
@@ -197,7 +196,7 @@ func (in *interrupts) handle(s syscall.Signal) {
 	}
 }
 
-// startCommand starts COMMAND and forwards signals to it, without losing one.
+// startCommand starts COMMAND, unless a signal has arrived, and forwards later signals to it.
 func (in *interrupts) startCommand(argv, env []string) (*command.Command, error) {
 	in.mu.Lock()
 	defer in.mu.Unlock()

@@ -31,7 +31,7 @@ import (
 
 const (
 	startTimeout = 60 * time.Second
-	// stopTimeout is how long each part may take to stop in order.
+	// stopTimeout is how long each part may take to stop.
 	stopTimeout = 5 * time.Second
 	pollPeriod  = 20 * time.Millisecond
 
@@ -39,36 +39,36 @@ const (
 	controlPlaneLog = "control-plane.log"
 )
 
-// components are the three Kubernetes components, of this binary or of another one.
+// components are the API server, the controller manager and the scheduler.
 type components interface {
 	StartAPIServer(context.Context, controlplane.APIServerConfig) (<-chan error, error)
 	RunControllerManager(ctx context.Context, kubeconfig string, p *pki.PKI) error
 	RunScheduler(ctx context.Context, kubeconfig string) error
 }
 
-// sandbox is a cluster with its files.
+// sandbox is a cluster and its files.
 type sandbox struct {
 	dir        *statedir.Dir
 	kubeconfig string
 	auditLog   string
 	server     string
 	nodes      int
-	lockstep   string // the program that runs as the containers of its image
-	version    string // of Kubernetes, once it is ready
+	version    string // of Kubernetes, set by startControllers
 
-	ownKubeconfig bool // created here, removed on exit
+	lockstepBin      string // runs as the containers of the lockstep image; "" simulates them
+	removeKubeconfig bool   // on exit
 
 	components components
 	listener   net.Listener
 	etcd       *embed.Etcd
 	apiDone    <-chan error
 	parts      sync.WaitGroup
-	failed     chan error // why a part stopped unexpectedly
+	failed     chan error // the errors of parts that stopped unexpectedly
 }
 
-// open acquires the folder and sets the paths. The caller must call remove.
+// open locks the folder and sets the paths. The caller must call remove.
 func open(o options) (_ *sandbox, err error) {
-	s := &sandbox{nodes: o.nodes, lockstep: o.lockstep, failed: make(chan error, 8)}
+	s := &sandbox{nodes: o.nodes, lockstepBin: o.lockstepBin, failed: make(chan error, 8)}
 	if o.dataDir != "" {
 		s.dir, err = statedir.Open(o.dataDir)
 	} else {
@@ -77,10 +77,10 @@ func open(o options) (_ *sandbox, err error) {
 	if err != nil {
 		return nil, err
 	}
-	s.kubeconfig, s.ownKubeconfig = s.path("admin.kubeconfig"), false
+	s.kubeconfig = s.path("admin.kubeconfig")
 	if o.kubeconfig != "" {
 		if s.kubeconfig, err = filepath.Abs(o.kubeconfig); err == nil {
-			s.ownKubeconfig, err = claimKubeconfig(s.kubeconfig)
+			s.removeKubeconfig, err = claimKubeconfig(s.kubeconfig)
 		}
 	}
 	if err == nil && o.auditLog != "" {
@@ -96,9 +96,9 @@ func open(o options) (_ *sandbox, err error) {
 	return s, nil
 }
 
-var errForeignKubeconfig = errors.New("exists and is not a sandbox's kubeconfig; left unchanged")
+var errForeignKubeconfig = errors.New("is not a sandbox's kubeconfig and was not changed; choose another file")
 
-// claimKubeconfig reports whether to remove file at the end. It returns an error if file has other content.
+// claimKubeconfig checks that file may be overwritten, and reports whether to remove it on exit.
 func claimKubeconfig(file string) (bool, error) {
 	info, err := os.Stat(file)
 	switch {
@@ -106,10 +106,10 @@ func claimKubeconfig(file string) (bool, error) {
 		return true, nil
 	case err != nil:
 		return false, err
-	case !pki.IsKubeconfig(file):
+	case !pki.CanOverwrite(file):
 		return false, fmt.Errorf("%s %w", file, errForeignKubeconfig)
 	}
-	return info.Size() > 0, nil // left by a sandbox that was killed
+	return info.Size() > 0, nil // an empty file is the user's, any other is from a killed sandbox
 }
 
 func (s *sandbox) path(name string) string { return filepath.Join(s.dir.Path, name) }
@@ -123,7 +123,7 @@ func (s *sandbox) log(verbosity int) error {
 	klog.InitFlags(fs)
 	err := fs.Parse([]string{"-logtostderr=false", "-alsologtostderr=false", "-stderrthreshold=FATAL",
 		"-log_file=" + s.path(sandboxLog), fmt.Sprintf("-v=%d", verbosity)})
-	// A component that fails logs a fatal error, which would end the process at once.
+	// klog exits after a fatal error of a component; the sandbox must clean up first.
 	klog.OsExit = func(int) {
 		s.fail(errors.New("a component failed"))
 		select {}
@@ -131,7 +131,7 @@ func (s *sandbox) log(verbosity int) error {
 	return err
 }
 
-// logTail returns the last errors in the log, because the folder may be removed.
+// logTail returns the last errors in the logs: the folder with the logs may be removed on exit.
 func (s *sandbox) logTail() string {
 	klog.Flush()
 	var data []byte
@@ -154,7 +154,7 @@ func (s *sandbox) logTail() string {
 func (s *sandbox) fail(err error) {
 	select {
 	case s.failed <- err:
-	default: // the first errors are enough
+	default: // the first errors explain the failure
 	}
 }
 
@@ -186,10 +186,10 @@ func (s *sandbox) start(ctx context.Context) error {
 	}); err != nil {
 		return err
 	}
-	if err := s.startRest(ctx, p, cfg, client); err != nil {
+	if err := s.startControllers(ctx, p, cfg, client); err != nil {
 		return err
 	}
-	// The last requirement of pods.
+	// Pods need this ServiceAccount, which the controller manager creates.
 	return s.waitFor(ctx, "kube-controller-manager", func() bool {
 		_, err := client.CoreV1().ServiceAccounts("default").Get(ctx, "default", metav1.GetOptions{})
 		return err == nil
@@ -225,8 +225,8 @@ func (s *sandbox) startControlPlane(ctx context.Context, p *pki.PKI) error {
 	return nil
 }
 
-// startRest starts the clients of the API server.
-func (s *sandbox) startRest(ctx context.Context, p *pki.PKI, cfg *rest.Config, client kubernetes.Interface) error {
+// startControllers starts the nodes, the controllers and the scheduler.
+func (s *sandbox) startControllers(ctx context.Context, p *pki.PKI, cfg *rest.Config, client kubernetes.Interface) error {
 	cm, sched := s.path("controller-manager.kubeconfig"), s.path("scheduler.kubeconfig")
 	err := errors.Join(
 		p.WriteKubeconfig(cm, s.server, pki.ControllerManager),
@@ -245,7 +245,7 @@ func (s *sandbox) startRest(ctx context.Context, p *pki.PKI, cfg *rest.Config, c
 	s.version = version.GitVersion
 	nodes, err := kubelet.New(ctx, kubelet.Options{
 		Config: cfg, Nodes: s.nodes, Version: s.version, Certificate: cert, Clients: p.Pool(),
-		Program: s.lockstep, Dir: s.path("pods"),
+		Program: s.lockstepBin, Dir: s.path("pods"),
 	})
 	if err != nil {
 		return fmt.Errorf("kubelet: %w", err)
@@ -270,7 +270,7 @@ func (s *sandbox) run(ctx context.Context, name string, f func() error) {
 	})
 }
 
-// adminConfig returns the client configuration of the sandbox's own parts, with all rights.
+// adminConfig returns the client configuration of the simulated parts, with all permissions.
 func (s *sandbox) adminConfig(p *pki.PKI) (*rest.Config, error) {
 	file := s.path("kubelet.kubeconfig")
 	if err := p.WriteKubeconfig(file, s.server, pki.Kubelet); err != nil {
@@ -284,7 +284,7 @@ func (s *sandbox) adminConfig(p *pki.PKI) (*rest.Config, error) {
 	return cfg, nil
 }
 
-// waitFor waits until ok returns true.
+// waitFor polls ok until it returns true. what names the component in errors.
 func (s *sandbox) waitFor(ctx context.Context, what string, ok func() bool) error {
 	deadline := time.After(startTimeout)
 	for !ok() {
@@ -321,9 +321,9 @@ func (s *sandbox) listen() (net.Listener, error) {
 	return ln, os.WriteFile(file, []byte(port), 0o600)
 }
 
-// stop stops the cluster after the context of start is done.
+// stop waits until the cluster has stopped. The context of start must be done.
 func (s *sandbox) stop() {
-	// The API server first: it finishes and audits running requests. etcd last.
+	// The API server needs etcd until it has finished and audited its requests, so etcd stops last.
 	if s.apiDone != nil {
 		select {
 		case <-s.apiDone:
@@ -352,10 +352,10 @@ func runWithTimeout(d time.Duration, f func()) {
 	}
 }
 
-// remove removes temporary files. It may be called at any time, and more than once.
+// remove removes temporary files. It may be called concurrently with anything, and more than once.
 func (s *sandbox) remove() error {
 	var err error
-	if s.ownKubeconfig {
+	if s.removeKubeconfig {
 		if err = os.Remove(s.kubeconfig); errors.Is(err, os.ErrNotExist) {
 			err = nil
 		}

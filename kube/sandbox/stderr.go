@@ -11,8 +11,8 @@ import (
 // stderr is the original stderr of the process, for messages of the sandbox and for COMMAND.
 var stderr = os.Stderr
 
-// redirectStderr redirects file descriptor 2 to a file, because some libraries write to it and would disturb
-// COMMAND's output. The trace of a crash still goes to stderr.
+// redirectStderr redirects file descriptor 2 to a file: some libraries write to it, which would disturb
+// COMMAND's output. Crash traces still go to the original stderr.
 func redirectStderr(file string) error {
 	fd, err := unix.FcntlInt(2, unix.F_DUPFD_CLOEXEC, 3)
 	if err != nil {

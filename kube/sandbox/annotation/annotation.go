@@ -29,7 +29,7 @@ const (
 	Status       = "status"
 )
 
-// Values parses annotations and collects the problems of invalid values.
+// Values parses the annotations of an object and collects the problems of invalid values.
 type Values struct {
 	from     map[string]string
 	problems []string
@@ -74,7 +74,7 @@ func (v *Values) Duration(name string, def time.Duration) time.Duration {
 	return d
 }
 
-// Int returns a whole number from 0 up to max, or def if there is none.
+// Int returns a whole number from 0 to max, or def if there is none.
 func (v *Values) Int(name string, def, max int) int {
 	s, ok := v.from[Prefix+name]
 	if !ok {

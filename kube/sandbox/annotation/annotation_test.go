@@ -36,7 +36,7 @@ var table = []entry{
 	{Status, "any custom resource", "`'{\"phase\":\"Ready\"}'`", "the condition", "With `sandbox/ready-after`: this JSON object is merged into `.status` instead of the condition."},
 }
 
-// The README's table is table, row by row.
+// The table in README.md is the same as table.
 func TestReadme(t *testing.T) {
 	data, err := os.ReadFile("../README.md")
 	if err != nil {
@@ -71,16 +71,16 @@ func TestValues(t *testing.T) {
 		t.Errorf("one of several: %q", s)
 	}
 	if d := v.Duration(RunDuration, time.Second); d != time.Second {
-		t.Errorf("the annotation of somebody else counts: %v", d)
+		t.Errorf("an annotation with another prefix counts: %v", d)
 	}
 	if len(v.Problems()) != 0 {
 		t.Errorf("problems with good values: %q", v.Problems())
 	}
 	if d := v.Duration(ReadyDelay, time.Minute); d != time.Minute {
-		t.Errorf("a negative duration counts: %v", d)
+		t.Errorf("a negative duration: %v, want the default", d)
 	}
 	if n := v.Int(FailTimes, 7, 10); n != 7 {
-		t.Errorf("a word counts as %d", n)
+		t.Errorf("a word as number: %d, want the default", n)
 	}
 	if s := v.OneOf(Fail, "config"); s != "" {
 		t.Errorf("a value that is not allowed: %q", s)

@@ -46,10 +46,10 @@ func Run(ctx context.Context, client kubernetes.Interface) error {
 	c := &cloud{client: client}
 	f := informers.NewSharedInformerFactory(client, 0)
 	err = errors.Join(
-		loop.Each(ctx, f.Core().V1().PersistentVolumeClaims().Informer(), 1, c.claim),
-		loop.Each(ctx, f.Core().V1().PersistentVolumes().Informer(), 1, c.volume),
-		loop.Each(ctx, f.Core().V1().Services().Informer(), 1, c.service),
-		loop.Each(ctx, f.Networking().V1().Ingresses().Informer(), 1, c.ingress))
+		loop.Each(ctx, f.Core().V1().PersistentVolumeClaims().Informer(), 1, c.syncClaim),
+		loop.Each(ctx, f.Core().V1().PersistentVolumes().Informer(), 1, c.syncVolume),
+		loop.Each(ctx, f.Core().V1().Services().Informer(), 1, c.syncService),
+		loop.Each(ctx, f.Networking().V1().Ingresses().Informer(), 1, c.syncIngress))
 	if err != nil {
 		return err
 	}
@@ -59,7 +59,7 @@ func Run(ctx context.Context, client kubernetes.Interface) error {
 	return nil
 }
 
-// delay reports whether an object's annotations delay it, and the remaining time (0: forever).
+// delay reports whether an object's annotations delay it, and for how long (0: forever).
 func (c *cloud) delay(o metav1.Object) (bool, time.Duration) {
 	v := annotation.Of(o.GetAnnotations())
 	if v.Text(annotation.Fail) != "" {
@@ -69,7 +69,7 @@ func (c *cloud) delay(o metav1.Object) (bool, time.Duration) {
 	if after == 0 {
 		return false, 0
 	}
-	// Since the first sync: the creation time has only whole seconds.
+	// The creation time has only whole seconds, so the delay counts from the first sync.
 	seen, _ := c.seen.LoadOrStore(o.GetUID(), time.Now())
 	if left := time.Until(seen.(time.Time).Add(after)); left > 0 {
 		return true, left
@@ -78,8 +78,8 @@ func (c *cloud) delay(o metav1.Object) (bool, time.Duration) {
 	return false, 0
 }
 
-// claim creates the volume for a claim of the default class.
-func (c *cloud) claim(ctx context.Context, pvc *corev1.PersistentVolumeClaim) (time.Duration, error) {
+// syncClaim creates the volume for a claim of the default class.
+func (c *cloud) syncClaim(ctx context.Context, pvc *corev1.PersistentVolumeClaim) (time.Duration, error) {
 	class := pvc.Spec.StorageClassName
 	if pvc.Spec.VolumeName != "" || pvc.DeletionTimestamp != nil || class == nil || *class != storageClass {
 		return 0, nil
@@ -104,16 +104,16 @@ func (c *cloud) claim(ctx context.Context, pvc *corev1.PersistentVolumeClaim) (t
 	return 0, err
 }
 
-// volume deletes a volume that its claim has released; the volume controller leaves that to the driver.
-func (c *cloud) volume(ctx context.Context, pv *corev1.PersistentVolume) (time.Duration, error) {
+// syncVolume deletes a released volume, which is the storage driver's task.
+func (c *cloud) syncVolume(ctx context.Context, pv *corev1.PersistentVolume) (time.Duration, error) {
 	if pv.Status.Phase != corev1.VolumeReleased || pv.Annotations[provisionedBy] != provisioner || pv.DeletionTimestamp != nil {
 		return 0, nil
 	}
 	return 0, c.client.CoreV1().PersistentVolumes().Delete(ctx, pv.Name, metav1.DeleteOptions{})
 }
 
-// service assigns an address to a LoadBalancer, from a block reserved for documentation.
-func (c *cloud) service(ctx context.Context, s *corev1.Service) (time.Duration, error) {
+// syncService assigns an address to a LoadBalancer Service.
+func (c *cloud) syncService(ctx context.Context, s *corev1.Service) (time.Duration, error) {
 	if s.Spec.Type != corev1.ServiceTypeLoadBalancer || len(s.Status.LoadBalancer.Ingress) > 0 {
 		return 0, nil
 	}
@@ -126,7 +126,7 @@ func (c *cloud) service(ctx context.Context, s *corev1.Service) (time.Duration, 
 	return 0, err
 }
 
-func (c *cloud) ingress(ctx context.Context, i *networkingv1.Ingress) (time.Duration, error) {
+func (c *cloud) syncIngress(ctx context.Context, i *networkingv1.Ingress) (time.Duration, error) {
 	if len(i.Status.LoadBalancer.Ingress) > 0 {
 		return 0, nil
 	}
@@ -139,6 +139,7 @@ func (c *cloud) ingress(ctx context.Context, i *networkingv1.Ingress) (time.Dura
 	return 0, err
 }
 
+// address returns an address from a block reserved for documentation.
 func (c *cloud) address() string {
 	return fmt.Sprintf("203.0.113.%d", c.addresses.Add(1)%254+1)
 }

@@ -12,13 +12,13 @@ import (
 	"time"
 )
 
-// Exit codes for a program that could not be run, as shells have them.
+// Exit codes of shells for a program that could not be run.
 const (
 	ExitNotExecutable = 126
 	ExitNotFound      = 127
 )
 
-// killAfter is how long the program may take to end after the cluster has failed.
+// killAfter is how long the program may take to exit after SIGTERM.
 const killAfter = 10 * time.Second
 
 // Check checks whether a program can be run. If not, it returns an exit code and an error.
@@ -41,14 +41,14 @@ type Command struct {
 	done chan struct{}
 }
 
-// Start runs argv with env, stdin and stdout of this process, and stderr. On Linux the program gets SIGTERM
-// when this process dies. That is tied to the thread that starts the program, so the calling goroutine keeps
-// its thread and must outlive the program.
+// Start runs argv with env and stderr, and the stdin and stdout of this process. On Linux the program gets
+// SIGTERM when the thread that started it ends. Start therefore locks the calling goroutine to its thread; the
+// goroutine must outlive the program.
 func Start(argv, env []string, stderr *os.File) (*Command, error) {
 	runtime.LockOSThread()
 	cmd := exec.Command(argv[0], argv[1:]...)
 	if errors.Is(cmd.Err, exec.ErrDot) {
-		cmd.Err = nil // a PATH with "." in it is the user's own choice
+		cmd.Err = nil // the user chose to have "." in PATH
 	}
 	cmd.Env = env
 	cmd.Stdin, cmd.Stdout, cmd.Stderr = os.Stdin, os.Stdout, stderr
@@ -59,21 +59,21 @@ func Start(argv, env []string, stderr *os.File) (*Command, error) {
 	c := &Command{cmd: cmd, done: make(chan struct{})}
 	go func() {
 		defer close(c.done)
-		_ = cmd.Wait() // the exit code says it all
+		_ = cmd.Wait() // Wait reads the result from ProcessState
 	}()
 	return c, nil
 }
 
-// Signal forwards a signal that only the sandbox received. Signals of a terminal go to the whole process
-// group, so the program has already received them.
+// Signal forwards SIGTERM and SIGHUP. The terminal sends the other signals to the whole process group, so the
+// program has already received them.
 func (c *Command) Signal(s os.Signal) {
 	if s == syscall.SIGTERM || s == syscall.SIGHUP {
-		_ = c.cmd.Process.Signal(s) // it may have ended just now
+		_ = c.cmd.Process.Signal(s) // fails if the program has just exited
 	}
 }
 
-// Wait returns the program's exit code, 128 + the signal if one ended it. If failed delivers an error first,
-// Wait terminates the program and returns that error.
+// Wait returns the program's exit code (see ExitCode). If failed delivers an error first, Wait terminates the
+// program and returns 1 and that error.
 func (c *Command) Wait(failed <-chan error) (int, error) {
 	select {
 	case <-c.done:
@@ -87,7 +87,7 @@ func (c *Command) Wait(failed <-chan error) (int, error) {
 	}
 }
 
-// ExitCode returns the exit code of an ended process, 128 + the signal if one ended it.
+// ExitCode returns the exit code of a process, or 128 plus the signal's number if a signal killed it.
 func ExitCode(s *os.ProcessState) int {
 	if ws, ok := s.Sys().(syscall.WaitStatus); ok && ws.Signaled() {
 		return 128 + int(ws.Signal())

@@ -45,8 +45,8 @@ func TestEnvAndStderr(t *testing.T) {
 	}
 }
 
-// trapped waits until the script has said that its traps are set.
-func trapped(t *testing.T, out *os.File) {
+// waitForTraps waits until the script has printed that its traps are set.
+func waitForTraps(t *testing.T, out *os.File) {
 	t.Helper()
 	for {
 		data, err := os.ReadFile(out.Name())
@@ -61,17 +61,17 @@ func trapped(t *testing.T, out *os.File) {
 
 func TestSignals(t *testing.T) {
 	c, out := start(t, `trap 'exit 3' TERM; trap 'exit 4' INT; echo set >&2; while :; do sleep 0.01; done`)
-	trapped(t, out)
-	c.Signal(syscall.SIGINT) // the terminal has sent it already
+	waitForTraps(t, out)
+	c.Signal(syscall.SIGINT) // must not be forwarded: the terminal has sent it
 	c.Signal(syscall.SIGTERM)
 	if code, err := c.Wait(nil); code != 3 || err != nil {
-		t.Errorf("%d, %v: SIGTERM alone should come through", code, err)
+		t.Errorf("%d, %v: want 3, only SIGTERM is forwarded", code, err)
 	}
 }
 
 func TestClusterFails(t *testing.T) {
 	c, out := start(t, `trap 'exit 0' TERM; echo set >&2; while :; do sleep 0.01; done`)
-	trapped(t, out)
+	waitForTraps(t, out)
 	failed := make(chan error, 1)
 	gone := errors.New("the cluster is gone")
 	failed <- gone

@@ -2,7 +2,8 @@ package command
 
 import "syscall"
 
-// EndWithParent makes a program get a signal when the thread that starts it ends.
+// EndWithParent returns attributes that make the kernel send a signal to a process when the thread that started
+// it ends.
 func EndWithParent(signal syscall.Signal) *syscall.SysProcAttr {
 	return &syscall.SysProcAttr{Pdeathsig: signal}
 }

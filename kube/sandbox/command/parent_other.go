@@ -4,5 +4,5 @@ package command
 
 import "syscall"
 
-// EndWithParent does nothing on this system.
+// EndWithParent returns attributes without effect: only Linux has such a signal.
 func EndWithParent(syscall.Signal) *syscall.SysProcAttr { return &syscall.SysProcAttr{} }

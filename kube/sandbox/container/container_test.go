@@ -17,7 +17,7 @@ import (
 	clienttesting "k8s.io/client-go/testing"
 )
 
-func TestReplacedPaths(t *testing.T) {
+func TestPathMapReplace(t *testing.T) {
 	m := pathMap{"/tmp": "/r/tmp", "/etc/run": "/r/etc/run", "/etc/run/deep": "/r/etc/run/deep"}
 	for text, want := range map[string]string{
 		"/tmp":                       "/r/tmp",
@@ -35,23 +35,23 @@ func TestReplacedPaths(t *testing.T) {
 	}
 }
 
-func TestRealContainer(t *testing.T) {
+func TestProcessContainer(t *testing.T) {
 	for image, want := range map[string]string{
 		"lockstep": "c", "lockstep:v1": "c", "ghcr.io/team/lockstep@sha256:" + strings.Repeat("0", 64): "c", "localhost:5000/lockstep": "c",
 		"lockstep/app": "", "my-lockstep": "", "Not A Name": "",
 	} {
 		pod := &corev1.Pod{Spec: corev1.PodSpec{Containers: []corev1.Container{{Name: "other", Image: "app:1"}, {Name: "c", Image: image}}}}
-		if got := (&Runtime{program: "/bin/lockstep"}).Name(pod); got != want {
+		if got := (&Runtime{program: "/bin/lockstep"}).ProcessContainer(pod); got != want {
 			t.Errorf("%s: %q, want %q", image, got, want)
 		}
-		if got := (&Runtime{}).Name(pod); got != "" {
+		if got := (&Runtime{}).ProcessContainer(pod); got != "" {
 			t.Errorf("%s: %q without a program", image, got)
 		}
 	}
 }
 
-// A log keeps its last lines, and a reader misses none that it could have read.
-func TestLogThatIsTooLong(t *testing.T) {
+// A log that is too long drops its oldest lines, and a reader continues with the rest.
+func TestLogDropsOldLines(t *testing.T) {
 	var l Log
 	long := strings.Repeat("x", logSize/4)
 	_, next, _ := l.From(0)
@@ -127,7 +127,7 @@ func TestVolumes(t *testing.T) {
 			t.Errorf("request: %+v", r)
 		}
 
-		// What is written there survives a restart; tokens are renewed before they expire.
+		// Files in an empty volume survive a restart; tokens are renewed before they expire.
 		if err := os.WriteFile(root+"/tmp/kept", []byte("K"), 0o600); err != nil {
 			t.Fatal(err)
 		}

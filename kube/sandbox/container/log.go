@@ -15,11 +15,11 @@ type Line struct {
 	Text string
 }
 
-// Log is the output of a process.
+// Log is the output of a process: both streams, line by line.
 type Log struct {
 	mu      sync.Mutex
 	lines   []Line
-	dropped int // lines before the first one
+	dropped int // number of lines dropped before lines[0]
 	size    int
 	changed chan struct{} // closed at the next change; nil if no reader waits
 	ended   bool
@@ -66,8 +66,8 @@ func (l *Log) wake() {
 	}
 }
 
-// From returns the lines from number n on, counted from 0, and the number of the next one. changed is closed
-// when there is more to read; it is nil if the process has ended.
+// From returns the lines from number n on, counted from 0, and the number of the line after them. changed is
+// closed when there is more to read; it is nil if the process has ended.
 func (l *Log) From(n int) (lines []Line, next int, changed <-chan struct{}) {
 	l.mu.Lock()
 	defer l.mu.Unlock()

@@ -6,7 +6,7 @@ import (
 	"strings"
 )
 
-// pathMap maps the mount paths of a container to those of this machine.
+// pathMap maps the mount paths of a container to paths of this machine.
 type pathMap map[string]string
 
 func (c *containerRun) paths() pathMap {
@@ -40,7 +40,7 @@ func (m pathMap) replace(text string) string {
 	return out.String()
 }
 
-// continuesPath reports whether a byte may continue a path element.
+// continuesPath reports whether a byte may be part of a path.
 func continuesPath(b byte) bool {
 	return b == '/' || b == '.' || b == '-' || b == '_' || '0' <= b && b <= '9' || 'a' <= b && b <= 'z' || 'A' <= b && b <= 'Z' || b >= 0x80
 }

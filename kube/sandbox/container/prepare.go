@@ -22,7 +22,7 @@ const (
 	// $SANDBOX_ROOT/x.
 	RootEnv = "SANDBOX_ROOT"
 
-	// defaultPath is what container runtimes set where an image does not.
+	// defaultPath is the PATH that container runtimes set if the image sets none.
 	defaultPath = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 
 	serviceAccountPath = "/var/run/secrets/kubernetes.io/serviceaccount"
@@ -39,7 +39,7 @@ type containerRun struct {
 
 func (c *containerRun) root() string { return filepath.Join(c.dir, "root") }
 
-// prepare creates the volumes and returns the command.
+// prepare writes the volumes and returns the command to start.
 func (c *containerRun) prepare(ctx context.Context) (*exec.Cmd, error) {
 	tmp := filepath.Join(c.root(), "tmp")
 	workdir := filepath.Join(c.root(), path.Clean("/"+c.spec.WorkingDir))
@@ -77,7 +77,7 @@ func (c *containerRun) prepare(ctx context.Context) (*exec.Cmd, error) {
 	return cmd, nil
 }
 
-// command returns the image's only program with the container's arguments.
+// command returns the command that runs the image's only program with the container's arguments.
 func (c *containerRun) command(variables func(string) string, paths pathMap) *exec.Cmd {
 	argv := append(slices.Clone(c.spec.Command), c.spec.Args...)
 	for i := range argv {
@@ -93,7 +93,8 @@ func (c *containerRun) command(variables func(string) string, paths pathMap) *ex
 	return cmd
 }
 
-// environment returns the container's variables. Later ones win, and can refer to earlier ones.
+// environment returns the variables that the container sets. Later ones override earlier ones and can refer to
+// them, and to those of cluster.
 func (c *containerRun) environment(ctx context.Context, cluster map[string]string) (map[string]string, error) {
 	env := map[string]string{}
 	for _, from := range c.spec.EnvFrom {
@@ -143,7 +144,7 @@ func (c *containerRun) valueFrom(ctx context.Context, from *corev1.EnvVarSource)
 		value, err := c.field(from.FieldRef.FieldPath)
 		return value, true, err
 	}
-	return "", false, fmt.Errorf("the sandbox supports no such valueFrom")
+	return "", false, fmt.Errorf("the sandbox does not support this kind of valueFrom")
 }
 
 func (c *containerRun) field(name string) (string, error) {
@@ -160,8 +161,8 @@ func (c *containerRun) field(name string) (string, error) {
 	return fieldpath.ExtractFieldPathAsString(c.pod, name)
 }
 
-// kubeconfig writes a kubeconfig for the service account whose token is mounted, and returns its path, because
-// client-go expects the token at a fixed path.
+// kubeconfig writes a kubeconfig with the mounted service account token and returns its path, or "" if no token
+// is mounted. Without it, client-go would read the token from a fixed path, which does not exist here.
 func (c *containerRun) kubeconfig() (string, error) {
 	mounted := slices.ContainsFunc(c.spec.VolumeMounts, func(m corev1.VolumeMount) bool { return m.MountPath == serviceAccountPath })
 	if !mounted {

@@ -12,8 +12,8 @@ import (
 	"lockstep/kube/sandbox/command"
 )
 
-// drainTime is how long to read output after a process has ended: a child outside its process group may keep
-// the pipe open.
+// drainTime is how long to read output after a process has exited. A child in another process group may keep the
+// pipe open.
 const drainTime = time.Second
 
 // Process is one attempt of a container.
@@ -24,7 +24,7 @@ type Process struct {
 	cmd      *exec.Cmd
 	done     chan struct{}
 	exit     Exit      // set before done is closed
-	deadline time.Time // for its termination; guarded by the runtime's mutex
+	deadline time.Time // when it gets SIGKILL; guarded by Runtime.mu
 }
 
 // Exit is how a process ended.
@@ -44,8 +44,7 @@ func (p *Process) Exit() *Exit {
 	}
 }
 
-// launch starts a program in a separate process group. Both output streams share a pipe, so that lines keep
-// their order.
+// launch starts cmd in a process group. Both output streams share a pipe, which keeps their lines in order.
 func (r *Runtime) launch(cmd *exec.Cmd, attempt int, policy corev1.TerminationMessagePolicy) *Process {
 	p := &Process{attempt: attempt, cmd: cmd, done: make(chan struct{})}
 	out, in, err := os.Pipe()
@@ -69,8 +68,8 @@ func (r *Runtime) launch(cmd *exec.Cmd, attempt int, policy corev1.TerminationMe
 		p.copy(out)
 	}()
 	go func() {
-		_ = cmd.Wait() // its state says it all
-		p.kill()       // what it has started
+		_ = cmd.Wait() // ExitCode reads the result from ProcessState
+		p.kill()       // its children
 		select {
 		case <-copied:
 		case <-time.After(drainTime):
@@ -96,7 +95,7 @@ func (p *Process) end(e Exit) {
 	p.Log.end()
 }
 
-// copy logs the output line by line; the last one may lack its end.
+// copy logs the output line by line. The last line may lack its newline.
 func (p *Process) copy(out *os.File) {
 	in := bufio.NewReader(out)
 	for {

@@ -1,7 +1,7 @@
 // Package container runs the containers of lockstep's own image as processes of this machine, with the
 // environment, volumes, service account token and arguments that a kubelet would provide. It uses no
-// namespaces, cgroups or image layers; README.md lists the consequences. Runtime has the processes of all
-// pods; a Process is one attempt of a container.
+// namespaces, cgroups or image layers; README.md lists the consequences. Its central types are Runtime, which has
+// the processes of all pods, and Process, one attempt of a container.
 package container
 
 import (
@@ -22,20 +22,20 @@ import (
 	"k8s.io/client-go/kubernetes"
 )
 
-// Image is the last part of the repository of the images whose containers are processes.
+// Image is the last path element of the images whose containers are processes.
 const Image = "lockstep"
 
-// Runtime runs containers. Without a program it runs none.
+// Runtime runs containers as processes. The nil Runtime, and one without a program, runs none.
 type Runtime struct {
 	program    string // an absolute path
 	dir        string // contains a folder for each pod
 	client     kubernetes.Interface
-	host, port string // of the API server
-	launches   chan func()
+	host, port string      // of the API server
+	launches   chan func() // run on the thread that starts all processes
 
 	mu     sync.Mutex
 	pods   map[types.UID]*podRuns
-	count  int // folders created so far; their names are short, because they may contain sockets
+	count  int // folders created so far; a short number as name leaves room for the paths of sockets
 	closed bool
 }
 
@@ -46,7 +46,7 @@ type podRuns struct {
 	kill      *time.Timer
 }
 
-// New returns a runtime that runs program. It removes the content of dir.
+// New returns a runtime that runs program, with a folder below dir for each pod. It first removes dir.
 func New(program, dir, server string, client kubernetes.Interface) (*Runtime, error) {
 	r := &Runtime{program: program, dir: dir, client: client, launches: make(chan func()), pods: map[types.UID]*podRuns{}}
 	u, err := url.Parse(server)
@@ -60,7 +60,7 @@ func New(program, dir, server string, client kubernetes.Interface) (*Runtime, er
 		return nil, err
 	}
 	go func() {
-		// The system kills a process when the thread that started it ends, so one thread starts them all.
+		// Linux kills a process when the thread that started it ends, so one thread starts them all and never ends.
 		runtime.LockOSThread()
 		for launch := range r.launches {
 			launch()
@@ -69,9 +69,9 @@ func New(program, dir, server string, client kubernetes.Interface) (*Runtime, er
 	return r, nil
 }
 
-// Name returns the name of the container that is a process, or "". It is the first one with the image; init
-// containers are never processes.
-func (r *Runtime) Name(pod *corev1.Pod) string {
+// ProcessContainer returns the name of the container that runs as a process, or "". It is the first one with the
+// image; init containers are never processes.
+func (r *Runtime) ProcessContainer(pod *corev1.Pod) string {
 	if r == nil || r.program == "" {
 		return ""
 	}
@@ -83,7 +83,7 @@ func (r *Runtime) Name(pod *corev1.Pod) string {
 	return ""
 }
 
-// Find returns an attempt of a pod's process, or nil if it was not started or is too old.
+// Find returns an attempt of a pod's process, or nil if it has not started or is not one of the last two.
 func (r *Runtime) Find(pod types.UID, attempt int) *Process {
 	if r == nil {
 		return nil
@@ -100,13 +100,13 @@ func (r *Runtime) Find(pod types.UID, attempt int) *Process {
 	return nil
 }
 
-// Start starts an attempt of a container, unless it was started before. A program that cannot be executed is an
-// attempt that exited with code 128; an error means that a retry may succeed.
+// Start starts an attempt of a container, unless it has already started. If the program cannot be executed, the
+// attempt exits with code 128. After an error, a retry may succeed.
 func (r *Runtime) Start(ctx context.Context, pod *corev1.Pod, name string, attempt int) error {
 	if r.Find(pod.UID, attempt) != nil {
 		return nil
 	}
-	dir := r.folder(pod.UID)
+	dir := r.podDir(pod.UID)
 	c := &containerRun{Runtime: r, pod: pod, dir: dir}
 	for i := range pod.Spec.Containers {
 		if pod.Spec.Containers[i].Name == name {
@@ -120,7 +120,7 @@ func (r *Runtime) Start(ctx context.Context, pod *corev1.Pod, name string, attem
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	runs := r.pods[pod.UID]
-	if runs == nil || r.closed { // the pod was deleted
+	if runs == nil || r.closed { // removed or closed in the meantime
 		return os.RemoveAll(dir)
 	}
 	p := r.launch(cmd, attempt, c.spec.TerminationMessagePolicy)
@@ -130,7 +130,7 @@ func (r *Runtime) Start(ctx context.Context, pod *corev1.Pod, name string, attem
 	return nil
 }
 
-func (r *Runtime) folder(pod types.UID) string {
+func (r *Runtime) podDir(pod types.UID) string {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if r.pods[pod] == nil {
@@ -140,8 +140,8 @@ func (r *Runtime) folder(pod types.UID) string {
 	return r.pods[pod].dir
 }
 
-// Terminate sends SIGTERM to a pod's process once, and SIGKILL after the grace period, or at once without one. A
-// later call can only shorten the period. It reports whether the process still runs.
+// Terminate sends SIGTERM to a pod's process, and SIGKILL after the grace period; if that is 0, only SIGKILL.
+// Later calls can only shorten the period. It reports whether the process still runs.
 func (r *Runtime) Terminate(pod types.UID, grace time.Duration) bool {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -183,9 +183,9 @@ func (p *podRuns) remove() {
 	if p.kill != nil {
 		p.kill.Stop()
 	}
-	for _, one := range p.processes {
-		one.kill()
-		<-one.done
+	for _, process := range p.processes {
+		process.kill()
+		<-process.done
 	}
 	_ = os.RemoveAll(p.dir)
 }

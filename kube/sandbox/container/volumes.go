@@ -21,14 +21,14 @@ import (
 	"k8s.io/utils/ptr"
 )
 
-// retryToken is the time between two attempts to renew a token.
-const retryToken = 10 * time.Second
+// tokenRetry is the time between two attempts to renew a token.
+const tokenRetry = 10 * time.Second
 
 // token is a service account token in a volume.
 type token struct {
 	file   string
 	source *corev1.ServiceAccountTokenProjection
-	renew  time.Time
+	renew  time.Time // when to replace it
 }
 
 // mount writes the volumes of the container and links them to their mount paths. Outer mounts come first.
@@ -60,7 +60,7 @@ func (c *containerRun) mountVolume(ctx context.Context, m corev1.VolumeMount, v 
 			return err
 		}
 		for name, data := range files {
-			if err := write(filepath.Join(dir, path.Clean("/"+name)), data); err != nil {
+			if err := writeFile(filepath.Join(dir, path.Clean("/"+name)), data); err != nil {
 				return err
 			}
 		}
@@ -83,14 +83,14 @@ func (c *containerRun) mountVolume(ctx context.Context, m corev1.VolumeMount, v 
 	if err := os.MkdirAll(filepath.Dir(at), 0o700); err != nil {
 		return err
 	}
-	if err := os.Symlink(target, at); !os.IsExist(err) {
+	if err := os.Symlink(target, at); err != nil && !os.IsExist(err) { // an earlier attempt may have made the link
 		return err
 	}
-	return nil // of an earlier attempt
+	return nil
 }
 
-// write replaces a file atomically.
-func write(file string, data []byte) error {
+// writeFile replaces a file atomically.
+func writeFile(file string, data []byte) error {
 	if err := os.MkdirAll(filepath.Dir(file), 0o700); err != nil {
 		return err
 	}
@@ -101,7 +101,8 @@ func write(file string, data []byte) error {
 	return os.Rename(next, file)
 }
 
-// Sources returns the sources of a volume's files. Other volumes (emptyDir, claims, hostPath) have none and are empty folders.
+// Sources returns the sources of a volume's files. Volumes without sources (emptyDir, claims, hostPath) are empty
+// folders.
 func Sources(v *corev1.Volume) []corev1.VolumeProjection {
 	switch {
 	case v.Secret != nil:
@@ -118,6 +119,7 @@ func Sources(v *corev1.Volume) []corev1.VolumeProjection {
 	return nil
 }
 
+// files returns the content of a source by path. It writes tokens itself, into dir, because they are renewed.
 func (c *containerRun) files(ctx context.Context, dir string, s corev1.VolumeProjection) (map[string][]byte, error) {
 	switch {
 	case s.Secret != nil:
@@ -134,7 +136,7 @@ func (c *containerRun) files(ctx context.Context, dir string, s corev1.VolumePro
 		c.tokens = append(c.tokens, t)
 		return nil, err
 	}
-	return nil, fmt.Errorf("the sandbox supports no such projection")
+	return nil, fmt.Errorf("the sandbox does not support this kind of projection")
 }
 
 func (c *containerRun) downward(items []corev1.DownwardAPIVolumeFile) (map[string][]byte, error) {
@@ -152,7 +154,8 @@ func (c *containerRun) downward(items []corev1.DownwardAPIVolumeFile) (map[strin
 	return files, nil
 }
 
-// selectKeys returns the keys that items name, renamed, or all keys without items. Required keys were checked before.
+// selectKeys returns the keys that items name, under their paths, or all keys if there are no items. A pod with
+// missing required keys does not get here.
 func selectKeys(data map[string][]byte, items []corev1.KeyToPath) map[string][]byte {
 	if len(items) == 0 {
 		return data
@@ -166,7 +169,7 @@ func selectKeys(data map[string][]byte, items []corev1.KeyToPath) map[string][]b
 	return files
 }
 
-// Kinds for Data, as a kubelet names them in messages.
+// Kinds for Data, as they appear in a kubelet's messages.
 const (
 	ConfigMap = "configmap"
 	Secret    = "secret"
@@ -205,13 +208,13 @@ func (c *containerRun) writeToken(ctx context.Context, t *token) error {
 	if t.source.Audience != "" {
 		request.Spec.Audiences = []string{t.source.Audience}
 	}
-	answer, err := c.client.CoreV1().ServiceAccounts(c.pod.Namespace).CreateToken(ctx, cmp.Or(c.pod.Spec.ServiceAccountName, "default"), request, metav1.CreateOptions{})
+	response, err := c.client.CoreV1().ServiceAccounts(c.pod.Namespace).CreateToken(ctx, cmp.Or(c.pod.Spec.ServiceAccountName, "default"), request, metav1.CreateOptions{})
 	if err != nil {
 		return err
 	}
-	// After four fifths of its life, as a kubelet does.
-	t.renew = time.Now().Add(time.Until(answer.Status.ExpirationTimestamp.Time) * 4 / 5)
-	return write(t.file, []byte(answer.Status.Token))
+	// A kubelet renews tokens after four fifths of their life.
+	t.renew = time.Now().Add(time.Until(response.Status.ExpirationTimestamp.Time) * 4 / 5)
+	return writeFile(t.file, []byte(response.Status.Token))
 }
 
 // refresh renews the tokens until done is closed.
@@ -230,7 +233,7 @@ func (c *containerRun) refresh(done <-chan struct{}) {
 		}
 		if err := c.writeToken(context.Background(), t); err != nil {
 			klog.ErrorS(err, "Token not renewed", "pod", klog.KObj(c.pod))
-			t.renew = time.Now().Add(retryToken)
+			t.renew = time.Now().Add(tokenRetry)
 		}
 	}
 }

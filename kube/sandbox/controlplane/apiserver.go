@@ -2,7 +2,8 @@
 // kube-controller-manager and kube-scheduler, in this process (Embedded) or as processes of another version
 // (Processes).
 //
-// Feature gates, metrics and configz of these components are global to the process: one cluster per process.
+// A process can have only one embedded cluster: feature gates, metrics and configz are global variables of the
+// components.
 package controlplane
 
 import (
@@ -33,11 +34,11 @@ type APIServerConfig struct {
 	AuditLog string // "" for none
 }
 
-// Embedded runs the components of this binary.
+// Embedded runs the components in this process.
 type Embedded struct{}
 
-// StartAPIServer starts the API server, which serves until ctx is done. The channel delivers its error once
-// the last request was answered and audited. The API server may not be ready when StartAPIServer returns.
+// StartAPIServer starts the API server, which serves until ctx is done, and returns before it is ready. The
+// channel delivers its error after the last request has been answered and audited.
 func (Embedded) StartAPIServer(ctx context.Context, c APIServerConfig) (<-chan error, error) {
 	args, err := apiServerArgs(c)
 	if err != nil {
@@ -53,14 +54,14 @@ func (Embedded) StartAPIServer(ctx context.Context, c APIServerConfig) (<-chan e
 	if err := s.GenericServerRunOptions.ComponentGlobalsRegistry.Set(); err != nil {
 		return nil, err
 	}
-	completed, err := s.Complete(ctx)
+	completedOptions, err := s.Complete(ctx)
 	if err != nil {
 		return nil, err
 	}
-	if errs := completed.Validate(); len(errs) != 0 {
+	if errs := completedOptions.Validate(); len(errs) != 0 {
 		return nil, utilerrors.NewAggregate(errs)
 	}
-	config, err := apiapp.NewConfig(completed)
+	config, err := apiapp.NewConfig(completedOptions)
 	if err != nil {
 		return nil, err
 	}
@@ -72,11 +73,11 @@ func (Embedded) StartAPIServer(ctx context.Context, c APIServerConfig) (<-chan e
 	if err := replaceBootstrap(config.KubeAPIs.ControlPlane.Generic); err != nil {
 		return nil, err
 	}
-	complete, err := config.Complete()
+	completedConfig, err := config.Complete()
 	if err != nil {
 		return nil, err
 	}
-	server, err := apiapp.CreateServerChain(complete)
+	server, err := apiapp.CreateServerChain(completedConfig)
 	if err != nil {
 		return nil, err
 	}
@@ -117,7 +118,7 @@ func apiServerArgs(c APIServerConfig) ([]string, error) {
 		"--kubelet-certificate-authority=" + p.Path(pki.CACert),
 		"--kubelet-preferred-address-types=InternalIP",
 		"--endpoint-reconciler-type=none",
-		// The simulated nodes are ready by definition; the plugin would taint them until a controller says so.
+		// The plugin taints new nodes. The controller that removes the taint is disabled.
 		"--disable-admission-plugins=TaintNodesByCondition",
 		"--profiling=false",
 		"--shutdown-delay-duration=0s",
@@ -133,9 +134,9 @@ func apiServerArgs(c APIServerConfig) ([]string, error) {
 	return append(args,
 		"--audit-policy-file="+policy,
 		"--audit-log-path="+c.AuditLog,
-		// Blocking: an event is in the file before its request is over, and none is ever dropped.
+		// An event is in the file before its request is answered, and none is ever dropped.
 		"--audit-log-mode=blocking",
-		// Never rotated (megabytes; 0 would mean 100): a reader finds everything in one file.
+		// In megabytes (0 means 100): the file is never rotated, so it has all events.
 		"--audit-log-maxsize=1048576",
 	), nil
 }
@@ -159,19 +160,19 @@ func parse(name string, sets cliflag.NamedFlagSets, args []string) error {
 	return nil
 }
 
-// EtcdConfig has the paths of an etcd. It listens on unix sockets, because any local user could connect to a port.
+// EtcdConfig has the paths of etcd. It listens on unix sockets, because every local user can connect to a port.
 type EtcdConfig struct {
 	Dir, LogFile             string
 	ClientSocket, PeerSocket string
 }
 
-// StartEtcd starts etcd and waits until it serves. It returns the endpoint for clients. The caller closes etcd
-// after its clients.
+// StartEtcd starts etcd, waits until it serves, and returns the endpoint for clients. The caller closes etcd
+// after its clients have stopped.
 func StartEtcd(ctx context.Context, c EtcdConfig) (*embed.Etcd, string, error) {
-	wal.SegmentSizeBytes = 4 << 20 // each of the two preallocated log files has 64 MB otherwise
+	wal.SegmentSizeBytes = 4 << 20 // of each of the two preallocated log files, 64 MB by default
 	cfg := embed.NewConfig()
 	cfg.Dir = c.Dir
-	cfg.UnsafeNoFsync = true // a power cut may cost the data of a sandbox
+	cfg.UnsafeNoFsync = true // a sandbox may lose its data in a power cut
 	cfg.LogLevel = "error"
 	cfg.LogOutputs = []string{c.LogFile}
 	// A single member elects itself after one election timeout.

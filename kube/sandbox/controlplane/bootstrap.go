@@ -18,16 +18,15 @@ import (
 	"k8s.io/kubernetes/plugin/pkg/auth/authorizer/rbac/bootstrappolicy"
 )
 
-// The API server creates its default objects one after the other, after waiting a second for etcd. Here etcd
-// already runs, and creating them in parallel halves the time of a start.
 const (
-	bootstrapHook   = "sandbox/bootstrap"
-	bootstrapAtOnce = 8
-	bootstrapRetry  = 50 * time.Millisecond
-	bootstrapLimit  = 30 * time.Second
+	bootstrapHook    = "sandbox/bootstrap"
+	bootstrapWorkers = 8
+	bootstrapRetry   = 50 * time.Millisecond
+	bootstrapTimeout = 30 * time.Second
 )
 
-// replaceBootstrap makes the API server leave its roles and priority classes to bootstrap.
+// replaceBootstrap makes bootstrap create the API server's default roles and priority classes. The API server would
+// wait a second for etcd, which already runs, and create them one after the other, which doubles the time of a start.
 func replaceBootstrap(c *genericapiserver.Config) error {
 	c.DisabledPostStartHooks.Insert(rbacrest.PostStartHookName, schedulingrest.PostStartHookName)
 	return c.AddPostStartHook(bootstrapHook, func(hook genericapiserver.PostStartHookContext) error {
@@ -42,16 +41,16 @@ func replaceBootstrap(c *genericapiserver.Config) error {
 // bootstrap creates or updates the priority classes, roles and bindings that every cluster has.
 func bootstrap(ctx context.Context, client kubernetes.Interface) error {
 	var all errgroup.Group
-	all.SetLimit(bootstrapAtOnce)
+	all.SetLimit(bootstrapWorkers)
 	ensure := func(what, name string, reconcile func() error) {
 		all.Go(func() error {
 			var last error
-			err := wait.PollUntilContextTimeout(ctx, bootstrapRetry, bootstrapLimit, true, func(context.Context) (bool, error) {
+			err := wait.PollUntilContextTimeout(ctx, bootstrapRetry, bootstrapTimeout, true, func(context.Context) (bool, error) {
 				last = reconcile()
 				return last == nil, nil
 			})
 			if err != nil {
-				return fmt.Errorf("make %s %s: %w (%v)", what, name, err, last)
+				return fmt.Errorf("create %s %s: %w (last error: %v)", what, name, err, last)
 			}
 			return nil
 		})

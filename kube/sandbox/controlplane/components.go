@@ -24,11 +24,11 @@ import (
 	"lockstep/kube/sandbox/pki"
 )
 
-// disabledControllers are the controllers that monitor nodes (which are simulated and always healthy), or that
-// need a cloud, a storage driver, devices or bootstrapping nodes.
+// disabledControllers are the controllers that monitor nodes (the simulated nodes are always healthy), or that need
+// a cloud, a storage driver, devices or joining nodes.
 var disabledControllers = append([]string{"device-taint-eviction-controller"}, disabledInAllVersions...)
 
-// disabledInAllVersions are those of disabledControllers that every version has; an unknown name is an error.
+// disabledInAllVersions are the disabledControllers that every supported version knows; an unknown name is an error.
 var disabledInAllVersions = []string{
 	"node-lifecycle-controller", "node-ipam-controller", "bootstrap-signer-controller", "token-cleaner-controller",
 	"persistentvolume-attach-detach-controller", "taint-eviction-controller",
@@ -97,8 +97,8 @@ func (Embedded) RunScheduler(ctx context.Context, kubeconfig string) error {
 	return schedapp.Run(ctx, cc, sched)
 }
 
-// embeddedVersion returns the Kubernetes version of this binary, "v1.37.1". It comes from the module version,
-// because the source has a placeholder that kubectl and Helm cannot parse.
+// embeddedVersion returns the embedded Kubernetes version, such as "v1.37.1": the version of its module. The
+// version in the source is a placeholder that kubectl and Helm cannot parse.
 func embeddedVersion() string {
 	if bi, ok := debug.ReadBuildInfo(); ok {
 		for _, m := range bi.Deps {
@@ -123,22 +123,22 @@ func (s stampedVersion) Info() *version.Info {
 	return i
 }
 
-// killAfter is how long a component may take to end before it is killed.
+// killAfter is how long a component may take to exit after SIGTERM.
 const killAfter = 4 * time.Second
 
 // Processes runs the components of another Kubernetes version as processes.
 type Processes struct {
-	Program string // its first argument names the component, the rest are that component's own
-	LogFile string // their output is appended to it
+	Program string // its first argument names the component, the others are the component's
+	LogFile string // the components append their output to it
 }
 
-// StartAPIServer is like that of Embedded.
+// StartAPIServer is like Embedded.StartAPIServer.
 func (p Processes) StartAPIServer(ctx context.Context, c APIServerConfig) (<-chan error, error) {
 	args, err := apiServerArgs(c)
 	if err != nil {
 		return nil, err
 	}
-	// The port was only held for it.
+	// The listener only reserved the port.
 	if err := c.Listener.Close(); err != nil {
 		return nil, err
 	}
@@ -148,21 +148,21 @@ func (p Processes) StartAPIServer(ctx context.Context, c APIServerConfig) (<-cha
 	return done, nil
 }
 
-// RunControllerManager is like that of Embedded.
+// RunControllerManager is like Embedded.RunControllerManager.
 func (p Processes) RunControllerManager(ctx context.Context, kubeconfig string, k *pki.PKI) error {
-	// Older versions look at a HorizontalPodAutoscaler only after that period, 15 s if not given.
+	// Older versions first look at a new HorizontalPodAutoscaler after this period, 15 s by default.
 	args := append(controllerManagerArgs(kubeconfig, k, disabledInAllVersions), "--horizontal-pod-autoscaler-sync-period=1s")
 	return p.run(ctx, "kube-controller-manager", args)
 }
 
-// RunScheduler is like that of Embedded.
+// RunScheduler is like Embedded.RunScheduler.
 func (p Processes) RunScheduler(ctx context.Context, kubeconfig string) error {
 	return p.run(ctx, "kube-scheduler", schedulerArgs(kubeconfig))
 }
 
-// run runs a component until ctx is done, and waits for its end.
+// run runs a component until ctx is done, and waits until it has exited.
 func (p Processes) run(ctx context.Context, component string, args []string) error {
-	// It is told of the death of the thread that started it.
+	// EndWithParent applies to the thread that starts the component.
 	runtime.LockOSThread()
 	defer runtime.UnlockOSThread()
 	log, err := os.OpenFile(p.LogFile, os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)

@@ -1,5 +1,5 @@
-// Package custom simulates the controllers of custom resources: objects with the annotation become ready after
-// a while.
+// Package custom simulates the controllers of custom resources: objects with the annotation sandbox/ready-after
+// become ready after that time.
 package custom
 
 import (
@@ -26,10 +26,10 @@ import (
 	"lockstep/kube/sandbox/loop"
 )
 
-// controller handles the objects of one definition.
+// controller handles the objects of one CRD.
 type controller struct {
 	client dynamic.Interface
-	served served
+	api    servedAPI
 
 	mu   sync.Mutex
 	seen map[types.UID]seen
@@ -41,13 +41,13 @@ type seen struct {
 	since      time.Time
 }
 
-func newController(client dynamic.Interface, s served) *controller {
-	return &controller{client: client, served: s, seen: map[types.UID]seen{}}
+func newController(client dynamic.Interface, api servedAPI) *controller {
+	return &controller{client: client, api: api, seen: map[types.UID]seen{}}
 }
 
 func (c *controller) run(ctx context.Context) {
-	inf := dynamicinformer.NewFilteredDynamicInformer(c.client, c.served.resource, "", 0, cache.Indexers{}, nil).Informer()
-	// Both fail only for an informer that has run already.
+	inf := dynamicinformer.NewFilteredDynamicInformer(c.client, c.api.resource, "", 0, cache.Indexers{}, nil).Informer()
+	// Both fail only if the informer has already stopped.
 	_, _ = inf.AddEventHandler(cache.ResourceEventHandlerFuncs{DeleteFunc: loop.Deleted(c.forget)})
 	_ = loop.Each(ctx, inf, 1, c.sync)
 	inf.RunWithContext(ctx)
@@ -86,37 +86,37 @@ func (c *controller) sync(ctx context.Context, o *unstructured.Unstructured) (ti
 		return 0, err
 	}
 	var sub []string
-	if c.served.subresource {
+	if c.api.statusSubresource {
 		sub = []string{"status"}
 	}
-	is, err := c.client.Resource(c.served.resource).Namespace(o.GetNamespace()).
+	updated, err := c.client.Resource(c.api.resource).Namespace(o.GetNamespace()).
 		Patch(ctx, o.GetName(), types.MergePatchType, patch, metav1.PatchOptions{}, sub...)
-	if apierrors.IsInvalid(err) { // the status violates the schema: retrying does not help
-		klog.ErrorS(err, "Simulated status is refused", "object", klog.KObj(o))
+	if apierrors.IsInvalid(err) { // the status violates the schema, so a retry would fail too
+		klog.ErrorS(err, "Simulated status refused", "object", klog.KObj(o))
 		return 0, nil
 	}
 	if err != nil {
 		return 0, err
 	}
-	// Without a subresource our own write makes a new generation, which is not to be waited for again.
+	// Without a status subresource this write has created a new generation. The delay does not start again.
 	c.mu.Lock()
 	defer c.mu.Unlock()
-	c.seen[o.GetUID()] = seen{is.GetGeneration(), c.seen[o.GetUID()].since}
+	c.seen[o.GetUID()] = seen{updated.GetGeneration(), c.seen[o.GetUID()].since}
 	return again, nil
 }
 
-// next returns the patch for the status of an object whose generation was first observed at since, or nil, and
-// the time until the next sync.
+// next returns the status to write, or nil, and the time until the next sync. since is when the object's generation
+// was first observed.
 func (c *controller) next(o *unstructured.Unstructured, now, since time.Time) (map[string]any, time.Duration) {
 	v := annotation.Of(o.GetAnnotations())
 	if !v.Has(annotation.ReadyAfter) || o.GetDeletionTimestamp() != nil {
 		return nil, 0
 	}
 	left := since.Add(v.Duration(annotation.ReadyAfter, 0)).Sub(now)
-	var own map[string]any
+	var custom map[string]any
 	problem := ""
 	if text := v.Text(annotation.Status); text != "" {
-		if err := json.Unmarshal([]byte(text), &own); err != nil || own == nil {
+		if err := json.Unmarshal([]byte(text), &custom); err != nil || custom == nil {
 			problem = fmt.Sprintf("annotation %s%s is not a JSON object: %q", annotation.Prefix, annotation.Status, text)
 		}
 	}
@@ -126,11 +126,11 @@ func (c *controller) next(o *unstructured.Unstructured, now, since time.Time) (m
 	if problem != "" {
 		return c.missingFields(o, status(o, nil, condition{reason: "SandboxAnnotation", message: problem}, now)), 0
 	}
-	done := c.missingFields(o, status(o, own, condition{true, "Simulated", "ready by sandbox/ready-after"}, now))
+	done := c.missingFields(o, status(o, custom, condition{true, "Simulated", "ready by sandbox/ready-after"}, now))
 	switch {
 	case done == nil || left <= 0:
 		return done, 0
-	case own != nil:
+	case custom != nil:
 		return nil, left
 	}
 	return c.missingFields(o, status(o, nil, condition{false, "Simulated", "not ready before sandbox/ready-after"}, now)), left
@@ -142,11 +142,10 @@ type condition struct {
 	reason, message string
 }
 
-// status returns the status from the annotation, or one with a Ready condition. missingFields adds the
-// observedGeneration.
-func status(o *unstructured.Unstructured, own map[string]any, ready condition, now time.Time) map[string]any {
-	if own != nil {
-		return maps.Clone(own)
+// status returns custom, the status from the annotation, or if that is nil, a status with the Ready condition.
+func status(o *unstructured.Unstructured, custom map[string]any, ready condition, now time.Time) map[string]any {
+	if custom != nil {
+		return maps.Clone(custom)
 	}
 	want := map[string]any{"type": "Ready", "status": "False", "reason": ready.reason, "message": ready.message,
 		"lastTransitionTime": now.UTC().Format(time.RFC3339)}
@@ -166,14 +165,14 @@ func status(o *unstructured.Unstructured, own map[string]any, ready condition, n
 	return map[string]any{"conditions": append(list, want)}
 }
 
-// missingFields returns want with the new observedGeneration, or nil if the object already has all fields.
+// missingFields adds observedGeneration to want and returns it, or nil if the object already has all of want.
 func (c *controller) missingFields(o *unstructured.Unstructured, want map[string]any) map[string]any {
 	want["observedGeneration"] = o.GetGeneration()
 	current, _, _ := unstructured.NestedMap(o.Object, "status")
 	if contains(current, want) {
 		return nil
 	}
-	if !c.served.subresource {
+	if !c.api.statusSubresource { // writing the status will increment the generation
 		want["observedGeneration"] = o.GetGeneration() + 1
 	}
 	return want
@@ -183,7 +182,7 @@ func (c *controller) missingFields(o *unstructured.Unstructured, want map[string
 func contains(have, want any) bool {
 	fields, isMap := want.(map[string]any)
 	if !isMap {
-		a, _ := json.Marshal(have) // as JSON, an int64 equals the same float64
+		a, _ := json.Marshal(have) // in JSON, an int64 and a float64 of the same value are equal
 		b, _ := json.Marshal(want)
 		return bytes.Equal(a, b)
 	}
@@ -194,7 +193,7 @@ func contains(have, want any) bool {
 	return same
 }
 
-var crds = schema.GroupVersionResource{Group: "apiextensions.k8s.io", Version: "v1", Resource: "customresourcedefinitions"}
+var crdResource = schema.GroupVersionResource{Group: "apiextensions.k8s.io", Version: "v1", Resource: "customresourcedefinitions"}
 
 // Run simulates the controllers until ctx is done.
 func Run(ctx context.Context, cfg *rest.Config) error {
@@ -202,12 +201,12 @@ func Run(ctx context.Context, cfg *rest.Config) error {
 	if err != nil {
 		return err
 	}
-	w := &watcher{client: client, running: map[string]running{}}
-	inf := dynamicinformer.NewFilteredDynamicInformer(client, crds, "", 0, cache.Indexers{}, nil).Informer()
+	w := &watcher{client: client, controllers: map[string]runningController{}}
+	inf := dynamicinformer.NewFilteredDynamicInformer(client, crdResource, "", 0, cache.Indexers{}, nil).Informer()
 	if _, err := inf.AddEventHandler(cache.ResourceEventHandlerFuncs{
-		AddFunc:    func(o any) { w.definition(ctx, o) },
-		UpdateFunc: func(_, o any) { w.definition(ctx, o) },
-		DeleteFunc: loop.Deleted(w.removed),
+		AddFunc:    func(o any) { w.sync(ctx, o.(*unstructured.Unstructured)) },
+		UpdateFunc: func(_, o any) { w.sync(ctx, o.(*unstructured.Unstructured)) },
+		DeleteFunc: loop.Deleted(w.remove),
 	}); err != nil {
 		return err
 	}
@@ -215,64 +214,62 @@ func Run(ctx context.Context, cfg *rest.Config) error {
 	return nil
 }
 
-// watcher runs one controller for each definition.
+// watcher runs one controller for each CRD.
 type watcher struct {
 	client dynamic.Interface
 
-	mu      sync.Mutex
-	running map[string]running // by the definition's name
+	mu          sync.Mutex
+	controllers map[string]runningController // by the CRD's name
 }
 
-type running struct {
-	served served
-	stop   func()
+type runningController struct {
+	api  servedAPI
+	stop func()
 }
 
-// served is the API of a definition.
-type served struct {
-	resource    schema.GroupVersionResource
-	subresource bool // the status is a subresource
+// servedAPI is the API that a CRD defines.
+type servedAPI struct {
+	resource          schema.GroupVersionResource
+	statusSubresource bool
 }
 
-// definition starts the controller of a definition, or restarts it if it is now served differently.
-func (w *watcher) definition(ctx context.Context, o any) {
-	crd := o.(*unstructured.Unstructured)
-	s, ok := servedBy(crd)
+// sync starts, stops or restarts the controller of a CRD so that it watches the API that is now served.
+func (w *watcher) sync(ctx context.Context, crd *unstructured.Unstructured) {
+	api, served := servedBy(crd)
 	w.mu.Lock()
 	defer w.mu.Unlock()
-	was, is := w.running[crd.GetName()]
-	if is && ok && was.served == s {
+	if running, ok := w.controllers[crd.GetName()]; ok && served && running.api == api {
 		return
 	}
 	w.stop(crd)
-	if ok {
+	if served {
 		ctx, stop := context.WithCancel(ctx)
-		w.running[crd.GetName()] = running{s, stop}
-		go newController(w.client, s).run(ctx)
+		w.controllers[crd.GetName()] = runningController{api, stop}
+		go newController(w.client, api).run(ctx)
 	}
 }
 
-func (w *watcher) removed(crd *unstructured.Unstructured) {
+func (w *watcher) remove(crd *unstructured.Unstructured) {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	w.stop(crd)
 }
 
-// stop stops the controller of a definition, if there is one. The caller holds the lock.
+// stop stops the controller of a CRD, if there is one. The caller holds the lock.
 func (w *watcher) stop(crd *unstructured.Unstructured) {
-	if r, ok := w.running[crd.GetName()]; ok {
-		r.stop()
-		delete(w.running, crd.GetName())
+	if c, ok := w.controllers[crd.GetName()]; ok {
+		c.stop()
+		delete(w.controllers, crd.GetName())
 	}
 }
 
-// servedBy returns false for a definition that is not served yet, or no longer.
-func servedBy(crd *unstructured.Unstructured) (served, bool) {
+// servedBy returns the API of a CRD, or false if it is not served yet or no longer.
+func servedBy(crd *unstructured.Unstructured) (servedAPI, bool) {
 	var d struct {
 		Spec struct {
 			Group string
 			Names struct{ Plural string }
-			// The version in which objects are stored is as good as any: status has no version here.
+			// The simulated status is the same in all versions, so the storage version will do.
 			Versions []struct {
 				Name            string
 				Served, Storage bool
@@ -285,7 +282,7 @@ func servedBy(crd *unstructured.Unstructured) (served, bool) {
 	}
 	data, err := crd.MarshalJSON()
 	if err != nil || json.Unmarshal(data, &d) != nil || crd.GetDeletionTimestamp() != nil {
-		return served{}, false
+		return servedAPI{}, false
 	}
 	established := false
 	for _, c := range d.Status.Conditions {
@@ -293,9 +290,9 @@ func servedBy(crd *unstructured.Unstructured) (served, bool) {
 	}
 	for _, v := range d.Spec.Versions {
 		if established && v.Served && v.Storage {
-			return served{schema.GroupVersionResource{Group: d.Spec.Group, Version: v.Name, Resource: d.Spec.Names.Plural},
+			return servedAPI{schema.GroupVersionResource{Group: d.Spec.Group, Version: v.Name, Resource: d.Spec.Names.Plural},
 				v.Subresources.Status != nil}, true
 		}
 	}
-	return served{}, false
+	return servedAPI{}, false
 }

@@ -20,7 +20,7 @@ import (
 	"k8s.io/client-go/kubernetes"
 )
 
-// namespace makes one for a test. It is left to the end of the cluster: deleting it takes its time.
+// namespace creates a namespace for a test. It is never deleted, because that takes seconds.
 func namespace(t *testing.T, client kubernetes.Interface) string {
 	t.Helper()
 	ns, err := client.CoreV1().Namespaces().Create(t.Context(),
@@ -48,19 +48,19 @@ func template(options ...string) corev1.PodTemplateSpec {
 	return tpl
 }
 
-// makePod makes a pod that is called p.
-func makePod(t *testing.T, client kubernetes.Interface, ns string, options ...string) {
+// createPod creates a pod named p.
+func createPod(t *testing.T, client kubernetes.Interface, ns string, options ...string) {
 	t.Helper()
 	tpl := template(options...)
 	tpl.Name = "p"
-	// Pods are let in once the namespace has its service account.
-	eventually(t, "the pod is let in", func() bool {
+	// Pods are admitted once the namespace has its service account.
+	eventually(t, "the pod is created", func() bool {
 		_, err := client.CoreV1().Pods(ns).Create(t.Context(), &corev1.Pod{ObjectMeta: tpl.ObjectMeta, Spec: tpl.Spec}, metav1.CreateOptions{})
 		return err == nil
 	})
 }
 
-// waitPod waits until the container of pod p is as wanted, and returns its status.
+// waitPod waits until ok returns true for the first container of pod p, and returns its status.
 func waitPod(t *testing.T, client kubernetes.Interface, ns, what string, ok func(corev1.ContainerStatus) bool) corev1.ContainerStatus {
 	t.Helper()
 	var c corev1.ContainerStatus
@@ -75,7 +75,7 @@ func waitPod(t *testing.T, client kubernetes.Interface, ns, what string, ok func
 	return c
 }
 
-// eventsOf returns the events of pod p by reason, the counts of each reason in all.
+// eventsOf returns an event of pod p for each reason, with the total count of that reason.
 func eventsOf(t *testing.T, client kubernetes.Interface, ns string) map[string]corev1.Event {
 	t.Helper()
 	list, err := client.CoreV1().Events(ns).List(t.Context(), metav1.ListOptions{FieldSelector: "involvedObject.name=p"})
@@ -91,7 +91,7 @@ func eventsOf(t *testing.T, client kubernetes.Interface, ns string) map[string]c
 }
 
 func TestVersion(t *testing.T) {
-	// go test reuses results unless files that a test reads have changed: it must read the source of the program.
+	// Read the source of the program, so that go test does not reuse a cached result after it has changed.
 	if err := filepath.WalkDir("..", func(_ string, _ fs.DirEntry, err error) error { return err }); err != nil {
 		t.Fatal(err)
 	}
@@ -150,7 +150,7 @@ func TestJob(t *testing.T) {
 		return err1 == nil && err2 == nil && err3 == nil &&
 			good.Status.Succeeded == 1 && bad.Status.Failed == 1 && stopped.Status.Ready != nil && *stopped.Status.Ready == 1
 	})
-	// A suspended job counts its pod only once that has its last phase.
+	// A suspended job deletes its pod, and waits for the pod's final phase.
 	if _, err := client.BatchV1().Jobs(ns).Patch(t.Context(), "stopped", "application/merge-patch+json", []byte(`{"spec":{"suspend":true}}`), metav1.PatchOptions{}); err != nil {
 		t.Fatal(err)
 	}
@@ -160,17 +160,17 @@ func TestJob(t *testing.T) {
 	})
 }
 
-func TestImageThatIsNotThere(t *testing.T) {
+func TestMissingImage(t *testing.T) {
 	client, _ := cluster(t)
 	t.Parallel()
 	ns := namespace(t, client)
-	makePod(t, client, ns, "registry.example/no-such-image:1")
+	createPod(t, client, ns, "registry.example/no-such-image:1")
 	for _, reason := range []string{"ErrImagePull", "ImagePullBackOff"} {
 		waitPod(t, client, ns, reason, func(c corev1.ContainerStatus) bool {
 			return c.State.Waiting != nil && c.State.Waiting.Reason == reason
 		})
 	}
-	eventually(t, "its events are there", func() bool {
+	eventually(t, "its events exist", func() bool {
 		m := eventsOf(t, client, ns)
 		return m["Pulling"].Count == 1 && m["Failed"].Count == 3 && m["BackOff"].Count == 1
 	})
@@ -186,7 +186,7 @@ func TestCrashLoop(t *testing.T) {
 	client, _ := cluster(t)
 	t.Parallel()
 	ns := namespace(t, client)
-	makePod(t, client, ns, "exit-code=3", "run-duration=0s", "log=one\ntwo")
+	createPod(t, client, ns, "exit-code=3", "run-duration=0s", "log=one\ntwo")
 	c := waitPod(t, client, ns, "it has crashed twice", func(c corev1.ContainerStatus) bool {
 		return c.RestartCount == 1 && c.State.Waiting != nil && c.State.Waiting.Reason == "CrashLoopBackOff"
 	})
@@ -195,9 +195,9 @@ func TestCrashLoop(t *testing.T) {
 	}
 	log, err := client.CoreV1().Pods(ns).GetLogs("p", &corev1.PodLogOptions{Previous: true}).DoRaw(t.Context())
 	if string(log) != "one\ntwo\n" || err != nil {
-		t.Errorf("log of the last run: %q, %v", log, err)
+		t.Errorf("log of the previous attempt: %q, %v", log, err)
 	}
-	eventually(t, "repeated events are counted up in one object", func() bool {
+	eventually(t, "repeated events are counted in one object", func() bool {
 		list, err := client.CoreV1().Events(ns).List(t.Context(), metav1.ListOptions{FieldSelector: "reason=BackOff"})
 		return err == nil && len(list.Items) == 1 && list.Items[0].Count >= 2 && list.Items[0].Type == corev1.EventTypeWarning
 	})
@@ -207,9 +207,9 @@ func TestAnnotationsCanChange(t *testing.T) {
 	client, _ := cluster(t)
 	t.Parallel()
 	ns := namespace(t, client)
-	makePod(t, client, ns, "fail=never-ready", "stop-duration=soon")
+	createPod(t, client, ns, "fail=never-ready", "stop-duration=soon")
 	waitPod(t, client, ns, "it runs", func(c corev1.ContainerStatus) bool { return c.State.Running != nil && !c.Ready })
-	eventually(t, "the probe is reported to fail, and the wrong annotation", func() bool {
+	eventually(t, "events report the failing probe and the invalid annotation", func() bool {
 		m := eventsOf(t, client, ns)
 		return m["Unhealthy"].Count > 0 && m["SandboxAnnotation"].Count > 0
 	})
@@ -223,7 +223,7 @@ func TestLogs(t *testing.T) {
 	client, _ := cluster(t)
 	t.Parallel()
 	ns := namespace(t, client)
-	makePod(t, client, ns, "start-delay=3s", "log=one\ntwo\nthree")
+	createPod(t, client, ns, "start-delay=3s", "log=one\ntwo\nthree")
 	logs := func(o corev1.PodLogOptions) (string, error) {
 		r, err := client.CoreV1().Pods(ns).GetLogs("p", &o).Stream(t.Context())
 		if err != nil {
@@ -233,9 +233,9 @@ func TestLogs(t *testing.T) {
 		data, err := io.ReadAll(r)
 		return string(data), err
 	}
-	waitPod(t, client, ns, "it starts", func(c corev1.ContainerStatus) bool { return c.State.Waiting != nil })
+	waitPod(t, client, ns, "it is starting", func(c corev1.ContainerStatus) bool { return c.State.Waiting != nil })
 	if _, err := logs(corev1.PodLogOptions{}); err == nil || !strings.Contains(err.Error(), `container "app" in pod "p" is waiting to start: ContainerCreating`) {
-		t.Errorf("log of a pod that starts: %v", err)
+		t.Errorf("log of a starting pod: %v", err)
 	}
 	waitPod(t, client, ns, "it runs", func(c corev1.ContainerStatus) bool { return c.State.Running != nil })
 	two := int64(2)
@@ -243,7 +243,7 @@ func TestLogs(t *testing.T) {
 		t.Errorf("tail: %q, %v", text, err)
 	}
 	if text, err := logs(corev1.PodLogOptions{Timestamps: true, TailLines: new(int64)}); text != "" || err != nil {
-		t.Errorf("nothing: %q, %v", text, err)
+		t.Errorf("tail of 0 lines: %q, %v", text, err)
 	}
 	r, err := client.CoreV1().Pods(ns).GetLogs("p", &corev1.PodLogOptions{Follow: true}).Stream(t.Context())
 	if err != nil {
@@ -293,12 +293,12 @@ func TestCloud(t *testing.T) {
 		}
 		return c.Status.Phase == corev1.ClaimBound, len(s.Status.LoadBalancer.Ingress) > 0, len(i.Status.LoadBalancer.Ingress) > 0
 	}
-	eventually(t, "volume and addresses are there", func() bool {
+	eventually(t, "volume and addresses exist", func() bool {
 		a, b, c := state("late")
 		return a && b && c
 	})
 	if a, b, c := state("never"); a || b || c {
-		t.Errorf("told to fail: volume %v, service %v, ingress %v", a, b, c)
+		t.Errorf("with sandbox/fail: volume %v, service %v, ingress %v", a, b, c)
 	}
 }
 
@@ -328,7 +328,7 @@ func TestCustomResource(t *testing.T) {
 			[]byte(`{"metadata":{"annotations":{"sandbox/status":"{\"phase\":\"Done\"}"}}}`), metav1.PatchOptions{}); err != nil {
 			t.Fatal(err)
 		}
-		eventually(t, "the status that was asked for", func() bool {
+		eventually(t, "the status of the annotation", func() bool {
 			o, err := objects.Get(t.Context(), "x", metav1.GetOptions{})
 			if err != nil {
 				return false

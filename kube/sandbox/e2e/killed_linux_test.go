@@ -14,8 +14,8 @@ import (
 	"k8s.io/client-go/kubernetes"
 )
 
-// If the sandbox itself is killed, its command is told to end, and the next sandbox removes the folder: even
-// one that is interrupted while it starts.
+// If the sandbox is killed, its command gets SIGTERM. The next sandbox removes the folder, even if that sandbox is
+// interrupted while it starts.
 func TestSandboxKilled(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
@@ -39,7 +39,7 @@ func TestSandboxKilled(t *testing.T) {
 		t.Fatal(err)
 	}
 	_ = cmd.Wait()
-	eventually(t, "the command is told", func() bool { return exists(told) })
+	eventually(t, "the command gets SIGTERM", func() bool { return exists(told) })
 	left := folders(t, tmp)
 	if len(left) != 1 {
 		t.Fatalf("folders of the killed sandbox: %q", left)
@@ -49,7 +49,7 @@ func TestSandboxKilled(t *testing.T) {
 	if err := next.Start(); err != nil {
 		t.Fatal(err)
 	}
-	eventually(t, "the next one has begun", func() bool { return !exists(left[0]) && len(folders(t, tmp)) == 1 })
+	eventually(t, "the next sandbox has started and removed the folder", func() bool { return !exists(left[0]) && len(folders(t, tmp)) == 1 })
 	if err := next.Process.Signal(syscall.SIGTERM); err != nil {
 		t.Fatal(err)
 	}
@@ -61,7 +61,7 @@ func TestSandboxKilled(t *testing.T) {
 	}
 }
 
-// The processes of containers end with the sandbox, however it ends.
+// The processes of containers end when the sandbox is stopped or killed.
 func TestProcessEndsWithSandbox(t *testing.T) {
 	t.Parallel()
 	self, err := os.Executable()
@@ -79,7 +79,7 @@ func TestProcessEndsWithSandbox(t *testing.T) {
 			if err != nil {
 				t.Fatal(err)
 			}
-			tpl := realPod("stubborn", "ignore")
+			tpl := processPod("stubborn", "ignore")
 			tpl.Name = "p"
 			if _, err := client.CoreV1().Pods("default").Create(t.Context(), &corev1.Pod{ObjectMeta: tpl.ObjectMeta, Spec: tpl.Spec}, metav1.CreateOptions{}); err != nil {
 				t.Fatal(err)
@@ -96,7 +96,7 @@ func TestProcessEndsWithSandbox(t *testing.T) {
 			}
 			end(s)
 			eventually(t, "the process is gone", func() bool { return !alive(pid) })
-			if name == "killed" { // what the process has started is told by nobody
+			if name == "killed" { // only the process itself gets a signal
 				_ = syscall.Kill(child, syscall.SIGKILL)
 			}
 			eventually(t, "its child is gone", func() bool { return !alive(child) })

@@ -20,7 +20,7 @@ import (
 	"k8s.io/client-go/tools/clientcmd"
 )
 
-// write makes a config map in the cluster of KUBECONFIG.
+// write creates a ConfigMap in the cluster of KUBECONFIG.
 func write() error {
 	cfg, err := clientcmd.BuildConfigFromFlags("", os.Getenv("KUBECONFIG"))
 	if err != nil {
@@ -58,8 +58,8 @@ func folders(t *testing.T, dir string) []string {
 	return found
 }
 
-// A command gets the cluster, stdin and stdout for itself, and its exit code is passed on: also where there
-// is no HOME, and the temporary folder is too deep for a socket.
+// A command gets the cluster, stdin and stdout, and the sandbox exits with its exit code. This also works without
+// HOME, and with a temporary folder whose path is too long for a socket.
 func TestCommand(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
@@ -84,7 +84,7 @@ func TestCommand(t *testing.T) {
 	}
 	for _, f := range folders(t, "/tmp") {
 		if !strings.Contains(strings.Join(before, " "), f) && exists(filepath.Join(f, "etcd.sock")) && !exists(filepath.Join(f, "etcd")) {
-			t.Errorf("the folder of the sockets is left: %s", f)
+			t.Errorf("the folder of the sockets is not removed: %s", f)
 		}
 	}
 	checkAudit(t, audit)
@@ -110,7 +110,7 @@ func checkAudit(t *testing.T, file string) {
 			t.Fatalf("%s: %v", line, err)
 		}
 		if e.Level != "Metadata" || e.Stage == "RequestReceived" {
-			t.Errorf("not asked for: %s", line)
+			t.Errorf("unexpected level or stage: %s", line)
 		}
 		if e.UserAgent == "writer" && e.Verb == "create" && e.User.Username == "sandbox-admin" && e.Stage == "ResponseComplete" &&
 			e.ObjectRef.Resource == "configmaps" && e.ObjectRef.Namespace == "default" && e.ObjectRef.Name == "written" && e.ResponseStatus.Code == 201 {
@@ -118,7 +118,7 @@ func checkAudit(t *testing.T, file string) {
 		}
 	}
 	if written != 1 {
-		t.Errorf("the command's write is there %d times", written)
+		t.Errorf("the log has the command's write %d times, want once", written)
 	}
 }
 
@@ -139,7 +139,7 @@ func TestUsage(t *testing.T) {
 		{"--nodes 0", 2, "at least 1"},
 		{"--while-stdin -- true", 2, "cannot be combined with a command"},
 		{"-- no-such-command", 127, "command not found"},
-		{"--kubeconfig " + foreign, 2, "left unchanged"},
+		{"--kubeconfig " + foreign, 2, "is not a sandbox's kubeconfig"},
 		{"--help", 0, ""},
 	}
 	for _, tt := range tests {
@@ -155,11 +155,11 @@ func TestUsage(t *testing.T) {
 		}
 	}
 	if data, err := os.ReadFile(foreign); string(data) != text || err != nil {
-		t.Errorf("a kubeconfig of others was changed: %q, %v", data, err)
+		t.Errorf("the kubeconfig of another cluster was changed: %q, %v", data, err)
 	}
 }
 
-// Without a command it prints what a shell can evaluate, and Ctrl-C ends it in order.
+// Without a command, the sandbox prints a line that a shell can evaluate, and Ctrl-C stops it cleanly.
 func TestInterrupt(t *testing.T) {
 	t.Parallel()
 	tmp := t.TempDir()
@@ -191,7 +191,7 @@ func TestInterrupt(t *testing.T) {
 	}
 }
 
-// A sandbox whose parent is killed ends, and leaves nothing.
+// A sandbox whose parent is killed stops and removes its folder.
 func TestParentKilled(t *testing.T) {
 	t.Parallel()
 	tmp := t.TempDir()
@@ -218,7 +218,7 @@ func TestParentKilled(t *testing.T) {
 	eventually(t, "process and folder are gone", func() bool { return !alive(s.PID) && len(folders(t, tmp)) == 0 })
 }
 
-// In a terminal the command gets Ctrl-C, and the sandbox leaves it alone.
+// In a terminal, Ctrl-C reaches the command, and the sandbox waits for the command.
 func TestTerminal(t *testing.T) {
 	t.Parallel()
 	tmp := t.TempDir()
@@ -247,7 +247,7 @@ func TestTerminal(t *testing.T) {
 	}
 }
 
-// A data folder keeps the cluster, and belongs to one sandbox at a time.
+// A data folder keeps the cluster. Only one sandbox at a time can use it.
 func TestDataDir(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()
@@ -257,7 +257,7 @@ func TestDataDir(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	makePod(t, client, "default")
+	createPod(t, client, "default")
 	waitPod(t, client, "default", "it is ready", func(c corev1.ContainerStatus) bool { return c.Ready })
 	pod, err := client.CoreV1().Pods("default").Get(t.Context(), "p", metav1.GetOptions{})
 	if err != nil {
@@ -283,7 +283,7 @@ func TestDataDir(t *testing.T) {
 		t.Fatal(err)
 	}
 	if again.UID != pod.UID || again.Status.ContainerStatuses[0].RestartCount != 0 {
-		t.Errorf("it is another pod: %+v", again)
+		t.Errorf("the pod was replaced or restarted: %+v", again)
 	}
 	if _, err := client.CoreV1().Pods("default").GetLogs("p", &corev1.PodLogOptions{}).DoRaw(t.Context()); err != nil {
 		t.Errorf("its log: %v", err)
@@ -293,7 +293,7 @@ func TestDataDir(t *testing.T) {
 	}
 }
 
-// BenchmarkStart is the time from nothing to ready for pods, and to nothing again.
+// BenchmarkStart measures the time until pods can run.
 func BenchmarkStart(b *testing.B) {
 	for b.Loop() {
 		s := start(b, nil)

@@ -1,5 +1,5 @@
-// Package e2e tests the program lockstep-sandbox as its users see it. It does not import any of it, so that
-// the tests link in no time.
+// Package e2e tests the program lockstep-sandbox as users run it. It imports no package of the sandbox, so the
+// tests link fast.
 package e2e
 
 import (
@@ -23,7 +23,7 @@ import (
 	"k8s.io/client-go/tools/clientcmd"
 )
 
-// binary is the program under test: the one in LOCKSTEP_SANDBOX_BIN, or bin/ of the repository.
+// binary is the program under test: LOCKSTEP_SANDBOX_BIN, or bin/lockstep-sandbox of the repository.
 var binary string
 
 func TestMain(m *testing.M) {
@@ -42,7 +42,7 @@ func TestMain(m *testing.M) {
 	os.Exit(code)
 }
 
-// build makes the program if it is not there or older than its source.
+// build builds the program if it does not exist or is older than its source.
 func build() (string, error) {
 	if b := os.Getenv("LOCKSTEP_SANDBOX_BIN"); b != "" {
 		return b, nil
@@ -70,12 +70,12 @@ func build() (string, error) {
 	return out, cmd.Run()
 }
 
-// The test program also plays the parts that another program has in some tests.
+// roleEnv makes the test binary act as another program of a test; see play.
 const roleEnv = "SANDBOX_TEST_ROLE"
 
 func play(role string) int {
 	switch role {
-	case "writer": // writes to the cluster, stdin to stdout, and ends with 7
+	case "writer": // writes to the cluster, copies stdin to stdout, and exits with code 7
 		if err := write(); err != nil {
 			fmt.Fprintln(os.Stderr, err)
 			return 1
@@ -106,7 +106,7 @@ func play(role string) int {
 	return 1
 }
 
-// sandbox is a running lockstep-sandbox that has said that it is ready.
+// sandbox is a running lockstep-sandbox that is ready.
 type sandbox struct {
 	Kubeconfig, Server, DataDir, AuditLog string
 	PID                                   int
@@ -116,7 +116,7 @@ type sandbox struct {
 	stderr *strings.Builder
 }
 
-// start starts a sandbox and waits until it is ready. It ends with the test at the latest.
+// start starts a sandbox and waits until it is ready. It stops at the end of the test.
 func start(t testing.TB, env []string, args ...string) *sandbox {
 	t.Helper()
 	s, err := launch(env, args...)
@@ -143,7 +143,7 @@ func launch(env []string, args ...string) (*sandbox, error) {
 	return s, nil
 }
 
-// read reads the line that tells that the sandbox is ready.
+// read reads the line of JSON that announces the ready cluster.
 func (s *sandbox) read(r io.Reader) error {
 	line, err := bufio.NewReader(r).ReadBytes('\n')
 	if err != nil {
@@ -152,7 +152,7 @@ func (s *sandbox) read(r io.Reader) error {
 	return json.Unmarshal(line, s)
 }
 
-// stop ends the sandbox in order and returns its exit code.
+// stop stops the sandbox cleanly and returns its exit code.
 func (s *sandbox) stop() int {
 	_ = s.stdin.Close()
 	_ = s.cmd.Wait()
@@ -169,7 +169,7 @@ func config(t testing.TB, kubeconfig string) *rest.Config {
 	return cfg
 }
 
-// common is one cluster for all tests that only look at what happens in a cluster.
+// common is the cluster of all tests that need no sandbox for themselves.
 var common sandbox
 
 // cluster returns clients of the common cluster.
@@ -200,7 +200,7 @@ func eventually(t testing.TB, what string, ok func() bool) {
 	t.Helper()
 	for deadline := time.Now().Add(time.Minute); !ok(); time.Sleep(20 * time.Millisecond) {
 		if time.Now().After(deadline) {
-			t.Fatalf("not within a minute: %s", what)
+			t.Fatalf("timed out after a minute: %s", what)
 		}
 	}
 }

@@ -3,6 +3,7 @@ package e2e
 import (
 	"bufio"
 	"context"
+	"errors"
 	"fmt"
 	"io"
 	"os"
@@ -23,11 +24,11 @@ import (
 	"k8s.io/client-go/tools/clientcmd"
 )
 
-// realImage has its containers run as processes: of this test program, in the part that roleEnv names.
-const realImage = "registry.example:5000/team/lockstep:v1"
+// processImage is an image whose containers run as processes: here of the test binary, in the role of roleEnv.
+const processImage = "registry.example:5000/team/lockstep:v1"
 
-// container is a container's program, with the arguments VALUES-FILE TRIES-FILE GREETING. It ends with 3 at
-// the first try.
+// container is a container's program, with the arguments VALUES-FILE TRIES-FILE GREETING. Its first attempt exits
+// with code 3.
 func container(args []string) error {
 	config, err := clientcmd.BuildConfigFromFlags("", os.Getenv("KUBECONFIG"))
 	if err != nil {
@@ -53,7 +54,7 @@ func container(args []string) error {
 	fmt.Fprintf(os.Stderr, "values %s\ntoken %d parts\n", values, len(strings.Split(string(token), ".")))
 	fmt.Printf("greeting %s\npod %s label %s from %s all %s\n", args[2], os.Getenv("POD"), os.Getenv("LABEL"), os.Getenv("NAMESPACE"), os.Getenv("ALL_color"))
 	if _, inherited := os.LookupEnv("LOCKSTEP_SANDBOX_TEST_SECRET"); inherited {
-		return fmt.Errorf("the sandbox's own environment is there")
+		return errors.New("the container has the environment of the sandbox")
 	}
 	if _, err := os.Stat(args[1]); err == nil {
 		return nil
@@ -66,7 +67,7 @@ func container(args []string) error {
 	return nil
 }
 
-// stubborn ends with 5 at SIGTERM, unless told to ignore it. What it has started goes with it.
+// stubborn starts a child and exits with code 5 after SIGTERM. With an argument it ignores SIGTERM.
 func stubborn(args []string) {
 	c := make(chan os.Signal, 1)
 	signal.Notify(c, syscall.SIGTERM)
@@ -83,16 +84,17 @@ func stubborn(args []string) {
 	}
 }
 
-// realPod returns the template of a pod whose container plays a part of this program.
-func realPod(role string, args ...string) corev1.PodTemplateSpec {
-	tpl := template(realImage)
+// processPod returns the template of a pod whose container runs the test binary in a role.
+func processPod(role string, args ...string) corev1.PodTemplateSpec {
+	tpl := template(processImage)
 	tpl.Spec.RestartPolicy = corev1.RestartPolicyOnFailure
 	tpl.Spec.Containers[0].Args = args
 	tpl.Spec.Containers[0].Env = []corev1.EnvVar{{Name: roleEnv, Value: role}}
 	return tpl
 }
 
-// A job's container runs as a process: with everything that a kubelet would give it, again after it has failed.
+// A job's container runs as a process, with everything that a kubelet would provide, and is restarted after it
+// fails.
 func TestProcess(t *testing.T) {
 	client, _ := cluster(t)
 	t.Parallel()
@@ -107,7 +109,7 @@ func TestProcess(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	tpl := realPod("container", "/etc/run/values.yaml", "/data/tries", "$(WORD)-$(POD)-$(NOBODY)-$$(POD)")
+	tpl := processPod("container", "/etc/run/values.yaml", "/data/tries", "$(WORD)-$(POD)-$(NOBODY)-$$(POD)")
 	field := func(path string) *corev1.EnvVarSource {
 		return &corev1.EnvVarSource{FieldRef: &corev1.ObjectFieldSelector{FieldPath: path}}
 	}
@@ -165,7 +167,7 @@ func TestProcess(t *testing.T) {
 	}
 }
 
-// A deleted pod takes its process with it: by SIGTERM, then by SIGKILL, and what the process has started too.
+// When a pod is deleted, its process gets SIGTERM, then SIGKILL, and the process's children are killed.
 func TestProcessEndsWithPod(t *testing.T) {
 	client, _ := cluster(t)
 	t.Parallel()
@@ -175,19 +177,19 @@ func TestProcessEndsWithPod(t *testing.T) {
 		log   string
 		code  int32
 	}{
-		"gently":   {nil, 60, "got terminated\n", 5},
-		"by force": {[]string{"ignore"}, 1, "got terminated\n", 137},
-		"at once":  {[]string{"ignore"}, 0, "", 0},
+		"SIGTERM":  {nil, 60, "got terminated\n", 5},
+		"SIGKILL":  {[]string{"ignore"}, 1, "got terminated\n", 137},
+		"no grace": {[]string{"ignore"}, 0, "", 0},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
 			ns := namespace(t, client)
-			tpl := realPod("stubborn", tt.args...)
+			tpl := processPod("stubborn", tt.args...)
 			tpl.Name, tpl.Finalizers = "p", []string{"example.com/watched"}
 			if tt.grace == 0 {
 				tpl.Finalizers = nil
 			}
-			eventually(t, "the pod is let in", func() bool {
+			eventually(t, "the pod is created", func() bool {
 				_, err := client.CoreV1().Pods(ns).Create(t.Context(), &corev1.Pod{ObjectMeta: tpl.ObjectMeta, Spec: tpl.Spec}, metav1.CreateOptions{})
 				return err == nil
 			})
@@ -228,14 +230,14 @@ func TestProcessEndsWithPod(t *testing.T) {
 	}
 }
 
-// The image has one program.
-func TestProcessThatDoesNotStart(t *testing.T) {
+// The image contains only lockstep, so another command cannot start.
+func TestProcessStartError(t *testing.T) {
 	client, _ := cluster(t)
 	t.Parallel()
 	ns := namespace(t, client)
-	tpl := realPod("stubborn")
+	tpl := processPod("stubborn")
 	tpl.Name, tpl.Spec.RestartPolicy, tpl.Spec.Containers[0].Command = "p", corev1.RestartPolicyNever, []string{"/bin/sh", "-c", "true"}
-	eventually(t, "the pod is let in", func() bool {
+	eventually(t, "the pod is created", func() bool {
 		_, err := client.CoreV1().Pods(ns).Create(t.Context(), &corev1.Pod{ObjectMeta: tpl.ObjectMeta, Spec: tpl.Spec}, metav1.CreateOptions{})
 		return err == nil
 	})

@@ -8,8 +8,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// end ends an attempt, permanently or until the next restart.
-func (p *pass) end(attempt, code int) {
+// endAttempt ends an attempt of the scripted containers, permanently or until the next restart.
+func (p *pass) endAttempt(attempt, code int) {
 	p.past.end, p.past.reported = p.now, time.Time{}
 	st := p.status
 	policy := p.pod.Spec.RestartPolicy
@@ -30,15 +30,15 @@ func (p *pass) end(attempt, code int) {
 		}
 	}
 	if again {
-		p.condition(corev1.ContainersReady, false, "ContainersNotReady", p.unreadyMessage())
-		p.condition(corev1.PodReady, false, "ContainersNotReady", p.unreadyMessage())
+		p.setCondition(corev1.ContainersReady, false, "ContainersNotReady", p.unreadyMessage())
+		p.setCondition(corev1.PodReady, false, "ContainersNotReady", p.unreadyMessage())
 		p.recheckIn(restartDelay(attempt))
 		return
 	}
 	p.finish(code)
 }
 
-// terminated returns the terminated state of a container; code applies if the script is about it.
+// terminated returns the terminated state of a container: with code if the script applies to it, otherwise with 0.
 func (p *pass) terminated(c *corev1.ContainerStatus, code int) *corev1.ContainerStateTerminated {
 	if !p.script.appliesTo(c.Name) {
 		code = 0
@@ -50,7 +50,7 @@ func (p *pass) terminated(c *corev1.ContainerStatus, code int) *corev1.Container
 	case code != 0:
 		term.Reason = "Error"
 	}
-	if c.Name == p.real && p.exit != nil {
+	if c.Name == p.process && p.exit != nil {
 		term.Reason, term.Message, term.FinishedAt = p.exit.Reason, p.exit.Message, metav1.NewTime(p.exit.At)
 	}
 	if c.State.Running != nil {
@@ -63,10 +63,10 @@ func (p *pass) terminated(c *corev1.ContainerStatus, code int) *corev1.Container
 func (p *pass) backOff(c *corev1.ContainerStatus, attempt, code int) {
 	switch p.script.fail {
 	case failLiveness:
-		p.addEvent(event{c.Name, true, "Unhealthy", "Liveness probe failed: " + p.script.text("HTTP probe failed with statuscode: 500")})
+		p.addEvent(event{c.Name, true, "Unhealthy", "Liveness probe failed: " + p.script.messageOr("HTTP probe failed with statuscode: 500")})
 		p.addEvent(event{c.Name, false, "Killing", fmt.Sprintf("Container %s failed liveness probe, will be restarted", c.Name)})
 	case failStartup:
-		p.addEvent(event{c.Name, true, "Unhealthy", "Startup probe failed: " + p.script.text("dial tcp 10.244.0.7:8080: connect: connection refused")})
+		p.addEvent(event{c.Name, true, "Unhealthy", "Startup probe failed: " + p.script.messageOr("dial tcp 10.244.0.7:8080: connect: connection refused")})
 		p.addEvent(event{c.Name, false, "Killing", fmt.Sprintf("Container %s failed startup probe, will be restarted", c.Name)})
 	}
 	name := fmt.Sprintf("%s_%s(%s)", p.pod.Name, p.pod.Namespace, p.pod.UID)
@@ -77,10 +77,10 @@ func (p *pass) backOff(c *corev1.ContainerStatus, attempt, code int) {
 	p.addEvent(event{c.Name, true, "BackOff", fmt.Sprintf("Back-off restarting failed container %s in pod %s", c.Name, name)})
 }
 
-// finish sets the final phase of a pod whose containers have all ended.
+// finish sets the final phase of a pod whose containers have all terminated.
 func (p *pass) finish(code int) {
 	st := p.status
-	for i := range st.InitContainerStatuses { // sidecars end with the pod
+	for i := range st.InitContainerStatuses { // sidecars run until the pod ends
 		if c := &st.InitContainerStatuses[i]; c.State.Running != nil {
 			c.State = corev1.ContainerState{Terminated: &corev1.ContainerStateTerminated{Reason: "Completed",
 				StartedAt: c.State.Running.StartedAt, FinishedAt: metav1.NewTime(p.now), ContainerID: c.ContainerID}}
@@ -92,6 +92,6 @@ func (p *pass) finish(code int) {
 	if code != 0 {
 		st.Phase, reason = corev1.PodFailed, "PodFailed"
 	}
-	p.condition(corev1.ContainersReady, false, reason, "")
-	p.condition(corev1.PodReady, false, reason, "")
+	p.setCondition(corev1.ContainersReady, false, reason, "")
+	p.setCondition(corev1.PodReady, false, reason, "")
 }

@@ -15,11 +15,11 @@ import (
 	"k8s.io/streaming/pkg/httpstream/spdy"
 )
 
-// streamsWithin is how long a client may take to open the streams of a shell.
-const streamsWithin = 10 * time.Second
+// streamTimeout is how long a client may take to open its streams.
+const streamTimeout = 10 * time.Second
 
-// exec handles a request for a shell. Nothing runs in a simulated container, so every command
-// repeats its input until a line is "exit" or the input ends.
+// exec handles kubectl exec. Nothing runs in a simulated container, so every command repeats its input until the
+// line "exit" or the end of the input.
 func (k *Kubelet) exec(w http.ResponseWriter, r *http.Request) {
 	pod := k.pod(r)
 	if pod == nil {
@@ -36,7 +36,7 @@ func (k *Kubelet) exec(w http.ResponseWriter, r *http.Request) {
 		return nil
 	})
 	if conn == nil {
-		return // answered with an error
+		return // UpgradeResponse has written the error
 	}
 	defer conn.Close()
 	streams := map[string]httpstream.Stream{}
@@ -46,7 +46,7 @@ func (k *Kubelet) exec(w http.ResponseWriter, r *http.Request) {
 			streams[s.Headers().Get(corev1.StreamType)] = s
 		case <-conn.CloseChan():
 			return
-		case <-time.After(streamsWithin):
+		case <-time.After(streamTimeout):
 			return
 		}
 	}
@@ -54,8 +54,8 @@ func (k *Kubelet) exec(w http.ResponseWriter, r *http.Request) {
 	_ = json.NewEncoder(streams[corev1.StreamTypeError]).Encode(metav1.Status{Status: metav1.StatusSuccess})
 }
 
-// expectedStreams returns the number of streams that a client opens: one for the outcome, and
-// one for each requested stream; a terminal has a single output stream.
+// expectedStreams returns the number of streams that a client opens: one for the outcome, one for each requested
+// stream, and one for the size of a terminal.
 func expectedStreams(r *http.Request) int {
 	n := 1
 	for _, flag := range []string{corev1.ExecStdinParam, corev1.ExecStdoutParam, corev1.ExecStderrParam, corev1.ExecTTYParam} {
@@ -66,7 +66,7 @@ func expectedStreams(r *http.Request) int {
 	return n
 }
 
-// echo repeats typed characters and lines, as a terminal would.
+// echo repeats typed characters, and each line once it is complete.
 func echo(in io.Reader, out io.Writer, pod string) {
 	if out == nil {
 		return

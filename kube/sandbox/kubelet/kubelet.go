@@ -1,7 +1,7 @@
-// Package kubelet simulates the nodes of a sandbox: it writes the status and the events that a kubelet would
-// write for pods, and serves their logs. Only containers of lockstep's own image run (package container).
-// Annotations control the other pods (package annotation). Its central types are Kubelet and pass, which
-// computes the status of a pod.
+// Package kubelet simulates the nodes of a sandbox: it writes the status and events of pods as a kubelet would,
+// and serves logs and exec. Containers of lockstep's own image run as processes (package container); annotations
+// control the others (package annotation). Its central types are Kubelet and pass, which computes the status of
+// a pod.
 package kubelet
 
 import (
@@ -39,11 +39,11 @@ type Options struct {
 	Nodes   int
 	Version string // Kubernetes version that the nodes report
 
-	// Certificate is the certificate of the log server, Clients the authority of its clients.
+	// Certificate is the certificate of the server for logs and exec, Clients the authority of its clients.
 	Certificate tls.Certificate
 	Clients     *x509.CertPool
 
-	// Program runs as the containers of lockstep's image, in folders below Dir; "" simulates them, too.
+	// Program runs as the containers of lockstep's image, in folders below Dir. "" simulates these containers too.
 	Program, Dir string
 }
 
@@ -54,14 +54,14 @@ type Kubelet struct {
 	pods     cache.SharedIndexInformer
 	reporter *reporter
 	runtime  *container.Runtime
-	ip       atomic.Uint32   // the last one given to a pod
-	nodes    map[string]bool // nodes
+	lastIP   atomic.Uint32   // the last two bytes of the IP last assigned to a pod
+	nodes    map[string]bool // by name
 
 	mu   sync.Mutex
 	past map[types.UID]history
 }
 
-// New registers the nodes and serves their logs until ctx is done. Run handles pods.
+// New registers the nodes and serves logs and exec until ctx is done. Run handles pods.
 func New(ctx context.Context, o Options) (*Kubelet, error) {
 	client, err := kubernetes.NewForConfig(o.Config)
 	if err != nil {
@@ -102,9 +102,9 @@ func (k *Kubelet) Run(ctx context.Context) error {
 	k.factory.Start(ctx.Done())
 	defer k.factory.Shutdown()
 	k.factory.WaitForCacheSync(ctx.Done())
-	for _, o := range k.pods.GetStore().List() { // pods of an earlier run with the same data
+	for _, o := range k.pods.GetStore().List() { // pods of an earlier run with the same data folder
 		if ip := net.ParseIP(o.(*corev1.Pod).Status.PodIP).To4(); ip != nil {
-			k.ip.Store(max(k.ip.Load(), uint32(ip[2])<<8|uint32(ip[3])))
+			k.lastIP.Store(max(k.lastIP.Load(), uint32(ip[2])<<8|uint32(ip[3])))
 		}
 	}
 	if err := loop.Each(ctx, k.pods, workers, k.sync); err != nil {
@@ -158,8 +158,8 @@ func (k *Kubelet) sync(ctx context.Context, pod *corev1.Pod) (time.Duration, err
 	if s.fail == failEvicted || pod.Spec.RestartPolicy == corev1.RestartPolicyNever && s.failTimes != forever {
 		p.failed = k.failedSiblings(pod)
 	}
-	p.missing, p.missingIn = k.missing(ctx, p)
-	k.pullSecrets(ctx, p)
+	p.missing, p.missingIn = k.missingReference(ctx, p)
+	k.warnPullSecrets(ctx, p)
 	changed := p.run()
 	if p.starts {
 		if err := k.start(ctx, p); err != nil {
@@ -176,7 +176,7 @@ func (k *Kubelet) sync(ctx context.Context, pod *corev1.Pod) (time.Duration, err
 	return p.again, nil
 }
 
-// update writes the status of a pass. If it fails, the pass has no effect.
+// update writes the status of a pass.
 func (k *Kubelet) update(ctx context.Context, p *pass) error {
 	pod := p.pod.DeepCopy()
 	pod.Status = *p.status
@@ -198,7 +198,7 @@ func (k *Kubelet) stop(ctx context.Context, p *pass) (time.Duration, error) {
 	if s := pod.DeletionGracePeriodSeconds; s != nil {
 		grace = time.Duration(*s) * time.Second
 		if *s == 0 && len(pod.Finalizers) > 0 && finished(pod) {
-			return 0, nil // the owners of the finalizers must act
+			return 0, nil // until the finalizers are removed
 		}
 	}
 	if !p.past.killing {
@@ -210,15 +210,15 @@ func (k *Kubelet) stop(ctx context.Context, p *pass) (time.Duration, error) {
 		}
 		k.finishPass(p)
 	}
-	if p.real != "" {
+	if p.process != "" {
 		if k.runtime.Terminate(pod.UID, grace) {
 			return processPoll, nil
 		}
 	} else if left := pod.DeletionTimestamp.Add(-grace).Add(min(grace, p.script.stopDuration)).Sub(p.now); left > 0 {
 		return left, nil
 	}
-	if (len(pod.Finalizers) > 0 || p.real != "") && !finished(pod) {
-		// The Job controller does not count pods without a final phase.
+	if (len(pod.Finalizers) > 0 || p.process != "") && !finished(pod) {
+		// The Job controller waits for the final phase before it counts the pod and removes its finalizer.
 		p.kill()
 		if err := k.update(ctx, p); err != nil {
 			return 0, err
@@ -249,11 +249,11 @@ func (k *Kubelet) failedSiblings(pod *corev1.Pod) int {
 }
 
 func (k *Kubelet) newIP() string {
-	n := k.ip.Add(1)
+	n := k.lastIP.Add(1)
 	return fmt.Sprintf("10.244.%d.%d", n>>8&255, n&255)
 }
 
-// stripManagedFields halves the memory of the cached pods. An update without managed fields does not change them.
+// stripManagedFields halves the memory of the cached pods. Updating a status without managed fields keeps them.
 func stripManagedFields(o any) (any, error) {
 	if m, err := meta.Accessor(o); err == nil {
 		m.SetManagedFields(nil)

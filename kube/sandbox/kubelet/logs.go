@@ -54,32 +54,32 @@ func parseLogOptions(q url.Values, now time.Time) (logOptions, error) {
 	return o, err
 }
 
-// attempt is the time of one run of a container.
-type attempt struct {
+// attemptTimes are the start and the end of an attempt of a container.
+type attemptTimes struct {
 	begin time.Time
 	end   time.Time // zero while it runs
 }
 
-// loggedAttempt returns the run whose log is requested, or an error with a kubelet's message.
-func loggedAttempt(pod *corev1.Pod, container string, previous bool, h history) (attempt, error) {
+// loggedAttempt returns the times of the attempt whose log is requested, or an error with a kubelet's message.
+func loggedAttempt(pod *corev1.Pod, container string, previous bool, h history) (attemptTimes, error) {
 	c, ok := containerStatus(pod, container)
 	last := c.LastTerminationState.Terminated
 	switch {
 	case !ok:
-		return attempt{}, fmt.Errorf("container %q in pod %q is not available", container, pod.Name)
+		return attemptTimes{}, fmt.Errorf("container %q in pod %q is not available", container, pod.Name)
 	case previous && last == nil:
-		return attempt{}, fmt.Errorf("previous terminated container %q in pod %q not found", container, pod.Name)
+		return attemptTimes{}, fmt.Errorf("previous terminated container %q in pod %q not found", container, pod.Name)
 	case previous:
-		return attempt{last.StartedAt.Time, last.FinishedAt.Time}, nil
+		return attemptTimes{last.StartedAt.Time, last.FinishedAt.Time}, nil
 	case c.State.Running != nil:
-		return attempt{begin: exactTime(h.begin, c.State.Running.StartedAt.Time)}, nil
+		return attemptTimes{begin: exactTime(h.begin, c.State.Running.StartedAt.Time)}, nil
 	case c.State.Terminated != nil:
 		t := c.State.Terminated
-		return attempt{exactTime(h.begin, t.StartedAt.Time), exactTime(h.end, t.FinishedAt.Time)}, nil
+		return attemptTimes{exactTime(h.begin, t.StartedAt.Time), exactTime(h.end, t.FinishedAt.Time)}, nil
 	case last != nil:
-		return attempt{exactTime(h.begin, last.StartedAt.Time), exactTime(h.end, last.FinishedAt.Time)}, nil
+		return attemptTimes{exactTime(h.begin, last.StartedAt.Time), exactTime(h.end, last.FinishedAt.Time)}, nil
 	case c.State.Waiting == nil:
-		return attempt{}, fmt.Errorf("container %q in pod %q is waiting to start - no logs yet", container, pod.Name)
+		return attemptTimes{}, fmt.Errorf("container %q in pod %q is waiting to start - no logs yet", container, pod.Name)
 	}
 	why := c.State.Waiting.Reason
 	switch why {
@@ -88,10 +88,10 @@ func loggedAttempt(pod *corev1.Pod, container string, previous bool, h history) 
 	case "ImagePullBackOff":
 		why = "trying and failing to pull image"
 	}
-	return attempt{}, fmt.Errorf("container %q in pod %q is waiting to start: %s", container, pod.Name, why)
+	return attemptTimes{}, fmt.Errorf("container %q in pod %q is waiting to start: %s", container, pod.Name, why)
 }
 
-// exactTime returns the remembered time if it matches the reported one, which has whole seconds.
+// exactTime returns the remembered time if it matches the reported one, which is truncated to seconds.
 func exactTime(remembered, reported time.Time) time.Time {
 	if d := remembered.Sub(reported); d >= 0 && d < time.Second {
 		return remembered
@@ -103,8 +103,9 @@ func containerStatus(pod *corev1.Pod, name string) (corev1.ContainerStatus, bool
 	return podutil.GetContainerStatus(slices.Concat(pod.Status.ContainerStatuses, pod.Status.InitContainerStatuses), name)
 }
 
-// logLines returns all output of a run. The lines of a run that ends are spread over its duration.
-func logLines(pod *corev1.Pod, container string, s script, a attempt) []line {
+// logLines returns the whole output of an attempt. If the container exits by itself, the lines are spread over its
+// duration.
+func logLines(pod *corev1.Pod, container string, s script, a attemptTimes) []line {
 	text := strings.TrimSuffix(s.log, "\n")
 	if text == "" || !s.appliesTo(container) {
 		text = fmt.Sprintf("container %s of pod %s (simulated: nothing runs here)", container, pod.Name)
@@ -162,7 +163,7 @@ func (l *logWriter) print(x line) bool {
 	return err == nil && l.left != 0
 }
 
-// followPeriod is the interval of checks whether the container of a followed log still runs.
+// followPeriod is the interval at which a followed log checks whether its container still runs.
 const followPeriod = 100 * time.Millisecond
 
 // serve serves the kubelet API for logs and exec, and returns its port.
@@ -199,7 +200,7 @@ func (k *Kubelet) logs(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	a, err := loggedAttempt(pod, container, o.previous, k.history(pod.UID))
-	if err != nil { // the client may have seen a status that is not in the cache yet
+	if err != nil { // the cache may be older than the status that the client has seen
 		if latest, getErr := k.client.CoreV1().Pods(pod.Namespace).Get(r.Context(), pod.Name, metav1.GetOptions{}); getErr == nil {
 			pod = latest
 			a, err = loggedAttempt(pod, container, o.previous, k.history(pod.UID))
@@ -209,7 +210,7 @@ func (k *Kubelet) logs(w http.ResponseWriter, r *http.Request) {
 		http.Error(w, err.Error(), http.StatusBadRequest)
 		return
 	}
-	if container == k.runtime.Name(pod) {
+	if container == k.runtime.ProcessContainer(pod) {
 		k.processLog(w, r, pod, o)
 		return
 	}
@@ -226,8 +227,8 @@ func (k *Kubelet) logs(w http.ResponseWriter, r *http.Request) {
 	}
 }
 
-// follow prints lines at their time, until the container's run is over or the client disconnects.
-func (k *Kubelet) follow(w http.ResponseWriter, r *http.Request, a attempt, lines []line, out *logWriter) {
+// follow prints each line at its time, until the attempt ends or the client disconnects.
+func (k *Kubelet) follow(w http.ResponseWriter, r *http.Request, a attemptTimes, lines []line, out *logWriter) {
 	flush := http.NewResponseController(w).Flush
 	if flush() != nil {
 		return
@@ -239,11 +240,11 @@ func (k *Kubelet) follow(w http.ResponseWriter, r *http.Request, a attempt, line
 		if pod == nil {
 			return
 		}
-		is, err := loggedAttempt(pod, r.PathValue("container"), false, k.history(pod.UID))
-		over := err != nil || !is.end.IsZero() || !is.begin.Equal(a.begin)
+		current, err := loggedAttempt(pod, r.PathValue("container"), false, k.history(pod.UID))
+		over := err != nil || !current.end.IsZero() || !current.begin.Equal(a.begin)
 		due := time.Now()
-		if over && err == nil && is.begin.Equal(a.begin) {
-			due = is.end // print the remaining lines up to its end
+		if over && err == nil && current.begin.Equal(a.begin) {
+			due = current.end
 		}
 		for len(lines) > 0 && !lines[0].At.After(due) {
 			if !out.print(lines[0]) {

@@ -16,11 +16,11 @@ import (
 	"k8s.io/client-go/tools/cache"
 )
 
-func TestSelectedLines(t *testing.T) {
+func TestSelectLines(t *testing.T) {
 	// Four lines, at 0, 1, 2 and 3 seconds.
 	pod := testPod("Never", "run-duration=4s", "log=a\nb\nc\nd\n")
 	s, _ := parseScript(pod)
-	lines := logLines(pod, "app", s, attempt{begin: epoch})
+	lines := logLines(pod, "app", s, attemptTimes{begin: epoch})
 	tests := []struct {
 		query  string
 		after  time.Duration
@@ -56,11 +56,11 @@ func TestSelectedLines(t *testing.T) {
 		}
 	}
 	if _, err := parseLogOptions(url.Values{"tailLines": {"-1"}}, epoch); err == nil {
-		t.Error("a negative number of lines is taken")
+		t.Error("a negative tailLines is accepted")
 	}
 }
 
-func TestLogged(t *testing.T) {
+func TestLoggedAttempt(t *testing.T) {
 	crashed := testPod("exit-code=1", "run-duration=500ms")
 	play(t, crashed, 600*time.Millisecond)
 	again := testPod("exit-code=1", "run-duration=500ms")
@@ -121,7 +121,7 @@ func (r *recorder) text() string {
 	return r.body.String()
 }
 
-// A followed log prints each line when it is due, and ends with the container.
+// A followed log prints each line at its time, and ends with the container.
 func TestFollow(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		pod := testPod("Never", "run-duration=3s", "log=a\nb\nc")
@@ -162,7 +162,7 @@ func TestFollow(t *testing.T) {
 		}
 		step()
 		if !finished(pod) {
-			t.Fatal("the pod goes on")
+			t.Fatal("the pod has not finished")
 		}
 		publish()
 		<-done

@@ -14,7 +14,7 @@ import (
 )
 
 const (
-	// probeDelay is how long a pod is not Ready before an event reports that its probe fails.
+	// probeDelay is how long a pod must be unready before an event reports a failing probe.
 	probeDelay = 2 * time.Second
 	// repeatPeriod is the time between two equal events.
 	repeatPeriod = 15 * time.Second
@@ -22,25 +22,26 @@ const (
 	probePeriod = 10 * time.Second
 	// errImagePull is how long ErrImagePull is shown after a failed pull, before ImagePullBackOff.
 	errImagePull = 2 * time.Second
-	firstPull    = 10 * time.Second // back-off after the first failed pull; it doubles
-	maxPull      = 5 * time.Minute
+	// firstPull is the back-off after the first failed pull. It doubles up to maxPull.
+	firstPull = 10 * time.Second
+	maxPull   = 5 * time.Minute
 	// maxRestart is the longest back-off of a crash loop. It starts at 1s (a real kubelet: 10s) and doubles.
 	maxRestart = 32 * time.Second
-	// referencePeriod is the interval of checks for missing ConfigMaps and Secrets.
+	// referencePeriod is the interval at which a pod checks for missing ConfigMaps and Secrets.
 	referencePeriod = 2 * time.Second
-	// processPoll is the interval of checks whether a process has ended.
+	// processPoll is the interval at which a pod checks whether its process has ended.
 	processPoll = 100 * time.Millisecond
 )
 
-// history has the exact times of a pod, because the API has only whole seconds. After a restart of the
-// sandbox the times in the pod's status replace it.
+// history has the exact times of a pod; those in the API are truncated to seconds. After a restart of the sandbox
+// it starts again from the pod's status.
 type history struct {
 	start    time.Time // first sync of the pod
-	begin    time.Time // of the containers' attempt
-	end      time.Time // of that attempt
+	begin    time.Time // start of the scripted containers' last attempt
+	end      time.Time // end of that attempt
 	reported time.Time // last repeated event
-	killing  bool
-	warned   bool // about annotations
+	killing  bool      // the Killing events have been reported
+	warned   bool      // invalid annotations have been reported
 }
 
 // event is a Kubernetes event about a container, or about the pod if container is "".
@@ -57,28 +58,28 @@ type pass struct {
 	script script
 	past   history
 	now    time.Time
-	// failed counts the failed pods of the same controller, for pods that are not restarted or are evicted.
+	// failed is the number of failed pods of the same controller. It is only set if the script depends on it.
 	failed int
 	newIP  func() string
-	// missing describes a missing ConfigMap, Secret or key, missingIn is the container that refers to it, ""
-	// for a volume.
+	// missing describes what prevents the start of a container: a missing ConfigMap, Secret or key, or a user that
+	// is not allowed. missingIn is the container, or "" if a volume refers to the missing object.
 	missing, missingIn string
-	// real is the container that is a process, or "". exit is how it ended, nil while it runs.
-	real string
-	exit *container.Exit
+	// process is the container that runs as a process, or "". exit is how it ended, nil while it runs.
+	process string
+	exit    *container.Exit
 	passResult
 }
 
-// passResult is what a pass computes. again is the time until the next pass, 0 if only a change of the pod
+// passResult is what a pass computes. again is the time until the next pass, or 0 if only a change of the pod
 // requires one.
 type passResult struct {
 	status *corev1.PodStatus
 	events []event
 	again  time.Duration
-	starts bool // the process must start; its attempt is the restart count
+	starts bool // the process must be started; its attempt is the restart count
 }
 
-// run computes the result. It returns false if the pod's status does not change.
+// run computes the result and reports whether the pod's status changes.
 func (p *pass) run() bool {
 	p.status = p.pod.Status.DeepCopy()
 	p.status.ObservedGeneration = p.pod.Generation
@@ -101,22 +102,23 @@ func (p *pass) run() bool {
 		if first {
 			p.addPullingEvents()
 		}
-		p.wait(false, creating)
+		p.setPending(false, creating)
 		p.recheckIn(s.startDelay - age)
 	case slices.ContainsFunc(p.allContainers(), hasInvalidImage):
 		p.failImageName()
 	case slices.ContainsFunc(p.allContainers(), p.cannotPull):
-		p.pull(age - s.startDelay)
+		p.failPull(age - s.startDelay)
 	case s.fail == failConfig:
-		p.cannotStart("CreateContainerConfigError", s.text(`configmap "missing" not found`))
+		p.cannotStart("CreateContainerConfigError", s.messageOr(`configmap "missing" not found`))
 	case p.missing != "":
 		p.waitForReference()
 	case s.fail == failCreate:
-		p.cannotStart("CreateContainerError", s.text(`failed to reserve container name: name "app" is reserved`))
+		p.cannotStart("CreateContainerError", s.messageOr(`failed to reserve container name: name "app" is reserved`))
 	case s.fail == failRun:
-		p.cannotStart("RunContainerError", s.text(`failed to start container: exec: "/bin/no-such-program": stat /bin/no-such-program: no such file or directory`))
-	case s.fail == failEvicted && p.failed > 0 && age < restartDelay(p.failed): // or its controller replaces it all the time
-		p.wait(false, creating)
+		p.cannotStart("RunContainerError", s.messageOr(`failed to start container: exec: "/bin/no-such-program": stat /bin/no-such-program: no such file or directory`))
+	case s.fail == failEvicted && p.failed > 0 && age < restartDelay(p.failed):
+		// Without a delay, the controller would replace evicted pods in a busy loop.
+		p.setPending(false, creating)
 		p.recheckIn(restartDelay(p.failed) - age)
 	case s.fail == failEvicted:
 		p.evict()
@@ -126,7 +128,7 @@ func (p *pass) run() bool {
 	return !apiequality.Semantic.DeepEqual(p.status, &p.pod.Status)
 }
 
-// hasRun reports whether the containers have run before, so that nothing prevents their start.
+// hasRun reports whether the containers have run before. After that, nothing prevents their start.
 func (p *pass) hasRun() bool {
 	for _, c := range p.pod.Status.ContainerStatuses {
 		if c.State.Running != nil || c.LastTerminationState.Terminated != nil {
@@ -136,25 +138,25 @@ func (p *pass) hasRun() bool {
 	return false
 }
 
-// stayCreating handles a pod whose containers are never created, such as with a volume that cannot be mounted.
+// stayCreating handles a pod whose containers are never created because a volume cannot be mounted.
 func (p *pass) stayCreating(age time.Duration) {
-	p.wait(false, creating)
+	p.setPending(false, creating)
 	if age < probeDelay {
 		p.recheckIn(probeDelay - age)
 		return
 	}
 	if p.script.fail == failAttach {
 		p.repeatEvent(2*time.Minute, event{warning: true, reason: "FailedAttachVolume",
-			message: p.script.text(`Multi-Attach error for volume "data" Volume is already exclusively attached to one node and can't be attached to another`)})
+			message: p.script.messageOr(`Multi-Attach error for volume "data" Volume is already exclusively attached to one node and can't be attached to another`)})
 		return
 	}
 	p.repeatEvent(2*time.Minute, event{warning: true, reason: "FailedMount",
-		message: p.script.text("Unable to attach or mount volumes: timed out waiting for the condition (sandbox/fail: pending)")})
+		message: p.script.messageOr("Unable to attach or mount volumes: timed out waiting for the condition (sandbox/fail: pending)")})
 }
 
 // cannotStart handles a pod with a container that cannot be created or started.
 func (p *pass) cannotStart(reason, message string) {
-	p.wait(true, func(c corev1.Container) corev1.ContainerStateWaiting {
+	p.setPending(true, func(c corev1.Container) corev1.ContainerStateWaiting {
 		if !p.script.appliesTo(c.Name) {
 			return creating(c)
 		}
@@ -167,13 +169,13 @@ func (p *pass) cannotStart(reason, message string) {
 	}
 }
 
-// waitForReference handles a pod that refers to a missing ConfigMap or Secret.
+// waitForReference handles a pod whose start p.missing prevents.
 func (p *pass) waitForReference() {
 	if p.missingIn == "" { // a volume
-		p.wait(len(p.pod.Spec.InitContainers) == 0, creating)
+		p.setPending(len(p.pod.Spec.InitContainers) == 0, creating)
 		p.repeatEvent(repeatPeriod, event{warning: true, reason: "FailedMount", message: p.missing})
 	} else {
-		p.wait(true, func(c corev1.Container) corev1.ContainerStateWaiting {
+		p.setPending(true, func(c corev1.Container) corev1.ContainerStateWaiting {
 			if c.Name != p.missingIn {
 				return creating(c)
 			}
@@ -184,9 +186,9 @@ func (p *pass) waitForReference() {
 	p.recheckIn(referencePeriod)
 }
 
-// evict ends a pod because its node lacks disk space.
+// evict fails a pod as if its node were low on disk space.
 func (p *pass) evict() {
-	message := p.script.text("The node was low on resource: ephemeral-storage. Threshold quantity: 1Gi, available: 512Mi. ")
+	message := p.script.messageOr("The node was low on resource: ephemeral-storage. Threshold quantity: 1Gi, available: 512Mi. ")
 	p.status.Phase, p.status.Reason, p.status.Message = corev1.PodFailed, "Evicted", message
 	p.addEvent(event{warning: true, reason: "Evicted", message: message})
 }
@@ -197,8 +199,8 @@ func (p *pass) allContainers() []corev1.Container {
 	return slices.Concat(p.pod.Spec.InitContainers, p.pod.Spec.Containers)
 }
 
-// pull handles a pod with a missing image: pulls fail with increasing back-off.
-func (p *pass) pull(age time.Duration) {
+// failPull handles a pod with a missing image: pulls fail, with increasing back-off.
+func (p *pass) failPull(age time.Duration) {
 	since, next := pullCycle(age)
 	reason := "ErrImagePull"
 	if since < errImagePull {
@@ -209,7 +211,7 @@ func (p *pass) pull(age time.Duration) {
 	}
 	before := waitingReasons(&p.pod.Status)
 	initDone := !slices.ContainsFunc(p.pod.Spec.InitContainers, p.cannotPull)
-	p.wait(initDone, func(c corev1.Container) corev1.ContainerStateWaiting {
+	p.setPending(initDone, func(c corev1.Container) corev1.ContainerStateWaiting {
 		if !p.cannotPull(c) {
 			return creating(c)
 		}
@@ -235,7 +237,7 @@ func (p *pass) pull(age time.Duration) {
 }
 
 func (p *pass) pullError(image string) string {
-	return p.script.text(fmt.Sprintf("rpc error: code = NotFound desc = failed to pull and unpack image %q: failed to resolve image: %s: not found", image, image))
+	return p.script.messageOr(fmt.Sprintf("rpc error: code = NotFound desc = failed to pull and unpack image %q: failed to resolve image: %s: not found", image, image))
 }
 
 // pullCycle returns the time since the last failed pull and the time until the next one, given the time since
@@ -259,7 +261,7 @@ func (p *pass) recheckIn(d time.Duration) {
 
 func (p *pass) addEvent(e event) { p.events = append(p.events, e) }
 
-// repeatEvent adds e if a period has passed since the last time, and schedules the next one.
+// repeatEvent adds e if a period has passed since the last repeated event, and schedules the next one.
 func (p *pass) repeatEvent(period time.Duration, e event) {
 	if since := p.now.Sub(p.past.reported); !p.past.reported.IsZero() && since > 0 && since < period {
 		p.recheckIn(period - since)
@@ -289,9 +291,9 @@ func (p *pass) addStartEvents(c corev1.Container, attempt int) {
 	p.addEvent(event{c.Name, false, "Started", "Container started"})
 }
 
-// initFails handles a pod whose script is about an init container: it runs for a while and fails, or completes.
-// It reports whether the init container still has to complete.
-func (p *pass) initFails() bool {
+// runScriptedInit handles a pod whose script applies to an init container: it runs for a while, then fails or
+// completes. It reports whether the other containers have to wait for it.
+func (p *pass) runScriptedInit() bool {
 	at := slices.IndexFunc(p.pod.Spec.InitContainers, func(c corev1.Container) bool {
 		return c.Name == p.script.container && !podutil.IsRestartableInitContainer(&c)
 	})
@@ -315,9 +317,9 @@ func (p *pass) initFails() bool {
 		p.past = history{start: p.past.start, warned: p.past.warned}
 		return false
 	}
-	p.wait(false, creating)
+	p.setPending(false, creating)
 	st := &p.status.InitContainerStatuses[at]
-	*st = p.runs(c, attempt, old.LastTerminationState, false)
+	*st = p.runningStatus(c, attempt, old.LastTerminationState, false)
 	for i := range at {
 		p.status.InitContainerStatuses[i] = p.initStatus(p.pod.Spec.InitContainers[i], p.past.begin)
 	}

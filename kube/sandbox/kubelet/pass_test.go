@@ -30,8 +30,8 @@ func testPod(options ...string) *corev1.Pod {
 	return pod
 }
 
-// play lets a pod live for a while, a pass whenever the last one asked for it, and returns a line for every
-// change of its status, and one for every event.
+// play runs the passes of a pod for a simulated time, each when the previous one asked for it. It returns a line for
+// every change of the status and for every event.
 func play(t *testing.T, pod *corev1.Pod, length time.Duration) []string {
 	t.Helper()
 	var lines []string
@@ -62,7 +62,7 @@ func play(t *testing.T, pod *corev1.Pod, length time.Duration) []string {
 	return lines
 }
 
-// stored is what the API returns for a status: times in whole seconds.
+// stored returns a status as the API would: with times in whole seconds.
 func stored(t *testing.T, st corev1.PodStatus) corev1.PodStatus {
 	t.Helper()
 	data, err := json.Marshal(st)
@@ -131,7 +131,7 @@ func TestTimeline(t *testing.T) {
 			started("0s"), {"0s Running running ready", "300ms Succeeded Completed(0)"}}},
 		{"failing job", testPod("Never", "exit-code=3"), [][]string{
 			started("0s"), {"0s Running running ready", "1s Failed Error(3)"}}},
-		{"exit code of a server that works", testPod("exit-code=0"), [][]string{started("0s"), {"0s Running running ready"}}},
+		{"server with exit code 0", testPod("exit-code=0"), [][]string{started("0s"), {"0s Running running ready"}}},
 		{"crash loop that ends", testPod("exit-code=1", "fail-times=2", "run-duration=500ms"), [][]string{
 			started("0s"), {"0s Running running ready", "500ms " + backOff, "500ms Running CrashLoopBackOff"},
 			started("1.5s"), {"1.5s Running running ready restarts=1", "2s " + backOff, "2s Running CrashLoopBackOff restarts=1"},
@@ -139,7 +139,7 @@ func TestTimeline(t *testing.T) {
 		{"retried job", testPod("OnFailure", "exit-code=1", "fail-times=1"), [][]string{
 			started("0s"), {"0s Running running ready", "1s " + backOff, "1s Running CrashLoopBackOff"},
 			started("2s"), {"2s Running running ready restarts=1", "3s Succeeded Completed(0) restarts=1"}}},
-		{"image that is not there", testPod("fail=image"), [][]string{{
+		{"missing image", testPod("fail=image"), [][]string{{
 			`0s event Pulling Pulling image "app:1"`, `0s event Failed Failed to pull image "app:1": ` + pullErr, "0s event Failed Error: ErrImagePull",
 			"0s Pending ErrImagePull",
 			`2s event BackOff Back-off pulling image "app:1"`, "2s event Failed Error: ImagePullBackOff", "2s Pending ImagePullBackOff",
@@ -149,7 +149,7 @@ func TestTimeline(t *testing.T) {
 			`30s event Pulling Pulling image "app:1"`, `30s event Failed Failed to pull image "app:1": ` + pullErr, "30s event Failed Error: ErrImagePull",
 			"30s Pending ErrImagePull",
 			`32s event BackOff Back-off pulling image "app:1"`, "32s event Failed Error: ImagePullBackOff", "32s Pending ImagePullBackOff"}}},
-		{"config that is not there", testPod("fail=config"), [][]string{{
+		{"missing config", testPod("fail=config"), [][]string{{
 			`0s event Failed Error: configmap "missing" not found`, "0s Pending CreateContainerConfigError",
 			`15s event Failed Error: configmap "missing" not found`, `30s event Failed Error: configmap "missing" not found`}}},
 		{"stuck", testPod("fail=pending"), [][]string{{"0s Pending ContainerCreating", "2s " + mount}}},
@@ -179,7 +179,7 @@ func TestNewAnnotationsCount(t *testing.T) {
 	pod.Annotations["sandbox/fail"] = "image"
 	play(t, pod, 0)
 	if d := describe(pod); d != "Running running ready" {
-		t.Errorf("an image is not pulled twice: %s", d)
+		t.Errorf("a running pod must not pull its image again: %s", d)
 	}
 }
 
@@ -192,7 +192,7 @@ func TestLostHistory(t *testing.T) {
 	s, _ := parseScript(pod)
 	p := &pass{pod: pod, script: s, now: epoch.Add(time.Hour), newIP: func() string { return "" }}
 	if !p.run() || p.status.ContainerStatuses[0].RestartCount != 1 {
-		t.Errorf("does not go on after a restart of the sandbox: %+v", p.status)
+		t.Errorf("the container does not restart after a restart of the sandbox: %+v", p.status)
 	}
 }
 
@@ -210,8 +210,8 @@ func TestFailedSiblingsCount(t *testing.T) {
 	}
 }
 
-// TestEvictionsBackOff: a pod that replaces evicted ones waits longer each time, so that its controller
-// does not keep a core busy.
+// A pod that replaces evicted ones waits longer each time, so that its controller does not replace it in a busy
+// loop.
 func TestEvictionsBackOff(t *testing.T) {
 	pod := testPod("Always", "fail=evicted")
 	s, _ := parseScript(pod)
@@ -234,17 +234,17 @@ func TestInitContainersAndSidecars(t *testing.T) {
 	pod.Spec.InitContainers = []corev1.Container{{Name: "init", Image: "init:1"}, {Name: "side", Image: "side:1", RestartPolicy: &always}}
 	play(t, pod, 0)
 	if c := pod.Status.InitContainerStatuses[0]; c.State.Waiting == nil || c.State.Waiting.Reason != "PodInitializing" {
-		t.Errorf("init container of a pod that starts: %+v", c.State)
+		t.Errorf("init container of a starting pod: %+v", c.State)
 	}
 	pod.Annotations = nil
 	play(t, pod, 0)
 	init, side := pod.Status.InitContainerStatuses[0], pod.Status.InitContainerStatuses[1]
 	if init.State.Terminated == nil || side.State.Running == nil {
-		t.Errorf("of a pod that runs: init %+v, sidecar %+v", init.State, side.State)
+		t.Errorf("running pod: init %+v, sidecar %+v", init.State, side.State)
 	}
 	play(t, pod, 5*time.Second)
 	if side := pod.Status.InitContainerStatuses[1]; pod.Status.Phase != corev1.PodSucceeded || side.State.Terminated == nil {
-		t.Errorf("of a pod that is done: %s, sidecar %+v", pod.Status.Phase, side.State)
+		t.Errorf("finished pod: %s, sidecar %+v", pod.Status.Phase, side.State)
 	}
 }
 
@@ -294,18 +294,18 @@ func TestKill(t *testing.T) {
 	}
 }
 
-func TestParseScriptTellsProblems(t *testing.T) {
+func TestParseScriptProblems(t *testing.T) {
 	s, problems := parseScript(testPod("run-duration=soon", "exit-code=-1", "fail=often"))
 	if s.runDuration != time.Second || s.exitCode != 0 || s.fail != "" {
-		t.Errorf("defaults do not hold: %+v", s)
+		t.Errorf("invalid values do not count as absent: %+v", s)
 	}
 	if got := strings.Join(problems, "\n"); strings.Count(got, "\n") != 2 || !strings.Contains(got, `sandbox/run-duration: "soon"`) {
 		t.Errorf("problems: %s", got)
 	}
 }
 
-// TestOneContainerActs: the others of the pod run, whichever fails.
-func TestOneContainerActs(t *testing.T) {
+// With sandbox/container, the other containers of the pod run.
+func TestScriptOfOneContainer(t *testing.T) {
 	always := corev1.ContainerRestartPolicyAlways
 	for name, tt := range map[string]struct{ options, want string }{
 		"container": {"exit-code=3", "init Completed(0) side running app running proxy CrashLoopBackOff(Error 3)"},

@@ -14,9 +14,10 @@ import (
 	"lockstep/kube/sandbox/container"
 )
 
-// missing checks the ConfigMaps, Secrets and keys that a pod needs before it can start. It returns a kubelet's
-// message about the first missing one, and the container that refers to it ("" for a volume).
-func (k *Kubelet) missing(ctx context.Context, p *pass) (what, in string) {
+// missingReference checks the ConfigMaps, Secrets and keys that a pod needs before it can start, then the users of
+// its containers (rootViolation). It returns a kubelet's message about the first problem and the container that
+// has it, "" for a volume.
+func (k *Kubelet) missingReference(ctx context.Context, p *pass) (what, in string) {
 	if p.hasRun() {
 		return "", ""
 	}
@@ -58,30 +59,32 @@ func (k *Kubelet) missing(ctx context.Context, p *pass) (what, in string) {
 		}
 	}
 	if r.what == "" {
-		return p.asRoot()
+		return p.rootViolation()
 	}
 	return r.what, in
 }
 
-// asRoot returns a kubelet's message about a container that runs as root although runAsNonRoot forbids it.
-func (p *pass) asRoot() (what, in string) {
+// rootViolation returns a kubelet's message about a container that runs as root although runAsNonRoot forbids it,
+// and the container.
+func (p *pass) rootViolation() (what, in string) {
 	for _, c := range p.allContainers() {
-		user, not := (*int64)(nil), (*bool)(nil)
+		var user *int64
+		var nonRoot *bool
 		if s := p.pod.Spec.SecurityContext; s != nil {
-			user, not = s.RunAsUser, s.RunAsNonRoot
+			user, nonRoot = s.RunAsUser, s.RunAsNonRoot
 		}
 		if s := c.SecurityContext; s != nil {
-			user, not = cmp.Or(s.RunAsUser, user), cmp.Or(s.RunAsNonRoot, not)
+			user, nonRoot = cmp.Or(s.RunAsUser, user), cmp.Or(s.RunAsNonRoot, nonRoot)
 		}
-		if isTrue(not) && user != nil && *user == 0 {
+		if isTrue(nonRoot) && user != nil && *user == 0 {
 			return fmt.Sprintf("container's runAsUser breaks non-root policy (pod: %q, container: %s)", p.pod.Name+"_"+p.pod.Namespace+"("+string(p.pod.UID)+")", c.Name), c.Name
 		}
 	}
 	return "", ""
 }
 
-// pullSecrets warns once about missing pull secrets; the pull continues without them.
-func (k *Kubelet) pullSecrets(ctx context.Context, p *pass) {
+// warnPullSecrets adds an event about missing pull secrets on the first pass. The pull continues without them.
+func (k *Kubelet) warnPullSecrets(ctx context.Context, p *pass) {
 	if p.pod.Status.StartTime != nil {
 		return
 	}
@@ -97,7 +100,7 @@ func (k *Kubelet) pullSecrets(ctx context.Context, p *pass) {
 	}
 }
 
-// references checks references of a pod up to the first missing one.
+// references checks references of a pod. After the first missing one, described in what, it checks no more.
 type references struct {
 	k         *Kubelet
 	ctx       context.Context
@@ -149,9 +152,10 @@ func imageNameError(c corev1.Container) string {
 	return ""
 }
 
+// failImageName handles a pod with an invalid image name.
 func (p *pass) failImageName() {
 	before := waitingReasons(&p.pod.Status)
-	p.wait(true, func(c corev1.Container) corev1.ContainerStateWaiting {
+	p.setPending(true, func(c corev1.Container) corev1.ContainerStateWaiting {
 		if !hasInvalidImage(c) {
 			return creating(c)
 		}

@@ -13,8 +13,8 @@ import (
 	"k8s.io/client-go/tools/record"
 )
 
-// reporter writes events as the kubelets of the nodes would. client-go's recorder counts repeated events in
-// the existing one, and limits the events of a pod.
+// reporter writes events as the kubelets of the nodes would. client-go's recorders increment the count of a
+// repeated event, and limit the number of events of a pod.
 type reporter struct {
 	broadcaster record.EventBroadcaster
 
@@ -22,8 +22,8 @@ type reporter struct {
 	nodes map[string]record.EventRecorder
 }
 
-// newReporter returns a reporter that works until ctx is done. It has a separate client, so that events never
-// delay a status.
+// newReporter returns a reporter that works until ctx is done. It has its own client, so that events never delay
+// the update of a status.
 func newReporter(ctx context.Context, cfg *rest.Config) (*reporter, error) {
 	client, err := kubernetes.NewForConfig(cfg)
 	if err != nil {

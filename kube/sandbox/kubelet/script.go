@@ -25,10 +25,10 @@ const (
 	failEvicted    = "evicted"
 )
 
-// badImage is the part of an image's name that makes its pull fail.
+// badImage makes a pull fail if the image's name contains it.
 const badImage = "no-such-image"
 
-// forever is a number of failures that is never reached.
+// forever is the default of sandbox/fail-times.
 const forever = 1 << 30
 
 // script is the simulated behaviour of a pod.
@@ -37,12 +37,12 @@ type script struct {
 
 	exitCode, failTimes int
 	fail                string
-	message             string // of the failure, "" for the usual one
-	container           string // that most of this applies to, "" for all
+	message             string // the message of the failure, "" for the usual one
+	container           string // the only container to which most of this applies, "" for all
 	log                 string
 }
 
-// parseScript parses a pod's annotations. It also returns the problems of invalid ones.
+// parseScript parses a pod's annotations. It also describes the invalid ones.
 func parseScript(pod *corev1.Pod) (script, []string) {
 	v := annotation.Of(pod.Annotations)
 	s := script{
@@ -60,16 +60,16 @@ func parseScript(pod *corev1.Pod) (script, []string) {
 		log:       v.Text(annotation.Log),
 	}
 	switch s.fail {
-	case failOOM, failLiveness, failStartup: // by SIGKILL
+	case failOOM, failLiveness, failStartup: // they kill the container with SIGKILL
 		s.exitCode = 137
 	}
 	return s, v.Problems()
 }
 
-// text returns the message of a failure.
-func (s script) text(usual string) string { return cmp.Or(s.message, usual) }
+// messageOr returns the message of a failure: the one in the annotation, or the usual one.
+func (s script) messageOr(usual string) string { return cmp.Or(s.message, usual) }
 
-// appliesTo reports whether the script is about a container. The others just run.
+// appliesTo reports whether the script applies to a container. The others just run.
 func (s script) appliesTo(container string) bool {
 	return s.container == "" || s.container == container
 }
@@ -79,7 +79,7 @@ func (s script) cannotPull(image string) bool {
 	return s.fail == failImage || strings.Contains(image, badImage)
 }
 
-// exits returns whether the containers of an attempt (from 0) exit, and their exit code.
+// exits reports whether the containers of an attempt (from 0) exit, and with which code.
 func (s script) exits(policy corev1.RestartPolicy, attempt int) (bool, int) {
 	code := 0
 	if attempt < s.failTimes {

@@ -28,9 +28,9 @@ func waitingReasons(st *corev1.PodStatus) map[string]string {
 	return m
 }
 
-// wait makes the pod Pending. why returns the waiting state of each container; if there are unfinished init
-// containers, the other containers wait for them.
-func (p *pass) wait(initDone bool, why func(corev1.Container) corev1.ContainerStateWaiting) {
+// setPending makes the pod Pending. why returns the waiting state of a container. Unless initDone, the containers
+// wait for the init containers.
+func (p *pass) setPending(initDone bool, why func(corev1.Container) corev1.ContainerStateWaiting) {
 	st := p.status
 	initDone = initDone || len(p.pod.Spec.InitContainers) == 0
 	st.Phase = corev1.PodPending
@@ -57,48 +57,48 @@ func (p *pass) wait(initDone bool, why func(corev1.Container) corev1.ContainerSt
 		}
 		st.ContainerStatuses = append(st.ContainerStatuses, waiting(c, w))
 	}
-	p.condition(corev1.PodReadyToStartContainers, true, "", "")
-	p.condition(corev1.PodInitialized, initDone, "ContainersNotInitialized", "")
-	p.condition(corev1.PodReady, false, "ContainersNotReady", p.unreadyMessage())
-	p.condition(corev1.ContainersReady, false, "ContainersNotReady", p.unreadyMessage())
+	p.setCondition(corev1.PodReadyToStartContainers, true, "", "")
+	p.setCondition(corev1.PodInitialized, initDone, "ContainersNotInitialized", "")
+	p.setCondition(corev1.PodReady, false, "ContainersNotReady", p.unreadyMessage())
+	p.setCondition(corev1.ContainersReady, false, "ContainersNotReady", p.unreadyMessage())
 }
 
-// runContainers handles a pod whose containers can run: they start, become ready, end, and restart.
+// runContainers handles a pod whose containers can run: they start, become ready, exit, and restart.
 func (p *pass) runContainers() {
-	if p.initFails() {
+	if p.runScriptedInit() {
 		return
 	}
-	old, policy := p.actor()
+	old, policy := p.scriptTarget()
 	attempt, due := p.attempt(old)
 	if !due {
 		return
 	}
 	running := old.State.Running
 	if running == nil {
-		p.begin(attempt)
+		p.beginAttempt(attempt)
 	} else if p.past.begin.IsZero() {
 		p.past.begin = running.StartedAt.Time
 	}
 	ran := p.now.Sub(p.past.begin)
-	if p.real != "" {
+	if p.process != "" {
 		if p.exit != nil && running != nil {
-			p.end(attempt, p.exit.Code)
+			p.endAttempt(attempt, p.exit.Code)
 			return
 		}
 		p.recheckIn(processPoll)
 	} else if ends, code := p.script.exits(policy, p.previousTries(policy, attempt)); ends {
 		if ran >= p.script.runDuration && running != nil {
-			p.end(attempt, code)
+			p.endAttempt(attempt, code)
 			return
 		}
 		p.recheckIn(p.script.runDuration - ran)
 	}
-	p.running(attempt, old.LastTerminationState, p.ready(ran))
+	p.setRunning(attempt, old.LastTerminationState, p.ready(ran))
 }
 
-// actor returns the status and the restart policy of the container that the script is about, or of any
-// container if the script is about all.
-func (p *pass) actor() (corev1.ContainerStatus, corev1.RestartPolicy) {
+// scriptTarget returns the status and the restart policy of the container that the script applies to, or of one of
+// them if it applies to all.
+func (p *pass) scriptTarget() (corev1.ContainerStatus, corev1.RestartPolicy) {
 	for _, c := range p.pod.Spec.InitContainers {
 		if podutil.IsRestartableInitContainer(&c) && c.Name == p.script.container {
 			st, _ := containerStatus(p.pod, c.Name)
@@ -111,13 +111,13 @@ func (p *pass) actor() (corev1.ContainerStatus, corev1.RestartPolicy) {
 			return st, p.pod.Spec.RestartPolicy
 		}
 	}
-	if st := p.pod.Status.ContainerStatuses; len(st) > 0 { // the script is about an init container, which has completed
+	if st := p.pod.Status.ContainerStatuses; len(st) > 0 { // the script applies to an init container, which has completed
 		return st[0], p.pod.Spec.RestartPolicy
 	}
 	return corev1.ContainerStatus{}, p.pod.Spec.RestartPolicy
 }
 
-// attempt returns the number of a container's attempt, and false during a back-off.
+// attempt returns the number of the attempt that runs or is due, and false during a back-off.
 func (p *pass) attempt(old corev1.ContainerStatus) (n int, due bool) {
 	n = int(old.RestartCount)
 	if t := old.LastTerminationState.Terminated; t != nil && old.State.Running == nil {
@@ -134,7 +134,8 @@ func (p *pass) attempt(old corev1.ContainerStatus) (n int, due bool) {
 	return n, true
 }
 
-// previousTries returns the number of earlier attempts.
+// previousTries returns the number of earlier attempts: of this pod, or if it is never restarted, of the pods that
+// it replaces.
 func (p *pass) previousTries(policy corev1.RestartPolicy, attempt int) int {
 	if policy == corev1.RestartPolicyNever {
 		return p.failed
@@ -147,10 +148,10 @@ func restartDelay(attempt int) time.Duration {
 	return min(time.Second<<min(attempt, 30), maxRestart)
 }
 
-// begin starts an attempt of the containers.
-func (p *pass) begin(attempt int) {
+// beginAttempt starts an attempt of the containers.
+func (p *pass) beginAttempt(attempt int) {
 	p.past.begin, p.past.end, p.past.reported = p.now, time.Time{}, time.Time{}
-	p.starts = p.real != ""
+	p.starts = p.process != ""
 	if p.status.PodIP == "" {
 		p.status.PodIP = p.newIP()
 		p.status.PodIPs = []corev1.PodIP{{IP: p.status.PodIP}}
@@ -167,9 +168,9 @@ func (p *pass) begin(attempt int) {
 	}
 }
 
-// ready reports whether containers that ran so long are ready, and adds events of a failing probe.
+// ready reports whether containers that have run for this long are ready. It adds the events of a failing probe.
 func (p *pass) ready(ran time.Duration) bool {
-	unready := ran // duration
+	unready := ran // for how long the pod has been unready
 	switch s := p.script; {
 	case s.fail == failNeverReady:
 	case s.fail == failStartup:
@@ -196,39 +197,40 @@ func (p *pass) ready(ran time.Duration) bool {
 		if c.ReadinessProbe != nil && c.ReadinessProbe.PeriodSeconds > 0 {
 			period = time.Duration(c.ReadinessProbe.PeriodSeconds) * time.Second
 		}
-		p.repeatEvent(period, event{c.Name, true, "Unhealthy", "Readiness probe failed: " + p.script.text("HTTP probe failed with statuscode: 503")})
+		p.repeatEvent(period, event{c.Name, true, "Unhealthy", "Readiness probe failed: " + p.script.messageOr("HTTP probe failed with statuscode: 503")})
 	}
 	return false
 }
 
-// running writes the status of running containers.
-func (p *pass) running(attempt int, last corev1.ContainerState, ready bool) {
+// setRunning sets the status of a pod whose containers run. attempt, last and ready apply to the containers of the
+// script.
+func (p *pass) setRunning(attempt int, last corev1.ContainerState, ready bool) {
 	st := p.status
 	st.Phase = corev1.PodRunning
 	st.InitContainerStatuses, st.ContainerStatuses = nil, nil
 	for _, c := range p.pod.Spec.InitContainers {
 		if podutil.IsRestartableInitContainer(&c) {
-			st.InitContainerStatuses = append(st.InitContainerStatuses, p.runs(c, attempt, last, ready))
+			st.InitContainerStatuses = append(st.InitContainerStatuses, p.runningStatus(c, attempt, last, ready))
 		} else {
 			st.InitContainerStatuses = append(st.InitContainerStatuses, p.initStatus(c, p.past.begin))
 		}
 	}
 	for _, c := range p.pod.Spec.Containers {
-		st.ContainerStatuses = append(st.ContainerStatuses, p.runs(c, attempt, last, ready))
+		st.ContainerStatuses = append(st.ContainerStatuses, p.runningStatus(c, attempt, last, ready))
 	}
-	p.condition(corev1.PodReadyToStartContainers, true, "", "")
-	p.condition(corev1.PodInitialized, true, "", "")
-	p.condition(corev1.ContainersReady, ready, "ContainersNotReady", p.unreadyMessage())
+	p.setCondition(corev1.PodReadyToStartContainers, true, "", "")
+	p.setCondition(corev1.PodInitialized, true, "", "")
+	p.setCondition(corev1.ContainersReady, ready, "ContainersNotReady", p.unreadyMessage())
 	if gate := p.unmetGate(); ready && gate != "" {
-		p.condition(corev1.PodReady, false, "ReadinessGatesNotReady", fmt.Sprintf("corresponding condition of pod readiness gate %q does not exist.", gate))
+		p.setCondition(corev1.PodReady, false, "ReadinessGatesNotReady", fmt.Sprintf("corresponding condition of pod readiness gate %q does not exist.", gate))
 		return
 	}
-	p.condition(corev1.PodReady, ready, "ContainersNotReady", p.unreadyMessage())
+	p.setCondition(corev1.PodReady, ready, "ContainersNotReady", p.unreadyMessage())
 }
 
-// runs returns the status of a running container. attempt, last and ready apply to the containers that the
-// script is about.
-func (p *pass) runs(c corev1.Container, attempt int, last corev1.ContainerState, ready bool) corev1.ContainerStatus {
+// runningStatus returns the status of a running container. attempt, last and ready are ignored for containers that
+// the script does not apply to.
+func (p *pass) runningStatus(c corev1.Container, attempt int, last corev1.ContainerState, ready bool) corev1.ContainerStatus {
 	if !p.script.appliesTo(c.Name) || podutil.IsRestartableInitContainer(&c) && p.script.container == "" {
 		attempt, last, ready = 0, corev1.ContainerState{}, true
 	}
@@ -258,17 +260,17 @@ func (p *pass) unmetGate() string {
 	return ""
 }
 
-// initStatus returns the status of an init container once the others run: a sidecar is running, others have
+// initStatus returns the status of an init container that no longer holds up the pod: sidecars run, others have
 // completed.
 func (p *pass) initStatus(c corev1.Container, begin time.Time) corev1.ContainerStatus {
-	side := podutil.IsRestartableInitContainer(&c)
+	sidecar := podutil.IsRestartableInitContainer(&c)
 	old, ok := containerStatus(p.pod, c.Name)
-	if ok && (old.State.Terminated != nil && old.State.Terminated.ExitCode == 0 || side && old.State.Running != nil) {
+	if ok && (old.State.Terminated != nil && old.State.Terminated.ExitCode == 0 || sidecar && old.State.Running != nil) {
 		return old
 	}
 	s := corev1.ContainerStatus{Name: c.Name, Image: c.Image, ImageID: imageID(c), ContainerID: p.containerID(c, int(old.RestartCount)), Ready: true,
-		Started: &side, RestartCount: old.RestartCount, LastTerminationState: old.LastTerminationState}
-	if side {
+		Started: &sidecar, RestartCount: old.RestartCount, LastTerminationState: old.LastTerminationState}
+	if sidecar {
 		s.State.Running = &corev1.ContainerStateRunning{StartedAt: metav1.NewTime(begin)}
 	} else {
 		s.State.Terminated = &corev1.ContainerStateTerminated{Reason: "Completed", StartedAt: *p.status.StartTime,
@@ -285,8 +287,8 @@ func (p *pass) unreadyMessage() string {
 	return fmt.Sprintf("containers with unready status: [%s]", strings.Join(names, " "))
 }
 
-// condition sets a condition; reason and message explain why it is not met.
-func (p *pass) condition(t corev1.PodConditionType, met bool, reason, message string) {
+// setCondition sets a condition. reason and message are only used if it is not met.
+func (p *pass) setCondition(t corev1.PodConditionType, met bool, reason, message string) {
 	want := corev1.PodCondition{Type: t, Status: corev1.ConditionTrue, LastTransitionTime: metav1.NewTime(p.now), ObservedGeneration: p.pod.Generation}
 	if !met {
 		want.Status, want.Reason, want.Message = corev1.ConditionFalse, reason, message
@@ -309,7 +311,7 @@ func (p *pass) containerID(c corev1.Container, attempt int) string {
 	return fmt.Sprintf("sandbox://%s-%s-%d", p.pod.UID, c.Name, attempt)
 }
 
-// kill ends the containers of a pod that is being deleted, as SIGTERM would.
+// kill terminates the containers of a pod that is being deleted, with the exit code of SIGTERM.
 func (p *pass) kill() {
 	p.status = p.pod.Status.DeepCopy()
 	last := 143
@@ -322,7 +324,7 @@ func (p *pass) kill() {
 		if c.State.Running != nil {
 			term.StartedAt = c.State.Running.StartedAt
 		}
-		if c.Name == p.real && p.exit != nil {
+		if c.Name == p.process && p.exit != nil {
 			last, term = p.exit.Code, p.terminated(c, p.exit.Code)
 		}
 		c.Ready, c.State = false, corev1.ContainerState{Terminated: term}

@@ -1,4 +1,4 @@
-// Package loop has the loop of the sandbox's simulated controllers.
+// Package loop runs the reconcile loops of the sandbox's simulated controllers.
 package loop
 
 import (
@@ -17,7 +17,7 @@ import (
 // after the duration that f returns, if that is not 0. It never calls f concurrently for one object; f must
 // not modify the object. NotFound and Conflict are not failures: the informer delivers the new object.
 //
-// Each returns at once; the workers end with ctx.
+// Each does not block; the workers end with ctx.
 func Each[T metav1.Object](ctx context.Context, inf cache.SharedIndexInformer, workers int, f func(context.Context, T) (time.Duration, error)) error {
 	q := workqueue.NewTypedRateLimitingQueue(
 		workqueue.NewTypedItemExponentialFailureRateLimiter[string](5*time.Millisecond, time.Second))
@@ -30,7 +30,7 @@ func Each[T metav1.Object](ctx context.Context, inf cache.SharedIndexInformer, w
 		return err
 	}
 	context.AfterFunc(ctx, q.ShutDown)
-	one := func(key string) {
+	syncOne := func(key string) {
 		defer q.Done(key)
 		o, ok, err := inf.GetIndexer().GetByKey(key)
 		if err != nil || !ok {
@@ -39,7 +39,7 @@ func Each[T metav1.Object](ctx context.Context, inf cache.SharedIndexInformer, w
 		}
 		again, err := f(ctx, o.(T))
 		if err != nil && ctx.Err() == nil && !apierrors.IsNotFound(err) && !apierrors.IsConflict(err) {
-			klog.ErrorS(err, "Simulation", "type", fmt.Sprintf("%T", o), "object", key)
+			klog.ErrorS(err, "Sync failed", "type", fmt.Sprintf("%T", o), "object", key)
 			q.AddRateLimited(key)
 			return
 		}
@@ -55,7 +55,7 @@ func Each[T metav1.Object](ctx context.Context, inf cache.SharedIndexInformer, w
 				if quit {
 					return
 				}
-				one(key)
+				syncOne(key)
 			}
 		}()
 	}

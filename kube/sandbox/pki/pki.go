@@ -33,14 +33,14 @@ const (
 	KubeletClient     = "kubelet-client"
 	KubeletServer     = "kubelet-server"
 	FrontProxy        = "front-proxy"
-	// Tokens tells the API server whose each token is.
+	// Tokens maps each token to a user, for the API server's --token-auth-file.
 	Tokens = "tokens.csv"
 
 	ca             = "ca"
 	serviceAccount = "sa"
 )
 
-// algorithm is that of all keys.
+// algorithm is the algorithm of all keys.
 const algorithm = kubeadm.EncryptionAlgorithmECDSAP256
 
 // User is the user of a kubeconfig.
@@ -49,8 +49,8 @@ type User struct {
 	Group string // "" for none
 }
 
-// The users of a sandbox. They authenticate with tokens, because verifying a client certificate for each
-// request took a sixth of the API server's time.
+// The users of a sandbox. They authenticate with tokens: verifying a client certificate for each request would
+// take a sixth of the API server's time.
 var (
 	Admin             = User{"sandbox-admin", "system:masters"}
 	Kubelet           = User{"system:sandbox:kubelet", "system:masters"}
@@ -68,8 +68,8 @@ type PKI struct {
 	tokens map[User]string
 }
 
-// Open reads the authority and the tokens from dir, or creates them, and issues new certificates for the
-// components. So kubeconfig files and service account tokens survive a restart.
+// Open reads the authority and the tokens from dir, or creates them, so kubeconfigs and service account tokens
+// remain valid after a restart. It issues new certificates for the components.
 func Open(dir string) (*PKI, error) {
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return nil, err
@@ -122,8 +122,9 @@ func (p *PKI) WriteKubeconfig(file, server string, user User) error {
 // clusterName is the name of the cluster and the context in every kubeconfig.
 const clusterName = "lockstep-sandbox"
 
-// IsKubeconfig reports whether file may be overwritten: it is empty, or a kubeconfig with only a sandbox.
-func IsKubeconfig(file string) bool {
+// CanOverwrite reports whether file may be overwritten with a kubeconfig: it is empty, or has only the cluster and
+// the user of a sandbox.
+func CanOverwrite(file string) bool {
 	c, err := clientcmd.LoadFromFile(file)
 	if err != nil {
 		return false
@@ -132,7 +133,7 @@ func IsKubeconfig(file string) bool {
 	return len(c.Clusters) == 0 && len(c.AuthInfos) == 0 || ours && len(c.Clusters) == 1 && len(c.AuthInfos) == 1
 }
 
-// loadTokens reads the tokens of the users and creates missing ones.
+// loadTokens reads the users' tokens and creates missing ones.
 func (p *PKI) loadTokens() error {
 	p.tokens = map[User]string{}
 	kept, err := os.ReadFile(p.Path(Tokens))
@@ -141,7 +142,7 @@ func (p *PKI) loadTokens() error {
 	}
 	lines, err := csv.NewReader(bytes.NewReader(kept)).ReadAll()
 	if err != nil {
-		return fmt.Errorf("%s is damaged: %w", p.Path(Tokens), err)
+		return fmt.Errorf("%s is damaged, delete it to create new tokens: %w", p.Path(Tokens), err)
 	}
 	for _, user := range users {
 		p.tokens[user] = rand.Text()
@@ -183,11 +184,11 @@ func (p *PKI) create() error {
 	if err != nil {
 		return err
 	}
-	// The certificate last: load looks for it, so a start that was cut short is begun again.
+	// The certificate is written last: without it, load fails and the next start creates all files again.
 	return cmp.Or(pkiutil.WriteKey(p.dir, serviceAccount, account), pkiutil.WriteCertAndKey(p.dir, ca, p.cert, p.key))
 }
 
-// issue creates a certificate with its key for a user, valid as long as the authority.
+// issue creates a certificate and its key for a user, valid as long as the authority.
 func (p *PKI) issue(file, user string, groups ...string) error {
 	c, key, err := pkiutil.NewCertAndKey(p.cert, p.key, &pkiutil.CertConfig{
 		Config: cert.Config{
@@ -206,7 +207,7 @@ func (p *PKI) issue(file, user string, groups ...string) error {
 	return pkiutil.WriteCertAndKey(p.dir, file, c, key)
 }
 
-// Certificate returns one of the issued certificates with its key.
+// Certificate returns a certificate and its key.
 func (p *PKI) Certificate(name string) (tls.Certificate, error) {
 	return tls.LoadX509KeyPair(p.Path(name+".crt"), p.Path(name+".key"))
 }

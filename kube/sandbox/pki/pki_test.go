@@ -11,7 +11,7 @@ import (
 	"k8s.io/client-go/tools/clientcmd"
 )
 
-// An authority that is opened again vouches for what it issued before, and the API server is told of it.
+// Certificates and tokens remain valid when the authority is opened again.
 func TestOpenAgain(t *testing.T) {
 	dir := t.TempDir()
 	p, err := Open(dir)
@@ -43,10 +43,10 @@ func TestOpenAgain(t *testing.T) {
 	}
 	who, ok, err := tokens.AuthenticateToken(t.Context(), c.AuthInfos[Admin.Name].Token)
 	if err != nil || !ok || who.User.GetName() != Admin.Name || !slices.Equal(who.User.GetGroups(), []string{Admin.Group}) {
-		t.Errorf("the token is that of %+v, %v, %v", who, ok, err)
+		t.Errorf("the token authenticates %+v, %v, %v", who, ok, err)
 	}
 	if _, ok, _ := tokens.AuthenticateToken(t.Context(), ""); ok {
-		t.Error("no token is somebody's, too")
+		t.Error("an empty token authenticates a user")
 	}
 	for _, f := range []string{file, again.Path(Tokens)} {
 		if info, err := os.Stat(f); err != nil || info.Mode().Perm() != 0o600 {
@@ -55,7 +55,7 @@ func TestOpenAgain(t *testing.T) {
 	}
 }
 
-func TestIsKubeconfig(t *testing.T) {
+func TestCanOverwrite(t *testing.T) {
 	dir := t.TempDir()
 	p, err := Open(filepath.Join(dir, "pki"))
 	if err != nil {
@@ -79,7 +79,7 @@ func TestIsKubeconfig(t *testing.T) {
 		write("text", "hello"):     false,
 		filepath.Join(dir, "none"): false,
 	} {
-		if got := IsKubeconfig(file); got != want {
+		if got := CanOverwrite(file); got != want {
 			t.Errorf("%s: %v", file, got)
 		}
 	}

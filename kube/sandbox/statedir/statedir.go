@@ -1,8 +1,8 @@
-// Package statedir manages the folder of a sandbox: one owner at a time, and temporary folders are removed. Its
-// central type is Dir.
+// Package statedir manages the folder of a sandbox: it has one owner at a time, and temporary folders are removed.
+// Its central type is Dir.
 //
-// A folder is in use for as long as its owner holds a lock on a file in it. The system drops that lock
-// however the owner ends, so a folder whose lock is free belongs to nobody, and the next sandbox removes it.
+// The owner locks a file in the folder. The kernel releases the lock when the owner exits or is killed, so the next
+// sandbox can remove temporary folders whose lock is free.
 package statedir
 
 import (
@@ -20,14 +20,15 @@ const Prefix = "lockstep-sandbox-"
 
 const (
 	lockName = "lock"
-	// maxSocketPath is what every system takes for a unix socket's path (104 bytes on macOS, 108 on Linux).
+	// maxSocketPath is below the limits for a unix socket's path: 104 bytes on macOS, 108 on Linux.
 	maxSocketPath = 100
-	// unlocked folders this young may be about to be locked.
+	// grace is how old a folder without a lock file must be to be swept: the owner of a newer one may be about to
+	// lock it.
 	grace = time.Minute
 )
 
 // errInUse means that another process owns a folder.
-var errInUse = errors.New("in use by another sandbox")
+var errInUse = errors.New("in use by another sandbox; stop that one or choose another folder")
 
 // Dir is a folder owned by this process.
 type Dir struct {
@@ -35,11 +36,11 @@ type Dir struct {
 
 	lock *os.File
 	temp bool
-	// sockets is where sockets go if Path is too long for them.
+	// sockets is a second folder for sockets, or nil unless Path is too long for them.
 	sockets *Dir
 }
 
-// Open acquires the folder at path and creates it if needed. Close does not remove it.
+// Open locks the folder at path, and creates it if necessary. Close does not remove it.
 func Open(path string) (*Dir, error) {
 	path, err := filepath.Abs(path)
 	if err != nil {
@@ -79,9 +80,9 @@ func newTemp(parent string) (*Dir, error) {
 			_ = os.RemoveAll(path)
 			return nil, err
 		}
-		// A sweep took the folder between the two steps and removes it: make another one.
+		// A sweep locked the new folder first and will remove it. Try another one.
 	}
-	return nil, fmt.Errorf("no private folder in %s", parent)
+	return nil, fmt.Errorf("cannot lock a new folder in %s: other sandboxes removed all 10; try again", parent)
 }
 
 // SocketPath returns the path for a unix socket: in the folder, unless the path would be too long.
@@ -98,14 +99,14 @@ func (d *Dir) SocketPath(name string) (string, error) {
 		}
 		path = filepath.Join(d.sockets.Path, name)
 	}
-	// A socket left by a killed owner would refuse the new one.
+	// Listening would fail on the socket of a killed owner.
 	if err := os.Remove(path); err != nil && !errors.Is(err, os.ErrNotExist) {
 		return "", err
 	}
 	return path, nil
 }
 
-// Close releases the folder, and removes a temporary one. It may be called again.
+// Close unlocks the folder, after removing it if it is temporary. It may be called more than once.
 func (d *Dir) Close() error {
 	var errs []error
 	if d.sockets != nil {
@@ -118,7 +119,7 @@ func (d *Dir) Close() error {
 	return errors.Join(errs...)
 }
 
-// removeAll retries, because an ending goroutine may still write a file.
+// removeAll retries: a goroutine that is about to end may write another file.
 func removeAll(path string) (err error) {
 	for range 3 {
 		if err = os.RemoveAll(path); err == nil {
@@ -145,7 +146,7 @@ func (d *Dir) acquire() error {
 		}
 		return err
 	}
-	// The lock counts only if the file is still the one that others will find.
+	// Another process may have removed the folder, and the locked file with it.
 	held, err1 := f.Stat()
 	found, err2 := os.Stat(path)
 	if err1 != nil || err2 != nil || !os.SameFile(held, found) {
@@ -156,8 +157,8 @@ func (d *Dir) acquire() error {
 	return nil
 }
 
-// Sweep removes the temporary folders in parent of this user's killed sandboxes. It ignores errors; a later
-// sweep tries again.
+// Sweep removes the temporary folders of this user's killed sandboxes in parent. It ignores errors; the next sweep
+// tries again.
 func Sweep(parent string) {
 	entries, err := os.ReadDir(parent)
 	if err != nil {

@@ -33,7 +33,7 @@ func TestTemp(t *testing.T) {
 	}
 }
 
-// A sweep takes what has no owner, and nothing else.
+// A sweep removes only folders without an owner.
 func TestSweep(t *testing.T) {
 	parent := t.TempDir()
 	owned, err := newTemp(parent)
@@ -45,7 +45,7 @@ func TestSweep(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	_ = killed.lock.Close() // as the system does for a process that is killed
+	_ = killed.lock.Close() // as the kernel does when a process is killed
 	mkdir := func(name string, age time.Duration) string {
 		path := filepath.Join(parent, name)
 		when := time.Now().Add(-age)
@@ -99,13 +99,13 @@ func TestSocketPath(t *testing.T) {
 		ln.(*net.UnixListener).SetUnlinkOnClose(false)
 		_ = ln.Close()
 		if again, err := d.SocketPath("x.sock"); err != nil || again != path || exists(path) {
-			t.Errorf("%s: a socket that was left is in the way: %v", name, err)
+			t.Errorf("%s: SocketPath does not remove the old socket: %v", name, err)
 		}
 		if err := d.Close(); err != nil {
 			t.Error(err)
 		}
 		if name != "short" && exists(filepath.Dir(path)) {
-			t.Errorf("%s is left", filepath.Dir(path))
+			t.Errorf("Close does not remove %s", filepath.Dir(path))
 		}
 	}
 }

@@ -11,19 +11,18 @@ import (
 	"lockstep/kube/sandbox/container"
 )
 
-// lostContainer is the exit that a kubelet reports for a container that has disappeared, such as after a
-// restart of the sandbox.
+// lostContainer is what a kubelet reports if a container has disappeared, as after a restart of the sandbox.
 var lostContainer = container.Exit{Code: 137, Reason: "ContainerStatusUnknown",
 	Message: "The container could not be located when the pod was terminated"}
 
-// findProcess checks whether a container of the pod is a process, and whether it has ended. The script then
-// applies to that container, but the process decides how it ends.
+// findProcess sets process and exit of a pass. If there is a process, the script applies to its container, but the
+// process decides how it ends.
 func (k *Kubelet) findProcess(p *pass) {
-	if p.real = k.runtime.Name(p.pod); p.real == "" {
+	if p.process = k.runtime.ProcessContainer(p.pod); p.process == "" {
 		return
 	}
-	p.script.container = p.real
-	st, _ := containerStatus(p.pod, p.real)
+	p.script.container = p.process
+	st, _ := containerStatus(p.pod, p.process)
 	if process := k.runtime.Find(p.pod.UID, int(st.RestartCount)); process != nil {
 		p.exit = process.Exit()
 	} else if st.State.Running != nil {
@@ -33,21 +32,22 @@ func (k *Kubelet) findProcess(p *pass) {
 	}
 }
 
-// start starts the process of a pass. The status is written afterwards; if that fails, the next pass finds the
-// running process.
+// start starts the process of a pass. If writing the status fails afterwards, the next pass finds the running
+// process.
 func (k *Kubelet) start(ctx context.Context, p *pass) error {
 	pod := p.pod.DeepCopy()
 	pod.Status = *p.status
-	st, _ := containerStatus(pod, p.real)
-	err := k.runtime.Start(ctx, pod, p.real, int(st.RestartCount))
+	st, _ := containerStatus(pod, p.process)
+	err := k.runtime.Start(ctx, pod, p.process, int(st.RestartCount))
 	if o, ok, _ := k.pods.GetStore().GetByKey(pod.Namespace + "/" + pod.Name); !ok || o.(*corev1.Pod).UID != pod.UID {
 		k.runtime.Remove(pod.UID) // the pod was deleted during the start
 	}
 	return err
 }
 
+// processLog serves the log of a pod's process.
 func (k *Kubelet) processLog(w http.ResponseWriter, r *http.Request, pod *corev1.Pod, o logOptions) {
-	name := k.runtime.Name(pod)
+	name := k.runtime.ProcessContainer(pod)
 	st, _ := containerStatus(pod, name)
 	attempt := int(st.RestartCount)
 	if o.previous && st.State.Waiting == nil {
